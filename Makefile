@@ -1,0 +1,328 @@
+# One Makefile for everything; `make help` lists what it can do.
+#
+# Nothing is written outside $(BUILD) except by `make docs`, `make format` and
+# `make install`.  configure runs by itself when it is due; pass it options with
+# CONFIGURE_FLAGS="--with-pam --without-ldap --prefix=/usr".
+
+BUILD   ?= build
+VARIANT ?= release
+OUT     ?= $(BUILD)/$(VARIANT)
+JOBS    ?= $(shell nproc 2>/dev/null || echo 2)
+
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+.SUFFIXES:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := all
+
+# ---------------------------------------------------------------- configure
+
+# These targets do without a configured tree: two of them install what configure
+# needs, and call make again.
+plain_goals := help clean demo check format format-check fuzz-% setup-%
+goals       := $(or $(MAKECMDGOALS),all)
+
+CONFIGURE_FLAGS ?= $(shell cat $(BUILD)/configure.flags 2>/dev/null)
+
+ifneq ($(filter-out $(plain_goals),$(goals)),)
+include $(BUILD)/config.mk
+endif
+
+# Options of the last run are kept, and a change of them runs configure again.
+ifneq ($(filter-out $(plain_goals),$(goals)),)
+ifneq ($(strip $(CONFIGURE_FLAGS)),$(strip $(shell cat $(BUILD)/configure.flags 2>/dev/null)))
+$(shell mkdir -p $(BUILD) && echo '$(CONFIGURE_FLAGS)' >$(BUILD)/configure.flags)
+endif
+endif
+$(BUILD)/configure.flags:
+	@mkdir -p $(@D)
+	@echo '$(CONFIGURE_FLAGS)' >$@
+
+$(BUILD)/configure: configure.ac
+	@mkdir -p $(@D)
+	@echo "  AUTOCONF"
+	@cp configure.ac $(BUILD)/configure.ac
+	@cd $(BUILD) && autoheader -f configure.ac && autoconf -f -o configure configure.ac
+
+$(BUILD)/config.mk: $(BUILD)/configure $(BUILD)/configure.flags
+	@echo "  CONFIGURE $(CONFIGURE_FLAGS)"
+	@cd $(BUILD) && ./configure -q --srcdir='$(CURDIR)' $(CONFIGURE_FLAGS)
+	@touch $@
+
+# ----------------------------------------------------------------- compiler
+
+# From `make CC=clang` or the environment, else what configure found.
+ifeq ($(origin CC),default)
+CC := $(or $(CONFIG_CC),cc)
+endif
+ifeq ($(VARIANT),fuzz)
+CC := clang
+endif
+
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
+	-Wformat=2 -Wwrite-strings
+# Warnings are errors for the project's own checks, not for people who only build.
+WERROR ?= $(filter true 1 yes,$(CI))
+ifneq ($(WERROR),)
+WARN += -Werror
+endif
+
+HARDEN := -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+FLAGS_release := -O2 -g $(HARDEN)
+FLAGS_debug   := -O0 -g3
+FLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
+FLAGS_tsan    := -O1 -g -fsanitize=thread
+FLAGS_cov     := -O0 -g --coverage
+FLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+ifeq ($(filter $(VARIANT),release debug asan tsan cov fuzz),)
+$(error VARIANT=$(VARIANT) is unknown; use release, debug, asan, tsan, cov or fuzz)
+endif
+
+CPPFLAGS_ALL := -D_GNU_SOURCE -Iinclude -I$(BUILD) $(CPPFLAGS)
+CFLAGS_ALL   := -std=gnu11 $(WARN) -fno-strict-aliasing -fno-common -fno-omit-frame-pointer \
+	-fPIE -pthread $(FLAGS_$(VARIANT)) $(DEP_CFLAGS) $(CFLAGS)
+LDFLAGS_ALL  := -pie -pthread -Wl,-z,relro,-z,now -Wl,--as-needed $(FLAGS_$(VARIANT)) $(LDFLAGS)
+LIBS_ALL     := $(DEP_LIBS) -lm $(LIBS)
+
+# Sanitizers stop at the first finding, so that no test can overlook one.
+export ASAN_OPTIONS  ?= detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1
+export UBSAN_OPTIONS ?= print_stacktrace=1
+export LSAN_OPTIONS  ?= print_suppressions=0
+export PYTHONDONTWRITEBYTECODE := 1
+
+# Objects depend on this file, which changes with the flags.
+flags := $(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(LDFLAGS_ALL) $(LIBS_ALL)
+ifneq ($(filter-out $(plain_goals),$(goals)),)
+ifneq ($(strip $(flags)),$(strip $(shell cat $(OUT)/flags 2>/dev/null)))
+$(shell mkdir -p $(OUT) && echo '$(flags)' >$(OUT)/flags)
+endif
+endif
+$(OUT)/flags: ;
+
+# ------------------------------------------------------------------- floors
+
+# From the top down, which is also the order in which archives are linked.
+FLOORS := admin session pool wire auth net conf base
+
+below_base    := base
+below_wire    := wire base
+below_auth    := auth base
+below_net     := net base
+below_conf    := conf base
+below_pool    := pool wire auth net conf base
+below_session := session $(below_pool)
+below_admin   := admin $(below_session)
+
+libs = $(foreach f,$(FLOORS),$(if $(filter $f,$(1)),$(OUT)/lib$f.a))
+
+BIN     := $(OUT)/pgbouncer
+TOP_OBJ := $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard src/*.c))
+
+define floor_rules
+OBJ_$(1) := $$(patsubst %.c,$$(OUT)/obj/%.o,$$(wildcard src/$(1)/*.c))
+$$(OUT)/lib$(1).a: $$(OBJ_$(1)) $$(OUT)/lib$(1).list
+	@rm -f $$@
+	@$$(AR) rcs $$@ $$(OBJ_$(1))
+# A file that went away must leave the archive too.
+$$(OUT)/lib$(1).list: list-$(1)
+list-$(1):
+	@mkdir -p $$(OUT)
+	@echo '$$(OBJ_$(1))' | cmp -s - $$(OUT)/lib$(1).list || echo '$$(OBJ_$(1))' >$$(OUT)/lib$(1).list
+.PHONY: list-$(1)
+endef
+$(foreach f,$(FLOORS),$(eval $(call floor_rules,$f)))
+ALL_OBJ := $(TOP_OBJ) $(foreach f,$(FLOORS),$(OBJ_$f))
+
+$(OUT)/obj/%.o: %.c $(OUT)/flags $(BUILD)/config.mk
+	@mkdir -p $(@D)
+	@echo "  CC $<"
+	@$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(if $(filter test/fuzz/%,$<),-Wno-missing-prototypes) \
+	    -MMD -MP -c -o $@ $<
+
+-include $(ALL_OBJ:.o=.d)
+
+$(BIN): $(TOP_OBJ) $(call libs,$(FLOORS))
+	@echo "  LINK $@"
+	@$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_ALL)
+
+.PHONY: all objects
+ifeq ($(VARIANT),fuzz)
+all: fuzzers
+else
+all: $(BIN)
+	@if [ "$(VARIANT)" = release ] && [ "$(OUT)" = "$(BUILD)/release" ]; then \
+	    ln -sf release/pgbouncer $(BUILD)/pgbouncer; fi
+endif
+objects: $(ALL_OBJ)
+
+# ---------------------------------------------------------------- unit tests
+
+define unit_rules
+UNIT_$(1)  := $$(patsubst %.c,$$(OUT)/%,$$(wildcard test/unit/$(1)/test_*.c))
+UNITH_$(1) := $$(patsubst %.c,$$(OUT)/obj/%.o,$$(filter-out test/unit/$(1)/test_%,$$(wildcard test/unit/$(1)/*.c)))
+$$(UNIT_$(1)): $$(OUT)/%: $$(OUT)/obj/%.o $$(UNITH_$(1)) $$(call libs,$$(below_$(1)))
+	@mkdir -p $$(@D)
+	@$$(CC) $$(LDFLAGS_ALL) -o $$@ $$^ -lcmocka $$(LIBS_ALL)
+unit-$(1): $$(UNIT_$(1))
+	@test/check/programs.py $$(UNIT_$(1))
+-include $$(patsubst $$(OUT)/%,$$(OUT)/obj/%.d,$$(UNIT_$(1))) $$(UNITH_$(1):.o=.d)
+.SECONDARY: $$(patsubst $$(OUT)/%,$$(OUT)/obj/%.o,$$(UNIT_$(1)))
+.PHONY: unit-$(1)
+endef
+$(foreach f,$(FLOORS),$(eval $(call unit_rules,$f)))
+# Lower floors first: their failures explain those above.
+UNIT := $(foreach f,base wire auth net conf pool session admin,$(UNIT_$f))
+
+.PHONY: unit
+unit: $(UNIT)
+	@test/check/programs.py $(UNIT)
+
+# --------------------------------------------- property tests and fuzz targets
+
+# The first line of each names the floors it links: /* links: base pool */
+links_of = $(shell sed -n '1s/.*links:\([a-z ]*\).*/\1/p' $(1))
+
+PROP := $(patsubst %.c,$(OUT)/%,$(wildcard test/prop/prop_*.c))
+FUZZ := $(patsubst %.c,$(OUT)/%,$(wildcard test/fuzz/fuzz_*.c))
+FUZZ_MAIN := $(if $(filter fuzz,$(VARIANT)),,$(OUT)/obj/test/fuzz/replay.o)
+
+define linked_rules
+$$(OUT)/$(1): $$(OUT)/obj/$(1).o $(2) $$(call libs,$$(call links_of,$(1).c))
+	@mkdir -p $$(@D)
+	@$$(CC) $$(LDFLAGS_ALL) $(3) -o $$@ $$^ $$(LIBS_ALL)
+-include $$(OUT)/obj/$(1).d
+.SECONDARY: $$(OUT)/obj/$(1).o
+endef
+$(foreach p,$(PROP:$(OUT)/%=%),$(eval $(call linked_rules,$p,,)))
+$(foreach p,$(FUZZ:$(OUT)/%=%),$(eval $(call linked_rules,$p,$(FUZZ_MAIN),$(if $(filter fuzz,$(VARIANT)),-fsanitize=fuzzer))))
+
+.PHONY: prop replay fuzzers programs
+prop: $(PROP)
+	@test/check/programs.py $(PROP)
+prop-%: $(OUT)/test/prop/prop_%
+	$< $(SEED)
+replay: $(FUZZ)
+	@test/check/programs.py --corpus test/fuzz/corpus $(FUZZ)
+fuzzers: $(FUZZ)
+programs: $(UNIT) $(PROP) $(FUZZ)
+
+# New inputs stay in the build folder; copy into the corpus what is worth keeping.
+FUZZ_SECONDS ?= 60
+fuzz-%:
+	@test/setup/install-packages fuzz
+	@+$(MAKE) VARIANT=fuzz $(BUILD)/fuzz/test/fuzz/fuzz_$*
+	@mkdir -p $(BUILD)/fuzz/found/$* $(BUILD)/fuzz/crash/$*
+	$(BUILD)/fuzz/test/fuzz/fuzz_$* -max_total_time=$(FUZZ_SECONDS) -timeout=10 \
+	    -artifact_prefix=$(BUILD)/fuzz/crash/$*/ $(BUILD)/fuzz/found/$* \
+	    $(wildcard test/fuzz/corpus/$*)
+
+# ------------------------------------------------------------- whole program
+
+.PHONY: setup-venv check check-integration check-structure check-docs check-dist demo bench
+VENV   := $(abspath $(BUILD))/venv
+PYTHON := $(VENV)/bin/python
+
+setup-venv:
+	@test/setup/venv $(VENV) test/integration/requirements.txt
+
+PYTEST_ARGS ?=
+check-integration: $(BIN) setup-venv
+	@mkdir -p $(OUT)/pytest
+	@test/check/integration.py --python $(PYTHON) --pooler $(abspath $(BIN)) \
+	    --out $(OUT)/pytest -- $(PYTEST_ARGS)
+
+check-structure: objects
+	@test/check/structure.py --cc '$(CC)' --nm '$(NM)' --build $(BUILD) --objects $(OUT)/obj/src \
+	    $(if $(filter asan tsan cov fuzz,$(VARIANT)),--skip globals)
+
+check-docs: $(BIN)
+	@test/check/docs.py $(BIN)
+
+check-dist: dist
+	@test/check/dist $(DIST) '$(CC)'
+
+# Everything, in groups; the last line sums them up.
+check:
+	@test/setup/install-packages check
+	@+BUILD='$(BUILD)' JOBS='$(JOBS)' test/check/run $(if $(findstring k,$(firstword -$(MAKEFLAGS))),-k)
+
+demo:
+	@test/setup/install-packages demo
+	@+$(MAKE) -j$(JOBS) VARIANT=release all
+	@POOLER=$${POOLER:-$(abspath $(BUILD))/release/pgbouncer} test/demo/run
+
+BENCH_ARGS ?=
+bench: $(BIN) setup-venv
+	@$(PYTHON) test/bench/bench.py --pooler $(abspath $(BIN)) $(BENCH_ARGS)
+
+# -------------------------------------------------------- text and its order
+
+.PHONY: docs format format-check lint
+docs: $(BIN)
+	@test/check/docs.py --write $(BIN)
+
+c_files = $(shell find src include test -name '*.[ch]' | sort)
+format:
+	@$$(test/setup/clang-format $(VENV)) -i $(c_files)
+format-check:
+	@$$(test/setup/clang-format $(VENV)) --dry-run -Werror --ferror-limit=3 $(c_files)
+lint: format-check
+	@test/setup/install-packages lint
+	@find src -name '*.c' | sort | xargs -P $(JOBS) -n 4 sh -c \
+	    'clang-tidy --quiet "$$@" -- -std=gnu11 $(CPPFLAGS_ALL) $(DEP_CFLAGS)' lint
+
+# ------------------------------------------------------------------- install
+
+.PHONY: install uninstall dist
+SAMPLES := etc/pgbouncer.ini etc/pgbouncer-minimal.ini etc/userlist.txt
+UNITS   := etc/pgbouncer.service etc/pgbouncer.socket
+GUIDES  := README.md $(wildcard doc/*.md)
+to = $(DESTDIR)$(1)
+
+install: $(BIN)
+	$(INSTALL) -d $(call to,$(bindir)) $(call to,$(mandir)/man1) $(call to,$(mandir)/man5) $(call to,$(docdir))
+	$(INSTALL) -m 755 $(BIN) $(call to,$(bindir))/pgbouncer
+	$(INSTALL) -m 644 doc/pgbouncer.1 $(call to,$(mandir)/man1)/pgbouncer.1
+	$(INSTALL) -m 644 doc/pgbouncer.ini.5 $(call to,$(mandir)/man5)/pgbouncer.ini.5
+	$(INSTALL) -m 644 $(SAMPLES) $(GUIDES) $(call to,$(docdir))
+	for u in $(UNITS); do \
+	    sed 's,/usr/local/bin/,$(bindir)/,' $$u >$(call to,$(docdir))/$${u#etc/} && \
+	    chmod 644 $(call to,$(docdir))/$${u#etc/} || exit 1; done
+
+uninstall:
+	rm -f $(call to,$(bindir))/pgbouncer $(call to,$(mandir)/man1)/pgbouncer.1 \
+	    $(call to,$(mandir)/man5)/pgbouncer.ini.5 \
+	    $(addprefix $(call to,$(docdir))/,$(notdir $(SAMPLES) $(UNITS) $(GUIDES)))
+	-rmdir $(call to,$(docdir)) 2>/dev/null
+
+DIST = $(BUILD)/$(PACKAGE_TARNAME)-$(VERSION).tar.gz
+dist:
+	@test/setup/list-files | tar -czf $(DIST) --no-recursion --owner=0 --group=0 --numeric-owner --sort=name \
+	    --transform 's,^,$(PACKAGE_TARNAME)-$(VERSION)/,' -T -
+	@echo $(DIST)
+
+clean:
+	rm -rf $(BUILD)
+
+# ---------------------------------------------------------------------- help
+
+.PHONY: help clean
+help:
+	@echo 'make                     build $(BUILD)/release/pgbouncer'
+	@echo 'make VARIANT=V           debug, asan (with UBSan), tsan, cov or fuzz, each in $(BUILD)/V'
+	@echo 'make demo                build, then show it at work beside a scratch PostgreSQL'
+	@echo 'make check               every test; installs what is missing'
+	@echo 'make install uninstall   prefix=/usr/local, DESTDIR='
+	@echo 'make dist                $(BUILD)/pgbouncer-VERSION.tar.gz'
+	@echo 'make docs                write the generated references, manuals and sample ini'
+	@echo 'make format lint         clang-format over all; clang-tidy'
+	@echo 'make unit unit-FLOOR     unit tests (of one floor: base wire auth net conf pool session admin)'
+	@echo 'make prop prop-NAME      property tests (of one, SEED=N)'
+	@echo 'make replay              run the fuzz corpora once'
+	@echo 'make fuzz-NAME           fuzz one target for FUZZ_SECONDS=60'
+	@echo 'make check-structure     headers, includes, circles, globals, words, lengths'
+	@echo 'make check-docs          are the generated files in step?'
+	@echo 'make check-integration   pytest against $$(VARIANT); PYTEST_ARGS="-k copy"'
+	@echo 'make bench               compare with another pooler; BENCH_ARGS="--help"'
+	@echo 'make clean               remove $(BUILD)'
+	@echo
+	@echo 'Variables: BUILD, VARIANT, CC, CFLAGS, CONFIGURE_FLAGS, WERROR=1, JOBS, CI=true'

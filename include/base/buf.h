@@ -1,0 +1,86 @@
+/*
+ * Growable bytes with a hard maximum, and a cursor to read bytes that came from a
+ * peer.  Both have a sticky failure flag that is checked once at the end.
+ * Integers are in network byte order.
+ */
+#ifndef BASE_BUF_H
+#define BASE_BUF_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf {
+	uint8_t *bytes; /* NULL while empty and unallocated */
+	size_t len;
+	size_t cap;
+	size_t max;  /* len never exceeds it */
+	bool failed; /* a put did not fit or no memory: content is not to be used */
+};
+
+/* An empty buffer; allocates nothing.  max 0 means SIZE_MAX/2. */
+void buf_init(struct buf *b, size_t max);
+void buf_done(struct buf *b);      /* frees; the buffer is empty and usable again */
+void buf_wipe_done(struct buf *b); /* the same, overwriting the content first */
+void buf_clear(struct buf *b);     /* len = 0, failed = false; memory is kept */
+/* Drop n bytes at the front (n <= len). */
+void buf_shift(struct buf *b, size_t n);
+
+/* Room for n more bytes at the end; NULL (and failed) when there is none.  The caller
+ * writes there and then calls buf_grow. */
+uint8_t *buf_room(struct buf *b, size_t n);
+void buf_grow(struct buf *b, size_t n);
+
+void buf_put(struct buf *b, const void *p, size_t len);
+void buf_put_u8(struct buf *b, uint8_t v);
+void buf_put_u16(struct buf *b, uint16_t v);
+void buf_put_u32(struct buf *b, uint32_t v);
+void buf_put_str(struct buf *b, const char *s);  /* with its NUL */
+void buf_put_text(struct buf *b, const char *s); /* without NUL */
+void buf_printf(struct buf *b, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3))); /* without NUL */
+/* Ends the bytes with a NUL that is not counted and returns them as a string; "" when
+ * failed or empty. */
+const char *buf_text(struct buf *b);
+
+struct cursor {
+	const uint8_t *at, *end;
+	bool overrun; /* a get wanted more than there was; values since are zero/"" */
+};
+
+static inline void cursor_init(struct cursor *c, const void *p, size_t len)
+{
+	c->at = p;
+	c->end = len ? c->at + len : c->at; /* p may be NULL then */
+	c->overrun = false;
+}
+
+static inline size_t cursor_left(const struct cursor *c)
+{
+	return (size_t)(c->end - c->at);
+}
+
+uint8_t cursor_u8(struct cursor *c);
+uint16_t cursor_u16(struct cursor *c);
+uint32_t cursor_u32(struct cursor *c);
+/* NULL on overrun. */
+const uint8_t *cursor_bytes(struct cursor *c, size_t len);
+/* A NUL-terminated string inside the bytes; "" and overrun when no NUL comes. */
+const char *cursor_str(struct cursor *c);
+
+/* Network-order integers at any address. */
+static inline uint32_t get_u32(const uint8_t *p)
+{
+	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+static inline void put_u32(uint8_t *p, uint32_t v)
+{
+	p[0] = (uint8_t)(v >> 24);
+	p[1] = (uint8_t)(v >> 16);
+	p[2] = (uint8_t)(v >> 8);
+	p[3] = (uint8_t)v;
+}
+
+#endif

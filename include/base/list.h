@@ -1,0 +1,103 @@
+/*
+ * Intrusive doubly linked list that knows its length.  A node is a member of the
+ * object it links; an object is in at most one list per node.  A zeroed node is
+ * "in no list"; list_init is needed for the list itself only.  Everything is O(1).
+ */
+#ifndef BASE_LIST_H
+#define BASE_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct node {
+	struct node *next, *prev;
+};
+
+struct list {
+	struct node head;
+	size_t count;
+};
+
+#define container_of(ptr, type, member)                                                \
+	((type *)((char *)(ptr)-offsetof(type, member)))
+
+static inline void list_init(struct list *l)
+{
+	l->head.next = l->head.prev = &l->head;
+	l->count = 0;
+}
+
+static inline bool list_is_empty(const struct list *l)
+{
+	return l->count == 0;
+}
+
+static inline bool node_is_linked(const struct node *n)
+{
+	return n->next != NULL;
+}
+
+static inline void list_insert_before(struct list *l, struct node *pos, struct node *n)
+{
+	n->prev = pos->prev;
+	n->next = pos;
+	pos->prev->next = n;
+	pos->prev = n;
+	l->count++;
+}
+
+static inline void list_push_front(struct list *l, struct node *n)
+{
+	list_insert_before(l, l->head.next, n);
+}
+
+static inline void list_push_back(struct list *l, struct node *n)
+{
+	list_insert_before(l, &l->head, n);
+}
+
+/* n must be in l. */
+static inline void list_remove(struct list *l, struct node *n)
+{
+	n->prev->next = n->next;
+	n->next->prev = n->prev;
+	n->next = n->prev = NULL;
+	l->count--;
+}
+
+static inline struct node *list_first(const struct list *l)
+{
+	return l->count ? l->head.next : NULL;
+}
+
+static inline struct node *list_last(const struct list *l)
+{
+	return l->count ? l->head.prev : NULL;
+}
+
+static inline struct node *list_pop_front(struct list *l)
+{
+	struct node *n = list_first(l);
+	if (n)
+		list_remove(l, n);
+	return n;
+}
+
+static inline struct node *list_next(const struct list *l, const struct node *n)
+{
+	return n->next == &l->head ? NULL : n->next;
+}
+
+/* `var` walks the containing objects.  Only list_for_safe allows removal of var. */
+#define list_for(var, l, member)                                                       \
+	for (var = container_of((l)->head.next, __typeof__(*var), member);             \
+	     &var->member != &(l)->head;                                               \
+	     var = container_of(var->member.next, __typeof__(*var), member))
+
+#define list_for_safe(var, tmp, l, member)                                             \
+	for (var = container_of((l)->head.next, __typeof__(*var), member),             \
+	    tmp = container_of(var->member.next, __typeof__(*var), member);            \
+	     &var->member != &(l)->head;                                               \
+	     var = tmp, tmp = container_of(tmp->member.next, __typeof__(*tmp), member))
+
+#endif

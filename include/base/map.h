@@ -1,0 +1,42 @@
+/*
+ * The one hash map: byte-string keys to pointers, SipHash with a random seed per map
+ * (keys come from peers), open addressing, grows and shrinks by itself.  Keys are
+ * borrowed: the caller keeps them alive and unchanged while they are in the map,
+ * usually by storing them inside the value.
+ */
+#ifndef BASE_MAP_H
+#define BASE_MAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct map;
+
+struct map *map_new(void);
+/* Frees the map only, not the values. */
+void map_free(struct map **m);
+
+size_t map_count(const struct map *m);
+
+/* NULL when absent. */
+void *map_get(const struct map *m, const void *key, size_t key_len);
+/* Adds or replaces (key pointer too); returns the old value or NULL. */
+void *map_put(struct map *m, const void *key, size_t key_len, void *value);
+/* Returns what was removed or NULL. */
+void *map_del(struct map *m, const void *key, size_t key_len);
+
+/* Keys that are C strings. */
+void *map_get_str(const struct map *m, const char *key);
+void *map_put_str(struct map *m, const char *key, void *value);
+void *map_del_str(struct map *m, const char *key);
+
+/* Walk: `size_t at = 0; while ((v = map_next(m, &at)))`.  The order is arbitrary.  The
+ * entry just returned may be deleted during the walk; nothing may be added. */
+void *map_next(const struct map *m, size_t *at);
+
+/* All values in a new array, ordered by compare (qsort's contract over void **).
+ * Caller frees with free(); count goes to *count; never NULL. */
+void **map_sorted(const struct map *m, size_t *count,
+    int (*compare)(const void *, const void *));
+
+#endif

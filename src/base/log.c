@@ -1,0 +1,343 @@
+/*
+ * Lines of log to stderr (or the journal behind it), a file and syslog.  Every line
+ * leaves with one write per sink; nothing is held back in a buffer.
+ */
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <syslog.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+
+/* A line is larger than its message by the stamp and by what stands behind newlines. */
+enum { MESSAGE_MOST = 2048, LINE_MOST = 128 + 5 * MESSAGE_MOST };
+
+/* Room for "YYYY-MM-DD HH:MM:SS" and a zone name. */
+enum { STAMP_SECONDS_SIZE = 32, ZONE_SIZE = 32 };
+
+struct log {
+	char *file, *syslog_ident;
+	struct buf line; /* has its memory from the start: lines about none come out */
+	int fd;          /* of the file; -1 until the first line */
+	int facility;
+	bool to_syslog, syslog_open;
+	bool quiet;
+	bool journal; /* stderr is the journal's stream */
+	int verbose, verbose_added;
+	/* The stamp of stamp_second. */
+	time_t stamp_second;
+	char stamp[STAMP_SECONDS_SIZE], zone[ZONE_SIZE];
+};
+
+struct level {
+	const char *name;
+	int priority; /* for syslog and the journal */
+};
+
+static const struct level levels[] = {
+    [LEVEL_FATAL] = {"FATAL", LOG_CRIT},
+    [LEVEL_ERROR] = {"ERROR", LOG_ERR},
+    [LEVEL_WARNING] = {"WARNING", LOG_WARNING},
+    [LEVEL_LOG] = {"LOG", LOG_INFO},
+    [LEVEL_DEBUG] = {"DEBUG", LOG_INFO},
+    [LEVEL_NOISE] = {"NOISE", LOG_DEBUG},
+};
+
+struct facility {
+	const char *name;
+	int value;
+};
+
+static const struct facility facilities[] = {
+    {"auth", LOG_AUTH},
+    {"authpriv", LOG_AUTHPRIV},
+    {"daemon", LOG_DAEMON},
+    {"user", LOG_USER},
+    {"local0", LOG_LOCAL0},
+    {"local1", LOG_LOCAL1},
+    {"local2", LOG_LOCAL2},
+    {"local3", LOG_LOCAL3},
+    {"local4", LOG_LOCAL4},
+    {"local5", LOG_LOCAL5},
+    {"local6", LOG_LOCAL6},
+    {"local7", LOG_LOCAL7},
+};
+
+static int facility_by_name(const char *name)
+{
+	for (size_t i = 0; name && i < sizeof(facilities) / sizeof(facilities[0]);
+	     i++) {
+		if (strcmp(facilities[i].name, name) == 0)
+			return facilities[i].value;
+	}
+	return LOG_DAEMON;
+}
+
+/* The journal names the device and inode of the stream it gave us, so that a stderr
+ * that was redirected since is told apart. */
+static bool is_journal_stream(int fd)
+{
+	const char *said = getenv("JOURNAL_STREAM");
+	char is[64];
+	struct stat st;
+
+	if (!said || fstat(fd, &st))
+		return false;
+	snprintf(is, sizeof(is), "%ju:%ju", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
+	return strcmp(said, is) == 0;
+}
+
+struct log *log_new(void)
+{
+	struct log *log = mem_zero(sizeof(*log));
+
+	log->fd = -1;
+	buf_init(&log->line, LINE_MOST);
+	(void)buf_room(&log->line, LINE_MOST);
+	log->stamp_second = -1;
+	log->facility = LOG_DAEMON;
+	log->journal = is_journal_stream(STDERR_FILENO);
+	tzset();
+	return log;
+}
+
+static void close_sinks(struct log *log)
+{
+	if (log->fd >= 0)
+		close(log->fd);
+	log->fd = -1;
+	if (log->syslog_open)
+		closelog();
+	log->syslog_open = false;
+}
+
+void log_free(struct log **logp)
+{
+	struct log *log = *logp;
+
+	if (!log)
+		return;
+	close_sinks(log);
+	mem_free(log->file);
+	mem_free(log->syslog_ident);
+	buf_done(&log->line);
+	mem_free(log);
+	*logp = NULL;
+}
+
+static void replace_text(char **old, const char *text)
+{
+	char *copy = text && *text ? mem_strdup(text) : NULL;
+
+	mem_free(*old);
+	*old = copy;
+}
+
+void log_configure(struct log *log, const struct log_config *config)
+{
+	close_sinks(log);
+	replace_text(&log->file, config->file);
+	replace_text(&log->syslog_ident, config->syslog_ident);
+	log->to_syslog = config->syslog;
+	log->facility = facility_by_name(config->syslog_facility);
+	log->verbose = config->verbose;
+	log->stamp_second = -1;
+	tzset();
+}
+
+void log_quiet(struct log *log)
+{
+	log->quiet = true;
+}
+
+void log_add_verbose(struct log *log, int n)
+{
+	log->verbose_added += n;
+}
+
+bool log_is_on(const struct log *log, enum log_level level)
+{
+	return (int)level - LEVEL_LOG <= log->verbose + log->verbose_added;
+}
+
+/* The first columns of a line: time, zone and process. */
+static void put_stamp(struct log *log, struct buf *b)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (now.tv_sec != log->stamp_second) {
+		struct tm tm;
+		localtime_r(&now.tv_sec, &tm);
+		strftime(log->stamp, sizeof(log->stamp), "%Y-%m-%d %H:%M:%S", &tm);
+		strftime(log->zone, sizeof(log->zone), "%Z", &tm);
+		log->stamp_second = now.tv_sec;
+	}
+	buf_printf(b, "%s.%03ld %s [%ld] ", log->stamp, now.tv_nsec / 1000000,
+	    log->zone, (long)getpid());
+}
+
+/* text with `mark` put behind every newline. */
+static void put_lines(struct buf *b, const char *text, const char *mark)
+{
+	for (;;) {
+		size_t n = strcspn(text, "\n");
+		buf_put(b, text, n);
+		buf_put_u8(b, '\n');
+		text += n;
+		if (!*text)
+			return;
+		text++;
+		buf_put_text(b, mark);
+	}
+}
+
+static void write_line(int fd, const struct buf *line)
+{
+	ssize_t written;
+
+	if (line->failed)
+		return;
+	/* A log that cannot be written has nobody left to tell. */
+	do {
+		written = write(fd, line->bytes, line->len);
+	} while (written < 0 && errno == EINTR);
+}
+
+static void make_line(struct log *log, enum log_level level, const char *text)
+{
+	struct buf *line = &log->line;
+
+	buf_clear(line);
+	put_stamp(log, line);
+	buf_printf(line, "%s ", levels[level].name);
+	put_lines(line, text, "\t");
+}
+
+/* Every line of the stream is an entry of its own and carries its priority. */
+static void make_journal_line(struct log *log, enum log_level level, const char *text)
+{
+	struct buf *line = &log->line;
+	char mark[8];
+
+	buf_clear(line);
+	snprintf(mark, sizeof(mark), "<%d>\t", levels[level].priority);
+	buf_put(line, mark, strlen(mark) - 1);
+	put_lines(line, text, mark);
+}
+
+static void put_stderr(struct log *log, enum log_level level, const char *text)
+{
+	if (log->journal)
+		make_journal_line(log, level, text);
+	else
+		make_line(log, level, text);
+	write_line(STDERR_FILENO, &log->line);
+}
+
+/* A file that was asked for and cannot be had ends the process: whoever reads logs
+ * would otherwise never know. */
+static void open_file(struct log *log)
+{
+	log->fd =
+	    open(log->file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
+	if (log->fd >= 0)
+		return;
+	char reason[MESSAGE_MOST];
+	snprintf(reason, sizeof(reason), "Cannot open logfile: '%s': %s", log->file,
+	    strerror(errno));
+	put_stderr(log, LEVEL_FATAL, reason);
+	exit(1);
+}
+
+static void put_file(struct log *log, enum log_level level, const char *text)
+{
+	if (log->fd < 0)
+		open_file(log);
+	make_line(log, level, text);
+	write_line(log->fd, &log->line);
+}
+
+static void put_syslog(struct log *log, enum log_level level, const char *text)
+{
+	if (!log->syslog_open) {
+		openlog(log->syslog_ident ? log->syslog_ident : "pgbouncer", LOG_PID,
+		    log->facility);
+		log->syslog_open = true;
+	}
+	buf_clear(&log->line);
+	put_lines(&log->line, text, "\t");
+	if (!log->line.failed)
+		syslog(levels[level].priority, "%.*s", (int)log->line.len - 1,
+		    (const char *)log->line.bytes);
+}
+
+/* Tag and message, cut at the maximum and without white space at the end. */
+static void __attribute__((format(printf, 4, 0)))
+compose(char *text, size_t size, const char *tag, const char *fmt, va_list ap)
+{
+	int tag_len = tag && *tag ? snprintf(text, size, "%s ", tag) : 0;
+	size_t len = tag_len < 0 ? 0 : (size_t)tag_len;
+
+	if (len < size && vsnprintf(text + len, size - len, fmt, ap) < 0)
+		text[len] = '\0';
+	len = strlen(text);
+	while (len && strchr(" \t\n\v\f\r", text[len - 1]))
+		len--;
+	text[len] = '\0';
+}
+
+void log_putv(
+    struct log *log, enum log_level level, const char *tag, const char *fmt, va_list ap)
+{
+	char text[MESSAGE_MOST];
+	int saved_errno = errno;
+
+	if (!log_is_on(log, level))
+		return;
+	compose(text, sizeof(text), tag, fmt, ap);
+	if (!log->quiet)
+		put_stderr(log, level, text);
+	if (log->file)
+		put_file(log, level, text);
+	if (log->to_syslog && level <= LEVEL_LOG)
+		put_syslog(log, level, text);
+	errno = saved_errno;
+}
+
+void log_put(
+    struct log *log, enum log_level level, const char *tag, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	log_putv(log, level, tag, fmt, ap);
+	va_end(ap);
+}
+
+bool log_may(struct log_limit *limit, unsigned long long now_us, unsigned burst,
+    unsigned *suppressed)
+{
+	if (now_us - limit->window_us >= 1000000) {
+		limit->window_us = now_us;
+		limit->in_window = 0;
+	}
+	if (limit->in_window >= burst) {
+		limit->held++;
+		return false;
+	}
+	limit->in_window++;
+	if (suppressed)
+		*suppressed = limit->held;
+	limit->held = 0;
+	return true;
+}

@@ -1,0 +1,294 @@
+/*
+ * The hash map: entries stand densely in one array, in any order; a table of slots
+ * (linear probing, no tombstones) leads from a key's hash to its place there.  Walks
+ * go down the array, so that the last entry, which fills the place of a removed one,
+ * has been seen already, and the table may shrink during a walk.
+ */
+#include "base/map.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+enum { SLOTS_LEAST = 4 };
+
+struct entry {
+	const void *key;
+	void *value;
+	uint32_t key_len, hash;
+};
+
+struct slot {
+	uint32_t hash;
+	uint32_t place; /* index in entries + 1; 0: free */
+};
+
+struct map {
+	struct entry *entries; /* room for entries_most(slot_count) */
+	struct slot *slots;
+	size_t count, slot_count; /* slot_count: 0 or a power of two */
+	uint64_t seed[2];
+};
+
+struct sip {
+	uint64_t a, b, c, d;
+};
+
+static uint64_t rotate(uint64_t v, unsigned bits)
+{
+	return v << bits | v >> (64 - bits);
+}
+
+static void sip_round(struct sip *s)
+{
+	s->a += s->b;
+	s->c += s->d;
+	s->b = rotate(s->b, 13) ^ s->a;
+	s->d = rotate(s->d, 16) ^ s->c;
+	s->a = rotate(s->a, 32);
+	s->c += s->b;
+	s->a += s->d;
+	s->b = rotate(s->b, 17) ^ s->c;
+	s->d = rotate(s->d, 21) ^ s->a;
+	s->c = rotate(s->c, 32);
+}
+
+static void sip_word(struct sip *s, uint64_t word)
+{
+	s->d ^= word;
+	sip_round(s);
+	s->a ^= word;
+}
+
+static uint64_t load_word(const uint8_t *p, size_t len)
+{
+	uint64_t word = 0;
+
+	for (size_t i = 0; i < len; i++)
+		word |= (uint64_t)p[i] << (8 * i);
+	return word;
+}
+
+/* SipHash-1-3 (Aumasson and Bernstein). */
+static uint64_t siphash(const uint64_t seed[2], const void *key, size_t len)
+{
+	struct sip s = {
+	    .a = seed[0] ^ 0x736f6d6570736575u,
+	    .b = seed[1] ^ 0x646f72616e646f6du,
+	    .c = seed[0] ^ 0x6c7967656e657261u,
+	    .d = seed[1] ^ 0x7465646279746573u,
+	};
+	const uint8_t *p = key;
+	size_t left = len;
+
+	for (; left >= 8; left -= 8, p += 8)
+		sip_word(&s, load_word(p, 8));
+	sip_word(&s, load_word(p, left) | (uint64_t)len << 56);
+	s.c ^= 0xff;
+	for (int i = 0; i < 3; i++)
+		sip_round(&s);
+	return s.a ^ s.b ^ s.c ^ s.d;
+}
+
+struct map *map_new(void)
+{
+	struct map *m = mem_zero(sizeof(*m));
+
+	mem_random(m->seed, sizeof(m->seed));
+	return m;
+}
+
+void map_free(struct map **mp)
+{
+	struct map *m = *mp;
+
+	if (!m)
+		return;
+	mem_free(m->entries);
+	mem_free(m->slots);
+	mem_free(m);
+	*mp = NULL;
+}
+
+size_t map_count(const struct map *m)
+{
+	return m->count;
+}
+
+/* Three quarters of the slots at most are taken. */
+static size_t entries_most(size_t slot_count)
+{
+	return slot_count - slot_count / 4;
+}
+
+static struct slot *first_free_slot(struct map *m, uint32_t hash)
+{
+	size_t mask = m->slot_count - 1, i = hash & mask;
+
+	while (m->slots[i].place)
+		i = (i + 1) & mask;
+	return &m->slots[i];
+}
+
+static void resize(struct map *m, size_t slot_count)
+{
+	assert(slot_count <= UINT32_MAX);
+	m->entries =
+	    mem_resize(m->entries, entries_most(slot_count) * sizeof(*m->entries));
+	mem_free(m->slots);
+	m->slots = mem_zero(slot_count * sizeof(*m->slots));
+	m->slot_count = slot_count;
+	for (size_t i = 0; i < m->count; i++) {
+		uint32_t hash = m->entries[i].hash;
+		*first_free_slot(m, hash) = (struct slot){hash, (uint32_t)i + 1};
+	}
+}
+
+static bool is_key_of(
+    const struct entry *e, uint32_t hash, const void *key, size_t key_len)
+{
+	return e->hash == hash && e->key_len == key_len &&
+	       (!key_len || memcmp(e->key, key, key_len) == 0);
+}
+
+/* The slot of a key, or NULL. */
+static struct slot *find(
+    const struct map *m, uint32_t hash, const void *key, size_t key_len)
+{
+	if (!m->count)
+		return NULL;
+	size_t mask = m->slot_count - 1, i = hash & mask;
+	for (; m->slots[i].place; i = (i + 1) & mask) {
+		struct slot *slot = &m->slots[i];
+		if (slot->hash == hash &&
+		    is_key_of(&m->entries[slot->place - 1], hash, key, key_len))
+			return slot;
+	}
+	return NULL;
+}
+
+static uint32_t hash_of(const struct map *m, const void *key, size_t key_len)
+{
+	return (uint32_t)siphash(m->seed, key, key_len);
+}
+
+void *map_get(const struct map *m, const void *key, size_t key_len)
+{
+	if (!m->count)
+		return NULL;
+	struct slot *slot = find(m, hash_of(m, key, key_len), key, key_len);
+	return slot ? m->entries[slot->place - 1].value : NULL;
+}
+
+void *map_put(struct map *m, const void *key, size_t key_len, void *value)
+{
+	assert(value && key_len <= UINT32_MAX);
+	uint32_t hash = hash_of(m, key, key_len);
+	struct slot *slot = find(m, hash, key, key_len);
+	if (slot) {
+		struct entry *e = &m->entries[slot->place - 1];
+		void *old = e->value;
+		e->key = key;
+		e->value = value;
+		return old;
+	}
+	if (m->count == entries_most(m->slot_count))
+		resize(m, m->slot_count ? m->slot_count * 2 : SLOTS_LEAST);
+	m->entries[m->count++] = (struct entry){key, value, (uint32_t)key_len, hash};
+	*first_free_slot(m, hash) = (struct slot){hash, (uint32_t)m->count};
+	return NULL;
+}
+
+/* Free a slot and move those behind it that probing would no longer reach. */
+static void clear_slot(struct map *m, struct slot *slot)
+{
+	size_t mask = m->slot_count - 1, hole = (size_t)(slot - m->slots), i = hole;
+
+	for (;;) {
+		i = (i + 1) & mask;
+		if (!m->slots[i].place)
+			break;
+		size_t home = m->slots[i].hash & mask;
+		if (((i - home) & mask) < ((i - hole) & mask))
+			continue;
+		m->slots[hole] = m->slots[i];
+		hole = i;
+	}
+	m->slots[hole].place = 0;
+}
+
+/* Let the last entry fill a free place; its slot is known by its place. */
+static void fill_place(struct map *m, size_t place)
+{
+	if (place == m->count)
+		return;
+	const struct entry *last = &m->entries[m->count - 1];
+	size_t mask = m->slot_count - 1, i = last->hash & mask;
+	while (m->slots[i].place != m->count)
+		i = (i + 1) & mask;
+	m->slots[i].place = (uint32_t)place;
+	m->entries[place - 1] = *last;
+}
+
+void *map_del(struct map *m, const void *key, size_t key_len)
+{
+	struct slot *slot = find(m, hash_of(m, key, key_len), key, key_len);
+
+	if (!slot)
+		return NULL;
+	size_t place = slot->place;
+	void *value = m->entries[place - 1].value;
+	clear_slot(m, slot);
+	fill_place(m, place);
+	m->count--;
+	if (m->slot_count > SLOTS_LEAST && m->count < m->slot_count / 8)
+		resize(m, m->slot_count / 2);
+	return value;
+}
+
+void *map_get_str(const struct map *m, const char *key)
+{
+	return map_get(m, key, strlen(key));
+}
+
+void *map_put_str(struct map *m, const char *key, void *value)
+{
+	return map_put(m, key, strlen(key), value);
+}
+
+void *map_del_str(struct map *m, const char *key)
+{
+	return map_del(m, key, strlen(key));
+}
+
+/* *at: 0 before the first entry, then the place (index + 1) of the one returned. */
+void *map_next(const struct map *m, size_t *at)
+{
+	size_t place = *at ? *at - 1 : m->count;
+
+	if (place > m->count)
+		place = m->count;
+	if (!place) {
+		/* Stays at the end when asked again. */
+		*at = 1;
+		return NULL;
+	}
+	*at = place;
+	return m->entries[place - 1].value;
+}
+
+void **map_sorted(
+    const struct map *m, size_t *count, int (*compare)(const void *, const void *))
+{
+	void **values = mem_alloc(m->count * sizeof(*values));
+
+	for (size_t i = 0; i < m->count; i++)
+		values[i] = m->entries[i].value;
+	if (m->count)
+		qsort(values, m->count, sizeof(*values), compare);
+	*count = m->count;
+	return values;
+}

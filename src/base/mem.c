@@ -1,0 +1,305 @@
+/*
+ * Allocation, wiping, randomness, slabs and arenas.  Knows nothing of the log: the
+ * last words of a process without memory go straight to stderr.
+ */
+#include "base/mem.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#if defined(__has_feature)
+#	if __has_feature(address_sanitizer)
+#		define MEM_HAS_ASAN 1
+#	endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#	define MEM_HAS_ASAN 1
+#endif
+#if defined(MEM_HAS_ASAN)
+#	include <sanitizer/asan_interface.h>
+#endif
+
+/* More than any peer may want; the allocator need not be asked. */
+#define TRY_MOST ((uint64_t)1 << 36)
+
+static void __attribute__((noreturn)) die(const char *message)
+{
+	ssize_t ignored = write(STDERR_FILENO, message, strlen(message));
+
+	(void)ignored;
+	_exit(1);
+}
+
+static void *or_die(void *p)
+{
+	if (!p)
+		die("FATAL out of memory\n");
+	return p;
+}
+
+void *mem_alloc(size_t size)
+{
+	return or_die(malloc(size ? size : 1));
+}
+
+void *mem_zero(size_t size)
+{
+	return or_die(calloc(1, size ? size : 1));
+}
+
+void *mem_resize(void *p, size_t size)
+{
+	return or_die(realloc(p, size ? size : 1));
+}
+
+char *mem_strdup(const char *s)
+{
+	return mem_dup(s, strlen(s) + 1);
+}
+
+void *mem_dup(const void *p, size_t len)
+{
+	void *copy = mem_alloc(len);
+
+	if (len)
+		memcpy(copy, p, len);
+	return copy;
+}
+
+void mem_free(void *p)
+{
+	free(p);
+}
+
+void *try_alloc(size_t size)
+{
+	return size > TRY_MOST ? NULL : malloc(size ? size : 1);
+}
+
+void *try_resize(void *p, size_t size)
+{
+	return size > TRY_MOST ? NULL : realloc(p, size ? size : 1);
+}
+
+void mem_wipe(void *p, size_t len)
+{
+	if (len)
+		explicit_bzero(p, len);
+}
+
+int mem_equal_const_time(const void *a, const void *b, size_t len)
+{
+	const volatile uint8_t *x = a, *y = b;
+	uint8_t difference = 0;
+
+	for (size_t i = 0; i < len; i++)
+		difference |= (uint8_t)(x[i] ^ y[i]);
+	return difference == 0;
+}
+
+void mem_random(void *p, size_t len)
+{
+	uint8_t *at = p;
+
+	while (len) {
+		ssize_t got = getrandom(at, len, 0);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			die("FATAL no random numbers from the system\n");
+		at += got;
+		len -= (size_t)got;
+	}
+}
+
+/* An object on the free list begins with this; the rest of it is off limits. */
+struct free_object {
+	struct free_object *next;
+};
+
+static void forbid_use(struct free_object *object, size_t size)
+{
+#if defined(MEM_HAS_ASAN)
+	/* The link stays readable, or the leak checker would lose the list. */
+	ASAN_POISON_MEMORY_REGION(object + 1, size - sizeof(*object));
+#else
+	(void)object, (void)size;
+#endif
+}
+
+static void permit_use(struct free_object *object, size_t size)
+{
+#if defined(MEM_HAS_ASAN)
+	ASAN_UNPOISON_MEMORY_REGION(object, size);
+#else
+	(void)object, (void)size;
+#endif
+}
+
+void mem_init(struct mem *m)
+{
+	list_init(&m->slabs);
+}
+
+struct slab *slab_new(struct mem *m, const char *name, size_t size)
+{
+	struct slab *s = mem_zero(sizeof(*s));
+
+	s->name = name;
+	s->size = size < sizeof(struct free_object) ? sizeof(struct free_object) : size;
+	s->mem = m;
+	list_push_back(&m->slabs, &s->node);
+	return s;
+}
+
+static struct free_object *pop_free(struct slab *s)
+{
+	struct free_object *object = s->free_list;
+
+	if (object) {
+		s->free_list = object->next;
+		s->free--;
+		permit_use(object, s->size);
+	}
+	return object;
+}
+
+void slab_free(struct slab **sp)
+{
+	struct slab *s = *sp;
+	struct free_object *object;
+
+	if (!s)
+		return;
+	assert(s->used == 0);
+	while ((object = pop_free(s)))
+		mem_free(object);
+	list_remove(&s->mem->slabs, &s->node);
+	mem_free(s);
+	*sp = NULL;
+}
+
+void *slab_get(struct slab *s)
+{
+	void *object = pop_free(s);
+
+	if (object)
+		memset(object, 0, s->size);
+	else
+		object = mem_zero(s->size);
+	s->used++;
+	return object;
+}
+
+void slab_put(struct slab *s, void *p)
+{
+	struct free_object *object = p;
+
+	if (!p)
+		return;
+	assert(s->used > 0);
+	object->next = s->free_list;
+	s->free_list = object;
+	s->used--;
+	s->free++;
+	forbid_use(object, s->size);
+}
+
+size_t slab_bytes(const struct slab *s)
+{
+	return (s->used + s->free) * s->size;
+}
+
+enum { CHUNK_LEAST = 1024, CHUNK_MOST = 256 * 1024, ALIGNMENT = 16 };
+
+struct chunk {
+	struct chunk *next;
+	size_t len, used;
+	_Alignas(ALIGNMENT) char bytes[];
+};
+
+struct arena {
+	struct chunk *chunks; /* the newest first; allocations come from it */
+	size_t next_len;
+};
+
+struct arena *arena_new(void)
+{
+	struct arena *a = mem_zero(sizeof(*a));
+
+	a->next_len = CHUNK_LEAST;
+	return a;
+}
+
+void arena_free(struct arena **ap)
+{
+	struct arena *a = *ap;
+
+	if (!a)
+		return;
+	while (a->chunks) {
+		struct chunk *chunk = a->chunks;
+		a->chunks = chunk->next;
+		mem_free(chunk);
+	}
+	mem_free(a);
+	*ap = NULL;
+}
+
+static struct chunk *add_chunk(struct arena *a, size_t size)
+{
+	size_t len = size > a->next_len ? size : a->next_len;
+
+	if (len > SIZE_MAX - sizeof(struct chunk))
+		or_die(NULL);
+	struct chunk *chunk = mem_zero(sizeof(*chunk) + len);
+	chunk->len = len;
+	/* A chunk made for one large thing is full: keep using the one before. */
+	if (len == size && a->chunks) {
+		chunk->next = a->chunks->next;
+		a->chunks->next = chunk;
+	} else {
+		chunk->next = a->chunks;
+		a->chunks = chunk;
+	}
+	if (a->next_len < CHUNK_MOST)
+		a->next_len *= 2;
+	return chunk;
+}
+
+static void *take(struct arena *a, size_t size, size_t alignment)
+{
+	struct chunk *chunk = a->chunks;
+	size_t from = chunk ? (chunk->used + alignment - 1) & ~(alignment - 1) : 0;
+
+	if (!chunk || from > chunk->len || size > chunk->len - from) {
+		chunk = add_chunk(a, size);
+		from = 0;
+	}
+	chunk->used = from + size;
+	return chunk->bytes + from;
+}
+
+void *arena_alloc(struct arena *a, size_t size)
+{
+	return take(a, size ? size : 1, ALIGNMENT);
+}
+
+char *arena_strdup(struct arena *a, const char *s)
+{
+	return s ? arena_strndup(a, s, strlen(s)) : NULL;
+}
+
+char *arena_strndup(struct arena *a, const char *s, size_t len)
+{
+	if (len == SIZE_MAX)
+		or_die(NULL);
+	char *copy = take(a, len + 1, 1);
+	if (len)
+		memcpy(copy, s, len);
+	return copy;
+}

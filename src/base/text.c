@@ -1,0 +1,317 @@
+/*
+ * Numbers, lists, SQL quoting, reading a file, and the tokenizer.  What the tokens mean
+ * (ini, connection strings, HBA, console) is not known here.
+ */
+#include "base/text.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+
+/* A file larger than this is no configuration. */
+enum { FILE_MOST = 1024 * 1024 * 1024, FILE_STEP = 16 * 1024 };
+
+#define SECOND_US 1000000u
+
+static int whole_number(const char *s, long long least, long long most, long long *out)
+{
+	char *end;
+
+	errno = 0;
+	*out = strtoll(s, &end, 0);
+	return errno || end == s || *end || *out < least || *out > most ? -1 : 0;
+}
+
+int text_int(const char *s, int *out)
+{
+	long long v;
+
+	if (whole_number(s, INT_MIN, INT_MAX, &v))
+		return -1;
+	*out = (int)v;
+	return 0;
+}
+
+int text_uint(const char *s, unsigned *out)
+{
+	long long v;
+
+	if (whole_number(s, 0, UINT_MAX, &v))
+		return -1;
+	*out = (unsigned)v;
+	return 0;
+}
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+int text_seconds(const char *s, uint64_t *out_us)
+{
+	uint64_t us = 0, unit = SECOND_US;
+	bool digits = false;
+
+	for (; is_digit(*s); s++) {
+		uint64_t step = (uint64_t)(*s - '0') * SECOND_US;
+		if (us > (UINT64_MAX - step) / 10)
+			return -1;
+		us = us * 10 + step;
+		digits = true;
+	}
+	uint64_t fraction = 0;
+	if (*s == '.') {
+		for (s++; is_digit(*s); s++) {
+			unit /= 10;
+			fraction += (uint64_t)(*s - '0') * unit;
+			digits = true;
+		}
+	}
+	if (*s || !digits || fraction > UINT64_MAX - us)
+		return -1;
+	*out_us = us + fraction;
+	return 0;
+}
+
+void text_print_seconds(uint64_t us, char *out, size_t size)
+{
+	snprintf(out, size, "%g", (double)us / SECOND_US);
+}
+
+bool text_equal_nocase(const char *a, const char *b)
+{
+	return strcasecmp(a, b) == 0;
+}
+
+bool text_has_prefix(const char *s, const char *prefix)
+{
+	return strncmp(s, prefix, strlen(prefix)) == 0;
+}
+
+static bool is_in(const char *set, char c)
+{
+	return set && c && strchr(set, c);
+}
+
+#define SPACES " \t\n\v\f\r"
+
+bool text_list_has(const char *list, const char *word)
+{
+	size_t len = strlen(word);
+
+	if (!list || !len)
+		return false;
+	for (;;) {
+		list += strspn(list, "," SPACES);
+		if (!*list)
+			return false;
+		size_t item = strcspn(list, "," SPACES);
+		if (item == len && memcmp(list, word, len) == 0)
+			return true;
+		list += item;
+	}
+}
+
+bool text_list_next(const char **at, const char **item, size_t *len)
+{
+	if (!*at)
+		return false;
+	*at += strspn(*at, "," SPACES);
+	if (!**at)
+		return false;
+	size_t n = strcspn(*at, ",");
+	*item = *at;
+	*at += n;
+	while (n && is_in(SPACES, (*item)[n - 1]))
+		n--;
+	*len = n;
+	return true;
+}
+
+/* s with every character of `doubled` written twice. */
+static void put_doubled(struct buf *b, const char *s, const char *doubled)
+{
+	while (*s) {
+		size_t n = strcspn(s, doubled);
+		buf_put(b, s, n);
+		s += n;
+		if (*s) {
+			buf_put_u8(b, (uint8_t)*s);
+			buf_put_u8(b, (uint8_t)*s);
+			s++;
+		}
+	}
+}
+
+void text_put_literal(struct buf *b, const char *value)
+{
+	bool has_backslash = strchr(value, '\\');
+
+	buf_put_text(b, has_backslash ? "E'" : "'");
+	put_doubled(b, value, has_backslash ? "'\\" : "'");
+	buf_put_text(b, "'");
+}
+
+void text_put_identifier(struct buf *b, const char *name)
+{
+	buf_put_text(b, "\"");
+	put_doubled(b, name, "\"");
+	buf_put_text(b, "\"");
+}
+
+void tokenizer_init(
+    struct tokenizer *t, const struct token_rules *rules, const char *text, size_t len)
+{
+	memset(t, 0, sizeof(*t));
+	t->rules = rules;
+	t->at = t->start = text;
+	t->end = len ? text + len : text;
+	t->line = 1;
+	t->kind = TOKEN_END;
+	buf_init(&t->text, 0);
+}
+
+/* Tokens of a configuration may be passwords. */
+void tokenizer_done(struct tokenizer *t)
+{
+	buf_wipe_done(&t->text);
+}
+
+static bool is_newline_token(const struct tokenizer *t, char c)
+{
+	return t->rules->lines && c == '\n';
+}
+
+static bool is_blank(const struct tokenizer *t, char c)
+{
+	return is_in(t->rules->blanks, c) ? !is_newline_token(t, c)
+					  : c == '\n' && !t->rules->lines;
+}
+
+static void skip_blanks_and_comments(struct tokenizer *t)
+{
+	for (; t->at < t->end; t->at++) {
+		if (is_in(t->rules->comment, *t->at)) {
+			const char *newline =
+			    memchr(t->at, '\n', (size_t)(t->end - t->at));
+			t->at = newline ? newline : t->end;
+			if (t->at == t->end)
+				return;
+		}
+		if (!is_blank(t, *t->at))
+			return;
+	}
+}
+
+static enum token_kind take_quoted(struct tokenizer *t)
+{
+	char quote = *t->at++;
+
+	while (t->at < t->end && !is_newline_token(t, *t->at)) {
+		char c = *t->at++;
+		if (c == quote) {
+			if (t->at == t->end || *t->at != quote)
+				return TOKEN_QUOTED;
+			t->at++;
+		}
+		buf_put_u8(&t->text, (uint8_t)c);
+	}
+	return TOKEN_BAD;
+}
+
+/* A quote inside a word is part of the word: only a token's first character opens. */
+static enum token_kind take_word(struct tokenizer *t)
+{
+	while (t->at < t->end && *t->at != '\n' && !is_blank(t, *t->at) &&
+	       !is_in(t->rules->singles, *t->at) && !is_in(t->rules->comment, *t->at))
+		t->at++;
+	buf_put(&t->text, t->start, (size_t)(t->at - t->start));
+	return TOKEN_WORD;
+}
+
+static enum token_kind take_token(struct tokenizer *t)
+{
+	if (t->at == t->end)
+		return TOKEN_END;
+	if (is_newline_token(t, *t->at) || is_in(t->rules->singles, *t->at)) {
+		buf_put_u8(&t->text, (uint8_t)*t->at);
+		return *t->at++ == '\n' && t->rules->lines ? TOKEN_LINE : TOKEN_CHAR;
+	}
+	return is_in(t->rules->quotes, *t->at) ? take_quoted(t) : take_word(t);
+}
+
+enum token_kind tokenizer_next(struct tokenizer *t)
+{
+	const char *before = t->start;
+
+	buf_clear(&t->text);
+	skip_blanks_and_comments(t);
+	t->start = t->at;
+	for (; before < t->start; before++)
+		t->line += *before == '\n';
+	t->kind = take_token(t);
+	if (t->text.failed)
+		t->kind = TOKEN_BAD;
+	return t->kind;
+}
+
+const char *tokenizer_text(struct tokenizer *t)
+{
+	return buf_text(&t->text);
+}
+
+/* Read to the end; -1 with errno. */
+static int read_all(int fd, struct buf *b)
+{
+	for (;;) {
+		uint8_t *to = buf_room(b, FILE_STEP);
+		if (!to) {
+			errno = b->max - b->len < FILE_STEP ? EFBIG : ENOMEM;
+			return -1;
+		}
+		ssize_t got = read(fd, to, FILE_STEP);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return (int)got;
+		buf_grow(b, (size_t)got);
+	}
+}
+
+char *text_read_file(const char *path, size_t *len, struct err *err)
+{
+	char *text = NULL;
+	struct buf b;
+
+	buf_init(&b, FILE_MOST);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (fd < 0 || read_all(fd, &b)) {
+		err_set(err, "%s", strerror(errno));
+		goto done;
+	}
+	buf_put_u8(&b, 0);
+	if (b.failed) {
+		err_set(err, "%s", strerror(ENOMEM));
+		goto done;
+	}
+	size_t text_len = strlen((const char *)b.bytes);
+	mem_wipe(b.bytes + text_len, b.len - text_len);
+	text = (char *)b.bytes;
+	if (len)
+		*len = text_len;
+	buf_init(&b, 0);
+done:
+	buf_wipe_done(&b);
+	if (fd >= 0)
+		close(fd);
+	return text;
+}

@@ -1,0 +1,77 @@
+"""Includes run downhill, name their floor, and each library is met in one place only."""
+import re
+
+import tree
+
+# A library's headers, and the only files that may know them.
+OWNERS = (
+    (r"event2?/|event\.h|evutil\.h", r"src/net/loop[^/]*"),
+    (r"ares", r"src/net/dns[^/]*"),
+    (r"openssl/ssl\.h", r"src/net/tls[^/]*"),
+    (r"liburing", r"src/net/ring[^/]*"),
+    (r"security/pam|ldap\.h", r"src/auth/external[^/]*"),
+)
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
+
+
+def allowed_floors(root, path):
+    """The floors a file may include from, or None when it is free to."""
+    floor = tree.floor_of(path)
+    parts = path.split("/")
+    if floor is None and parts[:2] == ["test", "unit"] and len(parts) > 3:
+        floor = parts[2]
+    if floor is not None:
+        return [f for f in tree.LEVELS if tree.may_include(floor, f)] if floor in tree.LEVELS else []
+    if parts[:2] in (["test", "prop"], ["test", "fuzz"]):
+        links = re.match(r"[^\n]*links:([a-z ]*)", tree.text(root, path))
+        return links.group(1).split() if links else None
+    return None
+
+
+def project_problem(root, path, target):
+    """What is wrong with #include "target" in path, or None."""
+    parts = target.split("/")
+    if target == "config.h":
+        return None
+    if len(parts) == 1:
+        if not path.startswith(("src/", "include/")):
+            return None
+        if tree.floor_of(path) in ("daemon", "main"):
+            return None
+        return "names no floor"
+    if parts[0] not in tree.LEVELS:
+        return "names a floor that does not exist" if path.startswith(("src/", "include/")) else None
+    allowed = allowed_floors(root, path)
+    if allowed is not None and parts[0] not in allowed:
+        return "goes up, or to a sibling"
+    return None
+
+
+def library_problem(path, target):
+    if not path.startswith(("src/", "include/")):
+        return None
+    for header, owner in OWNERS:
+        if re.match(header, target) and not re.match(owner + r"\.[ch]$", path):
+            return "belongs to %s alone" % owner.replace("[^/]*", "*")
+    return None
+
+
+def check(options):
+    problems = []
+    for path in tree.files(options.root):
+        if not path.endswith((".c", ".h", ".def")) or path.startswith("test/fuzz/corpus/"):
+            continue
+        content = tree.text(options.root, path)
+        if tree.floor_of(path) not in (None, *tree.LEVELS):
+            problems.append("%s: is on no floor" % path)
+        for found in INCLUDE.finditer(content):
+            target = found.group(2)
+            if found.group(1) == '"':
+                reason = project_problem(options.root, path, target)
+            else:
+                reason = library_problem(path, target)
+            if reason:
+                line = content.count("\n", 0, found.start()) + 1
+                problems.append("%s:%d: #include of %s %s" % (path, line, target, reason))
+    return problems

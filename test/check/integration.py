@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Run the end-to-end tests against one binary, in parallel, and sum them up.
+
+The last line is `N passed, N failed, N skipped`; errors count as failures.
+"""
+import argparse
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as xml
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.normpath(os.path.join(HERE, "../.."))
+
+
+def counts(report):
+    """(passed, failed, skipped) of a junit file."""
+    passed = failed = skipped = 0
+    for case in xml.parse(report).iter("testcase"):
+        outcomes = {child.tag for child in case}
+        if outcomes & {"failure", "error"}:
+            failed += 1
+        elif "skipped" in outcomes:
+            skipped += 1
+        else:
+            passed += 1
+    return passed, failed, skipped
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--pooler", required=True)
+    parser.add_argument("--out", required=True, help="folder for the report")
+    parser.add_argument("more", nargs="*", help="passed on to pytest")
+    args = parser.parse_args()
+    report = os.path.join(os.path.abspath(args.out), "report.xml")
+    if os.path.exists(report):
+        os.unlink(report)
+    argv = [args.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml", report,
+            "--pooler", args.pooler]
+    pg_bin = subprocess.run([os.path.join(TOP, "test/setup/pg-bin")], stdout=subprocess.PIPE)
+    if pg_bin.returncode == 0:
+        argv += ["--pg-bin", pg_bin.stdout.decode().strip()]
+    code = subprocess.run(argv + args.more + [os.path.join(TOP, "test/integration")]).returncode
+    try:
+        passed, failed, skipped = counts(report)
+    except (OSError, xml.ParseError):
+        passed, failed, skipped = 0, 1, 0
+    if code != 0 and failed == 0:
+        failed = 1
+    print("%d passed, %d failed, %d skipped" % (passed, failed, skipped))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""Can the checks fail?  Each is shown a small tree with one fault, and one without."""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import circles  # noqa: E402
+import globals as writable  # noqa: E402
+import headers  # noqa: E402
+import includes  # noqa: E402
+import lengths  # noqa: E402
+import programs  # noqa: E402
+import rooms  # noqa: E402
+import structure  # noqa: E402
+import words  # noqa: E402
+
+GUARDED = "#ifndef %s\n#define %s\n%s\n#endif\n"
+
+
+class Scratch(unittest.TestCase):
+    def setUp(self):
+        self.root = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.root)
+        self.options = structure.parse(["--root", self.root, "--build", self.root,
+                                        "--objects", os.path.join(self.root, "obj")])
+
+    def put(self, path, content):
+        whole = os.path.join(self.root, path)
+        os.makedirs(os.path.dirname(whole), exist_ok=True)
+        with open(whole, "w", encoding="utf-8") as f:
+            f.write(content)
+
+    def header(self, path, body):
+        name = headers.guard_name(path)
+        self.put(path, GUARDED % (name, name, body))
+
+    def compile(self, name, content):
+        self.put("src/" + name + ".c", content)
+        out = os.path.join(self.root, "obj", name + ".o")
+        os.makedirs(os.path.dirname(out), exist_ok=True)
+        subprocess.run(["cc", "-fPIE", "-fno-common", "-c", "-o", out,
+                        os.path.join(self.root, "src", name + ".c")], check=True)
+
+    def assertFinds(self, module, *parts):
+        problems = module.check(self.options)
+        self.assertEqual(len(problems), 1, problems)
+        for part in parts:
+            self.assertIn(part, problems[0])
+
+    def assertClean(self, module):
+        self.assertEqual(module.check(self.options), [])
+
+
+class Headers(Scratch):
+    def test_good(self):
+        self.header("include/base/a.h", "#include <stddef.h>\nstatic inline size_t one(void) { return 1; }")
+        self.assertClean(headers)
+
+    def test_needs_another(self):
+        self.header("include/base/a.h", "size_t one(void);")
+        self.assertFinds(headers, "include/base/a.h", "does not compile alone")
+
+    def test_guard(self):
+        self.put("include/base/a.h", GUARDED % ("A_H", "A_H", "int one(void);"))
+        self.assertFinds(headers, "BASE_A_H")
+
+
+class Includes(Scratch):
+    def test_good(self):
+        self.put("src/net/loop.c", '#include "net/loop.h"\n#include <event2/event.h>\n#include "base/log.h"\n')
+        self.put("src/main.c", '#include "config.h"\n#include "daemon.h"\n#include "admin/show.h"\n')
+        self.put("test/unit/pool/test_pool.c", '#include "pool/pool.h"\n#include "wire/vars.h"\n')
+        self.put("test/prop/prop_a.c", '/* links: base pool */\n#include "pool/pool.h"\n')
+        self.assertClean(includes)
+
+    def test_up(self):
+        self.put("src/pool/pool.c", '#include "base/log.h"\n#include "session/conn.h"\n')
+        self.assertFinds(includes, "src/pool/pool.c:2", "session/conn.h")
+
+    def test_sibling(self):
+        self.put("include/wire/codec.h", '#include "auth/scram.h"\n')
+        self.assertFinds(includes, "include/wire/codec.h:1")
+
+    def test_table(self):
+        self.put("include/conf/settings.def", '#include "net/tls.h"\n')
+        self.assertFinds(includes, "settings.def:1")
+
+    def test_no_floor(self):
+        self.put("src/base/log.c", '#include "log.h"\n')
+        self.assertFinds(includes, "names no floor")
+
+    def test_library(self):
+        self.put("src/net/stream.c", "#include <event2/event.h>\n")
+        self.assertFinds(includes, "src/net/loop")
+
+    def test_unit_test(self):
+        self.put("test/unit/wire/test_a.c", '#include "pool/pool.h"\n')
+        self.assertFinds(includes, "test/unit/wire/test_a.c:1")
+
+    def test_links_line(self):
+        self.put("test/fuzz/fuzz_a.c", '/* links: base */\n#include "wire/codec.h"\n')
+        self.assertFinds(includes, "fuzz_a.c:2")
+
+
+class Objects(Scratch):
+    def test_good(self):
+        self.compile("base/a", "int one(void); int one(void) { return 1; }\n"
+                     "extern const char *const names[]; const char *const names[] = {\"a\"};\n")
+        self.compile("base/b", "int one(void); int two(void); int two(void) { return one() + 1; }\n")
+        self.assertClean(circles)
+        self.assertClean(writable)
+
+    def test_circle_of_three(self):
+        for a, b in (("a", "b"), ("b", "c"), ("c", "a")):
+            self.compile("base/" + a, "int %s(void); int %s(void); int %s(void) { return %s(); }\n" % (a, b, a, b))
+        self.assertFinds(circles, "base/a.o uses b of base/b.o", "base/c.o uses a of base/a.o")
+
+    def test_globals(self):
+        for text, name in (("static int seen; int f(void); int f(void) { return seen++; }\n", "seen"),
+                           ("int f(void); int f(void) { static int n = 3; return n++; }\n", "n.0"),
+                           ("extern int *p; int q; int *p = &q;\n", ""),
+                           ("__thread int t;\n", "t")):
+            with self.subTest(text=text):
+                self.compile("base/a", text)
+                problems = writable.check(self.options)
+                self.assertTrue(problems and name in problems[0], problems)
+
+
+class Text(Scratch):
+    def test_words(self):
+        self.put("src/base/a.c", "int a; /* fine: stubborn hackers at methods */\n")
+        self.assertClean(words)
+        self.put("src/base/a.c", "int a; /* TO" "DO: more */\n")
+        self.assertFinds(words, "src/base/a.c:1")
+
+    def test_paths(self):
+        self.put("doc/a.md", "see /wo" "rk/tree\n")
+        self.assertFinds(words, "doc/a.md:1")
+
+    def test_rooms(self):
+        self.put("doc/architecture.md", "| room | its one job |\n|---|---|\n| base/a, base/b | all |\n")
+        self.put("src/base/a_more.c", "int a;\n")
+        self.put("include/base/b.h", "int b;\n")
+        self.assertClean(rooms)
+        self.put("src/base/c.c", "int c;\n")
+        self.assertFinds(rooms, "src/base/c.c")
+        os.unlink(os.path.join(self.root, "src/base/c.c"))
+        os.unlink(os.path.join(self.root, "include/base/b.h"))
+        self.assertFinds(rooms, "doc/architecture.md:3", "base/b")
+
+    def test_lengths(self):
+        self.put("src/base/a.c", "int a(void)\n{\n" + "\t;\n" * 90 + "}\n")
+        self.assertEqual(len(lengths.warnings(self.options)), 1)
+
+
+class Counting(unittest.TestCase):
+    def test_counts(self):
+        group = "[==========] Running 2 test(s).\n"
+        good = group + "[  PASSED  ] 2 test(s).\n"
+        bad = group + "[  FAILED  ] test_x\n[  PASSED  ] 1 test(s).\n[  FAILED  ] 1 test(s), listed below:\n"
+        skip = group + "[  PASSED  ] 1 test(s).\n[  SKIPPED ] 1 test(s), listed below:\n[  SKIPPED ] x\n"
+        self.assertEqual(programs.count(good, 0), (2, 0, 0))
+        self.assertEqual(programs.count(good, 1), (2, 1, 0))  # a leak found at exit
+        self.assertEqual(programs.count(bad, 1), (1, 1, 0))
+        self.assertEqual(programs.count(skip, 0), (1, 0, 1))
+        self.assertEqual(programs.count(group, 0), (0, 1, 0))
+        self.assertEqual(programs.count("seed 1\n", 0), (1, 0, 0))
+        self.assertEqual(programs.count("", -6), (0, 1, 0))
+
+
+def main():
+    result = unittest.TextTestRunner(verbosity=0).run(
+        unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__]))
+    failed = len(result.failures) + len(result.errors)
+    print("%d passed, %d failed, %d skipped" % (
+        result.testsRun - failed - len(result.skipped), failed, len(result.skipped)))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

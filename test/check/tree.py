@@ -1,0 +1,40 @@
+"""What the checks know about the source tree: its files, and which floor each is on."""
+import os
+import re
+
+FOLDERS = ("src", "include", "test", "doc", "etc", ".ci")
+TOP_FILES = ("Makefile", "configure.ac", "README.md", "LICENSE", ".gitignore", ".gitattributes")
+
+LEVELS = {"base": 1, "wire": 2, "auth": 2, "net": 2, "conf": 2,
+          "pool": 3, "session": 4, "admin": 5, "daemon": 6, "main": 7}
+
+
+def files(root):
+    """Every file of the tree, relative to root, sorted."""
+    found = [f for f in TOP_FILES if os.path.isfile(os.path.join(root, f))]
+    for folder in FOLDERS:
+        for where, folders, names in os.walk(os.path.join(root, folder)):
+            folders[:] = [f for f in folders if f not in ("__pycache__", ".pytest_cache")]
+            found += [os.path.relpath(os.path.join(where, n), root)
+                      for n in names if not n.endswith(".pyc")]
+    return sorted(found)
+
+
+def text(root, path):
+    with open(os.path.join(root, path), encoding="utf-8", errors="replace") as f:
+        return f.read()
+
+
+def floor_of(path):
+    """The floor of a file of the program, or None for tests and everything else."""
+    parts = path.split("/")
+    if parts[0] not in ("src", "include"):
+        return None
+    if len(parts) > 2:
+        return parts[1]
+    return "main" if re.match(r"main\.", parts[1]) else "daemon"
+
+
+def may_include(source, target):
+    """Down, or within the folder; never up, never between siblings."""
+    return source == target or LEVELS[target] < LEVELS[source]

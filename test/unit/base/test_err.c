@@ -1,0 +1,104 @@
+/*
+ * struct err: filling, cutting, prefixing.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* clang-format off: needs some of the headers above */
+#include <cmocka.h>
+/* clang-format on */
+
+#include "base/err.h"
+
+static void set_fills_text_and_code(void **state)
+{
+	struct err e;
+
+	(void)state;
+	assert_int_equal(err_set(&e, "bad %s %d", "thing", 7), -1);
+	assert_string_equal(e.text, "bad thing 7");
+	assert_string_equal(e.sqlstate, "08P01");
+	assert_int_equal(err_set_code(&e, "57P01", "going"), -1);
+	assert_string_equal(e.text, "going");
+	assert_string_equal(e.sqlstate, "57P01");
+}
+
+static void no_error_wanted(void **state)
+{
+	(void)state;
+	assert_int_equal(err_set(NULL, "x"), -1);
+	assert_int_equal(err_set_code(NULL, "57P01", "x"), -1);
+	assert_int_equal(err_prefix(NULL, "x"), -1);
+}
+
+static void arguments_may_be_the_old_content(void **state)
+{
+	struct err e;
+
+	(void)state;
+	err_set_code(&e, "28P01", "inner");
+	err_set(&e, "outer: %s", e.text);
+	assert_string_equal(e.text, "outer: inner");
+	err_set_code(&e, "28P01", "inner");
+	err_set_code(&e, e.sqlstate, "more %s %s", e.text, e.sqlstate);
+	assert_string_equal(e.text, "more inner 28P01");
+	assert_string_equal(e.sqlstate, "28P01");
+}
+
+static void prefix_keeps_code(void **state)
+{
+	struct err e;
+
+	(void)state;
+	err_set_code(&e, "28000", "no");
+	assert_int_equal(err_prefix(&e, "%s:%d: ", "file", 3), -1);
+	assert_string_equal(e.text, "file:3: no");
+	assert_string_equal(e.sqlstate, "28000");
+}
+
+static void long_text_is_cut_between_characters(void **state)
+{
+	char big[2000];
+	struct err e;
+
+	(void)state;
+	memset(big, 'x', sizeof(big) - 1);
+	big[sizeof(big) - 1] = '\0';
+	err_set(&e, "%s", big);
+	assert_int_equal(strlen(e.text), sizeof(e.text) - 1);
+	err_prefix(&e, "front ");
+	assert_int_equal(strlen(e.text), sizeof(e.text) - 1);
+	assert_memory_equal(e.text, "front xxx", 9);
+	err_prefix(&e, "%s", big);
+	assert_int_equal(strlen(e.text), sizeof(e.text) - 1);
+
+	/* 505 bytes of text: a euro sign (3 bytes) that would end at 506 goes whole. */
+	memcpy(big + 503, "\xe2\x82\xac", 3);
+	err_set(&e, "%s", big);
+	assert_int_equal(strlen(e.text), 503);
+	/* and one that just fits stays */
+	memset(big + 503, 'x', 3);
+	memcpy(big + 502, "\xe2\x82\xac", 3);
+	err_set(&e, "%s", big);
+	assert_int_equal(strlen(e.text), 505);
+	/* bytes that are no UTF-8 at all */
+	memset(big, 0x80, sizeof(big) - 1);
+	err_set(&e, "%s", big);
+	assert_int_equal(strlen(e.text), 505);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(set_fills_text_and_code),
+	    cmocka_unit_test(no_error_wanted),
+	    cmocka_unit_test(arguments_may_be_the_old_content),
+	    cmocka_unit_test(prefix_keeps_code),
+	    cmocka_unit_test(long_text_is_cut_between_characters),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,401 @@
+/*
+ * The log by what arrives in its sinks: stderr turned into a file, a log file, and
+ * syslog replaced by functions of this program.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <regex.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <syslog.h>
+#include <time.h>
+#include <unistd.h>
+
+/* clang-format off: needs some of the headers above */
+#include <cmocka.h>
+/* clang-format on */
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/text.h"
+
+/* What syslog was told; the program under test calls these instead of libc's. */
+static char syslog_said[4096];
+static char syslog_ident[64];
+static int syslog_facility, syslog_priority;
+
+void openlog(const char *ident, int option, int facility)
+{
+	(void)option;
+	snprintf(syslog_ident, sizeof(syslog_ident), "%s", ident);
+	syslog_facility = facility;
+}
+
+void closelog(void)
+{
+	syslog_ident[0] = '\0';
+}
+
+static void __attribute__((format(printf, 2, 0)))
+note(int priority, const char *fmt, va_list ap)
+{
+	vsnprintf(syslog_said, sizeof(syslog_said), fmt, ap);
+	syslog_priority = priority;
+}
+
+#undef syslog /* a macro when libc checks formats at run time */
+void __attribute__((format(printf, 2, 3))) syslog(int priority, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	note(priority, fmt, ap);
+	va_end(ap);
+}
+
+/* The name it has then. */
+void __syslog_chk(int priority, int flag, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+void __syslog_chk(int priority, int flag, const char *fmt, ...)
+{
+	va_list ap;
+
+	(void)flag;
+	va_start(ap, fmt);
+	note(priority, fmt, ap);
+	va_end(ap);
+}
+
+struct sinks {
+	char folder[64], stderr_path[80], file_path[80];
+	int old_stderr;
+};
+
+static int open_sinks(void **state)
+{
+	struct sinks *s = mem_zero(sizeof(*s));
+
+	strcpy(s->folder, "/tmp/test_log.XXXXXX");
+	if (!mkdtemp(s->folder))
+		return -1;
+	snprintf(s->stderr_path, sizeof(s->stderr_path), "%s/stderr", s->folder);
+	snprintf(s->file_path, sizeof(s->file_path), "%s/file", s->folder);
+	int fd = open(s->stderr_path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	s->old_stderr = dup(STDERR_FILENO);
+	dup2(fd, STDERR_FILENO);
+	close(fd);
+	unsetenv("JOURNAL_STREAM");
+	syslog_said[0] = '\0';
+	*state = s;
+	return 0;
+}
+
+static int close_sinks(void **state)
+{
+	struct sinks *s = *state;
+
+	dup2(s->old_stderr, STDERR_FILENO);
+	close(s->old_stderr);
+	unlink(s->stderr_path);
+	unlink(s->file_path);
+	rmdir(s->folder);
+	mem_free(s);
+	return 0;
+}
+
+static void expect_content(const char *path, const char *wanted)
+{
+	char *text = text_read_file(path, NULL, NULL);
+
+	assert_string_equal(text ? text : "(no file)", wanted);
+	mem_free(text);
+}
+
+#define STAMP                                                               \
+	"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3} " \
+	"[A-Z+0-9-]+ "                                                      \
+	"\\[[0-9]+\\] "
+
+/* The whole file matches an extended regular expression. */
+static void expect_match(const char *path, const char *pattern)
+{
+	char *text = text_read_file(path, NULL, NULL);
+	regex_t re;
+
+	assert_non_null(text);
+	assert_int_equal(regcomp(&re, pattern, REG_EXTENDED | REG_NOSUB), 0);
+	if (regexec(&re, text, 0, NULL, 0))
+		fail_msg("'%s' does not match '%s'", text, pattern);
+	regfree(&re);
+	mem_free(text);
+}
+
+static void line_format(void **state)
+{
+	struct sinks *s = *state;
+	struct log *log = log_new();
+
+	log_info(log, "hello %d", 1);
+	log_put(log, LEVEL_WARNING, "C-0x1: db/user@unix:1", "two\nlines \t\n\n");
+	log_error(log, "%s", "");
+	log_fatal(log, "end");
+	log_put(log, LEVEL_LOG, "", "no tag");
+	expect_match(s->stderr_path,
+	    "^" STAMP "LOG hello 1\n" STAMP
+	    "WARNING C-0x1: db/user@unix:1 two\n\tlines\n" STAMP "ERROR \n" STAMP
+	    "FATAL end\n" STAMP "LOG no tag\n$");
+	log_free(&log);
+	assert_null(log);
+	log_free(&log);
+}
+
+static void stamp_is_local_time_and_own_pid(void **state)
+{
+	struct sinks *s = *state;
+	char wanted[64];
+
+	setenv("TZ", "XYZ-3", 1);
+	struct log *log = log_new();
+	time_t before = time(NULL);
+	struct tm tm;
+	log_info(log, "x");
+	time_t after = time(NULL);
+	localtime_r(&before, &tm);
+	/* The minute is enough, and only when it did not just turn. */
+	if (before / 60 == after / 60) {
+		strftime(wanted, sizeof(wanted), "^%Y-%m-%d %H:%M:", &tm);
+		expect_match(s->stderr_path, wanted);
+	}
+	snprintf(wanted, sizeof(wanted), " XYZ \\[%ld\\] LOG x\n$", (long)getpid());
+	expect_match(s->stderr_path, wanted);
+	log_free(&log);
+	unsetenv("TZ");
+	tzset();
+}
+
+static void long_lines_are_cut(void **state)
+{
+	struct sinks *s = *state;
+	struct log *log = log_new();
+	char big[10000];
+
+	memset(big, '\n', sizeof(big) - 1);
+	for (size_t i = 0; i < sizeof(big); i += 5)
+		big[i] = 'x';
+	big[sizeof(big) - 1] = '\0';
+	log_put(log, LEVEL_LOG, big, "%s", big);
+	log_info(log, "next");
+	char *text = text_read_file(s->stderr_path, NULL, NULL);
+	assert_non_null(strstr(text, "\tx\n"));
+	assert_non_null(strstr(text, " LOG next\n"));
+	assert_in_range(strlen(text), 2000, 6000);
+	mem_free(text);
+	log_free(&log);
+}
+
+static void levels(void **state)
+{
+	struct sinks *s = *state;
+	struct log *log = log_new();
+
+	assert_true(log_is_on(log, LEVEL_LOG));
+	assert_false(log_is_on(log, LEVEL_DEBUG));
+	log_debug(log, "unseen");
+	log_put(log, LEVEL_NOISE, NULL, "unseen");
+	expect_content(s->stderr_path, "");
+	log_configure(log, &(struct log_config){.verbose = 1});
+	assert_true(log_is_on(log, LEVEL_DEBUG));
+	assert_false(log_is_on(log, LEVEL_NOISE));
+	log_add_verbose(log, 1);
+	assert_true(log_is_on(log, LEVEL_NOISE));
+	log_configure(log, &(struct log_config){.verbose = 0});
+	assert_true(log_is_on(log, LEVEL_DEBUG));
+	assert_false(log_is_on(log, LEVEL_NOISE));
+	log_debug(log, "seen");
+	expect_match(s->stderr_path, "^" STAMP "DEBUG seen\n$");
+	log_free(&log);
+}
+
+static void file_is_lazy_appended_and_reopened(void **state)
+{
+	struct sinks *s = *state;
+	struct log *log = log_new();
+	struct log_config config = {.file = s->file_path};
+	char moved[96];
+
+	log_configure(log, &config);
+	log_quiet(log);
+	expect_content(s->file_path, "(no file)");
+	log_info(log, "one");
+	expect_match(s->file_path, "^" STAMP "LOG one\n$");
+	snprintf(moved, sizeof(moved), "%s.1", s->file_path);
+	assert_int_equal(rename(s->file_path, moved), 0);
+	log_info(log, "two");
+	expect_match(moved, "^" STAMP "LOG one\n" STAMP "LOG two\n$");
+	log_configure(log, &config);
+	log_info(log, "three");
+	expect_match(s->file_path, "^" STAMP "LOG three\n$");
+	log_configure(log, &config);
+	log_info(log, "four");
+	expect_match(s->file_path, "^" STAMP "LOG three\n" STAMP "LOG four\n$");
+	unlink(moved);
+
+	config.file = "";
+	log_configure(log, &config);
+	log_info(log, "nowhere");
+	config.file = "/dev/null";
+	log_configure(log, &config);
+	log_info(log, "nowhere");
+	expect_content(s->stderr_path, "");
+	log_free(&log);
+}
+
+static void file_that_cannot_be_opened_ends_the_process(void **state)
+{
+	struct sinks *s = *state;
+	int status;
+
+	pid_t pid = fork();
+	if (!pid) {
+		struct log *log = log_new();
+		log_configure(log, &(struct log_config){.file = "/nonexistent/x"});
+		log_quiet(log);
+		log_info(log, "x");
+		_exit(0);
+	}
+	assert_true(pid > 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 1);
+	expect_match(s->stderr_path,
+	    "^" STAMP
+	    "FATAL Cannot open logfile: '/nonexistent/x': No such file or directory\n");
+}
+
+static void syslog_gets_messages_up_to_log(void **state)
+{
+	static const int priorities[] = {LOG_CRIT, LOG_ERR, LOG_WARNING, LOG_INFO};
+	struct log *log = log_new();
+	struct log_config config = {.syslog = true,
+	    .verbose = 2,
+	    .syslog_ident = "pooler",
+	    .syslog_facility = "local3"};
+
+	(void)state;
+	log_configure(log, &config);
+	for (int level = LEVEL_FATAL; level <= LEVEL_LOG; level++) {
+		log_put(log, (enum log_level)level, "tag", "100%% a\nb %d\n", level);
+		char wanted[64];
+		snprintf(wanted, sizeof(wanted), "tag 100%% a\n\tb %d", level);
+		assert_string_equal(syslog_said, wanted);
+		assert_int_equal(syslog_priority, priorities[level]);
+	}
+	assert_string_equal(syslog_ident, "pooler");
+	assert_int_equal(syslog_facility, LOG_LOCAL3);
+	syslog_said[0] = '\0';
+	log_debug(log, "x");
+	assert_string_equal(syslog_said, "");
+
+	config.syslog_facility = "kitchen";
+	config.syslog_ident = NULL;
+	log_configure(log, &config);
+	log_info(log, "x");
+	assert_int_equal(syslog_facility, LOG_DAEMON);
+	assert_string_equal(syslog_ident, "pgbouncer");
+	config.syslog = false;
+	log_configure(log, &config);
+	log_info(log, "y");
+	assert_string_equal(syslog_said, "x");
+	log_free(&log);
+}
+
+static void journal_gets_priorities(void **state)
+{
+	struct sinks *s = *state;
+	char stream[64];
+	struct stat st;
+
+	assert_int_equal(fstat(STDERR_FILENO, &st), 0);
+	snprintf(stream, sizeof(stream), "%ju:%ju", (uintmax_t)st.st_dev,
+	    (uintmax_t)st.st_ino);
+	setenv("JOURNAL_STREAM", stream, 1);
+	struct log *log = log_new();
+	log_configure(log, &(struct log_config){.file = s->file_path, .verbose = 2});
+	log_fatal(log, "a");
+	log_put(log, LEVEL_WARNING, "tag", "b\nc");
+	log_info(log, "d");
+	log_put(log, LEVEL_NOISE, NULL, "e");
+	expect_content(s->stderr_path, "<2>a\n<4>tag b\n<4>\tc\n<6>d\n<7>e\n");
+	expect_match(s->file_path, "^" STAMP "FATAL a\n");
+	log_free(&log);
+
+	setenv("JOURNAL_STREAM", "1:1", 1);
+	log = log_new();
+	log_info(log, "f");
+	expect_match(s->stderr_path, STAMP "LOG f\n$");
+	log_free(&log);
+	unsetenv("JOURNAL_STREAM");
+}
+
+static void errno_survives(void **state)
+{
+	struct sinks *s = *state;
+	struct log *log = log_new();
+
+	log_configure(log, &(struct log_config){.file = s->file_path});
+	errno = ENOENT;
+	log_put(log, LEVEL_LOG, "tag", "%m");
+	assert_int_equal(errno, ENOENT);
+	expect_match(s->stderr_path, "LOG tag No such file or directory\n$");
+	log_free(&log);
+}
+
+static void rate_limit(void **state)
+{
+	struct log_limit limit = {0};
+	unsigned held = 9;
+	unsigned long long now = 5;
+
+	(void)state;
+	assert_true(log_may(&limit, now, 2, &held));
+	assert_int_equal(held, 0);
+	assert_true(log_may(&limit, now, 2, NULL));
+	for (int i = 0; i < 7; i++)
+		assert_false(log_may(&limit, now + 100, 2, &held));
+	assert_false(log_may(&limit, 999999, 2, &held));
+	now += 1000000;
+	assert_true(log_may(&limit, now, 2, &held));
+	assert_int_equal(held, 8);
+	assert_true(log_may(&limit, now, 2, &held));
+	assert_int_equal(held, 0);
+	assert_false(log_may(&limit, now + 999999, 2, &held));
+	assert_true(log_may(&limit, now + 1000000, 2, &held));
+	assert_int_equal(held, 1);
+}
+
+#define WITH_SINKS(test) cmocka_unit_test_setup_teardown(test, open_sinks, close_sinks)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    WITH_SINKS(line_format),
+	    WITH_SINKS(stamp_is_local_time_and_own_pid),
+	    WITH_SINKS(long_lines_are_cut),
+	    WITH_SINKS(levels),
+	    WITH_SINKS(file_is_lazy_appended_and_reopened),
+	    WITH_SINKS(file_that_cannot_be_opened_ends_the_process),
+	    WITH_SINKS(syslog_gets_messages_up_to_log),
+	    WITH_SINKS(journal_gets_priorities),
+	    WITH_SINKS(errno_survives),
+	    cmocka_unit_test(rate_limit),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,269 @@
+/*
+ * Numbers, lists, quoting, reading files, tokens.
+ */
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* clang-format off: needs some of the headers above */
+#include <cmocka.h>
+/* clang-format on */
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/text.h"
+
+static void integers(void **state)
+{
+	static const char *const bad[] = {"", " ", "x", "1x", "1 ", "0x", "2147483648",
+	    "-2147483649", "99999999999999999999", "08", "1.0"};
+	int v = 5;
+	unsigned u = 5;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(text_int(bad[i], &v), -1);
+	assert_int_equal(v, 5);
+	assert_int_equal(text_int("0777", &v), 0);
+	assert_int_equal(v, 511);
+	assert_int_equal(text_int(" -0x10", &v), 0);
+	assert_int_equal(v, -16);
+	assert_int_equal(text_int("-2147483648", &v), 0);
+	assert_int_equal(v, INT_MIN);
+	assert_int_equal(text_uint("4294967295", &u), 0);
+	assert_int_equal(u, UINT_MAX);
+	assert_int_equal(text_uint("4294967296", &u), -1);
+	assert_int_equal(text_uint("-1", &u), -1);
+	assert_int_equal(text_uint("-18446744073709551615", &u), -1);
+	assert_int_equal(text_uint("", &u), -1);
+}
+
+static void seconds(void **state)
+{
+	static const char *const bad[] = {"", ".", "-1", "+1", "5s", "1min", "1e3",
+	    " 1", "1 ", "nan", "inf", "1,5", "1.5.", "18446744073710",
+	    "99999999999999999999"};
+	static const struct {
+		const char *text;
+		uint64_t us;
+	} good[] = {{"0", 0}, {"1", 1000000}, {"0.5", 500000}, {".25", 250000},
+	    {"3.", 3000000}, {"0.0000019", 1}, {"120", 120000000},
+	    {"18446744073709.551615", UINT64_MAX}};
+	uint64_t us = 7;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(text_seconds(bad[i], &us), -1);
+	assert_int_equal(text_seconds("18446744073709.551616", &us), -1);
+	assert_int_equal(us, 7);
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		assert_int_equal(text_seconds(good[i].text, &us), 0);
+		assert_true(us == good[i].us);
+	}
+	char out[32];
+	text_print_seconds(3600000000, out, sizeof(out));
+	assert_string_equal(out, "3600");
+	text_print_seconds(500000, out, sizeof(out));
+	assert_string_equal(out, "0.5");
+}
+
+static void comparing(void **state)
+{
+	(void)state;
+	assert_true(text_equal_nocase("TimeZone", "timezone"));
+	assert_false(text_equal_nocase("TimeZone", "timezones"));
+	assert_true(text_has_prefix("unix:/tmp", "unix:"));
+	assert_true(text_has_prefix("x", ""));
+	assert_false(text_has_prefix("uni", "unix"));
+}
+
+static void lists(void **state)
+{
+	const char *at = " a b ,, c,\t,d\n", *item;
+	size_t len;
+
+	(void)state;
+	assert_true(text_list_has("a, bob c", "bob"));
+	assert_true(text_list_has("bob", "bob"));
+	assert_true(text_list_has("x\tbob", "bob"));
+	assert_false(text_list_has("bobby,abob", "bob"));
+	assert_false(text_list_has("Bob", "bob"));
+	assert_false(text_list_has("", "bob"));
+	assert_false(text_list_has(NULL, "bob"));
+	assert_false(text_list_has("a,,b", ""));
+	assert_false(text_list_has("a b", "a b"));
+
+	static const char *const items[] = {"a b", "c", "d"};
+	for (size_t i = 0; i < 3; i++) {
+		assert_true(text_list_next(&at, &item, &len));
+		assert_int_equal(len, strlen(items[i]));
+		assert_memory_equal(item, items[i], len);
+	}
+	assert_false(text_list_next(&at, &item, &len));
+	assert_false(text_list_next(&at, &item, &len));
+	at = NULL;
+	assert_false(text_list_next(&at, &item, &len));
+}
+
+static void expect_quoted(
+    void (*put)(struct buf *, const char *), const char *value, const char *wanted)
+{
+	struct buf b;
+
+	buf_init(&b, 0);
+	put(&b, value);
+	assert_string_equal(buf_text(&b), wanted);
+	buf_done(&b);
+}
+
+static void quoting(void **state)
+{
+	(void)state;
+	expect_quoted(text_put_literal, "", "''");
+	expect_quoted(text_put_literal, "it's", "'it''s'");
+	expect_quoted(text_put_literal, "''", "''''''");
+	expect_quoted(text_put_literal, "a\\'b", "E'a\\\\''b'");
+	expect_quoted(text_put_literal, "\\", "E'\\\\'");
+	expect_quoted(text_put_identifier, "", "\"\"");
+	expect_quoted(text_put_identifier, "a\"b'c\\", "\"a\"\"b'c\\\"");
+}
+
+/* One letter per token: word, quoted, character, line, bad; its line when it changes.
+ */
+static void expect_tokens(
+    const struct token_rules *rules, const char *text, const char *wanted)
+{
+	/* Exactly sized on the heap: reading past the end would be noticed. */
+	size_t len = strlen(text);
+	char *copy = mem_dup(text, len);
+	struct tokenizer t;
+	struct buf got;
+	unsigned line = 1;
+
+	buf_init(&got, 0);
+	tokenizer_init(&t, rules, copy, len);
+	while (tokenizer_next(&t) != TOKEN_END) {
+		if (t.line != line)
+			buf_printf(&got, "@%u ", t.line);
+		line = t.line;
+		if (t.kind == TOKEN_LINE)
+			buf_put_text(&got, "L ");
+		else
+			buf_printf(
+			    &got, "%c:%s ", "?LWQCB"[t.kind], tokenizer_text(&t));
+		assert_true(t.start >= copy && t.start < t.at);
+	}
+	assert_int_equal(tokenizer_next(&t), TOKEN_END);
+	assert_string_equal(tokenizer_text(&t), "");
+	assert_string_equal(buf_text(&got), wanted);
+	tokenizer_done(&t);
+	buf_done(&got);
+	mem_free(copy);
+}
+
+static void tokens_of_lines(void **state)
+{
+	static const struct token_rules hba = {.blanks = " \t\r\n",
+	    .quotes = "\"",
+	    .singles = ",",
+	    .comment = "#",
+	    .lines = true};
+
+	(void)state;
+	expect_tokens(&hba, "", "");
+	expect_tokens(&hba, "  # only", "");
+	expect_tokens(&hba, "host a,\"b\"\"c\" x#no\r\n\nlocal\n",
+	    "W:host W:a C:, Q:b\"c W:x L @2 L @3 W:local L ");
+	expect_tokens(&hba, "a \"# , b\" c", "W:a Q:# , b W:c ");
+	expect_tokens(&hba, "\"\"", "Q: ");
+	expect_tokens(&hba, "a \"open\nb", "W:a B:open L @2 W:b ");
+	expect_tokens(&hba, "a \"open\"\"", "W:a B:open\" ");
+	expect_tokens(&hba, "it\"s", "W:it\"s ");
+}
+
+static void tokens_without_lines(void **state)
+{
+	static const struct token_rules pairs = {
+	    .blanks = " \t", .quotes = "'\"", .singles = "="};
+	static const struct token_rules none = {0};
+
+	(void)state;
+	expect_tokens(&pairs, "host=a\n port='it''s \"x\"'\n\n=\"a'b\"",
+	    "W:host C:= W:a @2 W:port C:= Q:it's \"x\" @4 C:= Q:a'b ");
+	expect_tokens(&pairs, "'a\nb' c 'd", "Q:a\nb @2 W:c B:d ");
+	expect_tokens(&none, "a b;'c' #d\ne", "W:a b;'c' #d @2 W:e ");
+}
+
+static void bytes_that_are_no_text(void **state)
+{
+	static const struct token_rules rules = {
+	    .blanks = " ", .quotes = "'", .singles = "=", .comment = "#"};
+	struct tokenizer t;
+
+	(void)state;
+	tokenizer_init(&t, &rules, "\0 \xff\0'", 5);
+	assert_int_equal(tokenizer_next(&t), TOKEN_WORD);
+	assert_int_equal(t.at - t.start, 1);
+	assert_int_equal(tokenizer_next(&t), TOKEN_WORD);
+	assert_int_equal(t.at - t.start, 3);
+	assert_int_equal(tokenizer_next(&t), TOKEN_END);
+	tokenizer_done(&t);
+}
+
+static void files(void **state)
+{
+	char path[] = "/tmp/test_text.XXXXXX";
+	int fd = mkstemp(path);
+	struct err e;
+	size_t len = 0;
+
+	(void)state;
+	assert_true(fd >= 0);
+	char *text = text_read_file(path, &len, &e);
+	assert_string_equal(text, "");
+	assert_int_equal(len, 0);
+	mem_free(text);
+
+	for (int i = 0; i < 5000; i++)
+		assert_int_equal(write(fd, "0123456789", 10), 10);
+	text = text_read_file(path, &len, &e);
+	assert_int_equal(len, 50000);
+	assert_int_equal(strlen(text), 50000);
+	mem_free(text);
+
+	assert_int_equal(pwrite(fd, "", 1, 7), 1);
+	text = text_read_file(path, NULL, &e);
+	assert_string_equal(text, "0123456");
+	mem_free(text);
+	close(fd);
+	unlink(path);
+
+	assert_null(text_read_file(path, &len, &e));
+	assert_string_equal(e.text, "No such file or directory");
+	assert_null(text_read_file("/tmp", &len, &e));
+	assert_string_equal(e.text, "Is a directory");
+	assert_null(text_read_file(path, &len, NULL));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(integers),
+	    cmocka_unit_test(seconds),
+	    cmocka_unit_test(comparing),
+	    cmocka_unit_test(lists),
+	    cmocka_unit_test(quoting),
+	    cmocka_unit_test(tokens_of_lines),
+	    cmocka_unit_test(tokens_without_lines),
+	    cmocka_unit_test(bytes_that_are_no_text),
+	    cmocka_unit_test(files),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
