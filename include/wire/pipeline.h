@@ -1,0 +1,117 @@
+/*
+ * The ledger of one server connection: the answers still owed on it, in order.  Every
+ * message sent to the server that owes an answer is entered; every message from the
+ * server is checked against the head in O(1).  It follows PostgreSQL's rules for
+ * errors (in extended protocol the server skips everything up to Sync, Query included),
+ * for COPY (Sync and Flush are eaten while the server reads COPY data) and for late
+ * CopyData/CopyDone/CopyFail (ignored by the server).  Documentation: "Message Flow",
+ * sections Simple Query, Extended Query, Pipelining, Function Call, COPY Operations.
+ *
+ * It knows message types only: no content, no sockets.
+ */
+#ifndef WIRE_PIPELINE_H
+#define WIRE_PIPELINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What becomes of the answer to an entry. */
+enum owed_to {
+	OWED_CLIENT,  /* forward it */
+	OWED_SELF,    /* our own request: swallow it */
+	OWED_MADE_UP, /* nothing was sent: we make the answer up when its turn comes */
+};
+
+struct pipeline_entry {
+	uint8_t
+	    type; /* front message type: P B D E C S Q F, or c for the end of a COPY */
+	uint8_t to;     /* enum owed_to */
+	uint16_t maybe; /* a Sync the server may have eaten while reading COPY data */
+	uint32_t tag;   /* the caller's, 0 if none */
+};
+
+/* Told of each entry that will get no answer because an earlier one failed (the one
+ * that failed is reported by pipeline_answer).  Must not touch the ledger. */
+typedef void pipeline_drop_fn(void *arg, const struct pipeline_entry *entry);
+
+struct pipeline {
+	struct pipeline_entry *ring; /* owned; NULL or small while nothing is owed */
+	uint32_t head, count, cap;   /* cap is a power of two */
+	uint32_t syncs;              /* ReadyForQuery messages owed (entries S Q F) */
+	uint8_t copy; /* 0 none, 'G' in, 'H' out, 'W' both: what the server is doing */
+	bool copy_open; /* the client has not ended its side of a COPY IN/BOTH */
+	bool skipping;  /* the head run failed: its entries were dropped up to a Sync */
+	bool failed_head; /* ErrorResponse seen for the Query/FunctionCall/Sync at the
+			     head */
+	bool in_answer;   /* part of the head's answer (T, D, ...) has been seen */
+	bool uncertain;   /* after a failed COPY: see strays */
+
+	/*
+	 * The server eats the Syncs it reads as COPY data.  When the COPY fails nobody
+	 * but the server knows how many it had read: the others ("strays") get a
+	 * ReadyForQuery each, after the error and before anything else.
+	 */
+	uint32_t maybes; /* entries with .maybe */
+	uint32_t strays; /* at most so many may still come */
+	bool stray_due;  /* with fork: no ReadyForQuery has come since the error */
+	/*
+	 * Entries between the COPY and the first Sync after it are answered when there
+	 * is a stray at all, else skipped.  Until that is known: where in the ring the
+	 * head stands if they are skipped; 0 when nothing hangs on it.
+	 */
+	uint32_t fork;
+
+	pipeline_drop_fn *on_drop; /* NULL: nobody wants to know */
+	void *on_drop_arg;         /* borrowed */
+};
+
+void pipeline_init(struct pipeline *p);
+void pipeline_done(struct pipeline *p);
+void pipeline_on_drop(struct pipeline *p, pipeline_drop_fn *fn, void *arg);
+/* Back to empty (the server connection is gone or fresh); reports no drops. */
+void pipeline_clear(struct pipeline *p);
+
+/* A front message of this type goes to the server now (or, OWED_MADE_UP, does not).
+ * Types that owe nothing (H, d, X) are accepted and ignored; c and f close the COPY.
+ * -1: no memory.  A Sync sent while the server reads COPY data is entered as "maybe".
+ */
+int pipeline_owe(struct pipeline *p, uint8_t front_type, enum owed_to to, uint32_t tag);
+
+enum answer {
+	ANSWER_FORWARD,
+	ANSWER_SWALLOW,
+	ANSWER_BROKEN, /* unasked, or out of order: never use this connection again */
+};
+
+/*
+ * A back message of this type arrived; status is ReadyForQuery's byte (otherwise 0).
+ * Asynchronous ones (N, S, A) follow the head: forward, unless the head is OWED_SELF;
+ * with nothing owed they are forwarded too (the caller knows whether anyone listens).
+ * An ErrorResponse with nothing owed is forwarded (FATAL before the connection ends).
+ * *done, when not NULL, gets the entry that this message completed (type 0 if none); an
+ * ErrorResponse completes P B D E C, while Q F S are completed by ReadyForQuery alone.
+ * A Query or FunctionCall owes at least one other answer before its ReadyForQuery.
+ */
+enum answer pipeline_answer(
+    struct pipeline *p, uint8_t back_type, uint8_t status, struct pipeline_entry *done);
+
+/* If the head is OWED_MADE_UP take it off and fill *entry: the caller makes up its
+ * answer now.  Call until false: after each pipeline_answer and each pipeline_owe. */
+bool pipeline_next_made_up(struct pipeline *p, struct pipeline_entry *entry);
+
+/* After a COPY that failed before the client ended it, the client's CopyDone or
+ * CopyFail, or any request but Sync, shows that it knows.
+ *
+ * Nothing is owed, no COPY is open on either side, nothing is uncertain: the server can
+ * be lent to another client (if its ReadyForQuery said I). */
+bool pipeline_is_settled(const struct pipeline *p);
+/* Only the uncertainty after a failed COPY stands in the way: send an empty Query as
+ * OWED_SELF; ReadyForQuery messages before its EmptyQueryResponse go to the client, and
+ * after its own ReadyForQuery all is certain again. */
+bool pipeline_is_uncertain(const struct pipeline *p);
+/* The server is reading COPY data and the client has not ended it. */
+bool pipeline_is_copy_in(const struct pipeline *p);
+size_t pipeline_count(const struct pipeline *p);
+
+#endif

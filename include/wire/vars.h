@@ -1,0 +1,63 @@
+/*
+ * Tracked parameters: the values a client wants and a server has, and their difference
+ * as one SET.  Values are interned, so that equal values are equal pointers: comparing
+ * two sets costs one pointer comparison per parameter, and a thousand clients with the
+ * same application_name share one text.
+ */
+#ifndef WIRE_VARS_H
+#define WIRE_VARS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+/* Built-in parameters in the order in which the greeting reports them. */
+enum {
+	VAR_DATESTYLE,
+	VAR_CLIENT_ENCODING,
+	VAR_TIMEZONE,
+	VAR_STD_STRINGS,
+	VAR_APPLICATION_NAME,
+	VAR_BUILTIN_COUNT
+};
+
+/* The names in order (built-in, then extra ones) and the pool of interned values. */
+struct vars_schema;
+
+/* extra: comma-separated names as in track_extra_parameters; duplicates of earlier ones
+ * are left out. */
+struct vars_schema *vars_schema_new(const char *extra);
+void vars_schema_free(struct vars_schema **s); /* all sets must be done */
+size_t vars_schema_count(const struct vars_schema *s);
+const char *vars_schema_name(const struct vars_schema *s, size_t i);
+/* -1 when the name (case-insensitive) is not tracked. */
+int vars_schema_find(const struct vars_schema *s, const char *name);
+
+struct vars_value; /* interned */
+
+struct vars {
+	struct vars_schema *schema;  /* borrowed */
+	struct vars_value **values; /* owned; NULL until the first set */
+};
+
+void vars_init(struct vars *v, struct vars_schema *schema);
+void vars_done(struct vars *v);
+/* text NULL unsets.  -1: no memory for a value whose size a peer chose. */
+int vars_set(struct vars *v, size_t i, const char *text);
+/* NULL when unset. */
+const char *vars_get(const struct vars *v, size_t i);
+/* Take every value that from has (unset ones leave to's alone). */
+void vars_take(struct vars *to, const struct vars *from);
+/* Is there anything to SET on a server that has `server`, for a client that wants
+ * `client`?  Both must have a value and they must differ ignoring case. */
+bool vars_is_different(const struct vars *client, const struct vars *server);
+/* Append `SET name='value';...` for all that differ.  search_path is sent unquoted as
+ * reported (an element "" as ''), others as literals.  Returns how many. */
+size_t vars_put_set(const struct vars *client, const struct vars *server, struct buf *sql);
+/* Append a ParameterStatus for each value: wanted's if it has one, else server's; names
+ * as in the schema; unknown ones are left out. */
+void vars_put_status(const struct vars *wanted, const struct vars *server, struct buf *out);
+
+#endif

@@ -1,0 +1,62 @@
+/* links: wire base */
+/*
+ * The ledger under any sequence of messages from both sides, however wrong: two bytes a
+ * step, who and what.  Its books must agree with its ring after each step.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire/pipeline.h"
+
+enum who { FROM_CLIENT, FROM_US, MADE_UP, FROM_SERVER, WHO_COUNT };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+static void check(bool ok)
+{
+	if (!ok)
+		abort();
+}
+
+static void check_books(const struct pipeline *p)
+{
+	uint32_t syncs = 0, maybes = 0;
+
+	for (uint32_t i = 0; i < p->count; i++) {
+		const struct pipeline_entry *e = &p->ring[(p->head + i) & (p->cap - 1)];
+		maybes += e->maybe;
+		syncs += !e->maybe && strchr("SQF", e->type);
+	}
+	check(p->syncs == syncs && p->maybes == maybes);
+	check(p->count <= p->cap && p->fork <= p->count);
+	check(!p->fork || p->uncertain);
+	check(!p->count || p->ring[p->head].type != 'c');
+	check(!p->maybes || p->copy == 'G');
+	check(!pipeline_is_settled(p) || (!p->count && !p->strays));
+}
+
+static void step(struct pipeline *p, uint8_t who, uint8_t type)
+{
+	struct pipeline_entry e;
+
+	if (who % WHO_COUNT == FROM_SERVER)
+		pipeline_answer(p, type, who & 4 ? 'I' : 'T', &e);
+	else
+		check(!pipeline_owe(p, type, (enum owed_to)(who % WHO_COUNT), type));
+	while (pipeline_next_made_up(p, &e))
+		check(e.to == OWED_MADE_UP);
+	check_books(p);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	struct pipeline p;
+
+	pipeline_init(&p);
+	for (size_t i = 0; i + 1 < len; i += 2)
+		step(&p, data[i], data[i + 1]);
+	pipeline_clear(&p);
+	check(pipeline_is_settled(&p));
+	pipeline_done(&p);
+	return 0;
+}

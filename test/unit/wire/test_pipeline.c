@@ -1,0 +1,537 @@
+/* The ledger: who is answered by what, case by case.  Random runs: prop_pipeline. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* clang-format off: needs some of the headers above */
+#include <cmocka.h>
+/* clang-format on */
+
+#include "wire/pipeline.h"
+
+static struct pipeline p;
+
+static int start(void **state)
+{
+	(void)state;
+	pipeline_init(&p);
+	return 0;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	pipeline_done(&p);
+	return 0;
+}
+
+/* Each letter is a front message of the client's; tags count from 1. */
+static void owe(const char *types)
+{
+	for (uint32_t tag = 1; *types; types++, tag++)
+		assert_int_equal(
+		    pipeline_owe(&p, (uint8_t)*types, OWED_CLIENT, tag), 0);
+}
+
+static enum answer reply(char type, struct pipeline_entry *done)
+{
+	return pipeline_answer(&p, (uint8_t)type, type == 'Z' ? 'I' : 0, done);
+}
+
+/* Each letter is a back message that must be forwarded. */
+static void forwards(const char *types)
+{
+	for (; *types; types++)
+		assert_int_equal(reply(*types, NULL), ANSWER_FORWARD);
+}
+
+static void swallows(const char *types)
+{
+	for (; *types; types++)
+		assert_int_equal(reply(*types, NULL), ANSWER_SWALLOW);
+}
+
+/* Each letter alone would be out of order here. */
+static void breaks(const char *types)
+{
+	for (; *types; types++)
+		assert_int_equal(reply(*types, NULL), ANSWER_BROKEN);
+}
+
+static void settled(bool is)
+{
+	assert_int_equal(pipeline_is_settled(&p), is);
+}
+
+static void test_simple_query(void **state)
+{
+	(void)state;
+	settled(true);
+	owe("Q");
+	settled(false);
+	forwards("TDDCTCI");
+	settled(false);
+	forwards("Z");
+	settled(true);
+	owe("QQ");
+	forwards("EZ");
+	assert_int_equal(p.syncs, 1);
+	forwards("CZ");
+	settled(true);
+}
+
+static void test_unasked(void **state)
+{
+	(void)state;
+	breaks("ZCDTI123nsGHWdctVRKvxQ");
+	forwards("NSA");
+	forwards("E"); /* last words */
+	settled(true);
+}
+
+static void test_out_of_order_in_query(void **state)
+{
+	(void)state;
+	owe("Q");
+	breaks("Z123nstVdcRKv"); /* a Query owes more than ReadyForQuery */
+	forwards("E");
+	breaks("TDCIGHW");
+	forwards("NEZ");
+	settled(true);
+}
+
+static void test_status_byte(void **state)
+{
+	(void)state;
+	owe("S");
+	assert_int_equal(pipeline_answer(&p, 'Z', 'X', NULL), ANSWER_BROKEN);
+	assert_int_equal(pipeline_answer(&p, 'Z', 0, NULL), ANSWER_BROKEN);
+	assert_int_equal(pipeline_answer(&p, 'Z', 'T', NULL), ANSWER_FORWARD);
+}
+
+static void test_extended(void **state)
+{
+	struct pipeline_entry done;
+
+	(void)state;
+	owe("PBDECSPDS");
+	breaks("23nCZ");
+	assert_int_equal(reply('1', &done), ANSWER_FORWARD);
+	assert_int_equal(done.type, 'P');
+	assert_int_equal(done.tag, 1);
+	forwards("2");
+	assert_int_equal(reply('N', &done), ANSWER_FORWARD);
+	assert_int_equal(done.type, 0);
+	forwards("T");
+	breaks("T2Z");
+	forwards("DD");
+	assert_int_equal(reply('D', &done), ANSWER_FORWARD);
+	assert_int_equal(done.type, 0);
+	assert_int_equal(reply('s', &done), ANSWER_FORWARD);
+	assert_int_equal(done.tag, 4);
+	forwards("3");
+	assert_int_equal(reply('Z', &done), ANSWER_FORWARD);
+	assert_int_equal(done.type, 'S');
+	settled(false);
+	forwards("1t");
+	breaks("tZ");
+	forwards("nZ");
+	settled(true);
+}
+
+static void test_function_call(void **state)
+{
+	(void)state;
+	owe("FF");
+	breaks("ZCT");
+	forwards("V");
+	breaks("VC");
+	forwards("ZEZ");
+	settled(true);
+}
+
+static uint32_t dropped[16];
+static unsigned dropped_count;
+
+static void note_drop(void *arg, const struct pipeline_entry *e)
+{
+	assert_ptr_equal(arg, &p);
+	dropped[dropped_count++] = e->tag;
+}
+
+static void test_error_skips_to_sync(void **state)
+{
+	struct pipeline_entry done;
+
+	(void)state;
+	dropped_count = 0;
+	pipeline_on_drop(&p, note_drop, &p);
+	owe("PBQES");
+	assert_int_equal(reply('E', &done), ANSWER_FORWARD);
+	assert_int_equal(done.tag, 1);
+	assert_int_equal(dropped_count, 3);
+	assert_int_equal(dropped[2], 4);
+	breaks("2C");
+	settled(false);
+	forwards("Z");
+	settled(true);
+}
+
+static void test_error_before_sync_was_sent(void **state)
+{
+	struct pipeline_entry e;
+
+	(void)state;
+	dropped_count = 0;
+	pipeline_on_drop(&p, note_drop, &p);
+	owe("P");
+	forwards("E");
+	settled(false);
+	assert_int_equal(pipeline_owe(&p, 'P', OWED_MADE_UP, 7), 0);
+	assert_false(pipeline_next_made_up(&p, &e));
+	assert_int_equal(dropped[0], 7);
+	owe("BQFcS");
+	assert_int_equal(pipeline_count(&p), 1);
+	forwards("Z");
+	settled(true);
+	owe("Q");
+	forwards("CZ");
+	settled(true);
+}
+
+static void test_own_requests(void **state)
+{
+	(void)state;
+	assert_int_equal(pipeline_owe(&p, 'Q', OWED_SELF, 0), 0);
+	owe("Q");
+	swallows("SCNAEZ");
+	forwards("SCZ");
+	assert_int_equal(pipeline_owe(&p, 'P', OWED_SELF, 0), 0);
+	owe("BS");
+	swallows("1");
+	forwards("2Z");
+	settled(true);
+}
+
+static void test_made_up(void **state)
+{
+	struct pipeline_entry e;
+
+	(void)state;
+	assert_false(pipeline_next_made_up(&p, &e));
+	owe("B");
+	assert_int_equal(pipeline_owe(&p, 'P', OWED_MADE_UP, 5), 0);
+	assert_int_equal(pipeline_owe(&p, 'C', OWED_MADE_UP, 6), 0);
+	owe("S");
+	assert_false(pipeline_next_made_up(&p, &e));
+	forwards("2");
+	assert_true(pipeline_next_made_up(&p, &e));
+	assert_int_equal(e.type, 'P');
+	assert_int_equal(e.tag, 5);
+	breaks("3Z"); /* ours is first */
+	assert_true(pipeline_next_made_up(&p, &e));
+	assert_int_equal(e.tag, 6);
+	assert_false(pipeline_next_made_up(&p, &e));
+	forwards("Z");
+	settled(true);
+}
+
+static void test_copy_in(void **state)
+{
+	(void)state;
+	owe("Q");
+	forwards("G");
+	assert_true(pipeline_is_copy_in(&p));
+	breaks("CZDTGHWdc");
+	owe("ddHd");
+	settled(false);
+	owe("c");
+	assert_false(pipeline_is_copy_in(&p));
+	forwards("CZ");
+	settled(true);
+}
+
+static void test_copy_in_two_in_one_query(void **state)
+{
+	(void)state;
+	owe("QdcSdc"); /* all before the server says anything */
+	forwards("G");
+	assert_false(pipeline_is_copy_in(&p));
+	forwards("CG");
+	assert_false(pipeline_is_copy_in(&p));
+	forwards("CZ"); /* the Sync was eaten by the second COPY */
+	settled(true);
+}
+
+static void test_copy_in_eats_sync(void **state)
+{
+	struct pipeline_entry done;
+
+	(void)state;
+	owe("PBES");
+	forwards("12G");
+	assert_int_equal(p.maybes, 1);
+	owe("dSdc");
+	assert_int_equal(p.maybes, 2);
+	owe("S");
+	assert_int_equal(reply('C', &done), ANSWER_FORWARD);
+	assert_int_equal(done.type, 'E');
+	assert_int_equal(done.tag, 3);
+	assert_int_equal(pipeline_count(&p), 1);
+	forwards("Z");
+	settled(true);
+}
+
+static void test_copy_fails_before_client_ends(void **state)
+{
+	(void)state;
+	owe("Q");
+	forwards("G");
+	owe("d");
+	forwards("EZ");
+	settled(false); /* the client's late messages belong to this server */
+	assert_false(pipeline_is_copy_in(&p));
+	owe("d");
+	settled(false);
+	owe("c");
+	settled(true);
+}
+
+static void test_copy_left_without_end(void **state)
+{
+	(void)state;
+	owe("Q");
+	forwards("GEZ");
+	settled(false);
+	owe("Q"); /* it saw the error and goes on */
+	forwards("CZ");
+	settled(true);
+}
+
+static void test_late_copy_messages(void **state)
+{
+	(void)state;
+	owe("cfd");
+	settled(true);
+	owe("QcfS");
+	forwards("CZ");
+	settled(false);
+	forwards("Z");
+	settled(true);
+}
+
+static void test_failed_copy_with_sync_eaten(void **state)
+{
+	(void)state;
+	owe("ES");
+	forwards("G");
+	owe("dcS");
+	forwards("EZ");
+	settled(false);
+	assert_true(pipeline_is_uncertain(&p));
+	assert_int_equal(pipeline_owe(&p, 'Q', OWED_SELF, 0), 0);
+	assert_false(pipeline_is_uncertain(&p));
+	swallows("IZ");
+	settled(true);
+}
+
+static void test_failed_copy_with_sync_read_later(void **state)
+{
+	(void)state;
+	owe("ES");
+	forwards("G");
+	owe("cS");
+	forwards("EZ");
+	assert_int_equal(pipeline_owe(&p, 'Q', OWED_SELF, 0), 0);
+	forwards("Z");
+	breaks("Z");
+	swallows("IZ");
+	settled(true);
+}
+
+static void test_failed_copy_then_next_query(void **state)
+{
+	(void)state;
+	owe("QS");
+	forwards("G");
+	owe("c");
+	forwards("EZ");
+	assert_true(pipeline_is_uncertain(&p));
+	owe("Q");
+	forwards("Z"); /* the stray: this Query has not been answered */
+	settled(false);
+	forwards("CZ");
+	settled(true);
+
+	owe("QS");
+	forwards("G");
+	owe("c");
+	forwards("EZ");
+	owe("Q");
+	forwards("TCZ"); /* no stray came */
+	settled(true);
+}
+
+/* The Sync may have been eaten: then Parse and Bind are skipped, else answered. */
+static void fork_ledger(void)
+{
+	owe("ES");
+	forwards("G");
+	owe("cPBS");
+	forwards("E");
+	breaks("1"); /* a ReadyForQuery comes first in any case */
+	forwards("Z");
+	settled(false);
+	assert_true(pipeline_is_uncertain(&p));
+	breaks("2");
+}
+
+static void test_fork_first(void **state)
+{
+	(void)state;
+	fork_ledger();
+	forwards("12Z");
+	settled(true);
+}
+
+static void test_fork_second(void **state)
+{
+	struct pipeline_entry made_up;
+
+	(void)state;
+	dropped_count = 0;
+	pipeline_on_drop(&p, note_drop, &p);
+	fork_ledger();
+	assert_int_equal(pipeline_owe(&p, 'P', OWED_MADE_UP, 9), 0);
+	assert_false(pipeline_next_made_up(&p, &made_up));
+	assert_true(pipeline_is_uncertain(&p));
+	assert_int_equal(pipeline_owe(&p, 'Q', OWED_SELF, 0), 0);
+	swallows("IZ");
+	assert_int_equal(dropped_count, 3); /* P, B and the Sync that was answered */
+	assert_true(pipeline_next_made_up(&p, &made_up));
+	settled(true);
+}
+
+static void test_fork_beyond_telling(void **state)
+{
+	(void)state;
+	fork_ledger();
+	owe("PBS");
+	breaks("1");
+}
+
+static void test_copy_out(void **state)
+{
+	(void)state;
+	owe("Q");
+	breaks("dc");
+	forwards("Hdd");
+	breaks("CZDTG");
+	forwards("c");
+	breaks("d");
+	forwards("CZ");
+	owe("ES");
+	forwards("HdEZ");
+	settled(true);
+}
+
+static void test_copy_both(void **state)
+{
+	(void)state;
+	owe("Q");
+	forwards("Wdd");
+	assert_true(pipeline_is_copy_in(&p));
+	owe("ddc");
+	assert_false(pipeline_is_copy_in(&p));
+	forwards("dcTDCCZ");
+	settled(true);
+	owe("Q");
+	forwards("Wdc");
+	settled(false);
+	owe("c");
+	forwards("CZ");
+	settled(true);
+}
+
+static void test_second_error(void **state)
+{
+	(void)state;
+	owe("Q");
+	forwards("EE");
+	owe("ES");
+	forwards("Z");
+	forwards("EE"); /* FATAL behind ERROR */
+	settled(false);
+}
+
+static void test_ring_grows_and_shrinks(void **state)
+{
+	(void)state;
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < 1000; i++)
+			owe("BE");
+		owe("S");
+		assert_int_equal(pipeline_count(&p), 2001);
+		for (int i = 0; i < 1000; i++)
+			forwards("2C");
+		forwards("Z");
+		assert_null(p.ring);
+		owe("Q");
+		forwards("CZ");
+		assert_true(p.cap <= 16);
+	}
+}
+
+static void test_clear(void **state)
+{
+	(void)state;
+	pipeline_on_drop(&p, note_drop, &p);
+	owe("QES");
+	forwards("T");
+	pipeline_clear(&p);
+	settled(true);
+	assert_int_equal(pipeline_count(&p), 0);
+	assert_ptr_equal(p.on_drop, note_drop);
+	owe("Q");
+	breaks("Z");
+	forwards("CZ");
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, start, stop)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    CASE(test_simple_query),
+	    CASE(test_unasked),
+	    CASE(test_out_of_order_in_query),
+	    CASE(test_status_byte),
+	    CASE(test_extended),
+	    CASE(test_function_call),
+	    CASE(test_error_skips_to_sync),
+	    CASE(test_error_before_sync_was_sent),
+	    CASE(test_own_requests),
+	    CASE(test_made_up),
+	    CASE(test_copy_in),
+	    CASE(test_copy_in_two_in_one_query),
+	    CASE(test_copy_in_eats_sync),
+	    CASE(test_copy_fails_before_client_ends),
+	    CASE(test_copy_left_without_end),
+	    CASE(test_late_copy_messages),
+	    CASE(test_failed_copy_with_sync_eaten),
+	    CASE(test_failed_copy_with_sync_read_later),
+	    CASE(test_failed_copy_then_next_query),
+	    CASE(test_fork_first),
+	    CASE(test_fork_second),
+	    CASE(test_fork_beyond_telling),
+	    CASE(test_copy_out),
+	    CASE(test_copy_both),
+	    CASE(test_second_error),
+	    CASE(test_ring_grows_and_shrinks),
+	    CASE(test_clear),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

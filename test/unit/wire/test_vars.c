@@ -1,0 +1,178 @@
+/* Tracked parameters: interning, differences, the SET that makes them up. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* clang-format off: needs some of the headers above */
+#include <cmocka.h>
+/* clang-format on */
+
+#include "wire/vars.h"
+
+static struct vars_schema *schema;
+static struct vars client, server;
+static struct buf out;
+
+static int start(void **state)
+{
+	(void)state;
+	schema =
+	    vars_schema_new("IntervalStyle, search_path,,timezone , intervalSTYLE");
+	vars_init(&client, schema);
+	vars_init(&server, schema);
+	buf_init(&out, 0);
+	return 0;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	vars_done(&client);
+	vars_done(&server);
+	vars_schema_free(&schema);
+	assert_null(schema);
+	buf_done(&out);
+	return 0;
+}
+
+static void set(struct vars *v, const char *name, const char *value)
+{
+	int i = vars_schema_find(schema, name);
+
+	assert_true(i >= 0);
+	assert_int_equal(vars_set(v, (size_t)i, value), 0);
+}
+
+static void schema_lists_names_once(void **state)
+{
+	(void)state;
+	assert_int_equal(vars_schema_count(schema), VAR_BUILTIN_COUNT + 2);
+	assert_string_equal(vars_schema_name(schema, VAR_DATESTYLE), "DateStyle");
+	assert_string_equal(
+	    vars_schema_name(schema, VAR_APPLICATION_NAME), "application_name");
+	assert_string_equal(vars_schema_name(schema, 5), "IntervalStyle");
+	assert_int_equal(vars_schema_find(schema, "TIMEZONE"), VAR_TIMEZONE);
+	assert_int_equal(vars_schema_find(schema, "nope"), -1);
+	struct vars_schema *plain = vars_schema_new(NULL);
+	assert_int_equal(vars_schema_count(plain), VAR_BUILTIN_COUNT);
+	vars_schema_free(&plain);
+}
+
+static void values_are_shared(void **state)
+{
+	(void)state;
+	assert_null(vars_get(&client, VAR_TIMEZONE));
+	set(&client, "TimeZone", "UTC");
+	set(&server, "TimeZone", "UTC");
+	assert_ptr_equal(
+	    vars_get(&client, VAR_TIMEZONE), vars_get(&server, VAR_TIMEZONE));
+	set(&client, "TimeZone", NULL);
+	assert_null(vars_get(&client, VAR_TIMEZONE));
+	assert_string_equal(vars_get(&server, VAR_TIMEZONE), "UTC");
+	set(&server, "TimeZone", "UTC"); /* the same again */
+	assert_string_equal(vars_get(&server, VAR_TIMEZONE), "UTC");
+}
+
+static void take_leaves_unset_alone(void **state)
+{
+	(void)state;
+	vars_take(&client, &server);
+	assert_null(client.values);
+	set(&client, "TimeZone", "UTC");
+	set(&client, "DateStyle", "ISO");
+	set(&server, "TimeZone", "GMT");
+	vars_take(&client, &server);
+	assert_string_equal(vars_get(&client, VAR_TIMEZONE), "GMT");
+	assert_string_equal(vars_get(&client, VAR_DATESTYLE), "ISO");
+}
+
+static void only_true_differences_are_set(void **state)
+{
+	(void)state;
+	assert_false(vars_is_different(&client, &server));
+	set(&client, "application_name", "a");
+	assert_false(vars_is_different(&client, &server)); /* the server has none */
+	set(&server, "application_name", "A");
+	assert_false(vars_is_different(&client, &server)); /* but for case */
+	assert_int_equal(vars_put_set(&client, &server, &out), 0);
+	assert_int_equal(out.len, 0);
+	set(&client, "application_name", "it's");
+	set(&client, "TimeZone", "x\\y");
+	set(&server, "TimeZone", "UTC");
+	assert_true(vars_is_different(&client, &server));
+	assert_int_equal(vars_put_set(&client, &server, &out), 2);
+	assert_string_equal(
+	    buf_text(&out), "SET TimeZone=E'x\\\\y';SET application_name='it''s';");
+}
+
+static void search_path(const char *value, const char *sql)
+{
+	buf_clear(&out);
+	set(&client, "search_path", value);
+	assert_int_equal(vars_put_set(&client, &server, &out), 1);
+	assert_string_equal(buf_text(&out), sql);
+}
+
+static void search_path_is_a_list(void **state)
+{
+	(void)state;
+	set(&server, "search_path", "public");
+	search_path("\"$user\", public", "SET search_path=\"$user\", public;");
+	search_path("\"\"", "SET search_path='';");
+	search_path("a,\"\" ,\"b\"\"c\"", "SET search_path=a,'',\"b\"\"c\";");
+	search_path("", "SET search_path='';");
+	search_path("a$1, \xc3\xa4", "SET search_path=a$1, \xc3\xa4;");
+	/* No list of names: never sent as SQL. */
+	search_path("a; DROP TABLE t", "SET search_path='a; DROP TABLE t';");
+	search_path("a --", "SET search_path='a --';");
+	search_path("a, ", "SET search_path='a, ';");
+	search_path("\"a", "SET search_path='\"a';");
+	search_path("'a'", "SET search_path='''a''';");
+}
+
+static void long_values(void **state)
+{
+	static char big[100000];
+
+	(void)state;
+	memset(big, 'x', sizeof(big) - 1);
+	set(&client, "application_name", big);
+	set(&server, "application_name", "");
+	assert_int_equal(vars_put_set(&client, &server, &out), 1);
+	assert_int_equal(out.len, sizeof(big) - 1 + strlen("SET application_name='';"));
+}
+
+static void status_prefers_the_wanted(void **state)
+{
+	static const char expected[] = "S\0\0\0\x12"
+				       "DateStyle\0ISO\0"
+				       "S\0\0\0\x12"
+				       "TimeZone\0UTC_\0";
+
+	(void)state;
+	set(&client, "DateStyle", "ISO");
+	set(&server, "DateStyle", "German");
+	set(&server, "TimeZone", "UTC_");
+	vars_put_status(&client, &server, &out);
+	assert_int_equal(out.len, sizeof(expected) - 1);
+	assert_memory_equal(out.bytes, expected, out.len);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, start, stop)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    CASE(schema_lists_names_once),
+	    CASE(values_are_shared),
+	    CASE(take_leaves_unset_alone),
+	    CASE(only_true_differences_are_set),
+	    CASE(search_path_is_a_list),
+	    CASE(long_values),
+	    CASE(status_prefers_the_wanted),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
