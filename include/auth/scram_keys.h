@@ -1,0 +1,46 @@
+/*
+ * The keys of SCRAM-SHA-256 (RFC 5802 section 3) and what a server stores of them.
+ * Derivation is slow on purpose and touches nothing shared: any thread may do it.
+ */
+#ifndef AUTH_SCRAM_KEYS_H
+#define AUTH_SCRAM_KEYS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SCRAM_KEY_LEN = 32, SCRAM_SALT_MAX = 1024 };
+
+/* Largest iteration count that we compute: more would let a hostile server, or a stored
+ * secret, stop us. */
+enum { SCRAM_ITERATIONS_MAX = 1000000 };
+
+/* What the server side of SCRAM needs to know of a password. */
+struct scram_verifier {
+	uint32_t iterations;
+	uint8_t *salt; /* owned */
+	size_t salt_len;
+	uint8_t stored_key[SCRAM_KEY_LEN];
+	uint8_t server_key[SCRAM_KEY_LEN];
+};
+
+void scram_verifier_done(struct scram_verifier *v); /* wipes and frees */
+/* Verifier for a plain password with a fresh random 16-byte salt. */
+void scram_verifier_from_password(
+    struct scram_verifier *v, const char *password, uint32_t iterations);
+/* Verifier no one can satisfy, for users that do not exist: salt = first 16 bytes of
+ * SHA-256(user || secret[32]), so that the same user always sees the same salt. */
+void scram_verifier_mock(struct scram_verifier *v, const char *user,
+    const uint8_t secret[32], uint32_t iterations);
+
+/* PBKDF2 of a SASLprep'd password (raw when preparation fails): the slow part. */
+void scram_salted_password(const char *password, const uint8_t *salt, size_t salt_len,
+    uint32_t iterations, uint8_t out[SCRAM_KEY_LEN]);
+void scram_client_key(const uint8_t salted[SCRAM_KEY_LEN], uint8_t out[SCRAM_KEY_LEN]);
+void scram_server_key(const uint8_t salted[SCRAM_KEY_LEN], uint8_t out[SCRAM_KEY_LEN]);
+void scram_stored_key(
+    const uint8_t client_key[SCRAM_KEY_LEN], uint8_t out[SCRAM_KEY_LEN]);
+/* HMAC-SHA-256 of a text: every signature of the exchange. */
+void scram_sign(const uint8_t key[SCRAM_KEY_LEN], const void *text, size_t len,
+    uint8_t out[SCRAM_KEY_LEN]);
+
+#endif

@@ -1,0 +1,68 @@
+/*
+ * What the messages of a SCRAM exchange are made of: `k=value` separated by commas
+ * (RFC 5802 section 7).  A message is read where it lies; what must last until the
+ * next one is copied.  Private to the two ends.
+ */
+#ifndef AUTH_SCRAM_MESSAGE_H
+#define AUTH_SCRAM_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "auth/scram_keys.h"
+#include "base/buf.h"
+#include "base/err.h"
+
+struct scram_reader {
+	const char *at; /* next attribute; NULL when there are no more */
+	const char *end;
+};
+
+struct scram_field {
+	const char *text;
+	size_t len;
+};
+
+/* Both fill err and return -1. */
+int scram_malformed(struct err *err, const char *what);
+int scram_no_memory(struct err *err);
+
+/* A message from a peer; -1 when it is empty or has a NUL byte. */
+int scram_reader_init(
+    struct scram_reader *r, const uint8_t *in, size_t len, struct err *err);
+/* The letter of the next attribute; NUL when there is no more or it is none. */
+char scram_next_letter(const struct scram_reader *r);
+/* The next attribute, which must have this letter, and the comma behind it. */
+int scram_read_field(
+    struct scram_reader *r, char letter, struct scram_field *f, struct err *err);
+/* Optional extensions up to the attribute `last`, or to the end when that is NUL. */
+int scram_skip_extensions(struct scram_reader *r, char last, struct err *err);
+
+/* One or more printable ASCII characters (a comma cannot be in a field). */
+bool scram_is_printable(const struct scram_field *f);
+bool scram_is_text(const struct scram_field *f, const char *text, size_t len);
+/* A field that is a key or signature in base64. */
+int scram_read_key(
+    const struct scram_field *f, uint8_t out[SCRAM_KEY_LEN], struct err *err);
+void scram_put_key(struct buf *out, const uint8_t key[SCRAM_KEY_LEN]);
+
+/* A copy with NUL of what a peer sent; NULL when there is no memory. */
+char *scram_copy_text(const char *text, size_t len);
+/* `first` and 18 random bytes in base64 behind it; NULL when there is no memory. */
+char *scram_make_nonce(const struct scram_field *first);
+
+/* What both ends sign (RFC 5802 section 3). */
+struct scram_transcript {
+	const char *client_first_bare;
+	const char *server_first;
+	size_t server_first_len;
+	const char *client_final; /* without proof */
+	size_t client_final_len;
+};
+
+/* Initializes message and puts the text there; the caller ends it with buf_done. */
+int scram_auth_message(
+    struct buf *message, const struct scram_transcript *t, struct err *err);
+
+#endif

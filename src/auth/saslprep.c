@@ -1,0 +1,295 @@
+/*
+ * SASLprep: map, check, normalize to NFKC (Unicode Standard Annex 15).  In the order of
+ * PostgreSQL, which checks before it normalizes, and with its outcome for what cannot
+ * be prepared: the raw bytes count.
+ */
+#include "auth/saslprep.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "auth/unicode.h"
+#include "base/mem.h"
+
+/* Hangul syllables are computed (Unicode 3.12). */
+enum {
+	HANGUL_FIRST = 0xAC00,
+	LEAD_FIRST = 0x1100,
+	VOWEL_FIRST = 0x1161,
+	TAIL_FIRST = 0x11A7, /* one before the first: 0 is no tail */
+	LEAD_COUNT = 19,
+	VOWEL_COUNT = 21,
+	TAIL_COUNT = 28,
+	HANGUL_COUNT = LEAD_COUNT * VOWEL_COUNT * TAIL_COUNT,
+};
+
+struct mark {
+	uint32_t code;
+	uint32_t index; /* keeps sorting stable */
+	uint8_t class;
+};
+
+struct marks {
+	struct mark *list; /* owned */
+	size_t count, cap;
+	bool failed; /* no memory */
+};
+
+static void marks_done(struct marks *m)
+{
+	if (m->list)
+		mem_wipe(m->list, m->cap * sizeof(*m->list));
+	mem_free(m->list);
+}
+
+static void marks_add(struct marks *m, uint32_t code, uint8_t class)
+{
+	if (m->failed)
+		return;
+	if (m->count == m->cap) {
+		size_t cap = m->cap ? m->cap * 2 : 64;
+		struct mark *list = try_alloc(cap * sizeof(*list));
+		if (!list) {
+			m->failed = true;
+			return;
+		}
+		if (m->count)
+			memcpy(list, m->list, m->count * sizeof(*list));
+		/* Not resized: that would leave a copy nobody wipes. */
+		marks_done(m);
+		m->list = list;
+		m->cap = cap;
+	}
+	m->list[m->count] = (struct mark){code, (uint32_t)m->count, class};
+	m->count++;
+}
+
+/* One character of UTF-8; 0 when it is none (or the end). */
+static uint32_t read_utf8(const char **at)
+{
+	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+	const uint8_t *p = (const uint8_t *)*at;
+	unsigned len = *p < 0x80   ? 1
+		       : *p < 0xC2 ? 0
+		       : *p < 0xE0 ? 2
+		       : *p < 0xF0 ? 3
+				   : 4;
+	uint32_t code = len == 1 ? *p : *p & (0x7Fu >> len);
+
+	if (len == 0 || *p > 0xF4)
+		return 0;
+	for (unsigned i = 1; i < len; i++) {
+		if ((p[i] & 0xC0) != 0x80)
+			return 0;
+		code = code << 6 | (p[i] & 0x3Fu);
+	}
+	if (code < least[len] || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF))
+		return 0;
+	*at += len;
+	return code;
+}
+
+static char *put_utf8(char *out, uint32_t code)
+{
+	if (code < 0x80) {
+		*out++ = (char)code;
+		return out;
+	}
+	if (code < 0x800) {
+		*out++ = (char)(0xC0 | code >> 6);
+	} else {
+		if (code < 0x10000) {
+			*out++ = (char)(0xE0 | code >> 12);
+		} else {
+			*out++ = (char)(0xF0 | code >> 18);
+			*out++ = (char)(0x80 | (code >> 12 & 0x3F));
+		}
+		*out++ = (char)(0x80 | (code >> 6 & 0x3F));
+	}
+	*out++ = (char)(0x80 | (code & 0x3F));
+	return out;
+}
+
+/* Steps "map" of RFC 4013.  -1 when the text is not UTF-8 or nothing is left. */
+static int read_mapped(const struct unicode *u, const char *at, struct marks *out)
+{
+	while (*at) {
+		uint32_t code = read_utf8(&at);
+		if (code == 0)
+			return -1;
+		if (unicode_is(u, UNICODE_SPACE, code))
+			marks_add(out, ' ', 0);
+		else if (!unicode_is(u, UNICODE_NOTHING, code))
+			marks_add(out, code, 0);
+	}
+	return out->failed || out->count == 0 ? -1 : 0;
+}
+
+static bool has_any(
+    const struct unicode *u, enum unicode_set set, const struct marks *m)
+{
+	for (size_t i = 0; i < m->count; i++)
+		if (unicode_is(u, set, m->list[i].code))
+			return true;
+	return false;
+}
+
+/* RFC 3454 section 6: text from right to left stands alone and at both ends. */
+static bool is_direction_mixed(const struct unicode *u, const struct marks *m)
+{
+	if (!has_any(u, UNICODE_RIGHT, m))
+		return false;
+	return has_any(u, UNICODE_LEFT, m) ||
+	       !unicode_is(u, UNICODE_RIGHT, m->list[0].code) ||
+	       !unicode_is(u, UNICODE_RIGHT, m->list[m->count - 1].code);
+}
+
+static void decompose_hangul(uint32_t index, struct marks *out)
+{
+	marks_add(out, LEAD_FIRST + index / (VOWEL_COUNT * TAIL_COUNT), 0);
+	marks_add(out, VOWEL_FIRST + index / TAIL_COUNT % VOWEL_COUNT, 0);
+	if (index % TAIL_COUNT)
+		marks_add(out, TAIL_FIRST + index % TAIL_COUNT, 0);
+}
+
+/* Calls itself as deep as the tables nest, which is less than five. */
+static void decompose(const struct unicode *u, uint32_t code, struct marks *out)
+{
+	const uint32_t *parts;
+	size_t count;
+
+	if (code >= HANGUL_FIRST && code < HANGUL_FIRST + HANGUL_COUNT) {
+		decompose_hangul(code - HANGUL_FIRST, out);
+		return;
+	}
+	parts = unicode_parts(u, code, &count);
+	if (!parts) {
+		marks_add(out, code, unicode_class(u, code));
+		return;
+	}
+	for (size_t i = 0; i < count; i++)
+		decompose(u, parts[i], out);
+}
+
+static int compare_marks(const void *a, const void *b)
+{
+	const struct mark *x = a, *y = b;
+
+	if (x->class != y->class)
+		return x->class < y->class ? -1 : 1;
+	return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/* Each run of combining marks by class. */
+static void order(struct marks *m)
+{
+	for (size_t i = 0; i < m->count; i++) {
+		size_t start = i;
+		while (i < m->count && m->list[i].class != 0)
+			i++;
+		if (i - start > 1)
+			qsort(m->list + start, i - start, sizeof(*m->list),
+			    compare_marks);
+	}
+}
+
+static uint32_t compose_pair(const struct unicode *u, uint32_t first, uint32_t second)
+{
+	uint32_t syllable = first - HANGUL_FIRST, tail = second - TAIL_FIRST;
+	uint32_t lead = first - LEAD_FIRST, vowel = second - VOWEL_FIRST;
+
+	if (lead < LEAD_COUNT && vowel < VOWEL_COUNT)
+		return HANGUL_FIRST + (lead * VOWEL_COUNT + vowel) * TAIL_COUNT;
+	if (syllable < HANGUL_COUNT && syllable % TAIL_COUNT == 0 && tail > 0 &&
+	    tail < TAIL_COUNT)
+		return first + tail;
+	return unicode_pair(u, first, second);
+}
+
+/* In place: a mark joins the last starter unless one of its class or above is between.
+ */
+static void compose(const struct unicode *u, struct marks *m)
+{
+	struct mark *starter = NULL;
+	int between = -1; /* class of the last mark kept after the starter */
+	size_t kept = 0;
+
+	for (size_t i = 0; i < m->count; i++) {
+		struct mark mark = m->list[i];
+		uint32_t joined =
+		    starter && between < (int)mark.class ? compose_pair(u,
+							       starter->code, mark.code)
+							 : 0;
+		if (joined) {
+			starter->code = joined;
+			continue;
+		}
+		m->list[kept] = mark;
+		between = mark.class;
+		if (mark.class == 0) {
+			starter = &m->list[kept];
+			between = -1;
+		}
+		kept++;
+	}
+	m->count = kept;
+}
+
+static char *copy_text(const char *text)
+{
+	size_t size = strlen(text) + 1;
+	char *copy = try_alloc(size);
+
+	if (copy)
+		memcpy(copy, text, size);
+	return copy;
+}
+
+static char *write_utf8(const struct marks *m)
+{
+	char *text = try_alloc(m->count * 4 + 1), *at = text;
+
+	if (!text)
+		return NULL;
+	for (size_t i = 0; i < m->count; i++)
+		at = put_utf8(at, m->list[i].code);
+	*at = '\0';
+	return text;
+}
+
+static bool is_ascii(const char *text)
+{
+	for (; *text; text++)
+		if ((uint8_t)*text >= 0x80)
+			return false;
+	return true;
+}
+
+char *saslprep(const char *password)
+{
+	struct marks mapped = {0}, normal = {0};
+	struct unicode *u;
+	char *prepared = NULL;
+
+	if (is_ascii(password))
+		return copy_text(password);
+	u = unicode_new();
+	if (read_mapped(u, password, &mapped) < 0 ||
+	    has_any(u, UNICODE_REFUSED, &mapped) || is_direction_mixed(u, &mapped))
+		goto out;
+	for (size_t i = 0; i < mapped.count; i++)
+		decompose(u, mapped.list[i].code, &normal);
+	if (normal.failed)
+		goto out;
+	order(&normal);
+	compose(u, &normal);
+	prepared = write_utf8(&normal);
+out:
+	marks_done(&mapped);
+	marks_done(&normal);
+	unicode_free(&u);
+	return prepared;
+}

@@ -1,0 +1,210 @@
+/*
+ * Stored passwords: classification, comparison, and PostgreSQL's md5 scheme.  The SCRAM
+ * exchange is elsewhere; here a SCRAM secret is only read, and checked against a
+ * password in clear.
+ */
+#include "auth/secret.h"
+
+#include <string.h>
+
+#include <openssl/evp.h>
+
+#include "auth/base64.h"
+#include "base/mem.h"
+
+#define SCRAM_PREFIX "SCRAM-SHA-256$"
+
+static bool is_md5_text(const char *text)
+{
+	return strlen(text) == MD5_TEXT_LEN && memcmp(text, "md5", 3) == 0 &&
+	       strspn(text + 3, "0123456789abcdef") == MD5_TEXT_LEN - 3;
+}
+
+/* Decimal digits up to `stop`; NULL when there are none, or not a count PBKDF2 takes.
+ */
+static const char *read_iterations(const char *at, char stop, uint32_t *out)
+{
+	uint64_t value = 0;
+
+	for (; *at >= '0' && *at <= '9'; at++) {
+		value = value * 10 + (uint64_t)(*at - '0');
+		if (value > INT32_MAX)
+			return NULL;
+	}
+	if (*at != stop || value == 0)
+		return NULL;
+	*out = (uint32_t)value;
+	return at + 1;
+}
+
+static int read_key(const char *text, size_t len, uint8_t out[SCRAM_KEY_LEN])
+{
+	size_t key_len;
+
+	if (base64_decode(text, len, out, SCRAM_KEY_LEN, &key_len) < 0)
+		return -1;
+	return key_len == SCRAM_KEY_LEN ? 0 : -1;
+}
+
+/* ITER:SALT$STORED:SERVER.  -1, and v is untouched, when the text is anything else. */
+static int read_verifier(const char *at, struct scram_verifier *v)
+{
+	struct scram_verifier found = {0};
+	uint8_t salt[SCRAM_SALT_MAX];
+	const char *dollar, *colon;
+
+	at = read_iterations(at, ':', &found.iterations);
+	if (!at)
+		return -1;
+	dollar = strchr(at, '$');
+	colon = dollar ? strchr(dollar, ':') : NULL;
+	if (!colon)
+		return -1;
+	if (base64_decode(
+		at, (size_t)(dollar - at), salt, sizeof(salt), &found.salt_len) < 0 ||
+	    found.salt_len == 0)
+		return -1;
+	if (read_key(dollar + 1, (size_t)(colon - dollar - 1), found.stored_key) < 0 ||
+	    read_key(colon + 1, strlen(colon + 1), found.server_key) < 0)
+		return -1;
+	*v = found;
+	v->salt = mem_dup(salt, found.salt_len);
+	return 0;
+}
+
+void secret_init(struct secret *s, const char *text)
+{
+	memset(s, 0, sizeof(*s));
+	if (!text)
+		text = "";
+	s->text = mem_strdup(text);
+	if (*text == '\0')
+		s->kind = SECRET_NONE;
+	else if (is_md5_text(text))
+		s->kind = SECRET_MD5;
+	else if (strncmp(text, SCRAM_PREFIX, strlen(SCRAM_PREFIX)) == 0 &&
+		 read_verifier(text + strlen(SCRAM_PREFIX), &s->scram) == 0)
+		s->kind = SECRET_SCRAM;
+	else
+		s->kind = SECRET_PLAIN;
+}
+
+void secret_done(struct secret *s)
+{
+	if (s->text) {
+		mem_wipe(s->text, strlen(s->text));
+		mem_free(s->text);
+	}
+	scram_verifier_done(&s->scram);
+	memset(s, 0, sizeof(*s));
+}
+
+/* Tells by time how long they are, not where they differ. */
+static bool is_same_text(const char *a, const char *b)
+{
+	size_t len = strlen(a);
+	return len == strlen(b) && mem_equal_const_time(a, b, len);
+}
+
+bool secret_is_equal(const struct secret *a, const struct secret *b)
+{
+	return a->kind == b->kind && is_same_text(a->text, b->text);
+}
+
+static bool is_scram_password(const struct scram_verifier *v, const char *password)
+{
+	uint8_t salted[SCRAM_KEY_LEN], client_key[SCRAM_KEY_LEN],
+	    stored_key[SCRAM_KEY_LEN];
+	bool is_match;
+
+	if (v->iterations > SCRAM_ITERATIONS_MAX)
+		return false;
+	scram_salted_password(password, v->salt, v->salt_len, v->iterations, salted);
+	scram_client_key(salted, client_key);
+	scram_stored_key(client_key, stored_key);
+	is_match = mem_equal_const_time(stored_key, v->stored_key, SCRAM_KEY_LEN);
+	mem_wipe(salted, sizeof(salted));
+	mem_wipe(client_key, sizeof(client_key));
+	return is_match;
+}
+
+/* "md5" + hex of MD5(a || b); "" and -1 where libcrypto has no MD5, as under FIPS. */
+static int md5_text(const void *a, size_t a_len, const void *b, size_t b_len,
+    char out[MD5_TEXT_LEN + 1])
+{
+	static const char hex[] = "0123456789abcdef";
+	uint8_t digest[16];
+	EVP_MD_CTX *context = EVP_MD_CTX_new();
+	int result = -1;
+
+	*out = '\0';
+	if (!context || !EVP_DigestInit_ex(context, EVP_md5(), NULL) ||
+	    !EVP_DigestUpdate(context, a, a_len) ||
+	    !EVP_DigestUpdate(context, b, b_len) ||
+	    !EVP_DigestFinal_ex(context, digest, NULL))
+		goto out;
+	memcpy(out, "md5", 3);
+	for (size_t i = 0; i < sizeof(digest); i++) {
+		out[3 + 2 * i] = hex[digest[i] >> 4];
+		out[4 + 2 * i] = hex[digest[i] & 15];
+	}
+	out[MD5_TEXT_LEN] = '\0';
+	result = 0;
+out:
+	EVP_MD_CTX_free(context);
+	return result;
+}
+
+void md5_of_password(const char *password, const char *user, char out[MD5_TEXT_LEN + 1])
+{
+	(void)md5_text(password, strlen(password), user, strlen(user), out);
+}
+
+bool secret_is_password(const struct secret *s, const char *user, const char *password)
+{
+	char hash[MD5_TEXT_LEN + 1];
+
+	if (*password == '\0')
+		return false;
+	switch (s->kind) {
+	case SECRET_NONE:
+		break;
+	case SECRET_PLAIN:
+		return is_same_text(s->text, password);
+	case SECRET_MD5:
+		md5_of_password(password, user, hash);
+		return is_same_text(s->text, hash);
+	case SECRET_SCRAM:
+		return is_scram_password(&s->scram, password);
+	}
+	return false;
+}
+
+int secret_md5_answer(const struct secret *s, const char *user, const uint8_t salt[4],
+    char out[MD5_TEXT_LEN + 1])
+{
+	char stored[MD5_TEXT_LEN + 1];
+	int result;
+
+	*out = '\0';
+	if (s->kind == SECRET_MD5)
+		memcpy(stored, s->text, sizeof(stored));
+	else if (s->kind == SECRET_PLAIN)
+		md5_of_password(s->text, user, stored);
+	else
+		return -1;
+	if (*stored == '\0')
+		return -1;
+	result = md5_text(stored + 3, MD5_TEXT_LEN - 3, salt, 4, out);
+	mem_wipe(stored, sizeof(stored));
+	return result;
+}
+
+bool secret_is_md5_answer(
+    const struct secret *s, const char *user, const uint8_t salt[4], const char *answer)
+{
+	char expected[MD5_TEXT_LEN + 1];
+
+	return secret_md5_answer(s, user, salt, expected) == 0 &&
+	       is_same_text(expected, answer);
+}

@@ -1,0 +1,57 @@
+/* links: auth base */
+/*
+ * A user list of any bytes.  What was read is within its limits and found by its name;
+ * every secret is tried with a password, so that classification is walked as well.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "auth/saslprep.h"
+#include "auth/secret.h"
+#include "auth/userlist.h"
+#include "base/mem.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+static void check_secret(const char *name, const struct secret *s)
+{
+	static const uint8_t salt[4] = {1, 2, 3, 4};
+	char answer[MD5_TEXT_LEN + 1];
+	struct secret again;
+	char *prepared = saslprep(s->text);
+
+	mem_free(prepared);
+	secret_init(&again, s->text);
+	if (!secret_is_equal(s, &again))
+		abort();
+	secret_done(&again);
+	if (secret_is_password(s, name, ""))
+		abort();
+	if (s->kind == SECRET_PLAIN && !secret_is_password(s, name, s->text))
+		abort();
+	if (secret_md5_answer(s, name, salt, answer) == 0 &&
+	    !secret_is_md5_answer(s, name, salt, answer))
+		abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	struct err broken;
+	struct userlist *u = userlist_parse("f", (const char *)data, len, &broken);
+	const struct secret *secret;
+	const char *name;
+	size_t at = 0, count = 0;
+
+	while (userlist_next(u, &at, &name, &secret)) {
+		count++;
+		if (strlen(name) > USERLIST_NAME_MAX ||
+		    userlist_find(u, name) != secret)
+			abort();
+		check_secret(name, secret);
+	}
+	if (count != userlist_count(u))
+		abort();
+	userlist_free(&u);
+	return 0;
+}

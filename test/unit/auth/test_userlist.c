@@ -1,0 +1,281 @@
+/* The user list file: its grammar, where it breaks, what stays. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "auth/secret.h"
+#include "auth/userlist.h"
+#include "base/mem.h"
+
+static struct userlist *parse(const char *text, struct err *broken)
+{
+	return userlist_parse("users.txt", text, strlen(text), broken);
+}
+
+static void expect_user(const struct userlist *u, const char *name, const char *text)
+{
+	const struct secret *s = userlist_find(u, name);
+
+	assert_non_null(s);
+	assert_string_equal(s->text, text);
+}
+
+static void test_grammar(void **state)
+{
+	struct err broken;
+	struct userlist *u = parse("; comment \"x\" \"y\"\n"
+				   "\n"
+				   "\"plain\" \"secret\"\n"
+				   "\t ; indented comment\n"
+				   "  \"lead\"-\"x\"rest \"of\" line\n"
+				   "\"empty\" \"\"\r\n"
+				   "\"q\"\"uote\" \"a\"\"b\"\"\"\n"
+				   "\"two\nlines\" \"se\ncret\"\n"
+				   "\"apart\" whatever # ;\n\n ; \"far\" tail\n"
+				   "\"\" \"noname\"\n"
+				   "\"last\" \"no newline\"",
+	    &broken);
+
+	(void)state;
+	assert_string_equal(broken.text, "");
+	assert_int_equal(userlist_count(u), 8);
+	expect_user(u, "plain", "secret");
+	expect_user(u, "lead", "x");
+	expect_user(u, "empty", "");
+	expect_user(u, "q\"uote", "a\"b\"");
+	expect_user(u, "two\nlines", "se\ncret");
+	expect_user(u, "apart", "far");
+	expect_user(u, "", "noname");
+	expect_user(u, "last", "no newline");
+	assert_null(userlist_find(u, "x"));
+	assert_null(userlist_find(u, "Plain"));
+	userlist_free(&u);
+	assert_null(u);
+}
+
+static void test_empty(void **state)
+{
+	static const char *const texts[] = {"", "\n", " \t\r\n", ";", "; x", " ;\n;\n"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+		struct err broken;
+		struct userlist *u = parse(texts[i], &broken);
+		assert_string_equal(broken.text, "");
+		assert_int_equal(userlist_count(u), 0);
+		userlist_free(&u);
+	}
+}
+
+static void test_kinds(void **state)
+{
+	struct err broken;
+	struct userlist *u = parse("\"none\" \"\"\n\"plain\" \"md5\"\n"
+				   "\"md5\" \"md50123456789abcdef0123456789abcdef\"\n",
+	    &broken);
+
+	(void)state;
+	assert_int_equal(userlist_find(u, "none")->kind, SECRET_NONE);
+	assert_int_equal(userlist_find(u, "plain")->kind, SECRET_PLAIN);
+	assert_int_equal(userlist_find(u, "md5")->kind, SECRET_MD5);
+	userlist_free(&u);
+}
+
+static void test_last_of_a_name_wins(void **state)
+{
+	struct err broken;
+	struct userlist *u =
+	    parse("\"a\" \"1\"\n\"b\" \"2\"\n\"a\" \"3\"\n\"a\" \"4\"\n", &broken);
+
+	(void)state;
+	assert_string_equal(broken.text, "");
+	assert_int_equal(userlist_count(u), 2);
+	expect_user(u, "a", "4");
+	expect_user(u, "b", "2");
+	userlist_free(&u);
+}
+
+static void test_broken_entries(void **state)
+{
+	static const struct {
+		const char *text, *start;
+	} cases[] = {
+	    {"# \"x\" \"y\"\n\"late\" \"x\"\n",
+		"users.txt:2: broken auth file: a line begins"},
+	    {"name secret\n\"late\" \"x\"\n",
+		"users.txt:2: broken auth file: a line begins"},
+	    {"'x' 'y'", "users.txt:2: broken auth file: a line begins"},
+	    {"x \"late\" \"y\"", "users.txt:2: broken auth file: a line begins"},
+	    {"\n;\n, \"late\" \"y\"", "users.txt:4: broken auth file: a line begins"},
+	    {"\"", "users.txt:2: broken auth file: closing quote after user name"},
+	    {"\"late\"\"",
+		"users.txt:2: broken auth file: closing quote after user name"},
+	    {"\"late\"", "users.txt:2: broken auth file: no secret follows"},
+	    {"\"late\" secret\n\n\n",
+		"users.txt:2: broken auth file: no secret follows"},
+	    {"\"late\" \"",
+		"users.txt:2: broken auth file: closing quote after secret"},
+	    {"\"late\"\n\"x\"\"\n\n",
+		"users.txt:3: broken auth file: closing quote after secret"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct err broken;
+		struct userlist *u;
+		char text[200];
+
+		snprintf(
+		    text, sizeof(text), "\"early\" \"hunter2\"\n%s", cases[i].text);
+		u = parse(text, &broken);
+		assert_memory_equal(
+		    broken.text, cases[i].start, strlen(cases[i].start));
+		assert_int_equal(userlist_count(u), 1);
+		expect_user(u, "early", "hunter2");
+		/* Nothing of the content reaches the log. */
+		assert_null(strstr(broken.text, "hunter2"));
+		assert_null(strstr(broken.text, "late"));
+		userlist_free(&u);
+	}
+}
+
+/* n characters in quotes; returns their end. */
+static char *put_quoted(char *at, size_t n)
+{
+	*at++ = '"';
+	memset(at, 'x', n);
+	at += n;
+	*at++ = '"';
+	return at;
+}
+
+static void test_limits(void **state)
+{
+	static const struct {
+		size_t name_len, secret_len;
+		const char *start;
+	} cases[] = {
+	    {127, 65530, ""},
+	    {128, 1, "f:1: username too long in auth file: 128 bytes"},
+	    {1, 65531, "f:1: password too long in auth file: 65531 bytes"},
+	    {100000, 1, "f:1: username too long in auth file: 100000 bytes"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		size_t size = cases[i].name_len + cases[i].secret_len + 10;
+		char *text = mem_alloc(size), *at = put_quoted(text, cases[i].name_len);
+		struct err broken;
+		struct userlist *u;
+
+		*at++ = ' ';
+		at = put_quoted(at, cases[i].secret_len);
+		u = userlist_parse("f", text, (size_t)(at - text), &broken);
+		assert_int_equal(userlist_count(u), *cases[i].start ? 0 : 1);
+		assert_memory_equal(broken.text, cases[i].start,
+		    strlen(cases[i].start) + !*cases[i].start);
+		userlist_free(&u);
+		mem_free(text);
+	}
+}
+
+/* Doubled quotes count twice: the raw text is measured. */
+static void test_limit_is_of_raw_text(void **state)
+{
+	char text[300] = "\"";
+	struct err broken;
+	struct userlist *u;
+
+	(void)state;
+	for (int i = 0; i < 64; i++)
+		strcat(text, "\"\"");
+	strcat(text, "\" \"s\"");
+	u = parse(text, &broken);
+	assert_int_equal(userlist_count(u), 0);
+	assert_non_null(strstr(broken.text, "username too long in auth file: 128"));
+	userlist_free(&u);
+}
+
+static void test_nul_ends_the_file(void **state)
+{
+	static const char text[] = "\"a\" \"1\"\n\0\"b\" \"2\"\n";
+	struct err broken;
+	struct userlist *u = userlist_parse("f", text, sizeof(text) - 1, &broken);
+
+	(void)state;
+	assert_string_equal(broken.text, "");
+	assert_int_equal(userlist_count(u), 1);
+	userlist_free(&u);
+}
+
+static void test_walk(void **state)
+{
+	char text[20 * 300] = "";
+	struct err broken;
+	struct userlist *u;
+	const struct secret *secret;
+	const char *name;
+	size_t at = 0, sum = 0, count = 0;
+
+	(void)state;
+	for (int i = 0; i < 300; i++)
+		sprintf(text + strlen(text), "\"u%d\" \"%d\"\n", i, i);
+	u = parse(text, &broken);
+	while (userlist_next(u, &at, &name, &secret)) {
+		assert_string_equal(name + 1, secret->text);
+		sum += (size_t)atoi(secret->text);
+		count++;
+	}
+	assert_int_equal(count, 300);
+	assert_int_equal(sum, 300 * 299 / 2);
+	userlist_free(&u);
+}
+
+static void test_load(void **state)
+{
+	char path[] = "/tmp/test_userlist.XXXXXX";
+	int fd = mkstemp(path);
+	struct err broken, err;
+	struct userlist *u;
+	char wanted[200];
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, "\"a\" \"1\"\nb\n", 10), 10);
+	close(fd);
+	u = userlist_load(path, &broken, &err);
+	assert_non_null(u);
+	snprintf(wanted, sizeof(wanted), "%s:2: broken auth file: ", path);
+	assert_memory_equal(broken.text, wanted, strlen(wanted));
+	expect_user(u, "a", "1");
+	userlist_free(&u);
+	unlink(path);
+	assert_null(userlist_load(path, &broken, &err));
+	snprintf(wanted, sizeof(wanted),
+	    "could not open auth_file %s: No such file or directory", path);
+	assert_string_equal(err.text, wanted);
+	userlist_free(&u);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_grammar),
+	    cmocka_unit_test(test_empty),
+	    cmocka_unit_test(test_kinds),
+	    cmocka_unit_test(test_last_of_a_name_wins),
+	    cmocka_unit_test(test_broken_entries),
+	    cmocka_unit_test(test_limits),
+	    cmocka_unit_test(test_limit_is_of_raw_text),
+	    cmocka_unit_test(test_nul_ends_the_file),
+	    cmocka_unit_test(test_walk),
+	    cmocka_unit_test(test_load),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
