@@ -1,0 +1,88 @@
+/*
+ * The event loop; the only file that includes libevent.  One turn is: wait, call every
+ * ready watch and expired deadline, run what was put off with loop_later until nothing
+ * is left, run the end-of-turn list (streams flush), run the reaper (memory of closed
+ * things goes).  The clock is read once per wake-up.
+ *
+ * No handler runs inside another: whoever wants to wake something uses loop_later.
+ */
+#ifndef NET_LOOP_H
+#define NET_LOOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/list.h"
+
+struct loop;
+
+struct loop *loop_new(struct err *err);
+void loop_free(struct loop **loop);
+/* Runs turns until loop_stop. */
+void loop_run(struct loop *loop);
+void loop_stop(struct loop *loop);
+/* "libevent 2.1.12 (epoll)": for the log; library version and method separately. */
+const char *loop_library_version(void);
+const char *loop_method(const struct loop *loop);
+
+/* Monotonic microseconds, cached per wake-up; wall-clock microseconds since 1970 of the
+ * same instant. */
+uint64_t loop_now(const struct loop *loop);
+uint64_t loop_wall(const struct loop *loop);
+/* Read the clock again (after something long). */
+void loop_touch_clock(struct loop *loop);
+
+/* ---- deadlines: a heap; moving a deadline later costs O(1) ---- */
+struct deadline {
+	uint64_t at_us; /* loop_now() time; UINT64_MAX = not set */
+	uint64_t heap_us; /* the loop's: where it stands in the heap (<= at_us) */
+	uint32_t index;   /* the loop's: 0 = not in the heap */
+	void (*expired)(struct deadline *d); /* the deadline is cleared before the call */
+};
+static inline void deadline_init(struct deadline *d, void (*expired)(struct deadline *))
+{
+	d->at_us = UINT64_MAX;
+	d->heap_us = 0;
+	d->index = 0;
+	d->expired = expired;
+}
+void deadline_set(struct loop *loop, struct deadline *d, uint64_t at_us);
+/* Stop it and take it out of the heap: must be called before its memory goes. */
+void deadline_clear(struct loop *loop, struct deadline *d);
+
+/* ---- put off to later in this turn ---- */
+struct later {
+	struct node node;
+	void (*run)(struct later *l);
+};
+/* Does nothing when it is queued already. */
+void loop_later(struct loop *loop, struct later *l);
+void later_cancel(struct loop *loop, struct later *l);
+
+/* ---- end of turn: flushing; runs after all laters ---- */
+void loop_at_turn_end(struct loop *loop, struct later *l);
+/* ---- after that: memory of closed things.  run() frees the object. ---- */
+void loop_reap(struct loop *loop, struct later *l);
+
+/* ---- file descriptors ---- */
+enum { WATCH_READ = 1, WATCH_WRITE = 2 };
+struct watch; /* persistent interest in one descriptor, read or write */
+typedef void watch_fn(void *ctx, int fd);
+/* Interest in one direction; starts switched on. */
+struct watch *watch_new(struct loop *loop, int fd, int what, watch_fn *ready, void *ctx);
+void watch_on(struct watch *w);
+void watch_off(struct watch *w);
+void watch_free(struct watch **w);
+
+/* ---- signals: handled in the loop ---- */
+typedef void signal_fn(void *ctx, int signo);
+void loop_on_signal(struct loop *loop, int signo, signal_fn *fn, void *ctx);
+
+/* ---- turn statistics, for SHOW and tests ---- */
+struct loop_counts {
+	uint64_t turns, recv_calls, send_calls, ctl_calls;
+};
+struct loop_counts *loop_counts(struct loop *loop);
+
+#endif

@@ -1,0 +1,108 @@
+/*
+ * A byte stream over one socket.  Bytes are delivered; output is handed over as spans
+ * and leaves once per turn in one gathered send; no owner ever calls recv or send.  The
+ * interface is that of completions, so that a second engine (io_uring) or TLS can stand
+ * below it unseen.
+ *
+ * An idle stream owns no buffer.  One receive per readiness: a short one means the
+ * socket is drained.  At most net.rounds receives per stream and turn (0 = no limit).
+ * Read interest is persistent: pausing costs a system call only if the peer really
+ * sends more meanwhile.
+ */
+#ifndef NET_STREAM_H
+#define NET_STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "net/block.h"
+#include "net/loop.h"
+#include "net/sock.h"
+
+/* What all streams of a process share. */
+struct net {
+	struct loop *loop;
+	struct block_pool *blocks;
+	struct block *current; /* being filled by receives of this turn */
+	struct slab *queues;   /* output queues, handed to streams that have output */
+	int rounds;            /* sbuf_loopcnt */
+	struct mem *mem;
+};
+void net_init(struct net *net, struct loop *loop, struct mem *mem);
+void net_done(struct net *net);
+
+struct stream;
+
+struct stream_ops {
+	/* Bytes [p, p + len) arrived; they lie in block, which is borrowed (block_ref
+	 * to keep).  The owner may pause, write to any stream, or close this one. */
+	void (*received)(
+	    struct stream *s, struct block *block, const uint8_t *p, size_t len);
+	/* stream_connect succeeded.  May be NULL. */
+	void (*connected)(struct stream *s);
+	/* The peer closed (err NULL) or the socket failed (reading, writing or
+	 * connecting). Called once, from the loop; the owner calls stream_close.  Comes
+	 * even while paused if the failure was seen on writing. */
+	void (*ended)(struct stream *s, const struct err *err);
+	/* Pending output, once above STREAM_HIGH, fell to STREAM_LOW.  May be NULL. */
+	void (*drained)(struct stream *s);
+};
+
+enum { STREAM_HIGH = 256 * 1024, STREAM_LOW = 64 * 1024 };
+
+struct stream {
+	struct net *net; /* NULL: not open */
+	const struct stream_ops *ops;
+	struct watch *reader;
+	struct watch *writer;     /* NULL until output had to wait once */
+	struct stream_queue *out; /* NULL while there is no output */
+	size_t pending;           /* bytes of output not yet taken by the kernel */
+	struct later flush;       /* end-of-turn work */
+	int fd;
+	int failure;         /* errno that `ended` will report; 0: none so far */
+	bool paused : 1;     /* the owner wants nothing delivered */
+	bool reader_off : 1; /* the watch is really switched off */
+	bool readable : 1;   /* readiness came while paused: more may be waiting */
+	bool blocked : 1; /* the kernel took less than all; waiting for writability */
+	bool above : 1;   /* pending passed STREAM_HIGH; drained is due */
+	bool connecting : 1;
+	bool ended : 1;      /* the owner was told */
+	bool delivering : 1; /* `received` is being called and has not closed us */
+	bool connected_due : 1;
+	bool drained_due : 1;
+};
+
+/* Take over a connected socket. */
+void stream_open(
+    struct stream *s, struct net *net, int fd, const struct stream_ops *ops);
+/* Connect; connected or ended follows from the loop.  -1: failed at once (err); the
+ * stream is not open then. */
+int stream_connect(struct stream *s, struct net *net, const struct sock_target *target,
+    const struct sock_options *options, const struct stream_ops *ops, struct err *err);
+bool stream_is_open(const struct stream *s);
+
+/* Hand over bytes that lie in block (a reference is taken); adjoining spans of one
+ * block are joined.  block NULL: constant bytes. */
+void stream_put(struct stream *s, struct block *block, const uint8_t *p, size_t len);
+/* Hand over a copy of bytes: for what we build ourselves.  -1: no memory; the stream
+ * has failed then and ended will be called. */
+int stream_write(struct stream *s, const void *p, size_t len);
+size_t stream_pending(const struct stream *s);
+bool stream_is_above_high(const struct stream *s);
+/* Try to send now (used when pending grows past STREAM_HIGH within one turn). */
+void stream_flush(struct stream *s);
+
+/* No delivery until stream_resume.  After resume, bytes that wait in the kernel are
+ * delivered by the loop, never from inside the call. */
+void stream_pause(struct stream *s);
+void stream_resume(struct stream *s);
+
+/* One last non-blocking attempt to send what is pending, then close.  No callback comes
+ * any more.  Safe on a stream that is not open, and inside its own callbacks: its
+ * memory must last to the end of the turn then (loop_reap). */
+void stream_close(struct stream *s);
+
+#endif

@@ -1,0 +1,133 @@
+/*
+ * Receive blocks and their pool.  Who fills and who sends them is the stream's matter.
+ */
+#include "net/block.h"
+
+#include <assert.h>
+
+#include "base/mem.h"
+
+#if defined(__has_feature)
+#	if __has_feature(address_sanitizer)
+#		define BLOCK_HAS_ASAN 1
+#	endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#	define BLOCK_HAS_ASAN 1
+#endif
+#if defined(BLOCK_HAS_ASAN)
+#	include <sanitizer/asan_interface.h>
+#endif
+
+/* Free blocks beyond these go back to the system. */
+enum { FREE_MOST = 64 };
+
+struct block_pool {
+	struct block *free_list;
+	size_t used, free_count;
+};
+
+struct block_pool *block_pool_new(void)
+{
+	return mem_zero(sizeof(struct block_pool));
+}
+
+void block_pool_free(struct block_pool **pp)
+{
+	struct block_pool *pool = *pp;
+
+	if (!pool)
+		return;
+	assert(pool->used == 0);
+	while (pool->free_list) {
+		struct block *b = pool->free_list;
+		pool->free_list = b->next_free;
+		mem_free(b);
+	}
+	mem_free(pool);
+	*pp = NULL;
+}
+
+/* Spans that outlive their block's last reference are bugs that only show when the
+ * memory of a free block is off limits. */
+static void forbid_bytes(struct block *b)
+{
+#if defined(BLOCK_HAS_ASAN)
+	ASAN_POISON_MEMORY_REGION(b->bytes, b->cap);
+#else
+	(void)b;
+#endif
+}
+
+static void permit_bytes(struct block *b)
+{
+#if defined(BLOCK_HAS_ASAN)
+	ASAN_UNPOISON_MEMORY_REGION(b->bytes, b->cap);
+#else
+	(void)b;
+#endif
+}
+
+static struct block *take_free(struct block_pool *pool)
+{
+	struct block *b = pool->free_list;
+
+	pool->free_list = b->next_free;
+	pool->free_count--;
+	permit_bytes(b);
+	return b;
+}
+
+struct block *block_get(struct block_pool *pool)
+{
+	struct block *b =
+	    pool->free_list ? take_free(pool) : mem_alloc(sizeof(*b) + BLOCK_SIZE);
+
+	*b = (struct block){.refs = 1, .cap = BLOCK_SIZE, .pool = pool};
+	pool->used++;
+	return b;
+}
+
+struct block *block_new(size_t cap)
+{
+	struct block *b =
+	    cap > UINT32_MAX - sizeof(*b) ? NULL : try_alloc(sizeof(*b) + cap);
+
+	if (b)
+		*b = (struct block){.refs = 1, .cap = (uint32_t)cap};
+	return b;
+}
+
+static void give_back(struct block_pool *pool, struct block *b)
+{
+	pool->used--;
+	if (pool->free_count >= FREE_MOST) {
+		mem_free(b);
+		return;
+	}
+	forbid_bytes(b);
+	b->next_free = pool->free_list;
+	pool->free_list = b;
+	pool->free_count++;
+}
+
+void block_unref(struct block *b)
+{
+	if (!b)
+		return;
+	assert(b->refs > 0);
+	if (--b->refs)
+		return;
+	if (b->pool)
+		give_back(b->pool, b);
+	else
+		mem_free(b);
+}
+
+void block_pool_usage(
+    const struct block_pool *pool, size_t *used, size_t *free_count, size_t *bytes)
+{
+	*used = pool->used;
+	*free_count = pool->free_count;
+	*bytes = (pool->used + pool->free_count) * (sizeof(struct block) + BLOCK_SIZE);
+}

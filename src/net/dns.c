@@ -1,0 +1,484 @@
+/*
+ * Names to addresses over c-ares: one row per host with its last result, one query at
+ * a time per host, any number of waiters.  Answers are always given from the loop.
+ * Lifetimes come from the configuration; those of the DNS records are not looked at.
+ */
+#include "net/dns.h"
+
+#include <assert.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+
+#include <ares.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+
+/* Addresses of one host beyond these are left out. */
+enum { ADDRS_MOST = 256 };
+
+/* A descriptor of c-ares. */
+struct dns_socket {
+	struct node node;
+	int fd;
+	struct watch *reader, *writer; /* NULL: not wanted */
+};
+
+struct addr_set {
+	struct sock_addr *addrs;
+	size_t count;
+};
+
+struct host {
+	char *name;
+	struct addr_set set;   /* the last good result; kept while a lookup fails */
+	struct addr_set fresh; /* came in, and is not yet adopted */
+	struct err err;        /* why the last lookup failed */
+	struct list waiters;   /* struct dns_query by .node */
+	struct later answer;
+	uint64_t until_us; /* the result is used until then */
+	size_t turn;       /* which address comes first next time */
+	bool is_asking, is_failed, is_known, has_fresh;
+	/* borrowed */
+	struct dns *dns;
+};
+
+struct dns_query {
+	struct node node;
+	dns_done_fn *done;
+	/* borrowed */
+	struct host *host;
+	void *ctx;
+};
+
+struct dns {
+	ares_channel channel;
+	struct map *hosts;   /* struct host by .name */
+	struct list sockets; /* struct dns_socket by .node */
+	struct deadline timeout;
+	uint64_t max_ttl_us, nxdomain_ttl_us;
+	size_t pending_count;
+	dns_changed_fn *changed;
+	/* borrowed */
+	struct loop *loop;
+	void *changed_ctx;
+};
+
+/* ---- c-ares and the loop ---- */
+
+static void follow_timeout(struct dns *dns)
+{
+	struct timeval buffer, *left = ares_timeout(dns->channel, NULL, &buffer);
+
+	if (!left) {
+		deadline_clear(dns->loop, &dns->timeout);
+		return;
+	}
+	/* c-ares counts by its own clock: one millisecond more, or we ask too early. */
+	uint64_t wait_us = (uint64_t)left->tv_sec * 1000000 + (uint64_t)left->tv_usec;
+	deadline_set(dns->loop, &dns->timeout, loop_now(dns->loop) + wait_us + 1000);
+}
+
+static void timeout_expired(struct deadline *d)
+{
+	struct dns *dns = container_of(d, struct dns, timeout);
+
+	ares_process_fd(dns->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
+	follow_timeout(dns);
+}
+
+static void socket_readable(void *ctx, int fd)
+{
+	struct dns *dns = ctx;
+
+	ares_process_fd(dns->channel, fd, ARES_SOCKET_BAD);
+	follow_timeout(dns);
+}
+
+static void socket_writable(void *ctx, int fd)
+{
+	struct dns *dns = ctx;
+
+	ares_process_fd(dns->channel, ARES_SOCKET_BAD, fd);
+	follow_timeout(dns);
+}
+
+static struct dns_socket *find_socket(struct dns *dns, int fd)
+{
+	struct dns_socket *s;
+
+	list_for (s, &dns->sockets, node) {
+		if (s->fd == fd)
+			return s;
+	}
+	return NULL;
+}
+
+static void free_socket(struct dns *dns, struct dns_socket *s)
+{
+	list_remove(&dns->sockets, &s->node);
+	watch_free(&s->reader);
+	watch_free(&s->writer);
+	mem_free(s);
+}
+
+static void follow_wish(
+    struct dns *dns, struct watch **watch, int fd, int what, int wish)
+{
+	if (!wish)
+		watch_free(watch);
+	else if (!*watch)
+		*watch = watch_new(dns->loop, fd, what,
+		    what == WATCH_READ ? socket_readable : socket_writable, dns);
+}
+
+/* c-ares tells what it wants to know of a socket; nothing: it is about to close it. */
+static void socket_wish(void *ctx, ares_socket_t fd, int readable, int writable)
+{
+	struct dns *dns = ctx;
+	struct dns_socket *s = find_socket(dns, fd);
+
+	if (!s) {
+		if (!readable && !writable)
+			return;
+		s = mem_zero(sizeof(*s));
+		s->fd = fd;
+		list_push_back(&dns->sockets, &s->node);
+	}
+	follow_wish(dns, &s->reader, fd, WATCH_READ, readable);
+	follow_wish(dns, &s->writer, fd, WATCH_WRITE, writable);
+	if (!readable && !writable)
+		free_socket(dns, s);
+}
+
+/* ---- sets of addresses ---- */
+
+static bool set_has(const struct addr_set *set, const struct sock_addr *addr)
+{
+	for (size_t i = 0; i < set->count; i++) {
+		if (sock_addr_is_equal_ip(&set->addrs[i], addr))
+			return true;
+	}
+	return false;
+}
+
+static void set_clear(struct addr_set *set)
+{
+	mem_free(set->addrs);
+	*set = (struct addr_set){0};
+}
+
+static bool is_address(const struct ares_addrinfo_node *node, struct sock_addr *out)
+{
+	*out = (struct sock_addr){.family = (uint16_t)node->ai_family};
+	if (node->ai_family == AF_INET) {
+		const struct sockaddr_in *in = (const void *)node->ai_addr;
+		memcpy(out->ip, &in->sin_addr, 4);
+		return true;
+	}
+	if (node->ai_family == AF_INET6) {
+		const struct sockaddr_in6 *in6 = (const void *)node->ai_addr;
+		memcpy(out->ip, &in6->sin6_addr, 16);
+		out->scope = in6->sin6_scope_id;
+		return true;
+	}
+	return false;
+}
+
+static void set_fill(struct addr_set *set, const struct ares_addrinfo *found)
+{
+	struct sock_addr addr;
+
+	set->addrs = mem_alloc(ADDRS_MOST * sizeof(addr));
+	set->count = 0;
+	for (const struct ares_addrinfo_node *n = found->nodes; n; n = n->ai_next) {
+		if (set->count < ADDRS_MOST && is_address(n, &addr) &&
+		    !set_has(set, &addr))
+			set->addrs[set->count++] = addr;
+	}
+	set->addrs = mem_resize(set->addrs, set->count * sizeof(addr));
+}
+
+/* ---- hosts ---- */
+
+static void answer_waiters(struct later *l);
+
+static struct host *find_or_add_host(struct dns *dns, const char *name)
+{
+	struct host *h = map_get_str(dns->hosts, name);
+
+	if (h)
+		return h;
+	h = mem_zero(sizeof(*h));
+	h->name = mem_strdup(name);
+	h->dns = dns;
+	h->answer.run = answer_waiters;
+	list_init(&h->waiters);
+	map_put_str(dns->hosts, h->name, h);
+	return h;
+}
+
+static void free_host(struct host *h)
+{
+	struct node *n;
+
+	while ((n = list_pop_front(&h->waiters)))
+		mem_free(container_of(n, struct dns_query, node));
+	later_cancel(h->dns->loop, &h->answer);
+	set_clear(&h->set);
+	set_clear(&h->fresh);
+	mem_free(h->name);
+	mem_free(h);
+}
+
+/* Take over a new good result and tell which addresses are gone. */
+static void adopt_fresh(struct host *h)
+{
+	struct addr_set old = h->set;
+	struct dns *dns = h->dns;
+
+	h->set = h->fresh;
+	h->fresh = (struct addr_set){0};
+	h->has_fresh = false;
+	for (size_t i = 0; i < old.count && dns->changed; i++) {
+		if (!set_has(&h->set, &old.addrs[i]))
+			dns->changed(dns->changed_ctx, h->name, &old.addrs[i]);
+	}
+	set_clear(&old);
+}
+
+/* The result from another address on, each time one further. */
+static void give_rotated(struct host *h, dns_done_fn *done, void *ctx)
+{
+	size_t count = h->set.count, first = h->turn++ % count;
+	struct sock_addr *addrs = mem_alloc(count * sizeof(*addrs));
+
+	for (size_t i = 0; i < count; i++)
+		addrs[i] = h->set.addrs[(first + i) % count];
+	done(ctx, addrs, count, NULL);
+	mem_free(addrs);
+}
+
+static void answer_one(struct host *h, struct dns_query *q)
+{
+	dns_done_fn *done = q->done;
+	void *ctx = q->ctx;
+
+	mem_free(q);
+	if (h->is_failed)
+		done(ctx, NULL, 0, &h->err);
+	else
+		give_rotated(h, done, ctx);
+}
+
+static void answer_waiters(struct later *l)
+{
+	struct host *h = container_of(l, struct host, answer);
+	size_t count = h->waiters.count;
+
+	if (h->has_fresh)
+		adopt_fresh(h);
+	/* Who asks again from inside `done` is answered in its own time. */
+	for (; count && h->waiters.count; count--)
+		answer_one(h,
+		    container_of(list_pop_front(&h->waiters), struct dns_query, node));
+}
+
+/* h->fresh holds what was found; nothing means failure. */
+static void note_result(struct host *h, int status)
+{
+	h->has_fresh = h->fresh.count > 0;
+	h->is_failed = !h->has_fresh;
+	h->is_known = true;
+	if (h->is_failed) {
+		set_clear(&h->fresh);
+		err_set(&h->err, "%s",
+		    ares_strerror(status == ARES_SUCCESS ? ARES_ENODATA : status));
+	}
+	h->until_us = loop_now(h->dns->loop) +
+		      (h->is_failed ? h->dns->nxdomain_ttl_us : h->dns->max_ttl_us);
+	loop_later(h->dns->loop, &h->answer);
+}
+
+static void lookup_done(
+    void *ctx, int status, int timeouts, struct ares_addrinfo *found)
+{
+	struct host *h = ctx;
+
+	(void)timeouts;
+	h->is_asking = false;
+	h->dns->pending_count--;
+	if (status != ARES_EDESTRUCTION) {
+		set_clear(&h->fresh);
+		if (status == ARES_SUCCESS && found)
+			set_fill(&h->fresh, found);
+		note_result(h, status);
+	}
+	if (found)
+		ares_freeaddrinfo(found);
+}
+
+static void ask(struct host *h)
+{
+	struct dns *dns = h->dns;
+	struct ares_addrinfo_hints hints = {
+	    .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+	struct sock_addr literal;
+
+	/* c-ares asks name servers even for what is an address already. */
+	if (sock_addr_parse(h->name, 0, &literal) == 0) {
+		set_clear(&h->fresh);
+		h->fresh.addrs = mem_dup(&literal, sizeof(literal));
+		h->fresh.count = 1;
+		note_result(h, ARES_SUCCESS);
+		return;
+	}
+	h->is_asking = true;
+	dns->pending_count++;
+	ares_getaddrinfo(dns->channel, h->name, NULL, &hints, lookup_done, h);
+	follow_timeout(dns);
+}
+
+/* ---- the interface ---- */
+
+struct dns *dns_new(struct loop *loop, const char *resolv_conf, struct err *err)
+{
+	struct dns *dns = mem_zero(sizeof(*dns));
+	struct ares_options options = {
+	    .sock_state_cb = socket_wish,
+	    .sock_state_cb_data = dns,
+	};
+	int mask = ARES_OPT_SOCK_STATE_CB;
+	int status = ares_library_init(ARES_LIB_INIT_ALL);
+
+	if (resolv_conf && resolv_conf[0]) {
+		options.resolvconf_path = (char *)(uintptr_t)resolv_conf;
+		mask |= ARES_OPT_RESOLVCONF;
+	}
+	if (status == ARES_SUCCESS) {
+		status = ares_init_options(&dns->channel, &options, mask);
+		if (status != ARES_SUCCESS)
+			ares_library_cleanup();
+	}
+	if (status != ARES_SUCCESS) {
+		err_set(err, "cannot start the resolver: %s", ares_strerror(status));
+		mem_free(dns);
+		return NULL;
+	}
+	dns->loop = loop;
+	dns->hosts = map_new();
+	list_init(&dns->sockets);
+	deadline_init(&dns->timeout, timeout_expired);
+	return dns;
+}
+
+void dns_free(struct dns **dp)
+{
+	struct dns *dns = *dp;
+	struct host *h;
+	size_t at = 0;
+
+	if (!dns)
+		return;
+	ares_destroy(dns->channel);
+	ares_library_cleanup();
+	while (dns->sockets.count)
+		free_socket(dns,
+		    container_of(list_first(&dns->sockets), struct dns_socket, node));
+	deadline_clear(dns->loop, &dns->timeout);
+	while ((h = map_next(dns->hosts, &at)))
+		free_host(h);
+	map_free(&dns->hosts);
+	mem_free(dns);
+	*dp = NULL;
+}
+
+void dns_configure(struct dns *dns, uint64_t max_ttl_us, uint64_t nxdomain_ttl_us)
+{
+	dns->max_ttl_us = max_ttl_us;
+	dns->nxdomain_ttl_us = nxdomain_ttl_us;
+}
+
+struct dns_query *dns_lookup(
+    struct dns *dns, const char *host, dns_done_fn *done, void *ctx)
+{
+	struct host *h = find_or_add_host(dns, host);
+	struct dns_query *q = mem_zero(sizeof(*q));
+
+	q->host = h;
+	q->done = done;
+	q->ctx = ctx;
+	list_push_back(&h->waiters, &q->node);
+	if (h->is_asking)
+		return q;
+	/* An answer that is on its way serves this one too. */
+	if (node_is_linked(&h->answer.node))
+		return q;
+	if (h->is_known && loop_now(dns->loop) < h->until_us)
+		loop_later(dns->loop, &h->answer);
+	else
+		ask(h);
+	return q;
+}
+
+void dns_cancel(struct dns_query **qp)
+{
+	struct dns_query *q = *qp;
+
+	if (!q)
+		return;
+	list_remove(&q->host->waiters, &q->node);
+	mem_free(q);
+	*qp = NULL;
+}
+
+void dns_on_change(struct dns *dns, dns_changed_fn *changed, void *ctx)
+{
+	dns->changed = changed;
+	dns->changed_ctx = ctx;
+}
+
+size_t dns_host_count(const struct dns *dns)
+{
+	return map_count(dns->hosts);
+}
+
+size_t dns_pending_count(const struct dns *dns)
+{
+	return dns->pending_count;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	const struct host *const *x = a, *const *y = b;
+
+	return strcmp((*x)->name, (*y)->name);
+}
+
+void dns_walk(const struct dns *dns,
+    void (*fn)(void *ctx, const struct dns_host_view *h), void *ctx)
+{
+	uint64_t now_us = loop_now(dns->loop);
+	size_t count;
+	void **hosts = map_sorted(dns->hosts, &count, compare_names);
+
+	for (size_t i = 0; i < count; i++) {
+		const struct host *h = hosts[i];
+		struct dns_host_view view = {
+		    .name = h->name,
+		    .ttl_us = h->until_us > now_us ? h->until_us - now_us : 0,
+		    .addrs = h->is_failed ? NULL : h->set.addrs,
+		    .addr_count = h->is_failed ? 0 : h->set.count,
+		};
+		fn(ctx, &view);
+	}
+	free(hosts);
+}
+
+const char *dns_library_version(void)
+{
+	return "c-ares " ARES_VERSION_STR;
+}

@@ -1,0 +1,454 @@
+/*
+ * The event loop over libevent: turns, deadlines, what is put off, watches, signals.
+ * Not here: what is done with a descriptor that is ready (stream, dns, the listeners).
+ *
+ * libevent sees one timer only.  Deadlines stand in a heap of ours under heap_us, which
+ * is never later than what the owner wants (at_us): one that moved later is put where
+ * it belongs when it comes up, so that re-arming a timeout costs two stores.
+ */
+#include "net/loop.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+
+#include "base/mem.h"
+
+struct watch {
+	struct event event;
+	bool is_on;
+	watch_fn *ready;
+	/* borrowed */
+	struct loop *loop;
+	void *ctx;
+};
+
+struct signal_watch {
+	struct node node;
+	struct event *event;
+	signal_fn *fn;
+	/* borrowed */
+	struct loop *loop;
+	void *ctx;
+};
+
+struct loop {
+	struct event_base *base;
+	struct event *timer;
+	uint64_t timer_us; /* when the timer will fire; UINT64_MAX: it is not armed */
+	uint64_t now_us, wall_us;
+	struct deadline **heap; /* from index 1 */
+	uint32_t heap_count, heap_cap;
+	uint64_t
+	    expiring_to_us; /* deadlines up to here are being called; 0: none are */
+	/* Rings without a count, so that an entry can leave without knowing its ring.
+	 */
+	struct node laters, turn_ends, reaped;
+	struct list signals; /* struct signal_watch by .node */
+	struct loop_counts counts;
+	bool is_clock_fresh;
+	bool is_stopping;
+};
+
+/* ---- rings ---- */
+
+static void ring_init(struct node *ring)
+{
+	ring->next = ring->prev = ring;
+}
+
+static bool ring_is_empty(const struct node *ring)
+{
+	return ring->next == ring;
+}
+
+static void ring_add(struct node *ring, struct later *l)
+{
+	if (node_is_linked(&l->node))
+		return;
+	l->node.next = ring;
+	l->node.prev = ring->prev;
+	ring->prev->next = &l->node;
+	ring->prev = &l->node;
+}
+
+static void ring_leave(struct node *n)
+{
+	n->prev->next = n->next;
+	n->next->prev = n->prev;
+	n->next = n->prev = NULL;
+}
+
+/* Entries added meanwhile are run too. */
+static void ring_run(struct node *ring)
+{
+	while (!ring_is_empty(ring)) {
+		struct later *l = container_of(ring->next, struct later, node);
+		ring_leave(&l->node);
+		l->run(l);
+	}
+}
+
+void loop_later(struct loop *loop, struct later *l)
+{
+	ring_add(&loop->laters, l);
+}
+
+void later_cancel(struct loop *loop, struct later *l)
+{
+	(void)loop;
+	if (node_is_linked(&l->node))
+		ring_leave(&l->node);
+}
+
+void loop_at_turn_end(struct loop *loop, struct later *l)
+{
+	ring_add(&loop->turn_ends, l);
+}
+
+void loop_reap(struct loop *loop, struct later *l)
+{
+	ring_add(&loop->reaped, l);
+}
+
+/* ---- the clock ---- */
+
+static uint64_t read_clock(clockid_t id)
+{
+	struct timespec t;
+
+	clock_gettime(id, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+void loop_touch_clock(struct loop *loop)
+{
+	loop->now_us = read_clock(CLOCK_MONOTONIC);
+	loop->wall_us = read_clock(CLOCK_REALTIME);
+	loop->is_clock_fresh = true;
+}
+
+uint64_t loop_now(const struct loop *loop)
+{
+	return loop->now_us;
+}
+
+uint64_t loop_wall(const struct loop *loop)
+{
+	return loop->wall_us;
+}
+
+/* The first handler after a wait reads the clock for all of the turn. */
+static void woke_up(struct loop *loop)
+{
+	if (!loop->is_clock_fresh)
+		loop_touch_clock(loop);
+}
+
+/* ---- deadlines ---- */
+
+static void heap_place(struct loop *loop, uint32_t at, struct deadline *d)
+{
+	loop->heap[at] = d;
+	d->index = at;
+}
+
+static void heap_up(struct loop *loop, struct deadline *d)
+{
+	uint32_t at = d->index;
+
+	while (at > 1 && loop->heap[at / 2]->heap_us > d->heap_us) {
+		heap_place(loop, at, loop->heap[at / 2]);
+		at /= 2;
+	}
+	heap_place(loop, at, d);
+}
+
+static void heap_down(struct loop *loop, struct deadline *d)
+{
+	uint32_t at = d->index, child;
+
+	while ((child = at * 2) <= loop->heap_count) {
+		if (child < loop->heap_count &&
+		    loop->heap[child + 1]->heap_us < loop->heap[child]->heap_us)
+			child++;
+		if (loop->heap[child]->heap_us >= d->heap_us)
+			break;
+		heap_place(loop, at, loop->heap[child]);
+		at = child;
+	}
+	heap_place(loop, at, d);
+}
+
+static void heap_add(struct loop *loop, struct deadline *d)
+{
+	if (loop->heap_count + 1 >= loop->heap_cap) {
+		loop->heap_cap = loop->heap_cap ? loop->heap_cap * 2 : 64;
+		loop->heap =
+		    mem_resize(loop->heap, loop->heap_cap * sizeof(struct deadline *));
+	}
+	heap_place(loop, ++loop->heap_count, d);
+	heap_up(loop, d);
+}
+
+static void heap_remove(struct loop *loop, struct deadline *d)
+{
+	struct deadline *last = loop->heap[loop->heap_count--];
+
+	if (last != d) {
+		heap_place(loop, d->index, last);
+		heap_up(loop, last);
+		heap_down(loop, last);
+	}
+	d->index = 0;
+}
+
+void deadline_set(struct loop *loop, struct deadline *d, uint64_t at_us)
+{
+	/* One that is set while others are called waits for the next turn. */
+	if (at_us <= loop->expiring_to_us)
+		at_us = loop->expiring_to_us + 1;
+	d->at_us = at_us;
+	if (d->index && at_us >= d->heap_us)
+		return;
+	if (!d->index && at_us == UINT64_MAX)
+		return;
+	d->heap_us = at_us;
+	if (d->index)
+		heap_up(loop, d);
+	else
+		heap_add(loop, d);
+}
+
+void deadline_clear(struct loop *loop, struct deadline *d)
+{
+	d->at_us = UINT64_MAX;
+	if (d->index)
+		heap_remove(loop, d);
+}
+
+static void call_expired(struct loop *loop)
+{
+	loop->expiring_to_us = loop->now_us;
+	while (loop->heap_count && loop->heap[1]->heap_us <= loop->expiring_to_us) {
+		struct deadline *d = loop->heap[1];
+		if (d->at_us == d->heap_us) {
+			deadline_clear(loop, d);
+			d->expired(d);
+		} else if (d->at_us == UINT64_MAX) {
+			heap_remove(loop, d);
+		} else {
+			d->heap_us = d->at_us;
+			heap_down(loop, d);
+		}
+	}
+	loop->expiring_to_us = 0;
+}
+
+static void timer_fired(evutil_socket_t fd, short what, void *arg)
+{
+	struct loop *loop = arg;
+
+	(void)fd, (void)what;
+	loop->timer_us = UINT64_MAX;
+}
+
+/* The timer is moved only to something earlier; when it fires too early it is set
+ * again, which is cheaper than to follow every change. */
+static void arm_timer(struct loop *loop)
+{
+	if (!loop->heap_count || loop->heap[1]->heap_us >= loop->timer_us)
+		return;
+	uint64_t at_us = loop->heap[1]->heap_us;
+	uint64_t wait_us = at_us > loop->now_us ? at_us - loop->now_us : 0;
+	struct timeval wait = {
+	    .tv_sec = (time_t)(wait_us / 1000000),
+	    .tv_usec = (suseconds_t)(wait_us % 1000000),
+	};
+	/* Far ahead is as good as never; libevent should not have to add it up. */
+	if (wait.tv_sec > 86400)
+		wait.tv_sec = 86400;
+	event_add(loop->timer, &wait);
+	loop->timer_us = at_us;
+}
+
+/* ---- descriptors ---- */
+
+static void watch_ready(evutil_socket_t fd, short what, void *arg)
+{
+	struct watch *w = arg;
+
+	(void)what;
+	woke_up(w->loop);
+	w->ready(w->ctx, fd);
+}
+
+struct watch *watch_new(struct loop *loop, int fd, int what, watch_fn *ready, void *ctx)
+{
+	struct watch *w = mem_zero(sizeof(*w));
+
+	w->loop = loop;
+	w->ready = ready;
+	w->ctx = ctx;
+	event_assign(&w->event, loop->base, fd,
+	    (what == WATCH_READ ? EV_READ : EV_WRITE) | EV_PERSIST, watch_ready, w);
+	watch_on(w);
+	return w;
+}
+
+void watch_on(struct watch *w)
+{
+	if (w->is_on)
+		return;
+	w->is_on = true;
+	w->loop->counts.ctl_calls++;
+	event_add(&w->event, NULL);
+}
+
+void watch_off(struct watch *w)
+{
+	if (!w->is_on)
+		return;
+	w->is_on = false;
+	w->loop->counts.ctl_calls++;
+	event_del(&w->event);
+}
+
+void watch_free(struct watch **wp)
+{
+	struct watch *w = *wp;
+
+	if (!w)
+		return;
+	watch_off(w);
+	mem_free(w);
+	*wp = NULL;
+}
+
+/* ---- signals ---- */
+
+static void signal_ready(evutil_socket_t signo, short what, void *arg)
+{
+	struct signal_watch *s = arg;
+
+	(void)what;
+	woke_up(s->loop);
+	s->fn(s->ctx, signo);
+}
+
+void loop_on_signal(struct loop *loop, int signo, signal_fn *fn, void *ctx)
+{
+	struct signal_watch *s = mem_zero(sizeof(*s));
+
+	s->fn = fn;
+	s->loop = loop;
+	s->ctx = ctx;
+	s->event = evsignal_new(loop->base, signo, signal_ready, s);
+	assert(s->event);
+	event_add(s->event, NULL);
+	list_push_back(&loop->signals, &s->node);
+}
+
+/* ---- turns ---- */
+
+struct loop *loop_new(struct err *err)
+{
+	struct event_config *config = event_config_new();
+	struct event_base *base = NULL;
+
+	if (config) {
+		event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
+		base = event_base_new_with_config(config);
+		event_config_free(config);
+	}
+	if (!base) {
+		err_set(err, "cannot start the event loop: %s", strerror(errno));
+		return NULL;
+	}
+	struct loop *loop = mem_zero(sizeof(*loop));
+	loop->base = base;
+	loop->timer = evtimer_new(base, timer_fired, loop);
+	assert(loop->timer);
+	loop->timer_us = UINT64_MAX;
+	ring_init(&loop->laters);
+	ring_init(&loop->turn_ends);
+	ring_init(&loop->reaped);
+	list_init(&loop->signals);
+	loop_touch_clock(loop);
+	return loop;
+}
+
+void loop_free(struct loop **lp)
+{
+	struct loop *loop = *lp;
+	struct node *n;
+
+	if (!loop)
+		return;
+	/* What was closed last still waits for its memory to go. */
+	ring_run(&loop->reaped);
+	while ((n = list_pop_front(&loop->signals))) {
+		struct signal_watch *s = container_of(n, struct signal_watch, node);
+		event_free(s->event);
+		mem_free(s);
+	}
+	event_free(loop->timer);
+	event_base_free(loop->base);
+	mem_free(loop->heap);
+	mem_free(loop);
+	*lp = NULL;
+}
+
+static void wait_for_events(struct loop *loop)
+{
+	int flags = EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY;
+
+	if (!ring_is_empty(&loop->laters) || !ring_is_empty(&loop->turn_ends) ||
+	    !ring_is_empty(&loop->reaped))
+		flags |= EVLOOP_NONBLOCK;
+	loop->is_clock_fresh = false;
+	event_base_loop(loop->base, flags);
+	woke_up(loop);
+}
+
+static void turn(struct loop *loop)
+{
+	arm_timer(loop);
+	wait_for_events(loop);
+	call_expired(loop);
+	ring_run(&loop->laters);
+	ring_run(&loop->turn_ends);
+	ring_run(&loop->reaped);
+	loop->counts.turns++;
+}
+
+void loop_run(struct loop *loop)
+{
+	while (!loop->is_stopping)
+		turn(loop);
+	loop->is_stopping = false;
+}
+
+void loop_stop(struct loop *loop)
+{
+	loop->is_stopping = true;
+}
+
+const char *loop_library_version(void)
+{
+	return event_get_version();
+}
+
+const char *loop_method(const struct loop *loop)
+{
+	return event_base_get_method(loop->base);
+}
+
+struct loop_counts *loop_counts(struct loop *loop)
+{
+	return &loop->counts;
+}

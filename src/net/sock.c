@@ -1,0 +1,387 @@
+/*
+ * Sockets: addresses, listening, accepting, connecting, options.  Who waits for them
+ * to be ready is not this file's matter.
+ */
+#include "net/sock.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <grp.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/text.h"
+
+/* ---- addresses ---- */
+
+static size_t ip_len(const struct sock_addr *a)
+{
+	return a->family == AF_INET ? 4 : a->family == AF_INET6 ? 16 : 0;
+}
+
+const char *sock_addr_ip(const struct sock_addr *a, char out[SOCK_ADDR_TEXT])
+{
+	if (a->family == AF_UNIX)
+		snprintf(out, SOCK_ADDR_TEXT, "unix");
+	else if (!ip_len(a) || !inet_ntop(a->family, a->ip, out, SOCK_ADDR_TEXT))
+		snprintf(out, SOCK_ADDR_TEXT, "(unknown)");
+	return out;
+}
+
+const char *sock_addr_text(
+    const struct sock_addr *a, int unix_port, char out[SOCK_PORT_TEXT])
+{
+	char ip[SOCK_ADDR_TEXT];
+	int port = a->family == AF_UNIX ? unix_port : a->port;
+
+	snprintf(out, SOCK_PORT_TEXT, a->family == AF_INET6 ? "[%s]:%d" : "%s:%d",
+	    sock_addr_ip(a, ip), port);
+	return out;
+}
+
+bool sock_addr_is_equal_ip(const struct sock_addr *a, const struct sock_addr *b)
+{
+	return a->family == b->family && memcmp(a->ip, b->ip, ip_len(a)) == 0 &&
+	       (a->family != AF_INET6 || a->scope == b->scope);
+}
+
+int sock_addr_parse(const char *text, uint16_t port, struct sock_addr *out)
+{
+	struct sock_addr a = {.port = port};
+
+	if (inet_pton(AF_INET, text, a.ip) == 1)
+		a.family = AF_INET;
+	else if (inet_pton(AF_INET6, text, a.ip) == 1)
+		a.family = AF_INET6;
+	else
+		return -1;
+	*out = a;
+	return 0;
+}
+
+static void from_sockaddr(const struct sockaddr_storage *from, struct sock_addr *out)
+{
+	*out = (struct sock_addr){.family = from->ss_family};
+	if (from->ss_family == AF_INET) {
+		const struct sockaddr_in *in = (const void *)from;
+		out->port = ntohs(in->sin_port);
+		memcpy(out->ip, &in->sin_addr, 4);
+	} else if (from->ss_family == AF_INET6) {
+		const struct sockaddr_in6 *in6 = (const void *)from;
+		out->port = ntohs(in6->sin6_port);
+		memcpy(out->ip, &in6->sin6_addr, 16);
+		out->scope = in6->sin6_scope_id;
+	}
+}
+
+static socklen_t to_sockaddr(const struct sock_target *t, struct sockaddr_storage *out)
+{
+	const struct sock_addr *a = &t->addr;
+
+	memset(out, 0, sizeof(*out));
+	if (a->family == AF_UNIX) {
+		memcpy(out, &t->un, sizeof(t->un));
+		return t->un_len;
+	}
+	out->ss_family = a->family;
+	if (a->family == AF_INET) {
+		struct sockaddr_in *in = (void *)out;
+		in->sin_port = htons(a->port);
+		memcpy(&in->sin_addr, a->ip, 4);
+		return sizeof(*in);
+	}
+	struct sockaddr_in6 *in6 = (void *)out;
+	in6->sin6_port = htons(a->port);
+	memcpy(&in6->sin6_addr, a->ip, 16);
+	in6->sin6_scope_id = a->scope;
+	return sizeof(*in6);
+}
+
+int sock_target_unix(struct sock_target *t, const char *dir, int port, struct err *err)
+{
+	*t = (struct sock_target){.addr.family = AF_UNIX, .un.sun_family = AF_UNIX};
+	int len = snprintf(
+	    t->un.sun_path, sizeof(t->un.sun_path), "%s/.s.PGSQL.%d", dir, port);
+	if (len < 0 || (size_t)len >= sizeof(t->un.sun_path))
+		return err_set(err, "unix socket path is too long: %s", dir);
+	t->un_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)len);
+	if (dir[0] == '@')
+		t->un.sun_path[0] = '\0';
+	else
+		t->un_len++;
+	return 0;
+}
+
+void sock_target_ip(struct sock_target *t, const struct sock_addr *addr)
+{
+	*t = (struct sock_target){.addr = *addr};
+}
+
+/* ---- options ---- */
+
+static void set_int(int fd, int level, int name, int value)
+{
+	/* Tuning that the system refuses is no reason not to serve. */
+	(void)setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+static void set_if(int fd, int level, int name, int value)
+{
+	if (value > 0)
+		set_int(fd, level, name, value);
+}
+
+void sock_tune(int fd, int family, const struct sock_options *o)
+{
+	if (family == AF_UNIX)
+		return;
+	set_int(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	set_if(fd, SOL_SOCKET, SO_SNDBUF, o->buffer);
+	set_if(fd, SOL_SOCKET, SO_RCVBUF, o->buffer);
+	set_int(fd, SOL_SOCKET, SO_KEEPALIVE, o->keepalive);
+	if (o->keepalive) {
+		set_if(fd, IPPROTO_TCP, TCP_KEEPCNT, o->keepcnt);
+		set_if(fd, IPPROTO_TCP, TCP_KEEPIDLE, o->keepidle);
+		set_if(fd, IPPROTO_TCP, TCP_KEEPINTVL, o->keepintvl);
+	}
+	set_if(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, o->user_timeout_ms);
+}
+
+void sock_set_defer_accept(int listener, bool on)
+{
+	set_int(listener, IPPROTO_TCP, TCP_DEFER_ACCEPT, on);
+}
+
+/* ---- listening ---- */
+
+static int step_failed(struct err *err, const char *step)
+{
+	return err_set(err, "%s(): %s", step, strerror(errno));
+}
+
+static int set_or_fail(int fd, int level, int name, const char *what, struct err *err)
+{
+	int on = 1;
+
+	if (setsockopt(fd, level, name, &on, sizeof(on)) < 0)
+		return err_set(err, "setsockopt(%s): %s", what, strerror(errno));
+	return 0;
+}
+
+static int prepare_ip(int fd, int family, const struct sock_options *o, struct err *err)
+{
+	if (set_or_fail(fd, SOL_SOCKET, SO_REUSEADDR, "SO_REUSEADDR", err) < 0)
+		return -1;
+	if (o->reuseport &&
+	    set_or_fail(fd, SOL_SOCKET, SO_REUSEPORT, "SO_REUSEPORT", err) < 0)
+		return -1;
+	if (family == AF_INET6 &&
+	    set_or_fail(fd, IPPROTO_IPV6, IPV6_V6ONLY, "IPV6_V6ONLY", err) < 0)
+		return -1;
+	sock_tune(fd, family, o);
+	if (o->defer_accept)
+		sock_set_defer_accept(fd, true);
+	return 0;
+}
+
+/* Only a socket is taken out of the way, never somebody's file. */
+static void remove_stale(const char *path)
+{
+	struct stat st;
+
+	if (path[0] && lstat(path, &st) == 0 && S_ISSOCK(st.st_mode))
+		(void)unlink(path);
+}
+
+static int find_group(const char *name, gid_t *gid, struct err *err)
+{
+	int number;
+	const struct group *group = getgrnam(name);
+
+	if (group)
+		*gid = group->gr_gid;
+	else if (text_int(name, &number) == 0 && number >= 0)
+		*gid = (gid_t)number;
+	else
+		return err_set(err, "unknown group: %s", name);
+	return 0;
+}
+
+/* Before listen(), so that nobody connects under other rights. */
+static int set_file_rights(
+    const char *path, const struct sock_options *o, struct err *err)
+{
+	if (!path[0])
+		return 0;
+	if (o->unix_group && o->unix_group[0]) {
+		gid_t gid = (gid_t)-1;
+		if (find_group(o->unix_group, &gid, err) < 0)
+			return -1;
+		if (chown(path, (uid_t)-1, gid) < 0)
+			return step_failed(err, "chown");
+	}
+	if (o->unix_mode >= 0 && chmod(path, (mode_t)o->unix_mode) < 0)
+		return step_failed(err, "chmod");
+	return 0;
+}
+
+static int bind_and_listen(
+    int fd, const struct sock_target *t, const struct sock_options *o, struct err *err)
+{
+	struct sockaddr_storage to;
+	socklen_t len = to_sockaddr(t, &to);
+	bool is_unix = t->addr.family == AF_UNIX;
+
+	if (is_unix)
+		remove_stale(t->un.sun_path);
+	else if (prepare_ip(fd, t->addr.family, o, err) < 0)
+		return -1;
+	if (bind(fd, (struct sockaddr *)&to, len) < 0)
+		return step_failed(err, "bind");
+	if (is_unix && set_file_rights(t->un.sun_path, o, err) < 0)
+		return -1;
+	if (listen(fd, o->backlog) < 0)
+		return step_failed(err, "listen");
+	return 0;
+}
+
+int sock_listen(
+    const struct sock_target *t, const struct sock_options *o, struct err *err)
+{
+	int fd = socket(t->addr.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return step_failed(err, "socket");
+	if (bind_and_listen(fd, t, o, err) < 0) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+int sock_resolve_listen(
+    const char *host, int port, struct sock_addr *out, int max, struct err *err)
+{
+	struct addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM};
+	struct addrinfo *found;
+	char service[16];
+	int count = 0;
+
+	snprintf(service, sizeof(service), "%d", port);
+	int code =
+	    getaddrinfo(strcmp(host, "*") == 0 ? NULL : host, service, &hints, &found);
+	if (code)
+		return err_set(err, "getaddrinfo('%s', '%d') = %s [%d]", host, port,
+		    gai_strerror(code), code);
+	for (struct addrinfo *at = found; at && count < max; at = at->ai_next) {
+		struct sockaddr_storage addr = {0};
+		if (at->ai_family != AF_INET && at->ai_family != AF_INET6)
+			continue;
+		memcpy(&addr, at->ai_addr, at->ai_addrlen);
+		from_sockaddr(&addr, &out[count++]);
+	}
+	freeaddrinfo(found);
+	return count;
+}
+
+int sock_accept(int listener, const struct sock_options *o, struct sock_addr *peer)
+{
+	struct sockaddr_storage from = {0};
+	int fd;
+
+	/* One that hung up while it waited is skipped. */
+	do {
+		socklen_t len = sizeof(from);
+		fd = accept4(listener, (struct sockaddr *)&from, &len,
+		    SOCK_NONBLOCK | SOCK_CLOEXEC);
+	} while (fd < 0 && (errno == EINTR || errno == ECONNABORTED));
+	if (fd < 0)
+		return -1;
+	from_sockaddr(&from, peer);
+	sock_tune(fd, peer->family, o);
+	return fd;
+}
+
+/* ---- connecting ---- */
+
+int sock_connect(
+    const struct sock_target *t, const struct sock_options *o, int *fd, struct err *err)
+{
+	struct sockaddr_storage to;
+	socklen_t len = to_sockaddr(t, &to);
+	int s = socket(t->addr.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (s < 0)
+		return step_failed(err, "socket");
+	sock_tune(s, t->addr.family, o);
+	if (connect(s, (struct sockaddr *)&to, len) == 0) {
+		*fd = s;
+		return 0;
+	}
+	/* Interrupted, a connect goes on by itself. */
+	if (errno == EINPROGRESS || errno == EINTR) {
+		*fd = s;
+		return 1;
+	}
+	if (errno == EAGAIN && t->addr.family == AF_UNIX)
+		err_set(err, "connect(): would block, too many are waiting there");
+	else
+		step_failed(err, "connect");
+	close(s);
+	return -1;
+}
+
+/* ---- asking ---- */
+
+static int get_int(int fd, int name, int *value)
+{
+	socklen_t len = sizeof(*value);
+
+	return getsockopt(fd, SOL_SOCKET, name, value, &len);
+}
+
+int sock_error(int fd)
+{
+	int value = 0;
+
+	return get_int(fd, SO_ERROR, &value) < 0 ? errno : value;
+}
+
+int sock_local(int fd, struct sock_addr *out)
+{
+	struct sockaddr_storage addr = {0};
+	socklen_t len = sizeof(addr);
+
+	if (getsockname(fd, (struct sockaddr *)&addr, &len) < 0)
+		return -1;
+	from_sockaddr(&addr, out);
+	return 0;
+}
+
+int sock_is_listening(int fd)
+{
+	int value = 0;
+
+	return get_int(fd, SO_ACCEPTCONN, &value) == 0 && value;
+}
+
+int sock_peer(int fd, int *pid, unsigned *uid)
+{
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
+		return -1;
+	/* Of other sockets than unix ones the system says "nobody". */
+	if (peer.pid == 0 || peer.uid == (uid_t)-1)
+		return -1;
+	*pid = (int)peer.pid;
+	*uid = peer.uid;
+	return 0;
+}

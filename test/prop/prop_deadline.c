@@ -1,0 +1,151 @@
+/* links: net base */
+/*
+ * The loop's deadlines against a plain array: random sets, moves and clears from inside
+ * and outside of expiry.  Each fires once, in order, never early, never later than the
+ * turn it is due in.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "net/loop.h"
+
+enum { DEADLINES = 300, TURNS = 300, REACH_US = 6000 };
+
+#define CHECK(condition)                                                            \
+	do {                                                                        \
+		if (!(condition)) {                                                 \
+			fprintf(                                                    \
+			    stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+			exit(1);                                                    \
+		}                                                                   \
+	} while (0)
+
+struct world;
+
+struct entry {
+	struct deadline deadline;
+	uint64_t expected_us; /* the model; UINT64_MAX: not set */
+	struct world *world;
+};
+
+struct world {
+	struct loop *loop;
+	uint64_t random;
+	struct entry entries[DEADLINES];
+	struct later act, turn_end;
+	struct deadline tick; /* keeps the turns coming */
+	int turns;
+	unsigned long fired;
+};
+
+static unsigned draw(struct world *w, unsigned below)
+{
+	w->random ^= w->random << 13;
+	w->random ^= w->random >> 7;
+	w->random ^= w->random << 17;
+	return (unsigned)((w->random >> 20) % below);
+}
+
+static void change_one(struct world *w)
+{
+	struct entry *e = &w->entries[draw(w, DEADLINES)];
+	uint64_t now_us = loop_now(w->loop);
+
+	switch (draw(w, 8)) {
+	case 0:
+		deadline_clear(w->loop, &e->deadline);
+		break;
+	case 1:
+		deadline_set(w->loop, &e->deadline, UINT64_MAX);
+		break;
+	case 2: /* a usual timeout: always later */
+		deadline_set(w->loop, &e->deadline, now_us + REACH_US);
+		break;
+	case 3: /* at the same time as others */
+		deadline_set(w->loop, &e->deadline, (now_us / 1000 + 2) * 1000);
+		break;
+	default:
+		deadline_set(w->loop, &e->deadline, now_us + 1 + draw(w, REACH_US));
+	}
+	e->expected_us = e->deadline.at_us;
+}
+
+static void expired(struct deadline *d)
+{
+	struct entry *e = container_of(d, struct entry, deadline);
+	struct world *w = e->world;
+
+	CHECK(e->expected_us <= loop_now(w->loop));
+	CHECK(d->at_us == UINT64_MAX && d->index == 0);
+	for (int i = 0; i < DEADLINES; i++)
+		CHECK(w->entries[i].expected_us >= e->expected_us);
+	e->expected_us = UINT64_MAX;
+	w->fired++;
+	for (unsigned n = draw(w, 4); n; n--)
+		change_one(w);
+	/* In the past: comes in the next turn, not at once. */
+	if (draw(w, 16) == 0) {
+		deadline_set(w->loop, d, loop_now(w->loop) - draw(w, 1000));
+		CHECK(d->at_us > loop_now(w->loop));
+		e->expected_us = d->at_us;
+	}
+}
+
+static void act(struct later *l)
+{
+	struct world *w = container_of(l, struct world, act);
+
+	for (int i = 0; i < 30; i++)
+		change_one(w);
+}
+
+static void check_turn(struct later *l)
+{
+	struct world *w = container_of(l, struct world, turn_end);
+
+	for (int i = 0; i < DEADLINES; i++) {
+		CHECK(w->entries[i].expected_us > loop_now(w->loop));
+		CHECK(w->entries[i].expected_us == w->entries[i].deadline.at_us);
+	}
+	if (++w->turns == TURNS)
+		loop_stop(w->loop);
+}
+
+static void run_turn(struct deadline *d)
+{
+	struct world *w = container_of(d, struct world, tick);
+
+	deadline_set(w->loop, d, loop_now(w->loop) + 1000);
+	loop_later(w->loop, &w->act);
+	loop_at_turn_end(w->loop, &w->turn_end);
+}
+
+int main(int argc, char **argv)
+{
+	struct world *w = mem_zero(sizeof(*w));
+	uint64_t seed = 0;
+	struct err err;
+
+	mem_random(&seed, sizeof(seed) / 2);
+	if (argc > 1)
+		seed = strtoull(argv[1], NULL, 0);
+	printf("seed %llu\n", (unsigned long long)seed);
+	w->random = seed * 2 + 88172645463325253u;
+	w->loop = loop_new(&err);
+	CHECK(w->loop);
+	w->act.run = act;
+	w->turn_end.run = check_turn;
+	for (int i = 0; i < DEADLINES; i++) {
+		deadline_init(&w->entries[i].deadline, expired);
+		w->entries[i].expected_us = UINT64_MAX;
+		w->entries[i].world = w;
+	}
+	deadline_init(&w->tick, run_turn);
+	deadline_set(w->loop, &w->tick, 0);
+	loop_run(w->loop);
+	CHECK(w->fired > TURNS);
+	loop_free(&w->loop);
+	mem_free(w);
+	return 0;
+}

@@ -1,0 +1,469 @@
+/*
+ * The resolver against a name server of our own on a free port: cache, rotation, shared
+ * queries, failures, changes.  Port 53 needs rights that tests do not have, so
+ * connect() is replaced here by one that sends the resolver to that port instead.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "net/dns.h"
+
+enum { ANSWERS_MOST = 4, LOG_MOST = 256 };
+
+struct scene {
+	struct loop *loop;
+	struct dns *dns;
+	struct deadline guard;
+	struct later stop;
+	struct watch *watch;
+	int server; /* UDP socket of the name server */
+	/* what the name server says to A queries */
+	const char *answers[ANSWERS_MOST];
+	bool is_unknown, is_silent, is_empty;
+	int query_count; /* A queries it saw */
+	/* what waiters and the change handler were told */
+	int wanted, done_count;
+	char told[LOG_MOST], gone[LOG_MOST];
+	bool in_call;
+};
+
+/* Where the name server listens; 0 before there is one. */
+static in_port_t server_port;
+
+int connect(int fd, const struct sockaddr *to, socklen_t len)
+{
+	struct sockaddr_in in;
+
+	if (to->sa_family == AF_INET && len >= sizeof(in)) {
+		memcpy(&in, to, sizeof(in));
+		if (in.sin_port == htons(53) && server_port) {
+			in.sin_port = server_port;
+			to = (const struct sockaddr *)&in;
+		}
+		return (int)syscall(SYS_connect, fd, to, len);
+	}
+	return (int)syscall(SYS_connect, fd, to, len);
+}
+
+/* ---- the name server ---- */
+
+static void put_answer(struct buf *b, const char *ip)
+{
+	uint8_t bytes[4];
+
+	assert_int_equal(inet_pton(AF_INET, ip, bytes), 1);
+	buf_put_u16(b, 0xc00c); /* the name of the question */
+	buf_put_u16(b, 1);
+	buf_put_u16(b, 1);
+	buf_put_u32(b, 60);
+	buf_put_u16(b, 4);
+	buf_put(b, bytes, 4);
+}
+
+static size_t question_len(const uint8_t *query, size_t len)
+{
+	size_t at = 12;
+
+	while (at < len && query[at])
+		at += query[at] + 1u;
+	assert_true(at + 5 <= len);
+	return at + 5 - 12;
+}
+
+static void build_answer(
+    struct scene *s, const uint8_t *query, size_t len, struct buf *b)
+{
+	size_t question = question_len(query, len), count = 0;
+	bool is_a = query[12 + question - 3] == 1;
+
+	if (is_a)
+		s->query_count++;
+	while (is_a && !s->is_unknown && !s->is_empty && count < ANSWERS_MOST &&
+	       s->answers[count])
+		count++;
+	buf_put(b, query, 2);
+	buf_put_u16(b, s->is_unknown ? 0x8183 : 0x8180);
+	buf_put_u16(b, 1);
+	buf_put_u16(b, (uint16_t)count);
+	buf_put_u32(b, 0);
+	buf_put(b, query + 12, question);
+	for (size_t i = 0; i < count; i++)
+		put_answer(b, s->answers[i]);
+}
+
+static void server_readable(void *ctx, int fd)
+{
+	struct scene *s = ctx;
+	struct sockaddr_in from;
+	socklen_t from_len = sizeof(from);
+	uint8_t query[512];
+	struct buf b;
+	ssize_t len =
+	    recvfrom(fd, query, sizeof(query), 0, (struct sockaddr *)&from, &from_len);
+
+	assert_true(len > 16);
+	buf_init(&b, 512);
+	build_answer(s, query, (size_t)len, &b);
+	if (!s->is_silent)
+		assert_int_equal(
+		    sendto(fd, b.bytes, b.len, 0, (struct sockaddr *)&from, from_len),
+		    b.len);
+	buf_done(&b);
+}
+
+/* ---- the scene ---- */
+
+static void guard_expired(struct deadline *d)
+{
+	(void)d;
+	fail_msg("the loop did not stop in time");
+}
+
+static void stop_loop(struct later *l)
+{
+	loop_stop(container_of(l, struct scene, stop)->loop);
+}
+
+static void add_text(char *log, const char *text)
+{
+	size_t len = strlen(log);
+
+	assert_true(len + strlen(text) + 1 < LOG_MOST);
+	strcpy(log + len, text);
+}
+
+static void gone(void *ctx, const char *host, const struct sock_addr *addr)
+{
+	struct scene *s = ctx;
+	char ip[SOCK_ADDR_TEXT];
+
+	assert_false(s->in_call);
+	add_text(s->gone, host);
+	add_text(s->gone, "=");
+	add_text(s->gone, sock_addr_ip(addr, ip));
+	add_text(s->gone, " ");
+}
+
+static void start_server(struct scene *s)
+{
+	struct sockaddr_in in = {
+	    .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof(in);
+
+	s->server = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(s->server, (struct sockaddr *)&in, len), 0);
+	assert_int_equal(getsockname(s->server, (struct sockaddr *)&in, &len), 0);
+	server_port = in.sin_port;
+	s->watch = watch_new(s->loop, s->server, WATCH_READ, server_readable, s);
+}
+
+static int set_up(void **state)
+{
+	struct scene *s = mem_zero(sizeof(*s));
+	char path[] = "/tmp/net-resolv-XXXXXX";
+	const char text[] =
+	    "nameserver 127.0.0.1\noptions retrans:300 retry:1 timeout:1 attempts:1\n";
+	struct err err;
+	int fd = mkstemp(path);
+
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+	s->loop = loop_new(&err);
+	s->dns = dns_new(s->loop, path, &err);
+	assert_non_null(s->dns);
+	unlink(path);
+	start_server(s);
+	dns_configure(s->dns, 3600000000u, 3600000000u);
+	dns_on_change(s->dns, gone, s);
+	deadline_init(&s->guard, guard_expired);
+	deadline_set(s->loop, &s->guard, loop_now(s->loop) + 20000000);
+	s->stop.run = stop_loop;
+	*state = s;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct scene *s = *state;
+
+	dns_free(&s->dns);
+	assert_null(s->dns);
+	dns_free(&s->dns);
+	watch_free(&s->watch);
+	close(s->server);
+	server_port = 0;
+	deadline_clear(s->loop, &s->guard);
+	later_cancel(s->loop, &s->stop);
+	loop_free(&s->loop);
+	mem_free(s);
+	return 0;
+}
+
+static void done(
+    void *ctx, const struct sock_addr *addrs, size_t count, const struct err *err)
+{
+	struct scene *s = ctx;
+	char ip[SOCK_ADDR_TEXT];
+
+	assert_false(s->in_call);
+	for (size_t i = 0; i < count; i++) {
+		assert_int_equal(addrs[i].port, 0);
+		add_text(s->told, i ? "," : "");
+		add_text(s->told, sock_addr_ip(&addrs[i], ip));
+	}
+	if (!count)
+		add_text(s->told, err->text);
+	add_text(s->told, ";");
+	if (++s->done_count == s->wanted)
+		loop_later(s->loop, &s->stop);
+}
+
+static struct dns_query *ask(struct scene *s, const char *host)
+{
+	s->in_call = true;
+	struct dns_query *q = dns_lookup(s->dns, host, done, s);
+	s->in_call = false;
+	s->wanted++;
+	return q;
+}
+
+static void ask_and_wait(struct scene *s, const char *host, const char *told)
+{
+	s->told[0] = '\0';
+	ask(s, host);
+	loop_run(s->loop);
+	assert_string_equal(s->told, told);
+}
+
+static void test_cache_and_rotation(void **state)
+{
+	struct scene *s = *state;
+
+	s->answers[0] = "127.0.0.5";
+	ask_and_wait(s, "one.test", "127.0.0.5;");
+	ask_and_wait(s, "one.test", "127.0.0.5;");
+	assert_int_equal(s->query_count, 1);
+	s->answers[1] = "127.0.0.6";
+	s->answers[2] = "127.0.0.7";
+	/* The order of the first answer is the resolver's; then one further each time.
+	 */
+	ask(s, "three.test");
+	loop_run(s->loop);
+	char seen[LOG_MOST], expected[2 * LOG_MOST];
+	strcpy(seen, strchr(s->told, '\0') - 30);
+	assert_int_equal(seen[9], ',');
+	for (int i = 1; i < 7; i++) {
+		int a = i % 3, b = (i + 1) % 3, c = (i + 2) % 3;
+		snprintf(expected, sizeof(expected), "%.9s,%.9s,%.9s;", seen + a * 10,
+		    seen + b * 10, seen + c * 10);
+		ask_and_wait(s, "three.test", expected);
+	}
+	assert_int_equal(s->query_count, 2);
+	assert_string_equal(s->gone, "");
+}
+
+static void test_one_query_for_many(void **state)
+{
+	struct scene *s = *state;
+
+	s->answers[0] = "127.0.0.5";
+	for (int i = 0; i < 5; i++)
+		ask(s, "one.test");
+	assert_int_equal(dns_pending_count(s->dns), 1);
+	loop_run(s->loop);
+	assert_int_equal(s->done_count, 5);
+	assert_int_equal(s->query_count, 1);
+	assert_int_equal(dns_pending_count(s->dns), 0);
+	assert_int_equal(dns_host_count(s->dns), 1);
+}
+
+static void test_failures_are_remembered(void **state)
+{
+	struct scene *s = *state;
+
+	s->is_unknown = true;
+	ask_and_wait(s, "none.test", "Domain name not found;");
+	int query_count = s->query_count;
+	s->is_unknown = false;
+	s->answers[0] = "127.0.0.5";
+	ask_and_wait(s, "none.test", "Domain name not found;");
+	assert_int_equal(s->query_count, query_count);
+	/* No longer when failures are not to be kept. */
+	dns_configure(s->dns, 3600000000u, 0);
+	s->is_empty = true;
+	ask_and_wait(s, "empty.test", "DNS server returned answer with no data;");
+	s->is_empty = false;
+	ask_and_wait(s, "empty.test", "127.0.0.5;");
+}
+
+static void test_silent_server(void **state)
+{
+	struct scene *s = *state;
+
+	s->is_silent = true;
+	ask_and_wait(s, "slow.test", "Timeout while contacting DNS servers;");
+}
+
+static void test_expiry_and_change(void **state)
+{
+	struct scene *s = *state;
+
+	dns_configure(s->dns, 0, 0);
+	s->answers[0] = "127.0.0.5";
+	s->answers[1] = "127.0.0.6";
+	ask(s, "two.test");
+	loop_run(s->loop);
+	s->answers[0] = "127.0.0.7";
+	s->answers[1] = "127.0.0.5";
+	s->told[0] = '\0';
+	ask(s, "two.test");
+	loop_run(s->loop);
+	assert_int_equal(s->query_count, 2);
+	assert_string_equal(s->gone, "two.test=127.0.0.6 ");
+	/* A failure is not a change; what comes after it is compared to the last good.
+	 */
+	s->is_unknown = true;
+	s->told[0] = '\0';
+	ask_and_wait(s, "two.test", "Domain name not found;");
+	assert_string_equal(s->gone, "two.test=127.0.0.6 ");
+	s->is_unknown = false;
+	s->answers[1] = NULL;
+	ask_and_wait(s, "two.test", "127.0.0.7;");
+	assert_string_equal(s->gone, "two.test=127.0.0.6 two.test=127.0.0.5 ");
+}
+
+static void test_literals_and_localhost(void **state)
+{
+	struct scene *s = *state;
+
+	ask_and_wait(s, "10.1.2.3", "10.1.2.3;");
+	assert_int_equal(s->query_count, 0);
+	ask_and_wait(s, "::1", "::1;");
+	s->told[0] = '\0';
+	ask(s, "localhost");
+	loop_run(s->loop);
+	assert_non_null(strstr(s->told, "127.0.0.1"));
+	assert_int_equal(s->query_count, 0);
+}
+
+static void test_names_nobody_can_have(void **state)
+{
+	struct scene *s = *state;
+	char name[1000];
+
+	s->is_unknown = true;
+	memset(name, 'n', sizeof(name));
+	name[sizeof(name) - 1] = '\0';
+	ask(s, name);
+	loop_run(s->loop);
+	ask(s, "");
+	loop_run(s->loop);
+	ask(s, "a..b");
+	loop_run(s->loop);
+	assert_int_equal(s->done_count, 3);
+}
+
+static void test_cancel(void **state)
+{
+	struct scene *s = *state;
+
+	s->answers[0] = "127.0.0.5";
+	struct dns_query *a = ask(s, "one.test"), *b = ask(s, "one.test");
+	dns_cancel(&a);
+	assert_null(a);
+	dns_cancel(&a);
+	s->wanted--;
+	(void)b;
+	loop_run(s->loop);
+	assert_string_equal(s->told, "127.0.0.5;");
+	/* The answer of a query nobody waits for is kept all the same. */
+	struct dns_query *c = ask(s, "two.test");
+	dns_cancel(&c);
+	s->wanted--;
+	while (dns_pending_count(s->dns)) {
+		loop_later(s->loop, &s->stop);
+		loop_run(s->loop);
+	}
+	ask_and_wait(s, "two.test", "127.0.0.5;");
+	assert_int_equal(s->query_count, 2);
+}
+
+static void test_freed_while_asking(void **state)
+{
+	struct scene *s = *state;
+
+	s->is_silent = true;
+	ask(s, "one.test");
+	ask(s, "two.test");
+	loop_later(s->loop, &s->stop);
+	loop_run(s->loop);
+	ask(s, "10.1.2.3");
+	dns_free(&s->dns);
+	loop_later(s->loop, &s->stop);
+	loop_run(s->loop);
+	assert_int_equal(s->done_count, 0);
+}
+
+static void view(void *ctx, const struct dns_host_view *h)
+{
+	struct scene *s = ctx;
+	char line[64];
+
+	snprintf(line, sizeof(line), "%s:%zu:%d ", h->name, h->addr_count,
+	    h->ttl_us > 3500000000u);
+	add_text(s->gone, line);
+}
+
+static void test_walk(void **state)
+{
+	struct scene *s = *state;
+
+	s->answers[0] = "127.0.0.5";
+	s->answers[1] = "127.0.0.6";
+	ask(s, "c.test");
+	ask(s, "a.test");
+	loop_run(s->loop);
+	dns_configure(s->dns, 0, 0);
+	s->is_unknown = true;
+	ask(s, "b.test");
+	loop_run(s->loop);
+	dns_walk(s->dns, view, s);
+	assert_string_equal(s->gone, "a.test:2:1 b.test:0:0 c.test:2:1 ");
+	assert_int_equal(dns_host_count(s->dns), 3);
+	assert_memory_equal(dns_library_version(), "c-ares 1.", 9);
+}
+
+#define SCENE_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    SCENE_TEST(test_cache_and_rotation),
+	    SCENE_TEST(test_one_query_for_many),
+	    SCENE_TEST(test_failures_are_remembered),
+	    SCENE_TEST(test_silent_server),
+	    SCENE_TEST(test_expiry_and_change),
+	    SCENE_TEST(test_literals_and_localhost),
+	    SCENE_TEST(test_names_nobody_can_have),
+	    SCENE_TEST(test_cancel),
+	    SCENE_TEST(test_freed_while_asking),
+	    SCENE_TEST(test_walk),
+	};
+
+	return cmocka_run_group_tests_name("dns", tests, NULL, NULL);
+}

@@ -1,0 +1,367 @@
+/*
+ * The loop: the order of a turn, deadlines, what is put off, watches, signals.
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "net/loop.h"
+
+enum { NAMES_MOST = 64 };
+
+/* What ran, one letter each. */
+struct scene {
+	struct loop *loop;
+	char ran[NAMES_MOST];
+	size_t count;
+	struct deadline guard;
+	int fds[2];
+};
+
+/* Something put off that writes its letter and may queue another. */
+struct act {
+	struct later later;
+	struct scene *scene;
+	char letter;
+	void (*then)(struct loop *loop, struct later *l);
+	struct act *next;
+	bool is_last;
+};
+
+struct alarm {
+	struct deadline deadline;
+	struct scene *scene;
+	char letter;
+	uint64_t again_us;
+	struct alarm *clears;
+};
+
+static void note(struct scene *s, char letter)
+{
+	assert_true(s->count < NAMES_MOST - 1);
+	s->ran[s->count++] = letter;
+	s->ran[s->count] = '\0';
+}
+
+static void guard_expired(struct deadline *d)
+{
+	(void)d;
+	fail_msg("the loop did not stop in time");
+}
+
+static int set_up(void **state)
+{
+	struct scene *s = mem_zero(sizeof(*s));
+	struct err err;
+
+	s->loop = loop_new(&err);
+	assert_non_null(s->loop);
+	deadline_init(&s->guard, guard_expired);
+	deadline_set(s->loop, &s->guard, loop_now(s->loop) + 10000000);
+	assert_int_equal(
+	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, s->fds), 0);
+	*state = s;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct scene *s = *state;
+
+	deadline_clear(s->loop, &s->guard);
+	close(s->fds[0]);
+	close(s->fds[1]);
+	loop_free(&s->loop);
+	assert_null(s->loop);
+	loop_free(&s->loop);
+	mem_free(s);
+	return 0;
+}
+
+static void run_act(struct later *l)
+{
+	struct act *a = container_of(l, struct act, later);
+
+	note(a->scene, a->letter);
+	if (a->next)
+		a->then(a->scene->loop, &a->next->later);
+	if (a->is_last)
+		loop_stop(a->scene->loop);
+}
+
+static struct act act(struct scene *s, char letter)
+{
+	return (struct act){.later.run = run_act, .scene = s, .letter = letter};
+}
+
+static void test_order_of_a_turn(void **state)
+{
+	struct scene *s = *state;
+	struct act reap = act(s, 'r'), reap2 = act(s, 'R'), end = act(s, 'e'),
+		   end2 = act(s, 'E'), later = act(s, 'l'), later2 = act(s, 'L');
+
+	reap.then = loop_reap;
+	reap.next = &reap2;
+	end.then = loop_at_turn_end;
+	end.next = &end2;
+	later.then = loop_later;
+	later.next = &later2;
+	loop_reap(s->loop, &reap.later);
+	loop_at_turn_end(s->loop, &end.later);
+	loop_later(s->loop, &later.later);
+	loop_later(s->loop, &later.later);
+	reap2.is_last = true;
+	loop_run(s->loop);
+	assert_string_equal(s->ran, "lLeErR");
+	assert_int_equal(loop_counts(s->loop)->turns, 1);
+}
+
+static void test_later_of_turn_end_does_not_wait(void **state)
+{
+	struct scene *s = *state;
+	struct act end = act(s, 'e'), later = act(s, 'l');
+
+	end.then = loop_later;
+	end.next = &later;
+	later.is_last = true;
+	loop_at_turn_end(s->loop, &end.later);
+	loop_run(s->loop);
+	assert_string_equal(s->ran, "el");
+	assert_int_equal(loop_counts(s->loop)->turns, 2);
+}
+
+static void test_cancel(void **state)
+{
+	struct scene *s = *state;
+	struct act a = act(s, 'a'), b = act(s, 'b'), c = act(s, 'c'), d = act(s, 'd');
+
+	loop_later(s->loop, &a.later);
+	loop_at_turn_end(s->loop, &b.later);
+	loop_reap(s->loop, &c.later);
+	loop_later(s->loop, &d.later);
+	later_cancel(s->loop, &a.later);
+	later_cancel(s->loop, &b.later);
+	later_cancel(s->loop, &c.later);
+	later_cancel(s->loop, &c.later);
+	d.is_last = true;
+	loop_run(s->loop);
+	assert_string_equal(s->ran, "d");
+}
+
+static void test_reaped_when_freed(void **state)
+{
+	struct scene *s = *state;
+	struct act a = act(s, 'a');
+	struct err err;
+	struct loop *other = loop_new(&err);
+
+	loop_reap(other, &a.later);
+	loop_free(&other);
+	assert_string_equal(s->ran, "a");
+}
+
+static void alarm_expired(struct deadline *d)
+{
+	struct alarm *a = container_of(d, struct alarm, deadline);
+
+	assert_true(d->at_us == UINT64_MAX);
+	note(a->scene, a->letter);
+	if (a->clears)
+		deadline_clear(a->scene->loop, &a->clears->deadline);
+	if (a->again_us) {
+		uint64_t at_us = a->again_us;
+		a->again_us = 0;
+		deadline_set(a->scene->loop, d, at_us);
+		return;
+	}
+	if (a->letter == 'z')
+		loop_stop(a->scene->loop);
+}
+
+static void set_alarm(struct scene *s, struct alarm *a, char letter, uint64_t in_us)
+{
+	*a = (struct alarm){.scene = s, .letter = letter};
+	deadline_init(&a->deadline, alarm_expired);
+	deadline_set(s->loop, &a->deadline, loop_now(s->loop) + in_us);
+}
+
+static void test_deadlines_in_order(void **state)
+{
+	struct scene *s = *state;
+	struct alarm a, b, c, d, z;
+	uint64_t from_us = loop_now(s->loop);
+
+	set_alarm(s, &z, 'z', 30000);
+	set_alarm(s, &a, 'a', 1000);
+	set_alarm(s, &c, 'c', 20000);
+	set_alarm(s, &b, 'b', 500);
+	set_alarm(s, &d, 'd', 100);
+	deadline_set(s->loop, &b.deadline, from_us + 10000); /* later */
+	deadline_set(s->loop, &c.deadline, from_us + 5000);  /* earlier */
+	deadline_clear(s->loop, &d.deadline);
+	deadline_clear(s->loop, &d.deadline);
+	loop_run(s->loop);
+	assert_string_equal(s->ran, "acbz");
+	assert_true(loop_now(s->loop) >= from_us + 30000);
+	/* Neither a spin nor one wake-up per change. */
+	assert_true(loop_counts(s->loop)->turns < 20);
+}
+
+static void test_deadline_switched_off(void **state)
+{
+	struct scene *s = *state;
+	struct alarm a, z;
+
+	set_alarm(s, &a, 'a', 100);
+	set_alarm(s, &z, 'z', 3000);
+	deadline_set(s->loop, &a.deadline, UINT64_MAX);
+	loop_run(s->loop);
+	assert_string_equal(s->ran, "z");
+	assert_int_equal(a.deadline.index, 0);
+	deadline_set(s->loop, &a.deadline, UINT64_MAX);
+	assert_int_equal(a.deadline.index, 0);
+}
+
+static void test_deadline_set_while_called(void **state)
+{
+	struct scene *s = *state;
+	struct alarm a, b, z;
+
+	set_alarm(s, &a, 'a', 0);
+	set_alarm(s, &b, 'b', 1);
+	set_alarm(s, &z, 'z', 2000);
+	/* One in the past, one already due that is cleared by the first. */
+	a.again_us = 1;
+	a.clears = &b;
+	loop_run(s->loop);
+	assert_string_equal(s->ran, "aaz");
+}
+
+static void stop_reading(void *ctx, int fd)
+{
+	struct scene *s = ctx;
+	char byte;
+
+	note(s, 'w');
+	assert_int_equal(read(fd, &byte, 1), 1);
+	loop_stop(s->loop);
+}
+
+static void test_watch(void **state)
+{
+	struct scene *s = *state;
+	struct watch *w = watch_new(s->loop, s->fds[0], WATCH_READ, stop_reading, s);
+	struct act later = act(s, 'l');
+	struct alarm z;
+
+	assert_int_equal(write(s->fds[1], "xy", 2), 2);
+	loop_later(s->loop, &later.later);
+	loop_run(s->loop);
+	assert_string_equal(s->ran, "wl");
+	watch_off(w);
+	watch_off(w);
+	set_alarm(s, &z, 'z', 2000);
+	loop_run(s->loop);
+	assert_string_equal(s->ran, "wlz");
+	watch_on(w);
+	watch_on(w);
+	loop_run(s->loop);
+	assert_string_equal(s->ran, "wlzw");
+	assert_int_equal(loop_counts(s->loop)->ctl_calls, 3);
+	watch_free(&w);
+	assert_null(w);
+	watch_free(&w);
+}
+
+struct own {
+	struct scene *scene;
+	struct watch *watch;
+};
+
+static void free_own_watch(void *ctx, int fd)
+{
+	struct own *own = ctx;
+
+	(void)fd;
+	note(own->scene, 'f');
+	watch_free(&own->watch);
+	loop_stop(own->scene->loop);
+}
+
+static void test_watch_freed_by_itself(void **state)
+{
+	struct scene *s = *state;
+	struct own own = {.scene = s};
+
+	own.watch = watch_new(s->loop, s->fds[0], WATCH_WRITE, free_own_watch, &own);
+	loop_run(s->loop);
+	assert_string_equal(s->ran, "f");
+	assert_null(own.watch);
+}
+
+static void note_signal(void *ctx, int signo)
+{
+	struct scene *s = ctx;
+
+	assert_int_equal(signo, SIGUSR1);
+	note(s, 's');
+	loop_stop(s->loop);
+}
+
+static void test_signal(void **state)
+{
+	struct scene *s = *state;
+
+	loop_on_signal(s->loop, SIGUSR1, note_signal, s);
+	raise(SIGUSR1);
+	loop_run(s->loop);
+	assert_string_equal(s->ran, "s");
+}
+
+static void test_clock(void **state)
+{
+	struct scene *s = *state;
+	struct alarm z;
+	uint64_t now_us = loop_now(s->loop), wall_us = loop_wall(s->loop);
+
+	/* After 2020 and before 2200. */
+	assert_true(wall_us > 1577836800ull * 1000000);
+	assert_true(wall_us < 7258118400ull * 1000000);
+	set_alarm(s, &z, 'z', 2000);
+	loop_run(s->loop);
+	assert_true(loop_now(s->loop) >= now_us + 2000);
+	now_us = loop_now(s->loop);
+	while (loop_now(s->loop) == now_us)
+		loop_touch_clock(s->loop);
+	assert_non_null(loop_library_version());
+	assert_string_not_equal(loop_method(s->loop), "");
+}
+
+#define SCENE_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    SCENE_TEST(test_order_of_a_turn),
+	    SCENE_TEST(test_later_of_turn_end_does_not_wait),
+	    SCENE_TEST(test_cancel),
+	    SCENE_TEST(test_reaped_when_freed),
+	    SCENE_TEST(test_deadlines_in_order),
+	    SCENE_TEST(test_deadline_switched_off),
+	    SCENE_TEST(test_deadline_set_while_called),
+	    SCENE_TEST(test_watch),
+	    SCENE_TEST(test_watch_freed_by_itself),
+	    SCENE_TEST(test_signal),
+	    SCENE_TEST(test_clock),
+	};
+
+	return cmocka_run_group_tests_name("loop", tests, NULL, NULL);
+}

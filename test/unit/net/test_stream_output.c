@@ -1,0 +1,268 @@
+/*
+ * The output of streams: gathered sends, slow peers, failures of sending.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "owner.h"
+
+static size_t fill_kernel(struct owner *o, size_t want)
+{
+	uint8_t bytes[50000];
+	size_t sum = 0;
+
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(i % 251);
+	while (sum < want) {
+		size_t len = want - sum < sizeof(bytes) ? want - sum : sizeof(bytes);
+		assert_int_equal(stream_write(&o->stream, bytes, len), 0);
+		sum += len;
+	}
+	return sum;
+}
+
+static void test_gather(void **state)
+{
+	struct owner *o = *state;
+
+	for (int i = 0; i < 50; i++) {
+		stream_put(&o->stream, NULL, (const uint8_t *)"ab", 2);
+		assert_int_equal(stream_write(&o->stream, "cd", 2), 0);
+	}
+	assert_int_equal(stream_pending(&o->stream), 200);
+	assert_int_equal(loop_counts(o->loop)->send_calls, 0);
+	one_turn(o);
+	/* 100 spans, 64 in one send. */
+	assert_int_equal(loop_counts(o->loop)->send_calls, 2);
+	struct buf b;
+	buf_init(&b, 0);
+	assert_int_equal(hear(o, &b), 200);
+	for (int i = 0; i < 50; i++)
+		assert_memory_equal(b.bytes + i * 4, "abcd", 4);
+	buf_done(&b);
+	assert_int_equal(o->net.queues->used, 0);
+}
+
+static void test_join(void **state)
+{
+	struct owner *o = *state;
+	struct block *b = block_get(o->net.blocks);
+
+	memset(b->bytes, 'x', 1000);
+	for (size_t i = 0; i < 1000; i++)
+		stream_put(&o->stream, b, b->bytes + i, 1);
+	/* One span, one reference. */
+	assert_int_equal(b->refs, 2);
+	assert_int_equal(o->net.queues->used, 1);
+	stream_put(&o->stream, b, b->bytes, 0);
+	stream_put(&o->stream, b, b->bytes, 1);
+	assert_int_equal(b->refs, 3);
+	one_turn(o);
+	assert_int_equal(b->refs, 1);
+	assert_int_equal(loop_counts(o->loop)->send_calls, 1);
+	block_unref(b);
+}
+
+static void test_slow_peer(void **state)
+{
+	struct owner *o = *state;
+	size_t sent = fill_kernel(o, 3000000), heard = 0;
+	struct buf b;
+
+	buf_init(&b, 0);
+	assert_true(stream_is_above_high(&o->stream));
+	one_turn(o);
+	assert_true(o->stream.blocked);
+	assert_int_equal(o->drain_count, 0);
+	uint64_t send_calls = loop_counts(o->loop)->send_calls;
+	/* While it is blocked, more output makes no more calls. */
+	sent += fill_kernel(o, 100);
+	one_turn(o);
+	assert_int_equal(loop_counts(o->loop)->send_calls, send_calls);
+	while (heard < sent) {
+		size_t got = hear(o, &b);
+		heard += got;
+		if (heard < sent)
+			one_turn(o);
+	}
+	one_turn(o);
+	assert_int_equal(heard, sent);
+	assert_int_equal(o->drain_count, 1);
+	assert_int_equal(stream_pending(&o->stream), 0);
+	assert_false(o->stream.blocked);
+	for (size_t i = 0; i < 3000000; i++)
+		assert_int_equal(b.bytes[i], i % 50000 % 251);
+	buf_done(&b);
+	assert_int_equal(o->net.queues->used, 0);
+}
+
+static void test_drained_comes_from_the_loop(void **state)
+{
+	struct owner *o = *state;
+	int size = 1 << 20;
+
+	setsockopt(o->stream.fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	o->in_call = true;
+	fill_kernel(o, STREAM_HIGH + 10000);
+	assert_true(stream_is_above_high(&o->stream));
+	for (int i = 0; i < 3 && stream_pending(&o->stream); i++) {
+		struct buf b;
+		stream_flush(&o->stream);
+		buf_init(&b, 0);
+		hear(o, &b);
+		buf_done(&b);
+	}
+	o->in_call = false;
+	if (stream_pending(&o->stream) || o->drain_count == 0)
+		loop_run(o->loop);
+	assert_int_equal(o->drain_count, 1);
+}
+
+static void test_small_rest_pins_no_block(void **state)
+{
+	struct owner *o = *state;
+	struct block *b = block_get(o->net.blocks);
+	struct buf heard;
+	uint8_t *filling = mem_zero(400000);
+
+	/* Fill the kernel without the stream, then hand over something small. */
+	while (send(o->stream.fd, filling, 400000, MSG_DONTWAIT) > 0)
+		;
+	memcpy(b->bytes, "smallremain", 11);
+	stream_put(&o->stream, b, b->bytes, 5);
+	stream_put(&o->stream, NULL, (const uint8_t *)"-", 1);
+	assert_int_equal(b->refs, 2);
+	one_turn(o);
+	assert_true(o->stream.blocked);
+	assert_int_equal(b->refs, 1);
+	/* What comes while it is blocked is copied too, into the same room. */
+	stream_put(&o->stream, b, b->bytes + 5, 6);
+	assert_int_equal(stream_write(&o->stream, "!", 1), 0);
+	assert_int_equal(b->refs, 1);
+	assert_int_equal(blocks_in_use(o), 1);
+	block_unref(b);
+	assert_int_equal(stream_pending(&o->stream), 13);
+	buf_init(&heard, 0);
+	while (stream_pending(&o->stream)) {
+		hear(o, &heard);
+		one_turn(o);
+	}
+	hear(o, &heard);
+	assert_true(heard.len > 13);
+	assert_memory_equal(heard.bytes + heard.len - 13, "small-remain!", 13);
+	buf_done(&heard);
+	mem_free(filling);
+}
+
+static void test_large_write(void **state)
+{
+	struct owner *o = *state;
+	size_t len = 1000000, heard = 0;
+	uint8_t *bytes = mem_alloc(len);
+	struct buf b;
+
+	for (size_t i = 0; i < len; i++)
+		bytes[i] = (uint8_t)(i * 7 >> 3);
+	assert_int_equal(stream_write(&o->stream, bytes, len), 0);
+	assert_int_equal(blocks_in_use(o), 0);
+	buf_init(&b, 0);
+	while (heard < len) {
+		one_turn(o);
+		heard += hear(o, &b);
+	}
+	assert_memory_equal(b.bytes, bytes, len);
+	buf_done(&b);
+	mem_free(bytes);
+}
+
+static void test_write_without_memory(void **state)
+{
+	struct owner *o = *state;
+
+	o->in_call = true;
+	assert_int_equal(stream_write(&o->stream, "", (size_t)1 << 40), -1);
+	o->in_call = false;
+	loop_run(o->loop);
+	assert_int_equal(o->end_count, 1);
+	assert_string_equal(o->end_text, "out of memory");
+}
+
+static void test_writes_and_receives_share_a_block(void **state)
+{
+	struct owner *o = *state;
+
+	o->echoes = true;
+	say(o, "ping");
+	assert_int_equal(stream_write(&o->stream, "one ", 4), 0);
+	assert_int_equal(stream_write(&o->stream, "two ", 4), 0);
+	one_turn(o);
+	expect_heard(o, "one two ping");
+	assert_int_equal(loop_counts(o->loop)->send_calls, 1);
+	assert_int_equal(blocks_in_use(o), 1);
+}
+
+static void test_write_to_nobody(void **state)
+{
+	struct owner *o = *state;
+
+	say(o, "last words");
+	close(o->peer);
+	o->peer = -1;
+	o->in_call = true;
+	assert_int_equal(stream_write(&o->stream, "x", 1), 0);
+	stream_flush(&o->stream);
+	assert_int_equal(stream_pending(&o->stream), 0);
+	assert_int_equal(stream_write(&o->stream, "y", 1), 0);
+	stream_put(&o->stream, NULL, (const uint8_t *)"z", 1);
+	assert_int_equal(stream_pending(&o->stream), 0);
+	o->in_call = false;
+	loop_run(o->loop);
+	one_turn(o);
+	assert_int_equal(o->end_count, 1);
+	/* What the peer said before it went is not lost. */
+	assert_string_equal(buf_text(&o->got), "last words");
+	assert_int_equal(loop_counts(o->loop)->send_calls, 1);
+}
+
+static void test_write_failure_while_paused(void **state)
+{
+	struct owner *o = *state;
+
+	stream_pause(&o->stream);
+	close(o->peer);
+	o->peer = -1;
+	assert_int_equal(stream_write(&o->stream, "x", 1), 0);
+	loop_run(o->loop);
+	assert_int_equal(o->end_count, 1);
+	assert_string_equal(o->end_text, strerror(EPIPE));
+}
+
+#define OPEN_TEST(test) \
+	cmocka_unit_test_setup_teardown(test, owner_set_up, owner_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    OPEN_TEST(test_gather),
+	    OPEN_TEST(test_join),
+	    OPEN_TEST(test_slow_peer),
+	    OPEN_TEST(test_drained_comes_from_the_loop),
+	    OPEN_TEST(test_small_rest_pins_no_block),
+	    OPEN_TEST(test_large_write),
+	    OPEN_TEST(test_write_without_memory),
+	    OPEN_TEST(test_writes_and_receives_share_a_block),
+	    OPEN_TEST(test_write_to_nobody),
+	    OPEN_TEST(test_write_failure_while_paused),
+	};
+
+	return cmocka_run_group_tests_name("stream_output", tests, NULL, NULL);
+}
