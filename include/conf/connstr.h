@@ -1,0 +1,12 @@
+/*
+ * The grammar of connection strings, `key=value key='va''lue'`, as used in [databases],
+ * [users] and [peers].  Knows no key.
+ */
+#ifndef CONF_CONNSTR_H
+#define CONF_CONNSTR_H
+
+/* Take the next pair off *at, which is cut and unquoted in place.  1 and a pair, whose
+ * value is never empty; 0 at the end; -1 on a syntax error. */
+int connstr_next(char **at, const char **key, const char **value);
+
+#endif

@@ -1,0 +1,102 @@
+/*
+ * The snapshot itself: references, look-ups, a copy with one setting changed.  How it
+ * comes from a file is in load.c.
+ */
+#include "conf/config.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct config *config_ref(struct config *c)
+{
+	c->refs++;
+	return c;
+}
+
+static void wipe_text(const char *text)
+{
+	if (text)
+		mem_wipe((char *)(uintptr_t)text, strlen(text));
+}
+
+static void wipe_secrets(struct config *c)
+{
+	for (size_t i = 0; i < c->database_count; i++) {
+		wipe_text(c->databases[i].connstr);
+		wipe_text(c->databases[i].password);
+	}
+	if (c->template)
+		wipe_text(c->template->connstr);
+}
+
+void config_unref(struct config **config)
+{
+	struct config *c = *config;
+
+	*config = NULL;
+	if (!c)
+		return;
+	assert(c->refs > 0);
+	if (--c->refs > 0)
+		return;
+	if (!c->base)
+		wipe_secrets(c);
+	config_unref(&c->base);
+	struct arena *arena = c->arena;
+	arena_free(&arena); /* c lives in it */
+}
+
+struct config *config_with(
+    const struct config *old, const char *name, const char *value, struct err *err)
+{
+	const struct setting *row = setting_find(name);
+	struct arena *arena;
+	struct config *c;
+
+	if (!row) {
+		err_set(err, "unknown parameter: pgbouncer/%.100s", name);
+		return NULL;
+	}
+	arena = arena_new();
+	c = arena_alloc(arena, sizeof(*c));
+	*c = *old;
+	c->arena = arena;
+	c->refs = 1;
+	settings_dup(&c->settings, &old->settings, arena);
+	c->file = arena_strdup(arena, old->file);
+	/* the first of the chain owns the entries; the copies between need not stay */
+	c->base = config_ref(old->base ? old->base : (struct config *)(uintptr_t)old);
+	if (setting_is_live(row) &&
+	    setting_parse(row, &c->settings, value, arena, err) < 0) {
+		err_prefix(
+		    err, "invalid value \"%.100s\" for parameter %s: ", value, name);
+		config_unref(&c);
+	}
+	return c;
+}
+
+static int compare_database(const void *name, const void *entry)
+{
+	return strcmp(name, ((const struct database_config *)entry)->name);
+}
+
+static int compare_user(const void *name, const void *entry)
+{
+	return strcmp(name, ((const struct user_config *)entry)->name);
+}
+
+const struct database_config *config_database(const struct config *c, const char *name)
+{
+	if (c->database_count == 0)
+		return NULL;
+	return bsearch(name, c->databases, c->database_count, sizeof(*c->databases),
+	    compare_database);
+}
+
+const struct user_config *config_user(const struct config *c, const char *name)
+{
+	if (c->user_count == 0)
+		return NULL;
+	return bsearch(name, c->users, c->user_count, sizeof(*c->users), compare_user);
+}

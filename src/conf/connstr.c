@@ -1,0 +1,60 @@
+/*
+ * The connection string scanner.  Only the space separates; a tab is part of a value;
+ * the character behind a closing quote is passed over, whatever it is.
+ */
+#include "conf/connstr.h"
+
+#include <string.h>
+
+/* *at stands behind the opening quote. */
+static int take_quoted(char **at, const char **value)
+{
+	char *from = *at, *to = *at;
+
+	*value = to;
+	for (;; from++) {
+		if (*from == '\0')
+			return -1;
+		if (*from == '\'' && *++from != '\'')
+			break;
+		*to++ = *from;
+	}
+	*at = *from ? from + 1 : from;
+	*to = '\0';
+	return 0;
+}
+
+static void take_bare(char **at, const char **value)
+{
+	char *stop = *at + strcspn(*at, " ");
+
+	*value = *at;
+	*at = *stop ? stop + 1 : stop;
+	*stop = '\0';
+}
+
+int connstr_next(char **at, const char **key, const char **value)
+{
+	char *p = *at + strspn(*at, " ");
+	char *key_end;
+
+	if (*p == '\0')
+		return 0;
+	*key = p;
+	key_end = p += strcspn(p, " =");
+	p += strspn(p, " ");
+	if (*p != '=' || key_end == *key)
+		return -1;
+	p++;
+	*key_end = '\0';
+	p += strspn(p, " ");
+	if (*p == '\'') {
+		p++;
+		if (take_quoted(&p, value) < 0)
+			return -1;
+	} else {
+		take_bare(&p, value);
+	}
+	*at = p;
+	return **value ? 1 : -1;
+}

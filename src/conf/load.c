@@ -1,0 +1,518 @@
+/*
+ * From ini files to a snapshot: sections, defaults, includes, and errors that say
+ * where. The same walk serves loading, which ends at the first error, and checking,
+ * which reports each and goes on.  Nothing outside the new snapshot is touched.
+ */
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "base/text.h"
+#include "conf/config.h"
+#include "conf/entry.h"
+#include "conf/ini.h"
+
+enum { INCLUDE_DEPTH_MAX = 10 };
+
+enum section {
+	SECTION_NONE,
+	SECTION_MAIN,
+	SECTION_DATABASES,
+	SECTION_USERS,
+	SECTION_PEERS,
+	SECTION_UNKNOWN, /* while checking: its items are passed over */
+};
+
+struct place {
+	const char *file;
+	unsigned line; /* 0: the file as a whole */
+};
+
+struct loader {
+	struct config *config;
+	struct settings defaults;
+	struct map *databases, *users, *peers; /* entries live in the config's arena */
+	struct place *origins;                 /* of each setting's value, by row */
+	struct buf where;
+	enum section section;
+	bool main_seen;
+	unsigned problems;
+
+	/* borrowed */
+	const struct config *running;
+	config_warn_fn *problem; /* NULL: loading, stop at the first */
+	config_warn_fn *warn;
+	void *ctx;
+	struct err *err;
+};
+
+/* "file:line", valid until the next call. */
+static const char *where(struct loader *l, struct place at)
+{
+	buf_clear(&l->where);
+	buf_put_text(&l->where, at.file);
+	if (at.line)
+		buf_printf(&l->where, ":%u", at.line);
+	return buf_text(&l->where);
+}
+
+static void __attribute__((format(printf, 3, 4)))
+warn(struct loader *l, struct place at, const char *fmt, ...)
+{
+	struct err text;
+	va_list ap;
+
+	if (!l->warn)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text.text, sizeof(text.text), fmt, ap);
+	va_end(ap);
+	l->warn(l->ctx, at.file ? where(l, at) : "", text.text);
+}
+
+/* One problem: what is wrong, the log line that says so with the place in it, and what
+ * to do (or NULL).  Returns 0 when the walk goes on. */
+static int report(struct loader *l, struct place at, const char *what,
+    const char *log_line, const char *advice)
+{
+	struct err text;
+
+	l->problems++;
+	err_set(&text, "%s%s%s", l->problem ? what : log_line, advice ? ": " : "",
+	    advice ? advice : "");
+	if (!l->problem)
+		return err_set(l->err, "%s", text.text);
+	l->problem(l->ctx, where(l, at), text.text);
+	return 0;
+}
+
+static int report_syntax(struct loader *l, struct place at)
+{
+	struct err line;
+
+	err_set(&line, "syntax error in configuration (%s), stopping loading",
+	    where(l, at));
+	return report(l, at, "syntax error", line.text,
+	    "write [section], key = value or %include FILE");
+}
+
+static int report_section(struct loader *l, struct place at, const char *name)
+{
+	struct err what, line;
+
+	err_set(&what, "invalid section \"%.100s\"", name);
+	err_set(&line, "fill_defaults fail\n%s in configuration (%s)", what.text,
+	    where(l, at));
+	return report(l, at, what.text, line.text,
+	    "use [pgbouncer], [databases], [users] or [peers]");
+}
+
+/* A bad assignment; what is the more exact reason or NULL. */
+static int report_value(struct loader *l, struct place at, const struct ini_item *item,
+    const char *what, const char *advice)
+{
+	/* connection strings may hold a password */
+	bool is_secret = l->section == SECTION_DATABASES || l->section == SECTION_NONE;
+	struct err value, line;
+
+	err_set(&value, "invalid value \"%.100s\" for parameter %.100s",
+	    is_secret ? "..." : item->value, item->name);
+	err_set(&line, "%s%s%s in configuration (%s)", what ? what : "",
+	    what ? "\n" : "", value.text, where(l, at));
+	return report(l, at, what ? what : value.text, line.text, advice);
+}
+
+static int assign_setting(
+    struct loader *l, struct place at, const struct ini_item *item)
+{
+	struct settings ignored = l->config->settings;
+	const struct setting *row;
+	struct err err;
+	size_t i;
+
+	for (i = 0; (row = setting_at(i)); i++)
+		if (strcmp(setting_name(row), item->name) == 0)
+			break;
+	if (!row) {
+		err_set(&err, "unknown parameter: pgbouncer/%.100s", item->name);
+		return report_value(
+		    l, at, item, err.text, "remove it or correct its name");
+	}
+	if (l->running && !setting_is_live(row)) {
+		if (setting_parse(row, &ignored, item->value, l->config->arena, &err) <
+		    0)
+			warn(l, at,
+			    "invalid value \"%.100s\" for parameter %s will "
+			    "stop the next start: %s",
+			    item->value, item->name, err.text);
+		return 0;
+	}
+	if (setting_parse(
+		row, &l->config->settings, item->value, l->config->arena, &err) < 0)
+		return report_value(l, at, item, NULL, err.text);
+	l->origins[i] = at;
+	return 0;
+}
+
+static void wipe_database(struct database_config *db)
+{
+	if (!db)
+		return;
+	mem_wipe((char *)(uintptr_t)db->connstr, strlen(db->connstr));
+	if (db->password)
+		mem_wipe((char *)(uintptr_t)db->password, strlen(db->password));
+}
+
+/* The template is only looked at for remarks; it is parsed when a name asks for it. */
+static void assign_template(struct loader *l, struct place at,
+    const struct ini_item *item, const struct entry_notes *notes)
+{
+	struct database_config tried = {.connstr = NULL};
+	struct arena *arena = arena_new();
+	struct database_config *template;
+	struct err err;
+
+	if (database_entry_parse(&tried, item->name, item->value, arena, notes, &err) <
+	    0)
+		warn(l, at, "%s: no database can be made from the entry \"*\"",
+		    err.text);
+	else
+		wipe_database(&tried);
+	arena_free(&arena);
+
+	wipe_database(l->config->template);
+	template = arena_alloc(l->config->arena, sizeof(*template));
+	template->name = arena_strdup(l->config->arena, item->name);
+	template->connstr = arena_strdup(l->config->arena, item->value);
+	template->line = item->line;
+	l->config->template = template;
+}
+
+static int assign_database(
+    struct loader *l, struct place at, const struct ini_item *item)
+{
+	struct entry_notes notes = {l->warn, l->ctx, where(l, at)};
+	struct arena *arena = l->config->arena;
+	struct database_config *db;
+	struct err err;
+
+	if (strcmp(item->name, "*") == 0) {
+		assign_template(l, at, item, &notes);
+		return 0;
+	}
+	db = arena_alloc(arena, sizeof(*db));
+	if (database_entry_parse(db, item->name, item->value, arena, &notes, &err) < 0)
+		return report_value(l, at, item, err.text,
+		    "correct the entry, its keys are listed in pgbouncer.ini(5)");
+	db->line = item->line;
+	wipe_database(map_put_str(l->databases, db->name, db));
+	return 0;
+}
+
+static int assign_user(struct loader *l, struct place at, const struct ini_item *item)
+{
+	struct entry_notes notes = {l->warn, l->ctx, where(l, at)};
+	struct arena *arena = l->config->arena;
+	struct user_config *user = arena_alloc(arena, sizeof(*user));
+	struct err err;
+
+	if (user_entry_parse(user, item->name, item->value, arena, &notes, &err) < 0)
+		return report_value(l, at, item, err.text,
+		    "correct the entry, its keys are listed in pgbouncer.ini(5)");
+	user->line = item->line;
+	map_put_str(l->users, user->name, user);
+	return 0;
+}
+
+static int assign_peer(struct loader *l, struct place at, const struct ini_item *item)
+{
+	struct entry_notes notes = {l->warn, l->ctx, where(l, at)};
+	struct arena *arena = l->config->arena;
+	struct peer_config *peer = arena_alloc(arena, sizeof(*peer));
+	struct err err;
+
+	if (peer_entry_parse(peer, item->name, item->value, arena, &notes, &err) < 0)
+		return report_value(l, at, item, err.text,
+		    "write NUMBER = host=... port=... pool_size=...");
+	peer->line = item->line;
+	map_put(l->peers, &peer->id, sizeof(peer->id), peer);
+	return 0;
+}
+
+static int assign(struct loader *l, struct place at, const struct ini_item *item)
+{
+	struct err what;
+
+	switch (l->section) {
+	case SECTION_MAIN:
+		return assign_setting(l, at, item);
+	case SECTION_DATABASES:
+		return assign_database(l, at, item);
+	case SECTION_USERS:
+		return assign_user(l, at, item);
+	case SECTION_PEERS:
+		return assign_peer(l, at, item);
+	case SECTION_UNKNOWN:
+		return 0;
+	case SECTION_NONE:
+		break;
+	}
+	err_set(&what, "load_init_file: value without section: %.100s", item->name);
+	return report_value(
+	    l, at, item, what.text, "put a [section] line in front of it");
+}
+
+static void apply_defaults(struct loader *l)
+{
+	const struct setting *row;
+
+	for (size_t i = 0; (row = setting_at(i)); i++)
+		if (setting_default(row) && (setting_is_live(row) || !l->running)) {
+			setting_copy(row, &l->config->settings, &l->defaults);
+			l->origins[i] = (struct place){NULL, 0};
+		}
+}
+
+static int enter_section(struct loader *l, struct place at, const char *name)
+{
+	l->section = SECTION_UNKNOWN;
+	if (strcmp(name, "databases") == 0) {
+		l->section = SECTION_DATABASES;
+	} else if (strcmp(name, "users") == 0) {
+		l->section = SECTION_USERS;
+	} else if (strcmp(name, "peers") == 0) {
+		l->section = SECTION_PEERS;
+	} else if (strcmp(name, "pgbouncer") == 0) {
+		l->section = SECTION_MAIN;
+		l->main_seen = true;
+		apply_defaults(l);
+	} else {
+		return report_section(l, at, name);
+	}
+	return 0;
+}
+
+static int load_file(struct loader *l, const char *path, unsigned depth);
+
+static int include(struct loader *l, struct place at, const char *path, unsigned depth)
+{
+	struct err inner, line;
+
+	if (depth == INCLUDE_DEPTH_MAX) {
+		err_set(&line, "include nesting level too deep (%s), stopping loading",
+		    where(l, at));
+		return report(l, at, "include nesting level too deep", line.text,
+		    "a file may not include itself, and at most 10 levels are read");
+	}
+	if (load_file(l, path, depth + 1) == 0)
+		return 0;
+	inner = *l->err;
+	return err_set(l->err,
+	    "%s\nerror processing include file in configuration (%s), stopping loading",
+	    inner.text, where(l, at));
+}
+
+static int load_item(
+    struct loader *l, const char *file, const struct ini_item *item, unsigned depth)
+{
+	struct place at = {file, item->line};
+
+	switch (item->kind) {
+	case INI_SECTION:
+		return enter_section(l, at, item->name);
+	case INI_VALUE:
+		return assign(l, at, item);
+	case INI_INCLUDE:
+		return include(l, at, item->value, depth);
+	case INI_BAD:
+		return report_syntax(l, at);
+	case INI_END:
+		break;
+	}
+	return 0;
+}
+
+static int load_file(struct loader *l, const char *path, unsigned depth)
+{
+	const char *file = arena_strdup(l->config->arena, path);
+	struct ini_item item;
+	struct err why, line;
+	struct ini ini;
+	size_t len;
+	char *text = text_read_file(path, &len, &why);
+	int rc = 0;
+
+	if (!text) {
+		err_set(&line, "could not load file \"%.200s\": %s", path, why.text);
+		return report(l, (struct place){file, 0}, line.text, line.text,
+		    "it must exist and be readable by the user the pooler runs as");
+	}
+	ini_init(&ini, text, len);
+	while (rc == 0 && ini_next(&ini, &item) != INI_END)
+		rc = load_item(l, file, &item, depth);
+	mem_wipe(text, len);
+	mem_free(text);
+	return rc;
+}
+
+static void warn_unmet(struct loader *l)
+{
+	const struct setting *row;
+
+	for (size_t i = 0; (row = setting_at(i)); i++)
+		if (setting_is_unmet(row, &l->config->settings))
+			warn(l, l->origins[i],
+			    "setting \"%s\" has no effect in this version%s",
+			    setting_name(row),
+			    setting_is_ineffective(row)
+				? ""
+				: " with this value, logins will be refused");
+}
+
+static int compare_databases(const void *a, const void *b)
+{
+	return strcmp((*(const struct database_config *const *)a)->name,
+	    (*(const struct database_config *const *)b)->name);
+}
+
+static int compare_users(const void *a, const void *b)
+{
+	return strcmp((*(const struct user_config *const *)a)->name,
+	    (*(const struct user_config *const *)b)->name);
+}
+
+static int compare_peers(const void *a, const void *b)
+{
+	int x = (*(const struct peer_config *const *)a)->id;
+	int y = (*(const struct peer_config *const *)b)->id;
+
+	return (x > y) - (x < y);
+}
+
+/* The values of a map, each of size bytes, as one sorted array. */
+static void *flatten(const struct map *m, struct arena *arena, size_t size,
+    size_t *count, int (*compare)(const void *, const void *))
+{
+	void **sorted = map_sorted(m, count, compare);
+	char *out = arena_alloc(arena, *count ? *count * size : 1);
+
+	for (size_t i = 0; i < *count; i++)
+		memcpy(out + i * size, sorted[i], size);
+	free(sorted);
+	return out;
+}
+
+static void gather_entries(struct loader *l)
+{
+	struct config *c = l->config;
+
+	c->databases = flatten(l->databases, c->arena, sizeof(*c->databases),
+	    &c->database_count, compare_databases);
+	c->users = flatten(
+	    l->users, c->arena, sizeof(*c->users), &c->user_count, compare_users);
+	c->peers = flatten(
+	    l->peers, c->arena, sizeof(*c->peers), &c->peer_count, compare_peers);
+}
+
+static int load_all(struct loader *l, const char *path)
+{
+	static const char missing[] =
+	    "load_init_file: main section missing from config file";
+	struct place whole = {path, 0};
+	int rc = load_file(l, path, 0);
+	struct err err;
+
+	gather_entries(l);
+	if (rc < 0)
+		return rc;
+	if (!l->main_seen && l->problems == 0 &&
+	    report(l, whole, missing, missing, "add a [pgbouncer] section") < 0)
+		return -1;
+	if (settings_check(&l->config->settings, &err) < 0 &&
+	    report(l, whole, err.text, err.text, NULL) < 0)
+		return -1;
+	warn_unmet(l);
+	if (l->config->peer_count > 0)
+		warn(l, whole, "setting \"peers\" has no effect in this version");
+	return 0;
+}
+
+static struct config *new_config(const char *path, const struct config *running)
+{
+	struct arena *arena = arena_new();
+	struct config *c = arena_alloc(arena, sizeof(*c));
+
+	c->arena = arena;
+	c->refs = 1;
+	c->file = arena_strdup(arena, path);
+	if (running)
+		settings_dup(&c->settings, &running->settings, arena);
+	else
+		settings_defaults(&c->settings);
+	if (!c->settings.conffile)
+		setting_parse(
+		    setting_find("conffile"), &c->settings, path, arena, NULL);
+	return c;
+}
+
+static void loader_init(
+    struct loader *l, const char *path, const struct config *running)
+{
+	size_t rows = 0;
+
+	memset(l, 0, sizeof(*l));
+	while (setting_at(rows))
+		rows++;
+	l->running = running;
+	l->config = new_config(path, running);
+	l->databases = map_new();
+	l->users = map_new();
+	l->peers = map_new();
+	l->origins = mem_zero(rows * sizeof(*l->origins));
+	settings_defaults(&l->defaults);
+	buf_init(&l->where, 0);
+}
+
+/* All but the config. */
+static void loader_done(struct loader *l)
+{
+	map_free(&l->databases);
+	map_free(&l->users);
+	map_free(&l->peers);
+	mem_free(l->origins);
+	buf_done(&l->where);
+}
+
+struct config *config_load(const char *path, const struct config *running,
+    config_warn_fn *warn_fn, void *warn_ctx, struct err *err)
+{
+	struct err unwanted;
+	struct loader l;
+
+	loader_init(&l, path, running);
+	l.warn = warn_fn;
+	l.ctx = warn_ctx;
+	l.err = err ? err : &unwanted;
+	if (load_all(&l, path) < 0)
+		config_unref(&l.config);
+	loader_done(&l);
+	return l.config;
+}
+
+unsigned config_check(
+    const char *path, config_warn_fn *problem, config_warn_fn *warn_fn, void *ctx)
+{
+	struct loader l;
+
+	loader_init(&l, path, NULL);
+	l.problem = problem;
+	l.warn = warn_fn;
+	l.ctx = ctx;
+	load_all(&l, path);
+	config_unref(&l.config);
+	loader_done(&l);
+	return l.problems;
+}

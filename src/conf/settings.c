@@ -1,0 +1,390 @@
+/*
+ * The settings table at work: find, parse, print, compare.  Which file a value came
+ * from, and what a value does, is not known here.
+ */
+#include "conf/settings.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "conf/setting_row.h"
+
+static const char *const pool_mode_words[] = {
+    [POOL_MODE_SESSION] = "session",
+    [POOL_MODE_TRANSACTION] = "transaction",
+    [POOL_MODE_STATEMENT] = "statement",
+};
+
+static const char *const auth_type_words[] = {
+    [AUTH_ANY] = "any",
+    [AUTH_TRUST] = "trust",
+    [AUTH_PLAIN] = "plain",
+    [AUTH_MD5] = "md5",
+    [AUTH_CERT] = "cert",
+    [AUTH_HBA] = "hba",
+    [AUTH_SCRAM] = "scram-sha-256",
+    [AUTH_PAM] = "pam",
+    [AUTH_LDAP] = "ldap",
+    [AUTH_PEER] = "peer",
+    [AUTH_REJECT] = "reject",
+};
+
+static const char *const tls_mode_words[] = {
+    [TLS_DISABLE] = "disable",
+    [TLS_ALLOW] = "allow",
+    [TLS_PREFER] = "prefer",
+    [TLS_REQUIRE] = "require",
+    [TLS_VERIFY_CA] = "verify-ca",
+    [TLS_VERIFY_FULL] = "verify-full",
+};
+
+static const char *const load_balance_words[] = {
+    [LOAD_BALANCE_ROUND_ROBIN] = "round-robin",
+    [LOAD_BALANCE_DISABLE] = "disable",
+};
+
+#define NO_RANGE       0, 0
+#define ANY_INT        INT_MIN, INT_MAX
+#define RANGE(a, b)    (a), (b)
+#define COUNT_OF(a)    (sizeof(a) / sizeof((a)[0]))
+#define WORD(words, i) ((i) < 0 || (size_t)(i) >= COUNT_OF(words) ? NULL : (words)[i])
+
+static const struct setting rows[] = {
+#define SETTING(name, type, group, flags, default_text, range, words, help, details) \
+	{#name, SETTING_##type, group, flags, default_text,                          \
+	    offsetof(struct settings, name), range, words, help, details},
+#include "conf/settings.def"
+#undef SETTING
+};
+
+_Static_assert(COUNT_OF(rows) <= sizeof(((struct settings *)0)->given) * 8,
+    "one bit per row in struct settings");
+
+const char *pool_mode_name(int mode)
+{
+	return WORD(pool_mode_words, mode);
+}
+
+const char *auth_type_name(int type)
+{
+	return WORD(auth_type_words, type);
+}
+
+const char *tls_mode_name(int mode)
+{
+	return WORD(tls_mode_words, mode);
+}
+
+const char *load_balance_name(int mode)
+{
+	return WORD(load_balance_words, mode);
+}
+
+const struct setting *setting_find(const char *name)
+{
+	for (size_t i = 0; i < COUNT_OF(rows); i++)
+		if (strcmp(rows[i].name, name) == 0)
+			return &rows[i];
+	return NULL;
+}
+
+const struct setting *setting_at(size_t i)
+{
+	return i < COUNT_OF(rows) ? &rows[i] : NULL;
+}
+
+const char *setting_name(const struct setting *row)
+{
+	return row->name;
+}
+
+const char *setting_default(const struct setting *row)
+{
+	return row->default_text;
+}
+
+bool setting_is_live(const struct setting *row)
+{
+	return !(row->flags & RESTART);
+}
+
+bool setting_is_ineffective(const struct setting *row)
+{
+	return row->flags & LATER;
+}
+
+static const void *member_of(const struct setting *row, const struct settings *s)
+{
+	return (const char *)s + row->offset;
+}
+
+static void *member_in(const struct setting *row, struct settings *s)
+{
+	return (char *)s + row->offset;
+}
+
+static size_t member_size(const struct setting *row)
+{
+	switch (row->type) {
+	case SETTING_STR:
+		return sizeof(const char *);
+	case SETTING_TIME:
+		return sizeof(uint64_t);
+	case SETTING_UINT:
+		return sizeof(unsigned);
+	case SETTING_INT:
+	case SETTING_BOOL:
+	case SETTING_ENUM:
+		break;
+	}
+	return sizeof(int);
+}
+
+static bool is_given(const struct setting *row, const struct settings *s)
+{
+	size_t i = (size_t)(row - rows);
+
+	return s->given[i / 64] >> (i % 64) & 1;
+}
+
+static void set_given(const struct setting *row, struct settings *s, bool given)
+{
+	size_t i = (size_t)(row - rows);
+	uint64_t bit = (uint64_t)1 << (i % 64);
+
+	s->given[i / 64] = (s->given[i / 64] & ~bit) | (given ? bit : 0);
+}
+
+static int parse_str(const struct setting *row, const char **out, const char *text,
+    struct arena *arena, struct err *err)
+{
+	if ((row->flags & NOT_CONSOLE) && strcmp(text, "pgbouncer") == 0)
+		return err_set(err,
+		    "cannot use the reserved \"pgbouncer\" database as "
+		    "an %s, name another database",
+		    row->name);
+	/* without an arena the text is a literal of the table */
+	*out = arena ? arena_strdup(arena, text) : text;
+	return 0;
+}
+
+static int parse_int(
+    const struct setting *row, int *out, const char *text, struct err *err)
+{
+	int v;
+
+	if (text_int(text, &v) < 0)
+		return err_set(err, "must be an integer");
+	if (v < row->min || v > row->max)
+		return err_set(
+		    err, "must be an integer from %lld to %lld", row->min, row->max);
+	*out = v;
+	return 0;
+}
+
+static int parse_uint(
+    const struct setting *row, unsigned *out, const char *text, struct err *err)
+{
+	unsigned v;
+
+	if (text_uint(text, &v) < 0 || v < row->min || v > row->max)
+		return err_set(
+		    err, "must be an integer from %lld to %lld", row->min, row->max);
+	*out = v;
+	return 0;
+}
+
+static int parse_bool(int *out, const char *text, struct err *err)
+{
+	int v;
+
+	if (text_int(text, &v) < 0)
+		return err_set(err, "must be 0 (off) or 1 (on)");
+	*out = v != 0;
+	return 0;
+}
+
+static int parse_time(uint64_t *out, const char *text, struct err *err)
+{
+	if (text_seconds(text, out) < 0)
+		return err_set(err, "must be a number of seconds such as 30 or 0.5, "
+				    "without unit or sign");
+	return 0;
+}
+
+static int parse_enum(
+    const struct setting *row, int *out, const char *text, struct err *err)
+{
+	struct buf list;
+
+	for (int i = 0; i <= row->max; i++)
+		if (text_equal_nocase(row->words[i], text)) {
+			*out = i;
+			return 0;
+		}
+	buf_init(&list, 0);
+	for (int i = 0; i <= row->max; i++)
+		buf_printf(&list, "%s%s", i ? ", " : "", row->words[i]);
+	err_set(err, "must be one of: %s", buf_text(&list));
+	buf_done(&list);
+	return -1;
+}
+
+static int parse_member(const struct setting *row, void *member, const char *text,
+    struct arena *arena, struct err *err)
+{
+	switch (row->type) {
+	case SETTING_STR:
+		return parse_str(row, member, text, arena, err);
+	case SETTING_INT:
+		return parse_int(row, member, text, err);
+	case SETTING_UINT:
+		return parse_uint(row, member, text, err);
+	case SETTING_BOOL:
+		return parse_bool(member, text, err);
+	case SETTING_TIME:
+		return parse_time(member, text, err);
+	case SETTING_ENUM:
+		return parse_enum(row, member, text, err);
+	}
+	return -1;
+}
+
+int setting_parse(const struct setting *row, struct settings *s, const char *text,
+    struct arena *arena, struct err *err)
+{
+	assert(arena);
+	if (parse_member(row, member_in(row, s), text, arena, err) < 0)
+		return -1;
+	set_given(row, s, true);
+	return 0;
+}
+
+void settings_defaults(struct settings *s)
+{
+	memset(s, 0, sizeof(*s));
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		const struct setting *row = &rows[i];
+		int rc = 0;
+
+		if (row->default_text)
+			rc = parse_member(
+			    row, member_in(row, s), row->default_text, NULL, NULL);
+		assert(rc == 0);
+		(void)rc;
+	}
+}
+
+const char *setting_print(
+    const struct setting *row, const struct settings *s, char *out, size_t size)
+{
+	const void *member = member_of(row, s);
+
+	if (size > 0)
+		out[0] = '\0';
+	if (row->type == SETTING_STR)
+		return *(const char *const *)member;
+	if (!row->default_text && !is_given(row, s))
+		return NULL;
+	switch (row->type) {
+	case SETTING_STR:
+		break;
+	case SETTING_INT:
+	case SETTING_BOOL:
+		snprintf(out, size, "%d", *(const int *)member);
+		break;
+	case SETTING_UINT:
+		snprintf(out, size, "%u", *(const unsigned *)member);
+		break;
+	case SETTING_TIME:
+		text_print_seconds(*(const uint64_t *)member, out, size);
+		break;
+	case SETTING_ENUM:
+		return row->words[*(const int *)member];
+	}
+	return out;
+}
+
+bool setting_is_equal(
+    const struct setting *row, const struct settings *a, const struct settings *b)
+{
+	if (!row->default_text && row->type != SETTING_STR &&
+	    is_given(row, a) != is_given(row, b))
+		return false;
+	if (row->type == SETTING_STR) {
+		const char *x = *(const char *const *)member_of(row, a);
+		const char *y = *(const char *const *)member_of(row, b);
+
+		return x == y || (x && y && strcmp(x, y) == 0);
+	}
+	return memcmp(member_of(row, a), member_of(row, b), member_size(row)) == 0;
+}
+
+void setting_copy(
+    const struct setting *row, struct settings *to, const struct settings *from)
+{
+	memcpy(member_in(row, to), member_of(row, from), member_size(row));
+	set_given(row, to, is_given(row, from));
+}
+
+void settings_dup(struct settings *to, const struct settings *from, struct arena *arena)
+{
+	*to = *from;
+	for (size_t i = 0; i < COUNT_OF(rows); i++)
+		if (rows[i].type == SETTING_STR) {
+			const char **text = member_in(&rows[i], to);
+
+			*text = arena_strdup(arena, *text);
+		}
+}
+
+static bool is_blank(const char *s)
+{
+	return s == NULL || *s == '\0';
+}
+
+static bool is_later_auth(int auth_type)
+{
+	return auth_type == AUTH_CERT || auth_type == AUTH_HBA ||
+	       auth_type == AUTH_PAM || auth_type == AUTH_LDAP;
+}
+
+bool setting_is_unmet(const struct setting *row, const struct settings *s)
+{
+	struct settings standard;
+
+	if (row->offset == offsetof(struct settings, auth_type))
+		return is_later_auth(s->auth_type);
+	if (!(row->flags & LATER))
+		return false;
+	if ((row->flags & OFF_IS_OK) && *(const int *)member_of(row, s) == 0)
+		return false;
+	if (!row->default_text && row->type == SETTING_STR)
+		return !is_blank(*(const char *const *)member_of(row, s));
+	settings_defaults(&standard);
+	return !setting_is_equal(row, s, &standard);
+}
+
+int settings_check(const struct settings *s, struct err *err)
+{
+	if (s->auth_type == AUTH_CERT) {
+		if (s->client_tls_sslmode != TLS_VERIFY_FULL)
+			return err_set(err, "auth_type=cert requires "
+					    "client_tls_sslmode=SSLMODE_VERIFY_FULL");
+		if (is_blank(s->client_tls_ca_file))
+			return err_set(
+			    err, "auth_type=cert requires client_tls_ca_file");
+	}
+	if (s->client_tls_sslmode == TLS_DISABLE)
+		return 0;
+	if (is_blank(s->client_tls_key_file) || is_blank(s->client_tls_cert_file))
+		return err_set(err,
+		    "To allow TLS connections from clients, client_tls_key_file and "
+		    "client_tls_cert_file must be set.");
+	if (s->client_tls_sslmode == TLS_VERIFY_FULL && is_blank(s->client_tls_ca_file))
+		return err_set(err, "client_tls_sslmode requires client_tls_ca_file");
+	return 0;
+}

@@ -1,0 +1,332 @@
+/* The settings table: order, types, ranges, printing, checks over several settings. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "conf/settings.h"
+
+struct fixture {
+	struct settings s;
+	struct arena *arena;
+	struct err err;
+};
+
+static int set_up(void **state)
+{
+	struct fixture *f = mem_zero(sizeof(*f));
+
+	f->arena = arena_new();
+	settings_defaults(&f->s);
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	arena_free(&f->arena);
+	mem_free(f);
+	return 0;
+}
+
+static int parse(struct fixture *f, const char *name, const char *text)
+{
+	const struct setting *row = setting_find(name);
+
+	assert_non_null(row);
+	return setting_parse(row, &f->s, text, f->arena, &f->err);
+}
+
+/* Shown value after parsing. */
+static void shows(
+    struct fixture *f, const char *name, const char *text, const char *expected)
+{
+	char out[64];
+
+	assert_int_equal(parse(f, name, text), 0);
+	assert_string_equal(
+	    setting_print(setting_find(name), &f->s, out, sizeof(out)), expected);
+}
+
+static void refuses(struct fixture *f, const char *name, const char *text)
+{
+	struct settings before = f->s;
+
+	f->err.text[0] = '\0';
+	assert_int_equal(parse(f, name, text), -1);
+	assert_memory_equal(&before, &f->s, sizeof(before));
+	assert_string_not_equal(f->err.text, "");
+	assert_null(strchr(f->err.text, '\n'));
+}
+
+static void order_is_that_of_show_config(void **state)
+{
+	const struct setting *row, *next;
+
+	(void)state;
+	for (size_t i = 0; (row = setting_at(i)) && (next = setting_at(i + 1)); i++)
+		if (strcmp(setting_name(row), "pool_mode") != 0)
+			assert_true(strcmp(setting_name(row), setting_name(next)) < 0);
+		else /* the one exception */
+			assert_string_equal(setting_name(next), "pool_idle_timeout");
+	assert_null(setting_at(1000));
+	assert_null(setting_find("nosuch"));
+	assert_null(setting_find("LISTEN_PORT"));
+}
+
+static void restart_only_and_unset(void **state)
+{
+	static const char restart[] =
+	    " disable_pqexec job_name listen_addr listen_backlog listen_port pidfile "
+	    "pkt_buf resolv_conf so_reuseport track_extra_parameters unix_socket_dir "
+	    "unix_socket_group unix_socket_mode user ";
+	static const char unset[] =
+	    " auth_dbname auth_file auth_ident_file auth_ldap_options auth_user "
+	    "client_tls13_ciphers conffile server_tls13_ciphers user verbose ";
+	struct fixture *f = *state;
+	const struct setting *row;
+	char word[80], out[64];
+
+	for (size_t i = 0; (row = setting_at(i)); i++) {
+		snprintf(word, sizeof(word), " %s ", setting_name(row));
+		assert_int_equal(setting_is_live(row), strstr(restart, word) == NULL);
+		assert_int_equal(
+		    setting_default(row) == NULL, strstr(unset, word) != NULL);
+		assert_int_equal(setting_print(row, &f->s, out, sizeof(out)) == NULL,
+		    setting_default(row) == NULL);
+		assert_false(setting_is_unmet(row, &f->s));
+	}
+}
+
+static void defaults(void **state)
+{
+	struct fixture *f = *state;
+	char out[64];
+
+	assert_int_equal(f->s.listen_port, 6432);
+	assert_int_equal(f->s.unix_socket_mode, 0777);
+	assert_int_equal(f->s.server_lifetime, UINT64_C(3600000000));
+	assert_int_equal(f->s.auth_type, AUTH_MD5);
+	assert_int_equal(f->s.max_packet_size, 2147483647u);
+	assert_string_equal(f->s.server_check_query, "<empty>");
+	assert_null(f->s.auth_file);
+	assert_string_equal(setting_default(setting_find("unix_socket_mode")), "0777");
+	assert_string_equal(
+	    setting_print(setting_find("unix_socket_mode"), &f->s, out, sizeof(out)),
+	    "511");
+}
+
+static void numbers(void **state)
+{
+	struct fixture *f = *state;
+
+	shows(f, "max_client_conn", "0x10", "16");
+	shows(f, "max_client_conn", "010", "8");
+	shows(f, "max_client_conn", " +7", "7");
+	shows(f, "max_client_conn", "-1", "-1");
+	shows(f, "max_packet_size", "4294967295", "4294967295");
+	shows(f, "log_stats", "2", "1");
+	shows(f, "log_stats", "-0", "0");
+	refuses(f, "max_client_conn", "");
+	refuses(f, "max_client_conn", "12x");
+	refuses(f, "max_client_conn", "1 ");
+	refuses(f, "max_client_conn", "99999999999");
+	refuses(f, "max_packet_size", "4294967296");
+	refuses(f, "listen_port", "65536");
+	refuses(f, "listen_port", "-1");
+	refuses(f, "default_pool_size", "-1");
+	refuses(f, "log_stats", "on");
+	refuses(f, "log_stats", "yes");
+	refuses(f, "log_stats", "true");
+}
+
+static void times(void **state)
+{
+	struct fixture *f = *state;
+
+	shows(f, "query_timeout", "0.5", "0.5");
+	assert_int_equal(f->s.query_timeout, 500000);
+	shows(f, "query_timeout", "0.0000019", "1e-06");
+	shows(f, "query_timeout", "3000000", "3e+06");
+	refuses(f, "query_timeout", "-1");
+	refuses(f, "query_timeout", "5s");
+	refuses(f, "query_timeout", "1min");
+	refuses(f, "query_timeout", "");
+	refuses(f, "query_timeout", "0,5");
+}
+
+static void enums(void **state)
+{
+	struct fixture *f = *state;
+
+	shows(f, "pool_mode", "Transaction", "transaction");
+	shows(f, "auth_type", "SCRAM-SHA-256", "scram-sha-256");
+	shows(f, "auth_type", "ldap", "ldap");
+	refuses(f, "pool_mode", "trans");
+	assert_string_equal(
+	    f->err.text, "must be one of: session, transaction, statement");
+	refuses(f, "auth_type", "peer");
+	refuses(f, "auth_type", "reject");
+	assert_string_equal(auth_type_name(AUTH_REJECT), "reject");
+	assert_null(auth_type_name(AUTH_REJECT + 1));
+	assert_null(pool_mode_name(-1));
+	assert_string_equal(tls_mode_name(TLS_VERIFY_FULL), "verify-full");
+	assert_string_equal(load_balance_name(LOAD_BALANCE_DISABLE), "disable");
+}
+
+static void strings(void **state)
+{
+	struct fixture *f = *state;
+	char text[] = "copied";
+
+	assert_int_equal(parse(f, "auth_file", text), 0);
+	text[0] = 'X';
+	assert_string_equal(f->s.auth_file, "copied");
+	shows(f, "auth_user", "", "");
+	shows(f, "auth_dbname", "other", "other");
+	refuses(f, "auth_dbname", "pgbouncer");
+	assert_non_null(strstr(f->err.text,
+	    "cannot use the reserved \"pgbouncer\" database as an auth_dbname"));
+}
+
+static void unset_number_differs_from_zero(void **state)
+{
+	struct fixture *f = *state;
+	const struct setting *verbose = setting_find("verbose");
+	struct settings other;
+	char out[64];
+
+	settings_defaults(&other);
+	shows(f, "verbose", "0", "0");
+	assert_int_equal(f->s.verbose, 0);
+	assert_false(setting_is_equal(verbose, &f->s, &other));
+	setting_copy(verbose, &other, &f->s);
+	assert_true(setting_is_equal(verbose, &f->s, &other));
+	assert_string_equal(setting_print(verbose, &other, out, sizeof(out)), "0");
+}
+
+static void copies_and_compares(void **state)
+{
+	struct fixture *f = *state;
+	const struct setting *row;
+	struct settings copy;
+
+	parse(f, "auth_file", "x");
+	parse(f, "query_timeout", "7");
+	settings_dup(&copy, &f->s, f->arena);
+	assert_ptr_not_equal(copy.auth_file, f->s.auth_file);
+	for (size_t i = 0; (row = setting_at(i)); i++)
+		assert_true(setting_is_equal(row, &copy, &f->s));
+	parse(f, "auth_file", "y");
+	parse(f, "query_timeout", "7.5");
+	assert_false(setting_is_equal(setting_find("auth_file"), &copy, &f->s));
+	assert_false(setting_is_equal(setting_find("query_timeout"), &copy, &f->s));
+	setting_copy(setting_find("auth_file"), &copy, &f->s);
+	assert_ptr_equal(copy.auth_file, f->s.auth_file);
+}
+
+static void unmet(struct fixture *f, const char *name, const char *text, int expected)
+{
+	assert_int_equal(parse(f, name, text), 0);
+	assert_int_equal(setting_is_unmet(setting_find(name), &f->s), expected);
+}
+
+static void what_has_no_effect_is_told(void **state)
+{
+	struct fixture *f = *state;
+
+	unmet(f, "auth_user", "x", 1);
+	unmet(f, "auth_user", "", 0);
+	unmet(f, "client_tls_sslmode", "allow", 1);
+	unmet(f, "client_tls_sslmode", "disable", 0);
+	unmet(f, "max_prepared_statements", "100", 1);
+	unmet(f, "max_prepared_statements", "0", 0);
+	unmet(f, "max_prepared_statements", "200", 0);
+	unmet(f, "auth_type", "hba", 1);
+	unmet(f, "auth_type", "trust", 0);
+	unmet(f, "pool_mode", "statement", 0);
+	assert_true(setting_is_ineffective(setting_find("suspend_timeout")));
+	assert_false(setting_is_ineffective(setting_find("auth_type")));
+	assert_false(setting_is_ineffective(setting_find("pkt_buf")));
+}
+
+static void tls_settings_together(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(settings_check(&f->s, &f->err), 0);
+	parse(f, "auth_type", "cert");
+	assert_int_equal(settings_check(&f->s, &f->err), -1);
+	assert_string_equal(f->err.text,
+	    "auth_type=cert requires client_tls_sslmode=SSLMODE_VERIFY_FULL");
+	parse(f, "client_tls_sslmode", "verify-full");
+	assert_int_equal(settings_check(&f->s, &f->err), -1);
+	assert_string_equal(f->err.text, "auth_type=cert requires client_tls_ca_file");
+	parse(f, "client_tls_ca_file", "ca.pem");
+	assert_int_equal(settings_check(&f->s, &f->err), -1);
+	assert_string_equal(f->err.text,
+	    "To allow TLS connections from clients, client_tls_key_file and "
+	    "client_tls_cert_file must be set.");
+	parse(f, "client_tls_key_file", "key.pem");
+	parse(f, "client_tls_cert_file", "cert.pem");
+	assert_int_equal(settings_check(&f->s, &f->err), 0);
+	parse(f, "auth_type", "md5");
+	parse(f, "client_tls_ca_file", "");
+	assert_int_equal(settings_check(&f->s, &f->err), -1);
+	assert_string_equal(
+	    f->err.text, "client_tls_sslmode requires client_tls_ca_file");
+}
+
+/* Every row occurs in each document. */
+static void describes_every_row(void **state)
+{
+	static const char *const formats[] = {"md", "man", "ini"};
+	static const char *const before[] = {"\n#### ", "\n\\fB", "\n;"};
+	static const char *const after[] = {"\n", "\\fR\n", " ="};
+	const struct setting *row;
+	char *text, word[100];
+	size_t len;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		FILE *out = open_memstream(&text, &len);
+
+		assert_int_equal(settings_describe(out, formats[i]), 0);
+		fclose(out);
+		for (size_t j = 0; (row = setting_at(j)); j++) {
+			snprintf(word, sizeof(word), "%s%s%s", before[i],
+			    setting_name(row), after[i]);
+			assert_non_null(strstr(text, word));
+		}
+		free(text);
+	}
+	assert_int_equal(settings_describe(stdout, "html"), -1);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    TEST(order_is_that_of_show_config),
+	    TEST(restart_only_and_unset),
+	    TEST(defaults),
+	    TEST(numbers),
+	    TEST(times),
+	    TEST(enums),
+	    TEST(strings),
+	    TEST(unset_number_differs_from_zero),
+	    TEST(copies_and_compares),
+	    TEST(what_has_no_effect_is_told),
+	    TEST(tls_settings_together),
+	    TEST(describes_every_row),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
