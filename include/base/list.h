@@ -18,8 +18,7 @@ struct list {
 	size_t count;
 };
 
-#define container_of(ptr, type, member)                                                \
-	((type *)((char *)(ptr)-offsetof(type, member)))
+#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 static inline void list_init(struct list *l)
 {
@@ -89,15 +88,15 @@ static inline struct node *list_next(const struct list *l, const struct node *n)
 }
 
 /* `var` walks the containing objects.  Only list_for_safe allows removal of var. */
-#define list_for(var, l, member)                                                       \
-	for (var = container_of((l)->head.next, __typeof__(*var), member);             \
-	     &var->member != &(l)->head;                                               \
+#define list_for(var, l, member)                                           \
+	for (var = container_of((l)->head.next, __typeof__(*var), member); \
+	     &var->member != &(l)->head;                                   \
 	     var = container_of(var->member.next, __typeof__(*var), member))
 
-#define list_for_safe(var, tmp, l, member)                                             \
-	for (var = container_of((l)->head.next, __typeof__(*var), member),             \
-	    tmp = container_of(var->member.next, __typeof__(*var), member);            \
-	     &var->member != &(l)->head;                                               \
-	     var = tmp, tmp = container_of(tmp->member.next, __typeof__(*tmp), member))
+#define list_for_safe(var, tmp, l, member)                                  \
+	for (var = container_of((l)->head.next, __typeof__(*var), member),  \
+	    tmp = container_of(var->member.next, __typeof__(*var), member); \
+	     &var->member != &(l)->head; var = tmp,                         \
+	    tmp = container_of(tmp->member.next, __typeof__(*tmp), member))
 
 #endif

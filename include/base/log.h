@@ -25,7 +25,8 @@ struct log;
 
 /* What the configuration says; strings are copied. */
 struct log_config {
-	const char *file; /* NULL or "": no file.  Opened at the first line, appended to */
+	const char
+	    *file; /* NULL or "": no file.  Opened at the first line, appended to */
 	bool syslog;
 	const char *syslog_ident;
 	const char *syslog_facility; /* unknown names mean daemon */
@@ -54,10 +55,10 @@ void log_putv(struct log *log, enum log_level level, const char *tag, const char
 #define log_error(log, ...)   log_put(log, LEVEL_ERROR, NULL, __VA_ARGS__)
 #define log_warning(log, ...) log_put(log, LEVEL_WARNING, NULL, __VA_ARGS__)
 #define log_info(log, ...)    log_put(log, LEVEL_LOG, NULL, __VA_ARGS__)
-#define log_debug(log, ...)                                                            \
-	do {                                                                           \
-		if (log_is_on(log, LEVEL_DEBUG))                                       \
-			log_put(log, LEVEL_DEBUG, NULL, __VA_ARGS__);                  \
+#define log_debug(log, ...)                                           \
+	do {                                                          \
+		if (log_is_on(log, LEVEL_DEBUG))                      \
+			log_put(log, LEVEL_DEBUG, NULL, __VA_ARGS__); \
 	} while (0)
 
 /* Rate limit for lines a peer can provoke without end.  Zeroed is ready.  True when a

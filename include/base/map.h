@@ -36,7 +36,7 @@ void *map_next(const struct map *m, size_t *at);
 
 /* All values in a new array, ordered by compare (qsort's contract over void **).
  * Caller frees with free(); count goes to *count; never NULL. */
-void **map_sorted(const struct map *m, size_t *count,
-    int (*compare)(const void *, const void *));
+void **map_sorted(
+    const struct map *m, size_t *count, int (*compare)(const void *, const void *));
 
 #endif

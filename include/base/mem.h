@@ -61,8 +61,9 @@ size_t slab_bytes(const struct slab *s);
 struct arena;
 struct arena *arena_new(void);
 void arena_free(struct arena **a); /* wipes nothing; secrets are wiped by their owner */
-void *arena_alloc(struct arena *a, size_t size) __attribute__((returns_nonnull)); /* zeroed */
-char *arena_strdup(struct arena *a, const char *s);  /* NULL gives NULL */
+void *arena_alloc(struct arena *a, size_t size)
+    __attribute__((returns_nonnull));               /* zeroed */
+char *arena_strdup(struct arena *a, const char *s); /* NULL gives NULL */
 char *arena_strndup(struct arena *a, const char *s, size_t len);
 
 #endif

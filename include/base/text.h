@@ -42,14 +42,15 @@ enum token_kind {
 	TOKEN_END,    /* end of text */
 	TOKEN_LINE,   /* end of line (only with .lines) */
 	TOKEN_WORD,   /* bare word */
-	TOKEN_QUOTED, /* quoted; the text is without quotes and with doubled ones single */
+	TOKEN_QUOTED, /* quoted; the text is without quotes and with doubled ones single
+		       */
 	TOKEN_CHAR,   /* one of .singles */
 	TOKEN_BAD,    /* unterminated quote */
 };
 
 struct token_rules {
-	const char *blanks;  /* skipped between tokens */
-	const char *quotes;  /* each opens and closes a quoted token; doubled = itself */
+	const char *blanks; /* skipped between tokens */
+	const char *quotes; /* each opens and closes a quoted token; doubled = itself */
 	const char *singles; /* characters that are tokens by themselves */
 	const char *comment; /* characters that start a comment to the end of line */
 	bool lines;          /* newline is a token; otherwise it is a blank */
@@ -64,8 +65,8 @@ struct tokenizer {
 	struct buf text;   /* the current token as a string (buf_text) */
 };
 
-void tokenizer_init(struct tokenizer *t, const struct token_rules *rules,
-    const char *text, size_t len);
+void tokenizer_init(
+    struct tokenizer *t, const struct token_rules *rules, const char *text, size_t len);
 void tokenizer_done(struct tokenizer *t);
 /* Advance; the new kind is returned and stands in t->kind. */
 enum token_kind tokenizer_next(struct tokenizer *t);

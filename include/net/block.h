@@ -26,7 +26,8 @@ struct block_pool *block_pool_new(void);
 void block_pool_free(struct block_pool **pool);
 /* An empty block with one reference. */
 struct block *block_get(struct block_pool *pool);
-/* A lone block of just this capacity (cap bytes, used 0); NULL when there is no memory. */
+/* A lone block of just this capacity (cap bytes, used 0); NULL when there is no memory.
+ */
 struct block *block_new(size_t cap);
 static inline struct block *block_ref(struct block *b)
 {
@@ -35,11 +36,12 @@ static inline struct block *block_ref(struct block *b)
 }
 void block_unref(struct block *b); /* NULL is fine */
 /* For SHOW MEM: blocks in use and free, bytes held. */
-void block_pool_usage(const struct block_pool *pool, size_t *used, size_t *free_count,
-    size_t *bytes);
+void block_pool_usage(
+    const struct block_pool *pool, size_t *used, size_t *free_count, size_t *bytes);
 
 struct span {
-	struct block *block; /* one reference; NULL: the bytes are constant and outlive all */
+	struct block
+	    *block; /* one reference; NULL: the bytes are constant and outlive all */
 	const uint8_t *bytes;
 	size_t len;
 };

@@ -18,13 +18,14 @@ struct dns *dns_new(struct loop *loop, const char *resolv_conf, struct err *err)
 void dns_free(struct dns **dns);
 void dns_configure(struct dns *dns, uint64_t max_ttl_us, uint64_t nxdomain_ttl_us);
 
-/* Called later, never from inside dns_lookup.  addrs are borrowed for the call; count 0:
- * failed, with err.  Ports are 0. */
-typedef void dns_done_fn(void *ctx, const struct sock_addr *addrs, size_t count,
-    const struct err *err);
-/* The addresses come rotated: each lookup of a host starts one further (round robin). */
-struct dns_query *dns_lookup(struct dns *dns, const char *host, dns_done_fn *done,
-    void *ctx);
+/* Called later, never from inside dns_lookup.  addrs are borrowed for the call; count
+ * 0: failed, with err.  Ports are 0. */
+typedef void dns_done_fn(
+    void *ctx, const struct sock_addr *addrs, size_t count, const struct err *err);
+/* The addresses come rotated: each lookup of a host starts one further (round robin).
+ */
+struct dns_query *dns_lookup(
+    struct dns *dns, const char *host, dns_done_fn *done, void *ctx);
 /* The waiter is gone: done will not be called. */
 void dns_cancel(struct dns_query **query);
 
@@ -42,8 +43,8 @@ struct dns_host_view {
 size_t dns_host_count(const struct dns *dns);
 size_t dns_pending_count(const struct dns *dns);
 /* Hosts in name order; calls fn for each. */
-void dns_walk(const struct dns *dns, void (*fn)(void *ctx, const struct dns_host_view *h),
-    void *ctx);
+void dns_walk(const struct dns *dns,
+    void (*fn)(void *ctx, const struct dns_host_view *h), void *ctx);
 const char *dns_library_version(void); /* "c-ares 1.18.1" */
 
 #endif

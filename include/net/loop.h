@@ -35,10 +35,11 @@ void loop_touch_clock(struct loop *loop);
 
 /* ---- deadlines: a heap; moving a deadline later costs O(1) ---- */
 struct deadline {
-	uint64_t at_us; /* loop_now() time; UINT64_MAX = not set */
+	uint64_t at_us;   /* loop_now() time; UINT64_MAX = not set */
 	uint64_t heap_us; /* the loop's: where it stands in the heap (<= at_us) */
 	uint32_t index;   /* the loop's: 0 = not in the heap */
-	void (*expired)(struct deadline *d); /* the deadline is cleared before the call */
+	void (*expired)(
+	    struct deadline *d); /* the deadline is cleared before the call */
 };
 static inline void deadline_init(struct deadline *d, void (*expired)(struct deadline *))
 {
@@ -70,7 +71,8 @@ enum { WATCH_READ = 1, WATCH_WRITE = 2 };
 struct watch; /* persistent interest in one descriptor, read or write */
 typedef void watch_fn(void *ctx, int fd);
 /* Interest in one direction; starts switched on. */
-struct watch *watch_new(struct loop *loop, int fd, int what, watch_fn *ready, void *ctx);
+struct watch *watch_new(
+    struct loop *loop, int fd, int what, watch_fn *ready, void *ctx);
 void watch_on(struct watch *w);
 void watch_off(struct watch *w);
 void watch_free(struct watch **w);

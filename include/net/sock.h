@@ -24,8 +24,8 @@ enum { SOCK_ADDR_TEXT = 64, SOCK_PORT_TEXT = SOCK_ADDR_TEXT + 8 };
 /* "127.0.0.1", "::1", "unix". */
 const char *sock_addr_ip(const struct sock_addr *a, char out[SOCK_ADDR_TEXT]);
 /* "127.0.0.1:6432", "[::1]:6432"; unix: "unix:PORT" with the port given for it. */
-const char *sock_addr_text(const struct sock_addr *a, int unix_port,
-    char out[SOCK_PORT_TEXT]);
+const char *sock_addr_text(
+    const struct sock_addr *a, int unix_port, char out[SOCK_PORT_TEXT]);
 bool sock_addr_is_equal_ip(const struct sock_addr *a, const struct sock_addr *b);
 /* IPv4 or IPv6 literal; -1 when it is neither. */
 int sock_addr_parse(const char *text, uint16_t port, struct sock_addr *out);
@@ -51,12 +51,12 @@ struct sock_options {
 };
 
 /* Non-blocking, close-on-exec listening socket; -1 and err ("step(): strerror") */
-int sock_listen(const struct sock_target *t, const struct sock_options *o,
-    struct err *err);
-/* All addresses of one listen_addr entry ("*" = wildcard of both families), at most max.
- * Returns the number, or -1 and err ("getaddrinfo('A', 'PORT') = msg [code]"). */
-int sock_resolve_listen(const char *host, int port, struct sock_addr *out, int max,
-    struct err *err);
+int sock_listen(
+    const struct sock_target *t, const struct sock_options *o, struct err *err);
+/* All addresses of one listen_addr entry ("*" = wildcard of both families), at most
+ * max. Returns the number, or -1 and err ("getaddrinfo('A', 'PORT') = msg [code]"). */
+int sock_resolve_listen(
+    const char *host, int port, struct sock_addr *out, int max, struct err *err);
 /* Accept one: non-blocking, close-on-exec, tuned.  -1 with errno (EAGAIN: no more). */
 int sock_accept(int listener, const struct sock_options *o, struct sock_addr *peer);
 /* Begin to connect: *fd is non-blocking; returns 0 connected, 1 in progress, -1 err. */

@@ -45,7 +45,8 @@ struct stream_ops {
 	void (*connected)(struct stream *s);
 	/* The peer closed (err NULL) or the socket failed (reading, writing or
 	 * connecting). Called once, from the loop; the owner calls stream_close.  Comes
-	 * even while paused if the failure was seen on writing. */
+	 * even while paused if the failure was seen on writing, or if the peer closed
+	 * and left nothing unread. */
 	void (*ended)(struct stream *s, const struct err *err);
 	/* Pending output, once above STREAM_HIGH, fell to STREAM_LOW.  May be NULL. */
 	void (*drained)(struct stream *s);

@@ -35,8 +35,8 @@ void codec_put_cancel_request(struct buf *b, const uint8_t *key, size_t key_len)
 /* ---- messages of a client (front) ---- */
 void codec_put_query(struct buf *b, const char *sql);
 void codec_put_password(struct buf *b, const char *text); /* p with a string */
-void codec_put_sasl_initial(struct buf *b, const char *mechanism, const uint8_t *data,
-    size_t len);
+void codec_put_sasl_initial(
+    struct buf *b, const char *mechanism, const uint8_t *data, size_t len);
 void codec_put_sasl_response(struct buf *b, const uint8_t *data, size_t len);
 void codec_put_terminate(struct buf *b);
 void codec_put_parse(struct buf *b, const char *name, const char *sql);
@@ -66,8 +66,8 @@ void codec_put_auth_sasl(struct buf *b, const char *const *mechanisms);
 void codec_put_parameter_status(struct buf *b, const char *name, const char *value);
 void codec_put_backend_key(struct buf *b, const uint8_t *key, size_t key_len);
 void codec_put_ready(struct buf *b, uint8_t status);
-/* ErrorResponse 'E' / NoticeResponse 'N' with fields S, C, M and, when not NULL, D and H.
- * No V field: PgBouncer sends none. */
+/* ErrorResponse 'E' / NoticeResponse 'N' with fields S, C, M and, when not NULL, D and
+ * H. No V field: PgBouncer sends none. */
 void codec_put_error(struct buf *b, const char *severity, const char *sqlstate,
     const char *message, const char *detail, const char *hint);
 void codec_put_notice(struct buf *b, const char *severity, const char *sqlstate,
@@ -83,15 +83,15 @@ struct codec_column {
 	uint32_t type_oid;
 	int16_t type_len;
 };
-void codec_put_row_description(struct buf *b, const struct codec_column *columns,
-    size_t count);
+void codec_put_row_description(
+    struct buf *b, const struct codec_column *columns, size_t count);
 size_t codec_begin_row(struct buf *b, size_t column_count);
 void codec_put_field(struct buf *b, const char *text); /* NULL = SQL NULL */
 void codec_end_row(struct buf *b, size_t at);
 
-/* Fields of an ErrorResponse or NoticeResponse; absent ones are "" (C: "XX000").  Doubled
- * fields: the first counts.  -1 only when the body is not even a list of fields; the
- * struct is filled all the same. */
+/* Fields of an ErrorResponse or NoticeResponse; absent ones are "" (C: "XX000").
+ * Doubled fields: the first counts.  -1 only when the body is not even a list of
+ * fields; the struct is filled all the same. */
 struct error_fields {
 	const char *severity; /* V if present, else S */
 	const char *sqlstate;
@@ -99,16 +99,17 @@ struct error_fields {
 	const char *detail, *hint;
 };
 int codec_read_error(const uint8_t *body, size_t len, struct error_fields *f);
-int codec_read_parameter_status(const uint8_t *body, size_t len, const char **name,
-    const char **value);
+int codec_read_parameter_status(
+    const uint8_t *body, size_t len, const char **name, const char **value);
 /* request and the rest. */
 int codec_read_auth(const uint8_t *body, size_t len, uint32_t *request,
     const uint8_t **data, size_t *data_len);
 /* Does an AuthenticationSASL body (data of codec_read_auth) offer this mechanism? */
-bool codec_sasl_offers_mechanism(const uint8_t *data, size_t len, const char *mechanism);
+bool codec_sasl_offers_mechanism(
+    const uint8_t *data, size_t len, const char *mechanism);
 /* Secret of 4..256 bytes behind the 4-byte process id: key = both (8..260 bytes). */
-int codec_read_backend_key(const uint8_t *body, size_t len, const uint8_t **key,
-    size_t *key_len);
+int codec_read_backend_key(
+    const uint8_t *body, size_t len, const uint8_t **key, size_t *key_len);
 int codec_read_ready(const uint8_t *body, size_t len, uint8_t *status);
 /* Query body: one string ending exactly at the end. */
 int codec_read_query(const uint8_t *body, size_t len, const char **sql);

@@ -43,8 +43,9 @@ enum {
 };
 
 struct frame {
-	uint8_t type;  /* 0 for a startup-phase packet */
-	uint64_t size; /* whole frame on the wire: type byte and length field included */
+	uint8_t type; /* 0 for a startup-phase packet */
+	uint64_t
+	    size; /* whole frame on the wire: type byte and length field included */
 	uint32_t code; /* startup-phase packets: version or request code */
 };
 
@@ -59,7 +60,7 @@ enum cut frame_cut(const uint8_t *bytes, size_t have, uint64_t max_size,
     const struct message_row *(*rows)(uint8_t), struct frame *frame);
 /* Look at a packet of the startup phase (no type byte): length 8..65535 and its first
  * two bytes zero, else CUT_BAD. */
-enum cut frame_cut_startup(const uint8_t *bytes, size_t have, uint64_t max_size,
-    struct frame *frame);
+enum cut frame_cut_startup(
+    const uint8_t *bytes, size_t have, uint64_t max_size, struct frame *frame);
 
 #endif

@@ -38,7 +38,7 @@ int vars_schema_find(const struct vars_schema *s, const char *name);
 struct vars_value; /* interned */
 
 struct vars {
-	struct vars_schema *schema;  /* borrowed */
+	struct vars_schema *schema; /* borrowed */
 	struct vars_value **values; /* owned; NULL until the first set */
 };
 
@@ -55,9 +55,11 @@ void vars_take(struct vars *to, const struct vars *from);
 bool vars_is_different(const struct vars *client, const struct vars *server);
 /* Append `SET name='value';...` for all that differ.  search_path is sent unquoted as
  * reported (an element "" as ''), others as literals.  Returns how many. */
-size_t vars_put_set(const struct vars *client, const struct vars *server, struct buf *sql);
+size_t vars_put_set(
+    const struct vars *client, const struct vars *server, struct buf *sql);
 /* Append a ParameterStatus for each value: wanted's if it has one, else server's; names
  * as in the schema; unknown ones are left out. */
-void vars_put_status(const struct vars *wanted, const struct vars *server, struct buf *out);
+void vars_put_status(
+    const struct vars *wanted, const struct vars *server, struct buf *out);
 
 #endif

@@ -186,7 +186,8 @@ static void put_stamp(struct log *log, struct buf *b)
 	    log->zone, (long)getpid());
 }
 
-/* text with `mark` put behind every newline. */
+/* text with `mark` put behind every newline (a tab that stands there already is not
+ * doubled). */
 static void put_lines(struct buf *b, const char *text, const char *mark)
 {
 	for (;;) {
@@ -197,6 +198,8 @@ static void put_lines(struct buf *b, const char *text, const char *mark)
 		if (!*text)
 			return;
 		text++;
+		if (*text == '\t')
+			text++;
 		buf_put_text(b, mark);
 	}
 }

@@ -81,10 +81,10 @@ static int report(struct loader *l, struct place at, const char *what,
 	struct err text;
 
 	l->problems++;
-	err_set(&text, "%s%s%s", l->problem ? what : log_line, advice ? ": " : "",
-	    advice ? advice : "");
-	if (!l->problem)
-		return err_set(l->err, "%s", text.text);
+	if (!l->problem) /* the line that log parsers know stays as it is */
+		return err_set(l->err, "%s%s%s", log_line, advice ? "\n\t" : "",
+		    advice ? advice : "");
+	err_set(&text, "%s%s%s", what, advice ? ": " : "", advice ? advice : "");
 	l->problem(l->ctx, where(l, at), text.text);
 	return 0;
 }
@@ -115,7 +115,8 @@ static int report_value(struct loader *l, struct place at, const struct ini_item
     const char *what, const char *advice)
 {
 	/* connection strings may hold a password */
-	bool is_secret = l->section == SECTION_DATABASES || l->section == SECTION_NONE;
+	bool is_secret =
+	    l->section == SECTION_NONE || strstr(item->value, "password") != NULL;
 	struct err value, line;
 
 	err_set(&value, "invalid value \"%.100s\" for parameter %.100s",
@@ -141,19 +142,17 @@ static int assign_setting(
 		return report_value(
 		    l, at, item, err.text, "remove it or correct its name");
 	}
-	if (l->running && !setting_is_live(row)) {
-		if (setting_parse(row, &ignored, item->value, l->config->arena, &err) <
-		    0)
-			warn(l, at,
-			    "invalid value \"%.100s\" for parameter %s will "
-			    "stop the next start: %s",
-			    item->value, item->name, err.text);
-		return 0;
+	/* a restart-only setting keeps its value, but the next start needs a good one
+	 */
+	bool is_kept = l->running && !setting_is_live(row);
+	struct settings *to = is_kept ? &ignored : &l->config->settings;
+	if (setting_parse(row, to, item->value, l->config->arena, &err) < 0) {
+		bool is_known_line = strcmp(item->name, "auth_dbname") == 0;
+		return report_value(l, at, item, is_known_line ? err.text : NULL,
+		    is_known_line ? "name another database" : err.text);
 	}
-	if (setting_parse(
-		row, &l->config->settings, item->value, l->config->arena, &err) < 0)
-		return report_value(l, at, item, NULL, err.text);
-	l->origins[i] = at;
+	if (!is_kept)
+		l->origins[i] = at;
 	return 0;
 }
 

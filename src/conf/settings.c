@@ -164,7 +164,7 @@ static int parse_str(const struct setting *row, const char **out, const char *te
 	if ((row->flags & NOT_CONSOLE) && strcmp(text, "pgbouncer") == 0)
 		return err_set(err,
 		    "cannot use the reserved \"pgbouncer\" database as "
-		    "an %s, name another database",
+		    "an %s",
 		    row->name);
 	/* without an arena the text is a literal of the table */
 	*out = arena ? arena_strdup(arena, text) : text;

@@ -288,18 +288,35 @@ static void receive(struct stream *s)
 	s->delivering = false;
 }
 
+/* Readable while paused: it is told when the peer has left with nothing unread, so that
+ * nobody keeps a place in a queue for it; otherwise the bytes wait in the kernel. */
+static void readable_while_paused(struct stream *s)
+{
+	char next;
+	ssize_t got = recv(s->fd, &next, 1, MSG_PEEK);
+
+	loop_counts(s->net->loop)->recv_calls++;
+	bool is_gone = got == 0 || (got < 0 && errno != EAGAIN &&
+				       errno != EWOULDBLOCK && errno != EINTR);
+	/* a failure that is about to be told says more */
+	if (is_gone && !s->failure) {
+		end(s, got < 0 ? errno : 0);
+		return;
+	}
+	s->readable = true;
+	s->reader_off = true;
+	watch_off(s->reader);
+}
+
 static void stream_readable(void *ctx, int fd)
 {
 	struct stream *s = ctx;
 
 	(void)fd;
-	if (s->paused) {
-		s->readable = true;
-		s->reader_off = true;
-		watch_off(s->reader);
-		return;
-	}
-	receive(s);
+	if (s->paused)
+		readable_while_paused(s);
+	else
+		receive(s);
 }
 
 /* ---- sending ---- */

@@ -119,7 +119,8 @@ static void expand(const struct fixture *f, const char *expected, struct buf *ou
 	buf_put_text(out, expected);
 }
 
-/* The error begins with the given text, and something to do follows it. */
+/* The error begins with the given text; what is to be done stands on its next line (":
+ * " at the end of expected stands for that). */
 static void fails(struct fixture *f, const char *text, const char *expected)
 {
 	struct config *c = load_over(f, NULL, text);
@@ -127,6 +128,8 @@ static void fails(struct fixture *f, const char *text, const char *expected)
 
 	assert_null(c);
 	expand(f, expected, &whole);
+	if (whole.len > 2 && memcmp(whole.bytes + whole.len - 2, ": ", 2) == 0)
+		memcpy(whole.bytes + whole.len - 2, "\n\t", 2);
 	if (strncmp(f->err.text, buf_text(&whole), whole.len) != 0)
 		assert_string_equal(f->err.text, buf_text(&whole));
 	assert_true(strlen(f->err.text) > whole.len + 2);
@@ -309,15 +312,17 @@ static void value_errors(void **state)
 	    "in "
 	    "configuration (%s:3): ");
 	fails(f, "[pgbouncer]\npool_mode = x\n",
-	    "invalid value \"x\" for parameter pool_mode in configuration (%s:2): must "
+	    "invalid value \"x\" for parameter pool_mode in configuration "
+	    "(%s:2)\n\tmust "
 	    "be one of");
 	fails(f, "[pgbouncer]\nlog_stats = on\n",
 	    "invalid value \"on\" for parameter log_stats in configuration (%s:2): ");
 	fails(f, "[pgbouncer]\nlisten_port =\n",
 	    "invalid value \"\" for parameter listen_port in configuration (%s:2): ");
 	fails(f, "[pgbouncer]\nauth_dbname = pgbouncer\n",
+	    "cannot use the reserved \"pgbouncer\" database as an auth_dbname\n"
 	    "invalid value \"pgbouncer\" for parameter auth_dbname in configuration "
-	    "(%s:2): cannot use the reserved \"pgbouncer\" database as an auth_dbname");
+	    "(%s:2): ");
 	fails(f, "a = b\n[pgbouncer]\n",
 	    "load_init_file: value without section: a\ninvalid value \"...\" for "
 	    "parameter a in configuration (%s:1): ");
@@ -347,12 +352,14 @@ static void file_errors(void **state)
 
 static void database_fails(struct fixture *f, const char *entry, const char *what)
 {
-	char text[300], expected[300];
+	char text[300], expected[500];
+	const char *value = strchr(entry, '=') + 2;
 
 	snprintf(text, sizeof(text), "[pgbouncer]\n[databases]\n%s\n", entry);
 	snprintf(expected, sizeof(expected),
-	    "%s\ninvalid value \"...\" for parameter %.*s in configuration (%%s:3): ",
-	    what, (int)strcspn(entry, " "), entry);
+	    "%s\ninvalid value \"%s\" for parameter %.*s in configuration (%%s:3): ",
+	    what, strstr(value, "password") ? "..." : value, (int)strcspn(entry, " "),
+	    entry);
 	fails(f, text, expected);
 	assert_null(strstr(f->err.text, "s3cret"));
 }
@@ -488,7 +495,7 @@ static void includes_nest_ten_deep(void **state)
 	snprintf(text, sizeof(text), "%%include %s/f0\n", f->dir);
 	assert_null(load_over(f, NULL, text));
 	snprintf(expected, sizeof(expected),
-	    "include nesting level too deep (%s/f9:1), stopping loading: ", f->dir);
+	    "include nesting level too deep (%s/f9:1), stopping loading\n\t", f->dir);
 	assert_memory_equal(f->err.text, expected, strlen(expected));
 }
 
@@ -514,10 +521,8 @@ static void reload_keeps_what_needs_a_restart(void **state)
 	assert_non_null(strstr(buf_text(&f->warnings), "\"auth_user\" has no effect"));
 
 	old = new;
-	new = load_over(f, old, "[pgbouncer]\nlisten_port=x\n");
-	assert_non_null(new);
-	assert_non_null(strstr(buf_text(&f->warnings), "will stop the next start"));
-	config_unref(&new);
+	/* what would stop the next start is said now */
+	assert_null(load_over(f, old, "[pgbouncer]\nlisten_port=x\n"));
 	assert_null(load_over(f, old, "[pgbouncer]\nmax_client_conn=x\n"));
 	assert_string_equal(old->settings.auth_file, "b");
 	config_unref(&old);

@@ -119,7 +119,7 @@ static void test_pause(void **state)
 	one_turn(o);
 	one_turn(o);
 	assert_int_equal(o->receive_count, 0);
-	assert_int_equal(counts->recv_calls, 0);
+	assert_int_equal(counts->recv_calls, 1); /* the look whether it left */
 	assert_int_equal(counts->ctl_calls, ctl_calls + 1);
 	assert_true(o->stream.readable);
 	o->in_call = true;
@@ -128,6 +128,17 @@ static void test_pause(void **state)
 	one_turn(o);
 	assert_string_equal(buf_text(&o->got), "later");
 	assert_int_equal(counts->ctl_calls, ctl_calls + 2);
+}
+
+static void test_peer_leaves_while_paused(void **state)
+{
+	struct owner *o = *state;
+
+	stream_pause(&o->stream);
+	shutdown(o->peer, SHUT_WR);
+	one_turn(o);
+	assert_int_equal(o->end_count, 1);
+	assert_string_equal(o->end_text, "");
 }
 
 static void test_pause_inside_received(void **state)
@@ -305,6 +316,7 @@ int main(void)
 	    OPEN_TEST(test_rounds_are_bounded),
 	    OPEN_TEST(test_kept_blocks_are_not_reused),
 	    OPEN_TEST(test_pause),
+	    OPEN_TEST(test_peer_leaves_while_paused),
 	    OPEN_TEST(test_pause_inside_received),
 	    OPEN_TEST(test_close_inside_received),
 	    OPEN_TEST(test_peer_closes),
