@@ -1,0 +1,218 @@
+/*
+ * What exists: live databases, users and pools, their limits and counts, and which
+ * value of a setting is in force for each (user > database > global).  It takes over a
+ * new snapshot (catalog_adopt cannot fail) and says which pools that makes obsolete.
+ * No I/O; names are looked up in maps; nothing here walks all clients.
+ */
+#ifndef POOL_CATALOG_H
+#define POOL_CATALOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "auth/scram.h"
+#include "auth/secret.h"
+#include "base/err.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "conf/config.h"
+#include "pool/stats.h"
+
+struct pool;
+struct service; /* who serves the clients of a database: defined in session/ */
+
+struct user {
+	char *name;
+	struct catalog *catalog;
+	struct secret
+	    secret; /* from auth_file; SECRET_NONE with has_secret false if not there */
+	bool has_secret; /* has a static entry in auth_file (possibly empty) */
+	const struct user_config
+	    *config; /* borrowed from catalog->config; NULL = none */
+	struct scram_verifier
+	    *adhoc; /* owned: verifier built from a plain password, kept
+		       until the password changes; NULL = not built */
+	struct scram_cache scram_cache; /* keys derived for logins to servers */
+	int server_count;  /* seats of all pools whose pool user this is, any state */
+	int client_count;  /* clients logged in or logging in as this user */
+	struct list pools; /* struct pool by .user_node: as pool user */
+	struct list
+	    resting; /* struct seat by .user_node: idle and used ones, longest first */
+	struct list starving; /* struct pool by .user_room_node: wait for room, first
+				 come first */
+	bool is_starving;     /* a pool waits for max_user_connections */
+};
+
+struct database {
+	char *name;
+	struct catalog *catalog;
+	const struct database_config *config; /* borrowed: snapshot or own arena */
+	struct arena *arena; /* owned: auto-databases' config; NULL otherwise */
+	const struct service *service;
+	struct user *forced_user; /* NULL: pools by login user */
+	struct secret
+	    forced_secret;    /* password= of the entry; SECRET_NONE if not given */
+	struct list pools;    /* struct pool by .db_node */
+	struct list resting;  /* struct seat by .db_node: longest resting first */
+	struct list starving; /* struct pool by .db_room_node: wait for room, first come
+				 first */
+	struct scram_cache forced_cache; /* keys derived from forced_secret */
+	struct config *held;   /* one reference once is_gone: what config points into */
+	struct node idle_node; /* in catalog->idle_databases */
+	int server_count, client_count;
+	bool is_auto, is_admin, paused, disabled;
+	bool is_gone; /* no longer in the map; freed with its last pool and client */
+	bool is_starving;
+	uint64_t
+	    idle_since_us; /* auto-databases without clients and servers; 0 = in use */
+};
+
+struct catalog {
+	struct config *config; /* one reference: the snapshot in force */
+	struct mem *mem;
+	struct slab *user_slab, *database_slab, *pool_slab;
+	struct map *users, *databases; /* by name */
+	struct map *pools;             /* by (database, user) */
+	struct list pool_list;         /* struct pool by .node, order of creation */
+	bool paused;                   /* global PAUSE */
+	bool suspended;                /* global SUSPEND */
+	bool refuse_waiting; /* SHUTDOWN WAIT_FOR_SERVERS: who must wait is refused */
+	uint64_t snapshot_us,
+	    older_snapshot_us;         /* when stats_history was taken; 0 = never */
+	const struct service *service; /* of ordinary databases */
+	const struct database_config
+	    *template;                  /* the `*` entry in force; NULL = none */
+	struct config *template_config; /* one reference: where template lives */
+	struct list idle_pools;     /* struct pool by .idle_node: longest idle first */
+	struct list idle_databases; /* struct database by .idle_node: the same */
+	uint64_t seen_us; /* the latest time any call told: for calls that tell none */
+
+	/* Told by the owner of all I/O (the broker); never NULL after catalog_new +
+	 * set. */
+	const struct catalog_events *events;
+	void *events_ctx;
+};
+
+/* Calls out of the pool floor.  None may call back into catalog or pool at once: they
+ * queue work. */
+struct catalog_events {
+	/* Something changed for this pool: call pool_next until it says nothing. */
+	void (*kick)(void *ctx, struct pool *pool);
+	/* The pool's seats and clients must go: database removed, KILL.  reason is the
+	 * text for clients and log ("database removed").  The pool is freed by
+	 * pool_free_if_unused when the last of them left.  Not called for a pool that
+	 * has nobody: it is freed at once. */
+	void (*kill)(void *ctx, struct pool *pool, const char *reason);
+	/* The pool is about to be freed: drop what hangs on pool->welcome, and take it
+	 * out of the queue of kicked pools. */
+	void (*freed)(void *ctx, struct pool *pool);
+};
+
+struct catalog *catalog_new(struct mem *mem);
+void catalog_free(struct catalog **c); /* pools must be empty */
+
+/* What reload does, for the log: one call per thing. */
+typedef void catalog_note_fn(void *ctx, const char *text);
+
+/*
+ * Take over a snapshot (a reference is taken) and, when users is not NULL, the user
+ * list: secrets of all users are replaced, those gone from the list lose theirs.
+ * Databases: new ones are added; changed ones marked dirty (pool_mark_dirty) when
+ * database_config_is_obsoleting; gone ones killed and noted ("dropping database 'X' as
+ * it does not exist anymore or inactive auto-database"); auto-databases live on,
+ * re-made from a changed template; the template of the old snapshot stays in force when
+ * the new one has none.  Forced users cannot be lost (settings.md 3).  Cannot fail.
+ */
+void catalog_adopt(struct catalog *c, struct config *config,
+    const struct userlist *users, catalog_note_fn *note, void *note_ctx);
+
+/* The reserved console database: forced user and pool `pgbouncer`, size 2, statement.
+ */
+struct database *catalog_add_admin(struct catalog *c, const struct service *service);
+/* The service of every ordinary database, also those that come later. */
+void catalog_set_service(struct catalog *c, const struct service *service);
+
+/* NULL when there is none.  No auto-database is made. */
+struct database *catalog_find_database(struct catalog *c, const char *name);
+/* The same, making an auto-database from the `*` template when needed; *is_new says so
+ * ("registered new auto-database").  NULL: unknown, or the template does not parse. */
+struct database *catalog_database(struct catalog *c, const char *name, bool *is_new);
+/* A user known from auth_file, [users], as forced user, or found by auth_query: NULL if
+ * not known. */
+struct user *catalog_find_user(struct catalog *c, const char *name);
+/* The same, making it known. */
+struct user *catalog_user(struct catalog *c, const char *name);
+/* The pool of (database, forced user or this login user), made on demand.  That of a
+ * database that is gone refuses everyone. */
+struct pool *catalog_pool(struct database *db, struct user *login_user);
+/* NULL if it was never used. */
+struct pool *catalog_find_pool(struct database *db, struct user *login_user);
+
+/*
+ * How long things live.  A user lives as long as the catalog.  A database lives while
+ * it is in the map, has a pool, or is counted by a client (database_may_enter until
+ * database_leave).  A pool lives while it has an ask, a seat (until pool_gone, also
+ * after RETIRE) or a cancel request, and otherwise until it is killed or idle for too
+ * long. So a client that goes calls, in this order: pool_part, pool_free_if_unused,
+ * user_leave, database_leave; a seat: pool_gone, pool_free_if_unused.
+ */
+/* Free a killed pool that has nobody left, and with the last one its gone database.
+ * Harmless for any other pool. */
+void pool_free_if_unused(struct pool *pool);
+
+/* Client counts: called at database lookup / user settled, and when the client goes.
+ * *_enter returns false when the limit is exceeded (it is counted all the same and must
+ * leave). admin_exempt: see protocol.md 10.3. */
+bool database_may_enter(struct database *db, bool exempt);
+/* Frees a database that is gone and has neither pools nor other clients. */
+void database_leave(struct database *db);
+bool user_may_enter(struct user *user, bool exempt);
+void user_leave(struct user *user);
+
+/* Effective values. */
+int database_pool_size(const struct database *db);
+int database_min_pool_size(const struct database *db);
+int database_reserve_pool_size(const struct database *db);
+uint64_t database_server_lifetime(const struct database *db); /* us */
+int database_max_connections(const struct database *db);      /* <= 0: unlimited */
+int database_max_client_connections(const struct database *db);
+int user_max_connections(const struct catalog *c, const struct user *user);
+int user_max_client_connections(const struct catalog *c, const struct user *user);
+/* Timeouts in microseconds, 0 = none (protocol.md 15, settings.md 5.2, 6). */
+uint64_t user_query_timeout(const struct catalog *c, const struct user *user);
+uint64_t user_transaction_timeout(const struct catalog *c, const struct user *user);
+uint64_t user_idle_transaction_timeout(
+    const struct catalog *c, const struct user *user);
+uint64_t user_client_idle_timeout(
+    const struct catalog *c, const struct user *login_user);
+uint64_t query_wait_timeout(const struct database *db, const struct user *login_user);
+
+/* Mark pools dirty: one database's, or all (db NULL).  RECONNECT. */
+void catalog_mark_dirty(struct catalog *c, struct database *db);
+/* Global or per-database pause changed: kick what it concerns. */
+void catalog_kick_all(struct catalog *c, struct database *db);
+/* Kill the pools of one database or all (db NULL; not the console's) and pause them. */
+void catalog_kill(struct catalog *c, struct database *db, const char *reason);
+
+/* Housekeeping, called a few times per minute or when told: frees auto-databases idle
+ * longer than autodb_idle_timeout and pools idle longer than pool_idle_timeout; returns
+ * when it wants to be called next (loop_now time, UINT64_MAX = no need). */
+uint64_t catalog_housekeeping(
+    struct catalog *c, uint64_t now_us, catalog_note_fn *note, void *note_ctx);
+/* Every stats_period: shift the snapshots of all pools. */
+void catalog_snapshot_stats(struct catalog *c, uint64_t now_us);
+
+/* Sorted walks for SHOW; caller frees the array with free(). */
+struct database **catalog_sorted_databases(const struct catalog *c, size_t *count);
+struct user **catalog_sorted_users(const struct catalog *c, size_t *count);
+struct pool **catalog_sorted_pools(const struct catalog *c, size_t *count);
+
+/* The secret for logging in to a server of this pool: the entry's password=, else the
+ * pool user's. */
+const struct secret *pool_server_secret(const struct pool *pool);
+/* Where the keys derived from that secret are kept. */
+struct scram_cache *pool_server_scram_cache(const struct pool *pool);
+
+#endif

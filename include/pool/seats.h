@@ -1,0 +1,39 @@
+/*
+ * The lists below pool.h: seats by state, the resting lists, counts, who waits for room
+ * under a limit, what is idle.  Private to the pool floor.  Records, decides nothing.
+ */
+#ifndef POOL_SEATS_H
+#define POOL_SEATS_H
+
+#include "pool/pool.h"
+
+/* Queue the pool for pool_next. */
+void pool_kick(struct pool *pool);
+
+/* A new seat, in SEAT_LOGIN or SEAT_ACTIVE_CANCEL. */
+void seat_enter(
+    struct pool *pool, struct seat *seat, enum seat_state state, uint64_t now_us);
+/* To another state; asserts that states.def allows it.  Coming to rest is told to who
+ * could use or evict it.  Idle seats go to the front, with server_round_robin=1 to the
+ * back. */
+void seat_move(struct seat *seat, enum seat_state state, uint64_t now_us);
+/* Out of all lists and counts, but seat->pool stays. */
+struct verdict seat_retire(struct seat *seat, const char *reason);
+/* Out of the pool. */
+void seat_leave(struct seat *seat);
+
+/* Enter or leave the queues for room under max_db_connections, max_user_connections. */
+void pool_want_room(struct pool *pool, bool of_database, bool of_user);
+/* A resting seat of this pool may be evicted now: tell who waits for room. */
+void pool_offer_room(const struct pool *pool);
+
+/* No clients, no seats, no cancel requests. */
+bool pool_is_empty(const struct pool *pool);
+/* Put on or take off the idle lists, as things are now. */
+void pool_note_use(struct pool *pool);
+void database_note_use(struct database *db);
+
+/* Time goes forward. */
+void catalog_note_time(struct catalog *c, uint64_t now_us);
+
+#endif

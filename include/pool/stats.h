@@ -1,0 +1,36 @@
+/*
+ * Counters per pool, snapshots for averages, sums per database.  Added up when read.
+ */
+#ifndef POOL_STATS_H
+#define POOL_STATS_H
+
+#include <stdint.h>
+
+struct stats {
+	uint64_t server_assignment_count;
+	uint64_t xact_count;
+	uint64_t query_count;
+	uint64_t bytes_received; /* from clients */
+	uint64_t bytes_sent;     /* from servers */
+	uint64_t xact_time_us;
+	uint64_t query_time_us;
+	uint64_t wait_time_us;
+	uint64_t client_parse_count;
+	uint64_t server_parse_count;
+	uint64_t bind_count;
+	uint64_t client_login_count;
+};
+
+/* The last two snapshots of one set of counters. */
+struct stats_history {
+	struct stats newer, older;
+};
+
+void stats_add(struct stats *sum, const struct stats *s);
+/* Counters now, and per second / per transaction averages over elapsed_us since
+ * `before` (admin.md, "Statistics semantics"): counts and bytes per second; xact_time,
+ * query_time, wait_time per xact, query, assignment.  Truncated integers. */
+void stats_average(const struct stats *now, const struct stats *before,
+    uint64_t elapsed_us, struct stats *average);
+
+#endif

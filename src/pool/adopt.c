@@ -1,0 +1,164 @@
+/*
+ * Taking over a new snapshot: what is new is made, what changed is marked, what is gone
+ * is dropped.  Nothing here can fail.
+ */
+#include <string.h>
+
+#include "pool/catalog_parts.h"
+#include "pool/seats.h"
+
+static bool is_text_equal(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/* ---- databases ---- */
+
+struct adoption {
+	struct catalog *c;
+	struct config *old; /* NULL at start */
+	catalog_note_fn *note;
+	void *note_ctx;
+};
+
+static void drop_missing(const struct adoption *a)
+{
+	struct database *db;
+	size_t at = 0;
+
+	while ((db = map_next(a->c->databases, &at))) {
+		if (db->is_admin || db->is_auto ||
+		    config_database(a->c->config, db->name))
+			continue;
+		catalog_note(a->note, a->note_ctx,
+		    "dropping database '%s' as it does not exist anymore or inactive "
+		    "auto-database",
+		    db->name);
+		database_drop(db, a->old, "database removed");
+	}
+}
+
+static void adopt_changed(
+    const struct adoption *a, struct database *db, const struct database_config *config)
+{
+	bool is_obsolete = database_config_is_obsoleting(db->config, config);
+
+	if (db->forced_user && !config->user)
+		catalog_note(a->note, a->note_ctx,
+		    "losing forced user not supported, keeping old setting");
+	database_set_config(db, config);
+	/* It may have been an auto-database so far. */
+	db->is_auto = false;
+	if (db->arena)
+		arena_free(&db->arena);
+	database_note_use(db);
+	if (is_obsolete)
+		database_mark_dirty(db);
+}
+
+static void adopt_databases(const struct adoption *a)
+{
+	const struct config *config = a->c->config;
+
+	for (size_t i = 0; i < config->database_count; i++) {
+		const struct database_config *entry = &config->databases[i];
+		struct database *db = catalog_find_database(a->c, entry->name);
+		if (!db)
+			database_set_config(database_new(a->c, entry->name), entry);
+		else if (!db->is_admin)
+			adopt_changed(a, db, entry);
+	}
+}
+
+static void adopt_template(const struct adoption *a)
+{
+	struct catalog *c = a->c;
+	const struct database_config *old = c->template, *new = c->config->template;
+	struct config *old_config = c->template_config;
+	struct database *db;
+	size_t at = 0;
+
+	if (!new)
+		return;
+	c->template = new;
+	c->template_config = config_ref(c->config);
+	if (old && !is_text_equal(old->connstr, new->connstr)) {
+		while ((db = map_next(c->databases, &at))) {
+			if (db->is_auto && database_from_template(db) == 0)
+				database_mark_dirty(db);
+		}
+	}
+	if (old_config)
+		config_unref(&old_config);
+}
+
+/* ---- users ---- */
+
+static void adopt_user_entries(struct catalog *c)
+{
+	struct user *user;
+	size_t at = 0;
+
+	for (size_t i = 0; i < c->config->user_count; i++)
+		catalog_user(c, c->config->users[i].name);
+	while ((user = map_next(c->users, &at)))
+		user->config = config_user(c->config, user->name);
+}
+
+/* secret NULL: none any more. */
+static void set_secret(struct user *user, const struct secret *secret)
+{
+	user->has_secret = secret != NULL;
+	if (secret ? secret_is_equal(&user->secret, secret)
+		   : user->secret.kind == SECRET_NONE)
+		return;
+	secret_done(&user->secret);
+	secret_init(&user->secret, secret ? secret->text : "");
+	scram_cache_done(&user->scram_cache);
+	if (user->adhoc) {
+		scram_verifier_done(user->adhoc);
+		mem_free(user->adhoc);
+		user->adhoc = NULL;
+	}
+}
+
+static void adopt_secrets(struct catalog *c, const struct userlist *users)
+{
+	const struct secret *secret;
+	const char *name;
+	struct user *user;
+	size_t at = 0;
+
+	while (userlist_next(users, &at, &name, &secret))
+		catalog_user(c, name);
+	for (at = 0; (user = map_next(c->users, &at));)
+		set_secret(user, userlist_find(users, user->name));
+}
+
+/* SET shares the entries of the snapshot it started from. */
+static bool has_same_entries(const struct config *a, const struct config *b)
+{
+	return a && a->databases == b->databases && a->users == b->users &&
+	       a->template == b->template;
+}
+
+void catalog_adopt(struct catalog *c, struct config *config,
+    const struct userlist *users, catalog_note_fn *note, void *note_ctx)
+{
+	struct adoption a = {c, c->config, note, note_ctx};
+
+	c->config = config_ref(config);
+	if (!has_same_entries(a.old, config)) {
+		drop_missing(&a);
+		adopt_databases(&a);
+		adopt_template(&a);
+		adopt_user_entries(c);
+	}
+	if (c->config->settings.auth_user && *c->config->settings.auth_user)
+		catalog_user(c, c->config->settings.auth_user);
+	if (users)
+		adopt_secrets(c, users);
+	if (a.old)
+		config_unref(&a.old);
+	catalog_kick_all(c, NULL);
+}

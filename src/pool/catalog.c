@@ -1,0 +1,558 @@
+/*
+ * Databases, users and pools: making, finding, dropping them, and what is done to all
+ * of them.  Taking over a new snapshot is adopt.c's; limits and values are
+ * effective.c's.
+ */
+#include "pool/catalog.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/catalog_parts.h"
+#include "pool/pool.h"
+#include "pool/seats.h"
+
+enum { DATABASE_NAME_MAX = 63 };
+
+/* ---- until somebody listens ---- */
+
+static void ignore_pool(void *ctx, struct pool *pool)
+{
+	(void)ctx, (void)pool;
+}
+
+static void ignore_kill(void *ctx, struct pool *pool, const char *reason)
+{
+	(void)ctx, (void)pool, (void)reason;
+}
+
+static const struct catalog_events nobody_listens = {
+    .kick = ignore_pool, .kill = ignore_kill, .freed = ignore_pool};
+
+/* ---- the catalog itself ---- */
+
+struct catalog *catalog_new(struct mem *mem)
+{
+	struct catalog *c = mem_zero(sizeof(*c));
+
+	c->mem = mem;
+	c->user_slab = slab_new(mem, "user_cache", sizeof(struct user));
+	c->database_slab = slab_new(mem, "db_cache", sizeof(struct database));
+	c->pool_slab = slab_new(mem, "pool_cache", sizeof(struct pool));
+	c->users = map_new();
+	c->databases = map_new();
+	c->pools = map_new();
+	list_init(&c->pool_list);
+	list_init(&c->idle_pools);
+	list_init(&c->idle_databases);
+	c->events = &nobody_listens;
+	return c;
+}
+
+static void user_free(struct catalog *c, struct user *user)
+{
+	secret_done(&user->secret);
+	scram_cache_done(&user->scram_cache);
+	if (user->adhoc) {
+		scram_verifier_done(user->adhoc);
+		mem_free(user->adhoc);
+	}
+	mem_free(user->name);
+	slab_put(c->user_slab, user);
+}
+
+static void database_free(struct database *db)
+{
+	struct catalog *c = db->catalog;
+
+	if (node_is_linked(&db->idle_node))
+		list_remove(&c->idle_databases, &db->idle_node);
+	secret_done(&db->forced_secret);
+	scram_cache_done(&db->forced_cache);
+	if (db->arena)
+		arena_free(&db->arena);
+	if (db->held)
+		config_unref(&db->held);
+	mem_free(db->name);
+	slab_put(c->database_slab, db);
+}
+
+static void database_free_if_unused(struct database *db)
+{
+	if (db->is_gone && !db->client_count && list_is_empty(&db->pools))
+		database_free(db);
+}
+
+void pool_free(struct pool *pool)
+{
+	struct database *db = pool->database;
+	struct catalog *c = db->catalog;
+
+	c->events->freed(c->events_ctx, pool);
+	pool_want_room(pool, false, false);
+	/* A killed one has left the map; another may be there under its key. */
+	if (!pool->is_killed)
+		map_del(c->pools, &pool->database, 2 * sizeof(void *));
+	if (node_is_linked(&pool->idle_node))
+		list_remove(&c->idle_pools, &pool->idle_node);
+	list_remove(&c->pool_list, &pool->node);
+	list_remove(&db->pools, &pool->db_node);
+	list_remove(&pool->user->pools, &pool->user_node);
+	mem_free(pool->refusal);
+	mem_free(pool->fast_failure);
+	mem_wipe(&pool->pass_through, sizeof(pool->pass_through));
+	slab_put(c->pool_slab, pool);
+	database_free_if_unused(db);
+}
+
+static void free_all_pools(struct catalog *c)
+{
+	struct pool *pool, *after;
+
+	list_for_safe (pool, after, &c->pool_list, node) {
+		assert(pool_is_empty(pool));
+		pool_free(pool);
+	}
+}
+
+void catalog_free(struct catalog **cp)
+{
+	struct catalog *c = *cp;
+	struct database *db;
+	struct user *user;
+	size_t at = 0;
+
+	if (!c)
+		return;
+	free_all_pools(c);
+	while ((db = map_next(c->databases, &at)))
+		database_free(db);
+	for (at = 0; (user = map_next(c->users, &at));)
+		user_free(c, user);
+	map_free(&c->pools);
+	map_free(&c->databases);
+	map_free(&c->users);
+	if (c->template_config)
+		config_unref(&c->template_config);
+	if (c->config)
+		config_unref(&c->config);
+	slab_free(&c->pool_slab);
+	slab_free(&c->database_slab);
+	slab_free(&c->user_slab);
+	mem_free(c);
+	*cp = NULL;
+}
+
+void catalog_note(catalog_note_fn *note, void *note_ctx, const char *fmt, ...)
+{
+	char *text;
+	va_list ap;
+
+	if (!note)
+		return;
+	va_start(ap, fmt);
+	int len = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	if (len < 0)
+		return;
+	note(note_ctx, text);
+	free(text);
+}
+
+/* ---- users ---- */
+
+struct user *catalog_find_user(struct catalog *c, const char *name)
+{
+	return map_get_str(c->users, name);
+}
+
+struct user *catalog_user(struct catalog *c, const char *name)
+{
+	struct user *user = catalog_find_user(c, name);
+
+	if (user)
+		return user;
+	user = slab_get(c->user_slab);
+	user->name = mem_strdup(name);
+	user->catalog = c;
+	secret_init(&user->secret, "");
+	list_init(&user->pools);
+	list_init(&user->resting);
+	list_init(&user->starving);
+	if (c->config)
+		user->config = config_user(c->config, name);
+	map_put_str(c->users, user->name, user);
+	return user;
+}
+
+/* ---- databases ---- */
+
+struct database *database_new(struct catalog *c, const char *name)
+{
+	struct database *db = slab_get(c->database_slab);
+
+	db->name = mem_strdup(name);
+	db->catalog = c;
+	db->service = c->service;
+	secret_init(&db->forced_secret, "");
+	list_init(&db->pools);
+	list_init(&db->resting);
+	list_init(&db->starving);
+	map_put_str(c->databases, db->name, db);
+	return db;
+}
+
+static void set_forced_secret(struct database *db, const char *password)
+{
+	struct secret secret;
+
+	secret_init(&secret, password ? password : "");
+	if (secret_is_equal(&secret, &db->forced_secret)) {
+		secret_done(&secret);
+		return;
+	}
+	secret_done(&db->forced_secret);
+	scram_cache_done(&db->forced_cache);
+	db->forced_secret = secret;
+}
+
+void database_set_config(struct database *db, const struct database_config *config)
+{
+	db->config = config;
+	if (config->user)
+		db->forced_user = catalog_user(db->catalog, config->user);
+	if (config->auth_user)
+		catalog_user(db->catalog, config->auth_user);
+	/* A forced user that was kept keeps its password too. */
+	if (config->user || config->password || !db->forced_user)
+		set_forced_secret(db, config->password);
+}
+
+int database_from_template(struct database *db)
+{
+	struct arena *arena = arena_new();
+	struct database_config *config = arena_alloc(arena, sizeof(*config));
+	struct err err;
+
+	if (database_config_parse(
+		config, db->name, db->catalog->template->connstr, arena, &err) < 0) {
+		arena_free(&arena);
+		return -1;
+	}
+	struct arena *old = db->arena;
+	database_set_config(db, config);
+	db->arena = arena;
+	db->is_auto = true;
+	if (old)
+		arena_free(&old);
+	return 0;
+}
+
+struct database *catalog_find_database(struct catalog *c, const char *name)
+{
+	return map_get_str(c->databases, name);
+}
+
+struct database *catalog_database(struct catalog *c, const char *name, bool *is_new)
+{
+	struct database *db = catalog_find_database(c, name);
+
+	*is_new = false;
+	if (db || !c->template || strlen(name) > DATABASE_NAME_MAX)
+		return db;
+	db = database_new(c, name);
+	if (database_from_template(db) < 0) {
+		map_del_str(c->databases, db->name);
+		database_free(db);
+		return NULL;
+	}
+	/* Idle from the start: the client that made it need not get far. */
+	database_note_use(db);
+	*is_new = true;
+	return db;
+}
+
+struct database *catalog_add_admin(struct catalog *c, const struct service *service)
+{
+	struct database *db = database_new(c, "pgbouncer");
+	struct arena *arena = arena_new();
+	struct database_config *config = arena_alloc(arena, sizeof(*config));
+	struct host_config *host = arena_alloc(arena, sizeof(*host));
+
+	host->weight = 1;
+	*config = (struct database_config){
+	    .name = db->name,
+	    .connstr = "",
+	    .dbname = db->name,
+	    .hosts = host,
+	    .host_count = 1,
+	    .port = c->config ? c->config->settings.listen_port : 0,
+	    .user = db->name,
+	    .pool_size = 2,
+	    .min_pool_size = 0,
+	    .reserve_pool_size = 0,
+	    .max_db_connections = -1,
+	    .max_db_client_connections = -1,
+	    .query_wait_timeout = -1,
+	    .pool_mode = POOL_MODE_STATEMENT,
+	};
+	db->arena = arena;
+	db->service = service;
+	db->is_admin = true;
+	database_set_config(db, config);
+	catalog_pool(db, db->forced_user);
+	return db;
+}
+
+void catalog_set_service(struct catalog *c, const struct service *service)
+{
+	struct database *db;
+	size_t at = 0;
+
+	c->service = service;
+	while ((db = map_next(c->databases, &at))) {
+		if (!db->is_admin)
+			db->service = service;
+	}
+}
+
+/* ---- pools ---- */
+
+struct pool_key {
+	struct database *database;
+	struct user *user;
+};
+_Static_assert(offsetof(struct pool, user) - offsetof(struct pool, database) ==
+		   offsetof(struct pool_key, user),
+    "a pool holds its own key");
+
+static struct pool_key key_of(struct database *db, struct user *login_user)
+{
+	return (struct pool_key){db, db->forced_user ? db->forced_user : login_user};
+}
+
+struct pool *catalog_find_pool(struct database *db, struct user *login_user)
+{
+	struct pool_key key = key_of(db, login_user);
+
+	return map_get(db->catalog->pools, &key, sizeof(key));
+}
+
+struct pool *catalog_pool(struct database *db, struct user *login_user)
+{
+	struct catalog *c = db->catalog;
+	struct pool *pool = catalog_find_pool(db, login_user);
+
+	if (pool)
+		return pool;
+	struct pool_key key = key_of(db, login_user);
+	pool = slab_get(c->pool_slab);
+	pool->database = key.database;
+	pool->user = key.user;
+	for (int state = 0; state < SEAT_STATE_COUNT; state++)
+		list_init(&pool->seats[state]);
+	list_init(&pool->clients);
+	list_init(&pool->waiting);
+	list_init(&pool->seekers);
+	list_init(&pool->newcomers);
+	list_init(&pool->replicas);
+	list_init(&pool->cancels_waiting);
+	list_init(&pool->cancels_active);
+	list_push_back(&c->pool_list, &pool->node);
+	list_push_back(&db->pools, &pool->db_node);
+	list_push_back(&key.user->pools, &pool->user_node);
+	/* A client that logs in while its database goes finds a pool that refuses it.
+	 */
+	pool->is_killed = db->is_gone;
+	if (!pool->is_killed)
+		map_put(c->pools, &pool->database, sizeof(key), pool);
+	pool_note_use(pool);
+	return pool;
+}
+
+void pool_free_if_unused(struct pool *pool)
+{
+	pool_note_use(pool);
+	if (pool->is_killed && pool_is_empty(pool))
+		pool_free(pool);
+}
+
+static void kill_pool(struct pool *pool, const char *reason)
+{
+	struct catalog *c = pool->database->catalog;
+
+	if (pool->is_killed)
+		return;
+	map_del(c->pools, &pool->database, sizeof(struct pool_key));
+	pool->is_killed = true;
+	if (pool_is_empty(pool))
+		pool_free(pool);
+	else
+		c->events->kill(c->events_ctx, pool, reason);
+}
+
+static void kill_pools_of(struct database *db, const char *reason)
+{
+	struct pool *pool, *after;
+
+	list_for_safe (pool, after, &db->pools, db_node)
+		kill_pool(pool, reason);
+}
+
+void database_drop(struct database *db, struct config *keep, const char *reason)
+{
+	map_del_str(db->catalog->databases, db->name);
+	db->held = keep ? config_ref(keep) : NULL;
+	/* Held by a count of our own until its pools are killed. */
+	db->client_count++;
+	db->is_gone = true;
+	kill_pools_of(db, reason);
+	database_leave(db);
+}
+
+/* ---- clients ---- */
+
+bool database_may_enter(struct database *db, bool exempt)
+{
+	int limit = database_max_client_connections(db);
+
+	db->client_count++;
+	database_note_use(db);
+	return exempt || limit <= 0 || db->client_count <= limit;
+}
+
+void database_leave(struct database *db)
+{
+	assert(db->client_count > 0);
+	db->client_count--;
+	database_note_use(db);
+	database_free_if_unused(db);
+}
+
+bool user_may_enter(struct user *user, bool exempt)
+{
+	int limit = user_max_client_connections(user->catalog, user);
+
+	user->client_count++;
+	return exempt || limit <= 0 || user->client_count <= limit;
+}
+
+void user_leave(struct user *user)
+{
+	assert(user->client_count > 0);
+	user->client_count--;
+}
+
+/* ---- something is done to all ---- */
+
+void database_mark_dirty(struct database *db)
+{
+	struct pool *pool;
+
+	list_for (pool, &db->pools, db_node)
+		pool_mark_dirty(pool);
+}
+
+void catalog_mark_dirty(struct catalog *c, struct database *db)
+{
+	struct pool *pool;
+
+	if (db) {
+		database_mark_dirty(db);
+		return;
+	}
+	list_for (pool, &c->pool_list, node) {
+		if (!pool->database->is_admin)
+			pool_mark_dirty(pool);
+	}
+}
+
+/* With min_pool_size a forced user's pool is there before the first client. */
+static void make_forced_pool(struct database *db)
+{
+	if (!db->is_admin && db->forced_user && database_min_pool_size(db) > 0)
+		catalog_pool(db, NULL);
+}
+
+void catalog_kick_all(struct catalog *c, struct database *db)
+{
+	struct pool *pool;
+	size_t at = 0;
+
+	if (db) {
+		make_forced_pool(db);
+		list_for (pool, &db->pools, db_node)
+			pool_kick(pool);
+		return;
+	}
+	while ((db = map_next(c->databases, &at)))
+		make_forced_pool(db);
+	list_for (pool, &c->pool_list, node)
+		pool_kick(pool);
+}
+
+void catalog_kill(struct catalog *c, struct database *db, const char *reason)
+{
+	size_t at = 0;
+
+	if (db) {
+		db->paused = true;
+		kill_pools_of(db, reason);
+		return;
+	}
+	while ((db = map_next(c->databases, &at))) {
+		if (!db->is_admin && !list_is_empty(&db->pools))
+			catalog_kill(c, db, reason);
+	}
+}
+
+/* ---- sorted walks ---- */
+
+static int compare_databases(const void *a, const void *b)
+{
+	const struct database *const *x = a, *const *y = b;
+
+	return strcmp((*x)->name, (*y)->name);
+}
+
+static int compare_users(const void *a, const void *b)
+{
+	const struct user *const *x = a, *const *y = b;
+
+	return strcmp((*x)->name, (*y)->name);
+}
+
+static int compare_pools(const void *a, const void *b)
+{
+	const struct pool *const *x = a, *const *y = b;
+	int order = strcmp((*x)->database->name, (*y)->database->name);
+
+	return order ? order : strcmp((*x)->user->name, (*y)->user->name);
+}
+
+struct database **catalog_sorted_databases(const struct catalog *c, size_t *count)
+{
+	return (struct database **)map_sorted(c->databases, count, compare_databases);
+}
+
+struct user **catalog_sorted_users(const struct catalog *c, size_t *count)
+{
+	return (struct user **)map_sorted(c->users, count, compare_users);
+}
+
+struct pool **catalog_sorted_pools(const struct catalog *c, size_t *count)
+{
+	struct pool **pools =
+	    mem_alloc((c->pool_list.count + 1) * sizeof(struct pool *));
+	struct pool *pool;
+	size_t n = 0;
+
+	list_for (pool, &c->pool_list, node)
+		pools[n++] = pool;
+	if (n)
+		qsort(pools, n, sizeof(struct pool *), compare_pools);
+	*count = n;
+	return pools;
+}

@@ -1,0 +1,99 @@
+/*
+ * What has been unused for long enough is dropped, and counters are copied aside now
+ * and then.  The idle lists are in order of time, so that only what is due is looked
+ * at.
+ */
+#include "pool/catalog_parts.h"
+#include "pool/pool.h"
+#include "pool/seats.h"
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t drop_idle_pools(
+    struct catalog *c, catalog_note_fn *note, void *note_ctx)
+{
+	uint64_t timeout = c->config->settings.pool_idle_timeout, next = UINT64_MAX;
+	struct pool *pool, *after;
+
+	list_for_safe (pool, after, &c->idle_pools, idle_node) {
+		uint64_t age = c->seen_us - pool->idle_since_us;
+		if (pool->is_killed) {
+			pool_free(pool);
+		} else if (!timeout || age < timeout) {
+			/* The rest is younger. */
+			if (timeout)
+				next = pool->idle_since_us + timeout;
+			break;
+		} else if (pool_may_be_freed(pool)) {
+			catalog_note(note, note_ctx,
+			    "cleaning up idle pool for user %s on db %s because: "
+			    "pool idle timeout (age= %llus)",
+			    pool->user->name, pool->database->name,
+			    (unsigned long long)(age / 1000000));
+			pool_free(pool);
+		}
+	}
+	return next;
+}
+
+/* Its pools can still be used by auth queries of other databases' clients. */
+static bool has_used_pool(const struct database *db)
+{
+	struct pool *pool;
+
+	list_for (pool, &db->pools, db_node) {
+		if (!pool_is_empty(pool))
+			return true;
+	}
+	return false;
+}
+
+static uint64_t drop_idle_databases(
+    struct catalog *c, catalog_note_fn *note, void *note_ctx)
+{
+	uint64_t timeout = c->config->settings.autodb_idle_timeout, next = UINT64_MAX;
+	struct database *db, *after;
+
+	list_for_safe (db, after, &c->idle_databases, idle_node) {
+		if (!timeout)
+			break;
+		if (c->seen_us - db->idle_since_us < timeout) {
+			next = db->idle_since_us + timeout;
+			break;
+		}
+		/* What the administrator said of it would be forgotten with it. */
+		if (db->paused || db->disabled || has_used_pool(db))
+			continue;
+		catalog_note(note, note_ctx,
+		    "dropping database '%s' as it does not exist anymore or inactive "
+		    "auto-database",
+		    db->name);
+		database_drop(db, NULL, "database removed");
+	}
+	return next;
+}
+
+uint64_t catalog_housekeeping(
+    struct catalog *c, uint64_t now_us, catalog_note_fn *note, void *note_ctx)
+{
+	catalog_note_time(c, now_us);
+	uint64_t databases = drop_idle_databases(c, note, note_ctx);
+	uint64_t pools = drop_idle_pools(c, note, note_ctx);
+	return earlier(databases, pools);
+}
+
+void catalog_snapshot_stats(struct catalog *c, uint64_t now_us)
+{
+	struct pool *pool;
+
+	catalog_note_time(c, now_us);
+	list_for (pool, &c->pool_list, node) {
+		pool->history.older = pool->history.newer;
+		pool->history.newer = pool->stats;
+	}
+	c->older_snapshot_us = c->snapshot_us;
+	c->snapshot_us = now_us;
+}

@@ -1,0 +1,467 @@
+/*
+ * Clients that come, ask and go; servers that are lent, given back, tested and lost.
+ * What the queue needs besides (dialling, evicting, refusing) is pool_next.c's.
+ */
+#include "pool/pool.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "pool/effective.h"
+#include "pool/queue.h"
+#include "pool/seats.h"
+
+/* Bytes of a server's message that are kept: with what is put around it the whole still
+ * fits into an error that every client reads. */
+enum { REASON_MAX = 400 };
+
+static void note_time(struct pool *pool, uint64_t now_us)
+{
+	catalog_note_time(pool->database->catalog, now_us);
+}
+
+/* ---- clients ---- */
+
+void pool_join(struct pool *pool, struct ask *ask)
+{
+	assert(ask->state == ASK_OUTSIDE);
+	ask->pool = pool;
+	ask->state = ASK_RESTING;
+	list_push_back(&pool->clients, &ask->node);
+	pool_note_use(pool);
+	if (pool_is_undersized(pool))
+		pool_kick(pool);
+}
+
+void pool_part(struct ask *ask)
+{
+	struct pool *pool = ask->pool;
+
+	if (ask->state == ASK_OUTSIDE)
+		return;
+	pool_withdraw(ask);
+	assert(ask->state == ASK_RESTING);
+	list_remove(&pool->clients, &ask->node);
+	ask->state = ASK_OUTSIDE;
+	ask->pool = NULL;
+	note_time(pool, ask->last_us);
+	pool_note_use(pool);
+}
+
+void pool_withdraw(struct ask *ask)
+{
+	if (ask->state != ASK_WAITING)
+		return;
+	queue_remove(ask);
+	/* Who waits behind it may need something else, or nobody may need room any
+	 * more. */
+	pool_kick(ask->pool);
+}
+
+/* Protocol.md 10.4: the last login failed and there is no server to wait for. */
+static bool is_failing_fast(const struct ask *ask, enum ask_kind kind)
+{
+	const struct pool *pool = ask->pool;
+
+	if (!pool->last_login_failed || pool_connected_count(pool))
+		return false;
+	return kind == ASK_AUTH || (kind == ASK_QUERY && ask->is_logged_in);
+}
+
+static struct verdict fail_fast(struct ask *ask, uint64_t now_us)
+{
+	struct pool *pool = ask->pool;
+
+	if (now_us - pool->dial_us >= pool_settings(pool)->server_login_retry) {
+		pool->wants_probe = true;
+		pool_kick(pool);
+	}
+	return queue_refuse(ask, pool->fast_failure, "08P01");
+}
+
+static struct verdict wait_in_queue(
+    struct ask *ask, enum ask_kind kind, uint64_t now_us)
+{
+	struct pool *pool = ask->pool;
+
+	bool is_served_soon = kind == ASK_WELCOME && pool->is_welcome_valid;
+	if (pool->database->catalog->refuse_waiting && !is_served_soon)
+		return queue_refuse(ask, "server shutting down", "08P01");
+	queue_add(ask, kind, now_us);
+	pool_kick(pool);
+	return (struct verdict){
+	    .kind = VERDICT_WAIT, .ask = ask, .wake_us = UINT64_MAX};
+}
+
+struct verdict pool_ask(struct ask *ask, enum ask_kind kind, uint64_t now_us)
+{
+	struct pool *pool = ask->pool;
+
+	assert(ask->state == ASK_RESTING);
+	note_time(pool, now_us);
+	ask->kind = kind;
+	if (pool->is_killed)
+		return queue_refuse(ask, "database removed", "08P01");
+	if (kind == ASK_WELCOME || kind == ASK_REPLICATION || pool_is_paused(pool))
+		return wait_in_queue(ask, kind, now_us);
+	struct seat *seat = queue_idle_seat(pool);
+	if (seat && list_is_empty(&pool->seekers))
+		return queue_grant(ask, seat, now_us);
+	if (!seat && is_failing_fast(ask, kind))
+		return fail_fast(ask, now_us);
+	return wait_in_queue(ask, kind, now_us);
+}
+
+uint64_t pool_max_wait(const struct pool *pool, uint64_t now_us)
+{
+	struct node *first = list_first(&pool->waiting);
+
+	if (!first)
+		return 0;
+	uint64_t since = container_of(first, struct ask, node)->query_us;
+	return since && since < now_us ? now_us - since : 0;
+}
+
+/* ---- servers at rest ---- */
+
+static bool is_over_lifetime(const struct seat *seat, uint64_t now_us)
+{
+	const struct pool *pool = seat->pool;
+
+	if (now_us - seat->born_us < database_server_lifetime(pool->database))
+		return false;
+	return !pool->lifetime_closed_us ||
+	       now_us - pool->lifetime_closed_us >= pool_lifetime_spacing(pool);
+}
+
+static struct verdict retire_for_lifetime(struct seat *seat, uint64_t now_us)
+{
+	seat->pool->lifetime_closed_us = now_us;
+	return seat_retire(seat, "server lifetime over");
+}
+
+static bool may_close_idle(const struct pool *pool)
+{
+	int least = pool_min_size(pool);
+
+	return !least || pool_connected_count(pool) > (size_t)least;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* When something about a seat at rest falls due. */
+static uint64_t review_time(const struct seat *seat, uint64_t now_us)
+{
+	const struct pool *pool = seat->pool;
+	const struct settings *s = pool_settings(pool);
+	uint64_t lifetime = database_server_lifetime(pool->database);
+	uint64_t at = UINT64_MAX;
+
+	if (pool->database->catalog->suspended)
+		return now_us + 1000000;
+	if (lifetime)
+		at = later(seat->born_us + lifetime,
+		    pool->lifetime_closed_us
+			? pool->lifetime_closed_us + pool_lifetime_spacing(pool)
+			: 0);
+	if (s->server_idle_timeout) {
+		uint64_t due = seat->rested_us + s->server_idle_timeout;
+		/* Held by min_pool_size: nothing tells when that ends. */
+		if (due <= now_us)
+			due = now_us + s->server_idle_timeout;
+		at = earlier(at, due);
+	}
+	if (seat->state == SEAT_IDLE && pool_has_check(pool))
+		at = earlier(at, seat->rested_us + s->server_check_delay);
+	return at;
+}
+
+static struct verdict rest_verdict(struct seat *seat, uint64_t now_us)
+{
+	return (struct verdict){
+	    .kind = VERDICT_REST, .seat = seat, .wake_us = review_time(seat, now_us)};
+}
+
+/* Ready for the next client, or to be checked before that. */
+static struct verdict settle(struct seat *seat, uint64_t now_us)
+{
+	struct pool *pool = seat->pool;
+
+	if (pool->is_killed)
+		return seat_retire(seat, "database removed");
+	if (pool_is_closing_for_pause(pool))
+		return seat_retire(seat, "pause mode");
+	struct ask *ask = pool_is_paused(pool) ? NULL : queue_first_seeker(pool);
+	bool is_checked_always =
+	    !pool_settings(pool)->server_check_delay && pool_has_check(pool);
+	if (is_checked_always && !(ask && seat->was_checked)) {
+		seat_move(seat, SEAT_USED, now_us);
+		return rest_verdict(seat, now_us);
+	}
+	if (ask)
+		return queue_grant(ask, seat, now_us);
+	seat_move(seat, SEAT_IDLE, now_us);
+	return rest_verdict(seat, now_us);
+}
+
+/* The steps of a release that every seat goes through, wherever it comes from. */
+static struct verdict close_or_park(struct seat *seat, uint64_t now_us)
+{
+	if (seat->is_dirty)
+		return seat_retire(seat, "close_needed");
+	if (!seat->cancels_in_flight)
+		return (struct verdict){.kind = VERDICT_NONE, .wake_us = UINT64_MAX};
+	seat_move(seat, SEAT_BEING_CANCELED, now_us);
+	return (struct verdict){
+	    .kind = VERDICT_PARK, .seat = seat, .wake_us = UINT64_MAX};
+}
+
+static bool wants_reset(const struct pool *pool)
+{
+	const struct settings *s = pool_settings(pool);
+
+	if (!s->server_reset_query || !*s->server_reset_query)
+		return false;
+	return s->server_reset_query_always || pool_mode(pool) == POOL_MODE_SESSION;
+}
+
+/* Protocol.md 9.2, after use. */
+static struct verdict release(struct seat *seat, uint64_t now_us)
+{
+	struct pool *pool = seat->pool;
+
+	if (seat->is_replication)
+		return seat_retire(seat, "replication client was closed");
+	if (is_over_lifetime(seat, now_us))
+		return retire_for_lifetime(seat, now_us);
+	struct verdict v = close_or_park(seat, now_us);
+	if (v.kind != VERDICT_NONE)
+		return v;
+	if (!wants_reset(pool))
+		return settle(seat, now_us);
+	seat->was_checked = false;
+	seat_move(seat, SEAT_TESTED, now_us);
+	return (struct verdict){
+	    .kind = VERDICT_RESET, .seat = seat, .wake_us = UINT64_MAX};
+}
+
+struct verdict pool_give(struct seat *seat, uint64_t now_us)
+{
+	assert(seat->state == SEAT_ACTIVE);
+	note_time(seat->pool, now_us);
+	queue_unlink(seat);
+	return release(seat, now_us);
+}
+
+struct verdict pool_tested(struct seat *seat, uint64_t now_us)
+{
+	assert(seat->state == SEAT_TESTED);
+	note_time(seat->pool, now_us);
+	struct verdict v = close_or_park(seat, now_us);
+	return v.kind != VERDICT_NONE ? v : settle(seat, now_us);
+}
+
+struct verdict pool_cancel_done(struct seat *seat, uint64_t now_us)
+{
+	assert(seat->cancels_in_flight);
+	seat->cancels_in_flight--;
+	if (seat->state != SEAT_BEING_CANCELED || seat->cancels_in_flight)
+		return (struct verdict){.kind = VERDICT_NONE, .wake_us = UINT64_MAX};
+	note_time(seat->pool, now_us);
+	return release(seat, now_us);
+}
+
+/* Protocol.md 9.3. */
+struct verdict pool_review(struct seat *seat, uint64_t now_us)
+{
+	struct pool *pool = seat->pool;
+
+	if (seat->state != SEAT_IDLE && seat->state != SEAT_USED)
+		return (struct verdict){.kind = VERDICT_NONE, .wake_us = UINT64_MAX};
+	note_time(pool, now_us);
+	if (pool->database->catalog->suspended)
+		return rest_verdict(seat, now_us);
+	const struct settings *s = pool_settings(pool);
+	uint64_t rested = now_us - seat->rested_us;
+	if (seat->is_dirty)
+		return seat_retire(seat, "database configuration changed");
+	if (s->server_idle_timeout && rested >= s->server_idle_timeout &&
+	    may_close_idle(pool))
+		return seat_retire(seat, "server idle timeout");
+	/* A lifetime of 0 means one use; it has ended at the release. */
+	if (database_server_lifetime(pool->database) && is_over_lifetime(seat, now_us))
+		return retire_for_lifetime(seat, now_us);
+	if (pool_is_closing_for_pause(pool))
+		return seat_retire(seat, "pause mode");
+	if (seat->state == SEAT_IDLE && pool_has_check(pool) &&
+	    rested >= s->server_check_delay)
+		seat_move(seat, SEAT_USED, now_us);
+	return rest_verdict(seat, now_us);
+}
+
+/* ---- servers that come and go ---- */
+
+void pool_dialing(struct pool *pool, struct seat *seat, uint64_t now_us)
+{
+	struct ask *ask = seat->ask;
+
+	note_time(pool, now_us);
+	pool->dial_us = now_us;
+	pool->wants_probe = false;
+	seat_enter(pool, seat, SEAT_LOGIN, now_us);
+	assert(!ask || seat->is_replication);
+	if (ask)
+		queue_link(ask, seat, now_us);
+}
+
+static void forget_failure(struct pool *pool)
+{
+	pool->last_connect_failed = pool->last_login_failed = false;
+	pool->has_refused = false;
+	pool->failure[0] = pool->failure_sqlstate[0] = '\0';
+	mem_free(pool->refusal);
+	mem_free(pool->fast_failure);
+	pool->refusal = pool->fast_failure = NULL;
+}
+
+struct verdict pool_logged_in(struct seat *seat, uint64_t now_us)
+{
+	struct pool *pool = seat->pool;
+
+	assert(seat->state == SEAT_LOGIN);
+	note_time(pool, now_us);
+	forget_failure(pool);
+	/* The next one may be opened now. */
+	pool_kick(pool);
+	if (seat->is_replication && seat->ask && !seat->is_dirty) {
+		seat_move(seat, SEAT_ACTIVE, now_us);
+		return (struct verdict){
+		    .kind = VERDICT_GRANT, .ask = seat->ask, .seat = seat};
+	}
+	struct verdict v = close_or_park(seat, now_us);
+	return v.kind != VERDICT_NONE ? v : settle(seat, now_us);
+}
+
+void pool_welcomed(struct pool *pool)
+{
+	pool->is_welcome_valid = true;
+	pool_kick(pool);
+}
+
+/* Length of text cut to max bytes, but not within a UTF-8 character. */
+static int cut_len(const char *text, size_t max)
+{
+	size_t len = strlen(text);
+
+	if (len <= max)
+		return (int)len;
+	len = max;
+	while (len && ((unsigned char)text[len] & 0xc0) == 0x80)
+		len--;
+	return (int)len;
+}
+
+static void remember_failure(struct pool *pool, const char *text, const char *sqlstate)
+{
+	static const char around[] =
+	    "server login has been failing, cached error: %.*s (server_login_retry)";
+	char fast[sizeof(around) + REASON_MAX];
+	int len = cut_len(text, REASON_MAX);
+
+	forget_failure(pool);
+	snprintf(pool->failure, sizeof(pool->failure), "%.*s",
+	    cut_len(text, sizeof(pool->failure) - 1), text);
+	snprintf(pool->failure_sqlstate, sizeof(pool->failure_sqlstate), "%.5s",
+	    sqlstate ? sqlstate : "08P01");
+	snprintf(fast, sizeof(fast), around, len, text);
+	pool->fast_failure = mem_strdup(fast);
+	snprintf(fast, sizeof(fast), "%.*s", len, text);
+	pool->refusal = mem_strdup(fast);
+	pool->last_connect_failed = pool->last_login_failed = true;
+}
+
+void pool_dial_failed(struct seat *seat, enum dial_failure kind, const char *text,
+    const char *sqlstate, uint64_t now_us)
+{
+	struct pool *pool = seat->pool;
+	/* That a role may not replicate says nothing about ordinary logins. */
+	bool is_own_fault = seat->is_replication && kind == DIAL_LOGIN;
+
+	assert(seat->state == SEAT_LOGIN);
+	note_time(pool, now_us);
+	queue_unlink(seat);
+	if (!is_own_fault)
+		remember_failure(pool, text, sqlstate);
+	if (kind == DIAL_LOGIN && !is_own_fault)
+		pool->has_refused =
+		    !pool_connected_count(pool) || !pool->is_welcome_valid;
+	seat_retire(seat, pool->failure);
+}
+
+void pool_abandon(struct seat *seat, uint64_t now_us)
+{
+	note_time(seat->pool, now_us);
+	queue_unlink(seat);
+	if (seat->state != SEAT_NONE)
+		seat_retire(seat, "");
+}
+
+void pool_gone(struct seat *seat, uint64_t now_us)
+{
+	if (!seat->pool)
+		return;
+	note_time(seat->pool, now_us);
+	queue_unlink(seat);
+	seat_leave(seat);
+}
+
+/* ---- cancel requests ---- */
+
+bool pool_may_dial_cancel(const struct pool *pool)
+{
+	int size = pool_size(pool);
+
+	/* a pause waits for running queries: cancelling them must work then, too */
+	if (pool->is_killed)
+		return false;
+	return !size || pool_server_count(pool) < 2 * (size_t)size;
+}
+
+void pool_dialing_cancel(struct pool *pool, struct seat *seat, uint64_t now_us)
+{
+	note_time(pool, now_us);
+	if (seat->pool != pool) {
+		seat_enter(pool, seat, SEAT_ACTIVE_CANCEL, now_us);
+		return;
+	}
+	seat_move(seat, SEAT_ACTIVE_CANCEL, now_us);
+	/* Who waited for its login needs another. */
+	pool_kick(pool);
+}
+
+/* ---- state ---- */
+
+void pool_mark_dirty(struct pool *pool)
+{
+	struct seat *seat;
+
+	for (int state = SEAT_NONE + 1; state < SEAT_STATE_COUNT; state++) {
+		if (state == SEAT_ACTIVE_CANCEL)
+			continue;
+		list_for (seat, &pool->seats[state], node)
+			seat->is_dirty = true;
+	}
+	pool->has_dirty = true;
+	pool->is_welcome_valid = false;
+	pool_kick(pool);
+}

@@ -1,0 +1,396 @@
+/*
+ * What happens next in a pool: who is told what, which server is closed, checked or
+ * opened.  One verdict per call; each changes what the next call sees, so that a row of
+ * calls ends.  Only the launch rules of protocol.md 10.1 look at other pools.
+ */
+#include "pool/effective.h"
+#include "pool/queue.h"
+#include "pool/seats.h"
+
+/* How often a pool below min_pool_size looks for room under a limit.  It does not wait
+ * for room in the queue of those that have clients waiting. */
+enum { REFILL_US = 1000000 };
+
+static struct verdict nothing(uint64_t wake_us)
+{
+	return (struct verdict){.kind = VERDICT_NONE, .wake_us = wake_us};
+}
+
+static struct ask *first_waiter(const struct pool *pool)
+{
+	struct node *first = list_first(&pool->waiting);
+
+	return first ? container_of(first, struct ask, node) : NULL;
+}
+
+static struct ask *first_replica(const struct pool *pool)
+{
+	return container_of(list_first(&pool->replicas), struct ask, kind_node);
+}
+
+static struct seat *first_seat(const struct pool *pool, enum seat_state state)
+{
+	struct node *first = list_first(&pool->seats[state]);
+
+	return first ? container_of(first, struct seat, node) : NULL;
+}
+
+/* ---- servers that must go ---- */
+
+static struct seat *find_dirty(
+    const struct pool *pool, enum seat_state state, bool only_replication)
+{
+	struct seat *seat;
+
+	list_for (seat, &pool->seats[state], node) {
+		if (seat->is_dirty && (!only_replication || seat->is_replication))
+			return seat;
+	}
+	return NULL;
+}
+
+/* Once after each marking: it has flagged every seat, so the first looked at is a hit.
+ */
+static struct verdict retire_dirty(struct pool *pool)
+{
+	struct seat *seat = find_dirty(pool, SEAT_LOGIN, false);
+
+	if (seat)
+		return seat_retire(seat, "connect string changed");
+	seat = find_dirty(pool, SEAT_USED, false);
+	if (!seat)
+		seat = find_dirty(pool, SEAT_IDLE, false);
+	if (!seat)
+		seat = find_dirty(pool, SEAT_ACTIVE, true);
+	if (seat)
+		return seat_retire(seat, "database configuration changed");
+	pool->has_dirty = false;
+	return nothing(UINT64_MAX);
+}
+
+static struct verdict retire_for_pause(struct pool *pool)
+{
+	struct seat *seat = first_seat(pool, SEAT_USED);
+
+	if (!seat)
+		seat = first_seat(pool, SEAT_IDLE);
+	if (!seat) {
+		seat = first_seat(pool, SEAT_LOGIN);
+		/* One that has its client already is in use. */
+		if (seat && seat->ask)
+			seat = NULL;
+	}
+	return seat ? seat_retire(seat, "pause mode") : nothing(UINT64_MAX);
+}
+
+/* The one of two that has rested longer; either may be NULL. */
+static struct seat *longer_resting(struct node *a, struct node *b)
+{
+	struct seat *x = a ? container_of(a, struct seat, node) : NULL;
+	struct seat *y = b ? container_of(b, struct seat, node) : NULL;
+
+	if (!x || !y)
+		return x ? x : y;
+	return x->rested_us < y->rested_us ? x : y;
+}
+
+/* The list may be in either order, depending on server_round_robin. */
+static struct seat *longest_resting(const struct pool *pool, enum seat_state state)
+{
+	const struct list *l = &pool->seats[state];
+
+	return longer_resting(list_first(l), list_last(l));
+}
+
+static struct verdict shrink(struct pool *pool)
+{
+	struct seat *seat = longest_resting(pool, SEAT_USED);
+
+	if (!seat)
+		seat = longest_resting(pool, SEAT_IDLE);
+	return seat ? seat_retire(seat, "too many servers in the pool")
+		    : nothing(UINT64_MAX);
+}
+
+/* ---- launching: protocol.md 10.1 ---- */
+
+struct launch {
+	struct pool *pool;
+	const struct ask *asker; /* the first in the queue; NULL: nobody waits */
+	bool is_replication;
+	bool may_evict;
+	uint64_t now_us;
+	/* what came out */
+	bool is_reserve, lacks_db_room, lacks_user_room;
+	uint64_t wake_us;
+	struct seat *evicted;
+};
+
+/* The reserve is for those who have waited long enough. */
+static bool may_use_reserve(struct launch *l)
+{
+	struct pool *pool = l->pool;
+	uint64_t timeout = pool_settings(pool)->reserve_pool_timeout;
+	int reserve = pool_reserve_size(pool);
+
+	if (!timeout || reserve <= 0 || !l->asker || !l->may_evict)
+		return false;
+	if (pool_server_count(pool) >= (size_t)pool_size(pool) + (size_t)reserve)
+		return false;
+	uint64_t since = l->asker->last_us ? l->asker->last_us : l->asker->queued_us;
+	if (l->now_us < since + timeout) {
+		l->wake_us = since + timeout;
+		return false;
+	}
+	l->is_reserve = true;
+	return true;
+}
+
+/* Step 5.  One eviction at a time: the count is taken anew at each call. */
+static bool has_pool_room(struct launch *l)
+{
+	struct pool *pool = l->pool;
+	int size = pool_size(pool);
+
+	if (size <= 0 || pool_server_count(pool) < (size_t)size ||
+	    !pool->is_welcome_valid)
+		return true;
+	if (!l->is_replication)
+		return may_use_reserve(l);
+	l->evicted = longest_resting(pool, SEAT_USED);
+	if (!l->evicted)
+		l->evicted = longest_resting(pool, SEAT_IDLE);
+	return false;
+}
+
+/* The one that rested longest, but nobody's waiter loses a server that it could have.
+ * Such a waiter is rare (a seat at rest serves it at once), so the first is taken. */
+static struct seat *evictable_of_database(const struct database *db)
+{
+	struct seat *seat;
+
+	list_for (seat, &db->resting, db_node) {
+		if (list_is_empty(&seat->pool->seekers))
+			return seat;
+	}
+	return NULL;
+}
+
+static struct seat *evictable_of_user(const struct user *user)
+{
+	struct seat *seat;
+
+	list_for (seat, &user->resting, user_node) {
+		if (list_is_empty(&seat->pool->seekers))
+			return seat;
+	}
+	return NULL;
+}
+
+/* Steps 6 and 7.  Nobody is evicted for the database while the user has no room: it
+ * would be for nothing. */
+static bool has_limit_room(struct launch *l)
+{
+	const struct pool *pool = l->pool;
+	struct database *db = pool->database;
+	struct user *user = pool->user;
+	int db_limit = database_max_connections(db);
+	int user_limit = user_max_connections(db->catalog, user);
+	bool is_user_full = user_limit > 0 && user->server_count >= user_limit;
+
+	if (is_user_full) {
+		l->lacks_user_room = true;
+		l->evicted = evictable_of_user(user);
+		if (!l->evicted)
+			return false;
+	}
+	if (db_limit > 0 && db->server_count >= db_limit) {
+		l->lacks_db_room = true;
+		l->lacks_user_room = false;
+		l->evicted = evictable_of_database(db);
+		return false;
+	}
+	return !is_user_full;
+}
+
+static bool may_launch(struct launch *l)
+{
+	struct pool *pool = l->pool;
+
+	if (!list_is_empty(&pool->seats[SEAT_LOGIN]))
+		return false;
+	uint64_t retry_us = pool->dial_us + pool_settings(pool)->server_login_retry;
+	if (pool->last_connect_failed && l->now_us < retry_us) {
+		l->wake_us = retry_us;
+		return false;
+	}
+	return has_pool_room(l) && has_limit_room(l);
+}
+
+static struct verdict launch(struct launch *l)
+{
+	if (may_launch(l)) {
+		pool_want_room(l->pool, false, false);
+		return (struct verdict){.kind = VERDICT_DIAL,
+		    .ask = l->is_replication ? first_replica(l->pool) : NULL,
+		    .is_reserve = l->is_reserve,
+		    .is_replication = l->is_replication,
+		    .wake_us = UINT64_MAX};
+	}
+	if (l->evicted && l->may_evict)
+		return seat_retire(l->evicted, "evicted");
+	if (l->may_evict) {
+		pool_want_room(l->pool, l->lacks_db_room, l->lacks_user_room);
+	} else {
+		pool_want_room(l->pool, false, false);
+		if (l->lacks_db_room || l->lacks_user_room)
+			l->wake_us = l->now_us + REFILL_US;
+	}
+	return nothing(l->wake_us);
+}
+
+/* Waiters that a tested server will not serve, or that want what a login brings. */
+static bool wants_server(const struct pool *pool)
+{
+	return pool->seekers.count > pool->seats[SEAT_TESTED].count ||
+	       (!list_is_empty(&pool->newcomers) && !pool->is_welcome_valid);
+}
+
+static bool wants_refill(const struct pool *pool)
+{
+	if (list_is_empty(&pool->clients) && list_is_empty(&pool->waiting) &&
+	    !pool->database->forced_user)
+		return false;
+	return pool_is_undersized(pool);
+}
+
+static struct verdict launch_wanted(struct pool *pool, uint64_t now_us)
+{
+	struct ask *first = first_waiter(pool);
+	bool is_for_any = wants_server(pool);
+	bool is_for_replica = !list_is_empty(&pool->replicas) &&
+			      (!is_for_any || first->kind == ASK_REPLICATION);
+	struct launch l = {.pool = pool,
+	    .asker = first,
+	    .is_replication = is_for_replica,
+	    .may_evict = is_for_any || is_for_replica,
+	    .now_us = now_us,
+	    .wake_us = UINT64_MAX};
+
+	bool is_probe = pool->wants_probe;
+	pool->wants_probe = false;
+	if (l.may_evict || is_probe || wants_refill(pool))
+		return launch(&l);
+	pool_want_room(pool, false, false);
+	return nothing(UINT64_MAX);
+}
+
+/* ---- the queue ---- */
+
+static struct verdict check_used(struct pool *pool, uint64_t now_us)
+{
+	struct seat *seat = first_seat(pool, SEAT_USED);
+
+	if (seat->is_dirty)
+		return seat_retire(seat, "obsolete connection");
+	uint64_t delay = pool_settings(pool)->server_check_delay;
+	/* The setting has changed since: no check is due. */
+	if (!pool_has_check(pool) || (delay && now_us - seat->rested_us < delay))
+		return queue_grant(queue_first_seeker(pool), seat, now_us);
+	seat_move(seat, SEAT_TESTED, now_us);
+	seat->was_checked = true;
+	return (struct verdict){
+	    .kind = VERDICT_CHECK, .seat = seat, .wake_us = UINT64_MAX};
+}
+
+static struct verdict serve_seekers(struct pool *pool, uint64_t now_us)
+{
+	if (list_is_empty(&pool->seekers))
+		return nothing(UINT64_MAX);
+	struct seat *seat = queue_idle_seat(pool);
+	if (seat)
+		return queue_grant(queue_first_seeker(pool), seat, now_us);
+	if (pool->seekers.count > pool->seats[SEAT_TESTED].count &&
+	    !list_is_empty(&pool->seats[SEAT_USED]))
+		return check_used(pool, now_us);
+	return nothing(UINT64_MAX);
+}
+
+/* Who waits for the welcome only is let in also while the pool is paused. */
+static struct verdict admit(struct pool *pool, uint64_t now_us)
+{
+	struct node *first = list_first(&pool->newcomers);
+
+	if (!first || !pool->is_welcome_valid)
+		return nothing(UINT64_MAX);
+	struct ask *ask = container_of(first, struct ask, kind_node);
+	queue_serve(ask, now_us);
+	return (struct verdict){.kind = VERDICT_ADMIT, .ask = ask};
+}
+
+/* The text for everyone who waits, or NULL. */
+static const char *refusal_of_all(const struct pool *pool, const char **sqlstate)
+{
+	*sqlstate = "08P01";
+	if (pool->is_killed)
+		return "database removed";
+	if (pool->has_refused) {
+		*sqlstate = pool->failure_sqlstate;
+		return pool->refusal;
+	}
+	return pool->database->catalog->refuse_waiting ? "server shutting down" : NULL;
+}
+
+static struct verdict refuse(struct pool *pool)
+{
+	struct ask *ask = first_waiter(pool);
+	const char *sqlstate, *text = refusal_of_all(pool, &sqlstate);
+
+	if (ask && text)
+		return queue_refuse(ask, text, sqlstate);
+	pool->has_refused = false;
+	return nothing(UINT64_MAX);
+}
+
+static struct verdict next_while_running(struct pool *pool, uint64_t now_us)
+{
+	struct verdict v = serve_seekers(pool, now_us);
+
+	if (v.kind == VERDICT_NONE && pool_is_oversized(pool))
+		v = shrink(pool);
+	return v.kind != VERDICT_NONE ? v : launch_wanted(pool, now_us);
+}
+
+static struct verdict next_while_paused(struct pool *pool)
+{
+	pool_want_room(pool, false, false);
+	pool->wants_probe = false;
+	if (pool_is_closing_for_pause(pool))
+		return retire_for_pause(pool);
+	struct seat *seat = first_seat(pool, SEAT_USED);
+	return seat ? seat_retire(seat, "close unsafe file descriptors on suspend")
+		    : nothing(UINT64_MAX);
+}
+
+struct verdict pool_next(struct pool *pool, uint64_t now_us)
+{
+	struct verdict v = nothing(UINT64_MAX);
+
+	if (pool->database->is_admin)
+		return v;
+	catalog_note_time(pool->database->catalog, now_us);
+	if (pool->has_dirty)
+		v = retire_dirty(pool);
+	if (v.kind == VERDICT_NONE && !pool->is_killed)
+		v = admit(pool, now_us);
+	if (v.kind == VERDICT_NONE)
+		v = refuse(pool);
+	if (v.kind != VERDICT_NONE)
+		return v;
+	if (pool->is_killed) {
+		pool_want_room(pool, false, false);
+		return v;
+	}
+	return pool_is_paused(pool) ? next_while_paused(pool)
+				    : next_while_running(pool, now_us);
+}

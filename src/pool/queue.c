@@ -1,0 +1,119 @@
+/*
+ * The queue of a pool, and links.  An ask is in pool->clients or in pool->waiting;
+ * while it waits it is also in the list of those that need the same, so that each kind
+ * finds its first without a walk.
+ */
+#include "pool/queue.h"
+
+#include <assert.h>
+
+#include "pool/seats.h"
+
+static struct list *list_of_kind(struct pool *pool, enum ask_kind kind)
+{
+	switch (kind) {
+	case ASK_WELCOME:
+		return &pool->newcomers;
+	case ASK_REPLICATION:
+		return &pool->replicas;
+	case ASK_QUERY:
+	case ASK_AUTH:
+		break;
+	}
+	return &pool->seekers;
+}
+
+void queue_add(struct ask *ask, enum ask_kind kind, uint64_t now_us)
+{
+	struct pool *pool = ask->pool;
+
+	assert(ask->state == ASK_RESTING);
+	list_remove(&pool->clients, &ask->node);
+	list_push_back(&pool->waiting, &ask->node);
+	list_push_back(list_of_kind(pool, kind), &ask->kind_node);
+	ask->kind = kind;
+	ask->state = ASK_WAITING;
+	ask->queued_us = now_us;
+}
+
+void queue_remove(struct ask *ask)
+{
+	struct pool *pool = ask->pool;
+
+	assert(ask->state == ASK_WAITING);
+	list_remove(&pool->waiting, &ask->node);
+	list_remove(list_of_kind(pool, ask->kind), &ask->kind_node);
+	list_push_back(&pool->clients, &ask->node);
+	ask->state = ASK_RESTING;
+	if (list_is_empty(&pool->waiting))
+		pool_want_room(pool, false, false);
+	/* When nobody seeks a seat, those at rest are free for others. */
+	if (list_is_empty(&pool->seekers))
+		pool_offer_room(pool);
+}
+
+void queue_serve(struct ask *ask, uint64_t now_us)
+{
+	if (now_us > ask->queued_us)
+		ask->pool->stats.wait_time_us += now_us - ask->queued_us;
+	queue_remove(ask);
+}
+
+struct seat *queue_idle_seat(const struct pool *pool)
+{
+	struct seat *seat;
+
+	if (list_is_empty(&pool->seats[SEAT_IDLE]))
+		return NULL;
+	/* Dirty ones are there only until pool_next has run. */
+	list_for (seat, &pool->seats[SEAT_IDLE], node) {
+		if (!seat->is_dirty)
+			return seat;
+	}
+	return NULL;
+}
+
+struct ask *queue_first_seeker(const struct pool *pool)
+{
+	struct node *first = list_first(&pool->seekers);
+
+	return first ? container_of(first, struct ask, kind_node) : NULL;
+}
+
+void queue_link(struct ask *ask, struct seat *seat, uint64_t now_us)
+{
+	if (ask->state == ASK_WAITING)
+		queue_serve(ask, now_us);
+	assert(ask->state == ASK_RESTING);
+	ask->state = ASK_LINKED;
+	ask->seat = seat;
+	seat->ask = ask;
+	seat->was_checked = false;
+	ask->pool->stats.server_assignment_count++;
+}
+
+void queue_unlink(struct seat *seat)
+{
+	struct ask *ask = seat->ask;
+
+	if (!ask)
+		return;
+	ask->seat = NULL;
+	ask->state = ASK_RESTING;
+	seat->ask = NULL;
+}
+
+struct verdict queue_grant(struct ask *ask, struct seat *seat, uint64_t now_us)
+{
+	queue_link(ask, seat, now_us);
+	seat_move(seat, SEAT_ACTIVE, now_us);
+	return (struct verdict){.kind = VERDICT_GRANT, .ask = ask, .seat = seat};
+}
+
+struct verdict queue_refuse(struct ask *ask, const char *text, const char *sqlstate)
+{
+	if (ask->state == ASK_WAITING)
+		queue_remove(ask);
+	return (struct verdict){
+	    .kind = VERDICT_REFUSE, .ask = ask, .text = text, .sqlstate = sqlstate};
+}

@@ -1,0 +1,287 @@
+/*
+ * Seats in their lists, and every count and list that follows from where they are.  Who
+ * may have which seat is decided in pool.c and pool_next.c.
+ */
+#include "pool/seats.h"
+
+#include <assert.h>
+
+#include "pool/effective.h"
+
+#define RESTING (SEAT_BIT(IDLE) | SEAT_BIT(USED))
+
+static const unsigned successors[SEAT_STATE_COUNT] = {
+#define STATE(name, shown, socket, column, next, ...) [SEAT_##name] = (next),
+#include "pool/states.def"
+#undef STATE
+};
+
+static const char *const shown_names[SEAT_STATE_COUNT] = {
+    [SEAT_NONE] = "",
+#define STATE(name, shown, ...) [SEAT_##name] = (shown),
+#include "pool/states.def"
+#undef STATE
+};
+
+static const char *const socket_names[SEAT_STATE_COUNT] = {
+    [SEAT_NONE] = "",
+#define STATE(name, shown, socket, ...) [SEAT_##name] = (socket),
+#include "pool/states.def"
+#undef STATE
+};
+
+const char *seat_state_shown(enum seat_state state)
+{
+	return shown_names[state];
+}
+
+const char *seat_state_socket_shown(enum seat_state state)
+{
+	return socket_names[state];
+}
+
+void catalog_note_time(struct catalog *c, uint64_t now_us)
+{
+	if (now_us > c->seen_us)
+		c->seen_us = now_us;
+}
+
+void pool_kick(struct pool *pool)
+{
+	struct catalog *c = pool->database->catalog;
+
+	if (!pool->is_kicked)
+		c->events->kick(c->events_ctx, pool);
+}
+
+/* ---- room under the limits of databases and users ---- */
+
+/* The first pool that waits for room looks whether it can use what there is now.  It
+ * leaves the queue when it could, or does not need it any more, and that tells the
+ * next. */
+static void tell_database(const struct database *db)
+{
+	struct node *first = list_first(&db->starving);
+
+	if (first)
+		pool_kick(container_of(first, struct pool, db_room_node));
+}
+
+static void tell_user(const struct user *user)
+{
+	struct node *first = list_first(&user->starving);
+
+	if (first)
+		pool_kick(container_of(first, struct pool, user_room_node));
+}
+
+void pool_offer_room(const struct pool *pool)
+{
+	tell_database(pool->database);
+	tell_user(pool->user);
+}
+
+static void want_database_room(struct pool *pool, bool wanted)
+{
+	struct database *db = pool->database;
+
+	if (pool->wants_db_room == wanted)
+		return;
+	pool->wants_db_room = wanted;
+	if (wanted)
+		list_push_back(&db->starving, &pool->db_room_node);
+	else
+		list_remove(&db->starving, &pool->db_room_node);
+	db->is_starving = !list_is_empty(&db->starving);
+	if (!wanted)
+		tell_database(db);
+}
+
+static void want_user_room(struct pool *pool, bool wanted)
+{
+	struct user *user = pool->user;
+
+	if (pool->wants_user_room == wanted)
+		return;
+	pool->wants_user_room = wanted;
+	if (wanted)
+		list_push_back(&user->starving, &pool->user_room_node);
+	else
+		list_remove(&user->starving, &pool->user_room_node);
+	user->is_starving = !list_is_empty(&user->starving);
+	if (!wanted)
+		tell_user(user);
+}
+
+void pool_want_room(struct pool *pool, bool of_database, bool of_user)
+{
+	want_database_room(pool, of_database);
+	want_user_room(pool, of_user);
+}
+
+/* ---- idle pools and databases ---- */
+
+bool pool_is_empty(const struct pool *pool)
+{
+	return list_is_empty(&pool->clients) && list_is_empty(&pool->waiting) &&
+	       list_is_empty(&pool->cancels_waiting) &&
+	       list_is_empty(&pool->cancels_active) &&
+	       list_is_empty(&pool->seats[SEAT_NONE]) && !pool_server_count(pool);
+}
+
+void pool_note_use(struct pool *pool)
+{
+	struct catalog *c = pool->database->catalog;
+	bool is_idle = pool_is_empty(pool);
+
+	if (is_idle == node_is_linked(&pool->idle_node))
+		return;
+	if (is_idle)
+		list_push_back(&c->idle_pools, &pool->idle_node);
+	else
+		list_remove(&c->idle_pools, &pool->idle_node);
+	/* 0 means in use, also when the clock has just begun */
+	pool->idle_since_us = !is_idle ? 0 : c->seen_us ? c->seen_us : 1;
+}
+
+void database_note_use(struct database *db)
+{
+	struct catalog *c = db->catalog;
+	bool is_idle =
+	    db->is_auto && !db->is_gone && !db->client_count && !db->server_count;
+
+	if (is_idle == node_is_linked(&db->idle_node))
+		return;
+	if (is_idle)
+		list_push_back(&c->idle_databases, &db->idle_node);
+	else
+		list_remove(&c->idle_databases, &db->idle_node);
+	db->idle_since_us = !is_idle ? 0 : c->seen_us ? c->seen_us : 1;
+}
+
+bool pool_may_be_freed(const struct pool *pool)
+{
+	const struct database *db = pool->database;
+	uint64_t timeout = pool_settings(pool)->pool_idle_timeout;
+
+	if (!pool_is_empty(pool))
+		return false;
+	if (pool->is_killed)
+		return true;
+	if (db->is_admin || (db->forced_user && database_min_pool_size(db) > 0))
+		return false;
+	return timeout && db->catalog->seen_us - pool->idle_since_us >= timeout;
+}
+
+/* ---- seats ---- */
+
+static bool is_resting(enum seat_state state)
+{
+	return (1u << state) & RESTING;
+}
+
+static void count_seat(struct pool *pool, int change)
+{
+	pool->database->server_count += change;
+	pool->user->server_count += change;
+}
+
+static void put_into_list(struct seat *seat, enum seat_state state)
+{
+	struct list *l = &seat->pool->seats[state];
+	/* the most recently used one is lent first, or every one in turn */
+	bool to_front =
+	    state == SEAT_USED ||
+	    (state == SEAT_IDLE && !pool_settings(seat->pool)->server_round_robin);
+
+	seat->state = state;
+	if (to_front)
+		list_push_front(l, &seat->node);
+	else
+		list_push_back(l, &seat->node);
+}
+
+static void leave_resting_lists(struct seat *seat)
+{
+	list_remove(&seat->pool->database->resting, &seat->db_node);
+	list_remove(&seat->pool->user->resting, &seat->user_node);
+}
+
+void seat_enter(
+    struct pool *pool, struct seat *seat, enum seat_state state, uint64_t now_us)
+{
+	assert(!seat->pool && !node_is_linked(&seat->node));
+	assert(state == SEAT_LOGIN || state == SEAT_ACTIVE_CANCEL);
+	seat->pool = pool;
+	seat->born_us = now_us;
+	seat->cancels_in_flight = 0;
+	seat->is_dirty = seat->was_checked = false;
+	put_into_list(seat, state);
+	count_seat(pool, 1);
+	pool_note_use(pool);
+	database_note_use(pool->database);
+}
+
+/* Who could make something of a seat that is at rest: a waiter that wants it checked,
+ * or closed to make room for another; the pool itself when it has shrunk or must have
+ * none at rest; pools that wait for room. */
+static void tell_of_rest(struct pool *pool)
+{
+	if (!list_is_empty(&pool->waiting) || pool_is_oversized(pool) ||
+	    pool_is_paused(pool))
+		pool_kick(pool);
+	pool_offer_room(pool);
+}
+
+void seat_move(struct seat *seat, enum seat_state state, uint64_t now_us)
+{
+	struct pool *pool = seat->pool;
+	bool was_resting = is_resting(seat->state);
+
+	assert(successors[seat->state] & (1u << state));
+	list_remove(&pool->seats[seat->state], &seat->node);
+	put_into_list(seat, state);
+	if (was_resting && !is_resting(state))
+		leave_resting_lists(seat);
+	if (was_resting || !is_resting(state))
+		return;
+	seat->rested_us = now_us;
+	list_push_back(&pool->database->resting, &seat->db_node);
+	list_push_back(&pool->user->resting, &seat->user_node);
+	tell_of_rest(pool);
+}
+
+/* Out of everything that counts. */
+static void take_out(struct seat *seat)
+{
+	struct pool *pool = seat->pool;
+
+	list_remove(&pool->seats[seat->state], &seat->node);
+	if (seat->state == SEAT_NONE)
+		return;
+	if (is_resting(seat->state))
+		leave_resting_lists(seat);
+	seat->state = SEAT_NONE;
+	count_seat(pool, -1);
+	pool_offer_room(pool);
+	pool_kick(pool);
+	database_note_use(pool->database);
+}
+
+struct verdict seat_retire(struct seat *seat, const char *reason)
+{
+	assert(seat->state != SEAT_NONE);
+	take_out(seat);
+	list_push_back(&seat->pool->seats[SEAT_NONE], &seat->node);
+	return (struct verdict){
+	    .kind = VERDICT_RETIRE, .seat = seat, .ask = seat->ask, .text = reason};
+}
+
+void seat_leave(struct seat *seat)
+{
+	struct pool *pool = seat->pool;
+
+	take_out(seat);
+	seat->pool = NULL;
+	pool_note_use(pool);
+}

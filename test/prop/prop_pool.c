@@ -1,0 +1,982 @@
+/* links: pool wire auth net conf base */
+/*
+ * Random clients, servers and administrators against the pool floor, with a broker that
+ * only carries out.  After each event, when everybody who was kicked has been heard:
+ * nobody else has anything to say, lists and counts agree, no server is lent twice, no
+ * limit is passed, first come is first served, and nobody waits without a reason.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "pool/catalog.h"
+#include "pool/pool.h"
+
+enum {
+	EVENTS = 1000,
+	RUNS = 150,
+	ASKS = 40,
+	SEATS = 200,
+	KICKS = 256,
+	NAMES = 6,
+	USERS = 4,
+	SECOND = 1000000,
+};
+
+static const char full_ini[] = "[databases]\n"
+			       "a = max_db_connections=4\n"
+			       "b = user=f password=x min_pool_size=2 pool_size=3\n"
+			       "c = reserve_pool_size=2 pool_size=2\n"
+			       "d = pool_size=0\n"
+			       "* = max_db_connections=3\n"
+			       "[users]\n"
+			       "u1 = max_user_connections=5\n"
+			       "u2 = pool_mode=session pool_size=1\n"
+			       "[pgbouncer]\n"
+			       "pool_mode = transaction\n"
+			       "default_pool_size = 4\n"
+			       "max_user_connections = 12\n"
+			       "server_lifetime = 200\n"
+			       "server_check_delay = 2\n"
+			       "server_idle_timeout = 40\n"
+			       "pool_idle_timeout = 30\n"
+			       "autodb_idle_timeout = 60\n";
+/* c is gone, a and the template are others. */
+static const char other_ini[] = "[databases]\n"
+				"a = max_db_connections=3 host=127.0.0.1\n"
+				"b = user=f password=x min_pool_size=1 pool_size=2\n"
+				"d = pool_size=0\n"
+				"* = max_db_connections=2 host=127.0.0.1\n"
+				"[pgbouncer]\n"
+				"pool_mode = transaction\n"
+				"default_pool_size = 2\n"
+				"pool_idle_timeout = 30\n"
+				"autodb_idle_timeout = 60\n";
+
+static const char *const database_names[NAMES] = {"a", "b", "c", "d", "auto1", "auto2"};
+static const char *const user_names[USERS] = {"u1", "u2", "u3", "f"};
+
+struct client {
+	struct ask ask;
+	struct database *database;
+	uint64_t turn; /* when it began to wait, in events */
+};
+
+struct server {
+	struct seat seat;
+	uint64_t review_us;
+	bool is_lent, is_closing, is_used;
+};
+
+/* Hangs from pool->welcome. */
+struct desk {
+	uint64_t wake_us;
+	bool is_killed;
+};
+
+struct world {
+	uint64_t seed, random, now, event;
+	struct mem mem;
+	struct catalog *c;
+	struct config *configs[2];
+	struct client clients[ASKS];
+	struct server servers[SEATS];
+	struct pool *kicked[KICKS];
+	size_t kick_head, kick_count;
+	bool is_quiet; /* nobody should have anything to say */
+	unsigned grants, dials, evictions, refusals;
+};
+
+static void fail(const struct world *w, const char *what, int line)
+{
+	fprintf(stderr, "seed %" PRIu64 ", event %" PRIu64 ", line %d: %s\n", w->seed,
+	    w->event, line, what);
+	abort();
+}
+#define CHECK(what)                               \
+	do {                                      \
+		if (!(what))                      \
+			fail(w, #what, __LINE__); \
+	} while (0)
+
+static unsigned any(struct world *w, unsigned n)
+{
+	w->random ^= w->random << 13;
+	w->random ^= w->random >> 7;
+	w->random ^= w->random << 17;
+	return (unsigned)((w->random >> 16) % n);
+}
+
+static struct server *server_of(struct seat *seat)
+{
+	return container_of(seat, struct server, seat);
+}
+
+static struct client *client_of(struct ask *ask)
+{
+	return container_of(ask, struct client, ask);
+}
+
+/* ---- the events of the catalog ---- */
+
+static struct desk *desk_of(struct pool *pool)
+{
+	if (!pool->welcome) {
+		pool->welcome = calloc(1, sizeof(struct desk));
+		((struct desk *)pool->welcome)->wake_us = UINT64_MAX;
+	}
+	return pool->welcome;
+}
+
+static void on_kick(void *ctx, struct pool *pool)
+{
+	struct world *w = ctx;
+
+	CHECK(w->kick_count < KICKS);
+	desk_of(pool);
+	pool->is_kicked = true;
+	w->kicked[(w->kick_head + w->kick_count++) % KICKS] = pool;
+}
+
+static void on_kill(void *ctx, struct pool *pool, const char *reason)
+{
+	(void)ctx, (void)reason;
+	desk_of(pool)->is_killed = true;
+}
+
+static void on_freed(void *ctx, struct pool *pool)
+{
+	struct world *w = ctx;
+
+	for (size_t i = 0; i < w->kick_count; i++) {
+		struct pool **at = &w->kicked[(w->kick_head + i) % KICKS];
+		if (*at == pool)
+			*at = NULL;
+	}
+	free(pool->welcome);
+	pool->welcome = NULL;
+}
+
+static const struct catalog_events events = {
+    .kick = on_kick, .kill = on_kill, .freed = on_freed};
+
+/* ---- carrying out ---- */
+
+static void close_server(struct world *w, struct server *server)
+{
+	struct pool *pool = server->seat.pool;
+
+	pool_gone(&server->seat, w->now);
+	CHECK(!server->seat.pool && !server->seat.ask);
+	pool_gone(&server->seat, w->now);
+	*server = (struct server){.review_us = UINT64_MAX};
+	pool_free_if_unused(pool);
+}
+
+static void check_grant(struct world *w, const struct verdict *v)
+{
+	struct server *server = server_of(v->seat);
+	struct client *client = client_of(v->ask);
+	struct pool *pool = v->seat->pool;
+
+	CHECK(v->seat->ask == v->ask && v->ask->seat == v->seat);
+	CHECK(v->seat->state == SEAT_ACTIVE && v->ask->state == ASK_LINKED);
+	CHECK(v->ask->pool == pool && !pool->is_killed);
+	CHECK(!v->seat->is_dirty);
+	if (v->seat->is_replication) {
+		CHECK(v->ask->kind == ASK_REPLICATION);
+	} else {
+		CHECK(!pool_is_paused(pool) && !server->is_lent);
+		CHECK(v->ask->kind == ASK_QUERY || v->ask->kind == ASK_AUTH);
+		/* first come, first served */
+		for (int i = 0; i < ASKS; i++) {
+			const struct client *other = &w->clients[i];
+			bool is_rival = other->ask.pool == pool &&
+					other->ask.state == ASK_WAITING &&
+					other->ask.kind != ASK_WELCOME &&
+					other->ask.kind != ASK_REPLICATION;
+			CHECK(!is_rival || other->turn > client->turn);
+		}
+	}
+	server->is_lent = true;
+	server->review_us = UINT64_MAX;
+	w->grants++;
+}
+
+static void check_dial(
+    struct world *w, const struct pool *pool, const struct verdict *v)
+{
+	int size = pool_size(pool), reserve = pool_reserve_size(pool);
+	int db_limit = database_max_connections(pool->database);
+	int user_limit = user_max_connections(w->c, pool->user);
+	size_t room = (size_t)size + (v->is_reserve ? (size_t)reserve : 0);
+
+	CHECK(!pool_is_paused(pool) && !pool->is_killed);
+	CHECK(list_is_empty(&pool->seats[SEAT_LOGIN]));
+	CHECK(!size || !pool->is_welcome_valid || pool_server_count(pool) < room);
+	CHECK(db_limit <= 0 || pool->database->server_count < db_limit);
+	CHECK(user_limit <= 0 || pool->user->server_count < user_limit);
+	CHECK(!pool->last_connect_failed ||
+	      w->now >= pool->dial_us + w->c->config->settings.server_login_retry);
+}
+
+static struct server *unused_server(struct world *w)
+{
+	for (int i = 0; i < SEATS; i++) {
+		if (!w->servers[i].is_used) {
+			w->servers[i].is_used = true;
+			return &w->servers[i];
+		}
+	}
+	CHECK(!"more servers than ever should be needed");
+	return NULL;
+}
+
+static void dial(struct world *w, struct pool *pool, const struct verdict *v)
+{
+	struct server *server = unused_server(w);
+
+	check_dial(w, pool, v);
+	if (v->is_replication) {
+		CHECK(v->ask->kind == ASK_REPLICATION && v->ask->state == ASK_WAITING);
+		server->seat.is_replication = true;
+		server->seat.ask = v->ask;
+	}
+	pool_dialing(pool, &server->seat, w->now);
+	w->dials++;
+}
+
+static void retire(struct world *w, const struct verdict *v)
+{
+	struct server *server = server_of(v->seat);
+
+	CHECK(v->text && v->seat->state == SEAT_NONE && v->seat->pool);
+	CHECK(!server->is_lent || v->seat->is_replication || v->seat->ask == NULL);
+	bool is_evicted = strcmp(v->text, "evicted") == 0;
+	CHECK(!is_evicted || list_is_empty(&v->seat->pool->seekers) ||
+	      !list_is_empty(&v->seat->pool->replicas));
+	w->evictions += is_evicted;
+	server->is_closing = true;
+	server->review_us = UINT64_MAX;
+	if (any(w, 2))
+		close_server(w, server);
+}
+
+static void carry(struct world *w, struct pool *pool, const struct verdict *v)
+{
+	switch (v->kind) {
+	case VERDICT_GRANT:
+		check_grant(w, v);
+		break;
+	case VERDICT_DIAL:
+		dial(w, pool, v);
+		break;
+	case VERDICT_RETIRE:
+		retire(w, v);
+		break;
+	case VERDICT_CHECK:
+	case VERDICT_RESET:
+		CHECK(v->seat->state == SEAT_TESTED && !v->seat->is_dirty);
+		break;
+	case VERDICT_REST:
+		CHECK(v->seat->state == SEAT_IDLE || v->seat->state == SEAT_USED);
+		server_of(v->seat)->review_us = v->wake_us;
+		break;
+	case VERDICT_PARK:
+		CHECK(v->seat->state == SEAT_BEING_CANCELED);
+		break;
+	case VERDICT_REFUSE:
+		CHECK(v->text && *v->text && strlen(v->sqlstate) == 5);
+		CHECK(v->ask->state == ASK_RESTING);
+		w->refusals++;
+		break;
+	case VERDICT_ADMIT:
+		CHECK(v->ask->kind == ASK_WELCOME && v->ask->state == ASK_RESTING);
+		CHECK(v->ask->pool->is_welcome_valid);
+		v->ask->is_logged_in = true;
+		break;
+	case VERDICT_WAIT:
+	case VERDICT_NONE:
+		break;
+	}
+}
+
+/* For min_pool_size a pool looks now and then whether there is room. */
+static bool is_refill(const struct pool *pool, const struct verdict *v)
+{
+	return v->kind == VERDICT_DIAL && list_is_empty(&pool->waiting) &&
+	       ((struct desk *)pool->welcome)->wake_us != UINT64_MAX;
+}
+
+static void serve(struct world *w, struct pool *pool)
+{
+	pool->is_kicked = false;
+	for (unsigned steps = 0;; steps++) {
+		CHECK(steps < 2 * (ASKS + SEATS));
+		struct verdict v = pool_next(pool, w->now);
+		/* Carrying out may free the pool when it was killed. */
+		bool is_killed = pool->is_killed;
+		if (v.kind == VERDICT_NONE) {
+			desk_of(pool)->wake_us = v.wake_us;
+			CHECK(v.wake_us > w->now);
+			return;
+		}
+		CHECK(!w->is_quiet || is_refill(pool, &v));
+		carry(w, pool, &v);
+		if (is_killed)
+			return;
+	}
+}
+
+static void serve_kicked(struct world *w)
+{
+	for (unsigned steps = 0; w->kick_count; steps++) {
+		CHECK(steps < 10000);
+		struct pool *pool = w->kicked[w->kick_head];
+		w->kick_head = (w->kick_head + 1) % KICKS;
+		w->kick_count--;
+		if (pool)
+			serve(w, pool);
+	}
+}
+
+/* ---- what must hold ---- */
+
+static void check_seats(struct world *w)
+{
+	struct pool *pool;
+	size_t listed[SEAT_STATE_COUNT] = {0}, seen[SEAT_STATE_COUNT] = {0};
+
+	list_for (pool, &w->c->pool_list, node) {
+		for (int state = 0; state < SEAT_STATE_COUNT; state++) {
+			struct seat *seat;
+			listed[state] += pool->seats[state].count;
+			list_for (seat, &pool->seats[state], node) {
+				CHECK(seat->pool == pool && (int)seat->state == state);
+				seen[state]++;
+			}
+		}
+	}
+	size_t used = 0, total = 0;
+	for (int state = 0; state < SEAT_STATE_COUNT; state++) {
+		CHECK(listed[state] == seen[state]);
+		total += seen[state];
+	}
+	for (int i = 0; i < SEATS; i++) {
+		const struct server *server = &w->servers[i];
+		used += server->is_used;
+		if (server->seat.ask) {
+			CHECK(server->seat.ask->seat == &server->seat);
+			CHECK(server->seat.ask->state == ASK_LINKED);
+		}
+		CHECK(!server->is_closing || server->seat.state == SEAT_NONE);
+	}
+	CHECK(used == total);
+}
+
+static void check_asks(struct world *w)
+{
+	size_t resting = 0, waiting = 0, listed_clients = 0, listed_waiting = 0;
+	struct pool *pool;
+
+	for (int i = 0; i < ASKS; i++) {
+		const struct ask *ask = &w->clients[i].ask;
+		resting += ask->state == ASK_RESTING || ask->state == ASK_LINKED;
+		waiting += ask->state == ASK_WAITING;
+		CHECK((ask->state == ASK_LINKED) == (ask->seat != NULL));
+	}
+	list_for (pool, &w->c->pool_list, node) {
+		listed_clients += pool->clients.count;
+		listed_waiting += pool->waiting.count;
+		CHECK(
+		    pool->waiting.count ==
+		    pool->seekers.count + pool->newcomers.count + pool->replicas.count);
+	}
+	CHECK(resting == listed_clients && waiting == listed_waiting);
+}
+
+static void check_counts_of_database(struct world *w, const struct database *db)
+{
+	size_t servers = 0, resting = 0;
+	const struct pool *pool;
+	const struct seat *seat;
+	uint64_t last = 0;
+	int clients = 0;
+
+	list_for (pool, &db->pools, db_node) {
+		servers += pool_server_count(pool);
+		resting += pool->seats[SEAT_IDLE].count + pool->seats[SEAT_USED].count;
+		CHECK(!pool->wants_db_room || pool->waiting.count);
+	}
+	for (int i = 0; i < ASKS; i++)
+		clients += w->clients[i].database == db;
+	CHECK(db->server_count == (int)servers && db->client_count == clients);
+	CHECK(db->resting.count == resting);
+	CHECK(db->is_starving == !list_is_empty(&db->starving));
+	list_for (seat, &db->resting, db_node) {
+		CHECK(seat->state == SEAT_IDLE || seat->state == SEAT_USED);
+		CHECK(seat->rested_us >= last);
+		last = seat->rested_us;
+	}
+	CHECK((db->idle_since_us != 0) == (db->is_auto && !clients && !servers));
+}
+
+static void check_counts_of_user(struct world *w, const struct user *user)
+{
+	size_t servers = 0, resting = 0;
+	const struct pool *pool;
+
+	list_for (pool, &user->pools, user_node) {
+		servers += pool_server_count(pool);
+		resting += pool->seats[SEAT_IDLE].count + pool->seats[SEAT_USED].count;
+	}
+	CHECK(user->server_count == (int)servers && user->resting.count == resting);
+	CHECK(user->is_starving == !list_is_empty(&user->starving));
+}
+
+static bool has_evictable(const struct list *resting, bool of_database)
+{
+	const struct node *n;
+
+	for (n = list_first(resting); n; n = list_next(resting, n)) {
+		const struct seat *seat = of_database
+					      ? container_of(n, struct seat, db_node)
+					      : container_of(n, struct seat, user_node);
+		if (list_is_empty(&seat->pool->seekers))
+			return true;
+	}
+	return false;
+}
+
+/* Is there a reason that no server is being opened for those who wait? */
+static bool has_reason_to_wait(struct world *w, const struct pool *pool)
+{
+	const struct database *db = pool->database;
+	const struct settings *s = &w->c->config->settings;
+	int size = pool_size(pool);
+	int db_limit = database_max_connections(db);
+	int user_limit = user_max_connections(w->c, pool->user);
+	uint64_t wake_us = ((struct desk *)pool->welcome)->wake_us;
+
+	/* It waits in the queue of a limit that is reached and can make no room. */
+	bool is_db_full = db_limit > 0 && db->server_count >= db_limit &&
+			  !has_evictable(&db->resting, true);
+	bool is_user_full = user_limit > 0 && pool->user->server_count >= user_limit &&
+			    !has_evictable(&pool->user->resting, false);
+	if ((is_db_full && pool->wants_db_room) ||
+	    (is_user_full && pool->wants_user_room))
+		return true;
+	if (!list_is_empty(&pool->seats[SEAT_LOGIN]))
+		return true;
+	if (pool->last_connect_failed && w->now < pool->dial_us + s->server_login_retry)
+		return wake_us <= pool->dial_us + s->server_login_retry;
+	if (size && pool->is_welcome_valid && pool_server_count(pool) >= (size_t)size) {
+		struct ask *first =
+		    container_of(list_first(&pool->waiting), struct ask, node);
+		uint64_t due = first->last_us + s->reserve_pool_timeout;
+		size_t most = (size_t)size + (size_t)pool_reserve_size(pool);
+		if (pool_server_count(pool) >= most || !s->reserve_pool_timeout)
+			return true;
+		bool is_for_replica =
+		    first->kind == ASK_REPLICATION ||
+		    (pool->seekers.count <= pool->seats[SEAT_TESTED].count &&
+			list_is_empty(&pool->newcomers));
+		if (is_for_replica)
+			return list_is_empty(&pool->seats[SEAT_IDLE]) &&
+			       list_is_empty(&pool->seats[SEAT_USED]);
+		if (w->now < due)
+			return wake_us <= due;
+	}
+	return false;
+}
+
+static void check_service(struct world *w, const struct pool *pool)
+{
+	const struct seat *seat;
+
+	if (pool->is_killed)
+		return;
+	list_for (seat, &pool->seats[SEAT_IDLE], node)
+		CHECK(!seat->is_dirty);
+	list_for (seat, &pool->seats[SEAT_USED], node)
+		CHECK(!seat->is_dirty);
+	CHECK(list_is_empty(&pool->newcomers) || !pool->is_welcome_valid);
+	CHECK(list_is_empty(&pool->waiting) || !w->c->refuse_waiting);
+	if (pool_is_paused(pool)) {
+		CHECK(w->c->suspended || list_is_empty(&pool->seats[SEAT_IDLE]));
+		return;
+	}
+	size_t tested = pool->seats[SEAT_TESTED].count;
+	if (!list_is_empty(&pool->seekers)) {
+		CHECK(list_is_empty(&pool->seats[SEAT_IDLE]));
+		CHECK(list_is_empty(&pool->seats[SEAT_USED]) ||
+		      tested >= pool->seekers.count);
+	}
+	if (pool->seekers.count > tested || !list_is_empty(&pool->newcomers) ||
+	    !list_is_empty(&pool->replicas))
+		CHECK(has_reason_to_wait(w, pool));
+}
+
+static void check_all(struct world *w)
+{
+	struct database *db;
+	struct user *user;
+	struct pool *pool;
+	size_t at = 0;
+
+	check_seats(w);
+	check_asks(w);
+	while ((db = map_next(w->c->databases, &at)))
+		check_counts_of_database(w, db);
+	for (at = 0; (user = map_next(w->c->users, &at));)
+		check_counts_of_user(w, user);
+	list_for (pool, &w->c->pool_list, node)
+		check_service(w, pool);
+	/* Who was not kicked has nothing to say. */
+	if (any(w, 4) == 0) {
+		w->is_quiet = true;
+		list_for (pool, &w->c->pool_list, node) {
+			if (desk_of(pool)->wake_us > w->now)
+				serve(w, pool);
+		}
+		serve_kicked(w);
+		w->is_quiet = false;
+	}
+}
+
+/* ---- what happens ---- */
+
+static struct client *any_client(struct world *w, enum ask_state state)
+{
+	unsigned start = any(w, ASKS);
+
+	for (unsigned i = 0; i < ASKS; i++) {
+		struct client *client = &w->clients[(start + i) % ASKS];
+		if (client->ask.state == state)
+			return client;
+	}
+	return NULL;
+}
+
+static struct server *any_server(struct world *w, enum seat_state state)
+{
+	unsigned start = any(w, SEATS);
+
+	for (unsigned i = 0; i < SEATS; i++) {
+		struct server *server = &w->servers[(start + i) % SEATS];
+		if (server->is_used && server->seat.state == state)
+			return server;
+	}
+	return NULL;
+}
+
+static struct pool *any_pool(struct world *w)
+{
+	struct pool *pool;
+	size_t n = w->c->pool_list.count ? any(w, (unsigned)w->c->pool_list.count) : 0;
+
+	list_for (pool, &w->c->pool_list, node) {
+		if (!n--)
+			return pool;
+	}
+	return NULL;
+}
+
+static void client_comes(struct world *w)
+{
+	struct client *client = any_client(w, ASK_OUTSIDE);
+	bool is_new;
+
+	if (!client)
+		return;
+	struct database *db =
+	    catalog_database(w->c, database_names[any(w, NAMES)], &is_new);
+	if (!db)
+		return;
+	struct user *user = catalog_user(w->c, user_names[any(w, USERS)]);
+	database_may_enter(db, false);
+	*client = (struct client){.database = db};
+	client->ask.is_logged_in = any(w, 4) != 0;
+	pool_join(catalog_pool(db, user), &client->ask);
+}
+
+static void client_goes(struct client *client)
+{
+	struct pool *pool = client->ask.pool;
+
+	pool_part(&client->ask);
+	pool_free_if_unused(pool);
+	database_leave(client->database);
+	*client = (struct client){.database = NULL};
+}
+
+static void client_asks(struct world *w)
+{
+	static const enum ask_kind kinds[] = {ASK_QUERY, ASK_QUERY, ASK_QUERY,
+	    ASK_QUERY, ASK_QUERY, ASK_QUERY, ASK_AUTH, ASK_WELCOME, ASK_REPLICATION};
+	struct client *client = any_client(w, ASK_RESTING);
+
+	if (!client)
+		return;
+	client->ask.last_us = client->ask.query_us = w->now;
+	client->turn = ++w->event;
+	struct pool *pool = client->ask.pool;
+	struct verdict v = pool_ask(
+	    &client->ask, kinds[any(w, sizeof(kinds) / sizeof(*kinds))], w->now);
+	CHECK(v.kind == VERDICT_GRANT || v.kind == VERDICT_WAIT ||
+	      v.kind == VERDICT_REFUSE);
+	CHECK(v.kind != VERDICT_WAIT || client->ask.state == ASK_WAITING);
+	carry(w, pool, &v);
+}
+
+static void server_is_given(struct world *w)
+{
+	struct server *server = any_server(w, SEAT_ACTIVE);
+
+	if (!server || !server->seat.ask)
+		return;
+	struct client *client = client_of(server->seat.ask);
+	struct pool *pool = server->seat.pool;
+	if (any(w, 20) == 0) {
+		pool_abandon(&server->seat, w->now);
+		CHECK(client->ask.state == ASK_RESTING);
+		server->is_closing = true;
+		return;
+	}
+	if (any(w, 10) == 0)
+		server->seat.cancels_in_flight++;
+	server->is_lent = false;
+	struct verdict v = pool_give(&server->seat, w->now);
+	CHECK(client->ask.state == ASK_RESTING ||
+	      (v.kind == VERDICT_GRANT && v.ask == &client->ask));
+	carry(w, pool, &v);
+}
+
+static void server_logs_in(struct world *w)
+{
+	static const char *const states[] = {"28000", "57P03", "3D000"};
+	struct server *server = any_server(w, SEAT_LOGIN);
+
+	if (!server)
+		return;
+	struct pool *pool = server->seat.pool;
+	if (any(w, 6) == 0) {
+		pool_dial_failed(
+		    &server->seat, any(w, 3), "no luck", states[any(w, 3)], w->now);
+		CHECK(server->seat.state == SEAT_NONE);
+		server->is_closing = true;
+		return;
+	}
+	if (!server->seat.is_dirty)
+		pool_welcomed(pool);
+	struct verdict v = pool_logged_in(&server->seat, w->now);
+	carry(w, pool, &v);
+}
+
+static void server_is_tested(struct world *w)
+{
+	struct server *server = any_server(w, SEAT_TESTED);
+
+	if (!server)
+		return;
+	struct pool *pool = server->seat.pool;
+	struct verdict v = pool_tested(&server->seat, w->now);
+	carry(w, pool, &v);
+}
+
+static void cancel_ends(struct world *w)
+{
+	struct server *server = any_server(w, SEAT_BEING_CANCELED);
+
+	if (!server)
+		return;
+	struct pool *pool = server->seat.pool;
+	struct verdict v = pool_cancel_done(&server->seat, w->now);
+	carry(w, pool, &v);
+}
+
+static void cancel_begins(struct world *w)
+{
+	struct pool *pool = any_pool(w);
+
+	if (pool && pool_may_dial_cancel(pool) && pool_server_count(pool) < 8)
+		pool_dialing_cancel(pool, &unused_server(w)->seat, w->now);
+}
+
+static void server_is_lost(struct world *w)
+{
+	struct server *server =
+	    any_server(w, (enum seat_state)any(w, SEAT_STATE_COUNT));
+
+	if (server)
+		close_server(w, server);
+}
+
+static void time_goes_by(struct world *w)
+{
+	struct pool *pool, *after;
+
+	w->now += any(w, 8) ? any(w, SECOND) : any(w, 20 * SECOND);
+	list_for_safe (pool, after, &w->c->pool_list, node) {
+		if (desk_of(pool)->wake_us <= w->now)
+			serve(w, pool);
+	}
+	for (int i = 0; i < SEATS; i++) {
+		struct server *server = &w->servers[i];
+		if (!server->is_used || server->review_us > w->now)
+			continue;
+		struct verdict v = pool_review(&server->seat, w->now);
+		server->review_us = UINT64_MAX;
+		CHECK(v.kind != VERDICT_REST || v.wake_us > w->now);
+		carry(w, server->seat.pool, &v);
+	}
+}
+
+static void administrator_acts(struct world *w)
+{
+	struct database *db =
+	    catalog_find_database(w->c, database_names[any(w, NAMES)]);
+
+	switch (any(w, 10)) {
+	case 0:
+		w->c->paused = !w->c->paused;
+		w->c->refuse_waiting = w->c->paused && any(w, 3) == 0;
+		catalog_kick_all(w->c, NULL);
+		break;
+	case 1:
+		w->c->suspended = !w->c->suspended && any(w, 2);
+		catalog_kick_all(w->c, NULL);
+		break;
+	case 2:
+		if (db) {
+			db->paused = !db->paused;
+			catalog_kick_all(w->c, db);
+		}
+		break;
+	case 3:
+		catalog_mark_dirty(w->c, any(w, 3) ? db : NULL);
+		break;
+	case 4:
+		if (db)
+			catalog_kill(w->c, db, "database removed");
+		break;
+	default:
+		w->now += 100 * (uint64_t)SECOND;
+		time_goes_by(w);
+		break;
+	}
+}
+
+/* Whatever was stopped works again. */
+static void go_on(struct world *w)
+{
+	w->c->paused = w->c->suspended = w->c->refuse_waiting = false;
+	for (int i = 0; i < NAMES; i++) {
+		struct database *db = catalog_find_database(w->c, database_names[i]);
+		if (db)
+			db->paused = false;
+	}
+	catalog_kick_all(w->c, NULL);
+}
+
+static void settings_change(struct world *w)
+{
+	static const char *const changes[][2] = {
+	    {"default_pool_size", "1"},
+	    {"default_pool_size", "5"},
+	    {"max_db_connections", "3"},
+	    {"max_db_connections", "0"},
+	    {"max_user_connections", "2"},
+	    {"max_user_connections", "0"},
+	    {"server_round_robin", "1"},
+	    {"server_round_robin", "0"},
+	    {"server_check_delay", "0"},
+	    {"server_check_delay", "5"},
+	    {"server_check_query", ""},
+	    {"server_check_query", "select 1"},
+	    {"server_reset_query_always", "1"},
+	    {"server_reset_query_always", "0"},
+	    {"min_pool_size", "1"},
+	    {"min_pool_size", "0"},
+	    {"reserve_pool_size", "1"},
+	    {"reserve_pool_timeout", "2"},
+	    {"server_login_retry", "3"},
+	};
+	unsigned i = any(w, sizeof(changes) / sizeof(changes[0]) + 2);
+
+	if (i < sizeof(changes) / sizeof(changes[0])) {
+		struct config *config =
+		    config_with(w->c->config, changes[i][0], changes[i][1], NULL);
+		CHECK(config);
+		catalog_adopt(w->c, config, NULL, NULL, NULL);
+		config_unref(&config);
+	} else {
+		catalog_adopt(w->c, w->configs[any(w, 2)], NULL, NULL, NULL);
+	}
+	/* The deadlines of servers at rest have moved. */
+	for (int k = 0; k < SEATS; k++) {
+		if (w->servers[k].is_used)
+			w->servers[k].review_us = w->now;
+	}
+}
+
+/* Clients and servers of killed pools leave, as the broker sees to it. */
+static bool bury_one(struct world *w)
+{
+	for (int i = 0; i < SEATS; i++) {
+		struct server *server = &w->servers[i];
+		if (server->is_used && desk_of(server->seat.pool)->is_killed) {
+			close_server(w, server);
+			return true;
+		}
+	}
+	for (int i = 0; i < ASKS; i++) {
+		struct client *client = &w->clients[i];
+		if (client->ask.pool && client->ask.state != ASK_LINKED &&
+		    desk_of(client->ask.pool)->is_killed) {
+			client_goes(client);
+			return true;
+		}
+	}
+	return false;
+}
+
+static void closing_ends(struct world *w)
+{
+	for (int i = 0; i < SEATS; i++) {
+		if (w->servers[i].is_used && w->servers[i].is_closing)
+			close_server(w, &w->servers[i]);
+	}
+}
+
+static void happen(struct world *w)
+{
+	struct client *client;
+	unsigned what = any(w, 100);
+
+	if (what < 15)
+		client_comes(w);
+	else if (what < 45)
+		client_asks(w);
+	else if (what < 65)
+		server_is_given(w);
+	else if (what < 75)
+		server_logs_in(w);
+	else if (what < 80)
+		server_is_tested(w);
+	else if (what < 82)
+		cancel_ends(w);
+	else if (what < 83)
+		cancel_begins(w);
+	else if (what < 86)
+		server_is_lost(w);
+	else if (what < 88 && (client = any_client(w, ASK_WAITING)))
+		pool_withdraw(&client->ask);
+	else if (what < 92 &&
+		 (client = any_client(w, any(w, 2) ? ASK_RESTING : ASK_WAITING)))
+		client_goes(client);
+	else if (what < 96)
+		time_goes_by(w);
+	else if (what < 97)
+		any(w, 2) ? administrator_acts(w) : settings_change(w);
+	else if (what < 98)
+		go_on(w);
+	else if (what < 99)
+		catalog_housekeeping(w->c, w->now, NULL, NULL);
+	else
+		closing_ends(w);
+}
+
+static void end(struct world *w)
+{
+	for (int i = 0; i < SEATS; i++) {
+		if (w->servers[i].is_used)
+			close_server(w, &w->servers[i]);
+	}
+	for (int i = 0; i < ASKS; i++) {
+		if (w->clients[i].ask.pool)
+			client_goes(&w->clients[i]);
+	}
+	catalog_free(&w->c);
+	CHECK(list_is_empty(&w->mem.slabs));
+}
+
+static void run(struct world *w, uint64_t seed)
+{
+	struct config *configs[2] = {w->configs[0], w->configs[1]};
+
+	*w = (struct world){.seed = seed,
+	    .random = seed * 0x9e3779b97f4a7c15u + 1,
+	    .now = 1000 * (uint64_t)SECOND,
+	    .configs = {configs[0], configs[1]}};
+	for (int i = 0; i < SEATS; i++)
+		w->servers[i].review_us = UINT64_MAX;
+	mem_init(&w->mem);
+	w->c = catalog_new(&w->mem);
+	w->c->events = &events;
+	w->c->events_ctx = w;
+	catalog_adopt(w->c, configs[0], NULL, NULL, NULL);
+	for (int i = 0; i < EVENTS; i++) {
+		w->event++;
+		w->now++;
+		happen(w);
+		while (bury_one(w))
+			;
+		/* Now and then more happens before anybody is heard. */
+		if (any(w, 3) == 0)
+			continue;
+		serve_kicked(w);
+		check_all(w);
+	}
+	end(w);
+}
+
+static struct config *load(const char *ini)
+{
+	char path[] = "/tmp/prop-pool-XXXXXX";
+	struct err err = {.text = ""};
+	int fd = mkstemp(path);
+
+	if (fd < 0 || write(fd, ini, strlen(ini)) != (ssize_t)strlen(ini))
+		abort();
+	close(fd);
+	struct config *config = config_load(path, NULL, NULL, NULL, &err);
+	unlink(path);
+	if (!config) {
+		fprintf(stderr, "%s\n", err.text);
+		abort();
+	}
+	return config;
+}
+
+int main(int argc, char **argv)
+{
+	static const unsigned least = 100;
+	uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : (uint64_t)time(NULL);
+	struct world *w = calloc(1, sizeof(*w));
+	unsigned grants = 0, dials = 0, evictions = 0, refusals = 0;
+
+	printf("seed %" PRIu64 "\n", seed);
+	fflush(stdout);
+	w->configs[0] = load(full_ini);
+	w->configs[1] = load(other_ini);
+	for (uint64_t i = 0; i < (argc > 1 ? 1 : RUNS); i++) {
+		run(w, seed + i);
+		grants += w->grants;
+		dials += w->dials;
+		evictions += w->evictions;
+		refusals += w->refusals;
+	}
+	printf("%u grants, %u dials, %u evictions, %u refusals\n", grants, dials,
+	    evictions, refusals);
+	config_unref(&w->configs[0]);
+	config_unref(&w->configs[1]);
+	free(w);
+	/* A test in which nothing happens proves nothing. */
+	return argc > 1 || (grants > least && dials > least && evictions && refusals)
+		   ? 0
+		   : 1;
+}

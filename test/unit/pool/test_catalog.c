@@ -1,0 +1,487 @@
+/*
+ * What exists, for how long, and what a new snapshot does to it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* clang-format off: needs some of the headers above */
+#include <cmocka.h>
+/* clang-format on */
+
+#include "base/mem.h"
+#include "world.h"
+
+static void pools_are_found_again(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w, "[databases]\na=\nb=user=f\n[pgbouncer]\n");
+	struct database *a = catalog_find_database(w.c, "a");
+	struct database *b = catalog_find_database(w.c, "b");
+	assert_null(catalog_find_database(w.c, "c"));
+	assert_null(catalog_find_user(w.c, "u"));
+	struct user *u = catalog_user(w.c, "u"), *v = catalog_user(w.c, "v");
+	assert_ptr_equal(catalog_user(w.c, "u"), u);
+	assert_ptr_equal(catalog_find_user(w.c, "u"), u);
+	assert_null(catalog_find_pool(a, u));
+	struct pool *au = catalog_pool(a, u);
+	assert_ptr_equal(catalog_pool(a, u), au);
+	assert_ptr_equal(catalog_find_pool(a, u), au);
+	assert_ptr_not_equal(catalog_pool(a, v), au);
+	/* One pool, whoever logs in. */
+	assert_ptr_equal(catalog_pool(b, u), catalog_pool(b, v));
+	assert_ptr_equal(catalog_pool(b, u)->user, catalog_find_user(w.c, "f"));
+	assert_int_equal(w.c->pool_list.count, 3);
+	world_done(&w);
+}
+
+static void values_in_force(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w, "[databases]\n"
+		       "a=pool_size=3 reserve_pool_size=4 min_pool_size=2 "
+		       "server_lifetime=7 max_db_connections=8 pool_mode=statement "
+		       "query_wait_timeout=0 max_db_client_connections=2\n"
+		       "b=\nf=user=u\n"
+		       "[users]\n"
+		       "u=pool_size=5 reserve_pool_size=0 pool_mode=transaction "
+		       "max_user_connections=6 query_timeout=9 query_wait_timeout=11\n"
+		       "[pgbouncer]\ndefault_pool_size=20\nreserve_pool_size=1\n"
+		       "query_wait_timeout=33\nmax_user_connections=-1\n"
+		       "client_idle_timeout=4\n");
+	struct pool *au = world_pool(&w, "a", "u"), *av = world_pool(&w, "a", "v");
+	struct pool *bv = world_pool(&w, "b", "v"), *fv = world_pool(&w, "f", "v");
+	assert_int_equal(pool_size(au), 5);
+	assert_int_equal(pool_size(av), 3);
+	assert_int_equal(pool_size(bv), 20);
+	assert_int_equal(pool_size(fv), 5);
+	assert_int_equal(pool_reserve_size(au), 0);
+	assert_int_equal(pool_reserve_size(av), 4);
+	assert_int_equal(pool_reserve_size(bv), 1);
+	assert_int_equal(pool_min_size(au), 2);
+	assert_int_equal(pool_min_size(bv), 0);
+	assert_int_equal(pool_mode(au), POOL_MODE_TRANSACTION);
+	assert_int_equal(pool_mode(av), POOL_MODE_STATEMENT);
+	assert_int_equal(pool_mode(bv), POOL_MODE_SESSION);
+	assert_int_equal(database_server_lifetime(av->database), 7 * SECOND);
+	assert_int_equal(
+	    database_server_lifetime(bv->database), 3600 * (uint64_t)SECOND);
+	assert_int_equal(database_max_connections(av->database), 8);
+	assert_int_equal(database_max_connections(bv->database), 0);
+	assert_int_equal(user_max_connections(w.c, au->user), 6);
+	assert_int_equal(user_max_connections(w.c, av->user), -1);
+	assert_int_equal(user_query_timeout(w.c, au->user), 9 * SECOND);
+	assert_int_equal(user_query_timeout(w.c, av->user), 0);
+	assert_int_equal(user_transaction_timeout(w.c, av->user), 0);
+	assert_int_equal(user_idle_transaction_timeout(w.c, av->user), 0);
+	assert_int_equal(user_client_idle_timeout(w.c, NULL), 4 * SECOND);
+	assert_int_equal(query_wait_timeout(au->database, au->user), 11 * SECOND);
+	assert_int_equal(query_wait_timeout(av->database, av->user), 0);
+	assert_int_equal(query_wait_timeout(bv->database, NULL), 33 * SECOND);
+	world_set(&w, "default_pool_size", "0");
+	assert_int_equal(pool_size(bv), 0);
+	/* No entry any more: the global value. */
+	world_adopt(&w, "[databases]\na=\nb=\nf=user=u\n[pgbouncer]\n", NULL);
+	assert_int_equal(pool_size(au), 20);
+	assert_null(au->user->config);
+	world_done(&w);
+}
+
+static void client_limits(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w, "[databases]\na=max_db_client_connections=2\n[users]\n"
+		       "u=max_user_client_connections=1\n[pgbouncer]\n");
+	struct database *a = catalog_find_database(w.c, "a");
+	struct user *u = catalog_find_user(w.c, "u"), *v = catalog_user(w.c, "v");
+	assert_true(database_may_enter(a, false));
+	assert_true(database_may_enter(a, false));
+	assert_false(database_may_enter(a, false));
+	assert_true(database_may_enter(a, true));
+	assert_int_equal(a->client_count, 4);
+	assert_true(user_may_enter(u, false));
+	assert_false(user_may_enter(u, false));
+	assert_true(user_may_enter(u, true));
+	user_leave(u);
+	assert_int_equal(u->client_count, 2);
+	for (int i = 0; i < 10; i++)
+		assert_true(user_may_enter(v, false));
+	for (int i = 0; i < 4; i++)
+		database_leave(a);
+	world_done(&w);
+}
+
+static void changed_entries(void **state)
+{
+	struct world w;
+	struct seat seats[2];
+	struct ask asks[2];
+	struct verdict v;
+
+	(void)state;
+	world_init(&w, "[databases]\na=\nb=\n[pgbouncer]\npool_mode=transaction\n");
+	struct pool *a = world_pool(&w, "a", "u"), *b = world_pool(&w, "b", "u");
+	for (int i = 0; i < 2; i++) {
+		struct pool *pool = i ? b : a;
+		world_join(pool, &asks[i]);
+		world_ask(&w, &asks[i], VERDICT_WAIT);
+		world_dial(&w, pool, &seats[i], VERDICT_GRANT);
+		world_give(&w, &seats[i], VERDICT_REST);
+	}
+	world_was_kicked(&w, a);
+	world_adopt(
+	    &w, "[databases]\na=port=7777\nb=pool_size=7\nn=\n[pgbouncer]\n", NULL);
+	assert_string_equal(w.notes, "");
+	assert_non_null(catalog_find_database(w.c, "n"));
+	assert_true(seats[0].is_dirty && !a->is_welcome_valid);
+	assert_false(seats[1].is_dirty);
+	assert_true(b->is_welcome_valid);
+	assert_int_equal(pool_size(b), 7);
+	v = world_next(&w, a, VERDICT_RETIRE);
+	assert_string_equal(v.text, "database configuration changed");
+	world_next(&w, b, VERDICT_NONE);
+	/* SET makes nothing dirty. */
+	world_set(&w, "verbose", "1");
+	assert_true(b->is_welcome_valid);
+	catalog_mark_dirty(w.c, b->database);
+	assert_false(b->is_welcome_valid);
+	for (int i = 0; i < 2; i++) {
+		pool_gone(&seats[i], w.now);
+		pool_part(&asks[i]);
+	}
+	world_done(&w);
+}
+
+/* Clients and servers of a database that is removed go one after the other; nothing is
+ * freed under them. */
+static void gone_databases(void **state)
+{
+	struct world w;
+	struct seat seat;
+	struct ask ask;
+
+	(void)state;
+	world_init(&w, "[databases]\na=dbname=x\nb=\n[pgbouncer]\n");
+	struct pool *pool = world_pool(&w, "a", "u");
+	struct database *a = pool->database;
+	assert_true(database_may_enter(a, false));
+	assert_true(database_may_enter(a, false));
+	world_join(pool, &ask);
+	world_ask(&w, &ask, VERDICT_WAIT);
+	world_dial(&w, pool, &seat, VERDICT_GRANT);
+	world_adopt(&w, "[databases]\nb=\n[pgbouncer]\n", NULL);
+	assert_string_equal(w.notes, "dropping database 'a' as it does not exist "
+				     "anymore or inactive auto-database\n");
+	assert_int_equal(w.kill_count, 1);
+	assert_ptr_equal(w.killed[0], pool);
+	assert_string_equal(w.kill_reason, "database removed");
+	assert_null(catalog_find_database(w.c, "a"));
+	assert_true(a->is_gone && pool->is_killed);
+	/* Another snapshot, and the entry is still there for who holds the database. */
+	world_adopt(&w, "[databases]\nb=\n[pgbouncer]\n", NULL);
+	assert_string_equal(a->config->dbname, "x");
+	/* A client in the middle of its login. */
+	struct pool *late = catalog_pool(a, catalog_user(w.c, "v"));
+	struct ask late_ask;
+	world_join(late, &late_ask);
+	assert_string_equal(
+	    world_ask(&w, &late_ask, VERDICT_REFUSE).text, "database removed");
+	pool_part(&late_ask);
+	pool_free_if_unused(late);
+	database_leave(a);
+	assert_string_equal(
+	    world_give(&w, &seat, VERDICT_RESET).seat->pool->database->name, "a");
+	assert_string_equal(pool_tested(&seat, w.now).text, "database removed");
+	world_gone(&w, &seat);
+	pool_part(&ask);
+	assert_int_equal(w.freed, 1);
+	pool_free_if_unused(pool);
+	assert_int_equal(w.freed, 2);
+	database_leave(a);
+	/* Without anybody in it. */
+	world_pool(&w, "b", "u");
+	world_adopt(&w, "[databases]\n[pgbouncer]\n", NULL);
+	assert_int_equal(w.freed, 3);
+	assert_int_equal(w.kill_count, 1);
+	world_done(&w);
+}
+
+static void killed_pools(void **state)
+{
+	struct world w;
+	struct ask ask;
+
+	(void)state;
+	world_init(&w, "[databases]\na=\nb=\nc=\n[pgbouncer]\n");
+	catalog_add_admin(w.c, NULL);
+	struct pool *a = world_pool(&w, "a", "u");
+	world_pool(&w, "b", "u");
+	world_join(a, &ask);
+	catalog_kill(w.c, NULL, "database removed");
+	assert_int_equal(w.kill_count, 1);
+	assert_int_equal(w.freed, 1);
+	assert_true(catalog_find_database(w.c, "a")->paused);
+	assert_true(catalog_find_database(w.c, "b")->paused);
+	assert_false(catalog_find_database(w.c, "c")->paused);
+	assert_false(catalog_find_database(w.c, "pgbouncer")->paused);
+	/* A new one beside the dying one. */
+	struct pool *again = world_pool(&w, "a", "u");
+	assert_ptr_not_equal(again, a);
+	pool_part(&ask);
+	pool_free_if_unused(again);
+	pool_free_if_unused(a);
+	assert_int_equal(w.freed, 2);
+	assert_ptr_equal(world_pool(&w, "a", "u"), again);
+	world_done(&w);
+}
+
+static void forced_users(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w, "[databases]\na=user=f password=one min_pool_size=1\n"
+		       "[pgbouncer]\n");
+	struct database *a = catalog_find_database(w.c, "a");
+	struct pool *pool = catalog_find_pool(a, NULL);
+	/* There before the first client. */
+	assert_non_null(pool);
+	assert_true(world_was_kicked(&w, pool));
+	assert_string_equal(pool_server_secret(pool)->text, "one");
+	struct scram_cache *cache = pool_server_scram_cache(pool);
+	cache->iterations = 4096;
+	world_adopt(&w,
+	    "[databases]\na=user=f password=one min_pool_size=1\n"
+	    "[pgbouncer]\n",
+	    "\"f\" \"two\"\n");
+	assert_int_equal(cache->iterations, 4096);
+	world_adopt(&w, "[databases]\na=\n[pgbouncer]\n", "\"f\" \"two\"\n");
+	assert_string_equal(
+	    w.notes, "losing forced user not supported, keeping old setting\n");
+	assert_string_equal(a->forced_user->name, "f");
+	assert_string_equal(pool_server_secret(pool)->text, "one");
+	assert_false(pool->is_welcome_valid);
+	world_adopt(&w, "[databases]\na=user=f\n[pgbouncer]\n", NULL);
+	assert_string_equal(w.notes, "");
+	assert_string_equal(pool_server_secret(pool)->text, "two");
+	assert_ptr_equal(
+	    pool_server_scram_cache(pool), &catalog_find_user(w.c, "f")->scram_cache);
+	assert_int_equal(cache->iterations, 0);
+	world_done(&w);
+}
+
+static void secrets(void **state)
+{
+	static const char ini[] =
+	    "[databases]\na=\n[users]\nx=pool_size=1\n[pgbouncer]\n";
+	struct world w;
+
+	(void)state;
+	world_init(&w, ini);
+	world_adopt(&w, ini, "\"u\" \"one\"\n\"v\" \"\"\n");
+	struct user *u = catalog_find_user(w.c, "u"), *v = catalog_find_user(w.c, "v");
+	struct user *x = catalog_find_user(w.c, "x");
+	assert_true(u->has_secret && v->has_secret && !x->has_secret);
+	assert_string_equal(u->secret.text, "one");
+	assert_int_equal(v->secret.kind, SECRET_NONE);
+	u->adhoc = mem_zero(sizeof(*u->adhoc));
+	scram_verifier_from_password(u->adhoc, "one", 1);
+	u->scram_cache.iterations = 1;
+	world_adopt(&w, ini, "\"u\" \"one\"\n");
+	assert_non_null(u->adhoc);
+	assert_int_equal(u->scram_cache.iterations, 1);
+	assert_false(v->has_secret);
+	/* NULL: the list was not read. */
+	world_adopt(&w, ini, NULL);
+	assert_true(u->has_secret);
+	world_adopt(&w, ini, "\"u\" \"two\"\n");
+	assert_string_equal(u->secret.text, "two");
+	assert_null(u->adhoc);
+	assert_int_equal(u->scram_cache.iterations, 0);
+	world_adopt(&w, ini, "");
+	assert_ptr_equal(catalog_find_user(w.c, "u"), u);
+	assert_false(u->has_secret);
+	assert_int_equal(u->secret.kind, SECRET_NONE);
+	world_done(&w);
+}
+
+#define AUTO_INI(template, more) "[databases]\n" more "*=" template "\n[pgbouncer]\n"
+
+static void auto_databases(void **state)
+{
+	struct world w;
+	bool is_new;
+	char name[65];
+
+	(void)state;
+	world_init(&w, "[databases]\n[pgbouncer]\n");
+	assert_null(catalog_database(w.c, "x", &is_new));
+	world_adopt(&w, AUTO_INI("port=1", ""), NULL);
+	struct database *x = catalog_database(w.c, "x", &is_new);
+	assert_true(is_new && x->is_auto);
+	assert_string_equal(x->config->dbname, "x");
+	assert_ptr_equal(catalog_database(w.c, "x", &is_new), x);
+	assert_false(is_new);
+	memset(name, 'n', sizeof(name) - 1);
+	name[64] = '\0';
+	assert_null(catalog_database(w.c, name, &is_new));
+	name[63] = '\0';
+	assert_non_null(catalog_database(w.c, name, &is_new));
+	/* A changed template makes them anew; none leaves the old one in force. */
+	struct pool *pool = world_pool(&w, "x", "u");
+	pool->is_welcome_valid = true;
+	world_adopt(&w, AUTO_INI("port=1", ""), NULL);
+	assert_true(pool->is_welcome_valid);
+	world_adopt(&w, AUTO_INI("port=2", ""), NULL);
+	assert_false(pool->is_welcome_valid);
+	assert_int_equal(x->config->port, 2);
+	world_adopt(&w, "[databases]\n[pgbouncer]\n", NULL);
+	world_adopt(&w, "[databases]\n[pgbouncer]\n", NULL);
+	assert_string_equal(w.notes, "");
+	struct database *y = catalog_database(w.c, "y", &is_new);
+	assert_int_equal(y->config->port, 2);
+	/* A template that does not parse is none, and changes none. */
+	world_adopt(&w, AUTO_INI("nonsense", ""), NULL);
+	assert_null(catalog_database(w.c, "z", &is_new));
+	assert_int_equal(x->config->port, 2);
+	/* Named in the file, it is automatic no more. */
+	world_adopt(&w, "[databases]\nx=port=3\n[pgbouncer]\n", NULL);
+	assert_false(x->is_auto);
+	assert_int_equal(x->config->port, 3);
+	assert_null(x->arena);
+	world_adopt(&w, "[databases]\n[pgbouncer]\n", NULL);
+	assert_null(catalog_find_database(w.c, "x"));
+	assert_ptr_equal(catalog_find_database(w.c, "y"), y);
+	world_done(&w);
+}
+
+static void idle_ones_are_dropped(void **state)
+{
+	struct world w;
+	bool is_new;
+
+	(void)state;
+	world_init(&w, "[databases]\na=\nm=user=f min_pool_size=1\n*=\n[pgbouncer]\n"
+		       "autodb_idle_timeout=60\npool_idle_timeout=10\n");
+	uint64_t start = w.now;
+	/* The pool that min_pool_size wants stays and is no reason to come again. */
+	assert_true(catalog_housekeeping(w.c, w.now, NULL, NULL) == UINT64_MAX);
+	struct database *x = catalog_database(w.c, "x", &is_new);
+	struct database *y = catalog_database(w.c, "y", &is_new);
+	assert_int_equal(x->idle_since_us, start);
+	database_may_enter(x, false);
+	y->paused = true;
+	assert_int_equal(x->idle_since_us, 0);
+	struct ask ask;
+	struct pool *a = world_pool(&w, "a", "u");
+	world_join(a, &ask);
+	assert_int_equal(a->idle_since_us, 0);
+	w.now = ask.last_us = start + 5 * SECOND;
+	pool_part(&ask);
+	assert_int_equal(a->idle_since_us, w.now);
+	assert_int_equal(
+	    catalog_housekeeping(w.c, w.now, NULL, NULL), start + 15 * SECOND);
+	w.now += 10 * SECOND;
+	assert_int_equal(w.freed, 0);
+	catalog_housekeeping(w.c, w.now, NULL, NULL);
+	assert_int_equal(w.freed, 1);
+	assert_null(catalog_find_pool(
+	    catalog_find_database(w.c, "a"), catalog_find_user(w.c, "u")));
+	database_leave(x);
+	assert_int_equal(x->idle_since_us, w.now);
+	catalog_housekeeping(w.c, w.now + 59 * SECOND, NULL, NULL);
+	assert_non_null(catalog_find_database(w.c, "x"));
+	catalog_housekeeping(w.c, w.now + 60 * SECOND, NULL, NULL);
+	assert_null(catalog_find_database(w.c, "x"));
+	assert_ptr_equal(catalog_find_database(w.c, "y"), y);
+	world_done(&w);
+}
+
+static void console(void **state)
+{
+	struct world w;
+	bool is_new;
+
+	(void)state;
+	world_init(&w, "[databases]\n*=\n[pgbouncer]\nlisten_port=7\n");
+	struct database *db = catalog_add_admin(w.c, NULL);
+	assert_true(db->is_admin);
+	assert_ptr_equal(catalog_database(w.c, "pgbouncer", &is_new), db);
+	assert_int_equal(database_pool_size(db), 2);
+	assert_int_equal(db->config->port, 7);
+	assert_null(db->config->host);
+	struct pool *pool = catalog_find_pool(db, NULL);
+	assert_string_equal(pool->user->name, "pgbouncer");
+	assert_int_equal(pool_mode(pool), POOL_MODE_STATEMENT);
+	world_adopt(&w, "[databases]\n[pgbouncer]\n", NULL);
+	assert_ptr_equal(catalog_find_database(w.c, "pgbouncer"), db);
+	w.c->paused = true;
+	assert_false(pool_is_paused(pool));
+	catalog_mark_dirty(w.c, NULL);
+	assert_false(pool->has_dirty);
+	world_next(&w, pool, VERDICT_NONE);
+	world_done(&w);
+}
+
+static void sorted_walks_and_snapshots(void **state)
+{
+	struct world w;
+	size_t count;
+
+	(void)state;
+	world_init(&w, "[databases]\nb=\na=\n[pgbouncer]\n");
+	struct pool *bu = world_pool(&w, "b", "u"), *av = world_pool(&w, "a", "v");
+	struct pool *au = world_pool(&w, "a", "u");
+	struct database **databases = catalog_sorted_databases(w.c, &count);
+	assert_int_equal(count, 2);
+	assert_string_equal(databases[0]->name, "a");
+	free(databases);
+	struct user **users = catalog_sorted_users(w.c, &count);
+	assert_int_equal(count, 2);
+	assert_string_equal(users[1]->name, "v");
+	free(users);
+	struct pool **pools = catalog_sorted_pools(w.c, &count);
+	assert_int_equal(count, 3);
+	assert_ptr_equal(pools[0], au);
+	assert_ptr_equal(pools[1], av);
+	assert_ptr_equal(pools[2], bu);
+	free(pools);
+	bu->stats.query_count = 5;
+	catalog_snapshot_stats(w.c, 7);
+	bu->stats.query_count = 9;
+	catalog_snapshot_stats(w.c, 8);
+	assert_int_equal(bu->history.older.query_count, 5);
+	assert_int_equal(bu->history.newer.query_count, 9);
+	assert_int_equal(w.c->snapshot_us, 8);
+	assert_int_equal(w.c->older_snapshot_us, 7);
+	world_done(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(pools_are_found_again),
+	    cmocka_unit_test(values_in_force),
+	    cmocka_unit_test(client_limits),
+	    cmocka_unit_test(changed_entries),
+	    cmocka_unit_test(gone_databases),
+	    cmocka_unit_test(killed_pools),
+	    cmocka_unit_test(forced_users),
+	    cmocka_unit_test(secrets),
+	    cmocka_unit_test(auto_databases),
+	    cmocka_unit_test(idle_ones_are_dropped),
+	    cmocka_unit_test(console),
+	    cmocka_unit_test(sorted_walks_and_snapshots),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

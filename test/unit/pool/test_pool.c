@@ -1,0 +1,800 @@
+/*
+ * The decisions of a pool, one rule after the other.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+/* clang-format off: needs some of the headers above */
+#include <cmocka.h>
+/* clang-format on */
+
+#include "world.h"
+
+#define TRANSACTION "pool_mode=transaction\nserver_check_query=\n"
+
+/* `db` in transaction mode, without checks, plus these settings. */
+#define INI(settings) "[databases]\ndb=\n[pgbouncer]\n" TRANSACTION settings
+
+/* Everything leaves; the world ends without leaks. */
+static void leave(struct world *w, struct seat *seats, size_t seat_count,
+    struct ask *asks, size_t ask_count)
+{
+	for (size_t i = 0; i < seat_count; i++)
+		pool_gone(&seats[i], w->now);
+	for (size_t i = 0; i < ask_count; i++)
+		pool_part(&asks[i]);
+	world_done(w);
+}
+#define LEAVE(w, seats, asks)                                     \
+	leave(w, seats, sizeof(seats) / sizeof((seats)[0]), asks, \
+	    sizeof(asks) / sizeof((asks)[0]))
+
+static void lends_and_takes_back(void **state)
+{
+	struct world w;
+	struct seat seats[1];
+	struct ask asks[2];
+
+	(void)state;
+	world_init(&w, INI("default_pool_size=1\n"));
+	struct pool *pool = world_pool(&w, "db", "u");
+	world_join(pool, &asks[0]);
+	world_join(pool, &asks[1]);
+	world_ask(&w, &asks[0], VERDICT_WAIT);
+	assert_true(world_was_kicked(&w, pool));
+	w.now += 3;
+	assert_int_equal(pool_max_wait(pool, w.now), 3);
+	struct verdict v = world_dial(&w, pool, &seats[0], VERDICT_GRANT);
+	assert_ptr_equal(v.ask, &asks[0]);
+	assert_ptr_equal(v.seat, &seats[0]);
+	assert_int_equal(asks[0].state, ASK_LINKED);
+	assert_int_equal(pool->stats.server_assignment_count, 1);
+	assert_int_equal(pool->stats.wait_time_us, 3);
+	world_ask(&w, &asks[1], VERDICT_WAIT);
+	assert_true(world_next(&w, pool, VERDICT_NONE).wake_us == UINT64_MAX);
+	v = world_give(&w, &seats[0], VERDICT_GRANT);
+	assert_ptr_equal(v.ask, &asks[1]);
+	assert_int_equal(asks[0].state, ASK_RESTING);
+	v = world_give(&w, &seats[0], VERDICT_REST);
+	assert_int_equal(v.wake_us, w.now + 600 * (uint64_t)SECOND);
+	v = world_ask(&w, &asks[0], VERDICT_GRANT);
+	assert_ptr_equal(v.seat, &seats[0]);
+	pool_gone(&seats[0], w.now);
+	assert_int_equal(asks[0].state, ASK_RESTING);
+	assert_null(asks[0].seat);
+	assert_int_equal(pool_server_count(pool), 0);
+	LEAVE(&w, seats, asks);
+}
+
+/* Fill a pool of n servers at rest, the last one at the front. */
+static void fill(
+    struct world *w, struct pool *pool, struct seat *seats, struct ask *asks, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		world_join(pool, &asks[i]);
+		world_ask(w, &asks[i], VERDICT_WAIT);
+		world_dial(w, pool, &seats[i], VERDICT_GRANT);
+	}
+	for (size_t i = 0; i < n; i++) {
+		world_give(w, &seats[i], VERDICT_REST);
+		w->now++;
+	}
+}
+
+static void last_used_first(void **state)
+{
+	struct world w;
+	struct seat seats[3];
+	struct ask asks[3];
+
+	(void)state;
+	world_init(&w, INI(""));
+	struct pool *pool = world_pool(&w, "db", "u");
+	fill(&w, pool, seats, asks, 3);
+	assert_ptr_equal(world_ask(&w, &asks[0], VERDICT_GRANT).seat, &seats[2]);
+	world_give(&w, &seats[2], VERDICT_REST);
+	world_set(&w, "server_round_robin", "1");
+	assert_ptr_equal(world_ask(&w, &asks[0], VERDICT_GRANT).seat, &seats[2]);
+	world_give(&w, &seats[2], VERDICT_REST);
+	assert_ptr_equal(world_ask(&w, &asks[0], VERDICT_GRANT).seat, &seats[1]);
+	LEAVE(&w, seats, asks);
+}
+
+static void resets_and_checks(void **state)
+{
+	struct world w;
+	struct seat seats[1];
+	struct ask asks[2];
+
+	(void)state;
+	world_init(&w, INI("server_reset_query_always=1\nserver_check_delay=0\n"));
+	world_set(&w, "server_check_query", "select 1");
+	struct pool *pool = world_pool(&w, "db", "u");
+	world_join(pool, &asks[0]);
+	world_join(pool, &asks[1]);
+	world_ask(&w, &asks[0], VERDICT_WAIT);
+	world_dial(&w, pool, &seats[0], VERDICT_REST);
+	assert_int_equal(seats[0].state, SEAT_USED);
+	assert_ptr_equal(world_next(&w, pool, VERDICT_CHECK).seat, &seats[0]);
+	/* It waits for the one that is tested. */
+	world_next(&w, pool, VERDICT_NONE);
+	assert_ptr_equal(pool_tested(&seats[0], w.now).ask, &asks[0]);
+	world_ask(&w, &asks[1], VERDICT_WAIT);
+	world_give(&w, &seats[0], VERDICT_RESET);
+	assert_int_equal(seats[0].state, SEAT_TESTED);
+	/* After the reset it is not checked. */
+	assert_int_equal(pool_tested(&seats[0], w.now).kind, VERDICT_REST);
+	assert_int_equal(seats[0].state, SEAT_USED);
+	world_next(&w, pool, VERDICT_CHECK);
+	/* Nobody wants it any more: it must be checked again for the next. */
+	pool_withdraw(&asks[1]);
+	assert_int_equal(pool_tested(&seats[0], w.now).kind, VERDICT_REST);
+	assert_int_equal(seats[0].state, SEAT_USED);
+	world_ask(&w, &asks[1], VERDICT_WAIT);
+	/* No check is configured any more. */
+	world_set(&w, "server_check_query", "");
+	assert_ptr_equal(world_next(&w, pool, VERDICT_GRANT).seat, &seats[0]);
+	world_give(&w, &seats[0], VERDICT_RESET);
+	assert_int_equal(pool_tested(&seats[0], w.now).kind, VERDICT_REST);
+	assert_int_equal(seats[0].state, SEAT_IDLE);
+	world_set(&w, "server_reset_query_always", "0");
+	world_ask(&w, &asks[1], VERDICT_GRANT);
+	world_set(&w, "pool_mode", "session");
+	world_give(&w, &seats[0], VERDICT_RESET);
+	LEAVE(&w, seats, asks);
+}
+
+static void idle_ones_are_reviewed(void **state)
+{
+	struct world w;
+	struct seat seats[3];
+	struct ask asks[3];
+
+	(void)state;
+	world_init(&w, INI("server_idle_timeout=60\nserver_lifetime=300\n"
+			   "default_pool_size=3\nmin_pool_size=2\n"));
+	world_set(&w, "server_check_query", "select 1");
+	struct pool *pool = world_pool(&w, "db", "u");
+	uint64_t start = w.now;
+	fill(&w, pool, seats, asks, 3);
+	struct verdict v = pool_review(&seats[0], w.now);
+	assert_int_equal(v.kind, VERDICT_REST);
+	assert_int_equal(v.wake_us, start + 30 * SECOND);
+	w.now = v.wake_us;
+	v = pool_review(&seats[0], w.now);
+	assert_int_equal(seats[0].state, SEAT_USED);
+	assert_int_equal(v.wake_us, start + 60 * SECOND);
+	w.now = start + 60 * SECOND + 3;
+	v = pool_review(&seats[0], w.now);
+	assert_int_equal(v.kind, VERDICT_RETIRE);
+	assert_string_equal(v.text, "server idle timeout");
+	assert_int_equal(pool_server_count(pool), 2);
+	assert_ptr_equal(seats[0].pool, pool);
+	pool_gone(&seats[0], w.now);
+	/* min_pool_size keeps the others. */
+	assert_int_equal(pool_review(&seats[1], w.now).kind, VERDICT_REST);
+	w.now = start + 300 * SECOND;
+	v = pool_review(&seats[1], w.now);
+	assert_int_equal(v.kind, VERDICT_RETIRE);
+	assert_string_equal(v.text, "server lifetime over");
+	pool_gone(&seats[1], w.now);
+	/* One in lifetime / pool_size. */
+	v = pool_review(&seats[2], w.now);
+	assert_int_equal(v.kind, VERDICT_REST);
+	w.now += 100 * SECOND;
+	assert_int_equal(pool_review(&seats[2], w.now).kind, VERDICT_RETIRE);
+	assert_int_equal(pool_review(&seats[2], w.now).kind, VERDICT_NONE);
+	LEAVE(&w, seats, asks);
+}
+
+static void lifetime_ends_at_release(void **state)
+{
+	struct world w;
+	struct seat seats[2];
+	struct ask asks[2];
+
+	(void)state;
+	world_init(&w, INI("server_lifetime=100\ndefault_pool_size=2\n"));
+	struct pool *pool = world_pool(&w, "db", "u");
+	fill(&w, pool, seats, asks, 2);
+	world_ask(&w, &asks[0], VERDICT_GRANT);
+	world_ask(&w, &asks[1], VERDICT_GRANT);
+	w.now += 200 * SECOND;
+	assert_string_equal(
+	    world_give(&w, &seats[0], VERDICT_RETIRE).text, "server lifetime over");
+	world_give(&w, &seats[1], VERDICT_REST);
+	world_set(&w, "server_lifetime", "0");
+	world_ask(&w, &asks[0], VERDICT_GRANT);
+	world_give(&w, &seats[1], VERDICT_RETIRE);
+	/* A fresh one lives until its first use. */
+	pool_gone(&seats[0], w.now);
+	world_ask(&w, &asks[0], VERDICT_WAIT);
+	world_next(&w, pool, VERDICT_DIAL);
+	seats[0] = (struct seat){.state = SEAT_NONE};
+	pool_dialing(pool, &seats[0], w.now);
+	pool_withdraw(&asks[0]);
+	assert_int_equal(pool_logged_in(&seats[0], w.now).kind, VERDICT_REST);
+	assert_int_equal(pool_review(&seats[0], w.now).kind, VERDICT_REST);
+	LEAVE(&w, seats, asks);
+}
+
+static void dirty_ones_go(void **state)
+{
+	struct world w;
+	struct seat seats[4];
+	struct ask asks[4];
+
+	(void)state;
+	world_init(&w, INI("default_pool_size=4\n"));
+	struct pool *pool = world_pool(&w, "db", "u");
+	fill(&w, pool, seats, asks, 3);
+	seats[3] = (struct seat){.state = SEAT_NONE};
+	pool_dialing(pool, &seats[3], w.now);
+	world_ask(&w, &asks[0], VERDICT_GRANT);
+	world_was_kicked(&w, pool);
+	pool_mark_dirty(pool);
+	assert_true(world_was_kicked(&w, pool));
+	assert_false(pool->is_welcome_valid);
+	/* Never lent, even before pool_next has seen them. */
+	world_ask(&w, &asks[1], VERDICT_WAIT);
+	assert_string_equal(
+	    world_next(&w, pool, VERDICT_RETIRE).text, "connect string changed");
+	for (int i = 0; i < 2; i++)
+		assert_string_equal(world_next(&w, pool, VERDICT_RETIRE).text,
+		    "database configuration changed");
+	world_next(&w, pool, VERDICT_DIAL);
+	assert_string_equal(
+	    world_give(&w, &seats[2], VERDICT_RETIRE).text, "close_needed");
+	world_join(pool, &asks[3]);
+	LEAVE(&w, seats, asks);
+}
+
+/* One fresh server may be opened beyond pool_size while the welcome is not valid. */
+static void welcome(void **state)
+{
+	struct world w;
+	struct seat seats[2];
+	struct ask asks[4];
+
+	(void)state;
+	world_init(&w, INI("default_pool_size=1\n"));
+	struct pool *pool = world_pool(&w, "db", "u");
+	for (int i = 0; i < 4; i++)
+		world_join(pool, &asks[i]);
+	asks[0].is_logged_in = false;
+	assert_int_equal(pool_ask(&asks[0], ASK_WELCOME, w.now).kind, VERDICT_WAIT);
+	world_dial(&w, pool, &seats[0], VERDICT_REST);
+	assert_ptr_equal(world_next(&w, pool, VERDICT_ADMIT).ask, &asks[0]);
+	world_next(&w, pool, VERDICT_NONE);
+	world_ask(&w, &asks[0], VERDICT_GRANT);
+	world_ask(&w, &asks[1], VERDICT_WAIT);
+	world_next(&w, pool, VERDICT_NONE);
+	pool_mark_dirty(pool);
+	assert_int_equal(pool_ask(&asks[2], ASK_WELCOME, w.now).kind, VERDICT_WAIT);
+	world_next(&w, pool, VERDICT_DIAL);
+	seats[1] = (struct seat){.state = SEAT_NONE};
+	pool_dialing(pool, &seats[1], w.now);
+	world_next(&w, pool, VERDICT_NONE);
+	pool_welcomed(pool);
+	/* Let in while someone before it still waits for a server. */
+	assert_ptr_equal(world_next(&w, pool, VERDICT_ADMIT).ask, &asks[2]);
+	assert_ptr_equal(pool_logged_in(&seats[1], w.now).ask, &asks[1]);
+	/* Full and valid: no more. */
+	world_ask(&w, &asks[3], VERDICT_WAIT);
+	world_next(&w, pool, VERDICT_NONE);
+	LEAVE(&w, seats, asks);
+}
+
+static void paused_pools(void **state)
+{
+	struct world w;
+	struct seat seats[3];
+	struct ask asks[5];
+
+	(void)state;
+	world_init(&w, INI(""));
+	struct pool *pool = world_pool(&w, "db", "u");
+	fill(&w, pool, seats, asks, 2);
+	world_ask(&w, &asks[0], VERDICT_GRANT);
+	for (int i = 2; i < 5; i++)
+		world_join(pool, &asks[i]);
+	world_was_kicked(&w, pool);
+	pool->database->paused = true;
+	catalog_kick_all(w.c, pool->database);
+	assert_true(world_was_kicked(&w, pool));
+	world_ask(&w, &asks[2], VERDICT_WAIT);
+	struct verdict v = world_next(&w, pool, VERDICT_RETIRE);
+	assert_ptr_equal(v.seat, &seats[0]);
+	assert_string_equal(v.text, "pause mode");
+	world_next(&w, pool, VERDICT_NONE);
+	assert_string_equal(
+	    world_give(&w, &seats[1], VERDICT_RETIRE).text, "pause mode");
+	/* Nothing is opened, not for a login either. */
+	pool_mark_dirty(pool);
+	assert_int_equal(pool_ask(&asks[3], ASK_WELCOME, w.now).kind, VERDICT_WAIT);
+	world_next(&w, pool, VERDICT_NONE);
+	pool_welcomed(pool);
+	assert_ptr_equal(world_next(&w, pool, VERDICT_ADMIT).ask, &asks[3]);
+	pool->database->paused = false;
+	world_next(&w, pool, VERDICT_DIAL);
+	seats[2] = (struct seat){.state = SEAT_NONE};
+	pool_dialing(pool, &seats[2], w.now);
+	w.c->paused = true;
+	assert_ptr_equal(world_next(&w, pool, VERDICT_RETIRE).seat, &seats[2]);
+	pool_gone(&seats[2], w.now);
+	w.c->paused = false;
+	/* That was no failure: no spacing. */
+	world_dial(&w, pool, &seats[2], VERDICT_GRANT);
+	/* The reset comes first. */
+	world_set(&w, "server_reset_query_always", "1");
+	w.c->paused = true;
+	world_give(&w, &seats[2], VERDICT_RESET);
+	v = pool_tested(&seats[2], w.now);
+	assert_string_equal(v.text, "pause mode");
+	LEAVE(&w, seats, asks);
+}
+
+static void shutting_down(void **state)
+{
+	struct world w;
+	struct seat seats[1];
+	struct ask asks[3];
+
+	(void)state;
+	world_init(&w, INI("default_pool_size=1\n"));
+	struct pool *pool = world_pool(&w, "db", "u");
+	fill(&w, pool, seats, asks, 1);
+	world_join(pool, &asks[1]);
+	world_join(pool, &asks[2]);
+	world_ask(&w, &asks[0], VERDICT_GRANT);
+	world_ask(&w, &asks[1], VERDICT_WAIT);
+	w.c->paused = w.c->refuse_waiting = true;
+	assert_string_equal(
+	    world_ask(&w, &asks[2], VERDICT_REFUSE).text, "server shutting down");
+	struct verdict v = world_next(&w, pool, VERDICT_REFUSE);
+	assert_ptr_equal(v.ask, &asks[1]);
+	assert_string_equal(v.text, "server shutting down");
+	assert_string_equal(v.sqlstate, "08P01");
+	assert_int_equal(asks[1].state, ASK_RESTING);
+	world_next(&w, pool, VERDICT_NONE);
+	world_give(&w, &seats[0], VERDICT_RETIRE);
+	LEAVE(&w, seats, asks);
+}
+
+static void failed_dial(struct world *w, struct pool *pool, enum dial_failure kind,
+    const char *text, const char *sqlstate)
+{
+	struct seat seat = {.state = SEAT_NONE};
+
+	world_next(w, pool, VERDICT_DIAL);
+	pool_dialing(pool, &seat, w->now);
+	world_was_kicked(w, pool);
+	pool_dial_failed(&seat, kind, text, sqlstate, w->now);
+	assert_int_equal(seat.state, SEAT_NONE);
+	assert_int_equal(pool_server_count(pool), pool_connected_count(pool));
+	assert_true(world_was_kicked(w, pool));
+	pool_gone(&seat, w->now);
+	assert_null(seat.pool);
+}
+
+static void retries_are_spaced(void **state)
+{
+	struct world w;
+	struct seat seats[1];
+	struct ask asks[3];
+
+	(void)state;
+	world_init(&w, INI("server_login_retry=15\n"));
+	struct pool *pool = world_pool(&w, "db", "u");
+	for (int i = 0; i < 3; i++)
+		world_join(pool, &asks[i]);
+	world_ask(&w, &asks[0], VERDICT_WAIT);
+	uint64_t start = w.now;
+	failed_dial(&w, pool, DIAL_NETWORK, "connect failed", NULL);
+	w.now += SECOND;
+	/* Who waits goes on waiting, who asks now is told. */
+	assert_int_equal(
+	    world_next(&w, pool, VERDICT_NONE).wake_us, start + 15 * SECOND);
+	struct verdict v = world_ask(&w, &asks[1], VERDICT_REFUSE);
+	assert_string_equal(v.text, "server login has been failing, cached error: "
+				    "connect failed (server_login_retry)");
+	assert_string_equal(v.sqlstate, "08P01");
+	asks[2].is_logged_in = false;
+	assert_int_equal(pool_ask(&asks[2], ASK_WELCOME, w.now).kind, VERDICT_WAIT);
+	w.now = start + 15 * SECOND;
+	failed_dial(
+	    &w, pool, DIAL_NOT_YET, "the database system is starting up", "57P03");
+	world_next(&w, pool, VERDICT_NONE);
+	pool_withdraw(&asks[0]);
+	pool_withdraw(&asks[2]);
+	/* Nobody waits; who fails fast when the time is over makes it try again. */
+	w.now += 15 * SECOND;
+	world_next(&w, pool, VERDICT_NONE);
+	world_ask(&w, &asks[1], VERDICT_REFUSE);
+	world_dial(&w, pool, &seats[0], VERDICT_REST);
+	world_ask(&w, &asks[1], VERDICT_GRANT);
+	/* Success is remembered: a full pool makes clients wait, not fail. */
+	pool_gone(&seats[0], w.now);
+	world_ask(&w, &asks[2], VERDICT_WAIT);
+	LEAVE(&w, seats, asks);
+}
+
+static void login_errors_reach_who_waits(void **state)
+{
+	struct world w;
+	struct seat seats[1];
+	struct ask asks[2];
+	char text[1000];
+
+	(void)state;
+	world_init(&w, INI(""));
+	struct pool *pool = world_pool(&w, "db", "u");
+	world_join(pool, &asks[0]);
+	world_join(pool, &asks[1]);
+	world_ask(&w, &asks[0], VERDICT_WAIT);
+	pool_ask(&asks[1], ASK_WELCOME, w.now);
+	failed_dial(&w, pool, DIAL_LOGIN, "no such role", "28000");
+	for (int i = 0; i < 2; i++) {
+		struct verdict v = world_next(&w, pool, VERDICT_REFUSE);
+		assert_ptr_equal(v.ask, &asks[i]);
+		assert_string_equal(v.text, "no such role");
+		assert_string_equal(v.sqlstate, "28000");
+	}
+	world_next(&w, pool, VERDICT_NONE);
+	/* With a server and a welcome nobody is refused. */
+	w.now += 15 * SECOND;
+	world_ask(&w, &asks[0], VERDICT_REFUSE);
+	world_dial(&w, pool, &seats[0], VERDICT_REST);
+	world_ask(&w, &asks[0], VERDICT_GRANT);
+	world_ask(&w, &asks[1], VERDICT_WAIT);
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	memcpy(text + 399, "\xc3\xa4", 2); /* not to be cut in two */
+	failed_dial(&w, pool, DIAL_LOGIN, text, "53300");
+	world_next(&w, pool, VERDICT_NONE);
+	pool_gone(&seats[0], w.now);
+	pool_withdraw(&asks[1]);
+	struct verdict v = world_ask(&w, &asks[1], VERDICT_REFUSE);
+	assert_true(strlen(v.text) < 480);
+	assert_non_null(strstr(v.text, "xxx (server_login_retry)"));
+	assert_int_equal(strlen(pool->failure), 99);
+	LEAVE(&w, seats, asks);
+}
+
+static void reserve(void **state)
+{
+	struct world w;
+	struct seat seats[3];
+	struct ask asks[4];
+
+	(void)state;
+	world_init(&w, INI("default_pool_size=1\nreserve_pool_size=1\n"
+			   "reserve_pool_timeout=5\n"));
+	struct pool *pool = world_pool(&w, "db", "u");
+	fill(&w, pool, seats, asks, 1);
+	world_ask(&w, &asks[0], VERDICT_GRANT);
+	for (int i = 1; i < 4; i++)
+		world_join(pool, &asks[i]);
+	world_ask(&w, &asks[1], VERDICT_WAIT);
+	assert_int_equal(
+	    world_next(&w, pool, VERDICT_NONE).wake_us, w.now + 5 * SECOND);
+	w.now += 5 * SECOND;
+	world_ask(&w, &asks[2], VERDICT_WAIT);
+	struct verdict v = world_next(&w, pool, VERDICT_DIAL);
+	assert_true(v.is_reserve);
+	assert_ptr_equal(world_dial(&w, pool, &seats[1], VERDICT_GRANT).ask, &asks[1]);
+	/* Used up: no need to look again. */
+	assert_true(world_next(&w, pool, VERDICT_NONE).wake_us == UINT64_MAX);
+	pool_withdraw(&asks[2]);
+	world_give(&w, &seats[0], VERDICT_REST);
+	world_give(&w, &seats[1], VERDICT_REST);
+	world_set(&w, "reserve_pool_size", "0");
+	v = world_next(&w, pool, VERDICT_RETIRE);
+	assert_ptr_equal(v.seat, &seats[0]);
+	assert_string_equal(v.text, "too many servers in the pool");
+	world_next(&w, pool, VERDICT_NONE);
+	seats[2] = (struct seat){.state = SEAT_NONE};
+	LEAVE(&w, seats, asks);
+}
+
+static void room_is_made_and_handed_on(void **state)
+{
+	struct world w;
+	struct seat seats[3];
+	struct ask asks[5];
+
+	(void)state;
+	world_init(&w, INI("max_db_connections=2\n"));
+	struct pool *a = world_pool(&w, "db", "a"), *b = world_pool(&w, "db", "b");
+	struct pool *c = world_pool(&w, "db", "c");
+	fill(&w, a, seats, asks, 2);
+	world_join(b, &asks[2]);
+	world_join(c, &asks[3]);
+	world_join(a, &asks[4]);
+	world_ask(&w, &asks[2], VERDICT_WAIT);
+	/* The one that has rested longest, of another pool. */
+	struct verdict v = world_next(&w, b, VERDICT_RETIRE);
+	assert_ptr_equal(v.seat, &seats[0]);
+	assert_string_equal(v.text, "evicted");
+	pool_gone(&seats[0], w.now);
+	world_dial(&w, b, &seats[0], VERDICT_GRANT);
+	world_ask(&w, &asks[0], VERDICT_GRANT);
+	/* Nothing to evict now: both are remembered, in order. */
+	world_ask(&w, &asks[3], VERDICT_WAIT);
+	world_next(&w, c, VERDICT_NONE);
+	assert_true(c->wants_db_room && c->database->is_starving);
+	world_ask(&w, &asks[4], VERDICT_WAIT);
+	world_next(&w, a, VERDICT_NONE);
+	world_was_kicked(&w, c);
+	/* Pool a has a waiter of its own. */
+	assert_ptr_equal(world_give(&w, &seats[1], VERDICT_GRANT).ask, &asks[4]);
+	world_was_kicked(&w, c);
+	world_give(&w, &seats[1], VERDICT_REST);
+	assert_true(world_was_kicked(&w, c));
+	assert_ptr_equal(world_next(&w, c, VERDICT_RETIRE).seat, &seats[1]);
+	pool_gone(&seats[1], w.now);
+	world_dial(&w, c, &seats[1], VERDICT_GRANT);
+	assert_false(c->wants_db_room);
+	/* The next in the queue is told when the first does not need it any more. */
+	world_ask(&w, &asks[0], VERDICT_WAIT);
+	world_next(&w, a, VERDICT_NONE);
+	assert_true(a->wants_db_room);
+	world_was_kicked(&w, a);
+	world_give(&w, &seats[0], VERDICT_REST);
+	assert_true(world_was_kicked(&w, a));
+	pool_withdraw(&asks[0]);
+	world_next(&w, a, VERDICT_NONE);
+	assert_false(a->database->is_starving);
+	seats[2] = (struct seat){.state = SEAT_NONE};
+	LEAVE(&w, seats, asks);
+}
+
+static void room_of_users(void **state)
+{
+	struct world w;
+	struct seat seats[2];
+	struct ask asks[3];
+
+	(void)state;
+	world_init(&w, "[databases]\nx=\ny=\n[users]\nu=max_user_connections=1\n"
+		       "[pgbouncer]\n" TRANSACTION);
+	struct pool *x = world_pool(&w, "x", "u"), *y = world_pool(&w, "y", "u");
+	fill(&w, x, seats, asks, 1);
+	world_ask(&w, &asks[0], VERDICT_GRANT);
+	world_join(y, &asks[1]);
+	world_join(y, &asks[2]);
+	world_ask(&w, &asks[1], VERDICT_WAIT);
+	world_next(&w, y, VERDICT_NONE);
+	assert_true(y->wants_user_room && y->user->is_starving);
+	world_was_kicked(&w, y);
+	world_give(&w, &seats[0], VERDICT_REST);
+	assert_true(world_was_kicked(&w, y));
+	assert_ptr_equal(world_next(&w, y, VERDICT_RETIRE).seat, &seats[0]);
+	world_dial(&w, y, &seats[1], VERDICT_GRANT);
+	assert_int_equal(y->user->server_count, 1);
+	LEAVE(&w, seats, asks);
+}
+
+/* min_pool_size fills up and never evicts. */
+static void least_size(void **state)
+{
+	struct world w;
+	struct seat seats[3];
+	struct ask asks[1];
+
+	(void)state;
+	world_init(&w, "[databases]\nx=user=f min_pool_size=2 max_db_connections=9\n"
+		       "y=\n[pgbouncer]\nmax_user_connections=3\n" TRANSACTION);
+	struct pool *x = world_pool(&w, "x", "anyone"), *y = world_pool(&w, "y", "f");
+	assert_string_equal(x->user->name, "f");
+	assert_true(world_was_kicked(&w, x));
+	fill(&w, y, seats, asks, 1);
+	world_dial(&w, x, &seats[1], VERDICT_REST);
+	assert_true(world_was_kicked(&w, x));
+	world_set(&w, "max_user_connections", "2");
+	assert_int_equal(world_next(&w, x, VERDICT_NONE).wake_us, w.now + SECOND);
+	world_set(&w, "max_user_connections", "3");
+	world_dial(&w, x, &seats[2], VERDICT_REST);
+	world_next(&w, x, VERDICT_NONE);
+	/* In use by nobody and without forced user: nothing. */
+	struct pool *unused = world_pool(&w, "y", "other");
+	world_set(&w, "min_pool_size", "1");
+	world_next(&w, unused, VERDICT_NONE);
+	/* 0 is unlimited, and then there is no least size. */
+	pool_gone(&seats[2], w.now);
+	world_set(&w, "default_pool_size", "0");
+	world_next(&w, x, VERDICT_NONE);
+	LEAVE(&w, seats, asks);
+}
+
+static void cancels(void **state)
+{
+	struct world w;
+	struct seat seats[3];
+	struct ask asks[2];
+
+	(void)state;
+	world_init(&w, INI("default_pool_size=1\n"));
+	struct pool *pool = world_pool(&w, "db", "u");
+	fill(&w, pool, seats, asks, 1);
+	world_join(pool, &asks[1]);
+	world_ask(&w, &asks[0], VERDICT_GRANT);
+	world_ask(&w, &asks[1], VERDICT_WAIT);
+	assert_true(pool_may_dial_cancel(pool));
+	seats[1] = seats[2] = (struct seat){.state = SEAT_NONE};
+	pool_dialing_cancel(pool, &seats[1], w.now);
+	assert_false(pool_may_dial_cancel(pool));
+	seats[0].cancels_in_flight = 2;
+	world_give(&w, &seats[0], VERDICT_PARK);
+	assert_int_equal(seats[0].state, SEAT_BEING_CANCELED);
+	assert_int_equal(pool_cancel_done(&seats[0], w.now).kind, VERDICT_NONE);
+	assert_ptr_equal(pool_cancel_done(&seats[0], w.now).ask, &asks[1]);
+	pool_gone(&seats[1], w.now);
+	assert_int_equal(pool->database->server_count, 1);
+	/* One that was being opened anyway. */
+	pool_dialing(pool, &seats[1], w.now);
+	pool_dialing_cancel(pool, &seats[1], w.now);
+	assert_int_equal(seats[1].state, SEAT_ACTIVE_CANCEL);
+	LEAVE(&w, seats, asks);
+}
+
+static void replication(void **state)
+{
+	struct world w;
+	struct seat seats[3];
+	struct ask asks[3];
+
+	(void)state;
+	world_init(&w, INI("default_pool_size=2\n"));
+	struct pool *pool = world_pool(&w, "db", "u");
+	fill(&w, pool, seats, asks, 2);
+	world_join(pool, &asks[2]);
+	assert_int_equal(pool_ask(&asks[2], ASK_REPLICATION, w.now).kind, VERDICT_WAIT);
+	/* One makes room, and only one. */
+	assert_ptr_equal(world_next(&w, pool, VERDICT_RETIRE).seat, &seats[0]);
+	struct verdict v = world_next(&w, pool, VERDICT_DIAL);
+	assert_true(v.is_replication);
+	assert_ptr_equal(v.ask, &asks[2]);
+	seats[2] = (struct seat){.is_replication = true, .ask = v.ask};
+	pool_dialing(pool, &seats[2], w.now);
+	assert_int_equal(asks[2].state, ASK_LINKED);
+	/* Others are served meanwhile. */
+	world_ask(&w, &asks[0], VERDICT_GRANT);
+	v = pool_logged_in(&seats[2], w.now);
+	assert_int_equal(v.kind, VERDICT_GRANT);
+	assert_ptr_equal(v.ask, &asks[2]);
+	pool_mark_dirty(pool);
+	v = world_next(&w, pool, VERDICT_RETIRE);
+	assert_ptr_equal(v.seat, &seats[2]);
+	assert_ptr_equal(v.ask, &asks[2]);
+	pool_gone(&seats[2], w.now);
+	assert_int_equal(asks[2].state, ASK_RESTING);
+	/* Its login error is its own. */
+	pool_gone(&seats[0], w.now);
+	pool_gone(&seats[1], w.now);
+	pool_ask(&asks[2], ASK_REPLICATION, w.now);
+	v = world_next(&w, pool, VERDICT_DIAL);
+	seats[2] = (struct seat){.is_replication = true, .ask = v.ask};
+	pool_dialing(pool, &seats[2], w.now);
+	world_ask(&w, &asks[0], VERDICT_WAIT);
+	pool_dial_failed(&seats[2], DIAL_LOGIN, "no", "42501", w.now);
+	pool_gone(&seats[2], w.now);
+	assert_int_equal(asks[2].state, ASK_RESTING);
+	v = world_next(&w, pool, VERDICT_DIAL);
+	assert_false(v.is_replication);
+	LEAVE(&w, seats, asks);
+}
+
+/* After SUSPEND: who comes first after it does not overtake who waited. */
+static void nobody_overtakes(void **state)
+{
+	struct world w;
+	struct seat seats[1];
+	struct ask asks[2];
+
+	(void)state;
+	world_init(&w, INI(""));
+	struct pool *pool = world_pool(&w, "db", "u");
+	fill(&w, pool, seats, asks, 1);
+	world_join(pool, &asks[1]);
+	w.c->suspended = true;
+	world_ask(&w, &asks[0], VERDICT_WAIT);
+	world_next(&w, pool, VERDICT_NONE);
+	assert_int_equal(seats[0].state, SEAT_IDLE);
+	w.c->suspended = false;
+	world_ask(&w, &asks[1], VERDICT_WAIT);
+	assert_ptr_equal(world_next(&w, pool, VERDICT_GRANT).ask, &asks[0]);
+	LEAVE(&w, seats, asks);
+}
+
+/* A server that its own pool's waiter may need is not evicted; when that waiter goes,
+ * who waits for room hears of it. */
+static void last_seeker_leaves(void **state)
+{
+	struct world w;
+	struct seat seats[2];
+	struct ask asks[3];
+
+	(void)state;
+	world_init(&w, INI("max_db_connections=2\nserver_check_delay=0\n"));
+	struct pool *a = world_pool(&w, "db", "a"), *b = world_pool(&w, "db", "b");
+	fill(&w, a, seats, asks, 2);
+	world_join(b, &asks[2]);
+	world_set(&w, "server_check_query", "select 1");
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(pool_review(&seats[i], w.now).kind, VERDICT_REST);
+		assert_int_equal(seats[i].state, SEAT_USED);
+	}
+	world_ask(&w, &asks[0], VERDICT_WAIT);
+	world_next(&w, a, VERDICT_CHECK);
+	world_ask(&w, &asks[2], VERDICT_WAIT);
+	world_next(&w, b, VERDICT_NONE);
+	assert_true(b->wants_db_room);
+	world_was_kicked(&w, b);
+	pool_withdraw(&asks[0]);
+	assert_true(world_was_kicked(&w, b));
+	world_next(&w, b, VERDICT_RETIRE);
+	LEAVE(&w, seats, asks);
+}
+
+static void abandoned(void **state)
+{
+	struct world w;
+	struct seat seats[2];
+	struct ask asks[2];
+
+	(void)state;
+	world_init(&w, INI("default_pool_size=1\n"));
+	struct pool *pool = world_pool(&w, "db", "u");
+	fill(&w, pool, seats, asks, 1);
+	world_join(pool, &asks[1]);
+	world_ask(&w, &asks[0], VERDICT_GRANT);
+	world_ask(&w, &asks[1], VERDICT_WAIT);
+	pool_abandon(&seats[0], w.now);
+	assert_int_equal(asks[0].state, ASK_RESTING);
+	assert_int_equal(pool_server_count(pool), 0);
+	/* The room is free before the connection is closed. */
+	assert_ptr_equal(world_dial(&w, pool, &seats[1], VERDICT_GRANT).ask, &asks[1]);
+	LEAVE(&w, seats, asks);
+}
+
+static void names(void **state)
+{
+	(void)state;
+	assert_string_equal(seat_state_shown(SEAT_LOGIN), "new");
+	assert_string_equal(seat_state_socket_shown(SEAT_IDLE), "sv_idle");
+	assert_string_equal(seat_state_shown(SEAT_BEING_CANCELED), "being_canceled");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(lends_and_takes_back),
+	    cmocka_unit_test(last_used_first),
+	    cmocka_unit_test(resets_and_checks),
+	    cmocka_unit_test(idle_ones_are_reviewed),
+	    cmocka_unit_test(lifetime_ends_at_release),
+	    cmocka_unit_test(dirty_ones_go),
+	    cmocka_unit_test(welcome),
+	    cmocka_unit_test(paused_pools),
+	    cmocka_unit_test(shutting_down),
+	    cmocka_unit_test(retries_are_spaced),
+	    cmocka_unit_test(login_errors_reach_who_waits),
+	    cmocka_unit_test(reserve),
+	    cmocka_unit_test(room_is_made_and_handed_on),
+	    cmocka_unit_test(room_of_users),
+	    cmocka_unit_test(least_size),
+	    cmocka_unit_test(cancels),
+	    cmocka_unit_test(replication),
+	    cmocka_unit_test(nobody_overtakes),
+	    cmocka_unit_test(last_seeker_leaves),
+	    cmocka_unit_test(abandoned),
+	    cmocka_unit_test(names),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

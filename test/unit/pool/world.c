@@ -1,0 +1,195 @@
+/*
+ * The world around the pool floor, reduced to what it is told.
+ */
+#include "world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* clang-format off: needs some of the headers above */
+#include <cmocka.h>
+/* clang-format on */
+
+static void on_kick(void *ctx, struct pool *pool)
+{
+	struct world *w = ctx;
+
+	pool->is_kicked = true;
+	assert_true(w->kick_count < WORLD_KICKS);
+	w->kicked[w->kick_count++] = pool;
+}
+
+static void on_kill(void *ctx, struct pool *pool, const char *reason)
+{
+	struct world *w = ctx;
+
+	assert_true(w->kill_count < 8);
+	w->killed[w->kill_count++] = pool;
+	snprintf(w->kill_reason, sizeof(w->kill_reason), "%s", reason);
+}
+
+static void forget_kick(struct world *w, const struct pool *pool)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < w->kick_count; i++) {
+		if (w->kicked[i] != pool)
+			w->kicked[kept++] = w->kicked[i];
+	}
+	w->kick_count = kept;
+}
+
+static void on_freed(void *ctx, struct pool *pool)
+{
+	struct world *w = ctx;
+
+	w->freed++;
+	forget_kick(w, pool);
+}
+
+static const struct catalog_events events = {
+    .kick = on_kick, .kill = on_kill, .freed = on_freed};
+
+static void on_note(void *ctx, const char *text)
+{
+	struct world *w = ctx;
+	size_t len = strlen(w->notes);
+
+	snprintf(w->notes + len, sizeof(w->notes) - len, "%s\n", text);
+}
+
+static struct config *config_of(const char *ini)
+{
+	char path[] = "/tmp/pool-test-XXXXXX";
+	struct err err = {.text = ""};
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, ini, strlen(ini)), strlen(ini));
+	close(fd);
+	struct config *config = config_load(path, NULL, NULL, NULL, &err);
+	unlink(path);
+	assert_string_equal(err.text, "");
+	assert_non_null(config);
+	return config;
+}
+
+void world_adopt(struct world *w, const char *ini, const char *userlist)
+{
+	struct config *config = config_of(ini);
+	struct userlist *users = NULL;
+	struct err err;
+
+	if (userlist)
+		users = userlist_parse("users", userlist, strlen(userlist), &err);
+	w->notes[0] = '\0';
+	catalog_adopt(w->c, config, users, on_note, w);
+	userlist_free(&users);
+	config_unref(&config);
+}
+
+void world_set(struct world *w, const char *name, const char *value)
+{
+	struct config *config = config_with(w->c->config, name, value, NULL);
+
+	assert_non_null(config);
+	catalog_adopt(w->c, config, NULL, on_note, w);
+	config_unref(&config);
+}
+
+void world_init(struct world *w, const char *ini)
+{
+	*w = (struct world){.now = 100 * SECOND};
+	mem_init(&w->mem);
+	w->c = catalog_new(&w->mem);
+	w->c->events = &events;
+	w->c->events_ctx = w;
+	world_adopt(w, ini, NULL);
+}
+
+void world_done(struct world *w)
+{
+	catalog_free(&w->c);
+	assert_null(w->c);
+	assert_true(list_is_empty(&w->mem.slabs));
+}
+
+struct pool *world_pool(struct world *w, const char *database, const char *user)
+{
+	struct database *db = catalog_find_database(w->c, database);
+
+	assert_non_null(db);
+	return catalog_pool(db, catalog_user(w->c, user));
+}
+
+bool world_was_kicked(struct world *w, const struct pool *pool)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < w->kick_count; i++) {
+		found = found || w->kicked[i] == pool;
+		w->kicked[i]->is_kicked = false;
+	}
+	w->kick_count = 0;
+	return found;
+}
+
+struct verdict world_next(struct world *w, struct pool *pool, enum verdict_kind kind)
+{
+	struct verdict v = pool_next(pool, w->now);
+
+	assert_int_equal(v.kind, kind);
+	return v;
+}
+
+struct verdict world_ask(struct world *w, struct ask *ask, enum verdict_kind kind)
+{
+	ask->last_us = ask->query_us = w->now;
+	struct verdict v = pool_ask(ask, ASK_QUERY, w->now);
+
+	assert_int_equal(v.kind, kind);
+	assert_ptr_equal(v.ask, ask);
+	return v;
+}
+
+struct verdict world_give(struct world *w, struct seat *seat, enum verdict_kind kind)
+{
+	struct verdict v = pool_give(seat, w->now);
+
+	assert_int_equal(v.kind, kind);
+	assert_ptr_equal(v.seat, seat);
+	return v;
+}
+
+void world_join(struct pool *pool, struct ask *ask)
+{
+	*ask = (struct ask){.is_logged_in = true};
+	pool_join(pool, ask);
+}
+
+struct verdict world_dial(
+    struct world *w, struct pool *pool, struct seat *seat, enum verdict_kind kind)
+{
+	world_next(w, pool, VERDICT_DIAL);
+	*seat = (struct seat){.state = SEAT_NONE};
+	pool_dialing(pool, seat, w->now);
+	if (!pool->is_welcome_valid)
+		pool_welcomed(pool);
+	struct verdict v = pool_logged_in(seat, w->now);
+	assert_int_equal(v.kind, kind);
+	return v;
+}
+
+void world_gone(struct world *w, struct seat *seat)
+{
+	struct pool *pool = seat->pool;
+
+	pool_gone(seat, w->now);
+	pool_free_if_unused(pool);
+}
