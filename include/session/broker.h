@@ -1,0 +1,67 @@
+/*
+ * Carries the pool's verdicts out: grants, dials, tests, retires, wakes; keeps each
+ * pool's cached server parameters (the welcome).  Whoever wants a server has a request.
+ */
+#ifndef SESSION_BROKER_H
+#define SESSION_BROKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "pool/pool.h"
+#include "session/site.h"
+#include "wire/vars.h"
+
+struct conn;
+struct request;
+
+/* Called from the loop, never from inside broker_ask. */
+struct request_ops {
+	/* request->ask.seat is linked now. */
+	void (*granted)(struct request *request);
+	/* ASK_WELCOME: the pool's welcome is known. */
+	void (*admitted)(struct request *request);
+	void (*refused)(
+	    struct request *request, const char *sqlstate, const char *text);
+	/* The pool is being killed. */
+	void (*killed)(struct request *request, const char *reason);
+	/* On whose behalf log lines about it are written. */
+	const struct conn *(*conn)(const struct request *request);
+};
+
+struct request {
+	struct ask ask;
+	const struct request_ops *ops;
+};
+
+static inline struct request *ask_request(const struct ask *ask)
+{
+	return container_of(ask, struct request, ask);
+}
+
+/* Set the site's catalog events and server events. */
+void broker_init(struct site *site);
+
+enum broker_answer { BROKER_GRANTED, BROKER_WAIT, BROKER_REFUSED };
+/* Ask for a server (or the welcome, by kind).  GRANTED: linked at once.  WAIT: an op
+ * follows.  REFUSED: sqlstate and text are filled. */
+enum broker_answer broker_ask(struct request *request, enum ask_kind kind,
+    const char **sqlstate, const char **text);
+/* Give the linked, ready server back; may grant it to another request at once. */
+void broker_give(struct server *server);
+/* A cancel aimed at a released server has finished. */
+void broker_cancel_done(struct server *server);
+/* Settings or limits changed: look at every resting server and every queue again. */
+void broker_review_all(struct site *site);
+/* Run pool_next for this pool later in this turn. */
+void broker_kick(struct pool *pool);
+
+/* The cached parameters of a pool: what a server of it reported at login. */
+struct welcome {
+	struct vars vars;     /* the tracked ones */
+	struct buf untracked; /* ParameterStatus messages, ready to be sent */
+};
+/* NULL when none is valid. */
+const struct welcome *broker_welcome(const struct pool *pool);
+
+#endif

@@ -1,0 +1,29 @@
+/*
+ * Cancel requests: keys to clients, the forwarding connection, answers to clients that
+ * queue.  PostgreSQL documentation: "Canceling Requests in Progress".
+ */
+#ifndef SESSION_CANCEL_H
+#define SESSION_CANCEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "session/conn.h"
+
+/* One CancelRequest on its way to a server. */
+struct cancel_job {
+	struct node pool_node;    /* in the pool's cancels_waiting or cancels_active */
+	struct node target_node;  /* in target->cancels, while there is a target */
+	struct client *carrier;   /* the client socket that brought it; NULL = gone */
+	struct server *target;    /* whose query is to be cancelled; NULL = gone */
+	struct server *messenger; /* the connection that carries it; NULL = none yet */
+	struct pool *pool;
+	uint64_t client_id; /* the id of the client whose query it is */
+	bool is_sent;
+};
+
+/* A CancelRequest packet came on this new connection: takes the client over. */
+void cancel_begin(struct client *carrier, const struct message *m);
+
+#endif

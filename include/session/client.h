@@ -1,0 +1,85 @@
+/*
+ * One client as an object: birth, errors to it, death.  What it does with its
+ * connection is the business of listen (startup), login, and then of its service.
+ */
+#ifndef SESSION_CLIENT_H
+#define SESSION_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pool/pool.h"
+#include "session/broker.h"
+#include "session/conn.h"
+#include "session/errors.h"
+#include "wire/vars.h"
+
+struct login;
+struct console;
+
+enum { CANCEL_KEY_LEN = 8 };
+
+struct client {
+	struct conn conn; /* first member */
+	struct request
+	    request; /* its place in the pool; request.ask.pool is NULL before */
+	struct node site_node, login_node;
+	struct database
+	    *database;       /* borrowed, counted by database_may_enter; or NULL */
+	struct user *user;   /* the login user, counted by user_may_enter; or NULL */
+	struct vars vars;    /* what it wants */
+	struct login *login; /* owned, until the login is complete */
+	struct console *console;   /* owned by the admin service */
+	struct cancel_job *cancel; /* the CancelRequest it carries, or NULL */
+	uint64_t xact_us;          /* start of the current transaction; 0 = none */
+	uint8_t cancel_key[CANCEL_KEY_LEN];
+	bool has_key : 1;       /* cancel_key is in site->cancel_keys */
+	bool is_unix_owner : 1; /* unix socket, peer uid is our own */
+	bool is_admin : 1;      /* console: full rights */
+	bool is_spare : 1;      /* accepted on the spare descriptor: console only */
+	bool is_canceled : 1;   /* cancelled while it queued: answer, do not run */
+	bool is_skipping : 1;   /* ... and skip what follows up to Sync */
+	bool is_dropping : 1;   /* the rest of the message in transit is discarded */
+	bool was_notified : 1;  /* query_wait_notify was sent in this wait */
+	bool has_replication : 1;
+};
+
+static inline struct client *conn_client(const struct conn *conn)
+{
+	return container_of(conn, struct client, conn);
+}
+static inline struct client *request_client(const struct request *r)
+{
+	return container_of(r, struct client, request);
+}
+
+/* For request_ops. */
+const struct conn *client_of_request(const struct request *request);
+
+/* A client for an accepted socket, in the site's lists, without ops: the caller sets
+ * them before conn_open. */
+struct client *client_new(struct site *site, const struct conn_ops *ops);
+
+/* ErrorResponse FATAL with this text and SQLSTATE, logged as "pooler error", then
+ * doom with the text as the reason. */
+void client_fatal_text(struct client *client, const char *sqlstate, const char *text);
+/* The same from the table of errors; the arguments are those of its text. */
+void client_fatal(struct client *client, enum error_id id, ...);
+/* ErrorResponse ERROR (connection goes on), logged as "pooler error". */
+void client_error_text(struct client *client, const char *sqlstate, const char *text);
+void client_notice(struct client *client, const char *text);
+
+/* The server it is linked to, or NULL. */
+struct server *client_server(const struct client *client);
+/* "idle", "active", "waiting", ... as SHOW CLIENTS has it. */
+const char *client_state(const struct client *client);
+
+/* Let go of pool, database, user, keys; for ops->closed of every phase.  The client
+ * must not be linked any more. */
+void client_leave(struct client *client);
+
+/* The shared handlers for conn_ops of all phases after login. */
+void client_malformed(struct conn *conn, const uint8_t *bytes, size_t have);
+
+#endif

@@ -1,0 +1,145 @@
+/*
+ * One peer: a stream, framing, an owner, one deadline; the only place that closes.
+ *
+ * The owner is a table of functions, and handing a connection on is a change of table.
+ * Handlers return, they do not destroy: whoever wants a connection gone dooms it with a
+ * reason, and its own turn calls ops->closed and closes.  Memory goes at the end of the
+ * loop turn.
+ */
+#ifndef SESSION_CONN_H
+#define SESSION_CONN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/log.h"
+#include "net/stream.h"
+#include "session/site.h"
+
+/* What a handler says about the message it was shown. */
+enum step {
+	STEP_NEXT,  /* taken (as far as it is here; the rest comes through ops->part) */
+	STEP_MORE,  /* show it again when it is whole (never said of a whole one) */
+	STEP_PARK,  /* not taken: keep it and all behind it, read nothing, until
+		       conn_unpark */
+	STEP_CLOSE, /* the connection was doomed */
+};
+
+struct message {
+	uint8_t type;         /* 0 in the startup phase */
+	uint32_t code;        /* startup phase: version or request code */
+	uint64_t size;        /* whole size on the wire */
+	const uint8_t *bytes; /* the first byte on the wire */
+	size_t have;          /* how many of size bytes are here */
+	size_t behind;        /* how many bytes came with it, behind it */
+	struct block *block;  /* they lie in it; borrowed until the handler returns */
+};
+
+static inline bool message_is_whole(const struct message *m)
+{
+	return m->have == m->size;
+}
+/* Body of a whole ordinary message. */
+static inline const uint8_t *message_body(const struct message *m)
+{
+	return m->bytes + 5;
+}
+static inline size_t message_body_len(const struct message *m)
+{
+	return (size_t)m->size - 5;
+}
+
+struct conn;
+
+struct conn_ops {
+	const char *name;
+	enum step (*message)(struct conn *conn, const struct message *m);
+	/* More of a message that was taken while incomplete.  NULL: never happens (the
+	 * owner says STEP_MORE to incomplete ones). */
+	enum step (*part)(
+	    struct conn *conn, struct block *block, const uint8_t *p, size_t len);
+	/* Output fell below the low water mark.  May be NULL. */
+	void (*writable)(struct conn *conn);
+	/* The deadline came.  May be NULL if the owner sets none. */
+	void (*expired)(struct conn *conn);
+	/* A frame that is no frame: doom the connection.  bytes: up to 8 of them. */
+	void (*malformed)(struct conn *conn, const uint8_t *bytes, size_t have);
+	/* The peer is gone (err NULL: closed, else why): doom the connection with the
+	 * reason that fits. */
+	void (*ended)(struct conn *conn, const struct err *err);
+	/* The connection closes now: let go of everything.  The stream is still open, a
+	 * last message may be written. */
+	void (*closed)(struct conn *conn, const char *reason);
+	void (*connected)(struct conn *conn); /* dial only */
+};
+
+/* What a client and a server connection differ in for log and memory. */
+struct conn_kind {
+	char letter; /* C or S in the log tag */
+	/* Append "DB/USER" to out. */
+	void (*put_name)(const struct conn *conn, char *out, size_t size);
+	const struct message_row *(*rows)(uint8_t type);
+	void (*destroy)(struct conn *conn); /* frees the memory that holds conn */
+};
+
+struct conn {
+	struct stream stream;
+	const struct conn_ops *ops;
+	const struct conn_kind *kind;
+	struct site *site;
+	struct deadline deadline;
+	struct later wake; /* unparking and closing */
+	struct later reap;
+	struct block *held; /* owned: bytes not yet taken */
+	const uint8_t *held_at;
+	size_t held_len;
+	uint64_t passing; /* bytes still to come of a message taken while incomplete */
+	uint64_t id;
+	uint64_t connect_us; /* loop_now at accept or dial */
+	char *reason;        /* owned: why it is doomed */
+	struct sock_addr remote, local;
+	int unix_port; /* shown for unix sockets */
+	int peer_pid;  /* unix sockets; 0 = not known */
+	bool is_parked : 1;
+	bool is_doomed : 1;
+	bool is_closed : 1;
+	bool is_walking : 1; /* inside conn's own delivery */
+	bool is_quiet : 1;   /* close without a log line */
+};
+
+/* After the caller filled site, kind, ops, remote, local.  A zeroed conn otherwise. */
+void conn_init(struct conn *conn, struct site *site, const struct conn_kind *kind,
+    const struct conn_ops *ops);
+/* Take over a connected socket. */
+void conn_open(struct conn *conn, int fd);
+/* Begin to connect; ops->connected or ops->ended follows.  -1: failed at once. */
+int conn_connect(struct conn *conn, const struct sock_target *target, struct err *err);
+
+/* Redeliver what was parked, later in this turn; reading goes on. */
+void conn_unpark(struct conn *conn);
+/* Stop and start reading without parking a message: flow control of a relay. */
+void conn_pause(struct conn *conn);
+void conn_resume(struct conn *conn);
+
+/* The connection is to close in its own turn, with this reason (printf; the first one
+ * counts; at most 127 bytes are kept). */
+void conn_doom(struct conn *conn, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* The same without a "closing because" line. */
+void conn_doom_quietly(struct conn *conn, const char *reason);
+
+/* at_us in loop_now() time; 0 or UINT64_MAX: none. */
+void conn_set_deadline(struct conn *conn, uint64_t at_us);
+uint64_t conn_now(const struct conn *conn);
+
+/* A log line with the connection's tag ("C-0x...: db/user@host:port"). */
+void conn_log(const struct conn *conn, enum log_level level, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+enum { CONN_TAG = 320 };
+const char *conn_tag(const struct conn *conn, char out[CONN_TAG]);
+
+/* Send what buf holds and empty it; a failed buf dooms the connection. */
+void conn_send(struct conn *conn, struct buf *buf);
+
+#endif

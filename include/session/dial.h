@@ -1,0 +1,22 @@
+/*
+ * Opens server connections: host, name lookup, connect, log in (protocol.md 8).
+ */
+#ifndef SESSION_DIAL_H
+#define SESSION_DIAL_H
+
+#include <stdbool.h>
+
+#include "session/server.h"
+
+void dial_init(struct site *site);
+/* Open a connection for the pool; what becomes of it is told by server_events. */
+void dial_server(struct site *site, struct pool *pool);
+/* Open a connection to the very address of `target` without logging in: connected is
+ * called when it stands; the seat is counted as SEAT_ACTIVE_CANCEL.  NULL: failed at
+ * once (logged). */
+struct server *dial_beside(struct server *target, const struct conn_ops *ops);
+/* ParameterStatus messages of untracked parameters seen during login; valid inside
+ * server_events->logged_in. */
+struct buf *dial_untracked(struct server *server);
+
+#endif

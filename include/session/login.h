@@ -1,0 +1,18 @@
+/*
+ * Proves who a client is: chooses the method, runs the exchange, waits for the pool's
+ * welcome, hands the client to its database's service (protocol.md 3, 4, 6).
+ */
+#ifndef SESSION_LOGIN_H
+#define SESSION_LOGIN_H
+
+#include "session/client.h"
+
+void login_init(struct site *site);
+/* A whole StartupMessage came: takes the client over. */
+enum step login_begin(struct client *client, const struct message *m);
+/* The name the client asked to log in as; until its login is complete. */
+const char *login_user_name(const struct client *client);
+/* For clients that leave before their login is complete. */
+void login_free(struct client *client);
+
+#endif

@@ -1,0 +1,89 @@
+/*
+ * One server connection as an object: its seat in the pool, what it owes, what it
+ * reported; at rest, under test, and its end.  Dialing and login are dial.h's, the
+ * linked life is relay.h's.
+ */
+#ifndef SESSION_SERVER_H
+#define SESSION_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pool/pool.h"
+#include "session/conn.h"
+#include "wire/pipeline.h"
+#include "wire/vars.h"
+
+struct dial;
+
+enum { BACKEND_KEY_MAX = 260 };
+
+struct server {
+	struct conn conn; /* first member */
+	struct seat seat;
+	struct vars vars;         /* what it has */
+	struct pipeline pipeline; /* what it owes */
+	struct dial *dial;        /* owned, until the login is complete */
+	const char *test_failure; /* literal: reason when the running test fails */
+	uint8_t *key;             /* owned: process id and secret; NULL = none */
+	size_t key_len;
+	struct list
+	    cancels; /* struct cancel_job by .target_node: aimed at this server */
+	struct cancel_job
+	    *errand;    /* the CancelRequest this connection carries, or NULL */
+	char *unix_dir; /* owned: socket folder, for unix servers */
+	char *host;     /* owned: the host entry it was dialed from; NULL = unix */
+	int port;
+	uint32_t remote_pid;
+	uint64_t last_us;      /* last message from it */
+	uint64_t idle_xact_us; /* since when it is idle in transaction; 0 = it is not */
+	uint8_t status;        /* of its last ReadyForQuery: I T E; 0 = none yet */
+	bool is_ready : 1;     /* status I, and nothing was sent since */
+	bool is_applying : 1;  /* our SETs for the client are running */
+	bool apply_failed : 1;
+	bool is_dropping : 1;  /* the rest of the message in transit is swallowed */
+	bool holds_client : 1; /* the client was paused because we are full */
+	bool is_held : 1;      /* we were paused because the client is full */
+};
+
+static inline struct server *conn_server(const struct conn *conn)
+{
+	return container_of(conn, struct server, conn);
+}
+static inline struct server *seat_server(const struct seat *seat)
+{
+	return container_of(seat, struct server, seat);
+}
+
+extern const struct conn_kind server_kind;
+
+struct server *server_new(struct site *site, const struct conn_ops *ops);
+
+/* At rest until something comes or wake_us (then server_events->review). */
+void server_rest(struct server *server, uint64_t wake_us);
+/* Run a simple query of our own on a resting or just released server; done well:
+ * server_events->tested.  reason_failed closes it otherwise. */
+void server_test(struct server *server, const char *sql, const char *reason_failed);
+/* Its login is complete. */
+bool server_is_logged_in(const struct server *server);
+/* Close it: reason for the log and, when linked, for the client. */
+void server_retire(struct server *server, const char *reason);
+/* The shared end: last Terminate, events->gone, memory.  For ops->closed. */
+void server_leave(struct server *server, const char *reason);
+/* A ParameterStatus: note it, for `also` too when not NULL; an untracked one is
+ * appended to untracked when that is not NULL.  -1: malformed or no memory; the server
+ * is doomed. */
+int server_note_parameter(struct server *server, const struct message *m,
+    struct vars *also, struct buf *untracked);
+void server_malformed(struct conn *conn, const uint8_t *bytes, size_t have);
+void server_ended(struct conn *conn, const struct err *err);
+/* Send sql as a simple Query of our own: entered in the ledger as swallowed. */
+void server_query(struct server *server, const char *sql);
+/* Closed for what it sent: counted, logged, doomed. */
+void server_protocol_error(struct server *server, const char *reason);
+
+/* The client it is linked to, or NULL. */
+struct client *server_client(const struct server *server);
+
+#endif

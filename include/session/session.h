@@ -1,0 +1,20 @@
+/*
+ * The session floor as a whole: what a site needs before the first connection.
+ */
+#ifndef SESSION_SESSION_H
+#define SESSION_SESSION_H
+
+#include "session/site.h"
+
+/* Slabs, lists, maps, the spare descriptor, secrets of the process; the broker.  site
+ * has log, mem (initialised), loop, net, dns, catalog, vars and version set. */
+void session_init(struct site *site);
+/* Everything back, when session_is_empty. */
+void session_done(struct site *site);
+/* For an immediate exit: sets site->shutdown to SHUTDOWN_NOW and dooms every client and
+ * server without a word to them or the log.  They are gone after the loop's next turn
+ * (session_is_empty). */
+void session_drop_all(struct site *site);
+bool session_is_empty(const struct site *site);
+
+#endif

@@ -1,0 +1,105 @@
+/*
+ * Everything one pooler process has.  main builds it, all else hangs from it; there is
+ * no other shared state.
+ */
+#ifndef SESSION_SITE_H
+#define SESSION_SITE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "net/dns.h"
+#include "net/loop.h"
+#include "net/stream.h"
+#include "pool/catalog.h"
+#include "wire/vars.h"
+
+struct client;
+struct server;
+struct site;
+
+/* Who serves the clients of a database from the end of their login on. */
+struct service {
+	const char *name;
+	/* Says before the password exchange whether this user may log in at all and
+	 * sets what the service needs to know of him.  NULL: everybody may. */
+	bool (*may_login)(struct client *client);
+	/* The login is complete: greet (AuthenticationOk is sent, ReadyForQuery is
+	 * not), set conn ops, own the connection. */
+	void (*adopt)(struct client *client);
+	/* A CancelRequest with this client's key arrived. */
+	void (*cancel)(struct client *client);
+};
+
+enum shutdown_mode {
+	SHUTDOWN_NONE,
+	SHUTDOWN_WAIT_FOR_CLIENTS,
+	SHUTDOWN_WAIT_FOR_SERVERS,
+	SHUTDOWN_NOW,
+};
+
+/* What the console asks of the process; set by daemon.c. */
+struct process_verbs {
+	int (*reload)(struct site *site, struct err *err);
+	/* The console's SET; -1 and err when refused. */
+	int (*set)(
+	    struct site *site, const char *name, const char *value, struct err *err);
+	void (*shutdown)(struct site *site, enum shutdown_mode mode);
+	/* PAUSE and RESUME of everything. */
+	void (*pause)(struct site *site);
+	void (*resume)(struct site *site);
+};
+
+/* Told about the life of servers; set by the broker. */
+struct server_events {
+	void (*logged_in)(struct server *server);
+	/* The reset or check query is done well. */
+	void (*tested)(struct server *server);
+	/* The deadline of a resting server came. */
+	void (*review)(struct server *server);
+	/* It is closed and leaves its pool now. */
+	void (*gone)(struct server *server, const char *reason);
+};
+
+struct site {
+	struct log *log;
+	struct mem mem;
+	struct loop *loop;
+	struct net net;
+	struct dns *dns;
+	struct catalog *catalog;
+	struct vars_schema *vars;
+	const struct process_verbs *verbs;
+	const struct server_events *server_events;
+
+	struct slab *client_slab, *server_slab, *login_slab, *dial_slab, *desk_slab;
+	struct list clients; /* every client socket: struct client by .site_node */
+	struct list login_clients;  /* those that have not finished their login */
+	struct list cancel_clients; /* sockets that carry a CancelRequest */
+	struct map *cancel_keys;    /* key bytes -> struct client */
+	struct list listeners;      /* struct listener by .node */
+	struct consoles
+	    *consoles;       /* the admin floor's: consoles that wait for something */
+	size_t server_count; /* server connections of all kinds */
+	size_t login_server_count; /* of them still logging in */
+	uint64_t next_id;          /* the id of the next client or server */
+	uint64_t protocol_errors;  /* server connections closed for what they sent */
+	uint8_t mock_secret[32];   /* makes salts for users that do not exist */
+	enum shutdown_mode shutdown;
+	int spare_fd; /* given up at the descriptor limit so that the console gets in */
+	char hostname[64];
+	const char *version; /* "2.0.0" */
+};
+
+/* The settings in force. */
+static inline const struct settings *site_settings(const struct site *site)
+{
+	return &site->catalog->config->settings;
+}
+
+#endif

@@ -1,0 +1,356 @@
+/*
+ * Carries the pool's verdicts out.  It decides nothing: pool.c says what, this file
+ * does.
+ */
+#include "session/broker.h"
+
+#include <string.h>
+
+#include "session/dial.h"
+#include "session/server.h"
+
+/* What the broker keeps for a pool; hangs from pool->welcome. */
+struct desk {
+	struct pool *pool;
+	struct site *site;
+	struct later work;
+	struct deadline wake;
+	struct welcome welcome;
+};
+
+static void desk_work(struct later *l);
+static void desk_wake(struct deadline *d);
+
+static struct desk *pool_desk(struct site *site, struct pool *pool)
+{
+	struct desk *desk = pool->welcome;
+	if (!desk) {
+		desk = slab_get(site->desk_slab);
+		desk->pool = pool;
+		desk->site = site;
+		desk->work.run = desk_work;
+		deadline_init(&desk->wake, desk_wake);
+		vars_init(&desk->welcome.vars, site->vars);
+		buf_init(&desk->welcome.untracked, 0);
+		pool->welcome = desk;
+	}
+	return desk;
+}
+
+static uint64_t site_now(const struct site *site)
+{
+	return loop_now(site->loop);
+}
+
+/* ---- carrying out ---- */
+
+static void broker_refuse(struct request *request, const struct verdict *v)
+{
+	request->ops->refused(request, v->sqlstate ? v->sqlstate : "08P01", v->text);
+}
+
+/* What becomes of a server that was given back or passed its test. */
+static void broker_place(struct server *server, const struct verdict *v)
+{
+	const struct settings *settings = site_settings(server->conn.site);
+
+	switch (v->kind) {
+	case VERDICT_GRANT: {
+		struct request *request = ask_request(v->ask);
+		server_rest(server, 0);
+		request->ops->granted(request);
+		break;
+	}
+	case VERDICT_RESET:
+		server_test(server, settings->server_reset_query, "reset query failed");
+		break;
+	case VERDICT_CHECK:
+		server_test(server, settings->server_check_query, "test query failed");
+		break;
+	case VERDICT_RETIRE:
+		server_retire(server, v->text);
+		break;
+	case VERDICT_REST:
+		server_rest(server, v->wake_us);
+		break;
+	case VERDICT_PARK:
+		server_rest(server, 0);
+		break;
+	case VERDICT_NONE:
+	case VERDICT_WAIT:
+	case VERDICT_ADMIT:
+	case VERDICT_REFUSE:
+	case VERDICT_DIAL:
+		break;
+	}
+}
+
+static const char *check_query(const struct settings *settings)
+{
+	const char *sql = settings->server_check_query;
+	return strcmp(sql, "<empty>") == 0 ? "" : sql;
+}
+
+static void broker_log_reserve(const struct pool *pool)
+{
+	struct node *first = list_first(&pool->waiting);
+	if (first) {
+		const struct request *r =
+		    ask_request(container_of(first, struct ask, node));
+		conn_log(r->ops->conn(r), LEVEL_WARNING,
+		    "taking connection from reserve_pool");
+	}
+}
+
+static void broker_dial(struct site *site, struct pool *pool, const struct verdict *v)
+{
+	if (v->is_reserve)
+		broker_log_reserve(pool);
+	dial_server(site, pool);
+}
+
+/* server_fast_close: dirty servers close although linked, if nothing runs on them. */
+static void broker_close_fast(struct site *site, struct pool *pool)
+{
+	struct seat *seat;
+
+	if (!site_settings(site)->server_fast_close ||
+	    pool_mode(pool) != POOL_MODE_SESSION)
+		return;
+	list_for (seat, &pool->seats[SEAT_ACTIVE], node)
+		if (seat->is_dirty && seat_server(seat)->is_ready)
+			server_retire(
+			    seat_server(seat), "database configuration changed");
+}
+
+/* All there is to do for a pool now. */
+static void desk_work(struct later *l)
+{
+	struct desk *desk = container_of(l, struct desk, work);
+	struct site *site = desk->site;
+	struct pool *pool = desk->pool;
+	struct verdict v;
+
+	pool->is_kicked = false;
+	if (site->shutdown == SHUTDOWN_NOW)
+		return;
+	if (pool->has_dirty)
+		broker_close_fast(site, pool);
+	while ((v = pool_next(pool, site_now(site))).kind != VERDICT_NONE) {
+		switch (v.kind) {
+		case VERDICT_GRANT:
+			broker_place(seat_server(v.seat), &v);
+			break;
+		case VERDICT_ADMIT:
+			ask_request(v.ask)->ops->admitted(ask_request(v.ask));
+			break;
+		case VERDICT_REFUSE:
+			broker_refuse(ask_request(v.ask), &v);
+			break;
+		case VERDICT_CHECK:
+			server_test(seat_server(v.seat),
+			    check_query(site_settings(site)), "test query failed");
+			break;
+		case VERDICT_RETIRE:
+			server_retire(seat_server(v.seat), v.text);
+			break;
+		case VERDICT_DIAL:
+			broker_dial(site, pool, &v);
+			break;
+		case VERDICT_NONE:
+		case VERDICT_WAIT:
+		case VERDICT_RESET:
+		case VERDICT_REST:
+		case VERDICT_PARK:
+			break;
+		}
+	}
+	if (v.wake_us != UINT64_MAX)
+		deadline_set(site->loop, &desk->wake, v.wake_us);
+	else
+		deadline_clear(site->loop, &desk->wake);
+}
+
+static void desk_wake(struct deadline *d)
+{
+	struct desk *desk = container_of(d, struct desk, wake);
+	loop_later(desk->site->loop, &desk->work);
+}
+
+static void broker_kick_at(struct site *site, struct pool *pool)
+{
+	if (pool->is_kicked)
+		return;
+	pool->is_kicked = true;
+	loop_later(site->loop, &pool_desk(site, pool)->work);
+}
+
+/* ---- told by the catalog ---- */
+
+static void on_kick(void *ctx, struct pool *pool)
+{
+	broker_kick_at(ctx, pool);
+}
+
+static void kill_asks(struct list *asks, const char *reason)
+{
+	struct ask *ask, *next;
+	list_for_safe (ask, next, asks, node)
+		ask_request(ask)->ops->killed(ask_request(ask), reason);
+}
+
+static void on_kill(void *ctx, struct pool *pool, const char *reason)
+{
+	struct seat *seat, *next;
+	(void)ctx;
+	kill_asks(&pool->waiting, reason);
+	kill_asks(&pool->clients, reason);
+	for (int state = SEAT_NONE + 1; state < SEAT_STATE_COUNT; state++)
+		list_for_safe (seat, next, &pool->seats[state], node)
+			server_retire(seat_server(seat), reason);
+}
+
+static void on_freed(void *ctx, struct pool *pool)
+{
+	struct site *site = ctx;
+	struct desk *desk = pool->welcome;
+	if (!desk)
+		return;
+	later_cancel(site->loop, &desk->work);
+	deadline_clear(site->loop, &desk->wake);
+	vars_done(&desk->welcome.vars);
+	buf_done(&desk->welcome.untracked);
+	slab_put(site->desk_slab, desk);
+	pool->welcome = NULL;
+}
+
+static const struct catalog_events broker_catalog_events = {
+    .kick = on_kick,
+    .kill = on_kill,
+    .freed = on_freed,
+};
+
+/* ---- told by servers ---- */
+
+static void on_logged_in(struct server *server)
+{
+	struct site *site = server->conn.site;
+	struct pool *pool = server->seat.pool;
+	struct verdict v;
+
+	if (!pool->is_welcome_valid && !server->seat.is_dirty) {
+		struct desk *desk = pool_desk(site, pool);
+		struct buf *seen = dial_untracked(server);
+		vars_done(&desk->welcome.vars);
+		vars_init(&desk->welcome.vars, site->vars);
+		vars_take(&desk->welcome.vars, &server->vars);
+		buf_clear(&desk->welcome.untracked);
+		buf_put(&desk->welcome.untracked, seen->bytes, seen->len);
+		if (seen->failed || desk->welcome.untracked.failed) {
+			server_retire(server, "out of memory");
+			return;
+		}
+		pool_welcomed(pool);
+	}
+	v = pool_logged_in(&server->seat, site_now(site));
+	broker_place(server, &v);
+	broker_kick_at(site, pool);
+}
+
+static void on_tested(struct server *server)
+{
+	struct verdict v = pool_tested(&server->seat, site_now(server->conn.site));
+	broker_place(server, &v);
+}
+
+static void on_review(struct server *server)
+{
+	struct verdict v = pool_review(&server->seat, site_now(server->conn.site));
+	broker_place(server, &v);
+}
+
+static void on_gone(struct server *server, const char *reason)
+{
+	struct pool *pool = server->seat.pool;
+	(void)reason;
+	if (!pool)
+		return;
+	pool_gone(&server->seat, site_now(server->conn.site));
+	pool_free_if_unused(pool);
+}
+
+static const struct server_events broker_server_events = {
+    .logged_in = on_logged_in,
+    .tested = on_tested,
+    .review = on_review,
+    .gone = on_gone,
+};
+
+/* ---- asked by clients ---- */
+
+void broker_init(struct site *site)
+{
+	site->desk_slab = slab_new(&site->mem, "pool_desk_cache", sizeof(struct desk));
+	site->catalog->events = &broker_catalog_events;
+	site->catalog->events_ctx = site;
+	site->server_events = &broker_server_events;
+}
+
+enum broker_answer broker_ask(struct request *request, enum ask_kind kind,
+    const char **sqlstate, const char **text)
+{
+	struct pool *pool = request->ask.pool;
+	struct catalog *catalog = pool->database->catalog;
+	struct site *site = catalog->events_ctx;
+	struct verdict v = pool_ask(&request->ask, kind, site_now(site));
+
+	switch (v.kind) {
+	case VERDICT_GRANT:
+		return BROKER_GRANTED;
+	case VERDICT_REFUSE:
+		*sqlstate = v.sqlstate ? v.sqlstate : "08P01";
+		*text = v.text;
+		broker_kick_at(site, pool);
+		return BROKER_REFUSED;
+	default:
+		broker_kick_at(site, pool);
+		return BROKER_WAIT;
+	}
+}
+
+void broker_give(struct server *server)
+{
+	struct verdict v = pool_give(&server->seat, site_now(server->conn.site));
+	broker_place(server, &v);
+}
+
+void broker_cancel_done(struct server *server)
+{
+	struct verdict v = pool_cancel_done(&server->seat, site_now(server->conn.site));
+	broker_place(server, &v);
+}
+
+void broker_review_all(struct site *site)
+{
+	static const enum seat_state resting[] = {SEAT_IDLE, SEAT_USED};
+	struct pool *pool;
+	struct seat *seat, *next;
+
+	list_for (pool, &site->catalog->pool_list, node) {
+		for (size_t i = 0; i < 2; i++)
+			list_for_safe (seat, next, &pool->seats[resting[i]], node)
+				on_review(seat_server(seat));
+		broker_kick_at(site, pool);
+	}
+}
+
+void broker_kick(struct pool *pool)
+{
+	broker_kick_at(pool->database->catalog->events_ctx, pool);
+}
+
+const struct welcome *broker_welcome(const struct pool *pool)
+{
+	const struct desk *desk = pool->welcome;
+	return desk && pool->is_welcome_valid ? &desk->welcome : NULL;
+}

@@ -1,0 +1,303 @@
+/*
+ * Cancel requests: from the key to the client whose query it is, and on to the very
+ * server connection that runs it, over a connection of its own.  A request that comes
+ * too late is dropped; one that was sent keeps its target from being lent until it is
+ * done.
+ */
+#include "session/cancel.h"
+
+#include "session/broker.h"
+#include "session/client.h"
+#include "session/dial.h"
+#include "session/server.h"
+#include "wire/codec.h"
+
+static const struct conn_ops carrier_ops, messenger_ops;
+
+static void job_try(struct cancel_job *job);
+
+/* ---- the job ---- */
+
+static struct list *job_list(const struct cancel_job *job)
+{
+	return job->messenger ? &job->pool->cancels_active
+			      : &job->pool->cancels_waiting;
+}
+
+/* The first one that waits may have room now. */
+static void job_try_next(struct pool *pool)
+{
+	struct node *n = list_first(&pool->cancels_waiting);
+	if (n)
+		job_try(container_of(n, struct cancel_job, pool_node));
+}
+
+/* It is over, one way or the other: everybody who took part is released. */
+static void job_finish(struct cancel_job *job, const char *reason)
+{
+	struct pool *pool = job->pool;
+	struct server *target = job->target;
+	struct server *messenger = job->messenger;
+
+	list_remove(job_list(job), &job->pool_node);
+	if (job->carrier) {
+		job->carrier->cancel = NULL;
+		conn_doom(&job->carrier->conn, "%s", reason);
+	}
+	if (messenger) {
+		messenger->errand = NULL;
+		server_retire(messenger, reason);
+	}
+	if (target) {
+		list_remove(&target->cancels, &job->target_node);
+		if (job->is_sent)
+			broker_cancel_done(target);
+	}
+	mem_free(job);
+	job_try_next(pool);
+	pool_free_if_unused(pool);
+}
+
+/* Does the target still run a query of the client that was meant? */
+static bool job_is_due(const struct cancel_job *job)
+{
+	const struct client *client = job->target ? server_client(job->target) : NULL;
+	return client && client->conn.id == job->client_id && !job->target->is_ready &&
+	       !job->target->is_applying && !job->target->conn.is_doomed;
+}
+
+static void job_try(struct cancel_job *job)
+{
+	struct server *messenger;
+
+	if (!job_is_due(job)) {
+		job_finish(
+		    job, "not sending cancel request for client that is now idle");
+		return;
+	}
+	if (!pool_may_dial_cancel(job->pool))
+		return;
+	messenger = dial_beside(job->target, &messenger_ops);
+	if (!messenger) {
+		job_finish(job, "connect failed");
+		return;
+	}
+	list_remove(&job->pool->cancels_waiting, &job->pool_node);
+	list_push_back(&job->pool->cancels_active, &job->pool_node);
+	messenger->errand = job;
+	job->messenger = messenger;
+}
+
+/* ---- the connection that carries it ---- */
+
+static void messenger_connected(struct conn *conn)
+{
+	struct server *messenger = conn_server(conn);
+	struct cancel_job *job = messenger->errand;
+	struct buf buf;
+
+	if (!job_is_due(job)) {
+		job_finish(
+		    job, "not sending cancel request for client that is now idle");
+		return;
+	}
+	job->is_sent = true;
+	job->target->seat.cancels_in_flight++;
+	buf_init(&buf, 0);
+	codec_put_cancel_request(&buf, job->target->key, job->target->key_len);
+	conn_send(conn, &buf);
+	buf_done(&buf);
+}
+
+static enum step messenger_message(struct conn *conn, const struct message *m)
+{
+	(void)conn;
+	(void)m;
+	return STEP_NEXT;
+}
+
+static enum step messenger_part(
+    struct conn *conn, struct block *block, const uint8_t *p, size_t len)
+{
+	(void)conn;
+	(void)block;
+	(void)p;
+	(void)len;
+	return STEP_NEXT;
+}
+
+static void messenger_malformed(struct conn *conn, const uint8_t *bytes, size_t have)
+{
+	struct server *messenger = conn_server(conn);
+	(void)bytes;
+	(void)have;
+	if (messenger->errand)
+		job_finish(messenger->errand, "successfully sent cancel request");
+	else
+		server_retire(messenger, "successfully sent cancel request");
+}
+
+static void messenger_ended(struct conn *conn, const struct err *err)
+{
+	struct server *messenger = conn_server(conn);
+	struct cancel_job *job = messenger->errand;
+	if (!job)
+		server_retire(messenger, "server conn crashed?");
+	else if (job->is_sent)
+		job_finish(job, "successfully sent cancel request");
+	else
+		job_finish(job, err ? "connect failed" : "server conn crashed?");
+}
+
+/* The server never closed: whether the cancel may still hit is unknown, so the target
+ * is not lent again. */
+static void messenger_expired(struct conn *conn)
+{
+	struct server *messenger = conn_server(conn);
+	struct cancel_job *job = messenger->errand;
+	if (!job) {
+		server_retire(messenger, "cancel_wait_timeout");
+		return;
+	}
+	if (job->target && job->is_sent)
+		job->target->seat.is_dirty = true;
+	job_finish(job, "cancel_wait_timeout");
+}
+
+static void messenger_closed(struct conn *conn, const char *reason)
+{
+	struct server *messenger = conn_server(conn);
+	if (messenger->errand)
+		job_finish(messenger->errand, reason);
+	server_leave(messenger, reason);
+}
+
+static const struct conn_ops messenger_ops = {
+    .name = "cancel messenger",
+    .message = messenger_message,
+    .part = messenger_part,
+    .connected = messenger_connected,
+    .expired = messenger_expired,
+    .malformed = messenger_malformed,
+    .ended = messenger_ended,
+    .closed = messenger_closed,
+};
+
+/* ---- the client socket that brought it ---- */
+
+/* Nothing more is expected of it. */
+static enum step carrier_message(struct conn *conn, const struct message *m)
+{
+	(void)m;
+	conn_doom_quietly(conn, "bad packet");
+	return STEP_CLOSE;
+}
+
+static void carrier_expired(struct conn *conn)
+{
+	struct client *carrier = conn_client(conn);
+	if (carrier->cancel && carrier->cancel->messenger)
+		messenger_expired(&carrier->cancel->messenger->conn);
+	else if (carrier->cancel)
+		job_finish(carrier->cancel, "cancel_wait_timeout");
+}
+
+static void carrier_malformed(struct conn *conn, const uint8_t *bytes, size_t have)
+{
+	(void)bytes;
+	(void)have;
+	conn_doom_quietly(conn, "bad packet");
+}
+
+/* Many drivers close at once; the request goes on without them. */
+static void carrier_ended(struct conn *conn, const struct err *err)
+{
+	(void)err;
+	conn_doom_quietly(conn, "client unexpected eof");
+}
+
+static void carrier_closed(struct conn *conn, const char *reason)
+{
+	struct client *carrier = conn_client(conn);
+	(void)reason;
+	if (carrier->cancel)
+		carrier->cancel->carrier = NULL;
+	carrier->cancel = NULL;
+	client_leave(carrier);
+}
+
+static const struct conn_ops carrier_ops = {
+    .name = "cancel carrier",
+    .message = carrier_message,
+    .expired = carrier_expired,
+    .malformed = carrier_malformed,
+    .ended = carrier_ended,
+    .closed = carrier_closed,
+};
+
+/* ---- arrival ---- */
+
+static void job_begin(
+    struct client *carrier, struct client *client, struct server *target)
+{
+	struct cancel_job *job = mem_zero(sizeof(*job));
+	uint64_t limit = site_settings(carrier->conn.site)->cancel_wait_timeout;
+
+	job->carrier = carrier;
+	job->target = target;
+	job->client_id = client->conn.id;
+	job->pool = target->seat.pool;
+	carrier->cancel = job;
+	list_push_back(&job->pool->cancels_waiting, &job->pool_node);
+	list_push_back(&target->cancels, &job->target_node);
+	conn_set_deadline(&carrier->conn, limit ? conn_now(&carrier->conn) + limit : 0);
+	job_try(job);
+}
+
+/* Its query has not begun: it is answered at once, as if it had been cancelled. */
+static void cancel_queued(struct client *client)
+{
+	pool_withdraw(&client->request.ask);
+	client->is_canceled = true;
+	conn_set_deadline(&client->conn, 0);
+	conn_unpark(&client->conn);
+}
+
+/* NULL when the request is on its way, else why it is not. */
+static const char *cancel_aim(struct client *carrier, struct client *client)
+{
+	struct server *server;
+
+	if (!client)
+		return "failed cancel request";
+	if (client->database->service->cancel) {
+		client->database->service->cancel(client);
+		return "cancel request for console client";
+	}
+	if (client->request.ask.state == ASK_WAITING) {
+		cancel_queued(client);
+		return "cancel request for waiting client";
+	}
+	server = client_server(client);
+	if (!server || server->is_ready || !server->key)
+		return "cancel request for idle client";
+	if (server->is_applying)
+		return "ignoring cancel request for server that is setting vars";
+	job_begin(carrier, client, server);
+	return NULL;
+}
+
+void cancel_begin(struct client *carrier, const struct message *m)
+{
+	struct site *site = carrier->conn.site;
+	struct client *client =
+	    map_get(site->cancel_keys, m->bytes + 8, (size_t)m->size - 8);
+	const char *reason;
+
+	carrier->conn.ops = &carrier_ops;
+	conn_set_deadline(&carrier->conn, 0);
+	list_remove(&site->login_clients, &carrier->login_node);
+	reason = cancel_aim(carrier, client);
+	if (reason)
+		conn_doom(&carrier->conn, "%s", reason);
+}

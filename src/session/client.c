@@ -1,0 +1,160 @@
+/*
+ * One client as an object.  What it says is listen's, login's and its service's
+ * business.
+ */
+#include "session/client.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "session/server.h"
+#include "wire/codec.h"
+#include "wire/message.h"
+
+static void client_put_name(const struct conn *conn, char *out, size_t size)
+{
+	const struct client *client = conn_client(conn);
+	const char *database = "(nodb)", *user = "(nouser)";
+	if (client->database && client->user)
+		database = client->database->name;
+	if (client->user)
+		user = client->user->name;
+	snprintf(out, size, "%s/%s", database, user);
+}
+
+static void client_destroy(struct conn *conn)
+{
+	struct site *site = conn->site;
+	if (conn_client(conn)->is_spare)
+		site->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	slab_put(site->client_slab, conn_client(conn));
+}
+
+static const struct conn_kind client_kind = {
+    .letter = 'C',
+    .put_name = client_put_name,
+    .rows = message_front,
+    .destroy = client_destroy,
+};
+
+struct client *client_new(struct site *site, const struct conn_ops *ops)
+{
+	struct client *client = slab_get(site->client_slab);
+	conn_init(&client->conn, site, &client_kind, ops);
+	vars_init(&client->vars, site->vars);
+	list_push_back(&site->clients, &client->site_node);
+	list_push_back(&site->login_clients, &client->login_node);
+	return client;
+}
+
+const struct conn *client_of_request(const struct request *request)
+{
+	return &request_client(request)->conn;
+}
+
+void client_leave(struct client *client)
+{
+	struct site *site = client->conn.site;
+	struct pool *pool = client->request.ask.pool;
+
+	if (pool) {
+		pool_part(&client->request.ask);
+		pool_free_if_unused(pool);
+	}
+	if (client->has_key)
+		map_del(site->cancel_keys, client->cancel_key, CANCEL_KEY_LEN);
+	client->has_key = false;
+	if (client->user)
+		user_leave(client->user);
+	if (client->database)
+		database_leave(client->database);
+	client->user = NULL;
+	client->database = NULL;
+	vars_done(&client->vars);
+	if (node_is_linked(&client->login_node))
+		list_remove(&site->login_clients, &client->login_node);
+	list_remove(&site->clients, &client->site_node);
+}
+
+/* ---- what we tell it ---- */
+
+static void client_tell(
+    struct client *client, const char *severity, const char *sqlstate, const char *text)
+{
+	struct buf buf;
+	if (site_settings(client->conn.site)->log_pooler_errors)
+		conn_log(&client->conn, LEVEL_WARNING, "pooler error: %s", text);
+	buf_init(&buf, 0);
+	codec_put_error(&buf, severity, sqlstate, text, NULL, NULL);
+	conn_send(&client->conn, &buf);
+	buf_done(&buf);
+}
+
+void client_fatal_text(struct client *client, const char *sqlstate, const char *text)
+{
+	if (client->conn.is_doomed)
+		return;
+	client_tell(client, "FATAL", sqlstate, text);
+	conn_doom(&client->conn, "%s", text);
+}
+
+void client_fatal(struct client *client, enum error_id id, ...)
+{
+	char text[512];
+	va_list ap;
+	va_start(ap, id);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+	vsnprintf(text, sizeof(text), error_text(id), ap);
+#pragma GCC diagnostic pop
+	va_end(ap);
+	client_fatal_text(client, error_sqlstate(id), text);
+}
+
+void client_error_text(struct client *client, const char *sqlstate, const char *text)
+{
+	client_tell(client, "ERROR", sqlstate, text);
+}
+
+void client_notice(struct client *client, const char *text)
+{
+	struct buf buf;
+	buf_init(&buf, 0);
+	codec_put_notice(&buf, "NOTICE", "00000", text, NULL);
+	conn_send(&client->conn, &buf);
+	buf_done(&buf);
+}
+
+void client_malformed(struct conn *conn, const uint8_t *bytes, size_t have)
+{
+	char hex[2 * 8 + 1] = "";
+	for (size_t i = 0; i < have && i < 8; i++)
+		snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
+	client_fatal(conn_client(conn), ERROR_BAD_HEADER, hex);
+}
+
+/* ---- what it is doing ---- */
+
+struct server *client_server(const struct client *client)
+{
+	const struct seat *seat = client->request.ask.seat;
+	return seat ? seat_server(seat) : NULL;
+}
+
+const char *client_state(const struct client *client)
+{
+	if (client->cancel)
+		return "waiting_cancel_req";
+	switch (client->request.ask.state) {
+	case ASK_LINKED:
+		return "active";
+	case ASK_WAITING:
+		return "waiting";
+	case ASK_RESTING:
+	case ASK_OUTSIDE:
+		break;
+	}
+	return "idle";
+}

@@ -1,0 +1,419 @@
+/*
+ * One peer: cuts the stream into messages, shows them to the owner, keeps what was not
+ * taken, closes.  It knows frames, not their meaning.
+ */
+#include "session/conn.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "wire/message.h"
+
+enum { REASON_MAX = 127, SMALL = 4096 };
+
+static void conn_turn(struct later *l);
+static void conn_reap(struct later *l);
+static void conn_walk(
+    struct conn *conn, struct block *block, const uint8_t *p, size_t len);
+
+static struct conn *stream_conn(struct stream *s)
+{
+	return container_of(s, struct conn, stream);
+}
+
+static void conn_deadline_expired(struct deadline *d)
+{
+	struct conn *conn = container_of(d, struct conn, deadline);
+	if (!conn->is_doomed && conn->ops->expired)
+		conn->ops->expired(conn);
+}
+
+void conn_init(struct conn *conn, struct site *site, const struct conn_kind *kind,
+    const struct conn_ops *ops)
+{
+	conn->site = site;
+	conn->kind = kind;
+	conn->ops = ops;
+	conn->wake.run = conn_turn;
+	conn->reap.run = conn_reap;
+	conn->id = site->next_id++;
+	conn->connect_us = loop_now(site->loop);
+	conn->stream.fd = -1;
+	deadline_init(&conn->deadline, conn_deadline_expired);
+}
+
+/* ---- keeping what was not taken ---- */
+
+static void conn_drop_held(struct conn *conn)
+{
+	block_unref(conn->held);
+	conn->held = NULL;
+	conn->held_at = NULL;
+	conn->held_len = 0;
+}
+
+/* Small leftovers are copied so that they pin no receive block. */
+static void conn_hold(
+    struct conn *conn, struct block *block, const uint8_t *p, size_t len)
+{
+	if (block->pool && len <= SMALL) {
+		struct block *copy = block_new(len);
+		if (!copy) {
+			conn_doom(conn, "out of memory");
+			return;
+		}
+		memcpy(copy->bytes, p, len);
+		copy->used = (uint32_t)len;
+		conn->held = copy;
+		conn->held_at = copy->bytes;
+	} else {
+		conn->held = block_ref(block);
+		conn->held_at = p;
+	}
+	conn->held_len = len;
+}
+
+/* A client's frame that begins with a zero byte is a packet of the startup phase,
+ * whenever it comes. */
+static enum cut conn_cut_frame(
+    const struct conn *conn, const uint8_t *p, size_t have, struct frame *frame)
+{
+	uint64_t max = site_settings(conn->site)->max_packet_size;
+	if (conn->kind->letter == 'C' && have > 0 && *p == 0)
+		return frame_cut_startup(p, have, max, frame);
+	return frame_cut(p, have, max, conn->kind->rows, frame);
+}
+
+/* How much room the message that begins at p will want; a lying length must not make us
+ * allocate more than a few times what really came. */
+static size_t conn_room_for(
+    const struct conn *conn, const uint8_t *p, size_t have, size_t more)
+{
+	struct frame frame;
+	enum cut cut = conn_cut_frame(conn, p, have, &frame);
+	size_t need = have + more;
+	size_t most = 2 * need + SMALL;
+	if (cut == CUT_OK && frame.size > need)
+		need = frame.size < most ? (size_t)frame.size : most;
+	return need;
+}
+
+/* Append fresh bytes to the incomplete message that is held.  -1: no memory. */
+static int conn_join(struct conn *conn, const uint8_t *p, size_t len)
+{
+	struct block *held = conn->held;
+	size_t end = (size_t)(conn->held_at - held->bytes) + conn->held_len;
+	if (held->pool || held->refs > 1 || held->cap - end < len) {
+		size_t room = conn_room_for(conn, conn->held_at, conn->held_len, len);
+		struct block *bigger = room > UINT32_MAX ? NULL : block_new(room);
+		if (!bigger)
+			return -1;
+		memcpy(bigger->bytes, conn->held_at, conn->held_len);
+		block_unref(held);
+		conn->held = held = bigger;
+		conn->held_at = held->bytes;
+		end = conn->held_len;
+	}
+	memcpy(held->bytes + end, p, len);
+	held->used = (uint32_t)(end + len);
+	conn->held_len += len;
+	return 0;
+}
+
+/* Hand everything held to the walk; it holds again what is left. */
+static void conn_walk_held(struct conn *conn)
+{
+	struct block *block = conn->held;
+	const uint8_t *p = conn->held_at;
+	size_t len = conn->held_len;
+	conn->held = NULL;
+	conn->held_at = NULL;
+	conn->held_len = 0;
+	if (!block)
+		return;
+	conn_walk(conn, block, p, len);
+	block_unref(block);
+}
+
+/* ---- the walk ---- */
+
+static enum cut conn_cut(
+    struct conn *conn, const uint8_t *p, size_t len, struct message *m)
+{
+	struct frame frame;
+	enum cut cut = conn_cut_frame(conn, p, len, &frame);
+	if (cut != CUT_OK)
+		return cut;
+	m->type = frame.type;
+	m->code = frame.code;
+	m->size = frame.size;
+	m->bytes = p;
+	m->have = len < frame.size ? len : (size_t)frame.size;
+	m->behind = len - m->have;
+	return CUT_OK;
+}
+
+/* Show messages to the owner until one is not taken or the bytes end. */
+static void conn_walk(
+    struct conn *conn, struct block *block, const uint8_t *p, size_t len)
+{
+	struct message m = {.block = block};
+	enum step step;
+
+	conn->is_walking = true;
+	while (len > 0 && !conn->is_doomed) {
+		if (conn->passing > 0) {
+			size_t n = len < conn->passing ? len : (size_t)conn->passing;
+			conn->passing -= n;
+			step = conn->ops->part(conn, block, p, n);
+			assert(step == STEP_NEXT || step == STEP_CLOSE);
+			p += n;
+			len -= n;
+			continue;
+		}
+		enum cut cut = conn_cut(conn, p, len, &m);
+		if (cut == CUT_BAD) {
+			conn->ops->malformed(conn, p, len < 8 ? len : 8);
+			break;
+		}
+		if (cut == CUT_PARTIAL) {
+			conn_hold(conn, block, p, len);
+			break;
+		}
+		step = conn->ops->message(conn, &m);
+		if (step == STEP_NEXT) {
+			conn->passing = m.size - m.have;
+			p += m.have;
+			len -= m.have;
+		} else if (step == STEP_MORE || step == STEP_PARK) {
+			assert(step == STEP_PARK || !message_is_whole(&m));
+			if (step == STEP_PARK) {
+				conn->is_parked = true;
+				stream_pause(&conn->stream);
+			}
+			conn_hold(conn, block, p, len);
+			break;
+		}
+	}
+	conn->is_walking = false;
+}
+
+static void conn_received(
+    struct stream *s, struct block *block, const uint8_t *p, size_t len)
+{
+	struct conn *conn = stream_conn(s);
+	if (conn->is_doomed)
+		return;
+	if (!conn->held) {
+		conn_walk(conn, block, p, len);
+		return;
+	}
+	if (conn_join(conn, p, len) < 0) {
+		conn_doom(conn, "out of memory");
+		return;
+	}
+	if (!conn->is_parked)
+		conn_walk_held(conn);
+}
+
+static void conn_connected(struct stream *s)
+{
+	struct conn *conn = stream_conn(s);
+	if (!conn->is_doomed)
+		conn->ops->connected(conn);
+}
+
+static void conn_ended(struct stream *s, const struct err *err)
+{
+	struct conn *conn = stream_conn(s);
+	if (!conn->is_doomed)
+		conn->ops->ended(conn, err);
+}
+
+static void conn_drained(struct stream *s)
+{
+	struct conn *conn = stream_conn(s);
+	if (!conn->is_doomed && conn->ops->writable)
+		conn->ops->writable(conn);
+}
+
+static const struct stream_ops conn_stream_ops = {
+    .received = conn_received,
+    .connected = conn_connected,
+    .ended = conn_ended,
+    .drained = conn_drained,
+};
+
+void conn_open(struct conn *conn, int fd)
+{
+	stream_open(&conn->stream, &conn->site->net, fd, &conn_stream_ops);
+}
+
+static void conn_options(const struct settings *s, struct sock_options *o)
+{
+	*o = (struct sock_options){
+	    .keepalive = s->tcp_keepalive,
+	    .buffer = s->tcp_socket_buffer,
+	    .keepcnt = s->tcp_keepcnt,
+	    .keepidle = s->tcp_keepidle,
+	    .keepintvl = s->tcp_keepintvl,
+	    .user_timeout_ms = s->tcp_user_timeout,
+	    .unix_mode = -1,
+	};
+}
+
+int conn_connect(struct conn *conn, const struct sock_target *target, struct err *err)
+{
+	struct sock_options options;
+	conn_options(site_settings(conn->site), &options);
+	conn->remote = target->addr;
+	return stream_connect(
+	    &conn->stream, &conn->site->net, target, &options, &conn_stream_ops, err);
+}
+
+/* ---- parking ---- */
+
+void conn_unpark(struct conn *conn)
+{
+	if (conn->is_parked && !conn->is_doomed)
+		loop_later(conn->site->loop, &conn->wake);
+}
+
+void conn_pause(struct conn *conn)
+{
+	stream_pause(&conn->stream);
+}
+
+void conn_resume(struct conn *conn)
+{
+	if (!conn->is_parked && !conn->is_doomed)
+		stream_resume(&conn->stream);
+}
+
+/* ---- the end ---- */
+
+static void conn_close(struct conn *conn)
+{
+	char tag[CONN_TAG];
+	const char *reason = conn->reason ? conn->reason : "out of memory";
+
+	conn->is_closed = true;
+	deadline_clear(conn->site->loop, &conn->deadline);
+	conn_tag(conn, tag);
+	if (!conn->is_quiet && site_settings(conn->site)->log_disconnections)
+		log_put(conn->site->log, LEVEL_LOG, tag,
+		    "closing because: %s (age=%llus)", reason,
+		    (unsigned long long)((conn_now(conn) - conn->connect_us) /
+					 1000000));
+	conn->ops->closed(conn, reason);
+	stream_close(&conn->stream);
+	conn_drop_held(conn);
+	loop_reap(conn->site->loop, &conn->reap);
+}
+
+static void conn_turn(struct later *l)
+{
+	struct conn *conn = container_of(l, struct conn, wake);
+	if (conn->is_closed)
+		return;
+	if (!conn->is_doomed && conn->is_parked) {
+		conn->is_parked = false;
+		conn_walk_held(conn);
+		if (!conn->is_parked && !conn->is_doomed)
+			stream_resume(&conn->stream);
+	}
+	if (conn->is_doomed)
+		conn_close(conn);
+}
+
+static void conn_reap(struct later *l)
+{
+	struct conn *conn = container_of(l, struct conn, reap);
+	later_cancel(conn->site->loop, &conn->wake);
+	mem_free(conn->reason);
+	conn->kind->destroy(conn);
+}
+
+static void conn_doom_with(struct conn *conn, const char *reason)
+{
+	if (conn->is_doomed)
+		return;
+	conn->is_doomed = true;
+	conn->reason = mem_strdup(reason);
+	stream_pause(&conn->stream);
+	loop_later(conn->site->loop, &conn->wake);
+}
+
+void conn_doom(struct conn *conn, const char *fmt, ...)
+{
+	char text[REASON_MAX + 1];
+	va_list ap;
+	if (conn->is_doomed)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	conn_doom_with(conn, text);
+}
+
+void conn_doom_quietly(struct conn *conn, const char *reason)
+{
+	if (conn->is_doomed)
+		return;
+	conn->is_quiet = true;
+	conn_doom_with(conn, reason);
+}
+
+/* ---- small things ---- */
+
+void conn_set_deadline(struct conn *conn, uint64_t at_us)
+{
+	if (at_us == 0 || at_us == UINT64_MAX)
+		deadline_clear(conn->site->loop, &conn->deadline);
+	else
+		deadline_set(conn->site->loop, &conn->deadline, at_us);
+}
+
+uint64_t conn_now(const struct conn *conn)
+{
+	return loop_now(conn->site->loop);
+}
+
+const char *conn_tag(const struct conn *conn, char out[CONN_TAG])
+{
+	char name[220], host[SOCK_PORT_TEXT];
+	conn->kind->put_name(conn, name, sizeof(name));
+	if (conn->remote.family == AF_UNIX) {
+		if (conn->peer_pid > 0)
+			snprintf(host, sizeof(host), "unix(%d):%d", conn->peer_pid,
+			    conn->unix_port);
+		else
+			snprintf(host, sizeof(host), "unix:%d", conn->unix_port);
+	} else {
+		sock_addr_text(&conn->remote, conn->unix_port, host);
+	}
+	snprintf(out, CONN_TAG, "%c-%p: %s@%s", conn->kind->letter, (const void *)conn,
+	    name, host);
+	return out;
+}
+
+void conn_log(const struct conn *conn, enum log_level level, const char *fmt, ...)
+{
+	char tag[CONN_TAG];
+	va_list ap;
+	if (!log_is_on(conn->site->log, level))
+		return;
+	va_start(ap, fmt);
+	log_putv(conn->site->log, level, conn_tag(conn, tag), fmt, ap);
+	va_end(ap);
+}
+
+void conn_send(struct conn *conn, struct buf *buf)
+{
+	if (buf->failed || stream_write(&conn->stream, buf->bytes, buf->len) < 0)
+		conn_doom(conn, "out of memory");
+	buf_clear(buf);
+}

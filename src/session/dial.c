@@ -1,0 +1,555 @@
+/*
+ * Opens server connections: picks the host, resolves its name, connects, logs in.  It
+ * tells the broker through server_events; it decides nothing about pools.
+ */
+#include "session/dial.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "auth/scram.h"
+#include "auth/secret.h"
+#include "session/server.h"
+#include "wire/codec.h"
+#include "wire/message.h"
+
+/* No login message of a real server is near this. */
+enum { LOGIN_MESSAGE_MAX = 1024 * 1024 };
+
+struct dial {
+	struct server *server;
+	struct dns_query *query; /* while the name is being looked up */
+	struct buf untracked;    /* ParameterStatus messages for the welcome */
+	struct scram_client scram;
+	bool has_scram;
+	bool is_authenticated;
+	bool ran_connect_query;
+	bool has_failed; /* the pool was told */
+};
+
+void dial_init(struct site *site)
+{
+	site->dial_slab = slab_new(&site->mem, "dial_cache", sizeof(struct dial));
+}
+
+struct buf *dial_untracked(struct server *server)
+{
+	return &server->dial->untracked;
+}
+
+static struct server *dial_new(struct site *site, const struct conn_ops *ops)
+{
+	struct server *server = server_new(site, ops);
+	server->dial = slab_get(site->dial_slab);
+	server->dial->server = server;
+	buf_init(&server->dial->untracked, 0);
+	site->login_server_count++;
+	return server;
+}
+
+static void dial_free(struct server *server)
+{
+	struct dial *dial = server->dial;
+	if (!dial)
+		return;
+	if (dial->query)
+		dns_cancel(&dial->query);
+	if (dial->has_scram)
+		scram_client_done(&dial->scram);
+	buf_done(&dial->untracked);
+	slab_put(server->conn.site->dial_slab, dial);
+	server->dial = NULL;
+	server->conn.site->login_server_count--;
+}
+
+/* ---- failure ---- */
+
+/* The attempt failed: the pool learns why, the log gets `reason`. */
+static void dial_fail(struct server *server, enum dial_failure kind, const char *text,
+    const char *sqlstate, const char *reason)
+{
+	struct pool *pool = server->seat.pool;
+	if (!server->conn.is_doomed && pool && !server->dial->has_failed) {
+		server->dial->has_failed = true;
+		conn_doom(&server->conn, "%s", reason);
+		pool_dial_failed(
+		    &server->seat, kind, text, sqlstate, conn_now(&server->conn));
+	}
+}
+
+static void dial_fail_network(struct server *server, const char *reason)
+{
+	dial_fail(server, DIAL_NETWORK, reason, "08P01", reason);
+}
+
+static void dial_ended(struct conn *conn, const struct err *err)
+{
+	struct server *server = conn_server(conn);
+	if (stream_is_open(&conn->stream) && conn->stream.connecting) {
+		conn_log(conn, LEVEL_WARNING, "could not connect: %s",
+		    err ? err->text : "closed");
+		dial_fail_network(server, "connect failed");
+	} else {
+		dial_fail_network(server, "server conn crashed?");
+	}
+}
+
+static void dial_expired(struct conn *conn)
+{
+	dial_fail_network(conn_server(conn), "connect timeout");
+}
+
+static void dial_malformed(struct conn *conn, const uint8_t *bytes, size_t have)
+{
+	(void)bytes;
+	(void)have;
+	conn->site->protocol_errors++;
+	dial_fail_network(conn_server(conn), "bad pkt header");
+}
+
+static void dial_closed(struct conn *conn, const char *reason)
+{
+	struct server *server = conn_server(conn);
+	server_leave(server, reason);
+	dial_free(server);
+}
+
+/* ---- login ---- */
+
+static void dial_send_startup(struct server *server)
+{
+	const struct pool *pool = server->seat.pool;
+	const struct database_config *db = pool->database->config;
+	const struct {
+		const char *name, *value;
+	} params[] = {
+	    {"database", db->dbname},
+	    {"client_encoding", db->client_encoding},
+	    {"datestyle", db->datestyle},
+	    {"timezone", db->timezone},
+	    {"application_name", db->application_name},
+	    {"options", db->options},
+	    {"user", pool->user->name},
+	};
+	struct buf buf;
+	buf_init(&buf, 0);
+	size_t at = codec_begin_startup(&buf, PROTOCOL_3_0);
+	for (size_t i = 0; i < sizeof(params) / sizeof(params[0]); i++)
+		if (params[i].value)
+			codec_put_param(&buf, params[i].name, params[i].value);
+	codec_end_startup(&buf, at);
+	conn_send(&server->conn, &buf);
+	buf_done(&buf);
+}
+
+static void dial_connected(struct conn *conn)
+{
+	struct server *server = conn_server(conn);
+	char text[SOCK_PORT_TEXT];
+	unsigned uid;
+
+	sock_local(conn->stream.fd, &conn->local);
+	if (conn->remote.family == AF_UNIX)
+		sock_peer(conn->stream.fd, &conn->peer_pid, &uid);
+	if (site_settings(conn->site)->log_connections) {
+		if (conn->remote.family == AF_UNIX)
+			conn_log(conn, LEVEL_LOG, "new connection to server");
+		else
+			conn_log(conn, LEVEL_LOG, "new connection to server (from %s)",
+			    sock_addr_text(&conn->local, 0, text));
+	}
+	if (site_settings(conn->site)->server_tls_sslmode >= TLS_REQUIRE &&
+	    conn->remote.family != AF_UNIX) {
+		/* better no connection than one in clear that was to be encrypted */
+		dial_fail_network(server, "server refused SSL");
+		return;
+	}
+	dial_send_startup(server);
+}
+
+static enum step dial_wrong_password(struct server *server, const char *what)
+{
+	conn_log(&server->conn, LEVEL_ERROR,
+	    "cannot do %s authentication: wrong password type", what);
+	dial_fail(server, DIAL_LOGIN, "server login failed: wrong password type",
+	    "08P01", "failed to answer authreq");
+	return STEP_CLOSE;
+}
+
+static enum step dial_answer_md5(
+    struct server *server, const struct secret *secret, const uint8_t *data, size_t len)
+{
+	char answer[MD5_TEXT_LEN + 1];
+	struct buf buf;
+
+	if (len != 4) {
+		dial_fail_network(server, "failed to answer authreq");
+		return STEP_CLOSE;
+	}
+	if (secret_md5_answer(secret, server->seat.pool->user->name, data, answer) < 0)
+		return dial_wrong_password(server, "MD5");
+	buf_init(&buf, 0);
+	codec_put_password(&buf, answer);
+	conn_send(&server->conn, &buf);
+	buf_wipe_done(&buf);
+	return STEP_NEXT;
+}
+
+static enum step dial_answer_plain(struct server *server, const struct secret *secret)
+{
+	struct buf buf;
+	if (secret->kind == SECRET_NONE)
+		return dial_wrong_password(server, "cleartext");
+	buf_init(&buf, 0);
+	codec_put_password(&buf, secret->text);
+	conn_send(&server->conn, &buf);
+	buf_wipe_done(&buf);
+	return STEP_NEXT;
+}
+
+static enum step dial_sasl_failed(struct server *server, const struct err *err)
+{
+	char text[sizeof(err->text) + 32];
+	conn_log(&server->conn, LEVEL_ERROR, "%s", err->text);
+	snprintf(text, sizeof(text), "server login failed: %s", err->text);
+	dial_fail(server, DIAL_LOGIN, text, "08P01", "failed to answer authreq");
+	return STEP_CLOSE;
+}
+
+static enum step dial_begin_sasl(
+    struct server *server, const struct secret *secret, const uint8_t *data, size_t len)
+{
+	struct pool *pool = server->seat.pool;
+	struct dial *dial = server->dial;
+	struct buf out, message;
+	struct err err;
+
+	if (!codec_sasl_offers_mechanism(data, len, "SCRAM-SHA-256")) {
+		err_set(&err, "none of the server's SASL authentication mechanisms are "
+			      "supported");
+		return dial_sasl_failed(server, &err);
+	}
+	if (secret->kind == SECRET_PLAIN)
+		scram_client_init(
+		    &dial->scram, secret->text, NULL, pool_server_scram_cache(pool));
+	else if (secret->kind == SECRET_SCRAM && pool->has_pass_through)
+		scram_client_init(&dial->scram, NULL, &pool->pass_through, NULL);
+	else if (secret->kind == SECRET_SCRAM) {
+		conn_log(&server->conn, LEVEL_ERROR,
+		    "cannot do SCRAM authentication: password is SCRAM secret but "
+		    "client "
+		    "authentication did not provide SCRAM keys");
+		dial_fail(server, DIAL_LOGIN,
+		    "server login failed: wrong password type", "08P01",
+		    "failed to answer authreq");
+		return STEP_CLOSE;
+	} else
+		return dial_wrong_password(server, "SCRAM");
+	dial->has_scram = true;
+	buf_init(&out, 0);
+	buf_init(&message, 0);
+	if (scram_client_step(&dial->scram, NULL, 0, &out, &err) == SCRAM_FAIL) {
+		buf_done(&out);
+		return dial_sasl_failed(server, &err);
+	}
+	codec_put_sasl_initial(&message, "SCRAM-SHA-256", out.bytes, out.len);
+	conn_send(&server->conn, &message);
+	buf_wipe_done(&message);
+	buf_wipe_done(&out);
+	return STEP_NEXT;
+}
+
+static enum step dial_continue_sasl(
+    struct server *server, const uint8_t *data, size_t len, bool is_final)
+{
+	struct dial *dial = server->dial;
+	struct buf out, message;
+	struct err err;
+	enum scram_result result;
+
+	if (!dial->has_scram) {
+		err_set(&err, "unexpected SASL message");
+		return dial_sasl_failed(server, &err);
+	}
+	buf_init(&out, 0);
+	result = scram_client_step(&dial->scram, data, len, &out, &err);
+	if (result == SCRAM_FAIL || (result == SCRAM_DONE) != is_final) {
+		if (result != SCRAM_FAIL)
+			err_set(&err, "SASL messages out of order");
+		buf_wipe_done(&out);
+		return dial_sasl_failed(server, &err);
+	}
+	if (out.len > 0) {
+		buf_init(&message, 0);
+		codec_put_sasl_response(&message, out.bytes, out.len);
+		conn_send(&server->conn, &message);
+		buf_wipe_done(&message);
+	}
+	buf_wipe_done(&out);
+	dial->is_authenticated = result == SCRAM_DONE;
+	return STEP_NEXT;
+}
+
+static enum step dial_auth(struct server *server, const struct message *m)
+{
+	const struct secret *secret = pool_server_secret(server->seat.pool);
+	const uint8_t *data;
+	size_t len;
+	uint32_t request;
+
+	if (codec_read_auth(
+		message_body(m), message_body_len(m), &request, &data, &len) < 0) {
+		dial_fail_network(server, "failed to answer authreq");
+		return STEP_CLOSE;
+	}
+	switch (request) {
+	case AUTH_REQ_OK:
+		if (server->dial->has_scram && !server->dial->is_authenticated) {
+			/* a server that skips its proof may be anybody */
+			struct err err;
+			err_set(&err, "failed to verify server signature");
+			return dial_sasl_failed(server, &err);
+		}
+		return STEP_NEXT;
+	case AUTH_REQ_CLEARTEXT:
+		return dial_answer_plain(server, secret);
+	case AUTH_REQ_MD5:
+		return dial_answer_md5(server, secret, data, len);
+	case AUTH_REQ_SASL:
+		if (server->dial->has_scram)
+			break;
+		return dial_begin_sasl(server, secret, data, len);
+	case AUTH_REQ_SASL_CONTINUE:
+		return dial_continue_sasl(server, data, len, false);
+	case AUTH_REQ_SASL_FINAL:
+		return dial_continue_sasl(server, data, len, true);
+	}
+	conn_log(
+	    &server->conn, LEVEL_ERROR, "unknown/unsupported auth method: %u", request);
+	dial_fail_network(server, "failed to answer authreq");
+	return STEP_CLOSE;
+}
+
+static enum step dial_error(struct server *server, const struct message *m)
+{
+	struct error_fields f;
+	enum dial_failure kind;
+
+	codec_read_error(message_body(m), message_body_len(m), &f);
+	if (server->dial->ran_connect_query) {
+		conn_log(&server->conn, LEVEL_ERROR,
+		    "S: error while executing exec_on_query: %s: %s", f.severity,
+		    f.message);
+		return STEP_NEXT;
+	}
+	log_warning(server->conn.site->log, "server login failed: %s %s", f.severity,
+	    f.message);
+	kind = strcmp(f.sqlstate, "57P03") == 0 ? DIAL_NOT_YET : DIAL_LOGIN;
+	dial_fail(server, kind, f.message, f.sqlstate, f.message);
+	return STEP_CLOSE;
+}
+
+static enum step dial_key(struct server *server, const struct message *m)
+{
+	const uint8_t *key;
+	size_t len;
+	if (codec_read_backend_key(message_body(m), message_body_len(m), &key, &len) <
+	    0) {
+		dial_fail_network(server, "bad cancel key");
+		return STEP_CLOSE;
+	}
+	mem_free(server->key);
+	server->key = mem_dup(key, len);
+	server->key_len = len;
+	server->remote_pid = get_u32(key);
+	return STEP_NEXT;
+}
+
+static enum step dial_ready(struct server *server, const struct message *m)
+{
+	struct site *site = server->conn.site;
+	const char *query = server->seat.pool->database->config->connect_query;
+	uint8_t status;
+
+	if (codec_read_ready(message_body(m), message_body_len(m), &status) < 0) {
+		dial_fail_network(server, "bad packet");
+		return STEP_CLOSE;
+	}
+	if (query && *query && !server->dial->ran_connect_query) {
+		struct buf buf;
+		server->dial->ran_connect_query = true;
+		buf_init(&buf, 0);
+		codec_put_query(&buf, query);
+		conn_send(&server->conn, &buf);
+		buf_done(&buf);
+		return STEP_NEXT;
+	}
+	server->status = status;
+	server->is_ready = true;
+	server->last_us = conn_now(&server->conn);
+	conn_set_deadline(&server->conn, 0);
+	site->server_events->logged_in(server);
+	dial_free(server);
+	return STEP_NEXT;
+}
+
+static enum step dial_message(struct conn *conn, const struct message *m)
+{
+	struct server *server = conn_server(conn);
+
+	if (!message_is_whole(m) && m->size <= LOGIN_MESSAGE_MAX)
+		return STEP_MORE;
+	if (m->size > LOGIN_MESSAGE_MAX) {
+		dial_fail_network(server, "bad pkt header");
+		return STEP_CLOSE;
+	}
+	switch (m->type) {
+	case 'S':
+		return server_note_parameter(
+			   server, m, NULL, &server->dial->untracked) < 0
+			   ? STEP_CLOSE
+			   : STEP_NEXT;
+	case 'E':
+		return dial_error(server, m);
+	case 'N':
+		return STEP_NEXT;
+	case 'Z':
+		return dial_ready(server, m);
+	case 'R':
+		return dial_auth(server, m);
+	case 'K':
+		return dial_key(server, m);
+	}
+	if (server->dial->ran_connect_query)
+		return STEP_NEXT;
+	conn_log(conn, LEVEL_ERROR, "unknown pkt from server: '%c'",
+	    m->type >= 32 && m->type < 127 ? m->type : '?');
+	conn->site->protocol_errors++;
+	dial_fail_network(server, "unknown pkt from server");
+	return STEP_CLOSE;
+}
+
+static const struct conn_ops dial_ops = {
+    .name = "dial",
+    .message = dial_message,
+    .connected = dial_connected,
+    .expired = dial_expired,
+    .malformed = dial_malformed,
+    .ended = dial_ended,
+    .closed = dial_closed,
+};
+
+/* ---- where to ---- */
+
+/* Note the target in the server, so that a cancel finds the same place, and connect. */
+static void dial_connect(struct server *server, const struct sock_target *target)
+{
+	struct err err;
+	if (conn_connect(&server->conn, target, &err) < 0) {
+		conn_log(
+		    &server->conn, LEVEL_WARNING, "could not connect: %s", err.text);
+		dial_fail_network(server, "connect failed");
+	}
+}
+
+static void dial_ip(struct server *server, struct sock_addr addr)
+{
+	struct sock_target target;
+	addr.port = (uint16_t)server->port;
+	sock_target_ip(&target, &addr);
+	dial_connect(server, &target);
+}
+
+static void dial_unix(struct server *server, const char *dir)
+{
+	struct sock_target target;
+	struct err err;
+	server->unix_dir = mem_strdup(dir);
+	server->conn.remote.family = AF_UNIX;
+	if (sock_target_unix(&target, dir, server->port, &err) < 0) {
+		conn_log(
+		    &server->conn, LEVEL_WARNING, "could not connect: %s", err.text);
+		dial_fail_network(server, "connect failed");
+		return;
+	}
+	dial_connect(server, &target);
+}
+
+static void dial_resolved(
+    void *ctx, const struct sock_addr *addrs, size_t count, const struct err *err)
+{
+	struct server *server = ctx;
+	server->dial->query = NULL;
+	if (server->conn.is_doomed)
+		return;
+	if (count == 0) {
+		log_warning(server->conn.site->log, "DNS lookup failed: %s: %s",
+		    server->host, err->text);
+		dial_fail_network(server, "server DNS lookup failed");
+		return;
+	}
+	dial_ip(server, addrs[0]);
+}
+
+/* The entry of the host list for the next connection of this pool. */
+static const char *dial_pick_host(struct pool *pool)
+{
+	const struct database_config *db = pool->database->config;
+	if (db->host_count <= 1)
+		return db->host_count ? db->hosts[0].host : NULL;
+	if (db->load_balance_hosts == LOAD_BALANCE_ROUND_ROBIN)
+		pool->next_host++;
+	else if (pool->last_connect_failed)
+		pool->next_host++;
+	return db->hosts[pool->next_host % db->host_count].host;
+}
+
+void dial_server(struct site *site, struct pool *pool)
+{
+	const char *host = dial_pick_host(pool);
+	const struct settings *settings = site_settings(site);
+	struct server *server = dial_new(site, &dial_ops);
+	struct sock_addr addr;
+
+	server->port = pool->database->config->port;
+	server->conn.unix_port = server->port;
+	pool_dialing(pool, &server->seat, loop_now(site->loop));
+	if (settings->server_connect_timeout)
+		conn_set_deadline(&server->conn,
+		    loop_now(site->loop) + settings->server_connect_timeout);
+	if (!host)
+		host = settings->unix_socket_dir;
+	else
+		server->host = mem_strdup(host);
+	if (!host || *host == '/' || *host == '@' || *host == '\0')
+		dial_unix(server, host ? host : "");
+	else if (sock_addr_parse(host, 0, &addr) == 0)
+		dial_ip(server, addr);
+	else
+		server->dial->query =
+		    dns_lookup(site->dns, host, dial_resolved, server);
+}
+
+struct server *dial_beside(struct server *target, const struct conn_ops *ops)
+{
+	struct site *site = target->conn.site;
+	struct server *server = server_new(site, ops);
+	struct sock_target place;
+	struct err err;
+	int failed = 0;
+
+	server->port = target->port;
+	server->conn.unix_port = target->port;
+	pool_dialing_cancel(target->seat.pool, &server->seat, loop_now(site->loop));
+	if (target->unix_dir)
+		failed = sock_target_unix(&place, target->unix_dir, target->port, &err);
+	else
+		sock_target_ip(&place, &target->conn.remote);
+	if (failed == 0)
+		failed = conn_connect(&server->conn, &place, &err);
+	if (failed == 0)
+		return server;
+	conn_log(&server->conn, LEVEL_WARNING, "could not connect: %s", err.text);
+	server_retire(server, "connect failed");
+	return NULL;
+}

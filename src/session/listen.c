@@ -1,0 +1,435 @@
+/*
+ * Listening sockets, accepting, and the startup phase up to the StartupMessage, which
+ * is login's.
+ */
+#include "session/listen.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "session/cancel.h"
+#include "session/client.h"
+#include "session/login.h"
+#include "wire/message.h"
+
+enum {
+	ACCEPTS_PER_TURN = 64,
+	ACCEPT_PAUSE_US = 5000000, /* after an accept that failed for no known reason */
+	SPARE_PAUSE_US =
+	    200000, /* at the descriptor limit, with the spare one in use */
+	ADDRESSES_PER_NAME = 32,
+	FIRST_PASSED_FD = 3,
+};
+
+struct listener {
+	struct node node;
+	struct site *site;
+	struct watch *watch;
+	struct deadline pause;
+	int fd;
+	bool is_unix;
+	char *path; /* owned: socket file to be unlinked at the end; NULL = none */
+};
+
+/* ---- startup phase ---- */
+
+static enum step startup_refuse_encryption(
+    struct client *client, const struct message *m, enum error_id extra_bytes)
+{
+	static const uint8_t no = 'N';
+	if (m->size != 8) {
+		client_malformed(&client->conn, m->bytes, m->have);
+		return STEP_CLOSE;
+	}
+	if (m->behind > 0) {
+		client_fatal(client, extra_bytes);
+		return STEP_CLOSE;
+	}
+	stream_put(&client->conn.stream, NULL, &no, 1);
+	return STEP_NEXT;
+}
+
+static enum step startup_cancel(struct client *client, const struct message *m)
+{
+	if (m->size != 16) {
+		conn_doom(&client->conn, "bad cancel request");
+		return STEP_CLOSE;
+	}
+	cancel_begin(client, m);
+	return STEP_NEXT;
+}
+
+static enum step startup_message(struct conn *conn, const struct message *m)
+{
+	struct client *client = conn_client(conn);
+
+	if (m->type == 'p') {
+		client_fatal(client, ERROR_PASSWORD_BEFORE_STARTUP);
+		return STEP_CLOSE;
+	}
+	if (m->type != 0) {
+		conn_doom(conn, "bad packet");
+		return STEP_CLOSE;
+	}
+	if (!message_is_whole(m))
+		return STEP_MORE;
+	switch (m->code) {
+	case STARTUP_SSL:
+		/* static const 'N' outlives the stream's use of it */
+		return startup_refuse_encryption(client, m, ERROR_UNENCRYPTED_SSL);
+	case STARTUP_GSSENC:
+		return startup_refuse_encryption(client, m, ERROR_UNENCRYPTED_GSS);
+	case STARTUP_CANCEL:
+		return startup_cancel(client, m);
+	case PROTOCOL_V2:
+		client_fatal(client, ERROR_OLD_PROTOCOL);
+		return STEP_CLOSE;
+	}
+	if (m->code >> 16 != 3) {
+		client_malformed(conn, m->bytes, m->have);
+		return STEP_CLOSE;
+	}
+	if (site_settings(conn->site)->client_tls_sslmode >= TLS_REQUIRE &&
+	    conn->remote.family != AF_UNIX) {
+		client_fatal(client, ERROR_SSL_REQUIRED);
+		return STEP_CLOSE;
+	}
+	return login_begin(client, m);
+}
+
+static void startup_expired(struct conn *conn)
+{
+	client_fatal(conn_client(conn), ERROR_LOGIN_TIMEOUT);
+}
+
+static void startup_ended(struct conn *conn, const struct err *err)
+{
+	(void)err;
+	conn_doom_quietly(conn, "client unexpected eof");
+}
+
+static void startup_closed(struct conn *conn, const char *reason)
+{
+	(void)reason;
+	client_leave(conn_client(conn));
+}
+
+static const struct conn_ops startup_ops = {
+    .name = "startup",
+    .message = startup_message,
+    .expired = startup_expired,
+    .malformed = client_malformed,
+    .ended = startup_ended,
+    .closed = startup_closed,
+};
+
+/* ---- accepting ---- */
+
+static void socket_options(const struct settings *s, struct sock_options *o)
+{
+	*o = (struct sock_options){
+	    .defer_accept = s->tcp_defer_accept,
+	    .keepalive = s->tcp_keepalive,
+	    .reuseport = s->so_reuseport,
+	    .buffer = s->tcp_socket_buffer,
+	    .keepcnt = s->tcp_keepcnt,
+	    .keepidle = s->tcp_keepidle,
+	    .keepintvl = s->tcp_keepintvl,
+	    .user_timeout_ms = s->tcp_user_timeout,
+	    .backlog = s->listen_backlog,
+	    .unix_mode = s->unix_socket_mode,
+	    .unix_group = s->unix_socket_group,
+	};
+}
+
+static void greet_client(
+    struct listener *l, int fd, const struct sock_addr *peer, bool is_spare)
+{
+	const struct settings *settings = site_settings(l->site);
+	struct client *client = client_new(l->site, &startup_ops);
+	struct conn *conn = &client->conn;
+	unsigned uid;
+
+	conn->remote = *peer;
+	conn->unix_port = settings->listen_port;
+	client->is_spare = is_spare;
+	sock_local(fd, &conn->local);
+	if (l->is_unix && sock_peer(fd, &conn->peer_pid, &uid) == 0)
+		client->is_unix_owner = uid == getuid();
+	conn_open(conn, fd);
+	if (settings->client_login_timeout)
+		conn_set_deadline(
+		    conn, conn->connect_us + settings->client_login_timeout);
+}
+
+static void pause_accepting(struct listener *l, uint64_t pause_us)
+{
+	watch_off(l->watch);
+	deadline_set(l->site->loop, &l->pause, loop_now(l->site->loop) + pause_us);
+}
+
+static void pause_over(struct deadline *d)
+{
+	watch_on(container_of(d, struct listener, pause)->watch);
+}
+
+/* At the descriptor limit: one more on the spare descriptor, which only the console may
+ * keep.  Returns the socket or -1. */
+static int accept_on_spare(
+    struct listener *l, const struct sock_options *options, struct sock_addr *peer)
+{
+	struct site *site = l->site;
+	int fd;
+	if (site->spare_fd < 0)
+		return -1;
+	close(site->spare_fd);
+	site->spare_fd = -1;
+	fd = sock_accept(l->fd, options, peer);
+	if (fd < 0)
+		site->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	return fd;
+}
+
+/* One connection; false when there is none or accepting must pause. */
+static bool accept_one(struct listener *l, const struct sock_options *options)
+{
+	struct sock_addr peer;
+	bool is_spare = false;
+	int fd = sock_accept(l->fd, options, &peer);
+
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+		fd = accept_on_spare(l, options, &peer);
+		is_spare = fd >= 0;
+		if (fd < 0 && errno != EAGAIN) {
+			pause_accepting(l, SPARE_PAUSE_US);
+			return false;
+		}
+	}
+	if (fd < 0) {
+		if (errno == ECONNABORTED || errno == EINTR)
+			return true;
+		if (errno != EAGAIN && errno != EWOULDBLOCK) {
+			log_error(l->site->log, "accept() failed: %s", strerror(errno));
+			pause_accepting(l, ACCEPT_PAUSE_US);
+		}
+		return false;
+	}
+	greet_client(l, fd, &peer, is_spare);
+	return true;
+}
+
+static void accept_ready(void *ctx, int fd)
+{
+	struct listener *l = ctx;
+	struct sock_options options;
+	(void)fd;
+	socket_options(site_settings(l->site), &options);
+	for (int i = 0; i < ACCEPTS_PER_TURN; i++)
+		if (!accept_one(l, &options))
+			break;
+}
+
+/* ---- listeners ---- */
+
+static struct listener *listener_add(struct site *site, int fd, bool is_unix)
+{
+	struct listener *l = mem_zero(sizeof(*l));
+	l->site = site;
+	l->fd = fd;
+	l->is_unix = is_unix;
+	l->watch = watch_new(site->loop, fd, WATCH_READ, accept_ready, l);
+	deadline_init(&l->pause, pause_over);
+	list_push_back(&site->listeners, &l->node);
+	return l;
+}
+
+static void listener_free(struct listener *l)
+{
+	list_remove(&l->site->listeners, &l->node);
+	deadline_clear(l->site->loop, &l->pause);
+	watch_free(&l->watch);
+	close(l->fd);
+	if (l->path)
+		unlink(l->path);
+	mem_free(l->path);
+	mem_free(l);
+}
+
+static int listen_tcp_name(struct site *site, const char *name, struct err *err)
+{
+	struct sock_addr addrs[ADDRESSES_PER_NAME];
+	struct sock_options options;
+	int opened = 0;
+	int n = sock_resolve_listen(
+	    name, site_settings(site)->listen_port, addrs, ADDRESSES_PER_NAME, err);
+	if (n < 0)
+		return -1;
+	socket_options(site_settings(site), &options);
+	for (int i = 0; i < n; i++) {
+		char text[SOCK_PORT_TEXT], ip[SOCK_ADDR_TEXT];
+		struct sock_target target;
+		struct err why;
+		sock_target_ip(&target, &addrs[i]);
+		int fd = sock_listen(&target, &options, &why);
+		if (fd < 0) {
+			log_warning(site->log, "cannot listen on %s: %s",
+			    sock_addr_ip(&addrs[i], ip), why.text);
+			continue;
+		}
+		log_info(
+		    site->log, "listening on %s", sock_addr_text(&addrs[i], 0, text));
+		listener_add(site, fd, false);
+		opened++;
+	}
+	return opened;
+}
+
+static int listen_tcp(struct site *site, struct err *err)
+{
+	const char *list = site_settings(site)->listen_addr;
+	const char *at = list, *item;
+	size_t len;
+	int wanted = 0, opened = 0;
+
+	while (at && text_list_next(&at, &item, &len)) {
+		char *name = mem_alloc(len + 1);
+		memcpy(name, item, len);
+		name[len] = '\0';
+		int n = listen_tcp_name(site, name, err);
+		mem_free(name);
+		if (n < 0)
+			return -1;
+		wanted++;
+		opened += n;
+	}
+	if (wanted > 0 && opened == 0)
+		return err_set(err,
+		    "failed to listen on any address in listen_addr list: %s", list);
+	return 0;
+}
+
+static int check_socket_lock(const char *dir, int port, struct err *err)
+{
+	char path[4096];
+	struct stat st;
+	snprintf(path, sizeof(path), "%s/.s.PGSQL.%d.lock", dir, port);
+	if (*dir != '@' && stat(path, &st) == 0)
+		return err_set(err, "unix port %d is in use", port);
+	return 0;
+}
+
+static int listen_unix(struct site *site, struct err *err)
+{
+	const struct settings *settings = site_settings(site);
+	const char *dir = settings->unix_socket_dir;
+	struct sock_options options;
+	struct sock_target target;
+	struct err why;
+
+	if (!dir || !*dir)
+		return 0;
+	if (check_socket_lock(dir, settings->listen_port, err) < 0)
+		return -1;
+	socket_options(settings, &options);
+	int fd = sock_target_unix(&target, dir, settings->listen_port, &why) < 0
+		     ? -1
+		     : sock_listen(&target, &options, &why);
+	if (fd < 0)
+		return err_set(err, "failed to create unix socket\n\t%s", why.text);
+	log_info(
+	    site->log, "listening on unix:%s/.s.PGSQL.%d", dir, settings->listen_port);
+	struct listener *l = listener_add(site, fd, true);
+	if (*dir != '@')
+		l->path = mem_strdup(target.un.sun_path);
+	return 0;
+}
+
+/* ---- sockets passed by the service manager ---- */
+
+static int passed_count(void)
+{
+	const char *count = getenv("LISTEN_FDS"), *pid = getenv("LISTEN_PID");
+	int n = 0, owner = 0;
+	if (!count || text_int(count, &n) < 0 || n <= 0)
+		return 0;
+	if (pid && (text_int(pid, &owner) < 0 || owner != (int)getpid()))
+		return 0;
+	return n;
+}
+
+static void listen_passed(struct site *site, int count)
+{
+	const struct settings *settings = site_settings(site);
+	for (int fd = FIRST_PASSED_FD; fd < FIRST_PASSED_FD + count; fd++) {
+		struct sock_addr addr;
+		if (sock_is_listening(fd) <= 0 || sock_local(fd, &addr) < 0)
+			continue;
+		fcntl(fd, F_SETFD, FD_CLOEXEC);
+		fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+		log_info(site->log, "socket passed from service manager (fd %d)", fd);
+		listener_add(site, fd, addr.family == AF_UNIX);
+	}
+	if (settings->listen_addr && *settings->listen_addr)
+		log_warning(site->log,
+		    "sockets passed from service manager, cf_listen_addr ignored");
+	if (settings->unix_socket_dir && *settings->unix_socket_dir &&
+	    strcmp(settings->unix_socket_dir, "/tmp") != 0)
+		log_warning(site->log,
+		    "sockets passed from service manager, cf_unix_socket_dir ignored");
+}
+
+int listen_open(struct site *site, struct err *err)
+{
+	int passed = passed_count();
+	if (passed > 0) {
+		listen_passed(site, passed);
+		return 0;
+	}
+	if (listen_tcp(site, err) < 0 || listen_unix(site, err) < 0)
+		return -1;
+	if (list_is_empty(&site->listeners))
+		return err_set(
+		    err, "nowhere to listen: set listen_addr or unix_socket_dir");
+	return 0;
+}
+
+void listen_close(struct site *site, bool all)
+{
+	struct listener *l, *next;
+	list_for_safe (l, next, &site->listeners, node)
+		if (all || !l->is_unix)
+			listener_free(l);
+}
+
+bool listen_is_in_use(const struct settings *settings)
+{
+	const char *dir = settings->unix_socket_dir;
+	struct sock_options options = {.unix_mode = -1};
+	struct sock_target target;
+	int fd = -1;
+	int result;
+
+	if (!dir || !*dir || passed_count() > 0)
+		return false;
+	if (sock_target_unix(&target, dir, settings->listen_port, NULL) < 0)
+		return false;
+	result = sock_connect(&target, &options, &fd, NULL);
+	if (fd >= 0)
+		close(fd);
+	return result >= 0;
+}
+
+void listen_apply_settings(struct site *site)
+{
+	struct listener *l;
+	list_for (l, &site->listeners, node)
+		if (!l->is_unix)
+			sock_set_defer_accept(
+			    l->fd, site_settings(site)->tcp_defer_accept);
+}

@@ -1,0 +1,635 @@
+/*
+ * Proves who a client is and gets it to its service: startup parameters, look-ups, the
+ * password exchange, the wait for the pool's welcome.  It forwards nothing.
+ */
+#include "session/login.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "auth/scram.h"
+#include "auth/secret.h"
+#include "base/text.h"
+#include "session/startup.h"
+#include "wire/codec.h"
+#include "wire/message.h"
+
+/* Longest password message looked at. */
+enum { PASSWORD_MESSAGE_MAX = 128 * 1024 };
+
+enum login_phase {
+	LOGIN_PASSWORD,
+	LOGIN_SASL_INITIAL,
+	LOGIN_SASL_FINAL,
+	LOGIN_WELCOME
+};
+
+struct login {
+	struct startup startup;
+	enum auth_type method;
+	enum login_phase phase;
+	bool is_mock;          /* no such user: go through the motions, then fail */
+	bool is_fake_db;       /* no such database: said only after authentication */
+	struct secret nothing; /* SECRET_NONE, for users that do not exist */
+	uint8_t salt[4];
+	struct scram_server scram;
+	bool has_scram;
+	struct scram_verifier mock;
+};
+
+static const struct conn_ops login_ops;
+static const struct request_ops login_request_ops;
+
+void login_init(struct site *site)
+{
+	site->login_slab = slab_new(&site->mem, "login_cache", sizeof(struct login));
+}
+
+void login_free(struct client *client)
+{
+	struct login *login = client->login;
+	if (!login)
+		return;
+	startup_done(&login->startup);
+	if (login->has_scram)
+		scram_server_done(&login->scram);
+	scram_verifier_done(&login->mock);
+	secret_done(&login->nothing);
+	slab_put(client->conn.site->login_slab, login);
+	client->login = NULL;
+}
+
+const char *login_user_name(const struct client *client)
+{
+	return client->login->startup.user;
+}
+
+static const struct secret *login_secret(const struct client *client)
+{
+	return client->login->is_mock ? &client->login->nothing : &client->user->secret;
+}
+
+/* ---- the end of the login ---- */
+
+static void login_make_key(struct client *client)
+{
+	struct map *keys = client->conn.site->cancel_keys;
+	do {
+		mem_random(client->cancel_key, CANCEL_KEY_LEN);
+		client->cancel_key[0] &= 0x7f;
+	} while (map_get(keys, client->cancel_key, CANCEL_KEY_LEN));
+	map_put(keys, client->cancel_key, CANCEL_KEY_LEN, client);
+	client->has_key = true;
+}
+
+static void login_finish(struct client *client)
+{
+	struct site *site = client->conn.site;
+	struct buf buf;
+
+	conn_set_deadline(&client->conn, 0);
+	list_remove(&site->login_clients, &client->login_node);
+	login_make_key(client);
+	client->request.ask.is_logged_in = true;
+	client->request.ask.pool->stats.client_login_count++;
+	buf_init(&buf, 0);
+	codec_put_auth(&buf, AUTH_REQ_OK, NULL, 0);
+	conn_send(&client->conn, &buf);
+	buf_done(&buf);
+	login_free(client);
+	client->database->service->adopt(client);
+	conn_unpark(&client->conn);
+}
+
+static uint64_t after(uint64_t start_us, uint64_t limit_us)
+{
+	return limit_us ? start_us + limit_us : UINT64_MAX;
+}
+
+/* Waiting for the pool's first server: the clocks of a queue and of the login run. */
+static void login_arm_wait(struct client *client)
+{
+	const struct catalog *catalog = client->conn.site->catalog;
+	const struct ask *ask = &client->request.ask;
+	uint64_t at = after(client->conn.connect_us,
+	    site_settings(client->conn.site)->client_login_timeout);
+	uint64_t wait =
+	    after(ask->queued_us, query_wait_timeout(client->database, client->user));
+	uint64_t query =
+	    after(ask->queued_us, user_query_timeout(catalog, ask->pool->user));
+	if (wait < at)
+		at = wait;
+	if (query < at)
+		at = query;
+	conn_set_deadline(&client->conn, at);
+}
+
+static void login_expired(struct conn *conn)
+{
+	struct client *client = conn_client(conn);
+	uint64_t limit = site_settings(conn->site)->client_login_timeout;
+	bool is_login = conn_now(conn) >= after(conn->connect_us, limit);
+
+	if (client->login->phase != LOGIN_WELCOME)
+		client_fatal(client, ERROR_LOGIN_TIMEOUT);
+	else if (is_login)
+		client_fatal(client, ERROR_LOGIN_TIMEOUT_SERVER);
+	else if (conn_now(conn) >=
+		 after(client->request.ask.queued_us,
+		     query_wait_timeout(client->database, client->user)))
+		client_fatal(client, ERROR_QUERY_WAIT_TIMEOUT);
+	else
+		client_fatal(client, ERROR_QUERY_TIMEOUT_QUEUED);
+}
+
+static enum step login_await_welcome(struct client *client)
+{
+	const char *sqlstate, *text;
+
+	client->login->phase = LOGIN_WELCOME;
+	if (broker_ask(&client->request, ASK_WELCOME, &sqlstate, &text) ==
+	    BROKER_REFUSED) {
+		client_fatal_text(client, sqlstate, text);
+		return STEP_CLOSE;
+	}
+	login_arm_wait(client);
+	return STEP_NEXT;
+}
+
+/* Keys of a proof against a stored SCRAM secret open the server's door as well, if the
+ * server login is of the same user. */
+static void login_keep_keys(struct client *client, struct pool *pool)
+{
+	struct login *login = client->login;
+	const struct secret *secret = login_secret(client);
+	if (!login->has_scram || secret->kind != SECRET_SCRAM ||
+	    pool->database->forced_user)
+		return;
+	memcpy(pool->pass_through.client_key, login->scram.client_key, SCRAM_KEY_LEN);
+	memcpy(pool->pass_through.server_key, secret->scram.server_key, SCRAM_KEY_LEN);
+	pool->has_pass_through = true;
+}
+
+static enum step login_authenticated(struct client *client)
+{
+	struct site *site = client->conn.site;
+	struct login *login = client->login;
+	struct pool *pool;
+
+	if (login->is_fake_db) {
+		conn_log(&client->conn, LEVEL_LOG, "login failed: db=%s user=%s",
+		    login->startup.database, login->startup.user);
+		client_fatal(client, ERROR_NO_SUCH_DATABASE, login->startup.database);
+		return STEP_CLOSE;
+	}
+	if (client->database->disabled) {
+		client_fatal(client, ERROR_DATABASE_DISABLED, client->database->name);
+		return STEP_CLOSE;
+	}
+	if (site->shutdown != SHUTDOWN_NONE && !client->database->is_admin) {
+		client_fatal(client, ERROR_SHUTTING_DOWN);
+		return STEP_CLOSE;
+	}
+	pool = catalog_pool(client->database, client->user);
+	login_keep_keys(client, pool);
+	client->request.ops = &login_request_ops;
+	pool_join(pool, &client->request.ask);
+	if (!client->database->is_admin && !broker_welcome(pool))
+		return login_await_welcome(client);
+	login_finish(client);
+	return STEP_NEXT;
+}
+
+static void request_admitted(struct request *request)
+{
+	login_finish(request_client(request));
+}
+
+static void request_granted(struct request *request)
+{
+	/* a welcome needs no server: whoever granted one has miscounted */
+	(void)request;
+	assert(!"a login was granted a server");
+}
+
+static void request_refused(
+    struct request *request, const char *sqlstate, const char *text)
+{
+	client_fatal_text(request_client(request), sqlstate, text);
+}
+
+static void request_killed(struct request *request, const char *reason)
+{
+	client_fatal_text(request_client(request), "08P01", reason);
+}
+
+static const struct request_ops login_request_ops = {
+    .granted = request_granted,
+    .admitted = request_admitted,
+    .refused = request_refused,
+    .killed = request_killed,
+    .conn = client_of_request,
+};
+
+/* ---- the exchange ---- */
+
+static enum error_id login_failure(const struct login *login)
+{
+	switch (login->method) {
+	case AUTH_TRUST:
+		return ERROR_TRUST_FAILED;
+	case AUTH_SCRAM:
+		return ERROR_SASL_FAILED;
+	case AUTH_PLAIN:
+	case AUTH_MD5:
+		return ERROR_PASSWORD_FAILED;
+	default:
+		return ERROR_METHOD_UNAVAILABLE;
+	}
+}
+
+static enum step login_fail(struct client *client)
+{
+	client_fatal(client, login_failure(client->login));
+	return STEP_CLOSE;
+}
+
+static void login_send_auth(
+    struct client *client, uint32_t request, const void *data, size_t len)
+{
+	struct buf buf;
+	buf_init(&buf, 0);
+	codec_put_auth(&buf, request, data, len);
+	conn_send(&client->conn, &buf);
+	buf_done(&buf);
+}
+
+/* The verifier to prove against: stored, made from the plain password once, or one that
+ * nobody can satisfy. */
+static const struct scram_verifier *login_verifier(struct client *client)
+{
+	struct login *login = client->login;
+	uint32_t rounds = (uint32_t)site_settings(client->conn.site)->scram_iterations;
+	struct user *user = client->user;
+
+	if (!login->is_mock && user->secret.kind == SECRET_SCRAM)
+		return &user->secret.scram;
+	if (!login->is_mock && user->secret.kind == SECRET_PLAIN) {
+		if (user->adhoc && user->adhoc->iterations != rounds) {
+			scram_verifier_done(user->adhoc);
+			mem_free(user->adhoc);
+			user->adhoc = NULL;
+		}
+		if (!user->adhoc) {
+			user->adhoc = mem_zero(sizeof(*user->adhoc));
+			scram_verifier_from_password(
+			    user->adhoc, user->secret.text, rounds);
+		}
+		return user->adhoc;
+	}
+	if (!login->is_mock && user->secret.kind == SECRET_MD5)
+		conn_log(&client->conn, LEVEL_ERROR,
+		    "SCRAM authentication failed: user has MD5 secret");
+	login->is_mock = true;
+	scram_verifier_mock(
+	    &login->mock, login->startup.user, client->conn.site->mock_secret, rounds);
+	return &login->mock;
+}
+
+static enum step login_begin_sasl(struct client *client)
+{
+	static const char *const mechanisms[] = {"SCRAM-SHA-256", NULL};
+	struct login *login = client->login;
+	const struct scram_verifier *verifier = login_verifier(client);
+	struct buf buf;
+
+	login->method = AUTH_SCRAM;
+	login->phase = LOGIN_SASL_INITIAL;
+	scram_server_init(&login->scram, verifier, login->is_mock);
+	login->has_scram = true;
+	buf_init(&buf, 0);
+	codec_put_auth_sasl(&buf, mechanisms);
+	conn_send(&client->conn, &buf);
+	buf_done(&buf);
+	return STEP_NEXT;
+}
+
+static enum step login_challenge(struct client *client)
+{
+	struct login *login = client->login;
+
+	switch (login->method) {
+	case AUTH_ANY:
+		return login_authenticated(client);
+	case AUTH_TRUST:
+		return login->is_mock ? login_fail(client)
+				      : login_authenticated(client);
+	case AUTH_PLAIN:
+		login->phase = LOGIN_PASSWORD;
+		login_send_auth(client, AUTH_REQ_CLEARTEXT, NULL, 0);
+		return STEP_NEXT;
+	case AUTH_MD5:
+		if (login_secret(client)->kind == SECRET_SCRAM)
+			return login_begin_sasl(client);
+		login->phase = LOGIN_PASSWORD;
+		mem_random(login->salt, sizeof(login->salt));
+		login_send_auth(client, AUTH_REQ_MD5, login->salt, sizeof(login->salt));
+		return STEP_NEXT;
+	case AUTH_SCRAM:
+		return login_begin_sasl(client);
+	default:
+		return login_fail(client);
+	}
+}
+
+static enum step login_password(struct client *client, const struct message *m)
+{
+	struct login *login = client->login;
+	const struct secret *secret = login_secret(client);
+	const char *password;
+	bool is_right;
+
+	if (codec_read_password(message_body(m), message_body_len(m), &password) < 0)
+		return STEP_NEXT; /* the login timeout ends it */
+	if (*password == '\0') {
+		client_fatal(client, ERROR_EMPTY_PASSWORD);
+		return STEP_CLOSE;
+	}
+	if (login->method == AUTH_PLAIN)
+		is_right = secret_is_password(secret, login->startup.user, password);
+	else
+		is_right = secret_is_md5_answer(
+		    secret, login->startup.user, login->salt, password);
+	if (!is_right || login->is_mock)
+		return login_fail(client);
+	return login_authenticated(client);
+}
+
+static enum step login_sasl(struct client *client, const struct message *m)
+{
+	struct login *login = client->login;
+	const uint8_t *data = message_body(m);
+	size_t len = message_body_len(m);
+	const char *mechanism;
+	struct err err = {{0}, {0}};
+	struct buf out;
+
+	if (login->phase == LOGIN_SASL_INITIAL) {
+		if (codec_read_sasl_initial(data, len, &mechanism, &data, &len) < 0)
+			return STEP_NEXT; /* the login timeout ends it */
+		if (strcmp(mechanism, "SCRAM-SHA-256") != 0) {
+			client_fatal(client, ERROR_BAD_MECHANISM);
+			return STEP_CLOSE;
+		}
+	}
+	buf_init(&out, 0);
+	switch (scram_server_step(&login->scram, data, len, &out, &err)) {
+	case SCRAM_MORE:
+		login->phase = LOGIN_SASL_FINAL;
+		login_send_auth(client, AUTH_REQ_SASL_CONTINUE, out.bytes, out.len);
+		buf_wipe_done(&out);
+		return STEP_NEXT;
+	case SCRAM_DONE:
+		login_send_auth(client, AUTH_REQ_SASL_FINAL, out.bytes, out.len);
+		buf_wipe_done(&out);
+		return login_authenticated(client);
+	case SCRAM_FAIL:
+		break;
+	}
+	buf_wipe_done(&out);
+	conn_log(&client->conn, LEVEL_ERROR, "%s", err.text);
+	return login_fail(client);
+}
+
+static enum step login_message(struct conn *conn, const struct message *m)
+{
+	struct client *client = conn_client(conn);
+
+	if (m->type == 0) {
+		client_fatal(client, ERROR_RESENT_STARTUP);
+		return STEP_CLOSE;
+	}
+	if (m->type == 'X') {
+		conn_doom_quietly(conn, "client close request");
+		return STEP_CLOSE;
+	}
+	if (client->login->phase == LOGIN_WELCOME && m->type != 'p')
+		return STEP_PARK; /* sent ahead: it is for the service */
+	if (m->type != 'p' || client->login->phase == LOGIN_WELCOME ||
+	    m->size > PASSWORD_MESSAGE_MAX) {
+		conn_doom(conn, "bad packet");
+		return STEP_CLOSE;
+	}
+	if (!message_is_whole(m))
+		return STEP_MORE;
+	if (client->login->phase == LOGIN_PASSWORD)
+		return login_password(client, m);
+	return login_sasl(client, m);
+}
+
+static void login_ended(struct conn *conn, const struct err *err)
+{
+	(void)err;
+	if (conn_client(conn)->login->phase == LOGIN_WELCOME)
+		conn_doom(conn, "client unexpected eof");
+	else
+		conn_doom_quietly(conn, "client unexpected eof");
+}
+
+static void login_closed(struct conn *conn, const char *reason)
+{
+	struct client *client = conn_client(conn);
+	(void)reason;
+	client_leave(client);
+	login_free(client);
+}
+
+static const struct conn_ops login_ops = {
+    .name = "login",
+    .message = login_message,
+    .expired = login_expired,
+    .malformed = client_malformed,
+    .ended = login_ended,
+    .closed = login_closed,
+};
+
+/* ---- who and where ---- */
+
+static bool login_is_console_admin(const struct client *client)
+{
+	return client->database && client->database->is_admin &&
+	       text_list_has(site_settings(client->conn.site)->admin_users,
+		   client->login->startup.user);
+}
+
+/* Count the client against the user.  -1: over a limit; it was told. */
+static int login_count(struct client *client, struct user *user)
+{
+	bool exempt = login_is_console_admin(client);
+	if (user && !client->user) {
+		client->user = user;
+		if (!user_may_enter(user, exempt)) {
+			client_fatal(client, ERROR_USER_CLIENTS_EXCEEDED);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+static int login_enter_database(struct client *client)
+{
+	struct login *login = client->login;
+	struct catalog *catalog = client->conn.site->catalog;
+	bool is_new = false;
+	struct database *db =
+	    catalog_database(catalog, login->startup.database, &is_new);
+
+	if (is_new)
+		conn_log(&client->conn, LEVEL_LOG, "registered new auto-database: %s",
+		    login->startup.database);
+	login->is_fake_db = db == NULL;
+	if (!db)
+		return 0;
+	client->database = db;
+	if (!database_may_enter(db, login_is_console_admin(client))) {
+		client_fatal(client, ERROR_DB_CLIENTS_EXCEEDED);
+		return -1;
+	}
+	return 0;
+}
+
+/* auth_type=any: whoever comes is the database's forced user. */
+static int login_find_any_user(struct client *client)
+{
+	struct database *db = client->database;
+	if (!db)
+		return 0;
+	if (!db->forced_user) {
+		conn_log(
+		    &client->conn, LEVEL_ERROR, "auth_type=any requires forced user");
+		client_fatal(client, ERROR_CONFIG_ERROR);
+		return -1;
+	}
+	return login_count(client, db->forced_user);
+}
+
+static int login_find_user(struct client *client)
+{
+	struct login *login = client->login;
+	struct user *user =
+	    catalog_find_user(client->conn.site->catalog, login->startup.user);
+
+	/* the console's own user exists without being in any list */
+	if (user && (user->has_secret || strcmp(user->name, "pgbouncer") == 0))
+		return login_count(client, user);
+	conn_log(&client->conn, LEVEL_LOG, "no such user: %s", login->startup.user);
+	login->is_mock = true;
+	return 0;
+}
+
+static void login_log_attempt(const struct client *client)
+{
+	const struct startup *startup = &client->login->startup;
+	if (site_settings(client->conn.site)->log_connections)
+		conn_log(&client->conn, LEVEL_LOG,
+		    "login attempt: db=%s user=%s tls=no replication=no",
+		    startup->database, startup->user);
+}
+
+static bool login_may_use_service(struct client *client)
+{
+	const struct service *service =
+	    client->database ? client->database->service : NULL;
+	if (client->login->is_mock || !service || !service->may_login)
+		return true;
+	if (service->may_login(client))
+		return true;
+	client_fatal(client, ERROR_NOT_ALLOWED);
+	return false;
+}
+
+/* The process's own user on the unix socket needs no password for the console. */
+static bool login_is_own_console(const struct client *client)
+{
+	return client->database && client->database->is_admin &&
+	       client->is_unix_owner &&
+	       strcmp(client->login->startup.user, "pgbouncer") == 0;
+}
+
+static enum step login_own_console(struct client *client)
+{
+	struct user *user = catalog_user(client->conn.site->catalog, "pgbouncer");
+	if (login_count(client, user) < 0)
+		return STEP_CLOSE;
+	client->is_admin = true;
+	conn_log(&client->conn, LEVEL_LOG, "pgbouncer access from unix socket");
+	return login_authenticated(client);
+}
+
+static enum step login_settle(struct client *client)
+{
+	const struct settings *settings = site_settings(client->conn.site);
+	struct login *login = client->login;
+
+	if (login_enter_database(client) < 0)
+		return STEP_CLOSE;
+	if (login_is_own_console(client))
+		return login_own_console(client);
+	if (strlen(login->startup.user) >= 128) {
+		client_fatal(client, ERROR_USERNAME_TOO_LONG);
+		return STEP_CLOSE;
+	}
+	login->method = (enum auth_type)settings->auth_type;
+	if ((login->method == AUTH_ANY ? login_find_any_user(client)
+				       : login_find_user(client)) < 0)
+		return STEP_CLOSE;
+	login_log_attempt(client);
+	if (!login_may_use_service(client))
+		return STEP_CLOSE;
+	return login_challenge(client);
+}
+
+/* ---- the startup packet ---- */
+
+static bool login_is_over_limit(const struct client *client)
+{
+	const struct site *site = client->conn.site;
+	return strcmp(client->login->startup.database, "pgbouncer") != 0 &&
+	       (long long)site->clients.count > site_settings(site)->max_client_conn;
+}
+
+static void login_negotiate(struct client *client)
+{
+	struct startup *startup = &client->login->startup;
+	struct buf buf;
+	if (!startup_needs_negotiation(startup))
+		return;
+	buf_init(&buf, 0);
+	codec_put_negotiate(&buf, PROTOCOL_3_0,
+	    (const char *const *)startup->unsupported, startup->unsupported_count);
+	conn_send(&client->conn, &buf);
+	buf_done(&buf);
+}
+
+enum step login_begin(struct client *client, const struct message *m)
+{
+	struct login *login = slab_get(client->conn.site->login_slab);
+
+	client->login = login;
+	client->conn.ops = &login_ops;
+	secret_init(&login->nothing, "");
+	startup_init(&login->startup, m->code);
+	if (startup_read(client, &login->startup, m) < 0)
+		return STEP_CLOSE;
+	if (login_is_over_limit(client)) {
+		client_fatal(client, ERROR_NO_MORE_CONNECTIONS);
+		return STEP_CLOSE;
+	}
+	if (client->is_spare && strcmp(login->startup.database, "pgbouncer") != 0) {
+		client_fatal(client, ERROR_NO_MORE_DESCRIPTORS);
+		return STEP_CLOSE;
+	}
+	login_negotiate(client);
+	return login_settle(client);
+}

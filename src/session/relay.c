@@ -1,0 +1,675 @@
+/*
+ * One client linked to one server: forwards messages both ways, keeps the ledger, gives
+ * the server back.  The hot path.  It reads no content but parameter reports and
+ * ReadyForQuery, and keeps no bytes: they go from block to socket.
+ */
+#include "session/relay.h"
+
+#include <string.h>
+
+#include "session/broker.h"
+#include "session/client.h"
+#include "session/server.h"
+#include "wire/codec.h"
+#include "wire/message.h"
+
+/* Longest message from a server that is looked at whole. */
+enum { LOOKED_AT_MAX = 1024 * 1024 };
+
+static const struct conn_ops front_ops, back_ops;
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Limit after start; 0 of either means never. */
+static uint64_t due(uint64_t start_us, uint64_t limit_us)
+{
+	return start_us && limit_us ? start_us + limit_us : UINT64_MAX;
+}
+
+static const struct catalog *client_catalog(const struct client *client)
+{
+	return client->conn.site->catalog;
+}
+
+/* ---- deadlines ---- */
+
+/* The client holds no server and asks for none. */
+static void front_arm_rest(struct client *client)
+{
+	uint64_t limit = user_client_idle_timeout(client_catalog(client), client->user);
+	conn_set_deadline(&client->conn, due(client->request.ask.last_us, limit));
+}
+
+static uint64_t front_wait_start(const struct client *client)
+{
+	const struct ask *ask = &client->request.ask;
+	return ask->query_us ? ask->query_us : ask->last_us;
+}
+
+static uint64_t front_notify_due(const struct client *client)
+{
+	int notify = site_settings(client->conn.site)->query_wait_notify;
+	if (notify <= 0 || client->was_notified)
+		return UINT64_MAX;
+	return client->request.ask.queued_us + (uint64_t)notify * 1000000;
+}
+
+static void front_arm_wait(struct client *client)
+{
+	const struct ask *ask = &client->request.ask;
+	uint64_t start = front_wait_start(client);
+	uint64_t at = due(start, query_wait_timeout(client->database, client->user));
+	at = earlier(at,
+	    due(start, user_query_timeout(client_catalog(client), ask->pool->user)));
+	at = earlier(at, front_notify_due(client));
+	conn_set_deadline(&client->conn, at);
+}
+
+static void front_expired_waiting(struct client *client)
+{
+	const struct ask *ask = &client->request.ask;
+	uint64_t now = conn_now(&client->conn);
+	uint64_t start = front_wait_start(client);
+
+	if (now >= due(start, query_wait_timeout(client->database, client->user))) {
+		client_fatal(client, ERROR_QUERY_WAIT_TIMEOUT);
+		return;
+	}
+	if (now >=
+	    due(start, user_query_timeout(client_catalog(client), ask->pool->user))) {
+		client_fatal(client, ERROR_QUERY_TIMEOUT_QUEUED);
+		return;
+	}
+	if (now >= front_notify_due(client)) {
+		client->was_notified = true;
+		client_notice(client,
+		    "No server connection available in postgres backend, "
+		    "client being queued");
+	}
+	front_arm_wait(client);
+}
+
+static void front_expired(struct conn *conn)
+{
+	struct client *client = conn_client(conn);
+	uint64_t limit = user_client_idle_timeout(client_catalog(client), client->user);
+
+	switch (client->request.ask.state) {
+	case ASK_WAITING:
+		front_expired_waiting(client);
+		break;
+	case ASK_RESTING:
+		if (conn_now(conn) >= due(client->request.ask.last_us, limit))
+			client_fatal(client, ERROR_CLIENT_IDLE_TIMEOUT);
+		else
+			front_arm_rest(client);
+		break;
+	case ASK_LINKED:
+	case ASK_OUTSIDE:
+		break;
+	}
+}
+
+/* The running query's and transaction's limits, on the server's clock. */
+static void back_arm(struct server *server, const struct client *client)
+{
+	const struct catalog *catalog = client_catalog(client);
+	const struct user *user = server->seat.pool->user;
+	uint64_t at =
+	    due(client->request.ask.query_us, user_query_timeout(catalog, user));
+	at = earlier(at, due(client->xact_us, user_transaction_timeout(catalog, user)));
+	at = earlier(at,
+	    due(server->idle_xact_us, user_idle_transaction_timeout(catalog, user)));
+	conn_set_deadline(&server->conn, at);
+}
+
+static void back_expired(struct conn *conn)
+{
+	struct server *server = conn_server(conn);
+	struct client *client = server_client(server);
+	const struct catalog *catalog = conn->site->catalog;
+	const struct user *user = server->seat.pool->user;
+	uint64_t now = conn_now(conn);
+
+	if (now >= due(client->request.ask.query_us, user_query_timeout(catalog, user)))
+		server_retire(server, error_text(ERROR_QUERY_TIMEOUT));
+	else if (now >= due(server->idle_xact_us,
+			    user_idle_transaction_timeout(catalog, user)))
+		server_retire(server, error_text(ERROR_IDLE_TRANSACTION_TIMEOUT));
+	else if (now >= due(client->xact_us, user_transaction_timeout(catalog, user)))
+		server_retire(server, error_text(ERROR_TRANSACTION_TIMEOUT));
+	else
+		back_arm(server, client);
+}
+
+/* ---- linking ---- */
+
+/* The pool has linked them: make the server ours and bring it to the client's
+ * parameters. True when the client must wait until those are applied. */
+static bool relay_link(struct client *client, struct server *server)
+{
+	struct buf sql;
+
+	server->conn.ops = &back_ops;
+	conn_set_deadline(&client->conn, 0);
+	conn_set_deadline(&server->conn, 0);
+	if (!vars_is_different(&client->vars, &server->vars))
+		return false;
+	buf_init(&sql, 0);
+	vars_put_set(&client->vars, &server->vars, &sql);
+	conn_log(&server->conn, LEVEL_DEBUG, "varcache_apply: %s", buf_text(&sql));
+	server->is_applying = true;
+	server->apply_failed = false;
+	server_query(server, buf_text(&sql));
+	if (sql.failed)
+		server_retire(server, "out of memory");
+	buf_done(&sql);
+	return true;
+}
+
+static void request_granted(struct request *request)
+{
+	struct client *client = request_client(request);
+	if (!relay_link(client, client_server(client)))
+		conn_unpark(&client->conn);
+}
+
+static void request_refused(
+    struct request *request, const char *sqlstate, const char *text)
+{
+	client_fatal_text(request_client(request), sqlstate, text);
+}
+
+static void request_killed(struct request *request, const char *reason)
+{
+	client_fatal_text(request_client(request), "08P01", reason);
+}
+
+/* A logged-in client never asks for a welcome. */
+static void request_admitted(struct request *request)
+{
+	conn_unpark(&request_client(request)->conn);
+}
+
+const struct request_ops relay_request_ops = {
+    .granted = request_granted,
+    .admitted = request_admitted,
+    .refused = request_refused,
+    .killed = request_killed,
+    .conn = client_of_request,
+};
+
+static enum step front_acquire(struct client *client)
+{
+	const char *sqlstate, *text;
+
+	switch (broker_ask(&client->request, ASK_QUERY, &sqlstate, &text)) {
+	case BROKER_GRANTED:
+		return relay_link(client, client_server(client)) ? STEP_PARK
+								 : STEP_NEXT;
+	case BROKER_WAIT:
+		client->was_notified = false;
+		front_arm_wait(client);
+		return STEP_PARK;
+	case BROKER_REFUSED:
+		client_fatal_text(client, sqlstate, text);
+		return STEP_CLOSE;
+	}
+	return STEP_CLOSE;
+}
+
+/* Both go their ways; what one had to wait for because of the other is over. */
+static void relay_unlink(struct client *client, struct server *server)
+{
+	if (server->holds_client)
+		conn_resume(&client->conn);
+	if (server->is_held)
+		conn_resume(&server->conn);
+	server->holds_client = false;
+	server->is_held = false;
+	server->idle_xact_us = 0;
+	client->request.ask.query_us = 0;
+	client->xact_us = 0;
+}
+
+/* ---- flow control ---- */
+
+static void front_writable(struct conn *conn)
+{
+	struct server *server = client_server(conn_client(conn));
+	if (server && server->is_held) {
+		server->is_held = false;
+		conn_resume(&server->conn);
+	}
+}
+
+static void back_writable(struct conn *conn)
+{
+	struct server *server = conn_server(conn);
+	struct client *client = server_client(server);
+	if (client && server->holds_client) {
+		server->holds_client = false;
+		conn_resume(&client->conn);
+	}
+}
+
+/* Bytes for the server; the client waits when the server takes no more. */
+static void put_to_server(struct client *client, struct server *server,
+    struct block *block, const uint8_t *p, size_t len)
+{
+	stream_put(&server->conn.stream, block, p, len);
+	if (!stream_is_above_high(&server->conn.stream) || server->holds_client)
+		return;
+	stream_flush(&server->conn.stream);
+	if (stream_is_above_high(&server->conn.stream)) {
+		server->holds_client = true;
+		conn_pause(&client->conn);
+	}
+}
+
+static void put_to_client(struct client *client, struct server *server,
+    struct block *block, const uint8_t *p, size_t len)
+{
+	if (client->conn.is_doomed)
+		return;
+	stream_put(&client->conn.stream, block, p, len);
+	if (!stream_is_above_high(&client->conn.stream) || server->is_held)
+		return;
+	stream_flush(&client->conn.stream);
+	if (stream_is_above_high(&client->conn.stream)) {
+		server->is_held = true;
+		conn_pause(&server->conn);
+	}
+}
+
+/* ---- client to server ---- */
+
+static void client_send_ready(struct client *client)
+{
+	static const uint8_t ready[] = {'Z', 0, 0, 0, 5, 'I'};
+	stream_put(&client->conn.stream, NULL, ready, sizeof(ready));
+}
+
+static enum step front_drop(struct client *client)
+{
+	client->is_dropping = true;
+	return STEP_NEXT;
+}
+
+/* The query was cancelled while it queued: answer as PostgreSQL would, run nothing. */
+static enum step front_answer_cancel(struct client *client, const struct message *m)
+{
+	if (client->is_canceled) {
+		client->is_canceled = false;
+		client_error_text(
+		    client, "57014", "canceling statement due to user request");
+		client->is_skipping =
+		    m->type != 'Q' && m->type != 'F' && m->type != 'S';
+		if (!client->is_skipping)
+			client_send_ready(client);
+	} else if (m->type == 'S') {
+		client->is_skipping = false;
+		client_send_ready(client);
+	}
+	if (!client->is_skipping) {
+		client->request.ask.query_us = 0;
+		client->xact_us = 0;
+		front_arm_rest(client);
+	}
+	return front_drop(client);
+}
+
+/* Clocks and counters of a query begin with its first message. */
+static void front_begin(struct client *client)
+{
+	struct ask *ask = &client->request.ask;
+	if (!ask->query_us) {
+		ask->query_us = ask->last_us;
+		ask->pool->stats.query_count++;
+	}
+	if (!client->xact_us) {
+		client->xact_us = ask->last_us;
+		ask->pool->stats.xact_count++;
+	}
+}
+
+static enum step front_forward(
+    struct client *client, struct server *server, const struct message *m)
+{
+	bool begins = server->is_ready || server->idle_xact_us;
+
+	if (pipeline_owe(&server->pipeline, m->type, OWED_CLIENT, 0) < 0) {
+		server_retire(server, "out of memory");
+		client_fatal(client, ERROR_OUT_OF_MEMORY);
+		return STEP_CLOSE;
+	}
+	server->is_ready = false;
+	server->idle_xact_us = 0;
+	if (begins)
+		back_arm(server, client);
+	server->seat.pool->stats.bytes_received += m->size;
+	put_to_server(client, server, m->block, m->bytes, m->have);
+	return STEP_NEXT;
+}
+
+static enum step front_unknown(struct client *client, const struct message *m)
+{
+	conn_log(&client->conn, LEVEL_ERROR, "unknown pkt from client: %u/0x%x",
+	    m->type, m->type);
+	client_fatal(client, ERROR_UNKNOWN_PACKET);
+	return STEP_CLOSE;
+}
+
+static enum step front_message(struct conn *conn, const struct message *m)
+{
+	struct client *client = conn_client(conn);
+	const struct message_row *row = message_front(m->type);
+	struct server *server;
+
+	client->is_dropping = false;
+	client->request.ask.last_us = conn_now(conn);
+	if (!(row->flags & MSG_KNOWN) || (row->flags & MSG_LOGIN))
+		return front_unknown(client, m);
+	if (m->type == 'X') {
+		conn_doom(conn, "client close request");
+		return STEP_CLOSE;
+	}
+	if (m->type == 'Q' && site_settings(conn->site)->disable_pqexec) {
+		conn_log(conn, LEVEL_ERROR, "client used \"Query\" packet type");
+		client_fatal(client, ERROR_PQEXEC_DISALLOWED);
+		return STEP_CLOSE;
+	}
+	if (client->is_canceled || client->is_skipping)
+		return front_answer_cancel(client, m);
+
+	server = client_server(client);
+	if (!server) {
+		/* nothing runs: late COPY messages and Flush mean nothing */
+		if (m->type == 'H' || (row->flags & MSG_COPY))
+			return front_drop(client);
+		front_begin(client);
+		enum step step = front_acquire(client);
+		if (step != STEP_NEXT)
+			return step;
+		server = client_server(client);
+	} else if (server->is_applying) {
+		return STEP_PARK;
+	} else if (!(row->flags & MSG_COPY) && m->type != 'H') {
+		front_begin(client);
+	}
+	return front_forward(client, server, m);
+}
+
+static enum step front_part(
+    struct conn *conn, struct block *block, const uint8_t *p, size_t len)
+{
+	struct client *client = conn_client(conn);
+	struct server *server = client_server(client);
+	if (!client->is_dropping && server)
+		put_to_server(client, server, block, p, len);
+	return STEP_NEXT;
+}
+
+static void front_ended(struct conn *conn, const struct err *err)
+{
+	conn_doom(conn, err ? "unexpected eof" : "client unexpected eof");
+}
+
+/* The client leaves a linked server: back to the pool if it is good, else closed. */
+static void front_leave_server(struct client *client, struct server *server)
+{
+	relay_unlink(client, server);
+	if (!server->conn.is_doomed && server->is_ready &&
+	    pipeline_is_settled(&server->pipeline) &&
+	    stream_pending(&server->conn.stream) == 0 && server->conn.passing == 0) {
+		broker_give(server);
+		return;
+	}
+	if (!server->is_ready)
+		server_retire(server, "client disconnect while server was not ready");
+	else if (!pipeline_is_settled(&server->pipeline))
+		server_retire(server, "client disconnected with query in progress");
+	else
+		server_retire(server,
+		    "client disconnect before everything was sent to the server");
+	server_rest(server, 0);
+	pool_abandon(&server->seat, conn_now(&client->conn));
+}
+
+static void front_closed(struct conn *conn, const char *reason)
+{
+	struct client *client = conn_client(conn);
+	struct server *server = client_server(client);
+	(void)reason;
+	if (server)
+		front_leave_server(client, server);
+	client_leave(client);
+}
+
+static const struct conn_ops front_ops = {
+    .name = "relay",
+    .message = front_message,
+    .part = front_part,
+    .writable = front_writable,
+    .expired = front_expired,
+    .malformed = client_malformed,
+    .ended = front_ended,
+    .closed = front_closed,
+};
+
+/* ---- server to client ---- */
+
+/* Our SETs were answered. */
+static enum step back_applied(struct server *server, struct client *client)
+{
+	server->is_applying = false;
+	server->is_ready = server->status == 'I';
+	if (server->apply_failed || server->status != 'I') {
+		server_retire(server, error_text(ERROR_INVALID_SERVER_PARAMETER));
+		return STEP_CLOSE;
+	}
+	vars_take(&client->vars, &server->vars);
+	conn_unpark(&client->conn);
+	return STEP_NEXT;
+}
+
+static void back_end_query(struct server *server, struct client *client, uint64_t now)
+{
+	struct ask *ask = &client->request.ask;
+	struct stats *stats = &server->seat.pool->stats;
+
+	if (ask->query_us)
+		stats->query_time_us += now - ask->query_us;
+	ask->query_us = 0;
+	if (server->status != 'I') {
+		server->idle_xact_us = now;
+		return;
+	}
+	if (client->xact_us)
+		stats->xact_time_us += now - client->xact_us;
+	client->xact_us = 0;
+	server->idle_xact_us = 0;
+	server->is_ready = true;
+}
+
+/* All the client asked for is answered. */
+static enum step back_settled(struct server *server, struct client *client)
+{
+	int mode = pool_mode(server->seat.pool);
+
+	back_end_query(server, client, server->last_us);
+	if (server->status == 'I' && mode != POOL_MODE_SESSION &&
+	    !server->seat.is_replication) {
+		relay_unlink(client, server);
+		broker_give(server);
+		if (!client->conn.is_doomed)
+			front_arm_rest(client);
+		return STEP_NEXT;
+	}
+	if (mode == POOL_MODE_STATEMENT) {
+		server_retire(server, error_text(ERROR_STATEMENT_TRANSACTION));
+		return STEP_CLOSE;
+	}
+	if (server->is_ready && server->seat.is_dirty &&
+	    site_settings(server->conn.site)->server_fast_close) {
+		server_retire(server, "database configuration changed");
+		return STEP_CLOSE;
+	}
+	back_arm(server, client);
+	return STEP_NEXT;
+}
+
+static enum step back_ready(struct server *server, struct client *client)
+{
+	if (server->is_applying)
+		return back_applied(server, client);
+	if (pipeline_is_settled(&server->pipeline))
+		return back_settled(server, client);
+	if (pipeline_is_uncertain(&server->pipeline))
+		server_query(server, "");
+	return STEP_NEXT;
+}
+
+static void back_note_apply_error(struct server *server, const struct message *m)
+{
+	struct error_fields f;
+	codec_read_error(message_body(m), message_body_len(m), &f);
+	conn_log(&server->conn, LEVEL_ERROR, "varcache_apply failed: %s: %s",
+	    f.severity, f.message);
+	server->apply_failed = true;
+}
+
+/* What must be read of a message before it goes on.  -1: the server was doomed. */
+static int back_read(
+    struct server *server, struct client *client, const struct message *m)
+{
+	if (m->type == 'S')
+		return server_note_parameter(
+		    server, m, server->is_applying ? NULL : &client->vars, NULL);
+	if (m->type == 'E' && server->is_applying)
+		back_note_apply_error(server, m);
+	if (m->type != 'Z')
+		return 0;
+	if (codec_read_ready(message_body(m), message_body_len(m), &server->status) ==
+	    0)
+		return 0;
+	server_protocol_error(server, "bad packet");
+	return -1;
+}
+
+static bool is_looked_at(const struct server *server, uint8_t type)
+{
+	return type == 'Z' || type == 'S' || (type == 'E' && server->is_applying);
+}
+
+static enum step back_message(struct conn *conn, const struct message *m)
+{
+	struct server *server = conn_server(conn);
+	struct client *client = server_client(server);
+
+	if (is_looked_at(server, m->type)) {
+		if (!message_is_whole(m) && m->size <= LOOKED_AT_MAX)
+			return STEP_MORE;
+		if (m->size > LOOKED_AT_MAX) {
+			server_protocol_error(server, "bad pkt header");
+			return STEP_CLOSE;
+		}
+		if (back_read(server, client, m) < 0)
+			return STEP_CLOSE;
+	}
+	server->last_us = conn_now(conn);
+	server->is_dropping = false;
+	switch (pipeline_answer(
+	    &server->pipeline, m->type, m->type == 'Z' ? server->status : 0, NULL)) {
+	case ANSWER_FORWARD:
+		server->seat.pool->stats.bytes_sent += m->size;
+		put_to_client(client, server, m->block, m->bytes, m->have);
+		break;
+	case ANSWER_SWALLOW:
+		server->is_dropping = true;
+		break;
+	case ANSWER_BROKEN:
+		conn_log(conn, LEVEL_ERROR, "unexpected pkt from server: '%c'",
+		    m->type >= 32 && m->type < 127 ? m->type : '?');
+		server_protocol_error(server, error_text(ERROR_UNKNOWN_PACKET));
+		return STEP_CLOSE;
+	}
+	return m->type == 'Z' ? back_ready(server, client) : STEP_NEXT;
+}
+
+static enum step back_part(
+    struct conn *conn, struct block *block, const uint8_t *p, size_t len)
+{
+	struct server *server = conn_server(conn);
+	struct client *client = server_client(server);
+	if (!server->is_dropping && client)
+		put_to_client(client, server, block, p, len);
+	return STEP_NEXT;
+}
+
+static void back_closed(struct conn *conn, const char *reason)
+{
+	struct server *server = conn_server(conn);
+	struct client *client = server_client(server);
+	if (client) {
+		client_fatal_text(client, "08P01", reason);
+		relay_unlink(client, server);
+	}
+	server_leave(server, reason);
+}
+
+static const struct conn_ops back_ops = {
+    .name = "relay",
+    .message = back_message,
+    .part = back_part,
+    .writable = back_writable,
+    .expired = back_expired,
+    .malformed = server_malformed,
+    .ended = server_ended,
+    .closed = back_closed,
+};
+
+/* ---- the service ---- */
+
+/* Values the client did not ask for are those it was told at login: a server that
+ * another client changed is brought back to them. */
+static void relay_fill_vars(struct client *client, const struct vars *server)
+{
+	size_t count = vars_schema_count(client->conn.site->vars);
+	for (size_t i = 0; i < count; i++)
+		if (!vars_get(&client->vars, i) &&
+		    vars_set(&client->vars, i, vars_get(server, i)) < 0)
+			conn_doom(&client->conn, "out of memory");
+}
+
+static void relay_adopt(struct client *client)
+{
+	const struct welcome *welcome = broker_welcome(client->request.ask.pool);
+	const char *notice = site_settings(client->conn.site)->login_notify_message;
+	struct buf buf;
+
+	client->conn.ops = &front_ops;
+	client->request.ops = &relay_request_ops;
+	buf_init(&buf, 0);
+	if (welcome) {
+		buf_put(&buf, welcome->untracked.bytes, welcome->untracked.len);
+		vars_put_status(&client->vars, &welcome->vars, &buf);
+		relay_fill_vars(client, &welcome->vars);
+	}
+	codec_put_backend_key(&buf, client->cancel_key, CANCEL_KEY_LEN);
+	if (notice && *notice)
+		codec_put_notice(&buf, "NOTICE", "00000", notice, NULL);
+	codec_put_ready(&buf, 'I');
+	conn_send(&client->conn, &buf);
+	buf_done(&buf);
+	client->request.ask.last_us = conn_now(&client->conn);
+	front_arm_rest(client);
+}
+
+const struct service relay_service = {
+    .name = "relay",
+    .adopt = relay_adopt,
+};

@@ -1,0 +1,289 @@
+/*
+ * One server connection as an object: at rest, under test, its end.  Dialing is
+ * dial.c's, the linked life relay.c's; decisions about it are the pool's.
+ */
+#include "session/server.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "session/cancel.h"
+#include "session/client.h"
+#include "wire/codec.h"
+#include "wire/message.h"
+
+enum { PARAMETER_MAX = 1024 * 1024 };
+
+static void server_put_name(const struct conn *conn, char *out, size_t size)
+{
+	const struct server *server = conn_server(conn);
+	const struct pool *pool = server->seat.pool;
+	if (pool)
+		snprintf(out, size, "%s/%s", pool->database->name, pool->user->name);
+	else
+		snprintf(out, size, "(nodb)/(nouser)");
+}
+
+static void server_destroy(struct conn *conn)
+{
+	struct server *server = conn_server(conn);
+	mem_free(server->key);
+	mem_free(server->unix_dir);
+	mem_free(server->host);
+	slab_put(conn->site->server_slab, server);
+}
+
+const struct conn_kind server_kind = {
+    .letter = 'S',
+    .put_name = server_put_name,
+    .rows = message_back,
+    .destroy = server_destroy,
+};
+
+struct server *server_new(struct site *site, const struct conn_ops *ops)
+{
+	struct server *server = slab_get(site->server_slab);
+	conn_init(&server->conn, site, &server_kind, ops);
+	vars_init(&server->vars, site->vars);
+	pipeline_init(&server->pipeline);
+	list_init(&server->cancels);
+	site->server_count++;
+	return server;
+}
+
+struct client *server_client(const struct server *server)
+{
+	const struct ask *ask = server->seat.ask;
+	return ask ? request_client(ask_request(ask)) : NULL;
+}
+
+bool server_is_logged_in(const struct server *server)
+{
+	return server->status != 0;
+}
+
+/* ---- the end ---- */
+
+void server_retire(struct server *server, const char *reason)
+{
+	conn_doom(&server->conn, "%s", reason);
+}
+
+void server_protocol_error(struct server *server, const char *reason)
+{
+	server->conn.site->protocol_errors++;
+	server_retire(server, reason);
+}
+
+void server_leave(struct server *server, const char *reason)
+{
+	struct site *site = server->conn.site;
+	struct node *n;
+
+	if (site->shutdown != SHUTDOWN_NOW && server_is_logged_in(server) &&
+	    stream_is_open(&server->conn.stream)) {
+		struct buf buf;
+		buf_init(&buf, 0);
+		codec_put_terminate(&buf);
+		stream_write(&server->conn.stream, buf.bytes, buf.len);
+		buf_done(&buf);
+	}
+	/* cancel requests aimed at it are aimed at nothing from now on */
+	while ((n = list_pop_front(&server->cancels)))
+		container_of(n, struct cancel_job, target_node)->target = NULL;
+	site->server_events->gone(server, reason);
+	pipeline_done(&server->pipeline);
+	vars_done(&server->vars);
+	site->server_count--;
+}
+
+void server_malformed(struct conn *conn, const uint8_t *bytes, size_t have)
+{
+	(void)bytes;
+	(void)have;
+	server_protocol_error(conn_server(conn), "bad pkt header");
+}
+
+void server_ended(struct conn *conn, const struct err *err)
+{
+	(void)err;
+	server_retire(conn_server(conn), "server conn crashed?");
+}
+
+static void server_closed(struct conn *conn, const char *reason)
+{
+	server_leave(conn_server(conn), reason);
+}
+
+/* ---- what it says of itself ---- */
+
+int server_note_parameter(struct server *server, const struct message *m,
+    struct vars *also, struct buf *untracked)
+{
+	const char *name, *value;
+	int i;
+
+	if (m->size > PARAMETER_MAX || codec_read_parameter_status(message_body(m),
+					   message_body_len(m), &name, &value) < 0) {
+		server_protocol_error(server, "broken ParameterStatus packet");
+		return -1;
+	}
+	i = vars_schema_find(server->conn.site->vars, name);
+	if (i < 0) {
+		if (untracked)
+			codec_put_parameter_status(untracked, name, value);
+		return 0;
+	}
+	if (vars_set(&server->vars, (size_t)i, value) < 0 ||
+	    (also && vars_set(also, (size_t)i, value) < 0)) {
+		server_retire(server, "out of memory");
+		return -1;
+	}
+	return 0;
+}
+
+void server_query(struct server *server, const char *sql)
+{
+	struct buf buf;
+	buf_init(&buf, 0);
+	codec_put_query(&buf, sql);
+	if (pipeline_owe(&server->pipeline, 'Q', OWED_SELF, 0) < 0)
+		server_retire(server, "out of memory");
+	server->is_ready = false;
+	conn_send(&server->conn, &buf);
+	buf_done(&buf);
+}
+
+/* ---- at rest ---- */
+
+/* A short message of a server that nobody listens to is needed whole; a long one ends
+ * the connection. */
+static enum step unheard_wants_whole(struct server *server, const struct message *m)
+{
+	if (m->size <= PARAMETER_MAX)
+		return STEP_MORE;
+	server_protocol_error(server, "idle server got dirty");
+	return STEP_CLOSE;
+}
+
+static enum step rest_message(struct conn *conn, const struct message *m)
+{
+	struct server *server = conn_server(conn);
+	struct error_fields f;
+
+	if (!message_is_whole(m))
+		return unheard_wants_whole(server, m);
+	if (m->type == 'A')
+		return STEP_NEXT;
+	conn_log(conn, LEVEL_WARNING, "got packet '%c' from server when not linked",
+	    m->type >= 32 && m->type < 127 ? m->type : '?');
+	switch (m->type) {
+	case 'E':
+		codec_read_error(message_body(m), message_body_len(m), &f);
+		conn_log(conn, LEVEL_LOG, "server said: %s: %s", f.severity, f.message);
+		server_retire(server, "idle server got dirty");
+		break;
+	case 'S':
+		server_note_parameter(server, m, NULL, NULL);
+		server_retire(server, "idle server got dirty");
+		break;
+	case 'N':
+		server_retire(server, "idle server got dirty");
+		break;
+	default:
+		server_protocol_error(server, "unknown pkt");
+		break;
+	}
+	return STEP_CLOSE;
+}
+
+static void rest_expired(struct conn *conn)
+{
+	conn->site->server_events->review(conn_server(conn));
+}
+
+static const struct conn_ops rest_ops = {
+    .name = "rest",
+    .message = rest_message,
+    .expired = rest_expired,
+    .malformed = server_malformed,
+    .ended = server_ended,
+    .closed = server_closed,
+};
+
+void server_rest(struct server *server, uint64_t wake_us)
+{
+	server->conn.ops = &rest_ops;
+	conn_set_deadline(&server->conn, wake_us);
+}
+
+/* ---- under test ---- */
+
+static enum step test_message(struct conn *conn, const struct message *m)
+{
+	struct server *server = conn_server(conn);
+	uint8_t status = 0;
+
+	if (m->type == 'S' || m->type == 'Z') {
+		if (!message_is_whole(m))
+			return unheard_wants_whole(server, m);
+		if (m->type == 'S' && server_note_parameter(server, m, NULL, NULL) < 0)
+			return STEP_CLOSE;
+		if (m->type == 'Z' && codec_read_ready(message_body(m),
+					  message_body_len(m), &status) < 0) {
+			server_protocol_error(server, "bad packet");
+			return STEP_CLOSE;
+		}
+	}
+	server->last_us = conn_now(conn);
+	if (pipeline_answer(&server->pipeline, m->type, status, NULL) ==
+	    ANSWER_BROKEN) {
+		server_protocol_error(server, "unknown pkt");
+		return STEP_CLOSE;
+	}
+	if (m->type != 'Z' || !pipeline_is_settled(&server->pipeline))
+		return STEP_NEXT;
+	server->status = status;
+	if (status != 'I') {
+		server_retire(server,
+		    server->test_failure ? server->test_failure : "reset query failed");
+		return STEP_CLOSE;
+	}
+	server->is_ready = true;
+	conn->site->server_events->tested(server);
+	return STEP_NEXT;
+}
+
+static enum step test_part(
+    struct conn *conn, struct block *block, const uint8_t *p, size_t len)
+{
+	(void)conn;
+	(void)block;
+	(void)p;
+	(void)len;
+	return STEP_NEXT;
+}
+
+static void test_expired(struct conn *conn)
+{
+	server_retire(conn_server(conn), "server idle timeout");
+}
+
+static const struct conn_ops test_ops = {
+    .name = "test",
+    .message = test_message,
+    .part = test_part,
+    .expired = test_expired,
+    .malformed = server_malformed,
+    .ended = server_ended,
+    .closed = server_closed,
+};
+
+void server_test(struct server *server, const char *sql, const char *reason_failed)
+{
+	uint64_t limit = site_settings(server->conn.site)->server_idle_timeout;
+	server->conn.ops = &test_ops;
+	server->test_failure = reason_failed;
+	conn_set_deadline(&server->conn, limit ? conn_now(&server->conn) + limit : 0);
+	server_query(server, sql);
+}

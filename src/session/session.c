@@ -1,0 +1,65 @@
+/*
+ * The session floor as a whole: its part of the site, made and unmade.
+ */
+#include "session/session.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "session/broker.h"
+#include "session/client.h"
+#include "session/dial.h"
+#include "session/login.h"
+#include "session/server.h"
+
+void session_init(struct site *site)
+{
+	site->client_slab = slab_new(&site->mem, "client_cache", sizeof(struct client));
+	site->server_slab = slab_new(&site->mem, "server_cache", sizeof(struct server));
+	list_init(&site->clients);
+	list_init(&site->login_clients);
+	list_init(&site->listeners);
+	site->cancel_keys = map_new();
+	site->next_id = 1;
+	site->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	mem_random(site->mock_secret, sizeof(site->mock_secret));
+	if (gethostname(site->hostname, sizeof(site->hostname) - 1) != 0)
+		site->hostname[0] = '\0';
+	dial_init(site);
+	login_init(site);
+	broker_init(site);
+}
+
+void session_done(struct site *site)
+{
+	map_free(&site->cancel_keys);
+	if (site->spare_fd >= 0)
+		close(site->spare_fd);
+	slab_free(&site->client_slab);
+	slab_free(&site->server_slab);
+	slab_free(&site->login_slab);
+	slab_free(&site->dial_slab);
+	slab_free(&site->desk_slab);
+	mem_wipe(site->mock_secret, sizeof(site->mock_secret));
+}
+
+void session_drop_all(struct site *site)
+{
+	static const char reason[] = "pooler is shutting down";
+	struct client *client;
+	struct pool *pool;
+	struct seat *seat;
+
+	site->shutdown = SHUTDOWN_NOW;
+	list_for (client, &site->clients, site_node)
+		conn_doom_quietly(&client->conn, reason);
+	list_for (pool, &site->catalog->pool_list, node)
+		for (int state = SEAT_NONE + 1; state < SEAT_STATE_COUNT; state++)
+			list_for (seat, &pool->seats[state], node)
+				conn_doom_quietly(&seat_server(seat)->conn, reason);
+}
+
+bool session_is_empty(const struct site *site)
+{
+	return list_is_empty(&site->clients) && site->server_count == 0;
+}
