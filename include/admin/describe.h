@@ -1,0 +1,15 @@
+/*
+ * The console describes itself: its commands and views as text for the manuals.
+ */
+#ifndef ADMIN_DESCRIBE_H
+#define ADMIN_DESCRIBE_H
+
+#include <stdio.h>
+
+/* Commands as "md", or as "man": a list for a section of pgbouncer(1).  -1 for another
+ * format. */
+int commands_describe(FILE *out, const char *as);
+/* Views with their columns as "md".  -1 for another format. */
+int views_describe(FILE *out, const char *as);
+
+#endif

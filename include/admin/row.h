@@ -1,0 +1,55 @@
+/*
+ * The rows of a view: typed cells written as DataRow messages into a buffer.
+ *
+ * A cell's function is named after its type in views.def, so that a column there is
+ * enough to describe it and to write it.
+ */
+#ifndef ADMIN_ROW_H
+#define ADMIN_ROW_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "base/buf.h"
+#include "session/site.h"
+
+/* A type of cell on the wire. */
+struct cell_type {
+	const char *word; /* "text" */
+	uint32_t oid;
+	int16_t len;
+};
+extern const struct cell_type cell_text, cell_int4, cell_int8, cell_numeric, cell_time;
+
+struct column {
+	const char *name;
+	const struct cell_type *type;
+	const char *help;
+};
+
+struct rows {
+	struct site *site; /* borrowed, like all here */
+	struct buf *out;
+	size_t column_count;
+	size_t row_at;        /* where the open row begins */
+	uint64_t now_us;      /* loop time of the whole view */
+	uint64_t wall_us;     /* the same instant on the wall clock */
+	time_t second;        /* whose text stands in second_text */
+	char second_text[64]; /* "": none yet */
+};
+
+void rows_init(
+    struct rows *rows, struct site *site, struct buf *out, size_t column_count);
+void row_begin(struct rows *rows);
+void row_end(struct rows *rows);
+
+/* The cells in the order of the columns. */
+void row_text(struct rows *rows, const char *text); /* NULL: SQL NULL */
+void row_int4(struct rows *rows, long long value);
+void row_int8(struct rows *rows, long long value);
+void row_numeric(struct rows *rows, unsigned long long value);
+/* loop_now() time as local wall-clock time. */
+void row_time(struct rows *rows, uint64_t at_us);
+
+#endif

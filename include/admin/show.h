@@ -1,0 +1,34 @@
+/*
+ * SHOW: finds a view, describes its columns, lets its walker write the rows.
+ */
+#ifndef ADMIN_SHOW_H
+#define ADMIN_SHOW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "admin/courtesy.h"
+#include "admin/row.h"
+#include "admin/views.h"
+
+struct view {
+	const char *name;
+	const char *help;
+	const struct column *columns;
+	size_t column_count; /* 0: no row set */
+	view_walk_fn *walk;  /* NULL: not available */
+	unsigned help_line;
+	bool is_admin_only;
+};
+
+/* NULL when there is no such view.  Any case. */
+const struct view *view_find(const char *name);
+/* The i-th view in the order of SHOW HELP, NULL past the end. */
+const struct view *view_at(size_t i);
+
+/* Append the whole answer up to CommandComplete.  The view must have a walker. */
+void view_put(const struct view *view, struct site *site, struct buf *out);
+/* The same for what drivers ask. */
+void courtesy_put(const struct courtesy *courtesy, struct buf *out);
+
+#endif

@@ -1,0 +1,40 @@
+/*
+ * What commands do, and who may give them.
+ */
+#ifndef ADMIN_VERBS_H
+#define ADMIN_VERBS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "admin/command.h"
+#include "session/client.h"
+
+/* One command given by one client; all borrowed. */
+struct order {
+	struct client *client;
+	const char *query; /* as sent */
+	const struct command *command;
+};
+
+struct verb {
+	const char *name;
+	const char *arguments; /* see commands.def */
+	const char *usage;
+	const char *help;
+	void (*run)(const struct order *order);
+	bool is_for_anyone;
+};
+
+/* The i-th in the order of SHOW HELP, NULL past the end. */
+const struct verb *verb_at(size_t i);
+/* NULL when there is no such command. */
+const struct verb *verb_find(const struct command *command);
+/* Does the command's argument fit, as far as that is known without rights? */
+bool verb_has_form(const struct verb *verb, const struct command *command);
+/* Rights, all of them: what is not allowed here is denied. */
+bool verb_is_allowed(
+    const struct verb *verb, const struct command *command, bool is_admin);
+
+#endif

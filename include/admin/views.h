@@ -1,0 +1,21 @@
+/*
+ * The walkers of views.def: each writes the rows of one view.
+ */
+#ifndef ADMIN_VIEWS_H
+#define ADMIN_VIEWS_H
+
+#include "admin/row.h"
+
+typedef void view_walk_fn(struct rows *rows);
+
+/* views_process.c */
+view_walk_fn view_version, view_state, view_config, view_lists, view_mem;
+view_walk_fn view_dns_hosts, view_dns_zones;
+/* views_pools.c */
+view_walk_fn view_databases, view_pools, view_users, view_peers, view_peer_pools;
+/* views_sockets.c */
+view_walk_fn view_clients, view_servers, view_sockets, view_active_sockets;
+/* views_stats.c */
+view_walk_fn view_stats, view_stats_totals, view_stats_averages, view_totals;
+
+#endif

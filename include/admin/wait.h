@@ -1,0 +1,24 @@
+/*
+ * Replies that come later: each waiting command ends on its own condition with its own
+ * tag.  A console that waits goes on reading commands.
+ */
+#ifndef ADMIN_WAIT_H
+#define ADMIN_WAIT_H
+
+#include "session/client.h"
+
+enum wait_kind {
+	WAIT_PAUSE, /* until no server is in use */
+	WAIT_CLOSE, /* until no server is to be closed at its release */
+};
+
+/* For one database, or for all with database NULL.  Answers at once when there is
+ * nothing to wait for. */
+void wait_begin(struct client *client, enum wait_kind kind, const char *database);
+/* Look at what everybody waits for now.  The process verb resume calls it: whoever
+ * waits for the PAUSE that ended gets an error at once. */
+void wait_review(struct site *site);
+/* The console is closing. */
+void wait_drop(struct client *client);
+
+#endif

@@ -1,0 +1,258 @@
+/*
+ * The console's side of the protocol: greets, reads messages, hands whole command lines
+ * on, closes.  What commands do is the business of verbs.
+ */
+#include "admin/console.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "admin/command.h"
+#include "admin/reply.h"
+#include "admin/verbs.h"
+#include "admin/wait.h"
+#include "base/text.h"
+#include "session/client.h"
+#include "session/login.h"
+#include "wire/codec.h"
+#include "wire/message.h"
+
+/* No command comes near it; it bounds what one client makes us keep. */
+enum { MESSAGE_MOST = 1024 * 1024 };
+
+struct console {
+	bool has_commanded; /* the first command was counted */
+};
+
+/* ---- commands ---- */
+
+static void count_first_command(struct client *client)
+{
+	struct pool *pool = client->request.ask.pool;
+
+	if (client->console->has_commanded)
+		return;
+	client->console->has_commanded = true;
+	pool->stats.query_count++;
+	pool->stats.xact_count++;
+}
+
+static void run_query(struct client *client, const char *query)
+{
+	struct command command;
+	struct order order = {client, query, &command};
+
+	count_first_command(client);
+	command_parse(query, &command);
+	if (command.form == COMMAND_TOO_LONG) {
+		reply_error(client, "bad arguments");
+		return;
+	}
+	const struct verb *verb = verb_find(&command);
+	if (!verb || !verb_has_form(verb, &command))
+		reply_invalid(client, query);
+	else if (!verb_is_allowed(verb, &command, client->is_admin))
+		reply_error(client, "admin access needed");
+	else
+		verb->run(&order);
+}
+
+/* ---- messages ---- */
+
+static enum step refuse(struct client *client)
+{
+	client_fatal_text(client, "08P01", "bad packet");
+	return STEP_CLOSE;
+}
+
+static enum step refuse_extended(struct client *client)
+{
+	reply_error(client, "extended query protocol not supported by admin console");
+	return refuse(client);
+}
+
+static enum step refuse_type(struct client *client, uint8_t type)
+{
+	if (!(message_front(type)->flags & MSG_KNOWN)) {
+		client_fatal(client, ERROR_UNKNOWN_PACKET);
+		return STEP_CLOSE;
+	}
+	reply_error(client, "unsupported packet type for admin console: %d", (int)type);
+	return refuse(client);
+}
+
+static enum step take_query(struct client *client, const struct message *m)
+{
+	const char *query;
+
+	if (codec_read_query(message_body(m), message_body_len(m), &query) < 0)
+		return refuse(client);
+	run_query(client, query);
+	return client->conn.is_doomed ? STEP_CLOSE : STEP_NEXT;
+}
+
+/* Closing a named statement does no harm: there is none.  Anything else is refused. */
+static enum step take_close(struct client *client, const struct message *m)
+{
+	struct cursor c;
+	struct buf out;
+
+	cursor_init(&c, message_body(m), message_body_len(m));
+	uint8_t what = cursor_u8(&c);
+	const char *name = cursor_str(&c);
+	if (c.overrun || what != 'S' || !*name)
+		return refuse_type(client, m->type);
+	buf_init(&out, 0);
+	codec_put_empty(&out, '3');
+	conn_send(&client->conn, &out);
+	buf_done(&out);
+	return STEP_NEXT;
+}
+
+/* The whole message is needed: what to say until it is there. */
+static enum step await_rest(struct client *client, const struct message *m)
+{
+	return m->size > MESSAGE_MOST ? refuse(client) : STEP_MORE;
+}
+
+static enum step console_message(struct conn *conn, const struct message *m)
+{
+	struct client *client = conn_client(conn);
+
+	/* Who does not read answers gets no further ones. */
+	if (stream_is_above_high(&conn->stream))
+		return STEP_PARK;
+	client->request.ask.last_us = conn_now(conn);
+	switch (m->type) {
+	case 'Q':
+		return message_is_whole(m) ? take_query(client, m)
+					   : await_rest(client, m);
+	case 'C':
+		return message_is_whole(m) ? take_close(client, m)
+					   : await_rest(client, m);
+	case 'P':
+	case 'B':
+	case 'E':
+		return refuse_extended(client);
+	case 'd':
+	case 'c':
+	case 'f':
+		return STEP_NEXT;
+	case 'X':
+		conn_doom(conn, "client close request");
+		return STEP_CLOSE;
+	default:
+		return refuse_type(client, m->type);
+	}
+}
+
+/* The rest of COPY data, which is ignored. */
+static enum step console_part(
+    struct conn *conn, struct block *block, const uint8_t *p, size_t len)
+{
+	(void)conn, (void)block, (void)p, (void)len;
+	return STEP_NEXT;
+}
+
+static void console_writable(struct conn *conn)
+{
+	conn_unpark(conn);
+}
+
+static void console_ended(struct conn *conn, const struct err *err)
+{
+	(void)err;
+	conn_doom(conn, "client unexpected eof");
+}
+
+static void console_closed(struct conn *conn, const char *reason)
+{
+	struct client *client = conn_client(conn);
+
+	(void)reason;
+	wait_drop(client);
+	mem_free(client->console);
+	client->console = NULL;
+	client_leave(client);
+}
+
+static const struct conn_ops console_ops = {
+    .name = "console",
+    .message = console_message,
+    .part = console_part,
+    .writable = console_writable,
+    .malformed = client_malformed,
+    .ended = console_ended,
+    .closed = console_closed,
+};
+
+/* ---- the service ---- */
+
+static void put_parameters(struct buf *out, const struct client *client)
+{
+	const struct vars_schema *schema = client->vars.schema;
+	char version[64];
+
+	snprintf(version, sizeof(version), "%s/bouncer", client->conn.site->version);
+	codec_put_parameter_status(out, "server_version", version);
+	codec_put_parameter_status(out, "client_encoding", "UTF8");
+	codec_put_parameter_status(out, "server_encoding", "UTF8");
+	codec_put_parameter_status(out, "DateStyle", "ISO");
+	codec_put_parameter_status(out, "TimeZone", "GMT");
+	codec_put_parameter_status(out, "standard_conforming_strings", "on");
+	codec_put_parameter_status(out, "is_superuser", "on");
+	for (size_t i = 0; i < vars_schema_count(schema); i++) {
+		const char *value = vars_get(&client->vars, i);
+		if (value)
+			codec_put_parameter_status(
+			    out, vars_schema_name(schema, i), value);
+	}
+}
+
+static void console_adopt(struct client *client)
+{
+	const char *greeting = site_settings(client->conn.site)->login_notify_message;
+	struct buf out;
+
+	client->console = mem_zero(sizeof(*client->console));
+	client->conn.ops = &console_ops;
+	client->request.ask.is_logged_in = true;
+	buf_init(&out, 0);
+	put_parameters(&out, client);
+	codec_put_backend_key(&out, client->cancel_key, CANCEL_KEY_LEN);
+	if (greeting && *greeting)
+		codec_put_notice(&out, "NOTICE", "00000", greeting, NULL);
+	codec_put_ready(&out, 'I');
+	conn_send(&client->conn, &out);
+	buf_done(&out);
+}
+
+/* By the name that was asked for: with auth_type=any the user is the same for all.  The
+ * owner of the process on the unix socket does not come by here. */
+static bool console_may_login(struct client *client)
+{
+	const struct settings *s = site_settings(client->conn.site);
+	const char *user = login_user_name(client);
+
+	client->is_admin = text_list_has(s->admin_users, user);
+	return client->is_admin || s->auth_type == AUTH_ANY ||
+	       text_list_has(s->stats_users, user);
+}
+
+/* A cancel request ends the PAUSE of everything, whichever console gave it; but only
+ * one that might have said RESUME instead. */
+static void console_cancel(struct client *client)
+{
+	struct site *site = client->conn.site;
+
+	if (client->is_admin && site->shutdown == SHUTDOWN_NONE &&
+	    (site->catalog->paused || site->catalog->suspended))
+		site->verbs->resume(site);
+}
+
+const struct service console_service = {
+    .name = "console",
+    .may_login = console_may_login,
+    .adopt = console_adopt,
+    .cancel = console_cancel,
+};

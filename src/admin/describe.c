@@ -1,0 +1,144 @@
+/*
+ * The console describes itself, from the tables it works by.
+ */
+#include "admin/describe.h"
+
+#include <string.h>
+
+#include "admin/show.h"
+#include "admin/verbs.h"
+
+/* A | ends a cell of a table. */
+static void put_cell(FILE *out, const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '|')
+			fputc('\\', out);
+		fputc(*text, out);
+	}
+}
+
+/* The lines of a usage, each as code. */
+static void put_usage(FILE *out, const char *usage)
+{
+	for (;;) {
+		int len = (int)strcspn(usage, "\n");
+		char line[128];
+		snprintf(line, sizeof(line), "%.*s", len, usage);
+		fputs("`", out);
+		put_cell(out, line);
+		fputs("`", out);
+		if (!usage[len])
+			return;
+		usage += len + 1;
+		fputs("<br>", out);
+	}
+}
+
+static const char *usage_of(const struct verb *verb)
+{
+	if (verb->usage)
+		return verb->usage;
+	return strcmp(verb->name, "SHOW") == 0 ? "SHOW <view>" : "SELECT <view>";
+}
+
+static const char *const introduction =
+    "# The console\n\n"
+    "Connect to the database `pgbouncer`, for example with `psql -p 6432 pgbouncer`. "
+    "Users in `admin_users` may give every command, users in `stats_users` those "
+    "marked "
+    "*all*. The system user who runs the process needs no password over the unix "
+    "socket when it connects as user `pgbouncer`.\n\n"
+    "One query is one command; it may end with a semicolon. Commands and names of "
+    "views "
+    "are read in any case, names of databases as written. A word with other characters "
+    "than letters, digits and underscore stands in double quotes. Only the simple "
+    "query "
+    "protocol is served.\n\n"
+    "## Commands\n\n"
+    "| command | who | what it does |\n"
+    "|---|---|---|\n";
+
+static void commands_as_md(FILE *out)
+{
+	const struct verb *verb;
+
+	fputs(introduction, out);
+	for (size_t i = 0; (verb = verb_at(i)); i++) {
+		fputs("| ", out);
+		put_usage(out, usage_of(verb));
+		fprintf(out, " | %s | ", verb->is_for_anyone ? "all" : "admin");
+		put_cell(out, verb->help);
+		fputs(" |\n", out);
+	}
+	fputs("\nEach name known from drivers' start (`client_encoding`, `datestyle`, "
+	      "`timezone`, `standard_conforming_strings`, "
+	      "`default_transaction_isolation`) can be shown, and a `SET` of it is "
+	      "ignored with a notice.\n",
+	    out);
+}
+
+/* A hyphen is a minus in troff unless it is escaped. */
+static void put_troff(FILE *out, const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '\n')
+			fputs("\n.br\n.B ", out);
+		else if (*text == '-' || *text == '\\')
+			fprintf(out, "\\%c", *text == '\\' ? 'e' : '-');
+		else
+			fputc(*text, out);
+	}
+}
+
+static void commands_as_man(FILE *out)
+{
+	const struct verb *verb;
+
+	for (size_t i = 0; (verb = verb_at(i)); i++) {
+		fputs(".TP\n.B ", out);
+		put_troff(out, usage_of(verb));
+		fputc('\n', out);
+		put_troff(out, verb->help);
+		fputc('\n', out);
+	}
+}
+
+int commands_describe(FILE *out, const char *as)
+{
+	if (strcmp(as, "md") == 0)
+		commands_as_md(out);
+	else if (strcmp(as, "man") == 0)
+		commands_as_man(out);
+	else
+		return -1;
+	return 0;
+}
+
+static void view_as_md(FILE *out, const struct view *view)
+{
+	fprintf(out, "\n### SHOW %s\n\n%s\n", view->name, view->help);
+	if (view->is_admin_only)
+		fputs("For admins only.\n", out);
+	if (view->column_count == 0)
+		return;
+	fputs("\n| column | type | meaning |\n|---|---|---|\n", out);
+	for (size_t i = 0; i < view->column_count; i++) {
+		const struct column *column = &view->columns[i];
+		fprintf(out, "| %s | %s | ", column->name, column->type->word);
+		put_cell(out, column->help);
+		fputs(" |\n", out);
+	}
+}
+
+int views_describe(FILE *out, const char *as)
+{
+	const struct view *view;
+
+	if (strcmp(as, "md") != 0)
+		return -1;
+	fputs("## Views\n", out);
+	for (size_t i = 0; (view = view_at(i)); i++)
+		view_as_md(out, view);
+	return 0;
+}

@@ -1,0 +1,81 @@
+/*
+ * The rows of a view: cells of each type.  It knows no view.
+ */
+#include "admin/row.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "wire/codec.h"
+
+const struct cell_type cell_text = {"text", 25, -1};
+const struct cell_type cell_int4 = {"int4", 23, 4};
+const struct cell_type cell_int8 = {"int8", 20, 8};
+const struct cell_type cell_numeric = {"numeric", 1700, -1};
+const struct cell_type cell_time = {"text", 25, -1};
+
+void rows_init(
+    struct rows *rows, struct site *site, struct buf *out, size_t column_count)
+{
+	memset(rows, 0, sizeof(*rows));
+	rows->site = site;
+	rows->out = out;
+	rows->column_count = column_count;
+	if (site && site->loop) {
+		rows->now_us = loop_now(site->loop);
+		rows->wall_us = loop_wall(site->loop);
+	}
+}
+
+void row_begin(struct rows *rows)
+{
+	rows->row_at = codec_begin_row(rows->out, rows->column_count);
+}
+
+void row_end(struct rows *rows)
+{
+	codec_end_row(rows->out, rows->row_at);
+}
+
+void row_text(struct rows *rows, const char *text)
+{
+	codec_put_field(rows->out, text);
+}
+
+void row_int8(struct rows *rows, long long value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%lld", value);
+	row_text(rows, text);
+}
+
+void row_int4(struct rows *rows, long long value)
+{
+	row_int8(rows, value);
+}
+
+void row_numeric(struct rows *rows, unsigned long long value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%llu", value);
+	row_text(rows, text);
+}
+
+/* Thousands of rows share few seconds: the last one's text is kept. */
+void row_time(struct rows *rows, uint64_t at_us)
+{
+	uint64_t ago_us = rows->now_us > at_us ? rows->now_us - at_us : 0;
+	uint64_t wall_us = rows->wall_us > ago_us ? rows->wall_us - ago_us : 0;
+	time_t second = (time_t)(wall_us / 1000000);
+	struct tm tm;
+
+	if (!rows->second_text[0] || second != rows->second) {
+		rows->second = second;
+		localtime_r(&second, &tm);
+		strftime(rows->second_text, sizeof(rows->second_text),
+		    "%Y-%m-%d %H:%M:%S %Z", &tm);
+	}
+	row_text(rows, rows->second_text);
+}

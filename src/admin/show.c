@@ -1,0 +1,123 @@
+/*
+ * SHOW: the table of views and what is the same for all of them.  Where the rows come
+ * from is the walkers' business.
+ */
+#include "admin/show.h"
+
+#include <assert.h>
+
+#include "admin/views.def"
+#include "base/text.h"
+#include "wire/codec.h"
+
+enum { COLUMNS_MOST = 32 };
+
+static view_walk_fn show_help;
+
+#define NO_WALKER NULL
+#define ANYONE    false
+#define ADMIN     true
+
+/* A last row with nothing in it, so that views without columns have an array too. */
+#define COLUMN(name, type, value, help) {#name, &cell_##type, help},
+#define VIEW_ARRAY(name, line, rights, walk, columns, help) \
+	static const struct column columns_of_##name[] = {  \
+	    columns(COLUMN){NULL, NULL, NULL}};
+VIEWS(VIEW_ARRAY)
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+#define VIEW_ROW(name, line, rights, walk, columns, help)                             \
+	{#name, help, columns_of_##name, COUNT_OF(columns_of_##name) - 1, walk, line, \
+	    rights},
+static const struct view views[] = {VIEWS(VIEW_ROW)};
+
+/* What follows the lines of SHOW in SHOW HELP. */
+#define COMMAND(name, arguments, rights, handler, usage, help) usage,
+static const char *const usages[] = {
+#include "admin/commands.def"
+};
+#undef COMMAND
+
+const struct view *view_at(size_t i)
+{
+	return i < COUNT_OF(views) ? &views[i] : NULL;
+}
+
+const struct view *view_find(const char *name)
+{
+	for (size_t i = 0; i < COUNT_OF(views); i++)
+		if (text_equal_nocase(views[i].name, name))
+			return &views[i];
+	return NULL;
+}
+
+/* "\n\tSHOW HELP|CONFIG|...", a new line where the number of the line changes. */
+static void put_show_usage(struct buf *text)
+{
+	unsigned line = 0;
+
+	for (size_t i = 0; i < COUNT_OF(views); i++) {
+		buf_put_text(text, views[i].help_line == line ? "|" : "\n\tSHOW ");
+		buf_put_text(text, views[i].name);
+		line = views[i].help_line;
+	}
+}
+
+static void put_usage(struct buf *text, const char *usage)
+{
+	buf_put_text(text, "\n\t");
+	for (; *usage; usage++) {
+		buf_put_u8(text, (uint8_t)*usage);
+		if (*usage == '\n')
+			buf_put_u8(text, '\t');
+	}
+}
+
+static void show_help(struct rows *rows)
+{
+	struct buf text;
+
+	buf_init(&text, 0);
+	put_show_usage(&text);
+	for (size_t i = 0; i < COUNT_OF(usages); i++)
+		if (usages[i])
+			put_usage(&text, usages[i]);
+	codec_put_notice(
+	    rows->out, "NOTICE", "00000", "Console usage", buf_text(&text));
+	buf_done(&text);
+}
+
+static void put_description(const struct column *columns, size_t count, struct buf *out)
+{
+	struct codec_column described[COLUMNS_MOST];
+
+	assert(count <= COLUMNS_MOST);
+	for (size_t i = 0; i < count; i++)
+		described[i] = (struct codec_column){
+		    columns[i].name, columns[i].type->oid, columns[i].type->len};
+	codec_put_row_description(out, described, count);
+}
+
+void view_put(const struct view *view, struct site *site, struct buf *out)
+{
+	struct rows rows;
+
+	if (view->column_count > 0)
+		put_description(view->columns, view->column_count, out);
+	rows_init(&rows, site, out, view->column_count);
+	view->walk(&rows);
+	codec_put_command_complete(out, "SHOW");
+}
+
+void courtesy_put(const struct courtesy *courtesy, struct buf *out)
+{
+	const struct column column = {courtesy->name, &cell_text, NULL};
+	struct rows rows;
+
+	put_description(&column, 1, out);
+	rows_init(&rows, NULL, out, 1);
+	row_begin(&rows);
+	row_text(&rows, courtesy->value);
+	row_end(&rows);
+	codec_put_command_complete(out, "SHOW");
+}

@@ -1,0 +1,417 @@
+/*
+ * What commands do, and who may give them.  How a command line is read, and how replies
+ * look on the wire, is not known here.
+ */
+#include "admin/verbs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "admin/courtesy.h"
+#include "admin/reply.h"
+#include "admin/show.h"
+#include "admin/wait.h"
+#include "base/text.h"
+#include "wire/codec.h"
+
+#define COMMAND(name, arguments, rights, handler, usage, help) \
+	static void handler(const struct order *order);
+#include "admin/commands.def"
+#undef COMMAND
+
+#define ANYONE true
+#define ADMIN  false
+#define COMMAND(name, arguments, rights, handler, usage, help) \
+	{#name, arguments, usage, help, handler, rights},
+static const struct verb verbs[] = {
+#include "admin/commands.def"
+};
+#undef COMMAND
+
+enum { VERB_COUNT = sizeof(verbs) / sizeof(verbs[0]) };
+
+/* ---- finding, form, rights ---- */
+
+const struct verb *verb_at(size_t i)
+{
+	return i < VERB_COUNT ? &verbs[i] : NULL;
+}
+
+/* SET has a form of its own, and no other command has it. */
+const struct verb *verb_find(const struct command *command)
+{
+	for (size_t i = 0; i < VERB_COUNT; i++) {
+		const struct verb *verb = &verbs[i];
+		enum command_form form =
+		    verb->run == verb_set ? COMMAND_SET : COMMAND_WORDS;
+		if (command->form == form &&
+		    text_equal_nocase(verb->name, command->word))
+			return verb;
+	}
+	return NULL;
+}
+
+bool verb_has_form(const struct verb *verb, const struct command *command)
+{
+	const char *at = verb->arguments;
+	size_t len = strlen(command->argument);
+
+	if (!at)
+		return true;
+	for (;;) {
+		size_t item = strcspn(at, "|");
+		if (item == len && strncasecmp(at, command->argument, len) == 0)
+			return true;
+		if (!at[item])
+			return false;
+		at += item + 1;
+	}
+}
+
+bool verb_is_allowed(
+    const struct verb *verb, const struct command *command, bool is_admin)
+{
+	if (is_admin)
+		return true;
+	if (verb->run == verb_set)
+		return courtesy_find(command->argument) != NULL;
+	if (verb->run == verb_show) {
+		const struct view *view = view_find(command->argument);
+		return !view || !view->is_admin_only;
+	}
+	return verb->is_for_anyone;
+}
+
+/* ---- what several of them need ---- */
+
+static struct site *order_site(const struct order *order)
+{
+	return order->client->conn.site;
+}
+
+/* The database the command names, or NULL for all. */
+static const char *order_database(const struct order *order)
+{
+	return order->command->argument[0] ? order->command->argument : NULL;
+}
+
+static void log_issued(const struct order *order, const char *name)
+{
+	struct log *log = order_site(order)->log;
+	const char *database = order_database(order);
+
+	if (database)
+		log_info(log, "%s '%s' command issued", name, database);
+	else
+		log_info(log, "%s command issued", name);
+}
+
+static struct database *make_database(const struct order *order)
+{
+	const char *name = order->command->argument;
+	bool is_new = false;
+	struct database *db =
+	    catalog_database(order_site(order)->catalog, name, &is_new);
+
+	if (db && is_new)
+		conn_log(&order->client->conn, LEVEL_LOG,
+		    "registered new auto-database: %s", name);
+	return db;
+}
+
+/* Only databases of ordinary clients; the error reply is sent for all else.  `verb` as
+ * in "cannot VERB admin db". */
+static struct database *ordinary_database(
+    const struct order *order, struct database *db, const char *verb)
+{
+	const char *name = order->command->argument;
+
+	if (!db)
+		reply_error(order->client, "no such database: %s", name);
+	else if (db->is_admin)
+		reply_error(order->client, "cannot %s admin db: %s", verb, name);
+	else
+		return db;
+	return NULL;
+}
+
+/* May be made from the template. */
+static struct database *target_database(const struct order *order, const char *verb)
+{
+	return ordinary_database(order, make_database(order), verb);
+}
+
+static bool is_stopped(const struct order *order)
+{
+	const struct catalog *catalog = order_site(order)->catalog;
+
+	if (!catalog->paused && !catalog->suspended)
+		return false;
+	reply_error(order->client, "already suspended/paused");
+	return true;
+}
+
+/* ---- SHOW and SET ---- */
+
+static void verb_show(const struct order *order)
+{
+	const char *item = order->command->argument;
+	const struct courtesy *courtesy = courtesy_find(item);
+	const struct view *view = view_find(item);
+	struct buf out;
+
+	if (!courtesy && !view) {
+		reply_invalid(order->client, order->query);
+		return;
+	}
+	if (view && !view->walk) {
+		reply_error(order->client, "SHOW %s is not available in this version",
+		    view->name);
+		return;
+	}
+	buf_init(&out, 0);
+	if (courtesy)
+		courtesy_put(courtesy, &out);
+	else
+		view_put(view, order_site(order), &out);
+	codec_put_ready(&out, 'I');
+	conn_send(&order->client->conn, &out);
+	buf_done(&out);
+}
+
+static void verb_set(const struct order *order)
+{
+	struct site *site = order_site(order);
+	const struct command *command = order->command;
+	char tag[COMMAND_ARGUMENT_MAX + COMMAND_VALUE_MAX + sizeof("SET =")];
+	struct err err;
+
+	if (courtesy_find(command->argument)) {
+		client_notice(order->client, "SET ignored");
+		reply_done(order->client, "SET");
+		return;
+	}
+	if (site->verbs->set(site, command->argument, command->value, &err) < 0) {
+		log_error(site->log, "%s", err.text);
+		reply_error(order->client, "SET failed");
+		return;
+	}
+	snprintf(tag, sizeof(tag), "SET %s=%s", command->argument, command->value);
+	reply_done(order->client, tag);
+}
+
+/* ---- the process ---- */
+
+static void verb_reload(const struct order *order)
+{
+	struct site *site = order_site(order);
+	struct err err;
+
+	log_issued(order, "RELOAD");
+	if (site->verbs->reload(site, &err) < 0) {
+		log_error(site->log, "RELOAD Failed, see logs for more details");
+		reply_error_code(order->client, err.sqlstate, err.text);
+		return;
+	}
+	reply_done(order->client, "RELOAD");
+}
+
+static void verb_suspend(const struct order *order)
+{
+	reply_error(order->client, "SUSPEND is not available in this version");
+}
+
+static void verb_shutdown(const struct order *order)
+{
+	struct site *site = order_site(order);
+	const char *argument = order->command->argument;
+	enum shutdown_mode mode = SHUTDOWN_NOW;
+
+	if (text_equal_nocase(argument, "WAIT_FOR_SERVERS"))
+		mode = SHUTDOWN_WAIT_FOR_SERVERS;
+	else if (text_equal_nocase(argument, "WAIT_FOR_CLIENTS"))
+		mode = SHUTDOWN_WAIT_FOR_CLIENTS;
+	log_info(site->log, "SHUTDOWN%s command issued",
+	    mode == SHUTDOWN_NOW                ? ""
+	    : mode == SHUTDOWN_WAIT_FOR_SERVERS ? " WAIT_FOR_SERVERS"
+						: " WAIT_FOR_CLIENTS");
+	if (mode != SHUTDOWN_NOW)
+		reply_done(order->client, "SHUTDOWN");
+	site->verbs->shutdown(site, mode);
+}
+
+/* ---- all databases or one ---- */
+
+static void pause_database(const struct order *order)
+{
+	struct catalog *catalog = order_site(order)->catalog;
+	struct database *db;
+
+	if (is_stopped(order) || !(db = target_database(order, "pause")))
+		return;
+	db->paused = true;
+	catalog_kick_all(catalog, db);
+	wait_begin(order->client, WAIT_PAUSE, db->name);
+}
+
+static void verb_pause(const struct order *order)
+{
+	struct site *site = order_site(order);
+
+	log_issued(order, "PAUSE");
+	if (order_database(order)) {
+		pause_database(order);
+	} else if (!is_stopped(order)) {
+		site->verbs->pause(site);
+		wait_begin(order->client, WAIT_PAUSE, NULL);
+	}
+}
+
+static void resume_database(const struct order *order)
+{
+	struct site *site = order_site(order);
+	const char *name = order->command->argument;
+	struct database *db = catalog_find_database(site->catalog, name);
+
+	if (!db) {
+		reply_error(order->client, "no such database: %s", name);
+	} else if (!db->paused) {
+		reply_error(order->client, "database %s is not paused", name);
+	} else {
+		db->paused = false;
+		catalog_kick_all(site->catalog, db);
+		wait_review(site);
+		reply_done(order->client, "RESUME");
+	}
+}
+
+static void resume_all(const struct order *order)
+{
+	struct site *site = order_site(order);
+
+	if (site->shutdown != SHUTDOWN_NONE) {
+		reply_error(order->client, "pooler is shutting down");
+	} else if (!site->catalog->paused && !site->catalog->suspended) {
+		reply_error(order->client, "pooler is not paused/suspended");
+	} else {
+		site->verbs->resume(site);
+		reply_done(order->client, "RESUME");
+	}
+}
+
+static void verb_resume(const struct order *order)
+{
+	log_issued(order, "RESUME");
+	if (order_database(order))
+		resume_database(order);
+	else
+		resume_all(order);
+}
+
+static void verb_reconnect(const struct order *order)
+{
+	struct database *db = NULL;
+
+	log_issued(order, "RECONNECT");
+	if (order_database(order) && !(db = target_database(order, "reconnect")))
+		return;
+	catalog_mark_dirty(order_site(order)->catalog, db);
+	reply_done(order->client, "RECONNECT");
+}
+
+static void verb_kill(const struct order *order)
+{
+	struct database *db = NULL;
+
+	log_issued(order, "KILL");
+	if (is_stopped(order))
+		return;
+	if (order_database(order) && !(db = target_database(order, "kill")))
+		return;
+	catalog_kill(order_site(order)->catalog, db, "database removed");
+	reply_done(order->client, "KILL");
+}
+
+static void verb_wait_close(const struct order *order)
+{
+	struct database *db = NULL;
+
+	log_issued(order, "WAIT_CLOSE");
+	if (order_database(order) && !(db = target_database(order, "wait in")))
+		return;
+	wait_begin(order->client, WAIT_CLOSE, db ? db->name : NULL);
+}
+
+/* ---- one database ---- */
+
+/* The reply has been sent when it is missing. */
+static bool has_database(const struct order *order)
+{
+	if (order_database(order))
+		return true;
+	reply_error(order->client, "a database is required");
+	return false;
+}
+
+static void verb_disable(const struct order *order)
+{
+	struct database *db;
+
+	if (!has_database(order))
+		return;
+	log_issued(order, "DISABLE");
+	if (!(db = target_database(order, "disable")))
+		return;
+	db->disabled = true;
+	reply_done(order->client, "DISABLE");
+}
+
+static void verb_enable(const struct order *order)
+{
+	struct catalog *catalog = order_site(order)->catalog;
+	struct database *db;
+
+	if (!has_database(order))
+		return;
+	log_issued(order, "ENABLE");
+	db = catalog_find_database(catalog, order->command->argument);
+	if (!(db = ordinary_database(order, db, "enable")))
+		return;
+	db->disabled = false;
+	reply_done(order->client, "ENABLE");
+}
+
+/* ---- one client ---- */
+
+/* Clients that are still logging in have no place in SHOW CLIENTS, so nobody can mean
+ * them. */
+static struct client *find_client(struct site *site, uint64_t id)
+{
+	struct client *client;
+
+	list_for (client, &site->clients, site_node) {
+		if (client->conn.id == id && !client->conn.is_doomed &&
+		    (client->cancel || client->request.ask.is_logged_in))
+			return client;
+	}
+	return NULL;
+}
+
+static void verb_kill_client(const struct order *order)
+{
+	const char *argument = order->command->argument;
+
+	if (argument[0] < '0' || argument[0] > '9') {
+		reply_error(order->client, "invalid client pointer supplied");
+		return;
+	}
+	struct client *client =
+	    find_client(order_site(order), strtoull(argument, NULL, 10));
+	if (!client) {
+		reply_error(order->client, "client not found");
+		return;
+	}
+	client_fatal(client, ERROR_ADMIN_DISCONNECT);
+	reply_done(order->client, "KILL_CLIENT");
+}

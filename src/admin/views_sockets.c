@@ -1,0 +1,271 @@
+/*
+ * Views of connections: SHOW CLIENTS, SERVERS, SOCKETS, ACTIVE_SOCKETS.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "admin/views.def"
+#include "admin/views.h"
+#include "pool/pool.h"
+#include "session/cancel.h"
+#include "session/client.h"
+#include "session/server.h"
+
+/* Either kind of connection as these views have it. */
+struct socket_row {
+	const struct conn *conn;
+	const struct conn *partner; /* NULL: none */
+	const char *type, *user, *database, *state, *tls, *application_name;
+	uint64_t request_us; /* last message */
+	uint64_t wait_us;    /* since the current query began; 0: none runs */
+	unsigned pid;
+	unsigned prepared_count;
+	bool is_dirty;
+};
+
+/* A pool list and the names of its members' state. */
+struct seat_list {
+	enum seat_state state;
+	bool is_of_sockets; /* SHOW SOCKETS has it too */
+};
+
+static const struct seat_list seat_lists[] = {
+    {SEAT_ACTIVE, true},
+    {SEAT_IDLE, true},
+    {SEAT_USED, true},
+    {SEAT_TESTED, true},
+    {SEAT_LOGIN, true},
+    {SEAT_ACTIVE_CANCEL, false},
+    {SEAT_BEING_CANCELED, false},
+};
+enum { SEAT_LIST_COUNT = sizeof(seat_lists) / sizeof(seat_lists[0]) };
+
+static int port_shown(const struct conn *conn, const struct sock_addr *addr)
+{
+	return addr->family == AF_UNIX ? conn->unix_port : addr->port;
+}
+
+static const char *application_name(const struct vars *vars)
+{
+	const char *name = vars_get(vars, VAR_APPLICATION_NAME);
+	return name ? name : "";
+}
+
+static void fill_client(struct socket_row *s, const struct rows *rows,
+    const struct client *client, const char *state)
+{
+	const struct ask *ask = &client->request.ask;
+	const struct pool *pool = ask->pool;
+	const struct server *server = client_server(client);
+
+	if (!pool && client->cancel)
+		pool = client->cancel->pool;
+	*s = (struct socket_row){
+	    .conn = &client->conn,
+	    .partner = server ? &server->conn : NULL,
+	    .type = "C",
+	    .user = client->user ? client->user->name : "(nouser)",
+	    .database = pool ? pool->database->name : "(nodb)",
+	    .state = state,
+	    .tls = "",
+	    .application_name = application_name(&client->vars),
+	    .request_us = ask->last_us ? ask->last_us : client->conn.connect_us,
+	    .wait_us = ask->query_us ? rows->now_us - ask->query_us : 0,
+	    .pid = (unsigned)client->conn.peer_pid,
+	};
+}
+
+static void fill_server(
+    struct socket_row *s, const struct server *server, const char *state)
+{
+	const struct seat *seat = &server->seat;
+	const struct client *client = server_client(server);
+	bool is_unix = server->conn.remote.family == AF_UNIX;
+
+	*s = (struct socket_row){
+	    .conn = &server->conn,
+	    .partner = client ? &client->conn : NULL,
+	    .type = "S",
+	    .user = seat->pool->user->name,
+	    .database = seat->pool->database->name,
+	    .state = state,
+	    .tls = "",
+	    .application_name = application_name(&server->vars),
+	    .request_us = server->last_us ? server->last_us : server->conn.connect_us,
+	    .pid = is_unix && server->conn.peer_pid ? (unsigned)server->conn.peer_pid
+						    : server->remote_pid,
+	    .is_dirty = seat->is_dirty,
+	};
+}
+
+enum { POINTER_TEXT = 24 };
+
+struct socket_text {
+	char remote[SOCK_ADDR_TEXT], local[SOCK_ADDR_TEXT];
+	char ptr[POINTER_TEXT], link[POINTER_TEXT];
+};
+
+static void print_pointers(const struct socket_row *s, struct socket_text *text)
+{
+	snprintf(text->ptr, POINTER_TEXT, "%p", (const void *)s->conn);
+	text->link[0] = '\0';
+	if (s->partner)
+		snprintf(text->link, POINTER_TEXT, "%p", (const void *)s->partner);
+}
+
+static void put_socket(struct rows *rows, const struct socket_row *s)
+{
+	const struct conn *conn = s->conn;
+	struct socket_text text;
+	char *remote = text.remote, *local = text.local;
+	const char *ptr = text.ptr, *link = text.link;
+
+	print_pointers(s, &text);
+	row_begin(rows);
+	SOCKET_COLUMNS(CELL)
+	row_end(rows);
+}
+
+static void put_whole_socket(struct rows *rows, const struct socket_row *s)
+{
+	const struct conn *conn = s->conn;
+	struct socket_text text;
+	char *remote = text.remote, *local = text.local;
+	const char *ptr = text.ptr, *link = text.link;
+
+	print_pointers(s, &text);
+	row_begin(rows);
+	ALL_SOCKET_COLUMNS(CELL)
+	row_end(rows);
+}
+
+/* The connection that asks is in the midst of its message. */
+static bool is_busy(const struct conn *conn)
+{
+	return conn->held_len > 0 || conn->passing > 0 || conn->is_walking ||
+	       stream_pending(&conn->stream) > 0;
+}
+
+static void put_busy_socket(struct rows *rows, const struct socket_row *s)
+{
+	if (is_busy(s->conn))
+		put_whole_socket(rows, s);
+}
+
+typedef void put_socket_fn(struct rows *rows, const struct socket_row *s);
+
+/* Only asks of clients that have logged in lie in a client. */
+static const struct client *logged_in_client(const struct ask *ask)
+{
+	return ask->is_logged_in ? container_of(ask, struct client, request.ask) : NULL;
+}
+
+/* state NULL: active or idle. */
+static void put_clients_of(
+    struct rows *rows, const struct list *asks, const char *state, put_socket_fn *put)
+{
+	const struct ask *ask;
+	struct socket_row s;
+
+	list_for (ask, asks, node) {
+		const struct client *client = logged_in_client(ask);
+		if (!client)
+			continue;
+		const char *own = ask->state == ASK_LINKED ? "active" : "idle";
+		fill_client(&s, rows, client, state ? state : own);
+		put(rows, &s);
+	}
+}
+
+static void put_cancels_of(
+    struct rows *rows, const struct list *jobs, const char *state)
+{
+	const struct cancel_job *job;
+	struct socket_row s;
+
+	list_for (job, jobs, pool_node) {
+		if (!job->carrier)
+			continue;
+		fill_client(&s, rows, job->carrier, state);
+		put_socket(rows, &s);
+	}
+}
+
+void view_clients(struct rows *rows)
+{
+	size_t count;
+	struct pool **pools = catalog_sorted_pools(rows->site->catalog, &count);
+
+	for (size_t i = 0; i < count; i++) {
+		put_clients_of(rows, &pools[i]->clients, NULL, put_socket);
+		put_clients_of(rows, &pools[i]->waiting, "waiting", put_socket);
+		put_cancels_of(rows, &pools[i]->cancels_active, "active_cancel_req");
+		put_cancels_of(rows, &pools[i]->cancels_waiting, "waiting_cancel_req");
+	}
+	free(pools);
+}
+
+static void put_servers_of(
+    struct rows *rows, const struct list *seats, const char *state, put_socket_fn *put)
+{
+	const struct seat *seat;
+	struct socket_row s;
+
+	list_for (seat, seats, node) {
+		fill_server(&s, container_of(seat, struct server, seat), state);
+		put(rows, &s);
+	}
+}
+
+void view_servers(struct rows *rows)
+{
+	size_t count;
+	struct pool **pools = catalog_sorted_pools(rows->site->catalog, &count);
+
+	for (size_t i = 0; i < count; i++)
+		for (size_t j = 0; j < SEAT_LIST_COUNT; j++) {
+			enum seat_state state = seat_lists[j].state;
+			put_servers_of(rows, &pools[i]->seats[state],
+			    seat_state_shown(state), put_socket);
+		}
+	free(pools);
+}
+
+static void put_sockets_of(
+    struct rows *rows, const struct pool *pool, put_socket_fn *put)
+{
+	put_clients_of(rows, &pool->clients, "cl_active", put);
+	put_clients_of(rows, &pool->waiting, "cl_waiting", put);
+	for (size_t j = 0; j < SEAT_LIST_COUNT; j++) {
+		enum seat_state state = seat_lists[j].state;
+		if (seat_lists[j].is_of_sockets)
+			put_servers_of(rows, &pool->seats[state],
+			    seat_state_socket_shown(state), put);
+	}
+}
+
+static void put_all_sockets(struct rows *rows, put_socket_fn *put)
+{
+	const struct client *client;
+	struct socket_row s;
+	size_t count;
+	struct pool **pools = catalog_sorted_pools(rows->site->catalog, &count);
+
+	for (size_t i = 0; i < count; i++)
+		put_sockets_of(rows, pools[i], put);
+	free(pools);
+	list_for (client, &rows->site->login_clients, login_node) {
+		fill_client(&s, rows, client, "cl_login");
+		put(rows, &s);
+	}
+}
+
+void view_sockets(struct rows *rows)
+{
+	put_all_sockets(rows, put_whole_socket);
+}
+
+void view_active_sockets(struct rows *rows)
+{
+	put_all_sockets(rows, put_busy_socket);
+}
