@@ -111,11 +111,14 @@ below_conf    := conf base
 below_pool    := pool wire auth net conf base
 below_session := session $(below_pool)
 below_admin   := admin $(below_session)
+below_daemon  := $(below_admin)
 
 libs = $(foreach f,$(FLOORS),$(if $(filter $f,$(1)),$(OUT)/lib$f.a))
 
 BIN     := $(OUT)/pgbouncer
 TOP_OBJ := $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard src/*.c))
+# What unit tests of a floor link besides archives: the files beside main.c have none.
+beside_daemon := $(filter-out $(OUT)/obj/src/main.o,$(TOP_OBJ))
 
 define floor_rules
 OBJ_$(1) := $$(patsubst %.c,$$(OUT)/obj/%.o,$$(wildcard src/$(1)/*.c))
@@ -159,7 +162,7 @@ objects: $(ALL_OBJ)
 define unit_rules
 UNIT_$(1)  := $$(patsubst %.c,$$(OUT)/%,$$(wildcard test/unit/$(1)/test_*.c))
 UNITH_$(1) := $$(patsubst %.c,$$(OUT)/obj/%.o,$$(filter-out test/unit/$(1)/test_%,$$(wildcard test/unit/$(1)/*.c)))
-$$(UNIT_$(1)): $$(OUT)/%: $$(OUT)/obj/%.o $$(UNITH_$(1)) $$(call libs,$$(below_$(1)))
+$$(UNIT_$(1)): $$(OUT)/%: $$(OUT)/obj/%.o $$(UNITH_$(1)) $$(beside_$(1)) $$(call libs,$$(below_$(1)))
 	@mkdir -p $$(@D)
 	@$$(CC) $$(LDFLAGS_ALL) -o $$@ $$^ -lcmocka $$(LIBS_ALL)
 unit-$(1): $$(UNIT_$(1))
@@ -168,9 +171,9 @@ unit-$(1): $$(UNIT_$(1))
 .SECONDARY: $$(patsubst $$(OUT)/%,$$(OUT)/obj/%.o,$$(UNIT_$(1)))
 .PHONY: unit-$(1)
 endef
-$(foreach f,$(FLOORS),$(eval $(call unit_rules,$f)))
+$(foreach f,$(FLOORS) daemon,$(eval $(call unit_rules,$f)))
 # Lower floors first: their failures explain those above.
-UNIT := $(foreach f,base wire auth net conf pool session admin,$(UNIT_$f))
+UNIT := $(foreach f,base wire auth net conf pool session admin daemon,$(UNIT_$f))
 
 .PHONY: unit
 unit: $(UNIT)
@@ -315,7 +318,7 @@ help:
 	@echo 'make dist                $(BUILD)/pgbouncer-VERSION.tar.gz'
 	@echo 'make docs                write the generated references, manuals and sample ini'
 	@echo 'make format lint         clang-format over all; clang-tidy'
-	@echo 'make unit unit-FLOOR     unit tests (of one floor: base wire auth net conf pool session admin)'
+	@echo 'make unit unit-FLOOR     unit tests (of one floor: base wire auth ... admin daemon)'
 	@echo 'make prop prop-NAME      property tests (of one, SEED=N)'
 	@echo 'make replay              run the fuzz corpora once'
 	@echo 'make fuzz-NAME           fuzz one target for FUZZ_SECONDS=60'

@@ -1,0 +1,41 @@
+/*
+ * The command line's first reader: which of the program's jobs is wanted.
+ */
+#include <stdio.h>
+
+#include "check.h"
+#include "daemon.h"
+#include "describe.h"
+#include "options.h"
+#include "version.h"
+
+/* What was to be printed must have got where it should. */
+static int printed(void)
+{
+	return fflush(stdout) == 0 && !ferror(stdout) ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+	struct options options;
+
+	if (options_parse(&options, argc, argv) < 0)
+		return 1;
+	switch (options.action) {
+	case OPTIONS_HELP:
+		options_help(stdout, options.program);
+		return printed();
+	case OPTIONS_VERSION:
+		version_print(stdout);
+		return printed();
+	case OPTIONS_DESCRIBE:
+		if (describe_topic(stdout, options.topic, options.form, stderr) < 0)
+			return 1;
+		return printed();
+	case OPTIONS_CHECK:
+		return check_config(stdout, &options) > 0 ? 1 : printed();
+	case OPTIONS_RUN:
+		break;
+	}
+	return daemon_run(&options);
+}

@@ -1,0 +1,242 @@
+/*
+ * Reads configuration and user list, tells what is wrong with them, and takes them
+ * over. What a new snapshot means for databases and users is the catalog's business.
+ */
+#include "reload.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "net/dns.h"
+#include "pool/pool.h"
+#include "session/listen.h"
+#include "session/server.h"
+
+/* ---- reading ---- */
+
+static void note_warning(void *ctx, const char *where, const char *text)
+{
+	struct buf *warnings = ctx;
+
+	buf_printf(warnings, "%s%s%s", where, *where ? ": " : "", text);
+	buf_put_u8(warnings, '\0');
+}
+
+static bool is_list_needed(const struct settings *s)
+{
+	return s->auth_type != AUTH_ANY && s->auth_type != AUTH_PAM && s->auth_file &&
+	       s->auth_file[0];
+}
+
+int loaded_read(
+    struct loaded *l, const char *path, const struct config *running, struct err *err)
+{
+	memset(l, 0, sizeof(*l));
+	buf_init(&l->warnings, 0);
+	l->config = config_load(path, running, note_warning, &l->warnings, err);
+	if (!l->config) {
+		loaded_done(l);
+		return -1;
+	}
+	if (is_list_needed(&l->config->settings))
+		l->users = userlist_load(
+		    l->config->settings.auth_file, &l->broken, &l->unreadable);
+	if (l->users)
+		l->unreadable.text[0] = '\0';
+	return 0;
+}
+
+void loaded_done(struct loaded *l)
+{
+	config_unref(&l->config);
+	userlist_free(&l->users);
+	buf_done(&l->warnings);
+}
+
+/* ---- telling ---- */
+
+void reload_log_error(struct log *log, const struct err *err)
+{
+	struct buf line;
+	const char *at = err->text;
+
+	buf_init(&line, 0);
+	while (*at) {
+		size_t len = strcspn(at, "\n");
+
+		buf_put(&line, at, len);
+		at += len + (at[len] == '\n');
+		if (*at == '\t') {
+			/* it belongs to the line before; the log indents it again */
+			buf_put_u8(&line, '\n');
+			at++;
+			continue;
+		}
+		log_error(log, "%s", buf_text(&line));
+		buf_clear(&line);
+	}
+	buf_done(&line);
+}
+
+/* The line that log watchers know comes first, then the place and what to do. */
+static void log_broken_list(struct log *log, const struct err *broken)
+{
+	static const char *const known[] = {"username too long in auth file",
+	    "password too long in auth file", "broken auth file"};
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (strstr(broken->text, known[i])) {
+			log_error(log, "%s\n%s", known[i], broken->text);
+			return;
+		}
+	log_error(log, "%s", broken->text);
+}
+
+static void log_warnings(struct log *log, const struct buf *warnings)
+{
+	const char *at = (const char *)warnings->bytes;
+	const char *end = at + warnings->len;
+
+	for (; at && at < end; at += strlen(at) + 1)
+		log_warning(log, "%s", at);
+}
+
+static bool is_equal(const struct buf *a, const struct buf *b)
+{
+	return a->len == b->len &&
+	       (a->len == 0 || memcmp(a->bytes, b->bytes, a->len) == 0);
+}
+
+void reload_tell(struct daemon *d, const struct loaded *l)
+{
+	struct log *log = d->site.log;
+
+	if (!is_equal(&d->warnings, &l->warnings)) {
+		log_warnings(log, &l->warnings);
+		buf_clear(&d->warnings);
+		if (l->warnings.len)
+			buf_put(&d->warnings, l->warnings.bytes, l->warnings.len);
+	}
+	if (l->unreadable.text[0])
+		log_error(log, "%s", l->unreadable.text);
+	if (l->broken.text[0])
+		log_broken_list(log, &l->broken);
+}
+
+/* ---- taking over ---- */
+
+/* A value of the file or of SET replaces the count of -v. */
+static int verbose_of(const struct daemon *d, const struct settings *settings)
+{
+	char text[32];
+
+	if (setting_print(setting_find("verbose"), settings, text, sizeof(text)))
+		return settings->verbose;
+	return d->options->verbose;
+}
+
+void reload_configure_log(struct daemon *d, const struct settings *s)
+{
+	struct log_config config = {
+	    .file = s->logfile,
+	    .syslog = s->syslog,
+	    .syslog_ident = s->syslog_ident,
+	    .syslog_facility = s->syslog_facility,
+	    .verbose = verbose_of(d, s),
+	};
+
+	log_configure(d->site.log, &config);
+}
+
+static void note_change(void *ctx, const char *text)
+{
+	struct daemon *d = ctx;
+
+	log_warning(d->site.log, "%s", text);
+}
+
+/* Deadlines of servers at rest follow from settings that may have changed. */
+static void review_state(struct site *site, struct pool *pool, enum seat_state state)
+{
+	struct seat *seat, *next;
+
+	list_for_safe (seat, next, &pool->seats[state], node)
+		site->server_events->review(seat_server(seat));
+}
+
+static void review_resting(struct site *site)
+{
+	struct pool *pool;
+
+	list_for (pool, &site->catalog->pool_list, node) {
+		review_state(site, pool, SEAT_IDLE);
+		review_state(site, pool, SEAT_USED);
+	}
+}
+
+void reload_adopt(struct daemon *d, struct config *config, const struct userlist *users)
+{
+	struct site *site = &d->site;
+	const struct settings *s = &config->settings;
+
+	reload_configure_log(d, s);
+	log_debug(site->log, "configuration of %s: %zu databases, %zu users, %zu peers",
+	    config->file, config->database_count, config->user_count,
+	    config->peer_count);
+	catalog_adopt(site->catalog, config, users, note_change, d);
+	site->net.rounds = s->sbuf_loopcnt;
+	dns_configure(site->dns, s->dns_max_ttl, s->dns_nxdomain_ttl);
+	listen_apply_settings(site);
+	review_resting(site);
+	/* limits of idleness may have become shorter */
+	deadline_set(site->loop, &d->tidy_due, loop_now(site->loop));
+}
+
+/* ---- the verbs ---- */
+
+static int failed(struct err *err)
+{
+	return err_set_code(
+	    err, "F0000", "RELOAD failed, see logs for additional details");
+}
+
+int reload_all(struct site *site, struct err *err)
+{
+	struct daemon *d = site_daemon(site);
+	const struct config *running = site->catalog->config;
+	struct loaded l;
+	struct err why;
+
+	if (loaded_read(&l, running->settings.conffile, running, &why) < 0) {
+		reload_log_error(site->log, &why);
+		log_warning(site->log, "config file loading failed");
+		reload_configure_log(d, &running->settings);
+		return failed(err);
+	}
+	if (l.broken.text[0]) {
+		log_broken_list(site->log, &l.broken);
+		log_warning(site->log, "config file loading failed");
+		reload_configure_log(d, &running->settings);
+		loaded_done(&l);
+		return failed(err);
+	}
+	reload_adopt(d, l.config, l.users);
+	reload_tell(d, &l);
+	loaded_done(&l);
+	return 0;
+}
+
+int reload_set(struct site *site, const char *name, const char *value, struct err *err)
+{
+	struct config *config = config_with(site->catalog->config, name, value, err);
+
+	if (!config)
+		return -1;
+	if (setting_is_unmet(setting_find(name), &config->settings))
+		log_warning(
+		    site->log, "setting \"%s\" has no effect in this version", name);
+	reload_adopt(site_daemon(site), config, NULL);
+	config_unref(&config);
+	return 0;
+}

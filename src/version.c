@@ -1,0 +1,27 @@
+/*
+ * Names and numbers of the program and its libraries.
+ */
+#include "version.h"
+
+#include <openssl/crypto.h>
+
+#include "config.h"
+#include "net/dns.h"
+#include "net/loop.h"
+
+const char *version_number(void)
+{
+	return PACKAGE_VERSION;
+}
+
+const char *version_tls(void)
+{
+	return OpenSSL_version(OPENSSL_VERSION);
+}
+
+void version_print(FILE *out)
+{
+	fprintf(out, "PgBouncer %s\nlibevent %s\nadns: %s\ntls: %s\nsystemd: yes\n",
+	    version_number(), loop_library_version(), dns_library_version(),
+	    version_tls());
+}

@@ -1,0 +1,139 @@
+/* The command line. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "options.h"
+
+enum { WORDS_MAX = 8 };
+
+/* What was said on stderr meanwhile. */
+static char said[1024];
+
+/* Parses "pgbouncer WORDS", cut at spaces. */
+static int parse(struct options *o, char *words)
+{
+	char program[] = "pgbouncer", *argv[WORDS_MAX] = {program}, *word;
+	int argc = 1, kept = dup(STDERR_FILENO), pipes[2], rc;
+
+	while ((word = strsep(&words, " ")) && argc < WORDS_MAX - 1)
+		if (*word)
+			argv[argc++] = word;
+	assert_int_equal(pipe(pipes), 0);
+	dup2(pipes[1], STDERR_FILENO);
+	rc = options_parse(o, argc, argv);
+	dup2(kept, STDERR_FILENO);
+	close(kept);
+	close(pipes[1]);
+	ssize_t len = read(pipes[0], said, sizeof(said) - 1);
+	said[len > 0 ? len : 0] = '\0';
+	close(pipes[0]);
+	return rc;
+}
+
+#define PARSE(o, literal)        \
+	char words_[] = literal; \
+	struct options o;        \
+	int rc = parse(&o, words_)
+
+static void all_of_them(void **state)
+{
+	(void)state;
+	PARSE(o, "-dqv -v -u me file.ini -R");
+
+	assert_int_equal(rc, 0);
+	assert_int_equal(o.action, OPTIONS_RUN);
+	assert_true(o.is_daemon && o.is_quiet && o.is_reboot);
+	assert_int_equal(o.verbose, 2);
+	assert_string_equal(o.user, "me");
+	assert_string_equal(o.file, "file.ini");
+	assert_string_equal(said, "");
+}
+
+static void abbreviations(void **state)
+{
+	(void)state;
+	PARSE(o, "--user=me --verb --che file.ini");
+
+	assert_int_equal(rc, 0);
+	assert_int_equal(o.action, OPTIONS_CHECK);
+	assert_int_equal(o.verbose, 1);
+	assert_string_equal(o.user, "me");
+}
+
+static void help_and_version_need_no_file(void **state)
+{
+	(void)state;
+	{
+		PARSE(o, "-V");
+		assert_int_equal(rc, 0);
+		assert_int_equal(o.action, OPTIONS_VERSION);
+	}
+	{
+		PARSE(o, "-h --nonsense");
+		assert_int_equal(rc, 0);
+		assert_int_equal(o.action, OPTIONS_HELP);
+	}
+	PARSE(o, "--describe=settings");
+	assert_int_equal(rc, 0);
+	assert_string_equal(o.topic, "settings");
+	assert_string_equal(o.form, "md");
+}
+
+static void misuse(void **state)
+{
+	char no_file[] = "-v", two[] = "a b", unknown[] = "-z a", bare[] = "a -u",
+	     vague[] = "--ver a";
+	char *const wrong[] = {no_file, two, unknown, bare, vague};
+	struct options o;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		assert_int_equal(parse(&o, wrong[i]), -1);
+		assert_non_null(
+		    strstr(said, "\nTry \"pgbouncer --help\" for more information.\n"));
+	}
+	char none[] = "";
+	assert_int_equal(parse(&o, none), -1);
+	assert_string_equal(said, "pgbouncer: no configuration file specified\n"
+				  "Try \"pgbouncer --help\" for more information.\n");
+}
+
+static void every_option_is_printed(void **state)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	(void)state;
+	options_help(out, "pgbouncer");
+	assert_int_equal(options_describe(out, "md"), 0);
+	assert_int_equal(options_describe(out, "man"), 0);
+	assert_int_equal(options_describe(out, "ini"), -1);
+	fclose(out);
+	assert_non_null(strstr(text, "  -u, --user=USER  "));
+	assert_non_null(strstr(text, "| `-u USER`, `--user=USER` | Switch"));
+	assert_non_null(strstr(text, "\\fB\\-u\\fR \\fIUSER\\fR, \\fB\\-\\-user\\fR="));
+	assert_non_null(strstr(text, "\\-\\-check\\-config"));
+	free(text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(all_of_them),
+	    cmocka_unit_test(abbreviations),
+	    cmocka_unit_test(help_and_version_need_no_file),
+	    cmocka_unit_test(misuse),
+	    cmocka_unit_test(every_option_is_printed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,54 @@
+/* From our tables' Markdown to a manual page. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "troff.h"
+
+#define HEAD ".TH topic 7 \"\" PgBouncer \"Reference\"\n"
+
+static void becomes(const char *markdown, const char *wanted)
+{
+	char text[512], *page = NULL;
+	size_t len;
+	FILE *out = open_memstream(&page, &len);
+
+	snprintf(text, sizeof(text), "%s", markdown);
+	troff_from_markdown(out, "topic", text);
+	fclose(out);
+	assert_string_equal(page, wanted);
+	free(page);
+}
+
+static void headings_and_text(void **state)
+{
+	(void)state;
+	becomes("# One\n\nsome `--code`\n.dot\n### Deep\n",
+	    HEAD ".SH One\n.PP\nsome \\-\\-code\n\\&.dot\n.SS Deep\n");
+	becomes("", HEAD);
+}
+
+static void tables(void **state)
+{
+	(void)state;
+	becomes("| name | a | b |\n|---|---|---|\n| `x` | 1 | |\n| y\\|z | 2 | 3 |\n",
+	    HEAD ".TP\n\\fBx\\fR\na: 1\n.br\n.TP\n\\fBy|z\\fR\na: 2\n.br\nb: 3\n.br\n");
+	/* more and fewer cells than columns, and no cell at all */
+	becomes("| n | a |\n|--|\n| x | 1 | 2 |\n| y |\n|\n",
+	    HEAD ".TP\n\\fBx\\fR\na: 1\n.br\n.TP\n\\fBy\\fR\n");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(headings_and_text),
+	    cmocka_unit_test(tables),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
