@@ -1,0 +1,267 @@
+"""What a benchmark runs on: scratch folder, account, PostgreSQL, poolers, their clocks."""
+
+import os
+import pwd
+import random
+import re
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+HOST = "127.0.0.1"
+USER, SECRET, DATABASE = "bench", "secret of bench", "bench"
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+PG_BIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "setup", "pg-bin")
+PG_CONF = """
+listen_addresses = '127.0.0.1'
+port = {port}
+unix_socket_directories = '{dir}'
+max_connections = {connections}
+shared_buffers = 128MB
+fsync = off
+synchronous_commit = off
+autovacuum = off
+jit = off
+max_parallel_workers_per_gather = 0
+lc_messages = 'C'
+"""
+
+
+class Trouble(Exception):
+    """Something did not run; the text says what."""
+
+
+def account():
+    """The passwd entry everything runs as: ourselves, or an ordinary account for root."""
+    if os.getuid() != 0:
+        return pwd.getpwuid(os.getuid())
+    for name in ("postgres", "nobody"):
+        try:
+            return pwd.getpwnam(name)
+        except KeyError:
+            continue
+    raise Trouble("no unprivileged account to run as")
+
+
+def free_port():
+    """A port below the range from which the kernel serves outgoing connections."""
+    while True:
+        port = random.randrange(10000, 30000)
+        with socket.socket() as probe:
+            try:
+                probe.bind((HOST, port))
+                return port
+            except OSError:
+                continue
+
+
+def raise_descriptor_limit():
+    """As many descriptors as we may have; children inherit it. Gives their number."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
+
+def tail(path, lines=8):
+    try:
+        with open(path, errors="replace") as log:
+            return "".join(log.readlines()[-lines:])
+    except OSError:
+        return ""
+
+
+class Machine:
+    """A scratch folder and every process started in it; close() leaves nothing behind."""
+
+    def __init__(self):
+        self.account = account()
+        self.dir = tempfile.mkdtemp(prefix="pooler-bench-", dir="/tmp")
+        os.chmod(self.dir, 0o755)
+        self.give(self.dir)
+        self.running = []
+        self.made = 0
+
+    def give(self, path):
+        if os.getuid() == 0:
+            os.chown(path, self.account.pw_uid, self.account.pw_gid)
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def fresh_path(self, name):
+        self.made += 1
+        return self.path("%s.%d" % (name, self.made))
+
+    def write(self, path, text):
+        with open(path, "w") as out:
+            out.write(text)
+        self.give(path)
+        return path
+
+    def environment(self):
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
+        return dict(kept, LC_ALL="C", PGPASSWORD=SECRET, PGCONNECT_TIMEOUT="20")
+
+    def start(self, command, unprivileged=True, **options):
+        if unprivileged and os.getuid() == 0:
+            options.update(user=self.account.pw_uid, group=self.account.pw_gid, extra_groups=[])
+        process = subprocess.Popen(command, cwd=self.dir, env=self.environment(),
+                                   stdin=subprocess.DEVNULL, **options)
+        self.running.append(process)
+        return process
+
+    def stop(self, process, how, patience=10):
+        if process.poll() is None:
+            process.send_signal(how)
+            try:
+                process.wait(patience)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        if process in self.running:
+            self.running.remove(process)
+
+    def wait(self, process, seconds):
+        """Lets it end by itself."""
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise Trouble("%s did not end" % process.args[0]) from None
+        finally:
+            self.stop(process, signal.SIGKILL)
+
+    def run(self, *command, seconds=120):
+        """Runs a program to its end and gives its output; another end than 0 is trouble."""
+        process = self.start(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            output = process.communicate(timeout=seconds)[0]
+        except subprocess.TimeoutExpired:
+            raise Trouble("%s did not end" % command[0]) from None
+        finally:
+            self.stop(process, signal.SIGKILL)
+        if process.returncode != 0:
+            raise Trouble("%s: %s" % (os.path.basename(command[0]), output.strip()[-600:]))
+        return output
+
+    def close(self):
+        for process in reversed(list(self.running)):
+            self.stop(process, signal.SIGQUIT)
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class Postgres:
+    """A scratch cluster that trusts everyone on loopback."""
+
+    def __init__(self, machine, max_connections):
+        self.machine = machine
+        found = subprocess.run(["sh", PG_BIN], stdout=subprocess.PIPE, text=True, check=False)
+        if found.returncode != 0:
+            raise Trouble("no PostgreSQL server found")
+        self.bin = found.stdout.strip()
+        self.port = free_port()
+        data = machine.path("data")
+        machine.run(self.program("initdb"), "-D", data, "-U", USER, "-A", "trust",
+                    "-E", "UTF8", "--locale=C", "-N")
+        with open(os.path.join(data, "postgresql.conf"), "a") as conf:
+            conf.write(PG_CONF.format(
+                port=self.port, dir=machine.dir, connections=max_connections))
+        log = machine.path("postgres.log")
+        with open(log, "ab") as out:
+            self.process = machine.start([self.program("postgres"), "-D", data],
+                                         stdout=out, stderr=out)
+        until(lambda: self.is_up(log), "PostgreSQL accepts connections", 60)
+        self.psql("create database " + DATABASE, database="postgres")
+        machine.run(self.program("pgbench"), "-i", "-q", "-h", HOST, "-p", str(self.port),
+                    "-U", USER, DATABASE)
+
+    def program(self, name):
+        return os.path.join(self.bin, name)
+
+    def is_up(self, log):
+        if self.process.poll() is not None:
+            raise Trouble("PostgreSQL ended:\n" + tail(log))
+        return subprocess.run([self.program("pg_isready"), "-q", "-h", HOST, "-p",
+                               str(self.port)], check=False).returncode == 0
+
+    def psql(self, sql, database=DATABASE):
+        return self.machine.run(self.program("psql"), "-XAtq", "-h", HOST, "-p", str(self.port),
+                                "-U", USER, "-d", database, "-c", sql).strip()
+
+    def version(self):
+        return self.psql("show server_version")
+
+
+class Binary:
+    """A pooler program, copied so that a build meanwhile does not change what is measured."""
+
+    def __init__(self, machine, letter, path, settings):
+        if not os.path.isfile(path):
+            raise Trouble("no pooler at " + path)
+        self.letter, self.path, self.settings = letter, path, settings
+        self.file = machine.path("pooler-" + letter)
+        shutil.copy(path, self.file)
+        os.chmod(self.file, 0o755)
+        self.version = machine.run(self.file, "-V").split("\n", 1)[0]
+
+
+class Pooler:
+    """One running pooler, in front of one database."""
+
+    def __init__(self, machine, binary, postgres, auth, secret, settings):
+        self.machine, self.port = machine, free_port()
+        self.log = machine.fresh_path("pooler.log")
+        userlist = machine.write(machine.fresh_path("userlist"), '"%s" "%s"\n' % (USER, secret))
+        wanted = dict({"listen_addr": HOST, "listen_port": self.port, "unix_socket_dir": "",
+                       "auth_type": auth, "auth_file": userlist, "max_client_conn": 20000,
+                       "log_connections": 0, "log_disconnections": 0,
+                       "ignore_startup_parameters": "extra_float_digits"},
+                      **settings, **binary.settings)
+        ini = machine.write(machine.fresh_path("ini"), "\n".join(
+            ["[databases]", "%s = host=%s port=%d" % (DATABASE, HOST, postgres.port),
+             "[pgbouncer]"] + ["%s = %s" % item for item in wanted.items()]) + "\n")
+        with open(self.log, "ab") as out:
+            self.process = machine.start([binary.file, ini], stdout=out, stderr=out)
+        self.pid = self.process.pid
+        until(self.is_up, "the pooler listens", 20)
+
+    def is_up(self):
+        self.check()
+        with socket.socket() as probe:
+            return probe.connect_ex((HOST, self.port)) == 0
+
+    def check(self):
+        if self.process.poll() is not None:
+            raise Trouble("the pooler ended with %s:\n%s" % (
+                self.process.returncode, tail(self.log)))
+
+    def stop(self):
+        self.machine.stop(self.process, signal.SIGQUIT)
+
+    def cpu(self):
+        """CPU time so far in seconds, of all threads, ended ones too: all, user, system.
+
+        The two kinds come in ticks of 10 ms. All of it is read from the process's CPU
+        clock (clock_getcpuclockid(3); Linux builds its number so), which has no ticks."""
+        with open("/proc/%d/stat" % self.pid) as stat:
+            fields = stat.read().rpartition(")")[2].split()
+        user, system = (int(field) / TICKS for field in fields[11:13])
+        return time.clock_gettime(~self.pid << 3 | 2), user, system
+
+    def rss(self):
+        """Resident memory in bytes."""
+        with open("/proc/%d/status" % self.pid) as status:
+            return int(re.search(r"VmRSS:\s+(\d+)", status.read()).group(1)) * 1024
+
+
+def until(condition, what, seconds):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise Trouble("not within %d s: %s" % (seconds, what))
+        time.sleep(0.01)
