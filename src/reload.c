@@ -11,7 +11,7 @@
 #include "net/dns.h"
 #include "pool/pool.h"
 #include "session/listen.h"
-#include "session/server.h"
+#include "session/session.h"
 
 /* ---- reading ---- */
 
@@ -156,25 +156,6 @@ static void note_change(void *ctx, const char *text)
 	log_warning(d->site.log, "%s", text);
 }
 
-/* Deadlines of servers at rest follow from settings that may have changed. */
-static void review_state(struct site *site, struct pool *pool, enum seat_state state)
-{
-	struct seat *seat, *next;
-
-	list_for_safe (seat, next, &pool->seats[state], node)
-		site->server_events->review(seat_server(seat));
-}
-
-static void review_resting(struct site *site)
-{
-	struct pool *pool;
-
-	list_for (pool, &site->catalog->pool_list, node) {
-		review_state(site, pool, SEAT_IDLE);
-		review_state(site, pool, SEAT_USED);
-	}
-}
-
 void reload_adopt(struct daemon *d, struct config *config, const struct userlist *users)
 {
 	struct site *site = &d->site;
@@ -188,7 +169,7 @@ void reload_adopt(struct daemon *d, struct config *config, const struct userlist
 	site->net.rounds = s->sbuf_loopcnt;
 	dns_configure(site->dns, s->dns_max_ttl, s->dns_nxdomain_ttl);
 	listen_apply_settings(site);
-	review_resting(site);
+	session_review(site);
 	/* limits of idleness may have become shorter */
 	deadline_set(site->loop, &d->tidy_due, loop_now(site->loop));
 }

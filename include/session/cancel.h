@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "net/loop.h"
 #include "session/conn.h"
 
 /* One CancelRequest on its way to a server. */
@@ -19,7 +20,10 @@ struct cancel_job {
 	struct server *target;    /* whose query is to be cancelled; NULL = gone */
 	struct server *messenger; /* the connection that carries it; NULL = none yet */
 	struct pool *pool;
-	uint64_t client_id; /* the id of the client whose query it is */
+	struct site *site;
+	struct later work;        /* put off: is it still due, is there room now? */
+	struct deadline patience; /* cancel_wait_timeout, with or without a carrier */
+	uint64_t client_id;       /* the id of the client whose query it is */
 	bool is_sent;
 };
 

@@ -29,6 +29,7 @@ struct client {
 	    *database;       /* borrowed, counted by database_may_enter; or NULL */
 	struct user *user;   /* the login user, counted by user_may_enter; or NULL */
 	struct vars vars;    /* what it wants */
+	struct vars *asked;  /* owned: what it wanted at its login, once that changed */
 	struct login *login; /* owned, until the login is complete */
 	struct console *console;   /* owned by the admin service */
 	struct cancel_job *cancel; /* the CancelRequest it carries, or NULL */

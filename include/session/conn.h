@@ -63,6 +63,8 @@ struct conn_ops {
 	void (*writable)(struct conn *conn);
 	/* The deadline came.  May be NULL if the owner sets none. */
 	void (*expired)(struct conn *conn);
+	/* Settings have changed: set the deadline anew.  May be NULL. */
+	void (*review)(struct conn *conn);
 	/* A frame that is no frame: doom the connection.  bytes: up to 8 of them. */
 	void (*malformed)(struct conn *conn, const uint8_t *bytes, size_t have);
 	/* The peer is gone (err NULL: closed, else why): doom the connection with the

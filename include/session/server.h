@@ -38,10 +38,15 @@ struct server {
 	uint32_t remote_pid;
 	uint64_t last_us;      /* last message from it */
 	uint64_t idle_xact_us; /* since when it is idle in transaction; 0 = it is not */
-	uint8_t status;        /* of its last ReadyForQuery: I T E; 0 = none yet */
-	bool is_ready : 1;     /* status I, and nothing was sent since */
-	bool is_applying : 1;  /* our SETs for the client are running */
+	/* bits of tracked parameters, since the last ReadyForQuery: reported; named by
+	 * a RESET that the client sent */
+	uint64_t reported, reset;
+	uint8_t status;       /* of its last ReadyForQuery: I T E; 0 = none yet */
+	bool is_ready : 1;    /* status I, and nothing was sent since */
+	bool is_applying : 1; /* our SETs for the client are running */
 	bool apply_failed : 1;
+	bool was_reset : 1;    /* a RESET or DISCARD ALL was completed */
+	bool wants_apply : 1;  /* a RESET brought back values it does not have */
 	bool is_dropping : 1;  /* the rest of the message in transit is swallowed */
 	bool holds_client : 1; /* the client was paused because we are full */
 	bool is_held : 1;      /* we were paused because the client is full */
@@ -69,6 +74,8 @@ void server_test(struct server *server, const char *sql, const char *reason_fail
 bool server_is_logged_in(const struct server *server);
 /* Close it: reason for the log and, when linked, for the client. */
 void server_retire(struct server *server, const char *reason);
+/* It changes hands or goes: cancel requests aimed at it are looked at again. */
+void server_review_cancels(struct server *server);
 /* The shared end: last Terminate, events->gone, memory.  For ops->closed. */
 void server_leave(struct server *server, const char *reason);
 /* A ParameterStatus: note it, for `also` too when not NULL; an untracked one is

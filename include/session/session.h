@@ -9,6 +9,8 @@
 /* Slabs, lists, maps, the spare descriptor, secrets of the process; the broker.  site
  * has log, mem (initialised), loop, net, dns, catalog, vars and version set. */
 void session_init(struct site *site);
+/* Settings or limits have changed: every deadline and queue is looked at again. */
+void session_review(struct site *site);
 /* Everything back, when session_is_empty. */
 void session_done(struct site *site);
 /* For an immediate exit: sets site->shutdown to SHUTDOWN_NOW and dooms every client and

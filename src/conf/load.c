@@ -116,7 +116,8 @@ static int report_value(struct loader *l, struct place at, const struct ini_item
 {
 	/* connection strings may hold a password */
 	bool is_secret =
-	    l->section == SECTION_NONE || strstr(item->value, "password") != NULL;
+	    l->section == SECTION_NONE ||
+	    (l->section == SECTION_DATABASES && strstr(item->value, "password"));
 	struct err value, line;
 
 	err_set(&value, "invalid value \"%.100s\" for parameter %.100s",

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "session/cancel.h"
 #include "session/dial.h"
 #include "session/server.h"
 
@@ -123,6 +124,15 @@ static void broker_close_fast(struct site *site, struct pool *pool)
 			    seat_server(seat), "database configuration changed");
 }
 
+/* The first cancel request that waits may have room now. */
+static void desk_wake_cancel(struct desk *desk)
+{
+	struct node *n = list_first(&desk->pool->cancels_waiting);
+	if (n)
+		loop_later(desk->site->loop,
+		    &container_of(n, struct cancel_job, pool_node)->work);
+}
+
 /* All there is to do for a pool now. */
 static void desk_work(struct later *l)
 {
@@ -136,6 +146,7 @@ static void desk_work(struct later *l)
 		return;
 	if (pool->has_dirty)
 		broker_close_fast(site, pool);
+	desk_wake_cancel(desk);
 	while ((v = pool_next(pool, site_now(site))).kind != VERDICT_NONE) {
 		switch (v.kind) {
 		case VERDICT_GRANT:

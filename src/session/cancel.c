@@ -14,22 +14,12 @@
 
 static const struct conn_ops carrier_ops, messenger_ops;
 
-static void job_try(struct cancel_job *job);
-
 /* ---- the job ---- */
 
 static struct list *job_list(const struct cancel_job *job)
 {
 	return job->messenger ? &job->pool->cancels_active
 			      : &job->pool->cancels_waiting;
-}
-
-/* The first one that waits may have room now. */
-static void job_try_next(struct pool *pool)
-{
-	struct node *n = list_first(&pool->cancels_waiting);
-	if (n)
-		job_try(container_of(n, struct cancel_job, pool_node));
 }
 
 /* It is over, one way or the other: everybody who took part is released. */
@@ -39,6 +29,8 @@ static void job_finish(struct cancel_job *job, const char *reason)
 	struct server *target = job->target;
 	struct server *messenger = job->messenger;
 
+	later_cancel(job->site->loop, &job->work);
+	deadline_clear(job->site->loop, &job->patience);
 	list_remove(job_list(job), &job->pool_node);
 	if (job->carrier) {
 		job->carrier->cancel = NULL;
@@ -54,7 +46,7 @@ static void job_finish(struct cancel_job *job, const char *reason)
 			broker_cancel_done(target);
 	}
 	mem_free(job);
-	job_try_next(pool);
+	broker_kick(pool);
 	pool_free_if_unused(pool);
 }
 
@@ -86,6 +78,29 @@ static void job_try(struct cancel_job *job)
 	list_push_back(&job->pool->cancels_active, &job->pool_node);
 	messenger->errand = job;
 	job->messenger = messenger;
+}
+
+/* Asked whenever the target changed hands or the pool may have room. */
+static void job_work(struct later *l)
+{
+	struct cancel_job *job = container_of(l, struct cancel_job, work);
+	if (job->is_sent)
+		return;
+	if (!job->messenger)
+		job_try(job);
+	else if (!job_is_due(job))
+		job_finish(
+		    job, "not sending cancel request for client that is now idle");
+}
+
+/* When the server never closed, it is unknown whether the cancel may still hit, so the
+ * target is not lent again. */
+static void job_expired(struct deadline *d)
+{
+	struct cancel_job *job = container_of(d, struct cancel_job, patience);
+	if (job->target && job->is_sent)
+		job->target->seat.is_dirty = true;
+	job_finish(job, "cancel_wait_timeout");
 }
 
 /* ---- the connection that carries it ---- */
@@ -149,21 +164,6 @@ static void messenger_ended(struct conn *conn, const struct err *err)
 		job_finish(job, err ? "connect failed" : "server conn crashed?");
 }
 
-/* The server never closed: whether the cancel may still hit is unknown, so the target
- * is not lent again. */
-static void messenger_expired(struct conn *conn)
-{
-	struct server *messenger = conn_server(conn);
-	struct cancel_job *job = messenger->errand;
-	if (!job) {
-		server_retire(messenger, "cancel_wait_timeout");
-		return;
-	}
-	if (job->target && job->is_sent)
-		job->target->seat.is_dirty = true;
-	job_finish(job, "cancel_wait_timeout");
-}
-
 static void messenger_closed(struct conn *conn, const char *reason)
 {
 	struct server *messenger = conn_server(conn);
@@ -177,7 +177,6 @@ static const struct conn_ops messenger_ops = {
     .message = messenger_message,
     .part = messenger_part,
     .connected = messenger_connected,
-    .expired = messenger_expired,
     .malformed = messenger_malformed,
     .ended = messenger_ended,
     .closed = messenger_closed,
@@ -191,15 +190,6 @@ static enum step carrier_message(struct conn *conn, const struct message *m)
 	(void)m;
 	conn_doom_quietly(conn, "bad packet");
 	return STEP_CLOSE;
-}
-
-static void carrier_expired(struct conn *conn)
-{
-	struct client *carrier = conn_client(conn);
-	if (carrier->cancel && carrier->cancel->messenger)
-		messenger_expired(&carrier->cancel->messenger->conn);
-	else if (carrier->cancel)
-		job_finish(carrier->cancel, "cancel_wait_timeout");
 }
 
 static void carrier_malformed(struct conn *conn, const uint8_t *bytes, size_t have)
@@ -229,7 +219,6 @@ static void carrier_closed(struct conn *conn, const char *reason)
 static const struct conn_ops carrier_ops = {
     .name = "cancel carrier",
     .message = carrier_message,
-    .expired = carrier_expired,
     .malformed = carrier_malformed,
     .ended = carrier_ended,
     .closed = carrier_closed,
@@ -243,6 +232,7 @@ static void job_begin(
 	struct cancel_job *job = mem_zero(sizeof(*job));
 	uint64_t limit = site_settings(carrier->conn.site)->cancel_wait_timeout;
 
+	job->site = carrier->conn.site;
 	job->carrier = carrier;
 	job->target = target;
 	job->client_id = client->conn.id;
@@ -250,7 +240,11 @@ static void job_begin(
 	carrier->cancel = job;
 	list_push_back(&job->pool->cancels_waiting, &job->pool_node);
 	list_push_back(&target->cancels, &job->target_node);
-	conn_set_deadline(&carrier->conn, limit ? conn_now(&carrier->conn) + limit : 0);
+	job->work.run = job_work;
+	deadline_init(&job->patience, job_expired);
+	if (limit)
+		deadline_set(
+		    job->site->loop, &job->patience, conn_now(&carrier->conn) + limit);
 	job_try(job);
 }
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "session/params.h"
 #include "session/server.h"
 #include "wire/codec.h"
 #include "wire/message.h"
@@ -73,6 +74,7 @@ void client_leave(struct client *client)
 	client->user = NULL;
 	client->database = NULL;
 	vars_done(&client->vars);
+	params_forget(client);
 	if (node_is_linked(&client->login_node))
 		list_remove(&site->login_clients, &client->login_node);
 	list_remove(&site->clients, &client->site_node);

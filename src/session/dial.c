@@ -23,6 +23,7 @@ struct dial {
 	struct scram_client scram;
 	bool has_scram;
 	bool is_authenticated;
+	bool is_let_in; /* AuthenticationOk came */
 	bool ran_connect_query;
 	bool has_failed; /* the pool was told */
 };
@@ -304,6 +305,7 @@ static enum step dial_auth(struct server *server, const struct message *m)
 	}
 	switch (request) {
 	case AUTH_REQ_OK:
+		server->dial->is_let_in = true;
 		if (server->dial->has_scram && !server->dial->is_authenticated) {
 			/* a server that skips its proof may be anybody */
 			struct err err;
@@ -414,6 +416,8 @@ static enum step dial_message(struct conn *conn, const struct message *m)
 	case 'N':
 		return STEP_NEXT;
 	case 'Z':
+		if (!server->dial->is_let_in)
+			break;
 		return dial_ready(server, m);
 	case 'R':
 		return dial_auth(server, m);

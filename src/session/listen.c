@@ -103,6 +103,12 @@ static enum step startup_message(struct conn *conn, const struct message *m)
 	return login_begin(client, m);
 }
 
+static void startup_arm(struct conn *conn)
+{
+	uint64_t limit = site_settings(conn->site)->client_login_timeout;
+	conn_set_deadline(conn, limit ? conn->connect_us + limit : 0);
+}
+
 static void startup_expired(struct conn *conn)
 {
 	client_fatal(conn_client(conn), ERROR_LOGIN_TIMEOUT);
@@ -124,6 +130,7 @@ static const struct conn_ops startup_ops = {
     .name = "startup",
     .message = startup_message,
     .expired = startup_expired,
+    .review = startup_arm,
     .malformed = client_malformed,
     .ended = startup_ended,
     .closed = startup_closed,
@@ -163,9 +170,7 @@ static void greet_client(
 	if (l->is_unix && sock_peer(fd, &conn->peer_pid, &uid) == 0)
 		client->is_unix_owner = uid == getuid();
 	conn_open(conn, fd);
-	if (settings->client_login_timeout)
-		conn_set_deadline(
-		    conn, conn->connect_us + settings->client_login_timeout);
+	startup_arm(conn);
 }
 
 static void pause_accepting(struct listener *l, uint64_t pause_us)

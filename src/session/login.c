@@ -143,6 +143,15 @@ static void login_expired(struct conn *conn)
 		client_fatal(client, ERROR_QUERY_TIMEOUT_QUEUED);
 }
 
+static void login_review(struct conn *conn)
+{
+	uint64_t limit = site_settings(conn->site)->client_login_timeout;
+	if (conn_client(conn)->login->phase == LOGIN_WELCOME)
+		login_arm_wait(conn_client(conn));
+	else
+		conn_set_deadline(conn, after(conn->connect_us, limit));
+}
+
 static enum step login_await_welcome(struct client *client)
 {
 	const char *sqlstate, *text;
@@ -449,6 +458,7 @@ static const struct conn_ops login_ops = {
     .name = "login",
     .message = login_message,
     .expired = login_expired,
+    .review = login_review,
     .malformed = client_malformed,
     .ended = login_ended,
     .closed = login_closed,

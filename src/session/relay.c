@@ -9,6 +9,7 @@
 
 #include "session/broker.h"
 #include "session/client.h"
+#include "session/params.h"
 #include "session/server.h"
 #include "wire/codec.h"
 #include "wire/message.h"
@@ -17,6 +18,8 @@
 enum { LOOKED_AT_MAX = 1024 * 1024 };
 
 static const struct conn_ops front_ops, back_ops;
+
+static enum step back_ready(struct server *server, struct client *client);
 
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
@@ -145,34 +148,34 @@ static void back_expired(struct conn *conn)
 		back_arm(server, client);
 }
 
+/* Settings have changed: look at the clocks that run. */
+static void front_review(struct conn *conn)
+{
+	struct server *server = client_server(conn_client(conn));
+	if (!server)
+		front_expired(conn);
+	else if (!server->conn.is_doomed && !server->is_applying)
+		back_expired(&server->conn);
+}
+
 /* ---- linking ---- */
 
 /* The pool has linked them: make the server ours and bring it to the client's
  * parameters. True when the client must wait until those are applied. */
 static bool relay_link(struct client *client, struct server *server)
 {
-	struct buf sql;
-
 	server->conn.ops = &back_ops;
 	conn_set_deadline(&client->conn, 0);
 	conn_set_deadline(&server->conn, 0);
-	if (!vars_is_different(&client->vars, &server->vars))
-		return false;
-	buf_init(&sql, 0);
-	vars_put_set(&client->vars, &server->vars, &sql);
-	conn_log(&server->conn, LEVEL_DEBUG, "varcache_apply: %s", buf_text(&sql));
-	server->is_applying = true;
-	server->apply_failed = false;
-	server_query(server, buf_text(&sql));
-	if (sql.failed)
-		server_retire(server, "out of memory");
-	buf_done(&sql);
-	return true;
+	return params_apply(server, client);
 }
 
 static void request_granted(struct request *request)
 {
 	struct client *client = request_client(request);
+	/* one that is going gives it back as it is */
+	if (client->conn.is_doomed)
+		return;
 	if (!relay_link(client, client_server(client)))
 		conn_unpark(&client->conn);
 }
@@ -228,6 +231,7 @@ static void relay_unlink(struct client *client, struct server *server)
 		conn_resume(&client->conn);
 	if (server->is_held)
 		conn_resume(&server->conn);
+	server_review_cancels(server);
 	server->holds_client = false;
 	server->is_held = false;
 	server->idle_xact_us = 0;
@@ -346,12 +350,30 @@ static enum step front_forward(
 		client_fatal(client, ERROR_OUT_OF_MEMORY);
 		return STEP_CLOSE;
 	}
-	server->is_ready = false;
-	server->idle_xact_us = 0;
-	if (begins)
-		back_arm(server, client);
+	if (!pipeline_is_settled(&server->pipeline)) {
+		server->is_ready = false;
+		server->idle_xact_us = 0;
+		if (begins)
+			back_arm(server, client);
+	}
 	server->seat.pool->stats.bytes_received += m->size;
+	if (m->type == 'Q' || m->type == 'P')
+		params_note_query(server, m);
 	put_to_server(client, server, m->block, m->bytes, m->have);
+	return STEP_NEXT;
+}
+
+/* COPY messages while nothing is owed: the COPY has failed, and the server would ignore
+ * them.  Its end may be all the server had to wait for. */
+static enum step front_drop_copy(
+    struct client *client, struct server *server, const struct message *m)
+{
+	struct pipeline *pipeline = &server->pipeline;
+	bool was_settled = pipeline_is_settled(pipeline);
+
+	client->is_dropping = true;
+	if (pipeline_owe(pipeline, m->type, OWED_CLIENT, 0) == 0 && !was_settled)
+		back_ready(server, client);
 	return STEP_NEXT;
 }
 
@@ -397,6 +419,8 @@ static enum step front_message(struct conn *conn, const struct message *m)
 		server = client_server(client);
 	} else if (server->is_applying) {
 		return STEP_PARK;
+	} else if ((row->flags & MSG_COPY) && pipeline_count(&server->pipeline) == 0) {
+		return front_drop_copy(client, server, m);
 	} else if (!(row->flags & MSG_COPY) && m->type != 'H') {
 		front_begin(client);
 	}
@@ -408,9 +432,20 @@ static enum step front_part(
 {
 	struct client *client = conn_client(conn);
 	struct server *server = client_server(client);
-	if (!client->is_dropping && server)
-		put_to_server(client, server, block, p, len);
+	if (client->is_dropping || !server)
+		return STEP_NEXT;
+	put_to_server(client, server, block, p, len);
+	/* the answer may have been quicker than the rest of the message */
+	if (conn->passing == 0 && !server->is_ready && !server->idle_xact_us &&
+	    pipeline_is_settled(&server->pipeline))
+		back_ready(server, client);
 	return STEP_NEXT;
+}
+
+/* Part of a message that the server gets is still to come. */
+static bool is_within_message(const struct client *client)
+{
+	return client->conn.passing > 0 && !client->is_dropping;
 }
 
 static void front_ended(struct conn *conn, const struct err *err)
@@ -424,7 +459,8 @@ static void front_leave_server(struct client *client, struct server *server)
 	relay_unlink(client, server);
 	if (!server->conn.is_doomed && server->is_ready &&
 	    pipeline_is_settled(&server->pipeline) &&
-	    stream_pending(&server->conn.stream) == 0 && server->conn.passing == 0) {
+	    stream_pending(&server->conn.stream) == 0 && server->conn.passing == 0 &&
+	    !is_within_message(client)) {
 		broker_give(server);
 		return;
 	}
@@ -455,6 +491,7 @@ static const struct conn_ops front_ops = {
     .part = front_part,
     .writable = front_writable,
     .expired = front_expired,
+    .review = front_review,
     .malformed = client_malformed,
     .ended = front_ended,
     .closed = front_closed,
@@ -465,13 +502,8 @@ static const struct conn_ops front_ops = {
 /* Our SETs were answered. */
 static enum step back_applied(struct server *server, struct client *client)
 {
-	server->is_applying = false;
-	server->is_ready = server->status == 'I';
-	if (server->apply_failed || server->status != 'I') {
-		server_retire(server, error_text(ERROR_INVALID_SERVER_PARAMETER));
+	if (params_applied(server, client) < 0)
 		return STEP_CLOSE;
-	}
-	vars_take(&client->vars, &server->vars);
 	conn_unpark(&client->conn);
 	return STEP_NEXT;
 }
@@ -518,6 +550,11 @@ static enum step back_settled(struct server *server, struct client *client)
 		server_retire(server, "database configuration changed");
 		return STEP_CLOSE;
 	}
+	if (server->is_ready && server->wants_apply) {
+		server->wants_apply = false;
+		if (params_apply(server, client))
+			return STEP_NEXT;
+	}
 	back_arm(server, client);
 	return STEP_NEXT;
 }
@@ -526,6 +563,8 @@ static enum step back_ready(struct server *server, struct client *client)
 {
 	if (server->is_applying)
 		return back_applied(server, client);
+	if (is_within_message(client))
+		return STEP_NEXT;
 	if (pipeline_is_settled(&server->pipeline))
 		return back_settled(server, client);
 	if (pipeline_is_uncertain(&server->pipeline))
@@ -533,24 +572,16 @@ static enum step back_ready(struct server *server, struct client *client)
 	return STEP_NEXT;
 }
 
-static void back_note_apply_error(struct server *server, const struct message *m)
-{
-	struct error_fields f;
-	codec_read_error(message_body(m), message_body_len(m), &f);
-	conn_log(&server->conn, LEVEL_ERROR, "varcache_apply failed: %s: %s",
-	    f.severity, f.message);
-	server->apply_failed = true;
-}
-
 /* What must be read of a message before it goes on.  -1: the server was doomed. */
 static int back_read(
     struct server *server, struct client *client, const struct message *m)
 {
 	if (m->type == 'S')
-		return server_note_parameter(
-		    server, m, server->is_applying ? NULL : &client->vars, NULL);
-	if (m->type == 'E' && server->is_applying)
-		back_note_apply_error(server, m);
+		return params_report(server, client, m);
+	if (m->type == 'C')
+		params_note_reset(server, m);
+	if (m->type == 'E')
+		params_failed(server, m);
 	if (m->type != 'Z')
 		return 0;
 	if (codec_read_ready(message_body(m), message_body_len(m), &server->status) ==
@@ -560,9 +591,11 @@ static int back_read(
 	return -1;
 }
 
-static bool is_looked_at(const struct server *server, uint8_t type)
+static bool is_looked_at(const struct server *server, const struct message *m)
 {
-	return type == 'Z' || type == 'S' || (type == 'E' && server->is_applying);
+	uint8_t type = m->type;
+	return type == 'Z' || type == 'S' || (type == 'E' && server->is_applying) ||
+	       (type == 'C' && params_is_reset(m));
 }
 
 static enum step back_message(struct conn *conn, const struct message *m)
@@ -570,7 +603,7 @@ static enum step back_message(struct conn *conn, const struct message *m)
 	struct server *server = conn_server(conn);
 	struct client *client = server_client(server);
 
-	if (is_looked_at(server, m->type)) {
+	if (is_looked_at(server, m)) {
 		if (!message_is_whole(m) && m->size <= LOOKED_AT_MAX)
 			return STEP_MORE;
 		if (m->size > LOOKED_AT_MAX) {
@@ -586,6 +619,8 @@ static enum step back_message(struct conn *conn, const struct message *m)
 	    &server->pipeline, m->type, m->type == 'Z' ? server->status : 0, NULL)) {
 	case ANSWER_FORWARD:
 		server->seat.pool->stats.bytes_sent += m->size;
+		if (m->type == 'Z')
+			params_settle(server, client);
 		put_to_client(client, server, m->block, m->bytes, m->have);
 		break;
 	case ANSWER_SWALLOW:
@@ -634,17 +669,6 @@ static const struct conn_ops back_ops = {
 
 /* ---- the service ---- */
 
-/* Values the client did not ask for are those it was told at login: a server that
- * another client changed is brought back to them. */
-static void relay_fill_vars(struct client *client, const struct vars *server)
-{
-	size_t count = vars_schema_count(client->conn.site->vars);
-	for (size_t i = 0; i < count; i++)
-		if (!vars_get(&client->vars, i) &&
-		    vars_set(&client->vars, i, vars_get(server, i)) < 0)
-			conn_doom(&client->conn, "out of memory");
-}
-
 static void relay_adopt(struct client *client)
 {
 	const struct welcome *welcome = broker_welcome(client->request.ask.pool);
@@ -657,7 +681,7 @@ static void relay_adopt(struct client *client)
 	if (welcome) {
 		buf_put(&buf, welcome->untracked.bytes, welcome->untracked.len);
 		vars_put_status(&client->vars, &welcome->vars, &buf);
-		relay_fill_vars(client, &welcome->vars);
+		params_fill(client, &welcome->vars);
 	}
 	codec_put_backend_key(&buf, client->cancel_key, CANCEL_KEY_LEN);
 	if (notice && *notice)

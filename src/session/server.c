@@ -67,12 +67,22 @@ bool server_is_logged_in(const struct server *server)
 void server_retire(struct server *server, const char *reason)
 {
 	conn_doom(&server->conn, "%s", reason);
+	/* until it is closed nobody may be given it */
+	if (server->seat.pool && !server->seat.ask)
+		pool_abandon(&server->seat, conn_now(&server->conn));
 }
 
 void server_protocol_error(struct server *server, const char *reason)
 {
 	server->conn.site->protocol_errors++;
 	server_retire(server, reason);
+}
+
+void server_review_cancels(struct server *server)
+{
+	struct cancel_job *job;
+	list_for (job, &server->cancels, target_node)
+		loop_later(server->conn.site->loop, &job->work);
 }
 
 void server_leave(struct server *server, const char *reason)
@@ -88,6 +98,7 @@ void server_leave(struct server *server, const char *reason)
 		stream_write(&server->conn.stream, buf.bytes, buf.len);
 		buf_done(&buf);
 	}
+	server_review_cancels(server);
 	/* cancel requests aimed at it are aimed at nothing from now on */
 	while ((n = list_pop_front(&server->cancels)))
 		container_of(n, struct cancel_job, target_node)->target = NULL;
@@ -173,10 +184,10 @@ static enum step rest_message(struct conn *conn, const struct message *m)
 
 	if (!message_is_whole(m))
 		return unheard_wants_whole(server, m);
-	if (m->type == 'A')
-		return STEP_NEXT;
 	conn_log(conn, LEVEL_WARNING, "got packet '%c' from server when not linked",
 	    m->type >= 32 && m->type < 127 ? m->type : '?');
+	if (m->type == 'A') /* of a LISTEN that a client left behind: harmless */
+		return STEP_NEXT;
 	switch (m->type) {
 	case 'E':
 		codec_read_error(message_body(m), message_body_len(m), &f);

@@ -30,6 +30,16 @@ void session_init(struct site *site)
 	broker_init(site);
 }
 
+void session_review(struct site *site)
+{
+	struct client *client;
+
+	list_for (client, &site->clients, site_node)
+		if (!client->conn.is_doomed && client->conn.ops->review)
+			client->conn.ops->review(&client->conn);
+	broker_review_all(site);
+}
+
 void session_done(struct site *site)
 {
 	map_free(&site->cancel_keys);

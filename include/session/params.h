@@ -1,0 +1,38 @@
+/*
+ * Parameters between a client and the server it is linked to: what the client asked for
+ * at its login is what it gets on every server, and what RESET brings back.
+ */
+#ifndef SESSION_PARAMS_H
+#define SESSION_PARAMS_H
+
+#include <stdbool.h>
+
+#include "session/client.h"
+#include "session/server.h"
+
+/* Values the client did not ask for are those it was told at login: a server that
+ * another client changed is brought back to them. */
+void params_fill(struct client *client, const struct vars *server);
+/* Bring the server to the client's values.  True when SETs were sent: the client must
+ * wait until params_applied was called for their ReadyForQuery. */
+bool params_apply(struct server *server, struct client *client);
+/* Our SETs were answered.  -1: one failed, the server is doomed. */
+int params_applied(struct server *server, struct client *client);
+/* An ErrorResponse to them. */
+void params_failed(struct server *server, const struct message *m);
+/* A ParameterStatus for server and client.  -1: the server is doomed. */
+int params_report(
+    struct server *server, struct client *client, const struct message *m);
+/* A Query or Parse goes to the server: does it begin with RESET, and of what? */
+void params_note_query(struct server *server, const struct message *m);
+/* Is this the completion of a RESET or DISCARD ALL?  Both bring back what the client
+ * asked for at its login, as on a direct connection, and not the server's defaults. */
+bool params_is_reset(const struct message *m);
+void params_note_reset(struct server *server, const struct message *m);
+/* ReadyForQuery is about to be forwarded: after a reset the client is told what it has
+ * again.  Servers follow when it is linked next, or by params_apply. */
+void params_settle(struct server *server, struct client *client);
+/* Let go of what was kept for RESET. */
+void params_forget(struct client *client);
+
+#endif

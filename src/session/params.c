@@ -1,0 +1,245 @@
+/*
+ * Parameters between a client and the server it is linked to.  How values are kept and
+ * compared is wire/vars' business; when this runs is the relay's.
+ */
+#include "session/params.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "session/broker.h"
+#include "wire/codec.h"
+
+enum { REPORTS_NOTED = 64 };
+
+void params_fill(struct client *client, const struct vars *server)
+{
+	size_t count = vars_schema_count(client->conn.site->vars);
+	for (size_t i = 0; i < count; i++)
+		if (!vars_get(&client->vars, i) &&
+		    vars_set(&client->vars, i, vars_get(server, i)) < 0)
+			conn_doom(&client->conn, "out of memory");
+}
+
+bool params_apply(struct server *server, struct client *client)
+{
+	struct buf sql;
+
+	if (!vars_is_different(&client->vars, &server->vars))
+		return false;
+	buf_init(&sql, 0);
+	vars_put_set(&client->vars, &server->vars, &sql);
+	conn_log(&server->conn, LEVEL_DEBUG, "varcache_apply: %s", buf_text(&sql));
+	server->is_applying = true;
+	server->apply_failed = false;
+	server_query(server, buf_text(&sql));
+	if (sql.failed)
+		server_retire(server, "out of memory");
+	buf_done(&sql);
+	return true;
+}
+
+static void log_canonical(const struct client *client, const struct vars *server)
+{
+	size_t count = vars_schema_count(client->conn.site->vars);
+	for (size_t i = 0; i < count; i++) {
+		const char *old = vars_get(&client->vars, i),
+			   *new = vars_get(server, i);
+		if (old && new &&strcmp(old, new) != 0)
+			conn_log(&client->conn, LEVEL_DEBUG,
+			    "varcache_set_canonical: setting %s to its canonical "
+			    "version "
+			    "%s -> %s",
+			    vars_schema_name(client->conn.site->vars, i), old, new);
+	}
+}
+
+int params_applied(struct server *server, struct client *client)
+{
+	server->is_applying = false;
+	server->is_ready = server->status == 'I';
+	if (server->apply_failed || !server->is_ready) {
+		server_retire(server, error_text(ERROR_INVALID_SERVER_PARAMETER));
+		return -1;
+	}
+	if (log_is_on(client->conn.site->log, LEVEL_DEBUG))
+		log_canonical(client, &server->vars);
+	vars_take(&client->vars, &server->vars);
+	return 0;
+}
+
+void params_failed(struct server *server, const struct message *m)
+{
+	struct error_fields f;
+	codec_read_error(message_body(m), message_body_len(m), &f);
+	conn_log(&server->conn, LEVEL_ERROR, "varcache_apply failed: %s: %s",
+	    f.severity, f.message);
+	server->apply_failed = true;
+}
+
+/* ---- RESET ---- */
+
+/* Before the first change: what the client asked for, and was told at its login. */
+static void keep_asked(struct client *client)
+{
+	if (client->asked)
+		return;
+	client->asked = mem_zero(sizeof(*client->asked));
+	vars_init(client->asked, client->conn.site->vars);
+	vars_take(client->asked, &client->vars);
+}
+
+void params_forget(struct client *client)
+{
+	if (!client->asked)
+		return;
+	vars_done(client->asked);
+	mem_free(client->asked);
+	client->asked = NULL;
+}
+
+int params_report(struct server *server, struct client *client, const struct message *m)
+{
+	const struct vars_schema *schema = client->conn.site->vars;
+	const char *name, *value;
+	int i = -1;
+
+	if (server->is_applying)
+		return server_note_parameter(server, m, NULL, NULL);
+	if (codec_read_parameter_status(
+		message_body(m), message_body_len(m), &name, &value) == 0)
+		i = vars_schema_find(schema, name);
+	if (i >= 0) {
+		keep_asked(client);
+		if (i < REPORTS_NOTED)
+			server->reported |= UINT64_C(1) << i;
+	}
+	return server_note_parameter(server, m, &client->vars, NULL);
+}
+
+/* Tell the client what it has again, and want it from the next server. */
+static void bring_back(struct server *server, struct client *client, size_t i)
+{
+	const char *value = vars_get(client->asked, i);
+	const char *current = vars_get(&client->vars, i);
+	struct buf status;
+
+	if (!value || (current && strcmp(value, current) == 0))
+		return;
+	server->wants_apply = true;
+	if (vars_set(&client->vars, i, value) < 0) {
+		conn_doom(&client->conn, "out of memory");
+		return;
+	}
+	buf_init(&status, 0);
+	codec_put_parameter_status(
+	    &status, vars_schema_name(client->conn.site->vars, i), value);
+	conn_send(&client->conn, &status);
+	buf_done(&status);
+}
+
+/* Words are what stands between blanks, quotes and semicolons. */
+static const char *skip(const char *p, const char *end, bool blanks)
+{
+	while (p < end && (strchr(" \t\r\n\";", *p) != NULL) == blanks && *p)
+		p++;
+	return p;
+}
+
+static bool is_word(const char *from, const char *to, const char *word)
+{
+	size_t len = (size_t)(to - from);
+	return len == strlen(word) && strncasecmp(from, word, len) == 0;
+}
+
+/* The bit of the parameter that the word names; all of them for ALL. */
+static uint64_t reset_bits(
+    const struct vars_schema *schema, const char *from, const char *to)
+{
+	uint64_t bits = 0;
+	if (is_word(from, to, "all"))
+		return UINT64_MAX;
+	if (is_word(from, to, "time")) /* RESET TIME ZONE */
+		return UINT64_C(1) << VAR_TIMEZONE;
+	for (size_t i = 0; i < vars_schema_count(schema) && i < REPORTS_NOTED; i++)
+		if (is_word(from, to, vars_schema_name(schema, i)))
+			bits |= UINT64_C(1) << i;
+	return bits;
+}
+
+void params_note_query(struct server *server, const struct message *m)
+{
+	const char *p = (const char *)m->bytes + 5;
+	const char *end = (const char *)m->bytes + m->have, *word;
+
+	if (m->have <= 5)
+		return;
+	if (m->type == 'P') {
+		p = memchr(p, '\0', (size_t)(end - p));
+		if (!p++)
+			return;
+	}
+	p = skip(p, end, true);
+	if (p >= end || (*p != 'R' && *p != 'r'))
+		return;
+	word = p;
+	p = skip(p, end, false);
+	if (!is_word(word, p, "reset"))
+		return;
+	word = skip(p, end, true);
+	server->reset |=
+	    reset_bits(server->conn.site->vars, word, skip(word, end, false));
+}
+
+static const char discard_all[] = "DISCARD ALL";
+static const char reset[] = "RESET";
+
+static bool has_tag(const struct message *m, const char *tag, size_t size)
+{
+	return m->size == 5 + size && m->have > 5 &&
+	       memcmp(m->bytes + 5, tag, m->have - 5) == 0;
+}
+
+bool params_is_reset(const struct message *m)
+{
+	return has_tag(m, reset, sizeof(reset)) ||
+	       has_tag(m, discard_all, sizeof(discard_all));
+}
+
+void params_note_reset(struct server *server, const struct message *m)
+{
+	server->was_reset = true;
+	if (m->size == 5 + sizeof(discard_all))
+		server->reset = UINT64_MAX;
+}
+
+/* Without the text of the RESET (it was prepared before, or stands within another
+ * query): what was reported and is now as it was when the server logged in. */
+static bool looks_reset(
+    const struct server *server, const struct vars *initial, size_t i)
+{
+	const char *now = vars_get(&server->vars, i);
+	const char *then = initial ? vars_get(initial, i) : NULL;
+	return (server->reported >> i & 1) && now && then && strcmp(now, then) == 0;
+}
+
+static void bring_all_back(struct server *server, struct client *client)
+{
+	const struct welcome *welcome = broker_welcome(server->seat.pool);
+	const struct vars *initial = welcome ? &welcome->vars : NULL;
+	size_t count = vars_schema_count(client->conn.site->vars);
+
+	for (size_t i = 0; i < count && i < REPORTS_NOTED; i++)
+		if (server->reset ? server->reset >> i & 1
+				  : looks_reset(server, initial, i))
+			bring_back(server, client, i);
+}
+
+void params_settle(struct server *server, struct client *client)
+{
+	if (server->was_reset && client->asked)
+		bring_all_back(server, client);
+	server->was_reset = false;
+	server->reported = 0;
+	server->reset = 0;
+}
