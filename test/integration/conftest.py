@@ -1,0 +1,111 @@
+"""Options and fixtures of the end-to-end tests."""
+
+import glob
+import os
+import sys
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(__file__))
+
+import fakeserver  # noqa: E402
+import postgres  # noqa: E402
+from pooler import Pooler  # noqa: E402
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+OURS = os.path.normpath(os.path.join(HERE, "../../build/release/pgbouncer"))
+
+
+def pytest_addoption(parser):
+    parser.addoption("--pooler", default=OURS, help="the pooler binary under test")
+    parser.addoption("--pg-bin", default=None, help="folder of PostgreSQL's programs")
+
+
+def find_pg_bin():
+    found = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb") + glob.glob("/usr/pgsql-*/bin/initdb"),
+                   key=lambda p: float(p.split("/")[-3].split("-")[-1]))
+    return os.path.dirname(found[-1]) if found else ""
+
+
+@pytest.fixture(scope="session")
+def pg_bin(request):
+    return request.config.getoption("--pg-bin") or find_pg_bin()
+
+
+@pytest.fixture(scope="session")
+def binary(request):
+    path = os.path.abspath(request.config.getoption("--pooler"))
+    assert os.access(path, os.X_OK), "no pooler at %s" % path
+    return path
+
+
+@pytest.fixture(scope="session")
+def cluster(pg_bin):
+    server = postgres.Postgres(pg_bin)
+    try:
+        yield server.create()
+    finally:
+        server.remove()
+
+
+@pytest.fixture
+def pg(cluster):
+    """The running cluster; a test that stopped it finds it started again."""
+    yield cluster
+    if cluster.process is None or cluster.process.poll() is not None:
+        cluster.start()
+
+
+@pytest.fixture
+def make_pooler(binary):
+    """make_pooler(databases, start=True, ...) gives a pooler that is stopped and checked later."""
+    made = []
+
+    def make(databases=None, start=True, **more):
+        pooler = Pooler(binary, databases, **more)
+        made.append(pooler)
+        return pooler.start() if start else pooler
+
+    yield make
+    try:
+        for pooler in made:
+            pooler.stop()
+    finally:
+        for pooler in made:
+            pooler.remove()
+
+
+@pytest.fixture
+def pooler(make_pooler, pg):
+    """The common case: one database `db`, trust, transaction mode."""
+    return make_pooler({"db": pg.conn()}, settings={"pool_mode": "transaction"})
+
+
+@pytest.fixture
+def fake():
+    """fake(script) gives a scripted server."""
+    made = []
+
+    def make(script=fakeserver.polite):
+        server = fakeserver.FakeServer(script)
+        made.append(server)
+        return server
+
+    yield make
+    for server in made:
+        server.close()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item):
+    """A failed test shows the end of its poolers' logs."""
+    outcome = yield
+    report = outcome.get_result()
+    if report.when == "call" and report.failed:
+        report.sections += [("log of the pooler", p.log()[-3000:]) for p in poolers_of(item)]
+
+
+def poolers_of(item):
+    make = item.funcargs.get("make_pooler")
+    return make.__closure__ and [p for c in make.__closure__ if isinstance(c.cell_contents, list)
+                                 for p in c.cell_contents] if make else []

@@ -1,0 +1,180 @@
+"""A scripted PostgreSQL server: does to the byte what a test says, and remembers what it got."""
+
+import re
+import socket
+import struct
+import threading
+
+import waiting
+import wire
+
+PARAMETERS = [
+    ("server_version", "15.4"), ("server_encoding", "UTF8"), ("client_encoding", "UTF8"),
+    ("DateStyle", "ISO, MDY"), ("TimeZone", "UTC"), ("IntervalStyle", "postgres"),
+    ("standard_conforming_strings", "on"), ("application_name", ""),
+]
+
+
+def welcome(key=b"\0\0\x30\x39\x12\x34\x56\x78", parameters=PARAMETERS):
+    """What a server sends once it believes the client."""
+    return (wire.auth(0) + b"".join(wire.parameter_status(k, v) for k, v in parameters)
+            + wire.backend_key(key) + wire.ready())
+
+
+class Session(wire.Wire):
+    """One connection of the pooler to the fake server."""
+
+    def __init__(self, sock, number):
+        super().__init__(sock)
+        self.sock.settimeout(60)
+        self.number = number
+        self.received = []
+        self.startup_code = None
+        self.startup_body = b""
+        self.ended = threading.Event()
+
+    def recv_startup(self):
+        """Answers SSLRequest and GSSENCRequest with N until something else comes."""
+        while True:
+            size, code = struct.unpack("!ii", self.recv_exact(8))
+            body = self.recv_exact(size - 8)
+            if code in (wire.SSL_REQUEST, wire.GSSENC_REQUEST):
+                self.send(b"N")
+                continue
+            self.startup_code, self.startup_body = code, body
+            return code
+
+    def startup_params(self):
+        """[(name, value)] in the order sent."""
+        parts = self.startup_body.split(b"\0")
+        assert parts[-2:] == [b"", b""], parts
+        return [(parts[i].decode(), parts[i + 1].decode()) for i in range(0, len(parts) - 2, 2)]
+
+    def recv(self):
+        msg = super().recv()
+        self.received.append(msg)
+        return msg
+
+    def kinds(self):
+        return "".join(m.kind for m in self.received)
+
+    def queries(self):
+        """The texts of all simple queries so far."""
+        return [m.body[:-1].decode() for m in list(self.received) if m.kind == "Q"]
+
+    def login(self, **more):
+        self.recv_startup()
+        self.send(welcome(**more))
+
+    def serve(self, answers=()):
+        """Answers messages until the end. answers: [(regex of the query, bytes or function)]."""
+        while True:
+            msg = self.recv()
+            if msg.kind == "X":
+                return
+            reply = self.reply_to(msg, answers)
+            if reply:
+                self.send(reply)
+
+    def reply_to(self, msg, answers):
+        if msg.kind == "Q":
+            sql = msg.body[:-1].decode()
+            for pattern, reply in answers:
+                if re.search(pattern, sql, re.I):
+                    return reply(self, sql) if callable(reply) else reply
+            return plain_answer(sql)
+        return {"P": wire.message("1"), "B": wire.message("2"), "C": wire.message("3"),
+                "D": wire.message("n"), "E": wire.command_complete("SELECT 0"),
+                "S": wire.ready()}.get(msg.kind, b"")
+
+
+def plain_answer(sql):
+    """The answer to a query nobody scripted."""
+    if not sql.strip(" ;"):
+        return wire.message("I") + wire.ready()
+    word = sql.split()[0].upper().rstrip(";")
+    if word == "SELECT":
+        return (wire.row_description([("v", 25, -1)]) + wire.data_row(["fake"])
+                + wire.command_complete("SELECT 1") + wire.ready())
+    if word == "SET":
+        changed = b"".join(
+            wire.parameter_status(m.group(1), m.group(2))
+            for m in re.finditer(r"SET (\w+)\s*=\s*'([^']*)'", sql))
+        count = max(1, len(re.findall(r"\bSET\b", sql)))
+        return changed + wire.command_complete("SET") * count + wire.ready()
+    if word == "BEGIN":
+        return wire.command_complete("BEGIN") + wire.ready("T")
+    return wire.command_complete(word) + wire.ready()
+
+
+def polite(session):
+    session.login()
+    session.serve()
+
+
+class FakeServer:
+    """Listens and runs `script(session)` for each connection in a thread of its own."""
+
+    def __init__(self, script=polite):
+        self.script = script
+        self.sessions = []
+        self.failures = []
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.host, self.port = self.listener.getsockname()
+        self.threads = []
+        self.acceptor = threading.Thread(target=self._accept, daemon=True)
+        self.acceptor.start()
+
+    def _accept(self):
+        while True:
+            try:
+                sock, _ = self.listener.accept()
+            except OSError:
+                return
+            session = Session(sock, len(self.sessions))
+            self.sessions.append(session)
+            thread = threading.Thread(target=self._run, args=(session,), daemon=True)
+            self.threads.append(thread)
+            thread.start()
+
+    def _run(self, session):
+        try:
+            self.script(session)
+        except (wire.Closed, OSError):
+            pass
+        except Exception as failure:  # a script's own mistake must be seen by the test
+            self.failures.append(failure)
+        finally:
+            session.close()
+            session.ended.set()
+
+    def conn(self, dbname="fakedb", **more):
+        text = "host=%s port=%d dbname=%s" % (self.host, self.port, dbname)
+        return " ".join([text] + ["%s=%s" % item for item in more.items()])
+
+    def wait_sessions(self, count):
+        return waiting.wait_for(lambda: len(self.sessions) >= count and self.sessions,
+                                "%d server connections" % count)
+
+    def logged_in(self):
+        """Sessions that sent a startup packet (not cancel requests)."""
+        return [s for s in self.sessions if s.startup_code == wire.PROTOCOL_3_0]
+
+    def cancels(self):
+        return [s.startup_body for s in self.sessions if s.startup_code == wire.CANCEL_REQUEST]
+
+    def close(self):
+        # shutdown wakes the accepting thread, which close alone does not
+        try:
+            self.listener.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+        self.listener.close()
+        for session in self.sessions:
+            try:
+                session.sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+        for thread in self.threads + [self.acceptor]:
+            thread.join(5)
+        assert not self.failures, self.failures

@@ -1,0 +1,331 @@
+"""The pooler under test: its files, its process, its console."""
+
+import glob
+import os
+import re
+import signal
+import subprocess
+
+import postgres
+import waiting
+import wire
+
+ADMIN = ("admin_user", "admin secret 91c")
+STATS = ("stats_user", "stats secret 5e0")
+
+DEFAULTS = {
+    "listen_addr": "127.0.0.1",
+    "auth_type": "trust",
+    "admin_users": ADMIN[0],
+    "stats_users": STATS[0],
+}
+
+
+def default_userlist():
+    known = {name: secret or "" for name, (secret, _, _) in postgres.USERS.items()}
+    known[postgres.SUPERUSER] = ""
+    known.update([ADMIN, STATS])
+    return known
+
+
+def userlist_text(users):
+    return "".join('"%s" "%s"\n' % (n.replace('"', '""'), s.replace('"', '""'))
+                   for n, s in users.items())
+
+
+def section(name, entries):
+    lines = ["[%s]" % name]
+    lines += ["%s = %s" % (k, v) for k, v in entries.items() if v is not None]
+    return "\n".join(lines) + "\n"
+
+
+class Pooler:
+    """One pooler with a scratch folder of its own. Values of None leave a setting out."""
+
+    def __init__(self, binary, databases=None, settings=None, users=None, userlist=None,
+                 peers=None, extra="", args=(), env=None, as_root=False):
+        self.binary = binary
+        self.account = waiting.unprivileged()
+        self.dir = waiting.scratch("pooler")
+        self.host = "127.0.0.1"
+        self.port = waiting.PORTS.take()
+        self.databases = dict(databases or {})
+        self.settings = dict(DEFAULTS, listen_port=self.port, unix_socket_dir=self.dir,
+                             auth_file=self.path("userlist.txt"))
+        self.settings.update(settings or {})
+        self.users = dict(users or {})
+        self.peers = dict(peers or {})
+        self.extra = extra
+        self.userlist = default_userlist() if userlist is None else dict(userlist)
+        self.args = list(args)
+        self.env = dict(env or {})
+        self.as_root = as_root
+        self.process = None
+        self.consoles = []
+        self.expected_exit = 0
+        self.may_log_fatal = False
+        self.preexec = None
+
+    # files
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    @property
+    def ini(self):
+        return self.path("pgbouncer.ini")
+
+    def write(self, name, text):
+        path = name if os.path.isabs(name) else self.path(name)
+        with open(path, "wb") as out:
+            out.write(wire.as_bytes(text))
+        waiting.give(path)
+        return path
+
+    def ini_text(self):
+        text = section("databases", self.databases) + section("pgbouncer", self.settings)
+        if self.users:
+            text += section("users", self.users)
+        if self.peers:
+            text += section("peers", self.peers)
+        return text + self.extra
+
+    def write_files(self):
+        self.write("pgbouncer.ini", self.ini_text())
+        self.write("userlist.txt", userlist_text(self.userlist))
+
+    # process
+
+    def command(self, *args):
+        return [self.binary, *self.args, *args]
+
+    def environment(self):
+        env = dict(os.environ, TZ="UTC", LC_ALL="C", **self.env)
+        report = self.path("sanitizer")
+        env["ASAN_OPTIONS"] = "detect_leaks=1:abort_on_error=0:exitcode=99:log_path=" + report
+        env["UBSAN_OPTIONS"] = "print_stacktrace=1:halt_on_error=1:exitcode=99:log_path=" + report
+        env["TSAN_OPTIONS"] = "exitcode=99:log_path=" + report
+        return env
+
+    def switch(self):
+        return {} if self.as_root else waiting.run_as(self.account)
+
+    def run(self, *args, timeout=20, **options):
+        """Runs the program to its end; gives (exit code, stdout, stderr)."""
+        done = subprocess.run([self.binary, *args], capture_output=True, text=True,
+                              cwd=self.dir, env=self.environment(), timeout=timeout,
+                              stdin=subprocess.DEVNULL, **{**self.switch(), **options})
+        self.check_sanitizers()
+        return done.returncode, done.stdout, done.stderr
+
+    def run_ini(self, text=None, *args):
+        """Writes this ini (or the own one) and runs the program on it to its end."""
+        self.write_files()
+        if text is not None:
+            self.write("pgbouncer.ini", text)
+        return self.run(*args, self.ini)
+
+    def launch(self):
+        """Starts the process without waiting for anything."""
+        self.write_files()
+        with open(self.path("stderr"), "ab") as err, open(self.path("stdout"), "ab") as out:
+            self.process = subprocess.Popen(
+                self.command(self.ini), stdout=out, stderr=err, stdin=subprocess.DEVNULL,
+                cwd=self.dir, env=self.environment(), preexec_fn=self.preexec, **self.switch())
+        return self
+
+    def start(self):
+        self.launch()
+        waiting.wait_for(self.is_up, "pooler is up")
+        return self
+
+    def is_up(self):
+        if self.process.poll() is not None:
+            raise AssertionError("pooler ended with %s:\n%s" % (
+                self.process.returncode, self.log()[-3000:]))
+        return " process up: " in self.log()
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def signal(self, name):
+        self.process.send_signal(getattr(signal, "SIG" + name))
+
+    def wait_exit(self, deadline=15):
+        """Waits for the process to end by itself; gives its exit code."""
+        return self.process.wait(deadline)
+
+    def is_running(self):
+        return self.process is not None and self.process.poll() is None
+
+    def stop(self):
+        """Ends the process, and asserts that it ended well."""
+        for console in self.consoles:
+            console.close()
+        if self.process is None:
+            return
+        if self.process.poll() is None:
+            self.signal("QUIT")
+            try:
+                self.process.wait(15)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait(15)
+        self.check_sanitizers()
+        code = self.process.returncode
+        if self.is_old() and code == -signal.SIGQUIT:
+            return  # releases before 1.23 leave SIGQUIT to the system
+        assert code == self.expected_exit, "exit code %d:\n%s" % (code, self.log()[-3000:])
+        assert self.may_log_fatal or "] FATAL " not in self.log(), self.log()[-3000:]
+
+    def is_old(self):
+        """Whether the binary is a release whose behaviour the tests do not describe."""
+        said = subprocess.run([self.binary, "-V"], capture_output=True, text=True).stdout
+        return re.match(r"PgBouncer 1\.1\d\.", said) is not None
+
+    def check_sanitizers(self):
+        for report in glob.glob(self.path("sanitizer*")):
+            with open(report, errors="replace") as text:
+                raise AssertionError("sanitizer report:\n" + text.read()[:6000])
+
+    def remove(self):
+        if self.is_running():
+            self.process.kill()
+            self.process.wait(15)
+        waiting.discard(self.dir)
+
+    # what the process shows
+
+    def read(self, name):
+        try:
+            with open(self.path(name), errors="replace") as text:
+                return text.read()
+        except FileNotFoundError:
+            return ""
+
+    def log(self):
+        return self.read("stderr")
+
+    def mark(self):
+        """A place in the log, for wait_log and log_since."""
+        return len(self.log())
+
+    def log_since(self, mark):
+        return self.log()[mark:]
+
+    def wait_log(self, pattern, since=0, deadline=waiting.DEADLINE):
+        return waiting.wait_for(lambda: re.search(pattern, self.log_since(since), re.M),
+                                "log line %r in:\n%s" % (pattern, self.log()[-1500:]), deadline)
+
+    def cpu_time(self):
+        """Seconds of CPU used so far."""
+        with open("/proc/%d/stat" % self.pid) as stat:
+            parts = stat.read().rsplit(")", 1)[1].split()
+        return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
+
+    def fds(self):
+        """The number of open descriptors."""
+        return len(os.listdir("/proc/%d/fd" % self.pid))
+
+    def rss(self):
+        """Resident memory in bytes."""
+        with open("/proc/%d/status" % self.pid) as status:
+            return int(re.search(r"VmRSS:\s+(\d+) kB", status.read()).group(1)) * 1024
+
+    # clients
+
+    def raw(self, unix=False):
+        """A connected socket that has said nothing yet."""
+        return wire.Wire(wire.open_socket(self.dir if unix else self.host, self.port))
+
+    def client(self, database="db", user="trust_user", secret=None, unix=False, **params):
+        """Connected, not logged in."""
+        if secret is None:
+            secret = self.userlist.get(user)
+        return wire.Client(self.dir if unix else self.host, self.port, user, database, secret,
+                           params)
+
+    def connect(self, database="db", user="trust_user", secret=None, unix=False, **params):
+        """Logged in."""
+        client = self.client(database, user, secret, unix, **params)
+        try:
+            return client.login()
+        except BaseException:
+            client.close()
+            raise
+
+    def refusal(self, *args, **more):
+        """The login fails; gives the error's text."""
+        client = self.client(*args, **more)
+        with client:
+            try:
+                client.login()
+            except wire.Refused as refused:
+                client.expect_closed()
+                return refused.text
+        raise AssertionError("login succeeded")
+
+    def console(self, user=ADMIN[0], secret=None, unix=False):
+        console = self.connect("pgbouncer", user, secret, unix)
+        self.consoles.append(console)
+        return console
+
+    @property
+    def admin(self):
+        """An admin console, kept open for the life of the pooler."""
+        if not self.consoles:
+            self.console()
+        return self.consoles[0]
+
+    def show(self, what):
+        """The rows of SHOW as dicts."""
+        return self.admin.query("SHOW " + what).dicts()
+
+    def show_one(self, what, **match):
+        """The one row with these values."""
+        rows = [r for r in self.show(what) if all(r[k] == v for k, v in match.items())]
+        assert len(rows) == 1, (what, match, rows)
+        return rows[0]
+
+    def pool(self, database="db", user="trust_user"):
+        """The numbers of one row of SHOW POOLS; all zero when there is no such pool."""
+        for row in self.show("POOLS"):
+            if row["database"] == database and row["user"] == user:
+                return {k: int(v) if v and v.isdigit() else v for k, v in row.items()}
+        return {}
+
+    def wait_pool(self, database="db", user="trust_user", deadline=waiting.DEADLINE, **wanted):
+        """Waits until the pool's row has these numbers."""
+        def has():
+            row = self.pool(database, user)
+            return row if all(row.get(k, 0) == v for k, v in wanted.items()) else None
+
+        try:
+            return waiting.wait_for(has, "pool %s" % wanted, deadline, 0.02)
+        except AssertionError as late:
+            raise AssertionError("%s; pool is %s" % (late, self.pool(database, user))) from None
+
+    def config(self):
+        """{name: value} of SHOW CONFIG."""
+        return {r["key"]: r["value"] for r in self.show("CONFIG")}
+
+    def set(self, name, value):
+        assert self.admin.query("SET %s = '%s'" % (name, value)).tag == "SET %s=%s" % (name, value)
+
+    def reload(self):
+        assert self.admin.query("RELOAD").tag == "RELOAD"
+
+    def change(self, **settings):
+        """Rewrites the ini with these settings and reloads it."""
+        self.settings.update(settings)
+        self.write_files()
+        self.reload()
+
+    # programs
+
+    def env_for(self, user="trust_user", secret=None):
+        known = secret if secret is not None else self.userlist.get(user) or ""
+        return dict(os.environ, PGPASSWORD=known, PGUSER=user, PGHOST=self.host,
+                    PGPORT=str(self.port), PGSSLMODE="disable", PGGSSENCMODE="disable",
+                    PGCONNECT_TIMEOUT="20", PGDATABASE="db")

@@ -1,0 +1,177 @@
+"""A scratch PostgreSQL cluster with users of every kind of password."""
+
+import os
+import subprocess
+
+import waiting
+import wire
+
+# name: (password, method asked for over TCP, how the password is stored)
+USERS = {
+    "trust_user": (None, "trust", None),
+    "second_user": (None, "trust", None),
+    "plain_user": ("plain secret 7d1", "password", "scram-sha-256"),
+    "md5_user": ("md5 secret 4b9", "md5", "md5"),
+    "scram_user": ("scram secret 2f6", "scram-sha-256", "scram-sha-256"),
+}
+SUPERUSER = "owner"
+
+CONF = """
+listen_addresses = '127.0.0.1'
+port = {port}
+unix_socket_directories = '{dir}'
+fsync = off
+synchronous_commit = off
+full_page_writes = off
+max_connections = 200
+shared_buffers = 64MB
+max_wal_senders = 4
+autovacuum = off
+logging_collector = off
+log_line_prefix = '%m [%p] %u@%d '
+timezone = 'UTC'
+log_timezone = 'UTC'
+lc_messages = 'C'
+"""
+
+
+def hba_lines():
+    lines = ["local all all trust"]
+    for name, (_, method, _stored) in USERS.items():
+        lines.append("host all %s 127.0.0.1/32 %s" % (name, method))
+    lines.append("host all %s 127.0.0.1/32 trust" % SUPERUSER)
+    lines.append("host all all 127.0.0.1/32 scram-sha-256")
+    return lines
+
+
+class Postgres:
+    """One running cluster."""
+
+    def __init__(self, bindir):
+        self.bindir = bindir
+        self.account = waiting.unprivileged()
+        self.dir = waiting.scratch("pgtest")
+        self.data = os.path.join(self.dir, "data")
+        self.port = waiting.PORTS.take()
+        self.host = "127.0.0.1"
+        self.process = None
+        self.output = open(os.path.join(self.dir, "log"), "ab")
+
+    def program(self, name):
+        path = os.path.join(self.bindir, name) if self.bindir else name
+        return path if os.path.exists(path) else name
+
+    def run(self, *command, **options):
+        return subprocess.run(command, check=True, stdout=subprocess.DEVNULL,
+                              cwd=self.dir, **waiting.run_as(self.account), **options)
+
+    def create(self):
+        self.run(self.program("initdb"), "-D", self.data, "-U", SUPERUSER, "-A", "trust",
+                 "-E", "UTF8", "--locale=C", "-N")
+        with open(os.path.join(self.data, "postgresql.conf"), "a") as conf:
+            conf.write(CONF.format(port=self.port, dir=self.dir))
+        self.write_hba(hba_lines())
+        self.start()
+        with self.client() as owner:
+            for name, (secret, _, stored) in USERS.items():
+                if stored:
+                    owner.query("set password_encryption = '%s'" % stored)
+                owner.query("create role %s login %s" % (
+                    name, "password '%s'" % secret if secret else ""))
+            owner.query("grant all on schema public to public")
+            owner.query("create database other")
+            owner.query("grant pg_signal_backend to trust_user")
+        return self
+
+    def write_hba(self, lines):
+        path = os.path.join(self.data, "pg_hba.conf")
+        with open(path, "w") as hba:
+            hba.write("\n".join(lines) + "\n")
+
+    def set_hba(self, lines):
+        """Replaces pg_hba.conf and waits until PostgreSQL uses it."""
+        with self.client() as owner:
+            before = owner.value("select pg_conf_load_time()")
+            self.write_hba(lines)
+            owner.query("select pg_reload_conf()")
+
+            def reloaded():
+                with self.client() as fresh:
+                    return fresh.value("select pg_conf_load_time()") != before
+
+            waiting.wait_for(reloaded, "pg_hba.conf in force")
+
+    def start(self):
+        self.process = subprocess.Popen(
+            [self.program("postgres"), "-D", self.data], stdout=self.output, stderr=self.output,
+            stdin=subprocess.DEVNULL, cwd=self.dir, **waiting.run_as(self.account))
+        waiting.wait_for(self.is_up, "PostgreSQL accepts connections", 30)
+
+    def is_up(self):
+        assert self.process.poll() is None, self.log()[-2000:]
+        try:
+            with self.client():
+                return True
+        except (OSError, wire.Refused, wire.Closed):
+            return False
+
+    def stop(self, how="INT"):
+        """how: INT is a fast shutdown, QUIT an immediate one, TERM a smart one."""
+        import signal
+        if self.process:
+            self.process.send_signal(getattr(signal, "SIG" + how))
+            self.process.wait(30)
+            self.process = None
+
+    def restart(self, how="INT"):
+        self.stop(how)
+        self.start()
+
+    def remove(self):
+        self.stop("QUIT")
+        self.output.close()
+        waiting.discard(self.dir)
+
+    def log(self):
+        with open(os.path.join(self.dir, "log"), errors="replace") as log:
+            return log.read()
+
+    def client(self, user=SUPERUSER, database="postgres", secret=None, **params):
+        """A logged-in raw client past the pooler."""
+        return wire.Client(self.dir, self.port, user, database, secret, params).login()
+
+    def value(self, sql, database="postgres"):
+        with self.client(database=database) as owner:
+            return owner.value(sql)
+
+    def do(self, *statements, database="postgres"):
+        with self.client(database=database) as owner:
+            for sql in statements:
+                owner.query(sql)
+
+    def conn(self, dbname="postgres", **more):
+        """A connection string for [databases], over TCP."""
+        return connstr(host=self.host, port=self.port, dbname=dbname, **more)
+
+    def unix_conn(self, dbname="postgres", **more):
+        return connstr(host=self.dir, port=self.port, dbname=dbname, **more)
+
+    def secret_of(self, user):
+        """The secret as PostgreSQL stores it."""
+        return self.value("select rolpassword from pg_authid where rolname='%s'" % user)
+
+    def backends(self, where="true"):
+        """How many client backends there are besides the asking one."""
+        return int(self.value(
+            "select count(*) from pg_stat_activity where backend_type='client backend' "
+            "and pid <> pg_backend_pid() and (%s)" % where))
+
+
+def connstr(**parts):
+    return " ".join("%s=%s" % (k, quoted(str(v))) for k, v in parts.items())
+
+
+def quoted(value):
+    if value and not any(c in value for c in " '"):
+        return value
+    return "'%s'" % value.replace("'", "''")

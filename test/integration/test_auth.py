@@ -1,0 +1,365 @@
+"""Proving who a client is (protocol.md 4)."""
+
+import base64
+import os
+import re
+import struct
+
+import pytest
+
+import wire
+
+PLAIN = "open sesame 77"
+USERS = {
+    "p": PLAIN,
+    "m": wire.md5_hash("m", PLAIN),
+    "s": wire.ScramKeys(PLAIN).secret(),
+    "empty": "",
+    "admin_user": "admin secret 91c",
+}
+
+
+@pytest.fixture
+def guarded(make_pooler, pg):
+    """guarded(auth_type): forced user, so that only the front door matters."""
+    def make(auth_type, **settings):
+        return make_pooler({"db": pg.conn(user="trust_user")}, userlist=USERS,
+                           settings=dict(settings, auth_type=auth_type))
+    return make
+
+
+# the matrix of methods and secrets
+
+WAYS = {
+    ("trust", "p"): [0], ("trust", "m"): [0], ("trust", "s"): [0], ("trust", "empty"): [0],
+    ("plain", "p"): [3, 0], ("plain", "m"): [3, 0], ("plain", "s"): [3, 0],
+    ("md5", "p"): [5, 0], ("md5", "m"): [5, 0], ("md5", "s"): [10, 11, 12, 0],
+    ("scram-sha-256", "p"): [10, 11, 12, 0], ("scram-sha-256", "s"): [10, 11, 12, 0],
+}
+
+
+@pytest.mark.parametrize("method, user", WAYS)
+def test_right_password(guarded, method, user):
+    pooler = guarded(method)
+    with pooler.connect(user=user, secret=PLAIN) as client:
+        assert client.auth_codes() == WAYS[method, user]
+        assert client.value("select current_user") == "trust_user"
+        assert pooler.show_one("CLIENTS", database="db")["user"] == user
+
+
+FAILURE = {"plain": "password authentication failed", "md5": "password authentication failed",
+           "scram-sha-256": "SASL authentication failed"}
+
+
+@pytest.mark.parametrize("method", FAILURE)
+@pytest.mark.parametrize("user", ["p", "m", "s", "empty", "unknown"])
+@pytest.mark.parametrize("secret", ["wrong", "md5", PLAIN + "x", PLAIN[:-1]])
+def test_wrong_password(guarded, method, user, secret):
+    pooler = guarded(method)
+    text = FAILURE[method]
+    if method == "md5" and user == "s":
+        text = "SASL authentication failed"
+    client = pooler.client(user=user, secret=secret)
+    with pytest.raises(wire.Refused) as refused:
+        client.login()
+    assert refused.value.message.raw() == wire.error("FATAL", "08P01", text)
+    client.expect_closed()
+    pooler.wait_log(r"closing because: %s \(age" % text)
+
+
+@pytest.mark.parametrize("method", ["plain", "md5"])
+def test_empty_password(guarded, method):
+    for user in ("p", "empty", "unknown"):
+        client = guarded(method).client(user=user)
+        client.send(client.startup_packet())
+        client.recv_kinds("R")
+        client.send(wire.password(""))
+        client.expect_fatal("empty password returned by client")
+
+
+def test_the_hash_is_no_password(guarded):
+    assert guarded("plain").refusal(user="m", secret=USERS["m"]) == FAILURE["plain"]
+    assert guarded("plain").refusal(user="s", secret=USERS["s"]) == FAILURE["plain"]
+
+
+def test_md5_secret_cannot_do_scram(guarded):
+    pooler = guarded("scram-sha-256")
+    assert pooler.refusal(user="m", secret=PLAIN) == "SASL authentication failed"
+    pooler.wait_log("ERROR .*SCRAM authentication failed: user has MD5 secret$")
+
+
+def test_trust_needs_a_known_user(guarded):
+    assert guarded("trust").refusal(user="unknown") == '"trust" authentication failed'
+
+
+def test_any_lets_everyone_in(guarded):
+    pooler = guarded("any")
+    with pooler.connect(user="whoever") as client:
+        assert client.auth_codes() == [0]
+        assert client.value("select current_user") == "trust_user"
+        assert pooler.show_one("CLIENTS", database="db")["user"] == "trust_user"
+
+
+def test_any_needs_a_forced_user(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings={"auth_type": "any"})
+    assert pooler.refusal(user="trust_user") == "bouncer config error"
+    pooler.wait_log("ERROR .*auth_type=any requires forced user$")
+
+
+# nothing is revealed
+
+
+def conversation(pooler, database, user, secret):
+    """What the other side says during a login, salts and nonces blanked."""
+    client = pooler.client(database, user, secret)
+    try:
+        client.login()
+        return "in"
+    except wire.Refused:
+        told = []
+        for m in client.login_messages:
+            raw = m.raw()
+            if m.kind == "R" and m.body[3] in (5, 11):
+                raw = (raw[:9], len(raw))
+            told.append(raw)
+        return told
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize("method", ["trust", "plain", "md5", "scram-sha-256"])
+def test_unknown_names_look_alike(guarded, method):
+    pooler = guarded(method)
+    told = [conversation(pooler, database, user, "wrong")
+            for database in ("db", "absent") for user in ("p", "unknown", "also unknown")]
+    if method == "trust":  # a known user is believed; only then is the database looked at
+        assert conversation(pooler, "db", "unknown", "") == conversation(pooler, "absent", "unknown", "")
+        assert pooler.refusal("absent", "p") == "no such database: absent"
+    else:
+        assert all(t == told[0] for t in told), told
+
+
+@pytest.mark.parametrize("method", ["plain", "md5", "scram-sha-256"])
+def test_absent_database_is_told_after_authentication(guarded, method):
+    pooler = guarded(method)
+    assert pooler.refusal("absent", "p", PLAIN) == "no such database: absent"
+    assert pooler.refusal("absent", "p", "wrong") == FAILURE[method]
+    pooler.wait_log(r"LOG .*login failed: db=absent user=p$")
+
+
+def test_unknown_user_is_logged(guarded):
+    pooler = guarded("md5")
+    pooler.refusal(user="unknown", secret="x")
+    pooler.wait_log(r"LOG C-0x\S+ \S+ no such user: unknown$")
+
+
+def scram_first(pooler, user):
+    client = pooler.client(user=user)
+    client.send(client.startup_packet())
+    client.recv_kinds("R")
+    client.send(wire.sasl_initial("SCRAM-SHA-256", "n,,n=,r=abcdef"))
+    return dict(p.split("=", 1) for p in client.recv().body[4:].decode().split(","))
+
+
+def test_mock_salt_is_steady(guarded):
+    pooler = guarded("scram-sha-256", scram_iterations=5000)
+    one, two, other = (scram_first(pooler, u) for u in ("ghost", "ghost", "other ghost"))
+    assert one["s"] == two["s"] != other["s"]
+    assert len(base64.b64decode(one["s"])) == 16 and one["i"] == "5000"
+    real = scram_first(pooler, "p")
+    assert real["s"] == scram_first(pooler, "p")["s"] and real["i"] == "5000"
+    assert len(base64.b64decode(real["s"])) == 16
+    for first in (one, real):
+        assert first["r"].startswith("abcdef") and len(first["r"]) == 6 + 24
+
+
+def test_md5_salts_differ(guarded):
+    pooler = guarded("md5")
+    salts = set()
+    for _ in range(8):
+        client = pooler.client(user="p")
+        client.send(client.startup_packet())
+        salts.add(client.recv().body[4:])
+        client.close()
+    assert len(salts) > 6
+
+
+# SCRAM in detail
+
+
+def sasl_start(pooler, user="p"):
+    client = pooler.client(user=user, secret=PLAIN)
+    client.send(client.startup_packet())
+    assert client.recv().raw() == wire.auth(10, b"SCRAM-SHA-256\0\0")
+    return client
+
+
+def test_wrong_mechanism(guarded):
+    client = sasl_start(guarded("scram-sha-256"))
+    client.send(wire.sasl_initial("SCRAM-SHA-1", "n,,n=,r=abc"))
+    client.expect_fatal("client selected an invalid SASL authentication mechanism")
+
+
+@pytest.mark.parametrize("gs2", ["n,,", "y,,"])
+def test_gs2_flags_that_pass(guarded, gs2):
+    client = sasl_start(guarded("scram-sha-256"))
+    scram = wire.ScramClient(PLAIN, gs2=gs2, user="ignored")
+    client.send(wire.sasl_initial("SCRAM-SHA-256", scram.first()))
+    client.send(wire.message("p", scram.final(client.recv().body[4:].decode()).encode()))
+    final = client.recv()
+    assert final.body[:4] == b"\0\0\0\x0c" and scram.is_server_final(final.body[4:].decode())
+    client.recv_until("Z")
+
+
+BAD_FIRST = [
+    "", "n", "n,", "n,,", "x,,n=,r=abc", "p=tls-unique,,n=,r=abc", "p=tls-server-end-point,,n=,r=abc",
+    "n,a=someone,n=,r=abc", "n,,m=ext,n=,r=abc", "n,,n=", "n,,n=,r=a\x01b",
+    "n,,n=,r=\xe9", "n,,n=,x=abc", "n,,n,r=abc", "," * 50, "n,,n=,r=" + "a" * 60000 + "\x01",
+]
+
+
+@pytest.mark.parametrize("first", BAD_FIRST, ids=range(len(BAD_FIRST)))
+def test_bad_client_first(guarded, first):
+    pooler = guarded("scram-sha-256")
+    client = sasl_start(pooler)
+    client.send(wire.sasl_initial("SCRAM-SHA-256", first.encode("latin1")))
+    client.expect_fatal("SASL authentication failed")
+    pooler.connect(user="p", secret=PLAIN).close()
+
+
+@pytest.mark.parametrize("body", [
+    b"", b"SCRAM-SHA-256", b"SCRAM-SHA-256\0", b"SCRAM-SHA-256\0\0\0", b"\0" * 8,
+    b"SCRAM-SHA-256\0" + struct.pack("!i", 100) + b"n,,n=,r=abc",
+    b"SCRAM-SHA-256\0" + struct.pack("!i", 3) + b"n,,n=,r=abc",
+    b"SCRAM-SHA-256\0" + struct.pack("!i", -1),
+    b"SCRAM-SHA-256\0" + struct.pack("!i", -2147483648) + b"n,,n=,r=abc",
+    b"SCRAM-SHA-256\0" + struct.pack("!i", 2147483647) + b"n,,n=,r=abc",
+], ids=range(10))
+def test_bad_sasl_messages(guarded, body):
+    pooler = guarded("scram-sha-256", client_login_timeout=1)
+    client = sasl_start(pooler)
+    client.send(wire.message("p", body))
+    try:
+        assert client.recv().field("S") == "FATAL"
+    except wire.Closed:
+        pass
+    client.pending = b""
+    client.expect_closed()
+    pooler.connect(user="p", secret=PLAIN).close()
+
+
+@pytest.mark.parametrize("spoil", ["proof", "short proof", "no proof", "nonce", "channel",
+                                   "not base64", "empty", "long"])
+def test_bad_client_final(guarded, spoil):
+    pooler = guarded("scram-sha-256")
+    client = sasl_start(pooler)
+    scram = wire.ScramClient(PLAIN)
+    client.send(wire.sasl_initial("SCRAM-SHA-256", scram.first()))
+    first = client.recv().body[4:].decode()
+    good = scram.final(first)
+    bad = {
+        "proof": scram.final(first, proof=os.urandom(32)),
+        "short proof": scram.final(first, proof=b"abc"),
+        "no proof": good.rsplit(",p=", 1)[0],
+        "nonce": scram.final(first, nonce="other"),
+        "channel": scram.final(first, channel="eSws"),
+        "not base64": good.rsplit(",p=", 1)[0] + ",p=!!!!",
+        "empty": "",
+        "long": good + "A" * 70000,
+    }[spoil]
+    client.send(wire.message("p", bad.encode()))
+    client.expect_fatal("SASL authentication failed")
+    if spoil == "proof":
+        pooler.wait_log(r"ERROR C-.* password authentication failed$")
+    if spoil == "nonce":
+        pooler.wait_log(r"ERROR C-.* invalid SCRAM response \(nonce does not match\)$")
+
+
+def test_scram_byte_by_byte(guarded):
+    pooler = guarded("scram-sha-256")
+    client = pooler.client(user="s", secret=PLAIN)
+    send = client.send
+    client.send = lambda *parts: client.send_slowly(b"".join(parts))
+    client.login()
+    client.send = send
+    assert client.value("select 1") == "1"
+
+
+@pytest.mark.parametrize("secret", ["pass\u00adword", "\u2168 roman", "t\u00e9l\u00e9", "\u0420\u0443\u0441"])
+def test_saslprep_with_a_real_client(make_pooler, pg, secret):
+    """libpq prepares the password as RFC 4013 says, and so must we."""
+    import psycopg
+    pooler = make_pooler({"db": pg.conn(user="trust_user")}, settings={"auth_type": "scram-sha-256"},
+                         userlist={"u": secret, "admin_user": "admin secret 91c"})
+    with psycopg.connect(host=pooler.host, port=pooler.port, user="u", password=secret, dbname="db",
+                         sslmode="disable") as conn:
+        assert conn.execute("select 1").fetchone() == (1,)
+
+
+def test_scram_length_of_iterations(make_pooler, pg):
+    keys = wire.ScramKeys(PLAIN, iterations=9999)
+    pooler = make_pooler({"db": pg.conn(user="trust_user")}, settings={"auth_type": "scram-sha-256"},
+                         userlist={"u": keys.secret(), "admin_user": "admin secret 91c"})
+    pooler.connect(user="u", secret=PLAIN).close()
+    assert scram_first(pooler, "u")["i"] == "9999"
+
+
+@pytest.mark.parametrize("secret", [
+    "md5" + "0" * 31, "md5" + "G" * 32, "md5" + "A" * 32, "SCRAM-SHA-256$4096:bad$x:y", "SCRAM-SHA-256$",
+    "SCRAM-SHA-256$0:%s$%s:%s" % ("AAAA", "A" * 43 + "=", "A" * 43 + "=") + "x"])
+def test_malformed_hash_is_a_plain_password(make_pooler, pg, secret):
+    pooler = make_pooler({"db": pg.conn(user="trust_user")}, settings={"auth_type": "plain"},
+                         userlist={"u": secret, "admin_user": "admin secret 91c"})
+    pooler.connect(user="u", secret=secret).close()
+
+
+# after the proof
+
+
+def test_disabled_database(guarded):
+    pooler = guarded("md5")
+    pooler.admin.query("DISABLE db")
+    assert pooler.refusal(user="p", secret="wrong") == FAILURE["md5"]
+    assert pooler.refusal(user="p", secret=PLAIN) == 'database "db" is disabled'
+
+
+def test_login_attempt_is_logged_before_the_password(guarded):
+    pooler = guarded("md5")
+    client = pooler.client(user="p")
+    client.send(client.startup_packet())
+    client.recv_kinds("R")
+    pooler.wait_log(r"LOG C-0x\S+ db/p@127\.0\.0\.1:\d+ login attempt: db=db user=p tls=no replication=no$")
+
+
+def test_client_limits(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn(max_db_client_connections=2), "free": pg.conn()},
+                         users={"second_user": "max_user_client_connections=1"})
+    held = [pooler.connect(), pooler.connect()]
+    assert pooler.refusal() == "client connections exceeded (max_db_client_connections)"
+    assert pooler.show_one("DATABASES", name="db")["current_client_connections"] == "2"
+    held.append(pooler.connect("free", "second_user"))
+    assert pooler.refusal("free", "second_user") == (
+        "client connections exceeded (max_user_client_connections)")
+    pooler.connect("free").close()
+    for client in held:
+        client.close()
+    pooler.wait_pool(cl_active=0)
+    pooler.connect().close()
+
+
+def test_global_client_limits(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings={"max_user_client_connections": 1})
+    held = pooler.connect()
+    assert pooler.refusal() == "client connections exceeded (max_user_client_connections)"
+    other = pooler.connect(user="second_user")
+    pooler.change(max_user_client_connections=0, max_db_client_connections=2)
+    assert pooler.refusal() == "client connections exceeded (max_db_client_connections)"
+    held.close()
+    other.close()
+
+
+def test_nul_padded_and_strange_user_names(guarded):
+    pooler = guarded("md5")
+    for user in ("a\nb", "%s%n%p", "\xff\xfe", "a'b\"c\\", " "):
+        assert pooler.refusal(user=user, secret="x") == FAILURE["md5"]
+    assert re.search("%s%n%p", pooler.log())

@@ -1,0 +1,287 @@
+"""Cancel requests (protocol.md 13) within one process."""
+
+import os
+import struct
+import threading
+import time
+
+import pytest
+
+import fakeserver
+import waiting
+import wire
+
+KEY = b"\0\0\x30\x39\x12\x34\x56\x78"
+
+
+def send_cancel(pooler, key, unix=False):
+    raw = pooler.raw(unix)
+    raw.send(wire.cancel_request(key))
+    return raw
+
+
+def test_running_query(pooler, pg):
+    client = pooler.connect()
+    client.send(wire.query("select pg_sleep(30)"))
+    waiting.wait_for(lambda: pg.backends("query like '%sleep(30)%' and state='active'"), "runs")
+    client.cancel()
+    result = client.finish()
+    assert result.errors[0].field("C") == "57014"
+    assert result.status == "I"
+    assert client.value("select 1") == "1"
+    pooler.wait_log(r"closing because: successfully sent cancel request \(age")
+
+
+def test_the_server_gets_its_own_key_and_nothing_else(make_pooler, fake):
+    got = []
+
+    def script(session):
+        code = session.recv_startup()
+        if code == wire.CANCEL_REQUEST:
+            got.append(session.startup_body)
+            answer.set()
+            return
+        session.send(fakeserver.welcome(KEY))
+        session.serve([("slow", lambda s, q: (answer.wait(10), fakeserver.plain_answer("select 1"))[1])])
+
+    answer = threading.Event()
+    server = fake(script)
+    pooler = make_pooler({"db": server.conn()}, settings={"pool_mode": "transaction"})
+    client = pooler.connect()
+    assert client.key != KEY
+    client.send(wire.query("slow"))
+    pooler.wait_pool(sv_active=1)
+    client.cancel()
+    assert got == [KEY]
+    client.finish()
+    assert len(server.sessions) == 2
+
+
+def test_queued_query(make_pooler, pg):
+    """A client that waits for a server gets its answer at once, and stays connected."""
+    pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings={"pool_mode": "transaction"})
+    holder, waiter, behind = (pooler.connect() for _ in range(3))
+    holder.query("begin")
+    waiter.send(wire.query("select 1"))
+    pooler.wait_pool(cl_waiting=1)
+    behind.send(wire.query("select 2"))
+    pooler.wait_pool(cl_waiting=2)
+    at = time.monotonic()
+    waiter.cancel()
+    result = waiter.finish()
+    assert time.monotonic() - at < 1
+    assert result.kinds() == "EZ" and result.status == "I"
+    assert (result.errors[0].field("S"), result.errors[0].field("C")) == ("ERROR", "57014")
+    pooler.wait_pool(cl_waiting=1)
+    assert holder.value("select 3") == "3"
+    holder.query("commit")
+    assert behind.finish().value == "2"
+    assert waiter.value("select 4") == "4"
+
+
+def test_queued_pipeline(make_pooler, pg):
+    """All that was asked up to Sync is answered by one error and one ReadyForQuery."""
+    pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings={"pool_mode": "transaction"})
+    holder, waiter = pooler.connect(), pooler.connect()
+    holder.query("begin")
+    waiter.send(wire.parse("", "select 1"), wire.bind(), wire.execute(), wire.sync())
+    pooler.wait_pool(cl_waiting=1)
+    waiter.cancel()
+    result = waiter.finish()
+    assert result.kinds() == "EZ" and result.errors[0].field("C") == "57014"
+    holder.query("commit")
+    assert waiter.value("select 5") == "5"
+
+
+def test_big_queued_query(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings={"pool_mode": "transaction"})
+    holder, waiter = pooler.connect(), pooler.connect()
+    holder.query("begin")
+    big = threading.Thread(target=lambda: waiter.send(wire.query("select '%s'" % ("x" * 3000000))))
+    big.start()
+    pooler.wait_pool(cl_waiting=1)
+    waiter.cancel()
+    assert waiter.finish().errors[0].field("C") == "57014"
+    big.join(10)
+    holder.query("commit")
+    assert waiter.value("select 6") == "6"
+
+
+def test_idle_client(pooler):
+    client = pooler.connect()
+    client.query("select 1")
+    client.cancel()
+    pooler.wait_log(r"closing because: cancel request for idle client \(age")
+    assert client.value("select 1") == "1"
+
+
+def test_idle_in_transaction_is_harmless(pooler):
+    client = pooler.connect()
+    client.query("begin")
+    client.cancel()
+    assert client.value("select 1") == "1"
+    assert client.query("commit").tag == "COMMIT"
+
+
+def test_unknown_key(pooler):
+    client = pooler.connect()
+    send_cancel(pooler, os.urandom(8)).expect_closed()
+    pooler.wait_log(r"closing because: failed cancel request \(age")
+    assert client.value("select 1") == "1"
+
+
+@pytest.mark.parametrize("key", [b"", b"abc", b"a" * 4, b"a" * 7, b"a" * 9, b"a" * 300])
+def test_wrong_sizes(pooler, key):
+    send_cancel(pooler, key).expect_closed()
+    assert pooler.connect().value("select 1") == "1"
+
+
+def test_half_a_cancel(pooler):
+    raw = pooler.raw()
+    raw.send(wire.cancel_request(b"a" * 8)[:11])
+    raw.close()
+    assert pooler.connect().value("select 1") == "1"
+
+
+def test_over_the_unix_socket(pooler, pg):
+    client = pooler.connect(unix=True)
+    client.send(wire.query("select pg_sleep(30)"))
+    waiting.wait_for(lambda: pg.backends("query like '%sleep(30)%' and state='active'"), "runs")
+    client.cancel()
+    assert client.finish().errors[0].field("C") == "57014"
+
+
+def test_only_the_right_client(pooler, pg):
+    clients = [pooler.connect() for _ in range(4)]
+    for client in clients:
+        client.send(wire.query("select pg_sleep(1.5)"))
+    waiting.wait_for(lambda: pg.backends("query like '%sleep(1.5)%' and state='active'") == 4, "run")
+    clients[2].cancel()
+    ends = [c.finish() for c in clients]
+    assert [bool(e.errors) for e in ends] == [False, False, True, False]
+
+
+def test_beyond_the_pool_size(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn(pool_size=1, max_db_connections=1)},
+                         settings={"pool_mode": "transaction"})
+    client = pooler.connect()
+    client.send(wire.query("select pg_sleep(30)"))
+    waiting.wait_for(lambda: pg.backends("query like '%sleep(30)%' and state='active'"), "runs")
+    client.cancel()
+    assert client.finish().errors[0].field("C") == "57014"
+
+
+def test_keys(pooler):
+    clients = [pooler.connect() for _ in range(30)]
+    keys = {c.key for c in clients}
+    assert len(keys) == 30
+    assert all(len(k) == 8 and k[0] < 0x80 for k in keys)
+
+
+def test_cancel_wait_timeout(make_pooler, fake):
+    """A cancel that cannot be delivered is dropped in silence."""
+    def script(session):
+        session.recv_startup()
+        session.send(fakeserver.welcome(KEY))
+        server.listener.close()
+        session.serve([("slow", lambda s, q: None)])
+
+    server = fake(script)
+    pooler = make_pooler({"db": server.conn()}, settings={
+        "pool_mode": "transaction", "cancel_wait_timeout": 0.8, "server_login_retry": 30})
+    client = pooler.connect()
+    client.send(wire.query("slow"))
+    pooler.wait_pool(sv_active=1)
+    raw = send_cancel(pooler, client.key)
+    raw.expect_closed()
+    pooler.wait_pool(cl_waiting_cancel_req=0, cl_active_cancel_req=0)
+
+
+def test_late_cancel_spares_the_next_client(make_pooler, fake):
+    """The server is not lent out again while a cancel aimed at it is on its way."""
+    release = threading.Event()
+    running = threading.Event()
+
+    def script(session):
+        if session.recv_startup() == wire.CANCEL_REQUEST:
+            release.wait(10)
+            return
+        session.send(fakeserver.welcome(KEY))
+
+        def slow(s, q):
+            running.wait(10)
+            return fakeserver.plain_answer("select 1")
+
+        session.serve([("slow", slow)])
+
+    server = fake(script)
+    pooler = make_pooler({"db": server.conn(pool_size=1)}, settings={"pool_mode": "transaction"})
+    victim, other = pooler.connect(), pooler.connect()
+    victim.send(wire.query("slow"))
+    pooler.wait_pool(sv_active=1)
+    raw = send_cancel(pooler, victim.key)
+    waiting.wait_for(server.cancels, "cancel arrives")
+    running.set()
+    victim.finish()
+    other.send(wire.query("select 2"))
+    pooler.wait_pool(sv_being_canceled=1)
+    assert not other.has_data(0.3)
+    assert pooler.show_one("SERVERS", state="being_canceled")
+    release.set()
+    raw.expect_closed()
+    assert other.finish().value == "fake"
+
+
+def test_storm(make_pooler, pg):
+    """Cancels of finished queries never hit the queries of others."""
+    pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings={
+        "pool_mode": "transaction", "max_client_conn": 500})
+    noisy, calm = pooler.connect(), pooler.connect()
+    stop = threading.Event()
+
+    def storm():
+        while not stop.is_set():
+            raw = send_cancel(pooler, noisy.key)
+            raw.expect_closed()
+            raw.close()
+
+    thread = threading.Thread(target=storm)
+    thread.start()
+    try:
+        end = time.monotonic() + 2
+        done = 0
+        while time.monotonic() < end:
+            noisy.send(wire.query("select 1"))
+            noisy.finish()
+            assert calm.query("select pg_sleep(0.002)").tag == "SELECT 1"
+            done += 1
+    finally:
+        stop.set()
+        thread.join(10)
+    assert done > 10
+
+
+def test_console_has_a_key_too(pooler):
+    assert len(pooler.admin.key) == 8
+    send_cancel(pooler, pooler.admin.key).expect_closed()
+    assert pooler.admin.value("SHOW VERSION")
+
+
+def test_cancel_in_shutdown(pooler, pg):
+    client = pooler.connect(unix=True)
+    client.send(wire.query("select pg_sleep(30)"))
+    waiting.wait_for(lambda: pg.backends("query like '%sleep(30)%' and state='active'"), "runs")
+    pooler.signal("TERM")
+    pooler.wait_log("got SIGTERM")
+    client.cancel()
+    assert client.finish().errors[0].field("C") == "57014"
+    client.close()
+    assert pooler.wait_exit() == 0
+
+
+def test_key_guessing_is_silent(pooler):
+    client = pooler.connect()
+    for low in range(50):
+        raw = send_cancel(pooler, client.key[:4] + struct.pack("!I", low))
+        raw.expect_closed()
+    assert client.value("select 1") == "1"

@@ -1,0 +1,141 @@
+"""Published configurations, unchanged but for their place."""
+
+import os
+import re
+
+import pytest
+
+import postgres
+import programs
+import waiting
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SECRET = "pass word 3c8"
+
+# how PostgreSQL stores the password, and what the user list holds
+WAYS = [("md5", "plain"), ("md5", "hash"), ("scram-sha-256", "plain"), ("scram-sha-256", "secret")]
+
+
+@pytest.fixture
+def role(pg):
+    """role(name, method, kind): makes the role and gives what belongs into the user list."""
+    made = []
+
+    def make(name, method, kind, database=None):
+        pg.do("drop role if exists %s" % name)
+        with pg.client() as owner:
+            owner.query("set password_encryption = '%s'" % method)
+            owner.query("create role %s login superuser password '%s'" % (name, SECRET))
+        made.append((name, database))
+        if database:
+            pg.do("drop database if exists %s" % database,
+                  "create database %s owner %s" % (database, name))
+        pg.set_hba(["host all %s 127.0.0.1/32 %s" % (name, method), "local all %s %s" % (name, method)]
+                   + postgres.hba_lines())
+        return SECRET if kind == "plain" else pg.secret_of(name)
+
+    yield make
+    pg.set_hba(postgres.hba_lines())
+    for name, database in made:
+        if database:
+            pg.do("drop database if exists %s with (force)" % database)
+        pg.do("reassign owned by %s to owner" % name, "drop owned by %s" % name, "drop role %s" % name)
+
+
+def case(make_pooler, pg, name, users, ports):
+    """A pooler on cases/NAME.ini; ports maps the ports in it to ours."""
+    pooler = make_pooler(start=False)
+    with open(os.path.join(HERE, "cases", name)) as file:
+        text = file.read()
+    text = text.replace("@DIR@", pooler.dir).replace("@PGHOST@", pg.dir)
+    for old, new in ports(pooler).items():
+        text = re.sub(r"(port\s*=\s*)%d\b" % old, r"\g<1>%d" % new, text)
+    pooler.ini_text = lambda: text
+    auth_file = re.search(r"auth_file\s*=\s*(\S+)", text).group(1)
+    write = pooler.write_files
+    pooler.userlist = users
+
+    def write_files():
+        write()
+        os.rename(pooler.path("userlist.txt"), os.path.join(pooler.dir, os.path.basename(auth_file)))
+
+    pooler.write_files = write_files
+    return pooler
+
+
+@pytest.mark.parametrize("method, kind", WAYS)
+def test_quickstart(make_pooler, pg, role, method, kind):
+    secret = role("someuser", method, kind)
+    pooler = case(make_pooler, pg, "quickstart.ini", {"someuser": secret},
+                  lambda p: {6543: p.port, 5432: pg.port})
+    code, _, err = pooler.run_ini(None, "-d")
+    assert code == 0, err
+    pid = int(waiting.wait_for(lambda: pooler.read("pgbouncer.pid").strip(), "pidfile"))
+    try:
+        def ask(sql, database="template1"):
+            return programs.psql(pooler, "-p", pooler.port, "-U", "someuser", "-c", sql, database,
+                                 user="someuser", secret=SECRET)
+
+        assert ask("select current_user || current_database()") == "someusertemplate1\n"
+        assert programs.pgbench(pooler, pg, "-n", "-f", write_select(pooler), "-c", 5, "-t", 20,
+                                "template1", user="someuser", secret=SECRET) == 100
+        done = programs.run(pooler, "psql", "-X", "-p", pooler.port, "-U", "someuser", "-c", "show help;",
+                            "pgbouncer", user="someuser", secret=SECRET, check=False)
+        assert done.returncode == 0 and "Console usage" in done.stderr
+        done = programs.run(pooler, "psql", "-X", "-c", "RELOAD;", "pgbouncer", user="someuser",
+                            secret=SECRET, check=False)
+        assert (done.returncode, done.stdout) == (0, "RELOAD\n")
+        assert programs.psql(pooler, "template1", "-c", "select 1", user="someuser", secret="wrong",
+                             check=False).returncode == 2
+        assert "process up" in pooler.read("pgbouncer.log")
+    finally:
+        os.kill(pid, 15)
+        waiting.wait_for(lambda: not os.path.exists("/proc/%d" % pid), "end")
+
+
+def write_select(pooler):
+    return pooler.write("select.sql", "select 1;\n")
+
+
+@pytest.mark.parametrize("method, kind", WAYS)
+def test_tpcc(make_pooler, pg, role, method, kind):
+    secret = role("postgres", method, kind, "sbtest")
+    pooler = case(make_pooler, pg, "tpcc-2021.ini", {"postgres": secret},
+                  lambda p: {6543: p.port, 5432: pg.port})
+    pooler.start()
+    as_user = {"user": "postgres", "secret": SECRET}
+    programs.run(pooler, pg.program("pgbench"), "-i", "-q", "sbtest", **as_user)
+    assert programs.pgbench(pooler, pg, "-n", "-M", "extended", "-c", 56, "-j", 2, "-t", 5, "sbtest",
+                            **as_user) == 280
+    assert programs.pgbench(pooler, pg, "-n", "-S", "-c", 600, "-j", 2, "-t", 3, "sbtest",
+                            **as_user) == 1800
+    out = programs.psql(pooler, "-c", "show pools", "pgbouncer", **as_user)
+    assert re.search(r"^sbtest\|postgres\|", out, re.M)
+    assert pg.backends("usename = 'postgres'") <= 56
+
+
+@pytest.mark.parametrize("method, kind", WAYS[:3])
+def test_segment(make_pooler, pg, role, method, kind):
+    secret = role("digoal", method, kind, "digoal")
+    pooler = case(make_pooler, pg, "segment-2016.ini", {"digoal": secret, "app": "app secret 2d"},
+                  lambda p: {6400: p.port, 40000: pg.port})
+    pooler.start()
+    waiting.wait_for(lambda: pg.backends("usename = 'digoal'") >= 2, "min_pool_size")
+    programs.run(pooler, pg.program("pgbench"), "-i", "-q", "digoal", user="digoal", secret=SECRET)
+    assert programs.pgbench(pooler, pg, "-n", "-S", "-C", "-c", 16, "-j", 2, "-t", 5, "digoal",
+                            user="app", secret="app secret 2d") == 80
+    out = programs.psql(pooler, "-c", "select current_user", "digoal", user="app", secret="app secret 2d")
+    assert out == "digoal\n"
+    assert 2 <= pg.backends("usename = 'digoal'") <= 8
+    assert oct(os.stat(pooler.path(".s.PGSQL.%d" % pooler.port)).st_mode)[-3:] == "700"
+
+
+def test_segment_weight_is_shown(make_pooler, pg):
+    """The fork's key loads and can be seen."""
+    pooler = make_pooler({"db": pg.conn() + " weight=3"}, settings={"pool_mode": "transaction"})
+    code, out, err = pooler.run("--describe=settings", "--as=md")
+    assert code == 0 and "weight" in out
+    assert pooler.connect().value("select 1") == "1"
+    broken = make_pooler({"db": pg.conn() + " weights=3"}, start=False)
+    code, _, err = broken.run_ini(None)
+    assert code == 1 and "unrecognized connection parameter: weights" in err

@@ -1,0 +1,166 @@
+"""The log: shape of its lines, notable messages, sinks (cli.md 8)."""
+
+import os
+import re
+import socket
+import time
+
+import pytest
+
+import waiting
+import wire
+from test_cli import AS_ROOT
+
+LINE = (r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \S+ \[\d+\] "
+        r"(FATAL|ERROR|WARNING|LOG|DEBUG|NOISE) \S.*$")
+
+
+def test_every_line_has_the_shape(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, args=["-v"], settings={"stats_period": 1})
+    with pooler.connect() as client:
+        client.query("select 1")
+    pooler.refusal(user="nobody_known")
+    pooler.admin.query("SHOW nonsense", check=False)
+    pooler.wait_log(" stats: ")
+    for line in pooler.log().splitlines():
+        assert re.match(LINE, line) or line.startswith("\t"), line
+    stamp = pooler.log()[:23]
+    assert abs(time.mktime(time.strptime(stamp[:19], "%Y-%m-%d %H:%M:%S")) - time.timezone
+               - time.time()) < 60 or os.environ.get("TZ")
+    assert re.match(r".{23} UTC \[%d\] " % pooler.pid, pooler.log())
+
+
+def test_local_time_zone(make_pooler):
+    pooler = make_pooler({"db": ""}, start=False)
+    environment = pooler.environment
+    pooler.environment = lambda: dict(environment(), TZ="XYZ-3:30")
+    pooler.start()
+    assert re.match(r".{23} XYZ \[", pooler.log())
+
+
+def test_startup_lines(pooler):
+    log = pooler.log()
+    limit = re.search(r" LOG kernel file descriptor limit: (\d+) \(hard: (\d+)\); "
+                      r"max_client_conn: 100, max expected fd use: (\d+)$", log, re.M)
+    assert limit and int(limit.group(3)) >= 110
+    assert re.search(r" LOG listening on 127\.0\.0\.1:%d$" % pooler.port, log, re.M)
+    assert re.search(r" LOG listening on unix:%s/\.s\.PGSQL\.%d$" % (pooler.dir, pooler.port), log,
+                     re.M)
+    assert re.search(r" LOG process up: PgBouncer \S+, libevent \S+ \(\w+\), adns: .+, tls: .+$",
+                     log, re.M)
+
+
+def test_connection_lines(pooler, pg):
+    mark = pooler.mark()
+    with pooler.connect() as client:
+        port = client.sock.getsockname()[1]
+        client.query("select 1")
+        row = pooler.show_one("CLIENTS", user="trust_user")
+        server = pooler.show_one("SERVERS")
+    pooler.wait_log("closing because", mark)
+    front = r" LOG C-%s: db/trust_user@127\.0\.0\.1:%d " % (row["ptr"], port)
+    log = pooler.log_since(mark)
+    assert re.search(front + "login attempt: db=db user=trust_user tls=no replication=no$", log, re.M)
+    assert re.search(front + r"closing because: client unexpected eof \(age=\d+s\)$", log, re.M)
+    assert re.search(r" LOG S-%s: db/trust_user@127\.0\.0\.1:%d new connection to server "
+                     r"\(from 127\.0\.0\.1:%s\)$" % (server["ptr"], pg.port, server["local_port"]),
+                     log, re.M)
+
+
+def test_unix_connection_lines(make_pooler, pg):
+    pooler = make_pooler({"db": pg.unix_conn()})
+    with pooler.connect(unix=True) as client:
+        client.query("select 1")
+        client.send(wire.terminate())
+        client.expect_closed()
+    pooler.wait_log("closing because")
+    front = r" LOG C-0x[0-9a-f]+: db/trust_user@unix\(%d\):%d " % (os.getpid(), pooler.port)
+    assert re.search(front + r"closing because: client close request \(age=\d+s\)$", pooler.log(), re.M)
+    assert re.search(r" LOG S-0x[0-9a-f]+: db/trust_user@unix(\(\d+\))?:%d new connection to server$"
+                     % pg.port, pooler.log(), re.M)
+
+
+def test_nodb_nouser_and_pooler_error(pooler):
+    raw = pooler.raw()
+    raw.send(wire.special(0x20000))
+    raw.expect_fatal("old V2 protocol not supported")
+    front = r"C-0x[0-9a-f]+: \(nodb\)/\(nouser\)@127\.0\.0\.1:\d+ "
+    pooler.wait_log(r" LOG " + front + r"closing because: old V2 protocol not supported \(age=\d+s\)$")
+    pooler.wait_log(r" WARNING " + front + r"pooler error: old V2 protocol not supported$")
+
+
+def test_newline_in_a_message(pooler):
+    pooler.refusal(user="line one\nline two")
+    assert re.search(r"line one\n\tline two", pooler.log())
+    assert not re.search(r"^line two", pooler.log(), re.M)
+
+
+@pytest.mark.parametrize("setting, pattern", [
+    ("log_connections", "login attempt|new connection to server"),
+    ("log_disconnections", "closing because"),
+    ("log_pooler_errors", "pooler error"),
+    ("log_stats", " stats: "),
+])
+def test_log_switches(make_pooler, pg, setting, pattern):
+    pooler = make_pooler({"db": pg.conn()}, settings={setting: 0, "stats_period": 1})
+    pooler.connect().close()
+    with pooler.raw() as raw:
+        raw.send(wire.special(0x20000))
+        raw.recv()
+    mark = pooler.mark()
+    if setting == "log_stats":
+        waiting.holds_for(lambda: " stats: " not in pooler.log(), 1.5, "silence")
+    else:
+        pooler.wait_log(" stats: ", mark)
+    assert not re.search(pattern, pooler.log())
+
+
+def test_stats_line(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings={"stats_period": 1})
+    with pooler.connect() as client:
+        for _ in range(20):
+            client.query("select 1")
+    pooler.wait_log(r" LOG stats: \d+ xacts/s, \d+ queries/s, \d+ client parses/s, "
+                    r"\d+ server parses/s, \d+ binds/s, \d+ client logins/s, in \d+ B/s, "
+                    r"out \d+ B/s, xact \d+ us, query \d+ us, wait \d+ us$")
+
+
+def test_logfile_beside_stderr(make_pooler):
+    pooler = make_pooler({"db": ""}, start=False)
+    pooler.settings["logfile"] = pooler.path("log")
+    pooler.start()
+    texts = [[line[23:] for line in pooler.read(name).splitlines()] for name in ("log", "stderr")]
+    assert texts[0] == texts[1] and texts[0]
+
+
+def test_logfile_that_cannot_be_opened(make_pooler):
+    pooler = make_pooler(start=False)
+    pooler.settings["logfile"] = pooler.path("absent/log")
+    code, _, err = pooler.run_ini(None)
+    assert code == 1 and pooler.path("absent/log") in err
+
+
+def test_verbose_setting(make_pooler):
+    pooler = make_pooler({"db": ""}, settings={"verbose": 2})
+    assert " DEBUG " in pooler.log() or " NOISE " in pooler.log()
+
+
+@AS_ROOT
+def test_syslog_takes_the_message_alone(make_pooler):
+    if os.path.exists("/dev/log"):
+        pytest.skip("this machine has a syslog of its own")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as log:
+        log.bind("/dev/log")
+        os.chmod("/dev/log", 0o666)
+        log.settimeout(10)
+        try:
+            make_pooler({"db": ""}, settings={"syslog": 1, "syslog_ident": "mine",
+                                              "syslog_facility": "local3", "verbose": 1})
+            seen = b""
+            while b"process up" not in seen:
+                seen = log.recv(8192)
+                # local3 is 19; info is 6
+                assert seen.startswith(b"<%d>" % (19 * 8 + 6)), seen
+                assert b" mine" in seen and b" LOG " not in seen, seen
+        finally:
+            os.unlink("/dev/log")

@@ -1,0 +1,193 @@
+"""Tracked parameters (protocol.md 7)."""
+
+import pytest
+
+import wire
+
+TRANSACTION = {"pool_mode": "transaction"}
+
+
+def sets(session):
+    """The queries that only set parameters, as the server saw them."""
+    return [q for q in session.queries() if q.startswith("SET ")]
+
+
+def test_nothing_is_set_when_nothing_differs(make_pooler, fake):
+    server = fake()
+    pooler = make_pooler({"db": server.conn()}, settings=TRANSACTION)
+    client = pooler.connect(client_encoding="utf8", DateStyle="iso, mdy", application_name="")
+    client.query("select 1")
+    assert server.sessions[0].queries() == ["select 1"]
+
+
+def test_differences_are_one_query(make_pooler, fake):
+    server = fake()
+    pooler = make_pooler({"db": server.conn()}, settings=TRANSACTION)
+    client = pooler.connect(application_name="mine", TimeZone="Asia/Tokyo", DateStyle="German")
+    result = client.query("select 1")
+    assert result.kinds() == "TDCZ"
+    first, second = server.sessions[0].queries()
+    assert second == "select 1"
+    assert sorted(first.strip().rstrip(";").split(";")) == [
+        "SET DateStyle='German'", "SET TimeZone='Asia/Tokyo'", "SET application_name='mine'"]
+
+
+@pytest.mark.parametrize("value, literal", [
+    ("it's", "'it''s'"), ("back\\slash", "E'back\\\\slash'"), ("both\\'", "E'both\\\\'''"),
+    ("; drop table x; --", "'; drop table x; --'"), ("quote\"d", "'quote\"d'"),
+])
+def test_quoting(make_pooler, fake, value, literal):
+    server = fake()
+    pooler = make_pooler({"db": server.conn()}, settings=TRANSACTION)
+    client = pooler.connect(application_name=value)
+    client.query("select 1")
+    assert sets(server.sessions[0])[0].rstrip("; ") == "SET application_name=" + literal
+
+
+@pytest.mark.parametrize("name, value, other", [
+    ("client_encoding", "LATIN1", "UTF8"), ("datestyle", "SQL, DMY", "ISO, MDY"),
+    ("timezone", "America/New_York", "Asia/Tokyo"), ("application_name", "one", "t'w\\o"),
+    ("standard_conforming_strings", "off", "on"), ("intervalstyle", "iso_8601", "sql_standard"),
+])
+def test_each_client_has_its_own(pooler, name, value, other):
+    one, two = pooler.connect(**{name: value}), pooler.connect(**{name: other})
+    for _ in range(3):
+        assert one.value("show " + name) == value
+        assert two.value("show " + name) == other
+    assert pooler.pool()["sv_idle"] == 1
+
+
+def test_set_inside_the_session_is_kept(pooler):
+    one, two = pooler.connect(), pooler.connect()
+    result = one.query("set timezone = 'Asia/Tokyo'")
+    assert [m.pair() for m in result.messages if m.kind == "S"] == [("TimeZone", "Asia/Tokyo")]
+    assert two.value("show timezone") == "UTC"
+    assert one.value("show timezone") == "Asia/Tokyo"
+    assert pooler.pool()["sv_idle"] == 1
+
+
+def test_client_never_sees_the_sets(pooler):
+    one, two = pooler.connect(application_name="one"), pooler.connect(application_name="two")
+    for client in (one, two, one, two):
+        assert client.query("select 1").kinds() == "TDCZ"
+        client.send(wire.parse("", "select 1"), wire.bind(), wire.execute(), wire.sync())
+        client.recv_kinds("12DCZ")
+
+
+def test_application_name_is_seen_in_views_and_server(pooler, pg):
+    client = pooler.connect(application_name="named")
+    client.query("begin")
+    assert pg.backends("application_name = 'named'") == 1
+    assert pooler.show_one("CLIENTS", user="trust_user")["application_name"] == "named"
+    assert pooler.show_one("SERVERS")["application_name"] == "named"
+
+
+def test_canonical_value_comes_back(pooler):
+    client = pooler.connect(datestyle="german")
+    client.query("select 1")
+    other = pooler.connect()
+    other.query("select 1")
+    assert client.value("show datestyle").startswith("German")
+
+
+def test_extra_parameters(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings=dict(
+        TRANSACTION, track_extra_parameters="default_transaction_read_only, In_Hot_Standby"))
+    one, two = pooler.connect(default_transaction_read_only="on"), pooler.connect()
+    assert "default_transaction_read_only" in dict(one.parameters())
+    assert one.value("show default_transaction_read_only") == "on"
+    assert two.value("show default_transaction_read_only") == "off"
+    assert pooler.refusal(IntervalStyle="iso_8601") == "unsupported startup parameter: IntervalStyle"
+
+
+def test_search_path_is_sent_as_reported(make_pooler, fake):
+    import fakeserver
+    known = fakeserver.PARAMETERS + [("search_path", '"$user", public')]
+
+    def script(session):
+        session.login(parameters=known)
+        session.serve()
+
+    server = fake(script)
+    pooler = make_pooler({"db": server.conn()}, settings=dict(
+        TRANSACTION, track_extra_parameters="search_path"))
+    long_path = ", ".join("schema_%d" % n for n in range(60))
+    for path, sent in (("a, b", "a, b"), ('""', "''"), (long_path, long_path)):
+        client = pooler.connect(search_path=path)
+        client.query("select 1")
+        assert ("SET search_path=%s" % sent) in sets(server.sessions[0])[-1]
+
+
+def test_values_of_any_length(make_pooler, fake):
+    """The reference leaves out what is longer than 127 bytes; a client gets what it asked for."""
+    server = fake()
+    pooler = make_pooler({"db": server.conn()}, settings=TRANSACTION)
+    for i, name in enumerate(("x" * 200, "y'" * 5000)):
+        client = pooler.connect(application_name=name)
+        assert client.value("select 1") == "fake"
+        assert sets(server.sessions[0])[i] == "SET application_name='%s';" % name.replace("'", "''")
+
+
+def test_value_the_server_refuses(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings=TRANSACTION)
+    client = pooler.connect(timezone="No/Such_Zone")
+    client.send(wire.query("select 1"))
+    client.expect_fatal("invalid server parameter")
+    pooler.wait_log(r'ERROR .*varcache_apply failed: ERROR: invalid value for parameter "TimeZone"')
+    pooler.wait_pool(sv_active=0, sv_idle=0)
+    assert pooler.connect().value("select 1") == "1"
+
+
+def test_value_the_server_never_reported(make_pooler, fake):
+    def script(session):
+        session.login(parameters=[("server_version", "15.0"), ("client_encoding", "UTF8")])
+        session.serve()
+
+    server = fake(script)
+    pooler = make_pooler({"db": server.conn()}, settings=TRANSACTION)
+    client = pooler.connect(application_name="x", TimeZone="UTC")
+    client.query("select 1")
+    assert server.sessions[0].queries() == ["select 1"]
+
+
+def test_reset_brings_back_the_startup_values(pooler):
+    client = pooler.connect(timezone="Asia/Tokyo", application_name="mine")
+    assert client.value("show timezone") == "Asia/Tokyo"
+    client.query("set timezone = 'UTC'")
+    client.query("reset timezone")
+    assert client.value("show timezone") == "Asia/Tokyo"
+    client.query("set application_name = 'other'")
+    client.query("reset all")
+    assert client.value("show application_name") == "mine"
+    assert client.value("show timezone") == "Asia/Tokyo"
+
+
+@pytest.mark.parametrize("unix", [False, True])
+def test_application_name_add_host(make_pooler, pg, unix):
+    import os
+    import socket
+    pooler = make_pooler({"db": pg.conn()}, settings=dict(TRANSACTION, application_name_add_host=1))
+    for given, shown in (({"application_name": "me"}, "me"), ({}, "app")):
+        client = pooler.connect(unix=unix, **given)
+        if unix:
+            place = "unix(%d@%s):%d" % (os.getpid(), socket.gethostname(), pooler.port)
+        else:
+            place = "%s:%d" % client.sock.getsockname()
+        assert client.value("show application_name") == ("%s - %s" % (shown, place))[:63]
+
+
+def test_debug_line(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings=TRANSACTION, args=["-v"])
+    client = pooler.connect(application_name="seen")
+    client.query("select 1")
+    pooler.wait_log(r"DEBUG S-0x\S+ db/trust_user@\S+ varcache_apply: SET application_name='seen';?$")
+
+
+def test_defaults_of_the_database(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn(timezone="Asia/Tokyo", application_name="of the database",
+                                        datestyle="German")}, settings=TRANSACTION)
+    client, other = pooler.connect(), pooler.connect(timezone="UTC")
+    assert dict(client.parameters())["TimeZone"] == "Asia/Tokyo"
+    assert client.value("show application_name") == "of the database"
+    assert other.value("show timezone") == "UTC"
+    assert client.value("show timezone") == "Asia/Tokyo"

@@ -1,0 +1,522 @@
+"""Who gets which server, and what becomes of it (protocol.md 9, 10)."""
+
+import time
+
+import pytest
+
+import waiting
+import wire
+
+TRANSACTION = {"pool_mode": "transaction"}
+
+
+def pid(client):
+    return client.value("select pg_backend_pid()")
+
+
+def hold(client):
+    """Opens a transaction; gives the backend's pid."""
+    client.query("begin")
+    return pid(client)
+
+
+# modes
+
+
+def test_session_mode(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()})
+    one = pooler.connect()
+    mine = pid(one)
+    one.query("set geqo = off")
+    other = pooler.connect()
+    assert pid(other) != mine
+    assert pid(one) == mine and one.value("show geqo") == "off"
+    one.close()
+    pooler.wait_pool(sv_idle=1, sv_active=1)
+    third = pooler.connect()
+    assert pid(third) == mine
+    assert third.value("show geqo") == "on"
+
+
+def test_transaction_mode(pooler):
+    clients = [pooler.connect() for _ in range(5)]
+    assert len({pid(c) for c in clients}) == 1
+    held = hold(clients[0])
+    assert pid(clients[1]) != held
+    assert pid(clients[0]) == held
+    clients[0].query("rollback")
+    assert pooler.pool()["sv_idle"] == 2
+
+
+def test_failed_transaction_keeps_its_server(pooler):
+    client = pooler.connect()
+    client.query("begin")
+    result = client.query("select nonsense", check=False)
+    assert result.status == "E"
+    assert pooler.pool()["sv_active"] == 1
+    assert client.query("select 1", check=False).errors[0].field("C") == "25P02"
+    assert client.query("rollback").status == "I"
+    pooler.wait_pool(sv_active=0, sv_idle=1)
+
+
+@pytest.mark.parametrize("sql, kinds", [("begin", "C"), ("begin; select 1", "CTDC")])
+def test_statement_mode(make_pooler, pg, sql, kinds):
+    pooler = make_pooler({"db": pg.conn()}, settings={"pool_mode": "statement"})
+    client = pooler.connect()
+    assert client.query("select 1; select 2").rows == [("1",), ("2",)]
+    client.send(wire.query(sql))
+    told = client.recv_until("E")
+    assert told[-1].raw() == wire.error(
+        "FATAL", "08P01", "transaction blocks not allowed in statement pooling mode")
+    client.expect_closed()
+    pooler.wait_log(r"S-.*closing because: transaction blocks not allowed in statement pooling mode")
+    pooler.wait_pool(sv_active=0, sv_idle=0)
+
+
+def test_mode_of_user_over_database_over_all(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn(pool_mode="transaction"), "plain": pg.conn()},
+                         settings={"pool_mode": "session"},
+                         users={"second_user": "pool_mode=session"})
+    for database, user, mode in (("db", "trust_user", "transaction"), ("plain", "trust_user", "session"),
+                                 ("db", "second_user", "session")):
+        with pooler.connect(database, user) as client:
+            client.query("select 1")
+            assert pooler.pool(database, user)["pool_mode"] == mode
+            assert pooler.pool(database, user)["sv_active"] == (1 if mode == "session" else 0)
+
+
+def test_mode_changes_at_once(pooler):
+    client = pooler.connect()
+    client.query("select 1")
+    assert pooler.pool()["sv_idle"] == 1
+    pooler.set("pool_mode", "session")
+    client.query("select 1")
+    assert pooler.pool()["sv_active"] == 1
+
+
+def test_no_server_before_the_first_query(pooler):
+    pooler.connect().close()
+    pooler.wait_pool(sv_idle=1, cl_active=0)
+    client = pooler.connect()
+    assert pooler.pool()["sv_active"] == 0
+    client.query("select 1")
+
+
+# the order
+
+
+def three_idle(pooler):
+    """Three servers, released in the order of the list."""
+    clients = [pooler.connect() for _ in range(3)]
+    pids = [hold(c) for c in clients]
+    for client in clients:
+        client.query("commit")
+    return clients, pids
+
+
+def test_last_in_first_out(pooler):
+    clients, pids = three_idle(pooler)
+    assert [pid(clients[0]) for _ in range(3)] == [pids[2]] * 3
+    assert hold(clients[0]) == pids[2] and hold(clients[1]) == pids[1]
+    assert pid(clients[2]) == pids[0]
+
+
+def test_round_robin(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings=dict(TRANSACTION, server_round_robin=1))
+    clients, pids = three_idle(pooler)
+    assert [pid(clients[0]) for _ in range(6)] == pids * 2
+
+
+def test_waiting_is_first_come_first_served(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings=TRANSACTION)
+    holder = pooler.connect()
+    waiters = [pooler.connect() for _ in range(6)]
+    hold(holder)
+    holder.query("create temp table turns (n serial, who int)")
+    for number, waiter in enumerate(waiters):
+        waiter.send(wire.query("insert into pg_temp.turns (who) values (%d)" % number))
+        pooler.wait_pool(cl_waiting=number + 1)
+    row = pooler.pool()
+    assert row["cl_active"] == 1 and row["sv_active"] == 1 and row["maxwait"] in (0, 1)
+    holder.query("commit")
+    for waiter in waiters:
+        assert waiter.finish().tag == "INSERT 0 1"
+    assert holder.query("select who from pg_temp.turns order by n").rows == [
+        (str(n),) for n in range(6)]
+
+
+def test_pool_per_user_and_per_forced_user(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn(), "forced": pg.conn(user="second_user")}, settings=TRANSACTION)
+    for user in ("trust_user", "second_user"):
+        pid(pooler.connect("db", user))
+        pid(pooler.connect("forced", user))
+    pools = {(r["database"], r["user"]): int(r["sv_idle"]) for r in pooler.show("POOLS")}
+    assert pools == {("db", "trust_user"): 1, ("db", "second_user"): 1, ("forced", "second_user"): 1,
+                     ("pgbouncer", "pgbouncer"): 0}
+
+
+# sizes
+
+
+def crowd(pooler, count, database="db", user="trust_user"):
+    """That many clients, each of which wants a server for itself."""
+    clients = [pooler.connect(database, user) for _ in range(count)]
+    for client in clients:
+        client.send(wire.query("begin"))
+    return clients
+
+
+def dismiss(clients):
+    for client in clients:
+        client.close()
+
+
+@pytest.mark.parametrize("database, user, settings, size", [
+    ("", "", {"default_pool_size": 2}, 2),
+    ("pool_size=3", "", {"default_pool_size": 2}, 3),
+    ("pool_size=3", "pool_size=1", {"default_pool_size": 2}, 1),
+    ("pool_size=0", "", {"default_pool_size": 1}, 5),
+    ("", "pool_size=0", {"default_pool_size": 1}, 5),
+    ("", "", {"default_pool_size": 0}, 5),
+])
+def test_pool_size(make_pooler, pg, database, user, settings, size):
+    pooler = make_pooler({"db": pg.conn() + " " + database}, users={"trust_user": user},
+                         settings=dict(settings, **TRANSACTION))
+    clients = crowd(pooler, 5)
+    pooler.wait_pool(sv_active=size, cl_waiting=5 - size, sv_login=0)
+    waiting.holds_for(lambda: pooler.pool()["sv_active"] == size, 0.3, "pool size")
+    dismiss(clients)
+
+
+def test_reserve_pool(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn(pool_size=1, reserve_pool=1)},
+                         settings=dict(TRANSACTION, reserve_pool_timeout=0.6))
+    clients = crowd(pooler, 3)
+    pooler.wait_pool(sv_active=1, cl_waiting=2)
+    at = time.monotonic()
+    pooler.wait_pool(sv_active=2, cl_waiting=1)
+    assert 0.2 < time.monotonic() - at < 3
+    pooler.wait_log(r" WARNING C-0x\S+ db/trust_user@\S+ taking connection from reserve_pool$")
+    waiting.holds_for(lambda: pooler.pool()["sv_active"] == 2, 0.4, "reserve is used up")
+    dismiss(clients)
+
+
+def test_reserve_pool_without_timeout_is_off(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn(pool_size=1, reserve_pool_size=1)},
+                         settings=dict(TRANSACTION, reserve_pool_timeout=0))
+    clients = crowd(pooler, 2)
+    pooler.wait_pool(sv_active=1, cl_waiting=1)
+    waiting.holds_for(lambda: pooler.pool()["sv_active"] == 1, 0.5, "no reserve")
+    dismiss(clients)
+
+
+def test_user_reserve_over_database(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn(pool_size=1, reserve_pool=2)},
+                         users={"trust_user": "reserve_pool_size=0"},
+                         settings=dict(TRANSACTION, reserve_pool_timeout=0.1))
+    clients = crowd(pooler, 2)
+    pooler.wait_pool(sv_active=1, cl_waiting=1)
+    waiting.holds_for(lambda: pooler.pool()["sv_active"] == 1, 0.6, "no reserve")
+    dismiss(clients)
+
+
+def test_max_db_connections_evicts_idle_servers_of_others(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn(max_db_connections=2)}, settings=TRANSACTION)
+    first, second = pooler.connect("db", "trust_user"), pooler.connect("db", "second_user")
+    hold(first)
+    pid(second)
+    pooler.wait_pool("db", "second_user", sv_idle=1)
+    third = pooler.connect("db", "trust_user")
+    hold(third)
+    pooler.wait_log(r"S-.*db/second_user@.*closing because: evicted \(age")
+    assert pooler.pool("db", "second_user")["sv_idle"] == 0
+    second.send(wire.query("select 1"))
+    pooler.wait_pool("db", "second_user", cl_waiting=1)
+    assert pooler.show_one("DATABASES", name="db")["current_connections"] == "2"
+    assert not second.has_data(0.2)
+    third.query("commit")
+    assert second.finish().value == "1"
+
+
+def test_least_recently_used_is_evicted(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings=dict(TRANSACTION, max_db_connections=3))
+    clients = {user: pooler.connect("db", user) for user in ("trust_user", "second_user", "owner")}
+    for user in ("trust_user", "second_user", "owner", "trust_user"):
+        pid(clients[user])
+    more = pooler.connect("db", "owner")
+    hold(clients["owner"])
+    hold(more)
+    assert pooler.pool("db", "second_user")["sv_idle"] == 0
+    assert pooler.pool("db", "trust_user")["sv_idle"] == 1
+
+
+def test_max_user_connections(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn(), "two": pg.conn()}, settings=TRANSACTION,
+                         users={"trust_user": "max_user_connections=1"})
+    one, two = pooler.connect("db"), pooler.connect("two")
+    hold(one)
+    two.send(wire.query("select 1"))
+    pooler.wait_pool("two", cl_waiting=1)
+    assert not two.has_data(0.2)
+    assert pooler.show_one("USERS", name="trust_user")["current_connections"] == "1"
+    one.query("commit")
+    assert two.finish().value == "1"
+    pooler.wait_log(r"S-.*db/trust_user@.*closing because: evicted \(age")
+    assert pid(pooler.connect("two", "second_user"))
+
+
+def test_min_pool_size_of_a_forced_user(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn(user="trust_user", min_pool_size=3, pool_size=5)})
+    pooler.wait_pool(sv_idle=3)
+    waiting.holds_for(lambda: pooler.pool()["sv_idle"] == 3, 0.5, "minimum")
+
+
+def test_min_pool_size_needs_a_client_otherwise(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings={"min_pool_size": 2})
+    waiting.holds_for(lambda: pooler.pool() == {}, 0.5, "no pool")
+    client = pooler.connect()
+    pooler.wait_pool(sv_idle=2)
+    client.close()
+
+
+def test_min_pool_size_never_passes_pool_size(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn(user="trust_user", min_pool_size=5, pool_size=2)})
+    pooler.wait_pool(sv_idle=2)
+    waiting.holds_for(lambda: pooler.pool()["sv_idle"] == 2, 0.8, "pool size")
+
+
+def test_shrinking(pooler):
+    three_idle(pooler)
+    pooler.set("default_pool_size", 1)
+    pooler.wait_pool(sv_idle=1)
+    pooler.wait_log(r"closing because: too many servers in the pool \(age")
+
+
+# between two clients
+
+
+def reset_seen(make_pooler, fake, **settings):
+    server = fake()
+    pooler = make_pooler({"db": server.conn()}, settings=settings)
+    with pooler.connect() as client:
+        client.query("select 1")
+    pooler.wait_pool(cl_active=0, sv_idle=1)
+    return server.sessions[0].queries()
+
+
+@pytest.mark.parametrize("settings, after", [
+    ({"pool_mode": "session"}, ["DISCARD ALL"]),
+    ({"pool_mode": "session", "server_reset_query": "reset me"}, ["reset me"]),
+    ({"pool_mode": "session", "server_reset_query": ""}, []),
+    ({"pool_mode": "transaction"}, []),
+    ({"pool_mode": "transaction", "server_reset_query_always": 1}, ["DISCARD ALL"]),
+    ({"pool_mode": "statement", "server_reset_query_always": 1}, ["DISCARD ALL"]),
+])
+def test_reset_query(make_pooler, fake, settings, after):
+    assert reset_seen(make_pooler, fake, **settings) == ["select 1"] + after
+
+
+def test_server_is_tested_while_it_is_reset(make_pooler, fake):
+    import threading
+    go = threading.Event()
+
+    def slow(session, sql):
+        go.wait(10)
+        return wire.command_complete("DISCARD") + wire.ready()
+
+    server = fake(lambda s: (s.login(), s.serve([("DISCARD", slow)])))
+    pooler = make_pooler({"db": server.conn()})
+    client = pooler.connect()
+    client.query("select 1")
+    client.close()
+    pooler.wait_pool(sv_tested=1)
+    assert pooler.show_one("SERVERS")["state"] == "tested"
+    go.set()
+    pooler.wait_pool(sv_idle=1)
+
+
+@pytest.mark.parametrize("query, sent", [("select 'check'", "select 'check'"), ("<empty>", "")])
+def test_check_before_every_use(make_pooler, fake, query, sent):
+    server = fake()
+    pooler = make_pooler({"db": server.conn()}, settings=dict(
+        TRANSACTION, server_check_delay=0, server_check_query=query))
+    client = pooler.connect()
+    for number in range(3):
+        client.query("select %d" % number)
+        pooler.wait_pool(sv_used=1)
+    seen = [q for q in server.sessions[0].queries() if q != sent]
+    assert seen == ["select 0", "select 1", "select 2"]
+    assert server.sessions[0].queries().count(sent) in (2, 3)
+    assert server.sessions[0].queries()[-2] == sent
+
+
+def test_check_after_a_while(make_pooler, fake):
+    server = fake()
+    pooler = make_pooler({"db": server.conn()}, settings=dict(
+        TRANSACTION, server_check_delay=0.5, server_check_query="select 'check'"))
+    client = pooler.connect()
+    client.query("select 1")
+    pooler.wait_pool(sv_idle=1)
+    client.query("select 2")
+    pooler.wait_pool(sv_used=1)
+    client.query("select 3")
+    assert server.sessions[0].queries() == ["select 1", "select 2", "select 'check'", "select 3"]
+
+
+def test_check_query_in_force_is_the_current_one(make_pooler, fake):
+    server = fake()
+    pooler = make_pooler({"db": server.conn()}, settings=dict(TRANSACTION, server_check_delay=0))
+    client = pooler.connect()
+    pooler.set("server_check_query", "select check1")
+    pooler.set("server_check_query", "<empty>")
+    client.query("select 1")
+    pooler.wait_pool(sv_used=1)
+    client.query("select 2")
+    assert "<empty>" not in server.sessions[0].queries()
+
+
+def test_failed_check_tries_the_next(make_pooler, fake):
+    def script(session):
+        session.login()
+        if session.number == 0:
+            session.serve([("check", lambda s, q: s.sock.shutdown(2))])
+        session.serve()
+
+    server = fake(script)
+    pooler = make_pooler({"db": server.conn()}, settings=dict(
+        TRANSACTION, server_check_delay=0, server_check_query="select 'check'"))
+    client = pooler.connect()
+    if client.query("select 1", check=False).errors:
+        pytest.fail("the check's failure reached the client")
+    assert client.value("select 2") == "fake"
+    assert len(server.sessions) >= 2
+
+
+def test_server_lifetime_of_nothing(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings=dict(TRANSACTION, server_lifetime=0))
+    client = pooler.connect()
+    pids = [pid(client) for _ in range(3)]
+    assert len(set(pids)) == 3
+    pooler.wait_log(r"closing because: server lifetime over \(age")
+
+
+def test_server_lifetime(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn(server_lifetime=1), "long": pg.conn()}, settings=TRANSACTION)
+    client, other = pooler.connect(), pooler.connect("long")
+    before = pid(client)
+    stays = pid(other)
+    pooler.wait_pool(sv_idle=0)
+    pooler.wait_log(r"S-.*db/trust_user.*closing because: server lifetime over \(age=[12]s\)")
+    assert pid(client) != before and pid(other) == stays
+
+
+def test_server_idle_timeout(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn(), "min": pg.conn(user="second_user", min_pool_size=1)},
+                         settings=dict(TRANSACTION, server_idle_timeout=0.7))
+    three_idle(pooler)
+    pooler.wait_pool("min", "second_user", sv_idle=1)
+    pooler.wait_pool(sv_idle=0)
+    pooler.wait_log(r"closing because: server idle timeout \(age")
+    assert pooler.pool("min", "second_user")["sv_idle"] == 1
+
+
+def test_pool_idle_timeout(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings=dict(
+        TRANSACTION, server_idle_timeout=0.3, pool_idle_timeout=0.5))
+    pooler.connect().close()
+    waiting.wait_for(lambda: pooler.pool() == {}, "pool freed")
+    pooler.wait_log(r" LOG .*cleaning up idle pool for user trust_user on db db because: "
+                    r"pool idle timeout \(age=")
+    assert pooler.connect().value("select 1") == "1"
+
+
+# clients that go
+
+
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+@pytest.mark.parametrize("sql, reason", [
+    ("begin", "client disconnect while server was not ready"),
+    ("select pg_sleep(5)", "client disconnect(ed with query in progress| while server was not ready)"),
+])
+def test_client_that_leaves_in_the_middle(make_pooler, pg, mode, sql, reason):
+    pooler = make_pooler({"db": pg.conn()}, settings={"pool_mode": mode})
+    client = pooler.connect()
+    client.send(wire.query(sql))
+    if sql == "begin":
+        client.finish()
+    else:
+        waiting.wait_for(lambda: pg.backends("query like '%pg_sleep(5)%' and state='active'"), "runs")
+    client.close()
+    pooler.wait_log(r"S-.*closing because: %s \(age" % reason)
+    pooler.wait_pool(sv_active=0, sv_idle=0)
+
+
+def test_waiting_client_that_leaves(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings=TRANSACTION)
+    holder, gone, last = (pooler.connect() for _ in range(3))
+    hold(holder)
+    gone.send(wire.query("select 1"))
+    pooler.wait_pool(cl_waiting=1)
+    last.send(wire.query("select 2"))
+    pooler.wait_pool(cl_waiting=2)
+    gone.close()
+    holder.query("commit")
+    assert last.finish().value == "2"
+    pooler.wait_pool(cl_waiting=0, cl_active=2)
+
+
+def test_client_that_waits_for_its_first_server_leaves(make_pooler, fake):
+    server = fake(lambda s: s.recv_exact(1 << 20))
+    pooler = make_pooler({"db": server.conn()}, settings={"client_login_timeout": 1})
+    client = pooler.client()
+    client.send(client.startup_packet())
+    server.wait_sessions(1)
+    client.close()
+    waiting.wait_for(lambda: pooler.show_one("LISTS", list="used_clients")["items"] == "1"
+                     and pooler.show_one("LISTS", list="login_clients")["items"] == "0", "gone")
+
+
+def test_polite_end(pooler):
+    client = pooler.connect()
+    client.query("select 1")
+    client.send(wire.terminate())
+    client.expect_closed()
+    pooler.wait_log(r"closing because: client close request \(age")
+
+
+# dirty servers
+
+
+def test_reconnect_waits_for_the_transaction(pooler):
+    client, idle = pooler.connect(), pooler.connect()
+    before = hold(client)
+    hold(idle)
+    idle.query("commit")
+    pooler.admin.query("RECONNECT db")
+    pooler.wait_pool(sv_idle=0, sv_active=1)
+    pooler.wait_log(r"closing because: database configuration changed \(age")
+    assert pid(client) == before
+    assert pooler.show_one("SERVERS")["close_needed"] == "1"
+    client.query("commit")
+    pooler.wait_log(r"closing because: close_needed \(age")
+    assert pid(client) != before
+
+
+def test_server_fast_close(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings={"server_fast_close": 1})
+    between, inside = pooler.connect(), pooler.connect()
+    between.query("select 1")
+    hold(inside)
+    pooler.admin.query("RECONNECT")
+    between.expect_fatal("database configuration changed")
+    assert inside.value("select 1") == "1"
+    inside.query("commit")
+    inside.expect_fatal("database configuration changed")
+
+
+def test_without_fast_close_sessions_go_on(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()})
+    client = pooler.connect()
+    before = pid(client)
+    pooler.admin.query("RECONNECT")
+    waiting.holds_for(lambda: pid(client) == before, 0.6, "session")

@@ -1,0 +1,386 @@
+"""Violence: killed clients and servers, restarts, pauses and reloads under load, exhaustion."""
+
+import os
+import random
+import resource
+import signal
+import threading
+import time
+
+import pytest
+
+import programs
+import waiting
+import wire
+
+TRANSACTION = {"pool_mode": "transaction"}
+
+
+@pytest.fixture
+def busy(make_pooler, pg):
+    """A pooler of ten servers for a hundred clients, quick to try again."""
+    def make(**settings):
+        return make_pooler({"db": pg.conn(pool_size=10)}, settings=dict(
+            {"max_client_conn": 1000, "server_login_retry": 0.2, "query_wait_timeout": 30},
+            **dict(TRANSACTION, **settings)))
+    return make
+
+
+def assert_baseline(pooler, fds):
+    """Nothing is left of whoever was there: only the admin console."""
+    pooler.wait_pool(cl_active=0, cl_waiting=0, sv_active=0, sv_tested=0, sv_login=0,
+                     cl_active_cancel_req=0, cl_waiting_cancel_req=0, sv_being_canceled=0)
+    numbers = {r["list"]: int(r["items"]) for r in pooler.show("LISTS")}
+    assert numbers["used_clients"] == 1 and numbers["login_clients"] == 0, numbers
+    waiting.wait_for(lambda: pooler.fds() <= fds + numbers["used_servers"], "descriptors are closed")
+
+
+class Load:
+    """Threads that query through the pooler; a client that fails is replaced and counted."""
+
+    def __init__(self, pooler, clients=8, sql="select 1"):
+        self.pooler = pooler
+        self.sql = sql
+        self.stop = threading.Event()
+        self.errors = []
+        self.done = 0
+        self.slowest = 0.0
+        self.threads = [threading.Thread(target=self.run) for _ in range(clients)]
+
+    def run(self):
+        client = None
+        while not self.stop.is_set():
+            try:
+                if client is None:
+                    client = self.pooler.connect()
+                at = time.monotonic()
+                client.query(self.sql)
+                self.slowest = max(self.slowest, time.monotonic() - at)
+                self.done += 1
+            except (wire.Refused, wire.Closed, OSError) as error:
+                self.errors.append(error)
+                if client:
+                    client.close()
+                client = None
+                self.stop.wait(0.05)
+        if client:
+            client.close()
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop.set()
+        for thread in self.threads:
+            thread.join(20)
+
+    def wait_more(self, count=50):
+        """Waits until that many further queries succeeded."""
+        target = self.done + count
+        waiting.wait_for(lambda: self.done >= target, "load goes on: %s" % self.errors[-3:])
+
+
+def test_killed_clients(busy, pg):
+    pooler = busy()
+    pooler.admin.query("SHOW POOLS")
+    base = pooler.fds()
+    pg.do("create table if not exists killed (n int)", "grant all on killed to public")
+    with Load(pooler, 4) as load:
+        for sql in ("select pg_sleep(30)", "copy killed from stdin",
+                    "copy (select generate_series(1, 100000000)) to stdout", "begin; select 1"):
+            victims = [programs.Program(["psql", "-XAtq", "-c", sql, "-c", "select pg_sleep(30)"],
+                                        pooler.env_for(), stdin=True) for _ in range(3)]
+            waiting.wait_for(lambda: pooler.pool()["sv_active"] >= 3, "victims at work")
+            for victim in victims:
+                victim.process.send_signal(signal.SIGKILL)
+                victim.__exit__()
+            load.wait_more()
+    assert not load.errors, load.errors
+    assert_baseline(pooler, base)
+    pg.do("drop table killed")
+
+
+def test_clients_that_vanish_by_the_hundred(busy):
+    """Half of them in the middle of a query, with a reset instead of a goodbye."""
+    import socket
+    import struct
+    pooler = busy()
+    pooler.admin.query("SHOW POOLS")
+    base = pooler.fds()
+    rand = random.Random(7)
+    with Load(pooler, 3) as load:
+        for _ in range(300):
+            client = pooler.connect()
+            client.send(rand.choice([wire.query("select 1"), wire.query("begin"),
+                                     wire.query("select pg_sleep(1)"), wire.parse("", "select 1"),
+                                     wire.query("select 1")[:5], b""]))
+            if rand.random() < 0.5:
+                client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.close()
+        load.wait_more()
+    assert not load.errors, load.errors
+    assert_baseline(pooler, base)
+
+
+def test_terminated_backends(busy, pg):
+    pooler = busy()
+    pooler.admin.query("SHOW POOLS")
+    base = pooler.fds()
+    with Load(pooler, 6) as load:
+        for _ in range(20):
+            load.wait_more(20)
+            pg.do("select pg_terminate_backend(pid) from pg_stat_activity where usename='trust_user' "
+                  "order by random() limit 1")
+        load.wait_more(100)
+    # only whoever was on a terminated backend may have noticed
+    assert len(load.errors) <= 20, load.errors
+    assert_baseline(pooler, base)
+
+
+@pytest.mark.parametrize("how", ["INT", "QUIT"])
+def test_restart_of_postgresql(busy, pg, how):
+    pooler = busy()
+    pooler.admin.query("SHOW POOLS")
+    base = pooler.fds()
+    idle = [pooler.connect() for _ in range(10)]
+    for client in idle:
+        client.query("select 1")
+    with Load(pooler, 6) as load:
+        load.wait_more()
+        pg.restart(how)
+        load.wait_more(200)
+        before = len(load.errors)
+        load.wait_more(200)
+        assert len(load.errors) == before
+    for client in idle:  # who asked for nothing has noticed nothing
+        assert client.value("select 1") == "1"
+        client.close()
+    assert_baseline(pooler, base)
+
+
+def test_queries_wait_for_the_restart(busy, pg):
+    """Whoever asks while the server is down and starting gets an answer in the end."""
+    pooler = busy()
+    client = pooler.client()
+    pg.stop()
+    client.send(client.startup_packet())
+    pooler.wait_log("connect failed")
+    pg.start()
+    client.authenticate()
+    assert client.value("select 1") == "1"
+
+
+def bench_under(pooler, pg, disturb, *args):
+    """pgbench runs while disturb() is called again and again; not one error is allowed."""
+    script = pooler.write("load.sql", "select 1;\n")
+    with programs.Program([pg.program("pgbench"), "-n", "-f", script, "-c", "20", "-j", "2", "-T", "4",
+                           *args], pooler.env_for()) as bench:
+        waiting.wait_for(lambda: int((pooler.show("STATS") or [{}])[0].get("total_query_count", 0)) > 50,
+                         "load")
+        disturb()
+        assert bench.process.poll() is None, "the load ended too early"
+        programs.assert_clean_bench(*bench.finish())
+
+
+def test_pause_and_resume_under_load(busy, pg):
+    pooler = busy()
+
+    def disturb():
+        for _ in range(12):
+            assert pooler.admin.query("PAUSE").tag == "PAUSE"
+            assert pooler.pool()["sv_active"] == pooler.pool()["sv_idle"] == 0
+            assert pooler.admin.query("RESUME").tag == "RESUME"
+            assert pooler.admin.query("PAUSE db").tag == "PAUSE"
+            assert pooler.admin.query("RESUME db").tag == "RESUME"
+
+    bench_under(pooler, pg, disturb)
+    pooler.wait_pool(cl_active=0, cl_waiting=0, sv_active=0)
+
+
+@pytest.mark.parametrize("protocol", ["simple", "extended"])
+def test_reload_under_load(busy, pg, protocol):
+    pooler = busy()
+
+    def disturb():
+        for turn in range(50):
+            pooler.settings["max_client_conn"] = 900 + turn
+            pooler.databases["more%d" % turn] = pg.conn()
+            pooler.users["user%d" % turn] = "pool_size=%d" % turn
+            pooler.databases["db"] = pg.conn(pool_size=10, connect_query="select %d" % (turn // 10))
+            pooler.write_files()
+            pooler.reload()
+
+    bench_under(pooler, pg, disturb, "-M", protocol)
+    assert pooler.config()["max_client_conn"] == "949"
+
+
+def test_reconnect_under_load(busy, pg):
+    pooler = busy()
+
+    def disturb():
+        for _ in range(20):
+            pooler.admin.query("RECONNECT")
+
+    bench_under(pooler, pg, disturb)
+
+
+def limited(make_pooler, pg, descriptors):
+    pooler = make_pooler({"db": pg.conn(pool_size=3)}, start=False,
+                         settings=dict(TRANSACTION, max_client_conn=1000, client_login_timeout=5))
+    pooler.preexec = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
+    return pooler.start()
+
+
+def fill(pooler, most=200):
+    """Connects until the pooler takes no more, by silence or with an error; gives the sockets."""
+    held = []
+    for _ in range(most):
+        client = pooler.client()
+        held.append(client)
+        client.send(client.startup_packet())
+        if not client.has_data(0.7):
+            return held
+        try:
+            if client.recv().kind == "E":
+                return held
+        except wire.Closed:
+            return held
+    raise AssertionError("no limit was reached")
+
+
+def test_descriptor_limit(make_pooler, pg):
+    pooler = limited(make_pooler, pg, 64)
+    first, console = pooler.connect(), pooler.admin
+    first.query("select 1")
+    base = pooler.fds()
+    held = fill(pooler)
+    assert len(held) > 20
+    for _ in range(20):
+        assert first.value("select 1") == "1"
+    assert console.value("SHOW VERSION")
+    at = pooler.cpu_time()
+    time.sleep(0.5)
+    assert pooler.cpu_time() - at < 0.3, "busy loop at the limit"
+    for client in held:
+        client.close()
+    waiting.wait_for(lambda: pooler.fds() <= base + 3, "closed")
+
+    def is_served():
+        try:
+            with pooler.connect() as client:
+                return client.value("select 1") == "1"
+        except (OSError, wire.Closed, wire.Refused):
+            return False
+
+    waiting.wait_for(is_served, "new clients", 20)
+
+
+def test_console_at_the_descriptor_limit(make_pooler, pg):
+    """The administrator gets in when nobody else does."""
+    pooler = limited(make_pooler, pg, 64)
+    pooler.connect().query("select 1")
+    held = fill(pooler)
+    console = pooler.client("pgbouncer", "admin_user", unix=True)
+    console.login()
+    assert console.query("SHOW POOLS").tag == "SHOW"
+    for client in held:
+        client.close()
+
+
+def test_server_needs_a_descriptor_too(make_pooler, pg):
+    """With no descriptor left for a server the client waits; the process goes on."""
+    pooler = limited(make_pooler, pg, 64)
+    first = pooler.connect()
+    first.query("begin")
+    second = pooler.connect()
+    held = fill(pooler)
+    second.send(wire.query("select 2"))
+    assert first.value("select 1") == "1"
+    first.query("commit")
+    assert second.finish().value == "2"
+    for client in held:
+        client.close()
+
+
+IDLE = 5000
+
+
+@pytest.mark.slow
+def test_5000_idle_clients(make_pooler, pg):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < IDLE + 500:
+        pytest.skip("descriptor limit of this machine is %d" % hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, IDLE + 500), hard))
+    pooler = make_pooler({"db": pg.conn(pool_size=5)}, start=False,
+                         settings=dict(TRANSACTION, max_client_conn=IDLE + 100, log_connections=0,
+                                       log_disconnections=0, listen_backlog=1024))
+    pooler.preexec = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (IDLE + 500, hard))
+    pooler.start()
+    pooler.admin.query("SHOW POOLS")
+    base = pooler.fds()
+    worker = pooler.connect()
+    worker.query("select 1")
+    idle = [pooler.connect() for _ in range(IDLE)]
+    try:
+        slowest, shown = [], []
+
+        def show():
+            for _ in range(5):
+                shown.append(len(pooler.show("CLIENTS")))
+
+        thread = threading.Thread(target=show)
+        thread.start()
+        start = time.monotonic()
+        for turn in range(200):
+            time.sleep(max(0, start + turn / 100 - time.monotonic()))
+            at = time.monotonic()
+            worker.query("select 1")
+            slowest.append(time.monotonic() - at)
+        assert time.monotonic() - start < 4, "less than 50 queries per second"
+        thread.join(30)
+        assert shown == [IDLE + 2] * 5
+        assert sorted(slowest)[-4] < 0.25, sorted(slowest)[-10:]
+        at = pooler.cpu_time()
+        time.sleep(1)
+        assert pooler.cpu_time() - at < 0.1, "idle clients cost CPU"
+        assert idle[0].value("select 1") == idle[-1].value("select 1") == "1"
+    finally:
+        for client in idle:
+            client.close()
+        worker.close()
+    assert_baseline(pooler, base)
+
+
+def test_idle_pooler_costs_nothing(pooler):
+    pooler.connect().query("select 1")
+    at = pooler.cpu_time()
+    time.sleep(1)
+    assert pooler.cpu_time() - at <= 0.03
+
+
+def test_login_storm_does_not_stop_the_others(make_pooler, pg):
+    """Many SCRAM logins at once beside an established client."""
+    pooler = make_pooler({"db": pg.conn(user="trust_user")}, settings=dict(
+        TRANSACTION, auth_type="scram-sha-256", scram_iterations=20000, max_client_conn=500),
+        userlist={"admin_user": "admin secret 91c",
+                  **{"u%d" % n: "password %d" % n for n in range(40)}})
+    first = pooler.connect(user="u0")
+    first.query("select 1")
+    raws = []
+    for number in range(1, 40):
+        client = pooler.client(user="u%d" % number)
+        client.send(client.startup_packet())
+        client.recv_kinds("R")
+        client.send(wire.sasl_initial("SCRAM-SHA-256", "n,,n=,r=abcdef"))
+        raws.append(client)
+    slowest = 0
+    for _ in range(100):
+        at = time.monotonic()
+        first.query("select 1")
+        slowest = max(slowest, time.monotonic() - at)
+    assert slowest < 0.3
+    for raw in raws:
+        raw.close()
+    assert os.path.exists("/proc/%d" % pooler.pid)

@@ -1,0 +1,95 @@
+"""Secrets are in no log line, no view, no error."""
+
+import os
+
+import pytest
+
+import postgres
+import programs
+import wire
+
+VIEWS = ("HELP CONFIG DATABASES POOLS CLIENTS SERVERS USERS VERSION PEERS LISTS MEM STATE STATS "
+         "STATS_TOTALS STATS_AVERAGES TOTALS SOCKETS ACTIVE_SOCKETS").split()
+
+PLAIN = "front door 41f"
+FORCED = postgres.USERS["md5_user"][0]
+TYPED = "mistyped password 77e"
+
+
+def parts(secret):
+    """The secret and every part of it that would be as good."""
+    yield secret
+    if secret.startswith("SCRAM-SHA-256$"):
+        stored, server = secret.rsplit("$", 1)[1].split(":")
+        yield stored
+        yield server
+
+
+@pytest.mark.parametrize("auth_type", ["plain", "md5", "scram-sha-256"])
+def test_nothing_is_told(make_pooler, pg, auth_type):
+    scram = pg.secret_of("scram_user")
+    users = {"plain_one": PLAIN, "md5_one": wire.md5_hash("md5_one", PLAIN), "scram_user": scram,
+             "md5_user": FORCED, "admin_user": "admin secret 91c"}
+    pooler = make_pooler(
+        {"db": pg.conn(), "forced": pg.conn(user="md5_user", password=FORCED)},
+        settings={"auth_type": auth_type, "verbose": 3, "stats_period": 1}, userlist=users,
+        args=["-v", "-v", "-v"])
+    told = []
+    scram_secret = postgres.USERS["scram_user"][0]
+    for database, user, secret in (
+            ("forced", "plain_one", PLAIN), ("forced", "md5_one", PLAIN), ("db", "scram_user", scram_secret),
+            ("forced", "scram_user", scram_secret), ("db", "md5_user", FORCED),
+            ("forced", "plain_one", TYPED), ("absent", "plain_one", PLAIN), ("db", "unknown", TYPED),
+            ("db", "plain_one", PLAIN)):
+        client = pooler.client(database, user, secret)
+        try:
+            client.login()
+            client.query("select 1")
+        except (wire.Refused, wire.Closed):
+            pass
+        told += [m.raw() for m in client.login_messages]
+        client.close()
+    console = pooler.admin
+    for view in VIEWS:
+        told += [m.raw() for m in console.query("SHOW " + view).messages]
+    for sql in ("SET nonsense = 'x'", "SET auth_file = '/nonexistent'", "RELOAD", "KILL_CLIENT 77"):
+        told += [m.raw() for m in console.query(sql, check=False).messages]
+    everything = pooler.log().encode() + b"".join(told)
+    assert b"login attempt" in everything
+    for secret in [PLAIN, TYPED, scram_secret, "admin secret 91c", *users.values()]:
+        for part in parts(secret):
+            assert part.encode() not in everything, part
+
+
+def test_broken_files_do_not_tell_either(make_pooler):
+    """The message about a bad line does not repeat the password in it."""
+    secret = "do not repeat me 5a1"
+    pooler = make_pooler(start=False)
+    for text in ("[databases]\ndb = host=/tmp password='%s' nonsense=1\n[pgbouncer]\n" % secret,
+                 "[databases]\ndb = host=/tmp password='%s' port=x\n[pgbouncer]\n" % secret):
+        for args in ([], ["-t"]):
+            code, out, err = pooler.run_ini(text, *args)
+            assert code == 1 and secret not in out + err
+    pooler.write_files()
+    pooler.write("userlist.txt", '"user" "%s" \n"other "%s"\n' % (secret, secret))
+    _, out, err = pooler.run("-t", pooler.ini)
+    assert secret not in out + err
+
+
+def test_secrets_of_removed_users_are_gone(make_pooler, pg):
+    """After a reload without it the old password opens nothing."""
+    pooler = make_pooler({"db": pg.conn(user="trust_user")}, settings={"auth_type": "md5"},
+                         userlist={"u": PLAIN, "admin_user": "admin secret 91c"})
+    pooler.connect(user="u", secret=PLAIN).close()
+    pooler.userlist.pop("u")
+    pooler.write_files()
+    pooler.reload()
+    assert pooler.refusal(user="u", secret=PLAIN) == "password authentication failed"
+    assert pooler.refusal(user="u", secret="md5") == "password authentication failed"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs to see the process as another account does")
+def test_environment_and_command_line(pooler):
+    with open("/proc/%d/cmdline" % pooler.pid, "rb") as line:
+        assert b"secret" not in line.read()
+    assert programs.psql(pooler, "-c", "select 1") == "1\n"

@@ -1,0 +1,439 @@
+"""Everything before authentication, to the byte; odd messages in every phase (protocol.md 2, 3)."""
+
+import struct
+
+import pytest
+
+import waiting
+import wire
+
+BOTH = pytest.mark.parametrize("unix", [False, True], ids=["tcp", "unix"])
+
+
+def packet(params, **more):
+    return wire.startup(params, **more)
+
+
+GOOD = [("user", "trust_user"), ("database", "db")]
+
+
+def attempt(pooler, data, unix=False):
+    raw = pooler.raw(unix)
+    raw.send(data)
+    return raw
+
+
+def is_in(raw):
+    """The login went through."""
+    return raw.recv_until("Z")[-1].body == b"I"
+
+
+# encryption requests
+
+
+@BOTH
+@pytest.mark.parametrize("requests", [["ssl"], ["gss"], ["ssl", "gss"], ["gss", "ssl"],
+                                      ["ssl", "ssl"], ["gss", "gss", "ssl", "gss"]])
+def test_encryption_requests_get_n(pooler, unix, requests):
+    with pooler.raw(unix) as raw:
+        for name in requests:
+            raw.send(wire.ssl_request() if name == "ssl" else wire.gssenc_request())
+            assert raw.recv_exact(1) == b"N"
+        raw.send(packet(GOOD))
+        assert is_in(raw)
+        raw.send(wire.query("select 1"))
+        assert wire.Result(raw.recv_until("Z")).value == "1"
+
+
+@pytest.mark.parametrize("request_bytes, text", [
+    (wire.ssl_request(), "received unencrypted data after SSL request"),
+    (wire.gssenc_request(), "received unencrypted data after GSSAPI encryption request"),
+], ids=["ssl", "gss"])
+@pytest.mark.parametrize("extra", [packet(GOOD), b"x"], ids=["startup", "byte"])
+def test_data_behind_an_encryption_request(pooler, request_bytes, text, extra):
+    raw = attempt(pooler, request_bytes + extra)
+    first = raw.recv_exact(1)
+    if first == b"N":
+        raw.expect_fatal(text)
+    else:
+        raw.pending = first + raw.pending
+        raw.expect_fatal(text)
+
+
+def test_encryption_request_in_pieces(pooler):
+    with pooler.raw() as raw:
+        raw.send_slowly(wire.ssl_request())
+        assert raw.recv_exact(1) == b"N"
+        raw.send_slowly(packet(GOOD))
+        assert is_in(raw)
+
+
+# headers
+
+
+@pytest.mark.parametrize("data, text", [
+    (wire.special(0x20000), "old V2 protocol not supported"),
+    (wire.special(0x20000, b"x" * 288), "old V2 protocol not supported"),
+    (wire.special(0x40000), "bad packet header: '0000000800040000'"),
+    (wire.special(0x10000), "bad packet header: '0000000800010000'"),
+    (wire.special(0), "bad packet header: '0000000800000000'"),
+    (wire.special(0x12345678), "bad packet header: '0000000812345678'"),
+    (struct.pack("!ii", 7, wire.PROTOCOL_3_0), "bad packet header: '0000000700030000'"),
+    (struct.pack("!ii", 0, wire.PROTOCOL_3_0), "bad packet header: '0000000000030000'"),
+    (struct.pack("!ii", 4, wire.SSL_REQUEST), "bad packet header: '0000000404d2162f'"),
+])
+def test_bad_first_headers(pooler, data, text):
+    attempt(pooler, data).expect_fatal(text)
+
+
+@pytest.mark.parametrize("data", [
+    b"GET / HTTP/1.0\r\n\r\n", b"\xff" * 8, struct.pack("!ii", 65536, wire.PROTOCOL_3_0),
+    struct.pack("!ii", 0x7fffffff, wire.PROTOCOL_3_0), struct.pack("!ii", -1, wire.PROTOCOL_3_0),
+    b"\x00\x01" + b"\0" * 6, b"\x80\x00\x00\x08\x00\x03\x00\x00"])
+def test_nonsense_first(pooler, data):
+    raw = attempt(pooler, data)
+    try:
+        msg = raw.recv()
+        assert msg.kind == "E" and msg.field("S") == "FATAL"
+    except wire.Closed:
+        pass
+    raw.pending = b""
+    raw.expect_closed()
+    pooler.connect().close()
+
+
+@pytest.mark.parametrize("length", [0, 1, 3, 4, 7, 8, 20])
+def test_clients_that_leave_early(pooler, length):
+    data = packet(GOOD)[:length]
+    attempt(pooler, data).close()
+    assert pooler.connect().value("select 1") == "1"
+
+
+def test_startup_in_pieces(pooler):
+    with pooler.raw() as raw:
+        raw.send_slowly(packet(GOOD + [("application_name", "in pieces")]))
+        assert is_in(raw)
+
+
+# the longest and the oddest packets
+
+
+def test_largest_startup_packet(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings={"ignore_startup_parameters": "filler"})
+    room = 65535 - len(packet(GOOD + [("filler", "")]))
+    raw = attempt(pooler, packet(GOOD + [("filler", "x" * room)]))
+    assert is_in(raw)
+
+
+@pytest.mark.parametrize("pkt_buf", [75, 4096])
+def test_startup_larger_than_pkt_buf(make_pooler, pg, pkt_buf):
+    pooler = make_pooler({"db": pg.conn()}, settings={"pkt_buf": pkt_buf})
+    with pooler.connect(application_name="a" * 5000) as client:
+        assert client.value("select 1") == "1"
+
+
+@pytest.mark.parametrize("field", ["user", "database", "application_name", "client_encoding", "options",
+                                   "replication", "nonsense"])
+@pytest.mark.parametrize("length", [1, 63, 64, 127, 128, 129, 255, 256, 1023, 1024, 8191, 60000])
+def test_field_lengths(pooler, field, length):
+    """Whatever the length of a field, this client gets an answer and the others go on."""
+    params = dict(GOOD)
+    params[field] = "x" * length
+    raw = attempt(pooler, packet(params))
+    try:
+        raw.recv_until("ZE")
+    except wire.Closed:
+        pass
+    raw.close()
+    assert pooler.is_running()
+
+
+@pytest.mark.parametrize("params, terminator, text", [
+    ([], b"\0", "no username supplied"),
+    ([("database", "db")], b"\0", "no username supplied"),
+    ([("user", ""), ("database", "db")], b"\0", "no username supplied"),
+    (GOOD + [("nonsense", "1")], b"\0", "unsupported startup parameter: nonsense"),
+    (GOOD + [("search_path", "x")], b"\0", "unsupported startup parameter: search_path"),
+    (GOOD + [("extra_float_digits", "3")], b"\0",
+     "unsupported startup parameter: extra_float_digits"),
+    (GOOD + [("USER", "x")], b"\0", "unsupported startup parameter: USER"),
+    (GOOD, b"", "invalid startup packet layout: expected terminator as last byte"),
+    (GOOD, b"\0\0", "invalid startup packet layout: expected terminator as last byte"),
+    (GOOD, b"\0x", "invalid startup packet layout: expected terminator as last byte"),
+    (GOOD, b"name without value\0", "invalid startup packet layout: expected terminator as last byte"),
+    (GOOD, b"name\0value without end", "invalid startup packet layout: expected terminator as last byte"),
+    (GOOD, b"\0" + wire.startup_body(GOOD),
+     "invalid startup packet layout: expected terminator as last byte"),
+    ([("user", "u" * 128), ("database", "db")], b"\0", "username too long"),
+])
+def test_packets_that_are_refused(pooler, params, terminator, text):
+    attempt(pooler, packet(params, terminator=terminator)).expect_fatal(text)
+
+
+def test_unsupported_parameter_is_logged(pooler):
+    attempt(pooler, packet(GOOD + [("nonsense", "val ue")])).expect_fatal(
+        "unsupported startup parameter: nonsense")
+    pooler.wait_log(r" WARNING C-0x\S+ \(nodb\)/\(nouser\)@\S+ unsupported startup parameter: nonsense=val ue$")
+
+
+def test_database_is_the_user_when_absent(make_pooler, pg):
+    pooler = make_pooler({"trust_user": pg.conn("other")})
+    for params in ([("user", "trust_user")], [("user", "trust_user"), ("database", "")]):
+        with attempt(pooler, packet(params)) as raw:
+            assert is_in(raw)
+            raw.send(wire.query("select current_database()"))
+            assert wire.Result(raw.recv_until("Z")).value == "other"
+
+
+@pytest.mark.parametrize("name", ["client_encoding", "Client_Encoding", "CLIENT_ENCODING"])
+def test_tracked_parameters_in_any_case(pooler, name):
+    with pooler.connect(**{name: "LATIN1"}) as client:
+        assert dict(client.parameters())["client_encoding"] == "LATIN1"
+        assert client.value("show client_encoding") == "LATIN1"
+
+
+@pytest.mark.parametrize("listed", ["nonsense,extra_float_digits", "nonsense extra_float_digits",
+                                    "a, nonsense ,\textra_float_digits"])
+def test_ignored_parameters(make_pooler, pg, listed):
+    pooler = make_pooler({"db": pg.conn()}, settings={"ignore_startup_parameters": listed})
+    with pooler.connect(extra_float_digits="2", nonsense="1") as client:
+        assert client.value("select 1") == "1"
+    assert pooler.refusal(Nonsense="1") == "unsupported startup parameter: Nonsense"
+    assert pooler.refusal(nonsens="1") == "unsupported startup parameter: nonsens"
+
+
+# versions
+
+
+def negotiate(*names):
+    return wire.message("v", struct.pack("!ii", wire.PROTOCOL_3_0, len(names))
+                        + b"".join(wire.cstr(n) for n in names))
+
+
+@pytest.mark.parametrize("version, names", [
+    (0x30001, []), (0x30002, []), (0x3FFFF, []), (0x30000, ["_pq_.one"]),
+    (0x30002, ["_pq_.one", "_pq_.two"])])
+def test_negotiation(pooler, version, names):
+    raw = attempt(pooler, packet(GOOD + [(n, "x") for n in names], version=version))
+    assert raw.recv().raw() == negotiate(*names)
+    messages = raw.recv_until("Z")
+    assert messages[0].raw() == wire.auth(0)
+    assert not [m for m in messages if m.kind == "v"]
+    raw.send(wire.query("select 1"))
+    assert wire.Result(raw.recv_until("Z")).value == "1"
+
+
+def test_negotiation_comes_before_authentication(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings={"auth_type": "md5"})
+    raw = attempt(pooler, packet([("user", "md5_user"), ("database", "db")], version=0x30002))
+    assert raw.recv().raw() == negotiate()
+    assert raw.recv().body[:4] == b"\0\0\0\x05"
+
+
+def test_no_negotiation_without_need(pooler):
+    assert attempt(pooler, packet(GOOD)).recv().raw() == wire.auth(0)
+
+
+# options
+
+
+OPTIONS = [
+    ("-c application_name=one", "application_name", "one"),
+    ("-capplication_name=one", "application_name", "one"),
+    ("--application_name=one", "application_name", "one"),
+    ("  -c   application_name=one  ", "application_name", "one"),
+    ("-c application_name=with\\ space", "application_name", "with space"),
+    ("-c application_name=back\\\\slash", "application_name", "back\\slash"),
+    ("-c application_name=one -c application_name=two", "application_name", "two"),
+    ("-c datestyle=German --application_name=x -c timezone=Asia/Tokyo", "TimeZone", "Asia/Tokyo"),
+    ("", "application_name", ""),
+]
+
+
+@pytest.mark.parametrize("options, name, value", OPTIONS)
+def test_options(pooler, options, name, value):
+    with pooler.connect(options=options) as client:
+        assert client.value("show " + name) == value
+
+
+MALFORMED = ("unsupported options startup parameter: only '-c config=val' and '--config=val' "
+             "are allowed")
+
+
+@pytest.mark.parametrize("options, text", [
+    ("-d 5", MALFORMED), ("-c", MALFORMED), ("-c application_name", MALFORMED),
+    ("--application_name", MALFORMED), ("nonsense", MALFORMED), ("-x=1", MALFORMED),
+    ("-c application_name=a -d", MALFORMED),
+    ("-c search_path=x", "unsupported startup parameter in options: search_path"),
+    ("--geqo=off", "unsupported startup parameter in options: geqo"),
+])
+def test_options_that_are_refused(pooler, options, text):
+    assert pooler.refusal(options=options) == text
+
+
+def test_options_that_are_ignored(make_pooler, pg):
+    one = make_pooler({"db": pg.conn()}, settings={"ignore_startup_parameters": "geqo"})
+    one.connect(options="-c geqo=off -c application_name=x").close()
+    assert one.refusal(options="-c seq=off") == "unsupported startup parameter in options: seq"
+    every = make_pooler({"db": pg.conn()}, settings={"ignore_startup_parameters": "options"})
+    with every.connect(options="-c geqo=off -c application_name=x --whatever=1") as client:
+        assert client.value("show application_name") == "x"
+    assert every.refusal(options="-d 5") == MALFORMED
+
+
+@pytest.mark.parametrize("value", ["false", "off", "0", "no", "f", "OFF", "nonsense", "n"])
+def test_replication_that_is_none(pooler, value):
+    with pooler.connect(replication=value) as client:
+        assert client.value("select 1") == "1"
+        assert pooler.show_one("CLIENTS", user="trust_user")["replication"] == "none"
+
+
+# limits
+
+
+def test_max_client_conn(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings={"max_client_conn": 3})
+    clients = [pooler.connect() for _ in range(3)]
+    assert pooler.refusal() == "no more connections allowed (max_client_conn)"
+    assert pooler.admin.value("SHOW VERSION")
+    pooler.admin.close()
+    pooler.consoles.clear()
+    clients.pop().close()
+
+    def is_free():
+        try:
+            pooler.connect().close()
+            return True
+        except wire.Refused:
+            return False
+
+    waiting.wait_for(is_free, "room for one more")
+
+
+def test_login_notice(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings={"login_notify_message": "be gentle"})
+    notice = wire.fields("N", [("S", "NOTICE"), ("C", "00000"), ("M", "be gentle")])
+    for client in (pooler.connect(), pooler.admin):
+        kinds = "".join(m.kind for m in client.login_messages)
+        assert kinds.endswith("KNZ")
+        assert client.login_messages[-2].raw() == notice
+
+
+# messages out of place
+
+
+def test_password_before_startup(pooler):
+    attempt(pooler, wire.password("x")).expect_fatal("client password pkt before startup packet")
+
+
+def test_second_startup_packet(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings={"auth_type": "md5"})
+    raw = attempt(pooler, packet([("user", "md5_user"), ("database", "db")]))
+    raw.recv_kinds("R")
+    raw.send(packet([("user", "md5_user"), ("database", "db")]))
+    raw.expect_fatal("client re-sent startup pkt")
+
+
+FRONTEND = "BCDEFHPQSXcdfp"
+REST = "".join(chr(c) for c in range(1, 256) if chr(c) not in FRONTEND)
+
+
+def survives(pooler, raw):
+    """Whatever happens to this connection, the pooler and the next client are well."""
+    raw.sock.settimeout(0.05)
+    try:
+        while raw.sock.recv(65536):
+            pass
+    except (OSError, wire.Closed):
+        pass
+    raw.close()
+    assert pooler.is_running()
+
+
+@pytest.mark.parametrize("phase", ["new", "password", "in", "transaction", "queued"])
+def test_every_message_in_every_phase(make_pooler, pg, phase):
+    pooler = make_pooler(
+        {"db": pg.conn(user="trust_user", pool_size=1)},
+        settings={"pool_mode": "transaction", "max_client_conn": 1000, "client_login_timeout": 0.5,
+                  "auth_type": "md5" if phase == "password" else "trust"})
+    holder = None
+    if phase == "queued":
+        holder = pooler.connect()
+        holder.query("begin")
+    for kind in FRONTEND + REST[::8]:
+        for body in (b"", b"\0", b"x\0y\0\0\0\0\0", b"\xff" * 9):
+            raw = pooler.raw()
+            if phase != "new":
+                raw.send(packet([("user", "md5_user"), ("database", "db")]))
+                raw.recv_until("R" if phase == "password" else "Z")
+            if phase == "transaction":
+                raw.send(wire.query("begin"))
+                raw.recv_until("Z")
+            raw.send(wire.message(kind.encode("latin1"), body) + wire.sync())
+            survives(pooler, raw) if phase != "queued" else raw.close()
+    if holder:
+        holder.query("commit")
+        holder.close()
+    good = pooler.connect(user="md5_user")
+    assert good.value("select 1") == "1"
+
+
+@pytest.mark.parametrize("kind", "QPBEDSHCcdfFX")
+def test_other_messages_during_login(make_pooler, pg, kind):
+    pooler = make_pooler({"db": pg.conn()}, settings={"auth_type": "md5"})
+    raw = attempt(pooler, packet([("user", "md5_user"), ("database", "db")]))
+    raw.recv_kinds("R")
+    raw.send(wire.message(kind, b"\0" * (12 if kind in "BF" else 6)))
+    raw.expect_closed()
+    if kind != "X":
+        pooler.wait_log("closing because: bad packet")
+
+
+def test_unterminated_password_waits_for_the_timeout(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings={"auth_type": "plain", "client_login_timeout": 0.5})
+    raw = attempt(pooler, packet([("user", "md5_user"), ("database", "db")]))
+    raw.recv_kinds("R")
+    raw.send(wire.message("p", b"md5 secret 4b9"))
+    raw.expect_fatal("client_login_timeout")
+
+
+@pytest.mark.parametrize("kind", ["\x01", "a", "z", "!", "~", "R", "Z"])
+def test_unknown_message(pooler, kind):
+    client = pooler.connect()
+    client.send(wire.message(kind, b"abc"))
+    client.expect_fatal("unknown pkt")
+
+
+def test_special_packet_after_login(pooler):
+    for data in (packet(GOOD), wire.ssl_request()):
+        client = pooler.connect()
+        client.send(data)
+        client.expect_fatal("unknown pkt")
+
+
+@pytest.mark.parametrize("length", [0, 3, -1, -2147483648])
+def test_bad_length_after_login(pooler, length):
+    client = pooler.connect()
+    data = b"Q" + struct.pack("!i", length) + b"abc"
+    client.send(data)
+    client.expect_fatal("bad packet header: '%s'" % data[:8].hex())
+
+
+def test_max_packet_size(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings={"max_packet_size": 100})
+    client = pooler.connect()
+    fits = "select '%s'" % ("x" * (100 - 6 - len("select ''")))
+    assert len(wire.query(fits)) == 100
+    assert client.query(fits).rows
+    data = wire.query(fits + " ")
+    client.send(data)
+    client.expect_fatal("bad packet header: '%s'" % data[:8].hex())
+
+
+def test_pqexec_can_be_disabled(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings={"disable_pqexec": 1})
+    client = pooler.connect()
+    client.send(wire.parse("", "select 1"), wire.bind(), wire.execute(), wire.sync())
+    client.recv_kinds("12DCZ")
+    client.send(wire.query("select 1"))
+    client.expect_fatal("PQexec disallowed")

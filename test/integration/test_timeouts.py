@@ -1,0 +1,258 @@
+"""Every clock (protocol.md 15)."""
+
+import time
+
+import pytest
+
+import fakeserver
+import waiting
+import wire
+
+
+def took(what, low, high=None):
+    at = time.monotonic()
+    what()
+    spent = time.monotonic() - at
+    assert low - 0.05 <= spent <= (high or low + 3), spent
+
+
+def test_client_login_timeout(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()},
+                         settings={"client_login_timeout": 0.7, "auth_type": "md5",
+                                   "tcp_defer_accept": 0})
+    silent, asked, halfway = pooler.raw(), pooler.raw(), pooler.raw()
+    halfway.send(wire.ssl_request())
+    client = pooler.client()
+    asked.send(client.startup_packet())
+    asked.recv_kinds("R")
+    halfway.recv_exact(1)
+    took(lambda: silent.expect_fatal("client_login_timeout"), 0.4)
+    asked.expect_fatal("client_login_timeout")
+    halfway.expect_fatal("client_login_timeout")
+    pooler.wait_log(r"closing because: client_login_timeout \(age")
+
+
+def test_trickling_does_not_prolong_a_login(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()},
+                         settings={"client_login_timeout": 0.8, "tcp_defer_accept": 0})
+    raw = pooler.raw()
+    at = time.monotonic()
+    for byte in pooler.client().startup_packet():
+        if time.monotonic() - at > 5 or raw.has_data(0.1):
+            break
+        raw.send(bytes([byte]))
+    raw.expect_fatal("client_login_timeout")
+    assert 0.7 < time.monotonic() - at < 3
+
+
+def test_client_login_timeout_while_the_server_is_down(make_pooler, fake):
+    server = fake(lambda s: s.recv_exact(1 << 20))
+    pooler = make_pooler({"db": server.conn()}, settings={"client_login_timeout": 0.7})
+    client = pooler.client()
+    client.send(client.startup_packet())
+    took(lambda: client.expect_fatal("client_login_timeout (server down)"), 0.7)
+
+
+def test_client_idle_timeout(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()},
+                         settings={"pool_mode": "transaction", "client_idle_timeout": 0.8})
+    idle, busy = pooler.connect(), pooler.connect()
+    busy.query("begin")
+    idle.query("select 1")
+    took(lambda: idle.expect_fatal("client_idle_timeout"), 0.8)
+    assert busy.value("select 1") == "1"
+
+
+def test_client_idle_timeout_of_a_user(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings={"pool_mode": "transaction"},
+                         users={"second_user": "client_idle_timeout=1"})
+    other, limited = pooler.connect(), pooler.connect(user="second_user")
+    took(lambda: limited.expect_fatal("client_idle_timeout"), 1)
+    assert other.value("select 1") == "1"
+
+
+def test_query_keeps_a_client_from_being_idle(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()},
+                         settings={"pool_mode": "transaction", "client_idle_timeout": 0.6})
+    assert pooler.connect().query("select pg_sleep(1.2)").tag == "SELECT 1"
+
+
+def blocked(make_pooler, pg, database="", users=None, **settings):
+    """A pool of one whose server is held; gives (pooler, holder)."""
+    pooler = make_pooler({"db": pg.conn(user="trust_user", pool_size=1) + " " + database},
+                         settings=dict(settings, pool_mode="transaction"), users=users)
+    holder = pooler.connect(user="owner")
+    holder.query("begin")
+    return pooler, holder
+
+
+@pytest.mark.parametrize("setting, text", [("query_wait_timeout", "query_wait_timeout"),
+                                           ("query_timeout", "query_timeout")])
+def test_waiting_too_long(make_pooler, pg, setting, text):
+    pooler, holder = blocked(make_pooler, pg, **{setting: 0.8})
+    client = pooler.connect()
+    client.send(wire.query("select 1"))
+    took(lambda: client.expect_fatal(text), 0.8)
+    assert holder.value("select 1") == "1"
+
+
+def test_wait_timeout_of_user_over_database_over_all(make_pooler, pg):
+    pooler, _ = blocked(make_pooler, pg, "query_wait_timeout=1", query_wait_timeout=30,
+                        users={"second_user": "query_wait_timeout=0"})
+    free, bound = pooler.connect(user="second_user"), pooler.connect()
+    for client in (free, bound):
+        client.send(wire.query("select 1"))
+    took(lambda: bound.expect_fatal("query_wait_timeout"), 1)
+    assert not free.has_data(0.5)
+
+
+def test_wait_timeout_of_a_user_alone(make_pooler, pg):
+    pooler, _ = blocked(make_pooler, pg, query_wait_timeout=0,
+                        users={"second_user": "query_wait_timeout=1"})
+    client = pooler.connect(user="second_user")
+    client.send(wire.query("select 1"))
+    took(lambda: client.expect_fatal("query_wait_timeout"), 1)
+
+
+NOTICE = wire.fields("N", [("S", "NOTICE"), ("C", "00000"), (
+    "M", "No server connection available in postgres backend, client being queued")])
+
+
+def test_wait_notice(make_pooler, pg):
+    pooler, holder = blocked(make_pooler, pg, query_wait_notify=1)
+    client = pooler.connect()
+    client.send(wire.query("select 1"))
+    assert client.recv().raw() == NOTICE
+    assert not client.has_data(1.3)
+    holder.query("commit")
+    assert client.finish().kinds() == "TDCZ"
+
+
+def test_wait_notice_off(make_pooler, pg):
+    pooler, holder = blocked(make_pooler, pg, query_wait_notify=0)
+    client = pooler.connect()
+    client.send(wire.query("select 1"))
+    assert not client.has_data(0.5)
+    holder.query("commit")
+    assert client.finish().kinds() == "TDCZ"
+
+
+def test_query_timeout(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings={"query_timeout": 0.7})
+    client = pooler.connect()
+    client.query("begin")
+    time.sleep(1.2)  # idleness in a transaction is no query
+    client.send(wire.query("select pg_sleep(20)"))
+    at = time.monotonic()
+    assert client.recv_until("E")[-1].raw() == wire.error("FATAL", "08P01", "query timeout")
+    assert 0.6 < time.monotonic() - at < 3.5
+    client.expect_closed()
+    pooler.wait_log(r"S-.*closing because: query timeout \(age")
+    pooler.wait_pool(sv_active=0, sv_idle=0)
+
+
+@pytest.mark.parametrize("key, text, sql", [
+    ("query_timeout", "query timeout", "select pg_sleep(20)"),
+    ("idle_transaction_timeout", "idle transaction timeout", None),
+    ("transaction_timeout", "transaction timeout", None),
+])
+def test_timeouts_of_the_pool_user(make_pooler, pg, key, text, sql):
+    pooler = make_pooler({"db": pg.conn(), "forced": pg.conn(user="second_user")},
+                         settings={"pool_mode": "transaction"}, users={"second_user": key + "=1"})
+    free, bound = pooler.connect("db"), pooler.connect("forced")
+    for client in (free, bound):
+        client.query("begin")
+    if sql:
+        bound.send(wire.query(sql))
+    at = time.monotonic()
+    assert bound.recv_until("E")[-1].raw() == wire.error("FATAL", "08P01", text)
+    assert 0.7 < time.monotonic() - at < 4
+    assert free.value("select 1") == "1"
+
+
+def test_idle_transaction_timeout(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings={
+        "pool_mode": "transaction", "idle_transaction_timeout": 0.8})
+    outside, inside = pooler.connect(), pooler.connect()
+    outside.query("select 1")
+    inside.query("begin")
+    for _ in range(4):
+        time.sleep(0.3)
+        inside.query("select 1")
+    took(lambda: inside.expect_fatal("idle transaction timeout"), 0.8)
+    pooler.wait_log(r"S-.*closing because: idle transaction timeout \(age")
+    assert outside.value("select 1") == "1"
+
+
+def test_failed_transaction_is_idle_too(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings={"idle_transaction_timeout": 0.6})
+    client = pooler.connect()
+    client.query("begin")
+    client.query("nonsense", check=False)
+    client.expect_fatal("idle transaction timeout")
+
+
+def test_transaction_timeout(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings={
+        "pool_mode": "session", "transaction_timeout": 1})
+    client = pooler.connect()
+    client.query("select 1")
+    time.sleep(1.4)
+    client.query("select 1")
+    client.query("begin")
+    at = time.monotonic()
+    told = None
+    while told is None or told.kind != "E":
+        time.sleep(0.2)
+        client.send(wire.query("select 1"))
+        told = client.recv_until("ZE")[-1]
+    assert told.raw() == wire.error("FATAL", "08P01", "transaction timeout")
+    assert 0.8 < time.monotonic() - at < 3.5
+    client.expect_closed()
+    pooler.wait_log(r"S-.*closing because: transaction timeout \(age")
+
+
+def test_server_connect_timeout(make_pooler, fake):
+    server = fake(lambda s: s.recv_exact(1 << 20))
+    pooler = make_pooler({"db": server.conn()}, settings={
+        "server_connect_timeout": 1, "server_login_retry": 0.1})
+    client = pooler.client()
+    client.send(client.startup_packet())
+    at = time.monotonic()
+    pooler.wait_log(r"closing because: connect timeout \(age=[12]s\)")
+    assert time.monotonic() - at < 4
+    server.wait_sessions(2)
+
+
+def test_trickling_does_not_prolong_a_server_login(make_pooler, fake):
+    def script(session):
+        session.recv_startup()
+        for byte in fakeserver.welcome():
+            session.send(bytes([byte]))
+            time.sleep(0.05)
+
+    pooler = make_pooler({"db": fake(script).conn()}, settings={"server_connect_timeout": 1})
+    client = pooler.client()
+    client.send(client.startup_packet())
+    pooler.wait_log(r"closing because: connect timeout \(age=[12]s\)")
+
+
+def test_disabled_by_zero(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings={
+        "query_timeout": 0, "query_wait_timeout": 0, "client_idle_timeout": 0,
+        "idle_transaction_timeout": 0, "transaction_timeout": 0, "client_login_timeout": 0,
+        "server_idle_timeout": 0})
+    client = pooler.connect()
+    client.query("begin")
+    waiting.holds_for(pooler.is_running, 0.8)
+    assert client.value("select 1") == "1"
+
+
+def test_change_while_waiting(make_pooler, pg):
+    """A timeout that is switched on reaches those who wait already."""
+    pooler, _ = blocked(make_pooler, pg)
+    client = pooler.connect()
+    client.send(wire.query("select 1"))
+    pooler.wait_pool(cl_waiting=1)
+    pooler.set("query_wait_timeout", "0.5")
+    took(lambda: client.expect_fatal("query_wait_timeout"), 0, 3)
