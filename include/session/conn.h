@@ -104,6 +104,7 @@ struct conn {
 	int unix_port; /* shown for unix sockets */
 	int peer_pid;  /* unix sockets; 0 = not known */
 	bool is_parked : 1;
+	bool is_paused : 1; /* conn_pause is in force */
 	bool is_doomed : 1;
 	bool is_closed : 1;
 	bool is_walking : 1; /* inside conn's own delivery */

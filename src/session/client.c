@@ -28,7 +28,7 @@ static void client_put_name(const struct conn *conn, char *out, size_t size)
 static void client_destroy(struct conn *conn)
 {
 	struct site *site = conn->site;
-	if (conn_client(conn)->is_spare)
+	if (conn_client(conn)->is_spare && site->spare_fd < 0)
 		site->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	slab_put(site->client_slab, conn_client(conn));
 }
@@ -82,12 +82,22 @@ void client_leave(struct client *client)
 
 /* ---- what we tell it ---- */
 
+/* Has it got the beginning of a message of its server?  What we say would be taken for
+ * the rest of it. */
+static bool client_is_within_message(const struct client *client)
+{
+	const struct server *server = client_server(client);
+	return server && server->conn.passing > 0 && !server->is_dropping;
+}
+
 static void client_tell(
     struct client *client, const char *severity, const char *sqlstate, const char *text)
 {
 	struct buf buf;
 	if (site_settings(client->conn.site)->log_pooler_errors)
 		conn_log(&client->conn, LEVEL_WARNING, "pooler error: %s", text);
+	if (client_is_within_message(client))
+		return;
 	buf_init(&buf, 0);
 	codec_put_error(&buf, severity, sqlstate, text, NULL, NULL);
 	conn_send(&client->conn, &buf);

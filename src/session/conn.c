@@ -284,11 +284,13 @@ void conn_unpark(struct conn *conn)
 
 void conn_pause(struct conn *conn)
 {
+	conn->is_paused = true;
 	stream_pause(&conn->stream);
 }
 
 void conn_resume(struct conn *conn)
 {
+	conn->is_paused = false;
 	if (!conn->is_parked && !conn->is_doomed)
 		stream_resume(&conn->stream);
 }
@@ -322,7 +324,7 @@ static void conn_turn(struct later *l)
 	if (!conn->is_doomed && conn->is_parked) {
 		conn->is_parked = false;
 		conn_walk_held(conn);
-		if (!conn->is_parked && !conn->is_doomed)
+		if (!conn->is_parked && !conn->is_paused && !conn->is_doomed)
 			stream_resume(&conn->stream);
 	}
 	if (conn->is_doomed)

@@ -21,6 +21,9 @@ struct dial {
 	struct dns_query *query; /* while the name is being looked up */
 	struct buf untracked;    /* ParameterStatus messages for the welcome */
 	struct scram_client scram;
+	/* its own, to prove ourselves with: a reload may change the pool's */
+	char *password;
+	struct scram_keys keys;
 	bool has_scram;
 	bool is_authenticated;
 	bool is_let_in; /* AuthenticationOk came */
@@ -43,7 +46,7 @@ static struct server *dial_new(struct site *site, const struct conn_ops *ops)
 	struct server *server = server_new(site, ops);
 	server->dial = slab_get(site->dial_slab);
 	server->dial->server = server;
-	buf_init(&server->dial->untracked, 0);
+	buf_init(&server->dial->untracked, LOGIN_MESSAGE_MAX);
 	site->login_server_count++;
 	return server;
 }
@@ -57,6 +60,10 @@ static void dial_free(struct server *server)
 		dns_cancel(&dial->query);
 	if (dial->has_scram)
 		scram_client_done(&dial->scram);
+	if (dial->password)
+		mem_wipe(dial->password, strlen(dial->password));
+	mem_free(dial->password);
+	mem_wipe(&dial->keys, sizeof(dial->keys));
 	buf_done(&dial->untracked);
 	slab_put(server->conn.site->dial_slab, dial);
 	server->dial = NULL;
@@ -230,12 +237,14 @@ static enum step dial_begin_sasl(
 			      "supported");
 		return dial_sasl_failed(server, &err);
 	}
-	if (secret->kind == SECRET_PLAIN)
+	if (secret->kind == SECRET_PLAIN) {
+		dial->password = mem_strdup(secret->text);
 		scram_client_init(
-		    &dial->scram, secret->text, NULL, pool_server_scram_cache(pool));
-	else if (secret->kind == SECRET_SCRAM && pool->has_pass_through)
-		scram_client_init(&dial->scram, NULL, &pool->pass_through, NULL);
-	else if (secret->kind == SECRET_SCRAM) {
+		    &dial->scram, dial->password, NULL, pool_server_scram_cache(pool));
+	} else if (secret->kind == SECRET_SCRAM && pool->has_pass_through) {
+		dial->keys = pool->pass_through;
+		scram_client_init(&dial->scram, NULL, &dial->keys, NULL);
+	} else if (secret->kind == SECRET_SCRAM) {
 		conn_log(&server->conn, LEVEL_ERROR,
 		    "cannot do SCRAM authentication: password is SCRAM secret but "
 		    "client "
@@ -272,6 +281,10 @@ static enum step dial_continue_sasl(
 		err_set(&err, "unexpected SASL message");
 		return dial_sasl_failed(server, &err);
 	}
+	/* keys of a password that is gone are not kept */
+	if (dial->password &&
+	    strcmp(dial->password, pool_server_secret(server->seat.pool)->text) != 0)
+		dial->scram.cache = NULL;
 	buf_init(&out, 0);
 	result = scram_client_step(&dial->scram, data, len, &out, &err);
 	if (result == SCRAM_FAIL || (result == SCRAM_DONE) != is_final) {
@@ -395,6 +408,26 @@ static enum step dial_ready(struct server *server, const struct message *m)
 	return STEP_NEXT;
 }
 
+static enum step dial_parameter(struct server *server, const struct message *m)
+{
+	struct buf *untracked = &server->dial->untracked;
+	const char *name, *value;
+
+	if (codec_read_parameter_status(
+		message_body(m), message_body_len(m), &name, &value) < 0) {
+		server->conn.site->protocol_errors++;
+		dial_fail_network(server, "broken ParameterStatus packet");
+		return STEP_CLOSE;
+	}
+	if (server_note_parameter(server, m, NULL, untracked) < 0)
+		return STEP_CLOSE;
+	if (untracked->failed) {
+		dial_fail_network(server, "out of memory");
+		return STEP_CLOSE;
+	}
+	return STEP_NEXT;
+}
+
 static enum step dial_message(struct conn *conn, const struct message *m)
 {
 	struct server *server = conn_server(conn);
@@ -407,10 +440,7 @@ static enum step dial_message(struct conn *conn, const struct message *m)
 	}
 	switch (m->type) {
 	case 'S':
-		return server_note_parameter(
-			   server, m, NULL, &server->dial->untracked) < 0
-			   ? STEP_CLOSE
-			   : STEP_NEXT;
+		return dial_parameter(server, m);
 	case 'E':
 		return dial_error(server, m);
 	case 'N':

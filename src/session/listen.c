@@ -238,6 +238,9 @@ static void accept_ready(void *ctx, int fd)
 	for (int i = 0; i < ACCEPTS_PER_TURN; i++)
 		if (!accept_one(l, &options))
 			break;
+	/* lost when another took the descriptor first: back as soon as there is one */
+	if (l->site->spare_fd < 0)
+		l->site->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
 /* ---- listeners ---- */

@@ -35,7 +35,7 @@ struct login {
 	uint8_t salt[4];
 	struct scram_server scram;
 	bool has_scram;
-	struct scram_verifier mock;
+	struct scram_verifier verifier; /* its own: a reload may change the user's */
 };
 
 static const struct conn_ops login_ops;
@@ -54,7 +54,7 @@ void login_free(struct client *client)
 	startup_done(&login->startup);
 	if (login->has_scram)
 		scram_server_done(&login->scram);
-	scram_verifier_done(&login->mock);
+	scram_verifier_done(&login->verifier);
 	secret_done(&login->nothing);
 	slab_put(client->conn.site->login_slab, login);
 	client->login = NULL;
@@ -175,6 +175,10 @@ static void login_keep_keys(struct client *client, struct pool *pool)
 	if (!login->has_scram || secret->kind != SECRET_SCRAM ||
 	    pool->database->forced_user)
 		return;
+	/* proven against another secret than is in force by now */
+	if (memcmp(login->verifier.stored_key, secret->scram.stored_key,
+		SCRAM_KEY_LEN) != 0)
+		return;
 	memcpy(pool->pass_through.client_key, login->scram.client_key, SCRAM_KEY_LEN);
 	memcpy(pool->pass_through.server_key, secret->scram.server_key, SCRAM_KEY_LEN);
 	pool->has_pass_through = true;
@@ -212,7 +216,9 @@ static enum step login_authenticated(struct client *client)
 
 static void request_admitted(struct request *request)
 {
-	login_finish(request_client(request));
+	struct client *client = request_client(request);
+	if (!client->conn.is_doomed)
+		login_finish(client);
 }
 
 static void request_granted(struct request *request)
@@ -274,48 +280,62 @@ static void login_send_auth(
 	buf_done(&buf);
 }
 
-/* The verifier to prove against: stored, made from the plain password once, or one that
- * nobody can satisfy. */
-static const struct scram_verifier *login_verifier(struct client *client)
+/* The verifier made from the plain password, kept until the rounds change. */
+static const struct scram_verifier *login_adhoc_verifier(
+    struct user *user, uint32_t rounds)
+{
+	if (user->adhoc && user->adhoc->iterations != rounds) {
+		scram_verifier_done(user->adhoc);
+		mem_free(user->adhoc);
+		user->adhoc = NULL;
+	}
+	if (!user->adhoc) {
+		user->adhoc = mem_zero(sizeof(*user->adhoc));
+		scram_verifier_from_password(user->adhoc, user->secret.text, rounds);
+	}
+	return user->adhoc;
+}
+
+static void login_take_verifier(struct login *login, const struct scram_verifier *from)
+{
+	login->verifier = *from;
+	login->verifier.salt = mem_dup(from->salt, from->salt_len);
+}
+
+/* What to prove against: stored, made from the plain password, or something that nobody
+ * can satisfy. */
+static void login_choose_verifier(struct client *client)
 {
 	struct login *login = client->login;
 	uint32_t rounds = (uint32_t)site_settings(client->conn.site)->scram_iterations;
 	struct user *user = client->user;
 
-	if (!login->is_mock && user->secret.kind == SECRET_SCRAM)
-		return &user->secret.scram;
+	if (!login->is_mock && user->secret.kind == SECRET_SCRAM) {
+		login_take_verifier(login, &user->secret.scram);
+		return;
+	}
 	if (!login->is_mock && user->secret.kind == SECRET_PLAIN) {
-		if (user->adhoc && user->adhoc->iterations != rounds) {
-			scram_verifier_done(user->adhoc);
-			mem_free(user->adhoc);
-			user->adhoc = NULL;
-		}
-		if (!user->adhoc) {
-			user->adhoc = mem_zero(sizeof(*user->adhoc));
-			scram_verifier_from_password(
-			    user->adhoc, user->secret.text, rounds);
-		}
-		return user->adhoc;
+		login_take_verifier(login, login_adhoc_verifier(user, rounds));
+		return;
 	}
 	if (!login->is_mock && user->secret.kind == SECRET_MD5)
 		conn_log(&client->conn, LEVEL_ERROR,
 		    "SCRAM authentication failed: user has MD5 secret");
 	login->is_mock = true;
-	scram_verifier_mock(
-	    &login->mock, login->startup.user, client->conn.site->mock_secret, rounds);
-	return &login->mock;
+	scram_verifier_mock(&login->verifier, login->startup.user,
+	    client->conn.site->mock_secret, rounds);
 }
 
 static enum step login_begin_sasl(struct client *client)
 {
 	static const char *const mechanisms[] = {"SCRAM-SHA-256", NULL};
 	struct login *login = client->login;
-	const struct scram_verifier *verifier = login_verifier(client);
 	struct buf buf;
 
+	login_choose_verifier(client);
 	login->method = AUTH_SCRAM;
 	login->phase = LOGIN_SASL_INITIAL;
-	scram_server_init(&login->scram, verifier, login->is_mock);
+	scram_server_init(&login->scram, &login->verifier, login->is_mock);
 	login->has_scram = true;
 	buf_init(&buf, 0);
 	codec_put_auth_sasl(&buf, mechanisms);

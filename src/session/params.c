@@ -176,8 +176,9 @@ void params_note_query(struct server *server, const struct message *m)
 		return;
 	if (m->type == 'P') {
 		p = memchr(p, '\0', (size_t)(end - p));
-		if (!p++)
+		if (!p)
 			return;
+		p++;
 	}
 	p = skip(p, end, true);
 	if (p >= end || (*p != 'R' && *p != 'r'))

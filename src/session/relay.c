@@ -9,6 +9,7 @@
 
 #include "session/broker.h"
 #include "session/client.h"
+#include "session/clocks.h"
 #include "session/params.h"
 #include "session/server.h"
 #include "wire/codec.h"
@@ -20,143 +21,6 @@ enum { LOOKED_AT_MAX = 1024 * 1024 };
 static const struct conn_ops front_ops, back_ops;
 
 static enum step back_ready(struct server *server, struct client *client);
-
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-/* Limit after start; 0 of either means never. */
-static uint64_t due(uint64_t start_us, uint64_t limit_us)
-{
-	return start_us && limit_us ? start_us + limit_us : UINT64_MAX;
-}
-
-static const struct catalog *client_catalog(const struct client *client)
-{
-	return client->conn.site->catalog;
-}
-
-/* ---- deadlines ---- */
-
-/* The client holds no server and asks for none. */
-static void front_arm_rest(struct client *client)
-{
-	uint64_t limit = user_client_idle_timeout(client_catalog(client), client->user);
-	conn_set_deadline(&client->conn, due(client->request.ask.last_us, limit));
-}
-
-static uint64_t front_wait_start(const struct client *client)
-{
-	const struct ask *ask = &client->request.ask;
-	return ask->query_us ? ask->query_us : ask->last_us;
-}
-
-static uint64_t front_notify_due(const struct client *client)
-{
-	int notify = site_settings(client->conn.site)->query_wait_notify;
-	if (notify <= 0 || client->was_notified)
-		return UINT64_MAX;
-	return client->request.ask.queued_us + (uint64_t)notify * 1000000;
-}
-
-static void front_arm_wait(struct client *client)
-{
-	const struct ask *ask = &client->request.ask;
-	uint64_t start = front_wait_start(client);
-	uint64_t at = due(start, query_wait_timeout(client->database, client->user));
-	at = earlier(at,
-	    due(start, user_query_timeout(client_catalog(client), ask->pool->user)));
-	at = earlier(at, front_notify_due(client));
-	conn_set_deadline(&client->conn, at);
-}
-
-static void front_expired_waiting(struct client *client)
-{
-	const struct ask *ask = &client->request.ask;
-	uint64_t now = conn_now(&client->conn);
-	uint64_t start = front_wait_start(client);
-
-	if (now >= due(start, query_wait_timeout(client->database, client->user))) {
-		client_fatal(client, ERROR_QUERY_WAIT_TIMEOUT);
-		return;
-	}
-	if (now >=
-	    due(start, user_query_timeout(client_catalog(client), ask->pool->user))) {
-		client_fatal(client, ERROR_QUERY_TIMEOUT_QUEUED);
-		return;
-	}
-	if (now >= front_notify_due(client)) {
-		client->was_notified = true;
-		client_notice(client,
-		    "No server connection available in postgres backend, "
-		    "client being queued");
-	}
-	front_arm_wait(client);
-}
-
-static void front_expired(struct conn *conn)
-{
-	struct client *client = conn_client(conn);
-	uint64_t limit = user_client_idle_timeout(client_catalog(client), client->user);
-
-	switch (client->request.ask.state) {
-	case ASK_WAITING:
-		front_expired_waiting(client);
-		break;
-	case ASK_RESTING:
-		if (conn_now(conn) >= due(client->request.ask.last_us, limit))
-			client_fatal(client, ERROR_CLIENT_IDLE_TIMEOUT);
-		else
-			front_arm_rest(client);
-		break;
-	case ASK_LINKED:
-	case ASK_OUTSIDE:
-		break;
-	}
-}
-
-/* The running query's and transaction's limits, on the server's clock. */
-static void back_arm(struct server *server, const struct client *client)
-{
-	const struct catalog *catalog = client_catalog(client);
-	const struct user *user = server->seat.pool->user;
-	uint64_t at =
-	    due(client->request.ask.query_us, user_query_timeout(catalog, user));
-	at = earlier(at, due(client->xact_us, user_transaction_timeout(catalog, user)));
-	at = earlier(at,
-	    due(server->idle_xact_us, user_idle_transaction_timeout(catalog, user)));
-	conn_set_deadline(&server->conn, at);
-}
-
-static void back_expired(struct conn *conn)
-{
-	struct server *server = conn_server(conn);
-	struct client *client = server_client(server);
-	const struct catalog *catalog = conn->site->catalog;
-	const struct user *user = server->seat.pool->user;
-	uint64_t now = conn_now(conn);
-
-	if (now >= due(client->request.ask.query_us, user_query_timeout(catalog, user)))
-		server_retire(server, error_text(ERROR_QUERY_TIMEOUT));
-	else if (now >= due(server->idle_xact_us,
-			    user_idle_transaction_timeout(catalog, user)))
-		server_retire(server, error_text(ERROR_IDLE_TRANSACTION_TIMEOUT));
-	else if (now >= due(client->xact_us, user_transaction_timeout(catalog, user)))
-		server_retire(server, error_text(ERROR_TRANSACTION_TIMEOUT));
-	else
-		back_arm(server, client);
-}
-
-/* Settings have changed: look at the clocks that run. */
-static void front_review(struct conn *conn)
-{
-	struct server *server = client_server(conn_client(conn));
-	if (!server)
-		front_expired(conn);
-	else if (!server->conn.is_doomed && !server->is_applying)
-		back_expired(&server->conn);
-}
 
 /* ---- linking ---- */
 
@@ -215,7 +79,7 @@ static enum step front_acquire(struct client *client)
 								 : STEP_NEXT;
 	case BROKER_WAIT:
 		client->was_notified = false;
-		front_arm_wait(client);
+		clocks_arm_wait(client);
 		return STEP_PARK;
 	case BROKER_REFUSED:
 		client_fatal_text(client, sqlstate, text);
@@ -321,7 +185,7 @@ static enum step front_answer_cancel(struct client *client, const struct message
 	if (!client->is_skipping) {
 		client->request.ask.query_us = 0;
 		client->xact_us = 0;
-		front_arm_rest(client);
+		clocks_arm_rest(client);
 	}
 	return front_drop(client);
 }
@@ -354,7 +218,7 @@ static enum step front_forward(
 		server->is_ready = false;
 		server->idle_xact_us = 0;
 		if (begins)
-			back_arm(server, client);
+			clocks_arm_query(server, client);
 	}
 	server->seat.pool->stats.bytes_received += m->size;
 	if (m->type == 'Q' || m->type == 'P')
@@ -456,6 +320,7 @@ static void front_ended(struct conn *conn, const struct err *err)
 /* The client leaves a linked server: back to the pool if it is good, else closed. */
 static void front_leave_server(struct client *client, struct server *server)
 {
+	server->is_cut = is_within_message(client);
 	relay_unlink(client, server);
 	if (!server->conn.is_doomed && server->is_ready &&
 	    pipeline_is_settled(&server->pipeline) &&
@@ -490,8 +355,8 @@ static const struct conn_ops front_ops = {
     .message = front_message,
     .part = front_part,
     .writable = front_writable,
-    .expired = front_expired,
-    .review = front_review,
+    .expired = clocks_client_expired,
+    .review = clocks_review,
     .malformed = client_malformed,
     .ended = front_ended,
     .closed = front_closed,
@@ -538,7 +403,7 @@ static enum step back_settled(struct server *server, struct client *client)
 		relay_unlink(client, server);
 		broker_give(server);
 		if (!client->conn.is_doomed)
-			front_arm_rest(client);
+			clocks_arm_rest(client);
 		return STEP_NEXT;
 	}
 	if (mode == POOL_MODE_STATEMENT) {
@@ -555,7 +420,7 @@ static enum step back_settled(struct server *server, struct client *client)
 		if (params_apply(server, client))
 			return STEP_NEXT;
 	}
-	back_arm(server, client);
+	clocks_arm_query(server, client);
 	return STEP_NEXT;
 }
 
@@ -651,6 +516,7 @@ static void back_closed(struct conn *conn, const char *reason)
 	struct client *client = server_client(server);
 	if (client) {
 		client_fatal_text(client, "08P01", reason);
+		server->is_cut = is_within_message(client);
 		relay_unlink(client, server);
 	}
 	server_leave(server, reason);
@@ -661,7 +527,7 @@ static const struct conn_ops back_ops = {
     .message = back_message,
     .part = back_part,
     .writable = back_writable,
-    .expired = back_expired,
+    .expired = clocks_server_expired,
     .malformed = server_malformed,
     .ended = server_ended,
     .closed = back_closed,
@@ -690,7 +556,7 @@ static void relay_adopt(struct client *client)
 	conn_send(&client->conn, &buf);
 	buf_done(&buf);
 	client->request.ask.last_us = conn_now(&client->conn);
-	front_arm_rest(client);
+	clocks_arm_rest(client);
 }
 
 const struct service relay_service = {

@@ -91,7 +91,7 @@ void server_leave(struct server *server, const char *reason)
 	struct node *n;
 
 	if (site->shutdown != SHUTDOWN_NOW && server_is_logged_in(server) &&
-	    stream_is_open(&server->conn.stream)) {
+	    !server->is_cut && stream_is_open(&server->conn.stream)) {
 		struct buf buf;
 		buf_init(&buf, 0);
 		codec_put_terminate(&buf);

@@ -1,0 +1,277 @@
+/*
+ * Cancel requests: which reach a server, which are answered at once, and that none hits
+ * a query it was not meant for or stays for ever.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "session/session.h"
+#include "stage.h"
+#include "wire/codec.h"
+#include "wire/message.h"
+
+/* clang-format off: needs some of the headers above */
+#include <cmocka.h>
+/* clang-format on */
+
+static size_t count(struct stage *stage, enum seat_state state)
+{
+	return stage_pool(stage)->seats[state].count;
+}
+
+/* A connection that asks to cancel what `of` runs. */
+static struct peer *ask_to_cancel(struct stage *stage, const struct peer *of)
+{
+	struct peer *peer = stage_client(stage);
+	struct buf b;
+	buf_init(&b, 0);
+	codec_put_cancel_request(&b, of->key, CANCEL_KEY_LEN);
+	peer_send(peer, b.bytes, b.len);
+	buf_done(&b);
+	return peer;
+}
+
+static void begin_query(struct stage *stage, struct peer **client, struct peer **server)
+{
+	stage_pair(stage, client, server);
+	peer_text(*client, 'Q', "select pg_sleep(10)");
+	peer_hear(*server, 'Q');
+}
+
+static void request_reaches_the_server(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("", "");
+	struct peer *client, *server, *carrier, *messenger;
+	begin_query(stage, &client, &server);
+	carrier = ask_to_cancel(stage, client);
+	messenger = stage_server(stage);
+	stage_settle(stage);
+	assert_int_equal(messenger->in.len, 16);
+	assert_int_equal(get_u32(messenger->in.bytes + 8), server->number);
+	assert_memory_equal(messenger->in.bytes + 12, "key!", 4);
+	assert_int_equal(peer_first_packet(messenger), STARTUP_CANCEL);
+	assert_false(carrier->has_ended);
+	peer_close(messenger);
+	assert_string_equal(peer_last_words(carrier), "");
+	peer_put(server, 'E', "SERROR\0C57014\0Mcanceling\0", 26);
+	peer_ready(server, 'I');
+	assert_string_equal(peer_hear(client, 'Z'), "E:ERROR:canceling Z:I");
+	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	stage_free(&stage);
+}
+
+static void unknown_key_is_closed(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("", "");
+	struct peer *client, *server;
+	begin_query(stage, &client, &server);
+	client->key[7] ^= 1;
+	assert_string_equal(peer_last_words(ask_to_cancel(stage, client)), "");
+	stage_free(&stage);
+}
+
+static void idle_client_has_nothing_to_cancel(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("", "");
+	struct peer *client, *server;
+	stage_pair(stage, &client, &server);
+	assert_string_equal(peer_last_words(ask_to_cancel(stage, client)), "");
+	stage_free(&stage);
+}
+
+static void queued_query_is_answered_at_once(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1", "");
+	struct peer *a, *b, *server;
+	begin_query(stage, &a, &server);
+	b = stage_login(stage, "u", NULL, NULL);
+	peer_text(b, 'Q', "of b");
+	stage_settle(stage);
+	peer_last_words(ask_to_cancel(stage, b));
+	assert_string_equal(
+	    peer_hear(b, 'Z'), "E:ERROR:canceling statement due to user request Z:I");
+	/* extended: everything up to Sync is skipped */
+	peer_put(b, 'P', "\0select 1\0\0", 12);
+	stage_settle(stage);
+	peer_last_words(ask_to_cancel(stage, b));
+	peer_put(b, 'E', "\0\0\0\0", 5);
+	peer_put(b, 'S', "", 0);
+	assert_string_equal(
+	    peer_hear(b, 'Z'), "E:ERROR:canceling statement due to user request Z:I");
+	assert_string_equal(peer_heard(server), "");
+	stage_free(&stage);
+}
+
+static void server_is_not_lent_while_a_cancel_is_under_way(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1", "");
+	struct peer *a, *b, *server, *messenger;
+	begin_query(stage, &a, &server);
+	b = stage_login(stage, "u", NULL, NULL);
+	peer_text(b, 'Q', "of b");
+	ask_to_cancel(stage, a);
+	messenger = stage_server(stage);
+	peer_first_packet(messenger);
+	peer_answer(server, "SELECT 1", 'I');
+	peer_hear(a, 'Z');
+	stage_settle(stage);
+	assert_int_equal(count(stage, SEAT_BEING_CANCELED), 1);
+	assert_string_equal(peer_heard(server), "");
+	peer_close(messenger);
+	assert_string_equal(peer_hear(server, 'Q'), "Q:of b");
+	stage_free(&stage);
+}
+
+/* Drivers that close at once, and a server that never does. */
+static void cancel_without_carrier_has_an_end(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1", "cancel_wait_timeout = 0.05\n");
+	struct peer *client, *server, *messenger;
+	begin_query(stage, &client, &server);
+	struct peer *carrier = ask_to_cancel(stage, client);
+	messenger = stage_server(stage);
+	peer_first_packet(messenger);
+	peer_close(carrier);
+	peer_answer(server, "SELECT 1", 'I');
+	peer_hear(client, 'Z');
+	assert_int_equal(count(stage, SEAT_BEING_CANCELED), 1);
+	peer_last_words(messenger);
+	/* who knows when it hits: nobody gets that server any more */
+	peer_last_words(server);
+	stage_free(&stage);
+}
+
+/* More requests than may be carried at once: the others follow. */
+static void waiting_requests_get_their_turn(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1", "");
+	struct peer *client, *server, *messenger;
+	begin_query(stage, &client, &server);
+	for (int i = 0; i < 3; i++)
+		ask_to_cancel(stage, client);
+	stage_settle(stage);
+	assert_int_equal(stage_pool(stage)->cancels_waiting.count, 2);
+	for (int i = 0; i < 3; i++) {
+		messenger = stage_server(stage);
+		assert_int_equal(peer_first_packet(messenger), STARTUP_CANCEL);
+		peer_close(messenger);
+	}
+	stage_settle(stage);
+	assert_int_equal(stage_pool(stage)->cancels_waiting.count, 0);
+	stage_free(&stage);
+}
+
+static void request_that_waits_ends_with_its_query(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1", "cancel_wait_timeout = 0\n");
+	struct peer *client, *server;
+	begin_query(stage, &client, &server);
+	ask_to_cancel(stage, client);
+	struct peer *late = ask_to_cancel(stage, client);
+	stage_settle(stage);
+	assert_int_equal(stage_pool(stage)->cancels_waiting.count, 1);
+	peer_answer(server, "SELECT 1", 'I');
+	peer_hear(client, 'Z');
+	assert_string_equal(peer_last_words(late), "");
+	assert_int_equal(stage_pool(stage)->cancels_waiting.count, 0);
+	stage_free(&stage);
+}
+
+static void request_that_waits_ends_with_its_server(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1", "cancel_wait_timeout = 0\n");
+	struct peer *client, *server;
+	begin_query(stage, &client, &server);
+	ask_to_cancel(stage, client);
+	struct peer *late = ask_to_cancel(stage, client);
+	stage_settle(stage);
+	peer_close(late);
+	stage_settle(stage);
+	peer_close(server);
+	peer_last_words(client);
+	stage_settle(stage);
+	assert_int_equal(stage_pool(stage)->cancels_waiting.count, 0);
+	stage_free(&stage);
+}
+
+static void everything_goes_at_an_immediate_shutdown(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1", "cancel_wait_timeout = 0\n");
+	struct peer *client, *server;
+	begin_query(stage, &client, &server);
+	for (int i = 0; i < 3; i++)
+		ask_to_cancel(stage, client);
+	stage_settle(stage);
+	session_drop_all(&stage->site);
+	stage_turn(stage);
+	stage_turn(stage);
+	assert_true(session_is_empty(&stage->site));
+	stage_free(&stage);
+}
+
+static void killed_pool_takes_its_cancels_along(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1", "cancel_wait_timeout = 0\n");
+	struct peer *client, *server;
+	begin_query(stage, &client, &server);
+	for (int i = 0; i < 3; i++)
+		ask_to_cancel(stage, client);
+	stage_settle(stage);
+	catalog_kill(stage->site.catalog, NULL, "database removed");
+	assert_string_equal(peer_last_words(client), "E:FATAL:database removed");
+	stage_settle(stage);
+	assert_int_equal(stage->site.server_count, 0);
+	assert_int_equal(stage->site.clients.count, 0);
+	stage_free(&stage);
+}
+
+static void hostile_answer_to_a_cancel(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1", "");
+	struct peer *client, *server, *messenger;
+	begin_query(stage, &client, &server);
+	struct peer *carrier = ask_to_cancel(stage, client);
+	messenger = stage_server(stage);
+	peer_first_packet(messenger);
+	peer_send(messenger, "Z\0\0\0\0\0\0\0\0", 9);
+	peer_last_words(carrier);
+	peer_answer(server, "SELECT 1", 'I');
+	peer_hear(client, 'Z');
+	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	stage_free(&stage);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(request_reaches_the_server),
+	    cmocka_unit_test(unknown_key_is_closed),
+	    cmocka_unit_test(idle_client_has_nothing_to_cancel),
+	    cmocka_unit_test(queued_query_is_answered_at_once),
+	    cmocka_unit_test(server_is_not_lent_while_a_cancel_is_under_way),
+	    cmocka_unit_test(cancel_without_carrier_has_an_end),
+	    cmocka_unit_test(waiting_requests_get_their_turn),
+	    cmocka_unit_test(request_that_waits_ends_with_its_query),
+	    cmocka_unit_test(request_that_waits_ends_with_its_server),
+	    cmocka_unit_test(everything_goes_at_an_immediate_shutdown),
+	    cmocka_unit_test(killed_pool_takes_its_cancels_along),
+	    cmocka_unit_test(hostile_answer_to_a_cancel),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

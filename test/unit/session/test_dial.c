@@ -1,0 +1,392 @@
+/*
+ * Opening servers: what is asked of us, what goes wrong, and what a hostile server
+ * tries.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "auth/scram.h"
+#include "auth/secret.h"
+#include "net/dns.h"
+#include "stage.h"
+#include "wire/codec.h"
+#include "wire/message.h"
+
+/* clang-format off: needs some of the headers above */
+#include <cmocka.h>
+/* clang-format on */
+
+/* A client waits, and the server that is dialed for it has read the startup packet. */
+static struct stage *dial(const char *options, const char *settings,
+    struct peer **client, struct peer **server)
+{
+	struct stage *stage = stage_new(options, settings);
+	*client = stage_client(stage);
+	peer_start(*client, "u", "d", NULL, NULL);
+	*server = stage_server(stage);
+	assert_int_equal(peer_first_packet(*server), PROTOCOL_3_0);
+	return stage;
+}
+
+static void ask_for(struct peer *server, uint32_t request, const void *data, size_t len)
+{
+	struct buf b;
+	buf_init(&b, 0);
+	codec_put_auth(&b, request, data, len);
+	peer_send(server, b.bytes, b.len);
+	buf_done(&b);
+}
+
+static void plain_password_is_sent(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = dial("", "", &client, &server);
+	ask_for(server, AUTH_REQ_CLEARTEXT, NULL, 0);
+	stage_settle(stage);
+	assert_int_equal(server->in.len, 12);
+	assert_string_equal((const char *)server->in.bytes + 5, "secret");
+	buf_clear(&server->in);
+	peer_greet(server);
+	peer_hear(client, 'Z');
+	stage_free(&stage);
+}
+
+static void md5_answer_is_sent(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = dial("", "", &client, &server);
+	struct secret secret;
+	char answer[MD5_TEXT_LEN + 1];
+	ask_for(server, AUTH_REQ_MD5, "salt", 4);
+	stage_settle(stage);
+	secret_init(&secret, "secret");
+	secret_md5_answer(&secret, "u", (const uint8_t *)"salt", answer);
+	secret_done(&secret);
+	assert_string_equal((const char *)server->in.bytes + 5, answer);
+	stage_free(&stage);
+}
+
+/* ---- SCRAM ---- */
+
+struct guard {
+	struct scram_verifier verifier;
+	struct scram_server scram;
+};
+
+/* Up to our proof, which is in server->in. */
+static void scram_begin(struct peer *server, struct guard *guard)
+{
+	static const char *const mechanisms[] = {"SCRAM-SHA-256", NULL};
+	const char *mechanism;
+	const uint8_t *data;
+	size_t len;
+	struct buf b, out;
+	struct err err;
+
+	scram_verifier_from_password(&guard->verifier, "secret", 4096);
+	scram_server_init(&guard->scram, &guard->verifier, false);
+	buf_init(&b, 0);
+	buf_init(&out, 0);
+	codec_put_auth_sasl(&b, mechanisms);
+	peer_send(server, b.bytes, b.len);
+	buf_done(&b);
+	stage_settle(server->stage);
+	assert_int_equal(codec_read_sasl_initial(server->in.bytes + 5,
+			     server->in.len - 5, &mechanism, &data, &len),
+	    0);
+	assert_int_equal(
+	    scram_server_step(&guard->scram, data, len, &out, &err), SCRAM_MORE);
+	buf_clear(&server->in);
+	ask_for(server, AUTH_REQ_SASL_CONTINUE, out.bytes, out.len);
+	buf_done(&out);
+}
+
+static void scram_end(
+    struct peer *server, struct guard *guard, enum scram_result wanted)
+{
+	struct buf out;
+	struct err err;
+	buf_init(&out, 0);
+	stage_settle(server->stage);
+	assert_true(server->in.len > 5);
+	assert_int_equal(scram_server_step(&guard->scram, server->in.bytes + 5,
+			     server->in.len - 5, &out, &err),
+	    wanted);
+	buf_clear(&server->in);
+	if (wanted == SCRAM_DONE)
+		ask_for(server, AUTH_REQ_SASL_FINAL, out.bytes, out.len);
+	buf_done(&out);
+	scram_server_done(&guard->scram);
+	scram_verifier_done(&guard->verifier);
+}
+
+static void scram_proof_is_given(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = dial("", "", &client, &server);
+	struct guard guard;
+	scram_begin(server, &guard);
+	scram_end(server, &guard, SCRAM_DONE);
+	peer_greet(server);
+	peer_hear(client, 'Z');
+	stage_free(&stage);
+}
+
+/* The secret goes while the server thinks. */
+static void reload_within_scram(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = dial("", "", &client, &server);
+	static const char *const mechanisms[] = {"SCRAM-SHA-256", NULL};
+	struct buf b;
+	buf_init(&b, 0);
+	codec_put_auth_sasl(&b, mechanisms);
+	peer_send(server, b.bytes, b.len);
+	buf_clear(&b);
+	stage_settle(stage);
+	assert_int_equal(server->in.bytes[0], 'p');
+	stage_users(
+	    stage, "\"u\" \"another and a longer one, so that memory moves\"\n");
+	const char *nonce = strstr((const char *)server->in.bytes + 5 + 14 + 4, "r=");
+	assert_non_null(nonce);
+	buf_printf(&b, "%.*sX,s=QUFBQUFBQUFBQUFBQUFBQQ==,i=4096",
+	    (int)((const char *)server->in.bytes + server->in.len - nonce), nonce);
+	buf_clear(&server->in);
+	ask_for(server, AUTH_REQ_SASL_CONTINUE, b.bytes, b.len);
+	buf_done(&b);
+	stage_settle(stage);
+	assert_int_equal(server->in.bytes[0], 'p');
+	/* keys of the old password are not kept as those of the new one */
+	assert_int_equal(stage_pool(stage)->user->scram_cache.iterations, 0);
+	stage_free(&stage);
+}
+
+static void server_that_skips_its_proof_is_refused(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = dial("", "", &client, &server);
+	struct guard guard;
+	scram_begin(server, &guard);
+	stage_settle(stage);
+	buf_clear(&server->in);
+	peer_greet(server);
+	assert_string_equal(peer_last_words(client),
+	    "E:FATAL:server login failed: failed to verify server signature");
+	peer_last_words(server);
+	scram_server_done(&guard.scram);
+	scram_verifier_done(&guard.verifier);
+	stage_free(&stage);
+}
+
+/* ---- failure ---- */
+
+static void refusal_is_passed_on(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = dial("", "", &client, &server);
+	peer_put(server, 'E', "SFATAL\0C28000\0Mgo away\0", 24);
+	assert_string_equal(peer_last_words(client), "E:FATAL:go away");
+	peer_last_words(server);
+	stage_free(&stage);
+}
+
+static void error_without_fields_is_survived(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = dial("", "", &client, &server);
+	peer_put(server, 'E', "\0", 1);
+	peer_last_words(client);
+	peer_last_words(server);
+	stage_free(&stage);
+}
+
+static void starting_server_is_waited_for(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = dial("", "", &client, &server);
+	peer_put(server, 'E', "SFATAL\0C57P03\0Mstarting up\0", 28);
+	peer_last_words(server);
+	stage_ready_server(stage);
+	peer_hear(client, 'Z');
+	stage_free(&stage);
+}
+
+static void lost_connection_is_tried_again(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = dial("", "", &client, &server);
+	peer_close(server);
+	server = stage_ready_server(stage);
+	peer_hear(client, 'Z');
+	stage_free(&stage);
+}
+
+static void slow_server_is_given_up(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage =
+	    dial("", "server_connect_timeout = 0.03\n", &client, &server);
+	peer_last_words(server);
+	assert_false(client->has_ended);
+	stage_free(&stage);
+}
+
+static void failure_is_told_at_once_to_who_was_in(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = dial("", "", &client, &server);
+	peer_greet(server);
+	peer_hear(client, 'Z');
+	peer_close(server);
+	stage_settle(stage);
+	stage_set(stage, "server_login_retry", "60");
+	peer_text(client, 'Q', "select 1");
+	server = stage_server(stage);
+	peer_close(server);
+	stage_settle(stage);
+	/* this one waits on, the next one is told */
+	assert_false(client->has_ended);
+	struct peer *second = stage_login(stage, "u", NULL, NULL);
+	peer_text(second, 'Q', "select 1");
+	assert_string_equal(peer_last_words(second),
+	    "E:FATAL:server login has been failing, cached error: server conn crashed? "
+	    "(server_login_retry)");
+	stage_free(&stage);
+}
+
+/* ---- hostile ---- */
+
+static void junk_is_refused(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *bytes;
+		size_t len;
+	} junk[] = {{"Z\0\0\0\x05", 5}, /* cut off */
+	    {"Z\0\0\0\x04", 5}, {"S\0\0\0\x04", 5}, {"S\xff\xff\xff\xff", 5},
+	    {"S\0\0\0\x08"
+	     "abcd",
+		9},
+	    {"R\0\0\0\x08\0\0\0\x63", 9}, {"R\0\0\0\x08\0\0\0\x05", 9},
+	    {"R\0\0\0\x08\0\0\0\x0b", 9}, {"R\0\0\0\x08\0\0\0\x0c", 9},
+	    {"R\0\0\0\x0a\0\0\0\x0a\0\0", 11}, {"K\0\0\0\x0c\0\0\0\0\0\0\0", 12},
+	    {"D\0\0\0\x06\0\0", 7}, {"!!!!!!!!", 8}, {"E\x7f\xff\xff\xff", 5},
+	    {"E\0\0\0\x08SabcC", 10}};
+
+	for (size_t i = 0; i < sizeof(junk) / sizeof(junk[0]); i++) {
+		struct peer *client, *server;
+		struct stage *stage = dial("", "", &client, &server);
+		peer_send(server, junk[i].bytes, junk[i].len);
+		stage_settle(stage);
+		peer_close(server);
+		stage_settle(stage);
+		stage_free(&stage);
+	}
+}
+
+/* Parameters without end while nobody limits the login. */
+static void endless_parameters_are_cut_off(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage =
+	    dial("", "server_connect_timeout = 0\n", &client, &server);
+	struct buf b;
+	uint8_t *value = calloc(1, 65536);
+	size_t sent = 0;
+
+	memset(value, 'v', 65535);
+	buf_init(&b, 0);
+	codec_put_auth(&b, AUTH_REQ_OK, NULL, 0);
+	codec_put_parameter_status(&b, "something", (const char *)value);
+	while (!server->has_ended) {
+		peer_send(server, b.bytes, b.len);
+		stage_settle(stage);
+		sent += b.len;
+		assert_true(sent < 8u << 20);
+	}
+	free(value);
+	buf_done(&b);
+	stage_free(&stage);
+}
+
+static void connect_query_comes_first(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = dial("connect_query='select 7'", "", &client, &server);
+	peer_greet(server);
+	assert_string_equal(peer_hear(server, 'Q'), "Q:select 7");
+	peer_put(server, 'T', "\0\0", 2);
+	peer_put(server, 'E', "SERROR\0Mno\0", 12);
+	peer_ready(server, 'I');
+	peer_hear(client, 'Z');
+	stage_free(&stage);
+}
+
+static void look_up_is_given_up_with_its_server(void **state)
+{
+	(void)state;
+	char path[] = "/tmp/test-resolv-XXXXXX";
+	static const char nowhere[] = "nameserver 192.0.2.1\n";
+	struct err err;
+	int fd = mkstemp(path);
+	assert_int_equal(write(fd, nowhere, sizeof(nowhere) - 1), sizeof(nowhere) - 1);
+	close(fd);
+	struct stage *stage = stage_new("", "server_connect_timeout = 0.05\n");
+	stage->site.dns = dns_new(stage->site.loop, path, &err);
+	unlink(path);
+	assert_non_null(stage->site.dns);
+	struct database *db = catalog_find_database(stage->site.catalog, "d");
+	((struct host_config *)db->config->hosts)[0].host = "host.example.invalid";
+	struct peer *client = stage_client(stage);
+	peer_start(client, "u", "d", NULL, NULL);
+	stage_settle(stage);
+	assert_int_equal(stage->site.login_server_count, 1);
+	catalog_kill(stage->site.catalog, NULL, "database removed");
+	peer_last_words(client);
+	stage_settle(stage);
+	assert_int_equal(stage->site.server_count, 0);
+	struct dns *dns = stage->site.dns;
+	dns_free(&dns);
+	stage_free(&stage);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(plain_password_is_sent),
+	    cmocka_unit_test(md5_answer_is_sent),
+	    cmocka_unit_test(scram_proof_is_given),
+	    cmocka_unit_test(reload_within_scram),
+	    cmocka_unit_test(server_that_skips_its_proof_is_refused),
+	    cmocka_unit_test(refusal_is_passed_on),
+	    cmocka_unit_test(error_without_fields_is_survived),
+	    cmocka_unit_test(starting_server_is_waited_for),
+	    cmocka_unit_test(lost_connection_is_tried_again),
+	    cmocka_unit_test(slow_server_is_given_up),
+	    cmocka_unit_test(failure_is_told_at_once_to_who_was_in),
+	    cmocka_unit_test(junk_is_refused),
+	    cmocka_unit_test(endless_parameters_are_cut_off),
+	    cmocka_unit_test(connect_query_comes_first),
+	    cmocka_unit_test(look_up_is_given_up_with_its_server),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

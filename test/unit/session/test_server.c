@@ -1,0 +1,300 @@
+/*
+ * Servers at rest and under test, and the pool's decisions carried out: checks, resets,
+ * RECONNECT, PAUSE, KILL, and what a server says that nobody asked.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "session/session.h"
+#include "stage.h"
+
+/* clang-format off: needs some of the headers above */
+#include <cmocka.h>
+/* clang-format on */
+
+static size_t count(struct stage *stage, enum seat_state state)
+{
+	return stage_pool(stage)->seats[state].count;
+}
+
+static void notification_at_rest_is_harmless(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("", "");
+	struct peer *client, *server;
+	stage_pair(stage, &client, &server);
+	peer_put(server, 'A', "\0\0\0\1c\0p\0", 8);
+	stage_settle(stage);
+	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	assert_string_equal(peer_heard(client), "");
+	stage_free(&stage);
+}
+
+static void dirty_server_is_closed(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *bytes;
+		size_t len;
+	} words[] = {{"N\0\0\0\x05", 6}, {"E\0\0\0\x05", 6},
+	    {"S\0\0\0\x08"
+	     "a\0b",
+		9},
+	    {"Z\0\0\0\x05I", 6}, {"D\0\0\0\x06\0", 7}, {"S\x7f\0\0\0", 5},
+	    {"!!!!!!!!!!", 10}};
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		struct stage *stage = stage_new("", "");
+		struct peer *client, *server;
+		stage_pair(stage, &client, &server);
+		peer_send(server, words[i].bytes, words[i].len);
+		peer_last_words(server);
+		stage_settle(stage);
+		assert_int_equal(stage->site.server_count, 0);
+		assert_false(client->has_ended);
+		stage_free(&stage);
+	}
+}
+
+static void server_is_reset_after_a_session(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("", "pool_mode = session\n");
+	struct peer *client, *server;
+	stage_pair(stage, &client, &server);
+	peer_text(client, 'Q', "one");
+	peer_hear(server, 'Q');
+	peer_answer(server, "ONE", 'I');
+	peer_hear(client, 'Z');
+	peer_put(client, 'X', "", 0);
+	assert_string_equal(peer_hear(server, 'Q'), "Q:DISCARD ALL");
+	assert_int_equal(count(stage, SEAT_TESTED), 1);
+	peer_put(server, 'S', "application_name\0", 18);
+	peer_answer(server, "DISCARD ALL", 'I');
+	stage_settle(stage);
+	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	stage_free(&stage);
+}
+
+static void failed_reset_closes_the_server(void **state)
+{
+	(void)state;
+	for (int how = 0; how < 3; how++) {
+		struct stage *stage = stage_new("", "pool_mode = session\n");
+		struct peer *client, *server;
+		stage_pair(stage, &client, &server);
+		peer_text(client, 'Q', "one");
+		peer_hear(server, 'Q');
+		peer_answer(server, "ONE", 'I');
+		peer_hear(client, 'Z');
+		peer_close(client);
+		peer_hear(server, 'Q');
+		if (how == 0)
+			peer_answer(server, "DISCARD ALL", 'T');
+		else if (how == 1)
+			peer_put(server, '1', "", 0);
+		else
+			shutdown(server->fd, SHUT_WR);
+		peer_last_words(server);
+		stage_free(&stage);
+	}
+}
+
+static void used_server_is_checked(void **state)
+{
+	(void)state;
+	struct stage *stage =
+	    stage_new("", "server_check_query = select 1\nserver_check_delay = 0.01\n");
+	struct peer *client, *server;
+	stage_pair(stage, &client, &server);
+	while (!count(stage, SEAT_USED))
+		stage_turn(stage);
+	peer_text(client, 'Q', "mine");
+	assert_string_equal(peer_hear(server, 'Q'), "Q:select 1");
+	assert_string_equal(peer_heard(server), "");
+	peer_answer(server, "SELECT 1", 'I');
+	assert_string_equal(peer_hear(server, 'Q'), "Q:mine");
+	peer_answer(server, "MINE", 'I');
+	assert_string_equal(peer_hear(client, 'Z'), "C:MINE Z:I");
+	stage_free(&stage);
+}
+
+/* A server that dies under test does not take the waiting client along. */
+static void failed_check_costs_no_client(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1",
+	    "server_check_query = select 1\nserver_check_delay = 0.01\n");
+	struct peer *client, *server;
+	stage_pair(stage, &client, &server);
+	while (!count(stage, SEAT_USED))
+		stage_turn(stage);
+	peer_text(client, 'Q', "mine");
+	peer_hear(server, 'Q');
+	peer_close(server);
+	server = stage_ready_server(stage);
+	assert_string_equal(peer_hear(server, 'Q'), "Q:mine");
+	stage_free(&stage);
+}
+
+static void reconnect_waits_for_the_query(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("", "");
+	struct peer *client, *server;
+	stage_pair(stage, &client, &server);
+	peer_text(client, 'Q', "one");
+	peer_hear(server, 'Q');
+	catalog_mark_dirty(stage->site.catalog, NULL);
+	stage_settle(stage);
+	assert_false(server->has_ended);
+	peer_answer(server, "ONE", 'I');
+	assert_string_equal(peer_hear(client, 'Z'), "C:ONE Z:I");
+	peer_last_words(server);
+	stage_free(&stage);
+}
+
+static void fast_close_ends_idle_sessions(void **state)
+{
+	(void)state;
+	struct stage *stage =
+	    stage_new("", "pool_mode = session\nserver_fast_close = 1\n");
+	struct peer *idle, *busy, *first, *second;
+	stage_pair(stage, &idle, &first);
+	peer_text(idle, 'Q', "one");
+	peer_hear(first, 'Q');
+	peer_answer(first, "ONE", 'I');
+	peer_hear(idle, 'Z');
+	busy = stage_login(stage, "u", NULL, NULL);
+	peer_text(busy, 'Q', "two");
+	second = stage_ready_server(stage);
+	peer_hear(second, 'Q');
+	catalog_mark_dirty(stage->site.catalog, NULL);
+	assert_string_equal(
+	    peer_last_words(idle), "E:FATAL:database configuration changed");
+	peer_last_words(first);
+	assert_false(second->has_ended);
+	peer_answer(second, "TWO", 'I');
+	assert_string_equal(
+	    peer_last_words(busy), "C:TWO Z:I E:FATAL:database configuration changed");
+	peer_last_words(second);
+	stage_free(&stage);
+}
+
+static void pause_closes_resting_servers_and_keeps_clients(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("", "");
+	struct catalog *catalog = stage->site.catalog;
+	struct peer *client, *server;
+	stage_pair(stage, &client, &server);
+	catalog->paused = true;
+	catalog_kick_all(catalog, NULL);
+	peer_last_words(server);
+	peer_text(client, 'Q', "one");
+	stage_settle(stage);
+	assert_int_equal(stage->site.server_count, 0);
+	catalog->paused = false;
+	catalog_kick_all(catalog, NULL);
+	server = stage_ready_server(stage);
+	assert_string_equal(peer_hear(server, 'Q'), "Q:one");
+	stage_free(&stage);
+}
+
+static void kill_closes_everything(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1", "");
+	struct peer *linked, *waiting, *resting, *server;
+	stage_pair(stage, &linked, &server);
+	waiting = stage_login(stage, "u", NULL, NULL);
+	resting = stage_login(stage, "u", NULL, NULL);
+	peer_text(linked, 'Q', "one");
+	peer_hear(server, 'Q');
+	peer_text(waiting, 'Q', "two");
+	stage_settle(stage);
+	catalog_kill(stage->site.catalog, NULL, "database removed");
+	assert_string_equal(peer_last_words(linked), "E:FATAL:database removed");
+	assert_string_equal(peer_last_words(waiting), "E:FATAL:database removed");
+	assert_string_equal(peer_last_words(resting), "E:FATAL:database removed");
+	peer_last_words(server);
+	stage_settle(stage);
+	assert_int_equal(stage->site.server_count, 0);
+	assert_int_equal(stage->site.clients.count, 0);
+	stage_free(&stage);
+}
+
+static void kill_reaches_a_dial(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("", "");
+	struct peer *client = stage_client(stage);
+	peer_start(client, "u", "d", NULL, NULL);
+	struct peer *server = stage_server(stage);
+	peer_first_packet(server);
+	/* its last word of the login comes in the same turn */
+	peer_greet(server);
+	catalog_kill(stage->site.catalog, NULL, "database removed");
+	peer_last_words(client);
+	peer_last_words(server);
+	stage_free(&stage);
+}
+
+static void immediate_shutdown_says_nothing(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("", "");
+	struct peer *client, *server;
+	stage_pair(stage, &client, &server);
+	peer_text(client, 'Q', "one");
+	peer_hear(server, 'Q');
+	session_drop_all(&stage->site);
+	stage_turn(stage);
+	assert_true(session_is_empty(&stage->site));
+	assert_string_equal(peer_last_words(client), "");
+	assert_string_equal(peer_last_words(server), "");
+	stage_free(&stage);
+}
+
+static void waiting_clients_are_told_at_a_shutdown(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1", "");
+	struct peer *linked, *waiting, *server;
+	stage_pair(stage, &linked, &server);
+	waiting = stage_login(stage, "u", NULL, NULL);
+	peer_text(linked, 'Q', "one");
+	peer_hear(server, 'Q');
+	peer_text(waiting, 'Q', "two");
+	stage_settle(stage);
+	stage->site.catalog->refuse_waiting = true;
+	catalog_kick_all(stage->site.catalog, NULL);
+	assert_string_equal(peer_last_words(waiting), "E:FATAL:server shutting down");
+	peer_answer(server, "ONE", 'I');
+	peer_hear(linked, 'Z');
+	stage_free(&stage);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(notification_at_rest_is_harmless),
+	    cmocka_unit_test(dirty_server_is_closed),
+	    cmocka_unit_test(server_is_reset_after_a_session),
+	    cmocka_unit_test(failed_reset_closes_the_server),
+	    cmocka_unit_test(used_server_is_checked),
+	    cmocka_unit_test(failed_check_costs_no_client),
+	    cmocka_unit_test(reconnect_waits_for_the_query),
+	    cmocka_unit_test(fast_close_ends_idle_sessions),
+	    cmocka_unit_test(pause_closes_resting_servers_and_keeps_clients),
+	    cmocka_unit_test(kill_closes_everything),
+	    cmocka_unit_test(kill_reaches_a_dial),
+	    cmocka_unit_test(immediate_shutdown_says_nothing),
+	    cmocka_unit_test(waiting_clients_are_told_at_a_shutdown),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
