@@ -1,0 +1,146 @@
+/*
+ * Prepared statements across server connections: client statement name -> shared text
+ * -> server statement name, and the rewriting of Parse, Bind, Describe and Close.
+ * Documentation: "Extended Query", "Message Formats" (Parse, Bind, Describe, Close).
+ *
+ * Four things: the registry of texts (one per process), the names a client gave
+ * (prepared_names), the texts a server holds (prepared_set, least recently used first
+ * out), and the journal of changes that are undone when their message gets no answer
+ * because an earlier one failed.  No sockets; what is sent when is the relay's.
+ */
+#ifndef WIRE_PREPARED_H
+#define WIRE_PREPARED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/list.h"
+
+/* ---- texts: shared, counted by reference ---- */
+struct prepared_registry;
+
+struct prepared_text {
+	uint64_t id;    /* from 1 */
+	size_t key_len; /* query text with its NUL, then the types as in Parse */
+	uint32_t refs;  /* names and sets that hold it, in-flight journal records */
+	uint32_t clients, servers; /* of them names of clients, sets of servers */
+	uint64_t hits;             /* Bind and Describe that used it */
+	uint64_t last_use_us;
+	bool forgets;  /* its first keyword is DISCARD or DEALLOCATE */
+	char name[32]; /* "PGBOUNCER_<id>" */
+	struct prepared_registry *registry; /* borrowed */
+	uint8_t key[];
+};
+
+struct prepared_registry *prepared_registry_new(void);
+void prepared_registry_free(struct prepared_registry **r); /* all texts unreferenced */
+size_t prepared_registry_count(const struct prepared_registry *r);
+/* All texts in order of id; caller frees the array with free(). */
+struct prepared_text **prepared_registry_sorted(
+    const struct prepared_registry *r, size_t *count);
+/* The text for these bytes (everything of a Parse body behind the name), made if
+ * needed; one reference for the caller.  NULL: no memory. */
+struct prepared_text *prepared_intern(
+    struct prepared_registry *r, const uint8_t *key, size_t len);
+struct prepared_text *prepared_ref(struct prepared_text *t);
+void prepared_unref(struct prepared_text *t); /* NULL is fine */
+/* A Parse for it under its server-side name. */
+void prepared_put_parse(const struct prepared_text *t, struct buf *out);
+/* A Close of statement `name`. */
+void prepared_put_close(const char *name, struct buf *out);
+/* Query text (NUL-terminated) and its parameter types. */
+const char *prepared_sql(const struct prepared_text *t);
+size_t prepared_type_count(const struct prepared_text *t);
+uint32_t prepared_type(const struct prepared_text *t, size_t i);
+
+/* ---- names of one client; NULL pointer = none ---- */
+struct prepared_names;
+/* NULL when the name is not known. */
+struct prepared_text *prepared_names_find(
+    const struct prepared_names *n, const char *name);
+/* Takes a reference of its own.  Replaces.  -1: no memory. */
+int prepared_names_put(
+    struct prepared_names **n, const char *name, struct prepared_text *text);
+/* False when it was not there. */
+bool prepared_names_del(struct prepared_names **n, const char *name);
+void prepared_names_clear(struct prepared_names **n);
+size_t prepared_names_count(const struct prepared_names *n);
+
+/* ---- what one server holds; NULL pointer = nothing ---- */
+struct prepared_set;
+bool prepared_set_has(const struct prepared_set *s, const struct prepared_text *text);
+/* Makes it the most recently used. */
+void prepared_set_touch(struct prepared_set *s, struct prepared_text *text);
+/* -1: no memory. */
+int prepared_set_add(struct prepared_set **s, struct prepared_text *text);
+/* Add as the least recently used one: takes back an eviction.  -1: no memory. */
+int prepared_set_restore(struct prepared_set **s, struct prepared_text *text);
+void prepared_set_del(struct prepared_set **s, struct prepared_text *text);
+/* The least recently used one when there are more than max; the caller gets the set's
+ * reference.  NULL: there are not. */
+struct prepared_text *prepared_set_evict(struct prepared_set **s, size_t max);
+void prepared_set_clear(struct prepared_set **s);
+size_t prepared_set_count(const struct prepared_set *s);
+
+/* ---- the journal: changes whose message is still in flight ---- */
+enum prepared_change {
+	PREPARED_NAME_ADDED,   /* undo: the name goes */
+	PREPARED_NAME_REMOVED, /* undo: the name comes back */
+	PREPARED_SET_ADDED,    /* undo: the server does not hold it */
+	PREPARED_SET_REMOVED,  /* undo: the server still holds it (an eviction) */
+};
+
+struct prepared_journal; /* NULL pointer = empty */
+/* Record a change under a tag (> 0, chosen by the caller, rising).  name is copied
+ * (NULL for changes of a set); a reference to text is taken.  -1: no memory. */
+int prepared_journal_note(struct prepared_journal **j, uint32_t tag,
+    enum prepared_change change, const char *name, struct prepared_text *text);
+/* The message of this tag was answered well: its changes stand. */
+void prepared_journal_commit(struct prepared_journal **j, uint32_t tag);
+/* It failed or gets no answer: to be undone by the next prepared_journal_undo. */
+void prepared_journal_fail(struct prepared_journal **j, uint32_t tag);
+/* Undo all failed changes, the newest first.  Where a later change of the same name or
+ * text has not failed, that one stands.  -1: no memory (something could not be brought
+ * back): the client must be closed. */
+int prepared_journal_undo(struct prepared_journal **j, struct prepared_names **names,
+    struct prepared_set **set);
+/* The server has forgotten all statements (DISCARD ALL, DEALLOCATE ALL) at this point
+ * of the order: names and set are cleared, but for what messages still in flight added.
+ * -1: no memory. */
+int prepared_journal_forget(struct prepared_journal *j, struct prepared_names **names,
+    struct prepared_set **set);
+/* The link ends: name changes that are in flight are forgotten (the client keeps what
+ * it has), set changes too. */
+void prepared_journal_clear(struct prepared_journal **j);
+
+/* ---- messages ---- */
+enum prepared_target {
+	PREPARED_PARTIAL, /* the names are not here whole: show it again with more */
+	PREPARED_UNNAMED, /* the unnamed statement */
+	PREPARED_NAMED,   /* *name is the statement's name */
+	PREPARED_PORTAL,  /* Describe or Close of a portal */
+	PREPARED_BROKEN,  /* cannot be read */
+};
+/* What a Parse, Bind, Describe or Close (type P B D C) is about.  bytes: from the type
+ * byte on, `have` of `size` are here.  *name points into bytes (PREPARED_NAMED, else
+ * "").  *rest (may be NULL) is the offset of what follows the name.  A Parse of a named
+ * statement that is here whole is checked to its end: what follows its name can be
+ * interned. */
+enum prepared_target prepared_look(
+    const uint8_t *bytes, size_t have, uint64_t size, const char **name, size_t *rest);
+/* The same message with another statement name: its beginning, up to and with the name,
+ * is appended to out; *rest is the offset in bytes from which the original goes on. out
+ * fails when prepared_look finds no statement in it, or it would grow too long. */
+void prepared_rename(const uint8_t *bytes, size_t have, uint64_t size, const char *name,
+    struct buf *out, size_t *rest);
+/* Does a query's text begin with DISCARD or DEALLOCATE (after blanks, comments and
+ * empty statements)? */
+bool prepared_is_forgetting(const char *text, size_t len);
+/* An ErrorResponse that names `ours` (a server-side name) in its message, with `theirs`
+ * in its place (once); other fields unchanged.  Appends the whole message. */
+void prepared_put_error_renamed(const uint8_t *body, size_t len, const char *ours,
+    const char *theirs, struct buf *out);
+
+#endif

@@ -1,0 +1,260 @@
+/*
+ * Changes whose message is in flight, and how they are undone.  Names and sets are
+ * changed by the caller when the message is sent; here is what was there before.
+ *
+ * Behind a Sync a change that fails may be followed by one of the same name or text
+ * that does not.  The later one then stands, and should it fail in turn, what was there
+ * before the first comes back.  Hence a line of records for each name and text:
+ * whatever a client sends ahead, an answer costs no walk over all that is in flight.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "base/list.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "wire/prepared.h"
+
+struct record {
+	struct node node;           /* in open, or in failed */
+	struct prepared_text *text; /* one reference */
+	/* Changes of the same name, or of the set for the same text. */
+	struct record *older, *newer;
+	uint32_t tag;
+	bool is_of_name;
+	bool has_failed;
+	bool is_kept;   /* by prepared_journal_forget */
+	bool was_there; /* undo: back it comes, else out it goes */
+	char name[];
+};
+
+struct prepared_journal {
+	struct list open;   /* by tag */
+	struct list failed; /* to be undone */
+	/* Name, or address of a text -> its newest record; NULL as long as not needed.
+	 */
+	struct map *names, *texts;
+};
+
+static struct record *at_node(struct node *n)
+{
+	return n ? container_of(n, struct record, node) : NULL;
+}
+
+static void free_if_empty(struct prepared_journal **jp)
+{
+	struct prepared_journal *j = *jp;
+
+	if (!list_is_empty(&j->open) || !list_is_empty(&j->failed))
+		return;
+	map_free(&j->names);
+	map_free(&j->texts);
+	mem_free(j);
+	*jp = NULL;
+}
+
+/* Makes r the newest of its line; returns what was. */
+static struct record *index_put(struct prepared_journal *j, struct record *r)
+{
+	struct map **index = r->is_of_name ? &j->names : &j->texts;
+
+	if (!*index)
+		*index = map_new();
+	if (r->is_of_name)
+		return map_put_str(*index, r->name, r);
+	return map_put(*index, &r->text, sizeof(r->text), r);
+}
+
+static void index_del(struct prepared_journal *j, const struct record *r)
+{
+	if (r->is_of_name)
+		map_del_str(j->names, r->name);
+	else
+		map_del(j->texts, &r->text, sizeof(r->text));
+}
+
+static void drop(struct prepared_journal *j, struct record *r)
+{
+	if (r->older)
+		r->older->newer = r->newer;
+	if (r->newer)
+		r->newer->older = r->older;
+	else if (r->older)
+		index_put(j, r->older);
+	else
+		index_del(j, r);
+	list_remove(r->has_failed ? &j->failed : &j->open, &r->node);
+	prepared_unref(r->text);
+	mem_free(r);
+}
+
+/* Tags rise, but may have come around. */
+static bool is_before(uint32_t tag, uint32_t other)
+{
+	return (int32_t)(tag - other) < 0;
+}
+
+static struct prepared_journal *new_journal(void)
+{
+	struct prepared_journal *j = mem_zero(sizeof(*j));
+
+	list_init(&j->open);
+	list_init(&j->failed);
+	return j;
+}
+
+int prepared_journal_note(struct prepared_journal **jp, uint32_t tag,
+    enum prepared_change change, const char *name, struct prepared_text *text)
+{
+	bool is_of_name =
+	    change == PREPARED_NAME_ADDED || change == PREPARED_NAME_REMOVED;
+	size_t size = is_of_name ? strlen(name) + 1 : 0;
+	struct record *r = try_alloc(sizeof(*r) + size);
+
+	if (!r)
+		return -1;
+	if (!*jp)
+		*jp = new_journal();
+	struct record *last = at_node(list_last(&(*jp)->open));
+	assert(tag > 0 && (!last || !is_before(tag, last->tag)));
+	*r = (struct record){
+	    .text = prepared_ref(text),
+	    .tag = tag,
+	    .is_of_name = is_of_name,
+	    .was_there =
+		change == PREPARED_NAME_REMOVED || change == PREPARED_SET_REMOVED,
+	};
+	if (size)
+		memcpy(r->name, name, size);
+	list_push_back(&(*jp)->open, &r->node);
+	r->older = index_put(*jp, r);
+	if (r->older)
+		r->older->newer = r;
+	return 0;
+}
+
+/* The first open record of this tag.  Answers come in order, so it stands in front. */
+static struct record *open_record(const struct prepared_journal *j, uint32_t tag)
+{
+	struct record *r = at_node(list_first(&j->open));
+
+	while (r && is_before(r->tag, tag))
+		r = at_node(list_next(&j->open, &r->node));
+	return r && r->tag == tag ? r : NULL;
+}
+
+void prepared_journal_commit(struct prepared_journal **jp, uint32_t tag)
+{
+	struct record *r;
+
+	if (!*jp)
+		return;
+	while ((r = open_record(*jp, tag))) {
+		/* What failed before it makes no difference any more. */
+		while (r->older)
+			drop(*jp, r->older);
+		drop(*jp, r);
+	}
+	free_if_empty(jp);
+}
+
+void prepared_journal_fail(struct prepared_journal **jp, uint32_t tag)
+{
+	struct record *r;
+
+	if (!*jp)
+		return;
+	while ((r = open_record(*jp, tag))) {
+		list_remove(&(*jp)->open, &r->node);
+		list_push_back(&(*jp)->failed, &r->node);
+		r->has_failed = true;
+	}
+}
+
+/* What the newer change found is now what this one had found. */
+static void bequeath(struct record *r)
+{
+	struct prepared_text *text = r->newer->text;
+
+	r->newer->was_there = r->was_there;
+	r->newer->text =
+	    r->text; /* of a set it is the same: a key in the index stays */
+	r->text = text;
+}
+
+static int bring_back(
+    const struct record *r, struct prepared_names **names, struct prepared_set **set)
+{
+	if (r->was_there)
+		return r->is_of_name ? prepared_names_put(names, r->name, r->text)
+				     : prepared_set_restore(set, r->text);
+	if (r->is_of_name)
+		prepared_names_del(names, r->name);
+	else
+		prepared_set_del(set, r->text);
+	return 0;
+}
+
+int prepared_journal_undo(struct prepared_journal **jp, struct prepared_names **names,
+    struct prepared_set **set)
+{
+	struct record *r;
+	int result = 0;
+
+	if (!*jp)
+		return 0;
+	while ((r = at_node(list_last(&(*jp)->failed)))) {
+		if (r->newer)
+			bequeath(r);
+		else if (bring_back(r, names, set))
+			result = -1;
+		drop(*jp, r);
+	}
+	free_if_empty(jp);
+	return result;
+}
+
+static bool is_there(const struct record *r, const struct prepared_names *names,
+    const struct prepared_set *set)
+{
+	return r->is_of_name ? prepared_names_find(names, r->name) == r->text
+			     : prepared_set_has(set, r->text);
+}
+
+int prepared_journal_forget(struct prepared_journal *j, struct prepared_names **names,
+    struct prepared_set **set)
+{
+	struct record *r;
+	int result = 0;
+
+	if (j)
+		list_for (r, &j->open, node)
+			r->is_kept = !r->newer && is_there(r, *names, *set);
+	prepared_names_clear(names);
+	prepared_set_clear(set);
+	if (!j)
+		return 0;
+	list_for (r, &j->open, node) {
+		if (!r->older)
+			r->was_there = false;
+		if (!r->is_kept)
+			continue;
+		if (r->is_of_name ? prepared_names_put(names, r->name, r->text)
+				  : prepared_set_add(set, r->text))
+			result = -1;
+	}
+	return result;
+}
+
+void prepared_journal_clear(struct prepared_journal **jp)
+{
+	struct record *r;
+
+	if (!*jp)
+		return;
+	/* The newest first: no line changes its newest more than it must. */
+	while ((r = at_node(list_last(&(*jp)->open))) ||
+	       (r = at_node(list_last(&(*jp)->failed))))
+		drop(*jp, r);
+	free_if_empty(jp);
+}

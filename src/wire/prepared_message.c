@@ -1,0 +1,250 @@
+/*
+ * The bytes of Parse, Bind, Describe and Close: which statement they are about, and the
+ * same with another name; an error that names one; the first word of a query.  What a
+ * name stands for is not known here.
+ */
+#include <stdint.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/buf.h"
+#include "wire/codec.h"
+#include "wire/prepared.h"
+
+enum { HEADER_LEN = 5 };
+
+/* Offsets in the message. */
+struct place {
+	size_t name, rest; /* of the statement's name, and of what follows its NUL */
+};
+
+/* Offset behind the NUL of the string at `from`; 0 when it does not end here. */
+static size_t string_end(const uint8_t *bytes, size_t from, size_t have)
+{
+	const uint8_t *nul = from < have ? memchr(bytes + from, 0, have - from) : NULL;
+
+	return nul ? (size_t)(nul - bytes) + 1 : 0;
+}
+
+/* For a message of which a string does not end in what is here. */
+static enum prepared_target unended(size_t have, uint64_t size)
+{
+	return have < size ? PREPARED_PARTIAL : PREPARED_BROKEN;
+}
+
+/* have <= size */
+static enum prepared_target find_name(
+    const uint8_t *bytes, size_t have, uint64_t size, struct place *place)
+{
+	size_t at = HEADER_LEN;
+
+	if (have <= HEADER_LEN)
+		return unended(have, size);
+	switch (bytes[0]) {
+	case 'P':
+		break;
+	case 'B':
+		at = string_end(bytes, at, have);
+		if (!at)
+			return unended(have, size);
+		break;
+	case 'D':
+	case 'C':
+		if (bytes[at] == 'P')
+			return PREPARED_PORTAL;
+		if (bytes[at++] != 'S')
+			return PREPARED_BROKEN;
+		break;
+	default:
+		return PREPARED_BROKEN;
+	}
+	place->name = at;
+	place->rest = string_end(bytes, at, have);
+	if (!place->rest)
+		return unended(have, size);
+	return bytes[at] ? PREPARED_NAMED : PREPARED_UNNAMED;
+}
+
+/* Query text and types of a Parse, from its name to its end. */
+static bool is_key_sound(const uint8_t *key, size_t len)
+{
+	struct cursor c;
+
+	cursor_init(&c, key, len);
+	cursor_str(&c);
+	size_t types = cursor_u16(&c);
+	return !c.overrun && cursor_left(&c) == types * sizeof(uint32_t);
+}
+
+/* Is what follows the name as it must be, as far as that can be told?  The values of a
+ * Bind are the server's to judge. */
+static bool is_rest_sound(const uint8_t *bytes, size_t have, uint64_t size, size_t rest)
+{
+	if (bytes[0] == 'P')
+		return have < size || is_key_sound(bytes + rest, have - rest);
+	return bytes[0] == 'B' || rest == size;
+}
+
+static size_t within(size_t have, uint64_t size)
+{
+	return have < size ? have : (size_t)size;
+}
+
+enum prepared_target prepared_look(
+    const uint8_t *bytes, size_t have, uint64_t size, const char **name, size_t *rest)
+{
+	struct place place = {0};
+	enum prepared_target target;
+
+	have = within(have, size);
+	target = find_name(bytes, have, size, &place);
+	if (target == PREPARED_NAMED && !is_rest_sound(bytes, have, size, place.rest))
+		target = PREPARED_BROKEN;
+	*name = target == PREPARED_NAMED ? (const char *)bytes + place.name : "";
+	if (rest)
+		*rest = place.rest;
+	return target;
+}
+
+void prepared_rename(const uint8_t *bytes, size_t have, uint64_t size, const char *name,
+    struct buf *out, size_t *rest)
+{
+	struct place place = {0};
+	enum prepared_target target =
+	    find_name(bytes, within(have, size), size, &place);
+	/* The length counts the name's NUL, but not the type byte. */
+	uint64_t len = place.name + strlen(name) + (size - place.rest);
+
+	*rest = place.rest;
+	if ((target != PREPARED_NAMED && target != PREPARED_UNNAMED) ||
+	    len > INT32_MAX) {
+		out->failed = true;
+		return;
+	}
+	buf_put_u8(out, bytes[0]);
+	buf_put_u32(out, (uint32_t)len);
+	buf_put(out, bytes + HEADER_LEN, place.name - HEADER_LEN);
+	buf_put_str(out, name);
+}
+
+static bool is_blank(char c)
+{
+	return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* Behind the comment that `at` opens; comments nest.  `end` when it has no end. */
+static const char *skip_block_comment(const char *at, const char *end)
+{
+	size_t depth = 0;
+
+	while (end - at >= 2) {
+		if (at[0] == '/' && at[1] == '*') {
+			depth++;
+			at += 2;
+		} else if (at[0] == '*' && at[1] == '/') {
+			at += 2;
+			if (--depth == 0)
+				return at;
+		} else {
+			at++;
+		}
+	}
+	return end;
+}
+
+static const char *skip_line(const char *at, const char *end)
+{
+	while (at < end && *at != '\n' && *at != '\r')
+		at++;
+	return at;
+}
+
+/* To the first word; empty statements before it do nothing. */
+static const char *skip_to_word(const char *at, const char *end)
+{
+	while (at < end) {
+		if (is_blank(*at) || *at == ';')
+			at++;
+		else if (end - at >= 2 && at[0] == '-' && at[1] == '-')
+			at = skip_line(at, end);
+		else if (end - at >= 2 && at[0] == '/' && at[1] == '*')
+			at = skip_block_comment(at, end);
+		else
+			break;
+	}
+	return at;
+}
+
+static bool is_word_char(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') ||
+	       (c >= 'a' && c <= 'z') || c == '_' || c == '$';
+}
+
+/* Bytes beyond ASCII are letters of an identifier too. */
+static bool has_word(const char *at, const char *end, const char *word)
+{
+	size_t len = strlen(word), left = (size_t)(end - at);
+
+	if (left < len || strncasecmp(at, word, len) != 0)
+		return false;
+	return left == len || !(is_word_char(at[len]) || (uint8_t)at[len] >= 0x80);
+}
+
+bool prepared_is_forgetting(const char *text, size_t len)
+{
+	const char *end = len ? text + len : text, *at = skip_to_word(text, end);
+
+	return has_word(at, end, "DISCARD") || has_word(at, end, "DEALLOCATE");
+}
+
+/* The first `word` in text that is no part of a longer one, or NULL.  A quotation mark
+ * beside it may be any character, « too: only ASCII letters make a longer word. */
+static const char *find_word(const char *text, const char *word)
+{
+	size_t len = strlen(word);
+	const char *at = text;
+
+	while (len && (at = strstr(at, word))) {
+		bool is_whole =
+		    (at == text || !is_word_char(at[-1])) && !is_word_char(at[len]);
+		if (is_whole)
+			return at;
+		at++;
+	}
+	return NULL;
+}
+
+static void put_text_renamed(
+    const char *text, const char *ours, const char *theirs, struct buf *out)
+{
+	const char *at = find_word(text, ours);
+
+	if (at) {
+		buf_put(out, text, (size_t)(at - text));
+		buf_put_text(out, theirs);
+		text = at + strlen(ours);
+	}
+	buf_put_str(out, text);
+}
+
+void prepared_put_error_renamed(const uint8_t *body, size_t len, const char *ours,
+    const char *theirs, struct buf *out)
+{
+	size_t begin = codec_begin(out, 'E'), at = 0, end;
+
+	while (at < len && body[at] && (end = string_end(body, at + 1, len))) {
+		if (body[at] == 'M') {
+			buf_put_u8(out, 'M');
+			put_text_renamed(
+			    (const char *)body + at + 1, ours, theirs, out);
+		} else {
+			buf_put(out, body + at, end - at);
+		}
+		at = end;
+	}
+	/* The end of the list, and whatever could not be read. */
+	if (at < len)
+		buf_put(out, body + at, len - at);
+	codec_end(out, begin);
+}

@@ -1,0 +1,109 @@
+/*
+ * The names one client gave to prepared statements.  A client without any has no
+ * object at all.  Whether a name may be given twice is the caller's question.
+ */
+#include <string.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "wire/prepared.h"
+
+struct prepared_names {
+	struct map *by_name; /* owned: name -> struct given_name; never empty */
+};
+
+struct given_name {
+	struct prepared_text *text; /* one reference */
+	char name[];                /* also the key in the map */
+};
+
+static void take_text(struct given_name *g, struct prepared_text *text)
+{
+	g->text = prepared_ref(text);
+	text->clients++;
+}
+
+static void let_text_go(struct prepared_text *text)
+{
+	text->clients--;
+	prepared_unref(text);
+}
+
+struct prepared_text *prepared_names_find(
+    const struct prepared_names *n, const char *name)
+{
+	const struct given_name *g = n ? map_get_str(n->by_name, name) : NULL;
+
+	return g ? g->text : NULL;
+}
+
+static struct given_name *add(struct prepared_names **np, const char *name)
+{
+	size_t size = strlen(name) + 1;
+	struct given_name *g = try_alloc(sizeof(*g) + size);
+
+	if (!g)
+		return NULL;
+	memcpy(g->name, name, size);
+	if (!*np) {
+		*np = mem_zero(sizeof(**np));
+		(*np)->by_name = map_new();
+	}
+	map_put_str((*np)->by_name, g->name, g);
+	return g;
+}
+
+int prepared_names_put(
+    struct prepared_names **np, const char *name, struct prepared_text *text)
+{
+	struct given_name *g = *np ? map_get_str((*np)->by_name, name) : NULL;
+	struct prepared_text *old = g ? g->text : NULL;
+
+	if (!g)
+		g = add(np, name);
+	if (!g)
+		return -1;
+	take_text(g, text);
+	if (old)
+		let_text_go(old);
+	return 0;
+}
+
+static void free_names(struct prepared_names **np)
+{
+	map_free(&(*np)->by_name);
+	mem_free(*np);
+	*np = NULL;
+}
+
+bool prepared_names_del(struct prepared_names **np, const char *name)
+{
+	struct given_name *g = *np ? map_del_str((*np)->by_name, name) : NULL;
+
+	if (!g)
+		return false;
+	let_text_go(g->text);
+	mem_free(g);
+	if (map_count((*np)->by_name) == 0)
+		free_names(np);
+	return true;
+}
+
+void prepared_names_clear(struct prepared_names **np)
+{
+	struct given_name *g;
+	size_t at = 0;
+
+	if (!*np)
+		return;
+	while ((g = map_next((*np)->by_name, &at))) {
+		let_text_go(g->text);
+		mem_free(g);
+	}
+	free_names(np);
+}
+
+size_t prepared_names_count(const struct prepared_names *n)
+{
+	return n ? map_count(n->by_name) : 0;
+}

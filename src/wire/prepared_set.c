@@ -1,0 +1,141 @@
+/*
+ * The prepared texts one server connection holds, in order of use.  How many it may
+ * hold, and what is sent for it to forget one, is the caller's.
+ */
+#include "base/list.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "wire/prepared.h"
+
+struct prepared_set {
+	struct map *by_text; /* owned: address of the text -> struct held_text */
+	struct list by_use;  /* the least recently used first; never empty */
+};
+
+struct held_text {
+	struct node node;           /* in by_use */
+	struct prepared_text *text; /* one reference; its address is the key */
+};
+
+static struct held_text *at_node(struct node *n)
+{
+	return container_of(n, struct held_text, node);
+}
+
+/* The latest is asked for most: it costs no hashing. */
+static struct held_text *find(
+    const struct prepared_set *s, const struct prepared_text *text)
+{
+	if (!s)
+		return NULL;
+	struct held_text *latest = at_node(list_last(&s->by_use));
+	if (latest->text == text)
+		return latest;
+	return map_get(s->by_text, &text, sizeof(text));
+}
+
+bool prepared_set_has(const struct prepared_set *s, const struct prepared_text *text)
+{
+	return find(s, text) != NULL;
+}
+
+void prepared_set_touch(struct prepared_set *s, struct prepared_text *text)
+{
+	struct held_text *h = find(s, text);
+
+	if (!h || &h->node == list_last(&s->by_use))
+		return;
+	list_remove(&s->by_use, &h->node);
+	list_push_back(&s->by_use, &h->node);
+}
+
+/* NULL: no memory.  It is in no place of the order yet. */
+static struct held_text *hold(struct prepared_set **sp, struct prepared_text *text)
+{
+	struct held_text *h = try_alloc(sizeof(*h));
+
+	if (!h)
+		return NULL;
+	*h = (struct held_text){.text = prepared_ref(text)};
+	text->servers++;
+	if (!*sp) {
+		*sp = mem_zero(sizeof(**sp));
+		(*sp)->by_text = map_new();
+		list_init(&(*sp)->by_use);
+	}
+	map_put((*sp)->by_text, &h->text, sizeof(h->text), h);
+	return h;
+}
+
+int prepared_set_add(struct prepared_set **sp, struct prepared_text *text)
+{
+	if (prepared_set_has(*sp, text)) {
+		prepared_set_touch(*sp, text);
+		return 0;
+	}
+	struct held_text *h = hold(sp, text);
+	if (!h)
+		return -1;
+	list_push_back(&(*sp)->by_use, &h->node);
+	return 0;
+}
+
+int prepared_set_restore(struct prepared_set **sp, struct prepared_text *text)
+{
+	if (prepared_set_has(*sp, text))
+		return 0;
+	struct held_text *h = hold(sp, text);
+	if (!h)
+		return -1;
+	list_push_front(&(*sp)->by_use, &h->node);
+	return 0;
+}
+
+static void free_set(struct prepared_set **sp)
+{
+	map_free(&(*sp)->by_text);
+	mem_free(*sp);
+	*sp = NULL;
+}
+
+/* Its reference passes to the caller. */
+static struct prepared_text *take_out(struct prepared_set **sp, struct held_text *h)
+{
+	struct prepared_text *text = h->text;
+
+	map_del((*sp)->by_text, &h->text, sizeof(h->text));
+	list_remove(&(*sp)->by_use, &h->node);
+	mem_free(h);
+	text->servers--;
+	if (list_is_empty(&(*sp)->by_use))
+		free_set(sp);
+	return text;
+}
+
+void prepared_set_del(struct prepared_set **sp, struct prepared_text *text)
+{
+	struct held_text *h = find(*sp, text);
+
+	if (h)
+		prepared_unref(take_out(sp, h));
+}
+
+struct prepared_text *prepared_set_evict(struct prepared_set **sp, size_t max)
+{
+	if (prepared_set_count(*sp) <= max)
+		return NULL;
+	return take_out(sp, at_node(list_first(&(*sp)->by_use)));
+}
+
+void prepared_set_clear(struct prepared_set **sp)
+{
+	struct prepared_text *text;
+
+	while ((text = prepared_set_evict(sp, 0)))
+		prepared_unref(text);
+}
+
+size_t prepared_set_count(const struct prepared_set *s)
+{
+	return s ? s->by_use.count : 0;
+}
