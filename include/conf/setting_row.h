@@ -36,7 +36,6 @@ enum setting_flags {
 	LIVE = 0,             /* RELOAD and SET change it */
 	RESTART = 1 << 0,     /* only a restart changes it */
 	LATER = 1 << 1,       /* read and checked, but without effect in this version */
-	OFF_IS_OK = 1 << 2,   /* with LATER: 0 asks for nothing, so no warning */
 	PER_DB = 1 << 3,      /* has a [databases] key of the same purpose */
 	PER_USER = 1 << 4,    /* has a [users] key of the same purpose */
 	NOT_CONSOLE = 1 << 5, /* names a database that must not be the console */

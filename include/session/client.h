@@ -26,14 +26,16 @@ struct client {
 	    request; /* its place in the pool; request.ask.pool is NULL before */
 	struct node site_node, login_node;
 	struct database
-	    *database;       /* borrowed, counted by database_may_enter; or NULL */
-	struct user *user;   /* the login user, counted by user_may_enter; or NULL */
-	struct vars vars;    /* what it wants */
-	struct vars *asked;  /* owned: what it wanted at its login, once that changed */
-	struct login *login; /* owned, until the login is complete */
-	struct console *console;   /* owned by the admin service */
-	struct cancel_job *cancel; /* the CancelRequest it carries, or NULL */
-	uint64_t xact_us;          /* start of the current transaction; 0 = none */
+	    *database;      /* borrowed, counted by database_may_enter; or NULL */
+	struct user *user;  /* the login user, counted by user_may_enter; or NULL */
+	struct vars vars;   /* what it wants */
+	struct vars *asked; /* owned: what it wanted at its login, once that changed */
+	struct prepared_names *names; /* owned: statements it prepared; NULL: none */
+	struct unnamed_statement *unnamed; /* owned: see statements.h; NULL: none */
+	struct login *login;               /* owned, until the login is complete */
+	struct console *console;           /* owned by the admin service */
+	struct cancel_job *cancel;         /* the CancelRequest it carries, or NULL */
+	uint64_t xact_us; /* start of the current transaction; 0 = none */
 	uint8_t cancel_key[CANCEL_KEY_LEN];
 	bool has_key : 1;       /* cancel_key is in site->cancel_keys */
 	bool is_unix_owner : 1; /* unix socket, peer uid is our own */

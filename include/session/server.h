@@ -28,12 +28,15 @@ struct server {
 	const char *test_failure; /* literal: reason when the running test fails */
 	uint8_t *key;             /* owned: process id and secret; NULL = none */
 	size_t key_len;
-	struct list
-	    cancels; /* struct cancel_job by .target_node: aimed at this server */
-	struct cancel_job
-	    *errand;    /* the CancelRequest this connection carries, or NULL */
-	char *unix_dir; /* owned: socket folder, for unix servers */
-	char *host;     /* owned: the host entry it was dialed from; NULL = unix */
+	struct prepared_set *statements;  /* owned: what it holds; NULL: nothing */
+	struct prepared_journal *journal; /* owned: changes in flight; NULL: none */
+	/* struct statement_rename by .node: errors due under the client's name */
+	struct list renames;
+	uint32_t last_tag;         /* of the ledger and the journal */
+	struct list cancels;       /* struct cancel_job by .target_node: aimed at it */
+	struct cancel_job *errand; /* the CancelRequest it carries, or NULL */
+	char *unix_dir;            /* owned: socket folder, for unix servers */
+	char *host; /* owned: the host entry it was dialed from; NULL = unix */
 	int port;
 	uint32_t remote_pid;
 	uint64_t last_us;      /* last message from it */
@@ -47,6 +50,8 @@ struct server {
 	bool apply_failed : 1;
 	bool was_reset : 1;    /* a RESET or DISCARD ALL was completed */
 	bool wants_apply : 1;  /* a RESET brought back values it does not have */
+	bool has_unnamed : 1;  /* its unnamed statement is the client's, or is not */
+	bool in_doubt : 1;     /* it may forget its statements before what comes next */
 	bool is_dropping : 1;  /* the rest of the message in transit is swallowed */
 	bool holds_client : 1; /* the client was paused because we are full */
 	bool is_held : 1;      /* we were paused because the client is full */
@@ -73,6 +78,8 @@ void server_rest(struct server *server, uint64_t wake_us);
 void server_test(struct server *server, const char *sql, const char *reason_failed);
 /* Its login is complete. */
 bool server_is_logged_in(const struct server *server);
+/* Does this CommandComplete say that it forgot its prepared statements? */
+bool server_has_forgotten(const struct message *m);
 /* Close it: reason for the log and, when linked, for the client. */
 void server_retire(struct server *server, const char *reason);
 /* It changes hands or goes: cancel requests aimed at it are looked at again. */

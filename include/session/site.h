@@ -74,6 +74,7 @@ struct site {
 	struct dns *dns;
 	struct catalog *catalog;
 	struct vars_schema *vars;
+	struct prepared_registry *prepared; /* texts of all prepared statements */
 	const struct process_verbs *verbs;
 	const struct server_events *server_events;
 

@@ -57,6 +57,8 @@ static void put_show_usage(struct buf *text)
 	unsigned line = 0;
 
 	for (size_t i = 0; i < COUNT_OF(views); i++) {
+		if (!views[i].help_line)
+			continue;
 		buf_put_text(text, views[i].help_line == line ? "|" : "\n\tSHOW ");
 		buf_put_text(text, views[i].name);
 		line = views[i].help_line;

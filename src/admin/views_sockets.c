@@ -10,6 +10,7 @@
 #include "session/cancel.h"
 #include "session/client.h"
 #include "session/server.h"
+#include "wire/prepared.h"
 
 /* Either kind of connection as these views have it. */
 struct socket_row {
@@ -72,6 +73,7 @@ static void fill_client(struct socket_row *s, const struct rows *rows,
 	    .request_us = ask->last_us ? ask->last_us : client->conn.connect_us,
 	    .wait_us = ask->query_us ? rows->now_us - ask->query_us : 0,
 	    .pid = (unsigned)client->conn.peer_pid,
+	    .prepared_count = (unsigned)prepared_names_count(client->names),
 	};
 }
 
@@ -94,6 +96,7 @@ static void fill_server(
 	    .request_us = server->last_us ? server->last_us : server->conn.connect_us,
 	    .pid = is_unix && server->conn.peer_pid ? (unsigned)server->conn.peer_pid
 						    : server->remote_pid,
+	    .prepared_count = (unsigned)prepared_set_count(server->statements),
 	    .is_dirty = seat->is_dirty,
 	};
 }

@@ -360,8 +360,6 @@ bool setting_is_unmet(const struct setting *row, const struct settings *s)
 		return is_later_auth(s->auth_type);
 	if (!(row->flags & LATER))
 		return false;
-	if ((row->flags & OFF_IS_OK) && *(const int *)member_of(row, s) == 0)
-		return false;
 	if (!row->default_text && row->type == SETTING_STR)
 		return !is_blank(*(const char *const *)member_of(row, s));
 	settings_defaults(&standard);

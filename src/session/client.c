@@ -13,6 +13,7 @@
 #include "session/server.h"
 #include "wire/codec.h"
 #include "wire/message.h"
+#include "wire/prepared.h"
 
 static void client_put_name(const struct conn *conn, char *out, size_t size)
 {
@@ -75,6 +76,9 @@ void client_leave(struct client *client)
 	client->database = NULL;
 	vars_done(&client->vars);
 	params_forget(client);
+	prepared_names_clear(&client->names);
+	mem_free(client->unnamed);
+	client->unnamed = NULL;
 	if (node_is_linked(&client->login_node))
 		list_remove(&site->login_clients, &client->login_node);
 	list_remove(&site->clients, &client->site_node);

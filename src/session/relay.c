@@ -12,6 +12,7 @@
 #include "session/clocks.h"
 #include "session/params.h"
 #include "session/server.h"
+#include "session/statements.h"
 #include "wire/codec.h"
 #include "wire/message.h"
 
@@ -31,6 +32,7 @@ static bool relay_link(struct client *client, struct server *server)
 	server->conn.ops = &back_ops;
 	conn_set_deadline(&client->conn, 0);
 	conn_set_deadline(&server->conn, 0);
+	statements_link(server);
 	return params_apply(server, client);
 }
 
@@ -96,6 +98,7 @@ static void relay_unlink(struct client *client, struct server *server)
 	if (server->is_held)
 		conn_resume(&server->conn);
 	server_review_cancels(server);
+	statements_unlink(server);
 	server->holds_client = false;
 	server->is_held = false;
 	server->idle_xact_us = 0;
@@ -204,27 +207,76 @@ static void front_begin(struct client *client)
 	}
 }
 
-static enum step front_forward(
+/* Something runs on the server now. */
+static void front_began(struct client *client, struct server *server, bool begins)
+{
+	if (pipeline_is_settled(&server->pipeline))
+		return;
+	server->is_ready = false;
+	server->idle_xact_us = 0;
+	if (begins)
+		clocks_arm_query(server, client);
+}
+
+static enum step front_forward_as_is(
     struct client *client, struct server *server, const struct message *m)
 {
-	bool begins = server->is_ready || server->idle_xact_us;
-
 	if (pipeline_owe(&server->pipeline, m->type, OWED_CLIENT, 0) < 0) {
 		server_retire(server, "out of memory");
 		client_fatal(client, ERROR_OUT_OF_MEMORY);
 		return STEP_CLOSE;
 	}
-	if (!pipeline_is_settled(&server->pipeline)) {
-		server->is_ready = false;
-		server->idle_xact_us = 0;
-		if (begins)
-			clocks_arm_query(server, client);
-	}
-	server->seat.pool->stats.bytes_received += m->size;
-	if (m->type == 'Q' || m->type == 'P')
-		params_note_query(server, m);
 	put_to_server(client, server, m->block, m->bytes, m->have);
 	return STEP_NEXT;
+}
+
+static enum step front_forward_statement(
+    struct client *client, struct server *server, const struct message *m)
+{
+	enum step step = STEP_NEXT;
+	size_t rest = 0;
+
+	switch (statements_take(client, server, m, &rest)) {
+	case STATEMENT_FORWARD:
+		step = front_forward_as_is(client, server, m);
+		break;
+	case STATEMENT_RENAMED:
+		put_to_server(
+		    client, server, m->block, m->bytes + rest, m->have - rest);
+		break;
+	case STATEMENT_DONE:
+		break;
+	case STATEMENT_MORE:
+		return STEP_MORE;
+	case STATEMENT_BROKEN:
+		return STEP_CLOSE;
+	}
+	statements_make_up(client, server);
+	return step;
+}
+
+static bool names_statement(uint8_t type)
+{
+	return type == 'P' || type == 'B' || type == 'D' || type == 'C' || type == 'Q';
+}
+
+static enum step front_forward(
+    struct client *client, struct server *server, const struct message *m)
+{
+	bool begins = server->is_ready || server->idle_xact_us;
+	enum step step;
+
+	if (m->type == 'Q' || m->type == 'P')
+		params_note_query(server, m);
+	if (names_statement(m->type) && statements_are_tracked(client, server))
+		step = front_forward_statement(client, server, m);
+	else
+		step = front_forward_as_is(client, server, m);
+	if (step == STEP_NEXT) {
+		front_began(client, server, begins);
+		server->seat.pool->stats.bytes_received += m->size;
+	}
+	return step;
 }
 
 /* COPY messages while nothing is owed: the COPY has failed, and the server would ignore
@@ -443,9 +495,9 @@ static int back_read(
 {
 	if (m->type == 'S')
 		return params_report(server, client, m);
-	if (m->type == 'C')
+	if (m->type == 'C' && params_is_reset(m))
 		params_note_reset(server, m);
-	if (m->type == 'E')
+	if (m->type == 'E' && server->is_applying)
 		params_failed(server, m);
 	if (m->type != 'Z')
 		return 0;
@@ -460,13 +512,15 @@ static bool is_looked_at(const struct server *server, const struct message *m)
 {
 	uint8_t type = m->type;
 	return type == 'Z' || type == 'S' || (type == 'E' && server->is_applying) ||
-	       (type == 'C' && params_is_reset(m));
+	       (type == 'C' && params_is_reset(m)) || statements_want_whole(server, m);
 }
 
 static enum step back_message(struct conn *conn, const struct message *m)
 {
 	struct server *server = conn_server(conn);
 	struct client *client = server_client(server);
+	struct pipeline_entry done;
+	enum answer answer;
 
 	if (is_looked_at(server, m)) {
 		if (!message_is_whole(m) && m->size <= LOOKED_AT_MAX)
@@ -480,16 +534,21 @@ static enum step back_message(struct conn *conn, const struct message *m)
 	}
 	server->last_us = conn_now(conn);
 	server->is_dropping = false;
-	switch (pipeline_answer(
-	    &server->pipeline, m->type, m->type == 'Z' ? server->status : 0, NULL)) {
+	answer = pipeline_answer(
+	    &server->pipeline, m->type, m->type == 'Z' ? server->status : 0, &done);
+	if (answer == ANSWER_SWALLOW && statements_is_for_client(m, &done))
+		answer = ANSWER_FORWARD;
+	switch (answer) {
 	case ANSWER_FORWARD:
 		server->seat.pool->stats.bytes_sent += m->size;
 		if (m->type == 'Z')
 			params_settle(server, client);
-		put_to_client(client, server, m->block, m->bytes, m->have);
+		if (!statements_answered(client, server, m, &done))
+			put_to_client(client, server, m->block, m->bytes, m->have);
 		break;
 	case ANSWER_SWALLOW:
 		server->is_dropping = true;
+		statements_answered(client, server, m, &done);
 		break;
 	case ANSWER_BROKEN:
 		conn_log(conn, LEVEL_ERROR, "unexpected pkt from server: '%c'",
@@ -497,6 +556,7 @@ static enum step back_message(struct conn *conn, const struct message *m)
 		server_protocol_error(server, error_text(ERROR_UNKNOWN_PACKET));
 		return STEP_CLOSE;
 	}
+	statements_make_up(client, server);
 	return m->type == 'Z' ? back_ready(server, client) : STEP_NEXT;
 }
 

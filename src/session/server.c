@@ -11,6 +11,7 @@
 #include "session/client.h"
 #include "wire/codec.h"
 #include "wire/message.h"
+#include "wire/prepared.h"
 
 enum { PARAMETER_MAX = 1024 * 1024 };
 
@@ -47,6 +48,7 @@ struct server *server_new(struct site *site, const struct conn_ops *ops)
 	vars_init(&server->vars, site->vars);
 	pipeline_init(&server->pipeline);
 	list_init(&server->cancels);
+	list_init(&server->renames);
 	site->server_count++;
 	return server;
 }
@@ -60,6 +62,19 @@ struct client *server_client(const struct server *server)
 bool server_is_logged_in(const struct server *server)
 {
 	return server->status != 0;
+}
+
+bool server_has_forgotten(const struct message *m)
+{
+	static const char discard[] = "DISCARD ALL", deallocate[] = "DEALLOCATE ALL";
+	const uint8_t *tag = m->bytes + 5;
+
+	if (m->type != 'C' || m->have <= 5)
+		return false;
+	return (m->size == 5 + sizeof(discard) &&
+		   memcmp(tag, discard, m->have - 5) == 0) ||
+	       (m->size == 5 + sizeof(deallocate) &&
+		   memcmp(tag, deallocate, m->have - 5) == 0);
 }
 
 /* ---- the end ---- */
@@ -104,6 +119,7 @@ void server_leave(struct server *server, const char *reason)
 		container_of(n, struct cancel_job, target_node)->target = NULL;
 	site->server_events->gone(server, reason);
 	pipeline_done(&server->pipeline);
+	prepared_set_clear(&server->statements);
 	vars_done(&server->vars);
 	site->server_count--;
 }
@@ -247,6 +263,11 @@ static enum step test_message(struct conn *conn, const struct message *m)
 		}
 	}
 	server->last_us = conn_now(conn);
+	if (server_has_forgotten(m)) {
+		if (!message_is_whole(m))
+			return STEP_MORE;
+		prepared_set_clear(&server->statements);
+	}
 	if (pipeline_answer(&server->pipeline, m->type, status, NULL) ==
 	    ANSWER_BROKEN) {
 		server_protocol_error(server, "unknown pkt");

@@ -11,6 +11,7 @@
 #include "session/dial.h"
 #include "session/login.h"
 #include "session/server.h"
+#include "wire/prepared.h"
 
 void session_init(struct site *site)
 {
@@ -20,6 +21,7 @@ void session_init(struct site *site)
 	list_init(&site->login_clients);
 	list_init(&site->listeners);
 	site->cancel_keys = map_new();
+	site->prepared = prepared_registry_new();
 	site->next_id = 1;
 	site->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	mem_random(site->mock_secret, sizeof(site->mock_secret));
@@ -43,6 +45,7 @@ void session_review(struct site *site)
 void session_done(struct site *site)
 {
 	map_free(&site->cancel_keys);
+	prepared_registry_free(&site->prepared);
 	if (site->spare_fd >= 0)
 		close(site->spare_fd);
 	slab_free(&site->client_slab);

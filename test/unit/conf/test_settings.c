@@ -246,9 +246,7 @@ static void what_has_no_effect_is_told(void **state)
 	unmet(f, "auth_user", "", 0);
 	unmet(f, "client_tls_sslmode", "allow", 1);
 	unmet(f, "client_tls_sslmode", "disable", 0);
-	unmet(f, "max_prepared_statements", "100", 1);
-	unmet(f, "max_prepared_statements", "0", 0);
-	unmet(f, "max_prepared_statements", "200", 0);
+	unmet(f, "max_prepared_statements", "100", 0);
 	unmet(f, "auth_type", "hba", 1);
 	unmet(f, "auth_type", "trust", 0);
 	unmet(f, "pool_mode", "statement", 0);

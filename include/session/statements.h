@@ -1,0 +1,50 @@
+/*
+ * Prepared statements of clients whose server changes under them (transaction and
+ * statement mode): names per client, texts shared, a bounded set on each server.  The
+ * relay shows it each Parse, Bind, Describe, Close and Query before it goes on, and
+ * each answer.  What is answered is what PostgreSQL would answer on a direct
+ * connection.
+ */
+#ifndef SESSION_STATEMENTS_H
+#define SESSION_STATEMENTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "session/client.h"
+#include "session/server.h"
+
+/* Must statements be tracked for this client on this server? */
+bool statements_are_tracked(const struct client *client, const struct server *server);
+/* The two are linked: nothing is in flight. */
+void statements_link(struct server *server);
+/* They part. */
+void statements_unlink(struct server *server);
+
+enum statement_fate {
+	STATEMENT_FORWARD, /* send it as it is and enter it in the ledger */
+	STATEMENT_RENAMED, /* its beginning was sent and it was entered: send from rest
+			      on */
+	STATEMENT_DONE,    /* all that was to be sent was sent and entered */
+	STATEMENT_MORE,    /* show it again when it is whole */
+	STATEMENT_BROKEN,  /* client and server were doomed */
+};
+/* A message of type P B D C Q is about to go to the server. */
+enum statement_fate statements_take(struct client *client, struct server *server,
+    const struct message *m, size_t *rest);
+
+/* Must this message of the server be shown to statements_answered whole? */
+bool statements_want_whole(const struct server *server, const struct message *m);
+/* A message of the server was found in order and completed `done` (type 0: nothing).
+ * True when the client was sent something in its place. */
+bool statements_answered(struct client *client, struct server *server,
+    const struct message *m, const struct pipeline_entry *done);
+/* An ErrorResponse to a Parse of ours is the answer to the client's Bind. */
+bool statements_is_for_client(
+    const struct message *m, const struct pipeline_entry *done);
+/* Answer what stands at the head of the ledger without having been sent. */
+void statements_make_up(struct client *client, struct server *server);
+/* Let go of what was kept of the unnamed statement. */
+void statements_forget_unnamed(struct client *client);
+
+#endif

@@ -1,0 +1,56 @@
+/*
+ * SHOW PREPARED_STATEMENTS.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "admin/views.def"
+#include "admin/views.h"
+#include "wire/prepared.h"
+
+/* As much of a query as tells it from others. */
+enum { QUERY_SHOWN = 200 };
+
+/* Cut, but not within a UTF-8 character. */
+static void shorten(const char *sql, char out[QUERY_SHOWN + sizeof("...")])
+{
+	size_t len = strlen(sql);
+	bool is_cut = len > QUERY_SHOWN;
+
+	if (is_cut)
+		for (len = QUERY_SHOWN;
+		     len && ((unsigned char)sql[len] & 0xc0) == 0x80;)
+			len--;
+	memcpy(out, sql, len);
+	memcpy(out + len, is_cut ? "..." : "", is_cut ? sizeof("...") : 1);
+}
+
+static void put_prepared(struct rows *rows, const struct prepared_text *text)
+{
+	char query[QUERY_SHOWN + sizeof("...")];
+	struct buf list;
+
+	shorten(prepared_sql(text), query);
+	buf_init(&list, 0);
+	for (size_t i = 0; i < prepared_type_count(text); i++)
+		buf_printf(&list, "%s%u", i ? "," : "", prepared_type(text, i));
+	const char *types = buf_text(&list);
+	row_begin(rows);
+	PREPARED_COLUMNS(CELL)
+	row_end(rows);
+	buf_done(&list);
+}
+
+void view_prepared_statements(struct rows *rows)
+{
+	struct prepared_text **texts;
+	size_t count = 0;
+
+	if (!rows->site->prepared)
+		return;
+	texts = prepared_registry_sorted(rows->site->prepared, &count);
+	for (size_t i = 0; i < count; i++)
+		put_prepared(rows, texts[i]);
+	free(texts);
+}
