@@ -30,6 +30,13 @@ bool startup_needs_negotiation(const struct startup *s)
 	return s->version != PROTOCOL_3_0 || s->unsupported_count > 0;
 }
 
+static int find_named(const struct client *client, const char *name)
+{
+	const struct vars_schema *schema = client->conn.site->vars;
+	int i = vars_schema_find(schema, name);
+	return i >= 0 && vars_schema_is_named(schema, (size_t)i) ? i : -1;
+}
+
 static int set_tracked(struct client *client, int i, const char *value)
 {
 	if (vars_set(&client->vars, (size_t)i, value) == 0)
@@ -75,7 +82,7 @@ static int apply_option(struct client *client, char *setting)
 		return -1;
 	}
 	*value++ = '\0';
-	i = vars_schema_find(client->conn.site->vars, setting);
+	i = find_named(client, setting);
 	if (i >= 0)
 		return set_tracked(client, i, value);
 	if (text_list_has(ignored, setting) || text_list_has(ignored, "options"))
@@ -163,7 +170,7 @@ static int read_param(
 		note_unsupported(s, p->name);
 		return 0;
 	}
-	i = vars_schema_find(client->conn.site->vars, p->name);
+	i = find_named(client, p->name);
 	if (i >= 0)
 		return set_tracked(client, i, p->value);
 	if (text_list_has(ignored_list(client), p->name))

@@ -15,6 +15,7 @@
 struct vars_schema {
 	char **names; /* owned, each one too */
 	size_t count;
+	size_t named_count; /* of them built-in or configured */
 	struct map *values; /* owned: text -> struct vars_value */
 };
 
@@ -48,6 +49,9 @@ struct vars_schema *vars_schema_new(const char *extra)
 	    [VAR_STD_STRINGS] = "standard_conforming_strings",
 	    [VAR_APPLICATION_NAME] = "application_name",
 	};
+	/* what servers of some version report besides and clients may change */
+	static const char *const reported[] = {"IntervalStyle",
+	    "default_transaction_read_only", "search_path", "scram_iterations"};
 	struct vars_schema *s = mem_zero(sizeof(*s));
 	const char *item;
 	size_t len;
@@ -57,6 +61,9 @@ struct vars_schema *vars_schema_new(const char *extra)
 		add_name(s, builtin[i], strlen(builtin[i]));
 	while (extra && text_list_next(&extra, &item, &len))
 		add_name(s, item, len);
+	s->named_count = s->count;
+	for (size_t i = 0; i < sizeof(reported) / sizeof(reported[0]); i++)
+		add_name(s, reported[i], strlen(reported[i]));
 	return s;
 }
 
@@ -73,6 +80,11 @@ void vars_schema_free(struct vars_schema **sp)
 	mem_free(s->names);
 	mem_free(s);
 	*sp = NULL;
+}
+
+bool vars_schema_is_named(const struct vars_schema *s, size_t i)
+{
+	return i < s->named_count;
 }
 
 size_t vars_schema_count(const struct vars_schema *s)

@@ -150,6 +150,17 @@ def test_value_the_server_never_reported(make_pooler, fake):
     assert server.sessions[0].queries() == ["select 1"]
 
 
+def test_whatever_servers_report_is_kept_per_client(make_pooler, pg):
+    """Not only what is configured: one client's read-only default is not another's."""
+    pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings=TRANSACTION)
+    one, other = pooler.connect(), pooler.connect()
+    one.query("set default_transaction_read_only = on")
+    assert other.value("show default_transaction_read_only") == "off"
+    assert one.value("show default_transaction_read_only") == "on"
+    assert pooler.refusal(default_transaction_read_only="on") == (
+        "unsupported startup parameter: default_transaction_read_only")
+
+
 def test_reset_brings_back_the_startup_values(pooler):
     client = pooler.connect(timezone="Asia/Tokyo", application_name="mine")
     assert client.value("show timezone") == "Asia/Tokyo"

@@ -48,7 +48,10 @@ static void set(struct vars *v, const char *name, const char *value)
 static void schema_lists_names_once(void **state)
 {
 	(void)state;
-	assert_int_equal(vars_schema_count(schema), VAR_BUILTIN_COUNT + 2);
+	/* two extra ones; of those that servers report two are new */
+	assert_int_equal(vars_schema_count(schema), VAR_BUILTIN_COUNT + 4);
+	assert_true(vars_schema_is_named(schema, VAR_BUILTIN_COUNT + 1));
+	assert_false(vars_schema_is_named(schema, VAR_BUILTIN_COUNT + 2));
 	assert_string_equal(vars_schema_name(schema, VAR_DATESTYLE), "DateStyle");
 	assert_string_equal(
 	    vars_schema_name(schema, VAR_APPLICATION_NAME), "application_name");
@@ -56,7 +59,8 @@ static void schema_lists_names_once(void **state)
 	assert_int_equal(vars_schema_find(schema, "TIMEZONE"), VAR_TIMEZONE);
 	assert_int_equal(vars_schema_find(schema, "nope"), -1);
 	struct vars_schema *plain = vars_schema_new(NULL);
-	assert_int_equal(vars_schema_count(plain), VAR_BUILTIN_COUNT);
+	assert_int_equal(vars_schema_count(plain), VAR_BUILTIN_COUNT + 4);
+	assert_false(vars_schema_is_named(plain, VAR_BUILTIN_COUNT));
 	vars_schema_free(&plain);
 }
 
