@@ -48,14 +48,16 @@ struct server {
 	bool is_ready : 1;    /* status I, and nothing was sent since */
 	bool is_applying : 1; /* our SETs for the client are running */
 	bool apply_failed : 1;
-	bool was_reset : 1;    /* a RESET or DISCARD ALL was completed */
-	bool wants_apply : 1;  /* a RESET brought back values it does not have */
-	bool has_unnamed : 1;  /* its unnamed statement is the client's, or is not */
-	bool in_doubt : 1;     /* it may forget its statements before what comes next */
-	bool is_dropping : 1;  /* the rest of the message in transit is swallowed */
-	bool holds_client : 1; /* the client was paused because we are full */
-	bool is_held : 1;      /* we were paused because the client is full */
-	bool is_cut : 1;       /* got half a message, and the rest will not come */
+	bool was_reset : 1;   /* a RESET or DISCARD ALL was completed */
+	bool wants_apply : 1; /* a RESET brought back values it does not have */
+	bool has_unnamed : 1; /* its unnamed statement is the client's, or is not */
+	bool has_forgetting_portal : 1; /* an Execute may discard all statements */
+	bool holds_back : 1; /* the client's next messages wait until all is answered */
+	bool holds_to_sync : 1; /* ... or until no ReadyForQuery is owed */
+	bool is_dropping : 1;   /* the rest of the message in transit is swallowed */
+	bool holds_client : 1;  /* the client was paused because we are full */
+	bool is_held : 1;       /* we were paused because the client is full */
+	bool is_cut : 1;        /* got half a message, and the rest will not come */
 };
 
 static inline struct server *conn_server(const struct conn *conn)

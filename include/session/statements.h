@@ -27,6 +27,7 @@ enum statement_fate {
 			      on */
 	STATEMENT_DONE,    /* all that was to be sent was sent and entered */
 	STATEMENT_MORE,    /* show it again when it is whole */
+	STATEMENT_WAIT,    /* show it again when no ReadyForQuery is owed */
 	STATEMENT_BROKEN,  /* client and server were doomed */
 };
 /* A message of type P B D C Q is about to go to the server. */

@@ -23,8 +23,8 @@ enum {
 	VAR_BUILTIN_COUNT
 };
 
-/* The names in order (built-in, extra ones, then all that servers are known to report and
- * clients may change) and the pool of interned values. */
+/* The names in order (built-in, extra ones, then all that servers are known to report
+ * and clients may change) and the pool of interned values. */
 struct vars_schema;
 
 /* extra: comma-separated names as in track_extra_parameters; duplicates of earlier ones
@@ -33,9 +33,9 @@ struct vars_schema *vars_schema_new(const char *extra);
 void vars_schema_free(struct vars_schema **s); /* all sets must be done */
 size_t vars_schema_count(const struct vars_schema *s);
 const char *vars_schema_name(const struct vars_schema *s, size_t i);
-/* Is it built-in or in the extra list?  The others are tracked for what servers report of
- * them, but a client may not ask for them at its start: a server that does not report
- * one would not be told. */
+/* Is it built-in or in the extra list?  The others are tracked for what servers report
+ * of them, but a client may not ask for them at its start: a server that does not
+ * report one would not be told. */
 bool vars_schema_is_named(const struct vars_schema *s, size_t i);
 /* -1 when the name (case-insensitive) is not tracked. */
 int vars_schema_find(const struct vars_schema *s, const char *name);

@@ -15,6 +15,7 @@
 #include "session/statements.h"
 #include "wire/codec.h"
 #include "wire/message.h"
+#include "wire/prepared.h"
 
 /* Longest message from a server that is looked at whole. */
 enum { LOOKED_AT_MAX = 1024 * 1024 };
@@ -99,6 +100,9 @@ static void relay_unlink(struct client *client, struct server *server)
 		conn_resume(&server->conn);
 	server_review_cancels(server);
 	statements_unlink(server);
+	if (server->holds_back)
+		conn_unpark(&client->conn);
+	server->holds_back = server->holds_to_sync = false;
 	server->holds_client = false;
 	server->is_held = false;
 	server->idle_xact_us = 0;
@@ -248,6 +252,9 @@ static enum step front_forward_statement(
 		break;
 	case STATEMENT_MORE:
 		return STEP_MORE;
+	case STATEMENT_WAIT:
+		server->holds_back = server->holds_to_sync = true;
+		return STEP_PARK;
 	case STATEMENT_BROKEN:
 		return STEP_CLOSE;
 	}
@@ -260,18 +267,61 @@ static bool names_statement(uint8_t type)
 	return type == 'P' || type == 'B' || type == 'D' || type == 'C' || type == 'Q';
 }
 
+/* What comes behind it depends on its outcome: on which statements there still are, on
+ * which parameters are brought back. */
+static bool must_hold_back(const struct server *server, const struct message *m)
+{
+	switch (m->type) {
+	case 'Q':
+		return server->reset ||
+		       prepared_is_forgetting(
+			   (const char *)m->bytes + 5, m->have > 5 ? m->have - 5 : 0);
+	case 'S':
+		return server->reset != 0;
+	case 'E':
+		return server->has_forgetting_portal;
+	default:
+		return false;
+	}
+}
+
+static void hold_back(struct server *server, const struct message *m)
+{
+	static const uint8_t flush[] = {'H', 0, 0, 0, 4};
+	/* without it the answer to an Execute would wait for the client's Sync */
+	if (m->type == 'E')
+		stream_put(&server->conn.stream, NULL, flush, sizeof(flush));
+	server->holds_back = true;
+}
+
+/* What the client waited for is known: it goes on. */
+static void back_let_go(struct server *server, struct client *client)
+{
+	bool is_over = server->holds_to_sync ? server->pipeline.syncs == 0
+					     : pipeline_count(&server->pipeline) == 0;
+	if (!server->holds_back || !is_over)
+		return;
+	server->holds_back = server->holds_to_sync = false;
+	conn_unpark(&client->conn);
+}
+
 static enum step front_forward(
     struct client *client, struct server *server, const struct message *m)
 {
 	bool begins = server->is_ready || server->idle_xact_us;
 	enum step step;
 
+	if (m->type == 'E' && server->has_forgetting_portal && !message_is_whole(m))
+		return STEP_MORE;
 	if (m->type == 'Q' || m->type == 'P')
 		params_note_query(server, m);
 	if (names_statement(m->type) && statements_are_tracked(client, server))
 		step = front_forward_statement(client, server, m);
 	else
 		step = front_forward_as_is(client, server, m);
+	if (step == STEP_NEXT && must_hold_back(server, m) &&
+	    pipeline_count(&server->pipeline) > 0)
+		hold_back(server, m);
 	if (step == STEP_NEXT) {
 		front_began(client, server, begins);
 		server->seat.pool->stats.bytes_received += m->size;
@@ -333,7 +383,7 @@ static enum step front_message(struct conn *conn, const struct message *m)
 		if (step != STEP_NEXT)
 			return step;
 		server = client_server(client);
-	} else if (server->is_applying) {
+	} else if (server->is_applying || server->holds_back) {
 		return STEP_PARK;
 	} else if ((row->flags & MSG_COPY) && pipeline_count(&server->pipeline) == 0) {
 		return front_drop_copy(client, server, m);
@@ -557,6 +607,7 @@ static enum step back_message(struct conn *conn, const struct message *m)
 		return STEP_CLOSE;
 	}
 	statements_make_up(client, server);
+	back_let_go(server, client);
 	return m->type == 'Z' ? back_ready(server, client) : STEP_NEXT;
 }
 

@@ -114,7 +114,7 @@ void statements_link(struct server *server)
 {
 	pipeline_on_drop(&server->pipeline, on_drop, server);
 	server->has_unnamed = false;
-	server->in_doubt = false;
+	server->has_forgetting_portal = false;
 }
 
 void statements_unlink(struct server *server)
@@ -187,8 +187,9 @@ static int evict(struct server *server)
 	return failed;
 }
 
-/* What the server may or may not hold is closed first, so that a Parse cannot clash. */
-static int clear_doubt(struct server *server, struct prepared_text *text)
+/* A Parse of it is not to clash with what the server holds (it does when ParseComplete
+ * cannot be made up: in an aborted transaction). */
+static int drop_from_set(struct server *server, struct prepared_text *text)
 {
 	uint32_t tag;
 	if (!prepared_set_has(server->statements, text))
@@ -206,12 +207,10 @@ static int ensure(struct server *server, struct prepared_text *text)
 	struct buf buf;
 	uint32_t tag;
 
-	if (!server->in_doubt && prepared_set_has(server->statements, text)) {
+	if (prepared_set_has(server->statements, text)) {
 		prepared_set_touch(server->statements, text);
 		return 0;
 	}
-	if (clear_doubt(server, text) < 0)
-		return -1;
 	tag = next_tag(server);
 	if (add_to_set(server, text, tag) < 0)
 		return -1;
@@ -237,6 +236,16 @@ static int send_renamed(struct server *server, const struct message *m,
 	return owe(server, m->type, OWED_CLIENT, tag);
 }
 
+/* Errors about it are to name it as the client does. */
+static int send_renamed_back(struct server *server, const struct message *m,
+    const char *ours, const char *theirs, size_t *rest)
+{
+	uint32_t tag = next_tag(server);
+	if (note_rename(server, tag, ours, theirs) < 0)
+		return -1;
+	return send_renamed(server, m, ours, tag, rest);
+}
+
 /* ---- Parse ---- */
 
 /* May ParseComplete be made up?  Only if the server would certainly have said it: it
@@ -244,8 +253,7 @@ static int send_renamed(struct server *server, const struct message *m,
 static bool may_make_up_parse(
     const struct server *server, const struct prepared_text *text)
 {
-	return !server->in_doubt && server->status != 'E' &&
-	       server->pipeline.syncs == 0 &&
+	return server->status != 'E' && server->pipeline.syncs == 0 &&
 	       prepared_set_has(server->statements, text);
 }
 
@@ -253,13 +261,9 @@ static bool may_make_up_parse(
 static int parse_again(struct server *server, const struct message *m, const char *name,
     struct prepared_text *taken, size_t *rest)
 {
-	uint32_t tag;
 	if (ensure(server, taken) < 0)
 		return -1;
-	tag = next_tag(server);
-	if (note_rename(server, tag, taken->name, name) < 0)
-		return -1;
-	return send_renamed(server, m, taken->name, tag, rest);
+	return send_renamed_back(server, m, taken->name, name, rest);
 }
 
 static int parse_new(struct client *client, struct server *server,
@@ -269,7 +273,7 @@ static int parse_new(struct client *client, struct server *server,
 	bool is_made_up = may_make_up_parse(server, text);
 	uint32_t tag;
 
-	if (!is_made_up && clear_doubt(server, text) < 0)
+	if (!is_made_up && drop_from_set(server, text) < 0)
 		return -1;
 	tag = next_tag(server);
 	if (note(server, tag, PREPARED_NAME_ADDED, name, text) < 0 ||
@@ -309,21 +313,16 @@ static enum statement_fate take_parse(struct client *client, struct server *serv
 	    server->conn.site->prepared, m->bytes + *rest, (size_t)m->size - *rest);
 	if (!text)
 		return no_memory(client, server);
+	if (server->pipeline.syncs > 0 && prepared_set_has(server->statements, text)) {
+		prepared_unref(text);
+		return STATEMENT_WAIT;
+	}
 	failed = parse_new(client, server, m, name, text, rest, &fate);
 	prepared_unref(text);
 	return failed ? no_memory(client, server) : fate;
 }
 
 /* ---- Bind, Describe ---- */
-
-static int use_unknown(
-    struct server *server, const struct message *m, const char *name, size_t *rest)
-{
-	uint32_t tag = next_tag(server);
-	if (note_rename(server, tag, no_statement, name) < 0)
-		return -1;
-	return send_renamed(server, m, no_statement, tag, rest);
-}
 
 static enum statement_fate take_use(struct client *client, struct server *server,
     const struct message *m, const char *name, size_t *rest)
@@ -334,16 +333,16 @@ static enum statement_fate take_use(struct client *client, struct server *server
 	if (m->type == 'B')
 		server->seat.pool->stats.bind_count++;
 	if (!text) {
-		failed = use_unknown(server, m, name, rest);
+		failed = send_renamed_back(server, m, no_statement, name, rest);
 		return failed ? no_memory(client, server) : STATEMENT_RENAMED;
 	}
 	failed = ensure(server, text);
 	text->hits++;
 	text->last_use_us = conn_now(&server->conn);
-	if (text->forgets)
-		server->in_doubt = true;
+	if (text->forgets && m->type == 'B')
+		server->has_forgetting_portal = true;
 	if (failed == 0)
-		failed = send_renamed(server, m, text->name, 0, rest);
+		failed = send_renamed_back(server, m, text->name, name, rest);
 	return failed ? no_memory(client, server) : STATEMENT_RENAMED;
 }
 
@@ -409,7 +408,7 @@ static enum statement_fate parse_unnamed(
 	if (!message_is_whole(m) && m->size <= UNNAMED_MAX)
 		return STATEMENT_MORE;
 	if (prepared_is_forgetting((const char *)m->bytes + *rest, m->have - *rest))
-		server->in_doubt = true;
+		server->has_forgetting_portal = true;
 	server->has_unnamed = true;
 	*rest = 0;
 	if (keep_unnamed(client, m, tag) < 0 || owe(server, 'P', OWED_CLIENT, tag) < 0)
@@ -444,8 +443,6 @@ static enum statement_fate take(
 		/* a simple query ends the unnamed statement */
 		server->has_unnamed = true;
 		statements_forget_unnamed(client);
-		if (prepared_is_forgetting((const char *)m->bytes + 5, m->have - 5))
-			server->in_doubt = true;
 		return STATEMENT_FORWARD;
 	}
 	switch (prepared_look(m->bytes, m->have, m->size, &name, rest)) {
@@ -459,6 +456,10 @@ static enum statement_fate take(
 	case PREPARED_NAMED:
 		break;
 	}
+	/* Behind a Sync it is not known what names and texts there are until it is
+	 * known what before it failed. */
+	if (server->journal && server->pipeline.syncs > 0)
+		return STATEMENT_WAIT;
 	if (m->type == 'P')
 		return take_parse(client, server, m, name, rest);
 	if (m->type == 'C')
@@ -529,10 +530,8 @@ bool statements_answered(struct client *client, struct server *server,
 		prepared_journal_commit(&server->journal, done->tag);
 		end_rename(server, done->tag);
 	}
-	if (m->type == 'E' && undo_failed(client, server) < 0)
+	if (undo_failed(client, server) < 0)
 		no_memory(client, server);
-	if (m->type == 'Z' && pipeline_is_settled(&server->pipeline))
-		server->in_doubt = false;
 	return is_sent;
 }
 
