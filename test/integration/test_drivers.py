@@ -1,0 +1,137 @@
+"""Real drivers, each in its own language, in every way it offers to send a query.
+
+The programs are in drivers/; they check their results themselves, end with an error at the
+first difference, and print a line `ok WHAT` for each part that was right.
+"""
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+import pytest
+
+import postgres
+import toolchain
+
+USER = "scram_user"
+
+# name: (where it comes from, command within its folder, what it must have found right)
+DRIVERS = {
+    "psycopg": ("python", ["with_psycopg.py"],
+                ["default", "prepared", "unprepared", "client", "asynchronous", "cancel"]),
+    "psycopg2": ("python", ["with_psycopg2.py"], ["default", "cancel"]),
+    "asyncpg": ("python", ["with_asyncpg.py"],
+                ["default", "small cache", "no cache", "pool", "cancel"]),
+    "pg8000": ("python", ["with_pg8000.py"], ["default and prepared"]),
+    "pg": ("node", ["node", "with_pg.mjs"],
+           ["default", "prepared", "pipeline", "pool", "cancel"]),
+    "postgres": ("node", ["node", "with_postgres.mjs"], ["default", "unprepared", "cancel"]),
+    "pgx": ("go", ["bin/pgx"],
+            ["cache statement", "cache describe", "describe exec", "exec", "simple protocol",
+             "pipeline", "cancel"]),
+    "lib-pq": ("go", ["bin/lib-pq"], ["default", "binary parameters", "cancel"]),
+    "pgjdbc": ("java", ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", "classes:lib/*",
+                        "Pgjdbc"],
+               ["default", "prepared", "binary", "unprepared", "savepoints", "simple",
+                "cache everything", "cancel"]),
+    "tokio-postgres": ("rust", ["target/debug/driver"], ["default", "unprepared", "cancel"]),
+}
+
+SCHEMA = [
+    "drop schema public cascade", "create schema public authorization %s" % USER,
+    "create table account (id int primary key, balance bigint not null)",
+    "insert into account select n, 1000 from generate_series(1, 10) n",
+    "create table event (worker int, seq int, note text, primary key (worker, seq))",
+    "create type mood as enum ('glad', 'sad')", "create type pair as (n int, t text)",
+    "alter table account owner to %s" % USER, "alter table event owner to %s" % USER,
+]
+
+PLACES = {
+    "session": {"pool_mode": "session", "default_pool_size": 8},
+    "transaction": {"pool_mode": "transaction", "default_pool_size": 2,
+                    "max_prepared_statements": 200},
+    "transaction-2": {"pool_mode": "transaction", "default_pool_size": 2,
+                      "max_prepared_statements": 2},
+}
+
+
+def command_of(driver):
+    """(command, folder) that runs the driver's program; builds it when that is due."""
+    place, command, _ = DRIVERS[driver]
+    if place == "python":
+        if importlib.util.find_spec(driver) is None:
+            raise toolchain.Missing("this Python has no %s" % driver)
+        return [sys.executable, *command], os.path.join(toolchain.SOURCES, place)
+    return command, toolchain.built(place)
+
+
+@pytest.fixture(scope="session")
+def drivers_db(cluster):
+    cluster.do("create database drivers")
+    return cluster
+
+
+@pytest.fixture
+def database(drivers_db):
+    """A database `drivers` with the tables the programs expect, as new."""
+    drivers_db.do(*SCHEMA, database="drivers")
+    return drivers_db
+
+
+@pytest.fixture
+def environment(database):
+    """environment(pooler): how a program reaches the pooler, or PostgreSQL itself with None.
+
+    SAME_BACKEND tells a program that it keeps its server from one query to the next.
+    """
+    def make(pooler):
+        env = dict(os.environ, PGUSER=USER, PGPASSWORD=postgres.USERS[USER][0], PGSSLMODE="disable",
+                   PGHOST=database.host, PGPORT=str(database.port), PGDATABASE="drivers",
+                   PYTHONDONTWRITEBYTECODE="1", SAME_BACKEND="1")
+        if pooler:
+            env.update(PGHOST=pooler.host, PGPORT=str(pooler.port), PGDATABASE="db")
+        if pooler and pooler.settings["pool_mode"] != "session":
+            del env["SAME_BACKEND"]
+        return env
+    return make
+
+
+def run(command, folder, env):
+    """(whether it ended well, its output)"""
+    try:
+        done = subprocess.run(command, cwd=folder, env=env, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+    except subprocess.TimeoutExpired as late:
+        return False, (late.stdout or b"").decode(errors="replace") + "\nstill running after 60 s\n"
+    return done.returncode == 0, done.stdout.decode(errors="replace")
+
+
+@pytest.mark.timeout(500)
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_driver(make_pooler, database, environment, driver, place):
+    try:
+        command, folder = command_of(driver)
+    except toolchain.Missing as missing:
+        pytest.skip("%s: %s" % (driver, missing))
+    settings = PLACES[place]
+    pooler = make_pooler({"db": database.conn("drivers")},
+                         settings=dict(settings, auth_type="scram-sha-256",
+                                       ignore_startup_parameters="extra_float_digits"))
+    good, said = run(command, folder, environment(pooler))
+    if not good:
+        database.do(*SCHEMA, database="drivers")
+        direct, _ = run(command, folder, environment(None))
+        pytest.fail("%s (without the pooler it ends %s)" % (said[-4000:], "well" if direct else "so too"),
+                    pytrace=False)
+    lines = [line for line in said.splitlines() if line.startswith("ok ")]
+    assert lines == ["ok %s %s" % (driver, what) for what in DRIVERS[driver][2]]
+    look_after(pooler, settings["default_pool_size"])
+
+
+def look_after(pooler, size):
+    """Everything went back, and no server was lost on the way."""
+    row = pooler.wait_pool(user=USER, cl_active=0, cl_waiting=0, sv_active=0, sv_used=0, sv_tested=0)
+    assert row["sv_idle"] <= size, row
+    assert 1 <= pooler.log().count("new connection to server") <= size, pooler.log()[-3000:]
