@@ -1,0 +1,42 @@
+/* links: base wire */
+/*
+ * Query texts and CommandComplete tags as clients and servers may send them: nothing is
+ * read past the end, and only known bits come out.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire/leak.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(int is_so)
+{
+	if (!is_so)
+		abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const unsigned known = LEAK_KINDS | LEAK_HARMLESS_SET | LEAK_UNLISTEN_ALL;
+	/* a copy of the exact size: sanitizers see what is read behind it */
+	char *text = malloc(size ? size : 1);
+	struct leak_watch watch;
+	uint16_t cleared;
+
+	check(text != NULL);
+	if (size)
+		memcpy(text, data, size);
+	struct leak_look look = leak_of_text(text, size, NULL);
+	check(!(look.all & ~known) && !(look.first & ~(unsigned)LEAK_KINDS));
+	check(!(look.first & ~look.all));
+	watch = (struct leak_watch){.expected = look.all};
+	for (int i = 0; i < 2; i++)
+		check(!(
+		    leak_of_tag(&watch, text, size, &cleared) & ~(unsigned)LEAK_KINDS));
+	leak_may_matter(text, size);
+	free(text);
+	return 0;
+}
