@@ -199,8 +199,10 @@ $(foreach p,$(PROP:$(OUT)/%=%),$(eval $(call linked_rules,$p,,)))
 $(foreach p,$(FUZZ:$(OUT)/%=%),$(eval $(call linked_rules,$p,$(FUZZ_MAIN),$(if $(filter fuzz,$(VARIANT)),-fsanitize=fuzzer))))
 
 .PHONY: prop replay fuzzers programs
+# The same seed each time, so that a failure is the change's; other seeds by SEED=N or,
+# at random, by running a program without one.
 prop: $(PROP)
-	@test/check/programs.py $(PROP)
+	@test/check/programs.py --seed $(or $(SEED),20261121) $(PROP)
 prop-%: $(OUT)/test/prop/prop_%
 	$< $(SEED)
 replay: $(FUZZ)
@@ -220,7 +222,7 @@ fuzz-%:
 
 # ------------------------------------------------------------- whole program
 
-.PHONY: setup-venv check check-integration check-structure check-docs check-dist demo bench
+.PHONY: setup-venv check check-integration check-structure check-docs check-dist demo bench oracle
 VENV   := $(abspath $(BUILD))/venv
 PYTHON := $(VENV)/bin/python
 
@@ -231,7 +233,7 @@ PYTEST_ARGS ?=
 check-integration: $(BIN) setup-venv
 	@mkdir -p $(OUT)/pytest
 	@test/check/integration.py --python $(PYTHON) --pooler $(abspath $(BIN)) \
-	    --out $(OUT)/pytest -- $(PYTEST_ARGS)
+	    --out $(OUT)/pytest -- -n $(JOBS) $(PYTEST_ARGS)
 
 check-structure: objects
 	@test/check/structure.py --cc '$(CC)' --nm '$(NM)' --build $(BUILD) --objects $(OUT)/obj/src \
@@ -256,6 +258,13 @@ demo:
 BENCH_ARGS ?=
 bench: $(BIN) setup-venv
 	@$(PYTHON) test/bench/bench.py --pooler $(abspath $(BIN)) $(BENCH_ARGS)
+
+# Random sequences of messages against PostgreSQL and the pooler, for as long as wanted.
+SECONDS     ?= 3600
+ORACLE_ARGS ?=
+oracle: $(BIN) setup-venv
+	@$(PYTHON) test/integration/oracle.py --seconds $(SECONDS) --pooler $(abspath $(BIN)) \
+	    --store $(OUT)/oracle $(ORACLE_ARGS)
 
 # -------------------------------------------------------- text and its order
 
@@ -325,6 +334,7 @@ help:
 	@echo 'make check-structure     headers, includes, circles, globals, words, lengths'
 	@echo 'make check-docs          are the generated files in step?'
 	@echo 'make check-integration   pytest against $$(VARIANT); PYTEST_ARGS="-k copy"'
+	@echo 'make oracle              SECONDS=3600 of random sequences; ORACLE_ARGS="--help"'
 	@echo 'make bench               compare with another pooler; BENCH_ARGS="--help"'
 	@echo 'make clean               remove $(BUILD)'
 	@echo

@@ -11,6 +11,7 @@ typedef void view_walk_fn(struct rows *rows);
 /* views_process.c */
 view_walk_fn view_version, view_state, view_config, view_lists, view_mem;
 view_walk_fn view_dns_hosts, view_dns_zones, view_prepared_statements;
+view_walk_fn view_state_leaks;
 /* views_pools.c */
 view_walk_fn view_databases, view_pools, view_users, view_peers, view_peer_pools;
 /* views_sockets.c */

@@ -37,6 +37,7 @@ struct database_config {
 	uint64_t server_lifetime;                          /* us; 0 = inherit */
 	int64_t query_wait_timeout; /* us; -1 = unset, 0 = none */
 	int pool_mode;              /* -1 = inherit */
+	int session_state;          /* -1 = inherit */
 	int load_balance_hosts;     /* enum load_balance */
 	const char *weight;         /* as written, for SHOW; NULL when not given */
 	const char *connect_query;
@@ -48,7 +49,7 @@ struct database_config {
 /* One [users] entry; -1 (or 0 for the > 0 ones) = inherit. */
 struct user_config {
 	const char *name;
-	int pool_mode, pool_size, reserve_pool_size;
+	int pool_mode, session_state, pool_size, reserve_pool_size;
 	int max_user_connections, max_user_client_connections; /* > 0 */
 	uint64_t query_timeout, idle_transaction_timeout,
 	    transaction_timeout;      /* us > 0 */

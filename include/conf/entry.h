@@ -25,6 +25,7 @@ enum entry_type {
 	ENTRY_DURATION, /* whole seconds > 0; others inherit */
 	ENTRY_WAIT,     /* whole seconds; 0 and less mean none */
 	ENTRY_POOL_MODE,
+	ENTRY_SESSION_STATE,
 	ENTRY_LOAD_BALANCE,
 };
 

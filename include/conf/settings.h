@@ -18,6 +18,12 @@
 #include "base/mem.h"
 
 enum pool_mode { POOL_MODE_SESSION, POOL_MODE_TRANSACTION, POOL_MODE_STATEMENT };
+/* What becomes of session state that outlives its transaction. */
+enum session_state {
+	SESSION_STATE_FORWARD,
+	SESSION_STATE_CLEAN,
+	SESSION_STATE_REFUSE,
+};
 enum auth_type {
 	AUTH_ANY,
 	AUTH_TRUST,
@@ -47,6 +53,7 @@ const char *pool_mode_name(int mode);
 const char *auth_type_name(int type);
 const char *tls_mode_name(int mode);
 const char *load_balance_name(int mode);
+const char *session_state_name(int state);
 
 /* One member per row: str -> const char * (NULL = unset), int -> int, uint -> unsigned,
  * bool -> int (0/1), time -> uint64_t microseconds, enum -> int. */

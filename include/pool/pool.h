@@ -45,6 +45,9 @@ struct seat {
 	bool is_dirty;         /* close at the next release */
 	bool is_replication;   /* never shared */
 	bool was_checked;      /* the check query has passed since it came to rest */
+	/* the owner's: its client left session state behind; reset before it is lent
+	 * again, closed when there is no reset query */
+	bool needs_reset;
 };
 
 enum ask_kind {
@@ -102,6 +105,7 @@ struct pool {
 	uint64_t lifetime_closed_us; /* last close for server_lifetime */
 	uint64_t idle_since_us;      /* no clients, no servers; 0 = in use */
 	unsigned next_host; /* load_balance_hosts: entry for the next connection */
+	bool speaks_3_0;    /* the next connection begins with protocol 3.0, not 3.2 */
 	bool is_killed;     /* clients and servers are being closed; freed when empty */
 	bool is_kicked;     /* the broker's: work is queued */
 	bool wants_db_room,
@@ -204,6 +208,8 @@ struct verdict pool_review(struct seat *seat, uint64_t now_us);
 /* The client left it in a state that nobody else can use: unlinked and retired;
  * pool_gone follows when the connection is closed. */
 void pool_abandon(struct seat *seat, uint64_t now_us);
+/* It ends without having failed, and another attempt may follow at once. */
+void pool_dial_again(struct seat *seat, uint64_t now_us);
 /* The connection is closed: leaves the pool from any state, unlinked from its ask
  * (whose state becomes resting).  Harmless for a seat that has left. */
 void pool_gone(struct seat *seat, uint64_t now_us);
@@ -220,8 +226,9 @@ void pool_dialing_cancel(struct pool *pool, struct seat *seat, uint64_t now_us);
  * welcome is forgotten. */
 void pool_mark_dirty(struct pool *pool);
 bool pool_is_paused(const struct pool *pool);
-int pool_mode(const struct pool *pool); /* enum pool_mode in force */
-int pool_size(const struct pool *pool); /* 0 = unlimited */
+int pool_mode(const struct pool *pool);          /* enum pool_mode in force */
+int pool_session_state(const struct pool *pool); /* enum session_state in force */
+int pool_size(const struct pool *pool);          /* 0 = unlimited */
 int pool_reserve_size(const struct pool *pool);
 int pool_min_size(const struct pool *pool);
 /* active + being_canceled + idle + tested + used */

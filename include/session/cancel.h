@@ -24,6 +24,7 @@ struct cancel_job {
 	struct later work;        /* put off: is it still due, is there room now? */
 	struct deadline patience; /* cancel_wait_timeout, with or without a carrier */
 	uint64_t client_id;       /* the id of the client whose query it is */
+	uint64_t query_us;        /* the start of that query: no later one is meant */
 	bool is_sent;
 };
 

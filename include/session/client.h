@@ -18,7 +18,11 @@
 struct login;
 struct console;
 
-enum { CANCEL_KEY_LEN = 8 };
+/* What it asked for in its startup packet. */
+enum replication { REPLICATION_NONE, REPLICATION_LOGICAL, REPLICATION_PHYSICAL };
+
+/* Process id and secret: for protocol 3.0, and for 3.2. */
+enum { CANCEL_KEY_LEN = 8, CANCEL_KEY_LONG = 4 + 32 };
 
 struct client {
 	struct conn conn; /* first member */
@@ -31,13 +35,19 @@ struct client {
 	struct vars vars;   /* what it wants */
 	struct vars *asked; /* owned: what it wanted at its login, once that changed */
 	struct prepared_names *names; /* owned: statements it prepared; NULL: none */
+	struct prepared_names *sql_names;  /* owned: ... by the command PREPARE */
 	struct unnamed_statement *unnamed; /* owned: see statements.h; NULL: none */
 	struct login *login;               /* owned, until the login is complete */
 	struct console *console;           /* owned by the admin service */
 	struct cancel_job *cancel;         /* the CancelRequest it carries, or NULL */
+	char *options;                     /* owned: of a replication client, or NULL */
 	uint64_t xact_us; /* start of the current transaction; 0 = none */
-	uint8_t cancel_key[CANCEL_KEY_LEN];
-	bool has_key : 1;       /* cancel_key is in site->cancel_keys */
+	union {
+		uint8_t cancel_key[CANCEL_KEY_LEN];
+		uint8_t *long_key; /* owned; with has_long_key */
+	};
+	bool has_key : 1;       /* its cancel key is in site->cancel_keys */
+	bool has_long_key : 1;  /* ... and has CANCEL_KEY_LONG bytes */
 	bool is_unix_owner : 1; /* unix socket, peer uid is our own */
 	bool is_admin : 1;      /* console: full rights */
 	bool is_spare : 1;      /* accepted on the spare descriptor: console only */
@@ -45,7 +55,7 @@ struct client {
 	bool is_skipping : 1;   /* ... and skip what follows up to Sync */
 	bool is_dropping : 1;   /* the rest of the message in transit is discarded */
 	bool was_notified : 1;  /* query_wait_notify was sent in this wait */
-	bool has_replication : 1;
+	uint8_t replication;    /* enum replication */
 };
 
 static inline struct client *conn_client(const struct conn *conn)
@@ -77,6 +87,17 @@ void client_notice(struct client *client, const char *text);
 struct server *client_server(const struct client *client);
 /* "idle", "active", "waiting", ... as SHOW CLIENTS has it. */
 const char *client_state(const struct client *client);
+
+/* What a CancelRequest for it carries; once has_key. */
+const uint8_t *client_cancel_key(const struct client *client, size_t *len);
+
+/* "no", "database", "yes": as log lines and servers have it. */
+static inline const char *client_replication_word(const struct client *client)
+{
+	return client->replication == REPLICATION_NONE      ? "no"
+	       : client->replication == REPLICATION_LOGICAL ? "database"
+							    : "yes";
+}
 
 /* Let go of pool, database, user, keys; for ops->closed of every phase.  The client
  * must not be linked any more. */

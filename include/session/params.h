@@ -32,7 +32,5 @@ void params_note_reset(struct server *server, const struct message *m);
 /* ReadyForQuery is about to be forwarded: after a reset the client is told what it has
  * again.  Servers follow when it is linked next, or by params_apply. */
 void params_settle(struct server *server, struct client *client);
-/* Let go of what was kept for RESET. */
-void params_forget(struct client *client);
 
 #endif

@@ -12,6 +12,7 @@
 
 #include "pool/pool.h"
 #include "session/conn.h"
+#include "wire/leak.h"
 #include "wire/pipeline.h"
 #include "wire/vars.h"
 
@@ -32,7 +33,15 @@ struct server {
 	struct prepared_journal *journal; /* owned: changes in flight; NULL: none */
 	/* struct statement_rename by .node: errors due under the client's name */
 	struct list renames;
-	uint32_t last_tag;         /* of the ledger and the journal */
+	uint32_t last_tag;                   /* of the ledger and the journal */
+	struct prepared_set *sql_statements; /* owned: held by the command PREPARE */
+	struct sql_query *sql;   /* owned: see sql_statements.h; NULL: none runs */
+	struct segment *segment; /* owned: see segment.h; NULL: nothing is kept */
+	struct {
+		struct leak_watch watch;
+		uint16_t looked;   /* struct leak_look.all of the last Query or Parse */
+		uint16_t left;     /* kinds left behind since it was last clean */
+	} leaks;                   /* see leaks.h */
 	struct list cancels;       /* struct cancel_job by .target_node: aimed at it */
 	struct cancel_job *errand; /* the CancelRequest it carries, or NULL */
 	char *unix_dir;            /* owned: socket folder, for unix servers */
@@ -53,11 +62,13 @@ struct server {
 	bool has_unnamed : 1; /* its unnamed statement is the client's, or is not */
 	bool has_forgetting_portal : 1; /* an Execute may discard all statements */
 	bool holds_back : 1; /* the client's next messages wait until all is answered */
-	bool holds_to_sync : 1; /* ... or until no ReadyForQuery is owed */
-	bool is_dropping : 1;   /* the rest of the message in transit is swallowed */
-	bool holds_client : 1;  /* the client was paused because we are full */
-	bool is_held : 1;       /* we were paused because the client is full */
-	bool is_cut : 1;        /* got half a message, and the rest will not come */
+	bool holds_to_sync : 1;     /* ... or until no ReadyForQuery is owed */
+	bool is_segment_spoilt : 1; /* none can begin before the next Sync */
+	bool is_trying_again : 1;   /* what came of its segment was an error of ours */
+	bool is_dropping : 1;  /* the rest of the message in transit is swallowed */
+	bool holds_client : 1; /* the client was paused because we are full */
+	bool is_held : 1;      /* we were paused because the client is full */
+	bool is_cut : 1;       /* got half a message, and the rest will not come */
 };
 
 static inline struct server *conn_server(const struct conn *conn)

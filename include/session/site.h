@@ -74,7 +74,9 @@ struct site {
 	struct dns *dns;
 	struct catalog *catalog;
 	struct vars_schema *vars;
-	struct prepared_registry *prepared; /* texts of all prepared statements */
+	struct prepared_registry *prepared;     /* texts of all prepared statements */
+	struct prepared_registry *sql_prepared; /* ... of PREPARE as a command */
+	struct leak_table *leaks;               /* who left session state behind */
 	const struct process_verbs *verbs;
 	const struct server_events *server_events;
 

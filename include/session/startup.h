@@ -23,6 +23,9 @@ void startup_done(struct startup *s);
 /* Read the packet; tracked parameters go to client->vars.  -1: refused, the client was
  * told. */
 int startup_read(struct client *client, struct startup *s, const struct message *m);
+/* The version spoken from now on. */
+uint32_t startup_protocol(const struct startup *s);
+/* Was something asked for that there is not? */
 bool startup_needs_negotiation(const struct startup *s);
 
 #endif

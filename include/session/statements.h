@@ -43,6 +43,12 @@ bool statements_answered(struct client *client, struct server *server,
 /* An ErrorResponse to a Parse of ours is the answer to the client's Bind. */
 bool statements_is_for_client(
     const struct message *m, const struct pipeline_entry *done);
+/* An ErrorResponse that is to be forwarded and completed `done`: did the server lose a
+ * statement of ours, or can it not run it any more?  It is parsed again before its next
+ * use then.  True: what the client sent since its last Sync can be sent again (segment_
+ * take) after the next ReadyForQuery, and the client sees neither. */
+bool statements_may_try_again(struct client *client, struct server *server,
+    const struct message *m, const struct pipeline_entry *done);
 /* Answer what stands at the head of the ledger without having been sent. */
 void statements_make_up(struct client *client, struct server *server);
 /* Let go of what was kept of the unnamed statement. */

@@ -101,6 +101,8 @@ struct error_fields {
 int codec_read_error(const uint8_t *body, size_t len, struct error_fields *f);
 int codec_read_parameter_status(
     const uint8_t *body, size_t len, const char **name, const char **value);
+/* NegotiateProtocolVersion: the newest version that the server speaks. */
+int codec_read_negotiate(const uint8_t *body, size_t len, uint32_t *newest_version);
 /* request and the rest. */
 int codec_read_auth(const uint8_t *body, size_t len, uint32_t *request,
     const uint8_t **data, size_t *data_len);

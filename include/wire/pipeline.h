@@ -113,5 +113,7 @@ bool pipeline_is_uncertain(const struct pipeline *p);
 /* The server is reading COPY data and the client has not ended it. */
 bool pipeline_is_copy_in(const struct pipeline *p);
 size_t pipeline_count(const struct pipeline *p);
+/* The tag of the entry whose answer comes next; 0 when nothing is owed. */
+uint32_t pipeline_head_tag(const struct pipeline *p);
 
 #endif

@@ -28,13 +28,16 @@ struct prepared_text {
 	uint32_t clients, servers; /* of them names of clients, sets of servers */
 	uint64_t hits;             /* Bind and Describe that used it */
 	uint64_t last_use_us;
-	bool forgets;  /* its first keyword is DISCARD or DEALLOCATE */
-	char name[32]; /* "PGBOUNCER_<id>" */
+	uint16_t leaves; /* the owner's: session state it leaves behind */
+	bool forgets;    /* its first keyword is DISCARD or DEALLOCATE */
+	char name[32];   /* "PGBOUNCER_<id>" */
 	struct prepared_registry *registry; /* borrowed */
 	uint8_t key[];
 };
 
 struct prepared_registry *prepared_registry_new(void);
+/* The same for texts whose names begin otherwise; prefix is constant and short. */
+struct prepared_registry *prepared_registry_new_named(const char *prefix);
 void prepared_registry_free(struct prepared_registry **r); /* all texts unreferenced */
 size_t prepared_registry_count(const struct prepared_registry *r);
 /* All texts in order of id; caller frees the array with free(). */
@@ -78,6 +81,13 @@ int prepared_set_add(struct prepared_set **s, struct prepared_text *text);
 /* Add as the least recently used one: takes back an eviction.  -1: no memory. */
 int prepared_set_restore(struct prepared_set **s, struct prepared_text *text);
 void prepared_set_del(struct prepared_set **s, struct prepared_text *text);
+/* What the server has of it is of no use any more: to be closed before it is parsed
+ * again (which makes it as good as new). */
+void prepared_set_spoil(struct prepared_set *s, const struct prepared_text *text);
+bool prepared_set_is_spoilt(
+    const struct prepared_set *s, const struct prepared_text *text);
+/* The one of this server-side name, or NULL; walks the whole set. */
+struct prepared_text *prepared_set_find(const struct prepared_set *s, const char *name);
 /* The least recently used one when there are more than max; the caller gets the set's
  * reference.  NULL: there are not. */
 struct prepared_text *prepared_set_evict(struct prepared_set **s, size_t max);
@@ -135,6 +145,11 @@ enum prepared_target prepared_look(
  * fails when prepared_look finds no statement in it, or it would grow too long. */
 void prepared_rename(const uint8_t *bytes, size_t have, uint64_t size, const char *name,
     struct buf *out, size_t *rest);
+/* May a whole Bind of this text be sent again although the types of its parameters or
+ * of its result may be others by now?  What the client wrote or will read must be text
+ * then, or its type settled: parameters by the Parse, the result by a Describe. */
+bool prepared_may_bind_again(const uint8_t *bytes, size_t size,
+    const struct prepared_text *text, bool is_described);
 /* Does a query's text begin with DISCARD or DEALLOCATE (after blanks, comments and
  * empty statements)? */
 bool prepared_is_forgetting(const char *text, size_t len);

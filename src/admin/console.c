@@ -212,6 +212,8 @@ static void put_parameters(struct buf *out, const struct client *client)
 static void console_adopt(struct client *client)
 {
 	const char *greeting = site_settings(client->conn.site)->login_notify_message;
+	const uint8_t *key;
+	size_t key_len;
 	struct buf out;
 
 	client->console = mem_zero(sizeof(*client->console));
@@ -219,7 +221,8 @@ static void console_adopt(struct client *client)
 	client->request.ask.is_logged_in = true;
 	buf_init(&out, 0);
 	put_parameters(&out, client);
-	codec_put_backend_key(&out, client->cancel_key, CANCEL_KEY_LEN);
+	key = client_cancel_key(client, &key_len);
+	codec_put_backend_key(&out, key, key_len);
 	if (greeting && *greeting)
 		codec_put_notice(&out, "NOTICE", "00000", greeting, NULL);
 	codec_put_ready(&out, 'I');

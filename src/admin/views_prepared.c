@@ -42,15 +42,21 @@ static void put_prepared(struct rows *rows, const struct prepared_text *text)
 	buf_done(&list);
 }
 
-void view_prepared_statements(struct rows *rows)
+static void put_all(struct rows *rows, const struct prepared_registry *registry)
 {
 	struct prepared_text **texts;
 	size_t count = 0;
 
-	if (!rows->site->prepared)
+	if (!registry)
 		return;
-	texts = prepared_registry_sorted(rows->site->prepared, &count);
+	texts = prepared_registry_sorted(registry, &count);
 	for (size_t i = 0; i < count; i++)
 		put_prepared(rows, texts[i]);
 	free(texts);
+}
+
+void view_prepared_statements(struct rows *rows)
+{
+	put_all(rows, rows->site->prepared);
+	put_all(rows, rows->site->sql_prepared);
 }

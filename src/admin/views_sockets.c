@@ -16,7 +16,8 @@
 struct socket_row {
 	const struct conn *conn;
 	const struct conn *partner; /* NULL: none */
-	const char *type, *user, *database, *state, *tls, *application_name;
+	const char *type, *user, *database, *replication, *state, *tls;
+	const char *application_name;
 	uint64_t request_us; /* last message */
 	uint64_t wait_us;    /* since the current query began; 0: none runs */
 	unsigned pid;
@@ -52,6 +53,17 @@ static const char *application_name(const struct vars *vars)
 	return name ? name : "";
 }
 
+/* A server is what its client is. */
+static const char *replication_shown(const struct client *client)
+{
+	static const char *const shown[] = {
+	    [REPLICATION_NONE] = "none",
+	    [REPLICATION_LOGICAL] = "logical",
+	    [REPLICATION_PHYSICAL] = "physical",
+	};
+	return shown[client ? client->replication : REPLICATION_NONE];
+}
+
 static void fill_client(struct socket_row *s, const struct rows *rows,
     const struct client *client, const char *state)
 {
@@ -67,13 +79,15 @@ static void fill_client(struct socket_row *s, const struct rows *rows,
 	    .type = "C",
 	    .user = client->user ? client->user->name : "(nouser)",
 	    .database = pool ? pool->database->name : "(nodb)",
+	    .replication = replication_shown(client),
 	    .state = state,
 	    .tls = "",
 	    .application_name = application_name(&client->vars),
 	    .request_us = ask->last_us ? ask->last_us : client->conn.connect_us,
 	    .wait_us = ask->query_us ? rows->now_us - ask->query_us : 0,
 	    .pid = (unsigned)client->conn.peer_pid,
-	    .prepared_count = (unsigned)prepared_names_count(client->names),
+	    .prepared_count = (unsigned)(prepared_names_count(client->names) +
+					 prepared_names_count(client->sql_names)),
 	};
 }
 
@@ -90,13 +104,15 @@ static void fill_server(
 	    .type = "S",
 	    .user = seat->pool->user->name,
 	    .database = seat->pool->database->name,
+	    .replication = replication_shown(client),
 	    .state = state,
 	    .tls = "",
 	    .application_name = application_name(&server->vars),
 	    .request_us = server->last_us ? server->last_us : server->conn.connect_us,
 	    .pid = is_unix && server->conn.peer_pid ? (unsigned)server->conn.peer_pid
 						    : server->remote_pid,
-	    .prepared_count = (unsigned)prepared_set_count(server->statements),
+	    .prepared_count = (unsigned)(prepared_set_count(server->statements) +
+					 prepared_set_count(server->sql_statements)),
 	    .is_dirty = seat->is_dirty,
 	};
 }

@@ -120,6 +120,16 @@ static int set_pool_mode(int *out, const char *value, struct err *err)
 	return err_set(err, "invalid pool mode: %.100s", value);
 }
 
+static int set_session_state(int *out, const char *value, struct err *err)
+{
+	for (int state = 0; session_state_name(state); state++)
+		if (text_equal_nocase(session_state_name(state), value)) {
+			*out = state;
+			return 0;
+		}
+	return err_set(err, "invalid session_state: %.100s", value);
+}
+
 static int set_load_balance(int *out, const char *value, struct err *err)
 {
 	for (int mode = 0; load_balance_name(mode); mode++)
@@ -144,6 +154,8 @@ static int set_member(const struct entry *e, const struct entry_key *key,
 		return set_port(member, value, err);
 	case ENTRY_POOL_MODE:
 		return set_pool_mode(member, value, err);
+	case ENTRY_SESSION_STATE:
+		return set_session_state(member, value, err);
 	case ENTRY_LOAD_BALANCE:
 		return set_load_balance(member, value, err);
 	case ENTRY_SIZE:
@@ -311,6 +323,7 @@ int database_entry_parse(struct database_config *out, const char *name,
 	    .max_db_client_connections = -1,
 	    .query_wait_timeout = -1,
 	    .pool_mode = -1,
+	    .session_state = -1,
 	    .load_balance_hosts = LOAD_BALANCE_ROUND_ROBIN,
 	};
 	struct entry e = {database_key_at, &db, arena, notes,
@@ -342,6 +355,7 @@ int user_entry_parse(struct user_config *out, const char *name, const char *text
 {
 	struct user_config user = {
 	    .pool_mode = -1,
+	    .session_state = -1,
 	    .pool_size = -1,
 	    .reserve_pool_size = -1,
 	    .max_user_connections = -1,

@@ -46,6 +46,12 @@ static const char *const load_balance_words[] = {
     [LOAD_BALANCE_DISABLE] = "disable",
 };
 
+static const char *const session_state_words[] = {
+    [SESSION_STATE_FORWARD] = "forward",
+    [SESSION_STATE_CLEAN] = "clean",
+    [SESSION_STATE_REFUSE] = "refuse",
+};
+
 #define NO_RANGE       0, 0
 #define ANY_INT        INT_MIN, INT_MAX
 #define RANGE(a, b)    (a), (b)
@@ -81,6 +87,11 @@ const char *tls_mode_name(int mode)
 const char *load_balance_name(int mode)
 {
 	return WORD(load_balance_words, mode);
+}
+
+const char *session_state_name(int state)
+{
+	return WORD(session_state_words, state);
 }
 
 const struct setting *setting_find(const char *name)

@@ -297,6 +297,7 @@ struct database *catalog_add_admin(struct catalog *c, const struct service *serv
 	    .max_db_client_connections = -1,
 	    .query_wait_timeout = -1,
 	    .pool_mode = POOL_MODE_STATEMENT,
+	    .session_state = -1,
 	};
 	db->arena = arena;
 	db->service = service;

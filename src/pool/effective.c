@@ -156,6 +156,16 @@ int pool_mode(const struct pool *pool)
 	    pool->database->config->pool_mode, pool_settings(pool)->pool_mode);
 }
 
+int pool_session_state(const struct pool *pool)
+{
+	const struct user_config *own = config_of(pool->user);
+
+	if (own && own->session_state >= 0)
+		return own->session_state;
+	return first_set(
+	    pool->database->config->session_state, pool_settings(pool)->session_state);
+}
+
 int pool_size(const struct pool *pool)
 {
 	const struct user_config *own = config_of(pool->user);

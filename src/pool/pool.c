@@ -226,13 +226,21 @@ static struct verdict close_or_park(struct seat *seat, uint64_t now_us)
 	    .kind = VERDICT_PARK, .seat = seat, .wake_us = UINT64_MAX};
 }
 
-static bool wants_reset(const struct pool *pool)
+static bool has_reset(const struct pool *pool)
 {
-	const struct settings *s = pool_settings(pool);
+	const char *query = pool_settings(pool)->server_reset_query;
 
-	if (!s->server_reset_query || !*s->server_reset_query)
+	return query && *query;
+}
+
+static bool wants_reset(const struct seat *seat)
+{
+	const struct pool *pool = seat->pool;
+
+	if (!has_reset(pool))
 		return false;
-	return s->server_reset_query_always || pool_mode(pool) == POOL_MODE_SESSION;
+	return seat->needs_reset || pool_settings(pool)->server_reset_query_always ||
+	       pool_mode(pool) == POOL_MODE_SESSION;
 }
 
 /* Protocol.md 9.2, after use. */
@@ -247,9 +255,12 @@ static struct verdict release(struct seat *seat, uint64_t now_us)
 	struct verdict v = close_or_park(seat, now_us);
 	if (v.kind != VERDICT_NONE)
 		return v;
-	if (!wants_reset(pool))
+	if (seat->needs_reset && !has_reset(pool))
+		return seat_retire(seat, "session state was left behind");
+	if (!wants_reset(seat))
 		return settle(seat, now_us);
 	seat->was_checked = false;
+	seat->needs_reset = false;
 	seat_move(seat, SEAT_TESTED, now_us);
 	return (struct verdict){
 	    .kind = VERDICT_RESET, .seat = seat, .wake_us = UINT64_MAX};
@@ -414,6 +425,13 @@ void pool_abandon(struct seat *seat, uint64_t now_us)
 	queue_unlink(seat);
 	if (seat->state != SEAT_NONE)
 		seat_retire(seat, "");
+}
+
+void pool_dial_again(struct seat *seat, uint64_t now_us)
+{
+	assert(seat->state == SEAT_LOGIN);
+	seat->pool->dial_us = 0;
+	pool_abandon(seat, now_us);
 }
 
 void pool_gone(struct seat *seat, uint64_t now_us)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "session/cancel.h"
+#include "session/client.h"
 #include "session/dial.h"
 #include "session/server.h"
 
@@ -107,7 +108,10 @@ static void broker_dial(struct site *site, struct pool *pool, const struct verdi
 {
 	if (v->is_reserve)
 		broker_log_reserve(pool);
-	dial_server(site, pool);
+	if (v->is_replication)
+		dial_replica(site, pool, request_client(ask_request(v->ask)));
+	else
+		dial_server(site, pool);
 }
 
 /* server_fast_close: dirty servers close although linked, if nothing runs on them. */
@@ -249,7 +253,9 @@ static void on_logged_in(struct server *server)
 	struct pool *pool = server->seat.pool;
 	struct verdict v;
 
-	if (!pool->is_welcome_valid && !server->seat.is_dirty) {
+	/* what one client alone asked for is no welcome for others */
+	if (!pool->is_welcome_valid && !server->seat.is_dirty &&
+	    !server->seat.is_replication) {
 		struct desk *desk = pool_desk(site, pool);
 		struct buf *seen = dial_untracked(server);
 		vars_done(&desk->welcome.vars);

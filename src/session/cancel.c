@@ -54,8 +54,9 @@ static void job_finish(struct cancel_job *job, const char *reason)
 static bool job_is_due(const struct cancel_job *job)
 {
 	const struct client *client = job->target ? server_client(job->target) : NULL;
-	return client && client->conn.id == job->client_id && !job->target->is_ready &&
-	       !job->target->is_applying && !job->target->conn.is_doomed;
+	return client && client->conn.id == job->client_id &&
+	       client->request.ask.query_us == job->query_us &&
+	       !job->target->conn.is_doomed;
 }
 
 static void job_try(struct cancel_job *job)
@@ -236,6 +237,7 @@ static void job_begin(
 	job->carrier = carrier;
 	job->target = target;
 	job->client_id = client->conn.id;
+	job->query_us = client->request.ask.query_us;
 	job->pool = target->seat.pool;
 	carrier->cancel = job;
 	list_push_back(&job->pool->cancels_waiting, &job->pool_node);
@@ -249,12 +251,18 @@ static void job_begin(
 }
 
 /* Its query has not begun: it is answered at once, as if it had been cancelled. */
+static void cancel_unsent(struct client *client)
+{
+	client->is_canceled = true;
+	conn_unpark(&client->conn);
+}
+
+/* Nor will it need a server. */
 static void cancel_queued(struct client *client)
 {
 	pool_withdraw(&client->request.ask);
-	client->is_canceled = true;
 	conn_set_deadline(&client->conn, 0);
-	conn_unpark(&client->conn);
+	cancel_unsent(client);
 }
 
 /* NULL when the request is on its way, else why it is not. */
@@ -268,15 +276,18 @@ static const char *cancel_aim(struct client *carrier, struct client *client)
 		client->database->service->cancel(client);
 		return "cancel request for console client";
 	}
-	if (client->request.ask.state == ASK_WAITING) {
+	server = client_server(client);
+	if (client->request.ask.state == ASK_WAITING || (server && server->dial)) {
 		cancel_queued(client);
 		return "cancel request for waiting client";
 	}
-	server = client_server(client);
-	if (!server || server->is_ready || !server->key)
+	/* a parked client of such a server has a query that comes after our SETs */
+	if (server && server->is_applying && client->conn.is_parked) {
+		cancel_unsent(client);
+		return "cancel request for waiting client";
+	}
+	if (!server || !client->request.ask.query_us || !server->key)
 		return "cancel request for idle client";
-	if (server->is_applying)
-		return "ignoring cancel request for server that is setting vars";
 	job_begin(carrier, client, server);
 	return NULL;
 }

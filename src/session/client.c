@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "session/params.h"
 #include "session/server.h"
 #include "wire/codec.h"
 #include "wire/message.h"
@@ -56,6 +55,24 @@ const struct conn *client_of_request(const struct request *request)
 	return &request_client(request)->conn;
 }
 
+const uint8_t *client_cancel_key(const struct client *client, size_t *len)
+{
+	*len = client->has_long_key ? CANCEL_KEY_LONG : CANCEL_KEY_LEN;
+	return client->has_long_key ? client->long_key : client->cancel_key;
+}
+
+static void client_drop_key(struct client *client)
+{
+	size_t len;
+	const uint8_t *key = client_cancel_key(client, &len);
+	if (client->has_key)
+		map_del(client->conn.site->cancel_keys, key, len);
+	if (client->has_long_key)
+		mem_free(client->long_key);
+	client->has_key = false;
+	client->has_long_key = false;
+}
+
 void client_leave(struct client *client)
 {
 	struct site *site = client->conn.site;
@@ -65,9 +82,7 @@ void client_leave(struct client *client)
 		pool_part(&client->request.ask);
 		pool_free_if_unused(pool);
 	}
-	if (client->has_key)
-		map_del(site->cancel_keys, client->cancel_key, CANCEL_KEY_LEN);
-	client->has_key = false;
+	client_drop_key(client);
 	if (client->user)
 		user_leave(client->user);
 	if (client->database)
@@ -75,8 +90,14 @@ void client_leave(struct client *client)
 	client->user = NULL;
 	client->database = NULL;
 	vars_done(&client->vars);
-	params_forget(client);
+	mem_free(client->options);
+	client->options = NULL;
+	if (client->asked)
+		vars_done(client->asked);
+	mem_free(client->asked);
+	client->asked = NULL;
 	prepared_names_clear(&client->names);
+	prepared_names_clear(&client->sql_names);
 	mem_free(client->unnamed);
 	client->unnamed = NULL;
 	if (node_is_linked(&client->login_node))

@@ -135,6 +135,6 @@ void clocks_review(struct conn *conn)
 	struct server *server = client_server(conn_client(conn));
 	if (!server)
 		clocks_client_expired(conn);
-	else if (!server->conn.is_doomed && !server->is_applying)
+	else if (!server->conn.is_doomed && !server->is_applying && !server->dial)
 		clocks_server_expired(&server->conn);
 }

@@ -9,6 +9,7 @@
 
 #include "auth/scram.h"
 #include "auth/secret.h"
+#include "session/client.h"
 #include "session/server.h"
 #include "wire/codec.h"
 #include "wire/message.h"
@@ -24,6 +25,8 @@ struct dial {
 	/* its own, to prove ourselves with: a reload may change the pool's */
 	char *password;
 	struct scram_keys keys;
+	uint32_t version; /* of the protocol we asked for; 0 = we have not yet */
+	unsigned answers; /* messages it has sent */
 	bool has_scram;
 	bool is_authenticated;
 	bool is_let_in; /* AuthenticationOk came */
@@ -77,16 +80,23 @@ static void dial_fail(struct server *server, enum dial_failure kind, const char 
     const char *sqlstate, const char *reason)
 {
 	struct pool *pool = server->seat.pool;
+	struct client *replica = server_client(server);
 	if (!server->conn.is_doomed && pool && !server->dial->has_failed) {
 		server->dial->has_failed = true;
 		conn_doom(&server->conn, "%s", reason);
 		pool_dial_failed(
 		    &server->seat, kind, text, sqlstate, conn_now(&server->conn));
+		if (replica)
+			client_fatal_text(replica, "08P01", text);
 	}
 }
 
 static void dial_fail_network(struct server *server, const char *reason)
 {
+	const struct dial *dial = server->dial;
+	/* does it not understand us? the other version next time */
+	if (dial->version && !dial->answers && !dial->has_failed && server->seat.pool)
+		server->seat.pool->speaks_3_0 = dial->version != PROTOCOL_3_0;
 	dial_fail(server, DIAL_NETWORK, reason, "08P01", reason);
 }
 
@@ -118,16 +128,43 @@ static void dial_malformed(struct conn *conn, const uint8_t *bytes, size_t have)
 static void dial_closed(struct conn *conn, const char *reason)
 {
 	struct server *server = conn_server(conn);
+	struct client *replica = server_client(server);
+	if (replica)
+		client_fatal_text(replica, "08P01", reason);
 	server_leave(server, reason);
 	dial_free(server);
 }
 
 /* ---- login ---- */
 
+/* What a replication client wants goes to its server at once, for there will be no SET:
+ * protocol.md 14.  Of parameters named twice a server takes the last one. */
+static void dial_put_replica(
+    struct buf *buf, const struct client *client, const char *database_options)
+{
+	const struct vars_schema *schema = client->conn.site->vars;
+	struct buf options;
+
+	codec_put_param(buf, "replication", client_replication_word(client));
+	for (size_t i = 0; i < vars_schema_count(schema); i++)
+		if (vars_get(&client->vars, i))
+			codec_put_param(buf, vars_schema_name(schema, i),
+			    vars_get(&client->vars, i));
+	if (!client->options)
+		return;
+	buf_init(&options, 0);
+	if (database_options)
+		buf_printf(&options, "%s ", database_options);
+	buf_put_text(&options, client->options);
+	codec_put_param(buf, "options", buf_text(&options));
+	buf_done(&options);
+}
+
 static void dial_send_startup(struct server *server)
 {
 	const struct pool *pool = server->seat.pool;
 	const struct database_config *db = pool->database->config;
+	const struct client *replica = server_client(server);
 	const struct {
 		const char *name, *value;
 	} params[] = {
@@ -137,14 +174,17 @@ static void dial_send_startup(struct server *server)
 	    {"timezone", db->timezone},
 	    {"application_name", db->application_name},
 	    {"options", db->options},
-	    {"user", pool->user->name},
 	};
 	struct buf buf;
 	buf_init(&buf, 0);
-	size_t at = codec_begin_startup(&buf, PROTOCOL_3_0);
+	server->dial->version = pool->speaks_3_0 ? PROTOCOL_3_0 : PROTOCOL_3_2;
+	size_t at = codec_begin_startup(&buf, server->dial->version);
 	for (size_t i = 0; i < sizeof(params) / sizeof(params[0]); i++)
 		if (params[i].value)
 			codec_put_param(&buf, params[i].name, params[i].value);
+	if (replica)
+		dial_put_replica(&buf, replica, db->options);
+	codec_put_param(&buf, "user", pool->user->name);
 	codec_end_startup(&buf, at);
 	conn_send(&server->conn, &buf);
 	buf_done(&buf);
@@ -345,6 +385,21 @@ static enum step dial_auth(struct server *server, const struct message *m)
 	return STEP_CLOSE;
 }
 
+/* Servers from before 2017, and some of what stands before servers, refuse a version
+ * that they do not know instead of naming one that they do. */
+static bool is_version_refused(const struct dial *dial, const struct error_fields *f)
+{
+	return dial->version != PROTOCOL_3_0 && dial->answers == 1 &&
+	       (strcmp(f->sqlstate, "0A000") == 0 || strcmp(f->sqlstate, "08P01") == 0);
+}
+
+static void dial_again(struct server *server)
+{
+	server->seat.pool->speaks_3_0 = true;
+	conn_doom(&server->conn, "server does not speak protocol 3.2");
+	pool_dial_again(&server->seat, conn_now(&server->conn));
+}
+
 static enum step dial_error(struct server *server, const struct message *m)
 {
 	struct error_fields f;
@@ -357,10 +412,36 @@ static enum step dial_error(struct server *server, const struct message *m)
 		    f.message);
 		return STEP_NEXT;
 	}
+	if (is_version_refused(server->dial, &f) && !server->seat.is_replication) {
+		dial_again(server);
+		return STEP_CLOSE;
+	}
+	if (server->seat.is_replication) {
+		conn_log(&server->conn, LEVEL_ERROR, "S: login failed: %s: %s",
+		    f.severity, f.message);
+		dial_fail(server, DIAL_LOGIN, error_text(ERROR_LOGIN_FAILED), "08P01",
+		    error_text(ERROR_LOGIN_FAILED));
+		return STEP_CLOSE;
+	}
 	log_warning(server->conn.site->log, "server login failed: %s %s", f.severity,
 	    f.message);
 	kind = strcmp(f.sqlstate, "57P03") == 0 ? DIAL_NOT_YET : DIAL_LOGIN;
 	dial_fail(server, kind, f.message, f.sqlstate, f.message);
+	return STEP_CLOSE;
+}
+
+/* An older version than we asked for is as good. */
+static enum step dial_negotiated(struct server *server, const struct message *m)
+{
+	const struct dial *dial = server->dial;
+	uint32_t newest;
+
+	if (dial->version != PROTOCOL_3_0 && dial->answers == 1 &&
+	    codec_read_negotiate(message_body(m), message_body_len(m), &newest) == 0 &&
+	    newest >= PROTOCOL_3_0 && newest <= dial->version)
+		return STEP_NEXT;
+	server->conn.site->protocol_errors++;
+	dial_fail_network(server, "bad protocol negotiation");
 	return STEP_CLOSE;
 }
 
@@ -380,10 +461,19 @@ static enum step dial_key(struct server *server, const struct message *m)
 	return STEP_NEXT;
 }
 
+/* A server of a physical replica understands no SQL. */
+static const char *dial_connect_query(const struct server *server)
+{
+	const struct client *replica = server_client(server);
+	if (replica && replica->replication == REPLICATION_PHYSICAL)
+		return NULL;
+	return server->seat.pool->database->config->connect_query;
+}
+
 static enum step dial_ready(struct server *server, const struct message *m)
 {
 	struct site *site = server->conn.site;
-	const char *query = server->seat.pool->database->config->connect_query;
+	const char *query = dial_connect_query(server);
 	uint8_t status;
 
 	if (codec_read_ready(message_body(m), message_body_len(m), &status) < 0) {
@@ -438,9 +528,12 @@ static enum step dial_message(struct conn *conn, const struct message *m)
 		dial_fail_network(server, "bad pkt header");
 		return STEP_CLOSE;
 	}
+	server->dial->answers++;
 	switch (m->type) {
 	case 'S':
 		return dial_parameter(server, m);
+	case 'v':
+		return dial_negotiated(server, m);
 	case 'E':
 		return dial_error(server, m);
 	case 'N':
@@ -538,7 +631,7 @@ static const char *dial_pick_host(struct pool *pool)
 	return db->hosts[pool->next_host % db->host_count].host;
 }
 
-void dial_server(struct site *site, struct pool *pool)
+static void dial_for(struct site *site, struct pool *pool, struct client *replica)
 {
 	const char *host = dial_pick_host(pool);
 	const struct settings *settings = site_settings(site);
@@ -547,6 +640,10 @@ void dial_server(struct site *site, struct pool *pool)
 
 	server->port = pool->database->config->port;
 	server->conn.unix_port = server->port;
+	if (replica) {
+		server->seat.is_replication = true;
+		server->seat.ask = &replica->request.ask;
+	}
 	pool_dialing(pool, &server->seat, loop_now(site->loop));
 	if (settings->server_connect_timeout)
 		conn_set_deadline(&server->conn,
@@ -562,6 +659,16 @@ void dial_server(struct site *site, struct pool *pool)
 	else
 		server->dial->query =
 		    dns_lookup(site->dns, host, dial_resolved, server);
+}
+
+void dial_server(struct site *site, struct pool *pool)
+{
+	dial_for(site, pool, NULL);
+}
+
+void dial_replica(struct site *site, struct pool *pool, struct client *client)
+{
+	dial_for(site, pool, client);
 }
 
 struct server *dial_beside(struct server *target, const struct conn_ops *ops)

@@ -57,7 +57,8 @@ static enum step startup_refuse_encryption(
 
 static enum step startup_cancel(struct client *client, const struct message *m)
 {
-	if (m->size != 16) {
+	/* 8 bytes of header, process id, secret */
+	if (m->size < 8 + 4 + 4 || m->size > 8 + 4 + 256) {
 		conn_doom(&client->conn, "bad cancel request");
 		return STEP_CLOSE;
 	}

@@ -75,11 +75,19 @@ static const struct secret *login_secret(const struct client *client)
 static void login_make_key(struct client *client)
 {
 	struct map *keys = client->conn.site->cancel_keys;
+	uint8_t *key = client->cancel_key;
+	size_t len;
+
+	if (startup_protocol(&client->login->startup) == PROTOCOL_3_2) {
+		key = client->long_key = mem_alloc(CANCEL_KEY_LONG);
+		client->has_long_key = true;
+	}
+	client_cancel_key(client, &len);
 	do {
-		mem_random(client->cancel_key, CANCEL_KEY_LEN);
-		client->cancel_key[0] &= 0x7f;
-	} while (map_get(keys, client->cancel_key, CANCEL_KEY_LEN));
-	map_put(keys, client->cancel_key, CANCEL_KEY_LEN, client);
+		mem_random(key, len);
+		key[0] &= 0x7f;
+	} while (map_get(keys, key, len));
+	map_put(keys, key, len, client);
 	client->has_key = true;
 }
 
@@ -563,8 +571,8 @@ static void login_log_attempt(const struct client *client)
 	const struct startup *startup = &client->login->startup;
 	if (site_settings(client->conn.site)->log_connections)
 		conn_log(&client->conn, LEVEL_LOG,
-		    "login attempt: db=%s user=%s tls=no replication=no",
-		    startup->database, startup->user);
+		    "login attempt: db=%s user=%s tls=no replication=%s",
+		    startup->database, startup->user, client_replication_word(client));
 }
 
 static bool login_may_use_service(struct client *client)
@@ -636,7 +644,7 @@ static void login_negotiate(struct client *client)
 	if (!startup_needs_negotiation(startup))
 		return;
 	buf_init(&buf, 0);
-	codec_put_negotiate(&buf, PROTOCOL_3_0,
+	codec_put_negotiate(&buf, startup_protocol(startup),
 	    (const char *const *)startup->unsupported, startup->unsupported_count);
 	conn_send(&client->conn, &buf);
 	buf_done(&buf);

@@ -25,7 +25,8 @@ bool params_apply(struct server *server, struct client *client)
 {
 	struct buf sql;
 
-	if (!vars_is_different(&client->vars, &server->vars))
+	if (server->seat.is_replication ||
+	    !vars_is_different(&client->vars, &server->vars))
 		return false;
 	buf_init(&sql, 0);
 	vars_put_set(&client->vars, &server->vars, &sql);
@@ -87,15 +88,6 @@ static void keep_asked(struct client *client)
 	client->asked = mem_zero(sizeof(*client->asked));
 	vars_init(client->asked, client->conn.site->vars);
 	vars_take(client->asked, &client->vars);
-}
-
-void params_forget(struct client *client)
-{
-	if (!client->asked)
-		return;
-	vars_done(client->asked);
-	mem_free(client->asked);
-	client->asked = NULL;
 }
 
 int params_report(struct server *server, struct client *client, const struct message *m)
@@ -238,7 +230,8 @@ static void bring_all_back(struct server *server, struct client *client)
 
 void params_settle(struct server *server, struct client *client)
 {
-	if (server->was_reset && client->asked)
+	/* a replication server was started with what its client asked for */
+	if (server->was_reset && client->asked && !server->seat.is_replication)
 		bring_all_back(server, client);
 	server->was_reset = false;
 	server->reported = 0;

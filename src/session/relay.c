@@ -10,12 +10,15 @@
 #include "session/broker.h"
 #include "session/client.h"
 #include "session/clocks.h"
+#include "session/forward.h"
+#include "session/leaks.h"
 #include "session/params.h"
+#include "session/segment.h"
 #include "session/server.h"
+#include "session/sql_statements.h"
 #include "session/statements.h"
 #include "wire/codec.h"
 #include "wire/message.h"
-#include "wire/prepared.h"
 
 /* Longest message from a server that is looked at whole. */
 enum { LOOKED_AT_MAX = 1024 * 1024 };
@@ -23,6 +26,7 @@ enum { LOOKED_AT_MAX = 1024 * 1024 };
 static const struct conn_ops front_ops, back_ops;
 
 static enum step back_ready(struct server *server, struct client *client);
+static enum step back_settled(struct server *server, struct client *client);
 
 /* ---- linking ---- */
 
@@ -76,7 +80,8 @@ static enum step front_acquire(struct client *client)
 {
 	const char *sqlstate, *text;
 
-	switch (broker_ask(&client->request, ASK_QUERY, &sqlstate, &text)) {
+	enum ask_kind kind = client->replication ? ASK_REPLICATION : ASK_QUERY;
+	switch (broker_ask(&client->request, kind, &sqlstate, &text)) {
 	case BROKER_GRANTED:
 		return relay_link(client, client_server(client)) ? STEP_PARK
 								 : STEP_NEXT;
@@ -100,6 +105,7 @@ static void relay_unlink(struct client *client, struct server *server)
 		conn_resume(&server->conn);
 	server_review_cancels(server);
 	statements_unlink(server);
+	sql_unlink(server);
 	if (server->holds_back)
 		conn_unpark(&client->conn);
 	server->holds_back = server->holds_to_sync = false;
@@ -128,20 +134,6 @@ static void back_writable(struct conn *conn)
 	if (client && server->holds_client) {
 		server->holds_client = false;
 		conn_resume(&client->conn);
-	}
-}
-
-/* Bytes for the server; the client waits when the server takes no more. */
-static void put_to_server(struct client *client, struct server *server,
-    struct block *block, const uint8_t *p, size_t len)
-{
-	stream_put(&server->conn.stream, block, p, len);
-	if (!stream_is_above_high(&server->conn.stream) || server->holds_client)
-		return;
-	stream_flush(&server->conn.stream);
-	if (stream_is_above_high(&server->conn.stream)) {
-		server->holds_client = true;
-		conn_pause(&client->conn);
 	}
 }
 
@@ -211,122 +203,17 @@ static void front_begin(struct client *client)
 	}
 }
 
-/* Something runs on the server now. */
-static void front_began(struct client *client, struct server *server, bool begins)
-{
-	if (pipeline_is_settled(&server->pipeline))
-		return;
-	server->is_ready = false;
-	server->idle_xact_us = 0;
-	if (begins)
-		clocks_arm_query(server, client);
-}
-
-static enum step front_forward_as_is(
-    struct client *client, struct server *server, const struct message *m)
-{
-	if (pipeline_owe(&server->pipeline, m->type, OWED_CLIENT, 0) < 0) {
-		server_retire(server, "out of memory");
-		client_fatal(client, ERROR_OUT_OF_MEMORY);
-		return STEP_CLOSE;
-	}
-	put_to_server(client, server, m->block, m->bytes, m->have);
-	return STEP_NEXT;
-}
-
-static enum step front_forward_statement(
-    struct client *client, struct server *server, const struct message *m)
-{
-	enum step step = STEP_NEXT;
-	size_t rest = 0;
-
-	switch (statements_take(client, server, m, &rest)) {
-	case STATEMENT_FORWARD:
-		step = front_forward_as_is(client, server, m);
-		break;
-	case STATEMENT_RENAMED:
-		put_to_server(
-		    client, server, m->block, m->bytes + rest, m->have - rest);
-		break;
-	case STATEMENT_DONE:
-		break;
-	case STATEMENT_MORE:
-		return STEP_MORE;
-	case STATEMENT_WAIT:
-		server->holds_back = server->holds_to_sync = true;
-		return STEP_PARK;
-	case STATEMENT_BROKEN:
-		return STEP_CLOSE;
-	}
-	statements_make_up(client, server);
-	return step;
-}
-
-static bool names_statement(uint8_t type)
-{
-	return type == 'P' || type == 'B' || type == 'D' || type == 'C' || type == 'Q';
-}
-
-/* What comes behind it depends on its outcome: on which statements there still are, on
- * which parameters are brought back. */
-static bool must_hold_back(const struct server *server, const struct message *m)
-{
-	switch (m->type) {
-	case 'Q':
-		return server->reset ||
-		       prepared_is_forgetting(
-			   (const char *)m->bytes + 5, m->have > 5 ? m->have - 5 : 0);
-	case 'S':
-		return server->reset != 0;
-	case 'E':
-		return server->has_forgetting_portal;
-	default:
-		return false;
-	}
-}
-
-static void hold_back(struct server *server, const struct message *m)
-{
-	static const uint8_t flush[] = {'H', 0, 0, 0, 4};
-	/* without it the answer to an Execute would wait for the client's Sync */
-	if (m->type == 'E')
-		stream_put(&server->conn.stream, NULL, flush, sizeof(flush));
-	server->holds_back = true;
-}
-
-/* What the client waited for is known: it goes on. */
+/* What the client waited for is known, or the server waits for the client: it goes on.
+ */
 static void back_let_go(struct server *server, struct client *client)
 {
 	bool is_over = server->holds_to_sync ? server->pipeline.syncs == 0
 					     : pipeline_count(&server->pipeline) == 0;
+	is_over = is_over || pipeline_is_copy_in(&server->pipeline);
 	if (!server->holds_back || !is_over)
 		return;
 	server->holds_back = server->holds_to_sync = false;
 	conn_unpark(&client->conn);
-}
-
-static enum step front_forward(
-    struct client *client, struct server *server, const struct message *m)
-{
-	bool begins = server->is_ready || server->idle_xact_us;
-	enum step step;
-
-	if (m->type == 'E' && server->has_forgetting_portal && !message_is_whole(m))
-		return STEP_MORE;
-	if (m->type == 'Q' || m->type == 'P')
-		params_note_query(server, m);
-	if (names_statement(m->type) && statements_are_tracked(client, server))
-		step = front_forward_statement(client, server, m);
-	else
-		step = front_forward_as_is(client, server, m);
-	if (step == STEP_NEXT && must_hold_back(server, m) &&
-	    pipeline_count(&server->pipeline) > 0)
-		hold_back(server, m);
-	if (step == STEP_NEXT) {
-		front_began(client, server, begins);
-		server->seat.pool->stats.bytes_received += m->size;
-	}
-	return step;
 }
 
 /* COPY messages while nothing is owed: the COPY has failed, and the server would ignore
@@ -383,14 +270,15 @@ static enum step front_message(struct conn *conn, const struct message *m)
 		if (step != STEP_NEXT)
 			return step;
 		server = client_server(client);
-	} else if (server->is_applying || server->holds_back) {
+	} else if (server->dial || server->is_applying || server->holds_back ||
+		   server->is_trying_again) {
 		return STEP_PARK;
 	} else if ((row->flags & MSG_COPY) && pipeline_count(&server->pipeline) == 0) {
 		return front_drop_copy(client, server, m);
 	} else if (!(row->flags & MSG_COPY) && m->type != 'H') {
 		front_begin(client);
 	}
-	return front_forward(client, server, m);
+	return forward_message(client, server, m);
 }
 
 static enum step front_part(
@@ -400,7 +288,7 @@ static enum step front_part(
 	struct server *server = client_server(client);
 	if (client->is_dropping || !server)
 		return STEP_NEXT;
-	put_to_server(client, server, block, p, len);
+	forward_bytes(client, server, block, p, len);
 	/* the answer may have been quicker than the rest of the message */
 	if (conn->passing == 0 && !server->is_ready && !server->idle_xact_us &&
 	    pipeline_is_settled(&server->pipeline))
@@ -428,17 +316,21 @@ static void front_leave_server(struct client *client, struct server *server)
 	    pipeline_is_settled(&server->pipeline) &&
 	    stream_pending(&server->conn.stream) == 0 && server->conn.passing == 0 &&
 	    !is_within_message(client)) {
+		leaks_release(server);
 		broker_give(server);
 		return;
 	}
-	if (!server->is_ready)
+	if (server->seat.is_replication)
+		server_retire(server, "replication client disconnected");
+	else if (!server->is_ready)
 		server_retire(server, "client disconnect while server was not ready");
 	else if (!pipeline_is_settled(&server->pipeline))
 		server_retire(server, "client disconnected with query in progress");
 	else
 		server_retire(server,
 		    "client disconnect before everything was sent to the server");
-	server_rest(server, 0);
+	if (!server->dial)
+		server_rest(server, 0);
 	pool_abandon(&server->seat, conn_now(&client->conn));
 }
 
@@ -471,6 +363,9 @@ static enum step back_applied(struct server *server, struct client *client)
 {
 	if (params_applied(server, client) < 0)
 		return STEP_CLOSE;
+	/* what it was for was cancelled meanwhile, or there was nothing to run */
+	if (client->is_canceled || !client->conn.is_parked)
+		return back_settled(server, client);
 	conn_unpark(&client->conn);
 	return STEP_NEXT;
 }
@@ -497,12 +392,14 @@ static void back_end_query(struct server *server, struct client *client, uint64_
 /* All the client asked for is answered. */
 static enum step back_settled(struct server *server, struct client *client)
 {
-	int mode = pool_mode(server->seat.pool);
+	int mode = server->seat.is_replication ? POOL_MODE_SESSION
+					       : pool_mode(server->seat.pool);
 
 	back_end_query(server, client, server->last_us);
-	if (server->status == 'I' && mode != POOL_MODE_SESSION &&
-	    !server->seat.is_replication) {
+	leaks_settle(server);
+	if (server->status == 'I' && mode != POOL_MODE_SESSION) {
 		relay_unlink(client, server);
+		leaks_release(server);
 		broker_give(server);
 		if (!client->conn.is_doomed)
 			clocks_arm_rest(client);
@@ -562,7 +459,81 @@ static bool is_looked_at(const struct server *server, const struct message *m)
 {
 	uint8_t type = m->type;
 	return type == 'Z' || type == 'S' || (type == 'E' && server->is_applying) ||
-	       (type == 'C' && params_is_reset(m)) || statements_want_whole(server, m);
+	       segment_may_hold(server, m) || sql_wants_whole(server, m) ||
+	       (type == 'C' && params_is_reset(m)) || leaks_want_whole(server, m) ||
+	       statements_want_whole(server, m);
+}
+
+/* The client's last segment failed for a reason of ours: it comes once more when the
+ * server has come to the end of what it skips. */
+static void back_begin_again(struct server *server)
+{
+	static const uint8_t sync[] = {'S', 0, 0, 0, 4};
+
+	conn_log(&server->conn, LEVEL_DEBUG, "prepared statement lost, trying again");
+	server->is_trying_again = true;
+	if (server->segment->is_ended)
+		return;
+	if (pipeline_owe(&server->pipeline, 'S', OWED_SELF, 0) < 0)
+		server_retire(server, "out of memory");
+	stream_put(&server->conn.stream, NULL, sync, sizeof(sync));
+}
+
+static enum step back_try_again(struct server *server, struct client *client)
+{
+	bool is_ended = server->segment->is_ended;
+	size_t count, at = 0;
+	struct block *block = segment_take(server, &count);
+	struct message m;
+
+	if (!block) {
+		server_retire(server, "out of memory");
+		return STEP_CLOSE;
+	}
+	while (segment_next(block, count, &at, &m) &&
+	       forward_again(client, server, &m) == STEP_NEXT)
+		;
+	block_unref(block);
+	server->is_trying_again = false;
+	server->is_segment_spoilt = !is_ended;
+	conn_unpark(&client->conn);
+	return server->conn.is_doomed ? STEP_CLOSE : STEP_NEXT;
+}
+
+/* Nothing of what was kept of the answer is wrong. */
+static void back_put_held(struct server *server, struct client *client)
+{
+	if (server->segment && server->segment->described.len > 0)
+		conn_send(&client->conn, &server->segment->described);
+}
+
+/* Forward it, or keep it to ourselves? */
+static enum answer back_decide(struct server *server, struct client *client,
+    const struct message *m, struct pipeline_entry *done)
+{
+	bool may_hold = segment_may_hold(server, m);
+	enum answer answer = pipeline_answer(
+	    &server->pipeline, m->type, m->type == 'Z' ? server->status : 0, done);
+
+	if (answer == ANSWER_SWALLOW && statements_is_for_client(m, done))
+		answer = ANSWER_FORWARD;
+	if (answer != ANSWER_FORWARD)
+		return answer;
+	if (server_has_forgotten(m))
+		sql_forget(client, server);
+	if ((server->is_trying_again && m->type == 'Z') ||
+	    sql_answered(client, server, m) != SQL_PASS)
+		return ANSWER_SWALLOW;
+	if (may_hold) {
+		segment_hold(server, m);
+		return ANSWER_SWALLOW;
+	}
+	if (statements_may_try_again(client, server, m, done)) {
+		back_begin_again(server);
+		return ANSWER_SWALLOW;
+	}
+	back_put_held(server, client);
+	return answer;
 }
 
 static enum step back_message(struct conn *conn, const struct message *m)
@@ -571,6 +542,8 @@ static enum step back_message(struct conn *conn, const struct message *m)
 	struct client *client = server_client(server);
 	struct pipeline_entry done;
 	enum answer answer;
+	uint32_t due = m->type == 'E' ? pipeline_head_tag(&server->pipeline) : 0;
+	bool is_told;
 
 	if (is_looked_at(server, m)) {
 		if (!message_is_whole(m) && m->size <= LOOKED_AT_MAX)
@@ -584,16 +557,14 @@ static enum step back_message(struct conn *conn, const struct message *m)
 	}
 	server->last_us = conn_now(conn);
 	server->is_dropping = false;
-	answer = pipeline_answer(
-	    &server->pipeline, m->type, m->type == 'Z' ? server->status : 0, &done);
-	if (answer == ANSWER_SWALLOW && statements_is_for_client(m, &done))
-		answer = ANSWER_FORWARD;
+	answer = back_decide(server, client, m, &done);
 	switch (answer) {
 	case ANSWER_FORWARD:
 		server->seat.pool->stats.bytes_sent += m->size;
 		if (m->type == 'Z')
 			params_settle(server, client);
-		if (!statements_answered(client, server, m, &done))
+		is_told = leaks_answered(client, server, m, due);
+		if (!statements_answered(client, server, m, &done) && !is_told)
 			put_to_client(client, server, m->block, m->bytes, m->have);
 		break;
 	case ANSWER_SWALLOW:
@@ -607,6 +578,8 @@ static enum step back_message(struct conn *conn, const struct message *m)
 		return STEP_CLOSE;
 	}
 	statements_make_up(client, server);
+	if (m->type == 'Z' && server->is_trying_again)
+		return back_try_again(server, client);
 	back_let_go(server, client);
 	return m->type == 'Z' ? back_ready(server, client) : STEP_NEXT;
 }
@@ -650,6 +623,8 @@ static void relay_adopt(struct client *client)
 {
 	const struct welcome *welcome = broker_welcome(client->request.ask.pool);
 	const char *notice = site_settings(client->conn.site)->login_notify_message;
+	const uint8_t *key;
+	size_t key_len;
 	struct buf buf;
 
 	client->conn.ops = &front_ops;
@@ -660,7 +635,8 @@ static void relay_adopt(struct client *client)
 		vars_put_status(&client->vars, &welcome->vars, &buf);
 		params_fill(client, &welcome->vars);
 	}
-	codec_put_backend_key(&buf, client->cancel_key, CANCEL_KEY_LEN);
+	key = client_cancel_key(client, &key_len);
+	codec_put_backend_key(&buf, key, key_len);
 	if (notice && *notice)
 		codec_put_notice(&buf, "NOTICE", "00000", notice, NULL);
 	codec_put_ready(&buf, 'I');

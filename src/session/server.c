@@ -120,6 +120,7 @@ void server_leave(struct server *server, const char *reason)
 	site->server_events->gone(server, reason);
 	pipeline_done(&server->pipeline);
 	prepared_set_clear(&server->statements);
+	prepared_set_clear(&server->sql_statements);
 	vars_done(&server->vars);
 	site->server_count--;
 }
@@ -267,6 +268,7 @@ static enum step test_message(struct conn *conn, const struct message *m)
 		if (!message_is_whole(m))
 			return STEP_MORE;
 		prepared_set_clear(&server->statements);
+		prepared_set_clear(&server->sql_statements);
 	}
 	if (pipeline_answer(&server->pipeline, m->type, status, NULL) ==
 	    ANSWER_BROKEN) {

@@ -9,6 +9,7 @@
 #include "session/broker.h"
 #include "session/client.h"
 #include "session/dial.h"
+#include "session/leaks.h"
 #include "session/login.h"
 #include "session/server.h"
 #include "wire/prepared.h"
@@ -22,6 +23,8 @@ void session_init(struct site *site)
 	list_init(&site->listeners);
 	site->cancel_keys = map_new();
 	site->prepared = prepared_registry_new();
+	site->sql_prepared = prepared_registry_new_named("PGBOUNCER_SQL_");
+	site->leaks = leaks_new();
 	site->next_id = 1;
 	site->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	mem_random(site->mock_secret, sizeof(site->mock_secret));
@@ -46,6 +49,8 @@ void session_done(struct site *site)
 {
 	map_free(&site->cancel_keys);
 	prepared_registry_free(&site->prepared);
+	prepared_registry_free(&site->sql_prepared);
+	leaks_free(&site->leaks);
 	if (site->spare_fd >= 0)
 		close(site->spare_fd);
 	slab_free(&site->client_slab);

@@ -25,9 +25,15 @@ void startup_done(struct startup *s)
 	mem_free(s->database);
 }
 
+/* There is no 3.1, and whoever asks for more than we know gets the newest we know. */
+uint32_t startup_protocol(const struct startup *s)
+{
+	return s->version >= PROTOCOL_3_2 ? PROTOCOL_3_2 : PROTOCOL_3_0;
+}
+
 bool startup_needs_negotiation(const struct startup *s)
 {
-	return s->version != PROTOCOL_3_0 || s->unsupported_count > 0;
+	return s->version != startup_protocol(s) || s->unsupported_count > 0;
 }
 
 static int find_named(const struct client *client, const char *name)
@@ -135,12 +141,20 @@ static void note_unsupported(struct startup *s, const char *name)
 	s->unsupported[s->unsupported_count++] = mem_strdup(name);
 }
 
-static int read_replication(struct client *client, const char *value)
+static enum replication replication_of(const char *value)
 {
-	if (strcmp(value, "database") != 0 && codec_bool_word(value) != 1)
-		return 0;
-	client_fatal(client, ERROR_REPLICATION_UNSUPPORTED);
-	return -1;
+	if (strcmp(value, "database") == 0)
+		return REPLICATION_LOGICAL;
+	return codec_bool_word(value) == 1 ? REPLICATION_PHYSICAL : REPLICATION_NONE;
+}
+
+/* Before all others: what the options may be hangs on it. */
+static void find_replication(struct client *client, struct cursor c)
+{
+	struct startup_param p;
+	while (codec_next_param(&c, &p) == 1)
+		if (strcmp(p.name, "replication") == 0)
+			client->replication = (uint8_t)replication_of(p.value);
 }
 
 static void replace(char **to, const char *text)
@@ -163,7 +177,12 @@ static int read_param(
 		return 0;
 	}
 	if (strcmp(p->name, "replication") == 0)
-		return read_replication(client, p->value);
+		return 0;
+	if (strcmp(p->name, "options") == 0 && client->replication) {
+		/* for the server that will be this client's alone */
+		replace(&client->options, p->value);
+		return 0;
+	}
 	if (strcmp(p->name, "options") == 0)
 		return read_options(client, p->value);
 	if (text_has_prefix(p->name, "_pq_.")) {
@@ -210,6 +229,7 @@ int startup_read(struct client *client, struct startup *s, const struct message 
 	int r;
 
 	cursor_init(&c, m->bytes + 8, (size_t)m->size - 8);
+	find_replication(client, c);
 	while ((r = codec_next_param(&c, &p)) == 1)
 		if (read_param(client, s, &p) < 0)
 			return -1;

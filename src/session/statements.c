@@ -7,6 +7,9 @@
 
 #include <string.h>
 
+#include "session/leaks.h"
+#include "session/segment.h"
+#include "wire/codec.h"
 #include "wire/prepared.h"
 
 /* A server-side name that no text ever gets: what is unknown stays unknown. */
@@ -31,7 +34,8 @@ static int statement_limit(const struct server *server)
 enum { UNNAMED_MAX = 16 * 1024 };
 
 struct unnamed_statement {
-	uint32_t tag; /* of its Parse */
+	uint32_t tag;    /* of its Parse */
+	uint16_t leaves; /* struct leak_look.all */
 	size_t size;
 	uint8_t parse[]; /* the whole message */
 };
@@ -115,18 +119,21 @@ void statements_link(struct server *server)
 	pipeline_on_drop(&server->pipeline, on_drop, server);
 	server->has_unnamed = false;
 	server->has_forgetting_portal = false;
+	server->is_segment_spoilt = false;
+	server->is_trying_again = false;
 }
 
 void statements_unlink(struct server *server)
 {
 	prepared_journal_clear(&server->journal);
 	drop_renames(server);
+	segment_drop(server);
 }
 
 static uint32_t next_tag(struct server *server)
 {
-	if (++server->last_tag == 0)
-		server->last_tag = 1;
+	if (++server->last_tag < LEAKS_TAG_END)
+		server->last_tag = LEAKS_TAG_END;
 	return server->last_tag;
 }
 
@@ -169,6 +176,20 @@ static int add_to_set(struct server *server, struct prepared_text *text, uint32_
 	return prepared_set_add(&server->statements, text);
 }
 
+/* A Parse of it is not to clash with what the server holds (it does when ParseComplete
+ * cannot be made up: in an aborted transaction). */
+static int drop_from_set(struct server *server, struct prepared_text *text)
+{
+	uint32_t tag;
+	if (!prepared_set_has(server->statements, text))
+		return 0;
+	tag = next_tag(server);
+	if (note(server, tag, PREPARED_SET_REMOVED, NULL, text) < 0)
+		return -1;
+	prepared_set_del(&server->statements, text);
+	return send_close(server, text->name, tag);
+}
+
 /* The oldest ones make room; sent behind the Parse that made it necessary. */
 static int evict(struct server *server)
 {
@@ -187,12 +208,18 @@ static int evict(struct server *server)
 	return failed;
 }
 
-/* A Parse of it is not to clash with what the server holds (it does when ParseComplete
- * cannot be made up: in an aborted transaction). */
-static int drop_from_set(struct server *server, struct prepared_text *text)
+/* Does the server have the text, and as it was parsed? */
+static bool is_held(const struct server *server, const struct prepared_text *text)
+{
+	return prepared_set_has(server->statements, text) &&
+	       !prepared_set_is_spoilt(server->statements, text);
+}
+
+/* What is of no use any more is closed first, so that a Parse cannot clash. */
+static int close_spoilt(struct server *server, struct prepared_text *text)
 {
 	uint32_t tag;
-	if (!prepared_set_has(server->statements, text))
+	if (!prepared_set_is_spoilt(server->statements, text))
 		return 0;
 	tag = next_tag(server);
 	if (note(server, tag, PREPARED_SET_REMOVED, NULL, text) < 0)
@@ -207,10 +234,12 @@ static int ensure(struct server *server, struct prepared_text *text)
 	struct buf buf;
 	uint32_t tag;
 
-	if (prepared_set_has(server->statements, text)) {
+	if (is_held(server, text)) {
 		prepared_set_touch(server->statements, text);
 		return 0;
 	}
+	if (close_spoilt(server, text) < 0)
+		return -1;
 	tag = next_tag(server);
 	if (add_to_set(server, text, tag) < 0)
 		return -1;
@@ -254,7 +283,7 @@ static bool may_make_up_parse(
     const struct server *server, const struct prepared_text *text)
 {
 	return server->status != 'E' && server->pipeline.syncs == 0 &&
-	       prepared_set_has(server->statements, text);
+	       is_held(server, text);
 }
 
 /* The name is taken: PostgreSQL looks at the text first and complains then. */
@@ -273,18 +302,23 @@ static int parse_new(struct client *client, struct server *server,
 	bool is_made_up = may_make_up_parse(server, text);
 	uint32_t tag;
 
-	if (!is_made_up && drop_from_set(server, text) < 0)
-		return -1;
-	tag = next_tag(server);
-	if (note(server, tag, PREPARED_NAME_ADDED, name, text) < 0 ||
-	    prepared_names_put(&client->names, name, text) < 0)
+	if (!is_made_up && close_spoilt(server, text) < 0)
 		return -1;
 	if (is_made_up) {
+		tag = next_tag(server);
+		if (note(server, tag, PREPARED_NAME_ADDED, name, text) < 0 ||
+		    prepared_names_put(&client->names, name, text) < 0)
+			return -1;
 		*fate = STATEMENT_DONE;
 		prepared_set_touch(server->statements, text);
 		return owe(server, 'P', OWED_MADE_UP, tag);
 	}
-	if (add_to_set(server, text, tag) < 0)
+	if (drop_from_set(server, text) < 0)
+		return -1;
+	tag = next_tag(server);
+	if (note(server, tag, PREPARED_NAME_ADDED, name, text) < 0 ||
+	    prepared_names_put(&client->names, name, text) < 0 ||
+	    add_to_set(server, text, tag) < 0)
 		return -1;
 	server->seat.pool->stats.server_parse_count++;
 	if (send_renamed(server, m, text->name, tag, rest) < 0)
@@ -303,7 +337,7 @@ static enum statement_fate take_parse(struct client *client, struct server *serv
 
 	if (!message_is_whole(m))
 		return STATEMENT_MORE;
-	server->seat.pool->stats.client_parse_count++;
+	server->seat.pool->stats.client_parse_count += !server->is_trying_again;
 	taken = prepared_names_find(client->names, name);
 	if (taken) {
 		failed = parse_again(server, m, name, taken, rest);
@@ -313,6 +347,7 @@ static enum statement_fate take_parse(struct client *client, struct server *serv
 	    server->conn.site->prepared, m->bytes + *rest, (size_t)m->size - *rest);
 	if (!text)
 		return no_memory(client, server);
+	text->leaves = server->leaks.looked;
 	if (server->pipeline.syncs > 0 && prepared_set_has(server->statements, text)) {
 		prepared_unref(text);
 		return STATEMENT_WAIT;
@@ -330,17 +365,20 @@ static enum statement_fate take_use(struct client *client, struct server *server
 	struct prepared_text *text = prepared_names_find(client->names, name);
 	int failed;
 
-	if (m->type == 'B')
+	if (m->type == 'B' && !server->is_trying_again)
 		server->seat.pool->stats.bind_count++;
 	if (!text) {
 		failed = send_renamed_back(server, m, no_statement, name, rest);
 		return failed ? no_memory(client, server) : STATEMENT_RENAMED;
 	}
 	failed = ensure(server, text);
-	text->hits++;
+	text->hits += !server->is_trying_again;
 	text->last_use_us = conn_now(&server->conn);
 	if (text->forgets && m->type == 'B')
 		server->has_forgetting_portal = true;
+	if (m->type == 'B')
+		leaks_expect(server, text->leaves);
+	segment_begin(server, m);
 	if (failed == 0)
 		failed = send_renamed_back(server, m, text->name, name, rest);
 	return failed ? no_memory(client, server) : STATEMENT_RENAMED;
@@ -367,7 +405,8 @@ static enum statement_fate take_close(
 
 /* ---- the unnamed statement ---- */
 
-static int keep_unnamed(struct client *client, const struct message *m, uint32_t tag)
+static int keep_unnamed(struct client *client, const struct server *server,
+    const struct message *m, uint32_t tag)
 {
 	struct unnamed_statement *u;
 	statements_forget_unnamed(client);
@@ -377,6 +416,7 @@ static int keep_unnamed(struct client *client, const struct message *m, uint32_t
 	if (!u)
 		return -1;
 	u->tag = tag;
+	u->leaves = server->leaks.looked;
 	u->size = m->have;
 	memcpy(u->parse, m->bytes, m->have);
 	client->unnamed = u;
@@ -411,7 +451,8 @@ static enum statement_fate parse_unnamed(
 		server->has_forgetting_portal = true;
 	server->has_unnamed = true;
 	*rest = 0;
-	if (keep_unnamed(client, m, tag) < 0 || owe(server, 'P', OWED_CLIENT, tag) < 0)
+	if (keep_unnamed(client, server, m, tag) < 0 ||
+	    owe(server, 'P', OWED_CLIENT, tag) < 0)
 		return no_memory(client, server);
 	return STATEMENT_RENAMED;
 }
@@ -428,6 +469,8 @@ static enum statement_fate take_unnamed(
 		statements_forget_unnamed(client);
 	} else {
 		failed = bring_unnamed(client, server);
+		if (m->type == 'B' && client->unnamed)
+			leaks_expect(server, client->unnamed->leaves);
 	}
 	return failed ? no_memory(client, server) : STATEMENT_FORWARD;
 }
@@ -487,10 +530,14 @@ enum statement_fate statements_take(
 
 /* ---- the server's messages ---- */
 
+/* Errors about statements are short. */
+enum { ERROR_MAX = 256 * 1024 };
+
 bool statements_want_whole(const struct server *server, const struct message *m)
 {
 	return server_has_forgotten(m) ||
-	       (m->type == 'E' && !list_is_empty(&server->renames));
+	       (m->type == 'E' && m->size <= ERROR_MAX &&
+		   (server->statements || !list_is_empty(&server->renames)));
 }
 
 static bool send_error_renamed(
@@ -499,7 +546,7 @@ static bool send_error_renamed(
 	struct statement_rename *r = find_rename(server, tag);
 	struct buf buf;
 
-	if (!r)
+	if (!r || !message_is_whole(m))
 		return false;
 	buf_init(&buf, 0);
 	prepared_put_error_renamed(
@@ -524,7 +571,8 @@ bool statements_answered(struct client *client, struct server *server,
 					   &client->names, &server->statements) < 0)
 		no_memory(client, server);
 	if (done->tag && m->type == 'E') {
-		is_sent = send_error_renamed(client, server, m, done->tag);
+		is_sent = !server->is_trying_again &&
+			  send_error_renamed(client, server, m, done->tag);
 		fail_tag(server, done->tag);
 	} else if (done->tag) {
 		prepared_journal_commit(&server->journal, done->tag);
@@ -532,7 +580,73 @@ bool statements_answered(struct client *client, struct server *server,
 	}
 	if (undo_failed(client, server) < 0)
 		no_memory(client, server);
+	if (m->type == 'Z' && !server->is_trying_again &&
+	    pipeline_is_settled(&server->pipeline))
+		segment_end(server);
 	return is_sent;
+}
+
+/* ---- lost statements ---- */
+
+/* 26000: it is not there; 0A000: its result has other types since the table was
+ * altered. */
+static bool is_loss(const struct message *m)
+{
+	struct error_fields f;
+
+	if (codec_read_error(message_body(m), message_body_len(m), &f) < 0)
+		return false;
+	return strcmp(f.sqlstate, "26000") == 0 || strcmp(f.sqlstate, "0A000") == 0;
+}
+
+/* The text that a Bind or Describe in flight is about, as far as the server has it. */
+static struct prepared_text *used_text(
+    const struct server *server, const struct pipeline_entry *entry)
+{
+	const struct statement_rename *r = NULL;
+
+	if (entry->type == 'B' || entry->type == 'D')
+		r = find_rename(server, entry->tag);
+	return r ? prepared_set_find(server->statements, r->ours) : NULL;
+}
+
+/* Is the error the first answer to all that came since the last Sync, is all of that
+ * kept, and has nothing come behind it? */
+static bool has_whole_segment(const struct client *client, const struct server *server,
+    const struct pipeline_entry *done)
+{
+	const struct segment *s = server->segment;
+
+	return s && s->tag == done->tag && server->status == 'I' &&
+	       client->conn.passing == 0 && !client->conn.is_doomed &&
+	       pipeline_count(&server->pipeline) == s->is_ended &&
+	       !pipeline_is_settled(&server->pipeline);
+}
+
+static bool may_send_segment_again(
+    const struct server *server, const struct prepared_text *text)
+{
+	struct message first;
+	bool is_described;
+
+	segment_look(server->segment, &first, &is_described);
+	return first.type == 'D' ||
+	       prepared_may_bind_again(first.bytes, first.have, text, is_described);
+}
+
+bool statements_may_try_again(struct client *client, struct server *server,
+    const struct message *m, const struct pipeline_entry *done)
+{
+	struct prepared_text *text;
+
+	if (m->type != 'E' || !message_is_whole(m))
+		return false;
+	text = used_text(server, done);
+	if (!text || !is_loss(m))
+		return false;
+	prepared_set_spoil(server->statements, text);
+	return has_whole_segment(client, server, done) &&
+	       may_send_segment_again(server, text);
 }
 
 void statements_make_up(struct client *client, struct server *server)

@@ -438,6 +438,21 @@ bool codec_sasl_offers_mechanism(const uint8_t *data, size_t len, const char *me
 	}
 }
 
+int codec_read_negotiate(const uint8_t *body, size_t len, uint32_t *newest_version)
+{
+	struct cursor c;
+	uint32_t count;
+
+	cursor_init(&c, body, len);
+	*newest_version = cursor_u32(&c);
+	count = cursor_u32(&c);
+	while (count > 0 && !c.overrun) {
+		cursor_str(&c);
+		count--;
+	}
+	return c.overrun || cursor_left(&c) > 0 ? -1 : 0;
+}
+
 int codec_read_backend_key(
     const uint8_t *body, size_t len, const uint8_t **key, size_t *key_len)
 {

@@ -657,3 +657,10 @@ size_t pipeline_count(const struct pipeline *p)
 {
 	return p->count;
 }
+
+uint32_t pipeline_head_tag(const struct pipeline *p)
+{
+	const struct pipeline_entry *e = head_of(p);
+
+	return e ? e->tag : 0;
+}

@@ -16,14 +16,21 @@
 struct prepared_registry {
 	struct map *texts; /* owned: key -> struct prepared_text */
 	uint64_t last_id;
+	const char *prefix; /* of the names */
 };
 
-struct prepared_registry *prepared_registry_new(void)
+struct prepared_registry *prepared_registry_new_named(const char *prefix)
 {
 	struct prepared_registry *r = mem_zero(sizeof(*r));
 
 	r->texts = map_new();
+	r->prefix = prefix;
 	return r;
+}
+
+struct prepared_registry *prepared_registry_new(void)
+{
+	return prepared_registry_new_named("PGBOUNCER_");
 }
 
 void prepared_registry_free(struct prepared_registry **rp)
@@ -74,7 +81,7 @@ static struct prepared_text *new_text(
 		memcpy(t->key, key, len);
 	t->key[len] = 0;
 	t->forgets = prepared_is_forgetting(prepared_sql(t), strlen(prepared_sql(t)));
-	snprintf(t->name, sizeof(t->name), "PGBOUNCER_%" PRIu64, t->id);
+	snprintf(t->name, sizeof(t->name), "%s%" PRIu64, r->prefix, t->id);
 	map_put(r->texts, t->key, len, t);
 	return t;
 }

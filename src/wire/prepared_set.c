@@ -2,6 +2,8 @@
  * The prepared texts one server connection holds, in order of use.  How many it may
  * hold, and what is sent for it to forget one, is the caller's.
  */
+#include <string.h>
+
 #include "base/list.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -15,6 +17,7 @@ struct prepared_set {
 struct held_text {
 	struct node node;           /* in by_use */
 	struct prepared_text *text; /* one reference; its address is the key */
+	bool is_spoilt;
 };
 
 static struct held_text *at_node(struct node *n)
@@ -118,6 +121,33 @@ void prepared_set_del(struct prepared_set **sp, struct prepared_text *text)
 
 	if (h)
 		prepared_unref(take_out(sp, h));
+}
+
+void prepared_set_spoil(struct prepared_set *s, const struct prepared_text *text)
+{
+	struct held_text *h = find(s, text);
+
+	if (h)
+		h->is_spoilt = true;
+}
+
+bool prepared_set_is_spoilt(
+    const struct prepared_set *s, const struct prepared_text *text)
+{
+	const struct held_text *h = find(s, text);
+
+	return h && h->is_spoilt;
+}
+
+struct prepared_text *prepared_set_find(const struct prepared_set *s, const char *name)
+{
+	struct held_text *h;
+
+	if (s)
+		list_for (h, &s->by_use, node)
+			if (strcmp(h->text->name, name) == 0)
+				return h->text;
+	return NULL;
 }
 
 struct prepared_text *prepared_set_evict(struct prepared_set **sp, size_t max)

@@ -44,11 +44,12 @@ def run(argv):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--corpus")
+    parser.add_argument("--seed", help="given to every program")
     parser.add_argument("program", nargs="*")
     args = parser.parse_args()
     sums = [0, 0, 0]
     for program in args.program:
-        argv = [os.path.abspath(program)]
+        argv = [os.path.abspath(program)] + ([args.seed] if args.seed else [])
         name = os.path.basename(program)
         if args.corpus:
             folder = os.path.join(args.corpus, re.sub("^fuzz_", "", name))

@@ -70,7 +70,7 @@ static void serve(struct peer *server)
 			return;
 		server->started = get_u32(in->bytes + 4);
 		buf_shift(in, get_u32(in->bytes));
-		if (server->started == PROTOCOL_3_0)
+		if (server->started == PROTOCOL_3_2)
 			peer_greet(server);
 	}
 	while ((size = peer_message(server))) {

@@ -307,7 +307,9 @@ static void carry(struct world *w, struct pool *pool, const struct verdict *v)
 /* For min_pool_size a pool looks now and then whether there is room. */
 static bool is_refill(const struct pool *pool, const struct verdict *v)
 {
-	return v->kind == VERDICT_DIAL && list_is_empty(&pool->waiting) &&
+	/* nobody waits, or for a server that is being tested */
+	return v->kind == VERDICT_DIAL &&
+	       pool->waiting.count <= pool->seats[SEAT_TESTED].count &&
 	       ((struct desk *)pool->welcome)->wake_us != UINT64_MAX;
 }
 

@@ -123,6 +123,8 @@ static const struct shape {
     {"MEM", "name:25|size:23|used:23|free:23|memtotal:23"},
     {"DNS_HOSTS", "hostname:25|ttl:20|addrs:25"},
     {"DNS_ZONES", "zonename:25|serial:20|count:23"},
+    {"STATE_LEAKS",
+	"database:25|user:25|application_name:25|kind:25|count:20|last_time:25"},
 };
 
 static void test_columns(void **state)

@@ -236,6 +236,7 @@ static void database_defaults(void **state)
 	assert_int_equal(d->port, 5432);
 	assert_int_equal(d->pool_size, -1);
 	assert_int_equal(d->pool_mode, -1);
+	assert_int_equal(d->session_state, -1);
 	assert_int_equal(d->query_wait_timeout, -1);
 	assert_int_equal(d->server_lifetime, 0);
 	assert_null(d->user);
@@ -250,7 +251,8 @@ static void database_keys(void **state)
 	    "d = dbname='real db' host=h1,/run,@x port=99 user=u password='p''w' "
 	    "pool_size=0 min_pool_size=2 reserve_pool=3 max_db_connections=4 "
 	    "max_db_client_connections=5 server_lifetime=6 query_wait_timeout=-7 "
-	    "pool_mode=STATEMENT load_balance_hosts=disable weight=2 "
+	    "pool_mode=STATEMENT session_state=Clean load_balance_hosts=disable "
+	    "weight=2 "
 	    "connect_query='select 1' client_encoding=UTF8 datestyle=ISO timezone=UTC "
 	    "application_name=app options='-c x=y'\n[pgbouncer]\n");
 	const struct database_config *d = config_database(c, "d");
@@ -271,6 +273,7 @@ static void database_keys(void **state)
 	assert_int_equal(d->server_lifetime, 6000000);
 	assert_int_equal(d->query_wait_timeout, 0);
 	assert_int_equal(d->pool_mode, POOL_MODE_STATEMENT);
+	assert_int_equal(d->session_state, SESSION_STATE_CLEAN);
 	assert_int_equal(d->load_balance_hosts, LOAD_BALANCE_DISABLE);
 	assert_string_equal(d->connect_query, "select 1");
 	assert_string_equal(d->options, "-c x=y");
@@ -283,13 +286,15 @@ static void user_keys(void **state)
 {
 	struct fixture *f = *state;
 	struct config *c = load(f,
-	    "[users]\nu = pool_mode=session pool_size=-3 reserve_pool_size=1 "
+	    "[users]\nu = pool_mode=session session_state=refuse pool_size=-3 "
+	    "reserve_pool_size=1 "
 	    "max_user_connections=2 max_user_client_connections=0 query_timeout=3 "
 	    "idle_transaction_timeout=4 transaction_timeout=5 query_wait_timeout=0 "
 	    "client_idle_timeout=6\n* =\n[pgbouncer]\n");
 	const struct user_config *u = config_user(c, "u");
 
 	assert_int_equal(u->pool_mode, POOL_MODE_SESSION);
+	assert_int_equal(u->session_state, SESSION_STATE_REFUSE);
 	assert_int_equal(u->pool_size, -1);
 	assert_int_equal(u->reserve_pool_size, 1);
 	assert_int_equal(u->max_user_connections, 2);
@@ -376,6 +381,7 @@ static void database_errors(void **state)
 	database_fails(f, "d = port=x", "invalid port: x");
 	database_fails(f, "d = port=65536", "invalid port: 65536");
 	database_fails(f, "d = pool_mode=x", "invalid pool mode: x");
+	database_fails(f, "d = session_state=x", "invalid session_state: x");
 	database_fails(f, "d = load_balance_hosts=x", "invalid load_balance_hosts: x");
 	database_fails(f, "d = host=,", "invalid host: ,");
 	database_fails(f, "d = weight=0", "invalid weight: 0");

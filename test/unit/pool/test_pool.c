@@ -148,6 +148,44 @@ static void resets_and_checks(void **state)
 	LEAVE(&w, seats, asks);
 }
 
+/* Once, and not while a cancel request is on its way to it. */
+static void session_state_left_behind_is_reset(void **state)
+{
+	struct world w;
+	struct seat seats[1];
+	struct ask asks[1];
+
+	(void)state;
+	world_init(&w, INI(TRANSACTION "server_reset_query=clean\n"));
+	struct pool *pool = world_pool(&w, "db", "u");
+	world_join(pool, &asks[0]);
+	world_ask(&w, &asks[0], VERDICT_WAIT);
+	world_dial(&w, pool, &seats[0], VERDICT_GRANT);
+	seats[0].needs_reset = true;
+	seats[0].cancels_in_flight = 1;
+	world_give(&w, &seats[0], VERDICT_PARK);
+	assert_int_equal(pool_cancel_done(&seats[0], w.now).kind, VERDICT_RESET);
+	assert_int_equal(pool_tested(&seats[0], w.now).kind, VERDICT_REST);
+	world_ask(&w, &asks[0], VERDICT_GRANT);
+	world_give(&w, &seats[0], VERDICT_REST);
+	world_ask(&w, &asks[0], VERDICT_GRANT);
+	seats[0].needs_reset = true;
+	world_set(&w, "server_reset_query", "");
+	world_give(&w, &seats[0], VERDICT_RETIRE);
+	LEAVE(&w, seats, asks);
+}
+
+static void session_state_in_force(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w, INI("session_state=clean\n"));
+	assert_int_equal(
+	    pool_session_state(world_pool(&w, "db", "u")), SESSION_STATE_CLEAN);
+	world_done(&w);
+}
+
 static void idle_ones_are_reviewed(void **state)
 {
 	struct world w;
@@ -776,6 +814,8 @@ int main(void)
 	    cmocka_unit_test(lends_and_takes_back),
 	    cmocka_unit_test(last_used_first),
 	    cmocka_unit_test(resets_and_checks),
+	    cmocka_unit_test(session_state_left_behind_is_reset),
+	    cmocka_unit_test(session_state_in_force),
 	    cmocka_unit_test(idle_ones_are_reviewed),
 	    cmocka_unit_test(lifetime_ends_at_release),
 	    cmocka_unit_test(dirty_ones_go),

@@ -450,8 +450,9 @@ static uint8_t peer_take(struct peer *peer)
 	} else if (strchr("CQZfd", type) && size > 5 && size < 512) {
 		buf_put_u8(out, ':');
 		buf_put(out, body, size - 5 - (body[size - 6] == 0));
-	} else if (type == 'K' && size == 13) {
-		memcpy(peer->key, body, CANCEL_KEY_LEN);
+	} else if (type == 'K' && size <= 5 + sizeof(peer->key)) {
+		peer->key_len = size - 5;
+		memcpy(peer->key, body, peer->key_len);
 	}
 	buf_shift(&peer->in, size);
 	return type;
@@ -552,6 +553,21 @@ struct peer *stage_login(
 	return client;
 }
 
+struct peer *stage_login_version(struct stage *stage, uint32_t version)
+{
+	struct peer *client = stage_client(stage);
+	struct buf b;
+	buf_init(&b, 0);
+	size_t at = codec_begin_startup(&b, version);
+	codec_put_param(&b, "user", "u");
+	codec_put_param(&b, "database", "d");
+	codec_end_startup(&b, at);
+	peer_send(client, b.bytes, b.len);
+	buf_done(&b);
+	peer_hear(client, 'Z');
+	return client;
+}
+
 static bool is_dialed(void *arg)
 {
 	return !list_is_empty(&((struct stage *)arg)->fresh);
@@ -566,7 +582,7 @@ struct peer *stage_server(struct stage *stage)
 struct peer *stage_ready_server(struct stage *stage)
 {
 	struct peer *server = stage_server(stage);
-	stage_check(peer_first_packet(server) == PROTOCOL_3_0, "not a login");
+	stage_check(peer_first_packet(server) >> 16 == 3, "not a login");
 	peer_greet(server);
 	return server;
 }

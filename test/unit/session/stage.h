@@ -46,7 +46,8 @@ struct peer {
 	uint32_t number;  /* of the server, from 1 on; part of its cancel key */
 	uint32_t started; /* servers: the code of its first packet; 0 = not read yet */
 	bool has_ended;
-	uint8_t key[CANCEL_KEY_LEN]; /* of a client, after its login */
+	uint8_t key[CANCEL_KEY_LONG]; /* of a client, after its login */
+	size_t key_len;
 };
 
 /* Database d is on the servers of the stage (its options follow), users u and v have
@@ -73,6 +74,9 @@ struct peer *stage_client(struct stage *stage);
 /* ... and logged in as this user of database d, with one name-value pair or NULL. */
 struct peer *stage_login(
     struct stage *stage, const char *user, const char *name, const char *value);
+/* ... as user u with a startup packet of this version; what it was told is in
+ * client->text. */
+struct peer *stage_login_version(struct stage *stage, uint32_t version);
 /* The next connection a server got. */
 struct peer *stage_server(struct stage *stage);
 /* ... after its login, which asks for no password. */

@@ -29,7 +29,7 @@ static struct peer *ask_to_cancel(struct stage *stage, const struct peer *of)
 	struct peer *peer = stage_client(stage);
 	struct buf b;
 	buf_init(&b, 0);
-	codec_put_cancel_request(&b, of->key, CANCEL_KEY_LEN);
+	codec_put_cancel_request(&b, of->key, of->key_len);
 	peer_send(peer, b.bytes, b.len);
 	buf_done(&b);
 	return peer;
@@ -62,6 +62,66 @@ static void request_reaches_the_server(void **state)
 	peer_ready(server, 'I');
 	assert_string_equal(peer_hear(client, 'Z'), "E:ERROR:canceling Z:I");
 	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	stage_free(&stage);
+}
+
+/* A client of protocol 3.2, on a server with a key as long as may be. */
+static void long_keys_reach_the_server(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("", "");
+	struct peer *client, *server, *messenger;
+	uint8_t key[4 + 256] = {0, 0, 0, 9};
+	struct buf b;
+
+	memset(key + 4, 'k', sizeof(key) - 4);
+	client = stage_client(stage);
+	peer_start(client, "u", "d", NULL, NULL);
+	server = stage_server(stage);
+	peer_first_packet(server);
+	buf_init(&b, 0);
+	codec_put_auth(&b, AUTH_REQ_OK, NULL, 0);
+	codec_put_backend_key(&b, key, sizeof(key));
+	codec_put_ready(&b, 'I');
+	peer_send(server, b.bytes, b.len);
+	buf_done(&b);
+	peer_hear(client, 'Z');
+	client = stage_login_version(stage, PROTOCOL_3_2);
+	assert_int_equal(client->key_len, 36);
+	peer_text(client, 'Q', "select pg_sleep(10)");
+	peer_hear(server, 'Q');
+
+	/* not even a part of the key, nor the key and more */
+	client->key_len = 35;
+	peer_last_words(ask_to_cancel(stage, client));
+	client->key_len = 8;
+	peer_last_words(ask_to_cancel(stage, client));
+	client->key_len = 36;
+	client->key[35] ^= 1;
+	peer_last_words(ask_to_cancel(stage, client));
+	client->key[35] ^= 1;
+	ask_to_cancel(stage, client);
+	messenger = stage_server(stage);
+	stage_settle(stage);
+	assert_int_equal(messenger->in.len, 8 + sizeof(key));
+	assert_memory_equal(messenger->in.bytes + 8, key, sizeof(key));
+	stage_free(&stage);
+}
+
+static void key_of_any_length_is_looked_up(void **state)
+{
+	(void)state;
+	static const uint8_t key[4 + 257];
+	struct stage *stage = stage_new("", "");
+	for (size_t len = 0; len <= sizeof(key); len++) {
+		struct peer *peer = stage_client(stage);
+		struct buf b;
+		buf_init(&b, 0);
+		codec_put_cancel_request(&b, key, len);
+		peer_send(peer, b.bytes, b.len);
+		buf_done(&b);
+		assert_string_equal(peer_last_words(peer), "");
+	}
 	stage_free(&stage);
 }
 
@@ -107,6 +167,120 @@ static void queued_query_is_answered_at_once(void **state)
 	assert_string_equal(
 	    peer_hear(b, 'Z'), "E:ERROR:canceling statement due to user request Z:I");
 	assert_string_equal(peer_heard(server), "");
+	stage_free(&stage);
+}
+
+/* Two clients that want different things; b's query is held until our SET is answered.
+ */
+static void begin_applying(
+    struct stage *stage, struct peer **b, struct peer **server, const char *query)
+{
+	struct peer *a;
+	stage_pair(stage, &a, server);
+	*b = stage_login(stage, "u", "application_name", "b");
+	if (query)
+		peer_text(*b, 'Q', query);
+	else
+		peer_put(*b, 'P', "\0select 1\0\0", 12);
+	assert_string_equal(peer_hear(*server, 'Q'), "Q:SET application_name='b';");
+}
+
+static void end_applying(struct peer *server)
+{
+	peer_put(server, 'S', "application_name\0b", 19);
+	peer_answer(server, "SET", 'I');
+}
+
+static void query_behind_our_set_is_answered_at_once(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1", "");
+	struct peer *b, *server;
+	begin_applying(stage, &b, &server, "of b");
+	peer_last_words(ask_to_cancel(stage, b));
+	assert_string_equal(
+	    peer_hear(b, 'Z'), "E:ERROR:canceling statement due to user request Z:I");
+	/* now there is nothing to cancel: the next query is not meant */
+	peer_last_words(ask_to_cancel(stage, b));
+	peer_text(b, 'Q', "second of b");
+	stage_settle(stage);
+	assert_string_equal(peer_heard(server), "");
+	end_applying(server);
+	assert_string_equal(peer_hear(server, 'Q'), "Q:second of b");
+	peer_answer(server, "SELECT 1", 'I');
+	assert_string_equal(peer_hear(b, 'Z'), "C:SELECT 1 Z:I");
+	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	stage_free(&stage);
+}
+
+/* Nobody waits for the server any more: it must go back. */
+static void server_is_given_back_after_a_cancelled_set(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1", "");
+	struct peer *b, *server;
+	begin_applying(stage, &b, &server, NULL);
+	peer_last_words(ask_to_cancel(stage, b));
+	end_applying(server);
+	stage_settle(stage);
+	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	peer_put(b, 'S', "", 0);
+	assert_string_equal(
+	    peer_hear(b, 'Z'), "E:ERROR:canceling statement due to user request Z:I");
+	assert_string_equal(peer_heard(server), "");
+	stage_free(&stage);
+}
+
+static void cancelled_set_in_session_mode(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1 pool_mode=session", "");
+	struct peer *b, *server;
+	begin_applying(stage, &b, &server, "of b");
+	peer_last_words(ask_to_cancel(stage, b));
+	peer_hear(b, 'Z');
+	end_applying(server);
+	stage_settle(stage);
+	assert_string_equal(peer_heard(server), "");
+	assert_int_equal(count(stage, SEAT_ACTIVE), 1);
+	peer_text(b, 'Q', "second of b");
+	assert_string_equal(peer_hear(server, 'Q'), "Q:second of b");
+	stage_free(&stage);
+}
+
+/* The query that was meant ends before the request is carried; the next one of the same
+ * client on the same server is none of its business. */
+static void later_query_of_the_same_client_is_spared(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1 pool_mode=session", "");
+	struct peer *client, *server, *messenger;
+	begin_query(stage, &client, &server);
+	ask_to_cancel(stage, client);
+	struct peer *late = ask_to_cancel(stage, client);
+	messenger = stage_server(stage);
+	peer_first_packet(messenger);
+	peer_answer(server, "SELECT 1", 'I');
+	peer_hear(client, 'Z');
+	peer_text(client, 'Q', "second");
+	peer_hear(server, 'Q');
+	peer_close(messenger);
+	assert_string_equal(peer_last_words(late), "");
+	stage_settle(stage);
+	assert_true(list_is_empty(&stage->fresh));
+	stage_free(&stage);
+}
+
+static void idle_transaction_has_nothing_to_cancel(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1", "");
+	struct peer *client, *server;
+	begin_query(stage, &client, &server);
+	peer_answer(server, "BEGIN", 'T');
+	peer_hear(client, 'Z');
+	peer_last_words(ask_to_cancel(stage, client));
+	assert_true(list_is_empty(&stage->fresh));
 	stage_free(&stage);
 }
 
@@ -261,7 +435,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(request_reaches_the_server),
+	    cmocka_unit_test(long_keys_reach_the_server),
+	    cmocka_unit_test(key_of_any_length_is_looked_up),
 	    cmocka_unit_test(unknown_key_is_closed),
+	    cmocka_unit_test(query_behind_our_set_is_answered_at_once),
+	    cmocka_unit_test(server_is_given_back_after_a_cancelled_set),
+	    cmocka_unit_test(cancelled_set_in_session_mode),
+	    cmocka_unit_test(later_query_of_the_same_client_is_spared),
+	    cmocka_unit_test(idle_transaction_has_nothing_to_cancel),
 	    cmocka_unit_test(idle_client_has_nothing_to_cancel),
 	    cmocka_unit_test(queued_query_is_answered_at_once),
 	    cmocka_unit_test(server_is_not_lent_while_a_cancel_is_under_way),

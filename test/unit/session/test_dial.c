@@ -30,7 +30,7 @@ static struct stage *dial(const char *options, const char *settings,
 	*client = stage_client(stage);
 	peer_start(*client, "u", "d", NULL, NULL);
 	*server = stage_server(stage);
-	assert_int_equal(peer_first_packet(*server), PROTOCOL_3_0);
+	assert_int_equal(peer_first_packet(*server), PROTOCOL_3_2);
 	return stage;
 }
 
@@ -236,6 +236,117 @@ static void lost_connection_is_tried_again(void **state)
 	stage_free(&stage);
 }
 
+/* ---- the version of the protocol ---- */
+
+#define ANY_ERROR(code) "SFATAL\0C" code "\0Mno such version\0"
+
+static void older_version_is_agreed_on(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = dial("", "", &client, &server);
+	peer_put(server, 'v', "\0\3\0\0\0\0\0\0", 8);
+	peer_greet(server);
+	peer_hear(client, 'Z');
+	assert_false(stage_pool(stage)->speaks_3_0);
+	stage_free(&stage);
+}
+
+static void refused_version_is_asked_for_once(void **state)
+{
+	(void)state;
+	static const char *const errors[] = {ANY_ERROR("0A000"), ANY_ERROR("08P01")};
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		struct peer *client, *server;
+		struct stage *stage =
+		    dial("pool_size=2", "server_login_retry = 60\n", &client, &server);
+		peer_put(server, 'E', errors[i], 31);
+		peer_last_words(server);
+		server = stage_server(stage);
+		assert_int_equal(peer_first_packet(server), PROTOCOL_3_0);
+		peer_greet(server);
+		peer_hear(client, 'Z');
+		peer_text(client, 'Q', "begin");
+		peer_hear(server, 'Q');
+		client = stage_login(stage, "u", NULL, NULL);
+		peer_text(client, 'Q', "begin");
+		server = stage_server(stage);
+		assert_int_equal(peer_first_packet(server), PROTOCOL_3_0);
+		stage_free(&stage);
+	}
+}
+
+/* The error was about something else, and is the client's to hear. */
+static void second_refusal_is_passed_on(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = dial("", "", &client, &server);
+	for (int i = 0; i < 2; i++) {
+		peer_put(server, 'E', ANY_ERROR("08P01"), 31);
+		peer_last_words(server);
+		if (i == 0)
+			server = stage_server(stage);
+	}
+	assert_string_equal(peer_last_words(client), "E:FATAL:no such version");
+	stage_free(&stage);
+}
+
+/* It has let us in as far as the password: the version cannot be the reason. */
+static void later_refusal_is_passed_on(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = dial("", "", &client, &server);
+	ask_for(server, AUTH_REQ_CLEARTEXT, NULL, 0);
+	peer_put(server, 'E', ANY_ERROR("08P01"), 31);
+	assert_string_equal(peer_last_words(client), "E:FATAL:no such version");
+	stage_free(&stage);
+}
+
+static void silence_changes_the_version_asked_for(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = dial("", "", &client, &server);
+	peer_close(server);
+	server = stage_server(stage);
+	assert_int_equal(peer_first_packet(server), PROTOCOL_3_0);
+	peer_close(server);
+	server = stage_server(stage);
+	assert_int_equal(peer_first_packet(server), PROTOCOL_3_2);
+	peer_greet(server);
+	peer_hear(client, 'Z');
+	stage_free(&stage);
+}
+
+static void nonsense_about_versions_is_refused(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *bytes;
+		size_t len;
+	} nonsense[] = {
+	    {"v\0\0\0\x0c\0\3\0\3\0\0\0\0", 13}, /* newer than we asked for */
+	    {"v\0\0\0\x0c\0\2\0\0\0\0\0\0", 13},
+	    {"v\0\0\0\x0c\0\3\0\0\0\0\0\1", 13},
+	    {"v\0\0\0\x0c\0\3\0\0\x7f\xff\xff\xff", 13},
+	    {"v\0\0\0\x0c\0\3\0\0\0\0\0\0"
+	     "v\0\0\0\x0c\0\3\0\0\0\0\0\0",
+		26},
+	    {"R\0\0\0\x08\0\0\0\0v\0\0\0\x0c\0\3\0\0\0\0\0\0", 22},
+	};
+	for (size_t i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++) {
+		struct peer *client, *server;
+		struct stage *stage = dial("", "", &client, &server);
+		peer_send(server, nonsense[i].bytes, nonsense[i].len);
+		peer_last_words(server);
+		assert_int_equal(stage->site.protocol_errors, 1);
+		assert_false(client->has_ended);
+		stage_free(&stage);
+	}
+}
+
 static void slow_server_is_given_up(void **state)
 {
 	(void)state;
@@ -341,6 +452,85 @@ static void connect_query_comes_first(void **state)
 	stage_free(&stage);
 }
 
+/* ---- replication ---- */
+
+/* A replication client has asked: its own server has read the startup packet, of which
+ * the parameters are left in server->in. */
+static struct stage *dial_replica_of(
+    const char *kind, const char *settings, struct peer **client, struct peer **server)
+{
+	struct stage *stage = stage_new("options='-c a=b'", settings);
+	struct peer *first, *ordinary;
+	stage_pair(stage, &first, &ordinary);
+	*client = stage_login(stage, "u", "replication", kind);
+	peer_text(*client, 'Q', "IDENTIFY_SYSTEM");
+	*server = stage_server(stage);
+	assert_int_equal(peer_first_packet(*server), PROTOCOL_3_2);
+	return stage;
+}
+
+static void replica_gets_a_server_of_its_own(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = dial_replica_of("database", "", &client, &server);
+	peer_greet(server);
+	assert_string_equal(peer_hear(server, 'Q'), "Q:IDENTIFY_SYSTEM");
+	peer_answer(server, "IDENTIFY_SYSTEM", 'I');
+	peer_hear(client, 'Z');
+	/* nobody else gets it, and it ends with its client */
+	struct peer *other = stage_login(stage, "u", NULL, NULL);
+	peer_text(other, 'Q', "select 1");
+	stage_settle(stage);
+	assert_int_equal(server->in.len, 0);
+	assert_int_equal(stage_pool(stage)->seats[SEAT_ACTIVE].count, 2);
+	peer_close(client);
+	assert_string_equal(peer_last_words(server), "X");
+	stage_free(&stage);
+}
+
+static void refused_replica_ends_its_client_only(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = dial_replica_of("on", "", &client, &server);
+	struct peer *other = stage_login(stage, "u", NULL, NULL);
+	peer_put(server, 'E', "SFATAL\0C42501\0Mgo away\0", 24);
+	assert_string_equal(peer_last_words(client), "E:FATAL:login failed");
+	peer_last_words(server);
+	assert_false(stage_pool(stage)->last_login_failed);
+	stage_settle(stage);
+	assert_false(other->has_ended);
+	stage_free(&stage);
+}
+
+static void replica_whose_client_goes_is_given_up(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = dial_replica_of("on", "", &client, &server);
+	peer_close(client);
+	assert_string_equal(peer_last_words(server), "");
+	stage_settle(stage);
+	assert_int_equal(stage->site.login_server_count, 0);
+	assert_int_equal(stage->site.server_count, 1);
+	stage_free(&stage);
+}
+
+static void clock_of_a_replica_outlives_changes(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage =
+	    dial_replica_of("on", "server_connect_timeout = 0.1\n", &client, &server);
+	struct client *asker =
+	    container_of(list_last(&stage->site.clients), struct client, site_node);
+	asker->conn.ops->review(&asker->conn);
+	assert_string_equal(peer_last_words(client), "E:FATAL:connect timeout");
+	peer_last_words(server);
+	stage_free(&stage);
+}
+
 static void look_up_is_given_up_with_its_server(void **state)
 {
 	(void)state;
@@ -381,11 +571,21 @@ int main(void)
 	    cmocka_unit_test(error_without_fields_is_survived),
 	    cmocka_unit_test(starting_server_is_waited_for),
 	    cmocka_unit_test(lost_connection_is_tried_again),
+	    cmocka_unit_test(older_version_is_agreed_on),
+	    cmocka_unit_test(refused_version_is_asked_for_once),
+	    cmocka_unit_test(second_refusal_is_passed_on),
+	    cmocka_unit_test(later_refusal_is_passed_on),
+	    cmocka_unit_test(silence_changes_the_version_asked_for),
+	    cmocka_unit_test(nonsense_about_versions_is_refused),
 	    cmocka_unit_test(slow_server_is_given_up),
 	    cmocka_unit_test(failure_is_told_at_once_to_who_was_in),
 	    cmocka_unit_test(junk_is_refused),
 	    cmocka_unit_test(endless_parameters_are_cut_off),
 	    cmocka_unit_test(connect_query_comes_first),
+	    cmocka_unit_test(replica_gets_a_server_of_its_own),
+	    cmocka_unit_test(refused_replica_ends_its_client_only),
+	    cmocka_unit_test(replica_whose_client_goes_is_given_up),
+	    cmocka_unit_test(clock_of_a_replica_outlives_changes),
 	    cmocka_unit_test(look_up_is_given_up_with_its_server),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -178,16 +178,91 @@ static void options_are_read(void **state)
 	stage_free(&stage);
 }
 
+static const struct client *last_client(const struct stage *stage)
+{
+	return container_of(list_last(&stage->site.clients), struct client, site_node);
+}
+
+static void replication_is_one_of_two(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *value;
+		enum replication is;
+	} words[] = {{"database", REPLICATION_LOGICAL}, {"DATABASE", REPLICATION_NONE},
+	    {"databas", REPLICATION_NONE}, {"true", REPLICATION_PHYSICAL},
+	    {"YE", REPLICATION_PHYSICAL}, {"on", REPLICATION_PHYSICAL},
+	    {"1", REPLICATION_PHYSICAL}, {"o", REPLICATION_NONE},
+	    {"f", REPLICATION_NONE}, {"", REPLICATION_NONE}};
+	struct stage *stage = warm_stage("");
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		peer_hear(START(stage, "replication", words[i].value), 'Z');
+		assert_int_equal(last_client(stage)->replication, words[i].is);
+	}
+	peer_hear(START(stage, "replication", "on", "replication", "off"), 'Z');
+	assert_int_equal(last_client(stage)->replication, REPLICATION_NONE);
+	stage_free(&stage);
+}
+
+static void options_of_replication_are_kept(void **state)
+{
+	(void)state;
+	struct stage *stage = warm_stage("");
+	peer_hear(START(stage, "options", "-d 1", "options", "-c  a\\ b", "replication",
+		      "database"),
+	    'Z');
+	assert_string_equal(last_client(stage)->options, "-c  a\\ b");
+	/* no others are let in by it */
+	assert_ends_with(START(stage, "work_mem", "1GB", "replication", "on"),
+	    "E:FATAL:unsupported startup parameter: work_mem");
+	/* half a packet behind it */
+	peer_send(stage_client(stage), "\0\0\0\x1c\0\3\0\0options\0x\0replicatio", 28);
+	stage_settle(stage);
+	stage_free(&stage);
+}
+
 static void newer_protocol_is_negotiated(void **state)
 {
 	(void)state;
 	struct stage *stage = warm_stage("");
-	struct peer *client = START(stage, "_pq_.shiny", "1");
-	assert_int_equal(peer_hear(client, 'Z')[0], 'v');
-	client = stage_client(stage);
-	peer_send(client, "\0\0\0\x10\0\3\0\2user\0u\0\0", 16);
-	stage_settle(stage);
-	assert_int_equal(client->in.bytes[0], 'v');
+	static const struct {
+		const char *packet, *answer;
+		size_t len;
+	} cases[] = {
+	    {"\0\0\0\x10\0\3\0\1user\0u\0", "v\0\0\0\x0c\0\3\0\0\0\0\0\0", 16},
+	    {"\0\0\0\x10\0\3\0\3user\0u\0", "v\0\0\0\x0c\0\3\0\2\0\0\0\0", 16},
+	    {"\0\0\0\x10\0\3\xff\xffuser\0u\0", "v\0\0\0\x0c\0\3\0\2\0\0\0\0", 16},
+	    {"\0\0\0\x19\0\3\0\0user\0u\0_pq_.x\0y\0",
+		"v\0\0\0\x13\0\3\0\0\0\0\0\1_pq_.x\0", 25},
+	    {"\0\0\0\x19\0\3\0\2user\0u\0_pq_.x\0y\0",
+		"v\0\0\0\x13\0\3\0\2\0\0\0\1_pq_.x\0", 25},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct peer *client = say(stage, cases[i].packet, cases[i].len);
+		size_t len = 1 + get_u32((const uint8_t *)cases[i].answer + 1);
+		stage_settle(stage);
+		assert_true(client->in.len > len);
+		assert_memory_equal(client->in.bytes, cases[i].answer, len);
+	}
+	stage_free(&stage);
+}
+
+static void version_decides_the_length_of_the_key(void **state)
+{
+	(void)state;
+	struct stage *stage = warm_stage("");
+	static const struct {
+		uint32_t version;
+		size_t key_len;
+	} cases[] = {
+	    {PROTOCOL_3_0, 8}, {0x30001, 8}, {PROTOCOL_3_2, 36}, {0x30003, 36}};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct peer *client = stage_login_version(stage, cases[i].version);
+		assert_int_equal(client->key_len, cases[i].key_len);
+		assert_true(client->key[0] < 0x80);
+	}
+	struct peer *client = stage_login_version(stage, PROTOCOL_3_2);
+	assert_int_equal(buf_text(&client->text)[0], 'R');
 	stage_free(&stage);
 }
 
@@ -213,7 +288,10 @@ int main(void)
 	    cmocka_unit_test(long_names_are_no_danger),
 	    cmocka_unit_test(parameters_are_sorted_out),
 	    cmocka_unit_test(options_are_read),
+	    cmocka_unit_test(replication_is_one_of_two),
+	    cmocka_unit_test(options_of_replication_are_kept),
 	    cmocka_unit_test(newer_protocol_is_negotiated),
+	    cmocka_unit_test(version_decides_the_length_of_the_key),
 	    cmocka_unit_test(host_is_added_to_the_name),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

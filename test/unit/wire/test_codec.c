@@ -125,6 +125,26 @@ static void builds_back_messages(void **state)
 	BUILT("D\0\0\0\x10\0\2\0\0\0\2xy\xff\xff\xff\xff");
 }
 
+static void negotiation_is_read(void **state)
+{
+	static const char good[] = "\0\3\0\2\0\0\0\2_pq_.x\0y";
+	uint32_t newest;
+
+	(void)state;
+	assert_int_equal(
+	    codec_read_negotiate((const uint8_t *)good, sizeof(good), &newest), 0);
+	assert_int_equal(newest, PROTOCOL_3_2);
+	for (size_t len = 0; len < sizeof(good); len++)
+		assert_int_equal(
+		    codec_read_negotiate((const uint8_t *)good, len, &newest), -1);
+	assert_int_equal(
+	    codec_read_negotiate((const uint8_t *)"\0\3\0\0\0\0\0\0\0", 9, &newest),
+	    -1);
+	assert_int_equal(codec_read_negotiate(
+			     (const uint8_t *)"\0\3\0\0\xff\xff\xff\xff", 8, &newest),
+	    -1);
+}
+
 static void full_buffer_fails_without_harm(void **state)
 {
 	struct buf small;
@@ -344,6 +364,7 @@ int main(void)
 	    CASE(builds_startup),
 	    CASE(builds_front_messages),
 	    CASE(builds_back_messages),
+	    CASE(negotiation_is_read),
 	    CASE(full_buffer_fails_without_harm),
 	    CASE(reads_startup_params),
 	    CASE(reads_front_messages),

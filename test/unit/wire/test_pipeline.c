@@ -455,6 +455,42 @@ static void test_copy_both(void **state)
 	settled(true);
 }
 
+/* What a walsender answers to one Query: result sets and COPY OUT one after another,
+ * the end of a stream told in rows and twice. */
+static void test_replication_commands(void **state)
+{
+	static const char *const answers[] = {
+	    "TDCZ",                /* IDENTIFY_SYSTEM, CREATE_REPLICATION_SLOT */
+	    "TDCTDDCHNddcTDCCZ",   /* BASE_BACKUP */
+	    "TDCTDDCHdcHdcHcTDCCZ" /* ... of servers before 15 */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+		owe("Q");
+		forwards(answers[i]);
+		settled(true);
+	}
+	owe("Q"); /* UPLOAD_MANIFEST */
+	forwards("G");
+	owe("ddc");
+	forwards("CZ");
+	settled(true);
+	owe("Q"); /* START_REPLICATION to the end of a timeline */
+	forwards("WddNd");
+	breaks("ZHGW123nst");
+	forwards("c");
+	owe("dc");
+	forwards("TDCCZ");
+	settled(true);
+	owe("Q"); /* ... that fails: the client knows and goes on */
+	forwards("WddEZ");
+	settled(false);
+	owe("Q");
+	forwards("TDCZ");
+	settled(true);
+}
+
 static void test_second_error(void **state)
 {
 	(void)state;
@@ -528,6 +564,7 @@ int main(void)
 	    CASE(test_fork_beyond_telling),
 	    CASE(test_copy_out),
 	    CASE(test_copy_both),
+	    CASE(test_replication_commands),
 	    CASE(test_second_error),
 	    CASE(test_ring_grows_and_shrinks),
 	    CASE(test_clear),

@@ -1,0 +1,173 @@
+/*
+ * A statement that the server lost: what goes to it, and what the client sees.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stage.h"
+
+/* clang-format off: needs some of the headers above */
+#include <cmocka.h>
+/* clang-format on */
+
+#define assert_hears(peer, type, expected) \
+	assert_string_equal(peer_hear(peer, type), expected)
+#define assert_heard(peer, expected) assert_string_equal(peer_heard(peer), expected)
+
+static const char lost[] = "SERROR\0C26000\0Mprepared statement does not exist\0";
+static const char stale[] = "SERROR\0C0A000\0Mstale\0";
+
+static void refuse(struct peer *server, const char *fields, size_t size)
+{
+	peer_put(server, 'E', fields, size);
+}
+
+static void run(struct peer *client)
+{
+	peer_put(client, 'B', "\0s\0\0\0\0\0\0\0", 9);
+	peer_put(client, 'E', "\0\0\0\0\0", 5);
+}
+
+static void complete(struct peer *server)
+{
+	peer_put(server, '2', NULL, 0);
+	peer_text(server, 'C', "SELECT 0");
+}
+
+/* A client that has prepared s. */
+static struct stage *prepared(struct peer **client, struct peer **server)
+{
+	struct stage *stage = stage_new("pool_size=1", "");
+
+	stage_pair(stage, client, server);
+	peer_put(*client, 'P', "s\0select 1\0\0\0", 13);
+	peer_put(*client, 'S', NULL, 0);
+	assert_hears(*server, 'S', "P S");
+	peer_put(*server, '1', NULL, 0);
+	peer_ready(*server, 'I');
+	assert_hears(*client, 'Z', "1 Z:I");
+	return stage;
+}
+
+static void lost_statement_is_prepared_again(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = prepared(&client, &server);
+
+	run(client);
+	peer_put(client, 'S', NULL, 0);
+	assert_hears(server, 'S', "B E:: S");
+	refuse(server, lost, sizeof(lost));
+	assert_heard(client, "");
+	assert_heard(server, "");
+	peer_ready(server, 'I');
+	assert_hears(server, 'S', "C:SPGBOUNCER_1 P B E:: S");
+	peer_put(server, '3', NULL, 0);
+	peer_put(server, '1', NULL, 0);
+	complete(server);
+	peer_ready(server, 'I');
+	assert_hears(client, 'Z', "2 C:SELECT 0 Z:I");
+	assert_int_equal(stage_pool(stage)->stats.bind_count, 1);
+	assert_int_equal(stage_pool(stage)->seats[SEAT_IDLE].count, 1);
+	stage_free(&stage);
+}
+
+static void second_failure_is_the_clients(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = prepared(&client, &server);
+
+	run(client);
+	peer_put(client, 'S', NULL, 0);
+	assert_hears(server, 'S', "B E:: S");
+	refuse(server, stale, sizeof(stale));
+	peer_ready(server, 'I');
+	assert_hears(server, 'S', "C:SPGBOUNCER_1 P B E:: S");
+	peer_put(server, '3', NULL, 0);
+	peer_put(server, '1', NULL, 0);
+	refuse(server, stale, sizeof(stale));
+	peer_ready(server, 'I');
+	assert_hears(client, 'Z', "E:ERROR:stale Z:I");
+	assert_heard(server, "");
+	stage_free(&stage);
+}
+
+static void without_sync_ours_ends_what_failed(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = prepared(&client, &server);
+
+	run(client);
+	peer_put(client, 'H', NULL, 0);
+	assert_hears(server, 'H', "B E:: H");
+	refuse(server, stale, sizeof(stale));
+	assert_hears(server, 'S', "S");
+	/* what comes in the meantime waits */
+	peer_put(client, 'S', NULL, 0);
+	assert_heard(server, "");
+	peer_ready(server, 'I');
+	assert_hears(server, 'S', "C:SPGBOUNCER_1 P B E:: H S");
+	peer_put(server, '3', NULL, 0);
+	peer_put(server, '1', NULL, 0);
+	complete(server);
+	peer_ready(server, 'I');
+	assert_hears(client, 'Z', "2 C:SELECT 0 Z:I");
+	stage_free(&stage);
+}
+
+static void client_that_leaves_meanwhile_harms_nobody(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = prepared(&client, &server);
+
+	run(client);
+	peer_put(client, 'S', NULL, 0);
+	assert_hears(server, 'S', "B E:: S");
+	refuse(server, lost, sizeof(lost));
+	assert_heard(client, "");
+	peer_close(client);
+	peer_last_words(server);
+	stage_free(&stage);
+}
+
+static void error_behind_a_row_is_the_clients(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = prepared(&client, &server);
+
+	run(client);
+	run(client);
+	peer_put(client, 'S', NULL, 0);
+	assert_hears(server, 'S', "B E:: B E:: S");
+	complete(server);
+	refuse(server, stale, sizeof(stale));
+	peer_ready(server, 'I');
+	assert_hears(client, 'Z', "2 C:SELECT 0 E:ERROR:stale Z:I");
+	/* but the next one is prepared anew */
+	run(client);
+	peer_put(client, 'S', NULL, 0);
+	assert_hears(server, 'S', "C:SPGBOUNCER_1 P B E:: S");
+	stage_free(&stage);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(lost_statement_is_prepared_again),
+	    cmocka_unit_test(second_failure_is_the_clients),
+	    cmocka_unit_test(without_sync_ours_ends_what_failed),
+	    cmocka_unit_test(client_that_leaves_meanwhile_harms_nobody),
+	    cmocka_unit_test(error_behind_a_row_is_the_clients),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
