@@ -10,6 +10,8 @@ sys.path.insert(0, os.path.dirname(__file__))
 
 import fakeserver  # noqa: E402
 import postgres  # noqa: E402
+import toolchain  # noqa: E402
+import versions  # noqa: E402
 from pooler import Pooler  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -46,6 +48,31 @@ def cluster(pg_bin):
         yield server.create()
     finally:
         server.remove()
+
+
+@pytest.fixture(scope="session")
+def clusters():
+    running = versions.Clusters()
+    yield running
+    running.remove()
+
+
+def version(clusters, major):
+    try:
+        return clusters.get(major)
+    except toolchain.Missing as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session", params=versions.MAJORS)
+def other_pg(clusters, request):
+    """A running cluster of each version that is not the machine's own."""
+    return version(clusters, request.param)
+
+
+@pytest.fixture(scope="session")
+def pg18(clusters):
+    return version(clusters, "18")
 
 
 @pytest.fixture

@@ -158,7 +158,7 @@ class FakeServer:
 
     def logged_in(self):
         """Sessions that sent a startup packet (not cancel requests)."""
-        return [s for s in self.sessions if s.startup_code == wire.PROTOCOL_3_0]
+        return [s for s in self.sessions if (s.startup_code or 0) >> 16 == 3]
 
     def cancels(self):
         return [s.startup_body for s in self.sessions if s.startup_code == wire.CANCEL_REQUEST]

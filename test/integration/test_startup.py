@@ -205,17 +205,17 @@ def test_ignored_parameters(make_pooler, pg, listed):
 # versions
 
 
-def negotiate(*names):
-    return wire.message("v", struct.pack("!ii", wire.PROTOCOL_3_0, len(names))
+def negotiate(newest, *names):
+    return wire.message("v", struct.pack("!ii", newest, len(names))
                         + b"".join(wire.cstr(n) for n in names))
 
 
-@pytest.mark.parametrize("version, names", [
-    (0x30001, []), (0x30002, []), (0x3FFFF, []), (0x30000, ["_pq_.one"]),
-    (0x30002, ["_pq_.one", "_pq_.two"])])
-def test_negotiation(pooler, version, names):
+@pytest.mark.parametrize("version, newest, names", [
+    (0x30001, 0x30000, []), (0x30003, 0x30002, []), (0x3FFFF, 0x30002, []),
+    (0x30000, 0x30000, ["_pq_.one"]), (0x30002, 0x30002, ["_pq_.one", "_pq_.two"])])
+def test_negotiation(pooler, version, newest, names):
     raw = attempt(pooler, packet(GOOD + [(n, "x") for n in names], version=version))
-    assert raw.recv().raw() == negotiate(*names)
+    assert raw.recv().raw() == negotiate(newest, *names)
     messages = raw.recv_until("Z")
     assert messages[0].raw() == wire.auth(0)
     assert not [m for m in messages if m.kind == "v"]
@@ -225,13 +225,14 @@ def test_negotiation(pooler, version, names):
 
 def test_negotiation_comes_before_authentication(make_pooler, pg):
     pooler = make_pooler({"db": pg.conn()}, settings={"auth_type": "md5"})
-    raw = attempt(pooler, packet([("user", "md5_user"), ("database", "db")], version=0x30002))
-    assert raw.recv().raw() == negotiate()
+    raw = attempt(pooler, packet([("user", "md5_user"), ("database", "db")], version=0x30003))
+    assert raw.recv().raw() == negotiate(0x30002)
     assert raw.recv().body[:4] == b"\0\0\0\x05"
 
 
 def test_no_negotiation_without_need(pooler):
-    assert attempt(pooler, packet(GOOD)).recv().raw() == wire.auth(0)
+    for version in (wire.PROTOCOL_3_0, wire.PROTOCOL_3_2):
+        assert attempt(pooler, packet(GOOD, version=version)).recv().raw() == wire.auth(0)
 
 
 # options

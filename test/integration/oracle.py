@@ -1,0 +1,386 @@
+#!/usr/bin/env python3
+"""The oracle: random sequences of messages must be answered through the pooler exactly as by
+PostgreSQL itself. A sequence that is not is cut down to a minimal one and printed.
+
+    oracle.py --pooler BINARY [--seconds 60] [--seed 1] [--count N] [--mode transaction]
+    oracle.py --pooler BINARY --replay FILE
+
+A seed names a sequence: `--seed 71 --count 1` runs the sequence 71 alone.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import time
+
+import oracle_links
+import oracle_ops
+import oracle_sequences
+import postgres
+import waiting
+from pooler import Pooler
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CLIENTS = (1, 2, 3)
+USER = "trust_user"
+TEMPLATE = "oracle_template"
+SIZES = (1, 2, 200)
+
+# what the clients ask for in their startup packets
+STARTUP = {
+    1: {},
+    2: {"application_name": "second", "DateStyle": "SQL, DMY"},
+    3: {"TimeZone": "Europe/Paris", "IntervalStyle": "postgres_verbose"},
+}
+
+# how the clients reach PostgreSQL: name, pool mode, max_prepared_statements
+TRANSACTION = [("transaction, %d prepared" % n, "transaction", n) for n in SIZES]
+SESSION = [("session", "session", 200)]
+
+
+class Found(Exception):
+    """A difference, with the sequence that shows it."""
+
+    def __init__(self, difference, sequence, is_minimal):
+        self.difference, self.sequence, self.is_minimal = difference, sequence, is_minimal
+        super().__init__("\n".join([
+            "seed %s: the pooler's answer differs" % sequence["seed"], str(difference),
+            "%s sequence (%s):" % (
+                "minimal" if is_minimal else "the whole",
+                "one client after the other" if sequence["serial"] else "clients at the same time"),
+            oracle_ops.lines(sequence["ops"]), "log of the pooler:", difference.log]))
+
+
+class Oracle:
+    """PostgreSQL and poolers in front of it, each with a database of its own."""
+
+    def __init__(self, pg, binary, kinds, mode="transaction", named=True, strict=False,
+                 settings=()):
+        self.pg, self.mode, self.named = pg, mode, named
+        self.restored = () if strict else tuple(c for c in CLIENTS if STARTUP[c])
+        self.number = 0
+        self.invalid = 0
+        self.known = 0
+        self.left_behind = 0  # busy servers without clients
+        self.ignored = None  # a pattern of differences that are only counted
+        self.recent = []
+        self.poolers = []
+        self.databases = []
+        self.make_template()
+        self.direct = self.place("direct", self.connect_directly("oracle_direct"), "oracle_direct")
+        self.places = [self.make_pooler(binary, i, kind, dict(settings))
+                       for i, kind in enumerate(kinds)]
+
+    # setting up
+
+    def make_template(self):
+        self.drop_databases()
+        self.pg.do("create database %s" % TEMPLATE)
+        for client in CLIENTS:
+            name = oracle_sequences.TABLE % client
+            self.pg.do("create table %s (id int primary key, v text)" % name,
+                       "alter table %s owner to %s" % (name, USER),
+                       oracle_sequences.REFILL % (client, client), database=TEMPLATE)
+        self.pg.do("create table shared as select g as id, 'shared ' || g as v "
+                   "from generate_series(1, 8) g", "grant select on shared to public",
+                   "grant all on schema public to public", database=TEMPLATE)
+        oids = self.pg.value("select string_agg(oid::text, ' ') from pg_class", TEMPLATE)
+        self.tables = {int(oid).to_bytes(4, "big") for oid in oids.split()}
+        self.tables.add(b"\0\0\0\0")
+
+    def drop_databases(self):
+        with self.pg.client() as owner:
+            names = owner.query("select datname from pg_database where datname like 'oracle%'").rows
+            for row in names:
+                owner.query("drop database %s with (force)" % row)
+
+    def place(self, name, connect, database, pooler=None):
+        self.pg.do("create database %s template %s" % (database, TEMPLATE))
+        self.databases.append(database)
+        return oracle_links.Place(name, connect, self.tables, pooler)
+
+    def connect_directly(self, database):
+        return lambda client: self.pg.client(USER, database, **STARTUP[client])
+
+    def make_pooler(self, binary, index, kind, settings):
+        name, mode, prepared = kind
+        database = "oracle_%d" % index
+        size = len(CLIENTS) if mode == "session" else 1
+        pooler = Pooler(binary, {"db": self.pg.unix_conn(database, pool_size=size)}, settings=dict(
+            {"pool_mode": mode, "max_prepared_statements": prepared}, **settings))
+        self.poolers.append(pooler)
+        pooler.start()
+        return self.place(name, lambda client: pooler.connect(
+            user=USER, unix=True, **STARTUP[client]), database, pooler)
+
+    def close(self):
+        self.drop_links()
+        try:
+            for pooler in self.poolers:
+                pooler.stop()
+        finally:
+            for pooler in self.poolers:
+                pooler.remove()
+        self.drop_databases()
+
+    def drop_links(self):
+        for place in [self.direct] + self.places:
+            place.drop()
+
+    def start_afresh(self):
+        """New connections everywhere, also of the poolers, and tables as at the beginning."""
+        self.drop_links()
+        for pooler in self.poolers:
+            if not pooler.is_running():
+                pooler.consoles.clear()
+                pooler.start()
+            pooler.admin.query("RECONNECT")
+        for database in self.databases:
+            with self.pg.client(database=database) as owner:
+                self.end_others(owner)
+                for client in CLIENTS:
+                    owner.query("alter table t%d drop column if exists more" % client)
+                    owner.query("truncate t%d" % client)
+                    owner.query(oracle_sequences.REFILL % (client, client))
+
+    def end_others(self, owner):
+        """All clients are gone: what is still in a transaction then has been left behind."""
+        busy = ("select %s from pg_stat_activity where datname = current_database() "
+                "and pid <> pg_backend_pid() and state <> 'idle'")
+        try:
+            waiting.wait_for(lambda: owner.value(busy % "count(*)") == "0", "all idle", 3)
+        except AssertionError:
+            self.left_behind += 1
+            owner.query(busy % "pg_terminate_backend(pid, 5000)")
+
+    # running
+
+    def differs(self, sequence, places=None, patience=6.0):
+        """Runs one sequence everywhere; the first difference, or None."""
+        self.number += 1
+        places = places or self.places
+        clients = sorted({op[0] for op in sequence["ops"]})
+        wanted = self.direct.begin(clients, self.number)
+        todo = oracle_links.bursts(sequence, self.number)
+        oracle_links.run_directly(wanted, todo, 20)
+        lanes = []
+        for place in places:
+            lanes.append(oracle_links.Lane(place.begin(clients, self.number), sequence,
+                                           [b.copy() for b in todo], patience))
+        oracle_links.run_lanes(lanes)
+        for place, lane in zip(places, lanes):
+            found = oracle_links.compare(place, wanted, lane)
+            if found:
+                found.log = last_lines(place.pooler.log())
+                return found
+        return None
+
+    def check(self, sequence):
+        """Runs one sequence; raises Found."""
+        if self.number % 500 == 499:
+            self.start_afresh()
+        if len(self.recent) > 20:
+            self.recent = []
+            self.drop_links()
+        try:
+            found = self.differs(sequence)
+        except oracle_links.Invalid:
+            self.invalid += 1
+            self.start_afresh()
+            self.recent = []
+            return
+        if found and self.is_ignored(found):
+            self.known += 1
+            self.start_afresh()
+            self.recent = []
+        elif found:
+            raise self.cut_down(found, sequence)
+        else:
+            self.recent.append(sequence)
+
+    def is_ignored(self, found):
+        return self.ignored is not None and self.ignored.search(str(found)) is not None
+
+    def run(self, seeds, until):
+        """Checks sequences until the time is up; how many."""
+        done = 0
+        for seed in seeds:
+            if time.monotonic() > until:
+                break
+            self.check(oracle_sequences.make(seed, self.mode, self.named, self.restored))
+            done += 1
+        return done
+
+    # a minimal sequence
+
+    def cut_down(self, found, sequence, seconds=40):
+        until = time.monotonic() + seconds
+        whole = [sequence]
+        again = self.fails(sequence, found.place)
+        if not again:
+            sequence = joined(self.recent + whole)
+            again = self.fails(sequence, found.place)
+        self.recent = []
+        if not again:
+            return Found(found, joined(whole), False)
+        found, size = again, max(len(sequence["ops"]) // 2, 1)
+        while time.monotonic() < until:
+            less = self.without_some(found, sequence, size, until)
+            if less:
+                sequence, found = less
+                size = min(size, max(len(sequence["ops"]) // 2, 1))
+            elif size == 1:
+                break
+            else:
+                size //= 2
+        self.start_afresh()
+        return Found(found, sequence, True)
+
+    def without_some(self, found, sequence, size, until):
+        """The sequence without any `size` neighbours that it fails without in the same way,
+        with the difference; None when it needs them all."""
+        ops, at, last = sequence["ops"], 0, None
+        while at < len(ops) and time.monotonic() < until:
+            less = dict(sequence, ops=ops[:at] + ops[at + size:])
+            again = None
+            if self.is_allowed(less["ops"]):
+                again = self.fails(less, found.place)
+            if again and again.kind() == found.kind():
+                ops, last = less["ops"], (less, again)
+            else:
+                at += size
+        return last
+
+    def is_allowed(self, ops):
+        return bool(ops) and oracle_ops.is_safe(ops, self.mode, self.restored)
+
+    def fails(self, sequence, place):
+        for _ in range(1 if sequence["serial"] else 3):
+            self.start_afresh()
+            try:
+                found = self.differs(sequence, [place], 1.0)
+            except oracle_links.Invalid:
+                return None
+            if found:
+                return found
+        return None
+
+
+def last_lines(log):
+    """What a log says last of anything but coming and going."""
+    dull = ("login attempt", "new connection to server", "RECONNECT", "close_needed",
+            "database configuration changed", "client unexpected eof",
+            "successfully sent cancel request")
+    lines = [line for line in log.splitlines() if not any(d in line for d in dull)]
+    return "\n".join(lines[-6:])
+
+
+def joined(sequences):
+    ops = [op for s in sequences for op in s["ops"]]
+    return dict(sequences[-1], ops=ops, serial=all(s["serial"] for s in sequences))
+
+
+def replay(path):
+    with open(path) as stored:
+        sequence = json.load(stored)
+    sequence["ops"] = [oracle_ops.freeze(op) for op in sequence["ops"]]
+    return sequence
+
+
+# the command line
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--pooler", required=True, help="the binary")
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, help="of the first sequence; by default at random")
+    parser.add_argument("--count", type=int, default=10 ** 12, help="at most so many sequences")
+    parser.add_argument("--mode", choices=("transaction", "session"), action="append",
+                        help="by default both in turns")
+    parser.add_argument("--unnamed", action="store_true", help="no named statements")
+    parser.add_argument("--strict", action="store_true",
+                        help="startup parameters must be back before the answer to RESET")
+    parser.add_argument("--go-on", action="store_true", help="go on behind a difference")
+    parser.add_argument("--ignore", help="only count differences that match this pattern")
+    parser.add_argument("--replay", help="a file of a stored sequence")
+    parser.add_argument("--store", help="a folder for failing sequences")
+    parser.add_argument("--pg-bin", help="folder of PostgreSQL's programs")
+    return parser.parse_args()
+
+
+def pg_bin():
+    done = subprocess.run([os.path.join(HERE, "../setup/pg-bin")], stdout=subprocess.PIPE)
+    return done.stdout.decode().strip()
+
+
+def report(found, args, mode):
+    print(found, flush=True)
+    if args.store:
+        os.makedirs(args.store, exist_ok=True)
+        path = os.path.join(args.store, "%s-%s.json" % (mode, found.sequence["seed"]))
+        with open(path, "w") as out:
+            json.dump(found.sequence, out)
+        print("stored in %s" % path, flush=True)
+
+
+def search(args, mode, oracle, first, until):
+    """Checks sequences in order of their seeds; (how many, how many failed)."""
+    seed, failed = first, 0
+    while time.monotonic() < until and seed < first + args.count:
+        try:
+            seed += oracle.run(range(seed, first + args.count), until)
+        except Found as found:
+            report(found, args, mode)
+            failed += 1
+            seed = found.sequence["seed"] + 1
+            if not args.go_on:
+                break
+    return seed - first, failed
+
+
+def run(args, pg):
+    first = args.seed if args.seed is not None else random.SystemRandom().randrange(10 ** 9)
+    modes = args.mode or ["transaction", "session"]
+    failures = 0
+    for mode in modes:
+        kinds = TRANSACTION if mode == "transaction" else SESSION
+        begun = time.monotonic()
+        with contextlib.closing(Oracle(pg, args.pooler, kinds, mode, not args.unnamed,
+                                       args.strict)) as oracle:
+            oracle.ignored = re.compile(args.ignore) if args.ignore else None
+            if args.replay:
+                try:
+                    oracle.check(replay(args.replay))
+                except Found as found:
+                    print(found)
+                    return 1
+                continue
+            print("%s: seed %d" % (mode, first), flush=True)
+            done, failed = search(args, mode, oracle, first, begun + args.seconds / len(modes))
+            failures += failed
+            print("%s: %d sequences through %d poolers in %.1f s, %d no tests, %d differ, "
+                  "%d ignored, %d servers left behind" % (
+                      mode, done, len(kinds), time.monotonic() - begun, oracle.invalid, failed,
+                      oracle.known, oracle.left_behind), flush=True)
+    return 1 if failures else 0
+
+
+def main():
+    args = arguments()
+    args.pooler = os.path.abspath(args.pooler)
+    pg = postgres.Postgres(args.pg_bin or pg_bin())
+    try:
+        pg.create()
+        return run(args, pg)
+    finally:
+        pg.remove()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

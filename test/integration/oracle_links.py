@@ -1,0 +1,426 @@
+"""Running a sequence of messages against PostgreSQL and against poolers, and comparing.
+
+What matters of an answer is everything, byte by byte, except
+  * BackendKeyData, and the process id in NotificationResponse;
+  * when ParameterStatus comes: it is left out of the stream, and what the client knows of its
+    parameters at the end is compared instead;
+  * the fields F, L and R (file, line, routine) of errors and notices, and W (context) of a
+    cancelled statement, which is wherever the signal found it;
+  * the OID of a temporary table in RowDescription;
+  * in an aborted transaction block, what is said in place of the answer to the Bind or Describe
+    of a named statement (see without_refusals).
+"""
+
+import collections
+import copy
+import fcntl
+import random
+import select
+import struct
+import termios
+import time
+
+import oracle_ops
+import wire
+
+STALLED = 0.25
+SENTINEL = b"the_end_%d"
+
+
+class Invalid(Exception):
+    """The sequence makes PostgreSQL itself close the connection: it is no test."""
+
+
+class Link:
+    """A logged-in connection that keeps what matters of what it is told."""
+
+    def __init__(self, client, tables):
+        self.client = client
+        self.sock = client.sock
+        self.sock.setblocking(False)
+        self.tables = tables
+        self.fd = self.sock.fileno()
+        self.key = client.key
+        self.pid = struct.unpack("!i", client.key[:4])[0]
+        self.raw = bytearray(client.pending)
+        self.unsent = b""
+        self.known = dict(client.parameters())
+        self.is_closed = False
+        self.begin(0)
+
+    def begin(self, number):
+        self.said = []
+        self.sentinel = SENTINEL % number
+        self.has_ended = self.is_closed
+
+    def close(self):
+        self.client.close()
+
+    def send(self, data):
+        self.unsent += data
+        self.push()
+
+    def push(self):
+        while self.unsent:
+            try:
+                self.unsent = self.unsent[self.sock.send(self.unsent):]
+            except BlockingIOError:
+                return
+            except OSError:
+                self.unsent = b""
+
+    def feed(self):
+        """Takes in what has come; whether anything had."""
+        self.push()
+        try:
+            more = self.sock.recv(262144)
+        except BlockingIOError:
+            return False
+        except OSError:
+            more = b""
+        if not more:
+            if not self.is_closed:
+                self.is_closed = self.has_ended = True
+                self.said.append(b"closed")
+            return False
+        self.raw += more
+        self.cut()
+        return True
+
+    def cut(self):
+        raw, at, end = self.raw, 0, len(self.raw)
+        while end - at >= 5:
+            size, = struct.unpack_from("!i", raw, at + 1)
+            if end - at <= size:
+                break
+            self.take(raw[at:at + 1], bytes(raw[at + 5:at + 1 + size]))
+            at += 1 + size
+        del raw[:at]
+
+    def take(self, kind, body):
+        if kind in b"EN":
+            left_out = b"FLRW" if b"\0C57014\0" in body else b"FLR"
+            body = b"\0".join(f for f in body.split(b"\0") if not f or f[0] not in left_out)
+        elif kind == b"S":
+            name, value = body.split(b"\0")[:2]
+            self.known[name.decode()] = value.decode()
+            return
+        elif kind == b"A":
+            body = body[4:]
+        elif kind == b"T":
+            body = self.described(body)
+        self.said.append(bytes(kind) + body)
+        if kind == b"Z" and len(self.said) > 1 and self.sentinel in self.said[-2]:
+            self.has_ended = True
+
+    def described(self, body):
+        parts, at = [body[:2]], 2
+        while at < len(body):
+            end = body.index(b"\0", at) + 1
+            oid = body[end:end + 4]
+            parts += [body[at:end], oid if oid in self.tables else b"temp", body[end + 4:end + 18]]
+            at = end + 18
+        return b"".join(parts)
+
+    def is_asleep(self):
+        return bool(self.said) and oracle_ops.ASLEEP.encode() in self.said[-1]
+
+    def cancel(self):
+        with wire.Wire(wire.open_socket(self.client.host, self.client.port)) as other:
+            other.send(wire.cancel_request(self.key))
+            other.expect_closed()
+
+    def is_backend_resting(self):
+        """PostgreSQL has read everything and waits. Seen too early it does no harm: the next
+        messages are only sent a little sooner."""
+        if self.unsent or struct.unpack("i", fcntl.ioctl(self.fd, termios.TIOCOUTQ, b"\0" * 4))[0]:
+            return False
+        try:
+            with open("/proc/%d/stat" % self.pid, "rb") as stat:
+                return stat.read().rsplit(b")", 1)[1].split()[0] == b"S"
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+
+
+class Burst:
+    """What one client sends in one go, and what it waits for behind that."""
+
+    def __init__(self, client, ops, after):
+        self.client = client
+        self.data = b"".join(oracle_ops.encoded(op) for op in ops)
+        self.after = after  # wait, cancel, end
+        self.count = 0  # messages of the answer so far: found out on the direct connection
+        self.cancels = False
+        self.asleep_count = 0
+
+    def copy(self):
+        return copy.copy(self)
+
+    def pieces(self, split):
+        """The bytes, whole or in a few pieces."""
+        if split is None or len(self.data) < 2:
+            return [self.data]
+        cuts = sorted(split.sample(range(1, len(self.data)), min(3, len(self.data) - 1)))
+        return [self.data[a:b] for a, b in zip([0] + cuts, cuts + [len(self.data)])]
+
+
+def last_words(client, ops, number):
+    """Ends whatever the client has begun, and can be recognised in the answer."""
+    mine = [op for op in ops if op[0] == client]
+    copies = any(op[1] in "QP" and oracle_ops.FROM_STDIN.search(op[-1 if op[1] == "Q" else 3])
+                 for op in mine)
+    said = [(client, "c")] if copies else []
+    return said + [(client, "S"), (client, "Q", "rollback"),
+                   (client, "Q", (SENTINEL % number).decode())]
+
+
+def bursts(sequence, number):
+    found = []
+    for turn in oracle_ops.turns(sequence["ops"]):
+        client, begun = turn[0][0], []
+        for op in turn:
+            if op[1] in oracle_ops.UNSENT:
+                found.append(Burst(client, begun, op[1]))
+                begun = []
+            else:
+                begun.append(op)
+        if begun and sequence["serial"]:
+            found.append(Burst(client, begun, "wait"))
+        elif begun:
+            found.append(Burst(client, begun, "go on"))
+    for client in sorted({op[0] for op in sequence["ops"]}):
+        found.append(Burst(client, last_words(client, sequence["ops"], number), "end"))
+    return found
+
+
+# PostgreSQL itself
+
+
+def run_directly(links, todo, deadline):
+    for burst in todo:
+        link = links[burst.client]
+        link.send(burst.data)
+        if burst.after == "go on":
+            link.feed()
+        elif burst.after == "end":
+            settle(link, lambda: link.has_ended, deadline)
+        elif burst.after == "wait":
+            settle(link, link.is_backend_resting, deadline)
+        else:
+            cancel_directly(link, burst, deadline)
+        burst.count = len(link.said)
+        if link.is_closed:
+            raise Invalid(link.said[-2:])
+
+
+def settle(link, is_done, deadline):
+    poll = select.poll()
+    poll.register(link.fd, select.POLLIN)
+    end = time.monotonic() + deadline
+    while not link.is_closed:
+        while link.feed():
+            pass
+        if is_done() and not poll.poll(0):
+            return
+        poll.poll(1)
+        if time.monotonic() > end:
+            raise AssertionError("PostgreSQL is silent behind %r" % link.said[-3:])
+
+
+def cancel_directly(link, burst, deadline):
+    """When the statement could not begin there is nothing to cancel."""
+    settle(link, lambda: link.is_asleep() or link.is_backend_resting(), deadline)
+    if not link.is_asleep():
+        settle(link, link.is_backend_resting, deadline)
+    burst.cancels = link.is_asleep()
+    burst.count = len(link.said)
+    if burst.cancels:
+        burst.asleep_count = len(link.said)
+        link.cancel()
+        settle(link, lambda: link.said[-1][:1] == b"Z", deadline)
+
+
+# a pooler
+
+
+class Lane:
+    """The run of one sequence through one pooler."""
+
+    def __init__(self, links, sequence, todo, patience):
+        self.links = links
+        self.todo = collections.deque(todo)
+        self.split = random.Random(sequence["split"]) if sequence["split"] is not None else None
+        self.allowed = 1 if sequence["serial"] else len(links)
+        self.busy = {}  # client: burst
+        self.pieces = {}  # client: what is left of it
+        self.patience = patience
+        self.moved = time.monotonic()
+        self.gave_up = False
+
+    def is_over(self):
+        return self.gave_up or not (self.todo or self.busy)
+
+    def work(self):
+        """Sends what is due; whether something was."""
+        for client in list(self.busy):
+            self.go_on(client)
+        started = False
+        while self.todo and len(self.busy) < self.allowed:
+            burst = next((b for b in self.todo if b.client not in self.busy), None)
+            if burst is None:
+                break
+            self.todo.remove(burst)
+            self.busy[burst.client] = burst
+            self.pieces[burst.client] = burst.pieces(self.split)
+            self.go_on(burst.client)
+            started = True
+        self.look_at_clock()
+        return started
+
+    def go_on(self, client):
+        burst, link = self.busy[client], self.links[client]
+        if self.pieces[client]:
+            link.send(self.pieces[client].pop(0))
+        if link.feed():
+            self.moved = time.monotonic()
+        if burst.cancels and len(link.said) >= burst.asleep_count and not self.pieces[client]:
+            burst.cancels = False
+            link.cancel()
+        if not self.pieces[client] and (link.is_closed or self.is_answered(burst, link)):
+            del self.busy[client]
+            self.moved = time.monotonic()
+
+    def is_answered(self, burst, link):
+        if burst.after == "end":
+            return link.has_ended
+        return burst.after == "go on" or len(link.said) >= burst.count
+
+    def look_at_clock(self):
+        still = time.monotonic() - self.moved
+        if still > self.patience:
+            self.gave_up = True
+        elif still > STALLED:
+            self.allowed = len(self.links)
+
+
+def run_lanes(lanes):
+    """Runs them beside each other until all are over."""
+    poll = select.poll()
+    for lane in lanes:
+        for link in lane.links.values():
+            if not link.is_closed:
+                poll.register(link.fd, select.POLLIN)
+    live = list(lanes)
+    while live:
+        is_sending = False
+        for lane in live:
+            is_sending = lane.work() or is_sending or any(lane.pieces.values())
+        live = [lane for lane in live if not lane.is_over()]
+        if live:
+            poll.poll(0 if is_sending else 20)
+
+
+# places to run at
+
+
+class Place:
+    """One address with a database of its own and the connections kept to it."""
+
+    def __init__(self, name, connect, tables, pooler):
+        self.name = name
+        self.pooler = pooler
+        self.connect = connect
+        self.tables = tables
+        self.links = {}
+
+    def link(self, client):
+        if client not in self.links or self.links[client].is_closed:
+            self.links[client] = Link(self.connect(client), self.tables)
+        return self.links[client]
+
+    def begin(self, clients, number):
+        found = {client: self.link(client) for client in clients}
+        for link in found.values():
+            link.begin(number)
+        return found
+
+    def drop(self):
+        for link in self.links.values():
+            link.close()
+        self.links = {}
+
+
+class Difference:
+    """What one client was told through a pooler that PostgreSQL does not say."""
+
+    def __init__(self, place, client, wanted, got, why):
+        self.place, self.client, self.why = place, client, why
+        self.wanted, self.got = wanted, got
+        self.log = ""
+
+    def at(self):
+        return next((i for i, (a, b) in enumerate(zip(self.wanted, self.got)) if a != b),
+                    min(len(self.wanted), len(self.got)))
+
+    def kind(self):
+        """What stays the same while the sequence is cut down."""
+        at = self.at()
+        return (self.why,) + tuple(kind_of(said[at]) if at < len(said) else ""
+                                   for said in (self.wanted, self.got))
+
+    def __str__(self):
+        at = self.at()
+        text = ["%s: client %d, message %d of the answer%s" % (
+            self.place.name, self.client, at, self.why)]
+        for title, said in (("wanted", self.wanted), ("got", self.got)):
+            text.append("  %s: ... %s" % (title, "; ".join(
+                readable(m) for m in said[max(at - 2, 0):at + 4]) or "nothing"))
+        return "\n".join(text)
+
+
+def kind_of(message):
+    """The letter of a message, and the SQLSTATE of an error."""
+    state = [f.decode() for f in message[1:].split(b"\0") if f[:1] == b"C"]
+    return chr(message[0]) + (state[0] if message[:1] == b"E" and state else "")
+
+
+def readable(message):
+    return "%s %r" % (chr(message[0]), message[1:100]) if message != b"closed" else "(closed)"
+
+
+ABORTED = b"\0C25P02\0"
+
+
+def without_refusals(wanted, got):
+    """Both answers up to the first difference that matters. A named statement that the server
+    does not hold cannot be prepared in an aborted transaction block: there alone 25P02 may
+    stand in place of the answer to Bind or Describe, up to the next ReadyForQuery."""
+    at = next((i for i, (a, b) in enumerate(zip(wanted, got)) if a != b), None)
+    if at is None or ABORTED not in got[at] or got[at][:1] != b"E" or wanted[at][0] not in b"E2t":
+        return wanted, got
+    status = next((m for m in reversed(got[:at]) if m[:1] == b"Z"), None)
+    ends = [next((i for i in range(at, len(said)) if said[i][:1] == b"Z"), None)
+            for said in (wanted, got)]
+    if status != b"ZE" or None in ends or wanted[ends[0]] != b"ZE":
+        return wanted, got
+    return without_refusals(wanted[ends[0]:], got[ends[1]:])
+
+
+def compare(place, wanted, lane):
+    """The first difference of this lane's clients to the direct ones, or None."""
+    for client, link in sorted(lane.links.items()):
+        expected = wanted[client]
+        if link.said != expected.said:
+            rest, told = without_refusals(expected.said, link.said)
+            if rest != told:
+                why = "; nothing more came" if lane.gave_up else ""
+                return Difference(place, client, rest, told, why)
+    for client, link in sorted(lane.links.items()):
+        expected = wanted[client].known
+        differing = sorted(k for k in expected if link.known.get(k) != expected[k])
+        if differing:
+            return Difference(place, client,
+                              [("S%s=%s" % (k, expected[k])).encode() for k in differing],
+                              [("S%s=%s" % (k, link.known.get(k))).encode() for k in differing],
+                              "; parameters known at the end")
+    return None

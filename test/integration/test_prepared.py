@@ -1,0 +1,434 @@
+"""Prepared statements whose server changes under the client (protocol.md 12)."""
+
+import contextlib
+
+import pytest
+
+import wire
+
+SETTINGS = {"pool_mode": "transaction", "default_pool_size": "1", "max_prepared_statements": "200"}
+
+
+@pytest.fixture
+def table(pg):
+    """A table of one row with a column `id`."""
+    name = "prepared_table"
+    pg.do("drop table if exists " + name, "create table %s as select 1 as id" % name,
+          "grant all on %s to public" % name, "alter table %s owner to trust_user" % name)
+    yield name
+    pg.do("drop table if exists " + name)
+
+
+def make(make_pooler, pg, **more):
+    settings = dict(SETTINGS, **{k: str(v) for k, v in more.items()})
+    return make_pooler({"db": pg.conn()}, settings=settings)
+
+
+def prepare(client, name, sql, types=()):
+    client.send(wire.parse(name, sql, types), wire.sync())
+    assert client.finish().kinds() == "1Z"
+
+
+def run(name, *values, described=True, **formats):
+    """Bind, Describe of the portal, Execute."""
+    middle = wire.describe("P") if described else b""
+    return wire.bind("", name, values, **formats) + middle + wire.execute()
+
+
+def rows(client, *parts):
+    client.send(*parts, wire.sync())
+    result = client.finish()
+    if result.errors:
+        raise wire.Refused(result.errors[0])
+    return result.rows
+
+
+def refusal(client, *parts):
+    with pytest.raises(wire.Refused) as caught:
+        rows(client, *parts)
+    return caught.value.code, caught.value.text
+
+
+# lost statements
+
+
+@contextlib.contextmanager
+def altered(client, table, sql="select * from %s"):
+    """A statement whose result has another type since it was prepared."""
+    prepare(client, "stale", sql % table)
+    assert rows(client, run("stale")) == [("1",)]
+    client.query("alter table %s add column more text default 'm'" % table)
+    yield
+    assert rows(client, run("stale"))[0][-1] == "m"
+
+
+def test_changed_result_type_is_not_seen(make_pooler, pg, table):
+    client = make(make_pooler, pg).connect()
+    with altered(client, table):
+        client.send(run("stale"), wire.sync())
+        result = client.finish()
+        assert result.kinds() == "2TDCZ"
+        assert result.names == ["id", "more"]
+
+
+def test_changed_result_type_is_not_seen_by_a_description(make_pooler, pg, table):
+    client = make(make_pooler, pg).connect()
+    with altered(client, table):
+        client.send(wire.describe("S", "stale"), wire.sync())
+        result = client.finish()
+        assert result.kinds() == "tTZ"
+        assert result.names == ["id", "more"]
+
+
+def test_changed_result_type_before_sync(make_pooler, pg, table):
+    client = make(make_pooler, pg).connect()
+    with altered(client, table):
+        client.send(run("stale"), wire.flush())
+        client.recv_kinds("2TDC")
+        client.send(run("stale"), wire.flush())
+        client.recv_kinds("2TDC")
+        client.send(wire.sync())
+        assert client.finish().kinds() == "Z"
+
+
+def test_changed_result_type_with_more_behind(make_pooler, pg, table):
+    """Nothing of a failed pipeline has run: all of it comes again."""
+    client = make(make_pooler, pg).connect()
+    prepare(client, "other", "select 'other'")
+    with altered(client, table):
+        assert rows(client, run("stale"), run("other"), wire.close("S", "other"),
+                    wire.parse("late", "select 'late'"), run("late")) == [
+            ("1", "m"), ("other",), ("late",)]
+    assert refusal(client, run("other")) == ("26000", 'prepared statement "other" does not exist')
+    assert rows(client, run("late")) == [("late",)]
+
+
+def test_changed_result_type_in_a_transaction(make_pooler, pg, table):
+    client = make(make_pooler, pg).connect()
+    with altered(client, table):
+        client.query("begin")
+        assert refusal(client, run("stale")) == (
+            "0A000", "cached plan must not change result type")
+        assert client.query("rollback").tag == "ROLLBACK"
+
+
+def test_changed_result_type_after_rows(make_pooler, pg, table):
+    client = make(make_pooler, pg).connect()
+    prepare(client, "other", "select 'other'")
+    with altered(client, table):
+        client.send(run("other"), run("stale"), wire.sync())
+        assert client.finish().kinds() == "2TDCEZ"
+
+
+def test_changed_result_type_of_binary_rows_not_described(make_pooler, pg, table):
+    """Who reads numbers of a type it was told before must not be sent others."""
+    client = make(make_pooler, pg).connect()
+    with altered(client, table):
+        code, _ = refusal(client, run("stale", described=False, results=[1]))
+        assert code == "0A000"
+
+
+def test_changed_result_type_of_text_rows_not_described(make_pooler, pg, table):
+    client = make(make_pooler, pg).connect()
+    with altered(client, table):
+        assert rows(client, run("stale", described=False)) == [("1", "m")]
+
+
+def test_changed_result_type_meets_the_next_client(make_pooler, pg, table):
+    """The server's statement is of another time than the one this client prepares."""
+    pooler = make(make_pooler, pg)
+    with altered(pooler.connect(), table):
+        late = pooler.connect()
+        late.send(wire.parse("mine", "select * from " + table), wire.describe("S", "mine"),
+                  wire.sync())
+        assert late.finish().kinds() == "1tTZ"
+        assert rows(late, run("mine")) == [("1", "m")]
+
+
+def test_error_of_the_statement_itself_is_seen_once(make_pooler, pg, table):
+    client = make(make_pooler, pg).connect()
+    prepare(client, "stale", "select * from " + table)
+    rows(client, run("stale"))
+    client.query("drop table " + table)
+    for _ in range(2):
+        assert refusal(client, run("stale"))[0] == "42P01"
+    client.query("create table %s as select 7 as id" % table)
+    assert rows(client, run("stale")) == [("7",)]
+
+
+def test_statement_the_server_has_lost(make_pooler, pg):
+    client = make(make_pooler, pg).connect()
+    prepare(client, "a", "select 'a'")
+    prepare(client, "b", "select 'b'")
+    client.query("do $$ begin execute 'deallocate all'; end $$")
+    assert rows(client, run("a")) == [("a",)]
+    client.query("begin")
+    assert refusal(client, run("b")) == ("26000", 'prepared statement "b" does not exist')
+    client.query("rollback")
+    assert rows(client, run("b")) == [("b",)]
+    assert rows(client, run("b"), run("a")) == [("b",), ("a",)]
+
+
+# SQL-level statements
+
+
+@pytest.fixture
+def sql_pooler(make_pooler, pg):
+    return make(make_pooler, pg, track_sql_prepare=1, default_pool_size=2)
+
+
+def on_two_servers(pooler, client, sql, database="db"):
+    """The client's query runs on every server in turn, each kept busy by another client."""
+    with pooler.connect(database) as busy:
+        busy.query("begin")
+        first = client.query(sql, check=False)
+    with pooler.connect(database) as busy, pooler.connect(database) as other:
+        busy.query("begin")
+        other.query("begin")
+        busy.query("rollback")
+        second = client.query(sql, check=False)
+        other.query("rollback")
+    return first, second
+
+
+def sql_error(client, sql):
+    result = client.query(sql, check=False)
+    assert len(result.errors) == 1, result.messages
+    fields = dict(result.errors[0].fields())
+    return fields["C"], fields["M"], fields.get("P")
+
+
+def test_sql_prepare_is_off_by_default(make_pooler, pg):
+    pooler = make(make_pooler, pg)
+    client = pooler.connect()
+    client.query("prepare off as select 1")
+    assert pg.value("select 1") == "1"
+    assert pooler.connect().value("execute off") == "1"
+
+
+def test_sql_prepare_works_across_servers(sql_pooler):
+    client = sql_pooler.connect()
+    assert client.query("prepare one (int, text) as select $1 + 1, $2").kinds() == "CZ"
+    for result in on_two_servers(sql_pooler, client, "execute one(4, 'x')"):
+        assert result.kinds() == "TDCZ"
+        assert result.rows == [("5", "x")]
+        assert result.tag == "SELECT 1"
+
+
+def test_sql_names_belong_to_one_client(sql_pooler):
+    a, b = sql_pooler.connect(), sql_pooler.connect()
+    a.query("prepare same as select 'a'")
+    b.query("prepare same as select 'b'")
+    assert (a.value("execute same"), b.value("EXECUTE Same ;")) == ("a", "b")
+    c = sql_pooler.connect()
+    assert sql_error(c, "execute same") == ("26000", 'prepared statement "same" does not exist', None)
+
+
+def test_sql_texts_are_shared(sql_pooler):
+    for _ in range(3):
+        client = sql_pooler.connect()
+        assert client.query("prepare mine as select 12").tag == "PREPARE"
+        assert client.value("execute mine") == "12"
+        text, = sql_pooler.show("PREPARED_STATEMENTS")
+        assert (text["name"], text["query"]) == ("PGBOUNCER_SQL_1", " as select 12")
+        assert sum(int(c["prepared_statements"]) for c in sql_pooler.show("CLIENTS")) == 1
+        assert sum(int(s["prepared_statements"]) for s in sql_pooler.show("SERVERS")) == 1
+        assert client.query("deallocate mine").tag == "DEALLOCATE"
+
+
+def test_sql_deallocate(sql_pooler):
+    client = sql_pooler.connect()
+    client.query("prepare gone as select 1")
+    for result in on_two_servers(sql_pooler, client, "select 1"):
+        assert result.kinds() == "TDCZ"
+    assert client.query("deallocate prepare gone").kinds() == "CZ"
+    assert sql_error(client, "execute gone")[0] == "26000"
+    assert sql_error(client, "deallocate gone") == (
+        "26000", 'prepared statement "gone" does not exist', None)
+    client.query("prepare gone as select 2")
+    assert client.value("execute gone") == "2"
+    for all_of_them in ("deallocate all", "discard all"):
+        assert client.query(all_of_them).tag == all_of_them.upper()
+        assert sql_error(client, "execute gone")[0] == "26000"
+        client.query("prepare gone as select 3")
+        assert client.value("execute gone") == "3"
+
+
+def test_sql_duplicates(sql_pooler):
+    client = sql_pooler.connect()
+    client.query("prepare twice as select 1")
+    for result in on_two_servers(sql_pooler, client, "prepare twice as select 2"):
+        assert dict(result.errors[0].fields())["M"] == 'prepared statement "twice" already exists'
+        assert result.kinds() == "EZ"
+    assert client.value("execute twice") == "1"
+
+
+@pytest.mark.parametrize("sql", [
+    "prepare broken as select nothing",
+    "prepare broken (int) as select $1 +++",
+    "/* ü */ prepare \"Ünï\" as select 'ü', nothing",
+    "prepare fine as select 1; prepare fine as select nothing",
+    "prepare broken (nothing) as select 1",
+    "execute absent",
+    "execute absent(nothing, 1)",
+    "deallocate absent",
+    "prepare",
+    "execute",
+    "deallocate",
+    "prepare x as",
+    "prepare transaction 'x'",
+    "execute \"\"",
+    "execute broken x y",
+])
+def test_sql_errors_are_those_of_a_direct_connection(sql_pooler, pg, sql):
+    with pg.client(user="trust_user") as direct:
+        wanted = direct.query(sql, check=False)
+    got = sql_pooler.connect().query(sql, check=False)
+    assert got.messages == wanted.messages
+
+
+def test_sql_error_behind_a_prelude_has_its_place(sql_pooler, pg):
+    with pg.client(user="trust_user") as direct:
+        direct.query("prepare p (int) as select $1")
+        wanted = direct.query("execute p(1 + nothing)", check=False).messages
+    client = sql_pooler.connect()
+    client.query("prepare p (int) as select $1 -- é")
+    for result in on_two_servers(sql_pooler, client, "execute p(1 + nothing)"):
+        assert result.messages == wanted
+
+
+def test_sql_prepare_in_a_failed_transaction(sql_pooler):
+    client = sql_pooler.connect()
+    client.query("prepare kept as select 1")
+    client.query("begin")
+    assert sql_error(client, "prepare lost as select nothing")[0] == "42703"
+    for sql in ("prepare later as select 1", "deallocate kept", "execute kept"):
+        assert sql_error(client, sql)[0] == "25P02"
+    client.query("rollback")
+    assert client.value("execute kept") == "1"
+    assert sql_error(client, "execute later")[0] == "26000"
+    # PostgreSQL keeps what a transaction prepared that is rolled back
+    client.query("begin")
+    client.query("prepare stays as select 5")
+    client.query("rollback")
+    assert client.value("execute stays") == "5"
+
+
+def test_sql_statements_leave_the_server(make_pooler, pg):
+    pooler = make(make_pooler, pg, track_sql_prepare=1, max_prepared_statements=2)
+    client = pooler.connect()
+    for i in range(5):
+        client.query("prepare s%d as select %d" % (i, i))
+    count = "select count(*) from pg_prepared_statements where name like 'PGBOUNCER_SQL_%'"
+    assert client.value(count) == "2"
+    for i in range(5):
+        assert client.value("execute s%d" % i) == str(i)
+        assert client.value(count) == "2"
+
+
+def test_sql_changed_result_type_is_not_seen(sql_pooler, table):
+    client = sql_pooler.connect()
+    client.query("prepare stale as select * from " + table)
+    assert client.query("execute stale").rows == [("1",)]
+    client.query("alter table %s add column more text default 'm'" % table)
+    result = client.query("execute stale")
+    assert result.kinds() == "TDCZ"
+    assert result.rows == [("1", "m")]
+    client.query("do $$ begin execute 'deallocate all'; end $$")
+    assert client.query("execute stale").rows == [("1", "m")]
+    client.query("begin")
+    client.query("alter table %s add column yet text" % table)
+    assert sql_error(client, "execute stale")[0] == "0A000"
+    client.query("commit")
+    assert client.query("execute stale").rows == [("1", "m")]
+
+
+def test_sql_queries_in_a_pipeline(sql_pooler):
+    client = sql_pooler.connect()
+    client.send(wire.query("prepare p as select 1"), wire.query("execute p"),
+                wire.query("deallocate p"), wire.query("execute p"), wire.query("select 2"))
+    kinds = [client.finish().kinds() for _ in range(5)]
+    assert kinds == ["CZ", "TDCZ", "CZ", "EZ", "TDCZ"]
+    client.send(run_unnamed("select 3"), wire.query("prepare p as select 1"), wire.query("execute p"))
+    kinds = [client.finish().kinds() for _ in range(2)]
+    assert kinds == ["12TDCCZ", "TDCZ"]
+
+
+def run_unnamed(sql):
+    return wire.parse("", sql) + run("")
+
+
+def test_sql_several_in_one_query_pass_as_they_are(sql_pooler, pg):
+    client = sql_pooler.connect()
+    result = client.query("prepare a as select 1; execute a; deallocate a")
+    assert result.kinds() == "CTDCCZ"
+
+
+# named statements of the protocol
+
+
+@pytest.mark.parametrize("limit", [1, 2, 200])
+def test_statements_over_servers(make_pooler, pg, limit):
+    pooler = make(make_pooler, pg, max_prepared_statements=limit, default_pool_size=2)
+    client = pooler.connect()
+    for i in range(4):
+        prepare(client, "s%d" % i, "select %d::text" % i)
+    for _ in range(2):
+        with pooler.connect() as busy:
+            busy.query("begin")
+            for i in range(4):
+                assert rows(client, run("s%d" % i)) == [(str(i),)]
+        assert rows(client, *[run("s%d" % i) for i in range(4)]) == [(str(i),) for i in range(4)]
+    assert pooler.show_one("CLIENTS", database="db")["prepared_statements"] == "4"
+    for row in pooler.show("SERVERS"):
+        assert int(row["prepared_statements"]) <= min(limit, 4)
+    held = client.value("select count(*) from pg_prepared_statements")
+    assert int(held) == min(limit, 4)
+
+
+@pytest.mark.parametrize("forget", ["deallocate all", "discard all"])
+def test_all_statements_forgotten(make_pooler, pg, forget):
+    pooler = make(make_pooler, pg)
+    client, other = pooler.connect(), pooler.connect()
+    prepare(client, "mine", "select 'mine'")
+    prepare(other, "theirs", "select 'theirs'")
+    assert client.query(forget).tag == forget.upper()
+    assert refusal(client, run("mine")) == ("26000", 'prepared statement "mine" does not exist')
+    assert rows(other, run("theirs")) == [("theirs",)]
+    client.send(run_unnamed(forget), wire.parse("after", "select 'after'"), run("after"), wire.sync())
+    result = client.finish()
+    assert not result.errors and result.rows == [("after",)]
+    assert rows(client, run("after")) == [("after",)]
+
+
+def test_names_that_are_taken_or_unknown(make_pooler, pg):
+    client = make(make_pooler, pg).connect()
+    prepare(client, "taken", "select 1")
+    assert refusal(client, wire.parse("taken", "select 2")) == (
+        "42P05", 'prepared statement "taken" already exists')
+    assert rows(client, run("taken")) == [("1",)]
+    assert refusal(client, run("unknown")) == (
+        "26000", 'prepared statement "unknown" does not exist')
+    assert refusal(client, wire.describe("S", "unknown"))[0] == "26000"
+    client.send(wire.close("S", "unknown"), wire.close("S", "taken"), wire.sync())
+    assert client.finish().kinds() == "33Z"
+    assert refusal(client, run("taken"))[0] == "26000"
+    assert refusal(client, run("taken", "too many")) == (
+        "26000", 'prepared statement "taken" does not exist')
+    prepare(client, "taken", "select 3")
+    assert refusal(client, run("taken", "too many")) == (
+        "08P01", 'bind message supplies 1 parameters, but prepared statement "taken" requires 0')
+
+
+def test_views_and_counters(make_pooler, pg):
+    pooler = make(make_pooler, pg)
+    a, b = pooler.connect(), pooler.connect()
+    for client in (a, b):
+        prepare(client, "s", "select $1::int4 + 1", [23])
+        assert rows(client, run("s", "1")) == [("2",)]
+    text = pooler.show("PREPARED_STATEMENTS")
+    assert len(text) == 1
+    totals = pooler.show_one("STATS_TOTALS", database="db")
+    assert totals["client_parse_count"] == "2"
+    assert totals["server_parse_count"] == "1"
+    assert totals["bind_count"] == "2"
