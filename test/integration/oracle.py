@@ -62,6 +62,7 @@ class Oracle:
     def __init__(self, pg, binary, kinds, mode="transaction", named=True, strict=False,
                  settings=()):
         self.pg, self.mode, self.named = pg, mode, named
+        self.doubtful = False
         self.restored = () if strict else tuple(c for c in CLIENTS if STARTUP[c])
         self.number = 0
         self.invalid = 0
@@ -212,7 +213,8 @@ class Oracle:
         for seed in seeds:
             if time.monotonic() > until:
                 break
-            self.check(oracle_sequences.make(seed, self.mode, self.named, self.restored))
+            self.check(oracle_sequences.make(seed, self.mode, self.named, self.restored,
+                                             self.doubtful))
             done += 1
         return done
 
@@ -304,6 +306,8 @@ def arguments():
     parser.add_argument("--mode", choices=("transaction", "session"), action="append",
                         help="by default both in turns")
     parser.add_argument("--unnamed", action="store_true", help="no named statements")
+    parser.add_argument("--doubtful", action="store_true",
+                        help="also messages pipelined behind an extended COPY with Syncs in it")
     parser.add_argument("--strict", action="store_true",
                         help="startup parameters must be back before the answer to RESET")
     parser.add_argument("--go-on", action="store_true", help="go on behind a difference")
@@ -353,6 +357,7 @@ def run(args, pg):
         begun = time.monotonic()
         with contextlib.closing(Oracle(pg, args.pooler, kinds, mode, not args.unnamed,
                                        args.strict)) as oracle:
+            oracle.doubtful = args.doubtful
             oracle.ignored = re.compile(args.ignore) if args.ignore else None
             if args.replay:
                 try:

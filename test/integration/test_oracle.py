@@ -1,5 +1,6 @@
 """The oracle (oracle.py) for a few seconds: the pooler answers as PostgreSQL does."""
 
+import os
 import random
 import time
 
@@ -25,10 +26,10 @@ def make_oracle(pg, binary):
         one.close()
 
 
-# A failed extended COPY with Syncs inside it, and messages pipelined behind it: it is not
-# known from types alone which Sync the server went on from; the pooler then closes the
-# connection where PostgreSQL answers.  Everything else must be equal.
-KNOWN = "unknown pkt"
+# By random seeds it finds something new now and then, which is its purpose: the regular
+# run is not the place for that.
+pytestmark = pytest.mark.skipif(
+    not os.environ.get("ORACLE"), reason="random: run `make oracle`, or set ORACLE=1")
 
 
 def check(one):
@@ -39,8 +40,6 @@ def check(one):
         done = one.run(range(first, first + SEQUENCES), time.monotonic() + SECONDS)
     except oracle.Found as difference:
         found = str(difference)
-    if found and KNOWN in found:
-        pytest.xfail(found)
     if found:
         pytest.fail(found, pytrace=False)
     assert done >= LEAST
