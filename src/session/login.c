@@ -11,32 +11,14 @@
 #include "auth/scram.h"
 #include "auth/secret.h"
 #include "base/text.h"
+#include "session/login_state.h"
+#include "session/proof.h"
 #include "session/startup.h"
 #include "wire/codec.h"
 #include "wire/message.h"
 
 /* Longest password message looked at. */
 enum { PASSWORD_MESSAGE_MAX = 128 * 1024 };
-
-enum login_phase {
-	LOGIN_PASSWORD,
-	LOGIN_SASL_INITIAL,
-	LOGIN_SASL_FINAL,
-	LOGIN_WELCOME
-};
-
-struct login {
-	struct startup startup;
-	enum auth_type method;
-	enum login_phase phase;
-	bool is_mock;          /* no such user: go through the motions, then fail */
-	bool is_fake_db;       /* no such database: said only after authentication */
-	struct secret nothing; /* SECRET_NONE, for users that do not exist */
-	uint8_t salt[4];
-	struct scram_server scram;
-	bool has_scram;
-	struct scram_verifier verifier; /* its own: a reload may change the user's */
-};
 
 static const struct conn_ops login_ops;
 static const struct request_ops login_request_ops;
@@ -52,10 +34,7 @@ void login_free(struct client *client)
 	if (!login)
 		return;
 	startup_done(&login->startup);
-	if (login->has_scram)
-		scram_server_done(&login->scram);
-	scram_verifier_done(&login->verifier);
-	secret_done(&login->nothing);
+	proof_done(client);
 	slab_put(client->conn.site->login_slab, login);
 	client->login = NULL;
 }
@@ -63,11 +42,6 @@ void login_free(struct client *client)
 const char *login_user_name(const struct client *client)
 {
 	return client->login->startup.user;
-}
-
-static const struct secret *login_secret(const struct client *client)
-{
-	return client->login->is_mock ? &client->login->nothing : &client->user->secret;
 }
 
 /* ---- the end of the login ---- */
@@ -257,186 +231,20 @@ static const struct request_ops login_request_ops = {
 
 /* ---- the exchange ---- */
 
-static enum error_id login_failure(const struct login *login)
+static enum step login_take(struct client *client, enum proof proof)
 {
-	switch (login->method) {
-	case AUTH_TRUST:
-		return ERROR_TRUST_FAILED;
-	case AUTH_SCRAM:
-		return ERROR_SASL_FAILED;
-	case AUTH_PLAIN:
-	case AUTH_MD5:
-		return ERROR_PASSWORD_FAILED;
-	default:
-		return ERROR_METHOD_UNAVAILABLE;
-	}
-}
-
-static enum step login_fail(struct client *client)
-{
-	client_fatal(client, login_failure(client->login));
-	return STEP_CLOSE;
-}
-
-static void login_send_auth(
-    struct client *client, uint32_t request, const void *data, size_t len)
-{
-	struct buf buf;
-	buf_init(&buf, 0);
-	codec_put_auth(&buf, request, data, len);
-	conn_send(&client->conn, &buf);
-	buf_done(&buf);
-}
-
-/* The verifier made from the plain password, kept until the rounds change. */
-static const struct scram_verifier *login_adhoc_verifier(
-    struct user *user, uint32_t rounds)
-{
-	if (user->adhoc && user->adhoc->iterations != rounds) {
-		scram_verifier_done(user->adhoc);
-		mem_free(user->adhoc);
-		user->adhoc = NULL;
-	}
-	if (!user->adhoc) {
-		user->adhoc = mem_zero(sizeof(*user->adhoc));
-		scram_verifier_from_password(user->adhoc, user->secret.text, rounds);
-	}
-	return user->adhoc;
-}
-
-static void login_take_verifier(struct login *login, const struct scram_verifier *from)
-{
-	login->verifier = *from;
-	login->verifier.salt = mem_dup(from->salt, from->salt_len);
-}
-
-/* What to prove against: stored, made from the plain password, or something that nobody
- * can satisfy. */
-static void login_choose_verifier(struct client *client)
-{
-	struct login *login = client->login;
-	uint32_t rounds = (uint32_t)site_settings(client->conn.site)->scram_iterations;
-	struct user *user = client->user;
-
-	if (!login->is_mock && user->secret.kind == SECRET_SCRAM) {
-		login_take_verifier(login, &user->secret.scram);
-		return;
-	}
-	if (!login->is_mock && user->secret.kind == SECRET_PLAIN) {
-		login_take_verifier(login, login_adhoc_verifier(user, rounds));
-		return;
-	}
-	if (!login->is_mock && user->secret.kind == SECRET_MD5)
-		conn_log(&client->conn, LEVEL_ERROR,
-		    "SCRAM authentication failed: user has MD5 secret");
-	login->is_mock = true;
-	scram_verifier_mock(&login->verifier, login->startup.user,
-	    client->conn.site->mock_secret, rounds);
-}
-
-static enum step login_begin_sasl(struct client *client)
-{
-	static const char *const mechanisms[] = {"SCRAM-SHA-256", NULL};
-	struct login *login = client->login;
-	struct buf buf;
-
-	login_choose_verifier(client);
-	login->method = AUTH_SCRAM;
-	login->phase = LOGIN_SASL_INITIAL;
-	scram_server_init(&login->scram, &login->verifier, login->is_mock);
-	login->has_scram = true;
-	buf_init(&buf, 0);
-	codec_put_auth_sasl(&buf, mechanisms);
-	conn_send(&client->conn, &buf);
-	buf_done(&buf);
-	return STEP_NEXT;
-}
-
-static enum step login_challenge(struct client *client)
-{
-	struct login *login = client->login;
-
-	switch (login->method) {
-	case AUTH_ANY:
+	switch (proof) {
+	case PROOF_DONE:
 		return login_authenticated(client);
-	case AUTH_TRUST:
-		return login->is_mock ? login_fail(client)
-				      : login_authenticated(client);
-	case AUTH_PLAIN:
-		login->phase = LOGIN_PASSWORD;
-		login_send_auth(client, AUTH_REQ_CLEARTEXT, NULL, 0);
-		return STEP_NEXT;
-	case AUTH_MD5:
-		if (login_secret(client)->kind == SECRET_SCRAM)
-			return login_begin_sasl(client);
-		login->phase = LOGIN_PASSWORD;
-		mem_random(login->salt, sizeof(login->salt));
-		login_send_auth(client, AUTH_REQ_MD5, login->salt, sizeof(login->salt));
-		return STEP_NEXT;
-	case AUTH_SCRAM:
-		return login_begin_sasl(client);
-	default:
-		return login_fail(client);
-	}
-}
-
-static enum step login_password(struct client *client, const struct message *m)
-{
-	struct login *login = client->login;
-	const struct secret *secret = login_secret(client);
-	const char *password;
-	bool is_right;
-
-	if (codec_read_password(message_body(m), message_body_len(m), &password) < 0)
-		return STEP_NEXT; /* the login timeout ends it */
-	if (*password == '\0') {
-		client_fatal(client, ERROR_EMPTY_PASSWORD);
+	case PROOF_FAILED:
+		proof_fail(client);
 		return STEP_CLOSE;
-	}
-	if (login->method == AUTH_PLAIN)
-		is_right = secret_is_password(secret, login->startup.user, password);
-	else
-		is_right = secret_is_md5_answer(
-		    secret, login->startup.user, login->salt, password);
-	if (!is_right || login->is_mock)
-		return login_fail(client);
-	return login_authenticated(client);
-}
-
-static enum step login_sasl(struct client *client, const struct message *m)
-{
-	struct login *login = client->login;
-	const uint8_t *data = message_body(m);
-	size_t len = message_body_len(m);
-	const char *mechanism;
-	struct err err = {{0}, {0}};
-	struct buf out;
-
-	if (login->phase == LOGIN_SASL_INITIAL) {
-		if (codec_read_sasl_initial(data, len, &mechanism, &data, &len) < 0)
-			return STEP_NEXT; /* the login timeout ends it */
-		if (strcmp(mechanism, "SCRAM-SHA-256") != 0) {
-			client_fatal(client, ERROR_BAD_MECHANISM);
-			return STEP_CLOSE;
-		}
-	}
-	buf_init(&out, 0);
-	switch (scram_server_step(&login->scram, data, len, &out, &err)) {
-	case SCRAM_MORE:
-		login->phase = LOGIN_SASL_FINAL;
-		login_send_auth(client, AUTH_REQ_SASL_CONTINUE, out.bytes, out.len);
-		buf_wipe_done(&out);
-		return STEP_NEXT;
-	case SCRAM_DONE:
-		login_send_auth(client, AUTH_REQ_SASL_FINAL, out.bytes, out.len);
-		buf_wipe_done(&out);
-		return login_authenticated(client);
-	case SCRAM_FAIL:
+	case PROOF_REFUSED:
+		return STEP_CLOSE;
+	case PROOF_MORE:
 		break;
 	}
-	buf_wipe_done(&out);
-	conn_log(&client->conn, LEVEL_ERROR, "%s", err.text);
-	return login_fail(client);
+	return STEP_NEXT;
 }
 
 static enum step login_message(struct conn *conn, const struct message *m)
@@ -460,9 +268,7 @@ static enum step login_message(struct conn *conn, const struct message *m)
 	}
 	if (!message_is_whole(m))
 		return STEP_MORE;
-	if (client->login->phase == LOGIN_PASSWORD)
-		return login_password(client, m);
-	return login_sasl(client, m);
+	return login_take(client, proof_message(client, m));
 }
 
 static void login_ended(struct conn *conn, const struct err *err)
@@ -605,9 +411,25 @@ static enum step login_own_console(struct client *client)
 	return login_authenticated(client);
 }
 
+/* User and secret are known (or known to be missing): let it prove itself. */
+static enum step login_prove(struct client *client)
+{
+	login_log_attempt(client);
+	if (!login_may_use_service(client))
+		return STEP_CLOSE;
+	return login_take(client, proof_begin(client));
+}
+
+static enum step login_settle_user(struct client *client)
+{
+	if ((client->login->method == AUTH_ANY ? login_find_any_user(client)
+					       : login_find_user(client)) < 0)
+		return STEP_CLOSE;
+	return login_prove(client);
+}
+
 static enum step login_settle(struct client *client)
 {
-	const struct settings *settings = site_settings(client->conn.site);
 	struct login *login = client->login;
 
 	if (login_enter_database(client) < 0)
@@ -618,14 +440,8 @@ static enum step login_settle(struct client *client)
 		client_fatal(client, ERROR_USERNAME_TOO_LONG);
 		return STEP_CLOSE;
 	}
-	login->method = (enum auth_type)settings->auth_type;
-	if ((login->method == AUTH_ANY ? login_find_any_user(client)
-				       : login_find_user(client)) < 0)
-		return STEP_CLOSE;
-	login_log_attempt(client);
-	if (!login_may_use_service(client))
-		return STEP_CLOSE;
-	return login_challenge(client);
+	login->method = (enum auth_type)site_settings(client->conn.site)->auth_type;
+	return login_settle_user(client);
 }
 
 /* ---- the startup packet ---- */
