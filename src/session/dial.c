@@ -7,32 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "auth/scram.h"
-#include "auth/secret.h"
 #include "session/client.h"
+#include "session/dial_attempt.h"
+#include "session/dial_auth.h"
 #include "session/server.h"
 #include "wire/codec.h"
 #include "wire/message.h"
-
-/* No login message of a real server is near this. */
-enum { LOGIN_MESSAGE_MAX = 1024 * 1024 };
-
-struct dial {
-	struct server *server;
-	struct dns_query *query; /* while the name is being looked up */
-	struct buf untracked;    /* ParameterStatus messages for the welcome */
-	struct scram_client scram;
-	/* its own, to prove ourselves with: a reload may change the pool's */
-	char *password;
-	struct scram_keys keys;
-	uint32_t version; /* of the protocol we asked for; 0 = we have not yet */
-	unsigned answers; /* messages it has sent */
-	bool has_scram;
-	bool is_authenticated;
-	bool is_let_in; /* AuthenticationOk came */
-	bool ran_connect_query;
-	bool has_failed; /* the pool was told */
-};
 
 void dial_init(struct site *site)
 {
@@ -54,51 +34,7 @@ static struct server *dial_new(struct site *site, const struct conn_ops *ops)
 	return server;
 }
 
-static void dial_free(struct server *server)
-{
-	struct dial *dial = server->dial;
-	if (!dial)
-		return;
-	if (dial->query)
-		dns_cancel(&dial->query);
-	if (dial->has_scram)
-		scram_client_done(&dial->scram);
-	if (dial->password)
-		mem_wipe(dial->password, strlen(dial->password));
-	mem_free(dial->password);
-	mem_wipe(&dial->keys, sizeof(dial->keys));
-	buf_done(&dial->untracked);
-	slab_put(server->conn.site->dial_slab, dial);
-	server->dial = NULL;
-	server->conn.site->login_server_count--;
-}
-
 /* ---- failure ---- */
-
-/* The attempt failed: the pool learns why, the log gets `reason`. */
-static void dial_fail(struct server *server, enum dial_failure kind, const char *text,
-    const char *sqlstate, const char *reason)
-{
-	struct pool *pool = server->seat.pool;
-	struct client *replica = server_client(server);
-	if (!server->conn.is_doomed && pool && !server->dial->has_failed) {
-		server->dial->has_failed = true;
-		conn_doom(&server->conn, "%s", reason);
-		pool_dial_failed(
-		    &server->seat, kind, text, sqlstate, conn_now(&server->conn));
-		if (replica)
-			client_fatal_text(replica, "08P01", text);
-	}
-}
-
-static void dial_fail_network(struct server *server, const char *reason)
-{
-	const struct dial *dial = server->dial;
-	/* does it not understand us? the other version next time */
-	if (dial->version && !dial->answers && !dial->has_failed && server->seat.pool)
-		server->seat.pool->speaks_3_0 = dial->version != PROTOCOL_3_0;
-	dial_fail(server, DIAL_NETWORK, reason, "08P01", reason);
-}
 
 static void dial_ended(struct conn *conn, const struct err *err)
 {
@@ -213,176 +149,6 @@ static void dial_connected(struct conn *conn)
 		return;
 	}
 	dial_send_startup(server);
-}
-
-static enum step dial_wrong_password(struct server *server, const char *what)
-{
-	conn_log(&server->conn, LEVEL_ERROR,
-	    "cannot do %s authentication: wrong password type", what);
-	dial_fail(server, DIAL_LOGIN, "server login failed: wrong password type",
-	    "08P01", "failed to answer authreq");
-	return STEP_CLOSE;
-}
-
-static enum step dial_answer_md5(
-    struct server *server, const struct secret *secret, const uint8_t *data, size_t len)
-{
-	char answer[MD5_TEXT_LEN + 1];
-	struct buf buf;
-
-	if (len != 4) {
-		dial_fail_network(server, "failed to answer authreq");
-		return STEP_CLOSE;
-	}
-	if (secret_md5_answer(secret, server->seat.pool->user->name, data, answer) < 0)
-		return dial_wrong_password(server, "MD5");
-	buf_init(&buf, 0);
-	codec_put_password(&buf, answer);
-	conn_send(&server->conn, &buf);
-	buf_wipe_done(&buf);
-	return STEP_NEXT;
-}
-
-static enum step dial_answer_plain(struct server *server, const struct secret *secret)
-{
-	struct buf buf;
-	if (secret->kind == SECRET_NONE)
-		return dial_wrong_password(server, "cleartext");
-	buf_init(&buf, 0);
-	codec_put_password(&buf, secret->text);
-	conn_send(&server->conn, &buf);
-	buf_wipe_done(&buf);
-	return STEP_NEXT;
-}
-
-static enum step dial_sasl_failed(struct server *server, const struct err *err)
-{
-	char text[sizeof(err->text) + 32];
-	conn_log(&server->conn, LEVEL_ERROR, "%s", err->text);
-	snprintf(text, sizeof(text), "server login failed: %s", err->text);
-	dial_fail(server, DIAL_LOGIN, text, "08P01", "failed to answer authreq");
-	return STEP_CLOSE;
-}
-
-static enum step dial_begin_sasl(
-    struct server *server, const struct secret *secret, const uint8_t *data, size_t len)
-{
-	struct pool *pool = server->seat.pool;
-	struct dial *dial = server->dial;
-	struct buf out, message;
-	struct err err;
-
-	if (!codec_sasl_offers_mechanism(data, len, "SCRAM-SHA-256")) {
-		err_set(&err, "none of the server's SASL authentication mechanisms are "
-			      "supported");
-		return dial_sasl_failed(server, &err);
-	}
-	if (secret->kind == SECRET_PLAIN) {
-		dial->password = mem_strdup(secret->text);
-		scram_client_init(
-		    &dial->scram, dial->password, NULL, pool_server_scram_cache(pool));
-	} else if (secret->kind == SECRET_SCRAM && pool->has_pass_through) {
-		dial->keys = pool->pass_through;
-		scram_client_init(&dial->scram, NULL, &dial->keys, NULL);
-	} else if (secret->kind == SECRET_SCRAM) {
-		conn_log(&server->conn, LEVEL_ERROR,
-		    "cannot do SCRAM authentication: password is SCRAM secret but "
-		    "client "
-		    "authentication did not provide SCRAM keys");
-		dial_fail(server, DIAL_LOGIN,
-		    "server login failed: wrong password type", "08P01",
-		    "failed to answer authreq");
-		return STEP_CLOSE;
-	} else
-		return dial_wrong_password(server, "SCRAM");
-	dial->has_scram = true;
-	buf_init(&out, 0);
-	buf_init(&message, 0);
-	if (scram_client_step(&dial->scram, NULL, 0, &out, &err) == SCRAM_FAIL) {
-		buf_done(&out);
-		return dial_sasl_failed(server, &err);
-	}
-	codec_put_sasl_initial(&message, "SCRAM-SHA-256", out.bytes, out.len);
-	conn_send(&server->conn, &message);
-	buf_wipe_done(&message);
-	buf_wipe_done(&out);
-	return STEP_NEXT;
-}
-
-static enum step dial_continue_sasl(
-    struct server *server, const uint8_t *data, size_t len, bool is_final)
-{
-	struct dial *dial = server->dial;
-	struct buf out, message;
-	struct err err;
-	enum scram_result result;
-
-	if (!dial->has_scram) {
-		err_set(&err, "unexpected SASL message");
-		return dial_sasl_failed(server, &err);
-	}
-	/* keys of a password that is gone are not kept */
-	if (dial->password &&
-	    strcmp(dial->password, pool_server_secret(server->seat.pool)->text) != 0)
-		dial->scram.cache = NULL;
-	buf_init(&out, 0);
-	result = scram_client_step(&dial->scram, data, len, &out, &err);
-	if (result == SCRAM_FAIL || (result == SCRAM_DONE) != is_final) {
-		if (result != SCRAM_FAIL)
-			err_set(&err, "SASL messages out of order");
-		buf_wipe_done(&out);
-		return dial_sasl_failed(server, &err);
-	}
-	if (out.len > 0) {
-		buf_init(&message, 0);
-		codec_put_sasl_response(&message, out.bytes, out.len);
-		conn_send(&server->conn, &message);
-		buf_wipe_done(&message);
-	}
-	buf_wipe_done(&out);
-	dial->is_authenticated = result == SCRAM_DONE;
-	return STEP_NEXT;
-}
-
-static enum step dial_auth(struct server *server, const struct message *m)
-{
-	const struct secret *secret = pool_server_secret(server->seat.pool);
-	const uint8_t *data;
-	size_t len;
-	uint32_t request;
-
-	if (codec_read_auth(
-		message_body(m), message_body_len(m), &request, &data, &len) < 0) {
-		dial_fail_network(server, "failed to answer authreq");
-		return STEP_CLOSE;
-	}
-	switch (request) {
-	case AUTH_REQ_OK:
-		server->dial->is_let_in = true;
-		if (server->dial->has_scram && !server->dial->is_authenticated) {
-			/* a server that skips its proof may be anybody */
-			struct err err;
-			err_set(&err, "failed to verify server signature");
-			return dial_sasl_failed(server, &err);
-		}
-		return STEP_NEXT;
-	case AUTH_REQ_CLEARTEXT:
-		return dial_answer_plain(server, secret);
-	case AUTH_REQ_MD5:
-		return dial_answer_md5(server, secret, data, len);
-	case AUTH_REQ_SASL:
-		if (server->dial->has_scram)
-			break;
-		return dial_begin_sasl(server, secret, data, len);
-	case AUTH_REQ_SASL_CONTINUE:
-		return dial_continue_sasl(server, data, len, false);
-	case AUTH_REQ_SASL_FINAL:
-		return dial_continue_sasl(server, data, len, true);
-	}
-	conn_log(
-	    &server->conn, LEVEL_ERROR, "unknown/unsupported auth method: %u", request);
-	dial_fail_network(server, "failed to answer authreq");
-	return STEP_CLOSE;
 }
 
 /* Servers from before 2017, and some of what stands before servers, refuse a version

@@ -1,0 +1,45 @@
+/*
+ * One attempt to open a server connection: what is known until the login is complete,
+ * and how it fails.  Private to the rooms that have a part in it: dial, dial_auth.
+ */
+#ifndef SESSION_DIAL_ATTEMPT_H
+#define SESSION_DIAL_ATTEMPT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "auth/scram.h"
+#include "base/buf.h"
+#include "net/dns.h"
+#include "pool/pool.h"
+#include "session/server.h"
+
+/* No login message of a real server is near this. */
+enum { LOGIN_MESSAGE_MAX = 1024 * 1024 };
+
+struct dial {
+	struct server *server;
+	struct dns_query *query; /* while the name is being looked up */
+	struct buf untracked;    /* ParameterStatus messages for the welcome */
+	struct scram_client scram;
+	/* its own, to prove ourselves with: a reload may change the pool's */
+	char *password;
+	struct scram_keys keys;
+	uint32_t version; /* of the protocol we asked for; 0 = we have not yet */
+	unsigned answers; /* messages it has sent */
+	bool has_scram;
+	bool is_authenticated;
+	bool is_let_in; /* AuthenticationOk came */
+	bool ran_connect_query;
+	bool has_failed; /* the pool was told */
+};
+
+/* Of an attempt that is over, in whatever way. */
+void dial_free(struct server *server);
+/* The attempt failed: the pool learns why, the log gets `reason`. */
+void dial_fail(struct server *server, enum dial_failure kind, const char *text,
+    const char *sqlstate, const char *reason);
+/* It failed before the server said anything about the login. */
+void dial_fail_network(struct server *server, const char *reason);
+
+#endif

@@ -1,0 +1,54 @@
+/*
+ * The end of an attempt to open a server connection, bad or good.  What is tried, and
+ * in which order, is dial's.
+ */
+#include "session/dial_attempt.h"
+
+#include <string.h>
+
+#include "session/client.h"
+#include "wire/codec.h"
+#include "wire/message.h"
+
+void dial_free(struct server *server)
+{
+	struct dial *dial = server->dial;
+	if (!dial)
+		return;
+	if (dial->query)
+		dns_cancel(&dial->query);
+	if (dial->has_scram)
+		scram_client_done(&dial->scram);
+	if (dial->password)
+		mem_wipe(dial->password, strlen(dial->password));
+	mem_free(dial->password);
+	mem_wipe(&dial->keys, sizeof(dial->keys));
+	buf_done(&dial->untracked);
+	slab_put(server->conn.site->dial_slab, dial);
+	server->dial = NULL;
+	server->conn.site->login_server_count--;
+}
+
+void dial_fail(struct server *server, enum dial_failure kind, const char *text,
+    const char *sqlstate, const char *reason)
+{
+	struct pool *pool = server->seat.pool;
+	struct client *replica = server_client(server);
+	if (!server->conn.is_doomed && pool && !server->dial->has_failed) {
+		server->dial->has_failed = true;
+		conn_doom(&server->conn, "%s", reason);
+		pool_dial_failed(
+		    &server->seat, kind, text, sqlstate, conn_now(&server->conn));
+		if (replica)
+			client_fatal_text(replica, "08P01", text);
+	}
+}
+
+void dial_fail_network(struct server *server, const char *reason)
+{
+	const struct dial *dial = server->dial;
+	/* does it not understand us? the other version next time */
+	if (dial->version && !dial->answers && !dial->has_failed && server->seat.pool)
+		server->seat.pool->speaks_3_0 = dial->version != PROTOCOL_3_0;
+	dial_fail(server, DIAL_NETWORK, reason, "08P01", reason);
+}
