@@ -29,8 +29,8 @@ struct net {
 	struct loop *loop;
 	struct block_pool *blocks;
 	struct block *current; /* being filled by receives of this turn */
-	struct block *records; /* receives go here under TLS; NULL: none so far */
 	struct slab *queues;   /* output queues, handed to streams that have output */
+	struct slab *secured;  /* what TLS adds to a stream */
 	int rounds;            /* sbuf_loopcnt */
 	struct mem *mem;
 };

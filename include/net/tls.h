@@ -80,7 +80,8 @@ enum tls_status {
 	TLS_FAILED, /* err says why; an alert for the peer may have been put */
 };
 
-/* NULL: no memory, or host cannot be an SNI name.  The context is referenced. */
+/* peer may be NULL for servers.  NULL: no memory, or host cannot be an SNI name.  The
+ * context is referenced. */
 struct tls *tls_new(struct tls_context *context, const struct tls_peer_config *peer,
     tls_put_fn *put, void *ctx, struct err *err);
 void tls_free(struct tls **tls);
@@ -94,6 +95,7 @@ const uint8_t *tls_input(const struct tls *tls, size_t *len);
  * ("certificate verify failed: certificate has expired", "wrong version number", ...).
  */
 enum tls_status tls_handshake(struct tls *tls, struct err *err);
+bool tls_speaks_first(const struct tls *tls);
 bool tls_is_complete(const struct tls *tls);
 
 /* Decrypt up to cap bytes (*len of them; TLS_DONE even if it was the last there is). */
@@ -101,10 +103,14 @@ enum tls_status tls_read(
     struct tls *tls, uint8_t *out, size_t cap, size_t *len, struct err *err);
 /* The same for one byte that stays unread: is there anything, or did the peer leave? */
 enum tls_status tls_peek(struct tls *tls, struct err *err);
-/* Is there anything to read or to look at without more from the peer? */
+/* Is there anything to read or to be told without more from the peer? */
 bool tls_has_input(const struct tls *tls);
-/* Encrypt; after the handshake. */
-int tls_write(struct tls *tls, const uint8_t *p, size_t len, struct err *err);
+/* Encrypt, after the handshake: all (TLS_DONE) or nothing.  TLS_HUNGRY: the peer is in
+ * the middle of a message of its own handshake; again when more came. */
+enum tls_status tls_write(
+    struct tls *tls, const uint8_t *p, size_t len, struct err *err);
+/* What the first TLS_FAILED said; NULL: nothing failed. */
+const struct err *tls_failure(const struct tls *tls);
 /* Say close_notify, if the handshake is complete and nothing failed. */
 void tls_close(struct tls *tls);
 

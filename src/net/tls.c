@@ -23,6 +23,7 @@ struct tls {
 	struct err *failure; /* NULL: none; nothing goes on after the first one */
 	struct tls_pipe pipe;
 	bool needs_alpn;
+	bool is_complete; /* stays so; OpenSSL's own word for it does not */
 };
 
 /* ---- birth and death ---- */
@@ -120,7 +121,8 @@ const uint8_t *tls_input(const struct tls *tls, size_t *len)
 
 bool tls_has_input(const struct tls *tls)
 {
-	return !tls->failure && (tls->pipe.in_len > 0 || SSL_pending(tls->ssl) > 0);
+	return tls->failure || tls->pipe.in_len > 0 || SSL_pending(tls->ssl) > 0 ||
+	       (SSL_get_shutdown(tls->ssl) & SSL_RECEIVED_SHUTDOWN);
 }
 
 /* ---- work ---- */
@@ -204,12 +206,23 @@ enum tls_status tls_handshake(struct tls *tls, struct err *err)
 		fail(tls, "the server did not select ALPN protocol \"postgresql\"");
 		return failed(tls, err);
 	}
+	tls->is_complete = true;
 	return TLS_DONE;
+}
+
+bool tls_speaks_first(const struct tls *tls)
+{
+	return !tls->context->is_server;
 }
 
 bool tls_is_complete(const struct tls *tls)
 {
-	return SSL_is_init_finished(tls->ssl);
+	return tls->is_complete;
+}
+
+const struct err *tls_failure(const struct tls *tls)
+{
+	return tls->failure;
 }
 
 /* As many records as fit are read at once; what stopped it is told by the next call. */
@@ -246,23 +259,17 @@ enum tls_status tls_peek(struct tls *tls, struct err *err)
 	return got > 0 ? TLS_DONE : explain(tls, got, err);
 }
 
-int tls_write(struct tls *tls, const uint8_t *p, size_t len, struct err *err)
+enum tls_status tls_write(
+    struct tls *tls, const uint8_t *p, size_t len, struct err *err)
 {
-	while (len > 0 && !tls->failure) {
-		int part = len < INT_MAX ? (int)len : INT_MAX;
-		ERR_clear_error();
-		if (SSL_write(tls->ssl, p, part) != part) {
-			fail_for_reason(tls);
-			ERR_clear_error();
-			break;
-		}
-		p += part;
-		len -= (size_t)part;
-	}
-	if (!tls->failure)
-		return 0;
-	failed(tls, err);
-	return -1;
+	assert(len <= INT_MAX);
+	if (tls->failure)
+		return failed(tls, err);
+	if (len == 0)
+		return TLS_DONE;
+	ERR_clear_error();
+	int result = SSL_write(tls->ssl, p, (int)len);
+	return result > 0 ? TLS_DONE : explain(tls, result, err);
 }
 
 void tls_close(struct tls *tls)
