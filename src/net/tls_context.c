@@ -189,6 +189,10 @@ static int load_own(SSL_CTX *ssl, const struct tls_config *config, struct err *e
 {
 	const char *cert = config->cert_file, *key = config->key_file;
 
+	if (config->is_server && (!is_set(cert) || !is_set(key)))
+		return err_set(err,
+		    "To allow TLS connections from clients, client_tls_key_file and "
+		    "client_tls_cert_file must be set.");
 	if (!is_set(cert) && !is_set(key))
 		return 0;
 	if (!is_set(cert) || !is_set(key))

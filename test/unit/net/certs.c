@@ -37,9 +37,9 @@ const char *certs_dir(void)
 
 const char *certs_path(const char *file)
 {
-	static char paths[8][128];
+	static char paths[32][128];
 	static int next;
-	char *path = paths[next++ % 8];
+	char *path = paths[next++ % 32];
 
 	snprintf(path, sizeof(paths[0]), "%s/%s", certs_dir(), file);
 	return path;

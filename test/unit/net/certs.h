@@ -24,7 +24,7 @@ void certs_done(void);
 void certs_make(const char *name, const struct cert_wish *wish);
 /* issuer.crl with the named certificate revoked; NULL: none is. */
 void certs_revoke(const char *issuer, const char *name);
-/* DIR/file, until the eighth call from now. */
+/* DIR/file, until the 32nd call from now. */
 const char *certs_path(const char *file);
 /* As the file holds it, in the form that is hashed; the caller frees with mem_free. */
 unsigned char *certs_der(const char *name, int *len);
