@@ -1,8 +1,9 @@
 /*
  * A byte stream over one socket.  Bytes are delivered; output is handed over as spans
  * and leaves once per turn in one gathered send; no owner ever calls recv or send.  The
- * interface is that of completions, so that a second engine (io_uring) or TLS can stand
- * below it unseen.
+ * interface is that of completions, so that a second engine (io_uring) can stand below
+ * it unseen.  TLS does, once it was started: the owner goes on in clear, the socket
+ * carries records.
  *
  * An idle stream owns no buffer.  One receive per readiness: a short one means the
  * socket is drained.  At most net.rounds receives per stream and turn (0 = no limit).
@@ -21,6 +22,7 @@
 #include "net/block.h"
 #include "net/loop.h"
 #include "net/sock.h"
+#include "net/tls.h"
 
 /* What all streams of a process share. */
 struct net {
@@ -28,6 +30,7 @@ struct net {
 	struct block_pool *blocks;
 	struct block *current; /* being filled by receives of this turn */
 	struct slab *queues;   /* output queues, handed to streams that have output */
+	struct slab *secured;  /* what TLS adds to a stream */
 	int rounds;            /* sbuf_loopcnt */
 	struct mem *mem;
 };
@@ -50,6 +53,10 @@ struct stream_ops {
 	void (*ended)(struct stream *s, const struct err *err);
 	/* Pending output, once above STREAM_HIGH, fell to STREAM_LOW.  May be NULL. */
 	void (*drained)(struct stream *s);
+	/* The TLS handshake is complete.  Comes from the loop, before any byte that was
+	 * received inside.  The owner may do what it may in `received`.  May be NULL.
+	 */
+	void (*secured)(struct stream *s);
 };
 
 enum { STREAM_HIGH = 256 * 1024, STREAM_LOW = 64 * 1024 };
@@ -60,6 +67,7 @@ struct stream {
 	struct watch *reader;
 	struct watch *writer;     /* NULL until output had to wait once */
 	struct stream_queue *out; /* NULL while there is no output */
+	struct stream_tls *tls;   /* NULL: bytes go in clear */
 	size_t pending;           /* bytes of output not yet taken by the kernel */
 	struct later flush;       /* end-of-turn work */
 	int fd;
@@ -74,6 +82,7 @@ struct stream {
 	bool delivering : 1; /* `received` is being called and has not closed us */
 	bool connected_due : 1;
 	bool drained_due : 1;
+	bool input_due : 1; /* TLS: records that were received before wait */
 };
 
 /* Take over a connected socket. */
@@ -84,6 +93,22 @@ void stream_open(
 int stream_connect(struct stream *s, struct net *net, const struct sock_target *target,
     const struct sock_options *options, const struct stream_ops *ops, struct err *err);
 bool stream_is_open(const struct stream *s);
+
+/* From now on all is TLS, as client or server as the context says; a stream has it
+ * once. Output that was handed over before leaves in clear in front; what is handed
+ * over until the handshake is complete waits for it.  initial: bytes that were received
+ * already and belong to TLS (direct TLS: the first packet), copied; after an SSLRequest
+ * or its answer there must be none, which is the caller's to refuse.  May be called
+ * from inside `received`; nothing is told from inside the call.  Reading must not be
+ * paused until `secured`, or the handshake stands still.  A handshake that fails is
+ * told by `ended` with err (an alert leaves at stream_close); a peer that closes in the
+ * middle of it, or later without close_notify, by `ended` without. -1: err; the stream
+ * goes on in clear. */
+int stream_start_tls(struct stream *s, struct tls_context *context,
+    const struct tls_peer_config *peer, const uint8_t *initial, size_t len,
+    struct err *err);
+/* For the questions of net/tls.h; NULL: in clear, or the handshake is not complete. */
+const struct tls *stream_tls(const struct stream *s);
 
 /* Hand over bytes that lie in block (a reference is taken); adjoining spans of one
  * block are joined.  block NULL: constant bytes. */

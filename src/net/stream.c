@@ -1,10 +1,6 @@
 /*
- * Streams over readiness: receives into shared blocks, queues of spans, one gathered
- * send per turn.  Nothing here knows what the bytes mean.
- *
- * While the kernel takes all we have, spans only borrow blocks until the end of the
- * turn.  Once it does not, small spans move into blocks of their own, so that a slow
- * peer with little to come does not hold on to large blocks.
+ * Streams over readiness: receives into shared blocks, one gathered send per turn.
+ * Nothing here knows what the bytes mean; of TLS it knows when it has to go on.
  */
 #include "net/stream.h"
 
@@ -15,21 +11,11 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum {
-	CHUNK_SPANS = 8,
-	GATHER_MOST = 64,          /* spans in one send */
-	SHARED_WRITE_MOST = 16384, /* longer writes get a block of their own */
-	COPY_MOST = 4096,          /* spans up to this are copied while blocked */
-	COPY_BLOCK = 8192,
-	ROUNDS_DEFAULT = 5,
-};
+#include "net/stream_parts.h"
 
-/* A piece of an output queue; the head of a stream's queue knows the last one. */
-struct stream_queue {
-	struct stream_queue *next;
-	struct stream_queue *last; /* in the head only */
-	unsigned first, end;       /* spans [first, end) are in use */
-	struct span spans[CHUNK_SPANS];
+enum {
+	ROUNDS_DEFAULT = 5,
+	PEEK_MOST = 16384, /* of records, from a peer nobody listens to now */
 };
 
 void net_init(struct net *net, struct loop *loop, struct mem *mem)
@@ -37,7 +23,8 @@ void net_init(struct net *net, struct loop *loop, struct mem *mem)
 	*net = (struct net){
 	    .loop = loop,
 	    .blocks = block_pool_new(),
-	    .queues = slab_new(mem, "stream_queue", sizeof(struct stream_queue)),
+	    .queues = stream_queue_slab(mem),
+	    .secured = slab_new(mem, "stream_tls", sizeof(struct stream_tls)),
 	    .rounds = ROUNDS_DEFAULT,
 	    .mem = mem,
 	};
@@ -49,160 +36,23 @@ void net_done(struct net *net)
 	net->current = NULL;
 	block_pool_free(&net->blocks);
 	slab_free(&net->queues);
-}
-
-/* The shared block with this much free room.  When only we hold it, its old bytes are
- * gone from everywhere, and its beginning is likely still in the processor's cache. */
-static struct block *block_with_room(struct net *net, size_t room)
-{
-	struct block *b = net->current;
-
-	if (b && b->refs == 1)
-		b->used = 0;
-	if (b && b->cap - b->used >= room)
-		return b;
-	block_unref(b);
-	net->current = block_get(net->blocks);
-	return net->current;
+	slab_free(&net->secured);
 }
 
 /* ---- the output queue ---- */
 
-static struct span *queue_last_span(struct stream *s)
-{
-	struct stream_queue *last = s->out ? s->out->last : NULL;
-
-	return last && last->end > last->first ? &last->spans[last->end - 1] : NULL;
-}
-
-static struct span *queue_new_span(struct stream *s)
-{
-	struct stream_queue *last = s->out ? s->out->last : NULL;
-
-	if (!last || last->end == CHUNK_SPANS) {
-		struct stream_queue *chunk = slab_get(s->net->queues);
-		if (last)
-			last->next = chunk;
-		else
-			s->out = chunk;
-		s->out->last = last = chunk;
-	}
-	return &last->spans[last->end++];
-}
-
-/* Append without a new reference unless one is needed. */
-static void queue_add(
-    struct stream *s, struct block *block, const uint8_t *p, size_t len)
-{
-	struct span *last = queue_last_span(s);
-
-	s->pending += len;
-	if (last && last->block == block && last->bytes + last->len == p) {
-		last->len += len;
-		return;
-	}
-	if (block)
-		block_ref(block);
-	*queue_new_span(s) = (struct span){.block = block, .bytes = p, .len = len};
-}
-
-/* Append a copy in a lone block: behind the last one if there is room, else in a new
- * one that can hold `cap`.  -1: no memory. */
-static int queue_add_copy(struct stream *s, const uint8_t *p, size_t len, size_t cap)
-{
-	struct span *last = queue_last_span(s);
-	struct block *own = last ? last->block : NULL;
-
-	if (own && !own->pool && own->refs == 1 && own->cap - own->used >= len &&
-	    last->bytes + last->len == own->bytes + own->used) {
-		block_ref(own);
-	} else {
-		own = block_new(len > cap ? len : cap);
-		if (!own)
-			return -1;
-	}
-	uint8_t *to = own->bytes + own->used;
-	memcpy(to, p, len);
-	own->used += (uint32_t)len;
-	queue_add(s, own, to, len);
-	block_unref(own);
-	return 0;
-}
-
-static void queue_drop_head(struct stream *s)
-{
-	struct stream_queue *head = s->out;
-
-	s->out = head->next;
-	if (s->out)
-		s->out->last = head->last;
-	slab_put(s->net->queues, head);
-}
-
-/* Take n bytes away at the front. */
-static void queue_consume(struct stream *s, size_t n)
-{
-	s->pending -= n;
-	while (s->out) {
-		struct stream_queue *head = s->out;
-		for (; head->first < head->end; head->first++) {
-			struct span *span = &head->spans[head->first];
-			if (n < span->len) {
-				span->bytes += n;
-				span->len -= n;
-				return;
-			}
-			n -= span->len;
-			block_unref(span->block);
-		}
-		queue_drop_head(s);
-	}
-	assert(n == 0);
-}
-
 static void queue_drop(struct stream *s)
 {
-	if (s->out)
-		queue_consume(s, s->pending);
-}
-
-/* The kernel took less than all: what remains may stay for long.  Copy what is small;
- * all of it into one block of its size when it is small together. */
-static void queue_settle(struct stream *s)
-{
-	struct stream_queue *old = s->out;
-	size_t cap = s->pending < COPY_BLOCK ? s->pending : COPY_BLOCK;
-
-	s->out = NULL;
+	stream_queue_drop(s->net, &s->out);
+	if (s->tls)
+		stream_tls_drop_output(s);
 	s->pending = 0;
-	while (old) {
-		struct stream_queue *chunk = old;
-		for (; chunk->first < chunk->end; chunk->first++) {
-			struct span *span = &chunk->spans[chunk->first];
-			bool copy =
-			    span->block && span->block->pool && span->len <= COPY_MOST;
-			if (!copy || queue_add_copy(s, span->bytes, span->len, cap) < 0)
-				queue_add(s, span->block, span->bytes, span->len);
-			block_unref(span->block);
-		}
-		old = chunk->next;
-		slab_put(s->net->queues, chunk);
-	}
 }
 
-static int queue_gather(const struct stream *s, struct iovec *iov, size_t *total)
+/* How much of what is pending is what the kernel is to get next. */
+static size_t queue_size(const struct stream *s)
 {
-	int count = 0;
-
-	*total = 0;
-	for (struct stream_queue *q = s->out; q && count < GATHER_MOST; q = q->next) {
-		for (unsigned i = q->first; i < q->end && count < GATHER_MOST; i++) {
-			iov[count].iov_base = (void *)(uintptr_t)q->spans[i].bytes;
-			iov[count++].iov_len = q->spans[i].len;
-			*total += q->spans[i].len;
-		}
-	}
-	return count;
+	return s->pending - (s->tls ? s->tls->plain_len : 0);
 }
 
 /* ---- telling the owner ---- */
@@ -238,44 +88,126 @@ static void fail(struct stream *s, int errnum)
 	tell_later(s);
 }
 
-static void end(struct stream *s, int errnum)
+static void end_saying(struct stream *s, const struct err *err)
 {
-	struct err err;
-
 	s->ended = true;
 	if (s->reader)
 		watch_off(s->reader);
 	s->reader_off = true;
+	s->ops->ended(s, err);
+}
+
+static void end(struct stream *s, int errnum)
+{
+	struct err err;
+
 	if (errnum)
 		err_set(
 		    &err, "%s", errnum == ENOMEM ? "out of memory" : strerror(errnum));
-	s->ops->ended(s, errnum ? &err : NULL);
+	end_saying(s, errnum ? &err : NULL);
 }
 
 /* ---- receiving ---- */
 
-/* One receive.  True: the room was filled, so there may be more. */
-static bool may_receive_more(struct stream *s)
+/* One receive.  0: nothing came, or it was the end and that is told. */
+static size_t receive_into(struct stream *s, uint8_t *at, size_t room)
 {
-	struct block *b = block_with_room(s->net, BLOCK_MIN_ROOM);
-	uint8_t *at = b->bytes + b->used;
-	size_t room = b->cap - b->used;
 	ssize_t got = recv(s->fd, at, room, 0);
 
 	loop_counts(s->net->loop)->recv_calls++;
-	if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
-		return false;
-	if (got <= 0) {
+	if (got > 0)
+		return (size_t)got;
+	if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
 		end(s, got < 0 ? errno : 0);
-		return false;
-	}
+	return 0;
+}
+
+static void deliver(struct stream *s, struct block *b, size_t len)
+{
+	uint8_t *at = b->bytes + b->used;
+
 	/* Held during the call: writes of the owner may replace the current block. */
 	block_ref(b);
-	b->used += (uint32_t)got;
+	b->used += (uint32_t)len;
 	s->delivering = true;
-	s->ops->received(s, b, at, (size_t)got);
+	s->ops->received(s, b, at, len);
 	block_unref(b);
-	return (size_t)got == room;
+}
+
+/* Let records that are there go on by one step.  True: there may be more in them. */
+static bool may_decrypt_more(struct stream *s)
+{
+	struct tls *tls = s->tls->tls;
+	struct err err;
+	enum tls_status status;
+
+	if (!tls_is_complete(tls)) {
+		status = tls_handshake(tls, &err);
+		if (status == TLS_DONE && s->ops->secured)
+			s->ops->secured(s);
+	} else {
+		struct block *b = net_room(s->net, BLOCK_MIN_ROOM);
+		size_t len;
+		status =
+		    tls_read(tls, b->bytes + b->used, b->cap - b->used, &len, &err);
+		if (status == TLS_DONE)
+			deliver(s, b, len);
+	}
+	if (status == TLS_CLOSED || status == TLS_FAILED)
+		end_saying(s, status == TLS_FAILED ? &err : NULL);
+	return status == TLS_DONE && s->delivering && !s->paused && tls_has_input(tls);
+}
+
+/* Records of earlier receives come first.  -1: none came, or the end; else how many
+ * bytes were received now. */
+static ssize_t get_records(struct stream *s, struct block *b, size_t most)
+{
+	if (tls_has_input(s->tls->tls))
+		return 0;
+	b->used = (uint32_t)receive_into(s, b->bytes, most);
+	if (b->used == 0)
+		return -1;
+	tls_set_input(s->tls->tls, b->bytes, b->used);
+	return (ssize_t)b->used;
+}
+
+/* What is not used now, while paused, waits.  A handshake answers by itself. */
+static void put_records_aside(struct stream *s, struct block *b)
+{
+	if (stream_tls_keep_input(s, b) < 0)
+		fail(s, ENOMEM);
+	flush_at_turn_end(s);
+}
+
+static bool may_receive_more_records(struct stream *s)
+{
+	struct block *b = block_get(s->net->blocks);
+	ssize_t got = get_records(s, b, b->cap);
+
+	if (got >= 0) {
+		s->delivering = true;
+		while (may_decrypt_more(s))
+			;
+		if (s->delivering)
+			put_records_aside(s, b);
+	}
+	bool is_full = got == (ssize_t)b->cap && s->delivering && !s->ended;
+	block_unref(b);
+	return is_full;
+}
+
+/* One receive.  True: the room was filled, so there may be more. */
+static bool may_receive_more(struct stream *s)
+{
+	if (s->tls)
+		return may_receive_more_records(s);
+	struct block *b = net_room(s->net, BLOCK_MIN_ROOM);
+	size_t room = b->cap - b->used;
+	size_t got = receive_into(s, b->bytes + b->used, room);
+	if (got == 0)
+		return false;
+	deliver(s, b, got);
+	return got == room;
 }
 
 /* s->delivering falls when the owner closes the stream, even if it opens it again. */
@@ -288,11 +220,44 @@ static void receive(struct stream *s)
 	s->delivering = false;
 }
 
+static void stop_reading(struct stream *s)
+{
+	s->readable = true;
+	s->reader_off = true;
+	watch_off(s->reader);
+}
+
+/* That the peer leaves is said in a record, so one is read; what it holds waits. */
+static void records_while_paused(struct stream *s)
+{
+	struct err err;
+	enum tls_status status = TLS_DONE;
+
+	if (tls_is_complete(s->tls->tls) && !s->failure) {
+		struct block *b = block_get(s->net->blocks);
+		status = TLS_HUNGRY;
+		if (get_records(s, b, PEEK_MOST) >= 0) {
+			status = tls_peek(s->tls->tls, &err);
+			put_records_aside(s, b);
+		}
+		block_unref(b);
+	}
+	if (status == TLS_DONE)
+		stop_reading(s);
+	else if (status != TLS_HUNGRY)
+		end_saying(s, status == TLS_FAILED ? &err : NULL);
+}
+
 /* Readable while paused: it is told when the peer has left with nothing unread, so that
  * nobody keeps a place in a queue for it; otherwise the bytes wait in the kernel. */
 static void readable_while_paused(struct stream *s)
 {
 	char next;
+
+	if (s->tls) {
+		records_while_paused(s);
+		return;
+	}
 	ssize_t got = recv(s->fd, &next, 1, MSG_PEEK);
 
 	loop_counts(s->net->loop)->recv_calls++;
@@ -303,9 +268,7 @@ static void readable_while_paused(struct stream *s)
 		end(s, got < 0 ? errno : 0);
 		return;
 	}
-	s->readable = true;
-	s->reader_off = true;
-	watch_off(s->reader);
+	stop_reading(s);
 }
 
 static void stream_readable(void *ctx, int fd)
@@ -336,9 +299,9 @@ static void wait_until_writable(struct stream *s)
 /* One send.  Returns what was sent of *total; -1 with errno. */
 static ssize_t send_gathered(struct stream *s, size_t *total)
 {
-	struct iovec iov[GATHER_MOST];
+	struct iovec iov[STREAM_GATHER_MOST];
 	struct msghdr message = {.msg_iov = iov};
-	int count = queue_gather(s, iov, total);
+	int count = stream_queue_gather(s->out, iov, total);
 
 	loop_counts(s->net->loop)->send_calls++;
 	if (count == 1)
@@ -357,7 +320,8 @@ static int send_queue(struct stream *s)
 			continue;
 		if (sent < 0)
 			return errno == EAGAIN || errno == EWOULDBLOCK ? 1 : -1;
-		queue_consume(s, (size_t)sent);
+		stream_queue_consume(s->net, &s->out, (size_t)sent);
+		s->pending -= (size_t)sent;
 		if ((size_t)sent < total)
 			return 1;
 	}
@@ -382,11 +346,11 @@ static void try_to_send(struct stream *s)
 		return;
 	}
 	if (result > 0) {
-		bool settle = !s->blocked || s->pending <= COPY_MOST;
+		bool settle = !s->blocked || s->pending <= STREAM_COPY_MOST;
 		if (!s->blocked)
 			wait_until_writable(s);
 		if (settle)
-			queue_settle(s);
+			stream_queue_settle(s->net, &s->out, queue_size(s));
 	} else if (s->blocked) {
 		s->blocked = false;
 		watch_off(s->writer);
@@ -396,8 +360,18 @@ static void try_to_send(struct stream *s)
 
 void stream_flush(struct stream *s)
 {
+	if (s->tls && stream_tls_encrypt(s) < 0) {
+		fail(s, EPROTO);
+		return;
+	}
 	if (s->out && !s->blocked && !s->connecting)
 		try_to_send(s);
+}
+
+/* Output of TLS that has to wait is made into records at least: it pins no block. */
+static bool may_flush(const struct stream *s)
+{
+	return s->tls || (s->out && !s->blocked && !s->connecting);
 }
 
 static void stream_turn_end(struct later *l)
@@ -412,8 +386,21 @@ static void tell_failure(struct stream *s)
 	if (s->reader && !s->paused && !s->ended)
 		receive(s);
 	/* A stream that was closed meanwhile has no failure left. */
-	if (s->failure && !s->ended)
+	if (!s->failure || s->ended)
+		return;
+	if (s->tls && tls_failure(s->tls->tls)) {
+		struct err err = *tls_failure(s->tls->tls);
+		end_saying(s, &err);
+	} else {
 		end(s, s->failure);
+	}
+}
+
+static void tell_input(struct stream *s)
+{
+	s->input_due = false;
+	if (!s->paused && !s->ended && tls_has_input(s->tls->tls))
+		receive(s);
 }
 
 static void stream_tell(struct later *l)
@@ -424,7 +411,7 @@ static void stream_tell(struct later *l)
 		tell_failure(s);
 		return;
 	}
-	if (s->out && !s->blocked && !s->connecting)
+	if (may_flush(s))
 		flush_at_turn_end(s);
 	if (s->connected_due) {
 		s->connected_due = false;
@@ -434,8 +421,12 @@ static void stream_tell(struct later *l)
 			s->ops->connected(s);
 	} else if (s->drained_due) {
 		s->drained_due = false;
+		if (s->input_due)
+			tell_later(s);
 		if (s->ops->drained)
 			s->ops->drained(s);
+	} else if (s->input_due) {
+		tell_input(s);
 	}
 }
 
@@ -512,6 +503,31 @@ bool stream_is_open(const struct stream *s)
 	return s->net != NULL;
 }
 
+int stream_start_tls(struct stream *s, struct tls_context *context,
+    const struct tls_peer_config *peer, const uint8_t *initial, size_t len,
+    struct err *err)
+{
+	assert(s->net && !s->tls && !s->connecting);
+	if (stream_tls_new(s, context, peer, initial, len, err) < 0)
+		return -1;
+	/* A stream that failed already has something else to tell. */
+	if (s->failure) {
+		queue_drop(s);
+		return 0;
+	}
+	s->input_due = len > 0;
+	if (s->input_due)
+		tell_later(s);
+	else
+		flush_at_turn_end(s);
+	return 0;
+}
+
+const struct tls *stream_tls(const struct stream *s)
+{
+	return s->tls && tls_is_complete(s->tls->tls) ? s->tls->tls : NULL;
+}
+
 static bool is_lost(const struct stream *s)
 {
 	return !s->net || s->failure;
@@ -524,7 +540,7 @@ static void added_output(struct stream *s)
 		/* Another will come; one now would wake the owner too early. */
 		s->drained_due = false;
 	}
-	if (!s->blocked && !s->connecting)
+	if (may_flush(s))
 		flush_at_turn_end(s);
 }
 
@@ -532,32 +548,25 @@ void stream_put(struct stream *s, struct block *block, const uint8_t *p, size_t 
 {
 	if (is_lost(s) || !len)
 		return;
-	bool copy = s->blocked && block && block->pool && len <= COPY_MOST;
-	if (!copy || queue_add_copy(s, p, len, COPY_BLOCK) < 0)
-		queue_add(s, block, p, len);
+	if (s->tls)
+		stream_tls_put(s, block, p, len);
+	else
+		stream_queue_put(s->net, &s->out, block, p, len, s->blocked);
+	s->pending += len;
 	added_output(s);
-}
-
-static int write_copy(struct stream *s, const void *p, size_t len)
-{
-	if (s->blocked || len > SHARED_WRITE_MOST)
-		return queue_add_copy(s, p, len, s->blocked ? COPY_BLOCK : len);
-	struct block *b = block_with_room(s->net, len);
-	uint8_t *to = b->bytes + b->used;
-	memcpy(to, p, len);
-	b->used += (uint32_t)len;
-	queue_add(s, b, to, len);
-	return 0;
 }
 
 int stream_write(struct stream *s, const void *p, size_t len)
 {
 	if (is_lost(s) || !len)
 		return 0;
-	if (write_copy(s, p, len) < 0) {
+	int result = s->tls ? stream_tls_write(s, p, len)
+			    : stream_queue_write(s->net, &s->out, p, len, s->blocked);
+	if (result < 0) {
 		fail(s, ENOMEM);
 		return -1;
 	}
+	s->pending += len;
 	added_output(s);
 	return 0;
 }
@@ -581,6 +590,10 @@ void stream_resume(struct stream *s)
 {
 	s->paused = false;
 	s->readable = false;
+	if (s->tls && !s->ended && tls_has_input(s->tls->tls)) {
+		s->input_due = true;
+		tell_later(s);
+	}
 	if (!s->reader_off || s->ended || !s->reader)
 		return;
 	s->reader_off = false;
@@ -593,9 +606,13 @@ void stream_close(struct stream *s)
 
 	if (!net)
 		return;
+	if (s->tls && !s->failure)
+		stream_tls_say_goodbye(s);
 	if (s->out && !s->connecting)
 		send_queue(s);
 	queue_drop(s);
+	if (s->tls)
+		stream_tls_free(s);
 	later_cancel(net->loop, &s->flush);
 	watch_free(&s->reader);
 	watch_free(&s->writer);

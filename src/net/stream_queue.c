@@ -1,0 +1,228 @@
+/*
+ * Queues of spans, and the shared blocks they borrow from.  When they are sent is the
+ * stream's matter.
+ *
+ * Spans that leave within the turn only borrow blocks.  Small ones that have to wait
+ * move into blocks of their own, so that a slow peer with little to come does not hold
+ * on to large blocks.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "net/stream_parts.h"
+
+enum {
+	CHUNK_SPANS = 8,
+	SHARED_WRITE_MOST = 16640, /* longer writes get a block of their own */
+	COPY_BLOCK = 8192,
+};
+
+/* A piece of a queue; the head of a queue knows the last one. */
+struct stream_queue {
+	struct stream_queue *next;
+	struct stream_queue *last; /* in the head only */
+	unsigned first, end;       /* spans [first, end) are in use */
+	struct span spans[CHUNK_SPANS];
+};
+
+struct slab *stream_queue_slab(struct mem *mem)
+{
+	return slab_new(mem, "stream_queue", sizeof(struct stream_queue));
+}
+
+/* When only we hold it, its old bytes are gone from everywhere, and its beginning is
+ * likely still in the processor's cache. */
+struct block *net_room(struct net *net, size_t room)
+{
+	struct block *b = net->current;
+
+	if (b && b->refs == 1)
+		b->used = 0;
+	if (b && b->cap - b->used >= room)
+		return b;
+	block_unref(b);
+	net->current = block_get(net->blocks);
+	return net->current;
+}
+
+static struct span *last_span(struct stream_queue *q)
+{
+	struct stream_queue *last = q ? q->last : NULL;
+
+	return last && last->end > last->first ? &last->spans[last->end - 1] : NULL;
+}
+
+static struct span *new_span(struct net *net, struct stream_queue **q)
+{
+	struct stream_queue *last = *q ? (*q)->last : NULL;
+
+	if (!last || last->end == CHUNK_SPANS) {
+		struct stream_queue *chunk = slab_get(net->queues);
+		if (last)
+			last->next = chunk;
+		else
+			*q = chunk;
+		(*q)->last = last = chunk;
+	}
+	return &last->spans[last->end++];
+}
+
+/* Append without a new reference unless one is needed. */
+static void add(struct net *net, struct stream_queue **q, struct block *block,
+    const uint8_t *p, size_t len)
+{
+	struct span *last = last_span(*q);
+
+	if (last && last->block == block && last->bytes + last->len == p) {
+		last->len += len;
+		return;
+	}
+	if (block)
+		block_ref(block);
+	*new_span(net, q) = (struct span){.block = block, .bytes = p, .len = len};
+}
+
+/* Append a copy in a lone block: behind the last one if there is room, else in a new
+ * one that can hold `cap`.  -1: no memory. */
+static int add_copy(
+    struct net *net, struct stream_queue **q, const uint8_t *p, size_t len, size_t cap)
+{
+	struct span *last = last_span(*q);
+	struct block *own = last ? last->block : NULL;
+
+	if (own && !own->pool && own->refs == 1 && own->cap - own->used >= len &&
+	    last->bytes + last->len == own->bytes + own->used) {
+		block_ref(own);
+	} else {
+		own = block_new(len > cap ? len : cap);
+		if (!own)
+			return -1;
+	}
+	uint8_t *to = own->bytes + own->used;
+	memcpy(to, p, len);
+	own->used += (uint32_t)len;
+	add(net, q, own, to, len);
+	block_unref(own);
+	return 0;
+}
+
+void stream_queue_put(struct net *net, struct stream_queue **q, struct block *block,
+    const uint8_t *p, size_t len, bool is_waiting)
+{
+	bool copy = is_waiting && block && block->pool && len <= STREAM_COPY_MOST;
+
+	if (!copy || add_copy(net, q, p, len, COPY_BLOCK) < 0)
+		add(net, q, block, p, len);
+}
+
+int stream_queue_write(struct net *net, struct stream_queue **q, const void *p,
+    size_t len, bool is_waiting)
+{
+	if (is_waiting || len > SHARED_WRITE_MOST)
+		return add_copy(net, q, p, len, is_waiting ? COPY_BLOCK : len);
+	struct block *b = net_room(net, len);
+	uint8_t *to = b->bytes + b->used;
+	memcpy(to, p, len);
+	b->used += (uint32_t)len;
+	add(net, q, b, to, len);
+	return 0;
+}
+
+static void drop_head(struct net *net, struct stream_queue **q)
+{
+	struct stream_queue *head = *q;
+
+	*q = head->next;
+	if (*q)
+		(*q)->last = head->last;
+	slab_put(net->queues, head);
+}
+
+void stream_queue_consume(struct net *net, struct stream_queue **q, size_t n)
+{
+	while (*q) {
+		struct stream_queue *head = *q;
+		for (; head->first < head->end; head->first++) {
+			struct span *span = &head->spans[head->first];
+			if (n < span->len) {
+				span->bytes += n;
+				span->len -= n;
+				return;
+			}
+			n -= span->len;
+			block_unref(span->block);
+		}
+		drop_head(net, q);
+	}
+	assert(n == 0);
+}
+
+void stream_queue_drop(struct net *net, struct stream_queue **q)
+{
+	while (*q) {
+		struct stream_queue *head = *q;
+		for (; head->first < head->end; head->first++)
+			block_unref(head->spans[head->first].block);
+		drop_head(net, q);
+	}
+}
+
+/* All of it goes into one block of its size when it is small together. */
+void stream_queue_settle(struct net *net, struct stream_queue **q, size_t size)
+{
+	struct stream_queue *old = *q;
+	size_t cap = size < COPY_BLOCK ? size : COPY_BLOCK;
+
+	*q = NULL;
+	while (old) {
+		struct stream_queue *chunk = old;
+		for (; chunk->first < chunk->end; chunk->first++) {
+			struct span *span = &chunk->spans[chunk->first];
+			bool copy = span->block && span->block->pool &&
+				    span->len <= STREAM_COPY_MOST;
+			if (!copy || add_copy(net, q, span->bytes, span->len, cap) < 0)
+				add(net, q, span->block, span->bytes, span->len);
+			block_unref(span->block);
+		}
+		old = chunk->next;
+		slab_put(net->queues, chunk);
+	}
+}
+
+int stream_queue_gather(const struct stream_queue *q, struct iovec *iov, size_t *total)
+{
+	int count = 0;
+
+	*total = 0;
+	for (; q && count < STREAM_GATHER_MOST; q = q->next) {
+		for (unsigned i = q->first; i < q->end && count < STREAM_GATHER_MOST;
+		     i++) {
+			iov[count].iov_base = (void *)(uintptr_t)q->spans[i].bytes;
+			iov[count++].iov_len = q->spans[i].len;
+			*total += q->spans[i].len;
+		}
+	}
+	return count;
+}
+
+const uint8_t *stream_queue_front(
+    const struct stream_queue *q, uint8_t *room, size_t most, size_t *len)
+{
+	const struct span *first = &q->spans[q->first];
+	size_t have = 0;
+
+	if (first->len >= most || (q->first + 1 == q->end && !q->next)) {
+		*len = first->len < most ? first->len : most;
+		return first->bytes;
+	}
+	for (; q && have < most; q = q->next) {
+		for (unsigned i = q->first; i < q->end && have < most; i++) {
+			const struct span *span = &q->spans[i];
+			size_t n = span->len < most - have ? span->len : most - have;
+			memcpy(room + have, span->bytes, n);
+			have += n;
+		}
+	}
+	*len = have;
+	return room;
+}

@@ -1,0 +1,116 @@
+/*
+ * Certificates: whose they are, and their hash for channel binding.  Whether they are
+ * to be believed is OpenSSL's matter.
+ */
+#include <string.h>
+#include <strings.h>
+
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/x509v3.h>
+
+#include "net/sock.h"
+#include "net/tls_parts.h"
+
+/* "*.domain.tld" stands for exactly one label in front of at least two. */
+static bool is_wildcard_for(const char *pattern, size_t len, const char *name)
+{
+	const char *rest = strchr(name, '.');
+
+	if (len < 3 || pattern[0] != '*' || pattern[1] != '.' || pattern[2] == '.')
+		return false;
+	if (!memchr(pattern + 2, '.', len - 2) || !rest || rest == name)
+		return false;
+	return strlen(rest) == len - 1 && strncasecmp(rest, pattern + 1, len - 1) == 0;
+}
+
+/* Text of a certificate may hold anything, NUL too: lengths are compared. */
+static bool is_name_for(
+    const uint8_t *text, size_t len, const char *name, bool is_address)
+{
+	const char *pattern = (const char *)text;
+
+	if (memchr(text, '\0', len))
+		return false;
+	if (strlen(name) == len && strncasecmp(pattern, name, len) == 0)
+		return true;
+	return !is_address && is_wildcard_for(pattern, len, name);
+}
+
+static bool is_alternative(
+    const GENERAL_NAME *alt, const char *name, const struct sock_addr *address)
+{
+	const ASN1_STRING *text;
+
+	if (alt->type == GEN_DNS) {
+		text = alt->d.dNSName;
+		return is_name_for(ASN1_STRING_get0_data(text),
+		    (size_t)ASN1_STRING_length(text), name, address != NULL);
+	}
+	if (alt->type != GEN_IPADD || !address)
+		return false;
+	text = alt->d.iPAddress;
+	int len = address->family == AF_INET ? 4 : 16;
+	return ASN1_STRING_length(text) == len &&
+	       memcmp(ASN1_STRING_get0_data(text), address->ip, (size_t)len) == 0;
+}
+
+static bool has_alternative(
+    const X509 *cert, const char *name, const struct sock_addr *address)
+{
+	GENERAL_NAMES *alts = X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
+	bool is_found = false;
+
+	for (int i = 0; i < sk_GENERAL_NAME_num(alts) && !is_found; i++)
+		is_found =
+		    is_alternative(sk_GENERAL_NAME_value(alts, i), name, address);
+	GENERAL_NAMES_free(alts);
+	return is_found;
+}
+
+static bool is_common_name(
+    const X509 *cert, const char *name, const struct sock_addr *address)
+{
+	const X509_NAME *subject = X509_get_subject_name(cert);
+	int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+	unsigned char *text = NULL;
+
+	if (at < 0)
+		return false;
+	int len = ASN1_STRING_to_UTF8(
+	    &text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
+	bool is_found =
+	    len > 0 && is_name_for(text, (size_t)len, name, address != NULL);
+	OPENSSL_free(text);
+	return is_found;
+}
+
+bool tls_cert_is_named(const X509 *cert, const char *name)
+{
+	struct sock_addr parsed;
+	bool is_address = sock_addr_parse(name, 0, &parsed) == 0;
+	const struct sock_addr *address = is_address ? &parsed : NULL;
+
+	bool is_found = *name && (has_alternative(cert, name, address) ||
+				     is_common_name(cert, name, address));
+	ERR_clear_error(); /* of a malformed extension or name */
+	return is_found;
+}
+
+int tls_cert_hash(const X509 *cert, uint8_t out[TLS_HASH_MAX], size_t *len)
+{
+	int hash;
+	unsigned size = 0;
+
+	_Static_assert(TLS_HASH_MAX >= EVP_MAX_MD_SIZE, "every hash must fit");
+	if (!X509_get_signature_info((X509 *)(uintptr_t)cert, &hash, NULL, NULL, NULL))
+		hash = NID_undef;
+	/* These two are not good enough any more (RFC 5929 section 4.1). */
+	if (hash == NID_md5 || hash == NID_sha1)
+		hash = NID_sha256;
+	const EVP_MD *md = hash == NID_undef ? NULL : EVP_get_digestbynid(hash);
+	int result = md && X509_digest(cert, md, out, &size) ? 0 : -1;
+	*len = size;
+	ERR_clear_error();
+	return result;
+}

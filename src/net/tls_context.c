@@ -1,0 +1,357 @@
+/*
+ * From words and files of the configuration to a context.  What a connection does with
+ * it is in tls.c.
+ */
+#include <assert.h>
+#include <string.h>
+#include <strings.h>
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+#include "base/mem.h"
+#include "net/tls_parts.h"
+
+enum {
+	CHAIN_MOST = 6, /* CA certificates between a certificate and its root */
+	/* What was verified at first stands for so long when a session is resumed. */
+	RESUME_SECONDS = 300,
+	TICKETS = 1, /* per connection: poolers' clients make one at a time */
+	REASON = 200,
+};
+
+static bool is_set(const char *text)
+{
+	return text && *text;
+}
+
+static int set_up_failed(struct err *err, const char *what, const char *file)
+{
+	char reason[REASON];
+
+	tls_last_error(reason, sizeof(reason));
+	if (!file)
+		return err_set(err, "TLS setup failed: %s: %s", what, reason);
+	return err_set(err, "TLS setup failed: %s \"%s\": %s", what, file, reason);
+}
+
+static int invalid(
+    struct err *err, const struct tls_config *config, const char *name, const char *v)
+{
+	ERR_clear_error();
+	return err_set(err, "invalid %s_tls_%s: %s",
+	    config->is_server ? "client" : "server", name, v);
+}
+
+/* ---- protocols ---- */
+
+enum { V10 = 1, V11 = 2, V12 = 4, V13 = 8, V_ALL = 15, V_SECURE = V12 | V13 };
+
+struct protocol_word {
+	const char *word;
+	unsigned versions;
+};
+
+static const struct protocol_word protocol_words[] = {
+    {"tlsv1.0", V10},
+    {"tlsv1.1", V11},
+    {"tlsv1.2", V12},
+    {"tlsv1.3", V13},
+    {"tlsv1", V_ALL},
+    {"all", V_ALL},
+    {"secure", V_SECURE},
+    {"default", V_SECURE},
+};
+
+static unsigned word_versions(const char *word, size_t len)
+{
+	for (size_t i = 0; i < sizeof(protocol_words) / sizeof(protocol_words[0]);
+	     i++) {
+		const struct protocol_word *known = &protocol_words[i];
+		if (strlen(known->word) == len &&
+		    strncasecmp(known->word, word, len) == 0)
+			return known->versions;
+	}
+	return 0;
+}
+
+/* 0: not a list of protocols, or nothing is left of it. */
+static unsigned parse_protocols(const char *list)
+{
+	unsigned versions = 0;
+	bool is_first = true;
+
+	for (;;) {
+		list += strspn(list, " \t");
+		bool removes = *list == '!';
+		list += removes;
+		size_t len = strcspn(list, ",:"), trimmed = len;
+		while (trimmed > 0 && strchr(" \t", list[trimmed - 1]))
+			trimmed--;
+		unsigned some = word_versions(list, trimmed);
+		if (!some)
+			return 0;
+		if (removes)
+			versions = (is_first ? V_ALL : versions) & ~some;
+		else
+			versions |= some;
+		is_first = false;
+		if (!list[len])
+			return versions;
+		list += len + 1;
+	}
+}
+
+/* OpenSSL's own configuration may set limits; the pooler's is what counts here. */
+static int set_protocols(SSL_CTX *ssl, const struct tls_config *config, struct err *err)
+{
+	static const struct {
+		unsigned bit;
+		int version;
+		unsigned long off;
+	} versions[] = {
+	    {V10, TLS1_VERSION, SSL_OP_NO_TLSv1},
+	    {V11, TLS1_1_VERSION, SSL_OP_NO_TLSv1_1},
+	    {V12, TLS1_2_VERSION, SSL_OP_NO_TLSv1_2},
+	    {V13, TLS1_3_VERSION, SSL_OP_NO_TLSv1_3},
+	};
+	unsigned wanted =
+	    is_set(config->protocols) ? parse_protocols(config->protocols) : V_SECURE;
+	int lowest = 0, highest = 0;
+
+	if (!wanted)
+		return invalid(err, config, "protocols", config->protocols);
+	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+		if (!(wanted & versions[i].bit)) {
+			SSL_CTX_set_options(ssl, versions[i].off);
+			continue;
+		}
+		SSL_CTX_clear_options(ssl, versions[i].off);
+		lowest = lowest ? lowest : versions[i].version;
+		highest = versions[i].version;
+	}
+	if (!SSL_CTX_set_min_proto_version(ssl, lowest) ||
+	    !SSL_CTX_set_max_proto_version(ssl, highest))
+		return invalid(err, config, "protocols", config->protocols);
+	return 0;
+}
+
+/* ---- ciphers and key exchange ---- */
+
+static bool is_word_for_default(const char *ciphers)
+{
+	return !is_set(ciphers) || !strcasecmp(ciphers, "default") ||
+	       !strcasecmp(ciphers, "secure") || !strcasecmp(ciphers, "normal") ||
+	       !strcasecmp(ciphers, "fast");
+}
+
+static int set_ciphers(SSL_CTX *ssl, const struct tls_config *config, struct err *err)
+{
+	if (!is_word_for_default(config->ciphers) &&
+	    !SSL_CTX_set_cipher_list(ssl, config->ciphers))
+		return invalid(err, config, "ciphers", config->ciphers);
+	if (is_set(config->tls13_ciphers) &&
+	    !SSL_CTX_set_ciphersuites(ssl, config->tls13_ciphers)) {
+		ERR_clear_error();
+		return err_set(
+		    err, "TLS setup failed: failed to set the TLSv1.3 cipher suites");
+	}
+	return 0;
+}
+
+static int set_key_exchange(
+    SSL_CTX *ssl, const struct tls_config *config, struct err *err)
+{
+	const char *dh = is_set(config->dheparams) ? config->dheparams : "auto";
+	const char *curve = is_set(config->ecdhcurve) ? config->ecdhcurve : "auto";
+
+	if (strcasecmp(dh, "auto") != 0 && strcasecmp(dh, "none") != 0)
+		return invalid(err, config, "dheparams", dh);
+	SSL_CTX_set_dh_auto(ssl, strcasecmp(dh, "auto") == 0);
+	/* `none` never took ECDH away: TLS 1.3 cannot do without. */
+	if (strcasecmp(curve, "auto") == 0 || strcasecmp(curve, "none") == 0)
+		return 0;
+	if (!SSL_CTX_set1_groups_list(ssl, curve))
+		return invalid(err, config, "ecdhecurve", curve);
+	return 0;
+}
+
+/* ---- files ---- */
+
+/* Nobody is there to be asked. */
+static int no_passphrase(char *out, int size, int is_writing, void *ctx)
+{
+	(void)out, (void)size, (void)is_writing, (void)ctx;
+	return -1;
+}
+
+static int load_own(SSL_CTX *ssl, const struct tls_config *config, struct err *err)
+{
+	const char *cert = config->cert_file, *key = config->key_file;
+
+	if (config->is_server && (!is_set(cert) || !is_set(key)))
+		return err_set(err,
+		    "To allow TLS connections from clients, client_tls_key_file and "
+		    "client_tls_cert_file must be set.");
+	if (!is_set(cert) && !is_set(key))
+		return 0;
+	if (!is_set(cert) || !is_set(key))
+		return err_set(err,
+		    "TLS setup failed: a certificate and its key must both be given");
+	SSL_CTX_set_default_passwd_cb(ssl, no_passphrase);
+	if (!SSL_CTX_use_certificate_chain_file(ssl, cert))
+		return set_up_failed(err, "failed to load certificate file", cert);
+	if (!SSL_CTX_use_PrivateKey_file(ssl, key, SSL_FILETYPE_PEM)) {
+		unsigned long code = ERR_peek_last_error();
+		if (ERR_GET_LIB(code) == ERR_LIB_X509 &&
+		    ERR_GET_REASON(code) == X509_R_KEY_VALUES_MISMATCH)
+			goto mismatch;
+		return set_up_failed(err, "failed to load private key file", key);
+	}
+	if (!SSL_CTX_check_private_key(ssl))
+		goto mismatch;
+	return 0;
+mismatch:
+	ERR_clear_error();
+	return err_set(err, "TLS setup failed: private/public key mismatch");
+}
+
+static int load_crl(SSL_CTX *ssl, const char *file, struct err *err)
+{
+	X509_STORE *store = SSL_CTX_get_cert_store(ssl);
+	X509_LOOKUP *lookup = X509_STORE_add_lookup(store, X509_LOOKUP_file());
+
+	if (!lookup || X509_load_crl_file(lookup, file, X509_FILETYPE_PEM) <= 0)
+		return set_up_failed(err, "failed to load CRL file", file);
+	X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL);
+	return 0;
+}
+
+static int load_trust(SSL_CTX *ssl, const struct tls_config *config, struct err *err)
+{
+	const char *ca = config->ca_file;
+
+	if (is_set(ca) && !SSL_CTX_load_verify_locations(ssl, ca, NULL))
+		return set_up_failed(err, "failed to load CA", NULL);
+	if (!is_set(ca) && config->peer_check != TLS_PEER_UNCHECKED &&
+	    !SSL_CTX_set_default_verify_paths(ssl))
+		return set_up_failed(err, "failed to load CA", NULL);
+	/* Clients that have several certificates choose by this. */
+	if (is_set(ca) && config->is_server &&
+	    config->peer_check != TLS_PEER_UNCHECKED) {
+		STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(ca);
+		if (!names)
+			return set_up_failed(err, "failed to load CA", NULL);
+		SSL_CTX_set_client_CA_list(ssl, names);
+	}
+	if (is_set(config->crl_file))
+		return load_crl(ssl, config->crl_file, err);
+	return 0;
+}
+
+/* ---- the context ---- */
+
+static void set_verification(SSL_CTX *ssl, const struct tls_config *config)
+{
+	int mode = SSL_VERIFY_NONE;
+
+	if (config->peer_check != TLS_PEER_UNCHECKED)
+		mode = SSL_VERIFY_PEER;
+	if (config->peer_check == TLS_PEER_REQUIRED)
+		mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
+	SSL_CTX_set_verify(ssl, mode, NULL);
+	SSL_CTX_set_verify_depth(ssl, CHAIN_MOST);
+}
+
+/* Who offers other protocols only has not come for PostgreSQL. */
+static int select_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
+    const unsigned char *in, unsigned in_len, void *ctx)
+{
+	(void)ssl, (void)ctx;
+	while (in_len > 0) {
+		unsigned size = 1u + in[0];
+		if (size > in_len)
+			break;
+		if (size == TLS_ALPN_SIZE && memcmp(in, TLS_ALPN, size) == 0) {
+			*out = in + 1;
+			*out_len = in[0];
+			return SSL_TLSEXT_ERR_OK;
+		}
+		in += size;
+		in_len -= size;
+	}
+	return SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+static void set_server_side(SSL_CTX *ssl, const struct tls_config *config)
+{
+	unsigned char id[SSL_MAX_SSL_SESSION_ID_LENGTH];
+
+	mem_random(id, sizeof(id));
+	SSL_CTX_set_session_id_context(ssl, id, sizeof(id));
+	SSL_CTX_set_options(ssl, SSL_OP_CIPHER_SERVER_PREFERENCE);
+	SSL_CTX_set_timeout(ssl, RESUME_SECONDS);
+	SSL_CTX_set_num_tickets(ssl, config->has_tickets ? TICKETS : 0);
+	if (!config->has_tickets)
+		SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET);
+	SSL_CTX_set_alpn_select_cb(ssl, select_alpn, NULL);
+}
+
+static int set_up(SSL_CTX *ssl, const struct tls_config *config, struct err *err)
+{
+	SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+	SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS);
+	SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
+	if (set_protocols(ssl, config, err) < 0 || set_ciphers(ssl, config, err) < 0 ||
+	    set_key_exchange(ssl, config, err) < 0 || load_own(ssl, config, err) < 0 ||
+	    load_trust(ssl, config, err) < 0)
+		return -1;
+	set_verification(ssl, config);
+	if (config->is_server)
+		set_server_side(ssl, config);
+	return 0;
+}
+
+struct tls_context *tls_context_new(const struct tls_config *config, struct err *err)
+{
+	struct tls_context *context = mem_zero(sizeof(*context));
+
+	ERR_clear_error();
+	*context = (struct tls_context){
+	    .ssl = SSL_CTX_new(
+		config->is_server ? TLS_server_method() : TLS_client_method()),
+	    .pipe = tls_pipe_method(),
+	    .refs = 1,
+	    .is_server = config->is_server,
+	};
+	if (!context->ssl || !context->pipe) {
+		set_up_failed(err, "no context", NULL);
+		tls_context_unref(&context);
+	} else if (set_up(context->ssl, config, err) < 0) {
+		tls_context_unref(&context);
+	}
+	/* Loading a file leaves remarks behind even when it went well. */
+	ERR_clear_error();
+	return context;
+}
+
+struct tls_context *tls_context_ref(struct tls_context *context)
+{
+	context->refs++;
+	return context;
+}
+
+void tls_context_unref(struct tls_context **pp)
+{
+	struct tls_context *context = *pp;
+
+	*pp = NULL;
+	if (!context)
+		return;
+	assert(context->refs > 0);
+	if (--context->refs)
+		return;
+	SSL_CTX_free(context->ssl);
+	BIO_meth_free(context->pipe);
+	mem_free(context);
+}
