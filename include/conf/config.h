@@ -42,6 +42,9 @@ struct database_config {
 	const char *weight;         /* as written, for SHOW; NULL when not given */
 	const char *connect_query;
 	const char *client_encoding, *datestyle, *timezone, *application_name;
+	int sslmode, channel_binding;                        /* -1 = inherit */
+	int sslnegotiation;                                  /* enum tls_start */
+	const char *sslrootcert, *sslcrl, *sslcert, *sslkey; /* NULL = inherit */
 	const char *options; /* sent as startup parameter `options` to the server */
 	unsigned line;
 };

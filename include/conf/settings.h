@@ -45,6 +45,13 @@ enum tls_mode {
 	TLS_VERIFY_CA,
 	TLS_VERIFY_FULL,
 };
+/* How TLS towards a server begins: after asking for it, or with the first byte. */
+enum tls_start { TLS_START_POSTGRES, TLS_START_DIRECT };
+enum channel_binding {
+	CHANNEL_BINDING_DISABLE,
+	CHANNEL_BINDING_PREFER,
+	CHANNEL_BINDING_REQUIRE,
+};
 enum load_balance { LOAD_BALANCE_ROUND_ROBIN, LOAD_BALANCE_DISABLE };
 
 /* The words of an enum setting as the file and SHOW write them; NULL when out of range.
@@ -52,6 +59,8 @@ enum load_balance { LOAD_BALANCE_ROUND_ROBIN, LOAD_BALANCE_DISABLE };
 const char *pool_mode_name(int mode);
 const char *auth_type_name(int type);
 const char *tls_mode_name(int mode);
+const char *tls_start_name(int start);
+const char *channel_binding_name(int binding);
 const char *load_balance_name(int mode);
 const char *session_state_name(int state);
 

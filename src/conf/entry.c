@@ -110,34 +110,15 @@ static int set_port(int *out, const char *value, struct err *err)
 	return 0;
 }
 
-static int set_pool_mode(int *out, const char *value, struct err *err)
+static int set_word(int *out, const char *(*word_of)(int value), const char *what,
+    const char *text, struct err *err)
 {
-	for (int mode = 0; pool_mode_name(mode); mode++)
-		if (text_equal_nocase(pool_mode_name(mode), value)) {
-			*out = mode;
+	for (int value = 0; word_of(value); value++)
+		if (text_equal_nocase(word_of(value), text)) {
+			*out = value;
 			return 0;
 		}
-	return err_set(err, "invalid pool mode: %.100s", value);
-}
-
-static int set_session_state(int *out, const char *value, struct err *err)
-{
-	for (int state = 0; session_state_name(state); state++)
-		if (text_equal_nocase(session_state_name(state), value)) {
-			*out = state;
-			return 0;
-		}
-	return err_set(err, "invalid session_state: %.100s", value);
-}
-
-static int set_load_balance(int *out, const char *value, struct err *err)
-{
-	for (int mode = 0; load_balance_name(mode); mode++)
-		if (text_equal_nocase(load_balance_name(mode), value)) {
-			*out = mode;
-			return 0;
-		}
-	return err_set(err, "invalid load_balance_hosts: %.100s", value);
+	return err_set(err, "invalid %s: %.100s", what, text);
 }
 
 static int set_member(const struct entry *e, const struct entry_key *key,
@@ -153,11 +134,17 @@ static int set_member(const struct entry *e, const struct entry_key *key,
 	case ENTRY_PORT:
 		return set_port(member, value, err);
 	case ENTRY_POOL_MODE:
-		return set_pool_mode(member, value, err);
+		return set_word(member, pool_mode_name, "pool mode", value, err);
 	case ENTRY_SESSION_STATE:
-		return set_session_state(member, value, err);
+		return set_word(member, session_state_name, key->key, value, err);
 	case ENTRY_LOAD_BALANCE:
-		return set_load_balance(member, value, err);
+		return set_word(member, load_balance_name, key->key, value, err);
+	case ENTRY_TLS_MODE:
+		return set_word(member, tls_mode_name, key->key, value, err);
+	case ENTRY_TLS_START:
+		return set_word(member, tls_start_name, key->key, value, err);
+	case ENTRY_CHANNEL_BINDING:
+		return set_word(member, channel_binding_name, key->key, value, err);
 	case ENTRY_SIZE:
 		n = noted_int(e, key->key, value);
 		*(int *)member = n < 0 ? -1 : n;
@@ -310,6 +297,17 @@ static int check_database_name(const char *name, struct err *err)
 	return 0;
 }
 
+static int check_tls(const struct database_config *db, struct err *err)
+{
+	if (db->sslnegotiation == TLS_START_DIRECT && db->sslmode != -1 &&
+	    db->sslmode < TLS_REQUIRE)
+		return err_set(err, "sslnegotiation=direct needs sslmode=require, "
+				    "verify-ca or verify-full");
+	if (!db->sslcert != !db->sslkey)
+		return err_set(err, "sslcert and sslkey belong together: set both");
+	return 0;
+}
+
 int database_entry_parse(struct database_config *out, const char *name,
     const char *text, struct arena *arena, const struct entry_notes *notes,
     struct err *err)
@@ -324,13 +322,16 @@ int database_entry_parse(struct database_config *out, const char *name,
 	    .query_wait_timeout = -1,
 	    .pool_mode = -1,
 	    .session_state = -1,
+	    .sslmode = -1,
+	    .channel_binding = -1,
 	    .load_balance_hosts = LOAD_BALANCE_ROUND_ROBIN,
 	};
 	struct entry e = {database_key_at, &db, arena, notes,
 	    "syntax error in connection string", "unrecognized connection parameter"};
 
 	if (check_database_name(name, err) < 0 || parse_pairs(&e, text, err) < 0 ||
-	    split_hosts(&db, arena, err) < 0 || set_weights(&db, notes, err) < 0) {
+	    split_hosts(&db, arena, err) < 0 || set_weights(&db, notes, err) < 0 ||
+	    check_tls(&db, err) < 0) {
 		if (db.password)
 			mem_wipe((char *)(uintptr_t)db.password, strlen(db.password));
 		return -1;
@@ -414,9 +415,8 @@ bool database_config_is_obsoleting(
 				*(const char *const *)x, *(const char *const *)y))
 				return true;
 		} else {
-			/* port and load_balance_hosts */
-			assert(
-			    key->type == ENTRY_PORT || key->type == ENTRY_LOAD_BALANCE);
+			/* words and numbers that are kept as int */
+			assert(key->type != ENTRY_DURATION && key->type != ENTRY_WAIT);
 			if (*(const int *)x != *(const int *)y)
 				return true;
 		}

@@ -41,6 +41,17 @@ static const char *const tls_mode_words[] = {
     [TLS_VERIFY_FULL] = "verify-full",
 };
 
+static const char *const tls_start_words[] = {
+    [TLS_START_POSTGRES] = "postgres",
+    [TLS_START_DIRECT] = "direct",
+};
+
+static const char *const channel_binding_words[] = {
+    [CHANNEL_BINDING_DISABLE] = "disable",
+    [CHANNEL_BINDING_PREFER] = "prefer",
+    [CHANNEL_BINDING_REQUIRE] = "require",
+};
+
 static const char *const load_balance_words[] = {
     [LOAD_BALANCE_ROUND_ROBIN] = "round-robin",
     [LOAD_BALANCE_DISABLE] = "disable",
@@ -82,6 +93,16 @@ const char *auth_type_name(int type)
 const char *tls_mode_name(int mode)
 {
 	return WORD(tls_mode_words, mode);
+}
+
+const char *tls_start_name(int start)
+{
+	return WORD(tls_start_words, start);
+}
+
+const char *channel_binding_name(int binding)
+{
+	return WORD(channel_binding_words, binding);
 }
 
 const char *load_balance_name(int mode)

@@ -244,8 +244,8 @@ static void what_has_no_effect_is_told(void **state)
 
 	unmet(f, "auth_user", "x", 1);
 	unmet(f, "auth_user", "", 0);
-	unmet(f, "client_tls_sslmode", "allow", 1);
-	unmet(f, "client_tls_sslmode", "disable", 0);
+	unmet(f, "peer_id", "1", 1);
+	unmet(f, "peer_id", "0", 0);
 	unmet(f, "max_prepared_statements", "100", 0);
 	unmet(f, "auth_type", "hba", 1);
 	unmet(f, "auth_type", "trust", 0);
