@@ -17,6 +17,7 @@ struct daemon {
 	struct buf warnings; /* what the last load warned of, one text after another */
 	struct deadline stats_due; /* the next line of statistics */
 	struct deadline tidy_due;  /* the next look at what has been idle for long */
+	struct deadline tls_due;   /* the next look at the files of certificates */
 	struct deadline exit_due;  /* the next look whether a shutdown is complete */
 	bool owns_pidfile;
 	/* borrowed */

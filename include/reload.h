@@ -17,15 +17,18 @@
 struct loaded {
 	struct config *config;
 	struct userlist *users; /* NULL: not needed, or it could not be read */
+	struct tls_setup *tls;  /* NULL before loaded_read_tls */
 	struct buf warnings;    /* texts, each with its NUL */
 	struct err unreadable;  /* why users is NULL; "" when nothing is wrong */
 	struct err broken;      /* users ends before this place; "" when it does not */
 };
 
-/* Read the configuration file and the user list it names.  -1 and err when there is no
- * valid configuration. */
+/* Read the configuration file and what it names: its user list.  -1 and err
+ * when there is no valid configuration. */
 int loaded_read(
     struct loaded *l, const char *path, const struct config *running, struct err *err);
+/* The certificates it names.  -1 and err: they cannot be used. */
+int loaded_read_tls(struct loaded *l, struct err *err);
 void loaded_done(struct loaded *l);
 
 /* Point the log where the settings say. */
@@ -38,6 +41,10 @@ void reload_tell(struct daemon *d, const struct loaded *l);
 /* Take it over. */
 void reload_adopt(
     struct daemon *d, struct config *config, const struct userlist *users);
+/* The same for TLS; takes *tls, which may be NULL: nothing changes. */
+void reload_adopt_tls(struct daemon *d, struct tls_setup **tls);
+/* Read the files of certificates again if they have changed (tls_reload_period). */
+void reload_changed_tls(struct daemon *d);
 
 /* The process verbs. */
 int reload_all(struct site *site, struct err *err);

@@ -19,6 +19,7 @@
 #include "conf/ini.h"
 #include "net/sock.h"
 #include "process.h"
+#include "session/tls_setup.h"
 
 struct check {
 	unsigned problems;
@@ -190,11 +191,26 @@ static void check_files(struct check *c)
 	check_readable(c, "client_tls_key_file", s->client_tls_key_file);
 	check_readable(c, "client_tls_cert_file", s->client_tls_cert_file);
 	check_readable(c, "client_tls_ca_file", s->client_tls_ca_file);
+	check_readable(c, "client_tls_crl_file", s->client_tls_crl_file);
 	check_readable(c, "server_tls_key_file", s->server_tls_key_file);
 	check_readable(c, "server_tls_cert_file", s->server_tls_cert_file);
 	check_readable(c, "server_tls_ca_file", s->server_tls_ca_file);
+	check_readable(c, "server_tls_crl_file", s->server_tls_crl_file);
 	if (c->options->is_daemon && (!s->pidfile || !*s->pidfile))
 		problem(c, "pidfile", "must be set for --daemon");
+}
+
+static void check_tls(struct check *c, const struct config *config)
+{
+	struct tls_setup *tls;
+	struct err err;
+
+	tls = tls_setup_new(config, &err);
+	if (!tls) {
+		c->problems++;
+		fprintf(c->out, "%s: %s\n", c->options->file, err.text);
+	}
+	tls_setup_free(&tls);
 }
 
 static void check_listen_name(struct check *c, const char *item, size_t len)
@@ -290,6 +306,7 @@ unsigned check_config(FILE *out, const struct options *options)
 	check_user_list(&c);
 	become_user(&c);
 	check_files(&c);
+	check_tls(&c, config);
 	check_listening(&c);
 	config_unref(&config);
 	return c.problems;

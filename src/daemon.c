@@ -17,6 +17,7 @@
 #include "session/listen.h"
 #include "session/relay.h"
 #include "session/session.h"
+#include "session/tls_setup.h"
 #include "signals.h"
 #include "ticker.h"
 #include "version.h"
@@ -184,12 +185,18 @@ static int start(struct daemon *d, struct err *err)
 		reload_log_error(d->site.log, err);
 		return err_set(err, "cannot load config file");
 	}
+	if (loaded_read_tls(&l, err) < 0) {
+		log_error(d->site.log, "%s", err->text);
+		loaded_done(&l);
+		return err_set(err, "TLS setup failed");
+	}
 	rc = settle(d, &l, err);
 	if (rc == 0)
 		rc = build(d, &l.config->settings, err);
 	if (rc == 0) {
 		catalog_add_admin(d->site.catalog, &console_service);
 		reload_adopt(d, l.config, l.users);
+		reload_adopt_tls(d, &l.tls);
 	}
 	loaded_done(&l);
 	return rc == 0 ? open_doors(d, err) : -1;
@@ -233,6 +240,7 @@ static void free_catalog(struct daemon *d)
 	catalog_free(&site->catalog);
 	session_done(site);
 	vars_schema_free(&site->vars);
+	tls_setup_free(&site->tls);
 }
 
 static void take_apart(struct daemon *d)

@@ -12,6 +12,7 @@
 #include "pool/pool.h"
 #include "session/listen.h"
 #include "session/session.h"
+#include "session/tls_setup.h"
 
 /* ---- reading ---- */
 
@@ -47,10 +48,17 @@ int loaded_read(
 	return 0;
 }
 
+int loaded_read_tls(struct loaded *l, struct err *err)
+{
+	l->tls = tls_setup_new(l->config, err);
+	return l->tls ? 0 : -1;
+}
+
 void loaded_done(struct loaded *l)
 {
 	config_unref(&l->config);
 	userlist_free(&l->users);
+	tls_setup_free(&l->tls);
 	buf_done(&l->warnings);
 }
 
@@ -170,8 +178,51 @@ void reload_adopt(struct daemon *d, struct config *config, const struct userlist
 	dns_configure(site->dns, s->dns_max_ttl, s->dns_nxdomain_ttl);
 	listen_apply_settings(site);
 	session_review(site);
+	if (s->tls_reload_period)
+		deadline_set(site->loop, &d->tls_due,
+		    loop_now(site->loop) + s->tls_reload_period);
+	else
+		deadline_clear(site->loop, &d->tls_due);
 	/* limits of idleness may have become shorter */
 	deadline_set(site->loop, &d->tidy_due, loop_now(site->loop));
+}
+
+static void log_bad_tls(struct log *log, const struct err *err)
+{
+	log_error(log, "%s", err->text);
+	log_error(
+	    log, "TLS configuration could not be reloaded, keeping old configuration");
+}
+
+void reload_adopt_tls(struct daemon *d, struct tls_setup **tls)
+{
+	struct site *site = &d->site;
+	struct tls_setup *old = site->tls;
+
+	if (!*tls)
+		return;
+	site->tls = *tls;
+	*tls = NULL;
+	if (old && tls_setup_is_obsoleting(old, site->tls))
+		catalog_mark_dirty(site->catalog, NULL);
+	tls_setup_free(&old);
+}
+
+void reload_changed_tls(struct daemon *d)
+{
+	struct tls_setup *tls;
+	struct err err;
+
+	if (!tls_setup_is_stale(d->site.tls))
+		return;
+	tls = tls_setup_new(d->site.catalog->config, &err);
+	if (tls) {
+		log_info(d->site.log, "certificate files have changed, using them");
+		reload_adopt_tls(d, &tls);
+		return;
+	}
+	log_bad_tls(d->site.log, &err);
+	tls_setup_touch(d->site.tls);
 }
 
 /* ---- the verbs ---- */
@@ -195,29 +246,57 @@ int reload_all(struct site *site, struct err *err)
 		reload_configure_log(d, &running->settings);
 		return failed(err);
 	}
-	if (l.broken.text[0]) {
-		log_broken_list(site->log, &l.broken);
+	if (l.broken.text[0] || loaded_read_tls(&l, &why) < 0) {
+		if (l.broken.text[0])
+			log_broken_list(site->log, &l.broken);
+		else
+			log_bad_tls(site->log, &why);
 		log_warning(site->log, "config file loading failed");
 		reload_configure_log(d, &running->settings);
 		loaded_done(&l);
 		return failed(err);
 	}
 	reload_adopt(d, l.config, l.users);
+	reload_adopt_tls(d, &l.tls);
 	reload_tell(d, &l);
 	loaded_done(&l);
 	return 0;
 }
 
+/* Values that make no sense yet may with the next SET: they are kept, without effect.
+ */
+static int set_tls(struct site *site, const struct config *config, struct err *notice)
+{
+	struct tls_setup *tls = tls_setup_new(config, notice);
+
+	if (!tls) {
+		log_error(site->log, "%s", notice->text);
+		err_set(notice, "TLS settings could not be applied, still using old "
+				"configuration");
+		return 1;
+	}
+	reload_adopt_tls(site_daemon(site), &tls);
+	return 0;
+}
+
+static bool is_of_tls(const char *name)
+{
+	return strstr(name, "_tls_") || strstr(name, "_tls13_");
+}
+
 int reload_set(struct site *site, const char *name, const char *value, struct err *err)
 {
 	struct config *config = config_with(site->catalog->config, name, value, err);
+	int rc = 0;
 
 	if (!config)
 		return -1;
+	if (is_of_tls(name))
+		rc = set_tls(site, config, err);
 	if (setting_is_unmet(setting_find(name), &config->settings))
 		log_warning(
 		    site->log, "setting \"%s\" has no effect in this version", name);
 	reload_adopt(site_daemon(site), config, NULL);
 	config_unref(&config);
-	return 0;
+	return rc;
 }

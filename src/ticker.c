@@ -10,6 +10,7 @@
 #include "notify.h"
 #include "pool/catalog.h"
 #include "pool/pool.h"
+#include "reload.h"
 
 /* Housekeeping looks this often at least, as limits can be as short as a second. */
 enum { TIDY_MOST_US = 3000000 };
@@ -85,8 +86,18 @@ static void tidy_due(struct deadline *due)
 	deadline_set(site->loop, due, wanted < most ? wanted : most);
 }
 
+static void tls_due(struct deadline *due)
+{
+	struct daemon *d = container_of(due, struct daemon, tls_due);
+	uint64_t period = site_settings(&d->site)->tls_reload_period;
+
+	reload_changed_tls(d);
+	deadline_set(d->site.loop, due, loop_now(d->site.loop) + period);
+}
+
 void ticker_init(struct daemon *d)
 {
+	deadline_init(&d->tls_due, tls_due);
 	deadline_init(&d->stats_due, stats_due);
 	deadline_init(&d->tidy_due, tidy_due);
 }
@@ -100,6 +111,7 @@ void ticker_start(struct daemon *d)
 
 void ticker_stop(struct daemon *d)
 {
+	deadline_clear(d->site.loop, &d->tls_due);
 	deadline_clear(d->site.loop, &d->stats_due);
 	deadline_clear(d->site.loop, &d->tidy_due);
 }

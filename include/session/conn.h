@@ -74,6 +74,12 @@ struct conn_ops {
 	 * last message may be written. */
 	void (*closed)(struct conn *conn, const char *reason);
 	void (*connected)(struct conn *conn); /* dial only */
+	/* Bytes of what comes before messages (TLS, or the answer to whether there is
+	 * any).  Takes all of them; or has set a table of functions without raw and
+	 * says STEP_MORE: they are messages.  NULL: they always are. */
+	enum step (*raw)(struct conn *conn, const uint8_t *p, size_t len);
+	/* conn_secure is complete.  May be NULL. */
+	void (*secured)(struct conn *conn);
 };
 
 /* What a client and a server connection differ in for log and memory. */
@@ -118,6 +124,15 @@ void conn_init(struct conn *conn, struct site *site, const struct conn_kind *kin
 void conn_open(struct conn *conn, int fd);
 /* Begin to connect; ops->connected or ops->ended follows.  -1: failed at once. */
 int conn_connect(struct conn *conn, const struct sock_target *target, struct err *err);
+
+/* TLS from now on: see stream_start_tls.  ops->secured or ops->ended follows.  -1:
+ * doomed with `reason`, and err logged. */
+int conn_secure(struct conn *conn, struct tls_context *context,
+    const struct tls_peer_config *peer, const uint8_t *initial, size_t len,
+    const char *reason);
+/* "TLSv1.3/TLS_AES_256_GCM_SHA384/ECDH=X25519", or `none` without TLS. */
+const char *conn_tls_text(
+    const struct conn *conn, char out[TLS_TEXT], const char *none);
 
 /* Redeliver what was parked, later in this turn; reading goes on. */
 void conn_unpark(struct conn *conn);

@@ -22,6 +22,7 @@
 struct client;
 struct server;
 struct site;
+struct tls_setup;
 
 /* Who serves the clients of a database from the end of their login on. */
 struct service {
@@ -46,7 +47,8 @@ enum shutdown_mode {
 /* What the console asks of the process; set by daemon.c. */
 struct process_verbs {
 	int (*reload)(struct site *site, struct err *err);
-	/* The console's SET; -1 and err when refused. */
+	/* The console's SET; -1 and err when refused; 1 when done with a remark, which
+	 * is in err. */
 	int (*set)(
 	    struct site *site, const char *name, const char *value, struct err *err);
 	void (*shutdown)(struct site *site, enum shutdown_mode mode);
@@ -76,6 +78,7 @@ struct site {
 	struct vars_schema *vars;
 	struct prepared_registry *prepared;     /* texts of all prepared statements */
 	struct prepared_registry *sql_prepared; /* ... of PREPARE as a command */
+	struct tls_setup *tls;                  /* what is in force; never NULL */
 	struct leak_table *leaks;               /* who left session state behind */
 	const struct process_verbs *verbs;
 	const struct server_events *server_events;

@@ -186,17 +186,21 @@ static void verb_set(const struct order *order)
 	const struct command *command = order->command;
 	char tag[COMMAND_ARGUMENT_MAX + COMMAND_VALUE_MAX + sizeof("SET =")];
 	struct err err;
+	int rc;
 
 	if (courtesy_find(command->argument)) {
 		client_notice(order->client, "SET ignored");
 		reply_done(order->client, "SET");
 		return;
 	}
-	if (site->verbs->set(site, command->argument, command->value, &err) < 0) {
+	rc = site->verbs->set(site, command->argument, command->value, &err);
+	if (rc < 0) {
 		log_error(site->log, "%s", err.text);
 		reply_error(order->client, "SET failed");
 		return;
 	}
+	if (rc > 0)
+		client_notice(order->client, err.text);
 	snprintf(tag, sizeof(tag), "SET %s=%s", command->argument, command->value);
 	reply_done(order->client, tag);
 }

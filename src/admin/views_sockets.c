@@ -16,7 +16,7 @@
 struct socket_row {
 	const struct conn *conn;
 	const struct conn *partner; /* NULL: none */
-	const char *type, *user, *database, *replication, *state, *tls;
+	const char *type, *user, *database, *replication, *state;
 	const char *application_name;
 	uint64_t request_us; /* last message */
 	uint64_t wait_us;    /* since the current query began; 0: none runs */
@@ -81,7 +81,6 @@ static void fill_client(struct socket_row *s, const struct rows *rows,
 	    .database = pool ? pool->database->name : "(nodb)",
 	    .replication = replication_shown(client),
 	    .state = state,
-	    .tls = "",
 	    .application_name = application_name(&client->vars),
 	    .request_us = ask->last_us ? ask->last_us : client->conn.connect_us,
 	    .wait_us = ask->query_us ? rows->now_us - ask->query_us : 0,
@@ -106,7 +105,6 @@ static void fill_server(
 	    .database = seat->pool->database->name,
 	    .replication = replication_shown(client),
 	    .state = state,
-	    .tls = "",
 	    .application_name = application_name(&server->vars),
 	    .request_us = server->last_us ? server->last_us : server->conn.connect_us,
 	    .pid = is_unix && server->conn.peer_pid ? (unsigned)server->conn.peer_pid
@@ -122,6 +120,7 @@ enum { POINTER_TEXT = 24 };
 struct socket_text {
 	char remote[SOCK_ADDR_TEXT], local[SOCK_ADDR_TEXT];
 	char ptr[POINTER_TEXT], link[POINTER_TEXT];
+	char tls[TLS_TEXT];
 };
 
 static void print_pointers(const struct socket_row *s, struct socket_text *text)
@@ -138,6 +137,7 @@ static void put_socket(struct rows *rows, const struct socket_row *s)
 	struct socket_text text;
 	char *remote = text.remote, *local = text.local;
 	const char *ptr = text.ptr, *link = text.link;
+	const char *tls = conn_tls_text(conn, text.tls, "");
 
 	print_pointers(s, &text);
 	row_begin(rows);
@@ -151,6 +151,7 @@ static void put_whole_socket(struct rows *rows, const struct socket_row *s)
 	struct socket_text text;
 	char *remote = text.remote, *local = text.local;
 	const char *ptr = text.ptr, *link = text.link;
+	const char *tls = conn_tls_text(conn, text.tls, "");
 
 	print_pointers(s, &text);
 	row_begin(rows);

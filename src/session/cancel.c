@@ -10,9 +10,10 @@
 #include "session/client.h"
 #include "session/dial.h"
 #include "session/server.h"
+#include "session/server_tls.h"
 #include "wire/codec.h"
 
-static const struct conn_ops carrier_ops, messenger_ops;
+static const struct conn_ops carrier_ops, messenger_ops, messenger_asking_ops;
 
 /* ---- the job ---- */
 
@@ -106,9 +107,8 @@ static void job_expired(struct deadline *d)
 
 /* ---- the connection that carries it ---- */
 
-static void messenger_connected(struct conn *conn)
+static void messenger_send(struct server *messenger)
 {
-	struct server *messenger = conn_server(conn);
 	struct cancel_job *job = messenger->errand;
 	struct buf buf;
 
@@ -121,8 +121,75 @@ static void messenger_connected(struct conn *conn)
 	job->target->seat.cancels_in_flight++;
 	buf_init(&buf, 0);
 	codec_put_cancel_request(&buf, job->target->key, job->target->key_len);
-	conn_send(conn, &buf);
+	conn_send(&messenger->conn, &buf);
 	buf_done(&buf);
+}
+
+/* After each step towards TLS. */
+static void messenger_go_on(
+    struct server *messenger, enum tls_begin begin, const char *reason)
+{
+	switch (begin) {
+	case TLS_BEGIN_CLEAR:
+		/* the key of a query that is encrypted does not go in clear */
+		if (stream_tls(&messenger->errand->target->conn.stream)) {
+			job_finish(messenger->errand, "server refused SSL");
+			break;
+		}
+		messenger->conn.ops = &messenger_ops;
+		messenger_send(messenger);
+		break;
+	case TLS_BEGIN_ASKED:
+		messenger->conn.ops = &messenger_asking_ops;
+		break;
+	case TLS_BEGIN_STARTED:
+		break;
+	case TLS_BEGIN_REFUSED:
+		job_finish(messenger->errand, reason);
+	}
+}
+
+static const struct database_config *messenger_database(const struct server *messenger)
+{
+	return messenger->errand->target->seat.pool->database->config;
+}
+
+/* As encrypted as the query that it is to cancel. */
+static void messenger_connected(struct conn *conn)
+{
+	struct server *messenger = conn_server(conn);
+	const struct cancel_job *job = messenger->errand;
+	const char *reason = NULL;
+	enum tls_begin begin;
+
+	if (!job_is_due(job) || !stream_tls(&job->target->conn.stream)) {
+		messenger_send(messenger);
+		return;
+	}
+	begin = server_tls_begin(messenger, messenger_database(messenger), &reason);
+	messenger_go_on(messenger, begin, reason);
+}
+
+static enum step messenger_tls_answer(struct conn *conn, const uint8_t *p, size_t len)
+{
+	struct server *messenger = conn_server(conn);
+	const char *reason = NULL;
+	enum tls_begin begin;
+
+	conn->ops = &messenger_ops;
+	if (!job_is_due(messenger->errand)) {
+		messenger_send(messenger); /* says so */
+		return STEP_NEXT;
+	}
+	begin = server_tls_answer(
+	    messenger, messenger_database(messenger), p, len, &reason);
+	messenger_go_on(messenger, begin, reason);
+	return STEP_NEXT;
+}
+
+static void messenger_secured(struct conn *conn)
+{
+	messenger_send(conn_server(conn));
 }
 
 static enum step messenger_message(struct conn *conn, const struct message *m)
@@ -178,6 +245,17 @@ static const struct conn_ops messenger_ops = {
     .message = messenger_message,
     .part = messenger_part,
     .connected = messenger_connected,
+    .secured = messenger_secured,
+    .malformed = messenger_malformed,
+    .ended = messenger_ended,
+    .closed = messenger_closed,
+};
+
+static const struct conn_ops messenger_asking_ops = {
+    .name = "cancel messenger asking for TLS",
+    .message = messenger_message,
+    .part = messenger_part,
+    .raw = messenger_tls_answer,
     .malformed = messenger_malformed,
     .ended = messenger_ended,
     .closed = messenger_closed,

@@ -207,6 +207,8 @@ static void conn_received(
 	struct conn *conn = stream_conn(s);
 	if (conn->is_doomed)
 		return;
+	if (conn->ops->raw && conn->ops->raw(conn, p, len) != STEP_MORE)
+		return;
 	if (!conn->held) {
 		conn_walk(conn, block, p, len);
 		return;
@@ -240,9 +242,17 @@ static void conn_drained(struct stream *s)
 		conn->ops->writable(conn);
 }
 
+static void conn_secured(struct stream *s)
+{
+	struct conn *conn = stream_conn(s);
+	if (!conn->is_doomed && conn->ops->secured)
+		conn->ops->secured(conn);
+}
+
 static const struct stream_ops conn_stream_ops = {
     .received = conn_received,
     .connected = conn_connected,
+    .secured = conn_secured,
     .ended = conn_ended,
     .drained = conn_drained,
 };
@@ -272,6 +282,28 @@ int conn_connect(struct conn *conn, const struct sock_target *target, struct err
 	conn->remote = target->addr;
 	return stream_connect(
 	    &conn->stream, &conn->site->net, target, &options, &conn_stream_ops, err);
+}
+
+/* ---- TLS ---- */
+
+int conn_secure(struct conn *conn, struct tls_context *context,
+    const struct tls_peer_config *peer, const uint8_t *initial, size_t len,
+    const char *reason)
+{
+	struct err err;
+
+	if (stream_start_tls(&conn->stream, context, peer, initial, len, &err) == 0)
+		return 0;
+	conn_log(conn, LEVEL_WARNING, "TLS handshake error: %s", err.text);
+	conn_doom(conn, "%s", reason);
+	return -1;
+}
+
+const char *conn_tls_text(const struct conn *conn, char out[TLS_TEXT], const char *none)
+{
+	const struct tls *tls = stream_tls(&conn->stream);
+
+	return tls ? tls_describe(tls, out) : none;
 }
 
 /* ---- parking ---- */

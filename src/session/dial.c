@@ -11,6 +11,7 @@
 #include "session/dial_attempt.h"
 #include "session/dial_auth.h"
 #include "session/server.h"
+#include "session/server_tls.h"
 #include "wire/codec.h"
 #include "wire/message.h"
 
@@ -34,6 +35,9 @@ static struct server *dial_new(struct site *site, const struct conn_ops *ops)
 	return server;
 }
 
+/* In this order, the middle two only where there is TLS. */
+static const struct conn_ops connecting_ops, asking_ops, securing_ops, dial_ops;
+
 /* ---- failure ---- */
 
 static void dial_ended(struct conn *conn, const struct err *err)
@@ -43,9 +47,11 @@ static void dial_ended(struct conn *conn, const struct err *err)
 		conn_log(conn, LEVEL_WARNING, "could not connect: %s",
 		    err ? err->text : "closed");
 		dial_fail_network(server, "connect failed");
-	} else {
-		dial_fail_network(server, "server conn crashed?");
+		return;
 	}
+	if (err && conn->ops == &securing_ops)
+		conn_log(conn, LEVEL_WARNING, "TLS handshake error: %s", err->text);
+	dial_fail_network(server, "server conn crashed?");
 }
 
 static void dial_expired(struct conn *conn)
@@ -126,9 +132,58 @@ static void dial_send_startup(struct server *server)
 	buf_done(&buf);
 }
 
+static const struct database_config *dial_database(const struct server *server)
+{
+	return server->seat.pool->database->config;
+}
+
+/* After each step towards TLS. */
+static void dial_go_on(struct server *server, enum tls_begin begin, const char *reason)
+{
+	switch (begin) {
+	case TLS_BEGIN_CLEAR:
+		server->conn.ops = &dial_ops;
+		dial_send_startup(server);
+		break;
+	case TLS_BEGIN_ASKED:
+		server->conn.ops = &asking_ops;
+		break;
+	case TLS_BEGIN_STARTED:
+		server->conn.ops = &securing_ops;
+		break;
+	case TLS_BEGIN_REFUSED:
+		dial_fail_network(server, reason);
+	}
+}
+
+static enum step dial_tls_answer(struct conn *conn, const uint8_t *p, size_t len)
+{
+	struct server *server = conn_server(conn);
+	const char *reason = NULL;
+
+	enum tls_begin begin =
+	    server_tls_answer(server, dial_database(server), p, len, &reason);
+
+	dial_go_on(server, begin, reason);
+	return STEP_NEXT;
+}
+
+static void dial_secured(struct conn *conn)
+{
+	char text[TLS_TEXT];
+
+	if (site_settings(conn->site)->log_connections)
+		conn_log(conn, LEVEL_LOG, "SSL established: %s",
+		    conn_tls_text(conn, text, "no"));
+	conn->ops = &dial_ops;
+	dial_send_startup(conn_server(conn));
+}
+
 static void dial_connected(struct conn *conn)
 {
 	struct server *server = conn_server(conn);
+	const char *reason = NULL;
+	enum tls_begin begin;
 	char text[SOCK_PORT_TEXT];
 	unsigned uid;
 
@@ -142,13 +197,8 @@ static void dial_connected(struct conn *conn)
 			conn_log(conn, LEVEL_LOG, "new connection to server (from %s)",
 			    sock_addr_text(&conn->local, 0, text));
 	}
-	if (site_settings(conn->site)->server_tls_sslmode >= TLS_REQUIRE &&
-	    conn->remote.family != AF_UNIX) {
-		/* better no connection than one in clear that was to be encrypted */
-		dial_fail_network(server, "server refused SSL");
-		return;
-	}
-	dial_send_startup(server);
+	begin = server_tls_begin(server, dial_database(server), &reason);
+	dial_go_on(server, begin, reason);
 }
 
 /* Servers from before 2017, and some of what stands before servers, refuse a version
@@ -322,10 +372,39 @@ static enum step dial_message(struct conn *conn, const struct message *m)
 	return STEP_CLOSE;
 }
 
+static const struct conn_ops connecting_ops = {
+    .name = "connecting",
+    .message = dial_message,
+    .connected = dial_connected,
+    .expired = dial_expired,
+    .malformed = dial_malformed,
+    .ended = dial_ended,
+    .closed = dial_closed,
+};
+
+static const struct conn_ops asking_ops = {
+    .name = "asking for TLS",
+    .message = dial_message,
+    .raw = dial_tls_answer,
+    .expired = dial_expired,
+    .malformed = dial_malformed,
+    .ended = dial_ended,
+    .closed = dial_closed,
+};
+
+static const struct conn_ops securing_ops = {
+    .name = "securing",
+    .message = dial_message,
+    .secured = dial_secured,
+    .expired = dial_expired,
+    .malformed = dial_malformed,
+    .ended = dial_ended,
+    .closed = dial_closed,
+};
+
 static const struct conn_ops dial_ops = {
     .name = "dial",
     .message = dial_message,
-    .connected = dial_connected,
     .expired = dial_expired,
     .malformed = dial_malformed,
     .ended = dial_ended,
@@ -401,7 +480,7 @@ static void dial_for(struct site *site, struct pool *pool, struct client *replic
 {
 	const char *host = dial_pick_host(pool);
 	const struct settings *settings = site_settings(site);
-	struct server *server = dial_new(site, &dial_ops);
+	struct server *server = dial_new(site, &connecting_ops);
 	struct sock_addr addr;
 
 	server->port = pool->database->config->port;
@@ -447,6 +526,8 @@ struct server *dial_beside(struct server *target, const struct conn_ops *ops)
 
 	server->port = target->port;
 	server->conn.unix_port = target->port;
+	if (target->host)
+		server->host = mem_strdup(target->host);
 	pool_dialing_cancel(target->seat.pool, &server->seat, loop_now(site->loop));
 	if (target->unix_dir)
 		failed = sock_target_unix(&place, target->unix_dir, target->port, &err);

@@ -16,6 +16,7 @@
 #include "session/cancel.h"
 #include "session/client.h"
 #include "session/login.h"
+#include "session/tls_setup.h"
 #include "wire/message.h"
 
 enum {
@@ -25,6 +26,7 @@ enum {
 	    200000, /* at the descriptor limit, with the spare one in use */
 	ADDRESSES_PER_NAME = 32,
 	FIRST_PASSED_FD = 3,
+	TLS_HANDSHAKE_RECORD = 0x16, /* RFC 8446 section 5.1 */
 };
 
 struct listener {
@@ -39,10 +41,18 @@ struct listener {
 
 /* ---- startup phase ---- */
 
-static enum step startup_refuse_encryption(
+static const struct conn_ops startup_ops, encrypted_ops;
+
+static bool has_tls(const struct conn *conn)
+{
+	return conn->remote.family != AF_UNIX && tls_setup_client(conn->site->tls);
+}
+
+/* An SSLRequest or GSSENCRequest must come alone: bytes behind it came in clear and
+ * would be taken for encrypted ones. */
+static enum step startup_check_alone(
     struct client *client, const struct message *m, enum error_id extra_bytes)
 {
-	static const uint8_t no = 'N';
 	if (m->size != 8) {
 		client_malformed(&client->conn, m->bytes, m->have);
 		return STEP_CLOSE;
@@ -51,8 +61,48 @@ static enum step startup_refuse_encryption(
 		client_fatal(client, extra_bytes);
 		return STEP_CLOSE;
 	}
-	stream_put(&client->conn.stream, NULL, &no, 1);
 	return STEP_NEXT;
+}
+
+static enum step startup_answer(struct client *client, const uint8_t *answer)
+{
+	stream_put(&client->conn.stream, NULL, answer, 1);
+	return STEP_NEXT;
+}
+
+static enum step startup_gss(struct client *client, const struct message *m)
+{
+	static const uint8_t no = 'N';
+
+	if (startup_check_alone(client, m, ERROR_UNENCRYPTED_GSS) != STEP_NEXT)
+		return STEP_CLOSE;
+	return startup_answer(client, &no);
+}
+
+static enum step startup_encrypt(struct conn *conn, const uint8_t *initial, size_t len)
+{
+	conn->ops = &encrypted_ops;
+	return conn_secure(conn, tls_setup_client(conn->site->tls), NULL, initial, len,
+		   "failed to accept SSL") < 0
+		   ? STEP_CLOSE
+		   : STEP_NEXT;
+}
+
+static enum step startup_ssl(struct client *client, const struct message *m)
+{
+	static const uint8_t yes = 'S', no = 'N';
+	struct conn *conn = &client->conn;
+
+	if (conn->ops == &encrypted_ops) {
+		conn_doom_quietly(conn, "SSL req inside SSL");
+		return STEP_CLOSE;
+	}
+	if (startup_check_alone(client, m, ERROR_UNENCRYPTED_SSL) != STEP_NEXT)
+		return STEP_CLOSE;
+	if (!has_tls(conn))
+		return startup_answer(client, &no);
+	startup_answer(client, &yes);
+	return startup_encrypt(conn, NULL, 0);
 }
 
 static enum step startup_cancel(struct client *client, const struct message *m)
@@ -82,10 +132,9 @@ static enum step startup_message(struct conn *conn, const struct message *m)
 		return STEP_MORE;
 	switch (m->code) {
 	case STARTUP_SSL:
-		/* static const 'N' outlives the stream's use of it */
-		return startup_refuse_encryption(client, m, ERROR_UNENCRYPTED_SSL);
+		return startup_ssl(client, m);
 	case STARTUP_GSSENC:
-		return startup_refuse_encryption(client, m, ERROR_UNENCRYPTED_GSS);
+		return startup_gss(client, m);
 	case STARTUP_CANCEL:
 		return startup_cancel(client, m);
 	case PROTOCOL_V2:
@@ -96,8 +145,8 @@ static enum step startup_message(struct conn *conn, const struct message *m)
 		client_malformed(conn, m->bytes, m->have);
 		return STEP_CLOSE;
 	}
-	if (site_settings(conn->site)->client_tls_sslmode >= TLS_REQUIRE &&
-	    conn->remote.family != AF_UNIX) {
+	if (tls_setup_client_mode(conn->site->tls) >= TLS_REQUIRE && has_tls(conn) &&
+	    conn->ops != &encrypted_ops) {
 		client_fatal(client, ERROR_SSL_REQUIRED);
 		return STEP_CLOSE;
 	}
@@ -117,7 +166,8 @@ static void startup_expired(struct conn *conn)
 
 static void startup_ended(struct conn *conn, const struct err *err)
 {
-	(void)err;
+	if (err && conn->ops == &encrypted_ops && !stream_tls(&conn->stream))
+		conn_log(conn, LEVEL_WARNING, "TLS handshake error: %s", err->text);
 	conn_doom_quietly(conn, "client unexpected eof");
 }
 
@@ -127,8 +177,40 @@ static void startup_closed(struct conn *conn, const char *reason)
 	client_leave(conn_client(conn));
 }
 
+/* TLS may begin with the first byte, without being asked for (PostgreSQL 17, "SSL
+ * Session Encryption"). */
+static enum step startup_first(struct conn *conn, const uint8_t *p, size_t len)
+{
+	if (*p == TLS_HANDSHAKE_RECORD && has_tls(conn))
+		return startup_encrypt(conn, p, len);
+	conn->ops = &startup_ops;
+	return STEP_MORE;
+}
+
+static const struct conn_ops first_ops = {
+    .name = "first bytes",
+    .message = startup_message,
+    .expired = startup_expired,
+    .review = startup_arm,
+    .malformed = client_malformed,
+    .ended = startup_ended,
+    .closed = startup_closed,
+    .raw = startup_first,
+};
+
 static const struct conn_ops startup_ops = {
     .name = "startup",
+    .message = startup_message,
+    .expired = startup_expired,
+    .review = startup_arm,
+    .malformed = client_malformed,
+    .ended = startup_ended,
+    .closed = startup_closed,
+};
+
+/* The same, inside TLS. */
+static const struct conn_ops encrypted_ops = {
+    .name = "encrypted startup",
     .message = startup_message,
     .expired = startup_expired,
     .review = startup_arm,
@@ -160,7 +242,7 @@ static void greet_client(
     struct listener *l, int fd, const struct sock_addr *peer, bool is_spare)
 {
 	const struct settings *settings = site_settings(l->site);
-	struct client *client = client_new(l->site, &startup_ops);
+	struct client *client = client_new(l->site, &first_ops);
 	struct conn *conn = &client->conn;
 	unsigned uid;
 

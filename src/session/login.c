@@ -375,10 +375,14 @@ static int login_find_user(struct client *client)
 static void login_log_attempt(const struct client *client)
 {
 	const struct startup *startup = &client->login->startup;
+	char tls[TLS_TEXT];
+
 	if (site_settings(client->conn.site)->log_connections)
 		conn_log(&client->conn, LEVEL_LOG,
-		    "login attempt: db=%s user=%s tls=no replication=%s",
-		    startup->database, startup->user, client_replication_word(client));
+		    "login attempt: db=%s user=%s tls=%s replication=%s",
+		    startup->database, startup->user,
+		    conn_tls_text(&client->conn, tls, "no"),
+		    client_replication_word(client));
 }
 
 static bool login_may_use_service(struct client *client)

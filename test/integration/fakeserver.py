@@ -30,14 +30,19 @@ class Session(wire.Wire):
         self.number = number
         self.received = []
         self.startup_code = None
+        self.tls = None  # a context: SSLRequest is answered with S
         self.startup_body = b""
         self.ended = threading.Event()
 
     def recv_startup(self):
-        """Answers SSLRequest and GSSENCRequest with N until something else comes."""
+        """Answers SSLRequest (but for tls) and GSSENCRequest with N until something else comes."""
         while True:
             size, code = struct.unpack("!ii", self.recv_exact(8))
             body = self.recv_exact(size - 8)
+            if code == wire.SSL_REQUEST and self.tls:
+                self.send(b"S")
+                self.sock = self.tls.wrap_socket(self.sock, server_side=True)
+                continue
             if code in (wire.SSL_REQUEST, wire.GSSENC_REQUEST):
                 self.send(b"N")
                 continue

@@ -20,6 +20,7 @@
 #include "session/listen.h"
 #include "session/relay.h"
 #include "session/session.h"
+#include "session/tls_setup.h"
 #include "wire/codec.h"
 #include "wire/message.h"
 
@@ -253,6 +254,9 @@ struct stage *stage_new(const char *database_options, const char *settings)
 	stage->config = stage_config(buf_text(&ini));
 	buf_done(&ini);
 	session_init(site);
+	site->tls = tls_setup_new(stage->config, &err);
+	if (!site->tls)
+		stage_fail(err.text);
 	stage_adopt(stage, stage->config, "\"u\" \"secret\"\n\"v\" \"secret\"\n");
 	catalog_set_service(site->catalog, &relay_service);
 	stage_open_door(stage);
@@ -320,6 +324,7 @@ void stage_free(struct stage **s)
 	catalog_free(&site->catalog);
 	session_done(site);
 	vars_schema_free(&site->vars);
+	tls_setup_free(&site->tls);
 	net_done(&site->net);
 	loop_free(&site->loop);
 	log_free(&site->log);

@@ -1,0 +1,308 @@
+/*
+ * Contexts of TLS for what the configuration names.  How TLS works is net/tls's, when a
+ * connection uses it listen's and server_tls's.
+ */
+#include "session/tls_setup.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "base/mem.h"
+
+/* A file as it was when it was read. */
+struct tls_file {
+	struct node node;
+	struct timespec changed;
+	ino_t inode;
+	off_t size;
+	char path[];
+};
+
+/* Contexts are shared by all databases with the same files and the same demands. */
+struct shared_context {
+	char *key; /* owned */
+	struct tls_context *context;
+};
+
+struct tls_setup {
+	/* owned */
+	struct tls_context *client;
+	struct map *servers; /* key -> struct shared_context */
+	struct list files;
+	struct config *config; /* one reference: strings of the settings */
+};
+
+static const struct settings *settings_of(const struct tls_setup *setup)
+{
+	return &setup->config->settings;
+}
+
+/* ---- files ---- */
+
+static void look_at(const char *path, struct tls_file *file)
+{
+	struct stat st;
+
+	memset(&file->changed, 0, sizeof(file->changed));
+	file->inode = 0;
+	file->size = -1;
+	if (stat(path, &st) < 0)
+		return;
+	file->changed = st.st_mtim;
+	file->inode = st.st_ino;
+	file->size = st.st_size;
+}
+
+static void note_file(struct tls_setup *setup, const char *path)
+{
+	struct tls_file *file;
+
+	if (!path || !*path)
+		return;
+	list_for (file, &setup->files, node)
+		if (strcmp(file->path, path) == 0)
+			return;
+	file = mem_zero(sizeof(*file) + strlen(path) + 1);
+	strcpy(file->path, path);
+	look_at(path, file);
+	list_push_back(&setup->files, &file->node);
+}
+
+bool tls_setup_is_stale(const struct tls_setup *setup)
+{
+	const struct tls_file *file;
+	struct tls_file now;
+
+	list_for (file, &setup->files, node) {
+		look_at(file->path, &now);
+		if (now.inode != file->inode || now.size != file->size ||
+		    now.changed.tv_sec != file->changed.tv_sec ||
+		    now.changed.tv_nsec != file->changed.tv_nsec)
+			return true;
+	}
+	return false;
+}
+
+void tls_setup_touch(struct tls_setup *setup)
+{
+	struct tls_file *file;
+
+	list_for (file, &setup->files, node)
+		look_at(file->path, file);
+}
+
+/* Files are noted before they are read: one that changes meanwhile is read again. */
+static struct tls_context *new_context(
+    struct tls_setup *setup, const struct tls_config *config, struct err *err)
+{
+	note_file(setup, config->cert_file);
+	note_file(setup, config->key_file);
+	note_file(setup, config->ca_file);
+	note_file(setup, config->crl_file);
+	return tls_context_new(config, err);
+}
+
+/* ---- clients ---- */
+
+static int load_client(struct tls_setup *setup, struct err *err)
+{
+	const struct settings *s = settings_of(setup);
+	struct tls_config config = {
+	    .is_server = true,
+	    .cert_file = s->client_tls_cert_file,
+	    .key_file = s->client_tls_key_file,
+	    .ca_file = s->client_tls_ca_file,
+	    .crl_file = s->client_tls_crl_file,
+	    .protocols = s->client_tls_protocols,
+	    .ciphers = s->client_tls_ciphers,
+	    .tls13_ciphers = s->client_tls13_ciphers,
+	    .dheparams = s->client_tls_dheparams,
+	    .ecdhcurve = s->client_tls_ecdhcurve,
+	    .peer_check = s->client_tls_sslmode >= TLS_VERIFY_CA ? TLS_PEER_REQUIRED
+								 : TLS_PEER_IF_SHOWN,
+	    .has_tickets = true,
+	};
+
+	if (settings_check(s, err) < 0)
+		return -1;
+	if (s->client_tls_sslmode == TLS_DISABLE)
+		return 0;
+	setup->client = new_context(setup, &config, err);
+	return setup->client ? 0 : -1;
+}
+
+/* ---- servers ---- */
+
+static const char *own_or(const char *own, const char *global)
+{
+	return own ? own : global;
+}
+
+static enum tls_mode server_mode(
+    const struct tls_setup *setup, const struct database_config *db)
+{
+	return (enum tls_mode)(
+	    db->sslmode >= 0 ? db->sslmode : settings_of(setup)->server_tls_sslmode);
+}
+
+/* Its certificate goes with its key: one of an entry never meets one of the settings.
+ */
+static void server_config(const struct tls_setup *setup,
+    const struct database_config *db, struct tls_config *config)
+{
+	const struct settings *s = settings_of(setup);
+
+	*config = (struct tls_config){
+	    .cert_file = own_or(db->sslcert, s->server_tls_cert_file),
+	    .key_file = own_or(db->sslkey, s->server_tls_key_file),
+	    .ca_file = own_or(db->sslrootcert, s->server_tls_ca_file),
+	    .crl_file = own_or(db->sslcrl, s->server_tls_crl_file),
+	    .protocols = s->server_tls_protocols,
+	    .ciphers = s->server_tls_ciphers,
+	    .tls13_ciphers = s->server_tls13_ciphers,
+	    .peer_check = server_mode(setup, db) >= TLS_VERIFY_CA ? TLS_PEER_REQUIRED
+								  : TLS_PEER_UNCHECKED,
+	};
+}
+
+static char *context_key(const struct tls_config *config)
+{
+	const char *files[] = {
+	    config->cert_file, config->key_file, config->ca_file, config->crl_file};
+	struct buf buf;
+	char *key;
+
+	buf_init(&buf, 0);
+	buf_printf(&buf, "%d", config->peer_check);
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+		buf_printf(&buf, "\n%s", files[i] ? files[i] : "");
+	key = mem_strdup(buf_text(&buf));
+	buf_done(&buf);
+	return key;
+}
+
+static struct tls_context *server_context(
+    struct tls_setup *setup, const struct database_config *db, struct err *err)
+{
+	struct shared_context *shared;
+	struct tls_context *context;
+	struct tls_config config;
+	char *key;
+
+	server_config(setup, db, &config);
+	key = context_key(&config);
+	shared = map_get_str(setup->servers, key);
+	if (shared) {
+		mem_free(key);
+		return shared->context;
+	}
+	context = new_context(setup, &config, err);
+	if (!context) {
+		mem_free(key);
+		return NULL;
+	}
+	shared = mem_zero(sizeof(*shared));
+	shared->key = key;
+	shared->context = context;
+	map_put_str(setup->servers, key, shared);
+	return context;
+}
+
+int tls_setup_server(struct tls_setup *setup, const struct database_config *db,
+    struct server_tls *out, struct err *err)
+{
+	*out = (struct server_tls){
+	    .mode = server_mode(setup, db),
+	    .start = (enum tls_start)db->sslnegotiation,
+	};
+	if (out->start == TLS_START_DIRECT && out->mode < TLS_REQUIRE)
+		return err_set(err,
+		    "database \"%.100s\": sslnegotiation=direct needs sslmode=require, "
+		    "verify-ca or verify-full",
+		    db->name);
+	if (out->mode == TLS_DISABLE)
+		return 0;
+	out->context = server_context(setup, db, err);
+	return out->context ? 0 : -1;
+}
+
+static int load_servers(struct tls_setup *setup, struct err *err)
+{
+	const struct config *config = setup->config;
+	const struct database_config nameless = {.sslmode = -1};
+	struct server_tls tls;
+
+	/* what the settings say must be right even if every entry has its own */
+	if (tls_setup_server(setup, &nameless, &tls, err) < 0)
+		return -1;
+	for (size_t i = 0; i < config->database_count; i++)
+		if (tls_setup_server(setup, &config->databases[i], &tls, err) < 0) {
+			err_prefix(
+			    err, "%s:%u: ", config->file, config->databases[i].line);
+			return -1;
+		}
+	return 0;
+}
+
+/* ---- the whole ---- */
+
+struct tls_setup *tls_setup_new(const struct config *config, struct err *err)
+{
+	struct tls_setup *setup = mem_zero(sizeof(*setup));
+
+	setup->config = config_ref((struct config *)(uintptr_t)config);
+	setup->servers = map_new();
+	list_init(&setup->files);
+	if (load_client(setup, err) < 0 || load_servers(setup, err) < 0)
+		tls_setup_free(&setup);
+	return setup;
+}
+
+void tls_setup_free(struct tls_setup **setup_p)
+{
+	struct tls_setup *setup = *setup_p;
+	struct shared_context *shared;
+	struct tls_file *file, *next;
+	size_t at = 0;
+
+	*setup_p = NULL;
+	if (!setup)
+		return;
+	while ((shared = map_next(setup->servers, &at))) {
+		tls_context_unref(&shared->context);
+		mem_free(shared->key);
+		mem_free(shared);
+	}
+	map_free(&setup->servers);
+	list_for_safe (file, next, &setup->files, node)
+		mem_free(file);
+	tls_context_unref(&setup->client);
+	config_unref(&setup->config);
+	mem_free(setup);
+}
+
+enum tls_mode tls_setup_client_mode(const struct tls_setup *setup)
+{
+	return (enum tls_mode)settings_of(setup)->client_tls_sslmode;
+}
+
+struct tls_context *tls_setup_client(const struct tls_setup *setup)
+{
+	return setup->client;
+}
+
+bool tls_setup_is_obsoleting(const struct tls_setup *old, const struct tls_setup *new)
+{
+	static const char *const names[] = {"server_tls_sslmode",
+	    "server_tls_protocols", "server_tls_ciphers", "server_tls_ca_file",
+	    "server_tls_crl_file", "server_tls_cert_file", "server_tls_key_file"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!setting_is_equal(
+			setting_find(names[i]), settings_of(old), settings_of(new)))
+			return true;
+	return false;
+}
