@@ -30,10 +30,8 @@ static int add_pattern(struct names_reader *n, const char *text, struct err *err
 	struct hba_names *names = n->names;
 	struct pattern pattern;
 
-	if (pattern_compile(&pattern, arena_strdup(n->reader->arena, text), err) < 0) {
-		err_prefix(err, "hba line %u: ", n->rule->line);
-		return -1;
-	}
+	if (pattern_compile(&pattern, arena_strdup(n->reader->arena, text), err) < 0)
+		return err_prefix(err, "hba line %u: ", n->rule->line);
 	names->patterns =
 	    mem_resize(names->patterns, (names->pattern_count + 1) * sizeof(pattern));
 	names->patterns[names->pattern_count++] = pattern;
@@ -70,7 +68,7 @@ static int add_file(struct names_reader *n, const struct rule_file *from,
 	char *text;
 
 	if (rule_file_open(&f, from, name, n->reader->arena, &text, err) < 0)
-		return -1;
+		return err_prefix(err, "hba line %u: ", n->rule->line);
 	int status = parse_name_lines(n, &f, err);
 	rule_file_done(&f);
 	mem_free(text);

@@ -99,16 +99,12 @@ static int open_path(struct rule_file *f, const struct rule_file *from,
 	size_t len;
 
 	if (from->depth >= RULE_FILE_DEPTH_MAX)
-		return rule_error(from, err,
+		return err_set(err,
 		    "could not open file \"%.200s\": maximum nesting depth exceeded",
 		    path);
 	*text = text_read_file(path, &len, err);
-	if (!*text) {
-		err_prefix(err,
-		    "%s line %u: could not open file \"%.200s\": ", from->kind,
-		    from->line, path);
-		return -1;
-	}
+	if (!*text)
+		return err_prefix(err, "could not open file \"%.200s\": ", path);
 	rule_file_init(f, path, *text, len);
 	f->kind = from->kind;
 	f->depth = from->depth + 1;
@@ -191,7 +187,7 @@ static int include_path(const struct rule_reader *r, const struct rule_file *fro
 	char *text;
 
 	if (open_path(&f, from, path, &text, err) < 0)
-		return -1;
+		return err_prefix(err, "%s line %u: ", from->kind, from->line);
 	rule_read(r, &f);
 	rule_file_done(&f);
 	mem_wipe(text, strlen(text));
