@@ -5,6 +5,7 @@
  */
 #include "auth/pattern.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -56,23 +57,50 @@ static int check_escape(const char *text, char c, struct err *err)
 	return 0;
 }
 
+static bool is_quantifier(const char *at)
+{
+	return strchr("*+?", at[0]) || (at[0] == '{' && isdigit((unsigned char)at[1]));
+}
+
+/* One part of an expression; *at is left on its last character. */
+static int check_part(
+    const char *text, const char **at, bool *may_repeat, struct err *err)
+{
+	if (is_quantifier(*at)) {
+		/* a++ takes the C library memory without end; a*? means another thing
+		 * in PostgreSQL */
+		if (!*may_repeat)
+			return refuse(text, "a quantifier has nothing to repeat", err);
+		*may_repeat = false;
+		if (**at == '{' && strchr(*at, '}'))
+			*at = strchr(*at, '}');
+		return 0;
+	}
+	*may_repeat = !strchr("(|^", **at);
+	if (**at == '(' && (*at)[1] == '?')
+		return refuse(text, "(?...) is not supported", err);
+	if (**at == '[')
+		return check_bracket(text, at, err);
+	if (**at == '\\') {
+		if (check_escape(text, (*at)[1], err) < 0)
+			return -1;
+		*at += (*at)[1] != '\0';
+	}
+	return 0;
+}
+
 /* What regcomp would take, but not as PostgreSQL means it. */
 static int check_dialect(const char *text, struct err *err)
 {
+	bool may_repeat = false;
+
 	if (!*text)
 		return refuse(text, "it is empty and would find every name", err);
 	if (strncmp(text, "***", 3) == 0)
 		return refuse(text, "directors (***) are not supported", err);
 	for (const char *at = text; *at; at++) {
-		if (*at == '[' && check_bracket(text, &at, err) < 0)
+		if (check_part(text, &at, &may_repeat, err) < 0)
 			return -1;
-		if (*at == '(' && at[1] == '?')
-			return refuse(text, "(?...) is not supported", err);
-		if (*at == '\\') {
-			if (check_escape(text, at[1], err) < 0)
-				return -1;
-			at += at[1] != '\0';
-		}
 	}
 	return 0;
 }

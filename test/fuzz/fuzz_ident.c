@@ -26,7 +26,7 @@ static int is_too_costly(const char *text)
 
 	for (const char *at = text; *at; at++)
 		parentheses += *at == '(';
-	return parentheses > 20 || strchr(text, '{') || strlen(text) > 4096;
+	return parentheses > 8 || strchr(text, '{') || strlen(text) > 4096;
 }
 
 static void ask(const struct ident *ident, const char *text)

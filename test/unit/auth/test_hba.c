@@ -164,6 +164,9 @@ static void test_regular_expressions(void **state)
 	    {"local all /^j trust", "db", "ann", false},
 	    {"local /^a\\.b$ all trust", "a.b", "joe", true},
 	    {"local /^a\\.b$ all trust", "axb", "joe", false},
+	    {"local /^(a|b)+c{2}d*[{]$ all trust", "abccd{", "joe", true},
+	    {"local /^(a|b)+c{2}d*[{]$ all trust", "abcd{", "joe", false},
+	    {"local /^a\\+?[+*]+$ all trust", "a++", "joe", true},
 	    {"local /^[]^a[:digit:]]+$ all trust", "a]1", "joe", true},
 	    {"local /^[^]a]+$ all trust", "bb", "joe", true},
 	    {"local /^[^]a]+$ all trust", "]b", "joe", false},
@@ -208,6 +211,10 @@ static void test_bad_regular_expressions(void **state)
 	expect_bad_regex("(?:a)", "(?...) is not supported");
 	expect_bad_regex("***=a", "directors (***) are not supported");
 	expect_bad_regex("a\\", "Trailing backslash");
+	static const char *const loose[] = {
+	    "*a", "(+a)", "a|?", "^*", "a++", "a*?", "a{2}{3}", "a?{1,2}", "{1}"};
+	for (size_t i = 0; i < COUNT(loose); i++)
+		expect_bad_regex(loose[i], "a quantifier has nothing to repeat");
 }
 
 /* ---- methods and options ---- */
