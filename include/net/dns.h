@@ -37,7 +37,7 @@ struct dns_reverse;
 typedef void dns_name_fn(void *ctx, const char *name, const struct err *err);
 struct dns_reverse *dns_reverse(
     struct dns *dns, const struct sock_addr *addr, dns_name_fn *done, void *ctx);
-/* The waiter is gone: done will not be called. */
+/* The waiter is gone: done will not be called.  Only before done was called. */
 void dns_reverse_cancel(struct dns_reverse **reverse);
 
 /* An address vanished from a host's result: called with the host name. */
