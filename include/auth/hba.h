@@ -34,12 +34,12 @@ const char *hba_method_name(enum hba_method method);
 /* One rule; lives as long as its hba. */
 struct hba_rule {
 	enum hba_method method;
-	const char *map; /* of map=NAME; NULL: none */
+	const char *map; /* of map=NAME; NULL: none; never with ldap, pam */
 	const char
 	    *options;     /* HBA_LDAP: the rest of the line as it stands; else NULL */
 	const char *file; /* where the rule is written */
 	unsigned line;    /* the first, when it is continued */
-	const char *text; /* the rule as written, without blanks at its ends */
+	const char *text; /* without comment and LDAP options: may be shown */
 };
 
 /* What is said about the files, in the order of their lines: where is "FILE:LINE", both
