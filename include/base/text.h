@@ -54,6 +54,7 @@ struct token_rules {
 	const char *singles; /* characters that are tokens by themselves */
 	const char *comment; /* characters that start a comment to the end of line */
 	bool lines;          /* newline is a token; otherwise it is a blank */
+	bool inner_quotes;   /* quotes inside a word quote a part of it: a"b c" */
 };
 
 struct tokenizer {

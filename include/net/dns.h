@@ -29,6 +29,17 @@ struct dns_query *dns_lookup(
 /* The waiter is gone: done will not be called. */
 void dns_cancel(struct dns_query **query);
 
+/* The verified name of an address: what its reverse lookup says, when the forward
+ * lookup of that name gives the address back.  Not cached, because peers choose their
+ * names; each call asks name servers.  Called later, never from inside dns_reverse.
+ * name is borrowed for the call; NULL: it has no verified name, and err says why. */
+struct dns_reverse;
+typedef void dns_name_fn(void *ctx, const char *name, const struct err *err);
+struct dns_reverse *dns_reverse(
+    struct dns *dns, const struct sock_addr *addr, dns_name_fn *done, void *ctx);
+/* The waiter is gone: done will not be called.  Only before done was called. */
+void dns_reverse_cancel(struct dns_reverse **reverse);
+
 /* An address vanished from a host's result: called with the host name. */
 typedef void dns_changed_fn(void *ctx, const char *host, const struct sock_addr *gone);
 void dns_on_change(struct dns *dns, dns_changed_fn *changed, void *ctx);

@@ -228,13 +228,22 @@ static enum token_kind take_quoted(struct tokenizer *t)
 	return TOKEN_BAD;
 }
 
-/* A quote inside a word is part of the word: only a token's first character opens. */
+static bool is_word_end(const struct tokenizer *t, char c)
+{
+	return c == '\n' || is_blank(t, c) || is_in(t->rules->singles, c) ||
+	       is_in(t->rules->comment, c);
+}
+
+/* Without .inner_quotes a quote inside a word is part of the word: only a token's first
+ * character opens. */
 static enum token_kind take_word(struct tokenizer *t)
 {
-	while (t->at < t->end && *t->at != '\n' && !is_blank(t, *t->at) &&
-	       !is_in(t->rules->singles, *t->at) && !is_in(t->rules->comment, *t->at))
-		t->at++;
-	buf_put(&t->text, t->start, (size_t)(t->at - t->start));
+	while (t->at < t->end && !is_word_end(t, *t->at)) {
+		if (!t->rules->inner_quotes || !is_in(t->rules->quotes, *t->at))
+			buf_put_u8(&t->text, (uint8_t)*t->at++);
+		else if (take_quoted(t) == TOKEN_BAD)
+			return TOKEN_BAD;
+	}
 	return TOKEN_WORD;
 }
 

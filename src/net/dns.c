@@ -54,10 +54,25 @@ struct dns_query {
 	void *ctx;
 };
 
+/* A name asked for an address, then addresses for the name. */
+struct dns_reverse {
+	struct node node;
+	char *name;     /* not verified before is_verified says so */
+	struct err err; /* why it is not */
+	struct later answer;
+	dns_name_fn *done; /* NULL: nobody waits any more */
+	bool is_asking, is_verified;
+	struct sock_addr addr;
+	/* borrowed */
+	struct dns *dns;
+	void *ctx;
+};
+
 struct dns {
 	ares_channel channel;
-	struct map *hosts;   /* struct host by .name */
-	struct list sockets; /* struct dns_socket by .node */
+	struct map *hosts;    /* struct host by .name */
+	struct list reverses; /* struct dns_reverse by .node */
+	struct list sockets;  /* struct dns_socket by .node */
 	struct deadline timeout;
 	uint64_t max_ttl_us, nxdomain_ttl_us;
 	size_t pending_count;
@@ -342,6 +357,134 @@ static void ask(struct host *h)
 	follow_timeout(dns);
 }
 
+/* ---- names of addresses ---- */
+
+static void free_reverse(struct dns_reverse *r)
+{
+	list_remove(&r->dns->reverses, &r->node);
+	later_cancel(r->dns->loop, &r->answer);
+	mem_free(r->name);
+	mem_free(r);
+}
+
+static void answer_reverse(struct later *l)
+{
+	struct dns_reverse *r = container_of(l, struct dns_reverse, answer);
+	dns_name_fn *done = r->done;
+	void *ctx = r->ctx;
+	char *name = r->is_verified ? r->name : NULL;
+	struct err err = r->err;
+
+	if (name)
+		r->name = NULL;
+	free_reverse(r);
+	if (done)
+		done(ctx, name, name ? NULL : &err);
+	mem_free(name);
+}
+
+/* c-ares may call back while it is asked or destroyed: answers come later. */
+static void end_reverse(struct dns_reverse *r)
+{
+	r->is_asking = false;
+	r->dns->pending_count--;
+	loop_later(r->dns->loop, &r->answer);
+}
+
+static void forward_done(
+    void *ctx, int status, int timeouts, struct ares_addrinfo *found)
+{
+	struct dns_reverse *r = ctx;
+	struct addr_set set = {0};
+
+	(void)timeouts;
+	if (status == ARES_SUCCESS && found) {
+		set_fill(&set, found);
+		r->is_verified = set_has(&set, &r->addr);
+	}
+	if (status != ARES_SUCCESS)
+		err_set(&r->err, "name \"%.200s\" has no address: %s", r->name,
+		    ares_strerror(status));
+	else if (!r->is_verified)
+		err_set(&r->err, "name \"%.200s\" has other addresses", r->name);
+	set_clear(&set);
+	if (found)
+		ares_freeaddrinfo(found);
+	end_reverse(r);
+}
+
+/* The forward lookup goes past the rows of hosts: the peer chose the name, and could
+ * fill them.  An address for a name would verify itself. */
+static void name_found(void *ctx, int status, int timeouts, char *name, char *service)
+{
+	struct ares_addrinfo_hints hints = {
+	    .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+	struct dns_reverse *r = ctx;
+	struct sock_addr literal;
+
+	(void)timeouts;
+	(void)service;
+	if (status != ARES_SUCCESS || !name) {
+		err_set(&r->err, "no name: %s",
+		    ares_strerror(status == ARES_SUCCESS ? ARES_ENODATA : status));
+		end_reverse(r);
+		return;
+	}
+	r->name = mem_strdup(name);
+	if (sock_addr_parse(name, 0, &literal) == 0) {
+		err_set(&r->err, "name \"%.200s\" is an address", name);
+		end_reverse(r);
+		return;
+	}
+	ares_getaddrinfo(r->dns->channel, r->name, NULL, &hints, forward_done, r);
+}
+
+static void ask_for_name(struct dns_reverse *r)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET};
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
+	bool is_v4 = r->addr.family == AF_INET;
+
+	memcpy(&in.sin_addr, r->addr.ip, 4);
+	memcpy(&in6.sin6_addr, r->addr.ip, 16);
+	ares_getnameinfo(r->dns->channel,
+	    is_v4 ? (struct sockaddr *)&in : (struct sockaddr *)&in6,
+	    is_v4 ? sizeof(in) : sizeof(in6), ARES_NI_LOOKUPHOST | ARES_NI_NAMEREQD,
+	    name_found, r);
+	follow_timeout(r->dns);
+}
+
+struct dns_reverse *dns_reverse(
+    struct dns *dns, const struct sock_addr *addr, dns_name_fn *done, void *ctx)
+{
+	struct dns_reverse *r = mem_zero(sizeof(*r));
+
+	assert(addr->family == AF_INET || addr->family == AF_INET6);
+	r->dns = dns;
+	r->addr = *addr;
+	r->done = done;
+	r->ctx = ctx;
+	r->answer.run = answer_reverse;
+	r->is_asking = true;
+	list_push_back(&dns->reverses, &r->node);
+	dns->pending_count++;
+	ask_for_name(r);
+	return r;
+}
+
+/* c-ares cannot forget one question: the row stays until its answer. */
+void dns_reverse_cancel(struct dns_reverse **rp)
+{
+	struct dns_reverse *r = *rp;
+
+	if (!r)
+		return;
+	r->done = NULL;
+	if (!r->is_asking)
+		free_reverse(r);
+	*rp = NULL;
+}
+
 /* ---- the interface ---- */
 
 struct dns *dns_new(struct loop *loop, const char *resolv_conf, struct err *err)
@@ -370,6 +513,7 @@ struct dns *dns_new(struct loop *loop, const char *resolv_conf, struct err *err)
 	}
 	dns->loop = loop;
 	dns->hosts = map_new();
+	list_init(&dns->reverses);
 	list_init(&dns->sockets);
 	deadline_init(&dns->timeout, timeout_expired);
 	return dns;
@@ -388,6 +532,9 @@ void dns_free(struct dns **dp)
 	while (dns->sockets.count)
 		free_socket(dns,
 		    container_of(list_first(&dns->sockets), struct dns_socket, node));
+	while (dns->reverses.count)
+		free_reverse(
+		    container_of(list_first(&dns->reverses), struct dns_reverse, node));
 	deadline_clear(dns->loop, &dns->timeout);
 	while ((h = map_next(dns->hosts, &at)))
 		free_host(h);

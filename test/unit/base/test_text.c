@@ -200,6 +200,24 @@ static void tokens_without_lines(void **state)
 	expect_tokens(&none, "a b;'c' #d\ne", "W:a b;'c' #d @2 W:e ");
 }
 
+static void quotes_inside_words(void **state)
+{
+	static const struct token_rules rules = {.blanks = " ",
+	    .quotes = "\"",
+	    .singles = ",",
+	    .comment = "#",
+	    .lines = true,
+	    .inner_quotes = true};
+
+	(void)state;
+	expect_tokens(&rules, "a\"b c\"d,e", "W:ab cd C:, W:e ");
+	expect_tokens(&rules, "/\"x,\"\"#\" y", "W:/x,\"# W:y ");
+	expect_tokens(&rules, "a\"\" b", "W:a W:b ");
+	expect_tokens(&rules, "\"a\"b \"c\"", "Q:a W:b Q:c ");
+	expect_tokens(&rules, "a\"open\nb", "B:aopen L @2 W:b ");
+	expect_tokens(&rules, "a\"", "B:a ");
+}
+
 static void bytes_that_are_no_text(void **state)
 {
 	static const struct token_rules rules = {
@@ -261,6 +279,7 @@ int main(void)
 	    cmocka_unit_test(quoting),
 	    cmocka_unit_test(tokens_of_lines),
 	    cmocka_unit_test(tokens_without_lines),
+	    cmocka_unit_test(quotes_inside_words),
 	    cmocka_unit_test(bytes_that_are_no_text),
 	    cmocka_unit_test(files),
 	};

@@ -35,7 +35,8 @@ struct scene {
 	/* what the name server says to A queries */
 	const char *answers[ANSWERS_MOST];
 	bool is_unknown, is_silent, is_empty;
-	int query_count; /* A queries it saw */
+	const char *name; /* what it says to PTR queries; NULL: unknown */
+	int query_count;  /* A queries it saw */
 	/* what waiters and the change handler were told */
 	int wanted, done_count;
 	char told[LOG_MOST], gone[LOG_MOST];
@@ -75,6 +76,22 @@ static void put_answer(struct buf *b, const char *ip)
 	buf_put(b, bytes, 4);
 }
 
+static void put_name(struct buf *b, const char *name)
+{
+	buf_put_u16(b, 0xc00c); /* the name of the question */
+	buf_put_u16(b, 12);
+	buf_put_u16(b, 1);
+	buf_put_u32(b, 60);
+	buf_put_u16(b, (uint16_t)(strlen(name) + 2));
+	while (*name) {
+		size_t len = strcspn(name, ".");
+		buf_put_u8(b, (uint8_t)len);
+		buf_put(b, name, len);
+		name += len + (name[len] == '.');
+	}
+	buf_put_u8(b, 0);
+}
+
 static size_t question_len(const uint8_t *query, size_t len)
 {
 	size_t at = 12;
@@ -90,6 +107,8 @@ static void build_answer(
 {
 	size_t question = question_len(query, len), count = 0;
 	bool is_a = query[12 + question - 3] == 1;
+	bool is_ptr = query[12 + question - 3] == 12;
+	bool is_unknown = is_ptr ? !s->name : s->is_unknown;
 
 	if (is_a)
 		s->query_count++;
@@ -97,13 +116,15 @@ static void build_answer(
 	       s->answers[count])
 		count++;
 	buf_put(b, query, 2);
-	buf_put_u16(b, s->is_unknown ? 0x8183 : 0x8180);
+	buf_put_u16(b, is_unknown ? 0x8183 : 0x8180);
 	buf_put_u16(b, 1);
-	buf_put_u16(b, (uint16_t)count);
+	buf_put_u16(b, (uint16_t)(is_ptr ? !is_unknown : count));
 	buf_put_u32(b, 0);
 	buf_put(b, query + 12, question);
 	for (size_t i = 0; i < count; i++)
 		put_answer(b, s->answers[i]);
+	if (is_ptr && !is_unknown)
+		put_name(b, s->name);
 }
 
 static void server_readable(void *ctx, int fd)
@@ -419,6 +440,112 @@ static void test_freed_while_asking(void **state)
 	assert_int_equal(s->done_count, 0);
 }
 
+/* ---- names of addresses ---- */
+
+static void named(void *ctx, const char *name, const struct err *err)
+{
+	struct scene *s = ctx;
+
+	assert_false(s->in_call);
+	assert_int_equal(name == NULL, err != NULL);
+	add_text(s->told, name ? name : err->text);
+	add_text(s->told, ";");
+	if (++s->done_count == s->wanted)
+		loop_later(s->loop, &s->stop);
+}
+
+static struct dns_reverse *ask_name(struct scene *s, const char *ip)
+{
+	struct sock_addr addr;
+
+	assert_int_equal(sock_addr_parse(ip, 0, &addr), 0);
+	s->in_call = true;
+	struct dns_reverse *r = dns_reverse(s->dns, &addr, named, s);
+	s->in_call = false;
+	s->wanted++;
+	return r;
+}
+
+static void expect_name(struct scene *s, const char *ip, const char *told)
+{
+	s->told[0] = '\0';
+	ask_name(s, ip);
+	assert_int_equal(dns_pending_count(s->dns), 1);
+	loop_run(s->loop);
+	assert_string_equal(s->told, told);
+	assert_int_equal(dns_pending_count(s->dns), 0);
+}
+
+static void test_verified_names(void **state)
+{
+	struct scene *s = *state;
+
+	s->name = "peer.test";
+	s->answers[0] = "192.0.2.4";
+	s->answers[1] = "192.0.2.5";
+	expect_name(s, "192.0.2.5", "peer.test;");
+	assert_int_equal(s->query_count, 1);
+	/* Each time anew, and no row is left of a name that a peer chose. */
+	expect_name(s, "192.0.2.5", "peer.test;");
+	assert_int_equal(s->query_count, 2);
+	assert_int_equal(dns_host_count(s->dns), 0);
+	/* A name that somebody else owns. */
+	expect_name(s, "192.0.2.6", "name \"peer.test\" has other addresses;");
+	expect_name(s, "2001:db8::1", "name \"peer.test\" has other addresses;");
+	s->is_unknown = true;
+	expect_name(s, "192.0.2.5",
+	    "name \"peer.test\" has no address: Domain name not found;");
+	/* An address is no name, and would verify itself. */
+	s->name = "192.0.2.5";
+	expect_name(s, "192.0.2.5", "name \"192.0.2.5\" is an address;");
+	s->name = NULL;
+	expect_name(s, "192.0.2.5", "no name: Domain name not found;");
+	expect_name(s, "2001:db8::1", "no name: Domain name not found;");
+	assert_string_equal(s->gone, "");
+}
+
+static void test_names_without_server(void **state)
+{
+	struct scene *s = *state;
+
+	s->is_silent = true;
+	ask_name(s, "192.0.2.5");
+	loop_run(s->loop);
+	/* Which words the library has for it depends on its version. */
+	assert_memory_equal(s->told, "no name: ", 9);
+}
+
+static void test_names_cancelled(void **state)
+{
+	struct scene *s = *state;
+
+	s->name = "peer.test";
+	s->answers[0] = "192.0.2.5";
+	struct dns_reverse *a = ask_name(s, "192.0.2.5");
+	ask_name(s, "192.0.2.5");
+	dns_reverse_cancel(&a);
+	assert_null(a);
+	dns_reverse_cancel(&a);
+	s->wanted--;
+	loop_run(s->loop);
+	assert_string_equal(s->told, "peer.test;");
+	while (dns_pending_count(s->dns)) {
+		loop_later(s->loop, &s->stop);
+		loop_run(s->loop);
+	}
+	/* Freed while asking and while the answer is on its way. */
+	s->is_silent = true;
+	ask_name(s, "192.0.2.5");
+	struct dns_reverse *b = ask_name(s, "192.0.2.6");
+	loop_later(s->loop, &s->stop);
+	loop_run(s->loop);
+	dns_reverse_cancel(&b);
+	dns_free(&s->dns);
+	loop_later(s->loop, &s->stop);
+	loop_run(s->loop);
+	assert_string_equal(s->told, "peer.test;");
+}
+
 static void view(void *ctx, const struct dns_host_view *h)
 {
 	struct scene *s = ctx;
@@ -462,6 +589,9 @@ int main(void)
 	    SCENE_TEST(test_names_nobody_can_have),
 	    SCENE_TEST(test_cancel),
 	    SCENE_TEST(test_freed_while_asking),
+	    SCENE_TEST(test_verified_names),
+	    SCENE_TEST(test_names_without_server),
+	    SCENE_TEST(test_names_cancelled),
 	    SCENE_TEST(test_walk),
 	};
 

@@ -1,0 +1,134 @@
+/*
+ * HBA rules as a whole: from file to snapshot, and which rule fits a peer.  How rules
+ * are written is known to hba_parse.  Nothing is looked up here but network interfaces.
+ */
+#include "auth/hba.h"
+
+#include <string.h>
+
+#include "auth/hba_rows.h"
+
+struct hba_reader {
+	struct hba *hba;
+	struct rule_reader lines;
+	const struct ident *ident; /* borrowed */
+};
+
+static int take_row(void *ctx, struct rule_file *f, struct err *err)
+{
+	struct hba_reader *r = ctx;
+	struct hba *hba = r->hba;
+	struct hba_row *row = arena_alloc(hba->arena, sizeof(*row));
+
+	if (hba_row_parse(row, r->ident, &r->lines, f, err) < 0) {
+		hba_row_done(row);
+		return -1;
+	}
+	hba->rows = mem_resize(hba->rows, (hba->count + 1) * sizeof(row));
+	hba->rows[hba->count++] = row;
+	return 0;
+}
+
+struct hba *hba_parse(const char *path, const char *text, size_t len,
+    const struct ident *ident, hba_note_fn *note, void *ctx)
+{
+	struct hba *hba = mem_zero(sizeof(*hba));
+	struct hba_reader r = {.hba = hba, .ident = ident};
+	struct rule_file f;
+
+	hba->arena = arena_new();
+	r.lines = (struct rule_reader){.take = take_row,
+	    .ctx = &r,
+	    .note = note,
+	    .note_ctx = ctx,
+	    .arena = hba->arena};
+	rule_file_init(&f, arena_strdup(hba->arena, path), text, len);
+	f.kind = "hba";
+	rule_read(&r.lines, &f);
+	rule_file_done(&f);
+	return hba;
+}
+
+struct hba *hba_load(const char *path, const struct ident *ident, hba_note_fn *note,
+    void *ctx, struct err *err)
+{
+	size_t len;
+	char *text = text_read_file(path, &len, err);
+
+	if (!text) {
+		err_prefix(err, "could not open hba config file %.200s: ", path);
+		return NULL;
+	}
+	struct hba *hba = hba_parse(path, text, len, ident, note, ctx);
+	mem_wipe(text, len); /* LDAP options may hold a password */
+	mem_free(text);
+	return hba;
+}
+
+void hba_free(struct hba **hp)
+{
+	struct hba *hba = *hp;
+
+	if (!hba)
+		return;
+	for (size_t i = 0; i < hba->count; i++)
+		hba_row_done(hba->rows[i]);
+	mem_free(hba->rows);
+	arena_free(&hba->arena);
+	mem_free(hba);
+	*hp = NULL;
+}
+
+size_t hba_count(const struct hba *hba)
+{
+	return hba->count;
+}
+
+/* ---- matching ---- */
+
+static bool is_right_socket(const struct hba_row *row, const struct hba_peer *peer)
+{
+	if (row->is_local || peer->is_unix)
+		return row->is_local == peer->is_unix;
+	return row->tls == HBA_TLS_ANY || (row->tls == HBA_TLS_ONLY) == peer->is_tls;
+}
+
+static enum pattern_result match_names(
+    const struct hba_row *row, const struct hba_peer *peer)
+{
+	enum pattern_result result;
+
+	if (peer->replication == HBA_REPLICATION_PHYSICAL)
+		result = row->databases.has_replication ? PATTERN_YES : PATTERN_NO;
+	else
+		result = hba_names_match(&row->databases, peer->database, peer);
+	return result == PATTERN_YES ? hba_names_match(&row->users, peer->user, peer)
+				     : result;
+}
+
+enum hba_result hba_match(
+    const struct hba *hba, const struct hba_peer *peer, const struct hba_rule **rule)
+{
+	*rule = NULL;
+	for (size_t i = 0; i < hba->count; i++) {
+		const struct hba_row *row = hba->rows[i];
+		if (!is_right_socket(row, peer))
+			continue;
+		enum pattern_result names = match_names(row, peer);
+		/* It might have been a rule that rejects. */
+		if (names == PATTERN_FAILED)
+			return HBA_NO_MATCH;
+		if (names == PATTERN_NO)
+			continue;
+		*rule = &row->rule;
+		if (row->is_local)
+			return HBA_MATCH;
+		if (hba_address_is_name(&row->address) &&
+		    peer->name == HBA_NAME_UNKNOWN)
+			return HBA_NEEDS_NAME;
+		if (hba_address_has(&row->address, peer))
+			return HBA_MATCH;
+		*rule = NULL;
+	}
+	return HBA_NO_MATCH;
+}

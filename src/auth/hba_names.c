@@ -1,0 +1,158 @@
+/*
+ * The name lists of HBA rules: keywords, names, @files of names, regular expressions.
+ * A quoted token is always a name.
+ */
+#include <string.h>
+
+#include "auth/hba_rows.h"
+
+struct names_reader {
+	struct hba_names *names;
+	enum hba_column column;
+	const struct rule_reader *reader;
+	const struct rule_file *rule; /* where the rule itself is written */
+};
+
+static int parse_list(struct names_reader *n, struct rule_file *f, struct err *err);
+
+static void add_name(struct names_reader *n, const char *text)
+{
+	if (!n->names->names)
+		n->names->names = map_new();
+	if (!map_get_str(n->names->names, text)) {
+		char *name = arena_strdup(n->reader->arena, text);
+		map_put_str(n->names->names, name, name);
+	}
+}
+
+static int add_pattern(struct names_reader *n, const char *text, struct err *err)
+{
+	struct hba_names *names = n->names;
+	struct pattern pattern;
+
+	if (pattern_compile(&pattern, arena_strdup(n->reader->arena, text), err) < 0)
+		return err_prefix(err, "hba line %u: ", n->rule->line);
+	names->patterns =
+	    mem_resize(names->patterns, (names->pattern_count + 1) * sizeof(pattern));
+	names->patterns[names->pattern_count++] = pattern;
+	return 0;
+}
+
+/* Lines of a file with names: one list each. */
+static int parse_name_lines(
+    struct names_reader *n, struct rule_file *f, struct err *err)
+{
+	while (rule_file_next(f)) {
+		if (f->tokens.kind == TOKEN_END)
+			return rule_error(n->rule, err,
+			    "%.200s:%u: a line without a name; remove it", f->path,
+			    f->line);
+		if (parse_list(n, f, err) < 0)
+			return -1;
+		if (f->tokens.kind != TOKEN_END) {
+			struct err text;
+			rule_error(n->rule, &text,
+			    "%.200s:%u: only the first list of names counts; separate "
+			    "names by commas",
+			    f->path, f->line);
+			rule_note(n->reader, n->rule, text.text);
+		}
+	}
+	return 0;
+}
+
+static int add_file(struct names_reader *n, const struct rule_file *from,
+    const char *name, struct err *err)
+{
+	struct rule_file f;
+	char *text;
+
+	if (rule_file_open(&f, from, name, n->reader->arena, &text, err) < 0)
+		return err_prefix(err, "hba line %u: ", n->rule->line);
+	int status = parse_name_lines(n, &f, err);
+	rule_file_done(&f);
+	mem_free(text);
+	return status;
+}
+
+static int add_word(struct names_reader *n, const struct rule_file *f, const char *word,
+    struct err *err)
+{
+	if (word[0] == '@')
+		return add_file(n, f, word + 1, err);
+	if (word[0] == '/')
+		return add_pattern(n, word + 1, err);
+	if (word[0] == '+')
+		return rule_error(n->rule, err,
+		    "group %.200s: membership is not known here; list the users, in a "
+		    "file named by @file, or write a /regular expression",
+		    word);
+	if (strcmp(word, "samerole") == 0 || strcmp(word, "samegroup") == 0)
+		return err_set(err, "%s is not supported", word);
+	if (strcmp(word, "all") == 0)
+		n->names->is_all = true;
+	else if (strcmp(word, "sameuser") == 0)
+		n->names->is_same_user = true;
+	else if (n->column == HBA_DATABASE && strcmp(word, "replication") == 0)
+		n->names->has_replication = true;
+	else
+		add_name(n, word);
+	return 0;
+}
+
+static int no_name(const struct names_reader *n, enum token_kind kind, struct err *err)
+{
+	if (kind == TOKEN_BAD)
+		return rule_error(n->rule, err, "a quote is not closed");
+	return rule_error(n->rule, err, "%s name is missing",
+	    n->column == HBA_DATABASE ? "database" : "user");
+}
+
+static int parse_list(struct names_reader *n, struct rule_file *f, struct err *err)
+{
+	for (;;) {
+		enum token_kind kind = f->tokens.kind;
+		if (kind != TOKEN_WORD && kind != TOKEN_QUOTED)
+			return no_name(n, kind, err);
+		const char *text = tokenizer_text(&f->tokens);
+		if (kind == TOKEN_QUOTED)
+			add_name(n, text);
+		else if (add_word(n, f, text, err) < 0)
+			return -1;
+		if (tokenizer_next(&f->tokens) != TOKEN_CHAR)
+			return 0;
+		tokenizer_next(&f->tokens);
+	}
+}
+
+int hba_names_parse(struct hba_names *n, enum hba_column column,
+    const struct rule_reader *r, struct rule_file *f, struct err *err)
+{
+	struct names_reader reader = {
+	    .names = n, .column = column, .reader = r, .rule = f};
+
+	return parse_list(&reader, f, err);
+}
+
+void hba_names_done(struct hba_names *n)
+{
+	for (size_t i = 0; i < n->pattern_count; i++)
+		pattern_done(&n->patterns[i]);
+	mem_free(n->patterns);
+	map_free(&n->names);
+}
+
+enum pattern_result hba_names_match(
+    const struct hba_names *n, const char *name, const struct hba_peer *peer)
+{
+	if (n->is_all || (n->is_same_user && strcmp(peer->user, peer->database) == 0))
+		return PATTERN_YES;
+	if (n->names && map_get_str(n->names, name))
+		return PATTERN_YES;
+	for (size_t i = 0; i < n->pattern_count; i++) {
+		enum pattern_result result = pattern_match(&n->patterns[i], name, NULL);
+		if (result != PATTERN_NO)
+			return result;
+	}
+	return PATTERN_NO;
+}

@@ -1,0 +1,151 @@
+/*
+ * One line of an HBA file to one rule.  What the lists and addresses in it mean is
+ * known to hba_names and hba_address.
+ */
+#include <string.h>
+
+#include "auth/hba_rows.h"
+#include "auth/ident.h"
+
+const char *hba_method_name(enum hba_method method)
+{
+	static const char *const names[] = {
+	    [HBA_TRUST] = "trust",
+	    [HBA_REJECT] = "reject",
+	    [HBA_MD5] = "md5",
+	    [HBA_PLAIN] = "password",
+	    [HBA_PEER] = "peer",
+	    [HBA_CERT] = "cert",
+	    [HBA_SCRAM] = "scram-sha-256",
+	    [HBA_LDAP] = "ldap",
+	    [HBA_PAM] = "pam",
+	};
+
+	return names[method];
+}
+
+static int parse_type(struct hba_row *row, struct rule_file *f, struct err *err)
+{
+	static const struct {
+		const char *word;
+		bool is_local;
+		enum hba_tls tls;
+	} types[] = {
+	    {"local", true, HBA_TLS_ANY},
+	    {"host", false, HBA_TLS_ANY},
+	    {"hostssl", false, HBA_TLS_ONLY},
+	    {"hostnossl", false, HBA_TLS_NEVER},
+	};
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
+		if (f->tokens.kind == TOKEN_WORD &&
+		    strcmp(tokenizer_text(&f->tokens), types[i].word) == 0) {
+			row->is_local = types[i].is_local;
+			row->tls = types[i].tls;
+			tokenizer_next(&f->tokens);
+			return 0;
+		}
+	}
+	return rule_error(f, err, "unknown type");
+}
+
+/* What stands between `from` and `to` in the line, without blanks at the ends. */
+static char *copy_part(const struct rule_reader *r, const char *from, const char *to)
+{
+	static const char blanks[] = " \t\r\v\f";
+
+	while (from < to && strchr(blanks, *from))
+		from++;
+	while (from < to && strchr(blanks, to[-1]))
+		to--;
+	return arena_strndup(r->arena, from, (size_t)(to - from));
+}
+
+static int parse_method(struct hba_row *row, struct rule_file *f, struct err *err)
+{
+	const char *text = tokenizer_text(&f->tokens);
+
+	for (int m = HBA_TRUST; m <= HBA_PAM; m++) {
+		if (f->tokens.kind == TOKEN_WORD &&
+		    strcmp(text, hba_method_name((enum hba_method)m)) == 0) {
+			row->rule.method = (enum hba_method)m;
+			return 0;
+		}
+	}
+	return rule_error(f, err, "unsupported method: buf=%.200s", text);
+}
+
+/* A password may stand behind the sign. */
+static int malformed_map(const struct rule_file *f, const char *word, struct err *err)
+{
+	const char *sign = strchr(word, '=');
+
+	return rule_error(f, err,
+	    "Ident map %.*s%s is malformed. It is not in map=value format.",
+	    sign ? (int)(sign + 1 - word) : (int)strlen(word), word,
+	    sign && sign[1] ? "..." : "");
+}
+
+static int parse_map(struct hba_row *row, const struct ident *ident,
+    const struct rule_reader *r, struct rule_file *f, struct err *err)
+{
+	if (f->tokens.kind == TOKEN_END)
+		return 0;
+	if (f->tokens.kind != TOKEN_WORD || row->rule.method == HBA_PAM)
+		return rule_error(f, err, "unsupported parameters");
+	const char *word = arena_strdup(r->arena, tokenizer_text(&f->tokens));
+	if (tokenizer_next(&f->tokens) != TOKEN_END)
+		return rule_error(f, err, "unsupported parameters");
+	if (!text_has_prefix(word, "map=") || !word[4])
+		return malformed_map(f, word, err);
+	if (!ident || !ident_has_map(ident, word + 4))
+		return rule_error(f, err,
+		    "Ident map %.200s is not found in ident config file", word + 4);
+	row->rule.map = word + 4;
+	return 0;
+}
+
+/* The rule's own text ends before what may hold a password, or be a comment. */
+static int parse_method_and_rest(struct hba_row *row, const struct ident *ident,
+    const struct rule_reader *r, struct rule_file *f, struct err *err)
+{
+	const char *line = (const char *)f->text.bytes;
+
+	if (parse_method(row, f, err) < 0)
+		return -1;
+	const char *end = f->tokens.at;
+	if (row->rule.method == HBA_LDAP) {
+		row->rule.options = copy_part(r, end, line + f->text.len);
+	} else {
+		tokenizer_next(&f->tokens);
+		if (f->tokens.kind != TOKEN_END)
+			end = f->tokens.at;
+		if (parse_map(row, ident, r, f, err) < 0)
+			return -1;
+	}
+	row->rule.text = copy_part(r, line, end);
+	return 0;
+}
+
+int hba_row_parse(struct hba_row *row, const struct ident *ident,
+    const struct rule_reader *r, struct rule_file *f, struct err *err)
+{
+	row->rule.file = f->path;
+	row->rule.line = f->line;
+	if (parse_type(row, f, err) < 0 ||
+	    hba_names_parse(&row->databases, HBA_DATABASE, r, f, err) < 0 ||
+	    hba_names_parse(&row->users, HBA_USER, r, f, err) < 0)
+		return -1;
+	if (!row->is_local && hba_address_parse(&row->address, r, f, err) < 0)
+		return -1;
+	return parse_method_and_rest(row, ident, r, f, err);
+}
+
+void hba_row_done(struct hba_row *row)
+{
+	hba_names_done(&row->databases);
+	hba_names_done(&row->users);
+	if (row->rule.options)
+		mem_wipe(
+		    (char *)(uintptr_t)row->rule.options, strlen(row->rule.options));
+}

@@ -1,0 +1,268 @@
+/*
+ * Reader of the lines of HBA and ident files and of what they include.  What stands in
+ * a line is not known here.  A fault costs one line (or one included file), never the
+ * rest.
+ */
+#include "auth/rule_file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Blanks and line ends, those of other systems too. */
+static const struct token_rules token_rules = {
+    .blanks = " \t\r\v\f",
+    .quotes = "\"",
+    .singles = ",",
+    .comment = "#",
+    .inner_quotes = true,
+};
+
+enum include_kind { INCLUDE_NONE, INCLUDE_FILE, INCLUDE_IF_EXISTS, INCLUDE_DIR };
+
+void rule_file_init(struct rule_file *f, const char *path, const char *text, size_t len)
+{
+	*f = (struct rule_file){.path = path, .at = text, .next_line = 1};
+	/* Names are C strings: nothing counts behind a NUL. */
+	f->end = text + strnlen(text, len);
+	buf_init(&f->text, 0);
+	tokenizer_init(&f->tokens, &token_rules, "", 0);
+}
+
+void rule_file_done(struct rule_file *f)
+{
+	tokenizer_done(&f->tokens);
+	buf_wipe_done(&f->text);
+}
+
+static void restart_tokens(struct rule_file *f)
+{
+	tokenizer_done(&f->tokens);
+	tokenizer_init(
+	    &f->tokens, &token_rules, (const char *)f->text.bytes, f->text.len);
+	tokenizer_next(&f->tokens);
+}
+
+/* One line of the text without its end. */
+static void take_physical_line(struct rule_file *f)
+{
+	const char *eol = memchr(f->at, '\n', (size_t)(f->end - f->at));
+	const char *end = eol ? eol : f->end;
+
+	while (end > f->at && end[-1] == '\r')
+		end--;
+	buf_put(&f->text, f->at, (size_t)(end - f->at));
+	f->at = eol ? eol + 1 : f->end;
+	f->next_line++;
+}
+
+bool rule_file_next(struct rule_file *f)
+{
+	if (f->at == f->end)
+		return false;
+	buf_clear(&f->text);
+	f->line = f->next_line;
+	take_physical_line(f);
+	while (f->text.len && f->text.bytes[f->text.len - 1] == '\\') {
+		f->text.len--;
+		if (f->at == f->end)
+			break;
+		take_physical_line(f);
+	}
+	restart_tokens(f);
+	return true;
+}
+
+/* name as seen from the file it is written in. */
+static char *path_beside(const char *path, const char *name, struct arena *arena)
+{
+	const char *slash = strrchr(path, '/');
+	struct buf b;
+
+	if (name[0] == '/' || !slash)
+		return arena_strdup(arena, name);
+	buf_init(&b, 0);
+	buf_put(&b, path, (size_t)(slash + 1 - path));
+	buf_put_text(&b, name);
+	char *joined = arena_strdup(arena, buf_text(&b));
+	buf_done(&b);
+	return joined;
+}
+
+static int open_path(struct rule_file *f, const struct rule_file *from,
+    const char *path, char **text, struct err *err)
+{
+	size_t len;
+
+	if (from->depth >= RULE_FILE_DEPTH_MAX)
+		return err_set(err,
+		    "could not open file \"%.200s\": maximum nesting depth exceeded",
+		    path);
+	*text = text_read_file(path, &len, err);
+	if (!*text)
+		return err_prefix(err, "could not open file \"%.200s\": ", path);
+	rule_file_init(f, path, *text, len);
+	f->kind = from->kind;
+	f->depth = from->depth + 1;
+	return 0;
+}
+
+int rule_file_open(struct rule_file *f, const struct rule_file *from, const char *name,
+    struct arena *arena, char **text, struct err *err)
+{
+	return open_path(f, from, path_beside(from->path, name, arena), text, err);
+}
+
+/* ---- reports ---- */
+
+int rule_error(const struct rule_file *f, struct err *err, const char *fmt, ...)
+{
+	char text[sizeof(err->text)];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	return err_set(err, "%s line %u: %s", f->kind, f->line, text);
+}
+
+void rule_note(const struct rule_reader *r, const struct rule_file *f, const char *text)
+{
+	struct buf where;
+
+	buf_init(&where, 0);
+	buf_printf(&where, "%s:%u", f->path, f->line);
+	r->note(r->note_ctx, buf_text(&where), text);
+	buf_done(&where);
+}
+
+static void note_skipped(
+    const struct rule_reader *r, const struct rule_file *f, const struct err *err)
+{
+	struct err skipped;
+
+	rule_note(r, f, err->text);
+	err_set(&skipped, "could not parse %s config line %u", f->kind, f->line);
+	rule_note(r, f, skipped.text);
+}
+
+/* ---- includes ---- */
+
+/* An include is a line of two fields; otherwise the word has its usual meaning. */
+static enum include_kind parse_include(struct rule_file *f, char **name)
+{
+	static const char *const words[] = {
+	    [INCLUDE_FILE] = "include",
+	    [INCLUDE_IF_EXISTS] = "include_if_exists",
+	    [INCLUDE_DIR] = "include_dir",
+	};
+	enum include_kind kind = INCLUDE_DIR;
+
+	if (f->tokens.kind != TOKEN_WORD)
+		return INCLUDE_NONE;
+	while (kind && strcmp(tokenizer_text(&f->tokens), words[kind]) != 0)
+		kind--;
+	if (!kind)
+		return INCLUDE_NONE;
+	tokenizer_next(&f->tokens);
+	if (f->tokens.kind == TOKEN_WORD || f->tokens.kind == TOKEN_QUOTED) {
+		*name = mem_strdup(tokenizer_text(&f->tokens));
+		if (tokenizer_next(&f->tokens) == TOKEN_END)
+			return kind;
+		mem_free(*name);
+		*name = NULL;
+	}
+	restart_tokens(f);
+	return INCLUDE_NONE;
+}
+
+static int include_path(const struct rule_reader *r, const struct rule_file *from,
+    const char *path, struct err *err)
+{
+	struct rule_file f;
+	char *text;
+
+	if (open_path(&f, from, path, &text, err) < 0)
+		return err_prefix(err, "%s line %u: ", from->kind, from->line);
+	rule_read(r, &f);
+	rule_file_done(&f);
+	mem_wipe(text, strlen(text));
+	mem_free(text);
+	return 0;
+}
+
+static int is_rule_file(const struct dirent *entry)
+{
+	const char *end = strrchr(entry->d_name, '.');
+
+	return entry->d_name[0] != '.' && end && strcmp(end, ".conf") == 0 &&
+	       entry->d_type != DT_DIR;
+}
+
+static int compare_names(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+/* A file that cannot be read costs only itself. */
+static int include_dir(const struct rule_reader *r, const struct rule_file *from,
+    const char *dir, struct err *err)
+{
+	struct dirent **entries;
+	int count = scandir(dir, &entries, is_rule_file, compare_names);
+
+	if (count < 0)
+		return rule_error(from, err, "could not open directory \"%.200s\": %s",
+		    dir, strerror(errno));
+	for (int i = 0; i < count; i++) {
+		char *inside = mem_alloc(strlen(dir) + 2);
+		sprintf(inside, "%s/", dir);
+		char *path = path_beside(inside, entries[i]->d_name, r->arena);
+		mem_free(inside);
+		free(entries[i]);
+		if (include_path(r, from, path, err) < 0)
+			note_skipped(r, from, err);
+	}
+	free(entries);
+	return 0;
+}
+
+static int take_include(const struct rule_reader *r, const struct rule_file *f,
+    enum include_kind kind, const char *name, struct err *err)
+{
+	const char *path = path_beside(f->path, name, r->arena);
+
+	if (kind == INCLUDE_DIR)
+		return include_dir(r, f, path, err);
+	if (kind == INCLUDE_IF_EXISTS && access(path, F_OK) < 0 && errno == ENOENT)
+		return 0;
+	return include_path(r, f, path, err);
+}
+
+static int take_line(const struct rule_reader *r, struct rule_file *f, struct err *err)
+{
+	char *name = NULL;
+
+	if (f->tokens.kind == TOKEN_END)
+		return 0;
+	enum include_kind kind = parse_include(f, &name);
+	if (!kind)
+		return r->take(r->ctx, f, err);
+	int status = take_include(r, f, kind, name, err);
+	mem_free(name);
+	return status;
+}
+
+void rule_read(const struct rule_reader *r, struct rule_file *f)
+{
+	struct err err;
+
+	while (rule_file_next(f)) {
+		if (take_line(r, f, &err) < 0)
+			note_skipped(r, f, &err);
+	}
+}

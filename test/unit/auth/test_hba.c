@@ -1,0 +1,452 @@
+/* HBA lines: types, names, methods, options, order; which rule fits whom. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "hba_asking.h"
+
+/* ---- types ---- */
+
+static void test_types(void **state)
+{
+	static const struct {
+		const char *type;
+		bool is_for_unix, is_for_plain, is_for_tls;
+	} types[] = {
+	    {"local all all trust", true, false, false},
+	    {"host all all all trust", false, true, true},
+	    {"hostssl all all all trust", false, false, true},
+	    {"hostnossl all all all trust", false, true, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(types); i++) {
+		struct hba_peer local = peer_at(NULL), plain = peer_at("10.0.0.1"),
+				tls = plain, tls_local = local;
+		tls.is_tls = tls_local.is_tls = true;
+		assert_int_equal(
+		    is_let_in(types[i].type, &local), types[i].is_for_unix);
+		assert_int_equal(
+		    is_let_in(types[i].type, &tls_local), types[i].is_for_unix);
+		assert_int_equal(
+		    is_let_in(types[i].type, &plain), types[i].is_for_plain);
+		assert_int_equal(is_let_in(types[i].type, &tls), types[i].is_for_tls);
+	}
+	expect_refused(
+	    "hostgssenc all all 1.2.3.4/32 trust", "hba line 1: unknown type");
+	expect_refused("hostnogssenc all all all trust", "hba line 1: unknown type");
+	expect_refused("Local all all trust", "hba line 1: unknown type");
+	expect_refused("\"local\" all all trust", "hba line 1: unknown type");
+	expect_refused(", all all trust", "hba line 1: unknown type");
+	expect_refused("\"local all all trust", "hba line 1: unknown type");
+}
+
+/* ---- names ---- */
+
+static void test_names(void **state)
+{
+	static const struct {
+		const char *rule, *database, *user;
+		bool is_in;
+	} cases[] = {
+	    {"local db joe trust", "db", "joe", true},
+	    {"local db joe trust", "DB", "joe", false},
+	    {"local db joe trust", "db", "jo", false},
+	    {"local db joe trust", "d", "joe", false},
+	    {"local a,b joe trust", "b", "joe", true},
+	    {"local a , b joe trust", "b", "joe", true},
+	    {"local a, b joe,ann trust", "a", "ann", true},
+	    {"local a,b joe trust", "a,b", "joe", false},
+	    {"local all all trust", "", "", true},
+	    {"local \"all\" all trust", "x", "joe", false},
+	    {"local \"all\" all trust", "all", "joe", true},
+	    {"local all \"all\" trust", "x", "joe", false},
+	    {"local x,all joe trust", "y", "joe", true},
+	    {"local sameuser all trust", "joe", "joe", true},
+	    {"local sameuser all trust", "joe", "ann", false},
+	    {"local sameuser all trust", "sameuser", "ann", false},
+	    {"local \"sameuser\" all trust", "joe", "joe", false},
+	    {"local \"sameuser\" all trust", "sameuser", "joe", true},
+	    {"local all sameuser trust", "joe", "joe", true},
+	    {"local all sameuser trust", "joe", "ann", false},
+	    {"local \"samerole\" \"+x\" trust", "samerole", "+x", true},
+	    {"local \"@x\" all trust", "@x", "joe", true},
+	    {"local \"a\"\"b,c d#\" all trust", "a\"b,c d#", "joe", true},
+	    {"local \"\" all trust", "", "joe", true},
+	    {"local \"\" all trust", "x", "joe", false},
+	    {"local a\" b\"c all trust", "a bc", "joe", true},
+	    {"local all replication trust", "db", "replication", true},
+	    {"local \"replication\" all trust", "replication", "joe", true},
+	    {"local replication all trust", "replication", "joe", false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		if (is_name_in(cases[i].rule, cases[i].database, cases[i].user) !=
+		    cases[i].is_in)
+			fail_msg("%s: %s %s", cases[i].rule, cases[i].database,
+			    cases[i].user);
+	}
+}
+
+static void test_bad_names(void **state)
+{
+	(void)state;
+	expect_refused("local samerole all trust", "samerole is not supported");
+	expect_refused("local all samegroup trust", "samegroup is not supported");
+	expect_refused("local all +grp trust",
+	    "hba line 1: group +grp: membership is not known here; list the users, in "
+	    "a file named by @file, or write a /regular expression");
+	expect_refused("local +grp all trust",
+	    "hba line 1: group +grp: membership is not known here; list the users, in "
+	    "a file named by @file, or write a /regular expression");
+	expect_refused("local", "hba line 1: database name is missing");
+	expect_refused("local all", "hba line 1: user name is missing");
+	expect_refused("local ,a all trust", "hba line 1: database name is missing");
+	expect_refused("local a,,b all trust", "hba line 1: database name is missing");
+	expect_refused("local a,", "hba line 1: database name is missing");
+	expect_refused("local all b, # c", "hba line 1: user name is missing");
+	expect_refused("local \"open all trust", "hba line 1: a quote is not closed");
+	expect_refused("local all o\"pen trust", "hba line 1: a quote is not closed");
+}
+
+static void test_replication(void **state)
+{
+	static const struct {
+		const char *rule;
+		bool is_for_none, is_for_logical, is_for_physical;
+	} cases[] = {
+	    {"local all all trust", true, true, false},
+	    {"local db all trust", true, true, false},
+	    {"local sameuser,/./ all trust", false, false, false},
+	    {"local replication all trust", false, false, true},
+	    {"local replication joe trust", false, false, true},
+	    {"local replication ann trust", false, false, false},
+	    {"local db,replication all trust", true, true, true},
+	    {"local \"replication\" all trust", false, false, false},
+	    {"local all replication trust", false, false, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct hba_peer p = peer_at(NULL);
+		assert_int_equal(is_let_in(cases[i].rule, &p), cases[i].is_for_none);
+		p.replication = HBA_REPLICATION_LOGICAL;
+		assert_int_equal(is_let_in(cases[i].rule, &p), cases[i].is_for_logical);
+		p.replication = HBA_REPLICATION_PHYSICAL;
+		assert_int_equal(
+		    is_let_in(cases[i].rule, &p), cases[i].is_for_physical);
+	}
+}
+
+static void test_regular_expressions(void **state)
+{
+	static const struct {
+		const char *rule, *database, *user;
+		bool is_in;
+	} cases[] = {
+	    {"local /^app_[0-9]+$ all trust", "app_12", "joe", true},
+	    {"local /^app_[0-9]+$ all trust", "app_", "joe", false},
+	    {"local /^app_[0-9]+$ all trust", "xapp_1", "joe", false},
+	    {"local /app all trust", "xappx", "joe", true},
+	    {"local x,/^a,/^b all trust", "bb", "joe", true},
+	    {"local x,/^a,/^b all trust", "cb", "joe", false},
+	    {"local /\"^a{1,2}(b| c)$\" all trust", "aa c", "joe", true},
+	    {"local /\"^a{1,2}(b| c)$\" all trust", "aaa c", "joe", false},
+	    {"local \"/^a\" all trust", "ab", "joe", false},
+	    {"local \"/^a\" all trust", "/^a", "joe", true},
+	    {"local all /^j trust", "db", "joe", true},
+	    {"local all /^j trust", "db", "ann", false},
+	    {"local /^a\\.b$ all trust", "a.b", "joe", true},
+	    {"local /^a\\.b$ all trust", "axb", "joe", false},
+	    {"local /^(a|b)+c{2}d*[{]$ all trust", "abccd{", "joe", true},
+	    {"local /^(a|b)+c{2}d*[{]$ all trust", "abcd{", "joe", false},
+	    {"local /^a\\+?[+*]+$ all trust", "a++", "joe", true},
+	    {"local /^[]^a[:digit:]]+$ all trust", "a]1", "joe", true},
+	    {"local /^[^]a]+$ all trust", "bb", "joe", true},
+	    {"local /^[^]a]+$ all trust", "]b", "joe", false},
+	    {"local /^[[.a.][=b=]]$ all trust", "b", "joe", true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		if (is_name_in(cases[i].rule, cases[i].database, cases[i].user) !=
+		    cases[i].is_in)
+			fail_msg("%s: %s", cases[i].rule, cases[i].database);
+	}
+}
+
+static void expect_bad_regex(const char *regex, const char *why)
+{
+	char line[256], text[512];
+
+	snprintf(line, sizeof(line), "local all /\"%s\" trust", regex);
+	snprintf(text, sizeof(text),
+	    "hba line 1: invalid regular expression \"%s\": %s", regex, why);
+	expect_refused(line, text);
+}
+
+static void test_bad_regular_expressions(void **state)
+{
+	static const char special[] = "only special characters can be escaped; write "
+				      "classes as [0-9] or [[:alnum:]_]";
+
+	(void)state;
+	expect_bad_regex("", "it is empty and would find every name");
+	expect_bad_regex("(a", "Unmatched ( or \\(");
+	expect_bad_regex("[a", "a bracket is not closed");
+	expect_bad_regex("[[:a]", "Unmatched [, [^, [:, [., or [=");
+	expect_bad_regex("[", "a bracket is not closed");
+	expect_bad_regex("[^]", "a bracket is not closed");
+	expect_bad_regex("[[:nothing:]]", "Invalid character class name");
+	expect_bad_regex("[\\\\d]", "a backslash means nothing in brackets");
+	expect_bad_regex("\\d+", special);
+	expect_bad_regex("a\\w", special);
+	expect_bad_regex("(a)\\1", "back references are not supported");
+	expect_bad_regex("(?:a)", "(?...) is not supported");
+	expect_bad_regex("***=a", "directors (***) are not supported");
+	expect_bad_regex("a\\", "Trailing backslash");
+	static const char *const loose[] = {
+	    "*a", "(+a)", "a|?", "^*", "a++", "a*?", "a{2}{3}", "a?{1,2}", "{1}"};
+	for (size_t i = 0; i < COUNT(loose); i++)
+		expect_bad_regex(loose[i], "a quantifier has nothing to repeat");
+}
+
+/* ---- methods and options ---- */
+
+static void test_methods(void **state)
+{
+	static const struct {
+		const char *name;
+		enum hba_method method;
+	} methods[] = {
+	    {"trust", HBA_TRUST},
+	    {"reject", HBA_REJECT},
+	    {"md5", HBA_MD5},
+	    {"password", HBA_PLAIN},
+	    {"peer", HBA_PEER},
+	    {"cert", HBA_CERT},
+	    {"scram-sha-256", HBA_SCRAM},
+	    {"ldap", HBA_LDAP},
+	    {"pam", HBA_PAM},
+	};
+	struct hba_peer p = peer_at(NULL);
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(methods); i++) {
+		const struct hba_rule *rule;
+		char line[64];
+		snprintf(line, sizeof(line), " local all\tall %s # c", methods[i].name);
+		struct hba *hba = parse(line);
+		assert_int_equal(hba_match(hba, &p, &rule), HBA_MATCH);
+		assert_int_equal(rule->method, methods[i].method);
+		assert_string_equal(hba_method_name(rule->method), methods[i].name);
+		assert_null(rule->map);
+		assert_string_equal(rule->file, "hba");
+		*strstr(line, " #") = '\0';
+		assert_string_equal(rule->text, line + 1);
+		if (rule->method == HBA_LDAP)
+			assert_string_equal(rule->options, "# c");
+		else
+			assert_null(rule->options);
+		hba_free(&hba);
+	}
+}
+
+static void test_bad_methods(void **state)
+{
+	static const struct {
+		const char *method, *why;
+	} cases[] = {
+	    {"", "unsupported method: buf="},
+	    {"any", "unsupported method: buf=any"},
+	    {"plain", "unsupported method: buf=plain"},
+	    {"MD5", "unsupported method: buf=MD5"},
+	    {"gss", "unsupported method: buf=gss"},
+	    {"\"md5\"", "unsupported method: buf=md5"},
+	    {"md5 foo", "Ident map foo is malformed. It is not in map=value format."},
+	    {"md5 map=", "Ident map map= is malformed. It is not in map=value format."},
+	    {"md5 =x", "Ident map =... is malformed. It is not in map=value format."},
+	    {"md5 ldapbindpasswd=secret",
+		"Ident map ldapbindpasswd=... is malformed. It is not in map=value "
+		"format."},
+	    {"cert map=no", "Ident map no is not found in ident config file"},
+	    {"cert map=ok more", "unsupported parameters"},
+	    {"cert map=ok,", "unsupported parameters"},
+	    {"cert \"map=ok\"", "unsupported parameters"},
+	    {"cert,", "unsupported parameters"},
+	    {"pam map=ok", "unsupported parameters"},
+	    {"trust \"open", "unsupported parameters"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		char line[128], why[256];
+		snprintf(line, sizeof(line), "local all all %s", cases[i].method);
+		snprintf(why, sizeof(why), "hba line 1: %s", cases[i].why);
+		expect_refused(line, why);
+	}
+}
+
+static void test_maps(void **state)
+{
+	struct hba_peer p = peer_at(NULL);
+	const struct hba_rule *rule;
+	struct hba *hba = parse("local all all peer map=ok#c\n");
+
+	(void)state;
+	assert_int_equal(hba_match(hba, &p, &rule), HBA_MATCH);
+	assert_string_equal(rule->map, "ok");
+	assert_string_equal(rule->text, "local all all peer map=ok");
+	hba_free(&hba);
+	/* Without an ident file there are no maps. */
+	struct notes n = {0};
+	static const char text[] = "local all all peer map=ok";
+	buf_init(&n.text, 0);
+	hba = hba_parse("hba", text, strlen(text), NULL, take_note, &n);
+	assert_int_equal(hba_count(hba), 0);
+	assert_string_equal(buf_text(&n.text),
+	    "hba line 1: Ident map ok is not found in ident config file\n"
+	    "could not parse hba config line 1\n");
+	hba_free(&hba);
+	buf_done(&n.text);
+}
+
+/* The options go on as they stand, but not into the rule's text: a password is there.
+ */
+static void test_ldap_options(void **state)
+{
+	static const char options[] =
+	    "ldapserver=\"a b\", ldapbindpasswd=\"x#y\"\"z\" map=no";
+	struct hba_peer p = peer_at("10.0.0.1");
+	const struct hba_rule *rule;
+	char line[256];
+
+	(void)state;
+	snprintf(line, sizeof(line), "host all all all ldap \t %s \t\r\n", options);
+	struct hba *hba = parse(line);
+	assert_int_equal(hba_match(hba, &p, &rule), HBA_MATCH);
+	assert_string_equal(rule->options, options);
+	assert_string_equal(rule->text, "host all all all ldap");
+	hba_free(&hba);
+}
+
+/* ---- lines ---- */
+
+static void test_lines(void **state)
+{
+	struct hba *hba = parse("# comment\n"
+				"\n"
+				" \t\r\n"
+				"local a all trust\r\n"
+				"local b \\\n"
+				"  all \\\r\n"
+				"trust\n"
+				"local c all trust#comment \\\n"
+				"local never all trust\n"
+				"local d all tr\\\n"
+				"ust\n"
+				"local e all trust\\");
+	struct hba_peer p = peer_at(NULL);
+	static const unsigned lines[] = {4, 5, 8, 10, 12};
+
+	(void)state;
+	assert_int_equal(hba_count(hba), 5);
+	for (unsigned i = 0; i < 5; i++) {
+		char name[] = {(char)('a' + i), '\0'};
+		p.database = name;
+		assert_int_equal(line_for(hba, &p), lines[i]);
+	}
+	p.database = "never";
+	assert_int_equal(line_for(hba, &p), 0);
+	hba_free(&hba);
+	assert_null(hba);
+	hba_free(&hba);
+	hba = parse("");
+	assert_int_equal(line_for(hba, &p), 0);
+	hba_free(&hba);
+	/* Nothing counts behind a NUL. */
+	hba = hba_parse("f", "local all all trust\n\0junk", 25, NULL, no_note, NULL);
+	assert_int_equal(hba_count(hba), 1);
+	hba_free(&hba);
+}
+
+/* Bad lines do not cost the others; the first that fits wins. */
+static void test_order(void **state)
+{
+	struct notes n = {.has_place = true};
+	struct hba_peer p = peer_at("10.0.0.1");
+	const struct hba_rule *rule;
+
+	(void)state;
+	buf_init(&n.text, 0);
+	struct hba *hba = parse_noting("nonsense\n"
+				       "host db joe 10.0.0.1/32 reject\n"
+				       "host db \\\n joe bad/ md5\n"
+				       "host all all all trust\n",
+	    &n);
+	assert_string_equal(buf_text(&n.text),
+	    "hba:1|hba line 1: unknown type\n"
+	    "hba:1|could not parse hba config line 1\n"
+	    "hba:3|hba line 3: failed to parse address - bad\n"
+	    "hba:3|could not parse hba config line 3\n");
+	assert_int_equal(hba_match(hba, &p, &rule), HBA_MATCH);
+	assert_int_equal(rule->method, HBA_REJECT);
+	p = peer_at("10.0.0.2");
+	assert_int_equal(line_for(hba, &p), 5);
+	hba_free(&hba);
+	buf_done(&n.text);
+}
+
+/* No text is too long for a rule; a note of it is cut. */
+static void test_long_names(void **state)
+{
+	char name[2000], notes[512];
+	struct notes n = {0};
+	struct buf text;
+
+	(void)state;
+	memset(name, 'x', sizeof(name));
+	name[sizeof(name) - 1] = '\0';
+	buf_init(&text, 0);
+	buf_init(&n.text, 0);
+	buf_printf(&text, "host all all %s/1 trust\nlocal %s all trust\n", name, name);
+	struct hba *hba = parse_noting(buf_text(&text), &n);
+	snprintf(notes, sizeof(notes),
+	    "hba line 1: failed to parse address - %.200s\n"
+	    "could not parse hba config line 1\n",
+	    name);
+	assert_string_equal(buf_text(&n.text), notes);
+	struct hba_peer p = peer_at(NULL);
+	p.database = name;
+	assert_int_equal(line_for(hba, &p), 2);
+	hba_free(&hba);
+	buf_done(&n.text);
+	buf_done(&text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_types),
+	    cmocka_unit_test(test_names),
+	    cmocka_unit_test(test_bad_names),
+	    cmocka_unit_test(test_replication),
+	    cmocka_unit_test(test_regular_expressions),
+	    cmocka_unit_test(test_bad_regular_expressions),
+	    cmocka_unit_test(test_methods),
+	    cmocka_unit_test(test_bad_methods),
+	    cmocka_unit_test(test_maps),
+	    cmocka_unit_test(test_ldap_options),
+	    cmocka_unit_test(test_lines),
+	    cmocka_unit_test(test_order),
+	    cmocka_unit_test(test_long_names),
+	};
+
+	return cmocka_run_group_tests_name("hba", tests, NULL, NULL);
+}
