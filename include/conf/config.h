@@ -35,11 +35,12 @@ struct database_config {
 	int pool_size, min_pool_size, reserve_pool_size;
 	int max_db_connections, max_db_client_connections; /* > 0 overrides */
 	uint64_t server_lifetime;                          /* us; 0 = inherit */
-	int64_t query_wait_timeout; /* us; -1 = unset, 0 = none */
-	int pool_mode;              /* -1 = inherit */
-	int session_state;          /* -1 = inherit */
-	int load_balance_hosts;     /* enum load_balance */
-	const char *weight;         /* as written, for SHOW; NULL when not given */
+	int64_t query_wait_timeout;    /* us; -1 = unset, 0 = none */
+	int64_t auth_query_cache_time; /* us; -1 = unset, 0 = none */
+	int pool_mode;                 /* -1 = inherit */
+	int session_state;             /* -1 = inherit */
+	int load_balance_hosts;        /* enum load_balance */
+	const char *weight;            /* as written, for SHOW; NULL when not given */
 	const char *connect_query;
 	const char *client_encoding, *datestyle, *timezone, *application_name;
 	int sslmode, channel_binding;                        /* -1 = inherit */

@@ -33,8 +33,7 @@ enum entry_type {
 };
 
 enum entry_flags {
-	OBSOLETES = 1 << 0,      /* a change outdates existing server connections */
-	WITHOUT_EFFECT = 1 << 1, /* read and checked, but not used in this version */
+	OBSOLETES = 1 << 0, /* a change outdates existing server connections */
 };
 
 struct entry_key {

@@ -59,6 +59,7 @@ struct database {
 	struct list starving; /* struct pool by .db_room_node: wait for room, first come
 				 first */
 	struct scram_cache forced_cache; /* keys derived from forced_secret */
+	struct map *credentials;         /* owned: see credentials.h; NULL: none */
 	struct config *held;   /* one reference once is_gone: what config points into */
 	struct node idle_node; /* in catalog->idle_databases */
 	int server_count, client_count;
@@ -88,6 +89,7 @@ struct catalog {
 	struct list idle_pools;     /* struct pool by .idle_node: longest idle first */
 	struct list idle_databases; /* struct database by .idle_node: the same */
 	uint64_t seen_us; /* the latest time any call told: for calls that tell none */
+	uint64_t credentials_epoch; /* see credentials_forget_all */
 
 	/* Told by the owner of all I/O (the broker); never NULL after catalog_new +
 	 * set. */
@@ -147,6 +149,8 @@ struct user *catalog_user(struct catalog *c, const char *name);
 /* The pool of (database, forced user or this login user), made on demand.  That of a
  * database that is gone refuses everyone. */
 struct pool *catalog_pool(struct database *db, struct user *login_user);
+/* The pool of (database, this very user), whoever the database's forced user is. */
+struct pool *catalog_pool_as(struct database *db, struct user *pool_user);
 /* NULL if it was never used. */
 struct pool *catalog_find_pool(struct database *db, struct user *login_user);
 
@@ -188,6 +192,12 @@ uint64_t user_idle_transaction_timeout(
 uint64_t user_client_idle_timeout(
     const struct catalog *c, const struct user *login_user);
 uint64_t query_wait_timeout(const struct database *db, const struct user *login_user);
+/* Who is asked for the secrets of a database's users, where and how: NULL where there
+ * is no such user (nobody is asked), or no other database than its own. */
+const char *database_auth_user(const struct database *db);
+const char *database_auth_dbname(const struct database *db);
+const char *database_auth_query(const struct database *db);
+uint64_t database_auth_query_cache_time(const struct database *db); /* us */
 
 /* Mark pools dirty: one database's, or all (db NULL).  RECONNECT. */
 void catalog_mark_dirty(struct catalog *c, struct database *db);
@@ -210,9 +220,9 @@ struct user **catalog_sorted_users(const struct catalog *c, size_t *count);
 struct pool **catalog_sorted_pools(const struct catalog *c, size_t *count);
 
 /* The secret for logging in to a server of this pool: the entry's password=, else the
- * pool user's. */
+ * pool user's in auth_file, else the one that auth_query found. */
 const struct secret *pool_server_secret(const struct pool *pool);
 /* Where the keys derived from that secret are kept. */
-struct scram_cache *pool_server_scram_cache(const struct pool *pool);
+struct scram_cache *pool_server_scram_cache(struct pool *pool);
 
 #endif

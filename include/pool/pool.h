@@ -114,6 +114,10 @@ struct pool {
 	 * forced user only */
 	struct scram_keys pass_through;
 	bool has_pass_through;
+	struct secret found; /* by auth_query: see credentials.h; if has_found */
+	struct scram_cache found_cache; /* keys derived from it */
+	uint64_t found_us;              /* when that query was sent */
+	bool has_found;
 	struct stats stats;
 	struct stats_history history;
 };

@@ -111,7 +111,7 @@ void server_query(struct server *server, const char *sql);
 /* Closed for what it sent: counted, logged, doomed. */
 void server_protocol_error(struct server *server, const char *reason);
 
-/* The client it is linked to, or NULL. */
+/* The client it is linked to, or NULL (also while it runs an auth_query). */
 struct client *server_client(const struct server *server);
 
 #endif

@@ -88,6 +88,7 @@ struct site {
 	struct list login_clients;  /* those that have not finished their login */
 	struct list cancel_clients; /* sockets that carry a CancelRequest */
 	struct map *cancel_keys;    /* key bytes -> struct client */
+	struct map *lookups;        /* auth_query at work: see authquery.c */
 	struct list listeners;      /* struct listener by .node */
 	struct consoles
 	    *consoles;       /* the admin floor's: consoles that wait for something */

@@ -440,8 +440,6 @@ static void describe_keys(
 		buf_clear(&text);
 		put_sentence(&text, key->help);
 		text.len--; /* the blank at the end */
-		if (key->flags & WITHOUT_EFFECT)
-			buf_put_text(&text, " No effect in this version.");
 		style->item(out, key->key, NULL, buf_text(&text));
 	}
 	buf_done(&text);

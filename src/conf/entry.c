@@ -182,11 +182,7 @@ static int take_pair(
 
 	if (!key)
 		return err_set(err, "%s: %.100s", e->unknown_key, name);
-	if (set_member(e, key, value, err) < 0)
-		return -1;
-	if (key->flags & WITHOUT_EFFECT)
-		note(e->notes, "setting \"%s\" has no effect in this version", name);
-	return 0;
+	return set_member(e, key, value, err);
 }
 
 static int parse_pairs(const struct entry *e, const char *text, struct err *err)
@@ -320,6 +316,7 @@ int database_entry_parse(struct database_config *out, const char *name,
 	    .max_db_connections = -1,
 	    .max_db_client_connections = -1,
 	    .query_wait_timeout = -1,
+	    .auth_query_cache_time = -1,
 	    .pool_mode = -1,
 	    .session_state = -1,
 	    .sslmode = -1,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "pool/catalog_parts.h"
+#include "pool/credentials.h"
 #include "pool/seats.h"
 
 static bool is_text_equal(const char *a, const char *b)
@@ -148,6 +149,7 @@ void catalog_adopt(struct catalog *c, struct config *config,
 	struct adoption a = {c, c->config, note, note_ctx};
 
 	c->config = config_ref(config);
+	credentials_forget_all(c);
 	if (!has_same_entries(a.old, config)) {
 		drop_missing(&a);
 		adopt_databases(&a);

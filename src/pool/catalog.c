@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "pool/catalog_parts.h"
+#include "pool/credentials.h"
 #include "pool/pool.h"
 #include "pool/seats.h"
 
@@ -71,6 +72,7 @@ static void database_free(struct database *db)
 		list_remove(&c->idle_databases, &db->idle_node);
 	secret_done(&db->forced_secret);
 	scram_cache_done(&db->forced_cache);
+	credentials_done(db);
 	if (db->arena)
 		arena_free(&db->arena);
 	if (db->held)
@@ -103,6 +105,7 @@ void pool_free(struct pool *pool)
 	mem_free(pool->refusal);
 	mem_free(pool->fast_failure);
 	mem_wipe(&pool->pass_through, sizeof(pool->pass_through));
+	pool_drop_secret(pool);
 	slab_put(c->pool_slab, pool);
 	database_free_if_unused(db);
 }
@@ -296,6 +299,7 @@ struct database *catalog_add_admin(struct catalog *c, const struct service *serv
 	    .max_db_connections = -1,
 	    .max_db_client_connections = -1,
 	    .query_wait_timeout = -1,
+	    .auth_query_cache_time = -1,
 	    .pool_mode = POOL_MODE_STATEMENT,
 	    .session_state = -1,
 	};
@@ -329,26 +333,36 @@ _Static_assert(offsetof(struct pool, user) - offsetof(struct pool, database) ==
 		   offsetof(struct pool_key, user),
     "a pool holds its own key");
 
-static struct pool_key key_of(struct database *db, struct user *login_user)
+static struct user *pool_user_of(const struct database *db, struct user *login_user)
 {
-	return (struct pool_key){db, db->forced_user ? db->forced_user : login_user};
+	return db->forced_user ? db->forced_user : login_user;
+}
+
+static struct pool *find_pool(const struct catalog *c, const struct pool_key *key)
+{
+	return map_get(c->pools, key, sizeof(*key));
 }
 
 struct pool *catalog_find_pool(struct database *db, struct user *login_user)
 {
-	struct pool_key key = key_of(db, login_user);
+	struct pool_key key = {db, pool_user_of(db, login_user)};
 
-	return map_get(db->catalog->pools, &key, sizeof(key));
+	return find_pool(db->catalog, &key);
 }
 
 struct pool *catalog_pool(struct database *db, struct user *login_user)
 {
+	return catalog_pool_as(db, pool_user_of(db, login_user));
+}
+
+struct pool *catalog_pool_as(struct database *db, struct user *pool_user)
+{
 	struct catalog *c = db->catalog;
-	struct pool *pool = catalog_find_pool(db, login_user);
+	struct pool_key key = {db, pool_user};
+	struct pool *pool = find_pool(c, &key);
 
 	if (pool)
 		return pool;
-	struct pool_key key = key_of(db, login_user);
 	pool = slab_get(c->pool_slab);
 	pool->database = key.database;
 	pool->user = key.user;
@@ -460,6 +474,8 @@ void catalog_mark_dirty(struct catalog *c, struct database *db)
 {
 	struct pool *pool;
 
+	/* the database may be the one where those of others were asked for */
+	credentials_forget_all(c);
 	if (db) {
 		database_mark_dirty(db);
 		return;

@@ -130,19 +130,55 @@ uint64_t query_wait_timeout(const struct database *db, const struct user *login_
 	return settings_of(db)->query_wait_timeout;
 }
 
+const char *database_auth_user(const struct database *db)
+{
+	const char *own = db->config->auth_user;
+	const char *name = own ? own : settings_of(db)->auth_user;
+
+	return name && *name ? name : NULL;
+}
+
+const char *database_auth_dbname(const struct database *db)
+{
+	const char *own = db->config->auth_dbname;
+	const char *name = own ? own : settings_of(db)->auth_dbname;
+
+	return name && *name ? name : NULL;
+}
+
+const char *database_auth_query(const struct database *db)
+{
+	const char *own = db->config->auth_query;
+
+	return own ? own : settings_of(db)->auth_query;
+}
+
+uint64_t database_auth_query_cache_time(const struct database *db)
+{
+	if (db->config->auth_query_cache_time >= 0)
+		return (uint64_t)db->config->auth_query_cache_time;
+	return settings_of(db)->auth_query_cache_time;
+}
+
 const struct secret *pool_server_secret(const struct pool *pool)
 {
 	const struct database *db = pool->database;
 
 	if (pool->user == db->forced_user && db->forced_secret.kind != SECRET_NONE)
 		return &db->forced_secret;
+	if (pool->user != db->forced_user && !pool->user->has_secret && pool->has_found)
+		return &pool->found;
 	return &pool->user->secret;
 }
 
-struct scram_cache *pool_server_scram_cache(const struct pool *pool)
+struct scram_cache *pool_server_scram_cache(struct pool *pool)
 {
-	if (pool_server_secret(pool) == &pool->database->forced_secret)
+	const struct secret *secret = pool_server_secret(pool);
+
+	if (secret == &pool->database->forced_secret)
 		return &pool->database->forced_cache;
+	if (secret == &pool->found)
+		return &pool->found_cache;
 	return &pool->user->scram_cache;
 }
 

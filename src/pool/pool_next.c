@@ -259,7 +259,7 @@ static bool wants_server(const struct pool *pool)
 static bool wants_refill(const struct pool *pool)
 {
 	if (list_is_empty(&pool->clients) && list_is_empty(&pool->waiting) &&
-	    !pool->database->forced_user)
+	    pool->user != pool->database->forced_user)
 		return false;
 	return pool_is_undersized(pool);
 }

@@ -11,6 +11,8 @@
 #include "auth/scram.h"
 #include "auth/secret.h"
 #include "base/text.h"
+#include "pool/credentials.h"
+#include "session/authquery.h"
 #include "session/login_state.h"
 #include "session/proof.h"
 #include "session/startup.h"
@@ -33,6 +35,7 @@ void login_free(struct client *client)
 	struct login *login = client->login;
 	if (!login)
 		return;
+	authquery_leave(client);
 	startup_done(&login->startup);
 	proof_done(client);
 	slab_put(client->conn.site->login_slab, login);
@@ -107,13 +110,36 @@ static void login_arm_wait(struct client *client)
 	conn_set_deadline(&client->conn, at);
 }
 
+/* Waiting for what auth_query says: the clocks of the login and of a queue run. */
+static void login_arm_lookup(struct client *client)
+{
+	enum error_id error;
+	uint64_t at = after(client->conn.connect_us,
+	    site_settings(client->conn.site)->client_login_timeout);
+	uint64_t due = authquery_due(client, &error);
+
+	conn_set_deadline(&client->conn, due < at ? due : at);
+}
+
+static void login_lookup_expired(struct client *client)
+{
+	enum error_id error = ERROR_LOGIN_TIMEOUT;
+
+	if (conn_now(&client->conn) >= authquery_due(client, &error))
+		client_fatal(client, error);
+	else
+		login_arm_lookup(client); /* the query runs by now */
+}
+
 static void login_expired(struct conn *conn)
 {
 	struct client *client = conn_client(conn);
 	uint64_t limit = site_settings(conn->site)->client_login_timeout;
 	bool is_login = conn_now(conn) >= after(conn->connect_us, limit);
 
-	if (client->login->phase != LOGIN_WELCOME)
+	if (client->login->phase == LOGIN_LOOKUP && !is_login)
+		login_lookup_expired(client);
+	else if (client->login->phase != LOGIN_WELCOME)
 		client_fatal(client, ERROR_LOGIN_TIMEOUT);
 	else if (is_login)
 		client_fatal(client, ERROR_LOGIN_TIMEOUT_SERVER);
@@ -130,6 +156,8 @@ static void login_review(struct conn *conn)
 	uint64_t limit = site_settings(conn->site)->client_login_timeout;
 	if (conn_client(conn)->login->phase == LOGIN_WELCOME)
 		login_arm_wait(conn_client(conn));
+	else if (conn_client(conn)->login->phase == LOGIN_LOOKUP)
+		login_arm_lookup(conn_client(conn));
 	else
 		conn_set_deadline(conn, after(conn->connect_us, limit));
 }
@@ -153,7 +181,8 @@ static enum step login_await_welcome(struct client *client)
 static void login_keep_keys(struct client *client, struct pool *pool)
 {
 	struct login *login = client->login;
-	const struct secret *secret = login_secret(client);
+	/* of auth_query the pool may have had a later answer */
+	const struct secret *secret = pool_server_secret(pool);
 	if (!login->has_scram || secret->kind != SECRET_SCRAM ||
 	    pool->database->forced_user)
 		return;
@@ -187,6 +216,8 @@ static enum step login_authenticated(struct client *client)
 		return STEP_CLOSE;
 	}
 	pool = catalog_pool(client->database, client->user);
+	if (login->has_found)
+		pool_take_secret(pool, &login->found, login->found_us);
 	login_keep_keys(client, pool);
 	client->request.ops = &login_request_ops;
 	pool_join(pool, &client->request.ask);
@@ -231,6 +262,8 @@ static const struct request_ops login_request_ops = {
 
 /* ---- the exchange ---- */
 
+static enum step login_ask_again(struct client *client);
+
 static enum step login_take(struct client *client, enum proof proof)
 {
 	switch (proof) {
@@ -247,6 +280,20 @@ static enum step login_take(struct client *client, enum proof proof)
 	return STEP_NEXT;
 }
 
+static enum step login_judge(struct client *client, const struct message *m)
+{
+	struct login *login = client->login;
+	enum proof proof = proof_message(client, m);
+
+	if (proof != PROOF_FAILED || !login->may_be_outdated)
+		return login_take(client, proof);
+	if (login->phase == LOGIN_PASSWORD)
+		return login_ask_again(client);
+	/* a SCRAM exchange holds to the secret it began with: the next one will not */
+	credential_forget(client->database, login->startup.user);
+	return login_take(client, proof);
+}
+
 static enum step login_message(struct conn *conn, const struct message *m)
 {
 	struct client *client = conn_client(conn);
@@ -261,6 +308,8 @@ static enum step login_message(struct conn *conn, const struct message *m)
 	}
 	if (client->login->phase == LOGIN_WELCOME && m->type != 'p')
 		return STEP_PARK; /* sent ahead: it is for the service */
+	if (client->login->phase == LOGIN_LOOKUP && m->type == 'p')
+		return STEP_PARK; /* ... or for the exchange that is to come */
 	if (m->type != 'p' || client->login->phase == LOGIN_WELCOME ||
 	    m->size > PASSWORD_MESSAGE_MAX) {
 		conn_doom(conn, "bad packet");
@@ -268,7 +317,7 @@ static enum step login_message(struct conn *conn, const struct message *m)
 	}
 	if (!message_is_whole(m))
 		return STEP_MORE;
-	return login_take(client, proof_message(client, m));
+	return login_judge(client, m);
 }
 
 static void login_ended(struct conn *conn, const struct err *err)
@@ -358,14 +407,24 @@ static int login_find_any_user(struct client *client)
 	return login_count(client, db->forced_user);
 }
 
+/* NULL: he is not in auth_file. */
+static struct user *login_static_user(const struct client *client)
+{
+	struct user *user =
+	    catalog_find_user(client->conn.site->catalog, client->login->startup.user);
+
+	/* the console's own user exists without being in any list */
+	bool is_known =
+	    user && (user->has_secret || strcmp(user->name, "pgbouncer") == 0);
+	return is_known ? user : NULL;
+}
+
 static int login_find_user(struct client *client)
 {
 	struct login *login = client->login;
-	struct user *user =
-	    catalog_find_user(client->conn.site->catalog, login->startup.user);
+	struct user *user = login_static_user(client);
 
-	/* the console's own user exists without being in any list */
-	if (user && (user->has_secret || strcmp(user->name, "pgbouncer") == 0))
+	if (user)
 		return login_count(client, user);
 	conn_log(&client->conn, LEVEL_LOG, "no such user: %s", login->startup.user);
 	login->is_mock = true;
@@ -424,8 +483,66 @@ static enum step login_prove(struct client *client)
 	return login_take(client, proof_begin(client));
 }
 
+/* auth_query has found somebody. */
+static enum step login_found(struct client *client)
+{
+	if (login_count(client, client->login->found_user) < 0)
+		return STEP_CLOSE;
+	client->login->phase = LOGIN_PASSWORD;
+	login_review(&client->conn);
+	return login_prove(client);
+}
+
+static void login_found_later(struct client *client)
+{
+	if (login_found(client) != STEP_CLOSE)
+		conn_unpark(&client->conn);
+}
+
+/* The proof that did not fit the last answer is looked at once more. */
+static void login_found_again(struct client *client)
+{
+	client->login->phase = LOGIN_PASSWORD;
+	login_review(&client->conn);
+	if (client->login->found_user == client->user)
+		conn_unpark(&client->conn);
+	else
+		proof_fail(client);
+}
+
+static void login_await_lookup(struct client *client)
+{
+	client->login->phase = LOGIN_LOOKUP;
+	login_arm_lookup(client);
+}
+
+static enum step login_ask(struct client *client)
+{
+	switch (authquery_begin(client, false, login_found_later)) {
+	case AUTHQUERY_FOUND:
+		return login_found(client);
+	case AUTHQUERY_WAIT:
+		login_await_lookup(client);
+		return STEP_NEXT;
+	case AUTHQUERY_REFUSED:
+		break;
+	}
+	return STEP_CLOSE;
+}
+
+static enum step login_ask_again(struct client *client)
+{
+	if (authquery_begin(client, true, login_found_again) == AUTHQUERY_REFUSED)
+		return STEP_CLOSE;
+	login_await_lookup(client);
+	return STEP_PARK;
+}
+
 static enum step login_settle_user(struct client *client)
 {
+	if (client->login->method != AUTH_ANY && !login_static_user(client) &&
+	    authquery_is_for(client))
+		return login_ask(client);
 	if ((client->login->method == AUTH_ANY ? login_find_any_user(client)
 					       : login_find_user(client)) < 0)
 		return STEP_CLOSE;

@@ -69,17 +69,21 @@ static void proof_choose_verifier(struct client *client)
 {
 	struct login *login = client->login;
 	uint32_t rounds = (uint32_t)site_settings(client->conn.site)->scram_iterations;
-	struct user *user = client->user;
+	const struct secret *secret = login_secret(client);
 
-	if (!login->is_mock && user->secret.kind == SECRET_SCRAM) {
-		proof_take_verifier(login, &user->secret.scram);
+	if (secret->kind == SECRET_SCRAM) {
+		proof_take_verifier(login, &secret->scram);
 		return;
 	}
-	if (!login->is_mock && user->secret.kind == SECRET_PLAIN) {
-		proof_take_verifier(login, proof_adhoc_verifier(user, rounds));
+	if (secret->kind == SECRET_PLAIN && login->has_found) {
+		scram_verifier_from_password(&login->verifier, secret->text, rounds);
 		return;
 	}
-	if (!login->is_mock && user->secret.kind == SECRET_MD5)
+	if (secret->kind == SECRET_PLAIN) {
+		proof_take_verifier(login, proof_adhoc_verifier(client->user, rounds));
+		return;
+	}
+	if (secret->kind == SECRET_MD5)
 		conn_log(&client->conn, LEVEL_ERROR,
 		    "SCRAM authentication failed: user has MD5 secret");
 	login->is_mock = true;
@@ -205,4 +209,6 @@ void proof_done(struct client *client)
 		scram_server_done(&login->scram);
 	scram_verifier_done(&login->verifier);
 	secret_done(&login->nothing);
+	if (login->has_found)
+		secret_done(&login->found);
 }

@@ -56,7 +56,8 @@ struct server *server_new(struct site *site, const struct conn_ops *ops)
 struct client *server_client(const struct server *server)
 {
 	const struct ask *ask = server->seat.ask;
-	return ask ? request_client(ask_request(ask)) : NULL;
+	/* the ask of an auth_query lies in no client */
+	return ask && ask->kind != ASK_AUTH ? request_client(ask_request(ask)) : NULL;
 }
 
 bool server_is_logged_in(const struct server *server)

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "session/authquery.h"
 #include "session/broker.h"
 #include "session/client.h"
 #include "session/dial.h"
@@ -32,6 +33,7 @@ void session_init(struct site *site)
 		site->hostname[0] = '\0';
 	dial_init(site);
 	login_init(site);
+	authquery_init(site);
 	broker_init(site);
 }
 
@@ -48,6 +50,7 @@ void session_review(struct site *site)
 void session_done(struct site *site)
 {
 	map_free(&site->cancel_keys);
+	authquery_done(site);
 	prepared_registry_free(&site->prepared);
 	prepared_registry_free(&site->sql_prepared);
 	leaks_free(&site->leaks);

@@ -429,12 +429,11 @@ static void what_has_no_effect_is_told(void **state)
 {
 	struct fixture *f = *state;
 
-	warns(f, "[pgbouncer]\nauth_user=a\nauth_type=hba\nmax_prepared_statements=0\n",
+	warns(f, "[pgbouncer]\npeer_id=1\nauth_type=hba\nmax_prepared_statements=0\n",
 	    "%s:3 setting \"auth_type\" has no effect in this version with this value, "
 	    "logins will be refused\n"
-	    "%s:2 setting \"auth_user\" has no effect in this version\n");
-	warns(f, "[pgbouncer]\n[databases]\na = auth_user=x weight=1\n",
-	    "%s:3 setting \"auth_user\" has no effect in this version\n");
+	    "%s:2 setting \"peer_id\" has no effect in this version\n");
+	warns(f, "[pgbouncer]\n[databases]\na = auth_user=x weight=1\n", "");
 	warns(f, "[pgbouncer]\n[databases]\na = host=x,y weight=1,2\n",
 	    "%s:3 setting \"weight\" has no effect in this version\n");
 	warns(f, "[pgbouncer]\n[databases]\na = host=x,y weight=2,2\n", "");
@@ -514,7 +513,7 @@ static void reload_keeps_what_needs_a_restart(void **state)
 	struct config *new;
 
 	assert_non_null(set);
-	new = load_over(f, set, "[pgbouncer]\nlisten_port=2\nauth_file=b\nuser=v\n");
+	new = load_over(f, set, "[pgbouncer]\nlisten_port=2\nauth_file=b\nuser=v\npeer_id=7\n");
 	assert_non_null(new);
 	config_unref(&old);
 	config_unref(&set);
@@ -524,7 +523,7 @@ static void reload_keeps_what_needs_a_restart(void **state)
 	assert_string_equal(new->settings.auth_file, "b");
 	/* without default: stays as SET */
 	assert_string_equal(new->settings.auth_user, "set");
-	assert_non_null(strstr(buf_text(&f->warnings), "\"auth_user\" has no effect"));
+	assert_non_null(strstr(buf_text(&f->warnings), "\"peer_id\" has no effect"));
 
 	old = new;
 	/* what would stop the next start is said now */
@@ -578,7 +577,7 @@ static void check_reports_every_problem(void **state)
 
 	write_file(f, "main.ini",
 	    "[pgbouncer]\nfoo=1\nbar\n[bogus]\nx=1\n[databases]\nd=port=0\n"
-	    "%include /nonexistent\n[pgbouncer]\nlisten_port=-1\nauth_user=x\n");
+	    "%include /nonexistent\n[pgbouncer]\nlisten_port=-1\npeer_id=7\n");
 	assert_int_equal(config_check(f->main, keep_problem, keep_warning, f), 6);
 	expand(f,
 	    "%s:2 unknown parameter: pgbouncer/foo: remove it or correct its name\n"
@@ -593,7 +592,7 @@ static void check_reports_every_problem(void **state)
 	    "from 0 to 65535\n",
 	    &whole);
 	assert_string_equal(buf_text(&f->problems), buf_text(&whole));
-	assert_non_null(strstr(buf_text(&f->warnings), "auth_user"));
+	assert_non_null(strstr(buf_text(&f->warnings), "peer_id"));
 	buf_done(&whole);
 
 	write_file(f, "main.ini", "[pgbouncer]\n");

@@ -1,0 +1,107 @@
+/*
+ * What auth_query has found, kept for a while per database and name.  Who asks, and
+ * whether an answer proves anything, is session's business.
+ */
+#include "pool/credentials.h"
+
+#include "pool/pool.h"
+
+/* More would mean that the query finds whoever is asked for: then nothing is gained by
+ * keeping all of it. */
+enum { CREDENTIALS_MAX = 10000 };
+
+static void credential_free(struct credential *credential)
+{
+	secret_done(&credential->secret);
+	mem_free(credential->name);
+	mem_free(credential);
+}
+
+void credential_forget(struct database *db, const char *name)
+{
+	struct credential *credential =
+	    db->credentials ? map_del_str(db->credentials, name) : NULL;
+
+	if (credential)
+		credential_free(credential);
+}
+
+const struct credential *credential_find(
+    struct database *db, const char *name, uint64_t now_us)
+{
+	struct credential *credential =
+	    db->credentials ? map_get_str(db->credentials, name) : NULL;
+
+	if (!credential)
+		return NULL;
+	if (now_us - credential->asked_us < database_auth_query_cache_time(db))
+		return credential;
+	credential_forget(db, name);
+	return NULL;
+}
+
+void credential_keep(struct database *db, const char *name, struct user *user,
+    const struct secret *secret, uint64_t asked_us)
+{
+	struct credential *credential;
+
+	if (!database_auth_query_cache_time(db))
+		return;
+	credential_forget(db, name);
+	if (db->credentials && map_count(db->credentials) >= CREDENTIALS_MAX)
+		credentials_done(db);
+	if (!db->credentials)
+		db->credentials = map_new();
+	credential = mem_zero(sizeof(*credential));
+	credential->name = mem_strdup(name);
+	credential->user = user;
+	credential->asked_us = asked_us;
+	secret_init(&credential->secret, secret->text);
+	map_put_str(db->credentials, credential->name, credential);
+}
+
+void credentials_done(struct database *db)
+{
+	struct credential *credential;
+	size_t at = 0;
+
+	if (!db->credentials)
+		return;
+	while ((credential = map_next(db->credentials, &at)))
+		credential_free(credential);
+	map_free(&db->credentials);
+}
+
+void credentials_forget_all(struct catalog *c)
+{
+	struct database *db;
+	size_t at = 0;
+
+	while ((db = map_next(c->databases, &at)))
+		credentials_done(db);
+	c->credentials_epoch++;
+}
+
+void pool_drop_secret(struct pool *pool)
+{
+	if (pool->has_found)
+		secret_done(&pool->found);
+	scram_cache_done(&pool->found_cache);
+	pool->has_found = false;
+}
+
+void pool_take_secret(struct pool *pool, const struct secret *secret, uint64_t asked_us)
+{
+	if (pool->user == pool->database->forced_user ||
+	    (pool->has_found && asked_us < pool->found_us))
+		return;
+	pool->found_us = asked_us;
+	if (pool->has_found && secret_is_equal(&pool->found, secret))
+		return;
+	pool_drop_secret(pool);
+	secret_init(&pool->found, secret->text);
+	pool->has_found = true;
+	/* keys that somebody proved to have fitted the old one */
+	mem_wipe(&pool->pass_through, sizeof(pool->pass_through));
+	pool->has_pass_through = false;
+}
