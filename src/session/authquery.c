@@ -215,6 +215,7 @@ static enum step query_settled(struct server *server)
 	struct lookup *lookup = server_lookup(server);
 
 	server->is_ready = true;
+	server_rest(server, 0); /* from now on it is not ours */
 	broker_give(server);
 	lookup_over(lookup);
 	return STEP_NEXT;

@@ -513,7 +513,8 @@ static void reload_keeps_what_needs_a_restart(void **state)
 	struct config *new;
 
 	assert_non_null(set);
-	new = load_over(f, set, "[pgbouncer]\nlisten_port=2\nauth_file=b\nuser=v\npeer_id=7\n");
+	new = load_over(
+	    f, set, "[pgbouncer]\nlisten_port=2\nauth_file=b\nuser=v\npeer_id=7\n");
 	assert_non_null(new);
 	config_unref(&old);
 	config_unref(&set);
