@@ -57,7 +57,10 @@ def case(make_pooler, pg, name, users, ports):
 
     def write_files():
         write()
-        os.rename(pooler.path("userlist.txt"), os.path.join(pooler.dir, os.path.basename(auth_file)))
+        if not auth_file.startswith(pooler.dir):
+            os.rename(pooler.path("userlist.txt"), os.path.join(pooler.dir, os.path.basename(auth_file)))
+        elif auth_file != pooler.path("userlist.txt"):
+            os.replace(pooler.path("userlist.txt"), auth_file)
 
     pooler.write_files = write_files
     return pooler
@@ -128,6 +131,65 @@ def test_segment(make_pooler, pg, role, method, kind):
     assert out == "digoal\n"
     assert 2 <= pg.backends("usename = 'digoal'") <= 8
     assert oct(os.stat(pooler.path(".s.PGSQL.%d" % pooler.port)).st_mode)[-3:] == "700"
+
+
+SHADOW = """
+create function get_shadow(in i_username text, out i_usename text, out i_passwd text) returns setof record
+language sql security definer set search_path = pg_catalog as
+    'select usename::text, passwd from pg_shadow where usename = i_username';
+revoke all on function get_shadow(text) from public;
+grant execute on function get_shadow(text) to sup;
+"""
+
+
+@pytest.fixture
+def shadowed(pg):
+    """Roles with md5 secrets, and get_shadow in every database that the guide uses."""
+    roles = ("sup", "digoal")
+    pg.do("set password_encryption = 'md5'; %s" % "; ".join(
+        "create role %s login password '%s'" % (name, SECRET + name) for name in roles),
+          "create database digoal owner digoal")
+    for database in ("postgres", "digoal"):
+        pg.do(SHADOW, database=database)
+    pg.set_hba(["host all %s 127.0.0.1/32 md5" % name for name in roles] + postgres.hba_lines())
+    yield pg
+    pg.set_hba(postgres.hba_lines())
+    pg.do("drop function get_shadow(text)", "drop database digoal with (force)",
+          *["drop role %s" % name for name in roles])
+
+
+def test_guide(make_pooler, shadowed):
+    pg = shadowed
+    users = {"sup": pg.secret_of("sup"), "pb": "console secret 1e8", "pbstat": "statistics secret 2c0"}
+    pooler = case(make_pooler, pg, "guide-2018.ini", users, lambda p: {1921: pg.port, 4001: p.port})
+    for folder in ("log", "etc"):
+        os.mkdir(pooler.path(folder))
+        waiting.give(pooler.path(folder))
+    pooler.start()
+    as_user = {"user": "digoal", "secret": SECRET + "digoal"}
+    bench = ["-h", "127.0.0.1", "-p", pooler.port, "digoal"]
+    programs.run(pooler, pg.program("pgbench"), "-i", "-q", *bench, **as_user)
+    assert programs.pgbench(pooler, pg, "-n", "-M", "extended", "-S", "-C", "-c", 112, "-j", 112, "-t", 3,
+                            *bench, **as_user) == 336
+    # the logins cost no more servers than the asker's pool has
+    assert pg.backends("usename = 'sup'") <= 56 + 14
+    assert pg.backends("usename = 'digoal'") <= 56 + 14
+    assert programs.pgbench(pooler, pg, "-n", "-M", "extended", "-S", "-c", 1000, "-j", 2, "-t", 2,
+                            *bench, **as_user) == 2000
+    out = programs.psql(pooler, "-h", "127.0.0.1", "-p", pooler.port, "-c", "select current_user", "postgres",
+                        **as_user)
+    assert out == "digoal\n"
+    for user, secret, code in (("digoal", "wrong", 2), ("nobody", SECRET, 2), ("digoal", "md5", 2)):
+        assert programs.psql(pooler, *bench[:-1], "-c", "select 1", "digoal", user=user, secret=secret,
+                             check=False).returncode == code
+    pools = programs.psql(pooler, *bench[:-1], "-c", "show pools", "pgbouncer", user="pb", secret=users["pb"])
+    assert re.search(r"^digoal\|digoal\|", pools, re.M) and re.search(r"^digoal\|sup\|", pools, re.M)
+    as_reader = {"user": "pbstat", "secret": users["pbstat"], "check": False}
+    done = programs.psql(pooler, *bench[:-1], "-c", "show users", "pgbouncer", **as_reader)
+    assert re.search(r"^digoal\|", done.stdout, re.M) and "nobody" not in done.stdout
+    assert programs.psql(pooler, *bench[:-1], "-c", "reload", "pgbouncer", **as_reader).returncode != 0
+    assert "process up" in pooler.read("log/pgbouncer.log")
+    assert oct(os.stat(pooler.path("etc/.s.PGSQL.%d" % pooler.port)).st_mode)[-3:] == "700"
 
 
 def test_segment_weight_is_shown(make_pooler, pg):
