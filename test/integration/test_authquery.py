@@ -287,6 +287,31 @@ def test_client_leaves(slow, pg):
     other.close()
 
 
+def test_nobody_is_left(slow, pg):
+    """The server may go on for a while, then it is closed."""
+    pooler, client = slow
+    client.close()
+    waiting.wait_for(lambda: pooler.show_one("LISTS", list="login_clients")["items"] == "0", "it has gone")
+    assert pooler.pool(user=AUTH[0])["sv_active"] == 1
+    waiting.wait_for(lambda: pooler.pool(user=AUTH[0])["sv_active"] == 0, "the query is given up")
+    pooler.wait_log(r"S-.*aq_auth.*closing because: query timeout \(age")
+
+
+def test_database_goes(asking, table, pg):
+    table(("aq_trust", "aq_trust", SECRET))
+    query = "select n, s from pg_sleep(1), aq.find($1)"
+    auth = pg.conn(auth_query=query)
+    pooler = asking("plain", databases={"db": pg.conn(auth_dbname="auth", auth_query=query), "auth": auth})
+    with pooler.client(user="aq_trust", secret=SECRET) as client:
+        client.send(client.startup_packet())
+        waiting.wait_for(lambda: pg.backends("usename = 'aq_auth' and state = 'active'") == 1, "the query runs")
+        pooler.databases = {"auth": auth}
+        pooler.change()
+        assert client.recv().kind == "R"
+        client.send(wire.password(SECRET))
+        client.expect_fatal("database removed")
+
+
 def test_reload_and_kill(slow):
     pooler, client = slow
     pooler.reload()
