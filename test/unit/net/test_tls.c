@@ -40,7 +40,7 @@ static void expect_refused(struct pair *p, const char *server, const char *clien
 	assert_int_equal(p->server.status, TLS_FAILED);
 	assert_int_equal(p->client.status, TLS_FAILED);
 	assert_string_equal(p->server.err.text, server);
-	assert_string_equal(p->client.err.text, client);
+	assert_non_null(strstr(p->client.err.text, client));
 	assert_non_null(tls_failure(p->server.tls));
 	/* It stays so. */
 	assert_int_equal(tls_handshake(p->server.tls, NULL), TLS_FAILED);
@@ -162,17 +162,17 @@ static void test_nothing_in_common(void **state)
 	(void)state;
 	start(&p, &(struct tls_config){.protocols = "tlsv1.2"},
 	    &(struct tls_config){.protocols = "tlsv1.3"});
-	expect_refused(&p, "unsupported protocol", "tlsv1 alert protocol version");
+	expect_refused(&p, "unsupported protocol", "alert protocol version");
 	pair_done(&p);
 	start(&p,
 	    &(struct tls_config){
 		.protocols = "tlsv1.2", .ciphers = "ECDHE-ECDSA-AES128-GCM-SHA256"},
 	    &(struct tls_config){.ciphers = "ECDHE-ECDSA-AES256-GCM-SHA384"});
-	expect_refused(&p, "no shared cipher", "sslv3 alert handshake failure");
+	expect_refused(&p, "no shared cipher", "alert handshake failure");
 	pair_done(&p);
 	start(&p, &(struct tls_config){.ecdhcurve = "P-384"},
 	    &(struct tls_config){.ecdhcurve = "X25519"});
-	expect_refused(&p, "no suitable key share", "sslv3 alert handshake failure");
+	expect_refused(&p, "no suitable key share", "alert handshake failure");
 	pair_done(&p);
 }
 
@@ -215,7 +215,7 @@ static void test_plain_diffie_hellman(void **state)
 	pair_done(&p);
 	server.dheparams = "none";
 	start(&p, &server, &(struct tls_config){});
-	expect_refused(&p, "no shared cipher", "sslv3 alert handshake failure");
+	expect_refused(&p, "no shared cipher", "alert handshake failure");
 	pair_done(&p);
 }
 

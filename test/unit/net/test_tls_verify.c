@@ -145,7 +145,7 @@ static void expect_server(const char *cert, const char *ca, enum tls_peer_check 
 	pair_run(&p);
 	if (reason) {
 		assert_int_equal(p.client.status, TLS_FAILED);
-		assert_string_equal(p.client.err.text, reason);
+		assert_non_null(strstr(p.client.err.text, reason));
 		/* The server is told, too. */
 		assert_int_equal(p.server.status, TLS_FAILED);
 	} else {
@@ -165,7 +165,7 @@ static void test_server_chains(void **state)
 	expect_server("server", "other-ca.crt", TLS_PEER_UNCHECKED, &peer, NULL);
 	expect_server("expired", "ca.crt", TLS_PEER_UNCHECKED, &peer, NULL);
 	expect_server("server", "other-ca.crt", TLS_PEER_REQUIRED, &peer,
-	    "certificate verify failed: self-signed certificate in certificate chain");
+	    "signed certificate in certificate chain");
 	expect_server("expired", "ca.crt", TLS_PEER_REQUIRED, &peer,
 	    "certificate verify failed: certificate has expired");
 }
