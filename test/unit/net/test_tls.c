@@ -98,44 +98,6 @@ static void test_bytes_come_one_by_one(void **state)
 	}
 }
 
-/* A ticket that came in half must not keep us from writing for ever. */
-static void test_write_amid_a_message(void **state)
-{
-	struct pair p;
-	uint8_t first[60];
-
-	(void)state;
-	start(&p, &(struct tls_config){.has_tickets = true}, &(struct tls_config){});
-	assert_int_equal(tls_handshake(p.client.tls, NULL), TLS_HUNGRY);
-	uint8_t *hello = mem_dup(p.client.out.bytes, p.client.out.len);
-	tls_set_input(p.server.tls, hello, p.client.out.len);
-	buf_clear(&p.client.out);
-	assert_int_equal(tls_handshake(p.server.tls, NULL), TLS_HUNGRY);
-	tls_set_input(p.client.tls, p.server.out.bytes, p.server.out.len);
-	assert_int_equal(tls_handshake(p.client.tls, NULL), TLS_DONE);
-	tls_set_input(p.client.tls, NULL, 0);
-	buf_clear(&p.server.out);
-	tls_set_input(p.server.tls, p.client.out.bytes, p.client.out.len);
-	assert_int_equal(tls_handshake(p.server.tls, NULL), TLS_DONE);
-	tls_set_input(p.server.tls, NULL, 0);
-	buf_clear(&p.client.out);
-	assert_true(p.server.out.len > sizeof(first));
-	memcpy(first, p.server.out.bytes, sizeof(first));
-	tls_set_input(p.client.tls, first, sizeof(first));
-	buf_shift(&p.server.out, sizeof(first));
-	assert_int_equal(tls_peek(p.client.tls, NULL), TLS_HUNGRY);
-	enum tls_status status =
-	    tls_write(p.client.tls, (const uint8_t *)"hello", 5, NULL);
-	assert_true(status == TLS_DONE || status == TLS_HUNGRY);
-	pair_run(&p);
-	if (status == TLS_HUNGRY)
-		pair_say(&p.client, "hello", 5);
-	pair_run(&p);
-	assert_string_equal(buf_text(&p.server.got), "hello");
-	pair_done(&p);
-	mem_free(hello);
-}
-
 static void test_server_prefers_ciphers(void **state)
 {
 	struct pair p;
@@ -452,25 +414,95 @@ static void test_other_protocols_are_refused(void **state)
 	}
 }
 
+/* ---- against a server that is OpenSSL itself ---- */
+
+static SSL *raw_server(SSL_CTX **ctx)
+{
+	*ctx = SSL_CTX_new(TLS_server_method());
+	SSL_CTX_use_certificate_file(*ctx, certs_path("server.crt"), SSL_FILETYPE_PEM);
+	SSL_CTX_use_PrivateKey_file(*ctx, certs_path("server.key"), SSL_FILETYPE_PEM);
+	SSL *ssl = SSL_new(*ctx);
+	SSL_set_bio(ssl, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
+	SSL_set_accept_state(ssl);
+	return ssl;
+}
+
+static int large_ticket(SSL *ssl, void *ctx)
+{
+	static const uint8_t filling[3000];
+
+	(void)ctx;
+	return SSL_SESSION_set1_ticket_appdata(
+	    SSL_get_session(ssl), filling, sizeof(filling));
+}
+
+static SSL_TICKET_RETURN any_ticket(SSL *ssl, SSL_SESSION *session,
+    const unsigned char *name, size_t len, SSL_TICKET_STATUS status, void *ctx)
+{
+	(void)ssl, (void)session, (void)name, (void)len, (void)ctx;
+	return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE
+					    : SSL_TICKET_RETURN_IGNORE;
+}
+
+/* What the client has put goes to the raw server, which does its part. */
+static int feed_raw_server(SSL *ssl, struct pair *p)
+{
+	BIO_write(SSL_get_rbio(ssl), p->client.out.bytes, (int)p->client.out.len);
+	buf_clear(&p->client.out);
+	return SSL_do_handshake(ssl);
+}
+
+/* While half a ticket has come nothing can be written; once it is whole it can. */
+static void test_write_amid_a_message(void **state)
+{
+	struct pair p;
+	uint8_t bytes[20000];
+	char room[10];
+	SSL_CTX *ctx;
+	SSL *ssl = raw_server(&ctx);
+	size_t half = 600;
+
+	(void)state;
+	SSL_CTX_set_session_ticket_cb(ctx, large_ticket, any_ticket, NULL);
+	SSL_set_max_send_fragment(ssl, 512);
+	start(&p, &(struct tls_config){}, &(struct tls_config){});
+	assert_int_equal(tls_handshake(p.client.tls, NULL), TLS_HUNGRY);
+	feed_raw_server(ssl, &p);
+	int got = BIO_read(SSL_get_wbio(ssl), bytes, sizeof(bytes));
+	tls_set_input(p.client.tls, bytes, (size_t)got);
+	assert_int_equal(tls_handshake(p.client.tls, NULL), TLS_DONE);
+	assert_int_equal(feed_raw_server(ssl, &p), 1);
+	got = BIO_read(SSL_get_wbio(ssl), bytes, sizeof(bytes));
+	assert_true((size_t)got > half);
+	tls_set_input(p.client.tls, bytes, half);
+	assert_int_equal(tls_peek(p.client.tls, NULL), TLS_HUNGRY);
+	const uint8_t *hello = (const uint8_t *)"hello";
+	assert_int_equal(tls_write(p.client.tls, hello, 5, NULL), TLS_HUNGRY);
+	assert_true(tls_is_complete(p.client.tls));
+	tls_set_input(p.client.tls, bytes + half, (size_t)got - half);
+	assert_int_equal(tls_peek(p.client.tls, NULL), TLS_HUNGRY);
+	assert_int_equal(tls_write(p.client.tls, hello, 5, NULL), TLS_DONE);
+	feed_raw_server(ssl, &p);
+	assert_int_equal(SSL_read(ssl, room, sizeof(room)), 5);
+	SSL_free(ssl);
+	SSL_CTX_free(ctx);
+	pair_done(&p);
+}
+
 /* A server that knows no ALPN. */
 static void test_direct_needs_alpn(void **state)
 {
 	const struct tls_peer_config direct = {.is_direct = true};
-	SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
 	struct pair p;
 	uint8_t bytes[20000];
+	SSL_CTX *ctx;
+	SSL *ssl = raw_server(&ctx);
 
 	(void)state;
-	SSL_CTX_use_certificate_file(ctx, certs_path("server.crt"), SSL_FILETYPE_PEM);
-	SSL_CTX_use_PrivateKey_file(ctx, certs_path("server.key"), SSL_FILETYPE_PEM);
 	pair_init(&p, server_context(&(struct tls_config){}),
 	    client_context(&(struct tls_config){}), &direct);
-	SSL *ssl = SSL_new(ctx);
-	SSL_set_bio(ssl, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
-	SSL_set_accept_state(ssl);
 	tls_handshake(p.client.tls, NULL);
-	BIO_write(SSL_get_rbio(ssl), p.client.out.bytes, (int)p.client.out.len);
-	SSL_do_handshake(ssl);
+	feed_raw_server(ssl, &p);
 	int got = BIO_read(SSL_get_wbio(ssl), bytes, sizeof(bytes));
 	tls_set_input(p.client.tls, bytes, (size_t)got);
 	assert_int_equal(tls_handshake(p.client.tls, &p.client.err), TLS_FAILED);
