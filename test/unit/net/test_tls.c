@@ -276,6 +276,10 @@ static void raw_init(
 {
 	raw->ctx = SSL_CTX_new(TLS_client_method());
 	SSL_CTX_set_max_proto_version(raw->ctx, version);
+	SSL_CTX_use_certificate_file(
+	    raw->ctx, certs_path("client.crt"), SSL_FILETYPE_PEM);
+	SSL_CTX_use_PrivateKey_file(
+	    raw->ctx, certs_path("client.key"), SSL_FILETYPE_PEM);
 	raw->ssl = SSL_new(raw->ctx);
 	SSL_set_bio(raw->ssl, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
 	SSL_set_connect_state(raw->ssl);
@@ -346,10 +350,11 @@ static bool is_resumed_next_time(
 	assert_int_equal(raw_run(&raw), 1);
 	bool is_resumed = tls_is_resumed(raw.server.tls);
 	char out[TLS_TEXT];
-	assert_non_null(strstr(tls_describe(raw.server.tls, out), "AES_256") ||
-				strstr(out, "AES256")
-			    ? out
-			    : NULL);
+	tls_describe(raw.server.tls, out);
+	assert_true(strstr(out, "AES_256") || strstr(out, "AES256"));
+	/* The client's certificate is part of the session. */
+	assert_true(tls_has_client_certificate(raw.server.tls));
+	assert_true(tls_peer_is_named(raw.server.tls, "alice"));
 	raw_done(&raw);
 	SSL_SESSION_free(session);
 	return is_resumed;
@@ -358,13 +363,14 @@ static bool is_resumed_next_time(
 static void test_resumption(void **state)
 {
 	static const int versions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
-	struct tls_config with = {.has_tickets = true};
+	struct tls_config with = {.has_tickets = true, .peer_check = TLS_PEER_REQUIRED};
+	struct tls_config without = {.peer_check = TLS_PEER_REQUIRED};
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
 		struct tls_context *a = server_context(&with),
 				   *b = server_context(&with),
-				   *none = server_context(&(struct tls_config){});
+				   *none = server_context(&without);
 		assert_true(is_resumed_next_time(a, a, versions[i]));
 		/* Keys live in the context. */
 		assert_false(is_resumed_next_time(a, b, versions[i]));

@@ -225,6 +225,15 @@ static void test_wildcards_are_not_for_addresses(void **state)
 	expect_name("star-ip", "127.0.0.1", false);
 }
 
+/* Such a name once passed for what stands before its NUL. */
+static void test_nul_in_a_name(void **state)
+{
+	(void)state;
+	certs_make("nul", &(struct cert_wish){
+			      .issuer = "ca", .cn = "good.test\0.evil", .cn_len = 15});
+	expect_name("nul", "good.test", false);
+}
+
 /* The user of a client certificate. */
 static void test_user_names(void **state)
 {
@@ -343,6 +352,7 @@ int main(void)
 	    cmocka_unit_test(test_server_chains),
 	    cmocka_unit_test(test_server_names),
 	    cmocka_unit_test(test_wildcards_are_not_for_addresses),
+	    cmocka_unit_test(test_nul_in_a_name),
 	    cmocka_unit_test(test_user_names),
 	    cmocka_unit_test(test_end_point_hash),
 	    cmocka_unit_test(test_end_point_hash_of_sha1),
