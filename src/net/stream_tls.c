@@ -160,7 +160,7 @@ int stream_tls_keep_input(struct stream *s, struct block *b)
 	}
 	if (t->held && p >= t->held->bytes && p < t->held->bytes + t->held->used)
 		return 0;
-	if (len <= STREAM_COPY_MOST)
+	if (len <= RECORD_MOST)
 		return hold_copy(t, p, len);
 	block_unref(t->held);
 	t->held = block_ref(b);

@@ -348,7 +348,7 @@ bool tls_has_alpn(const struct tls *tls)
 	unsigned len;
 
 	SSL_get0_alpn_selected(tls->ssl, &name, &len);
-	return len == TLS_ALPN_SIZE - 1 && memcmp(name, TLS_ALPN + 1, len) == 0;
+	return len == TLS_ALPN_SIZE - 1 && memcmp(name, &TLS_ALPN[1], len) == 0;
 }
 
 bool tls_is_resumed(const struct tls *tls)

@@ -120,8 +120,8 @@ static void set_subject(X509 *cert, const struct cert_wish *wish)
 	X509_NAME_add_entry_by_txt(
 	    subject, "O", MBSTRING_UTF8, (const uint8_t *)"tests", -1, -1, 0);
 	if (wish->cn)
-		X509_NAME_add_entry_by_txt(
-		    subject, "CN", MBSTRING_UTF8, (const uint8_t *)wish->cn, -1, -1, 0);
+		X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_UTF8,
+		    (const uint8_t *)wish->cn, wish->cn_len ? wish->cn_len : -1, -1, 0);
 }
 
 static void sign(X509 *cert, EVP_PKEY *key, const struct cert_wish *wish)

@@ -12,6 +12,7 @@ enum cert_key { CERT_EC, CERT_RSA, CERT_ED25519 };
 struct cert_wish {
 	const char *issuer; /* NAME of another; NULL: signs itself */
 	const char *cn;     /* NULL: no common name */
+	int cn_len;         /* 0: up to its NUL */
 	const char *sans;   /* "DNS:a.b,IP:1.2.3.4"; NULL: none */
 	const char *hash;   /* NULL: sha256 */
 	enum cert_key key;

