@@ -195,11 +195,13 @@ static int connstr_survives(uint64_t *seed)
 	buf_init(&value, 0);
 	for (size_t i = 0; (key = database_key_at(i)); i++) {
 		if (key->type != ENTRY_TEXT || strcmp(key->key, "weight") == 0 ||
-		    strcmp(key->key, "host") == 0)
+		    strcmp(key->key, "host") == 0 || strcmp(key->key, "sslkey") == 0)
 			continue;
 		if (*random_text(seed, &value) && below(seed, 2)) {
 			values[i] = arena_strdup(arena, buf_text(&value));
 			put_quoted(&text, key->key, values[i]);
+			if (strcmp(key->key, "sslcert") == 0) /* not alone */
+				put_quoted(&text, "sslkey", values[i]);
 		}
 	}
 	if (database_config_parse(&db, "d", buf_text(&text), arena, &err) < 0) {
