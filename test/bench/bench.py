@@ -51,6 +51,8 @@ def parse_options(arguments):
         help="where a scenario names no number (%(default)s)")
     add("--idle-clients", type=positive(int), default=5000,
         help="of the scenario idle (%(default)s)")
+    add("--tls-clients", type=positive(int), default=1000,
+        help="of the scenario tls (%(default)s)")
     add("--sampling", type=positive(float), default=0.25, metavar="PART",
         help="part of short transactions whose latency is noted (%(default)s)")
     add("--set", type=setting, action="append", default=[], metavar="NAME=VALUE",
@@ -66,6 +68,7 @@ def parse_options(arguments):
     if options.quick:
         options.rounds = options.seconds = 1
         options.idle_clients = min(options.idle_clients, 500)
+        options.tls_clients = 50
     if options.sampling > 1:
         parser.error("--sampling is at most 1")
     if options.syscalls and not shutil.which("strace"):
@@ -104,8 +107,8 @@ class Bench:
             self.options.seconds)]
 
     def with_pooler(self, scenario, binary, work):
-        pooler = Pooler(self.machine, binary, self.postgres, scenario.auth, scenario.secret(),
-                        scenario.settings(self.options))
+        pooler = Pooler(self.machine, binary, self.postgres, scenario.auth, scenario.users(),
+                        scenario.settings(self.options, self.machine), scenario.entry)
         try:
             return work(self, pooler, self.options)
         except (Trouble, OSError, ProcessLookupError) as trouble:

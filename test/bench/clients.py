@@ -6,7 +6,10 @@ import hashlib
 import hmac
 import os
 import socket
+import ssl
 import struct
+import subprocess
+import sys
 import time
 
 from machine import DATABASE, HOST, SECRET, USER, Trouble
@@ -30,12 +33,22 @@ def scram_secret():
     return "SCRAM-SHA-256$%d:%s$%s:%s" % (ITERATIONS, base64.b64encode(SALT).decode(), *stored)
 
 
+def wave_user(number):
+    """Name and password of one of the users of a wave."""
+    return "wave%d" % number, "password of wave %d" % number
+
+
 def message(kind, body):
     return kind + struct.pack("!i", len(body) + 4) + body
 
 
-STARTUP = b"".join(word.encode() + b"\0" for word in ("user", USER, "database", DATABASE, ""))
-STARTUP = struct.pack("!ii", len(STARTUP) + 8, 196608) + STARTUP
+
+def startup(user):
+    body = b"".join(word.encode() + b"\0" for word in ("user", user, "database", DATABASE, ""))
+    return struct.pack("!ii", len(body) + 8, 196608) + body
+
+
+STARTUP = startup(USER)
 QUESTION = message(b"Q", b"select 1\0")
 LEAVE = message(b"X", b"")
 
@@ -43,8 +56,9 @@ LEAVE = message(b"X", b"")
 class Peer:
     """One client, logged in after login()."""
 
-    def __init__(self, port, client_key):
+    def __init__(self, port, client_key, user=USER, password=None):
         self.port, self.client_key = port, client_key
+        self.user, self.password = user, password  # a password: the key is derived from it
         self.sock = socket.socket()
         self.sock.setblocking(False)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -75,7 +89,7 @@ class Peer:
 
     async def login(self):
         await asyncio.get_running_loop().sock_connect(self.sock, (HOST, self.port))
-        await self.send(STARTUP)
+        await self.send(startup(self.user))
         kind, body = await self.receive()
         if kind != b"R":
             raise Trouble("not an answer to a startup packet: %r" % kind)
@@ -92,6 +106,11 @@ class Peer:
         first = b"n,," + bare
         await self.send(message(b"p", b"SCRAM-SHA-256\0" + struct.pack("!i", len(first)) + first))
         challenge = (await self.receive())[1][4:]
+        if self.password:
+            part = dict(item.split(b"=", 1) for item in challenge.split(b","))
+            salted = hashlib.pbkdf2_hmac("sha256", self.password.encode(),
+                                         base64.b64decode(part[b"s"]), int(part[b"i"]))
+            self.client_key = hmac.digest(salted, b"Client Key", "sha256")
         without_proof = b"c=biws," + challenge.split(b",", 1)[0]
         signed = b",".join((bare, challenge, without_proof))
         signature = hmac.digest(hashlib.sha256(self.client_key).digest(), signed, "sha256")
@@ -105,6 +124,31 @@ class Peer:
     async def leave(self):
         await self.send(LEAVE)
         self.sock.close()
+
+
+class Blocking:
+    """One client on a connected socket, which waits for each answer."""
+
+    def __init__(self, sock):
+        self.sock = sock
+
+    def say(self, request):
+        self.sock.sendall(request)
+        answer = b""
+        while not answer.endswith(b"Z\0\0\0\5I"):
+            more = self.sock.recv(16384)
+            if not more:
+                raise Trouble("the pooler closed a connection")
+            answer += more
+
+    def latencies(self, goes_on):
+        """Asks one question after the other; gives how long each answer took."""
+        took = []
+        while goes_on():
+            start = time.monotonic()
+            self.say(QUESTION)
+            took.append(time.monotonic() - start)
+        return took
 
 
 async def in_parallel(job, has_next):
@@ -143,9 +187,64 @@ def open_idle(port, count):
     return peers
 
 
+def open_idle_tls(port, count):
+    """The same inside TLS. Gives their sockets."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    found = []
+    try:
+        for _ in range(count):
+            sock = socket.create_connection((HOST, port), PATIENCE)
+            sock.sendall(struct.pack("!ii", 8, 80877103))
+            if sock.recv(1) != b"S":
+                raise Trouble("the pooler has no TLS")
+            found.append(Blocking(context.wrap_socket(sock)))
+            found[-1].say(STARTUP)
+            found[-1].say(QUESTION)
+    except BaseException:
+        close_idle(found)
+        raise
+    return found
+
+
 def close_idle(peers):
     for peer in peers:
         peer.sock.close()
+
+
+def wave(port, count):
+    """A process that logs in as so many users, each by a password, and gives way to others."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    code = "import sys; sys.path.insert(0, %r); import clients; clients.run_wave(%d, %d)"
+    return subprocess.Popen([sys.executable, "-c", code % (here, port, count)],
+                            preexec_fn=lambda: os.nice(19))
+
+
+def run_wave(port, count):
+    left = list(range(count))
+
+    async def one():
+        if not left:
+            return
+        user, password = wave_user(left.pop())
+        peer = Peer(port, None, user, password)
+        try:
+            await peer.login()
+            await peer.leave()
+        finally:
+            peer.sock.close()
+
+    asyncio.run(in_parallel(one, lambda: left))
+
+
+def established(port):
+    """A client that logged in with the one secret there is."""
+    peer = Peer(port, scram_keys()[0])
+    asyncio.run(peer.login())
+    peer.sock.setblocking(True)
+    peer.sock.settimeout(PATIENCE)
+    return Blocking(peer.sock)
 
 
 def storm(port, seconds):

@@ -149,6 +149,15 @@ class Machine:
             raise Trouble("%s: %s" % (os.path.basename(command[0]), output.strip()[-600:]))
         return output
 
+    def certificate(self):
+        """Paths of a self-signed certificate for HOST and its key, made once."""
+        certificate, key = self.path("server.crt"), self.path("server.key")
+        if not os.path.exists(certificate):
+            self.run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                     "ec_paramgen_curve:P-256", "-nodes", "-days", "30", "-subj", "/CN=" + HOST,
+                     "-keyout", key, "-out", certificate)
+        return certificate, key
+
     def close(self):
         for process in reversed(list(self.running)):
             self.stop(process, signal.SIGQUIT)
@@ -213,17 +222,18 @@ class Binary:
 class Pooler:
     """One running pooler, in front of one database."""
 
-    def __init__(self, machine, binary, postgres, auth, secret, settings):
+    def __init__(self, machine, binary, postgres, auth, users, settings, entry=""):
         self.machine, self.port = machine, free_port()
         self.log = machine.fresh_path("pooler.log")
-        userlist = machine.write(machine.fresh_path("userlist"), '"%s" "%s"\n' % (USER, secret))
+        userlist = machine.write(machine.fresh_path("userlist"),
+                                 "".join('"%s" "%s"\n' % each for each in users.items()))
         wanted = dict({"listen_addr": HOST, "listen_port": self.port, "unix_socket_dir": "",
                        "auth_type": auth, "auth_file": userlist, "max_client_conn": 20000,
                        "log_connections": 0, "log_disconnections": 0,
                        "ignore_startup_parameters": "extra_float_digits"},
                       **settings, **binary.settings)
         ini = machine.write(machine.fresh_path("ini"), "\n".join(
-            ["[databases]", "%s = host=%s port=%d" % (DATABASE, HOST, postgres.port),
+            ["[databases]", "%s = host=%s port=%d %s" % (DATABASE, HOST, postgres.port, entry),
              "[pgbouncer]"] + ["%s = %s" % item for item in wanted.items()]) + "\n")
         with open(self.log, "ab") as out:
             self.process = machine.start([binary.file, ini], stdout=out, stderr=out)

@@ -11,12 +11,16 @@ import clients
 from machine import DATABASE, HOST, SECRET, USER, Trouble, tail, until
 
 SERVERS = 16
+WAVE = 1000  # logins
 MEGABYTE = 1 << 20
 QUIET = 0.001  # seconds of CPU time in 0.3 s: nobody works
 
 LOAD_METRICS = [("tps", "tx/s"), ("p50", "p50 ms"), ("p95", "p95 ms"), ("p99", "p99 ms"),
                 ("cpu", "cpu us/tx"), ("user", "user us"), ("system", "sys us")]
 LOGIN_METRICS = [(key, title.replace("tx", "login")) for key, title in LOAD_METRICS]
+TLS_METRICS = [("memory", "bytes/client"), ("login_cpu", "cpu us/login")]
+WAVE_METRICS = [("quiet", "quiet p99 ms"), ("during", "p99 ms meanwhile"), ("times", "times"),
+                ("logins", "logins/s"), ("login_cpu", "cpu us/login")]
 IDLE_METRICS = [("memory", "bytes/client"), ("login_cpu", "cpu us/login"),
                 ("idle_cpu", "idle cpu ms/s")]
 
@@ -48,6 +52,8 @@ def settle(pooler):
 
 
 class Scenario:
+    entry = ""  # more of the database's connection string
+
     def __init__(self, name, about, mode="transaction", auth="trust"):
         self.name, self.about, self.mode, self.auth = name, about, mode, auth
         self.metrics = LOAD_METRICS
@@ -57,7 +63,10 @@ class Scenario:
             return "md5" + hashlib.md5((SECRET + USER).encode()).hexdigest()
         return clients.scram_secret()
 
-    def settings(self, _options):
+    def users(self):
+        return {USER: self.secret()}
+
+    def settings(self, _options, _machine):
         return {"pool_mode": self.mode, "default_pool_size": SERVERS}
 
 
@@ -74,7 +83,7 @@ class Load(Scenario):
     def count(self, options):
         return self.client_count or options.clients
 
-    def settings(self, options):
+    def settings(self, options, _machine):
         # In session mode every client needs a server of its own.
         size = self.count(options) if self.mode == "session" else self.servers
         return {"pool_mode": self.mode, "default_pool_size": size}
@@ -195,6 +204,70 @@ class Idle(Scenario):
         return row
 
 
+class IdleTls(Scenario):
+    """The same inside TLS."""
+
+    def __init__(self, name, about):
+        super().__init__(name, about)
+        self.metrics = TLS_METRICS
+
+    def settings(self, options, machine):
+        certificate, key = machine.certificate()
+        return dict(super().settings(options, machine), client_tls_sslmode="require",
+                    client_tls_cert_file=certificate, client_tls_key_file=key)
+
+    def measure(self, bench, pooler, options):
+        first = clients.open_idle_tls(pooler.port, SERVERS)
+        memory, before = pooler.rss(), pooler.cpu()
+        peers = clients.open_idle_tls(pooler.port, options.tls_clients)
+        try:
+            settle(pooler)
+            row = {"memory": (pooler.rss() - memory) / len(peers),
+                   "login_cpu": per_piece(before, pooler.cpu(), len(peers))["cpu"]}
+            pooler.check()
+        finally:
+            clients.close_idle(first + peers)
+        return row
+
+
+class Wave(Scenario):
+    """What a client that asks one question after the other feels while many log in, each of
+    whose keys must be derived."""
+
+    entry = "user=" + USER  # the others are no roles of the server
+
+    def __init__(self, name, about):
+        super().__init__(name, about, auth="scram-sha-256")
+        self.metrics = WAVE_METRICS
+
+    def users(self):
+        return dict(super().users(), **dict(clients.wave_user(n) for n in range(WAVE)))
+
+    def measure(self, bench, pooler, options):
+        client = clients.established(pooler.port)
+        try:
+            client.latencies(self.for_seconds(0.5))
+            quiet = client.latencies(self.for_seconds(options.seconds))
+            before, start = pooler.cpu(), time.monotonic()
+            process = clients.wave(pooler.port, WAVE)
+            during = client.latencies(lambda: process.poll() is None)
+            spent = time.monotonic() - start
+            if process.returncode != 0:
+                raise Trouble("the logins ended with %s" % process.returncode)
+            pooler.check()
+        finally:
+            client.sock.close()
+        p99 = [latencies(took)["p99"] for took in (quiet, during)]
+        return {"quiet": p99[0], "during": p99[1], "times": p99[1] / p99[0],
+                "logins": WAVE / spent,
+                "login_cpu": per_piece(before, pooler.cpu(), WAVE)["cpu"]}
+
+    @staticmethod
+    def for_seconds(seconds):
+        end = time.monotonic() + seconds
+        return lambda: time.monotonic() < end
+
+
 class Storm(Scenario):
     """Clients that log in and leave, as many as fit."""
 
@@ -228,5 +301,7 @@ ALL = [
     Load("large", "10 MB in 10 rows", [], client_count=4, script=LARGE),
     Load("rows", "10 MB in 100,000 rows", [], client_count=4, script=MANY_ROWS),
     Storm("storm", "logins without a query, SCRAM secret in the user list"),
+    Wave("wave", "1,000 SCRAM logins with plain-text secrets beside an established client"),
+    IdleTls("tls", "idle clients inside TLS: resident memory"),
     Idle("idle", "idle clients: resident memory, and CPU time while nothing happens"),
 ]
