@@ -40,7 +40,7 @@ struct loop {
 	struct event_base *base;
 	struct event *timer;
 	uint64_t timer_us; /* when the timer will fire; UINT64_MAX: it is not armed */
-	uint64_t now_us, wall_us;
+	uint64_t now_us;
 	struct deadline **heap; /* from index 1 */
 	uint32_t heap_count, heap_cap;
 	uint64_t
@@ -128,7 +128,6 @@ static uint64_t read_clock(clockid_t id)
 void loop_touch_clock(struct loop *loop)
 {
 	loop->now_us = read_clock(CLOCK_MONOTONIC);
-	loop->wall_us = read_clock(CLOCK_REALTIME);
 	loop->is_clock_fresh = true;
 }
 
@@ -139,7 +138,9 @@ uint64_t loop_now(const struct loop *loop)
 
 uint64_t loop_wall(const struct loop *loop)
 {
-	return loop->wall_us;
+	uint64_t since = read_clock(CLOCK_MONOTONIC) - loop->now_us;
+
+	return read_clock(CLOCK_REALTIME) - since;
 }
 
 /* The first handler after a wait reads the clock for all of the turn. */

@@ -207,10 +207,13 @@ static void front_begin(struct client *client)
  */
 static void back_let_go(struct server *server, struct client *client)
 {
-	bool is_over = server->holds_to_sync ? server->pipeline.syncs == 0
-					     : pipeline_count(&server->pipeline) == 0;
-	is_over = is_over || pipeline_is_copy_in(&server->pipeline);
-	if (!server->holds_back || !is_over)
+	bool is_over;
+
+	if (!server->holds_back)
+		return;
+	is_over = server->holds_to_sync ? server->pipeline.syncs == 0
+					: pipeline_count(&server->pipeline) == 0;
+	if (!is_over && !pipeline_is_copy_in(&server->pipeline))
 		return;
 	server->holds_back = server->holds_to_sync = false;
 	conn_unpark(&client->conn);
@@ -536,6 +539,82 @@ static enum answer back_decide(struct server *server, struct client *client,
 	return answer;
 }
 
+/* CommandComplete of SELECT, INSERT, UPDATE, DELETE, BEGIN, COMMIT and others that leave
+ * nothing behind and bring nothing back. */
+static bool has_plain_tag(const struct message *m)
+{
+	const uint8_t *tag = m->bytes + 5;
+
+	if (m->have < 5 + 3)
+		return false;
+	switch (tag[0]) {
+	case 'I':
+	case 'B':
+		return true;
+	case 'S':
+	case 'D':
+		return tag[2] == 'L';
+	case 'U':
+		return tag[1] == 'P';
+	case 'C':
+		return tag[1] == 'O';
+	default:
+		return false;
+	}
+}
+
+/* Most of what comes concerns the ledger alone: there is no need to ask everyone. */
+static bool is_plain(const struct server *server, const struct message *m)
+{
+	switch (m->type) {
+	case 'Z':
+	case 'S':
+	case 'E':
+		return false;
+	case 'C':
+		if (server->leaks.watch.expected || !has_plain_tag(m))
+			return false;
+		break;
+	default:
+		break;
+	}
+	return !server->sql && !server->segment && !server->journal &&
+	       !server->is_trying_again;
+}
+
+static enum step back_broken(struct server *server, const struct message *m)
+{
+	conn_log(&server->conn, LEVEL_ERROR, "unexpected pkt from server: '%c'",
+	    m->type >= 32 && m->type < 127 ? m->type : '?');
+	server_protocol_error(server, error_text(ERROR_UNKNOWN_PACKET));
+	return STEP_CLOSE;
+}
+
+static enum step back_pass(
+    struct server *server, struct client *client, const struct message *m)
+{
+	struct pipeline_entry done;
+
+	server->last_us = conn_now(&server->conn);
+	server->is_dropping = false;
+	switch (pipeline_answer(&server->pipeline, m->type, 0, &done)) {
+	case ANSWER_FORWARD:
+		server->seat.pool->stats.bytes_sent += m->size;
+		put_to_client(client, server, m->block, m->bytes, m->have);
+		break;
+	case ANSWER_SWALLOW:
+		server->is_dropping = true;
+		break;
+	case ANSWER_BROKEN:
+		return back_broken(server, m);
+	}
+	if (done.tag)
+		statements_answered(client, server, m, &done);
+	statements_make_up(client, server);
+	back_let_go(server, client);
+	return STEP_NEXT;
+}
+
 static enum step back_message(struct conn *conn, const struct message *m)
 {
 	struct server *server = conn_server(conn);
@@ -545,6 +624,8 @@ static enum step back_message(struct conn *conn, const struct message *m)
 	uint32_t due = m->type == 'E' ? pipeline_head_tag(&server->pipeline) : 0;
 	bool is_told;
 
+	if (is_plain(server, m))
+		return back_pass(server, client, m);
 	if (is_looked_at(server, m)) {
 		if (!message_is_whole(m) && m->size <= LOOKED_AT_MAX)
 			return STEP_MORE;
@@ -572,10 +653,7 @@ static enum step back_message(struct conn *conn, const struct message *m)
 		statements_answered(client, server, m, &done);
 		break;
 	case ANSWER_BROKEN:
-		conn_log(conn, LEVEL_ERROR, "unexpected pkt from server: '%c'",
-		    m->type >= 32 && m->type < 127 ? m->type : '?');
-		server_protocol_error(server, error_text(ERROR_UNKNOWN_PACKET));
-		return STEP_CLOSE;
+		return back_broken(server, m);
 	}
 	statements_make_up(client, server);
 	if (m->type == 'Z' && server->is_trying_again)

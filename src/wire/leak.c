@@ -120,9 +120,11 @@ static struct word next_word(struct text *t)
 	return w;
 }
 
+/* `word` is in lower case. */
 static bool is_word(struct word w, const char *word)
 {
-	return w.len == strlen(word) && strncasecmp(w.at, word, w.len) == 0;
+	return w.len == strlen(word) && (w.at[0] | 0x20) == (word[0] | 0x20) &&
+	       strncasecmp(w.at, word, w.len) == 0;
 }
 
 /* ---- SET ---- */

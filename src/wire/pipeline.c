@@ -48,12 +48,21 @@ static struct pipeline_entry *head_of(const struct pipeline *p)
 
 static bool is_run(uint8_t type)
 {
-	return memchr("PBDEC", type, 5);
+	switch (type) {
+	case 'P':
+	case 'B':
+	case 'D':
+	case 'E':
+	case 'C':
+		return true;
+	default:
+		return false;
+	}
 }
 
 static bool has_ready(const struct pipeline_entry *e)
 {
-	return !e->maybe && memchr("SQF", e->type, 3);
+	return !e->maybe && (e->type == 'S' || e->type == 'Q' || e->type == 'F');
 }
 
 /* Is it the server who has to answer it? */
@@ -295,16 +304,37 @@ static enum fit fits_query(const struct progress *so_far, uint8_t back)
 		return FIT_NONE;
 	if (so_far->copy)
 		return fits_copy(so_far, back) ? FIT_PART : FIT_NONE;
-	return fits_when(memchr("TDCIGHW", back, 7), FIT_PART);
+	switch (back) {
+	case 'T':
+	case 'D':
+	case 'C':
+	case 'I':
+	case 'G':
+	case 'H':
+	case 'W':
+		return FIT_PART;
+	default:
+		return FIT_NONE;
+	}
 }
 
 static enum fit fits_execute(const struct progress *so_far, uint8_t back)
 {
 	if (so_far->copy)
 		return fits_copy(so_far, back);
-	if (memchr("DGHW", back, 4))
+	switch (back) {
+	case 'D':
+	case 'G':
+	case 'H':
+	case 'W':
 		return FIT_PART;
-	return fits_when(memchr("CIs", back, 3), FIT_DONE);
+	case 'C':
+	case 'I':
+	case 's':
+		return FIT_DONE;
+	default:
+		return FIT_NONE;
+	}
 }
 
 static enum fit fits_describe(const struct progress *so_far, uint8_t back)

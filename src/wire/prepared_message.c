@@ -195,6 +195,8 @@ bool prepared_is_forgetting(const char *text, size_t len)
 {
 	const char *end = len ? text + len : text, *at = skip_to_word(text, end);
 
+	if (at == end || (*at != 'd' && *at != 'D'))
+		return false;
 	return has_word(at, end, "DISCARD") || has_word(at, end, "DEALLOCATE");
 }
 

@@ -256,9 +256,13 @@ static const char *text_end(const char *text, size_t len)
 
 bool prepared_sql_begins(const char *text, size_t len)
 {
-	const char *end = text_end(text, len);
 	struct prepared_sql sql;
+	const char *end;
 
+	/* most texts begin with another word */
+	if (len > 0 && is_name_start(*text) && !strchr("pPeEdD", *text))
+		return false;
+	end = text_end(text, len);
 	return look_word(&sql, skip_blanks(text, end), end) != NULL;
 }
 
