@@ -211,9 +211,14 @@ static bool is_version_refused(const struct dial *dial, const struct error_field
 
 static void dial_again(struct server *server)
 {
+	struct client *replica = server_client(server);
+
 	server->seat.pool->speaks_3_0 = true;
 	conn_doom(&server->conn, "server does not speak protocol 3.2");
 	pool_dial_again(&server->seat, conn_now(&server->conn));
+	/* its message is looked at once more, and it asks again */
+	if (replica)
+		conn_unpark(&replica->conn);
 }
 
 static enum step dial_error(struct server *server, const struct message *m)
@@ -228,7 +233,7 @@ static enum step dial_error(struct server *server, const struct message *m)
 		    f.message);
 		return STEP_NEXT;
 	}
-	if (is_version_refused(server->dial, &f) && !server->seat.is_replication) {
+	if (is_version_refused(server->dial, &f)) {
 		dial_again(server);
 		return STEP_CLOSE;
 	}

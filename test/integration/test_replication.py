@@ -717,3 +717,44 @@ def test_many_come_and_go(stream_pooler, source):
         for client in clients:
             client.close()
         wait_no_senders(source)
+
+
+# servers that know nothing of protocol 3.2
+
+
+@pytest.mark.parametrize("kind", ["true", "database"])
+def test_replication_is_dialed_again_with_an_older_version(make_pooler, fake, kind):
+    """Only its own connection is refused: what stands before the server tells them apart."""
+    def script(session):
+        code = session.recv_startup()
+        if is_replica(session) and code != wire.PROTOCOL_3_0:
+            session.send(wire.error("FATAL", "0A000", "unsupported frontend protocol 3.2"))
+            return
+        session.send(fakeserver.welcome())
+        session.serve([("IDENTIFY_SYSTEM", fakeserver.plain_answer("SELECT"))])
+
+    server = fake(script)
+    pooler = make_pooler({"db": server.conn(pool_size=1)}, settings=dict(
+        TRANSACTION, server_login_retry=60), userlist=users())
+    with pooler.connect("db", USER, replication=kind) as client:
+        assert client.query("IDENTIFY_SYSTEM").rows == [("fake",)]
+        assert client.query("IDENTIFY_SYSTEM").rows == [("fake",)]
+    assert [s.startup_code for s in replicas(server)] == [wire.PROTOCOL_3_2, wire.PROTOCOL_3_0]
+    assert "login failed" not in pooler.log()
+
+
+def test_replication_that_is_refused_for_good(make_pooler, fake):
+    def script(session):
+        session.recv_startup()
+        if is_replica(session):
+            session.send(wire.error("FATAL", "08P01", "no replication here"))
+            return
+        session.send(fakeserver.welcome())
+        session.serve()
+
+    server = fake(script)
+    pooler = make_pooler({"db": server.conn()}, settings=TRANSACTION, userlist=users())
+    client = pooler.connect("db", USER, replication="true")
+    client.send(wire.query("IDENTIFY_SYSTEM"))
+    client.expect_fatal("login failed")
+    assert len(replicas(server)) == 2
