@@ -1,8 +1,8 @@
 /*
  * Statements that change a session for longer than their transaction: seen from the
- * words a statement begins with, from the names of the advisory lock functions, and
- * from CommandComplete tags.  Not a parser: what a function does, or a statement inside
- * a string, is not known.
+ * words a statement begins with, from the names of set_config and the advisory lock
+ * functions, and from CommandComplete tags.  Not a parser: what a function does, or a
+ * statement inside a string, is not known.
  *
  * Sets of kinds are bits.  What texts promise ("expected") is taken together with the
  * tags that come; a tag without a text that explains it (a statement prepared long ago)
@@ -39,7 +39,7 @@ const char *leak_name(enum leak_kind kind);
 const char *leak_hint(enum leak_kind kind);
 
 struct leak_look {
-	uint16_t first; /* kinds the first statement leaves (and advisory locks) */
+	uint16_t first; /* kinds the first statement leaves, and functions anywhere */
 	uint16_t all;   /* of all statements, with the two bits that are no kinds */
 };
 

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "wire/words.h"
+
 #define ANY NULL
 
 static const struct {
@@ -32,101 +34,6 @@ const char *leak_hint(enum leak_kind kind)
 	return rows[kind].hint;
 }
 
-/* ---- words ---- */
-
-/* What is left of a text. */
-struct text {
-	const char *at, *end;
-};
-
-struct word {
-	const char *at;
-	size_t len;
-};
-
-static bool is_blank(char c)
-{
-	return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-/* Bytes beyond ASCII are letters of an identifier too. */
-static bool is_word_char(char c)
-{
-	return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') ||
-	       (c >= 'a' && c <= 'z') || c == '_' || c == '$' || (uint8_t)c >= 0x80;
-}
-
-static bool is_comment(const struct text *t)
-{
-	return t->end - t->at >= 2 && ((t->at[0] == '-' && t->at[1] == '-') ||
-					  (t->at[0] == '/' && t->at[1] == '*'));
-}
-
-/* Block comments nest. */
-static void skip_comment(struct text *t)
-{
-	size_t depth = 0;
-
-	if (*t->at == '-') {
-		while (t->at < t->end && *t->at != '\n' && *t->at != '\r')
-			t->at++;
-		return;
-	}
-	while (t->end - t->at >= 2) {
-		int step = t->at[0] == '/' && t->at[1] == '*'   ? 1
-			   : t->at[0] == '*' && t->at[1] == '/' ? -1
-								: 0;
-		t->at += step ? 2 : 1;
-		depth += (size_t)step;
-		if (depth == 0)
-			return;
-	}
-	t->at = t->end;
-}
-
-/* To the next word; empty statements before the first one do nothing. */
-static void skip_blanks(struct text *t, bool semicolons)
-{
-	while (t->at < t->end) {
-		if (is_blank(*t->at) || (semicolons && *t->at == ';'))
-			t->at++;
-		else if (is_comment(t))
-			skip_comment(t);
-		else
-			return;
-	}
-}
-
-/* A word, a quoted name without its quotes, or one other character. */
-static struct word next_word(struct text *t)
-{
-	struct word w;
-
-	skip_blanks(t, false);
-	w = (struct word){.at = t->at};
-	if (t->at < t->end && *t->at == '"') {
-		w.at = ++t->at;
-		while (t->at < t->end && *t->at != '"')
-			t->at++;
-		w.len = (size_t)(t->at - w.at);
-		t->at += t->at < t->end;
-		return w;
-	}
-	while (t->at < t->end && (is_word_char(*t->at) || *t->at == '.'))
-		t->at++;
-	if (t->at == w.at && t->at < t->end)
-		t->at++;
-	w.len = (size_t)(t->at - w.at);
-	return w;
-}
-
-/* `word` is in lower case. */
-static bool is_word(struct word w, const char *word)
-{
-	return w.len == strlen(word) && (w.at[0] | 0x20) == (word[0] | 0x20) &&
-	       strncasecmp(w.at, word, w.len) == 0;
-}
-
 /* ---- SET ---- */
 
 static bool is_tracked(const struct vars *tracked, struct word name)
@@ -143,13 +50,13 @@ static bool is_tracked(const struct vars *tracked, struct word name)
 }
 
 /* The value behind `=`, TO or nothing: is it this word, or DEFAULT? */
-static bool is_set_to(struct text t, const char *word)
+static bool is_set_to(struct words t, const char *word)
 {
-	struct word w = next_word(&t);
+	struct word w = words_next(&t);
 
-	if (is_word(w, "=") || is_word(w, "to"))
-		w = next_word(&t);
-	return is_word(w, "default") || is_word(w, word);
+	if (words_is(w, "=") || words_is(w, "to"))
+		w = words_next(&t);
+	return words_is(w, "default") || words_is(w, word);
 }
 
 static uint16_t unless_harmless(bool is_harmless, uint16_t bit)
@@ -158,44 +65,44 @@ static uint16_t unless_harmless(bool is_harmless, uint16_t bit)
 }
 
 static uint16_t set_of_parameter(
-    struct text t, struct word name, const struct vars *tracked)
+    struct words t, struct word name, const struct vars *tracked)
 {
 	static const struct word timezone = {"TimeZone", 8};
 	static const struct word encoding = {"client_encoding", 15};
 	static const struct word path = {"search_path", 11};
 
-	if (is_word(name, "role"))
+	if (words_is(name, "role"))
 		return unless_harmless(is_set_to(t, "none"), LEAK_BIT(ROLE));
-	if (is_word(name, "session_authorization"))
+	if (words_is(name, "session_authorization"))
 		return unless_harmless(
 		    is_set_to(t, "default"), LEAK_BIT(AUTHORIZATION));
-	if (is_word(name, "time")) {
-		next_word(&t); /* ZONE */
+	if (words_is(name, "time")) {
+		words_next(&t); /* ZONE */
 		name = timezone;
-	} else if (is_word(name, "names")) {
+	} else if (words_is(name, "names")) {
 		name = encoding;
-	} else if (is_word(name, "schema")) {
+	} else if (words_is(name, "schema")) {
 		name = path;
 	}
 	return unless_harmless(
 	    is_tracked(tracked, name) || is_set_to(t, "default"), LEAK_BIT(SET));
 }
 
-static uint16_t set_of(struct text t, const struct vars *tracked)
+static uint16_t set_of(struct words t, const struct vars *tracked)
 {
-	struct word w = next_word(&t);
+	struct word w = words_next(&t);
 
-	if (is_word(w, "local") || is_word(w, "transaction"))
+	if (words_is(w, "local") || words_is(w, "transaction"))
 		return LEAK_HARMLESS_SET;
-	if (is_word(w, "constraints"))
+	if (words_is(w, "constraints"))
 		return 0;
-	if (!is_word(w, "session"))
+	if (!words_is(w, "session"))
 		return set_of_parameter(t, w, tracked);
-	w = next_word(&t);
-	if (is_word(w, "authorization"))
+	w = words_next(&t);
+	if (words_is(w, "authorization"))
 		return unless_harmless(
 		    is_set_to(t, "default"), LEAK_BIT(AUTHORIZATION));
-	if (is_word(w, "characteristics"))
+	if (words_is(w, "characteristics"))
 		return LEAK_BIT(SET);
 	return set_of_parameter(t, w, tracked);
 }
@@ -204,15 +111,15 @@ static uint16_t set_of(struct text t, const struct vars *tracked)
 
 /* Do these words stand one after the other before `stop` (NULL: the statement's end)?
  */
-static bool has_words(struct text t, const char *const words[], const char *stop)
+static bool has_words(struct words t, const char *const words[], const char *stop)
 {
 	size_t found = 0;
 	struct word w;
 
-	while ((w = next_word(&t)).len && !is_word(w, ";") &&
-	       !(stop && is_word(w, stop))) {
-		if (!is_word(w, words[found]))
-			found = is_word(w, words[0]);
+	while ((w = words_next(&t)).len && !words_is(w, ";") &&
+	       !(stop && words_is(w, stop))) {
+		if (!words_is(w, words[found]))
+			found = words_is(w, words[0]);
 		else
 			found++;
 		if (!words[found])
@@ -221,70 +128,70 @@ static bool has_words(struct text t, const char *const words[], const char *stop
 	return false;
 }
 
-static uint16_t create_of(struct text t)
+static uint16_t create_of(struct words t)
 {
 	static const char *const on_commit_drop[] = {"on", "commit", "drop", NULL};
-	struct word w = next_word(&t);
+	struct word w = words_next(&t);
 
-	while (is_word(w, "or") || is_word(w, "replace") || is_word(w, "global") ||
-	       is_word(w, "local"))
-		w = next_word(&t);
-	if (!is_word(w, "temp") && !is_word(w, "temporary"))
+	while (words_is(w, "or") || words_is(w, "replace") || words_is(w, "global") ||
+	       words_is(w, "local"))
+		w = words_next(&t);
+	if (!words_is(w, "temp") && !words_is(w, "temporary"))
 		return 0;
 	return has_words(t, on_commit_drop, NULL) ? 0 : LEAK_BIT(TEMP);
 }
 
-static uint16_t declare_of(struct text t)
+static uint16_t declare_of(struct words t)
 {
 	static const char *const with_hold[] = {"with", "hold", NULL};
 
-	next_word(&t); /* its name */
+	words_next(&t); /* its name */
 	return has_words(t, with_hold, "for") ? LEAK_BIT(CURSOR) : 0;
 }
 
 /* t stands at the first word of a statement. */
-static uint16_t statement_of(struct text t, const struct vars *tracked)
+static uint16_t statement_of(struct words t, const struct vars *tracked)
 {
 	struct word w;
 
 	if (t.at == t.end || !strchr("sSlLdDpPcCuU", *t.at))
 		return 0;
-	w = next_word(&t);
-	if (is_word(w, "set"))
+	w = words_next(&t);
+	if (words_is(w, "set"))
 		return set_of(t, tracked);
-	if (is_word(w, "listen"))
+	if (words_is(w, "listen"))
 		return LEAK_BIT(LISTEN);
-	if (is_word(w, "load"))
+	if (words_is(w, "load"))
 		return LEAK_BIT(LOAD);
-	if (is_word(w, "declare"))
+	if (words_is(w, "declare"))
 		return declare_of(t);
-	if (is_word(w, "prepare"))
-		return is_word(next_word(&t), "transaction") ? 0 : LEAK_BIT(PREPARE);
-	if (is_word(w, "create"))
+	if (words_is(w, "prepare"))
+		return words_is(words_next(&t), "transaction") ? 0 : LEAK_BIT(PREPARE);
+	if (words_is(w, "create"))
 		return create_of(t);
-	if (is_word(w, "unlisten"))
-		return is_word(next_word(&t), "*") ? LEAK_UNLISTEN_ALL : 0;
+	if (words_is(w, "unlisten"))
+		return words_is(words_next(&t), "*") ? LEAK_UNLISTEN_ALL : 0;
 	return 0;
 }
 
-/* ---- advisory locks ---- */
+/* ---- functions ---- */
 
-static bool is_before(struct text t, const char *at, const char *name)
+static bool is_before(struct words t, const char *at, const char *name)
 {
 	size_t len = strlen(name);
 
 	return (size_t)(at - t.at) >= len && strncasecmp(at - len, name, len) == 0 &&
-	       (at == t.at + len || !is_word_char(at[-(ptrdiff_t)len - 1]));
+	       (at == t.at + len || !words_is_letter(at[-(ptrdiff_t)len - 1]));
 }
 
 /* Is `at` outside of strings, quoted names and comments?  t goes on from where the
  * question before it ended. */
-static bool is_code(struct text *t, const char *at)
+static bool is_code(struct words *t, const char *at)
 {
 	while (t->at < at) {
 		char quote = *t->at;
-		if (is_comment(t)) {
-			skip_comment(t);
+		if (words_is_comment(t)) {
+			words_skip_comment(t);
 			continue;
 		}
 		t->at++;
@@ -297,42 +204,150 @@ static bool is_code(struct text *t, const char *at)
 	return t->at == at;
 }
 
+/* Does this stand at t, in letters of either case?  Then t goes on behind it. */
+static bool is_passed(struct words *t, const char *part)
+{
+	size_t len = strlen(part);
+
+	if ((size_t)(t->end - t->at) < len || strncasecmp(t->at, part, len) != 0)
+		return false;
+	t->at += len;
+	return true;
+}
+
+static bool is_call(struct words *t)
+{
+	words_skip_blanks(t, false);
+	return t->at < t->end && *t->at == '(';
+}
+
 /* The functions end in _advisory_lock or _advisory_lock_shared; those that lock until
  * the end of the transaction have an xact in between. */
-static bool has_advisory_lock(struct text t)
+static bool is_advisory_lock(struct words t, const char *at)
 {
-	static const char name[] = "_advisory_lock", shared[] = "_shared";
-	struct text rest = t, code = t;
+	struct words call = {at, t.end};
+
+	if (!is_passed(&call, "_advisory_lock"))
+		return false;
+	is_passed(&call, "_shared");
+	return is_call(&call) && (is_before(t, at, "pg") || is_before(t, at, "pg_try"));
+}
+
+/* Behind the argument of a call that begins here. */
+static void skip_argument(struct words *t)
+{
+	size_t depth = 0;
+
+	while (t->at < t->end) {
+		char c = *t->at;
+		if (depth == 0 && (c == ',' || c == ')'))
+			return;
+		depth += c == '(' || c == '[';
+		depth -= (c == ')' || c == ']') && depth > 0;
+		if (words_is_comment(t)) {
+			words_skip_comment(t);
+			continue;
+		}
+		t->at++;
+		if (c != '\'' && c != '"')
+			continue;
+		while (t->at < t->end && *t->at != c)
+			t->at++;
+		t->at += t->at < t->end;
+	}
+}
+
+/* set_config(name, value, is_local): harmless when it says TRUE, or when the name is a
+ * literal of a tracked one. */
+static bool is_set_config(struct words t, const char *at, const struct vars *tracked)
+{
+	struct words call = {at, t.end};
+	struct word name = {0}, w;
+
+	if (!is_passed(&call, "_config") || !is_before(t, at, "set") || !is_call(&call))
+		return false;
+	call.at++;
+	words_skip_blanks(&call, false);
+	if (call.at < call.end && *call.at == '\'')
+		name.at = call.at + 1;
+	skip_argument(&call);
+	while (name.at && name.at + name.len < call.at && name.at[name.len] != '\'')
+		name.len++;
+	for (int i = 0; i < 2; i++) {
+		if (call.at == call.end || *call.at != ',')
+			return true;
+		call.at++;
+		if (i == 0)
+			skip_argument(&call);
+	}
+	w = words_next(&call);
+	return !words_is(w, "true") && !(name.at && is_tracked(tracked, name));
+}
+
+/* What functions that are called by name anywhere in the text leave. */
+static uint16_t leak_of_calls(struct words t, const struct vars *tracked)
+{
+	struct words rest = t, code = t;
+	uint16_t kinds = 0;
 
 	while ((rest.at = memchr(rest.at, '_', (size_t)(rest.end - rest.at)))) {
 		const char *at = rest.at++;
-		struct text call = {at + strlen(name), t.end};
-		if ((rest.at < t.end && (*rest.at | 0x20) != 'a') ||
-		    (size_t)(t.end - at) < sizeof(name) ||
-		    strncasecmp(at, name, strlen(name)) != 0)
-			continue;
-		if ((size_t)(call.end - call.at) >= strlen(shared) &&
-		    strncasecmp(call.at, shared, strlen(shared)) == 0)
-			call.at += strlen(shared);
-		skip_blanks(&call, false);
-		if (call.at < call.end && *call.at == '(' &&
-		    (is_before(t, at, "pg") || is_before(t, at, "pg_try")) &&
-		    is_code(&code, at))
-			return true;
+		uint16_t kind = 0;
+		char next = rest.at < rest.end ? (char)(*rest.at | 0x20) : '\0';
+		if (next == 'a' && is_advisory_lock(t, at))
+			kind = LEAK_BIT(ADVISORY);
+		else if (next == 'c' && is_set_config(t, at, tracked))
+			kind = LEAK_BIT(CONFIG);
+		if (kind && is_code(&code, at))
+			kinds |= kind;
+	}
+	return kinds;
+}
+
+/* INSERT INTO temp is about a table of this name; so is MERGE. */
+static bool is_behind_verb(struct words t, const char *at)
+{
+	while (at > t.at && (at[-1] == ' ' || (at[-1] >= '\t' && at[-1] <= '\r')))
+		at--;
+	return is_before(t, at, "insert") || is_before(t, at, "merge");
+}
+
+/* SELECT .. INTO TEMP, in the letters that people write it in. */
+static bool has_into_temp(struct words t)
+{
+	static const char *const words[] = {"into", "INTO", "Into"};
+	struct words code = t;
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		struct words rest = t, behind;
+		while ((rest.at = memmem(rest.at, (size_t)(rest.end - rest.at),
+			    words[i], strlen(words[i])))) {
+			const char *at = rest.at;
+			rest.at += strlen(words[i]);
+			behind = rest;
+			struct word w = words_next(&behind);
+			if (words_is(w, "local") || words_is(w, "global"))
+				w = words_next(&behind);
+			if ((words_is(w, "temp") || words_is(w, "temporary")) &&
+			    is_before(t, at, "") && !is_behind_verb(t, at) &&
+			    is_code(&code, at))
+				return true;
+		}
 	}
 	return false;
 }
 
 struct leak_look leak_of_text(const char *text, size_t len, const struct vars *tracked)
 {
-	struct text whole = {text, text + len}, t;
+	struct words whole = {text, text + len}, t;
 	struct leak_look look = {0};
+	uint16_t calls;
 
 	/* a Query's text ends at its NUL */
 	if (len && text[len - 1] == '\0')
 		whole.end--;
 	t = whole;
-	skip_blanks(&t, true);
+	words_skip_blanks(&t, true);
 	look.all = statement_of(t, tracked);
 	look.first = look.all & LEAK_KINDS;
 	/* Strings are not told apart: what begins in one is only expected, and no tag
@@ -341,13 +356,14 @@ struct leak_look leak_of_text(const char *text, size_t len, const struct vars *t
 		t.at = memchr(t.at, ';', (size_t)(t.end - t.at));
 		if (!t.at)
 			break;
-		skip_blanks(&t, true);
+		words_skip_blanks(&t, true);
 		look.all |= statement_of(t, tracked);
 	}
-	if (has_advisory_lock(whole)) {
-		look.first |= LEAK_BIT(ADVISORY);
-		look.all |= LEAK_BIT(ADVISORY);
-	}
+	calls = leak_of_calls(whole, tracked);
+	if (has_into_temp(whole))
+		calls |= LEAK_BIT(TEMP);
+	look.first |= calls;
+	look.all |= calls;
 	return look;
 }
 
@@ -408,7 +424,7 @@ static uint16_t of_set(struct leak_watch *watch)
 static uint16_t of_any(struct leak_watch *watch, const char *tag, size_t len)
 {
 	uint16_t due = watch->expected & (uint16_t)~watch->met &
-		       (LEAK_BIT(TEMP) | LEAK_BIT(ADVISORY));
+		       (LEAK_BIT(TEMP) | LEAK_BIT(ADVISORY) | LEAK_BIT(CONFIG));
 
 	if (is_tag(tag, len, "BEGIN") || is_tag(tag, len, "SET") ||
 	    is_tag(tag, len, "START TRANSACTION"))

@@ -20,6 +20,8 @@ KINDS = {
     "CREATE TEMP": ("create temp table leak (a int)",
                     "create temp table leak (a int) on commit drop"),
     "LOAD": ("load 'plpgsql'", "reset all"),
+    "set_config": ("select set_config('work_mem', '1MB', false)",
+                   "select set_config('work_mem', '1MB', true)"),
     "advisory lock": ("select pg_try_advisory_lock(99)", "select pg_try_advisory_xact_lock(99)"),
 }
 
@@ -77,6 +79,48 @@ def test_forward_counts_what_is_left(make, kind):
     client.query(harmless)
     client.query("select 1")
     assert leaks(pooler) == {kind: 1}
+
+
+def run_simple(client, sql):
+    return client.query(sql, check=False)
+
+
+HOLD = "declare leak cursor with hold for select 1"
+
+
+@pytest.mark.parametrize("state", ["forward", "clean", "refuse"])
+@pytest.mark.parametrize("who", ["setting", "database", "user"])
+@pytest.mark.parametrize("run", [run_simple, extended], ids=["simple", "extended"])
+def test_every_kind_in_every_mode(make_pooler, pg, state, who, run):
+    """Each statement twice, by different clients of one server connection."""
+    other = "clean" if state == "forward" else "forward"
+    pooler = make_pooler(
+        {"db": pg.conn(pool_size=1, **({"session_state": state} if who == "database" else {}))},
+        settings=settings(state if who == "setting" else other),
+        users={"owner": "session_state=" + state} if who == "user" else {})
+    one, two = owner(pooler), owner(pooler)
+    before = one.value("select pg_backend_pid()")
+    for kind, (leaking, _) in dict(KINDS, **{"DECLARE WITH HOLD": (HOLD, None)}).items():
+        for client in (one, two):
+            # a statement of its own: with HOLD the cursor is there behind the transaction
+            result = run(client, leaking)
+            if state == "refuse":
+                assert error_of(result)["M"] == REFUSED % kind
+            elif state == "clean":
+                assert not result.errors
+            if state == "forward":
+                client.query("discard all")
+        assert leaks(pooler)[kind] == 2, kind
+    assert one.value("select pg_backend_pid()") == before
+
+
+@pytest.mark.parametrize("run", [run_simple, extended], ids=["simple", "extended"])
+def test_select_into_temp(make, run):
+    pooler = make("clean")
+    client = owner(pooler)
+    run(client, "select 1 as a into temp table leak")
+    assert client.value("select to_regclass('pg_temp.leak') is null") == "t"
+    assert leaks(pooler) == {"CREATE TEMP": 1}
 
 
 def test_forward_leaves_it(make):

@@ -136,6 +136,54 @@ static void advisory_locks_of_the_session(void **state)
 }
 
 /* Every beginning of a text can be what has come of it. */
+static void configuration_of_the_session(void **state)
+{
+	(void)state;
+	static const char *const leaving[] = {
+	    "select set_config('work_mem', '1MB', false)",
+	    "SELECT pg_catalog.Set_Config ('work_mem', f(1, '),'), FALSE)",
+	    "select set_config($1, $2, $3)",
+	    "select set_config('a', (select array[1,2]), /* c */ false)",
+	    "select 1; select set_config('a', 'true', false)",
+	    "select set_config(",
+	    "select set_config('a",
+	};
+	static const char *const harmless[] = {
+	    "select set_config('work_mem', '1MB', true)",
+	    "select set_config('a', f('x', 2)\n, TRUE)",
+	    "select reset_config('work_mem', '1MB', false)",
+	    "select 'set_config(1, 2, false)'",
+	    "select current_config('a')",
+	    "select set_configs('a', 'b', false)",
+	};
+	for (size_t i = 0; i < COUNT_OF(leaving); i++)
+		check(&(struct sample){leaving[i], BIT(CONFIG), BIT(CONFIG)});
+	for (size_t i = 0; i < COUNT_OF(harmless); i++)
+		check(&(struct sample){harmless[i], 0, 0});
+}
+
+static void select_into(void **state)
+{
+	(void)state;
+	static const char *const leaving[] = {
+	    "select 1 into temp t",
+	    "SELECT * INTO TEMPORARY TABLE t FROM x",
+	    "with a as (select 1) select * into local temp t from a",
+	    "select 'into', 1 into temp t",
+	};
+	static const char *const harmless[] = {
+	    "select 1 into t",
+	    "insert into temp values (1)\n -- but that is a table of this name",
+	    "select 'into temp t'",
+	    "select 1 as pinto, temp from t",
+	    "select pinto temp",
+	};
+	for (size_t i = 0; i < COUNT_OF(leaving); i++)
+		check(&(struct sample){leaving[i], BIT(TEMP), BIT(TEMP)});
+	for (size_t i = 0; i < COUNT_OF(harmless); i++)
+		check(&(struct sample){harmless[i], 0, 0});
+}
+
 static void texts_may_end_anywhere(void **state)
 {
 	(void)state;
@@ -268,6 +316,8 @@ int main(void)
 	    cmocka_unit_test(first_words),
 	    cmocka_unit_test(statements_behind_the_first_are_expected_only),
 	    cmocka_unit_test(advisory_locks_of_the_session),
+	    cmocka_unit_test(configuration_of_the_session),
+	    cmocka_unit_test(select_into),
 	    cmocka_unit_test(texts_may_end_anywhere),
 	    cmocka_unit_test(tracked_parameters_leave_nothing),
 	    cmocka_unit_test(tags),
