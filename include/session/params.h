@@ -16,6 +16,9 @@ void params_fill(struct client *client, const struct vars *server);
 /* Bring the server to the client's values.  True when SETs were sent: the client must
  * wait until params_applied was called for their ReadyForQuery. */
 bool params_apply(struct server *server, struct client *client);
+/* The same between two requests of a client that stays, in a transaction too: what the
+ * client has under no name is left alone. */
+bool params_apply_again(struct server *server, struct client *client);
 /* Our SETs were answered.  -1: one failed, the server is doomed. */
 int params_applied(struct server *server, struct client *client);
 /* An ErrorResponse to them. */
@@ -23,14 +26,15 @@ void params_failed(struct server *server, const struct message *m);
 /* A ParameterStatus for server and client.  -1: the server is doomed. */
 int params_report(
     struct server *server, struct client *client, const struct message *m);
-/* A Query or Parse goes to the server: does it begin with RESET, and of what? */
+/* A Query or Parse goes to the server: does it bring something back to its default? */
 void params_note_query(struct server *server, const struct message *m);
-/* Is this the completion of a RESET or DISCARD ALL?  Both bring back what the client
- * asked for at its login, as on a direct connection, and not the server's defaults. */
-bool params_is_reset(const struct message *m);
+/* Is this the completion of a RESET, DISCARD ALL or SET .. TO DEFAULT?  They bring back
+ * what the client asked for at its login, as on a direct connection, and not the
+ * server's defaults. */
+bool params_is_reset(const struct server *server, const struct message *m);
 void params_note_reset(struct server *server, const struct message *m);
 /* ReadyForQuery is about to be forwarded: after a reset the client is told what it has
- * again.  Servers follow when it is linked next, or by params_apply. */
+ * again.  Servers follow when it is linked next, or by params_apply_again. */
 void params_settle(struct server *server, struct client *client);
 
 #endif

@@ -14,6 +14,7 @@
 #include "session/conn.h"
 #include "wire/leak.h"
 #include "wire/pipeline.h"
+#include "wire/reset.h"
 #include "wire/vars.h"
 
 struct dial;
@@ -50,14 +51,18 @@ struct server {
 	uint32_t remote_pid;
 	uint64_t last_us;      /* last message from it */
 	uint64_t idle_xact_us; /* since when it is idle in transaction; 0 = it is not */
-	/* bits of tracked parameters, since the last ReadyForQuery: reported; named by
-	 * a RESET that the client sent */
-	uint64_t reported, reset;
+	/* bits of tracked parameters, since the last ReadyForQuery: reported; brought
+	 * to their defaults by what the client sent, some until the transaction's end
+	 */
+	uint64_t reported;
+	struct reset_look reset;
+	struct reset_look looked_reset; /* of the last Query or Parse */
+	uint64_t apply_local;           /* with wants_apply: by SET LOCAL */
 	uint8_t status;       /* of its last ReadyForQuery: I T E; 0 = none yet */
 	bool is_ready : 1;    /* status I, and nothing was sent since */
 	bool is_applying : 1; /* our SETs for the client are running */
 	bool apply_failed : 1;
-	bool was_reset : 1;   /* a RESET or DISCARD ALL was completed */
+	bool was_reset : 1;   /* a RESET, DISCARD ALL, SET to DEFAULT was completed */
 	bool wants_apply : 1; /* a RESET brought back values it does not have */
 	bool has_unnamed : 1; /* its unnamed statement is the client's, or is not */
 	bool has_forgetting_portal : 1; /* an Execute may discard all statements */

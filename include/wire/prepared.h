@@ -17,6 +17,7 @@
 
 #include "base/buf.h"
 #include "base/list.h"
+#include "wire/reset.h"
 
 /* ---- texts: shared, counted by reference ---- */
 struct prepared_registry;
@@ -28,9 +29,10 @@ struct prepared_text {
 	uint32_t clients, servers; /* of them names of clients, sets of servers */
 	uint64_t hits;             /* Bind and Describe that used it */
 	uint64_t last_use_us;
-	uint16_t leaves; /* the owner's: session state it leaves behind */
-	bool forgets;    /* its first keyword is DISCARD or DEALLOCATE */
-	char name[32];   /* "PGBOUNCER_<id>" */
+	uint16_t leaves;          /* the owner's: session state it leaves behind */
+	struct reset_look resets; /* the owner's: parameters it brings back */
+	bool forgets;             /* its first keyword is DISCARD or DEALLOCATE */
+	char name[32];            /* "PGBOUNCER_<id>" */
 	struct prepared_registry *registry; /* borrowed */
 	uint8_t key[];
 };

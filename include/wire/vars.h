@@ -62,6 +62,10 @@ bool vars_is_different(const struct vars *client, const struct vars *server);
  * reported (an element "" as ''), others as literals.  Returns how many. */
 size_t vars_put_set(
     const struct vars *client, const struct vars *server, struct buf *sql);
+/* The same for parameter i alone, without the semicolon; word stands behind SET ("", or
+ * "LOCAL ").  False: it does not differ. */
+bool vars_is_put_set(const struct vars *client, const struct vars *server, size_t i,
+    const char *word, struct buf *sql);
 /* Append a ParameterStatus for each value: wanted's if it has one, else server's; names
  * as in the schema; unknown ones are left out. */
 void vars_put_status(

@@ -111,11 +111,11 @@ static bool must_hold_back(const struct server *server, const struct message *m)
 {
 	switch (m->type) {
 	case 'Q':
-		return server->reset ||
+		return reset_is_any(&server->reset) ||
 		       prepared_is_forgetting(
 			   (const char *)m->bytes + 5, m->have > 5 ? m->have - 5 : 0);
 	case 'S':
-		return server->reset != 0;
+		return reset_is_any(&server->reset);
 	case 'E':
 		return server->has_forgetting_portal;
 	default:

@@ -5,12 +5,10 @@
 #include "session/params.h"
 
 #include <string.h>
-#include <strings.h>
 
 #include "session/broker.h"
 #include "wire/codec.h"
-
-enum { REPORTS_NOTED = 64 };
+#include "wire/reset.h"
 
 void params_fill(struct client *client, const struct vars *server)
 {
@@ -40,6 +38,93 @@ bool params_apply(struct server *server, struct client *client)
 	return true;
 }
 
+/* Of ours alone: nobody else uses these names. */
+static const char set_name[] = "PGBOUNCER_SET";
+
+static void put_close(struct buf *out, char what)
+{
+	size_t at = codec_begin(out, 'C');
+
+	buf_put_u8(out, (uint8_t)what);
+	buf_put_str(out, set_name);
+	codec_end(out, at);
+}
+
+static void put_extended(struct buf *out, const char *sql)
+{
+	size_t at = codec_begin(out, 'P');
+
+	buf_put_str(out, set_name);
+	buf_put_str(out, sql);
+	buf_put_u16(out, 0);
+	codec_end(out, at);
+	at = codec_begin(out, 'B');
+	buf_put_str(out, set_name);
+	buf_put_str(out, set_name);
+	for (int i = 0; i < 3; i++) /* no formats, values, formats of results */
+		buf_put_u16(out, 0);
+	codec_end(out, at);
+	at = codec_begin(out, 'E');
+	buf_put_str(out, set_name);
+	buf_put_u32(out, 0);
+	codec_end(out, at);
+	put_close(out, 'P');
+	put_close(out, 'S');
+}
+
+static int owe_all(struct server *server, const char *types)
+{
+	for (; *types; types++)
+		if (pipeline_owe(&server->pipeline, (uint8_t)*types, OWED_SELF, 0) < 0)
+			return -1;
+	return 0;
+}
+
+static int send_extended(struct server *server, const char *sql)
+{
+	struct buf out;
+	int failed;
+
+	conn_log(&server->conn, LEVEL_DEBUG, "varcache_apply: %s", sql);
+	buf_init(&out, 0);
+	put_extended(&out, sql);
+	conn_send(&server->conn, &out);
+	failed = out.failed;
+	buf_done(&out);
+	return failed ? -1 : owe_all(server, "PBECC");
+}
+
+bool params_apply_again(struct server *server, struct client *client)
+{
+	static const uint8_t sync[] = {'S', 0, 0, 0, 4};
+	size_t count = vars_schema_count(client->conn.site->vars);
+	uint64_t local = server->apply_local;
+	struct buf sql;
+	int failed = 0;
+
+	server->wants_apply = false;
+	server->apply_local = 0;
+	if (!vars_is_different(&client->vars, &server->vars))
+		return false;
+	buf_init(&sql, 0);
+	for (size_t i = 0; i < count && !failed; i++) {
+		bool is_local = i < RESET_NOTED && local >> i & 1;
+		buf_clear(&sql);
+		if (vars_is_put_set(&client->vars, &server->vars, i,
+			is_local ? "LOCAL " : "", &sql))
+			failed =
+			    sql.failed || send_extended(server, buf_text(&sql)) < 0;
+	}
+	failed = failed || owe_all(server, "S") < 0;
+	stream_put(&server->conn.stream, NULL, sync, sizeof(sync));
+	server->is_applying = true;
+	server->apply_failed = server->is_ready = false;
+	if (failed)
+		server_retire(server, "out of memory");
+	buf_done(&sql);
+	return true;
+}
+
 static void log_canonical(const struct client *client, const struct vars *server)
 {
 	size_t count = vars_schema_count(client->conn.site->vars);
@@ -59,7 +144,7 @@ int params_applied(struct server *server, struct client *client)
 {
 	server->is_applying = false;
 	server->is_ready = server->status == 'I';
-	if (server->apply_failed || !server->is_ready) {
+	if (server->apply_failed || server->status == 'E') {
 		server_retire(server, error_text(ERROR_INVALID_SERVER_PARAMETER));
 		return -1;
 	}
@@ -103,7 +188,7 @@ int params_report(struct server *server, struct client *client, const struct mes
 		i = vars_schema_find(schema, name);
 	if (i >= 0) {
 		keep_asked(client);
-		if (i < REPORTS_NOTED)
+		if (i < RESET_NOTED)
 			server->reported |= UINT64_C(1) << i;
 	}
 	return server_note_parameter(server, m, &client->vars, NULL);
@@ -130,40 +215,12 @@ static void bring_back(struct server *server, struct client *client, size_t i)
 	buf_done(&status);
 }
 
-/* Words are what stands between blanks, quotes and semicolons. */
-static const char *skip(const char *p, const char *end, bool blanks)
-{
-	while (p < end && (strchr(" \t\r\n\";", *p) != NULL) == blanks && *p)
-		p++;
-	return p;
-}
-
-static bool is_word(const char *from, const char *to, const char *word)
-{
-	size_t len = (size_t)(to - from);
-	return len == strlen(word) && strncasecmp(from, word, len) == 0;
-}
-
-/* The bit of the parameter that the word names; all of them for ALL. */
-static uint64_t reset_bits(
-    const struct vars_schema *schema, const char *from, const char *to)
-{
-	uint64_t bits = 0;
-	if (is_word(from, to, "all"))
-		return UINT64_MAX;
-	if (is_word(from, to, "time")) /* RESET TIME ZONE */
-		return UINT64_C(1) << VAR_TIMEZONE;
-	for (size_t i = 0; i < vars_schema_count(schema) && i < REPORTS_NOTED; i++)
-		if (is_word(from, to, vars_schema_name(schema, i)))
-			bits |= UINT64_C(1) << i;
-	return bits;
-}
-
 void params_note_query(struct server *server, const struct message *m)
 {
 	const char *p = (const char *)m->bytes + 5;
-	const char *end = (const char *)m->bytes + m->have, *word;
+	const char *end = (const char *)m->bytes + m->have;
 
+	server->looked_reset = (struct reset_look){0};
 	if (m->have <= 5)
 		return;
 	if (m->type == 'P') {
@@ -172,20 +229,14 @@ void params_note_query(struct server *server, const struct message *m)
 			return;
 		p++;
 	}
-	p = skip(p, end, true);
-	if (p >= end || (*p != 'R' && *p != 'r'))
-		return;
-	word = p;
-	p = skip(p, end, false);
-	if (!is_word(word, p, "reset"))
-		return;
-	word = skip(p, end, true);
-	server->reset |=
-	    reset_bits(server->conn.site->vars, word, skip(word, end, false));
+	server->looked_reset =
+	    reset_of_text(p, (size_t)(end - p), server->conn.site->vars);
+	reset_add(&server->reset, &server->looked_reset);
 }
 
 static const char discard_all[] = "DISCARD ALL";
 static const char reset[] = "RESET";
+static const char set[] = "SET";
 
 static bool has_tag(const struct message *m, const char *tag, size_t size)
 {
@@ -193,8 +244,10 @@ static bool has_tag(const struct message *m, const char *tag, size_t size)
 	       memcmp(m->bytes + 5, tag, m->have - 5) == 0;
 }
 
-bool params_is_reset(const struct message *m)
+bool params_is_reset(const struct server *server, const struct message *m)
 {
+	if (reset_is_any(&server->reset) && has_tag(m, set, sizeof(set)))
+		return true;
 	return has_tag(m, reset, sizeof(reset)) ||
 	       has_tag(m, discard_all, sizeof(discard_all));
 }
@@ -203,11 +256,11 @@ void params_note_reset(struct server *server, const struct message *m)
 {
 	server->was_reset = true;
 	if (m->size == 5 + sizeof(discard_all))
-		server->reset = UINT64_MAX;
+		server->reset.session = UINT64_MAX;
 }
 
-/* Without the text of the RESET (it was prepared before, or stands within another
- * query): what was reported and is now as it was when the server logged in. */
+/* Without the text of the RESET (in session mode it may have been prepared before):
+ * what was reported and is now as it was when the server logged in. */
 static bool looks_reset(
     const struct server *server, const struct vars *initial, size_t i)
 {
@@ -222,9 +275,13 @@ static void bring_all_back(struct server *server, struct client *client)
 	const struct vars *initial = welcome ? &welcome->vars : NULL;
 	size_t count = vars_schema_count(client->conn.site->vars);
 
-	for (size_t i = 0; i < count && i < REPORTS_NOTED; i++)
-		if (server->reset ? server->reset >> i & 1
-				  : looks_reset(server, initial, i))
+	uint64_t local = server->status == 'T' ? server->reset.local : 0;
+	uint64_t named = server->reset.session | local;
+	bool is_told = named || server->reset.has_reset;
+
+	server->apply_local |= local;
+	for (size_t i = 0; i < count && i < RESET_NOTED; i++)
+		if (is_told ? named >> i & 1 : looks_reset(server, initial, i))
 			bring_back(server, client, i);
 }
 
@@ -235,5 +292,5 @@ void params_settle(struct server *server, struct client *client)
 		bring_all_back(server, client);
 	server->was_reset = false;
 	server->reported = 0;
-	server->reset = 0;
+	server->reset = (struct reset_look){0};
 }

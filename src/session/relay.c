@@ -38,6 +38,8 @@ static bool relay_link(struct client *client, struct server *server)
 	conn_set_deadline(&client->conn, 0);
 	conn_set_deadline(&server->conn, 0);
 	statements_link(server);
+	server->wants_apply = false;
+	server->apply_local = 0;
 	return params_apply(server, client);
 }
 
@@ -417,11 +419,9 @@ static enum step back_settled(struct server *server, struct client *client)
 		server_retire(server, "database configuration changed");
 		return STEP_CLOSE;
 	}
-	if (server->is_ready && server->wants_apply) {
-		server->wants_apply = false;
-		if (params_apply(server, client))
-			return STEP_NEXT;
-	}
+	if (server->status != 'E' && server->wants_apply &&
+	    params_apply_again(server, client))
+		return STEP_NEXT;
 	clocks_arm_query(server, client);
 	return STEP_NEXT;
 }
@@ -445,7 +445,7 @@ static int back_read(
 {
 	if (m->type == 'S')
 		return params_report(server, client, m);
-	if (m->type == 'C' && params_is_reset(m))
+	if (m->type == 'C' && params_is_reset(server, m))
 		params_note_reset(server, m);
 	if (m->type == 'E' && server->is_applying)
 		params_failed(server, m);
@@ -463,8 +463,8 @@ static bool is_looked_at(const struct server *server, const struct message *m)
 	uint8_t type = m->type;
 	return type == 'Z' || type == 'S' || (type == 'E' && server->is_applying) ||
 	       segment_may_hold(server, m) || sql_wants_whole(server, m) ||
-	       (type == 'C' && params_is_reset(m)) || leaks_want_whole(server, m) ||
-	       statements_want_whole(server, m);
+	       (type == 'C' && params_is_reset(server, m)) ||
+	       leaks_want_whole(server, m) || statements_want_whole(server, m);
 }
 
 /* The client's last segment failed for a reason of ours: it comes once more when the

@@ -348,6 +348,7 @@ static enum statement_fate take_parse(struct client *client, struct server *serv
 	if (!text)
 		return no_memory(client, server);
 	text->leaves = server->leaks.looked;
+	text->resets = server->looked_reset;
 	if (server->pipeline.syncs > 0 && prepared_set_has(server->statements, text)) {
 		prepared_unref(text);
 		return STATEMENT_WAIT;
@@ -376,8 +377,10 @@ static enum statement_fate take_use(struct client *client, struct server *server
 	text->last_use_us = conn_now(&server->conn);
 	if (text->forgets && m->type == 'B')
 		server->has_forgetting_portal = true;
-	if (m->type == 'B')
+	if (m->type == 'B') {
 		leaks_expect(server, text->leaves);
+		reset_add(&server->reset, &text->resets);
+	}
 	segment_begin(server, m);
 	if (failed == 0)
 		failed = send_renamed_back(server, m, text->name, name, rest);

@@ -280,18 +280,28 @@ static int put_path(struct buf *sql, const char *value)
 	return -1;
 }
 
-static void put_set(struct buf *sql, const char *name, const char *value)
+static void put_set(
+    struct buf *sql, const char *word, const char *name, const char *value)
 {
 	bool is_path = text_equal_nocase(name, "search_path");
 
 	buf_put_text(sql, "SET ");
+	buf_put_text(sql, word);
 	buf_put_text(sql, name);
 	buf_put_text(sql, "=");
 	/* Anything else than a list, were it sent as it is, would be SQL of the
 	 * client's. */
 	if (!is_path || put_path(sql, value))
 		text_put_literal(sql, value);
-	buf_put_text(sql, ";");
+}
+
+bool vars_is_put_set(const struct vars *client, const struct vars *server, size_t i,
+    const char *word, struct buf *sql)
+{
+	if (!may_differ(client, server) || !is_to_set(client, server, i))
+		return false;
+	put_set(sql, word, client->schema->names[i], client->values[i]->text);
+	return true;
 }
 
 size_t vars_put_set(
@@ -299,12 +309,10 @@ size_t vars_put_set(
 {
 	size_t count = 0;
 
-	if (!may_differ(client, server))
-		return 0;
 	for (size_t i = 0; i < client->schema->count; i++) {
-		if (!is_to_set(client, server, i))
+		if (!vars_is_put_set(client, server, i, "", sql))
 			continue;
-		put_set(sql, client->schema->names[i], client->values[i]->text);
+		buf_put_text(sql, ";");
 		count++;
 	}
 	return count;

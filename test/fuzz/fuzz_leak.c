@@ -1,7 +1,8 @@
 /* links: base wire */
 /*
  * Query texts and CommandComplete tags as clients and servers may send them: nothing is
- * read past the end, and only known bits come out.
+ * read past the end, and only known bits come out.  The same texts are looked at for
+ * RESET.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #include "wire/leak.h"
+#include "wire/reset.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -37,6 +39,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check(!(
 		    leak_of_tag(&watch, text, size, &cleared) & ~(unsigned)LEAK_KINDS));
 	leak_may_matter(text, size);
+	struct vars_schema *schema = vars_schema_new("");
+	struct reset_look reset = reset_of_text(text, size, schema);
+	check(reset.has_reset || reset.session != UINT64_MAX);
+	vars_schema_free(&schema);
 	free(text);
 	return 0;
 }

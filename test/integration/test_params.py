@@ -173,6 +173,126 @@ def test_reset_brings_back_the_startup_values(pooler):
     assert client.value("show timezone") == "Asia/Tokyo"
 
 
+ASKED = {"timezone": "Asia/Tokyo", "application_name": "mine", "datestyle": "German, DMY"}
+WATCHED = ("timezone", "application_name", "datestyle", "client_encoding")
+
+
+def run_extended(client, sql):
+    client.send(wire.parse("", sql), wire.bind(), wire.execute(), wire.sync())
+    return client.finish()
+
+
+def run_named(client, sql):
+    """Parsed in one round, run in another."""
+    client.send(wire.parse("named", sql), wire.sync())
+    client.finish()
+    client.send(wire.bind("", "named"), wire.execute(), wire.close("S", "named"), wire.sync())
+    return client.finish()
+
+
+def run_simple(client, sql):
+    return client.query(sql, check=False)
+
+
+def story(client, run, statements):
+    """What each statement brought, what is in force behind it, and what the client was told."""
+    told, seen = dict(client.parameters()), []
+    for sql in statements:
+        result = run(client, sql)
+        told.update(m.pair() for m in result.messages if m.kind == "S")
+        seen.append((sql, [m.raw() for m in result.messages if m.kind not in "SN12T3"]))
+        if result.status == "E":
+            continue
+        for name in WATCHED:
+            shown = run_simple(client, "show " + name)
+            told.update(m.pair() for m in shown.messages if m.kind == "S")
+            seen.append((sql, name, shown.value))
+        named = {k.lower(): v for k, v in told.items()}
+        seen.append([named[name] for name in WATCHED])
+    return seen
+
+
+@pytest.mark.parametrize("mode, run", [
+    ("transaction", run_simple), ("transaction", run_extended), ("transaction", run_named),
+    ("session", run_simple), ("session", run_extended)])
+@pytest.mark.parametrize("statements", [
+    ["set timezone = 'UTC'", "reset timezone"],
+    ["set timezone to 'America/New_York'", "set timezone to default"],
+    ["set timezone to default"],
+    ["SET /* here */ TimeZone = DEFAULT", "set session application_name to default"],
+    ["set time zone 'UTC'", "set time zone default"],
+    ["set time zone 'UTC'", "set time zone local"],
+    ["set names 'LATIN1'", "set names default", "set names 'LATIN1'", "set names"],
+    ["set datestyle = 'ISO'", "reset all"],
+    ["set datestyle = 'ISO'", "set application_name = ''", "discard all"],
+    ["begin", "set timezone = 'UTC'", "rollback"],
+    ["begin", "set timezone = 'UTC'", "commit"],
+    ["begin", "set local timezone = 'UTC'", "commit"],
+    ["set timezone = 'UTC'", "begin", "set timezone to default", "rollback"],
+    ["set timezone = 'UTC'", "begin", "set timezone to default", "commit"],
+    ["set timezone = 'UTC'", "begin", "reset timezone", "set transaction read only", "rollback"],
+    ["set timezone = 'UTC'", "begin", "set local timezone to default", "commit"],
+    ["set timezone = 'UTC'", "begin", "set local timezone to default", "rollback"],
+    ["set local timezone to default"],
+    ["set timezone = 'UTC'", "begin", "savepoint s", "reset timezone", "rollback to s", "commit"],
+    ["set timezone = 'UTC'", "begin", "set timezone to default", "nonsense", "rollback"],
+    ["set timezone = 'UTC'", "set timezone to default nonsense"],
+], ids="; ".join)
+def test_parameters_as_on_a_direct_connection(make_pooler, pg, mode, run, statements):
+    pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings={"pool_mode": mode})
+    with pg.client(user="trust_user", **ASKED) as direct:
+        wanted = story(direct, run, statements)
+    with pooler.connect(**ASKED) as client:
+        assert story(client, run, statements) == wanted
+
+
+@pytest.mark.parametrize("statements, left", [
+    ("set timezone = 'UTC'; set timezone to default", "Asia/Tokyo"),
+    ("reset timezone; set timezone = 'UTC'", "UTC"),
+    ("set timezone to default; select 1; set timezone = 'UTC'", "UTC"),
+])
+def test_the_last_of_one_query_counts(pooler, statements, left):
+    client = pooler.connect(**ASKED)
+    client.query(statements)
+    assert client.value("show timezone") == left
+
+
+@pytest.mark.parametrize("sql", ["reset timezone", "set timezone to default", "discard all"])
+def test_reset_spares_what_has_no_name(make_pooler, pg, sql):
+    """In session mode our own SET comes behind it, on the client's server."""
+    pooler = make_pooler({"db": pg.conn()}, settings={"pool_mode": "session"})
+    outcomes = []
+    for make in (lambda: pg.client(user="trust_user", **ASKED), lambda: pooler.connect(**ASKED)):
+        with make() as client:
+            client.query("set timezone = 'UTC'")
+            client.send(wire.parse("r", sql), wire.parse("", "select 'spared'"), wire.sync())
+            client.finish()
+            client.send(wire.bind("", "r"), wire.execute(), wire.sync())
+            client.finish()
+            client.send(wire.bind(), wire.execute(), wire.sync())
+            outcomes.append([m.raw() for m in client.finish().messages])
+    assert outcomes[0] == outcomes[1]
+
+
+def test_reset_spares_portals_of_the_transaction(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings={"pool_mode": "transaction"})
+    client = pooler.connect(**ASKED)
+    client.query("set timezone = 'UTC'")
+    client.query("begin")
+    client.send(wire.parse("r", "reset timezone"), wire.parse("", "select generate_series(1, 4)"),
+                wire.bind("p"), wire.execute("p", 2), wire.sync())
+    assert client.finish().rows == [("1",), ("2",)]
+    client.send(wire.bind("q", "r"), wire.execute("q"), wire.sync())
+    assert client.finish().tag == "RESET"
+    client.send(wire.execute("p"), wire.sync())
+    assert client.finish().rows == [("3",), ("4",)]
+    client.send(wire.bind(), wire.execute("", 1), wire.sync())
+    assert client.finish().rows == [("1",)]
+    assert client.value("show timezone") == "Asia/Tokyo"
+    client.query("commit")
+    assert client.value("show timezone") == "Asia/Tokyo"
+
+
 @pytest.mark.parametrize("unix", [False, True])
 def test_application_name_add_host(make_pooler, pg, unix):
     import os
