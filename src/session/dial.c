@@ -209,16 +209,16 @@ static bool is_version_refused(const struct dial *dial, const struct error_field
 	       (strcmp(f->sqlstate, "0A000") == 0 || strcmp(f->sqlstate, "08P01") == 0);
 }
 
-static void dial_again(struct server *server)
+static enum step dial_again(struct server *server)
 {
 	struct client *replica = server_client(server);
 
 	server->seat.pool->speaks_3_0 = true;
 	conn_doom(&server->conn, "server does not speak protocol 3.2");
 	pool_dial_again(&server->seat, conn_now(&server->conn));
-	/* its message is looked at once more, and it asks again */
-	if (replica)
+	if (replica) /* it asks again */
 		conn_unpark(&replica->conn);
+	return STEP_CLOSE;
 }
 
 static enum step dial_error(struct server *server, const struct message *m)
@@ -233,10 +233,8 @@ static enum step dial_error(struct server *server, const struct message *m)
 		    f.message);
 		return STEP_NEXT;
 	}
-	if (is_version_refused(server->dial, &f)) {
-		dial_again(server);
-		return STEP_CLOSE;
-	}
+	if (is_version_refused(server->dial, &f))
+		return dial_again(server);
 	if (server->seat.is_replication) {
 		conn_log(&server->conn, LEVEL_ERROR, "S: login failed: %s: %s",
 		    f.severity, f.message);
