@@ -35,7 +35,6 @@ struct client {
 	struct vars vars;   /* what it wants */
 	struct vars *asked; /* owned: what it wanted at its login, once that changed */
 	struct prepared_names *names; /* owned: statements it prepared; NULL: none */
-	struct prepared_names *sql_names;  /* owned: ... by the command PREPARE */
 	struct unnamed_statement *unnamed; /* owned: see statements.h; NULL: none */
 	struct login *login;               /* owned, until the login is complete */
 	struct console *console;           /* owned by the admin service */

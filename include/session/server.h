@@ -32,10 +32,10 @@ struct server {
 	size_t key_len;
 	struct prepared_set *statements;  /* owned: what it holds; NULL: nothing */
 	struct prepared_journal *journal; /* owned: changes in flight; NULL: none */
-	/* struct statement_rename by .node: errors due under the client's name */
-	struct list renames;
-	uint32_t last_tag;                   /* of the ledger and the journal */
-	struct prepared_set *sql_statements; /* owned: held by the command PREPARE */
+	struct list aliases;              /* struct alias by .node: see holdings.h */
+	uint32_t unnamed_tag;             /* of what was last sent for has_unnamed */
+	uint32_t last_tag;                /* of the ledger and the journal */
+	struct list portals;     /* struct sql_portal by .node: of such commands */
 	struct sql_query *sql;   /* owned: see sql_statements.h; NULL: none runs */
 	struct segment *segment; /* owned: see segment.h; NULL: nothing is kept */
 	struct {
@@ -113,6 +113,12 @@ void server_malformed(struct conn *conn, const uint8_t *bytes, size_t have);
 void server_ended(struct conn *conn, const struct err *err);
 /* Send sql as a simple Query of our own: entered in the ledger as swallowed. */
 void server_query(struct server *server, const char *sql);
+/* The same for one command, as extended messages under a name of ours and without Sync:
+ * what the client has under no name stays.  The tag is its Execute's in the ledger. -1:
+ * no memory. */
+int server_command(struct server *server, const char *sql, uint32_t tag);
+/* A Sync of our own. */
+int server_sync(struct server *server);
 /* Closed for what it sent: counted, logged, doomed. */
 void server_protocol_error(struct server *server, const char *reason);
 

@@ -1,8 +1,7 @@
 /*
  * The commands PREPARE, EXECUTE and DEALLOCATE as simple queries of clients whose
- * server changes under them (track_sql_prepare): names per client, texts shared.  One
- * such query runs at a time on a server, with nothing before or behind it.  What the
- * server lacks is prepared within the same query.
+ * server changes under them: see sql_commands.h.  One such query runs at a time on a
+ * server, with nothing before or behind it but what it needs itself.
  */
 #ifndef SESSION_SQL_STATEMENTS_H
 #define SESSION_SQL_STATEMENTS_H
@@ -30,11 +29,9 @@ enum sql_answer {
 	SQL_PASS, /* the client gets it */
 	SQL_KEEP, /* it does not, or was sent something in its place */
 };
-/* A message of the server that would be forwarded. */
-enum sql_answer sql_answered(
-    struct client *client, struct server *server, const struct message *m);
-/* The server has forgotten all statements. */
-void sql_forget(struct client *client, struct server *server);
+/* A message of the server that would be forwarded, and completed `done`. */
+enum sql_answer sql_answered(struct client *client, struct server *server,
+    const struct message *m, const struct pipeline_entry *done);
 /* Client and server part. */
 void sql_unlink(struct server *server);
 

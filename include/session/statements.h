@@ -30,7 +30,8 @@ enum statement_fate {
 	STATEMENT_WAIT,    /* show it again when no ReadyForQuery is owed */
 	STATEMENT_BROKEN,  /* client and server were doomed */
 };
-/* A message of type P B D C Q is about to go to the server. */
+/* A message of type P B D C Q, or E with portals of commands, is about to go to the
+ * server. */
 enum statement_fate statements_take(struct client *client, struct server *server,
     const struct message *m, size_t *rest);
 
@@ -40,9 +41,10 @@ bool statements_want_whole(const struct server *server, const struct message *m)
  * True when the client was sent something in its place. */
 bool statements_answered(struct client *client, struct server *server,
     const struct message *m, const struct pipeline_entry *done);
-/* An ErrorResponse to a Parse of ours is the answer to the client's Bind. */
-bool statements_is_for_client(
-    const struct message *m, const struct pipeline_entry *done);
+/* An ErrorResponse to a message of ours is the answer to the client's that needed it.
+ */
+bool statements_is_for_client(const struct server *server, const struct message *m,
+    const struct pipeline_entry *done);
 /* An ErrorResponse that is to be forwarded and completed `done`: did the server lose a
  * statement of ours, or can it not run it any more?  It is parsed again before its next
  * use then.  True: what the client sent since its last Sync can be sent again (segment_
@@ -51,7 +53,5 @@ bool statements_may_try_again(struct client *client, struct server *server,
     const struct message *m, const struct pipeline_entry *done);
 /* Answer what stands at the head of the ledger without having been sent. */
 void statements_make_up(struct client *client, struct server *server);
-/* Let go of what was kept of the unnamed statement. */
-void statements_forget_unnamed(struct client *client);
 
 #endif

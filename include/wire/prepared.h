@@ -32,7 +32,8 @@ struct prepared_text {
 	uint16_t leaves;          /* the owner's: session state it leaves behind */
 	struct reset_look resets; /* the owner's: parameters it brings back */
 	bool forgets;             /* its first keyword is DISCARD or DEALLOCATE */
-	char name[32];            /* "PGBOUNCER_<id>" */
+	bool is_command; /* PREPARE, EXECUTE or DEALLOCATE: see prepared_sql.h */
+	char name[32];   /* "PGBOUNCER_<id>" */
 	struct prepared_registry *registry; /* borrowed */
 	uint8_t key[];
 };
@@ -90,7 +91,9 @@ bool prepared_set_is_spoilt(
     const struct prepared_set *s, const struct prepared_text *text);
 /* The one of this server-side name, or NULL; walks the whole set. */
 struct prepared_text *prepared_set_find(const struct prepared_set *s, const char *name);
-/* The least recently used one when there are more than max; the caller gets the set's
+/* The least recently used one when there are more than max.  NULL: there are not. */
+struct prepared_text *prepared_set_oldest(const struct prepared_set *s, size_t max);
+/* The same, taken out; the caller gets the set's
  * reference.  NULL: there are not. */
 struct prepared_text *prepared_set_evict(struct prepared_set **s, size_t max);
 void prepared_set_clear(struct prepared_set **s);
@@ -98,10 +101,11 @@ size_t prepared_set_count(const struct prepared_set *s);
 
 /* ---- the journal: changes whose message is still in flight ---- */
 enum prepared_change {
-	PREPARED_NAME_ADDED,   /* undo: the name goes */
-	PREPARED_NAME_REMOVED, /* undo: the name comes back */
-	PREPARED_SET_ADDED,    /* undo: the server does not hold it */
-	PREPARED_SET_REMOVED,  /* undo: the server still holds it (an eviction) */
+	PREPARED_NAME_ADDED,     /* undo: the name goes */
+	PREPARED_NAME_REMOVED,   /* undo: the name comes back */
+	PREPARED_SET_ADDED,      /* undo: the server does not hold it */
+	PREPARED_SET_REMOVED,    /* undo: the server still holds it (an eviction) */
+	PREPARED_SPOILT_REMOVED, /* the same of one that is of no use */
 };
 
 struct prepared_journal; /* NULL pointer = empty */

@@ -85,8 +85,7 @@ static void fill_client(struct socket_row *s, const struct rows *rows,
 	    .request_us = ask->last_us ? ask->last_us : client->conn.connect_us,
 	    .wait_us = ask->query_us ? rows->now_us - ask->query_us : 0,
 	    .pid = (unsigned)client->conn.peer_pid,
-	    .prepared_count = (unsigned)(prepared_names_count(client->names) +
-					 prepared_names_count(client->sql_names)),
+	    .prepared_count = (unsigned)prepared_names_count(client->names),
 	};
 }
 
@@ -109,8 +108,7 @@ static void fill_server(
 	    .request_us = server->last_us ? server->last_us : server->conn.connect_us,
 	    .pid = is_unix && server->conn.peer_pid ? (unsigned)server->conn.peer_pid
 						    : server->remote_pid,
-	    .prepared_count = (unsigned)(prepared_set_count(server->statements) +
-					 prepared_set_count(server->sql_statements)),
+	    .prepared_count = (unsigned)prepared_set_count(server->statements),
 	    .is_dirty = seat->is_dirty,
 	};
 }

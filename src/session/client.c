@@ -97,9 +97,6 @@ void client_leave(struct client *client)
 	mem_free(client->asked);
 	client->asked = NULL;
 	prepared_names_clear(&client->names);
-	prepared_names_clear(&client->sql_names);
-	mem_free(client->unnamed);
-	client->unnamed = NULL;
 	if (node_is_linked(&client->login_node))
 		list_remove(&site->login_clients, &client->login_node);
 	list_remove(&site->clients, &client->site_node);

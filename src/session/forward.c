@@ -11,6 +11,7 @@
 #include "session/segment.h"
 #include "session/sql_statements.h"
 #include "session/statements.h"
+#include "session/unnamed.h"
 #include "wire/message.h"
 #include "wire/prepared.h"
 
@@ -147,7 +148,7 @@ static enum step forward_text(struct client *client, struct server *server,
 		/* PostgreSQL forgets the unnamed statement before it fails */
 		if (m->type == 'Q' || !m->bytes[5]) {
 			server->has_unnamed = true;
-			statements_forget_unnamed(client);
+			unnamed_forget(client);
 		}
 		return STEP_NEXT;
 	case LEAK_BROKEN:
@@ -163,8 +164,9 @@ static enum step forward_text(struct client *client, struct server *server,
 enum step forward_again(
     struct client *client, struct server *server, const struct message *m)
 {
-	bool is_tracked =
-	    names_statement(m->type) && statements_are_tracked(client, server);
+	bool is_tracked = (names_statement(m->type) ||
+			      (m->type == 'E' && !list_is_empty(&server->portals))) &&
+			  statements_are_tracked(client, server);
 	enum step step;
 
 	if (m->type == 'Q' || m->type == 'P')

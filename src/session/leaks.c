@@ -198,7 +198,7 @@ static enum leak_kind first_kind(uint16_t kinds)
 	return (enum leak_kind)__builtin_ctz(kinds);
 }
 
-/* PREPARE as a command of its own is kept per client: see sql_statements.h. */
+/* PREPARE as a command of its own is kept per client: see sql_commands.h. */
 static bool is_kept_prepare(const struct server *server, const struct leak_look *look,
     const char *text, const char *end)
 {
@@ -230,7 +230,7 @@ enum leak_fate leaks_take(struct client *client, struct server *server,
 		text++;
 	}
 	look = leak_of_text(text, (size_t)(end - text), &server->vars);
-	if (is_tracked && m->type == 'Q' && is_kept_prepare(server, &look, text, end)) {
+	if (is_tracked && is_kept_prepare(server, &look, text, end)) {
 		if (!message_is_whole(m))
 			return LEAK_MORE;
 		look.first &= (uint16_t)~LEAK_BIT(PREPARE);

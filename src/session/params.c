@@ -38,65 +38,8 @@ bool params_apply(struct server *server, struct client *client)
 	return true;
 }
 
-/* Of ours alone: nobody else uses these names. */
-static const char set_name[] = "PGBOUNCER_SET";
-
-static void put_close(struct buf *out, char what)
-{
-	size_t at = codec_begin(out, 'C');
-
-	buf_put_u8(out, (uint8_t)what);
-	buf_put_str(out, set_name);
-	codec_end(out, at);
-}
-
-static void put_extended(struct buf *out, const char *sql)
-{
-	size_t at = codec_begin(out, 'P');
-
-	buf_put_str(out, set_name);
-	buf_put_str(out, sql);
-	buf_put_u16(out, 0);
-	codec_end(out, at);
-	at = codec_begin(out, 'B');
-	buf_put_str(out, set_name);
-	buf_put_str(out, set_name);
-	for (int i = 0; i < 3; i++) /* no formats, values, formats of results */
-		buf_put_u16(out, 0);
-	codec_end(out, at);
-	at = codec_begin(out, 'E');
-	buf_put_str(out, set_name);
-	buf_put_u32(out, 0);
-	codec_end(out, at);
-	put_close(out, 'P');
-	put_close(out, 'S');
-}
-
-static int owe_all(struct server *server, const char *types)
-{
-	for (; *types; types++)
-		if (pipeline_owe(&server->pipeline, (uint8_t)*types, OWED_SELF, 0) < 0)
-			return -1;
-	return 0;
-}
-
-static int send_extended(struct server *server, const char *sql)
-{
-	struct buf out;
-	int failed;
-
-	conn_log(&server->conn, LEVEL_DEBUG, "varcache_apply: %s", sql);
-	buf_init(&out, 0);
-	put_extended(&out, sql);
-	conn_send(&server->conn, &out);
-	failed = out.failed;
-	buf_done(&out);
-	return failed ? -1 : owe_all(server, "PBECC");
-}
-
 bool params_apply_again(struct server *server, struct client *client)
 {
-	static const uint8_t sync[] = {'S', 0, 0, 0, 4};
 	size_t count = vars_schema_count(client->conn.site->vars);
 	uint64_t local = server->apply_local;
 	struct buf sql;
@@ -111,12 +54,14 @@ bool params_apply_again(struct server *server, struct client *client)
 		bool is_local = i < RESET_NOTED && local >> i & 1;
 		buf_clear(&sql);
 		if (vars_is_put_set(&client->vars, &server->vars, i,
-			is_local ? "LOCAL " : "", &sql))
+			is_local ? "LOCAL " : "", &sql)) {
+			conn_log(&server->conn, LEVEL_DEBUG, "varcache_apply: %s",
+			    buf_text(&sql));
 			failed =
-			    sql.failed || send_extended(server, buf_text(&sql)) < 0;
+			    sql.failed || server_command(server, buf_text(&sql), 0) < 0;
+		}
 	}
-	failed = failed || owe_all(server, "S") < 0;
-	stream_put(&server->conn.stream, NULL, sync, sizeof(sync));
+	failed = failed || server_sync(server) < 0;
 	server->is_applying = true;
 	server->apply_failed = server->is_ready = false;
 	if (failed)

@@ -17,6 +17,7 @@
 #include "session/server.h"
 #include "session/sql_statements.h"
 #include "session/statements.h"
+#include "session/unnamed.h"
 #include "wire/codec.h"
 #include "wire/message.h"
 
@@ -346,6 +347,7 @@ static void front_closed(struct conn *conn, const char *reason)
 	(void)reason;
 	if (server)
 		front_leave_server(client, server);
+	unnamed_forget(client);
 	client_leave(client);
 }
 
@@ -518,14 +520,12 @@ static enum answer back_decide(struct server *server, struct client *client,
 	enum answer answer = pipeline_answer(
 	    &server->pipeline, m->type, m->type == 'Z' ? server->status : 0, done);
 
-	if (answer == ANSWER_SWALLOW && statements_is_for_client(m, done))
+	if (answer == ANSWER_SWALLOW && statements_is_for_client(server, m, done))
 		answer = ANSWER_FORWARD;
 	if (answer != ANSWER_FORWARD)
 		return answer;
-	if (server_has_forgotten(m))
-		sql_forget(client, server);
 	if ((server->is_trying_again && m->type == 'Z') ||
-	    sql_answered(client, server, m) != SQL_PASS)
+	    sql_answered(client, server, m, done) != SQL_PASS)
 		return ANSWER_SWALLOW;
 	if (may_hold) {
 		segment_hold(server, m);

@@ -48,7 +48,8 @@ struct server *server_new(struct site *site, const struct conn_ops *ops)
 	vars_init(&server->vars, site->vars);
 	pipeline_init(&server->pipeline);
 	list_init(&server->cancels);
-	list_init(&server->renames);
+	list_init(&server->aliases);
+	list_init(&server->portals);
 	site->server_count++;
 	return server;
 }
@@ -121,7 +122,6 @@ void server_leave(struct server *server, const char *reason)
 	site->server_events->gone(server, reason);
 	pipeline_done(&server->pipeline);
 	prepared_set_clear(&server->statements);
-	prepared_set_clear(&server->sql_statements);
 	vars_done(&server->vars);
 	site->server_count--;
 }
@@ -169,6 +169,66 @@ int server_note_parameter(struct server *server, const struct message *m,
 		return -1;
 	}
 	return 0;
+}
+
+/* Of ours alone: nobody else uses this name. */
+static const char command_name[] = "PGBOUNCER_COMMAND";
+
+static void put_command_close(struct buf *out, char what)
+{
+	size_t at = codec_begin(out, 'C');
+
+	buf_put_u8(out, (uint8_t)what);
+	buf_put_str(out, command_name);
+	codec_end(out, at);
+}
+
+/* What an earlier one left behind when it failed is closed first. */
+static void put_command(struct buf *out, const char *sql)
+{
+	size_t at;
+
+	put_command_close(out, 'P');
+	put_command_close(out, 'S');
+	codec_put_parse(out, command_name, sql);
+	at = codec_begin(out, 'B');
+	buf_put_str(out, command_name);
+	buf_put_str(out, command_name);
+	for (int i = 0; i < 3; i++) /* no formats, values, formats of results */
+		buf_put_u16(out, 0);
+	codec_end(out, at);
+	at = codec_begin(out, 'E');
+	buf_put_str(out, command_name);
+	buf_put_u32(out, 0);
+	codec_end(out, at);
+	put_command_close(out, 'P');
+	put_command_close(out, 'S');
+}
+
+int server_command(struct server *server, const char *sql, uint32_t tag)
+{
+	struct buf out;
+	int failed = 0;
+
+	buf_init(&out, 0);
+	put_command(&out, sql);
+	conn_send(&server->conn, &out);
+	failed = out.failed ? -1 : 0;
+	buf_done(&out);
+	server->is_ready = false;
+	for (const char *type = "CCPBECC"; *type && !failed; type++)
+		failed = pipeline_owe(&server->pipeline, (uint8_t)*type, OWED_SELF,
+		    *type == 'E' ? tag : 0);
+	return failed;
+}
+
+int server_sync(struct server *server)
+{
+	static const uint8_t sync[] = {'S', 0, 0, 0, 4};
+
+	stream_put(&server->conn.stream, NULL, sync, sizeof(sync));
+	server->is_ready = false;
+	return pipeline_owe(&server->pipeline, 'S', OWED_SELF, 0);
 }
 
 void server_query(struct server *server, const char *sql)
@@ -269,7 +329,6 @@ static enum step test_message(struct conn *conn, const struct message *m)
 		if (!message_is_whole(m))
 			return STEP_MORE;
 		prepared_set_clear(&server->statements);
-		prepared_set_clear(&server->sql_statements);
 	}
 	if (pipeline_answer(&server->pipeline, m->type, status, NULL) ==
 	    ANSWER_BROKEN) {

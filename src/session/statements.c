@@ -7,111 +7,43 @@
 
 #include <string.h>
 
+#include "session/holdings.h"
 #include "session/leaks.h"
 #include "session/segment.h"
+#include "session/sql_commands.h"
+#include "session/unnamed.h"
 #include "wire/codec.h"
 #include "wire/prepared.h"
-
-/* A server-side name that no text ever gets: what is unknown stays unknown. */
-static const char no_statement[] = "PGBOUNCER_0";
-
-/* An error that PostgreSQL will give about a name of ours, due under the client's. */
-struct statement_rename {
-	struct node node;
-	uint32_t tag;
-	char ours[sizeof(((struct prepared_text *)0)->name)];
-	char theirs[];
-};
-
-static int statement_limit(const struct server *server)
-{
-	return site_settings(server->conn.site)->max_prepared_statements;
-}
-
-/* What was last parsed under no name, for a Bind that comes when the server is another
- * one.  Longer texts are not kept: such a Bind then fails, as without a pooler it fails
- * after the statement is gone. */
-enum { UNNAMED_MAX = 16 * 1024 };
-
-struct unnamed_statement {
-	uint32_t tag;    /* of its Parse */
-	uint16_t leaves; /* struct leak_look.all */
-	size_t size;
-	uint8_t parse[]; /* the whole message */
-};
-
-void statements_forget_unnamed(struct client *client)
-{
-	mem_free(client->unnamed);
-	client->unnamed = NULL;
-}
 
 bool statements_are_tracked(const struct client *client, const struct server *server)
 {
 	if (client->names)
 		return true;
-	return statement_limit(server) > 0 &&
+	return holdings_limit(server) > 0 &&
 	       pool_mode(server->seat.pool) != POOL_MODE_SESSION &&
 	       !server->seat.is_replication;
 }
 
 /* ---- what is in flight ---- */
 
-static void drop_renames(struct server *server)
-{
-	struct node *n;
-	while ((n = list_pop_front(&server->renames)))
-		mem_free(container_of(n, struct statement_rename, node));
-}
-
-static struct statement_rename *find_rename(const struct server *server, uint32_t tag)
-{
-	struct statement_rename *r;
-	if (tag)
-		list_for (r, &server->renames, node)
-			if (r->tag == tag)
-				return r;
-	return NULL;
-}
-
-static void end_rename(struct server *server, uint32_t tag)
-{
-	struct statement_rename *r = find_rename(server, tag);
-	if (!r)
-		return;
-	list_remove(&server->renames, &r->node);
-	mem_free(r);
-}
-
-static int note_rename(
-    struct server *server, uint32_t tag, const char *ours, const char *theirs)
-{
-	struct statement_rename *r = try_alloc(sizeof(*r) + strlen(theirs) + 1);
-	if (!r)
-		return -1;
-	*r = (struct statement_rename){.tag = tag};
-	memcpy(r->ours, ours, strlen(ours) + 1);
-	memcpy(r->theirs, theirs, strlen(theirs) + 1);
-	list_push_back(&server->renames, &r->node);
-	return 0;
-}
-
 /* The message of this tag did nothing. */
 static void fail_tag(struct server *server, uint32_t tag)
 {
-	struct client *client = server_client(server);
 	prepared_journal_fail(&server->journal, tag);
-	end_rename(server, tag);
-	if (client && client->unnamed && client->unnamed->tag == tag)
-		statements_forget_unnamed(client);
+	holdings_alias_end(server, tag);
 }
 
 /* An entry of the ledger gets no answer: an earlier one failed. */
 static void on_drop(void *arg, const struct pipeline_entry *entry)
 {
 	struct server *server = arg;
-	if (entry->tag)
-		fail_tag(server, entry->tag);
+	struct client *client = server_client(server);
+
+	if (!entry->tag)
+		return;
+	fail_tag(server, entry->tag);
+	if (client)
+		unnamed_skipped(client, server, entry->tag);
 }
 
 void statements_link(struct server *server)
@@ -126,15 +58,9 @@ void statements_link(struct server *server)
 void statements_unlink(struct server *server)
 {
 	prepared_journal_clear(&server->journal);
-	drop_renames(server);
+	holdings_alias_clear(server);
+	sql_portals_clear(server);
 	segment_drop(server);
-}
-
-static uint32_t next_tag(struct server *server)
-{
-	if (++server->last_tag < LEAKS_TAG_END)
-		server->last_tag = LEAKS_TAG_END;
-	return server->last_tag;
 }
 
 /* ---- sending ---- */
@@ -146,113 +72,6 @@ static enum statement_fate no_memory(struct client *client, struct server *serve
 	return STATEMENT_BROKEN;
 }
 
-static int owe(struct server *server, uint8_t type, enum owed_to to, uint32_t tag)
-{
-	server->is_ready = server->is_ready && to == OWED_MADE_UP;
-	return pipeline_owe(&server->pipeline, type, to, tag);
-}
-
-static int note(struct server *server, uint32_t tag, enum prepared_change change,
-    const char *name, struct prepared_text *text)
-{
-	return prepared_journal_note(&server->journal, tag, change, name, text);
-}
-
-static int send_close(struct server *server, const char *name, uint32_t tag)
-{
-	struct buf buf;
-	buf_init(&buf, 0);
-	prepared_put_close(name, &buf);
-	conn_send(&server->conn, &buf);
-	buf_done(&buf);
-	return owe(server, 'C', OWED_SELF, tag);
-}
-
-/* The server holds one more text from the message of this tag on. */
-static int add_to_set(struct server *server, struct prepared_text *text, uint32_t tag)
-{
-	if (note(server, tag, PREPARED_SET_ADDED, NULL, text) < 0)
-		return -1;
-	return prepared_set_add(&server->statements, text);
-}
-
-/* A Parse of it is not to clash with what the server holds (it does when ParseComplete
- * cannot be made up: in an aborted transaction). */
-static int drop_from_set(struct server *server, struct prepared_text *text)
-{
-	uint32_t tag;
-	if (!prepared_set_has(server->statements, text))
-		return 0;
-	tag = next_tag(server);
-	if (note(server, tag, PREPARED_SET_REMOVED, NULL, text) < 0)
-		return -1;
-	prepared_set_del(&server->statements, text);
-	return send_close(server, text->name, tag);
-}
-
-/* The oldest ones make room; sent behind the Parse that made it necessary. */
-static int evict(struct server *server)
-{
-	int max = statement_limit(server);
-	struct prepared_text *old;
-	int failed = 0;
-
-	while (failed == 0 && (old = prepared_set_evict(
-				   &server->statements, max > 0 ? (size_t)max : 1))) {
-		uint32_t tag = next_tag(server);
-		failed = note(server, tag, PREPARED_SET_REMOVED, NULL, old);
-		if (failed == 0)
-			failed = send_close(server, old->name, tag);
-		prepared_unref(old);
-	}
-	return failed;
-}
-
-/* Does the server have the text, and as it was parsed? */
-static bool is_held(const struct server *server, const struct prepared_text *text)
-{
-	return prepared_set_has(server->statements, text) &&
-	       !prepared_set_is_spoilt(server->statements, text);
-}
-
-/* What is of no use any more is closed first, so that a Parse cannot clash. */
-static int close_spoilt(struct server *server, struct prepared_text *text)
-{
-	uint32_t tag;
-	if (!prepared_set_is_spoilt(server->statements, text))
-		return 0;
-	tag = next_tag(server);
-	if (note(server, tag, PREPARED_SET_REMOVED, NULL, text) < 0)
-		return -1;
-	prepared_set_del(&server->statements, text);
-	return send_close(server, text->name, tag);
-}
-
-/* Make sure that the server holds the text when it comes to the next message. */
-static int ensure(struct server *server, struct prepared_text *text)
-{
-	struct buf buf;
-	uint32_t tag;
-
-	if (is_held(server, text)) {
-		prepared_set_touch(server->statements, text);
-		return 0;
-	}
-	if (close_spoilt(server, text) < 0)
-		return -1;
-	tag = next_tag(server);
-	if (add_to_set(server, text, tag) < 0)
-		return -1;
-	buf_init(&buf, 0);
-	prepared_put_parse(text, &buf);
-	conn_send(&server->conn, &buf);
-	buf_done(&buf);
-	server->seat.pool->stats.server_parse_count++;
-	if (owe(server, 'P', OWED_SELF, tag) < 0)
-		return -1;
-	return evict(server);
-}
-
 /* The message with a name of ours; it goes on from *rest in the client's bytes. */
 static int send_renamed(struct server *server, const struct message *m,
     const char *name, uint32_t tag, size_t *rest)
@@ -262,17 +81,47 @@ static int send_renamed(struct server *server, const struct message *m,
 	prepared_rename(m->bytes, m->have, m->size, name, &buf, rest);
 	conn_send(&server->conn, &buf);
 	buf_done(&buf);
-	return owe(server, m->type, OWED_CLIENT, tag);
+	return holdings_owe(server, m->type, OWED_CLIENT, tag);
 }
 
 /* Errors about it are to name it as the client does. */
 static int send_renamed_back(struct server *server, const struct message *m,
     const char *ours, const char *theirs, size_t *rest)
 {
-	uint32_t tag = next_tag(server);
-	if (note_rename(server, tag, ours, theirs) < 0)
+	uint32_t tag = holdings_next_tag(server);
+	if (!holdings_alias_new(server, tag, ours, theirs))
 		return -1;
 	return send_renamed(server, m, ours, tag, rest);
+}
+
+/* ---- what a server gets for a client's text ---- */
+
+struct use {
+	struct sql_command command;
+	struct prepared_text *text; /* one reference */
+};
+
+/* What a command needs is sent with it. */
+static int use_init(struct use *use, struct client *client, struct server *server,
+    struct prepared_text *text)
+{
+	struct sql_command *c = &use->command;
+
+	*use = (struct use){0};
+	if (text->is_command && sql_command_init(c, client, server, prepared_sql(text),
+				    strlen(prepared_sql(text))) < 0)
+		return -1;
+	if (c->sql.kind == PREPARED_SQL_NONE)
+		use->text = prepared_ref(text);
+	else if (sql_command_before(c, server) == 0)
+		use->text = sql_command_text(c, server, text);
+	return use->text ? 0 : -1;
+}
+
+static void use_done(struct use *use)
+{
+	sql_command_done(&use->command);
+	prepared_unref(use->text);
 }
 
 /* ---- Parse ---- */
@@ -283,56 +132,87 @@ static bool may_make_up_parse(
     const struct server *server, const struct prepared_text *text)
 {
 	return server->status != 'E' && server->pipeline.syncs == 0 &&
-	       is_held(server, text);
+	       holdings_is_held(server, text);
 }
 
 /* The name is taken: PostgreSQL looks at the text first and complains then. */
-static int parse_again(struct server *server, const struct message *m, const char *name,
-    struct prepared_text *taken, size_t *rest)
+static int parse_again(struct client *client, struct server *server,
+    const struct message *m, const char *name, struct prepared_text *taken,
+    size_t *rest)
 {
-	if (ensure(server, taken) < 0)
+	struct use use;
+	int failed = use_init(&use, client, server, taken);
+
+	if (!failed)
+		failed = holdings_ensure(server, use.text);
+	if (!failed)
+		failed = send_renamed_back(server, m, use.text->name, name, rest);
+	use_done(&use);
+	return failed;
+}
+
+static int add_name(struct client *client, struct server *server, uint32_t tag,
+    const char *name, struct prepared_text *text)
+{
+	if (holdings_note(server, tag, PREPARED_NAME_ADDED, name, text) < 0)
 		return -1;
-	return send_renamed_back(server, m, taken->name, name, rest);
+	return prepared_names_put(&client->names, name, text);
+}
+
+static int send_parse(
+    struct server *server, const struct message *m, const struct use *use, uint32_t tag)
+{
+	struct buf parse;
+	size_t rest;
+	int failed;
+
+	server->seat.pool->stats.server_parse_count++;
+	if (use->command.sql.kind == PREPARED_SQL_NONE) {
+		if (send_renamed(server, m, use->text->name, tag, &rest) < 0)
+			return -1;
+		stream_put(
+		    &server->conn.stream, m->block, m->bytes + rest, m->have - rest);
+		return 0;
+	}
+	buf_init(&parse, 0);
+	prepared_put_parse(use->text, &parse);
+	failed = sql_command_send(server, &use->command, &parse, tag);
+	buf_done(&parse);
+	return failed;
 }
 
 static int parse_new(struct client *client, struct server *server,
-    const struct message *m, const char *name, struct prepared_text *text, size_t *rest,
-    enum statement_fate *fate)
+    const struct message *m, const char *name, struct prepared_text *text,
+    const struct use *use)
 {
-	bool is_made_up = may_make_up_parse(server, text);
+	bool is_made_up = may_make_up_parse(server, use->text);
 	uint32_t tag;
 
-	if (!is_made_up && close_spoilt(server, text) < 0)
+	if (!is_made_up && holdings_close_spoilt(server, use->text) < 0)
 		return -1;
 	if (is_made_up) {
-		tag = next_tag(server);
-		if (note(server, tag, PREPARED_NAME_ADDED, name, text) < 0 ||
-		    prepared_names_put(&client->names, name, text) < 0)
+		tag = holdings_next_tag(server);
+		if (add_name(client, server, tag, name, text) < 0)
 			return -1;
-		*fate = STATEMENT_DONE;
-		prepared_set_touch(server->statements, text);
-		return owe(server, 'P', OWED_MADE_UP, tag);
+		prepared_set_touch(server->statements, use->text);
+		return holdings_owe(server, 'P', OWED_MADE_UP, tag);
 	}
-	if (drop_from_set(server, text) < 0)
+	if (holdings_drop(server, use->text) < 0)
 		return -1;
-	tag = next_tag(server);
-	if (note(server, tag, PREPARED_NAME_ADDED, name, text) < 0 ||
-	    prepared_names_put(&client->names, name, text) < 0 ||
-	    add_to_set(server, text, tag) < 0)
+	tag = holdings_next_tag(server);
+	if (add_name(client, server, tag, name, text) < 0 ||
+	    holdings_add(server, use->text, tag) < 0 ||
+	    send_parse(server, m, use, tag) < 0)
 		return -1;
-	server->seat.pool->stats.server_parse_count++;
-	if (send_renamed(server, m, text->name, tag, rest) < 0)
-		return -1;
-	stream_put(&server->conn.stream, m->block, m->bytes + *rest, m->have - *rest);
-	*fate = STATEMENT_DONE;
-	return evict(server);
+	return holdings_make_room(server, 0);
 }
 
 static enum statement_fate take_parse(struct client *client, struct server *server,
     const struct message *m, const char *name, size_t *rest)
 {
 	struct prepared_text *taken, *text;
-	enum statement_fate fate = STATEMENT_RENAMED;
+	enum statement_fate fate = STATEMENT_DONE;
+	struct use use;
 	int failed;
 
 	if (!message_is_whole(m))
@@ -340,8 +220,8 @@ static enum statement_fate take_parse(struct client *client, struct server *serv
 	server->seat.pool->stats.client_parse_count += !server->is_trying_again;
 	taken = prepared_names_find(client->names, name);
 	if (taken) {
-		failed = parse_again(server, m, name, taken, rest);
-		return failed ? no_memory(client, server) : fate;
+		failed = parse_again(client, server, m, name, taken, rest);
+		return failed ? no_memory(client, server) : STATEMENT_RENAMED;
 	}
 	text = prepared_intern(
 	    server->conn.site->prepared, m->bytes + *rest, (size_t)m->size - *rest);
@@ -349,11 +229,13 @@ static enum statement_fate take_parse(struct client *client, struct server *serv
 		return no_memory(client, server);
 	text->leaves = server->leaks.looked;
 	text->resets = server->looked_reset;
-	if (server->pipeline.syncs > 0 && prepared_set_has(server->statements, text)) {
-		prepared_unref(text);
-		return STATEMENT_WAIT;
-	}
-	failed = parse_new(client, server, m, name, text, rest, &fate);
+	failed = use_init(&use, client, server, text);
+	if (!failed && server->pipeline.syncs > 0 &&
+	    prepared_set_has(server->statements, use.text))
+		fate = STATEMENT_WAIT;
+	else if (!failed)
+		failed = parse_new(client, server, m, name, text, &use);
+	use_done(&use);
 	prepared_unref(text);
 	return failed ? no_memory(client, server) : fate;
 }
@@ -364,15 +246,22 @@ static enum statement_fate take_use(struct client *client, struct server *server
     const struct message *m, const char *name, size_t *rest)
 {
 	struct prepared_text *text = prepared_names_find(client->names, name);
+	struct use use;
 	int failed;
 
+	if (text && text->is_command && m->type == 'B' &&
+	    !sql_portal_may_be_made(server))
+		return STATEMENT_WAIT;
 	if (m->type == 'B' && !server->is_trying_again)
 		server->seat.pool->stats.bind_count++;
 	if (!text) {
-		failed = send_renamed_back(server, m, no_statement, name, rest);
+		failed =
+		    send_renamed_back(server, m, holdings_no_statement, name, rest);
 		return failed ? no_memory(client, server) : STATEMENT_RENAMED;
 	}
-	failed = ensure(server, text);
+	failed = use_init(&use, client, server, text);
+	if (!failed)
+		failed = holdings_ensure(server, use.text);
 	text->hits += !server->is_trying_again;
 	text->last_use_us = conn_now(&server->conn);
 	if (text->forgets && m->type == 'B')
@@ -381,9 +270,12 @@ static enum statement_fate take_use(struct client *client, struct server *server
 		leaks_expect(server, text->leaves);
 		reset_add(&server->reset, &text->resets);
 	}
+	if (!failed && m->type == 'B')
+		failed = sql_portal_note(server, m, &use.command);
 	segment_begin(server, m);
-	if (failed == 0)
-		failed = send_renamed_back(server, m, text->name, name, rest);
+	if (!failed)
+		failed = send_renamed_back(server, m, use.text->name, name, rest);
+	use_done(&use);
 	return failed ? no_memory(client, server) : STATEMENT_RENAMED;
 }
 
@@ -396,86 +288,84 @@ static enum statement_fate take_close(
 	uint32_t tag = 0;
 
 	if (text) {
-		tag = next_tag(server);
-		if (note(server, tag, PREPARED_NAME_REMOVED, name, text) < 0)
+		tag = holdings_next_tag(server);
+		if (holdings_note(server, tag, PREPARED_NAME_REMOVED, name, text) < 0)
 			return no_memory(client, server);
 		prepared_names_del(&client->names, name);
 	}
-	if (owe(server, 'C', OWED_MADE_UP, tag) < 0)
+	if (holdings_owe(server, 'C', OWED_MADE_UP, tag) < 0)
 		return no_memory(client, server);
 	return STATEMENT_DONE;
 }
 
 /* ---- the unnamed statement ---- */
 
-static int keep_unnamed(struct client *client, const struct server *server,
-    const struct message *m, uint32_t tag)
-{
-	struct unnamed_statement *u;
-	statements_forget_unnamed(client);
-	if (m->size > UNNAMED_MAX || !message_is_whole(m))
-		return 0;
-	u = try_alloc(sizeof(*u) + m->have);
-	if (!u)
-		return -1;
-	u->tag = tag;
-	u->leaves = server->leaks.looked;
-	u->size = m->have;
-	memcpy(u->parse, m->bytes, m->have);
-	client->unnamed = u;
-	return 0;
-}
-
-/* What this server has under no name may be somebody else's: it is replaced by the
- * client's own, or closed so that PostgreSQL says that there is none. */
-static int bring_unnamed(struct client *client, struct server *server)
-{
-	const struct unnamed_statement *u = client->unnamed;
-
-	if (server->has_unnamed)
-		return 0;
-	server->has_unnamed = true;
-	if (!u)
-		return send_close(server, "", 0);
-	if (stream_write(&server->conn.stream, u->parse, u->size) < 0)
-		return -1;
-	server->seat.pool->stats.server_parse_count++;
-	return owe(server, 'P', OWED_SELF, 0);
-}
-
-static enum statement_fate parse_unnamed(
-    struct client *client, struct server *server, const struct message *m, size_t *rest)
-{
-	uint32_t tag = next_tag(server);
-
-	if (!message_is_whole(m) && m->size <= UNNAMED_MAX)
-		return STATEMENT_MORE;
-	if (prepared_is_forgetting((const char *)m->bytes + *rest, m->have - *rest))
-		server->has_forgetting_portal = true;
-	server->has_unnamed = true;
-	*rest = 0;
-	if (keep_unnamed(client, server, m, tag) < 0 ||
-	    owe(server, 'P', OWED_CLIENT, tag) < 0)
-		return no_memory(client, server);
-	return STATEMENT_RENAMED;
-}
-
 static enum statement_fate take_unnamed(
     struct client *client, struct server *server, const struct message *m, size_t *rest)
 {
 	int failed = 0;
 
-	if (m->type == 'P')
-		return parse_unnamed(client, server, m, rest);
-	if (m->type == 'C') {
+	switch (m->type) {
+	case 'P':
+		if (!unnamed_has_enough(server, m, *rest))
+			return STATEMENT_MORE;
+		failed = unnamed_parse(client, server, m, *rest);
+		*rest = 0;
+		return failed < 0   ? no_memory(client, server)
+		       : failed > 0 ? STATEMENT_DONE
+				    : STATEMENT_RENAMED;
+	case 'C':
 		server->has_unnamed = true;
-		statements_forget_unnamed(client);
-	} else {
-		failed = bring_unnamed(client, server);
-		if (m->type == 'B' && client->unnamed)
-			leaks_expect(server, client->unnamed->leaves);
+		unnamed_forget(client);
+		return STATEMENT_FORWARD;
 	}
-	return failed ? no_memory(client, server) : STATEMENT_FORWARD;
+	failed = unnamed_use(client, server, m);
+	return failed < 0   ? no_memory(client, server)
+	       : failed > 0 ? STATEMENT_WAIT
+			    : STATEMENT_FORWARD;
+}
+
+/* ---- Execute ---- */
+
+/* Whatever the portal needs is there when it runs. */
+static enum statement_fate take_execute(
+    struct client *client, struct server *server, const struct message *m, size_t *rest)
+{
+	const char *name = (const char *)m->bytes + 5;
+	struct sql_portal *p;
+	struct alias *a;
+	uint32_t tag;
+
+	if (!message_is_whole(m))
+		return STATEMENT_MORE;
+	if (m->have <= 5 || !memchr(name, 0, m->have - 5) ||
+	    !(p = sql_portal_find(server, name)))
+		return STATEMENT_FORWARD;
+	if (server->journal && server->pipeline.syncs > 0)
+		return STATEMENT_WAIT;
+	if (sql_before_run(client, server, p->kind, p->theirs, p->text) < 0)
+		return no_memory(client, server);
+	tag = holdings_next_tag(server);
+	a = holdings_alias_new(server, tag, p->ours, p->theirs);
+	if (!a)
+		return no_memory(client, server);
+	a->kind = p->kind;
+	a->text = p->text ? prepared_ref(p->text) : NULL;
+	a->move = p->move;
+	*rest = 0;
+	/* it ends the alias when the message is skipped */
+	if (holdings_owe(server, 'E', OWED_CLIENT, tag) < 0)
+		return no_memory(client, server);
+	return STATEMENT_RENAMED;
+}
+
+static void close_portal(struct server *server, const struct message *m)
+{
+	const char *name = (const char *)m->bytes + 6;
+
+	if (!list_is_empty(&server->portals) && m->have > 6 &&
+	    memchr(name, 0, m->have - 6))
+		sql_portal_drop(server, name);
 }
 
 /* ---- the client's messages ---- */
@@ -486,17 +376,23 @@ static enum statement_fate take(
 	const char *name = NULL;
 
 	if (m->type == 'Q') {
-		/* a simple query ends the unnamed statement */
+		/* a simple query ends the unnamed statement, and its portal */
 		server->has_unnamed = true;
-		statements_forget_unnamed(client);
+		unnamed_forget(client);
+		sql_portal_drop(server, "");
 		return STATEMENT_FORWARD;
 	}
+	if (m->type == 'E')
+		return take_execute(client, server, m, rest);
 	switch (prepared_look(m->bytes, m->have, m->size, &name, rest)) {
 	case PREPARED_PARTIAL:
 		return STATEMENT_MORE;
 	case PREPARED_UNNAMED:
 		return take_unnamed(client, server, m, rest);
 	case PREPARED_PORTAL:
+		if (m->type == 'C')
+			close_portal(server, m);
+		return STATEMENT_FORWARD;
 	case PREPARED_BROKEN: /* PostgreSQL says what is wrong with it */
 		return STATEMENT_FORWARD;
 	case PREPARED_NAMED:
@@ -540,29 +436,55 @@ bool statements_want_whole(const struct server *server, const struct message *m)
 {
 	return server_has_forgotten(m) ||
 	       (m->type == 'E' && m->size <= ERROR_MAX &&
-		   (server->statements || !list_is_empty(&server->renames)));
+		   (server->statements || !list_is_empty(&server->aliases)));
 }
 
-static bool send_error_renamed(
+static bool is_error_sent(
     struct client *client, struct server *server, const struct message *m, uint32_t tag)
 {
-	struct statement_rename *r = find_rename(server, tag);
-	struct buf buf;
+	const struct alias *a = holdings_alias(server, tag);
+	struct buf moved, buf;
 
-	if (!r || !message_is_whole(m))
+	if (!a || !message_is_whole(m))
 		return false;
+	sql_has_lost(server, m, a->kind, a->text);
+	buf_init(&moved, 0);
 	buf_init(&buf, 0);
-	prepared_put_error_renamed(
-	    message_body(m), message_body_len(m), r->ours, r->theirs, &buf);
+	prepared_sql_put_error(message_body(m), message_body_len(m), &a->move, &moved);
+	prepared_put_error_renamed(moved.bytes, moved.len, a->ours, a->theirs, &buf);
+	buf.failed = buf.failed || moved.failed;
 	conn_send(&client->conn, &buf);
+	buf_done(&moved);
 	buf_done(&buf);
 	return true;
 }
 
-bool statements_is_for_client(
-    const struct message *m, const struct pipeline_entry *done)
+bool statements_is_for_client(const struct server *server, const struct message *m,
+    const struct pipeline_entry *done)
 {
-	return m->type == 'E' && done->type == 'P' && done->to == OWED_SELF;
+	return m->type == 'E' && done->type && done->to == OWED_SELF &&
+	       !server->is_applying;
+}
+
+/* The Execute of a command did what it says; a portal of this name may be another one
+ * by now. */
+static void note_completion(
+    struct client *client, struct server *server, const struct message *m, uint32_t tag)
+{
+	static const char *const tags[] = {
+	    [PREPARED_SQL_PREPARE] = "PREPARE",
+	    [PREPARED_SQL_DEALLOCATE] = "DEALLOCATE",
+	    [PREPARED_SQL_DEALLOCATE_ALL] = NULL,
+	};
+	const struct alias *a = holdings_alias(server, tag);
+	const char *wanted = a ? tags[a->kind] : NULL;
+
+	if (!wanted || m->type != 'C' || !message_is_whole(m) ||
+	    message_body_len(m) != strlen(wanted) + 1 ||
+	    memcmp(message_body(m), wanted, strlen(wanted)) != 0)
+		return;
+	if (sql_completed(client, server, a->kind, a->theirs, a->text) < 0)
+		no_memory(client, server);
 }
 
 bool statements_answered(struct client *client, struct server *server,
@@ -575,14 +497,19 @@ bool statements_answered(struct client *client, struct server *server,
 		no_memory(client, server);
 	if (done->tag && m->type == 'E') {
 		is_sent = !server->is_trying_again &&
-			  send_error_renamed(client, server, m, done->tag);
+			  is_error_sent(client, server, m, done->tag);
 		fail_tag(server, done->tag);
+		unnamed_failed(client, server, done->tag);
 	} else if (done->tag) {
+		unnamed_parsed(client, done->tag);
+		note_completion(client, server, m, done->tag);
 		prepared_journal_commit(&server->journal, done->tag);
-		end_rename(server, done->tag);
+		holdings_alias_end(server, done->tag);
 	}
 	if (undo_failed(client, server) < 0)
 		no_memory(client, server);
+	if (m->type == 'Z' && server->status == 'I' && server->pipeline.syncs == 0)
+		sql_portals_clear(server);
 	if (m->type == 'Z' && !server->is_trying_again &&
 	    pipeline_is_settled(&server->pipeline))
 		segment_end(server);
@@ -606,10 +533,10 @@ static bool is_loss(const struct message *m)
 static struct prepared_text *used_text(
     const struct server *server, const struct pipeline_entry *entry)
 {
-	const struct statement_rename *r = NULL;
+	const struct alias *r = NULL;
 
 	if (entry->type == 'B' || entry->type == 'D')
-		r = find_rename(server, entry->tag);
+		r = holdings_alias(server, entry->tag);
 	return r ? prepared_set_find(server->statements, r->ours) : NULL;
 }
 

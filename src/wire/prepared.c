@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "wire/codec.h"
+#include "wire/prepared_sql.h"
 
 struct prepared_registry {
 	struct map *texts; /* owned: key -> struct prepared_text */
@@ -80,6 +81,7 @@ static struct prepared_text *new_text(
 	if (len)
 		memcpy(t->key, key, len);
 	t->key[len] = 0;
+	t->is_command = prepared_sql_begins(prepared_sql(t), strlen(prepared_sql(t)));
 	t->forgets = prepared_is_forgetting(prepared_sql(t), strlen(prepared_sql(t)));
 	snprintf(t->name, sizeof(t->name), "%s%" PRIu64, r->prefix, t->id);
 	map_put(r->texts, t->key, len, t);

@@ -25,6 +25,7 @@ struct record {
 	bool has_failed;
 	bool is_kept;   /* by prepared_journal_forget */
 	bool was_there; /* undo: back it comes, else out it goes */
+	bool was_spoilt;
 	char name[];
 };
 
@@ -121,8 +122,8 @@ int prepared_journal_note(struct prepared_journal **jp, uint32_t tag,
 	    .text = prepared_ref(text),
 	    .tag = tag,
 	    .is_of_name = is_of_name,
-	    .was_there =
-		change == PREPARED_NAME_REMOVED || change == PREPARED_SET_REMOVED,
+	    .was_there = change != PREPARED_NAME_ADDED && change != PREPARED_SET_ADDED,
+	    .was_spoilt = change == PREPARED_SPOILT_REMOVED,
 	};
 	if (size)
 		memcpy(r->name, name, size);
@@ -177,6 +178,7 @@ static void bequeath(struct record *r)
 	struct prepared_text *text = r->newer->text;
 
 	r->newer->was_there = r->was_there;
+	r->newer->was_spoilt = r->was_spoilt;
 	r->newer->text =
 	    r->text; /* of a set it is the same: a key in the index stays */
 	r->text = text;
@@ -185,9 +187,14 @@ static void bequeath(struct record *r)
 static int bring_back(
     const struct record *r, struct prepared_names **names, struct prepared_set **set)
 {
-	if (r->was_there)
-		return r->is_of_name ? prepared_names_put(names, r->name, r->text)
-				     : prepared_set_restore(set, r->text);
+	if (r->was_there && r->is_of_name)
+		return prepared_names_put(names, r->name, r->text);
+	if (r->was_there) {
+		int result = prepared_set_restore(set, r->text);
+		if (r->was_spoilt && result == 0)
+			prepared_set_spoil(*set, r->text);
+		return result;
+	}
 	if (r->is_of_name)
 		prepared_names_del(names, r->name);
 	else

@@ -150,6 +150,12 @@ struct prepared_text *prepared_set_find(const struct prepared_set *s, const char
 	return NULL;
 }
 
+struct prepared_text *prepared_set_oldest(const struct prepared_set *s, size_t max)
+{
+	return prepared_set_count(s) > max ? at_node(list_first(&s->by_use))->text
+					   : NULL;
+}
+
 struct prepared_text *prepared_set_evict(struct prepared_set **sp, size_t max)
 {
 	if (prepared_set_count(*sp) <= max)

@@ -53,6 +53,8 @@ PLACES = {
                     "max_prepared_statements": 200},
     "transaction-2": {"pool_mode": "transaction", "default_pool_size": 2,
                       "max_prepared_statements": 2},
+    "transaction-sql": {"pool_mode": "transaction", "default_pool_size": 2,
+                        "max_prepared_statements": 3, "track_sql_prepare": 1},
 }
 
 

@@ -251,6 +251,8 @@ static void test_least_recently_used_goes_first(void **state)
 	assert_int_equal(t[0]->servers, 1);
 	assert_null(prepared_set_evict(&set, 3));
 	prepared_set_touch(set, t[0]);
+	assert_null(prepared_set_oldest(set, 3));
+	assert_ptr_equal(prepared_set_oldest(set, 2), t[1]);
 	assert_ptr_equal(prepared_set_evict(&set, 2), t[1]);
 	assert_int_equal(t[1]->servers, 0);
 	assert_int_equal(t[1]->refs, 2);
@@ -529,6 +531,41 @@ static void test_a_link_ends_with_changes_in_flight(void **state)
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, start, stop)
 
+static void test_what_is_spoilt_comes_back_so(void **state)
+{
+	struct desk d = {0};
+	struct prepared_text *t = text_of("a");
+
+	(void)state;
+	assert_int_equal(prepared_set_add(&d.set, t), 0);
+	prepared_set_spoil(d.set, t);
+	assert_int_equal(
+	    prepared_journal_note(&d.journal, 7, PREPARED_SPOILT_REMOVED, NULL, t), 0);
+	prepared_set_del(&d.set, t);
+	/* and what is made in its place behind it fails, too */
+	add_held(&d, 8, "a");
+	assert_false(prepared_set_is_spoilt(d.set, t));
+	prepared_journal_fail(&d.journal, 7);
+	prepared_journal_fail(&d.journal, 8);
+	undo(&d);
+	assert_true(prepared_set_is_spoilt(d.set, t));
+	assert_null(d.journal);
+	prepared_set_clear(&d.set);
+	prepared_unref(t);
+}
+
+static void test_commands_are_known(void **state)
+{
+	struct prepared_text *t = text_of("/* a */ Execute x");
+
+	(void)state;
+	assert_true(t->is_command);
+	prepared_unref(t);
+	t = text_of("select 1");
+	assert_false(t->is_command);
+	prepared_unref(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -550,6 +587,8 @@ int main(void)
 	    CASE(test_an_undo_that_comes_late),
 	    CASE(test_tags_come_around),
 	    CASE(test_a_link_ends_with_changes_in_flight),
+	    CASE(test_what_is_spoilt_comes_back_so),
+	    CASE(test_commands_are_known),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
