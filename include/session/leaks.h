@@ -56,6 +56,8 @@ enum leak_fate {
  * statements are. */
 enum leak_fate leaks_take(struct client *client, struct server *server,
     const struct message *m, bool is_tracked);
+/* A FunctionCall is about to go to the server. */
+void leaks_take_call(struct server *server, const struct message *m);
 /* It went; or a Bind of what was once looked at so (struct leak_look.all). */
 void leaks_expect(struct server *server, uint16_t looks);
 

@@ -41,6 +41,7 @@ struct server {
 	struct {
 		struct leak_watch watch;
 		uint16_t looked;   /* struct leak_look.all of the last Query or Parse */
+		uint16_t called;   /* kinds that FunctionCalls in flight leave */
 		uint16_t left;     /* kinds left behind since it was last clean */
 	} leaks;                   /* see leaks.h */
 	struct list cancels;       /* struct cancel_job by .target_node: aimed at it */

@@ -47,6 +47,9 @@ struct leak_look {
  * nothing; NULL: none are. */
 struct leak_look leak_of_text(const char *text, size_t len, const struct vars *tracked);
 
+/* Kinds that a FunctionCall of this built-in function leaves. */
+uint16_t leak_of_function(uint32_t oid);
+
 /* Expectations for what is in flight on one connection. */
 struct leak_watch {
 	uint16_t expected; /* of texts sent */

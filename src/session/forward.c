@@ -169,6 +169,8 @@ enum step forward_again(
 			  statements_are_tracked(client, server);
 	enum step step;
 
+	if (m->type == 'F')
+		leaks_take_call(server, m);
 	if (m->type == 'Q' || m->type == 'P')
 		step = forward_text(client, server, m, is_tracked);
 	else

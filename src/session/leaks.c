@@ -249,6 +249,12 @@ void leaks_expect(struct server *server, uint16_t looks)
 	server->leaks.watch.met &= (uint16_t)~looks;
 }
 
+void leaks_take_call(struct server *server, const struct message *m)
+{
+	if (is_watched(server) && m->have >= 5 + sizeof(uint32_t))
+		server->leaks.called |= leak_of_function(get_u32(m->bytes + 5));
+}
+
 /* ---- the server's messages ---- */
 
 static bool is_refused(uint32_t due)
@@ -264,6 +270,13 @@ bool leaks_want_whole(const struct server *server, const struct message *m)
 	       is_refused(pipeline_head_tag(&server->pipeline));
 }
 
+static void count_all(struct client *client, struct server *server, uint16_t kinds)
+{
+	server->leaks.left |= kinds;
+	for (; kinds; kinds &= (uint16_t)(kinds - 1))
+		count_leak(client, first_kind(kinds));
+}
+
 static void note_tag(
     struct client *client, struct server *server, const char *tag, size_t len)
 {
@@ -274,9 +287,7 @@ static void note_tag(
 		return;
 	kinds = leak_of_tag(watch, tag, len, &cleared);
 	server->leaks.left &= (uint16_t)~cleared;
-	server->leaks.left |= kinds;
-	for (; kinds; kinds &= (uint16_t)(kinds - 1))
-		count_leak(client, first_kind(kinds));
+	count_all(client, server, kinds);
 }
 
 bool leaks_answered(
@@ -284,6 +295,10 @@ bool leaks_answered(
 {
 	struct error_fields f;
 
+	if (m->type == 'V' && server->leaks.called) {
+		count_all(client, server, server->leaks.called);
+		server->leaks.called = 0;
+	}
 	if (m->type == 'C' && message_is_whole(m)) {
 		size_t len = message_body_len(m);
 		const char *tag = (const char *)message_body(m);
@@ -303,6 +318,7 @@ bool leaks_answered(
 void leaks_settle(struct server *server)
 {
 	server->leaks.watch = (struct leak_watch){0};
+	server->leaks.called = 0;
 }
 
 /* With session_state = forward it is kept in mind what was left: the setting may

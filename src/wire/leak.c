@@ -367,6 +367,20 @@ struct leak_look leak_of_text(const char *text, size_t len, const struct vars *t
 	return look;
 }
 
+/* As pg_proc.dat has them, and has had them ever since. */
+uint16_t leak_of_function(uint32_t oid)
+{
+	enum { SET_CONFIG = 2078, LOCK_FIRST = 2880, LOCK_LAST = 2889 };
+	enum { UNLOCK = 2884, UNLOCK_SHARED = 2885 };
+
+	if (oid == SET_CONFIG)
+		return LEAK_BIT(CONFIG);
+	if (oid < LOCK_FIRST || oid > LOCK_LAST || oid == UNLOCK ||
+	    oid == UNLOCK_SHARED)
+		return 0;
+	return LEAK_BIT(ADVISORY);
+}
+
 /* ---- tags ---- */
 
 static bool is_tag(const char *tag, size_t len, const char *wanted)

@@ -1,5 +1,7 @@
 """Session state left behind on servers that others use next: session_state, SHOW STATE_LEAKS."""
 
+import struct
+
 import pytest
 
 import waiting
@@ -121,6 +123,29 @@ def test_select_into_temp(make, run):
     run(client, "select 1 as a into temp table leak")
     assert client.value("select to_regclass('pg_temp.leak') is null") == "t"
     assert leaks(pooler) == {"CREATE TEMP": 1}
+
+
+def function_call(oid, *values):
+    body = struct.pack("!ihh", oid, 0, len(values))
+    body += b"".join(struct.pack("!i", len(v)) + v for v in values)
+    return wire.message("F", body + struct.pack("!h", 0))
+
+
+@pytest.mark.parametrize("kind, oid, values", [
+    ("advisory lock", 2880, [b"99"]), ("advisory lock", 2889, [b"9", b"8"]),
+    ("set_config", 2078, [b"work_mem", b"1MB", b"f"]), (None, 2891, [b"99"])])
+def test_function_call(make, kind, oid, values):
+    pooler = make("clean")
+    one, two = owner(pooler), owner(pooler)
+    one.send(function_call(oid, *values))
+    assert one.finish().kinds()[-2:] in ("VZ", "EZ")
+    assert two.value("select count(*) from pg_locks where locktype = 'advisory'") == "0"
+    assert two.value("show work_mem") == "4MB"
+    assert leaks(pooler) == ({kind: 1} if kind else {})
+    # what fails leaves nothing
+    one.send(function_call(oid))
+    assert one.finish().kinds() == "EZ"
+    assert leaks(pooler) == ({kind: 1} if kind else {})
 
 
 def test_forward_leaves_it(make):

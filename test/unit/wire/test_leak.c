@@ -184,6 +184,19 @@ static void select_into(void **state)
 		check(&(struct sample){harmless[i], 0, 0});
 }
 
+static void functions_called_by_number(void **state)
+{
+	(void)state;
+	for (uint32_t oid = 2880; oid < 2890; oid++)
+		assert_int_equal(leak_of_function(oid),
+		    oid == 2884 || oid == 2885 ? 0 : BIT(ADVISORY));
+	assert_int_equal(leak_of_function(2078), BIT(CONFIG));
+	assert_int_equal(leak_of_function(0), 0);
+	assert_int_equal(leak_of_function(2879), 0);
+	assert_int_equal(leak_of_function(2890), 0);
+	assert_int_equal(leak_of_function(UINT32_MAX), 0);
+}
+
 static void texts_may_end_anywhere(void **state)
 {
 	(void)state;
@@ -318,6 +331,7 @@ int main(void)
 	    cmocka_unit_test(advisory_locks_of_the_session),
 	    cmocka_unit_test(configuration_of_the_session),
 	    cmocka_unit_test(select_into),
+	    cmocka_unit_test(functions_called_by_number),
 	    cmocka_unit_test(texts_may_end_anywhere),
 	    cmocka_unit_test(tracked_parameters_leave_nothing),
 	    cmocka_unit_test(tags),
