@@ -525,7 +525,7 @@ def random_step(rng):
 @pytest.mark.parametrize("limit", [1, 2, 200])
 def test_random_sequences(make, pg, limit):
     pooler = make(max_prepared_statements=limit)
-    for seed in range(60):
+    for seed in range(200):
         rng = random.Random(seed * 1000 + limit)
         pair = Pair(pooler, pg)
         said = []
