@@ -26,8 +26,9 @@ void params_failed(struct server *server, const struct message *m);
 /* A ParameterStatus for server and client.  -1: the server is doomed. */
 int params_report(
     struct server *server, struct client *client, const struct message *m);
-/* A Query or Parse goes to the server: does it bring something back to its default? */
-void params_note_query(struct server *server, const struct message *m);
+/* A Query or Parse goes to the server: does it bring something back to its default?
+ * is_tracked: what a Parse does is remembered until its Bind. */
+void params_note_query(struct server *server, const struct message *m, bool is_tracked);
 /* Is this the completion of a RESET, DISCARD ALL or SET .. TO DEFAULT?  They bring back
  * what the client asked for at its login, as on a direct connection, and not the
  * server's defaults. */

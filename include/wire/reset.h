@@ -17,8 +17,10 @@ enum { RESET_NOTED = 64 };
 struct reset_look {
 	/* bits of parameters */
 	uint64_t session;
-	uint64_t local; /* SET LOCAL: until the end of the transaction */
-	bool has_reset; /* RESET was there, of whatever and whatever came behind it */
+	uint64_t local;   /* SET LOCAL: until the end of the transaction */
+	uint64_t set;     /* to something else, and not brought back behind that */
+	bool has_reset;   /* RESET was there, of whatever and whatever came behind it */
+	bool has_default; /* so was SET .. TO DEFAULT */
 };
 
 /* What counts is the last that is said of a parameter. */
@@ -30,11 +32,13 @@ static inline bool reset_is_any(const struct reset_look *look)
 	return look->session || look->local;
 }
 
+/* What is looked at comes behind what is in *to. */
 static inline void reset_add(struct reset_look *to, const struct reset_look *look)
 {
-	to->session |= look->session;
-	to->local |= look->local;
+	to->session = (to->session & ~look->set) | look->session;
+	to->local = (to->local & ~look->set) | look->local;
 	to->has_reset = to->has_reset || look->has_reset;
+	to->has_default = to->has_default || look->has_default;
 }
 
 #endif

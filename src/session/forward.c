@@ -191,7 +191,7 @@ enum step forward_message(
 	if (m->type == 'E' && server->has_forgetting_portal && !message_is_whole(m))
 		return STEP_MORE;
 	if (m->type == 'Q' || m->type == 'P')
-		params_note_query(server, m);
+		params_note_query(server, m, statements_are_tracked(client, server));
 	step = forward_again(client, server, m);
 	if (step == STEP_NEXT && must_hold_back(server, m) &&
 	    pipeline_count(&server->pipeline) > 0)

@@ -160,7 +160,7 @@ static void bring_back(struct server *server, struct client *client, size_t i)
 	buf_done(&status);
 }
 
-void params_note_query(struct server *server, const struct message *m)
+void params_note_query(struct server *server, const struct message *m, bool is_tracked)
 {
 	const char *p = (const char *)m->bytes + 5;
 	const char *end = (const char *)m->bytes + m->have;
@@ -176,7 +176,8 @@ void params_note_query(struct server *server, const struct message *m)
 	}
 	server->looked_reset =
 	    reset_of_text(p, (size_t)(end - p), server->conn.site->vars);
-	reset_add(&server->reset, &server->looked_reset);
+	if (m->type == 'Q' || !is_tracked)
+		reset_add(&server->reset, &server->looked_reset);
 }
 
 static const char discard_all[] = "DISCARD ALL";
@@ -191,7 +192,7 @@ static bool has_tag(const struct message *m, const char *tag, size_t size)
 
 bool params_is_reset(const struct server *server, const struct message *m)
 {
-	if (reset_is_any(&server->reset) && has_tag(m, set, sizeof(set)))
+	if (server->reset.has_default && has_tag(m, set, sizeof(set)))
 		return true;
 	return has_tag(m, reset, sizeof(reset)) ||
 	       has_tag(m, discard_all, sizeof(discard_all));
@@ -222,7 +223,7 @@ static void bring_all_back(struct server *server, struct client *client)
 
 	uint64_t local = server->status == 'T' ? server->reset.local : 0;
 	uint64_t named = server->reset.session | local;
-	bool is_told = named || server->reset.has_reset;
+	bool is_told = named || server->reset.has_reset || server->reset.has_default;
 
 	server->apply_local |= local;
 	for (size_t i = 0; i < count && i < RESET_NOTED; i++)
@@ -232,6 +233,9 @@ static void bring_all_back(struct server *server, struct client *client)
 
 void params_settle(struct server *server, struct client *client)
 {
+	/* what was noted may be of what comes behind this ReadyForQuery */
+	if (!server->was_reset && server->pipeline.syncs > 0)
+		return;
 	/* a replication server was started with what its client asked for */
 	if (server->was_reset && client->asked && !server->seat.is_replication)
 		bring_all_back(server, client);

@@ -22,7 +22,8 @@ struct unnamed_statement {
 	struct unnamed_statement *older;
 	uint32_t tag;    /* of its Parse, until that is answered */
 	uint16_t leaves; /* struct leak_look.all */
-	bool is_command; /* see sql_commands.h */
+	struct reset_look resets;
+	bool is_command;                                      /* see sql_commands.h */
 	char ours[sizeof(((struct prepared_text *)0)->name)]; /* what was sent of it */
 	size_t size;
 	uint8_t parse[]; /* the whole message, as it came */
@@ -112,6 +113,7 @@ static int keep(struct client *client, const struct server *server,
 	u->older = take_older(client);
 	u->tag = tag;
 	u->leaves = server->leaks.looked;
+	u->resets = server->looked_reset;
 	u->is_command = is_command;
 	memcpy(u->ours, c->ours, sizeof(u->ours));
 	u->size = m->have;
@@ -261,8 +263,10 @@ int unnamed_use(struct client *client, struct server *server, const struct messa
 		failed = bring(client, server, &command);
 	if (!failed && m->type == 'B')
 		failed = sql_portal_note(server, m, &command);
-	if (m->type == 'B' && u)
+	if (m->type == 'B' && u) {
 		leaks_expect(server, u->leaves);
+		reset_add(&server->reset, &u->resets);
+	}
 	sql_command_done(&command);
 	return failed;
 }

@@ -58,8 +58,13 @@ static void look_set(
 			 : bit_of(schema, name);
 	look->session &= ~bit;
 	look->local &= ~bit;
-	if (is_default(t, is_zone, is_names))
+	look->set &= ~bit;
+	if (is_default(t, is_zone, is_names)) {
+		look->has_default = true;
 		*bits |= bit;
+	} else {
+		look->set |= bit;
+	}
 }
 
 static void look_reset(
@@ -67,13 +72,17 @@ static void look_reset(
 {
 	struct word name = words_next(&t);
 
-	look->has_reset = true;
+	uint64_t bits;
+
 	if (words_is(name, "all"))
-		look->session = UINT64_MAX;
+		bits = UINT64_MAX;
 	else if (words_is(name, "time")) /* RESET TIME ZONE */
-		look->session |= UINT64_C(1) << VAR_TIMEZONE;
+		bits = UINT64_C(1) << VAR_TIMEZONE;
 	else
-		look->session |= bit_of(schema, name);
+		bits = bit_of(schema, name);
+	look->has_reset = true;
+	look->session |= bits;
+	look->set &= ~bits;
 }
 
 /* t stands at the first word of a statement. */

@@ -257,6 +257,33 @@ def test_the_last_of_one_query_counts(pooler, statements, left):
     assert client.value("show timezone") == left
 
 
+def bound(sql, name):
+    return wire.parse(name, sql) + wire.bind("", name) + wire.execute()
+
+
+@pytest.mark.parametrize("parts, left", [
+    # what is only parsed, or bound, does nothing
+    ([wire.parse("r", "reset all"), bound("set timezone = 'America/New_York'", "s")],
+     "America/New_York"),
+    ([wire.parse("r", "set timezone to default"), bound("set timezone = 'UTC'", "s")], "UTC"),
+    ([wire.parse("r", "reset all"), wire.bind("x", "r"), bound("set timezone = 'UTC'", "s")], "UTC"),
+    # the last one counts
+    ([bound("reset all", "r"), bound("set timezone = 'UTC'", "s")], "UTC"),
+    ([bound("set timezone = 'UTC'", "s"), bound("reset all", "r")], "Asia/Tokyo"),
+    ([bound("set timezone = 'UTC'", ""), bound("set timezone to default", "")], "Asia/Tokyo"),
+    ([wire.parse("", "set timezone to default"), wire.sync(), wire.bind(), wire.execute()],
+     "Asia/Tokyo"),
+])
+def test_what_runs_counts(pooler, pg, parts, left):
+    for make in (lambda: pg.client(user="trust_user", **ASKED), lambda: pooler.connect(**ASKED)):
+        with make() as client:
+            client.query("set timezone = 'Europe/Rome'")
+            client.send(*parts, wire.sync(), wire.query(""))
+            while client.finish().kinds() != "IZ":
+                pass
+            assert client.value("show timezone") == left
+
+
 @pytest.mark.parametrize("sql", ["reset timezone", "set timezone to default", "discard all"])
 def test_reset_spares_what_has_no_name(make_pooler, pg, sql):
     """In session mode our own SET comes behind it, on the client's server."""

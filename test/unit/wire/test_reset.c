@@ -70,13 +70,18 @@ static void texts(void **state)
 
 static void several(void **state)
 {
-	struct reset_look one = {.session = 1, .has_reset = true}, two = {.local = 2};
+	struct reset_look one = {.session = 1, .has_reset = true};
+	struct reset_look two = {.local = 2 + 4, .has_default = true};
+	const struct reset_look other = {.set = 1 + 4};
 
 	(void)state;
 	assert_true(reset_is_any(&one) && reset_is_any(&two));
 	assert_false(reset_is_any(&(struct reset_look){.has_reset = true}));
 	reset_add(&two, &one);
-	assert_true(two.session == 1 && two.local == 2 && two.has_reset);
+	assert_true(two.session == 1 && two.local == 6);
+	assert_true(two.has_reset && two.has_default);
+	reset_add(&two, &other);
+	assert_true(two.session == 0 && two.local == 2);
 }
 
 int main(void)
