@@ -575,6 +575,10 @@ static bool is_plain(const struct server *server, const struct message *m)
 		if (server->leaks.watch.expected || !has_plain_tag(m))
 			return false;
 		break;
+	case 'V':
+		if (server->leaks.called)
+			return false;
+		break;
 	default:
 		break;
 	}
