@@ -76,6 +76,9 @@ int external_submit(struct external *e, struct external_job *job, struct err *er
 void external_cancel(struct external_job *job);
 /* For run(), which may look now and then whether anybody still waits for it. */
 bool external_is_cancelled(const struct external_job *job);
+/* For run(): calls f() while no other helper thread is in such a call.  For libraries
+ * that get themselves ready at their first use, and not safely. */
+void external_alone(const struct external_job *job, void (*f)(void));
 
 /* Jobs that wait for a thread. */
 unsigned external_waiting(struct external *e, enum external_kind kind);

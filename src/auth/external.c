@@ -31,6 +31,7 @@ struct external {
 	struct crew crews[EXTERNAL_KINDS];
 	struct list finished;
 	int is_ending;
+	pthread_mutex_t alone; /* of external_alone; taken while lock is not held */
 	/* written once */
 	int fd;
 };
@@ -61,6 +62,7 @@ struct external *external_new(unsigned threads, unsigned queue_max, struct err *
 	e->fd = fd;
 	list_init(&e->finished);
 	pthread_mutex_init(&e->lock, NULL);
+	pthread_mutex_init(&e->alone, NULL);
 	crew_init(&e->crews[EXTERNAL_ASK], e, threads, queue_max);
 	crew_init(&e->crews[EXTERNAL_COMPUTE], e, 1, EXTERNAL_COMPUTE_QUEUE);
 	return e;
@@ -122,6 +124,13 @@ static void *crew_work(void *argument)
 bool external_is_cancelled(const struct external_job *job)
 {
 	return atomic_load(&job->is_cancelled);
+}
+
+void external_alone(const struct external_job *job, void (*f)(void))
+{
+	pthread_mutex_lock(&job->external->alone);
+	f();
+	pthread_mutex_unlock(&job->external->alone);
 }
 
 /* ---- on the loop's thread ---- */
@@ -280,6 +289,7 @@ void external_free(struct external **e)
 	while ((job = take_finished(gone)))
 		job->discard(job);
 	pthread_mutex_destroy(&gone->lock);
+	pthread_mutex_destroy(&gone->alone);
 	close(gone->fd);
 	mem_free(gone);
 	*e = NULL;
