@@ -11,9 +11,13 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/mem.h"
+
+enum { COMPUTE_NICE = 10 };
 
 /* The threads of one kind and the jobs that wait for them. */
 struct crew {
@@ -98,6 +102,13 @@ static struct external_job *crew_wait(struct crew *crew)
 	return job;
 }
 
+/* Whoever computes stands back behind the loop where processors are few. */
+static void stand_back(void)
+{
+	/* Linux has priorities per thread.  A refusal changes nothing but latency. */
+	(void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), COMPUTE_NICE);
+}
+
 static void *crew_work(void *argument)
 {
 	static const uint64_t one = 1;
@@ -105,6 +116,8 @@ static void *crew_work(void *argument)
 	struct external *e = crew->external;
 	struct external_job *job;
 
+	if (crew == &e->crews[EXTERNAL_COMPUTE])
+		stand_back();
 	pthread_mutex_lock(&e->lock);
 	while ((job = crew_wait(crew))) {
 		pthread_mutex_unlock(&e->lock);
