@@ -1,8 +1,7 @@
 """A scratch LDAP directory: OpenLDAP's slapd with users, StartTLS and ldaps.
 
-Run as a program it starts one, prints its addresses as KEY=VALUE lines and an empty
-line, and stops it when its standard input ends; `freeze` and `thaw` on lines of their own
-stop it answering and let it go on.
+Run as a program it starts one, runs the command it is given with the directory's
+addresses in its environment, and stops it.
 """
 
 import glob
@@ -82,7 +81,7 @@ def entries():
 class Slapd:
     """One running directory.  Connect to `host`, which is what its certificate names."""
 
-    host = "localhost"
+    host = "127.0.0.1"  # libldap has another name for localhost
 
     def __init__(self):
         self.account = waiting.unprivileged()
@@ -96,8 +95,18 @@ class Slapd:
 
     @property
     def ca_file(self):
-        """For LDAPTLS_CACERT in the environment of whoever connects."""
         return self.path("cert.pem")
+
+    def env(self):
+        """To be added to the environment of the program under test: its trust in the
+        certificate, and DNS records by which it finds the directory for BASE.
+        SRV_MISSING says why when it cannot have those."""
+        env = {"LDAPTLS_CACERT": self.ca_file}
+        library = waiting.find_library("libresolv_wrapper.so", "libresolv_wrapper.so.0")
+        if not library:
+            return dict(env, SRV_MISSING="libresolv_wrapper is not installed")
+        self.write("dns", "SRV _ldap._tcp.example.net localhost %d\n" % self.port)
+        return dict(env, RESOLV_WRAPPER_HOSTS=self.path("dns"), **waiting.preload(library))
 
     def run(self, *command, **options):
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -107,8 +116,7 @@ class Slapd:
 
     def create(self):
         self.run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
-                 "-subj", "/CN=" + self.host, "-addext",
-                 "subjectAltName=DNS:%s,IP:127.0.0.1" % self.host,
+                 "-subj", "/CN=slapd", "-addext", "subjectAltName=IP:" + self.host,
                  "-keyout", "key.pem", "-out", "cert.pem")
         self.run("mkdir", "data")
         self.write("slapd.conf", CONF.format(
@@ -168,17 +176,19 @@ class Slapd:
 
 
 def main():
+    """slapd.py PROGRAM ARGUMENT...: exits as the program does."""
+    env = dict(os.environ)
+    if not find_slapd():
+        return subprocess.call(sys.argv[1:], env=dict(env, SLAPD_MISSING="slapd is not installed"))
     directory = Slapd()
     try:
         directory.create()
-        print("HOST=%s\nPORT=%d\nTLS_PORT=%d\nCA_FILE=%s\n" % (
-            directory.host, directory.port, directory.tls_port, directory.ca_file), flush=True)
-        for line in sys.stdin:
-            {"freeze": directory.freeze, "thaw": directory.thaw}[line.strip()]()
-            print("", flush=True)
+        env.update(directory.env(), SLAPD_HOST=directory.host, SLAPD_PORT=str(directory.port),
+                   SLAPD_TLS_PORT=str(directory.tls_port), SLAPD_PID=str(directory.process.pid))
+        return subprocess.call(sys.argv[1:], env=env)
     finally:
         directory.remove()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
