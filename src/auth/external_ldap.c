@@ -8,6 +8,8 @@
 
 #ifdef HAVE_LDAP
 
+#	include <errno.h>
+#	include <poll.h>
 #	include <string.h>
 #	include <sys/time.h>
 #	include <time.h>
@@ -16,8 +18,8 @@
 
 #	include "base/mem.h"
 
-/* To connect and to send; and for an answer, which a directory may have to fetch from
- * afar. */
+/* To connect, to send, and between the parts of an answer; and for the answer itself,
+ * which a directory may have to fetch from afar. */
 enum { NETWORK_TIMEOUT_SECONDS = 3, ANSWER_TIMEOUT_MS = 10000 };
 /* How long a cancelled job goes on waiting. */
 enum { PATIENCE_MS = 100 };
@@ -27,6 +29,7 @@ struct talk {
 	const struct ldap_options *options;
 	const struct external_job *job; /* or NULL */
 	LDAP *ld;
+	struct ldap_conncb on_connect;
 	struct buf uris; /* where it goes, for messages */
 	struct err *err;
 };
@@ -42,6 +45,98 @@ static int64_t now_ms(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static bool is_cancelled(const struct talk *t)
+{
+	return t->job && external_is_cancelled(t->job);
+}
+
+/* ---- the socket ---- */
+
+/*
+ * The library's own timeout is for connecting only: a server that accepts and then says
+ * nothing, or half of something, would hold the thread for ever, above all in a TLS
+ * handshake.  So a layer of ours lies between the socket and TLS, and waits no longer
+ * than it should.
+ */
+enum { LAYER_LEVEL = (LBER_SBIOD_LEVEL_PROVIDER + LBER_SBIOD_LEVEL_TRANSPORT) / 2 };
+
+/* -1 and errno when the socket is not ready in time. */
+static int wait_ready(Sockbuf_IO_Desc *layer, short events)
+{
+	const struct talk *t = layer->sbiod_pvt;
+	struct pollfd watch = {.events = events};
+	int64_t end = now_ms() + NETWORK_TIMEOUT_SECONDS * 1000;
+	int count;
+
+	ber_sockbuf_ctrl(layer->sbiod_sb, LBER_SB_OPT_GET_FD, &watch.fd);
+	do {
+		count = poll(&watch, 1, PATIENCE_MS);
+		if (count > 0 || (count < 0 && errno != EINTR))
+			return count > 0 ? 0 : -1;
+	} while (!is_cancelled(t) && now_ms() < end);
+	errno = is_cancelled(t) ? ECANCELED : ETIMEDOUT;
+	return -1;
+}
+
+static ber_slen_t layer_read(Sockbuf_IO_Desc *layer, void *bytes, ber_len_t len)
+{
+	if (wait_ready(layer, POLLIN) < 0)
+		return -1;
+	return LBER_SBIOD_READ_NEXT(layer, bytes, len);
+}
+
+static ber_slen_t layer_write(Sockbuf_IO_Desc *layer, void *bytes, ber_len_t len)
+{
+	if (wait_ready(layer, POLLOUT) < 0)
+		return -1;
+	return LBER_SBIOD_WRITE_NEXT(layer, bytes, len);
+}
+
+static int layer_control(Sockbuf_IO_Desc *layer, int option, void *value)
+{
+	return LBER_SBIOD_CTRL_NEXT(layer, option, value);
+}
+
+static int layer_setup(Sockbuf_IO_Desc *layer, void *talk)
+{
+	layer->sbiod_pvt = talk;
+	return 0;
+}
+
+/* The talk is not the layer's to end. */
+static int layer_end(Sockbuf_IO_Desc *layer)
+{
+	(void)layer;
+	return 0;
+}
+
+static int add_layer(LDAP *ld, Sockbuf *socket, LDAPURLDesc *server,
+    struct sockaddr *address, struct ldap_conncb *on_connect)
+{
+	/* The library only reads it, without saying so. */
+	static const Sockbuf_IO layer = {
+	    .sbi_setup = layer_setup,
+	    .sbi_remove = layer_end,
+	    .sbi_ctrl = layer_control,
+	    .sbi_read = layer_read,
+	    .sbi_write = layer_write,
+	    .sbi_close = layer_end,
+	};
+
+	(void)ld;
+	(void)server;
+	(void)address;
+	return ber_sockbuf_add_io(
+	    socket, (Sockbuf_IO *)&layer, LAYER_LEVEL, on_connect->lc_arg);
+}
+
+static void forget_connection(LDAP *ld, Sockbuf *socket, struct ldap_conncb *on_connect)
+{
+	(void)ld;
+	(void)socket;
+	(void)on_connect;
 }
 
 /* ---- answers ---- */
@@ -66,7 +161,7 @@ static int await(const struct talk *t, int request, LDAPMessage **answer)
 	*answer = NULL;
 	do {
 		kind = ldap_result(t->ld, request, LDAP_MSG_ALL, &patience, answer);
-		if (kind == 0 && t->job && external_is_cancelled(t->job))
+		if (kind == 0 && is_cancelled(t))
 			return LDAP_USER_CANCELLED;
 	} while (kind == 0 && now_ms() < end);
 	if (kind == 0) {
@@ -138,7 +233,11 @@ static int set_up(struct talk *t)
 	if (code != LDAP_SUCCESS)
 		return err_set(t->err, "could not initialize LDAP for \"%s\": %s",
 		    buf_text(&t->uris), ldap_err2string(code));
-	if (ldap_set_option(t->ld, LDAP_OPT_PROTOCOL_VERSION, &version) !=
+	t->on_connect = (struct ldap_conncb){
+	    .lc_add = add_layer, .lc_del = forget_connection, .lc_arg = t};
+	if (ldap_set_option(t->ld, LDAP_OPT_CONNECT_CB, &t->on_connect) !=
+		LDAP_OPT_SUCCESS ||
+	    ldap_set_option(t->ld, LDAP_OPT_PROTOCOL_VERSION, &version) !=
 		LDAP_OPT_SUCCESS ||
 	    ldap_set_option(t->ld, LDAP_OPT_NETWORK_TIMEOUT, &timeout) !=
 		LDAP_OPT_SUCCESS ||
