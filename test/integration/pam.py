@@ -13,12 +13,12 @@ import sys
 import waiting
 
 SERVICE = "pgbouncer"
-# name: (password, service that the account is for)
 USERS = {
-    "pam_ann": ("ann pamsecret 6b3", SERVICE),
-    "pam_bob": ("bob pamsecret 2c8", SERVICE),
-    "pam_locked": ("locked pamsecret 4e1", "another"),  # right password, no account here
+    "pam_ann": "ann pamsecret 6b3",
+    "pam_bob": "bob pamsecret 2c8",
+    "pam_locked": "locked pamsecret 4e1",
 }
+LOCKED = "pam_locked"  # proves the password, and has no account
 # Where clients may come from, by PAM_RHOST.
 HOSTS = "127.0.0.1:unix"
 
@@ -41,14 +41,14 @@ class Pam:
         self.dir = waiting.scratch("pamtest")
         matrix = waiting.find_library(MATRIX)
         passwords = self.write("passwords", "".join(
-            "%s:%s:%s\n" % (name, secret, service) for name, (secret, service) in USERS.items()))
+            "%s:%s:%s\n" % (name, secret, SERVICE) for name, secret in USERS.items()))
         self.services = os.path.join(self.dir, "services")
         os.mkdir(self.services)
         os.chmod(self.services, 0o755)
         self.write("services/" + SERVICE,
                    "auth required %s passdb=%s\n"
                    "account required pam_succeed_if.so quiet rhost in %s\n"
-                   "account required %s passdb=%s\n" % (matrix, passwords, HOSTS, matrix, passwords))
+                   "account required pam_succeed_if.so quiet user != %s\n" % (matrix, passwords, HOSTS, LOCKED))
         self.write("services/other", "auth required pam_deny.so\naccount required pam_deny.so\n")
         for path in (self.services, *glob.glob(self.dir + "/*")):
             waiting.give(path)
