@@ -48,7 +48,8 @@ class Pam:
         self.write("services/" + SERVICE,
                    "auth required %s passdb=%s\n"
                    "account required pam_succeed_if.so quiet rhost in %s\n"
-                   "account required pam_succeed_if.so quiet user != %s\n" % (matrix, passwords, HOSTS, LOCKED))
+                   "account required pam_succeed_if.so quiet user != %s\n" % (
+                       matrix, passwords, HOSTS, LOCKED))
         self.write("services/other", "auth required pam_deny.so\naccount required pam_deny.so\n")
         for path in (self.services, *glob.glob(self.dir + "/*")):
             waiting.give(path)
