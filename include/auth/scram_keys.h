@@ -9,10 +9,19 @@
 #include <stdint.h>
 
 enum { SCRAM_KEY_LEN = 32, SCRAM_SALT_MAX = 1024 };
+enum { SCRAM_SALT_LEN = 16 }; /* of salts that we make */
 
 /* Largest iteration count that we compute: more would let a hostile server, or a stored
  * secret, stop us. */
 enum { SCRAM_ITERATIONS_MAX = 1000000 };
+
+/* A derivation that is due: what scram_salted_password needs.  Borrowed. */
+struct scram_due {
+	const char *password;
+	const uint8_t *salt;
+	size_t salt_len;
+	uint32_t iterations;
+};
 
 /* What the server side of SCRAM needs to know of a password. */
 struct scram_verifier {
@@ -27,6 +36,11 @@ void scram_verifier_done(struct scram_verifier *v); /* wipes and frees */
 /* Verifier for a plain password with a fresh random 16-byte salt. */
 void scram_verifier_from_password(
     struct scram_verifier *v, const char *password, uint32_t iterations);
+/* The same in two parts, for those who derive elsewhere: `due` with a fresh salt
+ * (mem_random, SCRAM_SALT_LEN), then the verifier from what came out.  Copies the salt.
+ */
+void scram_verifier_from_salted(struct scram_verifier *v, const struct scram_due *due,
+    const uint8_t salted[SCRAM_KEY_LEN]);
 /* Verifier no one can satisfy, for users that do not exist: salt = first 16 bytes of
  * SHA-256(user || secret[32]), so that the same user always sees the same salt. */
 void scram_verifier_mock(struct scram_verifier *v, const char *user,
@@ -35,6 +49,7 @@ void scram_verifier_mock(struct scram_verifier *v, const char *user,
 /* PBKDF2 of a SASLprep'd password (raw when preparation fails): the slow part. */
 void scram_salted_password(const char *password, const uint8_t *salt, size_t salt_len,
     uint32_t iterations, uint8_t out[SCRAM_KEY_LEN]);
+void scram_derive(const struct scram_due *due, uint8_t out[SCRAM_KEY_LEN]);
 void scram_client_key(const uint8_t salted[SCRAM_KEY_LEN], uint8_t out[SCRAM_KEY_LEN]);
 void scram_server_key(const uint8_t salted[SCRAM_KEY_LEN], uint8_t out[SCRAM_KEY_LEN]);
 void scram_stored_key(

@@ -14,6 +14,10 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+/* The GS2 headers (RFC 5802 section 7) of an exchange that is bound. */
+#define SCRAM_BINDING_TYPE "tls-server-end-point"
+#define SCRAM_BOUND_HEADER "p=" SCRAM_BINDING_TYPE ",,"
+
 struct scram_reader {
 	const char *at; /* next attribute; NULL when there are no more */
 	const char *end;
@@ -51,6 +55,9 @@ void scram_put_key(struct buf *out, const uint8_t key[SCRAM_KEY_LEN]);
 char *scram_copy_text(const char *text, size_t len);
 /* `first` and 18 random bytes in base64 behind it; NULL when there is no memory. */
 char *scram_make_nonce(const struct scram_field *first);
+
+/* The value of `c=`: base64 of the GS2 header and, with flag 'p', of the hash. */
+void scram_put_binding(struct buf *out, char gs2_flag, const uint8_t *hash, size_t len);
 
 /* What both ends sign (RFC 5802 section 3). */
 struct scram_transcript {

@@ -35,6 +35,14 @@ bool secret_is_equal(const struct secret *a, const struct secret *b);
  * never matches, nor does a SCRAM secret of more than SCRAM_ITERATIONS_MAX. */
 bool secret_is_password(const struct secret *s, const char *user, const char *password);
 
+/* The same in two parts, for those who derive elsewhere.  1: a derivation is due (due
+ * borrows from s and password), and what comes out is for secret_is_salted.  0: no
+ * derivation is needed, secret_is_password answers at once. */
+int secret_prepare(const struct secret *s, const char *password, struct scram_due *due);
+/* Was the salted password derived from the password behind this SCRAM secret?  Not when
+ * the secret is of another kind. */
+bool secret_is_salted(const struct secret *s, const uint8_t salted[SCRAM_KEY_LEN]);
+
 enum { MD5_TEXT_LEN = 35 }; /* "md5" + 32 */
 /* out gets "md5..." + NUL: the hash that PostgreSQL stores; "" where libcrypto
  * has no MD5. */

@@ -11,7 +11,7 @@
 #include "auth/scram_message.h"
 #include "base/mem.h"
 
-enum { STEP_FIRST, STEP_FINAL, STEP_VERIFY, STEP_OVER };
+enum { STEP_FIRST, STEP_FINAL, STEP_DERIVE, STEP_VERIFY, STEP_OVER };
 
 void scram_cache_done(struct scram_cache *c)
 {
@@ -20,10 +20,15 @@ void scram_cache_done(struct scram_cache *c)
 }
 
 void scram_client_init(struct scram_client *c, const char *password,
-    const struct scram_keys *keys, struct scram_cache *cache)
+    const struct scram_keys *keys, struct scram_cache *cache,
+    const struct scram_binding *binding)
 {
 	assert(password || keys);
 	memset(c, 0, sizeof(*c));
+	buf_init(&c->final, 0);
+	buf_init(&c->message, 0);
+	c->binding = binding;
+	c->gs2_flag = binding && binding->hash ? 'y' : 'n';
 	c->password = password;
 	c->keys = keys;
 	c->cache = cache;
@@ -33,7 +38,31 @@ void scram_client_done(struct scram_client *c)
 {
 	mem_free(c->client_first_bare);
 	mem_free(c->nonce);
+	buf_done(&c->final);
+	buf_done(&c->message);
 	mem_wipe(c, sizeof(*c));
+}
+
+const char *scram_client_select(
+    struct scram_client *c, bool is_offered, bool is_plus_offered, struct err *err)
+{
+	bool may_bind = c->binding && c->binding->hash;
+
+	if (may_bind && is_plus_offered) {
+		c->gs2_flag = 'p';
+		return SCRAM_MECHANISM_PLUS;
+	}
+	if (c->binding && c->binding->is_required) {
+		err_set(err, "channel binding is required, but %s",
+		    may_bind ? "the server does not offer it"
+			     : "the connection to the server has nothing to bind to");
+		return NULL;
+	}
+	if (is_offered)
+		return SCRAM_MECHANISM;
+	err_set(
+	    err, "none of the server's SASL authentication mechanisms are supported");
+	return NULL;
 }
 
 static int client_first_step(struct scram_client *c, struct buf *out, struct err *err)
@@ -46,17 +75,13 @@ static int client_first_step(struct scram_client *c, struct buf *out, struct err
 		c->client_first_bare = NULL;
 		return scram_no_memory(err);
 	}
-	buf_put_text(out, "n,,");
+	if (c->gs2_flag == 'p')
+		buf_put_text(out, SCRAM_BOUND_HEADER);
+	else
+		buf_printf(out, "%c,,", c->gs2_flag);
 	buf_put_text(out, c->client_first_bare);
 	return out->failed ? scram_no_memory(err) : 0;
 }
-
-struct challenge {
-	struct scram_field nonce;
-	uint8_t salt[SCRAM_SALT_MAX];
-	size_t salt_len;
-	uint32_t iterations;
-};
 
 static int read_iterations(const struct scram_field *f, uint32_t *out, struct err *err)
 {
@@ -77,121 +102,135 @@ static int read_iterations(const struct scram_field *f, uint32_t *out, struct er
 	return 0;
 }
 
-static int read_challenge(const struct scram_client *c, struct scram_reader *r,
-    struct challenge *challenge, struct err *err)
+static int read_challenge(struct scram_client *c, struct scram_reader *r,
+    struct scram_field *nonce, struct err *err)
 {
 	size_t own_len = strlen(c->nonce);
 	struct scram_field salt, iterations;
 
-	if (scram_read_field(r, 'r', &challenge->nonce, err) < 0)
+	if (scram_read_field(r, 'r', nonce, err) < 0)
 		return -1;
-	if (!scram_is_printable(&challenge->nonce))
+	if (!scram_is_printable(nonce))
 		return scram_malformed(err, "non-printable characters in nonce");
-	if (challenge->nonce.len <= own_len ||
-	    memcmp(challenge->nonce.text, c->nonce, own_len) != 0)
+	if (nonce->len <= own_len || memcmp(nonce->text, c->nonce, own_len) != 0)
 		return err_set(err, "invalid SCRAM response (nonce does not match)");
 	if (scram_read_field(r, 's', &salt, err) < 0)
 		return -1;
-	if (base64_decode(salt.text, salt.len, challenge->salt, SCRAM_SALT_MAX,
-		&challenge->salt_len) < 0 ||
-	    challenge->salt_len == 0)
+	if (base64_decode(salt.text, salt.len, c->salt, SCRAM_SALT_MAX, &c->salt_len) <
+		0 ||
+	    c->salt_len == 0)
 		return scram_malformed(err, "invalid salt");
 	if (scram_read_field(r, 'i', &iterations, err) < 0 ||
-	    read_iterations(&iterations, &challenge->iterations, err) < 0)
+	    read_iterations(&iterations, &c->iterations, err) < 0)
 		return -1;
 	return scram_skip_extensions(r, '\0', err);
 }
 
-static bool cache_has(
-    const struct scram_cache *cache, const struct challenge *challenge)
+static bool cache_has(const struct scram_cache *cache, const struct scram_client *c)
 {
-	return cache && cache->iterations == challenge->iterations &&
-	       cache->salt_len == challenge->salt_len &&
-	       memcmp(cache->salt, challenge->salt, cache->salt_len) == 0;
+	return cache && cache->iterations == c->iterations &&
+	       cache->salt_len == c->salt_len &&
+	       memcmp(cache->salt, c->salt, cache->salt_len) == 0;
 }
 
-static void cache_keys(struct scram_cache *cache, const struct challenge *challenge,
+static void cache_keys(struct scram_cache *cache, const struct scram_client *c,
     const struct scram_keys *keys)
 {
 	scram_cache_done(cache);
 	cache->keys = *keys;
-	cache->salt = mem_dup(challenge->salt, challenge->salt_len);
-	cache->salt_len = challenge->salt_len;
-	cache->iterations = challenge->iterations;
+	cache->salt = mem_dup(c->salt, c->salt_len);
+	cache->salt_len = c->salt_len;
+	cache->iterations = c->iterations;
 }
 
-static void client_find_keys(const struct scram_client *c,
-    const struct challenge *challenge, struct scram_keys *keys)
+/* The proof of our keys, and the signature by which we shall know the server. */
+static int client_prove(struct scram_client *c, const struct scram_keys *keys,
+    struct buf *out, struct err *err)
 {
-	uint8_t salted[SCRAM_KEY_LEN];
+	uint8_t stored_key[SCRAM_KEY_LEN], proof[SCRAM_KEY_LEN];
 
-	if (c->keys) {
-		*keys = *c->keys;
-		return;
-	}
-	if (cache_has(c->cache, challenge)) {
-		*keys = c->cache->keys;
-		return;
-	}
-	scram_salted_password(c->password, challenge->salt, challenge->salt_len,
-	    challenge->iterations, salted);
-	scram_client_key(salted, keys->client_key);
-	scram_server_key(salted, keys->server_key);
-	mem_wipe(salted, sizeof(salted));
-	if (c->cache)
-		cache_keys(c->cache, challenge, keys);
-}
-
-/* The proof of our key, and the signature by which we shall know the server. */
-static void client_prove(struct scram_client *c, const struct challenge *challenge,
-    const struct buf *message, uint8_t proof[SCRAM_KEY_LEN])
-{
-	uint8_t stored_key[SCRAM_KEY_LEN], signature[SCRAM_KEY_LEN];
-	struct scram_keys keys;
-
-	client_find_keys(c, challenge, &keys);
-	scram_stored_key(keys.client_key, stored_key);
-	scram_sign(stored_key, message->bytes, message->len, signature);
+	scram_stored_key(keys->client_key, stored_key);
+	scram_sign(stored_key, c->message.bytes, c->message.len, proof);
 	for (size_t i = 0; i < SCRAM_KEY_LEN; i++)
-		proof[i] = keys.client_key[i] ^ signature[i];
-	scram_sign(keys.server_key, message->bytes, message->len, c->server_signature);
-	mem_wipe(&keys, sizeof(keys));
+		proof[i] ^= keys->client_key[i];
+	scram_sign(
+	    keys->server_key, c->message.bytes, c->message.len, c->server_signature);
+	buf_put(out, c->final.bytes, c->final.len);
+	buf_put_text(out, ",p=");
+	scram_put_key(out, proof);
+	if (out->failed)
+		return scram_no_memory(err);
+	c->step = STEP_VERIFY;
+	return 0;
 }
 
-static int client_final_step(
-    struct scram_client *c, struct scram_reader *r, struct buf *out, struct err *err)
+static int client_read_first(
+    struct scram_client *c, struct scram_reader *r, struct err *err)
 {
 	const char *server_first = r->at;
-	struct challenge challenge;
-	uint8_t proof[SCRAM_KEY_LEN];
-	struct buf final, message;
-	int result;
+	struct scram_field nonce;
+	const struct scram_binding *binding = c->binding;
 
-	if (read_challenge(c, r, &challenge, err) < 0)
+	if (read_challenge(c, r, &nonce, err) < 0)
 		return -1;
-	buf_init(&final, 0);
-	buf_put_text(&final, "c=biws,r=");
-	buf_put(&final, challenge.nonce.text, challenge.nonce.len);
-	result = scram_auth_message(&message,
+	buf_put_text(&c->final, "c=");
+	scram_put_binding(&c->final, c->gs2_flag, binding ? binding->hash : NULL,
+	    binding ? binding->len : 0);
+	buf_put_text(&c->final, ",r=");
+	buf_put(&c->final, nonce.text, nonce.len);
+	if (c->final.failed)
+		return scram_no_memory(err);
+	return scram_auth_message(&c->message,
 	    &(struct scram_transcript){
 		.client_first_bare = c->client_first_bare,
 		.server_first = server_first,
 		.server_first_len = (size_t)(r->end - server_first),
-		.client_final = (const char *) final.bytes,
-		.client_final_len = final.len,
+		.client_final = (const char *)c->final.bytes,
+		.client_final_len = c->final.len,
 	    },
 	    err);
-	if (result == 0) {
-		client_prove(c, &challenge, &message, proof);
-		buf_put(out, final.bytes, final.len);
-		buf_put_text(out, ",p=");
-		scram_put_key(out, proof);
-		if (final.failed || out->failed)
-			result = scram_no_memory(err);
-	}
-	buf_done(&message);
-	buf_done(&final);
-	return result;
+}
+
+static enum scram_result client_final_step(
+    struct scram_client *c, struct scram_reader *r, struct buf *out, struct err *err)
+{
+	const struct scram_keys *keys = c->keys;
+
+	if (client_read_first(c, r, err) < 0)
+		return SCRAM_FAIL;
+	if (!keys && cache_has(c->cache, c))
+		keys = &c->cache->keys;
+	if (keys)
+		return client_prove(c, keys, out, err) < 0 ? SCRAM_FAIL : SCRAM_MORE;
+	c->step = STEP_DERIVE;
+	return SCRAM_DERIVE;
+}
+
+struct scram_due scram_client_due(const struct scram_client *c)
+{
+	return (struct scram_due){
+	    .password = c->password,
+	    .salt = c->salt,
+	    .salt_len = c->salt_len,
+	    .iterations = c->iterations,
+	};
+}
+
+enum scram_result scram_client_resume(struct scram_client *c,
+    const uint8_t salted[SCRAM_KEY_LEN], struct buf *out, struct err *err)
+{
+	struct scram_keys keys;
+	int result;
+
+	assert(c->step == STEP_DERIVE);
+	c->step = STEP_OVER;
+	scram_client_key(salted, keys.client_key);
+	scram_server_key(salted, keys.server_key);
+	if (c->cache)
+		cache_keys(c->cache, c, &keys);
+	result = client_prove(c, &keys, out, err);
+	mem_wipe(&keys, sizeof(keys));
+	return result < 0 ? SCRAM_FAIL : SCRAM_MORE;
 }
 
 static int client_check_server(
@@ -220,24 +259,28 @@ enum scram_result scram_client_step(struct scram_client *c, const uint8_t *in,
 {
 	int step = c->step;
 	struct scram_reader r;
-	int result;
 
 	c->step = STEP_OVER;
-	if (step == STEP_OVER) {
+	switch (step) {
+	case STEP_FIRST:
+		if (client_first_step(c, out, err) < 0)
+			return SCRAM_FAIL;
+		c->step = STEP_FINAL;
+		return SCRAM_MORE;
+	case STEP_FINAL:
+		if (scram_reader_init(&r, in, len, err) < 0)
+			return SCRAM_FAIL;
+		return client_final_step(c, &r, out, err);
+	case STEP_VERIFY:
+		if (scram_reader_init(&r, in, len, err) < 0 ||
+		    client_check_server(c, &r, err) < 0)
+			return SCRAM_FAIL;
+		return SCRAM_DONE;
+	case STEP_DERIVE:
+		err_set(err, "SCRAM message before it was due");
+		return SCRAM_FAIL;
+	default:
 		err_set(err, "SCRAM message after the end of the exchange");
 		return SCRAM_FAIL;
 	}
-	result = step == STEP_FIRST ? 0 : scram_reader_init(&r, in, len, err);
-	if (result == 0 && step == STEP_FIRST)
-		result = client_first_step(c, out, err);
-	else if (result == 0 && step == STEP_FINAL)
-		result = client_final_step(c, &r, out, err);
-	else if (result == 0)
-		result = client_check_server(c, &r, err);
-	if (result < 0)
-		return SCRAM_FAIL;
-	if (step == STEP_VERIFY)
-		return SCRAM_DONE;
-	c->step = step + 1;
-	return SCRAM_MORE;
 }

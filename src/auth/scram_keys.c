@@ -15,8 +15,6 @@
 #include "auth/saslprep.h"
 #include "base/mem.h"
 
-enum { SALT_LEN = 16 };
-
 /* These calls fail for want of memory only; going on with a key of unknown bytes could
  * let somebody in. */
 static void must(int ok)
@@ -49,6 +47,12 @@ void scram_salted_password(const char *password, const uint8_t *salt, size_t sal
 	}
 }
 
+void scram_derive(const struct scram_due *due, uint8_t out[SCRAM_KEY_LEN])
+{
+	scram_salted_password(
+	    due->password, due->salt, due->salt_len, due->iterations, out);
+}
+
 void scram_sign(const uint8_t key[SCRAM_KEY_LEN], const void *text, size_t len,
     uint8_t out[SCRAM_KEY_LEN])
 {
@@ -71,21 +75,30 @@ void scram_stored_key(
 	must(EVP_Digest(client_key, SCRAM_KEY_LEN, out, NULL, EVP_sha256(), NULL));
 }
 
-void scram_verifier_from_password(
-    struct scram_verifier *v, const char *password, uint32_t iterations)
+void scram_verifier_from_salted(struct scram_verifier *v, const struct scram_due *due,
+    const uint8_t salted[SCRAM_KEY_LEN])
 {
-	uint8_t salted[SCRAM_KEY_LEN], client_key[SCRAM_KEY_LEN];
+	uint8_t client_key[SCRAM_KEY_LEN];
 
-	v->iterations = iterations;
-	v->salt = mem_alloc(SALT_LEN);
-	v->salt_len = SALT_LEN;
-	mem_random(v->salt, SALT_LEN);
-	scram_salted_password(password, v->salt, v->salt_len, iterations, salted);
+	v->iterations = due->iterations;
+	v->salt = mem_dup(due->salt, due->salt_len);
+	v->salt_len = due->salt_len;
 	scram_client_key(salted, client_key);
 	scram_stored_key(client_key, v->stored_key);
 	scram_server_key(salted, v->server_key);
-	mem_wipe(salted, sizeof(salted));
 	mem_wipe(client_key, sizeof(client_key));
+}
+
+void scram_verifier_from_password(
+    struct scram_verifier *v, const char *password, uint32_t iterations)
+{
+	uint8_t salt[SCRAM_SALT_LEN], salted[SCRAM_KEY_LEN];
+	const struct scram_due due = {password, salt, sizeof(salt), iterations};
+
+	mem_random(salt, sizeof(salt));
+	scram_derive(&due, salted);
+	scram_verifier_from_salted(v, &due, salted);
+	mem_wipe(salted, sizeof(salted));
 }
 
 void scram_verifier_mock(struct scram_verifier *v, const char *user,
@@ -100,8 +113,8 @@ void scram_verifier_mock(struct scram_verifier *v, const char *user,
 	     EVP_DigestFinal_ex(context, digest, NULL));
 	EVP_MD_CTX_free(context);
 	v->iterations = iterations;
-	v->salt = mem_dup(digest, SALT_LEN);
-	v->salt_len = SALT_LEN;
+	v->salt = mem_dup(digest, SCRAM_SALT_LEN);
+	v->salt_len = SCRAM_SALT_LEN;
 	mem_random(v->stored_key, sizeof(v->stored_key));
 	mem_random(v->server_key, sizeof(v->server_key));
 }

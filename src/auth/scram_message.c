@@ -120,6 +120,29 @@ void scram_put_key(struct buf *out, const uint8_t key[SCRAM_KEY_LEN])
 	buf_put_text(out, text);
 }
 
+void scram_put_binding(struct buf *out, char gs2_flag, const uint8_t *hash, size_t len)
+{
+	struct buf raw;
+	char *text;
+
+	buf_init(&raw, 0);
+	if (gs2_flag == 'p') {
+		buf_put_text(&raw, SCRAM_BOUND_HEADER);
+		buf_put(&raw, hash, len);
+	} else {
+		buf_put_u8(&raw, (uint8_t)gs2_flag);
+		buf_put_text(&raw, ",,");
+	}
+	text = try_alloc(BASE64_LEN(raw.len) + 1);
+	if (text && !raw.failed) {
+		base64_encode(raw.bytes, raw.len, text);
+		buf_put_text(out, text);
+	} else
+		out->failed = true;
+	mem_free(text);
+	buf_done(&raw);
+}
+
 char *scram_copy_text(const char *text, size_t len)
 {
 	char *copy = try_alloc(len + 1);

@@ -12,12 +12,40 @@
 
 enum { STEP_FIRST, STEP_FINAL, STEP_OVER };
 
-void scram_server_init(
-    struct scram_server *s, const struct scram_verifier *verifier, bool is_mock)
+void scram_server_init(struct scram_server *s, const struct scram_verifier *verifier,
+    bool is_mock, const struct scram_binding *binding)
 {
 	memset(s, 0, sizeof(*s));
 	s->verifier = verifier;
 	s->is_mock = is_mock;
+	s->binding = binding;
+}
+
+static bool may_bind(const struct scram_server *s)
+{
+	return s->binding && s->binding->hash;
+}
+
+static bool may_go_unbound(const struct scram_server *s)
+{
+	return !s->binding || !s->binding->is_required;
+}
+
+void scram_server_offer(const struct scram_server *s, const char *mechanisms[3])
+{
+	if (may_bind(s))
+		*mechanisms++ = SCRAM_MECHANISM_PLUS;
+	if (may_go_unbound(s))
+		*mechanisms++ = SCRAM_MECHANISM;
+	*mechanisms = NULL;
+}
+
+int scram_server_select(struct scram_server *s, const char *mechanism)
+{
+	s->has_plus = strcmp(mechanism, SCRAM_MECHANISM_PLUS) == 0;
+	if (s->has_plus)
+		return may_bind(s) ? 0 : -1;
+	return strcmp(mechanism, SCRAM_MECHANISM) == 0 && may_go_unbound(s) ? 0 : -1;
 }
 
 void scram_server_done(struct scram_server *s)
@@ -28,27 +56,65 @@ void scram_server_done(struct scram_server *s)
 	mem_wipe(s, sizeof(*s));
 }
 
-/* "n,," or "y,,": what stands in front of the bare message. */
+/* Takes the flag, up to the comma: "n", "y" or "p=tls-server-end-point". */
+static int read_gs2_flag(
+    struct scram_server *s, struct scram_reader *r, struct err *err)
+{
+	struct scram_field type;
+
+	s->gs2_flag = *r->at;
+	if (s->gs2_flag == 'p') {
+		if (!may_bind(s))
+			return err_set(err, "client requires SCRAM channel binding, "
+					    "but it is not supported");
+		if (scram_read_field(r, 'p', &type, err) < 0)
+			return -1;
+		if (!s->has_plus)
+			return err_set(err,
+			    "client binds SCRAM to a channel without having selected "
+			    "%s",
+			    SCRAM_MECHANISM_PLUS);
+		if (!scram_is_text(
+			&type, SCRAM_BINDING_TYPE, strlen(SCRAM_BINDING_TYPE)))
+			return err_set(err,
+			    "client uses an unsupported SCRAM channel binding type");
+		return 0;
+	}
+	if (s->gs2_flag != 'n' && s->gs2_flag != 'y')
+		return scram_malformed(err, "unexpected channel binding flag");
+	if (s->has_plus)
+		return err_set(err,
+		    "client selected %s and does not bind SCRAM to the "
+		    "channel",
+		    SCRAM_MECHANISM_PLUS);
+	/* It saw no offer of ours: somebody in between took it away. */
+	if (s->gs2_flag == 'y' && may_bind(s))
+		return err_set(err, "client thinks that we do not offer SCRAM channel "
+				    "binding, but we do");
+	if (!may_go_unbound(s))
+		return err_set(err, "SCRAM channel binding is required");
+	if (r->end - r->at < 2 || r->at[1] != ',')
+		return scram_malformed(
+		    err, "comma expected after channel binding flag");
+	r->at += 2;
+	return 0;
+}
+
+/* What stands in front of the bare message: the flag and an empty identity. */
 static int read_gs2_header(
     struct scram_server *s, struct scram_reader *r, struct err *err)
 {
-	size_t left = (size_t)(r->end - r->at);
-
-	if (*r->at == 'p')
-		return err_set(err,
-		    "client requires SCRAM channel binding, but it is not supported");
-	if (*r->at != 'n' && *r->at != 'y')
-		return scram_malformed(err, "unexpected channel binding flag");
-	if (left < 3 || r->at[1] != ',')
+	if (read_gs2_flag(s, r, err) < 0)
+		return -1;
+	if (!r->at || r->at == r->end)
 		return scram_malformed(
 		    err, "comma expected after channel binding flag");
-	if (r->at[2] == 'a')
+	if (*r->at == 'a')
 		return err_set(err,
 		    "client uses an authorization identity, but it is not supported");
-	if (r->at[2] != ',')
+	if (*r->at != ',')
 		return scram_malformed(err, "unexpected attribute before user name");
-	s->gs2_flag = *r->at;
-	r->at += 3;
+	r->at++;
 	return 0;
 }
 
@@ -120,6 +186,21 @@ static int server_check_proof(struct scram_server *s, const struct buf *message,
 	return err_set(err, "password authentication failed");
 }
 
+/* Is that the header of the first message again, and our end of the connection? */
+static bool is_bound_to(const struct scram_server *s, const struct scram_field *binding)
+{
+	struct buf expected;
+	bool is_match;
+
+	buf_init(&expected, 0);
+	scram_put_binding(&expected, s->gs2_flag, may_bind(s) ? s->binding->hash : NULL,
+	    may_bind(s) ? s->binding->len : 0);
+	is_match = !expected.failed &&
+		   scram_is_text(binding, (const char *)expected.bytes, expected.len);
+	buf_done(&expected);
+	return is_match;
+}
+
 static int server_final_step(
     struct scram_server *s, struct scram_reader *r, struct buf *out, struct err *err)
 {
@@ -131,8 +212,8 @@ static int server_final_step(
 
 	if (scram_read_field(r, 'c', &binding, err) < 0)
 		return -1;
-	if (!scram_is_text(&binding, s->gs2_flag == 'n' ? "biws" : "eSws", 4))
-		return scram_malformed(err, "channel binding data does not match");
+	if (!is_bound_to(s, &binding))
+		return err_set(err, "SCRAM channel binding data does not match");
 	if (scram_read_field(r, 'r', &nonce, err) < 0)
 		return -1;
 	if (!scram_is_text(&nonce, s->nonce, strlen(s->nonce)))

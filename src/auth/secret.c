@@ -111,20 +111,45 @@ bool secret_is_equal(const struct secret *a, const struct secret *b)
 	return a->kind == b->kind && is_same_text(a->text, b->text);
 }
 
-static bool is_scram_password(const struct scram_verifier *v, const char *password)
+int secret_prepare(const struct secret *s, const char *password, struct scram_due *due)
 {
-	uint8_t salted[SCRAM_KEY_LEN], client_key[SCRAM_KEY_LEN],
-	    stored_key[SCRAM_KEY_LEN];
+	if (s->kind != SECRET_SCRAM || *password == '\0' ||
+	    s->scram.iterations > SCRAM_ITERATIONS_MAX)
+		return 0;
+	*due = (struct scram_due){
+	    .password = password,
+	    .salt = s->scram.salt,
+	    .salt_len = s->scram.salt_len,
+	    .iterations = s->scram.iterations,
+	};
+	return 1;
+}
+
+bool secret_is_salted(const struct secret *s, const uint8_t salted[SCRAM_KEY_LEN])
+{
+	uint8_t client_key[SCRAM_KEY_LEN], stored_key[SCRAM_KEY_LEN];
 	bool is_match;
 
-	if (v->iterations > SCRAM_ITERATIONS_MAX)
+	if (s->kind != SECRET_SCRAM)
 		return false;
-	scram_salted_password(password, v->salt, v->salt_len, v->iterations, salted);
 	scram_client_key(salted, client_key);
 	scram_stored_key(client_key, stored_key);
-	is_match = mem_equal_const_time(stored_key, v->stored_key, SCRAM_KEY_LEN);
-	mem_wipe(salted, sizeof(salted));
+	is_match = mem_equal_const_time(stored_key, s->scram.stored_key, SCRAM_KEY_LEN);
 	mem_wipe(client_key, sizeof(client_key));
+	return is_match;
+}
+
+static bool is_scram_password(const struct secret *s, const char *password)
+{
+	struct scram_due due;
+	uint8_t salted[SCRAM_KEY_LEN];
+	bool is_match;
+
+	if (!secret_prepare(s, password, &due))
+		return false;
+	scram_derive(&due, salted);
+	is_match = secret_is_salted(s, salted);
+	mem_wipe(salted, sizeof(salted));
 	return is_match;
 }
 
@@ -175,7 +200,7 @@ bool secret_is_password(const struct secret *s, const char *user, const char *pa
 		md5_of_password(password, user, hash);
 		return is_same_text(s->text, hash);
 	case SECRET_SCRAM:
-		return is_scram_password(&s->scram, password);
+		return is_scram_password(s, password);
 	}
 	return false;
 }

@@ -76,11 +76,11 @@ static enum step dial_begin_sasl(
 	}
 	if (secret->kind == SECRET_PLAIN) {
 		dial->password = mem_strdup(secret->text);
-		scram_client_init(
-		    &dial->scram, dial->password, NULL, pool_server_scram_cache(pool));
+		scram_client_init(&dial->scram, dial->password, NULL,
+		    pool_server_scram_cache(pool), NULL);
 	} else if (secret->kind == SECRET_SCRAM && pool->has_pass_through) {
 		dial->keys = pool->pass_through;
-		scram_client_init(&dial->scram, NULL, &dial->keys, NULL);
+		scram_client_init(&dial->scram, NULL, &dial->keys, NULL, NULL);
 	} else if (secret->kind == SECRET_SCRAM) {
 		conn_log(&server->conn, LEVEL_ERROR,
 		    "cannot do SCRAM authentication: password is SCRAM secret but "
@@ -124,6 +124,14 @@ static enum step dial_continue_sasl(
 		dial->scram.cache = NULL;
 	buf_init(&out, 0);
 	result = scram_client_step(&dial->scram, data, len, &out, &err);
+	if (result == SCRAM_DERIVE) {
+		const struct scram_due due = scram_client_due(&dial->scram);
+		uint8_t salted[SCRAM_KEY_LEN];
+
+		scram_derive(&due, salted);
+		result = scram_client_resume(&dial->scram, salted, &out, &err);
+		mem_wipe(salted, sizeof(salted));
+	}
 	if (result == SCRAM_FAIL || (result == SCRAM_DONE) != is_final) {
 		if (result != SCRAM_FAIL)
 			err_set(&err, "SASL messages out of order");

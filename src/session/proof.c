@@ -100,7 +100,7 @@ static enum proof proof_begin_sasl(struct client *client)
 	proof_choose_verifier(client);
 	login->method = AUTH_SCRAM;
 	login->phase = LOGIN_SASL_INITIAL;
-	scram_server_init(&login->scram, &login->verifier, login->is_mock);
+	scram_server_init(&login->scram, &login->verifier, login->is_mock, NULL);
 	login->has_scram = true;
 	buf_init(&buf, 0);
 	codec_put_auth_sasl(&buf, mechanisms);
@@ -187,6 +187,7 @@ static enum proof proof_sasl(struct client *client, const struct message *m)
 		proof_send_auth(client, AUTH_REQ_SASL_FINAL, out.bytes, out.len);
 		buf_wipe_done(&out);
 		return PROOF_DONE;
+	case SCRAM_DERIVE:
 	case SCRAM_FAIL:
 		break;
 	}

@@ -27,11 +27,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	/* With keys nothing slow is computed, so that the target is quick. */
 	static const struct scram_keys keys = {{1}, {2}};
+	static const uint8_t hash[] = {1, 2, 3};
+	static const struct scram_binding binding = {hash, sizeof(hash), false};
 	struct scram_client client;
 	struct buf message, out;
 	struct err err;
 
-	scram_client_init(&client, NULL, &keys, NULL);
+	scram_client_init(&client, NULL, &keys, NULL, len & 1 ? &binding : NULL);
+	(void)scram_client_select(&client, true, len & 2, &err);
 	buf_init(&message, 0);
 	buf_init(&out, 100000);
 	if (scram_client_step(&client, NULL, 0, &out, &err) != SCRAM_MORE)

@@ -27,11 +27,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	uint8_t salt[] = "0123456789abcdef";
 	const struct scram_verifier verifier = {
 	    .iterations = 4096, .salt = salt, .salt_len = 16, .stored_key = {1}};
+	static const uint8_t hash[] = {1, 2, 3};
+	const struct scram_binding binding = {hash, sizeof(hash), len & 8};
 	struct scram_server server;
 	struct buf message, out;
 	struct err err;
 
-	scram_server_init(&server, &verifier, len % 2);
+	/* Bound or not, and the mechanism that goes with it or the other one. */
+	scram_server_init(&server, &verifier, len % 2, len & 2 ? &binding : NULL);
+	(void)scram_server_select(
+	    &server, len & 4 ? SCRAM_MECHANISM_PLUS : SCRAM_MECHANISM);
 	buf_init(&message, 0);
 	buf_init(&out, 100000);
 	for (int i = 0; i < 4 && len > 0; i++) {

@@ -9,7 +9,9 @@ import pytest
 sys.path.insert(0, os.path.dirname(__file__))
 
 import fakeserver  # noqa: E402
+import pam  # noqa: E402
 import postgres  # noqa: E402
+import slapd  # noqa: E402
 import toolchain  # noqa: E402
 import versions  # noqa: E402
 from pooler import Pooler  # noqa: E402
@@ -81,6 +83,30 @@ def pg(cluster):
     yield cluster
     if cluster.process is None or cluster.process.poll() is not None:
         cluster.start()
+
+
+@pytest.fixture(scope="session")
+def directory():
+    """A running LDAP directory; poolers that ask it are given directory.env()."""
+    if not slapd.find_slapd():
+        pytest.skip("slapd is not installed")
+    running = slapd.Slapd()
+    try:
+        yield running.create()
+    finally:
+        running.remove()
+
+
+@pytest.fixture(scope="session")
+def pam_service():
+    """A PAM service; poolers that ask it are given pam_service.env()."""
+    if pam.missing():
+        pytest.skip(pam.missing())
+    service = pam.Pam()
+    try:
+        yield service
+    finally:
+        service.remove()
 
 
 @pytest.fixture

@@ -103,6 +103,8 @@ class Pooler:
         env = dict(os.environ, TZ="UTC", LC_ALL="C", **self.env)
         report = self.path("sanitizer")
         env["ASAN_OPTIONS"] = "detect_leaks=1:abort_on_error=0:exitcode=99:log_path=" + report
+        if "LD_PRELOAD" in env:
+            env["ASAN_OPTIONS"] += ":verify_asan_link_order=0"
         env["UBSAN_OPTIONS"] = "print_stacktrace=1:halt_on_error=1:exitcode=99:log_path=" + report
         env["TSAN_OPTIONS"] = "exitcode=99:log_path=" + report
         return env

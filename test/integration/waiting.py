@@ -1,5 +1,7 @@
-"""Waiting for conditions, free ports, scratch folders, the unprivileged account."""
+"""Waiting for conditions, free ports, scratch folders, the unprivileged account, and
+libraries that programs are made to load."""
 
+import glob
 import os
 import pwd
 import random
@@ -94,3 +96,20 @@ def give(path):
 
 def discard(path):
     shutil.rmtree(path, ignore_errors=True)
+
+
+def find_library(*names):
+    """The path of the first of these shared libraries that is installed, or None."""
+    for folder in ("/usr/lib/*", "/usr/lib64", "/usr/lib", "/usr/local/lib"):
+        for name in names:
+            for path in sorted(glob.glob(os.path.join(folder, name))):
+                return path
+    return None
+
+
+def preload(library):
+    """Environment for programs that are to load this library before all others, also
+    before a sanitizer's, which minds that and what cwrap's libraries do."""
+    options = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+    return {"LD_PRELOAD": library, "ASAN_OPTIONS": options,
+            "UID_WRAPPER_DISABLE_DEEPBIND": "1", "RESOLV_WRAPPER_DISABLE_DEEPBIND": "1"}

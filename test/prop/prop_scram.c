@@ -84,26 +84,49 @@ struct outcome {
 	bool is_trusted; /* the client took the server for the right one */
 };
 
+/* The client's turn, with the derivation it may ask for. */
+static enum scram_result client_step(
+    struct scram_client *client, const struct buf *in, struct buf *out)
+{
+	uint8_t salted[SCRAM_KEY_LEN];
+	struct scram_due due;
+	struct err err;
+	enum scram_result result =
+	    scram_client_step(client, in->bytes, in->len, out, &err);
+
+	if (result != SCRAM_DERIVE)
+		return result;
+	assert(out->len == 0);
+	due = scram_client_due(client);
+	scram_derive(&due, salted);
+	return scram_client_resume(client, salted, out, &err);
+}
+
 /* A whole exchange; message number `broken` is corrupted on its way. */
 static struct outcome exchange(uint64_t *state, const struct scram_verifier *verifier,
     const char *password, int broken)
 {
+	static const uint8_t hash[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13};
+	const struct scram_binding binding = {hash, sizeof(hash), below(state, 2) == 0};
+	const struct scram_binding *bound = below(state, 2) == 0 ? &binding : NULL;
 	struct scram_server server;
 	struct scram_client client;
 	struct outcome outcome = {0};
 	struct buf in, out;
 	enum scram_result result = SCRAM_MORE;
+	const char *mechanism;
 	struct err err;
 
 	buf_init(&in, 0);
 	buf_init(&out, 0);
-	scram_server_init(&server, verifier, false);
-	scram_client_init(&client, password, NULL, NULL);
+	scram_server_init(&server, verifier, false, bound);
+	scram_client_init(&client, password, NULL, NULL, bound);
+	mechanism = scram_client_select(&client, true, bound != NULL, &err);
+	assert(mechanism && scram_server_select(&server, mechanism) == 0);
 	for (int i = 0; i <= MESSAGES && result != SCRAM_FAIL; i++) {
 		buf_clear(&out);
 		if (i % 2 == 0)
-			result =
-			    scram_client_step(&client, in.bytes, in.len, &out, &err);
+			result = client_step(&client, &in, &out);
 		else
 			result =
 			    scram_server_step(&server, in.bytes, in.len, &out, &err);

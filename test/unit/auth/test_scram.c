@@ -32,8 +32,8 @@ static void bench_init(struct bench *b, const char *server_password,
 {
 	memset(b, 0, sizeof(*b));
 	scram_verifier_from_password(&b->verifier, server_password, 5);
-	scram_server_init(&b->server, &b->verifier, is_mock);
-	scram_client_init(&b->client, client_password, NULL, NULL);
+	scram_server_init(&b->server, &b->verifier, is_mock, NULL);
+	scram_client_init(&b->client, client_password, NULL, NULL, NULL);
 	buf_init(&b->out, 0);
 }
 
@@ -58,6 +58,17 @@ static enum scram_result to_server(struct bench *b, const char *text)
 	return result;
 }
 
+/* The slow part, as whoever drives a client does it. */
+static enum scram_result derive(struct bench *b)
+{
+	const struct scram_due due = scram_client_due(&b->client);
+	uint8_t salted[SCRAM_KEY_LEN];
+
+	assert_int_equal(b->out.len, 0);
+	scram_derive(&due, salted);
+	return scram_client_resume(&b->client, salted, &b->out, &b->err);
+}
+
 static enum scram_result to_client(struct bench *b, const char *text)
 {
 	size_t len = strlen(text);
@@ -67,7 +78,7 @@ static enum scram_result to_client(struct bench *b, const char *text)
 	buf_clear(&b->out);
 	result = scram_client_step(&b->client, copy, len, &b->out, &b->err);
 	mem_free(copy);
-	return result;
+	return result == SCRAM_DERIVE ? derive(b) : result;
 }
 
 /* The last answer, which the next step may overwrite. */
@@ -183,7 +194,7 @@ static void test_client_first_form(void **state)
 	assert_int_equal(b.out.len, strlen("n,,n=,r=") + 24);
 	assert_memory_equal(b.out.bytes, "n,,n=,r=", 8);
 	buf_init(&out, 0);
-	scram_client_init(&other, "pencil", NULL, NULL);
+	scram_client_init(&other, "pencil", NULL, NULL, NULL);
 	assert_int_equal(scram_client_step(&other, NULL, 0, &out, &b.err), SCRAM_MORE);
 	assert_string_not_equal(other.nonce, b.client.nonce);
 	buf_done(&out);
@@ -628,8 +639,8 @@ static void test_keys_instead_of_password(void **state)
 	memcpy(keys.server_key, b.verifier.server_key, SCRAM_KEY_LEN);
 	scram_server_done(&b.server);
 	scram_client_done(&b.client);
-	scram_server_init(&b.server, &b.verifier, false);
-	scram_client_init(&b.client, NULL, &keys, NULL);
+	scram_server_init(&b.server, &b.verifier, false, NULL);
+	scram_client_init(&b.client, NULL, &keys, NULL, NULL);
 	assert_int_equal(run(&b), SCRAM_DONE);
 	text = answer(&b);
 	assert_int_equal(to_client(&b, text), SCRAM_DONE);
@@ -638,7 +649,7 @@ static void test_keys_instead_of_password(void **state)
 
 	/* A server that took the password over does not know the server key. */
 	bench_init(&b, "other", "x", false);
-	scram_client_init(&b.client, NULL, &keys, NULL);
+	scram_client_init(&b.client, NULL, &keys, NULL, NULL);
 	assert_int_equal(run(&b), SCRAM_FAIL);
 	bench_done(&b);
 }
@@ -662,8 +673,8 @@ static void test_cache(void **state)
 	/* The password is not even looked at when salt and count are the same. */
 	scram_server_done(&b.server);
 	scram_client_done(&b.client);
-	scram_server_init(&b.server, &b.verifier, false);
-	scram_client_init(&b.client, "wrong", NULL, &cache);
+	scram_server_init(&b.server, &b.verifier, false, NULL);
+	scram_client_init(&b.client, "wrong", NULL, &cache, NULL);
 	assert_int_equal(run(&b), SCRAM_DONE);
 	bench_done(&b);
 
@@ -677,14 +688,276 @@ static void test_cache(void **state)
 	cache.iterations = 6;
 	scram_server_done(&b.server);
 	scram_client_done(&b.client);
-	scram_server_init(&b.server, &b.verifier, false);
-	scram_client_init(&b.client, "wrong", NULL, &cache);
+	scram_server_init(&b.server, &b.verifier, false, NULL);
+	scram_client_init(&b.client, "wrong", NULL, &cache, NULL);
 	assert_int_equal(run(&b), SCRAM_FAIL);
 	bench_done(&b);
 	scram_cache_done(&cache);
 	assert_null(cache.salt);
 	assert_int_equal(cache.iterations, 0);
 	scram_cache_done(&cache);
+}
+
+/* ---- channel binding ---- */
+
+static const uint8_t hash[] = {0xff, 0x00, 0x10, 0x2c, 0x3d};
+static const uint8_t other_hash[] = {0xff, 0x00, 0x10, 0x2c, 0x3e};
+#define BOUND_BINDING "cD10bHMtc2VydmVyLWVuZC1wb2ludCws/wAQLD0="
+
+static const struct scram_binding may_bind = {hash, sizeof(hash), false};
+static const struct scram_binding must_bind = {hash, sizeof(hash), true};
+static const struct scram_binding elsewhere = {other_hash, sizeof(other_hash), false};
+static const struct scram_binding cannot_bind = {NULL, 0, true};
+
+/* Both ends negotiate as on the wire; the server's verdict. */
+static enum scram_result run_bound(struct bench *b, const struct scram_binding *server,
+    const struct scram_binding *client, const char *expected_mechanism)
+{
+	const char *offer[3], *mechanism;
+	bool is_offered = false, is_plus_offered = false;
+
+	bench_init(b, "pencil", "pencil", false);
+	b->server.binding = server;
+	scram_client_init(&b->client, "pencil", NULL, NULL, client);
+	scram_server_offer(&b->server, offer);
+	for (size_t i = 0; offer[i]; i++) {
+		is_offered |= strcmp(offer[i], SCRAM_MECHANISM) == 0;
+		is_plus_offered |= strcmp(offer[i], SCRAM_MECHANISM_PLUS) == 0;
+	}
+	mechanism =
+	    scram_client_select(&b->client, is_offered, is_plus_offered, &b->err);
+	if (!mechanism) {
+		assert_null(expected_mechanism);
+		return SCRAM_FAIL;
+	}
+	assert_string_equal(mechanism, expected_mechanism);
+	assert_int_equal(scram_server_select(&b->server, mechanism), 0);
+	return run(b);
+}
+
+static void test_binding_between_ends(void **state)
+{
+	static const struct {
+		const struct scram_binding *server, *client;
+		const char *mechanism; /* NULL: the client gives up */
+		enum scram_result result;
+		const char *why;
+	} cases[] = {
+	    {NULL, NULL, SCRAM_MECHANISM, SCRAM_DONE, NULL},
+	    {&may_bind, NULL, SCRAM_MECHANISM, SCRAM_DONE, NULL},
+	    {NULL, &may_bind, SCRAM_MECHANISM, SCRAM_DONE, NULL},
+	    {&may_bind, &may_bind, SCRAM_MECHANISM_PLUS, SCRAM_DONE, NULL},
+	    {&must_bind, &may_bind, SCRAM_MECHANISM_PLUS, SCRAM_DONE, NULL},
+	    {&may_bind, &must_bind, SCRAM_MECHANISM_PLUS, SCRAM_DONE, NULL},
+	    {&must_bind, &must_bind, SCRAM_MECHANISM_PLUS, SCRAM_DONE, NULL},
+	    {&may_bind, &elsewhere, SCRAM_MECHANISM_PLUS, SCRAM_FAIL,
+		"channel binding data does not match"},
+	    {NULL, &must_bind, NULL, SCRAM_FAIL,
+		"channel binding is required, but the server does not offer it"},
+	    {&may_bind, &cannot_bind, NULL, SCRAM_FAIL,
+		"channel binding is required, but the connection to the server has "
+		"nothing to bind to"},
+	    {&must_bind, NULL, NULL, SCRAM_FAIL,
+		"none of the server's SASL authentication mechanisms are supported"},
+	    {&cannot_bind, NULL, NULL, SCRAM_FAIL,
+		"none of the server's SASL authentication mechanisms are supported"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct bench b;
+		char *text;
+		enum scram_result result =
+		    run_bound(&b, cases[i].server, cases[i].client, cases[i].mechanism);
+
+		if (result != cases[i].result)
+			fail_msg("case %zu: %d, %s", i, result, b.err.text);
+		if (cases[i].why && !strstr(b.err.text, cases[i].why))
+			fail_msg("case %zu: \"%s\"", i, b.err.text);
+		if (result == SCRAM_DONE) {
+			text = answer(&b);
+			assert_int_equal(to_client(&b, text), SCRAM_DONE);
+			mem_free(text);
+		}
+		bench_done(&b);
+	}
+}
+
+static void test_offer(void **state)
+{
+	const char *offer[3];
+	struct scram_server s;
+	struct scram_verifier v = {0};
+
+	(void)state;
+	scram_server_init(&s, &v, false, &may_bind);
+	scram_server_offer(&s, offer);
+	assert_string_equal(offer[0], "SCRAM-SHA-256-PLUS");
+	assert_string_equal(offer[1], "SCRAM-SHA-256");
+	assert_null(offer[2]);
+	assert_int_equal(scram_server_select(&s, "SCRAM-SHA-1"), -1);
+	assert_int_equal(scram_server_select(&s, ""), -1);
+	scram_server_init(&s, &v, false, &must_bind);
+	scram_server_offer(&s, offer);
+	assert_string_equal(offer[0], "SCRAM-SHA-256-PLUS");
+	assert_null(offer[1]);
+	assert_int_equal(scram_server_select(&s, "SCRAM-SHA-256"), -1);
+	scram_server_init(&s, &v, false, NULL);
+	scram_server_offer(&s, offer);
+	assert_string_equal(offer[0], "SCRAM-SHA-256");
+	assert_null(offer[1]);
+	assert_int_equal(scram_server_select(&s, "SCRAM-SHA-256-PLUS"), -1);
+	scram_server_init(&s, &v, false, &cannot_bind);
+	scram_server_offer(&s, offer);
+	assert_null(offer[0]);
+}
+
+/* What a client does to a server that may bind, byte by byte. */
+static void test_binding_of_clients(void **state)
+{
+	static const struct {
+		const struct scram_binding *binding;
+		const char *mechanism, *flag, *data, *why;
+	} cases[] = {
+	    {&may_bind, SCRAM_MECHANISM_PLUS, "p=tls-server-end-point", BOUND_BINDING,
+		NULL},
+	    {&may_bind, SCRAM_MECHANISM, "n", "biws", NULL},
+	    {NULL, SCRAM_MECHANISM, "y", "eSws", NULL},
+	    /* somebody took the offer away */
+	    {&may_bind, SCRAM_MECHANISM, "y", "eSws",
+		"client thinks that we do not offer SCRAM channel binding"},
+	    {&may_bind, SCRAM_MECHANISM_PLUS, "n", "biws", "does not bind SCRAM"},
+	    {&may_bind, SCRAM_MECHANISM_PLUS, "y", "eSws", "does not bind SCRAM"},
+	    {&may_bind, SCRAM_MECHANISM, "p=tls-server-end-point", BOUND_BINDING,
+		"without having selected SCRAM-SHA-256-PLUS"},
+	    {&may_bind, SCRAM_MECHANISM_PLUS, "p=tls-unique", BOUND_BINDING,
+		"unsupported SCRAM channel binding type"},
+	    {&may_bind, SCRAM_MECHANISM_PLUS, "p=", BOUND_BINDING,
+		"unsupported SCRAM channel binding type"},
+	    {&may_bind, SCRAM_MECHANISM_PLUS, "p", BOUND_BINDING, "malformed"},
+	    {&may_bind, SCRAM_MECHANISM_PLUS, "p=tls-server-end-point", "biws",
+		"channel binding data does not match"},
+	    /* the header alone, another hash, and the hash written in another way */
+	    {&may_bind, SCRAM_MECHANISM_PLUS, "p=tls-server-end-point",
+		"cD10bHMtc2VydmVyLWVuZC1wb2ludCws",
+		"channel binding data does not match"},
+	    {&may_bind, SCRAM_MECHANISM_PLUS, "p=tls-server-end-point",
+		"cD10bHMtc2VydmVyLWVuZC1wb2ludCws/wAQLD4=",
+		"channel binding data does not match"},
+	    {&may_bind, SCRAM_MECHANISM_PLUS, "p=tls-server-end-point",
+		"cD10bHMtc2VydmVyLWVuZC1wb2ludCws/wAQLD0",
+		"channel binding data does not match"},
+	    {&may_bind, SCRAM_MECHANISM, "n", BOUND_BINDING,
+		"channel binding data does not match"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct bench b;
+		char first[100], middle[300], *final;
+		enum scram_result result;
+
+		bench_init(&b, "pencil", "pencil", false);
+		b.server.binding = cases[i].binding;
+		assert_int_equal(scram_server_select(&b.server, cases[i].mechanism), 0);
+		snprintf(first, sizeof(first), "%s,,n=,r=abc", cases[i].flag);
+		result = to_server(&b, first);
+		if (result == SCRAM_MORE) {
+			snprintf(middle, sizeof(middle), "c=%s,r=%s", cases[i].data,
+			    b.server.nonce);
+			final = final_message(&b, "n=,r=abc", middle);
+			result = to_server(&b, final);
+			mem_free(final);
+		}
+		if (result != (cases[i].why ? SCRAM_FAIL : SCRAM_DONE))
+			fail_msg("case %zu: %d, %s", i, result, b.err.text);
+		if (cases[i].why && !strstr(b.err.text, cases[i].why))
+			fail_msg("case %zu: \"%s\"", i, b.err.text);
+		bench_done(&b);
+	}
+}
+
+static void test_bound_client_form(void **state)
+{
+	static const char first[] = "p=tls-server-end-point,,n=,r=";
+	char text[200];
+	struct bench b;
+
+	(void)state;
+	bench_init(&b, "x", "pencil", false);
+	scram_client_init(&b.client, "pencil", NULL, NULL, &may_bind);
+	assert_string_equal(
+	    scram_client_select(&b.client, true, true, &b.err), "SCRAM-SHA-256-PLUS");
+	assert_int_equal(to_client(&b, ""), SCRAM_MORE);
+	assert_memory_equal(b.out.bytes, first, strlen(first));
+	snprintf(text, sizeof(text), "r=%sx,s=AAAA,i=1", b.client.nonce);
+	assert_int_equal(to_client(&b, text), SCRAM_MORE);
+	assert_memory_equal(
+	    b.out.bytes, "c=" BOUND_BINDING ",r=", strlen("c=" BOUND_BINDING ",r="));
+	bench_done(&b);
+
+	/* The server does not offer what we could do: it is told so. */
+	bench_init(&b, "x", "pencil", false);
+	scram_client_init(&b.client, "pencil", NULL, NULL, &may_bind);
+	assert_string_equal(
+	    scram_client_select(&b.client, true, false, &b.err), "SCRAM-SHA-256");
+	assert_int_equal(to_client(&b, ""), SCRAM_MORE);
+	assert_memory_equal(b.out.bytes, "y,,n=,r=", 8);
+	bench_done(&b);
+}
+
+/* ---- derivation elsewhere ---- */
+
+static void test_derivation_is_handed_out(void **state)
+{
+	uint8_t salted[SCRAM_KEY_LEN];
+	struct scram_cache cache = {0};
+	struct scram_due due;
+	struct bench b;
+
+	(void)state;
+	bench_init(&b, "x", "pencil", false);
+	b.client.cache = &cache;
+	assert_int_equal(to_client(&b, ""), SCRAM_MORE);
+	replace(&b.client.nonce, "rOprNGfwEbeRWgbNEkqO");
+	replace(&b.client.client_first_bare, RFC_CLIENT_BARE);
+	buf_clear(&b.out);
+	assert_int_equal(scram_client_step(&b.client, (const uint8_t *)RFC_SERVER_FIRST,
+			     strlen(RFC_SERVER_FIRST), &b.out, &b.err),
+	    SCRAM_DERIVE);
+	assert_int_equal(b.out.len, 0);
+	due = scram_client_due(&b.client);
+	assert_string_equal(due.password, "pencil");
+	assert_int_equal(due.iterations, 4096);
+	assert_int_equal(due.salt_len, 16);
+	scram_derive(&due, salted);
+	assert_int_equal(
+	    scram_client_resume(&b.client, salted, &b.out, &b.err), SCRAM_MORE);
+	assert_string_equal(buf_text(&b.out), RFC_CLIENT_FINAL);
+	assert_int_equal(cache.iterations, 4096);
+	assert_int_equal(to_client(&b, RFC_SERVER_FINAL), SCRAM_DONE);
+	scram_cache_done(&cache);
+	bench_done(&b);
+}
+
+/* A server that goes on talking while we derive. */
+static void test_message_during_derivation(void **state)
+{
+	struct bench b;
+	char text[100];
+
+	(void)state;
+	bench_init(&b, "x", "pencil", false);
+	assert_int_equal(to_client(&b, ""), SCRAM_MORE);
+	snprintf(text, sizeof(text), "r=%sx,s=AAAA,i=1", b.client.nonce);
+	buf_clear(&b.out);
+	assert_int_equal(scram_client_step(&b.client, (const uint8_t *)text,
+			     strlen(text), &b.out, &b.err),
+	    SCRAM_DERIVE);
+	assert_int_equal(to_client(&b, RFC_SERVER_FINAL), SCRAM_FAIL);
+	assert_string_equal(b.err.text, "SCRAM message before it was due");
+	assert_int_equal(to_client(&b, text), SCRAM_FAIL);
+	bench_done(&b);
 }
 
 int main(void)
@@ -712,6 +985,12 @@ int main(void)
 	    cmocka_unit_test(test_server_final),
 	    cmocka_unit_test(test_keys_instead_of_password),
 	    cmocka_unit_test(test_cache),
+	    cmocka_unit_test(test_binding_between_ends),
+	    cmocka_unit_test(test_offer),
+	    cmocka_unit_test(test_binding_of_clients),
+	    cmocka_unit_test(test_bound_client_form),
+	    cmocka_unit_test(test_derivation_is_handed_out),
+	    cmocka_unit_test(test_message_during_derivation),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -189,6 +189,35 @@ static void test_too_many_iterations(void **state)
 	    "SCRAM-SHA-256$2147483647:AA==$" KEY_TEXT ":" KEY_TEXT, "u", "pencil"));
 }
 
+/* The slow part done by somebody else. */
+static void test_in_two_parts(void **state)
+{
+	uint8_t salted[SCRAM_KEY_LEN];
+	struct scram_due due;
+	struct secret s;
+
+	(void)state;
+	secret_init(&s, PENCIL_SECRET);
+	assert_int_equal(secret_prepare(&s, "pencil", &due), 1);
+	assert_string_equal(due.password, "pencil");
+	assert_int_equal(due.iterations, 4096);
+	scram_derive(&due, salted);
+	assert_true(secret_is_salted(&s, salted));
+	assert_int_equal(secret_prepare(&s, "Pencil", &due), 1);
+	scram_derive(&due, salted);
+	assert_false(secret_is_salted(&s, salted));
+	assert_int_equal(secret_prepare(&s, "", &due), 0);
+	secret_done(&s);
+
+	secret_init(&s, "pencil");
+	assert_int_equal(secret_prepare(&s, "pencil", &due), 0);
+	assert_false(secret_is_salted(&s, salted));
+	secret_done(&s);
+	secret_init(&s, "SCRAM-SHA-256$1000001:AA==$" KEY_TEXT ":" KEY_TEXT);
+	assert_int_equal(secret_prepare(&s, "pencil", &due), 0);
+	secret_done(&s);
+}
+
 static void test_equal(void **state)
 {
 	static const char *const texts[] = {
@@ -292,6 +321,7 @@ int main(void)
 	    cmocka_unit_test(test_password_in_clear),
 	    cmocka_unit_test(test_nothing_never_matches),
 	    cmocka_unit_test(test_too_many_iterations),
+	    cmocka_unit_test(test_in_two_parts),
 	    cmocka_unit_test(test_equal),
 	    cmocka_unit_test(test_md5_of_password),
 	    cmocka_unit_test(test_md5_answer),

@@ -116,10 +116,12 @@ void md5_answer(struct peer *client, const char *secret_text, const char *user)
 void scram_login(struct peer *client, const char *password)
 {
 	struct scram_client scram;
+	uint8_t salted[SCRAM_KEY_LEN];
+	struct scram_due due;
 	struct buf out, b;
 	struct err err;
 	peer_hear(client, 'R');
-	scram_client_init(&scram, password, NULL, NULL);
+	scram_client_init(&scram, password, NULL, NULL, NULL);
 	buf_init(&out, 0);
 	buf_init(&b, 0);
 	scram_client_step(&scram, NULL, 0, &out, &err);
@@ -128,7 +130,12 @@ void scram_login(struct peer *client, const char *password)
 	stage_settle(client->stage);
 	buf_clear(&out);
 	buf_clear(&b);
-	scram_client_step(&scram, client->in.bytes + 9, client->in.len - 9, &out, &err);
+	assert_int_equal(scram_client_step(&scram, client->in.bytes + 9,
+			     client->in.len - 9, &out, &err),
+	    SCRAM_DERIVE);
+	due = scram_client_due(&scram);
+	scram_derive(&due, salted);
+	scram_client_resume(&scram, salted, &out, &err);
 	buf_clear(&client->in);
 	codec_put_sasl_response(&b, out.bytes, out.len);
 	peer_send(client, b.bytes, b.len);

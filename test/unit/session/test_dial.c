@@ -92,7 +92,7 @@ static void scram_begin(struct peer *server, struct guard *guard)
 	struct err err;
 
 	scram_verifier_from_password(&guard->verifier, "secret", 4096);
-	scram_server_init(&guard->scram, &guard->verifier, false);
+	scram_server_init(&guard->scram, &guard->verifier, false, NULL);
 	buf_init(&b, 0);
 	buf_init(&out, 0);
 	codec_put_auth_sasl(&b, mechanisms);

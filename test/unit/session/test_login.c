@@ -111,7 +111,7 @@ static void scram_begin(
 	struct buf out, b;
 	struct err err;
 	peer_hear(client, 'R');
-	scram_client_init(scram, password, NULL, NULL);
+	scram_client_init(scram, password, NULL, NULL, NULL);
 	buf_init(&out, 0);
 	buf_init(&b, 0);
 	assert_int_equal(scram_client_step(scram, NULL, 0, &out, &err), SCRAM_MORE);
@@ -125,13 +125,18 @@ static void scram_begin(
 
 static void scram_end(struct peer *client, struct scram_client *scram)
 {
+	uint8_t salted[SCRAM_KEY_LEN];
+	struct scram_due due;
 	struct buf out, b;
 	struct err err;
 	buf_init(&out, 0);
 	buf_init(&b, 0);
 	assert_int_equal(scram_client_step(scram, client->in.bytes + 9,
 			     client->in.len - 9, &out, &err),
-	    SCRAM_MORE);
+	    SCRAM_DERIVE);
+	due = scram_client_due(scram);
+	scram_derive(&due, salted);
+	assert_int_equal(scram_client_resume(scram, salted, &out, &err), SCRAM_MORE);
 	codec_put_sasl_response(&b, out.bytes, out.len);
 	peer_send(client, b.bytes, b.len);
 	buf_done(&out);

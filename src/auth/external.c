@@ -1,0 +1,309 @@
+/*
+ * Helper threads with two bounded queues, and the list of finished jobs that the loop
+ * collects.  Knows nothing of what the jobs do.
+ */
+#include "auth/external.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+enum { COMPUTE_NICE = 10 };
+
+/* The threads of one kind and the jobs that wait for them. */
+struct crew {
+	struct list waiting; /* struct external_job by .node */
+	struct list running;
+	unsigned queue_max;
+	unsigned threads_max, threads_count;
+	pthread_t *threads;
+	pthread_cond_t has_work;
+	struct external *external;
+};
+
+struct external {
+	pthread_mutex_t lock; /* of everything below */
+	struct crew crews[EXTERNAL_KINDS];
+	struct list finished;
+	int is_ending;
+	pthread_mutex_t alone; /* of external_alone; taken while lock is not held */
+	/* written once */
+	int fd;
+};
+
+static void crew_init(
+    struct crew *crew, struct external *e, unsigned threads, unsigned queue_max)
+{
+	list_init(&crew->waiting);
+	list_init(&crew->running);
+	crew->queue_max = queue_max;
+	crew->threads_max = threads;
+	crew->threads = mem_zero(threads * sizeof(*crew->threads));
+	pthread_cond_init(&crew->has_work, NULL);
+	crew->external = e;
+}
+
+struct external *external_new(unsigned threads, unsigned queue_max, struct err *err)
+{
+	int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	struct external *e;
+
+	assert(threads > 0);
+	if (fd < 0) {
+		err_set(err, "could not create eventfd: %s", strerror(errno));
+		return NULL;
+	}
+	e = mem_zero(sizeof(*e));
+	e->fd = fd;
+	list_init(&e->finished);
+	pthread_mutex_init(&e->lock, NULL);
+	pthread_mutex_init(&e->alone, NULL);
+	crew_init(&e->crews[EXTERNAL_ASK], e, threads, queue_max);
+	crew_init(&e->crews[EXTERNAL_COMPUTE], e, 1, EXTERNAL_COMPUTE_QUEUE);
+	return e;
+}
+
+int external_fd(const struct external *e)
+{
+	return e->fd;
+}
+
+static struct external_job *first_job(const struct list *jobs)
+{
+	struct node *node = list_first(jobs);
+	return node ? container_of(node, struct external_job, node) : NULL;
+}
+
+/* ---- on the helper threads ---- */
+
+/* Waits, under the lock, for a job; NULL when the end has come. */
+static struct external_job *crew_wait(struct crew *crew)
+{
+	struct external *e = crew->external;
+	struct external_job *job;
+
+	while (list_is_empty(&crew->waiting) && !e->is_ending)
+		pthread_cond_wait(&crew->has_work, &e->lock);
+	job = e->is_ending ? NULL : first_job(&crew->waiting);
+	if (job) {
+		list_remove(&crew->waiting, &job->node);
+		list_push_back(&crew->running, &job->node);
+		job->state = EXTERNAL_RUNNING;
+	}
+	return job;
+}
+
+/* Whoever computes stands back behind the loop where processors are few. */
+static void stand_back(void)
+{
+	/* Linux has priorities per thread.  A refusal changes nothing but latency. */
+	(void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), COMPUTE_NICE);
+}
+
+static void *crew_work(void *argument)
+{
+	static const uint64_t one = 1;
+	struct crew *crew = argument;
+	struct external *e = crew->external;
+	struct external_job *job;
+
+	if (crew == &e->crews[EXTERNAL_COMPUTE])
+		stand_back();
+	pthread_mutex_lock(&e->lock);
+	while ((job = crew_wait(crew))) {
+		pthread_mutex_unlock(&e->lock);
+		job->run(job);
+		pthread_mutex_lock(&e->lock);
+		list_remove(&crew->running, &job->node);
+		list_push_back(&e->finished, &job->node);
+		job->state = EXTERNAL_FINISHED;
+		/* Can fail only when it has counted up to the end of its range. */
+		if (write(e->fd, &one, sizeof(one)) < 0)
+			assert(errno == EAGAIN);
+	}
+	pthread_mutex_unlock(&e->lock);
+	return NULL;
+}
+
+bool external_is_cancelled(const struct external_job *job)
+{
+	return atomic_load(&job->is_cancelled);
+}
+
+void external_alone(const struct external_job *job, void (*f)(void))
+{
+	pthread_mutex_lock(&job->external->alone);
+	f();
+	pthread_mutex_unlock(&job->external->alone);
+}
+
+/* ---- on the loop's thread ---- */
+
+/* One more thread, without signals: those are the loop's. */
+static int crew_grow(struct crew *crew)
+{
+	sigset_t all, before;
+	int error;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error =
+	    pthread_create(&crew->threads[crew->threads_count], NULL, crew_work, crew);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (error == 0)
+		crew->threads_count++;
+	return error;
+}
+
+/* A job for which a thread is free waits only until that thread has woken up. */
+static bool is_full(const struct crew *crew)
+{
+	size_t free_count = crew->threads_max - crew->running.count;
+
+	return crew->waiting.count >= crew->queue_max + free_count;
+}
+
+static int crew_accept(struct crew *crew, enum external_kind kind, struct err *err)
+{
+	int error = 0;
+
+	if (is_full(crew))
+		return err_set_code(err, "53300",
+		    kind == EXTERNAL_ASK
+			? "too many logins are waiting for external authentication"
+			: "too many logins are waiting for key derivation");
+	if (crew->threads_count <= crew->running.count + crew->waiting.count &&
+	    crew->threads_count < crew->threads_max)
+		error = crew_grow(crew);
+	/* One thread will do, later. */
+	if (crew->threads_count == 0)
+		return err_set_code(
+		    err, "53000", "could not start a thread: %s", strerror(error));
+	return 0;
+}
+
+int external_submit(struct external *e, struct external_job *job, struct err *err)
+{
+	struct crew *crew = &e->crews[job->kind];
+	int result;
+
+	pthread_mutex_lock(&e->lock);
+	result = crew_accept(crew, job->kind, err);
+	if (result == 0) {
+		job->external = e;
+		job->state = EXTERNAL_QUEUED;
+		atomic_store(&job->is_cancelled, false);
+		list_push_back(&crew->waiting, &job->node);
+		pthread_cond_signal(&crew->has_work);
+	}
+	pthread_mutex_unlock(&e->lock);
+	return result;
+}
+
+void external_cancel(struct external_job *job)
+{
+	struct external *e = job->external;
+	bool is_over;
+
+	pthread_mutex_lock(&e->lock);
+	assert(node_is_linked(&job->node));
+	is_over = job->state != EXTERNAL_RUNNING;
+	if (job->state == EXTERNAL_QUEUED)
+		list_remove(&e->crews[job->kind].waiting, &job->node);
+	else if (job->state == EXTERNAL_FINISHED)
+		list_remove(&e->finished, &job->node);
+	else
+		atomic_store(&job->is_cancelled, true);
+	pthread_mutex_unlock(&e->lock);
+	if (is_over)
+		job->discard(job);
+}
+
+static struct external_job *take_finished(struct external *e)
+{
+	struct external_job *job;
+
+	pthread_mutex_lock(&e->lock);
+	job = first_job(&e->finished);
+	if (job)
+		list_remove(&e->finished, &job->node);
+	pthread_mutex_unlock(&e->lock);
+	return job;
+}
+
+void external_collect(struct external *e)
+{
+	struct external_job *job;
+	uint64_t count;
+
+	/* Before the list is read: what finishes meanwhile makes it readable again. */
+	if (read(e->fd, &count, sizeof(count)) < 0)
+		assert(errno == EAGAIN);
+	/* One at a time: done() may cancel others. */
+	while ((job = take_finished(e))) {
+		if (!external_is_cancelled(job))
+			job->done(job);
+		job->discard(job);
+	}
+}
+
+unsigned external_waiting(struct external *e, enum external_kind kind)
+{
+	unsigned count;
+
+	pthread_mutex_lock(&e->lock);
+	count = (unsigned)e->crews[kind].waiting.count;
+	pthread_mutex_unlock(&e->lock);
+	return count;
+}
+
+/* ---- the end ---- */
+
+static void crew_end(struct crew *crew)
+{
+	struct external_job *job;
+
+	for (unsigned i = 0; i < crew->threads_count; i++)
+		pthread_join(crew->threads[i], NULL);
+	while ((job = first_job(&crew->waiting))) {
+		list_remove(&crew->waiting, &job->node);
+		job->discard(job);
+	}
+	pthread_cond_destroy(&crew->has_work);
+	mem_free(crew->threads);
+}
+
+void external_free(struct external **e)
+{
+	struct external *gone = *e;
+	struct external_job *job;
+
+	if (!gone)
+		return;
+	pthread_mutex_lock(&gone->lock);
+	gone->is_ending = 1;
+	for (int kind = 0; kind < EXTERNAL_KINDS; kind++) {
+		list_for (job, &gone->crews[kind].running, node)
+			atomic_store(&job->is_cancelled, true);
+		pthread_cond_broadcast(&gone->crews[kind].has_work);
+	}
+	pthread_mutex_unlock(&gone->lock);
+	for (int kind = 0; kind < EXTERNAL_KINDS; kind++)
+		crew_end(&gone->crews[kind]);
+	while ((job = take_finished(gone)))
+		job->discard(job);
+	pthread_mutex_destroy(&gone->lock);
+	pthread_mutex_destroy(&gone->alone);
+	close(gone->fd);
+	mem_free(gone);
+	*e = NULL;
+}
