@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+#include "access.h"
 #include "auth/userlist.h"
 #include "base/buf.h"
 #include "base/err.h"
@@ -21,10 +22,11 @@ struct loaded {
 	struct buf warnings;    /* texts, each with its NUL */
 	struct err unreadable;  /* why users is NULL; "" when nothing is wrong */
 	struct err broken;      /* users ends before this place; "" when it does not */
+	struct access access;   /* HBA rules and ident maps */
 };
 
-/* Read the configuration file and what it names: its user list.  -1 and err
- * when there is no valid configuration. */
+/* Read the configuration file and the files it names that say who may log in.  -1 and
+ * err when there is no valid configuration. */
 int loaded_read(
     struct loaded *l, const char *path, const struct config *running, struct err *err);
 /* The certificates it names.  -1 and err: they cannot be used. */
@@ -38,9 +40,9 @@ void reload_configure_log(struct daemon *d, const struct settings *settings);
 void reload_log_error(struct log *log, const struct err *err);
 /* Log what loaded_read found odd.  Warnings are logged when they are new. */
 void reload_tell(struct daemon *d, const struct loaded *l);
-/* Take it over. */
-void reload_adopt(
-    struct daemon *d, struct config *config, const struct userlist *users);
+/* Take over a configuration, a user list (NULL: none was read), and the rules. */
+void reload_adopt(struct daemon *d, struct config *config, const struct userlist *users,
+    struct rules *rules);
 /* The same for TLS; takes *tls, which may be NULL: nothing changes. */
 void reload_adopt_tls(struct daemon *d, struct tls_setup **tls);
 /* Read the files of certificates again if they have changed (tls_reload_period). */

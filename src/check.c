@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "access.h"
 #include "auth/userlist.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -147,6 +148,20 @@ static void check_user_list(struct check *c)
 	userlist_free(&users);
 }
 
+static void check_rules(struct check *c)
+{
+	struct access access;
+
+	access_read(&access, c->settings);
+	c->problems += access_print(&access, c->out);
+	if (access.no_ident.text[0])
+		problem(c, "auth_ident_file", "%s", access.no_ident.text);
+	if (access.no_hba.text[0])
+		problem(
+		    c, "auth_hba_file", "%s: nobody could log in", access.no_hba.text);
+	access_done(&access);
+}
+
 static void check_readable(struct check *c, const char *setting, const char *path)
 {
 	if (path && *path && access(path, R_OK) < 0)
@@ -184,9 +199,6 @@ static void check_files(struct check *c)
 	check_writable(c, "logfile", s->logfile);
 	check_writable(c, "pidfile", s->pidfile);
 	check_readable(c, "conffile", s->conffile);
-	check_readable(c, "auth_ident_file", s->auth_ident_file);
-	if (s->auth_type == AUTH_HBA)
-		check_readable(c, "auth_hba_file", s->auth_hba_file);
 	check_readable(c, "resolv_conf", s->resolv_conf);
 	check_readable(c, "client_tls_key_file", s->client_tls_key_file);
 	check_readable(c, "client_tls_cert_file", s->client_tls_cert_file);
@@ -305,6 +317,7 @@ unsigned check_config(FILE *out, const struct options *options)
 	c.settings = &config->settings;
 	check_user_list(&c);
 	become_user(&c);
+	check_rules(&c);
 	check_files(&c);
 	check_tls(&c, config);
 	check_listening(&c);

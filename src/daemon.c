@@ -125,7 +125,8 @@ static int build(struct daemon *d, const struct settings *settings, struct err *
 	site->vars = vars_schema_new(settings->track_extra_parameters);
 	site->catalog = catalog_new(&site->mem);
 	site->verbs = &verbs;
-	session_init(site);
+	if (session_init(site, err) < 0)
+		return -1;
 	site->consoles = consoles_new(site);
 	catalog_set_service(site->catalog, &relay_service);
 	return 0;
@@ -195,7 +196,7 @@ static int start(struct daemon *d, struct err *err)
 		rc = build(d, &l.config->settings, err);
 	if (rc == 0) {
 		catalog_add_admin(d->site.catalog, &console_service);
-		reload_adopt(d, l.config, l.users);
+		reload_adopt(d, l.config, l.users, l.access.rules);
 		reload_adopt_tls(d, &l.tls);
 	}
 	loaded_done(&l);
@@ -239,6 +240,7 @@ static void free_catalog(struct daemon *d)
 	consoles_free(&site->consoles);
 	catalog_free(&site->catalog);
 	session_done(site);
+	rules_unref(&site->rules);
 	vars_schema_free(&site->vars);
 	tls_setup_free(&site->tls);
 }

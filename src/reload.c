@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "net/dns.h"
 #include "pool/pool.h"
+#include "session/derive.h"
 #include "session/listen.h"
 #include "session/session.h"
 #include "session/tls_setup.h"
@@ -45,6 +46,7 @@ int loaded_read(
 		    l->config->settings.auth_file, &l->broken, &l->unreadable);
 	if (l->users)
 		l->unreadable.text[0] = '\0';
+	access_read(&l->access, &l->config->settings);
 	return 0;
 }
 
@@ -58,6 +60,7 @@ void loaded_done(struct loaded *l)
 {
 	config_unref(&l->config);
 	userlist_free(&l->users);
+	access_done(&l->access);
 	tls_setup_free(&l->tls);
 	buf_done(&l->warnings);
 }
@@ -130,6 +133,7 @@ void reload_tell(struct daemon *d, const struct loaded *l)
 		log_error(log, "%s", l->unreadable.text);
 	if (l->broken.text[0])
 		log_broken_list(log, &l->broken);
+	access_tell(&l->access, log);
 }
 
 /* ---- taking over ---- */
@@ -164,7 +168,8 @@ static void note_change(void *ctx, const char *text)
 	log_warning(d->site.log, "%s", text);
 }
 
-void reload_adopt(struct daemon *d, struct config *config, const struct userlist *users)
+void reload_adopt(struct daemon *d, struct config *config, const struct userlist *users,
+    struct rules *rules)
 {
 	struct site *site = &d->site;
 	const struct settings *s = &config->settings;
@@ -174,6 +179,10 @@ void reload_adopt(struct daemon *d, struct config *config, const struct userlist
 	    config->file, config->database_count, config->user_count,
 	    config->peer_count);
 	catalog_adopt(site->catalog, config, users, note_change, d);
+	rules_ref(rules);
+	rules_unref(&site->rules);
+	site->rules = rules;
+	derive_forget_all(site);
 	site->net.rounds = s->sbuf_loopcnt;
 	dns_configure(site->dns, s->dns_max_ttl, s->dns_nxdomain_ttl);
 	listen_apply_settings(site);
@@ -227,8 +236,13 @@ void reload_changed_tls(struct daemon *d)
 
 /* ---- the verbs ---- */
 
-static int failed(struct err *err)
+/* All stays as it was. */
+static int refused(struct daemon *d, struct loaded *l, struct err *err)
 {
+	log_warning(d->site.log, "config file loading failed");
+	reload_configure_log(d, site_settings(&d->site));
+	if (l)
+		loaded_done(l);
 	return err_set_code(
 	    err, "F0000", "RELOAD failed, see logs for additional details");
 }
@@ -242,25 +256,43 @@ int reload_all(struct site *site, struct err *err)
 
 	if (loaded_read(&l, running->settings.conffile, running, &why) < 0) {
 		reload_log_error(site->log, &why);
-		log_warning(site->log, "config file loading failed");
-		reload_configure_log(d, &running->settings);
-		return failed(err);
+		return refused(d, NULL, err);
 	}
-	if (l.broken.text[0] || loaded_read_tls(&l, &why) < 0) {
-		if (l.broken.text[0])
-			log_broken_list(site->log, &l.broken);
-		else
-			log_bad_tls(site->log, &why);
-		log_warning(site->log, "config file loading failed");
-		reload_configure_log(d, &running->settings);
-		loaded_done(&l);
-		return failed(err);
+	if (l.broken.text[0]) {
+		log_broken_list(site->log, &l.broken);
+		return refused(d, &l, err);
 	}
-	reload_adopt(d, l.config, l.users);
+	if (!access_is_complete(&l.access)) {
+		access_tell(&l.access, site->log);
+		return refused(d, &l, err);
+	}
+	if (loaded_read_tls(&l, &why) < 0) {
+		log_bad_tls(site->log, &why);
+		return refused(d, &l, err);
+	}
+	reload_adopt(d, l.config, l.users, l.access.rules);
 	reload_adopt_tls(d, &l.tls);
 	reload_tell(d, &l);
 	loaded_done(&l);
 	return 0;
+}
+
+/* Rules are read again when SET says that others are wanted. */
+static int set_access(struct site *site, const struct settings *old,
+    const struct settings *new, struct access *access, struct err *err)
+{
+	if (!access_is_other(old, new)) {
+		memset(access, 0, sizeof(*access));
+		buf_init(&access->notes, 0);
+		access->rules = rules_ref(site->rules);
+		return 0;
+	}
+	access_read(access, new);
+	access_tell(access, site->log);
+	if (access_is_complete(access))
+		return 0;
+	access_done(access);
+	return err_set(err, "the rules of auth_type=hba cannot be read");
 }
 
 /* Values that make no sense yet may with the next SET: they are kept, without effect.
@@ -286,17 +318,24 @@ static bool is_of_tls(const char *name)
 
 int reload_set(struct site *site, const char *name, const char *value, struct err *err)
 {
-	struct config *config = config_with(site->catalog->config, name, value, err);
+	const struct config *running = site->catalog->config;
+	struct config *config = config_with(running, name, value, err);
+	struct access access;
 	int rc = 0;
 
 	if (!config)
 		return -1;
+	if (set_access(site, &running->settings, &config->settings, &access, err) < 0) {
+		config_unref(&config);
+		return -1;
+	}
 	if (is_of_tls(name))
 		rc = set_tls(site, config, err);
 	if (setting_is_unmet(setting_find(name), &config->settings))
 		log_warning(
 		    site->log, "setting \"%s\" has no effect in this version", name);
-	reload_adopt(site_daemon(site), config, NULL);
+	reload_adopt(site_daemon(site), config, NULL, access.rules);
+	access_done(&access);
 	config_unref(&config);
 	return rc;
 }

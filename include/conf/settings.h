@@ -36,6 +36,7 @@ enum auth_type {
 	AUTH_LDAP,
 	AUTH_PEER,   /* HBA only */
 	AUTH_REJECT, /* HBA only */
+	AUTH_NONE,   /* no HBA rule fits */
 };
 enum tls_mode {
 	TLS_DISABLE,

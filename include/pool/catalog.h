@@ -28,12 +28,15 @@ struct user {
 	struct catalog *catalog;
 	struct secret
 	    secret; /* from auth_file; SECRET_NONE with has_secret false if not there */
+	struct secret *remembered; /* owned: the password that LDAP or PAM found right
+				     last, for logins to servers; NULL: none */
 	bool has_secret; /* has a static entry in auth_file (possibly empty) */
 	const struct user_config
 	    *config; /* borrowed from catalog->config; NULL = none */
 	struct scram_verifier
-	    *adhoc; /* owned: verifier built from a plain password, kept
-		       until the password changes; NULL = not built */
+	    *adhoc;          /* owned: verifier built from a plain password, kept
+				until the password changes; NULL = not built */
+	bool has_adhoc_keys; /* until then it is salt and rounds only */
 	struct scram_cache scram_cache; /* keys derived for logins to servers */
 	int server_count;  /* seats of all pools whose pool user this is, any state */
 	int client_count;  /* clients logged in or logging in as this user */
@@ -146,6 +149,9 @@ struct database *catalog_database(struct catalog *c, const char *name, bool *is_
 struct user *catalog_find_user(struct catalog *c, const char *name);
 /* The same, making it known. */
 struct user *catalog_user(struct catalog *c, const char *name);
+/* This password opened somebody else's door: servers are logged in to with it from now
+ * on. */
+void user_remember(struct user *user, const char *password);
 /* The pool of (database, forced user or this login user), made on demand.  That of a
  * database that is gone refuses everyone. */
 struct pool *catalog_pool(struct database *db, struct user *login_user);
@@ -219,8 +225,9 @@ struct database **catalog_sorted_databases(const struct catalog *c, size_t *coun
 struct user **catalog_sorted_users(const struct catalog *c, size_t *count);
 struct pool **catalog_sorted_pools(const struct catalog *c, size_t *count);
 
-/* The secret for logging in to a server of this pool: the entry's password=, else the
- * pool user's in auth_file, else the one that auth_query found. */
+/* The secret for logging in to a server of this pool: the entry's password=, else what
+ * is remembered of the pool user, else its own in auth_file, else the one that
+ * auth_query found. */
 const struct secret *pool_server_secret(const struct pool *pool);
 /* Where the keys derived from that secret are kept. */
 struct scram_cache *pool_server_scram_cache(struct pool *pool);

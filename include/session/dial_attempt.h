@@ -25,6 +25,9 @@ struct dial {
 	/* its own, to prove ourselves with: a reload may change the pool's */
 	char *password;
 	struct scram_keys keys;
+	struct external_job *job;      /* external's: the keys are being derived */
+	uint8_t salted[SCRAM_KEY_LEN]; /* what was derived, until it has proved right */
+	bool has_salted;
 	uint32_t version; /* of the protocol we asked for; 0 = we have not yet */
 	unsigned answers; /* messages it has sent */
 	bool has_scram;

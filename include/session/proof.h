@@ -8,7 +8,9 @@
 #include "session/client.h"
 
 enum proof {
-	PROOF_MORE,    /* another message of the client is expected */
+	PROOF_MORE,    /* another message of the client is expected, or, in the phase
+			  LOGIN_AWAIT, somebody's answer: login->proven comes then */
+	PROOF_LATER,   /* show this message again when login->derived is called */
 	PROOF_DONE,    /* it is who it says */
 	PROOF_FAILED,  /* proof_fail says so to the client */
 	PROOF_REFUSED, /* the client was told and is doomed */

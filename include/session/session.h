@@ -7,8 +7,9 @@
 #include "session/site.h"
 
 /* Slabs, lists, maps, the spare descriptor, secrets of the process; the broker.  site
- * has log, mem (initialised), loop, net, dns, catalog, vars and version set. */
-void session_init(struct site *site);
+ * has log, mem (initialised), loop, net, dns, catalog, vars and version set.  -1 and
+ * err: no descriptor is left. */
+int session_init(struct site *site, struct err *err);
 /* Settings or limits have changed: every deadline and queue is looked at again. */
 void session_review(struct site *site);
 /* Everything back, when session_is_empty. */

@@ -17,9 +17,12 @@
 #include "net/loop.h"
 #include "net/stream.h"
 #include "pool/catalog.h"
+#include "session/rules.h"
 #include "wire/vars.h"
 
 struct client;
+struct derived;
+struct external;
 struct server;
 struct site;
 struct tls_setup;
@@ -75,6 +78,11 @@ struct site {
 	struct net net;
 	struct dns *dns;
 	struct catalog *catalog;
+	struct external *external; /* helper threads */
+	struct watch *external_watch;
+	struct derived *derived;    /* salted passwords that proved right */
+	struct map *verifier_waits; /* see derive.c */
+	struct rules *rules;        /* one reference; NULL: nobody asks for any */
 	struct vars_schema *vars;
 	struct prepared_registry *prepared;     /* texts of all prepared statements */
 	struct prepared_registry *sql_prepared; /* ... of PREPARE as a command */

@@ -365,11 +365,24 @@ static void warn_unmet(struct loader *l)
 	for (size_t i = 0; (row = setting_at(i)); i++)
 		if (setting_is_unmet(row, &l->config->settings))
 			warn(l, l->origins[i],
-			    "setting \"%s\" has no effect in this version%s",
-			    setting_name(row),
-			    setting_is_ineffective(row)
-				? ""
-				: " with this value, logins will be refused");
+			    "setting \"%s\" has no effect in this version",
+			    setting_name(row));
+}
+
+/* Two sources of the same secret: the login refuses to choose. */
+static void warn_ambiguous(struct loader *l, struct place whole)
+{
+	const struct config *c = l->config;
+	int auth_type = c->settings.auth_type;
+
+	if (auth_type != AUTH_LDAP && auth_type != AUTH_PAM)
+		return;
+	for (size_t i = 0; i < c->database_count; i++)
+		if (c->databases[i].auth_user)
+			warn(l, whole,
+			    "database \"%s\" has auth_user, which does not go "
+			    "together with auth_type=%s: logins will be refused",
+			    c->databases[i].name, auth_type_name(auth_type));
 }
 
 static int compare_databases(const void *a, const void *b)
@@ -435,6 +448,7 @@ static int load_all(struct loader *l, const char *path)
 	    report(l, whole, err.text, err.text, NULL) < 0)
 		return -1;
 	warn_unmet(l);
+	warn_ambiguous(l, whole);
 	if (l->config->peer_count > 0)
 		warn(l, whole, "setting \"peers\" has no effect in this version");
 	return 0;

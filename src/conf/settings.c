@@ -11,6 +11,7 @@
 
 #include "base/text.h"
 #include "conf/setting_row.h"
+#include "config.h"
 
 static const char *const pool_mode_words[] = {
     [POOL_MODE_SESSION] = "session",
@@ -378,18 +379,10 @@ static bool is_blank(const char *s)
 	return s == NULL || *s == '\0';
 }
 
-static bool is_later_auth(int auth_type)
-{
-	return auth_type == AUTH_CERT || auth_type == AUTH_HBA ||
-	       auth_type == AUTH_PAM || auth_type == AUTH_LDAP;
-}
-
 bool setting_is_unmet(const struct setting *row, const struct settings *s)
 {
 	struct settings standard;
 
-	if (row->offset == offsetof(struct settings, auth_type))
-		return is_later_auth(s->auth_type);
 	if (!(row->flags & LATER))
 		return false;
 	if (!row->default_text && row->type == SETTING_STR)
@@ -398,8 +391,25 @@ bool setting_is_unmet(const struct setting *row, const struct settings *s)
 	return !setting_is_equal(row, s, &standard);
 }
 
+/* What the program was built with. */
+static int check_build(const struct settings *s, struct err *err)
+{
+#ifndef HAVE_PAM
+	if (s->auth_type == AUTH_PAM)
+		return err_set(err, "auth_type=pam is not supported by this build");
+#endif
+#ifndef HAVE_LDAP
+	if (s->auth_type == AUTH_LDAP)
+		return err_set(err, "auth_type=ldap is not supported by this build");
+#endif
+	(void)s, (void)err;
+	return 0;
+}
+
 int settings_check(const struct settings *s, struct err *err)
 {
+	if (check_build(s, err) < 0)
+		return -1;
 	if (s->auth_type == AUTH_CERT) {
 		if (s->client_tls_sslmode != TLS_VERIFY_FULL)
 			return err_set(err, "auth_type=cert requires "

@@ -120,6 +120,7 @@ static void set_secret(struct user *user, const struct secret *secret)
 		scram_verifier_done(user->adhoc);
 		mem_free(user->adhoc);
 		user->adhoc = NULL;
+		user->has_adhoc_keys = false;
 	}
 }
 

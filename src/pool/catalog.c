@@ -52,9 +52,18 @@ struct catalog *catalog_new(struct mem *mem)
 	return c;
 }
 
+static void user_forget(struct user *user)
+{
+	if (user->remembered)
+		secret_done(user->remembered);
+	mem_free(user->remembered);
+	user->remembered = NULL;
+}
+
 static void user_free(struct catalog *c, struct user *user)
 {
 	secret_done(&user->secret);
+	user_forget(user);
 	scram_cache_done(&user->scram_cache);
 	if (user->adhoc) {
 		scram_verifier_done(user->adhoc);
@@ -188,6 +197,18 @@ struct user *catalog_user(struct catalog *c, const char *name)
 		user->config = config_user(c->config, name);
 	map_put_str(c->users, user->name, user);
 	return user;
+}
+
+void user_remember(struct user *user, const char *password)
+{
+	if (user->remembered && strcmp(user->remembered->text, password) == 0)
+		return;
+	user_forget(user);
+	user->remembered = mem_zero(sizeof(*user->remembered));
+	/* never anything else, whatever it looks like */
+	user->remembered->kind = SECRET_PLAIN;
+	user->remembered->text = mem_strdup(password);
+	scram_cache_done(&user->scram_cache);
 }
 
 /* ---- databases ---- */

@@ -166,6 +166,8 @@ const struct secret *pool_server_secret(const struct pool *pool)
 
 	if (pool->user == db->forced_user && db->forced_secret.kind != SECRET_NONE)
 		return &db->forced_secret;
+	if (pool->user->remembered)
+		return pool->user->remembered;
 	if (pool->user != db->forced_user && !pool->user->has_secret && pool->has_found)
 		return &pool->found;
 	return &pool->user->secret;

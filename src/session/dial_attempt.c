@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "auth/external.h"
 #include "session/client.h"
 #include "wire/codec.h"
 #include "wire/message.h"
@@ -17,12 +18,15 @@ void dial_free(struct server *server)
 		return;
 	if (dial->query)
 		dns_cancel(&dial->query);
+	if (dial->job)
+		external_cancel(dial->job);
 	if (dial->has_scram)
 		scram_client_done(&dial->scram);
 	if (dial->password)
 		mem_wipe(dial->password, strlen(dial->password));
 	mem_free(dial->password);
 	mem_wipe(&dial->keys, sizeof(dial->keys));
+	mem_wipe(dial->salted, sizeof(dial->salted));
 	buf_done(&dial->untracked);
 	slab_put(server->conn.site->dial_slab, dial);
 	server->dial = NULL;

@@ -9,6 +9,7 @@
 
 #include "auth/scram.h"
 #include "auth/secret.h"
+#include "session/derive.h"
 #include "session/dial_attempt.h"
 #include "wire/codec.h"
 
@@ -106,46 +107,110 @@ static enum step dial_begin_sasl(
 	return STEP_NEXT;
 }
 
+static void dial_send_sasl(struct server *server, struct buf *out)
+{
+	struct buf message;
+
+	if (out->len > 0) {
+		buf_init(&message, 0);
+		codec_put_sasl_response(&message, out->bytes, out->len);
+		conn_send(&server->conn, &message);
+		buf_wipe_done(&message);
+	}
+	buf_wipe_done(out);
+}
+
+/* Keys of a password that is gone are neither used nor kept. */
+static void dial_find_cache(struct server *server)
+{
+	struct pool *pool = server->seat.pool;
+	struct dial *dial = server->dial;
+
+	if (dial->password)
+		dial->scram.cache =
+		    strcmp(dial->password, pool_server_secret(pool)->text) == 0
+			? pool_server_scram_cache(pool)
+			: NULL;
+}
+
+/* The keys are there: prove that we have them. */
+static enum step dial_prove(struct server *server, const uint8_t salted[SCRAM_KEY_LEN])
+{
+	struct dial *dial = server->dial;
+	struct buf out;
+	struct err err;
+
+	dial_find_cache(server);
+	memcpy(dial->salted, salted, SCRAM_KEY_LEN);
+	dial->has_salted = true;
+	buf_init(&out, 0);
+	if (scram_client_resume(&dial->scram, salted, &out, &err) == SCRAM_FAIL) {
+		buf_wipe_done(&out);
+		return dial_sasl_failed(server, &err);
+	}
+	dial_send_sasl(server, &out);
+	return STEP_NEXT;
+}
+
+static void dial_derived(struct derivation *derivation)
+{
+	struct server *server = derivation->owner;
+
+	server->dial->job = NULL;
+	if (!server->conn.is_doomed)
+		(void)dial_prove(server, derivation->salted);
+}
+
+/* The server says nothing until it gets our proof; whatever it says earlier fails. */
+static enum step dial_derive(struct server *server)
+{
+	struct dial *dial = server->dial;
+	struct scram_due due = scram_client_due(&dial->scram);
+	uint8_t salted[SCRAM_KEY_LEN];
+	struct err err;
+	enum step step;
+
+	switch (derive_salted(
+	    server->conn.site, &due, dial_derived, server, salted, &dial->job, &err)) {
+	case 0:
+		return STEP_NEXT;
+	case 1:
+		step = dial_prove(server, salted);
+		mem_wipe(salted, sizeof(salted));
+		return step;
+	}
+	return dial_sasl_failed(server, &err);
+}
+
 static enum step dial_continue_sasl(
     struct server *server, const uint8_t *data, size_t len, bool is_final)
 {
 	struct dial *dial = server->dial;
-	struct buf out, message;
+	struct buf out;
 	struct err err;
 	enum scram_result result;
 
-	if (!dial->has_scram) {
+	if (!dial->has_scram || dial->job) {
 		err_set(&err, "unexpected SASL message");
 		return dial_sasl_failed(server, &err);
 	}
-	/* keys of a password that is gone are not kept */
-	if (dial->password &&
-	    strcmp(dial->password, pool_server_secret(server->seat.pool)->text) != 0)
-		dial->scram.cache = NULL;
+	dial_find_cache(server);
 	buf_init(&out, 0);
 	result = scram_client_step(&dial->scram, data, len, &out, &err);
-	if (result == SCRAM_DERIVE) {
-		const struct scram_due due = scram_client_due(&dial->scram);
-		uint8_t salted[SCRAM_KEY_LEN];
-
-		scram_derive(&due, salted);
-		result = scram_client_resume(&dial->scram, salted, &out, &err);
-		mem_wipe(salted, sizeof(salted));
-	}
+	if (result == SCRAM_DERIVE && !is_final)
+		return dial_derive(server);
 	if (result == SCRAM_FAIL || (result == SCRAM_DONE) != is_final) {
 		if (result != SCRAM_FAIL)
 			err_set(&err, "SASL messages out of order");
 		buf_wipe_done(&out);
 		return dial_sasl_failed(server, &err);
 	}
-	if (out.len > 0) {
-		buf_init(&message, 0);
-		codec_put_sasl_response(&message, out.bytes, out.len);
-		conn_send(&server->conn, &message);
-		buf_wipe_done(&message);
-	}
-	buf_wipe_done(&out);
+	dial_send_sasl(server, &out);
 	dial->is_authenticated = result == SCRAM_DONE;
+	if (dial->is_authenticated && dial->has_salted) {
+		struct scram_due due = scram_client_due(&dial->scram);
+		derive_keep(server->conn.site, &due, dial->salted);
+	}
 	return STEP_NEXT;
 }
 

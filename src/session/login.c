@@ -14,6 +14,7 @@
 #include "pool/credentials.h"
 #include "session/authquery.h"
 #include "session/login_state.h"
+#include "session/method.h"
 #include "session/proof.h"
 #include "session/startup.h"
 #include "wire/codec.h"
@@ -38,6 +39,7 @@ void login_free(struct client *client)
 	authquery_leave(client);
 	startup_done(&login->startup);
 	proof_done(client);
+	method_done(client);
 	slab_put(client->conn.site->login_slab, login);
 	client->login = NULL;
 }
@@ -195,6 +197,41 @@ static void login_keep_keys(struct client *client, struct pool *pool)
 	pool->has_pass_through = true;
 }
 
+static bool login_is_console_admin(const struct client *client)
+{
+	return client->database && client->database->is_admin &&
+	       text_list_has(site_settings(client->conn.site)->admin_users,
+		   client->login->startup.user);
+}
+
+/* Count the client against the user.  -1: over a limit; it was told. */
+static int login_count(struct client *client, struct user *user)
+{
+	bool exempt = login_is_console_admin(client);
+	if (user && !client->user) {
+		client->user = user;
+		if (!user_may_enter(user, exempt)) {
+			client_fatal(client, ERROR_USER_CLIENTS_EXCEEDED);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+/* Servers are logged in to with what LDAP or PAM found right.  -1: over a limit; the
+ * client was told. */
+static int login_take_password(struct client *client)
+{
+	struct login *login = client->login;
+
+	if (!client->user &&
+	    login_count(client,
+		catalog_user(client->conn.site->catalog, login->startup.user)) < 0)
+		return -1;
+	user_remember(client->user, login->password);
+	return 0;
+}
+
 static enum step login_authenticated(struct client *client)
 {
 	struct site *site = client->conn.site;
@@ -215,6 +252,8 @@ static enum step login_authenticated(struct client *client)
 		client_fatal(client, ERROR_SHUTTING_DOWN);
 		return STEP_CLOSE;
 	}
+	if (login->password && login_take_password(client) < 0)
+		return STEP_CLOSE;
 	pool = catalog_pool(client->database, client->user);
 	if (login->has_found)
 		pool_take_secret(pool, &login->found, login->found_us);
@@ -274,10 +313,26 @@ static enum step login_take(struct client *client, enum proof proof)
 		return STEP_CLOSE;
 	case PROOF_REFUSED:
 		return STEP_CLOSE;
+	case PROOF_LATER:
+		return STEP_PARK;
 	case PROOF_MORE:
 		break;
 	}
 	return STEP_NEXT;
+}
+
+/* Somebody else's answer came. */
+static void login_proven(struct client *client, enum proof proof)
+{
+	(void)login_take(client, proof);
+	conn_unpark(&client->conn);
+}
+
+/* The message that was put back can be judged now. */
+static void login_derived(struct client *client)
+{
+	login_await_end(client->login);
+	conn_unpark(&client->conn);
 }
 
 static enum step login_judge(struct client *client, const struct message *m)
@@ -306,6 +361,8 @@ static enum step login_message(struct conn *conn, const struct message *m)
 		conn_doom_quietly(conn, "client close request");
 		return STEP_CLOSE;
 	}
+	if (client->login->phase == LOGIN_AWAIT)
+		return STEP_PARK; /* sent ahead */
 	if (client->login->phase == LOGIN_WELCOME && m->type != 'p')
 		return STEP_PARK; /* sent ahead: it is for the service */
 	if (client->login->phase == LOGIN_LOOKUP && m->type == 'p')
@@ -348,27 +405,6 @@ static const struct conn_ops login_ops = {
 };
 
 /* ---- who and where ---- */
-
-static bool login_is_console_admin(const struct client *client)
-{
-	return client->database && client->database->is_admin &&
-	       text_list_has(site_settings(client->conn.site)->admin_users,
-		   client->login->startup.user);
-}
-
-/* Count the client against the user.  -1: over a limit; it was told. */
-static int login_count(struct client *client, struct user *user)
-{
-	bool exempt = login_is_console_admin(client);
-	if (user && !client->user) {
-		client->user = user;
-		if (!user_may_enter(user, exempt)) {
-			client_fatal(client, ERROR_USER_CLIENTS_EXCEEDED);
-			return -1;
-		}
-	}
-	return 0;
-}
 
 static int login_enter_database(struct client *client)
 {
@@ -429,6 +465,24 @@ static int login_find_user(struct client *client)
 	conn_log(&client->conn, LEVEL_LOG, "no such user: %s", login->startup.user);
 	login->is_mock = true;
 	return 0;
+}
+
+/* Somebody else knows whether there is such a user: if we do not, we shall when it has
+ * proven itself. */
+static int login_find_external_user(struct client *client)
+{
+	const struct database *db = client->database;
+	struct user *user =
+	    catalog_find_user(client->conn.site->catalog, client->login->startup.user);
+
+	if (db && db->config && db->config->auth_user) {
+		conn_log(&client->conn, LEVEL_ERROR,
+		    "%s authentication does not go together with auth_user",
+		    client->login->method == AUTH_PAM ? "PAM" : "LDAP");
+		client_fatal(client, ERROR_CONFIG_ERROR);
+		return -1;
+	}
+	return user ? login_count(client, user) : 0;
 }
 
 static void login_log_attempt(const struct client *client)
@@ -540,13 +594,27 @@ static enum step login_ask_again(struct client *client)
 
 static enum step login_settle_user(struct client *client)
 {
-	if (client->login->method != AUTH_ANY && !login_static_user(client) &&
-	    authquery_is_for(client))
+	enum auth_type method = client->login->method;
+	int found;
+
+	if (method == AUTH_ANY)
+		found = login_find_any_user(client);
+	else if (method_is_external(method))
+		found = login_find_external_user(client);
+	else if (method_may_succeed(method) && !login_static_user(client) &&
+		 authquery_is_for(client))
 		return login_ask(client);
-	if ((client->login->method == AUTH_ANY ? login_find_any_user(client)
-					       : login_find_user(client)) < 0)
-		return STEP_CLOSE;
-	return login_prove(client);
+	else
+		found = login_find_user(client);
+	return found < 0 ? STEP_CLOSE : login_prove(client);
+}
+
+/* The host's name was found out, or it has none. */
+static void login_method_known(struct client *client)
+{
+	login_await_end(client->login);
+	(void)login_settle_user(client);
+	conn_unpark(&client->conn);
 }
 
 static enum step login_settle(struct client *client)
@@ -561,7 +629,10 @@ static enum step login_settle(struct client *client)
 		client_fatal(client, ERROR_USERNAME_TOO_LONG);
 		return STEP_CLOSE;
 	}
-	login->method = (enum auth_type)site_settings(client->conn.site)->auth_type;
+	if (method_choose(client, login_method_known) == METHOD_LATER) {
+		login_await(login);
+		return STEP_NEXT;
+	}
 	return login_settle_user(client);
 }
 
@@ -592,6 +663,9 @@ enum step login_begin(struct client *client, const struct message *m)
 	struct login *login = slab_get(client->conn.site->login_slab);
 
 	client->login = login;
+	login->client = client;
+	login->proven = login_proven;
+	login->derived = login_derived;
 	client->conn.ops = &login_ops;
 	secret_init(&login->nothing, "");
 	startup_init(&login->startup, m->code);

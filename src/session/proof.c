@@ -1,14 +1,20 @@
 /*
- * The exchange in which a client proves who it is: cleartext, md5, SCRAM.  Which method
- * it is to be, and what follows from the outcome, is login's business.
+ * The exchange in which a client proves who it is: cleartext, md5, SCRAM, and what
+ * others judge.  Which method it is to be, and what follows from the outcome, is
+ * login's business.
  */
 #include "session/proof.h"
 
 #include <string.h>
 
+#include "auth/external_login.h"
 #include "auth/scram.h"
 #include "auth/secret.h"
+#include "net/tls.h"
+#include "session/derive.h"
 #include "session/login_state.h"
+#include "session/outside.h"
+#include "session/proof_sasl.h"
 #include "wire/codec.h"
 
 static enum error_id proof_failure(const struct login *login)
@@ -21,6 +27,16 @@ static enum error_id proof_failure(const struct login *login)
 	case AUTH_PLAIN:
 	case AUTH_MD5:
 		return ERROR_PASSWORD_FAILED;
+	case AUTH_CERT:
+		return ERROR_CERT_FAILED;
+	case AUTH_PEER:
+		return ERROR_PEER_FAILED;
+	case AUTH_LDAP:
+		return ERROR_LDAP_FAILED;
+	case AUTH_PAM:
+		return ERROR_PAM_FAILED;
+	case AUTH_REJECT:
+		return ERROR_LOGIN_REJECTED;
 	default:
 		return ERROR_METHOD_UNAVAILABLE;
 	}
@@ -31,82 +47,51 @@ void proof_fail(struct client *client)
 	client_fatal(client, proof_failure(client->login));
 }
 
-static void proof_send_auth(
-    struct client *client, uint32_t request, const void *data, size_t len)
+/* False: there is nobody to ask; the client was told. */
+static bool proof_has_judge(struct client *client)
 {
-	struct buf buf;
-	buf_init(&buf, 0);
-	codec_put_auth(&buf, request, data, len);
-	conn_send(&client->conn, &buf);
-	buf_done(&buf);
+	const struct login *login = client->login;
+
+	if (login->method == AUTH_PAM && !external_has_pam())
+		client_fatal(client, ERROR_PAM_UNSUPPORTED);
+	else if (login->method == AUTH_LDAP && !external_has_ldap())
+		client_fatal(client, ERROR_LDAP_UNSUPPORTED);
+	else if (login->method == AUTH_LDAP && !login->rule &&
+		 !site_settings(client->conn.site)->auth_ldap_options)
+		client_fatal(client, ERROR_LDAP_OPTIONS_UNSET);
+	else
+		return true;
+	return false;
 }
 
-/* The verifier made from the plain password, kept until the rounds change. */
-static const struct scram_verifier *proof_adhoc_verifier(
-    struct user *user, uint32_t rounds)
+static bool is_certified_name(void *tls, const char *name)
 {
-	if (user->adhoc && user->adhoc->iterations != rounds) {
-		scram_verifier_done(user->adhoc);
-		mem_free(user->adhoc);
-		user->adhoc = NULL;
-	}
-	if (!user->adhoc) {
-		user->adhoc = mem_zero(sizeof(*user->adhoc));
-		scram_verifier_from_password(user->adhoc, user->secret.text, rounds);
-	}
-	return user->adhoc;
+	return tls_peer_is_named(tls, name);
 }
 
-static void proof_take_verifier(struct login *login, const struct scram_verifier *from)
+/* Names are asked for one by one: a certificate may stand for more than can be listed.
+ */
+static const char *no_certified_name(void *tls, size_t i)
 {
-	login->verifier = *from;
-	login->verifier.salt = mem_dup(from->salt, from->salt_len);
+	(void)tls, (void)i;
+	return NULL;
 }
 
-/* What to prove against: stored, made from the plain password, or something that nobody
- * can satisfy. */
-static void proof_choose_verifier(struct client *client)
+/* Is the client's certificate the user's, by the map of the rule that asks for it? */
+static bool has_certificate(const struct client *client)
 {
-	struct login *login = client->login;
-	uint32_t rounds = (uint32_t)site_settings(client->conn.site)->scram_iterations;
-	const struct secret *secret = login_secret(client);
+	const struct login *login = client->login;
+	const struct tls *tls = stream_tls(&client->conn.stream);
+	const struct ident_names names = {
+	    .is_name = is_certified_name,
+	    .name_at = no_certified_name,
+	    .ctx = (void *)tls,
+	};
 
-	if (secret->kind == SECRET_SCRAM) {
-		proof_take_verifier(login, &secret->scram);
-		return;
-	}
-	if (secret->kind == SECRET_PLAIN && login->has_found) {
-		scram_verifier_from_password(&login->verifier, secret->text, rounds);
-		return;
-	}
-	if (secret->kind == SECRET_PLAIN) {
-		proof_take_verifier(login, proof_adhoc_verifier(client->user, rounds));
-		return;
-	}
-	if (secret->kind == SECRET_MD5)
-		conn_log(&client->conn, LEVEL_ERROR,
-		    "SCRAM authentication failed: user has MD5 secret");
-	login->is_mock = true;
-	scram_verifier_mock(&login->verifier, login->startup.user,
-	    client->conn.site->mock_secret, rounds);
-}
-
-static enum proof proof_begin_sasl(struct client *client)
-{
-	static const char *const mechanisms[] = {"SCRAM-SHA-256", NULL};
-	struct login *login = client->login;
-	struct buf buf;
-
-	proof_choose_verifier(client);
-	login->method = AUTH_SCRAM;
-	login->phase = LOGIN_SASL_INITIAL;
-	scram_server_init(&login->scram, &login->verifier, login->is_mock, NULL);
-	login->has_scram = true;
-	buf_init(&buf, 0);
-	codec_put_auth_sasl(&buf, mechanisms);
-	conn_send(&client->conn, &buf);
-	buf_done(&buf);
-	return PROOF_MORE;
+	if (!tls || !tls_has_client_certificate(tls))
+		return false;
+	return ident_may_any(login->rules ? login->rules->ident : NULL,
+	    login->rule ? login->rule->map : NULL, &names, login->startup.user);
 }
 
 enum proof proof_begin(struct client *client)
@@ -118,22 +103,81 @@ enum proof proof_begin(struct client *client)
 		return PROOF_DONE;
 	case AUTH_TRUST:
 		return login->is_mock ? PROOF_FAILED : PROOF_DONE;
+	case AUTH_CERT:
+		return !login->is_mock && has_certificate(client) ? PROOF_DONE
+								  : PROOF_FAILED;
+	case AUTH_PEER:
+		return login->is_mock ? PROOF_FAILED : outside_ask_account(client);
+	case AUTH_LDAP:
+	case AUTH_PAM:
+		if (!proof_has_judge(client))
+			return PROOF_REFUSED;
+		/* fallthrough */
 	case AUTH_PLAIN:
 		login->phase = LOGIN_PASSWORD;
 		proof_send_auth(client, AUTH_REQ_CLEARTEXT, NULL, 0);
 		return PROOF_MORE;
 	case AUTH_MD5:
 		if (login_secret(client)->kind == SECRET_SCRAM)
-			return proof_begin_sasl(client);
+			return proof_sasl_begin(client);
 		login->phase = LOGIN_PASSWORD;
 		mem_random(login->salt, sizeof(login->salt));
 		proof_send_auth(client, AUTH_REQ_MD5, login->salt, sizeof(login->salt));
 		return PROOF_MORE;
 	case AUTH_SCRAM:
-		return proof_begin_sasl(client);
+		return proof_sasl_begin(client);
 	default:
 		return PROOF_FAILED;
 	}
+}
+
+static void cleartext_derived(struct derivation *derivation)
+{
+	struct client *client = derivation->owner;
+	struct login *login = client->login;
+	const struct secret *secret = login_secret(client);
+
+	login->job = NULL;
+	login->was_derived = true;
+	login->is_right = secret_is_salted(secret, derivation->salted);
+	if (login->is_right)
+		derive_keep(client->conn.site, &derivation->due, derivation->salted);
+	login->derived(client);
+}
+
+/* The password in clear.  A wrong one costs a derivation, whatever secret there is, if
+ * any: else the time of the answer would tell which users exist. */
+static enum proof proof_cleartext(struct client *client, const char *password)
+{
+	struct login *login = client->login;
+	const struct secret *secret = login_secret(client);
+	uint8_t salted[SCRAM_KEY_LEN];
+	struct scram_due due;
+	struct err err;
+	int is_there;
+
+	if (login->was_derived) {
+		login->was_derived = false;
+		return login->is_right ? PROOF_DONE : PROOF_FAILED;
+	}
+	if (!secret_prepare(secret, password, &due)) {
+		if (secret_is_password(secret, login->startup.user, password))
+			return PROOF_DONE;
+		return proof_fail_slowly(client);
+	}
+	is_there = derive_salted(client->conn.site, &due, cleartext_derived, client,
+	    salted, &login->job, &err);
+	if (is_there < 0) {
+		client_fatal_text(client, err.sqlstate, err.text);
+		return PROOF_REFUSED;
+	}
+	if (is_there) {
+		login->is_right = secret_is_salted(secret, salted);
+		mem_wipe(salted, sizeof(salted));
+		return login->is_right ? PROOF_DONE : PROOF_FAILED;
+	}
+	login_await(login);
+	return PROOF_LATER;
 }
 
 static enum proof proof_password(struct client *client, const struct message *m)
@@ -141,7 +185,6 @@ static enum proof proof_password(struct client *client, const struct message *m)
 	struct login *login = client->login;
 	const struct secret *secret = login_secret(client);
 	const char *password;
-	bool is_right;
 
 	if (codec_read_password(message_body(m), message_body_len(m), &password) < 0)
 		return PROOF_MORE; /* the login timeout ends it */
@@ -149,63 +192,38 @@ static enum proof proof_password(struct client *client, const struct message *m)
 		client_fatal(client, ERROR_EMPTY_PASSWORD);
 		return PROOF_REFUSED;
 	}
+	if (method_is_external(login->method))
+		return outside_ask_password(client, password);
 	if (login->method == AUTH_PLAIN)
-		is_right = secret_is_password(secret, login->startup.user, password);
-	else
-		is_right = secret_is_md5_answer(
-		    secret, login->startup.user, login->salt, password);
-	if (!is_right || login->is_mock)
+		return proof_cleartext(client, password);
+	if (login->is_mock ||
+	    !secret_is_md5_answer(secret, login->startup.user, login->salt, password))
 		return PROOF_FAILED;
 	return PROOF_DONE;
-}
-
-static enum proof proof_sasl(struct client *client, const struct message *m)
-{
-	struct login *login = client->login;
-	const uint8_t *data = message_body(m);
-	size_t len = message_body_len(m);
-	const char *mechanism;
-	struct err err = {{0}, {0}};
-	struct buf out;
-
-	if (login->phase == LOGIN_SASL_INITIAL) {
-		if (codec_read_sasl_initial(data, len, &mechanism, &data, &len) < 0)
-			return PROOF_MORE; /* the login timeout ends it */
-		if (strcmp(mechanism, "SCRAM-SHA-256") != 0) {
-			client_fatal(client, ERROR_BAD_MECHANISM);
-			return PROOF_REFUSED;
-		}
-	}
-	buf_init(&out, 0);
-	switch (scram_server_step(&login->scram, data, len, &out, &err)) {
-	case SCRAM_MORE:
-		login->phase = LOGIN_SASL_FINAL;
-		proof_send_auth(client, AUTH_REQ_SASL_CONTINUE, out.bytes, out.len);
-		buf_wipe_done(&out);
-		return PROOF_MORE;
-	case SCRAM_DONE:
-		proof_send_auth(client, AUTH_REQ_SASL_FINAL, out.bytes, out.len);
-		buf_wipe_done(&out);
-		return PROOF_DONE;
-	case SCRAM_DERIVE:
-	case SCRAM_FAIL:
-		break;
-	}
-	buf_wipe_done(&out);
-	conn_log(&client->conn, LEVEL_ERROR, "%s", err.text);
-	return PROOF_FAILED;
 }
 
 enum proof proof_message(struct client *client, const struct message *m)
 {
 	if (client->login->phase == LOGIN_PASSWORD)
 		return proof_password(client, m);
-	return proof_sasl(client, m);
+	return proof_sasl_message(client, m);
+}
+
+static void proof_forget(char *password)
+{
+	if (password)
+		mem_wipe(password, strlen(password));
+	mem_free(password);
 }
 
 void proof_done(struct client *client)
 {
 	struct login *login = client->login;
+	if (login->job)
+		external_cancel(login->job);
+	derive_leave(client);
+	proof_forget(login->password);
+	proof_forget(login->sasl_password);
 	if (login->has_scram)
 		scram_server_done(&login->scram);
 	scram_verifier_done(&login->verifier);

@@ -9,13 +9,15 @@
 #include "session/authquery.h"
 #include "session/broker.h"
 #include "session/client.h"
+#include "session/derive.h"
 #include "session/dial.h"
 #include "session/leaks.h"
 #include "session/login.h"
+#include "session/outside.h"
 #include "session/server.h"
 #include "wire/prepared.h"
 
-void session_init(struct site *site)
+int session_init(struct site *site, struct err *err)
 {
 	site->client_slab = slab_new(&site->mem, "client_cache", sizeof(struct client));
 	site->server_slab = slab_new(&site->mem, "server_cache", sizeof(struct server));
@@ -35,6 +37,8 @@ void session_init(struct site *site)
 	login_init(site);
 	authquery_init(site);
 	broker_init(site);
+	derive_init(site);
+	return outside_init(site, err);
 }
 
 void session_review(struct site *site)
@@ -49,6 +53,8 @@ void session_review(struct site *site)
 
 void session_done(struct site *site)
 {
+	outside_done(site);
+	derive_done(site);
 	map_free(&site->cancel_keys);
 	authquery_done(site);
 	prepared_registry_free(&site->prepared);

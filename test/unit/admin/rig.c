@@ -114,7 +114,7 @@ struct rig *rig_new(const char *ini)
 	site->version = "2.0.0";
 	site->verbs = &rig_verbs;
 	rig->config = load(ini);
-	session_init(site);
+	assert_int_equal(session_init(site, &err), 0);
 	catalog_adopt(site->catalog, rig->config, NULL, NULL, NULL);
 	catalog_add_admin(site->catalog, &console_service);
 	site->consoles = consoles_new(site);

@@ -430,8 +430,6 @@ static void what_has_no_effect_is_told(void **state)
 	struct fixture *f = *state;
 
 	warns(f, "[pgbouncer]\npeer_id=1\nauth_type=hba\nmax_prepared_statements=0\n",
-	    "%s:3 setting \"auth_type\" has no effect in this version with this value, "
-	    "logins will be refused\n"
 	    "%s:2 setting \"peer_id\" has no effect in this version\n");
 	warns(f, "[pgbouncer]\n[databases]\na = auth_user=x weight=1\n", "");
 	warns(f, "[pgbouncer]\n[databases]\na = host=x,y weight=1,2\n",
@@ -439,6 +437,9 @@ static void what_has_no_effect_is_told(void **state)
 	warns(f, "[pgbouncer]\n[databases]\na = host=x,y weight=2,2\n", "");
 	warns(f, "[pgbouncer]\n[peers]\n1 = host=x\n",
 	    "%s setting \"peers\" has no effect in this version\n");
+	warns(f, "[pgbouncer]\nauth_type=ldap\n[databases]\na = auth_user=x\nb =\n",
+	    "%s database \"a\" has auth_user, which does not go together with "
+	    "auth_type=ldap: logins will be refused\n");
 	/* set back: nothing to tell */
 	warns(f, "[pgbouncer]\nsuspend_timeout=3\nsuspend_timeout=10\n", "");
 }

@@ -247,7 +247,7 @@ static void what_has_no_effect_is_told(void **state)
 	unmet(f, "peer_id", "1", 1);
 	unmet(f, "peer_id", "0", 0);
 	unmet(f, "max_prepared_statements", "100", 0);
-	unmet(f, "auth_type", "hba", 1);
+	unmet(f, "auth_type", "hba", 0);
 	unmet(f, "auth_type", "trust", 0);
 	unmet(f, "pool_mode", "statement", 0);
 	assert_true(setting_is_ineffective(setting_find("suspend_timeout")));

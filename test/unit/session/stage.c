@@ -253,7 +253,8 @@ struct stage *stage_new(const char *database_options, const char *settings)
 	stage_ini(stage, &ini, database_options, settings);
 	stage->config = stage_config(buf_text(&ini));
 	buf_done(&ini);
-	session_init(site);
+	if (session_init(site, &err) < 0)
+		stage_fail(err.text);
 	site->tls = tls_setup_new(stage->config, &err);
 	if (!site->tls)
 		stage_fail(err.text);
@@ -432,6 +433,16 @@ size_t peer_message(const struct peer *peer)
 		return 0;
 	size = 1 + (size_t)get_u32(peer->in.bytes + 1);
 	return peer->in.len < size ? 0 : size;
+}
+
+static bool has_message(void *arg)
+{
+	return peer_message(arg) > 0;
+}
+
+void peer_await(struct peer *peer)
+{
+	stage_until(peer->stage, has_message, peer);
 }
 
 /* Appends the first message and takes it.  Returns its type, 0 when there is none. */

@@ -106,6 +106,8 @@ const char *peer_heard(struct peer *peer);
 const char *peer_last_words(struct peer *peer);
 /* Wait for the first packet of a connection: its code; it is taken. */
 uint32_t peer_first_packet(struct peer *peer);
+/* Wait for a whole message (helper threads may be at work on it); it is not taken. */
+void peer_await(struct peer *peer);
 /* Length of the first whole message in `in` (with its type byte), or 0. */
 size_t peer_message(const struct peer *peer);
 

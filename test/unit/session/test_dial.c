@@ -115,8 +115,7 @@ static void scram_end(
 	struct buf out;
 	struct err err;
 	buf_init(&out, 0);
-	stage_settle(server->stage);
-	assert_true(server->in.len > 5);
+	peer_await(server);
 	assert_int_equal(scram_server_step(&guard->scram, server->in.bytes + 5,
 			     server->in.len - 5, &out, &err),
 	    wanted);
@@ -164,7 +163,7 @@ static void reload_within_scram(void **state)
 	buf_clear(&server->in);
 	ask_for(server, AUTH_REQ_SASL_CONTINUE, b.bytes, b.len);
 	buf_done(&b);
-	stage_settle(stage);
+	peer_await(server);
 	assert_int_equal(server->in.bytes[0], 'p');
 	/* keys of the old password are not kept as those of the new one */
 	assert_int_equal(stage_pool(stage)->user->scram_cache.iterations, 0);

@@ -1,0 +1,24 @@
+/*
+ * The HBA rules and ident maps that were read together.  The site holds those in force;
+ * a login holds those it began with until it ends.
+ */
+#ifndef SESSION_RULES_H
+#define SESSION_RULES_H
+
+#include "auth/hba.h"
+#include "auth/ident.h"
+
+struct rules {
+	struct hba *hba;     /* owned */
+	struct ident *ident; /* owned; NULL: there are no maps */
+	unsigned refs;
+};
+
+/* Takes both over; the caller has the one reference. */
+struct rules *rules_new(struct hba *hba, struct ident *ident);
+/* NULL gives NULL. */
+struct rules *rules_ref(struct rules *rules);
+/* Drops one reference and nulls the caller's pointer. */
+void rules_unref(struct rules **rules);
+
+#endif
