@@ -1,6 +1,6 @@
 /*
- * One console command line: from text to words (admin.md 3).  What the words mean is
- * the business of verbs.
+ * One console command line: from text to words (admin.md 3; EXPLAIN is ours).  What the
+ * words mean is the business of verbs.
  */
 #ifndef ADMIN_COMMAND_H
 #define ADMIN_COMMAND_H
@@ -12,17 +12,21 @@ enum command_form {
 	COMMAND_TOO_LONG, /* fits one, but a word is longer than it may be */
 	COMMAND_WORDS,    /* CMD [ARG] [;] */
 	COMMAND_SET,      /* SET KEY (=|TO) VALUE [;] */
+	COMMAND_EXPLAIN,  /* EXPLAIN LOGIN USER DATABASE [ADDRESS] [;] */
 };
 
 /* Longest words in the text of a command, quotes included. */
 enum { COMMAND_WORD_MAX = 15, COMMAND_ARGUMENT_MAX = 63, COMMAND_VALUE_MAX = 255 };
 
-/* Words without their quotes; "" where there is none. */
+/* Words without their quotes; "" where there is none.  The address of EXPLAIN is its
+ * value. */
 struct command {
 	enum command_form form;
 	char word[COMMAND_WORD_MAX + 1];
 	char argument[COMMAND_ARGUMENT_MAX + 1]; /* of COMMAND_SET: the key */
 	char value[COMMAND_VALUE_MAX + 1];
+	/* of COMMAND_EXPLAIN: whose argument is LOGIN */
+	char user[COMMAND_VALUE_MAX + 1], database[COMMAND_VALUE_MAX + 1];
 };
 
 void command_parse(const char *text, struct command *out);

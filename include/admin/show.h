@@ -26,6 +26,8 @@ const struct view *view_find(const char *name);
 /* The i-th view in the order of SHOW HELP, NULL past the end. */
 const struct view *view_at(size_t i);
 
+/* Append the RowDescription of these columns. */
+void show_put_columns(const struct column *columns, size_t count, struct buf *out);
 /* Append the whole answer up to CommandComplete.  The view must have a walker. */
 void view_put(const struct view *view, struct site *site, struct buf *out);
 /* The same for what drivers ask. */

@@ -1,6 +1,6 @@
 /*
- * One console command line: cuts it into words and fits them into one of the two forms.
- * It knows no command by name, except that SET has a form of its own.
+ * One console command line: cuts it into words and fits them into one of three forms.
+ * It knows no command by name, except that SET and EXPLAIN have forms of their own.
  */
 #include "admin/command.h"
 
@@ -8,13 +8,14 @@
 
 #include "base/text.h"
 
-enum { PIECE_MOST = 5 }; /* SET KEY = VALUE ; */
+enum { PIECE_MOST = 6 }; /* EXPLAIN LOGIN USER DATABASE ADDRESS ; */
 
 /* A token of the line.  Words too long for any place keep only their length. */
 struct piece {
 	enum token_kind kind;
 	char quote;     /* of a quoted one; otherwise 0 */
 	bool has_gap;   /* white space stands before it */
+	bool is_plain;  /* a word of letters, digits and underscores */
 	size_t raw_len; /* in the line, quotes included */
 	char text[COMMAND_VALUE_MAX + 1];
 };
@@ -41,7 +42,8 @@ static int piece_take(struct piece *piece, struct tokenizer *t, const char *befo
 	piece->quote = t->kind == TOKEN_QUOTED ? *t->start : '\0';
 	piece->has_gap = t->start > before;
 	piece->raw_len = (size_t)(t->at - t->start);
-	if (t->kind == TOKEN_BAD || (t->kind == TOKEN_WORD && !is_bare_word(text)))
+	piece->is_plain = t->kind == TOKEN_WORD && is_bare_word(text);
+	if (t->kind == TOKEN_BAD)
 		return -1;
 	if (piece->raw_len <= COMMAND_VALUE_MAX)
 		memcpy(piece->text, text, strlen(text) + 1);
@@ -76,7 +78,7 @@ static int cut_line(const char *line, struct piece pieces[PIECE_MOST])
 
 static bool is_word(const struct piece *piece)
 {
-	return piece->kind == TOKEN_WORD || piece->quote == '"';
+	return piece->is_plain || piece->quote == '"';
 }
 
 static bool is_this(const struct piece *piece, enum token_kind kind, const char *text)
@@ -103,6 +105,21 @@ static bool is_words(const struct piece *p, int count)
 	return count == 2 && is_word(&p[0]) && p[1].has_gap && is_word(&p[1]);
 }
 
+/* Names and addresses are taken as they come. */
+static bool is_name(const struct piece *piece)
+{
+	return piece->has_gap &&
+	       (piece->kind == TOKEN_WORD || piece->kind == TOKEN_QUOTED);
+}
+
+static bool is_explain(const struct piece *p, int count)
+{
+	if (count < 4 || count > 5 || !is_this(&p[0], TOKEN_WORD, "explain") ||
+	    !is_this(&p[1], TOKEN_WORD, "login"))
+		return false;
+	return is_name(&p[2]) && is_name(&p[3]) && (count == 4 || is_name(&p[4]));
+}
+
 /* Copy a piece to where at most `most` characters may stand. */
 static void place(struct command *out, char *to, size_t most, const struct piece *piece)
 {
@@ -120,14 +137,22 @@ void command_parse(const char *text, struct command *out)
 	memset(out, 0, sizeof(*out));
 	if (is_set(pieces, count))
 		out->form = COMMAND_SET;
+	else if (is_explain(pieces, count))
+		out->form = COMMAND_EXPLAIN;
 	else if (is_words(pieces, count))
 		out->form = COMMAND_WORDS;
 	else
 		return;
-	bool has_value = out->form == COMMAND_SET;
+	enum command_form form = out->form;
 	place(out, out->word, COMMAND_WORD_MAX, &pieces[0]);
 	if (count > 1)
 		place(out, out->argument, COMMAND_ARGUMENT_MAX, &pieces[1]);
-	if (has_value)
+	if (form == COMMAND_SET)
 		place(out, out->value, COMMAND_VALUE_MAX, &pieces[3]);
+	if (form != COMMAND_EXPLAIN)
+		return;
+	place(out, out->user, COMMAND_VALUE_MAX, &pieces[2]);
+	place(out, out->database, COMMAND_VALUE_MAX, &pieces[3]);
+	if (count > 4)
+		place(out, out->value, COMMAND_VALUE_MAX, &pieces[4]);
 }

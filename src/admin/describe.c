@@ -39,6 +39,8 @@ static const char *usage_of(const struct verb *verb)
 {
 	if (verb->usage)
 		return verb->usage;
+	if (strcmp(verb->name, "EXPLAIN") == 0)
+		return "EXPLAIN LOGIN <user> <db> [<address>]";
 	return strcmp(verb->name, "SHOW") == 0 ? "SHOW <view>" : "SELECT <view>";
 }
 

@@ -89,7 +89,7 @@ static void show_help(struct rows *rows)
 	buf_done(&text);
 }
 
-static void put_description(const struct column *columns, size_t count, struct buf *out)
+void show_put_columns(const struct column *columns, size_t count, struct buf *out)
 {
 	struct codec_column described[COLUMNS_MOST];
 
@@ -105,7 +105,7 @@ void view_put(const struct view *view, struct site *site, struct buf *out)
 	struct rows rows;
 
 	if (view->column_count > 0)
-		put_description(view->columns, view->column_count, out);
+		show_put_columns(view->columns, view->column_count, out);
 	rows_init(&rows, site, out, view->column_count);
 	view->walk(&rows);
 	codec_put_command_complete(out, "SHOW");
@@ -116,7 +116,7 @@ void courtesy_put(const struct courtesy *courtesy, struct buf *out)
 	const struct column column = {courtesy->name, &cell_text, NULL};
 	struct rows rows;
 
-	put_description(&column, 1, out);
+	show_put_columns(&column, 1, out);
 	rows_init(&rows, NULL, out, 1);
 	row_begin(&rows);
 	row_text(&rows, courtesy->value);

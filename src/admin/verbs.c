@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "admin/courtesy.h"
+#include "admin/explain.h"
 #include "admin/reply.h"
 #include "admin/show.h"
 #include "admin/wait.h"
@@ -38,13 +39,14 @@ const struct verb *verb_at(size_t i)
 	return i < VERB_COUNT ? &verbs[i] : NULL;
 }
 
-/* SET has a form of its own, and no other command has it. */
+/* SET and EXPLAIN have forms of their own, and no other command has them. */
 const struct verb *verb_find(const struct command *command)
 {
 	for (size_t i = 0; i < VERB_COUNT; i++) {
 		const struct verb *verb = &verbs[i];
-		enum command_form form =
-		    verb->run == verb_set ? COMMAND_SET : COMMAND_WORDS;
+		enum command_form form = verb->run == verb_set       ? COMMAND_SET
+					 : verb->run == verb_explain ? COMMAND_EXPLAIN
+								     : COMMAND_WORDS;
 		if (command->form == form &&
 		    text_equal_nocase(verb->name, command->word))
 			return verb;
@@ -203,6 +205,21 @@ static void verb_set(const struct order *order)
 		client_notice(order->client, err.text);
 	snprintf(tag, sizeof(tag), "SET %s=%s", command->argument, command->value);
 	reply_done(order->client, tag);
+}
+
+static void verb_explain(const struct order *order)
+{
+	struct buf out;
+
+	buf_init(&out, 0);
+	if (explain_put(order->client, order->command, &out) < 0) {
+		buf_done(&out);
+		reply_error(order->client, "not an address: %s", order->command->value);
+		return;
+	}
+	codec_put_ready(&out, 'I');
+	conn_send(&order->client->conn, &out);
+	buf_done(&out);
 }
 
 /* ---- the process ---- */

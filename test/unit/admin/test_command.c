@@ -58,6 +58,15 @@ static const struct line lines[] = {
     {"set a = 'b", COMMAND_INVALID, "", "", ""},
     {"get a = b", COMMAND_INVALID, "", "", ""},
     {"a = b", COMMAND_INVALID, "", "", ""},
+    {"explain login u d", COMMAND_EXPLAIN, "explain", "login", ""},
+    {"EXPLAIN LOGIN \"u\"\"v\" d ::1 ;", COMMAND_EXPLAIN, "EXPLAIN", "LOGIN", "::1"},
+    {"explain login u-v d.e '10.0.0.1'", COMMAND_EXPLAIN, "explain", "login",
+	"10.0.0.1"},
+    {"explain login u", COMMAND_INVALID, "", "", ""},
+    {"explain login", COMMAND_WORDS, "explain", "login", ""},
+    {"explain login u d a b", COMMAND_INVALID, "", "", ""},
+    {"explain login u d = a", COMMAND_INVALID, "", "", ""},
+    {"explain u d a", COMMAND_INVALID, "", "", ""},
     {"\xc3\xa4", COMMAND_INVALID, "", "", ""},
 };
 

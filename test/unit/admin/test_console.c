@@ -335,10 +335,13 @@ static void test_rights(void **state)
 	(void)state;
 	for (size_t i = 0; (verb = verb_at(i)); i++) {
 		bool is_set = strcmp(verb->name, "SET") == 0;
-		bool is_show = strcmp(verb->name, "SHOW") == 0 ||
+		bool is_explain = strcmp(verb->name, "EXPLAIN") == 0;
+		bool is_show = is_explain || strcmp(verb->name, "SHOW") == 0 ||
 			       strcmp(verb->name, "SELECT") == 0;
-		command_parse(
-		    is_set ? "set pool_mode = session" : verb->name, &command);
+		command_parse(is_set       ? "set pool_mode = session"
+			      : is_explain ? "explain login u d"
+					   : verb->name,
+		    &command);
 		assert_ptr_equal(verb_find(&command), verb);
 		assert_true(verb_is_allowed(verb, &command, true));
 		assert_int_equal(verb_is_allowed(verb, &command, false), is_show);

@@ -1,0 +1,426 @@
+/*
+ * EXPLAIN LOGIN: walks the way of a login over what is known here and now, and writes
+ * down what it meets.  It looks nothing up, creates nothing and shows no secret.
+ */
+#include "admin/explain.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "admin/row.h"
+#include "admin/show.h"
+#include "auth/hba.h"
+#include "base/text.h"
+#include "session/method.h"
+#include "wire/codec.h"
+
+static const struct column explain_columns[] = {
+    {"item", &cell_text, NULL},
+    {"value", &cell_text, NULL},
+};
+
+enum { EXPLAIN_COLUMNS = sizeof(explain_columns) / sizeof(explain_columns[0]) };
+
+struct explanation {
+	struct rows rows;
+	enum auth_type method;
+	bool is_unix, is_tls;
+	struct sock_addr addr;
+	const struct hba_rule *rule; /* NULL: auth_type is the method */
+	const char *user_name, *database_name;
+	struct site *site;
+	struct database *database; /* NULL: there is none of this name now */
+	struct user *user;         /* NULL: nobody has come under this name */
+};
+
+static void __attribute__((format(printf, 3, 4)))
+explain(struct explanation *e, const char *item, const char *fmt, ...)
+{
+	char *value;
+	va_list ap;
+	int len;
+
+	va_start(ap, fmt);
+	len = vasprintf(&value, fmt, ap);
+	va_end(ap);
+	row_begin(&e->rows);
+	row_text(&e->rows, item);
+	row_text(&e->rows, len < 0 ? NULL : value);
+	row_end(&e->rows);
+	if (len >= 0)
+		free(value);
+}
+
+/* ---- from where, to where ---- */
+
+/* "" is the console's own connection. */
+static int explain_read_address(
+    struct explanation *e, const struct client *asking, const char *text)
+{
+	e->addr = asking->conn.remote;
+	if (strcmp(text, "unix") == 0)
+		e->addr.family = AF_UNIX;
+	else if (*text && sock_addr_parse(text, 0, &e->addr) < 0)
+		return -1;
+	e->is_unix = e->addr.family == AF_UNIX;
+	/* where TLS is a must, whoever gets so far has it */
+	e->is_tls =
+	    !e->is_unix && site_settings(e->site)->client_tls_sslmode >= TLS_REQUIRE;
+	return 0;
+}
+
+static void explain_connection(struct explanation *e)
+{
+	char ip[SOCK_ADDR_TEXT];
+
+	if (e->is_unix)
+		explain(e, "connection", "unix socket");
+	else
+		explain(e, "connection", "TCP from %s, %s TLS",
+		    sock_addr_ip(&e->addr, ip), e->is_tls ? "with" : "without");
+}
+
+static bool has_fallback(const struct explanation *e)
+{
+	return e->site->catalog->template != NULL;
+}
+
+static void explain_database(struct explanation *e)
+{
+	const struct database *db = e->database;
+
+	if (db && db->is_admin)
+		explain(e, "database", "the console");
+	else if (db && db->disabled)
+		explain(e, "database", "%s, which is disabled", db->name);
+	else if (db)
+		explain(e, "database", "%s", db->name);
+	else if (has_fallback(e))
+		explain(e, "database", "%s, to be made from the fallback entry *",
+		    e->database_name);
+	else
+		explain(e, "database",
+		    "none of this name: told only after the client has proven itself");
+}
+
+/* ---- how it has to prove itself ---- */
+
+static void explain_match(struct explanation *e, bool is_tls)
+{
+	const struct rules *rules = e->site->rules;
+	struct hba_peer peer = {
+	    .is_unix = e->is_unix,
+	    .is_tls = is_tls,
+	    .family = e->addr.family,
+	    .database = e->database_name,
+	    .user = e->user_name,
+	};
+	enum hba_result result = HBA_NO_MATCH;
+
+	memcpy(peer.ip, e->addr.ip, sizeof(peer.ip));
+	e->rule = NULL;
+	e->method = AUTH_NONE;
+	if (rules)
+		result = hba_match(rules->hba, &peer, &e->rule);
+	if (result == HBA_NEEDS_NAME) {
+		explain(e, "host name",
+		    "%s:%u: %s: this rule needs the name of the host, which is not "
+		    "looked up here; what follows is for a host without a name",
+		    e->rule->file, e->rule->line, e->rule->text);
+		peer.name = HBA_NAME_NONE;
+		result = hba_match(rules->hba, &peer, &e->rule);
+	}
+	if (result != HBA_MATCH)
+		e->rule = NULL;
+	else
+		e->method = method_of_rule(e->rule);
+}
+
+static const char *explain_method_name(const struct explanation *e)
+{
+	if (e->method == AUTH_NONE)
+		return "none";
+	return e->rule ? hba_method_name(e->rule->method) : auth_type_name(e->method);
+}
+
+static void explain_rule(struct explanation *e, const char *item)
+{
+	if (e->rule)
+		explain(
+		    e, item, "%s:%u: %s", e->rule->file, e->rule->line, e->rule->text);
+	else
+		explain(e, item, "none fits");
+}
+
+static void explain_method(struct explanation *e)
+{
+	const struct settings *s = site_settings(e->site);
+
+	e->method = (enum auth_type)s->auth_type;
+	if (e->method != AUTH_HBA) {
+		explain(e, "rule", "auth_type=%s", auth_type_name(e->method));
+		explain(e, "method", "%s", explain_method_name(e));
+		return;
+	}
+	if (!e->is_unix && !e->is_tls && s->client_tls_sslmode != TLS_DISABLE) {
+		explain_match(e, true);
+		explain_rule(e, "rule with TLS");
+		explain(e, "method with TLS", "%s", explain_method_name(e));
+	}
+	explain_match(e, e->is_tls);
+	explain_rule(e, "rule");
+	explain(e, "method", "%s", explain_method_name(e));
+}
+
+/* ---- what it is measured by ---- */
+
+static const char *kind_name(enum secret_kind kind)
+{
+	switch (kind) {
+	case SECRET_NONE:
+		return "empty";
+	case SECRET_PLAIN:
+		return "plain password";
+	case SECRET_MD5:
+		return "md5 hash";
+	case SECRET_SCRAM:
+		return "SCRAM secret";
+	}
+	return "unknown";
+}
+
+static bool is_static(const struct explanation *e)
+{
+	return e->user && e->user->has_secret;
+}
+
+/* Who would be asked by auth_query; NULL: nobody. */
+static const char *explain_auth_user(const struct explanation *e)
+{
+	if (e->method == AUTH_ANY || method_is_external(e->method) ||
+	    !method_may_succeed(e->method) || is_static(e))
+		return NULL;
+	if (e->database)
+		return database_auth_user(e->database);
+	return has_fallback(e) ? site_settings(e->site)->auth_user : NULL;
+}
+
+static void explain_secret(struct explanation *e)
+{
+	const char *auth_user = explain_auth_user(e);
+
+	if (e->method == AUTH_ANY || !method_may_succeed(e->method)) {
+		explain(e, "client secret", "none is asked for");
+	} else if (method_is_external(e->method)) {
+		explain(e, "client secret", "judged by %s",
+		    e->method == AUTH_PAM ? "PAM" : "the LDAP directory");
+	} else if (is_static(e)) {
+		explain(e, "client secret", "auth_file, %s",
+		    kind_name(e->user->secret.kind));
+	} else if (auth_user) {
+		const char *where =
+		    e->database ? database_auth_dbname(e->database) : NULL;
+		explain(e, "client secret",
+		    "auth_query as user %s in database %s, of the kind it finds",
+		    auth_user, where ? where : e->database_name);
+	} else {
+		explain(e, "client secret", "none: the user is not known");
+	}
+}
+
+/* Why a proof must fail, as the client is told; ERROR_COUNT: it may succeed. */
+static enum error_id password_obstacle(
+    const struct explanation *e, enum error_id failed)
+{
+	bool is_known = is_static(e) || explain_auth_user(e);
+
+	if (!is_known || (is_static(e) && e->user->secret.kind == SECRET_NONE))
+		return failed;
+	if (is_static(e) && e->method == AUTH_SCRAM &&
+	    e->user->secret.kind == SECRET_MD5)
+		return failed;
+	return ERROR_COUNT;
+}
+
+static enum error_id external_obstacle(const struct explanation *e)
+{
+	if (e->method == AUTH_LDAP && !e->rule &&
+	    !site_settings(e->site)->auth_ldap_options)
+		return ERROR_LDAP_OPTIONS_UNSET;
+	if (e->database && e->database->config->auth_user)
+		return ERROR_CONFIG_ERROR;
+	return ERROR_COUNT;
+}
+
+static enum error_id method_obstacle(const struct explanation *e)
+{
+	bool is_known = is_static(e) || explain_auth_user(e);
+
+	switch (e->method) {
+	case AUTH_ANY:
+		return e->database && !e->database->forced_user ? ERROR_CONFIG_ERROR
+								: ERROR_COUNT;
+	case AUTH_TRUST:
+		return is_known ? ERROR_COUNT : ERROR_TRUST_FAILED;
+	case AUTH_CERT:
+		return is_known && (e->is_tls || !e->rule) ? ERROR_COUNT
+							   : ERROR_CERT_FAILED;
+	case AUTH_PEER:
+		return is_known && e->is_unix ? ERROR_COUNT : ERROR_PEER_FAILED;
+	case AUTH_PLAIN:
+	case AUTH_MD5:
+		return password_obstacle(e, ERROR_PASSWORD_FAILED);
+	case AUTH_SCRAM:
+		return password_obstacle(e, ERROR_SASL_FAILED);
+	case AUTH_LDAP:
+	case AUTH_PAM:
+		return external_obstacle(e);
+	case AUTH_REJECT:
+		return ERROR_LOGIN_REJECTED;
+	case AUTH_HBA:
+	case AUTH_NONE:
+		break;
+	}
+	return ERROR_METHOD_UNAVAILABLE;
+}
+
+/* -1: no such client gets in. */
+static int explain_outcome(struct explanation *e)
+{
+	enum error_id obstacle = method_obstacle(e);
+	const struct settings *s = site_settings(e->site);
+	bool is_console = e->database && e->database->is_admin;
+
+	if (is_console && !text_list_has(s->admin_users, e->user_name) &&
+	    !text_list_has(s->stats_users, e->user_name))
+		obstacle = ERROR_NOT_ALLOWED;
+	if (obstacle != ERROR_COUNT) {
+		explain(e, "login", "refused: %s", error_text(obstacle));
+		return -1;
+	}
+	if (!e->database && !has_fallback(e)) {
+		explain(e, "login", "refused after its proof: no such database: %s",
+		    e->database_name);
+		return -1;
+	}
+	if (e->method == AUTH_MD5 && is_static(e) &&
+	    e->user->secret.kind == SECRET_SCRAM)
+		explain(e, "login",
+		    "possible, by scram-sha-256 because of the kind of the secret");
+	else
+		explain(e, "login", "possible");
+	return 0;
+}
+
+/* ---- what happens at the server ---- */
+
+/* The keys of the client's own proof open the server's door too. */
+static bool passes_keys(const struct explanation *e)
+{
+	return (e->method == AUTH_SCRAM || e->method == AUTH_MD5) &&
+	       !(e->database && e->database->forced_user);
+}
+
+static void explain_kind(struct explanation *e, enum secret_kind kind)
+{
+	static const char item[] = "server login";
+
+	switch (kind) {
+	case SECRET_NONE:
+		explain(e, item, "works only where the server asks for no password");
+		break;
+	case SECRET_PLAIN:
+		explain(e, item, "works with password, md5 and scram-sha-256");
+		break;
+	case SECRET_MD5:
+		explain(e, item,
+		    "works with md5; not where the server asks for scram-sha-256 or "
+		    "password");
+		break;
+	case SECRET_SCRAM:
+		if (passes_keys(e))
+			explain(e, item,
+			    "works with scram-sha-256, by the keys of the client's own "
+			    "login; not where the server asks for md5 or password");
+		else
+			explain(e, item,
+			    "works only where the server asks for no password: a SCRAM "
+			    "secret opens no door unless the client itself has proven "
+			    "by scram-sha-256 that it knows the password");
+		break;
+	}
+}
+
+static void explain_server_secret(struct explanation *e, const struct user *server_user)
+{
+	const struct database *db = e->database;
+
+	if (db && server_user == db->forced_user &&
+	    db->forced_secret.kind != SECRET_NONE) {
+		explain(e, "server secret", "password= of the database, %s",
+		    kind_name(db->forced_secret.kind));
+		explain_kind(e, db->forced_secret.kind);
+	} else if (method_is_external(e->method) && !(db && db->forced_user)) {
+		explain(e, "server secret", "the password the client logs in with");
+		explain_kind(e, SECRET_PLAIN);
+	} else if (server_user && server_user->remembered) {
+		explain(
+		    e, "server secret", "the password of the last PAM or LDAP login");
+		explain_kind(e, SECRET_PLAIN);
+	} else if (server_user && server_user->has_secret) {
+		explain(e, "server secret", "auth_file, %s",
+		    kind_name(server_user->secret.kind));
+		explain_kind(e, server_user->secret.kind);
+	} else if (explain_auth_user(e) && !(db && db->forced_user)) {
+		explain(e, "server secret", "what auth_query finds");
+		explain(e, "server login", "depends on the kind of that secret");
+	} else {
+		explain(e, "server secret", "none");
+		explain_kind(e, SECRET_NONE);
+	}
+}
+
+static void explain_server(struct explanation *e)
+{
+	const struct user *server_user = e->user;
+	const char *name = e->user_name;
+
+	if (e->database && e->database->is_admin)
+		return;
+	if (e->database && e->database->forced_user) {
+		server_user = e->database->forced_user;
+		name = server_user->name;
+	}
+	explain(e, "pool", "database %s, user %s", e->database_name, name);
+	explain(e, "server user", "%s%s", name,
+	    e->database && e->database->forced_user ? ", forced by the database" : "");
+	explain_server_secret(e, server_user);
+}
+
+int explain_put(
+    const struct client *asking, const struct command *command, struct buf *out)
+{
+	struct explanation e = {
+	    .site = asking->conn.site,
+	    .user_name = command->user,
+	    .database_name = command->database,
+	};
+	struct catalog *catalog = e.site->catalog;
+
+	if (explain_read_address(&e, asking, command->value) < 0)
+		return -1;
+	e.database = catalog_find_database(catalog, e.database_name);
+	e.user = catalog_find_user(catalog, e.user_name);
+	show_put_columns(explain_columns, EXPLAIN_COLUMNS, out);
+	rows_init(&e.rows, e.site, out, EXPLAIN_COLUMNS);
+	explain_connection(&e);
+	explain_database(&e);
+	explain_method(&e);
+	explain_secret(&e);
+	if (explain_outcome(&e) == 0)
+		explain_server(&e);
+	codec_put_command_complete(out, "EXPLAIN");
+	return 0;
+}
