@@ -1,0 +1,225 @@
+"""Passwords that somebody else judges: an LDAP directory, PAM (settings.md 11)."""
+
+import contextlib
+import socket
+import time
+
+import pytest
+
+import pam
+import slapd
+import waiting
+import wire
+
+SECRETS = {uid: secret for uid, _, secret in slapd.USERS}
+ADMIN = "admin secret 91c"
+# This many are asked at a time, and this many wait.
+THREADS, QUEUE = 4, 20
+
+
+@pytest.fixture(scope="module")
+def directory():
+    if not slapd.find_slapd():
+        pytest.skip("slapd is not installed")
+    running = slapd.Slapd()
+    try:
+        yield running.create()
+    finally:
+        running.remove()
+
+
+@pytest.fixture(scope="module")
+def service():
+    if pam.missing():
+        pytest.skip(pam.missing())
+    files = pam.Pam()
+    yield files
+    files.remove()
+
+
+def options(port, host="127.0.0.1"):
+    return 'ldapserver=%s ldapport=%d ldapprefix="uid=" ldapsuffix=",%s"' % (host, port, slapd.PEOPLE)
+
+
+def search(port):
+    return 'ldapserver=127.0.0.1 ldapport=%d ldapbasedn="%s" ldapbinddn="%s" ldapbindpasswd="%s"' % (
+        port, slapd.BASE, slapd.SEARCHER, slapd.SEARCHER_SECRET)
+
+
+@pytest.fixture
+def judged(make_pooler, pg):
+    """judged(rules=None, **settings): auth_type=hba when there are rules."""
+    def make(rules=None, database=None, env=None, userlist=None, **settings):
+        pooler = make_pooler({"db": database or pg.conn(user="trust_user")}, start=False, env=env,
+                             userlist=dict({"admin_user": ADMIN, "p": "p secret"}, **(userlist or {})))
+        if rules is not None:
+            settings.update(auth_type="hba", auth_hba_file=pooler.path("hba"))
+            pooler.write("hba", "host pgbouncer admin_user all md5\n" + rules)
+        pooler.settings.update(settings)
+        return pooler.start()
+    return make
+
+
+@pytest.fixture
+def deaf():
+    """A directory that accepts connections and never says a word: its port."""
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as listener:
+        yield listener.getsockname()[1]
+
+
+def told(pooler, database, user, secret, **more):
+    """The raw answer to a login that fails."""
+    client = pooler.client(database, user, secret, **more)
+    with client:
+        with pytest.raises(wire.Refused) as refused:
+            client.login()
+        client.expect_closed()
+        return refused.value.message.raw()
+
+
+LDAP_FAILED = wire.error("FATAL", "08P01", "LDAP authentication failed")
+PAM_FAILED = wire.error("FATAL", "08P01", "PAM authentication failed")
+
+
+# LDAP
+
+
+@pytest.mark.parametrize("how", [options, search])
+@pytest.mark.parametrize("by_rule", [False, True])
+def test_ldap(judged, directory, how, by_rule):
+    text = how(directory.port)
+    pooler = judged("host all all all ldap %s\n" % text) if by_rule else judged(
+        auth_type="ldap", auth_ldap_options=text, admin_users="ann")
+    with pooler.connect(user="ann", secret=SECRETS["ann"]) as client:
+        assert client.auth_codes() == [3, 0]
+        assert client.value("select current_user") == "trust_user"
+    for database in ("db", "absent"):
+        for user, secret in (("ann", "wrong"), ("unknown", "x"), ("p", "p secret")):
+            assert told(pooler, database, user, secret) == LDAP_FAILED
+    assert pooler.refusal("absent", "ann", SECRETS["ann"]) == "no such database: absent"
+    client = pooler.client(user="ann", secret="")
+    with client, pytest.raises(wire.Refused) as refused:
+        client.login()
+    assert refused.value.text == "empty password returned by client"
+    pooler.wait_log("WARNING C-.* LDAP")
+    assert SECRETS["ann"] not in pooler.log() and slapd.SEARCHER_SECRET not in pooler.log()
+
+
+def test_users_are_made_when_they_have_proven_themselves(judged, directory):
+    pooler = judged("host all all all ldap %s\n" % options(directory.port))
+    assert told(pooler, "db", "unknown", "x") == LDAP_FAILED
+    pooler.connect(user="ann", secret=SECRETS["ann"]).close()
+    names = [row["name"] for row in pooler.show("USERS")]
+    assert "ann" in names and "unknown" not in names
+
+
+def test_the_password_opens_the_server_too(judged, directory, pg):
+    with pg.client() as owner:
+        owner.query("set password_encryption = 'scram-sha-256'")
+        owner.query("create role bob login password '%s'" % SECRETS["bob"])
+    try:
+        pooler = judged("host all all all ldap %s\n" % options(directory.port), database=pg.conn())
+        with pooler.connect(user="bob", secret=SECRETS["bob"]) as client:
+            assert client.value("select current_user") == "bob"
+        assert SECRETS["bob"] not in pooler.log()
+    finally:
+        with pg.client() as owner:
+            owner.query("drop role bob")
+
+
+def test_ldap_needs_options(judged):
+    pooler = judged(auth_type="ldap")
+    assert told(pooler, "db", "ann", "x") == wire.error("FATAL", "08P01", "auth_ldap_options is null")
+    pooler.wait_log("WARNING auth_type=ldap needs it: nobody can log in$")
+
+
+def test_wrong_options_are_told_at_the_start(judged):
+    pooler = judged(auth_type="ldap", auth_ldap_options="ldapserver=x nonsense=1")
+    pooler.wait_log('WARNING invalid LDAP option: "nonsense"')
+    assert told(pooler, "db", "ann", "x") == LDAP_FAILED
+
+
+def test_auth_user_does_not_go_together_with_ldap(judged, pg, directory):
+    pooler = judged("host all all all ldap %s\n" % options(directory.port),
+                    database=pg.conn(user="trust_user") + " auth_user=owner")
+    assert pooler.refusal(user="ann", secret=SECRETS["ann"]) == "bouncer config error"
+
+
+def test_console_rights_come_before_the_directory(judged, directory):
+    pooler = judged(auth_type="ldap", auth_ldap_options=options(directory.port), admin_users="ann")
+    with pooler.connect("pgbouncer", "ann", SECRETS["ann"]) as console:
+        assert console.query("SHOW VERSION").rows
+    assert pooler.refusal("pgbouncer", "bob", SECRETS["bob"]) == "not allowed"
+    assert told(pooler, "pgbouncer", "ann", "wrong") == LDAP_FAILED
+
+
+# nobody waits for somebody else's judge
+
+
+def ask(pooler, user="ann", secret="some secret"):
+    """A client whose password is being judged."""
+    client = pooler.client(user=user, secret=secret)
+    client.send(client.startup_packet())
+    client.recv_kinds("R")
+    client.send(wire.password(secret))
+    return client
+
+
+def test_a_deaf_directory_delays_nobody(judged, deaf):
+    pooler = judged("host all p all md5\nhost all all all ldap %s\n" % options(deaf))
+    with pooler.connect(user="p") as settled, ask(pooler):
+        start = time.monotonic()
+        with pooler.connect(user="p") as client:
+            assert client.value("select 1") == "1"
+        assert settled.value("select 2") == "2"
+        assert time.monotonic() - start < 1
+        assert pooler.show("LISTS")
+
+
+def test_a_full_queue_refuses(judged, deaf):
+    pooler = judged("host all p all md5\nhost all all all ldap %s\n" % options(deaf))
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(ask(pooler)) for _ in range(THREADS + QUEUE + 3)]
+        clients[-1].expect_fatal("too many logins are waiting for external authentication", "53300")
+        with pooler.connect(user="p") as client:
+            assert client.value("select 1") == "1"
+
+
+def test_clients_that_leave_make_room(judged, deaf):
+    pooler = judged("host all p all md5\nhost all all all ldap %s\n" % options(deaf))
+    for _ in range(3):
+        with contextlib.ExitStack() as stack:
+            clients = [stack.enter_context(ask(pooler)) for _ in range(QUEUE)]
+            assert not clients[-1].has_data(0.05)
+        waiting.wait_for(lambda: [r for r in pooler.show("LISTS") if r["list"] == "login_clients"
+                                  and r["items"] == "0"], "logins are gone")
+
+
+def test_login_timeout_ends_the_wait(judged, deaf):
+    pooler = judged("host all p all md5\nhost all all all ldap %s\n" % options(deaf),
+                    client_login_timeout="0.5")
+    with ask(pooler) as client:
+        client.expect_fatal("client_login_timeout")
+
+
+# PAM
+
+
+@pytest.mark.parametrize("by_rule", [False, True])
+def test_pam(judged, service, by_rule):
+    if by_rule:
+        pooler = judged("host all all all pam\nlocal all all pam\n", env=service.env())
+    else:
+        pooler = judged(auth_type="pam", env=service.env())
+    secret = pam.USERS["pam_ann"][0]
+    for unix in (False, True):
+        with pooler.connect(user="pam_ann", secret=secret, unix=unix) as client:
+            assert client.auth_codes() == [3, 0]
+            assert client.value("select current_user") == "trust_user"
+    for database in ("db", "absent"):
+        for user, wrong in (("pam_ann", "wrong"), ("unknown", "x"),
+                            ("pam_locked", pam.USERS["pam_locked"][0])):
+            assert told(pooler, database, user, wrong) == PAM_FAILED
+    assert pooler.refusal("absent", "pam_ann", secret) == "no such database: absent"
+    pooler.wait_log("WARNING C-.*")
+    assert secret not in pooler.log()
