@@ -22,7 +22,7 @@ host all ldapper all ldap ldapserver=x ldapprefix=a
 
 @pytest.fixture
 def pooler(make_pooler, pg):
-    made = make_pooler({"db": pg.conn(), "forced": pg.conn(user="trust_user", password="'secret of entry'"),
+    made = make_pooler({"db": pg.conn(), "forced": pg.conn(user="trust_user", password="secret of entry"),
                         "asked": pg.conn(auth_user="owner", auth_dbname="db"),
                         "forced_plain": pg.conn(user="p")},
                        userlist=USERS, start=False)

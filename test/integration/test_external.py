@@ -17,26 +17,6 @@ ADMIN = "admin secret 91c"
 THREADS, QUEUE = 4, 20
 
 
-@pytest.fixture(scope="module")
-def directory():
-    if not slapd.find_slapd():
-        pytest.skip("slapd is not installed")
-    running = slapd.Slapd()
-    try:
-        yield running.create()
-    finally:
-        running.remove()
-
-
-@pytest.fixture(scope="module")
-def service():
-    if pam.missing():
-        pytest.skip(pam.missing())
-    files = pam.Pam()
-    yield files
-    files.remove()
-
-
 def options(port, host="127.0.0.1"):
     return 'ldapserver=%s ldapport=%d ldapprefix="uid=" ldapsuffix=",%s"' % (host, port, slapd.PEOPLE)
 
@@ -206,19 +186,19 @@ def test_login_timeout_ends_the_wait(judged, deaf):
 
 
 @pytest.mark.parametrize("by_rule", [False, True])
-def test_pam(judged, service, by_rule):
+def test_pam(judged, pam_service, by_rule):
     if by_rule:
-        pooler = judged("host all all all pam\nlocal all all pam\n", env=service.env())
+        pooler = judged("host all all all pam\nlocal all all pam\n", env=pam_service.env())
     else:
-        pooler = judged(auth_type="pam", env=service.env())
-    secret = pam.USERS["pam_ann"][0]
+        pooler = judged(auth_type="pam", env=pam_service.env())
+    secret = pam.USERS["pam_ann"]
     for unix in (False, True):
         with pooler.connect(user="pam_ann", secret=secret, unix=unix) as client:
             assert client.auth_codes() == [3, 0]
             assert client.value("select current_user") == "trust_user"
     for database in ("db", "absent"):
         for user, wrong in (("pam_ann", "wrong"), ("unknown", "x"),
-                            ("pam_locked", pam.USERS["pam_locked"][0])):
+                            (pam.LOCKED, pam.USERS[pam.LOCKED])):
             assert told(pooler, database, user, wrong) == PAM_FAILED
     assert pooler.refusal("absent", "pam_ann", secret) == "no such database: absent"
     pooler.wait_log("WARNING C-.*")
