@@ -78,11 +78,12 @@ static inline void login_await_end(struct login *login)
 	login->phase = login->before;
 }
 
-/* What the client has to prove that it knows. */
+/* What the client has to prove that it knows: nothing that we have, where somebody else
+ * is to judge. */
 static inline const struct secret *login_secret(const struct client *client)
 {
 	const struct login *login = client->login;
-	if (login->is_mock)
+	if (login->is_mock || !client->user)
 		return &login->nothing;
 	return login->has_found ? &login->found : &client->user->secret;
 }
