@@ -23,13 +23,18 @@
 struct pool;
 struct service; /* who serves the clients of a database: defined in session/ */
 
+/* The password that LDAP or PAM found right last: it is for logins to servers. */
+struct remembered {
+	struct secret secret;
+	struct scram_cache cache; /* keys derived from it */
+};
+
 struct user {
 	char *name;
 	struct catalog *catalog;
 	struct secret
 	    secret; /* from auth_file; SECRET_NONE with has_secret false if not there */
-	struct secret *remembered; /* owned: the password that LDAP or PAM found right
-				     last, for logins to servers; NULL: none */
+	struct remembered *remembered; /* owned; NULL: nothing */
 	bool has_secret; /* has a static entry in auth_file (possibly empty) */
 	const struct user_config
 	    *config; /* borrowed from catalog->config; NULL = none */
@@ -225,7 +230,7 @@ struct database **catalog_sorted_databases(const struct catalog *c, size_t *coun
 struct user **catalog_sorted_users(const struct catalog *c, size_t *count);
 struct pool **catalog_sorted_pools(const struct catalog *c, size_t *count);
 
-/* The secret for logging in to a server of this pool: the entry's password=, else what
+/* The secret for logging in to a server of this pool: the entry's password=, else (where no user is forced) what
  * is remembered of the pool user, else its own in auth_file, else the one that
  * auth_query found. */
 const struct secret *pool_server_secret(const struct pool *pool);

@@ -365,7 +365,7 @@ static void explain_server_secret(struct explanation *e, const struct user *serv
 	} else if (method_is_external(e->method) && !(db && db->forced_user)) {
 		explain(e, "server secret", "the password the client logs in with");
 		explain_kind(e, SECRET_PLAIN);
-	} else if (server_user && server_user->remembered) {
+	} else if (server_user && server_user->remembered && !(db && db->forced_user)) {
 		explain(
 		    e, "server secret", "the password of the last PAM or LDAP login");
 		explain_kind(e, SECRET_PLAIN);

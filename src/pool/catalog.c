@@ -54,8 +54,10 @@ struct catalog *catalog_new(struct mem *mem)
 
 static void user_forget(struct user *user)
 {
-	if (user->remembered)
-		secret_done(user->remembered);
+	if (user->remembered) {
+		secret_done(&user->remembered->secret);
+		scram_cache_done(&user->remembered->cache);
+	}
 	mem_free(user->remembered);
 	user->remembered = NULL;
 }
@@ -201,14 +203,16 @@ struct user *catalog_user(struct catalog *c, const char *name)
 
 void user_remember(struct user *user, const char *password)
 {
-	if (user->remembered && strcmp(user->remembered->text, password) == 0)
+	struct secret *secret;
+
+	if (user->remembered && strcmp(user->remembered->secret.text, password) == 0)
 		return;
 	user_forget(user);
 	user->remembered = mem_zero(sizeof(*user->remembered));
+	secret = &user->remembered->secret;
 	/* never anything else, whatever it looks like */
-	user->remembered->kind = SECRET_PLAIN;
-	user->remembered->text = mem_strdup(password);
-	scram_cache_done(&user->scram_cache);
+	secret->kind = SECRET_PLAIN;
+	secret->text = mem_strdup(password);
 }
 
 /* ---- databases ---- */

@@ -166,8 +166,8 @@ const struct secret *pool_server_secret(const struct pool *pool)
 
 	if (pool->user == db->forced_user && db->forced_secret.kind != SECRET_NONE)
 		return &db->forced_secret;
-	if (pool->user->remembered)
-		return pool->user->remembered;
+	if (pool->user != db->forced_user && pool->user->remembered)
+		return &pool->user->remembered->secret;
 	if (pool->user != db->forced_user && !pool->user->has_secret && pool->has_found)
 		return &pool->found;
 	return &pool->user->secret;
@@ -177,6 +177,8 @@ struct scram_cache *pool_server_scram_cache(struct pool *pool)
 {
 	const struct secret *secret = pool_server_secret(pool);
 
+	if (pool->user->remembered && secret == &pool->user->remembered->secret)
+		return &pool->user->remembered->cache;
 	if (secret == &pool->database->forced_secret)
 		return &pool->database->forced_cache;
 	if (secret == &pool->found)
