@@ -208,6 +208,7 @@ uint64_t query_wait_timeout(const struct database *db, const struct user *login_
 const char *database_auth_user(const struct database *db);
 const char *database_auth_dbname(const struct database *db);
 const char *database_auth_query(const struct database *db);
+int database_channel_binding(const struct database *db); /* enum channel_binding */
 uint64_t database_auth_query_cache_time(const struct database *db); /* us */
 
 /* Mark pools dirty: one database's, or all (db NULL).  RECONNECT. */
@@ -230,9 +231,9 @@ struct database **catalog_sorted_databases(const struct catalog *c, size_t *coun
 struct user **catalog_sorted_users(const struct catalog *c, size_t *count);
 struct pool **catalog_sorted_pools(const struct catalog *c, size_t *count);
 
-/* The secret for logging in to a server of this pool: the entry's password=, else (where no user is forced) what
- * is remembered of the pool user, else its own in auth_file, else the one that
- * auth_query found. */
+/* The secret for logging in to a server of this pool: the entry's password=, else
+ * (where no user is forced) what is remembered of the pool user, else its own in
+ * auth_file, else the one that auth_query found. */
 const struct secret *pool_server_secret(const struct pool *pool);
 /* Where the keys derived from that secret are kept. */
 struct scram_cache *pool_server_scram_cache(struct pool *pool);

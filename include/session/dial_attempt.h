@@ -11,6 +11,7 @@
 #include "auth/scram.h"
 #include "base/buf.h"
 #include "net/dns.h"
+#include "net/tls.h"
 #include "pool/pool.h"
 #include "session/server.h"
 
@@ -25,7 +26,9 @@ struct dial {
 	/* its own, to prove ourselves with: a reload may change the pool's */
 	char *password;
 	struct scram_keys keys;
-	struct external_job *job;      /* external's: the keys are being derived */
+	struct scram_binding binding;
+	uint8_t end_point[TLS_HASH_MAX]; /* what binding points to */
+	struct external_job *job;        /* external's: the keys are being derived */
 	uint8_t salted[SCRAM_KEY_LEN]; /* what was derived, until it has proved right */
 	bool has_salted;
 	uint32_t version; /* of the protocol we asked for; 0 = we have not yet */

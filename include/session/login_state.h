@@ -10,6 +10,7 @@
 
 #include "auth/scram.h"
 #include "auth/secret.h"
+#include "net/tls.h"
 #include "session/client.h"
 #include "session/method.h"
 #include "session/proof.h"
@@ -46,6 +47,8 @@ struct login {
 	struct secret nothing; /* SECRET_NONE, for users that do not exist */
 	uint8_t salt[4];
 	struct scram_server scram;
+	struct scram_binding binding;
+	uint8_t end_point[TLS_HASH_MAX]; /* what binding points to */
 	bool has_scram;
 	char *sasl_password; /* owned: keys are made from it; a reload may change the
 				user's */

@@ -11,6 +11,9 @@ enum proof proof_sasl_begin(struct client *client);
 /* A whole message of type 'p'. */
 enum proof proof_sasl_message(struct client *client, const struct message *m);
 
+/* Is a login by this connection good for nothing without channel binding? */
+bool proof_requires_binding(const struct client *client);
+
 /* An Authentication message with this request. */
 void proof_send_auth(
     struct client *client, uint32_t request, const void *data, size_t len);

@@ -153,6 +153,13 @@ const char *database_auth_query(const struct database *db)
 	return own ? own : settings_of(db)->auth_query;
 }
 
+int database_channel_binding(const struct database *db)
+{
+	if (db->config->channel_binding >= 0)
+		return db->config->channel_binding;
+	return settings_of(db)->server_channel_binding;
+}
+
 uint64_t database_auth_query_cache_time(const struct database *db)
 {
 	if (db->config->auth_query_cache_time >= 0)

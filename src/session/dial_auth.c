@@ -62,26 +62,64 @@ static enum step dial_sasl_failed(struct server *server, const struct err *err)
 	return STEP_CLOSE;
 }
 
+/* Over a unix socket nobody can stand between. */
+static bool dial_requires_binding(const struct server *server)
+{
+	return server->conn.remote.family != AF_UNIX &&
+	       database_channel_binding(server->seat.pool->database) ==
+		   CHANNEL_BINDING_REQUIRE;
+}
+
+/* NULL: none is wanted. */
+static const struct scram_binding *dial_binding(struct server *server)
+{
+	const struct tls *tls = stream_tls(&server->conn.stream);
+	struct dial *dial = server->dial;
+	struct scram_binding *binding = &dial->binding;
+
+	if (server->conn.remote.family == AF_UNIX ||
+	    database_channel_binding(server->seat.pool->database) ==
+		CHANNEL_BINDING_DISABLE)
+		return NULL;
+	if (tls && tls_end_point_hash(tls, false, dial->end_point, &binding->len) == 0)
+		binding->hash = dial->end_point;
+	binding->is_required = dial_requires_binding(server);
+	return binding;
+}
+
+/* Has it proven that nobody stands between, where that is required?  -1: no; it failed.
+ */
+static int dial_check_binding(struct server *server)
+{
+	const struct dial *dial = server->dial;
+	struct err err;
+
+	if (!dial_requires_binding(server) ||
+	    (dial->is_authenticated && dial->scram.gs2_flag == 'p'))
+		return 0;
+	err_set(
+	    &err, "channel binding is required, but the server does not ask for SCRAM");
+	(void)dial_sasl_failed(server, &err);
+	return -1;
+}
+
 static enum step dial_begin_sasl(
     struct server *server, const struct secret *secret, const uint8_t *data, size_t len)
 {
 	struct pool *pool = server->seat.pool;
 	struct dial *dial = server->dial;
+	const struct scram_binding *binding = dial_binding(server);
+	const char *mechanism;
 	struct buf out, message;
 	struct err err;
 
-	if (!codec_sasl_offers_mechanism(data, len, "SCRAM-SHA-256")) {
-		err_set(&err, "none of the server's SASL authentication mechanisms are "
-			      "supported");
-		return dial_sasl_failed(server, &err);
-	}
 	if (secret->kind == SECRET_PLAIN) {
 		dial->password = mem_strdup(secret->text);
 		scram_client_init(&dial->scram, dial->password, NULL,
-		    pool_server_scram_cache(pool), NULL);
+		    pool_server_scram_cache(pool), binding);
 	} else if (secret->kind == SECRET_SCRAM && pool->has_pass_through) {
 		dial->keys = pool->pass_through;
-		scram_client_init(&dial->scram, NULL, &dial->keys, NULL, NULL);
+		scram_client_init(&dial->scram, NULL, &dial->keys, NULL, binding);
 	} else if (secret->kind == SECRET_SCRAM) {
 		conn_log(&server->conn, LEVEL_ERROR,
 		    "cannot do SCRAM authentication: password is SCRAM secret but "
@@ -94,13 +132,18 @@ static enum step dial_begin_sasl(
 	} else
 		return dial_wrong_password(server, "SCRAM");
 	dial->has_scram = true;
+	mechanism = scram_client_select(&dial->scram,
+	    codec_sasl_offers_mechanism(data, len, SCRAM_MECHANISM),
+	    codec_sasl_offers_mechanism(data, len, SCRAM_MECHANISM_PLUS), &err);
+	if (!mechanism)
+		return dial_sasl_failed(server, &err);
 	buf_init(&out, 0);
 	buf_init(&message, 0);
 	if (scram_client_step(&dial->scram, NULL, 0, &out, &err) == SCRAM_FAIL) {
 		buf_done(&out);
 		return dial_sasl_failed(server, &err);
 	}
-	codec_put_sasl_initial(&message, "SCRAM-SHA-256", out.bytes, out.len);
+	codec_put_sasl_initial(&message, mechanism, out.bytes, out.len);
 	conn_send(&server->conn, &message);
 	buf_wipe_done(&message);
 	buf_wipe_done(&out);
@@ -235,10 +278,14 @@ enum step dial_auth(struct server *server, const struct message *m)
 			err_set(&err, "failed to verify server signature");
 			return dial_sasl_failed(server, &err);
 		}
-		return STEP_NEXT;
+		return dial_check_binding(server) < 0 ? STEP_CLOSE : STEP_NEXT;
 	case AUTH_REQ_CLEARTEXT:
+		if (dial_check_binding(server) < 0)
+			return STEP_CLOSE;
 		return dial_answer_plain(server, secret);
 	case AUTH_REQ_MD5:
+		if (dial_check_binding(server) < 0)
+			return STEP_CLOSE;
 		return dial_answer_md5(server, secret, data, len);
 	case AUTH_REQ_SASL:
 		if (server->dial->has_scram)

@@ -64,6 +64,13 @@ static bool proof_has_judge(struct client *client)
 	return false;
 }
 
+/* A password that anybody between could take. */
+static enum proof proof_unbound(struct client *client)
+{
+	client_fatal(client, ERROR_BINDING_REQUIRED);
+	return PROOF_REFUSED;
+}
+
 static bool is_certified_name(void *tls, const char *name)
 {
 	return tls_peer_is_named(tls, name);
@@ -114,12 +121,16 @@ enum proof proof_begin(struct client *client)
 			return PROOF_REFUSED;
 		/* fallthrough */
 	case AUTH_PLAIN:
+		if (proof_requires_binding(client))
+			return proof_unbound(client);
 		login->phase = LOGIN_PASSWORD;
 		proof_send_auth(client, AUTH_REQ_CLEARTEXT, NULL, 0);
 		return PROOF_MORE;
 	case AUTH_MD5:
 		if (login_secret(client)->kind == SECRET_SCRAM)
 			return proof_sasl_begin(client);
+		if (proof_requires_binding(client))
+			return proof_unbound(client);
 		login->phase = LOGIN_PASSWORD;
 		mem_random(login->salt, sizeof(login->salt));
 		proof_send_auth(client, AUTH_REQ_MD5, login->salt, sizeof(login->salt));

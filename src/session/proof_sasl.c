@@ -144,6 +144,33 @@ static enum proof sasl_want_keys(struct client *client)
 	return PROOF_LATER;
 }
 
+/* ---- channel binding ---- */
+
+/* Over a unix socket nobody can stand between. */
+bool proof_requires_binding(const struct client *client)
+{
+	return client->conn.remote.family != AF_UNIX &&
+	       site_settings(client->conn.site)->client_channel_binding ==
+		   CHANNEL_BINDING_REQUIRE;
+}
+
+/* NULL: none is wanted. */
+static const struct scram_binding *sasl_binding(struct client *client)
+{
+	const struct tls *tls = stream_tls(&client->conn.stream);
+	struct login *login = client->login;
+	struct scram_binding *binding = &login->binding;
+
+	if (client->conn.remote.family == AF_UNIX ||
+	    site_settings(client->conn.site)->client_channel_binding ==
+		CHANNEL_BINDING_DISABLE)
+		return NULL;
+	if (tls && tls_end_point_hash(tls, true, login->end_point, &binding->len) == 0)
+		binding->hash = login->end_point;
+	binding->is_required = proof_requires_binding(client);
+	return binding;
+}
+
 /* ---- the exchange ---- */
 
 enum proof proof_sasl_begin(struct client *client)
@@ -155,9 +182,14 @@ enum proof proof_sasl_begin(struct client *client)
 	sasl_choose_verifier(client);
 	login->method = AUTH_SCRAM;
 	login->phase = LOGIN_SASL_INITIAL;
-	scram_server_init(&login->scram, &login->verifier, login->is_mock, NULL);
+	scram_server_init(
+	    &login->scram, &login->verifier, login->is_mock, sasl_binding(client));
 	login->has_scram = true;
 	scram_server_offer(&login->scram, mechanisms);
+	if (!mechanisms[0]) {
+		client_fatal(client, ERROR_BINDING_REQUIRED);
+		return PROOF_REFUSED;
+	}
 	buf_init(&buf, 0);
 	codec_put_auth_sasl(&buf, mechanisms);
 	conn_send(&client->conn, &buf);

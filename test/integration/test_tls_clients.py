@@ -424,3 +424,71 @@ def test_plain_end_of_tls_client_is_no_warning(tls_pooler, ca):
     socket.socket(fileno=client.sock.detach()).close()
     pooler.wait_log("closing because: client unexpected eof", mark)
     assert "WARNING" not in pooler.log_since(mark)
+
+
+# channel binding
+
+BOUND = {"p": "bound secret 17", "s": wire.ScramKeys("bound secret 17").secret(), "admin_user": "admin secret 91c"}
+REQUIRED = "channel binding is required"
+
+
+@pytest.fixture
+def bound(make_pooler, pg, ca):
+    def make(mode, **settings):
+        return make_pooler({"db": pg.conn(user="trust_user")}, userlist=BOUND, settings={
+            "client_tls_sslmode": "prefer", "client_tls_cert_file": ca.server.cert_file,
+            "client_tls_key_file": ca.server.key_file, "auth_type": "scram-sha-256",
+            "client_channel_binding": mode, **settings})
+    return make
+
+
+@pytest.mark.parametrize("user", ["p", "s"])
+@pytest.mark.parametrize("ours, theirs, works", [
+    ("prefer", "require", True), ("prefer", "prefer", True), ("prefer", "disable", True),
+    ("require", "require", True), ("require", "prefer", True), ("require", "disable", False),
+    ("disable", "prefer", True), ("disable", "disable", True), ("disable", "require", False)])
+def test_channel_binding_with_libpq(bound, ca, ours, theirs, works, user):
+    pooler = bound(ours)
+    options = dict(password="bound secret 17", channel_binding=theirs)
+    if works:
+        with libpq(pooler, ca, user, **options) as conn:
+            assert conn.execute("select 1").fetchone() == (1,)
+        options["password"] = "wrong"
+    with pytest.raises(psycopg.OperationalError):
+        libpq(pooler, ca, user, **options)
+
+
+def test_offer_is_by_connection(bound, ca):
+    pooler = bound("prefer")
+    plus = wire.auth(10, b"SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0")
+    with secured(pooler, context(ca), "p") as client:
+        client.send(client.startup_packet())
+        assert client.recv().raw() == plus
+    with pooler.client(user="p") as client:
+        client.send(client.startup_packet())
+        assert client.recv().raw() == wire.auth(10, b"SCRAM-SHA-256\0\0")
+
+
+def test_taken_away_offer_is_noticed(bound, ca):
+    """Whoever could bind, and was told that we cannot, has somebody between."""
+    pooler = bound("prefer")
+    client = secured(pooler, context(ca), "p", secret="bound secret 17")
+    with client:
+        client.send(client.startup_packet())
+        client.recv_kinds("R")
+        client.send(wire.sasl_initial("SCRAM-SHA-256", "y,,n=,r=abcdefghijkl"))
+        client.expect_fatal("SASL authentication failed")
+
+
+def test_required_binding_leaves_no_other_way(bound, ca):
+    pooler = bound("require")
+    secret = "bound secret 17"
+    assert pooler.refusal(user="p", secret=secret) == REQUIRED
+    pooler.connect(user="p", secret=secret, unix=True).close()
+    with pooler.connect("pgbouncer", "admin_user", unix=True) as console:
+        console.query("SET auth_type = plain")
+    for made in (None, context(ca)):
+        client = secured(pooler, made, "p", secret=secret) if made else pooler.client(user="p", secret=secret)
+        with client, pytest.raises(wire.Refused) as refused:
+            client.login()
+        assert refused.value.text == REQUIRED

@@ -34,6 +34,7 @@ def tls_pg(pg_bin, ca):
         server.set_hba(["local all all trust",
                         "host all second_user 127.0.0.1/32 trust",
                         "hostssl all scram_user 127.0.0.1/32 cert",
+                        "hostssl all plain_user 127.0.0.1/32 scram-sha-256",
                         "hostssl all all 127.0.0.1/32 trust"])
         yield server
     finally:
@@ -369,3 +370,28 @@ def test_big_answers_over_tls(make_pooler, tls_pg):
     with pooler.connect() as client:
         assert len(client.query("select repeat('x', 10000000)").value) == 10000000
         assert client.query("select length('%s')" % ("y" * 2000000)).value == "2000000"
+
+
+# channel binding
+
+
+@pytest.mark.parametrize("mode", ["disable", "prefer", "require"])
+@pytest.mark.parametrize("by_keys", [False, True])
+def test_channel_binding(make_pooler, tls_pg, mode, by_keys):
+    """With a password, and with keys that came through a client's own login."""
+    secret = postgres.USERS["plain_user"][0]
+    known = tls_pg.secret_of("plain_user") if by_keys else secret
+    pooler = make_pooler({"db": entry(tls_pg)}, userlist={"plain_user": known, "admin_user": ""},
+                         settings=settings(server_channel_binding=mode, auth_type="scram-sha-256"))
+    with pooler.connect(user="plain_user", secret=secret) as client:
+        assert client.query("select current_user, ssl from pg_stat_ssl where pid = pg_backend_pid()").rows == [
+            ("plain_user", "t")]
+
+
+@pytest.mark.parametrize("user, sslmode", [("trust_user", "require"), ("second_user", "disable")])
+def test_required_binding_refuses_whoever_does_not_prove_itself(make_pooler, tls_pg, user, sslmode):
+    pooler = make_pooler({"db": entry(tls_pg, channel_binding="require")},
+                         settings=settings(server_tls_sslmode=sslmode))
+    assert pooler.refusal(user=user) == (
+        "server login failed: channel binding is required, but the server does not ask for SCRAM")
+    pooler.wait_log("ERROR S-.* channel binding is required")

@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import os
 import socket
+import ssl
 import struct
 
 PROTOCOL_3_0 = 196608
@@ -540,7 +541,10 @@ class Client(Wire):
         elif code == 5:
             self.send(password(md5_answer(self.user, self.secret, rest)))
         elif code == 10:
-            assert rest == b"SCRAM-SHA-256\0\0", rest
+            offer = b"SCRAM-SHA-256\0\0"
+            if isinstance(self.sock, ssl.SSLSocket) and rest != offer:
+                offer = b"SCRAM-SHA-256-PLUS\0" + offer
+            assert rest == offer, rest
             scram = ScramClient(self.secret)
             self.send(sasl_initial("SCRAM-SHA-256", scram.first()))
         elif code == 11:
