@@ -3,6 +3,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "admin/views.def"
 #include "admin/views.h"
@@ -34,18 +35,36 @@ void view_state(struct rows *rows)
 	put_state(rows, "suspended", catalog->suspended);
 }
 
+/* The one setting that may hold a password, cut off where it begins. */
+static const char *without_password(const char *value, struct buf *shown)
+{
+	static const char key[] = "ldapbindpasswd";
+	const char *at = value ? strcasestr(value, key) : NULL;
+
+	if (!at)
+		return value;
+	buf_clear(shown);
+	buf_put(shown, value, (size_t)(at - value));
+	buf_printf(shown, "%s=...", key);
+	return buf_text(shown);
+}
+
 void view_config(struct rows *rows)
 {
 	const struct settings *settings = site_settings(rows->site);
 	const struct setting *setting;
+	struct buf shown;
 	char out[64];
 
+	buf_init(&shown, 0);
 	for (size_t i = 0; (setting = setting_at(i)); i++) {
-		const char *value = setting_print(setting, settings, out, sizeof(out));
+		const char *value = without_password(
+		    setting_print(setting, settings, out, sizeof(out)), &shown);
 		row_begin(rows);
 		CONFIG_COLUMNS(CELL)
 		row_end(rows);
 	}
+	buf_done(&shown);
 }
 
 static void put_list(struct rows *rows, const char *name, size_t items)

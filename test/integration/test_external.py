@@ -107,6 +107,12 @@ def test_the_password_opens_the_server_too(judged, directory, pg):
             owner.query("drop role bob")
 
 
+def test_the_password_of_the_searcher_is_not_shown(judged, directory):
+    pooler = judged(auth_type="md5", auth_ldap_options=search(directory.port))
+    shown = pooler.config()["auth_ldap_options"]
+    assert shown == search(directory.port).split("ldapbindpasswd")[0] + "ldapbindpasswd=..."
+
+
 def test_ldap_needs_options(judged):
     pooler = judged(auth_type="ldap")
     assert told(pooler, "db", "ann", "x") == wire.error("FATAL", "08P01", "auth_ldap_options is null")
