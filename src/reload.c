@@ -182,7 +182,6 @@ void reload_adopt(struct daemon *d, struct config *config, const struct userlist
 	rules_ref(rules);
 	rules_unref(&site->rules);
 	site->rules = rules;
-	derive_forget_all(site);
 	site->net.rounds = s->sbuf_loopcnt;
 	dns_configure(site->dns, s->dns_max_ttl, s->dns_nxdomain_ttl);
 	listen_apply_settings(site);
@@ -271,6 +270,7 @@ int reload_all(struct site *site, struct err *err)
 		return refused(d, &l, err);
 	}
 	reload_adopt(d, l.config, l.users, l.access.rules);
+	derive_forget_all(site);
 	reload_adopt_tls(d, &l.tls);
 	reload_tell(d, &l);
 	loaded_done(&l);

@@ -316,6 +316,35 @@ static void secrets(void **state)
 
 #define AUTO_INI(template, more) "[databases]\n" more "*=" template "\n[pgbouncer]\n"
 
+/* What LDAP or PAM found right is for servers of the user's own pools. */
+static void remembered_passwords(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w, "[databases]\na=\nb=user=f\n[pgbouncer]\n");
+	world_adopt(
+	    &w, "[databases]\na=\nb=user=f\n[pgbouncer]\n", "\"f\" \"listed\"\n");
+	struct user *f = catalog_user(w.c, "f");
+	struct pool *own = catalog_pool(catalog_find_database(w.c, "a"), f);
+	struct pool *forced = catalog_pool(catalog_find_database(w.c, "b"), f);
+	assert_string_equal(pool_server_secret(own)->text, "listed");
+	/* a password, whatever it looks like */
+	user_remember(f, "md50123456789abcdef0123456789abcdef");
+	assert_int_equal(pool_server_secret(own)->kind, SECRET_PLAIN);
+	struct scram_cache *cache = pool_server_scram_cache(own);
+	assert_ptr_not_equal(cache, &f->scram_cache);
+	cache->iterations = 4096;
+	user_remember(f, "md50123456789abcdef0123456789abcdef");
+	assert_int_equal(pool_server_scram_cache(own)->iterations, 4096);
+	user_remember(f, "another");
+	assert_string_equal(pool_server_secret(own)->text, "another");
+	assert_int_equal(pool_server_scram_cache(own)->iterations, 0);
+	assert_string_equal(pool_server_secret(forced)->text, "listed");
+	assert_ptr_equal(pool_server_scram_cache(forced), &f->scram_cache);
+	world_done(&w);
+}
+
 static void auto_databases(void **state)
 {
 	struct world w;
@@ -477,6 +506,7 @@ int main(void)
 	    cmocka_unit_test(killed_pools),
 	    cmocka_unit_test(forced_users),
 	    cmocka_unit_test(secrets),
+	    cmocka_unit_test(remembered_passwords),
 	    cmocka_unit_test(auto_databases),
 	    cmocka_unit_test(idle_ones_are_dropped),
 	    cmocka_unit_test(console),
