@@ -52,6 +52,8 @@ struct prepared_text *prepared_intern(
     struct prepared_registry *r, const uint8_t *key, size_t len);
 struct prepared_text *prepared_ref(struct prepared_text *t);
 void prepared_unref(struct prepared_text *t); /* NULL is fine */
+/* A server-side name that no text ever gets: what is unknown stays unknown. */
+#define PREPARED_NONE "PGBOUNCER_0"
 /* A Parse for it under its server-side name. */
 void prepared_put_parse(const struct prepared_text *t, struct buf *out);
 /* A Close of statement `name`. */
