@@ -27,8 +27,8 @@
  *      so it is kept (`skipping`), although our Sync has ended that on the server:
  *      nothing of it is sent (pipeline_is_skipping).  That is (2).
  *   E. A request between a COPY and its end is the client's fault: PostgreSQL ends the
- *      connection over it.  If the COPY failed before it came to that, and may have
- *      eaten Syncs, the ledger is lost: after the error nothing is accepted any more.
+ *      connection over it with two errors.  From there on nothing but errors is taken
+ *      (`is_lost`), also if the COPY failed before it came to that.
  * A question to the server always gets its answer, and what is held back waits for
  * nothing but answers to what was sent: the COPY has its end (A), the question needs
  * nothing (C).
@@ -196,6 +196,12 @@ void pipeline_clear(struct pipeline *p)
 
 /* ---- entering ---- */
 
+/* The server takes what it gets for COPY data. */
+static bool is_eating(const struct pipeline *p)
+{
+	return p->copy == 'G' && p->copy_open;
+}
+
 /* CopyDone or CopyFail. */
 static int owe_copy_end(struct pipeline *p)
 {
@@ -214,8 +220,8 @@ static int owe_copy_end(struct pipeline *p)
 static int owe_entry(struct pipeline *p, struct pipeline_entry e)
 {
 	if (e.type == 'S')
-		e.maybe = p->copy == 'G' && p->copy_open;
-	else if (p->is_uncertain)
+		e.maybe = is_eating(p);
+	else if (p->is_uncertain || is_eating(p))
 		p->is_lost = true;
 	if (pipeline_is_skipping(p) && e.type != 'S') {
 		report_drop(p, &e);
@@ -405,6 +411,7 @@ static void begin_copy_in(struct pipeline *p, uint8_t back)
 	p->copy_open = end == p->count;
 	for (uint32_t i = 1; back == 'G' && i < end; i++) {
 		struct pipeline_entry *e = entry_at(p, i);
+		p->is_lost = p->is_lost || e->type != 'S';
 		if (e->type == 'S' && !e->maybe) {
 			e->maybe = 1;
 			p->maybes++;
@@ -457,20 +464,9 @@ static void note_part(struct pipeline *p, uint8_t back)
 
 /* ---- errors ---- */
 
-/* Is there a request behind the head? */
-static bool has_request_behind(const struct pipeline *p)
-{
-	for (uint32_t i = 1; i < p->count; i++)
-		if (!memchr("Sc", entry_at(p, i)->type, 2))
-			return true;
-	return false;
-}
-
 /* The COPY at the head failed: how many Syncs had it eaten? */
 static void begin_doubt(struct pipeline *p)
 {
-	if (has_request_behind(p))
-		p->is_lost = true;
 	p->strays = p->maybes;
 	p->is_uncertain = p->strays > 0;
 }
