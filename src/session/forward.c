@@ -193,8 +193,10 @@ enum step forward_message(
 	if (m->type == 'Q' || m->type == 'P')
 		params_note_query(server, m, statements_are_tracked(client, server));
 	step = forward_again(client, server, m);
+	/* a server that reads COPY data waits for the client */
 	if (step == STEP_NEXT && must_hold_back(server, m) &&
-	    pipeline_count(&server->pipeline) > 0)
+	    pipeline_count(&server->pipeline) > 0 &&
+	    !pipeline_is_copy_in(&server->pipeline))
 		hold_back(server, m);
 	if (step == STEP_NEXT) {
 		forward_began(client, server, begins);

@@ -198,6 +198,35 @@ class ResetWatcher:
         return True
 
 
+class UnnamedPortalWatcher:
+    """A simple query that failed in a transaction block leaves its unnamed portal behind, and
+    PostgreSQL 15 reads freed memory when that is executed: only what was bound in the same cycle
+    is."""
+
+    def __init__(self):
+        self.is_bound = False
+
+    def allows(self, op):
+        kind, args = op[1], op[2:]
+        if kind in "QS":
+            self.is_bound = False
+        elif kind == "B" and args[0] == "":
+            self.is_bound = True
+        return kind != "E" or args[0] != "" or self.is_bound
+
+
+ENDS_ITSELF = re.compile(r"begin; (select 1; commit|deallocate all; rollback)$")
+
+
+class StatementWatcher:
+    """In statement mode there are no transaction blocks."""
+
+    def allows(self, op):
+        sql = {"Q": -1, "P": 3}.get(op[1])
+        return (sql is None or not re.search(r"^(begin|start)\b", op[sql], re.I)
+                or ENDS_ITSELF.match(op[sql]) is not None)
+
+
 class Watch:
     """The rules for all clients of a sequence."""
 
@@ -209,8 +238,10 @@ class Watch:
     def allows(self, op):
         if op[0] not in self.watchers:
             self.watchers[op[0]] = (
-                ([Watcher()] if self.mode == "transaction" else [])
-                + ([ResetWatcher()] if op[0] in self.restored else []))
+                ([StatementWatcher()] if self.mode == "statement" else [])
+                + ([Watcher()] if self.mode != "session" else [])
+                + ([ResetWatcher()] if op[0] in self.restored else [])
+                + [UnnamedPortalWatcher()])
         return all(watcher.allows(op) for watcher in self.watchers[op[0]])
 
 
