@@ -161,6 +161,8 @@ bool prepared_may_bind_again(const uint8_t *bytes, size_t size,
 /* Does a query's text begin with DISCARD or DEALLOCATE (after blanks, comments and
  * empty statements)? */
 bool prepared_is_forgetting(const char *text, size_t len);
+/* Is there one of these words anywhere in it? */
+bool prepared_mentions_forgetting(const char *text, size_t len);
 /* An ErrorResponse that names `ours` (a server-side name) in its message, with `theirs`
  * in its place (once); other fields unchanged.  Appends the whole message. */
 void prepared_put_error_renamed(const uint8_t *body, size_t len, const char *ours,
