@@ -7,8 +7,8 @@ What matters of an answer is everything, byte by byte, except
   * the fields F, L and R (file, line, routine) of errors and notices, and W (context) of a
     cancelled statement, which is wherever the signal found it;
   * the OID of a temporary table in RowDescription;
-  * in an aborted transaction block, what is said in place of the answer to the Bind or Describe
-    of a named statement (see without_refusals).
+  * in an aborted transaction block, which error answers the Bind or Describe of a named statement
+    (see without_refusals).
 """
 
 import collections
@@ -388,14 +388,13 @@ def readable(message):
 
 
 ABORTED = b"\0C25P02\0"
-REFUSED = (b"E", b"2", b"t")
 
 
 def first_refusal(wanted, got):
     """Where 25P02 stands in place of another answer; None when the first difference is not
     that one."""
     at = next((i for i, (a, b) in enumerate(zip(wanted, got)) if a != b), None)
-    if at is None or ABORTED not in got[at] or got[at][:1] != b"E" or wanted[at][:1] not in REFUSED:
+    if at is None or ABORTED not in got[at] or got[at][:1] + wanted[at][:1] != b"EE":
         return None
     status = next((m for m in reversed(got[:at]) if m[:1] == b"Z"), None)
     return at if status == b"ZE" else None

@@ -108,10 +108,16 @@ RESETS = re.compile(r"\b(reset|discard)\b", re.I)
 TO_DEFAULT = re.compile(r"\bto default\b", re.I)
 
 
+ROWS = re.compile(r"(select|show|values|with)\b|.*\breturning\b", re.I)
+ENDS = re.compile(r"(commit|rollback)$")
+
+
 class Watcher:
     """Says of each message of one client whether its answer could hang on which server runs
     it. Only the unnamed statement can do that (all other texts are chosen not to): it must
-    have been parsed in the same cycle, or the same transaction block, for certain."""
+    have been parsed in the same cycle, or the same transaction block, for certain. And a
+    statement without rows is not described in a block: when that is aborted PostgreSQL still
+    describes it, and a server that lacks it cannot be brought to do so."""
 
     def __init__(self):
         self.sure = True  # the server is certainly not skipping messages up to a Sync
@@ -120,12 +126,16 @@ class Watcher:
         self.copying = False  # the server may be reading COPY data
         self.stdin = False  # an Execute may begin to
         self.ending = set()  # statements that may end the block
+        self.may_block = False  # possibly in a block
+        self.rowless = set()  # names of statements that may return no rows
 
     def allows(self, op):
         kind, args = op[1], op[2:]
         if (kind == "B" and args[1] == "") or (kind == "D" and args == ("S", "")):
             if not self.unnamed:
                 return False
+        if kind == "D" and args[0] == "S" and self.may_block and args[1] in self.rowless:
+            return False
         self.see(kind, args)
         return True
 
@@ -144,6 +154,7 @@ class Watcher:
 
     def see_query(self, sql):
         if controls(sql):
+            self.may_block = not (self.sure and ENDS.match(sql))
             self.block = self.sure and sql.startswith("begin") and ";" not in sql
         if FROM_STDIN.search(sql):
             self.copying = True
@@ -162,8 +173,10 @@ class Watcher:
             self.stdin = self.stdin or FROM_STDIN.search(args[1]) is not None
             if controls(args[1]):
                 self.ending.add(args[0])
+            if not ROWS.match(args[1]):
+                self.rowless.add(args[0])
         elif kind == "B" and args[1] in self.ending:
-            self.block = False
+            self.block, self.may_block = False, True
         elif kind == "E" and self.stdin:
             self.copying = True
 
