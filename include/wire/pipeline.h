@@ -83,7 +83,8 @@ enum answer {
 
 /*
  * A back message of this type arrived; status is ReadyForQuery's byte (otherwise 0).
- * Asynchronous ones (N, S, A) follow the head: forward, unless the head is OWED_SELF;
+ * Asynchronous ones (N, S, A) follow the head: forward, unless the head is OWED_SELF
+ * (our question of pipeline_ask has none of its own);
  * with nothing owed they are forwarded too (the caller knows whether anyone listens).
  * An ErrorResponse with nothing owed is forwarded (FATAL before the connection ends).
  * *done, when not NULL, gets the entry that this message completed (type 0 if none); an

@@ -532,6 +532,12 @@ static void back_put_held(struct server *server, struct client *client)
 		conn_send(&client->conn, &server->segment->described);
 }
 
+/* A client that keeps its server may listen, whatever we ask that meanwhile. */
+static bool is_notification_of(const struct server *server, const struct message *m)
+{
+	return m->type == 'A' && pool_mode(server->seat.pool) == POOL_MODE_SESSION;
+}
+
 /* Forward it, or keep it to ourselves? */
 static enum answer back_decide(struct server *server, struct client *client,
     const struct message *m, struct pipeline_entry *done)
@@ -540,7 +546,8 @@ static enum answer back_decide(struct server *server, struct client *client,
 	enum answer answer = pipeline_answer(
 	    &server->pipeline, m->type, m->type == 'Z' ? server->status : 0, done);
 
-	if (answer == ANSWER_SWALLOW && statements_is_for_client(server, m, done))
+	if (answer == ANSWER_SWALLOW && (statements_is_for_client(server, m, done) ||
+					    is_notification_of(server, m)))
 		answer = ANSWER_FORWARD;
 	if (answer != ANSWER_FORWARD)
 		return answer;
