@@ -165,13 +165,15 @@ class Burst:
 
 
 def last_words(client, ops, number):
-    """Ends whatever the client has begun, and can be recognised in the answer."""
+    """Ends whatever the client has begun, leaves it no statements, and can be recognised in the
+    answer."""
     mine = [op for op in ops if op[0] == client]
     copies = any(op[1] in "QP" and oracle_ops.FROM_STDIN.search(op[-1 if op[1] == "Q" else 3])
                  for op in mine)
     said = [(client, "c")] if copies else []
-    return said + [(client, "S"), (client, "Q", "rollback"),
-                   (client, "Q", (SENTINEL % number).decode())]
+    said += [(client, "S"), (client, "Q", "rollback")]
+    said += [(client, "C", "S", name) for name in oracle_ops.STATEMENTS]
+    return said + [(client, "S"), (client, "Q", (SENTINEL % number).decode())]
 
 
 def bursts(sequence, number):

@@ -31,6 +31,7 @@ ENCODERS = {
     "f": wire.copy_fail,
 }
 UNSENT = ("wait", "cancel")
+STATEMENTS = ("s1", "s2", "s3", "s4", "a statement with a long name, " + "x" * 60)
 EXTENDED = "PBDECH"
 
 TEXTS = {

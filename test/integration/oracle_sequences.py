@@ -12,9 +12,8 @@ no such limits.
 import random
 import re
 
-from oracle_ops import SLEEP, Watch, freeze
+from oracle_ops import SLEEP, STATEMENTS, Watch, freeze
 
-STATEMENTS = ("s1", "s2", "s3", "s4", "a statement with a long name, " + "x" * 60)
 PORTALS = ("", "", "", "p1", "p2")
 TABLE = "t%d"
 ITS_TABLE = re.compile(r"\bT\b")
