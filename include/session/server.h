@@ -59,7 +59,7 @@ struct server {
 	struct reset_look reset;
 	struct reset_look looked_reset; /* of the last Query or Parse */
 	uint64_t apply_local;           /* with wants_apply: by SET LOCAL */
-	uint8_t held_type;    /* of the message that waits (holds_for_copy) */
+	uint8_t held_type;              /* of the message that waits (holds_for_copy) */
 	uint8_t status;       /* of its last ReadyForQuery: I T E; 0 = none yet */
 	bool is_ready : 1;    /* status I, and nothing was sent since */
 	bool is_applying : 1; /* our SETs for the client are running */

@@ -217,10 +217,10 @@ static void back_let_go(struct server *server, struct client *client)
 	if (server->holds_for_copy)
 		is_over = !pipeline_must_wait(&server->pipeline, server->held_type);
 	else
-		is_over = pipeline_is_copy_in(&server->pipeline) ||
-			  (server->holds_to_sync
-				  ? server->pipeline.syncs == 0
-				  : pipeline_count(&server->pipeline) == 0);
+		is_over =
+		    pipeline_is_copy_in(&server->pipeline) ||
+		    (server->holds_to_sync ? server->pipeline.syncs == 0
+					   : pipeline_count(&server->pipeline) == 0);
 	if (!is_over)
 		return;
 	server->holds_back = server->holds_to_sync = server->holds_for_copy = false;
@@ -566,8 +566,8 @@ static enum answer back_decide(struct server *server, struct client *client,
 	return answer;
 }
 
-/* CommandComplete of SELECT, INSERT, UPDATE, DELETE, BEGIN, COMMIT and others that leave
- * nothing behind and bring nothing back. */
+/* CommandComplete of SELECT, INSERT, UPDATE, DELETE, BEGIN, COMMIT and others that
+ * leave nothing behind and bring nothing back. */
 static bool has_plain_tag(const struct message *m)
 {
 	const uint8_t *tag = m->bytes + 5;

@@ -109,11 +109,6 @@ static void only_true_differences_are_set(void **state)
 	assert_int_equal(vars_put_set(&client, &server, &out), 2);
 	assert_string_equal(
 	    buf_text(&out), "SET TimeZone=E'x\\\\y';SET application_name='it''s';");
-	buf_clear(&out);
-	assert_int_equal(vars_put_select(&client, &server, &out), 2);
-	assert_string_equal(buf_text(&out),
-	    "SELECT pg_catalog.set_config('TimeZone',E'x\\\\y',false)"
-	    ",pg_catalog.set_config('application_name','it''s',false)");
 }
 
 static void search_path(const char *value, const char *sql)
