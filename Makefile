@@ -233,6 +233,8 @@ setup-venv:
 	@test/setup/venv $(VENV) test/integration/requirements.txt
 
 PYTEST_ARGS ?=
+# A slow variant replays fewer sequences of the oracle.
+check-integration: export ORACLE_SHARE := $(if $(filter asan tsan cov,$(VARIANT)),0.2,1)
 check-integration: $(BIN) setup-venv
 	@mkdir -p $(OUT)/pytest
 	@test/check/integration.py --python $(PYTHON) --pooler $(abspath $(BIN)) \

@@ -59,6 +59,7 @@ struct server {
 	struct reset_look reset;
 	struct reset_look looked_reset; /* of the last Query or Parse */
 	uint64_t apply_local;           /* with wants_apply: by SET LOCAL */
+	uint8_t held_type;              /* of the message that waits (holds_for_copy) */
 	uint8_t status;       /* of its last ReadyForQuery: I T E; 0 = none yet */
 	bool is_ready : 1;    /* status I, and nothing was sent since */
 	bool is_applying : 1; /* our SETs for the client are running */
@@ -69,6 +70,7 @@ struct server {
 	bool has_forgetting_portal : 1; /* an Execute may discard all statements */
 	bool holds_back : 1; /* the client's next messages wait until all is answered */
 	bool holds_to_sync : 1;     /* ... or until no ReadyForQuery is owed */
+	bool holds_for_copy : 1;    /* ... or until it is known how a COPY ended */
 	bool is_segment_spoilt : 1; /* none can begin before the next Sync */
 	bool is_trying_again : 1;   /* what came of its segment was an error of ours */
 	bool is_dropping : 1;  /* the rest of the message in transit is swallowed */
@@ -120,6 +122,8 @@ void server_query(struct server *server, const char *sql);
 int server_command(struct server *server, const char *sql, uint32_t tag);
 /* A Sync of our own. */
 int server_sync(struct server *server);
+/* Ask what is uncertain about what the client is owed (pipeline_ask). */
+void server_ask(struct server *server);
 /* Closed for what it sent: counted, logged, doomed. */
 void server_protocol_error(struct server *server, const char *reason);
 

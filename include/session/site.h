@@ -103,7 +103,8 @@ struct site {
 	size_t server_count; /* server connections of all kinds */
 	size_t login_server_count; /* of them still logging in */
 	uint64_t next_id;          /* the id of the next client or server */
-	uint64_t protocol_errors;  /* server connections closed for what they sent */
+	uint64_t protocol_errors;  /* server connections closed for what they sent:
+				    SHOW LISTS */
 	uint8_t mock_secret[32];   /* makes salts for users that do not exist */
 	enum shutdown_mode shutdown;
 	int spare_fd; /* given up at the descriptor limit so that the console gets in */

@@ -26,9 +26,10 @@ enum owed_to {
 struct pipeline_entry {
 	uint8_t
 	    type; /* front message type: P B D E C S Q F, or c for the end of a COPY */
-	uint8_t to;     /* enum owed_to */
-	uint16_t maybe; /* a Sync the server may have eaten while reading COPY data */
-	uint32_t tag;   /* the caller's, 0 if none */
+	uint8_t to;       /* enum owed_to */
+	uint8_t maybe;    /* a Sync the server may have eaten while reading COPY data */
+	uint8_t is_early; /* c: sent before the COPY was known to have begun */
+	uint32_t tag;     /* the caller's, 0 if none */
 };
 
 /* Told of each entry that will get no answer because an earlier one failed (the one
@@ -45,22 +46,18 @@ struct pipeline {
 	bool failed_head; /* ErrorResponse seen for the Query/FunctionCall/Sync at the
 			     head */
 	bool in_answer;   /* part of the head's answer (T, D, ...) has been seen */
-	bool uncertain;   /* after a failed COPY: see strays */
+	bool is_lost;     /* no answer can be told from another any more */
 
 	/*
 	 * The server eats the Syncs it reads as COPY data.  When the COPY fails nobody
 	 * but the server knows how many it had read: the others ("strays") get a
 	 * ReadyForQuery each, after the error and before anything else.
 	 */
-	uint32_t maybes; /* entries with .maybe */
-	uint32_t strays; /* at most so many may still come */
-	bool stray_due;  /* with fork: no ReadyForQuery has come since the error */
-	/*
-	 * Entries between the COPY and the first Sync after it are answered when there
-	 * is a stray at all, else skipped.  Until that is known: where in the ring the
-	 * head stands if they are skipped; 0 when nothing hangs on it.
-	 */
-	uint32_t fork;
+	uint32_t maybes;     /* entries with .maybe */
+	uint32_t early_ends; /* entries with .is_early */
+	uint32_t strays;     /* at most so many may still come */
+	bool is_uncertain;   /* a COPY failed: how many, is not yet known */
+	bool is_asked;       /* our question about it is on its way */
 
 	pipeline_drop_fn *on_drop; /* NULL: nobody wants to know */
 	void *on_drop_arg;         /* borrowed */
@@ -86,7 +83,8 @@ enum answer {
 
 /*
  * A back message of this type arrived; status is ReadyForQuery's byte (otherwise 0).
- * Asynchronous ones (N, S, A) follow the head: forward, unless the head is OWED_SELF;
+ * Asynchronous ones (N, S, A) follow the head: forward, unless the head is OWED_SELF
+ * (our question of pipeline_ask has none of its own);
  * with nothing owed they are forwarded too (the caller knows whether anyone listens).
  * An ErrorResponse with nothing owed is forwarded (FATAL before the connection ends).
  * *done, when not NULL, gets the entry that this message completed (type 0 if none); an
@@ -100,16 +98,20 @@ enum answer pipeline_answer(
  * answer now.  Call until false: after each pipeline_answer and each pipeline_owe. */
 bool pipeline_next_made_up(struct pipeline *p, struct pipeline_entry *entry);
 
-/* After a COPY that failed before the client ended it, the client's CopyDone or
- * CopyFail, or any request but Sync, shows that it knows.
- *
- * Nothing is owed, no COPY is open on either side, nothing is uncertain: the server can
- * be lent to another client (if its ReadyForQuery said I). */
+/* Nothing is owed, no COPY is on, nothing is uncertain, the client is not where
+ * PostgreSQL skips all up to a Sync: the server can be lent to another client (if its
+ * ReadyForQuery said I). */
 bool pipeline_is_settled(const struct pipeline *p);
-/* Only the uncertainty after a failed COPY stands in the way: send an empty Query as
- * OWED_SELF; ReadyForQuery messages before its EmptyQueryResponse go to the client, and
- * after its own ReadyForQuery all is certain again. */
-bool pipeline_is_uncertain(const struct pipeline *p);
+/* The client is where PostgreSQL skips all up to a Sync: send nothing but that. */
+bool pipeline_is_skipping(const struct pipeline *p);
+/* What a message of this type does hangs on how many Syncs a COPY has eaten: it must
+ * not be sent before that is known.  Ask again after each pipeline_answer.  (The server
+ * may need a Flush to tell.) */
+bool pipeline_must_wait(const struct pipeline *p, uint8_t front_type);
+/* A COPY failed and it is not known how many Syncs it has eaten: send Sync, Close of a
+ * statement that is not there, Sync, and call pipeline_ask (-1: no memory). */
+bool pipeline_must_ask(const struct pipeline *p);
+int pipeline_ask(struct pipeline *p);
 /* The server is reading COPY data and the client has not ended it. */
 bool pipeline_is_copy_in(const struct pipeline *p);
 size_t pipeline_count(const struct pipeline *p);

@@ -52,6 +52,8 @@ struct prepared_text *prepared_intern(
     struct prepared_registry *r, const uint8_t *key, size_t len);
 struct prepared_text *prepared_ref(struct prepared_text *t);
 void prepared_unref(struct prepared_text *t); /* NULL is fine */
+/* A server-side name that no text ever gets: what is unknown stays unknown. */
+#define PREPARED_NONE "PGBOUNCER_0"
 /* A Parse for it under its server-side name. */
 void prepared_put_parse(const struct prepared_text *t, struct buf *out);
 /* A Close of statement `name`. */
@@ -159,6 +161,8 @@ bool prepared_may_bind_again(const uint8_t *bytes, size_t size,
 /* Does a query's text begin with DISCARD or DEALLOCATE (after blanks, comments and
  * empty statements)? */
 bool prepared_is_forgetting(const char *text, size_t len);
+/* Is there one of these words anywhere in it? */
+bool prepared_mentions_forgetting(const char *text, size_t len);
 /* An ErrorResponse that names `ours` (a server-side name) in its message, with `theirs`
  * in its place (once); other fields unchanged.  Appends the whole message. */
 void prepared_put_error_renamed(const uint8_t *body, size_t len, const char *ours,

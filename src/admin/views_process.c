@@ -94,6 +94,7 @@ void view_lists(struct rows *rows)
 	put_list(rows, "dns_zones", 0);
 	put_list(rows, "dns_queries", site->dns ? dns_pending_count(site->dns) : 0);
 	put_list(rows, "dns_pending", 0);
+	put_list(rows, "server_protocol_errors", site->protocol_errors);
 }
 
 static void put_mem(struct rows *rows, const char *name, size_t size, size_t used,

@@ -106,15 +106,26 @@ static bool names_statement(uint8_t type)
 	return type == 'P' || type == 'B' || type == 'D' || type == 'C' || type == 'Q';
 }
 
+/* May the client's prepared statements be gone behind this Query?  One that has none
+ * loses none by a DEALLOCATE further on in the text. */
+static bool may_forget(const struct client *client, const struct message *m)
+{
+	const char *text = (const char *)m->bytes + 5;
+	size_t len = m->have > 5 ? m->have - 5 : 0;
+
+	if (!client->names)
+		return prepared_is_forgetting(text, len);
+	return !message_is_whole(m) || prepared_mentions_forgetting(text, len);
+}
+
 /* What comes behind it depends on its outcome: on which statements there still are, on
  * which parameters are brought back. */
-static bool must_hold_back(const struct server *server, const struct message *m)
+static bool must_hold_back(
+    const struct client *client, const struct server *server, const struct message *m)
 {
 	switch (m->type) {
 	case 'Q':
-		return reset_is_any(&server->reset) ||
-		       prepared_is_forgetting(
-			   (const char *)m->bytes + 5, m->have > 5 ? m->have - 5 : 0);
+		return reset_is_any(&server->reset) || may_forget(client, m);
 	case 'S':
 		return reset_is_any(&server->reset);
 	case 'E':
@@ -193,8 +204,10 @@ enum step forward_message(
 	if (m->type == 'Q' || m->type == 'P')
 		params_note_query(server, m, statements_are_tracked(client, server));
 	step = forward_again(client, server, m);
-	if (step == STEP_NEXT && must_hold_back(server, m) &&
-	    pipeline_count(&server->pipeline) > 0)
+	/* a server that reads COPY data waits for the client */
+	if (step == STEP_NEXT && must_hold_back(client, server, m) &&
+	    pipeline_count(&server->pipeline) > 0 &&
+	    !pipeline_is_copy_in(&server->pipeline))
 		hold_back(server, m);
 	if (step == STEP_NEXT) {
 		forward_began(client, server, begins);

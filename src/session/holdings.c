@@ -7,8 +7,9 @@
 #include <string.h>
 
 #include "wire/codec.h"
+#include "wire/prepared.h"
 
-const char holdings_no_statement[] = "PGBOUNCER_0";
+const char holdings_no_statement[] = PREPARED_NONE;
 
 int holdings_limit(const struct server *server)
 {

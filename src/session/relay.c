@@ -111,7 +111,7 @@ static void relay_unlink(struct client *client, struct server *server)
 	sql_unlink(server);
 	if (server->holds_back)
 		conn_unpark(&client->conn);
-	server->holds_back = server->holds_to_sync = false;
+	server->holds_back = server->holds_to_sync = server->holds_for_copy = false;
 	server->holds_client = false;
 	server->is_held = false;
 	server->idle_xact_us = 0;
@@ -214,26 +214,38 @@ static void back_let_go(struct server *server, struct client *client)
 
 	if (!server->holds_back)
 		return;
-	is_over = server->holds_to_sync ? server->pipeline.syncs == 0
-					: pipeline_count(&server->pipeline) == 0;
-	if (!is_over && !pipeline_is_copy_in(&server->pipeline))
+	if (server->holds_for_copy)
+		is_over = !pipeline_must_wait(&server->pipeline, server->held_type);
+	else
+		is_over =
+		    pipeline_is_copy_in(&server->pipeline) ||
+		    (server->holds_to_sync ? server->pipeline.syncs == 0
+					   : pipeline_count(&server->pipeline) == 0);
+	if (!is_over)
 		return;
-	server->holds_back = server->holds_to_sync = false;
+	server->holds_back = server->holds_to_sync = server->holds_for_copy = false;
 	conn_unpark(&client->conn);
 }
 
-/* COPY messages while nothing is owed: the COPY has failed, and the server would ignore
- * them.  Its end may be all the server had to wait for. */
-static enum step front_drop_copy(
-    struct client *client, struct server *server, const struct message *m)
+/* What comes next hangs on how a COPY ends, and that may have to be flushed out. */
+static enum step front_wait_for_copy(struct server *server, const struct message *m)
 {
-	struct pipeline *pipeline = &server->pipeline;
-	bool was_settled = pipeline_is_settled(pipeline);
+	static const uint8_t flush[] = {'H', 0, 0, 0, 4};
 
-	client->is_dropping = true;
-	if (pipeline_owe(pipeline, m->type, OWED_CLIENT, 0) == 0 && !was_settled)
-		back_ready(server, client);
-	return STEP_NEXT;
+	stream_put(&server->conn.stream, NULL, flush, sizeof(flush));
+	server->holds_back = server->holds_for_copy = true;
+	server->held_type = m->type;
+	return STEP_PARK;
+}
+
+/* What PostgreSQL would ignore: COPY messages while nothing is owed, for the COPY they
+ * were meant for has failed; and behind an error all up to the next Sync. */
+static bool is_ignored(const struct server *server, const struct message *m)
+{
+	if (pipeline_is_skipping(&server->pipeline))
+		return m->type != 'S';
+	return pipeline_count(&server->pipeline) == 0 &&
+	       message_front(m->type)->flags & MSG_COPY;
 }
 
 static enum step front_unknown(struct client *client, const struct message *m)
@@ -279,12 +291,27 @@ static enum step front_message(struct conn *conn, const struct message *m)
 	} else if (server->dial || server->is_applying || server->holds_back ||
 		   server->is_trying_again) {
 		return STEP_PARK;
-	} else if ((row->flags & MSG_COPY) && pipeline_count(&server->pipeline) == 0) {
-		return front_drop_copy(client, server, m);
+	} else if (pipeline_must_wait(&server->pipeline, m->type)) {
+		return front_wait_for_copy(server, m);
+	} else if (is_ignored(server, m)) {
+		return front_drop(client);
 	} else if (!(row->flags & MSG_COPY) && m->type != 'H') {
 		front_begin(client);
 	}
 	return forward_message(client, server, m);
+}
+
+/* Part of a message that the server gets is still to come. */
+static bool is_within_message(const struct client *client)
+{
+	return client->conn.passing > 0 && !client->is_dropping;
+}
+
+/* A COPY failed: how much of what was sent had it eaten? */
+static void back_ask(struct server *server, struct client *client)
+{
+	if (pipeline_must_ask(&server->pipeline) && !is_within_message(client))
+		server_ask(server);
 }
 
 static enum step front_part(
@@ -295,17 +322,13 @@ static enum step front_part(
 	if (client->is_dropping || !server)
 		return STEP_NEXT;
 	forward_bytes(client, server, block, p, len);
+	if (conn->passing == 0)
+		back_ask(server, client);
 	/* the answer may have been quicker than the rest of the message */
 	if (conn->passing == 0 && !server->is_ready && !server->idle_xact_us &&
 	    pipeline_is_settled(&server->pipeline))
 		back_ready(server, client);
 	return STEP_NEXT;
-}
-
-/* Part of a message that the server gets is still to come. */
-static bool is_within_message(const struct client *client)
-{
-	return client->conn.passing > 0 && !client->is_dropping;
 }
 
 static void front_ended(struct conn *conn, const struct err *err)
@@ -434,11 +457,8 @@ static enum step back_ready(struct server *server, struct client *client)
 		return back_applied(server, client);
 	if (is_within_message(client))
 		return STEP_NEXT;
-	if (pipeline_is_settled(&server->pipeline))
-		return back_settled(server, client);
-	if (pipeline_is_uncertain(&server->pipeline))
-		server_query(server, "");
-	return STEP_NEXT;
+	return pipeline_is_settled(&server->pipeline) ? back_settled(server, client)
+						      : STEP_NEXT;
 }
 
 /* What must be read of a message before it goes on.  -1: the server was doomed. */
@@ -512,6 +532,12 @@ static void back_put_held(struct server *server, struct client *client)
 		conn_send(&client->conn, &server->segment->described);
 }
 
+/* A client that keeps its server may listen, whatever we ask that meanwhile. */
+static bool is_notification_of(const struct server *server, const struct message *m)
+{
+	return m->type == 'A' && pool_mode(server->seat.pool) == POOL_MODE_SESSION;
+}
+
 /* Forward it, or keep it to ourselves? */
 static enum answer back_decide(struct server *server, struct client *client,
     const struct message *m, struct pipeline_entry *done)
@@ -520,7 +546,8 @@ static enum answer back_decide(struct server *server, struct client *client,
 	enum answer answer = pipeline_answer(
 	    &server->pipeline, m->type, m->type == 'Z' ? server->status : 0, done);
 
-	if (answer == ANSWER_SWALLOW && statements_is_for_client(server, m, done))
+	if (answer == ANSWER_SWALLOW && (statements_is_for_client(server, m, done) ||
+					    is_notification_of(server, m)))
 		answer = ANSWER_FORWARD;
 	if (answer != ANSWER_FORWARD)
 		return answer;
@@ -539,8 +566,8 @@ static enum answer back_decide(struct server *server, struct client *client,
 	return answer;
 }
 
-/* CommandComplete of SELECT, INSERT, UPDATE, DELETE, BEGIN, COMMIT and others that leave
- * nothing behind and bring nothing back. */
+/* CommandComplete of SELECT, INSERT, UPDATE, DELETE, BEGIN, COMMIT and others that
+ * leave nothing behind and bring nothing back. */
 static bool has_plain_tag(const struct message *m)
 {
 	const uint8_t *tag = m->bytes + 5;
@@ -662,6 +689,7 @@ static enum step back_message(struct conn *conn, const struct message *m)
 	statements_make_up(client, server);
 	if (m->type == 'Z' && server->is_trying_again)
 		return back_try_again(server, client);
+	back_ask(server, client);
 	back_let_go(server, client);
 	return m->type == 'Z' ? back_ready(server, client) : STEP_NEXT;
 }

@@ -243,6 +243,22 @@ void server_query(struct server *server, const char *sql)
 	buf_done(&buf);
 }
 
+void server_ask(struct server *server)
+{
+	static const uint8_t sync[] = {'S', 0, 0, 0, 4};
+	struct buf buf;
+
+	buf_init(&buf, 0);
+	buf_put(&buf, sync, sizeof(sync));
+	prepared_put_close(PREPARED_NONE, &buf);
+	buf_put(&buf, sync, sizeof(sync));
+	if (pipeline_ask(&server->pipeline) < 0)
+		server_retire(server, "out of memory");
+	server->is_ready = false;
+	conn_send(&server->conn, &buf);
+	buf_done(&buf);
+}
+
 /* ---- at rest ---- */
 
 /* A short message of a server that nobody listens to is needed whole; a long one ends

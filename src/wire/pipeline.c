@@ -5,6 +5,33 @@
  *
  * fits() says what a message is to an entry, without changing anything; the rest
  * carries it out.  Only types are known here, never content.
+ *
+ * Why it is exact.  What the server makes of a message follows from the types before
+ * it, but for one thing: a server that reads COPY data eats Syncs, and when the COPY
+ * fails nobody else knows how many it had eaten.  That is all that is unknown, and what
+ * hangs on it is (1) how many ReadyForQuery come, and (2) in the extended protocol
+ * whether the server skips what stands between the COPY and the next Sync.
+ *   A. Behind a Sync that a COPY may eat and the end of that COPY, no request is sent
+ *      before the COPY is over (pipeline_must_wait).  What is sent is COPY messages,
+ *      which a server that does not copy ignores, Flush, and Sync, which is answered.
+ *   B. So, when the COPY fails, the server owes as many ReadyForQuery as there are
+ *      Syncs behind the end of the COPY, and up to `strays` more: all alike, for
+ *      nothing runs between them.
+ *   C. Then our question is sent, Sync, Close of nothing, Sync, and nothing else before
+ *      its CloseComplete.  No other message can answer that Close, so every
+ *      ReadyForQuery before it but one, that of our Sync, is the client's, and since
+ *      they are all alike it does not matter which one is kept back.  With that (1) is
+ *      known: what came is what was owed.
+ *   D. The server went on from a Sync of the client exactly if one was owed or a stray
+ *      came.  If not, the client is where PostgreSQL skips all up to its next Sync, and
+ *      so it is kept (`skipping`), although our Sync has ended that on the server:
+ *      nothing of it is sent (pipeline_is_skipping).  That is (2).
+ *   E. A request between a COPY and its end is the client's fault: PostgreSQL ends the
+ *      connection over it with two errors.  From there on nothing but errors is taken
+ *      (`is_lost`), also if the COPY failed before it came to that.
+ * A question to the server always gets its answer, and what is held back waits for
+ * nothing but answers to what was sent: the COPY has its end (A), the question needs
+ * nothing (C).
  */
 #include "wire/pipeline.h"
 
@@ -30,8 +57,6 @@ struct progress {
 	bool failed;
 	bool in_answer;
 };
-
-static const struct progress untouched;
 
 /* ---- the ring ---- */
 
@@ -65,12 +90,6 @@ static bool has_ready(const struct pipeline_entry *e)
 	return !e->maybe && (e->type == 'S' || e->type == 'Q' || e->type == 'F');
 }
 
-/* Is it the server who has to answer it? */
-static bool is_servers(const struct pipeline_entry *e)
-{
-	return e->type != 'c' && e->to != OWED_MADE_UP;
-}
-
 static int grow(struct pipeline *p)
 {
 	uint32_t cap = p->cap ? p->cap * 2 : RING_LEAST;
@@ -97,6 +116,7 @@ static int push(struct pipeline *p, struct pipeline_entry e)
 	*entry_at(p, p->count - 1) = e;
 	p->syncs += has_ready(&e);
 	p->maybes += e.maybe;
+	p->early_ends += e.is_early;
 	return 0;
 }
 
@@ -108,6 +128,7 @@ static struct pipeline_entry take_head(struct pipeline *p)
 	p->count--;
 	p->syncs -= has_ready(&e);
 	p->maybes -= e.maybe;
+	p->early_ends -= e.is_early;
 	if (!p->count && p->cap > RING_KEPT) {
 		mem_free(p->ring);
 		p->ring = NULL;
@@ -175,80 +196,41 @@ void pipeline_clear(struct pipeline *p)
 
 /* ---- entering ---- */
 
-static bool is_forked(const struct pipeline *p)
+/* The server takes what it gets for COPY data. */
+static bool is_eating(const struct pipeline *p)
 {
-	return p->fork > 0;
-}
-
-/* The second head is never a marker. */
-static void pass_markers(struct pipeline *p)
-{
-	while (p->fork < p->count && entry_at(p, p->fork)->type == 'c')
-		p->fork++;
-}
-
-/* The server throws away what it reads now, for certain. */
-static bool is_skipping_surely(const struct pipeline *p)
-{
-	return p->skipping && !p->uncertain;
+	return p->copy == 'G' && p->copy_open;
 }
 
 /* CopyDone or CopyFail. */
 static int owe_copy_end(struct pipeline *p)
 {
+	struct pipeline_entry marker = {
+	    .type = 'c',
+	    .is_early = !(p->copy && p->copy_open),
+	};
+
 	p->copy_open = false;
-	/* Nothing is owed: no COPY can come that this would end. */
-	if (!p->count || is_skipping_surely(p))
+	/* no COPY can come that this would end */
+	if (!p->count || p->skipping || p->is_uncertain)
 		return 0;
-	struct pipeline_entry marker = {.type = 'c'};
-	if (push(p, marker))
-		return -1;
-	if (is_forked(p))
-		pass_markers(p);
-	return 0;
-}
-
-/* Is nothing owed but what we make up, if the second head is the right one? */
-static bool is_second_idle(const struct pipeline *p)
-{
-	for (uint32_t i = p->fork; i < p->count; i++)
-		if (is_servers(entry_at(p, i)))
-			return false;
-	return true;
-}
-
-/* Our question which head is the right one: what we make up has to wait for the answer,
- * so it stands behind it. */
-static void put_question_first(struct pipeline *p)
-{
-	struct pipeline_entry question = *entry_at(p, p->count - 1);
-
-	for (uint32_t i = p->count - 1; i > p->fork; i--)
-		*entry_at(p, i) = *entry_at(p, i - 1);
-	*entry_at(p, p->fork) = question;
+	return push(p, marker);
 }
 
 static int owe_entry(struct pipeline *p, struct pipeline_entry e)
 {
 	if (e.type == 'S')
-		e.maybe = p->copy == 'G' && p->copy_open;
-	else if (!p->copy)
-		/* A client that sends this has left COPY, having seen its error. */
-		p->copy_open = false;
-	if (is_skipping_surely(p) && e.type != 'S') {
+		e.maybe = is_eating(p);
+	else if (p->is_uncertain || is_eating(p))
+		p->is_lost = true;
+	if (pipeline_is_skipping(p) && e.type != 'S') {
 		report_drop(p, &e);
 		return 0;
 	}
-	bool is_question =
-	    is_forked(p) && e.to == OWED_SELF && e.type == 'Q' && is_second_idle(p);
 	if (push(p, e))
 		return -1;
-	if (is_question)
-		put_question_first(p);
 	if (e.type == 'S')
 		p->skipping = false;
-	else if (p->skipping)
-		p->fork++;
 	return 0;
 }
 
@@ -272,6 +254,21 @@ int pipeline_owe(struct pipeline *p, uint8_t front_type, enum owed_to to, uint32
 	default:
 		return 0;
 	}
+}
+
+int pipeline_ask(struct pipeline *p)
+{
+	static const char question[] = "SCS";
+
+	assert(p->is_uncertain);
+	for (size_t i = 0; question[i]; i++) {
+		struct pipeline_entry e = {
+		    .type = (uint8_t)question[i], .to = OWED_SELF};
+		if (push(p, e))
+			return -1;
+	}
+	p->is_asked = true;
+	return 0;
 }
 
 /* ---- what fits ---- */
@@ -414,6 +411,7 @@ static void begin_copy_in(struct pipeline *p, uint8_t back)
 	p->copy_open = end == p->count;
 	for (uint32_t i = 1; back == 'G' && i < end; i++) {
 		struct pipeline_entry *e = entry_at(p, i);
+		p->is_lost = p->is_lost || e->type != 'S';
 		if (e->type == 'S' && !e->maybe) {
 			e->maybe = 1;
 			p->maybes++;
@@ -430,6 +428,8 @@ static void take_out_copy(struct pipeline *p)
 	uint32_t to = end < p->count ? end + 1 : end;
 	uint32_t kept = 0;
 
+	if (end < p->count)
+		p->early_ends -= entry_at(p, end)->is_early;
 	for (uint32_t i = end; i-- > 0;) {
 		struct pipeline_entry e = *entry_at(p, i);
 		if (e.maybe)
@@ -464,41 +464,32 @@ static void note_part(struct pipeline *p, uint8_t back)
 
 /* ---- errors ---- */
 
-static void set_strays(struct pipeline *p, uint32_t strays)
+/* The COPY at the head failed: how many Syncs had it eaten? */
+static void begin_doubt(struct pipeline *p)
 {
-	p->strays = strays;
-	p->uncertain = strays > 0;
+	p->strays = p->maybes;
+	p->is_uncertain = p->strays > 0;
 }
 
-/* Something in the run up to the next Sync failed, COPY with Syncs inside it: it is not
- * known which Sync the server goes on from. */
-static void fork_run(struct pipeline *p, uint32_t strays)
+static void end_doubt(struct pipeline *p)
 {
-	while (p->maybes)
-		drop_head(p);
-	trim(p);
-	set_strays(p, strays);
-	p->stray_due = true;
-	p->fork = 0;
-	while (p->fork < p->count && entry_at(p, p->fork)->type != 'S')
-		p->fork++;
-	p->skipping = p->fork == p->count;
+	p->strays = 0;
+	p->is_uncertain = p->is_asked = false;
 }
 
 static struct pipeline_entry fail_run(struct pipeline *p)
 {
-	uint32_t strays = p->maybes;
+	if (p->maybes)
+		begin_doubt(p);
 	struct pipeline_entry e = take_head(p);
 
 	p->copy = 0;
-	p->in_answer = false;
-	if (strays) {
-		fork_run(p, strays);
-		return e;
-	}
+	p->copy_open = p->in_answer = false;
+	while (p->maybes)
+		drop_head(p);
 	while (p->count && entry_at(p, 0)->type != 'S')
 		drop_head(p);
-	p->skipping = !p->count;
+	p->skipping = p->skipping || !p->count;
 	return e;
 }
 
@@ -506,13 +497,12 @@ static struct pipeline_entry fail_run(struct pipeline *p)
  * connection and changes nothing. */
 static void fail_cycle(struct pipeline *p)
 {
-	uint32_t strays = p->maybes;
-
 	p->failed_head = p->in_answer = true;
+	if (p->maybes)
+		begin_doubt(p);
 	if (p->copy)
 		end_copy(p);
-	if (strays)
-		set_strays(p, strays);
+	p->copy_open = false;
 }
 
 /* ---- answering ---- */
@@ -522,21 +512,14 @@ static enum answer pass_to(const struct pipeline_entry *e)
 	return e && e->to == OWED_SELF ? ANSWER_SWALLOW : ANSWER_FORWARD;
 }
 
-/* An answer that is not to a Sync comes after all strays.  (An error at a Sync may be
- * about any of the Syncs.) */
-static void note_no_strays(struct pipeline *p, uint8_t back)
-{
-	if (p->uncertain && !p->failed_head && back != 'Z' &&
-	    entry_at(p, 0)->type != 'S')
-		set_strays(p, 0);
-}
-
 static enum answer answer_head(
     struct pipeline *p, uint8_t back, enum fit fit, struct pipeline_entry *done)
 {
 	enum answer answer = pass_to(head_of(p));
 
-	note_no_strays(p, back);
+	/* this is the Close of our question, and there is no other answer to it */
+	if (p->is_asked && entry_at(p, 0)->type == 'C')
+		end_doubt(p);
 	if (fit == FIT_PART) {
 		note_part(p, back);
 	} else if (fit == FIT_DONE) {
@@ -559,7 +542,7 @@ static enum answer answer_unasked(struct pipeline *p, uint8_t back)
 		return ANSWER_FORWARD;
 	if (back != 'Z' || !p->strays)
 		return ANSWER_BROKEN;
-	set_strays(p, p->strays - 1);
+	p->strays--;
 	p->skipping = false;
 	return ANSWER_FORWARD;
 }
@@ -570,69 +553,6 @@ static enum answer answer_certain(
 	enum fit fit = fits_head(p, back);
 
 	return fit ? answer_head(p, back, fit, done) : answer_unasked(p, back);
-}
-
-/* There was a stray: the entries at the head are being answered. */
-static enum answer answer_first_branch(
-    struct pipeline *p, uint8_t back, struct pipeline_entry *done)
-{
-	p->fork = 0;
-	p->skipping = false;
-	return answer_certain(p, back, done);
-}
-
-/* There was none: the entries at the head were skipped. */
-static enum answer answer_second_branch(
-    struct pipeline *p, uint8_t back, struct pipeline_entry *done)
-{
-	for (; p->fork; p->fork--)
-		drop_head(p);
-	set_strays(p, 0);
-	trim(p);
-	return answer_certain(p, back, done);
-}
-
-/* Would the server's next answer, from this place on, be of this type? */
-static bool has_fit(const struct pipeline *p, uint32_t from, uint8_t back)
-{
-	while (from < p->count && !is_servers(entry_at(p, from)))
-		from++;
-	if (from == p->count)
-		return false;
-	struct pipeline_entry *e = entry_at(p, from);
-	/* An error at a Sync may be about any of the Syncs, so it tells nothing. */
-	return fits(e, &untouched, back) && !(back == 'E' && e->type == 'S');
-}
-
-/* Two heads are possible: the message usually fits one only and so tells which.  What
- * we make up would have had to come before it: then it is too late, as it is when both
- * fit. (Only a client that sends Sync within COPY data and goes on without another one,
- * or does not wait for the outcome, gets here at all.) */
-static enum answer answer_forked(
-    struct pipeline *p, uint8_t back, struct pipeline_entry *done)
-{
-	bool is_stray = back == 'Z' && p->strays;
-	bool first = is_stray || (!p->stray_due && has_fit(p, 0, back));
-	bool second = has_fit(p, p->fork, back);
-
-	if (!first && !second)
-		return back == 'E' ? ANSWER_FORWARD : ANSWER_BROKEN;
-	if (second && entry_at(p, p->fork)->to == OWED_MADE_UP)
-		return ANSWER_BROKEN;
-	if (!first)
-		return answer_second_branch(p, back, done);
-	if (!is_stray && (second || entry_at(p, 0)->to == OWED_MADE_UP))
-		return ANSWER_BROKEN;
-	if (!second)
-		return answer_first_branch(p, back, done);
-	if (entry_at(p, p->fork)->to != OWED_CLIENT)
-		return ANSWER_BROKEN;
-	/* A stray, or the Sync of the other branch. */
-	p->strays--;
-	p->stray_due = false;
-	p->fork++;
-	pass_markers(p);
-	return ANSWER_FORWARD;
 }
 
 static bool is_status(uint8_t status)
@@ -649,18 +569,19 @@ enum answer pipeline_answer(
 		done = &unwanted;
 	memset(done, 0, sizeof(*done));
 	if (back_type == 'N' || back_type == 'S' || back_type == 'A')
-		return pass_to(is_forked(p) ? NULL : head_of(p));
+		return pass_to(p->is_asked ? NULL : head_of(p));
+	if (p->is_lost)
+		return back_type == 'E' ? ANSWER_FORWARD : ANSWER_BROKEN;
 	if (back_type == 'Z' && !is_status(status))
 		return ANSWER_BROKEN;
-	return is_forked(p) ? answer_forked(p, back_type, done)
-			    : answer_certain(p, back_type, done);
+	return answer_certain(p, back_type, done);
 }
 
 bool pipeline_next_made_up(struct pipeline *p, struct pipeline_entry *entry)
 {
 	struct pipeline_entry *e = head_of(p);
 
-	if (!e || e->to != OWED_MADE_UP || is_forked(p))
+	if (!e || e->to != OWED_MADE_UP)
 		return false;
 	*entry = take_answered(p);
 	return true;
@@ -670,12 +591,28 @@ bool pipeline_next_made_up(struct pipeline *p, struct pipeline_entry *entry)
 
 bool pipeline_is_settled(const struct pipeline *p)
 {
-	return !p->count && !p->copy && !p->copy_open && !p->skipping && !p->uncertain;
+	return !p->count && !p->copy && !p->skipping && !p->is_uncertain && !p->is_lost;
 }
 
-bool pipeline_is_uncertain(const struct pipeline *p)
+bool pipeline_is_skipping(const struct pipeline *p)
 {
-	return p->uncertain && !p->copy_open && !p->skipping && is_second_idle(p);
+	return p->skipping && !p->is_uncertain;
+}
+
+bool pipeline_must_wait(const struct pipeline *p, uint8_t front_type)
+{
+	bool is_doubtful = p->early_ends || p->maybes || p->is_uncertain;
+
+	if (!is_doubtful || memchr("dcfHX", front_type, 5))
+		return false;
+	if (p->is_uncertain || front_type == 'S')
+		return p->is_uncertain;
+	return p->early_ends || (p->copy == 'G' && !p->copy_open && p->maybes);
+}
+
+bool pipeline_must_ask(const struct pipeline *p)
+{
+	return p->is_uncertain && !p->is_asked && !p->is_lost;
 }
 
 bool pipeline_is_copy_in(const struct pipeline *p)

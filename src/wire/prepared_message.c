@@ -200,6 +200,17 @@ bool prepared_is_forgetting(const char *text, size_t len)
 	return has_word(at, end, "DISCARD") || has_word(at, end, "DEALLOCATE");
 }
 
+bool prepared_mentions_forgetting(const char *text, size_t len)
+{
+	const char *end = len ? text + len : text;
+
+	for (const char *at = text; at < end; at++)
+		if ((*at == 'D' || *at == 'd') &&
+		    (has_word(at, end, "DISCARD") || has_word(at, end, "DEALLOCATE")))
+			return true;
+	return false;
+}
+
 /* The first `word` in text that is no part of a longer one, or NULL.  A quotation mark
  * beside it may be any character, « too: only ASCII letters make a longer word. */
 static const char *find_word(const char *text, const char *word)

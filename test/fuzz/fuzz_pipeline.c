@@ -20,16 +20,19 @@ static void check(bool ok)
 
 static void check_books(const struct pipeline *p)
 {
-	uint32_t syncs = 0, maybes = 0;
+	uint32_t syncs = 0, maybes = 0, early_ends = 0;
 
 	for (uint32_t i = 0; i < p->count; i++) {
 		const struct pipeline_entry *e = &p->ring[(p->head + i) & (p->cap - 1)];
 		maybes += e->maybe;
+		early_ends += e->is_early;
 		syncs += !e->maybe && strchr("SQF", e->type);
 	}
 	check(p->syncs == syncs && p->maybes == maybes);
-	check(p->count <= p->cap && p->fork <= p->count);
-	check(!p->fork || p->uncertain);
+	check(p->early_ends == early_ends);
+	check(p->count <= p->cap);
+	check(!p->is_asked || p->is_uncertain);
+	check(!p->strays || p->is_uncertain);
 	check(!p->count || p->ring[p->head].type != 'c');
 	check(!p->maybes || p->copy == 'G');
 	check(!pipeline_is_settled(p) || (!p->count && !p->strays));
@@ -43,6 +46,8 @@ static void step(struct pipeline *p, uint8_t who, uint8_t type)
 		pipeline_answer(p, type, who & 4 ? 'I' : 'T', &e);
 	else
 		check(!pipeline_owe(p, type, (enum owed_to)(who % WHO_COUNT), type));
+	if (who & 8 && pipeline_must_ask(p))
+		check(!pipeline_ask(p));
 	while (pipeline_next_made_up(p, &e))
 		check(e.to == OWED_MADE_UP);
 	check_books(p);

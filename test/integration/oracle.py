@@ -40,7 +40,9 @@ STARTUP = {
 
 # how the clients reach PostgreSQL: name, pool mode, max_prepared_statements
 TRANSACTION = [("transaction, %d prepared" % n, "transaction", n) for n in SIZES]
+STATEMENT = [("statement, %d prepared" % n, "statement", n) for n in SIZES]
 SESSION = [("session", "session", 200)]
+KINDS = {"transaction": TRANSACTION, "statement": STATEMENT, "session": SESSION}
 
 
 class Found(Exception):
@@ -62,7 +64,6 @@ class Oracle:
     def __init__(self, pg, binary, kinds, mode="transaction", named=True, strict=False,
                  settings=()):
         self.pg, self.mode, self.named = pg, mode, named
-        self.doubtful = False
         self.restored = () if strict else tuple(c for c in CLIENTS if STARTUP[c])
         self.number = 0
         self.invalid = 0
@@ -213,8 +214,7 @@ class Oracle:
         for seed in seeds:
             if time.monotonic() > until:
                 break
-            self.check(oracle_sequences.make(seed, self.mode, self.named, self.restored,
-                                             self.doubtful))
+            self.check(oracle_sequences.make(seed, self.mode, self.named, self.restored))
             done += 1
         return done
 
@@ -303,11 +303,9 @@ def arguments():
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, help="of the first sequence; by default at random")
     parser.add_argument("--count", type=int, default=10 ** 12, help="at most so many sequences")
-    parser.add_argument("--mode", choices=("transaction", "session"), action="append",
-                        help="by default both in turns")
+    parser.add_argument("--mode", choices=sorted(KINDS), action="append",
+                        help="by default all in turns")
     parser.add_argument("--unnamed", action="store_true", help="no named statements")
-    parser.add_argument("--doubtful", action="store_true",
-                        help="also messages pipelined behind an extended COPY with Syncs in it")
     parser.add_argument("--strict", action="store_true",
                         help="startup parameters must be back before the answer to RESET")
     parser.add_argument("--go-on", action="store_true", help="go on behind a difference")
@@ -350,14 +348,13 @@ def search(args, mode, oracle, first, until):
 
 def run(args, pg):
     first = args.seed if args.seed is not None else random.SystemRandom().randrange(10 ** 9)
-    modes = args.mode or ["transaction", "session"]
+    modes = args.mode or list(KINDS)
     failures = 0
     for mode in modes:
-        kinds = TRANSACTION if mode == "transaction" else SESSION
+        kinds = KINDS[mode]
         begun = time.monotonic()
         with contextlib.closing(Oracle(pg, args.pooler, kinds, mode, not args.unnamed,
                                        args.strict)) as oracle:
-            oracle.doubtful = args.doubtful
             oracle.ignored = re.compile(args.ignore) if args.ignore else None
             if args.replay:
                 try:

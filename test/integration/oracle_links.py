@@ -7,8 +7,8 @@ What matters of an answer is everything, byte by byte, except
   * the fields F, L and R (file, line, routine) of errors and notices, and W (context) of a
     cancelled statement, which is wherever the signal found it;
   * the OID of a temporary table in RowDescription;
-  * in an aborted transaction block, what is said in place of the answer to the Bind or Describe
-    of a named statement (see without_refusals).
+  * in an aborted transaction block, which error answers the Bind or Describe of a named statement
+    (see without_refusals).
 """
 
 import collections
@@ -149,7 +149,7 @@ class Burst:
         self.client = client
         self.data = b"".join(oracle_ops.encoded(op) for op in ops)
         self.after = after  # wait, cancel, end
-        self.count = 0  # messages of the answer so far: found out on the direct connection
+        self.wanted = []  # the answer to all so far: found out on the direct connection
         self.cancels = False
         self.asleep_count = 0
 
@@ -165,13 +165,15 @@ class Burst:
 
 
 def last_words(client, ops, number):
-    """Ends whatever the client has begun, and can be recognised in the answer."""
+    """Ends whatever the client has begun, leaves it no statements, and can be recognised in the
+    answer."""
     mine = [op for op in ops if op[0] == client]
     copies = any(op[1] in "QP" and oracle_ops.FROM_STDIN.search(op[-1 if op[1] == "Q" else 3])
                  for op in mine)
     said = [(client, "c")] if copies else []
-    return said + [(client, "S"), (client, "Q", "rollback"),
-                   (client, "Q", (SENTINEL % number).decode())]
+    said += [(client, "S"), (client, "Q", "rollback")]
+    said += [(client, "C", "S", name) for name in oracle_ops.STATEMENTS]
+    return said + [(client, "S"), (client, "Q", (SENTINEL % number).decode())]
 
 
 def bursts(sequence, number):
@@ -208,7 +210,7 @@ def run_directly(links, todo, deadline):
             settle(link, link.is_backend_resting, deadline)
         else:
             cancel_directly(link, burst, deadline)
-        burst.count = len(link.said)
+        burst.wanted = list(link.said)
         if link.is_closed:
             raise Invalid(link.said[-2:])
 
@@ -233,7 +235,6 @@ def cancel_directly(link, burst, deadline):
     if not link.is_asleep():
         settle(link, link.is_backend_resting, deadline)
     burst.cancels = link.is_asleep()
-    burst.count = len(link.said)
     if burst.cancels:
         burst.asleep_count = len(link.said)
         link.cancel()
@@ -293,7 +294,7 @@ class Lane:
     def is_answered(self, burst, link):
         if burst.after == "end":
             return link.has_ended
-        return burst.after == "go on" or len(link.said) >= burst.count
+        return burst.after == "go on" or is_told(burst.wanted, link.said)
 
     def look_at_clock(self):
         still = time.monotonic() - self.moved
@@ -391,17 +392,44 @@ def readable(message):
 ABORTED = b"\0C25P02\0"
 
 
+def first_refusal(wanted, got):
+    """Where 25P02 stands in place of another answer; None when the first difference is not
+    that one."""
+    at = next((i for i, (a, b) in enumerate(zip(wanted, got)) if a != b), None)
+    if at is None or ABORTED not in got[at] or got[at][:1] + wanted[at][:1] != b"EE":
+        return None
+    status = next((m for m in reversed(got[:at]) if m[:1] == b"Z"), None)
+    return at if status == b"ZE" else None
+
+
+def next_ready(said, at):
+    return next((i for i in range(at, len(said)) if said[i][:1] == b"Z"), None)
+
+
+def is_told(wanted, got):
+    """Has so much been said as is wanted? A refusal is shorter than what it stands for."""
+    while len(got) < len(wanted):
+        at = first_refusal(wanted, got)
+        if at is None:
+            return False
+        ends = next_ready(wanted, at), next_ready(got, at)
+        if ends[0] is None:
+            return True
+        if ends[1] is None:
+            return False
+        wanted, got = wanted[ends[0]:], got[ends[1]:]
+    return True
+
+
 def without_refusals(wanted, got):
     """Both answers up to the first difference that matters. A named statement that the server
     does not hold cannot be prepared in an aborted transaction block: there alone 25P02 may
     stand in place of the answer to Bind or Describe, up to the next ReadyForQuery."""
-    at = next((i for i, (a, b) in enumerate(zip(wanted, got)) if a != b), None)
-    if at is None or ABORTED not in got[at] or got[at][:1] != b"E" or wanted[at][0] not in b"E2t":
+    at = first_refusal(wanted, got)
+    if at is None:
         return wanted, got
-    status = next((m for m in reversed(got[:at]) if m[:1] == b"Z"), None)
-    ends = [next((i for i in range(at, len(said)) if said[i][:1] == b"Z"), None)
-            for said in (wanted, got)]
-    if status != b"ZE" or None in ends or wanted[ends[0]] != b"ZE":
+    ends = next_ready(wanted, at), next_ready(got, at)
+    if None in ends or wanted[ends[0]] != b"ZE":
         return wanted, got
     return without_refusals(wanted[ends[0]:], got[ends[1]:])
 

@@ -31,6 +31,7 @@ ENCODERS = {
     "f": wire.copy_fail,
 }
 UNSENT = ("wait", "cancel")
+STATEMENTS = ("s1", "s2", "s3", "s4", "a statement with a long name, " + "x" * 60)
 EXTENDED = "PBDECH"
 
 TEXTS = {
@@ -108,10 +109,16 @@ RESETS = re.compile(r"\b(reset|discard)\b", re.I)
 TO_DEFAULT = re.compile(r"\bto default\b", re.I)
 
 
+ROWS = re.compile(r"(select|show|values|with)\b|.*\breturning\b", re.I)
+ENDS = re.compile(r"(commit|rollback)$")
+
+
 class Watcher:
     """Says of each message of one client whether its answer could hang on which server runs
     it. Only the unnamed statement can do that (all other texts are chosen not to): it must
-    have been parsed in the same cycle, or the same transaction block, for certain."""
+    have been parsed in the same cycle, or the same transaction block, for certain. And a
+    statement without rows is not described in a block: when that is aborted PostgreSQL still
+    describes it, and a server that lacks it cannot be brought to do so."""
 
     def __init__(self):
         self.sure = True  # the server is certainly not skipping messages up to a Sync
@@ -120,12 +127,16 @@ class Watcher:
         self.copying = False  # the server may be reading COPY data
         self.stdin = False  # an Execute may begin to
         self.ending = set()  # statements that may end the block
+        self.may_block = False  # possibly in a block
+        self.rowless = set()  # names of statements that may return no rows
 
     def allows(self, op):
         kind, args = op[1], op[2:]
         if (kind == "B" and args[1] == "") or (kind == "D" and args == ("S", "")):
             if not self.unnamed:
                 return False
+        if kind == "D" and args[0] == "S" and self.may_block and args[1] in self.rowless:
+            return False
         self.see(kind, args)
         return True
 
@@ -144,6 +155,7 @@ class Watcher:
 
     def see_query(self, sql):
         if controls(sql):
+            self.may_block = not (self.sure and ENDS.match(sql))
             self.block = self.sure and sql.startswith("begin") and ";" not in sql
         if FROM_STDIN.search(sql):
             self.copying = True
@@ -162,8 +174,10 @@ class Watcher:
             self.stdin = self.stdin or FROM_STDIN.search(args[1]) is not None
             if controls(args[1]):
                 self.ending.add(args[0])
+            if not ROWS.match(args[1]):
+                self.rowless.add(args[0])
         elif kind == "B" and args[1] in self.ending:
-            self.block = False
+            self.block, self.may_block = False, True
         elif kind == "E" and self.stdin:
             self.copying = True
 
@@ -198,6 +212,35 @@ class ResetWatcher:
         return True
 
 
+class UnnamedPortalWatcher:
+    """A simple query that failed in a transaction block leaves its unnamed portal behind, and
+    PostgreSQL 15 reads freed memory when that is executed: only what was bound in the same cycle
+    is."""
+
+    def __init__(self):
+        self.is_bound = False
+
+    def allows(self, op):
+        kind, args = op[1], op[2:]
+        if kind in "QS":
+            self.is_bound = False
+        elif kind == "B" and args[0] == "":
+            self.is_bound = True
+        return kind != "E" or args[0] != "" or self.is_bound
+
+
+ENDS_ITSELF = re.compile(r"begin; (select 1; commit|deallocate all; rollback)$")
+
+
+class StatementWatcher:
+    """In statement mode there are no transaction blocks."""
+
+    def allows(self, op):
+        sql = {"Q": -1, "P": 3}.get(op[1])
+        return (sql is None or not re.search(r"^(begin|start)\b", op[sql], re.I)
+                or ENDS_ITSELF.match(op[sql]) is not None)
+
+
 class Watch:
     """The rules for all clients of a sequence."""
 
@@ -209,8 +252,10 @@ class Watch:
     def allows(self, op):
         if op[0] not in self.watchers:
             self.watchers[op[0]] = (
-                ([Watcher()] if self.mode == "transaction" else [])
-                + ([ResetWatcher()] if op[0] in self.restored else []))
+                ([StatementWatcher()] if self.mode == "statement" else [])
+                + ([Watcher()] if self.mode != "session" else [])
+                + ([ResetWatcher()] if op[0] in self.restored else [])
+                + [UnnamedPortalWatcher()])
         return all(watcher.allows(op) for watcher in self.watchers[op[0]])
 
 

@@ -5,16 +5,15 @@ statements of the protocol, tracked parameters, and everything within a transact
 a cycle up to Sync. Kept out, because nothing between client and server could make them equal:
 session state of other kinds outside transaction blocks; tables that change their shape below
 prepared statements; and, in named statements, literals whose meaning hangs on a parameter
-(they are read when the text is parsed, and texts are shared). `session` sequences have no
-such limits.
+(they are read when the text is parsed, and texts are shared). `statement` sequences have no transaction blocks either. `session` sequences have
+no such limits.
 """
 
 import random
 import re
 
-from oracle_ops import SLEEP, Watch, freeze
+from oracle_ops import SLEEP, STATEMENTS, Watch, freeze
 
-STATEMENTS = ("s1", "s2", "s3", "s4", "a statement with a long name, " + "x" * 60)
 PORTALS = ("", "", "", "p1", "p2")
 TABLE = "t%d"
 ITS_TABLE = re.compile(r"\bT\b")
@@ -195,8 +194,7 @@ BAD_ROWS = ("not a number\tx\n", "3\tagain\n", "12\n", "13\ta\tb\n", "14\tbad \\
 class Maker:
     """One sequence for several clients."""
 
-    def __init__(self, seed, mode="transaction", named=True, restored=(), doubtful=False):
-        self.doubtful = doubtful
+    def __init__(self, seed, mode="transaction", named=True, restored=()):
         self.random = random.Random("%s %s" % (mode, seed))
         self.is_free = mode == "session"
         self.names = ("",) + STATEMENTS if named else ("",)
@@ -422,16 +420,6 @@ class Maker:
             self.execute(portal)
 
     def run_copy(self):
-        """Behind a COPY of the extended protocol a driver waits for its end: what was sent
-        ahead would be skipped or not by what types alone do not tell (see --doubtful)."""
-        if not self.doubtful:
-            if self.has(0.5):
-                self.say(self.pick("SH"))
-            self.maybe_wait()
-            self.copy_data("H")
-            self.say("S")
-            self.say("wait")
-            return
         if self.has(0.5):
             self.say(self.pick("SH"))
         self.maybe_wait()
@@ -475,6 +463,6 @@ class Maker:
         self.maybe_wait(0.6)
 
 
-def make(seed, mode="transaction", named=True, restored=(), doubtful=False):
+def make(seed, mode="transaction", named=True, restored=()):
     """A sequence; `restored` are the clients with startup parameters of their own."""
-    return Maker(seed, mode, named, restored, doubtful).sequence()
+    return Maker(seed, mode, named, restored).sequence()

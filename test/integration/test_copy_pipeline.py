@@ -159,6 +159,65 @@ def test_late_copy_data_of_many_clients(narrow, table):
     assert pooler.connect().value("select 1") == "1"
 
 
+LATE = [wire.copy_data("late\n") * 3, wire.copy_done(), wire.copy_fail("late"),
+        wire.copy_data("late\n") + wire.copy_done() + wire.copy_fail("late")]
+
+
+@MODES
+@pytest.mark.parametrize("late", LATE)
+def test_late_copy_messages_in_the_extended_protocol(narrow, table, mode, late):
+    """Behind a CopyFail, behind an error, behind the Sync: they mean nothing, and cost nobody a
+    server."""
+    pooler = narrow(mode)
+    client, other = pooler.connect(), pooler.connect()
+    start = wire.parse("", "copy %s from stdin" % table) + wire.bind() + wire.execute()
+    client.send(start, wire.copy_fail("no"), late, wire.sync(), late)
+    client.recv_kinds("12GEZ")
+    client.send(start, wire.copy_data("bad\n"), late, wire.sync(), late, wire.sync())
+    client.recv_kinds("12GEZZ")
+    if mode != "session":
+        assert other.value("select 1") == "1"
+    client.send(late, wire.query("select 2"))
+    client.recv_kinds("TDCZ")
+    if mode != "session":
+        pooler.wait_pool(sv_active=0, cl_waiting=0)
+
+
+ASK = wire.parse("", "select 'behind'") + wire.bind() + wire.execute()
+BAD_ROW, GOOD_ROW = wire.copy_data("bad\trow\n"), wire.copy_data("1\ta\n")
+
+
+@MODES
+@pytest.mark.parametrize("rest", [
+    wire.sync() + BAD_ROW + wire.copy_done() + ASK + wire.sync(),
+    BAD_ROW + wire.sync() + wire.copy_done() + ASK + wire.sync(),
+    wire.sync() + BAD_ROW + wire.sync() + wire.sync() + wire.copy_done() + ASK + wire.sync(),
+    wire.sync() + BAD_ROW + wire.copy_done() + wire.query("select 1") + ASK + wire.sync(),
+    wire.sync() + BAD_ROW + wire.copy_done() + wire.sync() + ASK + wire.sync(),
+    wire.sync() + wire.copy_fail("no") + ASK + ASK + wire.sync() + ASK + wire.sync(),
+    wire.sync() + GOOD_ROW + wire.copy_done() + ASK + wire.sync(),
+])
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("simple", [False, True])
+def test_syncs_within_a_copy_that_fails(narrow, pg, table, mode, rest, waits, simple):
+    """Which of them the server had eaten decides what it skips and how often it is ready."""
+    sql = "copy %s from stdin" % table
+    start = wire.query(sql) if simple else (
+        wire.parse("", sql) + wire.bind() + wire.execute() + wire.flush())
+    told = []
+    for client in (pg.client("trust_user"), narrow(mode).connect()):
+        with client:
+            client.send(start, *([] if waits else [rest]))
+            messages = client.recv_until("G")
+            if waits:
+                client.send(rest)
+            client.send(wire.query("select 'the end'"))
+            while not messages[-1].body.endswith(b"the end"):
+                messages.append(client.recv())
+            told.append("".join(m.kind for m in messages))
+    assert told[0] == told[1]
+
+
 def test_copy_in_the_extended_protocol(narrow, table):
     pooler = narrow()
     client = pooler.connect()

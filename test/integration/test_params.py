@@ -320,6 +320,30 @@ def test_reset_spares_portals_of_the_transaction(make_pooler, pg):
     assert client.value("show timezone") == "Asia/Tokyo"
 
 
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+def test_reset_within_a_transaction(make_pooler, pg, mode):
+    """What is brought back is there for the next statement, and is no query of its own."""
+    pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings={"pool_mode": mode})
+    client = pooler.connect(application_name="mine")
+    client.query("begin")
+    client.query("set application_name = 'other'")
+    client.query("reset application_name")
+    assert not client.query("set transaction isolation level serializable").errors
+    assert client.value("show application_name") == "mine"
+    client.query("rollback")
+    assert client.value("show application_name") == "mine"
+
+
+def test_reset_leaves_the_unnamed_statement_alone(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings={"pool_mode": "session"})
+    client = pooler.connect(application_name="mine")
+    client.send(wire.parse("", "reset application_name"), wire.bind(), wire.execute(), wire.sync())
+    assert "E" not in client.finish().kinds()
+    client.send(wire.bind(), wire.execute(), wire.sync())
+    assert "E" not in client.finish().kinds()
+    assert client.value("show application_name") == "mine"
+
+
 @pytest.mark.parametrize("unix", [False, True])
 def test_application_name_add_host(make_pooler, pg, unix):
     import os

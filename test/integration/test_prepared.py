@@ -386,6 +386,17 @@ def test_statements_over_servers(make_pooler, pg, limit):
     assert int(held) == min(limit, 4)
 
 
+@pytest.mark.parametrize("limit", [1, 200])
+def test_statements_forgotten_further_on_in_a_query(make_pooler, pg, limit):
+    """What is pipelined behind it must not find them any more."""
+    pooler = make(make_pooler, pg, max_prepared_statements=limit)
+    client = pooler.connect()
+    prepare(client, "mine", "select 'mine'")
+    prepare(client, "other", "select 'other'")
+    client.send(wire.query("begin; deallocate all; rollback"), run("mine"), wire.sync())
+    client.recv_kinds("CCCZ" "EZ")
+
+
 @pytest.mark.parametrize("forget", ["deallocate all", "discard all"])
 def test_all_statements_forgotten(make_pooler, pg, forget):
     pooler = make(make_pooler, pg)

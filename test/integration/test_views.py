@@ -337,7 +337,7 @@ def test_lists(pooler):
     assert [r[0] for r in rows] == [
         "databases", "users", "peers", "pools", "peer_pools", "free_clients", "used_clients",
         "login_clients", "free_servers", "used_servers", "dns_names", "dns_zones", "dns_queries",
-        "dns_pending"]
+        "dns_pending", "server_protocol_errors"]
     numbers = {k: int(v) for k, v in rows}
     assert (numbers["databases"], numbers["pools"], numbers["used_clients"],
             numbers["used_servers"], numbers["dns_pending"]) == (2, 2, 2, 1, 0)

@@ -177,7 +177,8 @@ static void end_failed_copy(const char *mode, char status)
 	peer_put(server, 'E', "SERROR\0Mbad row\0", 17);
 	peer_ready(server, status);
 	peer_hear(client, 'Z');
-	assert_int_equal(count(stage, SEAT_ACTIVE), 1);
+	/* a client that never ends its side keeps no server */
+	assert_int_equal(count(stage, SEAT_IDLE), is_free);
 	peer_put(client, 'd', "2\n", 2);
 	peer_put(client, 'c', "", 0);
 	stage_settle(stage);

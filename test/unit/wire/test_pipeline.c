@@ -290,12 +290,13 @@ static void test_copy_fails_before_client_ends(void **state)
 	owe("Q");
 	forwards("G");
 	owe("d");
-	forwards("EZ");
-	settled(false); /* the client's late messages belong to this server */
-	assert_false(pipeline_is_copy_in(&p));
-	owe("d");
+	forwards("E");
 	settled(false);
-	owe("c");
+	forwards("Z");
+	assert_false(pipeline_is_copy_in(&p));
+	/* what is still on its way to this server is ignored by any other one */
+	settled(true);
+	owe("dfc");
 	settled(true);
 }
 
@@ -304,7 +305,6 @@ static void test_copy_left_without_end(void **state)
 	(void)state;
 	owe("Q");
 	forwards("GEZ");
-	settled(false);
 	owe("Q"); /* it saw the error and goes on */
 	forwards("CZ");
 	settled(true);
@@ -322,18 +322,37 @@ static void test_late_copy_messages(void **state)
 	settled(true);
 }
 
+static void waits(const char *types, bool is)
+{
+	for (; *types; types++)
+		assert_int_equal(pipeline_must_wait(&p, (uint8_t)*types), is);
+}
+
+static void ask(void)
+{
+	assert_true(pipeline_must_ask(&p));
+	assert_int_equal(pipeline_ask(&p), 0);
+	assert_false(pipeline_must_ask(&p));
+	settled(false);
+}
+
 static void test_failed_copy_with_sync_eaten(void **state)
 {
 	(void)state;
 	owe("ES");
 	forwards("G");
 	owe("dcS");
-	forwards("EZ");
-	settled(false);
-	assert_true(pipeline_is_uncertain(&p));
-	assert_int_equal(pipeline_owe(&p, 'Q', OWED_SELF, 0), 0);
-	assert_false(pipeline_is_uncertain(&p));
-	swallows("IZ");
+	waits("PBDECQF", true);
+	waits("SHdcf", false);
+	forwards("E");
+	waits("PBDECQFS", true);
+	waits("Hdcf", false);
+	ask();
+	forwards("Z");
+	swallows("Z3");
+	waits("PBDECQFS", false);
+	assert_false(pipeline_is_skipping(&p)); /* the second Sync has ended that */
+	swallows("Z");
 	settled(true);
 }
 
@@ -343,11 +362,52 @@ static void test_failed_copy_with_sync_read_later(void **state)
 	owe("ES");
 	forwards("G");
 	owe("cS");
-	forwards("EZ");
-	assert_int_equal(pipeline_owe(&p, 'Q', OWED_SELF, 0), 0);
+	forwards("E");
+	ask();
+	forwards("Z");   /* one of the client's two */
+	swallows("Z");   /* which of the three is kept back does not matter */
+	forwards("Z");   /* the other */
+	breaks("Z");     /* there cannot be a fourth */
+	forwards("NSA"); /* they have nothing to do with our question */
+	swallows("3Z");
+	settled(true);
+}
+
+/* All Syncs were eaten: PostgreSQL would skip what comes now, and our own Sync has
+ * ended that. */
+static void test_failed_copy_then_skipping(void **state)
+{
+	(void)state;
+	owe("ES");
+	forwards("G");
+	owe("c");
+	forwards("E");
+	ask();
+	swallows("Z3");
+	assert_true(pipeline_is_skipping(&p));
+	swallows("Z");
+	assert_true(pipeline_is_skipping(&p));
+	settled(false);
+	owe("S");
+	assert_false(pipeline_is_skipping(&p));
 	forwards("Z");
-	breaks("Z");
-	swallows("IZ");
+	settled(true);
+}
+
+/* None was: it has gone on from it. */
+static void test_failed_copy_then_going_on(void **state)
+{
+	(void)state;
+	owe("ES");
+	forwards("G");
+	owe("c");
+	forwards("EZ"); /* before we could ask */
+	ask();
+	swallows("Z3");
+	assert_false(pipeline_is_skipping(&p));
+	owe("PS");
+	swallows("Z");
+	forwards("1Z");
 	settled(true);
 }
 
@@ -357,69 +417,79 @@ static void test_failed_copy_then_next_query(void **state)
 	owe("QS");
 	forwards("G");
 	owe("c");
-	forwards("EZ");
-	assert_true(pipeline_is_uncertain(&p));
-	owe("Q");
-	forwards("Z"); /* the stray: this Query has not been answered */
-	settled(false);
-	forwards("CZ");
+	forwards("E");
+	waits("Q", true);
+	forwards("Z");
+	ask();
+	swallows("Z");
+	forwards("Z"); /* the stray */
+	breaks("Z");
+	swallows("3Z");
 	settled(true);
 
 	owe("QS");
 	forwards("G");
 	owe("c");
 	forwards("EZ");
-	owe("Q");
-	forwards("TCZ"); /* no stray came */
+	ask();
+	swallows("Z3"); /* no stray came */
+	waits("Q", false);
+	swallows("Z");
 	settled(true);
 }
 
-/* The Sync may have been eaten: then Parse and Bind are skipped, else answered. */
-static void fork_ledger(void)
+/* The end of a COPY that is not known yet: what comes behind it must wait. */
+static void test_early_end(void **state)
 {
-	owe("ES");
+	(void)state;
+	owe("EScS");
+	waits("PBDECQF", true);
 	forwards("G");
-	owe("cPBS");
-	forwards("E");
-	breaks("1"); /* a ReadyForQuery comes first in any case */
+	waits("PBDECQF", true);
+	forwards("C");
+	waits("PBDECQF", false);
 	forwards("Z");
+	settled(true);
+
+	owe("ESc"); /* it was no COPY */
+	waits("Q", true);
+	forwards("C");
+	waits("Q", true);
+	forwards("Z");
+	waits("Q", false);
+	settled(true);
+}
+
+/* Without Syncs within it nothing is in doubt. */
+static void test_known_copy_without_syncs(void **state)
+{
+	(void)state;
+	owe("E");
+	forwards("G");
+	owe("dcS");
+	waits("PBDECQF", false);
+	owe("PS");
+	forwards("E");
+	assert_false(pipeline_must_ask(&p));
+	forwards("Z1Z");
+	settled(true);
+}
+
+/* PostgreSQL ends the connection: with two errors. */
+static void test_request_within_copy(void **state)
+{
+	(void)state;
+	owe("ESPS");
+	forwards("GEE");
+	breaks("Z1C");
 	settled(false);
-	assert_true(pipeline_is_uncertain(&p));
-	breaks("2");
-}
+	pipeline_clear(&p);
 
-static void test_fork_first(void **state)
-{
-	(void)state;
-	fork_ledger();
-	forwards("12Z");
-	settled(true);
-}
-
-static void test_fork_second(void **state)
-{
-	struct pipeline_entry made_up;
-
-	(void)state;
-	dropped_count = 0;
-	pipeline_on_drop(&p, note_drop, &p);
-	fork_ledger();
-	assert_int_equal(pipeline_owe(&p, 'P', OWED_MADE_UP, 9), 0);
-	assert_false(pipeline_next_made_up(&p, &made_up));
-	assert_true(pipeline_is_uncertain(&p));
-	assert_int_equal(pipeline_owe(&p, 'Q', OWED_SELF, 0), 0);
-	swallows("IZ");
-	assert_int_equal(dropped_count, 3); /* P, B and the Sync that was answered */
-	assert_true(pipeline_next_made_up(&p, &made_up));
-	settled(true);
-}
-
-static void test_fork_beyond_telling(void **state)
-{
-	(void)state;
-	fork_ledger();
-	owe("PBS");
-	breaks("1");
+	owe("E");
+	forwards("G");
+	owe("SQ");
+	forwards("E");
+	breaks("Z");
 }
 
 static void test_copy_out(void **state)
@@ -485,7 +555,7 @@ static void test_replication_commands(void **state)
 	settled(true);
 	owe("Q"); /* ... that fails: the client knows and goes on */
 	forwards("WddEZ");
-	settled(false);
+	settled(true);
 	owe("Q");
 	forwards("TDCZ");
 	settled(true);
@@ -559,9 +629,11 @@ int main(void)
 	    CASE(test_failed_copy_with_sync_eaten),
 	    CASE(test_failed_copy_with_sync_read_later),
 	    CASE(test_failed_copy_then_next_query),
-	    CASE(test_fork_first),
-	    CASE(test_fork_second),
-	    CASE(test_fork_beyond_telling),
+	    CASE(test_failed_copy_then_skipping),
+	    CASE(test_failed_copy_then_going_on),
+	    CASE(test_early_end),
+	    CASE(test_known_copy_without_syncs),
+	    CASE(test_request_within_copy),
 	    CASE(test_copy_out),
 	    CASE(test_copy_both),
 	    CASE(test_replication_commands),

@@ -204,6 +204,7 @@ static void test_queries_that_make_a_server_forget(void **state)
 	(void)state;
 	for (const char *const *sql = forgets; *sql; sql++) {
 		assert_true(prepared_is_forgetting(*sql, strlen(*sql)));
+		assert_true(prepared_mentions_forgetting(*sql, strlen(*sql)));
 		assert_true(text_forgets(*sql));
 	}
 	for (const char *const *sql = keeps; *sql; sql++) {
@@ -212,6 +213,10 @@ static void test_queries_that_make_a_server_forget(void **state)
 	}
 	assert_false(prepared_is_forgetting("DISCARD ALL", 6));
 	assert_false(prepared_is_forgetting(NULL, 0));
+	assert_true(prepared_mentions_forgetting(BYTES("begin; deallocate all; end")));
+	assert_false(
+	    prepared_mentions_forgetting(BYTES("select discarded, deallocat")));
+	assert_false(prepared_mentions_forgetting(NULL, 0));
 }
 
 static void assert_error(const char *body, size_t len, const char *ours,

@@ -1,0 +1,94 @@
+"""A server that sends something unexpected, in the wrong order or malformed is closed, never used
+again, counted and logged; its client gets one clean error (protocol.md 11)."""
+
+import pytest
+
+import fakeserver
+import waiting
+import wire
+
+T, C, Z = wire.row_description([("v", 25, -1)]), wire.command_complete("SELECT 1"), wire.ready()
+PARSED, BOUND, CLOSED = wire.message("1"), wire.message("2"), wire.message("3")
+COPY_IN, COPY_OUT = wire.message("G", b"\0\0\0"), wire.message("H", b"\0\0\0")
+QUERY = wire.query("select broken")
+EXTENDED = wire.parse("", "select broken") + wire.bind() + wire.execute() + wire.sync()
+
+UNKNOWN = "unknown pkt"
+
+# (what the client sends, what comes, why the server is closed)
+FAULTS = {
+    "ready at once": (QUERY, Z, UNKNOWN),
+    "ready within a copy": (QUERY, COPY_OUT + Z, UNKNOWN),
+    "unknown type": (QUERY, T + wire.message("!", b"x"), UNKNOWN),
+    "a client's type": (QUERY, T + wire.message("Q", b"x"), UNKNOWN),
+    "authentication": (QUERY, T + wire.auth(0), UNKNOWN),
+    "key": (QUERY, wire.backend_key(b"k" * 8), UNKNOWN),
+    "extended answer to a query": (QUERY, PARSED, UNKNOWN),
+    "extended answer within a query": (QUERY, T + C + BOUND, UNKNOWN),
+    "copy data without a copy": (QUERY, wire.copy_data("x"), UNKNOWN),
+    "end of a copy the client is sending": (QUERY, COPY_IN + C, UNKNOWN),
+    "short length": (QUERY, T + b"C\0\0\0\x01", "bad pkt header"),
+    "negative length": (QUERY, T + b"C\xff\xff\xff\xfe", "bad pkt header"),
+    "ready without status": (QUERY, T + C + wire.message("Z"), None),
+    "ready with too much": (QUERY, T + C + wire.message("Z", b"IIII"), None),
+    "ready with a wrong status": (QUERY, T + C + wire.message("Z", b"x"), None),
+    "broken parameter": (QUERY, wire.message("S", b"abc"), "broken ParameterStatus packet"),
+    "bound before parsed": (EXTENDED, BOUND, UNKNOWN),
+    "parsed twice": (EXTENDED, PARSED * 2, UNKNOWN),
+    "done before bound": (EXTENDED, PARSED + C, UNKNOWN),
+    "closed unasked": (EXTENDED, PARSED + BOUND + CLOSED, UNKNOWN),
+    "ready before done": (EXTENDED, PARSED + BOUND + Z, UNKNOWN),
+    "described unasked": (EXTENDED, PARSED + BOUND + T, UNKNOWN),
+}
+
+
+def protocol_errors(pooler):
+    return int(pooler.show_one("LISTS", list="server_protocol_errors")["items"])
+
+
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+@pytest.mark.parametrize("name", FAULTS)
+def test_fault_of_a_server(make_pooler, fake, name, mode):
+    asked, answer, reason = FAULTS[name]
+
+    def script(session):
+        session.login()
+        if session.number > 0:
+            session.serve()
+            return
+        session.recv_until("QS")
+        session.send(answer)
+        session.recv_until("X")
+
+    server = fake(script)
+    pooler = make_pooler({"db": server.conn(pool_size=1)}, settings={"pool_mode": mode})
+    victim = pooler.connect()
+    victim.send(asked)
+    told = []
+    while not told or told[-1].kind != "E":
+        told.append(victim.recv())
+    victim.expect_closed()
+    assert [m.kind for m in told].count("E") == 1
+    assert told[-1].field("S") == "FATAL" and told[-1].field("C") == "08P01"
+    waiting.wait_for(lambda: server.sessions[0].ended.is_set(), "server closed")
+    if reason:
+        assert told[-1].field("M") == reason
+    pooler.wait_log(r" S-0x\S+: db/\S+ closing because: %s \(age" % told[-1].field("M"))
+    assert protocol_errors(pooler) == 1
+    assert pooler.connect().value("select 1") == "fake"
+    assert len(server.sessions) == 2
+    assert protocol_errors(pooler) == 1
+
+
+def test_requests_within_a_copy_with_syncs(make_pooler, pg):
+    """PostgreSQL ends the connection over it, and so does the pooler."""
+    pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings={"pool_mode": "transaction"})
+    pg.do("create table if not exists within_copy (n int)", "grant all on within_copy to public")
+    client, other = pooler.connect(), pooler.connect()
+    start = wire.parse("", "copy within_copy from stdin") + wire.bind() + wire.execute()
+    client.send(start, wire.sync(), wire.query("select 1"))
+    assert [m.kind for m in client.recv_until("E")][:3] == ["1", "2", "G"]
+    with pytest.raises(wire.Closed):
+        while True:
+            assert client.recv().kind == "E"
+    assert other.value("select 1") == "1"
