@@ -1,33 +1,23 @@
 /*
- * One client linked to one server: forwards messages both ways, keeps the ledger, gives
- * the server back.  The hot path.  It reads no content but parameter reports and
- * ReadyForQuery, and keeps no bytes: they go from block to socket.
+ * One client linked to one server: what the client says, with and without a server; the
+ * service of ordinary databases.  The hot path.  It keeps no bytes: they go from block
+ * to socket.  What the server says is back's.
  */
 #include "session/relay.h"
 
-#include <string.h>
-
+#include "session/back.h"
 #include "session/broker.h"
 #include "session/client.h"
 #include "session/clocks.h"
 #include "session/forward.h"
 #include "session/leaks.h"
 #include "session/params.h"
-#include "session/segment.h"
 #include "session/server.h"
 #include "session/sql_statements.h"
 #include "session/statements.h"
 #include "session/unnamed.h"
 #include "wire/codec.h"
 #include "wire/message.h"
-
-/* Longest message from a server that is looked at whole. */
-enum { LOOKED_AT_MAX = 1024 * 1024 };
-
-static const struct conn_ops front_ops, back_ops;
-
-static enum step back_ready(struct server *server, struct client *client);
-static enum step back_settled(struct server *server, struct client *client);
 
 /* ---- linking ---- */
 
@@ -99,26 +89,6 @@ static enum step front_acquire(struct client *client)
 	return STEP_CLOSE;
 }
 
-/* Both go their ways; what one had to wait for because of the other is over. */
-static void relay_unlink(struct client *client, struct server *server)
-{
-	if (server->holds_client)
-		conn_resume(&client->conn);
-	if (server->is_held)
-		conn_resume(&server->conn);
-	server_review_cancels(server);
-	statements_unlink(server);
-	sql_unlink(server);
-	if (server->holds_back)
-		conn_unpark(&client->conn);
-	server->holds_back = server->holds_to_sync = server->holds_for_copy = false;
-	server->holds_client = false;
-	server->is_held = false;
-	server->idle_xact_us = 0;
-	client->request.ask.query_us = 0;
-	client->xact_us = 0;
-}
-
 /* ---- flow control ---- */
 
 static void front_writable(struct conn *conn)
@@ -127,31 +97,6 @@ static void front_writable(struct conn *conn)
 	if (server && server->is_held) {
 		server->is_held = false;
 		conn_resume(&server->conn);
-	}
-}
-
-static void back_writable(struct conn *conn)
-{
-	struct server *server = conn_server(conn);
-	struct client *client = server_client(server);
-	if (client && server->holds_client) {
-		server->holds_client = false;
-		conn_resume(&client->conn);
-	}
-}
-
-static void put_to_client(struct client *client, struct server *server,
-    struct block *block, const uint8_t *p, size_t len)
-{
-	if (client->conn.is_doomed)
-		return;
-	stream_put(&client->conn.stream, block, p, len);
-	if (!stream_is_above_high(&client->conn.stream) || server->is_held)
-		return;
-	stream_flush(&client->conn.stream);
-	if (stream_is_above_high(&client->conn.stream)) {
-		server->is_held = true;
-		conn_pause(&server->conn);
 	}
 }
 
@@ -204,27 +149,6 @@ static void front_begin(struct client *client)
 		client->xact_us = ask->last_us;
 		ask->pool->stats.xact_count++;
 	}
-}
-
-/* What the client waited for is known, or the server waits for the client: it goes on.
- */
-static void back_let_go(struct server *server, struct client *client)
-{
-	bool is_over;
-
-	if (!server->holds_back)
-		return;
-	if (server->holds_for_copy)
-		is_over = !pipeline_must_wait(&server->pipeline, server->held_type);
-	else
-		is_over =
-		    pipeline_is_copy_in(&server->pipeline) ||
-		    (server->holds_to_sync ? server->pipeline.syncs == 0
-					   : pipeline_count(&server->pipeline) == 0);
-	if (!is_over)
-		return;
-	server->holds_back = server->holds_to_sync = server->holds_for_copy = false;
-	conn_unpark(&client->conn);
 }
 
 /* What comes next hangs on how a COPY ends, and that may have to be flushed out. */
@@ -301,19 +225,6 @@ static enum step front_message(struct conn *conn, const struct message *m)
 	return forward_message(client, server, m);
 }
 
-/* Part of a message that the server gets is still to come. */
-static bool is_within_message(const struct client *client)
-{
-	return client->conn.passing > 0 && !client->is_dropping;
-}
-
-/* A COPY failed: how much of what was sent had it eaten? */
-static void back_ask(struct server *server, struct client *client)
-{
-	if (pipeline_must_ask(&server->pipeline) && !is_within_message(client))
-		server_ask(server);
-}
-
 static enum step front_part(
     struct conn *conn, struct block *block, const uint8_t *p, size_t len)
 {
@@ -339,12 +250,12 @@ static void front_ended(struct conn *conn, const struct err *err)
 /* The client leaves a linked server: back to the pool if it is good, else closed. */
 static void front_leave_server(struct client *client, struct server *server)
 {
-	server->is_cut = is_within_message(client);
-	relay_unlink(client, server);
+	server->is_cut = client_is_within_message(client);
+	back_unlink(client, server);
 	if (!server->conn.is_doomed && server->is_ready &&
 	    pipeline_is_settled(&server->pipeline) &&
 	    stream_pending(&server->conn.stream) == 0 && server->conn.passing == 0 &&
-	    !is_within_message(client)) {
+	    !client_is_within_message(client)) {
 		leaks_release(server);
 		broker_give(server);
 		return;
@@ -384,347 +295,6 @@ static const struct conn_ops front_ops = {
     .malformed = client_malformed,
     .ended = front_ended,
     .closed = front_closed,
-};
-
-/* ---- server to client ---- */
-
-/* Our SETs were answered. */
-static enum step back_applied(struct server *server, struct client *client)
-{
-	if (params_applied(server, client) < 0)
-		return STEP_CLOSE;
-	/* what it was for was cancelled meanwhile, or there was nothing to run */
-	if (client->is_canceled || !client->conn.is_parked)
-		return back_settled(server, client);
-	conn_unpark(&client->conn);
-	return STEP_NEXT;
-}
-
-static void back_end_query(struct server *server, struct client *client, uint64_t now)
-{
-	struct ask *ask = &client->request.ask;
-	struct stats *stats = &server->seat.pool->stats;
-
-	if (ask->query_us)
-		stats->query_time_us += now - ask->query_us;
-	ask->query_us = 0;
-	if (server->status != 'I') {
-		server->idle_xact_us = now;
-		return;
-	}
-	if (client->xact_us)
-		stats->xact_time_us += now - client->xact_us;
-	client->xact_us = 0;
-	server->idle_xact_us = 0;
-	server->is_ready = true;
-}
-
-/* All the client asked for is answered. */
-static enum step back_settled(struct server *server, struct client *client)
-{
-	int mode = server->seat.is_replication ? POOL_MODE_SESSION
-					       : pool_mode(server->seat.pool);
-
-	back_end_query(server, client, server->last_us);
-	leaks_settle(server);
-	if (server->status == 'I' && mode != POOL_MODE_SESSION) {
-		relay_unlink(client, server);
-		leaks_release(server);
-		broker_give(server);
-		if (!client->conn.is_doomed)
-			clocks_arm_rest(client);
-		return STEP_NEXT;
-	}
-	if (mode == POOL_MODE_STATEMENT) {
-		server_retire(server, error_text(ERROR_STATEMENT_TRANSACTION));
-		return STEP_CLOSE;
-	}
-	if (server->is_ready && server->seat.is_dirty &&
-	    site_settings(server->conn.site)->server_fast_close) {
-		server_retire(server, "database configuration changed");
-		return STEP_CLOSE;
-	}
-	if (server->status != 'E' && server->wants_apply &&
-	    params_apply_again(server, client))
-		return STEP_NEXT;
-	clocks_arm_query(server, client);
-	return STEP_NEXT;
-}
-
-static enum step back_ready(struct server *server, struct client *client)
-{
-	if (server->is_applying)
-		return back_applied(server, client);
-	if (is_within_message(client))
-		return STEP_NEXT;
-	return pipeline_is_settled(&server->pipeline) ? back_settled(server, client)
-						      : STEP_NEXT;
-}
-
-/* What must be read of a message before it goes on.  -1: the server was doomed. */
-static int back_read(
-    struct server *server, struct client *client, const struct message *m)
-{
-	if (m->type == 'S')
-		return params_report(server, client, m);
-	if (m->type == 'C' && params_is_reset(server, m))
-		params_note_reset(server, m);
-	if (m->type == 'E' && server->is_applying)
-		params_failed(server, m);
-	if (m->type != 'Z')
-		return 0;
-	if (codec_read_ready(message_body(m), message_body_len(m), &server->status) ==
-	    0)
-		return 0;
-	server_protocol_error(server, "bad packet");
-	return -1;
-}
-
-static bool is_looked_at(const struct server *server, const struct message *m)
-{
-	uint8_t type = m->type;
-	return type == 'Z' || type == 'S' || (type == 'E' && server->is_applying) ||
-	       segment_may_hold(server, m) || sql_wants_whole(server, m) ||
-	       (type == 'C' && params_is_reset(server, m)) ||
-	       leaks_want_whole(server, m) || statements_want_whole(server, m);
-}
-
-/* The client's last segment failed for a reason of ours: it comes once more when the
- * server has come to the end of what it skips. */
-static void back_begin_again(struct server *server)
-{
-	static const uint8_t sync[] = {'S', 0, 0, 0, 4};
-
-	conn_log(&server->conn, LEVEL_DEBUG, "prepared statement lost, trying again");
-	server->is_trying_again = true;
-	if (server->segment->is_ended)
-		return;
-	if (pipeline_owe(&server->pipeline, 'S', OWED_SELF, 0) < 0)
-		server_retire(server, "out of memory");
-	stream_put(&server->conn.stream, NULL, sync, sizeof(sync));
-}
-
-static enum step back_try_again(struct server *server, struct client *client)
-{
-	bool is_ended = server->segment->is_ended;
-	size_t count, at = 0;
-	struct block *block = segment_take(server, &count);
-	struct message m;
-
-	if (!block) {
-		server_retire(server, "out of memory");
-		return STEP_CLOSE;
-	}
-	while (segment_next(block, count, &at, &m) &&
-	       forward_again(client, server, &m) == STEP_NEXT)
-		;
-	block_unref(block);
-	server->is_trying_again = false;
-	server->is_segment_spoilt = !is_ended;
-	conn_unpark(&client->conn);
-	return server->conn.is_doomed ? STEP_CLOSE : STEP_NEXT;
-}
-
-/* Nothing of what was kept of the answer is wrong. */
-static void back_put_held(struct server *server, struct client *client)
-{
-	if (server->segment && server->segment->described.len > 0)
-		conn_send(&client->conn, &server->segment->described);
-}
-
-/* A client that keeps its server may listen, whatever we ask that meanwhile. */
-static bool is_notification_of(const struct server *server, const struct message *m)
-{
-	return m->type == 'A' && pool_mode(server->seat.pool) == POOL_MODE_SESSION;
-}
-
-/* Forward it, or keep it to ourselves? */
-static enum answer back_decide(struct server *server, struct client *client,
-    const struct message *m, struct pipeline_entry *done)
-{
-	bool may_hold = segment_may_hold(server, m);
-	enum answer answer = pipeline_answer(
-	    &server->pipeline, m->type, m->type == 'Z' ? server->status : 0, done);
-
-	if (answer == ANSWER_SWALLOW && (statements_is_for_client(server, m, done) ||
-					    is_notification_of(server, m)))
-		answer = ANSWER_FORWARD;
-	if (answer != ANSWER_FORWARD)
-		return answer;
-	if ((server->is_trying_again && m->type == 'Z') ||
-	    sql_answered(client, server, m, done) != SQL_PASS)
-		return ANSWER_SWALLOW;
-	if (may_hold) {
-		segment_hold(server, m);
-		return ANSWER_SWALLOW;
-	}
-	if (statements_may_try_again(client, server, m, done)) {
-		back_begin_again(server);
-		return ANSWER_SWALLOW;
-	}
-	back_put_held(server, client);
-	return answer;
-}
-
-/* CommandComplete of SELECT, INSERT, UPDATE, DELETE, BEGIN, COMMIT and others that
- * leave nothing behind and bring nothing back. */
-static bool has_plain_tag(const struct message *m)
-{
-	const uint8_t *tag = m->bytes + 5;
-
-	if (m->have < 5 + 3)
-		return false;
-	switch (tag[0]) {
-	case 'I':
-	case 'B':
-		return true;
-	case 'S':
-	case 'D':
-		return tag[2] == 'L';
-	case 'U':
-		return tag[1] == 'P';
-	case 'C':
-		return tag[1] == 'O';
-	default:
-		return false;
-	}
-}
-
-/* Most of what comes concerns the ledger alone: there is no need to ask everyone. */
-static bool is_plain(const struct server *server, const struct message *m)
-{
-	switch (m->type) {
-	case 'Z':
-	case 'S':
-	case 'E':
-		return false;
-	case 'C':
-		if (server->leaks.watch.expected || !has_plain_tag(m))
-			return false;
-		break;
-	case 'V':
-		if (server->leaks.called)
-			return false;
-		break;
-	default:
-		break;
-	}
-	return !server->sql && !server->segment && !server->journal &&
-	       !server->is_trying_again;
-}
-
-static enum step back_broken(struct server *server, const struct message *m)
-{
-	conn_log(&server->conn, LEVEL_ERROR, "unexpected pkt from server: '%c'",
-	    m->type >= 32 && m->type < 127 ? m->type : '?');
-	server_protocol_error(server, error_text(ERROR_UNKNOWN_PACKET));
-	return STEP_CLOSE;
-}
-
-static enum step back_pass(
-    struct server *server, struct client *client, const struct message *m)
-{
-	struct pipeline_entry done;
-
-	server->last_us = conn_now(&server->conn);
-	server->is_dropping = false;
-	switch (pipeline_answer(&server->pipeline, m->type, 0, &done)) {
-	case ANSWER_FORWARD:
-		server->seat.pool->stats.bytes_sent += m->size;
-		put_to_client(client, server, m->block, m->bytes, m->have);
-		break;
-	case ANSWER_SWALLOW:
-		server->is_dropping = true;
-		break;
-	case ANSWER_BROKEN:
-		return back_broken(server, m);
-	}
-	if (done.tag)
-		statements_answered(client, server, m, &done);
-	statements_make_up(client, server);
-	back_let_go(server, client);
-	return STEP_NEXT;
-}
-
-static enum step back_message(struct conn *conn, const struct message *m)
-{
-	struct server *server = conn_server(conn);
-	struct client *client = server_client(server);
-	struct pipeline_entry done;
-	enum answer answer;
-	uint32_t due = m->type == 'E' ? pipeline_head_tag(&server->pipeline) : 0;
-	bool is_told;
-
-	if (is_plain(server, m))
-		return back_pass(server, client, m);
-	if (is_looked_at(server, m)) {
-		if (!message_is_whole(m) && m->size <= LOOKED_AT_MAX)
-			return STEP_MORE;
-		if (m->size > LOOKED_AT_MAX) {
-			server_protocol_error(server, "bad pkt header");
-			return STEP_CLOSE;
-		}
-		if (back_read(server, client, m) < 0)
-			return STEP_CLOSE;
-	}
-	server->last_us = conn_now(conn);
-	server->is_dropping = false;
-	answer = back_decide(server, client, m, &done);
-	switch (answer) {
-	case ANSWER_FORWARD:
-		server->seat.pool->stats.bytes_sent += m->size;
-		if (m->type == 'Z')
-			params_settle(server, client);
-		is_told = leaks_answered(client, server, m, due);
-		if (!statements_answered(client, server, m, &done) && !is_told)
-			put_to_client(client, server, m->block, m->bytes, m->have);
-		break;
-	case ANSWER_SWALLOW:
-		server->is_dropping = true;
-		statements_answered(client, server, m, &done);
-		break;
-	case ANSWER_BROKEN:
-		return back_broken(server, m);
-	}
-	statements_make_up(client, server);
-	if (m->type == 'Z' && server->is_trying_again)
-		return back_try_again(server, client);
-	back_ask(server, client);
-	back_let_go(server, client);
-	return m->type == 'Z' ? back_ready(server, client) : STEP_NEXT;
-}
-
-static enum step back_part(
-    struct conn *conn, struct block *block, const uint8_t *p, size_t len)
-{
-	struct server *server = conn_server(conn);
-	struct client *client = server_client(server);
-	if (!server->is_dropping && client)
-		put_to_client(client, server, block, p, len);
-	return STEP_NEXT;
-}
-
-static void back_closed(struct conn *conn, const char *reason)
-{
-	struct server *server = conn_server(conn);
-	struct client *client = server_client(server);
-	if (client) {
-		client_fatal_text(client, "08P01", reason);
-		server->is_cut = is_within_message(client);
-		relay_unlink(client, server);
-	}
-	server_leave(server, reason);
-}
-
-static const struct conn_ops back_ops = {
-    .name = "relay",
-    .message = back_message,
-    .part = back_part,
-    .writable = back_writable,
-    .expired = clocks_server_expired,
-    .malformed = server_malformed,
-    .ended = server_ended,
-    .closed = back_closed,
 };
 
 /* ---- the service ---- */
