@@ -31,7 +31,11 @@ struct net {
 	struct block *current; /* being filled by receives of this turn */
 	struct slab *queues;   /* output queues, handed to streams that have output */
 	struct slab *secured;  /* what TLS adds to a stream */
-	int rounds;            /* sbuf_loopcnt */
+	struct {
+		struct stream *stream; /* whose last span may grow; NULL: nobody's */
+		struct span *span;
+	} growing;
+	int rounds; /* sbuf_loopcnt */
 	struct mem *mem;
 };
 void net_init(struct net *net, struct loop *loop, struct mem *mem);

@@ -29,6 +29,8 @@ struct slab *stream_queue_slab(struct mem *mem);
 /* is_waiting: it may stay for long, so that what is small is copied. */
 void stream_queue_put(struct net *net, struct stream_queue **q, struct block *block,
     const uint8_t *p, size_t len, bool is_waiting);
+/* The last span, which may grow as long as the queue is not touched otherwise. */
+struct span *stream_queue_last(struct stream_queue *q);
 /* A copy.  -1: no memory. */
 int stream_queue_write(struct net *net, struct stream_queue **q, const void *p,
     size_t len, bool is_waiting);

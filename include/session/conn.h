@@ -87,7 +87,7 @@ struct conn_kind {
 	char letter; /* C or S in the log tag */
 	/* Append "DB/USER" to out. */
 	void (*put_name)(const struct conn *conn, char *out, size_t size);
-	const struct message_row *(*rows)(uint8_t type);
+	const struct message_row *rows;     /* by type byte */
 	void (*destroy)(struct conn *conn); /* frees the memory that holds conn */
 };
 

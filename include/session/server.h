@@ -24,45 +24,25 @@ enum { BACKEND_KEY_MAX = 260 };
 struct server {
 	struct conn conn; /* first member */
 	struct seat seat;
-	struct vars vars;         /* what it has */
+
+	/* what each message looks at, close together */
 	struct pipeline pipeline; /* what it owes */
 	struct dial *dial;        /* owned, until the login is complete */
-	const char *test_failure; /* literal: reason when the running test fails */
-	uint8_t *key;             /* owned: process id and secret; NULL = none */
-	size_t key_len;
-	struct prepared_set *statements;  /* owned: what it holds; NULL: nothing */
+	struct sql_query *sql;    /* owned: see sql_statements.h; NULL: none runs */
+	struct segment *segment;  /* owned: see segment.h; NULL: nothing is kept */
 	struct prepared_journal *journal; /* owned: changes in flight; NULL: none */
-	struct list aliases;              /* struct alias by .node: see holdings.h */
-	uint32_t unnamed_tag;             /* of what was last sent for has_unnamed */
-	uint32_t last_tag;                /* of the ledger and the journal */
-	struct list portals;     /* struct sql_portal by .node: of such commands */
-	struct sql_query *sql;   /* owned: see sql_statements.h; NULL: none runs */
-	struct segment *segment; /* owned: see segment.h; NULL: nothing is kept */
+	uint64_t last_us;                 /* last message from it */
+	uint64_t idle_xact_us; /* since when it is idle in transaction; 0 = it is not */
 	struct {
 		struct leak_watch watch;
-		uint16_t looked;   /* struct leak_look.all of the last Query or Parse */
-		uint16_t called;   /* kinds that FunctionCalls in flight leave */
-		uint16_t left;     /* kinds left behind since it was last clean */
-	} leaks;                   /* see leaks.h */
-	struct list cancels;       /* struct cancel_job by .target_node: aimed at it */
-	struct cancel_job *errand; /* the CancelRequest it carries, or NULL */
-	char *unix_dir;            /* owned: socket folder, for unix servers */
-	char *host; /* owned: the host entry it was dialed from; NULL = unix */
-	int port;
-	uint32_t remote_pid;
-	uint64_t last_us;      /* last message from it */
-	uint64_t idle_xact_us; /* since when it is idle in transaction; 0 = it is not */
-	/* bits of tracked parameters, since the last ReadyForQuery: reported; brought
-	 * to their defaults by what the client sent, some until the transaction's end
-	 */
-	uint64_t reported;
-	struct reset_look reset;
-	struct reset_look looked_reset; /* of the last Query or Parse */
-	uint64_t apply_local;           /* with wants_apply: by SET LOCAL */
-	uint8_t held_type;              /* of the message that waits (holds_for_copy) */
-	uint8_t status;       /* of its last ReadyForQuery: I T E; 0 = none yet */
-	bool is_ready : 1;    /* status I, and nothing was sent since */
-	bool is_applying : 1; /* our SETs for the client are running */
+		uint16_t looked; /* struct leak_look.all of the last Query or Parse */
+		uint16_t called; /* kinds that FunctionCalls in flight leave */
+		uint16_t left;   /* kinds left behind since it was last clean */
+	} leaks;                 /* see leaks.h */
+	uint8_t held_type;       /* of the message that waits (holds_for_copy) */
+	uint8_t status;          /* of its last ReadyForQuery: I T E; 0 = none yet */
+	bool is_ready : 1;       /* status I, and nothing was sent since */
+	bool is_applying : 1;    /* our SETs for the client are running */
 	bool apply_failed : 1;
 	bool was_reset : 1;   /* a RESET, DISCARD ALL, SET to DEFAULT was completed */
 	bool wants_apply : 1; /* a RESET brought back values it does not have */
@@ -77,6 +57,29 @@ struct server {
 	bool holds_client : 1; /* the client was paused because we are full */
 	bool is_held : 1;      /* we were paused because the client is full */
 	bool is_cut : 1;       /* got half a message, and the rest will not come */
+	struct list portals;   /* struct sql_portal by .node: of such commands */
+	/* bits of tracked parameters, since the last ReadyForQuery: reported; brought
+	 * to their defaults by what the client sent, some until the transaction's end
+	 */
+	struct reset_look reset;
+	uint64_t reported;
+
+	struct vars vars;                /* what it has */
+	struct reset_look looked_reset;  /* of the last Query or Parse */
+	uint64_t apply_local;            /* with wants_apply: by SET LOCAL */
+	struct prepared_set *statements; /* owned: what it holds; NULL: nothing */
+	struct list aliases;             /* struct alias by .node: see holdings.h */
+	uint32_t unnamed_tag;            /* of what was last sent for has_unnamed */
+	uint32_t last_tag;               /* of the ledger and the journal */
+	const char *test_failure; /* literal: reason when the running test fails */
+	uint8_t *key;             /* owned: process id and secret; NULL = none */
+	size_t key_len;
+	struct list cancels;       /* struct cancel_job by .target_node: aimed at it */
+	struct cancel_job *errand; /* the CancelRequest it carries, or NULL */
+	char *unix_dir;            /* owned: socket folder, for unix servers */
+	char *host; /* owned: the host entry it was dialed from; NULL = unix */
+	int port;
+	uint32_t remote_pid;
 };
 
 static inline struct server *conn_server(const struct conn *conn)

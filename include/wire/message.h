@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
+
 enum message_flag {
 	MSG_LOGIN = 1 << 0,   /* belongs to the login phase only */
 	MSG_OWES = 1 << 1,    /* front: owes an answer (enters the ledger) */
@@ -28,9 +30,18 @@ struct message_row {
 	uint32_t flags;
 };
 
-/* Rows by type byte; unknown bytes give a row with flags 0. */
-const struct message_row *message_front(uint8_t type); /* client to server */
-const struct message_row *message_back(uint8_t type);  /* server to client */
+/* Rows by type byte; unknown bytes have a row with flags 0. */
+extern const struct message_row message_front_rows[256]; /* client to server */
+extern const struct message_row message_back_rows[256];  /* server to client */
+
+static inline const struct message_row *message_front(uint8_t type)
+{
+	return &message_front_rows[type];
+}
+static inline const struct message_row *message_back(uint8_t type)
+{
+	return &message_back_rows[type];
+}
 
 /* Codes in place of a protocol version in the first packet. */
 enum {
@@ -55,9 +66,25 @@ enum cut {
 	CUT_BAD,     /* length below the type's minimum or frame above max_size */
 };
 
-/* Look at the header of an ordinary message.  rows: message_front or message_back. */
-enum cut frame_cut(const uint8_t *bytes, size_t have, uint64_t max_size,
-    const struct message_row *(*rows)(uint8_t), struct frame *frame);
+/* Look at the header of an ordinary message.  rows: those of its side. */
+static inline enum cut frame_cut(const uint8_t *bytes, size_t have, uint64_t max_size,
+    const struct message_row *rows, struct frame *frame)
+{
+	enum { HEADER_LEN = 5 };
+
+	if (have < HEADER_LEN)
+		return CUT_PARTIAL;
+	uint32_t least = rows[bytes[0]].min_len;
+	uint32_t length = get_u32(bytes + 1);
+
+	frame->type = bytes[0];
+	frame->size = (uint64_t)length + 1;
+	frame->code = 0;
+	/* A byte that is no message still has a length that counts itself. */
+	if (length < sizeof(length) || length < least || frame->size > max_size)
+		return CUT_BAD;
+	return CUT_OK;
+}
 /* Look at a packet of the startup phase (no type byte): length 8..65535 and its first
  * two bytes zero, else CUT_BAD. */
 enum cut frame_cut_startup(

@@ -544,14 +544,34 @@ static void added_output(struct stream *s)
 		flush_at_turn_end(s);
 }
 
+/* One message after the other of one receive mostly goes to one stream. */
+static bool has_grown(
+    struct stream *s, const struct block *block, const uint8_t *p, size_t len)
+{
+	struct net *net = s->net;
+	struct span *span = net->growing.span;
+
+	if (net->growing.stream != s || span->block != block ||
+	    span->bytes + span->len != p || s->pending + len > STREAM_HIGH)
+		return false;
+	span->len += len;
+	s->pending += len;
+	return true;
+}
+
 void stream_put(struct stream *s, struct block *block, const uint8_t *p, size_t len)
 {
-	if (is_lost(s) || !len)
+	if (is_lost(s) || !len || has_grown(s, block, p, len))
 		return;
-	if (s->tls)
+	if (s->tls) {
 		stream_tls_put(s, block, p, len);
-	else
+	} else {
 		stream_queue_put(s->net, &s->out, block, p, len, s->blocked);
+		if (!s->blocked) {
+			s->net->growing.stream = s;
+			s->net->growing.span = stream_queue_last(s->out);
+		}
+	}
 	s->pending += len;
 	added_output(s);
 }

@@ -45,7 +45,7 @@ struct block *net_room(struct net *net, size_t room)
 	return net->current;
 }
 
-static struct span *last_span(struct stream_queue *q)
+struct span *stream_queue_last(struct stream_queue *q)
 {
 	struct stream_queue *last = q ? q->last : NULL;
 
@@ -71,7 +71,8 @@ static struct span *new_span(struct net *net, struct stream_queue **q)
 static void add(struct net *net, struct stream_queue **q, struct block *block,
     const uint8_t *p, size_t len)
 {
-	struct span *last = last_span(*q);
+	net->growing.stream = NULL;
+	struct span *last = stream_queue_last(*q);
 
 	if (last && last->block == block && last->bytes + last->len == p) {
 		last->len += len;
@@ -87,7 +88,7 @@ static void add(struct net *net, struct stream_queue **q, struct block *block,
 static int add_copy(
     struct net *net, struct stream_queue **q, const uint8_t *p, size_t len, size_t cap)
 {
-	struct span *last = last_span(*q);
+	struct span *last = stream_queue_last(*q);
 	struct block *own = last ? last->block : NULL;
 
 	if (own && !own->pool && own->refs == 1 && own->cap - own->used >= len &&
@@ -140,6 +141,7 @@ static void drop_head(struct net *net, struct stream_queue **q)
 
 void stream_queue_consume(struct net *net, struct stream_queue **q, size_t n)
 {
+	net->growing.stream = NULL;
 	while (*q) {
 		struct stream_queue *head = *q;
 		for (; head->first < head->end; head->first++) {
@@ -159,6 +161,7 @@ void stream_queue_consume(struct net *net, struct stream_queue **q, size_t n)
 
 void stream_queue_drop(struct net *net, struct stream_queue **q)
 {
+	net->growing.stream = NULL;
 	while (*q) {
 		struct stream_queue *head = *q;
 		for (; head->first < head->end; head->first++)
@@ -173,6 +176,7 @@ void stream_queue_settle(struct net *net, struct stream_queue **q, size_t size)
 	struct stream_queue *old = *q;
 	size_t cap = size < COPY_BLOCK ? size : COPY_BLOCK;
 
+	net->growing.stream = NULL;
 	*q = NULL;
 	while (old) {
 		struct stream_queue *chunk = old;

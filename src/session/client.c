@@ -36,7 +36,7 @@ static void client_destroy(struct conn *conn)
 static const struct conn_kind client_kind = {
     .letter = 'C',
     .put_name = client_put_name,
-    .rows = message_front,
+    .rows = message_front_rows,
     .destroy = client_destroy,
 };
 

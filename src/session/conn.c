@@ -76,12 +76,16 @@ static void conn_hold(
 	conn->held_len = len;
 }
 
+static uint64_t frame_most(const struct conn *conn)
+{
+	return site_settings(conn->site)->max_packet_size;
+}
+
 /* A client's frame that begins with a zero byte is a packet of the startup phase,
  * whenever it comes. */
-static enum cut conn_cut_frame(
-    const struct conn *conn, const uint8_t *p, size_t have, struct frame *frame)
+static enum cut conn_cut_frame(const struct conn *conn, uint64_t max, const uint8_t *p,
+    size_t have, struct frame *frame)
 {
-	uint64_t max = site_settings(conn->site)->max_packet_size;
 	if (conn->kind->letter == 'C' && have > 0 && *p == 0)
 		return frame_cut_startup(p, have, max, frame);
 	return frame_cut(p, have, max, conn->kind->rows, frame);
@@ -93,7 +97,7 @@ static size_t conn_room_for(
     const struct conn *conn, const uint8_t *p, size_t have, size_t more)
 {
 	struct frame frame;
-	enum cut cut = conn_cut_frame(conn, p, have, &frame);
+	enum cut cut = conn_cut_frame(conn, frame_most(conn), p, have, &frame);
 	size_t need = have + more;
 	size_t most = 2 * need + SMALL;
 	if (cut == CUT_OK && frame.size > need)
@@ -140,11 +144,11 @@ static void conn_walk_held(struct conn *conn)
 
 /* ---- the walk ---- */
 
-static enum cut conn_cut(
-    struct conn *conn, const uint8_t *p, size_t len, struct message *m)
+static enum cut conn_cut(const struct conn *conn, uint64_t max, const uint8_t *p,
+    size_t len, struct message *m)
 {
 	struct frame frame;
-	enum cut cut = conn_cut_frame(conn, p, len, &frame);
+	enum cut cut = conn_cut_frame(conn, max, p, len, &frame);
 	if (cut != CUT_OK)
 		return cut;
 	m->type = frame.type;
@@ -161,6 +165,7 @@ static void conn_walk(
     struct conn *conn, struct block *block, const uint8_t *p, size_t len)
 {
 	struct message m = {.block = block};
+	uint64_t max = frame_most(conn);
 	enum step step;
 
 	conn->is_walking = true;
@@ -174,7 +179,7 @@ static void conn_walk(
 			len -= n;
 			continue;
 		}
-		enum cut cut = conn_cut(conn, p, len, &m);
+		enum cut cut = conn_cut(conn, max, p, len, &m);
 		if (cut == CUT_BAD) {
 			conn->ops->malformed(conn, p, len < 8 ? len : 8);
 			break;

@@ -193,11 +193,40 @@ enum step forward_again(
 	return step;
 }
 
+/* Most of what comes where nothing is tracked concerns the ledger alone: there is no
+ * need to ask everyone. */
+static bool is_plain(
+    const struct client *client, const struct server *server, const struct message *m)
+{
+	switch (m->type) {
+	case 'B':
+	case 'D':
+	case 'C':
+	case 'E':
+	case 'S':
+		break;
+	default:
+		return false;
+	}
+	return !server->segment && !server->is_segment_spoilt &&
+	       !server->has_forgetting_portal && list_is_empty(&server->portals) &&
+	       !reset_is_any(&server->reset) && !statements_are_tracked(client, server);
+}
+
 enum step forward_message(
     struct client *client, struct server *server, const struct message *m)
 {
 	bool begins = server->is_ready || server->idle_xact_us;
 	enum step step;
+
+	if (is_plain(client, server, m)) {
+		step = forward_as_is(client, server, m);
+		if (step == STEP_NEXT) {
+			forward_began(client, server, begins);
+			server->seat.pool->stats.bytes_received += m->size;
+		}
+		return step;
+	}
 
 	if (m->type == 'E' && server->has_forgetting_portal && !message_is_whole(m))
 		return STEP_MORE;

@@ -37,7 +37,7 @@ static void server_destroy(struct conn *conn)
 const struct conn_kind server_kind = {
     .letter = 'S',
     .put_name = server_put_name,
-    .rows = message_back,
+    .rows = message_back_rows,
     .destroy = server_destroy,
 };
 

@@ -312,12 +312,29 @@ static bool is_behind_verb(struct words t, const char *at)
 	return is_before(t, at, "insert") || is_before(t, at, "merge");
 }
 
+/* Quicker than to look for INTO: few texts have these letters at all. */
+static bool mentions_temp(struct words t)
+{
+	for (const char *letter = "mM"; *letter; letter++) {
+		const char *at = t.at;
+		while ((at = memchr(at, *letter, (size_t)(t.end - at)))) {
+			if (at - t.at >= 2 && (at[-1] | 0x20) == 'e' &&
+			    (at[-2] | 0x20) == 't')
+				return true;
+			at++;
+		}
+	}
+	return false;
+}
+
 /* SELECT .. INTO TEMP, in the letters that people write it in. */
 static bool has_into_temp(struct words t)
 {
 	static const char *const words[] = {"into", "INTO", "Into"};
 	struct words code = t;
 
+	if (!mentions_temp(t))
+		return false;
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
 		struct words rest = t, behind;
 		while ((rest.at = memmem(rest.at, (size_t)(rest.end - rest.at),

@@ -3,9 +3,7 @@
  */
 #include "wire/message.h"
 
-#include "base/buf.h"
-
-enum { HEADER_LEN = 5, STARTUP_HEADER_LEN = 8, STARTUP_MOST = 65535 };
+enum { STARTUP_HEADER_LEN = 8, STARTUP_MOST = 65535 };
 
 /* Each inclusion takes the rows of one side. */
 #define ROW(byte, text, least, bits) [byte] = {text, least, (bits) | MSG_KNOWN},
@@ -14,7 +12,7 @@ enum { HEADER_LEN = 5, STARTUP_HEADER_LEN = 8, STARTUP_MOST = 65535 };
 
 #define FRONT ROW
 #define BACK  NO_ROW
-static const struct message_row front_rows[256] = {
+const struct message_row message_front_rows[256] = {
 #include "wire/messages.def"
 };
 #undef FRONT
@@ -22,38 +20,11 @@ static const struct message_row front_rows[256] = {
 
 #define FRONT NO_ROW
 #define BACK  ROW
-static const struct message_row back_rows[256] = {
+const struct message_row message_back_rows[256] = {
 #include "wire/messages.def"
 };
 #undef FRONT
 #undef BACK
-
-const struct message_row *message_front(uint8_t type)
-{
-	return &front_rows[type];
-}
-
-const struct message_row *message_back(uint8_t type)
-{
-	return &back_rows[type];
-}
-
-enum cut frame_cut(const uint8_t *bytes, size_t have, uint64_t max_size,
-    const struct message_row *(*rows)(uint8_t), struct frame *frame)
-{
-	if (have < HEADER_LEN)
-		return CUT_PARTIAL;
-	uint32_t least = rows(bytes[0])->min_len;
-	uint32_t length = get_u32(bytes + 1);
-
-	frame->type = bytes[0];
-	frame->size = (uint64_t)length + 1;
-	frame->code = 0;
-	/* A byte that is no message still has a length that counts itself. */
-	if (length < sizeof(length) || length < least || frame->size > max_size)
-		return CUT_BAD;
-	return CUT_OK;
-}
 
 enum cut frame_cut_startup(
     const uint8_t *bytes, size_t have, uint64_t max_size, struct frame *frame)

@@ -17,7 +17,7 @@ static enum cut cut_next(
 	if (phase == 0)
 		return frame_cut_startup(at, left, MOST, frame);
 	return frame_cut(
-	    at, left, MOST, phase == 1 ? message_front : message_back, frame);
+	    at, left, MOST, phase == 1 ? message_front_rows : message_back_rows, frame);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

@@ -38,15 +38,15 @@ static const char *random_text(char *to, unsigned least)
 /* The one frame in b, whole. */
 static void check_frame(const struct buf *b, uint8_t type, bool is_front)
 {
-	const struct message_row *(*rows)(uint8_t) =
-	    is_front ? message_front : message_back;
+	const struct message_row *rows =
+	    is_front ? message_front_rows : message_back_rows;
 	struct frame f;
 
 	assert(!b->failed);
 	assert(frame_cut(b->bytes, b->len, b->len, rows, &f) == CUT_OK);
 	assert(f.type == type && f.size == b->len);
 	assert(frame_cut(b->bytes, b->len, b->len - 1, rows, &f) == CUT_BAD);
-	assert(rows(type)->flags & MSG_KNOWN);
+	assert(rows[type].flags & MSG_KNOWN);
 }
 
 static void strings(struct buf *b)

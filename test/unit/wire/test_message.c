@@ -53,7 +53,7 @@ static enum cut cut(
 	uint8_t bytes[5] = {type};
 
 	put_u32(bytes + 1, length);
-	return frame_cut(bytes, have, max, message_front, f);
+	return frame_cut(bytes, have, max, message_front_rows, f);
 }
 
 static void cuts_ordinary_frames(void **state)
