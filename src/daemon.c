@@ -115,7 +115,7 @@ static int build(struct daemon *d, const struct settings *settings, struct err *
 {
 	struct site *site = &d->site;
 
-	site->loop = loop_new(err);
+	site->loop = loop_new(&site->mem, err);
 	if (!site->loop)
 		return -1;
 	net_init(&site->net, site->loop, &site->mem);

@@ -68,9 +68,9 @@ struct ask {
 	uint64_t query_us;  /* start of the current query; 0 = none is being timed */
 	uint64_t last_us;   /* last message of the client */
 	uint64_t queued_us; /* when it began to wait */
-	enum ask_kind kind;
-	enum ask_state state;
-	bool is_logged_in;
+	enum ask_kind kind : 8;
+	enum ask_state state : 8;
+	bool is_logged_in : 1;
 };
 
 struct pool {

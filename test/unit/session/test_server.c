@@ -224,7 +224,7 @@ static void kill_closes_everything(void **state)
 	peer_last_words(server);
 	stage_settle(stage);
 	assert_int_equal(stage->site.server_count, 0);
-	assert_int_equal(stage->site.clients.count, 0);
+	assert_int_equal(site_client_count(&stage->site), 0);
 	stage_free(&stage);
 }
 
