@@ -229,6 +229,8 @@ void pool_dialing_cancel(struct pool *pool, struct seat *seat, uint64_t now_us);
 /* All its connections close at their next release, idle ones through pool_next; the
  * welcome is forgotten. */
 void pool_mark_dirty(struct pool *pool);
+/* Only this one of its connections; what is known of the server holds. */
+void pool_mark_seat_dirty(struct seat *seat);
 bool pool_is_paused(const struct pool *pool);
 int pool_mode(const struct pool *pool);          /* enum pool_mode in force */
 int pool_session_state(const struct pool *pool); /* enum session_state in force */
