@@ -22,7 +22,6 @@ void *mem_dup(const void *p, size_t len) __attribute__((malloc, returns_nonnull)
 void mem_free(void *p);
 
 void *try_alloc(size_t size) __attribute__((malloc));
-void *try_resize(void *p, size_t size);
 
 /* Overwrite a secret so that the compiler cannot leave it out. */
 void mem_wipe(void *p, size_t len);

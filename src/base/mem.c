@@ -80,11 +80,6 @@ void *try_alloc(size_t size)
 	return size > TRY_MOST ? NULL : malloc(size ? size : 1);
 }
 
-void *try_resize(void *p, size_t size)
-{
-	return size > TRY_MOST ? NULL : realloc(p, size ? size : 1);
-}
-
 void mem_wipe(void *p, size_t len)
 {
 	if (len)
