@@ -14,6 +14,7 @@
 #include "notify.h"
 #include "process.h"
 #include "reload.h"
+#include "session/broker.h"
 #include "session/listen.h"
 #include "session/relay.h"
 #include "session/session.h"
@@ -115,13 +116,14 @@ static int build(struct daemon *d, const struct settings *settings, struct err *
 {
 	struct site *site = &d->site;
 
-	site->loop = loop_new(err);
+	site->loop = loop_new(&site->mem, err);
 	if (!site->loop)
 		return -1;
 	net_init(&site->net, site->loop, &site->mem);
 	site->dns = dns_new(site->loop, settings->resolv_conf, err);
 	if (!site->dns)
 		return -1;
+	dns_on_change(site->dns, broker_lose_address, site);
 	site->vars = vars_schema_new(settings->track_extra_parameters);
 	site->catalog = catalog_new(&site->mem);
 	site->verbs = &verbs;

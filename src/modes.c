@@ -30,7 +30,7 @@ const char *modes_exit_reason(const struct site *site)
 {
 	switch (site->shutdown) {
 	case SHUTDOWN_WAIT_FOR_CLIENTS:
-		if (list_is_empty(&site->clients))
+		if (site_client_count(site) == 0)
 			return "client connections dropped, exiting";
 		break;
 	case SHUTDOWN_WAIT_FOR_SERVERS:

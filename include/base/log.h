@@ -40,8 +40,6 @@ void log_free(struct log **log);
 void log_configure(struct log *log, const struct log_config *config);
 /* -q and -d: no more stderr. */
 void log_quiet(struct log *log);
-/* -v given n times adds to the configured level. */
-void log_add_verbose(struct log *log, int n);
 
 bool log_is_on(const struct log *log, enum log_level level);
 
@@ -60,15 +58,5 @@ void log_putv(struct log *log, enum log_level level, const char *tag, const char
 		if (log_is_on(log, LEVEL_DEBUG))                      \
 			log_put(log, LEVEL_DEBUG, NULL, __VA_ARGS__); \
 	} while (0)
-
-/* Rate limit for lines a peer can provoke without end.  Zeroed is ready.  True when a
- * line may be written: at most `burst` per second; *suppressed is how many were held
- * back since the last true.  now_us: any monotonic clock. */
-struct log_limit {
-	unsigned long long window_us;
-	unsigned in_window, held;
-};
-bool log_may(struct log_limit *limit, unsigned long long now_us, unsigned burst,
-    unsigned *suppressed);
 
 #endif

@@ -22,7 +22,6 @@ void *mem_dup(const void *p, size_t len) __attribute__((malloc, returns_nonnull)
 void mem_free(void *p);
 
 void *try_alloc(size_t size) __attribute__((malloc));
-void *try_resize(void *p, size_t size);
 
 /* Overwrite a secret so that the compiler cannot leave it out. */
 void mem_wipe(void *p, size_t len);
@@ -31,7 +30,8 @@ int mem_equal_const_time(const void *a, const void *b, size_t len);
 /* Bytes no one can guess.  Stops the process when the system has none. */
 void mem_random(void *p, size_t len);
 
-/* Slabs: fixed-size objects, zeroed when handed out, kept on a free list.  All slabs
+/* Slabs: fixed-size objects, zeroed when handed out, kept on a free list.  They come
+ * from the system several at once, and are aligned for pointers.  All slabs
  * of a program hang from one struct mem, whose list SHOW MEM walks. */
 struct mem {
 	struct list slabs; /* struct slab by .node */
@@ -44,6 +44,9 @@ struct slab {
 	size_t used; /* handed out */
 	size_t free; /* on the free list */
 	void *free_list;
+	struct slab_chunk *chunks; /* owned: the newest first */
+	size_t fresh;              /* objects in the newest one not yet handed out */
+	size_t next_count;         /* objects in the next one */
 	struct mem *mem;
 };
 
@@ -54,7 +57,7 @@ struct slab *slab_new(struct mem *m, const char *name, size_t size);
 void slab_free(struct slab **s);
 void *slab_get(struct slab *s) __attribute__((returns_nonnull));
 void slab_put(struct slab *s, void *object);
-/* Bytes held from the system by this slab. */
+/* Bytes of all objects that were ever handed out. */
 size_t slab_bytes(const struct slab *s);
 
 /* Arena: many small allocations freed at once.  Grows by chunks; never fails. */

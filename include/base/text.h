@@ -33,8 +33,6 @@ bool text_list_next(const char **at, const char **item, size_t *len);
 
 /* SQL literal of a value: 'it''s'; E'..' with doubled backslashes when it has one. */
 void text_put_literal(struct buf *b, const char *value);
-/* SQL identifier in double quotes. */
-void text_put_identifier(struct buf *b, const char *name);
 
 /* The tokenizer.  Cuts a text into words and single characters by a set of rules; it
  * keeps line numbers so that errors can say where. */

@@ -14,10 +14,12 @@
 
 #include "base/err.h"
 #include "base/list.h"
+#include "base/mem.h"
 
 struct loop;
 
-struct loop *loop_new(struct err *err);
+/* mem: counts the watches. */
+struct loop *loop_new(struct mem *mem, struct err *err);
 void loop_free(struct loop **loop);
 /* Runs turns until loop_stop. */
 void loop_run(struct loop *loop);

@@ -75,7 +75,7 @@ struct stream {
 	size_t pending;           /* bytes of output not yet taken by the kernel */
 	struct later flush;       /* end-of-turn work */
 	int fd;
-	int failure;         /* errno that `ended` will report; 0: none so far */
+	uint16_t failure;    /* errno that `ended` will report; 0: none so far */
 	bool paused : 1;     /* the owner wants nothing delivered */
 	bool reader_off : 1; /* the watch is really switched off */
 	bool readable : 1;   /* readiness came while paused: more may be waiting */

@@ -68,9 +68,9 @@ struct ask {
 	uint64_t query_us;  /* start of the current query; 0 = none is being timed */
 	uint64_t last_us;   /* last message of the client */
 	uint64_t queued_us; /* when it began to wait */
-	enum ask_kind kind;
-	enum ask_state state;
-	bool is_logged_in;
+	enum ask_kind kind : 8;
+	enum ask_state state : 8;
+	bool is_logged_in : 1;
 };
 
 struct pool {
@@ -229,6 +229,8 @@ void pool_dialing_cancel(struct pool *pool, struct seat *seat, uint64_t now_us);
 /* All its connections close at their next release, idle ones through pool_next; the
  * welcome is forgotten. */
 void pool_mark_dirty(struct pool *pool);
+/* Only this one of its connections; what is known of the server holds. */
+void pool_mark_seat_dirty(struct seat *seat);
 bool pool_is_paused(const struct pool *pool);
 int pool_mode(const struct pool *pool);          /* enum pool_mode in force */
 int pool_session_state(const struct pool *pool); /* enum session_state in force */

@@ -53,6 +53,9 @@ void broker_give(struct server *server);
 void broker_cancel_done(struct server *server);
 /* Settings or limits changed: look at every resting server and every queue again. */
 void broker_review_all(struct site *site);
+/* The host name no longer means this address: its servers there are marked to close
+ * (protocol.md 16).  ctx is the site: for dns_on_change. */
+void broker_lose_address(void *ctx, const char *host, const struct sock_addr *gone);
 /* Run pool_next for this pool later in this turn. */
 void broker_kick(struct pool *pool);
 

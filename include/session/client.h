@@ -28,7 +28,7 @@ struct client {
 	struct conn conn; /* first member */
 	struct request
 	    request; /* its place in the pool; request.ask.pool is NULL before */
-	struct node site_node, login_node;
+	struct node site_node; /* in site->login_clients, then in site->clients */
 	struct database
 	    *database;      /* borrowed, counted by database_may_enter; or NULL */
 	struct user *user;  /* the login user, counted by user_may_enter; or NULL */
@@ -36,10 +36,13 @@ struct client {
 	struct vars *asked; /* owned: what it wanted at its login, once that changed */
 	struct prepared_names *names; /* owned: statements it prepared; NULL: none */
 	struct unnamed_statement *unnamed; /* owned: see statements.h; NULL: none */
-	struct login *login;               /* owned, until the login is complete */
-	struct console *console;           /* owned by the admin service */
-	struct cancel_job *cancel;         /* the CancelRequest it carries, or NULL */
-	char *options;                     /* owned: of a replication client, or NULL */
+	union {
+		struct login *login;     /* owned, until the login is complete */
+		struct console *console; /* owned by the admin service */
+		/* if is_carrier: the CancelRequest it carries, or NULL */
+		struct cancel_job *cancel;
+	};
+	char *options;    /* owned: of a replication client, or NULL */
 	uint64_t xact_us; /* start of the current transaction; 0 = none */
 	union {
 		uint8_t cancel_key[CANCEL_KEY_LEN];
@@ -49,6 +52,8 @@ struct client {
 	bool has_long_key : 1;  /* ... and has CANCEL_KEY_LONG bytes */
 	bool is_unix_owner : 1; /* unix socket, peer uid is our own */
 	bool is_admin : 1;      /* console: full rights */
+	bool is_settled : 1;    /* see client_settle */
+	bool is_carrier : 1;    /* it brought a CancelRequest, and is no login */
 	bool is_spare : 1;      /* accepted on the spare descriptor: console only */
 	bool is_canceled : 1;   /* cancelled while it queued: answer, do not run */
 	bool is_skipping : 1;   /* ... and skip what follows up to Sync */
@@ -73,6 +78,9 @@ const struct conn *client_of_request(const struct request *request);
  * them before conn_open. */
 struct client *client_new(struct site *site, const struct conn_ops *ops);
 
+/* It is no longer logging in: in site->clients from now on. */
+void client_settle(struct client *client);
+
 /* ErrorResponse FATAL with this text and SQLSTATE, logged as "pooler error", then
  * doom with the text as the reason. */
 void client_fatal_text(struct client *client, const char *sqlstate, const char *text);
@@ -84,8 +92,6 @@ void client_notice(struct client *client, const char *text);
 
 /* The server it is linked to, or NULL. */
 struct server *client_server(const struct client *client);
-/* "idle", "active", "waiting", ... as SHOW CLIENTS has it. */
-const char *client_state(const struct client *client);
 
 /* What a CancelRequest for it carries; once has_key. */
 const uint8_t *client_cancel_key(const struct client *client, size_t *len);

@@ -97,27 +97,24 @@ struct conn {
 	const struct conn_kind *kind;
 	struct site *site;
 	struct deadline deadline;
-	struct later wake; /* unparking and closing */
-	struct later reap;
+	struct later wake;  /* unparking, closing, and then the memory's end */
 	struct block *held; /* owned: bytes not yet taken */
-	const uint8_t *held_at;
-	size_t held_len;
+	uint32_t held_from, held_len; /* where in it, and how many */
 	uint64_t passing; /* bytes still to come of a message taken while incomplete */
 	uint64_t id;
 	uint64_t connect_us; /* loop_now at accept or dial */
 	char *reason;        /* owned: why it is doomed */
-	struct sock_addr remote, local;
-	int unix_port; /* shown for unix sockets */
-	int peer_pid;  /* unix sockets; 0 = not known */
+	struct sock_addr remote;
+	int peer_pid;       /* unix sockets; 0 = not known */
+	uint16_t unix_port; /* shown for unix sockets */
 	bool is_parked : 1;
 	bool is_paused : 1; /* conn_pause is in force */
 	bool is_doomed : 1;
-	bool is_closed : 1;
 	bool is_walking : 1; /* inside conn's own delivery */
 	bool is_quiet : 1;   /* close without a log line */
 };
 
-/* After the caller filled site, kind, ops, remote, local.  A zeroed conn otherwise. */
+/* After the caller filled site, kind, ops, remote.  A zeroed conn otherwise. */
 void conn_init(struct conn *conn, struct site *site, const struct conn_kind *kind,
     const struct conn_ops *ops);
 /* Take over a connected socket. */

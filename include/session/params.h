@@ -10,9 +10,6 @@
 #include "session/client.h"
 #include "session/server.h"
 
-/* Values the client did not ask for are those it was told at login: a server that
- * another client changed is brought back to them. */
-void params_fill(struct client *client, const struct vars *server);
 /* Bring the server to the client's values.  True when SETs were sent: the client must
  * wait until params_applied was called for their ReadyForQuery. */
 bool params_apply(struct server *server, struct client *client);

@@ -92,8 +92,10 @@ struct site {
 	const struct server_events *server_events;
 
 	struct slab *client_slab, *server_slab, *login_slab, *dial_slab, *desk_slab;
-	struct list clients; /* every client socket: struct client by .site_node */
+	/* Every client socket is in one of the two, by .site_node of its struct client.
+	 */
 	struct list login_clients;  /* those that have not finished their login */
+	struct list clients;        /* the others */
 	struct list cancel_clients; /* sockets that carry a CancelRequest */
 	struct map *cancel_keys;    /* key bytes -> struct client */
 	struct map *lookups;        /* auth_query at work: see authquery.c */
@@ -111,6 +113,11 @@ struct site {
 	char hostname[64];
 	const char *version; /* "2.0.0" */
 };
+
+static inline size_t site_client_count(const struct site *site)
+{
+	return site->clients.count + site->login_clients.count;
+}
 
 /* The settings in force. */
 static inline const struct settings *site_settings(const struct site *site)

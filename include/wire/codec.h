@@ -115,8 +115,6 @@ int codec_read_backend_key(
 int codec_read_ready(const uint8_t *body, size_t len, uint8_t *status);
 /* Query body: one string ending exactly at the end. */
 int codec_read_query(const uint8_t *body, size_t len, const char **sql);
-/* CommandComplete tag. */
-int codec_read_command_complete(const uint8_t *body, size_t len, const char **tag);
 /* DataRow fields one by one: cursor over the body after the count.  *value NULL = SQL
  * NULL (not NUL-terminated otherwise). */
 int codec_read_row_count(struct cursor *c, size_t *count);

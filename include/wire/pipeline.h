@@ -66,8 +66,6 @@ struct pipeline {
 void pipeline_init(struct pipeline *p);
 void pipeline_done(struct pipeline *p);
 void pipeline_on_drop(struct pipeline *p, pipeline_drop_fn *fn, void *arg);
-/* Back to empty (the server connection is gone or fresh); reports no drops. */
-void pipeline_clear(struct pipeline *p);
 
 /* A front message of this type goes to the server now (or, OWED_MADE_UP, does not).
  * Types that owe nothing (H, d, X) are accepted and ignored; c and f close the COPY.

@@ -1,8 +1,8 @@
 /*
  * Tracked parameters: the values a client wants and a server has, and their difference
- * as one SET.  Values are interned, so that equal values are equal pointers: comparing
- * two sets costs one pointer comparison per parameter, and a thousand clients with the
- * same application_name share one text.
+ * as one SET.  Values are interned, and so are sets of them: equal values are equal
+ * pointers, a thousand clients that want the same share one set, and a client and a
+ * server that agree have the same.
  */
 #ifndef WIRE_VARS_H
 #define WIRE_VARS_H
@@ -40,21 +40,24 @@ bool vars_schema_is_named(const struct vars_schema *s, size_t i);
 /* -1 when the name (case-insensitive) is not tracked. */
 int vars_schema_find(const struct vars_schema *s, const char *name);
 
-struct vars_value; /* interned */
+struct vars_set; /* interned, never changed */
 
 struct vars {
-	struct vars_schema *schema; /* borrowed */
-	struct vars_value **values; /* owned; NULL until the first set */
+	struct vars_set *set; /* a reference; NULL once done */
 };
 
 void vars_init(struct vars *v, struct vars_schema *schema);
 void vars_done(struct vars *v);
-/* text NULL unsets.  -1: no memory for a value whose size a peer chose. */
+const struct vars_schema *vars_schema(const struct vars *v);
+/* Another set from now on.  text NULL unsets.  -1: no memory for a value whose size a
+ * peer chose. */
 int vars_set(struct vars *v, size_t i, const char *text);
 /* NULL when unset. */
 const char *vars_get(const struct vars *v, size_t i);
 /* Take every value that from has (unset ones leave to's alone). */
 void vars_take(struct vars *to, const struct vars *from);
+/* Take the values that to has none of. */
+void vars_fill(struct vars *to, const struct vars *from);
 /* Is there anything to SET on a server that has `server`, for a client that wants
  * `client`?  Both must have a value and they must differ ignoring case. */
 bool vars_is_different(const struct vars *client, const struct vars *server);

@@ -190,7 +190,7 @@ static const struct conn_ops console_ops = {
 
 static void put_parameters(struct buf *out, const struct client *client)
 {
-	const struct vars_schema *schema = client->vars.schema;
+	const struct vars_schema *schema = client->conn.site->vars;
 	char version[64];
 
 	snprintf(version, sizeof(version), "%s/bouncer", client->conn.site->version);

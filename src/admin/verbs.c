@@ -412,8 +412,7 @@ static struct client *find_client(struct site *site, uint64_t id)
 	struct client *client;
 
 	list_for (client, &site->clients, site_node) {
-		if (client->conn.id == id && !client->conn.is_doomed &&
-		    (client->cancel || client->request.ask.is_logged_in))
+		if (client->conn.id == id && !client->conn.is_doomed)
 			return client;
 	}
 	return NULL;

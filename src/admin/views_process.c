@@ -86,7 +86,7 @@ void view_lists(struct rows *rows)
 	put_list(rows, "pools", catalog->pool_list.count);
 	put_list(rows, "peer_pools", 0);
 	put_list(rows, "free_clients", site->client_slab->free);
-	put_list(rows, "used_clients", site->clients.count);
+	put_list(rows, "used_clients", site_client_count(site));
 	put_list(rows, "login_clients", site->login_clients.count);
 	put_list(rows, "free_servers", site->server_slab->free);
 	put_list(rows, "used_servers", servers);

@@ -71,7 +71,7 @@ static void fill_client(struct socket_row *s, const struct rows *rows,
 	const struct pool *pool = ask->pool;
 	const struct server *server = client_server(client);
 
-	if (!pool && client->cancel)
+	if (!pool && client->is_carrier && client->cancel)
 		pool = client->cancel->pool;
 	*s = (struct socket_row){
 	    .conn = &client->conn,
@@ -116,13 +116,17 @@ static void fill_server(
 enum { POINTER_TEXT = 24 };
 
 struct socket_text {
+	struct sock_addr local_addr;
 	char remote[SOCK_ADDR_TEXT], local[SOCK_ADDR_TEXT];
 	char ptr[POINTER_TEXT], link[POINTER_TEXT];
 	char tls[TLS_TEXT];
 };
 
-static void print_pointers(const struct socket_row *s, struct socket_text *text)
+/* What no connection keeps. */
+static void find_texts(const struct socket_row *s, struct socket_text *text)
 {
+	text->local_addr = (struct sock_addr){.family = s->conn->remote.family};
+	sock_local(s->conn->stream.fd, &text->local_addr);
 	snprintf(text->ptr, POINTER_TEXT, "%p", (const void *)s->conn);
 	text->link[0] = '\0';
 	if (s->partner)
@@ -137,7 +141,7 @@ static void put_socket(struct rows *rows, const struct socket_row *s)
 	const char *ptr = text.ptr, *link = text.link;
 	const char *tls = conn_tls_text(conn, text.tls, "");
 
-	print_pointers(s, &text);
+	find_texts(s, &text);
 	row_begin(rows);
 	SOCKET_COLUMNS(CELL)
 	row_end(rows);
@@ -151,7 +155,7 @@ static void put_whole_socket(struct rows *rows, const struct socket_row *s)
 	const char *ptr = text.ptr, *link = text.link;
 	const char *tls = conn_tls_text(conn, text.tls, "");
 
-	print_pointers(s, &text);
+	find_texts(s, &text);
 	row_begin(rows);
 	ALL_SOCKET_COLUMNS(CELL)
 	row_end(rows);
@@ -272,7 +276,7 @@ static void put_all_sockets(struct rows *rows, put_socket_fn *put)
 	for (size_t i = 0; i < count; i++)
 		put_sockets_of(rows, pools[i], put);
 	free(pools);
-	list_for (client, &rows->site->login_clients, login_node) {
+	list_for (client, &rows->site->login_clients, site_node) {
 		fill_client(&s, rows, client, "cl_login");
 		put(rows, &s);
 	}

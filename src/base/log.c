@@ -32,7 +32,7 @@ struct log {
 	bool to_syslog, syslog_open;
 	bool quiet;
 	bool journal; /* stderr is the journal's stream */
-	int verbose, verbose_added;
+	int verbose;
 	/* The stamp of stamp_second. */
 	time_t stamp_second;
 	char stamp[STAMP_SECONDS_SIZE], zone[ZONE_SIZE];
@@ -159,14 +159,9 @@ void log_quiet(struct log *log)
 	log->quiet = true;
 }
 
-void log_add_verbose(struct log *log, int n)
-{
-	log->verbose_added += n;
-}
-
 bool log_is_on(const struct log *log, enum log_level level)
 {
-	return (int)level - LEVEL_LOG <= log->verbose + log->verbose_added;
+	return (int)level - LEVEL_LOG <= log->verbose;
 }
 
 /* The first columns of a line: time, zone and process. */
@@ -325,22 +320,4 @@ void log_put(
 	va_start(ap, fmt);
 	log_putv(log, level, tag, fmt, ap);
 	va_end(ap);
-}
-
-bool log_may(struct log_limit *limit, unsigned long long now_us, unsigned burst,
-    unsigned *suppressed)
-{
-	if (now_us - limit->window_us >= 1000000) {
-		limit->window_us = now_us;
-		limit->in_window = 0;
-	}
-	if (limit->in_window >= burst) {
-		limit->held++;
-		return false;
-	}
-	limit->in_window++;
-	if (suppressed)
-		*suppressed = limit->held;
-	limit->held = 0;
-	return true;
 }

@@ -80,11 +80,6 @@ void *try_alloc(size_t size)
 	return size > TRY_MOST ? NULL : malloc(size ? size : 1);
 }
 
-void *try_resize(void *p, size_t size)
-{
-	return size > TRY_MOST ? NULL : realloc(p, size ? size : 1);
-}
-
 void mem_wipe(void *p, size_t len)
 {
 	if (len)
@@ -115,6 +110,15 @@ void mem_random(void *p, size_t len)
 		len -= (size_t)got;
 	}
 }
+
+/* Objects that came from the system at once; there is one in each where single objects
+ * are to be watched. */
+struct slab_chunk {
+	struct slab_chunk *next;
+	unsigned char bytes[];
+};
+
+enum { SLAB_ALIGNMENT = _Alignof(void *), SLAB_CHUNK_MOST = 16 * 1024 };
 
 /* An object on the free list begins with this; the rest of it is off limits. */
 struct free_object {
@@ -150,7 +154,9 @@ struct slab *slab_new(struct mem *m, const char *name, size_t size)
 	struct slab *s = mem_zero(sizeof(*s));
 
 	s->name = name;
-	s->size = size < sizeof(struct free_object) ? sizeof(struct free_object) : size;
+	s->size = (size + SLAB_ALIGNMENT - 1) & ~(size_t)(SLAB_ALIGNMENT - 1);
+	assert(size > 0 && s->size >= sizeof(struct free_object));
+	s->next_count = 1;
 	s->mem = m;
 	list_push_back(&m->slabs, &s->node);
 	return s;
@@ -171,16 +177,37 @@ static struct free_object *pop_free(struct slab *s)
 void slab_free(struct slab **sp)
 {
 	struct slab *s = *sp;
-	struct free_object *object;
 
 	if (!s)
 		return;
 	assert(s->used == 0);
-	while ((object = pop_free(s)))
-		mem_free(object);
+	while (pop_free(s))
+		;
+	while (s->chunks) {
+		struct slab_chunk *chunk = s->chunks;
+		s->chunks = chunk->next;
+		mem_free(chunk);
+	}
 	list_remove(&s->mem->slabs, &s->node);
 	mem_free(s);
 	*sp = NULL;
+}
+
+/* The next of those that were never handed out. */
+static void *take_fresh(struct slab *s)
+{
+	if (!s->fresh) {
+		struct slab_chunk *chunk =
+		    mem_zero(sizeof(*chunk) + s->next_count * s->size);
+		chunk->next = s->chunks;
+		s->chunks = chunk;
+		s->fresh = s->next_count;
+#if !defined(MEM_HAS_ASAN)
+		if (s->next_count * s->size * 2 <= SLAB_CHUNK_MOST)
+			s->next_count *= 2;
+#endif
+	}
+	return s->chunks->bytes + --s->fresh * s->size;
 }
 
 void *slab_get(struct slab *s)
@@ -190,7 +217,7 @@ void *slab_get(struct slab *s)
 	if (object)
 		memset(object, 0, s->size);
 	else
-		object = mem_zero(s->size);
+		object = take_fresh(s);
 	s->used++;
 	return object;
 }

@@ -161,13 +161,6 @@ void text_put_literal(struct buf *b, const char *value)
 	buf_put_text(b, "'");
 }
 
-void text_put_identifier(struct buf *b, const char *name)
-{
-	buf_put_text(b, "\"");
-	put_doubled(b, name, "\"");
-	buf_put_text(b, "\"");
-}
-
 void tokenizer_init(
     struct tokenizer *t, const struct token_rules *rules, const char *text, size_t len)
 {

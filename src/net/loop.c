@@ -20,7 +20,6 @@
 
 struct watch {
 	struct event event;
-	bool is_on;
 	watch_fn *ready;
 	/* borrowed */
 	struct loop *loop;
@@ -38,6 +37,7 @@ struct signal_watch {
 
 struct loop {
 	struct event_base *base;
+	struct slab *watches;
 	struct event *timer;
 	uint64_t timer_us; /* when the timer will fire; UINT64_MAX: it is not armed */
 	uint64_t now_us;
@@ -288,9 +288,14 @@ static void watch_ready(evutil_socket_t fd, short what, void *arg)
 	w->ready(w->ctx, fd);
 }
 
+static bool is_on(const struct watch *w)
+{
+	return event_pending(&w->event, EV_READ | EV_WRITE, NULL);
+}
+
 struct watch *watch_new(struct loop *loop, int fd, int what, watch_fn *ready, void *ctx)
 {
-	struct watch *w = mem_zero(sizeof(*w));
+	struct watch *w = slab_get(loop->watches);
 
 	w->loop = loop;
 	w->ready = ready;
@@ -303,18 +308,16 @@ struct watch *watch_new(struct loop *loop, int fd, int what, watch_fn *ready, vo
 
 void watch_on(struct watch *w)
 {
-	if (w->is_on)
+	if (is_on(w))
 		return;
-	w->is_on = true;
 	w->loop->counts.ctl_calls++;
 	event_add(&w->event, NULL);
 }
 
 void watch_off(struct watch *w)
 {
-	if (!w->is_on)
+	if (!is_on(w))
 		return;
-	w->is_on = false;
 	w->loop->counts.ctl_calls++;
 	event_del(&w->event);
 }
@@ -326,7 +329,7 @@ void watch_free(struct watch **wp)
 	if (!w)
 		return;
 	watch_off(w);
-	mem_free(w);
+	slab_put(w->loop->watches, w);
 	*wp = NULL;
 }
 
@@ -356,7 +359,7 @@ void loop_on_signal(struct loop *loop, int signo, signal_fn *fn, void *ctx)
 
 /* ---- turns ---- */
 
-struct loop *loop_new(struct err *err)
+struct loop *loop_new(struct mem *mem, struct err *err)
 {
 	struct event_config *config = event_config_new();
 	struct event_base *base = NULL;
@@ -372,6 +375,7 @@ struct loop *loop_new(struct err *err)
 	}
 	struct loop *loop = mem_zero(sizeof(*loop));
 	loop->base = base;
+	loop->watches = slab_new(mem, "watch_cache", sizeof(struct watch));
 	loop->timer = evtimer_new(base, timer_fired, loop);
 	assert(loop->timer);
 	loop->timer_us = UINT64_MAX;
@@ -399,6 +403,7 @@ void loop_free(struct loop **lp)
 	}
 	event_free(loop->timer);
 	event_base_free(loop->base);
+	slab_free(&loop->watches);
 	mem_free(loop->heap);
 	mem_free(loop);
 	*lp = NULL;

@@ -80,7 +80,7 @@ static void fail(struct stream *s, int errnum)
 {
 	if (s->failure)
 		return;
-	s->failure = errnum;
+	s->failure = (uint16_t)errnum;
 	s->drained_due = s->above = s->blocked = false;
 	queue_drop(s);
 	if (s->writer)

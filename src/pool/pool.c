@@ -483,3 +483,10 @@ void pool_mark_dirty(struct pool *pool)
 	pool->is_welcome_valid = false;
 	pool_kick(pool);
 }
+
+void pool_mark_seat_dirty(struct seat *seat)
+{
+	seat->is_dirty = true;
+	seat->pool->has_dirty = true;
+	pool_kick(seat->pool);
+}

@@ -49,8 +49,8 @@ static struct seat *find_dirty(
 	return NULL;
 }
 
-/* Once after each marking: it has flagged every seat, so the first looked at is a hit.
- */
+/* Once after each marking, which has mostly flagged every seat, so that the first
+ * looked at is a hit. */
 static struct verdict retire_dirty(struct pool *pool)
 {
 	struct seat *seat = find_dirty(pool, SEAT_LOGIN, false);

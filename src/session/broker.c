@@ -303,6 +303,29 @@ static const struct server_events broker_server_events = {
     .gone = on_gone,
 };
 
+/* ---- asked by the resolver ---- */
+
+static bool is_connected_to(
+    const struct server *server, const char *host, const struct sock_addr *addr)
+{
+	return server->host && strcmp(server->host, host) == 0 &&
+	       sock_addr_is_equal_ip(&server->conn.remote, addr);
+}
+
+void broker_lose_address(void *ctx, const char *host, const struct sock_addr *gone)
+{
+	struct site *site = ctx;
+	struct pool *pool;
+	struct seat *seat;
+
+	list_for (pool, &site->catalog->pool_list, node)
+		for (int state = SEAT_NONE + 1; state < SEAT_STATE_COUNT; state++)
+			list_for (seat, &pool->seats[state], node)
+				if (state != SEAT_ACTIVE_CANCEL &&
+				    is_connected_to(seat_server(seat), host, gone))
+					pool_mark_seat_dirty(seat);
+}
+
 /* ---- asked by clients ---- */
 
 void broker_init(struct site *site)

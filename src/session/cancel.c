@@ -379,7 +379,8 @@ void cancel_begin(struct client *carrier, const struct message *m)
 
 	carrier->conn.ops = &carrier_ops;
 	conn_set_deadline(&carrier->conn, 0);
-	list_remove(&site->login_clients, &carrier->login_node);
+	client_settle(carrier);
+	carrier->is_carrier = true;
 	reason = cancel_aim(carrier, client);
 	if (reason)
 		conn_doom(&carrier->conn, "%s", reason);

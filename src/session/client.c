@@ -45,9 +45,17 @@ struct client *client_new(struct site *site, const struct conn_ops *ops)
 	struct client *client = slab_get(site->client_slab);
 	conn_init(&client->conn, site, &client_kind, ops);
 	vars_init(&client->vars, site->vars);
-	list_push_back(&site->clients, &client->site_node);
-	list_push_back(&site->login_clients, &client->login_node);
+	list_push_back(&site->login_clients, &client->site_node);
 	return client;
+}
+
+void client_settle(struct client *client)
+{
+	struct site *site = client->conn.site;
+
+	list_remove(&site->login_clients, &client->site_node);
+	list_push_back(&site->clients, &client->site_node);
+	client->is_settled = true;
 }
 
 const struct conn *client_of_request(const struct request *request)
@@ -97,9 +105,8 @@ void client_leave(struct client *client)
 	mem_free(client->asked);
 	client->asked = NULL;
 	prepared_names_clear(&client->names);
-	if (node_is_linked(&client->login_node))
-		list_remove(&site->login_clients, &client->login_node);
-	list_remove(&site->clients, &client->site_node);
+	list_remove(client->is_settled ? &site->clients : &site->login_clients,
+	    &client->site_node);
 }
 
 /* ---- what we tell it ---- */
@@ -175,20 +182,4 @@ struct server *client_server(const struct client *client)
 {
 	const struct seat *seat = client->request.ask.seat;
 	return seat ? seat_server(seat) : NULL;
-}
-
-const char *client_state(const struct client *client)
-{
-	if (client->cancel)
-		return "waiting_cancel_req";
-	switch (client->request.ask.state) {
-	case ASK_LINKED:
-		return "active";
-	case ASK_WAITING:
-		return "waiting";
-	case ASK_RESTING:
-	case ASK_OUTSIDE:
-		break;
-	}
-	return "idle";
 }

@@ -38,7 +38,6 @@ void conn_init(struct conn *conn, struct site *site, const struct conn_kind *kin
 	conn->kind = kind;
 	conn->ops = ops;
 	conn->wake.run = conn_turn;
-	conn->reap.run = conn_reap;
 	conn->id = site->next_id++;
 	conn->connect_us = loop_now(site->loop);
 	conn->stream.fd = -1;
@@ -51,8 +50,7 @@ static void conn_drop_held(struct conn *conn)
 {
 	block_unref(conn->held);
 	conn->held = NULL;
-	conn->held_at = NULL;
-	conn->held_len = 0;
+	conn->held_from = conn->held_len = 0;
 }
 
 /* Small leftovers are copied so that they pin no receive block. */
@@ -68,12 +66,12 @@ static void conn_hold(
 		memcpy(copy->bytes, p, len);
 		copy->used = (uint32_t)len;
 		conn->held = copy;
-		conn->held_at = copy->bytes;
+		conn->held_from = 0;
 	} else {
 		conn->held = block_ref(block);
-		conn->held_at = p;
+		conn->held_from = (uint32_t)(p - block->bytes);
 	}
-	conn->held_len = len;
+	conn->held_len = (uint32_t)len;
 }
 
 static uint64_t frame_most(const struct conn *conn)
@@ -109,21 +107,22 @@ static size_t conn_room_for(
 static int conn_join(struct conn *conn, const uint8_t *p, size_t len)
 {
 	struct block *held = conn->held;
-	size_t end = (size_t)(conn->held_at - held->bytes) + conn->held_len;
+	const uint8_t *at = held->bytes + conn->held_from;
+	size_t end = (size_t)conn->held_from + conn->held_len;
 	if (held->pool || held->refs > 1 || held->cap - end < len) {
-		size_t room = conn_room_for(conn, conn->held_at, conn->held_len, len);
+		size_t room = conn_room_for(conn, at, conn->held_len, len);
 		struct block *bigger = room > UINT32_MAX ? NULL : block_new(room);
 		if (!bigger)
 			return -1;
-		memcpy(bigger->bytes, conn->held_at, conn->held_len);
+		memcpy(bigger->bytes, at, conn->held_len);
 		block_unref(held);
 		conn->held = held = bigger;
-		conn->held_at = held->bytes;
+		conn->held_from = 0;
 		end = conn->held_len;
 	}
 	memcpy(held->bytes + end, p, len);
 	held->used = (uint32_t)(end + len);
-	conn->held_len += len;
+	conn->held_len += (uint32_t)len;
 	return 0;
 }
 
@@ -131,14 +130,12 @@ static int conn_join(struct conn *conn, const uint8_t *p, size_t len)
 static void conn_walk_held(struct conn *conn)
 {
 	struct block *block = conn->held;
-	const uint8_t *p = conn->held_at;
-	size_t len = conn->held_len;
+	uint32_t from = conn->held_from, len = conn->held_len;
 	conn->held = NULL;
-	conn->held_at = NULL;
-	conn->held_len = 0;
+	conn->held_from = conn->held_len = 0;
 	if (!block)
 		return;
-	conn_walk(conn, block, p, len);
+	conn_walk(conn, block, block->bytes + from, len);
 	block_unref(block);
 }
 
@@ -339,7 +336,6 @@ static void conn_close(struct conn *conn)
 	char tag[CONN_TAG];
 	const char *reason = conn->reason ? conn->reason : "out of memory";
 
-	conn->is_closed = true;
 	deadline_clear(conn->site->loop, &conn->deadline);
 	conn_tag(conn, tag);
 	if (!conn->is_quiet && site_settings(conn->site)->log_disconnections)
@@ -350,14 +346,14 @@ static void conn_close(struct conn *conn)
 	conn->ops->closed(conn, reason);
 	stream_close(&conn->stream);
 	conn_drop_held(conn);
-	loop_reap(conn->site->loop, &conn->reap);
+	later_cancel(conn->site->loop, &conn->wake);
+	conn->wake.run = conn_reap;
+	loop_reap(conn->site->loop, &conn->wake);
 }
 
 static void conn_turn(struct later *l)
 {
 	struct conn *conn = container_of(l, struct conn, wake);
-	if (conn->is_closed)
-		return;
 	if (!conn->is_doomed && conn->is_parked) {
 		conn->is_parked = false;
 		conn_walk_held(conn);
@@ -370,8 +366,7 @@ static void conn_turn(struct later *l)
 
 static void conn_reap(struct later *l)
 {
-	struct conn *conn = container_of(l, struct conn, reap);
-	later_cancel(conn->site->loop, &conn->wake);
+	struct conn *conn = container_of(l, struct conn, wake);
 	mem_free(conn->reason);
 	conn->kind->destroy(conn);
 }

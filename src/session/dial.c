@@ -185,17 +185,18 @@ static void dial_connected(struct conn *conn)
 	const char *reason = NULL;
 	enum tls_begin begin;
 	char text[SOCK_PORT_TEXT];
+	struct sock_addr local = {.family = AF_UNSPEC};
 	unsigned uid;
 
-	sock_local(conn->stream.fd, &conn->local);
 	if (conn->remote.family == AF_UNIX)
 		sock_peer(conn->stream.fd, &conn->peer_pid, &uid);
 	if (site_settings(conn->site)->log_connections) {
-		if (conn->remote.family == AF_UNIX)
+		if (conn->remote.family == AF_UNIX ||
+		    sock_local(conn->stream.fd, &local) < 0)
 			conn_log(conn, LEVEL_LOG, "new connection to server");
 		else
 			conn_log(conn, LEVEL_LOG, "new connection to server (from %s)",
-			    sock_addr_text(&conn->local, 0, text));
+			    sock_addr_text(&local, 0, text));
 	}
 	begin = server_tls_begin(server, dial_database(server), &reason);
 	dial_go_on(server, begin, reason);
@@ -487,7 +488,7 @@ static void dial_for(struct site *site, struct pool *pool, struct client *replic
 	struct sock_addr addr;
 
 	server->port = pool->database->config->port;
-	server->conn.unix_port = server->port;
+	server->conn.unix_port = (uint16_t)server->port;
 	if (replica) {
 		server->seat.is_replication = true;
 		server->seat.ask = &replica->request.ask;
@@ -528,7 +529,7 @@ struct server *dial_beside(struct server *target, const struct conn_ops *ops)
 	int failed = 0;
 
 	server->port = target->port;
-	server->conn.unix_port = target->port;
+	server->conn.unix_port = (uint16_t)target->port;
 	if (target->host)
 		server->host = mem_strdup(target->host);
 	pool_dialing_cancel(target->seat.pool, &server->seat, loop_now(site->loop));

@@ -247,9 +247,8 @@ static void greet_client(
 	unsigned uid;
 
 	conn->remote = *peer;
-	conn->unix_port = settings->listen_port;
+	conn->unix_port = (uint16_t)settings->listen_port;
 	client->is_spare = is_spare;
-	sock_local(fd, &conn->local);
 	if (l->is_unix && sock_peer(fd, &conn->peer_pid, &uid) == 0)
 		client->is_unix_owner = uid == getuid();
 	conn_open(conn, fd);

@@ -72,11 +72,10 @@ static void login_make_key(struct client *client)
 
 static void login_finish(struct client *client)
 {
-	struct site *site = client->conn.site;
 	struct buf buf;
 
 	conn_set_deadline(&client->conn, 0);
-	list_remove(&site->login_clients, &client->login_node);
+	client_settle(client);
 	login_make_key(client);
 	client->request.ask.is_logged_in = true;
 	client->request.ask.pool->stats.client_login_count++;
@@ -642,7 +641,8 @@ static bool login_is_over_limit(const struct client *client)
 {
 	const struct site *site = client->conn.site;
 	return strcmp(client->login->startup.database, "pgbouncer") != 0 &&
-	       (long long)site->clients.count > site_settings(site)->max_client_conn;
+	       (long long)site_client_count(site) >
+		   site_settings(site)->max_client_conn;
 }
 
 static void login_negotiate(struct client *client)

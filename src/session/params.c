@@ -10,15 +10,6 @@
 #include "wire/codec.h"
 #include "wire/reset.h"
 
-void params_fill(struct client *client, const struct vars *server)
-{
-	size_t count = vars_schema_count(client->conn.site->vars);
-	for (size_t i = 0; i < count; i++)
-		if (!vars_get(&client->vars, i) &&
-		    vars_set(&client->vars, i, vars_get(server, i)) < 0)
-			conn_doom(&client->conn, "out of memory");
-}
-
 bool params_apply(struct server *server, struct client *client)
 {
 	struct buf sql;

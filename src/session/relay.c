@@ -313,7 +313,9 @@ static void relay_adopt(struct client *client)
 	if (welcome) {
 		buf_put(&buf, welcome->untracked.bytes, welcome->untracked.len);
 		vars_put_status(&client->vars, &welcome->vars, &buf);
-		params_fill(client, &welcome->vars);
+		/* Values it did not ask for are those it is told now: a server that
+		 * another client changed is brought back to them. */
+		vars_fill(&client->vars, &welcome->vars);
 	}
 	key = client_cancel_key(client, &key_len);
 	codec_put_backend_key(&buf, key, key_len);

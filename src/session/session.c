@@ -41,13 +41,19 @@ int session_init(struct site *site, struct err *err)
 	return outside_init(site, err);
 }
 
-void session_review(struct site *site)
+static void review_clients(const struct list *clients)
 {
 	struct client *client;
 
-	list_for (client, &site->clients, site_node)
+	list_for (client, clients, site_node)
 		if (!client->conn.is_doomed && client->conn.ops->review)
 			client->conn.ops->review(&client->conn);
+}
+
+void session_review(struct site *site)
+{
+	review_clients(&site->login_clients);
+	review_clients(&site->clients);
 	broker_review_all(site);
 }
 
@@ -70,16 +76,23 @@ void session_done(struct site *site)
 	mem_wipe(site->mock_secret, sizeof(site->mock_secret));
 }
 
+static void drop_clients(const struct list *clients, const char *reason)
+{
+	struct client *client;
+
+	list_for (client, clients, site_node)
+		conn_doom_quietly(&client->conn, reason);
+}
+
 void session_drop_all(struct site *site)
 {
 	static const char reason[] = "pooler is shutting down";
-	struct client *client;
 	struct pool *pool;
 	struct seat *seat;
 
 	site->shutdown = SHUTDOWN_NOW;
-	list_for (client, &site->clients, site_node)
-		conn_doom_quietly(&client->conn, reason);
+	drop_clients(&site->login_clients, reason);
+	drop_clients(&site->clients, reason);
 	list_for (pool, &site->catalog->pool_list, node)
 		for (int state = SEAT_NONE + 1; state < SEAT_STATE_COUNT; state++)
 			list_for (seat, &pool->seats[state], node)
@@ -88,5 +101,5 @@ void session_drop_all(struct site *site)
 
 bool session_is_empty(const struct site *site)
 {
-	return list_is_empty(&site->clients) && site->server_count == 0;
+	return site_client_count(site) == 0 && site->server_count == 0;
 }

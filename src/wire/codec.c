@@ -471,11 +471,6 @@ int codec_read_ready(const uint8_t *body, size_t len, uint8_t *status)
 	return 0;
 }
 
-int codec_read_command_complete(const uint8_t *body, size_t len, const char **tag)
-{
-	return read_string(body, len, tag);
-}
-
 int codec_read_row_count(struct cursor *c, size_t *count)
 {
 	*count = cursor_u16(c);

@@ -45,7 +45,7 @@ static bool is_tracked(const struct vars *tracked, struct word name)
 		return false;
 	memcpy(text, name.at, name.len);
 	text[name.len] = '\0';
-	i = vars_schema_find(tracked->schema, text);
+	i = vars_schema_find(vars_schema(tracked), text);
 	return i >= 0 && vars_get(tracked, (size_t)i);
 }
 

@@ -185,15 +185,6 @@ void pipeline_on_drop(struct pipeline *p, pipeline_drop_fn *fn, void *arg)
 	p->on_drop_arg = arg;
 }
 
-void pipeline_clear(struct pipeline *p)
-{
-	pipeline_drop_fn *fn = p->on_drop;
-	void *arg = p->on_drop_arg;
-
-	pipeline_done(p);
-	pipeline_on_drop(p, fn, arg);
-}
-
 /* ---- entering ---- */
 
 /* The server takes what it gets for COPY data. */

@@ -15,14 +15,186 @@
 struct vars_schema {
 	char **names; /* owned, each one too */
 	size_t count;
-	size_t named_count; /* of them built-in or configured */
-	struct map *values; /* owned: text -> struct vars_value */
+	size_t named_count;    /* of them built-in or configured */
+	struct map *values;    /* owned: text -> struct vars_value */
+	struct map *sets;      /* owned: values -> struct vars_set */
+	struct vars_set *none; /* the set without values: one reference */
 };
 
 struct vars_value {
 	size_t refs;
 	char text[]; /* also its key in the map */
 };
+
+struct vars_set {
+	size_t refs;
+	/* borrowed */
+	struct vars_schema *schema;
+	/* One per name, NULL: unset.  A reference each; also the key in the map. */
+	struct vars_value *values[];
+};
+
+/* ---- values ---- */
+
+static struct vars_value *intern(struct vars_schema *s, const char *text)
+{
+	struct vars_value *v = map_get_str(s->values, text);
+
+	if (!v) {
+		size_t size = strlen(text) + 1;
+		v = try_alloc(sizeof(*v) + size);
+		if (!v)
+			return NULL;
+		v->refs = 0;
+		memcpy(v->text, text, size);
+		map_put_str(s->values, v->text, v);
+	}
+	v->refs++;
+	return v;
+}
+
+static struct vars_value *share_value(struct vars_value *v)
+{
+	if (v)
+		v->refs++;
+	return v;
+}
+
+static void let_go_value(struct vars_schema *s, struct vars_value *v)
+{
+	if (!v || --v->refs)
+		return;
+	map_del_str(s->values, v->text);
+	mem_free(v);
+}
+
+/* ---- sets ---- */
+
+static size_t values_size(const struct vars_schema *s)
+{
+	return s->count * sizeof(struct vars_value *);
+}
+
+/* A set in the making, with references to these values; intern_set is to follow. */
+static struct vars_set *copy_set(
+    struct vars_schema *s, struct vars_value *const *values)
+{
+	struct vars_set *set = mem_zero(sizeof(*set) + values_size(s));
+
+	set->schema = s;
+	for (size_t i = 0; values && i < s->count; i++)
+		set->values[i] = share_value(values[i]);
+	return set;
+}
+
+static void free_set(struct vars_set *set)
+{
+	for (size_t i = 0; i < set->schema->count; i++)
+		let_go_value(set->schema, set->values[i]);
+	mem_free(set);
+}
+
+static void let_go_set(struct vars_set *set)
+{
+	if (--set->refs)
+		return;
+	map_del(set->schema->sets, set->values, values_size(set->schema));
+	free_set(set);
+}
+
+/* The one set with these values, which may be another one: a reference to it. */
+static struct vars_set *intern_set(struct vars_set *set)
+{
+	struct vars_schema *s = set->schema;
+	struct vars_set *known = map_get(s->sets, set->values, values_size(s));
+
+	if (known) {
+		free_set(set);
+		set = known;
+	} else {
+		map_put(s->sets, set->values, values_size(s), set);
+	}
+	set->refs++;
+	return set;
+}
+
+static void replace_set(struct vars *v, struct vars_set *made)
+{
+	struct vars_set *old = v->set;
+
+	v->set = intern_set(made);
+	let_go_set(old);
+}
+
+void vars_init(struct vars *v, struct vars_schema *schema)
+{
+	v->set = schema->none;
+	v->set->refs++;
+}
+
+void vars_done(struct vars *v)
+{
+	if (v->set)
+		let_go_set(v->set);
+	v->set = NULL;
+}
+
+const struct vars_schema *vars_schema(const struct vars *v)
+{
+	return v->set->schema;
+}
+
+int vars_set(struct vars *v, size_t i, const char *text)
+{
+	struct vars_schema *s = v->set->schema;
+	struct vars_value *value = NULL;
+	struct vars_set *made;
+
+	assert(i < s->count);
+	if (text && !(value = intern(s, text)))
+		return -1;
+	if (value == v->set->values[i]) {
+		let_go_value(s, value);
+		return 0;
+	}
+	made = copy_set(s, v->set->values);
+	let_go_value(s, made->values[i]);
+	made->values[i] = value;
+	replace_set(v, made);
+	return 0;
+}
+
+const char *vars_get(const struct vars *v, size_t i)
+{
+	assert(i < v->set->schema->count);
+	struct vars_value *value = v->set->values[i];
+	return value ? value->text : NULL;
+}
+
+/* The values of first, and where it has none those of second. */
+static struct vars_set *merge(
+    const struct vars_set *first, const struct vars_set *second)
+{
+	struct vars_set *made = copy_set(first->schema, first->values);
+
+	assert(first->schema == second->schema);
+	for (size_t i = 0; i < made->schema->count; i++)
+		if (!made->values[i])
+			made->values[i] = share_value(second->values[i]);
+	return made;
+}
+
+void vars_take(struct vars *to, const struct vars *from)
+{
+	if (from->set != to->set)
+		replace_set(to, merge(from->set, to->set));
+}
+
+void vars_fill(struct vars *to, const struct vars *from)
+{
+	if (from->set != to->set)
+		replace_set(to, merge(to->set, from->set));
+}
 
 /* ---- schema ---- */
 
@@ -57,6 +229,7 @@ struct vars_schema *vars_schema_new(const char *extra)
 	size_t len;
 
 	s->values = map_new();
+	s->sets = map_new();
 	for (size_t i = 0; i < VAR_BUILTIN_COUNT; i++)
 		add_name(s, builtin[i], strlen(builtin[i]));
 	while (extra && text_list_next(&extra, &item, &len))
@@ -64,6 +237,7 @@ struct vars_schema *vars_schema_new(const char *extra)
 	s->named_count = s->count;
 	for (size_t i = 0; i < sizeof(reported) / sizeof(reported[0]); i++)
 		add_name(s, reported[i], strlen(reported[i]));
+	s->none = intern_set(copy_set(s, NULL));
 	return s;
 }
 
@@ -73,7 +247,9 @@ void vars_schema_free(struct vars_schema **sp)
 
 	if (!s)
 		return;
-	assert(map_count(s->values) == 0);
+	let_go_set(s->none);
+	assert(map_count(s->sets) == 0 && map_count(s->values) == 0);
+	map_free(&s->sets);
 	map_free(&s->values);
 	for (size_t i = 0; i < s->count; i++)
 		mem_free(s->names[i]);
@@ -106,119 +282,27 @@ int vars_schema_find(const struct vars_schema *s, const char *name)
 	return -1;
 }
 
-/* ---- values ---- */
-
-static struct vars_value *intern(struct vars_schema *s, const char *text)
-{
-	struct vars_value *v = map_get_str(s->values, text);
-
-	if (!v) {
-		size_t size = strlen(text) + 1;
-		v = try_alloc(sizeof(*v) + size);
-		if (!v)
-			return NULL;
-		v->refs = 0;
-		memcpy(v->text, text, size);
-		map_put_str(s->values, v->text, v);
-	}
-	v->refs++;
-	return v;
-}
-
-static void let_go(struct vars_schema *s, struct vars_value *v)
-{
-	if (!v || --v->refs)
-		return;
-	map_del_str(s->values, v->text);
-	mem_free(v);
-}
-
-static struct vars_value *value_at(const struct vars *v, size_t i)
-{
-	return v->values ? v->values[i] : NULL;
-}
-
-/* The set takes over the caller's reference. */
-static void put_value(struct vars *v, size_t i, struct vars_value *value)
-{
-	if (!v->values)
-		v->values = mem_zero(v->schema->count * sizeof(struct vars_value *));
-	let_go(v->schema, v->values[i]);
-	v->values[i] = value;
-}
-
-/* ---- sets ---- */
-
-void vars_init(struct vars *v, struct vars_schema *schema)
-{
-	v->schema = schema;
-	v->values = NULL;
-}
-
-void vars_done(struct vars *v)
-{
-	if (!v->values)
-		return;
-	for (size_t i = 0; i < v->schema->count; i++)
-		let_go(v->schema, v->values[i]);
-	mem_free(v->values);
-	v->values = NULL;
-}
-
-int vars_set(struct vars *v, size_t i, const char *text)
-{
-	struct vars_value *value = NULL;
-
-	assert(i < v->schema->count);
-	if (!text && !v->values)
-		return 0;
-	if (text && !(value = intern(v->schema, text)))
-		return -1;
-	put_value(v, i, value);
-	return 0;
-}
-
-const char *vars_get(const struct vars *v, size_t i)
-{
-	assert(i < v->schema->count);
-	struct vars_value *value = value_at(v, i);
-	return value ? value->text : NULL;
-}
-
-void vars_take(struct vars *to, const struct vars *from)
-{
-	assert(to->schema == from->schema);
-	if (!from->values)
-		return;
-	for (size_t i = 0; i < from->schema->count; i++) {
-		struct vars_value *value = from->values[i];
-		if (value && value != value_at(to, i)) {
-			value->refs++;
-			put_value(to, i, value);
-		}
-	}
-}
-
 /* ---- differences ---- */
 
 static bool is_to_set(const struct vars *client, const struct vars *server, size_t i)
 {
-	const struct vars_value *a = client->values[i], *b = server->values[i];
+	const struct vars_value *a = client->set->values[i],
+				*b = server->set->values[i];
 
 	return a != b && a && b && !text_equal_nocase(a->text, b->text);
 }
 
 static bool may_differ(const struct vars *client, const struct vars *server)
 {
-	assert(client->schema == server->schema);
-	return client->values && server->values;
+	assert(client->set->schema == server->set->schema);
+	return client->set != server->set;
 }
 
 bool vars_is_different(const struct vars *client, const struct vars *server)
 {
 	if (!may_differ(client, server))
 		return false;
-	for (size_t i = 0; i < client->schema->count; i++)
+	for (size_t i = 0; i < client->set->schema->count; i++)
 		if (is_to_set(client, server, i))
 			return true;
 	return false;
@@ -300,7 +384,7 @@ bool vars_is_put_set(const struct vars *client, const struct vars *server, size_
 {
 	if (!may_differ(client, server) || !is_to_set(client, server, i))
 		return false;
-	put_set(sql, word, client->schema->names[i], client->values[i]->text);
+	put_set(sql, word, client->set->schema->names[i], client->set->values[i]->text);
 	return true;
 }
 
@@ -309,7 +393,7 @@ size_t vars_put_set(
 {
 	size_t count = 0;
 
-	for (size_t i = 0; i < client->schema->count; i++) {
+	for (size_t i = 0; i < client->set->schema->count; i++) {
 		if (!vars_is_put_set(client, server, i, "", sql))
 			continue;
 		buf_put_text(sql, ";");
@@ -321,13 +405,14 @@ size_t vars_put_set(
 void vars_put_status(
     const struct vars *wanted, const struct vars *server, struct buf *out)
 {
-	assert(wanted->schema == server->schema);
-	for (size_t i = 0; i < wanted->schema->count; i++) {
+	const struct vars_schema *s = wanted->set->schema;
+
+	assert(s == server->set->schema);
+	for (size_t i = 0; i < s->count; i++) {
 		const char *value = vars_get(wanted, i);
 		if (!value)
 			value = vars_get(server, i);
 		if (value)
-			codec_put_parameter_status(
-			    out, wanted->schema->names[i], value);
+			codec_put_parameter_status(out, s->names[i], value);
 	}
 }

@@ -208,6 +208,24 @@ def open_idle_tls(port, count):
     return found
 
 
+def visit(port, users):
+    """Each of them logs in, asks one question and leaves."""
+    left = list(users)
+
+    async def one():
+        if not left:
+            return
+        peer = Peer(port, None, left.pop())
+        try:
+            await peer.login()
+            await peer.ask()
+            await peer.leave()
+        finally:
+            peer.sock.close()
+
+    asyncio.run(in_parallel(one, lambda: left))
+
+
 def close_idle(peers):
     for peer in peers:
         peer.sock.close()

@@ -202,6 +202,13 @@ class Postgres:
         return self.machine.run(self.program("psql"), "-XAtq", "-h", HOST, "-p", str(self.port),
                                 "-U", USER, "-d", database, "-c", sql).strip()
 
+    def need_roles(self, names):
+        """Makes those that do not exist yet."""
+        known = set(self.psql("select rolname from pg_roles").split("\n"))
+        wanted = ["create role %s login" % name for name in names if name not in known]
+        if wanted:
+            self.psql("; ".join(wanted))
+
     def version(self):
         return self.psql("show server_version")
 
@@ -224,6 +231,7 @@ class Pooler:
 
     def __init__(self, machine, binary, postgres, auth, users, settings, entry=""):
         self.machine, self.port = machine, free_port()
+        self.made_of = machine, binary, postgres, auth, settings, entry
         self.log = machine.fresh_path("pooler.log")
         userlist = machine.write(machine.fresh_path("userlist"),
                                  "".join('"%s" "%s"\n' % each for each in users.items()))
@@ -239,6 +247,11 @@ class Pooler:
             self.process = machine.start([binary.file, ini], stdout=out, stderr=out)
         self.pid = self.process.pid
         until(self.is_up, "the pooler listens", 20)
+
+    def like(self, users):
+        """Another one that differs in its users only."""
+        machine, binary, postgres, auth, settings, entry = self.made_of
+        return Pooler(machine, binary, postgres, auth, users, settings, entry)
 
     def is_up(self):
         self.check()

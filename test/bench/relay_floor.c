@@ -166,7 +166,7 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	list_init(&f.relays);
 	mem_init(&f.mem);
-	f.loop = loop_new(&err);
+	f.loop = loop_new(&f.mem, &err);
 	int fd = f.loop ? sock_listen(&listen, &f.options, &err) : -1;
 	if (fd < 0) {
 		fprintf(stderr, "%s\n", err.text);

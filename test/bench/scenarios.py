@@ -12,6 +12,8 @@ from machine import DATABASE, HOST, SECRET, USER, Trouble, tail, until
 
 SERVERS = 16
 WAVE = 1000  # logins
+USERS = 10000  # in the user list
+POOLS = 500
 MEGABYTE = 1 << 20
 QUIET = 0.001  # seconds of CPU time in 0.3 s: nobody works
 
@@ -21,6 +23,8 @@ LOGIN_METRICS = [(key, title.replace("tx", "login")) for key, title in LOAD_METR
 TLS_METRICS = [("memory", "bytes/client"), ("login_cpu", "cpu us/login")]
 WAVE_METRICS = [("quiet", "quiet p99 ms"), ("during", "p99 ms meanwhile"), ("times", "times"),
                 ("logins", "logins/s"), ("login_cpu", "cpu us/login")]
+USER_METRICS = [("memory", "bytes/user"), ("start", "start cpu ms")]
+POOL_METRICS = [("memory", "bytes/pool"), ("login_cpu", "cpu us/login")]
 IDLE_METRICS = [("memory", "bytes/client"), ("login_cpu", "cpu us/login"),
                 ("idle_cpu", "idle cpu ms/s")]
 
@@ -230,6 +234,56 @@ class IdleTls(Scenario):
         return row
 
 
+class Users(Scenario):
+    """Users of the user list of whom nobody ever comes."""
+
+    def __init__(self, name, about):
+        super().__init__(name, about, auth="scram-sha-256")
+        self.metrics = USER_METRICS
+
+    def users(self):
+        secret = self.secret()
+        return dict(super().users(), **{"user%d" % n: secret for n in range(USERS)})
+
+    def measure(self, bench, pooler, options):
+        settle(pooler)
+        memory, start = pooler.rss(), pooler.cpu()[0]
+        alone = pooler.like(super().users())
+        try:
+            settle(alone)
+            return {"memory": (memory - alone.rss()) / USERS,
+                    "start": (start - alone.cpu()[0]) * 1000}
+        finally:
+            alone.stop()
+
+
+class Pools(Scenario):
+    """Pools whose one client has left and whose server was closed for the sake of others."""
+
+    entry = "max_db_connections=%d" % SERVERS
+
+    def __init__(self, name, about):
+        super().__init__(name, about)
+        self.metrics = POOL_METRICS
+
+    def names(self):
+        return ["pool%d" % n for n in range(POOLS)]
+
+    def users(self):
+        return dict(super().users(), **{name: self.secret() for name in self.names()})
+
+    def measure(self, bench, pooler, options):
+        bench.postgres.need_roles(self.names())
+        clients.visit(pooler.port, [USER] * SERVERS)
+        settle(pooler)
+        memory, before = pooler.rss(), pooler.cpu()
+        clients.visit(pooler.port, self.names())
+        settle(pooler)
+        pooler.check()
+        return {"memory": (pooler.rss() - memory) / POOLS,
+                "login_cpu": per_piece(before, pooler.cpu(), POOLS)["cpu"]}
+
+
 class Wave(Scenario):
     """What a client that asks one question after the other feels while many log in, each of
     whose keys must be derived."""
@@ -302,6 +356,8 @@ ALL = [
     Load("rows", "10 MB in 100,000 rows", [], client_count=4, script=MANY_ROWS),
     Storm("storm", "logins without a query, SCRAM secret in the user list"),
     Wave("wave", "1,000 SCRAM logins with plain-text secrets beside an established client"),
+    Users("users", "%d users in the user list: resident memory" % USERS),
+    Pools("pools", "%d pools in which nothing happens any more: resident memory" % POOLS),
     IdleTls("tls", "idle clients inside TLS: resident memory"),
     Idle("idle", "idle clients: resident memory, and CPU time while nothing happens"),
 ]

@@ -103,10 +103,10 @@ static void read_text(const struct span *body)
 
 	if (!codec_read_parameter_status(body->at, body->len, &name, &value))
 		check_inside(body, value, strlen(value) + 1);
-	if (!codec_read_command_complete(body->at, body->len, &name))
-		codec_bool_word(name);
-	if (!codec_read_query(body->at, body->len, &name))
+	if (!codec_read_query(body->at, body->len, &name)) {
 		check_inside(body, name, body->len);
+		codec_bool_word(name);
+	}
 }
 
 /* A client's search_path must not become SQL of its own: outside of quotes there is no

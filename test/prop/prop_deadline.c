@@ -31,6 +31,7 @@ struct entry {
 
 struct world {
 	struct loop *loop;
+	struct mem mem;
 	uint64_t random;
 	struct entry entries[DEADLINES];
 	struct later act, turn_end;
@@ -132,7 +133,8 @@ int main(int argc, char **argv)
 		seed = strtoull(argv[1], NULL, 0);
 	printf("seed %llu\n", (unsigned long long)seed);
 	w->random = seed * 2 + 88172645463325253u;
-	w->loop = loop_new(&err);
+	mem_init(&w->mem);
+	w->loop = loop_new(&w->mem, &err);
 	CHECK(w->loop);
 	w->act.run = act;
 	w->turn_end.run = check_turn;

@@ -256,9 +256,9 @@ int main(int argc, char **argv)
 	w->random = seed * 2 + 88172645463325253u;
 	for (size_t i = 0; i < PATTERN; i++)
 		w->pattern[i] = (uint8_t)(i % 251);
-	w->loop = loop_new(&err);
-	CHECK(w->loop);
 	mem_init(&w->mem);
+	w->loop = loop_new(&w->mem, &err);
+	CHECK(w->loop);
 	net_init(&w->net, w->loop, &w->mem);
 	w->net.rounds = (int)draw(w, 6);
 	deadline_init(&w->guard, guard_expired);

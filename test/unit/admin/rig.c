@@ -106,7 +106,7 @@ struct rig *rig_new(const char *ini)
 	site->log = log_new();
 	log_quiet(site->log);
 	mem_init(&site->mem);
-	site->loop = loop_new(&err);
+	site->loop = loop_new(&site->mem, &err);
 	assert_non_null(site->loop);
 	net_init(&site->net, site->loop, &site->mem);
 	site->vars = vars_schema_new("search_path");
@@ -128,7 +128,7 @@ void rig_free(struct rig **r)
 	struct site *site = &rig->site;
 
 	rig_turn(rig, 1);
-	assert_true(list_is_empty(&site->clients));
+	assert_true(site_client_count(site) == 0);
 	consoles_free(&site->consoles);
 	catalog_free(&site->catalog);
 	session_done(site);
@@ -328,7 +328,7 @@ static struct client *log_in(struct rig *rig, int fd, bool is_admin)
 	struct client *client = client_new(site, &nobody);
 	struct database *db = catalog_find_database(site->catalog, "pgbouncer");
 
-	client->conn.remote.family = client->conn.local.family = AF_UNIX;
+	client->conn.remote.family = AF_UNIX;
 	client->conn.unix_port = 6432;
 	client->database = db;
 	database_may_enter(db, true);
@@ -336,7 +336,7 @@ static struct client *log_in(struct rig *rig, int fd, bool is_admin)
 	user_may_enter(client->user, true);
 	client->is_admin = is_admin;
 	assert_int_equal(vars_set(&client->vars, VAR_APPLICATION_NAME, "test"), 0);
-	list_remove(&site->login_clients, &client->login_node);
+	client_settle(client);
 	mem_random(client->cancel_key, CANCEL_KEY_LEN);
 	map_put(site->cancel_keys, client->cancel_key, CANCEL_KEY_LEN, client);
 	client->has_key = true;

@@ -213,9 +213,9 @@ static void levels(void **state)
 	log_configure(log, &(struct log_config){.verbose = 1});
 	assert_true(log_is_on(log, LEVEL_DEBUG));
 	assert_false(log_is_on(log, LEVEL_NOISE));
-	log_add_verbose(log, 1);
+	log_configure(log, &(struct log_config){.verbose = 2});
 	assert_true(log_is_on(log, LEVEL_NOISE));
-	log_configure(log, &(struct log_config){.verbose = 0});
+	log_configure(log, &(struct log_config){.verbose = 1});
 	assert_true(log_is_on(log, LEVEL_DEBUG));
 	assert_false(log_is_on(log, LEVEL_NOISE));
 	log_debug(log, "seen");
@@ -357,29 +357,6 @@ static void errno_survives(void **state)
 	log_free(&log);
 }
 
-static void rate_limit(void **state)
-{
-	struct log_limit limit = {0};
-	unsigned held = 9;
-	unsigned long long now = 5;
-
-	(void)state;
-	assert_true(log_may(&limit, now, 2, &held));
-	assert_int_equal(held, 0);
-	assert_true(log_may(&limit, now, 2, NULL));
-	for (int i = 0; i < 7; i++)
-		assert_false(log_may(&limit, now + 100, 2, &held));
-	assert_false(log_may(&limit, 999999, 2, &held));
-	now += 1000000;
-	assert_true(log_may(&limit, now, 2, &held));
-	assert_int_equal(held, 8);
-	assert_true(log_may(&limit, now, 2, &held));
-	assert_int_equal(held, 0);
-	assert_false(log_may(&limit, now + 999999, 2, &held));
-	assert_true(log_may(&limit, now + 1000000, 2, &held));
-	assert_int_equal(held, 1);
-}
-
 #define WITH_SINKS(test) cmocka_unit_test_setup_teardown(test, open_sinks, close_sinks)
 
 int main(void)
@@ -394,7 +371,6 @@ int main(void)
 	    WITH_SINKS(syslog_gets_messages_up_to_log),
 	    WITH_SINKS(journal_gets_priorities),
 	    WITH_SINKS(errno_survives),
-	    cmocka_unit_test(rate_limit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -130,8 +130,6 @@ static void quoting(void **state)
 	expect_quoted(text_put_literal, "''", "''''''");
 	expect_quoted(text_put_literal, "a\\'b", "E'a\\\\''b'");
 	expect_quoted(text_put_literal, "\\", "E'\\\\'");
-	expect_quoted(text_put_identifier, "", "\"\"");
-	expect_quoted(text_put_identifier, "a\"b'c\\", "\"a\"\"b'c\\\"");
 }
 
 /* One letter per token: word, quoted, character, line, bad; its line when it changes.

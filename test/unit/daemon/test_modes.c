@@ -14,6 +14,7 @@ static void nobody_left(void **state)
 
 	(void)state;
 	list_init(&site.clients);
+	list_init(&site.login_clients);
 	assert_null(modes_exit_reason(&site));
 	site.shutdown = SHUTDOWN_WAIT_FOR_CLIENTS;
 	assert_string_equal(
@@ -30,6 +31,7 @@ static void each_waits_for_its_own(void **state)
 
 	(void)state;
 	list_init(&site.clients);
+	list_init(&site.login_clients);
 	site.server_count = 1;
 	assert_non_null(modes_exit_reason(&site));
 	list_push_back(&site.clients, &client);

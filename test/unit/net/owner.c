@@ -90,7 +90,7 @@ int owner_set_up_closed(void **state)
 	struct err err;
 
 	mem_init(&o->mem);
-	o->loop = loop_new(&err);
+	o->loop = loop_new(&o->mem, &err);
 	assert_non_null(o->loop);
 	net_init(&o->net, o->loop, &o->mem);
 	deadline_init(&o->guard, guard_expired);

@@ -27,6 +27,7 @@ enum { ANSWERS_MOST = 4, LOG_MOST = 256 };
 
 struct scene {
 	struct loop *loop;
+	struct mem mem;
 	struct dns *dns;
 	struct deadline guard;
 	struct later stop;
@@ -204,7 +205,8 @@ static int set_up(void **state)
 
 	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
 	close(fd);
-	s->loop = loop_new(&err);
+	mem_init(&s->mem);
+	s->loop = loop_new(&s->mem, &err);
 	s->dns = dns_new(s->loop, path, &err);
 	assert_non_null(s->dns);
 	unlink(path);

@@ -20,6 +20,7 @@ enum { NAMES_MOST = 64 };
 /* What ran, one letter each. */
 struct scene {
 	struct loop *loop;
+	struct mem mem;
 	char ran[NAMES_MOST];
 	size_t count;
 	struct deadline guard;
@@ -62,7 +63,8 @@ static int set_up(void **state)
 	struct scene *s = mem_zero(sizeof(*s));
 	struct err err;
 
-	s->loop = loop_new(&err);
+	mem_init(&s->mem);
+	s->loop = loop_new(&s->mem, &err);
 	assert_non_null(s->loop);
 	deadline_init(&s->guard, guard_expired);
 	deadline_set(s->loop, &s->guard, loop_now(s->loop) + 10000000);
@@ -161,7 +163,7 @@ static void test_reaped_when_freed(void **state)
 	struct scene *s = *state;
 	struct act a = act(s, 'a');
 	struct err err;
-	struct loop *other = loop_new(&err);
+	struct loop *other = loop_new(&s->mem, &err);
 
 	loop_reap(other, &a.later);
 	loop_free(&other);

@@ -165,7 +165,7 @@ static int set_up(void **state)
 	struct err err;
 
 	mem_init(&w->mem);
-	w->loop = loop_new(&err);
+	w->loop = loop_new(&w->mem, &err);
 	net_init(&w->net, w->loop, &w->mem);
 	w->stop.run = stop_loop;
 	deadline_init(&w->guard, guard_expired);

@@ -65,7 +65,7 @@ static uint64_t stage_moves(const struct stage *stage)
 	uint64_t sum = c->recv_calls + c->send_calls + c->ctl_calls;
 	list_for (peer, &stage->peers, node)
 		sum += peer->in.len + peer->has_ended;
-	return sum + stage->peers.count + stage->site.clients.count +
+	return sum + stage->peers.count + site_client_count(&stage->site) +
 	       stage->site.server_count;
 }
 
@@ -245,7 +245,7 @@ struct stage *stage_new(const char *database_options, const char *settings)
 	site->log = log_new();
 	log_quiet(site->log);
 	mem_init(&site->mem);
-	site->loop = loop_new(&err);
+	site->loop = loop_new(&site->mem, &err);
 	net_init(&site->net, site->loop, &site->mem);
 	site->vars = vars_schema_new("");
 	site->catalog = catalog_new(&site->mem);

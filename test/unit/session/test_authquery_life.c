@@ -154,7 +154,7 @@ static void client_may_go_in_the_turn_of_the_answer(void **state)
 		if (!order)
 			peer_close(client);
 		stage_settle(stage);
-		assert_int_equal(stage->site.clients.count, 0);
+		assert_int_equal(site_client_count(&stage->site), 0);
 		assert_int_equal(stage_pool(stage)->seats[SEAT_IDLE].count, 1);
 		stage_free(&stage);
 	}

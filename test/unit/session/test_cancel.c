@@ -410,7 +410,7 @@ static void killed_pool_takes_its_cancels_along(void **state)
 	assert_string_equal(peer_last_words(client), "E:FATAL:database removed");
 	stage_settle(stage);
 	assert_int_equal(stage->site.server_count, 0);
-	assert_int_equal(stage->site.clients.count, 0);
+	assert_int_equal(site_client_count(&stage->site), 0);
 	stage_free(&stage);
 }
 

@@ -88,8 +88,8 @@ static void owner_of_the_process_is_known(void **state)
 	struct stage *stage = stage_new("", "");
 	stage_client(stage);
 	stage_settle(stage);
-	struct client *client =
-	    container_of(list_first(&stage->site.clients), struct client, site_node);
+	struct client *client = container_of(
+	    list_first(&stage->site.login_clients), struct client, site_node);
 	assert_true(client->is_unix_owner);
 	assert_int_equal(client->conn.peer_pid, getpid());
 	stage_free(&stage);

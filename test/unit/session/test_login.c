@@ -319,7 +319,7 @@ static void waiting_login_may_go(void **state)
 	struct peer *server = stage_server(stage);
 	peer_close(client);
 	stage_settle(stage);
-	assert_int_equal(stage->site.clients.count, 0);
+	assert_int_equal(site_client_count(&stage->site), 0);
 	peer_first_packet(server);
 	peer_greet(server);
 	stage_settle(stage);
@@ -342,7 +342,7 @@ static void welcome_and_end_in_one_turn(void **state)
 		if (!order)
 			peer_close(client);
 		stage_settle(stage);
-		assert_int_equal(stage->site.clients.count, 0);
+		assert_int_equal(site_client_count(&stage->site), 0);
 		assert_int_equal(stage_pool(stage)->stats.client_login_count, 0);
 		stage_free(&stage);
 	}

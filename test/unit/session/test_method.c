@@ -73,7 +73,7 @@ static bool is_awaited(void *arg)
 	struct stage *stage = arg;
 	struct node *node = list_first(&stage->site.login_clients);
 	const struct client *client =
-	    node ? container_of(node, struct client, login_node) : NULL;
+	    node ? container_of(node, struct client, site_node) : NULL;
 	return client && client->login && client->login->phase == LOGIN_AWAIT;
 }
 
@@ -210,7 +210,7 @@ static bool has_all_waiting(void *arg)
 {
 	struct stage *stage = arg;
 	const struct client *client;
-	list_for (client, &stage->site.login_clients, login_node)
+	list_for (client, &stage->site.login_clients, site_node)
 		if (!client->login || !client->login->verifier_wait)
 			return false;
 	return true;

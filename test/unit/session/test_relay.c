@@ -332,7 +332,7 @@ static void both_go_in_one_turn(void **state)
 		peer_close(order ? server : client);
 		stage_settle(stage);
 		assert_int_equal(stage->site.server_count, 0);
-		assert_int_equal(stage->site.clients.count, 0);
+		assert_int_equal(site_client_count(&stage->site), 0);
 		stage_free(&stage);
 	}
 }

@@ -158,6 +158,55 @@ static void reconnect_waits_for_the_query(void **state)
 	stage_free(&stage);
 }
 
+/* As if the only server had been found by its name. */
+static struct sock_addr call_server(struct stage *stage, const char *host)
+{
+	struct seat *seat = container_of(
+	    list_first(&stage_pool(stage)->seats[SEAT_IDLE]), struct seat, node);
+	struct server *server = seat_server(seat);
+
+	mem_free(server->host);
+	server->host = mem_strdup(host);
+	assert_int_equal(sock_addr_parse("192.0.2.1", 0, &server->conn.remote), 0);
+	return server->conn.remote;
+}
+
+static void address_that_is_lost_closes_its_servers(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("", "");
+	struct peer *client, *server;
+	struct sock_addr addr, other;
+	stage_pair(stage, &client, &server);
+	addr = call_server(stage, "db.example");
+	assert_int_equal(sock_addr_parse("192.0.2.2", 0, &other), 0);
+
+	broker_lose_address(&stage->site, "db.example", &other);
+	broker_lose_address(&stage->site, "db", &addr);
+	stage_settle(stage);
+	assert_false(server->has_ended);
+
+	/* One at work finishes that. */
+	peer_text(client, 'Q', "one");
+	peer_hear(server, 'Q');
+	broker_lose_address(&stage->site, "db.example", &addr);
+	stage_settle(stage);
+	assert_false(server->has_ended);
+	peer_answer(server, "ONE", 'I');
+	assert_string_equal(peer_hear(client, 'Z'), "C:ONE Z:I");
+	peer_last_words(server);
+
+	peer_text(client, 'Q', "two");
+	server = stage_ready_server(stage);
+	peer_hear(server, 'Q');
+	peer_answer(server, "TWO", 'I');
+	peer_hear(client, 'Z');
+	addr = call_server(stage, "db.example");
+	broker_lose_address(&stage->site, "db.example", &addr);
+	peer_last_words(server);
+	stage_free(&stage);
+}
+
 static void fast_close_ends_idle_sessions(void **state)
 {
 	(void)state;
@@ -224,7 +273,7 @@ static void kill_closes_everything(void **state)
 	peer_last_words(server);
 	stage_settle(stage);
 	assert_int_equal(stage->site.server_count, 0);
-	assert_int_equal(stage->site.clients.count, 0);
+	assert_int_equal(site_client_count(&stage->site), 0);
 	stage_free(&stage);
 }
 
@@ -289,6 +338,7 @@ int main(void)
 	    cmocka_unit_test(used_server_is_checked),
 	    cmocka_unit_test(failed_check_costs_no_client),
 	    cmocka_unit_test(reconnect_waits_for_the_query),
+	    cmocka_unit_test(address_that_is_lost_closes_its_servers),
 	    cmocka_unit_test(fast_close_ends_idle_sessions),
 	    cmocka_unit_test(pause_closes_resting_servers_and_keeps_clients),
 	    cmocka_unit_test(kill_closes_everything),

@@ -297,9 +297,6 @@ static void reads_back_messages(void **state)
 	assert_int_equal(codec_read_ready(BODY("X"), &status), -1);
 	assert_int_equal(codec_read_ready(BODY(""), &status), -1);
 	assert_int_equal(codec_read_ready(BODY("II"), &status), -1);
-	assert_int_equal(codec_read_command_complete(BODY("SET\0"), &name), 0);
-	assert_string_equal(name, "SET");
-	assert_int_equal(codec_read_command_complete(BODY("SET"), &name), -1);
 }
 
 static void reads_rows(void **state)

@@ -483,7 +483,7 @@ static void test_request_within_copy(void **state)
 	forwards("GEE");
 	breaks("Z1C");
 	settled(false);
-	pipeline_clear(&p);
+	pipeline_done(&p);
 
 	owe("E");
 	forwards("G");
@@ -590,21 +590,6 @@ static void test_ring_grows_and_shrinks(void **state)
 	}
 }
 
-static void test_clear(void **state)
-{
-	(void)state;
-	pipeline_on_drop(&p, note_drop, &p);
-	owe("QES");
-	forwards("T");
-	pipeline_clear(&p);
-	settled(true);
-	assert_int_equal(pipeline_count(&p), 0);
-	assert_ptr_equal(p.on_drop, note_drop);
-	owe("Q");
-	breaks("Z");
-	forwards("CZ");
-}
-
 #define CASE(name) cmocka_unit_test_setup_teardown(name, start, stop)
 
 int main(void)
@@ -639,7 +624,6 @@ int main(void)
 	    CASE(test_replication_commands),
 	    CASE(test_second_error),
 	    CASE(test_ring_grows_and_shrinks),
-	    CASE(test_clear),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -83,13 +83,47 @@ static void take_leaves_unset_alone(void **state)
 {
 	(void)state;
 	vars_take(&client, &server);
-	assert_null(client.values);
+	assert_ptr_equal(client.set, server.set);
 	set(&client, "TimeZone", "UTC");
 	set(&client, "DateStyle", "ISO");
 	set(&server, "TimeZone", "GMT");
 	vars_take(&client, &server);
 	assert_string_equal(vars_get(&client, VAR_TIMEZONE), "GMT");
 	assert_string_equal(vars_get(&client, VAR_DATESTYLE), "ISO");
+}
+
+static void fill_leaves_set_ones_alone(void **state)
+{
+	(void)state;
+	set(&client, "TimeZone", "UTC");
+	set(&server, "TimeZone", "GMT");
+	set(&server, "DateStyle", "ISO");
+	vars_fill(&client, &server);
+	assert_string_equal(vars_get(&client, VAR_TIMEZONE), "UTC");
+	assert_string_equal(vars_get(&client, VAR_DATESTYLE), "ISO");
+	vars_fill(&client, &client);
+	assert_string_equal(vars_get(&client, VAR_TIMEZONE), "UTC");
+}
+
+static void equal_sets_are_one(void **state)
+{
+	(void)state;
+	struct vars_set *none = client.set;
+
+	set(&client, "TimeZone", "UTC");
+	set(&client, "DateStyle", "ISO");
+	set(&server, "DateStyle", "ISO");
+	assert_ptr_not_equal(client.set, server.set);
+	set(&server, "TimeZone", "UTC");
+	assert_ptr_equal(client.set, server.set);
+	assert_false(vars_is_different(&client, &server));
+	/* A set does not change below the other one that has it. */
+	set(&server, "TimeZone", "GMT");
+	assert_string_equal(vars_get(&client, VAR_TIMEZONE), "UTC");
+	set(&client, "TimeZone", NULL);
+	set(&client, "DateStyle", NULL);
+	set(&client, "DateStyle", NULL);
+	assert_ptr_equal(client.set, none);
 }
 
 static void only_true_differences_are_set(void **state)
@@ -172,6 +206,8 @@ int main(void)
 	    CASE(schema_lists_names_once),
 	    CASE(values_are_shared),
 	    CASE(take_leaves_unset_alone),
+	    CASE(fill_leaves_set_ones_alone),
+	    CASE(equal_sets_are_one),
 	    CASE(only_true_differences_are_set),
 	    CASE(search_path_is_a_list),
 	    CASE(long_values),
