@@ -149,7 +149,8 @@ void log_configure(struct log *log, const struct log_config *config)
 	replace_text(&log->syslog_ident, config->syslog_ident);
 	log->to_syslog = config->syslog;
 	log->facility = facility_by_name(config->syslog_facility);
-	log->verbose = config->verbose;
+	/* less than nothing would hide errors */
+	log->verbose = config->verbose > 0 ? config->verbose : 0;
 	log->stamp_second = -1;
 	tzset();
 }

@@ -145,6 +145,12 @@ def test_verbose_setting(make_pooler):
     assert " DEBUG " in pooler.log() or " NOISE " in pooler.log()
 
 
+def test_no_verbosity_hides_errors(make_pooler):
+    pooler = make_pooler({"db": ""}, settings={"verbose": -5})
+    pooler.refusal("absent", "admin_user")
+    pooler.wait_log("pooler error: no such database: absent")
+
+
 @AS_ROOT
 def test_syslog_takes_the_message_alone(make_pooler):
     if os.path.exists("/dev/log"):
