@@ -33,6 +33,7 @@ struct dial {
 	bool has_salted;
 	uint32_t version; /* of the protocol we asked for; 0 = we have not yet */
 	unsigned answers; /* messages it has sent */
+	bool has_answered; /* with a password */
 	bool has_scram;
 	bool is_authenticated;
 	bool is_let_in; /* AuthenticationOk came */
