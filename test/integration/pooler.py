@@ -62,6 +62,7 @@ class Pooler:
         self.as_root = as_root
         self.process = None
         self.consoles = []
+        self.heard = []
         self.expected_exit = 0
         self.may_log_fatal = False
         self.preexec = None
@@ -180,6 +181,15 @@ class Pooler:
             return  # releases before 1.23 leave SIGQUIT to the system
         assert code == self.expected_exit, "exit code %d:\n%s" % (code, self.log()[-3000:])
         assert self.may_log_fatal or "] FATAL " not in self.log(), self.log()[-3000:]
+        self.check_secrets()
+
+    def check_secrets(self):
+        """Neither the log nor any console has told a secret of the user list."""
+        told = b"".join([self.log().encode(), *self.heard])
+        names = " ".join([*self.databases, *self.userlist])
+        for secret in self.userlist.values():
+            if len(secret) >= 8 and secret not in names:
+                assert wire.as_bytes(secret) not in told, "a secret was told: " + secret
 
     def is_old(self):
         """Whether the binary is a release whose behaviour the tests do not describe."""
@@ -245,8 +255,12 @@ class Pooler:
         """Connected, not logged in."""
         if secret is None:
             secret = self.userlist.get(user)
-        return wire.Client(self.dir if unix else self.host, self.port, user, database, secret,
-                           params)
+        client = wire.Client(self.dir if unix else self.host, self.port, user, database, secret,
+                             params)
+        if database == "pgbouncer":
+            client.heard = bytearray()
+            self.heard.append(client.heard)
+        return client
 
     def connect(self, database="db", user="trust_user", secret=None, unix=False, **params):
         """Logged in."""
