@@ -217,7 +217,7 @@ void seat_enter(
 	seat->pool = pool;
 	seat->born_us = now_us;
 	seat->cancels_in_flight = 0;
-	seat->is_dirty = seat->was_checked = false;
+	seat->is_dirty = seat->was_checked = seat->was_lent = false;
 	put_into_list(seat, state);
 	count_seat(pool, 1);
 	pool_note_use(pool);
