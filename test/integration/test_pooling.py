@@ -405,6 +405,7 @@ def test_check_that_fails_on_a_new_server(make_pooler, fake):
     client.send(wire.query("select 1"))
     client.expect_fatal("query_wait_timeout")
     assert 2 <= len(server.sessions) <= 7
+    pooler.stop()
 
 
 def test_min_pool_of_servers_that_do_not_stay(make_pooler, fake):
@@ -415,6 +416,7 @@ def test_min_pool_of_servers_that_do_not_stay(make_pooler, fake):
     time.sleep(1)
     assert len(server.sessions) - at <= 5
     assert pooler.cpu_time() < 0.5
+    pooler.stop()
 
 
 def test_server_lifetime_of_nothing(make_pooler, pg):
