@@ -66,6 +66,7 @@ class Pooler:
         self.expected_exit = 0
         self.may_log_fatal = False
         self.preexec = None
+        self.quarantine_mb = 256  # freed memory that AddressSanitizer holds back
 
     # files
 
@@ -104,6 +105,7 @@ class Pooler:
         env = dict(os.environ, TZ="UTC", LC_ALL="C", **self.env)
         report = self.path("sanitizer")
         env["ASAN_OPTIONS"] = "detect_leaks=1:abort_on_error=0:exitcode=99:log_path=" + report
+        env["ASAN_OPTIONS"] += ":quarantine_size_mb=%d" % self.quarantine_mb
         if "LD_PRELOAD" in env:
             env["ASAN_OPTIONS"] += ":verify_asan_link_order=0"
         env["UBSAN_OPTIONS"] = "print_stacktrace=1:halt_on_error=1:exitcode=99:log_path=" + report

@@ -24,6 +24,16 @@ CLIENT = {
 }
 
 
+@pytest.fixture
+def lean(make_pooler):
+    """A pooler whose memory can be measured."""
+    def make(databases, **settings):
+        pooler = make_pooler(databases, start=False, settings=dict(TRANSACTION, **settings))
+        pooler.quarantine_mb = 4
+        return pooler.start()
+    return make
+
+
 def pump(sock, data, seconds=1.5):
     """Sends until nobody takes it any more."""
     sock.settimeout(0.4)
@@ -37,9 +47,9 @@ def pump(sock, data, seconds=1.5):
 
 @pytest.mark.parametrize("kind", CLIENT)
 @pytest.mark.parametrize("first", ["select pg_sleep(60)", "begin"], ids=["behind a query", "unread"])
-def test_client_that_sends_without_end(make_pooler, pg, kind, first):
-    pooler = make_pooler({"db": pg.conn(pool_size=2)}, settings=dict(
-        TRANSACTION, session_state="refuse" if kind.startswith("refused") else None))
+def test_client_that_sends_without_end(lean, pg, kind, first):
+    pooler = lean({"db": pg.conn(pool_size=2)},
+                  session_state="refuse" if kind.startswith("refused") else None)
     client, other = pooler.connect(), pooler.connect()
     other.query("select 1")
     client.send(wire.parse("a", "select 1") + wire.sync())
@@ -73,10 +83,10 @@ def test_long_pipeline_without_sync(make_pooler, pg, in_transaction):
     assert client.value("select 5") == "5"
 
 
-def test_syncs_amid_copy_data(make_pooler, pg):
+def test_syncs_amid_copy_data(lean, pg):
     """The server eats them, so none is answered until the COPY has ended."""
     pg.do("create table if not exists flooded (n int)", "grant all on flooded to public")
-    pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings=TRANSACTION)
+    pooler = lean({"db": pg.conn(pool_size=1)})
     client = pooler.connect()
     client.send(wire.query("copy flooded from stdin"))
     client.recv_until("G")
@@ -106,10 +116,9 @@ ENDLESS_LOGIN = {
 
 
 @pytest.mark.parametrize("kind", ENDLESS_LOGIN)
-def test_server_whose_login_never_ends(make_pooler, pg, fake, kind):
+def test_server_whose_login_never_ends(lean, pg, fake, kind):
     bad = fake(ENDLESS_LOGIN[kind])
-    pooler = make_pooler({"db": bad.conn(user="u", password="pw"), "good": pg.conn()},
-                         settings=dict(TRANSACTION, server_connect_timeout=2))
+    pooler = lean({"db": bad.conn(user="u", password="pw"), "good": pg.conn()}, server_connect_timeout=2)
     good = pooler.connect("good")
     good.query("select 1")
     before = pooler.rss()
