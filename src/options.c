@@ -112,8 +112,7 @@ int options_parse(struct options *o, int argc, char **argv)
 	char letters[2 * OPTION_COUNT + 1];
 	int code;
 
-	*o =
-	    (struct options){.program = argc > 0 ? argv[0] : "pgbouncer", .form = "md"};
+	*o = (struct options){.program = argc > 0 ? argv[0] : "pgbouncer"};
 	make_getopt_tables(letters, longs);
 	optind = 0; /* a fresh start, whoever used getopt before */
 	while ((code = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
@@ -126,8 +125,13 @@ int options_parse(struct options *o, int argc, char **argv)
 		if (o->action == OPTIONS_HELP || o->action == OPTIONS_VERSION)
 			return 0;
 	}
-	if (o->action == OPTIONS_DESCRIBE)
+	if (o->action == OPTIONS_DESCRIBE) {
+		if (!o->form)
+			o->form = "md";
 		return 0;
+	}
+	if (o->form)
+		return misuse(o, "--as belongs to --describe");
 	if (argc - optind != 1)
 		return misuse(o, "no configuration file specified");
 	o->file = argv[optind];

@@ -246,6 +246,24 @@ static int refused(struct daemon *d, struct loaded *l, struct err *err)
 	    err, "F0000", "RELOAD failed, see logs for additional details");
 }
 
+/* What the configuration names must be there, too.  -1: the log says what is not. */
+static int read_named(struct log *log, struct loaded *l)
+{
+	struct err why;
+
+	if (l->broken.text[0])
+		log_broken_list(log, &l->broken);
+	else if (log_check_file(l->config->settings.logfile, &why) < 0)
+		log_error(log, "%s", why.text);
+	else if (!access_is_complete(&l->access))
+		access_tell(&l->access, log);
+	else if (loaded_read_tls(l, &why) < 0)
+		log_bad_tls(log, &why);
+	else
+		return 0;
+	return -1;
+}
+
 int reload_all(struct site *site, struct err *err)
 {
 	struct daemon *d = site_daemon(site);
@@ -257,18 +275,8 @@ int reload_all(struct site *site, struct err *err)
 		reload_log_error(site->log, &why);
 		return refused(d, NULL, err);
 	}
-	if (l.broken.text[0]) {
-		log_broken_list(site->log, &l.broken);
+	if (read_named(site->log, &l) < 0)
 		return refused(d, &l, err);
-	}
-	if (!access_is_complete(&l.access)) {
-		access_tell(&l.access, site->log);
-		return refused(d, &l, err);
-	}
-	if (loaded_read_tls(&l, &why) < 0) {
-		log_bad_tls(site->log, &why);
-		return refused(d, &l, err);
-	}
 	reload_adopt(d, l.config, l.users, l.access.rules);
 	derive_forget_all(site);
 	reload_adopt_tls(d, &l.tls);
@@ -325,7 +333,9 @@ int reload_set(struct site *site, const char *name, const char *value, struct er
 
 	if (!config)
 		return -1;
-	if (set_access(site, &running->settings, &config->settings, &access, err) < 0) {
+	if ((setting_find(name) == setting_find("logfile") &&
+		log_check_file(config->settings.logfile, err) < 0) ||
+	    set_access(site, &running->settings, &config->settings, &access, err) < 0) {
 		config_unref(&config);
 		return -1;
 	}

@@ -12,6 +12,8 @@
 #include <stdarg.h>
 #include <stdbool.h>
 
+#include "base/err.h"
+
 enum log_level {
 	LEVEL_FATAL,
 	LEVEL_ERROR,
@@ -38,6 +40,8 @@ struct log *log_new(void);
 void log_free(struct log **log);
 /* Take over new configuration and reopen the file at the next line. */
 void log_configure(struct log *log, const struct log_config *config);
+/* Could a line be written there?  -1: *err says why not.  Makes the file. */
+int log_check_file(const char *path, struct err *err);
 /* -q and -d: no more stderr. */
 void log_quiet(struct log *log);
 

@@ -74,6 +74,7 @@ struct database {
 	bool is_auto, is_admin, paused, disabled;
 	bool is_gone; /* no longer in the map; freed with its last pool and client */
 	bool is_starving;
+	bool was_used; /* it has had a pool: somebody got through the login */
 	uint64_t
 	    idle_since_us; /* auto-databases without clients and servers; 0 = in use */
 };
@@ -94,8 +95,9 @@ struct catalog {
 	const struct database_config
 	    *template;                  /* the `*` entry in force; NULL = none */
 	struct config *template_config; /* one reference: where template lives */
-	struct list idle_pools;     /* struct pool by .idle_node: longest idle first */
-	struct list idle_databases; /* struct database by .idle_node: the same */
+	struct list idle_pools; /* struct pool by .idle_node: longest idle first */
+	/* struct database by .idle_node: those nobody ever used, then the same */
+	struct list idle_databases;
 	uint64_t seen_us; /* the latest time any call told: for calls that tell none */
 	uint64_t credentials_epoch; /* see credentials_forget_all */
 

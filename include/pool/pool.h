@@ -44,7 +44,8 @@ struct seat {
 	    cancels_in_flight; /* sent, not yet finished, aimed at this connection */
 	bool is_dirty;         /* close at the next release */
 	bool is_replication;   /* never shared */
-	bool was_checked;      /* the check query has passed since it came to rest */
+	bool was_lent;
+	bool was_checked; /* the check query has passed since it came to rest */
 	/* the owner's: its client left session state behind; reset before it is lent
 	 * again, closed when there is no reset query */
 	bool needs_reset;
@@ -98,6 +99,7 @@ struct pool {
 	char
 	    *refusal; /* owned: the text for who waited for the failed login; or NULL */
 	char *fast_failure; /* owned: the text for who asks after it; or NULL */
+	bool has_wasted;    /* a server was lost before anybody had it */
 	bool has_refused;   /* everyone who waits is told refusal */
 	bool has_dirty;     /* pool_next has dirty seats to look for */
 	bool wants_probe;   /* somebody failed fast: try again though nobody waits */

@@ -48,18 +48,19 @@ struct client {
 		uint8_t cancel_key[CANCEL_KEY_LEN];
 		uint8_t *long_key; /* owned; with has_long_key */
 	};
-	bool has_key : 1;       /* its cancel key is in site->cancel_keys */
-	bool has_long_key : 1;  /* ... and has CANCEL_KEY_LONG bytes */
-	bool is_unix_owner : 1; /* unix socket, peer uid is our own */
-	bool is_admin : 1;      /* console: full rights */
-	bool is_settled : 1;    /* see client_settle */
-	bool is_carrier : 1;    /* it brought a CancelRequest, and is no login */
-	bool is_spare : 1;      /* accepted on the spare descriptor: console only */
-	bool is_canceled : 1;   /* cancelled while it queued: answer, do not run */
-	bool is_skipping : 1;   /* ... and skip what follows up to Sync */
-	bool is_dropping : 1;   /* the rest of the message in transit is discarded */
-	bool was_notified : 1;  /* query_wait_notify was sent in this wait */
-	uint8_t replication;    /* enum replication */
+	bool has_key : 1;        /* its cancel key is in site->cancel_keys */
+	bool has_long_key : 1;   /* ... and has CANCEL_KEY_LONG bytes */
+	bool is_unix_owner : 1;  /* unix socket, peer uid is our own */
+	bool is_admin : 1;       /* console: full rights */
+	bool is_settled : 1;     /* see client_settle */
+	bool is_carrier : 1;     /* it brought a CancelRequest, and is no login */
+	bool is_spare : 1;       /* accepted on the spare descriptor: console only */
+	bool is_canceled : 1;    /* cancelled while it queued: answer, do not run */
+	bool is_skipping : 1;    /* ... and skip what follows up to Sync */
+	bool is_dropping : 1;    /* the rest of the message in transit is discarded */
+	bool waits_to_drain : 1; /* it has to read before we read on */
+	bool was_notified : 1;   /* query_wait_notify was sent in this wait */
+	uint8_t replication;     /* enum replication */
 };
 
 static inline struct client *conn_client(const struct conn *conn)

@@ -31,8 +31,9 @@ struct dial {
 	struct external_job *job;        /* external's: the keys are being derived */
 	uint8_t salted[SCRAM_KEY_LEN]; /* what was derived, until it has proved right */
 	bool has_salted;
-	uint32_t version; /* of the protocol we asked for; 0 = we have not yet */
-	unsigned answers; /* messages it has sent */
+	uint32_t version;  /* of the protocol we asked for; 0 = we have not yet */
+	unsigned answers;  /* messages it has sent */
+	bool has_answered; /* with a password */
 	bool has_scram;
 	bool is_authenticated;
 	bool is_let_in; /* AuthenticationOk came */

@@ -16,6 +16,11 @@ enum step forward_message(
 /* The same without counting: a message that is sent once more. */
 enum step forward_again(
     struct client *client, struct server *server, const struct message *m);
+/* So many answers are owed that the client must wait; while the server reads COPY data
+ * it may go on all the same. */
+bool forward_may_go_on(const struct server *server);
+/* It waits until all is answered, whatever it waits for itself. */
+enum step forward_hold(struct server *server);
 /* Bytes for the server; the client waits when the server takes no more. */
 void forward_bytes(struct client *client, struct server *server, struct block *block,
     const uint8_t *p, size_t len);

@@ -56,6 +56,7 @@ struct server {
 	bool is_dropping : 1;  /* the rest of the message in transit is swallowed */
 	bool holds_client : 1; /* the client was paused because we are full */
 	bool is_held : 1;      /* we were paused because the client is full */
+	bool is_unheard : 1;   /* it spoke at rest, and the log has it */
 	bool is_cut : 1;       /* got half a message, and the rest will not come */
 	struct list portals;   /* struct sql_portal by .node: of such commands */
 	/* bits of tracked parameters, since the last ReadyForQuery: reported; brought

@@ -110,11 +110,8 @@ struct log *log_new(void)
 	return log;
 }
 
-static void close_sinks(struct log *log)
+static void close_syslog(struct log *log)
 {
-	if (log->fd >= 0)
-		close(log->fd);
-	log->fd = -1;
 	if (log->syslog_open)
 		closelog();
 	log->syslog_open = false;
@@ -126,7 +123,9 @@ void log_free(struct log **logp)
 
 	if (!log)
 		return;
-	close_sinks(log);
+	if (log->fd >= 0)
+		close(log->fd);
+	close_syslog(log);
 	mem_free(log->file);
 	mem_free(log->syslog_ident);
 	buf_done(&log->line);
@@ -142,14 +141,51 @@ static void replace_text(char **old, const char *text)
 	*old = copy;
 }
 
+static int open_for_append(const char *path)
+{
+	return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
+}
+
+int log_check_file(const char *path, struct err *err)
+{
+	int fd;
+
+	if (!path || !*path)
+		return 0;
+	fd = open_for_append(path);
+	if (fd < 0)
+		return err_set(
+		    err, "cannot open logfile '%s': %s", path, strerror(errno));
+	close(fd);
+	return 0;
+}
+
+/* The file in use is given up for one that can be had, or for none. */
+static void change_file(struct log *log, const char *path)
+{
+	bool is_running = log->fd >= 0 && path && *path;
+	int fd = is_running ? open_for_append(path) : -1;
+
+	if (is_running && fd < 0) {
+		log_error(log, "cannot open logfile '%s': %s, going on with '%s'", path,
+		    strerror(errno), log->file);
+		return;
+	}
+	if (log->fd >= 0)
+		close(log->fd);
+	log->fd = fd;
+	replace_text(&log->file, path);
+}
+
 void log_configure(struct log *log, const struct log_config *config)
 {
-	close_sinks(log);
-	replace_text(&log->file, config->file);
+	change_file(log, config->file);
+	close_syslog(log);
 	replace_text(&log->syslog_ident, config->syslog_ident);
 	log->to_syslog = config->syslog;
 	log->facility = facility_by_name(config->syslog_facility);
-	log->verbose = config->verbose;
+	/* less than nothing would hide errors */
+	log->verbose = config->verbose > 0 ? config->verbose : 0;
 	log->stamp_second = -1;
 	tzset();
 }
@@ -246,8 +282,7 @@ static void put_stderr(struct log *log, enum log_level level, const char *text)
  * would otherwise never know. */
 static void open_file(struct log *log)
 {
-	log->fd =
-	    open(log->file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
+	log->fd = open_for_append(log->file);
 	if (log->fd >= 0)
 		return;
 	char reason[MESSAGE_MOST];

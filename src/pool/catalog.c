@@ -388,6 +388,7 @@ struct pool *catalog_pool_as(struct database *db, struct user *pool_user)
 
 	if (pool)
 		return pool;
+	key.database->was_used = true;
 	pool = slab_get(c->pool_slab);
 	pool->database = key.database;
 	pool->user = key.user;

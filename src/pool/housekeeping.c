@@ -58,19 +58,22 @@ static uint64_t drop_idle_databases(
 	struct database *db, *after;
 
 	list_for_safe (db, after, &c->idle_databases, idle_node) {
-		if (!timeout)
+		/* Anybody can make one by asking for it. */
+		bool is_due = !db->was_used;
+		if (!is_due && !timeout)
 			break;
-		if (c->seen_us - db->idle_since_us < timeout) {
+		if (!is_due && c->seen_us - db->idle_since_us < timeout) {
 			next = db->idle_since_us + timeout;
 			break;
 		}
 		/* What the administrator said of it would be forgotten with it. */
 		if (db->paused || db->disabled || has_used_pool(db))
 			continue;
-		catalog_note(note, note_ctx,
-		    "dropping database '%s' as it does not exist anymore or inactive "
-		    "auto-database",
-		    db->name);
+		if (!is_due)
+			catalog_note(note, note_ctx,
+			    "dropping database '%s' as it does not exist anymore or "
+			    "inactive auto-database",
+			    db->name);
 		database_drop(db, NULL, "database removed");
 	}
 	return next;

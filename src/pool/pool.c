@@ -423,6 +423,12 @@ void pool_abandon(struct seat *seat, uint64_t now_us)
 {
 	note_time(seat->pool, now_us);
 	queue_unlink(seat);
+	/* A new connection that fails its check is as good as none: the next attempt
+	 * comes no sooner. */
+	if (seat->state == SEAT_TESTED && !seat->was_lent)
+		seat->pool->last_connect_failed = true;
+	if (seat->state != SEAT_LOGIN && seat->state != SEAT_NONE && !seat->was_lent)
+		seat->pool->has_wasted = true;
 	if (seat->state != SEAT_NONE)
 		seat_retire(seat, "");
 }

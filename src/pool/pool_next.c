@@ -7,8 +7,9 @@
 #include "pool/queue.h"
 #include "pool/seats.h"
 
-/* How often a pool below min_pool_size looks for room under a limit.  It does not wait
- * for room in the queue of those that have clients waiting. */
+/* How often a pool below min_pool_size looks for room under a limit, or replaces
+ * servers that were lost unused.  It does not wait for room in the queue of those that
+ * have clients waiting. */
 enum { REFILL_US = 1000000 };
 
 static struct verdict nothing(uint64_t wake_us)
@@ -118,7 +119,7 @@ struct launch {
 	struct pool *pool;
 	const struct ask *asker; /* the first in the queue; NULL: nobody waits */
 	bool is_replication;
-	bool may_evict;
+	bool may_evict, is_refill;
 	uint64_t now_us;
 	/* what came out */
 	bool is_reserve, lacks_db_room, lacks_user_room;
@@ -224,6 +225,11 @@ static bool may_launch(struct launch *l)
 		l->wake_us = retry_us;
 		return false;
 	}
+	/* whose servers go by themselves is not filled up as fast as it can be */
+	if (l->is_refill && pool->has_wasted && l->now_us < pool->dial_us + REFILL_US) {
+		l->wake_us = pool->dial_us + REFILL_US;
+		return false;
+	}
 	return has_pool_room(l) && has_limit_room(l);
 }
 
@@ -279,7 +285,8 @@ static struct verdict launch_wanted(struct pool *pool, uint64_t now_us)
 
 	bool is_probe = pool->wants_probe;
 	pool->wants_probe = false;
-	if (l.may_evict || is_probe || wants_refill(pool))
+	l.is_refill = !l.may_evict && !is_probe;
+	if (!l.is_refill || wants_refill(pool))
 		return launch(&l);
 	pool_want_room(pool, false, false);
 	return nothing(UINT64_MAX);

@@ -89,6 +89,8 @@ void queue_link(struct ask *ask, struct seat *seat, uint64_t now_us)
 	ask->seat = seat;
 	seat->ask = ask;
 	seat->was_checked = false;
+	seat->was_lent = true;
+	ask->pool->has_wasted = false;
 	ask->pool->stats.server_assignment_count++;
 }
 

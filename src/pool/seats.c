@@ -152,10 +152,12 @@ void database_note_use(struct database *db)
 
 	if (is_idle == node_is_linked(&db->idle_node))
 		return;
-	if (is_idle)
+	if (!is_idle)
+		list_remove(&c->idle_databases, &db->idle_node);
+	else if (db->was_used)
 		list_push_back(&c->idle_databases, &db->idle_node);
 	else
-		list_remove(&c->idle_databases, &db->idle_node);
+		list_push_front(&c->idle_databases, &db->idle_node);
 	db->idle_since_us = !is_idle ? 0 : c->seen_us ? c->seen_us : 1;
 }
 
@@ -215,7 +217,7 @@ void seat_enter(
 	seat->pool = pool;
 	seat->born_us = now_us;
 	seat->cancels_in_flight = 0;
-	seat->is_dirty = seat->was_checked = false;
+	seat->is_dirty = seat->was_checked = seat->was_lent = false;
 	put_into_list(seat, state);
 	count_seat(pool, 1);
 	pool_note_use(pool);

@@ -66,9 +66,6 @@ static void broker_place(struct server *server, const struct verdict *v)
 	case VERDICT_RESET:
 		server_test(server, settings->server_reset_query, "reset query failed");
 		break;
-	case VERDICT_CHECK:
-		server_test(server, settings->server_check_query, "test query failed");
-		break;
 	case VERDICT_RETIRE:
 		server_retire(server, v->text);
 		break;
@@ -83,6 +80,7 @@ static void broker_place(struct server *server, const struct verdict *v)
 	case VERDICT_ADMIT:
 	case VERDICT_REFUSE:
 	case VERDICT_DIAL:
+	case VERDICT_CHECK:
 		break;
 	}
 }

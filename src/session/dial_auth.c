@@ -269,6 +269,15 @@ enum step dial_auth(struct server *server, const struct message *m)
 		dial_fail_network(server, "failed to answer authreq");
 		return STEP_CLOSE;
 	}
+	if (request == AUTH_REQ_CLEARTEXT || request == AUTH_REQ_MD5) {
+		if (server->dial->has_answered) {
+			conn_log(&server->conn, LEVEL_ERROR,
+			    "server asks for the password again");
+			dial_fail_network(server, "failed to answer authreq");
+			return STEP_CLOSE;
+		}
+		server->dial->has_answered = true;
+	}
 	switch (request) {
 	case AUTH_REQ_OK:
 		server->dial->is_let_in = true;

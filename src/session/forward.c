@@ -15,6 +15,9 @@
 #include "wire/message.h"
 #include "wire/prepared.h"
 
+/* Answers owed to one client before we stop reading from it. */
+enum { OWED_MOST = 16 * 1024 };
+
 /* Bytes for the server; the client waits when the server takes no more. */
 void forward_bytes(struct client *client, struct server *server, struct block *block,
     const uint8_t *p, size_t len)
@@ -135,13 +138,31 @@ static bool must_hold_back(
 	}
 }
 
-static void hold_back(struct server *server, const struct message *m)
+/* Without it the server would keep answers until the client's Sync. */
+static void ask_for_answers(struct server *server)
 {
 	static const uint8_t flush[] = {'H', 0, 0, 0, 4};
-	/* without it the answer to an Execute would wait for the client's Sync */
+	stream_put(&server->conn.stream, NULL, flush, sizeof(flush));
+}
+
+static void hold_back(struct server *server, const struct message *m)
+{
 	if (m->type == 'E')
-		stream_put(&server->conn.stream, NULL, flush, sizeof(flush));
+		ask_for_answers(server);
 	server->holds_back = true;
+}
+
+bool forward_may_go_on(const struct server *server)
+{
+	return pipeline_count(&server->pipeline) < OWED_MOST ||
+	       pipeline_is_copy_in(&server->pipeline);
+}
+
+enum step forward_hold(struct server *server)
+{
+	ask_for_answers(server);
+	server->holds_back = true;
+	return STEP_PARK;
 }
 
 /* A Query or Parse that may be refused for what it would leave behind. */

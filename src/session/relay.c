@@ -93,7 +93,13 @@ static enum step front_acquire(struct client *client)
 
 static void front_writable(struct conn *conn)
 {
-	struct server *server = client_server(conn_client(conn));
+	struct client *client = conn_client(conn);
+	struct server *server = client_server(client);
+
+	if (client->waits_to_drain) {
+		client->waits_to_drain = false;
+		conn_unpark(conn);
+	}
 	if (server && server->is_held) {
 		server->is_held = false;
 		conn_resume(&server->conn);
@@ -201,6 +207,11 @@ static enum step front_message(struct conn *conn, const struct message *m)
 	}
 	if (client->is_canceled || client->is_skipping)
 		return front_answer_cancel(client, m);
+	/* Answers that we make up are held back by no server. */
+	if (!(row->flags & MSG_COPY) && stream_is_above_high(&conn->stream)) {
+		client->waits_to_drain = true;
+		return STEP_PARK;
+	}
 
 	server = client_server(client);
 	if (!server) {
@@ -219,6 +230,8 @@ static enum step front_message(struct conn *conn, const struct message *m)
 		return front_wait_for_copy(server, m);
 	} else if (is_ignored(server, m)) {
 		return front_drop(client);
+	} else if (!forward_may_go_on(server)) {
+		return forward_hold(server);
 	} else if (!(row->flags & MSG_COPY) && m->type != 'H') {
 		front_begin(client);
 	}

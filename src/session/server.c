@@ -278,8 +278,11 @@ static enum step rest_message(struct conn *conn, const struct message *m)
 
 	if (!message_is_whole(m))
 		return unheard_wants_whole(server, m);
-	conn_log(conn, LEVEL_WARNING, "got packet '%c' from server when not linked",
-	    m->type >= 32 && m->type < 127 ? m->type : '?');
+	if (!server->is_unheard)
+		conn_log(conn, LEVEL_WARNING,
+		    "got packet '%c' from server when not linked",
+		    m->type >= 32 && m->type < 127 ? m->type : '?');
+	server->is_unheard = true;
 	if (m->type == 'A') /* of a LISTEN that a client left behind: harmless */
 		return STEP_NEXT;
 	switch (m->type) {
@@ -319,6 +322,7 @@ static const struct conn_ops rest_ops = {
 void server_rest(struct server *server, uint64_t wake_us)
 {
 	server->conn.ops = &rest_ops;
+	server->is_unheard = false;
 	conn_set_deadline(&server->conn, wake_us);
 }
 

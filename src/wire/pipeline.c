@@ -40,7 +40,7 @@
 
 #include "base/mem.h"
 
-enum { RING_LEAST = 8, RING_KEPT = 16, RING_MOST = 1 << 30 };
+enum { RING_LEAST = 8, RING_KEPT = 16, RING_MOST = 1 << 20 };
 
 /* What a message is to the entry at the head. */
 enum fit {

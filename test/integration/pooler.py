@@ -62,9 +62,11 @@ class Pooler:
         self.as_root = as_root
         self.process = None
         self.consoles = []
+        self.heard = []
         self.expected_exit = 0
         self.may_log_fatal = False
         self.preexec = None
+        self.quarantine_mb = 256  # freed memory that AddressSanitizer holds back
 
     # files
 
@@ -103,6 +105,7 @@ class Pooler:
         env = dict(os.environ, TZ="UTC", LC_ALL="C", **self.env)
         report = self.path("sanitizer")
         env["ASAN_OPTIONS"] = "detect_leaks=1:abort_on_error=0:exitcode=99:log_path=" + report
+        env["ASAN_OPTIONS"] += ":quarantine_size_mb=%d" % self.quarantine_mb
         if "LD_PRELOAD" in env:
             env["ASAN_OPTIONS"] += ":verify_asan_link_order=0"
         env["UBSAN_OPTIONS"] = "print_stacktrace=1:halt_on_error=1:exitcode=99:log_path=" + report
@@ -180,6 +183,15 @@ class Pooler:
             return  # releases before 1.23 leave SIGQUIT to the system
         assert code == self.expected_exit, "exit code %d:\n%s" % (code, self.log()[-3000:])
         assert self.may_log_fatal or "] FATAL " not in self.log(), self.log()[-3000:]
+        self.check_secrets()
+
+    def check_secrets(self):
+        """Neither the log nor any console has told a secret of the user list."""
+        told = b"".join([self.log().encode(), *self.heard])
+        names = " ".join([*self.databases, *self.userlist])
+        for secret in self.userlist.values():
+            if len(secret) >= 8 and secret not in names:
+                assert wire.as_bytes(secret) not in told, "a secret was told: " + secret
 
     def is_old(self):
         """Whether the binary is a release whose behaviour the tests do not describe."""
@@ -245,8 +257,12 @@ class Pooler:
         """Connected, not logged in."""
         if secret is None:
             secret = self.userlist.get(user)
-        return wire.Client(self.dir if unix else self.host, self.port, user, database, secret,
-                           params)
+        client = wire.Client(self.dir if unix else self.host, self.port, user, database, secret,
+                             params)
+        if database == "pgbouncer":
+            client.heard = bytearray()
+            self.heard.append(client.heard)
+        return client
 
     def connect(self, database="db", user="trust_user", secret=None, unix=False, **params):
         """Logged in."""

@@ -61,6 +61,11 @@ def test_bad_option(make_pooler, option):
     assert re.fullmatch(r'Try "\S+ --help" for more information\.', lines[1])
 
 
+def test_as_belongs_to_describe(make_pooler):
+    code, out, err = make_pooler(start=False).run("--as=md", "a.ini")
+    assert (code, out) == (1, "") and "--as belongs to --describe" in err
+
+
 @pytest.mark.parametrize("args", [[], ["a.ini", "b.ini"], ["-q"], ["a.ini", "-v", "b.ini"]])
 def test_wrong_number_of_files(make_pooler, args):
     code, out, err = make_pooler(start=False).run(*args)

@@ -368,6 +368,25 @@ def test_broken_user_list(make_pooler, pg, line, text):
     assert pooler.refusal(user="second_user") == '"trust" authentication failed'
 
 
+def test_user_list_broken_at_every_line_of_a_reload(make_pooler, pg):
+    """Everybody keeps the password that was in force."""
+    known = {"u%d" % n: "password %d" % n for n in range(5)}
+    pooler = make_pooler({"db": pg.conn(user="trust_user")}, settings={"auth_type": "plain"},
+                         userlist=dict(known, admin_user="admin secret 91c"))
+    before = views(pooler)
+    good = pooler.read("userlist.txt").replace("password", "changed").splitlines()
+    for number in range(len(good) + 1):
+        pooler.write("userlist.txt", "\n".join(good[:number] + ["bad"] + good[number:]) + "\n")
+        assert pooler.admin.query("RELOAD", check=False).errors, number
+        assert views(pooler) == before
+        for name, secret in known.items():
+            pooler.connect("db", name, secret).close()
+    pooler.write("userlist.txt", "\n".join(good) + "\n")
+    pooler.reload()
+    assert pooler.refusal("db", "u1", "password 1") == "password authentication failed"
+    pooler.connect("db", "u1", "changed 1").close()
+
+
 def test_longest_names_and_secrets(make_pooler, pg):
     name, secret = "u" * 127, "p" * 65530
     pooler = make_pooler({"db": pg.conn(user="trust_user"), "d" * 63: pg.conn(user="trust_user")},

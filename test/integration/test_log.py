@@ -140,9 +140,38 @@ def test_logfile_that_cannot_be_opened(make_pooler):
     assert code == 1 and pooler.path("absent/log") in err
 
 
+def test_logfile_that_cannot_be_opened_later(make_pooler, pg):
+    """A running process is not ended by it, and a reload with it changes nothing."""
+    pooler = make_pooler({"db": pg.conn()}, start=False)
+    os.mkdir(pooler.path("logs"), 0o777)
+    waiting.give(pooler.path("logs"))
+    pooler.settings["logfile"] = pooler.path("logs/log")
+    pooler.start()
+    for path in (pooler.path("absent/log"), pooler.dir):
+        pooler.write("pgbouncer.ini", pooler.ini_text().replace(pooler.path("logs/log"), path))
+        assert pooler.admin.query("RELOAD", check=False).errors
+        pooler.wait_log(r" ERROR cannot open logfile '%s': " % path)
+        assert pooler.admin.query("SET logfile = '%s'" % path, check=False).errors[0].text() == "SET failed"
+        assert pooler.config()["logfile"] == pooler.path("logs/log")
+    pooler.write_files()
+    os.rename(pooler.path("logs"), pooler.path("gone"))
+    pooler.signal("HUP")
+    pooler.wait_log("config file loading failed$")
+    assert pooler.connect().value("select 1") == "1"
+    assert "login attempt: db=db" in pooler.read("gone/log")
+    os.rename(pooler.path("gone"), pooler.path("logs"))
+    pooler.reload()
+
+
 def test_verbose_setting(make_pooler):
     pooler = make_pooler({"db": ""}, settings={"verbose": 2})
     assert " DEBUG " in pooler.log() or " NOISE " in pooler.log()
+
+
+def test_no_verbosity_hides_errors(make_pooler):
+    pooler = make_pooler({"db": ""}, settings={"verbose": -5})
+    pooler.refusal("absent", "admin_user")
+    pooler.wait_log("pooler error: no such database: absent")
 
 
 @AS_ROOT

@@ -392,6 +392,33 @@ def test_failed_check_tries_the_next(make_pooler, fake):
     assert len(server.sessions) >= 2
 
 
+def test_check_that_fails_on_a_new_server(make_pooler, fake):
+    """The next attempt comes as late as after a failed login."""
+    def script(session):
+        session.login()
+        session.recv()
+
+    server = fake(script)
+    pooler = make_pooler({"db": server.conn()}, settings=dict(
+        TRANSACTION, server_check_delay=0, server_login_retry=0.5, query_wait_timeout=2))
+    client = pooler.connect()
+    client.send(wire.query("select 1"))
+    client.expect_fatal("query_wait_timeout")
+    assert 2 <= len(server.sessions) <= 7
+    pooler.stop()
+
+
+def test_min_pool_of_servers_that_do_not_stay(make_pooler, fake):
+    server = fake(lambda session: session.login())
+    pooler = make_pooler({"db": server.conn(user="u", min_pool_size=2)}, settings=TRANSACTION)
+    waiting.wait_for(lambda: len(server.sessions) >= 4, "several attempts")
+    at = len(server.sessions)
+    time.sleep(1)
+    assert len(server.sessions) - at <= 5
+    assert pooler.cpu_time() < 0.5
+    pooler.stop()
+
+
 def test_server_lifetime_of_nothing(make_pooler, pg):
     pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings=dict(TRANSACTION, server_lifetime=0))
     client = pooler.connect()

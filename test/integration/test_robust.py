@@ -4,6 +4,8 @@ import os
 import random
 import resource
 import signal
+import socket
+import struct
 import threading
 import time
 
@@ -104,8 +106,6 @@ def test_killed_clients(busy, pg):
 
 def test_clients_that_vanish_by_the_hundred(busy):
     """Half of them in the middle of a query, with a reset instead of a goodbye."""
-    import socket
-    import struct
     pooler = busy()
     pooler.admin.query("SHOW POOLS")
     base = pooler.fds()
@@ -117,10 +117,38 @@ def test_clients_that_vanish_by_the_hundred(busy):
                                      wire.query("select pg_sleep(1)"), wire.parse("", "select 1"),
                                      wire.query("select 1")[:5], b""]))
             if rand.random() < 0.5:
-                client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                reset(client)
             client.close()
         load.wait_more()
     assert not load.errors, load.errors
+    assert_baseline(pooler, base)
+
+
+def reset(client):
+    client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+
+
+@pytest.mark.parametrize("last, most", [("select 1", 10), ("select pg_sleep(0.2)", 110)],
+                         ids=["answered", "running"])
+def test_vanished_clients_cause_no_storm_of_logins(busy, last, most):
+    """A server whose client went after its answer is used again; one in mid-query is replaced."""
+    pooler = busy(log_disconnections=0)
+    pooler.admin.query("SHOW POOLS")
+    base = pooler.fds()
+    with Load(pooler, 3) as load:
+        for _ in range(10):
+            clients = [pooler.connect() for _ in range(100 if last == "select 1" else 10)]
+            for client in clients:
+                client.send(wire.query(last))
+            if last == "select 1":
+                for client in clients:
+                    client.finish()
+            for client in clients:
+                reset(client)
+        load.wait_more()
+    assert not load.errors, load.errors
+    assert pooler.log().count("new connection to server") <= most
     assert_baseline(pooler, base)
 
 

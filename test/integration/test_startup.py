@@ -148,6 +148,22 @@ def test_field_lengths(pooler, field, length):
     assert pooler.is_running()
 
 
+@pytest.mark.parametrize("auth_type", ["trust", "scram-sha-256"])
+def test_field_lengths_where_every_name_is_a_database(make_pooler, pg, auth_type):
+    pooler = make_pooler({"*": pg.conn()}, settings={"auth_type": auth_type, "application_name_add_host": 1})
+    for field in ("user", "database", "application_name", "replication"):
+        for length in (1, 62, 63, 64, 65, 127, 128, 255, 256, 1023, 4096, 65000):
+            params = dict(GOOD, database="postgres")
+            params[field] = "%" * length
+            with attempt(pooler, packet(params)) as raw:
+                try:
+                    raw.recv_until("ZER")
+                except wire.Closed:
+                    pass
+    pooler.set("auth_type", "trust")
+    assert pooler.connect("postgres").value("select 1") == "1"
+
+
 @pytest.mark.parametrize("params, terminator, text", [
     ([], b"\0", "no username supplied"),
     ([("database", "db")], b"\0", "no username supplied"),
@@ -377,6 +393,65 @@ def test_every_message_in_every_phase(make_pooler, pg, phase):
         holder.close()
     good = pooler.connect(user="md5_user")
     assert good.value("select 1") == "1"
+
+
+def is_copying(raw, direction):
+    raw.send(packet([("user", "trust_user"), ("database", "db")]))
+    raw.recv_until("Z")
+    raw.send(wire.query("copy messages_in_phases %s" % direction))
+    raw.recv_until("GH")
+
+
+def is_on_the_console(raw, *commands):
+    raw.send(packet([("user", "admin_user"), ("database", "pgbouncer")]))
+    raw.recv_until("Z")
+    raw.send(b"".join(wire.query(c) for c in commands))
+
+
+def is_proving(raw):
+    raw.send(packet([("user", "admin_user"), ("database", "scram")]))
+    raw.recv_until("R")
+    raw.send(wire.sasl_initial("SCRAM-SHA-256", "n,,n=,r=abcdef"))
+    raw.recv_until("R")
+
+
+FURTHER_PHASES = {
+    "copy in": lambda raw: is_copying(raw, "from stdin"),
+    "copy out": lambda raw: is_copying(raw, "to stdout"),
+    "console": is_on_the_console,
+    "console that waits": lambda raw: is_on_the_console(raw, "PAUSE held"),
+    "proof": is_proving,
+    "welcome": lambda raw: raw.send(packet([("user", "trust_user"), ("database", "down")])),
+}
+
+
+@pytest.mark.parametrize("phase", FURTHER_PHASES)
+def test_every_message_in_further_phases(make_pooler, pg, phase):
+    pg.do("create table if not exists messages_in_phases (n int)",
+          "insert into messages_in_phases select generate_series(1, 9)",
+          "grant all on messages_in_phases to public")
+    pooler = make_pooler(
+        {"db": pg.conn(pool_size=2), "held": pg.conn(), "scram": pg.conn(), "down": "host=127.0.0.1 port=1"},
+        settings={"pool_mode": "transaction", "max_client_conn": 1000, "client_login_timeout": 3,
+                  "auth_type": "scram-sha-256" if phase == "proof" else "trust"})
+    holder = None
+    if phase == "console that waits":
+        holder = pooler.connect("held")
+        holder.query("begin")
+    for kind in FRONTEND + REST[::8]:
+        for body in (b"", b"\0", b"x\0y\0\0\0\0\0", b"\xff" * 9):
+            raw = pooler.raw()
+            FURTHER_PHASES[phase](raw)
+            raw.send(wire.message(kind.encode("latin1"), body) + wire.sync())
+            survives(pooler, raw)
+    if holder:
+        holder.query("commit")
+        holder.close()
+        pooler.wait_log("PAUSE 'held' command issued")
+    if phase == "proof":
+        pooler.set("auth_type", "trust")
+    assert pooler.connect().value("select 1") == "1"
+    pg.do("drop table messages_in_phases")
 
 
 @pytest.mark.parametrize("kind", "QPBEDSHCcdfFX")

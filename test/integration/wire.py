@@ -361,6 +361,7 @@ class Wire:
         self.sock = sock
         self.sock.settimeout(TIMEOUT)
         self.pending = b""
+        self.heard = None  # a bytearray keeps all that was received
 
     def send(self, *parts):
         self.sock.sendall(b"".join(parts))
@@ -380,6 +381,8 @@ class Wire:
             if not more:
                 raise Closed("closed with %r pending" % self.pending[:200])
             self.pending += more
+            if self.heard is not None:
+                self.heard += more
         found, self.pending = self.pending[:count], self.pending[count:]
         return found
 

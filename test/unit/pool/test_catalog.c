@@ -407,6 +407,7 @@ static void idle_ones_are_dropped(void **state)
 	struct database *x = catalog_database(w.c, "x", &is_new);
 	struct database *y = catalog_database(w.c, "y", &is_new);
 	assert_int_equal(x->idle_since_us, start);
+	x->was_used = true;
 	database_may_enter(x, false);
 	y->paused = true;
 	assert_int_equal(x->idle_since_us, 0);
@@ -432,6 +433,40 @@ static void idle_ones_are_dropped(void **state)
 	catalog_housekeeping(w.c, w.now + 60 * SECOND, NULL, NULL);
 	assert_null(catalog_find_database(w.c, "x"));
 	assert_ptr_equal(catalog_find_database(w.c, "y"), y);
+	world_done(&w);
+}
+
+/* Whoever has no password can ask for names without end. */
+static void unused_ones_are_dropped_at_once(void **state)
+{
+	struct world w;
+	char name[16];
+	bool is_new;
+
+	(void)state;
+	world_init(&w, "[databases]\n*=\n[pgbouncer]\nautodb_idle_timeout=0\n");
+	struct database *used = catalog_database(w.c, "used", &is_new);
+	catalog_pool(used, catalog_user(w.c, "u"));
+	struct database *entered = catalog_database(w.c, "entered", &is_new);
+	database_may_enter(entered, false);
+	struct database *disabled = catalog_database(w.c, "disabled", &is_new);
+	disabled->disabled = true;
+	for (int i = 0; i < 1000; i++) {
+		snprintf(name, sizeof(name), "n%d", i);
+		struct database *db = catalog_database(w.c, name, &is_new);
+		assert_true(is_new);
+		database_may_enter(db, false);
+		database_leave(db);
+	}
+	catalog_housekeeping(w.c, w.now, NULL, NULL);
+	assert_null(catalog_find_database(w.c, "n0"));
+	assert_null(catalog_find_database(w.c, "n999"));
+	assert_ptr_equal(catalog_find_database(w.c, "used"), used);
+	assert_ptr_equal(catalog_find_database(w.c, "entered"), entered);
+	assert_ptr_equal(catalog_find_database(w.c, "disabled"), disabled);
+	database_leave(entered);
+	catalog_housekeeping(w.c, w.now, NULL, NULL);
+	assert_null(catalog_find_database(w.c, "entered"));
 	world_done(&w);
 }
 
@@ -509,6 +544,7 @@ int main(void)
 	    cmocka_unit_test(remembered_passwords),
 	    cmocka_unit_test(auto_databases),
 	    cmocka_unit_test(idle_ones_are_dropped),
+	    cmocka_unit_test(unused_ones_are_dropped_at_once),
 	    cmocka_unit_test(console),
 	    cmocka_unit_test(sorted_walks_and_snapshots),
 	};
