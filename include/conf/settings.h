@@ -93,8 +93,6 @@ const char *setting_name(const struct setting *row);
 const char *setting_default(const struct setting *row);
 /* False for restart-only settings. */
 bool setting_is_live(const struct setting *row);
-/* True when this build reads the setting but gives it no effect yet. */
-bool setting_is_ineffective(const struct setting *row);
 
 /* All defaults; settings without one are NULL/0.  Strings are literals. */
 void settings_defaults(struct settings *s);

@@ -151,8 +151,6 @@ uint64_t conn_now(const struct conn *conn);
 /* A log line with the connection's tag ("C-0x...: db/user@host:port"). */
 void conn_log(const struct conn *conn, enum log_level level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-enum { CONN_TAG = 320 };
-const char *conn_tag(const struct conn *conn, char out[CONN_TAG]);
 
 /* Send what buf holds and empty it; a failed buf dooms the connection. */
 void conn_send(struct conn *conn, struct buf *buf);

@@ -144,11 +144,6 @@ bool setting_is_live(const struct setting *row)
 	return !(row->flags & RESTART);
 }
 
-bool setting_is_ineffective(const struct setting *row)
-{
-	return row->flags & LATER;
-}
-
 static const void *member_of(const struct setting *row, const struct settings *s)
 {
 	return (const char *)s + row->offset;

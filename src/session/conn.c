@@ -12,8 +12,9 @@
 #include "base/buf.h"
 #include "wire/message.h"
 
-enum { REASON_MAX = 127, SMALL = 4096 };
+enum { REASON_MAX = 127, SMALL = 4096, CONN_TAG = 320 };
 
+static const char *conn_tag(const struct conn *conn, char out[CONN_TAG]);
 static void conn_turn(struct later *l);
 static void conn_reap(struct later *l);
 static void conn_walk(
@@ -416,7 +417,7 @@ uint64_t conn_now(const struct conn *conn)
 	return loop_now(conn->site->loop);
 }
 
-const char *conn_tag(const struct conn *conn, char out[CONN_TAG])
+static const char *conn_tag(const struct conn *conn, char out[CONN_TAG])
 {
 	char name[220], host[SOCK_PORT_TEXT];
 	conn->kind->put_name(conn, name, sizeof(name));
