@@ -95,24 +95,47 @@ enum answer pipeline_answer(
 /* If the head is OWED_MADE_UP take it off and fill *entry: the caller makes up its
  * answer now.  Call until false: after each pipeline_answer and each pipeline_owe. */
 bool pipeline_next_made_up(struct pipeline *p, struct pipeline_entry *entry);
+/* Would it be true? */
+static inline bool pipeline_has_made_up(const struct pipeline *p)
+{
+	return p->count && p->ring[p->head].to == OWED_MADE_UP;
+}
 
 /* Nothing is owed, no COPY is on, nothing is uncertain, the client is not where
  * PostgreSQL skips all up to a Sync: the server can be lent to another client (if its
  * ReadyForQuery said I). */
-bool pipeline_is_settled(const struct pipeline *p);
+static inline bool pipeline_is_settled(const struct pipeline *p)
+{
+	return !p->count && !p->copy && !p->skipping && !p->is_uncertain && !p->is_lost;
+}
 /* The client is where PostgreSQL skips all up to a Sync: send nothing but that. */
-bool pipeline_is_skipping(const struct pipeline *p);
+static inline bool pipeline_is_skipping(const struct pipeline *p)
+{
+	return p->skipping && !p->is_uncertain;
+}
 /* What a message of this type does hangs on how many Syncs a COPY has eaten: it must
  * not be sent before that is known.  Ask again after each pipeline_answer.  (The server
  * may need a Flush to tell.) */
-bool pipeline_must_wait(const struct pipeline *p, uint8_t front_type);
+/* (For this question alone: the rest of it, once it is in doubt.) */
+bool pipeline_may_wait(const struct pipeline *p, uint8_t front_type);
+static inline bool pipeline_must_wait(const struct pipeline *p, uint8_t front_type)
+{
+	return (p->early_ends || p->maybes || p->is_uncertain) &&
+	       pipeline_may_wait(p, front_type);
+}
 /* A COPY failed and it is not known how many Syncs it has eaten: send Sync, Close of a
  * statement that is not there, Sync, and call pipeline_ask (-1: no memory). */
-bool pipeline_must_ask(const struct pipeline *p);
+static inline bool pipeline_must_ask(const struct pipeline *p)
+{
+	return p->is_uncertain && !p->is_asked && !p->is_lost;
+}
 int pipeline_ask(struct pipeline *p);
 /* The server is reading COPY data and the client has not ended it. */
 bool pipeline_is_copy_in(const struct pipeline *p);
-size_t pipeline_count(const struct pipeline *p);
+static inline size_t pipeline_count(const struct pipeline *p)
+{
+	return p->count;
+}
 /* The tag of the entry whose answer comes next; 0 when nothing is owed. */
 uint32_t pipeline_head_tag(const struct pipeline *p);
 

@@ -359,7 +359,8 @@ static enum step back_pass(
 	}
 	if (done.tag)
 		statements_answered(client, server, m, &done);
-	statements_make_up(client, server);
+	if (pipeline_has_made_up(&server->pipeline))
+		statements_make_up(client, server);
 	back_let_go(server, client);
 	return STEP_NEXT;
 }
@@ -404,7 +405,8 @@ static enum step back_message(struct conn *conn, const struct message *m)
 	case ANSWER_BROKEN:
 		return back_broken(server, m);
 	}
-	statements_make_up(client, server);
+	if (pipeline_has_made_up(&server->pipeline))
+		statements_make_up(client, server);
 	if (m->type == 'Z' && server->is_trying_again)
 		return back_try_again(server, client);
 	back_ask(server, client);

@@ -100,7 +100,8 @@ static enum step forward_statement(
 	case STATEMENT_BROKEN:
 		return STEP_CLOSE;
 	}
-	statements_make_up(client, server);
+	if (pipeline_has_made_up(&server->pipeline))
+		statements_make_up(client, server);
 	return step;
 }
 

@@ -570,9 +570,7 @@ enum answer pipeline_answer(
 
 bool pipeline_next_made_up(struct pipeline *p, struct pipeline_entry *entry)
 {
-	struct pipeline_entry *e = head_of(p);
-
-	if (!e || e->to != OWED_MADE_UP)
+	if (!pipeline_has_made_up(p))
 		return false;
 	*entry = take_answered(p);
 	return true;
@@ -580,40 +578,18 @@ bool pipeline_next_made_up(struct pipeline *p, struct pipeline_entry *entry)
 
 /* ---- asking ---- */
 
-bool pipeline_is_settled(const struct pipeline *p)
+bool pipeline_may_wait(const struct pipeline *p, uint8_t front_type)
 {
-	return !p->count && !p->copy && !p->skipping && !p->is_uncertain && !p->is_lost;
-}
-
-bool pipeline_is_skipping(const struct pipeline *p)
-{
-	return p->skipping && !p->is_uncertain;
-}
-
-bool pipeline_must_wait(const struct pipeline *p, uint8_t front_type)
-{
-	bool is_doubtful = p->early_ends || p->maybes || p->is_uncertain;
-
-	if (!is_doubtful || memchr("dcfHX", front_type, 5))
+	if (memchr("dcfHX", front_type, 5))
 		return false;
 	if (p->is_uncertain || front_type == 'S')
 		return p->is_uncertain;
 	return p->early_ends || (p->copy == 'G' && !p->copy_open && p->maybes);
 }
 
-bool pipeline_must_ask(const struct pipeline *p)
-{
-	return p->is_uncertain && !p->is_asked && !p->is_lost;
-}
-
 bool pipeline_is_copy_in(const struct pipeline *p)
 {
 	return (p->copy == 'G' || p->copy == 'W') && p->copy_open;
-}
-
-size_t pipeline_count(const struct pipeline *p)
-{
-	return p->count;
 }
 
 uint32_t pipeline_head_tag(const struct pipeline *p)
