@@ -508,6 +508,8 @@ int stream_start_tls(struct stream *s, struct tls_context *context,
     struct err *err)
 {
 	assert(s->net && !s->tls && !s->connecting);
+	/* nothing more joins what leaves in clear */
+	s->net->growing.stream = NULL;
 	if (stream_tls_new(s, context, peer, initial, len, err) < 0)
 		return -1;
 	/* A stream that failed already has something else to tell. */
