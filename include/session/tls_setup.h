@@ -29,8 +29,8 @@ struct server_tls {
 	enum tls_start start;
 	struct tls_context *context; /* borrowed from the setup; NULL: TLS_DISABLE */
 };
-/* -1 and err: the files of this entry cannot be used (an entry made from the template
- * is not looked at before). */
+/* -1 and err: the files of this entry cannot be used (of an entry that is not in the
+ * configuration any more, nobody looked at them before). */
 int tls_setup_server(struct tls_setup *setup, const struct database_config *db,
     struct server_tls *out, struct err *err);
 

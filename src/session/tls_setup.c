@@ -229,6 +229,37 @@ int tls_setup_server(struct tls_setup *setup, const struct database_config *db,
 	return out->context ? 0 : -1;
 }
 
+static void wipe(const char *text)
+{
+	if (text)
+		mem_wipe((char *)(uintptr_t)text, strlen(text));
+}
+
+/* What databases made from it will want.  One that does not parse makes none. */
+static int load_template(struct tls_setup *setup, struct err *err)
+{
+	const struct database_config *template = setup->config->template;
+	struct database_config made;
+	struct server_tls tls;
+	struct arena *arena;
+	struct err ignored;
+	int rc = 0;
+
+	if (!template)
+		return 0;
+	arena = arena_new();
+	if (database_config_parse(
+		&made, template->name, template->connstr, arena, &ignored) == 0) {
+		rc = tls_setup_server(setup, &made, &tls, err);
+		wipe(made.password);
+		wipe(made.connstr);
+	}
+	arena_free(&arena);
+	if (rc < 0)
+		err_prefix(err, "%s:%u: ", setup->config->file, template->line);
+	return rc;
+}
+
 static int load_servers(struct tls_setup *setup, struct err *err)
 {
 	const struct config *config = setup->config;
@@ -244,7 +275,7 @@ static int load_servers(struct tls_setup *setup, struct err *err)
 			    err, "%s:%u: ", config->file, config->databases[i].line);
 			return -1;
 		}
-	return 0;
+	return load_template(setup, err);
 }
 
 /* ---- the whole ---- */
