@@ -113,6 +113,8 @@ int stream_start_tls(struct stream *s, struct tls_context *context,
     struct err *err);
 /* For the questions of net/tls.h; NULL: in clear, or the handshake is not complete. */
 const struct tls *stream_tls(const struct stream *s);
+/* Is it TLS that failed, and not the socket below? */
+bool stream_has_tls_failure(const struct stream *s);
 
 /* Hand over bytes that lie in block (a reference is taken); adjoining spans of one
  * block are joined.  block NULL: constant bytes. */

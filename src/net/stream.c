@@ -388,7 +388,7 @@ static void tell_failure(struct stream *s)
 	/* A stream that was closed meanwhile has no failure left. */
 	if (!s->failure || s->ended)
 		return;
-	if (s->tls && tls_failure(s->tls->tls)) {
+	if (stream_has_tls_failure(s)) {
 		struct err err = *tls_failure(s->tls->tls);
 		end_saying(s, &err);
 	} else {
@@ -528,6 +528,11 @@ int stream_start_tls(struct stream *s, struct tls_context *context,
 const struct tls *stream_tls(const struct stream *s)
 {
 	return s->tls && tls_is_complete(s->tls->tls) ? s->tls->tls : NULL;
+}
+
+bool stream_has_tls_failure(const struct stream *s)
+{
+	return s->tls && tls_failure(s->tls->tls);
 }
 
 static bool is_lost(const struct stream *s)

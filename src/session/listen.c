@@ -166,7 +166,9 @@ static void startup_expired(struct conn *conn)
 
 static void startup_ended(struct conn *conn, const struct err *err)
 {
-	if (err && conn->ops == &encrypted_ops && !stream_tls(&conn->stream))
+	/* a connection that is lost tells nothing about TLS */
+	if (err && conn->ops == &encrypted_ops &&
+	    stream_has_tls_failure(&conn->stream) && !stream_tls(&conn->stream))
 		conn_log(conn, LEVEL_WARNING, "TLS handshake error: %s", err->text);
 	conn_doom_quietly(conn, "client unexpected eof");
 }
