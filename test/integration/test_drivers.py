@@ -6,13 +6,16 @@ first difference, and print a line `ok WHAT` for each part that was right.
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 
+import certs
 import postgres
 import toolchain
+import waiting
 
 USER = "scram_user"
 
@@ -55,7 +58,12 @@ PLACES = {
                       "max_prepared_statements": 2},
     "transaction-sql": {"pool_mode": "transaction", "default_pool_size": 2,
                         "max_prepared_statements": 3, "track_sql_prepare": 1},
+    "tls": {"pool_mode": "transaction", "default_pool_size": 2, "max_prepared_statements": 200,
+            "client_tls_sslmode": "prefer"},
 }
+# this one leaves TLS to other packages
+RUNS = [(driver, place) for driver in DRIVERS for place in PLACES
+        if (driver, place) != ("tokio-postgres", "tls")]
 
 
 def command_of(driver):
@@ -81,8 +89,17 @@ def database(drivers_db):
     return drivers_db
 
 
+@pytest.fixture(scope="module")
+def authority():
+    folder = waiting.scratch("certs")
+    made = certs.Authority(folder)
+    made.server = made.issue("server", "localhost", ["localhost"])
+    yield made
+    waiting.discard(folder)
+
+
 @pytest.fixture
-def environment(database):
+def environment(database, authority):
     """environment(pooler): how a program reaches the pooler, or PostgreSQL itself with None.
 
     SAME_BACKEND tells a program that it keeps its server from one query to the next.
@@ -95,6 +112,8 @@ def environment(database):
             env.update(PGHOST=pooler.host, PGPORT=str(pooler.port), PGDATABASE="db")
         if pooler and pooler.settings["pool_mode"] != "session":
             del env["SAME_BACKEND"]
+        if pooler and "client_tls_sslmode" in pooler.settings:
+            env.update(PGHOST="localhost", PGSSLMODE="verify-full", PGSSLROOTCERT=authority.file)
         return env
     return make
 
@@ -110,9 +129,8 @@ def run(command, folder, env):
 
 
 @pytest.mark.timeout(500)
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("driver", DRIVERS)
-def test_driver(make_pooler, database, environment, driver, place):
+@pytest.mark.parametrize("driver, place", RUNS)
+def test_driver(make_pooler, database, environment, authority, driver, place):
     try:
         command, folder = command_of(driver)
     except toolchain.Missing as missing:
@@ -120,6 +138,8 @@ def test_driver(make_pooler, database, environment, driver, place):
     settings = PLACES[place]
     pooler = make_pooler({"db": database.conn("drivers")},
                          settings=dict(settings, auth_type="scram-sha-256",
+                                       client_tls_cert_file=authority.server.cert_file,
+                                       client_tls_key_file=authority.server.key_file,
                                        ignore_startup_parameters="extra_float_digits"))
     good, said = run(command, folder, environment(pooler))
     if not good:
@@ -134,6 +154,9 @@ def test_driver(make_pooler, database, environment, driver, place):
 
 def look_after(pooler, size):
     """Everything went back, and no server was lost on the way."""
+    if "client_tls_sslmode" in pooler.settings:
+        attempts = re.findall("login attempt: db=db .* tls=(\\S+)", pooler.log())
+        assert attempts and "no" not in attempts
     row = pooler.wait_pool(user=USER, cl_active=0, cl_waiting=0, sv_active=0, sv_used=0, sv_tested=0)
     assert row["sv_idle"] <= size, row
     assert 1 <= pooler.log().count("new connection to server") <= size, pooler.log()[-3000:]

@@ -60,6 +60,10 @@ public final class Pgjdbc {
         Properties how = new Properties();
         how.setProperty("user", System.getenv("PGUSER"));
         how.setProperty("password", System.getenv("PGPASSWORD"));
+        how.setProperty("sslmode", System.getenv("PGSSLMODE"));
+        if (System.getenv("PGSSLROOTCERT") != null) {
+            how.setProperty("sslrootcert", System.getenv("PGSSLROOTCERT"));
+        }
         for (int n = 0; n < more.length; n += 2) {
             how.setProperty(more[n], more[n + 1]);
         }

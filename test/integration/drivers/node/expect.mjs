@@ -1,11 +1,13 @@
 // What the JavaScript programs share: where to connect, comparing, workers.
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 
 export const WORKERS = 6
 export const STATEMENTS = 12
 export const TO = {
   host: process.env.PGHOST, port: Number(process.env.PGPORT), user: process.env.PGUSER,
   password: process.env.PGPASSWORD, database: process.env.PGDATABASE,
+  ssl: process.env.PGSSLROOTCERT ? { ca: readFileSync(process.env.PGSSLROOTCERT) } : false,
 }
 
 export const same = (what, got, wanted) => assert.deepEqual(got, wanted, what)

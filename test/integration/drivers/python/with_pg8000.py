@@ -1,6 +1,8 @@
 """pg8000: unnamed and explicit statements, the DB-API, COPY, timeouts. It offers no cancel."""
 
 import io
+import os
+import ssl
 
 import pg8000.dbapi
 import pg8000.native
@@ -8,7 +10,9 @@ import pg8000.native
 from expect import DATABASE, HOST, PORT, SECRET, STATEMENTS, USER, VALUES, WORKERS
 from expect import Fails, concurrently, ok, same
 
-TO = dict(host=HOST, port=PORT, user=USER, password=SECRET, database=DATABASE)
+AUTHORITY = os.environ.get("PGSSLROOTCERT")
+TO = dict(host=HOST, port=PORT, user=USER, password=SECRET, database=DATABASE,
+          ssl_context=AUTHORITY and ssl.create_default_context(cafile=AUTHORITY))
 
 
 def types(conn):

@@ -33,7 +33,7 @@ func fails(wanted string, err error) { expect.Fails(wanted, err, state) }
 
 func open(more string) *sql.DB {
 	quoted := strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(os.Getenv("PGPASSWORD"))
-	db := expect.Got(sql.Open("postgres", fmt.Sprintf("password='%s' sslmode=disable %s", quoted, more)))
+	db := expect.Got(sql.Open("postgres", fmt.Sprintf("password='%s' %s", quoted, more)))
 	db.SetMaxOpenConns(1)
 	return db
 }

@@ -47,7 +47,7 @@ func fails(wanted string, err error) { expect.Fails(wanted, err, state) }
 
 // connect makes a connection whose contexts cancel by a cancel request, not by hanging up.
 func connect(mode pgx.QueryExecMode, cache int) *pgx.Conn {
-	config := expect.Got(pgx.ParseConfig("sslmode=disable"))
+	config := expect.Got(pgx.ParseConfig(""))
 	config.Port = uint16(expect.Got(strconv.Atoi(os.Getenv("PGPORT"))))
 	config.DefaultQueryExecMode = mode
 	config.StatementCacheCapacity = cache
