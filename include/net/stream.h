@@ -6,7 +6,8 @@
  * carries records.
  *
  * An idle stream owns no buffer.  One receive per readiness: a short one means the
- * socket is drained.  At most net.rounds receives per stream and turn (0 = no limit).
+ * socket is drained.  At most net.rounds receives per stream and turn (0 = no limit),
+ * and of all handshakes of TLS only a few steps: the others wait for the next turn.
  * Read interest is persistent: pausing costs a system call only if the peer really
  * sends more meanwhile.
  */
@@ -36,6 +37,10 @@ struct net {
 		struct span *span;
 	} growing;
 	int rounds; /* sbuf_loopcnt */
+	struct {
+		uint64_t turn; /* of the loop */
+		int steps;     /* of handshakes, in this turn */
+	} handshakes;
 	struct mem *mem;
 };
 void net_init(struct net *net, struct loop *loop, struct mem *mem);

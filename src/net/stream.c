@@ -16,6 +16,8 @@
 enum {
 	ROUNDS_DEFAULT = 5,
 	PEEK_MOST = 16384, /* of records, from a peer nobody listens to now */
+	/* A step may cost a millisecond for its keys, and others wait meanwhile. */
+	HANDSHAKES_MOST = 8,
 };
 
 void net_init(struct net *net, struct loop *loop, struct mem *mem)
@@ -134,6 +136,26 @@ static void deliver(struct stream *s, struct block *b, size_t len)
 	block_unref(b);
 }
 
+static void count_handshake(struct net *net)
+{
+	uint64_t turn = loop_counts(net->loop)->turns;
+
+	if (net->handshakes.turn != turn)
+		net->handshakes.steps = 0;
+	net->handshakes.turn = turn;
+	net->handshakes.steps++;
+}
+
+/* Others of this turn have had theirs. */
+static bool is_handshake_put_off(const struct stream *s)
+{
+	const struct net *net = s->net;
+
+	return s->tls && !tls_is_complete(s->tls->tls) &&
+	       net->handshakes.steps >= HANDSHAKES_MOST &&
+	       net->handshakes.turn == loop_counts(net->loop)->turns;
+}
+
 /* Let records that are there go on by one step.  True: there may be more in them. */
 static bool may_decrypt_more(struct stream *s)
 {
@@ -142,6 +164,7 @@ static bool may_decrypt_more(struct stream *s)
 	enum tls_status status;
 
 	if (!tls_is_complete(tls)) {
+		count_handshake(s->net);
 		status = tls_handshake(tls, &err);
 		if (status == TLS_DONE && s->ops->secured)
 			s->ops->secured(s);
@@ -278,7 +301,7 @@ static void stream_readable(void *ctx, int fd)
 	(void)fd;
 	if (s->paused)
 		readable_while_paused(s);
-	else
+	else if (!is_handshake_put_off(s)) /* it is readable in the next turn too */
 		receive(s);
 }
 
@@ -376,7 +399,11 @@ static bool may_flush(const struct stream *s)
 
 static void stream_turn_end(struct later *l)
 {
-	stream_flush(container_of(l, struct stream, flush));
+	struct stream *s = container_of(l, struct stream, flush);
+
+	stream_flush(s);
+	if (s->input_due && !s->ended)
+		tell_later(s); /* in the next turn */
 }
 
 /* Each call may close the stream, so one thing is told at a time. */
@@ -398,6 +425,10 @@ static void tell_failure(struct stream *s)
 
 static void tell_input(struct stream *s)
 {
+	if (is_handshake_put_off(s)) {
+		flush_at_turn_end(s);
+		return;
+	}
 	s->input_due = false;
 	if (!s->paused && !s->ended && tls_has_input(s->tls->tls))
 		receive(s);

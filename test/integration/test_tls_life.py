@@ -507,9 +507,10 @@ def test_packets_that_are_too_long(both, ca):
     pooler = both(max_packet_size="100000")
     with secured(pooler, context(ca)) as client:
         client.login()
-        client.send(wire.query("select '%s'" % ("x" * 200000)))
-        with pytest.raises((wire.Closed, AssertionError)):
-            assert client.recv().kind != "E"
+        with pytest.raises((wire.Closed, OSError)):  # ssl's errors are of these
+            client.send(wire.query("select '%s'" % ("x" * 200000)))
+            while client.recv().kind == "E":
+                pass
     with secured(pooler, context(ca)) as client:
         assert client.login().query("select 1").value == "1"
 

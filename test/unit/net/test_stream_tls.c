@@ -539,6 +539,86 @@ static void test_rounds(void **state)
 	}
 }
 
+enum { CROWD = 40, STEPS_PER_TURN = 8 };
+
+struct crowd {
+	SSL_CTX *context;
+	SSL *peers[CROWD];
+	struct side sides[CROWD];
+	int fds[CROWD];
+};
+
+/* The first bytes of a handshake are there for each of them. */
+static void crowd_open(struct crowd *crowd, struct world *w, bool directly)
+{
+	crowd->context = SSL_CTX_new(TLS_client_method());
+	for (int i = 0; i < CROWD; i++) {
+		int fds[2];
+		assert_int_equal(
+		    socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+		crowd->fds[i] = fds[0];
+		crowd->peers[i] = SSL_new(crowd->context);
+		SSL_set_fd(crowd->peers[i], fds[0]);
+		SSL_set_connect_state(crowd->peers[i]);
+		SSL_do_handshake(crowd->peers[i]);
+		crowd->sides[i] = (struct side){
+		    .world = w, .starts_tls = directly, .starts_directly = directly};
+		stream_open(&crowd->sides[i].stream, &w->net, fds[1], &ops);
+		if (!directly)
+			start_server(&crowd->sides[i], NULL, 0);
+	}
+}
+
+static void crowd_close(struct crowd *crowd)
+{
+	for (int i = 0; i < CROWD; i++) {
+		stream_close(&crowd->sides[i].stream);
+		SSL_free(crowd->peers[i]);
+		close(crowd->fds[i]);
+	}
+	SSL_CTX_free(crowd->context);
+}
+
+static int crowd_answered(const struct crowd *crowd)
+{
+	int count = 0;
+	char byte;
+
+	for (int i = 0; i < CROWD; i++)
+		count += recv(crowd->fds[i], &byte, 1, MSG_PEEK) == 1;
+	return count;
+}
+
+/* Those who are logged in do not wait until all have shaken hands. */
+static void check_crowd(struct world *w, bool directly)
+{
+	struct crowd *crowd = mem_zero(sizeof(*crowd));
+
+	crowd_open(crowd, w, directly);
+	for (int answered = 0, before = 0, turns = 0; answered < CROWD; turns++) {
+		assert_true(turns < CROWD);
+		one_turn(w);
+		answered = crowd_answered(crowd);
+		assert_true(answered <= before + STEPS_PER_TURN);
+		before = answered;
+	}
+	for (int i = 0; i < CROWD; i++)
+		turn_until(w, SSL_do_handshake(crowd->peers[i]) == 1 &&
+				  crowd->sides[i].secured_count == 1);
+	crowd_close(crowd);
+	mem_free(crowd);
+}
+
+static void test_many_handshakes_take_many_turns(void **state)
+{
+	check_crowd(*state, false);
+}
+
+static void test_many_direct_handshakes_take_many_turns(void **state)
+{
+	check_crowd(*state, true);
+}
+
 /* ---- a peer that is not one of ours ---- */
 
 static SSL *raw_client(struct world *w, SSL_CTX **ctx)
@@ -639,6 +719,8 @@ int main(void)
 	    TEST(test_nobody_listens),
 	    TEST(test_one_send_for_many_records),
 	    TEST(test_rounds),
+	    TEST(test_many_handshakes_take_many_turns),
+	    TEST(test_many_direct_handshakes_take_many_turns),
 	    TEST(test_key_update),
 	    TEST(test_key_update_flood),
 	    TEST(test_failing_context),
