@@ -58,12 +58,14 @@ def tls_pg(pg_bin):
 @pytest.fixture
 def tls_pooler(make_pooler, ca):
     def make(databases, **settings):
-        return make_pooler(databases, settings={
+        pooler = make_pooler(databases, start=False, settings={
             "pool_mode": "transaction", "client_tls_sslmode": "prefer",
             "client_tls_cert_file": ca.server.cert_file, "client_tls_key_file": ca.server.key_file,
             "client_tls_ca_file": ca.file, "server_login_retry": "0.1", **settings},
             userlist={"trust_user": "", "second_user": "", "streamer": "",
                       "admin_user": "admin secret 91c"})
+        pooler.quarantine_mb = 4  # some tests measure memory
+        return pooler.start()
     return make
 
 
