@@ -166,7 +166,8 @@ void params_note_query(struct server *server, const struct message *m, bool is_t
 	const char *end = (const char *)m->bytes + m->have;
 
 	server->looked_reset = (struct reset_look){0};
-	if (m->have <= 5)
+	/* a part could be read for something else */
+	if (m->have <= 5 || !message_is_whole(m))
 		return;
 	if (m->type == 'P') {
 		p = memchr(p, '\0', (size_t)(end - p));

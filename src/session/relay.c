@@ -23,6 +23,8 @@
 
 /* Longest message from a server that is looked at whole. */
 enum { LOOKED_AT_MAX = 1024 * 1024 };
+/* Texts up to this size are looked at whole; for a part of one no server is taken. */
+enum { WHOLE_TEXT_MAX = 16 * 1024 };
 
 static const struct conn_ops front_ops, back_ops;
 
@@ -277,6 +279,9 @@ static enum step front_message(struct conn *conn, const struct message *m)
 	}
 	if (client->is_canceled || client->is_skipping)
 		return front_answer_cancel(client, m);
+	if ((m->type == 'Q' || m->type == 'P') && !message_is_whole(m) &&
+	    m->size <= WHOLE_TEXT_MAX)
+		return STEP_MORE;
 
 	server = client_server(client);
 	if (!server) {

@@ -284,6 +284,20 @@ def test_what_runs_counts(pooler, pg, parts, left):
             assert client.value("show timezone") == left
 
 
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+def test_reset_in_two_parts(make_pooler, pg, mode):
+    pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings={"pool_mode": mode})
+    client = pooler.connect(**ASKED)
+    for cut in (7, 14, 18):
+        client.query("set timezone = 'UTC'")
+        data = wire.query("reset timezone")
+        client.send(data[:cut])
+        pooler.show("CLIENTS")  # the part has come when this was answered
+        client.send(data[cut:])
+        assert client.finish().tag == "RESET"
+        assert client.value("show timezone") == "Asia/Tokyo"
+
+
 @pytest.mark.parametrize("sql", ["reset timezone", "set timezone to default", "discard all"])
 def test_reset_spares_what_has_no_name(make_pooler, pg, sql):
     """In session mode our own SET comes behind it, on the client's server."""
