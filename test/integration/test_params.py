@@ -270,6 +270,14 @@ def bound(sql, name):
     # the last one counts
     ([bound("reset all", "r"), bound("set timezone = 'UTC'", "s")], "UTC"),
     ([bound("set timezone = 'UTC'", "s"), bound("reset all", "r")], "Asia/Tokyo"),
+    # what is undone does not
+    ([bound("reset all", "r"), wire.describe("P", "missing")], "Europe/Rome"),
+    ([bound("set timezone to default", "r"), bound("select 1/0", "s")], "Europe/Rome"),
+    ([wire.query("reset all; select 1/0")], "Europe/Rome"),
+    ([wire.query("begin; reset timezone; rollback")], "Europe/Rome"),
+    ([wire.query("begin; reset timezone; rollback; reset timezone")], "Asia/Tokyo"),
+    ([wire.query("begin; reset timezone; commit; select 1/0")], "Asia/Tokyo"),
+    ([bound("discard all", "d"), bound("select 1/0", "s")], "Asia/Tokyo"),
     ([bound("set timezone = 'UTC'", ""), bound("set timezone to default", "")], "Asia/Tokyo"),
     ([wire.parse("", "set timezone to default"), wire.sync(), wire.bind(), wire.execute()],
      "Asia/Tokyo"),
