@@ -31,6 +31,8 @@ void params_note_query(struct server *server, const struct message *m, bool is_t
  * server's defaults. */
 bool params_is_reset(const struct server *server, const struct message *m);
 void params_note_reset(struct server *server, const struct message *m);
+/* Any message behind that, up to ReadyForQuery: an error or ROLLBACK undoes it. */
+void params_note_outcome(struct server *server, const struct message *m);
 /* ReadyForQuery is about to be forwarded: after a reset the client is told what it has
  * again.  Servers follow when it is linked next, or by params_apply_again. */
 void params_settle(struct server *server, struct client *client);

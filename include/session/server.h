@@ -44,9 +44,10 @@ struct server {
 	bool is_ready : 1;       /* status I, and nothing was sent since */
 	bool is_applying : 1;    /* our SETs for the client are running */
 	bool apply_failed : 1;
-	bool was_reset : 1;   /* a RESET, DISCARD ALL, SET to DEFAULT was completed */
-	bool wants_apply : 1; /* a RESET brought back values it does not have */
-	bool has_unnamed : 1; /* its unnamed statement is the client's, or is not */
+	bool was_reset : 1;     /* a RESET, DISCARD ALL, SET to DEFAULT was completed */
+	bool is_reset_kept : 1; /* and committed: no error undoes it */
+	bool wants_apply : 1;   /* a RESET brought back values it does not have */
+	bool has_unnamed : 1;   /* its unnamed statement is the client's, or is not */
 	bool has_forgetting_portal : 1; /* an Execute may discard all statements */
 	bool holds_back : 1; /* the client's next messages wait until all is answered */
 	bool holds_to_sync : 1;     /* ... or until no ReadyForQuery is owed */

@@ -317,7 +317,8 @@ static bool is_plain(const struct server *server, const struct message *m)
 	case 'E':
 		return false;
 	case 'C':
-		if (server->leaks.watch.expected || !has_plain_tag(m))
+		if (server->leaks.watch.expected || server->was_reset ||
+		    !has_plain_tag(m))
 			return false;
 		break;
 	case 'V':
@@ -376,6 +377,8 @@ static enum step back_message(struct conn *conn, const struct message *m)
 
 	if (is_plain(server, m))
 		return back_pass(server, client, m);
+	if (server->was_reset)
+		params_note_outcome(server, m);
 	if (is_looked_at(server, m)) {
 		if (!message_is_whole(m) && m->size <= LOOKED_AT_MAX)
 			return STEP_MORE;

@@ -157,7 +157,8 @@ void params_note_query(struct server *server, const struct message *m, bool is_t
 	const char *end = (const char *)m->bytes + m->have;
 
 	server->looked_reset = (struct reset_look){0};
-	if (m->have <= 5)
+	/* a part could be read for something else */
+	if (m->have <= 5 || !message_is_whole(m))
 		return;
 	if (m->type == 'P') {
 		p = memchr(p, '\0', (size_t)(end - p));
@@ -192,8 +193,21 @@ bool params_is_reset(const struct server *server, const struct message *m)
 void params_note_reset(struct server *server, const struct message *m)
 {
 	server->was_reset = true;
-	if (m->size == 5 + sizeof(discard_all))
+	if (m->size == 5 + sizeof(discard_all)) {
 		server->reset.session = UINT64_MAX;
+		server->is_reset_kept = true; /* it commits at once */
+	}
+}
+
+void params_note_outcome(struct server *server, const struct message *m)
+{
+	static const char commit[] = "COMMIT", rollback[] = "ROLLBACK";
+
+	if (m->type == 'C' && has_tag(m, commit, sizeof(commit)))
+		server->is_reset_kept = true;
+	else if (m->type == 'E' ||
+		 (m->type == 'C' && has_tag(m, rollback, sizeof(rollback))))
+		server->was_reset = server->is_reset_kept;
 }
 
 /* Without the text of the RESET (in session mode it may have been prepared before):
@@ -230,7 +244,7 @@ void params_settle(struct server *server, struct client *client)
 	/* a replication server was started with what its client asked for */
 	if (server->was_reset && client->asked && !server->seat.is_replication)
 		bring_all_back(server, client);
-	server->was_reset = false;
+	server->was_reset = server->is_reset_kept = false;
 	server->reported = 0;
 	server->reset = (struct reset_look){0};
 }

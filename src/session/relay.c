@@ -19,6 +19,9 @@
 #include "wire/codec.h"
 #include "wire/message.h"
 
+/* Texts up to this size are looked at whole; for a part of one no server is taken. */
+enum { WHOLE_TEXT_MAX = 16 * 1024 };
+
 /* ---- linking ---- */
 
 /* The pool has linked them: make the server ours and bring it to the client's
@@ -207,6 +210,9 @@ static enum step front_message(struct conn *conn, const struct message *m)
 	}
 	if (client->is_canceled || client->is_skipping)
 		return front_answer_cancel(client, m);
+	if ((m->type == 'Q' || m->type == 'P') && !message_is_whole(m) &&
+	    m->size <= WHOLE_TEXT_MAX)
+		return STEP_MORE;
 	/* Answers that we make up are held back by no server. */
 	if (!(row->flags & MSG_COPY) && stream_is_above_high(&conn->stream)) {
 		client->waits_to_drain = true;

@@ -270,6 +270,14 @@ def bound(sql, name):
     # the last one counts
     ([bound("reset all", "r"), bound("set timezone = 'UTC'", "s")], "UTC"),
     ([bound("set timezone = 'UTC'", "s"), bound("reset all", "r")], "Asia/Tokyo"),
+    # what is undone does not
+    ([bound("reset all", "r"), wire.describe("P", "missing")], "Europe/Rome"),
+    ([bound("set timezone to default", "r"), bound("select 1/0", "s")], "Europe/Rome"),
+    ([wire.query("reset all; select 1/0")], "Europe/Rome"),
+    ([wire.query("begin; reset timezone; rollback")], "Europe/Rome"),
+    ([wire.query("begin; reset timezone; rollback; reset timezone")], "Asia/Tokyo"),
+    ([wire.query("begin; reset timezone; commit; select 1/0")], "Asia/Tokyo"),
+    ([bound("discard all", "d"), bound("select 1/0", "s")], "Asia/Tokyo"),
     ([bound("set timezone = 'UTC'", ""), bound("set timezone to default", "")], "Asia/Tokyo"),
     ([wire.parse("", "set timezone to default"), wire.sync(), wire.bind(), wire.execute()],
      "Asia/Tokyo"),
@@ -282,6 +290,20 @@ def test_what_runs_counts(pooler, pg, parts, left):
             while client.finish().kinds() != "IZ":
                 pass
             assert client.value("show timezone") == left
+
+
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+def test_reset_in_two_parts(make_pooler, pg, mode):
+    pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings={"pool_mode": mode})
+    client = pooler.connect(**ASKED)
+    for cut in (7, 14, 18):
+        client.query("set timezone = 'UTC'")
+        data = wire.query("reset timezone")
+        client.send(data[:cut])
+        pooler.show("CLIENTS")  # the part has come when this was answered
+        client.send(data[cut:])
+        assert client.finish().tag == "RESET"
+        assert client.value("show timezone") == "Asia/Tokyo"
 
 
 @pytest.mark.parametrize("sql", ["reset timezone", "set timezone to default", "discard all"])
