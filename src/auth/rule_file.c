@@ -205,8 +205,7 @@ static int include_path(const struct rule_reader *r, const struct rule_file *fro
 		return err_prefix(err, "%s line %u: ", from->kind, from->line);
 	rule_read(r, &f);
 	rule_file_done(&f);
-	mem_wipe(text, strlen(text));
-	mem_free(text);
+	mem_free_secret(text);
 	return 0;
 }
 

@@ -31,7 +31,7 @@ void login_init(struct site *site)
 	site->login_slab = slab_new(&site->mem, "login_cache", sizeof(struct login));
 }
 
-void login_free(struct client *client)
+static void login_free(struct client *client)
 {
 	struct login *login = client->login;
 	if (!login)

@@ -230,21 +230,14 @@ enum proof proof_message(struct client *client, const struct message *m)
 	return proof_sasl_message(client, m);
 }
 
-static void proof_forget(char *password)
-{
-	if (password)
-		mem_wipe(password, strlen(password));
-	mem_free(password);
-}
-
 void proof_done(struct client *client)
 {
 	struct login *login = client->login;
 	if (login->job)
 		external_cancel(login->job);
 	derive_leave(client);
-	proof_forget(login->password);
-	proof_forget(login->sasl_password);
+	mem_free_secret(login->password);
+	mem_free_secret(login->sasl_password);
 	if (login->has_scram)
 		scram_server_done(&login->scram);
 	scram_verifier_done(&login->verifier);
