@@ -326,6 +326,7 @@ static const struct conn_ops login_ops = {
     .malformed = client_malformed,
     .ended = login_ended,
     .closed = login_closed,
+    .has_secrets = true,
 };
 
 /* ---- who and where ---- */

@@ -106,6 +106,41 @@ def test_the_search_finds(make_pooler, pg, where):
     pooler.heard.clear()
 
 
+def places_in_memory(pid, text):
+    """How often the process has these bytes, besides what OpenSSL leaves on the stack for a while."""
+    found = 0
+    with open("/proc/%d/maps" % pid) as maps, open("/proc/%d/mem" % pid, "rb", 0) as memory:
+        for line in maps:
+            area, rights = line.split()[:2]
+            if rights.startswith("r") and "[v" not in line and "[stack]" not in line:
+                begin, end = (int(part, 16) for part in area.split("-"))
+                if end - begin < 1 << 28:  # larger ones are a sanitizer's notes
+                    memory.seek(begin)
+                    found += memory.read(end - begin).count(text)
+    return found
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs to see the memory of another account's process")
+@pytest.mark.parametrize("user", ["plain_one", "scram_one", "unknown"])
+@pytest.mark.parametrize("step", [0, 1])
+def test_what_was_typed_is_not_kept(make_pooler, user, step):
+    """Neither where it was received nor where its pieces were put together."""
+    typed = "mistyped secret 60d %s %d" % (user, step)
+    pooler = make_pooler({"db": "host=127.0.0.1 port=1"}, settings={"auth_type": "plain"},
+                         userlist={"plain_one": PLAIN, "scram_one": wire.ScramKeys(PLAIN).secret(),
+                                   "admin_user": "admin secret 91c"})
+    with pooler.client(user=user, secret=typed) as client:
+        client.send(client.startup_packet())
+        client.recv_kinds("R")
+        if step:
+            client.send_slowly(wire.password(typed))
+        else:
+            client.send(wire.password(typed))
+        client.expect_fatal("password authentication failed")
+    assert places_in_memory(pooler.pid, PLAIN.encode()) or user == "scram_one"
+    assert places_in_memory(pooler.pid, b"60d " + user.encode()) == 0
+
+
 def test_broken_files_do_not_tell_either(make_pooler):
     """The message about a bad line does not repeat the password in it."""
     secret = "do not repeat me 5a1"
