@@ -60,7 +60,8 @@ struct external;
 /* threads: how many questions are asked at a time; queue_max: how many more wait.  NULL
  * when the system has no descriptor left. */
 struct external *external_new(unsigned threads, unsigned queue_max, struct err *err);
-/* Cancels everything, waits for the threads, discards all jobs. */
+/* Cancels everything, waits a second for the threads, discards all jobs: those that
+ * still run when they have ended, if the process lives so long. */
 void external_free(struct external **e);
 
 /* Readable when a job is finished; external_collect is due then. */

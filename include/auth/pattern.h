@@ -24,7 +24,8 @@ void pattern_done(struct pattern *p);
 enum pattern_result {
 	PATTERN_NO,
 	PATTERN_YES,
-	PATTERN_FAILED, /* no memory to find out: nobody may be let in by it */
+	PATTERN_FAILED, /* no memory to find out, or a name too long to be one: nobody
+			   may be let in by it */
 };
 
 struct pattern_part {

@@ -33,7 +33,8 @@ struct rule_file {
 /* path and text must last as long as f. */
 void rule_file_init(
     struct rule_file *f, const char *path, const char *text, size_t len);
-/* The next line, whatever is in it; a backslash at its end joins the one behind it. */
+/* The next line, whatever is in it; a backslash at its end joins the one behind it,
+ * unless it ends a comment. */
 bool rule_file_next(struct rule_file *f);
 void rule_file_done(struct rule_file *f);
 /* The whole of a file named on the current line of `from`, relative to it; f is

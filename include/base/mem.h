@@ -20,6 +20,8 @@ void *mem_resize(void *p, size_t size) __attribute__((returns_nonnull));
 char *mem_strdup(const char *s) __attribute__((malloc, returns_nonnull));
 void *mem_dup(const void *p, size_t len) __attribute__((malloc, returns_nonnull));
 void mem_free(void *p);
+/* Wipes the text before.  NULL is none. */
+void mem_free_secret(char *text);
 
 void *try_alloc(size_t size) __attribute__((malloc));
 

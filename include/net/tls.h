@@ -125,6 +125,9 @@ bool tls_has_client_certificate(const struct tls *tls);
 /* Is the peer's certificate for this name: subjectAltName (DNS; IP if name is an IP
  * literal) or subject CN; not case-sensitive; "*.domain.tld" stands for one label. */
 bool tls_peer_is_named(const struct tls *tls, const char *name);
+/* Its names as they are written there, one by one: subjectAltName (DNS), then subject
+ * CN.  The caller frees with mem_free; NULL ends. */
+char *tls_peer_name_at(const struct tls *tls, size_t i);
 /* Was ALPN "postgresql" agreed on?  (A peer that offers other protocols only is
  * refused in the handshake.) */
 bool tls_has_alpn(const struct tls *tls);

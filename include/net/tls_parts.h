@@ -40,6 +40,7 @@ BIO_METHOD *tls_pipe_method(void);
 BIO *tls_pipe_new(const BIO_METHOD *method, struct tls_pipe *pipe);
 
 bool tls_cert_is_named(const X509 *cert, const char *name);
+char *tls_cert_name_at(const X509 *cert, size_t i);
 int tls_cert_hash(const X509 *cert, uint8_t out[TLS_HASH_MAX], size_t *len);
 
 #endif

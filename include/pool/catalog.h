@@ -151,6 +151,12 @@ struct database *catalog_find_database(struct catalog *c, const char *name);
 /* The same, making an auto-database from the `*` template when needed; *is_new says so
  * ("registered new auto-database").  NULL: unknown, or the template does not parse. */
 struct database *catalog_database(struct catalog *c, const char *name, bool *is_new);
+/* Might one be made of this name?  Only its template says whether that is so. */
+bool catalog_may_make(const struct catalog *c, const char *name);
+/* What the template says for a database of this name, in arena memory; there must be
+ * one.  NULL: it does not parse. */
+const struct database_config *catalog_read_template(
+    const struct catalog *c, const char *name, struct arena *arena);
 /* A user known from auth_file, [users], as forced user, or found by auth_query: NULL if
  * not known. */
 struct user *catalog_find_user(struct catalog *c, const char *name);

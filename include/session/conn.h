@@ -80,6 +80,8 @@ struct conn_ops {
 	enum step (*raw)(struct conn *conn, const uint8_t *p, size_t len);
 	/* conn_secure is complete.  May be NULL. */
 	void (*secured)(struct conn *conn);
+	/* What comes may be a password: received bytes do not outlive their message. */
+	bool has_secrets;
 };
 
 /* What a client and a server connection differ in for log and memory. */

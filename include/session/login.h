@@ -12,7 +12,5 @@ void login_init(struct site *site);
 enum step login_begin(struct client *client, const struct message *m);
 /* The name the client asked to log in as; until its login is complete. */
 const char *login_user_name(const struct client *client);
-/* For clients that leave before their login is complete. */
-void login_free(struct client *client);
 
 #endif

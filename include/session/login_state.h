@@ -1,6 +1,6 @@
 /*
  * What is known of a client until its login is complete.  Private to the rooms that
- * have a part in a login: login, method, proof, outside, derive, authquery.
+ * have a part in a login: login, its clocks, method, proof, outside, derive, authquery.
  */
 #ifndef SESSION_LOGIN_STATE_H
 #define SESSION_LOGIN_STATE_H

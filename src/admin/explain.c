@@ -11,6 +11,7 @@
 
 #include "admin/row.h"
 #include "admin/show.h"
+#include "auth/external_login.h"
 #include "auth/hba.h"
 #include "base/text.h"
 #include "session/method.h"
@@ -33,6 +34,11 @@ struct explanation {
 	struct site *site;
 	struct database *database; /* NULL: there is none of this name now */
 	struct user *user;         /* NULL: nobody has come under this name */
+	/* what the database says, or is going to when it is made from the fallback */
+	const struct database_config *config; /* NULL: there can be none of this name */
+	struct arena *arena;                  /* owned: config's, if it was read here */
+	const char *forced_name;      /* NULL: servers log in as the client's user */
+	enum secret_kind forced_kind; /* of password= */
 };
 
 static void __attribute__((format(printf, 3, 4)))
@@ -82,9 +88,25 @@ static void explain_connection(struct explanation *e)
 		    sock_addr_ip(&e->addr, ip), e->is_tls ? "with" : "without");
 }
 
-static bool has_fallback(const struct explanation *e)
+static void explain_read_database(struct explanation *e)
 {
-	return e->site->catalog->template != NULL;
+	struct catalog *catalog = e->site->catalog;
+	struct database *db = catalog_find_database(catalog, e->database_name);
+	struct secret secret;
+
+	e->database = db;
+	e->config = db ? db->config : NULL;
+	if (!db && catalog_may_make(catalog, e->database_name)) {
+		e->arena = arena_new();
+		e->config = catalog_read_template(catalog, e->database_name, e->arena);
+	}
+	if (!e->config)
+		return;
+	e->forced_name =
+	    db && db->forced_user ? db->forced_user->name : e->config->user;
+	secret_init(&secret, e->config->password);
+	e->forced_kind = db ? db->forced_secret.kind : secret.kind;
+	secret_done(&secret);
 }
 
 static void explain_database(struct explanation *e)
@@ -97,7 +119,7 @@ static void explain_database(struct explanation *e)
 		explain(e, "database", "%s, which is disabled", db->name);
 	else if (db)
 		explain(e, "database", "%s", db->name);
-	else if (has_fallback(e))
+	else if (e->config)
 		explain(e, "database", "%s, to be made from the fallback entry *",
 		    e->database_name);
 	else
@@ -196,15 +218,19 @@ static bool is_static(const struct explanation *e)
 	return e->user && e->user->has_secret;
 }
 
+static const char *own_or(const char *own, const char *inherited)
+{
+	const char *name = own ? own : inherited;
+	return name && *name ? name : NULL;
+}
+
 /* Who would be asked by auth_query; NULL: nobody. */
 static const char *explain_auth_user(const struct explanation *e)
 {
 	if (e->method == AUTH_ANY || method_is_external(e->method) ||
-	    !method_may_succeed(e->method) || is_static(e))
+	    !method_may_succeed(e->method) || is_static(e) || !e->config)
 		return NULL;
-	if (e->database)
-		return database_auth_user(e->database);
-	return has_fallback(e) ? site_settings(e->site)->auth_user : NULL;
+	return own_or(e->config->auth_user, site_settings(e->site)->auth_user);
 }
 
 static void explain_secret(struct explanation *e)
@@ -221,7 +247,7 @@ static void explain_secret(struct explanation *e)
 		    kind_name(e->user->secret.kind));
 	} else if (auth_user) {
 		const char *where =
-		    e->database ? database_auth_dbname(e->database) : NULL;
+		    own_or(e->config->auth_dbname, site_settings(e->site)->auth_dbname);
 		explain(e, "client secret",
 		    "auth_query as user %s in database %s, of the kind it finds",
 		    auth_user, where ? where : e->database_name);
@@ -246,11 +272,15 @@ static enum error_id password_obstacle(
 
 static enum error_id external_obstacle(const struct explanation *e)
 {
+	if (e->config && e->config->auth_user)
+		return ERROR_CONFIG_ERROR;
+	if (e->method == AUTH_PAM && !external_has_pam())
+		return ERROR_PAM_UNSUPPORTED;
+	if (e->method == AUTH_LDAP && !external_has_ldap())
+		return ERROR_LDAP_UNSUPPORTED;
 	if (e->method == AUTH_LDAP && !e->rule &&
 	    !site_settings(e->site)->auth_ldap_options)
 		return ERROR_LDAP_OPTIONS_UNSET;
-	if (e->database && e->database->config->auth_user)
-		return ERROR_CONFIG_ERROR;
 	return ERROR_COUNT;
 }
 
@@ -260,8 +290,7 @@ static enum error_id method_obstacle(const struct explanation *e)
 
 	switch (e->method) {
 	case AUTH_ANY:
-		return e->database && !e->database->forced_user ? ERROR_CONFIG_ERROR
-								: ERROR_COUNT;
+		return e->config && !e->forced_name ? ERROR_CONFIG_ERROR : ERROR_COUNT;
 	case AUTH_TRUST:
 		return is_known ? ERROR_COUNT : ERROR_TRUST_FAILED;
 	case AUTH_CERT:
@@ -286,25 +315,71 @@ static enum error_id method_obstacle(const struct explanation *e)
 	return ERROR_METHOD_UNAVAILABLE;
 }
 
+/* Does it show a password that anybody between could take, where that is forbidden? */
+static bool is_unbound(const struct explanation *e)
+{
+	bool is_scram =
+	    e->method == AUTH_SCRAM || (e->method == AUTH_MD5 && is_static(e) &&
+					   e->user->secret.kind == SECRET_SCRAM);
+	bool has_password = e->method == AUTH_PLAIN || e->method == AUTH_MD5 ||
+			    e->method == AUTH_SCRAM || method_is_external(e->method);
+
+	return has_password && !(is_scram && e->is_tls) && !e->is_unix &&
+	       site_settings(e->site)->client_channel_binding ==
+		   CHANNEL_BINDING_REQUIRE;
+}
+
+/* Users that are not known are told about their proof instead. */
+static bool lacks_console_rights(const struct explanation *e)
+{
+	const struct settings *s = site_settings(e->site);
+
+	return e->database && e->database->is_admin && e->method != AUTH_ANY &&
+	       !text_list_has(s->admin_users, e->user_name) &&
+	       !text_list_has(s->stats_users, e->user_name);
+}
+
+/* What is told only to whom has proven itself.  -1: it was. */
+static int explain_late_outcome(struct explanation *e)
+{
+	static const char item[] = "login";
+
+	if (!e->config)
+		explain(e, item, "refused after its proof: no such database: %s",
+		    e->database_name);
+	else if (e->database && e->database->disabled)
+		explain(e, item, "refused after its proof: database \"%s\" is disabled",
+		    e->database_name);
+	else
+		return 0;
+	return -1;
+}
+
+/* The account that the pooler runs as needs no proof on the console. */
+static bool is_own_console(const struct explanation *e)
+{
+	return e->database && e->database->is_admin && e->is_unix &&
+	       strcmp(e->user_name, e->database_name) == 0;
+}
+
 /* -1: no such client gets in. */
 static int explain_outcome(struct explanation *e)
 {
 	enum error_id obstacle = method_obstacle(e);
-	const struct settings *s = site_settings(e->site);
-	bool is_console = e->database && e->database->is_admin;
 
-	if (is_console && !text_list_has(s->admin_users, e->user_name) &&
-	    !text_list_has(s->stats_users, e->user_name))
+	if (is_own_console(e))
+		explain(e, "own account",
+		    "possible without any proof; what follows is for other accounts");
+	if (lacks_console_rights(e))
 		obstacle = ERROR_NOT_ALLOWED;
+	else if (obstacle == ERROR_COUNT && is_unbound(e))
+		obstacle = ERROR_BINDING_REQUIRED;
 	if (obstacle != ERROR_COUNT) {
 		explain(e, "login", "refused: %s", error_text(obstacle));
 		return -1;
 	}
-	if (!e->database && !has_fallback(e)) {
-		explain(e, "login", "refused after its proof: no such database: %s",
-		    e->database_name);
+	if (explain_late_outcome(e) < 0)
 		return -1;
-	}
 	if (e->method == AUTH_MD5 && is_static(e) &&
 	    e->user->secret.kind == SECRET_SCRAM)
 		explain(e, "login",
@@ -319,8 +394,7 @@ static int explain_outcome(struct explanation *e)
 /* The keys of the client's own proof open the server's door too. */
 static bool passes_keys(const struct explanation *e)
 {
-	return (e->method == AUTH_SCRAM || e->method == AUTH_MD5) &&
-	       !(e->database && e->database->forced_user);
+	return (e->method == AUTH_SCRAM || e->method == AUTH_MD5) && !e->forced_name;
 }
 
 static void explain_kind(struct explanation *e, enum secret_kind kind)
@@ -355,17 +429,14 @@ static void explain_kind(struct explanation *e, enum secret_kind kind)
 
 static void explain_server_secret(struct explanation *e, const struct user *server_user)
 {
-	const struct database *db = e->database;
-
-	if (db && server_user == db->forced_user &&
-	    db->forced_secret.kind != SECRET_NONE) {
+	if (e->forced_name && e->forced_kind != SECRET_NONE) {
 		explain(e, "server secret", "password= of the database, %s",
-		    kind_name(db->forced_secret.kind));
-		explain_kind(e, db->forced_secret.kind);
-	} else if (method_is_external(e->method) && !(db && db->forced_user)) {
+		    kind_name(e->forced_kind));
+		explain_kind(e, e->forced_kind);
+	} else if (method_is_external(e->method) && !e->forced_name) {
 		explain(e, "server secret", "the password the client logs in with");
 		explain_kind(e, SECRET_PLAIN);
-	} else if (server_user && server_user->remembered && !(db && db->forced_user)) {
+	} else if (server_user && server_user->remembered && !e->forced_name) {
 		explain(
 		    e, "server secret", "the password of the last PAM or LDAP login");
 		explain_kind(e, SECRET_PLAIN);
@@ -373,7 +444,7 @@ static void explain_server_secret(struct explanation *e, const struct user *serv
 		explain(e, "server secret", "auth_file, %s",
 		    kind_name(server_user->secret.kind));
 		explain_kind(e, server_user->secret.kind);
-	} else if (explain_auth_user(e) && !(db && db->forced_user)) {
+	} else if (explain_auth_user(e) && !e->forced_name) {
 		explain(e, "server secret", "what auth_query finds");
 		explain(e, "server login", "depends on the kind of that secret");
 	} else {
@@ -389,13 +460,13 @@ static void explain_server(struct explanation *e)
 
 	if (e->database && e->database->is_admin)
 		return;
-	if (e->database && e->database->forced_user) {
-		server_user = e->database->forced_user;
-		name = server_user->name;
+	if (e->forced_name) {
+		name = e->forced_name;
+		server_user = catalog_find_user(e->site->catalog, name);
 	}
 	explain(e, "pool", "database %s, user %s", e->database_name, name);
 	explain(e, "server user", "%s%s", name,
-	    e->database && e->database->forced_user ? ", forced by the database" : "");
+	    e->forced_name ? ", forced by the database" : "");
 	explain_server_secret(e, server_user);
 }
 
@@ -407,12 +478,11 @@ int explain_put(
 	    .user_name = command->user,
 	    .database_name = command->database,
 	};
-	struct catalog *catalog = e.site->catalog;
 
 	if (explain_read_address(&e, asking, command->value) < 0)
 		return -1;
-	e.database = catalog_find_database(catalog, e.database_name);
-	e.user = catalog_find_user(catalog, e.user_name);
+	explain_read_database(&e);
+	e.user = catalog_find_user(e.site->catalog, e.user_name);
 	show_put_columns(explain_columns, EXPLAIN_COLUMNS, out);
 	rows_init(&e.rows, e.site, out, EXPLAIN_COLUMNS);
 	explain_connection(&e);
@@ -421,6 +491,8 @@ int explain_put(
 	explain_secret(&e);
 	if (explain_outcome(&e) == 0)
 		explain_server(&e);
+	if (e.arena)
+		arena_free(&e.arena);
 	codec_put_command_complete(out, "EXPLAIN");
 	return 0;
 }

@@ -13,11 +13,15 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 
 enum { COMPUTE_NICE = 10 };
+/* So long the end waits for jobs that run: PAM modules may take minutes and cannot be
+ * stopped. */
+enum { LAST_WAIT_SECONDS = 1 };
 
 /* The threads of one kind and the jobs that wait for them. */
 struct crew {
@@ -35,6 +39,9 @@ struct external {
 	struct crew crews[EXTERNAL_KINDS];
 	struct list finished;
 	int is_ending;
+	unsigned threads_left;      /* of all crews */
+	pthread_cond_t is_deserted; /* the last of them has left */
+	int is_abandoned;           /* nobody waits: the last thread frees all this */
 	pthread_mutex_t alone; /* of external_alone; taken while lock is not held */
 	/* written once */
 	int fd;
@@ -52,6 +59,17 @@ static void crew_init(
 	crew->external = e;
 }
 
+/* Its waits are limited by a clock that nobody sets. */
+static void init_deserted(pthread_cond_t *is_deserted)
+{
+	pthread_condattr_t attributes;
+
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(is_deserted, &attributes);
+	pthread_condattr_destroy(&attributes);
+}
+
 struct external *external_new(unsigned threads, unsigned queue_max, struct err *err)
 {
 	int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -67,6 +85,7 @@ struct external *external_new(unsigned threads, unsigned queue_max, struct err *
 	list_init(&e->finished);
 	pthread_mutex_init(&e->lock, NULL);
 	pthread_mutex_init(&e->alone, NULL);
+	init_deserted(&e->is_deserted);
 	crew_init(&e->crews[EXTERNAL_ASK], e, threads, queue_max);
 	crew_init(&e->crews[EXTERNAL_COMPUTE], e, 1, EXTERNAL_COMPUTE_QUEUE);
 	return e;
@@ -81,6 +100,47 @@ static struct external_job *first_job(const struct list *jobs)
 {
 	struct node *node = list_first(jobs);
 	return node ? container_of(node, struct external_job, node) : NULL;
+}
+
+/* ---- when all threads have left ---- */
+
+static void crew_dispose(struct crew *crew)
+{
+	struct external_job *job;
+
+	while ((job = first_job(&crew->waiting))) {
+		list_remove(&crew->waiting, &job->node);
+		job->discard(job);
+	}
+	pthread_cond_destroy(&crew->has_work);
+	mem_free(crew->threads);
+}
+
+static struct external_job *take_finished(struct external *e)
+{
+	struct external_job *job;
+
+	pthread_mutex_lock(&e->lock);
+	job = first_job(&e->finished);
+	if (job)
+		list_remove(&e->finished, &job->node);
+	pthread_mutex_unlock(&e->lock);
+	return job;
+}
+
+static void dispose(struct external *e)
+{
+	struct external_job *job;
+
+	for (int kind = 0; kind < EXTERNAL_KINDS; kind++)
+		crew_dispose(&e->crews[kind]);
+	while ((job = take_finished(e)))
+		job->discard(job);
+	pthread_mutex_destroy(&e->lock);
+	pthread_mutex_destroy(&e->alone);
+	pthread_cond_destroy(&e->is_deserted);
+	close(e->fd);
+	mem_free(e);
 }
 
 /* ---- on the helper threads ---- */
@@ -109,6 +169,20 @@ static void stand_back(void)
 	(void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), COMPUTE_NICE);
 }
 
+/* The last thing that a thread does, under the lock. */
+static void leave(struct external *e)
+{
+	int is_mine;
+
+	e->threads_left--;
+	is_mine = !e->threads_left && e->is_abandoned;
+	if (!e->threads_left)
+		pthread_cond_signal(&e->is_deserted);
+	pthread_mutex_unlock(&e->lock);
+	if (is_mine)
+		dispose(e);
+}
+
 static void *crew_work(void *argument)
 {
 	static const uint64_t one = 1;
@@ -130,7 +204,7 @@ static void *crew_work(void *argument)
 		if (write(e->fd, &one, sizeof(one)) < 0)
 			assert(errno == EAGAIN);
 	}
-	pthread_mutex_unlock(&e->lock);
+	leave(e);
 	return NULL;
 }
 
@@ -159,8 +233,10 @@ static int crew_grow(struct crew *crew)
 	error =
 	    pthread_create(&crew->threads[crew->threads_count], NULL, crew_work, crew);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (error == 0)
+	if (error == 0) {
 		crew->threads_count++;
+		crew->external->threads_left++;
+	}
 	return error;
 }
 
@@ -228,18 +304,6 @@ void external_cancel(struct external_job *job)
 		job->discard(job);
 }
 
-static struct external_job *take_finished(struct external *e)
-{
-	struct external_job *job;
-
-	pthread_mutex_lock(&e->lock);
-	job = first_job(&e->finished);
-	if (job)
-		list_remove(&e->finished, &job->node);
-	pthread_mutex_unlock(&e->lock);
-	return job;
-}
-
 void external_collect(struct external *e)
 {
 	struct external_job *job;
@@ -268,42 +332,62 @@ unsigned external_waiting(struct external *e, enum external_kind kind)
 
 /* ---- the end ---- */
 
-static void crew_end(struct crew *crew)
+/* Waits under the lock.  True: all threads have left. */
+static bool is_deserted_in_time(struct external *e)
+{
+	struct timespec end;
+
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += LAST_WAIT_SECONDS;
+	while (e->threads_left > 0)
+		if (pthread_cond_timedwait(&e->is_deserted, &e->lock, &end) ==
+		    ETIMEDOUT)
+			break;
+	return e->threads_left == 0;
+}
+
+static void cancel_running(struct crew *crew)
 {
 	struct external_job *job;
 
+	list_for (job, &crew->running, node)
+		atomic_store(&job->is_cancelled, true);
+	pthread_cond_broadcast(&crew->has_work);
+}
+
+/* Under the lock: whose end nobody waits for must not be waited for. */
+static void detach(const struct crew *crew)
+{
+	for (unsigned i = 0; i < crew->threads_count; i++)
+		pthread_detach(crew->threads[i]);
+}
+
+static void join(const struct crew *crew)
+{
 	for (unsigned i = 0; i < crew->threads_count; i++)
 		pthread_join(crew->threads[i], NULL);
-	while ((job = first_job(&crew->waiting))) {
-		list_remove(&crew->waiting, &job->node);
-		job->discard(job);
-	}
-	pthread_cond_destroy(&crew->has_work);
-	mem_free(crew->threads);
 }
 
 void external_free(struct external **e)
 {
 	struct external *gone = *e;
-	struct external_job *job;
+	bool is_deserted;
 
 	if (!gone)
 		return;
+	*e = NULL;
 	pthread_mutex_lock(&gone->lock);
 	gone->is_ending = 1;
-	for (int kind = 0; kind < EXTERNAL_KINDS; kind++) {
-		list_for (job, &gone->crews[kind].running, node)
-			atomic_store(&job->is_cancelled, true);
-		pthread_cond_broadcast(&gone->crews[kind].has_work);
-	}
-	pthread_mutex_unlock(&gone->lock);
 	for (int kind = 0; kind < EXTERNAL_KINDS; kind++)
-		crew_end(&gone->crews[kind]);
-	while ((job = take_finished(gone)))
-		job->discard(job);
-	pthread_mutex_destroy(&gone->lock);
-	pthread_mutex_destroy(&gone->alone);
-	close(gone->fd);
-	mem_free(gone);
-	*e = NULL;
+		cancel_running(&gone->crews[kind]);
+	is_deserted = is_deserted_in_time(gone);
+	gone->is_abandoned = !is_deserted;
+	for (int kind = 0; kind < EXTERNAL_KINDS && !is_deserted; kind++)
+		detach(&gone->crews[kind]);
+	pthread_mutex_unlock(&gone->lock);
+	if (!is_deserted)
+		return;
+	for (int kind = 0; kind < EXTERNAL_KINDS; kind++)
+		join(&gone->crews[kind]);
+	dispose(gone);
 }

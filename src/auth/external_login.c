@@ -108,19 +108,12 @@ struct external_login *external_login_ldap(const char *user, const char *passwor
 	});
 }
 
-static void discard_text(char *text)
-{
-	if (text)
-		mem_wipe(text, strlen(text));
-	mem_free(text);
-}
-
 void external_login_discard(struct external_login *login)
 {
-	discard_text(login->user);
-	discard_text(login->password);
-	discard_text(login->host);
-	discard_text(login->options);
+	mem_free_secret(login->user);
+	mem_free_secret(login->password);
+	mem_free_secret(login->host);
+	mem_free_secret(login->options);
 	mem_wipe(login, sizeof(*login));
 	mem_free(login);
 }

@@ -13,16 +13,9 @@
 
 /* ---- values ---- */
 
-static void wipe_text(char *text)
-{
-	if (text)
-		mem_wipe(text, strlen(text));
-	mem_free(text);
-}
-
 static void set_text(char **text, const char *value, size_t len)
 {
-	wipe_text(*text);
+	mem_free_secret(*text);
 	*text = mem_alloc(len + 1);
 	memcpy(*text, value, len);
 	(*text)[len] = '\0';
@@ -307,14 +300,14 @@ int ldap_options_parse(struct ldap_options *o, const char *text, struct err *err
 
 void ldap_options_done(struct ldap_options *o)
 {
-	wipe_text(o->servers);
-	wipe_text(o->prefix);
-	wipe_text(o->suffix);
-	wipe_text(o->base_dn);
-	wipe_text(o->bind_dn);
-	wipe_text(o->bind_password);
-	wipe_text(o->search_attribute);
-	wipe_text(o->search_filter);
+	mem_free_secret(o->servers);
+	mem_free_secret(o->prefix);
+	mem_free_secret(o->suffix);
+	mem_free_secret(o->base_dn);
+	mem_free_secret(o->bind_dn);
+	mem_free_secret(o->bind_password);
+	mem_free_secret(o->search_attribute);
+	mem_free_secret(o->search_filter);
 	memset(o, 0, sizeof(*o));
 }
 

@@ -1,7 +1,8 @@
 /*
  * Names and regular expressions, over the C library's matcher.  A pattern comes from a
  * file that is trusted, the names from peers that are not: so nothing is taken whose
- * matching can be made slow by a name (back references).
+ * matching can be made slow by a name (back references), and no name that is longer
+ * than names are, because the time may grow with the square of the length.
  */
 #include "auth/pattern.h"
 
@@ -9,6 +10,9 @@
 #include <string.h>
 
 #include "base/mem.h"
+
+/* No user, database or certified host has a longer one. */
+enum { NAME_MOST = 255 };
 
 static int refuse(const char *text, const char *why, struct err *err)
 {
@@ -140,6 +144,8 @@ enum pattern_result pattern_match(
 		*first = (struct pattern_part){0};
 	if (!p->regex)
 		return strcmp(p->text, name) == 0 ? PATTERN_YES : PATTERN_NO;
+	if (strnlen(name, NAME_MOST + 1) > NAME_MOST)
+		return PATTERN_FAILED;
 	int code = regexec(p->regex, name, first ? 2 : 0, parts, 0);
 	if (code)
 		return code == REG_NOMATCH ? PATTERN_NO : PATTERN_FAILED;

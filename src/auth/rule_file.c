@@ -60,6 +60,21 @@ static void take_physical_line(struct rule_file *f)
 	f->next_line++;
 }
 
+/* A comment ends with its line, whatever it ends with, as it does in the reference: it
+ * must not swallow a rule. */
+static bool is_continued(const struct buf *line)
+{
+	bool is_quoted = false;
+
+	for (size_t i = 0; i < line->len; i++) {
+		if (line->bytes[i] == '"')
+			is_quoted = !is_quoted;
+		else if (line->bytes[i] == '#' && !is_quoted)
+			return false;
+	}
+	return line->len && line->bytes[line->len - 1] == '\\';
+}
+
 bool rule_file_next(struct rule_file *f)
 {
 	if (f->at == f->end)
@@ -67,7 +82,7 @@ bool rule_file_next(struct rule_file *f)
 	buf_clear(&f->text);
 	f->line = f->next_line;
 	take_physical_line(f);
-	while (f->text.len && f->text.bytes[f->text.len - 1] == '\\') {
+	while (is_continued(&f->text)) {
 		f->text.len--;
 		if (f->at == f->end)
 			break;
@@ -190,8 +205,7 @@ static int include_path(const struct rule_reader *r, const struct rule_file *fro
 		return err_prefix(err, "%s line %u: ", from->kind, from->line);
 	rule_read(r, &f);
 	rule_file_done(&f);
-	mem_wipe(text, strlen(text));
-	mem_free(text);
+	mem_free_secret(text);
 	return 0;
 }
 

@@ -91,10 +91,7 @@ void secret_init(struct secret *s, const char *text)
 
 void secret_done(struct secret *s)
 {
-	if (s->text) {
-		mem_wipe(s->text, strlen(s->text));
-		mem_free(s->text);
-	}
+	mem_free_secret(s->text);
 	scram_verifier_done(&s->scram);
 	memset(s, 0, sizeof(*s));
 }

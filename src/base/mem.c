@@ -86,6 +86,13 @@ void mem_wipe(void *p, size_t len)
 		explicit_bzero(p, len);
 }
 
+void mem_free_secret(char *text)
+{
+	if (text)
+		mem_wipe(text, strlen(text));
+	mem_free(text);
+}
+
 int mem_equal_const_time(const void *a, const void *b, size_t len)
 {
 	const volatile uint8_t *x = a, *y = b;

@@ -342,6 +342,15 @@ bool tls_peer_is_named(const struct tls *tls, const char *name)
 	return is_named;
 }
 
+char *tls_peer_name_at(const struct tls *tls, size_t i)
+{
+	X509 *cert = SSL_get_peer_certificate(tls->ssl);
+	char *name = cert ? tls_cert_name_at(cert, i) : NULL;
+
+	X509_free(cert);
+	return name;
+}
+
 bool tls_has_alpn(const struct tls *tls)
 {
 	const unsigned char *name;

@@ -9,6 +9,7 @@
 #include <openssl/evp.h>
 #include <openssl/x509v3.h>
 
+#include "base/mem.h"
 #include "net/sock.h"
 #include "net/tls_parts.h"
 
@@ -68,17 +69,23 @@ static bool has_alternative(
 	return is_found;
 }
 
-static bool is_common_name(
-    const X509 *cert, const char *name, const struct sock_addr *address)
+/* Its length, and *text for OPENSSL_free; -1: there is none. */
+static int common_name(const X509 *cert, unsigned char **text)
 {
 	const X509_NAME *subject = X509_get_subject_name(cert);
 	int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
-	unsigned char *text = NULL;
 
 	if (at < 0)
-		return false;
-	int len = ASN1_STRING_to_UTF8(
-	    &text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
+		return -1;
+	return ASN1_STRING_to_UTF8(
+	    text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
+}
+
+static bool is_common_name(
+    const X509 *cert, const char *name, const struct sock_addr *address)
+{
+	unsigned char *text = NULL;
+	int len = common_name(cert, &text);
 	bool is_found =
 	    len > 0 && is_name_for(text, (size_t)len, name, address != NULL);
 	OPENSSL_free(text);
@@ -95,6 +102,55 @@ bool tls_cert_is_named(const X509 *cert, const char *name)
 				     is_common_name(cert, name, address));
 	ERR_clear_error(); /* of a malformed extension or name */
 	return is_found;
+}
+
+/* A copy of a name that has no NUL in it; NULL: it has, or is empty. */
+static char *copy_name(const uint8_t *text, int len)
+{
+	char *name;
+
+	if (len <= 0 || memchr(text, '\0', (size_t)len))
+		return NULL;
+	name = mem_alloc((size_t)len + 1);
+	memcpy(name, text, (size_t)len);
+	name[len] = '\0';
+	return name;
+}
+
+/* The one with `*left` others before it, which is counted down. */
+static char *alternative_at(const X509 *cert, size_t *left)
+{
+	GENERAL_NAMES *alts = X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
+	char *found = NULL;
+
+	for (int i = 0; i < sk_GENERAL_NAME_num(alts) && !found; i++) {
+		const GENERAL_NAME *alt = sk_GENERAL_NAME_value(alts, i);
+		if (alt->type != GEN_DNS)
+			continue;
+		found = copy_name(ASN1_STRING_get0_data(alt->d.dNSName),
+		    ASN1_STRING_length(alt->d.dNSName));
+		if (found && *left > 0) {
+			--*left;
+			mem_free(found);
+			found = NULL;
+		}
+	}
+	GENERAL_NAMES_free(alts);
+	return found;
+}
+
+char *tls_cert_name_at(const X509 *cert, size_t i)
+{
+	unsigned char *text = NULL;
+	char *found = alternative_at(cert, &i);
+
+	if (!found && i == 0) {
+		int len = common_name(cert, &text);
+		found = copy_name(text, len);
+		OPENSSL_free(text);
+	}
+	ERR_clear_error();
+	return found;
 }
 
 int tls_cert_hash(const X509 *cert, uint8_t out[TLS_HASH_MAX], size_t *len)

@@ -258,14 +258,24 @@ void database_set_config(struct database *db, const struct database_config *conf
 		set_forced_secret(db, config->password);
 }
 
-int database_from_template(struct database *db)
+const struct database_config *catalog_read_template(
+    const struct catalog *c, const char *name, struct arena *arena)
 {
-	struct arena *arena = arena_new();
 	struct database_config *config = arena_alloc(arena, sizeof(*config));
 	struct err err;
 
-	if (database_config_parse(
-		config, db->name, db->catalog->template->connstr, arena, &err) < 0) {
+	if (database_config_parse(config, name, c->template->connstr, arena, &err) < 0)
+		return NULL;
+	return config;
+}
+
+int database_from_template(struct database *db)
+{
+	struct arena *arena = arena_new();
+	const struct database_config *config =
+	    catalog_read_template(db->catalog, db->name, arena);
+
+	if (!config) {
 		arena_free(&arena);
 		return -1;
 	}
@@ -283,12 +293,17 @@ struct database *catalog_find_database(struct catalog *c, const char *name)
 	return map_get_str(c->databases, name);
 }
 
+bool catalog_may_make(const struct catalog *c, const char *name)
+{
+	return c->template && strlen(name) <= DATABASE_NAME_MAX;
+}
+
 struct database *catalog_database(struct catalog *c, const char *name, bool *is_new)
 {
 	struct database *db = catalog_find_database(c, name);
 
 	*is_new = false;
-	if (db || !c->template || strlen(name) > DATABASE_NAME_MAX)
+	if (db || !catalog_may_make(c, name))
 		return db;
 	db = database_new(c, name);
 	if (database_from_template(db) < 0) {

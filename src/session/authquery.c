@@ -86,14 +86,6 @@ static char *lookup_key(const struct client *client)
 	return text;
 }
 
-static void wipe_text(char **text)
-{
-	if (*text)
-		mem_wipe(*text, strlen(*text));
-	mem_free(*text);
-	*text = NULL;
-}
-
 static void lookup_unlist(struct lookup *lookup)
 {
 	struct map *lookups = lookup->site->lookups;
@@ -112,7 +104,7 @@ static void lookup_free(struct lookup *lookup)
 		pool_free_if_unused(pool);
 	}
 	lookup_unlist(lookup);
-	wipe_text(&lookup->secret);
+	mem_free_secret(lookup->secret);
 	mem_free(lookup->user);
 	mem_free(lookup->refusal);
 	mem_free(lookup->name);
@@ -278,7 +270,8 @@ static enum step query_row(struct server *server, const struct message *m)
 
 	mem_free(lookup->user);
 	lookup->user = NULL;
-	wipe_text(&lookup->secret);
+	mem_free_secret(lookup->secret);
+	lookup->secret = NULL;
 	cursor_init(&c, message_body(m), message_body_len(m));
 	if (codec_read_row_count(&c, &count) < 0 || count != 2 ||
 	    query_field(&c, &lookup->user, &has_no_user) < 0 ||

@@ -47,8 +47,18 @@ void conn_init(struct conn *conn, struct site *site, const struct conn_kind *kin
 
 /* ---- keeping what was not taken ---- */
 
+/* Bytes that nobody is going to read again, of one who may have sent a password. */
+static void conn_wipe(const struct conn_ops *owner, const uint8_t *p, size_t len)
+{
+	if (owner->has_secrets)
+		mem_wipe((uint8_t *)(uintptr_t)p, len);
+}
+
 static void conn_drop_held(struct conn *conn)
 {
+	if (conn->held)
+		conn_wipe(
+		    conn->ops, conn->held->bytes + conn->held_from, conn->held_len);
 	block_unref(conn->held);
 	conn->held = NULL;
 	conn->held_from = conn->held_len = 0;
@@ -65,6 +75,7 @@ static void conn_hold(
 			return;
 		}
 		memcpy(copy->bytes, p, len);
+		conn_wipe(conn->ops, p, len);
 		copy->used = (uint32_t)len;
 		conn->held = copy;
 		conn->held_from = 0;
@@ -116,12 +127,14 @@ static int conn_join(struct conn *conn, const uint8_t *p, size_t len)
 		if (!bigger)
 			return -1;
 		memcpy(bigger->bytes, at, conn->held_len);
+		conn_wipe(conn->ops, at, conn->held_len);
 		block_unref(held);
 		conn->held = held = bigger;
 		conn->held_from = 0;
 		end = conn->held_len;
 	}
 	memcpy(held->bytes + end, p, len);
+	conn_wipe(conn->ops, p, len);
 	held->used = (uint32_t)(end + len);
 	conn->held_len += (uint32_t)len;
 	return 0;
@@ -164,6 +177,7 @@ static void conn_walk(
 {
 	struct message m = {.block = block};
 	uint64_t max = frame_most(conn);
+	const struct conn_ops *owner;
 	enum step step;
 
 	conn->is_walking = true;
@@ -186,7 +200,10 @@ static void conn_walk(
 			conn_hold(conn, block, p, len);
 			break;
 		}
-		step = conn->ops->message(conn, &m);
+		owner = conn->ops;
+		step = owner->message(conn, &m);
+		if (step == STEP_NEXT || step == STEP_CLOSE)
+			conn_wipe(owner, p, m.have);
 		if (step == STEP_NEXT) {
 			conn->passing = m.size - m.have;
 			p += m.have;

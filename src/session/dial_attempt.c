@@ -22,9 +22,7 @@ void dial_free(struct server *server)
 		external_cancel(dial->job);
 	if (dial->has_scram)
 		scram_client_done(&dial->scram);
-	if (dial->password)
-		mem_wipe(dial->password, strlen(dial->password));
-	mem_free(dial->password);
+	mem_free_secret(dial->password);
 	mem_wipe(&dial->keys, sizeof(dial->keys));
 	mem_wipe(dial->salted, sizeof(dial->salted));
 	buf_done(&dial->untracked);

@@ -5,7 +5,6 @@
 #include "session/login.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "auth/scram.h"
@@ -13,6 +12,7 @@
 #include "base/text.h"
 #include "pool/credentials.h"
 #include "session/authquery.h"
+#include "session/login_clocks.h"
 #include "session/login_state.h"
 #include "session/method.h"
 #include "session/proof.h"
@@ -31,7 +31,7 @@ void login_init(struct site *site)
 	site->login_slab = slab_new(&site->mem, "login_cache", sizeof(struct login));
 }
 
-void login_free(struct client *client)
+static void login_free(struct client *client)
 {
 	struct login *login = client->login;
 	if (!login)
@@ -88,81 +88,6 @@ static void login_finish(struct client *client)
 	conn_unpark(&client->conn);
 }
 
-static uint64_t after(uint64_t start_us, uint64_t limit_us)
-{
-	return limit_us ? start_us + limit_us : UINT64_MAX;
-}
-
-/* Waiting for the pool's first server: the clocks of a queue and of the login run. */
-static void login_arm_wait(struct client *client)
-{
-	const struct catalog *catalog = client->conn.site->catalog;
-	const struct ask *ask = &client->request.ask;
-	uint64_t at = after(client->conn.connect_us,
-	    site_settings(client->conn.site)->client_login_timeout);
-	uint64_t wait =
-	    after(ask->queued_us, query_wait_timeout(client->database, client->user));
-	uint64_t query =
-	    after(ask->queued_us, user_query_timeout(catalog, ask->pool->user));
-	if (wait < at)
-		at = wait;
-	if (query < at)
-		at = query;
-	conn_set_deadline(&client->conn, at);
-}
-
-/* Waiting for what auth_query says: the clocks of the login and of a queue run. */
-static void login_arm_lookup(struct client *client)
-{
-	enum error_id error;
-	uint64_t at = after(client->conn.connect_us,
-	    site_settings(client->conn.site)->client_login_timeout);
-	uint64_t due = authquery_due(client, &error);
-
-	conn_set_deadline(&client->conn, due < at ? due : at);
-}
-
-static void login_lookup_expired(struct client *client)
-{
-	enum error_id error = ERROR_LOGIN_TIMEOUT;
-
-	if (conn_now(&client->conn) >= authquery_due(client, &error))
-		client_fatal(client, error);
-	else
-		login_arm_lookup(client); /* the query runs by now */
-}
-
-static void login_expired(struct conn *conn)
-{
-	struct client *client = conn_client(conn);
-	uint64_t limit = site_settings(conn->site)->client_login_timeout;
-	bool is_login = conn_now(conn) >= after(conn->connect_us, limit);
-
-	if (client->login->phase == LOGIN_LOOKUP && !is_login)
-		login_lookup_expired(client);
-	else if (client->login->phase != LOGIN_WELCOME)
-		client_fatal(client, ERROR_LOGIN_TIMEOUT);
-	else if (is_login)
-		client_fatal(client, ERROR_LOGIN_TIMEOUT_SERVER);
-	else if (conn_now(conn) >=
-		 after(client->request.ask.queued_us,
-		     query_wait_timeout(client->database, client->user)))
-		client_fatal(client, ERROR_QUERY_WAIT_TIMEOUT);
-	else
-		client_fatal(client, ERROR_QUERY_TIMEOUT_QUEUED);
-}
-
-static void login_review(struct conn *conn)
-{
-	uint64_t limit = site_settings(conn->site)->client_login_timeout;
-	if (conn_client(conn)->login->phase == LOGIN_WELCOME)
-		login_arm_wait(conn_client(conn));
-	else if (conn_client(conn)->login->phase == LOGIN_LOOKUP)
-		login_arm_lookup(conn_client(conn));
-	else
-		conn_set_deadline(conn, after(conn->connect_us, limit));
-}
-
 static enum step login_await_welcome(struct client *client)
 {
 	const char *sqlstate, *text;
@@ -173,7 +98,7 @@ static enum step login_await_welcome(struct client *client)
 		client_fatal_text(client, sqlstate, text);
 		return STEP_CLOSE;
 	}
-	login_arm_wait(client);
+	login_clocks_arm_welcome(client);
 	return STEP_NEXT;
 }
 
@@ -396,11 +321,12 @@ static void login_closed(struct conn *conn, const char *reason)
 static const struct conn_ops login_ops = {
     .name = "login",
     .message = login_message,
-    .expired = login_expired,
-    .review = login_review,
+    .expired = login_clocks_expired,
+    .review = login_clocks_review,
     .malformed = client_malformed,
     .ended = login_ended,
     .closed = login_closed,
+    .has_secrets = true,
 };
 
 /* ---- who and where ---- */
@@ -542,7 +468,7 @@ static enum step login_found(struct client *client)
 	if (login_count(client, client->login->found_user) < 0)
 		return STEP_CLOSE;
 	client->login->phase = LOGIN_PASSWORD;
-	login_review(&client->conn);
+	login_clocks_review(&client->conn);
 	return login_prove(client);
 }
 
@@ -556,7 +482,7 @@ static void login_found_later(struct client *client)
 static void login_found_again(struct client *client)
 {
 	client->login->phase = LOGIN_PASSWORD;
-	login_review(&client->conn);
+	login_clocks_review(&client->conn);
 	if (client->login->found_user == client->user)
 		conn_unpark(&client->conn);
 	else
@@ -566,7 +492,7 @@ static void login_found_again(struct client *client)
 static void login_await_lookup(struct client *client)
 {
 	client->login->phase = LOGIN_LOOKUP;
-	login_arm_lookup(client);
+	login_clocks_arm_lookup(client);
 }
 
 static enum step login_ask(struct client *client)

@@ -46,8 +46,12 @@ bool method_is_external(enum auth_type method)
 	return method == AUTH_LDAP || method == AUTH_PAM;
 }
 
+/* The console replicates nothing, whatever its client asks for: rules that let in for
+ * replication are not about it. */
 static enum hba_replication method_replication(const struct client *client)
 {
+	if (client->database && client->database->is_admin)
+		return HBA_REPLICATION_NONE;
 	switch ((enum replication)client->replication) {
 	case REPLICATION_NONE:
 		break;

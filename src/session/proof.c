@@ -71,34 +71,44 @@ static enum proof proof_unbound(struct client *client)
 	return PROOF_REFUSED;
 }
 
-static bool is_certified_name(void *tls, const char *name)
+/* The names of a client's certificate. */
+struct certified {
+	const struct tls *tls; /* borrowed */
+	char *last;            /* owned: the one that was asked for last */
+};
+
+static bool is_certified_name(void *ctx, const char *name)
 {
-	return tls_peer_is_named(tls, name);
+	const struct certified *certified = ctx;
+	return tls_peer_is_named(certified->tls, name);
 }
 
-/* Names are asked for one by one: a certificate may stand for more than can be listed.
- */
-static const char *no_certified_name(void *tls, size_t i)
+static const char *certified_name_at(void *ctx, size_t i)
 {
-	(void)tls, (void)i;
-	return NULL;
+	struct certified *certified = ctx;
+
+	mem_free(certified->last);
+	certified->last = tls_peer_name_at(certified->tls, i);
+	return certified->last;
 }
 
 /* Is the client's certificate the user's, by the map of the rule that asks for it? */
 static bool has_certificate(const struct client *client)
 {
 	const struct login *login = client->login;
-	const struct tls *tls = stream_tls(&client->conn.stream);
+	struct certified certified = {.tls = stream_tls(&client->conn.stream)};
 	const struct ident_names names = {
 	    .is_name = is_certified_name,
-	    .name_at = no_certified_name,
-	    .ctx = (void *)tls,
+	    .name_at = certified_name_at,
+	    .ctx = &certified,
 	};
 
-	if (!tls || !tls_has_client_certificate(tls))
+	if (!certified.tls || !tls_has_client_certificate(certified.tls))
 		return false;
-	return ident_may_any(login->rules ? login->rules->ident : NULL,
+	bool is_his = ident_may_any(login->rules ? login->rules->ident : NULL,
 	    login->rule ? login->rule->map : NULL, &names, login->startup.user);
+	mem_free(certified.last);
+	return is_his;
 }
 
 enum proof proof_begin(struct client *client)
@@ -220,21 +230,14 @@ enum proof proof_message(struct client *client, const struct message *m)
 	return proof_sasl_message(client, m);
 }
 
-static void proof_forget(char *password)
-{
-	if (password)
-		mem_wipe(password, strlen(password));
-	mem_free(password);
-}
-
 void proof_done(struct client *client)
 {
 	struct login *login = client->login;
 	if (login->job)
 		external_cancel(login->job);
 	derive_leave(client);
-	proof_forget(login->password);
-	proof_forget(login->sasl_password);
+	mem_free_secret(login->password);
+	mem_free_secret(login->sasl_password);
 	if (login->has_scram)
 		scram_server_done(&login->scram);
 	scram_verifier_done(&login->verifier);

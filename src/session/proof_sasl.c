@@ -8,6 +8,7 @@
  */
 #include "session/proof_sasl.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "auth/scram.h"
@@ -129,14 +130,16 @@ static enum proof sasl_want_keys(struct client *client)
 	    login->verifier.salt_len, login->verifier.iterations};
 	uint8_t salted[SCRAM_KEY_LEN];
 	struct err err;
-	int failed;
+	int result;
 
 	if (derive_is_shared(client))
-		failed = derive_verifier_keys(client, &err);
+		result = derive_verifier_keys(client, &err);
 	else
-		failed = derive_salted(client->conn.site, &due, sasl_derived, client,
+		result = derive_salted(client->conn.site, &due, sasl_derived, client,
 		    salted, &login->job, &err);
-	if (failed) {
+	/* nobody else has this salt, so nobody has derived with it */
+	assert(result <= 0);
+	if (result < 0) {
 		client_fatal_text(client, err.sqlstate, err.text);
 		return PROOF_REFUSED;
 	}

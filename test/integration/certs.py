@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
+import keeper
 import waiting
 
 DAY = datetime.timedelta(days=1)
@@ -44,10 +45,12 @@ class Pair:
 
     def write(self, content):
         """Writes this one's files with another one's content."""
-        _put(self.cert_file, content.certificate.public_bytes(serialization.Encoding.PEM))
-        _put(self.key_file, content.key.private_bytes(
+        key = content.key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption()), 0o600)
+            serialization.NoEncryption())
+        keeper.learn_key(key.decode())
+        _put(self.cert_file, content.certificate.public_bytes(serialization.Encoding.PEM))
+        _put(self.key_file, key, 0o600)
 
 
 def _put(path, data, mode=0o644):

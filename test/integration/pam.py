@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 
+import keeper
 import waiting
 
 SERVICE = "pgbouncer"
@@ -18,6 +19,8 @@ USERS = {
     "pam_bob": "bob pamsecret 2c8",
     "pam_locked": "locked pamsecret 4e1",
 }
+for known in USERS.values():
+    keeper.learn(known)
 LOCKED = "pam_locked"  # proves the password, and has no account
 # Where clients may come from, by PAM_RHOST.
 HOSTS = "127.0.0.1:unix"

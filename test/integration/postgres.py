@@ -3,6 +3,7 @@
 import os
 import subprocess
 
+import keeper
 import waiting
 import wire
 
@@ -15,6 +16,8 @@ USERS = {
     "scram_user": ("scram secret 2f6", "scram-sha-256", "scram-sha-256"),
 }
 SUPERUSER = "owner"
+for known, _, _ in USERS.values():
+    keeper.learn(known)
 
 CONF = """
 listen_addresses = '127.0.0.1'
@@ -81,6 +84,7 @@ class Postgres:
             owner.query("grant all on schema public to public")
             owner.query("create database other")
             owner.query("grant pg_signal_backend to trust_user")
+        keeper.SERVERS.append(self.learn_secrets)
         return self
 
     def write_hba(self, lines):
@@ -148,6 +152,13 @@ class Postgres:
         with self.client(database=database) as owner:
             for sql in statements:
                 owner.query(sql)
+
+    def learn_secrets(self):
+        if self.process is None or self.process.poll() is not None:
+            return
+        with self.client() as owner:
+            for secret, in owner.query("select rolpassword from pg_authid").rows:
+                keeper.learn(secret)
 
     def conn(self, dbname="postgres", **more):
         """A connection string for [databases], over TCP."""

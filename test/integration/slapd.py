@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 
+import keeper
 import waiting
 
 BASE = "dc=example,dc=net"
@@ -27,6 +28,9 @@ USERS = [
     ("twin", STAFF, "twin secret 1d7"),
     ("sue", STAFF, "sue secret 3f0"),
 ]
+
+for known in (SEARCHER_SECRET, *(secret for _, _, secret in USERS)):
+    keeper.learn(known)
 
 CONF = """
 {modules}

@@ -24,11 +24,12 @@ host all ldapper all ldap ldapserver=x ldapprefix=a
 def pooler(make_pooler, pg):
     made = make_pooler({"db": pg.conn(), "forced": pg.conn(user="trust_user", password="secret of entry"),
                         "asked": pg.conn(auth_user="owner", auth_dbname="db"),
-                        "forced_plain": pg.conn(user="p")},
+                        "forced_plain": pg.conn(user="p"), "closed": pg.conn()},
                        userlist=USERS, start=False)
     made.settings.update(auth_type="hba", auth_hba_file=made.path("hba"))
     made.write("hba", RULES)
-    return made.start()
+    made.start().admin.query("DISABLE closed")
+    return made
 
 
 def explain(console, text):
@@ -84,6 +85,8 @@ def test_without_an_address_it_is_the_own_one(pooler):
     ("ldapper db 192.0.2.1", "server secret", "the password the client logs in with"),
     ("ldapper asked 192.0.2.1", "login", "refused: bouncer config error"),
     ("p pgbouncer", "login", "refused: not allowed"),
+    ("p closed", "login", 'refused after its proof: database "closed" is disabled'),
+    ("pgbouncer pgbouncer unix", "own account", "possible without any proof; what follows is for other accounts"),
     ("admin_user pgbouncer", "login", "possible"),
     ("p named 192.0.2.1", "rule", "none fits"),
     ('"p" "db" "10.0.0.1"', "method", "reject"),
@@ -120,3 +123,39 @@ def test_other_methods_of_the_whole_pooler(make_pooler, pg):
     pooler.set("auth_type", "scram-sha-256")
     assert explain(pooler.admin, "x other")["login"] == "refused: SASL authentication failed"
     assert not [row for row in pooler.show("DATABASES") if row["name"] == "other"]
+
+
+@pytest.mark.parametrize("text, item, value", [
+    ("x other", "pool", "database other, user trust_user"),
+    ("x other", "server user", "trust_user, forced by the database"),
+    ("x other", "server secret", "password= of the database, plain password"),
+    ("x other", "client secret", "auth_query as user owner in database where, of the kind it finds"),
+    ("x other", "login", "possible"),
+    ("x %s" % (60 * "n"), "login", "possible"),
+])
+def test_what_the_fallback_says(make_pooler, pg, text, item, value):
+    pooler = make_pooler({"*": pg.conn(user="trust_user", password="secret of entry", auth_user="owner",
+                                       auth_dbname="where")}, settings={"auth_type": "md5"})
+    assert explain(pooler.admin, text)[item] == value
+
+
+def test_a_fallback_that_cannot_be_read(make_pooler):
+    pooler = make_pooler({"*": "nonsense=1"}, settings={"auth_type": "any"})
+    told = explain(pooler.admin, "x other")
+    assert told["login"] == "refused after its proof: no such database: other"
+
+
+def test_console_for_anybody(make_pooler, pg):
+    """With auth_type=any whoever comes may look."""
+    pooler = make_pooler({"db": pg.conn(user="trust_user")}, settings={"auth_type": "any"})
+    assert explain(pooler.admin, "anybody pgbouncer")["login"] == "possible"
+    assert pooler.connect("pgbouncer", "anybody").query("SHOW VERSION").rows
+
+
+def test_passwords_without_channel_binding(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings={"auth_type": "plain", "client_channel_binding": "require"},
+                         userlist=USERS, start=False)
+    with pooler.start().console(user="admin_user", unix=True) as console:
+        told = explain(console, "p db 127.0.0.1")["login"]
+        assert told == "refused: " + pooler.refusal(user="p", secret=PLAIN)
+        assert explain(console, "p db unix")["login"] == "possible"

@@ -121,6 +121,14 @@ def test_console_asks_for_rights_before_the_method(ruled):
     assert pooler.refusal("pgbouncer", "unknown", "x") == "login rejected"
 
 
+def test_rules_for_replication_are_not_for_the_console(ruled):
+    pooler = ruled("host replication admin_user all trust\nhost all all all md5\n")
+    assert pooler.refusal("pgbouncer", "admin_user", secret="mistyped 4d", replication="true") == (
+        "password authentication failed")
+    with pooler.connect("pgbouncer", "admin_user", replication="true") as console:
+        assert console.query("SHOW VERSION").rows
+
+
 def test_own_console_needs_no_rule(ruled):
     pooler = ruled("")
     done = psql(pooler, waiting.unprivileged(), "pgbouncer", "pgbouncer", "SHOW VERSION")

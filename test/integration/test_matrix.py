@@ -41,7 +41,7 @@ def pooler(make_pooler, pg, ca):
             "auth_type": "hba", "auth_hba_file": made.path("hba"), "auth_ident_file": made.path("ident"),
             "client_tls_sslmode": "prefer", "client_tls_cert_file": ca.server.cert_file,
             "client_tls_key_file": ca.server.key_file, "client_tls_ca_file": ca.file})
-        made.write("ident", "m p m\nm s all\n")
+        made.write("ident", "m p m\nm s all\nm /^empty$ p\n")
         made.write("hba", "host pgbouncer admin_user all md5\nhostnossl plain all all trust\n"
                    "hostssl tls all all trust\nhost plain,tls all all reject\n"
                    "host db,absent all all %s %s\n" % (method, extra))
@@ -132,10 +132,11 @@ def test_rules_for_tls_and_for_none(pooler, ca):
 
 
 def test_certificates_by_map(pooler, ca):
-    """The names of the file are those of certificates: p may be m, s may be anybody."""
+    """The names of the file are those of certificates: p may be m, s may be anybody, and one
+    is known by an expression."""
     made = pooler("cert", "map=m")
     for name, user, may in (("p", "m", True), ("p", "p", False), ("s", "s", True), ("m", "m", False),
-                            ("s", "p", True)):
+                            ("s", "p", True), ("empty", "p", True), ("empty", "m", False)):
         swapped = dict(ca.clients)
         swapped[user] = ca.clients[name]
 

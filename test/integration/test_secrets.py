@@ -1,11 +1,17 @@
-"""Secrets are in no log line, no view, no error."""
+"""Secrets are in no log line, no view, no error. Every pooler of every test is searched when it
+stops, see keeper.py; here is what brings most of them to light."""
 
 import os
 
 import pytest
 
+import certs
+import keeper
+import pam
 import postgres
 import programs
+import slapd
+import waiting
 import wire
 
 VIEWS = ("HELP CONFIG DATABASES POOLS CLIENTS SERVERS USERS VERSION PEERS LISTS MEM STATE STATS "
@@ -59,6 +65,80 @@ def test_nothing_is_told(make_pooler, pg, auth_type):
     for secret in [PLAIN, TYPED, scram_secret, "admin secret 91c", *users.values()]:
         for part in parts(secret):
             assert part.encode() not in everything, part
+
+
+def test_what_is_searched_for(make_pooler, pg, directory, pam_service):
+    """At the end of each pooler: secrets of every kind that anybody has used in this run."""
+    folder = waiting.scratch("keeper")
+    key = certs.Authority(folder).issue("k", "k")
+    with open(key.key_file) as pem:
+        lines = pem.read().split("\n")
+    waiting.discard(folder)
+    role, verifier = "role secret 70f", wire.ScramKeys("kept as keys 2b").secret()
+    pg.do("create role kept login password '%s'" % role)
+    try:
+        pooler = make_pooler({"db": pg.conn(password="of the entry 5c"), "bare": pg.conn(password="bare-secret-1")},
+                             userlist={"u": "listed secret 2e", "v": verifier, "admin_user": "admin secret 91c"})
+        pooler.write("hba", 'host all all all ldap ldapbindpasswd="bind secret 6d" ldapbasedn=x\n')
+        pooler.refusal(user="u", secret="mistyped secret 9a")
+        stored = pg.secret_of("kept")
+        pooler.stop()
+    finally:
+        pg.do("drop role kept")
+    for secret in (role, stored, verifier, "of the entry 5c", "bare-secret-1", "listed secret 2e", "bind secret 6d",
+                   "mistyped secret 9a", slapd.SEARCHER_SECRET, *pam.USERS.values(), *lines[1:-2]):
+        for part in parts(secret):
+            assert part in keeper.SECRETS, part
+
+
+@pytest.mark.parametrize("where", ["log", "console"])
+def test_the_search_finds(make_pooler, pg, where):
+    """A pooler that tells a secret does not pass."""
+    pooler = make_pooler({"db": pg.conn()}, settings={"auth_type": "md5"},
+                         userlist={"u": "told secret 3b8", "admin_user": "admin secret 91c"})
+    if where == "log":
+        pooler.refusal(user="told secret 3b8", secret="x")
+    else:
+        pooler.admin.query("told secret 3b8", check=False)
+    with pytest.raises(AssertionError, match="told secret 3b8"):
+        pooler.stop()
+    os.remove(pooler.path("stderr"))
+    pooler.heard.clear()
+
+
+def places_in_memory(pid, text):
+    """How often the process has these bytes, besides what OpenSSL leaves on the stack for a while."""
+    found = 0
+    with open("/proc/%d/maps" % pid) as maps, open("/proc/%d/mem" % pid, "rb", 0) as memory:
+        for line in maps:
+            area, rights = line.split()[:2]
+            if rights.startswith("r") and "[v" not in line and "[stack]" not in line:
+                begin, end = (int(part, 16) for part in area.split("-"))
+                if end - begin < 1 << 28:  # larger ones are a sanitizer's notes
+                    memory.seek(begin)
+                    found += memory.read(end - begin).count(text)
+    return found
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs to see the memory of another account's process")
+@pytest.mark.parametrize("user", ["plain_one", "scram_one", "unknown"])
+@pytest.mark.parametrize("step", [0, 1])
+def test_what_was_typed_is_not_kept(make_pooler, user, step):
+    """Neither where it was received nor where its pieces were put together."""
+    typed = "mistyped secret 60d %s %d" % (user, step)
+    pooler = make_pooler({"db": "host=127.0.0.1 port=1"}, settings={"auth_type": "plain"},
+                         userlist={"plain_one": PLAIN, "scram_one": wire.ScramKeys(PLAIN).secret(),
+                                   "admin_user": "admin secret 91c"})
+    with pooler.client(user=user, secret=typed) as client:
+        client.send(client.startup_packet())
+        client.recv_kinds("R")
+        if step:
+            client.send_slowly(wire.password(typed))
+        else:
+            client.send(wire.password(typed))
+        client.expect_fatal("password authentication failed")
+    assert places_in_memory(pooler.pid, PLAIN.encode()) or user == "scram_one"
+    assert places_in_memory(pooler.pid, b"60d " + user.encode()) == 0
 
 
 def test_broken_files_do_not_tell_either(make_pooler):

@@ -8,6 +8,8 @@ import socket
 import ssl
 import struct
 
+import keeper
+
 PROTOCOL_3_0 = 196608
 PROTOCOL_3_2 = 196610
 CANCEL_REQUEST = 80877102
@@ -361,7 +363,8 @@ class Wire:
         self.sock = sock
         self.sock.settimeout(TIMEOUT)
         self.pending = b""
-        self.heard = None  # a bytearray keeps all that was received
+        self.heard = None  # a bytearray for what is told, not relayed
+        self.hears_all = False
 
     def send(self, *parts):
         self.sock.sendall(b"".join(parts))
@@ -381,15 +384,16 @@ class Wire:
             if not more:
                 raise Closed("closed with %r pending" % self.pending[:200])
             self.pending += more
-            if self.heard is not None:
-                self.heard += more
         found, self.pending = self.pending[:count], self.pending[count:]
         return found
 
     def recv(self):
         head = self.recv_exact(5)
         size, = struct.unpack("!i", head[1:])
-        return Message(head[:1].decode("latin1"), self.recv_exact(size - 4))
+        body = self.recv_exact(size - 4)
+        if self.heard is not None and (self.hears_all or head[:1] in b"EN"):
+            self.heard += body
+        return Message(head[:1].decode("latin1"), body)
 
     def recv_until(self, kinds):
         """All messages up to and including the first of one of these kinds."""
@@ -505,6 +509,7 @@ class Client(Wire):
         self.user = user
         self.database = database
         self.secret = secret
+        keeper.learn(secret)
         self.params = dict(params)
         self.login_messages = []
         self.key = None
@@ -571,6 +576,7 @@ class Client(Wire):
         return Result(self.recv_until("Z"))
 
     def query(self, sql, check=True):
+        keeper.learn_sql(sql)
         self.send(query(sql))
         result = self.finish()
         if check and result.errors:

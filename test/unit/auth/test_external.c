@@ -23,6 +23,7 @@ struct seen {
 	char order[101];     /* done() of jobs by name */
 	unsigned discarded;  /* how many */
 	sem_t entered, gate; /* run() has begun; run() may end */
+	sem_t gone;          /* discard() was called */
 	struct work *victim; /* done() of the job named '!' cancels it */
 };
 
@@ -75,8 +76,11 @@ static void work_discard(struct external_job *job)
 {
 	struct work *work = work_of(job);
 
-	work->seen->discarded++;
+	struct seen *seen = work->seen;
+
+	seen->discarded++;
 	mem_free(work);
+	sem_post(&seen->gone);
 }
 
 static struct work *work_new(
@@ -107,6 +111,7 @@ static void seen_init(struct seen *seen, unsigned threads, unsigned queue_max)
 	memset(seen, 0, sizeof(*seen));
 	sem_init(&seen->entered, 0, 0);
 	sem_init(&seen->gate, 0, 0);
+	sem_init(&seen->gone, 0, 0);
 	seen->external = external_new(threads, queue_max, &seen->err);
 	assert_non_null(seen->external);
 }
@@ -117,6 +122,7 @@ static void seen_done(struct seen *seen)
 	assert_null(seen->external);
 	sem_destroy(&seen->entered);
 	sem_destroy(&seen->gate);
+	sem_destroy(&seen->gone);
 }
 
 static void wait_readable(struct seen *seen)
@@ -305,6 +311,27 @@ static void test_end(void **state)
 	assert_int_equal(seen.discarded, 3);
 }
 
+/* A judge that says nothing keeps no process from ending. */
+static void test_end_while_a_job_hangs(void **state)
+{
+	struct seen seen;
+
+	(void)state;
+	seen_init(&seen, 1, 5);
+	submit(&seen, EXTERNAL_ASK, 'a', true);
+	submit(&seen, EXTERNAL_ASK, 'b', true);
+	sem_wait(&seen.entered);
+	external_free(&seen.external);
+	assert_null(seen.external);
+	assert_int_equal(seen.discarded, 0);
+	/* When it ends after all, nothing is left of it. */
+	sem_post(&seen.gate);
+	sem_wait(&seen.gone);
+	sem_wait(&seen.gone);
+	assert_int_equal(seen.discarded, 2);
+	seen_done(&seen);
+}
+
 static void test_many(void **state)
 {
 	struct seen seen;
@@ -377,6 +404,7 @@ int main(void)
 	    cmocka_unit_test(test_cancel),
 	    cmocka_unit_test(test_cancel_from_done),
 	    cmocka_unit_test(test_end),
+	    cmocka_unit_test(test_end_while_a_job_hangs),
 	    cmocka_unit_test(test_many),
 	    cmocka_unit_test(test_derivation),
 	};

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -181,6 +182,28 @@ static void test_regular_expressions(void **state)
 	}
 }
 
+/* A name that nobody has may not cost the time that it takes to search it. */
+static void test_names_too_long_for_expressions(void **state)
+{
+	struct hba *hba = parse("local short all trust\n"
+				"local /[a-z]+[0-9]+x all trust\n"
+				"local all all trust");
+	struct hba_peer p = peer_at(NULL);
+	char name[60000];
+
+	(void)state;
+	memset(name, 'a', sizeof(name));
+	name[255] = '\0';
+	p.database = name;
+	assert_int_equal(line_for(hba, &p), 3);
+	name[255] = 'a';
+	name[sizeof(name) - 1] = '\0';
+	clock_t begin = clock();
+	assert_int_equal(line_for(hba, &p), 0);
+	assert_true(clock() - begin < CLOCKS_PER_SEC);
+	hba_free(&hba);
+}
+
 static void expect_bad_regex(const char *regex, const char *why)
 {
 	char line[256], text[512];
@@ -348,20 +371,31 @@ static void test_lines(void **state)
 				"  all \\\r\n"
 				"trust\n"
 				"local c all trust#comment \\\n"
-				"local never all trust\n"
+				"local after all trust\n"
+				"# comment \\\n"
+				"local z all trust\n"
 				"local d all tr\\\n"
 				"ust\n"
+				"local \"#e\" all \\\n"
+				"trust\n"
 				"local e all trust\\");
 	struct hba_peer p = peer_at(NULL);
-	static const unsigned lines[] = {4, 5, 8, 10, 12};
+	static const unsigned lines[] = {4, 5, 8, 12, 16};
 
 	(void)state;
-	assert_int_equal(hba_count(hba), 5);
+	assert_int_equal(hba_count(hba), 8);
 	for (unsigned i = 0; i < 5; i++) {
 		char name[] = {(char)('a' + i), '\0'};
 		p.database = name;
 		assert_int_equal(line_for(hba, &p), lines[i]);
 	}
+	/* A comment ends with its line. */
+	p.database = "after";
+	assert_int_equal(line_for(hba, &p), 9);
+	p.database = "z";
+	assert_int_equal(line_for(hba, &p), 11);
+	p.database = "#e";
+	assert_int_equal(line_for(hba, &p), 14);
 	p.database = "never";
 	assert_int_equal(line_for(hba, &p), 0);
 	hba_free(&hba);
@@ -438,6 +472,7 @@ int main(void)
 	    cmocka_unit_test(test_bad_names),
 	    cmocka_unit_test(test_replication),
 	    cmocka_unit_test(test_regular_expressions),
+	    cmocka_unit_test(test_names_too_long_for_expressions),
 	    cmocka_unit_test(test_bad_regular_expressions),
 	    cmocka_unit_test(test_methods),
 	    cmocka_unit_test(test_bad_methods),

@@ -259,6 +259,41 @@ static void test_user_names(void **state)
 	pair_done(&p);
 }
 
+static void expect_name_at(const struct pair *p, size_t i, const char *expected)
+{
+	char *name = tls_peer_name_at(p->server.tls, i);
+
+	if (expected)
+		assert_string_equal(name, expected);
+	else
+		assert_null(name);
+	mem_free(name);
+}
+
+static void test_names_one_by_one(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	certs_make("many", &(struct cert_wish){.issuer = "ca",
+			       .cn = "ann",
+			       .sans = "DNS:a.test,IP:127.0.0.1,DNS:*.b.test"});
+	pair_init(&p,
+	    server_context(&(struct tls_config){.peer_check = TLS_PEER_REQUIRED}),
+	    client_with("many"), &(struct tls_peer_config){});
+	pair_expect_done(&p);
+	expect_name_at(&p, 0, "a.test");
+	expect_name_at(&p, 1, "*.b.test");
+	expect_name_at(&p, 2, "ann");
+	expect_name_at(&p, 3, NULL);
+	pair_done(&p);
+	pair_init(&p, server_context(&(struct tls_config){}), client_with(NULL),
+	    &(struct tls_peer_config){});
+	pair_expect_done(&p);
+	expect_name_at(&p, 0, NULL);
+	pair_done(&p);
+}
+
 /* ---- channel binding ---- */
 
 static void expect_hash(const char *name, const char *md)
@@ -354,6 +389,7 @@ int main(void)
 	    cmocka_unit_test(test_wildcards_are_not_for_addresses),
 	    cmocka_unit_test(test_nul_in_a_name),
 	    cmocka_unit_test(test_user_names),
+	    cmocka_unit_test(test_names_one_by_one),
 	    cmocka_unit_test(test_end_point_hash),
 	    cmocka_unit_test(test_end_point_hash_of_sha1),
 	};
