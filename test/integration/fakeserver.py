@@ -175,11 +175,12 @@ class FakeServer:
         except OSError:
             pass
         self.listener.close()
+        self.acceptor.join(5)  # it starts the others
         for session in self.sessions:
             try:
                 session.sock.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
-        for thread in self.threads + [self.acceptor]:
+        for thread in self.threads:
             thread.join(5)
         assert not self.failures, self.failures
