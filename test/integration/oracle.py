@@ -306,8 +306,6 @@ def arguments():
     parser.add_argument("--mode", choices=sorted(KINDS), action="append",
                         help="by default all in turns")
     parser.add_argument("--unnamed", action="store_true", help="no named statements")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE",
-                        help="a setting of the poolers")
     parser.add_argument("--strict", action="store_true",
                         help="startup parameters must be back before the answer to RESET")
     parser.add_argument("--go-on", action="store_true", help="go on behind a difference")
@@ -355,9 +353,8 @@ def run(args, pg):
     for mode in modes:
         kinds = KINDS[mode]
         begun = time.monotonic()
-        settings = [tuple(setting.split("=", 1)) for setting in args.set]
         with contextlib.closing(Oracle(pg, args.pooler, kinds, mode, not args.unnamed,
-                                       args.strict, settings)) as oracle:
+                                       args.strict)) as oracle:
             oracle.ignored = re.compile(args.ignore) if args.ignore else None
             if args.replay:
                 try:

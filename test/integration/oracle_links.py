@@ -125,9 +125,6 @@ class Link:
     def is_asleep(self):
         return bool(self.said) and oracle_ops.ASLEEP.encode() in self.said[-1]
 
-    def has_nothing_to_do(self):
-        return self.is_backend_resting() and bool(self.said) and self.said[-1][:1] == b"Z"
-
     def cancel(self):
         with wire.Wire(wire.open_socket(self.client.host, self.client.port)) as other:
             other.send(wire.cancel_request(self.key))
@@ -151,7 +148,7 @@ class Burst:
     def __init__(self, client, ops, after):
         self.client = client
         self.data = b"".join(oracle_ops.encoded(op) for op in ops)
-        self.after = after  # wait, cancel, late, end
+        self.after = after  # wait, cancel, end
         self.wanted = []  # the answer to all so far: found out on the direct connection
         self.cancels = False
         self.asleep_count = 0
@@ -175,7 +172,7 @@ def last_words(client, ops, number):
                  for op in mine)
     said = [(client, "c")] if copies else []
     said += [(client, "S"), (client, "Q", "rollback")]
-    said += [(client, "C", "S", name) for name in oracle_ops.STATEMENTS + (oracle_ops.SLEEPER,)]
+    said += [(client, "C", "S", name) for name in oracle_ops.STATEMENTS]
     return said + [(client, "S"), (client, "Q", (SENTINEL % number).decode())]
 
 
@@ -211,8 +208,6 @@ def run_directly(links, todo, deadline):
             settle(link, lambda: link.has_ended, deadline)
         elif burst.after == "wait":
             settle(link, link.is_backend_resting, deadline)
-        elif burst.after == "late":
-            cancel_late(link, burst, deadline)
         else:
             cancel_directly(link, burst, deadline)
         burst.wanted = list(link.said)
@@ -232,15 +227,6 @@ def settle(link, is_done, deadline):
         poll.poll(1)
         if time.monotonic() > end:
             raise AssertionError("PostgreSQL is silent behind %r" % link.said[-3:])
-
-
-def cancel_late(link, burst, deadline):
-    """What is not answered yet may not be cancelled."""
-    settle(link, link.is_backend_resting, deadline)
-    burst.cancels = link.has_nothing_to_do()
-    burst.asleep_count = len(link.said)
-    if burst.cancels:
-        link.cancel()
 
 
 def cancel_directly(link, burst, deadline):
@@ -298,22 +284,12 @@ class Lane:
             link.send(self.pieces[client].pop(0))
         if link.feed():
             self.moved = time.monotonic()
-        if burst.after == "cancel":
-            self.cancel(burst, link)
-        if not self.pieces[client] and (link.is_closed or self.is_answered(burst, link)):
-            self.cancel_late(burst, link)
-            del self.busy[client]
-            self.moved = time.monotonic()
-
-    def cancel(self, burst, link):
-        is_asleep = len(link.said) >= burst.asleep_count and not self.pieces[burst.client]
-        if burst.cancels and is_asleep:
+        if burst.cancels and len(link.said) >= burst.asleep_count and not self.pieces[client]:
             burst.cancels = False
             link.cancel()
-
-    def cancel_late(self, burst, link):
-        if burst.after == "late" and burst.cancels:
-            link.cancel()
+        if not self.pieces[client] and (link.is_closed or self.is_answered(burst, link)):
+            del self.busy[client]
+            self.moved = time.monotonic()
 
     def is_answered(self, burst, link):
         if burst.after == "end":

@@ -1,11 +1,10 @@
 """Protocol messages as small tuples: (client, kind, arguments...).
 
 A sequence is a list of them, so it can be stored, cut down and printed. The kinds are the
-letters of the protocol, and three that are not sent:
+letters of the protocol, and two that are not sent:
 
     wait    what was said so far is sent, and its answers are awaited
     cancel  like wait, for a statement that says it is asleep; then it is cancelled
-    late    like wait; then a cancel is sent, with nothing there to cancel
 """
 
 import functools
@@ -31,9 +30,8 @@ ENCODERS = {
     "c": wire.copy_done,
     "f": wire.copy_fail,
 }
-UNSENT = ("wait", "cancel", "late")
+UNSENT = ("wait", "cancel")
 STATEMENTS = ("s1", "s2", "s3", "s4", "a statement with a long name, " + "x" * 60)
-SLEEPER = "sleeps"
 EXTENDED = "PBDECH"
 
 TEXTS = {
@@ -54,7 +52,6 @@ TEXTS = {
     "f": lambda text: "CopyFail %r" % text,
     "wait": lambda: "(wait for the answers)",
     "cancel": lambda: "(cancel it when it sleeps)",
-    "late": lambda: "(wait for the answers, then cancel)",
 }
 
 
@@ -114,7 +111,6 @@ TO_DEFAULT = re.compile(r"\bto default\b", re.I)
 
 ROWS = re.compile(r"(select|show|values|with)\b|.*\breturning\b", re.I)
 ENDS = re.compile(r"(commit|rollback)$")
-WRITES = re.compile(r"\breturning\b", re.I)
 
 
 class Watcher:
@@ -122,9 +118,7 @@ class Watcher:
     it. Only the unnamed statement can do that (all other texts are chosen not to): it must
     have been parsed in the same cycle, or the same transaction block, for certain. And a
     statement without rows is not described in a block: when that is aborted PostgreSQL still
-    describes it, and a server that lacks it cannot be brought to do so. And what INSERT, UPDATE
-    or DELETE return is not fetched in parts: what they did is seen only behind the next Parse,
-    and that may be one that a server needs."""
+    describes it, and a server that lacks it cannot be brought to do so."""
 
     def __init__(self):
         self.sure = True  # the server is certainly not skipping messages up to a Sync
@@ -135,8 +129,6 @@ class Watcher:
         self.ending = set()  # statements that may end the block
         self.may_block = False  # possibly in a block
         self.rowless = set()  # names of statements that may return no rows
-        self.writing = set()  # names of statements that may write and return rows
-        self.writers = set()  # their portals
 
     def allows(self, op):
         kind, args = op[1], op[2:]
@@ -144,8 +136,6 @@ class Watcher:
             if not self.unnamed:
                 return False
         if kind == "D" and args[0] == "S" and self.may_block and args[1] in self.rowless:
-            return False
-        if kind == "E" and args[0] in self.writers and args[1:] not in ((), (0,)):
             return False
         self.see(kind, args)
         return True
@@ -186,18 +176,10 @@ class Watcher:
                 self.ending.add(args[0])
             if not ROWS.match(args[1]):
                 self.rowless.add(args[0])
-            if WRITES.search(args[1]):
-                self.writing.add(args[0])
-        elif kind == "B":
-            self.see_bind(*args[:2])
+        elif kind == "B" and args[1] in self.ending:
+            self.block, self.may_block = False, True
         elif kind == "E" and self.stdin:
             self.copying = True
-
-    def see_bind(self, portal, name):
-        if name in self.writing:
-            self.writers.add(portal)
-        if name in self.ending:
-            self.block, self.may_block = False, True
 
 
 class ResetWatcher:
@@ -213,7 +195,7 @@ class ResetWatcher:
 
     def allows(self, op):
         kind, args = op[1], op[2:]
-        if self.is_open and not (kind in ("S", "H", "c", "wait", "cancel", "late", "D")
+        if self.is_open and not (kind in ("S", "H", "c", "wait", "cancel", "D")
                                  or (kind == "E" and args[0] == self.portal)):
             return False
         if kind in "QP" and TO_DEFAULT.search(args[-1 if kind == "Q" else 1]):
@@ -225,7 +207,7 @@ class ResetWatcher:
             self.resetting.add(args[0])
         elif kind == "B" and args[1] in self.resetting:
             self.is_open, self.portal = True, args[0]
-        elif kind in ("wait", "late") and self.cycle.sure:
+        elif kind == "wait" and self.cycle.sure:
             self.is_open = False
         return True
 
@@ -245,20 +227,6 @@ class UnnamedPortalWatcher:
         elif kind == "B" and args[0] == "":
             self.is_bound = True
         return kind != "E" or args[0] != "" or self.is_bound
-
-
-class SleepWatcher:
-    """What is told to sleep is cancelled before anybody waits for it."""
-
-    def __init__(self):
-        self.is_asleep = False
-
-    def allows(self, op):
-        if op[1] == "cancel":
-            self.is_asleep = False
-        elif op[1] in "QP" and SLEEP in op[-1 if op[1] == "Q" else 3]:
-            self.is_asleep = True
-        return not (self.is_asleep and op[1] in UNSENT)
 
 
 ENDS_ITSELF = re.compile(r"begin; (select 1; commit|deallocate all; rollback)$")
@@ -287,14 +255,11 @@ class Watch:
                 ([StatementWatcher()] if self.mode == "statement" else [])
                 + ([Watcher()] if self.mode != "session" else [])
                 + ([ResetWatcher()] if op[0] in self.restored else [])
-                + [UnnamedPortalWatcher(), SleepWatcher()])
+                + [UnnamedPortalWatcher()])
         return all(watcher.allows(op) for watcher in self.watchers[op[0]])
-
-    def is_asleep(self):
-        return any(watchers[-1].is_asleep for watchers in self.watchers.values())
 
 
 def is_safe(ops, mode, restored):
     """Whether the answers are the same whichever server connections run the transactions."""
     watch = Watch(mode, restored)
-    return all(watch.allows(op) for op in ops) and not watch.is_asleep()
+    return all(watch.allows(op) for op in ops)

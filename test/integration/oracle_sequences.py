@@ -12,7 +12,7 @@ no such limits.
 import random
 import re
 
-from oracle_ops import SLEEP, SLEEPER, STATEMENTS, Watch, freeze
+from oracle_ops import SLEEP, STATEMENTS, Watch, freeze
 
 PORTALS = ("", "", "", "p1", "p2")
 TABLE = "t%d"
@@ -321,54 +321,12 @@ class Maker:
                        lambda: self.say("S")))()
 
     def slow(self):
-        if self.has(0.4):
-            self.pick((self.cancel_query, self.cancel_query, self.cancel_extended,
-                       self.cancel_in_block, self.cancel_late))()
+        if self.has(0.25):
+            self.say("Q", SLEEP)
+            self.say("cancel")
         else:
             self.cycle()
-        self.end_any_block()
-
-    def cancel_query(self):
-        self.say("Q", self.pick((SLEEP, SLEEP, SLEEP + "; select 'behind'")))
-        self.behind_the_sleeper()
-        self.say("cancel")
-
-    def cancel_extended(self):
-        """Nothing that sleeps is left behind, for others to run and wait for."""
-        name = self.pick(("", SLEEPER))
-        self.say("P", name, SLEEP)
-        self.say("B", "", name, (), (), ())
-        self.say("E", "", 0)
-        if self.has(0.3):
-            self.round()
-        self.say("S")
-        self.behind_the_sleeper()
-        self.say("cancel")
-        self.say("P", "", "select 'awake'")
-        self.say("C", "S", SLEEPER)
-        self.say("S")
-
-    def cancel_in_block(self):
-        self.say("Q", "begin")
-        self.maybe_wait()
-        self.pick((self.cancel_query, self.cancel_extended))()
-        self.maybe_wait()
-        self.pick((self.cycle, self.query))()
-
-    def behind_the_sleeper(self):
-        """Is not cancelled."""
-        if self.has(0.4):
-            self.query()
-        if self.has(0.3):
-            self.cycle()
-
-    def cancel_late(self):
-        """Cancels nothing: what it could have is over, and what follows has not begun."""
-        if self.has(0.5):
-            self.say("Q", "begin")
-        self.pick((self.cycle, self.query))()
-        self.say("late")
-        self.pick((self.cycle, self.query))()
+            self.end_any_block()
 
     # COPY
 
