@@ -70,18 +70,18 @@ HARDEN := -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 # Calls between files are short and many on the way of a message.  Objects stay ordinary
 # ones too, for archives and the checks.
 LTO := $(if $(findstring Free Software Foundation,$(shell $(CC) --version 2>/dev/null)),-flto=auto -ffat-lto-objects)
-FLAGS_release := -O2 -g $(LTO) $(HARDEN)
+FLAGS_release := -O2 -g -fno-plt $(LTO) $(HARDEN)
 FLAGS_debug   := -O0 -g3
-FLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
-FLAGS_tsan    := -O1 -g -fsanitize=thread
+FLAGS_asan    := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+FLAGS_tsan    := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
 FLAGS_cov     := -O0 -g --coverage
-FLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+FLAGS_fuzz    := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 ifeq ($(filter $(VARIANT),release debug asan tsan cov fuzz),)
 $(error VARIANT=$(VARIANT) is unknown; use release, debug, asan, tsan, cov or fuzz)
 endif
 
 CPPFLAGS_ALL := -D_GNU_SOURCE -Iinclude -I$(BUILD) $(CPPFLAGS)
-CFLAGS_ALL   := -std=gnu11 $(WARN) -fno-strict-aliasing -fno-common -fno-omit-frame-pointer \
+CFLAGS_ALL   := -std=gnu11 $(WARN) -fno-strict-aliasing -fno-common \
 	-fPIE -pthread $(FLAGS_$(VARIANT)) $(DEP_CFLAGS) $(CFLAGS)
 LDFLAGS_ALL  := -pie -pthread -Wl,-z,relro,-z,now -Wl,--as-needed $(FLAGS_$(VARIANT)) $(LDFLAGS)
 LIBS_ALL     := $(DEP_LIBS) -lm $(LIBS)
