@@ -16,8 +16,8 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 # ---------------------------------------------------------------- configure
 
-# These targets do without a configured tree: two of them install what configure
-# needs, and call make again.
+# These targets need no configured tree.  Two of them install what configure needs and
+# then call make again.
 plain_goals := help clean demo check format format-check fuzz-% setup-%
 goals       := $(or $(MAKECMDGOALS),all)
 
@@ -27,7 +27,7 @@ ifneq ($(filter-out $(plain_goals),$(goals)),)
 include $(BUILD)/config.mk
 endif
 
-# Options of the last run are kept, and a change of them runs configure again.
+# The options of the last run are kept, and configure runs again when they change.
 ifneq ($(filter-out $(plain_goals),$(goals)),)
 ifneq ($(strip $(CONFIGURE_FLAGS)),$(strip $(shell cat $(BUILD)/configure.flags 2>/dev/null)))
 $(shell mkdir -p $(BUILD) && echo '$(CONFIGURE_FLAGS)' >$(BUILD)/configure.flags)
@@ -50,7 +50,7 @@ $(BUILD)/config.mk: $(BUILD)/configure $(BUILD)/configure.flags
 
 # ----------------------------------------------------------------- compiler
 
-# From `make CC=clang` or the environment, else what configure found.
+# The compiler is taken from `make CC=clang` or the environment, else from configure.
 ifeq ($(origin CC),default)
 CC := $(or $(CONFIG_CC),cc)
 endif
@@ -67,8 +67,8 @@ WARN += -Werror
 endif
 
 HARDEN := -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
-# Calls between files are short and many on the way of a message.  Objects stay ordinary
-# ones too, for archives and the checks.
+# A message passes through many short functions in several files, so calls are inlined
+# across files.  The objects also hold ordinary code, for the archives and the checks.
 LTO := $(if $(findstring Free Software Foundation,$(shell $(CC) --version 2>/dev/null)),-flto=auto -ffat-lto-objects)
 FLAGS_release := -O2 -g -fno-plt $(LTO) $(HARDEN)
 FLAGS_debug   := -O0 -g3
@@ -90,9 +90,10 @@ LIBS_ALL     := $(DEP_LIBS) -lm $(LIBS)
 export ASAN_OPTIONS  ?= detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1
 export UBSAN_OPTIONS ?= print_stacktrace=1
 export LSAN_OPTIONS  ?= print_suppressions=0
+export TSAN_OPTIONS  ?= halt_on_error=1:suppressions=$(CURDIR)/test/check/tsan-suppressions
 export PYTHONDONTWRITEBYTECODE := 1
 
-# Objects depend on this file, which changes with the flags.
+# All objects depend on this file, which is written when the flags change.
 flags := $(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(LDFLAGS_ALL) $(LIBS_ALL)
 ifneq ($(filter-out $(plain_goals),$(goals)),)
 ifneq ($(strip $(flags)),$(strip $(shell cat $(OUT)/flags 2>/dev/null)))
@@ -104,7 +105,7 @@ $(OUT)/flags: ;
 # ------------------------------------------------------------------- floors
 
 # From the top down, which is also the order in which archives are linked.
-FLOORS := admin session pool wire auth net conf base
+FLOORS := daemon admin login relay session pool wire auth net conf base
 
 below_base    := base
 below_wire    := wire base
@@ -113,15 +114,17 @@ below_net     := net base
 below_conf    := conf base
 below_pool    := pool wire auth net conf base
 below_session := session $(below_pool)
-below_admin   := admin $(below_session)
-below_daemon  := $(below_admin)
+# Tests of these three share a stage (test/unit/stage) on which all three play.
+below_stage   := login relay $(below_session)
+below_login   := $(below_stage)
+below_relay   := $(below_stage)
+below_admin   := admin $(below_stage)
+below_daemon  := daemon $(below_admin)
 
 libs = $(foreach f,$(FLOORS),$(if $(filter $f,$(1)),$(OUT)/lib$f.a))
 
 BIN     := $(OUT)/pgbouncer
-TOP_OBJ := $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard src/*.c))
-# What unit tests of a floor link besides archives: the files beside main.c have none.
-beside_daemon := $(filter-out $(OUT)/obj/src/main.o,$(TOP_OBJ))
+MAIN_OBJ := $(OUT)/obj/src/main.o
 
 define floor_rules
 OBJ_$(1) := $$(patsubst %.c,$$(OUT)/obj/%.o,$$(wildcard src/$(1)/*.c))
@@ -136,7 +139,7 @@ list-$(1):
 .PHONY: list-$(1)
 endef
 $(foreach f,$(FLOORS),$(eval $(call floor_rules,$f)))
-ALL_OBJ := $(TOP_OBJ) $(foreach f,$(FLOORS),$(OBJ_$f))
+ALL_OBJ := $(MAIN_OBJ) $(foreach f,$(FLOORS),$(OBJ_$f))
 
 $(OUT)/obj/%.o: %.c $(OUT)/flags $(BUILD)/config.mk
 	@mkdir -p $(@D)
@@ -146,7 +149,7 @@ $(OUT)/obj/%.o: %.c $(OUT)/flags $(BUILD)/config.mk
 
 -include $(ALL_OBJ:.o=.d)
 
-$(BIN): $(TOP_OBJ) $(call libs,$(FLOORS))
+$(BIN): $(MAIN_OBJ) $(call libs,$(FLOORS))
 	@echo "  LINK $@"
 	@$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_ALL)
 
@@ -162,10 +165,17 @@ objects: $(ALL_OBJ)
 
 # ---------------------------------------------------------------- unit tests
 
+stage := $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard test/unit/stage/*.c))
+-include $(stage:.o=.d)
+stage_session = $(stage)
+stage_login   = $(stage)
+stage_relay   = $(stage)
+unit_session  = $(below_stage)
+
 define unit_rules
 UNIT_$(1)  := $$(patsubst %.c,$$(OUT)/%,$$(wildcard test/unit/$(1)/test_*.c))
 UNITH_$(1) := $$(patsubst %.c,$$(OUT)/obj/%.o,$$(filter-out test/unit/$(1)/test_%,$$(wildcard test/unit/$(1)/*.c)))
-$$(UNIT_$(1)): $$(OUT)/%: $$(OUT)/obj/%.o $$(UNITH_$(1)) $$(beside_$(1)) $$(call libs,$$(below_$(1)))
+$$(UNIT_$(1)): $$(OUT)/%: $$(OUT)/obj/%.o $$(UNITH_$(1)) $$(stage_$(1)) $$(call libs,$$(or $$(unit_$(1)),$$(below_$(1))))
 	@mkdir -p $$(@D)
 	@$$(CC) $$(LDFLAGS_ALL) -o $$@ $$^ -lcmocka $$(LIBS_ALL)
 unit-$(1): $$(UNIT_$(1))
@@ -174,13 +184,18 @@ unit-$(1): $$(UNIT_$(1))
 .SECONDARY: $$(patsubst $$(OUT)/%,$$(OUT)/obj/%.o,$$(UNIT_$(1)))
 .PHONY: unit-$(1)
 endef
-$(foreach f,$(FLOORS) daemon,$(eval $(call unit_rules,$f)))
+$(foreach f,$(FLOORS),$(eval $(call unit_rules,$f)))
 # Lower floors first: their failures explain those above.
-UNIT := $(foreach f,base wire auth net conf pool session admin daemon,$(UNIT_$f))
+UNIT := $(foreach f,base wire auth net conf pool session relay login admin daemon,$(UNIT_$f))
 
-.PHONY: unit
+# Those whose helper threads work beside the loop: what VARIANT=tsan is for.
+THREADED := $(filter $(addprefix $(OUT)/test/unit/,auth/test_workers% auth/test_judge% session/test_dial% login/test_%),$(UNIT))
+
+.PHONY: unit unit-threads
 unit: $(UNIT)
 	@test/check/programs.py $(UNIT)
+unit-threads: $(THREADED)
+	@test/check/programs.py $(THREADED)
 
 # --------------------------------------------- property tests and fuzz targets
 
@@ -233,12 +248,14 @@ setup-venv:
 	@test/setup/venv $(VENV) test/integration/requirements.txt
 
 PYTEST_ARGS ?=
-# A slow variant replays fewer sequences of the oracle.
+# The cases wait more than they work.
+TEST_JOBS   ?= $(shell expr $(JOBS) '*' 2)
+# The oracle replays fewer sequences with a slow variant.
 check-integration: export ORACLE_SHARE := $(if $(filter asan tsan cov,$(VARIANT)),0.2,1)
 check-integration: $(BIN) setup-venv
 	@mkdir -p $(OUT)/pytest
 	@test/check/integration.py --python $(PYTHON) --pooler $(abspath $(BIN)) \
-	    --out $(OUT)/pytest -- -n $(JOBS) $(PYTEST_ARGS)
+	    --out $(OUT)/pytest -- -n $(TEST_JOBS) $(PYTEST_ARGS)
 
 check-structure: objects
 	@test/check/structure.py --cc '$(CC)' --nm '$(NM)' --build $(BUILD) --objects $(OUT)/obj/src \
@@ -250,7 +267,7 @@ check-docs: $(BIN)
 check-dist: dist
 	@test/check/dist $(DIST) '$(CC)'
 
-# Everything, in groups; the last line sums them up.
+# All tests, in groups; the last line is the sum.
 check:
 	@test/setup/install-packages check
 	@+BUILD='$(BUILD)' JOBS='$(JOBS)' test/check/run $(if $(findstring k,$(firstword -$(MAKEFLAGS))),-k)
@@ -260,7 +277,7 @@ demo:
 	@+$(MAKE) -j$(JOBS) VARIANT=release all
 	@POOLER=$${POOLER:-$(abspath $(BUILD))/release/pgbouncer} test/demo/run
 
-BENCH_ARGS ?=
+BENCH_ARGS ?= --engines
 bench: $(BIN) setup-venv
 	@$(PYTHON) test/bench/bench.py --pooler $(abspath $(BIN)) $(BENCH_ARGS)
 
@@ -282,17 +299,38 @@ format:
 	@$$(test/setup/clang-format $(VENV)) -i $(c_files)
 format-check:
 	@$$(test/setup/clang-format $(VENV)) --dry-run -Werror --ferror-limit=3 $(c_files)
+# LINT=quick leaves out the analyzer, which takes most of the time.
+LINT ?= all
 lint: format-check
 	@test/setup/install-packages lint
 	@find src -name '*.c' | sort | xargs -P $(JOBS) -n 4 sh -c \
-	    'clang-tidy --quiet "$$@" -- -std=gnu11 $(CPPFLAGS_ALL) $(DEP_CFLAGS)' lint
+	    'clang-tidy --quiet $(if $(filter quick,$(LINT)),--checks=-clang-analyzer-*) "$$@" -- -std=gnu11 $(CPPFLAGS_ALL) $(DEP_CFLAGS)' lint
+
+# ---------------------------------------------------------- for editors and gdb
+
+# Both lie in the build folder, where clangd and `vim -t` (set tags+=build/tags) look.
+.PHONY: tags compile_commands
+tags:
+	@mkdir -p $(BUILD)
+	@find src include -name '*.[ch]' -o -name '*.def' | sort | xargs ctags -o $(BUILD)/tags
+	@echo $(BUILD)/tags
+
+comma := ,
+command_of = {"directory": "$(CURDIR)"$(comma) "file": "$(1)"$(comma) \
+	"command": "$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -c $(1)"}
+compile_commands:
+	@mkdir -p $(BUILD)
+	@printf '%s\n' '[' $(foreach f,$(filter-out $(firstword $(c_sources)),$(c_sources)),'$(call command_of,$f)$(comma)') \
+	    '$(call command_of,$(firstword $(c_sources)))' ']' >$(BUILD)/compile_commands.json
+	@echo $(BUILD)/compile_commands.json
+c_sources = $(filter %.c,$(c_files))
 
 # ------------------------------------------------------------------- install
 
 .PHONY: install uninstall dist
 SAMPLES := etc/pgbouncer.ini etc/pgbouncer-minimal.ini etc/userlist.txt
 UNITS   := etc/pgbouncer.service etc/pgbouncer.socket
-GUIDES  := README.md $(wildcard doc/*.md)
+GUIDES  := README.md CHANGELOG.md $(wildcard doc/*.md)
 to = $(DESTDIR)$(1)
 
 install: $(BIN)
@@ -300,6 +338,8 @@ install: $(BIN)
 	$(INSTALL) -m 755 $(BIN) $(call to,$(bindir))/pgbouncer
 	$(INSTALL) -m 644 doc/pgbouncer.1 $(call to,$(mandir)/man1)/pgbouncer.1
 	$(INSTALL) -m 644 doc/pgbouncer.ini.5 $(call to,$(mandir)/man5)/pgbouncer.ini.5
+	echo '.so man5/pgbouncer.ini.5' >$(call to,$(mandir)/man5)/pgbouncer.5
+	chmod 644 $(call to,$(mandir)/man5)/pgbouncer.5
 	$(INSTALL) -m 644 $(SAMPLES) $(GUIDES) $(call to,$(docdir))
 	for u in $(UNITS); do \
 	    sed 's,/usr/local/bin/,$(bindir)/,' $$u >$(call to,$(docdir))/$${u#etc/} && \
@@ -307,7 +347,7 @@ install: $(BIN)
 
 uninstall:
 	rm -f $(call to,$(bindir))/pgbouncer $(call to,$(mandir)/man1)/pgbouncer.1 \
-	    $(call to,$(mandir)/man5)/pgbouncer.ini.5 \
+	    $(call to,$(mandir)/man5)/pgbouncer.ini.5 $(call to,$(mandir)/man5)/pgbouncer.5 \
 	    $(addprefix $(call to,$(docdir))/,$(notdir $(SAMPLES) $(UNITS) $(GUIDES)))
 	-rmdir $(call to,$(docdir)) 2>/dev/null
 
@@ -326,21 +366,26 @@ clean:
 help:
 	@echo 'make                     build $(BUILD)/release/pgbouncer'
 	@echo 'make VARIANT=V           debug, asan (with UBSan), tsan, cov or fuzz, each in $(BUILD)/V'
-	@echo 'make demo                build, then show it at work beside a scratch PostgreSQL'
-	@echo 'make check               every test; installs what is missing'
+	@echo 'make demo                build, then start a scratch PostgreSQL and the pooler and compare them'
+	@echo 'make check               run every test; installs packages that are missing'
 	@echo 'make install uninstall   prefix=/usr/local, DESTDIR='
 	@echo 'make dist                $(BUILD)/pgbouncer-VERSION.tar.gz'
 	@echo 'make docs                write the generated references, manuals and sample ini'
-	@echo 'make format lint         clang-format over all; clang-tidy'
+	@echo 'make format lint         lay out all C files with clang-format; examine them with clang-tidy'
 	@echo 'make unit unit-FLOOR     unit tests (of one floor: base wire auth ... admin daemon)'
+	@echo 'make unit-threads        unit tests of helper threads; use it with VARIANT=tsan'
 	@echo 'make prop prop-NAME      property tests (of one, SEED=N)'
 	@echo 'make replay              run the fuzz corpora once'
 	@echo 'make fuzz-NAME           fuzz one target for FUZZ_SECONDS=60'
-	@echo 'make check-structure     headers, includes, circles, globals, words, lengths'
-	@echo 'make check-docs          are the generated files in step?'
-	@echo 'make check-integration   pytest against $$(VARIANT); PYTEST_ARGS="-k copy"'
-	@echo 'make oracle              SECONDS=3600 of random sequences; ORACLE_ARGS="--help"'
+	@echo 'make check-structure     headers, includes, circles, globals, rooms, words, names, citations'
+	@echo 'make check-docs          compare the generated files with what the program prints'
+	@echo 'make check-integration   end-to-end tests of $$(VARIANT); PYTEST_ARGS="-k copy",'
+	@echo '                         POOLER_SETTINGS="io_engine=epoll" for every configuration'
+	@echo 'make oracle              compare random sequences of messages with PostgreSQL for'
+	@echo '                         SECONDS=3600; ORACLE_ARGS="--help"'
 	@echo 'make bench               compare with another pooler; BENCH_ARGS="--help"'
+	@echo 'make tags compile_commands  what editors read, in $(BUILD)'
+	@echo '                         gdb: test/setup/pooler.gdb, for a VARIANT=debug'
 	@echo 'make clean               remove $(BUILD)'
 	@echo
 	@echo 'Variables: BUILD, VARIANT, CC, CFLAGS, CONFIGURE_FLAGS, WERROR=1, JOBS, CI=true'

@@ -3,11 +3,11 @@
  */
 #include <stdio.h>
 
-#include "check.h"
-#include "daemon.h"
-#include "describe.h"
-#include "options.h"
-#include "version.h"
+#include "daemon/check.h"
+#include "daemon/daemon.h"
+#include "daemon/describe.h"
+#include "daemon/options.h"
+#include "daemon/version.h"
 
 /* What was to be printed must have got where it should. */
 static int printed(void)

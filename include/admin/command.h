@@ -1,6 +1,6 @@
 /*
- * One console command line: from text to words (admin.md 3; EXPLAIN is ours).  What the
- * words mean is the business of verbs.
+ * One console command line: from text to words (operation.md 3; EXPLAIN is ours).  What
+ * the words mean is the business of verbs.
  */
 #ifndef ADMIN_COMMAND_H
 #define ADMIN_COMMAND_H

@@ -6,10 +6,10 @@
 
 #include <stdio.h>
 
-/* Commands as "md", or as "man": a list for a section of pgbouncer(1).  -1 for another
- * format. */
+/* Print the table of commands as "md", or as "man": a list for a section of
+ * pgbouncer(1).  -1 for another format. */
 int commands_describe(FILE *out, const char *as);
-/* Views with their columns as "md".  -1 for another format. */
+/* Print the views with their columns as "md".  -1 for another format. */
 int views_describe(FILE *out, const char *as);
 
 #endif

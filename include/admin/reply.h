@@ -17,6 +17,9 @@ void reply_error(struct client *client, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* The same with another SQLSTATE. */
 void reply_error_code(struct client *client, const char *sqlstate, const char *text);
+/* The same; the rest of text behind its first line is the DETAIL, which is not logged.
+ */
+void reply_error_detail(struct client *client, const char *sqlstate, const char *text);
 /* The error for what is no command: quotes the whole query. */
 void reply_invalid(struct client *client, const char *query);
 

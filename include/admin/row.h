@@ -20,7 +20,8 @@ struct cell_type {
 	uint32_t oid;
 	int16_t len;
 };
-extern const struct cell_type cell_text, cell_int4, cell_int8, cell_numeric, cell_time;
+extern const struct cell_type cell_text, cell_int4, cell_int8, cell_numeric, cell_time,
+    cell_bytea;
 
 struct column {
 	const char *name;
@@ -46,6 +47,7 @@ void row_end(struct rows *rows);
 
 /* The cells in the order of the columns. */
 void row_text(struct rows *rows, const char *text); /* NULL: SQL NULL */
+void row_bytea(struct rows *rows, const char *hex); /* "\\x..."; NULL: SQL NULL */
 void row_int4(struct rows *rows, long long value);
 void row_int8(struct rows *rows, long long value);
 void row_numeric(struct rows *rows, unsigned long long value);

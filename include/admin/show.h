@@ -16,7 +16,7 @@ struct view {
 	const char *help;
 	const struct column *columns;
 	size_t column_count; /* 0: no row set */
-	view_walk_fn *walk;  /* NULL: not available */
+	view_walk_fn *walk;
 	unsigned help_line;
 	bool is_admin_only;
 };
@@ -28,7 +28,7 @@ const struct view *view_at(size_t i);
 
 /* Append the RowDescription of these columns. */
 void show_put_columns(const struct column *columns, size_t count, struct buf *out);
-/* Append the whole answer up to CommandComplete.  The view must have a walker. */
+/* Append the whole answer up to CommandComplete.  */
 void view_put(const struct view *view, struct site *site, struct buf *out);
 /* The same for what drivers ask. */
 void courtesy_put(const struct courtesy *courtesy, struct buf *out);

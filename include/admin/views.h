@@ -11,11 +11,14 @@ typedef void view_walk_fn(struct rows *rows);
 /* views_process.c */
 view_walk_fn view_version, view_state, view_config, view_lists, view_mem;
 view_walk_fn view_dns_hosts, view_dns_zones, view_prepared_statements;
+view_walk_fn view_hosts;
 view_walk_fn view_state_leaks;
 /* views_pools.c */
 view_walk_fn view_databases, view_pools, view_users, view_peers, view_peer_pools;
 /* views_sockets.c */
 view_walk_fn view_clients, view_servers, view_sockets, view_active_sockets;
+/* views_fds.c */
+view_walk_fn view_fds;
 /* views_stats.c */
 view_walk_fn view_stats, view_stats_totals, view_stats_averages, view_totals;
 

@@ -8,8 +8,9 @@
 #include "session/client.h"
 
 enum wait_kind {
-	WAIT_PAUSE, /* until no server is in use */
-	WAIT_CLOSE, /* until no server is to be closed at its release */
+	WAIT_PAUSE,   /* until no server is in use */
+	WAIT_CLOSE,   /* until no server is to be closed at its release */
+	WAIT_SUSPEND, /* until everything stands still; for all databases only */
 };
 
 /* For one database, or for all with database NULL.  Answers at once when there is

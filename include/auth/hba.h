@@ -1,8 +1,8 @@
 /*
- * Who may log in from where and by which method: the HBA file, read and asked.  Beyond
- * the reference's file it reads what PostgreSQL 16 does: include, include_if_exists,
+ * The HBA file: its rules say who may log in from where and by which method.  Besides
+ * what PgBouncer reads it reads what PostgreSQL 16 does: include, include_if_exists,
  * include_dir, lines continued with a backslash, host names, samehost, samenet and
- * /regular expressions (POSIX extended, found anywhere unless anchored).
+ * /regular expressions (POSIX extended; they match anywhere unless anchored).
  * PostgreSQL, "The pg_hba.conf File".
  */
 #ifndef AUTH_HBA_H
@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "auth/remark.h"
 #include "base/err.h"
 
 struct hba; /* one immutable snapshot of the rules */
@@ -34,30 +35,31 @@ const char *hba_method_name(enum hba_method method);
 /* One rule; lives as long as its hba. */
 struct hba_rule {
 	enum hba_method method;
-	const char *map; /* of map=NAME; NULL: none; never with ldap, pam */
-	const char
-	    *options;     /* HBA_LDAP: the rest of the line as it stands; else NULL */
-	const char *file; /* where the rule is written */
-	unsigned line;    /* the first, when it is continued */
-	const char *text; /* without comment and LDAP options: may be shown */
+	const char *map;     /* of map=NAME; NULL: none; never with ldap, pam */
+	const char *options; /* HBA_LDAP: options that ldap_options_parse has accepted;
+				NULL for other methods */
+	const char *file;    /* where the rule is written */
+	unsigned line;       /* the first, when it is continued */
+	const char *text;    /* without comment and LDAP options: may be shown */
 };
 
-/* What is said about the files, in the order of their lines: where is "FILE:LINE", both
- * are borrowed for the call.  A line that is skipped gives up to two texts: what is
- * wrong, and "could not parse hba config line N" (for ident: "... ident config line
- * N").  All are warnings. */
-typedef void hba_note_fn(void *ctx, const char *where, const char *text);
-
-/* Lines with faults are noted and skipped, the others stay active.  ident (NULL: there
- * are no maps) is asked only during the call whether maps exist.  NULL and err when the
- * file itself cannot be read: "could not open hba config file F: strerror". */
-struct hba *hba_load(const char *path, const struct ident *ident, hba_note_fn *note,
+/* Reads the file and the files it includes.  A line that cannot be read is reported
+ * as a fault, and as known text: "could not parse hba config line N".  One such
+ * line refuses the whole file, because a `reject` that was left out would let people
+ * in.  ident (NULL: there are no maps) is asked only during the call whether maps
+ * exist.  NULL and err when the file is refused, or when it cannot be opened, without a
+ * remark: "could not open hba config file F: strerror". */
+struct hba *hba_load(const char *path, const struct ident *ident, remark_fn *remark,
     void *ctx, struct err *err);
-/* The same over text that was read already; path says where relative files are. */
+/* The same with the text of the file; path says where relative files are. */
 struct hba *hba_parse(const char *path, const char *text, size_t len,
-    const struct ident *ident, hba_note_fn *note, void *ctx);
+    const struct ident *ident, remark_fn *remark, void *ctx, struct err *err);
 void hba_free(struct hba **hba);
-size_t hba_count(const struct hba *hba); /* rules that are active */
+size_t hba_count(const struct hba *hba); /* how many rules there are */
+/* The i-th rule; NULL past the end. */
+const struct hba_rule *hba_rule_at(const struct hba *hba, size_t i);
+/* The first rule with this method; NULL when there is none. */
+const struct hba_rule *hba_find_method(const struct hba *hba, enum hba_method method);
 
 enum hba_replication {
 	HBA_REPLICATION_NONE,
@@ -66,15 +68,15 @@ enum hba_replication {
 };
 
 enum hba_name {
-	HBA_NAME_UNKNOWN, /* nobody looked it up yet */
-	HBA_NAME_KNOWN,   /* verified: it resolves to the peer's address */
-	HBA_NAME_NONE,    /* it has none, or it could not be verified */
+	HBA_NAME_UNKNOWN, /* the name was not looked up yet */
+	HBA_NAME_KNOWN,   /* the name was verified: it resolves to the peer's address */
+	HBA_NAME_NONE,    /* the peer has no name, or it could not be verified */
 };
 
-/* Who asks to be let in.  Texts are borrowed for the call. */
+/* The client that wants to log in.  Texts are borrowed for the call. */
 struct hba_peer {
-	bool is_unix;          /* by a unix socket: address and name do not count */
-	bool is_tls;           /* by TLS now */
+	bool is_unix;          /* it uses a unix socket and has no address or name */
+	bool is_tls;           /* its connection is encrypted now */
 	uint16_t family;       /* AF_INET or AF_INET6 */
 	uint8_t ip[16];        /* network order; v4 in the first four */
 	enum hba_name name;    /* state of host_name */
@@ -84,9 +86,9 @@ struct hba_peer {
 };
 
 enum hba_result {
-	HBA_MATCH,      /* *rule is the first that fits; HBA_REJECT may be its method */
-	HBA_NO_MATCH,   /* nobody is let in without a rule */
-	HBA_NEEDS_NAME, /* *rule wants a host name: find out peer->name, ask again */
+	HBA_MATCH,      /* *rule is the first that matches; it may be a `reject` */
+	HBA_NO_MATCH,   /* no rule matches: the login is refused */
+	HBA_NEEDS_NAME, /* *rule has a host name: look up peer->name and ask again */
 };
 
 /* The answer to HBA_NAME_KNOWN and HBA_NAME_NONE is never HBA_NEEDS_NAME. */

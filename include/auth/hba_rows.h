@@ -1,5 +1,5 @@
 /*
- * What a rule consists of: names, addresses, the row.  Private to auth/hba.
+ * The parts of an HBA rule: names, addresses, the row.  Private to auth/hba.
  */
 #ifndef AUTH_HBA_ROWS_H
 #define AUTH_HBA_ROWS_H
@@ -26,11 +26,11 @@ struct hba_names {
 	size_t pattern_count;
 };
 
-/* A list, from the current token of f up to what stands behind the list. */
+/* Reads a list, from the current token of f up to the token behind the list. */
 int hba_names_parse(struct hba_names *n, enum hba_column column,
     const struct rule_reader *r, struct rule_file *f, struct err *err);
 void hba_names_done(struct hba_names *n);
-/* Is the name (of peer's database or user) in the list? */
+/* Is the name, which is the peer's database or user, in the list? */
 enum pattern_result hba_names_match(
     const struct hba_names *n, const char *name, const struct hba_peer *peer);
 
@@ -41,8 +41,9 @@ enum hba_address_kind {
 	HBA_NETWORK,
 	HBA_SAME_HOST,
 	HBA_SAME_NET,
-	HBA_HOST,   /* the peer's name is this */
-	HBA_DOMAIN, /* the peer's name ends in this, dot included */
+	HBA_HOST,   /* matches the host name */
+	HBA_DOMAIN, /* matches host names that end in this text, which begins with a dot
+		     */
 };
 
 struct hba_address {
@@ -52,11 +53,14 @@ struct hba_address {
 	const char *name; /* HBA_HOST, HBA_DOMAIN; in the arena */
 };
 
-/* From the current token of f up to the method. */
+/* Reads from the current token of f up to the method. */
 int hba_address_parse(struct hba_address *a, const struct rule_reader *r,
     struct rule_file *f, struct err *err);
+/* Drops the bits of a network's address that lie outside its mask. */
+void hba_address_apply_mask(struct hba_address *a);
 bool hba_address_is_name(const struct hba_address *a);
-/* For names the peer's must be known or known to be none. */
+/* Does the address match the peer?  For a host name the caller has looked up the peer's
+ * name before. */
 bool hba_address_has(const struct hba_address *a, const struct hba_peer *peer);
 
 /* ---- rows ---- */
@@ -71,8 +75,8 @@ struct hba_row {
 	struct hba_address address; /* not for local ones */
 };
 
-/* The current line of f; ident may be NULL.  The row needs hba_row_done even after a
- * failure. */
+/* Reads the current line of f; ident may be NULL.  The row needs hba_row_done even
+ * after a failure. */
 int hba_row_parse(struct hba_row *row, const struct ident *ident,
     const struct rule_reader *r, struct rule_file *f, struct err *err);
 void hba_row_done(struct hba_row *row);

@@ -1,7 +1,7 @@
 /*
  * The options of an LDAP login, from an `ldap` line of an HBA file or from
- * auth_ldap_options, and what follows from them for one user.  Text only: no
- * connection, and no LDAP library.
+ * auth_ldap_options, and what is made from them for one user: DN, filter, addresses.
+ * This is text only: there is no connection and no LDAP library here.
  */
 #ifndef AUTH_LDAP_OPTIONS_H
 #define AUTH_LDAP_OPTIONS_H
@@ -29,21 +29,23 @@ struct ldap_options {
 	enum ldap_options_scope scope;
 };
 
-/* Reads `key=value` pairs up to the first thing that is none, and checks that they go
- * together.  -1: err says what is wrong, for the log; o needs no ldap_options_done. */
+/* Reads `key=value` pairs, separated by blanks and at most one comma, and checks that
+ * they can be used together.  Anything else is an error.  -1: err says what is wrong
+ * without showing a value that may be a password; o needs no ldap_options_done. */
 int ldap_options_parse(struct ldap_options *o, const char *text, struct err *err);
 void ldap_options_done(struct ldap_options *o); /* wipes */
 
 bool ldap_options_has_search(const struct ldap_options *o);
-/* prefix + user + suffix; the caller wipes nothing. */
+/* Appends prefix + user + suffix, which is no secret. */
 void ldap_options_put_dn(
     const struct ldap_options *o, struct buf *out, const char *user);
-/* The search for a user; -1 when the name has characters that mean something in a
- * filter. */
+/* Appends the filter that finds the user; -1 when the name has characters with a
+ * meaning in filters. */
 int ldap_options_put_filter(
     const struct ldap_options *o, struct buf *out, const char *user, struct err *err);
-/* "ldap://host:port" for each server, separated by blanks; hosts with a port of their
- * own ("host:port", "[::1]:port") keep it.  hosts is o->servers or what DNS said. */
+/* Appends "ldap://host:port" for each server, separated by blanks; hosts with a port of
+ * their own ("host:port", "[::1]:port") keep it.  hosts is o->servers, or the answer of
+ * DNS. */
 void ldap_options_put_uris(
     const struct ldap_options *o, struct buf *out, const char *hosts);
 

@@ -1,7 +1,7 @@
 /*
- * What HBA and ident files have in common: lines, continued or not, their tokens, files
- * named in them, and how a line that is skipped is reported.  Private to auth/hba and
- * auth/ident.  PostgreSQL, "The pg_hba.conf File".
+ * What HBA and ident files have in common: lines, continued or not, their tokens, the
+ * files they include, and how a line that cannot be read is reported.  Private to
+ * auth/hba and auth/ident.  PostgreSQL, "The pg_hba.conf File".
  */
 #ifndef AUTH_RULE_FILE_H
 #define AUTH_RULE_FILE_H
@@ -9,12 +9,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "auth/remark.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/text.h"
 
-/* A file named in a file named in the top one, and so on. */
+/* How deep files may include each other. */
 enum { RULE_FILE_DEPTH_MAX = 10 };
 
 /* A file while it is read, line by line. */
@@ -44,23 +45,29 @@ int rule_file_open(struct rule_file *f, const struct rule_file *from, const char
     struct arena *arena, char **text, struct err *err);
 
 /* Fills err with "KIND line N: " and the text; returns -1. */
-int rule_error(const struct rule_file *f, struct err *err, const char *fmt, ...)
+int rule_file_error(const struct rule_file *f, struct err *err, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 struct rule_reader {
-	/* Take the current line, which is neither empty nor an include.  -1 and err: it
-	 * is skipped, and the text is noted as it is. */
+	/* Takes the current line, which is neither empty nor an include.  -1 and err:
+	 * the line cannot be read; err's text is reported as a fault. */
 	int (*take)(void *ctx, struct rule_file *f, struct err *err);
 	void *ctx;
-	void (*note)(void *ctx, const char *where, const char *text);
-	void *note_ctx;
+	remark_fn *remark;
+	void *remark_ctx;
 	struct arena *arena; /* names of files go there */
+	unsigned faults;     /* lines that could not be read */
 };
 
-/* All lines of an open file and of those it includes. */
-void rule_read(const struct rule_reader *r, struct rule_file *f);
-/* Say something about the current line. */
-void rule_note(
+/* Reads all lines of an open file and of the files it includes, also behind a fault, so
+ * that every fault is reported. */
+void rule_file_read(struct rule_reader *r, struct rule_file *f);
+/* Says something about the current line that is not a fault. */
+void rule_file_warn(
     const struct rule_reader *r, const struct rule_file *f, const char *text);
+/* After rule_file_read: 0 when there were no faults.  Otherwise -1, and err says that
+ * the file is refused. */
+int rule_file_result(
+    const struct rule_reader *r, const struct rule_file *f, struct err *err);
 
 #endif

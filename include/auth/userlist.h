@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "auth/remark.h"
 #include "base/err.h"
 
 struct secret;
@@ -15,19 +16,21 @@ struct userlist;
 /* Longest name and secret, in bytes between the quotes. */
 enum { USERLIST_NAME_MAX = 127, USERLIST_SECRET_MAX = 65530 };
 
-/* Reads the file.  NULL and err when it cannot be read ("could not open auth_file F:
- * strerror").  A malformed entry ends the reading: entries before it stay, *broken is
- * filled with "F:LINE: broken auth file: what, and what to do" (its text is "" when all
- * is well). */
-struct userlist *userlist_load(const char *path, struct err *broken, struct err *err);
-/* The same over text that was read already; path is for messages only. */
+/* Reads the file.  NULL and err when it cannot be opened ("could not open auth_file F:
+ * strerror").  An entry that cannot be read is reported as a fault ("broken auth file:
+ * what, and what to do") and ends the reading; the entries before it stay.  A secret
+ * that nothing can match is reported as a warning. */
+struct userlist *userlist_load(
+    const char *path, remark_fn *remark, void *ctx, struct err *err);
+/* The same with the text of the file; path is for messages only. */
 struct userlist *userlist_parse(
-    const char *path, const char *text, size_t len, struct err *broken);
+    const char *path, const char *text, size_t len, remark_fn *remark, void *ctx);
 void userlist_free(struct userlist **u); /* wipes every secret */
 size_t userlist_count(const struct userlist *u);
 /* NULL when the user is not in the file.  Borrowed. */
 const struct secret *userlist_find(const struct userlist *u, const char *name);
-/* Walk in any order: `size_t at = 0; while (userlist_next(u, &at, &name, &secret))`. */
+/* Visits all entries in any order: `size_t at = 0; while (userlist_next(u, &at, &name,
+ * &secret))`. */
 bool userlist_next(const struct userlist *u, size_t *at, const char **name,
     const struct secret **secret);
 

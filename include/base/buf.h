@@ -16,7 +16,8 @@ struct buf {
 	size_t len;
 	size_t cap;
 	size_t max;  /* len never exceeds it */
-	bool failed; /* a put did not fit or no memory: content is not to be used */
+	bool failed; /* a put did not fit, or there was no memory: do not use the
+			content */
 };
 
 /* An empty buffer; allocates nothing.  max 0 means SIZE_MAX/2. */
@@ -24,7 +25,7 @@ void buf_init(struct buf *b, size_t max);
 void buf_done(struct buf *b);      /* frees; the buffer is empty and usable again */
 void buf_wipe_done(struct buf *b); /* the same, overwriting the content first */
 void buf_clear(struct buf *b);     /* len = 0, failed = false; memory is kept */
-/* Drop n bytes at the front (n <= len). */
+/* Drops n bytes at the front (n <= len). */
 void buf_shift(struct buf *b, size_t n);
 
 /* Room for n more bytes at the end; NULL (and failed) when there is none.  The caller

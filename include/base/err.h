@@ -1,7 +1,7 @@
 /*
- * One error: what went wrong, in words for a person, and the SQLSTATE under which
- * a client would be told.  Filled by whoever notices, printed by whoever decides;
- * it is logged or handed on, never both.
+ * One error: a text for people, and the SQLSTATE with which a client is told.  The
+ * function that notices the error fills it, and the one that decides what happens
+ * prints it: an error is logged or returned, never both.
  */
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
@@ -10,11 +10,11 @@
 
 struct err {
 	char sqlstate[6];
-	char text[506];
+	char text[2042]; /* room for the paths of nested include files */
 };
 
-/* Fill e (which may be NULL) with a printf text and SQLSTATE 08P01.  Returns -1, so
- * that `return err_set(err, ...)` reads as what it is.  Text too long is cut. */
+/* Fill e (which may be NULL) with a printf text and SQLSTATE 08P01.  Returns -1, for
+ * use as `return err_set(err, ...)`.  A text that is too long is cut. */
 int err_set(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* The same with a SQLSTATE of five characters. */

@@ -6,6 +6,7 @@
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -55,9 +56,10 @@ static inline void list_push_back(struct list *l, struct node *n)
 	list_insert_before(l, &l->head, n);
 }
 
-/* n must be in l. */
+/* The node must be in this list. */
 static inline void list_remove(struct list *l, struct node *n)
 {
+	assert(n->prev && n->next && l->count);
 	n->prev->next = n->next;
 	n->next->prev = n->prev;
 	n->next = n->prev = NULL;
@@ -87,7 +89,8 @@ static inline struct node *list_next(const struct list *l, const struct node *n)
 	return n->next == &l->head ? NULL : n->next;
 }
 
-/* `var` walks the containing objects.  Only list_for_safe allows removal of var. */
+/* `var` goes through the objects that contain the nodes.  Only within list_for_safe may
+ * var be removed. */
 #define list_for(var, l, member)                                           \
 	for (var = container_of((l)->head.next, __typeof__(*var), member); \
 	     &var->member != &(l)->head;                                   \

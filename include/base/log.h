@@ -1,7 +1,7 @@
 /*
- * The log: levels, sinks (stderr, file, syslog), the exact line shape that log parsers
- * know, a tag per line, a rate limit.  A struct log hangs from the site; there is no
- * global one.
+ * The log writes lines with a level and a tag to stderr, a file and syslog, in the
+ * format that log parsers know.  A struct log belongs to the site; there is no global
+ * one.
  *
  * Line: `YYYY-MM-DD HH:MM:SS.mmm TZ [PID] LEVEL TAG MESSAGE\n`; a newline inside a
  * message becomes newline + tab; trailing white space is removed; about 2 KiB at most.
@@ -21,6 +21,7 @@ enum log_level {
 	LEVEL_LOG,
 	LEVEL_DEBUG, /* verbose >= 1 */
 	LEVEL_NOISE, /* verbose >= 2 */
+	LEVEL_TRACE, /* verbose >= 3; called NOISE in the log as well */
 };
 
 struct log;
@@ -38,14 +39,26 @@ struct log_config {
 /* A log that writes to stderr only. */
 struct log *log_new(void);
 void log_free(struct log **log);
-/* Take over new configuration and reopen the file at the next line. */
+/* Takes over new configuration and opens the file again at the next line. */
 void log_configure(struct log *log, const struct log_config *config);
-/* Could a line be written there?  -1: *err says why not.  Makes the file. */
+/* Checks that lines can be written to the file, and makes it if needed.  -1 and err
+ * when they cannot. */
 int log_check_file(const char *path, struct err *err);
-/* -q and -d: no more stderr. */
+/* Notes that this process is a child of the one that made the log. */
+void log_forked(struct log *log);
+/* Stops writing to stderr, as -q and -d ask for. */
 void log_quiet(struct log *log);
 
-bool log_is_on(const struct log *log, enum log_level level);
+/* What every line is compared with, at the beginning of a struct log. */
+struct log_threshold {
+	int verbose;
+};
+static inline bool log_is_on(const struct log *log, enum log_level level)
+{
+	const struct log_threshold *threshold = (const struct log_threshold *)log;
+
+	return (int)level - LEVEL_LOG <= threshold->verbose;
+}
 
 /* tag may be NULL or ""; otherwise it stands before the message with one space. */
 void log_put(struct log *log, enum log_level level, const char *tag, const char *fmt,

@@ -1,8 +1,8 @@
 /*
- * The one hash map: byte-string keys to pointers, SipHash with a random seed per map
- * (keys come from peers), open addressing, grows and shrinks by itself.  Keys are
- * borrowed: the caller keeps them alive and unchanged while they are in the map,
- * usually by storing them inside the value.
+ * The hash map that everything uses: its keys are byte strings, its values pointers.
+ * Keys come from peers, so they are hashed by SipHash with a random seed per map.  The
+ * map grows and shrinks by itself.  Keys are borrowed: the caller keeps them alive and
+ * unchanged while they are in the map, usually by storing them inside the value.
  */
 #ifndef BASE_MAP_H
 #define BASE_MAP_H
@@ -20,9 +20,9 @@ size_t map_count(const struct map *m);
 
 /* NULL when absent. */
 void *map_get(const struct map *m, const void *key, size_t key_len);
-/* Adds or replaces (key pointer too); returns the old value or NULL. */
+/* Adds a value, or replaces one and its key; returns the old value or NULL. */
 void *map_put(struct map *m, const void *key, size_t key_len, void *value);
-/* Returns what was removed or NULL. */
+/* Removes a value and returns it, or NULL when there is none. */
 void *map_del(struct map *m, const void *key, size_t key_len);
 
 /* Keys that are C strings. */

@@ -1,10 +1,11 @@
 /*
- * Memory.  Three ways, and the difference matters:
- *   mem_*    small fixed things of our own: no memory stops the process with a message.
- *   try_*    anything whose size a peer chose: may return NULL; the caller closes
- *            that peer with "out of memory".
- *   slab     objects of one kind, counted by name for SHOW MEM.
- * An arena holds what lives and dies together (a configuration snapshot).
+ * Memory is allocated in four ways:
+ *   mem_*    for small things of fixed size; without memory the process stops with a
+ *            message.
+ *   try_*    for anything whose size a peer chose; it may return NULL, and then the
+ *            caller closes that peer with "out of memory".
+ *   slab     for objects of one kind, which SHOW MEM counts by name.
+ *   arena    for things that are freed together, such as a configuration snapshot.
  */
 #ifndef BASE_MEM_H
 #define BASE_MEM_H
@@ -20,16 +21,17 @@ void *mem_resize(void *p, size_t size) __attribute__((returns_nonnull));
 char *mem_strdup(const char *s) __attribute__((malloc, returns_nonnull));
 void *mem_dup(const void *p, size_t len) __attribute__((malloc, returns_nonnull));
 void mem_free(void *p);
-/* Wipes the text before.  NULL is none. */
+/* Wipes the text before it frees it.  NULL is allowed. */
 void mem_free_secret(char *text);
 
 void *try_alloc(size_t size) __attribute__((malloc));
 
-/* Overwrite a secret so that the compiler cannot leave it out. */
+/* Overwrites a secret; the compiler cannot leave that out. */
 void mem_wipe(void *p, size_t len);
-/* Compare without telling by time where they differ. 1 when equal. */
+/* Compares in constant time, so that nobody learns from it where they differ.  1 when
+ * equal. */
 int mem_equal_const_time(const void *a, const void *b, size_t len);
-/* Bytes no one can guess.  Stops the process when the system has none. */
+/* Fills with random bytes from the system; without any the process stops. */
 void mem_random(void *p, size_t len);
 
 /* Slabs: fixed-size objects, zeroed when handed out, kept on a free list.  They come
@@ -37,6 +39,9 @@ void mem_random(void *p, size_t len);
  * of a program hang from one struct mem, whose list SHOW MEM walks. */
 struct mem {
 	struct list slabs; /* struct slab by .node */
+	/* Random bytes that nobody has had yet: the last random_left of them. */
+	uint8_t random[256];
+	size_t random_left;
 };
 
 struct slab {
@@ -53,16 +58,20 @@ struct slab {
 };
 
 void mem_init(struct mem *m);
-/* name is borrowed (a literal).  The slab belongs to m from then on. */
+/* Bytes that no one can guess, few at a time: one call of the system serves many.  A
+ * process that forks must not have called it before. */
+void mem_draw(struct mem *m, void *p, size_t len);
+/* The name is borrowed (a literal).  From then on the slab belongs to m. */
 struct slab *slab_new(struct mem *m, const char *name, size_t size);
-/* Frees the slab and its free list; handed-out objects must have come back. */
+/* Frees the slab and its free list; all objects must have been put back. */
 void slab_free(struct slab **s);
 void *slab_get(struct slab *s) __attribute__((returns_nonnull));
 void slab_put(struct slab *s, void *object);
-/* Bytes of all objects that were ever handed out. */
+/* The bytes of all objects that exist, in use or on the free list. */
 size_t slab_bytes(const struct slab *s);
 
-/* Arena: many small allocations freed at once.  Grows by chunks; never fails. */
+/* An arena holds many small allocations that are freed at once.  It grows by chunks and
+ * never fails. */
 struct arena;
 struct arena *arena_new(void);
 void arena_free(struct arena **a); /* wipes nothing; secrets are wiped by their owner */

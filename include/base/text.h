@@ -15,8 +15,8 @@
  * empty or out of range. */
 int text_int(const char *s, int *out);
 int text_uint(const char *s, unsigned *out);
-/* Non-negative decimal seconds, fraction with '.', whatever the locale, to
- * microseconds (truncated).  No sign, no unit, not empty. */
+/* Non-negative decimal seconds, fraction with '.', whatever the locale, and an exponent
+ * (1e2), to microseconds (truncated).  No sign, no unit, not empty. */
 int text_seconds(const char *s, uint64_t *out_us);
 /* Microseconds as C %g of seconds, into out. */
 void text_print_seconds(uint64_t us, char *out, size_t size);
@@ -67,14 +67,20 @@ struct tokenizer {
 void tokenizer_init(
     struct tokenizer *t, const struct token_rules *rules, const char *text, size_t len);
 void tokenizer_done(struct tokenizer *t);
-/* Advance; the new kind is returned and stands in t->kind. */
+/* Goes on to the next token and returns its kind, which is in t->kind as well. */
 enum token_kind tokenizer_next(struct tokenizer *t);
-/* The current token's text. */
+/* The text of the current token. */
 const char *tokenizer_text(struct tokenizer *t);
 
 /* Read a whole file; a NUL byte ends it.  NULL and err on failure (text: strerror).
  * Caller frees with mem_free. */
 struct err;
 char *text_read_file(const char *path, size_t *len, struct err *err);
+
+/* The text, or NULL when it is empty or NULL. */
+static inline const char *text_or_null(const char *s)
+{
+	return s && *s ? s : NULL;
+}
 
 #endif

@@ -11,16 +11,23 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/mark.h"
 #include "base/mem.h"
 #include "conf/settings.h"
 
 /* One member of a host list. */
 struct host_config {
 	const char *host; /* NULL: unix socket in unix_socket_dir */
-	int weight;       /* >= 1 */
+	int port;
+	int weight; /* >= 1 */
 };
 
-/* One [databases] entry.  Strings are NULL when not given; -1 = inherit unless said. */
+/* One parameter that servers get in their startup packet. */
+struct server_param {
+	const char *name, *value;
+};
+
+/* One [databases] entry.  Strings are NULL when not given. */
 struct database_config {
 	const char *name;
 	const char *connstr; /* the text of the entry, for templates and comparison */
@@ -28,37 +35,27 @@ struct database_config {
 	const char *host;    /* as written, comma list and all */
 	struct host_config *hosts;
 	size_t host_count; /* >= 1 */
-	int port;
-	const char *user; /* forced user */
+	const char *ports; /* as written */
+	int port;          /* of the first host */
+	const char *user;  /* forced user */
 	const char *password;
-	const char *auth_user, *auth_query, *auth_dbname;
-	int pool_size, min_pool_size, reserve_pool_size;
-	int max_db_connections, max_db_client_connections; /* > 0 overrides */
-	uint64_t server_lifetime;                          /* us; 0 = inherit */
-	int64_t query_wait_timeout;    /* us; -1 = unset, 0 = none */
-	int64_t auth_query_cache_time; /* us; -1 = unset, 0 = none */
-	int pool_mode;                 /* -1 = inherit */
-	int session_state;             /* -1 = inherit */
-	int load_balance_hosts;        /* enum load_balance */
-	const char *weight;            /* as written, for SHOW; NULL when not given */
+	int load_balance_hosts; /* enum load_balance */
+	const char *weight;     /* as written, for SHOW; NULL when not given */
 	const char *connect_query;
 	const char *client_encoding, *datestyle, *timezone, *application_name;
-	int sslmode, channel_binding;                        /* -1 = inherit */
-	int sslnegotiation;                                  /* enum tls_start */
-	const char *sslrootcert, *sslcrl, *sslcert, *sslkey; /* NULL = inherit */
+	int sslnegotiation;  /* enum tls_start */
 	const char *options; /* sent as startup parameter `options` to the server */
+	struct server_param *params; /* param.NAME=, sorted by name */
+	size_t param_count;
+	struct level own; /* the settings it has for itself */
+	const char *file; /* where its last line stands; NULL: in none */
 	unsigned line;
 };
 
-/* One [users] entry; -1 (or 0 for the > 0 ones) = inherit. */
+/* One [users] entry. */
 struct user_config {
 	const char *name;
-	int pool_mode, session_state, pool_size, reserve_pool_size;
-	int max_user_connections, max_user_client_connections; /* > 0 */
-	uint64_t query_timeout, idle_transaction_timeout,
-	    transaction_timeout;      /* us > 0 */
-	int64_t query_wait_timeout;   /* us; -1 = unset, 0 = none */
-	uint64_t client_idle_timeout; /* us > 0 */
+	struct level own; /* the settings it has for itself */
 	unsigned line;
 };
 
@@ -71,6 +68,13 @@ struct peer_config {
 	unsigned line;
 };
 
+/* A file that the configuration was read from, as it was then. */
+struct config_file {
+	const char *path;
+	struct mark mark;
+	struct config_file *next;
+};
+
 struct config {
 	struct settings settings;
 	struct database_config *databases; /* sorted by name; without the template */
@@ -81,7 +85,11 @@ struct config {
 	size_t user_count;
 	struct peer_config *peers; /* sorted by id */
 	size_t peer_count;
-	const char *file; /* the ini file's path */
+	uint64_t own_given[(SETTING_COUNT + 63) / 64]; /* settings that some entry has
+							  for itself */
+	const char *file;                              /* the ini file's path */
+
+	struct config_file *files; /* the ini file and what it includes */
 
 	/* owned */
 	struct arena *arena;
@@ -98,37 +106,47 @@ typedef void config_warn_fn(void *ctx, const char *where, const char *text);
  * Load path.  running is the snapshot in force or NULL at start: restart-only settings
  * keep its values, settings without default keep what SET gave them unless the file
  * sets them.  Returns a snapshot with one reference, or NULL and err, whose text is the
- * log line of settings.md 1 followed by what to do.
+ * log line of configuration.md 1 followed by what to do.
  */
 struct config *config_load(const char *path, const struct config *running,
     config_warn_fn *warn, void *warn_ctx, struct err *err);
 
 /* The same, but goes on after an error and reports each through problem(); returns
- * their number.  For --check-config.  Checks the auxiliary files' existence not. */
-unsigned config_check(
-    const char *path, config_warn_fn *problem, config_warn_fn *warn, void *ctx);
+ * their number.  For --check-config.  *out is what could be read, with one reference;
+ * never NULL. */
+unsigned config_check(const char *path, config_warn_fn *problem, config_warn_fn *warn,
+    void *ctx, struct config **out);
 
 /* A copy of old with one setting changed (the console's SET).  Restart-only settings
- * are silently unchanged.  NULL and err for unknown names and bad values. */
+ * are silently unchanged.  NULL and err for unknown names and bad values; otherwise err
+ * is empty, or says what counts instead of a value that means nothing. */
 struct config *config_with(
     const struct config *old, const char *name, const char *value, struct err *err);
+
+/* Would loading the file again give the same?  Not after SET, and only if all files are
+ * certain to be what they were. */
+bool config_is_current(const struct config *c);
 
 struct config *config_ref(struct config *c);
 /* Drops one reference and nulls the caller's pointer. */
 void config_unref(struct config **c);
+
+/* Does any entry of [databases] or [users] have this setting for itself? */
+bool config_has_own(const struct config *c, enum setting_index i);
 
 /* NULL when absent. */
 const struct database_config *config_database(const struct config *c, const char *name);
 const struct user_config *config_user(const struct config *c, const char *name);
 
 /* Parse a connection string as database entry `name` into arena memory.  -1 and err
- * with the text of settings.md 5.1. */
+ * with the text of configuration.md 5.1. */
 int database_config_parse(struct database_config *db, const char *name,
     const char *connstr, struct arena *arena, struct err *err);
 
-/* Do two entries differ in a key that makes existing server connections obsolete
- * (dbname, host, port, user, connect_query, auth_dbname, auth_query,
- * load_balance_hosts, weight, options)? */
+/* Do two entries differ in a key or a setting that makes existing server connections
+ * obsolete (OBSOLETES in database_keys.def, OBSOLETES_ITS_DB in settings.def,
+ * param.NAME)?
+ */
 bool database_config_is_obsoleting(
     const struct database_config *a, const struct database_config *b);
 

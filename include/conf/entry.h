@@ -1,6 +1,7 @@
 /*
- * Entries of [databases], [users] and [peers]: from `name = key=value ...` to a struct,
- * by the tables database_keys.def, user_keys.def and peer_keys.def.
+ * Entries of [databases], [users] and [peers]: from `name = key=value ...` to a struct.
+ * The keys are those of database_keys.def and peer_keys.def, and every setting that the
+ * table gives the level of a database or a user.
  */
 #ifndef CONF_ENTRY_H
 #define CONF_ENTRY_H
@@ -19,21 +20,14 @@ enum {
 
 enum entry_type {
 	ENTRY_TEXT,
-	ENTRY_PORT,     /* 1..65535 */
-	ENTRY_SIZE,     /* int >= 0; a negative one inherits */
-	ENTRY_LIMIT,    /* int > 0; others inherit */
-	ENTRY_DURATION, /* whole seconds > 0; others inherit */
-	ENTRY_WAIT,     /* whole seconds; 0 and less mean none */
-	ENTRY_POOL_MODE,
-	ENTRY_SESSION_STATE,
+	ENTRY_PORT, /* 1..65535 */
+	ENTRY_SIZE, /* int >= 0; a negative one inherits */
 	ENTRY_LOAD_BALANCE,
-	ENTRY_TLS_MODE,
 	ENTRY_TLS_START,
-	ENTRY_CHANNEL_BINDING,
 };
 
 enum entry_flags {
-	OBSOLETES = 1 << 0, /* a change outdates existing server connections */
+	KEY_OBSOLETES = 1 << 0, /* a change outdates existing server connections */
 };
 
 struct entry_key {
@@ -46,8 +40,10 @@ struct entry_key {
 
 /* The i-th key of a table, NULL past the end. */
 const struct entry_key *database_key_at(size_t i);
-const struct entry_key *user_key_at(size_t i);
 const struct entry_key *peer_key_at(size_t i);
+/* The key under which entries have this setting, and another one or NULL. */
+const char *entry_key_of(const struct setting *row);
+const char *entry_other_key_of(const struct setting *row);
 
 /* Where remarks about one entry go; warn may be NULL. */
 struct entry_notes {
@@ -57,10 +53,14 @@ struct entry_notes {
 };
 
 /* Parse text into *out, whose strings go into arena; out->line stays 0.  -1 and err
- * with the text of settings.md 5 to 7. */
+ * with the text of configuration.md 5 to 7. */
 int database_entry_parse(struct database_config *out, const char *name,
     const char *text, struct arena *arena, const struct entry_notes *notes,
     struct err *err);
+/* Two lines for one database, both with weight=: the hosts of before come first in *db.
+ * -1 and err when the lines differ in something else that concerns the servers. */
+int entry_join(struct database_config *db, const struct database_config *before,
+    struct arena *arena, struct err *err);
 int user_entry_parse(struct user_config *out, const char *name, const char *text,
     struct arena *arena, const struct entry_notes *notes, struct err *err);
 int peer_entry_parse(struct peer_config *out, const char *name, const char *text,

@@ -1,6 +1,7 @@
 /*
- * One row of settings.def as data, for the two files that read the table: settings.c
- * (parse, print, compare) and describe.c (manuals).  Nobody else needs it.
+ * One row of settings.def as data, for those that read the table: settings.c (parse,
+ * print, compare), entry.c (entries), describe.c (manuals) and the reload, which asks
+ * what a change sets off.
  */
 #ifndef CONF_SETTING_ROW_H
 #define CONF_SETTING_ROW_H
@@ -32,26 +33,56 @@ enum setting_group {
 	GROUP_COUNT,
 };
 
+/* Where a setting may stand besides [pgbouncer]. */
+enum setting_level {
+	LEVEL_GLOBAL = 0,
+	LEVEL_DATABASE = 1 << 0,
+	LEVEL_USER = 1 << 1,
+	LEVEL_BOTH = LEVEL_DATABASE | LEVEL_USER,
+};
+
+/* What the values mean, and what a change of one sets off. */
 enum setting_flags {
 	LIVE = 0,             /* RELOAD and SET change it */
 	RESTART = 1 << 0,     /* only a restart changes it */
 	LATER = 1 << 1,       /* read and checked, but without effect in this version */
-	PER_DB = 1 << 3,      /* has a [databases] key of the same purpose */
-	PER_USER = 1 << 4,    /* has a [users] key of the same purpose */
-	NOT_CONSOLE = 1 << 5, /* names a database that must not be the console */
+	NOT_CONSOLE = 1 << 2, /* names a database that must not be the console */
+	CLAMPED = 1 << 3,     /* a number outside the range counts as the nearest in it,
+				 with a remark; without the flag it is an error */
+	/* In entries of [databases] and [users]: */
+	ABOVE_ZERO = 1 << 4,    /* 0 inherits as well as negative numbers do */
+	BELOW_IS_ZERO = 1 << 5, /* a negative number is taken as 0 */
+	MAY_BE_EMPTY = 1 << 6,  /* '' overrides the setting with an empty text */
+	/* When the value changes: */
+	READS_USERS = 1 << 8, /* auth_file is read again */
+	READS_RULES = 1 << 9, /* the HBA and ident files are read again */
+	READS_TLS = 1 << 10,  /* certificates are loaded again */
+	OBSOLETES = 1 << 11, /* the global value: all server connections are replaced */
+	OBSOLETES_ITS_DB = 1 << 12, /* an entry's: those of its database are */
 };
 
 struct setting {
 	const char *name;
 	enum setting_type type;
+	enum setting_level level;
 	enum setting_group group;
 	unsigned flags;
 	const char *default_text; /* NULL: unset until the file or SET gives one */
-	size_t offset;            /* of the member in struct settings */
+	size_t offset;            /* of the member: in struct settings at LEVEL_GLOBAL,
+				     in struct level otherwise */
 	long long min, max;       /* INT and UINT: values; ENUM: max is the last word */
 	const char *const *words; /* ENUM only */
 	const char *help;         /* one line, no full stop */
 	const char *details;      /* sentences for the manuals */
 };
+
+/* Parse text into a member that is not within struct settings; as setting_parse. */
+int setting_parse_member(const struct setting *row, void *member, const char *text,
+    struct arena *arena, struct err *err);
+/* Is the row equal in two levels?  The row must not be LEVEL_GLOBAL. */
+bool setting_is_equal_at(
+    const struct setting *row, const struct level *a, const struct level *b);
+void level_set_given(struct level *level, enum setting_index i, bool is_given);
+enum setting_index setting_index(const struct setting *row);
 
 #endif

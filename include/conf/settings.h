@@ -18,7 +18,15 @@
 #include "base/mem.h"
 
 enum pool_mode { POOL_MODE_SESSION, POOL_MODE_TRANSACTION, POOL_MODE_STATEMENT };
+/* What becomes of a server whose client has vanished. */
+enum client_disconnect { CLIENT_DISCONNECT_CLOSE, CLIENT_DISCONNECT_CANCEL };
 /* What becomes of session state that outlives its transaction. */
+enum io_engine {
+	IO_ENGINE_AUTO,
+	IO_ENGINE_EPOLL,
+	IO_ENGINE_URING,
+};
+
 enum session_state {
 	SESSION_STATE_FORWARD,
 	SESSION_STATE_CLEAN,
@@ -53,7 +61,12 @@ enum channel_binding {
 	CHANNEL_BINDING_PREFER,
 	CHANNEL_BINDING_REQUIRE,
 };
-enum load_balance { LOAD_BALANCE_ROUND_ROBIN, LOAD_BALANCE_DISABLE };
+enum load_balance {
+	LOAD_BALANCE_ROUND_ROBIN,
+	LOAD_BALANCE_DISABLE,
+	LOAD_BALANCE_RANDOM,
+	LOAD_BALANCE_LEAST_CONNECTIONS,
+};
 
 /* The words of an enum setting as the file and SHOW write them; NULL when out of range.
  */
@@ -65,22 +78,58 @@ const char *channel_binding_name(int binding);
 const char *load_balance_name(int mode);
 const char *session_state_name(int state);
 
-/* One member per row: str -> const char * (NULL = unset), int -> int, uint -> unsigned,
- * bool -> int (0/1), time -> uint64_t microseconds, enum -> int. */
-struct settings {
-#define SETTING(name, type, ...)  SETTING_MEMBER_##type(name)
-#define SETTING_MEMBER_STR(name)  const char *name;
-#define SETTING_MEMBER_INT(name)  int name;
-#define SETTING_MEMBER_UINT(name) unsigned name;
-#define SETTING_MEMBER_BOOL(name) int name;
-#define SETTING_MEMBER_TIME(name) uint64_t name;
-#define SETTING_MEMBER_ENUM(name) int name;
+/* The C type of a row's member; times are microseconds, enums one of the above. */
+#define SETTING_C_STR  const char *
+#define SETTING_C_INT  int
+#define SETTING_C_UINT unsigned
+#define SETTING_C_BOOL int
+#define SETTING_C_TIME uint64_t
+#define SETTING_C_ENUM int
+
+/* The place of each row in the table. */
+enum setting_index {
+#define SETTING(name, ...) SETTING_INDEX_##name,
 #include "conf/settings.def"
 #undef SETTING
-	/* One bit per row: the file or SET has given a value.  Only looked at for rows
-	 * without default, where 0 would not tell "unset" (verbose). */
-	uint64_t given[2];
+	SETTING_COUNT
 };
+
+/* A row's LEVEL sorts its member into `struct level` or `struct settings`. */
+#define SETTING_IN_LEVEL_GLOBAL(member)
+#define SETTING_IN_LEVEL_DATABASE(member) member
+#define SETTING_IN_LEVEL_USER(member)     member
+#define SETTING_IN_LEVEL_BOTH(member)     member
+#define SETTING_GLOBAL_GLOBAL(member)     member
+#define SETTING_GLOBAL_DATABASE(member)
+#define SETTING_GLOBAL_USER(member)
+#define SETTING_GLOBAL_BOTH(member)
+
+/*
+ * The settings that a database or a user may have for itself, at one level: the
+ * process's own values, or what one entry of [databases] or [users] says.  Which value
+ * is in force is asked through conf/scope.h only.
+ */
+struct level {
+#define SETTING(name, type, level, ...) SETTING_IN_LEVEL_##level(SETTING_C_##type name;)
+#include "conf/settings.def"
+#undef SETTING
+	/* One bit per row: somebody has given a value.  An entry says nothing of a row
+	 * without its bit.  In struct settings, where members of rows with a default
+	 * are always set, the bit tells for the others whether 0 means "unset". */
+	uint64_t given[(SETTING_COUNT + 63) / 64];
+};
+
+struct settings {
+	struct level global;
+#define SETTING(name, type, level, ...) SETTING_GLOBAL_##level(SETTING_C_##type name;)
+#include "conf/settings.def"
+#undef SETTING
+};
+
+static inline bool level_has(const struct level *level, enum setting_index i)
+{
+	return level->given[i / 64] >> (i % 64) & 1;
+}
 
 struct setting; /* one row, opaque; see settings.c */
 
@@ -97,7 +146,8 @@ bool setting_is_live(const struct setting *row);
 /* All defaults; settings without one are NULL/0.  Strings are literals. */
 void settings_defaults(struct settings *s);
 /* Parse text into the member of row; strings are copied into arena.  -1 and err (what
- * is wrong and what is allowed; no file name) leave *s untouched. */
+ * is wrong and what is allowed; no file name) leave *s untouched.  1 and err: the value
+ * was taken, but means nothing as it is; err says what counts instead. */
 int setting_parse(const struct setting *row, struct settings *s, const char *text,
     struct arena *arena, struct err *err);
 /* Value as SHOW CONFIG prints it, into out (always terminated); NULL when unset,
@@ -110,6 +160,11 @@ bool setting_is_equal(
 void setting_copy(
     const struct setting *row, struct settings *to, const struct settings *from);
 
+/* May a change of this setting need this (flags of conf/setting_row.h)? */
+bool setting_is_flagged(const struct setting *row, unsigned flags);
+/* Do the two differ in a row with one of these flags? */
+bool settings_are_different(
+    const struct settings *a, const struct settings *b, unsigned flags);
 /* Copy all members, strings into arena. */
 void settings_dup(
     struct settings *to, const struct settings *from, struct arena *arena);
@@ -120,8 +175,14 @@ bool setting_is_unmet(const struct setting *row, const struct settings *s);
  * (auth_type=cert needs ...).  -1 and err with the reference's text. */
 int settings_check(const struct settings *s, struct err *err);
 
-/* Print the table: as "md" the settings reference, as "man" pgbouncer.ini(5), as "ini"
- * the sample configuration.  -1 for another format. */
+/* Print the settings as "md" or "man", for the reference and the manual page, or as
+ * "ini": a [pgbouncer] section with the defaults in comments.  -1 for another format.
+ */
 int settings_describe(FILE *out, const char *as);
+/* Print the keys of entries in [databases], [users] and [peers] as "md" or "man".  -1
+ * for another format. */
+int describe_database_keys(FILE *out, const char *as);
+int describe_user_keys(FILE *out, const char *as);
+int describe_peer_keys(FILE *out, const char *as);
 
 #endif

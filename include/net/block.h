@@ -20,9 +20,10 @@ struct block {
 	uint8_t bytes[];
 };
 
-enum { BLOCK_SIZE = 65536, BLOCK_MIN_ROOM = 8192 };
+enum { BLOCK_SIZE = 65536, BLOCK_MIN_ROOM = 8192, BLOCK_FREE_MOST = 64 };
 
-struct block_pool *block_pool_new(void);
+/* Blocks of so many bytes; more free ones than free_most go back to the system. */
+struct block_pool *block_pool_new(size_t size, size_t free_most);
 void block_pool_free(struct block_pool **pool);
 /* An empty block with one reference. */
 struct block *block_get(struct block_pool *pool);

@@ -83,6 +83,23 @@ void watch_free(struct watch **w);
 typedef void signal_fn(void *ctx, int signo);
 void loop_on_signal(struct loop *loop, int signo, signal_fn *fn, void *ctx);
 
+/* ---- waiting elsewhere ---- */
+/* Another place to wait in, which has to wait for libevent's descriptor as well. */
+struct loop_waiter {
+	void *ctx;
+	/* Wait at most wait_us (0: not at all, -1: for as long as it takes).  -1: it is
+	 * broken; `lost` is called then, and the loop waits in libevent again. */
+	int (*wait)(void *ctx, int64_t wait_us);
+	/* Call handlers.  True: libevent's descriptor is ready. */
+	bool (*may_deliver)(void *ctx);
+	/* loop_run is about to return: nothing may stay half done. */
+	void (*settle)(void *ctx);
+	void (*lost)(void *ctx);
+};
+/* Borrowed; NULL: wait in libevent.  Gives libevent's descriptor; -1 when it is not
+ * known (it does not use epoll), and then only libevent may wait. */
+int loop_wait_elsewhere(struct loop *loop, const struct loop_waiter *waiter);
+
 /* ---- turn statistics, for SHOW and tests ---- */
 struct loop_counts {
 	uint64_t turns, recv_calls, send_calls, ctl_calls;

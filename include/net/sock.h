@@ -50,6 +50,10 @@ struct sock_options {
 	const char *unix_group; /* NULL or "" = leave */
 };
 
+/* Does somebody listen there?  A listener whose queue is full counts.  For unix
+ * sockets: it may leave a connection behind that is closed at once. */
+bool sock_has_listener(const struct sock_target *t);
+
 /* Non-blocking, close-on-exec listening socket; -1 and err ("step(): strerror") */
 int sock_listen(
     const struct sock_target *t, const struct sock_options *o, struct err *err);
@@ -57,19 +61,28 @@ int sock_listen(
  * max. Returns the number, or -1 and err ("getaddrinfo('A', 'PORT') = msg [code]"). */
 int sock_resolve_listen(
     const char *host, int port, struct sock_addr *out, int max, struct err *err);
-/* Accept one: non-blocking, close-on-exec, tuned.  -1 with errno (EAGAIN: no more). */
-int sock_accept(int listener, const struct sock_options *o, struct sock_addr *peer);
-/* Begin to connect: *fd is non-blocking; returns 0 connected, 1 in progress, -1 err. */
+/* Accept one: non-blocking, close-on-exec; options are as those of the listener.  -1
+ * with errno (EAGAIN: no more). */
+int sock_accept(int listener, struct sock_addr *peer);
+/* Begin to connect: *fd is non-blocking; returns 0 connected, 1 in progress, -1 err
+ * (with errno EAGAIN when too many are waiting at a unix socket). */
 int sock_connect(const struct sock_target *t, const struct sock_options *o, int *fd,
     struct err *err);
 /* The pending error of a socket (SO_ERROR), 0 when none. */
 int sock_error(int fd);
 void sock_tune(int fd, int family, const struct sock_options *o);
+/* Change the options of a TCP listener, which what it accepts from now on inherits:
+ * this spares the calls for each.  0 gives the system's default back. */
+void sock_tune_listener(int listener, const struct sock_options *o);
 void sock_set_defer_accept(int listener, bool on);
 int sock_local(int fd, struct sock_addr *out);
 /* Address and family of a socket that was handed to us (socket activation). */
 int sock_is_listening(int fd);
 /* Peer credentials of a unix socket; -1 when not known. */
 int sock_peer(int fd, int *pid, unsigned *uid);
+/* Write all bytes to a unix socket, and pass a descriptor with the first of them
+ * (SCM_RIGHTS).  Waits for room, patience_ms at most for all.  -1: err. */
+int sock_send_fd(int fd, const void *bytes, size_t len, int passed, int patience_ms,
+    struct err *err);
 
 #endif

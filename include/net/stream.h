@@ -1,15 +1,15 @@
 /*
  * A byte stream over one socket.  Bytes are delivered; output is handed over as spans
- * and leaves once per turn in one gathered send; no owner ever calls recv or send.  The
- * interface is that of completions, so that a second engine (io_uring) can stand below
- * it unseen.  TLS does, once it was started: the owner goes on in clear, the socket
- * carries records.
+ * and leaves once per turn in one gathered send; no owner ever calls recv or send.
+ * Below it stands one of two engines, which no owner can tell apart: readiness
+ * (stream_ready.c) or the completions of io_uring (stream_ring.c).  TLS may stand
+ * between: the owner goes on in clear, the socket carries records.
  *
- * An idle stream owns no buffer.  One receive per readiness: a short one means the
- * socket is drained.  At most net.rounds receives per stream and turn (0 = no limit),
- * and of all handshakes of TLS only a few steps: the others wait for the next turn.
- * Read interest is persistent: pausing costs a system call only if the peer really
- * sends more meanwhile.
+ * An idle stream owns no buffer.  Of all handshakes of TLS only a few steps are made in
+ * a turn: the others wait for the next one.  Pausing costs something only if the peer
+ * really sends more meanwhile.  With readiness there is one receive each time the
+ * socket becomes readable, because a short one means that the socket is drained, and
+ * there are at most net.rounds receives per stream and turn (0 = no limit).
  */
 #ifndef NET_STREAM_H
 #define NET_STREAM_H
@@ -20,31 +20,9 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "net/block.h"
-#include "net/loop.h"
+#include "net/net.h"
 #include "net/sock.h"
 #include "net/tls.h"
-
-/* What all streams of a process share. */
-struct net {
-	struct loop *loop;
-	struct block_pool *blocks;
-	struct block *current; /* being filled by receives of this turn */
-	struct slab *queues;   /* output queues, handed to streams that have output */
-	struct slab *secured;  /* what TLS adds to a stream */
-	struct {
-		struct stream *stream; /* whose last span may grow; NULL: nobody's */
-		struct span *span;
-	} growing;
-	int rounds; /* sbuf_loopcnt */
-	struct {
-		uint64_t turn; /* of the loop */
-		int steps;     /* of handshakes, in this turn */
-	} handshakes;
-	struct mem *mem;
-};
-void net_init(struct net *net, struct loop *loop, struct mem *mem);
-void net_done(struct net *net);
 
 struct stream;
 
@@ -73,17 +51,20 @@ enum { STREAM_HIGH = 256 * 1024, STREAM_LOW = 64 * 1024 };
 struct stream {
 	struct net *net; /* NULL: not open */
 	const struct stream_ops *ops;
-	struct watch *reader;
-	struct watch *writer;     /* NULL until output had to wait once */
+	struct ring_port *port; /* with io_uring; NULL: with readiness, or connecting */
+	struct watch *reader;   /* with readiness */
+	struct watch *writer;   /* while it connects, or output waits for readiness */
 	struct stream_queue *out; /* NULL while there is no output */
+	struct stream_queue *in;  /* received and not delivered; mostly NULL */
 	struct stream_tls *tls;   /* NULL: bytes go in clear */
 	size_t pending;           /* bytes of output not yet taken by the kernel */
 	struct later flush;       /* end-of-turn work */
 	int fd;
-	uint16_t failure;    /* errno that `ended` will report; 0: none so far */
-	bool paused : 1;     /* the owner wants nothing delivered */
-	bool reader_off : 1; /* the watch is really switched off */
-	bool readable : 1;   /* readiness came while paused: more may be waiting */
+	uint16_t failure;     /* errno that `ended` will report; 0: none so far */
+	uint16_t over_errnum; /* ... that ended the receiving, behind what is in `in` */
+	bool paused : 1;      /* the owner wants nothing delivered */
+	bool reader_off : 1;  /* the watch is really switched off */
+	bool readable : 1;    /* readiness came while paused: more may be waiting */
 	bool blocked : 1; /* the kernel took less than all; waiting for writability */
 	bool above : 1;   /* pending passed STREAM_HIGH; drained is due */
 	bool connecting : 1;
@@ -91,7 +72,9 @@ struct stream {
 	bool delivering : 1; /* `received` is being called and has not closed us */
 	bool connected_due : 1;
 	bool drained_due : 1;
-	bool input_due : 1; /* TLS: records that were received before wait */
+	bool input_due : 1;  /* what was received before waits to be delivered */
+	bool over : 1;       /* nothing more will be received */
+	bool last_words : 1; /* a failure waits for what the peer said before */
 };
 
 /* Take over a connected socket. */

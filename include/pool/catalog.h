@@ -1,6 +1,6 @@
 /*
- * What exists: live databases, users and pools, their limits and counts, and which
- * value of a setting is in force for each (user > database > global).  It takes over a
+ * What exists: live databases, users and pools, their limits and counts, and the scopes
+ * in which settings are asked for them.  It takes over a
  * new snapshot (catalog_adopt cannot fail) and says which pools that makes obsolete.
  * No I/O; names are looked up in maps; nothing here walks all clients.
  */
@@ -14,10 +14,13 @@
 #include "auth/scram.h"
 #include "auth/secret.h"
 #include "base/err.h"
+#include "base/heap.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "conf/config.h"
+#include "conf/scope.h"
+#include "pool/hosts.h"
 #include "pool/stats.h"
 
 struct pool;
@@ -44,13 +47,11 @@ struct user {
 	bool has_adhoc_keys; /* until then it is salt and rounds only */
 	struct scram_cache scram_cache; /* keys derived for logins to servers */
 	int server_count;  /* seats of all pools whose pool user this is, any state */
-	int client_count;  /* clients logged in or logging in as this user */
+	int client_count;  /* clients that have proven that they are this user */
 	struct list pools; /* struct pool by .user_node: as pool user */
 	struct list
 	    resting; /* struct seat by .user_node: idle and used ones, longest first */
-	struct list starving; /* struct pool by .user_room_node: wait for room, first
-				 come first */
-	bool is_starving;     /* a pool waits for max_user_connections */
+	struct heap starving; /* struct pool by .user_room_node: see room.h */
 };
 
 struct database {
@@ -62,19 +63,20 @@ struct database {
 	struct user *forced_user; /* NULL: pools by login user */
 	struct secret
 	    forced_secret;    /* password= of the entry; SECRET_NONE if not given */
+	struct hosts hosts;   /* what is known of those that config names */
 	struct list pools;    /* struct pool by .db_node */
 	struct list resting;  /* struct seat by .db_node: longest resting first */
-	struct list starving; /* struct pool by .db_room_node: wait for room, first come
-				 first */
+	struct heap starving; /* struct pool by .db_room_node: see room.h */
 	struct scram_cache forced_cache; /* keys derived from forced_secret */
 	struct map *credentials;         /* owned: see credentials.h; NULL: none */
 	struct config *held;   /* one reference once is_gone: what config points into */
 	struct node idle_node; /* in catalog->idle_databases */
-	int server_count, client_count;
+	int server_count;
+	int client_count; /* clients that have proven who they are */
+	int holder_count; /* clients that are or were logging in; see database_hold */
 	bool is_auto, is_admin, paused, disabled;
-	bool is_gone; /* no longer in the map; freed with its last pool and client */
-	bool is_starving;
-	bool was_used; /* it has had a pool: somebody got through the login */
+	bool is_gone;  /* no longer in the map; freed with its last pool and client */
+	bool was_used; /* a client has proven who it is; see database_may_enter */
 	uint64_t
 	    idle_since_us; /* auto-databases without clients and servers; 0 = in use */
 };
@@ -100,6 +102,8 @@ struct catalog {
 	struct list idle_databases;
 	uint64_t seen_us; /* the latest time any call told: for calls that tell none */
 	uint64_t credentials_epoch; /* see credentials_forget_all */
+	/* of the user list: SCRAM secrets, and plain passwords and md5 hashes */
+	size_t scram_secret_count, other_secret_count;
 
 	/* Told by the owner of all I/O (the broker); never NULL after catalog_new +
 	 * set. */
@@ -117,7 +121,7 @@ struct catalog_events {
 	 * pool_free_if_unused when the last of them left.  Not called for a pool that
 	 * has nobody: it is freed at once. */
 	void (*kill)(void *ctx, struct pool *pool, const char *reason);
-	/* The pool is about to be freed: drop what hangs on pool->welcome, and take it
+	/* The pool is about to be freed: drop what hangs on pool->desk, and take it
 	 * out of the queue of kicked pools. */
 	void (*freed)(void *ctx, struct pool *pool);
 };
@@ -135,7 +139,8 @@ typedef void catalog_note_fn(void *ctx, const char *text);
  * database_config_is_obsoleting; gone ones killed and noted ("dropping database 'X' as
  * it does not exist anymore or inactive auto-database"); auto-databases live on,
  * re-made from a changed template; the template of the old snapshot stays in force when
- * the new one has none.  Forced users cannot be lost (settings.md 3).  Cannot fail.
+ * the new one has none.  Forced users cannot be lost (configuration.md 3).  Cannot
+ * fail.
  */
 void catalog_adopt(struct catalog *c, struct config *config,
     const struct userlist *users, catalog_note_fn *note, void *note_ctx);
@@ -175,49 +180,44 @@ struct pool *catalog_find_pool(struct database *db, struct user *login_user);
 
 /*
  * How long things live.  A user lives as long as the catalog.  A database lives while
- * it is in the map, has a pool, or is counted by a client (database_may_enter until
- * database_leave).  A pool lives while it has an ask, a seat (until pool_gone, also
+ * it is in the map, has a pool, or is held by a client (database_hold until
+ * database_release).  A pool lives while it has an ask, a seat (until pool_gone, also
  * after RETIRE) or a cancel request, and otherwise until it is killed or idle for too
  * long. So a client that goes calls, in this order: pool_part, pool_free_if_unused,
- * user_leave, database_leave; a seat: pool_gone, pool_free_if_unused.
+ * user_leave, database_leave, database_release; a seat: pool_gone, pool_free_if_unused.
  */
 /* Free a killed pool that has nobody left, and with the last one its gone database.
  * Harmless for any other pool. */
 void pool_free_if_unused(struct pool *pool);
 
-/* Client counts: called at database lookup / user settled, and when the client goes.
- * *_enter returns false when the limit is exceeded (it is counted all the same and must
- * leave). admin_exempt: see protocol.md 10.3. */
+/* A client that asks for a database holds it from its startup packet until it goes.
+ * Holders do not count against a limit, and do not make an auto-database stay: anybody
+ * can be one. */
+void database_hold(struct database *db);
+/* Frees a database that is gone and has neither pools nor other holders. */
+void database_release(struct database *db);
+/* Counts clients against max_db_client_connections and max_user_client_connections:
+ * *_may_enter when a client has proven who it is, *_leave when it goes.  *_may_enter
+ * returns false when the limit is exceeded; the client is counted all the same and must
+ * leave.  exempt: see protocol.md 10.3. */
 bool database_may_enter(struct database *db, bool exempt);
-/* Frees a database that is gone and has neither pools nor other clients. */
 void database_leave(struct database *db);
 bool user_may_enter(struct user *user, bool exempt);
 void user_leave(struct user *user);
 
-/* Effective values. */
-int database_pool_size(const struct database *db);
-int database_min_pool_size(const struct database *db);
-int database_reserve_pool_size(const struct database *db);
-uint64_t database_server_lifetime(const struct database *db); /* us */
-int database_max_connections(const struct database *db);      /* <= 0: unlimited */
-int database_max_client_connections(const struct database *db);
-int user_max_connections(const struct catalog *c, const struct user *user);
-int user_max_client_connections(const struct catalog *c, const struct user *user);
-/* Timeouts in microseconds, 0 = none (protocol.md 15, settings.md 5.2, 6). */
-uint64_t user_query_timeout(const struct catalog *c, const struct user *user);
-uint64_t user_transaction_timeout(const struct catalog *c, const struct user *user);
-uint64_t user_idle_transaction_timeout(
-    const struct catalog *c, const struct user *user);
-uint64_t user_client_idle_timeout(
-    const struct catalog *c, const struct user *login_user);
-uint64_t query_wait_timeout(const struct database *db, const struct user *login_user);
-/* Who is asked for the secrets of a database's users, where and how: NULL where there
- * is no such user (nobody is asked), or no other database than its own. */
-const char *database_auth_user(const struct database *db);
-const char *database_auth_dbname(const struct database *db);
-const char *database_auth_query(const struct database *db);
-int database_channel_binding(const struct database *db); /* enum channel_binding */
-uint64_t database_auth_query_cache_time(const struct database *db); /* us */
+/*
+ * For whom a setting is asked; then scope_NAME() of conf/scope.h answers, e.g.
+ * scope_query_timeout(pool_scope(pool)).  A scope is valid for the current turn of the
+ * loop.
+ */
+/* Servers of a pool: the user whom they log in as, then the database. */
+struct scope pool_scope(const struct pool *pool);
+/* A client: the user whom it logged in as (NULL: not known yet), then the database. */
+struct scope login_scope(const struct database *db, const struct user *login_user);
+/* A database, whoever uses it. */
+struct scope database_scope(const struct database *db);
+/* A user in all databases. */
+struct scope user_scope(const struct user *user);
 
 /* Mark pools dirty: one database's, or all (db NULL).  RECONNECT. */
 void catalog_mark_dirty(struct catalog *c, struct database *db);

@@ -7,7 +7,6 @@
 
 #include "pool/pool.h"
 
-const struct settings *pool_settings(const struct pool *pool);
 /* PAUSE, not SUSPEND: resting servers are to be closed. */
 bool pool_is_closing_for_pause(const struct pool *pool);
 /* More servers than pool size and reserve. */
@@ -16,6 +15,10 @@ bool pool_is_oversized(const struct pool *pool);
 bool pool_is_undersized(const struct pool *pool);
 /* Is a check query configured? */
 bool pool_has_check(const struct pool *pool);
+/* Least time between the starts of two attempts to connect, after one that failed.  It
+ * is more than 0 with server_login_retry=0 as well: an attempt that fails at once would
+ * otherwise be followed by the next one for ever, without a turn of the loop. */
+uint64_t pool_login_retry(const struct pool *pool);
 /* Least time between two closes for server_lifetime. */
 uint64_t pool_lifetime_spacing(const struct pool *pool);
 

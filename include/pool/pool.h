@@ -31,21 +31,26 @@ const char *seat_state_shown(enum seat_state state);        /* "new" */
 const char *seat_state_socket_shown(enum seat_state state); /* "sv_login" */
 
 struct ask;
+struct desk;
 
 struct seat {
 	struct node node;               /* in pool->seats[state] */
 	struct node db_node, user_node; /* in the resting lists while idle or used */
 	struct pool *pool;
-	struct ask *ask;    /* the client it is lent to */
-	uint64_t born_us;   /* launch */
-	uint64_t rested_us; /* when it last came to rest */
+	struct ask *ask;        /* the client it is lent to */
+	struct share *share;    /* of its host; NULL: it carries a cancel request */
+	struct node share_node; /* in share->idle while idle */
+	uint64_t born_us;       /* launch */
+	uint64_t rested_us;     /* when it last came to rest */
+	uint64_t tested_us;     /* when its last reset or check query was sent */
 	enum seat_state state;
 	unsigned
 	    cancels_in_flight; /* sent, not yet finished, aimed at this connection */
 	bool is_dirty;         /* close at the next release */
 	bool is_replication;   /* never shared */
+	bool is_probe;         /* logging in to a host that was down */
 	bool was_lent;
-	bool was_checked; /* the check query has passed since it came to rest */
+	bool was_checked; /* the check query has passed, or it has just logged in */
 	/* the owner's: its client left session state behind; reset before it is lent
 	 * again, closed when there is no reset query */
 	bool needs_reset;
@@ -76,8 +81,7 @@ struct ask {
 
 struct pool {
 	struct node node, db_node, user_node;
-	struct node db_room_node, user_room_node; /* in the starving lists */
-	struct node idle_node;                    /* in catalog->idle_pools */
+	struct node idle_node;     /* in catalog->idle_pools */
 	struct database *database; /* this and user are the key in the map */
 	struct user *user;         /* the pool user */
 	/* [SEAT_NONE]: retired, not yet gone; they count nowhere */
@@ -90,7 +94,7 @@ struct pool {
 	struct list replicas;  /* a connection of their own: ASK_REPLICATION */
 	struct list cancels_waiting,
 	    cancels_active;    /* cancel requests: nodes of the owner */
-	void *welcome;         /* the broker's: cached parameters of a server login */
+	struct desk *desk;     /* the broker's, owned by it; NULL: none yet */
 	bool is_welcome_valid; /* set by pool_welcomed, cleared by pool_mark_dirty */
 	bool last_connect_failed;
 	bool last_login_failed; /* ... with an answer of the server: fast failure */
@@ -106,12 +110,19 @@ struct pool {
 	uint64_t dial_us;   /* start of the last attempt; 0 = never */
 	uint64_t lifetime_closed_us; /* last close for server_lifetime */
 	uint64_t idle_since_us;      /* no clients, no servers; 0 = in use */
-	unsigned next_host; /* load_balance_hosts: entry for the next connection */
-	bool speaks_3_0;    /* the next connection begins with protocol 3.0, not 3.2 */
-	bool is_killed;     /* clients and servers are being closed; freed when empty */
-	bool is_kicked;     /* the broker's: work is queued */
-	bool wants_db_room,
-	    wants_user_room; /* DIAL was impossible because of a limit */
+	unsigned next_host;          /* load_balance_hosts=disable: entry in use */
+	struct list shares;          /* owned: struct share, see hosts.h */
+	size_t probe_count;          /* seats that are probes */
+	size_t wanted_host; /* 1 + index of what hosts_wanted looks at; 0: none */
+	uint64_t wanted_lag;
+	bool wants_room;   /* the connection to it lacks room */
+	bool dials_wanted; /* VERDICT_DIAL was given for it */
+	bool lacks_host;   /* the last failure left no host up */
+	bool speaks_3_0;   /* the next connection begins with protocol 3.0, not 3.2 */
+	bool is_killed;    /* clients and servers are being closed; freed when empty */
+	bool is_kicked;    /* the broker's: work is queued */
+	/* in the starving heaps: DIAL was impossible because of a limit */
+	struct heap_node db_room_node, user_room_node;
 	/* SCRAM keys of the client's own login, for passing through; pools without
 	 * forced user only */
 	struct scram_keys pass_through;
@@ -130,7 +141,7 @@ enum verdict_kind {
 	VERDICT_WAIT,   /* ask is queued */
 	VERDICT_ADMIT,  /* ask (ASK_WELCOME) may finish its login; it left the queue */
 	VERDICT_REFUSE, /* ask left the queue: tell its client text/sqlstate and close
-			   it */
+			   it, unless is_full says that it may ask again */
 	VERDICT_DIAL,   /* open a server connection: then pool_dialing() */
 	VERDICT_CHECK,  /* run server_check_query on seat (now TESTED), then
 			   pool_tested() */
@@ -151,6 +162,7 @@ struct verdict {
 	const char *text; /* borrowed: literal or the pool's */
 	const char *sqlstate;
 	uint64_t wake_us;
+	bool is_full;    /* REFUSE: max_waiting_clients is reached */
 	bool is_reserve; /* DIAL: taken from the reserve (to be logged) */
 	/* DIAL for the replication client `ask`: set seat->is_replication and seat->ask
 	 * before pool_dialing, which takes it out of the queue and links the two */
@@ -179,11 +191,12 @@ void pool_withdraw(struct ask *ask);
 struct verdict pool_next(struct pool *pool, uint64_t now_us);
 
 /* ---- servers ---- */
-/* A connection is being opened (after VERDICT_DIAL). */
+/* A connection is being opened (after VERDICT_DIAL): seat->share->host says where to.
+ */
 void pool_dialing(struct pool *pool, struct seat *seat, uint64_t now_us);
 /* Login is complete: REST, RETIRE, ... as pool_give without reset. */
 struct verdict pool_logged_in(struct seat *seat, uint64_t now_us);
-/* The parameters of a server login are in pool->welcome.  Call it before
+/* The broker keeps the parameters of a server login.  Call it before
  * pool_logged_in, and not for a seat that is_dirty. */
 void pool_welcomed(struct pool *pool);
 
@@ -214,6 +227,9 @@ struct verdict pool_review(struct seat *seat, uint64_t now_us);
 /* The client left it in a state that nobody else can use: unlinked and retired;
  * pool_gone follows when the connection is closed. */
 void pool_abandon(struct seat *seat, uint64_t now_us);
+/* Its client has vanished, and the owner tidies up what that one left: unlinked, and
+ * still active.  pool_give, pool_abandon or pool_gone follows. */
+void pool_orphan(struct seat *seat, uint64_t now_us);
 /* It ends without having failed, and another attempt may follow at once. */
 void pool_dial_again(struct seat *seat, uint64_t now_us);
 /* The connection is closed: leaves the pool from any state, unlinked from its ask
@@ -234,9 +250,8 @@ void pool_mark_dirty(struct pool *pool);
 /* Only this one of its connections; what is known of the server holds. */
 void pool_mark_seat_dirty(struct seat *seat);
 bool pool_is_paused(const struct pool *pool);
-int pool_mode(const struct pool *pool);          /* enum pool_mode in force */
-int pool_session_state(const struct pool *pool); /* enum session_state in force */
-int pool_size(const struct pool *pool);          /* 0 = unlimited */
+int pool_mode(const struct pool *pool); /* enum pool_mode in force */
+int pool_size(const struct pool *pool); /* 0 = unlimited */
 int pool_reserve_size(const struct pool *pool);
 int pool_min_size(const struct pool *pool);
 /* active + being_canceled + idle + tested + used */

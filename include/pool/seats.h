@@ -1,6 +1,6 @@
 /*
- * The lists below pool.h: seats by state, the resting lists, counts, who waits for room
- * under a limit, what is idle.  Private to the pool floor.  Records, decides nothing.
+ * The lists below pool.h: seats by state, the resting lists, counts, what is idle.
+ * Private to the pool floor.  Records, decides nothing.
  */
 #ifndef POOL_SEATS_H
 #define POOL_SEATS_H
@@ -8,7 +8,13 @@
 #include "pool/pool.h"
 
 /* Queue the pool for pool_next. */
-void pool_kick(struct pool *pool);
+static inline void pool_kick(struct pool *pool)
+{
+	struct catalog *c = pool->database->catalog;
+
+	if (!pool->is_kicked)
+		c->events->kick(c->events_ctx, pool);
+}
 
 /* A new seat, in SEAT_LOGIN or SEAT_ACTIVE_CANCEL. */
 void seat_enter(
@@ -21,11 +27,6 @@ void seat_move(struct seat *seat, enum seat_state state, uint64_t now_us);
 struct verdict seat_retire(struct seat *seat, const char *reason);
 /* Out of the pool. */
 void seat_leave(struct seat *seat);
-
-/* Enter or leave the queues for room under max_db_connections, max_user_connections. */
-void pool_want_room(struct pool *pool, bool of_database, bool of_user);
-/* A resting seat of this pool may be evicted now: tell who waits for room. */
-void pool_offer_room(const struct pool *pool);
 
 /* No clients, no seats, no cancel requests. */
 bool pool_is_empty(const struct pool *pool);

@@ -28,7 +28,7 @@ struct stats_history {
 
 void stats_add(struct stats *sum, const struct stats *s);
 /* Counters now, and per second / per transaction averages over elapsed_us since
- * `before` (admin.md, "Statistics semantics"): counts and bytes per second; xact_time,
+ * `before` (operation.md 5.1): counts and bytes per second; xact_time,
  * query_time, wait_time per xact, query, assignment.  Truncated integers. */
 void stats_average(const struct stats *now, const struct stats *before,
     uint64_t elapsed_us, struct stats *average);

@@ -14,6 +14,7 @@
 
 struct conn;
 struct request;
+struct server;
 
 /* Called from the loop, never from inside broker_ask. */
 struct request_ops {
@@ -21,6 +22,9 @@ struct request_ops {
 	void (*granted)(struct request *request);
 	/* ASK_WELCOME: the pool's welcome is known. */
 	void (*admitted)(struct request *request);
+	/* ASK_REPLICATION: the attempt to open its connection has ended without a
+	 * failure, and it may ask again. */
+	void (*retried)(struct request *request);
 	void (*refused)(
 	    struct request *request, const char *sqlstate, const char *text);
 	/* The pool is being killed. */
@@ -42,9 +46,10 @@ static inline struct request *ask_request(const struct ask *ask)
 /* Set the site's catalog events and server events. */
 void broker_init(struct site *site);
 
-enum broker_answer { BROKER_GRANTED, BROKER_WAIT, BROKER_REFUSED };
+enum broker_answer { BROKER_GRANTED, BROKER_WAIT, BROKER_REFUSED, BROKER_FULL };
 /* Ask for a server (or the welcome, by kind).  GRANTED: linked at once.  WAIT: an op
- * follows.  REFUSED: sqlstate and text are filled. */
+ * follows.  REFUSED: sqlstate and text are filled.  FULL: the same, because of
+ * max_waiting_clients; it may ask again. */
 enum broker_answer broker_ask(struct request *request, enum ask_kind kind,
     const char **sqlstate, const char **text);
 /* Give the linked, ready server back; may grant it to another request at once. */
@@ -58,6 +63,10 @@ void broker_review_all(struct site *site);
 void broker_lose_address(void *ctx, const char *host, const struct sock_addr *gone);
 /* Run pool_next for this pool later in this turn. */
 void broker_kick(struct pool *pool);
+
+/* What the server has for parameter i is its own value: clients that come are greeted
+ * with it.  -1: no memory. */
+int broker_learn(struct server *server, size_t i);
 
 /* The cached parameters of a pool: what a server of it reported at login. */
 struct welcome {

@@ -13,9 +13,12 @@
 #include "session/broker.h"
 #include "session/conn.h"
 #include "session/errors.h"
+#include "wire/effects.h"
 #include "wire/vars.h"
 
 struct login;
+struct peer_errand;
+struct proxy_input;
 struct console;
 
 /* What it asked for in its startup packet. */
@@ -28,19 +31,27 @@ struct client {
 	struct conn conn; /* first member */
 	struct request
 	    request; /* its place in the pool; request.ask.pool is NULL before */
-	struct node site_node; /* in site->login_clients, then in site->clients */
-	struct database
-	    *database;      /* borrowed, counted by database_may_enter; or NULL */
-	struct user *user;  /* the login user, counted by user_may_enter; or NULL */
-	struct vars vars;   /* what it wants */
+	struct node site_node;     /* in site->login_clients, then in site->clients */
+	struct database *database; /* borrowed, held by database_hold; or NULL */
+	struct user *user;         /* the login user; or NULL */
+	struct vars vars;          /* what it has been told, or wants */
+	/* bits of tracked parameters: values that it asked for at its start; the same
+	 * and those it has changed itself.  For all others each server's own value
+	 * counts. */
+	uint64_t requested, own;
+	uint64_t doubtful;  /* of its own: the administrator may have changed it */
 	struct vars *asked; /* owned: what it wanted at its login, once that changed */
 	struct prepared_names *names; /* owned: statements it prepared; NULL: none */
 	struct unnamed_statement *unnamed; /* owned: see statements.h; NULL: none */
 	union {
+		/* owned, before the login: part of a PROXY header; see login/proxy.h */
+		struct proxy_input *proxy;
 		struct login *login;     /* owned, until the login is complete */
 		struct console *console; /* owned by the admin service */
 		/* if is_carrier: the CancelRequest it carries, or NULL */
 		struct cancel_job *cancel;
+		/* if is_carrier: the request it brought for a peer, or NULL */
+		struct peer_errand *errand;
 	};
 	char *options;    /* owned: of a replication client, or NULL */
 	uint64_t xact_us; /* start of the current transaction; 0 = none */
@@ -53,8 +64,9 @@ struct client {
 	bool is_unix_owner : 1;  /* unix socket, peer uid is our own */
 	bool is_admin : 1;       /* console: full rights */
 	bool is_settled : 1;     /* see client_settle */
+	bool is_counted : 1;     /* against the limits of its database and user */
 	bool is_carrier : 1;     /* it brought a CancelRequest, and is no login */
-	bool is_spare : 1;       /* accepted on the spare descriptor: console only */
+	bool is_spare : 1;       /* accepted on a spare descriptor: console only */
 	bool is_canceled : 1;    /* cancelled while it queued: answer, do not run */
 	bool is_skipping : 1;    /* ... and skip what follows up to Sync */
 	bool is_dropping : 1;    /* the rest of the message in transit is discarded */
@@ -70,6 +82,12 @@ static inline struct client *conn_client(const struct conn *conn)
 static inline struct client *request_client(const struct request *r)
 {
 	return container_of(r, struct client, request);
+}
+
+/* Is the value of parameter i its own?  Those that have no bit are taken for it. */
+static inline bool client_is_own(const struct client *client, size_t i)
+{
+	return i >= EFFECTS_PARAMETERS || (client->own >> i & 1);
 }
 
 /* For request_ops. */
@@ -89,10 +107,21 @@ void client_fatal_text(struct client *client, const char *sqlstate, const char *
 void client_fatal(struct client *client, enum error_id id, ...);
 /* ErrorResponse ERROR (connection goes on), logged as "pooler error". */
 void client_error_text(struct client *client, const char *sqlstate, const char *text);
+/* The same with a DETAIL that says more. */
+void client_error_detail(
+    struct client *client, const char *sqlstate, const char *text, const char *detail);
+/* max_waiting_clients of its pool is reached: as ERROR for a query, as FATAL for a
+ * login; DETAIL has the limit's value. */
+void client_error_full(struct client *client);
+void client_fatal_full(struct client *client);
 void client_notice(struct client *client, const char *text);
 
 /* The server it is linked to, or NULL. */
 struct server *client_server(const struct client *client);
+/* It has sent the beginning of a message that its server gets, and not yet the rest. */
+bool client_is_sending_message(const struct client *client);
+/* It was sent the beginning of a message of its server, and not yet the rest. */
+bool client_is_receiving_message(const struct client *client);
 
 /* What a CancelRequest for it carries; once has_key. */
 const uint8_t *client_cancel_key(const struct client *client, size_t *len);
@@ -108,6 +137,9 @@ static inline const char *client_replication_word(const struct client *client)
 /* Let go of pool, database, user, keys; for ops->closed of every phase.  The client
  * must not be linked any more. */
 void client_leave(struct client *client);
+
+/* "DB/USER" as log lines name a client: its database only once its user is known. */
+void client_put_name(const struct conn *conn, char *out, size_t size);
 
 /* The shared handlers for conn_ops of all phases after login. */
 void client_malformed(struct conn *conn, const uint8_t *bytes, size_t have);

@@ -55,6 +55,9 @@ struct conn;
 struct conn_ops {
 	const char *name;
 	enum step (*message)(struct conn *conn, const struct message *m);
+	/* The beginning of a message came, and not all of it: doom the connection, for
+	 * nobody is to wait for the rest.  NULL: it is kept until more comes. */
+	void (*partial)(struct conn *conn);
 	/* More of a message that was taken while incomplete.  NULL: never happens (the
 	 * owner says STEP_MORE to incomplete ones). */
 	enum step (*part)(
@@ -63,7 +66,8 @@ struct conn_ops {
 	void (*writable)(struct conn *conn);
 	/* The deadline came.  May be NULL if the owner sets none. */
 	void (*expired)(struct conn *conn);
-	/* Settings have changed: set the deadline anew.  May be NULL. */
+	/* Client: settings have changed: set the deadline anew.  Server: a cancel
+	 * request aimed at it has ended.  May be NULL. */
 	void (*review)(struct conn *conn);
 	/* A frame that is no frame: doom the connection.  bytes: up to 8 of them. */
 	void (*malformed)(struct conn *conn, const uint8_t *bytes, size_t have);
@@ -74,14 +78,19 @@ struct conn_ops {
 	 * last message may be written. */
 	void (*closed)(struct conn *conn, const char *reason);
 	void (*connected)(struct conn *conn); /* dial only */
-	/* Bytes of what comes before messages (TLS, or the answer to whether there is
-	 * any).  Takes all of them; or has set a table of functions without raw and
-	 * says STEP_MORE: they are messages.  NULL: they always are. */
-	enum step (*raw)(struct conn *conn, const uint8_t *p, size_t len);
+	/* Bytes of what comes before messages (a PROXY header, TLS, or the answer to
+	 * whether there is any).  Takes *taken of them, which is len unless it says
+	 * less, and the table of functions then in force gets the rest; or has set a
+	 * table without raw and returns STEP_MORE: they are messages.  NULL: all bytes
+	 * are messages. */
+	enum step (*raw)(
+	    struct conn *conn, const uint8_t *p, size_t len, size_t *taken);
 	/* conn_secure is complete.  May be NULL. */
 	void (*secured)(struct conn *conn);
 	/* What comes may be a password: received bytes do not outlive their message. */
 	bool has_secrets;
+	/* The "DB/USER" of log lines in this phase.  NULL: the kind's. */
+	void (*put_name)(const struct conn *conn, char *out, size_t size);
 };
 
 /* What a client and a server connection differ in for log and memory. */
@@ -99,9 +108,14 @@ struct conn {
 	const struct conn_kind *kind;
 	struct site *site;
 	struct deadline deadline;
-	struct later wake;  /* unparking, closing, and then the memory's end */
-	struct block *held; /* owned: bytes not yet taken */
+	struct later wake; /* unparking, closing, and then the memory's end */
+	/* while a message is shown: what came behind it in the same bytes */
+	const uint8_t *behind;
+	size_t behind_len;
+	struct block *held;           /* owned: bytes not yet taken */
 	uint32_t held_from, held_len; /* where in it, and how many */
+	uint32_t
+	    held_until;   /* the owner said STEP_MORE: not shown again before so many */
 	uint64_t passing; /* bytes still to come of a message taken while incomplete */
 	uint64_t id;
 	uint64_t connect_us; /* loop_now at accept or dial */
@@ -110,7 +124,9 @@ struct conn {
 	int peer_pid;       /* unix sockets; 0 = not known */
 	uint16_t unix_port; /* shown for unix sockets */
 	bool is_parked : 1;
-	bool is_paused : 1; /* conn_pause is in force */
+	bool is_paused : 1;  /* conn_pause is in force */
+	bool is_stopped : 1; /* conn_stop is in force */
+	bool is_woken : 1;   /* ... and it was unparked meanwhile */
 	bool is_doomed : 1;
 	bool is_walking : 1; /* inside conn's own delivery */
 	bool is_quiet : 1;   /* close without a log line */
@@ -119,6 +135,14 @@ struct conn {
 /* After the caller filled site, kind, ops, remote.  A zeroed conn otherwise. */
 void conn_init(struct conn *conn, struct site *site, const struct conn_kind *kind,
     const struct conn_ops *ops);
+/* Hand the connection on: it is in another phase from now on. */
+void conn_note_phase(const struct conn *conn, const struct conn_ops *next);
+static inline void conn_hand_on(struct conn *conn, const struct conn_ops *ops)
+{
+	if (log_is_on(conn->site->log, LEVEL_DEBUG))
+		conn_note_phase(conn, ops);
+	conn->ops = ops;
+}
 /* Take over a connected socket. */
 void conn_open(struct conn *conn, int fd);
 /* Begin to connect; ops->connected or ops->ended follows.  -1: failed at once. */
@@ -138,6 +162,10 @@ void conn_unpark(struct conn *conn);
 /* Stop and start reading without parking a message: flow control of a relay. */
 void conn_pause(struct conn *conn);
 void conn_resume(struct conn *conn);
+/* SUSPEND: nothing is read, nothing that was parked is shown again, and no deadline
+ * expires until conn_start.  Output still leaves. */
+void conn_stop(struct conn *conn);
+void conn_start(struct conn *conn);
 
 /* The connection is to close in its own turn, with this reason (printf; the first one
  * counts; at most 127 bytes are kept). */

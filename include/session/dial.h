@@ -18,8 +18,10 @@ void dial_server(struct site *site, struct pool *pool);
 void dial_replica(struct site *site, struct pool *pool, struct client *client);
 /* Open a connection to the very address of `target` without logging in: connected is
  * called when it stands; the seat is counted as SEAT_ACTIVE_CANCEL.  NULL: failed at
- * once (logged). */
-struct server *dial_beside(struct server *target, const struct conn_ops *ops);
+ * once (logged); *is_full: only for now, for too many are waiting at that unix socket.
+ */
+struct server *dial_beside(
+    struct server *target, const struct conn_ops *ops, bool *is_full);
 /* ParameterStatus messages of untracked parameters seen during login; valid inside
  * server_events->logged_in. */
 struct buf *dial_untracked(struct server *server);

@@ -15,20 +15,24 @@
 #include "pool/pool.h"
 #include "session/server.h"
 
+struct dial_turns;
+
 /* No login message of a real server is near this. */
 enum { LOGIN_MESSAGE_MAX = 1024 * 1024 };
 
 struct dial {
 	struct server *server;
-	struct dns_query *query; /* while the name is being looked up */
-	struct buf untracked;    /* ParameterStatus messages for the welcome */
+	struct node turn_node;    /* in turns->waiting */
+	struct dial_turns *turns; /* while it waits for its turn: see dial_turn.h */
+	struct dns_query *query;  /* while the name is being looked up */
+	struct buf untracked;     /* ParameterStatus messages for the welcome */
 	struct scram_client scram;
 	/* its own, to prove ourselves with: a reload may change the pool's */
 	char *password;
 	struct scram_keys keys;
 	struct scram_binding binding;
 	uint8_t end_point[TLS_HASH_MAX]; /* what binding points to */
-	struct external_job *job;        /* external's: the keys are being derived */
+	struct workers_job *job; /* the workers own it: the keys are being derived */
 	uint8_t salted[SCRAM_KEY_LEN]; /* what was derived, until it has proved right */
 	bool has_salted;
 	uint32_t version;  /* of the protocol we asked for; 0 = we have not yet */

@@ -1,7 +1,7 @@
 /*
  * One server connection as an object: its seat in the pool, what it owes, what it
  * reported; at rest, under test, and its end.  Dialing and login are dial.h's, the
- * linked life is relay.h's.
+ * linked life is the relay's.
  */
 #ifndef SESSION_SERVER_H
 #define SESSION_SERVER_H
@@ -12,67 +12,92 @@
 
 #include "pool/pool.h"
 #include "session/conn.h"
+#include "wire/effects.h"
 #include "wire/leak.h"
 #include "wire/pipeline.h"
-#include "wire/reset.h"
 #include "wire/vars.h"
 
 struct dial;
 
 enum { BACKEND_KEY_MAX = 260 };
 
-struct server {
-	struct conn conn; /* first member */
-	struct seat seat;
+/* What the client's next messages wait for. */
+enum link_hold {
+	LINK_OPEN,           /* nothing: they are forwarded as they come */
+	LINK_UNTIL_ANSWERED, /* every message that was sent is answered */
+	LINK_UNTIL_READY,    /* no ReadyForQuery is owed */
+	LINK_UNTIL_COPY_END, /* it is known how a COPY ended */
+};
 
+/*
+ * All that lives exactly as long as one client is linked to one server.  It begins with
+ * link_begin and ends with link_end (relay/link.h), and nothing of it is left for the
+ * next client.  What outlives a link stands in struct server.
+ */
+struct link {
 	/* what each message looks at, close together */
-	struct pipeline pipeline; /* what it owes */
-	struct dial *dial;        /* owned, until the login is complete */
-	struct sql_query *sql;    /* owned: see sql_statements.h; NULL: none runs */
-	struct segment *segment;  /* owned: see segment.h; NULL: nothing is kept */
+	struct sql_query *sql;   /* owned: see sql_statements.h; NULL: none runs */
+	struct segment *segment; /* owned: see segment.h; NULL: nothing is kept */
 	struct prepared_journal *journal; /* owned: changes in flight; NULL: none */
-	uint64_t last_us;                 /* last message from it */
 	uint64_t idle_xact_us; /* since when it is idle in transaction; 0 = it is not */
 	struct {
 		struct leak_watch watch;
-		uint16_t looked; /* struct leak_look.all of the last Query or Parse */
 		uint16_t called; /* kinds that FunctionCalls in flight leave */
-		uint16_t left;   /* kinds left behind since it was last clean */
 	} leaks;                 /* see leaks.h */
-	uint8_t held_type;       /* of the message that waits (holds_for_copy) */
-	uint8_t status;          /* of its last ReadyForQuery: I T E; 0 = none yet */
-	bool is_ready : 1;       /* status I, and nothing was sent since */
-	bool is_applying : 1;    /* our SETs for the client are running */
-	bool apply_failed : 1;
-	bool was_reset : 1;     /* a RESET, DISCARD ALL, SET to DEFAULT was completed */
-	bool is_reset_kept : 1; /* and committed: no error undoes it */
-	bool wants_apply : 1;   /* a RESET brought back values it does not have */
-	bool has_unnamed : 1;   /* its unnamed statement is the client's, or is not */
+	uint8_t hold;            /* enum link_hold */
+	uint8_t held_type;       /* LINK_UNTIL_COPY_END: of the message that waits */
+	bool is_dropping : 1;    /* the rest of the server's message is swallowed */
+	bool holds_client : 1; /* the client is not read: the server's queue is full */
+	bool holds_server : 1; /* the server is not read: the client's queue is full */
+	bool is_flushed : 1;   /* the client's last message was a Flush */
+	bool is_applying : 1;  /* our SETs for the client are running */
+	bool apply_failed : 1; /* PostgreSQL refused one of them */
+	bool may_have_set : 1; /* the client's commands may have changed parameters */
+	bool may_undo_set : 1; /* the transaction's end may change how texts are read */
+	bool wants_apply : 1;  /* a RESET brought back values the server lacks */
+	bool was_reset : 1;    /* a RESET, DISCARD ALL, SET TO DEFAULT was completed */
+	bool is_reset_kept : 1; /* ... and committed: no error undoes it */
+	bool has_unnamed : 1; /* the unnamed statement is what the client last parsed */
 	bool has_forgetting_portal : 1; /* an Execute may discard all statements */
-	bool holds_back : 1; /* the client's next messages wait until all is answered */
-	bool holds_to_sync : 1;     /* ... or until no ReadyForQuery is owed */
-	bool holds_for_copy : 1;    /* ... or until it is known how a COPY ended */
-	bool is_segment_spoilt : 1; /* none can begin before the next Sync */
-	bool is_trying_again : 1;   /* what came of its segment was an error of ours */
-	bool is_dropping : 1;  /* the rest of the message in transit is swallowed */
-	bool holds_client : 1; /* the client was paused because we are full */
-	bool is_held : 1;      /* we were paused because the client is full */
-	bool is_unheard : 1;   /* it spoke at rest, and the log has it */
-	bool is_cut : 1;       /* got half a message, and the rest will not come */
-	struct list portals;   /* struct sql_portal by .node: of such commands */
+	bool is_segment_spoilt : 1;     /* none can begin before the next Sync */
+	bool is_trying_again : 1;       /* the segment failed for a reason of ours */
+	uint32_t unnamed_tag;           /* of the last Parse or Close for has_unnamed */
+	/* struct sql_portal by .node: portals of PREPARE, EXECUTE, DEALLOCATE */
+	struct list portals;
+	struct map *portal_names; /* owned: name -> struct sql_portal; NULL: none */
+	struct list aliases;      /* struct alias by .node: see holdings.h */
 	/* bits of tracked parameters, since the last ReadyForQuery: reported; brought
 	 * to their defaults by what the client sent, some until the transaction's end
 	 */
-	struct reset_look reset;
 	uint64_t reported;
+	struct reset_effects reset;
+	uint64_t brought_back; /* with is_applying: bits that a RESET of ours names */
+	uint64_t apply_local;  /* with wants_apply: by SET LOCAL */
+	uint64_t apply_us;     /* with is_applying: since when */
+};
 
-	struct vars vars;                /* what it has */
-	struct reset_look looked_reset;  /* of the last Query or Parse */
-	uint64_t apply_local;            /* with wants_apply: by SET LOCAL */
+struct server {
+	struct conn conn; /* first member */
+	struct seat seat;
+	struct pipeline pipeline; /* what it owes */
+	uint64_t last_us;         /* last message from it */
+	uint8_t status;           /* of its last ReadyForQuery: I T E; 0 = none yet */
+	bool is_ready : 1;        /* status I, and nothing was sent since */
+	bool is_unheard : 1;      /* it spoke at rest, and the log has it */
+	bool is_left : 1;         /* its client has vanished: see drain.h */
+	bool is_drained : 1;      /* ... and what it left is answered */
+	bool is_cut : 1;          /* got half a message, and the rest will not come */
+	uint16_t leaks_left; /* kinds of leaks.h left behind since it was last clean */
+	uint32_t last_tag;   /* of the ledger and the journal */
+	struct link link;    /* while a client is linked to it; else empty */
+
+	struct dial *dial; /* owned, until the login is complete */
+	struct vars vars;  /* what it has */
+	/* what it has by itself: it reported that at its login, or after a RESET */
+	struct vars own;
+	uint64_t left_us; /* with is_left: since when */
+	uint64_t pinned;  /* bits: own values that connect_query has set */
 	struct prepared_set *statements; /* owned: what it holds; NULL: nothing */
-	struct list aliases;             /* struct alias by .node: see holdings.h */
-	uint32_t unnamed_tag;            /* of what was last sent for has_unnamed */
-	uint32_t last_tag;               /* of the ledger and the journal */
 	const char *test_failure; /* literal: reason when the running test fails */
 	uint8_t *key;             /* owned: process id and secret; NULL = none */
 	size_t key_len;
@@ -102,14 +127,25 @@ void server_rest(struct server *server, uint64_t wake_us);
 /* Run a simple query of our own on a resting or just released server; done well:
  * server_events->tested.  reason_failed closes it otherwise. */
 void server_test(struct server *server, const char *sql, const char *reason_failed);
+/* All that came from it, up to the last byte, are whole messages, and behind the one
+ * that is just shown there are only such as may come at any time.  Nobody else can be
+ * lent it otherwise: its rest would be taken for an answer. */
+bool server_is_between_messages(const struct server *server);
 /* Its login is complete. */
 bool server_is_logged_in(const struct server *server);
+/* Is this the beginning of a CommandComplete whose tag is still to come?  It is shown
+ * again when it is whole, so that whoever asks for a tag finds it there. */
+bool server_wants_tag(const struct message *m);
+/* Is it a CommandComplete with this tag? */
+bool server_has_tag(const struct message *m, const char *tag);
 /* Does this CommandComplete say that it forgot its prepared statements? */
 bool server_has_forgotten(const struct message *m);
 /* Close it: reason for the log and, when linked, for the client. */
 void server_retire(struct server *server, const char *reason);
 /* It changes hands or goes: cancel requests aimed at it are looked at again. */
 void server_review_cancels(struct server *server);
+/* The same when its client goes and leaves it in a state that nobody can use. */
+void server_abandon(struct server *server, const char *reason);
 /* The shared end: last Terminate, events->gone, memory.  For ops->closed. */
 void server_leave(struct server *server, const char *reason);
 /* A ParameterStatus: note it, for `also` too when not NULL; an untracked one is

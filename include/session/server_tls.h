@@ -6,7 +6,8 @@
 #ifndef SESSION_SERVER_TLS_H
 #define SESSION_SERVER_TLS_H
 
-#include "session/server.h"
+#include "conf/config.h"
+#include "session/conn.h"
 
 enum tls_begin {
 	TLS_BEGIN_CLEAR,   /* there is no TLS here: go on in clear */
@@ -15,11 +16,12 @@ enum tls_begin {
 	TLS_BEGIN_REFUSED, /* *reason says why there can be no connection */
 };
 
-/* The connection stands; db is the database that it is for. */
-enum tls_begin server_tls_begin(
-    struct server *server, const struct database_config *db, const char **reason);
+/* The connection stands.  host is the name that a certificate must have, as it was
+ * configured; db is the database that the connection is for. */
+enum tls_begin server_tls_begin(struct conn *conn, const char *host,
+    const struct database_config *db, const char **reason);
 /* What the server says to being asked. */
-enum tls_begin server_tls_answer(struct server *server,
+enum tls_begin server_tls_answer(struct conn *conn, const char *host,
     const struct database_config *db, const uint8_t *p, size_t len,
     const char **reason);
 

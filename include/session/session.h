@@ -6,7 +6,7 @@
 
 #include "session/site.h"
 
-/* Slabs, lists, maps, the spare descriptor, secrets of the process; the broker.  site
+/* Slabs, lists, maps, the spare descriptors, secrets of the process; the broker.  site
  * has log, mem (initialised), loop, net, dns, catalog, vars and version set.  -1 and
  * err: no descriptor is left. */
 int session_init(struct site *site, struct err *err);

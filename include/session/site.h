@@ -21,8 +21,9 @@
 #include "wire/vars.h"
 
 struct client;
-struct derived;
-struct external;
+struct key_cache;
+struct workers;
+struct peers;
 struct server;
 struct site;
 struct tls_setup;
@@ -55,8 +56,10 @@ struct process_verbs {
 	int (*set)(
 	    struct site *site, const char *name, const char *value, struct err *err);
 	void (*shutdown)(struct site *site, enum shutdown_mode mode);
-	/* PAUSE and RESUME of everything. */
+	/* PAUSE, SUSPEND and RESUME of everything.  site->is_still says when a SUSPEND
+	 * is complete. */
 	void (*pause)(struct site *site);
+	void (*suspend)(struct site *site);
 	void (*resume)(struct site *site);
 };
 
@@ -71,6 +74,9 @@ struct server_events {
 	void (*gone)(struct server *server, const char *reason);
 };
 
+/* How many connections can be in the middle of their login at the descriptor limit. */
+enum { SITE_SPARES = 8 };
+
 struct site {
 	struct log *log;
 	struct mem mem;
@@ -78,28 +84,29 @@ struct site {
 	struct net net;
 	struct dns *dns;
 	struct catalog *catalog;
-	struct external *external; /* helper threads */
+	struct workers *workers; /* helper threads */
 	struct watch *external_watch;
-	struct derived *derived;    /* salted passwords that proved right */
-	struct map *verifier_waits; /* see derive.c */
-	struct rules *rules;        /* one reference; NULL: nobody asks for any */
+	struct key_cache *key_cache; /* salted passwords that proved right */
+	struct map *verifier_waits;  /* see derive.c */
+	struct rules *rules;         /* one reference; NULL: nobody asks for any */
 	struct vars_schema *vars;
 	struct prepared_registry *prepared;     /* texts of all prepared statements */
 	struct prepared_registry *sql_prepared; /* ... of PREPARE as a command */
 	struct tls_setup *tls;                  /* what is in force; never NULL */
+	struct peers *peers;                    /* see peers.h */
 	struct leak_table *leaks;               /* who left session state behind */
 	const struct process_verbs *verbs;
 	const struct server_events *server_events;
 
+	struct map *dial_turns; /* by "host:port": see session/dial_turn.h */
 	struct slab *client_slab, *server_slab, *login_slab, *dial_slab, *desk_slab;
 	/* Every client socket is in one of the two, by .site_node of its struct client.
 	 */
-	struct list login_clients;  /* those that have not finished their login */
-	struct list clients;        /* the others */
-	struct list cancel_clients; /* sockets that carry a CancelRequest */
-	struct map *cancel_keys;    /* key bytes -> struct client */
-	struct map *lookups;        /* auth_query at work: see authquery.c */
-	struct list listeners;      /* struct listener by .node */
+	struct list login_clients; /* those that have not finished their login */
+	struct list clients;       /* the others */
+	struct map *cancel_keys;   /* key bytes -> struct client */
+	struct map *lookups;       /* auth_query at work: see authquery.c */
+	struct list listeners;     /* struct listener by .node */
 	struct consoles
 	    *consoles;       /* the admin floor's: consoles that wait for something */
 	size_t server_count; /* server connections of all kinds */
@@ -109,7 +116,12 @@ struct site {
 				    SHOW LISTS */
 	uint8_t mock_secret[32];   /* makes salts for users that do not exist */
 	enum shutdown_mode shutdown;
-	int spare_fd; /* given up at the descriptor limit so that the console gets in */
+	bool is_still; /* SUSPEND is complete: see session/handover.h */
+	/* Given up at the descriptor limit, so that the console gets in; see spares.h.
+	 */
+	int spare_fds[SITE_SPARES];
+	unsigned spare_count;
+	int passed_fds; /* sockets from the service manager; see listen_note_passed */
 	char hostname[64];
 	const char *version; /* "2.0.0" */
 };

@@ -1,7 +1,7 @@
 /*
  * TLS as the configuration wants it: one snapshot of contexts for clients and for
- * servers (settings.md 4.6, protocol.md 17).  It is loaded as a whole or not at all;
- * connections keep the context they began with.
+ * servers (configuration.md 4.6, protocol.md 17).  It is loaded as a whole or not at
+ * all; connections keep the context they began with.
  */
 #ifndef SESSION_TLS_SETUP_H
 #define SESSION_TLS_SETUP_H

@@ -1,20 +1,17 @@
 /*
- * Statements that change a session for longer than their transaction: seen from the
- * words a statement begins with, from the names of set_config and the advisory lock
- * functions, and from CommandComplete tags.  Not a parser: what a function does, or a
- * statement inside a string, is not known.
+ * Kinds of session state that statements leave behind for longer than their
+ * transaction.  A kind is recognized from what a text promises (wire/effects) together
+ * with the CommandComplete tag that the server sends.  A tag that no text explains
+ * counts where the tag alone says enough.
  *
- * Sets of kinds are bits.  What texts promise ("expected") is taken together with the
- * tags that come; a tag without a text that explains it (a statement prepared long ago)
- * counts where the tag says enough.
+ * Sets of kinds are bits.
  */
 #ifndef WIRE_LEAK_H
 #define WIRE_LEAK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include "wire/vars.h"
 
 enum leak_kind {
 #define LEAK(name, ...) LEAK_##name,
@@ -25,27 +22,20 @@ enum leak_kind {
 
 #define LEAK_BIT(name) (1u << LEAK_##name)
 
-enum {
-	LEAK_KINDS = (1 << LEAK_KIND_COUNT) - 1,
-	/* a SET that leaves nothing: LOCAL, of a tracked parameter, to its default */
+enum { LEAK_KINDS = (1 << LEAK_KIND_COUNT) - 1 };
+
+/* Bits beside those of kinds. */
+enum leak_flag {
+	/* A SET leaves nothing: it is LOCAL, of a tracked parameter, to its default. */
 	LEAK_HARMLESS_SET = 1 << 14,
 	LEAK_UNLISTEN_ALL = 1 << 15,
-	/* for whoever keeps PREPAREs itself: the next ones leave nothing */
+	/* The pooler keeps the PREPAREs itself, so that they leave nothing. */
 	LEAK_HARMLESS_PREPARE = 1 << 13,
 };
 
 /* "SET ROLE"; what to do instead. */
 const char *leak_name(enum leak_kind kind);
 const char *leak_hint(enum leak_kind kind);
-
-struct leak_look {
-	uint16_t first; /* kinds the first statement leaves, and functions anywhere */
-	uint16_t all;   /* of all statements, with the two bits that are no kinds */
-};
-
-/* tracked: parameters that have a value there are followed by whoever asks, and leak
- * nothing; NULL: none are. */
-struct leak_look leak_of_text(const char *text, size_t len, const struct vars *tracked);
 
 /* Kinds that a FunctionCall of this built-in function leaves. */
 uint16_t leak_of_function(uint32_t oid);

@@ -17,10 +17,11 @@
 
 #include "base/buf.h"
 #include "base/list.h"
-#include "wire/reset.h"
+#include "wire/effects.h"
 
 /* ---- texts: shared, counted by reference ---- */
 struct prepared_registry;
+struct prepared_shelf; /* texts that were read under the same parameters */
 
 struct prepared_text {
 	uint64_t id;    /* from 1 */
@@ -29,12 +30,10 @@ struct prepared_text {
 	uint32_t clients, servers; /* of them names of clients, sets of servers */
 	uint64_t hits;             /* Bind and Describe that used it */
 	uint64_t last_use_us;
-	uint16_t leaves;          /* the owner's: session state it leaves behind */
-	struct reset_look resets; /* the owner's: parameters it brings back */
-	bool forgets;             /* its first keyword is DISCARD or DEALLOCATE */
-	bool is_command; /* PREPARE, EXECUTE or DEALLOCATE: see prepared_sql.h */
-	char name[32];   /* "PGBOUNCER_<id>" */
+	struct sql_effects effects;         /* the owner's: what the text does */
+	char name[32];                      /* "PGBOUNCER_<id>" */
 	struct prepared_registry *registry; /* borrowed */
+	struct prepared_shelf *shelf;       /* borrowed; NULL: it is private */
 	uint8_t key[];
 };
 
@@ -47,9 +46,20 @@ size_t prepared_registry_count(const struct prepared_registry *r);
 struct prepared_text **prepared_registry_sorted(
     const struct prepared_registry *r, size_t *count);
 /* The text for these bytes (everything of a Parse body behind the name), made if
- * needed; one reference for the caller.  NULL: no memory. */
+ * needed; one reference for the caller.  What PostgreSQL makes of a text when it
+ * prepares it depends on parameters: `reading` (vars_reading) stands for their values,
+ * and the same bytes under another reading are another text.  NULL: no memory. */
 struct prepared_text *prepared_intern(
+    struct prepared_registry *r, const char *reading, const uint8_t *key, size_t len);
+/* A text that nobody else gets, whatever it says: a new one each time. */
+struct prepared_text *prepared_intern_private(
     struct prepared_registry *r, const uint8_t *key, size_t len);
+/* The text that a server gets for this one when it is prepared under this reading, or
+ * with reading NULL under one that is not known; one reference for the caller.  A
+ * private text stays what it is.  NULL: no memory. */
+struct prepared_text *prepared_variant(struct prepared_text *t, const char *reading);
+/* Was it read, or is it private? */
+bool prepared_is_read_as(const struct prepared_text *t, const char *reading);
 struct prepared_text *prepared_ref(struct prepared_text *t);
 void prepared_unref(struct prepared_text *t); /* NULL is fine */
 /* A server-side name that no text ever gets: what is unknown stays unknown. */
@@ -71,6 +81,10 @@ struct prepared_text *prepared_names_find(
 /* Takes a reference of its own.  Replaces.  -1: no memory. */
 int prepared_names_put(
     struct prepared_names **n, const char *name, struct prepared_text *text);
+/* Mark all names: the statements may be gone without the pooler having seen it. */
+void prepared_names_doubt(struct prepared_names *n);
+/* Is this name marked?  It is not any more once it is put again. */
+bool prepared_names_is_doubtful(const struct prepared_names *n, const char *name);
 /* False when it was not there. */
 bool prepared_names_del(struct prepared_names **n, const char *name);
 void prepared_names_clear(struct prepared_names **n);
@@ -89,6 +103,8 @@ void prepared_set_del(struct prepared_set **s, struct prepared_text *text);
 /* What the server has of it is of no use any more: to be closed before it is parsed
  * again (which makes it as good as new). */
 void prepared_set_spoil(struct prepared_set *s, const struct prepared_text *text);
+/* The same of all that it has. */
+void prepared_set_spoil_all(struct prepared_set *s);
 bool prepared_set_is_spoilt(
     const struct prepared_set *s, const struct prepared_text *text);
 /* The one of this server-side name, or NULL; walks the whole set. */
@@ -158,11 +174,6 @@ void prepared_rename(const uint8_t *bytes, size_t have, uint64_t size, const cha
  * then, or its type settled: parameters by the Parse, the result by a Describe. */
 bool prepared_may_bind_again(const uint8_t *bytes, size_t size,
     const struct prepared_text *text, bool is_described);
-/* Does a query's text begin with DISCARD or DEALLOCATE (after blanks, comments and
- * empty statements)? */
-bool prepared_is_forgetting(const char *text, size_t len);
-/* Is there one of these words anywhere in it? */
-bool prepared_mentions_forgetting(const char *text, size_t len);
 /* An ErrorResponse that names `ours` (a server-side name) in its message, with `theirs`
  * in its place (once); other fields unchanged.  Appends the whole message. */
 void prepared_put_error_renamed(const uint8_t *body, size_t len, const char *ours,

@@ -1,6 +1,7 @@
 /*
- * PREPARE, EXECUTE and DEALLOCATE as the first word of a query.  PostgreSQL's manual,
- * "Identifiers and Key Words" and the three commands.
+ * The commands PREPARE, EXECUTE and DEALLOCATE as a client wrote them: the name of the
+ * statement, and where errors in them are.  PostgreSQL's manual, "Identifiers and Key
+ * Words" and the three commands.
  */
 #ifndef WIRE_PREPARED_SQL_H
 #define WIRE_PREPARED_SQL_H
@@ -10,29 +11,18 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-
-enum prepared_sql_kind {
-	PREPARED_SQL_NONE, /* something else, or more than one statement */
-	PREPARED_SQL_PREPARE,
-	PREPARED_SQL_EXECUTE,
-	PREPARED_SQL_DEALLOCATE,
-	PREPARED_SQL_DEALLOCATE_ALL,
-};
+#include "wire/effects.h"
 
 enum { PREPARED_SQL_NAME = 64 };
 
 struct prepared_sql {
-	enum prepared_sql_kind kind;
-	size_t from, to;              /* of the name as it is written */
-	size_t end;                   /* of the statement, before its semicolon */
+	struct command_span span;
 	char name[PREPARED_SQL_NAME]; /* folded and cut as PostgreSQL does (of ASCII) */
 };
 
-/* Looks at the first word and, if it is one of the three, for the name and the end of
- * the statement.  U&"names" are not known. */
-void prepared_sql_look(const char *text, size_t len, struct prepared_sql *sql);
-/* Is the first word one of the three, as far as can be seen? */
-bool prepared_sql_begins(const char *text, size_t len);
+/* The name that stands in the text at the span that effects_of_text found in it. */
+void prepared_sql_read(
+    const char *text, const struct command_span *span, struct prepared_sql *sql);
 /* Characters of a text in UTF-8. */
 size_t prepared_sql_characters(const char *text, size_t len);
 

@@ -37,6 +37,8 @@ const char *vars_schema_name(const struct vars_schema *s, size_t i);
  * of them, but a client may not ask for them at its start: a server that does not
  * report one would not be told. */
 bool vars_schema_is_named(const struct vars_schema *s, size_t i);
+/* in_hot_standby is tracked, but nobody can SET or RESET it. */
+bool vars_schema_may_be_set(const struct vars_schema *s, size_t i);
 /* -1 when the name (case-insensitive) is not tracked. */
 int vars_schema_find(const struct vars_schema *s, const char *name);
 
@@ -54,10 +56,20 @@ const struct vars_schema *vars_schema(const struct vars *v);
 int vars_set(struct vars *v, size_t i, const char *text);
 /* NULL when unset. */
 const char *vars_get(const struct vars *v, size_t i);
+/* A text that stands for the values of those parameters that PostgreSQL reads when it
+ * prepares a statement: the same for equal values.  It is valid as long as v is not
+ * changed.  NULL: no memory. */
+const char *vars_reading(const struct vars *v);
+/* Bits of these parameters, of the first 64. */
+uint64_t vars_schema_read_bits(const struct vars_schema *s);
 /* Take every value that from has (unset ones leave to's alone). */
 void vars_take(struct vars *to, const struct vars *from);
 /* Take the values that to has none of. */
 void vars_fill(struct vars *to, const struct vars *from);
+/* Is parameter i the same in both, in every byte? */
+bool vars_is_same(const struct vars *a, const struct vars *b, size_t i);
+/* Are all of them? */
+bool vars_is_equal(const struct vars *a, const struct vars *b);
 /* Is there anything to SET on a server that has `server`, for a client that wants
  * `client`?  Both must have a value and they must differ ignoring case. */
 bool vars_is_different(const struct vars *client, const struct vars *server);
@@ -69,6 +81,8 @@ size_t vars_put_set(
  * "LOCAL ").  False: it does not differ. */
 bool vars_is_put_set(const struct vars *client, const struct vars *server, size_t i,
     const char *word, struct buf *sql);
+/* Append `RESET name` for parameter i. */
+void vars_put_reset(const struct vars_schema *s, size_t i, struct buf *sql);
 /* Append a ParameterStatus for each value: wanted's if it has one, else server's; names
  * as in the schema; unknown ones are left out. */
 void vars_put_status(

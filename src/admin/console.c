@@ -12,8 +12,8 @@
 #include "admin/verbs.h"
 #include "admin/wait.h"
 #include "base/text.h"
+#include "login/login.h"
 #include "session/client.h"
-#include "session/login.h"
 #include "wire/codec.h"
 #include "wire/message.h"
 
@@ -61,7 +61,7 @@ static void run_query(struct client *client, const char *query)
 
 static enum step refuse(struct client *client)
 {
-	client_fatal_text(client, "08P01", "bad packet");
+	client_fatal(client, ERROR_BAD_PACKET);
 	return STEP_CLOSE;
 }
 
@@ -165,11 +165,25 @@ static void console_ended(struct conn *conn, const struct err *err)
 	conn_doom(conn, "client unexpected eof");
 }
 
+/* Nobody is left who could say RESUME. */
+static void resume_without_console(const struct client *client)
+{
+	struct site *site = client->conn.site;
+	const struct pool *pool = client->request.ask.pool;
+
+	if (!site->catalog->suspended || site->shutdown != SHUTDOWN_NONE ||
+	    pool->clients.count > 1)
+		return;
+	log_info(site->log, "admin disappeared when suspended, doing RESUME");
+	site->verbs->resume(site);
+}
+
 static void console_closed(struct conn *conn, const char *reason)
 {
 	struct client *client = conn_client(conn);
 
 	(void)reason;
+	resume_without_console(client);
 	wait_drop(client);
 	mem_free(client->console);
 	client->console = NULL;
@@ -217,7 +231,7 @@ static void console_adopt(struct client *client)
 	struct buf out;
 
 	client->console = mem_zero(sizeof(*client->console));
-	client->conn.ops = &console_ops;
+	conn_hand_on(&client->conn, &console_ops);
 	client->request.ask.is_logged_in = true;
 	buf_init(&out, 0);
 	put_parameters(&out, client);

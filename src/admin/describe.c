@@ -1,5 +1,6 @@
 /*
- * The console describes itself, from the tables it works by.
+ * The console describes itself, from the tables it works by.  The prose around them is
+ * in doc/in.
  */
 #include "admin/describe.h"
 
@@ -39,33 +40,14 @@ static const char *usage_of(const struct verb *verb)
 {
 	if (verb->usage)
 		return verb->usage;
-	if (strcmp(verb->name, "EXPLAIN") == 0)
-		return "EXPLAIN LOGIN <user> <db> [<address>]";
 	return strcmp(verb->name, "SHOW") == 0 ? "SHOW <view>" : "SELECT <view>";
 }
-
-static const char *const introduction =
-    "# The console\n\n"
-    "Connect to the database `pgbouncer`, for example with `psql -p 6432 pgbouncer`. "
-    "Users in `admin_users` may give every command, users in `stats_users` those "
-    "marked "
-    "*all*. The system user who runs the process needs no password over the unix "
-    "socket when it connects as user `pgbouncer`.\n\n"
-    "One query is one command; it may end with a semicolon. Commands and names of "
-    "views "
-    "are read in any case, names of databases as written. A word with other characters "
-    "than letters, digits and underscore stands in double quotes. Only the simple "
-    "query "
-    "protocol is served.\n\n"
-    "## Commands\n\n"
-    "| command | who | what it does |\n"
-    "|---|---|---|\n";
 
 static void commands_as_md(FILE *out)
 {
 	const struct verb *verb;
 
-	fputs(introduction, out);
+	fputs("| command | who | what it does |\n|---|---|---|\n", out);
 	for (size_t i = 0; (verb = verb_at(i)); i++) {
 		fputs("| ", out);
 		put_usage(out, usage_of(verb));
@@ -73,11 +55,6 @@ static void commands_as_md(FILE *out)
 		put_cell(out, verb->help);
 		fputs(" |\n", out);
 	}
-	fputs("\nEach name known from drivers' start (`client_encoding`, `datestyle`, "
-	      "`timezone`, `standard_conforming_strings`, "
-	      "`default_transaction_isolation`) can be shown, and a `SET` of it is "
-	      "ignored with a notice.\n",
-	    out);
 }
 
 /* A hyphen is a minus in troff unless it is escaped. */
@@ -139,7 +116,6 @@ int views_describe(FILE *out, const char *as)
 
 	if (strcmp(as, "md") != 0)
 		return -1;
-	fputs("## Views\n", out);
 	for (size_t i = 0; (view = view_at(i)); i++)
 		view_as_md(out, view);
 	return 0;

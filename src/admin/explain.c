@@ -11,10 +11,10 @@
 
 #include "admin/row.h"
 #include "admin/show.h"
-#include "auth/external_login.h"
 #include "auth/hba.h"
+#include "auth/judge.h"
 #include "base/text.h"
-#include "session/method.h"
+#include "login/method.h"
 #include "wire/codec.h"
 
 static const struct column explain_columns[] = {
@@ -209,6 +209,8 @@ static const char *kind_name(enum secret_kind kind)
 		return "md5 hash";
 	case SECRET_SCRAM:
 		return "SCRAM secret";
+	case SECRET_MALFORMED:
+		return "malformed secret, which nothing matches";
 	}
 	return "unknown";
 }
@@ -218,10 +220,11 @@ static bool is_static(const struct explanation *e)
 	return e->user && e->user->has_secret;
 }
 
-static const char *own_or(const char *own, const char *inherited)
+/* The settings of a database that may not exist yet. */
+static struct scope explain_scope(const struct explanation *e)
 {
-	const char *name = own ? own : inherited;
-	return name && *name ? name : NULL;
+	return (struct scope){
+	    .database = &e->config->own, .settings = site_settings(e->site)};
 }
 
 /* Who would be asked by auth_query; NULL: nobody. */
@@ -230,7 +233,7 @@ static const char *explain_auth_user(const struct explanation *e)
 	if (e->method == AUTH_ANY || method_is_external(e->method) ||
 	    !method_may_succeed(e->method) || is_static(e) || !e->config)
 		return NULL;
-	return own_or(e->config->auth_user, site_settings(e->site)->auth_user);
+	return text_or_null(scope_auth_user(explain_scope(e)));
 }
 
 static void explain_secret(struct explanation *e)
@@ -246,8 +249,7 @@ static void explain_secret(struct explanation *e)
 		explain(e, "client secret", "auth_file, %s",
 		    kind_name(e->user->secret.kind));
 	} else if (auth_user) {
-		const char *where =
-		    own_or(e->config->auth_dbname, site_settings(e->site)->auth_dbname);
+		const char *where = text_or_null(scope_auth_dbname(explain_scope(e)));
 		explain(e, "client secret",
 		    "auth_query as user %s in database %s, of the kind it finds",
 		    auth_user, where ? where : e->database_name);
@@ -262,7 +264,9 @@ static enum error_id password_obstacle(
 {
 	bool is_known = is_static(e) || explain_auth_user(e);
 
-	if (!is_known || (is_static(e) && e->user->secret.kind == SECRET_NONE))
+	if (!is_known ||
+	    (is_static(e) && (e->user->secret.kind == SECRET_NONE ||
+				 e->user->secret.kind == SECRET_MALFORMED)))
 		return failed;
 	if (is_static(e) && e->method == AUTH_SCRAM &&
 	    e->user->secret.kind == SECRET_MD5)
@@ -272,11 +276,11 @@ static enum error_id password_obstacle(
 
 static enum error_id external_obstacle(const struct explanation *e)
 {
-	if (e->config && e->config->auth_user)
+	if (e->config && e->config->own.auth_user)
 		return ERROR_CONFIG_ERROR;
-	if (e->method == AUTH_PAM && !external_has_pam())
+	if (e->method == AUTH_PAM && !judge_has_pam())
 		return ERROR_PAM_UNSUPPORTED;
-	if (e->method == AUTH_LDAP && !external_has_ldap())
+	if (e->method == AUTH_LDAP && !judge_has_ldap())
 		return ERROR_LDAP_UNSUPPORTED;
 	if (e->method == AUTH_LDAP && !e->rule &&
 	    !site_settings(e->site)->auth_ldap_options)
@@ -370,10 +374,10 @@ static int explain_outcome(struct explanation *e)
 	if (is_own_console(e))
 		explain(e, "own account",
 		    "possible without any proof; what follows is for other accounts");
-	if (lacks_console_rights(e))
-		obstacle = ERROR_NOT_ALLOWED;
-	else if (obstacle == ERROR_COUNT && is_unbound(e))
+	if (obstacle == ERROR_COUNT && is_unbound(e))
 		obstacle = ERROR_BINDING_REQUIRED;
+	if (obstacle == ERROR_COUNT && lacks_console_rights(e))
+		obstacle = ERROR_NOT_ALLOWED;
 	if (obstacle != ERROR_COUNT) {
 		explain(e, "login", "refused: %s", error_text(obstacle));
 		return -1;
@@ -403,6 +407,7 @@ static void explain_kind(struct explanation *e, enum secret_kind kind)
 
 	switch (kind) {
 	case SECRET_NONE:
+	case SECRET_MALFORMED:
 		explain(e, item, "works only where the server asks for no password");
 		break;
 	case SECRET_PLAIN:

@@ -5,6 +5,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "wire/codec.h"
 
@@ -38,6 +39,22 @@ void reply_error_code(struct client *client, const char *sqlstate, const char *t
 	send_ready(client, &out);
 }
 
+void reply_error_detail(struct client *client, const char *sqlstate, const char *text)
+{
+	char first[REPLY_TEXT_MAX + 1];
+	const char *end = strchr(text, '\n');
+	struct buf out;
+
+	if (client->conn.is_doomed)
+		return;
+	snprintf(first, sizeof(first), "%.*s",
+	    end ? (int)(end - text) : (int)strlen(text), text);
+	log_error(client->conn.site->log, "%s", first);
+	client_error_detail(client, sqlstate, first, end ? end + 1 : NULL);
+	buf_init(&out, 0);
+	send_ready(client, &out);
+}
+
 void reply_error(struct client *client, const char *fmt, ...)
 {
 	char text[REPLY_TEXT_MAX + 1];
@@ -46,7 +63,7 @@ void reply_error(struct client *client, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	reply_error_code(client, "08P01", text);
+	reply_error_code(client, error_sqlstate(ERROR_COMMAND_FAILED), text);
 }
 
 void reply_invalid(struct client *client, const char *query)

@@ -13,6 +13,7 @@ const struct cell_type cell_int4 = {"int4", 23, 4};
 const struct cell_type cell_int8 = {"int8", 20, 8};
 const struct cell_type cell_numeric = {"numeric", 1700, -1};
 const struct cell_type cell_time = {"text", 25, -1};
+const struct cell_type cell_bytea = {"bytea", 17, -1};
 
 void rows_init(
     struct rows *rows, struct site *site, struct buf *out, size_t column_count)
@@ -40,6 +41,11 @@ void row_end(struct rows *rows)
 void row_text(struct rows *rows, const char *text)
 {
 	codec_put_field(rows->out, text);
+}
+
+void row_bytea(struct rows *rows, const char *hex)
+{
+	row_text(rows, hex);
 }
 
 void row_int8(struct rows *rows, long long value)

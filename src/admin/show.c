@@ -10,13 +10,12 @@
 #include "base/text.h"
 #include "wire/codec.h"
 
-enum { COLUMNS_MOST = 32 };
+enum { COLUMNS_MOST = 32, OWN_LINE = 6 };
 
 static view_walk_fn show_help;
 
-#define NO_WALKER NULL
-#define ANYONE    false
-#define ADMIN     true
+#define ANYONE false
+#define ADMIN  true
 
 /* A last row with nothing in it, so that views without columns have an array too. */
 #define COLUMN(name, type, value, help) {#name, &cell_##type, help},
@@ -51,13 +50,14 @@ const struct view *view_find(const char *name)
 	return NULL;
 }
 
-/* "\n\tSHOW HELP|CONFIG|...", a new line where the number of the line changes. */
-static void put_show_usage(struct buf *text)
+/* "\n\tSHOW HELP|CONFIG|...", a new line where the number of the line changes.  The
+ * views of our own are on OWN_LINE. */
+static void put_show_usage(struct buf *text, bool is_own)
 {
 	unsigned line = 0;
 
 	for (size_t i = 0; i < COUNT_OF(views); i++) {
-		if (!views[i].help_line)
+		if ((views[i].help_line >= OWN_LINE) != is_own)
 			continue;
 		buf_put_text(text, views[i].help_line == line ? "|" : "\n\tSHOW ");
 		buf_put_text(text, views[i].name);
@@ -80,10 +80,11 @@ static void show_help(struct rows *rows)
 	struct buf text;
 
 	buf_init(&text, 0);
-	put_show_usage(&text);
+	put_show_usage(&text, false);
 	for (size_t i = 0; i < COUNT_OF(usages); i++)
 		if (usages[i])
 			put_usage(&text, usages[i]);
+	put_show_usage(&text, true);
 	codec_put_notice(
 	    rows->out, "NOTICE", "00000", "Console usage", buf_text(&text));
 	buf_done(&text);

@@ -12,6 +12,7 @@
 #include "admin/explain.h"
 #include "admin/reply.h"
 #include "admin/show.h"
+#include "admin/views_fds.h"
 #include "admin/wait.h"
 #include "base/text.h"
 #include "wire/codec.h"
@@ -167,12 +168,14 @@ static void verb_show(const struct order *order)
 		reply_invalid(order->client, order->query);
 		return;
 	}
-	if (view && !view->walk) {
-		reply_error(order->client, "SHOW %s is not available in this version",
-		    view->name);
+	buf_init(&out, 0);
+	if (view && view->walk == view_fds && fds_may_receive(order->client)) {
+		show_put_columns(view->columns, view->column_count, &out);
+		conn_send(&order->client->conn, &out);
+		fds_send(order->client, view->column_count);
+		buf_done(&out);
 		return;
 	}
-	buf_init(&out, 0);
 	if (courtesy)
 		courtesy_put(courtesy, &out);
 	else
@@ -198,7 +201,9 @@ static void verb_set(const struct order *order)
 	rc = site->verbs->set(site, command->argument, command->value, &err);
 	if (rc < 0) {
 		log_error(site->log, "%s", err.text);
-		reply_error(order->client, "SET failed");
+		err_prefix(&err, "SET failed\n");
+		reply_error_detail(
+		    order->client, error_sqlstate(ERROR_COMMAND_FAILED), err.text);
 		return;
 	}
 	if (rc > 0)
@@ -232,15 +237,39 @@ static void verb_reload(const struct order *order)
 	log_issued(order, "RELOAD");
 	if (site->verbs->reload(site, &err) < 0) {
 		log_error(site->log, "RELOAD Failed, see logs for more details");
-		reply_error_code(order->client, err.sqlstate, err.text);
+		reply_error_detail(order->client, err.sqlstate, err.text);
 		return;
 	}
 	reply_done(order->client, "RELOAD");
 }
 
+static bool has_paused_database(const struct catalog *catalog)
+{
+	size_t count;
+	struct database **databases = catalog_sorted_databases(catalog, &count);
+	bool has = false;
+
+	for (size_t i = 0; i < count; i++)
+		has = has || databases[i]->paused;
+	free(databases);
+	return has;
+}
+
 static void verb_suspend(const struct order *order)
 {
-	reply_error(order->client, "SUSPEND is not available in this version");
+	struct site *site = order_site(order);
+
+	log_issued(order, "SUSPEND");
+	if (is_stopped(order))
+		return;
+	if (site->shutdown != SHUTDOWN_NONE) {
+		reply_error(order->client, "pooler is shutting down");
+	} else if (has_paused_database(site->catalog)) {
+		reply_error(order->client, "cannot suspend with paused databases");
+	} else {
+		site->verbs->suspend(site);
+		wait_begin(order->client, WAIT_SUSPEND, NULL);
+	}
 }
 
 static void verb_shutdown(const struct order *order)

@@ -3,7 +3,7 @@
  */
 #include "admin/views.def"
 #include "admin/views.h"
-#include "session/leaks.h"
+#include "relay/leaks.h"
 
 void view_state_leaks(struct rows *rows)
 {

@@ -1,5 +1,5 @@
 /*
- * Views of what exists: databases, pools, users, peers.
+ * Views of what exists: databases and their hosts, pools, users, peers.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 #include "admin/views.h"
 #include "conf/settings.h"
 #include "pool/pool.h"
+#include "session/peers.h"
 
 static const char *load_balance_shown(const struct database *db)
 {
@@ -19,14 +20,26 @@ static const char *load_balance_shown(const struct database *db)
 	return load_balance_name(db->config->load_balance_hosts);
 }
 
+/* What an entry says of a setting; -1: nothing.  own may be NULL. */
+#define OWN(own, name) \
+	((own) && level_has(own, SETTING_INDEX_##name) ? (own)->name : -1)
+
 static void put_database(struct rows *rows, const struct database *db)
 {
 	int port =
 	    db->is_admin ? site_settings(rows->site)->listen_port : db->config->port;
+	struct scope scope = database_scope(db);
 
 	row_begin(rows);
 	DATABASES_COLUMNS(CELL)
 	row_end(rows);
+}
+
+/* Databases from the template come and go; those that somebody uses or has stopped are
+ * shown. */
+static bool is_shown(const struct database *db)
+{
+	return !db->is_auto || db->idle_since_us == 0 || db->paused || db->disabled;
 }
 
 void view_databases(struct rows *rows)
@@ -36,8 +49,36 @@ void view_databases(struct rows *rows)
 	    catalog_sorted_databases(rows->site->catalog, &count);
 
 	for (size_t i = 0; i < count; i++)
-		if (!databases[i]->is_auto || databases[i]->idle_since_us == 0)
+		if (is_shown(databases[i]))
 			put_database(rows, databases[i]);
+	free(databases);
+}
+
+static void put_host(
+    struct rows *rows, const struct database *db, const struct host *host)
+{
+	uint64_t left_us =
+	    host->retry_us > rows->now_us ? host->retry_us - rows->now_us : 0;
+	long long retry_in = (long long)((left_us + 999999) / 1000000);
+
+	row_begin(rows);
+	HOSTS_COLUMNS(CELL)
+	row_end(rows);
+}
+
+void view_hosts(struct rows *rows)
+{
+	size_t count;
+	struct database **databases =
+	    catalog_sorted_databases(rows->site->catalog, &count);
+
+	for (size_t i = 0; i < count; i++) {
+		const struct database *db = databases[i];
+		if (db->is_admin || !is_shown(db))
+			continue;
+		for (size_t n = 0; n < db->hosts.count; n++)
+			put_host(rows, db, db->hosts.list[n]);
+	}
 	free(databases);
 }
 
@@ -76,8 +117,7 @@ static const char *size_shown(int size, char out[SIZE_TEXT])
 
 static void put_user(struct rows *rows, const struct user *user)
 {
-	const struct catalog *catalog = rows->site->catalog;
-	const struct user_config *config = user->config;
+	const struct level *own = user->config ? &user->config->own : NULL;
 	char pool_size[SIZE_TEXT], reserve_pool_size[SIZE_TEXT];
 
 	row_begin(rows);
@@ -101,16 +141,25 @@ void view_peers(struct rows *rows)
 
 	for (size_t i = 0; i < config->peer_count; i++) {
 		const struct peer_config *peer = &config->peers[i];
-		int pool_size = peer->pool_size < 0 ? config->settings.default_pool_size
-						    : peer->pool_size;
+		int pool_size = peer->pool_size < 0
+				    ? config->settings.global.default_pool_size
+				    : peer->pool_size;
 		row_begin(rows);
 		PEERS_COLUMNS(CELL)
 		row_end(rows);
 	}
 }
 
-/* No cancel request is forwarded to peers, so no peer has ever been used. */
+static void put_peer_pool(void *ctx, const struct peer_view *peer)
+{
+	struct rows *rows = ctx;
+
+	row_begin(rows);
+	PEER_POOLS_COLUMNS(CELL)
+	row_end(rows);
+}
+
 void view_peer_pools(struct rows *rows)
 {
-	(void)rows;
+	peers_walk(rows->site, put_peer_pool, rows);
 }

@@ -8,6 +8,7 @@
 #include "admin/views.def"
 #include "admin/views.h"
 #include "conf/settings.h"
+#include "session/peers.h"
 
 void view_version(struct rows *rows)
 {
@@ -19,7 +20,12 @@ void view_version(struct rows *rows)
 	row_end(rows);
 }
 
-static void put_state(struct rows *rows, const char *key, bool is_so)
+static const char *yes_no(bool is_so)
+{
+	return is_so ? "yes" : "no";
+}
+
+static void put_state(struct rows *rows, const char *key, const char *value)
 {
 	row_begin(rows);
 	STATE_COLUMNS(CELL)
@@ -30,9 +36,10 @@ void view_state(struct rows *rows)
 {
 	const struct catalog *catalog = rows->site->catalog;
 
-	put_state(rows, "active", !catalog->paused && !catalog->suspended);
-	put_state(rows, "paused", catalog->paused);
-	put_state(rows, "suspended", catalog->suspended);
+	put_state(rows, "active", yes_no(!catalog->paused && !catalog->suspended));
+	put_state(rows, "paused", yes_no(catalog->paused));
+	put_state(rows, "suspended", yes_no(catalog->suspended));
+	put_state(rows, "io_engine", net_engine_name(&rows->site->net));
 }
 
 /* The one setting that may hold a password, cut off where it begins. */
@@ -84,7 +91,7 @@ void view_lists(struct rows *rows)
 	put_list(rows, "users", map_count(catalog->users));
 	put_list(rows, "peers", catalog->config->peer_count);
 	put_list(rows, "pools", catalog->pool_list.count);
-	put_list(rows, "peer_pools", 0);
+	put_list(rows, "peer_pools", peers_count(site));
 	put_list(rows, "free_clients", site->client_slab->free);
 	put_list(rows, "used_clients", site_client_count(site));
 	put_list(rows, "login_clients", site->login_clients.count);
@@ -119,6 +126,10 @@ void view_mem(struct rows *rows)
 	block_pool_usage(site->net.blocks, &used, &free_count, &bytes);
 	put_mem(rows, "iobuf_cache", sizeof(struct block) + BLOCK_SIZE, used,
 	    free_count, bytes);
+	if (!site->net.ring)
+		return;
+	size_t size = net_ring_usage(&site->net, &used, &free_count, &bytes);
+	put_mem(rows, "ring_iobuf_cache", size, used, free_count, bytes);
 }
 
 static void put_host(void *ctx, const struct dns_host_view *host)

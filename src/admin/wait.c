@@ -27,6 +27,7 @@ struct wait {
 static const char *const tags[] = {
     [WAIT_PAUSE] = "PAUSE",
     [WAIT_CLOSE] = "WAIT_CLOSE",
+    [WAIT_SUSPEND] = "SUSPEND",
 };
 
 static bool is_paused_pool(const struct pool *pool)
@@ -86,12 +87,17 @@ enum outcome { GOES_ON, DONE, INTERRUPTED };
 
 /* A database that is gone has no servers. */
 static enum outcome outcome_of(
-    struct catalog *catalog, enum wait_kind kind, const char *name)
+    const struct site *site, enum wait_kind kind, const char *name)
 {
+	struct catalog *catalog = site->catalog;
 	const struct database *db = name ? catalog_find_database(catalog, name) : NULL;
 
 	if (name && !db)
 		return DONE;
+	if (kind == WAIT_SUSPEND && catalog->suspended)
+		return site->is_still ? DONE : GOES_ON;
+	if (kind == WAIT_SUSPEND)
+		return INTERRUPTED;
 	if (kind == WAIT_PAUSE && !(db ? db->paused : catalog->paused))
 		return INTERRUPTED;
 	return (db ? is_done_in(kind, db) : is_done_everywhere(kind, catalog))
@@ -119,12 +125,13 @@ static void arm(struct consoles *consoles)
 /* True when the command has had its reply. */
 static bool has_ended(struct client *client, enum wait_kind kind, const char *database)
 {
-	switch (outcome_of(client->conn.site->catalog, kind, database)) {
+	switch (outcome_of(client->conn.site, kind, database)) {
 	case DONE:
 		reply_done(client, tags[kind]);
 		return true;
 	case INTERRUPTED:
-		reply_error(client, "pause was interrupted by RESUME");
+		reply_error(client, "%s was interrupted by RESUME",
+		    kind == WAIT_SUSPEND ? "suspend" : "pause");
 		return true;
 	case GOES_ON:
 		break;

@@ -1,6 +1,6 @@
 /*
- * HBA rules as a whole: from file to snapshot, and which rule fits a peer.  How rules
- * are written is known to hba_parse.  Nothing is looked up here but network interfaces.
+ * HBA rules as a whole: reading a file into a snapshot, and finding the rule that
+ * matches a peer.  The grammar of one rule is in hba_parse.c.
  */
 #include "auth/hba.h"
 
@@ -30,7 +30,7 @@ static int take_row(void *ctx, struct rule_file *f, struct err *err)
 }
 
 struct hba *hba_parse(const char *path, const char *text, size_t len,
-    const struct ident *ident, hba_note_fn *note, void *ctx)
+    const struct ident *ident, remark_fn *remark, void *ctx, struct err *err)
 {
 	struct hba *hba = mem_zero(sizeof(*hba));
 	struct hba_reader r = {.hba = hba, .ident = ident};
@@ -39,17 +39,19 @@ struct hba *hba_parse(const char *path, const char *text, size_t len,
 	hba->arena = arena_new();
 	r.lines = (struct rule_reader){.take = take_row,
 	    .ctx = &r,
-	    .note = note,
-	    .note_ctx = ctx,
+	    .remark = remark,
+	    .remark_ctx = ctx,
 	    .arena = hba->arena};
 	rule_file_init(&f, arena_strdup(hba->arena, path), text, len);
 	f.kind = "hba";
-	rule_read(&r.lines, &f);
+	rule_file_read(&r.lines, &f);
+	if (rule_file_result(&r.lines, &f, err) < 0)
+		hba_free(&hba);
 	rule_file_done(&f);
 	return hba;
 }
 
-struct hba *hba_load(const char *path, const struct ident *ident, hba_note_fn *note,
+struct hba *hba_load(const char *path, const struct ident *ident, remark_fn *remark,
     void *ctx, struct err *err)
 {
 	size_t len;
@@ -59,7 +61,7 @@ struct hba *hba_load(const char *path, const struct ident *ident, hba_note_fn *n
 		err_prefix(err, "could not open hba config file %.200s: ", path);
 		return NULL;
 	}
-	struct hba *hba = hba_parse(path, text, len, ident, note, ctx);
+	struct hba *hba = hba_parse(path, text, len, ident, remark, ctx, err);
 	mem_wipe(text, len); /* LDAP options may hold a password */
 	mem_free(text);
 	return hba;
@@ -82,6 +84,20 @@ void hba_free(struct hba **hp)
 size_t hba_count(const struct hba *hba)
 {
 	return hba->count;
+}
+
+const struct hba_rule *hba_rule_at(const struct hba *hba, size_t i)
+{
+	return i < hba->count ? &hba->rows[i]->rule : NULL;
+}
+
+const struct hba_rule *hba_find_method(const struct hba *hba, enum hba_method method)
+{
+	for (size_t i = 0; i < hba->count; i++) {
+		if (hba->rows[i]->rule.method == method)
+			return &hba->rows[i]->rule;
+	}
+	return NULL;
 }
 
 /* ---- matching ---- */
@@ -115,7 +131,7 @@ enum hba_result hba_match(
 		if (!is_right_socket(row, peer))
 			continue;
 		enum pattern_result names = match_names(row, peer);
-		/* It might have been a rule that rejects. */
+		/* The rule may be a `reject`, so the rules behind it cannot count. */
 		if (names == PATTERN_FAILED)
 			return HBA_NO_MATCH;
 		if (names == PATTERN_NO)

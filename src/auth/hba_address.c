@@ -1,7 +1,7 @@
 /*
  * The addresses of HBA rules, numeric and by name.  samehost and samenet look at the
- * network interfaces when such a rule is reached, because these change; host names are
- * looked up by the caller.
+ * network interfaces each time such a rule is reached, because interfaces come and go.
+ * The caller looks up host names.
  */
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -49,16 +49,16 @@ static int parse_mask(struct hba_address *a, struct rule_file *f, struct err *er
 	uint16_t family;
 
 	if (f->tokens.kind != TOKEN_WORD)
-		return rule_error(f, err, "did not find mask");
+		return rule_file_error(f, err, "did not find mask");
 	const char *text = tokenizer_text(&f->tokens);
 	if (parse_ip(text, &family, a->mask) < 0 || family != a->family)
-		return rule_error(f, err, "failed to parse mask: %.200s", text);
+		return rule_file_error(f, err, "failed to parse mask: %.200s", text);
 	tokenizer_next(&f->tokens);
 	return 0;
 }
 
-/* Such a rule stays, as in the reference, and fits nobody: it is more likely a slip
- * than a wish. */
+/* As in PgBouncer, a rule with such an address is kept and matches nobody.  Only a
+ * `reject` matches, as in PostgreSQL: it must never let people in by mistake. */
 static void check_mask(
     const struct hba_address *a, const struct rule_reader *r, const struct rule_file *f)
 {
@@ -73,11 +73,11 @@ static void check_mask(
 	err_set(&text, "address does not match mask in %.200s line #%u: %s / %s",
 	    f->path, f->line, inet_ntop(a->family, a->ip, ip, sizeof(ip)),
 	    inet_ntop(a->family, a->mask, mask, sizeof(mask)));
-	rule_note(r, f, text.text);
+	rule_file_warn(r, f, text.text);
 }
 
-/* A name that no address can be mistaken for: letters, digits, hyphens and underscores
- * between single dots, the last part not a number. */
+/* A host name consists of letters, digits, hyphens and underscores between single dots.
+ * Its last part is not a number, so that a mistyped address is not taken for a name. */
 static bool is_host_name(const char *name)
 {
 	const char *last = strrchr(name, '.');
@@ -100,11 +100,12 @@ static int parse_network(struct hba_address *a, char *text, const struct rule_re
 	if (slash)
 		*slash = '\0';
 	if (parse_ip(text, &a->family, a->ip) < 0)
-		return rule_error(f, err, "failed to parse address - %.200s", text);
+		return rule_file_error(
+		    f, err, "failed to parse address - %.200s", text);
 	a->kind = HBA_NETWORK;
 	tokenizer_next(&f->tokens);
 	if (slash && parse_bits(slash + 1, a) < 0)
-		return rule_error(f, err, "invalid mask");
+		return rule_file_error(f, err, "invalid mask");
 	if (!slash && parse_mask(a, f, err) < 0)
 		return -1;
 	check_mask(a, r, f);
@@ -133,9 +134,9 @@ int hba_address_parse(struct hba_address *a, const struct rule_reader *r,
     struct rule_file *f, struct err *err)
 {
 	if (f->tokens.kind == TOKEN_END)
-		return rule_error(f, err, "did not find address");
+		return rule_file_error(f, err, "did not find address");
 	if (f->tokens.kind != TOKEN_WORD)
-		return rule_error(f, err,
+		return rule_file_error(f, err,
 		    "did not find address: '%.200s' is quoted or misplaced",
 		    tokenizer_text(&f->tokens));
 	char *text = mem_strdup(tokenizer_text(&f->tokens));
@@ -159,7 +160,7 @@ static const uint8_t *ip_as(uint16_t family, const struct hba_peer *peer)
 	return NULL;
 }
 
-/* ip must have no bits outside the mask, or nobody is in. */
+/* Nobody matches an ip with bits outside the mask. */
 static bool is_inside(uint16_t family, const uint8_t *ip, const uint8_t *mask,
     const struct hba_peer *peer)
 {
@@ -220,6 +221,14 @@ static bool is_named(const struct hba_address *a, const struct hba_peer *peer)
 	if (a->kind == HBA_HOST || len <= suffix_len)
 		return text_equal_nocase(a->name, peer->host_name);
 	return text_equal_nocase(a->name, peer->host_name + len - suffix_len);
+}
+
+void hba_address_apply_mask(struct hba_address *a)
+{
+	if (a->kind != HBA_NETWORK)
+		return;
+	for (unsigned i = 0; i < sizeof(a->ip); i++)
+		a->ip[i] &= a->mask[i];
 }
 
 bool hba_address_is_name(const struct hba_address *a)

@@ -1,5 +1,5 @@
 /*
- * The name lists of HBA rules: keywords, names, @files of names, regular expressions.
+ * The name lists of HBA rules: keywords, names, @files with names, regular expressions.
  * A quoted token is always a name.
  */
 #include <string.h>
@@ -38,25 +38,22 @@ static int add_pattern(struct names_reader *n, const char *text, struct err *err
 	return 0;
 }
 
-/* Lines of a file with names: one list each. */
+/* Each line of a file with names is one list. */
 static int parse_name_lines(
     struct names_reader *n, struct rule_file *f, struct err *err)
 {
 	while (rule_file_next(f)) {
 		if (f->tokens.kind == TOKEN_END)
-			return rule_error(n->rule, err,
+			return rule_file_error(n->rule, err,
 			    "%.200s:%u: a line without a name; remove it", f->path,
 			    f->line);
 		if (parse_list(n, f, err) < 0)
 			return -1;
-		if (f->tokens.kind != TOKEN_END) {
-			struct err text;
-			rule_error(n->rule, &text,
+		if (f->tokens.kind != TOKEN_END)
+			return rule_file_error(n->rule, err,
 			    "%.200s:%u: only the first list of names counts; separate "
 			    "names by commas",
 			    f->path, f->line);
-			rule_note(n->reader, n->rule, text.text);
-		}
 	}
 	return 0;
 }
@@ -83,7 +80,7 @@ static int add_word(struct names_reader *n, const struct rule_file *f, const cha
 	if (word[0] == '/')
 		return add_pattern(n, word + 1, err);
 	if (word[0] == '+')
-		return rule_error(n->rule, err,
+		return rule_file_error(n->rule, err,
 		    "group %.200s: membership is not known here; list the users, in a "
 		    "file named by @file, or write a /regular expression",
 		    word);
@@ -103,8 +100,8 @@ static int add_word(struct names_reader *n, const struct rule_file *f, const cha
 static int no_name(const struct names_reader *n, enum token_kind kind, struct err *err)
 {
 	if (kind == TOKEN_BAD)
-		return rule_error(n->rule, err, "a quote is not closed");
-	return rule_error(n->rule, err, "%s name is missing",
+		return rule_file_error(n->rule, err, "a quote is not closed");
+	return rule_file_error(n->rule, err, "%s name is missing",
 	    n->column == HBA_DATABASE ? "database" : "user");
 }
 

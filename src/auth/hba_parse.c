@@ -1,11 +1,12 @@
 /*
- * One line of an HBA file to one rule.  What the lists and addresses in it mean is
- * known to hba_names and hba_address.
+ * Reads one line of an HBA file into one rule.  Lists of names are read by hba_names,
+ * addresses by hba_address.
  */
 #include <string.h>
 
 #include "auth/hba_rows.h"
 #include "auth/ident.h"
+#include "auth/ldap_options.h"
 
 const char *hba_method_name(enum hba_method method)
 {
@@ -46,10 +47,10 @@ static int parse_type(struct hba_row *row, struct rule_file *f, struct err *err)
 			return 0;
 		}
 	}
-	return rule_error(f, err, "unknown type");
+	return rule_file_error(f, err, "unknown type");
 }
 
-/* What stands between `from` and `to` in the line, without blanks at the ends. */
+/* Copies the text between `from` and `to` without blanks at its ends. */
 static char *copy_part(const struct rule_reader *r, const char *from, const char *to)
 {
 	static const char blanks[] = " \t\r\v\f";
@@ -72,15 +73,15 @@ static int parse_method(struct hba_row *row, struct rule_file *f, struct err *er
 			return 0;
 		}
 	}
-	return rule_error(f, err, "unsupported method: buf=%.200s", text);
+	return rule_file_error(f, err, "unsupported method: buf=%.200s", text);
 }
 
-/* A password may stand behind the sign. */
+/* The text behind the sign is not shown: it may be a password. */
 static int malformed_map(const struct rule_file *f, const char *word, struct err *err)
 {
 	const char *sign = strchr(word, '=');
 
-	return rule_error(f, err,
+	return rule_file_error(f, err,
 	    "Ident map %.*s%s is malformed. It is not in map=value format.",
 	    sign ? (int)(sign + 1 - word) : (int)strlen(word), word,
 	    sign && sign[1] ? "..." : "");
@@ -92,20 +93,52 @@ static int parse_map(struct hba_row *row, const struct ident *ident,
 	if (f->tokens.kind == TOKEN_END)
 		return 0;
 	if (f->tokens.kind != TOKEN_WORD || row->rule.method == HBA_PAM)
-		return rule_error(f, err, "unsupported parameters");
+		return rule_file_error(f, err, "unsupported parameters");
 	const char *word = arena_strdup(r->arena, tokenizer_text(&f->tokens));
 	if (tokenizer_next(&f->tokens) != TOKEN_END)
-		return rule_error(f, err, "unsupported parameters");
+		return rule_file_error(f, err, "unsupported parameters");
 	if (!text_has_prefix(word, "map=") || !word[4])
 		return malformed_map(f, word, err);
 	if (!ident || !ident_has_map(ident, word + 4))
-		return rule_error(f, err,
+		return rule_file_error(f, err,
 		    "Ident map %.200s is not found in ident config file", word + 4);
 	row->rule.map = word + 4;
 	return 0;
 }
 
-/* The rule's own text ends before what may hold a password, or be a comment. */
+/* The end of LDAP options: a comment ends them, as it ends every other line.  A #
+ * inside a word or quotes is part of the option. */
+static const char *options_end(const char *at, const char *end)
+{
+	bool is_quoted = false, is_after_blank = true;
+
+	for (; at < end; at++) {
+		if (*at == '#' && !is_quoted && is_after_blank)
+			return at;
+		if (*at == '"')
+			is_quoted = !is_quoted;
+		is_after_blank = strchr(" \t\r\v\f", *at);
+	}
+	return end;
+}
+
+/* The options are checked now, so that a slip in them is found by the reload and not by
+ * the first login. */
+static int parse_ldap(struct hba_row *row, const struct rule_reader *r,
+    const struct rule_file *f, const char *at, struct err *err)
+{
+	const char *end = (const char *)f->text.bytes + f->text.len;
+	struct ldap_options parsed;
+
+	row->rule.options = copy_part(r, at, options_end(at, end));
+	if (ldap_options_parse(&parsed, row->rule.options, err) < 0)
+		return err_prefix(err, "hba line %u: ", f->line);
+	ldap_options_done(&parsed);
+	return 0;
+}
+
+/* The rule's own text, which may be shown, ends before options with a password and
+ * before a comment. */
 static int parse_method_and_rest(struct hba_row *row, const struct ident *ident,
     const struct rule_reader *r, struct rule_file *f, struct err *err)
 {
@@ -115,7 +148,8 @@ static int parse_method_and_rest(struct hba_row *row, const struct ident *ident,
 		return -1;
 	const char *end = f->tokens.at;
 	if (row->rule.method == HBA_LDAP) {
-		row->rule.options = copy_part(r, end, line + f->text.len);
+		if (parse_ldap(row, r, f, end, err) < 0)
+			return -1;
 	} else {
 		tokenizer_next(&f->tokens);
 		if (f->tokens.kind != TOKEN_END)
@@ -138,7 +172,11 @@ int hba_row_parse(struct hba_row *row, const struct ident *ident,
 		return -1;
 	if (!row->is_local && hba_address_parse(&row->address, r, f, err) < 0)
 		return -1;
-	return parse_method_and_rest(row, ident, r, f, err);
+	if (parse_method_and_rest(row, ident, r, f, err) < 0)
+		return -1;
+	if (row->rule.method == HBA_REJECT && !row->is_local)
+		hba_address_apply_mask(&row->address);
+	return 0;
 }
 
 void hba_row_done(struct hba_row *row)

@@ -1,6 +1,6 @@
 /*
- * The ident file: maps from names outside to database users.  Lines of one map are
- * tried in their order; the first that fits both names lets in.
+ * The ident file: maps from system users to database users.  The lines of one map are
+ * tried in their order; the first that matches both names lets the user in.
  */
 #include "auth/ident.h"
 
@@ -57,8 +57,8 @@ static struct ident_map *find_or_add_map(struct ident *ident, const char *name)
 static int no_field(const struct rule_file *f, const char *what, struct err *err)
 {
 	if (f->tokens.kind == TOKEN_BAD)
-		return rule_error(f, err, "a quote is not closed");
-	return rule_error(f, err, "%s is missing", what);
+		return rule_file_error(f, err, "a quote is not closed");
+	return rule_file_error(f, err, "%s is missing", what);
 }
 
 /* A name, or bare with a slash in front a regular expression. */
@@ -78,7 +78,7 @@ static int parse_user(struct ident_reader *r, struct rule_file *f, const char *w
 	return err_prefix(err, "ident line %u: ", f->line);
 }
 
-/* As in PostgreSQL, \1 counts where an expression has parentheses to give. */
+/* As in PostgreSQL, \1 needs a regular expression with parentheses. */
 static int check_reference(
     struct ident_line *line, const struct rule_file *f, struct err *err)
 {
@@ -86,7 +86,7 @@ static int check_reference(
 	    !strstr(line->db_user.text, "\\1"))
 		return 0;
 	if (!pattern_has_part(&line->system_user))
-		return rule_error(f, err,
+		return rule_file_error(f, err,
 		    "regular expression \"%.150s\" has no subexpressions as requested "
 		    "by backreference in \"%.150s\"",
 		    line->system_user.text, line->db_user.text);
@@ -100,7 +100,7 @@ static int parse_db_user(struct ident_reader *r, struct rule_file *f,
 	bool is_word = f->tokens.kind == TOKEN_WORD;
 
 	if (is_word && tokenizer_text(&f->tokens)[0] == '+')
-		return rule_error(f, err,
+		return rule_file_error(f, err,
 		    "group %.200s: membership is not known here; write a line for each "
 		    "user, or a /regular expression",
 		    tokenizer_text(&f->tokens));
@@ -108,11 +108,12 @@ static int parse_db_user(struct ident_reader *r, struct rule_file *f,
 		return -1;
 	line->is_all =
 	    is_word && strcmp(line->db_user.text, "all") == 0 && !line->db_user.regex;
-	/* One more token behind "all" was always let pass. */
-	if (line->is_all && f->tokens.kind != TOKEN_END)
+	/* PgBouncer accepts one more token behind "all". */
+	if (line->is_all &&
+	    (f->tokens.kind == TOKEN_WORD || f->tokens.kind == TOKEN_QUOTED))
 		tokenizer_next(&f->tokens);
 	if (f->tokens.kind != TOKEN_END)
-		return rule_error(f, err, "unsupported parameters");
+		return rule_file_error(f, err, "unsupported parameters");
 	return check_reference(line, f, err);
 }
 
@@ -122,7 +123,7 @@ static int take_line(void *ctx, struct rule_file *f, struct err *err)
 	struct ident_line *line = arena_alloc(r->ident->arena, sizeof(*line));
 
 	if (f->tokens.kind != TOKEN_WORD)
-		return rule_error(f, err, "map name is missing or quoted");
+		return rule_file_error(f, err, "map name is missing or quoted");
 	const char *name = arena_strdup(r->ident->arena, tokenizer_text(&f->tokens));
 	tokenizer_next(&f->tokens);
 	if (parse_user(r, f, "system user", &line->system_user, err) < 0 ||
@@ -136,8 +137,8 @@ static int take_line(void *ctx, struct rule_file *f, struct err *err)
 	return 0;
 }
 
-struct ident *ident_parse(
-    const char *path, const char *text, size_t len, ident_note_fn *note, void *ctx)
+struct ident *ident_parse(const char *path, const char *text, size_t len,
+    remark_fn *remark, void *ctx, struct err *err)
 {
 	struct ident *ident = mem_zero(sizeof(*ident));
 	struct ident_reader r = {.ident = ident};
@@ -147,18 +148,20 @@ struct ident *ident_parse(
 	ident->maps = map_new();
 	r.lines = (struct rule_reader){.take = take_line,
 	    .ctx = &r,
-	    .note = note,
-	    .note_ctx = ctx,
+	    .remark = remark,
+	    .remark_ctx = ctx,
 	    .arena = ident->arena};
 	rule_file_init(&f, path, text, len);
 	f.kind = "ident";
-	rule_read(&r.lines, &f);
+	rule_file_read(&r.lines, &f);
+	if (rule_file_result(&r.lines, &f, err) < 0)
+		ident_free(&ident);
 	rule_file_done(&f);
 	return ident;
 }
 
 struct ident *ident_load(
-    const char *path, ident_note_fn *note, void *ctx, struct err *err)
+    const char *path, remark_fn *remark, void *ctx, struct err *err)
 {
 	size_t len;
 	char *text = text_read_file(path, &len, err);
@@ -167,7 +170,7 @@ struct ident *ident_load(
 		err_prefix(err, "could not open ident config file %.200s: ", path);
 		return NULL;
 	}
-	struct ident *ident = ident_parse(path, text, len, note, ctx);
+	struct ident *ident = ident_parse(path, text, len, remark, ctx, err);
 	mem_free(text);
 	return ident;
 }

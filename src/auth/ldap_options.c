@@ -1,6 +1,5 @@
 /*
- * LDAP options as text: read, checked, and put together for one user.  Speaks with
- * nobody.
+ * LDAP options as text: read, checked, and put together for one user.
  */
 #include "auth/ldap_options.h"
 
@@ -33,6 +32,15 @@ static int set_scheme(struct ldap_options *o, const char *value, struct err *err
 	o->is_ldaps = strcmp(value, "ldaps") == 0;
 	if (!o->is_ldaps && strcmp(value, "ldap") != 0)
 		return err_set(err, "invalid LDAP scheme: \"%s\"", value);
+	return 0;
+}
+
+static int set_starttls(struct ldap_options *o, const char *value, struct err *err)
+{
+	o->is_starttls = strcmp(value, "1") == 0;
+	if (!o->is_starttls && strcmp(value, "0") != 0)
+		return err_set(
+		    err, "invalid LDAP option: ldaptls=\"%s\"; write 0 or 1", value);
 	return 0;
 }
 
@@ -144,7 +152,7 @@ static int set_url_copy(struct ldap_options *o, char *url, struct err *err)
 		*at++ = '\0';
 	for (size_t i = 0; at; i++) {
 		if (i == 4)
-			return -1; /* extensions: we know of none */
+			return -1; /* extensions are not supported */
 		parts[i] = at;
 		at = strchr(at, '?');
 		if (at)
@@ -195,15 +203,13 @@ static int set_option(
 		return set_scheme(o, value, err);
 	if (strcmp(key, "ldapurl") == 0)
 		return set_url(o, value, err);
-	if (strcmp(key, "ldaptls") == 0) {
-		o->is_starttls = strcmp(value, "1") == 0;
-		return 0;
-	}
+	if (strcmp(key, "ldaptls") == 0)
+		return set_starttls(o, value, err);
 	return err_set(err, "invalid LDAP option: \"%s\"", key);
 }
 
-/* A bare word, or one in double quotes where "" is a quote.  Returns what follows it;
- * NULL when there is none. */
+/* Reads a bare word, or one in double quotes where "" is a quote.  Returns the text
+ * behind it; NULL when there is no word. */
 static const char *read_word(const char *at, const char *stops, struct buf *word)
 {
 	size_t len;
@@ -230,7 +236,7 @@ static const char *skip_blanks(const char *at)
 	return at + strspn(at, BLANKS);
 }
 
-/* What follows the pair; NULL when there is none. */
+/* Returns the text behind the pair; NULL when there is no pair. */
 static const char *read_pair(const char *at, struct buf *key, struct buf *value)
 {
 	at = read_word(at, BLANKS ",=\"", key);
@@ -240,19 +246,37 @@ static const char *read_pair(const char *at, struct buf *key, struct buf *value)
 	return *at == '=' ? read_word(at + 1, BLANKS ",", value) : NULL;
 }
 
-static int read_options(struct ldap_options *o, const char *at, struct err *err)
+/* A pair and the comma behind it.  The pair must end there: `a="b"c=d` is a slip. */
+static const char *read_separated_pair(
+    const char *at, struct buf *key, struct buf *value)
 {
+	const char *end;
+
+	at = read_pair(at, key, value);
+	if (!at || (*at && !strchr(BLANKS ",", *at)))
+		return NULL;
+	end = skip_blanks(at);
+	return *end == ',' ? skip_blanks(end + 1) : end;
+}
+
+static int read_options(struct ldap_options *o, const char *text, struct err *err)
+{
+	const char *at = skip_blanks(text), *next;
 	struct buf key, value;
 	int result = 0;
 
 	buf_init(&key, 0);
 	buf_init(&value, 0);
-	at = skip_blanks(at);
-	while (result == 0 && (at = read_pair(at, &key, &value))) {
-		result = set_option(o, buf_text(&key), buf_text(&value), err);
-		at = skip_blanks(at);
-		if (*at == ',')
-			at = skip_blanks(at + 1);
+	for (; result == 0 && *at; at = next) {
+		next = read_separated_pair(at, &key, &value);
+		if (next)
+			result = set_option(o, buf_text(&key), buf_text(&value), err);
+		else
+			result = err_set(err,
+			    "LDAP options cannot be read from character %zu on; write "
+			    "key=value or key=\"value\", without blanks around the "
+			    "value",
+			    (size_t)(at - text) + 1);
 	}
 	buf_wipe_done(&value);
 	buf_done(&key);

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Blanks and line ends, those of other systems too. */
+/* Blanks include the line ends of other systems. */
 static const struct token_rules token_rules = {
     .blanks = " \t\r\v\f",
     .quotes = "\"",
@@ -134,7 +134,7 @@ int rule_file_open(struct rule_file *f, const struct rule_file *from, const char
 
 /* ---- reports ---- */
 
-int rule_error(const struct rule_file *f, struct err *err, const char *fmt, ...)
+int rule_file_error(const struct rule_file *f, struct err *err, const char *fmt, ...)
 {
 	char text[sizeof(err->text)];
 	va_list ap;
@@ -145,24 +145,45 @@ int rule_error(const struct rule_file *f, struct err *err, const char *fmt, ...)
 	return err_set(err, "%s line %u: %s", f->kind, f->line, text);
 }
 
-void rule_note(const struct rule_reader *r, const struct rule_file *f, const char *text)
+static void remark(const struct rule_reader *r, const struct rule_file *f,
+    enum remark kind, const char *text)
 {
 	struct buf where;
 
+	if (!r->remark)
+		return;
 	buf_init(&where, 0);
 	buf_printf(&where, "%s:%u", f->path, f->line);
-	r->note(r->note_ctx, buf_text(&where), text);
+	r->remark(r->remark_ctx, kind, buf_text(&where), text);
 	buf_done(&where);
 }
 
-static void note_skipped(
-    const struct rule_reader *r, const struct rule_file *f, const struct err *err)
+void rule_file_warn(
+    const struct rule_reader *r, const struct rule_file *f, const char *text)
 {
-	struct err skipped;
+	remark(r, f, REMARK_WARNING, text);
+}
 
-	rule_note(r, f, err->text);
-	err_set(&skipped, "could not parse %s config line %u", f->kind, f->line);
-	rule_note(r, f, skipped.text);
+static void report_fault(
+    struct rule_reader *r, const struct rule_file *f, const struct err *err)
+{
+	struct err known;
+
+	r->faults++;
+	remark(r, f, REMARK_FAULT, err->text);
+	err_set(&known, "could not parse %s config line %u", f->kind, f->line);
+	remark(r, f, REMARK_KNOWN, known.text);
+}
+
+int rule_file_result(
+    const struct rule_reader *r, const struct rule_file *f, struct err *err)
+{
+	if (!r->faults)
+		return 0;
+	return err_set(err,
+	    "%s config file %.200s is refused: %u of its lines cannot "
+	    "be read",
+	    f->kind, f->path, r->faults);
 }
 
 /* ---- includes ---- */
@@ -195,7 +216,7 @@ static enum include_kind parse_include(struct rule_file *f, char **name)
 	return INCLUDE_NONE;
 }
 
-static int include_path(const struct rule_reader *r, const struct rule_file *from,
+static int include_path(struct rule_reader *r, const struct rule_file *from,
     const char *path, struct err *err)
 {
 	struct rule_file f;
@@ -203,7 +224,7 @@ static int include_path(const struct rule_reader *r, const struct rule_file *fro
 
 	if (open_path(&f, from, path, &text, err) < 0)
 		return err_prefix(err, "%s line %u: ", from->kind, from->line);
-	rule_read(r, &f);
+	rule_file_read(r, &f);
 	rule_file_done(&f);
 	mem_free_secret(text);
 	return 0;
@@ -222,16 +243,16 @@ static int compare_names(const struct dirent **a, const struct dirent **b)
 	return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-/* A file that cannot be read costs only itself. */
-static int include_dir(const struct rule_reader *r, const struct rule_file *from,
+/* Files behind one that cannot be read are read as well, for their faults. */
+static int include_dir(struct rule_reader *r, const struct rule_file *from,
     const char *dir, struct err *err)
 {
 	struct dirent **entries;
 	int count = scandir(dir, &entries, is_rule_file, compare_names);
 
 	if (count < 0)
-		return rule_error(from, err, "could not open directory \"%.200s\": %s",
-		    dir, strerror(errno));
+		return rule_file_error(from, err,
+		    "could not open directory \"%.200s\": %s", dir, strerror(errno));
 	for (int i = 0; i < count; i++) {
 		char *inside = mem_alloc(strlen(dir) + 2);
 		sprintf(inside, "%s/", dir);
@@ -239,13 +260,13 @@ static int include_dir(const struct rule_reader *r, const struct rule_file *from
 		mem_free(inside);
 		free(entries[i]);
 		if (include_path(r, from, path, err) < 0)
-			note_skipped(r, from, err);
+			report_fault(r, from, err);
 	}
 	free(entries);
 	return 0;
 }
 
-static int take_include(const struct rule_reader *r, const struct rule_file *f,
+static int take_include(struct rule_reader *r, const struct rule_file *f,
     enum include_kind kind, const char *name, struct err *err)
 {
 	const char *path = path_beside(f->path, name, r->arena);
@@ -257,7 +278,7 @@ static int take_include(const struct rule_reader *r, const struct rule_file *f,
 	return include_path(r, f, path, err);
 }
 
-static int take_line(const struct rule_reader *r, struct rule_file *f, struct err *err)
+static int take_line(struct rule_reader *r, struct rule_file *f, struct err *err)
 {
 	char *name = NULL;
 
@@ -271,12 +292,12 @@ static int take_line(const struct rule_reader *r, struct rule_file *f, struct er
 	return status;
 }
 
-void rule_read(const struct rule_reader *r, struct rule_file *f)
+void rule_file_read(struct rule_reader *r, struct rule_file *f)
 {
 	struct err err;
 
 	while (rule_file_next(f)) {
 		if (take_line(r, f, &err) < 0)
-			note_skipped(r, f, &err);
+			report_fault(r, f, &err);
 	}
 }

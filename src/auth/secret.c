@@ -1,7 +1,7 @@
 /*
  * Stored passwords: classification, comparison, and PostgreSQL's md5 scheme.  The SCRAM
- * exchange is elsewhere; here a SCRAM secret is only read, and checked against a
- * password in clear.
+ * exchange is in scram_client.c and scram_server.c; here a SCRAM secret is only read
+ * and compared with a password in clear.
  */
 #include "auth/secret.h"
 
@@ -12,12 +12,31 @@
 #include "auth/base64.h"
 #include "base/mem.h"
 
-#define SCRAM_PREFIX "SCRAM-SHA-256$"
+#define SCRAM_NAME   "SCRAM-SHA-256"
+#define SCRAM_PREFIX SCRAM_NAME "$"
+
+/* "md5" and so many hexadecimal digits are no password that a person chose. */
+enum { HASH_DIGITS_MIN = 16 };
 
 static bool is_md5_text(const char *text)
 {
 	return strlen(text) == MD5_TEXT_LEN && memcmp(text, "md5", 3) == 0 &&
 	       strspn(text + 3, "0123456789abcdef") == MD5_TEXT_LEN - 3;
+}
+
+/* Was this meant to be a hash or a verifier, and was it damaged on its way here?  A
+ * password such as "md5 is weak" is none of these. */
+static bool is_malformed(const char *text)
+{
+	size_t digits;
+
+	if (strncmp(text, SCRAM_NAME, strlen(SCRAM_NAME)) == 0)
+		return true;
+	if (strncmp(text, "md5", 3) != 0)
+		return false;
+	digits = strspn(text + 3, "0123456789abcdefABCDEF");
+	return text[3 + digits] == '\0' || digits >= HASH_DIGITS_MIN ||
+	       strlen(text) == MD5_TEXT_LEN;
 }
 
 /* Decimal digits up to `stop`; NULL when there are none, or not a count PBKDF2 takes.
@@ -85,6 +104,8 @@ void secret_init(struct secret *s, const char *text)
 	else if (strncmp(text, SCRAM_PREFIX, strlen(SCRAM_PREFIX)) == 0 &&
 		 read_verifier(text + strlen(SCRAM_PREFIX), &s->scram) == 0)
 		s->kind = SECRET_SCRAM;
+	else if (is_malformed(text))
+		s->kind = SECRET_MALFORMED;
 	else
 		s->kind = SECRET_PLAIN;
 }
@@ -96,7 +117,7 @@ void secret_done(struct secret *s)
 	memset(s, 0, sizeof(*s));
 }
 
-/* Tells by time how long they are, not where they differ. */
+/* The time this takes tells how long the texts are, but not where they differ. */
 static bool is_same_text(const char *a, const char *b)
 {
 	size_t len = strlen(a);
@@ -177,7 +198,8 @@ out:
 	return result;
 }
 
-void md5_of_password(const char *password, const char *user, char out[MD5_TEXT_LEN + 1])
+void secret_md5_of_password(
+    const char *password, const char *user, char out[MD5_TEXT_LEN + 1])
 {
 	(void)md5_text(password, strlen(password), user, strlen(user), out);
 }
@@ -190,11 +212,12 @@ bool secret_is_password(const struct secret *s, const char *user, const char *pa
 		return false;
 	switch (s->kind) {
 	case SECRET_NONE:
+	case SECRET_MALFORMED:
 		break;
 	case SECRET_PLAIN:
 		return is_same_text(s->text, password);
 	case SECRET_MD5:
-		md5_of_password(password, user, hash);
+		secret_md5_of_password(password, user, hash);
 		return is_same_text(s->text, hash);
 	case SECRET_SCRAM:
 		return is_scram_password(s, password);
@@ -212,7 +235,7 @@ int secret_md5_answer(const struct secret *s, const char *user, const uint8_t sa
 	if (s->kind == SECRET_MD5)
 		memcpy(stored, s->text, sizeof(stored));
 	else if (s->kind == SECRET_PLAIN)
-		md5_of_password(s->text, user, stored);
+		secret_md5_of_password(s->text, user, stored);
 	else
 		return -1;
 	if (*stored == '\0')

@@ -1,12 +1,15 @@
 /*
- * Reader of the user list file.  One malformed entry ends the reading, because nobody
- * can tell where the next one would begin.  What a secret means is not known here.
+ * Reader of the user list file.  A malformed entry ends the reading, because nobody can
+ * tell where the next entry would begin.
  */
 #include "auth/userlist.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "auth/secret.h"
+#include "base/buf.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -24,9 +27,11 @@ struct reader {
 	const char *path;
 	const char *at, *end;
 	unsigned line; /* of `at` */
+	remark_fn *remark;
+	void *remark_ctx;
 };
 
-/* Text between quotes: as it stands, doubled quotes included. */
+/* The raw text between quotes, in which a quote is doubled. */
 struct quoted {
 	const char *start;
 	size_t len;
@@ -38,7 +43,7 @@ static void entry_free(struct user_entry *e)
 	mem_free(e);
 }
 
-/* Blanks and whole comment lines in front of an entry. */
+/* Skips blanks and comment lines in front of an entry. */
 static void skip_to_entry(struct reader *r)
 {
 	for (; r->at < r->end; r->at++) {
@@ -53,7 +58,7 @@ static void skip_to_entry(struct reader *r)
 	}
 }
 
-/* Whatever stands between name and secret is skipped, line ends too. */
+/* Everything between name and secret is skipped, line ends included. */
 static void skip_to_quote(struct reader *r)
 {
 	for (; r->at < r->end && *r->at != '"'; r->at++)
@@ -67,7 +72,7 @@ static void skip_line(struct reader *r)
 	r->at = eol ? eol : r->end;
 }
 
-/* r->at is at the opening quote.  -1 when no closing one comes. */
+/* r->at is at the opening quote.  -1 when the closing quote is missing. */
 static int read_quoted(struct reader *r, struct quoted *q)
 {
 	unsigned line = r->line;
@@ -101,46 +106,84 @@ static void unquote(const struct quoted *q, char *out)
 	*out = '\0';
 }
 
-static int broken_at(const struct reader *r, struct err *broken, const char *what)
+/* ---- remarks ---- */
+
+static void say(const struct reader *r, enum remark kind, const char *text)
 {
-	return err_set(broken, "%s:%u: broken auth file: %s", r->path, r->line, what);
+	struct buf where;
+
+	if (!r->remark)
+		return;
+	buf_init(&where, 0);
+	buf_printf(&where, "%s:%u", r->path, r->line);
+	r->remark(r->remark_ctx, kind, buf_text(&where), text);
+	buf_done(&where);
 }
 
-static int read_fields(
-    struct reader *r, struct quoted *name, struct quoted *secret, struct err *broken)
+/* known is the text that log watchers know.  Returns -1. */
+static int __attribute__((format(printf, 3, 4)))
+fault(const struct reader *r, const char *known, const char *fmt, ...)
+{
+	char what[256];
+	struct err text;
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof(what), fmt, ap);
+	va_end(ap);
+	err_set(&text, "%s: %s", known, what);
+	say(r, REMARK_FAULT, text.text);
+	return -1;
+}
+
+static int broken_at(const struct reader *r, const char *what)
+{
+	return fault(r, "broken auth file", "%s", what);
+}
+
+static void warn_of_secret(const struct reader *r, const char *name)
+{
+	struct err text;
+
+	err_set(&text,
+	    "the secret of user \"%.127s\" begins like an md5 or SCRAM-SHA-256 secret, "
+	    "but it is malformed: no password matches it; copy it again from pg_authid",
+	    name);
+	say(r, REMARK_WARNING, text.text);
+}
+
+/* ---- reading ---- */
+
+static int read_fields(struct reader *r, struct quoted *name, struct quoted *secret)
 {
 	unsigned line = r->line;
 
 	if (*r->at != '"')
-		return broken_at(r, broken,
+		return broken_at(r,
 		    "a line begins with the user name in double quotes; write \"user\" "
 		    "\"secret\"");
 	if (read_quoted(r, name) < 0)
-		return broken_at(r, broken, "closing quote after user name is missing");
+		return broken_at(r, "closing quote after user name is missing");
 	if (name->len > USERLIST_NAME_MAX)
-		return err_set(broken,
-		    "%s:%u: username too long in auth file: %zu bytes, shorten it to "
-		    "%d",
-		    r->path, r->line, name->len, USERLIST_NAME_MAX);
+		return fault(r, "username too long in auth file",
+		    "%zu bytes, shorten it to %d", name->len, USERLIST_NAME_MAX);
 	skip_to_quote(r);
 	if (r->at == r->end) {
 		r->line = line;
 		return broken_at(
-		    r, broken, "no secret follows the user name; write \"\" for none");
+		    r, "no secret follows the user name; write \"\" for none");
 	}
 	if (read_quoted(r, secret) < 0)
-		return broken_at(r, broken, "closing quote after secret is missing");
+		return broken_at(r, "closing quote after secret is missing");
 	if (secret->len > USERLIST_SECRET_MAX)
-		return err_set(broken,
-		    "%s:%u: password too long in auth file: %zu bytes, shorten it to "
-		    "%d",
-		    r->path, r->line, secret->len, USERLIST_SECRET_MAX);
+		return fault(r, "password too long in auth file",
+		    "%zu bytes, shorten it to %d", secret->len, USERLIST_SECRET_MAX);
 	return 0;
 }
 
 /* The last of several entries with one name counts. */
-static void add_entry(
-    struct userlist *u, const struct quoted *name, const struct quoted *secret)
+static void add_entry(struct userlist *u, const struct reader *r,
+    const struct quoted *name, const struct quoted *secret)
 {
 	struct user_entry *e = mem_zero(sizeof(*e) + name->len + 1), *old;
 	char *text = mem_alloc(secret->len + 1);
@@ -150,43 +193,48 @@ static void add_entry(
 	secret_init(&e->secret, text);
 	mem_wipe(text, secret->len + 1);
 	mem_free(text);
+	if (e->secret.kind == SECRET_MALFORMED)
+		warn_of_secret(r, e->name);
 	old = map_put_str(u->entries, e->name, e);
 	if (old)
 		entry_free(old);
 }
 
 struct userlist *userlist_parse(
-    const char *path, const char *text, size_t len, struct err *broken)
+    const char *path, const char *text, size_t len, remark_fn *remark, void *ctx)
 {
 	struct userlist *u = mem_zero(sizeof(*u));
-	/* Names and secrets are C strings: nothing counts behind a NUL. */
-	const char *end = text + strnlen(text, len);
-	struct reader r = {.path = path, .at = text, .end = end, .line = 1};
+	struct reader r = {.path = path,
+	    .at = text,
+	    /* Names and secrets are C strings: text behind a NUL byte is ignored. */
+	    .end = text + strnlen(text, len),
+	    .line = 1,
+	    .remark = remark,
+	    .remark_ctx = ctx};
 	struct quoted name, secret;
 
 	u->entries = map_new();
-	broken->text[0] = '\0';
 	for (skip_to_entry(&r); r.at < r.end; skip_to_entry(&r)) {
-		if (read_fields(&r, &name, &secret, broken) < 0)
+		if (read_fields(&r, &name, &secret) < 0)
 			break;
-		add_entry(u, &name, &secret);
+		add_entry(u, &r, &name, &secret);
 		skip_line(&r);
 	}
 	return u;
 }
 
-struct userlist *userlist_load(const char *path, struct err *broken, struct err *err)
+struct userlist *userlist_load(
+    const char *path, remark_fn *remark, void *ctx, struct err *err)
 {
 	struct userlist *u;
 	size_t len;
 	char *text = text_read_file(path, &len, err);
 
-	broken->text[0] = '\0';
 	if (!text) {
 		err_prefix(err, "could not open auth_file %s: ", path);
 		return NULL;
 	}
-	u = userlist_parse(path, text, len, broken);
+	u = userlist_parse(path, text, len, remark, ctx);
 	mem_wipe(text, len);
 	mem_free(text);
 	return u;

@@ -44,8 +44,8 @@ void buf_shift(struct buf *b, size_t n)
 	memmove(b->bytes, b->bytes + n, b->len);
 }
 
-/* A new block instead of realloc: what is left behind may be a secret, so it is
- * overwritten. */
+/* The content is copied to a new block, and the old one is overwritten, because it may
+ * hold a secret; realloc would leave it behind. */
 static int move_to(struct buf *b, size_t cap)
 {
 	uint8_t *bytes = try_alloc(cap);
@@ -62,7 +62,8 @@ static int move_to(struct buf *b, size_t cap)
 	return 0;
 }
 
-/* Capacity for n more bytes and one above the maximum for the NUL that ends a text. */
+/* Makes room for n more bytes, and for the NUL that ends a text, which may stand behind
+ * the maximum. */
 static uint8_t *reserve(struct buf *b, size_t n, size_t extra)
 {
 	if (b->failed)

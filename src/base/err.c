@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Texts may reach clients that insist on whole UTF-8 characters: drop the part of one
- * that cutting left at the end. */
+/* A text that was cut may end within a UTF-8 character, which some clients refuse: that
+ * part is dropped. */
 static void drop_partial_character(char *text)
 {
 	size_t len = strlen(text), tail = 0;
@@ -24,7 +24,7 @@ static void drop_partial_character(char *text)
 		text[len - 1 - tail] = '\0';
 }
 
-/* The arguments may point into e itself, hence the detour over a local text. */
+/* The arguments may point into e itself, so the text is made in a local one first. */
 static void __attribute__((format(printf, 2, 0)))
 fill_text(struct err *e, const char *fmt, va_list ap)
 {

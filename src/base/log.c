@@ -25,14 +25,15 @@ enum { MESSAGE_MOST = 2048, LINE_MOST = 128 + 5 * MESSAGE_MOST };
 enum { STAMP_SECONDS_SIZE = 32, ZONE_SIZE = 32 };
 
 struct log {
+	struct log_threshold threshold; /* first: see log_is_on */
 	char *file, *syslog_ident;
 	struct buf line; /* has its memory from the start: lines about none come out */
-	int fd;          /* of the file; -1 until the first line */
+	long pid;
+	int fd; /* of the file; -1 until the first line */
 	int facility;
 	bool to_syslog, syslog_open;
 	bool quiet;
 	bool journal; /* stderr is the journal's stream */
-	int verbose;
 	/* The stamp of stamp_second. */
 	time_t stamp_second;
 	char stamp[STAMP_SECONDS_SIZE], zone[ZONE_SIZE];
@@ -50,6 +51,7 @@ static const struct level levels[] = {
     [LEVEL_LOG] = {"LOG", LOG_INFO},
     [LEVEL_DEBUG] = {"DEBUG", LOG_INFO},
     [LEVEL_NOISE] = {"NOISE", LOG_DEBUG},
+    [LEVEL_TRACE] = {"NOISE", LOG_DEBUG},
 };
 
 struct facility {
@@ -104,6 +106,7 @@ struct log *log_new(void)
 	buf_init(&log->line, LINE_MOST);
 	(void)buf_room(&log->line, LINE_MOST);
 	log->stamp_second = -1;
+	log->pid = (long)getpid();
 	log->facility = LOG_DAEMON;
 	log->journal = is_journal_stream(STDERR_FILENO);
 	tzset();
@@ -160,7 +163,7 @@ int log_check_file(const char *path, struct err *err)
 	return 0;
 }
 
-/* The file in use is given up for one that can be had, or for none. */
+/* Closes the file in use when another one can be opened, or when none is wanted. */
 static void change_file(struct log *log, const char *path)
 {
 	bool is_running = log->fd >= 0 && path && *path;
@@ -185,19 +188,19 @@ void log_configure(struct log *log, const struct log_config *config)
 	log->to_syslog = config->syslog;
 	log->facility = facility_by_name(config->syslog_facility);
 	/* less than nothing would hide errors */
-	log->verbose = config->verbose > 0 ? config->verbose : 0;
+	log->threshold.verbose = config->verbose > 0 ? config->verbose : 0;
 	log->stamp_second = -1;
 	tzset();
+}
+
+void log_forked(struct log *log)
+{
+	log->pid = (long)getpid();
 }
 
 void log_quiet(struct log *log)
 {
 	log->quiet = true;
-}
-
-bool log_is_on(const struct log *log, enum log_level level)
-{
-	return (int)level - LEVEL_LOG <= log->verbose;
 }
 
 /* The first columns of a line: time, zone and process. */
@@ -214,7 +217,7 @@ static void put_stamp(struct log *log, struct buf *b)
 		log->stamp_second = now.tv_sec;
 	}
 	buf_printf(b, "%s.%03ld %s [%ld] ", log->stamp, now.tv_nsec / 1000000,
-	    log->zone, (long)getpid());
+	    log->zone, log->pid);
 }
 
 /* text with `mark` put behind every newline (a tab that stands there already is not
@@ -241,7 +244,7 @@ static void write_line(int fd, const struct buf *line)
 
 	if (line->failed)
 		return;
-	/* A log that cannot be written has nobody left to tell. */
+	/* When the log cannot be written, there is nowhere to report it. */
 	do {
 		written = write(fd, line->bytes, line->len);
 	} while (written < 0 && errno == EINTR);
@@ -257,7 +260,7 @@ static void make_line(struct log *log, enum log_level level, const char *text)
 	put_lines(line, text, "\t");
 }
 
-/* Every line of the stream is an entry of its own and carries its priority. */
+/* Each line of the stream is an entry of its own and begins with its priority. */
 static void make_journal_line(struct log *log, enum log_level level, const char *text)
 {
 	struct buf *line = &log->line;
@@ -278,8 +281,7 @@ static void put_stderr(struct log *log, enum log_level level, const char *text)
 	write_line(STDERR_FILENO, &log->line);
 }
 
-/* A file that was asked for and cannot be had ends the process: whoever reads logs
- * would otherwise never know. */
+/* A log file that cannot be opened ends the process: without it nobody would notice. */
 static void open_file(struct log *log)
 {
 	log->fd = open_for_append(log->file);

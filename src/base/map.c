@@ -118,7 +118,7 @@ size_t map_count(const struct map *m)
 	return m->count;
 }
 
-/* Three quarters of the slots at most are taken. */
+/* At most three quarters of the slots are taken. */
 static size_t entries_most(size_t slot_count)
 {
 	return slot_count - slot_count / 4;
@@ -202,7 +202,7 @@ void *map_put(struct map *m, const void *key, size_t key_len, void *value)
 	return NULL;
 }
 
-/* Free a slot and move those behind it that probing would no longer reach. */
+/* Frees a slot, and moves those behind it that probing would no longer reach. */
 static void clear_slot(struct map *m, struct slot *slot)
 {
 	size_t mask = m->slot_count - 1, hole = (size_t)(slot - m->slots), i = hole;
@@ -220,7 +220,7 @@ static void clear_slot(struct map *m, struct slot *slot)
 	m->slots[hole].place = 0;
 }
 
-/* Let the last entry fill a free place; its slot is known by its place. */
+/* Moves the last entry to a free place; its slot is found by its place. */
 static void fill_place(struct map *m, size_t place)
 {
 	if (place == m->count)
@@ -272,7 +272,7 @@ void *map_next(const struct map *m, size_t *at)
 	if (place > m->count)
 		place = m->count;
 	if (!place) {
-		/* Stays at the end when asked again. */
+		/* The walk stays at the end when it is asked again. */
 		*at = 1;
 		return NULL;
 	}

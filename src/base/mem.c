@@ -1,6 +1,6 @@
 /*
- * Allocation, wiping, randomness, slabs and arenas.  Knows nothing of the log: the
- * last words of a process without memory go straight to stderr.
+ * Allocation, wiping, random bytes, slabs and arenas.  This file does not know the log:
+ * a process without memory reports that to stderr directly.
  */
 #include "base/mem.h"
 
@@ -23,7 +23,7 @@
 #	include <sanitizer/asan_interface.h>
 #endif
 
-/* More than any peer may want; the allocator need not be asked. */
+/* No peer may ask for more than this, so that the allocator is not even called. */
 #define TRY_MOST ((uint64_t)1 << 36)
 
 static void __attribute__((noreturn)) die(const char *message)
@@ -118,8 +118,8 @@ void mem_random(void *p, size_t len)
 	}
 }
 
-/* Objects that came from the system at once; there is one in each where single objects
- * are to be watched. */
+/* Objects that were allocated together.  Where AddressSanitizer watches single objects,
+ * each chunk holds one. */
 struct slab_chunk {
 	struct slab_chunk *next;
 	unsigned char bytes[];
@@ -127,7 +127,7 @@ struct slab_chunk {
 
 enum { SLAB_ALIGNMENT = _Alignof(void *), SLAB_CHUNK_MOST = 16 * 1024 };
 
-/* An object on the free list begins with this; the rest of it is off limits. */
+/* An object on the free list begins with this; the rest of it may not be touched. */
 struct free_object {
 	struct free_object *next;
 };
@@ -135,7 +135,7 @@ struct free_object {
 static void forbid_use(struct free_object *object, size_t size)
 {
 #if defined(MEM_HAS_ASAN)
-	/* The link stays readable, or the leak checker would lose the list. */
+	/* The link stays readable, because the leak checker follows it. */
 	ASAN_POISON_MEMORY_REGION(object + 1, size - sizeof(*object));
 #else
 	(void)object, (void)size;
@@ -154,6 +154,23 @@ static void permit_use(struct free_object *object, size_t size)
 void mem_init(struct mem *m)
 {
 	list_init(&m->slabs);
+	m->random_left = 0;
+}
+
+void mem_draw(struct mem *m, void *p, size_t len)
+{
+	if (len > sizeof(m->random)) {
+		mem_random(p, len);
+		return;
+	}
+	if (len > m->random_left) {
+		mem_random(m->random, sizeof(m->random));
+		m->random_left = sizeof(m->random);
+	}
+	uint8_t *from = m->random + sizeof(m->random) - m->random_left;
+	memcpy(p, from, len);
+	mem_wipe(from, len);
+	m->random_left -= len;
 }
 
 struct slab *slab_new(struct mem *m, const char *name, size_t size)
@@ -200,7 +217,7 @@ void slab_free(struct slab **sp)
 	*sp = NULL;
 }
 
-/* The next of those that were never handed out. */
+/* Takes the next object that was never handed out. */
 static void *take_fresh(struct slab *s)
 {
 	if (!s->fresh) {
@@ -292,7 +309,8 @@ static struct chunk *add_chunk(struct arena *a, size_t size)
 		or_die(NULL);
 	struct chunk *chunk = mem_zero(sizeof(*chunk) + len);
 	chunk->len = len;
-	/* A chunk made for one large thing is full: keep using the one before. */
+	/* A chunk that was made for one large thing is full, so the one before stays in
+	 * use. */
 	if (len == size && a->chunks) {
 		chunk->next = a->chunks->next;
 		a->chunks->next = chunk;

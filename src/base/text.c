@@ -1,6 +1,7 @@
 /*
- * Numbers, lists, SQL quoting, reading a file, and the tokenizer.  What the tokens mean
- * (ini, connection strings, HBA, console) is not known here.
+ * Numbers, lists, SQL quoting, reading a file, and the tokenizer.  This
+ * file does not know what tokens mean in ini files, connection strings, HBA files or
+ * the console.
  */
 #include "base/text.h"
 
@@ -17,10 +18,13 @@
 #include "base/err.h"
 #include "base/mem.h"
 
-/* A file larger than this is no configuration. */
+/* A larger file cannot be a configuration. */
 enum { FILE_MOST = 1024 * 1024 * 1024, FILE_STEP = 16 * 1024 };
 
 #define SECOND_US 1000000u
+
+/* More digits than a number of microseconds can be moved by. */
+enum { EXPONENT_MAX = 100 };
 
 static int whole_number(const char *s, long long least, long long most, long long *out)
 {
@@ -56,6 +60,33 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
+/* The rest of a number from its "e" on: *us is scaled.  -1: no exponent, or too large.
+ */
+static int take_exponent(const char *s, uint64_t *us)
+{
+	bool is_negative;
+	int exponent = 0;
+
+	if (!*s)
+		return 0;
+	if (*s != 'e' && *s != 'E')
+		return -1;
+	is_negative = *++s == '-';
+	s += *s == '-' || *s == '+';
+	if (!is_digit(*s))
+		return -1;
+	for (; is_digit(*s) && exponent < EXPONENT_MAX; s++)
+		exponent = exponent * 10 + (*s - '0');
+	if (*s || exponent >= EXPONENT_MAX)
+		return -1;
+	for (; exponent > 0 && *us > 0; exponent--) {
+		if (!is_negative && *us > UINT64_MAX / 10)
+			return -1;
+		*us = is_negative ? *us / 10 : *us * 10;
+	}
+	return 0;
+}
+
 int text_seconds(const char *s, uint64_t *out_us)
 {
 	uint64_t us = 0, unit = SECOND_US;
@@ -76,9 +107,12 @@ int text_seconds(const char *s, uint64_t *out_us)
 			digits = true;
 		}
 	}
-	if (*s || !digits || fraction > UINT64_MAX - us)
+	if (!digits || fraction > UINT64_MAX - us)
 		return -1;
-	*out_us = us + fraction;
+	us += fraction;
+	if (take_exponent(s, &us) < 0)
+		return -1;
+	*out_us = us;
 	return 0;
 }
 
@@ -137,7 +171,7 @@ bool text_list_next(const char **at, const char **item, size_t *len)
 	return true;
 }
 
-/* s with every character of `doubled` written twice. */
+/* Appends s with every character of `doubled` written twice. */
 static void put_doubled(struct buf *b, const char *s, const char *doubled)
 {
 	while (*s) {
@@ -173,7 +207,7 @@ void tokenizer_init(
 	buf_init(&t->text, 0);
 }
 
-/* Tokens of a configuration may be passwords. */
+/* Tokens of a configuration may be passwords, so they are wiped. */
 void tokenizer_done(struct tokenizer *t)
 {
 	buf_wipe_done(&t->text);
@@ -271,7 +305,7 @@ const char *tokenizer_text(struct tokenizer *t)
 	return buf_text(&t->text);
 }
 
-/* Read to the end; -1 with errno. */
+/* Reads to the end; -1 and errno on failure. */
 static int read_all(int fd, struct buf *b)
 {
 	for (;;) {

@@ -51,6 +51,7 @@ struct config *config_with(
     const struct config *old, const char *name, const char *value, struct err *err)
 {
 	const struct setting *row = setting_find(name);
+	struct err remark = {.text = ""};
 	struct arena *arena;
 	struct config *c;
 
@@ -68,12 +69,34 @@ struct config *config_with(
 	/* the first of the chain owns the entries; the copies between need not stay */
 	c->base = config_ref(old->base ? old->base : (struct config *)(uintptr_t)old);
 	if (setting_is_live(row) &&
-	    setting_parse(row, &c->settings, value, arena, err) < 0) {
-		err_prefix(
-		    err, "invalid value \"%.100s\" for parameter %s: ", value, name);
+	    setting_parse(row, &c->settings, value, arena, &remark) < 0) {
+		err_set(err, "invalid value \"%.100s\" for parameter %s: %s", value,
+		    name, remark.text);
 		config_unref(&c);
+		return NULL;
 	}
+	if (err)
+		*err = remark;
 	return c;
+}
+
+bool config_is_current(const struct config *c)
+{
+	struct mark now;
+
+	if (c->base)
+		return false;
+	for (const struct config_file *file = c->files; file; file = file->next) {
+		mark_take(&now, file->path);
+		if (!mark_is_same(&file->mark, &now))
+			return false;
+	}
+	return true;
+}
+
+bool config_has_own(const struct config *c, enum setting_index i)
+{
+	return c->own_given[i / 64] >> (i % 64) & 1;
 }
 
 static int compare_database(const void *name, const void *entry)

@@ -4,6 +4,7 @@
  */
 #include "conf/connstr.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 /* *at stands behind the opening quote. */
@@ -37,6 +38,7 @@ int connstr_next(char **at, const char **key, const char **value)
 {
 	char *p = *at + strspn(*at, " ");
 	char *key_end;
+	bool is_quoted;
 
 	if (*p == '\0')
 		return 0;
@@ -48,7 +50,8 @@ int connstr_next(char **at, const char **key, const char **value)
 	p++;
 	*key_end = '\0';
 	p += strspn(p, " ");
-	if (*p == '\'') {
+	is_quoted = *p == '\'';
+	if (is_quoted) {
 		p++;
 		if (take_quoted(&p, value) < 0)
 			return -1;
@@ -56,5 +59,5 @@ int connstr_next(char **at, const char **key, const char **value)
 		take_bare(&p, value);
 	}
 	*at = p;
-	return **value ? 1 : -1;
+	return **value || is_quoted ? 1 : -1;
 }

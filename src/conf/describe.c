@@ -1,6 +1,7 @@
 /*
- * The tables as documents: the reference in Markdown, pgbouncer.ini(5) and the sample
- * file.  Reference and manual are the same walk in two styles.
+ * The tables of the configuration as parts of documents: of the reference in Markdown,
+ * of pgbouncer.ini(5) and of the sample file.  Reference and manual are the same walk
+ * in two styles.  The prose around the tables is in doc/in.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,161 +10,17 @@
 #include "conf/entry.h"
 #include "conf/setting_row.h"
 
-/* How one kind of document is written. */
+/* How a row is written in one form. */
 struct style {
-	void (*begin)(FILE *out);
-	void (*chapter)(FILE *out, const char *title);
 	void (*section)(FILE *out, const char *title);
-	void (*paragraph)(FILE *out, const char *text);
-	void (*code)(FILE *out, const char *text); /* lines, each ended */
 	/* a term with its explanation; facts may be NULL */
 	void (*item)(FILE *out, const char *term, const char *facts, const char *text);
 };
 
-enum part_kind {
-	CHAPTER,
-	PARAGRAPH,
-	CODE,
-	SETTINGS, /* the table, by groups */
-	DATABASE_KEYS,
-	USER_KEYS,
-	PEER_KEYS,
-};
-
-struct part {
-	enum part_kind kind;
-	const char *text;
-};
-
-static const struct part manual[] = {
-    {CHAPTER, "FILE FORMAT"},
-    {PARAGRAPH,
-	"The file consists of sections, each opened by a line [name]. The sections are "
-	"[pgbouncer], which must occur, [databases], [users] and [peers]; they may "
-	"come in "
-	"any order and may be repeated."},
-    {PARAGRAPH,
-	"Within a section, each line is key = value. The value reaches to the end of "
-	"the "
-	"line, without the blanks at its end, and is taken as it stands: no quotes, no "
-	"continuation lines, no comments behind it. A key consists of letters, digits "
-	"and "
-	"the characters _ . - *; a key with other characters, such as a database name "
-	"with "
-	"a blank, is put in single quotes."},
-    {PARAGRAPH,
-	"A line whose first character other than blanks is ; or # is a comment."},
-    {PARAGRAPH, "When a key is given twice, the later value counts. A database, user "
-		"or peer given "
-		"twice is replaced as a whole."},
-    {PARAGRAPH, "A line %include FILE reads another file in its place. A relative name "
-		"starts from "
-		"the directory in which the pooler was started. Includes may be nested "
-		"ten deep."},
-    {PARAGRAPH,
-	"Types of values: str is any text, also none. int and uint are whole numbers, "
-	"decimal, hexadecimal with 0x, or octal with a leading 0. bool is 0 or 1; "
-	"words such "
-	"as on and off are errors. time is a number of seconds, fractions allowed, "
-	"without "
-	"a unit. enum is one of the words listed, in upper or lower case."},
-    {PARAGRAPH,
-	"An error anywhere in the file is reported with file and line. At start it "
-	"ends the "
-	"program; at RELOAD nothing is changed. The option --check-config reports all "
-	"errors without starting anything."},
-    {CHAPTER, "SECTION [pgbouncer]"},
-    {PARAGRAPH,
-	"Each [pgbouncer] line sets all settings back to their defaults. Unless a "
-	"setting "
-	"needs a restart, RELOAD takes over a changed value, and SET on the console "
-	"changes "
-	"it until the next RELOAD. A setting marked as having no effect in this "
-	"version is "
-	"read and checked, and a value other than the default is reported in the log."},
-    {SETTINGS, NULL},
-    {CHAPTER, "SECTION [databases]"},
-    {PARAGRAPH, "Each line is name = connection string. The name is what clients ask "
-		"for, at most "
-		"63 bytes; pgbouncer is the console and cannot be used. The connection "
-		"string is a "
-		"list of key=value pairs separated by spaces; a value with spaces is "
-		"put in single "
-		"quotes, and a quote in it is doubled. It may be empty: then the "
-		"database of the "
-		"same name behind the local unix socket is meant."},
-    {CODE,
-	"[databases]\n"
-	"orders =\n"
-	"stock = host=db1.example.com port=5433 dbname=stock_v2\n"
-	"report = host=db2,db3 user=reporter connect_query='SET work_mem = ''64MB'''\n"
-	"* = host=db1.example.com\n"},
-    {PARAGRAPH,
-	"The name * is the template for names that are not listed: when a client asks "
-	"for "
-	"such a name, a database is made from it, by default with the same name on the "
-	"server. It is dropped when it was unused for autodb_idle_timeout."},
-    {PARAGRAPH, "At RELOAD, a changed entry takes effect at once. If host, port, "
-		"dbname, user or "
-		"another key that makes existing server connections wrong has changed, "
-		"they are "
-		"closed as they become free. Databases that are no longer listed are "
-		"dropped, with "
-		"their connections."},
-    {DATABASE_KEYS, NULL},
-    {CHAPTER, "SECTION [users]"},
-    {PARAGRAPH,
-	"Each line is name = key=value ..., with the grammar of connection strings. "
-	"The "
-	"values hold for this user only. Where a database has a forced user, sizes, "
-	"mode "
-	"and the limits of queries and transactions are those of the forced user."},
-    {CODE, "[users]\n"
-	   "batch = pool_mode=session pool_size=2 query_timeout=3600\n"
-	   "web = max_user_connections=30\n"},
-    {USER_KEYS, NULL},
-    {CHAPTER, "SECTION [peers]"},
-    {PARAGRAPH,
-	"Poolers that serve the same address, for example with so_reuseport, name each "
-	"other here, so that a cancel request finds the process that holds the "
-	"connection. "
-	"The key is the peer_id of the other process, 1 to 65535. The own one may be "
-	"in the "
-	"list, so that all processes can share a file. This section is read and "
-	"checked but "
-	"has no effect in this version."},
-    {CODE, "[peers]\n"
-	   "1 = host=/run/pgbouncer/1\n"
-	   "2 = host=/run/pgbouncer/2\n"},
-    {PEER_KEYS, NULL},
-    {CHAPTER, "AUTHENTICATION FILE"},
-    {PARAGRAPH, "The file named by auth_file has one line per user: the name and the "
-		"secret, each "
-		"in double quotes, a double quote within them doubled. The rest of the "
-		"line is left "
-		"alone. Lines that begin with ; are comments; # does not begin one."},
-    {CODE, "\"web\" \"a password in clear text\"\n"
-	   "\"batch\" \"md58f6b49f9e2a19ee297c011820b3a0852\"\n"
-	   "\"report\" \"SCRAM-SHA-256$4096:SALT$STOREDKEY:SERVERKEY\"\n"},
-    {PARAGRAPH, "A secret is an MD5 hash if it is md5 and 32 lower-case hexadecimal "
-		"digits (the MD5 "
-		"of password and user name, one after the other), a SCRAM secret if it "
-		"has exactly "
-		"PostgreSQL's form, and a password in clear text otherwise. Hashes can "
-		"be copied "
-		"from PostgreSQL's pg_authid."},
-    {PARAGRAPH,
-	"A password in clear text serves every method towards clients and servers. An "
-	"MD5 "
-	"hash serves md5 on both sides. A SCRAM secret lets clients log in with SCRAM, "
-	"and "
-	"the pooler then logs in to servers with the keys of that login if the server "
-	"stores the same secret. An empty secret fits no password."},
-    {PARAGRAPH, "Names may have 127 bytes. A line that cannot be understood is "
-		"reported, and the "
-		"rest of the file is not read. When a name occurs twice, the later "
-		"line counts."},
-};
+static const char param_help[] =
+    "The startup parameter NAME of new server connections, for example "
+    "param.search_path=app. Any number of them can be given. The parameters that have "
+    "a key of their own are set by that key.";
 
 static const char *const group_titles[GROUP_COUNT] = {
     [GROUP_PROCESS] = "Process, files, listening",
@@ -210,56 +67,11 @@ static void md_text(FILE *out, const char *text)
 	}
 }
 
-static void md_begin(FILE *out)
-{
-	fputs("<!-- Printed by pgbouncer --describe=settings --as=md; "
-	      "the source are the tables in include/conf. -->\n\n"
-	      "# Configuration reference\n",
-	    out);
-}
-
-static void md_heading(FILE *out, const char *marks, const char *title)
-{
-	fprintf(out, "\n%s ", marks);
-	md_text(out, title);
-	fputc('\n', out);
-}
-
-/* Titles are written in capitals for manual pages. */
-static void md_chapter(FILE *out, const char *title)
-{
-	char text[64];
-	bool is_plain = strchr(title, '[') == NULL;
-	size_t n = 0;
-
-	for (; title[n] && n + 1 < sizeof(text); n++) {
-		bool is_capital = title[n] >= 'A' && title[n] <= 'Z';
-
-		text[n] = n > 0 && is_capital ? (char)(title[n] + 32) : title[n];
-	}
-	text[n] = '\0';
-	if (is_plain)
-		md_heading(out, "##", text);
-	else
-		fprintf(out, "\n## %.*s `%s`\n", (int)strcspn(text, " "), text,
-		    strchr(text, '['));
-}
-
 static void md_section(FILE *out, const char *title)
 {
-	md_heading(out, "###", title);
-}
-
-static void md_paragraph(FILE *out, const char *text)
-{
+	fputs("\n### ", out);
+	md_text(out, title);
 	fputc('\n', out);
-	md_text(out, text);
-	fputc('\n', out);
-}
-
-static void md_code(FILE *out, const char *text)
-{
-	fprintf(out, "\n```\n%s```\n", text);
 }
 
 static void md_item(FILE *out, const char *term, const char *facts, const char *text)
@@ -275,8 +87,7 @@ static void md_item(FILE *out, const char *term, const char *facts, const char *
 	fputc('\n', out);
 }
 
-static const struct style markdown = {
-    md_begin, md_chapter, md_section, md_paragraph, md_code, md_item};
+static const struct style markdown = {md_section, md_item};
 
 /* ---- troff ---- */
 
@@ -299,43 +110,11 @@ static void man_text(FILE *out, const char *text)
 	}
 }
 
-static void man_begin(FILE *out)
-{
-	fputs(".\\\" Printed by pgbouncer --describe=settings --as=man; "
-	      "the source are the tables in include/conf.\n"
-	      ".TH PGBOUNCER.INI 5 \"\" PgBouncer \"File formats\"\n"
-	      ".SH NAME\npgbouncer.ini \\- configuration file of pgbouncer\n"
-	      ".SH DESCRIPTION\n"
-	      "The file that is named on the command line of\n"
-	      ".BR pgbouncer (1).\n"
-	      "It is read at start, at RELOAD and on SIGHUP.\n",
-	    out);
-}
-
-static void man_chapter(FILE *out, const char *title)
-{
-	fprintf(out, ".SH %s\n", title);
-}
-
 static void man_section(FILE *out, const char *title)
 {
 	fputs(".SS ", out);
 	man_text(out, title);
 	fputc('\n', out);
-}
-
-static void man_paragraph(FILE *out, const char *text)
-{
-	fputs(".PP\n", out);
-	man_text(out, text);
-	fputc('\n', out);
-}
-
-static void man_code(FILE *out, const char *text)
-{
-	fputs(".PP\n.RS 4\n.nf\n", out);
-	man_text(out, text);
-	fputs(".fi\n.RE\n", out);
 }
 
 static void man_item(FILE *out, const char *term, const char *facts, const char *text)
@@ -351,8 +130,7 @@ static void man_item(FILE *out, const char *term, const char *facts, const char 
 	fputc('\n', out);
 }
 
-static const struct style troff = {
-    man_begin, man_chapter, man_section, man_paragraph, man_code, man_item};
+static const struct style troff = {man_section, man_item};
 
 /* ---- the walk ---- */
 
@@ -365,14 +143,19 @@ static void put_words(struct buf *b, const struct setting *row)
 
 static void put_scopes(struct buf *b, const struct setting *row)
 {
-	unsigned scopes = row->flags & (PER_DB | PER_USER);
+	static const char *const scopes[] = {
+	    [LEVEL_GLOBAL] = "",
+	    [LEVEL_DATABASE] = " Can be set per database",
+	    [LEVEL_USER] = " Can be set per user",
+	    [LEVEL_BOTH] = " Can be set per database and per user",
+	};
+	const char *key = entry_key_of(row);
 
-	if (scopes == (PER_DB | PER_USER))
-		buf_put_text(b, " Can be set per database and per user.");
-	else if (scopes == PER_DB)
-		buf_put_text(b, " Can be set per database.");
-	else if (scopes == PER_USER)
-		buf_put_text(b, " Can be set per user.");
+	buf_put_text(b, scopes[row->level]);
+	if (row->level != LEVEL_GLOBAL && strcmp(key, row->name) != 0)
+		buf_printf(b, ", by the key %s", key);
+	if (row->level != LEVEL_GLOBAL)
+		buf_put_text(b, ".");
 }
 
 /* "Type: int. Default: 20. ..." */
@@ -445,39 +228,45 @@ static void describe_keys(
 	buf_done(&text);
 }
 
-static void describe_part(FILE *out, const struct style *style, const struct part *part)
+static const char *own_rule(const struct setting *row)
 {
-	switch (part->kind) {
-	case CHAPTER:
-		style->chapter(out, part->text);
-		break;
-	case PARAGRAPH:
-		style->paragraph(out, part->text);
-		break;
-	case CODE:
-		style->code(out, part->text);
-		break;
-	case SETTINGS:
-		for (int group = 0; group < GROUP_COUNT; group++)
-			describe_group(out, style, (enum setting_group)group);
-		break;
-	case DATABASE_KEYS:
-		describe_keys(out, style, database_key_at);
-		break;
-	case USER_KEYS:
-		describe_keys(out, style, user_key_at);
-		break;
-	case PEER_KEYS:
-		describe_keys(out, style, peer_key_at);
-		break;
-	}
+	bool is_number = row->type == SETTING_INT || row->type == SETTING_TIME;
+
+	if (row->flags & MAY_BE_EMPTY)
+		return " '' means empty.";
+	if (!is_number)
+		return "";
+	if (row->flags & ABOVE_ZERO)
+		return row->type == SETTING_TIME
+			   ? " Whole seconds; 0 or less leaves it to the next level."
+			   : " 0 or less leaves it to the next level.";
+	if (row->flags & BELOW_IS_ZERO)
+		return " Whole seconds; a negative number means 0.";
+	return row->type == SETTING_TIME
+		   ? " Whole seconds; a negative number leaves it to the next level."
+		   : " A negative number leaves it to the next level.";
 }
 
-static void describe_manual(FILE *out, const struct style *style)
+/* The settings that entries of this level can have. */
+static void describe_own(FILE *out, const struct style *style, enum setting_level level)
 {
-	style->begin(out);
-	for (size_t i = 0; i < sizeof(manual) / sizeof(manual[0]); i++)
-		describe_part(out, style, &manual[i]);
+	const struct setting *row;
+	struct buf text;
+
+	buf_init(&text, 0);
+	for (size_t i = 0; (row = setting_at(i)); i++) {
+		const char *other = entry_other_key_of(row);
+
+		if (!(row->level & level))
+			continue;
+		buf_clear(&text);
+		buf_printf(
+		    &text, "Overrides the setting %s.%s", row->name, own_rule(row));
+		if (other)
+			buf_printf(&text, " %s is an older name of this key.", other);
+		style->item(out, entry_key_of(row), NULL, buf_text(&text));
+	}
+	buf_done(&text);
 }
 
 /* ---- the sample file ---- */
@@ -508,21 +297,7 @@ static void describe_sample(FILE *out)
 {
 	const struct setting *row;
 
-	fputs("# Sample configuration of pgbouncer.  Lines with ; show the defaults.\n"
-	      "# Every setting and key is explained in pgbouncer.ini(5).\n"
-	      "\n[databases]\n\n"
-	      "# name clients ask for = where it is\n"
-	      "postgres = host=127.0.0.1 port=5432\n"
-	      "\n# another name, log in as one user, a small pool\n"
-	      ";report = host=db2.example.com dbname=stock user=reporter pool_size=5\n"
-	      "\n# any other name: the same database on this server\n"
-	      ";* = host=127.0.0.1\n"
-	      "\n[users]\n\n"
-	      ";batch = pool_mode=session max_user_connections=4\n"
-	      "\n[peers]\n\n"
-	      ";1 = host=/run/pgbouncer/1\n"
-	      "\n[pgbouncer]\n",
-	    out);
+	fputs("[pgbouncer]\n", out);
 	for (int group = 0; group < GROUP_COUNT; group++) {
 		fprintf(out, "\n##\n## %s\n##\n", group_titles[group]);
 		for (size_t i = 0; (row = setting_at(i)); i++)
@@ -531,15 +306,56 @@ static void describe_sample(FILE *out)
 	}
 }
 
-int settings_describe(FILE *out, const char *as)
+static const struct style *style_of(const char *as)
 {
 	if (strcmp(as, "md") == 0)
-		describe_manual(out, &markdown);
-	else if (strcmp(as, "man") == 0)
-		describe_manual(out, &troff);
-	else if (strcmp(as, "ini") == 0)
+		return &markdown;
+	return strcmp(as, "man") == 0 ? &troff : NULL;
+}
+
+int settings_describe(FILE *out, const char *as)
+{
+	const struct style *style = style_of(as);
+
+	if (strcmp(as, "ini") == 0) {
 		describe_sample(out);
-	else
+		return 0;
+	}
+	if (!style)
 		return -1;
+	for (int group = 0; group < GROUP_COUNT; group++)
+		describe_group(out, style, (enum setting_group)group);
+	return 0;
+}
+
+int describe_database_keys(FILE *out, const char *as)
+{
+	const struct style *style = style_of(as);
+
+	if (!style)
+		return -1;
+	describe_keys(out, style, database_key_at);
+	style->item(out, "param.NAME", NULL, param_help);
+	describe_own(out, style, LEVEL_DATABASE);
+	return 0;
+}
+
+int describe_user_keys(FILE *out, const char *as)
+{
+	const struct style *style = style_of(as);
+
+	if (!style)
+		return -1;
+	describe_own(out, style, LEVEL_USER);
+	return 0;
+}
+
+int describe_peer_keys(FILE *out, const char *as)
+{
+	const struct style *style = style_of(as);
+
+	if (!style)
+		return -1;
+	describe_keys(out, style, peer_key_at);
 	return 0;
 }

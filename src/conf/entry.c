@@ -1,6 +1,7 @@
 /*
- * Entries by their key tables.  What a key means for pools and servers is not known
- * here; a number that is none counts as 0, as ever, but not without a remark.
+ * Reads entries by the tables of keys and settings.  What a key means for pools and
+ * servers is not known here.  Numbers are read as C's atoi does, because existing files
+ * rely on it; a text that is no whole number gets a remark.
  */
 #include "conf/entry.h"
 
@@ -14,6 +15,7 @@
 
 #include "base/text.h"
 #include "conf/connstr.h"
+#include "conf/setting_row.h"
 
 #define COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -27,11 +29,12 @@ static const struct entry_key database_keys[] = {
 #undef DATABASE_KEY
 };
 
-static const struct entry_key user_keys[] = {
-#define USER_KEY(key, member, type, flags, help) \
-	{#key, ENTRY_##type, offsetof(struct user_config, member), flags, help},
-#include "conf/user_keys.def"
-#undef USER_KEY
+static const struct {
+	const char *key, *setting;
+} aliases[] = {
+#define SETTING_ALIAS(key, setting) {#key, #setting},
+#include "conf/setting_aliases.def"
+#undef SETTING_ALIAS
 };
 
 static const struct entry_key peer_keys[] = {
@@ -46,20 +49,66 @@ const struct entry_key *database_key_at(size_t i)
 	return i < COUNT_OF(database_keys) ? &database_keys[i] : NULL;
 }
 
-const struct entry_key *user_key_at(size_t i)
-{
-	return i < COUNT_OF(user_keys) ? &user_keys[i] : NULL;
-}
-
 const struct entry_key *peer_key_at(size_t i)
 {
 	return i < COUNT_OF(peer_keys) ? &peer_keys[i] : NULL;
 }
 
+static const char *alias_of(const struct setting *row, size_t nth)
+{
+	for (size_t i = 0; i < COUNT_OF(aliases); i++)
+		if (strcmp(aliases[i].setting, row->name) == 0 && nth-- == 0)
+			return aliases[i].key;
+	return NULL;
+}
+
+/* reserve_pool is the older name of a key; all other aliases replace the name. */
+static bool is_renamed(const struct setting *row)
+{
+	const char *alias = alias_of(row, 0);
+
+	return alias && !text_has_prefix(row->name, alias);
+}
+
+const char *entry_key_of(const struct setting *row)
+{
+	return is_renamed(row) ? alias_of(row, 0) : row->name;
+}
+
+const char *entry_other_key_of(const struct setting *row)
+{
+	return is_renamed(row) ? NULL : alias_of(row, 0);
+}
+
+/* The setting that has this key in entries of a level. */
+static const struct setting *find_setting(const char *key, enum setting_level level)
+{
+	const struct setting *row = NULL;
+
+	for (size_t i = 0; i < COUNT_OF(aliases) && !row; i++)
+		if (strcmp(aliases[i].key, key) == 0)
+			row = setting_find(aliases[i].setting);
+	if (!row)
+		row = setting_find(key);
+	return row && (row->level & level) ? row : NULL;
+}
+
+/* The param.NAME= pairs of an entry, the last first. */
+struct params {
+	struct param_link {
+		struct server_param param;
+		struct param_link *next;
+	} * first;
+	size_t count;
+};
+
 /* One entry on its way into a struct. */
 struct entry {
-	const struct entry_key *(*key_at)(size_t i);
+	const struct entry_key *(*key_at)(size_t i); /* NULL: settings only */
+	enum setting_level level;
+	struct level *own; /* NULL: no settings */
 	void *out;
+	struct params *params; /* NULL: none can be given */
 	struct arena *arena;
 	const struct entry_notes *notes;
 	const char *syntax_error; /* whole text */
@@ -133,43 +182,153 @@ static int set_member(const struct entry *e, const struct entry_key *key,
 		return 0;
 	case ENTRY_PORT:
 		return set_port(member, value, err);
-	case ENTRY_POOL_MODE:
-		return set_word(member, pool_mode_name, "pool mode", value, err);
-	case ENTRY_SESSION_STATE:
-		return set_word(member, session_state_name, key->key, value, err);
 	case ENTRY_LOAD_BALANCE:
 		return set_word(member, load_balance_name, key->key, value, err);
-	case ENTRY_TLS_MODE:
-		return set_word(member, tls_mode_name, key->key, value, err);
 	case ENTRY_TLS_START:
 		return set_word(member, tls_start_name, key->key, value, err);
-	case ENTRY_CHANNEL_BINDING:
-		return set_word(member, channel_binding_name, key->key, value, err);
 	case ENTRY_SIZE:
 		n = noted_int(e, key->key, value);
 		*(int *)member = n < 0 ? -1 : n;
-		return 0;
-	case ENTRY_LIMIT:
-		n = noted_int(e, key->key, value);
-		*(int *)member = n > 0 ? n : -1;
-		return 0;
-	case ENTRY_DURATION:
-		n = noted_int(e, key->key, value);
-		*(uint64_t *)member = n > 0 ? (uint64_t)n * 1000000 : 0;
-		return 0;
-	case ENTRY_WAIT:
-		n = noted_int(e, key->key, value);
-		*(int64_t *)member = n > 0 ? (int64_t)n * 1000000 : 0;
 		return 0;
 	}
 	return -1;
 }
 
+/* ---- settings of an entry ---- */
+
+/* A number: what it means, or -1 when it inherits. */
+static int own_number(const struct setting *row, int n)
+{
+	if (n < 0)
+		return row->flags & BELOW_IS_ZERO ? 0 : -1;
+	return n == 0 && (row->flags & ABOVE_ZERO) ? -1 : n;
+}
+
+static int set_number(const struct entry *e, const struct setting *row, const char *key,
+    const char *value)
+{
+	void *member = (char *)e->own + row->offset;
+	int n = own_number(row, noted_int(e, key, value));
+
+	if (row->type == SETTING_TIME)
+		*(uint64_t *)member = n > 0 ? (uint64_t)n * 1000000 : 0;
+	else
+		*(int *)member = n > 0 ? n : 0;
+	level_set_given(e->own, setting_index(row), n >= 0);
+	return 0;
+}
+
+static int set_choice(const struct entry *e, const struct setting *row, const char *key,
+    const char *value, struct err *err)
+{
+	void *member = (char *)e->own + row->offset;
+	struct err why;
+
+	if (setting_parse_member(row, member, value, e->arena, &why) >= 0) {
+		level_set_given(e->own, setting_index(row), true);
+		return 0;
+	}
+	/* log watchers know this one with a blank */
+	return err_set(err, "invalid %s: %.100s",
+	    strcmp(key, "pool_mode") == 0 ? "pool mode" : key, value);
+}
+
+static int set_setting(const struct entry *e, const struct setting *row,
+    const char *key, const char *value, struct err *err)
+{
+	switch (row->type) {
+	case SETTING_INT:
+	case SETTING_TIME:
+		return set_number(e, row, key, value);
+	case SETTING_BOOL:
+	case SETTING_ENUM:
+		return set_choice(e, row, key, value, err);
+	case SETTING_STR:
+	case SETTING_UINT:
+		break;
+	}
+	assert(row->type == SETTING_STR);
+	*(const char **)((char *)e->own + row->offset) = value;
+	level_set_given(e->own, setting_index(row), true);
+	return 0;
+}
+
+/* ---- startup parameters ---- */
+
+#define PARAM_PREFIX "param."
+
+/* Those that have a key of their own, or that the pooler itself sets. */
+static int check_param_name(const char *name, struct err *err)
+{
+	static const char *const pairs[][2] = {{"user", "user"}, {"database", "dbname"},
+	    {"options", "options"}, {"client_encoding", "client_encoding"},
+	    {"DateStyle", "datestyle"}, {"TimeZone", "timezone"},
+	    {"application_name", "application_name"}};
+
+	if (!*name)
+		return err_set(err, "param. needs the name of a parameter behind it");
+	if (text_equal_nocase(name, "replication") || text_has_prefix(name, "_pq_."))
+		return err_set(err,
+		    "param.%.60s cannot be set: replication clients and protocol "
+		    "options have server connections of their own",
+		    name);
+	for (size_t i = 0; i < COUNT_OF(pairs); i++)
+		if (text_equal_nocase(name, pairs[i][0]))
+			return err_set(err,
+			    "write %s= instead of param.%.60s=", pairs[i][1], name);
+	return 0;
+}
+
+/* A name that comes again replaces the value. */
+static int take_param(
+    const struct entry *e, const char *name, const char *value, struct err *err)
+{
+	struct param_link *link;
+
+	if (check_param_name(name, err) < 0)
+		return -1;
+	for (link = e->params->first; link; link = link->next)
+		if (text_equal_nocase(link->param.name, name)) {
+			link->param.value = value;
+			return 0;
+		}
+	link = arena_alloc(e->arena, sizeof(*link));
+	link->param = (struct server_param){name, value};
+	link->next = e->params->first;
+	e->params->first = link;
+	e->params->count++;
+	return 0;
+}
+
+static int compare_params(const void *a, const void *b)
+{
+	const struct server_param *x = a, *y = b;
+
+	return strcmp(x->name, y->name);
+}
+
+static struct server_param *sort_params(
+    const struct params *params, struct arena *arena)
+{
+	struct server_param *out;
+	size_t i = 0;
+
+	if (params->count == 0)
+		return NULL;
+	out = arena_alloc(arena, params->count * sizeof(*out));
+	for (const struct param_link *link = params->first; link; link = link->next)
+		out[i++] = link->param;
+	qsort(out, params->count, sizeof(*out), compare_params);
+	return out;
+}
+
+/* ---- the pairs ---- */
+
 static const struct entry_key *find_key(const struct entry *e, const char *name)
 {
 	const struct entry_key *key;
 
-	for (size_t i = 0; (key = e->key_at(i)); i++)
+	for (size_t i = 0; e->key_at && (key = e->key_at(i)); i++)
 		if (strcmp(key->key, name) == 0)
 			return key;
 	return NULL;
@@ -178,11 +337,19 @@ static const struct entry_key *find_key(const struct entry *e, const char *name)
 static int take_pair(
     const struct entry *e, const char *name, const char *value, struct err *err)
 {
+	const struct setting *row = e->own ? find_setting(name, e->level) : NULL;
 	const struct entry_key *key = find_key(e, name);
 
-	if (!key)
-		return err_set(err, "%s: %.100s", e->unknown_key, name);
-	return set_member(e, key, value, err);
+	/* a setting may be switched off by an empty text; nothing else can be empty */
+	if (!*value && (key || (row && !(row->flags & MAY_BE_EMPTY))))
+		return err_set(err, "%s", e->syntax_error);
+	if (key)
+		return set_member(e, key, value, err);
+	if (row)
+		return set_setting(e, row, name, value, err);
+	if (e->params && text_has_prefix(name, PARAM_PREFIX))
+		return take_param(e, name + strlen(PARAM_PREFIX), value, err);
+	return err_set(err, "%s: %.100s", e->unknown_key, name);
 }
 
 static int parse_pairs(const struct entry *e, const char *text, struct err *err)
@@ -200,7 +367,7 @@ static int parse_pairs(const struct entry *e, const char *text, struct err *err)
 	return rc;
 }
 
-static size_t count_hosts(const char *list)
+static size_t count_items(const char *list)
 {
 	size_t n = 0, len;
 	const char *item;
@@ -215,7 +382,7 @@ static int split_hosts(struct database_config *db, struct arena *arena, struct e
 	const char *at = db->host, *item;
 	size_t len, i = 0;
 
-	db->host_count = at ? count_hosts(at) : 1;
+	db->host_count = at ? count_items(at) : 1;
 	if (db->host_count == 0)
 		return err_set(err, "invalid host: %.100s", db->host);
 	db->hosts = arena_alloc(arena, db->host_count * sizeof(*db->hosts));
@@ -244,12 +411,29 @@ static int take_weight(const char *item, size_t len, int *out)
 	return v > 0 ? 0 : -1;
 }
 
+/* One port for all hosts, or one for each. */
+static int set_ports(struct database_config *db, struct arena *arena, struct err *err)
+{
+	const char *at = db->ports, *item;
+	size_t len, n = 0;
+
+	for (; text_list_next(&at, &item, &len) && n < db->host_count; n++) {
+		if (set_port(&db->hosts[n].port, arena_strndup(arena, item, len), err) <
+		    0)
+			return -1;
+	}
+	if (n != count_items(db->ports) || (n != 1 && n != db->host_count))
+		return err_set(err, "invalid port: %.100s", db->ports);
+	for (; n < db->host_count; n++)
+		db->hosts[n].port = db->hosts[0].port;
+	db->port = db->hosts[0].port;
+	return 0;
+}
+
 /* One weight for all hosts, or one for each. */
-static int set_weights(
-    struct database_config *db, const struct entry_notes *notes, struct err *err)
+static int set_weights(struct database_config *db, struct err *err)
 {
 	const char *at = db->weight, *item;
-	bool differ = false;
 	size_t len, n = 0;
 	int weight;
 
@@ -259,14 +443,11 @@ static int set_weights(
 		if (take_weight(item, len, &weight) < 0 || n >= db->host_count)
 			return err_set(err, "invalid weight: %.100s", db->weight);
 		db->hosts[n].weight = weight;
-		differ = differ || weight != db->hosts[0].weight;
 	}
 	if (n != 1 && n != db->host_count)
 		return err_set(err, "invalid weight: %.100s", db->weight);
 	for (; n < db->host_count; n++)
 		db->hosts[n].weight = db->hosts[0].weight;
-	if (differ)
-		note(notes, "setting \"weight\" has no effect in this version");
 	return 0;
 }
 
@@ -295,13 +476,22 @@ static int check_database_name(const char *name, struct err *err)
 
 static int check_tls(const struct database_config *db, struct err *err)
 {
-	if (db->sslnegotiation == TLS_START_DIRECT && db->sslmode != -1 &&
-	    db->sslmode < TLS_REQUIRE)
+	const struct level *own = &db->own;
+	bool has_mode = level_has(own, SETTING_INDEX_server_tls_sslmode);
+
+	if (db->sslnegotiation == TLS_START_DIRECT && has_mode &&
+	    own->server_tls_sslmode < TLS_REQUIRE)
 		return err_set(err, "sslnegotiation=direct needs sslmode=require, "
 				    "verify-ca or verify-full");
-	if (!db->sslcert != !db->sslkey)
+	if (!own->server_tls_cert_file != !own->server_tls_key_file)
 		return err_set(err, "sslcert and sslkey belong together: set both");
 	return 0;
+}
+
+static void wipe_text(const char *text)
+{
+	if (text)
+		mem_wipe((char *)(uintptr_t)text, strlen(text));
 }
 
 int database_entry_parse(struct database_config *out, const char *name,
@@ -309,36 +499,96 @@ int database_entry_parse(struct database_config *out, const char *name,
     struct err *err)
 {
 	struct database_config db = {
-	    .port = 5432,
-	    .pool_size = -1,
-	    .min_pool_size = -1,
-	    .reserve_pool_size = -1,
-	    .max_db_connections = -1,
-	    .max_db_client_connections = -1,
-	    .query_wait_timeout = -1,
-	    .auth_query_cache_time = -1,
-	    .pool_mode = -1,
-	    .session_state = -1,
-	    .sslmode = -1,
-	    .channel_binding = -1,
+	    .ports = "5432",
 	    .load_balance_hosts = LOAD_BALANCE_ROUND_ROBIN,
 	};
-	struct entry e = {database_key_at, &db, arena, notes,
-	    "syntax error in connection string", "unrecognized connection parameter"};
+	struct params params = {NULL, 0};
+	struct entry e = {database_key_at, LEVEL_DATABASE, &db.own, &db, &params, arena,
+	    notes, "syntax error in connection string",
+	    "unrecognized connection parameter"};
+	int rc = -1;
 
-	if (check_database_name(name, err) < 0 || parse_pairs(&e, text, err) < 0 ||
-	    split_hosts(&db, arena, err) < 0 || set_weights(&db, notes, err) < 0 ||
-	    check_tls(&db, err) < 0) {
-		if (db.password)
-			mem_wipe((char *)(uintptr_t)db.password, strlen(db.password));
+	if (check_database_name(name, err) == 0 && parse_pairs(&e, text, err) == 0 &&
+	    split_hosts(&db, arena, err) == 0 && set_ports(&db, arena, err) == 0 &&
+	    set_weights(&db, err) == 0)
+		rc = check_tls(&db, err);
+	if (rc < 0) {
+		wipe_text(db.password);
 		return -1;
 	}
 	note_odd_hosts(&db, notes);
+	db.params = sort_params(&params, arena);
+	db.param_count = params.count;
 	db.name = arena_strdup(arena, name);
 	db.connstr = arena_strdup(arena, text);
 	if (!db.dbname)
 		db.dbname = db.name;
 	*out = db;
+	return 0;
+}
+
+static const char *join_texts(
+    struct arena *arena, const char *a, const char *between, const char *b)
+{
+	struct buf text;
+
+	buf_init(&text, 0);
+	buf_printf(&text, "%s%s%s", a ? a : "", between, b ? b : "");
+	const char *joined = arena_strdup(arena, buf_text(&text));
+	/* There may be a password in it. */
+	buf_wipe_done(&text);
+	return joined;
+}
+
+/* The numbers of all hosts as one list, as if they had been written so. */
+static const char *list_numbers(
+    const struct database_config *db, bool of_weights, struct arena *arena)
+{
+	struct buf text;
+
+	buf_init(&text, 0);
+	for (size_t i = 0; i < db->host_count; i++)
+		buf_printf(&text, "%s%d", i ? "," : "",
+		    of_weights ? db->hosts[i].weight : db->hosts[i].port);
+	const char *list = arena_strdup(arena, buf_text(&text));
+	buf_done(&text);
+	return list;
+}
+
+/* In all but its hosts. */
+static bool is_same_database(
+    const struct database_config *a, const struct database_config *b)
+{
+	struct database_config like = *a;
+
+	like.host = b->host;
+	like.ports = b->ports;
+	like.weight = b->weight;
+	return !database_config_is_obsoleting(&like, b);
+}
+
+int entry_join(struct database_config *db, const struct database_config *before,
+    struct arena *arena, struct err *err)
+{
+	size_t count = before->host_count + db->host_count;
+	struct host_config *hosts = arena_alloc(arena, count * sizeof(*hosts));
+
+	if (!is_same_database(before, db))
+		return err_set(err,
+		    "the lines of database \"%.63s\" differ in more than host, port "
+		    "and weight",
+		    db->name);
+	memcpy(hosts, before->hosts, before->host_count * sizeof(*hosts));
+	memcpy(hosts + before->host_count, db->hosts, db->host_count * sizeof(*hosts));
+	db->hosts = hosts;
+	db->host_count = count;
+	db->port = hosts[0].port;
+	/* What is compared at a reload and shown: as if it were one line. */
+	if (before->host || db->host)
+		db->host = join_texts(arena, before->host, ",", db->host);
+	db->ports = list_numbers(db, false, arena);
+	db->weight = list_numbers(db, true, arena);
+	db->connstr = join_texts(arena, before->connstr, " ", db->connstr);
 	return 0;
 }
 
@@ -351,16 +601,8 @@ int database_config_parse(struct database_config *db, const char *name,
 int user_entry_parse(struct user_config *out, const char *name, const char *text,
     struct arena *arena, const struct entry_notes *notes, struct err *err)
 {
-	struct user_config user = {
-	    .pool_mode = -1,
-	    .session_state = -1,
-	    .pool_size = -1,
-	    .reserve_pool_size = -1,
-	    .max_user_connections = -1,
-	    .max_user_client_connections = -1,
-	    .query_wait_timeout = -1,
-	};
-	struct entry e = {user_key_at, &user, arena, notes,
+	struct user_config user = {.name = NULL};
+	struct entry e = {NULL, LEVEL_USER, &user.own, &user, NULL, arena, notes,
 	    "syntax error in user settings", "unrecognized user parameter"};
 
 	if (parse_pairs(&e, text, err) < 0)
@@ -377,7 +619,7 @@ int peer_entry_parse(struct peer_config *out, const char *name, const char *text
     struct arena *arena, const struct entry_notes *notes, struct err *err)
 {
 	struct peer_config peer = {.port = 6432, .pool_size = -1};
-	struct entry e = {peer_key_at, &peer, arena, notes,
+	struct entry e = {peer_key_at, LEVEL_GLOBAL, NULL, &peer, NULL, arena, notes,
 	    "syntax error in connection string", "unrecognized connection parameter"};
 
 	if (text_int(name, &peer.id) < 0 || peer.id < 1 || peer.id > PEER_ID_MAX)
@@ -391,32 +633,48 @@ int peer_entry_parse(struct peer_config *out, const char *name, const char *text
 	return 0;
 }
 
+/* ---- comparing ---- */
+
 static bool is_same_text(const char *a, const char *b)
 {
 	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool is_same_key(const struct entry_key *key, const struct database_config *a,
+    const struct database_config *b)
+{
+	const void *x = (const char *)a + key->offset;
+	const void *y = (const char *)b + key->offset;
+
+	if (key->type == ENTRY_TEXT)
+		return is_same_text(*(const char *const *)x, *(const char *const *)y);
+	return *(const int *)x == *(const int *)y;
+}
+
+static bool has_same_params(
+    const struct database_config *a, const struct database_config *b)
+{
+	if (a->param_count != b->param_count)
+		return false;
+	for (size_t i = 0; i < a->param_count; i++)
+		if (strcmp(a->params[i].name, b->params[i].name) != 0 ||
+		    strcmp(a->params[i].value, b->params[i].value) != 0)
+			return false;
+	return true;
 }
 
 bool database_config_is_obsoleting(
     const struct database_config *a, const struct database_config *b)
 {
 	const struct entry_key *key;
+	const struct setting *row;
 
-	for (size_t i = 0; (key = database_key_at(i)); i++) {
-		const void *x = (const char *)a + key->offset;
-		const void *y = (const char *)b + key->offset;
-
-		if (!(key->flags & OBSOLETES))
-			continue;
-		if (key->type == ENTRY_TEXT) {
-			if (!is_same_text(
-				*(const char *const *)x, *(const char *const *)y))
-				return true;
-		} else {
-			/* words and numbers that are kept as int */
-			assert(key->type != ENTRY_DURATION && key->type != ENTRY_WAIT);
-			if (*(const int *)x != *(const int *)y)
-				return true;
-		}
-	}
-	return false;
+	for (size_t i = 0; (key = database_key_at(i)); i++)
+		if ((key->flags & KEY_OBSOLETES) && !is_same_key(key, a, b))
+			return true;
+	for (size_t i = 0; (row = setting_at(i)); i++)
+		if ((row->flags & OBSOLETES_ITS_DB) &&
+		    !setting_is_equal_at(row, &a->own, &b->own))
+			return true;
+	return !has_same_params(a, b);
 }

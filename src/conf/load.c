@@ -147,11 +147,14 @@ static int assign_setting(
 	 */
 	bool is_kept = l->running && !setting_is_live(row);
 	struct settings *to = is_kept ? &ignored : &l->config->settings;
-	if (setting_parse(row, to, item->value, l->config->arena, &err) < 0) {
+	int rc = setting_parse(row, to, item->value, l->config->arena, &err);
+	if (rc < 0) {
 		bool is_known_line = strcmp(item->name, "auth_dbname") == 0;
 		return report_value(l, at, item, is_known_line ? err.text : NULL,
 		    is_known_line ? "name another database" : err.text);
 	}
+	if (rc > 0)
+		warn(l, at, "%s: %s", item->name, err.text);
 	if (!is_kept)
 		l->origins[i] = at;
 	return 0;
@@ -166,6 +169,12 @@ static void wipe_database(struct database_config *db)
 		mem_wipe((char *)(uintptr_t)db->password, strlen(db->password));
 }
 
+static void note_own(struct loader *l, const struct level *own)
+{
+	for (size_t i = 0; i < sizeof(own->given) / sizeof(own->given[0]); i++)
+		l->config->own_given[i] |= own->given[i];
+}
+
 /* The template is only looked at for remarks; it is parsed when a name asks for it. */
 static void assign_template(struct loader *l, struct place at,
     const struct ini_item *item, const struct entry_notes *notes)
@@ -176,11 +185,13 @@ static void assign_template(struct loader *l, struct place at,
 	struct err err;
 
 	if (database_entry_parse(&tried, item->name, item->value, arena, notes, &err) <
-	    0)
+	    0) {
 		warn(l, at, "%s: no database can be made from the entry \"*\"",
 		    err.text);
-	else
+	} else {
+		note_own(l, &tried.own);
 		wipe_database(&tried);
+	}
 	arena_free(&arena);
 
 	wipe_database(l->config->template);
@@ -189,6 +200,24 @@ static void assign_template(struct loader *l, struct place at,
 	template->connstr = arena_strdup(l->config->arena, item->value);
 	template->line = item->line;
 	l->config->template = template;
+}
+
+/* The name was there already.  With weights the lines name several hosts; without, the
+ * later one counts. */
+static int meet_earlier(
+    struct loader *l, struct place at, struct database_config *db, struct err *err)
+{
+	const struct database_config *earlier = map_get_str(l->databases, db->name);
+
+	if (!earlier)
+		return 0;
+	if (earlier->weight && db->weight)
+		return entry_join(db, earlier, l->config->arena, err);
+	warn(l, at,
+	    "database \"%s\" was given before, at %s:%u: this line counts; for several "
+	    "hosts write weight= on each line",
+	    db->name, earlier->file, earlier->line);
+	return 0;
 }
 
 static int assign_database(
@@ -207,7 +236,14 @@ static int assign_database(
 	if (database_entry_parse(db, item->name, item->value, arena, &notes, &err) < 0)
 		return report_value(l, at, item, err.text,
 		    "correct the entry, its keys are listed in pgbouncer.ini(5)");
+	db->file = at.file;
 	db->line = item->line;
+	if (meet_earlier(l, at, db, &err) < 0) {
+		wipe_database(db);
+		return report_value(l, at, item, err.text,
+		    "write the same keys on each line of the database");
+	}
+	note_own(l, &db->own);
 	wipe_database(map_put_str(l->databases, db->name, db));
 	return 0;
 }
@@ -223,6 +259,7 @@ static int assign_user(struct loader *l, struct place at, const struct ini_item 
 		return report_value(l, at, item, err.text,
 		    "correct the entry, its keys are listed in pgbouncer.ini(5)");
 	user->line = item->line;
+	note_own(l, &user->own);
 	map_put_str(l->users, user->name, user);
 	return 0;
 }
@@ -335,9 +372,21 @@ static int load_item(
 	return 0;
 }
 
+/* Marked before it is read: what changes meanwhile is noticed later. */
+static const char *note_file(struct config *c, const char *path)
+{
+	struct config_file *file = arena_alloc(c->arena, sizeof(*file));
+
+	file->path = arena_strdup(c->arena, path);
+	mark_take(&file->mark, path);
+	file->next = c->files;
+	c->files = file;
+	return file->path;
+}
+
 static int load_file(struct loader *l, const char *path, unsigned depth)
 {
-	const char *file = arena_strdup(l->config->arena, path);
+	const char *file = note_file(l->config, path);
 	struct ini_item item;
 	struct err why, line;
 	struct ini ini;
@@ -378,7 +427,7 @@ static void warn_ambiguous(struct loader *l, struct place whole)
 	if (auth_type != AUTH_LDAP && auth_type != AUTH_PAM)
 		return;
 	for (size_t i = 0; i < c->database_count; i++)
-		if (c->databases[i].auth_user)
+		if (c->databases[i].own.auth_user)
 			warn(l, whole,
 			    "database \"%s\" has auth_user, which does not go "
 			    "together with auth_type=%s: logins will be refused",
@@ -516,8 +565,8 @@ struct config *config_load(const char *path, const struct config *running,
 	return l.config;
 }
 
-unsigned config_check(
-    const char *path, config_warn_fn *problem, config_warn_fn *warn_fn, void *ctx)
+unsigned config_check(const char *path, config_warn_fn *problem,
+    config_warn_fn *warn_fn, void *ctx, struct config **out)
 {
 	struct loader l;
 
@@ -526,7 +575,7 @@ unsigned config_check(
 	l.warn = warn_fn;
 	l.ctx = ctx;
 	load_all(&l, path);
-	config_unref(&l.config);
+	*out = l.config;
 	loader_done(&l);
 	return l.problems;
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/networks.h"
 #include "base/text.h"
 #include "conf/setting_row.h"
 #include "config.h"
@@ -56,6 +57,19 @@ static const char *const channel_binding_words[] = {
 static const char *const load_balance_words[] = {
     [LOAD_BALANCE_ROUND_ROBIN] = "round-robin",
     [LOAD_BALANCE_DISABLE] = "disable",
+    [LOAD_BALANCE_RANDOM] = "random",
+    [LOAD_BALANCE_LEAST_CONNECTIONS] = "least-connections",
+};
+
+static const char *const io_engine_words[] = {
+    [IO_ENGINE_AUTO] = "auto",
+    [IO_ENGINE_EPOLL] = "epoll",
+    [IO_ENGINE_URING] = "io_uring",
+};
+
+static const char *const client_disconnect_words[] = {
+    [CLIENT_DISCONNECT_CLOSE] = "close",
+    [CLIENT_DISCONNECT_CANCEL] = "cancel",
 };
 
 static const char *const session_state_words[] = {
@@ -71,15 +85,19 @@ static const char *const session_state_words[] = {
 #define WORD(words, i) ((i) < 0 || (size_t)(i) >= COUNT_OF(words) ? NULL : (words)[i])
 
 static const struct setting rows[] = {
-#define SETTING(name, type, group, flags, default_text, range, words, help, details) \
-	{#name, SETTING_##type, group, flags, default_text,                          \
-	    offsetof(struct settings, name), range, words, help, details},
+#define OFFSET_GLOBAL(name)   offsetof(struct settings, name)
+#define OFFSET_DATABASE(name) offsetof(struct level, name)
+#define OFFSET_USER(name)     offsetof(struct level, name)
+#define OFFSET_BOTH(name)     offsetof(struct level, name)
+#define SETTING(                                                                \
+    name, type, level, group, flags, default_text, range, words, help, details) \
+	{#name, SETTING_##type, LEVEL_##level, group, flags, default_text,      \
+	    OFFSET_##level(name), range, words, help, details},
 #include "conf/settings.def"
 #undef SETTING
 };
 
-_Static_assert(COUNT_OF(rows) <= sizeof(((struct settings *)0)->given) * 8,
-    "one bit per row in struct settings");
+_Static_assert(COUNT_OF(rows) == SETTING_COUNT, "one index for each row");
 
 const char *pool_mode_name(int mode)
 {
@@ -144,14 +162,28 @@ bool setting_is_live(const struct setting *row)
 	return !(row->flags & RESTART);
 }
 
+bool setting_is_flagged(const struct setting *row, unsigned flags)
+{
+	return row->flags & flags;
+}
+
+enum setting_index setting_index(const struct setting *row)
+{
+	return (enum setting_index)(row - rows);
+}
+
 static const void *member_of(const struct setting *row, const struct settings *s)
 {
-	return (const char *)s + row->offset;
+	const void *base = row->level == LEVEL_GLOBAL ? (const void *)s : &s->global;
+
+	return (const char *)base + row->offset;
 }
 
 static void *member_in(const struct setting *row, struct settings *s)
 {
-	return (char *)s + row->offset;
+	void *base = row->level == LEVEL_GLOBAL ? (void *)s : &s->global;
+
+	return (char *)base + row->offset;
 }
 
 static size_t member_size(const struct setting *row)
@@ -173,17 +205,14 @@ static size_t member_size(const struct setting *row)
 
 static bool is_given(const struct setting *row, const struct settings *s)
 {
-	size_t i = (size_t)(row - rows);
-
-	return s->given[i / 64] >> (i % 64) & 1;
+	return level_has(&s->global, setting_index(row));
 }
 
-static void set_given(const struct setting *row, struct settings *s, bool given)
+void level_set_given(struct level *level, enum setting_index i, bool is_given_now)
 {
-	size_t i = (size_t)(row - rows);
 	uint64_t bit = (uint64_t)1 << (i % 64);
 
-	s->given[i / 64] = (s->given[i / 64] & ~bit) | (given ? bit : 0);
+	level->given[i / 64] = (level->given[i / 64] & ~bit) | (is_given_now ? bit : 0);
 }
 
 static int parse_str(const struct setting *row, const char **out, const char *text,
@@ -206,11 +235,16 @@ static int parse_int(
 
 	if (text_int(text, &v) < 0)
 		return err_set(err, "must be an integer");
-	if (v < row->min || v > row->max)
-		return err_set(
-		    err, "must be an integer from %lld to %lld", row->min, row->max);
-	*out = v;
-	return 0;
+	if (v >= row->min && v <= row->max) {
+		*out = v;
+		return 0;
+	}
+	err_set(err, "must be an integer from %lld to %lld", row->min, row->max);
+	if (!(row->flags & CLAMPED))
+		return -1;
+	*out = (int)(v < row->min ? row->min : row->max);
+	err_set(err, "%d means nothing here, %d is used", v, *out);
+	return 1;
 }
 
 static int parse_uint(
@@ -261,7 +295,7 @@ static int parse_enum(
 	return -1;
 }
 
-static int parse_member(const struct setting *row, void *member, const char *text,
+int setting_parse_member(const struct setting *row, void *member, const char *text,
     struct arena *arena, struct err *err)
 {
 	switch (row->type) {
@@ -284,11 +318,13 @@ static int parse_member(const struct setting *row, void *member, const char *tex
 int setting_parse(const struct setting *row, struct settings *s, const char *text,
     struct arena *arena, struct err *err)
 {
+	int rc;
+
 	assert(arena);
-	if (parse_member(row, member_in(row, s), text, arena, err) < 0)
-		return -1;
-	set_given(row, s, true);
-	return 0;
+	rc = setting_parse_member(row, member_in(row, s), text, arena, err);
+	if (rc >= 0)
+		level_set_given(&s->global, setting_index(row), true);
+	return rc;
 }
 
 void settings_defaults(struct settings *s)
@@ -299,7 +335,7 @@ void settings_defaults(struct settings *s)
 		int rc = 0;
 
 		if (row->default_text)
-			rc = parse_member(
+			rc = setting_parse_member(
 			    row, member_in(row, s), row->default_text, NULL, NULL);
 		assert(rc == 0);
 		(void)rc;
@@ -336,26 +372,52 @@ const char *setting_print(
 	return out;
 }
 
+static bool is_equal(const struct setting *row, const void *a, const void *b)
+{
+	if (row->type == SETTING_STR) {
+		const char *x = *(const char *const *)a;
+		const char *y = *(const char *const *)b;
+
+		return x == y || (x && y && strcmp(x, y) == 0);
+	}
+	return memcmp(a, b, member_size(row)) == 0;
+}
+
 bool setting_is_equal(
     const struct setting *row, const struct settings *a, const struct settings *b)
 {
 	if (!row->default_text && row->type != SETTING_STR &&
 	    is_given(row, a) != is_given(row, b))
 		return false;
-	if (row->type == SETTING_STR) {
-		const char *x = *(const char *const *)member_of(row, a);
-		const char *y = *(const char *const *)member_of(row, b);
+	return is_equal(row, member_of(row, a), member_of(row, b));
+}
 
-		return x == y || (x && y && strcmp(x, y) == 0);
-	}
-	return memcmp(member_of(row, a), member_of(row, b), member_size(row)) == 0;
+bool setting_is_equal_at(
+    const struct setting *row, const struct level *a, const struct level *b)
+{
+	bool is_given_in_a = level_has(a, setting_index(row));
+
+	assert(row->level != LEVEL_GLOBAL);
+	if (is_given_in_a != level_has(b, setting_index(row)))
+		return false;
+	return !is_given_in_a || is_equal(row, (const char *)a + row->offset,
+				     (const char *)b + row->offset);
+}
+
+bool settings_are_different(
+    const struct settings *a, const struct settings *b, unsigned flags)
+{
+	for (size_t i = 0; i < COUNT_OF(rows); i++)
+		if ((rows[i].flags & flags) && !setting_is_equal(&rows[i], a, b))
+			return true;
+	return false;
 }
 
 void setting_copy(
     const struct setting *row, struct settings *to, const struct settings *from)
 {
 	memcpy(member_in(row, to), member_of(row, from), member_size(row));
-	set_given(row, to, is_given(row, from));
+	level_set_given(&to->global, setting_index(row), is_given(row, from));
 }
 
 void settings_dup(struct settings *to, const struct settings *from, struct arena *arena)
@@ -403,8 +465,12 @@ static int check_build(const struct settings *s, struct err *err)
 
 int settings_check(const struct settings *s, struct err *err)
 {
+	struct err bad;
+
 	if (check_build(s, err) < 0)
 		return -1;
+	if (networks_check(s->proxy_protocol_from, &bad) < 0)
+		return err_set(err, "proxy_protocol_from: %s", bad.text);
 	if (s->auth_type == AUTH_CERT) {
 		if (s->client_tls_sslmode != TLS_VERIFY_FULL)
 			return err_set(err, "auth_type=cert requires "
@@ -419,7 +485,8 @@ int settings_check(const struct settings *s, struct err *err)
 		return err_set(err,
 		    "To allow TLS connections from clients, client_tls_key_file and "
 		    "client_tls_cert_file must be set.");
-	if (s->client_tls_sslmode == TLS_VERIFY_FULL && is_blank(s->client_tls_ca_file))
+	/* Without a file every certificate of a public authority would be trusted. */
+	if (s->client_tls_sslmode >= TLS_VERIFY_CA && is_blank(s->client_tls_ca_file))
 		return err_set(err, "client_tls_sslmode requires client_tls_ca_file");
 	return 0;
 }

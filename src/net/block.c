@@ -19,17 +19,20 @@
 #	include <sanitizer/asan_interface.h>
 #endif
 
-/* Free blocks beyond these go back to the system. */
-enum { FREE_MOST = 64 };
-
 struct block_pool {
+	size_t size;      /* of the bytes of each */
+	size_t free_most; /* free blocks beyond these go back to the system */
 	struct block *free_list;
 	size_t used, free_count;
 };
 
-struct block_pool *block_pool_new(void)
+struct block_pool *block_pool_new(size_t size, size_t free_most)
 {
-	return mem_zero(sizeof(struct block_pool));
+	struct block_pool *pool = mem_zero(sizeof(*pool));
+
+	pool->size = size;
+	pool->free_most = free_most;
+	return pool;
 }
 
 void block_pool_free(struct block_pool **pp)
@@ -81,9 +84,9 @@ static struct block *take_free(struct block_pool *pool)
 struct block *block_get(struct block_pool *pool)
 {
 	struct block *b =
-	    pool->free_list ? take_free(pool) : mem_alloc(sizeof(*b) + BLOCK_SIZE);
+	    pool->free_list ? take_free(pool) : mem_alloc(sizeof(*b) + pool->size);
 
-	*b = (struct block){.refs = 1, .cap = BLOCK_SIZE, .pool = pool};
+	*b = (struct block){.refs = 1, .cap = (uint32_t)pool->size, .pool = pool};
 	pool->used++;
 	return b;
 }
@@ -101,7 +104,7 @@ struct block *block_new(size_t cap)
 static void give_back(struct block_pool *pool, struct block *b)
 {
 	pool->used--;
-	if (pool->free_count >= FREE_MOST) {
+	if (pool->free_count >= pool->free_most) {
 		mem_free(b);
 		return;
 	}
@@ -129,5 +132,5 @@ void block_pool_usage(
 {
 	*used = pool->used;
 	*free_count = pool->free_count;
-	*bytes = (pool->used + pool->free_count) * (sizeof(struct block) + BLOCK_SIZE);
+	*bytes = (pool->used + pool->free_count) * (sizeof(struct block) + pool->size);
 }

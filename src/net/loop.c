@@ -10,13 +10,22 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <event2/event.h>
 #include <event2/event_struct.h>
 
 #include "base/mem.h"
+
+enum {
+	POLL_FD_AMONG = 32,
+	WAIT_MOST_US = 1000000000, /* longer is waited for in pieces */
+};
 
 struct watch {
 	struct event event;
@@ -50,6 +59,8 @@ struct loop {
 	struct node laters, turn_ends, reaped;
 	struct list signals; /* struct signal_watch by .node */
 	struct loop_counts counts;
+	const struct loop_waiter *waiter; /* borrowed; NULL: libevent waits */
+	int poll_fd;                      /* libevent's epoll instance; -1: not known */
 	bool is_clock_fresh;
 	bool is_stopping;
 };
@@ -359,7 +370,7 @@ void loop_on_signal(struct loop *loop, int signo, signal_fn *fn, void *ctx)
 
 /* ---- turns ---- */
 
-struct loop *loop_new(struct mem *mem, struct err *err)
+static struct event_base *new_base(void)
 {
 	struct event_config *config = event_config_new();
 	struct event_base *base = NULL;
@@ -369,12 +380,49 @@ struct loop *loop_new(struct mem *mem, struct err *err)
 		base = event_base_new_with_config(config);
 		event_config_free(config);
 	}
+	return base;
+}
+
+static bool is_open(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
+}
+
+/* libevent does not tell the descriptor of its epoll instance.  It is one of the first
+ * that are free when it starts, and the only epoll instance among those it opened: an
+ * epoll instance says ENOENT when asked to remove what it does not have. */
+static struct event_base *new_base_with_fd(int *poll_fd)
+{
+	int mark = eventfd(0, EFD_CLOEXEC);
+	bool was_open[POLL_FD_AMONG];
+
+	*poll_fd = -1;
+	for (int i = 0; i < POLL_FD_AMONG; i++)
+		was_open[i] = is_open(mark + i);
+	struct event_base *base = new_base();
+	for (int i = 0; mark >= 0 && base && i < POLL_FD_AMONG; i++) {
+		int fd = mark + i;
+		if (!was_open[i] && epoll_ctl(fd, EPOLL_CTL_DEL, mark, NULL) < 0 &&
+		    errno == ENOENT)
+			*poll_fd = fd;
+	}
+	if (mark >= 0)
+		close(mark);
+	return base;
+}
+
+struct loop *loop_new(struct mem *mem, struct err *err)
+{
+	int poll_fd;
+	struct event_base *base = new_base_with_fd(&poll_fd);
+
 	if (!base) {
 		err_set(err, "cannot start the event loop: %s", strerror(errno));
 		return NULL;
 	}
 	struct loop *loop = mem_zero(sizeof(*loop));
 	loop->base = base;
+	loop->poll_fd = poll_fd;
 	loop->watches = slab_new(mem, "watch_cache", sizeof(struct watch));
 	loop->timer = evtimer_new(base, timer_fired, loop);
 	assert(loop->timer);
@@ -409,21 +457,60 @@ void loop_free(struct loop **lp)
 	*lp = NULL;
 }
 
-static void wait_for_events(struct loop *loop)
+static bool has_work(const struct loop *loop)
+{
+	return !ring_is_empty(&loop->laters) || !ring_is_empty(&loop->turn_ends) ||
+	       !ring_is_empty(&loop->reaped);
+}
+
+static void wait_in_libevent(struct loop *loop)
 {
 	int flags = EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY;
 
-	if (!ring_is_empty(&loop->laters) || !ring_is_empty(&loop->turn_ends) ||
-	    !ring_is_empty(&loop->reaped))
+	arm_timer(loop);
+	if (has_work(loop))
 		flags |= EVLOOP_NONBLOCK;
 	loop->is_clock_fresh = false;
 	event_base_loop(loop->base, flags);
 	woke_up(loop);
 }
 
+/* Until the next deadline; -1: for as long as it takes. */
+static int64_t wait_us(const struct loop *loop)
+{
+	if (has_work(loop))
+		return 0;
+	if (!loop->heap_count || loop->heap[1]->heap_us == UINT64_MAX)
+		return -1;
+	uint64_t at_us = loop->heap[1]->heap_us;
+	uint64_t us = at_us > loop->now_us ? at_us - loop->now_us : 0;
+	return us < WAIT_MOST_US ? (int64_t)us : WAIT_MOST_US;
+}
+
+static void wait_elsewhere(struct loop *loop)
+{
+	const struct loop_waiter *w = loop->waiter;
+	int result = w->wait(w->ctx, wait_us(loop));
+
+	loop_touch_clock(loop);
+	if (result < 0) {
+		loop->waiter = NULL;
+		w->lost(w->ctx);
+	} else if (w->may_deliver(w->ctx)) {
+		event_base_loop(loop->base, EVLOOP_NONBLOCK);
+	}
+}
+
+static void wait_for_events(struct loop *loop)
+{
+	if (loop->waiter)
+		wait_elsewhere(loop);
+	else
+		wait_in_libevent(loop);
+}
+
 static void turn(struct loop *loop)
 {
-	arm_timer(loop);
 	wait_for_events(loop);
 	call_expired(loop);
 	ring_run(&loop->laters);
@@ -437,6 +524,14 @@ void loop_run(struct loop *loop)
 	while (!loop->is_stopping)
 		turn(loop);
 	loop->is_stopping = false;
+	if (loop->waiter)
+		loop->waiter->settle(loop->waiter->ctx);
+}
+
+int loop_wait_elsewhere(struct loop *loop, const struct loop_waiter *waiter)
+{
+	loop->waiter = waiter;
+	return loop->poll_fd;
 }
 
 void loop_stop(struct loop *loop)

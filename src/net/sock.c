@@ -6,17 +6,25 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/mem.h"
 #include "base/text.h"
+
+/* How often a lock is tried, 10 ms apart. */
+enum { LOCK_TRIES = 200 };
 
 /* ---- addresses ---- */
 
@@ -153,6 +161,30 @@ void sock_tune(int fd, int family, const struct sock_options *o)
 	set_if(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, o->user_timeout_ms);
 }
 
+/* Where nothing is wanted, what a new socket has. */
+static void fill_from(int fresh, int name, int *value)
+{
+	socklen_t len = sizeof(*value);
+
+	if (*value <= 0)
+		(void)getsockopt(fresh, IPPROTO_TCP, name, value, &len);
+}
+
+void sock_tune_listener(int listener, const struct sock_options *o)
+{
+	struct sock_options full = *o;
+	int fresh = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fresh >= 0) {
+		fill_from(fresh, TCP_KEEPCNT, &full.keepcnt);
+		fill_from(fresh, TCP_KEEPIDLE, &full.keepidle);
+		fill_from(fresh, TCP_KEEPINTVL, &full.keepintvl);
+		close(fresh);
+	}
+	sock_tune(listener, AF_INET, &full);
+	set_int(listener, IPPROTO_TCP, TCP_USER_TIMEOUT, o->user_timeout_ms);
+}
+
 void sock_set_defer_accept(int listener, bool on)
 {
 	set_int(listener, IPPROTO_TCP, TCP_DEFER_ACCEPT, on);
@@ -231,21 +263,62 @@ static int set_file_rights(
 	return 0;
 }
 
+/* Locks the folder of a socket file, so that of two processes that start at once only
+ * one looks at the file and replaces it at a time.  Returns a descriptor, whose closing
+ * unlocks; -1 when this file system has no locks. */
+static int lock_folder(const char *path)
+{
+	const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
+	char *folder = mem_strdup(path);
+	int fd;
+
+	*strrchr(folder, '/') = '\0';
+	fd = open(*folder ? folder : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	mem_free(folder);
+	for (int i = 0; fd >= 0 && i < LOCK_TRIES; i++) {
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+			break;
+		nanosleep(&pause, NULL);
+	}
+	return fd;
+}
+
+static int bind_unix(
+    int fd, const struct sock_target *t, const struct sock_options *o, struct err *err)
+{
+	if (t->un.sun_path[0] && sock_has_listener(t))
+		return err_set(err, "another process listens on %s", t->un.sun_path);
+	remove_stale(t->un.sun_path);
+	if (bind(fd, (const struct sockaddr *)&t->un, t->un_len) < 0)
+		return step_failed(err, "bind");
+	if (set_file_rights(t->un.sun_path, o, err) < 0)
+		return -1;
+	return listen(fd, o->backlog) < 0 ? step_failed(err, "listen") : 0;
+}
+
+static int bind_unix_locked(
+    int fd, const struct sock_target *t, const struct sock_options *o, struct err *err)
+{
+	int lock = t->un.sun_path[0] ? lock_folder(t->un.sun_path) : -1;
+	int result = bind_unix(fd, t, o, err);
+
+	if (lock >= 0)
+		close(lock);
+	return result;
+}
+
 static int bind_and_listen(
     int fd, const struct sock_target *t, const struct sock_options *o, struct err *err)
 {
 	struct sockaddr_storage to;
 	socklen_t len = to_sockaddr(t, &to);
-	bool is_unix = t->addr.family == AF_UNIX;
 
-	if (is_unix)
-		remove_stale(t->un.sun_path);
-	else if (prepare_ip(fd, t->addr.family, o, err) < 0)
+	if (t->addr.family == AF_UNIX)
+		return bind_unix_locked(fd, t, o, err);
+	if (prepare_ip(fd, t->addr.family, o, err) < 0)
 		return -1;
 	if (bind(fd, (struct sockaddr *)&to, len) < 0)
 		return step_failed(err, "bind");
-	if (is_unix && set_file_rights(t->un.sun_path, o, err) < 0)
-		return -1;
 	if (listen(fd, o->backlog) < 0)
 		return step_failed(err, "listen");
 	return 0;
@@ -290,7 +363,7 @@ int sock_resolve_listen(
 	return count;
 }
 
-int sock_accept(int listener, const struct sock_options *o, struct sock_addr *peer)
+int sock_accept(int listener, struct sock_addr *peer)
 {
 	struct sockaddr_storage from = {0};
 	int fd;
@@ -304,7 +377,6 @@ int sock_accept(int listener, const struct sock_options *o, struct sock_addr *pe
 	if (fd < 0)
 		return -1;
 	from_sockaddr(&from, peer);
-	sock_tune(fd, peer->family, o);
 	return fd;
 }
 
@@ -329,15 +401,33 @@ int sock_connect(
 		*fd = s;
 		return 1;
 	}
-	if (errno == EAGAIN && t->addr.family == AF_UNIX)
+	int errnum = errno;
+	if (errnum == EAGAIN && t->addr.family == AF_UNIX)
 		err_set(err, "connect(): would block, too many are waiting there");
 	else
 		step_failed(err, "connect");
 	close(s);
+	errno = errnum;
 	return -1;
 }
 
 /* ---- asking ---- */
+
+bool sock_has_listener(const struct sock_target *t)
+{
+	struct sockaddr_storage to;
+	socklen_t len = to_sockaddr(t, &to);
+	int s = socket(t->addr.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	bool has_one;
+
+	if (s < 0)
+		return false;
+	/* EAGAIN: the queue of the listener is full */
+	has_one = connect(s, (struct sockaddr *)&to, len) == 0 || errno == EAGAIN ||
+		  errno == EINPROGRESS || errno == EINTR;
+	close(s);
+	return has_one;
+}
 
 static int get_int(int fd, int name, int *value)
 {
@@ -383,5 +473,51 @@ int sock_peer(int fd, int *pid, unsigned *uid)
 		return -1;
 	*pid = (int)peer.pid;
 	*uid = peer.uid;
+	return 0;
+}
+
+/* ---- handing on ---- */
+
+/* Returns how much was taken, as send does. */
+static ssize_t send_with_fd(int fd, const void *bytes, size_t len, int passed)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {.bytes = {0}};
+	struct iovec part = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = len};
+	struct msghdr m = {.msg_iov = &part,
+	    .msg_iovlen = 1,
+	    .msg_control = control.bytes,
+	    .msg_controllen = sizeof(control.bytes)};
+	struct cmsghdr *header = CMSG_FIRSTHDR(&m);
+
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(header), &passed, sizeof(int));
+	return sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+int sock_send_fd(
+    int fd, const void *bytes, size_t len, int passed, int patience_ms, struct err *err)
+{
+	const char *at = bytes;
+	size_t left = len;
+
+	while (left > 0) {
+		struct pollfd room = {.fd = fd, .events = POLLOUT};
+		ssize_t n = left == len
+				? send_with_fd(fd, at, left, passed)
+				: send(fd, at, left, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n >= 0) {
+			at += n;
+			left -= (size_t)n;
+		} else if (errno != EAGAIN && errno != EINTR) {
+			return err_set(err, "%s", strerror(errno));
+		} else if (poll(&room, 1, patience_ms) == 0) {
+			return err_set(err, "the peer does not read");
+		}
+	}
 	return 0;
 }

@@ -159,6 +159,18 @@ void stream_queue_consume(struct net *net, struct stream_queue **q, size_t n)
 	assert(n == 0);
 }
 
+struct span stream_queue_pop(struct net *net, struct stream_queue **q)
+{
+	struct stream_queue *head = *q;
+
+	net->growing.stream = NULL;
+	/* Only the last chunk can be empty, and an empty queue has none. */
+	struct span span = head->spans[head->first++];
+	if (head->first == head->end)
+		drop_head(net, q);
+	return span;
+}
+
 void stream_queue_drop(struct net *net, struct stream_queue **q)
 {
 	net->growing.stream = NULL;

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "base/text.h"
 #include "pool/catalog_parts.h"
 #include "pool/credentials.h"
 #include "pool/seats.h"
@@ -131,8 +132,14 @@ static void adopt_secrets(struct catalog *c, const struct userlist *users)
 	struct user *user;
 	size_t at = 0;
 
-	while (userlist_next(users, &at, &name, &secret))
+	c->scram_secret_count = c->other_secret_count = 0;
+	while (userlist_next(users, &at, &name, &secret)) {
 		catalog_user(c, name);
+		if (secret->kind == SECRET_SCRAM)
+			c->scram_secret_count++;
+		else if (secret->kind == SECRET_PLAIN || secret->kind == SECRET_MD5)
+			c->other_secret_count++;
+	}
 	for (at = 0; (user = map_next(c->users, &at));)
 		set_secret(user, userlist_find(users, user->name));
 }
@@ -148,6 +155,7 @@ void catalog_adopt(struct catalog *c, struct config *config,
     const struct userlist *users, catalog_note_fn *note, void *note_ctx)
 {
 	struct adoption a = {c, c->config, note, note_ctx};
+	const char *auth_user = text_or_null(config->settings.global.auth_user);
 
 	c->config = config_ref(config);
 	credentials_forget_all(c);
@@ -157,8 +165,8 @@ void catalog_adopt(struct catalog *c, struct config *config,
 		adopt_template(&a);
 		adopt_user_entries(c);
 	}
-	if (c->config->settings.auth_user && *c->config->settings.auth_user)
-		catalog_user(c, c->config->settings.auth_user);
+	if (auth_user)
+		catalog_user(c, auth_user);
 	if (users)
 		adopt_secrets(c, users);
 	if (a.old)

@@ -10,9 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+#include "conf/setting_row.h"
 #include "pool/catalog_parts.h"
 #include "pool/credentials.h"
 #include "pool/pool.h"
+#include "pool/room.h"
 #include "pool/seats.h"
 
 enum { DATABASE_NAME_MAX = 63 };
@@ -83,6 +86,7 @@ static void database_free(struct database *db)
 		list_remove(&c->idle_databases, &db->idle_node);
 	secret_done(&db->forced_secret);
 	scram_cache_done(&db->forced_cache);
+	hosts_done(&db->hosts);
 	credentials_done(db);
 	if (db->arena)
 		arena_free(&db->arena);
@@ -94,7 +98,7 @@ static void database_free(struct database *db)
 
 static void database_free_if_unused(struct database *db)
 {
-	if (db->is_gone && !db->client_count && list_is_empty(&db->pools))
+	if (db->is_gone && !db->holder_count && list_is_empty(&db->pools))
 		database_free(db);
 }
 
@@ -104,7 +108,7 @@ void pool_free(struct pool *pool)
 	struct catalog *c = db->catalog;
 
 	c->events->freed(c->events_ctx, pool);
-	pool_want_room(pool, false, false);
+	room_want(pool, false, false);
 	/* A killed one has left the map; another may be there under its key. */
 	if (!pool->is_killed)
 		map_del(c->pools, &pool->database, 2 * sizeof(void *));
@@ -113,6 +117,7 @@ void pool_free(struct pool *pool)
 	list_remove(&c->pool_list, &pool->node);
 	list_remove(&db->pools, &pool->db_node);
 	list_remove(&pool->user->pools, &pool->user_node);
+	hosts_forget_shares(pool, true);
 	mem_free(pool->refusal);
 	mem_free(pool->fast_failure);
 	mem_wipe(&pool->pass_through, sizeof(pool->pass_through));
@@ -194,7 +199,6 @@ struct user *catalog_user(struct catalog *c, const char *name)
 	secret_init(&user->secret, "");
 	list_init(&user->pools);
 	list_init(&user->resting);
-	list_init(&user->starving);
 	if (c->config)
 		user->config = config_user(c->config, name);
 	map_put_str(c->users, user->name, user);
@@ -227,7 +231,6 @@ struct database *database_new(struct catalog *c, const char *name)
 	secret_init(&db->forced_secret, "");
 	list_init(&db->pools);
 	list_init(&db->resting);
-	list_init(&db->starving);
 	map_put_str(c->databases, db->name, db);
 	return db;
 }
@@ -246,13 +249,25 @@ static void set_forced_secret(struct database *db, const char *password)
 	db->forced_secret = secret;
 }
 
+static void adopt_hosts(struct database *db)
+{
+	struct pool *pool;
+
+	hosts_adopt(&db->hosts, db->config);
+	list_for (pool, &db->pools, db_node) {
+		pool->wanted_host = 0;
+		hosts_forget_shares(pool, false);
+	}
+}
+
 void database_set_config(struct database *db, const struct database_config *config)
 {
 	db->config = config;
+	adopt_hosts(db);
 	if (config->user)
 		db->forced_user = catalog_user(db->catalog, config->user);
-	if (config->auth_user)
-		catalog_user(db->catalog, config->auth_user);
+	if (text_or_null(config->own.auth_user))
+		catalog_user(db->catalog, config->own.auth_user);
 	/* A forced user that was kept keeps its password too. */
 	if (config->user || config->password || !db->forced_user)
 		set_forced_secret(db, config->password);
@@ -311,10 +326,22 @@ struct database *catalog_database(struct catalog *c, const char *name, bool *is_
 		database_free(db);
 		return NULL;
 	}
-	/* Idle from the start: the client that made it need not get far. */
+	/* It is idle from the start: the client that asked for it may fail to log in.
+	 */
 	database_note_use(db);
 	*is_new = true;
 	return db;
+}
+
+/* The console's own pool has nothing to do with the settings. */
+static void set_admin_limits(struct level *own)
+{
+	own->default_pool_size = 2;
+	level_set_given(own, SETTING_INDEX_default_pool_size, true);
+	level_set_given(own, SETTING_INDEX_min_pool_size, true);
+	level_set_given(own, SETTING_INDEX_reserve_pool_size, true);
+	own->pool_mode = POOL_MODE_STATEMENT;
+	level_set_given(own, SETTING_INDEX_pool_mode, true);
 }
 
 struct database *catalog_add_admin(struct catalog *c, const struct service *service)
@@ -333,16 +360,8 @@ struct database *catalog_add_admin(struct catalog *c, const struct service *serv
 	    .host_count = 1,
 	    .port = c->config ? c->config->settings.listen_port : 0,
 	    .user = db->name,
-	    .pool_size = 2,
-	    .min_pool_size = 0,
-	    .reserve_pool_size = 0,
-	    .max_db_connections = -1,
-	    .max_db_client_connections = -1,
-	    .query_wait_timeout = -1,
-	    .auth_query_cache_time = -1,
-	    .pool_mode = POOL_MODE_STATEMENT,
-	    .session_state = -1,
 	};
+	set_admin_limits(&config->own);
 	db->arena = arena;
 	db->service = service;
 	db->is_admin = true;
@@ -403,7 +422,6 @@ struct pool *catalog_pool_as(struct database *db, struct user *pool_user)
 
 	if (pool)
 		return pool;
-	key.database->was_used = true;
 	pool = slab_get(c->pool_slab);
 	pool->database = key.database;
 	pool->user = key.user;
@@ -414,6 +432,7 @@ struct pool *catalog_pool_as(struct database *db, struct user *pool_user)
 	list_init(&pool->seekers);
 	list_init(&pool->newcomers);
 	list_init(&pool->replicas);
+	list_init(&pool->shares);
 	list_init(&pool->cancels_waiting);
 	list_init(&pool->cancels_active);
 	list_push_back(&c->pool_list, &pool->node);
@@ -461,21 +480,35 @@ void database_drop(struct database *db, struct config *keep, const char *reason)
 {
 	map_del_str(db->catalog->databases, db->name);
 	db->held = keep ? config_ref(keep) : NULL;
-	/* Held by a count of our own until its pools are killed. */
-	db->client_count++;
+	/* It must not be freed before all its pools are killed. */
+	database_hold(db);
 	db->is_gone = true;
 	kill_pools_of(db, reason);
-	database_leave(db);
+	database_release(db);
 }
 
 /* ---- clients ---- */
 
+void database_hold(struct database *db)
+{
+	db->holder_count++;
+	database_note_use(db);
+}
+
+void database_release(struct database *db)
+{
+	assert(db->holder_count > 0);
+	db->holder_count--;
+	database_note_use(db);
+	database_free_if_unused(db);
+}
+
 bool database_may_enter(struct database *db, bool exempt)
 {
-	int limit = database_max_client_connections(db);
+	int limit = scope_max_db_client_connections(database_scope(db));
 
 	db->client_count++;
-	database_note_use(db);
+	db->was_used = true;
 	return exempt || limit <= 0 || db->client_count <= limit;
 }
 
@@ -483,13 +516,11 @@ void database_leave(struct database *db)
 {
 	assert(db->client_count > 0);
 	db->client_count--;
-	database_note_use(db);
-	database_free_if_unused(db);
 }
 
 bool user_may_enter(struct user *user, bool exempt)
 {
-	int limit = user_max_client_connections(user->catalog, user);
+	int limit = scope_max_user_client_connections(user_scope(user));
 
 	user->client_count++;
 	return exempt || limit <= 0 || user->client_count <= limit;
@@ -530,7 +561,8 @@ void catalog_mark_dirty(struct catalog *c, struct database *db)
 /* With min_pool_size a forced user's pool is there before the first client. */
 static void make_forced_pool(struct database *db)
 {
-	if (!db->is_admin && db->forced_user && database_min_pool_size(db) > 0)
+	if (!db->is_admin && db->forced_user &&
+	    scope_min_pool_size(login_scope(db, db->forced_user)) > 0)
 		catalog_pool(db, NULL);
 }
 

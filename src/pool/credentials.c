@@ -34,7 +34,8 @@ const struct credential *credential_find(
 
 	if (!credential)
 		return NULL;
-	if (now_us - credential->asked_us < database_auth_query_cache_time(db))
+	if (now_us - credential->asked_us <
+	    scope_auth_query_cache_time(database_scope(db)))
 		return credential;
 	credential_forget(db, name);
 	return NULL;
@@ -45,7 +46,7 @@ void credential_keep(struct database *db, const char *name, struct user *user,
 {
 	struct credential *credential;
 
-	if (!database_auth_query_cache_time(db))
+	if (!scope_auth_query_cache_time(database_scope(db)))
 		return;
 	credential_forget(db, name);
 	if (db->credentials && map_count(db->credentials) >= CREDENTIALS_MAX)

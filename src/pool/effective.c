@@ -1,170 +1,42 @@
 /*
- * Which value of a setting is in force: user before database before global.  Read anew
- * at every use, so that SET and RELOAD need to tell nobody.
+ * For whom a setting is asked: the scopes of pools, logins, databases and users.  A
+ * value is looked up at every use, so that SET and RELOAD need to tell nobody.
  */
 #include "pool/effective.h"
 
-static const struct settings *settings_of(const struct database *db)
+/* Often enough that nobody notices it, and cheap. */
+enum { LOGIN_RETRY_LEAST_US = 10000 };
+
+static const struct level *own_of(const struct user *user)
 {
-	return &db->catalog->config->settings;
+	return user && user->config ? &user->config->own : NULL;
 }
 
-const struct settings *pool_settings(const struct pool *pool)
+struct scope login_scope(const struct database *db, const struct user *login_user)
 {
-	return settings_of(pool->database);
+	return (struct scope){
+	    .user = own_of(login_user),
+	    .database = &db->config->own,
+	    .settings = &db->catalog->config->settings,
+	};
 }
 
-/* -1 inherits. */
-static int first_set(int own, int inherited)
+struct scope pool_scope(const struct pool *pool)
 {
-	return own >= 0 ? own : inherited;
+	return login_scope(pool->database, pool->user);
 }
 
-/* Only more than 0 overrides. */
-static int first_positive(int own, int inherited)
+struct scope database_scope(const struct database *db)
 {
-	return own > 0 ? own : inherited;
+	return login_scope(db, NULL);
 }
 
-static uint64_t first_timeout(uint64_t own_us, uint64_t inherited_us)
+struct scope user_scope(const struct user *user)
 {
-	return own_us ? own_us : inherited_us;
-}
-
-static const struct user_config *config_of(const struct user *user)
-{
-	return user ? user->config : NULL;
-}
-
-int database_pool_size(const struct database *db)
-{
-	return first_set(db->config->pool_size, settings_of(db)->default_pool_size);
-}
-
-int database_min_pool_size(const struct database *db)
-{
-	return first_set(db->config->min_pool_size, settings_of(db)->min_pool_size);
-}
-
-int database_reserve_pool_size(const struct database *db)
-{
-	return first_set(
-	    db->config->reserve_pool_size, settings_of(db)->reserve_pool_size);
-}
-
-uint64_t database_server_lifetime(const struct database *db)
-{
-	return first_timeout(
-	    db->config->server_lifetime, settings_of(db)->server_lifetime);
-}
-
-int database_max_connections(const struct database *db)
-{
-	return first_positive(
-	    db->config->max_db_connections, settings_of(db)->max_db_connections);
-}
-
-int database_max_client_connections(const struct database *db)
-{
-	return first_positive(db->config->max_db_client_connections,
-	    settings_of(db)->max_db_client_connections);
-}
-
-int user_max_connections(const struct catalog *c, const struct user *user)
-{
-	const struct user_config *own = config_of(user);
-
-	return first_positive(own ? own->max_user_connections : -1,
-	    c->config->settings.max_user_connections);
-}
-
-int user_max_client_connections(const struct catalog *c, const struct user *user)
-{
-	const struct user_config *own = config_of(user);
-
-	return first_positive(own ? own->max_user_client_connections : -1,
-	    c->config->settings.max_user_client_connections);
-}
-
-uint64_t user_query_timeout(const struct catalog *c, const struct user *user)
-{
-	const struct user_config *own = config_of(user);
-
-	return first_timeout(
-	    own ? own->query_timeout : 0, c->config->settings.query_timeout);
-}
-
-uint64_t user_transaction_timeout(const struct catalog *c, const struct user *user)
-{
-	const struct user_config *own = config_of(user);
-
-	return first_timeout(own ? own->transaction_timeout : 0,
-	    c->config->settings.transaction_timeout);
-}
-
-uint64_t user_idle_transaction_timeout(const struct catalog *c, const struct user *user)
-{
-	const struct user_config *own = config_of(user);
-
-	return first_timeout(own ? own->idle_transaction_timeout : 0,
-	    c->config->settings.idle_transaction_timeout);
-}
-
-uint64_t user_client_idle_timeout(
-    const struct catalog *c, const struct user *login_user)
-{
-	const struct user_config *own = config_of(login_user);
-
-	return first_timeout(own ? own->client_idle_timeout : 0,
-	    c->config->settings.client_idle_timeout);
-}
-
-uint64_t query_wait_timeout(const struct database *db, const struct user *login_user)
-{
-	const struct user_config *own = config_of(login_user);
-
-	if (own && own->query_wait_timeout >= 0)
-		return (uint64_t)own->query_wait_timeout;
-	if (db->config->query_wait_timeout >= 0)
-		return (uint64_t)db->config->query_wait_timeout;
-	return settings_of(db)->query_wait_timeout;
-}
-
-const char *database_auth_user(const struct database *db)
-{
-	const char *own = db->config->auth_user;
-	const char *name = own ? own : settings_of(db)->auth_user;
-
-	return name && *name ? name : NULL;
-}
-
-const char *database_auth_dbname(const struct database *db)
-{
-	const char *own = db->config->auth_dbname;
-	const char *name = own ? own : settings_of(db)->auth_dbname;
-
-	return name && *name ? name : NULL;
-}
-
-const char *database_auth_query(const struct database *db)
-{
-	const char *own = db->config->auth_query;
-
-	return own ? own : settings_of(db)->auth_query;
-}
-
-int database_channel_binding(const struct database *db)
-{
-	if (db->config->channel_binding >= 0)
-		return db->config->channel_binding;
-	return settings_of(db)->server_channel_binding;
-}
-
-uint64_t database_auth_query_cache_time(const struct database *db)
-{
-	if (db->config->auth_query_cache_time >= 0)
-		return (uint64_t)db->config->auth_query_cache_time;
-	return settings_of(db)->auth_query_cache_time;
+	return (struct scope){
+	    .user = own_of(user),
+	    .settings = &user->catalog->config->settings,
+	};
 }
 
 const struct secret *pool_server_secret(const struct pool *pool)
@@ -195,44 +67,22 @@ struct scram_cache *pool_server_scram_cache(struct pool *pool)
 
 int pool_mode(const struct pool *pool)
 {
-	const struct user_config *own = config_of(pool->user);
-
-	if (own && own->pool_mode >= 0)
-		return own->pool_mode;
-	return first_set(
-	    pool->database->config->pool_mode, pool_settings(pool)->pool_mode);
-}
-
-int pool_session_state(const struct pool *pool)
-{
-	const struct user_config *own = config_of(pool->user);
-
-	if (own && own->session_state >= 0)
-		return own->session_state;
-	return first_set(
-	    pool->database->config->session_state, pool_settings(pool)->session_state);
+	return scope_pool_mode(pool_scope(pool));
 }
 
 int pool_size(const struct pool *pool)
 {
-	const struct user_config *own = config_of(pool->user);
-
-	return own && own->pool_size >= 0 ? own->pool_size
-					  : database_pool_size(pool->database);
+	return scope_default_pool_size(pool_scope(pool));
 }
 
 int pool_reserve_size(const struct pool *pool)
 {
-	const struct user_config *own = config_of(pool->user);
-
-	return own && own->reserve_pool_size >= 0
-		   ? own->reserve_pool_size
-		   : database_reserve_pool_size(pool->database);
+	return scope_reserve_pool_size(pool_scope(pool));
 }
 
 int pool_min_size(const struct pool *pool)
 {
-	return database_min_pool_size(pool->database);
+	return scope_min_pool_size(pool_scope(pool));
 }
 
 bool pool_is_closing_for_pause(const struct pool *pool)
@@ -279,14 +129,23 @@ bool pool_is_undersized(const struct pool *pool)
 
 bool pool_has_check(const struct pool *pool)
 {
-	const char *query = pool_settings(pool)->server_check_query;
+	const char *query = scope_server_check_query(pool_scope(pool));
 
 	return query && *query;
+}
+
+uint64_t pool_login_retry(const struct pool *pool)
+{
+	uint64_t retry_us = scope_server_login_retry(pool_scope(pool));
+
+	return retry_us > LOGIN_RETRY_LEAST_US ? retry_us : LOGIN_RETRY_LEAST_US;
 }
 
 uint64_t pool_lifetime_spacing(const struct pool *pool)
 {
 	int size = pool_size(pool);
 
-	return size > 0 ? database_server_lifetime(pool->database) / (uint64_t)size : 0;
+	if (size <= 0)
+		return 0;
+	return scope_server_lifetime(pool_scope(pool)) / (uint64_t)size;
 }

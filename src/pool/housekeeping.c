@@ -12,21 +12,30 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+static bool has_own_idle_timeout(const struct config *config)
+{
+	return config && config_has_own(config, SETTING_INDEX_pool_idle_timeout);
+}
+
 static uint64_t drop_idle_pools(
     struct catalog *c, catalog_note_fn *note, void *note_ctx)
 {
-	uint64_t timeout = c->config->settings.pool_idle_timeout, next = UINT64_MAX;
+	uint64_t timeout, next = UINT64_MAX;
 	struct pool *pool, *after;
+	bool is_uniform = !has_own_idle_timeout(c->config) &&
+			  !has_own_idle_timeout(c->template_config);
 
 	list_for_safe (pool, after, &c->idle_pools, idle_node) {
 		uint64_t age = c->seen_us - pool->idle_since_us;
+		timeout = scope_pool_idle_timeout(pool_scope(pool));
 		if (pool->is_killed) {
 			pool_free(pool);
 		} else if (!timeout || age < timeout) {
-			/* The rest is younger. */
 			if (timeout)
-				next = pool->idle_since_us + timeout;
-			break;
+				next = earlier(next, pool->idle_since_us + timeout);
+			/* the rest is younger */
+			if (is_uniform)
+				break;
 		} else if (pool_may_be_freed(pool)) {
 			catalog_note(note, note_ctx,
 			    "cleaning up idle pool for user %s on db %s because: "
@@ -54,12 +63,14 @@ static bool has_used_pool(const struct database *db)
 static uint64_t drop_idle_databases(
     struct catalog *c, catalog_note_fn *note, void *note_ctx)
 {
-	uint64_t timeout = c->config->settings.autodb_idle_timeout, next = UINT64_MAX;
+	uint64_t timeout, next = UINT64_MAX;
 	struct database *db, *after;
 
 	list_for_safe (db, after, &c->idle_databases, idle_node) {
 		/* Anybody can make one by asking for it. */
 		bool is_due = !db->was_used;
+		/* The same for all of them: they have one entry, the template. */
+		timeout = scope_autodb_idle_timeout(database_scope(db));
 		if (!is_due && !timeout)
 			break;
 		if (!is_due && c->seen_us - db->idle_since_us < timeout) {

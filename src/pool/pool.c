@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "pool/effective.h"
 #include "pool/queue.h"
+#include "pool/room.h"
 #include "pool/seats.h"
 
 /* Bytes of a server's message that are kept: with what is put around it the whole still
@@ -60,7 +61,7 @@ void pool_withdraw(struct ask *ask)
 	pool_kick(ask->pool);
 }
 
-/* Protocol.md 10.4: the last login failed and there is no server to wait for. */
+/* protocol.md 10.4: the last login failed and there is no server to wait for. */
 static bool is_failing_fast(const struct ask *ask, enum ask_kind kind)
 {
 	const struct pool *pool = ask->pool;
@@ -74,11 +75,28 @@ static struct verdict fail_fast(struct ask *ask, uint64_t now_us)
 {
 	struct pool *pool = ask->pool;
 
-	if (now_us - pool->dial_us >= pool_settings(pool)->server_login_retry) {
+	if (now_us - pool->dial_us >= pool_login_retry(pool)) {
 		pool->wants_probe = true;
 		pool_kick(pool);
 	}
 	return queue_refuse(ask, pool->fast_failure, "08P01");
+}
+
+/* max_waiting_clients. */
+static bool is_queue_full(const struct pool *pool)
+{
+	int limit = scope_max_waiting_clients(pool_scope(pool));
+
+	return limit > 0 && pool->waiting.count >= (size_t)limit;
+}
+
+static struct verdict refuse_for_full_queue(struct ask *ask)
+{
+	struct verdict v = queue_refuse(
+	    ask, "too many clients are waiting (max_waiting_clients)", "53300");
+
+	v.is_full = true;
+	return v;
 }
 
 static struct verdict wait_in_queue(
@@ -89,6 +107,8 @@ static struct verdict wait_in_queue(
 	bool is_served_soon = kind == ASK_WELCOME && pool->is_welcome_valid;
 	if (pool->database->catalog->refuse_waiting && !is_served_soon)
 		return queue_refuse(ask, "server shutting down", "08P01");
+	if (is_queue_full(pool) && !is_served_soon)
+		return refuse_for_full_queue(ask);
 	queue_add(ask, kind, now_us);
 	pool_kick(pool);
 	return (struct verdict){
@@ -130,7 +150,7 @@ static bool is_over_lifetime(const struct seat *seat, uint64_t now_us)
 {
 	const struct pool *pool = seat->pool;
 
-	if (now_us - seat->born_us < database_server_lifetime(pool->database))
+	if (now_us - seat->born_us < scope_server_lifetime(pool_scope(pool)))
 		return false;
 	return !pool->lifetime_closed_us ||
 	       now_us - pool->lifetime_closed_us >= pool_lifetime_spacing(pool);
@@ -163,8 +183,9 @@ static uint64_t later(uint64_t a, uint64_t b)
 static uint64_t review_time(const struct seat *seat, uint64_t now_us)
 {
 	const struct pool *pool = seat->pool;
-	const struct settings *s = pool_settings(pool);
-	uint64_t lifetime = database_server_lifetime(pool->database);
+	struct scope scope = pool_scope(pool);
+	uint64_t idle = scope_server_idle_timeout(scope);
+	uint64_t lifetime = scope_server_lifetime(pool_scope(pool));
 	uint64_t at = UINT64_MAX;
 
 	if (pool->database->catalog->suspended)
@@ -174,15 +195,15 @@ static uint64_t review_time(const struct seat *seat, uint64_t now_us)
 		    pool->lifetime_closed_us
 			? pool->lifetime_closed_us + pool_lifetime_spacing(pool)
 			: 0);
-	if (s->server_idle_timeout) {
-		uint64_t due = seat->rested_us + s->server_idle_timeout;
+	if (idle) {
+		uint64_t due = seat->rested_us + idle;
 		/* Held by min_pool_size: nothing tells when that ends. */
 		if (due <= now_us)
-			due = now_us + s->server_idle_timeout;
+			due = now_us + idle;
 		at = earlier(at, due);
 	}
 	if (seat->state == SEAT_IDLE && pool_has_check(pool))
-		at = earlier(at, seat->rested_us + s->server_check_delay);
+		at = earlier(at, seat->rested_us + scope_server_check_delay(scope));
 	return at;
 }
 
@@ -190,6 +211,21 @@ static struct verdict rest_verdict(struct seat *seat, uint64_t now_us)
 {
 	return (struct verdict){
 	    .kind = VERDICT_REST, .seat = seat, .wake_us = review_time(seat, now_us)};
+}
+
+/* A connection to another host is wanted, and the limits leave no room for it. */
+static bool makes_room_for_host(const struct seat *seat, uint64_t now_us)
+{
+	struct pool *pool = seat->pool;
+
+	if (!pool->wants_room || !seat->was_lent || pool_is_paused(pool))
+		return false;
+	const struct host *host = hosts_wanted(pool, now_us);
+	if (!host || !hosts_may_spare(seat, host) ||
+	    (host->state != HOST_UP && pool_connected_count(pool) == 1))
+		return false;
+	pool->wants_room = false;
+	return true;
 }
 
 /* Ready for the next client, or to be checked before that. */
@@ -203,11 +239,16 @@ static struct verdict settle(struct seat *seat, uint64_t now_us)
 		return seat_retire(seat, "pause mode");
 	struct ask *ask = pool_is_paused(pool) ? NULL : queue_first_seeker(pool);
 	bool is_checked_always =
-	    !pool_settings(pool)->server_check_delay && pool_has_check(pool);
+	    !scope_server_check_delay(pool_scope(pool)) && pool_has_check(pool);
 	if (is_checked_always && !(ask && seat->was_checked)) {
 		seat_move(seat, SEAT_USED, now_us);
 		return rest_verdict(seat, now_us);
 	}
+	/* One that is new was opened when it was this pool's turn. */
+	if (ask && seat->was_lent && room_is_owed(pool, now_us))
+		return seat_retire(seat, "evicted");
+	if (makes_room_for_host(seat, now_us))
+		return seat_retire(seat, "another host is due");
 	if (ask)
 		return queue_grant(ask, seat, now_us);
 	seat_move(seat, SEAT_IDLE, now_us);
@@ -228,7 +269,7 @@ static struct verdict close_or_park(struct seat *seat, uint64_t now_us)
 
 static bool has_reset(const struct pool *pool)
 {
-	const char *query = pool_settings(pool)->server_reset_query;
+	const char *query = scope_server_reset_query(pool_scope(pool));
 
 	return query && *query;
 }
@@ -239,11 +280,11 @@ static bool wants_reset(const struct seat *seat)
 
 	if (!has_reset(pool))
 		return false;
-	return seat->needs_reset || pool_settings(pool)->server_reset_query_always ||
+	return seat->needs_reset || scope_server_reset_query_always(pool_scope(pool)) ||
 	       pool_mode(pool) == POOL_MODE_SESSION;
 }
 
-/* Protocol.md 9.2, after use. */
+/* protocol.md 9.2, after use. */
 static struct verdict release(struct seat *seat, uint64_t now_us)
 {
 	struct pool *pool = seat->pool;
@@ -292,7 +333,7 @@ struct verdict pool_cancel_done(struct seat *seat, uint64_t now_us)
 	return release(seat, now_us);
 }
 
-/* Protocol.md 9.3. */
+/* protocol.md 9.3. */
 struct verdict pool_review(struct seat *seat, uint64_t now_us)
 {
 	struct pool *pool = seat->pool;
@@ -302,20 +343,19 @@ struct verdict pool_review(struct seat *seat, uint64_t now_us)
 	note_time(pool, now_us);
 	if (pool->database->catalog->suspended)
 		return rest_verdict(seat, now_us);
-	const struct settings *s = pool_settings(pool);
+	uint64_t idle = scope_server_idle_timeout(pool_scope(pool));
 	uint64_t rested = now_us - seat->rested_us;
 	if (seat->is_dirty)
 		return seat_retire(seat, "database configuration changed");
-	if (s->server_idle_timeout && rested >= s->server_idle_timeout &&
-	    may_close_idle(pool))
+	if (idle && rested >= idle && may_close_idle(pool))
 		return seat_retire(seat, "server idle timeout");
 	/* A lifetime of 0 means one use; it has ended at the release. */
-	if (database_server_lifetime(pool->database) && is_over_lifetime(seat, now_us))
+	if (scope_server_lifetime(pool_scope(pool)) && is_over_lifetime(seat, now_us))
 		return retire_for_lifetime(seat, now_us);
 	if (pool_is_closing_for_pause(pool))
 		return seat_retire(seat, "pause mode");
 	if (seat->state == SEAT_IDLE && pool_has_check(pool) &&
-	    rested >= s->server_check_delay)
+	    rested >= scope_server_check_delay(pool_scope(pool)))
 		seat_move(seat, SEAT_USED, now_us);
 	return rest_verdict(seat, now_us);
 }
@@ -326,9 +366,16 @@ void pool_dialing(struct pool *pool, struct seat *seat, uint64_t now_us)
 {
 	struct ask *ask = seat->ask;
 
+	struct host *wanted = hosts_wanted(pool, now_us);
+	struct host *host = pool->dials_wanted && wanted ? wanted : hosts_next(pool);
+
 	note_time(pool, now_us);
+	if (host == wanted)
+		pool->wanted_host = 0;
+	pool->dials_wanted = pool->wants_room = false;
 	pool->dial_us = now_us;
 	pool->wants_probe = false;
+	hosts_dial(pool, seat, host);
 	seat_enter(pool, seat, SEAT_LOGIN, now_us);
 	assert(!ask || seat->is_replication);
 	if (ask)
@@ -338,6 +385,7 @@ void pool_dialing(struct pool *pool, struct seat *seat, uint64_t now_us)
 static void forget_failure(struct pool *pool)
 {
 	pool->last_connect_failed = pool->last_login_failed = false;
+	pool->lacks_host = false;
 	pool->has_refused = false;
 	pool->failure[0] = pool->failure_sqlstate[0] = '\0';
 	mem_free(pool->refusal);
@@ -351,6 +399,7 @@ struct verdict pool_logged_in(struct seat *seat, uint64_t now_us)
 
 	assert(seat->state == SEAT_LOGIN);
 	note_time(pool, now_us);
+	hosts_answered(seat);
 	forget_failure(pool);
 	/* The next one may be opened now. */
 	pool_kick(pool);
@@ -360,6 +409,8 @@ struct verdict pool_logged_in(struct seat *seat, uint64_t now_us)
 		    .kind = VERDICT_GRANT, .ask = seat->ask, .seat = seat};
 	}
 	struct verdict v = close_or_park(seat, now_us);
+	/* Nothing can have become of it since it said that it is ready. */
+	seat->was_checked = true;
 	return v.kind != VERDICT_NONE ? v : settle(seat, now_us);
 }
 
@@ -411,12 +462,29 @@ void pool_dial_failed(struct seat *seat, enum dial_failure kind, const char *tex
 	assert(seat->state == SEAT_LOGIN);
 	note_time(pool, now_us);
 	queue_unlink(seat);
+	if (kind == DIAL_LOGIN)
+		hosts_answered(seat);
+	else
+		hosts_failed(seat, text, pool_login_retry(pool), now_us);
+	/* Another host may be tried at once. */
+	if (kind != DIAL_LOGIN && hosts_has_candidate(&pool->database->hosts, now_us)) {
+		seat_retire(seat, "");
+		return;
+	}
 	if (!is_own_fault)
 		remember_failure(pool, text, sqlstate);
+	pool->lacks_host = kind != DIAL_LOGIN && pool->database->hosts.count > 1;
 	if (kind == DIAL_LOGIN && !is_own_fault)
 		pool->has_refused =
 		    !pool_connected_count(pool) || !pool->is_welcome_valid;
 	seat_retire(seat, pool->failure);
+}
+
+void pool_orphan(struct seat *seat, uint64_t now_us)
+{
+	assert(seat->state == SEAT_ACTIVE && !seat->is_replication);
+	note_time(seat->pool, now_us);
+	queue_unlink(seat);
 }
 
 void pool_abandon(struct seat *seat, uint64_t now_us)

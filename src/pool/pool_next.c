@@ -5,12 +5,23 @@
  */
 #include "pool/effective.h"
 #include "pool/queue.h"
+#include "pool/room.h"
 #include "pool/seats.h"
 
 /* How often a pool below min_pool_size looks for room under a limit, or replaces
  * servers that were lost unused.  It does not wait for room in the queue of those that
  * have clients waiting. */
 enum { REFILL_US = 1000000 };
+
+/* How long a waiter hopes for a server that runs its reset or check query before
+ * another one is opened for it: much longer than such a query takes on a healthy
+ * server, and short for a client. */
+enum { TEST_PATIENCE_US = 200000 };
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
 
 static struct verdict nothing(uint64_t wake_us)
 {
@@ -120,18 +131,47 @@ struct launch {
 	const struct ask *asker; /* the first in the queue; NULL: nobody waits */
 	bool is_replication;
 	bool may_evict, is_refill;
+	const struct host *wanted; /* for balance or as a probe, though nobody waits */
 	uint64_t now_us;
 	/* what came out */
-	bool is_reserve, lacks_db_room, lacks_user_room;
+	bool is_reserve, lacks_pool_room, lacks_db_room, lacks_user_room;
+	bool is_behind; /* there is room, but another pool's client comes first */
 	uint64_t wake_us;
 	struct seat *evicted;
 };
+
+/* Attempts to reach hosts that were down, while others are up. */
+static size_t probes_beside(const struct pool *pool)
+{
+	return hosts_has_up(&pool->database->hosts) ? pool->probe_count : 0;
+}
+
+static bool is_login_in_the_way(const struct launch *l)
+{
+	const struct pool *pool = l->pool;
+
+	if (l->wanted && l->wanted->state != HOST_UP)
+		return pool->probe_count > 0;
+	return pool->seats[SEAT_LOGIN].count > probes_beside(pool);
+}
+
+/* protocol.md 10.4: when the next attempt may follow one that failed. */
+static uint64_t retry_time(const struct launch *l)
+{
+	const struct pool *pool = l->pool;
+	const struct hosts *hosts = &pool->database->hosts;
+	uint64_t retry_us = pool->dial_us + pool_login_retry(pool);
+
+	if (!pool->last_connect_failed || (pool->lacks_host && hosts_has_up(hosts)))
+		return 0;
+	return pool->lacks_host ? earlier(retry_us, hosts_due_us(hosts)) : retry_us;
+}
 
 /* The reserve is for those who have waited long enough. */
 static bool may_use_reserve(struct launch *l)
 {
 	struct pool *pool = l->pool;
-	uint64_t timeout = pool_settings(pool)->reserve_pool_timeout;
+	uint64_t timeout = scope_reserve_pool_timeout(pool_scope(pool));
 	int reserve = pool_reserve_size(pool);
 
 	if (!timeout || reserve <= 0 || !l->asker || !l->may_evict)
@@ -140,7 +180,7 @@ static bool may_use_reserve(struct launch *l)
 		return false;
 	uint64_t since = l->asker->last_us ? l->asker->last_us : l->asker->queued_us;
 	if (l->now_us < since + timeout) {
-		l->wake_us = since + timeout;
+		l->wake_us = earlier(l->wake_us, since + timeout);
 		return false;
 	}
 	l->is_reserve = true;
@@ -152,10 +192,17 @@ static bool has_pool_room(struct launch *l)
 {
 	struct pool *pool = l->pool;
 	int size = pool_size(pool);
+	size_t beside = probes_beside(pool);
 
-	if (size <= 0 || pool_server_count(pool) < (size_t)size ||
-	    !pool->is_welcome_valid)
+	/* Nobody shall have to wait because a host is tried that may be down still: the
+	 * attempt is not counted. */
+	if (size <= 0 || pool_server_count(pool) - beside < (size_t)size ||
+	    !pool->is_welcome_valid || (l->wanted && l->wanted->state != HOST_UP))
 		return true;
+	if (l->wanted) {
+		l->lacks_pool_room = true;
+		return false;
+	}
 	if (!l->is_replication)
 		return may_use_reserve(l);
 	l->evicted = longest_resting(pool, SEAT_USED);
@@ -188,6 +235,16 @@ static struct seat *evictable_of_user(const struct user *user)
 	return NULL;
 }
 
+/* There is room, but is it for another pool, whose client has waited longer for it? */
+static bool is_own_turn(struct launch *l, bool has_db_limit, bool has_user_limit)
+{
+	l->lacks_db_room = has_db_limit && room_is_before_in_database(l->pool);
+	l->lacks_user_room =
+	    !l->lacks_db_room && has_user_limit && room_is_before_of_user(l->pool);
+	l->is_behind = l->lacks_db_room || l->lacks_user_room;
+	return !l->is_behind;
+}
+
 /* Steps 6 and 7.  Nobody is evicted for the database while the user has no room: it
  * would be for nothing. */
 static bool has_limit_room(struct launch *l)
@@ -195,8 +252,8 @@ static bool has_limit_room(struct launch *l)
 	const struct pool *pool = l->pool;
 	struct database *db = pool->database;
 	struct user *user = pool->user;
-	int db_limit = database_max_connections(db);
-	int user_limit = user_max_connections(db->catalog, user);
+	int db_limit = scope_max_db_connections(database_scope(db));
+	int user_limit = scope_max_user_connections(user_scope(user));
 	bool is_user_full = user_limit > 0 && user->server_count >= user_limit;
 
 	if (is_user_full) {
@@ -211,23 +268,24 @@ static bool has_limit_room(struct launch *l)
 		l->evicted = evictable_of_database(db);
 		return false;
 	}
-	return !is_user_full;
+	return !is_user_full && is_own_turn(l, db_limit > 0, user_limit > 0);
 }
 
 static bool may_launch(struct launch *l)
 {
 	struct pool *pool = l->pool;
 
-	if (!list_is_empty(&pool->seats[SEAT_LOGIN]))
+	if (is_login_in_the_way(l))
 		return false;
-	uint64_t retry_us = pool->dial_us + pool_settings(pool)->server_login_retry;
-	if (pool->last_connect_failed && l->now_us < retry_us) {
-		l->wake_us = retry_us;
+	uint64_t retry_us = retry_time(l);
+	if (l->now_us < retry_us) {
+		l->wake_us = earlier(l->wake_us, retry_us);
 		return false;
 	}
-	/* whose servers go by themselves is not filled up as fast as it can be */
+	/* A pool whose servers end by themselves is not filled up as fast as it can
+	 * be. */
 	if (l->is_refill && pool->has_wasted && l->now_us < pool->dial_us + REFILL_US) {
-		l->wake_us = pool->dial_us + REFILL_US;
+		l->wake_us = earlier(l->wake_us, pool->dial_us + REFILL_US);
 		return false;
 	}
 	return has_pool_room(l) && has_limit_room(l);
@@ -236,7 +294,7 @@ static bool may_launch(struct launch *l)
 static struct verdict launch(struct launch *l)
 {
 	if (may_launch(l)) {
-		pool_want_room(l->pool, false, false);
+		room_want(l->pool, false, false);
 		return (struct verdict){.kind = VERDICT_DIAL,
 		    .ask = l->is_replication ? first_replica(l->pool) : NULL,
 		    .is_reserve = l->is_reserve,
@@ -246,20 +304,48 @@ static struct verdict launch(struct launch *l)
 	if (l->evicted && l->may_evict)
 		return seat_retire(l->evicted, "evicted");
 	if (l->may_evict) {
-		pool_want_room(l->pool, l->lacks_db_room, l->lacks_user_room);
+		room_want(l->pool, l->lacks_db_room, l->lacks_user_room);
+		/* Whoever is before it may not know yet that there is room. */
+		if (l->is_behind)
+			room_offer(l->pool);
 	} else {
-		pool_want_room(l->pool, false, false);
+		room_want(l->pool, false, false);
 		if (l->lacks_db_room || l->lacks_user_room)
-			l->wake_us = l->now_us + REFILL_US;
+			l->wake_us = earlier(l->wake_us, l->now_us + REFILL_US);
 	}
 	return nothing(l->wake_us);
 }
 
-/* Waiters that a tested server will not serve, or that want what a login brings. */
-static bool wants_server(const struct pool *pool)
+/* Is there a server under test for every waiter, whose query has not run for too long?
+ * Then *until_us is when the next one of them has.  The list is in order of time, and a
+ * query that hangs is rare, so that this mostly looks at one server. */
+static bool may_await_tests(
+    const struct pool *pool, uint64_t now_us, uint64_t *until_us)
 {
-	return pool->seekers.count > pool->seats[SEAT_TESTED].count ||
-	       (!list_is_empty(&pool->newcomers) && !pool->is_welcome_valid);
+	const struct list *tested = &pool->seats[SEAT_TESTED];
+	size_t overdue = 0;
+	struct seat *seat;
+
+	if (pool->seekers.count > tested->count)
+		return false;
+	list_for (seat, tested, node) {
+		if (now_us < seat->tested_us + TEST_PATIENCE_US) {
+			*until_us = seat->tested_us + TEST_PATIENCE_US;
+			return true;
+		}
+		if (++overdue > tested->count - pool->seekers.count)
+			return false;
+	}
+	return true;
+}
+
+/* Waiters that no tested server will serve, or that want what a login brings. */
+static bool wants_server(const struct pool *pool, uint64_t now_us, uint64_t *wake_us)
+{
+	if (!list_is_empty(&pool->newcomers) && !pool->is_welcome_valid)
+		return true;
+	return !list_is_empty(&pool->seekers) &&
+	       !may_await_tests(pool, now_us, wake_us);
 }
 
 static bool wants_refill(const struct pool *pool)
@@ -270,10 +356,36 @@ static bool wants_refill(const struct pool *pool)
 	return pool_is_undersized(pool);
 }
 
+/* Nobody waits for this one.  Where there is no room, the next server that is given
+ * back makes some. */
+static struct verdict launch_to_host(struct pool *pool, uint64_t now_us)
+{
+	struct launch l = {.pool = pool,
+	    .wanted = hosts_wanted(pool, now_us),
+	    .now_us = now_us,
+	    .wake_us = UINT64_MAX};
+
+	pool->wants_room = false;
+	if (!l.wanted) {
+		pool->wanted_host = 0;
+		return nothing(UINT64_MAX);
+	}
+	if (is_login_in_the_way(&l))
+		return nothing(UINT64_MAX);
+	if (may_launch(&l)) {
+		pool->dials_wanted = true;
+		return (struct verdict){.kind = VERDICT_DIAL, .wake_us = UINT64_MAX};
+	}
+	bool is_short = l.lacks_pool_room || l.lacks_db_room || l.lacks_user_room;
+	pool->wants_room = is_short && !l.is_behind && hosts_may_replace(pool);
+	return nothing(UINT64_MAX);
+}
+
 static struct verdict launch_wanted(struct pool *pool, uint64_t now_us)
 {
 	struct ask *first = first_waiter(pool);
-	bool is_for_any = wants_server(pool);
+	uint64_t wake_us = UINT64_MAX;
+	bool is_for_any = wants_server(pool, now_us, &wake_us);
 	bool is_for_replica = !list_is_empty(&pool->replicas) &&
 			      (!is_for_any || first->kind == ASK_REPLICATION);
 	struct launch l = {.pool = pool,
@@ -281,15 +393,15 @@ static struct verdict launch_wanted(struct pool *pool, uint64_t now_us)
 	    .is_replication = is_for_replica,
 	    .may_evict = is_for_any || is_for_replica,
 	    .now_us = now_us,
-	    .wake_us = UINT64_MAX};
+	    .wake_us = wake_us};
 
 	bool is_probe = pool->wants_probe;
 	pool->wants_probe = false;
 	l.is_refill = !l.may_evict && !is_probe;
 	if (!l.is_refill || wants_refill(pool))
 		return launch(&l);
-	pool_want_room(pool, false, false);
-	return nothing(UINT64_MAX);
+	room_want(pool, false, false);
+	return nothing(wake_us);
 }
 
 /* ---- the queue ---- */
@@ -300,7 +412,7 @@ static struct verdict check_used(struct pool *pool, uint64_t now_us)
 
 	if (seat->is_dirty)
 		return seat_retire(seat, "obsolete connection");
-	uint64_t delay = pool_settings(pool)->server_check_delay;
+	uint64_t delay = scope_server_check_delay(pool_scope(pool));
 	/* The setting has changed since: no check is due. */
 	if (!pool_has_check(pool) || (delay && now_us - seat->rested_us < delay))
 		return queue_grant(queue_first_seeker(pool), seat, now_us);
@@ -317,8 +429,9 @@ static struct verdict serve_seekers(struct pool *pool, uint64_t now_us)
 	struct seat *seat = queue_idle_seat(pool);
 	if (seat)
 		return queue_grant(queue_first_seeker(pool), seat, now_us);
-	if (pool->seekers.count > pool->seats[SEAT_TESTED].count &&
-	    !list_is_empty(&pool->seats[SEAT_USED]))
+	uint64_t until_us;
+	if (!list_is_empty(&pool->seats[SEAT_USED]) &&
+	    !may_await_tests(pool, now_us, &until_us))
 		return check_used(pool, now_us);
 	return nothing(UINT64_MAX);
 }
@@ -365,12 +478,14 @@ static struct verdict next_while_running(struct pool *pool, uint64_t now_us)
 
 	if (v.kind == VERDICT_NONE && pool_is_oversized(pool))
 		v = shrink(pool);
+	if (v.kind == VERDICT_NONE && pool->wanted_host)
+		v = launch_to_host(pool, now_us);
 	return v.kind != VERDICT_NONE ? v : launch_wanted(pool, now_us);
 }
 
 static struct verdict next_while_paused(struct pool *pool)
 {
-	pool_want_room(pool, false, false);
+	room_want(pool, false, false);
 	pool->wants_probe = false;
 	if (pool_is_closing_for_pause(pool))
 		return retire_for_pause(pool);
@@ -395,7 +510,7 @@ struct verdict pool_next(struct pool *pool, uint64_t now_us)
 	if (v.kind != VERDICT_NONE)
 		return v;
 	if (pool->is_killed) {
-		pool_want_room(pool, false, false);
+		room_want(pool, false, false);
 		return v;
 	}
 	return pool_is_paused(pool) ? next_while_paused(pool)

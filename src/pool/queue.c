@@ -7,6 +7,7 @@
 
 #include <assert.h>
 
+#include "pool/room.h"
 #include "pool/seats.h"
 
 static struct list *list_of_kind(struct pool *pool, enum ask_kind kind)
@@ -46,10 +47,12 @@ void queue_remove(struct ask *ask)
 	list_push_back(&pool->clients, &ask->node);
 	ask->state = ASK_RESTING;
 	if (list_is_empty(&pool->waiting))
-		pool_want_room(pool, false, false);
+		room_want(pool, false, false);
+	else
+		room_reorder(pool);
 	/* When nobody seeks a seat, those at rest are free for others. */
 	if (list_is_empty(&pool->seekers))
-		pool_offer_room(pool);
+		room_offer(pool);
 }
 
 void queue_serve(struct ask *ask, uint64_t now_us)
@@ -65,6 +68,9 @@ struct seat *queue_idle_seat(const struct pool *pool)
 
 	if (list_is_empty(&pool->seats[SEAT_IDLE]))
 		return NULL;
+	if (pool->shares.count > 1 &&
+	    pool->database->config->load_balance_hosts != LOAD_BALANCE_DISABLE)
+		return hosts_idle_seat(pool);
 	/* Dirty ones are there only until pool_next has run. */
 	list_for (seat, &pool->seats[SEAT_IDLE], node) {
 		if (!seat->is_dirty)
@@ -91,6 +97,7 @@ void queue_link(struct ask *ask, struct seat *seat, uint64_t now_us)
 	seat->was_checked = false;
 	seat->was_lent = true;
 	ask->pool->has_wasted = false;
+	hosts_lend(seat, now_us);
 	ask->pool->stats.server_assignment_count++;
 }
 

@@ -7,6 +7,7 @@
 #include <assert.h>
 
 #include "pool/effective.h"
+#include "pool/room.h"
 
 #define RESTING (SEAT_BIT(IDLE) | SEAT_BIT(USED))
 
@@ -46,79 +47,6 @@ void catalog_note_time(struct catalog *c, uint64_t now_us)
 		c->seen_us = now_us;
 }
 
-void pool_kick(struct pool *pool)
-{
-	struct catalog *c = pool->database->catalog;
-
-	if (!pool->is_kicked)
-		c->events->kick(c->events_ctx, pool);
-}
-
-/* ---- room under the limits of databases and users ---- */
-
-/* The first pool that waits for room looks whether it can use what there is now.  It
- * leaves the queue when it could, or does not need it any more, and that tells the
- * next. */
-static void tell_database(const struct database *db)
-{
-	struct node *first = list_first(&db->starving);
-
-	if (first)
-		pool_kick(container_of(first, struct pool, db_room_node));
-}
-
-static void tell_user(const struct user *user)
-{
-	struct node *first = list_first(&user->starving);
-
-	if (first)
-		pool_kick(container_of(first, struct pool, user_room_node));
-}
-
-void pool_offer_room(const struct pool *pool)
-{
-	tell_database(pool->database);
-	tell_user(pool->user);
-}
-
-static void want_database_room(struct pool *pool, bool wanted)
-{
-	struct database *db = pool->database;
-
-	if (pool->wants_db_room == wanted)
-		return;
-	pool->wants_db_room = wanted;
-	if (wanted)
-		list_push_back(&db->starving, &pool->db_room_node);
-	else
-		list_remove(&db->starving, &pool->db_room_node);
-	db->is_starving = !list_is_empty(&db->starving);
-	if (!wanted)
-		tell_database(db);
-}
-
-static void want_user_room(struct pool *pool, bool wanted)
-{
-	struct user *user = pool->user;
-
-	if (pool->wants_user_room == wanted)
-		return;
-	pool->wants_user_room = wanted;
-	if (wanted)
-		list_push_back(&user->starving, &pool->user_room_node);
-	else
-		list_remove(&user->starving, &pool->user_room_node);
-	user->is_starving = !list_is_empty(&user->starving);
-	if (!wanted)
-		tell_user(user);
-}
-
-void pool_want_room(struct pool *pool, bool of_database, bool of_user)
-{
-	want_database_room(pool, of_database);
-	want_user_room(pool, of_user);
-}
-
 /* ---- idle pools and databases ---- */
 
 bool pool_is_empty(const struct pool *pool)
@@ -148,7 +76,7 @@ void database_note_use(struct database *db)
 {
 	struct catalog *c = db->catalog;
 	bool is_idle =
-	    db->is_auto && !db->is_gone && !db->client_count && !db->server_count;
+	    db->is_auto && !db->is_gone && !db->holder_count && !db->server_count;
 
 	if (is_idle == node_is_linked(&db->idle_node))
 		return;
@@ -164,13 +92,14 @@ void database_note_use(struct database *db)
 bool pool_may_be_freed(const struct pool *pool)
 {
 	const struct database *db = pool->database;
-	uint64_t timeout = pool_settings(pool)->pool_idle_timeout;
+	uint64_t timeout = scope_pool_idle_timeout(pool_scope(pool));
 
 	if (!pool_is_empty(pool))
 		return false;
 	if (pool->is_killed)
 		return true;
-	if (db->is_admin || (db->forced_user && database_min_pool_size(db) > 0))
+	if (db->is_admin ||
+	    (db->forced_user && scope_min_pool_size(pool_scope(pool)) > 0))
 		return false;
 	return timeout && db->catalog->seen_us - pool->idle_since_us >= timeout;
 }
@@ -194,9 +123,10 @@ static void put_into_list(struct seat *seat, enum seat_state state)
 	/* the most recently used one is lent first, or every one in turn */
 	bool to_front =
 	    state == SEAT_USED ||
-	    (state == SEAT_IDLE && !pool_settings(seat->pool)->server_round_robin);
+	    (state == SEAT_IDLE && !scope_server_round_robin(pool_scope(seat->pool)));
 
 	seat->state = state;
+	hosts_seat_comes(seat, to_front);
 	if (to_front)
 		list_push_front(l, &seat->node);
 	else
@@ -232,7 +162,7 @@ static void tell_of_rest(struct pool *pool)
 	if (!list_is_empty(&pool->waiting) || pool_is_oversized(pool) ||
 	    pool_is_paused(pool))
 		pool_kick(pool);
-	pool_offer_room(pool);
+	room_offer(pool);
 }
 
 void seat_move(struct seat *seat, enum seat_state state, uint64_t now_us)
@@ -241,8 +171,11 @@ void seat_move(struct seat *seat, enum seat_state state, uint64_t now_us)
 	bool was_resting = is_resting(seat->state);
 
 	assert(successors[seat->state] & (1u << state));
+	hosts_seat_goes(seat);
 	list_remove(&pool->seats[seat->state], &seat->node);
 	put_into_list(seat, state);
+	if (state == SEAT_TESTED)
+		seat->tested_us = now_us;
 	if (was_resting && !is_resting(state))
 		leave_resting_lists(seat);
 	if (was_resting || !is_resting(state))
@@ -263,9 +196,11 @@ static void take_out(struct seat *seat)
 		return;
 	if (is_resting(seat->state))
 		leave_resting_lists(seat);
+	hosts_seat_goes(seat);
+	hosts_seat_ends(seat);
 	seat->state = SEAT_NONE;
 	count_seat(pool, -1);
-	pool_offer_room(pool);
+	room_offer(pool);
 	pool_kick(pool);
 	database_note_use(pool->database);
 }

@@ -11,7 +11,7 @@
 #include "session/dial.h"
 #include "session/server.h"
 
-/* What the broker keeps for a pool; hangs from pool->welcome. */
+/* What the broker keeps for a pool; hangs from pool->desk. */
 struct desk {
 	struct pool *pool;
 	struct site *site;
@@ -25,7 +25,7 @@ static void desk_wake(struct deadline *d);
 
 static struct desk *pool_desk(struct site *site, struct pool *pool)
 {
-	struct desk *desk = pool->welcome;
+	struct desk *desk = pool->desk;
 	if (!desk) {
 		desk = slab_get(site->desk_slab);
 		desk->pool = pool;
@@ -34,7 +34,7 @@ static struct desk *pool_desk(struct site *site, struct pool *pool)
 		deadline_init(&desk->wake, desk_wake);
 		vars_init(&desk->welcome.vars, site->vars);
 		buf_init(&desk->welcome.untracked, 0);
-		pool->welcome = desk;
+		pool->desk = desk;
 	}
 	return desk;
 }
@@ -46,15 +46,40 @@ static uint64_t site_now(const struct site *site)
 
 /* ---- carrying out ---- */
 
+/* The verdict, noted for who looks at the log. */
+static struct verdict noted(const struct pool *pool, struct verdict v)
+{
+	static const char *const names[] = {
+	    [VERDICT_NONE] = "nothing to do",
+	    [VERDICT_GRANT] = "a client gets a server",
+	    [VERDICT_WAIT] = "a client waits",
+	    [VERDICT_ADMIT] = "a login may end",
+	    [VERDICT_REFUSE] = "a client is refused",
+	    [VERDICT_DIAL] = "a server connection is opened",
+	    [VERDICT_CHECK] = "a server is checked",
+	    [VERDICT_RESET] = "a server is reset",
+	    [VERDICT_RETIRE] = "a server is closed",
+	    [VERDICT_REST] = "a server rests",
+	    [VERDICT_PARK] = "a server waits for cancel requests",
+	};
+	const struct site *site = pool->database->catalog->events_ctx;
+
+	if (log_is_on(site->log, LEVEL_NOISE) && v.kind != VERDICT_NONE)
+		log_put(site->log, LEVEL_NOISE, NULL, "pool %s/%s: %s%s%s",
+		    pool->database->name, pool->user->name, names[v.kind],
+		    v.text ? ": " : "", v.text ? v.text : "");
+	return v;
+}
+
 static void broker_refuse(struct request *request, const struct verdict *v)
 {
-	request->ops->refused(request, v->sqlstate ? v->sqlstate : "08P01", v->text);
+	request->ops->refused(request,
+	    v->sqlstate ? v->sqlstate : error_sqlstate(ERROR_CONNECTION_LOST), v->text);
 }
 
 /* What becomes of a server that was given back or passed its test. */
 static void broker_place(struct server *server, const struct verdict *v)
 {
-	const struct settings *settings = site_settings(server->conn.site);
 
 	switch (v->kind) {
 	case VERDICT_GRANT: {
@@ -64,7 +89,9 @@ static void broker_place(struct server *server, const struct verdict *v)
 		break;
 	}
 	case VERDICT_RESET:
-		server_test(server, settings->server_reset_query, "reset query failed");
+		server_test(server,
+		    scope_server_reset_query(pool_scope(server->seat.pool)),
+		    "reset query failed");
 		break;
 	case VERDICT_RETIRE:
 		server_retire(server, v->text);
@@ -85,9 +112,9 @@ static void broker_place(struct server *server, const struct verdict *v)
 	}
 }
 
-static const char *check_query(const struct settings *settings)
+static const char *check_query(const struct pool *pool)
 {
-	const char *sql = settings->server_check_query;
+	const char *sql = scope_server_check_query(pool_scope(pool));
 	return strcmp(sql, "<empty>") == 0 ? "" : sql;
 }
 
@@ -113,11 +140,11 @@ static void broker_dial(struct site *site, struct pool *pool, const struct verdi
 }
 
 /* server_fast_close: dirty servers close although linked, if nothing runs on them. */
-static void broker_close_fast(struct site *site, struct pool *pool)
+static void broker_close_fast(struct pool *pool)
 {
 	struct seat *seat;
 
-	if (!site_settings(site)->server_fast_close ||
+	if (!scope_server_fast_close(pool_scope(pool)) ||
 	    pool_mode(pool) != POOL_MODE_SESSION)
 		return;
 	list_for (seat, &pool->seats[SEAT_ACTIVE], node)
@@ -147,9 +174,10 @@ static void desk_work(struct later *l)
 	if (site->shutdown == SHUTDOWN_NOW)
 		return;
 	if (pool->has_dirty)
-		broker_close_fast(site, pool);
+		broker_close_fast(pool);
 	desk_wake_cancel(desk);
-	while ((v = pool_next(pool, site_now(site))).kind != VERDICT_NONE) {
+	while (
+	    (v = noted(pool, pool_next(pool, site_now(site)))).kind != VERDICT_NONE) {
 		switch (v.kind) {
 		case VERDICT_GRANT:
 			broker_place(seat_server(v.seat), &v);
@@ -161,8 +189,8 @@ static void desk_work(struct later *l)
 			broker_refuse(ask_request(v.ask), &v);
 			break;
 		case VERDICT_CHECK:
-			server_test(seat_server(v.seat),
-			    check_query(site_settings(site)), "test query failed");
+			server_test(seat_server(v.seat), check_query(pool),
+			    "test query failed");
 			break;
 		case VERDICT_RETIRE:
 			server_retire(seat_server(v.seat), v.text);
@@ -226,7 +254,7 @@ static void on_kill(void *ctx, struct pool *pool, const char *reason)
 static void on_freed(void *ctx, struct pool *pool)
 {
 	struct site *site = ctx;
-	struct desk *desk = pool->welcome;
+	struct desk *desk = pool->desk;
 	if (!desk)
 		return;
 	later_cancel(site->loop, &desk->work);
@@ -234,7 +262,7 @@ static void on_freed(void *ctx, struct pool *pool)
 	vars_done(&desk->welcome.vars);
 	buf_done(&desk->welcome.untracked);
 	slab_put(site->desk_slab, desk);
-	pool->welcome = NULL;
+	pool->desk = NULL;
 }
 
 static const struct catalog_events broker_catalog_events = {
@@ -245,36 +273,60 @@ static const struct catalog_events broker_catalog_events = {
 
 /* ---- told by servers ---- */
 
+/* What it sent behind its last answer is nobody's. */
+static bool broker_is_clean(struct server *server)
+{
+	if (server_is_between_messages(server))
+		return true;
+	server_protocol_error(server, "idle server got dirty");
+	return false;
+}
+
+/* Clients are greeted with what the server that logged in last has reported.  -1: no
+ * memory. */
+static int desk_greet(struct desk *desk, struct server *server)
+{
+	struct buf *untracked = &desk->welcome.untracked;
+	const struct buf *seen = dial_untracked(server);
+
+	vars_done(&desk->welcome.vars);
+	vars_init(&desk->welcome.vars, desk->site->vars);
+	vars_take(&desk->welcome.vars, &server->vars);
+	buf_clear(untracked);
+	buf_put(untracked, seen->bytes, seen->len);
+	if (seen->failed || untracked->failed)
+		return -1;
+	if (!desk->pool->is_welcome_valid)
+		pool_welcomed(desk->pool);
+	return 0;
+}
+
 static void on_logged_in(struct server *server)
 {
 	struct site *site = server->conn.site;
 	struct pool *pool = server->seat.pool;
 	struct verdict v;
 
-	/* what one client alone asked for is no welcome for others */
-	if (!pool->is_welcome_valid && !server->seat.is_dirty &&
-	    !server->seat.is_replication) {
-		struct desk *desk = pool_desk(site, pool);
-		struct buf *seen = dial_untracked(server);
-		vars_done(&desk->welcome.vars);
-		vars_init(&desk->welcome.vars, site->vars);
-		vars_take(&desk->welcome.vars, &server->vars);
-		buf_clear(&desk->welcome.untracked);
-		buf_put(&desk->welcome.untracked, seen->bytes, seen->len);
-		if (seen->failed || desk->welcome.untracked.failed) {
-			server_retire(server, "out of memory");
-			return;
-		}
-		pool_welcomed(pool);
+	vars_take(&server->own, &server->vars);
+	/* What one client alone asked for is no greeting for others. */
+	if (!server->seat.is_dirty && !server->seat.is_replication &&
+	    desk_greet(pool_desk(site, pool), server) < 0) {
+		server_retire(server, "out of memory");
+		return;
 	}
-	v = pool_logged_in(&server->seat, site_now(site));
+	v = noted(pool, pool_logged_in(&server->seat, site_now(site)));
 	broker_place(server, &v);
 	broker_kick_at(site, pool);
 }
 
 static void on_tested(struct server *server)
 {
-	struct verdict v = pool_tested(&server->seat, site_now(server->conn.site));
+	const struct pool *pool = server->seat.pool;
+	struct verdict v;
+
+	if (!broker_is_clean(server))
+		return;
+	v = noted(pool, pool_tested(&server->seat, site_now(server->conn.site)));
 	broker_place(server, &v);
 }
 
@@ -340,16 +392,17 @@ enum broker_answer broker_ask(struct request *request, enum ask_kind kind,
 	struct pool *pool = request->ask.pool;
 	struct catalog *catalog = pool->database->catalog;
 	struct site *site = catalog->events_ctx;
-	struct verdict v = pool_ask(&request->ask, kind, site_now(site));
+	struct verdict v = noted(pool, pool_ask(&request->ask, kind, site_now(site)));
 
 	switch (v.kind) {
 	case VERDICT_GRANT:
 		return BROKER_GRANTED;
 	case VERDICT_REFUSE:
-		*sqlstate = v.sqlstate ? v.sqlstate : "08P01";
+		*sqlstate =
+		    v.sqlstate ? v.sqlstate : error_sqlstate(ERROR_CONNECTION_LOST);
 		*text = v.text;
 		broker_kick_at(site, pool);
-		return BROKER_REFUSED;
+		return v.is_full ? BROKER_FULL : BROKER_REFUSED;
 	default:
 		broker_kick_at(site, pool);
 		return BROKER_WAIT;
@@ -358,7 +411,15 @@ enum broker_answer broker_ask(struct request *request, enum ask_kind kind,
 
 void broker_give(struct server *server)
 {
-	struct verdict v = pool_give(&server->seat, site_now(server->conn.site));
+	const struct pool *pool = server->seat.pool;
+	struct verdict v;
+
+	if (!broker_is_clean(server)) {
+		server_rest(server, 0);
+		pool_abandon(&server->seat, site_now(server->conn.site));
+		return;
+	}
+	v = noted(pool, pool_give(&server->seat, site_now(server->conn.site)));
 	broker_place(server, &v);
 }
 
@@ -387,8 +448,20 @@ void broker_kick(struct pool *pool)
 	broker_kick_at(pool->database->catalog->events_ctx, pool);
 }
 
+int broker_learn(struct server *server, size_t i)
+{
+	struct desk *desk = server->seat.pool->desk;
+	const char *value = vars_get(&server->vars, i);
+
+	if (vars_set(&server->own, i, value) < 0)
+		return -1;
+	if (!desk || server->seat.is_dirty || server->seat.is_replication)
+		return 0;
+	return vars_set(&desk->welcome.vars, i, value);
+}
+
 const struct welcome *broker_welcome(const struct pool *pool)
 {
-	const struct desk *desk = pool->welcome;
+	const struct desk *desk = pool->desk;
 	return desk && pool->is_welcome_valid ? &desk->welcome : NULL;
 }

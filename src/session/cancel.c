@@ -6,12 +6,19 @@
  */
 #include "session/cancel.h"
 
+#include <string.h>
+
 #include "session/broker.h"
 #include "session/client.h"
 #include "session/dial.h"
+#include "session/peers.h"
 #include "session/server.h"
 #include "session/server_tls.h"
 #include "wire/codec.h"
+
+/* Many cancels at once fill the queue of a server's unix socket, which then refuses the
+ * next connection; it has room again soon. */
+enum { RETRY_US = 50000 };
 
 static const struct conn_ops carrier_ops, messenger_ops, messenger_asking_ops;
 
@@ -32,6 +39,7 @@ static void job_finish(struct cancel_job *job, const char *reason)
 
 	later_cancel(job->site->loop, &job->work);
 	deadline_clear(job->site->loop, &job->patience);
+	deadline_clear(job->site->loop, &job->retry);
 	list_remove(job_list(job), &job->pool_node);
 	if (job->carrier) {
 		job->carrier->cancel = NULL;
@@ -45,6 +53,8 @@ static void job_finish(struct cancel_job *job, const char *reason)
 		list_remove(&target->cancels, &job->target_node);
 		if (job->is_sent)
 			broker_cancel_done(target);
+		if (target->conn.ops->review)
+			target->conn.ops->review(&target->conn);
 	}
 	mem_free(job);
 	broker_kick(pool);
@@ -54,24 +64,38 @@ static void job_finish(struct cancel_job *job, const char *reason)
 /* Does the target still run a query of the client that was meant? */
 static bool job_is_due(const struct cancel_job *job)
 {
-	const struct client *client = job->target ? server_client(job->target) : NULL;
+	const struct server *target = job->target;
+	const struct client *client;
+
+	if (!target || target->conn.is_doomed)
+		return false;
+	if (job->is_for_left)
+		return target->is_left && !target->is_drained &&
+		       !pipeline_is_settled(&target->pipeline);
+	client = server_client(target);
 	return client && client->conn.id == job->client_id &&
-	       client->request.ask.query_us == job->query_us &&
-	       !job->target->conn.is_doomed;
+	       client->request.ask.query_us == job->query_us;
 }
 
 static void job_try(struct cancel_job *job)
 {
 	struct server *messenger;
+	bool is_full;
 
 	if (!job_is_due(job)) {
 		job_finish(
 		    job, "not sending cancel request for client that is now idle");
 		return;
 	}
-	if (!pool_may_dial_cancel(job->pool))
+	if (job->is_refused || !pool_may_dial_cancel(job->pool))
 		return;
-	messenger = dial_beside(job->target, &messenger_ops);
+	messenger = dial_beside(job->target, &messenger_ops, &is_full);
+	job->is_refused = is_full;
+	if (is_full) {
+		deadline_set(
+		    job->site->loop, &job->retry, loop_now(job->site->loop) + RETRY_US);
+		return;
+	}
 	if (!messenger) {
 		job_finish(job, "connect failed");
 		return;
@@ -80,6 +104,16 @@ static void job_try(struct cancel_job *job)
 	list_push_back(&job->pool->cancels_active, &job->pool_node);
 	messenger->errand = job;
 	job->messenger = messenger;
+	/* there may be room for the next one, too */
+	broker_kick(job->pool);
+}
+
+static void job_retry(struct deadline *d)
+{
+	struct cancel_job *job = container_of(d, struct cancel_job, retry);
+
+	job->is_refused = false;
+	job_try(job);
 }
 
 /* Asked whenever the target changed hands or the pool may have room. */
@@ -136,11 +170,11 @@ static void messenger_go_on(
 			job_finish(messenger->errand, "server refused SSL");
 			break;
 		}
-		messenger->conn.ops = &messenger_ops;
+		conn_hand_on(&messenger->conn, &messenger_ops);
 		messenger_send(messenger);
 		break;
 	case TLS_BEGIN_ASKED:
-		messenger->conn.ops = &messenger_asking_ops;
+		conn_hand_on(&messenger->conn, &messenger_asking_ops);
 		break;
 	case TLS_BEGIN_STARTED:
 		break;
@@ -166,23 +200,26 @@ static void messenger_connected(struct conn *conn)
 		messenger_send(messenger);
 		return;
 	}
-	begin = server_tls_begin(messenger, messenger_database(messenger), &reason);
+	begin = server_tls_begin(
+	    &messenger->conn, messenger->host, messenger_database(messenger), &reason);
 	messenger_go_on(messenger, begin, reason);
 }
 
-static enum step messenger_tls_answer(struct conn *conn, const uint8_t *p, size_t len)
+static enum step messenger_tls_answer(
+    struct conn *conn, const uint8_t *p, size_t len, size_t *taken)
 {
 	struct server *messenger = conn_server(conn);
 	const char *reason = NULL;
 	enum tls_begin begin;
+	(void)taken;
 
-	conn->ops = &messenger_ops;
+	conn_hand_on(conn, &messenger_ops);
 	if (!job_is_due(messenger->errand)) {
 		messenger_send(messenger); /* says so */
 		return STEP_NEXT;
 	}
-	begin = server_tls_answer(
-	    messenger, messenger_database(messenger), p, len, &reason);
+	begin = server_tls_answer(&messenger->conn, messenger->host,
+	    messenger_database(messenger), p, len, &reason);
 	messenger_go_on(messenger, begin, reason);
 	return STEP_NEXT;
 }
@@ -305,26 +342,42 @@ static const struct conn_ops carrier_ops = {
 
 /* ---- arrival ---- */
 
-static void job_begin(
-    struct client *carrier, struct client *client, struct server *target)
+static struct cancel_job *job_new(struct server *target)
 {
 	struct cancel_job *job = mem_zero(sizeof(*job));
-	uint64_t limit = site_settings(carrier->conn.site)->cancel_wait_timeout;
+	uint64_t limit = scope_cancel_wait_timeout(pool_scope(target->seat.pool));
 
-	job->site = carrier->conn.site;
-	job->carrier = carrier;
+	job->site = target->conn.site;
 	job->target = target;
-	job->client_id = client->conn.id;
-	job->query_us = client->request.ask.query_us;
 	job->pool = target->seat.pool;
-	carrier->cancel = job;
 	list_push_back(&job->pool->cancels_waiting, &job->pool_node);
 	list_push_back(&target->cancels, &job->target_node);
 	job->work.run = job_work;
 	deadline_init(&job->patience, job_expired);
+	deadline_init(&job->retry, job_retry);
 	if (limit)
 		deadline_set(
-		    job->site->loop, &job->patience, conn_now(&carrier->conn) + limit);
+		    job->site->loop, &job->patience, conn_now(&target->conn) + limit);
+	return job;
+}
+
+static void job_begin(
+    struct client *carrier, struct client *client, struct server *target)
+{
+	struct cancel_job *job = job_new(target);
+
+	job->carrier = carrier;
+	job->client_id = client->conn.id;
+	job->query_us = client->request.ask.query_us;
+	carrier->cancel = job;
+	job_try(job);
+}
+
+void cancel_left(struct server *server)
+{
+	struct cancel_job *job = job_new(server);
+
+	job->is_for_left = true;
 	job_try(job);
 }
 
@@ -359,8 +412,10 @@ static const char *cancel_aim(struct client *carrier, struct client *client)
 		cancel_queued(client);
 		return "cancel request for waiting client";
 	}
-	/* a parked client of such a server has a query that comes after our SETs */
-	if (server && server->is_applying && client->conn.is_parked) {
+	/* A parked client of such a server has a query that comes after our SETs.  In a
+	 * transaction only PostgreSQL can answer it: the transaction fails with it. */
+	if (server && server->link.is_applying && client->conn.is_parked &&
+	    server->status == 'I') {
 		cancel_unsent(client);
 		return "cancel request for waiting client";
 	}
@@ -373,15 +428,20 @@ static const char *cancel_aim(struct client *carrier, struct client *client)
 void cancel_begin(struct client *carrier, const struct message *m)
 {
 	struct site *site = carrier->conn.site;
-	struct client *client =
-	    map_get(site->cancel_keys, m->bytes + 8, (size_t)m->size - 8);
+	uint8_t key[CANCEL_REQUEST_KEY_MAX];
+	size_t len = (size_t)m->size - 8;
 	const char *reason;
 
-	carrier->conn.ops = &carrier_ops;
+	conn_hand_on(&carrier->conn, &carrier_ops);
 	conn_set_deadline(&carrier->conn, 0);
 	client_settle(carrier);
 	carrier->is_carrier = true;
-	reason = cancel_aim(carrier, client);
+	memcpy(key, m->bytes + 8, len);
+	if (peers_is_foreign(site, key, len)) {
+		peers_forward(carrier, key, len);
+		return;
+	}
+	reason = cancel_aim(carrier, map_get(site->cancel_keys, key, len));
 	if (reason)
 		conn_doom(&carrier->conn, "%s", reason);
 }

@@ -4,17 +4,18 @@
  */
 #include "session/client.h"
 
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "session/limits.h"
 #include "session/server.h"
+#include "session/spares.h"
 #include "wire/codec.h"
 #include "wire/message.h"
 #include "wire/prepared.h"
 
-static void client_put_name(const struct conn *conn, char *out, size_t size)
+void client_put_name(const struct conn *conn, char *out, size_t size)
 {
 	const struct client *client = conn_client(conn);
 	const char *database = "(nodb)", *user = "(nouser)";
@@ -28,8 +29,8 @@ static void client_put_name(const struct conn *conn, char *out, size_t size)
 static void client_destroy(struct conn *conn)
 {
 	struct site *site = conn->site;
-	if (conn_client(conn)->is_spare && site->spare_fd < 0)
-		site->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (conn_client(conn)->is_spare)
+		spares_refill(site);
 	slab_put(site->client_slab, conn_client(conn));
 }
 
@@ -91,10 +92,13 @@ void client_leave(struct client *client)
 		pool_free_if_unused(pool);
 	}
 	client_drop_key(client);
-	if (client->user)
+	if (client->is_counted) {
 		user_leave(client->user);
-	if (client->database)
 		database_leave(client->database);
+	}
+	if (client->database)
+		database_release(client->database);
+	client->is_counted = false;
 	client->user = NULL;
 	client->database = NULL;
 	vars_done(&client->vars);
@@ -111,52 +115,99 @@ void client_leave(struct client *client)
 
 /* ---- what we tell it ---- */
 
-/* Has it got the beginning of a message of its server?  What we say would be taken for
- * the rest of it. */
-static bool client_is_within_message(const struct client *client)
-{
-	const struct server *server = client_server(client);
-	return server && server->conn.passing > 0 && !server->is_dropping;
-}
+/* What is said besides severity, SQLSTATE and text; NULL: nothing. */
+struct elaboration {
+	const char *detail, *hint;
+};
 
-static void client_tell(
-    struct client *client, const char *severity, const char *sqlstate, const char *text)
+static void client_tell(struct client *client, const char *severity,
+    const char *sqlstate, const char *text, const struct elaboration *more)
 {
 	struct buf buf;
 	if (site_settings(client->conn.site)->log_pooler_errors)
-		conn_log(&client->conn, LEVEL_WARNING, "pooler error: %s", text);
-	if (client_is_within_message(client))
+		conn_log(&client->conn, LEVEL_WARNING, "pooler error: %s%s%s", text,
+		    more->detail ? "\n" : "", more->detail ? more->detail : "");
+	/* it would be taken for the rest of that message */
+	if (client_is_receiving_message(client))
 		return;
 	buf_init(&buf, 0);
-	codec_put_error(&buf, severity, sqlstate, text, NULL, NULL);
+	codec_put_error(&buf, severity, sqlstate, text, more->detail, more->hint);
 	conn_send(&client->conn, &buf);
 	buf_done(&buf);
 }
 
-void client_fatal_text(struct client *client, const char *sqlstate, const char *text)
+static void client_end(struct client *client, const char *sqlstate, const char *text,
+    const struct elaboration *more)
 {
 	if (client->conn.is_doomed)
 		return;
-	client_tell(client, "FATAL", sqlstate, text);
 	conn_doom(&client->conn, "%s", text);
+	client_tell(client, "FATAL", sqlstate, text, more);
+}
+
+void client_fatal_text(struct client *client, const char *sqlstate, const char *text)
+{
+	client_end(client, sqlstate, text, &(struct elaboration){NULL, NULL});
 }
 
 void client_fatal(struct client *client, enum error_id id, ...)
 {
-	char text[512];
+	struct elaboration more = {NULL, NULL};
+	char text[512], detail[LIMIT_TEXT];
 	va_list ap;
+
+	if (client->conn.is_doomed)
+		return;
 	va_start(ap, id);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 	vsnprintf(text, sizeof(text), error_text(id), ap);
 #pragma GCC diagnostic pop
 	va_end(ap);
-	client_fatal_text(client, error_sqlstate(id), text);
+	if (error_setting(id)) {
+		more.detail = limit_describe(client, error_setting(id), detail);
+		more.hint = error_help(id);
+	}
+	client_end(client, error_sqlstate(id), text, &more);
 }
 
 void client_error_text(struct client *client, const char *sqlstate, const char *text)
 {
-	client_tell(client, "ERROR", sqlstate, text);
+	client_tell(client, "ERROR", sqlstate, text, &(struct elaboration){NULL, NULL});
+}
+
+static void client_tell_full(struct client *client, const char *severity)
+{
+	const struct pool *pool = client->request.ask.pool;
+	char detail[512];
+
+	snprintf(detail, sizeof(detail),
+	    "Clients that wait for a server connection of database \"%.127s\" and user "
+	    "\"%.127s\": %zu; max_waiting_clients is %d.",
+	    pool->database->name, pool->user->name, pool->waiting.count,
+	    scope_max_waiting_clients(pool_scope(pool)));
+	client_tell(client, severity, error_sqlstate(ERROR_TOO_MANY_WAITING),
+	    error_text(ERROR_TOO_MANY_WAITING),
+	    &(struct elaboration){detail,
+		"Try again later, or raise default_pool_size or max_waiting_clients."});
+}
+
+void client_error_full(struct client *client)
+{
+	client_tell_full(client, "ERROR");
+}
+
+void client_fatal_full(struct client *client)
+{
+	conn_doom(&client->conn, "%s", error_text(ERROR_TOO_MANY_WAITING));
+	client_tell_full(client, "FATAL");
+}
+
+void client_error_detail(
+    struct client *client, const char *sqlstate, const char *text, const char *detail)
+{
+	client_tell(
+	    client, "ERROR", sqlstate, text, &(struct elaboration){detail, NULL});
 }
 
 void client_notice(struct client *client, const char *text)
@@ -182,4 +233,15 @@ struct server *client_server(const struct client *client)
 {
 	const struct seat *seat = client->request.ask.seat;
 	return seat ? seat_server(seat) : NULL;
+}
+
+bool client_is_sending_message(const struct client *client)
+{
+	return client->conn.passing > 0 && !client->is_dropping;
+}
+
+bool client_is_receiving_message(const struct client *client)
+{
+	const struct server *server = client_server(client);
+	return server && server->conn.passing > 0 && !server->link.is_dropping;
 }

@@ -13,8 +13,12 @@
 #include "wire/message.h"
 
 enum { REASON_MAX = 127, SMALL = 4096, CONN_TAG = 320 };
+enum {
+	STOPPED_STEP_US = 1000000
+}; /* how often a deadline looks whether time goes on */
 
 static const char *conn_tag(const struct conn *conn, char out[CONN_TAG]);
+static void conn_trace_received(const struct conn *conn, const struct message *m);
 static void conn_turn(struct later *l);
 static void conn_reap(struct later *l);
 static void conn_walk(
@@ -28,7 +32,9 @@ static struct conn *stream_conn(struct stream *s)
 static void conn_deadline_expired(struct deadline *d)
 {
 	struct conn *conn = container_of(d, struct conn, deadline);
-	if (!conn->is_doomed && conn->ops->expired)
+	if (conn->is_stopped)
+		conn_set_deadline(conn, conn_now(conn) + STOPPED_STEP_US);
+	else if (!conn->is_doomed && conn->ops->expired)
 		conn->ops->expired(conn);
 }
 
@@ -146,7 +152,7 @@ static void conn_walk_held(struct conn *conn)
 	struct block *block = conn->held;
 	uint32_t from = conn->held_from, len = conn->held_len;
 	conn->held = NULL;
-	conn->held_from = conn->held_len = 0;
+	conn->held_from = conn->held_len = conn->held_until = 0;
 	if (!block)
 		return;
 	conn_walk(conn, block, block->bytes + from, len);
@@ -169,6 +175,17 @@ static enum cut conn_cut(const struct conn *conn, uint64_t max, const uint8_t *p
 	m->have = len < frame.size ? len : (size_t)frame.size;
 	m->behind = len - m->have;
 	return CUT_OK;
+}
+
+/* When to show an incomplete message again: when it is whole, or when twice as much of
+ * it is here.  So an owner that looks through what is here each time looks at every
+ * byte of a message twice at most. */
+static uint32_t conn_until(const struct message *m)
+{
+	uint64_t twice = 2 * (uint64_t)m->have;
+	uint64_t until = m->size < twice ? m->size : twice;
+
+	return until < UINT32_MAX ? (uint32_t)until : UINT32_MAX;
 }
 
 /* Show messages to the owner until one is not taken or the bytes end. */
@@ -196,15 +213,25 @@ static void conn_walk(
 			conn->ops->malformed(conn, p, len < 8 ? len : 8);
 			break;
 		}
+		if (conn->ops->partial &&
+		    (cut == CUT_PARTIAL || !message_is_whole(&m))) {
+			conn->ops->partial(conn);
+			break;
+		}
 		if (cut == CUT_PARTIAL) {
 			conn_hold(conn, block, p, len);
 			break;
 		}
 		owner = conn->ops;
+		conn->behind = p + m.have;
+		conn->behind_len = m.behind;
 		step = owner->message(conn, &m);
+		conn->behind_len = 0;
 		if (step == STEP_NEXT || step == STEP_CLOSE)
 			conn_wipe(owner, p, m.have);
 		if (step == STEP_NEXT) {
+			if (log_is_on(conn->site->log, LEVEL_TRACE))
+				conn_trace_received(conn, &m);
 			conn->passing = m.size - m.have;
 			p += m.have;
 			len -= m.have;
@@ -215,6 +242,8 @@ static void conn_walk(
 				stream_pause(&conn->stream);
 			}
 			conn_hold(conn, block, p, len);
+			if (step == STEP_MORE)
+				conn->held_until = conn_until(&m);
 			break;
 		}
 	}
@@ -227,8 +256,15 @@ static void conn_received(
 	struct conn *conn = stream_conn(s);
 	if (conn->is_doomed)
 		return;
-	if (conn->ops->raw && conn->ops->raw(conn, p, len) != STEP_MORE)
-		return;
+	while (conn->ops->raw) {
+		size_t taken = len;
+		if (conn->ops->raw(conn, p, len, &taken) == STEP_MORE)
+			break;
+		p += taken;
+		len -= taken;
+		if (len == 0 || conn->is_doomed)
+			return;
+	}
 	if (!conn->held) {
 		conn_walk(conn, block, p, len);
 		return;
@@ -237,7 +273,7 @@ static void conn_received(
 		conn_doom(conn, "out of memory");
 		return;
 	}
-	if (!conn->is_parked)
+	if (!conn->is_parked && conn->held_len >= conn->held_until)
 		conn_walk_held(conn);
 }
 
@@ -334,6 +370,14 @@ void conn_unpark(struct conn *conn)
 		loop_later(conn->site->loop, &conn->wake);
 }
 
+/* Read, unless there is a reason not to. */
+static void conn_read_on(struct conn *conn)
+{
+	if (!conn->is_parked && !conn->is_paused && !conn->is_stopped &&
+	    !conn->is_doomed)
+		stream_resume(&conn->stream);
+}
+
 void conn_pause(struct conn *conn)
 {
 	conn->is_paused = true;
@@ -343,25 +387,32 @@ void conn_pause(struct conn *conn)
 void conn_resume(struct conn *conn)
 {
 	conn->is_paused = false;
-	if (!conn->is_parked && !conn->is_doomed)
-		stream_resume(&conn->stream);
+	conn_read_on(conn);
+}
+
+void conn_stop(struct conn *conn)
+{
+	conn->is_stopped = true;
+	stream_pause(&conn->stream);
+}
+
+void conn_start(struct conn *conn)
+{
+	if (!conn->is_stopped)
+		return;
+	conn->is_stopped = false;
+	if (conn->is_woken)
+		conn_unpark(conn);
+	conn->is_woken = false;
+	conn_read_on(conn);
 }
 
 /* ---- the end ---- */
 
 static void conn_close(struct conn *conn)
 {
-	char tag[CONN_TAG];
-	const char *reason = conn->reason ? conn->reason : "out of memory";
-
 	deadline_clear(conn->site->loop, &conn->deadline);
-	conn_tag(conn, tag);
-	if (!conn->is_quiet && site_settings(conn->site)->log_disconnections)
-		log_put(conn->site->log, LEVEL_LOG, tag,
-		    "closing because: %s (age=%llus)", reason,
-		    (unsigned long long)((conn_now(conn) - conn->connect_us) /
-					 1000000));
-	conn->ops->closed(conn, reason);
+	conn->ops->closed(conn, conn->reason);
 	stream_close(&conn->stream);
 	conn_drop_held(conn);
 	later_cancel(conn->site->loop, &conn->wake);
@@ -372,11 +423,12 @@ static void conn_close(struct conn *conn)
 static void conn_turn(struct later *l)
 {
 	struct conn *conn = container_of(l, struct conn, wake);
-	if (!conn->is_doomed && conn->is_parked) {
+	if (conn->is_stopped) {
+		conn->is_woken = true;
+	} else if (!conn->is_doomed && conn->is_parked) {
 		conn->is_parked = false;
 		conn_walk_held(conn);
-		if (!conn->is_parked && !conn->is_paused && !conn->is_doomed)
-			stream_resume(&conn->stream);
+		conn_read_on(conn);
 	}
 	if (conn->is_doomed)
 		conn_close(conn);
@@ -389,12 +441,23 @@ static void conn_reap(struct later *l)
 	conn->kind->destroy(conn);
 }
 
+/* The line comes before anything else is said about the end: log parsers know it so. */
+static void conn_log_end(const struct conn *conn)
+{
+	uint64_t age_us = conn_now(conn) - conn->connect_us;
+
+	if (!conn->is_quiet && site_settings(conn->site)->log_disconnections)
+		conn_log(conn, LEVEL_LOG, "closing because: %s (age=%llus)",
+		    conn->reason, (unsigned long long)(age_us / 1000000));
+}
+
 static void conn_doom_with(struct conn *conn, const char *reason)
 {
 	if (conn->is_doomed)
 		return;
 	conn->is_doomed = true;
 	conn->reason = mem_strdup(reason);
+	conn_log_end(conn);
 	stream_pause(&conn->stream);
 	loop_later(conn->site->loop, &conn->wake);
 }
@@ -437,7 +500,10 @@ uint64_t conn_now(const struct conn *conn)
 static const char *conn_tag(const struct conn *conn, char out[CONN_TAG])
 {
 	char name[220], host[SOCK_PORT_TEXT];
-	conn->kind->put_name(conn, name, sizeof(name));
+	if (conn->ops->put_name)
+		conn->ops->put_name(conn, name, sizeof(name));
+	else
+		conn->kind->put_name(conn, name, sizeof(name));
 	if (conn->remote.family == AF_UNIX) {
 		if (conn->peer_pid > 0)
 			snprintf(host, sizeof(host), "unix(%d):%d", conn->peer_pid,
@@ -463,8 +529,31 @@ void conn_log(const struct conn *conn, enum log_level level, const char *fmt, ..
 	va_end(ap);
 }
 
+/* ---- what it does, for who looks at the log ---- */
+
+void conn_note_phase(const struct conn *conn, const struct conn_ops *next)
+{
+	if (conn->ops != next)
+		conn_log(
+		    conn, LEVEL_DEBUG, "phase: %s -> %s", conn->ops->name, next->name);
+}
+
+/* Never what is in it. */
+static void conn_trace_received(const struct conn *conn, const struct message *m)
+{
+	if (m->type)
+		conn_log(conn, LEVEL_TRACE, "received '%c', %llu bytes",
+		    m->type >= ' ' && m->type <= '~' ? m->type : '?',
+		    (unsigned long long)m->size);
+	else
+		conn_log(conn, LEVEL_TRACE, "received a startup packet, %llu bytes",
+		    (unsigned long long)m->size);
+}
+
 void conn_send(struct conn *conn, struct buf *buf)
 {
+	if (log_is_on(conn->site->log, LEVEL_TRACE))
+		conn_log(conn, LEVEL_TRACE, "sending %zu bytes of our own", buf->len);
 	if (buf->failed || stream_write(&conn->stream, buf->bytes, buf->len) < 0)
 		conn_doom(conn, "out of memory");
 	buf_clear(buf);

@@ -4,12 +4,15 @@
  */
 #include "session/dial.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "pool/hosts.h"
 #include "session/client.h"
 #include "session/dial_attempt.h"
 #include "session/dial_auth.h"
+#include "session/dial_turn.h"
 #include "session/server.h"
 #include "session/server_tls.h"
 #include "wire/codec.h"
@@ -72,8 +75,9 @@ static void dial_closed(struct conn *conn, const char *reason)
 	struct server *server = conn_server(conn);
 	struct client *replica = server_client(server);
 	if (replica)
-		client_fatal_text(replica, "08P01", reason);
+		client_fatal(replica, ERROR_CONNECTION_LOST, reason);
 	server_leave(server, reason);
+	dial_turn_leave(server->dial);
 	dial_free(server);
 }
 
@@ -89,7 +93,7 @@ static void dial_put_replica(
 
 	codec_put_param(buf, "replication", client_replication_word(client));
 	for (size_t i = 0; i < vars_schema_count(schema); i++)
-		if (vars_get(&client->vars, i))
+		if (vars_get(&client->vars, i) && client_is_own(client, i))
 			codec_put_param(buf, vars_schema_name(schema, i),
 			    vars_get(&client->vars, i));
 	if (!client->options)
@@ -124,6 +128,8 @@ static void dial_send_startup(struct server *server)
 	for (size_t i = 0; i < sizeof(params) / sizeof(params[0]); i++)
 		if (params[i].value)
 			codec_put_param(&buf, params[i].name, params[i].value);
+	for (size_t i = 0; i < db->param_count; i++)
+		codec_put_param(&buf, db->params[i].name, db->params[i].value);
 	if (replica)
 		dial_put_replica(&buf, replica, db->options);
 	codec_put_param(&buf, "user", pool->user->name);
@@ -142,27 +148,29 @@ static void dial_go_on(struct server *server, enum tls_begin begin, const char *
 {
 	switch (begin) {
 	case TLS_BEGIN_CLEAR:
-		server->conn.ops = &dial_ops;
+		conn_hand_on(&server->conn, &dial_ops);
 		dial_send_startup(server);
 		break;
 	case TLS_BEGIN_ASKED:
-		server->conn.ops = &asking_ops;
+		conn_hand_on(&server->conn, &asking_ops);
 		break;
 	case TLS_BEGIN_STARTED:
-		server->conn.ops = &securing_ops;
+		conn_hand_on(&server->conn, &securing_ops);
 		break;
 	case TLS_BEGIN_REFUSED:
 		dial_fail_network(server, reason);
 	}
 }
 
-static enum step dial_tls_answer(struct conn *conn, const uint8_t *p, size_t len)
+static enum step dial_tls_answer(
+    struct conn *conn, const uint8_t *p, size_t len, size_t *taken)
 {
 	struct server *server = conn_server(conn);
 	const char *reason = NULL;
+	(void)taken;
 
-	enum tls_begin begin =
-	    server_tls_answer(server, dial_database(server), p, len, &reason);
+	enum tls_begin begin = server_tls_answer(
+	    &server->conn, server->host, dial_database(server), p, len, &reason);
 
 	dial_go_on(server, begin, reason);
 	return STEP_NEXT;
@@ -175,7 +183,7 @@ static void dial_secured(struct conn *conn)
 	if (site_settings(conn->site)->log_connections)
 		conn_log(conn, LEVEL_LOG, "SSL established: %s",
 		    conn_tls_text(conn, text, "no"));
-	conn->ops = &dial_ops;
+	conn_hand_on(conn, &dial_ops);
 	dial_send_startup(conn_server(conn));
 }
 
@@ -198,7 +206,8 @@ static void dial_connected(struct conn *conn)
 			conn_log(conn, LEVEL_LOG, "new connection to server (from %s)",
 			    sock_addr_text(&local, 0, text));
 	}
-	begin = server_tls_begin(server, dial_database(server), &reason);
+	begin = server_tls_begin(
+	    &server->conn, server->host, dial_database(server), &reason);
 	dial_go_on(server, begin, reason);
 }
 
@@ -217,8 +226,8 @@ static enum step dial_again(struct server *server)
 	server->seat.pool->speaks_3_0 = true;
 	conn_doom(&server->conn, "server does not speak protocol 3.2");
 	pool_dial_again(&server->seat, conn_now(&server->conn));
-	if (replica) /* it asks again */
-		conn_unpark(&replica->conn);
+	if (replica)
+		replica->request.ops->retried(&replica->request);
 	return STEP_CLOSE;
 }
 
@@ -239,8 +248,8 @@ static enum step dial_error(struct server *server, const struct message *m)
 	if (server->seat.is_replication) {
 		conn_log(&server->conn, LEVEL_ERROR, "S: login failed: %s: %s",
 		    f.severity, f.message);
-		dial_fail(server, DIAL_LOGIN, error_text(ERROR_LOGIN_FAILED), "08P01",
-		    error_text(ERROR_LOGIN_FAILED));
+		dial_fail(server, DIAL_LOGIN, error_text(ERROR_LOGIN_FAILED),
+		    error_sqlstate(ERROR_LOGIN_FAILED), error_text(ERROR_LOGIN_FAILED));
 		return STEP_CLOSE;
 	}
 	log_warning(server->conn.site->log, "server login failed: %s %s", f.severity,
@@ -309,6 +318,11 @@ static enum step dial_ready(struct server *server, const struct message *m)
 		buf_done(&buf);
 		return STEP_NEXT;
 	}
+	if (!server_is_between_messages(server)) {
+		site->protocol_errors++;
+		dial_fail_network(server, "bad packet");
+		return STEP_CLOSE;
+	}
 	server->status = status;
 	server->is_ready = true;
 	server->last_us = conn_now(&server->conn);
@@ -322,6 +336,7 @@ static enum step dial_parameter(struct server *server, const struct message *m)
 {
 	struct buf *untracked = &server->dial->untracked;
 	const char *name, *value;
+	int i;
 
 	if (codec_read_parameter_status(
 		message_body(m), message_body_len(m), &name, &value) < 0) {
@@ -331,6 +346,9 @@ static enum step dial_parameter(struct server *server, const struct message *m)
 	}
 	if (server_note_parameter(server, m, NULL, untracked) < 0)
 		return STEP_CLOSE;
+	i = vars_schema_find(server->conn.site->vars, name);
+	if (server->dial->ran_connect_query && i >= 0 && i < EFFECTS_PARAMETERS)
+		server->pinned |= UINT64_C(1) << i;
 	if (untracked->failed) {
 		dial_fail_network(server, "out of memory");
 		return STEP_CLOSE;
@@ -459,7 +477,7 @@ static void dial_resolved(
 	if (server->conn.is_doomed)
 		return;
 	if (count == 0) {
-		log_warning(server->conn.site->log, "DNS lookup failed: %s: %s",
+		conn_log(&server->conn, LEVEL_WARNING, "DNS lookup failed: %s: %s",
 		    server->host, err->text);
 		dial_fail_network(server, "server DNS lookup failed");
 		return;
@@ -467,47 +485,54 @@ static void dial_resolved(
 	dial_ip(server, addrs[0]);
 }
 
-/* The entry of the host list for the next connection of this pool. */
-static const char *dial_pick_host(struct pool *pool)
+/* NULL or "": the abstract socket without a folder. */
+static const char *dial_place(const struct server *server)
 {
-	const struct database_config *db = pool->database->config;
-	if (db->host_count <= 1)
-		return db->host_count ? db->hosts[0].host : NULL;
-	if (db->load_balance_hosts == LOAD_BALANCE_ROUND_ROBIN)
-		pool->next_host++;
-	else if (pool->last_connect_failed)
-		pool->next_host++;
-	return db->hosts[pool->next_host % db->host_count].host;
+	if (server->host)
+		return server->host;
+	return site_settings(server->conn.site)->unix_socket_dir;
+}
+
+/* Its turn has come. */
+static void dial_go(struct server *server)
+{
+	struct site *site = server->conn.site;
+	const char *place = dial_place(server);
+	uint64_t limit = scope_server_connect_timeout(pool_scope(server->seat.pool));
+	struct sock_addr addr;
+
+	if (server->conn.is_doomed)
+		return;
+	if (limit)
+		conn_set_deadline(&server->conn, loop_now(site->loop) + limit);
+	if (!place || *place == '/' || *place == '@' || *place == '\0')
+		dial_unix(server, place ? place : "");
+	else if (sock_addr_parse(place, 0, &addr) == 0)
+		dial_ip(server, addr);
+	else
+		server->dial->query =
+		    dns_lookup(site->dns, place, dial_resolved, server);
 }
 
 static void dial_for(struct site *site, struct pool *pool, struct client *replica)
 {
-	const char *host = dial_pick_host(pool);
-	const struct settings *settings = site_settings(site);
 	struct server *server = dial_new(site, &connecting_ops);
-	struct sock_addr addr;
+	const struct host *next;
+	const char *place;
 
-	server->port = pool->database->config->port;
-	server->conn.unix_port = (uint16_t)server->port;
 	if (replica) {
 		server->seat.is_replication = true;
 		server->seat.ask = &replica->request.ask;
 	}
 	pool_dialing(pool, &server->seat, loop_now(site->loop));
-	if (settings->server_connect_timeout)
-		conn_set_deadline(&server->conn,
-		    loop_now(site->loop) + settings->server_connect_timeout);
-	if (!host)
-		host = settings->unix_socket_dir;
-	else
-		server->host = mem_strdup(host);
-	if (!host || *host == '/' || *host == '@' || *host == '\0')
-		dial_unix(server, host ? host : "");
-	else if (sock_addr_parse(host, 0, &addr) == 0)
-		dial_ip(server, addr);
-	else
-		server->dial->query =
-		    dns_lookup(site->dns, host, dial_resolved, server);
+	next = server->seat.share->host;
+	server->port = next->port;
+	server->conn.unix_port = (uint16_t)server->port;
+	if (next->name)
+		server->host = mem_strdup(next->name);
+	place = dial_place(server);
+	if (dial_turn_take(server, place ? place : "", dial_go))
+		dial_go(server);
 }
 
 void dial_server(struct site *site, struct pool *pool)
@@ -520,7 +545,8 @@ void dial_replica(struct site *site, struct pool *pool, struct client *client)
 	dial_for(site, pool, client);
 }
 
-struct server *dial_beside(struct server *target, const struct conn_ops *ops)
+struct server *dial_beside(
+    struct server *target, const struct conn_ops *ops, bool *is_full)
 {
 	struct site *site = target->conn.site;
 	struct server *server = server_new(site, ops);
@@ -537,11 +563,14 @@ struct server *dial_beside(struct server *target, const struct conn_ops *ops)
 		failed = sock_target_unix(&place, target->unix_dir, target->port, &err);
 	else
 		sock_target_ip(&place, &target->conn.remote);
+	errno = 0;
 	if (failed == 0)
 		failed = conn_connect(&server->conn, &place, &err);
+	*is_full = failed && errno == EAGAIN;
 	if (failed == 0)
 		return server;
-	conn_log(&server->conn, LEVEL_WARNING, "could not connect: %s", err.text);
+	conn_log(&server->conn, *is_full ? LEVEL_DEBUG : LEVEL_WARNING,
+	    "could not connect: %s", err.text);
 	server_retire(server, "connect failed");
 	return NULL;
 }

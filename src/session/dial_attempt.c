@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "auth/external.h"
+#include "auth/workers.h"
 #include "session/client.h"
 #include "wire/codec.h"
 #include "wire/message.h"
@@ -19,7 +19,7 @@ void dial_free(struct server *server)
 	if (dial->query)
 		dns_cancel(&dial->query);
 	if (dial->job)
-		external_cancel(dial->job);
+		workers_cancel(dial->job);
 	if (dial->has_scram)
 		scram_client_done(&dial->scram);
 	mem_free_secret(dial->password);
@@ -42,7 +42,7 @@ void dial_fail(struct server *server, enum dial_failure kind, const char *text,
 		pool_dial_failed(
 		    &server->seat, kind, text, sqlstate, conn_now(&server->conn));
 		if (replica)
-			client_fatal_text(replica, "08P01", text);
+			client_fatal(replica, ERROR_CONNECTION_LOST, text);
 	}
 }
 
@@ -52,5 +52,6 @@ void dial_fail_network(struct server *server, const char *reason)
 	/* does it not understand us? the other version next time */
 	if (dial->version && !dial->answers && !dial->has_failed && server->seat.pool)
 		server->seat.pool->speaks_3_0 = dial->version != PROTOCOL_3_0;
-	dial_fail(server, DIAL_NETWORK, reason, "08P01", reason);
+	dial_fail(server, DIAL_NETWORK, reason, error_sqlstate(ERROR_CONNECTION_LOST),
+	    reason);
 }

@@ -9,16 +9,17 @@
 
 #include "auth/scram.h"
 #include "auth/secret.h"
-#include "session/derive.h"
 #include "session/dial_attempt.h"
+#include "session/errors.h"
+#include "session/salted.h"
 #include "wire/codec.h"
 
 static enum step dial_wrong_password(struct server *server, const char *what)
 {
 	conn_log(&server->conn, LEVEL_ERROR,
 	    "cannot do %s authentication: wrong password type", what);
-	dial_fail(server, DIAL_LOGIN, "server login failed: wrong password type",
-	    "08P01", "failed to answer authreq");
+	dial_fail(server, DIAL_LOGIN, error_text(ERROR_WRONG_PASSWORD_TYPE),
+	    error_sqlstate(ERROR_WRONG_PASSWORD_TYPE), "failed to answer authreq");
 	return STEP_CLOSE;
 }
 
@@ -44,7 +45,8 @@ static enum step dial_answer_md5(
 static enum step dial_answer_plain(struct server *server, const struct secret *secret)
 {
 	struct buf buf;
-	if (secret->kind == SECRET_NONE)
+	/* A hash or a verifier in a server's hands would let it log in as the user. */
+	if (secret->kind != SECRET_PLAIN)
 		return dial_wrong_password(server, "cleartext");
 	buf_init(&buf, 0);
 	codec_put_password(&buf, secret->text);
@@ -58,7 +60,8 @@ static enum step dial_sasl_failed(struct server *server, const struct err *err)
 	char text[sizeof(err->text) + 32];
 	conn_log(&server->conn, LEVEL_ERROR, "%s", err->text);
 	snprintf(text, sizeof(text), "server login failed: %s", err->text);
-	dial_fail(server, DIAL_LOGIN, text, "08P01", "failed to answer authreq");
+	dial_fail(server, DIAL_LOGIN, text, error_sqlstate(ERROR_SERVER_LOGIN_FAILED),
+	    "failed to answer authreq");
 	return STEP_CLOSE;
 }
 
@@ -66,7 +69,7 @@ static enum step dial_sasl_failed(struct server *server, const struct err *err)
 static bool dial_requires_binding(const struct server *server)
 {
 	return server->conn.remote.family != AF_UNIX &&
-	       database_channel_binding(server->seat.pool->database) ==
+	       scope_server_channel_binding(pool_scope(server->seat.pool)) ==
 		   CHANNEL_BINDING_REQUIRE;
 }
 
@@ -78,7 +81,7 @@ static const struct scram_binding *dial_binding(struct server *server)
 	struct scram_binding *binding = &dial->binding;
 
 	if (server->conn.remote.family == AF_UNIX ||
-	    database_channel_binding(server->seat.pool->database) ==
+	    scope_server_channel_binding(pool_scope(server->seat.pool)) ==
 		CHANNEL_BINDING_DISABLE)
 		return NULL;
 	if (tls && tls_end_point_hash(tls, false, dial->end_point, &binding->len) == 0)
@@ -125,8 +128,8 @@ static enum step dial_begin_sasl(
 		    "cannot do SCRAM authentication: password is SCRAM secret but "
 		    "client "
 		    "authentication did not provide SCRAM keys");
-		dial_fail(server, DIAL_LOGIN,
-		    "server login failed: wrong password type", "08P01",
+		dial_fail(server, DIAL_LOGIN, error_text(ERROR_WRONG_PASSWORD_TYPE),
+		    error_sqlstate(ERROR_WRONG_PASSWORD_TYPE),
 		    "failed to answer authreq");
 		return STEP_CLOSE;
 	} else
@@ -195,13 +198,13 @@ static enum step dial_prove(struct server *server, const uint8_t salted[SCRAM_KE
 	return STEP_NEXT;
 }
 
-static void dial_derived(struct derivation *derivation)
+static void dial_derived(struct key_job *key_job)
 {
-	struct server *server = derivation->owner;
+	struct server *server = key_job->owner;
 
 	server->dial->job = NULL;
 	if (!server->conn.is_doomed)
-		(void)dial_prove(server, derivation->salted);
+		(void)dial_prove(server, key_job->salted);
 }
 
 /* The server says nothing until it gets our proof; whatever it says earlier fails. */
@@ -213,7 +216,7 @@ static enum step dial_derive(struct server *server)
 	struct err err;
 	enum step step;
 
-	switch (derive_salted(
+	switch (salted_derive(
 	    server->conn.site, &due, dial_derived, server, salted, &dial->job, &err)) {
 	case 0:
 		return STEP_NEXT;
@@ -252,7 +255,7 @@ static enum step dial_continue_sasl(
 	dial->is_authenticated = result == SCRAM_DONE;
 	if (dial->is_authenticated && dial->has_salted) {
 		struct scram_due due = scram_client_due(&dial->scram);
-		derive_keep(server->conn.site, &due, dial->salted);
+		salted_keep(server->conn.site, &due, dial->salted);
 	}
 	return STEP_NEXT;
 }

@@ -5,13 +5,33 @@
 
 #include <string.h>
 
+#define FATAL "FATAL"
+#define ERROR "ERROR"
 static const struct {
-	const char *sqlstate, *text, *help;
+	const char *severity, *sqlstate, *setting, *text, *help;
 } error_rows[ERROR_COUNT] = {
-#define ERROR_ROW(id, sqlstate, text, help) [ERROR_##id] = {sqlstate, text, help},
+#define ERROR_ROW(id, severity, sqlstate, setting, text, help) \
+	[ERROR_##id] = {severity, sqlstate, setting, text, help},
 #include "session/errors.def"
 #undef ERROR_ROW
 };
+#undef FATAL
+#undef ERROR
+
+const char *error_severity(enum error_id id)
+{
+	return error_rows[id].severity;
+}
+
+const char *error_setting(enum error_id id)
+{
+	return error_rows[id].setting;
+}
+
+const char *error_help(enum error_id id)
+{
+	return error_rows[id].help;
+}
 
 const char *error_sqlstate(enum error_id id)
 {
@@ -23,17 +43,26 @@ const char *error_text(enum error_id id)
 	return error_rows[id].text;
 }
 
+enum error_id error_of_reason(const char *reason)
+{
+	for (size_t i = 0; i < ERROR_COUNT; i++)
+		if (error_rows[i].setting && strcmp(error_rows[i].text, reason) == 0)
+			return (enum error_id)i;
+	return ERROR_CONNECTION_LOST;
+}
+
 int errors_describe(FILE *out, const char *as)
 {
 	if (strcmp(as, "md") != 0)
 		return -1;
-	fputs("# Errors\n\nWhat the pooler itself tells a client. All are FATAL: the "
-	      "connection is closed. Errors of queries come from PostgreSQL "
-	      "unchanged.\n\n"
-	      "| text | SQLSTATE | what it means, and what to do |\n|---|---|---|\n",
+	fputs(
+	    "| text | severity | SQLSTATE | setting | what it means, and what to do |\n"
+	    "|---|---|---|---|---|\n",
 	    out);
 	for (size_t i = 0; i < ERROR_COUNT; i++)
-		fprintf(out, "| `%s` | %s | %s |\n", error_rows[i].text,
-		    error_rows[i].sqlstate, error_rows[i].help);
+		fprintf(out, "| `%s` | %s | %s | %s | %s |\n", error_rows[i].text,
+		    error_rows[i].severity, error_rows[i].sqlstate,
+		    error_rows[i].setting ? error_rows[i].setting : "",
+		    error_rows[i].help);
 	return 0;
 }

@@ -46,10 +46,11 @@ struct server *server_new(struct site *site, const struct conn_ops *ops)
 	struct server *server = slab_get(site->server_slab);
 	conn_init(&server->conn, site, &server_kind, ops);
 	vars_init(&server->vars, site->vars);
+	vars_init(&server->own, site->vars);
 	pipeline_init(&server->pipeline);
 	list_init(&server->cancels);
-	list_init(&server->aliases);
-	list_init(&server->portals);
+	list_init(&server->link.aliases);
+	list_init(&server->link.portals);
 	site->server_count++;
 	return server;
 }
@@ -66,17 +67,27 @@ bool server_is_logged_in(const struct server *server)
 	return server->status != 0;
 }
 
+/* ---- tags ---- */
+
+/* Longer ones are no tags of PostgreSQL's. */
+enum { TAG_MAX = 4096 };
+
+bool server_wants_tag(const struct message *m)
+{
+	return m->type == 'C' && !message_is_whole(m) && m->size <= TAG_MAX;
+}
+
+bool server_has_tag(const struct message *m, const char *tag)
+{
+	size_t size = strlen(tag) + 1;
+
+	return m->type == 'C' && message_is_whole(m) && message_body_len(m) == size &&
+	       memcmp(message_body(m), tag, size) == 0;
+}
+
 bool server_has_forgotten(const struct message *m)
 {
-	static const char discard[] = "DISCARD ALL", deallocate[] = "DEALLOCATE ALL";
-	const uint8_t *tag = m->bytes + 5;
-
-	if (m->type != 'C' || m->have <= 5)
-		return false;
-	return (m->size == 5 + sizeof(discard) &&
-		   memcmp(tag, discard, m->have - 5) == 0) ||
-	       (m->size == 5 + sizeof(deallocate) &&
-		   memcmp(tag, deallocate, m->have - 5) == 0);
+	return server_has_tag(m, "DISCARD ALL") || server_has_tag(m, "DEALLOCATE ALL");
 }
 
 /* ---- the end ---- */
@@ -87,6 +98,14 @@ void server_retire(struct server *server, const char *reason)
 	/* until it is closed nobody may be given it */
 	if (server->seat.pool && !server->seat.ask)
 		pool_abandon(&server->seat, conn_now(&server->conn));
+}
+
+void server_abandon(struct server *server, const char *reason)
+{
+	server_retire(server, reason);
+	if (!server->dial)
+		server_rest(server, 0);
+	pool_abandon(&server->seat, conn_now(&server->conn));
 }
 
 void server_protocol_error(struct server *server, const char *reason)
@@ -123,6 +142,7 @@ void server_leave(struct server *server, const char *reason)
 	pipeline_done(&server->pipeline);
 	prepared_set_clear(&server->statements);
 	vars_done(&server->vars);
+	vars_done(&server->own);
 	site->server_count--;
 }
 
@@ -261,23 +281,11 @@ void server_ask(struct server *server)
 
 /* ---- at rest ---- */
 
-/* A short message of a server that nobody listens to is needed whole; a long one ends
- * the connection. */
-static enum step unheard_wants_whole(struct server *server, const struct message *m)
-{
-	if (m->size <= PARAMETER_MAX)
-		return STEP_MORE;
-	server_protocol_error(server, "idle server got dirty");
-	return STEP_CLOSE;
-}
-
 static enum step rest_message(struct conn *conn, const struct message *m)
 {
 	struct server *server = conn_server(conn);
 	struct error_fields f;
 
-	if (!message_is_whole(m))
-		return unheard_wants_whole(server, m);
 	if (!server->is_unheard)
 		conn_log(conn, LEVEL_WARNING,
 		    "got packet '%c' from server when not linked",
@@ -310,9 +318,16 @@ static void rest_expired(struct conn *conn)
 	conn->site->server_events->review(conn_server(conn));
 }
 
+/* The next client's answers would be taken for the rest of it. */
+static void rest_partial(struct conn *conn)
+{
+	server_protocol_error(conn_server(conn), "idle server got dirty");
+}
+
 static const struct conn_ops rest_ops = {
     .name = "rest",
     .message = rest_message,
+    .partial = rest_partial,
     .expired = rest_expired,
     .malformed = server_malformed,
     .ended = server_ended,
@@ -321,12 +336,45 @@ static const struct conn_ops rest_ops = {
 
 void server_rest(struct server *server, uint64_t wake_us)
 {
-	server->conn.ops = &rest_ops;
+	conn_hand_on(&server->conn, &rest_ops);
 	server->is_unheard = false;
 	conn_set_deadline(&server->conn, wake_us);
 }
 
+/* These may come at any time (protocol documentation, "Asynchronous Operations"). */
+static bool is_asynchronous(uint8_t type)
+{
+	return type == 'A' || type == 'N' || type == 'S';
+}
+
+bool server_is_between_messages(const struct server *server)
+{
+	const struct conn *conn = &server->conn;
+	const uint8_t *p = conn->behind;
+	size_t left = conn->behind_len;
+	struct frame frame;
+
+	while (left > 0) {
+		if (frame_cut(p, left, PARAMETER_MAX, message_back_rows, &frame) !=
+			CUT_OK ||
+		    frame.size > left || !is_asynchronous(frame.type))
+			return false;
+		p += frame.size;
+		left -= (size_t)frame.size;
+	}
+	return !conn->held && conn->passing == 0;
+}
+
 /* ---- under test ---- */
+
+/* A short message is needed whole; a long one ends the connection. */
+static enum step unheard_wants_whole(struct server *server, const struct message *m)
+{
+	if (m->size <= PARAMETER_MAX)
+		return STEP_MORE;
+	server_protocol_error(server, "idle server got dirty");
+	return STEP_CLOSE;
+}
 
 static enum step test_message(struct conn *conn, const struct message *m)
 {
@@ -344,12 +392,11 @@ static enum step test_message(struct conn *conn, const struct message *m)
 			return STEP_CLOSE;
 		}
 	}
+	if (server_wants_tag(m))
+		return STEP_MORE;
 	server->last_us = conn_now(conn);
-	if (server_has_forgotten(m)) {
-		if (!message_is_whole(m))
-			return STEP_MORE;
+	if (server_has_forgotten(m))
 		prepared_set_clear(&server->statements);
-	}
 	if (pipeline_answer(&server->pipeline, m->type, status, NULL) ==
 	    ANSWER_BROKEN) {
 		server_protocol_error(server, "unknown pkt");
@@ -395,8 +442,8 @@ static const struct conn_ops test_ops = {
 
 void server_test(struct server *server, const char *sql, const char *reason_failed)
 {
-	uint64_t limit = site_settings(server->conn.site)->server_idle_timeout;
-	server->conn.ops = &test_ops;
+	uint64_t limit = scope_server_idle_timeout(pool_scope(server->seat.pool));
+	conn_hand_on(&server->conn, &test_ops);
 	server->test_failure = reason_failed;
 	conn_set_deadline(&server->conn, limit ? conn_now(&server->conn) + limit : 0);
 	server_query(server, sql);

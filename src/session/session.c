@@ -3,19 +3,17 @@
  */
 #include "session/session.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
-#include "session/authquery.h"
 #include "session/broker.h"
 #include "session/client.h"
-#include "session/derive.h"
 #include "session/dial.h"
-#include "session/leaks.h"
-#include "session/login.h"
-#include "session/outside.h"
+#include "session/dial_turn.h"
+#include "session/helpers.h"
+#include "session/peers.h"
+#include "session/salted.h"
 #include "session/server.h"
-#include "wire/prepared.h"
+#include "session/spares.h"
 
 int session_init(struct site *site, struct err *err)
 {
@@ -25,20 +23,17 @@ int session_init(struct site *site, struct err *err)
 	list_init(&site->login_clients);
 	list_init(&site->listeners);
 	site->cancel_keys = map_new();
-	site->prepared = prepared_registry_new();
-	site->sql_prepared = prepared_registry_new_named("PGBOUNCER_SQL_");
-	site->leaks = leaks_new();
 	site->next_id = 1;
-	site->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	spares_init(site);
 	mem_random(site->mock_secret, sizeof(site->mock_secret));
 	if (gethostname(site->hostname, sizeof(site->hostname) - 1) != 0)
 		site->hostname[0] = '\0';
 	dial_init(site);
-	login_init(site);
-	authquery_init(site);
+	dial_turn_init(site);
 	broker_init(site);
-	derive_init(site);
-	return outside_init(site, err);
+	peers_init(site);
+	salted_init(site);
+	return helpers_init(site, err);
 }
 
 static void review_clients(const struct list *clients)
@@ -55,22 +50,20 @@ void session_review(struct site *site)
 	review_clients(&site->login_clients);
 	review_clients(&site->clients);
 	broker_review_all(site);
+	peers_review(site);
+	dial_turn_review(site);
 }
 
 void session_done(struct site *site)
 {
-	outside_done(site);
-	derive_done(site);
+	helpers_done(site);
+	salted_done(site);
+	peers_done(site);
+	dial_turn_done(site);
 	map_free(&site->cancel_keys);
-	authquery_done(site);
-	prepared_registry_free(&site->prepared);
-	prepared_registry_free(&site->sql_prepared);
-	leaks_free(&site->leaks);
-	if (site->spare_fd >= 0)
-		close(site->spare_fd);
+	spares_done(site);
 	slab_free(&site->client_slab);
 	slab_free(&site->server_slab);
-	slab_free(&site->login_slab);
 	slab_free(&site->dial_slab);
 	slab_free(&site->desk_slab);
 	mem_wipe(site->mock_secret, sizeof(site->mock_secret));
@@ -93,6 +86,7 @@ void session_drop_all(struct site *site)
 	site->shutdown = SHUTDOWN_NOW;
 	drop_clients(&site->login_clients, reason);
 	drop_clients(&site->clients, reason);
+	peers_drop_all(site);
 	list_for (pool, &site->catalog->pool_list, node)
 		for (int state = SEAT_NONE + 1; state < SEAT_STATE_COUNT; state++)
 			list_for (seat, &pool->seats[state], node)
@@ -101,5 +95,6 @@ void session_drop_all(struct site *site)
 
 bool session_is_empty(const struct site *site)
 {
-	return site_client_count(site) == 0 && site->server_count == 0;
+	return site_client_count(site) == 0 && site->server_count == 0 &&
+	       peers_are_idle(site);
 }

@@ -11,6 +11,8 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "conf/scope.h"
+#include "conf/setting_row.h"
 
 /* A file as it was when it was read. */
 struct tls_file {
@@ -136,16 +138,16 @@ static int load_client(struct tls_setup *setup, struct err *err)
 
 /* ---- servers ---- */
 
-static const char *own_or(const char *own, const char *global)
+static struct scope scope_of(
+    const struct tls_setup *setup, const struct database_config *db)
 {
-	return own ? own : global;
+	return (struct scope){.database = &db->own, .settings = settings_of(setup)};
 }
 
 static enum tls_mode server_mode(
     const struct tls_setup *setup, const struct database_config *db)
 {
-	return (enum tls_mode)(
-	    db->sslmode >= 0 ? db->sslmode : settings_of(setup)->server_tls_sslmode);
+	return (enum tls_mode)scope_server_tls_sslmode(scope_of(setup, db));
 }
 
 /* Its certificate goes with its key: one of an entry never meets one of the settings.
@@ -153,16 +155,16 @@ static enum tls_mode server_mode(
 static void server_config(const struct tls_setup *setup,
     const struct database_config *db, struct tls_config *config)
 {
-	const struct settings *s = settings_of(setup);
+	struct scope s = scope_of(setup, db);
 
 	*config = (struct tls_config){
-	    .cert_file = own_or(db->sslcert, s->server_tls_cert_file),
-	    .key_file = own_or(db->sslkey, s->server_tls_key_file),
-	    .ca_file = own_or(db->sslrootcert, s->server_tls_ca_file),
-	    .crl_file = own_or(db->sslcrl, s->server_tls_crl_file),
-	    .protocols = s->server_tls_protocols,
-	    .ciphers = s->server_tls_ciphers,
-	    .tls13_ciphers = s->server_tls13_ciphers,
+	    .cert_file = scope_server_tls_cert_file(s),
+	    .key_file = scope_server_tls_key_file(s),
+	    .ca_file = scope_server_tls_ca_file(s),
+	    .crl_file = scope_server_tls_crl_file(s),
+	    .protocols = scope_server_tls_protocols(s),
+	    .ciphers = scope_server_tls_ciphers(s),
+	    .tls13_ciphers = scope_server_tls13_ciphers(s),
 	    .peer_check = server_mode(setup, db) >= TLS_VERIFY_CA ? TLS_PEER_REQUIRED
 								  : TLS_PEER_UNCHECKED,
 	};
@@ -263,7 +265,7 @@ static int load_template(struct tls_setup *setup, struct err *err)
 static int load_servers(struct tls_setup *setup, struct err *err)
 {
 	const struct config *config = setup->config;
-	const struct database_config nameless = {.sslmode = -1};
+	const struct database_config nameless = {.name = ""};
 	struct server_tls tls;
 
 	/* what the settings say must be right even if every entry has its own */
@@ -327,13 +329,5 @@ struct tls_context *tls_setup_client(const struct tls_setup *setup)
 
 bool tls_setup_is_obsoleting(const struct tls_setup *old, const struct tls_setup *new)
 {
-	static const char *const names[] = {"server_tls_sslmode",
-	    "server_tls_protocols", "server_tls_ciphers", "server_tls_ca_file",
-	    "server_tls_crl_file", "server_tls_cert_file", "server_tls_key_file"};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (!setting_is_equal(
-			setting_find(names[i]), settings_of(old), settings_of(new)))
-			return true;
-	return false;
+	return settings_are_different(settings_of(old), settings_of(new), OBSOLETES);
 }

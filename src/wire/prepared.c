@@ -1,6 +1,7 @@
 /*
- * The registry of prepared texts: one object per query text and parameter types, shared
- * by whoever names or holds it.  Who does is not known here, only how many.
+ * The registry of prepared texts: one object per query text, parameter types and
+ * reading, shared by whoever names or holds it.  Who does is not known here, only how
+ * many.
  */
 #include "wire/prepared.h"
 
@@ -12,19 +13,26 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "wire/codec.h"
-#include "wire/prepared_sql.h"
 
 struct prepared_registry {
-	struct map *texts; /* owned: key -> struct prepared_text */
+	struct map *shelves; /* owned: reading -> struct prepared_shelf */
+	struct map *by_id;   /* owned: id -> struct prepared_text, all of them */
 	uint64_t last_id;
 	const char *prefix; /* of the names */
+};
+
+struct prepared_shelf {
+	struct map *texts; /* owned: key -> struct prepared_text; never empty */
+	struct prepared_registry *registry; /* borrowed */
+	char reading[];
 };
 
 struct prepared_registry *prepared_registry_new_named(const char *prefix)
 {
 	struct prepared_registry *r = mem_zero(sizeof(*r));
 
-	r->texts = map_new();
+	r->shelves = map_new();
+	r->by_id = map_new();
 	r->prefix = prefix;
 	return r;
 }
@@ -40,15 +48,16 @@ void prepared_registry_free(struct prepared_registry **rp)
 
 	if (!r)
 		return;
-	assert(map_count(r->texts) == 0);
-	map_free(&r->texts);
+	assert(map_count(r->by_id) == 0 && map_count(r->shelves) == 0);
+	map_free(&r->shelves);
+	map_free(&r->by_id);
 	mem_free(r);
 	*rp = NULL;
 }
 
 size_t prepared_registry_count(const struct prepared_registry *r)
 {
-	return map_count(r->texts);
+	return map_count(r->by_id);
 }
 
 static int compare_ids(const void *a, const void *b)
@@ -61,7 +70,7 @@ static int compare_ids(const void *a, const void *b)
 struct prepared_text **prepared_registry_sorted(
     const struct prepared_registry *r, size_t *count)
 {
-	return (struct prepared_text **)map_sorted(r->texts, count, compare_ids);
+	return (struct prepared_text **)map_sorted(r->by_id, count, compare_ids);
 }
 
 /* A NUL that is not counted ends the key, so that even a broken one has a text. */
@@ -81,21 +90,87 @@ static struct prepared_text *new_text(
 	if (len)
 		memcpy(t->key, key, len);
 	t->key[len] = 0;
-	t->is_command = prepared_sql_begins(prepared_sql(t), strlen(prepared_sql(t)));
-	t->forgets = prepared_is_forgetting(prepared_sql(t), strlen(prepared_sql(t)));
 	snprintf(t->name, sizeof(t->name), "%s%" PRIu64, r->prefix, t->id);
-	map_put(r->texts, t->key, len, t);
+	map_put(r->by_id, &t->id, sizeof(t->id), t);
+	return t;
+}
+
+/* ---- shelves ---- */
+
+static struct prepared_shelf *add_shelf(
+    struct prepared_registry *r, const char *reading)
+{
+	size_t size = strlen(reading) + 1;
+	struct prepared_shelf *shelf = try_alloc(sizeof(*shelf) + size);
+
+	if (!shelf)
+		return NULL;
+	shelf->texts = map_new();
+	shelf->registry = r;
+	memcpy(shelf->reading, reading, size);
+	map_put_str(r->shelves, shelf->reading, shelf);
+	return shelf;
+}
+
+static void drop_shelf_if_empty(struct prepared_shelf *shelf)
+{
+	if (map_count(shelf->texts) > 0)
+		return;
+	map_del_str(shelf->registry->shelves, shelf->reading);
+	map_free(&shelf->texts);
+	mem_free(shelf);
+}
+
+static struct prepared_text *add_text(
+    struct prepared_shelf *shelf, const uint8_t *key, size_t len)
+{
+	struct prepared_text *t = new_text(shelf->registry, key, len);
+
+	if (t) {
+		t->shelf = shelf;
+		map_put(shelf->texts, t->key, len, t);
+	}
+	drop_shelf_if_empty(shelf);
 	return t;
 }
 
 struct prepared_text *prepared_intern(
+    struct prepared_registry *r, const char *reading, const uint8_t *key, size_t len)
+{
+	struct prepared_shelf *shelf = map_get_str(r->shelves, reading);
+	struct prepared_text *t = shelf ? map_get(shelf->texts, key, len) : NULL;
+
+	if (!shelf)
+		shelf = add_shelf(r, reading);
+	if (!t && shelf)
+		t = add_text(shelf, key, len);
+	return t ? prepared_ref(t) : NULL;
+}
+
+struct prepared_text *prepared_intern_private(
     struct prepared_registry *r, const uint8_t *key, size_t len)
 {
-	struct prepared_text *t = map_get(r->texts, key, len);
+	struct prepared_text *t = new_text(r, key, len);
 
-	if (!t)
-		t = new_text(r, key, len);
 	return t ? prepared_ref(t) : NULL;
+}
+
+bool prepared_is_read_as(const struct prepared_text *t, const char *reading)
+{
+	return !t->shelf || (reading && strcmp(t->shelf->reading, reading) == 0);
+}
+
+struct prepared_text *prepared_variant(struct prepared_text *t, const char *reading)
+{
+	struct prepared_text *made;
+
+	if (prepared_is_read_as(t, reading))
+		return prepared_ref(t);
+	made = reading ? prepared_intern(t->registry, reading, t->key, t->key_len)
+		       : prepared_intern_private(t->registry, t->key, t->key_len);
+	if (made)
+		made->effects = t->effects;
+	return made;
 }
 
 struct prepared_text *prepared_ref(struct prepared_text *t)
@@ -112,7 +187,11 @@ void prepared_unref(struct prepared_text *t)
 	if (--t->refs)
 		return;
 	assert(t->clients == 0 && t->servers == 0);
-	map_del(t->registry->texts, t->key, t->key_len);
+	map_del(t->registry->by_id, &t->id, sizeof(t->id));
+	if (t->shelf) {
+		map_del(t->shelf->texts, t->key, t->key_len);
+		drop_shelf_if_empty(t->shelf);
+	}
 	mem_free(t);
 }
 

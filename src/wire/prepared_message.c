@@ -1,11 +1,10 @@
 /*
  * The bytes of Parse, Bind, Describe and Close: which statement they are about, and the
- * same with another name; an error that names one; the first word of a query.  What a
- * name stands for is not known here.
+ * same with another name; an error that names one.  What a name stands for is not known
+ * here.
  */
 #include <stdint.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/buf.h"
 #include "wire/codec.h"
@@ -127,88 +126,10 @@ void prepared_rename(const uint8_t *bytes, size_t have, uint64_t size, const cha
 	buf_put_str(out, name);
 }
 
-static bool is_blank(char c)
-{
-	return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-/* Behind the comment that `at` opens; comments nest.  `end` when it has no end. */
-static const char *skip_block_comment(const char *at, const char *end)
-{
-	size_t depth = 0;
-
-	while (end - at >= 2) {
-		if (at[0] == '/' && at[1] == '*') {
-			depth++;
-			at += 2;
-		} else if (at[0] == '*' && at[1] == '/') {
-			at += 2;
-			if (--depth == 0)
-				return at;
-		} else {
-			at++;
-		}
-	}
-	return end;
-}
-
-static const char *skip_line(const char *at, const char *end)
-{
-	while (at < end && *at != '\n' && *at != '\r')
-		at++;
-	return at;
-}
-
-/* To the first word; empty statements before it do nothing. */
-static const char *skip_to_word(const char *at, const char *end)
-{
-	while (at < end) {
-		if (is_blank(*at) || *at == ';')
-			at++;
-		else if (end - at >= 2 && at[0] == '-' && at[1] == '-')
-			at = skip_line(at, end);
-		else if (end - at >= 2 && at[0] == '/' && at[1] == '*')
-			at = skip_block_comment(at, end);
-		else
-			break;
-	}
-	return at;
-}
-
 static bool is_word_char(char c)
 {
 	return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') ||
 	       (c >= 'a' && c <= 'z') || c == '_' || c == '$';
-}
-
-/* Bytes beyond ASCII are letters of an identifier too. */
-static bool has_word(const char *at, const char *end, const char *word)
-{
-	size_t len = strlen(word), left = (size_t)(end - at);
-
-	if (left < len || strncasecmp(at, word, len) != 0)
-		return false;
-	return left == len || !(is_word_char(at[len]) || (uint8_t)at[len] >= 0x80);
-}
-
-bool prepared_is_forgetting(const char *text, size_t len)
-{
-	const char *end = len ? text + len : text, *at = skip_to_word(text, end);
-
-	if (at == end || (*at != 'd' && *at != 'D'))
-		return false;
-	return has_word(at, end, "DISCARD") || has_word(at, end, "DEALLOCATE");
-}
-
-bool prepared_mentions_forgetting(const char *text, size_t len)
-{
-	const char *end = len ? text + len : text;
-
-	for (const char *at = text; at < end; at++)
-		if ((*at == 'D' || *at == 'd') &&
-		    (has_word(at, end, "DISCARD") || has_word(at, end, "DEALLOCATE")))
-			return true;
-	return false;
 }
 
 /* The first `word` in text that is no part of a longer one, or NULL.  A quotation mark

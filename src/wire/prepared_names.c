@@ -14,7 +14,8 @@ struct prepared_names {
 
 struct given_name {
 	struct prepared_text *text; /* one reference */
-	char name[];                /* also the key in the map */
+	bool is_doubtful;
+	char name[]; /* also the key in the map */
 };
 
 static void take_text(struct given_name *g, struct prepared_text *text)
@@ -44,6 +45,7 @@ static struct given_name *add(struct prepared_names **np, const char *name)
 
 	if (!g)
 		return NULL;
+	g->is_doubtful = false;
 	memcpy(g->name, name, size);
 	if (!*np) {
 		*np = mem_zero(sizeof(**np));
@@ -64,9 +66,26 @@ int prepared_names_put(
 	if (!g)
 		return -1;
 	take_text(g, text);
+	g->is_doubtful = false;
 	if (old)
 		let_text_go(old);
 	return 0;
+}
+
+void prepared_names_doubt(struct prepared_names *n)
+{
+	struct given_name *g;
+	size_t at = 0;
+
+	while (n && (g = map_next(n->by_name, &at)))
+		g->is_doubtful = true;
+}
+
+bool prepared_names_is_doubtful(const struct prepared_names *n, const char *name)
+{
+	const struct given_name *g = n ? map_get_str(n->by_name, name) : NULL;
+
+	return g && g->is_doubtful;
 }
 
 static void free_names(struct prepared_names **np)

@@ -131,6 +131,15 @@ void prepared_set_spoil(struct prepared_set *s, const struct prepared_text *text
 		h->is_spoilt = true;
 }
 
+void prepared_set_spoil_all(struct prepared_set *s)
+{
+	struct held_text *h;
+
+	if (s)
+		list_for (h, &s->by_use, node)
+			h->is_spoilt = true;
+}
+
 bool prepared_set_is_spoilt(
     const struct prepared_set *s, const struct prepared_text *text)
 {

@@ -1,156 +1,11 @@
 /*
- * PREPARE, EXECUTE and DEALLOCATE as the first word of a query: where the name stands,
- * and as which it is known.  What comes behind the name is only skimmed, for the end of
- * the statement.
+ * Names in PREPARE, EXECUTE and DEALLOCATE, as PostgreSQL reads them; positions in the
+ * errors of such commands.  Where a name stands is known from wire/effects.
  */
 #include "wire/prepared_sql.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-
-#include "wire/codec.h"
-#include "wire/prepared.h"
-
-/* ---- tokens ---- */
-
-static bool is_blank(char c)
-{
-	return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-static bool is_name_start(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
-	       (uint8_t)c >= 0x80;
-}
-
-static bool is_name_part(char c)
-{
-	return is_name_start(c) || (c >= '0' && c <= '9') || c == '$';
-}
-
-static bool is_two(const char *at, const char *end, const char *two)
-{
-	return end - at >= 2 && at[0] == two[0] && at[1] == two[1];
-}
-
-/* Behind the comment that begins here; comments nest. */
-static const char *skip_comment(const char *at, const char *end)
-{
-	size_t depth = 0;
-
-	while (at < end) {
-		if (is_two(at, end, "/*")) {
-			depth++;
-			at += 2;
-		} else if (is_two(at, end, "*/")) {
-			at += 2;
-			if (--depth == 0)
-				break;
-		} else {
-			at++;
-		}
-	}
-	return at;
-}
-
-static const char *skip_blanks(const char *at, const char *end)
-{
-	for (;;) {
-		if (at < end && is_blank(*at))
-			at++;
-		else if (is_two(at, end, "--"))
-			while (at < end && *at != '\n' && *at != '\r')
-				at++;
-		else if (is_two(at, end, "/*"))
-			at = skip_comment(at, end);
-		else
-			return at;
-	}
-}
-
-static const char *word_end(const char *at, const char *end)
-{
-	if (at < end && is_name_start(*at))
-		while (at < end && is_name_part(*at))
-			at++;
-	return at;
-}
-
-/* Behind the word and the blanks that follow it; NULL when another stands here. */
-static const char *take_word(const char *at, const char *end, const char *word)
-{
-	const char *behind = word_end(at, end);
-	size_t len = strlen(word);
-
-	if ((size_t)(behind - at) != len || strncasecmp(at, word, len) != 0)
-		return NULL;
-	return skip_blanks(behind, end);
-}
-
-/* Behind the closing quote; end when there is none.  A doubled quote is none. */
-static const char *skip_quoted(const char *at, const char *end, bool has_escapes)
-{
-	char quote = *at++;
-
-	for (; at < end; at++) {
-		if (has_escapes && *at == '\\' && end - at >= 2) {
-			at++;
-		} else if (*at == quote) {
-			if (end - at < 2 || at[1] != quote)
-				return at + 1;
-			at++;
-		}
-	}
-	return end;
-}
-
-/* Behind a string in dollars that begins here, or behind the dollar that does not. */
-static const char *skip_dollars(const char *at, const char *end)
-{
-	const char *tag_end = at + 1;
-
-	if (tag_end < end && is_name_start(*tag_end))
-		while (tag_end < end && is_name_part(*tag_end) && *tag_end != '$')
-			tag_end++;
-	if (tag_end >= end || *tag_end != '$')
-		return at + 1;
-	size_t len = (size_t)(tag_end + 1 - at);
-	const char *close = memmem(tag_end + 1, (size_t)(end - tag_end - 1), at, len);
-	return close ? close + len : end;
-}
-
-/* To the semicolon that ends the statement, or the end. */
-static const char *skip_statement(const char *at, const char *end)
-{
-	while (at < end && *at != ';') {
-		const char *next = skip_blanks(at, end);
-		if (next > at) {
-			at = next;
-			continue;
-		}
-		next = word_end(at, end);
-		bool has_escapes =
-		    next == at + 1 && (*at == 'e' || *at == 'E') && next < end;
-		if (has_escapes && *next == '\'')
-			at = skip_quoted(next, end, true);
-		else if (next > at)
-			at = next;
-		else if (*at == '\'' || *at == '"')
-			at = skip_quoted(at, end, false);
-		else
-			at = *at == '$' ? skip_dollars(at, end) : at + 1;
-	}
-	return at;
-}
-
-static bool is_last(const char *at, const char *end)
-{
-	while (at < end && (*at == ';' || skip_blanks(at, end) > at))
-		at = *at == ';' ? at + 1 : skip_blanks(at, end);
-	return at == end;
-}
 
 /* ---- names ---- */
 
@@ -186,105 +41,20 @@ static void unquote(struct prepared_sql *sql, const char *at, const char *end)
 	put_name(sql, name, len);
 }
 
-/* Behind the name; NULL when there is none. */
-static const char *take_name(struct prepared_sql *sql, const char *at, const char *end)
+void prepared_sql_read(
+    const char *text, const struct command_span *span, struct prepared_sql *sql)
 {
-	const char *behind;
+	const char *at = text + span->from, *end = text + span->to;
 
-	if (at < end && *at == '"') {
-		behind = skip_quoted(at, end, false);
-		if (behind - at < 3 || behind[-1] != '"')
-			return NULL;
-		unquote(sql, at + 1, behind - 1);
-		return behind;
+	*sql = (struct prepared_sql){.span = *span};
+	if (span->kind == COMMAND_NONE)
+		return;
+	if (*at == '"') {
+		unquote(sql, at + 1, end - 1);
+		return;
 	}
-	behind = word_end(at, end);
-	if (behind == at || (behind < end && (*behind == '&' || *behind == '.')))
-		return NULL;
-	put_name(sql, at, (size_t)(behind - at));
+	put_name(sql, at, (size_t)(end - at));
 	fold(sql->name);
-	return behind;
-}
-
-/* ---- statements ---- */
-
-static const char *look_deallocate(
-    struct prepared_sql *sql, const char *at, const char *end)
-{
-	const char *behind = take_word(at, end, "PREPARE");
-
-	/* a statement may be called prepare */
-	if (behind && behind < end && *behind != ';')
-		at = behind;
-	sql->kind = PREPARED_SQL_DEALLOCATE;
-	behind = take_word(at, end, "ALL");
-	if (behind)
-		sql->kind = PREPARED_SQL_DEALLOCATE_ALL;
-	return at;
-}
-
-/* What may follow the name. */
-static bool may_follow(enum prepared_sql_kind kind, const char *at, const char *end)
-{
-	at = skip_blanks(at, end);
-	if (kind == PREPARED_SQL_PREPARE)
-		return at < end && (*at == '(' || take_word(at, end, "AS"));
-	if (kind == PREPARED_SQL_EXECUTE && at < end && *at == '(')
-		return true;
-	return at == end || *at == ';';
-}
-
-/* Where the name would stand; NULL: it is none of the three. */
-static const char *look_word(struct prepared_sql *sql, const char *at, const char *end)
-{
-	const char *behind;
-
-	if ((behind = take_word(at, end, "PREPARE")))
-		sql->kind = PREPARED_SQL_PREPARE;
-	else if ((behind = take_word(at, end, "EXECUTE")))
-		sql->kind = PREPARED_SQL_EXECUTE;
-	else if ((behind = take_word(at, end, "DEALLOCATE")))
-		behind = look_deallocate(sql, behind, end);
-	return behind;
-}
-
-/* A NUL ends it, too. */
-static const char *text_end(const char *text, size_t len)
-{
-	return len ? text + strnlen(text, len) : text;
-}
-
-bool prepared_sql_begins(const char *text, size_t len)
-{
-	struct prepared_sql sql;
-	const char *end;
-
-	/* most texts begin with another word */
-	if (len > 0 && is_name_start(*text) && !strchr("pPeEdD", *text))
-		return false;
-	end = text_end(text, len);
-	return look_word(&sql, skip_blanks(text, end), end) != NULL;
-}
-
-void prepared_sql_look(const char *text, size_t len, struct prepared_sql *sql)
-{
-	const char *end = text_end(text, len), *at, *behind;
-
-	*sql = (struct prepared_sql){.kind = PREPARED_SQL_NONE};
-	at = look_word(sql, skip_blanks(text, end), end);
-	if (!at)
-		return;
-	behind = take_name(sql, at, end);
-	if (!behind || !may_follow(sql->kind, behind, end)) {
-		sql->kind = PREPARED_SQL_NONE;
-		return;
-	}
-	const char *stop = skip_statement(behind, end);
-	if (!is_last(stop, end))
-		sql->kind = PREPARED_SQL_NONE;
-	sql->from = (size_t)(at - text);
-	sql->to = (size_t)(behind - text);
-	sql->end = (size_t)(stop - text);
 }
 
 /* ---- errors ---- */

@@ -16,6 +16,8 @@ struct vars_schema {
 	char **names; /* owned, each one too */
 	size_t count;
 	size_t named_count;    /* of them built-in or configured */
+	int standby;           /* in_hot_standby */
+	uint64_t read_bits;    /* see vars_schema_read_bits */
 	struct map *values;    /* owned: text -> struct vars_value */
 	struct map *sets;      /* owned: values -> struct vars_set */
 	struct vars_set *none; /* the set without values: one reference */
@@ -28,6 +30,7 @@ struct vars_value {
 
 struct vars_set {
 	size_t refs;
+	struct vars_value *reading; /* a reference; NULL: nobody has asked yet */
 	/* borrowed */
 	struct vars_schema *schema;
 	/* One per name, NULL: unset.  A reference each; also the key in the map. */
@@ -91,6 +94,7 @@ static void free_set(struct vars_set *set)
 {
 	for (size_t i = 0; i < set->schema->count; i++)
 		let_go_value(set->schema, set->values[i]);
+	let_go_value(set->schema, set->reading);
 	mem_free(set);
 }
 
@@ -171,6 +175,52 @@ const char *vars_get(const struct vars *v, size_t i)
 	return value ? value->text : NULL;
 }
 
+/* ---- readings ---- */
+
+/* Not so application_name and the like.  Of any other parameter it is better to assume
+ * that the meaning of a text depends on it. */
+static bool is_read(const struct vars_schema *s, size_t i)
+{
+	static const char *const others[] = {"application_name",
+	    "default_transaction_read_only", "default_transaction_isolation",
+	    "default_transaction_deferrable", "in_hot_standby", "is_superuser",
+	    "extra_float_digits", "scram_iterations", "statement_timeout",
+	    "lock_timeout", "idle_in_transaction_session_timeout",
+	    "client_min_messages"};
+
+	for (size_t k = 0; k < sizeof(others) / sizeof(others[0]); k++)
+		if (text_equal_nocase(s->names[i], others[k]))
+			return false;
+	return true;
+}
+
+uint64_t vars_schema_read_bits(const struct vars_schema *s)
+{
+	return s->read_bits;
+}
+
+const char *vars_reading(const struct vars *v)
+{
+	struct vars_set *set = v->set;
+	struct buf text;
+
+	if (set->reading)
+		return set->reading->text;
+	buf_init(&text, 0);
+	for (size_t i = 0; i < set->schema->count; i++) {
+		if (!is_read(set->schema, i))
+			continue;
+		if (set->values[i])
+			text_put_literal(&text, set->values[i]->text);
+		buf_put_text(&text, ",");
+	}
+	buf_put_u8(&text, 0);
+	if (!text.failed)
+		set->reading = intern(set->schema, (const char *)text.bytes);
+	buf_done(&text);
+	return set->reading ? set->reading->text : NULL;
+}
+
 /* The values of first, and where it has none those of second. */
 static struct vars_set *merge(
     const struct vars_set *first, const struct vars_set *second)
@@ -224,6 +274,7 @@ struct vars_schema *vars_schema_new(const char *extra)
 	/* what servers of some version report besides and clients may change */
 	static const char *const reported[] = {"IntervalStyle",
 	    "default_transaction_read_only", "search_path", "scram_iterations"};
+	static const char standby[] = "in_hot_standby";
 	struct vars_schema *s = mem_zero(sizeof(*s));
 	const char *item;
 	size_t len;
@@ -237,6 +288,10 @@ struct vars_schema *vars_schema_new(const char *extra)
 	s->named_count = s->count;
 	for (size_t i = 0; i < sizeof(reported) / sizeof(reported[0]); i++)
 		add_name(s, reported[i], strlen(reported[i]));
+	add_name(s, standby, strlen(standby));
+	s->standby = vars_schema_find(s, standby);
+	for (size_t i = 0; i < s->count && i < 64; i++)
+		s->read_bits |= is_read(s, i) ? UINT64_C(1) << i : 0;
 	s->none = intern_set(copy_set(s, NULL));
 	return s;
 }
@@ -261,6 +316,11 @@ void vars_schema_free(struct vars_schema **sp)
 bool vars_schema_is_named(const struct vars_schema *s, size_t i)
 {
 	return i < s->named_count;
+}
+
+bool vars_schema_may_be_set(const struct vars_schema *s, size_t i)
+{
+	return (int)i != s->standby;
 }
 
 size_t vars_schema_count(const struct vars_schema *s)
@@ -296,6 +356,17 @@ static bool may_differ(const struct vars *client, const struct vars *server)
 {
 	assert(client->set->schema == server->set->schema);
 	return client->set != server->set;
+}
+
+bool vars_is_same(const struct vars *a, const struct vars *b, size_t i)
+{
+	assert(a->set->schema == b->set->schema && i < a->set->schema->count);
+	return a->set->values[i] == b->set->values[i];
+}
+
+bool vars_is_equal(const struct vars *a, const struct vars *b)
+{
+	return a->set == b->set;
 }
 
 bool vars_is_different(const struct vars *client, const struct vars *server)
@@ -386,6 +457,11 @@ bool vars_is_put_set(const struct vars *client, const struct vars *server, size_
 		return false;
 	put_set(sql, word, client->set->schema->names[i], client->set->values[i]->text);
 	return true;
+}
+
+void vars_put_reset(const struct vars_schema *s, size_t i, struct buf *sql)
+{
+	buf_printf(sql, "RESET %s", vars_schema_name(s, i));
 }
 
 size_t vars_put_set(

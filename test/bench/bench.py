@@ -55,6 +55,9 @@ def parse_options(arguments):
         help="of the scenario tls (%(default)s)")
     add("--sampling", type=positive(float), default=0.25, metavar="PART",
         help="part of short transactions whose latency is noted (%(default)s)")
+    add("--engines", action="store_true",
+        help="B with io_engine = epoll, and C, the same program with io_engine = io_uring")
+    add("--unix", action="store_true", help="clients come over unix sockets, not TCP")
     add("--set", type=setting, action="append", default=[], metavar="NAME=VALUE",
         help="a setting for B only; may be repeated")
     add("--set-both", type=setting, action="append", default=[], metavar="NAME=VALUE",
@@ -94,8 +97,14 @@ class Bench:
             note("only %d idle clients: the limit of open files" % most)
             options.idle_clients = most
         both = dict(options.set_both)
-        self.binaries = [Binary(self.machine, "A", options.against, both),
-                         Binary(self.machine, "B", options.pooler, dict(both, **dict(options.set)))]
+        if options.unix:
+            both["unix_socket_dir"] = self.machine.dir
+        ours = dict(both, **dict(options.set))
+        engines = ("epoll", "io_uring") if options.engines else (None,)
+        self.binaries = [Binary(self.machine, "A", options.against, both)]
+        for letter, engine in zip("BC", engines):
+            settings = dict(ours, io_engine=engine) if engine else ours
+            self.binaries.append(Binary(self.machine, letter, options.pooler, settings))
         self.postgres = Postgres(self.machine, max_connections=options.clients + 100)
 
     def heading(self):
@@ -118,7 +127,7 @@ class Bench:
             pooler.stop()
 
     def run(self, scenario):
-        rows = {"A": [], "B": []}
+        rows = {binary.letter: [] for binary in self.binaries}
         self.results[scenario.name] = rows
         for turn in range(self.options.rounds):
             for binary in self.binaries:
@@ -156,8 +165,10 @@ class Bench:
                             for b in self.binaries},
                 "postgres": self.postgres.version(), "processors": os.cpu_count(),
                 "seconds": options.seconds, "rounds": self.results, "syscalls": self.syscalls,
-                "ratios": {s.name: report.ratios(self.results[s.name]["A"],
-                                                 self.results[s.name]["B"], s.metrics)
+                "ratios": {s.name: {b.letter: report.ratios(self.results[s.name]["A"],
+                                                            self.results[s.name][b.letter],
+                                                            s.metrics)
+                                    for b in self.binaries[1:]}
                            for s in self.scenarios}}
             text = json.dumps(everything, indent=1) + "\n"
             if options.json == "-":

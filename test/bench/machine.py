@@ -106,7 +106,8 @@ class Machine:
 
     def environment(self):
         kept = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
-        return dict(kept, LC_ALL="C", PGPASSWORD=SECRET, PGCONNECT_TIMEOUT="20")
+        # libpq looks for certificates in the home folder, which must be readable.
+        return dict(kept, LC_ALL="C", HOME=self.dir, PGPASSWORD=SECRET, PGCONNECT_TIMEOUT="20")
 
     def start(self, command, unprivileged=True, **options):
         if unprivileged and os.getuid() == 0:
@@ -232,6 +233,7 @@ class Pooler:
     def __init__(self, machine, binary, postgres, auth, users, settings, entry=""):
         self.machine, self.port = machine, free_port()
         self.made_of = machine, binary, postgres, auth, settings, entry
+        self.letter = binary.letter
         self.log = machine.fresh_path("pooler.log")
         userlist = machine.write(machine.fresh_path("userlist"),
                                  "".join('"%s" "%s"\n' % each for each in users.items()))

@@ -3,7 +3,7 @@
  * The smallest relay over the stream interface: accept, connect, forward both ways.
  * What a transaction costs here is the floor for everything built above it.
  *
- *   relay_floor LISTEN_PORT SERVER_IP SERVER_PORT
+ *   relay_floor LISTEN_PORT SERVER_IP SERVER_PORT [io_uring]
  *
  * Runs until SIGINT or SIGTERM, then prints turns and system calls; with the number of
  * transactions of the load it gives calls per transaction (compare: strace -c -f).
@@ -114,7 +114,7 @@ static void accept_all(void *ctx, int listener)
 	struct sock_addr peer;
 	int fd;
 
-	while ((fd = sock_accept(listener, &f->options, &peer)) >= 0)
+	while ((fd = sock_accept(listener, &peer)) >= 0)
 		start_relay(f, fd);
 }
 
@@ -131,7 +131,7 @@ static int parse_arguments(
 {
 	struct sock_addr addr;
 
-	if (argc != 4)
+	if (argc != 4 && argc != 5)
 		return -1;
 	if (sock_addr_parse(argv[2], (uint16_t)atoi(argv[3]), &addr) < 0)
 		return -1;
@@ -159,8 +159,9 @@ int main(int argc, char **argv)
 	struct err err;
 
 	if (parse_arguments(&f, argc, argv, &listen) < 0) {
-		fprintf(
-		    stderr, "usage: %s LISTEN_PORT SERVER_IP SERVER_PORT\n", argv[0]);
+		fprintf(stderr,
+		    "usage: %s LISTEN_PORT SERVER_IP SERVER_PORT [io_uring]\n",
+		    argv[0]);
 		return 2;
 	}
 	signal(SIGPIPE, SIG_IGN);
@@ -173,6 +174,10 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	net_init(&f.net, f.loop, &f.mem);
+	if (argc == 5 && net_start_ring(&f.net, NULL, NULL, &err) < 0) {
+		fprintf(stderr, "no io_uring: %s\n", err.text);
+		return 1;
+	}
 	f.listener_watch = watch_new(f.loop, fd, WATCH_READ, accept_all, &f);
 	loop_on_signal(f.loop, SIGINT, stop, &f);
 	loop_on_signal(f.loop, SIGTERM, stop, &f);
@@ -181,7 +186,7 @@ int main(int argc, char **argv)
 	while (!list_is_empty(&f.relays))
 		close_relay(container_of(list_first(&f.relays), struct relay, node));
 	watch_free(&f.listener_watch);
-	loop_free(&f.loop);
 	net_done(&f.net);
+	loop_free(&f.loop);
 	return 0;
 }

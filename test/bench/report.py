@@ -34,6 +34,17 @@ def line(first, second, cells):
         "%*s" % (COLUMN, cell) for cell in cells)).rstrip()
 
 
+def ratio_lines(letter, result, metrics):
+    found = ratios(result["A"], result[letter], metrics)
+    keys = [key for key, _ in metrics]
+    lines = [line("", letter + "/A",
+                  ["%.2f" % found[k][0] if k in found else "-" for k in keys])]
+    if len(result["A"]) > 1:
+        lines.append(line("", "range", ["%.2f-%.2f" % found[k][1:] if k in found else "-"
+                                        for k in keys]))
+    return lines
+
+
 def table(results, scenarios):
     """The lines of the table; a heading wherever the columns change."""
     lines, heading = [], None
@@ -48,17 +59,12 @@ def table(results, scenarios):
         if "trouble" in result:
             lines.append(line(scenario.name, "failed", []) + " " + result["trouble"].split("\n")[0])
             continue
-        for position, letter in enumerate("AB"):
+        for position, letter in enumerate(result):
             middle = medians(result[letter], scenario.metrics)
             lines.append(line("" if position else scenario.name, letter,
                               [number(middle.get(key)) for key, _ in scenario.metrics]))
-        found = ratios(result["A"], result["B"], scenario.metrics)
-        keys = [key for key, _ in scenario.metrics]
-        lines.append(line("", "B/A", ["%.2f" % found[k][0] if k in found else "-" for k in keys]))
-        if len(result["A"]) == 1:
-            continue
-        lines.append(line("", "range", ["%.2f-%.2f" % found[k][1:] if k in found else "-"
-                                        for k in keys]))
+        for letter in list(result)[1:]:
+            lines += ratio_lines(letter, result, scenario.metrics)
     return lines
 
 
@@ -72,6 +78,8 @@ def syscall_table(found):
             lines.append("%-*s %-6s%8.2f  %s" % (
                 FIRST, "" if position else name, letter, totals[letter],
                 "  ".join("%s %.2f" % item for item in often if item[1] >= 0.005)))
-        if totals.get("A") and "B" in totals:
-            lines.append("%-*s %-6s%8.2f" % (FIRST, "", "B/A", totals["B"] / totals["A"]))
+        for letter in list(totals)[1:]:
+            if totals.get("A"):
+                lines.append("%-*s %-6s%8.2f" % (
+                    FIRST, "", letter + "/A", totals[letter] / totals["A"]))
     return lines

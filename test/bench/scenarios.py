@@ -17,7 +17,7 @@ POOLS = 500
 MEGABYTE = 1 << 20
 QUIET = 0.001  # seconds of CPU time in 0.3 s: nobody works
 
-LOAD_METRICS = [("tps", "tx/s"), ("p50", "p50 ms"), ("p95", "p95 ms"), ("p99", "p99 ms"),
+LOAD_METRICS = [("tps", "tx/s"), ("p50", "p50 ms"), ("p99", "p99 ms"), ("p99.9", "p99.9 ms"),
                 ("cpu", "cpu us/tx"), ("user", "user us"), ("system", "sys us")]
 LOGIN_METRICS = [(key, title.replace("tx", "login")) for key, title in LOAD_METRICS]
 TLS_METRICS = [("memory", "bytes/client"), ("login_cpu", "cpu us/login")]
@@ -37,7 +37,7 @@ def latencies(seconds):
     if not seconds:
         return {}
     ordered = sorted(seconds)
-    return {"p%d" % p: percentile(ordered, p) * 1000 for p in (50, 95, 99)}
+    return {"p%g" % p: percentile(ordered, p) * 1000 for p in (50, 99, 99.9)}
 
 
 def per_piece(before, after, pieces):
@@ -53,6 +53,12 @@ def settle(pooler):
     while pooler.cpu()[0] - last > QUIET and time.monotonic() < give_up:
         last = pooler.cpu()[0]
         time.sleep(0.3)
+
+
+def secured(machine):
+    certificate, key = machine.certificate()
+    return {"client_tls_sslmode": "require", "client_tls_cert_file": certificate,
+            "client_tls_key_file": key}
 
 
 class Scenario:
@@ -78,8 +84,10 @@ class Load(Scenario):
     """pgbench through the pooler."""
 
     def __init__(self, name, about, arguments, client_count=None, servers=SERVERS, script=None,
-                 **more):
+                 against=None, is_secured=False, **more):
+        """against: pgbench's arguments for A, where it cannot do the same."""
         super().__init__(name, about, **more)
+        self.against, self.is_secured = against, is_secured
         self.arguments, self.client_count = arguments, client_count
         self.servers, self.script = servers, script
         self.is_reconnecting = "-C" in arguments
@@ -87,22 +95,26 @@ class Load(Scenario):
     def count(self, options):
         return self.client_count or options.clients
 
-    def settings(self, options, _machine):
+    def settings(self, options, machine):
         # In session mode every client needs a server of its own.
         size = self.count(options) if self.mode == "session" else self.servers
-        return {"pool_mode": self.mode, "default_pool_size": size}
+        return dict({"pool_mode": self.mode, "default_pool_size": size},
+                    **(secured(machine) if self.is_secured else {}))
 
     def has_quick_transactions(self):
         return not self.script and not self.is_reconnecting
 
     def command(self, bench, pooler, options, *length):
         count = self.count(options)
-        found = [bench.postgres.program("pgbench"), "-n", "-h", HOST, "-p", str(pooler.port),
-                 "-U", USER, "-c", str(count), "-j", str(min(2, count)), *self.arguments, *length]
+        host = bench.machine.dir if options.unix else HOST
+        arguments = self.against if self.against and pooler.letter == "A" else self.arguments
+        found = [bench.postgres.program("pgbench"), "-n", "-h", host, "-p", str(pooler.port),
+                 "-U", USER, "-c", str(count), "-j", str(min(2, count)), *arguments, *length]
         if self.script:
             path = bench.machine.path(self.name + ".sql")
             found += ["-f", bench.machine.write(path, self.script)]
-        return found + [DATABASE]
+        mode = "require" if self.is_secured else "disable"
+        return found + ["dbname=%s sslmode=%s" % (DATABASE, mode)]
 
     def warm(self, bench, pooler, options):
         bench.machine.run(*self.command(bench, pooler, options, "-t", "2" if self.script else "20"))
@@ -216,9 +228,7 @@ class IdleTls(Scenario):
         self.metrics = TLS_METRICS
 
     def settings(self, options, machine):
-        certificate, key = machine.certificate()
-        return dict(super().settings(options, machine), client_tls_sslmode="require",
-                    client_tls_cert_file=certificate, client_tls_key_file=key)
+        return dict(super().settings(options, machine), **secured(machine))
 
     def measure(self, bench, pooler, options):
         first = clients.open_idle_tls(pooler.port, SERVERS)
@@ -341,18 +351,66 @@ class Storm(Scenario):
         return row
 
 
+class Copy(Scenario):
+    """COPY of one table in or out by psql, again and again."""
+
+    def __init__(self, name, about, is_in):
+        super().__init__(name, about)
+        self.is_in = is_in
+        self.metrics = [("cpu", "cpu us/MB"), ("user", "user us"), ("system", "sys us")]
+
+    def psql(self, bench, port, *commands):
+        return bench.machine.run(
+            bench.postgres.program("psql"), "-X", "-q", "-h", HOST, "-p", str(port), "-U", USER,
+            "-v", "ON_ERROR_STOP=1", *(part for c in commands for part in ("-c", c)), DATABASE)
+
+    def measure(self, bench, pooler, options):
+        path = bench.machine.path("copied")
+        self.psql(bench, bench.postgres.port,
+                  "create table if not exists copied (n int, words text)", "truncate copied",
+                  "insert into copied select n, repeat('x', 63) from generate_series(1, %d) n"
+                  % COPY_ROWS)
+        out = "\\copy copied to '%s'" % path
+        self.psql(bench, pooler.port, out)
+        megabytes = os.path.getsize(path) / MEGABYTE
+        before = pooler.cpu()
+        for _ in range(options.seconds):
+            if self.is_in:
+                self.psql(bench, pooler.port, "begin", "\\copy copied from '%s'" % path, "rollback")
+            else:
+                self.psql(bench, pooler.port, out)
+        pooler.check()
+        return per_piece(before, pooler.cpu(), megabytes * options.seconds)
+
+
 LARGE = "select repeat('x', %d) from generate_series(1, 10);\n" % MEGABYTE
 MANY_ROWS = "select n, repeat('x', 90) from generate_series(1, 100000) n;\n"
 
+ROWS_OF_1K = "select repeat('x', 1000) from generate_series(1, 20000);\n"
+PIPELINE = "\\startpipeline\n" + "select 1;\n" * 10 + "\\endpipeline\n"
+COPY_ROWS = 300000
+
 ALL = [
+    Load("select1", "select 1, simple protocol", [], script="select 1;\n"),
     Load("simple", "pgbench -S, simple protocol", ["-S", "-M", "simple"]),
     Load("extended", "pgbench -S, extended protocol", ["-S", "-M", "extended"]),
     Load("prepared", "pgbench -S, prepared statements, session mode", ["-S", "-M", "prepared"],
          mode="session"),
+    Load("shared", "the same in transaction mode; A with the simple protocol",
+         ["-S", "-M", "prepared"], against=["-S", "-M", "simple"]),
+    Load("pipeline", "10 queries per flush", ["-M", "extended"], script=PIPELINE),
+    Load("one", "select 1, one client", [], client_count=1, script="select 1;\n"),
+    Load("fixed", "select 1 at a fixed 8,000 per second", ["-R", "8000"], script="select 1;\n"),
+    Load("secured", "select 1 inside TLS", [], script="select 1;\n", is_secured=True),
+    Load("secured-c", "pgbench -S -C inside TLS", ["-S", "-C"], is_secured=True),
+    Load("trust-c", "pgbench -S -C, trust", ["-S", "-C"]),
     Load("connect", "pgbench -S -C, md5: a new connection for each transaction", ["-S", "-C"],
          auth="md5"),
     Load("many", "pgbench -S, 600 clients over 56 servers", ["-S"], client_count=600, servers=56),
     Load("large", "10 MB in 10 rows", [], client_count=4, script=LARGE),
+    Load("bulk", "20 MB in rows of 1 KB", [], client_count=4, script=ROWS_OF_1K),
+    Copy("copy-in", "COPY of 70-byte rows from the client", True),
+    Copy("copy-out", "COPY of 70-byte rows to the client", False),
     Load("rows", "10 MB in 100,000 rows", [], client_count=4, script=MANY_ROWS),
     Storm("storm", "logins without a query, SCRAM secret in the user list"),
     Wave("wave", "1,000 SCRAM logins with plain-text secrets beside an established client"),

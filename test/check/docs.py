@@ -1,45 +1,93 @@
 #!/usr/bin/env python3
-"""Are the generated files what the program prints?  docs.py BINARY compares them;
-docs.py --write BINARY writes them.
+"""Are the generated documents what doc/in and the program's tables make of them?
+docs.py BINARY compares them; docs.py --write BINARY writes them.
 
-The program describes itself from its tables (--describe), so a reference that differs
-from it is out of date.
+The prose is in doc/in, one text per document.  A line @TABLE@ in it stands for what the
+program prints with --describe=TABLE.  In a manual page, a line with the name of another
+text (@settings.md@) stands for the chapters of that: so the reference and the manual
+page share their prose.
 """
 import argparse
 import difflib
 import os
+import re
 import subprocess
 import sys
 
 TOP = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
 
-# file: the (what, as) whose texts follow each other in it
-GENERATED = {
-    "doc/settings.md": [("settings", "md")],
-    "doc/console.md": [("commands", "md"), ("views", "md")],
-    "doc/errors.md": [("errors", "md")],
-    "doc/states.md": [("states", "md")],
-    "doc/pgbouncer.1": [("options", "man")],
-    "doc/pgbouncer.ini.5": [("settings", "man")],
-    "etc/pgbouncer.ini": [("settings", "ini")],
+# the documents that are made of the texts of the same name
+DOCUMENTS = ("doc/settings.md", "doc/console.md", "doc/errors.md", "doc/states.md", "doc/pgbouncer.1",
+             "doc/pgbouncer.ini.5", "etc/pgbouncer.ini")
+# by the end of a document's name: the form of its tables, and its first line
+FORMS = {
+    ".md": ("md", "<!-- %s -->\n\n"),
+    ".ini": ("ini", ""),
+    ".1": ("man", ".\\\" %s\n"),
+    ".5": ("man", ".\\\" %s\n"),
 }
+ORIGIN = "Written by `make docs` from doc/in/%s and the tables in include/."
+PLACE = re.compile(r"^@([a-z.]+)@$", re.M)
 
 
-def describe(binary, what, shape):
-    done = subprocess.run([binary, "--describe=" + what, "--as=" + shape], stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
-    if done.returncode != 0:
-        sys.exit("%s --describe=%s --as=%s: exit status %d: %s" % (
-            binary, what, shape, done.returncode, done.stderr.decode("utf-8", "replace")))
-    return done.stdout.decode("utf-8")
-
-
-def committed(path):
+def read(path):
     try:
         with open(os.path.join(TOP, path), encoding="utf-8") as f:
             return f.read()
     except FileNotFoundError:
         return ""
+
+
+def table(binary, what, form):
+    """What stands in a document between the lines around it."""
+    done = subprocess.run([binary, "--describe=" + what, "--as=" + form], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+    if done.returncode != 0:
+        sys.exit("%s --describe=%s --as=%s: exit status %d: %s" % (
+            binary, what, form, done.returncode, done.stderr.decode("utf-8", "replace")))
+    text = done.stdout.decode("utf-8")
+    if form == "man":
+        text = text.split("\n", 1)[1]  # the page has a .TH line of its own
+    return text.strip("\n")
+
+
+def troff(text):
+    """Characters that mean something to troff, escaped."""
+    text = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq")
+    return re.sub(r"^\.", r"\\&.", text, flags=re.M)
+
+
+def troff_block(block):
+    """One block of Markdown as troff: a heading, code, a paragraph, or the place of a table."""
+    if PLACE.match(block):
+        return block
+    if block.startswith("## "):
+        title = block[3:]
+        word, quote, section = title.partition(" `")
+        return ".SH " + (word.upper() + " " + section.rstrip("`") if quote else title.upper())
+    if block.startswith("```"):
+        return ".PP\n.RS 4\n.nf\n%s\n.fi\n.RE" % troff(block.strip("`").strip("\n"))
+    return ".PP\n" + troff(re.sub(r"\\(.)", r"\1", block))
+
+
+def troff_of(text):
+    """The chapters of a Markdown text as troff, without its title."""
+    chapters = text[text.index("\n## "):]
+    return "\n".join(troff_block(block) for block in re.split(r"\n\n+", chapters.strip("\n")))
+
+
+def made(path, binary):
+    """The document as it has to be."""
+    name = os.path.basename(path)
+    form, first = FORMS[os.path.splitext(name)[1]]
+    text = read("doc/in/" + name)
+    if not text:
+        sys.exit("doc/in/%s is missing" % name)
+    if form == "man":
+        text = PLACE.sub(lambda place: troff_of(read("doc/in/" + place[1])) if place[1].endswith(".md")
+                         else place[0], text)
+    text = PLACE.sub(lambda place: table(binary, place[1], form), text)
+    return (first % (ORIGIN % name) if first else "") + text
 
 
 def main():
@@ -48,16 +96,16 @@ def main():
     parser.add_argument("binary")
     args = parser.parse_args()
     passed = failed = 0
-    for path, parts in GENERATED.items():
-        fresh = "\n".join(describe(os.path.abspath(args.binary), *part) for part in parts)
+    for path in DOCUMENTS:
+        fresh = made(path, os.path.abspath(args.binary))
         if args.write:
-            if fresh != committed(path):
+            if fresh != read(path):
                 with open(os.path.join(TOP, path), "w", encoding="utf-8") as f:
                     f.write(fresh)
                 print("  wrote " + path)
             continue
-        lines = list(difflib.unified_diff(committed(path).splitlines(), fresh.splitlines(),
-                                          path, "what the program prints", lineterm="", n=1))
+        lines = list(difflib.unified_diff(read(path).splitlines(), fresh.splitlines(),
+                                          path, "what `make docs` writes", lineterm="", n=1))
         passed += not lines
         failed += bool(lines)
         print("  %s  %s" % ("FAIL" if lines else "ok  ", path))

@@ -1,4 +1,4 @@
-"""No variable outlives a call: everything hangs from the one struct that main builds."""
+"""There are no writable global or static variables: all state belongs to the struct site."""
 import os
 import re
 

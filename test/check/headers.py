@@ -1,4 +1,4 @@
-"""Every header compiles alone and has the guard its path calls for."""
+"""Every header compiles alone and has a guard that is named after its path."""
 import os
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""Files and functions that have grown long.  A reason to look, never a failure."""
+"""Lists long files and functions.  That is a reason to look at them, never a failure."""
 import tree
 
 FILE_LINES = 700

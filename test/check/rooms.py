@@ -1,4 +1,5 @@
-"""doc/architecture.md names the rooms there are: every file is in one, every one has a file."""
+"""The table of rooms in doc/architecture.md is complete: every file is in a room, and every
+room has a file."""
 import re
 
 import tree

@@ -11,13 +11,17 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import circles  # noqa: E402
+import citations  # noqa: E402
+import docs  # noqa: E402
 import globals as writable  # noqa: E402
 import headers  # noqa: E402
 import includes  # noqa: E402
 import lengths  # noqa: E402
+import names  # noqa: E402
 import programs  # noqa: E402
 import rooms  # noqa: E402
 import structure  # noqa: E402
+import sqlstates  # noqa: E402
 import words  # noqa: E402
 
 GUARDED = "#ifndef %s\n#define %s\n%s\n#endif\n"
@@ -74,7 +78,7 @@ class Headers(Scratch):
 class Includes(Scratch):
     def test_good(self):
         self.put("src/net/loop.c", '#include "net/loop.h"\n#include <event2/event.h>\n#include "base/log.h"\n')
-        self.put("src/main.c", '#include "config.h"\n#include "daemon.h"\n#include "admin/show.h"\n')
+        self.put("src/main.c", '#include "config.h"\n#include "daemon/daemon.h"\n#include "admin/show.h"\n')
         self.put("test/unit/pool/test_pool.c", '#include "pool/pool.h"\n#include "wire/vars.h"\n')
         self.put("test/prop/prop_a.c", '/* links: base pool */\n#include "pool/pool.h"\n')
         self.assertClean(includes)
@@ -86,6 +90,17 @@ class Includes(Scratch):
     def test_sibling(self):
         self.put("include/wire/codec.h", '#include "auth/scram.h"\n')
         self.assertFinds(includes, "include/wire/codec.h:1")
+
+    def test_login_and_relay_are_blind_to_each_other(self):
+        self.put("src/relay/front.c", '#include "login/login.h"\n')
+        self.assertFinds(includes, "src/relay/front.c:1", "login/login.h")
+        os.unlink(os.path.join(self.root, "src/relay/front.c"))
+        self.put("include/login/login.h", '#include "relay/relay.h"\n')
+        self.assertFinds(includes, "include/login/login.h:1", "relay/relay.h")
+
+    def test_admin_and_metrics_are_siblings(self):
+        self.put("src/metrics/metrics.c", '#include "admin/show.h"\n')
+        self.assertFinds(includes, "src/metrics/metrics.c:1", "admin/show.h")
 
     def test_table(self):
         self.put("include/conf/settings.def", '#include "net/tls.h"\n')
@@ -121,6 +136,16 @@ class Objects(Scratch):
             self.compile("base/" + a, "int %s(void); int %s(void); int %s(void) { return %s(); }\n" % (a, b, a, b))
         self.assertFinds(circles, "base/a.o uses b of base/b.o", "base/c.o uses a of base/a.o")
 
+    def test_names(self):
+        self.put("include/base/mem_more.h", "struct arena;\nstruct slab {\n\tint a;\n};\n")
+        self.compile("base/mem_more", "".join("int %s(void); int %s(void) { return 1; }\n" % (name, name) for name in (
+            "mem_a", "mem_more_b", "arena_c", "slab_d")))
+        self.compile("base/words", "int word_at(void); int word_at(void) { return 1; }\n"
+                     "extern int words_of(void); int words_of(void) { return 2; }\n")
+        self.assertClean(names)
+        self.compile("base/words", "int wording(void); int wording(void) { return 1; }\n")
+        self.assertFinds(names, "src/base/words.c", "wording")
+
     def test_globals(self):
         for text, name in (("static int seen; int f(void); int f(void) { return seen++; }\n", "seen"),
                            ("int f(void); int f(void) { static int n = 3; return n++; }\n", "n.0"),
@@ -139,6 +164,13 @@ class Text(Scratch):
         self.put("src/base/a.c", "int a; /* TO" "DO: more */\n")
         self.assertFinds(words, "src/base/a.c:1")
 
+    def test_sqlstates(self):
+        self.put("src/session/a.c", 'int a = strcmp(f, "26000");\nchar b[] = "00000";\n')
+        self.put("src/pool/b.c", 'char *c = "08P01";\n')
+        self.assertClean(sqlstates)
+        self.put("src/login/c.c", 'char *d = "08P01";\n')
+        self.assertFinds(sqlstates, "src/login/c.c:1")
+
     def test_paths(self):
         self.put("doc/a.md", "see /wo" "rk/tree\n")
         self.assertFinds(words, "doc/a.md:1")
@@ -153,6 +185,37 @@ class Text(Scratch):
         os.unlink(os.path.join(self.root, "src/base/c.c"))
         os.unlink(os.path.join(self.root, "include/base/b.h"))
         self.assertFinds(rooms, "doc/architecture.md:3", "base/b")
+
+    def test_documents(self):
+        text = "# T\n\n## One `[a-b]`\n\n.it's \\_x\n\n@rows@\n\n## Two words\n\n```\na-b\n'c\n```\n"
+        page = (".SH ONE [a-b]\n.PP\n\\&.it\\(aqs _x\n@rows@\n.SH TWO WORDS\n"
+                ".PP\n.RS 4\n.nf\na\\-b\n\\(aqc\n.fi\n.RE")
+        self.assertEqual(docs.troff_of(text), page)
+        program = os.path.join(self.root, "program")
+        self.put("program", "#!/bin/sh\nprintf '%s\\n' '.TH x' \"$*\" ''\n")
+        os.chmod(program, 0o755)
+        self.assertEqual(docs.table(program, "rows", "man"), "--describe=rows --as=man")
+        self.assertEqual(docs.table(program, "rows", "md"), ".TH x\n--describe=rows --as=md")
+        self.put("program", "#!/bin/sh\nexit 1\n")
+        with self.assertRaises(SystemExit):
+            docs.table(program, "rows", "md")
+
+    def test_citations(self):
+        self.put("doc/a.md", "# A\n\n## 1. One\n\n### 1.2 Two\n\n## 3 Three\n")
+        self.put("src/base/a.c", "/* See a.md 1, 1.2 and\n * 3; doc/a.md. */\n")
+        self.put("test/unit/a.py", "# as in [a](../../doc/a.md)\n")
+        self.assertClean(citations)
+        self.put("src/base/a.c", "/* See a.md 1,\n * 2. */\n")
+        self.assertFinds(citations, "src/base/a.c", "no section 2")
+        self.put("src/base/a.c", "/* See b.md. */\n")
+        self.assertFinds(citations, "there is no b.md")
+
+    def test_tests_that_documents_name(self):
+        self.put("test/integration/test_a.py", "def test_one(pg):\n    pass\n")
+        self.put("test/README.md", "`test_one` in `test_a.py`\n")
+        self.assertClean(citations)
+        self.put("test/README.md", "`test_two`\n")
+        self.assertFinds(citations, "test/README.md", "test_two")
 
     def test_lengths(self):
         self.put("src/base/a.c", "int a(void)\n{\n" + "\t;\n" * 90 + "}\n")

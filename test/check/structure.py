@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Is the house still the house?  Runs every check of the tree's shape.
+"""Runs all checks of the shape of the source tree.
 
 Prints each problem; the last line is `N passed, N failed, N skipped`, one per check.
 """
@@ -11,15 +11,19 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import circles  # noqa: E402
+import citations  # noqa: E402
 import globals as writable  # noqa: E402
 import headers  # noqa: E402
 import includes  # noqa: E402
 import lengths  # noqa: E402
+import names  # noqa: E402
 import rooms  # noqa: E402
+import sqlstates  # noqa: E402
 import words  # noqa: E402
 
 CHECKS = (("headers", headers), ("includes", includes), ("circles", circles),
-          ("globals", writable), ("rooms", rooms), ("words", words))
+          ("globals", writable), ("rooms", rooms), ("words", words), ("names", names),
+          ("citations", citations), ("sqlstates", sqlstates))
 
 
 def parse(argv=None):

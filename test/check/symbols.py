@@ -1,4 +1,4 @@
-"""What the object files define and use, as nm tells it."""
+"""What the object files define and use, as nm prints it."""
 import os
 import subprocess
 

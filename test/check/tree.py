@@ -1,12 +1,12 @@
 """What the checks know about the source tree: its files, and which floor each is on."""
 import os
-import re
 
 FOLDERS = ("src", "include", "test", "doc", "etc", ".ci")
-TOP_FILES = ("Makefile", "configure.ac", "README.md", "LICENSE", ".gitignore", ".gitattributes")
+TOP_FILES = ("Makefile", "configure.ac", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE",
+             ".editorconfig", ".gitignore", ".gitattributes")
 
-LEVELS = {"base": 1, "wire": 2, "auth": 2, "net": 2, "conf": 2,
-          "pool": 3, "session": 4, "admin": 5, "daemon": 6, "main": 7}
+LEVELS = {"base": 1, "wire": 2, "auth": 2, "net": 2, "conf": 2, "pool": 3, "session": 4,
+          "login": 5, "relay": 5, "admin": 6, "metrics": 6, "daemon": 7, "main": 8}
 
 
 def files(root):
@@ -32,7 +32,7 @@ def floor_of(path):
         return None
     if len(parts) > 2:
         return parts[1]
-    return "main" if re.match(r"main\.", parts[1]) else "daemon"
+    return "main"
 
 
 def may_include(source, target):

@@ -1,4 +1,5 @@
-"""Words that have no business in a finished tree: unfinished marks and paths of a machine."""
+"""Finds words that do not belong in a finished tree: marks of unfinished work, paths of a
+machine."""
 import os
 import re
 

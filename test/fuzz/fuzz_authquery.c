@@ -1,4 +1,4 @@
-/* links: session pool wire auth net conf base */
+/* links: login relay session pool wire auth net conf base */
 /*
  * Any bytes as the answer to an auth_query.  First byte: the method of the client and
  * whether answers are kept; second: sizes of the pieces.  Nobody is let in by anything
@@ -6,7 +6,7 @@
  */
 #include <stdint.h>
 
-#include "../unit/session/stage.c"
+#include "../unit/stage/stage.c"
 
 enum { WITH_CACHE = 4, WITH_SECOND = 8, CLIENT_GOES = 16 };
 

@@ -1,4 +1,4 @@
-/* links: admin session pool wire auth net conf base */
+/* links: admin login relay session pool wire auth net conf base */
 /*
  * Any bytes as what a client sends, from its first packet on or after a login, to an
  * ordinary database or the console.  First byte: how to begin; second: sizes of the
@@ -7,7 +7,7 @@
  */
 #include <stdint.h>
 
-#include "../unit/session/stage.c"
+#include "../unit/stage/stage.c"
 #include "admin/console.h"
 #include "admin/wait.h"
 
@@ -41,6 +41,7 @@ static const struct process_verbs verbs = {
     .set = no_set,
     .shutdown = no_shutdown,
     .pause = no_pause,
+    .suspend = no_pause,
     .resume = no_pause,
 };
 

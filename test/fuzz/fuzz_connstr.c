@@ -18,12 +18,12 @@ static void check_database(const struct database_config *db)
 	must(db->dbname && *db->dbname);
 	must(db->host_count >= 1);
 	must(db->port >= 1 && db->port <= 65535);
-	must(db->pool_size >= -1 && db->min_pool_size >= -1);
+	must(db->own.default_pool_size >= 0 && db->own.min_pool_size >= 0);
 	for (size_t i = 0; i < db->host_count; i++) {
 		must(db->hosts[i].weight >= 1);
 		must((db->hosts[i].host == NULL) == (db->host == NULL));
 	}
-	must(pool_mode_name(db->pool_mode) || db->pool_mode == -1);
+	must(pool_mode_name(db->own.pool_mode) != NULL);
 	must(load_balance_name(db->load_balance_hosts) != NULL);
 }
 
@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		must(!database_config_is_obsoleting(&db, &again));
 	}
 	if (user_entry_parse(&user, "u", text, arena, NULL, &err) == 0)
-		must(user.query_wait_timeout >= -1);
+		must(user.own.default_pool_size >= 0);
 	if (peer_entry_parse(&peer, "1", text, arena, NULL, &err) == 0)
 		must(peer.host != NULL);
 	arena_free(&arena);

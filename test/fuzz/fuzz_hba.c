@@ -1,9 +1,10 @@
 /* links: auth base */
 /*
- * An HBA file of any bytes.  Every rule that fits is whole and lies in its file; with
- * the name known no rule asks for it; its own text, read again, gives one rule that
- * fits too.  Files named in it are not there; what could name one outside, or cost the
- * C library's regcomp much memory, is left out.
+ * An HBA file of any bytes.  Faults refuse it as a whole; otherwise every rule that
+ * fits is whole and lies in its file; with the name known no rule asks for it; its own
+ * text, read again, gives one rule that fits too.  Files named in it are not there;
+ * what could name one outside, or cost the C library's regcomp much memory, is left
+ * out.
  */
 #include <arpa/inet.h>
 #include <stdint.h>
@@ -12,13 +13,14 @@
 
 #include "auth/hba.h"
 #include "auth/ident.h"
+#include "base/buf.h"
 #include "base/mem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
-static void check_note(void *ctx, const char *where, const char *text)
+static void check_note(void *ctx, enum remark kind, const char *where, const char *text)
 {
-	(void)ctx;
+	*(int *)ctx += kind == REMARK_FAULT;
 	if (strncmp(where, "/nowhere/f:", 11) != 0 || !text[0])
 		abort();
 }
@@ -36,10 +38,18 @@ static void check_again(
     const struct hba_rule *rule, const struct ident *ident, const struct hba_peer *peer)
 {
 	const struct hba_rule *again;
-	struct hba *hba = hba_parse(
-	    "/nowhere/f", rule->text, strlen(rule->text), ident, check_note, NULL);
+	struct err err;
+	struct buf text;
+	int faults = 0;
 
-	if (hba_count(hba) != 1 || hba_match(hba, peer, &again) != HBA_MATCH ||
+	buf_init(&text, 0);
+	buf_printf(&text, "%s %s", rule->text, rule->options ? rule->options : "");
+	struct hba *hba = hba_parse(
+	    "/nowhere/f", buf_text(&text), text.len, ident, check_note, &faults, &err);
+	buf_done(&text);
+
+	if (faults || hba_count(hba) != 1 ||
+	    hba_match(hba, peer, &again) != HBA_MATCH ||
 	    again->method != rule->method || strcmp(again->text, rule->text) != 0)
 		abort();
 	hba_free(&hba);
@@ -90,15 +100,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	static const char maps[] = "m joe all\n";
 	char *text = mem_alloc(len + 1);
+	struct err err;
+	int faults = 0;
 
 	memcpy(text, data, len);
 	text[len] = '\0';
 	if (!strstr(text, "include") && !strchr(text, '@') && !is_too_costly(text)) {
-		struct ident *ident =
-		    ident_parse("/nowhere/f", maps, strlen(maps), check_note, NULL);
-		struct hba *hba =
-		    hba_parse("/nowhere/f", text, len, ident, check_note, NULL);
-		ask_all(hba, ident);
+		struct ident *ident = ident_parse(
+		    "/nowhere/f", maps, strlen(maps), check_note, &faults, &err);
+		struct hba *hba = hba_parse(
+		    "/nowhere/f", text, len, ident, check_note, &faults, &err);
+		if (!hba != (faults > 0))
+			abort();
+		if (hba)
+			ask_all(hba, ident);
 		hba_free(&hba);
 		ident_free(&ident);
 	}

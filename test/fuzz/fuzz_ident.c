@@ -1,8 +1,8 @@
 /* links: auth base */
 /*
- * An ident file of any bytes: its maps can be asked for any pair of names.  Files named
- * in it are not there; what could name one outside, or cost the C library's regcomp
- * much memory, is left out.
+ * An ident file of any bytes.  Faults refuse it as a whole; otherwise its maps can be
+ * asked for any pair of names.  Files named in it are not there; what could name one
+ * outside, or cost the C library's regcomp much memory, is left out.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -13,9 +13,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
-static void check_note(void *ctx, const char *where, const char *text)
+static void check_note(void *ctx, enum remark kind, const char *where, const char *text)
 {
-	(void)ctx;
+	*(int *)ctx += kind == REMARK_FAULT;
 	if (strncmp(where, "/nowhere/f:", 11) != 0 || !text[0])
 		abort();
 }
@@ -49,13 +49,18 @@ static void ask(const struct ident *ident, const char *text)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	char *text = mem_alloc(len + 1);
+	struct err err;
+	int faults = 0;
 
 	memcpy(text, data, len);
 	text[len] = '\0';
 	if (!strstr(text, "include") && !is_too_costly(text)) {
 		struct ident *ident =
-		    ident_parse("/nowhere/f", text, len, check_note, NULL);
-		ask(ident, text);
+		    ident_parse("/nowhere/f", text, len, check_note, &faults, &err);
+		if (!ident != (faults > 0))
+			abort();
+		if (ident)
+			ask(ident, text);
 		ident_free(&ident);
 	}
 	mem_free(text);

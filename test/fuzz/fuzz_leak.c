@@ -1,16 +1,14 @@
 /* links: base wire */
 /*
  * Query texts and CommandComplete tags as clients and servers may send them: nothing is
- * read past the end, and only known bits come out.  The same texts are looked at for
- * RESET.
+ * read past the end, and only known bits come out.
  */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/leak.h"
-#include "wire/reset.h"
+#include "wire/effects.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -31,17 +29,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check(text != NULL);
 	if (size)
 		memcpy(text, data, size);
-	struct leak_look look = leak_of_text(text, size, NULL);
+	struct vars_schema *schema = vars_schema_new("");
+	const struct effects_ask ask = {.schema = schema,
+	    .has_leaves = true,
+	    .has_clock = size & 1,
+	    .has_escapes = size & 2,
+	    .is_part = size & 4};
+	struct sql_effects effects = effects_of_text(text, size, &ask);
+	struct leak_look look = effects_leaves(&effects, NULL);
 	check(!(look.all & ~known) && !(look.first & ~(unsigned)LEAK_KINDS));
 	check(!(look.first & ~look.all));
+	check(effects.resets.has_reset || effects.resets.session != UINT64_MAX);
 	watch = (struct leak_watch){.expected = look.all};
 	for (int i = 0; i < 2; i++)
 		check(!(
 		    leak_of_tag(&watch, text, size, &cleared) & ~(unsigned)LEAK_KINDS));
 	leak_may_matter(text, size);
-	struct vars_schema *schema = vars_schema_new("");
-	struct reset_look reset = reset_of_text(text, size, schema);
-	check(reset.has_reset || reset.session != UINT64_MAX);
 	vars_schema_free(&schema);
 	free(text);
 	return 0;

@@ -65,7 +65,7 @@ static void rename_there_and_back(const uint8_t *bytes, size_t len, const char *
 static void intern(const uint8_t *key, size_t len)
 {
 	struct prepared_registry *r = prepared_registry_new();
-	struct prepared_text *t = prepared_intern(r, key, len);
+	struct prepared_text *t = prepared_intern(r, "", key, len);
 	struct buf out;
 
 	check(t && strlen(prepared_sql(t)) <= len);
@@ -138,10 +138,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		return 0;
 	if (data[0] == 'E') {
 		rename_error(data + 1, len - 1);
-	} else if (data[0] == 'q') {
-		uint8_t *text = copy(data + 1, len - 1);
-		prepared_is_forgetting((const char *)text, len - 1);
-		free(text);
 	} else {
 		look(data, len);
 	}

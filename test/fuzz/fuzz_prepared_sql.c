@@ -17,34 +17,43 @@ static void check(bool ok)
 		abort();
 }
 
-static void look_again(const struct prepared_sql *sql, const char *text, size_t len)
+static struct command_span look(const char *text, size_t len)
 {
-	struct prepared_sql again;
+	return effects_of_text(text, len, &(struct effects_ask){0}).command;
+}
+
+static void look_again(const struct command_span *span, const char *text, size_t len)
+{
+	struct prepared_sql sql;
+	struct command_span again;
 	struct buf b;
 
 	buf_init(&b, 0);
-	buf_put(&b, text, sql->from);
+	buf_put(&b, text, span->from);
 	buf_put_text(&b, "\"Ours\"");
-	buf_put(&b, text + sql->to, len - sql->to);
-	prepared_sql_look((const char *)b.bytes, b.len, &again);
-	check(again.kind == sql->kind && strcmp(again.name, "Ours") == 0);
-	check(again.from == sql->from && again.end - again.to == sql->end - sql->to);
+	buf_put(&b, text + span->to, len - span->to);
+	again = look((const char *)b.bytes, b.len);
+	check(again.kind == span->kind);
+	prepared_sql_read((const char *)b.bytes, &again, &sql);
+	check(strcmp(sql.name, "Ours") == 0);
+	check(again.from == span->from && again.end - again.to == span->end - span->to);
 	buf_done(&b);
 }
 
 static void look_at_query(const char *text, size_t len)
 {
+	struct command_span span = look(text, len);
 	struct prepared_sql sql;
 
-	prepared_sql_look(text, len, &sql);
 	check(prepared_sql_characters(text, len) <= len);
-	if (sql.kind == PREPARED_SQL_NONE)
+	if (span.kind == COMMAND_NONE)
 		return;
-	check(prepared_sql_begins(text, len));
-	check(sql.from < sql.to && sql.to <= sql.end && sql.end <= len);
+	check(effects_may_be_command(text, len));
+	check(span.from < span.to && span.to <= span.end && span.end <= len);
+	prepared_sql_read(text, &span, &sql);
 	check(*sql.name && strlen(sql.name) < sizeof(sql.name));
-	if (sql.kind != PREPARED_SQL_DEALLOCATE_ALL)
-		look_again(&sql, text, len);
+	if (span.kind != COMMAND_DEALLOCATE_ALL)
+		look_again(&span, text, len);
 }
 
 static void move_error(const uint8_t *body, size_t len)
@@ -61,7 +70,7 @@ static void move_error(const uint8_t *body, size_t len)
 static void bind_again(const uint8_t *bytes, size_t len)
 {
 	struct prepared_registry *r = prepared_registry_new();
-	struct prepared_text *text = prepared_intern(r, bytes, len);
+	struct prepared_text *text = prepared_intern(r, "", bytes, len);
 
 	check(text);
 	prepared_may_bind_again(bytes, len, text, len & 1);

@@ -1,4 +1,4 @@
-/* links: session pool wire auth net conf base */
+/* links: login relay session pool wire auth net conf base */
 /*
  * Any bytes as what a server sends, from its first answer on or after its greeting,
  * while clients ask this and that.  First byte: how to begin; second: sizes of the
@@ -7,7 +7,7 @@
  */
 #include <stdint.h>
 
-#include "../unit/session/stage.c"
+#include "../unit/stage/stage.c"
 
 enum { BEGIN_GREETED = 1, BEGIN_SESSION = 2, BEGIN_CANCEL = 4, BEGIN_SECOND = 8 };
 

@@ -1,7 +1,8 @@
 /* links: auth base */
 /*
- * A user list of any bytes.  What was read is within its limits and found by its name;
- * every secret is tried with a password, so that classification is walked as well.
+ * A user list of any bytes.  At most one fault ends it; what was read is within its
+ * limits and found by its name; every secret is tried with a password, so that
+ * classification is walked as well.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -13,6 +14,14 @@
 #include "base/mem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+static void check_remark(
+    void *ctx, enum remark kind, const char *where, const char *text)
+{
+	*(int *)ctx += kind == REMARK_FAULT;
+	if (strncmp(where, "f:", 2) != 0 || !text[0])
+		abort();
+}
 
 static void check_secret(const char *name, const struct secret *s)
 {
@@ -28,6 +37,10 @@ static void check_secret(const char *name, const struct secret *s)
 	secret_done(&again);
 	if (secret_is_password(s, name, ""))
 		abort();
+	if (s->kind == SECRET_MALFORMED &&
+	    (secret_is_password(s, name, s->text) ||
+		secret_md5_answer(s, name, salt, answer) == 0))
+		abort();
 	if (s->kind == SECRET_PLAIN && !secret_is_password(s, name, s->text))
 		abort();
 	if (secret_md5_answer(s, name, salt, answer) == 0 &&
@@ -37,12 +50,15 @@ static void check_secret(const char *name, const struct secret *s)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-	struct err broken;
-	struct userlist *u = userlist_parse("f", (const char *)data, len, &broken);
+	int faults = 0;
+	struct userlist *u =
+	    userlist_parse("f", (const char *)data, len, check_remark, &faults);
 	const struct secret *secret;
 	const char *name;
 	size_t at = 0, count = 0;
 
+	if (faults > 1)
+		abort();
 	while (userlist_next(u, &at, &name, &secret)) {
 		count++;
 		if (strlen(name) > USERLIST_NAME_MAX ||

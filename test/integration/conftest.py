@@ -14,6 +14,7 @@ import postgres  # noqa: E402
 import slapd  # noqa: E402
 import toolchain  # noqa: E402
 import versions  # noqa: E402
+import waiting  # noqa: E402
 from pooler import Pooler  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -40,7 +41,8 @@ def pg_bin(request):
 def binary(request):
     path = os.path.abspath(request.config.getoption("--pooler"))
     assert os.access(path, os.X_OK), "no pooler at %s" % path
-    return path
+    with waiting.within_reach(path) as reachable:
+        yield reachable
 
 
 @pytest.fixture(scope="session")
@@ -136,11 +138,11 @@ def pooler(make_pooler, pg):
 
 @pytest.fixture
 def fake():
-    """fake(script) gives a scripted server."""
+    """fake(script) gives a scripted server; host= and port= say where."""
     made = []
 
-    def make(script=fakeserver.polite):
-        server = fakeserver.FakeServer(script)
+    def make(script=fakeserver.polite, **where):
+        server = fakeserver.FakeServer(script, **where)
         made.append(server)
         return server
 

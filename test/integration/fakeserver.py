@@ -28,6 +28,7 @@ class Session(wire.Wire):
         super().__init__(sock)
         self.sock.settimeout(60)
         self.number = number
+        self.own = {}  # {parameter: value that RESET brings back}
         self.received = []
         self.startup_code = None
         self.tls = None  # a context: SSLRequest is answered with S
@@ -87,26 +88,28 @@ class Session(wire.Wire):
             for pattern, reply in answers:
                 if re.search(pattern, sql, re.I):
                     return reply(self, sql) if callable(reply) else reply
-            return plain_answer(sql)
+            return plain_answer(sql, self.own)
         return {"P": wire.message("1"), "B": wire.message("2"), "C": wire.message("3"),
                 "D": wire.message("n"), "E": wire.command_complete("SELECT 0"),
                 "S": wire.ready()}.get(msg.kind, b"")
 
 
-def plain_answer(sql):
-    """The answer to a query nobody scripted."""
+def plain_answer(sql, own=None):
+    """The answer to a query nobody scripted. own: values that RESET brings back."""
     if not sql.strip(" ;"):
         return wire.message("I") + wire.ready()
     word = sql.split()[0].upper().rstrip(";")
     if word == "SELECT":
         return (wire.row_description([("v", 25, -1)]) + wire.data_row(["fake"])
                 + wire.command_complete("SELECT 1") + wire.ready())
-    if word == "SET":
-        changed = b"".join(
-            wire.parameter_status(m.group(1), m.group(2))
-            for m in re.finditer(r"SET (\w+)\s*=\s*'([^']*)'", sql))
-        count = max(1, len(re.findall(r"\bSET\b", sql)))
-        return changed + wire.command_complete("SET") * count + wire.ready()
+    if word in ("SET", "RESET"):
+        answer = b""
+        for m in re.finditer(r"\b(SET|RESET) (\w+)(?:\s*(?:=|TO)\s*'([^']*)')?", sql):
+            value = m.group(3) if m.group(1) == "SET" else (own or {}).get(m.group(2))
+            if value is not None:
+                answer += wire.parameter_status(m.group(2), value)
+            answer += wire.command_complete(m.group(1))
+        return (answer or wire.command_complete(word)) + wire.ready()
     if word == "BEGIN":
         return wire.command_complete("BEGIN") + wire.ready("T")
     return wire.command_complete(word) + wire.ready()
@@ -120,11 +123,11 @@ def polite(session):
 class FakeServer:
     """Listens and runs `script(session)` for each connection in a thread of its own."""
 
-    def __init__(self, script=polite):
+    def __init__(self, script=polite, host="127.0.0.1", port=0):
         self.script = script
         self.sessions = []
         self.failures = []
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.listener = socket.create_server((host, port), backlog=128)
         self.host, self.port = self.listener.getsockname()
         self.threads = []
         self.acceptor = threading.Thread(target=self._accept, daemon=True)
@@ -136,6 +139,8 @@ class FakeServer:
                 sock, _ = self.listener.accept()
             except OSError:
                 return
+            if sock.family != socket.AF_UNIX:
+                wire.undelayed(sock)
             session = Session(sock, len(self.sessions))
             self.sessions.append(session)
             thread = threading.Thread(target=self._run, args=(session,), daemon=True)

@@ -375,13 +375,12 @@ def run(args, pg):
 
 def main():
     args = arguments()
-    args.pooler = os.path.abspath(args.pooler)
-    pg = postgres.Postgres(args.pg_bin or pg_bin())
-    try:
+    with contextlib.ExitStack() as stack:
+        args.pooler = stack.enter_context(waiting.within_reach(os.path.abspath(args.pooler)))
+        pg = postgres.Postgres(args.pg_bin or pg_bin())
+        stack.callback(pg.remove)
         pg.create()
         return run(args, pg)
-    finally:
-        pg.remove()
 
 
 if __name__ == "__main__":

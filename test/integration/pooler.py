@@ -1,5 +1,6 @@
 """The pooler under test: its files, its process, its console."""
 
+import functools
 import glob
 import os
 import re
@@ -28,7 +29,15 @@ for _, known in (ADMIN, STATS):
 # FDS is not here: it hands descriptors over.
 VIEWS = ("HELP CONFIG DATABASES POOLS CLIENTS SERVERS USERS VERSION PEERS PEER_POOLS SOCKETS ACTIVE_SOCKETS "
          "LISTS MEM STATE DNS_HOSTS DNS_ZONES STATS STATS_TOTALS STATS_AVERAGES TOTALS "
-         "PREPARED_STATEMENTS STATE_LEAKS").split()
+         "HOSTS PREPARED_STATEMENTS STATE_LEAKS").split()
+
+
+def settings_of_run():
+    """{name: value} of $POOLER_SETTINGS, for example "io_engine=epoll; workers=2": settings
+    in which one run of the tests differs from another. What a test sets itself comes first."""
+    lines = os.environ.get("POOLER_SETTINGS", "").replace(";", "\n").splitlines()
+    pairs = [line.partition("=") for line in lines if line.strip()]
+    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def default_userlist():
@@ -41,6 +50,13 @@ def default_userlist():
 def userlist_text(users):
     return "".join('"%s" "%s"\n' % (n.replace('"', '""'), s.replace('"', '""'))
                    for n, s in users.items())
+
+
+@functools.lru_cache
+def is_old(binary):
+    """Whether it is a release whose behaviour the tests do not describe."""
+    said = subprocess.run([binary, "-V"], capture_output=True, text=True).stdout
+    return re.match(r"PgBouncer 1\.1\d\.", said) is not None
 
 
 def section(name, entries):
@@ -61,7 +77,9 @@ class Pooler:
         self.port = waiting.PORTS.take()
         self.databases = dict(databases or {})
         self.settings = dict(DEFAULTS, listen_port=self.port, unix_socket_dir=self.dir,
-                             auth_file=self.path("userlist.txt"))
+                             auth_file=self.path("userlist.txt"), **settings_of_run())
+        if os.environ.get("POOLER_IO_ENGINE"):
+            self.settings["io_engine"] = os.environ["POOLER_IO_ENGINE"]
         self.settings.update(settings or {})
         self.users = dict(users or {})
         self.peers = dict(peers or {})
@@ -224,9 +242,7 @@ class Pooler:
         assert not keeper.told(bytes(self.heard)), keeper.told(bytes(self.heard))
 
     def is_old(self):
-        """Whether the binary is a release whose behaviour the tests do not describe."""
-        said = subprocess.run([self.binary, "-V"], capture_output=True, text=True).stdout
-        return re.match(r"PgBouncer 1\.1\d\.", said) is not None
+        return is_old(self.binary)
 
     def check_sanitizers(self):
         for report in glob.glob(self.path("sanitizer*")):

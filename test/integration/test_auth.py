@@ -307,10 +307,15 @@ def test_scram_length_of_iterations(make_pooler, pg):
 @pytest.mark.parametrize("secret", [
     "md5" + "0" * 31, "md5" + "G" * 32, "md5" + "A" * 32, "SCRAM-SHA-256$4096:bad$x:y", "SCRAM-SHA-256$",
     "SCRAM-SHA-256$0:%s$%s:%s" % ("AAAA", "A" * 43 + "=", "A" * 43 + "=") + "x"])
-def test_malformed_hash_is_a_plain_password(make_pooler, pg, secret):
+def test_malformed_secret_matches_nothing(make_pooler, pg, secret):
     pooler = make_pooler({"db": pg.conn(user="trust_user")}, settings={"auth_type": "plain"},
-                         userlist={"u": secret, "admin_user": "admin secret 91c"})
-    pooler.connect(user="u", secret=secret).close()
+                         userlist={"admin_user": "admin secret 91c", "u": secret})
+    pooler.wait_log('WARNING the secret of user "u" begins like an md5 or SCRAM-SHA-256 secret, but it is '
+                    r"malformed: .*\n\t%s:\d+$" % re.escape(pooler.path("userlist.txt")))
+    assert pooler.refusal(user="u", secret=secret) == FAILURE["plain"]
+    for method in ("md5", "scram-sha-256"):
+        pooler.change(auth_type=method)
+        assert pooler.refusal(user="u", secret=secret) == FAILURE[method]
 
 
 # after the proof
@@ -356,6 +361,43 @@ def test_global_client_limits(make_pooler, pg):
     assert pooler.refusal() == "client connections exceeded (max_db_client_connections)"
     held.close()
     other.close()
+
+
+@pytest.mark.parametrize("limit", ["max_user_client_connections", "max_db_client_connections"])
+def test_half_open_logins_use_up_no_limit(make_pooler, pg, limit):
+    """Without a password nobody can lock others out."""
+    pooler = make_pooler({"db": pg.conn(user="trust_user")}, settings={"auth_type": "scram-sha-256", limit: 2},
+                         userlist={"p": PLAIN, "admin_user": "admin secret 91c"})
+    strangers = []
+    for _ in range(5):
+        strangers.append(pooler.client(user="p"))
+        strangers[-1].send(strangers[-1].startup_packet())
+        strangers[-1].recv_kinds("R")
+    shown = {"max_user_client_connections": ("USERS", "p"), "max_db_client_connections": ("DATABASES", "db")}[limit]
+    assert pooler.show_one(shown[0], name=shown[1])["current_client_connections"] == "0"
+    held = [pooler.connect(user="p", secret=PLAIN) for _ in range(2)]
+    assert pooler.show_one(shown[0], name=shown[1])["current_client_connections"] == "2"
+    assert pooler.refusal(user="p", secret=PLAIN) == "client connections exceeded (%s)" % limit
+    # the limit is told only to those who have proven who they are
+    assert pooler.refusal(user="p", secret="wrong") == "SASL authentication failed"
+    for client in strangers + held:
+        client.close()
+    pooler.wait_pool(cl_active=0)
+    pooler.connect(user="p", secret=PLAIN).close()
+
+
+@pytest.mark.parametrize("database", ["db", "pgbouncer"])
+@pytest.mark.parametrize("kind", ["plain", "md5", "scram"])
+@pytest.mark.parametrize("method", ["plain", "md5", "scram-sha-256"])
+def test_unknown_users_look_like_known_ones(make_pooler, pg, method, kind, database):
+    make = {"plain": lambda user: PLAIN, "md5": lambda user: wire.md5_hash(user, PLAIN),
+            "scram": lambda user: wire.ScramKeys(PLAIN).secret()}[kind]
+    pooler = make_pooler({"db": pg.conn(user="trust_user")}, settings={"auth_type": method}, userlist=dict(
+        {user: make(user) for user in ("one", "two", "three")}, empty="", broken="md5123",
+        admin_user="admin secret 91c"))
+    known = conversation(pooler, database, "one", "wrong")
+    for user in ("two", "unknown", "empty", "broken"):
+        assert conversation(pooler, database, user, "wrong") == known, user
 
 
 def test_nul_padded_and_strange_user_names(guarded):

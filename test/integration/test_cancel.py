@@ -3,7 +3,6 @@
 import os
 import struct
 import threading
-import time
 
 import pytest
 
@@ -66,10 +65,8 @@ def test_queued_query(make_pooler, pg):
     pooler.wait_pool(cl_waiting=1)
     behind.send(wire.query("select 2"))
     pooler.wait_pool(cl_waiting=2)
-    at = time.monotonic()
     waiter.cancel()
     result = waiter.finish()
-    assert time.monotonic() - at < 1
     assert result.kinds() == "EZ" and result.status == "I"
     assert (result.errors[0].field("S"), result.errors[0].field("C")) == ("ERROR", "57014")
     pooler.wait_pool(cl_waiting=1)
@@ -248,17 +245,13 @@ def test_storm(make_pooler, pg):
     thread = threading.Thread(target=storm)
     thread.start()
     try:
-        end = time.monotonic() + 2
-        done = 0
-        while time.monotonic() < end:
+        for _ in range(300):
             noisy.send(wire.query("select 1"))
             noisy.finish()
             assert calm.query("select pg_sleep(0.002)").tag == "SELECT 1"
-            done += 1
     finally:
         stop.set()
         thread.join(10)
-    assert done > 10
 
 
 def test_console_has_a_key_too(pooler):

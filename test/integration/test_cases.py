@@ -117,6 +117,25 @@ def test_tpcc(make_pooler, pg, role, method, kind):
     assert pg.backends("usename = 'postgres'") <= 56
 
 
+def test_segment_of_several_hosts(make_pooler, pg, role):
+    """One line per host, with a weight each; here they are the same server."""
+    secret = role("digoal", "scram-sha-256", "plain", "digoal")
+    pooler = case(make_pooler, pg, "segment-2016-x2.ini",
+                  {"digoal": secret, "app": "app secret 2d"},
+                  lambda p: {6400: p.port, 40000: pg.port, 40001: pg.port, 40002: pg.port})
+    text = pooler.ini_text() + "\nstats_users = app\n"
+    pooler.ini_text = lambda: text
+    pooler.start()
+    assert programs.pgbench(pooler, pg, "-n", "-f", write_select(pooler), "-C", "-c", 6, "-j", 2,
+                            "-t", 500, "digoal", user="app", secret="app secret 2d") == 3000
+    rows = programs.psql(pooler, "-c", "show hosts", "pgbouncer", user="app",
+                         secret="app secret 2d")
+    shares = [int(row.split("|")[7]) for row in rows.splitlines() if row.startswith("digoal|")]
+    assert len(shares) == 3 and sum(shares) >= 3000
+    assert all(abs(share - sum(shares) / 3) <= 0.02 * sum(shares) for share in shares)
+    assert 2 <= pg.backends("usename = 'digoal'") <= 8
+
+
 @pytest.mark.parametrize("method, kind", WAYS[:3])
 def test_segment(make_pooler, pg, role, method, kind):
     secret = role("digoal", method, kind, "digoal")
@@ -195,8 +214,8 @@ def test_guide(make_pooler, shadowed):
 def test_segment_weight_is_shown(make_pooler, pg):
     """The fork's key loads and can be seen."""
     pooler = make_pooler({"db": pg.conn() + " weight=3"}, settings={"pool_mode": "transaction"})
-    code, out, err = pooler.run("--describe=settings", "--as=md")
-    assert code == 0 and "weight" in out
+    code, out, err = pooler.run("--describe=databases", "--as=md")
+    assert code == 0 and "* `weight`: " in out
     assert pooler.connect().value("select 1") == "1"
     broken = make_pooler({"db": pg.conn() + " weights=3"}, start=False)
     code, _, err = broken.run_ini(None)

@@ -1,4 +1,4 @@
-"""Command line and process (cli.md 1 to 7)."""
+"""Command line and process (operation.md 6)."""
 
 import os
 import pwd
@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 import stat
+import struct
 import subprocess
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 import waiting
 import wire
 
+SAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../etc/pgbouncer.ini")
 AS_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
 
 
@@ -45,6 +47,9 @@ def test_version(make_pooler, option):
     assert re.match(r"libevent \d", lines[1])
     assert lines[2].startswith("adns: ")
     assert lines[3].startswith("tls: ")
+    assert lines[4] == "systemd: yes"
+    assert [line.split(": ")[0] for line in lines[5:]] == ["pam", "ldap"]
+    assert all(line.split(": ")[1] in ("yes", "no") for line in lines[5:])
 
 
 def test_version_is_that_of_the_console(pooler):
@@ -111,17 +116,38 @@ def test_relative_paths_are_relative_to_the_start_folder(make_pooler, pg):
     assert pooler.read("here.pid") == "%d\n" % pooler.pid
 
 
-@pytest.mark.parametrize("topic", ["settings", "commands", "views", "errors", "states"])
+@pytest.mark.parametrize("topic", ["settings", "databases", "users", "peers", "commands", "views",
+                                   "errors", "states", "options"])
 @pytest.mark.parametrize("form", ["md", "man"])
 def test_describe(make_pooler, topic, form):
     code, out, err = make_pooler(start=False).run("--describe=" + topic, "--as=" + form)
     assert code == 0 and err == "" and len(out.splitlines()) > 3
+    assert out.startswith('.TH %s 7 ' % topic) == (form == "man")
 
 
-def test_describe_settings_as_ini_is_a_config_file(make_pooler):
+def sample_of_settings(pooler):
+    return pooler.run("--describe=settings", "--as=ini")[1]
+
+
+def sample_file(_):
+    with open(SAMPLE, encoding="utf-8") as f:
+        return f.read()
+
+
+def sample_file_with_all_entries(_):
+    """Its examples of databases, users and peers, switched on."""
+    entries, settings = sample_file(_).split("[pgbouncer]")
+    assert len(re.findall(r"^;", entries, re.M)) == 4
+    return re.sub(r"^;", "", entries, flags=re.M) + "[pgbouncer]" + settings
+
+
+@pytest.mark.parametrize("sample", [sample_of_settings, sample_file, sample_file_with_all_entries])
+def test_sample_is_a_config_file(make_pooler, sample):
     pooler = make_pooler(start=False)
-    code, out, _ = pooler.run("--describe=settings", "--as=ini")
-    assert code == 0
+    out = sample(pooler)
+    assert "[pgbouncer]\n" in out
+    for folder in ("/var/log/pgbouncer", "/run/pgbouncer"):
+        out = out.replace(" = %s/pgbouncer." % folder, " = %s/pgbouncer." % pooler.dir)
     pooler.write("sample.ini", out)
     code, out, err = pooler.run("-t", pooler.path("sample.ini"))
     assert code == 0, out + err
@@ -320,6 +346,83 @@ def test_second_process_on_the_same_socket(pooler):
     assert code == 1
     assert fatals(err) == ["unix socket is in use, cannot continue"]
     assert pooler.connect(unix=True).value("select 1") == "1"
+
+
+def test_full_queue_is_no_stale_socket(make_pooler):
+    """Of a process that is too busy to accept, the socket is not taken away."""
+    pooler = make_pooler(settings={"listen_backlog": 1})
+    held = []
+    os.kill(pooler.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(BlockingIOError):
+            while True:
+                held.append(socket.socket(socket.AF_UNIX))
+                held[-1].setblocking(False)
+                held[-1].connect(pooler.path(".s.PGSQL.%d" % pooler.port))
+        code, _, err = pooler.run(pooler.ini)
+    finally:
+        os.kill(pooler.pid, signal.SIGCONT)
+        for sock in held:
+            sock.close()
+    assert code == 1
+    assert fatals(err) == ["unix socket is in use, cannot continue"]
+
+    def has_room():
+        try:
+            return pooler.client("pgbouncer", "admin_user", unix=True)
+        except BlockingIOError:
+            return None
+
+    with waiting.wait_for(has_room) as console:
+        assert console.login().query("SHOW VERSION").tag == "SHOW"
+
+
+def test_starts_at_once(make_pooler):
+    """One of them gets the socket and keeps it."""
+    pooler = make_pooler(start=False, settings={"listen_addr": None, "logfile": None, "pidfile": None})
+    pooler.write_files()
+    path = pooler.path(".s.PGSQL.%d" % pooler.port)
+    for _ in range(8):
+        started = [subprocess.Popen([pooler.binary, pooler.ini], cwd=pooler.dir, stderr=subprocess.PIPE, text=True,
+                                    env=pooler.environment(), **pooler.switch()) for _ in range(4)]
+        try:
+            waiting.wait_for(lambda: len([p for p in started if p.poll() is not None]) == 3, "three give up")
+            winner = [p for p in started if p.poll() is None][0]
+            with socket.socket(socket.AF_UNIX) as sock:
+                sock.connect(path)
+                assert struct.unpack("3i", sock.getsockopt(
+                    socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0] == winner.pid
+        finally:
+            for process in started:
+                process.kill()
+                text = process.communicate()[1]
+                assert process is winner or "in use" in text or "another process listens" in text, text
+
+
+def test_passed_sockets_of_a_daemon(make_pooler, pg):
+    """They are passed by process id, and the process changes its id when it goes into the background."""
+    pooler = make_pooler({"db": pg.conn()}, start=False, settings={"listen_addr": None})
+    pooler.settings["pidfile"] = pooler.path("pid")
+    pooler.write_files()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def pass_on():
+            if listener.fileno() != 3:
+                os.dup2(listener.fileno(), 3)
+            os.set_inheritable(3, True)
+        done = subprocess.run(
+            ["sh", "-c", 'LISTEN_FDS=1 LISTEN_PID=$$ exec "$0" -d "$1"', pooler.binary, pooler.ini],
+            cwd=pooler.dir, env=pooler.environment(), preexec_fn=pass_on, close_fds=False, timeout=20,
+            capture_output=True, text=True, **pooler.switch())
+        assert done.returncode == 0, done.stderr
+        waiting.wait_for(lambda: os.path.exists(pooler.path("pid")) and pooler.read("pid").strip(), "daemon")
+        pid = int(pooler.read("pid"))
+        try:
+            pooler.port = listener.getsockname()[1]
+            with pooler.connect() as client:
+                assert client.value("select 1") == "1"
+        finally:
+            os.kill(pid, signal.SIGTERM)
+            waiting.wait_for(lambda: not is_alive(pid), "daemon ends")
 
 
 def test_socket_lock_file(make_pooler):

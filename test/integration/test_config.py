@@ -1,7 +1,8 @@
-"""The ini file, the user list, reload (settings.md 1 to 8)."""
+"""The ini file, the user list, reload (configuration.md 1 to 8)."""
 
 import os
 import re
+import time
 
 import pytest
 
@@ -440,8 +441,11 @@ def test_broken_reload_changes_nothing(make_pooler, pg):
         pooler.write("pgbouncer.ini", text)
         mark = pooler.mark()
         result = pooler.admin.query("RELOAD", check=False)
-        assert result.messages[0].raw() == wire.error(
-            "ERROR", "F0000", "RELOAD failed, see logs for additional details"), text
+        error = result.errors[0]
+        assert [error.field(c) for c in "SCM"] == [
+            "ERROR", "F0000", "RELOAD failed, see logs for additional details"], text
+        logged = pooler.log_since(mark)
+        assert all(line in logged for line in error.field("D").split("\n")), text
         assert result.status == "I"
         assert errors(pooler.log_since(mark)), text
         assert views(pooler) == before, text
@@ -632,3 +636,107 @@ def test_changed_template(make_pooler, pg):
         pooler.write_files()
         pooler.reload()
         waiting.wait_for(lambda: client.value("select current_database()") == "postgres", "new template")
+
+
+# what a reload tells
+
+
+RELOADED = "LOG configuration reloaded, changed: "
+
+
+def reloaded(pooler):
+    """The line of the log that a reload ends with."""
+    mark = pooler.mark()
+    pooler.reload()
+    lines = [line for line in pooler.log_since(mark).splitlines() if RELOADED in line]
+    assert len(lines) == 1, lines
+    return lines[0].split(RELOADED)[1]
+
+
+def settle(pooler):
+    """Times of files count from a second on: a younger file may change without a trace."""
+    path = pooler.path("userlist.txt")
+    waiting.wait_for(lambda: os.stat(path).st_ctime + 1.1 < time.time(), "old files", pause=0.1)
+
+
+def test_a_reload_tells_what_changed(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn(), "gone": pg.conn()}, users={"trust_user": "pool_size=3"})
+    settle(pooler)
+    pooler.reload()
+    assert reloaded(pooler) == "nothing"
+    pooler.settings.update(pool_mode="transaction", query_timeout=5)
+    pooler.write("pgbouncer.ini", pooler.ini_text())
+    assert reloaded(pooler) == "settings pool_mode, query_timeout"
+    pooler.databases.update(new=pg.conn(), db=pg.conn(pool_size=3))
+    del pooler.databases["gone"]
+    pooler.users["trust_user"] = "pool_size=4"
+    pooler.write("pgbouncer.ini", pooler.ini_text())
+    assert reloaded(pooler) == "databases 1 added, 1 changed, 1 removed; users 1 changed"
+    pooler.set("query_timeout", "7")
+    assert reloaded(pooler) == "settings query_timeout"
+    assert pooler.config()["query_timeout"] == "5"
+
+
+def test_a_changed_user_list_is_read(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn(user="trust_user")}, settings={"auth_type": "md5"},
+                         userlist={"trust_user": "", "ann": "one", "admin_user": "admin"})
+    pooler.connect(user="ann", secret="one").close()
+    settle(pooler)
+    pooler.reload()
+    assert "auth_file" not in reloaded(pooler)
+    pooler.write("userlist.txt", '"ann" "two"\n"admin_user" "admin"\n')
+    assert "auth_file read, 2 users" in reloaded(pooler)
+    pooler.connect(user="ann", secret="two").close()
+    assert pooler.refusal(user="ann", secret="one") == "password authentication failed"
+
+
+def test_errors_are_told_on_the_console(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()})
+    pooler.write("pgbouncer.ini", pooler.ini_text() + "\n[pgbouncer]\nno_such_setting = 1\n")
+    error = pooler.admin.query("RELOAD", check=False).errors[0]
+    assert error.text() == "RELOAD failed, see logs for additional details"
+    assert "no_such_setting" in error.field("D") and pooler.ini + ":" in error.field("D")
+    error = pooler.admin.query("SET pool_mode = 'nonsense'", check=False).errors[0]
+    assert error.text() == "SET failed"
+    assert "must be one of: session, transaction, statement" in error.field("D")
+
+
+def test_values_that_mean_nothing_are_taken(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings={
+        "min_pool_size": -1, "query_wait_notify": -1, "stats_period": 0, "query_timeout": "1e2"})
+    pooler.wait_log(r"WARNING .*stats_period: 0 means nothing here, 1 is used")
+    config = pooler.config()
+    assert [config[k] for k in ("min_pool_size", "query_wait_notify", "stats_period",
+                                "query_timeout")] == ["0", "0", "1", "100"]
+    result = pooler.admin.query("SET min_pool_size = '-3'")
+    assert result.tag == "SET min_pool_size=-3"
+    assert pooler.config()["min_pool_size"] == "0"
+
+
+def test_check_config_warns_of_what_looks_forgotten(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, userlist={"a": "md5" + "0" * 32}, start=False, settings={
+        "auth_type": "scram-sha-256", "auth_user": "nobody_there"})
+    pooler.write_files()
+    code, out, _ = pooler.run("--check-config", pooler.ini)
+    assert code == 0, out
+    assert 'auth_user: user "nobody_there" is not in auth_file' in out
+    assert "MD5 secrets only" in out
+    pooler.write("hba", "hostssl all all all md5\n")
+    pooler.settings.update(auth_type="hba", auth_hba_file=pooler.path("hba"))
+    pooler.write_files()
+    code, out, _ = pooler.run("--check-config", pooler.ini)
+    assert code == 0 and "hba:1: warning: the rule never matches" in out, out
+    pooler.write("hba", "# nothing\n")
+    code, out, _ = pooler.run("--check-config", pooler.ini)
+    assert code == 0 and "auth_hba_file: it has no rules" in out, out
+
+
+def test_check_config_goes_on_after_the_first_problem(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, start=False, settings={
+        "pool_mode": "nonsense", "logfile": "/nonexistent/log", "auth_type": "hba",
+        "auth_hba_file": "/nonexistent/hba"})
+    pooler.write_files()
+    code, out, _ = pooler.run("--check-config", pooler.ini)
+    assert code == 1
+    for text in ("pool_mode", "there is no folder /nonexistent", "could not open hba config file"):
+        assert text in out, out

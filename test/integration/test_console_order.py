@@ -17,10 +17,10 @@ def ask(console, sql):
 
 
 def commands(console):
-    """Every command that SHOW HELP names, but SHOW, with arguments that do no lasting harm."""
+    """Every command that SHOW HELP names, but SHOW and EXPLAIN, with arguments that do no lasting harm."""
     usage = console.query("SHOW HELP").notices[0].field("D").split()
     known = [word for word in usage if word.isupper() and word.replace("_", "").isalpha()]
-    words = [word for word in dict.fromkeys(known) if word not in ("SHOW", *VIEWS)]
+    words = [word for word in dict.fromkeys(known) if word not in ("SHOW", "EXPLAIN", "LOGIN", *VIEWS)]
     assert {"SET", "RELOAD", "PAUSE", "KILL", "KILL_CLIENT", "SHUTDOWN", "WAIT_CLOSE"} <= set(words)
     more = {"SET": ["SET verbose = 0"], "KILL_CLIENT": ["KILL_CLIENT 99999999"],
             "DISABLE": ["DISABLE db"], "ENABLE": ["ENABLE db"]}

@@ -4,7 +4,6 @@ import hashlib
 import random
 import struct
 import threading
-import time
 
 import pytest
 
@@ -273,7 +272,7 @@ def test_client_messages_cut_at_every_byte(narrow, pkt_buf):
     for at in range(1, len(STREAM)):
         client.send(STREAM[:at])
         if at % 16 == 0:
-            time.sleep(0.002)  # so that the halves really arrive apart
+            waiting.wait_read(client.sock)  # so that the halves really arrive apart
         client.send(STREAM[at:])
         client.recv_kinds(ANSWER)
     assert other.value("select 3") == "3"
@@ -293,7 +292,7 @@ def test_server_messages_cut_at_every_byte(make_pooler, fake):
             session.recv_until("Q")
             session.send(reply[:at])
             if at % 16 == 0:
-                time.sleep(0.002)  # so that the halves really arrive apart
+                waiting.wait_read(session.sock)  # so that the halves really arrive apart
             session.send(reply[at:])
         session.recv_until("Q")
         session.send_slowly(reply)
@@ -513,8 +512,8 @@ def test_big_result_in_little_memory(narrow):
     rows, width = 60000, 1000
     client.send(wire.query("select repeat('x', %d) from generate_series(1, %d)" % (width, rows)))
     assert client.has_data(10)
-    time.sleep(0.5)  # time in which a pooler without brakes would read it all
-    assert pooler.rss() - before < LIMIT
+    # long enough for a pooler without brakes to read it all
+    waiting.holds_for(lambda: pooler.rss() - before < LIMIT, 0.5, "little memory")
     count = 0
     while True:
         msg = client.recv()
@@ -571,8 +570,8 @@ def test_big_query_that_waits(narrow):
         wire.query("select md5('%s')" % ("z" * size)),))
     sender.start()
     pooler.wait_pool(cl_waiting=1)
-    time.sleep(0.3)  # time in which a pooler without brakes would read it all
-    assert pooler.rss() - before < LIMIT
+    # long enough for a pooler without brakes to read it all
+    waiting.holds_for(lambda: pooler.rss() - before < LIMIT, 0.3, "little memory")
     holder.query("commit")
     assert client.finish().value == hashlib.md5(b"z" * size).hexdigest()
     sender.join(10)

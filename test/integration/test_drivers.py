@@ -22,22 +22,23 @@ USER = "scram_user"
 # name: (where it comes from, command within its folder, what it must have found right)
 DRIVERS = {
     "psycopg": ("python", ["with_psycopg.py"],
-                ["default", "prepared", "unprepared", "client", "asynchronous", "cancel"]),
+                ["default", "prepared", "unprepared", "client", "asynchronous", "cancel",
+                 "readings"]),
     "psycopg2": ("python", ["with_psycopg2.py"], ["default", "cancel"]),
     "asyncpg": ("python", ["with_asyncpg.py"],
                 ["default", "small cache", "no cache", "pool", "cancel"]),
     "pg8000": ("python", ["with_pg8000.py"], ["default and prepared"]),
     "pg": ("node", ["node", "with_pg.mjs"],
-           ["default", "prepared", "pipeline", "pool", "cancel"]),
+           ["default", "prepared", "pipeline", "pool", "cancel", "readings"]),
     "postgres": ("node", ["node", "with_postgres.mjs"], ["default", "unprepared", "cancel"]),
     "pgx": ("go", ["bin/pgx"],
             ["cache statement", "cache describe", "describe exec", "exec", "simple protocol",
-             "pipeline", "cancel"]),
+             "pipeline", "cancel", "readings"]),
     "lib-pq": ("go", ["bin/lib-pq"], ["default", "binary parameters", "cancel"]),
     "pgjdbc": ("java", ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", "classes:lib/*",
                         "Pgjdbc"],
                ["default", "prepared", "binary", "unprepared", "savepoints", "simple",
-                "cache everything", "cancel"]),
+                "cache everything", "cancel", "readings"]),
     "tokio-postgres": ("rust", ["target/debug/driver"], ["default", "unprepared", "cancel"]),
 }
 

@@ -6,6 +6,7 @@ import time
 import pytest
 
 import fakeserver
+import waiting
 import wire
 
 MOST = 40 * 1024 * 1024
@@ -118,40 +119,36 @@ ENDLESS_LOGIN = {
 @pytest.mark.parametrize("kind", ENDLESS_LOGIN)
 def test_server_whose_login_never_ends(lean, pg, fake, kind):
     bad = fake(ENDLESS_LOGIN[kind])
-    pooler = lean({"db": bad.conn(user="u", password="pw"), "good": pg.conn()}, server_connect_timeout=2)
+    pooler = lean({"db": bad.conn(user="u", password="pw"), "good": pg.conn()}, server_connect_timeout=60)
     good = pooler.connect("good")
     good.query("select 1")
     before = pooler.rss()
     client = pooler.client()
     client.send(client.startup_packet())
-    slowest, largest, end = 0, 0, time.monotonic() + 1.5
-    while time.monotonic() < end:
-        at = time.monotonic()
-        assert good.value("select 2") == "2"
-        slowest = max(slowest, time.monotonic() - at)
-        largest = max(largest, pooler.rss())
-    assert largest - before < MOST
-    assert slowest < 0.5
+    waiting.holds_for(lambda: good.value("select 2") == "2" and pooler.rss() - before < MOST, 1.5,
+                      "others are served, in little memory", pause=0)
     client.close()
 
 
 def test_notifications_of_a_resting_server_fill_no_log(make_pooler, fake):
-    """A LISTEN that a client left behind, and many who NOTIFY."""
+    """A LISTEN that a client left behind, and many who NOTIFY. (Part of a message, which
+    such a flood may end with, takes the server out of use.)"""
     notification = wire.message("A", b"\0\0\0\1channel\0payload\0")
 
     def script(session):
         session.login()
-        for number in range(2):
+        for count in (1, 5000):
             session.recv()
-            session.send(fakeserver.plain_answer("select %d" % number) + notification * 5000)
+            session.send(fakeserver.plain_answer("select 1"))
+            session.send(notification * count)
         session.serve()
 
     server = fake(script)
     pooler = make_pooler({"db": server.conn()}, settings=TRANSACTION)
     client = pooler.connect()
-    for number in range(2):
-        client.query("select %d" % number)
-        pooler.wait_log("got packet 'A' from server when not linked")
-    pooler.wait_pool(sv_idle=1)
-    time.sleep(0.3)
-    assert 1 <= pooler.log().count("got packet 'A' from server when not linked") <= 4
+    client.query("select 1")
+    pooler.wait_log("got packet 'A' from server when not linked")
+    client.query("select 1")
+    waiting.holds_for(lambda: 1 <= pooler.log().count(
+        "got packet 'A' from server when not linked") <= 4, 0.3, "few lines")
+    assert client.value("select 1") == "fake"

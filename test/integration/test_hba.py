@@ -1,4 +1,4 @@
-"""Methods by rule: auth_hba_file and auth_ident_file (settings.md 9, 10; protocol.md 4)."""
+"""Methods by rule: auth_hba_file and auth_ident_file (configuration.md 9, 10; protocol.md 4)."""
 
 import os
 import re
@@ -102,6 +102,8 @@ def test_the_first_rule_that_fits_counts(ruled):
 
 def test_replication_is_a_database_of_its_own(ruled):
     pooler = ruled("host all all all md5\nhost replication all all trust\n")
+    with pooler.connect(user="p"):
+        pass  # the greeting is known from now on
     # physical: no other rule fits it; logical: by the name of its database
     with pooler.client(user="empty", replication="true") as client:
         client.send(client.startup_packet())
@@ -114,11 +116,14 @@ def test_replication_is_a_database_of_its_own(ruled):
         assert client.recv().body[3] == 5
 
 
-def test_console_asks_for_rights_before_the_method(ruled):
-    pooler = ruled("host pgbouncer all all reject\n")
+def test_console_asks_for_rights_after_the_proof(ruled):
+    pooler = ruled("host pgbouncer m,unknown all md5\nhost pgbouncer all all reject\n")
     assert pooler.admin.query("SHOW VERSION").rows
-    assert pooler.refusal("pgbouncer", "p", PLAIN) == "not allowed"
-    assert pooler.refusal("pgbouncer", "unknown", "x") == "login rejected"
+    assert pooler.refusal("pgbouncer", "p", PLAIN) == "login rejected"
+    assert pooler.refusal("pgbouncer", "other", "x") == "login rejected"
+    assert pooler.refusal("pgbouncer", "m", PLAIN) == "not allowed"
+    for user in ("m", "unknown"):
+        assert pooler.refusal("pgbouncer", user, "x") == "password authentication failed"
 
 
 def test_rules_for_replication_are_not_for_the_console(ruled):
@@ -172,18 +177,56 @@ def test_peer_by_a_map_that_names_somebody_else(ruled):
 # files: what is wrong with them, and when they are read
 
 
-def test_bad_lines_are_told_and_skipped(ruled):
+def test_bad_lines_refuse_the_start(ruled):
     pooler = ruled("host all all all kerberos\nhostx all all all trust\nhost all all trust\n"
-                   "host all all all md5 map=none\nhost all p all trust\n", "broken\n")
-    log = pooler.log()
+                   "host all all all md5 map=none\nhost all p all trust\n", "broken\n", start=False)
+    code, _, log = pooler.run_ini()
+    assert code == 1
     for line, text in ((2, "unsupported method: buf=kerberos"), (3, "unknown type")):
-        assert re.search(r"WARNING hba line %d: %s$" % (line, text), log, re.M), log
+        assert re.search(r"ERROR hba line %d: %s$" % (line, text), log, re.M), log
     for line in (2, 3, 4, 5):
-        assert re.search(r"WARNING could not parse hba config line %d$" % line, log, re.M), log
-    assert re.search(r"WARNING could not parse ident config line 1$", log, re.M)
+        assert re.search(r"ERROR could not parse hba config line %d$" % line, log, re.M), log
+    assert re.search(r"ERROR could not parse ident config line 1$", log, re.M)
     assert "\n\t%s:2\n" % pooler.path("hba") in log
-    pooler.connect(user="p").close()
-    assert pooler.refusal(user="m") == "no authentication method is found"
+    assert re.search(r"FATAL cannot load config file$", log, re.M), log
+
+
+GOOD = {"hba": ["local all all reject", "host db m 10.0.0.0/8 reject", "host all p all trust map=m",
+                "host all all all ldap ldapserver=h ldapsuffix=x ldaptls=1", "host all all all reject"],
+        "ident": ["m somebody p", "m /^a$ all", "n other \"all\""]}
+BROKEN = {"unknown": lambda line: "x" + line, "cut": lambda line: line.split()[0],
+          "quote": lambda line: line + ' "', "more": lambda line: line + " stray,word"}
+
+
+@pytest.mark.parametrize("slip", BROKEN)
+@pytest.mark.parametrize("kind", GOOD)
+def test_reload_fails_whole_with_any_line_broken(ruled, kind, slip):
+    files = {"hba": CONSOLE + "host all p all trust\n", "ident": "m a b\n"}
+    pooler = ruled(files["hba"][len(CONSOLE):], files["ident"])
+    before = pooler.config()
+    pooler.settings["max_client_conn"] = "77"
+    pooler.write_files()
+    for number in range(len(GOOD[kind])):
+        lines = {name: list(lines) for name, lines in GOOD.items()}
+        lines[kind][number] = BROKEN[slip](lines[kind][number])
+        if (kind, slip) == ("ident", "unknown"):  # a map of that name is not broken
+            lines[kind][number] = '"' + lines[kind][number]
+        for name in lines:
+            pooler.write(name, CONSOLE * (name == "hba") + "\n".join(lines[name]) + "\n")
+        mark = pooler.mark()
+        assert pooler.admin.query("RELOAD", check=False).errors, lines[kind][number]
+        place = "%s:%d$" % (re.escape(pooler.path(kind)), number + 1 + (kind == "hba"))
+        pooler.wait_log(r"ERROR could not parse %s config line \d+\n\t%s" % (kind, place), mark)
+        assert pooler.config() == before
+        pooler.connect(user="p").close()
+        assert pooler.refusal(user="m") == "no authentication method is found"
+
+
+def test_reject_with_host_bits(ruled):
+    pooler = ruled("host all m 127.0.0.5/8 reject\nhost all p 127.0.0.5/8 trust\nhost all m all trust\n")
+    pooler.wait_log("WARNING address does not match mask")
+    assert pooler.refusal(user="m") == "login rejected"
+    assert pooler.refusal(user="p") == "no authentication method is found"
 
 
 def test_check_config_lists_bad_lines(ruled):
@@ -220,8 +263,9 @@ def test_failed_reload_changes_nothing(ruled, broken):
     pooler.write_files()
     mark = pooler.mark()
     refused = admin.query("RELOAD", check=False).errors[0]
-    assert refused.raw() == wire.error("ERROR", "F0000",
-                                       "RELOAD failed, see logs for additional details")
+    assert [refused.field(c) for c in "SCM"] == [
+        "ERROR", "F0000", "RELOAD failed, see logs for additional details"]
+    assert "/nonexistent/file" in refused.field("D")
     pooler.wait_log("WARNING config file loading failed", mark)
     pooler.wait_log("ERROR could not open .* config file /nonexistent/file", mark)
     assert pooler.config() == before

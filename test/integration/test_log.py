@@ -1,4 +1,4 @@
-"""The log: shape of its lines, notable messages, sinks (cli.md 8)."""
+"""The log: shape of its lines, notable messages, sinks (operation.md 7)."""
 
 import os
 import re
@@ -89,6 +89,54 @@ def test_nodb_nouser_and_pooler_error(pooler):
     pooler.wait_log(r" WARNING " + front + r"pooler error: old V2 protocol not supported$")
 
 
+def lines_of(pooler, mark):
+    """Level, tag without its address, and text of the lines that have a tag."""
+    tagged = re.findall(r"\] ([A-Z]+) [CS]-0x\S+: (\S+)@\S+ (.*)$", pooler.log_since(mark), re.M)
+    return [(level, who, re.sub(r"age=\d+s", "age", text)) for level, who, text in tagged]
+
+
+@pytest.mark.parametrize("method, told, reasons", [
+    ("md5", "password authentication failed", []),
+    ("scram-sha-256", "SASL authentication failed", ["password authentication failed"])])
+def test_refused_login_names_who_was_asked_for(make_pooler, pg, method, told, reasons):
+    """Programs that watch the log ban addresses by these lines; the order is the known one."""
+    pooler = make_pooler({"db": pg.conn()}, settings={"auth_type": method})
+    mark = pooler.mark()
+    assert pooler.refusal(user="nobody", secret="wrong") == told
+    pooler.wait_log("pooler error", mark)
+    assert lines_of(pooler, mark) == [
+        ("LOG", "(nodb)/nobody", "no such user: nobody"),
+        ("LOG", "(nodb)/nobody", "login attempt: db=db user=nobody tls=no replication=no"),
+        *[("ERROR", "(nodb)/nobody", reason) for reason in reasons],
+        ("LOG", "(nodb)/nobody", "closing because: %s (age)" % told),
+        ("WARNING", "(nodb)/nobody", "pooler error: " + told)]
+
+
+def test_log_connections_silences_these_lines_alone(make_pooler, pg):
+    pooler = make_pooler({"*": pg.conn()}, settings={"log_connections": 0})
+    mark = pooler.mark()
+    with pooler.connect("postgres") as client:
+        client.query("select 1")
+    pooler.refusal(user="nobody")
+    pooler.wait_log("pooler error", mark)
+    texts = [text for _, _, text in lines_of(pooler, mark)]
+    assert texts == ["registered new auto-database: postgres", "closing because: client unexpected eof (age)",
+                     "registered new auto-database: db", "no such user: nobody",
+                     'closing because: "trust" authentication failed (age)',
+                     'pooler error: "trust" authentication failed']
+
+
+def test_failed_connects_are_tagged(make_pooler):
+    pooler = make_pooler({"unknown": "host=absent.invalid", "missing": "host=/absent port=1"},
+                         settings={"query_wait_timeout": 1})
+    tag = r" WARNING S-0x\S+: %s/trust_user@\S+ "
+    with pooler.client("unknown") as one, pooler.client("missing") as other:
+        one.send(one.startup_packet())
+        other.send(other.startup_packet())
+        pooler.wait_log(tag % "unknown" + "DNS lookup failed: absent.invalid: ")
+        pooler.wait_log(tag % "missing" + "could not connect: ")
+
+
 def test_newline_in_a_message(pooler):
     pooler.refusal(user="line one\nline two")
     assert re.search(r"line one\n\tline two", pooler.log())
@@ -166,6 +214,32 @@ def test_logfile_that_cannot_be_opened_later(make_pooler, pg):
 def test_verbose_setting(make_pooler):
     pooler = make_pooler({"db": ""}, settings={"verbose": 2})
     assert " DEBUG " in pooler.log() or " NOISE " in pooler.log()
+
+
+def test_verbosity_tells_more_and_no_content(make_pooler, pg):
+    """1: phases of connections; 2: verdicts of the pool as well; 3: messages as well."""
+    seen = {1: r" DEBUG [CS]-0x\S+: \S+ phase: \S.* -> relay",
+            2: r" NOISE pool db/trust_user: a client gets a server$",
+            3: r" NOISE C-0x\S+: db/trust_user@\S+ received 'Q', %d bytes$" % (
+                5 + len("select 'private words'") + 1)}
+    for verbosity in (0, 1, 2, 3):
+        pooler = make_pooler({"db": pg.conn()}, args=["-v"] * verbosity,
+                             settings={"pool_mode": "transaction"})
+        with pooler.connect() as client:
+            assert client.query("select 'private words'").value == "private words"
+        pooler.wait_log("closing because")
+        found = [level for level, pattern in seen.items() if re.search(pattern, pooler.log(), re.M)]
+        assert found == list(range(1, verbosity + 1)), pooler.log()
+        assert "private" not in pooler.log()
+
+
+def test_verbosity_tells_the_steps_of_a_reload(make_pooler):
+    pooler = make_pooler({"db": ""}, args=["-v"])
+    mark = pooler.mark()
+    pooler.reload()
+    assert re.findall(r" DEBUG reload: (.*)$", pooler.log_since(mark), re.M) == [
+        "everything is read", "databases, users, rules and certificates are in force",
+        "derived keys are forgotten"]
 
 
 def test_no_verbosity_hides_errors(make_pooler):

@@ -144,6 +144,7 @@ def test_certificates_by_map(pooler, ca):
             clients, file = swapped, ca.file
         told = by_wire(made, As, user, "x", "db", True, True)
         assert told == (None if may else wire.error("FATAL", "08P01", FAILURE["cert"])), (name, user)
+    made.wait_log(r" ERROR C-0x\S+: db/m@\S+ ident map: m does not have a match$")
 
 
 def test_explained_with_tls(pooler):
@@ -159,4 +160,5 @@ def test_cert_for_everybody(make_pooler, pg, ca):
         "client_tls_cert_file": ca.server.cert_file, "client_tls_key_file": ca.server.key_file})
     assert by_wire(made, ca, "p", "", "db", True, True) is None
     assert by_libpq(made, ca, "unknown", "", "db", True, True).endswith(FAILURE["cert"])
+    made.wait_log(r" ERROR C-0x\S+: \(nodb\)/unknown@\S+ TLS certificate name mismatch$")
     assert by_wire(made, ca, "p", "", "db", False, False) == wire.error("FATAL", "08P01", "SSL required")

@@ -2,6 +2,9 @@
 
 import pytest
 
+import fakeserver
+import postgres
+import waiting
 import wire
 
 TRANSACTION = {"pool_mode": "transaction"}
@@ -159,6 +162,136 @@ def test_whatever_servers_report_is_kept_per_client(make_pooler, pg):
     assert one.value("show default_transaction_read_only") == "on"
     assert pooler.refusal(default_transaction_read_only="on") == (
         "unsupported startup parameter: default_transaction_read_only")
+
+
+# what the administrator switches
+
+
+@pytest.fixture(scope="module")
+def own_pg(pg_bin):
+    """A cluster whose configuration may be changed."""
+    server = postgres.Postgres(pg_bin)
+    try:
+        server.create()
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+READ_ONLY = "default_transaction_read_only"
+
+
+def switch(server, name, value):
+    server.do("alter system set %s = %s" % (name, value), "select pg_reload_conf()")
+
+
+def shows(client, name, value):
+    return client.value("show " + name) == value
+
+
+@pytest.mark.parametrize("name, first, second", [
+    (READ_ONLY, "off", "on"), ("TimeZone", "UTC", "Asia/Tokyo")])
+def test_switch_by_the_administrator(make_pooler, own_pg, name, first, second):
+    """Old clients and new ones have it, on every server; who chose for itself keeps that."""
+    switch(own_pg, name, "'%s'" % first)
+    pooler = make_pooler({"db": own_pg.conn(pool_size=2)}, settings=TRANSACTION)
+    clients = [pooler.connect() for _ in range(3)]
+    for client in clients:
+        client.query("begin") if client is not clients[2] else None
+    for client in clients[:2]:
+        client.query("commit")
+    for value in (second, first, second):
+        switch(own_pg, name, "'%s'" % value)
+        for client in clients:
+            waiting.wait_for(lambda: shows(client, name, value), "%s is %s" % (name, value))
+        # both servers, in whichever order
+        clients[0].query("begin")
+        waiting.wait_for(lambda: shows(clients[1], name, value), "the other server has it")
+        clients[0].query("commit")
+        for client in clients * 3:
+            assert shows(client, name, value)
+        with pooler.connect() as new:
+            assert shows(new, name, value)
+    with pooler.connect() as new:
+        assert dict(new.parameters())[name] == second
+    own = pooler.connect()
+    own.query("set %s = '%s'" % (name, first))
+    for _ in range(3):
+        assert shows(own, name, first)
+        for client in clients:
+            assert shows(client, name, second)
+    switch(own_pg, name, "'%s'" % first)
+    for client in clients:
+        waiting.wait_for(lambda: shows(client, name, first), "it is switched back")
+    assert shows(own, name, first)
+
+
+@pytest.mark.parametrize("name, args", [("'%s'" % READ_ONLY, ()), ("$1", (READ_ONLY,))])
+def test_value_that_a_client_sets_by_a_function(make_pooler, pg, name, args):
+    """It is the client's, not the administrator's."""
+    pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings=TRANSACTION)
+    one, two = pooler.connect(), pooler.connect()
+    for _ in range(2):
+        one.send(wire.parse("", "select set_config(%s, 'on', false)" % name),
+                 wire.bind("", "", args), wire.execute(), wire.sync())
+        assert not one.finish().errors
+        assert two.value("show " + READ_ONLY) == "off"
+        assert one.value("show " + READ_ONLY) == "on"
+    one.query("select set_config('%s', 'off', false)" % READ_ONLY)
+    assert one.value("show " + READ_ONLY) == "off"
+
+
+def test_servers_of_a_pool_that_differ(make_pooler, fake):
+    """Each client is told what the server has that it is linked to."""
+    def script(session):
+        zone = ["UTC", "Asia/Tokyo"][session.number % 2]
+        session.login(parameters=[("server_version", "15.0"), ("client_encoding", "UTF8"),
+                                  ("TimeZone", zone)])
+        session.serve()
+
+    server = fake(script)
+    pooler = make_pooler({"db": server.conn()}, settings=dict(TRANSACTION, server_round_robin=1))
+    client = pooler.connect()
+    assert dict(client.parameters())["TimeZone"] == "UTC"
+    other = pooler.connect()
+    other.send(wire.query("select 1"))
+    client.query("select 1")
+    assert sum(len(sets(s)) for s in server.sessions) == 0
+
+
+def test_promotion_is_seen(make_pooler, fake):
+    """A server reports that it is no standby any more: greetings follow, and clients hear it."""
+    reports = [wire.parameter_status("in_hot_standby", "off")]
+
+    def script(session):
+        session.login(parameters=[("server_version", "15.0"), ("client_encoding", "UTF8"),
+                                  ("in_hot_standby", "on")])
+        session.serve([("promoted", lambda s, q: fakeserver.plain_answer(q)[:-6]
+                        + reports[0] + wire.ready())])
+
+    server = fake(script)
+    pooler = make_pooler({"db": server.conn()}, settings=TRANSACTION)
+    one, two = pooler.connect(), pooler.connect()
+    assert dict(one.parameters())["in_hot_standby"] == "on"
+    result = one.query("select promoted()")
+    assert [m.pair() for m in result.messages if m.kind == "S"] == [("in_hot_standby", "off")]
+    with pooler.connect() as new:
+        assert dict(new.parameters())["in_hot_standby"] == "off"
+    result = two.query("select 1")
+    assert [m.pair() for m in result.messages if m.kind == "S"] == [("in_hot_standby", "off")]
+    assert server.sessions[0].queries() == ["select promoted()", "select 1"]
+
+
+def test_what_the_connect_query_has_set_is_kept(make_pooler, pg):
+    """It is the server's own value; a RESET would undo it."""
+    query = "set datestyle to German"
+    pooler = make_pooler({"db": pg.conn(pool_size=1, connect_query=query)},
+                         settings=TRANSACTION)
+    one, two = pooler.connect(), pooler.connect()
+    one.query("set datestyle to SQL")
+    assert two.value("show datestyle").startswith("German")
+    assert one.value("show datestyle").startswith("SQL")
 
 
 def test_reset_brings_back_the_startup_values(pooler):

@@ -1,5 +1,6 @@
 """Who gets which server, and what becomes of it (protocol.md 9, 10)."""
 
+import threading
 import time
 
 import pytest
@@ -66,6 +67,7 @@ def test_statement_mode(make_pooler, pg, sql, kinds):
     assert client.query("select 1; select 2").rows == [("1",), ("2",)]
     client.send(wire.query(sql))
     told = client.recv_until("E")
+    assert "".join(m.kind for m in told[:-1]) == kinds  # and no ReadyForQuery
     assert told[-1].raw() == wire.error(
         "FATAL", "08P01", "transaction blocks not allowed in statement pooling mode")
     client.expect_closed()
@@ -195,7 +197,7 @@ def test_reserve_pool(make_pooler, pg):
     pooler.wait_pool(sv_active=1, cl_waiting=2)
     at = time.monotonic()
     pooler.wait_pool(sv_active=2, cl_waiting=1)
-    assert 0.2 < time.monotonic() - at < 3
+    assert time.monotonic() - at > 0.2
     pooler.wait_log(r" WARNING C-0x\S+ db/trust_user@\S+ taking connection from reserve_pool$")
     waiting.holds_for(lambda: pooler.pool()["sv_active"] == 2, 0.4, "reserve is used up")
     dismiss(clients)
@@ -236,6 +238,41 @@ def test_max_db_connections_evicts_idle_servers_of_others(make_pooler, pg):
     assert not second.has_data(0.2)
     third.query("commit")
     assert second.finish().value == "1"
+
+
+@pytest.mark.parametrize("limit", ["max_db_connections", "max_user_connections"])
+def test_pool_that_is_always_busy_gives_its_connections_up(make_pooler, pg, limit):
+    """Whoever has waited longest for room under a limit is next, in whichever pool."""
+    entry = dict(user="trust_user") if limit == "max_user_connections" else {}
+    pooler = make_pooler({"db": pg.conn(**entry), "other": pg.conn(**entry)}
+                         if entry else {"db": pg.conn()},
+                         settings=dict(TRANSACTION, query_wait_timeout=8, **{limit: 1}))
+    done = threading.Event()
+    counts, failures = [0] * 4, []
+
+    def work(number):
+        with pooler.connect("db", "trust_user") as client:
+            while not done.is_set():
+                result = client.query("select pg_sleep(0.05)", check=False)
+                if result.errors:
+                    failures.append(result.errors)
+                    return
+                counts[number] += 1
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    waiting.wait_for(lambda: min(counts) > 0, "all of them are at work")
+    other = ("other", "trust_user") if entry else ("db", "second_user")
+    with pooler.connect(*other) as client:
+        for _ in range(3):
+            before = sum(counts)
+            assert client.value("select 1") == "1"
+            waiting.wait_for(lambda: sum(counts) > before + 4, "the others go on")
+    done.set()
+    for thread in threads:
+        thread.join(10)
+    assert not failures
 
 
 def test_least_recently_used_is_evicted(make_pooler, pg):
@@ -375,6 +412,28 @@ def test_check_query_in_force_is_the_current_one(make_pooler, fake):
     assert "<empty>" not in server.sessions[0].queries()
 
 
+@pytest.mark.parametrize("mode, hung", [("session", "DISCARD ALL"), ("transaction", "check")])
+def test_hung_reset_or_check_delays_nobody(make_pooler, fake, mode, hung):
+    """While its pool has room, who waits gets another server."""
+    go = threading.Event()
+
+    def script(session):
+        session.login()
+        session.serve([(hung, lambda s, q: go.wait(20) and b"")] if session.number == 0 else [])
+
+    server = fake(script)
+    pooler = make_pooler({"db": server.conn()}, settings={
+        "pool_mode": mode, "default_pool_size": 2, "query_wait_timeout": 10,
+        "server_check_delay": 0 if mode == "transaction" else 30,
+        "server_check_query": "select 'check'"})
+    with pooler.connect() as client:
+        assert client.value("select 1") == "fake"
+    with pooler.connect() as client:
+        assert client.value("select 2") == "fake"
+    assert "select 2" in server.sessions[1].queries()
+    go.set()
+
+
 def test_failed_check_tries_the_next(make_pooler, fake):
     def script(session):
         session.login()
@@ -384,7 +443,8 @@ def test_failed_check_tries_the_next(make_pooler, fake):
 
     server = fake(script)
     pooler = make_pooler({"db": server.conn()}, settings=dict(
-        TRANSACTION, server_check_delay=0, server_check_query="select 'check'"))
+        TRANSACTION, server_check_delay=0, server_check_query="select 'check'",
+        server_login_retry=0.5))
     client = pooler.connect()
     if client.query("select 1", check=False).errors:
         pytest.fail("the check's failure reached the client")
@@ -392,20 +452,26 @@ def test_failed_check_tries_the_next(make_pooler, fake):
     assert len(server.sessions) >= 2
 
 
-def test_check_that_fails_on_a_new_server(make_pooler, fake):
-    """The next attempt comes as late as after a failed login."""
+def test_new_server_is_used_without_check(make_pooler, fake):
+    """One that logged in for who waits is ready; one that nobody had is checked first, and
+    when that fails the next attempt comes as late as after a failed login."""
     def script(session):
         session.login()
-        session.recv()
+        if session.number == 0:
+            session.recv()
+        else:
+            session.serve()
 
     server = fake(script)
     pooler = make_pooler({"db": server.conn()}, settings=dict(
-        TRANSACTION, server_check_delay=0, server_login_retry=0.5, query_wait_timeout=2))
+        TRANSACTION, server_check_delay=0, server_check_query="select 'check'",
+        server_login_retry=0.5))
     client = pooler.connect()
-    client.send(wire.query("select 1"))
-    client.expect_fatal("query_wait_timeout")
-    assert 2 <= len(server.sessions) <= 7
-    pooler.stop()
+    pooler.wait_pool(sv_used=1)
+    assert client.query("select 1").rows
+    assert server.sessions[0].queries() == ["select 'check'"]
+    assert server.sessions[1].queries() == ["select 1"]
+    assert len(server.sessions) == 2
 
 
 def test_min_pool_of_servers_that_do_not_stay(make_pooler, fake):
@@ -413,8 +479,7 @@ def test_min_pool_of_servers_that_do_not_stay(make_pooler, fake):
     pooler = make_pooler({"db": server.conn(user="u", min_pool_size=2)}, settings=TRANSACTION)
     waiting.wait_for(lambda: len(server.sessions) >= 4, "several attempts")
     at = len(server.sessions)
-    time.sleep(1)
-    assert len(server.sessions) - at <= 5
+    waiting.holds_for(lambda: len(server.sessions) - at <= 5, 1, "attempts at intervals")
     assert pooler.cpu_time() < 0.5
     pooler.stop()
 

@@ -156,11 +156,19 @@ def test_error_of_the_statement_itself_is_seen_once(make_pooler, pg, table):
     assert rows(client, run("stale")) == [("7",)]
 
 
-def test_statement_the_server_has_lost(make_pooler, pg):
+@pytest.fixture
+def forgetting(pg):
+    """A query that loses all statements, which nobody can see of it."""
+    pg.do("create or replace function public.forget_all() returns void language plpgsql as "
+          "$f$begin execute 'deallocate all'; end$f$")
+    yield "select public.forget_all()"
+
+
+def test_statement_the_server_has_lost(make_pooler, pg, forgetting):
     client = make(make_pooler, pg).connect()
     prepare(client, "a", "select 'a'")
     prepare(client, "b", "select 'b'")
-    client.query("do $$ begin execute 'deallocate all'; end $$")
+    client.query(forgetting)
     assert rows(client, run("a")) == [("a",)]
     client.query("begin")
     assert refusal(client, run("b")) == ("26000", 'prepared statement "b" does not exist')

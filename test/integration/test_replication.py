@@ -45,24 +45,35 @@ def users():
             "stats_user": "stats secret 5e0"}
 
 
+def let_in_others(pooler, database="db"):
+    """Opens an ordinary server, whose greeting is cached from now on."""
+    pooler.connect(database, USER).close()
+    pooler.wait_pool(database, USER, cl_active=0)
+
+
 @pytest.fixture
 def stream_pooler(make_pooler, source):
     """stream_pooler(settings..., **of the database entries)"""
     def make(settings=None, **database):
         text = source.conn(**database)
-        return make_pooler({"db": text, "replication": text},
-                           settings=dict(TRANSACTION, **settings or {}), userlist=users())
+        pooler = make_pooler({"db": text, "replication": text},
+                             settings=dict(TRANSACTION, **settings or {}), userlist=users())
+        let_in_others(pooler)
+        return pooler
     return make
 
 
 @pytest.fixture
 def fake_pooler(make_pooler, fake):
-    """fake_pooler(script, settings...) gives (pooler, fake server)."""
-    def make(script=fakeserver.polite, settings=None, **database):
+    """fake_pooler(script, settings...) gives (pooler, fake server).  First: the replication
+    client of the test comes before any other."""
+    def make(script=fakeserver.polite, settings=None, first=False, **database):
         server = fake(script)
-        return make_pooler({"db": server.conn(**database)},
-                           settings=dict(TRANSACTION, **settings or {}),
-                           userlist=users()), server
+        pooler = make_pooler({"db": server.conn(**database)},
+                             settings=dict(TRANSACTION, **settings or {}), userlist=users())
+        if not first:
+            let_in_others(pooler)
+        return pooler, server
     return make
 
 
@@ -166,9 +177,75 @@ def test_startup_packet_of_the_server(fake_pooler):
     assert found["database"] == "fakedb" and found["user"] == USER
     assert (found["DateStyle"], found["TimeZone"]) == ("German", "UTC")
     assert found["application_name"] == "receiver"
-    assert found["IntervalStyle"] == "postgres"
+    # for what the client did not ask for the server's own value counts
+    assert "IntervalStyle" not in found
     # nothing else was sent but what the client said
     assert replicas(server)[0].queries() == ["IDENTIFY_SYSTEM"]
+
+
+@pytest.mark.parametrize("kind", ["true", "database"])
+def test_first_is_greeted_by_its_own_connection(fake_pooler, kind):
+    """No ordinary server is opened: the database need not exist."""
+    def replica(session):
+        told = dict(fakeserver.PARAMETERS, server_version="99.1", DateStyle="SQL, MDY")
+        session.send(fakeserver.welcome(parameters=told.items()))
+        session.serve()
+
+    def script(session):
+        session.recv_startup()
+        if not is_replica(session):
+            session.send(wire.error("FATAL", "3D000", "no such database"))
+            return
+        replica(session)
+
+    pooler, server = fake_pooler(script, first=True)
+    with pooler.connect("db", USER, replication=kind) as client:
+        told = dict(client.parameters())
+        assert told["server_version"] == "99.1" and told["DateStyle"] == "SQL, MDY"
+        assert len(server.sessions) == 1 and is_replica(server.sessions[0])
+        client.query("IDENTIFY_SYSTEM")
+        client.query("IDENTIFY_SYSTEM")
+        assert len(server.sessions) == 1
+    assert server.sessions[0].ended.wait(10)
+    # what one client alone asked for is no greeting for others
+    assert pooler.refusal("db", USER) == "no such database"
+
+
+def test_first_goes_or_fails_within_login(fake_pooler):
+    def replica(session):
+        if len(replicas(server)) == 1:
+            until_end(session)
+        session.send(wire.error("FATAL", "42501", "must be a replication role"))
+
+    pooler, server = fake_pooler(answering(replica), first=True)
+    with pooler.client("db", USER, replication="database") as client:
+        client.send(client.startup_packet())
+        waiting.wait_for(lambda: len(replicas(server)) == 1, "the dial")
+    assert replicas(server)[0].ended.wait(10)
+    pooler.wait_pool("db", USER, sv_login=0)
+    with pooler.client("db", USER, replication="database") as client:
+        client.send(client.startup_packet())
+        assert client.recv().field("M") == "login failed"
+        client.expect_closed()
+    with pooler.connect("db", USER) as other:
+        assert other.value("select 1") == "fake"
+
+
+@pytest.mark.parametrize("entry", ["*", "replication"])
+def test_tools_where_the_database_does_not_exist(make_pooler, source, entry):
+    """Both tools ask for a database named replication, and the entry names no other."""
+    pooler = make_pooler({entry: "host=%s port=%d" % (source.host, source.port)},
+                         settings=TRANSACTION, userlist=users())
+    folder = waiting.scratch("backup")
+    try:
+        target = os.path.join(folder, "data")
+        programs.run(pooler, source.program("pg_basebackup"), "-D", target, "-X", "stream",
+                     "-c", "fast", user=USER)
+        programs.run(pooler, source.program("pg_verifybackup"), target)
+        for what in ("--create-slot", "--drop-slot"):
+            programs.run(pooler, source.program("pg_receivewal"), "--slot", "w", what, user=USER)
+    finally:
+        waiting.discard(folder)
 
 
 def test_options_may_come_before_the_word(fake_pooler):
@@ -531,8 +608,8 @@ def test_dirty_is_closed_at_once(stream_pooler, source):
 def test_login_error_is_its_own(stream_pooler):
     """A role without the right to replicate; the others of its pool do not notice."""
     pooler = stream_pooler()
-    with pooler.connect("db", "nobody", replication="database") as client, \
-            pooler.connect("db", "nobody") as other:
+    with pooler.connect("db", "nobody") as other, \
+            pooler.connect("db", "nobody", replication="database") as client:
         client.send(wire.query("IDENTIFY_SYSTEM"))
         client.expect_fatal("login failed")
         pooler.wait_log(r"ERROR S-0x\S+ .*S: login failed: FATAL: must be .*replication")
@@ -555,7 +632,7 @@ def test_login_error_while_others_wait(fake_pooler):
     def script(session):
         (answering(replica) if server.sessions.index(session) == 1 else busy)(session)
 
-    pooler, server = fake_pooler(script, pool_size=3)
+    pooler, server = fake_pooler(script, first=True, pool_size=3)
     with pooler.connect("db", USER) as first, logical(pooler) as client, \
             pooler.connect("db", USER) as waiter:
         first.send(wire.query("slow"))
@@ -754,7 +831,10 @@ def test_replication_that_is_refused_for_good(make_pooler, fake):
 
     server = fake(script)
     pooler = make_pooler({"db": server.conn()}, settings=TRANSACTION, userlist=users())
+    assert pooler.refusal("db", USER, replication="true") == "login failed"
+    assert len(replicas(server)) == 2
+    let_in_others(pooler)
     client = pooler.connect("db", USER, replication="true")
     client.send(wire.query("IDENTIFY_SYSTEM"))
     client.expect_fatal("login failed")
-    assert len(replicas(server)) == 2
+    assert len(replicas(server)) == 3

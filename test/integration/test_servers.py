@@ -2,6 +2,7 @@
 
 import re
 import struct
+import threading
 import time
 
 import pytest
@@ -43,8 +44,8 @@ def test_forced_user(make_pooler, pg, user, kind, where):
     ("scram_user", "md5", "server login failed: wrong password type"),
     ("scram_user", "scram", "server login failed: wrong password type"),
     ("md5_user", "scram", "server login failed: wrong password type"),
-    ("plain_user", "md5", 'password authentication failed for user "plain_user"'),
-    ("plain_user", "scram", 'password authentication failed for user "plain_user"'),
+    ("plain_user", "md5", "server login failed: wrong password type"),
+    ("plain_user", "scram", "server login failed: wrong password type"),
 ])
 def test_secrets_that_do_not_fit(make_pooler, pg, user, kind, text):
     pooler = make_pooler({"db": pg.conn(user=user)},
@@ -55,6 +56,41 @@ def test_secrets_that_do_not_fit(make_pooler, pg, user, kind, text):
     code = "28P01" if "authentication" in text else "08P01"
     assert refused.value.message.raw() == wire.error("FATAL", code, text)
     client.expect_closed()
+
+
+ASKED = {"cleartext": wire.auth(3), "md5": wire.auth(5, b"salt"),
+         "scram": wire.auth(10, b"SCRAM-SHA-256\0\0")}
+ANSWERED = {("plain", "cleartext"), ("plain", "md5"), ("plain", "scram"), ("md5", "md5")}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("kind", ["plain", "md5", "scram", "broken md5", "broken scram"])
+@pytest.mark.parametrize("where", ["user list", "connection string"])
+def test_hostile_server_gets_no_stored_secret(make_pooler, fake, asked, kind, where):
+    """Only a plain password is sent in clear: a hash or a verifier would let the server log in as us."""
+    answers = []
+
+    def script(session):
+        session.recv_startup()
+        session.send(ASKED[asked])
+        answers.append(session.recv().body)
+        session.send(wire.fields("E", [("S", "FATAL"), ("C", "28P01"), ("M", "seen")]))
+
+    password = "plain-secret-5e"
+    secret = {"plain": password, "md5": wire.md5_hash("u", password),
+              "scram": wire.ScramKeys(password).secret(), "broken md5": "md5" + "A" * 32,
+              "broken scram": "SCRAM-SHA-256$1:x"}[kind]
+    more = {"password": secret} if where == "connection string" else {}
+    pooler = make_pooler({"db": fake(script).conn(user="u", **more)},
+                         userlist=dict(ADMIN, client="x", **({} if more else {"u": secret})))
+    told = pooler.refusal(user="client")
+    if (kind, asked) in ANSWERED:
+        assert told == "seen"
+        assert answers[0] == password.encode() + b"\0" or asked != "cleartext"
+    else:
+        assert told == "server login failed: wrong password type"
+        assert answers == []
+    assert not any(secret.encode() in answer for answer in answers if kind != "plain")
 
 
 def test_scram_keys_pass_through(make_pooler, pg):
@@ -213,11 +249,14 @@ TROUBLE = wire.error("FATAL", "53300", "too many clients already")
 
 
 def test_all_waiting_clients_are_told(make_pooler, fake):
-    server = fake(lambda session: (session.recv_startup(), time.sleep(0.3), session.send(TROUBLE)))
+    asked = threading.Event()
+    server = fake(lambda session: (session.recv_startup(), asked.wait(15), session.send(TROUBLE)))
     pooler = make_pooler({"db": server.conn()})
     clients = [pooler.client() for _ in range(5)]
     for client in clients:
         client.send(client.startup_packet())
+    waiting.wait_for(lambda: pooler.log().count("login attempt: db=db") == 5, "all clients wait")
+    asked.set()
     for client in clients:
         client.expect_fatal("too many clients already", "53300")
 
@@ -241,11 +280,54 @@ def test_login_retry_spacing(make_pooler, fake):
     server = fake(failing(TROUBLE))
     pooler = make_pooler({"db": server.conn()}, settings={"server_login_retry": 0.7})
     started = time.monotonic()
-    tries = 0
-    while time.monotonic() - started < 2:
+    for _ in range(4):
         assert pooler.refusal() == "too many clients already"
-        tries += 1
-    assert 2 <= len(server.sessions) <= 4 and tries == len(server.sessions)
+    assert time.monotonic() - started > 3 * 0.7 - 0.1
+    assert len(server.sessions) == 4
+
+
+@pytest.mark.parametrize("where", [
+    "host=/nonexistent port=1", "host=@nonexistent port=1", "host=/%s port=1" % ("x" * 200),
+    "host=255.255.255.255 port=1", "host=::ffff:255.255.255.255 port=1",
+    "host=no-such-host.invalid port=1", "host=%s.invalid port=1" % ("x" * 70)])
+def test_connect_that_fails_at_once_without_pause(make_pooler, fake, where):
+    """Attempt follows attempt, and everything else goes on: the console answers, memory
+    does not grow, and when the server is there who waits gets in."""
+    server = fake()
+    pooler = make_pooler({"db": where}, settings={
+        "pool_mode": "transaction", "server_login_retry": 0, "dns_nxdomain_ttl": 60})
+    client = pooler.client()
+    client.send(client.startup_packet())
+    waiting.wait_for(lambda: len(re.findall("connect failed|lookup failed", pooler.log())) > 5,
+                     "several attempts")
+    assert pooler.pool()["cl_waiting"] == 1
+    pooler.databases["db"] = server.conn()
+    pooler.write_files()
+    pooler.reload()
+    client.authenticate()
+    assert client.value("select 1") == "fake"
+
+
+def test_host_list_begins_with_its_first(make_pooler, fake):
+    first = fake(host="127.0.0.3")
+    second = fake(host="127.0.0.4", port=first.port)
+    pooler = make_pooler({"db": "host=127.0.0.3,127.0.0.4 port=%d" % first.port},
+                         settings={"pool_mode": "session"})
+    pooler.connect()
+    assert len(first.sessions) == 1
+    assert not second.sessions
+
+
+def test_hosts_with_ports_and_weights(make_pooler, fake):
+    servers = [fake(host="127.0.0.3"), fake(host="127.0.0.4"), fake(host="127.0.0.5")]
+    pooler = make_pooler({"db": "host=%s port=%s weight=3,1,1" % (
+        ",".join(s.host for s in servers), ",".join(str(s.port) for s in servers))},
+        settings={"pool_mode": "session"})
+    clients = [pooler.connect() for _ in range(10)]
+    for client in clients:
+        client.query("select 1")
+    assert [len(s.sessions) for s in servers] == [6, 2, 2]
+    assert pooler.show_one("DATABASES", name="db")["port"] == str(servers[0].port)
 
 
 def test_server_that_is_starting_up(make_pooler, fake):
@@ -421,12 +503,8 @@ def test_billions_of_scram_rounds(make_pooler, fake):
     client = pooler.client()
     client.send(client.startup_packet())
     bad.wait_sessions(1)
-    slowest = 0
     for _ in range(100):
-        at = time.monotonic()
         other.query("select 1")
-        slowest = max(slowest, time.monotonic() - at)
-    assert slowest < 0.5
     assert client.recv_until("E")
     assert pooler.cpu_time() < 1.5
 
@@ -547,6 +625,42 @@ def test_unasked_messages_on_an_idle_server(make_pooler, fake, data, stays):
     assert client.value("select 2") == "fake"
     assert len(server.sessions) == (1 if stays else 2)
     assert not client.has_data(0.05)
+
+
+def whole_and_its_prefixes():
+    row = wire.data_row(["wrong"])
+    return [row[:count] for count in (1, 4, 5, 7, len(row) - 1)]
+
+
+@pytest.mark.parametrize("part", whole_and_its_prefixes(), ids=lambda part: len(part))
+@pytest.mark.parametrize("where", ["behind its greeting", "behind an answer", "at rest"])
+def test_part_of_a_message_of_an_idle_server(make_pooler, fake, part, where):
+    """The next client's answer is not taken for the rest of it."""
+    def answer(session, sql):
+        behind = part if session.number == 0 and where == "behind an answer" else b""
+        return fakeserver.plain_answer(sql) + behind
+
+    def script(session):
+        first = session.number == 0
+        session.recv_startup()
+        session.send(fakeserver.welcome()
+                     + (part if first and where == "behind its greeting" else b""))
+        if first and where == "at rest":
+            pooler_rests.wait(10)
+            session.send(part)
+        session.serve([("select", answer)])
+
+    pooler_rests = threading.Event()
+    server = fake(script)
+    pooler = make_pooler({"db": server.conn(pool_size=1)}, settings={
+        "pool_mode": "transaction", "server_login_retry": 0.1})
+    client = pooler.connect()
+    pooler_rests.set()
+    if where == "behind an answer":
+        assert client.query("select 1").value == "fake"
+    server.sessions[0].ended.wait(10)
+    assert client.query("select 2").value == "fake"
+    assert len(server.logged_in()) == 2
 
 
 def test_terminate_is_said_to_closed_servers(make_pooler, fake):

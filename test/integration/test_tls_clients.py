@@ -247,7 +247,7 @@ def test_client_without_certificate_is_refused(tls_pooler, ca, mode):
     pooler = tls_pooler(mode)
     with pytest.raises(psycopg.OperationalError):
         libpq(pooler, ca, sslcert="/nonexistent", sslkey="/nonexistent")
-    pooler.wait_log("TLS handshake error: .*peer did not return a certificate")
+    pooler.wait_log(r" WARNING C-0x\S+: \(nodb\)/\(nouser\)@127.0.0.1:\d+ TLS handshake error: .*peer did not return a certificate")
     with libpq(pooler, ca, sslcert=ca.client.cert_file, sslkey=ca.client.key_file) as conn:
         assert conn.execute("select 1").fetchone() == (1,)
 
@@ -393,6 +393,8 @@ def test_set_of_tls_settings(tls_pooler, ca):
      'TLS setup failed: failed to load certificate file "/nonexistent": '),
     ({"client_tls_sslmode": "verify-full", "client_tls_ca_file": ""},
      "client_tls_sslmode requires client_tls_ca_file"),
+    ({"client_tls_sslmode": "verify-ca", "client_tls_ca_file": ""},
+     "client_tls_sslmode requires client_tls_ca_file"),
     ({"auth_type": "cert"}, "auth_type=cert requires client_tls_sslmode=SSLMODE_VERIFY_FULL"),
     ({"auth_type": "cert", "client_tls_sslmode": "verify-full", "client_tls_ca_file": ""},
      "auth_type=cert requires client_tls_ca_file"),
@@ -407,6 +409,29 @@ def test_impossible_settings_stop_the_start(make_pooler, ca, settings, text):
     assert re.search("FATAL (TLS setup failed|cannot load config file)$", err, re.M), err
     code, out, err = pooler.run_ini(None, "-t")
     assert code == 1 and text in out, (out, err)
+
+
+def test_rules_for_certificates_need_an_authority(make_pooler, ca):
+    """Without one, every certificate of a public authority would be trusted."""
+    pooler = make_pooler({"db": "host=127.0.0.1"}, start=False, settings={
+        "client_tls_sslmode": "prefer", "client_tls_cert_file": ca.server.cert_file,
+        "client_tls_key_file": ca.server.key_file, "auth_type": "hba"})
+    pooler.settings["auth_hba_file"] = pooler.path("hba")
+    pooler.write("hba", "host all admin_user all trust\nhostssl all all all cert\n")
+    text = "the method cert requires client_tls_ca_file"
+    code, _, err = pooler.run_ini()
+    assert code == 1 and "ERROR %s\n\t%s:2\n" % (text, pooler.path("hba")) in err, err
+    code, out, _ = pooler.run_ini(None, "-t")
+    assert code == 1 and "%s:2: %s\n" % (pooler.path("hba"), text) in out, out
+    pooler.settings["client_tls_ca_file"] = ca.file
+    pooler.start()
+    pooler.settings["client_tls_ca_file"] = ""
+    pooler.write_files()
+    mark = pooler.mark()
+    assert pooler.admin.query("RELOAD", check=False).errors
+    pooler.wait_log("ERROR " + text, mark)
+    assert pooler.admin.query("SET client_tls_ca_file = ''", check=False).errors
+    assert pooler.config()["client_tls_ca_file"] == ca.file
 
 
 def test_key_of_another_certificate(make_pooler, ca):

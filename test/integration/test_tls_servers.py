@@ -170,7 +170,8 @@ def test_each_host_of_a_list_is_verified_by_its_own_name(make_pooler, fake, ca):
                                            server_tls_ca_file=ca.file, server_login_retry="0"))
     with pooler.connect() as client:  # the address is not in the certificate, the name is
         assert client.query("select 1").value == "fake"
-        assert pooler.show_one("SERVERS")["addr"] == "127.0.0.1"
+        served, = [row for row in pooler.show("SERVERS") if row["state"] in ("active", "idle", "used")]
+        assert served["addr"] == "127.0.0.1"
 
 
 def test_revoked_server_certificate(make_pooler, fake, ca):

@@ -3,7 +3,6 @@ again, counted and logged; its client gets one clean error (protocol.md 11)."""
 
 import pytest
 
-import fakeserver
 import waiting
 import wire
 

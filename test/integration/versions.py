@@ -4,6 +4,7 @@ They come from Maven Central through the machine's own Maven, once; without Mave
 the tests that want them are skipped, and say so.
 """
 
+import contextlib
 import fcntl
 import glob
 import os
@@ -15,6 +16,7 @@ import zipfile
 
 import postgres
 import toolchain
+import waiting
 
 RELEASES = {"16": "16.11.0", "17": "17.7.0", "18": "18.1.0"}
 MAJORS = sorted(RELEASES)
@@ -28,7 +30,7 @@ def folder_of(major):
 
 
 def programs(major):
-    """The folder of this version's programs. Raises toolchain.Missing."""
+    """The folder with bin/ and lib/ of this version. Raises toolchain.Missing."""
     folder = folder_of(major)
     os.makedirs(os.path.dirname(folder), exist_ok=True)
     with open(folder + ".lock", "w") as lock:
@@ -38,7 +40,7 @@ def programs(major):
             unpack(fetch(major, folder + ".jar"), folder)
             with open(os.path.join(folder, "release"), "w") as stamp:
                 stamp.write(RELEASES[major])
-    return os.path.join(folder, "bin")
+    return folder
 
 
 def is_there(folder, release):
@@ -84,10 +86,12 @@ class Clusters:
 
     def __init__(self):
         self.running = {}
+        self.copies = contextlib.ExitStack()
 
     def get(self, major):
         if major not in self.running:
-            server = postgres.Postgres(programs(major))
+            folder = self.copies.enter_context(waiting.within_reach(programs(major)))
+            server = postgres.Postgres(os.path.join(folder, "bin"))
             self.running[major] = server
             server.create()
         return self.running[major]
@@ -95,3 +99,4 @@ class Clusters:
     def remove(self):
         for server in self.running.values():
             server.remove()
+        self.copies.close()

@@ -1,12 +1,15 @@
 """Waiting for conditions, free ports, scratch folders, the unprivileged account, and
 libraries that programs are made to load."""
 
+import contextlib
 import glob
 import os
 import pwd
 import random
 import shutil
 import socket
+import subprocess
+import sys
 import tempfile
 import time
 
@@ -34,17 +37,38 @@ def holds_for(condition, seconds, what="condition", pause=0.02):
         time.sleep(pause)
 
 
+def wait_read(sock):
+    """Waits until the process at the other end of this TCP connection has read all that was
+    sent to it."""
+    def address(pair):
+        return "%08X:%04X" % (int.from_bytes(socket.inet_aton(pair[0]), sys.byteorder), pair[1])
+
+    here, there = address(sock.getsockname()), address(sock.getpeername())
+
+    def is_read():
+        with open("/proc/net/tcp") as table:
+            rows = [line.split() for line in table]
+        waits = [row[4].split(":")[1] for row in rows if (row[1], row[2]) == (there, here)]
+        return not any(int(queue, 16) for queue in waits)
+
+    wait_for(is_read, "what was sent is read", pause=0.001)
+
+
 class Ports:
-    """Hands out ports below the range the kernel uses by itself, each only once."""
+    """Hands out ports below the range the kernel uses by itself, each only once. Processes
+    that run tests side by side (pytest-xdist) have a part of the range each."""
 
     def __init__(self):
-        self.next = random.randrange(10000, 29000)
+        worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
+        self.size = 20000 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+        self.first = 10000 + worker * self.size
+        self.at = random.randrange(self.size)
 
     def take(self):
         for _ in range(2000):
-            self.next = 10000 + (self.next - 9999) % 20000
-            if self._is_free(self.next):
-                return self.next
+            self.at = (self.at + 1) % self.size
+            if self._is_free(self.first + self.at):
+                return self.first + self.at
         raise AssertionError("no free port")
 
     @staticmethod
@@ -96,6 +120,31 @@ def give(path):
 
 def discard(path):
     shutil.rmtree(path, ignore_errors=True)
+
+
+def can_reach(path):
+    """Whether the unprivileged account may read this file or folder."""
+    return subprocess.run(["test", "-r", path], cwd="/", **run_as(unprivileged())).returncode == 0
+
+
+@contextlib.contextmanager
+def within_reach(path):
+    """The path; or, where the unprivileged account may not go, that of a copy which it may
+    read. A source tree in root's home is such a place."""
+    if can_reach(path):
+        yield path
+        return
+    folder = scratch("copied")
+    copy = os.path.join(folder, os.path.basename(path))
+    try:
+        if os.path.isdir(path):
+            shutil.copytree(path, copy, symlinks=True)
+        else:
+            shutil.copy(path, copy)
+        subprocess.run(["chmod", "-R", "a+rX", copy], check=True)
+        yield copy
+    finally:
+        discard(folder)
 
 
 def find_library(*names):

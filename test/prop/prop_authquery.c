@@ -1,4 +1,4 @@
-/* links: session pool wire auth net conf base */
+/* links: login relay session pool wire auth net conf base */
 /*
  * Clients who are not in the list come, prove themselves and go, in any order, while
  * the servers that are asked for them answer when they like, fail or die, passwords
@@ -6,7 +6,7 @@
  * answer was kept that is not right any more; who has a wrong one never does; and in
  * the end everything is given back.
  */
-#include "../unit/session/stage.c"
+#include "../unit/stage/stage.c"
 
 enum { STEPS = 500, RUNS = 60, CLIENTS = 12, NAMES = 3, SERVERS = 64 };
 

@@ -1,8 +1,9 @@
 /* links: auth base */
 /*
- * Random HBA files, each rule made together with what it means, broken lines among
- * them; random peers.  The rule that fits is the first whose meaning, looked up
- * naively, fits too; a name is asked for exactly when that needs it.
+ * Random HBA files, each rule made together with what it means; random peers.  A file
+ * with a broken line is refused, and its faults are counted.  In all others the rule
+ * that fits is the first whose meaning, looked up naively, fits too; a name is asked
+ * for exactly when that needs it.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -37,6 +38,8 @@ struct world {
 	unsigned line;
 	struct meaning rules[RULES_MOST];
 	size_t count;
+	bool may_break;          /* broken lines are put in */
+	unsigned broken, faults; /* lines put in, and lines reported */
 };
 
 static unsigned below(struct world *w, unsigned n)
@@ -135,8 +138,9 @@ static void put_address(struct world *w, struct meaning *m)
 		put_blank(w);
 		buf_printf(&w->text, "255.255.255.%u", 256 - size);
 		break;
-	default:
-		buf_printf(&w->text, "10.0.0.%u/%u", m->first, bits);
+	default: /* of rules with host bits only a reject matches */
+		buf_printf(&w->text, "10.0.0.%u/%u",
+		    m->first + (m->method == HBA_REJECT ? below(w, size) : 0), bits);
 	}
 	put_blank(w);
 }
@@ -158,20 +162,27 @@ static void put_rule(struct world *w)
 	if (type)
 		put_address(w, m);
 	buf_put_text(&w->text, hba_method_name(m->method));
+	if (m->method == HBA_LDAP)
+		buf_put_text(&w->text, " ldapserver=h ldapsuffix=\"x\"");
 }
 
 static void put_line(struct world *w)
 {
 	static const char *const others[] = {"", "# local all all trust",
-	    "host all all 10.0.0.0 trust", "local all all", "local +a all trust",
-	    "hostgssenc all all all trust", "local all \"all trust",
-	    "host all all 10.0.0.1/24 trust # fits nobody", "local all all nothing"};
+	    "host all all 10.0.0.1/24 trust # matches nobody"};
+	static const char *const broken[] = {"host all all 10.0.0.0 trust",
+	    "local all all", "local +a all trust", "hostgssenc all all all trust",
+	    "local all \"all trust", "local all all nothing", "local all all ldap x"};
 
 	w->line++;
-	if (below(w, 4) == 0)
+	if (w->may_break && below(w, 8) == 0) {
+		buf_put_text(
+		    &w->text, broken[below(w, sizeof(broken) / sizeof(*broken))]);
+		w->broken++;
+	} else if (below(w, 6) == 0) {
 		buf_put_text(
 		    &w->text, others[below(w, sizeof(others) / sizeof(*others))]);
-	else
+	} else
 		put_rule(w);
 	buf_put_text(&w->text, below(w, 5) ? "\n" : "\r\n");
 }
@@ -266,24 +277,42 @@ static int peer_agrees(struct world *w, const struct hba *hba)
 	return -1;
 }
 
-static void ignore_note(void *ctx, const char *where, const char *text)
+static void count_faults(
+    void *ctx, enum remark kind, const char *where, const char *text)
 {
-	(void)ctx;
+	struct world *w = ctx;
+
+	w->faults += kind == REMARK_FAULT;
 	assert(where[0] && text[0]);
+}
+
+static int check_faults(struct world *w)
+{
+	if (w->faults == w->broken)
+		return 0;
+	printf("%s\n%u lines are broken, %u were reported\n", buf_text(&w->text),
+	    w->broken, w->faults);
+	return -1;
 }
 
 static int file_agrees(struct world *w)
 {
-	int status = 0;
+	struct err err;
+	int status;
 
 	buf_init(&w->text, 0);
 	w->count = 0;
 	w->line = 0;
+	w->broken = w->faults = 0;
+	w->may_break = below(w, 4) == 0;
 	for (unsigned lines = 1 + below(w, RULES_MOST); lines; lines--)
 		put_line(w);
 	const char *text = buf_text(&w->text);
-	struct hba *hba = hba_parse("f", text, strlen(text), NULL, ignore_note, NULL);
-	for (int i = 0; !status && i < PEERS; i++)
+	struct hba *hba =
+	    hba_parse("f", text, strlen(text), NULL, count_faults, w, &err);
+	assert(!hba == (w->faults > 0));
+	status = check_faults(w);
+	for (int i = 0; hba && !status && i < PEERS; i++)
 		status = peer_agrees(w, hba);
 	hba_free(&hba);
 	buf_done(&w->text);

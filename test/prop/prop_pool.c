@@ -27,10 +27,11 @@ enum {
 };
 
 static const char full_ini[] = "[databases]\n"
-			       "a = max_db_connections=4\n"
+			       "a = max_db_connections=4 host=h1,h2,h3 weight=2,1,1\n"
 			       "b = user=f password=x min_pool_size=2 pool_size=3\n"
-			       "c = reserve_pool_size=2 pool_size=2\n"
-			       "d = pool_size=0\n"
+			       "c = reserve_pool_size=2 pool_size=2 host=h1,h2 "
+			       "load_balance_hosts=least-connections\n"
+			       "d = pool_size=0 host=h1,h2 load_balance_hosts=random\n"
 			       "* = max_db_connections=3\n"
 			       "[users]\n"
 			       "u1 = max_user_connections=5\n"
@@ -71,7 +72,7 @@ struct server {
 	bool is_lent, is_closing, is_used;
 };
 
-/* Hangs from pool->welcome. */
+/* Hangs from pool->desk. */
 struct desk {
 	uint64_t wake_us;
 	bool is_killed;
@@ -87,7 +88,7 @@ struct world {
 	struct pool *kicked[KICKS];
 	size_t kick_head, kick_count;
 	bool is_quiet; /* nobody should have anything to say */
-	unsigned grants, dials, evictions, refusals;
+	unsigned grants, dials, evictions, refusals, full;
 };
 
 static void fail(const struct world *w, const char *what, int line)
@@ -124,11 +125,11 @@ static struct client *client_of(struct ask *ask)
 
 static struct desk *desk_of(struct pool *pool)
 {
-	if (!pool->welcome) {
-		pool->welcome = calloc(1, sizeof(struct desk));
-		((struct desk *)pool->welcome)->wake_us = UINT64_MAX;
+	if (!pool->desk) {
+		pool->desk = calloc(1, sizeof(struct desk));
+		pool->desk->wake_us = UINT64_MAX;
 	}
-	return pool->welcome;
+	return pool->desk;
 }
 
 static void on_kick(void *ctx, struct pool *pool)
@@ -156,8 +157,8 @@ static void on_freed(void *ctx, struct pool *pool)
 		if (*at == pool)
 			*at = NULL;
 	}
-	free(pool->welcome);
-	pool->welcome = NULL;
+	free(pool->desk);
+	pool->desk = NULL;
 }
 
 static const struct catalog_events events = {
@@ -206,21 +207,34 @@ static void check_grant(struct world *w, const struct verdict *v)
 	w->grants++;
 }
 
+/* Attempts to reach hosts that were down are in nobody's way while others are up. */
+static size_t probes_beside(const struct pool *pool)
+{
+	return hosts_has_up(&pool->database->hosts) ? pool->probe_count : 0;
+}
+
 static void check_dial(
     struct world *w, const struct pool *pool, const struct verdict *v)
 {
 	int size = pool_size(pool), reserve = pool_reserve_size(pool);
-	int db_limit = database_max_connections(pool->database);
-	int user_limit = user_max_connections(w->c, pool->user);
+	int db_limit = scope_max_db_connections(pool_scope(pool));
+	int user_limit = scope_max_user_connections(user_scope(pool->user));
 	size_t room = (size_t)size + (v->is_reserve ? (size_t)reserve : 0);
+	const struct hosts *hosts = &pool->database->hosts;
+	const struct host *wanted =
+	    pool->dials_wanted ? hosts_wanted(pool, w->now) : NULL;
+	bool is_probe = wanted && wanted->state != HOST_UP;
+	bool has_other = pool->lacks_host && hosts_has_candidate(hosts, w->now);
 
 	CHECK(!pool_is_paused(pool) && !pool->is_killed);
-	CHECK(list_is_empty(&pool->seats[SEAT_LOGIN]));
-	CHECK(!size || !pool->is_welcome_valid || pool_server_count(pool) < room);
+	CHECK(is_probe ? !pool->probe_count
+		       : pool->seats[SEAT_LOGIN].count == probes_beside(pool));
+	CHECK(!size || !pool->is_welcome_valid || is_probe ||
+	      pool_server_count(pool) - probes_beside(pool) < room);
 	CHECK(db_limit <= 0 || pool->database->server_count < db_limit);
 	CHECK(user_limit <= 0 || pool->user->server_count < user_limit);
-	CHECK(!pool->last_connect_failed ||
-	      w->now >= pool->dial_us + w->c->config->settings.server_login_retry);
+	CHECK(!pool->last_connect_failed || has_other ||
+	      w->now >= pool->dial_us + scope_server_login_retry(pool_scope(pool)));
 }
 
 static struct server *unused_server(struct world *w)
@@ -249,6 +263,27 @@ static void dial(struct world *w, struct pool *pool, const struct verdict *v)
 	w->dials++;
 }
 
+static uint64_t first_wait(const struct pool *pool)
+{
+	struct node *first = list_first(&pool->waiting);
+
+	return first ? container_of(first, struct ask, node)->queued_us : UINT64_MAX;
+}
+
+/* A pool whose database or user it shares has a client that has waited longer. */
+static bool is_others_turn(const struct world *w, const struct pool *pool)
+{
+	const struct pool *other;
+
+	list_for (other, &w->c->pool_list, node) {
+		bool shares =
+		    other->database == pool->database || other->user == pool->user;
+		if (shares && other != pool && first_wait(other) < first_wait(pool))
+			return true;
+	}
+	return false;
+}
+
 static void retire(struct world *w, const struct verdict *v)
 {
 	struct server *server = server_of(v->seat);
@@ -257,7 +292,8 @@ static void retire(struct world *w, const struct verdict *v)
 	CHECK(!server->is_lent || v->seat->is_replication || v->seat->ask == NULL);
 	bool is_evicted = strcmp(v->text, "evicted") == 0;
 	CHECK(!is_evicted || list_is_empty(&v->seat->pool->seekers) ||
-	      !list_is_empty(&v->seat->pool->replicas));
+	      !list_is_empty(&v->seat->pool->replicas) ||
+	      is_others_turn(w, v->seat->pool));
 	w->evictions += is_evicted;
 	server->is_closing = true;
 	server->review_us = UINT64_MAX;
@@ -304,13 +340,16 @@ static void carry(struct world *w, struct pool *pool, const struct verdict *v)
 	}
 }
 
-/* For min_pool_size a pool looks now and then whether there is room. */
+/* For min_pool_size, and for a host that is due, a pool looks now and then whether
+ * there is room. */
 static bool is_refill(const struct pool *pool, const struct verdict *v)
 {
+	if (v->kind == VERDICT_DIAL && pool->dials_wanted)
+		return true;
 	/* nobody waits, or for a server that is being tested */
 	return v->kind == VERDICT_DIAL &&
 	       pool->waiting.count <= pool->seats[SEAT_TESTED].count &&
-	       ((struct desk *)pool->welcome)->wake_us != UINT64_MAX;
+	       pool->desk->wake_us != UINT64_MAX;
 }
 
 static void serve(struct world *w, struct pool *pool)
@@ -411,19 +450,56 @@ static void check_counts_of_database(struct world *w, const struct database *db)
 	list_for (pool, &db->pools, db_node) {
 		servers += pool_server_count(pool);
 		resting += pool->seats[SEAT_IDLE].count + pool->seats[SEAT_USED].count;
-		CHECK(!pool->wants_db_room || pool->waiting.count);
+		CHECK(!heap_has(&pool->db_room_node) || pool->waiting.count);
+		CHECK(!heap_has(&pool->db_room_node) ||
+		      pool->db_room_node.key == first_wait(pool));
 	}
 	for (int i = 0; i < ASKS; i++)
 		clients += w->clients[i].database == db;
 	CHECK(db->server_count == (int)servers && db->client_count == clients);
 	CHECK(db->resting.count == resting);
-	CHECK(db->is_starving == !list_is_empty(&db->starving));
 	list_for (seat, &db->resting, db_node) {
 		CHECK(seat->state == SEAT_IDLE || seat->state == SEAT_USED);
 		CHECK(seat->rested_us >= last);
 		last = seat->rested_us;
 	}
 	CHECK((db->idle_since_us != 0) == (db->is_auto && !clients && !servers));
+}
+
+static void check_hosts_of_database(struct world *w, const struct database *db)
+{
+	const struct share *share;
+	struct pool *pool;
+
+	for (size_t i = 0; i < db->hosts.count; i++) {
+		const struct host *host = db->hosts.list[i];
+		size_t count[SEAT_STATE_COUNT] = {0}, probes = 0;
+		for (int n = 0; n < SEATS; n++) {
+			const struct seat *seat = &w->servers[n].seat;
+			if (!seat->share || seat->share->host != host)
+				continue;
+			count[0]++;
+			count[seat->state]++;
+			probes += seat->is_probe;
+			CHECK(!seat->is_probe || seat->state == SEAT_LOGIN);
+		}
+		CHECK(host->connections == count[0]);
+		CHECK(host->logins == count[SEAT_LOGIN]);
+		CHECK(host->resting == count[SEAT_IDLE] + count[SEAT_USED]);
+		CHECK(host->is_listed);
+		/* a host that is being tried is tried by somebody */
+		CHECK((host->state == HOST_PROBING) <= (probes > 0));
+		CHECK((host->state == HOST_UP) <= (host->retry_us == 0));
+	}
+	list_for (pool, &db->pools, db_node) {
+		size_t idle = 0, seats = 0;
+		list_for (share, &pool->shares, node) {
+			idle += share->idle.count;
+			seats += share->seat_count;
+		}
+		CHECK(idle == pool->seats[SEAT_IDLE].count);
+		CHECK(seats <= pool_server_count(pool));
+	}
 }
 
 static void check_counts_of_user(struct world *w, const struct user *user)
@@ -436,7 +512,6 @@ static void check_counts_of_user(struct world *w, const struct user *user)
 		resting += pool->seats[SEAT_IDLE].count + pool->seats[SEAT_USED].count;
 	}
 	CHECK(user->server_count == (int)servers && user->resting.count == resting);
-	CHECK(user->is_starving == !list_is_empty(&user->starving));
 }
 
 static bool has_evictable(const struct list *resting, bool of_database)
@@ -457,30 +532,35 @@ static bool has_evictable(const struct list *resting, bool of_database)
 static bool has_reason_to_wait(struct world *w, const struct pool *pool)
 {
 	const struct database *db = pool->database;
-	const struct settings *s = &w->c->config->settings;
 	int size = pool_size(pool);
-	int db_limit = database_max_connections(db);
-	int user_limit = user_max_connections(w->c, pool->user);
-	uint64_t wake_us = ((struct desk *)pool->welcome)->wake_us;
+	int db_limit = scope_max_db_connections(database_scope(db));
+	int user_limit = scope_max_user_connections(user_scope(pool->user));
+	uint64_t wake_us = pool->desk->wake_us;
 
 	/* It waits in the queue of a limit that is reached and can make no room. */
 	bool is_db_full = db_limit > 0 && db->server_count >= db_limit &&
 			  !has_evictable(&db->resting, true);
 	bool is_user_full = user_limit > 0 && pool->user->server_count >= user_limit &&
 			    !has_evictable(&pool->user->resting, false);
-	if ((is_db_full && pool->wants_db_room) ||
-	    (is_user_full && pool->wants_user_room))
+	if ((is_db_full && heap_has(&pool->db_room_node)) ||
+	    (is_user_full && heap_has(&pool->user_room_node)))
 		return true;
-	if (!list_is_empty(&pool->seats[SEAT_LOGIN]))
+	if (pool->seats[SEAT_LOGIN].count > probes_beside(pool))
 		return true;
-	if (pool->last_connect_failed && w->now < pool->dial_us + s->server_login_retry)
-		return wake_us <= pool->dial_us + s->server_login_retry;
-	if (size && pool->is_welcome_valid && pool_server_count(pool) >= (size_t)size) {
+	if (pool->last_connect_failed &&
+	    !(pool->lacks_host && hosts_has_candidate(&db->hosts, w->now)) &&
+	    w->now < pool->dial_us + scope_server_login_retry(pool_scope(pool)))
+		return wake_us <=
+		       pool->dial_us + scope_server_login_retry(pool_scope(pool));
+	size_t count = pool_server_count(pool) - probes_beside(pool);
+	if (size && pool->is_welcome_valid && count >= (size_t)size) {
 		struct ask *first =
 		    container_of(list_first(&pool->waiting), struct ask, node);
-		uint64_t due = first->last_us + s->reserve_pool_timeout;
+		uint64_t due =
+		    first->last_us + scope_reserve_pool_timeout(pool_scope(pool));
 		size_t most = (size_t)size + (size_t)pool_reserve_size(pool);
-		if (pool_server_count(pool) >= most || !s->reserve_pool_timeout)
+		if (pool_server_count(pool) >= most ||
+		    !scope_reserve_pool_timeout(pool_scope(pool)))
 			return true;
 		bool is_for_replica =
 		    first->kind == ASK_REPLICATION ||
@@ -531,8 +611,10 @@ static void check_all(struct world *w)
 
 	check_seats(w);
 	check_asks(w);
-	while ((db = map_next(w->c->databases, &at)))
+	while ((db = map_next(w->c->databases, &at))) {
 		check_counts_of_database(w, db);
+		check_hosts_of_database(w, db);
+	}
 	for (at = 0; (user = map_next(w->c->users, &at));)
 		check_counts_of_user(w, user);
 	list_for (pool, &w->c->pool_list, node)
@@ -599,6 +681,7 @@ static void client_comes(struct world *w)
 	if (!db)
 		return;
 	struct user *user = catalog_user(w->c, user_names[any(w, USERS)]);
+	database_hold(db);
 	database_may_enter(db, false);
 	*client = (struct client){.database = db};
 	client->ask.is_logged_in = any(w, 4) != 0;
@@ -612,6 +695,7 @@ static void client_goes(struct client *client)
 	pool_part(&client->ask);
 	pool_free_if_unused(pool);
 	database_leave(client->database);
+	database_release(client->database);
 	*client = (struct client){.database = NULL};
 }
 
@@ -626,11 +710,16 @@ static void client_asks(struct world *w)
 	client->ask.last_us = client->ask.query_us = w->now;
 	client->turn = ++w->event;
 	struct pool *pool = client->ask.pool;
+	size_t max = (size_t)scope_max_waiting_clients(pool_scope(pool));
 	struct verdict v = pool_ask(
 	    &client->ask, kinds[any(w, sizeof(kinds) / sizeof(*kinds))], w->now);
 	CHECK(v.kind == VERDICT_GRANT || v.kind == VERDICT_WAIT ||
 	      v.kind == VERDICT_REFUSE);
 	CHECK(v.kind != VERDICT_WAIT || client->ask.state == ASK_WAITING);
+	CHECK(!v.is_full || (max > 0 && pool->waiting.count >= max));
+	CHECK(v.kind != VERDICT_WAIT || !max || pool->waiting.count <= max ||
+	      (client->ask.kind == ASK_WELCOME && pool->is_welcome_valid));
+	w->full += v.is_full;
 	carry(w, pool, &v);
 }
 
@@ -655,6 +744,35 @@ static void server_is_given(struct world *w)
 	CHECK(client->ask.state == ASK_RESTING ||
 	      (v.kind == VERDICT_GRANT && v.ask == &client->ask));
 	carry(w, pool, &v);
+}
+
+/* Its client vanishes, and the broker tidies up before it gives the server back. */
+static void client_vanishes(struct world *w)
+{
+	struct server *server = any_server(w, SEAT_ACTIVE);
+
+	if (!server || !server->seat.ask || server->seat.is_replication)
+		return;
+	struct client *client = client_of(server->seat.ask);
+	pool_orphan(&server->seat, w->now);
+	CHECK(client->ask.state == ASK_RESTING && !server->seat.ask);
+	client_goes(client);
+}
+
+static void orphan_is_given(struct world *w)
+{
+	for (int i = 0; i < SEATS; i++) {
+		struct server *server = &w->servers[i];
+		if (!server->is_used || server->seat.state != SEAT_ACTIVE ||
+		    server->seat.ask)
+			continue;
+		struct pool *pool = server->seat.pool;
+		server->is_lent = false;
+		server->seat.needs_reset = any(w, 2);
+		struct verdict v = pool_give(&server->seat, w->now);
+		carry(w, pool, &v);
+		return;
+	}
 }
 
 static void server_logs_in(struct world *w)
@@ -806,6 +924,8 @@ static void settings_change(struct world *w)
 	    {"reserve_pool_size", "1"},
 	    {"reserve_pool_timeout", "2"},
 	    {"server_login_retry", "3"},
+	    {"max_waiting_clients", "2"},
+	    {"max_waiting_clients", "0"},
 	};
 	unsigned i = any(w, sizeof(changes) / sizeof(changes[0]) + 2);
 
@@ -863,6 +983,10 @@ static void happen(struct world *w)
 		client_comes(w);
 	else if (what < 45)
 		client_asks(w);
+	else if (what < 47)
+		client_vanishes(w);
+	else if (what < 50)
+		orphan_is_given(w);
 	else if (what < 65)
 		server_is_given(w);
 	else if (what < 75)
@@ -959,7 +1083,7 @@ int main(int argc, char **argv)
 	static const unsigned least = 100;
 	uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : (uint64_t)time(NULL);
 	struct world *w = calloc(1, sizeof(*w));
-	unsigned grants = 0, dials = 0, evictions = 0, refusals = 0;
+	unsigned grants = 0, dials = 0, evictions = 0, refusals = 0, full = 0;
 
 	printf("seed %" PRIu64 "\n", seed);
 	fflush(stdout);
@@ -971,14 +1095,16 @@ int main(int argc, char **argv)
 		dials += w->dials;
 		evictions += w->evictions;
 		refusals += w->refusals;
+		full += w->full;
 	}
-	printf("%u grants, %u dials, %u evictions, %u refusals\n", grants, dials,
-	    evictions, refusals);
+	printf("%u grants, %u dials, %u evictions, %u refusals, %u by a full queue\n",
+	    grants, dials, evictions, refusals, full);
 	config_unref(&w->configs[0]);
 	config_unref(&w->configs[1]);
 	free(w);
 	/* A test in which nothing happens proves nothing. */
-	return argc > 1 || (grants > least && dials > least && evictions && refusals)
+	return argc > 1 || (grants > least && dials > least && evictions && refusals &&
+			       full)
 		   ? 0
 		   : 1;
 }

@@ -1,4 +1,4 @@
-/* links: session pool wire auth net conf base */
+/* links: login relay session pool wire auth net conf base */
 /*
  * Clients and honest servers at both ends of a whole site, everything cut at random
  * bytes: simple and extended queries, COPY with and without errors, transactions,
@@ -7,7 +7,7 @@
  * message while it owes another one something, no cancel hits the wrong one, nobody is
  * forgotten, and in the end everything is given back.
  */
-#include "../unit/session/stage.c"
+#include "../unit/stage/stage.c"
 
 enum { STEPS = 1200, RUNS = 120, CLIENTS = 7, PENDING_MOST = 4, ROW_MOST = 3000 };
 

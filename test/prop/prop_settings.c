@@ -6,6 +6,7 @@
  */
 #include <assert.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,6 +118,8 @@ static void randomize(struct settings *s, struct arena *arena, uint64_t *seed)
 	/* combinations with TLS may be refused, which is not the point here */
 	s->client_tls_sslmode = TLS_DISABLE;
 	s->auth_type = s->auth_type == AUTH_CERT ? AUTH_ANY : s->auth_type;
+	/* not any text is a list of networks */
+	s->proxy_protocol_from = below(seed, 2) ? "" : "10.0.0.0/8, ::1, unix";
 }
 
 static void write_settings(const struct settings *s, const char *path)
@@ -181,6 +184,17 @@ static void put_quoted(struct buf *b, const char *key, const char *value)
 	buf_put_text(b, "' ");
 }
 
+/* Lists of hosts have a grammar of their own, and sslkey does not stand alone. */
+static bool is_any_text(const struct entry_key *key)
+{
+	static const char *const others[] = {"host", "port", "weight", "sslkey"};
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (strcmp(key->key, others[i]) == 0)
+			return false;
+	return key->type == ENTRY_TEXT;
+}
+
 static int connstr_survives(uint64_t *seed)
 {
 	struct arena *arena = arena_new();
@@ -194,8 +208,7 @@ static int connstr_survives(uint64_t *seed)
 	buf_init(&text, 0);
 	buf_init(&value, 0);
 	for (size_t i = 0; (key = database_key_at(i)); i++) {
-		if (key->type != ENTRY_TEXT || strcmp(key->key, "weight") == 0 ||
-		    strcmp(key->key, "host") == 0 || strcmp(key->key, "sslkey") == 0)
+		if (!is_any_text(key))
 			continue;
 		if (*random_text(seed, &value) && below(seed, 2)) {
 			values[i] = arena_strdup(arena, buf_text(&value));

@@ -17,6 +17,8 @@
 #include "admin/wait.h"
 #include "base/mem.h"
 #include "conf/config.h"
+#include "login/login_floor.h"
+#include "relay/relay_floor.h"
 #include "session/session.h"
 #include "wire/codec.h"
 
@@ -59,9 +61,18 @@ static void rig_pause(struct site *site)
 	catalog_kick_all(site->catalog, NULL);
 }
 
+/* Nothing is in the way: it is complete at once. */
+static void rig_suspend(struct site *site)
+{
+	site->catalog->suspended = true;
+	site->is_still = true;
+}
+
 static void rig_resume(struct site *site)
 {
 	site->catalog->paused = false;
+	site->catalog->suspended = false;
+	site->is_still = false;
 	catalog_kick_all(site->catalog, NULL);
 	wait_review(site);
 }
@@ -71,6 +82,7 @@ static const struct process_verbs rig_verbs = {
     .set = rig_set,
     .shutdown = rig_shutdown,
     .pause = rig_pause,
+    .suspend = rig_suspend,
     .resume = rig_resume,
 };
 
@@ -115,6 +127,8 @@ struct rig *rig_new(const char *ini)
 	site->verbs = &rig_verbs;
 	rig->config = load(ini);
 	assert_int_equal(session_init(site, &err), 0);
+	relay_floor_init(site);
+	login_floor_init(site);
 	catalog_adopt(site->catalog, rig->config, NULL, NULL, NULL);
 	catalog_add_admin(site->catalog, &console_service);
 	site->consoles = consoles_new(site);
@@ -132,6 +146,8 @@ void rig_free(struct rig **r)
 	consoles_free(&site->consoles);
 	catalog_free(&site->catalog);
 	session_done(site);
+	login_floor_done(site);
+	relay_floor_done(site);
 	vars_schema_free(&site->vars);
 	net_done(&site->net);
 	loop_free(&site->loop);
@@ -331,9 +347,11 @@ static struct client *log_in(struct rig *rig, int fd, bool is_admin)
 	client->conn.remote.family = AF_UNIX;
 	client->conn.unix_port = 6432;
 	client->database = db;
+	database_hold(db);
 	database_may_enter(db, true);
 	client->user = catalog_user(site->catalog, is_admin ? "boss" : "reader");
 	user_may_enter(client->user, true);
+	client->is_counted = true;
 	client->is_admin = is_admin;
 	assert_int_equal(vars_set(&client->vars, VAR_APPLICATION_NAME, "test"), 0);
 	client_settle(client);

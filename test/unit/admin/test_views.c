@@ -123,6 +123,8 @@ static const struct shape {
     {"MEM", "name:25|size:23|used:23|free:23|memtotal:23"},
     {"DNS_HOSTS", "hostname:25|ttl:20|addrs:25"},
     {"DNS_ZONES", "zonename:25|serial:20|count:23"},
+    {"HOSTS", "database:25|host:25|port:23|state:25|weight:23|connections:23|active:23|"
+	      "assignments:20|failures:20|last_error:25|retry_in:20"},
     {"STATE_LEAKS",
 	"database:25|user:25|application_name:25|kind:25|count:20|last_time:25"},
 };
@@ -170,6 +172,8 @@ static void test_help(void **state)
 	    "\n\tSHUTDOWN"
 	    "\n\tSHUTDOWN WAIT_FOR_SERVERS|WAIT_FOR_CLIENTS"
 	    "\n\tWAIT_CLOSE [<db>]"
+	    "\n\tEXPLAIN LOGIN <user> <db> [<address>]"
+	    "\n\tSHOW HOSTS|PREPARED_STATEMENTS|STATE_LEAKS"
 	    "\nC SHOW\nZ I\n");
 }
 
@@ -191,13 +195,35 @@ static void has_rows(struct desk *desk, const char *query, const char *expected)
 	free(rows);
 }
 
+static void test_hosts(void **state)
+{
+	struct world *w = *state;
+	struct database *db = catalog_find_database(w->rig->site.catalog, "two");
+	struct host *host = db->hosts.list[1];
+
+	host->state = HOST_DOWN;
+	host->connections = 5;
+	host->resting = 2;
+	host->assignments = 7;
+	host->failures = 4;
+	host->retry_us = loop_now(w->rig->site.loop) + 1500000;
+	snprintf(host->last_error, sizeof(host->last_error), "connect failed");
+	has_rows(&w->desk, "show hosts",
+	    "D one|127.0.0.1|5433|up|1|0|0|0|0|\\N|0\n"
+	    "D two|a|5432|up|1|0|0|0|0|\\N|0\n"
+	    "D two|b|5432|down|1|5|3|7|4|connect failed|2\n");
+	host->connections = host->resting = 0;
+}
+
 static void test_state(void **state)
 {
 	struct world *w = *state;
 
-	has_rows(&w->desk, "show state", "D active|yes\nD paused|no\nD suspended|no\n");
+	has_rows(&w->desk, "show state",
+	    "D active|yes\nD paused|no\nD suspended|no\nD io_engine|epoll\n");
 	desk_ask(&w->desk, "pause");
-	has_rows(&w->desk, "show state", "D active|no\nD paused|yes\nD suspended|no\n");
+	has_rows(&w->desk, "show state",
+	    "D active|no\nD paused|yes\nD suspended|no\nD io_engine|epoll\n");
 }
 
 static void test_databases(void **state)
@@ -206,8 +232,10 @@ static void test_databases(void **state)
 
 	desk_ask(&w->desk, "pause two");
 	desk_ask(&w->desk, "disable one");
-	desk_ask(&w->desk, "disable auto"); /* made, but idle: not shown */
+	desk_ask(&w->desk, "disable auto");
+	desk_ask(&w->desk, "reconnect idle"); /* made, but idle: not shown */
 	has_rows(&w->desk, "show databases",
+	    "D auto|\\N|5432|auto|\\N|20|0|0|3600|\\N|\\N|0|0|0|0|0|1\n"
 	    "D one|127.0.0.1|5433|one|\\N|5|0|0|3600|\\N|\\N|9|0|0|0|0|1\n"
 	    "D "
 	    "pgbouncer|\\N|6543|pgbouncer|pgbouncer|2|0|0|3600|statement|\\N|0|0|0|1|0|"
@@ -423,6 +451,7 @@ int main(void)
 #define IN_WORLD(test) cmocka_unit_test_setup_teardown(test, open_world, close_world)
 	const struct CMUnitTest tests[] = {
 	    IN_WORLD(test_columns),
+	    IN_WORLD(test_hosts),
 	    IN_WORLD(test_help),
 	    IN_WORLD(test_state),
 	    IN_WORLD(test_databases),

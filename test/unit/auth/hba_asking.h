@@ -15,12 +15,12 @@ struct notes {
 	bool has_place;  /* with "where|" in front */
 };
 
-/* For hba_parse: ctx is struct notes; no note may come. */
-void take_note(void *ctx, const char *where, const char *text);
-void no_note(void *ctx, const char *where, const char *text);
-/* There is one ident map: "ok". */
+/* For hba_parse: ctx is struct notes; the other one fails when a remark comes. */
+void take_note(void *ctx, enum remark kind, const char *where, const char *text);
+void no_note(void *ctx, enum remark kind, const char *where, const char *text);
+/* There is one ident map: "ok".  NULL when the file is refused. */
 struct hba *parse_noting(const char *text, struct notes *n);
-/* No note may come. */
+/* No remark may come. */
 struct hba *parse(const char *text);
 
 /* joe asks for db; ip NULL: by a unix socket. */
@@ -32,7 +32,7 @@ bool is_let_in(const char *rule, const struct hba_peer *p);
 bool is_address_in(const char *rule, const char *ip);
 bool is_name_in(const char *rule, const char *database, const char *user);
 
-/* The line is skipped; what is said of it before. */
+/* The file of this one line is refused with this fault. */
 void expect_refused(const char *line, const char *why);
 
 #endif

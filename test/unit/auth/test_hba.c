@@ -258,23 +258,26 @@ static void test_methods(void **state)
 	    {"ldap", HBA_LDAP},
 	    {"pam", HBA_PAM},
 	};
+	static const char ldap_options[] = " ldapserver=h ldapsuffix=x";
 	struct hba_peer p = peer_at(NULL);
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(methods); i++) {
 		const struct hba_rule *rule;
-		char line[64];
-		snprintf(line, sizeof(line), " local all\tall %s # c", methods[i].name);
+		bool is_ldap = methods[i].method == HBA_LDAP;
+		char line[128];
+		snprintf(line, sizeof(line), " local all\tall %s%s # c",
+		    methods[i].name, is_ldap ? ldap_options : "");
 		struct hba *hba = parse(line);
 		assert_int_equal(hba_match(hba, &p, &rule), HBA_MATCH);
 		assert_int_equal(rule->method, methods[i].method);
 		assert_string_equal(hba_method_name(rule->method), methods[i].name);
 		assert_null(rule->map);
 		assert_string_equal(rule->file, "hba");
-		*strstr(line, " #") = '\0';
+		*strstr(line, is_ldap ? ldap_options : " #") = '\0';
 		assert_string_equal(rule->text, line + 1);
-		if (rule->method == HBA_LDAP)
-			assert_string_equal(rule->options, "# c");
+		if (is_ldap)
+			assert_string_equal(rule->options, ldap_options + 1);
 		else
 			assert_null(rule->options);
 		hba_free(&hba);
@@ -331,21 +334,21 @@ static void test_maps(void **state)
 	struct notes n = {0};
 	static const char text[] = "local all all peer map=ok";
 	buf_init(&n.text, 0);
-	hba = hba_parse("hba", text, strlen(text), NULL, take_note, &n);
-	assert_int_equal(hba_count(hba), 0);
+	hba = hba_parse("hba", text, strlen(text), NULL, take_note, &n, NULL);
+	assert_null(hba);
 	assert_string_equal(buf_text(&n.text),
 	    "hba line 1: Ident map ok is not found in ident config file\n"
 	    "could not parse hba config line 1\n");
-	hba_free(&hba);
 	buf_done(&n.text);
 }
 
-/* The options go on as they stand, but not into the rule's text: a password is there.
- */
+/* The options are kept as they are written, but not in the rule's text: there may be a
+ * password among them. */
 static void test_ldap_options(void **state)
 {
 	static const char options[] =
-	    "ldapserver=\"a b\", ldapbindpasswd=\"x#y\"\"z\" map=no";
+	    "ldapserver=\"a b\", ldapbindpasswd=\"x #y\"\"z\" "
+	    "ldapbinddn=a#b ldapbasedn=x";
 	struct hba_peer p = peer_at("10.0.0.1");
 	const struct hba_rule *rule;
 	char line[256];
@@ -357,6 +360,39 @@ static void test_ldap_options(void **state)
 	assert_string_equal(rule->options, options);
 	assert_string_equal(rule->text, "host all all all ldap");
 	hba_free(&hba);
+}
+
+/* Options that cannot be read would switch StartTLS off, or nobody could log in. */
+static void test_bad_ldap_options(void **state)
+{
+	static const char unread[] =
+	    "LDAP options cannot be read from character %d on; write key=value or "
+	    "key=\"value\", without blanks around the value";
+	static const struct {
+		const char *options, *why;
+		int at;
+	} cases[] = {
+	    {"", "LDAP needs one of ldapbasedn, ldapprefix and ldapsuffix", 0},
+	    {"# ldapserver=h ldapsuffix=x",
+		"LDAP needs one of ldapbasedn, ldapprefix and ldapsuffix", 0},
+	    {"ldapserver=h ldapsuffix=x stray ldaptls=1", unread, 27},
+	    {"ldapserver=h ldapsuffix=x ldaptls= 1", unread, 27},
+	    {"ldapserver=h ldapsuffix=x ldaptls=yes",
+		"invalid LDAP option: ldaptls=\"yes\"; write 0 or 1", 0},
+	    {"ldapserver=h ldapsuffix=x ldapport=0", "invalid LDAP port number: \"0\"",
+		0},
+	    {"ldapserver=h ldapsuffix=x map=ok", "invalid LDAP option: \"map\"", 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		char line[128], text[200], why[256];
+		snprintf(line, sizeof(line), "local all all ldap %s", cases[i].options);
+		snprintf(text, sizeof(text), unread, cases[i].at);
+		snprintf(why, sizeof(why), "hba line 1: %s",
+		    cases[i].at ? text : cases[i].why);
+		expect_refused(line, why);
+	}
 }
 
 /* ---- lines ---- */
@@ -405,36 +441,79 @@ static void test_lines(void **state)
 	assert_int_equal(line_for(hba, &p), 0);
 	hba_free(&hba);
 	/* Nothing counts behind a NUL. */
-	hba = hba_parse("f", "local all all trust\n\0junk", 25, NULL, no_note, NULL);
+	hba = hba_parse(
+	    "f", "local all all trust\n\0junk", 25, NULL, no_note, NULL, NULL);
 	assert_int_equal(hba_count(hba), 1);
 	hba_free(&hba);
 }
 
-/* Bad lines do not cost the others; the first that fits wins. */
-static void test_order(void **state)
+/* One line that cannot be read refuses the file, and every such line is told. */
+static void test_faults(void **state)
 {
 	struct notes n = {.has_place = true};
-	struct hba_peer p = peer_at("10.0.0.1");
-	const struct hba_rule *rule;
 
 	(void)state;
 	buf_init(&n.text, 0);
-	struct hba *hba = parse_noting("nonsense\n"
-				       "host db joe 10.0.0.1/32 reject\n"
-				       "host db \\\n joe bad/ md5\n"
-				       "host all all all trust\n",
-	    &n);
+	assert_null(parse_noting("nonsense\n"
+				 "host db joe 10.0.0.1/32 reject\n"
+				 "host db \\\n joe bad/ md5\n"
+				 "host all all all trust\n",
+	    &n));
 	assert_string_equal(buf_text(&n.text),
 	    "hba:1|hba line 1: unknown type\n"
 	    "hba:1|could not parse hba config line 1\n"
 	    "hba:3|hba line 3: failed to parse address - bad\n"
 	    "hba:3|could not parse hba config line 3\n");
+	buf_done(&n.text);
+}
+
+/* Every line of a good file, broken in turn, refuses the file at its place. */
+static void test_every_line_broken(void **state)
+{
+	static const char *const lines[] = {"local all all reject",
+	    "host db joe 10.0.0.1/32 reject", "hostssl all all all cert map=ok",
+	    "host all all 10.0.0.0 255.0.0.0 md5",
+	    "host all all all ldap ldapserver=h ldapsuffix=x",
+	    "host all all all trust"};
+
+	(void)state;
+	for (size_t broken = 0; broken <= COUNT(lines); broken++) {
+		struct notes n = {.has_place = true};
+		struct buf text;
+		char place[32];
+		buf_init(&text, 0);
+		buf_init(&n.text, 0);
+		for (size_t i = 0; i < COUNT(lines); i++)
+			buf_printf(&text, "%s%s\n", i == broken ? "x" : "", lines[i]);
+		struct hba *hba = parse_noting(buf_text(&text), &n);
+		snprintf(place, sizeof(place), "hba:%zu|hba line %zu: unknown type",
+		    broken + 1, broken + 1);
+		assert_int_equal(hba != NULL, broken == COUNT(lines));
+		if (!hba)
+			assert_memory_equal(buf_text(&n.text), place, strlen(place));
+		hba_free(&hba);
+		buf_done(&n.text);
+		buf_done(&text);
+	}
+}
+
+/* The first rule that matches counts. */
+static void test_order(void **state)
+{
+	struct hba_peer p = peer_at("10.0.0.1");
+	const struct hba_rule *rule;
+	struct hba *hba = parse("host db joe 10.0.0.1/32 reject\n"
+				"host all all all trust\n");
+
+	(void)state;
 	assert_int_equal(hba_match(hba, &p, &rule), HBA_MATCH);
 	assert_int_equal(rule->method, HBA_REJECT);
 	p = peer_at("10.0.0.2");
-	assert_int_equal(line_for(hba, &p), 5);
+	assert_int_equal(line_for(hba, &p), 2);
+	assert_string_equal(
+	    hba_find_method(hba, HBA_TRUST)->text, "host all all all trust");
+	assert_null(hba_find_method(hba, HBA_CERT));
 	hba_free(&hba);
-	buf_done(&n.text);
 }
 
 /* No text is too long for a rule; a note of it is cut. */
@@ -449,16 +528,19 @@ static void test_long_names(void **state)
 	name[sizeof(name) - 1] = '\0';
 	buf_init(&text, 0);
 	buf_init(&n.text, 0);
-	buf_printf(&text, "host all all %s/1 trust\nlocal %s all trust\n", name, name);
-	struct hba *hba = parse_noting(buf_text(&text), &n);
+	buf_printf(&text, "host all all %s/1 trust\n", name);
+	assert_null(parse_noting(buf_text(&text), &n));
 	snprintf(notes, sizeof(notes),
 	    "hba line 1: failed to parse address - %.200s\n"
 	    "could not parse hba config line 1\n",
 	    name);
 	assert_string_equal(buf_text(&n.text), notes);
+	buf_clear(&text);
+	buf_printf(&text, "local %s all trust\n", name);
+	struct hba *hba = parse(buf_text(&text));
 	struct hba_peer p = peer_at(NULL);
 	p.database = name;
-	assert_int_equal(line_for(hba, &p), 2);
+	assert_int_equal(line_for(hba, &p), 1);
 	hba_free(&hba);
 	buf_done(&n.text);
 	buf_done(&text);
@@ -478,7 +560,10 @@ int main(void)
 	    cmocka_unit_test(test_bad_methods),
 	    cmocka_unit_test(test_maps),
 	    cmocka_unit_test(test_ldap_options),
+	    cmocka_unit_test(test_bad_ldap_options),
 	    cmocka_unit_test(test_lines),
+	    cmocka_unit_test(test_faults),
+	    cmocka_unit_test(test_every_line_broken),
 	    cmocka_unit_test(test_order),
 	    cmocka_unit_test(test_long_names),
 	};

@@ -81,6 +81,34 @@ static void test_mismatched_masks(void **state)
 	buf_done(&n.text);
 }
 
+/* A `reject` must not let people in because of a slip: it matches as in PostgreSQL. */
+static void test_reject_with_host_bits(void **state)
+{
+	static const char text[] = "host all all 1.2.3.4/24 reject\n"
+				   "host all all fe80::1/64 reject\n"
+				   "host all all 10.1.2.3 255.255.0.0 reject\n"
+				   "local all all reject\n"
+				   "host all all all trust\n";
+	static const struct {
+		const char *ip;
+		unsigned line;
+	} cases[] = {{"1.2.3.9", 1}, {"1.2.3.4", 1}, {"1.2.4.4", 5}, {"fe80::2", 2},
+	    {"fe81::1", 5}, {"10.1.9.9", 3}, {"10.2.2.3", 5}, {NULL, 4}};
+	struct notes n = {0};
+
+	(void)state;
+	buf_init(&n.text, 0);
+	struct hba *hba = parse_noting(text, &n);
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct hba_peer p = peer_at(cases[i].ip);
+		assert_int_equal(line_for(hba, &p), cases[i].line);
+	}
+	/* The slip is told all the same. */
+	assert_non_null(strstr(buf_text(&n.text), "address does not match mask"));
+	hba_free(&hba);
+	buf_done(&n.text);
+}
+
 static void test_bad_addresses(void **state)
 {
 	static const struct {
@@ -203,6 +231,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_networks),
 	    cmocka_unit_test(test_mismatched_masks),
+	    cmocka_unit_test(test_reject_with_host_bits),
 	    cmocka_unit_test(test_bad_addresses),
 	    cmocka_unit_test(test_own_addresses),
 	    cmocka_unit_test(test_host_names),

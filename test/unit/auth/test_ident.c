@@ -14,7 +14,7 @@
 
 static struct ident *parse_ident(const char *text)
 {
-	return ident_parse("ident", text, strlen(text), no_note, NULL);
+	return ident_parse("ident", text, strlen(text), no_note, NULL, NULL);
 }
 
 /* Does map "m" of this file let the one log in as the other? */
@@ -38,10 +38,10 @@ static void expect_ident_refused(const char *line, const char *why)
 	    "ident:1|ident line 1: %s\nident:1|could not parse ident config line 1\n",
 	    why);
 	buf_init(&n.text, 0);
-	struct ident *ident = ident_parse("ident", line, strlen(line), take_note, &n);
+	struct ident *ident =
+	    ident_parse("ident", line, strlen(line), take_note, &n, NULL);
 	assert_string_equal(buf_text(&n.text), notes);
-	assert_false(ident_has_map(ident, "m"));
-	ident_free(&ident);
+	assert_null(ident);
 	buf_done(&n.text);
 }
 
@@ -151,6 +151,8 @@ static void test_bad_lines(void **state)
 	    {", a b", "map name is missing or quoted"},
 	    {"m \"a b", "a quote is not closed"},
 	    {"m a \"b", "a quote is not closed"},
+	    {"m a all \"b", "unsupported parameters"},
+	    {"m a all,", "unsupported parameters"},
 	    {"m a b\"c", "a quote is not closed"},
 	    {"m /(a b", "invalid regular expression \"(a\": Unmatched ( or \\("},
 	    {"m a /[b", "invalid regular expression \"[b\": a bracket is not closed"},
@@ -169,24 +171,23 @@ static void test_bad_lines(void **state)
 		expect_ident_refused(cases[i].line, cases[i].why);
 }
 
-/* Bad lines do not cost the others. */
+/* One line that cannot be read refuses the file, and every such line is told. */
 static void test_bad_among_good(void **state)
 {
 	static const char text[] = "m joe\n\n# c\nm joe ann\nm a b c\nm tom eve";
 	struct notes n = {0};
+	struct err err;
 
 	(void)state;
 	buf_init(&n.text, 0);
-	struct ident *ident = ident_parse("ident", text, strlen(text), take_note, &n);
+	assert_null(ident_parse("ident", text, strlen(text), take_note, &n, &err));
+	assert_string_equal(err.text,
+	    "ident config file ident is refused: 2 of its lines cannot be read");
 	assert_string_equal(buf_text(&n.text),
 	    "ident line 1: database user is missing\n"
 	    "could not parse ident config line 1\n"
 	    "ident line 5: unsupported parameters\n"
 	    "could not parse ident config line 5\n");
-	assert_true(ident_may(ident, "m", "joe", "ann"));
-	assert_true(ident_may(ident, "m", "tom", "eve"));
-	ident_free(&ident);
-	ident_free(&ident);
 	buf_done(&n.text);
 }
 

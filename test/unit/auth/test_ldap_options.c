@@ -67,24 +67,49 @@ static void test_search(void **state)
 	ldap_options_done(&o);
 }
 
-/* What is no pair ends the options, and what stands behind it is not read. */
-static void test_end_of_options(void **state)
+/* Whatever is no pair is refused: a stray word must not switch StartTLS off. */
+static void test_strays(void **state)
 {
-	static const char *const ends[] = {"", " ", ",", ",,ldapport=1",
-	    " # ldapport=1", " ldapport= 1", " ldapport", " ldapport ldaptls=1", " =1",
-	    " \"ldapport", " ldapport=\"1", " \"ldapport=1\" ldapport=2",
-	    " ldapport=", " ldapport=,"};
+	static const char *const strays[] = {",,ldaptls=1", " # ldaptls=1",
+	    " ldaptls= 1", " ldaptls", " ldapport ldaptls=1", " =1", " \"ldaptls",
+	    " ldaptls=\"1", " \"ldapport=1\" ldaptls=1", " ldapport=", " ldapport=,",
+	    " x ldaptls=1", ", ,ldaptls=1", " ldapsuffix=\"a\"ldaptls=1"};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+	for (size_t i = 0; i < sizeof(strays) / sizeof(*strays); i++) {
 		char text[200];
-		struct ldap_options o;
-		snprintf(text, sizeof(text), "ldapserver=h ldapbasedn=\"\"%s", ends[i]);
-		o = parsed(text);
-		assert_int_equal(o.port, 0);
-		assert_false(o.is_starttls);
+		snprintf(text, sizeof(text), "ldapserver=h ldapsuffix=x%s", strays[i]);
+		refused(text, "LDAP options cannot be read from character ");
+	}
+}
+
+static void test_blanks_and_commas(void **state)
+{
+	static const char *const texts[] = {"ldapserver=h,ldapsuffix=x,ldaptls=1",
+	    " ldapserver=h ,\tldapsuffix=x\r\nldaptls=1 ,",
+	    "ldapserver =\"h\",ldapsuffix=\"x\" , \"ldaptls\"=\"1\""};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+		struct ldap_options o = parsed(texts[i]);
+		assert_string_equal(o.servers, "h");
+		assert_string_equal(o.suffix, "x");
+		assert_true(o.is_starttls);
 		ldap_options_done(&o);
 	}
+}
+
+/* What may be part of a password is not shown. */
+static void test_faults_show_no_password(void **state)
+{
+	struct ldap_options o;
+	struct err err;
+
+	(void)state;
+	assert_int_equal(
+	    ldap_options_parse(&o, "ldapsuffix=x ldapbindpasswd=two words", &err), -1);
+	assert_null(strstr(err.text, "two"));
+	assert_null(strstr(err.text, "words"));
 }
 
 static void test_last_one_wins(void **state)
@@ -106,10 +131,15 @@ static void test_refused(void **state)
 	refused("ldapserver=h LDAPPREFIX=x", "invalid LDAP option: \"LDAPPREFIX\"");
 	/* a DN without quotes ends at its comma */
 	refused("ldapserver=h ldapbasedn=dc=a,dc=b", "invalid LDAP option: \"dc\"");
+	refused("ldapserver=h \xc2\xa0ldaptls=1", "invalid LDAP option: \"");
 	refused("ldapport=0", "invalid LDAP port number: \"0\"");
 	refused("ldapport=x", "invalid LDAP port number: \"x\"");
 	refused("ldapport=65536", "invalid LDAP port number");
 	refused("ldapport=-1", "invalid LDAP port number");
+	refused("ldaptls=", "cannot be read");
+	refused("ldaptls=\"\"", "invalid LDAP option: ldaptls=\"\"; write 0 or 1");
+	refused("ldaptls=2", "invalid LDAP option: ldaptls=\"2\"; write 0 or 1");
+	refused("ldaptls=on", "invalid LDAP option: ldaptls=\"on\"; write 0 or 1");
 	refused("ldapscheme=ldapi", "invalid LDAP scheme: \"ldapi\"");
 	refused("", "needs one of ldapbasedn");
 	refused("ldapserver=h", "needs one of ldapbasedn");
@@ -275,7 +305,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_simple_bind),
 	    cmocka_unit_test(test_search),
-	    cmocka_unit_test(test_end_of_options),
+	    cmocka_unit_test(test_strays),
+	    cmocka_unit_test(test_blanks_and_commas),
+	    cmocka_unit_test(test_faults_show_no_password),
 	    cmocka_unit_test(test_last_one_wins),
 	    cmocka_unit_test(test_refused),
 	    cmocka_unit_test(test_url),

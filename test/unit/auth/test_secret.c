@@ -49,16 +49,53 @@ static void test_kinds(void **state)
 	    SECRET_SCRAM);
 }
 
-static void test_malformed_hashes_are_plain(void **state)
+static void test_plain_passwords(void **state)
+{
+	static const char *const texts[] = {
+	    "md5 is weak",
+	    "md5er",
+	    "md5cafe-au-lait",
+	    "MD54a0a68b43b6cd5cf266fa02f196e2371",
+	    " md54a0a68b43b6cd5cf266fa02f196e2371",
+	    "SCRAM",
+	    "SCRAM-SHA-1$4096:AA==$" KEY_TEXT ":" KEY_TEXT,
+	    "scram-sha-256$4096:AA==$" KEY_TEXT ":" KEY_TEXT,
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+		assert_int_equal(kind_of(texts[i]), SECRET_PLAIN);
+}
+
+/* Nothing matches a damaged secret, least of all its own text. */
+static void expect_no_match(const char *text)
+{
+	static const uint8_t salt[4] = {1, 2, 3, 4};
+	char answer[MD5_TEXT_LEN + 1];
+	struct scram_due due;
+	struct secret s;
+
+	secret_init(&s, text);
+	assert_int_equal(s.kind, SECRET_MALFORMED);
+	assert_false(secret_is_password(&s, "alice", text));
+	assert_false(secret_is_password(&s, "alice", ""));
+	assert_int_equal(secret_prepare(&s, text, &due), 0);
+	assert_int_equal(secret_md5_answer(&s, "alice", salt, answer), -1);
+	assert_false(secret_is_md5_answer(&s, "alice", salt, ""));
+	secret_done(&s);
+}
+
+static void test_malformed_secrets(void **state)
 {
 	static const char *const texts[] = {
 	    "md5",
 	    "md54a0a68b43b6cd5cf266fa02f196e237",
 	    "md54a0a68b43b6cd5cf266fa02f196e23711",
 	    "md54A0A68B43B6CD5CF266FA02F196E2371",
-	    "MD54a0a68b43b6cd5cf266fa02f196e2371",
+	    "md5xyzxyzxyzxyzxyzxyzxyzxyzxyzxyzxy",
 	    "md54a0a68b43b6cd5cf266fa02f196e237g",
-	    " md54a0a68b43b6cd5cf266fa02f196e2371",
+	    "md54a0a68b43b6cd5cf266fa02f196e2371 ",
+	    "md54a0a68b43b6cd5cf266fa02f196e2371\n",
 	    "SCRAM-SHA-256",
 	    "SCRAM-SHA-256$",
 	    "SCRAM-SHA-256$4096",
@@ -86,13 +123,11 @@ static void test_malformed_hashes_are_plain(void **state)
 	    "SCRAM-SHA-256$4096:AA==$" KEY_TEXT ":" KEY_TEXT "AAAA",
 	    "SCRAM-SHA-256$4096:AA==$" KEY_TEXT ":" KEY_TEXT ":",
 	    "SCRAM-SHA-256$4096:AA==$" KEY_TEXT ":" KEY_TEXT " ",
-	    "SCRAM-SHA-1$4096:AA==$" KEY_TEXT ":" KEY_TEXT,
-	    "scram-sha-256$4096:AA==$" KEY_TEXT ":" KEY_TEXT,
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
-		assert_int_equal(kind_of(texts[i]), SECRET_PLAIN);
+		expect_no_match(texts[i]);
 }
 
 static void test_salt_size(void **state)
@@ -106,7 +141,7 @@ static void test_salt_size(void **state)
 		sprintf(at + salt_digits, "$" KEY_TEXT ":" KEY_TEXT);
 		assert_int_equal(kind_of(text), salt_digits / 4 * 3 <= SCRAM_SALT_MAX
 						    ? SECRET_SCRAM
-						    : SECRET_PLAIN);
+						    : SECRET_MALFORMED);
 	}
 }
 
@@ -240,12 +275,12 @@ static void test_md5_of_password(void **state)
 	char out[MD5_TEXT_LEN + 1];
 
 	(void)state;
-	md5_of_password("secret", "alice", out);
+	secret_md5_of_password("secret", "alice", out);
 	assert_string_equal(out, ALICE_SECRET);
 	/* RFC 1321, A.5 */
-	md5_of_password("", "", out);
+	secret_md5_of_password("", "", out);
 	assert_string_equal(out, "md5d41d8cd98f00b204e9800998ecf8427e");
-	md5_of_password("message ", "digest", out);
+	secret_md5_of_password("message ", "digest", out);
 	assert_string_equal(out, "md5f96b697d7cb7938d525a2f31aaf161d0");
 }
 
@@ -298,7 +333,7 @@ static void test_without_md5(void **state)
 	secret_init(&plain, "secret");
 	secret_init(&md5, ALICE_SECRET);
 	assert_int_equal(EVP_set_default_properties(NULL, "fips=yes"), 1);
-	md5_of_password("secret", "alice", out);
+	secret_md5_of_password("secret", "alice", out);
 	assert_string_equal(out, "");
 	assert_false(secret_is_password(&md5, "alice", "secret"));
 	assert_int_equal(secret_md5_answer(&plain, "alice", salt, out), -1);
@@ -315,7 +350,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_kinds),
-	    cmocka_unit_test(test_malformed_hashes_are_plain),
+	    cmocka_unit_test(test_plain_passwords),
+	    cmocka_unit_test(test_malformed_secrets),
 	    cmocka_unit_test(test_salt_size),
 	    cmocka_unit_test(test_fields),
 	    cmocka_unit_test(test_password_in_clear),

@@ -13,9 +13,27 @@
 #include "auth/userlist.h"
 #include "base/mem.h"
 
-static struct userlist *parse(const char *text, struct err *broken)
+/* What was said of a file: "where: text" of the last fault or warning. */
+struct said {
+	char text[400];
+	enum remark kind;
+	unsigned faults, warnings;
+};
+
+static void take_remark(
+    void *ctx, enum remark kind, const char *where, const char *text)
 {
-	return userlist_parse("users.txt", text, strlen(text), broken);
+	struct said *said = ctx;
+
+	said->faults += kind == REMARK_FAULT;
+	said->warnings += kind == REMARK_WARNING;
+	snprintf(said->text, sizeof(said->text), "%s: %s", where, text);
+}
+
+static struct userlist *parse(const char *text, struct said *said)
+{
+	memset(said, 0, sizeof(*said));
+	return userlist_parse("users.txt", text, strlen(text), take_remark, said);
 }
 
 static void expect_user(const struct userlist *u, const char *name, const char *text)
@@ -28,7 +46,7 @@ static void expect_user(const struct userlist *u, const char *name, const char *
 
 static void test_grammar(void **state)
 {
-	struct err broken;
+	struct said said;
 	struct userlist *u = parse("; comment \"x\" \"y\"\n"
 				   "\n"
 				   "\"plain\" \"secret\"\n"
@@ -40,10 +58,10 @@ static void test_grammar(void **state)
 				   "\"apart\" whatever # ;\n\n ; \"far\" tail\n"
 				   "\"\" \"noname\"\n"
 				   "\"last\" \"no newline\"",
-	    &broken);
+	    &said);
 
 	(void)state;
-	assert_string_equal(broken.text, "");
+	assert_string_equal(said.text, "");
 	assert_int_equal(userlist_count(u), 8);
 	expect_user(u, "plain", "secret");
 	expect_user(u, "lead", "x");
@@ -65,9 +83,9 @@ static void test_empty(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
-		struct err broken;
-		struct userlist *u = parse(texts[i], &broken);
-		assert_string_equal(broken.text, "");
+		struct said said;
+		struct userlist *u = parse(texts[i], &said);
+		assert_string_equal(said.text, "");
 		assert_int_equal(userlist_count(u), 0);
 		userlist_free(&u);
 	}
@@ -75,10 +93,10 @@ static void test_empty(void **state)
 
 static void test_kinds(void **state)
 {
-	struct err broken;
-	struct userlist *u = parse("\"none\" \"\"\n\"plain\" \"md5\"\n"
+	struct said said;
+	struct userlist *u = parse("\"none\" \"\"\n\"plain\" \"md5 x\"\n"
 				   "\"md5\" \"md50123456789abcdef0123456789abcdef\"\n",
-	    &broken);
+	    &said);
 
 	(void)state;
 	assert_int_equal(userlist_find(u, "none")->kind, SECRET_NONE);
@@ -89,12 +107,12 @@ static void test_kinds(void **state)
 
 static void test_last_of_a_name_wins(void **state)
 {
-	struct err broken;
+	struct said said;
 	struct userlist *u =
-	    parse("\"a\" \"1\"\n\"b\" \"2\"\n\"a\" \"3\"\n\"a\" \"4\"\n", &broken);
+	    parse("\"a\" \"1\"\n\"b\" \"2\"\n\"a\" \"3\"\n\"a\" \"4\"\n", &said);
 
 	(void)state;
-	assert_string_equal(broken.text, "");
+	assert_string_equal(said.text, "");
 	assert_int_equal(userlist_count(u), 2);
 	expect_user(u, "a", "4");
 	expect_user(u, "b", "2");
@@ -127,22 +145,59 @@ static void test_broken_entries(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		struct err broken;
+		struct said said;
 		struct userlist *u;
 		char text[200];
 
 		snprintf(
 		    text, sizeof(text), "\"early\" \"hunter2\"\n%s", cases[i].text);
-		u = parse(text, &broken);
-		assert_memory_equal(
-		    broken.text, cases[i].start, strlen(cases[i].start));
+		u = parse(text, &said);
+		assert_memory_equal(said.text, cases[i].start, strlen(cases[i].start));
+		assert_int_equal(said.faults, 1);
+		/* Nothing of the content reaches the log. */
+		assert_null(strstr(said.text, "hunter2"));
+		assert_null(strstr(said.text, "late"));
 		assert_int_equal(userlist_count(u), 1);
 		expect_user(u, "early", "hunter2");
-		/* Nothing of the content reaches the log. */
-		assert_null(strstr(broken.text, "hunter2"));
-		assert_null(strstr(broken.text, "late"));
 		userlist_free(&u);
 	}
+}
+
+/* Every line of a good file, broken in turn, is told with its place. */
+static void test_every_line_broken(void **state)
+{
+	enum { LINES = 5 };
+
+	(void)state;
+	for (unsigned broken = 0; broken <= LINES; broken++) {
+		char text[200] = "", place[32];
+		struct said said;
+		for (unsigned i = 0; i < LINES; i++)
+			sprintf(text + strlen(text), "%s\"u%u\" \"secret\"\n",
+			    i == broken ? "x" : "", i);
+		struct userlist *u = parse(text, &said);
+		assert_int_equal(said.faults, broken < LINES);
+		assert_int_equal(userlist_count(u), broken);
+		snprintf(place, sizeof(place), "users.txt:%u: ", broken + 1);
+		if (said.faults)
+			assert_memory_equal(said.text, place, strlen(place));
+		userlist_free(&u);
+	}
+}
+
+static void test_malformed_secrets_are_told(void **state)
+{
+	struct said said;
+	struct userlist *u = parse("\"a\" \"x\"\n\"b\" \"md5123\"\n", &said);
+
+	(void)state;
+	assert_string_equal(said.text,
+	    "users.txt:2: the secret of user \"b\" begins like an md5 or SCRAM-SHA-256 "
+	    "secret, but it is malformed: no password matches it; copy it again from "
+	    "pg_authid");
+	assert_int_equal(said.warnings, 1);
+	assert_int_equal(userlist_find(u, "b")->kind, SECRET_MALFORMED);
+	userlist_free(&u);
 }
 
 /* n characters in quotes; returns their end. */
@@ -162,7 +217,7 @@ static void test_limits(void **state)
 		const char *start;
 	} cases[] = {
 	    {127, 65530, ""},
-	    {128, 1, "f:1: username too long in auth file: 128 bytes"},
+	    {128, 1, "f:1: username too long in auth file: 128 bytes, shorten"},
 	    {1, 65531, "f:1: password too long in auth file: 65531 bytes"},
 	    {100000, 1, "f:1: username too long in auth file: 100000 bytes"},
 	};
@@ -171,14 +226,14 @@ static void test_limits(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		size_t size = cases[i].name_len + cases[i].secret_len + 10;
 		char *text = mem_alloc(size), *at = put_quoted(text, cases[i].name_len);
-		struct err broken;
+		struct said said = {0};
 		struct userlist *u;
 
 		*at++ = ' ';
 		at = put_quoted(at, cases[i].secret_len);
-		u = userlist_parse("f", text, (size_t)(at - text), &broken);
+		u = userlist_parse("f", text, (size_t)(at - text), take_remark, &said);
 		assert_int_equal(userlist_count(u), *cases[i].start ? 0 : 1);
-		assert_memory_equal(broken.text, cases[i].start,
+		assert_memory_equal(said.text, cases[i].start,
 		    strlen(cases[i].start) + !*cases[i].start);
 		userlist_free(&u);
 		mem_free(text);
@@ -189,27 +244,28 @@ static void test_limits(void **state)
 static void test_limit_is_of_raw_text(void **state)
 {
 	char text[300] = "\"";
-	struct err broken;
+	struct said said;
 	struct userlist *u;
 
 	(void)state;
 	for (int i = 0; i < 64; i++)
 		strcat(text, "\"\"");
 	strcat(text, "\" \"s\"");
-	u = parse(text, &broken);
+	u = parse(text, &said);
 	assert_int_equal(userlist_count(u), 0);
-	assert_non_null(strstr(broken.text, "username too long in auth file: 128"));
 	userlist_free(&u);
+	assert_non_null(strstr(said.text, "username too long in auth file: 128"));
 }
 
 static void test_nul_ends_the_file(void **state)
 {
 	static const char text[] = "\"a\" \"1\"\n\0\"b\" \"2\"\n";
-	struct err broken;
-	struct userlist *u = userlist_parse("f", text, sizeof(text) - 1, &broken);
+	struct said said = {0};
+	struct userlist *u =
+	    userlist_parse("f", text, sizeof(text) - 1, take_remark, &said);
 
 	(void)state;
-	assert_string_equal(broken.text, "");
+	assert_string_equal(said.text, "");
 	assert_int_equal(userlist_count(u), 1);
 	userlist_free(&u);
 }
@@ -217,7 +273,7 @@ static void test_nul_ends_the_file(void **state)
 static void test_walk(void **state)
 {
 	char text[20 * 300] = "";
-	struct err broken;
+	struct said said;
 	struct userlist *u;
 	const struct secret *secret;
 	const char *name;
@@ -226,7 +282,7 @@ static void test_walk(void **state)
 	(void)state;
 	for (int i = 0; i < 300; i++)
 		sprintf(text + strlen(text), "\"u%d\" \"%d\"\n", i, i);
-	u = parse(text, &broken);
+	u = parse(text, &said);
 	while (userlist_next(u, &at, &name, &secret)) {
 		assert_string_equal(name + 1, secret->text);
 		sum += (size_t)atoi(secret->text);
@@ -241,26 +297,27 @@ static void test_load(void **state)
 {
 	char path[] = "/tmp/test_userlist.XXXXXX";
 	int fd = mkstemp(path);
-	struct err broken, err;
+	struct said said = {0};
 	struct userlist *u;
 	char wanted[200];
+	struct err err;
 
 	(void)state;
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, "\"a\" \"1\"\nb\n", 10), 10);
 	close(fd);
-	u = userlist_load(path, &broken, &err);
-	assert_non_null(u);
+	u = userlist_load(path, take_remark, &said, &err);
 	snprintf(wanted, sizeof(wanted), "%s:2: broken auth file: ", path);
-	assert_memory_equal(broken.text, wanted, strlen(wanted));
+	assert_memory_equal(said.text, wanted, strlen(wanted));
 	expect_user(u, "a", "1");
 	userlist_free(&u);
 	unlink(path);
-	assert_null(userlist_load(path, &broken, &err));
+	said.faults = 0;
+	assert_null(userlist_load(path, take_remark, &said, &err));
 	snprintf(wanted, sizeof(wanted),
 	    "could not open auth_file %s: No such file or directory", path);
 	assert_string_equal(err.text, wanted);
-	userlist_free(&u);
+	assert_int_equal(said.faults, 0);
 }
 
 int main(void)
@@ -271,6 +328,8 @@ int main(void)
 	    cmocka_unit_test(test_kinds),
 	    cmocka_unit_test(test_last_of_a_name_wins),
 	    cmocka_unit_test(test_broken_entries),
+	    cmocka_unit_test(test_every_line_broken),
+	    cmocka_unit_test(test_malformed_secrets_are_told),
 	    cmocka_unit_test(test_limits),
 	    cmocka_unit_test(test_limit_is_of_raw_text),
 	    cmocka_unit_test(test_nul_ends_the_file),

@@ -147,6 +147,27 @@ static void arena_holds_everything(void **state)
 	arena_free(&a);
 }
 
+static void draws_are_never_the_same(void **state)
+{
+	enum { DRAWS = 200, SIZE = 12 };
+	static uint8_t drawn[DRAWS][SIZE];
+	uint8_t large[300] = {0}, zero[SIZE] = {0};
+	struct mem m;
+
+	(void)state;
+	mem_init(&m);
+	for (int i = 0; i < DRAWS; i++) {
+		mem_draw(&m, drawn[i], SIZE);
+		assert_memory_not_equal(drawn[i], zero, SIZE);
+		for (int k = 0; k < i; k++)
+			assert_memory_not_equal(drawn[i], drawn[k], SIZE);
+		/* Nobody finds it there later. */
+		assert_null(memmem(m.random, sizeof(m.random), drawn[i], SIZE));
+	}
+	mem_draw(&m, large, sizeof(large));
+	assert_memory_not_equal(large + sizeof(large) - SIZE, zero, SIZE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -154,6 +175,7 @@ int main(void)
 	    cmocka_unit_test(sizes_beyond_reason_fail),
 	    cmocka_unit_test(wiping_and_comparing),
 	    cmocka_unit_test(random_bytes_differ),
+	    cmocka_unit_test(draws_are_never_the_same),
 	    cmocka_unit_test(slab_counts_and_reuses),
 	    cmocka_unit_test(arena_holds_everything),
 	};

@@ -58,7 +58,7 @@ static void errors(void **state)
 	check("=x", "error");
 	check("a=", "error");
 	check("a=   ", "error");
-	check("a=''", "error");
+	check("a='' b=1", "[a|][b|1]end");
 	check("a='open", "error");
 	check("a='open''", "error");
 	check("a=1 b", "[a|1]error");

@@ -84,7 +84,8 @@ static void order_is_that_of_show_config(void **state)
 static void restart_only_and_unset(void **state)
 {
 	static const char restart[] =
-	    " disable_pqexec job_name listen_addr listen_backlog listen_port pidfile "
+	    " disable_pqexec io_engine job_name listen_addr listen_backlog listen_port "
+	    "pidfile "
 	    "pkt_buf resolv_conf so_reuseport track_extra_parameters unix_socket_dir "
 	    "unix_socket_group unix_socket_mode user ";
 	static const char unset[] =
@@ -112,10 +113,10 @@ static void defaults(void **state)
 
 	assert_int_equal(f->s.listen_port, 6432);
 	assert_int_equal(f->s.unix_socket_mode, 0777);
-	assert_int_equal(f->s.server_lifetime, UINT64_C(3600000000));
+	assert_int_equal(f->s.global.server_lifetime, UINT64_C(3600000000));
 	assert_int_equal(f->s.auth_type, AUTH_MD5);
 	assert_int_equal(f->s.max_packet_size, 2147483647u);
-	assert_string_equal(f->s.server_check_query, "<empty>");
+	assert_string_equal(f->s.global.server_check_query, "<empty>");
 	assert_null(f->s.auth_file);
 	assert_string_equal(setting_default(setting_find("unix_socket_mode")), "0777");
 	assert_string_equal(
@@ -141,7 +142,10 @@ static void numbers(void **state)
 	refuses(f, "max_packet_size", "4294967296");
 	refuses(f, "listen_port", "65536");
 	refuses(f, "listen_port", "-1");
-	refuses(f, "default_pool_size", "-1");
+	assert_int_equal(parse(f, "default_pool_size", "-1"), 1);
+	assert_int_equal(f->s.global.default_pool_size, 0);
+	assert_string_equal(f->err.text, "-1 means nothing here, 0 is used");
+	refuses(f, "max_prepared_statements", "-1");
 	refuses(f, "log_stats", "on");
 	refuses(f, "log_stats", "yes");
 	refuses(f, "log_stats", "true");
@@ -152,7 +156,7 @@ static void times(void **state)
 	struct fixture *f = *state;
 
 	shows(f, "query_timeout", "0.5", "0.5");
-	assert_int_equal(f->s.query_timeout, 500000);
+	assert_int_equal(f->s.global.query_timeout, 500000);
 	shows(f, "query_timeout", "0.0000019", "1e-06");
 	shows(f, "query_timeout", "3000000", "3e+06");
 	refuses(f, "query_timeout", "-1");
@@ -243,8 +247,8 @@ static void what_has_no_effect_is_told(void **state)
 	struct fixture *f = *state;
 
 	unmet(f, "resolv_conf", "x", 0);
-	unmet(f, "peer_id", "1", 1);
-	unmet(f, "peer_id", "0", 0);
+	unmet(f, "dns_zone_check_period", "1", 1);
+	unmet(f, "dns_zone_check_period", "0", 0);
 	unmet(f, "max_prepared_statements", "100", 0);
 	unmet(f, "auth_type", "hba", 0);
 	unmet(f, "auth_type", "trust", 0);
@@ -279,6 +283,32 @@ static void tls_settings_together(void **state)
 }
 
 /* Every row occurs in each document. */
+static void prints(
+    int (*describe)(FILE *out, const char *as), const char *as, const char *wanted)
+{
+	char *text;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	assert_int_equal(describe(out, as), 0);
+	fclose(out);
+	assert_non_null(strstr(text, wanted));
+	free(text);
+	assert_int_equal(describe(stdout, "ini"), -1);
+}
+
+static void describes_keys(void **state)
+{
+	(void)state;
+	prints(describe_database_keys, "md", "\n* `dbname`: ");
+	prints(describe_database_keys, "md", "\n* `param.NAME`: ");
+	prints(describe_database_keys, "man", ".TP\n\\fBpool_size\\fR\n");
+	prints(describe_user_keys, "md", "\n* `pool_mode`: Overrides the setting pool");
+	prints(describe_user_keys, "man", ".TP\n\\fBpool_mode\\fR\n");
+	prints(describe_peer_keys, "md", "\n* `host`: Where the peer listens");
+	prints(describe_peer_keys, "man", ".TP\n\\fBport\\fR\n");
+}
+
 static void describes_every_row(void **state)
 {
 	static const char *const formats[] = {"md", "man", "ini"};
@@ -321,6 +351,7 @@ int main(void)
 	    TEST(what_has_no_effect_is_told),
 	    TEST(tls_settings_together),
 	    TEST(describes_every_row),
+	    TEST(describes_keys),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "check.h"
+#include "daemon/check.h"
 
 static char folder[] = "/tmp/test-check-XXXXXX";
 static char ini[64], users[64];
@@ -96,8 +96,8 @@ static void the_world_around(void **state)
 static void folders(void **state)
 {
 	(void)state;
-	assert_int_equal(check("logfile = /nonexistent/log"), 0);
-	assert_non_null(strstr(printed, ":5: warning: logfile: there is no folder"));
+	finds("logfile = /nonexistent/log", 5, "logfile: there is no folder");
+	finds("pidfile = /nonexistent/pid", 5, "pidfile: there is no folder");
 	if (getuid() != 0)
 		finds(
 		    "pidfile = /proc/pid", 5, "pidfile: cannot create files in /proc");

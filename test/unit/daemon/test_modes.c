@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "modes.h"
+#include "daemon/modes.h"
 
 static void nobody_left(void **state)
 {

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "notify.h"
+#include "daemon/notify.h"
 
 /* A manager that listens at this address. */
 static int listen_at(const char *address)
@@ -49,6 +49,8 @@ static void says_everything(const char *address)
 	assert_string_equal(heard(fd, text), "READY=1");
 	notify_stopping();
 	assert_string_equal(heard(fd, text), "STOPPING=1");
+	notify_alive();
+	assert_string_equal(heard(fd, text), "WATCHDOG=1");
 	notify_status("stats: 5");
 	assert_string_equal(heard(fd, text), "STATUS=stats: 5");
 	notify_reloading();
@@ -102,12 +104,34 @@ static void nobody_there(void **state)
 	close(fd);
 }
 
+static void who_is_watched(void **state)
+{
+	char pid[32];
+
+	(void)state;
+	unsetenv("WATCHDOG_USEC");
+	unsetenv("WATCHDOG_PID");
+	assert_int_equal(notify_watchdog_us(), 0);
+	setenv("WATCHDOG_USEC", "30000000", 1);
+	assert_int_equal(notify_watchdog_us(), 30000000);
+	setenv("WATCHDOG_PID", "1", 1);
+	assert_int_equal(notify_watchdog_us(), 0);
+	snprintf(pid, sizeof(pid), "%ld", (long)getpid());
+	setenv("WATCHDOG_PID", pid, 1);
+	assert_int_equal(notify_watchdog_us(), 30000000);
+	setenv("WATCHDOG_USEC", "-1", 1);
+	assert_int_equal(notify_watchdog_us(), 0);
+	setenv("WATCHDOG_USEC", "1x", 1);
+	assert_int_equal(notify_watchdog_us(), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(over_a_file),
 	    cmocka_unit_test(over_the_abstract),
 	    cmocka_unit_test(nobody_there),
+	    cmocka_unit_test(who_is_watched),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

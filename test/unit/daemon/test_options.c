@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "options.h"
+#include "daemon/options.h"
 
 enum { WORDS_MAX = 8 };
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "process.h"
+#include "daemon/process.h"
 
 static char folder[] = "/tmp/test-process-XXXXXX";
 static char path[64];

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "ticker.h"
+#include "daemon/ticker.h"
 
 static void the_line(void **state)
 {

@@ -8,9 +8,7 @@
 
 #include <cmocka.h>
 
-#include "troff.h"
-
-#define HEAD ".TH topic 7 \"\" PgBouncer \"Reference\"\n"
+#include "daemon/troff.h"
 
 static void becomes(const char *markdown, const char *wanted)
 {
@@ -19,7 +17,7 @@ static void becomes(const char *markdown, const char *wanted)
 	FILE *out = open_memstream(&page, &len);
 
 	snprintf(text, sizeof(text), "%s", markdown);
-	troff_from_markdown(out, "topic", text);
+	troff_from_markdown(out, text);
 	fclose(out);
 	assert_string_equal(page, wanted);
 	free(page);
@@ -29,18 +27,18 @@ static void headings_and_text(void **state)
 {
 	(void)state;
 	becomes("# One\n\nsome `--code`\n.dot\n### Deep\n",
-	    HEAD ".SH One\n.PP\nsome \\-\\-code\n\\&.dot\n.SS Deep\n");
-	becomes("", HEAD);
+	    ".SH One\n.PP\nsome \\-\\-code\n\\&.dot\n.SS Deep\n");
+	becomes("", "");
 }
 
 static void tables(void **state)
 {
 	(void)state;
 	becomes("| name | a | b |\n|---|---|---|\n| `x` | 1 | |\n| y\\|z | 2 | 3 |\n",
-	    HEAD ".TP\n\\fBx\\fR\na: 1\n.br\n.TP\n\\fBy|z\\fR\na: 2\n.br\nb: 3\n.br\n");
+	    ".TP\n\\fBx\\fR\na: 1\n.br\n.TP\n\\fBy|z\\fR\na: 2\n.br\nb: 3\n.br\n");
 	/* more and fewer cells than columns, and no cell at all */
 	becomes("| n | a |\n|--|\n| x | 1 | 2 |\n| y |\n|\n",
-	    HEAD ".TP\n\\fBx\\fR\na: 1\n.br\n.TP\n\\fBy\\fR\n");
+	    ".TP\n\\fBx\\fR\na: 1\n.br\n.TP\n\\fBy\\fR\n");
 }
 
 int main(void)

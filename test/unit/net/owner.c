@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "engines.h"
+
 static void stop_loop(struct later *l)
 {
 	loop_stop(container_of(l, struct owner, stop)->loop);
@@ -93,6 +95,7 @@ int owner_set_up_closed(void **state)
 	o->loop = loop_new(&o->mem, &err);
 	assert_non_null(o->loop);
 	net_init(&o->net, o->loop, &o->mem);
+	engine_choose(&o->net);
 	deadline_init(&o->guard, guard_expired);
 	deadline_set(o->loop, &o->guard, loop_now(o->loop) + 20000000);
 	o->stop.run = stop_loop;

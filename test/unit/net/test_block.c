@@ -24,7 +24,7 @@ static void expect_usage(const struct block_pool *pool, size_t used, size_t free
 
 static void test_reuse(void **state)
 {
-	struct block_pool *pool = block_pool_new();
+	struct block_pool *pool = block_pool_new(BLOCK_SIZE, BLOCK_FREE_MOST);
 	struct block *a = block_get(pool), *b = block_get(pool);
 
 	(void)state;
@@ -53,7 +53,7 @@ static void test_reuse(void **state)
 
 static void test_surplus_goes_back(void **state)
 {
-	struct block_pool *pool = block_pool_new();
+	struct block_pool *pool = block_pool_new(BLOCK_SIZE, BLOCK_FREE_MOST);
 	struct block *blocks[80];
 	size_t used, free_count, bytes;
 

@@ -131,7 +131,7 @@ static void meet(
 	if (o->defer_accept)
 		assert_int_equal(send(*front, "x", 1, MSG_NOSIGNAL), 1);
 	wait_readable(*listener);
-	*back = sock_accept(*listener, o, &peer);
+	*back = sock_accept(*listener, &peer);
 	assert_true(*back >= 0);
 	struct sock_addr local;
 	assert_int_equal(sock_local(*front, &local), 0);
@@ -180,7 +180,7 @@ static void test_tcp(void **state)
 	assert_int_equal(option(listener, SOL_SOCKET, SO_REUSEPORT), 1);
 	assert_int_equal(sock_is_listening(listener), 1);
 	assert_int_equal(sock_is_listening(front), 0);
-	assert_int_equal(sock_accept(listener, &o, &peer), -1);
+	assert_int_equal(sock_accept(listener, &peer), -1);
 	assert_int_equal(errno, EAGAIN);
 	close_all(listener, front, back);
 	assert_int_equal(sock_local(-1, &peer), -1);
@@ -215,6 +215,43 @@ static void test_defer_accept(void **state)
 	assert_true(option(listener, IPPROTO_TCP, TCP_DEFER_ACCEPT) > 0);
 	sock_set_defer_accept(listener, false);
 	assert_int_equal(option(listener, IPPROTO_TCP, TCP_DEFER_ACCEPT), 0);
+	close_all(listener, front, back);
+}
+
+/* What a reload changes reaches the next connection, also when it is taken back. */
+static void test_options_are_inherited(void **state)
+{
+	struct sock_options none = {.unix_mode = -1, .backlog = 5, .keepalive = true};
+	struct sock_options some = none, off = {.unix_mode = -1};
+	struct sock_addr peer;
+	struct sock_target target;
+	struct err err;
+	int listener, front, back, idle;
+
+	(void)state;
+	some.keepidle = 77;
+	some.user_timeout_ms = 5000;
+	meet("127.0.0.1", &none, &listener, &front, &back);
+	idle = option(back, IPPROTO_TCP, TCP_KEEPIDLE);
+	assert_true(idle != 77);
+	assert_int_equal(sock_local(listener, &target.addr), 0);
+	const struct sock_options *each[] = {&some, &none, &off};
+	for (int i = 0; i < 3; i++) {
+		close(front);
+		close(back);
+		sock_tune_listener(listener, each[i]);
+		assert_true(sock_connect(&target, &none, &front, &err) >= 0);
+		wait_readable(listener);
+		back = sock_accept(listener, &peer);
+		assert_true(back >= 0);
+		assert_int_equal(option(back, IPPROTO_TCP, TCP_NODELAY), 1);
+		assert_int_equal(option(back, SOL_SOCKET, SO_KEEPALIVE), i < 2);
+		assert_int_equal(
+		    option(back, IPPROTO_TCP, TCP_USER_TIMEOUT), i == 0 ? 5000 : 0);
+		if (i < 2)
+			assert_int_equal(option(back, IPPROTO_TCP, TCP_KEEPIDLE),
+			    i == 0 ? 77 : idle);
+	}
 	close_all(listener, front, back);
 }
 
@@ -260,7 +297,7 @@ static void test_unix_socket(void **state)
 	assert_int_equal(stat(t.un.sun_path, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0640);
 	assert_int_equal(sock_connect(&t, &o, &front, &err), 0);
-	int back = sock_accept(listener, &o, &peer);
+	int back = sock_accept(listener, &peer);
 	assert_true(back >= 0);
 	assert_int_equal(peer.family, AF_UNIX);
 	assert_int_equal(sock_peer(back, &pid, &uid), 0);
@@ -291,6 +328,40 @@ static void test_file_is_not_removed(void **state)
 	assert_int_equal(sock_listen(&t, &plain, &err), -1);
 	assert_string_equal(err.text, "bind(): Address already in use");
 	assert_int_equal(unlink(t.un.sun_path), 0);
+	rmdir(dir);
+}
+
+/* A socket file is replaced only when nobody listens there; a full queue is no sign of
+ * that. */
+static void test_live_socket_is_not_replaced(void **state)
+{
+	struct sock_options o = {.unix_mode = -1, .backlog = 0};
+	char dir[] = "/tmp/net-sock-XXXXXX";
+	struct sock_target t;
+	struct err err;
+	int fds[16], count = 0;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	assert_int_equal(sock_target_unix(&t, dir, 6432, &err), 0);
+	assert_false(sock_has_listener(&t));
+	int first = sock_listen(&t, &o, &err);
+	assert_true(first >= 0);
+	assert_true(sock_has_listener(&t));
+	while (count < 15 && sock_connect(&t, &o, &fds[count], &err) == 0)
+		count++;
+	assert_true(count < 15);
+	assert_true(sock_has_listener(&t));
+	assert_int_equal(sock_listen(&t, &o, &err), -1);
+	assert_non_null(strstr(err.text, "another process listens on "));
+	while (count)
+		close(fds[--count]);
+	close(first);
+	assert_false(sock_has_listener(&t));
+	first = sock_listen(&t, &o, &err);
+	assert_true(first >= 0);
+	close(first);
+	unlink(t.un.sun_path);
 	rmdir(dir);
 }
 
@@ -342,9 +413,11 @@ int main(void)
 	    cmocka_unit_test(test_tcp),
 	    cmocka_unit_test(test_tcp6),
 	    cmocka_unit_test(test_defer_accept),
+	    cmocka_unit_test(test_options_are_inherited),
 	    cmocka_unit_test(test_port_in_use),
 	    cmocka_unit_test(test_unix_socket),
 	    cmocka_unit_test(test_file_is_not_removed),
+	    cmocka_unit_test(test_live_socket_is_not_replaced),
 	    cmocka_unit_test(test_unix_would_block),
 	    cmocka_unit_test(test_resolve_listen),
 	};

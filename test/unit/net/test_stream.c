@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "engines.h"
 #include "owner.h"
 
 static void test_echo(void **state)
@@ -37,8 +38,10 @@ static void test_echo(void **state)
 	assert_int_equal(counts->send_calls, 100);
 	assert_int_equal(counts->ctl_calls, ctl_calls);
 	/* The same bytes of the same block were used all the time. */
-	assert_int_equal(blocks_in_use(o), 1);
-	assert_int_equal(o->net.current->used, 5);
+	if (!engine_is_ring(&o->net)) {
+		assert_int_equal(blocks_in_use(o), 1);
+		assert_int_equal(o->net.current->used, 5);
+	}
 	assert_null(o->stream.out);
 	assert_int_equal(o->net.queues->used, 0);
 }
@@ -72,6 +75,9 @@ static void test_rounds_are_bounded(void **state)
 	struct owner *o = *state;
 	const size_t len = 150000;
 
+	/* With io_uring the kernel takes turns between the sockets. */
+	if (engine_is_ring(&o->net))
+		skip();
 	say_much(o, len);
 	o->net.rounds = 1;
 	one_turn(o);
@@ -93,6 +99,9 @@ static void test_kept_blocks_are_not_reused(void **state)
 	say(o, "second");
 	one_turn(o);
 	assert_non_null(o->kept);
+	assert_memory_equal(o->kept->bytes, "first", 5);
+	if (engine_is_ring(&o->net))
+		return;
 	assert_memory_equal(o->kept->bytes, "firstsecond", 11);
 	/* Room in the same block is used up before another is taken. */
 	assert_int_equal(blocks_in_use(o), 1);
@@ -120,14 +129,16 @@ static void test_pause(void **state)
 	one_turn(o);
 	assert_int_equal(o->receive_count, 0);
 	assert_int_equal(counts->recv_calls, 1); /* the look whether it left */
-	assert_int_equal(counts->ctl_calls, ctl_calls + 1);
+	if (!engine_is_ring(&o->net))
+		assert_int_equal(counts->ctl_calls, ctl_calls + 1);
 	assert_true(o->stream.readable);
 	o->in_call = true;
 	stream_resume(&o->stream);
 	o->in_call = false;
 	one_turn(o);
 	assert_string_equal(buf_text(&o->got), "later");
-	assert_int_equal(counts->ctl_calls, ctl_calls + 2);
+	if (!engine_is_ring(&o->net))
+		assert_int_equal(counts->ctl_calls, ctl_calls + 2);
 }
 
 static void test_peer_leaves_while_paused(void **state)
@@ -148,7 +159,8 @@ static void test_pause_inside_received(void **state)
 
 	say_much(o, len);
 	o->pauses = true;
-	for (int i = 1; i <= 3; i++) {
+	for (int i = 1; o->got.len < len; i++) {
+		assert_true(i <= 100);
 		one_turn(o);
 		one_turn(o);
 		assert_int_equal(o->receive_count, i);
@@ -171,7 +183,8 @@ static void test_close_inside_received(void **state)
 	/* The last attempt was made. */
 	struct buf b;
 	buf_init(&b, 0);
-	assert_int_equal(hear(o, &b), BLOCK_SIZE);
+	assert_int_equal(hear(o, &b), o->got.len);
+	assert_true(o->got.len > 0);
 	buf_done(&b);
 }
 
@@ -237,7 +250,7 @@ static void test_connect(void **state)
 	o->in_call = false;
 	loop_run(o->loop);
 	assert_int_equal(o->connect_count, 1);
-	o->peer = sock_accept(listener, &options, &peer);
+	o->peer = sock_accept(listener, &peer);
 	assert_true(o->peer >= 0);
 	struct pollfd wait = {.fd = o->peer, .events = POLLIN};
 	assert_int_equal(poll(&wait, 1, 5000), 1);
@@ -308,7 +321,7 @@ static void test_connect_unix(void **state)
 #define CLOSED_TEST(test) \
 	cmocka_unit_test_setup_teardown(test, owner_set_up_closed, owner_tear_down)
 
-int main(void)
+static int run(const char *name)
 {
 	const struct CMUnitTest tests[] = {
 	    OPEN_TEST(test_echo),
@@ -327,5 +340,10 @@ int main(void)
 	    CLOSED_TEST(test_connect_unix),
 	};
 
-	return cmocka_run_group_tests_name("stream", tests, NULL, NULL);
+	return cmocka_run_group_tests_name(name, tests, NULL, NULL);
+}
+
+int main(void)
+{
+	return engines_run(run, "stream");
 }

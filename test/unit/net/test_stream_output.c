@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "engines.h"
 #include "owner.h"
 
 static size_t fill_kernel(struct owner *o, size_t want)
@@ -41,6 +42,9 @@ static void test_gather(void **state)
 	assert_int_equal(stream_pending(&o->stream), 200);
 	assert_int_equal(loop_counts(o->loop)->send_calls, 0);
 	one_turn(o);
+	/* With io_uring the second send leaves with the next turn. */
+	if (engine_is_ring(&o->net))
+		one_turn(o);
 	/* 100 spans, 64 in one send. */
 	assert_int_equal(loop_counts(o->loop)->send_calls, 2);
 	struct buf b;
@@ -250,7 +254,7 @@ static void test_write_failure_while_paused(void **state)
 #define OPEN_TEST(test) \
 	cmocka_unit_test_setup_teardown(test, owner_set_up, owner_tear_down)
 
-int main(void)
+static int run(const char *name)
 {
 	const struct CMUnitTest tests[] = {
 	    OPEN_TEST(test_gather),
@@ -265,5 +269,10 @@ int main(void)
 	    OPEN_TEST(test_write_failure_while_paused),
 	};
 
-	return cmocka_run_group_tests_name("stream_output", tests, NULL, NULL);
+	return cmocka_run_group_tests_name(name, tests, NULL, NULL);
+}
+
+int main(void)
+{
+	return engines_run(run, "stream_output");
 }

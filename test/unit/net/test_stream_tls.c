@@ -15,6 +15,7 @@
 #include <openssl/ssl.h>
 
 #include "certs.h"
+#include "engines.h"
 #include "net/stream_parts.h"
 #include "pair.h"
 
@@ -25,7 +26,7 @@ struct side {
 	struct world *world;
 	size_t got, end_count, secured_count, drained_count;
 	size_t to_send, sent; /* of the pattern */
-	char end_text[512];
+	char end_text[sizeof(((struct err *)NULL)->text)];
 	char heard[64]; /* the first bytes */
 	bool checks_pattern, pauses, closes_when_secured, closes_when_received;
 	bool starts_tls, starts_directly;
@@ -167,6 +168,7 @@ static int set_up(void **state)
 	mem_init(&w->mem);
 	w->loop = loop_new(&w->mem, &err);
 	net_init(&w->net, w->loop, &w->mem);
+	engine_choose(&w->net);
 	w->stop.run = stop_loop;
 	deadline_init(&w->guard, guard_expired);
 	deadline_set(w->loop, &w->guard, loop_now(w->loop) + 60000000);
@@ -526,6 +528,8 @@ static void test_rounds(void **state)
 	struct world *w = *state;
 	int size = 4 << 20;
 
+	/* With io_uring the kernel goes on to the next one by itself. */
+	uint64_t most = engine_is_ring(&w->net) ? 72 : 2;
 	w->net.rounds = 2;
 	setsockopt(w->fds[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	secure(w);
@@ -535,7 +539,7 @@ static void test_rounds(void **state)
 	while (w->server.got < MUCH) {
 		uint64_t calls = loop_counts(w->loop)->recv_calls;
 		one_turn(w);
-		assert_true(loop_counts(w->loop)->recv_calls - calls <= 2);
+		assert_true(loop_counts(w->loop)->recv_calls - calls <= most);
 	}
 }
 
@@ -697,7 +701,7 @@ static void test_failing_context(void **state)
 
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
-int main(void)
+static int run(const char *name)
 {
 	const struct CMUnitTest tests[] = {
 	    TEST(test_handshake_and_bytes),
@@ -726,6 +730,10 @@ int main(void)
 	    TEST(test_failing_context),
 	};
 
-	return cmocka_run_group_tests_name(
-	    "stream_tls", tests, make_usual_certs, drop_certs);
+	return cmocka_run_group_tests_name(name, tests, make_usual_certs, drop_certs);
+}
+
+int main(void)
+{
+	return engines_run(run, "stream_tls");
 }

@@ -70,21 +70,25 @@ static void values_in_force(void **state)
 	assert_int_equal(pool_mode(au), POOL_MODE_TRANSACTION);
 	assert_int_equal(pool_mode(av), POOL_MODE_STATEMENT);
 	assert_int_equal(pool_mode(bv), POOL_MODE_SESSION);
-	assert_int_equal(database_server_lifetime(av->database), 7 * SECOND);
+	assert_int_equal(scope_server_lifetime(pool_scope(av)), 7 * SECOND);
 	assert_int_equal(
-	    database_server_lifetime(bv->database), 3600 * (uint64_t)SECOND);
-	assert_int_equal(database_max_connections(av->database), 8);
-	assert_int_equal(database_max_connections(bv->database), 0);
-	assert_int_equal(user_max_connections(w.c, au->user), 6);
-	assert_int_equal(user_max_connections(w.c, av->user), -1);
-	assert_int_equal(user_query_timeout(w.c, au->user), 9 * SECOND);
-	assert_int_equal(user_query_timeout(w.c, av->user), 0);
-	assert_int_equal(user_transaction_timeout(w.c, av->user), 0);
-	assert_int_equal(user_idle_transaction_timeout(w.c, av->user), 0);
-	assert_int_equal(user_client_idle_timeout(w.c, NULL), 4 * SECOND);
-	assert_int_equal(query_wait_timeout(au->database, au->user), 11 * SECOND);
-	assert_int_equal(query_wait_timeout(av->database, av->user), 0);
-	assert_int_equal(query_wait_timeout(bv->database, NULL), 33 * SECOND);
+	    scope_server_lifetime(pool_scope(bv)), 3600 * (uint64_t)SECOND);
+	assert_int_equal(scope_max_db_connections(pool_scope(av)), 8);
+	assert_int_equal(scope_max_db_connections(pool_scope(bv)), 0);
+	assert_int_equal(scope_max_user_connections(user_scope(au->user)), 6);
+	assert_int_equal(scope_max_user_connections(user_scope(av->user)), -1);
+	assert_int_equal(scope_query_timeout(pool_scope(au)), 9 * SECOND);
+	assert_int_equal(scope_query_timeout(pool_scope(av)), 0);
+	assert_int_equal(scope_transaction_timeout(pool_scope(av)), 0);
+	assert_int_equal(scope_idle_transaction_timeout(pool_scope(av)), 0);
+	assert_int_equal(
+	    scope_client_idle_timeout(database_scope(bv->database)), 4 * SECOND);
+	assert_int_equal(
+	    scope_query_wait_timeout(login_scope(au->database, au->user)), 11 * SECOND);
+	assert_int_equal(
+	    scope_query_wait_timeout(login_scope(av->database, av->user)), 0);
+	assert_int_equal(
+	    scope_query_wait_timeout(login_scope(bv->database, NULL)), 33 * SECOND);
 	world_set(&w, "default_pool_size", "0");
 	assert_int_equal(pool_size(bv), 0);
 	/* No entry any more: the global value. */
@@ -173,8 +177,8 @@ static void gone_databases(void **state)
 	world_init(&w, "[databases]\na=dbname=x\nb=\n[pgbouncer]\n");
 	struct pool *pool = world_pool(&w, "a", "u");
 	struct database *a = pool->database;
-	assert_true(database_may_enter(a, false));
-	assert_true(database_may_enter(a, false));
+	database_hold(a);
+	database_hold(a);
 	world_join(pool, &ask);
 	world_ask(&w, &ask, VERDICT_WAIT);
 	world_dial(&w, pool, &seat, VERDICT_GRANT);
@@ -197,7 +201,7 @@ static void gone_databases(void **state)
 	    world_ask(&w, &late_ask, VERDICT_REFUSE).text, "database removed");
 	pool_part(&late_ask);
 	pool_free_if_unused(late);
-	database_leave(a);
+	database_release(a);
 	assert_string_equal(
 	    world_give(&w, &seat, VERDICT_RESET).seat->pool->database->name, "a");
 	assert_string_equal(pool_tested(&seat, w.now).text, "database removed");
@@ -206,7 +210,7 @@ static void gone_databases(void **state)
 	assert_int_equal(w.freed, 1);
 	pool_free_if_unused(pool);
 	assert_int_equal(w.freed, 2);
-	database_leave(a);
+	database_release(a);
 	/* Without anybody in it. */
 	world_pool(&w, "b", "u");
 	world_adopt(&w, "[databases]\n[pgbouncer]\n", NULL);
@@ -407,8 +411,8 @@ static void idle_ones_are_dropped(void **state)
 	struct database *x = catalog_database(w.c, "x", &is_new);
 	struct database *y = catalog_database(w.c, "y", &is_new);
 	assert_int_equal(x->idle_since_us, start);
-	x->was_used = true;
-	database_may_enter(x, false);
+	database_hold(x);
+	assert_true(database_may_enter(x, false));
 	y->paused = true;
 	assert_int_equal(x->idle_since_us, 0);
 	struct ask ask;
@@ -427,6 +431,7 @@ static void idle_ones_are_dropped(void **state)
 	assert_null(catalog_find_pool(
 	    catalog_find_database(w.c, "a"), catalog_find_user(w.c, "u")));
 	database_leave(x);
+	database_release(x);
 	assert_int_equal(x->idle_since_us, w.now);
 	catalog_housekeeping(w.c, w.now + 59 * SECOND, NULL, NULL);
 	assert_non_null(catalog_find_database(w.c, "x"));
@@ -446,25 +451,33 @@ static void unused_ones_are_dropped_at_once(void **state)
 	(void)state;
 	world_init(&w, "[databases]\n*=\n[pgbouncer]\nautodb_idle_timeout=0\n");
 	struct database *used = catalog_database(w.c, "used", &is_new);
-	catalog_pool(used, catalog_user(w.c, "u"));
+	database_hold(used);
+	assert_true(database_may_enter(used, false));
+	database_leave(used);
+	database_release(used);
+	/* a pool is no proof: auth_query asks in it before anybody has proven anything
+	 */
+	struct database *asked = catalog_database(w.c, "asked", &is_new);
+	catalog_pool(asked, catalog_user(w.c, "u"));
 	struct database *entered = catalog_database(w.c, "entered", &is_new);
-	database_may_enter(entered, false);
+	database_hold(entered);
 	struct database *disabled = catalog_database(w.c, "disabled", &is_new);
 	disabled->disabled = true;
 	for (int i = 0; i < 1000; i++) {
 		snprintf(name, sizeof(name), "n%d", i);
 		struct database *db = catalog_database(w.c, name, &is_new);
 		assert_true(is_new);
-		database_may_enter(db, false);
-		database_leave(db);
+		database_hold(db);
+		database_release(db);
 	}
 	catalog_housekeeping(w.c, w.now, NULL, NULL);
 	assert_null(catalog_find_database(w.c, "n0"));
 	assert_null(catalog_find_database(w.c, "n999"));
+	assert_null(catalog_find_database(w.c, "asked"));
 	assert_ptr_equal(catalog_find_database(w.c, "used"), used);
 	assert_ptr_equal(catalog_find_database(w.c, "entered"), entered);
 	assert_ptr_equal(catalog_find_database(w.c, "disabled"), disabled);
-	database_leave(entered);
+	database_release(entered);
 	catalog_housekeeping(w.c, w.now, NULL, NULL);
 	assert_null(catalog_find_database(w.c, "entered"));
 	world_done(&w);
@@ -480,7 +493,7 @@ static void console(void **state)
 	struct database *db = catalog_add_admin(w.c, NULL);
 	assert_true(db->is_admin);
 	assert_ptr_equal(catalog_database(w.c, "pgbouncer", &is_new), db);
-	assert_int_equal(database_pool_size(db), 2);
+	assert_int_equal(scope_default_pool_size(database_scope(db)), 2);
 	assert_int_equal(db->config->port, 7);
 	assert_null(db->config->host);
 	struct pool *pool = catalog_find_pool(db, NULL);

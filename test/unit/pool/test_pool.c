@@ -117,8 +117,13 @@ static void resets_and_checks(void **state)
 	world_join(pool, &asks[0]);
 	world_join(pool, &asks[1]);
 	world_ask(&w, &asks[0], VERDICT_WAIT);
-	world_dial(&w, pool, &seats[0], VERDICT_REST);
+	/* It has just said that it is ready: no check before its first use. */
+	world_dial(&w, pool, &seats[0], VERDICT_GRANT);
+	world_set(&w, "server_reset_query_always", "0");
+	world_give(&w, &seats[0], VERDICT_REST);
+	world_set(&w, "server_reset_query_always", "1");
 	assert_int_equal(seats[0].state, SEAT_USED);
+	world_ask(&w, &asks[0], VERDICT_WAIT);
 	assert_ptr_equal(world_next(&w, pool, VERDICT_CHECK).seat, &seats[0]);
 	/* It waits for the one that is tested. */
 	world_next(&w, pool, VERDICT_NONE);
@@ -181,8 +186,8 @@ static void session_state_in_force(void **state)
 
 	(void)state;
 	world_init(&w, INI("session_state=clean\n"));
-	assert_int_equal(
-	    pool_session_state(world_pool(&w, "db", "u")), SESSION_STATE_CLEAN);
+	assert_int_equal(scope_session_state(pool_scope(world_pool(&w, "db", "u"))),
+	    SESSION_STATE_CLEAN);
 	world_done(&w);
 }
 
@@ -403,6 +408,45 @@ static void shutting_down(void **state)
 	LEAVE(&w, seats, asks);
 }
 
+static void queue_has_a_limit(void **state)
+{
+	struct world w;
+	struct seat seats[1];
+	struct ask asks[5];
+
+	(void)state;
+	world_init(&w, INI("default_pool_size=1\nmax_waiting_clients=2\n"));
+	struct pool *pool = world_pool(&w, "db", "u");
+	fill(&w, pool, seats, asks, 1);
+	for (int i = 1; i < 5; i++)
+		world_join(pool, &asks[i]);
+	world_ask(&w, &asks[0], VERDICT_GRANT);
+	world_ask(&w, &asks[1], VERDICT_WAIT);
+	world_ask(&w, &asks[2], VERDICT_WAIT);
+	struct verdict v = world_ask(&w, &asks[3], VERDICT_REFUSE);
+	assert_true(v.is_full);
+	assert_string_equal(
+	    v.text, "too many clients are waiting (max_waiting_clients)");
+	assert_string_equal(v.sqlstate, "53300");
+	assert_int_equal(asks[3].state, ASK_RESTING);
+	assert_int_equal(pool->waiting.count, 2);
+	/* who logs in is greeted with what is known, and waits for nothing */
+	v = pool_ask(&asks[4], ASK_WELCOME, w.now);
+	assert_int_equal(v.kind, VERDICT_WAIT);
+	assert_ptr_equal(world_next(&w, pool, VERDICT_ADMIT).ask, &asks[4]);
+	world_set(&w, "max_waiting_clients", "3");
+	world_ask(&w, &asks[3], VERDICT_WAIT);
+	/* nobody who waits is sent away for a lower limit */
+	world_set(&w, "max_waiting_clients", "1");
+	world_next(&w, pool, VERDICT_NONE);
+	assert_int_equal(pool->waiting.count, 3);
+	assert_true(world_ask(&w, &asks[4], VERDICT_REFUSE).is_full);
+	world_set(&w, "max_waiting_clients", "0");
+	world_ask(&w, &asks[4], VERDICT_WAIT);
+	assert_ptr_equal(world_give(&w, &seats[0], VERDICT_GRANT).ask, &asks[1]);
+	LEAVE(&w, seats, asks);
+}
+
 static void failed_dial(struct world *w, struct pool *pool, enum dial_failure kind,
     const char *text, const char *sqlstate)
 {
@@ -458,6 +502,68 @@ static void retries_are_spaced(void **state)
 	/* Success is remembered: a full pool makes clients wait, not fail. */
 	pool_gone(&seats[0], w.now);
 	world_ask(&w, &asks[2], VERDICT_WAIT);
+	LEAVE(&w, seats, asks);
+}
+
+/* Each attempt fails within the turn in which it was begun. */
+static void no_row_of_attempts_in_one_turn(void **state)
+{
+	struct world w;
+	struct ask asks[1];
+
+	(void)state;
+	world_init(&w, INI("server_login_retry=0\n"));
+	struct pool *pool = world_pool(&w, "db", "u");
+	world_join(pool, &asks[0]);
+	world_ask(&w, &asks[0], VERDICT_WAIT);
+	failed_dial(&w, pool, DIAL_NETWORK, "connect failed", NULL);
+	uint64_t wake_us = world_next(&w, pool, VERDICT_NONE).wake_us;
+	assert_true(wake_us > w.now && wake_us < w.now + SECOND / 10);
+	w.now = wake_us;
+	failed_dial(&w, pool, DIAL_NETWORK, "connect failed", NULL);
+	world_next(&w, pool, VERDICT_NONE);
+	pool_part(&asks[0]);
+	world_done(&w);
+}
+
+/* A reset query and a check query that hang keep nobody waiting while there is room. */
+static void tests_that_hang_are_not_awaited(void **state)
+{
+	struct world w;
+	struct seat seats[3];
+	struct ask asks[2];
+
+	(void)state;
+	world_init(
+	    &w, INI("pool_mode=session\ndefault_pool_size=3\nserver_check_delay=1\n"));
+	world_set(&w, "server_check_query", "select 1");
+	struct pool *pool = world_pool(&w, "db", "u");
+	for (int i = 0; i < 2; i++)
+		world_join(pool, &asks[i]);
+	world_ask(&w, &asks[0], VERDICT_WAIT);
+	world_dial(&w, pool, &seats[0], VERDICT_GRANT);
+	world_give(&w, &seats[0], VERDICT_RESET);
+	world_ask(&w, &asks[1], VERDICT_WAIT);
+	/* It waits for the reset, but not for ever. */
+	uint64_t wake_us = world_next(&w, pool, VERDICT_NONE).wake_us;
+	assert_true(wake_us > w.now && wake_us <= w.now + SECOND);
+	w.now = wake_us;
+	world_dial(&w, pool, &seats[1], VERDICT_GRANT);
+	world_give(&w, &seats[1], VERDICT_RESET);
+	assert_int_equal(pool_tested(&seats[1], w.now).kind, VERDICT_REST);
+	w.now += 2 * SECOND;
+	assert_int_equal(pool_review(&seats[1], w.now).kind, VERDICT_REST);
+	assert_int_equal(seats[1].state, SEAT_USED);
+	world_ask(&w, &asks[0], VERDICT_WAIT);
+	/* One reset hangs already: the other server is checked, and hangs as well. */
+	assert_ptr_equal(world_next(&w, pool, VERDICT_CHECK).seat, &seats[1]);
+	wake_us = world_next(&w, pool, VERDICT_NONE).wake_us;
+	assert_true(wake_us > w.now && wake_us <= w.now + SECOND);
+	w.now = wake_us;
+	world_dial(&w, pool, &seats[2], VERDICT_GRANT);
+	/* No room for more. */
+	world_ask(&w, &asks[1], VERDICT_WAIT);
+	assert_true(world_next(&w, pool, VERDICT_NONE).wake_us == UINT64_MAX);
 	LEAVE(&w, seats, asks);
 }
 
@@ -564,7 +670,7 @@ static void room_is_made_and_handed_on(void **state)
 	/* Nothing to evict now: both are remembered, in order. */
 	world_ask(&w, &asks[3], VERDICT_WAIT);
 	world_next(&w, c, VERDICT_NONE);
-	assert_true(c->wants_db_room && c->database->is_starving);
+	assert_true(heap_has(&c->db_room_node));
 	world_ask(&w, &asks[4], VERDICT_WAIT);
 	world_next(&w, a, VERDICT_NONE);
 	world_was_kicked(&w, c);
@@ -576,18 +682,61 @@ static void room_is_made_and_handed_on(void **state)
 	assert_ptr_equal(world_next(&w, c, VERDICT_RETIRE).seat, &seats[1]);
 	pool_gone(&seats[1], w.now);
 	world_dial(&w, c, &seats[1], VERDICT_GRANT);
-	assert_false(c->wants_db_room);
+	assert_false(heap_has(&c->db_room_node));
 	/* The next in the queue is told when the first does not need it any more. */
 	world_ask(&w, &asks[0], VERDICT_WAIT);
 	world_next(&w, a, VERDICT_NONE);
-	assert_true(a->wants_db_room);
+	assert_true(heap_has(&a->db_room_node));
 	world_was_kicked(&w, a);
 	world_give(&w, &seats[0], VERDICT_REST);
 	assert_true(world_was_kicked(&w, a));
 	pool_withdraw(&asks[0]);
 	world_next(&w, a, VERDICT_NONE);
-	assert_false(a->database->is_starving);
+	assert_true(heap_is_empty(&a->database->starving));
 	seats[2] = (struct seat){.state = SEAT_NONE};
+	LEAVE(&w, seats, asks);
+}
+
+/* Two pools share one connection.  The clients of the first ask again and again. */
+static void room_is_shared_by_waiting_time(void **state)
+{
+	struct world w;
+	struct seat seats[1];
+	struct ask asks[4];
+
+	(void)state;
+	world_init(&w, INI("max_db_connections=1\n"));
+	struct pool *a = world_pool(&w, "db", "a"), *b = world_pool(&w, "db", "b");
+	for (int i = 0; i < 4; i++)
+		world_join(i < 3 ? a : b, &asks[i]);
+	world_ask(&w, &asks[0], VERDICT_WAIT);
+	world_dial(&w, a, &seats[0], VERDICT_GRANT);
+	w.now += SECOND;
+	world_ask(&w, &asks[1], VERDICT_WAIT);
+	world_next(&w, a, VERDICT_NONE);
+	w.now += SECOND;
+	world_ask(&w, &asks[3], VERDICT_WAIT);
+	world_next(&w, b, VERDICT_NONE);
+	w.now += SECOND;
+	/* The own client has waited longer. */
+	world_ask(&w, &asks[2], VERDICT_WAIT);
+	assert_ptr_equal(world_give(&w, &seats[0], VERDICT_GRANT).ask, &asks[1]);
+	/* Now the other pool's has. */
+	world_was_kicked(&w, b);
+	struct verdict v = world_give(&w, &seats[0], VERDICT_RETIRE);
+	assert_string_equal(v.text, "evicted");
+	assert_true(world_was_kicked(&w, b));
+	/* There is room, but not for who came later. */
+	world_next(&w, a, VERDICT_NONE);
+	pool_gone(&seats[0], w.now);
+	world_next(&w, a, VERDICT_NONE);
+	assert_ptr_equal(world_dial(&w, b, &seats[0], VERDICT_GRANT).ask, &asks[3]);
+	w.now += SECOND;
+	world_ask(&w, &asks[0], VERDICT_WAIT);
+	world_give(&w, &seats[0], VERDICT_REST);
+	assert_ptr_equal(world_next(&w, a, VERDICT_RETIRE).seat, &seats[0]);
+	pool_gone(&seats[0], w.now);
+	assert_ptr_equal(world_dial(&w, a, &seats[0], VERDICT_GRANT).ask, &asks[2]);
 	LEAVE(&w, seats, asks);
 }
 
@@ -607,7 +756,7 @@ static void room_of_users(void **state)
 	world_join(y, &asks[2]);
 	world_ask(&w, &asks[1], VERDICT_WAIT);
 	world_next(&w, y, VERDICT_NONE);
-	assert_true(y->wants_user_room && y->user->is_starving);
+	assert_true(heap_has(&y->user_room_node));
 	world_was_kicked(&w, y);
 	world_give(&w, &seats[0], VERDICT_REST);
 	assert_true(world_was_kicked(&w, y));
@@ -771,7 +920,7 @@ static void last_seeker_leaves(void **state)
 	world_next(&w, a, VERDICT_CHECK);
 	world_ask(&w, &asks[2], VERDICT_WAIT);
 	world_next(&w, b, VERDICT_NONE);
-	assert_true(b->wants_db_room);
+	assert_true(heap_has(&b->db_room_node));
 	world_was_kicked(&w, b);
 	pool_withdraw(&asks[0]);
 	assert_true(world_was_kicked(&w, b));
@@ -822,10 +971,14 @@ int main(void)
 	    cmocka_unit_test(welcome),
 	    cmocka_unit_test(paused_pools),
 	    cmocka_unit_test(shutting_down),
+	    cmocka_unit_test(queue_has_a_limit),
 	    cmocka_unit_test(retries_are_spaced),
+	    cmocka_unit_test(no_row_of_attempts_in_one_turn),
+	    cmocka_unit_test(tests_that_hang_are_not_awaited),
 	    cmocka_unit_test(login_errors_reach_who_waits),
 	    cmocka_unit_test(reserve),
 	    cmocka_unit_test(room_is_made_and_handed_on),
+	    cmocka_unit_test(room_is_shared_by_waiting_time),
 	    cmocka_unit_test(room_of_users),
 	    cmocka_unit_test(least_size),
 	    cmocka_unit_test(cancels),

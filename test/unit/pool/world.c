@@ -84,10 +84,9 @@ void world_adopt(struct world *w, const char *ini, const char *userlist)
 {
 	struct config *config = config_of(ini);
 	struct userlist *users = NULL;
-	struct err err;
 
 	if (userlist)
-		users = userlist_parse("users", userlist, strlen(userlist), &err);
+		users = userlist_parse("users", userlist, strlen(userlist), NULL, NULL);
 	w->notes[0] = '\0';
 	catalog_adopt(w->c, config, users, on_note, w);
 	userlist_free(&users);

@@ -2,15 +2,19 @@
  * Cancel requests: which reach a server, which are answered at once, and that none hits
  * a query it was not meant for or stays for ever.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include "../stage/stage.h"
+#include "net/sock.h"
 #include "session/session.h"
-#include "stage.h"
 #include "wire/codec.h"
 #include "wire/message.h"
 
@@ -248,6 +252,46 @@ static void cancelled_set_in_session_mode(void **state)
 	stage_free(&stage);
 }
 
+/* A RESET in a transaction, after which our SET runs while the next query is held: it
+ * cannot be answered for the server, whose transaction would have to fail. */
+static void query_behind_our_set_in_a_transaction_runs(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1", "");
+	struct peer *b, *server;
+	begin_applying(stage, &b, &server, "begin");
+	end_applying(server);
+	peer_hear(server, 'Q');
+	peer_answer(server, "BEGIN", 'T');
+	peer_hear(b, 'Z');
+	peer_text(b, 'Q', "set application_name = 'c'");
+	peer_hear(server, 'Q');
+	peer_put(server, 'S', "application_name\0c", 19);
+	peer_answer(server, "SET", 'T');
+	peer_hear(b, 'Z');
+	peer_text(b, 'Q', "reset application_name");
+	peer_hear(server, 'Q');
+	peer_put(server, 'S', "application_name\0", 18);
+	peer_answer(server, "RESET", 'T');
+	peer_hear(b, 'Z');
+	peer_hear(server, 'S');
+	peer_text(b, 'Q', "of b");
+	stage_settle(stage);
+	peer_last_words(ask_to_cancel(stage, b));
+	assert_string_equal(peer_heard(b), "");
+	for (const char *type = "3312"; *type; type++)
+		peer_put(server, (uint8_t)*type, "", 0);
+	peer_put(server, 'S', "application_name\0b", 19);
+	peer_text(server, 'C', "SET");
+	peer_put(server, '3', "", 0);
+	peer_put(server, '3', "", 0);
+	peer_ready(server, 'T');
+	assert_string_equal(peer_hear(server, 'Q'), "Q:of b");
+	peer_answer(server, "SELECT 1", 'T');
+	assert_string_equal(peer_hear(b, 'Z'), "C:SELECT 1 Z:T");
+	stage_free(&stage);
+}
+
 /* The query that was meant ends before the request is carried; the next one of the same
  * client on the same server is none of its business. */
 static void later_query_of_the_same_client_is_spared(void **state)
@@ -322,6 +366,56 @@ static void cancel_without_carrier_has_an_end(void **state)
 	peer_last_words(messenger);
 	/* who knows when it hits: nobody gets that server any more */
 	peer_last_words(server);
+	stage_free(&stage);
+}
+
+static bool is_cancel(void *arg)
+{
+	struct stage *stage = arg;
+	struct peer *peer;
+
+	list_for (peer, &stage->peers, node)
+		if (peer->in.len == 16 && get_u32(peer->in.bytes + 4) == STARTUP_CANCEL)
+			return true;
+	return false;
+}
+
+/* Fills the queue of a unix socket that nobody accepts from. */
+static int fill_queue(struct stage *stage, int *fds, int most)
+{
+	struct sock_options options = {.unix_mode = -1};
+	struct sock_target target;
+	struct err err;
+	int count = 0;
+
+	watch_off(stage->door);
+	listen(stage->door_fd, 0);
+	assert_int_equal(sock_target_unix(&target, stage->back_dir, 5432, &err), 0);
+	while (count < most && sock_connect(&target, &options, &fds[count], &err) == 0)
+		count++;
+	assert_true(count < most);
+	assert_int_equal(errno, EAGAIN);
+	return count;
+}
+
+/* It is not lost either. */
+static void server_that_has_a_full_queue_gets_it_later(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("", "");
+	struct peer *client, *server, *carrier;
+	int fds[8], count;
+
+	begin_query(stage, &client, &server);
+	count = fill_queue(stage, fds, 8);
+	carrier = ask_to_cancel(stage, client);
+	stage_settle(stage);
+	assert_false(carrier->has_ended);
+	for (int i = 0; i < count; i++)
+		close(fds[i]);
+	listen(stage->door_fd, 1000);
+	watch_on(stage->door);
+	stage_until(stage, is_cancel, stage);
 	stage_free(&stage);
 }
 
@@ -441,11 +535,13 @@ int main(void)
 	    cmocka_unit_test(query_behind_our_set_is_answered_at_once),
 	    cmocka_unit_test(server_is_given_back_after_a_cancelled_set),
 	    cmocka_unit_test(cancelled_set_in_session_mode),
+	    cmocka_unit_test(query_behind_our_set_in_a_transaction_runs),
 	    cmocka_unit_test(later_query_of_the_same_client_is_spared),
 	    cmocka_unit_test(idle_transaction_has_nothing_to_cancel),
 	    cmocka_unit_test(idle_client_has_nothing_to_cancel),
 	    cmocka_unit_test(queued_query_is_answered_at_once),
 	    cmocka_unit_test(server_is_not_lent_while_a_cancel_is_under_way),
+	    cmocka_unit_test(server_that_has_a_full_queue_gets_it_later),
 	    cmocka_unit_test(cancel_without_carrier_has_an_end),
 	    cmocka_unit_test(waiting_requests_get_their_turn),
 	    cmocka_unit_test(request_that_waits_ends_with_its_query),

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "stage.h"
+#include "../stage/stage.h"
 
 /* clang-format off: needs some of the headers above */
 #include <cmocka.h>
@@ -24,6 +24,7 @@ struct line {
 	int fd;
 	enum step say;
 	struct buf heard; /* "Q:text ", "part:3 ", "bad ", "ended ", "closed:why " */
+	unsigned shown;   /* so often it was shown a message */
 	bool pauses;
 };
 
@@ -35,6 +36,7 @@ static struct line *conn_line(const struct conn *conn)
 static enum step line_message(struct conn *conn, const struct message *m)
 {
 	struct line *line = conn_line(conn);
+	line->shown++;
 	if (line->say == STEP_MORE && message_is_whole(m)) {
 		buf_printf(&line->heard, "%c%zu ", m->type, (size_t)m->size);
 		return STEP_NEXT;
@@ -140,6 +142,20 @@ static void bytes_become_messages(void **state)
 	assert_null(line.client->conn.held);
 	line_say(&line, two, sizeof(two) - 1);
 	assert_string_equal(line_heard(&line), "Q7 S5 Q7 S5 ");
+	line_close(&line);
+}
+
+/* Whoever looks through it each time looks at every byte twice at most. */
+static void incomplete_message_is_shown_when_twice_as_much_is_here(void **state)
+{
+	(void)state;
+	struct line line;
+	uint8_t bytes[4096] = {'Q', 0, 0, 0x0f, 0xff};
+	line_open(&line, STEP_MORE);
+	for (size_t i = 0; i < sizeof(bytes); i += 8)
+		line_say(&line, bytes + i, 8);
+	assert_string_equal(line_heard(&line), "Q4096 ");
+	assert_in_range(line.shown, 2, 10);
 	line_close(&line);
 }
 
@@ -284,6 +300,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(bytes_become_messages),
+	    cmocka_unit_test(incomplete_message_is_shown_when_twice_as_much_is_here),
 	    cmocka_unit_test(long_message_passes_in_parts),
 	    cmocka_unit_test(lying_length_costs_little),
 	    cmocka_unit_test(impossible_length_is_bad),

@@ -11,10 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../stage/stage.h"
 #include "auth/scram.h"
 #include "auth/secret.h"
 #include "net/dns.h"
-#include "stage.h"
+#include "session/session.h"
 #include "wire/codec.h"
 #include "wire/message.h"
 
@@ -544,7 +545,8 @@ static void look_up_is_given_up_with_its_server(void **state)
 	unlink(path);
 	assert_non_null(stage->site.dns);
 	struct database *db = catalog_find_database(stage->site.catalog, "d");
-	((struct host_config *)db->config->hosts)[0].host = "host.example.invalid";
+	mem_free(db->hosts.list[0]->name);
+	db->hosts.list[0]->name = mem_strdup("host.example.invalid");
 	struct peer *client = stage_client(stage);
 	peer_start(client, "u", "d", NULL, NULL);
 	stage_settle(stage);
@@ -555,6 +557,73 @@ static void look_up_is_given_up_with_its_server(void **state)
 	assert_int_equal(stage->site.server_count, 0);
 	struct dns *dns = stage->site.dns;
 	dns_free(&dns);
+	stage_free(&stage);
+}
+
+/* ---- server_connect_rate ---- */
+
+/* Two pools want a server at the same host; the second has to wait for its turn. */
+static struct stage *two_dials(const char *settings, struct peer *servers[2])
+{
+	struct stage *stage = stage_new("", settings);
+
+	peer_start(stage_client(stage), "u", "d", NULL, NULL);
+	servers[0] = stage_server(stage);
+	peer_start(stage_client(stage), "v", "d", NULL, NULL);
+	servers[1] = NULL;
+	return stage;
+}
+
+static bool is_asked_for(void *arg)
+{
+	struct stage *stage = arg;
+
+	return stage->site.login_server_count == 2;
+}
+
+static void connects_keep_their_distance(void **state)
+{
+	(void)state;
+	struct peer *servers[2];
+	struct stage *stage = two_dials("server_connect_rate=2\n", servers);
+	/* the first one has gone before this */
+	uint64_t first_us = loop_now(stage->site.loop);
+
+	stage_until(stage, is_asked_for, stage);
+	if (loop_now(stage->site.loop) < first_us + 400000)
+		assert_int_equal(stage->dialed, 1);
+	servers[1] = stage_server(stage);
+	assert_true(loop_now(stage->site.loop) >= first_us + 400000);
+	assert_int_equal(peer_first_packet(servers[1]), PROTOCOL_3_2);
+	stage_free(&stage);
+}
+
+static void limit_of_connects_ends_at_once(void **state)
+{
+	(void)state;
+	struct peer *servers[2];
+	struct stage *stage = two_dials("server_connect_rate=1\n", servers);
+
+	stage_until(stage, is_asked_for, stage);
+	stage_set(stage, "server_connect_rate", "0");
+	session_review(&stage->site); /* as the console does */
+	stage_settle(stage);
+	assert_int_equal(stage->dialed, 2);
+	assert_int_equal(map_count(stage->site.dial_turns), 0);
+	stage_free(&stage);
+}
+
+/* Nobody is left for whom the turn would come. */
+static void who_waits_for_a_turn_may_go(void **state)
+{
+	(void)state;
+	struct peer *servers[2];
+	struct stage *stage = two_dials("server_connect_rate=1\n", servers);
+
+	stage_until(stage, is_asked_for, stage);
+	pool_mark_dirty(
+	    catalog_find_pool(catalog_find_database(stage->site.catalog, "d"),
+		catalog_find_user(stage->site.catalog, "v")));
 	stage_free(&stage);
 }
 
@@ -586,6 +655,9 @@ int main(void)
 	    cmocka_unit_test(replica_whose_client_goes_is_given_up),
 	    cmocka_unit_test(clock_of_a_replica_outlives_changes),
 	    cmocka_unit_test(look_up_is_given_up_with_its_server),
+	    cmocka_unit_test(connects_keep_their_distance),
+	    cmocka_unit_test(limit_of_connects_ends_at_once),
+	    cmocka_unit_test(who_waits_for_a_turn_may_go),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "../stage/stage.h"
 #include "session/session.h"
-#include "stage.h"
 
 /* clang-format off: needs some of the headers above */
 #include <cmocka.h>
@@ -57,6 +57,109 @@ static void dirty_server_is_closed(void **state)
 		assert_int_equal(stage->site.server_count, 0);
 		assert_false(client->has_ended);
 		stage_free(&stage);
+	}
+}
+
+/* Every message a server may send, and one that it may not. */
+static const struct {
+	const char *bytes;
+	size_t len;
+} anything[] = {
+    {"R\0\0\0\x08\0\0\0\0", 9},
+    {"K\0\0\0\x0c\0\0\0\1\0\0\0\2", 13},
+    {"1\0\0\0\4", 5},
+    {"2\0\0\0\4", 5},
+    {"3\0\0\0\4", 5},
+    {"A\0\0\0\x0c\0\0\0\1c\0p\0", 13},
+    {"C\0\0\0\x0dSELECT 1\0", 14},
+    {"D\0\0\0\x0b\0\1\0\0\0\1x", 12},
+    {"d\0\0\0\5x", 6},
+    {"c\0\0\0\4", 5},
+    {"E\0\0\0\x0dSERROR\0\0", 14},
+    {"G\0\0\0\7\0\0\0", 8},
+    {"H\0\0\0\7\0\0\0", 8},
+    {"I\0\0\0\4", 5},
+    {"N\0\0\0\x0eSNOTICE\0\0", 15},
+    {"n\0\0\0\4", 5},
+    {"S\0\0\0\x0dTimeZone\0", 14},
+    {"s\0\0\0\4", 5},
+    {"T\0\0\0\6\0\0", 7},
+    {"t\0\0\0\6\0\0", 7},
+    {"V\0\0\0\x08\xff\xff\xff\xff", 9},
+    {"W\0\0\0\7\0\0\0", 8},
+    {"Z\0\0\0\5I", 6},
+    {"!\0\0\0\4", 5},
+};
+enum { ANYTHING = sizeof(anything) / sizeof(anything[0]) };
+
+/* Whoever comes next gets another server, and the answer to its own question. */
+static void next_client_is_served(struct stage *stage, struct peer *client)
+{
+	struct peer *server = stage_ready_server(stage);
+
+	peer_hear(server, 'Q');
+	peer_answer(server, "NEXT", 'I');
+	assert_string_equal(peer_hear(client, 'Z'), "C:NEXT Z:I");
+}
+
+static void part_of_a_message_at_rest_closes_the_server(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ANYTHING; i++) {
+		for (size_t len = 1; len < anything[i].len; len++) {
+			struct stage *stage = stage_new("pool_size=1", "");
+			struct peer *client, *server;
+			stage_pair(stage, &client, &server);
+			peer_send(server, anything[i].bytes, len);
+			stage_settle(stage);
+			assert_int_equal(count(stage, SEAT_IDLE), 0);
+			peer_text(client, 'Q', "next");
+			peer_last_words(server);
+			next_client_is_served(stage, client);
+			stage_free(&stage);
+		}
+	}
+}
+
+static bool may_come_at_any_time(uint8_t type)
+{
+	return type == 'A' || type == 'N' || type == 'S';
+}
+
+/* The server is given back while part of a message has come already, and there is one
+ * who waits for it. */
+static void give_back(const char *behind, size_t len, bool is_kept)
+{
+	struct stage *stage = stage_new("pool_size=1", "");
+	struct peer *a, *b, *server;
+	uint8_t bytes[64] = "C\0\0\0\6A\0Z\0\0\0\5I";
+
+	stage_pair(stage, &a, &server);
+	b = stage_login(stage, "u", NULL, NULL);
+	peer_text(a, 'Q', "of a");
+	peer_hear(server, 'Q');
+	peer_text(b, 'Q', "next");
+	stage_settle(stage);
+	memcpy(bytes + 13, behind, len);
+	peer_send(server, bytes, 13 + len);
+	assert_string_equal(peer_hear(a, 'Z'), "C:A Z:I");
+	if (is_kept) {
+		assert_string_equal(peer_hear(server, 'Q'), "Q:next");
+	} else {
+		peer_last_words(server);
+		next_client_is_served(stage, b);
+	}
+	stage_free(&stage);
+}
+
+static void part_of_a_message_behind_an_answer_closes_the_server(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ANYTHING; i++) {
+		for (size_t len = 1; len < anything[i].len; len++)
+			give_back(anything[i].bytes, len, false);
+		give_back(anything[i].bytes, anything[i].len,
+		    may_come_at_any_time((uint8_t)anything[i].bytes[0]));
 	}
 }
 
@@ -333,6 +436,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(notification_at_rest_is_harmless),
 	    cmocka_unit_test(dirty_server_is_closed),
+	    cmocka_unit_test(part_of_a_message_at_rest_closes_the_server),
+	    cmocka_unit_test(part_of_a_message_behind_an_answer_closes_the_server),
 	    cmocka_unit_test(server_is_reset_after_a_session),
 	    cmocka_unit_test(failed_reset_closes_the_server),
 	    cmocka_unit_test(used_server_is_checked),

@@ -42,7 +42,7 @@ static struct prepared_text *intern(const char *sql, const uint32_t *types, size
 	buf_put_u16(&key, (uint16_t)n);
 	for (size_t i = 0; i < n; i++)
 		buf_put_u32(&key, types[i]);
-	struct prepared_text *t = prepared_intern(registry, key.bytes, key.len);
+	struct prepared_text *t = prepared_intern(registry, "", key.bytes, key.len);
 	buf_done(&key);
 	assert_non_null(t);
 	return t;
@@ -142,7 +142,7 @@ static void test_broken_keys_are_harmless(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct prepared_text *t = prepared_intern(
-		    registry, (const uint8_t *)cases[i].bytes, cases[i].len);
+		    registry, "", (const uint8_t *)cases[i].bytes, cases[i].len);
 		assert_string_equal(prepared_sql(t), cases[i].sql);
 		assert_int_equal(prepared_type_count(t), cases[i].types);
 		if (cases[i].types)
@@ -554,18 +554,6 @@ static void test_what_is_spoilt_comes_back_so(void **state)
 	prepared_unref(t);
 }
 
-static void test_commands_are_known(void **state)
-{
-	struct prepared_text *t = text_of("/* a */ Execute x");
-
-	(void)state;
-	assert_true(t->is_command);
-	prepared_unref(t);
-	t = text_of("select 1");
-	assert_false(t->is_command);
-	prepared_unref(t);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -588,7 +576,6 @@ int main(void)
 	    CASE(test_tags_come_around),
 	    CASE(test_a_link_ends_with_changes_in_flight),
 	    CASE(test_what_is_spoilt_comes_back_so),
-	    CASE(test_commands_are_known),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -176,49 +176,6 @@ static void test_rename_that_cannot_be(void **state)
 	}
 }
 
-/* The same, asked of a text in the registry. */
-static bool text_forgets(const char *sql)
-{
-	struct prepared_registry *r = prepared_registry_new();
-	struct prepared_text *t =
-	    prepared_intern(r, (const uint8_t *)sql, strlen(sql) + 1);
-	bool forgets = t->forgets;
-
-	prepared_unref(t);
-	prepared_registry_free(&r);
-	return forgets;
-}
-
-static void test_queries_that_make_a_server_forget(void **state)
-{
-	static const char *const forgets[] = {"DISCARD ALL", "deallocate s", "DISCARD",
-	    " \t\r\n\f\vDealLocate/**/ALL", "-- x\nDISCARD ALL", "--\rdiscard all",
-	    "/* a /* b */ c */ DISCARD ALL", "/*/**/*/discard plans", ";; DISCARD ALL;",
-	    "DEALLOCATE\"s\"", "/***/DISCARD", NULL};
-	static const char *const keeps[] = {"", " ", "select 1", "DISCARDED",
-	    "DEALLOCATE_x", "DISCARD\xc3\xa4", "discar", "-- DISCARD ALL",
-	    "/* DISCARD ALL", "/*/ DISCARD ALL", "/* /* */ DISCARD ALL",
-	    "- DISCARD ALL", "/ DISCARD ALL", "\"DISCARD\"", "EXPLAIN DISCARD", "-",
-	    "/", "/*", "DISCARD$1", NULL};
-
-	(void)state;
-	for (const char *const *sql = forgets; *sql; sql++) {
-		assert_true(prepared_is_forgetting(*sql, strlen(*sql)));
-		assert_true(prepared_mentions_forgetting(*sql, strlen(*sql)));
-		assert_true(text_forgets(*sql));
-	}
-	for (const char *const *sql = keeps; *sql; sql++) {
-		assert_false(prepared_is_forgetting(*sql, strlen(*sql)));
-		assert_false(text_forgets(*sql));
-	}
-	assert_false(prepared_is_forgetting("DISCARD ALL", 6));
-	assert_false(prepared_is_forgetting(NULL, 0));
-	assert_true(prepared_mentions_forgetting(BYTES("begin; deallocate all; end")));
-	assert_false(
-	    prepared_mentions_forgetting(BYTES("select discarded, deallocat")));
-	assert_false(prepared_mentions_forgetting(NULL, 0));
-}
-
 static void assert_error(const char *body, size_t len, const char *ours,
     const char *expected, size_t expected_len)
 {
@@ -263,7 +220,6 @@ int main(void)
 	    cmocka_unit_test(test_messages_renamed),
 	    cmocka_unit_test(test_rename_of_a_message_that_is_not_all_here),
 	    cmocka_unit_test(test_rename_that_cannot_be),
-	    cmocka_unit_test(test_queries_that_make_a_server_forget),
 	    cmocka_unit_test(test_errors_renamed),
 	};
 

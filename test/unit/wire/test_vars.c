@@ -48,8 +48,8 @@ static void set(struct vars *v, const char *name, const char *value)
 static void schema_lists_names_once(void **state)
 {
 	(void)state;
-	/* two extra ones; of those that servers report two are new */
-	assert_int_equal(vars_schema_count(schema), VAR_BUILTIN_COUNT + 4);
+	/* two extra ones; of those that servers report three are new */
+	assert_int_equal(vars_schema_count(schema), VAR_BUILTIN_COUNT + 5);
 	assert_true(vars_schema_is_named(schema, VAR_BUILTIN_COUNT + 1));
 	assert_false(vars_schema_is_named(schema, VAR_BUILTIN_COUNT + 2));
 	assert_string_equal(vars_schema_name(schema, VAR_DATESTYLE), "DateStyle");
@@ -59,9 +59,30 @@ static void schema_lists_names_once(void **state)
 	assert_int_equal(vars_schema_find(schema, "TIMEZONE"), VAR_TIMEZONE);
 	assert_int_equal(vars_schema_find(schema, "nope"), -1);
 	struct vars_schema *plain = vars_schema_new(NULL);
-	assert_int_equal(vars_schema_count(plain), VAR_BUILTIN_COUNT + 4);
+	assert_int_equal(vars_schema_count(plain), VAR_BUILTIN_COUNT + 5);
 	assert_false(vars_schema_is_named(plain, VAR_BUILTIN_COUNT));
 	vars_schema_free(&plain);
+}
+
+static void what_may_be_set_and_reset(void **state)
+{
+	int standby = vars_schema_find(schema, "in_hot_standby");
+
+	(void)state;
+	assert_true(standby >= 0);
+	assert_false(vars_schema_may_be_set(schema, (size_t)standby));
+	assert_true(vars_schema_may_be_set(schema, VAR_TIMEZONE));
+	buf_clear(&out);
+	vars_put_reset(schema, VAR_TIMEZONE, &out);
+	assert_string_equal(buf_text(&out), "RESET TimeZone");
+	assert_true(vars_is_equal(&client, &server));
+	set(&client, "TimeZone", "UTC");
+	assert_false(vars_is_equal(&client, &server));
+	assert_false(vars_is_same(&client, &server, VAR_TIMEZONE));
+	assert_true(vars_is_same(&client, &server, VAR_DATESTYLE));
+	set(&server, "TimeZone", "UTC");
+	assert_true(vars_is_same(&client, &server, VAR_TIMEZONE));
+	assert_true(vars_is_equal(&client, &server));
 }
 
 static void values_are_shared(void **state)
@@ -204,6 +225,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    CASE(schema_lists_names_once),
+	    CASE(what_may_be_set_and_reset),
 	    CASE(values_are_shared),
 	    CASE(take_leaves_unset_alone),
 	    CASE(fill_leaves_set_ones_alone),

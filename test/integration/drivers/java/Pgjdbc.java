@@ -327,6 +327,23 @@ public final class Pgjdbc {
         }
     }
 
+    /** One text that two clients read differently, prepared by both on the same server. */
+    static void readings() throws SQLException {
+        String sql = "select extract(month from '01/02/2024'::date)::int * 100"
+                + " + extract(hour from '2024-01-01'::timestamptz at time zone 'UTC')::int";
+        try (Connection one = connect("prepareThreshold", "1");
+                Connection two = connect("prepareThreshold", "1")) {
+            one(one, "set datestyle = 'ISO, MDY'");
+            one(one, "set timezone = 'UTC'");
+            one(two, "set datestyle = 'ISO, DMY'");
+            one(two, "set timezone = 'Asia/Tokyo'");
+            for (int turn = 0; turn < 3; turn++) {
+                same("first reading", one(one, sql), 100);
+                same("second reading", one(two, sql), 215);
+            }
+        }
+    }
+
     public static void main(String[] args) throws Exception {
         Map<String, String[]> ways = new LinkedHashMap<>();
         ways.put("default", new String[0]);
@@ -342,5 +359,7 @@ public final class Pgjdbc {
         }
         cancelled();
         System.out.println("ok pgjdbc cancel");
+        readings();
+        System.out.println("ok pgjdbc readings");
     }
 }

@@ -157,6 +157,26 @@ async function cancelled () {
   await client.end()
 }
 
+// One text that two clients read differently, prepared by both on the same server.
+async function readings () {
+  const text = `select extract(month from '01/02/2024'::date)::int as m,
+    extract(hour from '2024-01-01'::timestamptz at time zone 'UTC')::int as h`
+  const ways = [['ISO, MDY', 'UTC', { m: 1, h: 0 }], ['ISO, DMY', 'Asia/Tokyo', { m: 2, h: 15 }]]
+  const clients = []
+  for (const [style, zone] of ways) {
+    const client = await connected()
+    await client.query(`set datestyle = '${style}'`)
+    await client.query(`set timezone = '${zone}'`)
+    clients.push(client)
+  }
+  for (let turn = 0; turn < 3; turn++) {
+    for (let n = 0; n < 2; n++) {
+      same('reading', (await clients[n].query({ text, name: 'reading' })).rows, [ways[n][2]])
+    }
+  }
+  for (const client of clients) await client.end()
+}
+
 async function sums () {
   const client = await connected()
   const { rows } = await client.query('select (select sum(balance)::int from account) as s, (select count(*)::int from event) as n')
@@ -175,4 +195,6 @@ run(async () => {
   ok('pg pool')
   await cancelled()
   ok('pg cancel')
+  await readings()
+  ok('pg readings')
 })

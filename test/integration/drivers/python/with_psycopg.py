@@ -172,6 +172,20 @@ async def asynchronous():
     await asyncio.gather(*(one(n) for n in range(WORKERS)))
 
 
+def readings():
+    """One text that two clients read differently, prepared by both on the same server."""
+    sql = ("select extract(month from '01/02/2024'::date)::int, "
+           "extract(hour from '2024-01-01'::timestamptz at time zone 'UTC')::int")
+    with psycopg.connect(**TO, autocommit=True, prepare_threshold=0) as one, \
+            psycopg.connect(**TO, autocommit=True, prepare_threshold=0) as two:
+        for conn, style, zone in ((one, "ISO, MDY", "UTC"), (two, "ISO, DMY", "Asia/Tokyo")):
+            conn.execute("set datestyle = '%s'" % style)
+            conn.execute("set timezone = '%s'" % zone)
+        for _ in range(3):
+            same("first reading", one.execute(sql).fetchone(), (1, 0))
+            same("second reading", two.execute(sql).fetchone(), (2, 15))
+
+
 def main():
     for way, how in WAYS.items():
         concurrently(worker_of(how))
@@ -186,6 +200,8 @@ def main():
     with psycopg.connect(**TO) as conn:
         timeouts(conn)
     ok("psycopg cancel")
+    readings()
+    ok("psycopg readings")
 
 
 main()

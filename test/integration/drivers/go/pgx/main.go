@@ -263,6 +263,27 @@ func cancelled() {
 	must(tx.Rollback(ctx))
 }
 
+// readings: one text that two clients read differently, prepared by both on the same server.
+func readings() {
+	sql := "select extract(month from '01/02/2024'::date)::int * 100 + " +
+		"extract(hour from '2024-01-01'::timestamptz at time zone 'UTC')::int"
+	sets := [][]string{{"ISO, MDY", "UTC"}, {"ISO, DMY", "Asia/Tokyo"}}
+	wanted := []int{100, 215}
+	conns := []*pgx.Conn{}
+	for _, set := range sets {
+		conn := connect(pgx.QueryExecModeCacheStatement, 10)
+		defer conn.Close(ctx)
+		expect.Got(conn.Exec(ctx, "set datestyle = '"+set[0]+"'"))
+		expect.Got(conn.Exec(ctx, "set timezone = '"+set[1]+"'"))
+		conns = append(conns, conn)
+	}
+	for turn := 0; turn < 3; turn++ {
+		for n, conn := range conns {
+			same("reading", expect.Got(one[int](conn, sql)), wanted[n])
+		}
+	}
+}
+
 func sums() {
 	conn := connect(pgx.QueryExecModeExec, 0)
 	defer conn.Close(ctx)
@@ -288,4 +309,6 @@ func main() {
 	expect.Ok("pgx pipeline")
 	cancelled()
 	expect.Ok("pgx cancel")
+	readings()
+	expect.Ok("pgx readings")
 }

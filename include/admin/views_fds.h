@@ -1,0 +1,19 @@
+/*
+ * SHOW FDS with the descriptors themselves.
+ */
+#ifndef ADMIN_VIEWS_FDS_H
+#define ADMIN_VIEWS_FDS_H
+
+#include <stdbool.h>
+
+#include "session/client.h"
+
+/* Is this the console of the process's owner, over the unix socket? */
+bool fds_may_receive(const struct client *client);
+/* The answer behind the RowDescription, which was sent; each row comes with its
+ * descriptor (SCM_RIGHTS), in one message of the socket, and with the secrets that a
+ * takeover needs.  Waits for a console that is slow to read, and closes one that does
+ * not. */
+void fds_send(struct client *client, size_t column_count);
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * The command line: one table feeds getopt, --help and the manual page.
+ */
+#ifndef DAEMON_OPTIONS_H
+#define DAEMON_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+enum options_action {
+	OPTIONS_RUN,
+	OPTIONS_CHECK,
+	OPTIONS_DESCRIBE,
+	OPTIONS_VERSION,
+	OPTIONS_HELP,
+};
+
+/* Texts point into argv. */
+struct options {
+	enum options_action action;
+	const char *program;
+	const char *file; /* NULL for the actions that need none */
+	const char *user; /* NULL: not given */
+	const char *topic, *form;
+	int verbose; /* how often -v was given */
+	bool is_daemon, is_quiet, is_reboot;
+};
+
+/* argv is reordered.  -1: misuse, which has been explained on stderr. */
+int options_parse(struct options *o, int argc, char **argv);
+/* What --help prints. */
+void options_help(FILE *out, const char *program);
+/* Print the table as "md", or as "man": a list for a section of pgbouncer(1).  -1 for
+ * another format. */
+int options_describe(FILE *out, const char *as);
+
+#endif

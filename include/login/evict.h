@@ -1,0 +1,16 @@
+/*
+ * Room at the descriptor limit: clients that hold a descriptor without having proven
+ * who they are must not keep the administrator out.
+ */
+#ifndef LOGIN_EVICT_H
+#define LOGIN_EVICT_H
+
+#include "session/site.h"
+
+/* Closes the oldest clients that are in the middle of their login and have been waited
+ * for.  Clients for which we work (look-ups, key derivation, the pool's welcome) stay,
+ * and so does the owner of the process on the unix socket.  Returns how many were told
+ * to go; their descriptors are free after this turn of the loop. */
+unsigned evict_silent(struct site *site);
+
+#endif

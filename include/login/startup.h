@@ -1,0 +1,31 @@
+/*
+ * The parameters of a StartupMessage (protocol.md 3): which are kept, tracked, dropped
+ * or refused.
+ */
+#ifndef LOGIN_STARTUP_H
+#define LOGIN_STARTUP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "session/client.h"
+
+struct startup {
+	char *user, *database; /* owned; never NULL after startup_read */
+	uint32_t version;
+	char **unsupported; /* owned: _pq_. names, for NegotiateProtocolVersion */
+	size_t unsupported_count;
+};
+
+void startup_init(struct startup *s, uint32_t version);
+void startup_done(struct startup *s);
+/* Read the packet; tracked parameters go to client->vars.  -1: refused, the client was
+ * told. */
+int startup_read(struct client *client, struct startup *s, const struct message *m);
+/* The version spoken from now on. */
+uint32_t startup_protocol(const struct startup *s);
+/* Was something asked for that there is not? */
+bool startup_needs_negotiation(const struct startup *s);
+
+#endif

@@ -1,0 +1,75 @@
+/*
+ * Session state that clients leave behind on servers which others use next (transaction
+ * and statement mode): counted, cleaned or refused, as session_state says.  What a text
+ * or a tag leaves is wire/leak's to know.
+ *
+ * A refused statement is replaced by one that PostgreSQL cannot analyse, and its error
+ * by ours: so everything around it (a failed transaction, what is skipped up to Sync)
+ * is PostgreSQL's own doing, and the statement has not run.
+ */
+#ifndef RELAY_LEAKS_H
+#define RELAY_LEAKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "session/client.h"
+#include "session/server.h"
+#include "wire/effects.h"
+
+/* Tags of the ledger below this one are ours: leak_kind + 1 of a refused statement. */
+enum { LEAKS_TAG_END = LEAK_KIND_COUNT + 1 };
+
+/* ---- SHOW STATE_LEAKS ---- */
+
+enum { LEAKS_ROWS_MAX = 1000 };
+
+struct leak_row {
+	struct node node;
+	enum leak_kind kind;
+	uint64_t count;
+	uint64_t last_us; /* loop time */
+	const char *database, *user, *application_name;
+	size_t key_len;
+	char key[]; /* the kind, then the three names with their NULs */
+};
+
+struct leak_table;
+
+struct leak_table *leaks_new(void);
+void leaks_free(struct leak_table **table);
+/* struct leak_row by .node, the latest first; of more than LEAKS_ROWS_MAX the oldest
+ * are forgotten. */
+const struct list *leaks_rows(const struct leak_table *table);
+
+/* ---- the relay's ---- */
+
+enum leak_fate {
+	LEAK_PASS,
+	LEAK_REFUSED, /* something else was sent and entered: drop the message */
+	LEAK_BROKEN,  /* client and server were doomed */
+};
+/* A Query or Parse of these effects is about to go to the server. */
+enum leak_fate leaks_take(struct client *client, struct server *server,
+    const struct message *m, const struct sql_effects *effects);
+/* A FunctionCall is about to go to the server. */
+void leaks_take_call(struct server *server, const struct message *m);
+/* A text of these effects went to the server, or a Bind of one. */
+void leaks_expect(struct server *server, const struct sql_effects *effects);
+
+/* Must this message of the server, which is no CommandComplete, be shown to
+ * leaks_answered whole? */
+bool leaks_want_whole(const struct server *server, const struct message *m);
+/* A message of the server is about to go to the client, before the ledger sees it;
+ * `due` is the tag at the ledger's head.  True when the client was sent something in
+ * its place. */
+bool leaks_answered(struct client *client, struct server *server,
+    const struct message *m, uint32_t due);
+/* All is answered. */
+void leaks_settle(struct server *server);
+/* The server is about to be given back. */
+void leaks_release(struct server *server);
+
+#endif

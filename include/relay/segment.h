@@ -1,0 +1,49 @@
+/*
+ * What a client sent since its last Sync, from the first use of a prepared statement
+ * on: kept as long as it is in flight, so that it can be sent once more when the server
+ * turns out to have lost that statement.  Nothing of it has run then, for PostgreSQL
+ * skips all that follows an error up to the Sync.
+ */
+#ifndef RELAY_SEGMENT_H
+#define RELAY_SEGMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "session/server.h"
+
+struct segment {
+	uint32_t tag;     /* the ledger's, of its first message */
+	bool is_ended;    /* the Sync is in it */
+	struct buf bytes; /* the client's own */
+	/* a ParameterDescription: an error may still follow, and then another one */
+	struct buf described;
+};
+
+/* A Bind or Describe of a prepared statement is about to go to the server: if it is the
+ * first that the server has to answer since the last Sync, a segment begins. */
+void segment_begin(struct server *server, const struct message *m);
+/* A message of the client went to the server; in the ledger it has server->last_tag if
+ * it began a segment. */
+void segment_note(struct server *server, const struct message *m);
+/* All is answered. */
+void segment_end(struct server *server);
+/* There is none any more; what was kept of the answer goes to the client first. */
+void segment_drop(struct server *server);
+/* Must this answer be kept until the next message comes?  Such a one is needed whole.
+ */
+bool segment_may_hold(const struct server *server, const struct message *m);
+void segment_hold(struct server *server, const struct message *m);
+/* What was kept of the answer goes to the client. */
+void segment_deliver(struct server *server);
+/* Its first message, and whether it describes what it runs. */
+void segment_look(const struct segment *s, struct message *first, bool *is_described);
+/* Take it to send it again: the messages, in a block of their own; *count bytes.  NULL:
+ * no memory.  The server has none any more. */
+struct block *segment_take(struct server *server, size_t *count);
+/* The message at *at of so many bytes, and on to the next.  False: there is none. */
+bool segment_next(struct block *block, size_t count, size_t *at, struct message *m);
+
+#endif

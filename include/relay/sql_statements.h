@@ -1,0 +1,38 @@
+/*
+ * The commands PREPARE, EXECUTE and DEALLOCATE as simple queries of clients whose
+ * server changes under them: see sql_commands.h.  One such query runs at a time on a
+ * server, with nothing before or behind it but what it needs itself.
+ */
+#ifndef RELAY_SQL_STATEMENTS_H
+#define RELAY_SQL_STATEMENTS_H
+
+#include <stdbool.h>
+
+#include "session/client.h"
+#include "session/server.h"
+#include "wire/effects.h"
+
+enum sql_fate {
+	SQL_FORWARD, /* none of ours */
+	SQL_SENT,    /* it was sent in other words and entered in the ledger */
+	SQL_WAIT,    /* show it again when nothing is owed any more */
+	SQL_BROKEN,  /* client and server were doomed */
+};
+/* A Query of a client whose statements are tracked is about to go to the server. */
+enum sql_fate sql_take(struct client *client, struct server *server,
+    const struct message *m, const struct sql_effects *effects);
+
+/* Must this message of the server be shown to sql_answered whole? */
+bool sql_wants_whole(const struct server *server, const struct message *m);
+
+enum sql_answer {
+	SQL_PASS, /* the client gets it */
+	SQL_KEEP, /* it does not, or was sent something in its place */
+};
+/* A message of the server that would be forwarded, and completed `done`. */
+enum sql_answer sql_answered(struct client *client, struct server *server,
+    const struct message *m, const struct pipeline_entry *done);
+/* Client and server part. */
+void sql_unlink(struct server *server);
+
+#endif

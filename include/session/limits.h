@@ -1,0 +1,16 @@
+/*
+ * Which value of a limit or timeout is in force for one client: for errors that say so.
+ */
+#ifndef SESSION_LIMITS_H
+#define SESSION_LIMITS_H
+
+#include "session/client.h"
+
+enum { LIMIT_TEXT = 160 };
+
+/* "max_client_conn is 100"; where the database or the user of the client have a value
+ * of their own, that one.  Returns out. */
+const char *limit_describe(
+    const struct client *client, const char *setting, char out[LIMIT_TEXT]);
+
+#endif

@@ -1,0 +1,20 @@
+/*
+ * Descriptors that are kept open for nothing, so that a few connections can be accepted
+ * when the process has no other descriptor left.
+ */
+#ifndef SESSION_SPARES_H
+#define SESSION_SPARES_H
+
+#include <stdbool.h>
+
+#include "session/site.h"
+
+void spares_init(struct site *site);
+void spares_done(struct site *site);
+/* Closes a spare descriptor, whose number the next socket gets.  false: there is none
+ * left. */
+bool spares_give_up(struct site *site);
+/* Opens the spares that are missing, as many as the process has descriptors for. */
+void spares_refill(struct site *site);
+
+#endif

@@ -1,0 +1,216 @@
+/*
+ * SHOW FDS: what another process could take over, row by row.  The owner of the process
+ * gets each descriptor along with its row, and the secrets that go with it; all other
+ * consoles see the rows alone.
+ */
+#include "admin/views_fds.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "admin/views.def"
+#include "admin/views.h"
+#include "session/handover.h"
+#include "wire/codec.h"
+
+/* A console that does not read holds up everybody for this long, and is closed then. */
+enum { PATIENCE_MS = 2000 };
+
+struct fds {
+	struct rows rows;
+	struct client *receiver; /* gets descriptors and secrets; NULL: nobody does */
+};
+
+struct fd_row {
+	const char *task, *user, *database;
+	const struct vars *vars; /* NULL: a listener has none */
+	const struct pool *pool;
+	struct sock_addr addr;
+	int fd, port, link;
+	long long cancel;
+};
+
+static long long key_number(const uint8_t *key, size_t len)
+{
+	uint64_t number = 0;
+
+	for (size_t i = 0; i < 8; i++)
+		number = number << 8 | (i < len ? key[i] : 0);
+	return (long long)number;
+}
+
+static void fill_listener(struct fd_row *row, const struct listener *listener)
+{
+	row->task = "pooler";
+	row->fd = listener->fd;
+	sock_local(listener->fd, &row->addr);
+	row->port = row->addr.family == AF_UNIX
+			? site_settings(listener->site)->listen_port
+			: row->addr.port;
+}
+
+static void fill_client(struct fd_row *row, const struct client *client)
+{
+	const struct server *server = client_server(client);
+	size_t len;
+
+	row->task = "client";
+	row->user = client->user ? client->user->name : NULL;
+	row->database = client->database ? client->database->name : NULL;
+	row->vars = &client->vars;
+	row->pool = client->request.ask.pool;
+	row->link = server ? server->conn.stream.fd : 0;
+	if (client->has_key) {
+		const uint8_t *key = client_cancel_key(client, &len);
+		row->cancel = key_number(key, len);
+	}
+}
+
+static void fill_server(struct fd_row *row, const struct server *server)
+{
+	const struct client *client = server_client(server);
+
+	row->task = "server";
+	row->user = server->seat.pool->user->name;
+	row->database = server->seat.pool->database->name;
+	row->vars = &server->vars;
+	row->link = client ? client->conn.stream.fd : 0;
+	if (server->key)
+		row->cancel = key_number(server->key, server->key_len);
+}
+
+static void fill(struct fd_row *row, const struct handover *thing)
+{
+	memset(row, 0, sizeof(*row));
+	if (thing->listener) {
+		fill_listener(row, thing->listener);
+		return;
+	}
+	row->fd = thing->conn->stream.fd;
+	row->addr = thing->conn->remote;
+	row->port =
+	    row->addr.family == AF_UNIX ? thing->conn->unix_port : row->addr.port;
+	if (thing->client)
+		fill_client(row, thing->client);
+	else
+		fill_server(row, thing->server);
+}
+
+static const char *var_shown(const struct fd_row *row, size_t var)
+{
+	return row->vars ? vars_get(row->vars, var) : NULL;
+}
+
+/* "\x..." of a key, or NULL when the client did not bring it along. */
+static const char *scram_key(const struct fd_row *row, const struct client *receiver,
+    bool is_server_key, char out[2 * SCRAM_KEY_LEN + 3])
+{
+	const struct pool *pool = row->pool;
+
+	if (!receiver || !pool || !pool->has_pass_through)
+		return NULL;
+	const uint8_t *key = is_server_key ? pool->pass_through.server_key
+					   : pool->pass_through.client_key;
+	size_t len = (size_t)snprintf(out, 3, "\\x");
+	for (size_t i = 0; i < SCRAM_KEY_LEN; i++)
+		len += (size_t)snprintf(out + len, 3, "%02x", key[i]);
+	return out;
+}
+
+static const char *password_shown(
+    const struct fd_row *row, const struct client *receiver)
+{
+	const struct pool *pool = row->pool;
+
+	return receiver && pool && pool->has_found ? pool->found.text : NULL;
+}
+
+static void put_row(struct fds *fds, const struct fd_row *row)
+{
+	const struct client *receiver = fds->receiver;
+	struct rows *rows = &fds->rows;
+	char ip[SOCK_ADDR_TEXT];
+	char client_key[2 * SCRAM_KEY_LEN + 3], server_key[2 * SCRAM_KEY_LEN + 3];
+
+	row_begin(rows);
+	FDS_COLUMNS(CELL)
+	row_end(rows);
+	mem_wipe(client_key, sizeof(client_key));
+	mem_wipe(server_key, sizeof(server_key));
+}
+
+/* With the descriptor beside it.  The console is closed when that fails. */
+static void send_row(struct fds *fds, int fd)
+{
+	struct conn *conn = &fds->receiver->conn;
+	struct buf *out = fds->rows.out;
+	struct err err;
+
+	if (!conn->is_doomed && sock_send_fd(conn->stream.fd, out->bytes, out->len, fd,
+				    PATIENCE_MS, &err) < 0) {
+		conn_log(conn, LEVEL_WARNING, "cannot pass descriptors: %s", err.text);
+		conn_doom(conn, "cannot pass descriptors");
+	}
+	mem_wipe(out->bytes, out->len);
+	buf_clear(out);
+}
+
+/* TLS has state that no other process could go on with. */
+static bool can_be_moved(const struct handover *thing)
+{
+	const struct server *server =
+	    thing->client ? client_server(thing->client) : NULL;
+
+	if (thing->listener)
+		return true;
+	return thing->conn->stream.fd >= 0 && !thing->conn->stream.tls &&
+	       thing->kind != HANDOVER_CANCEL && !(server && server->conn.stream.tls);
+}
+
+static bool is_listed_server(const struct handover *thing)
+{
+	return !thing->server || (thing->server->seat.state != SEAT_ACTIVE_CANCEL &&
+				     thing->server->seat.state != SEAT_BEING_CANCELED);
+}
+
+static void put_thing(void *ctx, const struct handover *thing)
+{
+	struct fds *fds = ctx;
+	struct fd_row row;
+
+	if (!can_be_moved(thing) || !is_listed_server(thing))
+		return;
+	fill(&row, thing);
+	put_row(fds, &row);
+	if (fds->receiver)
+		send_row(fds, row.fd);
+}
+
+void view_fds(struct rows *rows)
+{
+	struct fds fds = {.rows = *rows};
+
+	handover_walk(rows->site, put_thing, &fds);
+}
+
+bool fds_may_receive(const struct client *client)
+{
+	return client->is_unix_owner && client->user &&
+	       strcmp(client->user->name, "pgbouncer") == 0;
+}
+
+void fds_send(struct client *client, size_t column_count)
+{
+	struct fds fds = {.receiver = client};
+	struct conn *conn = &client->conn;
+	struct buf out;
+
+	buf_init(&out, 0);
+	stream_flush(&conn->stream);
+	rows_init(&fds.rows, conn->site, &out, column_count);
+	handover_walk(conn->site, put_thing, &fds);
+	codec_put_command_complete(&out, "SHOW");
+	codec_put_ready(&out, 'I');
+	conn_send(conn, &out);
+	buf_done(&out);
+}

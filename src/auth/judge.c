@@ -1,0 +1,119 @@
+/*
+ * A login that LDAP or PAM judges, as a job.  What the judges do is in files of their
+ * own.
+ */
+#include "auth/judge.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+static struct judge *login_of(struct workers_job *job)
+{
+	return container_of(job, struct judge, job);
+}
+
+static void pam_run(struct workers_job *job)
+{
+	struct judge *login = login_of(job);
+
+	login->result =
+	    judge_pam_check(login->user, login->password, login->host, &login->err);
+}
+
+static void ldap_run(struct workers_job *job)
+{
+	struct judge *login = login_of(job);
+	struct ldap_options options;
+
+	if (ldap_options_parse(&options, login->options, &login->err) < 0)
+		return;
+	login->result =
+	    judge_ldap_check(&options, login->user, login->password, job, &login->err);
+	ldap_options_done(&options);
+}
+
+static void login_done(struct workers_job *job)
+{
+	struct judge *login = login_of(job);
+	login->done(login);
+}
+
+static void login_end(struct workers_job *job)
+{
+	judge_discard(login_of(job));
+}
+
+/* A copy that may be as long as a peer likes; NULL stays NULL. */
+static int copy_text(char **copy, const char *text)
+{
+	size_t size = text ? strlen(text) + 1 : 0;
+
+	if (!text)
+		return 0;
+	*copy = try_alloc(size);
+	if (!*copy)
+		return -1;
+	memcpy(*copy, text, size);
+	return 0;
+}
+
+/* `from` has the run() of the job, what is to be copied, and the owner. */
+static struct judge *login_new(const struct judge *from)
+{
+	struct judge *login = mem_zero(sizeof(*login));
+
+	login->job = (struct workers_job){
+	    .kind = WORKERS_ASK,
+	    .run = from->job.run,
+	    .done = login_done,
+	    .discard = login_end,
+	};
+	login->result = -1;
+	login->done = from->done;
+	login->owner = from->owner;
+	if (copy_text(&login->user, from->user) < 0 ||
+	    copy_text(&login->password, from->password) < 0 ||
+	    copy_text(&login->host, from->host) < 0 ||
+	    copy_text(&login->options, from->options) < 0) {
+		judge_discard(login);
+		return NULL;
+	}
+	return login;
+}
+
+struct judge *judge_new_pam(const char *user, const char *password, const char *host,
+    void (*done)(struct judge *login), void *owner)
+{
+	return login_new(&(struct judge){
+	    .job.run = pam_run,
+	    .user = (char *)user,
+	    .password = (char *)password,
+	    .host = (char *)host,
+	    .done = done,
+	    .owner = owner,
+	});
+}
+
+struct judge *judge_new_ldap(const char *user, const char *password,
+    const char *options, void (*done)(struct judge *login), void *owner)
+{
+	return login_new(&(struct judge){
+	    .job.run = ldap_run,
+	    .user = (char *)user,
+	    .password = (char *)password,
+	    .options = (char *)options,
+	    .done = done,
+	    .owner = owner,
+	});
+}
+
+void judge_discard(struct judge *login)
+{
+	mem_free_secret(login->user);
+	mem_free_secret(login->password);
+	mem_free_secret(login->host);
+	mem_free_secret(login->options);
+	mem_wipe(login, sizeof(*login));
+	mem_free(login);
+}

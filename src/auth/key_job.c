@@ -1,0 +1,72 @@
+/*
+ * One SCRAM derivation as a job.  What comes out is not kept here.
+ */
+#include "auth/key_job.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+static struct key_job *key_job_of(struct workers_job *job)
+{
+	return container_of(job, struct key_job, job);
+}
+
+static void key_job_run(struct workers_job *job)
+{
+	struct key_job *key_job = key_job_of(job);
+
+	if (!workers_is_cancelled(job))
+		scram_derive(&key_job->due, key_job->salted);
+}
+
+static void key_job_done(struct workers_job *job)
+{
+	struct key_job *key_job = key_job_of(job);
+	key_job->done(key_job);
+}
+
+static void key_job_end(struct workers_job *job)
+{
+	key_job_discard(key_job_of(job));
+}
+
+/* The copies of the password and the salt stand behind the struct. */
+struct key_job *key_job_new(
+    const struct scram_due *due, void (*done)(struct key_job *key_job), void *owner)
+{
+	size_t size = strlen(due->password) + 1;
+	struct key_job *key_job = try_alloc(sizeof(*key_job) + size + due->salt_len);
+	char *password;
+	uint8_t *salt;
+
+	if (!key_job)
+		return NULL;
+	password = (char *)(key_job + 1);
+	salt = (uint8_t *)password + size;
+	memcpy(password, due->password, size);
+	memcpy(salt, due->salt, due->salt_len);
+	memset(key_job, 0, sizeof(*key_job));
+	key_job->job = (struct workers_job){
+	    .kind = WORKERS_COMPUTE,
+	    .run = key_job_run,
+	    .done = key_job_done,
+	    .discard = key_job_end,
+	};
+	key_job->due = (struct scram_due){
+	    .password = password,
+	    .salt = salt,
+	    .salt_len = due->salt_len,
+	    .iterations = due->iterations,
+	};
+	key_job->done = done;
+	key_job->owner = owner;
+	return key_job;
+}
+
+void key_job_discard(struct key_job *key_job)
+{
+	mem_wipe(key_job, sizeof(*key_job) + strlen(key_job->due.password) + 1 +
+			      key_job->due.salt_len);
+	mem_free(key_job);
+}

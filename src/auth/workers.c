@@ -1,0 +1,395 @@
+/*
+ * Helper threads with a bounded queue for each kind of job, and the list of finished
+ * jobs that the loop collects.  Knows nothing of what the jobs do.
+ */
+#include "auth/workers.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+enum { COMPUTE_NICE = 10 };
+/* So long the end waits for jobs that run: PAM modules may take minutes and cannot be
+ * stopped. */
+enum { LAST_WAIT_SECONDS = 1 };
+
+/* The threads of one kind and the jobs that wait for them. */
+struct crew {
+	struct list waiting; /* struct workers_job by .node */
+	struct list running;
+	unsigned queue_max;
+	unsigned threads_max, threads_count;
+	pthread_t *threads;
+	pthread_cond_t has_work;
+	struct workers *workers;
+};
+
+struct workers {
+	pthread_mutex_t lock; /* of everything below */
+	struct crew crews[WORKERS_KINDS];
+	struct list finished;
+	int is_ending;
+	unsigned threads_left;      /* of all crews */
+	pthread_cond_t is_deserted; /* the last of them has left */
+	int is_abandoned;           /* nobody waits: the last thread frees all this */
+	pthread_mutex_t alone;      /* of workers_alone; taken while lock is not held */
+	/* written once */
+	int fd;
+};
+
+static void crew_init(
+    struct crew *crew, struct workers *e, unsigned threads, unsigned queue_max)
+{
+	list_init(&crew->waiting);
+	list_init(&crew->running);
+	crew->queue_max = queue_max;
+	crew->threads_max = threads;
+	crew->threads = mem_zero(threads * sizeof(*crew->threads));
+	pthread_cond_init(&crew->has_work, NULL);
+	crew->workers = e;
+}
+
+/* Its waits are limited by a clock that nobody sets. */
+static void init_deserted(pthread_cond_t *is_deserted)
+{
+	pthread_condattr_t attributes;
+
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(is_deserted, &attributes);
+	pthread_condattr_destroy(&attributes);
+}
+
+struct workers *workers_new(unsigned threads, unsigned queue_max, struct err *err)
+{
+	int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	struct workers *e;
+
+	assert(threads > 0);
+	if (fd < 0) {
+		err_set(err, "could not create eventfd: %s", strerror(errno));
+		return NULL;
+	}
+	e = mem_zero(sizeof(*e));
+	e->fd = fd;
+	list_init(&e->finished);
+	pthread_mutex_init(&e->lock, NULL);
+	pthread_mutex_init(&e->alone, NULL);
+	init_deserted(&e->is_deserted);
+	crew_init(&e->crews[WORKERS_ASK], e, threads, queue_max);
+	crew_init(&e->crews[WORKERS_ACCOUNT], e, WORKERS_ACCOUNT_THREADS,
+	    WORKERS_ACCOUNT_QUEUE);
+	crew_init(&e->crews[WORKERS_COMPUTE], e, 1, WORKERS_COMPUTE_QUEUE);
+	return e;
+}
+
+int workers_fd(const struct workers *e)
+{
+	return e->fd;
+}
+
+static struct workers_job *first_job(const struct list *jobs)
+{
+	struct node *node = list_first(jobs);
+	return node ? container_of(node, struct workers_job, node) : NULL;
+}
+
+/* ---- when all threads have left ---- */
+
+static void crew_dispose(struct crew *crew)
+{
+	struct workers_job *job;
+
+	while ((job = first_job(&crew->waiting))) {
+		list_remove(&crew->waiting, &job->node);
+		job->discard(job);
+	}
+	pthread_cond_destroy(&crew->has_work);
+	mem_free(crew->threads);
+}
+
+static struct workers_job *take_finished(struct workers *e)
+{
+	struct workers_job *job;
+
+	pthread_mutex_lock(&e->lock);
+	job = first_job(&e->finished);
+	if (job)
+		list_remove(&e->finished, &job->node);
+	pthread_mutex_unlock(&e->lock);
+	return job;
+}
+
+static void dispose(struct workers *e)
+{
+	struct workers_job *job;
+
+	for (int kind = 0; kind < WORKERS_KINDS; kind++)
+		crew_dispose(&e->crews[kind]);
+	while ((job = take_finished(e)))
+		job->discard(job);
+	pthread_mutex_destroy(&e->lock);
+	pthread_mutex_destroy(&e->alone);
+	pthread_cond_destroy(&e->is_deserted);
+	close(e->fd);
+	mem_free(e);
+}
+
+/* ---- on the helper threads ---- */
+
+/* Waits, under the lock, for a job; NULL when the end has come. */
+static struct workers_job *crew_wait(struct crew *crew)
+{
+	struct workers *e = crew->workers;
+	struct workers_job *job;
+
+	while (list_is_empty(&crew->waiting) && !e->is_ending)
+		pthread_cond_wait(&crew->has_work, &e->lock);
+	job = e->is_ending ? NULL : first_job(&crew->waiting);
+	if (job) {
+		list_remove(&crew->waiting, &job->node);
+		list_push_back(&crew->running, &job->node);
+		job->state = WORKERS_RUNNING;
+	}
+	return job;
+}
+
+/* Whoever computes stands back behind the loop where processors are few. */
+static void stand_back(void)
+{
+	/* Linux has priorities per thread.  A refusal changes nothing but latency. */
+	(void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), COMPUTE_NICE);
+}
+
+/* The last thing that a thread does, under the lock. */
+static void leave(struct workers *e)
+{
+	int is_mine;
+
+	e->threads_left--;
+	is_mine = !e->threads_left && e->is_abandoned;
+	if (!e->threads_left)
+		pthread_cond_signal(&e->is_deserted);
+	pthread_mutex_unlock(&e->lock);
+	if (is_mine)
+		dispose(e);
+}
+
+static void *crew_work(void *argument)
+{
+	static const uint64_t one = 1;
+	struct crew *crew = argument;
+	struct workers *e = crew->workers;
+	struct workers_job *job;
+
+	if (crew == &e->crews[WORKERS_COMPUTE])
+		stand_back();
+	pthread_mutex_lock(&e->lock);
+	while ((job = crew_wait(crew))) {
+		pthread_mutex_unlock(&e->lock);
+		job->run(job);
+		pthread_mutex_lock(&e->lock);
+		list_remove(&crew->running, &job->node);
+		list_push_back(&e->finished, &job->node);
+		job->state = WORKERS_FINISHED;
+		/* Can fail only when it has counted up to the end of its range. */
+		if (write(e->fd, &one, sizeof(one)) < 0)
+			assert(errno == EAGAIN);
+	}
+	leave(e);
+	return NULL;
+}
+
+bool workers_is_cancelled(const struct workers_job *job)
+{
+	return atomic_load(&job->is_cancelled);
+}
+
+void workers_alone(const struct workers_job *job, void (*f)(void))
+{
+	pthread_mutex_lock(&job->workers->alone);
+	f();
+	pthread_mutex_unlock(&job->workers->alone);
+}
+
+/* ---- on the loop's thread ---- */
+
+/* One more thread, without signals: those are the loop's. */
+static int crew_grow(struct crew *crew)
+{
+	sigset_t all, before;
+	int error;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error =
+	    pthread_create(&crew->threads[crew->threads_count], NULL, crew_work, crew);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (error == 0) {
+		crew->threads_count++;
+		crew->workers->threads_left++;
+	}
+	return error;
+}
+
+/* A job for which a thread is free waits only until that thread has woken up. */
+static bool is_full(const struct crew *crew)
+{
+	size_t free_count = crew->threads_max - crew->running.count;
+
+	return crew->waiting.count >= crew->queue_max + free_count;
+}
+
+static int crew_accept(struct crew *crew, enum workers_kind kind, struct err *err)
+{
+	int error = 0;
+
+	if (is_full(crew))
+		return err_set_code(err, "53300",
+		    kind == WORKERS_COMPUTE
+			? "too many logins are waiting for key derivation"
+			: "too many logins are waiting for external authentication");
+	if (crew->threads_count <= crew->running.count + crew->waiting.count &&
+	    crew->threads_count < crew->threads_max)
+		error = crew_grow(crew);
+	/* One thread will do, later. */
+	if (crew->threads_count == 0)
+		return err_set_code(
+		    err, "53000", "could not start a thread: %s", strerror(error));
+	return 0;
+}
+
+int workers_submit(struct workers *e, struct workers_job *job, struct err *err)
+{
+	struct crew *crew = &e->crews[job->kind];
+	int result;
+
+	pthread_mutex_lock(&e->lock);
+	result = crew_accept(crew, job->kind, err);
+	if (result == 0) {
+		job->workers = e;
+		job->state = WORKERS_QUEUED;
+		atomic_store(&job->is_cancelled, false);
+		list_push_back(&crew->waiting, &job->node);
+		pthread_cond_signal(&crew->has_work);
+	}
+	pthread_mutex_unlock(&e->lock);
+	return result;
+}
+
+void workers_cancel(struct workers_job *job)
+{
+	struct workers *e = job->workers;
+	bool is_over;
+
+	pthread_mutex_lock(&e->lock);
+	assert(node_is_linked(&job->node));
+	is_over = job->state != WORKERS_RUNNING;
+	if (job->state == WORKERS_QUEUED)
+		list_remove(&e->crews[job->kind].waiting, &job->node);
+	else if (job->state == WORKERS_FINISHED)
+		list_remove(&e->finished, &job->node);
+	else
+		atomic_store(&job->is_cancelled, true);
+	pthread_mutex_unlock(&e->lock);
+	if (is_over)
+		job->discard(job);
+}
+
+void workers_collect(struct workers *e)
+{
+	struct workers_job *job;
+	uint64_t count;
+
+	/* Before the list is read: what finishes meanwhile makes it readable again. */
+	if (read(e->fd, &count, sizeof(count)) < 0)
+		assert(errno == EAGAIN);
+	/* One at a time: done() may cancel others. */
+	while ((job = take_finished(e))) {
+		if (!workers_is_cancelled(job))
+			job->done(job);
+		job->discard(job);
+	}
+}
+
+unsigned workers_waiting(struct workers *e, enum workers_kind kind)
+{
+	unsigned count;
+
+	pthread_mutex_lock(&e->lock);
+	count = (unsigned)e->crews[kind].waiting.count;
+	pthread_mutex_unlock(&e->lock);
+	return count;
+}
+
+/* ---- the end ---- */
+
+/* Waits under the lock.  True: all threads have left. */
+static bool is_deserted_in_time(struct workers *e)
+{
+	struct timespec end;
+
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += LAST_WAIT_SECONDS;
+	while (e->threads_left > 0)
+		if (pthread_cond_timedwait(&e->is_deserted, &e->lock, &end) ==
+		    ETIMEDOUT)
+			break;
+	return e->threads_left == 0;
+}
+
+static void cancel_running(struct crew *crew)
+{
+	struct workers_job *job;
+
+	list_for (job, &crew->running, node)
+		atomic_store(&job->is_cancelled, true);
+	pthread_cond_broadcast(&crew->has_work);
+}
+
+/* Under the lock: whose end nobody waits for must not be waited for. */
+static void detach(const struct crew *crew)
+{
+	for (unsigned i = 0; i < crew->threads_count; i++)
+		pthread_detach(crew->threads[i]);
+}
+
+static void join(const struct crew *crew)
+{
+	for (unsigned i = 0; i < crew->threads_count; i++)
+		pthread_join(crew->threads[i], NULL);
+}
+
+void workers_free(struct workers **e)
+{
+	struct workers *gone = *e;
+	bool is_deserted;
+
+	if (!gone)
+		return;
+	*e = NULL;
+	pthread_mutex_lock(&gone->lock);
+	gone->is_ending = 1;
+	for (int kind = 0; kind < WORKERS_KINDS; kind++)
+		cancel_running(&gone->crews[kind]);
+	is_deserted = is_deserted_in_time(gone);
+	gone->is_abandoned = !is_deserted;
+	for (int kind = 0; kind < WORKERS_KINDS && !is_deserted; kind++)
+		detach(&gone->crews[kind]);
+	pthread_mutex_unlock(&gone->lock);
+	if (!is_deserted)
+		return;
+	for (int kind = 0; kind < WORKERS_KINDS; kind++)
+		join(&gone->crews[kind]);
+	dispose(gone);
+}

@@ -1,0 +1,339 @@
+/*
+ * Checks a configuration and the world it is to run in, without opening a socket or
+ * writing a file.  The grammar of the file is checked by conf/load; here it is what the
+ * values name: files, folders, addresses, users.
+ */
+#include "daemon/check.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "auth/secret.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "conf/ini.h"
+#include "daemon/configuration.h"
+#include "daemon/process.h"
+#include "net/sock.h"
+
+struct check {
+	unsigned problems;
+
+	/* borrowed */
+	FILE *out;
+	const struct options *options;
+	const struct settings *settings;
+};
+
+/* ---- where a setting is written ---- */
+
+struct place {
+	char file[512];
+	unsigned line;
+	bool is_main; /* inside [pgbouncer] */
+};
+
+enum { INCLUDE_DEPTH_MAX = 10 };
+
+/* The last place wins, as it does in loading. */
+static void find_in(struct place *at, const char *path, const char *name, int depth)
+{
+	size_t len;
+	char *text = text_read_file(path, &len, NULL);
+	struct ini_item item;
+	struct ini ini;
+
+	if (!text)
+		return;
+	ini_init(&ini, text, len);
+	while (ini_next(&ini, &item) != INI_END) {
+		if (item.kind == INI_SECTION)
+			at->is_main = strcmp(item.name, "pgbouncer") == 0;
+		else if (item.kind == INI_INCLUDE && depth < INCLUDE_DEPTH_MAX)
+			find_in(at, item.value, name, depth + 1);
+		else if (item.kind == INI_VALUE && at->is_main &&
+			 strcmp(item.name, name) == 0) {
+			snprintf(at->file, sizeof(at->file), "%s", path);
+			at->line = item.line;
+		}
+	}
+	mem_wipe(text, len); /* it may hold passwords */
+	mem_free(text);
+}
+
+static void put_place(const struct check *c, const char *setting)
+{
+	struct place at = {.line = 0};
+
+	find_in(&at, c->options->file, setting, 0);
+	if (at.line)
+		fprintf(c->out, "%s:%u: ", at.file, at.line);
+	else
+		fprintf(c->out, "%s: ", c->options->file);
+}
+
+static void __attribute__((format(printf, 4, 0))) put_remark(
+    struct check *c, const char *kind, const char *setting, const char *fmt, va_list ap)
+{
+	put_place(c, setting);
+	fprintf(c->out, "%s%s: ", kind, setting);
+	vfprintf(c->out, fmt, ap);
+	fputc('\n', c->out);
+}
+
+/* A problem with the value of a setting. */
+static void __attribute__((format(printf, 3, 4)))
+problem(struct check *c, const char *setting, const char *fmt, ...)
+{
+	va_list ap;
+
+	c->problems++;
+	va_start(ap, fmt);
+	put_remark(c, "", setting, fmt, ap);
+	va_end(ap);
+}
+
+/* What may be meant so. */
+static void __attribute__((format(printf, 3, 4)))
+warning(struct check *c, const char *setting, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	put_remark(c, "warning: ", setting, fmt, ap);
+	va_end(ap);
+}
+
+/* ---- the file itself ---- */
+
+static void put_problem(void *ctx, const char *where, const char *text)
+{
+	struct check *c = ctx;
+
+	fprintf(c->out, "%s: %s\n", where, text);
+}
+
+static void put_warning(void *ctx, const char *where, const char *text)
+{
+	struct check *c = ctx;
+
+	fprintf(c->out, "%s%swarning: %s\n", where, *where ? ": " : "", text);
+}
+
+/* ---- what it names ---- */
+
+static void put_setting_place(void *ctx, const char *setting)
+{
+	put_place(ctx, setting);
+}
+
+/* What may be on purpose, but looks as if something was forgotten. */
+static void advise_rules(struct check *c, const struct hba *hba)
+{
+	const struct hba_rule *rule;
+
+	if (hba_count(hba) == 0)
+		warning(c, "auth_hba_file", "it has no rules: nobody can log in");
+	if (c->settings->client_tls_sslmode != TLS_DISABLE)
+		return;
+	for (size_t i = 0; (rule = hba_rule_at(hba, i)); i++) {
+		if (!text_has_prefix(rule->text, "hostssl"))
+			continue;
+		fprintf(c->out,
+		    "%s:%u: warning: the rule never matches, because "
+		    "client_tls_sslmode is disable\n",
+		    rule->file, rule->line);
+	}
+}
+
+static bool is_md5_only(const struct userlist *users)
+{
+	const struct secret *secret;
+	const char *name;
+	size_t at = 0;
+
+	while (userlist_next(users, &at, &name, &secret))
+		if (secret->kind != SECRET_MD5 && secret->kind != SECRET_NONE)
+			return false;
+	return userlist_count(users) > 0;
+}
+
+static void advise_name(struct check *c, const char *setting, const char *name,
+    const struct userlist *users)
+{
+	if (!userlist_find(users, name))
+		warning(c, setting, "user \"%s\" is not in auth_file", name);
+}
+
+/* auth_query finds other users, but not the one who runs it. */
+static void advise_users(struct check *c, const struct userlist *users)
+{
+	const struct settings *s = c->settings;
+	const char *auth_user = text_or_null(s->global.auth_user);
+	const char *at = s->admin_users, *item;
+	size_t len;
+
+	if (s->auth_type == AUTH_SCRAM && is_md5_only(users))
+		warning(c, "auth_type",
+		    "auth_file has MD5 secrets only: nobody in it can log in with "
+		    "scram-sha-256");
+	if (auth_user)
+		advise_name(c, "auth_user", auth_user, users);
+	while (!auth_user && at && text_list_next(&at, &item, &len)) {
+		char *name = mem_dup(item, len + 1);
+
+		name[len] = '\0';
+		advise_name(c, "admin_users", name, users);
+		mem_free(name);
+	}
+}
+
+/* Loads what a start would load, in the same order and as the same user. */
+static void check_loading(struct check *c, struct configuration *loaded)
+{
+	configuration_load_named(loaded, NULL, AT_START);
+	c->problems += findings_print(&loaded->findings, c->out, put_setting_place, c);
+	if (loaded->rules && loaded->findings.counts[FINDING_LOSS] == 0 &&
+	    loaded->findings.counts[FINDING_ERROR] == 0)
+		advise_rules(c, loaded->rules->hba);
+	if (loaded->users)
+		advise_users(c, loaded->users);
+}
+
+static void check_readable(struct check *c, const char *setting, const char *path)
+{
+	if (path && *path && access(path, R_OK) < 0)
+		problem(c, setting, "cannot read %s: %s", path, strerror(errno));
+}
+
+/* Can a file be created or replaced there? */
+static void check_writable(struct check *c, const char *setting, const char *path)
+{
+	const char *slash = path ? strrchr(path, '/') : NULL;
+	char *folder;
+
+	if (!path || !*path || access(path, W_OK) == 0)
+		return;
+	if (errno != ENOENT) {
+		problem(c, setting, "cannot write %s: %s", path, strerror(errno));
+		return;
+	}
+	folder = mem_strdup(slash ? path : ".");
+	if (slash)
+		folder[slash == path ? 1 : slash - path] = '\0';
+	if (access(folder, F_OK) < 0)
+		problem(c, setting, "there is no folder %s: make it", folder);
+	else if (access(folder, W_OK | X_OK) < 0)
+		problem(c, setting, "cannot create files in %s: %s", folder,
+		    strerror(errno));
+	mem_free(folder);
+}
+
+static void check_files(struct check *c)
+{
+	const struct settings *s = c->settings;
+
+	check_writable(c, "logfile", s->logfile);
+	check_writable(c, "pidfile", s->pidfile);
+	check_readable(c, "conffile", s->conffile);
+	check_readable(c, "resolv_conf", s->resolv_conf);
+	if (c->options->is_daemon && (!s->pidfile || !*s->pidfile))
+		problem(c, "pidfile", "must be set for --daemon");
+}
+
+static void check_listen_name(struct check *c, const char *item, size_t len)
+{
+	struct sock_addr addrs[8];
+	char *name = mem_dup(item, len + 1);
+	struct err err;
+
+	name[len] = '\0';
+	if (sock_resolve_listen(name, c->settings->listen_port, addrs, 8, &err) < 0)
+		problem(
+		    c, "listen_addr", "%s: write an address of this machine", err.text);
+	mem_free(name);
+}
+
+static void check_group(struct check *c)
+{
+	const char *group = c->settings->unix_socket_group;
+	int number;
+
+	if (group && *group && text_int(group, &number) < 0 && !getgrnam(group))
+		problem(c, "unix_socket_group", "there is no group \"%s\"", group);
+}
+
+static void check_unix_dir(struct check *c)
+{
+	const char *dir = c->settings->unix_socket_dir;
+	struct sock_target target;
+	struct err err;
+	struct stat st;
+
+	if (!dir || !*dir)
+		return;
+	if (sock_target_unix(&target, dir, c->settings->listen_port, &err) < 0)
+		problem(c, "unix_socket_dir", "%s: use a shorter one", err.text);
+	if (*dir == '@')
+		return;
+	if (stat(dir, &st) < 0)
+		problem(
+		    c, "unix_socket_dir", "cannot use %s: %s", dir, strerror(errno));
+	else if (!S_ISDIR(st.st_mode))
+		problem(c, "unix_socket_dir", "%s is not a folder", dir);
+	else if (access(dir, W_OK | X_OK) < 0)
+		problem(c, "unix_socket_dir", "cannot create a socket in %s: %s", dir,
+		    strerror(errno));
+	check_group(c);
+}
+
+static void check_listening(struct check *c)
+{
+	const struct settings *s = c->settings;
+	const char *at = s->listen_addr, *item;
+	size_t len;
+
+	while (at && text_list_next(&at, &item, &len))
+		check_listen_name(c, item, len);
+	check_unix_dir(c);
+	if ((!s->listen_addr || !*s->listen_addr) &&
+	    (!s->unix_socket_dir || !*s->unix_socket_dir))
+		problem(
+		    c, "listen_addr", "nowhere to listen; set it, or unix_socket_dir");
+}
+
+/* From here on the world is seen as the pooler will see it. */
+static void become_user(struct check *c)
+{
+	const char *user = c->options->user ? c->options->user : c->settings->user;
+	struct err err;
+
+	if (user && *user && process_switch_user(user, &err) < 0)
+		problem(c, "user", "%s", err.text);
+	else if (getuid() == 0)
+		put_warning(c, c->options->file,
+		    "the pooler does not run as root: set user, or start it as "
+		    "another user");
+}
+
+unsigned check_config(FILE *out, const struct options *options)
+{
+	struct check c = {.out = out, .options = options};
+	struct configuration loaded;
+
+	configuration_init(&loaded);
+	c.problems =
+	    config_check(options->file, put_problem, put_warning, &c, &loaded.config);
+	c.settings = &loaded.config->settings;
+	/* the rest is looked at as far as the file could be read */
+	check_loading(&c, &loaded);
+	become_user(&c);
+	check_files(&c);
+	check_listening(&c);
+	configuration_done(&loaded);
+	return c.problems;
+}

@@ -1,0 +1,331 @@
+/*
+ * Loads a snapshot step by step.  What a new one means for databases, clients and
+ * servers is the reload's business; the grammars are those of conf/ and auth/.
+ */
+#include "daemon/configuration.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "auth/ldap_options.h"
+#include "base/text.h"
+#include "conf/setting_row.h"
+
+void configuration_init(struct configuration *c)
+{
+	memset(c, 0, sizeof(*c));
+	findings_init(&c->findings);
+}
+
+void configuration_done(struct configuration *c)
+{
+	config_unref(&c->config);
+	userlist_free(&c->users);
+	rules_unref(&c->rules);
+	tls_setup_free(&c->tls);
+	findings_done(&c->findings);
+}
+
+static void found(
+    struct configuration *c, enum finding kind, const char *where, const char *text)
+{
+	findings_add(&c->findings, kind, where, text);
+}
+
+/* ---- the ini file ---- */
+
+static void take_warning(void *ctx, const char *where, const char *text)
+{
+	struct err line;
+
+	/* the place comes first in these lines of the log */
+	err_set(&line, "%s%s%s", where, *where ? ": " : "", text);
+	found(ctx, FINDING_WARNING, "", line.text);
+}
+
+static int load_ini(
+    struct configuration *c, const char *path, const struct configuration *running)
+{
+	const struct config *old = running ? running->config : NULL;
+	struct err err;
+
+	if (old && strcmp(old->file, path) == 0 && config_is_current(old)) {
+		c->config = config_ref((struct config *)(uintptr_t)old);
+		return 0;
+	}
+	c->config = config_load(path, old, take_warning, c, &err);
+	if (!c->config)
+		found(c, FINDING_ERROR, "", err.text);
+	return c->config ? 0 : -1;
+}
+
+/* A start may still be root, and opens its log file later. */
+static void check_log_file(struct configuration *c)
+{
+	struct err err;
+
+	if (log_check_file(c->config->settings.logfile, &err) < 0)
+		found(c, FINDING_ERROR, "", err.text);
+}
+
+/* ---- who may log in ---- */
+
+static void take_remark(
+    void *ctx, enum remark kind, const char *where, const char *text)
+{
+	static const enum finding kinds[] = {
+	    [REMARK_WARNING] = FINDING_WARNING,
+	    [REMARK_FAULT] = FINDING_ERROR,
+	    [REMARK_KNOWN] = FINDING_KNOWN,
+	};
+
+	found(ctx, kinds[kind], where, text);
+}
+
+static void take_user_remark(
+    void *ctx, enum remark kind, const char *where, const char *text)
+{
+	if (kind == REMARK_FAULT)
+		found(ctx, FINDING_LOSS, where, text);
+	else
+		take_remark(ctx, kind, where, text);
+}
+
+static bool is_list_needed(const struct settings *s)
+{
+	return s->auth_type != AUTH_ANY && s->auth_type != AUTH_PAM && s->auth_file &&
+	       s->auth_file[0];
+}
+
+static bool has_same_list(
+    const struct configuration *c, const struct configuration *running)
+{
+	const struct settings *new = &c->config->settings, *old;
+
+	if (!running)
+		return false;
+	old = &running->config->settings;
+	return is_list_needed(old) && strcmp(old->auth_file, new->auth_file) == 0 &&
+	       mark_is_same(&c->users_mark, &running->users_mark);
+}
+
+static void load_users(struct configuration *c, const struct configuration *running)
+{
+	const struct settings *s = &c->config->settings;
+	struct err err;
+
+	if (!is_list_needed(s))
+		return;
+	mark_take(&c->users_mark, s->auth_file);
+	if (has_same_list(c, running))
+		return;
+	c->users = userlist_load(s->auth_file, take_user_remark, c, &err);
+	if (!c->users)
+		found(c, FINDING_ABSENT, "auth_file", err.text);
+}
+
+static void check_ldap(struct configuration *c)
+{
+	const char *options = c->config->settings.auth_ldap_options;
+	struct ldap_options parsed;
+	struct err err;
+
+	if (!options) {
+		found(c, FINDING_ERROR, "auth_ldap_options",
+		    "auth_type=ldap needs it: nobody could log in");
+	} else if (ldap_options_parse(&parsed, options, &err) == 0) {
+		ldap_options_done(&parsed);
+	} else {
+		found(c, FINDING_ERROR, "auth_ldap_options", err.text);
+	}
+}
+
+/* Without a file of authorities every certificate of a public one would be trusted. */
+static void check_cert_rules(struct configuration *c, const struct hba *hba)
+{
+	const struct hba_rule *rule = hba_find_method(hba, HBA_CERT);
+	const struct settings *s = &c->config->settings;
+	char place[512];
+
+	/* without TLS nobody has a certificate */
+	if (!rule || s->client_tls_sslmode == TLS_DISABLE ||
+	    text_or_null(s->client_tls_ca_file))
+		return;
+	snprintf(place, sizeof(place), "%s:%u", rule->file, rule->line);
+	found(c, FINDING_ERROR, place, "the method cert requires client_tls_ca_file");
+}
+
+/* A file that could not be opened.  One that was refused has said so by its faults. */
+static void found_missing(struct configuration *c, const char *setting,
+    unsigned errors_before, const struct err *err)
+{
+	if (err->text[0] && c->findings.counts[FINDING_ERROR] == errors_before)
+		found(c, FINDING_LOSS, setting, err->text);
+}
+
+static void load_rules(struct configuration *c)
+{
+	const struct settings *s = &c->config->settings;
+	unsigned errors = c->findings.counts[FINDING_ERROR];
+	struct err err = {.text = ""};
+	struct ident *ident = NULL;
+	struct hba *hba;
+
+	if (text_or_null(s->auth_ident_file)) {
+		ident = ident_load(s->auth_ident_file, take_remark, c, &err);
+		if (!ident)
+			found_missing(c, "auth_ident_file", errors, &err);
+	}
+	errors = c->findings.counts[FINDING_ERROR];
+	hba = hba_load(s->auth_hba_file, ident, take_remark, c, &err);
+	if (hba) {
+		check_cert_rules(c, hba);
+	} else {
+		found_missing(c, "auth_hba_file", errors, &err);
+		/* no rules: everybody is rejected */
+		hba = hba_parse(s->auth_hba_file, "", 0, ident, NULL, NULL, &err);
+	}
+	c->rules = rules_new(hba, ident);
+}
+
+static void load_access(struct configuration *c)
+{
+	switch (c->config->settings.auth_type) {
+	case AUTH_HBA:
+		load_rules(c);
+		break;
+	case AUTH_LDAP:
+		check_ldap(c);
+		break;
+	default:
+		break;
+	}
+}
+
+/* ---- TLS ---- */
+
+static void load_tls(struct configuration *c, const struct configuration *running)
+{
+	struct err err;
+
+	if (running && running->config == c->config &&
+	    !tls_setup_is_stale(running->tls))
+		return;
+	c->tls = tls_setup_new(c->config, &err);
+	if (c->tls)
+		return;
+	c->has_broken_tls = c->findings.counts[FINDING_ERROR] == 0;
+	found(c, FINDING_ERROR, "", err.text);
+	if (running)
+		found(c, FINDING_KNOWN, "",
+		    "TLS configuration could not be reloaded, keeping old "
+		    "configuration");
+}
+
+/* ---- the whole ---- */
+
+static int verdict_on(const struct configuration *c, enum strictness strictness)
+{
+	if (c->findings.counts[FINDING_ERROR] > 0)
+		return -1;
+	return strictness == STRICT && c->findings.counts[FINDING_LOSS] > 0 ? -1 : 0;
+}
+
+int configuration_load_named(struct configuration *c,
+    const struct configuration *running, enum strictness strictness)
+{
+	if (strictness == STRICT)
+		check_log_file(c);
+	load_users(c, running);
+	load_access(c);
+	load_tls(c, running);
+	return verdict_on(c, strictness);
+}
+
+int configuration_load(struct configuration *c, const char *path,
+    const struct configuration *running, enum strictness strictness)
+{
+	if (load_ini(c, path, running) < 0)
+		return -1;
+	return configuration_load_named(c, running, strictness);
+}
+
+const char *configuration_failure(const struct configuration *c)
+{
+	return c->has_broken_tls ? "TLS setup failed" : "cannot load config file";
+}
+
+int configuration_load_tls(struct configuration *c, const struct configuration *running)
+{
+	if (!tls_setup_is_stale(running->tls))
+		return 0;
+	c->config = config_ref(running->config);
+	c->rules = rules_ref(running->rules);
+	c->users_mark = running->users_mark;
+	load_tls(c, running);
+	if (c->tls)
+		return 1;
+	tls_setup_touch(running->tls);
+	return -1;
+}
+
+/* ---- SET ---- */
+
+static void load_changed(struct configuration *c, const struct configuration *running,
+    const struct setting *row)
+{
+	const struct settings *old = &running->config->settings;
+	const struct settings *new = &c->config->settings;
+
+	if (row == setting_find("logfile"))
+		check_log_file(c);
+	if (settings_are_different(old, new, READS_USERS))
+		load_users(c, running);
+	else
+		c->users_mark = running->users_mark;
+	if (settings_are_different(old, new, READS_RULES))
+		load_access(c);
+	else
+		c->rules = rules_ref(running->rules);
+}
+
+int configuration_set(struct configuration *c, const struct configuration *running,
+    const char *name, const char *value, struct err *err)
+{
+	const struct setting *row = setting_find(name);
+
+	c->config = config_with(running->config, name, value, err);
+	if (!c->config)
+		return -1;
+	load_changed(c, running, row);
+	if (verdict_on(c, STRICT) < 0) {
+		findings_first_error(&c->findings, err);
+		return -1;
+	}
+	if (!setting_is_flagged(row, READS_TLS))
+		return err->text[0] ? 1 : 0;
+	/* values that make no sense yet may with the next SET: they are kept, without
+	 * effect */
+	c->tls = tls_setup_new(c->config, err);
+	if (c->tls)
+		return 0;
+	found(c, FINDING_KNOWN, "", err->text);
+	err_set(
+	    err, "TLS settings could not be applied, still using old configuration");
+	return 1;
+}
+
+void configuration_take(struct configuration *c, struct configuration *next)
+{
+	struct tls_setup *tls = next->tls ? next->tls : c->tls;
+
+	if (next->tls)
+		tls_setup_free(&c->tls);
+	c->tls = next->tls = NULL;
+	configuration_done(c);
+	*c = *next;
+	c->tls = tls;
+	/* the catalog has the secrets by now */
+	userlist_free(&c->users);
+	configuration_init(next);
+}

@@ -1,0 +1,351 @@
+/*
+ * Wires a pooler together, in the order that operators see: configuration, user,
+ * pidfile, background, loop, sockets, service; and takes it apart again.  What the
+ * parts do is theirs.
+ */
+#include "daemon/daemon.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "admin/console.h"
+#include "daemon/modes.h"
+#include "daemon/notify.h"
+#include "daemon/process.h"
+#include "daemon/reload.h"
+#include "daemon/signals.h"
+#include "daemon/ticker.h"
+#include "daemon/version.h"
+#include "login/listen.h"
+#include "login/login_floor.h"
+#include "relay/relay.h"
+#include "relay/relay_floor.h"
+#include "session/broker.h"
+#include "session/session.h"
+#include "session/tls_setup.h"
+
+/* An exit must come, whatever a connection does. */
+enum { EMPTYING_TURNS_MAX = 1000 };
+
+static const struct process_verbs verbs = {
+    .reload = reload_all,
+    .set = reload_set,
+    .shutdown = modes_shutdown,
+    .pause = modes_pause,
+    .suspend = modes_suspend,
+    .resume = modes_resume,
+};
+
+/* ---- before anything is opened ---- */
+
+static int switch_user(
+    struct daemon *d, const struct settings *settings, struct err *err)
+{
+	const char *user = d->options->user ? d->options->user : settings->user;
+
+	if (user && *user && process_switch_user(user, err) < 0)
+		return -1;
+	if (getuid() == 0)
+		return err_set(err, "PgBouncer should not run as root");
+	return 0;
+}
+
+/* A running process is not taken over; -R goes on where there is none. */
+static int check_old_process(
+    struct daemon *d, const struct settings *settings, struct err *err)
+{
+	const char *dir = settings->unix_socket_dir;
+	bool is_reboot = d->options->is_reboot;
+
+	if (is_reboot) {
+		log_warning(d->site.log,
+		    "Online restart is deprecated, use so_reuseport instead");
+		if (!dir || !*dir)
+			return err_set(err, "cannot reboot if unix dir not configured");
+		if (*dir == '@')
+			return err_set(err, "cannot reboot with abstract Unix socket");
+		if (getenv("LISTEN_FDS"))
+			return err_set(err, "cannot reboot under service manager");
+	}
+	if (!listen_is_in_use(&d->site, settings)) {
+		if (is_reboot)
+			log_info(d->site.log,
+			    "old process not found, try to continue normally");
+		return 0;
+	}
+	if (is_reboot)
+		return err_set(err, "online restart is not supported by this version, "
+				    "use so_reuseport instead");
+	return err_set(err, "unix socket is in use, cannot continue");
+}
+
+static int go_background(
+    struct daemon *d, const struct settings *settings, struct err *err)
+{
+	const char *pidfile = settings->pidfile;
+	bool has_pidfile = pidfile && *pidfile;
+
+	if (d->options->is_daemon && !has_pidfile)
+		return err_set(err, "daemon needs pidfile configured");
+	if (has_pidfile && process_check_pidfile(pidfile, d->site.log, err) < 0)
+		return -1;
+	if (!d->options->is_daemon)
+		return 0;
+	log_quiet(d->site.log);
+	int rc = process_to_background(err);
+	log_forked(d->site.log);
+	return rc;
+}
+
+/* Only what the process was meant to own may be created: so the log file is not opened
+ * before the user is settled. */
+static int settle(struct daemon *d, const struct configuration *c, struct err *err)
+{
+	const struct settings *settings = &c->config->settings;
+
+	if (getuid() != 0)
+		reload_configure_log(d, settings);
+	if (switch_user(d, settings, err) < 0)
+		return -1;
+	reload_configure_log(d, settings);
+	findings_log_errors(&c->findings, d->site.log);
+	reload_tell_warnings(d, c);
+	if (check_old_process(d, settings, err) < 0)
+		return -1;
+	return go_background(d, settings, err);
+}
+
+/* ---- the parts ---- */
+
+static void ring_lost(void *ctx, int errnum)
+{
+	struct daemon *d = ctx;
+
+	log_warning(d->site.log,
+	    "io_uring failed: %s; all connections go on with io_engine epoll",
+	    strerror(errnum));
+}
+
+/* io_uring where it was asked for or can be had; the log says what became of it. */
+static int start_engine(
+    struct daemon *d, const struct settings *settings, struct err *err)
+{
+	struct net *net = &d->site.net;
+	struct err why;
+
+	if (settings->io_engine == IO_ENGINE_EPOLL) {
+		log_info(d->site.log, "io_engine is epoll, as configured");
+		return 0;
+	}
+	if (net_start_ring(net, ring_lost, d, &why) == 0) {
+		log_info(d->site.log, "io_engine is io_uring%s",
+		    settings->io_engine == IO_ENGINE_URING ? ", as configured" : "");
+		return 0;
+	}
+	if (settings->io_engine == IO_ENGINE_URING)
+		return err_set(err,
+		    "io_engine is io_uring, which cannot be had: %s; use auto or epoll",
+		    why.text);
+	log_info(d->site.log, "io_engine is epoll, because io_uring cannot be had: %s",
+	    why.text);
+	return 0;
+}
+
+static int build(struct daemon *d, const struct settings *settings, struct err *err)
+{
+	struct site *site = &d->site;
+
+	site->loop = loop_new(&site->mem, err);
+	if (!site->loop)
+		return -1;
+	net_init(&site->net, site->loop, &site->mem);
+	if (start_engine(d, settings, err) < 0)
+		return -1;
+	site->dns = dns_new(site->loop, settings->resolv_conf, err);
+	if (!site->dns)
+		return -1;
+	dns_on_change(site->dns, broker_lose_address, site);
+	site->vars = vars_schema_new(settings->track_extra_parameters);
+	site->catalog = catalog_new(&site->mem);
+	site->verbs = &verbs;
+	if (session_init(site, err) < 0)
+		return -1;
+	relay_floor_init(site);
+	login_floor_init(site);
+	site->consoles = consoles_new(site);
+	catalog_set_service(site->catalog, &relay_service);
+	return 0;
+}
+
+/* Server connections of every database at its largest, for each user that may come. */
+static long long expected_descriptors(const struct catalog *c)
+{
+	long long sum = c->config->settings.max_client_conn + 10LL;
+	long long users = (long long)map_count(c->users);
+	const struct database *db;
+	size_t at = 0;
+
+	while ((db = map_next(c->databases, &at)))
+		sum += scope_default_pool_size(database_scope(db)) *
+		       (db->forced_user ? 1LL : users);
+	return sum;
+}
+
+static int open_doors(struct daemon *d, struct err *err)
+{
+	struct site *site = &d->site;
+	const struct settings *settings = site_settings(site);
+	const char *pidfile = settings->pidfile;
+
+	process_log_limits(
+	    site->log, settings->max_client_conn, expected_descriptors(site->catalog));
+	process_ignore_sigpipe();
+	signals_start(site);
+	ticker_start(d);
+	if (listen_open(site, err) < 0)
+		return -1;
+	if (!pidfile || !*pidfile)
+		return 0;
+	if (process_write_pidfile(pidfile, err) < 0)
+		return -1;
+	d->owns_pidfile = true;
+	return 0;
+}
+
+static void say_up(struct daemon *d)
+{
+	struct site *site = &d->site;
+
+	log_info(site->log,
+	    "process up: PgBouncer %s, libevent %s (%s), adns: %s, tls: %s",
+	    version_number(), loop_library_version(), loop_method(site->loop),
+	    dns_library_version(), version_tls());
+	notify_ready();
+}
+
+static int start(struct daemon *d, struct err *err)
+{
+	struct configuration first;
+	int rc;
+
+	configuration_init(&first);
+	if (configuration_load(&first, d->options->file, NULL, AT_START) < 0) {
+		findings_log_errors(&first.findings, d->site.log);
+		err_set(err, "%s", configuration_failure(&first));
+		configuration_done(&first);
+		return -1;
+	}
+	rc = settle(d, &first, err);
+	if (rc == 0)
+		rc = build(d, &first.config->settings, err);
+	if (rc == 0) {
+		catalog_add_admin(d->site.catalog, &console_service);
+		reload_adopt(d, &first);
+	}
+	configuration_done(&first);
+	return rc == 0 ? open_doors(d, err) : -1;
+}
+
+/* ---- the end ---- */
+
+static void emptied(struct deadline *due)
+{
+	struct daemon *d = container_of(due, struct daemon, exit_due);
+
+	loop_stop(d->site.loop);
+}
+
+/* Connections close in their own turns, so the loop takes a few more.  0 when all have.
+ */
+static int drop_connections(struct daemon *d)
+{
+	struct site *site = &d->site;
+
+	listen_close(site, true);
+	/* no pool is filled up again */
+	site->catalog->paused = true;
+	deadline_clear(site->loop, &d->exit_due);
+	deadline_clear(site->loop, &d->suspend_due);
+	d->exit_due.expired = emptied;
+	for (int i = 0; i < EMPTYING_TURNS_MAX && !session_is_empty(site); i++) {
+		session_drop_all(site);
+		deadline_set(site->loop, &d->exit_due, loop_now(site->loop));
+		loop_run(site->loop);
+	}
+	deadline_clear(site->loop, &d->exit_due);
+	return session_is_empty(site) ? 0 : -1;
+}
+
+static void free_catalog(struct daemon *d)
+{
+	struct site *site = &d->site;
+
+	ticker_stop(d);
+	consoles_free(&site->consoles);
+	catalog_free(&site->catalog);
+	session_done(site);
+	login_floor_done(site);
+	relay_floor_done(site);
+	vars_schema_free(&site->vars);
+	site->rules = NULL;
+	site->tls = NULL;
+}
+
+static void take_apart(struct daemon *d)
+{
+	struct site *site = &d->site;
+
+	if (d->owns_pidfile)
+		unlink(site_settings(site)->pidfile);
+	if (site->catalog) {
+		/* whoever cannot be closed now is closed by the system */
+		if (drop_connections(d) < 0)
+			return;
+		free_catalog(d);
+	}
+	dns_free(&site->dns);
+	if (site->loop)
+		net_done(&site->net);
+	loop_free(&site->loop);
+	configuration_done(&d->in_force);
+	log_free(&site->log);
+}
+
+static void daemon_init(struct daemon *d, const struct options *options)
+{
+	struct log_config to_stderr = {.verbose = options->verbose};
+
+	memset(d, 0, sizeof(*d));
+	d->options = options;
+	configuration_init(&d->in_force);
+	deadline_init(&d->exit_due, modes_exit_check);
+	deadline_init(&d->suspend_due, modes_suspend_check);
+	ticker_init(d);
+	mem_init(&d->site.mem);
+	d->site.version = version_number();
+	listen_note_passed(&d->site);
+	d->site.log = log_new();
+	log_configure(d->site.log, &to_stderr);
+	if (options->is_quiet)
+		log_quiet(d->site.log);
+}
+
+int daemon_run(const struct options *options)
+{
+	struct daemon d;
+	struct err err;
+	int rc;
+
+	daemon_init(&d, options);
+	rc = start(&d, &err);
+	if (rc == 0) {
+		say_up(&d);
+		loop_run(d.site.loop);
+	} else {
+		log_fatal(d.site.log, "%s", err.text);
+	}
+	rc = rc == 0 && !d.is_cut_short ? 0 : 1;
+	take_apart(&d);
+	return rc;
+}

@@ -1,0 +1,173 @@
+/*
+ * Keeps findings as bytes in a buffer, because most loads have none.  Who finds them
+ * and what follows from them is not known here.
+ */
+#include "daemon/findings.h"
+
+#include <string.h>
+
+#include "base/text.h"
+#include "conf/settings.h"
+
+struct found {
+	enum finding kind;
+	const char *where, *text;
+};
+
+void findings_init(struct findings *f)
+{
+	memset(f, 0, sizeof(*f));
+	buf_init(&f->list, 0);
+}
+
+void findings_done(struct findings *f)
+{
+	buf_done(&f->list);
+}
+
+void findings_add(
+    struct findings *f, enum finding kind, const char *where, const char *text)
+{
+	f->counts[kind]++;
+	buf_put_u8(&f->list, (uint8_t)kind);
+	buf_put_str(&f->list, where);
+	buf_put_str(&f->list, text);
+}
+
+/* The next one; false at the end. */
+static bool next_found(const struct findings *f, size_t *at, struct found *found)
+{
+	const char *bytes = (const char *)f->list.bytes;
+
+	if (*at >= f->list.len)
+		return false;
+	found->kind = (enum finding)bytes[(*at)++];
+	found->where = bytes + *at;
+	*at += strlen(found->where) + 1;
+	found->text = bytes + *at;
+	*at += strlen(found->text) + 1;
+	return true;
+}
+
+/* A text of several lines becomes as many; a line that begins with a tab goes with the
+ * one before. */
+static void log_lines(struct log *log, const char *at)
+{
+	struct buf line;
+
+	buf_init(&line, 0);
+	while (*at) {
+		size_t len = strcspn(at, "\n");
+
+		buf_put(&line, at, len);
+		at += len + (at[len] == '\n');
+		if (*at == '\t') {
+			buf_put_u8(&line, '\n'); /* the log indents it again */
+			at++;
+			continue;
+		}
+		log_error(log, "%s", buf_text(&line));
+		buf_clear(&line);
+	}
+	buf_done(&line);
+}
+
+/* The line that log watchers know comes first, then the place. */
+static void log_found(struct log *log, const struct found *found)
+{
+	static const char *const known[] = {"username too long in auth file",
+	    "password too long in auth file", "broken auth file"};
+
+	/* the place of a missing file is in the text */
+	if (!*found->where ||
+	    (found->kind != FINDING_ERROR && setting_find(found->where))) {
+		log_lines(log, found->text);
+		return;
+	}
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		if (text_has_prefix(found->text, known[i])) {
+			log_error(
+			    log, "%s\n%s: %s", known[i], found->where, found->text);
+			return;
+		}
+	}
+	log_error(log, "%s\n%s", found->text, found->where);
+}
+
+void findings_log_errors(const struct findings *f, struct log *log)
+{
+	struct found found;
+	size_t at = 0;
+
+	while (next_found(f, &at, &found))
+		if (found.kind != FINDING_WARNING)
+			log_found(log, &found);
+}
+
+void findings_log_warnings(const struct findings *f, struct log *log)
+{
+	struct found found;
+	size_t at = 0;
+
+	while (next_found(f, &at, &found)) {
+		if (found.kind != FINDING_WARNING)
+			continue;
+		log_warning(
+		    log, *found.where ? "%s\n%s" : "%s", found.text, found.where);
+	}
+}
+
+bool findings_are_equal(const struct findings *a, const struct findings *b)
+{
+	return a->list.len == b->list.len &&
+	       (a->list.len == 0 ||
+		   memcmp(a->list.bytes, b->list.bytes, a->list.len) == 0);
+}
+
+unsigned findings_print(const struct findings *f, FILE *out,
+    void (*put_place)(void *ctx, const char *setting), void *ctx)
+{
+	struct found found;
+	unsigned errors = 0;
+	size_t at = 0;
+
+	while (next_found(f, &at, &found)) {
+		bool is_warning = found.kind == FINDING_WARNING;
+
+		if (found.kind == FINDING_KNOWN)
+			continue;
+		if (setting_find(found.where))
+			put_place(ctx, found.where);
+		fprintf(out, "%s%s%s%s\n", found.where, *found.where ? ": " : "",
+		    is_warning ? "warning: " : "", found.text);
+		errors += !is_warning;
+	}
+	return errors;
+}
+
+/* They are for the log, whose further lines are indented. */
+static void drop_tabs(char *text)
+{
+	char *to = text;
+
+	for (; *text; text++)
+		if (*text != '\t')
+			*to++ = *text;
+	*to = '\0';
+}
+
+void findings_first_error(const struct findings *f, struct err *err)
+{
+	struct found found;
+	size_t at = 0;
+
+	err_set(err, "nothing is wrong");
+	while (next_found(f, &at, &found)) {
+		if (found.kind != FINDING_ERROR && found.kind != FINDING_LOSS)
+			continue;
+		err_set(
+		    err, "%s%s%s", found.where, *found.where ? ": " : "", found.text);
+		drop_tabs(err->text);
+		return;
+	}
+}

@@ -1,0 +1,225 @@
+/*
+ * Reads the command line by the table options.def, and prints that table.  What an
+ * option does is not decided here.
+ */
+#include "daemon/options.h"
+
+#include <getopt.h>
+#include <string.h>
+
+enum option_id {
+#define OPTION(id, ...) OPTION_##id,
+#include "daemon/options.def"
+#undef OPTION
+	OPTION_COUNT
+};
+
+static const struct option_row {
+	char letter; /* 0: long form only */
+	const char *name, *argument, *help, *details;
+} option_rows[OPTION_COUNT] = {
+#define OPTION(id, letter, name, argument, help, details) \
+	[OPTION_##id] = {letter, name, argument, help, details},
+#include "daemon/options.def"
+#undef OPTION
+};
+
+/* What getopt returns for options that have no letter stands above all letters. */
+enum { CODE_BASE = 256 };
+
+static int code_of(enum option_id id)
+{
+	return option_rows[id].letter ? option_rows[id].letter : CODE_BASE + (int)id;
+}
+
+static int id_of(int code)
+{
+	for (int id = 0; id < OPTION_COUNT; id++)
+		if (code_of((enum option_id)id) == code)
+			return id;
+	return -1;
+}
+
+static void make_getopt_tables(
+    char letters[2 * OPTION_COUNT + 1], struct option longs[OPTION_COUNT + 1])
+{
+	for (int id = 0; id < OPTION_COUNT; id++) {
+		const struct option_row *row = &option_rows[id];
+
+		longs[id] = (struct option){row->name,
+		    row->argument ? required_argument : no_argument, NULL,
+		    code_of((enum option_id)id)};
+		if (!row->letter)
+			continue;
+		*letters++ = row->letter;
+		if (row->argument)
+			*letters++ = ':';
+	}
+	*letters = '\0';
+	longs[OPTION_COUNT] = (struct option){NULL, 0, NULL, 0};
+}
+
+static void take_option(struct options *o, enum option_id id, const char *argument)
+{
+	switch (id) {
+	case OPTION_DAEMON:
+		o->is_daemon = true;
+		break;
+	case OPTION_QUIET:
+		o->is_quiet = true;
+		break;
+	case OPTION_REBOOT:
+		o->is_reboot = true;
+		break;
+	case OPTION_USER:
+		o->user = argument;
+		break;
+	case OPTION_VERBOSE:
+		o->verbose++;
+		break;
+	case OPTION_CHECK:
+		o->action = OPTIONS_CHECK;
+		break;
+	case OPTION_DESCRIBE:
+		o->action = OPTIONS_DESCRIBE;
+		o->topic = argument;
+		break;
+	case OPTION_AS:
+		o->form = argument;
+		break;
+	case OPTION_VERSION:
+		o->action = OPTIONS_VERSION;
+		break;
+	case OPTION_HELP:
+		o->action = OPTIONS_HELP;
+		break;
+	case OPTION_COUNT:
+		break;
+	}
+}
+
+static int misuse(const struct options *o, const char *what)
+{
+	if (what)
+		fprintf(stderr, "%s: %s\n", o->program, what);
+	fprintf(stderr, "Try \"%s --help\" for more information.\n", o->program);
+	return -1;
+}
+
+int options_parse(struct options *o, int argc, char **argv)
+{
+	struct option longs[OPTION_COUNT + 1];
+	char letters[2 * OPTION_COUNT + 1];
+	int code;
+
+	*o = (struct options){.program = argc > 0 ? argv[0] : "pgbouncer"};
+	make_getopt_tables(letters, longs);
+	optind = 0; /* a fresh start, whoever used getopt before */
+	while ((code = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+		int id = id_of(code);
+
+		if (id < 0)
+			return misuse(o, NULL);
+		take_option(o, (enum option_id)id, optarg);
+		/* whatever follows does not count */
+		if (o->action == OPTIONS_HELP || o->action == OPTIONS_VERSION)
+			return 0;
+	}
+	if (o->action == OPTIONS_DESCRIBE) {
+		if (!o->form)
+			o->form = "md";
+		return 0;
+	}
+	if (o->form)
+		return misuse(o, "--as belongs to --describe");
+	if (argc - optind != 1)
+		return misuse(o, "no configuration file specified");
+	o->file = argv[optind];
+	return 0;
+}
+
+/* ---- printing the table ---- */
+
+enum { HELP_COLUMN = 26 };
+
+void options_help(FILE *out, const char *program)
+{
+	fprintf(out,
+	    "%s is a connection pooler for PostgreSQL.\n\n"
+	    "Usage:\n  %s [OPTION]... CONFIG_FILE\n\nOptions:\n",
+	    program, program);
+	for (int id = 0; id < OPTION_COUNT; id++) {
+		const struct option_row *row = &option_rows[id];
+		int width = row->letter ? fprintf(out, "  -%c, ", row->letter)
+					: fprintf(out, "      ");
+
+		width += fprintf(out, "--%s%s%s", row->name, row->argument ? "=" : "",
+		    row->argument ? row->argument : "");
+		fprintf(out, "%*s%s\n", width < HELP_COLUMN ? HELP_COLUMN - width : 1,
+		    "", row->help);
+	}
+	fputs("\nReport bugs where you got this program from.\n"
+	      "Manual and home page: see pgbouncer(1) and the README beside it.\n",
+	    out);
+}
+
+static void describe_md(FILE *out)
+{
+	fputs("| option | what it does |\n|---|---|\n", out);
+	for (int id = 0; id < OPTION_COUNT; id++) {
+		const struct option_row *row = &option_rows[id];
+
+		fputs("| ", out);
+		if (row->letter)
+			fprintf(out, "`-%c%s%s`, ", row->letter,
+			    row->argument ? " " : "",
+			    row->argument ? row->argument : "");
+		fprintf(out, "`--%s%s%s` | %c%s.%s%s |\n", row->name,
+		    row->argument ? "=" : "", row->argument ? row->argument : "",
+		    row->help[0] - 'a' + 'A', row->help + 1, *row->details ? " " : "",
+		    row->details);
+	}
+}
+
+/* Every hyphen of an option is one to be typed. */
+static void put_man_text(FILE *out, const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '-')
+			fputc('\\', out);
+		fputc(*text, out);
+	}
+}
+
+static void put_man_option(FILE *out, const struct option_row *row)
+{
+	fputs(".TP\n", out);
+	if (row->letter)
+		fprintf(out, "\\fB\\-%c\\fR%s%s%s, ", row->letter,
+		    row->argument ? " \\fI" : "", row->argument ? row->argument : "",
+		    row->argument ? "\\fR" : "");
+	fputs("\\fB\\-\\-", out);
+	put_man_text(out, row->name);
+	fprintf(out, "\\fR%s%s%s\n", row->argument ? "=\\fI" : "",
+	    row->argument ? row->argument : "", row->argument ? "\\fR" : "");
+	fputc(row->help[0] - 'a' + 'A', out);
+	put_man_text(out, row->help + 1);
+	fputs(".\n", out);
+	if (*row->details) {
+		put_man_text(out, row->details);
+		fputc('\n', out);
+	}
+}
+
+int options_describe(FILE *out, const char *as)
+{
+	if (strcmp(as, "md") == 0) {
+		describe_md(out);
+		return 0;
+	}
+	if (strcmp(as, "man") != 0)
+		return -1;
+	for (int id = 0; id < OPTION_COUNT; id++)
+		put_man_option(out, &option_rows[id]);
+	return 0;
+}

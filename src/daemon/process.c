@@ -1,0 +1,145 @@
+/*
+ * User, pidfile, background, limits: each is a call or two to the system.  When they
+ * are made is decided in daemon.c.
+ */
+#include "daemon/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+int process_switch_user(const char *name, struct err *err)
+{
+	const struct passwd *account = getpwnam(name);
+
+	if (!account)
+		return err_set(err, "could not find user '%s' to switch to", name);
+	gid_t group = account->pw_gid;
+	uid_t user = account->pw_uid;
+	if ((geteuid() == 0 && setgroups(1, &group) < 0) || setgid(group) < 0 ||
+	    setuid(user) < 0)
+		return err_set(err, "failed to assume identity of user '%s': %s", name,
+		    strerror(errno));
+	return 0;
+}
+
+/* ---- pidfile ---- */
+
+static int could_not_open(const char *path, struct err *err)
+{
+	return err_set(err, "could not open pidfile '%s': %s", path, strerror(errno));
+}
+
+/* The number in the file; 0 when there is none. */
+static long pid_in(const char *text)
+{
+	char *end;
+	long pid = strtol(text, &end, 10);
+
+	if (end == text || (*end != '\0' && *end != '\n'))
+		return 0;
+	return pid;
+}
+
+int process_check_pidfile(const char *path, struct log *log, struct err *err)
+{
+	char text[32];
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : could_not_open(path, err);
+	ssize_t len = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[len > 0 ? len : 0] = '\0';
+	long pid = pid_in(text);
+	/* a number that is no process id says nothing about a dead process */
+	if (pid <= 0 || pid != (pid_t)pid || kill((pid_t)pid, 0) == 0 || errno != ESRCH)
+		return err_set(
+		    err, "pidfile '%s' exists, another instance running?", path);
+	log_info(log, "stale pidfile, removing");
+	if (unlink(path) < 0)
+		return err_set(
+		    err, "could not remove pidfile '%s': %s", path, strerror(errno));
+	return 0;
+}
+
+int process_write_pidfile(const char *path, struct err *err)
+{
+	char text[32];
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	int len = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
+
+	if (fd < 0)
+		return could_not_open(path, err);
+	ssize_t written = write(fd, text, (size_t)len);
+	int reason = written < 0 ? errno : ENOSPC;
+	close(fd);
+	if (written == len)
+		return 0;
+	unlink(path);
+	return err_set(err, "could not write pidfile '%s': %s", path, strerror(reason));
+}
+
+/* ---- background ---- */
+
+static int fork_failed(struct err *err)
+{
+	return err_set(
+	    err, "could not go into the background: fork(): %s", strerror(errno));
+}
+
+int process_to_background(struct err *err)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null < 0)
+		return err_set(err, "could not open /dev/null: %s", strerror(errno));
+	for (int fd = 0; fd <= 2; fd++)
+		dup2(null, fd);
+	if (null > 2)
+		close(null);
+	pid_t child = fork();
+	if (child < 0)
+		return fork_failed(err);
+	if (child > 0)
+		_exit(0);
+	/* The second fork: a session leader could get a terminal again. */
+	setsid();
+	child = fork();
+	if (child < 0)
+		return fork_failed(err);
+	if (child > 0)
+		_exit(0);
+	return 0;
+}
+
+void process_ignore_sigpipe(void)
+{
+	struct sigaction ignore = {.sa_handler = SIG_IGN};
+
+	sigemptyset(&ignore.sa_mask);
+	sigaction(SIGPIPE, &ignore, NULL);
+}
+
+void process_log_limits(struct log *log, long long max_client_conn, long long expected)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0) {
+		log_warning(log, "getrlimit(): %s", strerror(errno));
+		return;
+	}
+	log_info(log,
+	    "kernel file descriptor limit: %llu (hard: %llu); max_client_conn: %lld, "
+	    "max "
+	    "expected fd use: %lld",
+	    (unsigned long long)limit.rlim_cur, (unsigned long long)limit.rlim_max,
+	    max_client_conn, expected);
+}

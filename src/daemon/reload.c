@@ -1,0 +1,181 @@
+/*
+ * Puts a loaded snapshot in force and tells what it changes.  Loading is the
+ * configuration's business; what a snapshot means for databases and users is the
+ * catalog's.
+ */
+#include "daemon/reload.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/changes.h"
+#include "login/listen.h"
+#include "net/dns.h"
+#include "pool/pool.h"
+#include "session/errors.h"
+#include "session/salted.h"
+#include "session/session.h"
+#include "session/tls_setup.h"
+
+/* ---- taking over ---- */
+
+/* A value of the file or of SET replaces the count of -v. */
+static int verbose_of(const struct daemon *d, const struct settings *settings)
+{
+	char text[32];
+
+	if (setting_print(setting_find("verbose"), settings, text, sizeof(text)))
+		return settings->verbose;
+	return d->options->verbose;
+}
+
+void reload_configure_log(struct daemon *d, const struct settings *s)
+{
+	struct log_config config = {
+	    .file = s->logfile,
+	    .syslog = s->syslog,
+	    .syslog_ident = s->syslog_ident,
+	    .syslog_facility = s->syslog_facility,
+	    .verbose = verbose_of(d, s),
+	};
+
+	log_configure(d->site.log, &config);
+}
+
+static void note_change(void *ctx, const char *text)
+{
+	struct daemon *d = ctx;
+
+	log_warning(d->site.log, "%s", text);
+}
+
+static void set_clocks(struct daemon *d, const struct settings *s)
+{
+	struct site *site = &d->site;
+
+	if (s->tls_reload_period)
+		deadline_set(site->loop, &d->tls_due,
+		    loop_now(site->loop) + s->tls_reload_period);
+	else
+		deadline_clear(site->loop, &d->tls_due);
+	/* limits of idleness may have become shorter */
+	deadline_set(site->loop, &d->tidy_due, loop_now(site->loop));
+}
+
+/* Lower floors see the parts through the site, which borrows them. */
+static void take(struct daemon *d, struct configuration *next)
+{
+	struct site *site = &d->site;
+	const struct tls_setup *old = d->in_force.tls;
+
+	if (old && next->tls && tls_setup_is_obsoleting(old, next->tls))
+		catalog_mark_dirty(site->catalog, NULL);
+	configuration_take(&d->in_force, next);
+	site->rules = d->in_force.rules;
+	site->tls = d->in_force.tls;
+}
+
+void reload_adopt(struct daemon *d, struct configuration *next)
+{
+	struct site *site = &d->site;
+	const struct settings *s = &next->config->settings;
+
+	reload_configure_log(d, s);
+	log_debug(site->log, "configuration of %s: %zu databases, %zu users, %zu peers",
+	    next->config->file, next->config->database_count, next->config->user_count,
+	    next->config->peer_count);
+	catalog_adopt(site->catalog, next->config, next->users, note_change, d);
+	take(d, next);
+	site->net.rounds = s->sbuf_loopcnt;
+	dns_configure(site->dns, s->dns_max_ttl, s->dns_nxdomain_ttl);
+	listen_apply_settings(site);
+	session_review(site);
+	set_clocks(d, s);
+}
+
+void reload_changed_tls(struct daemon *d)
+{
+	struct configuration next;
+
+	configuration_init(&next);
+	if (configuration_load_tls(&next, &d->in_force) > 0) {
+		log_info(d->site.log, "certificate files have changed, using them");
+		take(d, &next);
+	}
+	findings_log_errors(&next.findings, d->site.log);
+	configuration_done(&next);
+}
+
+void reload_tell_warnings(struct daemon *d, const struct configuration *c)
+{
+	if (!findings_are_equal(&d->in_force.findings, &c->findings))
+		findings_log_warnings(&c->findings, d->site.log);
+}
+
+/* ---- the verbs ---- */
+
+/* All stays as it was. */
+static int refused(struct daemon *d, struct configuration *next, struct err *err)
+{
+	struct err why;
+
+	findings_log_errors(&next->findings, d->site.log);
+	log_warning(d->site.log, "config file loading failed");
+	reload_configure_log(d, site_settings(&d->site));
+	findings_first_error(&next->findings, &why);
+	configuration_done(next);
+	return err_set_code(err, error_sqlstate(ERROR_RELOAD_FAILED), "%s\n%s",
+	    error_text(ERROR_RELOAD_FAILED), why.text);
+}
+
+static void tell_changes(struct daemon *d, const struct configuration *next)
+{
+	struct buf line;
+
+	buf_init(&line, 0);
+	changes_put(&line, &d->in_force, next);
+	log_info(d->site.log, "configuration reloaded, changed: %s", buf_text(&line));
+	buf_done(&line);
+}
+
+int reload_all(struct site *site, struct err *err)
+{
+	struct daemon *d = site_daemon(site);
+	const char *path = site_settings(site)->conffile;
+	struct configuration next;
+
+	configuration_init(&next);
+	if (configuration_load(&next, path, &d->in_force, STRICT) < 0)
+		return refused(d, &next, err);
+	log_debug(site->log, "reload: everything is read");
+	findings_log_errors(&next.findings, site->log);
+	reload_tell_warnings(d, &next);
+	tell_changes(d, &next);
+	reload_adopt(d, &next);
+	log_debug(
+	    site->log, "reload: databases, users, rules and certificates are in force");
+	salted_forget_all(site);
+	log_debug(site->log, "reload: derived keys are forgotten");
+	configuration_done(&next);
+	return 0;
+}
+
+int reload_set(struct site *site, const char *name, const char *value, struct err *err)
+{
+	struct daemon *d = site_daemon(site);
+	struct configuration next;
+	int rc;
+
+	configuration_init(&next);
+	rc = configuration_set(&next, &d->in_force, name, value, err);
+	findings_log_errors(&next.findings, site->log);
+	findings_log_warnings(&next.findings, site->log);
+	if (rc >= 0) {
+		if (setting_is_unmet(setting_find(name), &next.config->settings))
+			log_warning(site->log,
+			    "setting \"%s\" has no effect in this version", name);
+		reload_adopt(d, &next);
+	}
+	configuration_done(&next);
+	return rc;
+}

@@ -1,0 +1,122 @@
+/*
+ * From signals to process verbs, with the log lines that operators know.
+ */
+#include "daemon/signals.h"
+
+#include <signal.h>
+
+#include "daemon/daemon.h"
+#include "daemon/notify.h"
+
+static void fast_exit(struct site *site)
+{
+	site->verbs->shutdown(site, SHUTDOWN_NOW);
+}
+
+/* Who suspended the process is about to take it over; it cannot go on afterwards. */
+static bool is_suspended(struct site *site)
+{
+	if (!site->catalog->suspended)
+		return false;
+	log_fatal(site->log, "suspend was in progress, going down immediately");
+	site_daemon(site)->is_cut_short = true;
+	fast_exit(site);
+	return true;
+}
+
+static void on_hup(void *ctx, int signo)
+{
+	struct site *site = ctx;
+	struct err ignored; /* reload has logged it */
+
+	(void)signo;
+	log_info(site->log, "got SIGHUP, re-reading config");
+	notify_reloading();
+	site->verbs->reload(site, &ignored);
+	notify_ready();
+}
+
+static void on_term(void *ctx, int signo)
+{
+	struct site *site = ctx;
+
+	(void)signo;
+	if (is_suspended(site))
+		return;
+	if (site->shutdown != SHUTDOWN_NONE) {
+		log_info(site->log, "got SIGTERM while shutting down, fast exit");
+		fast_exit(site);
+		return;
+	}
+	log_info(site->log,
+	    "got SIGTERM, shutting down, waiting for all clients disconnect");
+	site->verbs->shutdown(site, SHUTDOWN_WAIT_FOR_CLIENTS);
+}
+
+static void on_int(void *ctx, int signo)
+{
+	struct site *site = ctx;
+
+	(void)signo;
+	if (is_suspended(site))
+		return;
+	if (site->shutdown != SHUTDOWN_NONE) {
+		log_info(site->log, "got SIGINT while shutting down, fast exit");
+		fast_exit(site);
+		return;
+	}
+	log_info(site->log, "got SIGINT, shutting down, waiting for all servers "
+			    "connections to be released");
+	site->verbs->shutdown(site, SHUTDOWN_WAIT_FOR_SERVERS);
+}
+
+static void on_quit(void *ctx, int signo)
+{
+	struct site *site = ctx;
+
+	(void)signo;
+	log_info(site->log, "got SIGQUIT, fast exit");
+	fast_exit(site);
+}
+
+static void on_usr1(void *ctx, int signo)
+{
+	struct site *site = ctx;
+
+	(void)signo;
+	if (site->catalog->paused || site->catalog->suspended) {
+		log_info(site->log, "got SIGUSR1, but already paused/suspended");
+		return;
+	}
+	log_info(site->log, "got SIGUSR1, pausing all activity");
+	site->verbs->pause(site);
+}
+
+static void on_usr2(void *ctx, int signo)
+{
+	struct site *site = ctx;
+	const struct catalog *catalog = site->catalog;
+
+	(void)signo;
+	if (site->shutdown != SHUTDOWN_NONE) {
+		log_info(site->log, "got SIGUSR2 while shutting down, ignoring");
+		return;
+	}
+	if (!catalog->paused && !catalog->suspended) {
+		log_info(site->log, "got SIGUSR2, but not paused/suspended");
+		return;
+	}
+	log_info(site->log, "got SIGUSR2, continuing from %s",
+	    catalog->suspended ? "SUSPEND" : "PAUSE");
+	site->verbs->resume(site);
+}
+
+void signals_start(struct site *site)
+{
+	loop_on_signal(site->loop, SIGHUP, on_hup, site);
+	loop_on_signal(site->loop, SIGTERM, on_term, site);
+	loop_on_signal(site->loop, SIGINT, on_int, site);
+	loop_on_signal(site->loop, SIGQUIT, on_quit, site);
+	loop_on_signal(site->loop, SIGUSR1, on_usr1, site);
+	loop_on_signal(site->loop, SIGUSR2, on_usr2, site);
+}

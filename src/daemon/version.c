@@ -1,0 +1,32 @@
+/*
+ * Names and numbers of the program and its libraries.
+ */
+#include "daemon/version.h"
+
+#include <openssl/crypto.h>
+
+#include "auth/judge.h"
+#include "config.h"
+#include "net/dns.h"
+#include "net/loop.h"
+
+const char *version_number(void)
+{
+	return PACKAGE_VERSION;
+}
+
+const char *version_tls(void)
+{
+	return OpenSSL_version(OPENSSL_VERSION);
+}
+
+void version_print(FILE *out)
+{
+	/* the protocol of systemd is spoken without its library */
+	fprintf(out,
+	    "PgBouncer %s\nlibevent %s\nadns: %s\ntls: %s\nsystemd: yes\npam: %s\n"
+	    "ldap: %s\n",
+	    version_number(), loop_library_version(), dns_library_version(),
+	    version_tls(), judge_has_pam() ? "yes" : "no",
+	    judge_has_ldap() ? "yes" : "no");
+}

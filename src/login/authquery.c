@@ -1,0 +1,666 @@
+/*
+ * Finds secrets by auth_query: the lookup, its place in the auth user's pool, what its
+ * server says, and those who wait for it.  Whether a secret is proven is proof.c's.
+ */
+#include "login/authquery.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "login/login_state.h"
+#include "pool/credentials.h"
+#include "session/broker.h"
+#include "session/server.h"
+#include "wire/codec.h"
+#include "wire/message.h"
+
+/* Longest message of the answer that is looked at. */
+enum { ANSWER_MESSAGE_MAX = 1024 * 1024 };
+/* So long a server may go on with a query that nobody waits for any more: clients who
+ * come and go shall not cost server connections. */
+enum { ABANDONED_US = 5 * 1000000 };
+
+enum lookup_state {
+	LOOKUP_QUEUED, /* no server yet */
+	LOOKUP_RUNNING,
+	LOOKUP_OVER, /* work is due */
+};
+
+struct lookup {
+	struct request request;
+	struct site *site;
+	struct later work;
+	char *key;                 /* owned: in site->lookups */
+	char *name;                /* owned: who is looked for */
+	struct list logins;        /* struct login by .lookup_node: they wait */
+	struct database *database; /* theirs; only while there are any */
+	uint64_t epoch;            /* of the catalog, when it began */
+	uint64_t sent_us;
+	enum lookup_state state;
+	/* what came out */
+	char *user;    /* owned; NULL: no row */
+	char *secret;  /* owned */
+	char *refusal; /* owned: FATAL for all; NULL: none */
+	char sqlstate[6];
+};
+
+static const struct conn_ops query_ops;
+static const struct request_ops lookup_request_ops;
+
+void authquery_init(struct site *site)
+{
+	site->lookups = map_new();
+}
+
+void authquery_done(struct site *site)
+{
+	map_free(&site->lookups);
+}
+
+static const char *auth_user_of(const struct database *db)
+{
+	return text_or_null(scope_auth_user(database_scope(db)));
+}
+
+bool authquery_is_for(const struct client *client)
+{
+	return client->database && auth_user_of(client->database);
+}
+
+/* ---- lookups ---- */
+
+static struct lookup *request_lookup(const struct request *request)
+{
+	return container_of(request, struct lookup, request);
+}
+
+static struct lookup *server_lookup(const struct server *server)
+{
+	return request_lookup(ask_request(server->seat.ask));
+}
+
+/* As long as its clients are there, so is their database. */
+static char *lookup_key(const struct client *client)
+{
+	struct buf key;
+	buf_init(&key, 0);
+	buf_printf(
+	    &key, "%p %s", (const void *)client->database, client->login->startup.user);
+	char *text = mem_strdup(buf_text(&key));
+	buf_done(&key);
+	return text;
+}
+
+static void lookup_unlist(struct lookup *lookup)
+{
+	struct map *lookups = lookup->site->lookups;
+	/* another may have taken its place */
+	if (map_get_str(lookups, lookup->key) == lookup)
+		map_del_str(lookups, lookup->key);
+}
+
+static void lookup_free(struct lookup *lookup)
+{
+	struct pool *pool = lookup->request.ask.pool;
+
+	later_cancel(lookup->site->loop, &lookup->work);
+	if (pool) {
+		pool_part(&lookup->request.ask);
+		pool_free_if_unused(pool);
+	}
+	lookup_unlist(lookup);
+	mem_free_secret(lookup->secret);
+	mem_free(lookup->user);
+	mem_free(lookup->refusal);
+	mem_free(lookup->name);
+	mem_free(lookup->key);
+	mem_free(lookup);
+}
+
+/* ---- its end ---- */
+
+/* There is a row: what becomes of it besides letting the waiting ones go on. */
+static struct user *lookup_settle(struct lookup *lookup, struct secret *secret)
+{
+	struct catalog *catalog = lookup->site->catalog;
+	struct user *user = catalog_user(catalog, lookup->user);
+	struct pool *pool = catalog_find_pool(lookup->database, user);
+
+	secret_init(secret, lookup->secret);
+	if (pool)
+		pool_take_secret(pool, secret, lookup->sent_us);
+	if (lookup->epoch == catalog->credentials_epoch)
+		credential_keep(
+		    lookup->database, lookup->name, user, secret, lookup->sent_us);
+	return user;
+}
+
+static void login_take_found(struct login *login, struct user *user,
+    const struct secret *secret, uint64_t asked_us)
+{
+	if (login->has_found)
+		secret_done(&login->found);
+	secret_init(&login->found, secret->text);
+	login->found_user = user;
+	login->found_us = asked_us;
+	login->has_found = true;
+}
+
+/* The query found no row.  Tools know the answer of md5 and trust, which is given at
+ * once.  Other methods do not tell who exists: the login goes through the exchange of a
+ * user whose proof is wrong. */
+static void lookup_tell_nobody(struct login *login)
+{
+	struct client *client = login->client;
+
+	conn_log(
+	    &client->conn, LEVEL_LOG, "login failed: db=%s", login->startup.database);
+	if (login->method == AUTH_MD5 || login->method == AUTH_TRUST) {
+		client_fatal(client, ERROR_NO_SUCH_USER);
+		return;
+	}
+	login->is_mock = true;
+	login->found_user = NULL;
+	login->on_found(client);
+}
+
+/* May free the login. */
+static void lookup_tell(const struct lookup *lookup, struct login *login,
+    struct user *user, const struct secret *secret)
+{
+	struct client *client = login->client;
+
+	login->lookup = NULL;
+	if (client->conn.is_doomed)
+		return;
+	if (lookup->refusal) {
+		client_fatal_text(client, lookup->sqlstate, lookup->refusal);
+	} else if (!user) {
+		lookup_tell_nobody(login);
+	} else {
+		login_take_found(login, user, secret, lookup->sent_us);
+		login->on_found(client);
+	}
+}
+
+static void lookup_work(struct later *l)
+{
+	struct lookup *lookup = container_of(l, struct lookup, work);
+	struct user *user = NULL;
+	struct secret secret;
+	struct node *n;
+
+	/* nobody joins any more */
+	lookup_unlist(lookup);
+	if (lookup->user && !lookup->refusal)
+		user = lookup_settle(lookup, &secret);
+	while ((n = list_pop_front(&lookup->logins)))
+		lookup_tell(
+		    lookup, container_of(n, struct login, lookup_node), user, &secret);
+	if (user)
+		secret_done(&secret);
+	lookup_free(lookup);
+}
+
+/* Nothing more is to come.  Those who wait are told later in this turn. */
+static void lookup_over(struct lookup *lookup)
+{
+	lookup->state = LOOKUP_OVER;
+	if (list_is_empty(&lookup->logins))
+		lookup_free(lookup);
+	else
+		loop_later(lookup->site->loop, &lookup->work);
+}
+
+static void lookup_refuse(struct lookup *lookup, const char *sqlstate, const char *text)
+{
+	mem_free(lookup->refusal);
+	lookup->refusal = mem_strdup(text);
+	snprintf(lookup->sqlstate, sizeof(lookup->sqlstate), "%.5s", sqlstate);
+	lookup_over(lookup);
+}
+
+/* ---- what the server says ---- */
+
+/* Whose answer it was is known; the server goes to whoever is next. */
+static enum step query_settled(struct server *server)
+{
+	struct lookup *lookup = server_lookup(server);
+
+	server->is_ready = true;
+	server_rest(server, 0); /* from now on it is not ours */
+	broker_give(server);
+	lookup_over(lookup);
+	return STEP_NEXT;
+}
+
+static enum step query_refused(struct server *server, const char *reason)
+{
+	conn_log(&server->conn, LEVEL_ERROR, "%s", reason);
+	server_retire(server, reason);
+	return STEP_CLOSE;
+}
+
+static enum step query_columns(struct server *server, const struct message *m)
+{
+	char reason[64];
+	size_t count = 0;
+
+	if (m->type == 'T' && codec_read_row_description(
+				  message_body(m), message_body_len(m), &count) < 0) {
+		server_protocol_error(server, "bad packet");
+		return STEP_CLOSE;
+	}
+	if (count == 2)
+		return STEP_NEXT;
+	snprintf(reason, sizeof(reason), "expected 2 columns from auth_query, not %zu",
+	    count);
+	return query_refused(server, reason);
+}
+
+/* A field as text.  -1: it is none. */
+static int query_field(struct cursor *c, char **text, bool *is_null)
+{
+	const uint8_t *value;
+	size_t len;
+
+	*text = NULL;
+	*is_null = false;
+	if (codec_next_field(c, &value, &len) < 0)
+		return -1;
+	*is_null = value == NULL;
+	if (!value)
+		return 0;
+	if (memchr(value, '\0', len))
+		return -1;
+	*text = try_alloc(len + 1);
+	if (!*text)
+		return -1;
+	memcpy(*text, value, len);
+	(*text)[len] = '\0';
+	return 0;
+}
+
+/* The last row counts. */
+static enum step query_row(struct server *server, const struct message *m)
+{
+	struct lookup *lookup = server_lookup(server);
+	bool has_no_user, has_no_secret;
+	struct cursor c;
+	size_t count;
+
+	mem_free(lookup->user);
+	lookup->user = NULL;
+	mem_free_secret(lookup->secret);
+	lookup->secret = NULL;
+	cursor_init(&c, message_body(m), message_body_len(m));
+	if (codec_read_row_count(&c, &count) < 0 || count != 2 ||
+	    query_field(&c, &lookup->user, &has_no_user) < 0 ||
+	    query_field(&c, &lookup->secret, &has_no_secret) < 0 || cursor_left(&c)) {
+		server_protocol_error(server, "bad packet");
+		return STEP_CLOSE;
+	}
+	if (has_no_user || !*lookup->user)
+		return query_refused(
+		    server, "auth_query response contained null user name");
+	/* no secret is one that nothing fits */
+	if (has_no_secret)
+		lookup->secret = mem_strdup("");
+	return STEP_NEXT;
+}
+
+static enum step query_error(struct server *server, const struct message *m)
+{
+	struct error_fields f;
+
+	codec_read_error(message_body(m), message_body_len(m), &f);
+	conn_log(&server->conn, LEVEL_ERROR, "S: error in auth_query: %s: %s",
+	    f.severity, f.message);
+	server_retire(server, "error response from auth_query");
+	return STEP_CLOSE;
+}
+
+static enum step query_unexpected(struct server *server)
+{
+	server_protocol_error(server, "unexpected response from auth_query");
+	return STEP_CLOSE;
+}
+
+static enum step query_ready(struct server *server)
+{
+	if (!pipeline_is_settled(&server->pipeline))
+		return STEP_NEXT;
+	/* a query that leaves a transaction open is not one that finds a secret */
+	return server->status == 'I' ? query_settled(server) : query_unexpected(server);
+}
+
+static enum step query_read(struct server *server, const struct message *m)
+{
+	switch (m->type) {
+	case 'T':
+	case 'n':
+		return query_columns(server, m);
+	case 'D':
+		return query_row(server, m);
+	case 'E':
+		return query_error(server, m);
+	case 'Z':
+		return query_ready(server);
+	case 'S':
+		return server_note_parameter(server, m, NULL, NULL) < 0 ? STEP_CLOSE
+									: STEP_NEXT;
+	case '1':
+	case '2':
+	case 'C':
+	case 'I':
+	case 'N':
+	case 'A':
+		return STEP_NEXT;
+	}
+	return query_unexpected(server);
+}
+
+static enum step query_message(struct conn *conn, const struct message *m)
+{
+	struct server *server = conn_server(conn);
+	uint8_t status = 0;
+
+	if (m->size > ANSWER_MESSAGE_MAX) {
+		server_protocol_error(server, "bad packet");
+		return STEP_CLOSE;
+	}
+	if (!message_is_whole(m))
+		return STEP_MORE;
+	if (m->type == 'Z' &&
+	    codec_read_ready(message_body(m), message_body_len(m), &status) < 0) {
+		server_protocol_error(server, "bad packet");
+		return STEP_CLOSE;
+	}
+	server->last_us = conn_now(conn);
+	if (pipeline_answer(&server->pipeline, m->type, status, NULL) == ANSWER_BROKEN)
+		return query_unexpected(server);
+	if (m->type == 'Z')
+		server->status = status;
+	return query_read(server, m);
+}
+
+static void query_expired(struct conn *conn)
+{
+	server_retire(conn_server(conn), error_text(ERROR_QUERY_TIMEOUT));
+}
+
+static void query_closed(struct conn *conn, const char *reason)
+{
+	struct server *server = conn_server(conn);
+	struct lookup *lookup = server_lookup(server);
+
+	server_leave(server, reason);
+	lookup_refuse(
+	    lookup, error_sqlstate(ERROR_CONFIG_ERROR), error_text(ERROR_CONFIG_ERROR));
+}
+
+static const struct conn_ops query_ops = {
+    .name = "auth_query",
+    .message = query_message,
+    .expired = query_expired,
+    .malformed = server_malformed,
+    .ended = server_ended,
+    .closed = query_closed,
+};
+
+/* ---- asking it ---- */
+
+static uint64_t after(uint64_t start_us, uint64_t limit_us)
+{
+	return limit_us ? start_us + limit_us : UINT64_MAX;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static void query_owe(struct server *server)
+{
+	static const char messages[] = "PBDES";
+
+	for (const char *type = messages; *type; type++)
+		if (pipeline_owe(&server->pipeline, (uint8_t)*type, OWED_SELF, 0) < 0)
+			server_retire(server, "out of memory");
+}
+
+/* Everything in one go, and no parameter of any client before it. */
+static void lookup_send(struct lookup *lookup)
+{
+	struct server *server = seat_server(lookup->request.ask.seat);
+	struct scope scope = pool_scope(lookup->request.ask.pool);
+	const char *name = lookup->name;
+	struct buf buf;
+
+	lookup->state = LOOKUP_RUNNING;
+	lookup->sent_us = loop_now(lookup->site->loop);
+	conn_hand_on(&server->conn, &query_ops);
+	conn_set_deadline(&server->conn,
+	    earlier(after(lookup->sent_us, scope_query_timeout(scope)),
+		after(lookup->sent_us, scope_transaction_timeout(scope))));
+	query_owe(server);
+	buf_init(&buf, 0);
+	codec_put_parse(&buf, "", scope_auth_query(database_scope(lookup->database)));
+	codec_put_bind_text(&buf, &name, 1);
+	codec_put_describe_portal(&buf);
+	codec_put_execute(&buf);
+	codec_put_sync(&buf);
+	server->is_ready = false;
+	conn_send(&server->conn, &buf);
+	buf_done(&buf);
+}
+
+static void request_granted(struct request *request)
+{
+	lookup_send(request_lookup(request));
+}
+
+static void request_refused(
+    struct request *request, const char *sqlstate, const char *text)
+{
+	lookup_refuse(request_lookup(request), sqlstate, text);
+}
+
+static void request_killed(struct request *request, const char *reason)
+{
+	struct lookup *lookup = request_lookup(request);
+	/* that of a running one comes with the end of its server */
+	if (lookup->state == LOOKUP_QUEUED)
+		lookup_refuse(lookup, error_sqlstate(ERROR_CONNECTION_LOST), reason);
+}
+
+static const struct conn *request_conn(const struct request *request)
+{
+	const struct node *first = list_first(&request_lookup(request)->logins);
+	return &container_of(first, struct login, lookup_node)->client->conn;
+}
+
+static const struct request_ops lookup_request_ops = {
+    .granted = request_granted,
+    .refused = request_refused,
+    .killed = request_killed,
+    .conn = request_conn,
+};
+
+/* ---- the auth database ---- */
+
+/* NULL: there is none, and the client was told. */
+static struct database *find_database(struct client *client)
+{
+	struct catalog *catalog = client->conn.site->catalog;
+	const char *name =
+	    text_or_null(scope_auth_dbname(database_scope(client->database)));
+	struct database *db = client->database;
+	bool is_new = false;
+
+	if (name)
+		db = catalog_database(catalog, name, &is_new);
+	if (is_new)
+		conn_log(
+		    &client->conn, LEVEL_LOG, "registered new auto-database: %s", name);
+	if (!db) {
+		conn_log(&client->conn, LEVEL_ERROR,
+		    "authentication database \"%s\" is not configured.", name);
+		client_fatal(client, ERROR_CONFIG_ERROR);
+		return NULL;
+	}
+	if (db->is_admin) {
+		conn_log(&client->conn, LEVEL_ERROR,
+		    "cannot use the reserved \"%s\" database as an auth_dbname",
+		    db->name);
+		client_fatal(client, ERROR_CONFIG_ERROR);
+		return NULL;
+	}
+	if (db->disabled) {
+		client_fatal(client, ERROR_AUTH_DATABASE_DISABLED, db->name);
+		return NULL;
+	}
+	return db;
+}
+
+/* ---- clients ---- */
+
+static struct lookup *lookup_new(struct client *client, struct database *db)
+{
+	struct site *site = client->conn.site;
+	struct lookup *lookup = mem_zero(sizeof(*lookup));
+	struct user *user = catalog_user(site->catalog, auth_user_of(client->database));
+
+	lookup->site = site;
+	lookup->request.ops = &lookup_request_ops;
+	lookup->work.run = lookup_work;
+	lookup->key = lookup_key(client);
+	lookup->name = mem_strdup(client->login->startup.user);
+	lookup->database = client->database;
+	lookup->epoch = site->catalog->credentials_epoch;
+	list_init(&lookup->logins);
+	map_put_str(site->lookups, lookup->key, lookup);
+	pool_join(catalog_pool_as(db, user), &lookup->request.ask);
+	lookup->request.ask.query_us = loop_now(site->loop);
+	return lookup;
+}
+
+static void lookup_join(struct lookup *lookup, struct client *client)
+{
+	struct login *login = client->login;
+
+	login->client = client;
+	login->lookup = lookup;
+	login->waits_since_us = conn_now(&client->conn);
+	/* what runs already may not see what has just changed */
+	login->may_be_outdated = lookup->state == LOOKUP_RUNNING;
+	list_push_back(&lookup->logins, &login->lookup_node);
+}
+
+static enum authquery lookup_begin(struct client *client)
+{
+	struct database *db = find_database(client);
+	const char *sqlstate, *text;
+	struct lookup *lookup;
+
+	if (!db)
+		return AUTHQUERY_REFUSED;
+	lookup = lookup_new(client, db);
+	lookup_join(lookup, client);
+	switch (broker_ask(&lookup->request, ASK_AUTH, &sqlstate, &text)) {
+	case BROKER_GRANTED:
+		lookup_send(lookup);
+		break;
+	case BROKER_REFUSED:
+	case BROKER_FULL:
+		lookup_refuse(lookup, sqlstate, text);
+		break;
+	case BROKER_WAIT:
+		break;
+	}
+	return AUTHQUERY_WAIT;
+}
+
+/* One that began before a reload may ask somebody else. */
+static bool may_join(const struct lookup *lookup, bool is_again)
+{
+	return lookup && lookup->epoch == lookup->site->catalog->credentials_epoch &&
+	       lookup->state != LOOKUP_OVER &&
+	       !(is_again && lookup->state == LOOKUP_RUNNING);
+}
+
+static enum authquery lookup_join_or_begin(struct client *client, bool is_again)
+{
+	char *key = lookup_key(client);
+	struct lookup *lookup = map_get_str(client->conn.site->lookups, key);
+
+	mem_free(key);
+	if (!may_join(lookup, is_again))
+		return lookup_begin(client);
+	lookup_join(lookup, client);
+	return AUTHQUERY_WAIT;
+}
+
+enum authquery authquery_begin(
+    struct client *client, bool is_again, void (*on_found)(struct client *client))
+{
+	struct login *login = client->login;
+	const struct credential *known;
+
+	login->on_found = on_found;
+	known = is_again ? NULL
+			 : credential_find(client->database, login->startup.user,
+			       conn_now(&client->conn));
+	if (!known)
+		return lookup_join_or_begin(client, is_again);
+	login_take_found(login, known->user, &known->secret, known->asked_us);
+	login->may_be_outdated = true;
+	return AUTHQUERY_FOUND;
+}
+
+uint64_t authquery_due(const struct client *client, enum error_id *error)
+{
+	const struct login *login = client->login;
+	const struct lookup *lookup = login->lookup;
+	struct scope scope;
+	uint64_t wait, query;
+
+	if (!lookup || lookup->state != LOOKUP_QUEUED)
+		return UINT64_MAX;
+	scope = database_scope(client->database);
+	wait = after(login->waits_since_us, scope_query_wait_timeout(scope));
+	scope = pool_scope(lookup->request.ask.pool);
+	query = after(login->waits_since_us, scope_query_timeout(scope));
+	*error = wait <= query ? ERROR_QUERY_WAIT_TIMEOUT : ERROR_QUERY_TIMEOUT_QUEUED;
+	return earlier(wait, query);
+}
+
+/* The answer of a running query is waited for, for a while; it is good for nothing. */
+static void lookup_abandon(struct lookup *lookup)
+{
+	struct conn *conn = &seat_server(lookup->request.ask.seat)->conn;
+	uint64_t at = conn_now(conn) + ABANDONED_US;
+
+	lookup_unlist(lookup);
+	lookup->database = NULL;
+	if (at < conn->deadline.at_us)
+		conn_set_deadline(conn, at);
+}
+
+void authquery_leave(struct client *client)
+{
+	struct login *login = client->login;
+	struct lookup *lookup = login ? login->lookup : NULL;
+
+	if (!lookup)
+		return;
+	list_remove(&lookup->logins, &login->lookup_node);
+	login->lookup = NULL;
+	if (!list_is_empty(&lookup->logins))
+		return;
+	if (lookup->state == LOOKUP_RUNNING)
+		lookup_abandon(lookup);
+	else
+		lookup_free(lookup);
+}

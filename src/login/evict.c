@@ -1,0 +1,39 @@
+/*
+ * Which clients go at the descriptor limit.  That the limit is reached is listen's to
+ * see.
+ */
+#include "login/evict.h"
+
+#include "login/login.h"
+#include "session/client.h"
+
+enum {
+	/* A login takes less, on a slow network too; and who has waited in the queue of
+	 * the listener behind strangers gets in within seconds. */
+	EVICT_AGE_US = 400000,
+	EVICT_MOST = 64, /* at a time */
+};
+
+static bool evict_is_due(const struct client *client)
+{
+	return !client->is_carrier && !client->is_unix_owner &&
+	       !login_is_at_work(client);
+}
+
+unsigned evict_silent(struct site *site)
+{
+	struct client *client, *next;
+	unsigned count = 0;
+
+	/* the oldest come first */
+	list_for_safe (client, next, &site->login_clients, site_node) {
+		if (loop_now(site->loop) - client->conn.connect_us < EVICT_AGE_US ||
+		    count == EVICT_MOST)
+			break;
+		if (!evict_is_due(client))
+			continue;
+		count++;
+		client_fatal(client, ERROR_NO_MORE_DESCRIPTORS);
+	}
+	return count;
+}

@@ -1,0 +1,664 @@
+/*
+ * Proves who a client is and gets it to its service: startup parameters, look-ups, the
+ * password exchange, the wait for the pool's welcome.  It forwards nothing.
+ */
+#include "login/login.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "auth/scram.h"
+#include "auth/secret.h"
+#include "base/text.h"
+#include "login/authquery.h"
+#include "login/login_clocks.h"
+#include "login/login_state.h"
+#include "login/method.h"
+#include "login/proof.h"
+#include "login/startup.h"
+#include "pool/credentials.h"
+#include "session/peers.h"
+#include "session/server.h"
+#include "wire/codec.h"
+#include "wire/message.h"
+
+/* Longest password message looked at. */
+enum { PASSWORD_MESSAGE_MAX = 128 * 1024 };
+
+static const struct conn_ops login_ops;
+static const struct request_ops login_request_ops;
+
+void login_init(struct site *site)
+{
+	site->login_slab = slab_new(&site->mem, "login_cache", sizeof(struct login));
+}
+
+static void login_free(struct client *client)
+{
+	struct login *login = client->login;
+	if (!login)
+		return;
+	authquery_leave(client);
+	startup_done(&login->startup);
+	proof_done(client);
+	method_done(client);
+	slab_put(client->conn.site->login_slab, login);
+	client->login = NULL;
+}
+
+const char *login_user_name(const struct client *client)
+{
+	return client->login->startup.user;
+}
+
+/* ---- the end of the login ---- */
+
+static void login_make_key(struct client *client)
+{
+	struct map *keys = client->conn.site->cancel_keys;
+	uint8_t *key = client->cancel_key;
+	size_t len;
+
+	if (startup_protocol(&client->login->startup) == PROTOCOL_3_2) {
+		key = client->long_key = mem_alloc(CANCEL_KEY_LONG);
+		client->has_long_key = true;
+	}
+	client_cancel_key(client, &len);
+	do {
+		mem_draw(&client->conn.site->mem, key, len);
+		key[0] &= 0x7f;
+		peers_mark_key(client->conn.site, key);
+	} while (map_get(keys, key, len));
+	map_put(keys, key, len, client);
+	client->has_key = true;
+}
+
+static void login_finish(struct client *client)
+{
+	struct buf buf;
+
+	conn_set_deadline(&client->conn, 0);
+	client_settle(client);
+	login_make_key(client);
+	client->request.ask.is_logged_in = true;
+	client->request.ask.pool->stats.client_login_count++;
+	buf_init(&buf, 0);
+	codec_put_auth(&buf, AUTH_REQ_OK, NULL, 0);
+	conn_send(&client->conn, &buf);
+	buf_done(&buf);
+	login_free(client);
+	client->database->service->adopt(client);
+	conn_unpark(&client->conn);
+}
+
+/* A replication client waits for its own connection.  No ordinary server is opened to
+ * greet it: a physical one names a database, "replication", that need not exist. */
+static enum step login_await_welcome(struct client *client)
+{
+	enum ask_kind kind = client->replication ? ASK_REPLICATION : ASK_WELCOME;
+	const char *sqlstate, *text;
+
+	client->login->phase = LOGIN_WELCOME;
+	switch (broker_ask(&client->request, kind, &sqlstate, &text)) {
+	case BROKER_REFUSED:
+		client_fatal_text(client, sqlstate, text);
+		return STEP_CLOSE;
+	case BROKER_FULL:
+		client_fatal_full(client);
+		return STEP_CLOSE;
+	case BROKER_GRANTED:
+	case BROKER_WAIT:
+		break;
+	}
+	login_clocks_arm_welcome(client);
+	return STEP_NEXT;
+}
+
+/* Keys of a proof against a stored SCRAM secret open the server's door as well, if the
+ * server login is of the same user. */
+static void login_keep_keys(struct client *client, struct pool *pool)
+{
+	struct login *login = client->login;
+	/* of auth_query the pool may have had a later answer */
+	const struct secret *secret = pool_server_secret(pool);
+	if (!login->has_scram || secret->kind != SECRET_SCRAM ||
+	    pool->database->forced_user)
+		return;
+	/* proven against another secret than is in force by now */
+	if (memcmp(login->verifier.stored_key, secret->scram.stored_key,
+		SCRAM_KEY_LEN) != 0)
+		return;
+	memcpy(pool->pass_through.client_key, login->scram.client_key, SCRAM_KEY_LEN);
+	memcpy(pool->pass_through.server_key, secret->scram.server_key, SCRAM_KEY_LEN);
+	pool->has_pass_through = true;
+}
+
+static bool login_is_console_admin(const struct client *client)
+{
+	return client->database && client->database->is_admin &&
+	       text_list_has(site_settings(client->conn.site)->admin_users,
+		   client->login->startup.user);
+}
+
+/* Counts the client against the limits of its database and user, now that it has proven
+ * who it is: without a proof nobody can use up the connections of others.  -1: a limit
+ * is exceeded; the client was told. */
+static int login_count(struct client *client)
+{
+	bool exempt = login_is_console_admin(client);
+	bool has_room = database_may_enter(client->database, exempt);
+
+	client->is_counted = true;
+	if (!user_may_enter(client->user, exempt) && has_room) {
+		client_fatal(client, ERROR_USER_CLIENTS_EXCEEDED);
+		return -1;
+	}
+	if (!has_room) {
+		client_fatal(client, ERROR_DB_CLIENTS_EXCEEDED);
+		return -1;
+	}
+	return 0;
+}
+
+/* Logins to servers use the password that LDAP or PAM has found right. */
+static void login_take_password(struct client *client)
+{
+	const struct login *login = client->login;
+
+	if (!client->user)
+		client->user =
+		    catalog_user(client->conn.site->catalog, login->startup.user);
+	user_remember(client->user, login->password);
+}
+
+/* Rights are looked at after the proof: an answer before it would tell who exists. */
+static bool login_may_use_service(struct client *client)
+{
+	const struct service *service =
+	    client->database ? client->database->service : NULL;
+	/* the owner of the process has all rights already */
+	if (client->is_admin || !service || !service->may_login)
+		return true;
+	if (service->may_login(client))
+		return true;
+	client_fatal(client, ERROR_NOT_ALLOWED);
+	return false;
+}
+
+static enum step login_authenticated(struct client *client)
+{
+	struct site *site = client->conn.site;
+	struct login *login = client->login;
+	struct pool *pool;
+
+	if (login->is_fake_db) {
+		conn_log(&client->conn, LEVEL_LOG, "login failed: db=%s user=%s",
+		    login->startup.database, login->startup.user);
+		client_fatal(client, ERROR_NO_SUCH_DATABASE, login->startup.database);
+		return STEP_CLOSE;
+	}
+	if (!login_may_use_service(client))
+		return STEP_CLOSE;
+	if (client->database->disabled) {
+		client_fatal(client, ERROR_DATABASE_DISABLED, client->database->name);
+		return STEP_CLOSE;
+	}
+	if (site->shutdown != SHUTDOWN_NONE && !client->database->is_admin) {
+		client_fatal(client, ERROR_SHUTTING_DOWN);
+		return STEP_CLOSE;
+	}
+	if (login->password)
+		login_take_password(client);
+	if (login_count(client) < 0)
+		return STEP_CLOSE;
+	pool = catalog_pool(client->database, client->user);
+	if (login->has_found)
+		pool_take_secret(pool, &login->found, login->found_us);
+	login_keep_keys(client, pool);
+	client->request.ops = &login_request_ops;
+	pool_join(pool, &client->request.ask);
+	if (!client->database->is_admin && !broker_welcome(pool))
+		return login_await_welcome(client);
+	login_finish(client);
+	return STEP_NEXT;
+}
+
+static void request_admitted(struct request *request)
+{
+	struct client *client = request_client(request);
+	if (!client->conn.is_doomed)
+		login_finish(client);
+}
+
+/* A replication client has its own connection, which knows what it is greeted with. */
+static void request_granted(struct request *request)
+{
+	assert(request_client(request)->replication);
+	request_admitted(request);
+}
+
+static void request_retried(struct request *request)
+{
+	struct client *client = request_client(request);
+	if (!client->conn.is_doomed)
+		(void)login_await_welcome(client);
+}
+
+static void request_refused(
+    struct request *request, const char *sqlstate, const char *text)
+{
+	client_fatal_text(request_client(request), sqlstate, text);
+}
+
+static void request_killed(struct request *request, const char *reason)
+{
+	client_fatal(request_client(request), ERROR_CONNECTION_LOST, reason);
+}
+
+static const struct request_ops login_request_ops = {
+    .granted = request_granted,
+    .admitted = request_admitted,
+    .retried = request_retried,
+    .refused = request_refused,
+    .killed = request_killed,
+    .conn = client_of_request,
+};
+
+/* ---- the exchange ---- */
+
+static enum step login_ask_again(struct client *client);
+
+static enum step login_take(struct client *client, enum proof proof)
+{
+	switch (proof) {
+	case PROOF_DONE:
+		return login_authenticated(client);
+	case PROOF_FAILED:
+		proof_fail(client);
+		return STEP_CLOSE;
+	case PROOF_REFUSED:
+		return STEP_CLOSE;
+	case PROOF_LATER:
+		return STEP_PARK;
+	case PROOF_MORE:
+		break;
+	}
+	return STEP_NEXT;
+}
+
+/* Somebody else's answer came. */
+static void login_proven(struct client *client, enum proof proof)
+{
+	(void)login_take(client, proof);
+	conn_unpark(&client->conn);
+}
+
+/* The message that was put back can be judged now. */
+static void login_derived(struct client *client)
+{
+	login_await_end(client->login);
+	conn_unpark(&client->conn);
+}
+
+static enum step login_judge(struct client *client, const struct message *m)
+{
+	struct login *login = client->login;
+	enum proof proof = proof_message(client, m);
+
+	if (proof != PROOF_FAILED || !login->may_be_outdated)
+		return login_take(client, proof);
+	if (login->phase == LOGIN_PASSWORD)
+		return login_ask_again(client);
+	/* a SCRAM exchange holds to the secret it began with: the next one will not */
+	credential_forget(client->database, login->startup.user);
+	return login_take(client, proof);
+}
+
+static enum step login_message(struct conn *conn, const struct message *m)
+{
+	struct client *client = conn_client(conn);
+
+	if (m->type == 0) {
+		client_fatal(client, ERROR_RESENT_STARTUP);
+		return STEP_CLOSE;
+	}
+	if (m->type == 'X') {
+		conn_doom_quietly(conn, "client close request");
+		return STEP_CLOSE;
+	}
+	if (client->login->phase == LOGIN_AWAIT)
+		return STEP_PARK; /* sent ahead */
+	if (client->login->phase == LOGIN_WELCOME && m->type != 'p')
+		return STEP_PARK; /* sent ahead: it is for the service */
+	if (client->login->phase == LOGIN_LOOKUP && m->type == 'p')
+		return STEP_PARK; /* ... or for the exchange that is to come */
+	if (m->type != 'p' || client->login->phase == LOGIN_WELCOME ||
+	    m->size > PASSWORD_MESSAGE_MAX) {
+		conn_doom(conn, "bad packet");
+		return STEP_CLOSE;
+	}
+	if (!message_is_whole(m))
+		return STEP_MORE;
+	return login_judge(client, m);
+}
+
+static void login_ended(struct conn *conn, const struct err *err)
+{
+	(void)err;
+	if (conn_client(conn)->login->phase == LOGIN_WELCOME)
+		conn_doom(conn, "client unexpected eof");
+	else
+		conn_doom_quietly(conn, "client unexpected eof");
+}
+
+static void login_closed(struct conn *conn, const char *reason)
+{
+	struct client *client = conn_client(conn);
+	struct server *server = client_server(client);
+	(void)reason;
+	if (server)
+		server_abandon(server, "replication client disconnected");
+	client_leave(client);
+	login_free(client);
+}
+
+/* Whoever is refused is named as it named itself: log watchers look for that. */
+static void login_put_name(const struct conn *conn, char *out, size_t size)
+{
+	const struct client *client = conn_client(conn);
+
+	if (client->user || !client->login || !client->login->is_named)
+		client_put_name(conn, out, size);
+	else
+		snprintf(out, size, "(nodb)/%s", client->login->startup.user);
+}
+
+static const struct conn_ops login_ops = {
+    .name = "login",
+    .put_name = login_put_name,
+    .message = login_message,
+    .expired = login_clocks_expired,
+    .review = login_clocks_review,
+    .malformed = client_malformed,
+    .ended = login_ended,
+    .closed = login_closed,
+    .has_secrets = true,
+};
+
+bool login_is_at_work(const struct client *client)
+{
+	if (client->conn.ops != &login_ops)
+		return false;
+	switch (client->login->phase) {
+	case LOGIN_PASSWORD:
+	case LOGIN_SASL_INITIAL:
+	case LOGIN_SASL_FINAL:
+		return false;
+	case LOGIN_LOOKUP:
+	case LOGIN_AWAIT:
+	case LOGIN_WELCOME:
+		break;
+	}
+	return true;
+}
+
+/* ---- who and where ---- */
+
+static void login_find_database(struct client *client)
+{
+	struct login *login = client->login;
+	struct catalog *catalog = client->conn.site->catalog;
+	bool is_new = false;
+	struct database *db =
+	    catalog_database(catalog, login->startup.database, &is_new);
+
+	if (is_new)
+		conn_log(&client->conn, LEVEL_LOG, "registered new auto-database: %s",
+		    login->startup.database);
+	login->is_fake_db = db == NULL;
+	if (!db)
+		return;
+	client->database = db;
+	database_hold(db);
+}
+
+/* auth_type=any: whoever comes is the database's forced user. */
+static int login_find_any_user(struct client *client)
+{
+	struct database *db = client->database;
+	if (!db)
+		return 0;
+	if (!db->forced_user) {
+		conn_log(
+		    &client->conn, LEVEL_ERROR, "auth_type=any requires forced user");
+		client_fatal(client, ERROR_CONFIG_ERROR);
+		return -1;
+	}
+	client->user = db->forced_user;
+	return 0;
+}
+
+/* NULL: he is not in auth_file. */
+static struct user *login_static_user(const struct client *client)
+{
+	struct user *user =
+	    catalog_find_user(client->conn.site->catalog, client->login->startup.user);
+
+	/* the console's own user exists without being in any list */
+	bool is_known =
+	    user && (user->has_secret || strcmp(user->name, "pgbouncer") == 0);
+	return is_known ? user : NULL;
+}
+
+static void login_find_user(struct client *client)
+{
+	struct login *login = client->login;
+
+	client->user = login_static_user(client);
+	if (client->user)
+		return;
+	conn_log(&client->conn, LEVEL_LOG, "no such user: %s", login->startup.user);
+	login->is_mock = true;
+}
+
+/* Somebody else knows whether there is such a user: if we do not, we shall when it has
+ * proven itself. */
+static int login_find_external_user(struct client *client)
+{
+	const struct database *db = client->database;
+
+	if (db && db->config && db->config->own.auth_user) {
+		conn_log(&client->conn, LEVEL_ERROR,
+		    "%s authentication does not go together with auth_user",
+		    client->login->method == AUTH_PAM ? "PAM" : "LDAP");
+		client_fatal(client, ERROR_CONFIG_ERROR);
+		return -1;
+	}
+	client->user =
+	    catalog_find_user(client->conn.site->catalog, client->login->startup.user);
+	return 0;
+}
+
+static void login_log_attempt(const struct client *client)
+{
+	const struct startup *startup = &client->login->startup;
+	char tls[TLS_TEXT];
+
+	if (site_settings(client->conn.site)->log_connections)
+		conn_log(&client->conn, LEVEL_LOG,
+		    "login attempt: db=%s user=%s tls=%s replication=%s",
+		    startup->database, startup->user,
+		    conn_tls_text(&client->conn, tls, "no"),
+		    client_replication_word(client));
+}
+
+/* The process's own user on the unix socket needs no password for the console. */
+static bool login_is_own_console(const struct client *client)
+{
+	return client->database && client->database->is_admin &&
+	       client->is_unix_owner &&
+	       strcmp(client->login->startup.user, "pgbouncer") == 0;
+}
+
+static enum step login_own_console(struct client *client)
+{
+	client->user = catalog_user(client->conn.site->catalog, "pgbouncer");
+	client->is_admin = true;
+	conn_log(&client->conn, LEVEL_LOG, "pgbouncer access from unix socket");
+	login_log_attempt(client);
+	return login_authenticated(client);
+}
+
+/* User and secret are known (or known to be missing): let it prove itself. */
+static enum step login_prove(struct client *client)
+{
+	login_log_attempt(client);
+	return login_take(client, proof_begin(client));
+}
+
+/* auth_query has found somebody. */
+static enum step login_found(struct client *client)
+{
+	client->user = client->login->found_user;
+	client->login->phase = LOGIN_PASSWORD;
+	login_clocks_review(&client->conn);
+	return login_prove(client);
+}
+
+static void login_found_later(struct client *client)
+{
+	if (login_found(client) != STEP_CLOSE)
+		conn_unpark(&client->conn);
+}
+
+/* The proof that did not fit the last answer is looked at once more. */
+static void login_found_again(struct client *client)
+{
+	client->login->phase = LOGIN_PASSWORD;
+	login_clocks_review(&client->conn);
+	if (client->login->found_user == client->user)
+		conn_unpark(&client->conn);
+	else
+		proof_fail(client);
+}
+
+static void login_await_lookup(struct client *client)
+{
+	client->login->phase = LOGIN_LOOKUP;
+	login_clocks_arm_lookup(client);
+}
+
+static enum step login_ask(struct client *client)
+{
+	switch (authquery_begin(client, false, login_found_later)) {
+	case AUTHQUERY_FOUND:
+		return login_found(client);
+	case AUTHQUERY_WAIT:
+		login_await_lookup(client);
+		return STEP_NEXT;
+	case AUTHQUERY_REFUSED:
+		break;
+	}
+	return STEP_CLOSE;
+}
+
+static enum step login_ask_again(struct client *client)
+{
+	if (authquery_begin(client, true, login_found_again) == AUTHQUERY_REFUSED)
+		return STEP_CLOSE;
+	login_await_lookup(client);
+	return STEP_PARK;
+}
+
+static enum step login_settle_user(struct client *client)
+{
+	enum auth_type method = client->login->method;
+	int found = 0;
+
+	if (method == AUTH_ANY)
+		found = login_find_any_user(client);
+	else if (method_is_external(method))
+		found = login_find_external_user(client);
+	else if (method_may_succeed(method) && !login_static_user(client) &&
+		 authquery_is_for(client))
+		return login_ask(client);
+	else
+		login_find_user(client);
+	return found < 0 ? STEP_CLOSE : login_prove(client);
+}
+
+/* The host's name was found out, or it has none. */
+static void login_method_known(struct client *client)
+{
+	login_await_end(client->login);
+	(void)login_settle_user(client);
+	conn_unpark(&client->conn);
+}
+
+static enum step login_settle(struct client *client)
+{
+	struct login *login = client->login;
+
+	login_find_database(client);
+	if (login_is_own_console(client))
+		return login_own_console(client);
+	if (strlen(login->startup.user) >= 128) {
+		client_fatal(client, ERROR_USERNAME_TOO_LONG);
+		return STEP_CLOSE;
+	}
+	if (method_choose(client, login_method_known) == METHOD_LATER) {
+		login_await(login);
+		return STEP_NEXT;
+	}
+	return login_settle_user(client);
+}
+
+/* ---- the startup packet ---- */
+
+static bool login_is_over_limit(const struct client *client)
+{
+	const struct site *site = client->conn.site;
+	return strcmp(client->login->startup.database, "pgbouncer") != 0 &&
+	       (long long)site_client_count(site) >
+		   site_settings(site)->max_client_conn;
+}
+
+static void login_negotiate(struct client *client)
+{
+	struct startup *startup = &client->login->startup;
+	struct buf buf;
+	if (!startup_needs_negotiation(startup))
+		return;
+	buf_init(&buf, 0);
+	codec_put_negotiate(&buf, startup_protocol(startup),
+	    (const char *const *)startup->unsupported, startup->unsupported_count);
+	conn_send(&client->conn, &buf);
+	buf_done(&buf);
+}
+
+enum step login_begin(struct client *client, const struct message *m)
+{
+	struct login *login = slab_get(client->conn.site->login_slab);
+
+	client->login = login;
+	login->client = client;
+	login->proven = login_proven;
+	login->derived = login_derived;
+	conn_hand_on(&client->conn, &login_ops);
+	secret_init(&login->nothing, "");
+	startup_init(&login->startup, m->code);
+	if (startup_read(client, &login->startup, m) < 0)
+		return STEP_CLOSE;
+	login->is_named = true;
+	if (login_is_over_limit(client)) {
+		client_fatal(client, ERROR_NO_MORE_CONNECTIONS);
+		return STEP_CLOSE;
+	}
+	if (client->is_spare && strcmp(login->startup.database, "pgbouncer") != 0) {
+		client_fatal(client, ERROR_NO_MORE_DESCRIPTORS);
+		return STEP_CLOSE;
+	}
+	login_negotiate(client);
+	return login_settle(client);
+}

@@ -1,0 +1,80 @@
+/*
+ * The clocks of a login: its own, and those of the queues in which it waits for
+ * auth_query and for the pool's first server.  What it does meanwhile is login.c's.
+ */
+#include "login/login_clocks.h"
+
+#include "login/authquery.h"
+#include "login/login_state.h"
+
+static uint64_t after(uint64_t start_us, uint64_t limit_us)
+{
+	return limit_us ? start_us + limit_us : UINT64_MAX;
+}
+
+void login_clocks_arm_welcome(struct client *client)
+{
+	const struct ask *ask = &client->request.ask;
+	uint64_t at = after(client->conn.connect_us,
+	    site_settings(client->conn.site)->client_login_timeout);
+	uint64_t wait = after(ask->queued_us,
+	    scope_query_wait_timeout(login_scope(client->database, client->user)));
+	uint64_t query =
+	    after(ask->queued_us, scope_query_timeout(pool_scope(ask->pool)));
+	if (wait < at)
+		at = wait;
+	if (query < at)
+		at = query;
+	conn_set_deadline(&client->conn, at);
+}
+
+void login_clocks_arm_lookup(struct client *client)
+{
+	enum error_id error;
+	uint64_t at = after(client->conn.connect_us,
+	    site_settings(client->conn.site)->client_login_timeout);
+	uint64_t due = authquery_due(client, &error);
+
+	conn_set_deadline(&client->conn, due < at ? due : at);
+}
+
+static void lookup_expired(struct client *client)
+{
+	enum error_id error = ERROR_LOGIN_TIMEOUT;
+
+	if (conn_now(&client->conn) >= authquery_due(client, &error))
+		client_fatal(client, error);
+	else
+		login_clocks_arm_lookup(client); /* the query runs by now */
+}
+
+void login_clocks_expired(struct conn *conn)
+{
+	struct client *client = conn_client(conn);
+	uint64_t limit = site_settings(conn->site)->client_login_timeout;
+	bool is_login = conn_now(conn) >= after(conn->connect_us, limit);
+
+	if (client->login->phase == LOGIN_LOOKUP && !is_login)
+		lookup_expired(client);
+	else if (client->login->phase != LOGIN_WELCOME)
+		client_fatal(client, ERROR_LOGIN_TIMEOUT);
+	else if (is_login)
+		client_fatal(client, ERROR_LOGIN_TIMEOUT_SERVER);
+	else if (conn_now(conn) >= after(client->request.ask.queued_us,
+				       scope_query_wait_timeout(login_scope(
+					   client->database, client->user))))
+		client_fatal(client, ERROR_QUERY_WAIT_TIMEOUT);
+	else
+		client_fatal(client, ERROR_QUERY_TIMEOUT_QUEUED);
+}
+
+void login_clocks_review(struct conn *conn)
+{
+	uint64_t limit = site_settings(conn->site)->client_login_timeout;
+	if (conn_client(conn)->login->phase == LOGIN_WELCOME)
+		login_clocks_arm_welcome(conn_client(conn));
+	else if (conn_client(conn)->login->phase == LOGIN_LOOKUP)
+		login_clocks_arm_lookup(conn_client(conn));
+	else
+		conn_set_deadline(conn, after(conn->connect_us, limit));
+}

@@ -1,0 +1,22 @@
+/*
+ * What the login floor needs before the first connection.
+ */
+#include "login/login_floor.h"
+
+#include "login/authquery.h"
+#include "login/login.h"
+#include "login/verifiers.h"
+
+void login_floor_init(struct site *site)
+{
+	login_init(site);
+	authquery_init(site);
+	verifiers_init(site);
+}
+
+void login_floor_done(struct site *site)
+{
+	verifiers_done(site);
+	authquery_done(site);
+	slab_free(&site->login_slab);
+}

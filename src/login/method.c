@@ -1,0 +1,170 @@
+/*
+ * Chooses the method of a login.  The rules themselves are auth/hba's; finding out the
+ * name of a host is net/dns's, and here it is given only so much time.
+ */
+#include "login/method.h"
+
+#include <string.h>
+
+#include "login/login_state.h"
+
+/* A name server that says nothing must not hold a login until it times out. */
+enum { NAME_WAIT_US = 5000000 };
+
+enum auth_type method_of_rule(const struct hba_rule *rule)
+{
+	switch (rule->method) {
+	case HBA_TRUST:
+		return AUTH_TRUST;
+	case HBA_REJECT:
+		return AUTH_REJECT;
+	case HBA_MD5:
+		return AUTH_MD5;
+	case HBA_PLAIN:
+		return AUTH_PLAIN;
+	case HBA_PEER:
+		return AUTH_PEER;
+	case HBA_CERT:
+		return AUTH_CERT;
+	case HBA_SCRAM:
+		return AUTH_SCRAM;
+	case HBA_LDAP:
+		return AUTH_LDAP;
+	case HBA_PAM:
+		return AUTH_PAM;
+	}
+	return AUTH_NONE;
+}
+
+bool method_may_succeed(enum auth_type method)
+{
+	return method != AUTH_REJECT && method != AUTH_NONE;
+}
+
+bool method_is_external(enum auth_type method)
+{
+	return method == AUTH_LDAP || method == AUTH_PAM;
+}
+
+/* The console replicates nothing, whatever its client asks for: rules that let in for
+ * replication are not about it. */
+static enum hba_replication method_replication(const struct client *client)
+{
+	if (client->database && client->database->is_admin)
+		return HBA_REPLICATION_NONE;
+	switch ((enum replication)client->replication) {
+	case REPLICATION_NONE:
+		break;
+	case REPLICATION_LOGICAL:
+		return HBA_REPLICATION_LOGICAL;
+	case REPLICATION_PHYSICAL:
+		return HBA_REPLICATION_PHYSICAL;
+	}
+	return HBA_REPLICATION_NONE;
+}
+
+/* host_name NULL with HBA_NAME_NONE and HBA_NAME_UNKNOWN. */
+static enum method method_match(
+    struct client *client, enum hba_name name, const char *host_name)
+{
+	struct login *login = client->login;
+	const struct conn *conn = &client->conn;
+	struct hba_peer peer = {
+	    .is_unix = conn->remote.family == AF_UNIX,
+	    .is_tls = stream_tls(&conn->stream) != NULL,
+	    .family = conn->remote.family,
+	    .name = name,
+	    .host_name = host_name,
+	    .replication = method_replication(client),
+	    .database = login->startup.database,
+	    .user = login->startup.user,
+	};
+
+	memcpy(peer.ip, conn->remote.ip, sizeof(peer.ip));
+	login->method = AUTH_NONE;
+	if (!login->rules)
+		return METHOD_KNOWN;
+	switch (hba_match(login->rules->hba, &peer, &login->rule)) {
+	case HBA_MATCH:
+		login->method = method_of_rule(login->rule);
+		break;
+	case HBA_NO_MATCH:
+		login->rule = NULL;
+		break;
+	case HBA_NEEDS_NAME:
+		return METHOD_LATER;
+	}
+	return METHOD_KNOWN;
+}
+
+/* ---- the name of the client's host ---- */
+
+static void method_go_on(struct client *client, const char *host_name)
+{
+	struct login *login = client->login;
+
+	deadline_clear(client->conn.site->loop, &login->name_due);
+	if (login->name_query)
+		dns_reverse_cancel(&login->name_query);
+	if (client->conn.is_doomed)
+		return;
+	(void)method_match(
+	    client, host_name ? HBA_NAME_KNOWN : HBA_NAME_NONE, host_name);
+	login->method_known(client);
+}
+
+static void method_named(void *ctx, const char *name, const struct err *err)
+{
+	struct client *client = ctx;
+
+	client->login->name_query = NULL;
+	if (!name)
+		conn_log(&client->conn, LEVEL_DEBUG, "no host name: %s", err->text);
+	method_go_on(client, name);
+}
+
+static void method_unnamed(struct deadline *due)
+{
+	struct login *login = container_of(due, struct login, name_due);
+
+	conn_log(&login->client->conn, LEVEL_WARNING,
+	    "the name of the client's host was not found out in time");
+	method_go_on(login->client, NULL);
+}
+
+static void method_ask_name(struct client *client)
+{
+	struct login *login = client->login;
+	struct site *site = client->conn.site;
+
+	deadline_init(&login->name_due, method_unnamed);
+	deadline_set(site->loop, &login->name_due, loop_now(site->loop) + NAME_WAIT_US);
+	login->name_query =
+	    dns_reverse(site->dns, &client->conn.remote, method_named, client);
+}
+
+enum method method_choose(struct client *client, method_known_fn *known)
+{
+	const struct site *site = client->conn.site;
+	struct login *login = client->login;
+
+	login->method = (enum auth_type)site_settings(site)->auth_type;
+	if (login->method != AUTH_HBA)
+		return METHOD_KNOWN;
+	login->rules = rules_ref(site->rules);
+	if (method_match(client, HBA_NAME_UNKNOWN, NULL) == METHOD_KNOWN)
+		return METHOD_KNOWN;
+	login->method_known = known;
+	method_ask_name(client);
+	return METHOD_LATER;
+}
+
+void method_done(struct client *client)
+{
+	struct login *login = client->login;
+
+	if (login->name_query)
+		dns_reverse_cancel(&login->name_query);
+	deadline_clear(client->conn.site->loop, &login->name_due);
+	rules_unref(&login->rules);
+}

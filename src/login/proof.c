@@ -1,0 +1,287 @@
+/*
+ * The exchange in which a client proves who it is: cleartext, md5, SCRAM, and what
+ * others judge.  Which method it is to be, and what follows from the outcome, is
+ * login's business.
+ */
+#include "login/proof.h"
+
+#include <string.h>
+
+#include "auth/judge.h"
+#include "auth/scram.h"
+#include "auth/secret.h"
+#include "login/login_state.h"
+#include "login/proof_external.h"
+#include "login/proof_sasl.h"
+#include "login/verifiers.h"
+#include "net/tls.h"
+#include "session/salted.h"
+#include "wire/codec.h"
+
+static enum error_id proof_failure(const struct login *login)
+{
+	switch (login->method) {
+	case AUTH_TRUST:
+		return ERROR_TRUST_FAILED;
+	case AUTH_SCRAM:
+		return ERROR_SASL_FAILED;
+	case AUTH_PLAIN:
+	case AUTH_MD5:
+		return ERROR_PASSWORD_FAILED;
+	case AUTH_CERT:
+		return ERROR_CERT_FAILED;
+	case AUTH_PEER:
+		return ERROR_PEER_FAILED;
+	case AUTH_LDAP:
+		return ERROR_LDAP_FAILED;
+	case AUTH_PAM:
+		return ERROR_PAM_FAILED;
+	case AUTH_REJECT:
+		return ERROR_LOGIN_REJECTED;
+	default:
+		return ERROR_METHOD_UNAVAILABLE;
+	}
+}
+
+void proof_fail(struct client *client)
+{
+	client_fatal(client, proof_failure(client->login));
+}
+
+/* False: there is nobody to ask; the client was told. */
+static bool proof_has_judge(struct client *client)
+{
+	const struct login *login = client->login;
+
+	if (login->method == AUTH_PAM && !judge_has_pam())
+		client_fatal(client, ERROR_PAM_UNSUPPORTED);
+	else if (login->method == AUTH_LDAP && !judge_has_ldap())
+		client_fatal(client, ERROR_LDAP_UNSUPPORTED);
+	else if (login->method == AUTH_LDAP && !login->rule &&
+		 !site_settings(client->conn.site)->auth_ldap_options)
+		client_fatal(client, ERROR_LDAP_OPTIONS_UNSET);
+	else
+		return true;
+	return false;
+}
+
+/* A password that anybody between could take. */
+static enum proof proof_unbound(struct client *client)
+{
+	client_fatal(client, ERROR_BINDING_REQUIRED);
+	return PROOF_REFUSED;
+}
+
+/* The names of a client's certificate. */
+struct certified {
+	const struct tls *tls; /* borrowed */
+	char *last;            /* owned: the one that was asked for last */
+};
+
+static bool is_certified_name(void *ctx, const char *name)
+{
+	const struct certified *certified = ctx;
+	return tls_peer_is_named(certified->tls, name);
+}
+
+static const char *certified_name_at(void *ctx, size_t i)
+{
+	struct certified *certified = ctx;
+
+	mem_free(certified->last);
+	certified->last = tls_peer_name_at(certified->tls, i);
+	return certified->last;
+}
+
+/* Is the client's certificate the user's, by the map of the rule that asks for it? */
+static bool has_certificate(const struct client *client, const struct tls *tls)
+{
+	const struct login *login = client->login;
+	struct certified certified = {.tls = tls};
+	const struct ident_names names = {
+	    .is_name = is_certified_name,
+	    .name_at = certified_name_at,
+	    .ctx = &certified,
+	};
+
+	bool is_his = ident_may_any(login->rules ? login->rules->ident : NULL,
+	    login->rule ? login->rule->map : NULL, &names, login->startup.user);
+	mem_free(certified.last);
+	return is_his;
+}
+
+/* The client is told the same, whatever it was that its certificate lacks. */
+static enum proof proof_certificate(const struct client *client)
+{
+	const struct login *login = client->login;
+	const struct conn *conn = &client->conn;
+	const struct tls *tls = stream_tls(&conn->stream);
+
+	if (!tls)
+		conn_log(conn, LEVEL_ERROR, "TLS connection required");
+	else if (!tls_has_client_certificate(tls))
+		conn_log(conn, LEVEL_ERROR, "TLS client certificate required");
+	else if (!login->is_mock && has_certificate(client, tls))
+		return PROOF_DONE;
+	else if (login->rule && login->rule->map)
+		conn_log(conn, LEVEL_ERROR, "ident map: %s does not have a match",
+		    login->rule->map);
+	else
+		conn_log(conn, LEVEL_ERROR, "TLS certificate name mismatch");
+	return PROOF_FAILED;
+}
+
+/* With auth_type=md5 a user with a SCRAM secret is asked for SCRAM.  Users who cannot
+ * succeed are asked as most users of the list are, so that the question does not tell
+ * who exists. */
+static bool proof_is_sasl_under_md5(const struct client *client)
+{
+	const struct catalog *catalog = client->conn.site->catalog;
+
+	switch (login_secret(client)->kind) {
+	case SECRET_SCRAM:
+		return true;
+	case SECRET_PLAIN:
+	case SECRET_MD5:
+		return false;
+	case SECRET_NONE:
+	case SECRET_MALFORMED:
+		break;
+	}
+	return catalog->scram_secret_count > catalog->other_secret_count;
+}
+
+enum proof proof_begin(struct client *client)
+{
+	struct login *login = client->login;
+
+	switch (login->method) {
+	case AUTH_ANY:
+		return PROOF_DONE;
+	case AUTH_TRUST:
+		return login->is_mock ? PROOF_FAILED : PROOF_DONE;
+	case AUTH_CERT:
+		return proof_certificate(client);
+	case AUTH_PEER:
+		return login->is_mock ? PROOF_FAILED
+				      : proof_external_ask_account(client);
+	case AUTH_LDAP:
+	case AUTH_PAM:
+		if (!proof_has_judge(client))
+			return PROOF_REFUSED;
+		/* fallthrough */
+	case AUTH_PLAIN:
+		if (proof_requires_binding(client))
+			return proof_unbound(client);
+		login->phase = LOGIN_PASSWORD;
+		proof_send_auth(client, AUTH_REQ_CLEARTEXT, NULL, 0);
+		return PROOF_MORE;
+	case AUTH_MD5:
+		if (proof_is_sasl_under_md5(client))
+			return proof_sasl_begin(client);
+		if (proof_requires_binding(client))
+			return proof_unbound(client);
+		login->phase = LOGIN_PASSWORD;
+		mem_draw(&client->conn.site->mem, login->salt, sizeof(login->salt));
+		proof_send_auth(client, AUTH_REQ_MD5, login->salt, sizeof(login->salt));
+		return PROOF_MORE;
+	case AUTH_SCRAM:
+		return proof_sasl_begin(client);
+	default:
+		return PROOF_FAILED;
+	}
+}
+
+static void cleartext_derived(struct key_job *key_job)
+{
+	struct client *client = key_job->owner;
+	struct login *login = client->login;
+	const struct secret *secret = login_secret(client);
+
+	login->job = NULL;
+	login->was_derived = true;
+	login->is_right = secret_is_salted(secret, key_job->salted);
+	if (login->is_right)
+		salted_keep(client->conn.site, &key_job->due, key_job->salted);
+	login->derived(client);
+}
+
+/* The password in clear.  A wrong one costs a key_job, whatever secret there is, if
+ * any: else the time of the answer would tell which users exist. */
+static enum proof proof_cleartext(struct client *client, const char *password)
+{
+	struct login *login = client->login;
+	const struct secret *secret = login_secret(client);
+	uint8_t salted[SCRAM_KEY_LEN];
+	struct scram_due due;
+	struct err err;
+	int is_there;
+
+	if (login->was_derived) {
+		login->was_derived = false;
+		return login->is_right ? PROOF_DONE : PROOF_FAILED;
+	}
+	if (!secret_prepare(secret, password, &due)) {
+		if (secret_is_password(secret, login->startup.user, password))
+			return PROOF_DONE;
+		return proof_fail_slowly(client);
+	}
+	is_there = salted_derive(client->conn.site, &due, cleartext_derived, client,
+	    salted, &login->job, &err);
+	if (is_there < 0) {
+		client_fatal_text(client, err.sqlstate, err.text);
+		return PROOF_REFUSED;
+	}
+	if (is_there) {
+		login->is_right = secret_is_salted(secret, salted);
+		mem_wipe(salted, sizeof(salted));
+		return login->is_right ? PROOF_DONE : PROOF_FAILED;
+	}
+	login_await(login);
+	return PROOF_LATER;
+}
+
+static enum proof proof_password(struct client *client, const struct message *m)
+{
+	struct login *login = client->login;
+	const struct secret *secret = login_secret(client);
+	const char *password;
+
+	if (codec_read_password(message_body(m), message_body_len(m), &password) < 0)
+		return PROOF_MORE; /* the login timeout ends it */
+	if (*password == '\0') {
+		client_fatal(client, ERROR_EMPTY_PASSWORD);
+		return PROOF_REFUSED;
+	}
+	if (method_is_external(login->method))
+		return proof_external_ask_password(client, password);
+	if (login->method == AUTH_PLAIN)
+		return proof_cleartext(client, password);
+	if (login->is_mock ||
+	    !secret_is_md5_answer(secret, login->startup.user, login->salt, password))
+		return PROOF_FAILED;
+	return PROOF_DONE;
+}
+
+enum proof proof_message(struct client *client, const struct message *m)
+{
+	if (client->login->phase == LOGIN_PASSWORD)
+		return proof_password(client, m);
+	return proof_sasl_message(client, m);
+}
+
+void proof_done(struct client *client)
+{
+	struct login *login = client->login;
+	if (login->job)
+		workers_cancel(login->job);
+	verifiers_leave(client);
+	mem_free_secret(login->password);
+	mem_free_secret(login->sasl_password);
+	if (login->has_scram)
+		scram_server_done(&login->scram);
+	scram_verifier_done(&login->verifier);
+	secret_done(&login->nothing);
+	if (login->has_found)
+		secret_done(&login->found);
+}

@@ -1,0 +1,165 @@
+/*
+ * Questions about a client to the world outside, asked on helper threads.  How they are
+ * asked is auth's business; what follows from the answers is the login's.
+ */
+#include "login/proof_external.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "auth/judge.h"
+#include "auth/workers.h"
+#include "login/login_state.h"
+
+/* An entry longer than this is none that anybody has. */
+enum { ACCOUNT_ENTRY_MAX = 1024 * 1024 };
+
+/* -1: nobody takes the job; the client was told. */
+static int proof_external_submit(struct client *client, struct workers_job *job)
+{
+	struct login *login = client->login;
+	struct err err;
+
+	if (workers_submit(client->conn.site->workers, job, &err) < 0) {
+		client_fatal_text(client, err.sqlstate, err.text);
+		return -1;
+	}
+	login->job = job;
+	login_await(login);
+	return 0;
+}
+
+static enum proof proof_external_no_memory(struct client *client)
+{
+	client_fatal(client, ERROR_OUT_OF_MEMORY);
+	return PROOF_REFUSED;
+}
+
+/* The answer is there, and the client was told nothing yet. */
+static void proof_external_end(struct client *client, bool is_proven)
+{
+	struct login *login = client->login;
+
+	login->job = NULL;
+	login_await_end(login);
+	if (!client->conn.is_doomed)
+		login->proven(client, is_proven ? PROOF_DONE : PROOF_FAILED);
+}
+
+/* ---- the account behind a unix socket ---- */
+
+struct account_job {
+	struct workers_job job;
+	struct client *client; /* borrowed, for done() */
+	unsigned uid;
+	char *name; /* owned: the result; NULL: there is none */
+};
+
+/* With as much room as the entry needs: names come from wherever accounts are kept. */
+static void account_run(struct workers_job *job)
+{
+	struct account_job *account = container_of(job, struct account_job, job);
+	struct passwd entry, *found = NULL;
+	size_t size = 1024;
+	char *room = mem_alloc(size);
+
+	while (getpwuid_r((uid_t)account->uid, &entry, room, size, &found) == ERANGE &&
+	       size < ACCOUNT_ENTRY_MAX) {
+		size *= 2;
+		room = mem_resize(room, size);
+	}
+	if (found)
+		account->name = mem_strdup(entry.pw_name);
+	mem_free(room);
+}
+
+static void account_done(struct workers_job *job)
+{
+	struct account_job *account = container_of(job, struct account_job, job);
+	struct client *client = account->client;
+	const struct login *login = client->login;
+	bool is_his = false;
+
+	if (account->name)
+		is_his = ident_may(login->rules->ident, login->rule->map, account->name,
+		    login->startup.user);
+	if (!is_his)
+		conn_log(&client->conn, LEVEL_WARNING,
+		    "account %s (uid %u) may not log in as %s",
+		    account->name ? account->name : "without a name", account->uid,
+		    login->startup.user);
+	proof_external_end(client, is_his);
+}
+
+static void account_discard(struct workers_job *job)
+{
+	struct account_job *account = container_of(job, struct account_job, job);
+
+	mem_free(account->name);
+	mem_free(account);
+}
+
+enum proof proof_external_ask_account(struct client *client)
+{
+	struct account_job *account;
+	unsigned uid;
+	int pid;
+
+	if (client->conn.remote.family != AF_UNIX ||
+	    sock_peer(client->conn.stream.fd, &pid, &uid) < 0)
+		return PROOF_FAILED;
+	account = mem_zero(sizeof(*account));
+	account->job.kind = WORKERS_ACCOUNT;
+	account->job.run = account_run;
+	account->job.done = account_done;
+	account->job.discard = account_discard;
+	account->client = client;
+	account->uid = uid;
+	if (proof_external_submit(client, &account->job) == 0)
+		return PROOF_MORE;
+	account_discard(&account->job);
+	return PROOF_REFUSED;
+}
+
+/* ---- a password ---- */
+
+static void password_done(struct judge *answer)
+{
+	struct client *client = answer->owner;
+	struct login *login = client->login;
+
+	if (answer->result < 0)
+		conn_log(&client->conn, LEVEL_WARNING, "%s", answer->err.text);
+	else
+		login->password = mem_strdup(answer->password);
+	proof_external_end(client, answer->result == 0);
+}
+
+static struct judge *password_question(struct client *client, const char *password)
+{
+	const struct login *login = client->login;
+	const char *options = site_settings(client->conn.site)->auth_ldap_options;
+	char host[SOCK_ADDR_TEXT];
+
+	if (login->method == AUTH_PAM)
+		return judge_new_pam(login->startup.user, password,
+		    sock_addr_ip(&client->conn.remote, host), password_done, client);
+	if (login->rule)
+		options = login->rule->options;
+	return judge_new_ldap(login->startup.user, password, options ? options : "",
+	    password_done, client);
+}
+
+enum proof proof_external_ask_password(struct client *client, const char *password)
+{
+	struct judge *question = password_question(client, password);
+
+	if (!question)
+		return proof_external_no_memory(client);
+	if (proof_external_submit(client, &question->job) == 0)
+		return PROOF_MORE;
+	judge_discard(question);
+	return PROOF_REFUSED;
+}

@@ -1,0 +1,254 @@
+/*
+ * SCRAM with a client: which verifier, the exchange, and what it may cost.  The steps
+ * themselves are auth's.
+ *
+ * Whoever fails has waited for one key_job, whether the user exists or not and
+ * whatever its secret is: the time of the answer tells nothing.  Whoever succeeds waits
+ * only for keys that nobody has needed yet.
+ */
+#include "login/proof_sasl.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "auth/scram.h"
+#include "auth/secret.h"
+#include "login/login_state.h"
+#include "login/verifiers.h"
+#include "session/salted.h"
+#include "wire/codec.h"
+
+void proof_send_auth(
+    struct client *client, uint32_t request, const void *data, size_t len)
+{
+	struct buf buf;
+	buf_init(&buf, 0);
+	codec_put_auth(&buf, request, data, len);
+	conn_send(&client->conn, &buf);
+	buf_done(&buf);
+}
+
+/* ---- failing ---- */
+
+static void failure_derived(struct key_job *key_job)
+{
+	struct client *client = key_job->owner;
+	struct login *login = client->login;
+
+	login->job = NULL;
+	login->was_derived = true;
+	login->is_right = false;
+	login->derived(client);
+}
+
+enum proof proof_fail_slowly(struct client *client)
+{
+	static const uint8_t salt[SCRAM_SALT_LEN] = {0};
+	struct site *site = client->conn.site;
+	struct login *login = client->login;
+	/* nothing is ever kept under it */
+	struct scram_due due = {login->startup.user, salt, sizeof(salt),
+	    (uint32_t)site_settings(site)->scram_iterations};
+	uint8_t salted[SCRAM_KEY_LEN];
+	struct err err;
+
+	if (salted_is_busy(site) || salted_derive(site, &due, failure_derived, client,
+					salted, &login->job, &err) != 0)
+		return PROOF_FAILED;
+	login_await(login);
+	return PROOF_LATER;
+}
+
+/* ---- what to prove against ---- */
+
+static void sasl_take_verifier(struct login *login, const struct scram_verifier *from)
+{
+	login->verifier = *from;
+	login->verifier.salt = mem_dup(from->salt, from->salt_len);
+}
+
+/* From a plain password: the keys are made when they are needed. */
+static void sasl_make_verifier(
+    struct client *client, const struct secret *secret, uint32_t rounds)
+{
+	struct login *login = client->login;
+	struct scram_verifier *v = &login->verifier;
+
+	login->lacks_keys = true;
+	login->sasl_password = mem_strdup(secret->text);
+	if (secret == &client->user->secret) {
+		sasl_take_verifier(login, verifiers_of_user(client->user, rounds));
+		login->lacks_keys = !client->user->has_adhoc_keys;
+		return;
+	}
+	v->iterations = rounds;
+	v->salt_len = SCRAM_SALT_LEN;
+	v->salt = mem_alloc(v->salt_len);
+	mem_random(v->salt, v->salt_len);
+}
+
+/* Stored, made from the plain password, or something that nobody can satisfy. */
+static void sasl_choose_verifier(struct client *client)
+{
+	struct login *login = client->login;
+	uint32_t rounds = (uint32_t)site_settings(client->conn.site)->scram_iterations;
+	const struct secret *secret = login_secret(client);
+
+	if (secret->kind == SECRET_SCRAM) {
+		sasl_take_verifier(login, &secret->scram);
+		return;
+	}
+	if (secret->kind == SECRET_PLAIN) {
+		sasl_make_verifier(client, secret, rounds);
+		return;
+	}
+	if (secret->kind == SECRET_MD5)
+		conn_log(&client->conn, LEVEL_ERROR,
+		    "SCRAM authentication failed: user has MD5 secret");
+	login->is_mock = true;
+	scram_verifier_mock(&login->verifier, login->startup.user,
+	    client->conn.site->mock_secret, rounds);
+}
+
+static void sasl_derived(struct key_job *key_job)
+{
+	struct client *client = key_job->owner;
+	struct login *login = client->login;
+
+	login->job = NULL;
+	scram_verifier_done(&login->verifier);
+	scram_verifier_from_salted(&login->verifier, &key_job->due, key_job->salted);
+	login->lacks_keys = false;
+	login->derived(client);
+}
+
+/* The keys are needed now. */
+static enum proof sasl_want_keys(struct client *client)
+{
+	struct login *login = client->login;
+	struct scram_due due = {login->sasl_password, login->verifier.salt,
+	    login->verifier.salt_len, login->verifier.iterations};
+	uint8_t salted[SCRAM_KEY_LEN];
+	struct err err;
+	int result;
+
+	if (verifiers_is_shared(client))
+		result = verifiers_derive_keys(client, &err);
+	else
+		result = salted_derive(client->conn.site, &due, sasl_derived, client,
+		    salted, &login->job, &err);
+	/* nobody else has this salt, so nobody has derived with it */
+	assert(result <= 0);
+	if (result < 0) {
+		client_fatal_text(client, err.sqlstate, err.text);
+		return PROOF_REFUSED;
+	}
+	login_await(login);
+	return PROOF_LATER;
+}
+
+/* ---- channel binding ---- */
+
+/* Over a unix socket nobody can stand between. */
+bool proof_requires_binding(const struct client *client)
+{
+	return client->conn.remote.family != AF_UNIX &&
+	       site_settings(client->conn.site)->client_channel_binding ==
+		   CHANNEL_BINDING_REQUIRE;
+}
+
+/* NULL: none is wanted. */
+static const struct scram_binding *sasl_binding(struct client *client)
+{
+	const struct tls *tls = stream_tls(&client->conn.stream);
+	struct login *login = client->login;
+	struct scram_binding *binding = &login->binding;
+
+	if (client->conn.remote.family == AF_UNIX ||
+	    site_settings(client->conn.site)->client_channel_binding ==
+		CHANNEL_BINDING_DISABLE)
+		return NULL;
+	if (tls && tls_end_point_hash(tls, true, login->end_point, &binding->len) == 0)
+		binding->hash = login->end_point;
+	binding->is_required = proof_requires_binding(client);
+	return binding;
+}
+
+/* ---- the exchange ---- */
+
+enum proof proof_sasl_begin(struct client *client)
+{
+	const char *mechanisms[3];
+	struct login *login = client->login;
+	struct buf buf;
+
+	sasl_choose_verifier(client);
+	login->method = AUTH_SCRAM;
+	login->phase = LOGIN_SASL_INITIAL;
+	scram_server_init(
+	    &login->scram, &login->verifier, login->is_mock, sasl_binding(client));
+	login->has_scram = true;
+	scram_server_offer(&login->scram, mechanisms);
+	if (!mechanisms[0]) {
+		client_fatal(client, ERROR_BINDING_REQUIRED);
+		return PROOF_REFUSED;
+	}
+	buf_init(&buf, 0);
+	codec_put_auth_sasl(&buf, mechanisms);
+	conn_send(&client->conn, &buf);
+	buf_done(&buf);
+	return PROOF_MORE;
+}
+
+static enum proof sasl_step(struct client *client, const uint8_t *data, size_t len)
+{
+	struct login *login = client->login;
+	bool is_final = login->phase == LOGIN_SASL_FINAL;
+	struct err err = {{0}, {0}};
+	struct buf out;
+
+	buf_init(&out, 0);
+	switch (scram_server_step(&login->scram, data, len, &out, &err)) {
+	case SCRAM_MORE:
+		login->phase = LOGIN_SASL_FINAL;
+		proof_send_auth(client, AUTH_REQ_SASL_CONTINUE, out.bytes, out.len);
+		buf_wipe_done(&out);
+		return PROOF_MORE;
+	case SCRAM_DONE:
+		proof_send_auth(client, AUTH_REQ_SASL_FINAL, out.bytes, out.len);
+		buf_wipe_done(&out);
+		return PROOF_DONE;
+	case SCRAM_DERIVE: /* only clients do */
+	case SCRAM_FAIL:
+		break;
+	}
+	buf_wipe_done(&out);
+	conn_log(&client->conn, LEVEL_ERROR, "%s", err.text);
+	return is_final && !login->has_waited ? proof_fail_slowly(client)
+					      : PROOF_FAILED;
+}
+
+enum proof proof_sasl_message(struct client *client, const struct message *m)
+{
+	struct login *login = client->login;
+	const uint8_t *data = message_body(m);
+	size_t len = message_body_len(m);
+	const char *mechanism;
+	enum proof proof;
+
+	if (login->phase == LOGIN_SASL_INITIAL) {
+		if (codec_read_sasl_initial(data, len, &mechanism, &data, &len) < 0)
+			return PROOF_MORE; /* the login timeout ends it */
+		if (scram_server_select(&login->scram, mechanism) < 0) {
+			client_fatal(client, ERROR_BAD_MECHANISM);
+			return PROOF_REFUSED;
+		}
+	} else if (login->was_derived) {
+		return PROOF_FAILED; /* it has, and waited for it to be told */
+	} else if (login->lacks_keys) {
+		proof = sasl_want_keys(client);
+		login->has_waited = proof == PROOF_LATER;
+		return proof;
+	}
+	return sasl_step(client, data, len);
+}

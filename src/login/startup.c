@@ -1,0 +1,251 @@
+/*
+ * The parameters of a StartupMessage.  It looks nothing up.
+ */
+#include "login/startup.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "wire/codec.h"
+#include "wire/message.h"
+
+void startup_init(struct startup *s, uint32_t version)
+{
+	memset(s, 0, sizeof(*s));
+	s->version = version;
+}
+
+void startup_done(struct startup *s)
+{
+	for (size_t i = 0; i < s->unsupported_count; i++)
+		mem_free(s->unsupported[i]);
+	mem_free(s->unsupported);
+	mem_free(s->user);
+	mem_free(s->database);
+}
+
+/* There is no 3.1, and whoever asks for more than we know gets the newest we know. */
+uint32_t startup_protocol(const struct startup *s)
+{
+	return s->version >= PROTOCOL_3_2 ? PROTOCOL_3_2 : PROTOCOL_3_0;
+}
+
+bool startup_needs_negotiation(const struct startup *s)
+{
+	return s->version != startup_protocol(s) || s->unsupported_count > 0;
+}
+
+static int find_named(const struct client *client, const char *name)
+{
+	const struct vars_schema *schema = client->conn.site->vars;
+	int i = vars_schema_find(schema, name);
+	return i >= 0 && vars_schema_is_named(schema, (size_t)i) ? i : -1;
+}
+
+static int set_tracked(struct client *client, int i, const char *value)
+{
+	if (i < EFFECTS_PARAMETERS)
+		client->requested = client->own |= UINT64_C(1) << i;
+	if (vars_set(&client->vars, (size_t)i, value) == 0)
+		return 0;
+	client_fatal(client, ERROR_OUT_OF_MEMORY);
+	return -1;
+}
+
+static const char *ignored_list(const struct client *client)
+{
+	return site_settings(client->conn.site)->ignore_startup_parameters;
+}
+
+/* ---- options ---- */
+
+/* One word of the options string; a backslash takes the next character as it is.  -1 at
+ * the end, else its length. */
+static int next_word(const char **at, struct buf *word)
+{
+	const char *p = *at;
+	buf_clear(word);
+	while (*p == ' ' || (*p >= '\t' && *p <= '\r'))
+		p++;
+	if (!*p)
+		return -1;
+	while (*p && *p != ' ' && !(*p >= '\t' && *p <= '\r')) {
+		if (*p == '\\' && p[1])
+			p++;
+		buf_put_u8(word, (uint8_t)*p++);
+	}
+	*at = p;
+	return (int)word->len;
+}
+
+static int apply_option(struct client *client, char *setting)
+{
+	const char *ignored = ignored_list(client);
+	char *value = strchr(setting, '=');
+	int i;
+
+	if (!value) {
+		client_fatal(client, ERROR_UNSUPPORTED_OPTIONS);
+		return -1;
+	}
+	*value++ = '\0';
+	i = find_named(client, setting);
+	if (i >= 0)
+		return set_tracked(client, i, value);
+	if (text_list_has(ignored, setting) || text_list_has(ignored, "options"))
+		return 0;
+	conn_log(&client->conn, LEVEL_WARNING,
+	    "unsupported startup parameter in options: %s=%s", setting, value);
+	client_fatal(client, ERROR_UNSUPPORTED_OPTION, setting);
+	return -1;
+}
+
+/* `-c name=value`, `-cname=value`, `--name=value`. */
+static int read_options(struct client *client, const char *options)
+{
+	const char *at = options;
+	struct buf word;
+	int result = 0;
+
+	buf_init(&word, 0);
+	while (result == 0 && next_word(&at, &word) >= 0) {
+		const char *text = buf_text(&word);
+		char *setting;
+		if (strcmp(text, "-c") == 0) {
+			if (next_word(&at, &word) < 0) {
+				client_fatal(client, ERROR_UNSUPPORTED_OPTIONS);
+				result = -1;
+				break;
+			}
+			text = buf_text(&word);
+		} else if (strncmp(text, "-c", 2) == 0 || strncmp(text, "--", 2) == 0) {
+			text += 2;
+		} else {
+			client_fatal(client, ERROR_UNSUPPORTED_OPTIONS);
+			result = -1;
+			break;
+		}
+		setting = mem_strdup(text);
+		result = apply_option(client, setting);
+		mem_free(setting);
+	}
+	buf_done(&word);
+	return result;
+}
+
+/* ---- parameters ---- */
+
+static void note_unsupported(struct startup *s, const char *name)
+{
+	s->unsupported = mem_resize(
+	    s->unsupported, (s->unsupported_count + 1) * sizeof(*s->unsupported));
+	s->unsupported[s->unsupported_count++] = mem_strdup(name);
+}
+
+static enum replication replication_of(const char *value)
+{
+	if (strcmp(value, "database") == 0)
+		return REPLICATION_LOGICAL;
+	return codec_bool_word(value) == 1 ? REPLICATION_PHYSICAL : REPLICATION_NONE;
+}
+
+/* Before all others: what the options may be hangs on it. */
+static void find_replication(struct client *client, struct cursor c)
+{
+	struct startup_param p;
+	while (codec_next_param(&c, &p) == 1)
+		if (strcmp(p.name, "replication") == 0)
+			client->replication = (uint8_t)replication_of(p.value);
+}
+
+static void replace(char **to, const char *text)
+{
+	mem_free(*to);
+	*to = mem_strdup(text);
+}
+
+static int read_param(
+    struct client *client, struct startup *s, const struct startup_param *p)
+{
+	int i;
+
+	if (strcmp(p->name, "user") == 0) {
+		replace(&s->user, p->value);
+		return 0;
+	}
+	if (strcmp(p->name, "database") == 0) {
+		replace(&s->database, p->value);
+		return 0;
+	}
+	if (strcmp(p->name, "replication") == 0)
+		return 0;
+	if (strcmp(p->name, "options") == 0 && client->replication) {
+		/* for the server that will be this client's alone */
+		replace(&client->options, p->value);
+		return 0;
+	}
+	if (strcmp(p->name, "options") == 0)
+		return read_options(client, p->value);
+	if (text_has_prefix(p->name, "_pq_.")) {
+		note_unsupported(s, p->name);
+		return 0;
+	}
+	i = find_named(client, p->name);
+	if (i >= 0)
+		return set_tracked(client, i, p->value);
+	if (text_list_has(ignored_list(client), p->name))
+		return 0;
+	conn_log(&client->conn, LEVEL_WARNING, "unsupported startup parameter: %s=%s",
+	    p->name, p->value);
+	client_fatal(client, ERROR_UNSUPPORTED_PARAMETER, p->name);
+	return -1;
+}
+
+static int add_host(struct client *client)
+{
+	struct conn *conn = &client->conn;
+	const char *name = vars_get(&client->vars, VAR_APPLICATION_NAME);
+	char addr[160];
+	struct buf text;
+	int result;
+
+	if (conn->remote.family != AF_UNIX)
+		sock_addr_text(&conn->remote, 0, addr);
+	else if (conn->peer_pid > 0)
+		snprintf(addr, sizeof(addr), "unix(%d@%s):%d", conn->peer_pid,
+		    conn->site->hostname, conn->unix_port);
+	else
+		snprintf(addr, sizeof(addr), "unix:%d", conn->unix_port);
+	buf_init(&text, 0);
+	buf_printf(&text, "%s - %s", name ? name : "app", addr);
+	result = set_tracked(client, VAR_APPLICATION_NAME, buf_text(&text));
+	buf_done(&text);
+	return result;
+}
+
+int startup_read(struct client *client, struct startup *s, const struct message *m)
+{
+	struct startup_param p;
+	struct cursor c;
+	int r;
+
+	cursor_init(&c, m->bytes + 8, (size_t)m->size - 8);
+	find_replication(client, c);
+	while ((r = codec_next_param(&c, &p)) == 1)
+		if (read_param(client, s, &p) < 0)
+			return -1;
+	if (r < 0) {
+		client_fatal(client, ERROR_BAD_STARTUP_LAYOUT);
+		return -1;
+	}
+	if (!s->user || !*s->user) {
+		client_fatal(client, ERROR_NO_USERNAME);
+		return -1;
+	}
+	if (!s->database || !*s->database)
+		replace(&s->database, s->user);
+	if (site_settings(client->conn.site)->application_name_add_host)
+		return add_host(client);
+	return 0;
+}

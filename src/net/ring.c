@@ -1,0 +1,501 @@
+/*
+ * Sockets on io_uring: requests are queued, completions are told to the owners.  How a
+ * ring is made and tried is in ring_setup.c.
+ */
+#include "net/ring.h"
+
+#include "config.h"
+
+#ifdef HAVE_URING
+
+#	include <assert.h>
+#	include <errno.h>
+#	include <poll.h>
+#	include <string.h>
+#	include <sys/socket.h>
+#	include <unistd.h>
+
+#	include "net/ring_parts.h"
+
+enum {
+	/* A socket that filled its buffer gets large ones until so many receives in a
+	 * row were small. */
+	SMALL_IN_A_ROW = 4,
+	LEAVING_TURNS_MOST = 1000,
+};
+
+/* What a completion is about stands in the low bits of its data, above them the port.
+ */
+enum kind { KIND_NONE, KIND_RECEIVE, KIND_SEND, KIND_POLL, KIND_JOINED, KIND_MASK = 7 };
+
+/* ---- requests ---- */
+
+/* A request to be filled in.  When the ring is broken it is one that nobody reads. */
+static struct io_uring_sqe *next_request(struct ring *r)
+{
+	struct io_uring_sqe *sqe;
+
+	while (!(sqe = io_uring_get_sqe(&r->uring))) {
+		int result = r->broken ? -r->broken : io_uring_submit(&r->uring);
+		if (result >= 0 || result == -EINTR)
+			continue;
+		r->broken = -result;
+		memset(&r->unread, 0, sizeof(r->unread));
+		return &r->unread;
+	}
+	return sqe;
+}
+
+static void set_data(struct io_uring_sqe *sqe, struct ring_port *port, enum kind kind)
+{
+	io_uring_sqe_set_data64(sqe, (uint64_t)(uintptr_t)port | (uint64_t)kind);
+}
+
+/* Where the kernel's head of the queue stands once it has taken this request. */
+static unsigned position(const struct ring *r, const struct io_uring_sqe *sqe)
+{
+	return r->uring.sq.sqe_tail + (sqe == &r->unread);
+}
+
+static bool is_taken(const struct ring *r, unsigned at)
+{
+	return (int)(io_uring_smp_load_acquire(r->uring.sq.khead) - at) >= 0;
+}
+
+static void cancel(struct ring_port *port, enum kind kind)
+{
+	struct io_uring_sqe *sqe = next_request(port->ring);
+
+	io_uring_prep_cancel64(sqe, (uint64_t)(uintptr_t)port | (uint64_t)kind, 0);
+	sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
+	set_data(sqe, NULL, KIND_NONE);
+}
+
+/* ---- ports ---- */
+
+struct ring_port *ring_port_new(struct ring *ring, int fd, void *owner)
+{
+	struct ring_port *port = slab_get(ring->ports);
+
+	port->ring = ring;
+	port->owner = owner;
+	port->fd = fd;
+	list_push_back(&ring->open, &port->node);
+	return port;
+}
+
+static void free_port(struct ring_port *port)
+{
+	list_remove(&port->ring->open, &port->node);
+	slab_put(port->ring->ports, port);
+}
+
+static void free_if_done(struct ring_port *port)
+{
+	if (port->is_closed && !port->is_receiving && !port->is_polling)
+		free_port(port);
+}
+
+void ring_port_leave(struct ring_port *port)
+{
+	struct ring *r = port->ring;
+
+	assert(!port->is_sending);
+	port->owner = NULL;
+	port->wants_bytes = false;
+	if (port->is_receiving && !port->is_cancelled)
+		cancel(port, KIND_RECEIVE);
+	if (port->is_polling)
+		cancel(port, KIND_POLL);
+	struct io_uring_sqe *sqe = next_request(r);
+	io_uring_prep_close(sqe, port->fd);
+	sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
+	set_data(sqe, NULL, KIND_NONE);
+	port->request_at = position(r, sqe);
+	list_push_back(&r->unsettled, &port->unsettled);
+}
+
+/* ---- receiving ---- */
+
+static void arm(struct ring_port *port)
+{
+	struct io_uring_sqe *sqe = next_request(port->ring);
+
+	if (port->is_bulky)
+		io_uring_prep_recv(sqe, port->fd, NULL, 0, 0);
+	else
+		io_uring_prep_recv_multishot(sqe, port->fd, NULL, 0, 0);
+	sqe->flags |= IOSQE_BUFFER_SELECT;
+	sqe->buf_group = port->is_bulky ? RING_LARGE : RING_SMALL;
+	set_data(sqe, port, KIND_RECEIVE);
+	port->is_receiving = true;
+	port->is_cancelled = false;
+	port->is_single = port->is_bulky;
+}
+
+void ring_receive(struct ring_port *port)
+{
+	port->wants_bytes = true;
+	if (!port->is_receiving)
+		arm(port);
+}
+
+static void cancel_receive(struct ring_port *port)
+{
+	if (!port->is_receiving || port->is_cancelled)
+		return;
+	port->is_cancelled = true;
+	cancel(port, KIND_RECEIVE);
+}
+
+void ring_stop_receiving(struct ring_port *port)
+{
+	port->wants_bytes = false;
+	cancel_receive(port);
+}
+
+/* Large buffers pay only where much comes at once, and every turn: otherwise one
+ * request that stays is cheaper than one for each receive. */
+static void learn_size(struct ring_port *port, size_t len)
+{
+	if (len >= RING_SMALL_SIZE) {
+		port->small_count = 0;
+		if (port->is_bulky)
+			return;
+		port->is_bulky = true;
+		cancel_receive(port);
+	} else if (port->is_bulky && ++port->small_count >= SMALL_IN_A_ROW) {
+		port->is_bulky = false;
+	}
+}
+
+static void take_bytes(struct ring_port *port, unsigned flags, int len)
+{
+	struct ring *r = port->ring;
+	struct ring_buffers *from =
+	    &r->buffers[port->is_single ? RING_LARGE : RING_SMALL];
+	unsigned id = flags >> IORING_CQE_BUFFER_SHIFT;
+	struct block *b = from->blocks[id];
+
+	if (len > 0 && port->owner) {
+		b->used = (uint32_t)len;
+		if (port->wants_bytes)
+			learn_size(port, (size_t)len);
+		r->ops->received(port->owner, b, (size_t)len);
+	}
+	ring_buffers_return(from, id);
+}
+
+static void completed_receive(struct ring_port *port, const struct io_uring_cqe *cqe)
+{
+	bool is_last = !(cqe->flags & IORING_CQE_F_MORE);
+
+	/* Before the owner is called, which may start or leave. */
+	if (is_last)
+		port->is_receiving = false;
+	if (cqe->flags & IORING_CQE_F_BUFFER)
+		take_bytes(port, cqe->flags, cqe->res);
+	if (!is_last || port->is_receiving)
+		return;
+	bool is_end = cqe->res <= 0 && cqe->res != -ENOBUFS && cqe->res != -ECANCELED &&
+		      cqe->res != -EINTR;
+	if (!port->owner)
+		free_if_done(port);
+	else if (is_end)
+		port->ring->ops->ended(port->owner, -cqe->res);
+	else if (port->wants_bytes)
+		arm(port);
+}
+
+/* ---- sending ---- */
+
+void ring_send(
+    struct ring_port *port, const struct iovec *iov, int count, bool is_urgent)
+{
+	/* Tried once: the bytes are the owner's again when the call returns. */
+	const int flags = MSG_NOSIGNAL | MSG_DONTWAIT | MSG_WAITALL;
+	struct ring *r = port->ring;
+	struct io_uring_sqe *sqe = next_request(r);
+	ssize_t total = 0;
+
+	assert(!port->is_sending && count > 0 && count <= RING_PIECES);
+	for (int i = 0; i < count; i++)
+		total += (ssize_t)iov[i].iov_len;
+	if (count == 1) {
+		io_uring_prep_send(sqe, port->fd, iov->iov_base, iov->iov_len, flags);
+	} else {
+		port->gather = slab_get(r->gathers);
+		memcpy(port->gather->iov, iov, (size_t)count * sizeof(*iov));
+		port->gather->message.msg_iov = port->gather->iov;
+		port->gather->message.msg_iovlen = (size_t)count;
+		io_uring_prep_sendmsg(
+		    sqe, port->fd, &port->gather->message, (unsigned)flags);
+	}
+	if (!is_urgent)
+		sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
+	set_data(sqe, port, KIND_SEND);
+	port->is_sending = true;
+	port->send_result = total;
+	port->send_size = (size_t)total;
+	port->request_at = position(r, sqe);
+	list_push_back(&r->unsettled, &port->unsettled);
+}
+
+bool ring_is_sending(const struct ring_port *port)
+{
+	return port->is_sending;
+}
+
+/* Its request was taken, and all completions since then are known. */
+static void conclude(struct ring_port *port)
+{
+	struct ring *r = port->ring;
+
+	list_remove(&r->unsettled, &port->unsettled);
+	if (!port->is_sending) {
+		port->is_closed = true;
+		free_if_done(port);
+		return;
+	}
+	port->is_sending = false;
+	if (port->gather)
+		slab_put(r->gathers, port->gather);
+	port->gather = NULL;
+	r->ops->sent(port->owner, port->send_result, port->send_size);
+}
+
+static void conclude_all(struct ring *r)
+{
+	struct node *n;
+
+	/* What the owners queue meanwhile stands behind, and is not taken yet. */
+	while ((n = list_first(&r->unsettled))) {
+		struct ring_port *port = container_of(n, struct ring_port, unsettled);
+		if (!is_taken(r, port->request_at))
+			return;
+		conclude(port);
+	}
+}
+
+/* ---- waiting for room ---- */
+
+void ring_wait_writable(struct ring_port *port)
+{
+	struct io_uring_sqe *sqe = next_request(port->ring);
+
+	assert(!port->is_polling);
+	io_uring_prep_poll_add(sqe, port->fd, POLLOUT);
+	set_data(sqe, port, KIND_POLL);
+	port->is_polling = true;
+}
+
+static void completed_poll(struct ring_port *port)
+{
+	port->is_polling = false;
+	if (port->owner)
+		port->ring->ops->writable(port->owner);
+	else
+		free_if_done(port);
+}
+
+/* ---- completions ---- */
+
+/* A send that was not complete must be known before anything is concluded. */
+static void keep(struct ring *r, const struct io_uring_cqe *cqe)
+{
+	struct ring_port *port =
+	    (struct ring_port *)(uintptr_t)(cqe->user_data & ~(uint64_t)KIND_MASK);
+	enum kind kind = (enum kind)(cqe->user_data & KIND_MASK);
+
+	if (kind == KIND_SEND) {
+		port->send_result = cqe->res;
+		return;
+	}
+	if (kind == KIND_NONE)
+		return;
+	if (r->batch_count == r->batch_cap) {
+		r->batch_cap = r->batch_cap ? r->batch_cap * 2 : 256;
+		r->batch = mem_resize(r->batch, r->batch_cap * sizeof(*r->batch));
+	}
+	r->batch[r->batch_count++] = *cqe;
+}
+
+static void collect(struct ring *r)
+{
+	bool is_overflown;
+
+	do {
+		struct io_uring_cqe *cqe;
+		unsigned head, count = 0;
+		io_uring_for_each_cqe(&r->uring, head, cqe)
+		{
+			keep(r, cqe);
+			count++;
+		}
+		io_uring_cq_advance(&r->uring, count);
+		is_overflown =
+		    IO_URING_READ_ONCE(*r->uring.sq.kflags) & IORING_SQ_CQ_OVERFLOW;
+	} while (is_overflown && io_uring_get_events(&r->uring) >= 0);
+}
+
+static void dispatch(struct ring *r, const struct io_uring_cqe *cqe)
+{
+	struct ring_port *port =
+	    (struct ring_port *)(uintptr_t)(cqe->user_data & ~(uint64_t)KIND_MASK);
+
+	switch ((enum kind)(cqe->user_data & KIND_MASK)) {
+	case KIND_RECEIVE:
+		completed_receive(port, cqe);
+		break;
+	case KIND_POLL:
+		completed_poll(port);
+		break;
+	case KIND_JOINED:
+		r->is_joined_armed = false;
+		r->is_joined_ready = true;
+		break;
+	default:
+		break;
+	}
+}
+
+void ring_deliver(struct ring *r)
+{
+	collect(r);
+	conclude_all(r);
+	while (r->batch_at < r->batch_count) {
+		/* The array may move when an owner settles something. */
+		struct io_uring_cqe cqe = r->batch[r->batch_at++];
+		dispatch(r, &cqe);
+	}
+	r->batch_at = r->batch_count = 0;
+}
+
+/* Until the kernel has taken the request at this place. */
+static void submit_until(struct ring *r, unsigned at)
+{
+	while (!r->broken && !is_taken(r, at)) {
+		int result = io_uring_submit(&r->uring);
+		if (result < 0 && result != -EINTR)
+			r->broken = -result;
+	}
+}
+
+void ring_settle_all(struct ring *r)
+{
+	submit_until(r, r->uring.sq.sqe_tail);
+	/* A socket is closed only when its cancelled requests have ended. */
+	if (!r->broken)
+		(void)io_uring_get_events(&r->uring);
+	collect(r);
+	conclude_all(r);
+}
+
+void ring_settle(struct ring_port *port)
+{
+	struct ring *r = port->ring;
+
+	if (!port->is_sending)
+		return;
+	submit_until(r, port->request_at);
+	collect(r);
+	if (!is_taken(r, port->request_at))
+		port->send_result = -EAGAIN;
+	conclude(port);
+}
+
+/* ---- waiting ---- */
+
+static int wait_for_one(struct ring *r, int64_t wait_us)
+{
+	struct io_uring_cqe *cqe;
+	struct __kernel_timespec most = {
+	    .tv_sec = wait_us / 1000000,
+	    .tv_nsec = wait_us % 1000000 * 1000,
+	};
+
+	if (wait_us == 0 || r->batch_count > 0)
+		return io_uring_submit_and_get_events(&r->uring);
+	if (wait_us < 0)
+		return io_uring_submit_and_wait(&r->uring, 1);
+	return io_uring_submit_and_wait_timeout(&r->uring, &cqe, 1, &most, NULL);
+}
+
+int ring_wait(struct ring *r, int64_t wait_us)
+{
+	if (r->joined_fd >= 0 && !r->is_joined_armed) {
+		struct io_uring_sqe *sqe = next_request(r);
+		io_uring_prep_poll_add(sqe, r->joined_fd, POLLIN);
+		set_data(sqe, NULL, KIND_JOINED);
+		r->is_joined_armed = true;
+	}
+	int result = r->broken ? -r->broken : wait_for_one(r, wait_us);
+	if (result >= 0 || result == -ETIME || result == -EINTR || result == -EBUSY)
+		return 0;
+	r->broken = errno = -result;
+	return -1;
+}
+
+void ring_join(struct ring *r, int fd)
+{
+	r->joined_fd = fd;
+}
+
+bool ring_is_joined_ready(struct ring *r)
+{
+	bool is_ready = r->is_joined_ready;
+
+	r->is_joined_ready = false;
+	return is_ready;
+}
+
+/* ---- the end ---- */
+
+void ring_abandon(struct ring *r)
+{
+	struct node *n;
+
+	r->broken = r->broken ? r->broken : EPIPE;
+	ring_deliver(r);
+	while ((n = list_first(&r->unsettled))) {
+		struct ring_port *port = container_of(n, struct ring_port, unsettled);
+		port->send_result = -EAGAIN;
+		if (!port->is_sending)
+			close(port->fd);
+		port->is_receiving = port->is_polling = false;
+		conclude(port);
+	}
+	while ((n = list_first(&r->open))) {
+		struct ring_port *port = container_of(n, struct ring_port, node);
+		void *owner = port->owner;
+		free_port(port);
+		if (owner)
+			r->ops->lost(owner);
+	}
+}
+
+void ring_free(struct ring **rp)
+{
+	struct ring *r = *rp;
+
+	if (!r)
+		return;
+	r->joined_fd = -1;
+	for (int i = 0; i < LEAVING_TURNS_MOST && !list_is_empty(&r->open); i++) {
+		if (ring_wait(r, 1000) < 0)
+			break;
+		ring_deliver(r);
+	}
+	if (!list_is_empty(&r->open))
+		ring_abandon(r);
+	ring_take_down(r);
+	*rp = NULL;
+}
+
+void ring_block_usage(
+    const struct ring *r, size_t *used, size_t *free_count, size_t *bytes)
+{
+	block_pool_usage(r->buffers[RING_SMALL].pool, used, free_count, bytes);
+}
+
+#endif

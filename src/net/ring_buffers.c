@@ -1,0 +1,84 @@
+/*
+ * The buffers that the kernel fills, and the end of a ring.
+ */
+#include "config.h"
+#include "net/ring_parts.h"
+
+#ifdef HAVE_URING
+
+#	include <stdlib.h>
+#	include <string.h>
+#	include <unistd.h>
+
+static void give(struct ring_buffers *b, unsigned id)
+{
+	struct block *block = b->blocks[id];
+
+	io_uring_buf_ring_add(b->shared, block->bytes, block->cap, (unsigned short)id,
+	    io_uring_buf_ring_mask(b->count), 0);
+	io_uring_buf_ring_advance(b->shared, 1);
+}
+
+void ring_buffers_return(struct ring_buffers *b, unsigned id)
+{
+	struct block *block = b->blocks[id];
+
+	if (block->refs > 1) {
+		block_unref(block);
+		b->blocks[id] = block_get(b->pool);
+	}
+	give(b, id);
+}
+
+int ring_make_buffers(
+    struct ring *r, int group, unsigned count, size_t size, struct err *err)
+{
+	struct ring_buffers *b = &r->buffers[group];
+	void *shared;
+
+	if (posix_memalign(&shared, (size_t)sysconf(_SC_PAGESIZE),
+		count * sizeof(struct io_uring_buf)) != 0)
+		return err_set(err, "out of memory");
+	memset(shared, 0, count * sizeof(struct io_uring_buf));
+	b->shared = shared;
+	b->count = count;
+	struct io_uring_buf_reg reg = {
+	    .ring_addr = (uint64_t)(uintptr_t)shared,
+	    .ring_entries = count,
+	    .bgid = (uint16_t)group,
+	};
+	int result = io_uring_register_buf_ring(&r->uring, &reg, 0);
+	if (result < 0)
+		return err_set(err, "cannot register buffers: %s", strerror(-result));
+	io_uring_buf_ring_init(b->shared);
+	b->pool = block_pool_new(size, count);
+	b->blocks = mem_zero(count * sizeof(*b->blocks));
+	for (unsigned id = 0; id < count; id++) {
+		b->blocks[id] = block_get(b->pool);
+		give(b, id);
+	}
+	return 0;
+}
+
+static void free_buffers(struct ring_buffers *b)
+{
+	for (unsigned id = 0; b->blocks && id < b->count; id++)
+		block_unref(b->blocks[id]);
+	mem_free(b->blocks);
+	block_pool_free(&b->pool);
+	free(b->shared);
+}
+
+void ring_take_down(struct ring *r)
+{
+	if (r->uring.ring_fd >= 0)
+		io_uring_queue_exit(&r->uring);
+	for (int group = 0; group < RING_GROUPS; group++)
+		free_buffers(&r->buffers[group]);
+	slab_free(&r->ports);
+	slab_free(&r->gathers);
+	mem_free(r->batch);
+	mem_free(r);
+}
+
+#endif

@@ -1,0 +1,217 @@
+/*
+ * Streams over readiness: the loop says which sockets can be read or written, and they
+ * are by system calls.
+ */
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "net/stream_parts.h"
+
+/* Bytes of records that are read from a peer nobody listens to now. */
+enum { PEEK_MOST = 16384 };
+
+/* ---- receiving ---- */
+
+/* One receive.  0: nothing came, or it was the end and that is told. */
+static size_t receive_into(struct stream *s, uint8_t *at, size_t room)
+{
+	ssize_t got = recv(s->fd, at, room, 0);
+
+	loop_counts(s->net->loop)->recv_calls++;
+	if (got > 0)
+		return (size_t)got;
+	if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
+		stream_end(s, got < 0 ? errno : 0);
+	return 0;
+}
+
+/* True: the room was filled, so there may be more. */
+static bool may_receive_more_records(struct stream *s)
+{
+	struct block *b = block_get(s->net->blocks);
+
+	b->used = (uint32_t)receive_into(s, b->bytes, b->cap);
+	if (b->used > 0)
+		stream_take(s, b, b->bytes, b->used);
+	bool is_full = b->used == b->cap;
+	block_unref(b);
+	return is_full;
+}
+
+/* One receive.  True: the room was filled, so there may be more. */
+static bool may_receive_more(struct stream *s)
+{
+	if (s->tls)
+		return may_receive_more_records(s);
+	struct block *b = net_room(s->net, BLOCK_MIN_ROOM);
+	size_t room = b->cap - b->used;
+	uint8_t *at = b->bytes + b->used;
+	size_t got = receive_into(s, at, room);
+	if (got == 0)
+		return false;
+	b->used += (uint32_t)got;
+	stream_take(s, b, at, got);
+	return got == room;
+}
+
+/* s->delivering falls when the owner closes the stream, even if it opens it again. */
+static void receive(struct stream *s)
+{
+	int left = s->net->rounds;
+
+	while (may_receive_more(s) && s->delivering && !s->paused && !s->ended &&
+	       !stream_has_input(s) && --left != 0)
+		;
+	s->delivering = false;
+}
+
+static void stop_reading(struct stream *s)
+{
+	s->readable = true;
+	s->reader_off = true;
+	watch_off(s->reader);
+}
+
+/* Readable while paused: it is told when the peer has left with nothing unread, so that
+ * nobody keeps a place in a queue for it; otherwise the bytes wait in the kernel. */
+static void readable_while_paused(struct stream *s)
+{
+	char next;
+	ssize_t got = recv(s->fd, &next, 1, MSG_PEEK);
+
+	loop_counts(s->net->loop)->recv_calls++;
+	bool is_gone = got == 0 || (got < 0 && errno != EAGAIN &&
+				       errno != EWOULDBLOCK && errno != EINTR);
+	/* a failure that is about to be told says more */
+	if (is_gone && !s->failure) {
+		stream_end(s, got < 0 ? errno : 0);
+		return;
+	}
+	stop_reading(s);
+}
+
+/* With TLS the peer says so in a record, and so they are read until one has bytes. */
+static void records_while_paused(struct stream *s)
+{
+	bool may_look = tls_is_complete(s->tls->tls) && !s->failure;
+	enum stream_look look = may_look ? stream_look(s) : LOOK_BYTES;
+
+	if (look == LOOK_BYTES)
+		stop_reading(s);
+	if (look != LOOK_NOTHING)
+		return;
+	struct block *b = block_get(s->net->blocks);
+	b->used = (uint32_t)receive_into(s, b->bytes, PEEK_MOST);
+	if (b->used > 0)
+		stream_arrived(s, b, b->bytes, b->used);
+	block_unref(b);
+}
+
+static void readable(void *ctx, int fd)
+{
+	struct stream *s = ctx;
+
+	(void)fd;
+	if (s->paused && s->tls)
+		records_while_paused(s);
+	else if (s->paused)
+		readable_while_paused(s);
+	else if (stream_has_input(s))
+		stream_deliver_waiting(s);
+	else if (!stream_is_put_off(s)) /* it is readable in the next turn too */
+		receive(s);
+}
+
+static void ready_start(struct stream *s)
+{
+	s->reader = watch_new(s->net->loop, s->fd, WATCH_READ, readable, s);
+}
+
+static void ready_stop(struct stream *s)
+{
+	if (s->reader)
+		watch_off(s->reader);
+	s->reader_off = true;
+}
+
+static void ready_resume(struct stream *s)
+{
+	if (!s->reader_off || s->ended || !s->reader)
+		return;
+	s->reader_off = false;
+	watch_on(s->reader);
+}
+
+static bool ready_may_hear_more(struct stream *s)
+{
+	if (s->reader)
+		receive(s);
+	return false;
+}
+
+/* ---- sending ---- */
+
+static void ready_send(struct stream *s, bool is_now);
+
+static void writable(void *ctx, int fd)
+{
+	(void)fd;
+	ready_send(ctx, true);
+}
+
+static void wait_until_writable(struct stream *s)
+{
+	s->blocked = true;
+	if (s->writer)
+		watch_on(s->writer);
+	else
+		s->writer = watch_new(s->net->loop, s->fd, WATCH_WRITE, writable, s);
+}
+
+static void ready_send(struct stream *s, bool is_now)
+{
+	int result = stream_send_queue(s);
+
+	(void)is_now;
+	if (result < 0) {
+		stream_fail(s, errno);
+		return;
+	}
+	if (result > 0) {
+		bool settle = !s->blocked || s->pending <= STREAM_COPY_MOST;
+		if (!s->blocked)
+			wait_until_writable(s);
+		if (settle)
+			stream_settle_output(s);
+	} else if (s->blocked) {
+		s->blocked = false;
+		watch_off(s->writer);
+	}
+	stream_sent(s, 0);
+}
+
+static void ready_settle(struct stream *s)
+{
+	(void)s;
+}
+
+static void ready_leave(struct stream *s)
+{
+	if (s->out && !s->connecting)
+		stream_send_queue(s);
+	watch_free(&s->reader);
+	watch_free(&s->writer);
+	close(s->fd);
+}
+
+const struct stream_engine stream_ready = {
+    .name = "epoll",
+    .start = ready_start,
+    .stop = ready_stop,
+    .resume = ready_resume,
+    .send = ready_send,
+    .settle = ready_settle,
+    .may_hear_more = ready_may_hear_more,
+    .leave = ready_leave,
+};

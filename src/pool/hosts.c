@@ -1,0 +1,311 @@
+/*
+ * The records of hosts: what entries name, what attempts to reach them came to, and the
+ * connections there are.  Which host is taken is hosts_balance.c's.
+ */
+#include "pool/hosts.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "pool/pool.h"
+#include "pool/seats.h"
+
+/* The pause after a failure grows up to this many times server_login_retry. */
+enum { PAUSE_GROWTH_MAX = 16 };
+
+const char *host_state_shown(enum host_state state)
+{
+	static const char *const names[] = {
+	    [HOST_UP] = "up",
+	    [HOST_DOWN] = "down",
+	    [HOST_PROBING] = "probing",
+	};
+
+	return names[state];
+}
+
+static void host_unref(struct host *host)
+{
+	assert(host->refs);
+	if (--host->refs)
+		return;
+	mem_free(host->name);
+	mem_free(host);
+}
+
+static bool is_same_text(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/* The record of an address, once; the rest of the list says it is not listed. */
+static struct host *take_known(
+    const struct hosts *hosts, const struct host_config *config)
+{
+	for (size_t i = 0; i < hosts->count; i++) {
+		struct host *host = hosts->list[i];
+		if (host->is_listed || host->port != config->port ||
+		    !is_same_text(host->name, config->host))
+			continue;
+		host->refs++;
+		return host;
+	}
+	return NULL;
+}
+
+static struct host *host_new(const struct host_config *config)
+{
+	struct host *host = mem_zero(sizeof(*host));
+
+	host->name = config->host ? mem_strdup(config->host) : NULL;
+	host->port = config->port;
+	host->refs = 1;
+	return host;
+}
+
+void hosts_adopt(struct hosts *hosts, const struct database_config *config)
+{
+	struct host **list = mem_alloc(config->host_count * sizeof(struct host *));
+	bool is_other = hosts->count != config->host_count;
+
+	for (size_t i = 0; i < hosts->count; i++)
+		hosts->list[i]->is_listed = false;
+	for (size_t i = 0; i < config->host_count; i++) {
+		list[i] = take_known(hosts, &config->hosts[i]);
+		if (!list[i])
+			list[i] = host_new(&config->hosts[i]);
+		list[i]->is_listed = true;
+		is_other = is_other || list[i]->weight != config->hosts[i].weight;
+		list[i]->weight = config->hosts[i].weight;
+	}
+	/* Other shares begin anew. */
+	for (size_t i = 0; is_other && i < config->host_count; i++)
+		list[i]->turns = 0;
+	hosts_done(hosts);
+	hosts->list = list;
+	hosts->count = config->host_count;
+}
+
+void hosts_done(struct hosts *hosts)
+{
+	for (size_t i = 0; i < hosts->count; i++)
+		host_unref(hosts->list[i]);
+	mem_free(hosts->list);
+	hosts->list = NULL;
+	hosts->count = 0;
+}
+
+bool hosts_has_up(const struct hosts *hosts)
+{
+	for (size_t i = 0; i < hosts->count; i++) {
+		if (hosts->list[i]->state == HOST_UP)
+			return true;
+	}
+	return false;
+}
+
+bool host_is_due(const struct host *host, uint64_t now_us)
+{
+	return host->state == HOST_DOWN && now_us >= host->retry_us;
+}
+
+uint64_t hosts_due_us(const struct hosts *hosts)
+{
+	uint64_t due_us = UINT64_MAX;
+
+	for (size_t i = 0; i < hosts->count; i++) {
+		const struct host *host = hosts->list[i];
+		if (host->state == HOST_DOWN && host->retry_us < due_us)
+			due_us = host->retry_us;
+	}
+	return due_us;
+}
+
+bool hosts_has_candidate(const struct hosts *hosts, uint64_t now_us)
+{
+	return hosts_has_up(hosts) || hosts_due_us(hosts) <= now_us;
+}
+
+/* ---- what a pool has at a host ---- */
+
+static void share_free(struct pool *pool, struct share *share)
+{
+	assert(list_is_empty(&share->idle) && !share->seat_count);
+	list_remove(&pool->shares, &share->node);
+	host_unref(share->host);
+	mem_free(share);
+}
+
+void hosts_forget_shares(struct pool *pool, bool all)
+{
+	struct share *share, *after;
+
+	list_for_safe (share, after, &pool->shares, node) {
+		if (all || (!share->seat_count && !share->host->is_listed))
+			share_free(pool, share);
+	}
+}
+
+struct share *hosts_share(struct pool *pool, struct host *host)
+{
+	struct share *share;
+
+	list_for (share, &pool->shares, node) {
+		if (share->host == host)
+			return share;
+	}
+	share = mem_zero(sizeof(*share));
+	share->host = host;
+	host->refs++;
+	list_init(&share->idle);
+	list_push_back(&pool->shares, &share->node);
+	return share;
+}
+
+/* ---- attempts ---- */
+
+void hosts_dial(struct pool *pool, struct seat *seat, struct host *host)
+{
+	assert(!seat->share);
+	seat->share = hosts_share(pool, host);
+	seat->share->seat_count++;
+	host->connections++;
+	seat->is_probe = host->state != HOST_UP;
+	if (!seat->is_probe)
+		return;
+	host->state = HOST_PROBING;
+	pool->probe_count++;
+}
+
+/* As far as the one of the others that is furthest behind. */
+static void set_level(struct host *host, const struct hosts *hosts)
+{
+	const struct host *least = NULL;
+
+	for (size_t i = 0; i < hosts->count; i++) {
+		const struct host *h = hosts->list[i];
+		if (h == host || h->state != HOST_UP)
+			continue;
+		if (!least || h->turns * (uint64_t)least->weight <
+				  least->turns * (uint64_t)h->weight)
+			least = h;
+	}
+	if (!least)
+		return;
+	uint64_t level =
+	    least->turns * (uint64_t)host->weight / (uint64_t)least->weight;
+	if (level > host->turns)
+		host->turns = level;
+}
+
+/* Who else tries this host makes an ordinary connection now, and who has tried in vain
+ * may go on. */
+static void tell_pools(struct database *db, const struct host *host)
+{
+	struct pool *pool;
+	struct seat *seat;
+
+	list_for (pool, &db->pools, db_node) {
+		if (!pool->lacks_host && !pool->probe_count)
+			continue;
+		list_for (seat, &pool->seats[SEAT_LOGIN], node) {
+			if (!seat->is_probe || seat->share->host != host)
+				continue;
+			seat->is_probe = false;
+			pool->probe_count--;
+		}
+		pool_kick(pool);
+	}
+}
+
+void hosts_answered(struct seat *seat)
+{
+	struct host *host = seat->share ? seat->share->host : NULL;
+
+	if (!host || host->state == HOST_UP)
+		return;
+	set_level(host, &seat->pool->database->hosts);
+	host->state = HOST_UP;
+	host->pause_us = host->retry_us = 0;
+	tell_pools(seat->pool->database, host);
+}
+
+void hosts_failed(
+    struct seat *seat, const char *text, uint64_t retry_us, uint64_t now_us)
+{
+	struct host *host = seat->share ? seat->share->host : NULL;
+
+	if (!host)
+		return;
+	host->failures++;
+	snprintf(host->last_error, sizeof(host->last_error), "%s", text);
+	/* Attempts that began before it was known to be down say nothing new. */
+	if (host->state != HOST_UP && !seat->is_probe)
+		return;
+	uint64_t most = retry_us * PAUSE_GROWTH_MAX;
+	host->pause_us = host->state == HOST_UP ? retry_us : 2 * host->pause_us;
+	if (host->pause_us > most)
+		host->pause_us = most;
+	host->retry_us = now_us + host->pause_us;
+	host->state = HOST_DOWN;
+}
+
+/* ---- seats ---- */
+
+void hosts_seat_comes(struct seat *seat, bool to_front)
+{
+	struct share *share = seat->share;
+
+	if (!share)
+		return;
+	share->host->logins += seat->state == SEAT_LOGIN;
+	share->host->resting += seat->state == SEAT_IDLE || seat->state == SEAT_USED;
+	if (seat->state != SEAT_IDLE)
+		return;
+	if (to_front)
+		list_push_front(&share->idle, &seat->share_node);
+	else
+		list_push_back(&share->idle, &seat->share_node);
+}
+
+static void end_probe(struct seat *seat)
+{
+	struct host *host = seat->share->host;
+
+	if (!seat->is_probe)
+		return;
+	seat->is_probe = false;
+	seat->pool->probe_count--;
+	/* It came to nothing: the next one may try at once. */
+	if (host->state == HOST_PROBING)
+		host->state = HOST_DOWN;
+}
+
+void hosts_seat_goes(struct seat *seat)
+{
+	struct share *share = seat->share;
+
+	if (!share)
+		return;
+	share->host->logins -= seat->state == SEAT_LOGIN;
+	share->host->resting -= seat->state == SEAT_IDLE || seat->state == SEAT_USED;
+	if (seat->state == SEAT_LOGIN)
+		end_probe(seat);
+	if (seat->state == SEAT_IDLE)
+		list_remove(&share->idle, &seat->share_node);
+}
+
+void hosts_seat_ends(struct seat *seat)
+{
+	struct share *share = seat->share;
+
+	if (!share)
+		return;
+	seat->share = NULL;
+	share->host->connections--;
+	share->seat_count--;
+	if (!share->seat_count && !share->host->is_listed)
+		share_free(seat->pool, share);
+}

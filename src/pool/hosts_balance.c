@@ -1,0 +1,273 @@
+/*
+ * Which host is taken: for the next connection, for the next client, and for a
+ * connection that nobody waits for.  The walks here are over the hosts of one database.
+ */
+#include "pool/hosts.h"
+#include "pool/pool.h"
+#include "pool/seats.h"
+
+/* A host that is more clients than this behind its share wants another connection, and
+ * one more whenever it has fallen behind by as much again.  Small against what a
+ * balance is judged by, and large enough that chance opens no connections. */
+enum { LAG_MAX = 32 };
+
+/* From here on a connection to another host is closed to make room for it: rarely
+ * enough for the logins to cost little. */
+enum { LAG_TO_REPLACE = 128 };
+
+static int balance_of(const struct pool *pool)
+{
+	return pool->database->config->load_balance_hosts;
+}
+
+/* Would a have had less for its weight than b, each with one more client? */
+static bool is_owed_more(const struct host *a, const struct host *b)
+{
+	return (a->turns + a->logins + 1) * (uint64_t)b->weight <
+	       (b->turns + b->logins + 1) * (uint64_t)a->weight;
+}
+
+static bool is_less_busy(const struct host *a, const struct host *b)
+{
+	uint64_t x = (uint64_t)(a->connections - a->resting) * (uint64_t)b->weight;
+	uint64_t y = (uint64_t)(b->connections - b->resting) * (uint64_t)a->weight;
+
+	return x != y ? x < y : is_owed_more(a, b);
+}
+
+static bool is_before(int balance, const struct host *a, const struct host *b)
+{
+	if (balance == LOAD_BALANCE_LEAST_CONNECTIONS)
+		return is_less_busy(a, b);
+	return is_owed_more(a, b);
+}
+
+/* A number that follows from how many were taken before (splitmix64). */
+static uint64_t draw(const struct hosts *hosts)
+{
+	uint64_t x = (hosts->draws + 1) * UINT64_C(0x9e3779b97f4a7c15);
+
+	x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return x ^ (x >> 31);
+}
+
+static struct host *pick_by_chance(const struct hosts *hosts)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < hosts->count; i++) {
+		if (hosts->list[i]->state == HOST_UP)
+			sum += (uint64_t)hosts->list[i]->weight;
+	}
+	uint64_t at = sum ? draw(hosts) % sum : 0;
+	for (size_t i = 0; i < hosts->count; i++) {
+		struct host *host = hosts->list[i];
+		if (host->state != HOST_UP)
+			continue;
+		if (at < (uint64_t)host->weight)
+			return host;
+		at -= (uint64_t)host->weight;
+	}
+	return NULL;
+}
+
+/* The host that is up and whose turn it is; NULL: none is up. */
+static struct host *pick(const struct pool *pool)
+{
+	const struct hosts *hosts = &pool->database->hosts;
+	int balance = balance_of(pool);
+	struct host *best = NULL;
+
+	if (balance == LOAD_BALANCE_RANDOM)
+		return pick_by_chance(hosts);
+	for (size_t i = 0; i < hosts->count; i++) {
+		struct host *host = hosts->list[i];
+		if (host->state == HOST_UP && (!best || is_before(balance, host, best)))
+			best = host;
+	}
+	return best;
+}
+
+/* ---- the next connection ---- */
+
+/* No host is up: the one whose pause ends first, if nobody tries it already. */
+static struct host *first_to_retry(const struct hosts *hosts)
+{
+	struct host *best = hosts->list[0];
+
+	for (size_t i = 1; i < hosts->count; i++) {
+		struct host *host = hosts->list[i];
+		if (host->state != HOST_DOWN)
+			continue;
+		if (best->state != HOST_DOWN || host->retry_us < best->retry_us)
+			best = host;
+	}
+	return best;
+}
+
+/* The next from the one in use on, or NULL. */
+static struct host *next_up(struct pool *pool)
+{
+	const struct hosts *hosts = &pool->database->hosts;
+
+	for (size_t i = 0; i < hosts->count; i++) {
+		size_t at = (pool->next_host + i) % hosts->count;
+		if (hosts->list[at]->state != HOST_UP)
+			continue;
+		pool->next_host = (unsigned)at;
+		return hosts->list[at];
+	}
+	return NULL;
+}
+
+/* load_balance_hosts=disable: the same as before, or the next after it. */
+static struct host *stay_or_move_on(struct pool *pool)
+{
+	if (pool->last_connect_failed)
+		pool->next_host++;
+	struct host *host = next_up(pool);
+	return host ? host : first_to_retry(&pool->database->hosts);
+}
+
+struct host *hosts_next(struct pool *pool)
+{
+	const struct hosts *hosts = &pool->database->hosts;
+
+	if (hosts->count == 1)
+		return hosts->list[0];
+	if (balance_of(pool) == LOAD_BALANCE_DISABLE)
+		return stay_or_move_on(pool);
+	struct host *host = pick(pool);
+	return host ? host : first_to_retry(hosts);
+}
+
+/* ---- the next client ---- */
+
+static struct seat *first_clean(const struct list *idle)
+{
+	struct seat *seat;
+
+	/* Dirty ones are there only until pool_next has run. */
+	list_for (seat, idle, share_node) {
+		if (!seat->is_dirty)
+			return seat;
+	}
+	return NULL;
+}
+
+/* Connections to a host that is down may work; they are the last to be lent. */
+static bool is_lent_before(int balance, const struct host *a, const struct host *b)
+{
+	if ((a->state == HOST_UP) != (b->state == HOST_UP))
+		return a->state == HOST_UP;
+	return is_before(balance, a, b);
+}
+
+struct seat *hosts_idle_seat(const struct pool *pool)
+{
+	const struct host *picked = pick(pool);
+	const struct share *share;
+	struct seat *seat, *best = NULL;
+
+	list_for (share, &pool->shares, node) {
+		seat = first_clean(&share->idle);
+		if (seat && share->host == picked)
+			return seat;
+		if (seat && (!best || is_lent_before(balance_of(pool), share->host,
+					  best->share->host)))
+			best = seat;
+	}
+	return best;
+}
+
+/* ---- connections that nobody waits for ---- */
+
+/* How many clients picked is behind host. */
+static uint64_t lag_of(const struct host *picked, const struct host *host)
+{
+	uint64_t due =
+	    (host->turns + 1) * (uint64_t)picked->weight / (uint64_t)host->weight;
+
+	return due > picked->turns ? due - picked->turns : 0;
+}
+
+/* Does the pool need another connection to picked, who is so far behind? */
+static bool wants_more(struct pool *pool, struct host *picked, uint64_t lag)
+{
+	struct share *share = hosts_share(pool, picked);
+
+	if (share->seat_count && balance_of(pool) == LOAD_BALANCE_LEAST_CONNECTIONS)
+		return false;
+	if (lag <= LAG_MAX)
+		share->lag_seen = 0;
+	if (lag <= share->lag_seen + LAG_MAX)
+		return false;
+	share->lag_seen = lag;
+	return true;
+}
+
+static void note_wishes(struct pool *pool, const struct host *lent, uint64_t now_us)
+{
+	const struct hosts *hosts = &pool->database->hosts;
+	struct host *picked = pick(pool);
+	uint64_t lag = picked ? lag_of(picked, lent) : 0;
+	bool is_behind = picked && picked != lent && lent->state == HOST_UP &&
+			 wants_more(pool, picked, lag);
+
+	for (size_t i = 0; i < hosts->count; i++) {
+		const struct host *host = hosts->list[i];
+		if (!(is_behind && host == picked) && !host_is_due(host, now_us))
+			continue;
+		pool->wanted_host = i + 1;
+		pool->wanted_lag = lag;
+	}
+	if (pool->wanted_host)
+		pool_kick(pool);
+}
+
+void hosts_lend(struct seat *seat, uint64_t now_us)
+{
+	struct pool *pool = seat->pool;
+
+	if (!seat->share)
+		return;
+	struct host *host = seat->share->host;
+	if (pool->database->hosts.count > 1 && balance_of(pool) != LOAD_BALANCE_DISABLE)
+		note_wishes(pool, host, now_us);
+	host->assignments++;
+	host->turns++;
+	pool->database->hosts.draws++;
+}
+
+bool hosts_may_replace(const struct pool *pool)
+{
+	const struct host *host = pool->database->hosts.list[pool->wanted_host - 1];
+
+	return host->state != HOST_UP || pool->wanted_lag > LAG_TO_REPLACE;
+}
+
+bool hosts_may_spare(const struct seat *seat, const struct host *wanted)
+{
+	const struct host *own = seat->share ? seat->share->host : NULL;
+	const struct share *share;
+
+	if (!own || own == wanted)
+		return false;
+	list_for (share, &seat->pool->shares, node) {
+		if (share->seat_count && share->host != wanted &&
+		    is_owed_more(own, share->host))
+			return false;
+	}
+	return true;
+}
+
+struct host *hosts_wanted(const struct pool *pool, uint64_t now_us)
+{
+	const struct hosts *hosts = &pool->database->hosts;
+
+	if (!pool->wanted_host || pool->wanted_host > hosts->count)
+		return NULL;
+	struct host *host = hosts->list[pool->wanted_host - 1];
+	return host->state == HOST_UP || host_is_due(host, now_us) ? host : NULL;
+}

@@ -1,0 +1,411 @@
+/*
+ * What a linked server says: the ledger checks it, it goes to the client or is kept,
+ * and when all is answered the server is given back.  The hot path.  It reads no
+ * content but parameter reports and ReadyForQuery.
+ */
+#include "relay/back.h"
+
+#include "relay/clocks.h"
+#include "relay/forward.h"
+#include "relay/leaks.h"
+#include "relay/link.h"
+#include "relay/params.h"
+#include "relay/segment.h"
+#include "relay/sql_statements.h"
+#include "relay/statements.h"
+#include "session/broker.h"
+#include "wire/codec.h"
+#include "wire/message.h"
+
+/* Longest message from a server that is looked at whole. */
+enum { LOOKED_AT_MAX = 1024 * 1024 };
+
+static enum step back_settled(struct server *server, struct client *client);
+
+/* ---- flow control ---- */
+
+static void back_writable(struct conn *conn)
+{
+	struct server *server = conn_server(conn);
+	struct client *client = server_client(server);
+	if (client && server->link.holds_client) {
+		server->link.holds_client = false;
+		conn_resume(&client->conn);
+	}
+}
+
+static void put_to_client(struct client *client, struct server *server,
+    struct block *block, const uint8_t *p, size_t len)
+{
+	if (client->conn.is_doomed)
+		return;
+	stream_put(&client->conn.stream, block, p, len);
+	if (!stream_is_above_high(&client->conn.stream) || server->link.holds_server)
+		return;
+	stream_flush(&client->conn.stream);
+	if (stream_is_above_high(&client->conn.stream)) {
+		server->link.holds_server = true;
+		conn_pause(&server->conn);
+	}
+}
+
+/* A COPY failed: how much of what was sent had it eaten? */
+void back_ask(struct server *server, struct client *client)
+{
+	if (pipeline_must_ask(&server->pipeline) && !client_is_sending_message(client))
+		server_ask(server);
+}
+
+/* ---- server to client ---- */
+
+/* Our SETs were answered. */
+static enum step back_applied(struct server *server, struct client *client)
+{
+	if (params_applied(server, client) < 0)
+		return STEP_CLOSE;
+	/* what it was for was cancelled meanwhile, or there was nothing to run */
+	if (client->is_canceled || !client->conn.is_parked)
+		return back_settled(server, client);
+	conn_unpark(&client->conn);
+	return STEP_NEXT;
+}
+
+static void back_end_query(struct server *server, struct client *client, uint64_t now)
+{
+	struct ask *ask = &client->request.ask;
+	struct stats *stats = &server->seat.pool->stats;
+
+	if (ask->query_us)
+		stats->query_time_us += now - ask->query_us;
+	ask->query_us = 0;
+	if (server->status != 'I') {
+		server->link.idle_xact_us = now;
+		return;
+	}
+	if (client->xact_us)
+		stats->xact_time_us += now - client->xact_us;
+	client->xact_us = 0;
+	server->link.idle_xact_us = 0;
+	server->is_ready = true;
+}
+
+/* All the client asked for is answered. */
+static enum step back_settled(struct server *server, struct client *client)
+{
+	int mode = server->seat.is_replication ? POOL_MODE_SESSION
+					       : pool_mode(server->seat.pool);
+
+	back_end_query(server, client, server->last_us);
+	leaks_settle(server);
+	if (server->status == 'I' && mode != POOL_MODE_SESSION) {
+		link_end(client, server);
+		leaks_release(server);
+		broker_give(server);
+		if (!client->conn.is_doomed)
+			clocks_arm_rest(client);
+		return STEP_NEXT;
+	}
+	if (server->is_ready && server->seat.is_dirty &&
+	    scope_server_fast_close(pool_scope(server->seat.pool))) {
+		server_retire(server, "database configuration changed");
+		return STEP_CLOSE;
+	}
+	if (server->status != 'E' && server->link.wants_apply &&
+	    params_apply_again(server, client)) {
+		clocks_arm_link(server, client);
+		return STEP_NEXT;
+	}
+	clocks_arm_link(server, client);
+	return STEP_NEXT;
+}
+
+enum step back_ready(struct server *server, struct client *client)
+{
+	if (server->link.is_applying)
+		return back_applied(server, client);
+	if (client_is_sending_message(client))
+		return STEP_NEXT;
+	return pipeline_is_settled(&server->pipeline) ? back_settled(server, client)
+						      : STEP_NEXT;
+}
+
+static bool has_forbidden_transaction(const struct server *server)
+{
+	return server->status != 'I' && !server->seat.is_replication &&
+	       pool_mode(server->seat.pool) == POOL_MODE_STATEMENT;
+}
+
+/* What must be read of a message before it goes on.  -1: the server was doomed. */
+static int back_read(
+    struct server *server, struct client *client, const struct message *m)
+{
+	if (m->type == 'S')
+		return params_report(server, client, m);
+	if (m->type == 'E' && server->link.is_applying)
+		params_failed(server, m);
+	if (m->type != 'Z')
+		return 0;
+	if (codec_read_ready(message_body(m), message_body_len(m), &server->status) <
+	    0) {
+		server_protocol_error(server, "bad packet");
+		return -1;
+	}
+	/* the client is told instead of this ReadyForQuery */
+	if (has_forbidden_transaction(server)) {
+		server_retire(server, error_text(ERROR_STATEMENT_TRANSACTION));
+		return -1;
+	}
+	return 0;
+}
+
+static bool is_looked_at(const struct server *server, const struct message *m)
+{
+	uint8_t type = m->type;
+	return type == 'Z' || type == 'S' ||
+	       (type == 'E' && server->link.is_applying) ||
+	       segment_may_hold(server, m) || sql_wants_whole(server, m) ||
+	       leaks_want_whole(server, m) || statements_want_whole(server, m);
+}
+
+/* The client's last segment failed for a reason of ours: it comes once more when the
+ * server has come to the end of what it skips. */
+static void back_begin_again(struct server *server)
+{
+	static const uint8_t sync[] = {'S', 0, 0, 0, 4};
+
+	conn_log(&server->conn, LEVEL_DEBUG, "prepared statement lost, trying again");
+	server->link.is_trying_again = true;
+	if (server->link.segment->is_ended)
+		return;
+	if (pipeline_owe(&server->pipeline, 'S', OWED_SELF, 0) < 0)
+		server_retire(server, "out of memory");
+	stream_put(&server->conn.stream, NULL, sync, sizeof(sync));
+}
+
+static enum step back_try_again(struct server *server, struct client *client)
+{
+	bool is_ended = server->link.segment->is_ended;
+	size_t count, at = 0;
+	struct block *block = segment_take(server, &count);
+	struct message m;
+
+	if (!block) {
+		server_retire(server, "out of memory");
+		return STEP_CLOSE;
+	}
+	while (segment_next(block, count, &at, &m) &&
+	       forward_again(client, server, &m) == STEP_NEXT)
+		;
+	block_unref(block);
+	server->link.is_trying_again = false;
+	server->link.is_segment_spoilt = !is_ended;
+	conn_unpark(&client->conn);
+	return server->conn.is_doomed ? STEP_CLOSE : STEP_NEXT;
+}
+
+/* A client that keeps its server may listen, whatever we ask that meanwhile. */
+static bool is_notification_of(const struct server *server, const struct message *m)
+{
+	return m->type == 'A' && pool_mode(server->seat.pool) == POOL_MODE_SESSION;
+}
+
+/* Forward it, or keep it to ourselves? */
+static enum answer back_decide(struct server *server, struct client *client,
+    const struct message *m, struct pipeline_entry *done)
+{
+	bool may_hold = segment_may_hold(server, m);
+	enum answer answer = pipeline_answer(
+	    &server->pipeline, m->type, m->type == 'Z' ? server->status : 0, done);
+
+	if (answer == ANSWER_SWALLOW && (statements_is_for_client(server, m, done) ||
+					    is_notification_of(server, m)))
+		answer = ANSWER_FORWARD;
+	if (answer != ANSWER_FORWARD)
+		return answer;
+	if ((server->link.is_trying_again && m->type == 'Z') ||
+	    sql_answered(client, server, m, done) != SQL_PASS)
+		return ANSWER_SWALLOW;
+	if (may_hold) {
+		segment_hold(server, m);
+		return ANSWER_SWALLOW;
+	}
+	if (statements_may_try_again(client, server, m, done)) {
+		back_begin_again(server);
+		return ANSWER_SWALLOW;
+	}
+	segment_deliver(server); /* nothing of it is wrong */
+	return answer;
+}
+
+/* CommandComplete of SELECT, INSERT, UPDATE, DELETE, BEGIN, COMMIT and others that
+ * leave nothing behind and bring nothing back. */
+static bool has_plain_tag(const struct message *m)
+{
+	const uint8_t *tag = m->bytes + 5;
+
+	if (m->have < 5 + 3)
+		return false;
+	switch (tag[0]) {
+	case 'I':
+	case 'B':
+		return true;
+	case 'S':
+	case 'D':
+		return tag[2] == 'L';
+	case 'U':
+		return tag[1] == 'P';
+	case 'C':
+		return tag[1] == 'O';
+	default:
+		return false;
+	}
+}
+
+/* Most of what comes concerns the ledger alone: there is no need to ask everyone. */
+static bool is_plain(const struct server *server, const struct message *m)
+{
+	switch (m->type) {
+	case 'Z':
+	case 'S':
+	case 'E':
+		return false;
+	case 'C':
+		if (server->link.leaks.watch.expected || server->link.was_reset ||
+		    server->link.reset.hidden || !has_plain_tag(m))
+			return false;
+		break;
+	case 'V':
+		if (server->link.leaks.called)
+			return false;
+		break;
+	default:
+		break;
+	}
+	return !server->link.sql && !server->link.segment && !server->link.journal &&
+	       !server->link.is_trying_again;
+}
+
+static enum step back_broken(struct server *server, const struct message *m)
+{
+	conn_log(&server->conn, LEVEL_ERROR, "unexpected pkt from server: '%c'",
+	    m->type >= 32 && m->type < 127 ? m->type : '?');
+	server_protocol_error(server, error_text(ERROR_UNKNOWN_PACKET));
+	return STEP_CLOSE;
+}
+
+static enum step back_pass(
+    struct server *server, struct client *client, const struct message *m)
+{
+	struct pipeline_entry done;
+
+	server->last_us = conn_now(&server->conn);
+	server->link.is_dropping = false;
+	switch (pipeline_answer(&server->pipeline, m->type, 0, &done)) {
+	case ANSWER_FORWARD:
+		server->seat.pool->stats.bytes_sent += m->size;
+		put_to_client(client, server, m->block, m->bytes, m->have);
+		break;
+	case ANSWER_SWALLOW:
+		server->link.is_dropping = true;
+		break;
+	case ANSWER_BROKEN:
+		return back_broken(server, m);
+	}
+	if (done.tag)
+		statements_answered(client, server, m, &done);
+	if (pipeline_has_made_up(&server->pipeline))
+		statements_make_up(client, server);
+	link_let_go(server, client);
+	return STEP_NEXT;
+}
+
+static enum step back_message(struct conn *conn, const struct message *m)
+{
+	struct server *server = conn_server(conn);
+	struct client *client = server_client(server);
+	struct pipeline_entry done;
+	enum answer answer;
+	uint32_t due = m->type == 'E' ? pipeline_head_tag(&server->pipeline) : 0;
+	bool is_told;
+
+	if (is_plain(server, m))
+		return back_pass(server, client, m);
+	if (server_wants_tag(m))
+		return STEP_MORE;
+	if (params_is_reset(server, m))
+		params_note_reset(server, m);
+	else if (server->link.was_reset)
+		params_note_outcome(server, m);
+	if (m->type == 'C')
+		params_note_tag(server, m);
+	if (is_looked_at(server, m)) {
+		if (!message_is_whole(m) && m->size <= LOOKED_AT_MAX)
+			return STEP_MORE;
+		if (m->size > LOOKED_AT_MAX) {
+			server_protocol_error(server, "bad pkt header");
+			return STEP_CLOSE;
+		}
+		if (back_read(server, client, m) < 0)
+			return STEP_CLOSE;
+	}
+	server->last_us = conn_now(conn);
+	server->link.is_dropping = false;
+	answer = back_decide(server, client, m, &done);
+	switch (answer) {
+	case ANSWER_FORWARD:
+		server->seat.pool->stats.bytes_sent += m->size;
+		if (m->type == 'Z')
+			params_settle(server, client);
+		is_told = leaks_answered(client, server, m, due);
+		if (!statements_answered(client, server, m, &done) && !is_told)
+			put_to_client(client, server, m->block, m->bytes, m->have);
+		break;
+	case ANSWER_SWALLOW:
+		server->link.is_dropping = true;
+		statements_answered(client, server, m, &done);
+		break;
+	case ANSWER_BROKEN:
+		return back_broken(server, m);
+	}
+	if (pipeline_has_made_up(&server->pipeline))
+		statements_make_up(client, server);
+	if (m->type == 'Z' && server->link.is_trying_again)
+		return back_try_again(server, client);
+	back_ask(server, client);
+	link_let_go(server, client);
+	return m->type == 'Z' ? back_ready(server, client) : STEP_NEXT;
+}
+
+static enum step back_part(
+    struct conn *conn, struct block *block, const uint8_t *p, size_t len)
+{
+	struct server *server = conn_server(conn);
+	struct client *client = server_client(server);
+	if (!server->link.is_dropping && client)
+		put_to_client(client, server, block, p, len);
+	return STEP_NEXT;
+}
+
+static void back_closed(struct conn *conn, const char *reason)
+{
+	struct server *server = conn_server(conn);
+	struct client *client = server_client(server);
+	if (client) {
+		segment_deliver(server);
+		client_fatal(client, error_of_reason(reason), reason);
+		server->is_cut = client_is_sending_message(client);
+		link_end(client, server);
+	}
+	server_leave(server, reason);
+}
+
+const struct conn_ops back_ops = {
+    .name = "relay",
+    .message = back_message,
+    .part = back_part,
+    .writable = back_writable,
+    .expired = clocks_link_expired,
+    .malformed = server_malformed,
+    .ended = server_ended,
+    .closed = back_closed,
+};

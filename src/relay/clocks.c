@@ -1,0 +1,234 @@
+/*
+ * The clocks of a client and of the server it is linked to: what is due when, and what
+ * happens then.  It moves no bytes.
+ */
+#include "relay/clocks.h"
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Limit after start; 0 of either means never. */
+static uint64_t due(uint64_t start_us, uint64_t limit_us)
+{
+	return start_us && limit_us ? start_us + limit_us : UINT64_MAX;
+}
+
+/* The scope of what a client may do by itself. */
+static struct scope client_scope(const struct client *client)
+{
+	return login_scope(client->database, client->user);
+}
+
+/* The client holds no server and asks for none. */
+void clocks_arm_rest(struct client *client)
+{
+	uint64_t limit = scope_client_idle_timeout(client_scope(client));
+	conn_set_deadline(&client->conn, due(client->request.ask.last_us, limit));
+}
+
+static uint64_t wait_start(const struct client *client)
+{
+	const struct ask *ask = &client->request.ask;
+	return ask->query_us ? ask->query_us : ask->last_us;
+}
+
+static uint64_t notify_due(const struct client *client)
+{
+	int notify = scope_query_wait_notify(client_scope(client));
+	if (notify <= 0 || client->was_notified)
+		return UINT64_MAX;
+	return client->request.ask.queued_us + (uint64_t)notify * 1000000;
+}
+
+void clocks_arm_wait(struct client *client)
+{
+	const struct ask *ask = &client->request.ask;
+	uint64_t start = wait_start(client);
+	uint64_t at = due(start, scope_query_wait_timeout(client_scope(client)));
+	at = earlier(at, due(start, scope_query_timeout(pool_scope(ask->pool))));
+	at = earlier(at, notify_due(client));
+	conn_set_deadline(&client->conn, at);
+}
+
+static void expired_waiting(struct client *client)
+{
+	const struct ask *ask = &client->request.ask;
+	uint64_t now = conn_now(&client->conn);
+	uint64_t start = wait_start(client);
+
+	if (now >= due(start, scope_query_wait_timeout(client_scope(client)))) {
+		client_fatal(client, ERROR_QUERY_WAIT_TIMEOUT);
+		return;
+	}
+	if (now >= due(start, scope_query_timeout(pool_scope(ask->pool)))) {
+		client_fatal(client, ERROR_QUERY_TIMEOUT_QUEUED);
+		return;
+	}
+	if (now >= notify_due(client)) {
+		client->was_notified = true;
+		client_notice(client,
+		    "No server connection available in postgres backend, "
+		    "client being queued");
+	}
+	clocks_arm_wait(client);
+}
+
+void clocks_client_expired(struct conn *conn)
+{
+	struct client *client = conn_client(conn);
+	uint64_t limit = scope_client_idle_timeout(client_scope(client));
+
+	switch (client->request.ask.state) {
+	case ASK_WAITING:
+		expired_waiting(client);
+		break;
+	case ASK_RESTING:
+		if (conn_now(conn) >= due(client->request.ask.last_us, limit))
+			client_fatal(client, ERROR_CLIENT_IDLE_TIMEOUT);
+		else
+			clocks_arm_rest(client);
+		break;
+	case ASK_LINKED:
+	case ASK_OUTSIDE:
+		break;
+	}
+}
+
+/* ---- a link ---- */
+
+/* On a replication connection one command runs for hours, so that its clocks count from
+ * the client's last message. */
+static uint64_t link_query_start(
+    const struct client *client, const struct server *server)
+{
+	const struct ask *ask = &client->request.ask;
+
+	if (server->seat.is_replication)
+		return ask->query_us ? ask->last_us : 0;
+	if (!ask->query_us && server->link.is_applying)
+		return server->link.apply_us;
+	return ask->query_us;
+}
+
+static uint64_t link_xact_start(
+    const struct client *client, const struct server *server)
+{
+	if (server->seat.is_replication)
+		return client->xact_us ? client->request.ask.last_us : 0;
+	return client->xact_us;
+}
+
+/* While our SETs run the client still waits for a server that it can use. */
+static uint64_t link_wait_start(
+    const struct client *client, const struct server *server)
+{
+	if (!server->link.is_applying)
+		return 0;
+	return client->request.ask.query_us ? client->request.ask.query_us
+					    : server->link.apply_us;
+}
+
+/* Will nothing more come from the server before the client has said more?  A COPY is a
+ * query that runs. */
+static bool link_waits_for_client(
+    const struct client *client, const struct server *server)
+{
+	const struct pipeline *owed = &server->pipeline;
+
+	if (server->link.is_applying || server->link.hold != LINK_OPEN || owed->copy)
+		return false;
+	if (pipeline_count(owed) == 0 || (owed->syncs == 0 && !server->link.is_flushed))
+		return true;
+	return pipeline_count(owed) == 1 && client_is_sending_message(client) &&
+	       !client->conn.is_paused;
+}
+
+/* A session's client keeps its server while it rests; there is no clock for that. */
+static bool link_is_at_rest(const struct client *client, const struct server *server)
+{
+	return server->is_ready && !client->request.ask.query_us;
+}
+
+/* When the client has been silent for too long.  While it is the server's turn, nobody
+ * knows when it will be the client's: that is looked at again after the same time, so
+ * that nothing has to be armed when an answer comes. */
+static uint64_t link_silence_due(
+    const struct client *client, const struct server *server, uint64_t limit)
+{
+	const struct ask *ask = &client->request.ask;
+
+	if (!limit || link_is_at_rest(client, server))
+		return UINT64_MAX;
+	if (server->link.idle_xact_us && !ask->query_us)
+		return server->link.idle_xact_us + limit;
+	if (!link_waits_for_client(client, server))
+		return conn_now(&server->conn) + limit;
+	return later(ask->last_us, server->last_us) + limit;
+}
+
+/* When each limit of a link is reached, in the order in which they are told. */
+enum link_limit { LIMIT_QUERY, LIMIT_SILENCE, LIMIT_XACT, LIMIT_WAIT, LIMIT_COUNT };
+
+static void link_limits(
+    const struct client *client, const struct server *server, uint64_t at[LIMIT_COUNT])
+{
+	struct scope scope = pool_scope(server->seat.pool);
+
+	at[LIMIT_QUERY] =
+	    due(link_query_start(client, server), scope_query_timeout(scope));
+	at[LIMIT_SILENCE] =
+	    link_silence_due(client, server, scope_idle_transaction_timeout(scope));
+	at[LIMIT_XACT] =
+	    due(link_xact_start(client, server), scope_transaction_timeout(scope));
+	at[LIMIT_WAIT] = due(link_wait_start(client, server),
+	    scope_query_wait_timeout(client_scope(client)));
+}
+
+void clocks_arm_link(struct server *server, const struct client *client)
+{
+	uint64_t at[LIMIT_COUNT], first = UINT64_MAX;
+
+	link_limits(client, server, at);
+	for (int i = 0; i < LIMIT_COUNT; i++)
+		first = earlier(first, at[i]);
+	conn_set_deadline(&server->conn, first);
+}
+
+void clocks_link_expired(struct conn *conn)
+{
+	static const enum error_id texts[] = {
+	    [LIMIT_QUERY] = ERROR_QUERY_TIMEOUT,
+	    [LIMIT_SILENCE] = ERROR_IDLE_TRANSACTION_TIMEOUT,
+	    [LIMIT_XACT] = ERROR_TRANSACTION_TIMEOUT,
+	    [LIMIT_WAIT] = ERROR_QUERY_WAIT_TIMEOUT,
+	};
+	struct server *server = conn_server(conn);
+	struct client *client = server_client(server);
+	uint64_t at[LIMIT_COUNT], now = conn_now(conn);
+
+	link_limits(client, server, at);
+	for (int i = 0; i < LIMIT_COUNT; i++) {
+		if (now >= at[i]) {
+			server_retire(server, error_text(texts[i]));
+			return;
+		}
+	}
+	clocks_arm_link(server, client);
+}
+
+/* Settings have changed: look at the clocks that run. */
+void clocks_review(struct conn *conn)
+{
+	struct server *server = client_server(conn_client(conn));
+	if (!server)
+		clocks_client_expired(conn);
+	else if (!server->conn.is_doomed && !server->dial)
+		clocks_link_expired(&server->conn);
+}

@@ -1,0 +1,279 @@
+/*
+ * The way of a client's message to its server: as it is, under other names, with
+ * messages of our own around it, or not at all; and what the client must wait for
+ * behind it.
+ */
+#include "relay/forward.h"
+
+#include "relay/leaks.h"
+#include "relay/params.h"
+#include "relay/segment.h"
+#include "relay/sql_statements.h"
+#include "relay/statements.h"
+#include "relay/texts.h"
+#include "relay/unnamed.h"
+#include "wire/message.h"
+#include "wire/prepared.h"
+
+/* Answers owed to one client before we stop reading from it. */
+enum { OWED_MOST = 16 * 1024 };
+
+/* Bytes for the server; the client waits when the server takes no more. */
+void forward_bytes(struct client *client, struct server *server, struct block *block,
+    const uint8_t *p, size_t len)
+{
+	stream_put(&server->conn.stream, block, p, len);
+	if (!stream_is_above_high(&server->conn.stream) || server->link.holds_client)
+		return;
+	stream_flush(&server->conn.stream);
+	if (stream_is_above_high(&server->conn.stream)) {
+		server->link.holds_client = true;
+		conn_pause(&client->conn);
+	}
+}
+
+/* Something runs on the server now. */
+static void forward_began(struct server *server)
+{
+	if (pipeline_is_settled(&server->pipeline))
+		return;
+	server->is_ready = false;
+	server->link.idle_xact_us = 0;
+}
+
+static enum step forward_as_is(
+    struct client *client, struct server *server, const struct message *m)
+{
+	if (pipeline_owe(&server->pipeline, m->type, OWED_CLIENT, 0) < 0) {
+		server_retire(server, "out of memory");
+		client_fatal(client, ERROR_OUT_OF_MEMORY);
+		return STEP_CLOSE;
+	}
+	forward_bytes(client, server, m->block, m->bytes, m->have);
+	return STEP_NEXT;
+}
+
+static enum statement_fate take_statement(struct client *client, struct server *server,
+    const struct message *m, const struct sql_effects *effects, size_t *rest)
+{
+	if (m->type != 'Q')
+		return statements_take(client, server, m, effects, rest);
+	switch (sql_take(client, server, m, effects)) {
+	case SQL_FORWARD:
+		return statements_take(client, server, m, effects, rest);
+	case SQL_SENT:
+		statements_queried(client, server);
+		return STATEMENT_DONE;
+	case SQL_WAIT:
+		return STATEMENT_WAIT;
+	case SQL_BROKEN:
+		break;
+	}
+	return STATEMENT_BROKEN;
+}
+
+static enum step forward_statement(struct client *client, struct server *server,
+    const struct message *m, const struct sql_effects *effects)
+{
+	enum step step = STEP_NEXT;
+	size_t rest = 0;
+
+	switch (take_statement(client, server, m, effects, &rest)) {
+	case STATEMENT_FORWARD:
+		step = forward_as_is(client, server, m);
+		break;
+	case STATEMENT_RENAMED:
+		forward_bytes(
+		    client, server, m->block, m->bytes + rest, m->have - rest);
+		break;
+	case STATEMENT_DONE:
+		break;
+	case STATEMENT_MORE:
+		return STEP_MORE;
+	case STATEMENT_WAIT:
+		server->link.hold = LINK_UNTIL_READY;
+		return STEP_PARK;
+	case STATEMENT_BROKEN:
+		return STEP_CLOSE;
+	}
+	if (pipeline_has_made_up(&server->pipeline))
+		statements_make_up(client, server);
+	return step;
+}
+
+static bool names_statement(uint8_t type)
+{
+	return type == 'P' || type == 'B' || type == 'D' || type == 'C' || type == 'Q';
+}
+
+/* What comes behind it depends on its outcome: on which statements there still are, on
+ * which parameters are brought back.  A client that has prepared nothing loses nothing
+ * by a DEALLOCATE further on in the text. */
+static bool must_hold_back(const struct client *client, const struct server *server,
+    const struct message *m, const struct sql_effects *effects)
+{
+	switch (m->type) {
+	case 'Q':
+		return effects_is_reset(&server->link.reset) || effects->forgets ||
+		       (client->names && effects->may_forget);
+	case 'S':
+		return effects_is_reset(&server->link.reset);
+	case 'E':
+		return server->link.has_forgetting_portal;
+	default:
+		return false;
+	}
+}
+
+/* Without it the server would keep answers until the client's Sync. */
+static void ask_for_answers(struct server *server)
+{
+	static const uint8_t flush[] = {'H', 0, 0, 0, 4};
+	stream_put(&server->conn.stream, NULL, flush, sizeof(flush));
+}
+
+static void hold_back(struct server *server, const struct message *m)
+{
+	if (m->type == 'E')
+		ask_for_answers(server);
+	server->link.hold = LINK_UNTIL_ANSWERED;
+}
+
+bool forward_may_go_on(const struct server *server)
+{
+	return pipeline_count(&server->pipeline) < OWED_MOST ||
+	       pipeline_is_copy_in(&server->pipeline);
+}
+
+enum step forward_hold(struct server *server)
+{
+	ask_for_answers(server);
+	server->link.hold = LINK_UNTIL_ANSWERED;
+	return STEP_PARK;
+}
+
+/* ---- decide, rewrite, forward ---- */
+
+static enum step pass(struct client *client, struct server *server,
+    const struct message *m, const struct sql_effects *effects, bool is_tracked)
+{
+	return is_tracked ? forward_statement(client, server, m, effects)
+			  : forward_as_is(client, server, m);
+}
+
+/* A Query or Parse, which may be refused for what it would leave behind. */
+static enum step pass_text(struct client *client, struct server *server,
+    const struct message *m, const struct sql_effects *effects, bool is_tracked)
+{
+	enum step step;
+
+	switch (leaks_take(client, server, m, effects)) {
+	case LEAK_PASS:
+		break;
+	case LEAK_REFUSED:
+		/* PostgreSQL forgets the unnamed statement before it fails */
+		if (m->type == 'Q' || !m->bytes[5]) {
+			server->link.has_unnamed = true;
+			unnamed_forget(client);
+		}
+		return STEP_NEXT;
+	case LEAK_BROKEN:
+		return STEP_CLOSE;
+	}
+	step = pass(client, server, m, effects, is_tracked);
+	if (step != STEP_NEXT)
+		return step;
+	leaks_expect(server, effects);
+	/* of a statement that is tracked it counts when it is bound */
+	if (m->type == 'Q' || !is_tracked)
+		params_expect(server, effects);
+	return STEP_NEXT;
+}
+
+static enum step forward(struct client *client, struct server *server,
+    const struct message *m, struct sql_effects *effects)
+{
+	bool is_tracked =
+	    (names_statement(m->type) ||
+		(m->type == 'E' && !list_is_empty(&server->link.portals))) &&
+	    statements_are_tracked(client, server);
+	enum step step;
+
+	if (m->type == 'F')
+		leaks_take_call(server, m);
+	if (m->type == 'Q' || m->type == 'P') {
+		if (!texts_have_enough(server, m, is_tracked))
+			return STEP_MORE;
+		*effects = texts_look(server, m, is_tracked);
+		step = pass_text(client, server, m, effects, is_tracked);
+	} else {
+		step = pass(client, server, m, NULL, is_tracked);
+	}
+	if (step == STEP_NEXT &&
+	    (is_tracked || server->link.segment || server->link.is_segment_spoilt))
+		segment_note(server, m);
+	return step;
+}
+
+enum step forward_again(
+    struct client *client, struct server *server, const struct message *m)
+{
+	struct sql_effects effects;
+
+	return forward(client, server, m, &effects);
+}
+
+/* Most of what comes where nothing is tracked concerns the ledger alone: there is no
+ * need to ask everyone. */
+static bool is_plain(
+    const struct client *client, const struct server *server, const struct message *m)
+{
+	switch (m->type) {
+	case 'B':
+	case 'D':
+	case 'C':
+	case 'E':
+	case 'S':
+		break;
+	default:
+		return false;
+	}
+	return !server->link.segment && !server->link.is_segment_spoilt &&
+	       !server->link.has_forgetting_portal &&
+	       list_is_empty(&server->link.portals) &&
+	       !effects_is_reset(&server->link.reset) &&
+	       !statements_are_tracked(client, server);
+}
+
+enum step forward_message(
+    struct client *client, struct server *server, const struct message *m)
+{
+	struct sql_effects effects;
+	enum step step;
+
+	server->link.is_flushed = m->type == 'H';
+
+	if (is_plain(client, server, m)) {
+		step = forward_as_is(client, server, m);
+		if (step == STEP_NEXT) {
+			forward_began(server);
+			server->seat.pool->stats.bytes_received += m->size;
+		}
+		return step;
+	}
+
+	if (m->type == 'E' && server->link.has_forgetting_portal &&
+	    !message_is_whole(m))
+		return STEP_MORE;
+	step = forward(client, server, m, &effects);
+	/* a server that reads COPY data waits for the client */
+	if (step == STEP_NEXT && must_hold_back(client, server, m, &effects) &&
+	    pipeline_count(&server->pipeline) > 0 &&
+	    !pipeline_is_copy_in(&server->pipeline))
+		hold_back(server, m);
+	if (step == STEP_NEXT) {
+		forward_began(server);
+		server->seat.pool->stats.bytes_received += m->size;
+	}
+	return step;
+}

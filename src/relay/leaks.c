@@ -1,0 +1,321 @@
+/*
+ * Session state that clients leave behind on servers: which client left what is counted
+ * here; when a server is cleaned is the pool's decision.
+ */
+#include "relay/leaks.h"
+
+#include <string.h>
+
+#include "base/map.h"
+#include "pool/pool.h"
+#include "relay/sql_commands.h"
+#include "wire/codec.h"
+#include "wire/pipeline.h"
+
+/* An application_name is cut to the length that PostgreSQL keeps. */
+enum { APPLICATION_NAME_MAX = 63 };
+/* The error of a replaced statement is short. */
+enum { ERROR_MAX = 4096 };
+
+/* Names that no table has: PostgreSQL says 42703, unless the transaction has failed
+ * already or the statement is cancelled. */
+static const char replacement[] = "SELECT \"refused by the pooler: session_state\"";
+static const char replaced_sqlstate[] = "42703";
+/* No statement of this name is ever made. */
+static const char replaced_name[] = "PGBOUNCER_0";
+
+/* ---- the table ---- */
+
+struct leak_table {
+	struct map *rows; /* key -> struct leak_row */
+	struct list list;
+};
+
+struct leak_table *leaks_new(void)
+{
+	struct leak_table *table = mem_zero(sizeof(*table));
+	table->rows = map_new();
+	list_init(&table->list);
+	return table;
+}
+
+static void drop_row(struct leak_table *table, struct leak_row *row)
+{
+	map_del(table->rows, row->key, row->key_len);
+	list_remove(&table->list, &row->node);
+	mem_free(row);
+}
+
+void leaks_free(struct leak_table **table)
+{
+	struct node *n;
+
+	if (!*table)
+		return;
+	while ((n = list_first(&(*table)->list)))
+		drop_row(*table, container_of(n, struct leak_row, node));
+	map_free(&(*table)->rows);
+	mem_free(*table);
+	*table = NULL;
+}
+
+const struct list *leaks_rows(const struct leak_table *table)
+{
+	return &table->list;
+}
+
+static void put_key(struct buf *key, const struct client *client, enum leak_kind kind)
+{
+	const struct pool *pool = client->request.ask.pool;
+	const struct user *user = client->user ? client->user : pool->user;
+	const char *name = vars_get(&client->vars, VAR_APPLICATION_NAME);
+	size_t len = name ? strlen(name) : 0;
+
+	if (len > APPLICATION_NAME_MAX)
+		for (len = APPLICATION_NAME_MAX;
+		     len && ((uint8_t)name[len] & 0xc0) == 0x80;)
+			len--;
+	buf_put_u8(key, (uint8_t)kind);
+	buf_put_str(key, pool->database->name);
+	buf_put_str(key, user->name);
+	buf_put(key, name ? name : "", len);
+	buf_put_u8(key, 0);
+}
+
+static struct leak_row *add_row(
+    struct leak_table *table, const struct buf *key, enum leak_kind kind)
+{
+	struct leak_row *row = try_alloc(sizeof(*row) + key->len);
+
+	if (!row)
+		return NULL;
+	if (table->list.count >= LEAKS_ROWS_MAX)
+		drop_row(table,
+		    container_of(list_last(&table->list), struct leak_row, node));
+	*row = (struct leak_row){.kind = kind, .key_len = key->len};
+	memcpy(row->key, key->bytes, key->len);
+	row->database = row->key + 1;
+	row->user = row->database + strlen(row->database) + 1;
+	row->application_name = row->user + strlen(row->user) + 1;
+	map_put(table->rows, row->key, row->key_len, row);
+	list_push_front(&table->list, &row->node);
+	return row;
+}
+
+/* What there is no memory for is not counted. */
+static void count_leak(const struct client *client, enum leak_kind kind)
+{
+	struct leak_table *table = client->conn.site->leaks;
+	struct leak_row *row;
+	struct buf key;
+
+	buf_init(&key, 0);
+	put_key(&key, client, kind);
+	row = key.failed ? NULL : map_get(table->rows, key.bytes, key.len);
+	if (row) {
+		list_remove(&table->list, &row->node);
+		list_push_front(&table->list, &row->node);
+	} else if (!key.failed) {
+		row = add_row(table, &key, kind);
+	}
+	if (row) {
+		row->count++;
+		row->last_us = conn_now(&client->conn);
+	}
+	buf_done(&key);
+}
+
+/* ---- refusing ---- */
+
+static void put_replacement(struct buf *out, const struct message *m)
+{
+	size_t begin;
+
+	if (m->type == 'Q') {
+		codec_put_query(out, replacement);
+		return;
+	}
+	/* what has no name loses the unnamed statement, what has one does not */
+	begin = codec_begin(out, 'P');
+	buf_put_str(out, m->bytes[5] ? replaced_name : "");
+	buf_put_str(out, replacement);
+	buf_put_u16(out, 0);
+	codec_end(out, begin);
+}
+
+static enum leak_fate refuse(struct client *client, struct server *server,
+    const struct message *m, enum leak_kind kind)
+{
+	struct buf buf;
+
+	count_leak(client, kind);
+	buf_init(&buf, 0);
+	put_replacement(&buf, m);
+	conn_send(&server->conn, &buf);
+	buf_done(&buf);
+	if (pipeline_owe(&server->pipeline, m->type, OWED_CLIENT, (uint32_t)kind + 1) <
+	    0) {
+		server_retire(server, "out of memory");
+		client_fatal(client, ERROR_OUT_OF_MEMORY);
+		return LEAK_BROKEN;
+	}
+	client->is_dropping = true;
+	return LEAK_REFUSED;
+}
+
+static void tell_refusal(struct client *client, enum leak_kind kind)
+{
+	struct buf text, error;
+
+	buf_init(&text, 0);
+	buf_init(&error, 0);
+	buf_printf(&text,
+	    "%s is refused: it would change the session of a server connection that "
+	    "is shared (session_state)",
+	    leak_name(kind));
+	if (site_settings(client->conn.site)->log_pooler_errors)
+		conn_log(
+		    &client->conn, LEVEL_WARNING, "pooler error: %s", buf_text(&text));
+	codec_put_error(&error, "ERROR", error_sqlstate(ERROR_STATE_REFUSED),
+	    buf_text(&text), NULL, leak_hint(kind));
+	conn_send(&client->conn, &error);
+	buf_done(&error);
+	buf_done(&text);
+}
+
+/* ---- the client's messages ---- */
+
+static bool is_watched(const struct server *server)
+{
+	return pool_mode(server->seat.pool) != POOL_MODE_SESSION &&
+	       !server->seat.is_replication;
+}
+
+static enum leak_kind first_kind(uint16_t kinds)
+{
+	return (enum leak_kind)__builtin_ctz(kinds);
+}
+
+/* PREPARE as a command of its own is kept per client: see sql_commands.h. */
+static bool is_kept_prepare(
+    const struct server *server, const struct sql_effects *effects)
+{
+	return effects->command.kind == COMMAND_PREPARE && sql_is_on(server);
+}
+
+static struct leak_look look(
+    const struct server *server, const struct sql_effects *effects)
+{
+	struct leak_look look = {0};
+
+	if (!is_watched(server))
+		return look;
+	look = effects_leaves(effects, &server->vars);
+	if (is_kept_prepare(server, effects)) {
+		look.first &= (uint16_t)~LEAK_BIT(PREPARE);
+		look.all &= (uint16_t)~LEAK_BIT(PREPARE);
+		look.all |= LEAK_HARMLESS_PREPARE;
+	}
+	return look;
+}
+
+enum leak_fate leaks_take(struct client *client, struct server *server,
+    const struct message *m, const struct sql_effects *effects)
+{
+	uint16_t first;
+
+	if (scope_session_state(pool_scope(server->seat.pool)) != SESSION_STATE_REFUSE)
+		return LEAK_PASS;
+	first = look(server, effects).first;
+	return first ? refuse(client, server, m, first_kind(first)) : LEAK_PASS;
+}
+
+void leaks_expect(struct server *server, const struct sql_effects *effects)
+{
+	uint16_t all = look(server, effects).all;
+
+	server->link.leaks.watch.expected |= all;
+	server->link.leaks.watch.met &= (uint16_t)~all;
+}
+
+void leaks_take_call(struct server *server, const struct message *m)
+{
+	if (is_watched(server) && m->have >= 5 + sizeof(uint32_t))
+		server->link.leaks.called |= leak_of_function(get_u32(m->bytes + 5));
+}
+
+/* ---- the server's messages ---- */
+
+static bool is_refused(uint32_t due)
+{
+	return due > 0 && due < LEAKS_TAG_END;
+}
+
+bool leaks_want_whole(const struct server *server, const struct message *m)
+{
+	return m->type == 'E' && m->size <= ERROR_MAX &&
+	       is_refused(pipeline_head_tag(&server->pipeline));
+}
+
+static void count_all(struct client *client, struct server *server, uint16_t kinds)
+{
+	server->leaks_left |= kinds;
+	for (; kinds; kinds &= (uint16_t)(kinds - 1))
+		count_leak(client, first_kind(kinds));
+}
+
+static void note_tag(
+    struct client *client, struct server *server, const char *tag, size_t len)
+{
+	struct leak_watch *watch = &server->link.leaks.watch;
+	uint16_t cleared, kinds;
+
+	if (!is_watched(server))
+		return;
+	kinds = leak_of_tag(watch, tag, len, &cleared);
+	server->leaks_left &= (uint16_t)~cleared;
+	count_all(client, server, kinds);
+}
+
+bool leaks_answered(
+    struct client *client, struct server *server, const struct message *m, uint32_t due)
+{
+	struct error_fields f;
+
+	if (m->type == 'V' && server->link.leaks.called) {
+		count_all(client, server, server->link.leaks.called);
+		server->link.leaks.called = 0;
+	}
+	if (m->type == 'C' && message_is_whole(m)) {
+		size_t len = message_body_len(m);
+		const char *tag = (const char *)message_body(m);
+		len -= len > 0 && !tag[len - 1];
+		if (server->link.leaks.watch.expected || leak_may_matter(tag, len))
+			note_tag(client, server, tag, len);
+		return false;
+	}
+	if (m->type != 'E' || !is_refused(due) || !message_is_whole(m) ||
+	    codec_read_error(message_body(m), message_body_len(m), &f) < 0 ||
+	    strcmp(f.sqlstate, replaced_sqlstate) != 0)
+		return false;
+	tell_refusal(client, (enum leak_kind)(due - 1));
+	return true;
+}
+
+void leaks_settle(struct server *server)
+{
+	server->link.leaks.watch = (struct leak_watch){0};
+	server->link.leaks.called = 0;
+}
+
+/* With session_state = forward it is kept in mind what was left: the setting may
+ * change. */
+void leaks_release(struct server *server)
+{
+	leaks_settle(server);
+	if (!server->leaks_left ||
+	    scope_session_state(pool_scope(server->seat.pool)) == SESSION_STATE_FORWARD)
+		return;
+	server->leaks_left = 0;
+	server->seat.needs_reset = true;
+}

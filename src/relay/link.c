@@ -1,0 +1,72 @@
+/*
+ * The beginning and the end of a link.  What is said in between is the business of
+ * relay, forward and back.
+ */
+#include "relay/link.h"
+
+#include "relay/clocks.h"
+#include "relay/params.h"
+#include "relay/sql_statements.h"
+#include "relay/statements.h"
+
+static void link_clear(struct link *link)
+{
+	*link = (struct link){0};
+	list_init(&link->portals);
+	list_init(&link->aliases);
+}
+
+bool link_begin(struct client *client, struct server *server)
+{
+	bool must_wait;
+
+	link_clear(&server->link);
+	conn_set_deadline(&client->conn, 0);
+	statements_link(server);
+	must_wait = params_apply(server, client);
+	clocks_arm_link(server, client);
+	return must_wait;
+}
+
+static bool link_may_go_on(const struct server *server)
+{
+	const struct pipeline *owed = &server->pipeline;
+
+	switch ((enum link_hold)server->link.hold) {
+	case LINK_OPEN:
+		return false;
+	case LINK_UNTIL_ANSWERED:
+		return pipeline_count(owed) == 0 || pipeline_is_copy_in(owed);
+	case LINK_UNTIL_READY:
+		return owed->syncs == 0 || pipeline_is_copy_in(owed);
+	case LINK_UNTIL_COPY_END:
+		return !pipeline_must_wait(owed, server->link.held_type);
+	}
+	return false;
+}
+
+void link_let_go(struct server *server, struct client *client)
+{
+	if (!link_may_go_on(server))
+		return;
+	server->link.hold = LINK_OPEN;
+	conn_unpark(&client->conn);
+}
+
+void link_end(struct client *client, struct server *server)
+{
+	struct link *link = &server->link;
+
+	server_review_cancels(server);
+	statements_unlink(server);
+	sql_unlink(server);
+	if (link->holds_client)
+		conn_resume(&client->conn);
+	if (link->holds_server)
+		conn_resume(&server->conn);
+	if (link->hold != LINK_OPEN)
+		conn_unpark(&client->conn);
+	client->request.ask.query_us = 0;
+	client->xact_us = 0;
+	link_clear(link);
+}

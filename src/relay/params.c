@@ -1,0 +1,387 @@
+/*
+ * Parameters between a client and the server it is linked to.  How values are kept and
+ * compared is wire/vars' business; when this runs is the relay's.
+ */
+#include "relay/params.h"
+
+#include <string.h>
+
+#include "session/broker.h"
+#include "wire/codec.h"
+
+/* ---- which values count ---- */
+
+/* Clients see that the administrator has switched it; the others are switched by
+ * clients far more often than in the configuration. */
+static bool is_administrators(const struct client *client, size_t i)
+{
+	const char *name = vars_schema_name(client->conn.site->vars, i);
+
+	return strcmp(name, "default_transaction_read_only") == 0;
+}
+
+/* The server reports another value while the client is linked to it.  The client has
+ * changed it, or the administrator; when it cannot be told, the next client of the
+ * server asks it by a RESET. */
+static void note_owner(struct server *server, struct client *client, size_t i)
+{
+	uint64_t bit = i < EFFECTS_PARAMETERS ? UINT64_C(1) << i : 0;
+
+	if (!vars_schema_may_be_set(client->conn.site->vars, i)) {
+		if (broker_learn(server, i) < 0)
+			server_retire(server, "out of memory");
+	} else if (vars_is_same(&server->vars, &server->own, i)) {
+		client->own &= ~(bit & ~client->requested);
+	} else if (server->link.may_have_set || !is_administrators(client, i)) {
+		client->own |= bit;
+		client->doubtful = server->link.may_have_set ? client->doubtful & ~bit
+							     : client->doubtful | bit;
+	}
+}
+
+/* By now other servers of the pool, or other clients, may have shown that a value which
+ * a function of the client seemed to have set is what all servers have. */
+static void review_doubts(struct client *client)
+{
+	const struct welcome *welcome = broker_welcome(client->request.ask.pool);
+
+	if (!client->doubtful)
+		return;
+	for (size_t i = 0; welcome && i < EFFECTS_PARAMETERS; i++) {
+		uint64_t bit = UINT64_C(1) << i;
+		if ((client->doubtful & bit) &&
+		    vars_is_same(&client->vars, &welcome->vars, i)) {
+			client->doubtful &= ~bit;
+			client->own &= ~(bit & ~client->requested);
+		}
+	}
+}
+
+/* The client did not ask for what the server has instead of its own value: another
+ * client did.  After a RESET the server's own value is what it has then, whatever the
+ * administrator has switched meanwhile; a SET would keep it from what he switches
+ * later.
+ */
+static bool is_put_back(
+    struct server *server, struct client *client, size_t i, struct buf *sql)
+{
+	const struct vars_schema *schema = client->conn.site->vars;
+
+	if (!vars_schema_may_be_set(schema, i) || !vars_get(&server->own, i) ||
+	    vars_is_same(&server->vars, &server->own, i))
+		return false;
+	if (server->pinned >> i & 1)
+		return vars_is_put_set(&server->own, &server->vars, i, "", sql);
+	server->link.brought_back |= UINT64_C(1) << i;
+	vars_put_reset(schema, i, sql);
+	return true;
+}
+
+static void put_status(struct client *client, size_t i, const char *value)
+{
+	struct buf status;
+
+	buf_init(&status, 0);
+	codec_put_parameter_status(
+	    &status, vars_schema_name(client->conn.site->vars, i), value);
+	conn_send(&client->conn, &status);
+	buf_done(&status);
+}
+
+/* Tell the client what this server has by itself and the last one had not. */
+static void tell(struct server *server, struct client *client)
+{
+	size_t count = vars_schema_count(client->conn.site->vars);
+
+	if (vars_is_equal(&client->vars, &server->vars))
+		return;
+	for (size_t i = 0; i < count; i++) {
+		const char *value = vars_get(&server->vars, i);
+		if (!value || client_is_own(client, i) ||
+		    vars_is_same(&client->vars, &server->vars, i))
+			continue;
+		put_status(client, i, value);
+		if (vars_set(&client->vars, i, value) < 0)
+			conn_doom(&client->conn, "out of memory");
+	}
+}
+
+bool params_apply(struct server *server, struct client *client)
+{
+	const struct vars_schema *schema = client->conn.site->vars;
+	struct buf sql;
+	bool is_put = false;
+
+	if (server->seat.is_replication ||
+	    (vars_is_equal(&client->vars, &server->vars) &&
+		vars_is_equal(&server->vars, &server->own)))
+		return false;
+	review_doubts(client);
+	buf_init(&sql, 0);
+	server->link.brought_back = 0;
+	for (size_t i = 0; i < vars_schema_count(schema); i++) {
+		bool is_put_now =
+		    client_is_own(client, i)
+			? vars_is_put_set(&client->vars, &server->vars, i, "", &sql)
+			: is_put_back(server, client, i, &sql);
+		if (is_put_now)
+			buf_put_text(&sql, ";");
+		is_put = is_put || is_put_now;
+	}
+	if (is_put) {
+		conn_log(
+		    &server->conn, LEVEL_DEBUG, "varcache_apply: %s", buf_text(&sql));
+		server->link.is_applying = true;
+		server->link.apply_failed = false;
+		server_query(server, buf_text(&sql));
+	} else {
+		tell(server, client);
+	}
+	if (sql.failed)
+		server_retire(server, "out of memory");
+	buf_done(&sql);
+	return is_put;
+}
+
+/* Our RESETs are answered: the values are the server's own. */
+static void learn(struct server *server)
+{
+	for (size_t i = 0; i < EFFECTS_PARAMETERS && server->link.brought_back; i++) {
+		bool is_new = (server->link.brought_back >> i & 1) &&
+			      !vars_is_same(&server->vars, &server->own, i);
+		if (is_new && broker_learn(server, i) < 0)
+			server_retire(server, "out of memory");
+	}
+	server->link.brought_back = 0;
+}
+
+bool params_apply_again(struct server *server, struct client *client)
+{
+	size_t count = vars_schema_count(client->conn.site->vars);
+	uint64_t local = server->link.apply_local;
+	struct buf sql;
+	int failed = 0;
+
+	server->link.wants_apply = false;
+	server->link.apply_local = 0;
+	if (!vars_is_different(&client->vars, &server->vars))
+		return false;
+	buf_init(&sql, 0);
+	for (size_t i = 0; i < count && !failed; i++) {
+		bool is_local = i < EFFECTS_PARAMETERS && local >> i & 1;
+		buf_clear(&sql);
+		if (client_is_own(client, i) &&
+		    vars_is_put_set(&client->vars, &server->vars, i,
+			is_local ? "LOCAL " : "", &sql)) {
+			conn_log(&server->conn, LEVEL_DEBUG, "varcache_apply: %s",
+			    buf_text(&sql));
+			failed =
+			    sql.failed || server_command(server, buf_text(&sql), 0) < 0;
+		}
+	}
+	failed = failed || server_sync(server) < 0;
+	server->link.is_applying = true;
+	server->link.apply_us = conn_now(&server->conn);
+	server->link.apply_failed = server->is_ready = false;
+	if (failed)
+		server_retire(server, "out of memory");
+	buf_done(&sql);
+	return true;
+}
+
+static void log_canonical(const struct client *client, const struct vars *server)
+{
+	size_t count = vars_schema_count(client->conn.site->vars);
+	for (size_t i = 0; i < count; i++) {
+		const char *old = vars_get(&client->vars, i),
+			   *new = vars_get(server, i);
+		if (old && new &&strcmp(old, new) != 0)
+			conn_log(&client->conn, LEVEL_DEBUG,
+			    "varcache_set_canonical: setting %s to its canonical "
+			    "version "
+			    "%s -> %s",
+			    vars_schema_name(client->conn.site->vars, i), old, new);
+	}
+}
+
+int params_applied(struct server *server, struct client *client)
+{
+	server->link.is_applying = false;
+	server->is_ready = server->status == 'I';
+	if (server->link.apply_failed || server->status == 'E') {
+		server_retire(server, error_text(ERROR_INVALID_SERVER_PARAMETER));
+		return -1;
+	}
+	if (log_is_on(client->conn.site->log, LEVEL_DEBUG))
+		log_canonical(client, &server->vars);
+	server->link.may_undo_set |= server->status == 'T';
+	learn(server);
+	tell(server, client);
+	vars_take(&client->vars, &server->vars);
+	return 0;
+}
+
+void params_failed(struct server *server, const struct message *m)
+{
+	struct error_fields f;
+	codec_read_error(message_body(m), message_body_len(m), &f);
+	conn_log(&server->conn, LEVEL_ERROR, "varcache_apply failed: %s: %s",
+	    f.severity, f.message);
+	server->link.apply_failed = true;
+}
+
+/* ---- RESET ---- */
+
+/* Before the first change: what the client asked for, and was told at its login. */
+static void keep_asked(struct client *client)
+{
+	if (client->asked)
+		return;
+	client->asked = mem_zero(sizeof(*client->asked));
+	vars_init(client->asked, client->conn.site->vars);
+	vars_take(client->asked, &client->vars);
+}
+
+int params_report(struct server *server, struct client *client, const struct message *m)
+{
+	const struct vars_schema *schema = client->conn.site->vars;
+	const char *name, *value;
+	int i = -1;
+
+	if (server->link.is_applying)
+		return server_note_parameter(server, m, NULL, NULL);
+	if (codec_read_parameter_status(
+		message_body(m), message_body_len(m), &name, &value) == 0)
+		i = vars_schema_find(schema, name);
+	if (i >= 0) {
+		keep_asked(client);
+		if (i < EFFECTS_PARAMETERS)
+			server->link.reported |= UINT64_C(1) << i;
+	}
+	if (server_note_parameter(server, m, &client->vars, NULL) < 0)
+		return -1;
+	if (i >= 0)
+		note_owner(server, client, (size_t)i);
+	return 0;
+}
+
+/* Tell the client what it has again, and want it from the next server. */
+static void bring_back(struct server *server, struct client *client, size_t i)
+{
+	const char *value = vars_get(client->asked, i);
+	const char *current = vars_get(&client->vars, i);
+
+	if (!(client->requested >> i & 1)) {
+		client->own &= ~(UINT64_C(1) << i);
+		return;
+	}
+	if (!value || (current && strcmp(value, current) == 0))
+		return;
+	server->link.wants_apply = true;
+	if (vars_set(&client->vars, i, value) < 0) {
+		conn_doom(&client->conn, "out of memory");
+		return;
+	}
+	client->own |= UINT64_C(1) << i;
+	put_status(client, i, value);
+}
+
+void params_expect(struct server *server, const struct sql_effects *effects)
+{
+	effects_add_resets(&server->link.reset, &effects->resets);
+	if (effects->configs || effects->leaves & LEAK_BIT(CONFIG))
+		server->link.may_have_set = true;
+}
+
+/* A DO or set_config() that may have brought something back was completed. */
+static bool is_hidden(const struct server *server, const struct message *m)
+{
+	return server->link.reset.hidden && m->type == 'C' &&
+	       !server_has_tag(m, "BEGIN") && !server_has_tag(m, "COMMIT") &&
+	       !server_has_tag(m, "ROLLBACK");
+}
+
+void params_note_tag(struct server *server, const struct message *m)
+{
+	static const char *const tags[] = {
+	    "SET", "RESET", "DISCARD ALL", "CALL", "DO", "ROLLBACK"};
+
+	for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++)
+		if (server_has_tag(m, tags[i]))
+			server->link.may_have_set = true;
+}
+
+bool params_is_reset(const struct server *server, const struct message *m)
+{
+	if (server->link.reset.has_default && server_has_tag(m, "SET"))
+		return true;
+	return server_has_tag(m, "RESET") || server_has_tag(m, "DISCARD ALL") ||
+	       is_hidden(server, m);
+}
+
+void params_note_reset(struct server *server, const struct message *m)
+{
+	server->link.was_reset = true;
+	if (server_has_tag(m, "DISCARD ALL")) {
+		server->link.reset.session = UINT64_MAX;
+		server->link.is_reset_kept = true; /* it commits at once */
+	}
+}
+
+void params_note_outcome(struct server *server, const struct message *m)
+{
+	if (server_has_tag(m, "COMMIT"))
+		server->link.is_reset_kept = true;
+	else if (m->type == 'E' || server_has_tag(m, "ROLLBACK"))
+		server->link.was_reset = server->link.is_reset_kept;
+}
+
+/* Without the text of the RESET (in session mode it may have been prepared before):
+ * what was reported and is now as it was when the server logged in. */
+static bool looks_reset(const struct server *server, size_t i)
+{
+	return (server->link.reported >> i & 1) &&
+	       vars_is_same(&server->vars, &server->own, i);
+}
+
+static void bring_all_back(struct server *server, struct client *client)
+{
+	size_t count = vars_schema_count(client->conn.site->vars);
+
+	const struct reset_effects *reset = &server->link.reset;
+	uint64_t local = server->status == 'T' ? reset->local : 0;
+	uint64_t named = reset->session | local;
+	bool is_told = named || reset->hidden || reset->has_reset || reset->has_default;
+
+	server->link.apply_local |= local;
+	for (size_t i = 0; i < count && i < EFFECTS_PARAMETERS; i++)
+		if (named >> i & 1 ||
+		    ((!is_told || reset->hidden >> i & 1) && looks_reset(server, i)))
+			bring_back(server, client, i);
+}
+
+/* What a transaction has set is undone by its ROLLBACK, and SET LOCAL by any end. */
+static void note_transaction(struct server *server)
+{
+	uint64_t read = vars_schema_read_bits(server->conn.site->vars);
+
+	if (server->status == 'I')
+		server->link.may_undo_set = false;
+	else if (server->link.reported & read)
+		server->link.may_undo_set = true;
+}
+
+void params_settle(struct server *server, struct client *client)
+{
+	note_transaction(server);
+	/* what was noted may be of what comes behind this ReadyForQuery */
+	if (!server->link.was_reset && server->pipeline.syncs > 0)
+		return;
+	/* a replication server was started with what its client asked for */
+	if (server->link.was_reset && client->asked && !server->seat.is_replication)
+		bring_all_back(server, client);
+	server->link.was_reset = server->link.is_reset_kept = false;
+	server->link.may_have_set = false;
+	server->link.reported = 0;
+	server->link.reset = (struct reset_effects){0};
+}

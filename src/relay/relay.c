@@ -1,0 +1,405 @@
+/*
+ * One client linked to one server: what the client says, with and without a server; the
+ * service of ordinary databases.  The hot path.  It keeps no bytes: they go from block
+ * to socket.  What the server says is back's.
+ */
+#include "relay/relay.h"
+
+#include "relay/back.h"
+#include "relay/clocks.h"
+#include "relay/forward.h"
+#include "relay/leaks.h"
+#include "relay/link.h"
+#include "relay/params.h"
+#include "relay/sql_statements.h"
+#include "relay/statements.h"
+#include "relay/unnamed.h"
+#include "session/broker.h"
+#include "session/client.h"
+#include "session/dial.h"
+#include "session/drain.h"
+#include "session/server.h"
+#include "wire/codec.h"
+#include "wire/message.h"
+
+/* Texts up to this size are looked at whole; for a part of one no server is taken. */
+enum { WHOLE_TEXT_MAX = 16 * 1024 };
+
+/* ---- linking ---- */
+
+/* The pool has linked them: make the server ours and bring it to the client's
+ * parameters. True when the client must wait until those are applied. */
+static bool relay_link(struct client *client, struct server *server)
+{
+	conn_hand_on(&server->conn, &back_ops);
+	return link_begin(client, server);
+}
+
+static void request_granted(struct request *request)
+{
+	struct client *client = request_client(request);
+	/* one that is going gives it back as it is */
+	if (client->conn.is_doomed)
+		return;
+	if (!relay_link(client, client_server(client)))
+		conn_unpark(&client->conn);
+}
+
+static void request_refused(
+    struct request *request, const char *sqlstate, const char *text)
+{
+	client_fatal_text(request_client(request), sqlstate, text);
+}
+
+static void request_killed(struct request *request, const char *reason)
+{
+	client_fatal(request_client(request), ERROR_CONNECTION_LOST, reason);
+}
+
+/* A logged-in client never asks for a welcome. */
+static void request_admitted(struct request *request)
+{
+	conn_unpark(&request_client(request)->conn);
+}
+
+static void request_retried(struct request *request)
+{
+	conn_unpark(&request_client(request)->conn);
+}
+
+const struct request_ops relay_request_ops = {
+    .granted = request_granted,
+    .admitted = request_admitted,
+    .retried = request_retried,
+    .refused = request_refused,
+    .killed = request_killed,
+    .conn = client_of_request,
+};
+
+static enum step front_drop(struct client *client)
+{
+	client->is_dropping = true;
+	return STEP_NEXT;
+}
+
+/* The end of a query that no server got. */
+static void front_end_unrun(struct client *client)
+{
+	static const uint8_t ready[] = {'Z', 0, 0, 0, 5, 'I'};
+
+	stream_put(&client->conn.stream, NULL, ready, sizeof(ready));
+	client->request.ask.query_us = 0;
+	client->xact_us = 0;
+	clocks_arm_rest(client);
+}
+
+/* m is answered by an error of ours; what follows up to Sync is skipped. */
+static enum step front_fail(struct client *client, const struct message *m)
+{
+	client->is_skipping = m->type != 'Q' && m->type != 'F' && m->type != 'S';
+	if (!client->is_skipping)
+		front_end_unrun(client);
+	return front_drop(client);
+}
+
+static enum step front_acquire(struct client *client, const struct message *m)
+{
+	const char *sqlstate, *text;
+
+	enum ask_kind kind = client->replication ? ASK_REPLICATION : ASK_QUERY;
+	switch (broker_ask(&client->request, kind, &sqlstate, &text)) {
+	case BROKER_GRANTED:
+		return relay_link(client, client_server(client)) ? STEP_PARK
+								 : STEP_NEXT;
+	case BROKER_WAIT:
+		client->was_notified = false;
+		clocks_arm_wait(client);
+		return STEP_PARK;
+	case BROKER_REFUSED:
+		client_fatal_text(client, sqlstate, text);
+		return STEP_CLOSE;
+	case BROKER_FULL:
+		client_error_full(client);
+		return front_fail(client, m);
+	}
+	return STEP_CLOSE;
+}
+
+/* ---- flow control ---- */
+
+static void front_writable(struct conn *conn)
+{
+	struct client *client = conn_client(conn);
+	struct server *server = client_server(client);
+
+	if (client->waits_to_drain) {
+		client->waits_to_drain = false;
+		conn_unpark(conn);
+	}
+	if (server && server->link.holds_server) {
+		server->link.holds_server = false;
+		conn_resume(&server->conn);
+	}
+}
+
+/* ---- client to server ---- */
+
+/* The query was cancelled while it queued, or there was no room in the queue: answer as
+ * PostgreSQL would, run nothing. */
+static enum step front_answer_unrun(struct client *client, const struct message *m)
+{
+	if (client->is_canceled) {
+		client->is_canceled = false;
+		client_error_text(client, error_sqlstate(ERROR_QUERY_CANCELED),
+		    error_text(ERROR_QUERY_CANCELED));
+		return front_fail(client, m);
+	}
+	if (m->type == 'S') {
+		client->is_skipping = false;
+		front_end_unrun(client);
+	}
+	return front_drop(client);
+}
+
+/* Clocks and counters of a query begin with its first message.  server: NULL, or the
+ * one it is linked to already. */
+static void front_begin(struct client *client, struct server *server)
+{
+	struct ask *ask = &client->request.ask;
+	bool begins = !ask->query_us;
+
+	if (begins) {
+		ask->query_us = ask->last_us;
+		ask->pool->stats.query_count++;
+	}
+	if (!client->xact_us) {
+		client->xact_us = ask->last_us;
+		ask->pool->stats.xact_count++;
+	}
+	if (begins && server)
+		clocks_arm_link(server, client);
+}
+
+/* What comes next hangs on how a COPY ends, and that may have to be flushed out. */
+static enum step front_wait_for_copy(struct server *server, const struct message *m)
+{
+	static const uint8_t flush[] = {'H', 0, 0, 0, 4};
+
+	stream_put(&server->conn.stream, NULL, flush, sizeof(flush));
+	server->link.hold = LINK_UNTIL_COPY_END;
+	server->link.held_type = m->type;
+	return STEP_PARK;
+}
+
+/* What PostgreSQL would ignore: COPY messages while nothing is owed, for the COPY they
+ * were meant for has failed; and behind an error all up to the next Sync. */
+static bool is_ignored(const struct server *server, const struct message *m)
+{
+	if (pipeline_is_skipping(&server->pipeline))
+		return m->type != 'S';
+	return pipeline_count(&server->pipeline) == 0 &&
+	       message_front(m->type)->flags & MSG_COPY;
+}
+
+static enum step front_unknown(struct client *client, const struct message *m)
+{
+	conn_log(&client->conn, LEVEL_ERROR, "unknown pkt from client: %u/0x%x",
+	    m->type, m->type);
+	client_fatal(client, ERROR_UNKNOWN_PACKET);
+	return STEP_CLOSE;
+}
+
+/* A Close is answered at once, and for all else that means something a server is asked
+ * for.  Nothing runs: late COPY messages and Flush mean nothing. */
+static enum step front_without_server(struct client *client, const struct message *m)
+{
+	enum step step;
+
+	if (m->type == 'H' || message_front(m->type)->flags & MSG_COPY)
+		return front_drop(client);
+	if (m->type == 'C') {
+		enum statement_fate fate = statements_close_at_rest(client, m);
+		if (fate == STATEMENT_DONE)
+			clocks_arm_rest(client);
+		if (fate != STATEMENT_FORWARD)
+			return fate == STATEMENT_MORE ? STEP_MORE : STEP_NEXT;
+	}
+	front_begin(client, NULL);
+	step = front_acquire(client, m);
+	if (step != STEP_NEXT || !client_server(client))
+		return step;
+	return forward_message(client, client_server(client), m);
+}
+
+static enum step front_message(struct conn *conn, const struct message *m)
+{
+	struct client *client = conn_client(conn);
+	const struct message_row *row = message_front(m->type);
+	struct server *server;
+
+	client->is_dropping = false;
+	client->request.ask.last_us = conn_now(conn);
+	if (!(row->flags & MSG_KNOWN) || (row->flags & MSG_LOGIN))
+		return front_unknown(client, m);
+	if (m->type == 'X') {
+		conn_doom(conn, "client close request");
+		return STEP_CLOSE;
+	}
+	if (m->type == 'Q' && site_settings(conn->site)->disable_pqexec) {
+		conn_log(conn, LEVEL_ERROR, "client used \"Query\" packet type");
+		client_fatal(client, ERROR_PQEXEC_DISALLOWED);
+		return STEP_CLOSE;
+	}
+	if (client->is_canceled || client->is_skipping)
+		return front_answer_unrun(client, m);
+	if ((m->type == 'Q' || m->type == 'P') && !message_is_whole(m) &&
+	    m->size <= WHOLE_TEXT_MAX)
+		return STEP_MORE;
+	/* Answers that we make up are held back by no server. */
+	if (!(row->flags & MSG_COPY) && stream_is_above_high(&conn->stream)) {
+		client->waits_to_drain = true;
+		return STEP_PARK;
+	}
+
+	server = client_server(client);
+	if (!server)
+		return front_without_server(client, m);
+	if (server->dial || server->link.is_applying ||
+	    server->link.hold != LINK_OPEN || server->link.is_trying_again)
+		return STEP_PARK;
+	if (pipeline_must_wait(&server->pipeline, m->type))
+		return front_wait_for_copy(server, m);
+	if (is_ignored(server, m))
+		return front_drop(client);
+	if (!forward_may_go_on(server))
+		return forward_hold(server);
+	if (!(row->flags & MSG_COPY) && m->type != 'H')
+		front_begin(client, server);
+	return forward_message(client, server, m);
+}
+
+static enum step front_part(
+    struct conn *conn, struct block *block, const uint8_t *p, size_t len)
+{
+	struct client *client = conn_client(conn);
+	struct server *server = client_server(client);
+	client->request.ask.last_us = conn_now(conn);
+	if (client->is_dropping || !server)
+		return STEP_NEXT;
+	forward_bytes(client, server, block, p, len);
+	if (conn->passing == 0)
+		back_ask(server, client);
+	/* the answer may have been quicker than the rest of the message */
+	if (conn->passing == 0 && !server->is_ready && !server->link.idle_xact_us &&
+	    pipeline_is_settled(&server->pipeline))
+		back_ready(server, client);
+	return STEP_NEXT;
+}
+
+static void front_ended(struct conn *conn, const struct err *err)
+{
+	conn_doom(conn, err ? "unexpected eof" : "client unexpected eof");
+}
+
+/* The client leaves a linked server: back to the pool if it is good, else closed. */
+static void front_leave_server(struct client *client, struct server *server)
+{
+	server->is_cut = client_is_sending_message(client);
+	link_end(client, server);
+	if (!server->conn.is_doomed && server->is_ready &&
+	    pipeline_is_settled(&server->pipeline) &&
+	    stream_pending(&server->conn.stream) == 0 && server->conn.passing == 0 &&
+	    !client_is_sending_message(client)) {
+		leaks_release(server);
+		broker_give(server);
+		return;
+	}
+	if (!server->is_cut && !server->conn.is_doomed && drain_is_wanted(server)) {
+		leaks_release(server);
+		drain_begin(server);
+		return;
+	}
+	if (server->seat.is_replication)
+		server_abandon(server, "replication client disconnected");
+	else if (!server->is_ready)
+		server_abandon(server, "client disconnect while server was not ready");
+	else if (!pipeline_is_settled(&server->pipeline))
+		server_abandon(server, "client disconnected with query in progress");
+	else
+		server_abandon(server,
+		    "client disconnect before everything was sent to the server");
+}
+
+static void front_closed(struct conn *conn, const char *reason)
+{
+	struct client *client = conn_client(conn);
+	struct server *server = client_server(client);
+	(void)reason;
+	if (server)
+		front_leave_server(client, server);
+	unnamed_forget(client);
+	client_leave(client);
+}
+
+static const struct conn_ops front_ops = {
+    .name = "relay",
+    .message = front_message,
+    .part = front_part,
+    .writable = front_writable,
+    .expired = clocks_client_expired,
+    .review = clocks_review,
+    .malformed = client_malformed,
+    .ended = front_ended,
+    .closed = front_closed,
+};
+
+/* ---- the service ---- */
+
+/* What the pool's servers report.  A replication client that came before any of them is
+ * linked to its own already, and greeted with what that one has reported. */
+static void put_greeting(struct client *client, struct buf *buf)
+{
+	const struct welcome *welcome = broker_welcome(client->request.ask.pool);
+	struct server *own = client_server(client);
+	const struct buf *untracked = own       ? dial_untracked(own)
+				      : welcome ? &welcome->untracked
+						: NULL;
+	const struct vars *vars = own ? &own->vars : welcome ? &welcome->vars : NULL;
+
+	if (!untracked)
+		return;
+	buf_put(buf, untracked->bytes, untracked->len);
+	vars_put_status(&client->vars, vars, buf);
+	/* A server that has something else tells it. */
+	vars_fill(&client->vars, vars);
+}
+
+static void relay_adopt(struct client *client)
+{
+	struct server *own = client_server(client);
+	const char *notice = site_settings(client->conn.site)->login_notify_message;
+	const uint8_t *key;
+	size_t key_len;
+	struct buf buf;
+
+	conn_hand_on(&client->conn, &front_ops);
+	client->request.ops = &relay_request_ops;
+	buf_init(&buf, 0);
+	put_greeting(client, &buf);
+	key = client_cancel_key(client, &key_len);
+	codec_put_backend_key(&buf, key, key_len);
+	if (notice && *notice)
+		codec_put_notice(&buf, "NOTICE", "00000", notice, NULL);
+	codec_put_ready(&buf, 'I');
+	conn_send(&client->conn, &buf);
+	buf_done(&buf);
+	client->request.ask.last_us = conn_now(&client->conn);
+	if (own)
+		relay_link(client, own);
+	clocks_arm_rest(client);
+}
+
+const struct service relay_service = {
+    .name = "relay",
+    .adopt = relay_adopt,
+};

@@ -1,0 +1,181 @@
+/*
+ * A copy of what a client sent since its last Sync.  When it is sent again, and what
+ * the errors are that call for it, is not known here.
+ */
+#include "relay/segment.h"
+
+#include <string.h>
+
+#include "net/block.h"
+#include "session/client.h"
+
+enum { SEGMENT_MAX = 64 * 1024 };
+
+void segment_deliver(struct server *server)
+{
+	struct segment *s = server->link.segment;
+	struct client *client = server_client(server);
+
+	if (s && s->described.len > 0 && client && !client->conn.is_doomed)
+		conn_send(&client->conn, &s->described);
+}
+
+void segment_drop(struct server *server)
+{
+	struct segment *s = server->link.segment;
+
+	if (!s)
+		return;
+	segment_deliver(server);
+	buf_done(&s->bytes);
+	buf_done(&s->described);
+	mem_free(s);
+	server->link.segment = NULL;
+}
+
+void segment_end(struct server *server)
+{
+	server->link.is_segment_spoilt = false;
+	segment_drop(server);
+}
+
+/* Until the next Sync there is none. */
+static void spoil(struct server *server)
+{
+	segment_drop(server);
+	server->link.is_segment_spoilt = true;
+}
+
+static void drop_ended(struct server *server)
+{
+	if (server->link.segment && server->link.segment->is_ended)
+		segment_drop(server);
+}
+
+/* Only outside a transaction block can the server be asked again. */
+void segment_begin(struct server *server, const struct message *m)
+{
+	if (server->link.is_trying_again)
+		return;
+	drop_ended(server);
+	if (server->link.segment || server->link.is_segment_spoilt ||
+	    server->status != 'I' || m->size > SEGMENT_MAX)
+		return;
+	server->link.segment = mem_zero(sizeof(*server->link.segment));
+	buf_init(&server->link.segment->bytes, SEGMENT_MAX);
+	buf_init(&server->link.segment->described, SEGMENT_MAX);
+}
+
+static void append(struct server *server, const struct message *m)
+{
+	struct segment *s = server->link.segment;
+
+	if (!s)
+		return;
+	if (s->bytes.len == 0)
+		s->tag = server->last_tag;
+	buf_put(&s->bytes, m->bytes, m->have);
+	s->is_ended = m->type == 'S';
+	if (s->bytes.failed || !message_is_whole(m))
+		spoil(server);
+}
+
+void segment_note(struct server *server, const struct message *m)
+{
+	if (server->link.is_trying_again)
+		return;
+	if (m->type != 'H')
+		drop_ended(server);
+	switch (m->type) {
+	case 'H':
+		if (server->link.segment && server->link.segment->is_ended)
+			return;
+		break;
+	case 'B':
+	case 'D':
+	case 'E':
+		if (!server->link.segment)
+			spoil(server);
+		break;
+	case 'S':
+		server->link.is_segment_spoilt = false;
+		break;
+	case 'P': /* a statement outlives the error */
+	case 'C':
+		break;
+	case 'Q':
+	case 'F':
+		server->link.is_segment_spoilt = false;
+		segment_drop(server);
+		return;
+	default:
+		if (server->link.segment)
+			spoil(server);
+		return;
+	}
+	append(server, m);
+}
+
+bool segment_may_hold(const struct server *server, const struct message *m)
+{
+	return m->type == 't' && server->link.segment && m->size <= SEGMENT_MAX &&
+	       server->link.segment->tag == pipeline_head_tag(&server->pipeline);
+}
+
+void segment_hold(struct server *server, const struct message *m)
+{
+	buf_put(&server->link.segment->described, m->bytes, m->have);
+}
+
+bool segment_next(struct block *block, size_t count, size_t *at, struct message *m)
+{
+	if (*at >= count)
+		return false;
+	const uint8_t *bytes = block->bytes + *at;
+	size_t size = 1 + (size_t)get_u32(bytes + 1);
+	*m = (struct message){
+	    .type = bytes[0],
+	    .bytes = bytes,
+	    .have = size,
+	    .size = size,
+	    .behind = count - *at - size,
+	    .block = block,
+	};
+	*at += size;
+	return true;
+}
+
+void segment_look(const struct segment *s, struct message *first, bool *is_described)
+{
+	size_t size = 1 + (size_t)get_u32(s->bytes.bytes + 1);
+
+	*first = (struct message){
+	    .type = s->bytes.bytes[0],
+	    .bytes = s->bytes.bytes,
+	    .have = size,
+	    .size = size,
+	};
+	*is_described = false;
+	for (size_t at = 0; at < s->bytes.len && !*is_described;) {
+		if (at > 0 && s->bytes.bytes[at] == 'B')
+			break;
+		*is_described = s->bytes.bytes[at] == 'D';
+		at += 1 + (size_t)get_u32(s->bytes.bytes + at + 1);
+	}
+}
+
+struct block *segment_take(struct server *server, size_t *count)
+{
+	struct buf *bytes = &server->link.segment->bytes;
+	struct block *block = block_new(bytes->len);
+
+	*count = bytes->len;
+	if (block) {
+		memcpy(block->bytes, bytes->bytes, bytes->len);
+		block->used = (uint32_t)bytes->len;
+	}
+	/* the same comes once more */
+	buf_clear(&server->link.segment->described);
+	segment_drop(server);
+	return block;
+}

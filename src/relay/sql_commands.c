@@ -1,0 +1,288 @@
+/*
+ * PREPARE, EXECUTE and DEALLOCATE under names of ours.  The lexing is
+ * wire/prepared_sql's.
+ */
+#include "relay/sql_commands.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "wire/codec.h"
+
+/* What a DEALLOCATE closes: others may need the client's own statement.  It is there
+ * only before a DEALLOCATE that is to succeed. */
+static const char closed_name[] = "PGBOUNCER_CLOSED";
+
+bool sql_is_on(const struct server *server)
+{
+	return scope_track_sql_prepare(pool_scope(server->seat.pool)) &&
+	       holdings_limit(server) > 0 &&
+	       pool_mode(server->seat.pool) != POOL_MODE_SESSION &&
+	       !server->seat.is_replication;
+}
+
+/* ---- commands ---- */
+
+static int find_text(struct sql_command *c, const struct client *client,
+    const struct server *server, const char *text, const struct sql_effects *effects)
+{
+	const struct prepared_sql *sql = &c->sql;
+	/* what the PREPARE does is not what its statement does */
+	const struct sql_effects of_text = {.reads_clock = effects->reads_clock};
+	struct prepared_text *named;
+
+	switch (sql->span.kind) {
+	case COMMAND_PREPARE:
+		c->text = holdings_intern(server, server->conn.site->sql_prepared,
+		    (const uint8_t *)text + sql->span.to, sql->span.end - sql->span.to,
+		    &of_text);
+		if (!c->text)
+			return -1;
+		break;
+	case COMMAND_EXECUTE:
+		named = prepared_names_find(client->names, sql->name);
+		/* of a command in a command it is not known what it would do */
+		if (!named || named->effects.is_command)
+			break;
+		c->text = holdings_variant(server, named);
+		if (!c->text)
+			return -1;
+		break;
+	default:
+		snprintf(c->ours, sizeof(c->ours), "%s", closed_name);
+		return 0;
+	}
+	snprintf(c->ours, sizeof(c->ours), "%s",
+	    c->text ? c->text->name : holdings_no_statement);
+	return 0;
+}
+
+int sql_command_init(struct sql_command *c, const struct client *client,
+    const struct server *server, const char *text, const struct sql_effects *effects)
+{
+	enum command_kind kind = effects->command.kind;
+
+	*c = (struct sql_command){0};
+	if (!sql_is_on(server) || kind == COMMAND_NONE ||
+	    kind == COMMAND_DEALLOCATE_ALL)
+		return 0;
+	prepared_sql_read(text, &effects->command, &c->sql);
+	if (find_text(c, client, server, text, effects) < 0)
+		return -1;
+	c->move.name = prepared_sql_characters(text, c->sql.span.from);
+	c->move.longer = (long)strlen(c->ours) + 2 -
+			 (long)prepared_sql_characters(text + c->sql.span.from,
+			     c->sql.span.to - c->sql.span.from);
+	return 0;
+}
+
+void sql_command_done(struct sql_command *c)
+{
+	prepared_unref(c->text);
+	c->text = NULL;
+}
+
+void sql_command_put(
+    const struct sql_command *c, const char *text, size_t len, struct buf *out)
+{
+	buf_put(out, text, c->sql.span.from);
+	buf_printf(out, "\"%s\"", c->ours);
+	buf_put(out, text + c->sql.span.to, len - c->sql.span.to);
+}
+
+struct prepared_text *sql_command_text(const struct sql_command *c,
+    const struct server *server, const struct prepared_text *text)
+{
+	const char *sql = prepared_sql(text);
+	size_t len = strlen(sql);
+	struct prepared_text *made = NULL;
+	struct buf key;
+
+	buf_init(&key, 0);
+	sql_command_put(c, sql, len, &key);
+	buf_put(&key, text->key + len, text->key_len - len);
+	if (!key.failed)
+		made = holdings_intern(server, server->conn.site->prepared, key.bytes,
+		    key.len, &text->effects);
+	buf_done(&key);
+	return made;
+}
+
+int sql_command_send(struct server *server, const struct sql_command *c,
+    const struct buf *parse, uint32_t tag)
+{
+	struct alias *a = holdings_alias_new(server, tag, c->ours, c->sql.name);
+
+	if (!a || parse->failed)
+		return -1;
+	a->move = c->move;
+	if (stream_write(&server->conn.stream, parse->bytes, parse->len) < 0)
+		return -1;
+	return holdings_owe(server, 'P', OWED_CLIENT, tag);
+}
+
+int sql_command_before(const struct sql_command *c, struct server *server)
+{
+	if (c->sql.span.kind != COMMAND_EXECUTE || !c->text)
+		return 0;
+	return holdings_ensure(server, c->text);
+}
+
+/* ---- running ---- */
+
+static int before_deallocate(struct server *server, bool is_known)
+{
+	struct buf buf;
+	int failed;
+
+	if (holdings_close(server, closed_name, 0) < 0)
+		return -1;
+	if (!is_known)
+		return 0;
+	buf_init(&buf, 0);
+	codec_put_parse(&buf, closed_name, "");
+	failed = buf.failed;
+	conn_send(&server->conn, &buf);
+	buf_done(&buf);
+	return failed ? -1 : holdings_owe(server, 'P', OWED_SELF, 0);
+}
+
+int sql_before_run(const struct client *client, struct server *server,
+    enum command_kind kind, const char *name, struct prepared_text *text)
+{
+	bool is_known = prepared_names_find(client->names, name);
+
+	switch (kind) {
+	case COMMAND_PREPARE:
+		if (is_known)
+			return holdings_block(server, text);
+		if (holdings_drop(server, text) < 0)
+			return -1;
+		return holdings_make_room(server, 1);
+	case COMMAND_EXECUTE:
+		return text ? holdings_ensure(server, text) : 0;
+	case COMMAND_DEALLOCATE:
+		return before_deallocate(server, is_known);
+	default:
+		return 0;
+	}
+}
+
+int sql_completed(struct client *client, struct server *server, enum command_kind kind,
+    const char *name, struct prepared_text *text)
+{
+	if (kind == COMMAND_DEALLOCATE)
+		prepared_names_del(&client->names, name);
+	if (kind != COMMAND_PREPARE)
+		return 0;
+	if (prepared_set_add(&server->statements, text) < 0)
+		return -1;
+	if (prepared_names_find(client->names, name)) {
+		/* what was to stand in its way was lost: it was not to be made */
+		prepared_set_spoil(server->statements, text);
+		return 0;
+	}
+	return prepared_names_put(&client->names, name, text);
+}
+
+/* "cached plan must not change result type" in any language. */
+static bool is_stale(const struct message *m, const struct error_fields *f)
+{
+	static const char routine[] = "\0RRevalidateCachedQuery";
+
+	return strcmp(f->sqlstate, "0A000") == 0 &&
+	       memmem(message_body(m), message_body_len(m), routine, sizeof(routine));
+}
+
+bool sql_has_lost(struct server *server, const struct message *m,
+    enum command_kind kind, struct prepared_text *text)
+{
+	struct error_fields f;
+
+	if (kind != COMMAND_EXECUTE || !text || !message_is_whole(m) ||
+	    codec_read_error(message_body(m), message_body_len(m), &f) < 0)
+		return false;
+	if (strcmp(f.sqlstate, "26000") == 0 && strstr(f.message, text->name))
+		prepared_set_del(&server->statements, text);
+	else if (is_stale(m, &f))
+		prepared_set_spoil(server->statements, text);
+	else
+		return false;
+	return true;
+}
+
+/* ---- portals ---- */
+
+struct sql_portal *sql_portal_find(const struct server *server, const char *name)
+{
+	return server->link.portal_names ? map_get_str(server->link.portal_names, name)
+					 : NULL;
+}
+
+static void drop_portal(struct server *server, struct sql_portal *p)
+{
+	map_del_str(server->link.portal_names, p->name);
+	list_remove(&server->link.portals, &p->node);
+	prepared_unref(p->text);
+	mem_free(p);
+	if (list_is_empty(&server->link.portals))
+		map_free(&server->link.portal_names);
+}
+
+void sql_portal_drop(struct server *server, const char *name)
+{
+	struct sql_portal *p = sql_portal_find(server, name);
+
+	if (p)
+		drop_portal(server, p);
+}
+
+static int add_portal(
+    struct server *server, const char *name, const struct sql_command *c)
+{
+	struct sql_portal *p = try_alloc(sizeof(*p) + strlen(name) + 1);
+
+	if (!p)
+		return -1;
+	*p = (struct sql_portal){
+	    .kind = c->sql.span.kind,
+	    .text = c->text ? prepared_ref(c->text) : NULL,
+	    .move = c->move,
+	};
+	memcpy(p->ours, c->ours, sizeof(p->ours));
+	memcpy(p->theirs, c->sql.name, sizeof(p->theirs));
+	memcpy(p->name, name, strlen(name) + 1);
+	list_push_back(&server->link.portals, &p->node);
+	if (!server->link.portal_names)
+		server->link.portal_names = map_new();
+	map_put_str(server->link.portal_names, p->name, p);
+	/* what comes behind its Execute depends on its outcome */
+	if (p->kind != COMMAND_EXECUTE)
+		server->link.has_forgetting_portal = true;
+	return 0;
+}
+
+bool sql_portal_may_be_made(const struct server *server)
+{
+	return server->pipeline.syncs == 0;
+}
+
+int sql_portal_note(
+    struct server *server, const struct message *m, const struct sql_command *c)
+{
+	const char *portal = (const char *)m->bytes + 5;
+
+	if (!list_is_empty(&server->link.portals))
+		sql_portal_drop(server, portal);
+	return c && c->sql.span.kind != COMMAND_NONE ? add_portal(server, portal, c)
+						     : 0;
+}
+
+void sql_portals_clear(struct server *server)
+{
+	struct node *n;
+
+	while ((n = list_first(&server->link.portals)))
+		drop_portal(server, container_of(n, struct sql_portal, node));
+}

@@ -1,0 +1,229 @@
+/*
+ * PREPARE, EXECUTE and DEALLOCATE as simple queries: when they are sent, and which of
+ * the answers are the client's.
+ */
+#include "relay/sql_statements.h"
+
+#include <string.h>
+
+#include "relay/sql_commands.h"
+#include "wire/codec.h"
+#include "wire/pipeline.h"
+#include "wire/prepared.h"
+
+enum { HEADER_LEN = 5, KEPT_MAX = 64 * 1024 };
+
+struct sql_query {
+	struct sql_command command;
+	struct sql_effects effects; /* of the client's text */
+	bool has_answer;            /* some of it went to the client */
+	bool may_retry;  /* it is the first of its transaction, and was not tried yet */
+	bool is_lost;    /* it is to be tried again */
+	struct buf kept; /* the client's text, for that; empty: too long */
+};
+
+static int send_query(
+    struct sql_query *q, struct server *server, const char *text, size_t len)
+{
+	struct buf out;
+	size_t at;
+	int failed;
+
+	buf_init(&out, 0);
+	at = codec_begin(&out, 'Q');
+	sql_command_put(&q->command, text, len, &out);
+	buf_put_u8(&out, 0);
+	codec_end(&out, at);
+	failed = out.failed;
+	conn_send(&server->conn, &out);
+	buf_done(&out);
+	server->is_ready = false;
+	return failed ? -1 : pipeline_owe(&server->pipeline, 'Q', OWED_CLIENT, 0);
+}
+
+void sql_unlink(struct server *server)
+{
+	struct sql_query *q = server->link.sql;
+
+	if (!q)
+		return;
+	server->link.sql = NULL;
+	sql_command_done(&q->command);
+	buf_done(&q->kept);
+	mem_free(q);
+}
+
+/* ---- the client's query ---- */
+
+static enum sql_fate no_memory(struct client *client, struct server *server)
+{
+	server_retire(server, "out of memory");
+	client_fatal(client, ERROR_OUT_OF_MEMORY);
+	return SQL_BROKEN;
+}
+
+/* What stands before it, in the same transaction.  In one that has failed nothing would
+ * come of it. */
+static int send_before(
+    const struct sql_command *c, struct client *client, struct server *server)
+{
+	if (server->status == 'E')
+		return 0;
+	return sql_before_run(client, server, c->sql.span.kind, c->sql.name, c->text);
+}
+
+/* text: of so many bytes, without its NUL.  Takes the command. */
+static enum sql_fate run(struct client *client, struct server *server,
+    const struct sql_command *command, const struct sql_effects *effects,
+    const char *text, size_t len)
+{
+	struct sql_query *q = mem_zero(sizeof(*q));
+	struct prepared_text *runs;
+
+	server->link.sql = q;
+	buf_init(&q->kept, 0);
+	q->command = *command;
+	q->effects = *effects;
+	q->may_retry = server->is_ready;
+	runs = command->sql.span.kind == COMMAND_EXECUTE ? command->text : NULL;
+	if (runs) {
+		runs->last_use_us = conn_now(&server->conn);
+		runs->hits++;
+	}
+	if (len <= KEPT_MAX)
+		buf_put(&q->kept, text, len);
+	server->link.hold = LINK_UNTIL_ANSWERED;
+	if (send_before(&q->command, client, server) < 0 ||
+	    send_query(q, server, text, len) < 0)
+		return no_memory(client, server);
+	return SQL_SENT;
+}
+
+enum sql_fate sql_take(struct client *client, struct server *server,
+    const struct message *m, const struct sql_effects *effects)
+{
+	static const uint8_t flush[] = {'H', 0, 0, 0, 4};
+	const char *text = (const char *)m->bytes + HEADER_LEN;
+	struct sql_command command;
+	size_t len;
+
+	if (effects->command.kind == COMMAND_NONE || !message_is_whole(m))
+		return SQL_FORWARD;
+	len = m->have - HEADER_LEN - 1;
+	if (memchr(text, 0, len + 1) != text + len || server->pipeline.skipping)
+		return SQL_FORWARD;
+	if (sql_command_init(&command, client, server, text, effects) < 0)
+		return no_memory(client, server);
+	if (command.sql.span.kind == COMMAND_NONE)
+		return SQL_FORWARD;
+	if (pipeline_count(&server->pipeline) > 0) {
+		/* or the answers to wait for would not come before a Sync */
+		stream_put(&server->conn.stream, NULL, flush, sizeof(flush));
+		sql_command_done(&command);
+		return SQL_WAIT;
+	}
+	return run(client, server, &command, effects, text, len);
+}
+
+/* ---- the server's answers ---- */
+
+bool sql_wants_whole(const struct server *server, const struct message *m)
+{
+	return server->link.sql && m->type == 'E' && m->size <= KEPT_MAX;
+}
+
+static void send_error(
+    const struct sql_command *c, struct client *client, const struct message *m)
+{
+	struct buf moved, out;
+
+	buf_init(&moved, 0);
+	buf_init(&out, 0);
+	prepared_sql_put_error(message_body(m), message_body_len(m), &c->move, &moved);
+	prepared_put_error_renamed(moved.bytes, moved.len, c->ours, c->sql.name, &out);
+	out.failed = out.failed || moved.failed;
+	conn_send(&client->conn, &out);
+	buf_done(&moved);
+	buf_done(&out);
+}
+
+/* What stood before the Query failed, so PostgreSQL skips the Query, too: the
+ * ReadyForQuery that the client waits for comes for a Sync. */
+static int end_skipping(struct server *server)
+{
+	static const uint8_t sync[] = {'S', 0, 0, 0, 4};
+
+	stream_put(&server->conn.stream, NULL, sync, sizeof(sync));
+	return pipeline_owe(&server->pipeline, 'S', OWED_CLIENT, 0);
+}
+
+static enum sql_answer answer_error(struct sql_query *q, struct client *client,
+    struct server *server, const struct message *m, const struct pipeline_entry *done)
+{
+	const struct sql_command *c = &q->command;
+	/* an error of the Query itself does not complete it */
+	bool is_before = done->type != 0;
+
+	if (is_before && end_skipping(server) < 0)
+		no_memory(client, server);
+	if (!is_before && sql_has_lost(server, m, c->sql.span.kind, c->text)) {
+		q->is_lost = q->may_retry && !q->has_answer && q->kept.len > 0;
+		if (q->is_lost)
+			return SQL_KEEP;
+	}
+	if (!message_is_whole(m))
+		return SQL_PASS;
+	send_error(c, client, m);
+	return SQL_KEEP;
+}
+
+static enum sql_answer answer_ready(
+    struct sql_query *q, struct client *client, struct server *server)
+{
+	bool is_lost = q->is_lost && server->status == 'I';
+	struct sql_effects effects = q->effects;
+	struct buf kept = q->kept;
+	struct sql_command command;
+	const char *text;
+
+	buf_init(&q->kept, 0);
+	sql_unlink(server);
+	if (is_lost) {
+		text = (const char *)kept.bytes;
+		if (sql_command_init(&command, client, server, text, &effects) < 0)
+			no_memory(client, server);
+		else if (run(client, server, &command, &effects, text, kept.len) ==
+			 SQL_SENT)
+			server->link.sql->may_retry = false;
+	}
+	buf_done(&kept);
+	return is_lost ? SQL_KEEP : SQL_PASS;
+}
+
+enum sql_answer sql_answered(struct client *client, struct server *server,
+    const struct message *m, const struct pipeline_entry *done)
+{
+	struct sql_query *q = server->link.sql;
+
+	if (!q)
+		return SQL_PASS;
+	switch (m->type) {
+	case 'C':
+		if (sql_completed(client, server, q->command.sql.span.kind,
+			q->command.sql.name, q->command.text) < 0)
+			no_memory(client, server);
+		break;
+	case 'E':
+		return answer_error(q, client, server, m, done);
+	case 'Z':
+		return answer_ready(q, client, server);
+	case 'N':
+	case 'S':
+	case 'A':
+		return SQL_PASS;
+	default:
+		break;
+	}
+	q->has_answer = true;
+	return SQL_PASS;
+}

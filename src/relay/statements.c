@@ -1,0 +1,673 @@
+/*
+ * Prepared statements of clients whose server changes under them.  Data structures and
+ * message rewriting are wire/prepared's, the order of answers wire/pipeline's; here is
+ * what is sent instead of what a client sent.
+ */
+#include "relay/statements.h"
+
+#include <string.h>
+
+#include "relay/holdings.h"
+#include "relay/leaks.h"
+#include "relay/params.h"
+#include "relay/segment.h"
+#include "relay/sql_commands.h"
+#include "relay/unnamed.h"
+#include "wire/codec.h"
+#include "wire/prepared.h"
+
+static const uint8_t parse_complete[] = {'1', 0, 0, 0, 4};
+static const uint8_t close_complete[] = {'3', 0, 0, 0, 4};
+
+bool statements_are_tracked(const struct client *client, const struct server *server)
+{
+	if (client->names)
+		return true;
+	return holdings_limit(server) > 0 &&
+	       pool_mode(server->seat.pool) != POOL_MODE_SESSION &&
+	       !server->seat.is_replication;
+}
+
+/* ---- without a server ---- */
+
+static bool are_tracked_at_rest(const struct client *client)
+{
+	if (client->names)
+		return true;
+	return scope_max_prepared_statements(pool_scope(client->request.ask.pool)) >
+		   0 &&
+	       pool_mode(client->request.ask.pool) != POOL_MODE_SESSION &&
+	       !client->replication;
+}
+
+enum statement_fate statements_close_at_rest(
+    struct client *client, const struct message *m)
+{
+	const char *name;
+
+	if (!are_tracked_at_rest(client))
+		return STATEMENT_FORWARD;
+	if (!message_is_whole(m))
+		return STATEMENT_MORE;
+	switch (prepared_look(m->bytes, m->have, m->size, &name, NULL)) {
+	case PREPARED_NAMED:
+		if (prepared_names_find(client->names, name))
+			prepared_names_del(&client->names, name);
+		break;
+	case PREPARED_UNNAMED:
+		unnamed_forget(client);
+		break;
+	case PREPARED_PORTAL: /* there is none outside a transaction */
+		break;
+	case PREPARED_PARTIAL:
+	case PREPARED_BROKEN: /* PostgreSQL says what is wrong with it */
+		return STATEMENT_FORWARD;
+	}
+	stream_put(&client->conn.stream, NULL, close_complete, sizeof(close_complete));
+	return STATEMENT_DONE;
+}
+
+/* ---- what is in flight ---- */
+
+/* The message of this tag did nothing. */
+static void fail_tag(struct server *server, uint32_t tag)
+{
+	prepared_journal_fail(&server->link.journal, tag);
+	holdings_alias_end(server, tag);
+}
+
+/* An entry of the ledger gets no answer: an earlier one failed. */
+static void on_drop(void *arg, const struct pipeline_entry *entry)
+{
+	struct server *server = arg;
+	struct client *client = server_client(server);
+
+	if (!entry->tag)
+		return;
+	fail_tag(server, entry->tag);
+	if (client)
+		unnamed_skipped(client, server, entry->tag);
+}
+
+void statements_link(struct server *server)
+{
+	pipeline_on_drop(&server->pipeline, on_drop, server);
+}
+
+void statements_unlink(struct server *server)
+{
+	prepared_journal_clear(&server->link.journal);
+	holdings_alias_clear(server);
+	sql_portals_clear(server);
+	segment_drop(server);
+}
+
+/* ---- sending ---- */
+
+static enum statement_fate no_memory(struct client *client, struct server *server)
+{
+	server_retire(server, "out of memory");
+	client_fatal(client, ERROR_OUT_OF_MEMORY);
+	return STATEMENT_BROKEN;
+}
+
+/* The message with a name of ours; it goes on from *rest in the client's bytes. */
+static int send_renamed(struct server *server, const struct message *m,
+    const char *name, uint32_t tag, size_t *rest)
+{
+	struct buf buf;
+	buf_init(&buf, 0);
+	prepared_rename(m->bytes, m->have, m->size, name, &buf, rest);
+	conn_send(&server->conn, &buf);
+	buf_done(&buf);
+	return holdings_owe(server, m->type, OWED_CLIENT, tag);
+}
+
+/* Errors about it are to name it as the client does. */
+static int send_renamed_back(struct server *server, const struct message *m,
+    const char *ours, const char *theirs, size_t *rest)
+{
+	uint32_t tag = holdings_next_tag(server);
+	if (!holdings_alias_new(server, tag, ours, theirs))
+		return -1;
+	return send_renamed(server, m, ours, tag, rest);
+}
+
+/* ---- what a server gets for a client's text ---- */
+
+struct use {
+	struct sql_command command;
+	struct prepared_text *text; /* one reference */
+};
+
+/* What a command needs is sent with it. */
+static int use_init(struct use *use, struct client *client, struct server *server,
+    struct prepared_text *text)
+{
+	struct sql_command *c = &use->command;
+
+	*use = (struct use){0};
+	if (sql_command_init(c, client, server, prepared_sql(text), &text->effects) < 0)
+		return -1;
+	if (c->sql.span.kind == COMMAND_NONE)
+		use->text = holdings_variant(server, text);
+	else if (sql_command_before(c, server) == 0)
+		use->text = sql_command_text(c, server, text);
+	return use->text ? 0 : -1;
+}
+
+static void use_done(struct use *use)
+{
+	sql_command_done(&use->command);
+	prepared_unref(use->text);
+}
+
+/* ---- Parse ---- */
+
+/* May ParseComplete be made up?  Only if the server would certainly have said it: it
+ * holds the text, and no transaction is aborted or may yet be by what is in flight. */
+static bool may_make_up_parse(
+    const struct server *server, const struct prepared_text *text)
+{
+	return server->status != 'E' && server->pipeline.syncs == 0 &&
+	       holdings_is_held(server, text);
+}
+
+/* The name is taken: PostgreSQL looks at the text first and complains then.  Should it
+ * not complain, it has lost the statement: see parsed_again. */
+static int parse_again(struct client *client, struct server *server,
+    const struct message *m, const char *name, struct prepared_text *taken,
+    struct prepared_text *text, size_t *rest)
+{
+	struct use use;
+	int failed = use_init(&use, client, server, taken);
+
+	if (!failed)
+		failed = holdings_ensure(server, use.text);
+	if (!failed)
+		failed = send_renamed_back(server, m, use.text->name, name, rest);
+	if (!failed)
+		holdings_alias(server, server->last_tag)->parsed = prepared_ref(text);
+	use_done(&use);
+	return failed;
+}
+
+/* What runs may forget statements unseen. */
+static void doubt(struct client *client, struct server *server)
+{
+	holdings_doubt(server);
+	prepared_names_doubt(client->names);
+}
+
+/* A Parse that was to fail went well: the server had forgotten its statements in a way
+ * that no tag tells of.  The name is the client's new text, and what the server holds
+ * under our name of the old one is not what we know of it. */
+static int parsed_again(
+    struct client *client, struct server *server, const struct message *m, uint32_t tag)
+{
+	const struct alias *a = holdings_alias(server, tag);
+
+	if (m->type != '1' || !a || !a->parsed)
+		return 0;
+	doubt(client, server);
+	return prepared_names_put(&client->names, a->theirs, a->parsed);
+}
+
+/* A name that may be gone from the server already is given anew. */
+static int add_name(struct client *client, struct server *server, uint32_t tag,
+    const char *name, struct prepared_text *text)
+{
+	struct prepared_text *old = prepared_names_find(client->names, name);
+
+	if (old && holdings_note(server, tag, PREPARED_NAME_REMOVED, name, old) < 0)
+		return -1;
+	prepared_names_del(&client->names, name);
+	if (holdings_note(server, tag, PREPARED_NAME_ADDED, name, text) < 0)
+		return -1;
+	return prepared_names_put(&client->names, name, text);
+}
+
+static int send_parse(
+    struct server *server, const struct message *m, const struct use *use, uint32_t tag)
+{
+	struct buf parse;
+	size_t rest;
+	int failed;
+
+	server->seat.pool->stats.server_parse_count++;
+	if (use->command.sql.span.kind == COMMAND_NONE) {
+		if (send_renamed(server, m, use->text->name, tag, &rest) < 0)
+			return -1;
+		stream_put(
+		    &server->conn.stream, m->block, m->bytes + rest, m->have - rest);
+		return 0;
+	}
+	buf_init(&parse, 0);
+	prepared_put_parse(use->text, &parse);
+	failed = sql_command_send(server, &use->command, &parse, tag);
+	buf_done(&parse);
+	return failed;
+}
+
+static int parse_new(struct client *client, struct server *server,
+    const struct message *m, const char *name, struct prepared_text *text,
+    const struct use *use)
+{
+	bool is_made_up = may_make_up_parse(server, use->text);
+	uint32_t tag;
+
+	if (!is_made_up && holdings_close_spoilt(server, use->text) < 0)
+		return -1;
+	if (is_made_up) {
+		tag = holdings_next_tag(server);
+		if (add_name(client, server, tag, name, text) < 0)
+			return -1;
+		prepared_set_touch(server->statements, use->text);
+		return holdings_owe(server, 'P', OWED_MADE_UP, tag);
+	}
+	if (holdings_drop(server, use->text) < 0)
+		return -1;
+	tag = holdings_next_tag(server);
+	if (add_name(client, server, tag, name, text) < 0 ||
+	    holdings_add(server, use->text, tag) < 0 ||
+	    send_parse(server, m, use, tag) < 0)
+		return -1;
+	return holdings_make_room(server, 0);
+}
+
+static enum statement_fate take_parse(struct client *client, struct server *server,
+    const struct message *m, const struct sql_effects *effects, const char *name,
+    size_t *rest)
+{
+	struct prepared_text *taken, *text;
+	enum statement_fate fate = STATEMENT_DONE;
+	struct use use;
+	int failed;
+
+	if (!message_is_whole(m))
+		return STATEMENT_MORE;
+	server->seat.pool->stats.client_parse_count += !server->link.is_trying_again;
+	text = holdings_intern(server, server->conn.site->prepared, m->bytes + *rest,
+	    (size_t)m->size - *rest, effects);
+	if (!text)
+		return no_memory(client, server);
+	taken = prepared_names_find(client->names, name);
+	if (taken && !prepared_names_is_doubtful(client->names, name)) {
+		failed = parse_again(client, server, m, name, taken, text, rest);
+		prepared_unref(text);
+		return failed ? no_memory(client, server) : STATEMENT_RENAMED;
+	}
+	failed = use_init(&use, client, server, text);
+	if (!failed && server->pipeline.syncs > 0 &&
+	    prepared_set_has(server->statements, use.text))
+		fate = STATEMENT_WAIT;
+	else if (!failed)
+		failed = parse_new(client, server, m, name, text, &use);
+	use_done(&use);
+	prepared_unref(text);
+	return failed ? no_memory(client, server) : fate;
+}
+
+/* ---- Bind, Describe ---- */
+
+static enum statement_fate take_use(struct client *client, struct server *server,
+    const struct message *m, const char *name, size_t *rest)
+{
+	struct prepared_text *text = prepared_names_find(client->names, name);
+	struct use use;
+	int failed;
+
+	if (text && text->effects.is_command && m->type == 'B' &&
+	    !sql_portal_may_be_made(server))
+		return STATEMENT_WAIT;
+	if (m->type == 'B' && !server->link.is_trying_again)
+		server->seat.pool->stats.bind_count++;
+	if (!text) {
+		failed =
+		    send_renamed_back(server, m, holdings_no_statement, name, rest);
+		return failed ? no_memory(client, server) : STATEMENT_RENAMED;
+	}
+	failed = use_init(&use, client, server, text);
+	if (!failed)
+		failed = holdings_ensure(server, use.text);
+	text->hits += !server->link.is_trying_again;
+	text->last_use_us = conn_now(&server->conn);
+	if (m->type == 'B') {
+		leaks_expect(server, &text->effects);
+		params_expect(server, &text->effects);
+		if (text->effects.forgets || text->effects.hides_forgetting)
+			server->link.has_forgetting_portal = true;
+	}
+	if (!failed && m->type == 'B')
+		failed = sql_portal_note(server, m, &use.command);
+	segment_begin(server, m);
+	if (!failed)
+		failed = send_renamed_back(server, m, use.text->name, name, rest);
+	if (m->type == 'B' && text->effects.hides_forgetting)
+		doubt(client, server);
+	use_done(&use);
+	return failed ? no_memory(client, server) : STATEMENT_RENAMED;
+}
+
+/* ---- Close ---- */
+
+static enum statement_fate take_close(
+    struct client *client, struct server *server, const char *name)
+{
+	struct prepared_text *text = prepared_names_find(client->names, name);
+	uint32_t tag = 0;
+
+	if (text) {
+		tag = holdings_next_tag(server);
+		if (holdings_note(server, tag, PREPARED_NAME_REMOVED, name, text) < 0)
+			return no_memory(client, server);
+		prepared_names_del(&client->names, name);
+	}
+	if (holdings_owe(server, 'C', OWED_MADE_UP, tag) < 0)
+		return no_memory(client, server);
+	return STATEMENT_DONE;
+}
+
+/* ---- the unnamed statement ---- */
+
+static enum statement_fate take_end(
+    struct client *client, struct server *server, const struct message *m, size_t *rest)
+{
+	*rest = 0;
+	return unnamed_end(client, server, m) < 0 ? no_memory(client, server)
+						  : STATEMENT_RENAMED;
+}
+
+static enum statement_fate take_unnamed(struct client *client, struct server *server,
+    const struct message *m, const struct sql_effects *effects, size_t *rest)
+{
+	int failed = 0;
+
+	switch (m->type) {
+	case 'P':
+		failed = unnamed_parse(client, server, m, *rest, effects);
+		*rest = 0;
+		return failed < 0   ? no_memory(client, server)
+		       : failed > 0 ? STATEMENT_DONE
+				    : STATEMENT_RENAMED;
+	case 'C':
+		return take_end(client, server, m, rest);
+	}
+	failed = unnamed_use(client, server, m);
+	return failed < 0   ? no_memory(client, server)
+	       : failed > 0 ? STATEMENT_WAIT
+			    : STATEMENT_FORWARD;
+}
+
+/* ---- Execute ---- */
+
+/* Whatever the portal needs is there when it runs. */
+static enum statement_fate take_execute(
+    struct client *client, struct server *server, const struct message *m, size_t *rest)
+{
+	const char *name = (const char *)m->bytes + 5;
+	struct sql_portal *p;
+	struct alias *a;
+	uint32_t tag;
+
+	if (!message_is_whole(m))
+		return STATEMENT_MORE;
+	if (m->have <= 5 || !memchr(name, 0, m->have - 5) ||
+	    !(p = sql_portal_find(server, name)))
+		return STATEMENT_FORWARD;
+	if (server->link.journal && server->pipeline.syncs > 0)
+		return STATEMENT_WAIT;
+	if (sql_before_run(client, server, p->kind, p->theirs, p->text) < 0)
+		return no_memory(client, server);
+	tag = holdings_next_tag(server);
+	a = holdings_alias_new(server, tag, p->ours, p->theirs);
+	if (!a)
+		return no_memory(client, server);
+	a->kind = p->kind;
+	a->text = p->text ? prepared_ref(p->text) : NULL;
+	a->move = p->move;
+	*rest = 0;
+	/* it ends the alias when the message is skipped */
+	if (holdings_owe(server, 'E', OWED_CLIENT, tag) < 0)
+		return no_memory(client, server);
+	return STATEMENT_RENAMED;
+}
+
+static void close_portal(struct server *server, const struct message *m)
+{
+	const char *name = (const char *)m->bytes + 6;
+
+	if (!list_is_empty(&server->link.portals) && m->have > 6 &&
+	    memchr(name, 0, m->have - 6))
+		sql_portal_drop(server, name);
+}
+
+/* ---- the client's messages ---- */
+
+static enum statement_fate take(struct client *client, struct server *server,
+    const struct message *m, const struct sql_effects *effects, size_t *rest)
+{
+	const char *name = NULL;
+
+	if (m->type == 'Q') {
+		/* a simple query ends the unnamed statement, and its portal */
+		sql_portal_drop(server, "");
+		if (effects->hides_forgetting)
+			doubt(client, server);
+		return take_end(client, server, m, rest);
+	}
+	if (m->type == 'E')
+		return take_execute(client, server, m, rest);
+	switch (prepared_look(m->bytes, m->have, m->size, &name, rest)) {
+	case PREPARED_PARTIAL:
+		return STATEMENT_MORE;
+	case PREPARED_UNNAMED:
+		return take_unnamed(client, server, m, effects, rest);
+	case PREPARED_PORTAL:
+		if (m->type == 'C')
+			close_portal(server, m);
+		return STATEMENT_FORWARD;
+	case PREPARED_BROKEN: /* PostgreSQL says what is wrong with it */
+		return STATEMENT_FORWARD;
+	case PREPARED_NAMED:
+		break;
+	}
+	/* Behind a Sync it is not known what names and texts there are until it is
+	 * known what before it failed. */
+	if (server->link.journal && server->pipeline.syncs > 0)
+		return STATEMENT_WAIT;
+	if (m->type == 'P')
+		return take_parse(client, server, m, effects, name, rest);
+	if (m->type == 'C')
+		return message_is_whole(m) ? take_close(client, server, name)
+					   : STATEMENT_MORE;
+	return take_use(client, server, m, name, rest);
+}
+
+/* What gets no answer did not happen. */
+static int undo_failed(struct client *client, struct server *server)
+{
+	return server->link.journal ? prepared_journal_undo(&server->link.journal,
+					  &client->names, &server->statements)
+				    : 0;
+}
+
+void statements_queried(struct client *client, struct server *server)
+{
+	server->link.has_unnamed = true;
+	unnamed_forget(client);
+	sql_portal_drop(server, "");
+}
+
+enum statement_fate statements_take(struct client *client, struct server *server,
+    const struct message *m, const struct sql_effects *effects, size_t *rest)
+{
+	enum statement_fate fate = take(client, server, m, effects, rest);
+	if (fate != STATEMENT_BROKEN && undo_failed(client, server) < 0)
+		return no_memory(client, server);
+	return fate;
+}
+
+/* ---- the server's messages ---- */
+
+/* Errors about statements are short. */
+enum { ERROR_MAX = 256 * 1024 };
+
+bool statements_want_whole(const struct server *server, const struct message *m)
+{
+	return m->type == 'E' && m->size <= ERROR_MAX &&
+	       (server->statements || !list_is_empty(&server->link.aliases));
+}
+
+static bool is_error_sent(
+    struct client *client, struct server *server, const struct message *m, uint32_t tag)
+{
+	const struct alias *a = holdings_alias(server, tag);
+	struct buf moved, buf;
+
+	if (!a || !message_is_whole(m))
+		return false;
+	sql_has_lost(server, m, a->kind, a->text);
+	buf_init(&moved, 0);
+	buf_init(&buf, 0);
+	prepared_sql_put_error(message_body(m), message_body_len(m), &a->move, &moved);
+	prepared_put_error_renamed(moved.bytes, moved.len, a->ours, a->theirs, &buf);
+	buf.failed = buf.failed || moved.failed;
+	conn_send(&client->conn, &buf);
+	buf_done(&moved);
+	buf_done(&buf);
+	return true;
+}
+
+bool statements_is_for_client(const struct server *server, const struct message *m,
+    const struct pipeline_entry *done)
+{
+	return m->type == 'E' && done->type && done->to == OWED_SELF &&
+	       !server->link.is_applying;
+}
+
+/* The Execute of a command did what it says; a portal of this name may be another one
+ * by now. */
+static void note_completion(
+    struct client *client, struct server *server, const struct message *m, uint32_t tag)
+{
+	static const char *const tags[] = {
+	    [COMMAND_PREPARE] = "PREPARE",
+	    [COMMAND_DEALLOCATE] = "DEALLOCATE",
+	    [COMMAND_DEALLOCATE_ALL] = NULL,
+	};
+	const struct alias *a = holdings_alias(server, tag);
+	const char *wanted = a ? tags[a->kind] : NULL;
+
+	if (!wanted || !server_has_tag(m, wanted))
+		return;
+	if (sql_completed(client, server, a->kind, a->theirs, a->text) < 0)
+		no_memory(client, server);
+}
+
+bool statements_answered(struct client *client, struct server *server,
+    const struct message *m, const struct pipeline_entry *done)
+{
+	bool is_sent = false;
+
+	if (server_has_forgotten(m) && prepared_journal_forget(server->link.journal,
+					   &client->names, &server->statements) < 0)
+		no_memory(client, server);
+	if (done->tag && m->type == 'E') {
+		is_sent = !server->link.is_trying_again &&
+			  is_error_sent(client, server, m, done->tag);
+		fail_tag(server, done->tag);
+		unnamed_failed(client, server, done->tag);
+	} else if (done->tag) {
+		if (parsed_again(client, server, m, done->tag) < 0)
+			no_memory(client, server);
+		unnamed_parsed(client, done->tag);
+		note_completion(client, server, m, done->tag);
+		prepared_journal_commit(&server->link.journal, done->tag);
+		holdings_alias_end(server, done->tag);
+	}
+	if (undo_failed(client, server) < 0)
+		no_memory(client, server);
+	if (m->type == 'Z' && server->status == 'I' && server->pipeline.syncs == 0)
+		sql_portals_clear(server);
+	if (m->type == 'Z' && !server->link.is_trying_again &&
+	    pipeline_is_settled(&server->pipeline))
+		segment_end(server);
+	return is_sent;
+}
+
+/* ---- lost statements ---- */
+
+/* 26000: it is not there; 0A000: its result has other types since the table was
+ * altered. */
+static bool is_loss(const struct message *m)
+{
+	struct error_fields f;
+
+	if (codec_read_error(message_body(m), message_body_len(m), &f) < 0)
+		return false;
+	return strcmp(f.sqlstate, "26000") == 0 || strcmp(f.sqlstate, "0A000") == 0;
+}
+
+/* The text that a Bind or Describe in flight is about, as far as the server has it. */
+static struct prepared_text *used_text(
+    const struct server *server, const struct pipeline_entry *entry)
+{
+	const struct alias *r = NULL;
+
+	if (entry->type == 'B' || entry->type == 'D')
+		r = holdings_alias(server, entry->tag);
+	return r ? prepared_set_find(server->statements, r->ours) : NULL;
+}
+
+/* Is the error the first answer to all that came since the last Sync, is all of that
+ * kept, and has nothing come behind it? */
+static bool has_whole_segment(const struct client *client, const struct server *server,
+    const struct pipeline_entry *done)
+{
+	const struct segment *s = server->link.segment;
+
+	return s && s->tag == done->tag && server->status == 'I' &&
+	       client->conn.passing == 0 && !client->conn.is_doomed &&
+	       pipeline_count(&server->pipeline) == s->is_ended &&
+	       !pipeline_is_settled(&server->pipeline);
+}
+
+static bool may_send_segment_again(
+    const struct server *server, const struct prepared_text *text)
+{
+	struct message first;
+	bool is_described;
+
+	segment_look(server->link.segment, &first, &is_described);
+	return first.type == 'D' ||
+	       prepared_may_bind_again(first.bytes, first.have, text, is_described);
+}
+
+bool statements_may_try_again(struct client *client, struct server *server,
+    const struct message *m, const struct pipeline_entry *done)
+{
+	struct prepared_text *text;
+
+	if (m->type != 'E' || !message_is_whole(m))
+		return false;
+	text = used_text(server, done);
+	if (!text || !is_loss(m))
+		return false;
+	prepared_set_spoil(server->statements, text);
+	return has_whole_segment(client, server, done) &&
+	       may_send_segment_again(server, text);
+}
+
+void statements_make_up(struct client *client, struct server *server)
+{
+	struct pipeline_entry entry;
+
+	while (pipeline_next_made_up(&server->pipeline, &entry)) {
+		if (entry.tag)
+			prepared_journal_commit(&server->link.journal, entry.tag);
+		stream_put(&client->conn.stream, NULL,
+		    entry.type == 'P' ? parse_complete : close_complete,
+		    sizeof(parse_complete));
+	}
+}

@@ -1,0 +1,64 @@
+/*
+ * The value of a limit for one client.  Keeping it is the business of others.
+ */
+#include "session/limits.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "conf/scope.h"
+#include "pool/catalog.h"
+
+/* Limits of a query or a transaction are those of the server's user, others the
+ * client's own. */
+static struct scope limit_scope(const struct client *client, bool is_of_pool)
+{
+	const struct pool *pool = client->request.ask.pool;
+
+	if (is_of_pool && pool)
+		return pool_scope(pool);
+	if (client->database)
+		return login_scope(client->database, client->user);
+	return (struct scope){.settings = site_settings(client->conn.site)};
+}
+
+/* Counts as they are, times in seconds. */
+static double limit_value(const struct client *client, const char *setting)
+{
+	struct scope own = limit_scope(client, false), link = limit_scope(client, true);
+	const struct {
+		const char *setting;
+		double value;
+	} limits[] = {
+#define COUNT(scope, name) {#name, (double)scope_##name(scope)}
+#define TIME(scope, name)                                \
+	{                                                \
+#		name, (double)scope_##name(scope) / 1e6 \
+	}
+	    COUNT(own, max_client_conn),
+	    COUNT(own, max_db_client_connections),
+	    COUNT(own, max_user_client_connections),
+	    COUNT(link, max_waiting_clients),
+	    TIME(own, client_login_timeout),
+	    TIME(own, suspend_timeout),
+	    TIME(own, client_idle_timeout),
+	    TIME(own, query_wait_timeout),
+	    TIME(link, query_timeout),
+	    TIME(link, transaction_timeout),
+	    TIME(link, idle_transaction_timeout),
+#undef COUNT
+#undef TIME
+	};
+
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
+		if (strcmp(limits[i].setting, setting) == 0)
+			return limits[i].value;
+	return 0;
+}
+
+const char *limit_describe(
+    const struct client *client, const char *setting, char out[LIMIT_TEXT])
+{
+	snprintf(out, LIMIT_TEXT, "%s is %.15g", setting, limit_value(client, setting));
+	return out;
+}

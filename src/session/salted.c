@@ -1,0 +1,68 @@
+/*
+ * Salted passwords for SCRAM, derived on a helper thread; those that proved right are
+ * kept for the next login.  What is proven with them is not known here.
+ */
+#include "session/salted.h"
+
+#include <string.h>
+
+#include "auth/key_cache.h"
+#include "auth/workers.h"
+#include "base/log.h"
+
+/* A queue with more derivations than this takes only those that are needed. */
+enum { BUSY_COUNT = 64 };
+
+void salted_init(struct site *site)
+{
+	site->key_cache = key_cache_new(KEY_CACHE_ENTRIES);
+}
+
+void salted_done(struct site *site)
+{
+	key_cache_free(&site->key_cache);
+}
+
+void salted_forget_all(struct site *site)
+{
+	key_cache_clear(site->key_cache);
+}
+
+bool salted_is_busy(const struct site *site)
+{
+	return workers_waiting(site->workers, WORKERS_COMPUTE) > BUSY_COUNT;
+}
+
+struct workers_job *salted_submit(struct site *site, const struct scram_due *due,
+    salted_fn *done, void *owner, struct err *err)
+{
+	struct key_job *key_job = key_job_new(due, done, owner);
+
+	if (!key_job) {
+		err_set(err, "out of memory");
+		return NULL;
+	}
+	if (workers_submit(site->workers, &key_job->job, err) == 0) {
+		log_debug(site->log, "deriving a SCRAM key, %u iterations",
+		    (unsigned)due->iterations);
+		return &key_job->job;
+	}
+	key_job_discard(key_job);
+	return NULL;
+}
+
+int salted_derive(struct site *site, const struct scram_due *due, salted_fn *done,
+    void *owner, uint8_t salted[SCRAM_KEY_LEN], struct workers_job **job,
+    struct err *err)
+{
+	if (key_cache_find(site->key_cache, due, salted) == 0)
+		return 1;
+	*job = salted_submit(site, due, done, owner, err);
+	return *job ? 0 : -1;
+}
+
+void salted_keep(
+    struct site *site, const struct scram_due *due, const uint8_t salted[SCRAM_KEY_LEN])
+{
+	key_cache_put(site->key_cache, due, salted);
+}

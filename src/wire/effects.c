@@ -1,0 +1,171 @@
+/*
+ * One look at a text: statement by statement, with the fast way through what is of no
+ * interest.  What the first words of a statement mean is in effects_statement, what
+ * matters anywhere inside of one in effects_inner.
+ */
+#include "wire/effects.h"
+
+#include <string.h>
+
+#include "wire/effects_look.h"
+#include "wire/sql_hint.h"
+
+/* The rest of a statement, of which nothing but its inside matters any more. */
+static void pass_statement(struct effects_look *l)
+{
+	static const struct sql_filter words = {{
+	    ['i' & 31] = 1U << 4,  /* into */
+	    ['s' & 31] = 1U << 10, /* set_config */
+	    /* pg_advisory_lock, pg_try_advisory_lock, and these with _shared */
+	    ['p' & 31] = 1U << 16 | 1U << 20 | 1U << 23 | 1U << 27,
+	}};
+
+	while (!effects_look_is_end(l)) {
+		if (effects_inner_is_busy(l)) {
+			effects_inner_next(l);
+		} else {
+			l->before = l->token;
+			sql_scan_find(
+			    &l->scan, &words, l->ask->has_clock, &l->token, &l->before);
+			effects_inner_observe(l);
+		}
+	}
+	effects_inner_end(l);
+}
+
+/* Does nothing of interest come behind the first words of a statement?  True for most
+ * texts, and found out much quicker than by scanning them. */
+static bool is_plain(const struct sql_scan *s, const struct effects_ask *ask)
+{
+	static const struct sql_hint inner[] = {
+	    SQL_HINT('_', 'c', 'o'), /* set_config */
+	    SQL_HINT('_', 'a', 'd'), /* pg_advisory_lock */
+	    SQL_HINT('e', 'm', 'p'), /* into temp */
+	};
+	static const struct sql_hint clock[] = {
+	    SQL_HINT('n', 'o', 'w'), /* now */
+	    SQL_HINT('d', 'a', 'y'), /* today, yesterday */
+	    SQL_HINT('o', 'r', 'r'), /* tomorrow */
+	};
+	const char *at = s->at, *end = s->end;
+
+	while (end > at && (end[-1] == ';' || end[-1] == ' ' || end[-1] == '\n'))
+		end--;
+	size_t len = (size_t)(end - at);
+	if (memchr(at, ';', len))
+		return false;
+	if (sql_hint_is_there(at, len, inner, ask->has_leaves ? 3 : 1))
+		return false;
+	return !ask->has_clock || !sql_hint_is_there(at, len, clock, 3);
+}
+
+/* The first token was read. */
+static void look(struct effects_look *l)
+{
+	while (l->token.kind != SQL_END) {
+		if (sql_token_is_mark(&l->token, ';')) {
+			l->has_empty = true;
+		} else {
+			l->before = (struct sql_token){.kind = SQL_END};
+			effects_inner_observe(l);
+			effects_statement(l);
+			pass_statement(l);
+			l->statements++;
+		}
+		if (l->token.kind != SQL_END)
+			sql_scan_next(&l->scan, &l->token);
+	}
+	if (l->statements > 1)
+		l->effects.command.kind = COMMAND_NONE;
+}
+
+/* Of a text that goes on behind what was looked at. */
+static void cut(struct sql_effects *e)
+{
+	e->is_cut = e->may_forget = true;
+	/* what stands at the end could be read for something else */
+	e->resets = (struct reset_effects){0};
+	e->command.kind = COMMAND_NONE;
+}
+
+static struct sql_effects look_at(const struct sql_scan *s,
+    const struct sql_token *first, const char *text, const struct effects_ask *ask)
+{
+	struct effects_look l = {.text = text, .scan = *s, .token = *first, .ask = ask};
+
+	look(&l);
+	return l.effects;
+}
+
+static bool is_command(const struct sql_token *t)
+{
+	return sql_token_is(t, "prepare") || sql_token_is(t, "execute") ||
+	       sql_token_is(t, "deallocate");
+}
+
+bool effects_may_be_command(const char *text, size_t len)
+{
+	struct sql_token first;
+	struct sql_scan s;
+
+	sql_scan_init(&s, text, len < EFFECTS_TEXT_MAX ? len : EFFECTS_TEXT_MAX, false);
+	sql_scan_next(&s, &first);
+	return s.at == s.end || is_command(&first);
+}
+
+struct sql_effects effects_of_text(
+    const char *text, size_t len, const struct effects_ask *ask)
+{
+	size_t most = EFFECTS_TEXT_MAX;
+	struct sql_effects effects;
+	struct sql_token first;
+	struct sql_scan s;
+
+	sql_scan_init(&s, text, len < most ? len : most, ask->has_escapes);
+	sql_scan_next(&s, &first);
+	if (len > most && is_command(&first)) {
+		most = EFFECTS_COMMAND_MAX;
+		s.end = text + strnlen(text, len < most ? len : most);
+	}
+	if (first.kind == SQL_WORD && !effects_statement_is_known(&first) &&
+	    is_plain(&s, ask))
+		memset(&effects, 0, sizeof(effects));
+	else
+		effects = look_at(&s, &first, text, ask);
+	if (s.end == text + most ? len > most : ask->is_part && s.end == text + len)
+		cut(&effects);
+	return effects;
+}
+
+/* ---- what is kept of it ---- */
+
+/* Parameters of these bits that the server does not report. */
+static bool has_unreported(uint64_t bits, const struct vars *reported)
+{
+	for (; bits; bits &= bits - 1) {
+		size_t i = (size_t)__builtin_ctzll(bits);
+		if (!reported || !vars_get(reported, i))
+			return true;
+	}
+	return false;
+}
+
+static uint16_t of_sets(uint64_t sets, const struct vars *reported)
+{
+	if (!sets)
+		return 0;
+	return has_unreported(sets, reported) ? LEAK_BIT(SET) : LEAK_HARMLESS_SET;
+}
+
+struct leak_look effects_leaves(
+    const struct sql_effects *effects, const struct vars *reported)
+{
+	uint16_t config =
+	    has_unreported(effects->configs, reported) ? LEAK_BIT(CONFIG) : 0;
+	uint16_t first = effects->leaves_first | of_sets(effects->sets_first, reported);
+
+	return (struct leak_look){
+	    .first = (first | config) & LEAK_KINDS,
+	    .all = effects->leaves | of_sets(effects->sets, reported) | config,
+	};
+}

@@ -1,0 +1,234 @@
+/*
+ * What matters anywhere in a statement: INTO TEMP, the functions that take advisory
+ * locks, set_config() with its arguments, and strings that stand for the present time.
+ */
+#include <string.h>
+#include <strings.h>
+
+#include "wire/effects_look.h"
+
+/* ---- strings ---- */
+
+/* Longer ones are no dates. */
+enum { CLOCK_MAX = 64 };
+
+static bool is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool is_clock_word(const char *word, size_t len)
+{
+	static const char *const words[] = {"now", "today", "tomorrow", "yesterday"};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strlen(words[i]) == len && strncasecmp(word, words[i], len) == 0)
+			return true;
+	return false;
+}
+
+/* PostgreSQL turns such a string into a time when the statement is prepared. */
+static bool is_clock(const struct sql_token *t)
+{
+	const char *at = t->at, *end = t->at + t->len, *word;
+
+	if (t->len > CLOCK_MAX)
+		return false;
+	while (at < end) {
+		word = at;
+		while (at < end && is_letter(*at))
+			at++;
+		if (at > word && is_clock_word(word, (size_t)(at - word)))
+			return true;
+		at += at == word;
+	}
+	return false;
+}
+
+/* ---- set_config(name, value, is_local) ---- */
+
+static void leave(struct effects_look *l, uint16_t kind)
+{
+	l->effects.leaves |= kind;
+	l->effects.leaves_first |= kind;
+}
+
+static void begin_config(struct effects_look *l)
+{
+	if (l->call_count == EFFECTS_NESTED_MAX) {
+		leave(l, LEAK_BIT(CONFIG));
+		return;
+	}
+	l->calls[l->call_count++] =
+	    (struct config_call){.depth = l->depth, .is_fresh = true};
+}
+
+/* Nothing more is to be known of the innermost call. */
+static void end_config(struct effects_look *l, bool is_harmless)
+{
+	l->call_count--;
+	if (!is_harmless)
+		leave(l, LEAK_BIT(CONFIG));
+}
+
+/* The parameter is set, or brought back, for the session. */
+static void note_config(struct effects_look *l, const struct config_call *call)
+{
+	struct reset_effects more = {0};
+
+	if (!call->bit)
+		leave(l, LEAK_BIT(CONFIG));
+	l->effects.configs |= call->bit;
+	if (call->is_null)
+		more.hidden = call->bit;
+	else
+		more.set = call->bit;
+	effects_add_resets(&l->effects.resets, &more);
+}
+
+/* The first token of an argument. */
+static void read_argument(struct effects_look *l, struct config_call *call)
+{
+	const struct sql_token *t = &l->token;
+	struct config_call ended;
+
+	call->is_fresh = false;
+	switch (call->argument) {
+	case 0:
+		if (t->kind == SQL_STRING && !t->is_open)
+			call->bit = effects_look_parameter(l, t->at, t->len);
+		break;
+	case 1:
+		call->is_null = sql_token_is(t, "null");
+		break;
+	default:
+		ended = *call;
+		end_config(l, true);
+		if (!sql_token_is(t, "true"))
+			note_config(l, &ended);
+		break;
+	}
+}
+
+/* Parentheses are counted only while a call is read. */
+static void observe_call(struct effects_look *l)
+{
+	struct config_call *call = &l->calls[l->call_count - 1];
+	const struct sql_token *t = &l->token;
+	char mark = t->kind == SQL_MARK ? t->mark : '\0';
+
+	if (mark == ')' || mark == ']') {
+		if (l->depth == call->depth)
+			end_config(l, false);
+		l->depth -= l->depth > 0;
+	} else if (mark == ',' && l->depth == call->depth) {
+		call->argument++;
+		call->is_fresh = true;
+	} else if (call->is_fresh) {
+		read_argument(l, call);
+	}
+	if (mark == '(' || mark == '[')
+		l->depth++;
+}
+
+/* ---- words ---- */
+
+/* The kind that a call of this function leaves.  Functions that lock until the end of
+ * the transaction have an xact in their names. */
+static uint16_t function_kind(const struct sql_token *t)
+{
+	static const char *const locks[] = {"pg_advisory_lock",
+	    "pg_advisory_lock_shared", "pg_try_advisory_lock",
+	    "pg_try_advisory_lock_shared"};
+
+	if (sql_token_is(t, "set_config"))
+		return LEAK_BIT(CONFIG);
+	for (size_t i = 0; i < sizeof(locks) / sizeof(locks[0]); i++)
+		if (sql_token_is(t, locks[i]))
+			return LEAK_BIT(ADVISORY);
+	return 0;
+}
+
+/* SELECT .. INTO [LOCAL | GLOBAL] TEMP; behind INSERT and MERGE, temp is the name of a
+ * table. */
+static void observe_into(struct effects_look *l)
+{
+	const struct sql_token *t = &l->token;
+
+	if (l->is_into && (sql_token_is(t, "local") || sql_token_is(t, "global")))
+		return;
+	if (l->is_into && (sql_token_is(t, "temp") || sql_token_is(t, "temporary")))
+		leave(l, LEAK_BIT(TEMP));
+	l->is_into = sql_token_is(t, "into") && !sql_token_is(&l->before, "insert") &&
+		     !sql_token_is(&l->before, "merge");
+}
+
+static void observe_word(struct effects_look *l)
+{
+	const struct sql_token *t = &l->token;
+	bool may_be_function = t->len >= 10 && memchr("sSpP", *t->at, 4);
+
+	if (l->is_into || t->len == 4)
+		observe_into(l);
+	l->pending = may_be_function ? function_kind(t) : 0;
+}
+
+/* ---- a token ---- */
+
+bool effects_inner_is_busy(const struct effects_look *l)
+{
+	return l->call_count > 0 || l->pending || l->is_into;
+}
+
+/* A function that was just named is called. */
+static void observe_open(struct effects_look *l)
+{
+	uint16_t kind = l->pending;
+
+	l->pending = 0;
+	if (l->call_count > 0)
+		observe_call(l);
+	else
+		l->depth++;
+	if (kind & LEAK_BIT(CONFIG))
+		begin_config(l);
+	else if (kind)
+		leave(l, kind);
+}
+
+void effects_inner_observe(struct effects_look *l)
+{
+	const struct sql_token *t = &l->token;
+
+	if (l->ask->has_clock && t->kind == SQL_STRING && is_clock(t))
+		l->effects.reads_clock = true;
+	if (l->pending && sql_token_is_mark(t, '(')) {
+		observe_open(l);
+		return;
+	}
+	l->pending = 0;
+	if (t->kind == SQL_WORD)
+		observe_word(l);
+	else
+		l->is_into = false;
+	if (l->call_count > 0)
+		observe_call(l);
+}
+
+void effects_inner_next(struct effects_look *l)
+{
+	if (effects_look_is_end(l))
+		return;
+	l->before = l->token;
+	sql_scan_next(&l->scan, &l->token);
+	effects_inner_observe(l);
+}
+
+void effects_inner_end(struct effects_look *l)
+{
+	while (l->call_count > 0)
+		end_config(l, false);
+	l->depth = 0;
+	l->pending = 0;
+	l->is_into = false;
+}

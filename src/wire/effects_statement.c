@@ -1,0 +1,433 @@
+/*
+ * What the first words of a statement say: SET, RESET, CREATE TEMP, DECLARE, PREPARE
+ * and the others that change more than tables.
+ */
+#include <string.h>
+
+#include "wire/effects_look.h"
+
+static bool is_word(const struct effects_look *l, const char *word)
+{
+	return sql_token_is(&l->token, word);
+}
+
+static void leave(struct effects_look *l, uint16_t kinds)
+{
+	l->effects.leaves |= kinds;
+	if (l->statements == 0)
+		l->effects.leaves_first |= kinds & LEAK_KINDS;
+}
+
+/* ---- SET ---- */
+
+/* What a SET is about. */
+struct set_target {
+	uint64_t bit;  /* of a tracked parameter, or 0 */
+	uint16_t kind; /* ROLE and AUTHORIZATION have kinds of their own */
+	bool is_zone, is_names;
+};
+
+/* The token is the first one of a name; it ends at the first one behind it.  The name
+ * may have a qualification: a.b. */
+static uint64_t take_name(struct effects_look *l)
+{
+	const char *at = l->token.at;
+	size_t len = l->token.len;
+
+	if (effects_look_is_end(l))
+		return 0;
+	effects_inner_next(l);
+	while (sql_token_is_mark(&l->token, '.')) {
+		effects_inner_next(l);
+		if (!effects_look_is_end(l))
+			len = (size_t)(l->token.at + l->token.len - at);
+		effects_inner_next(l);
+	}
+	return effects_look_parameter(l, at, len);
+}
+
+static uint64_t parameter(const struct effects_look *l, const char *name)
+{
+	return effects_look_parameter(l, name, strlen(name));
+}
+
+static bool is_name(const struct effects_look *l, const char *name)
+{
+	struct sql_token t = l->token;
+
+	/* a quoted name counts as well */
+	if (t.kind == SQL_NAME)
+		t.kind = SQL_WORD;
+	return sql_token_is(&t, name);
+}
+
+/* The token is the first one behind SET [SESSION | LOCAL]. */
+static struct set_target take_target(struct effects_look *l)
+{
+	struct set_target target = {.kind = LEAK_BIT(SET)};
+
+	if (is_name(l, "role"))
+		target.kind = LEAK_BIT(ROLE);
+	else if (is_name(l, "session_authorization"))
+		target.kind = LEAK_BIT(AUTHORIZATION);
+	target.is_zone = is_word(l, "time");
+	target.is_names = is_word(l, "names");
+	if (target.is_zone || target.is_names || is_word(l, "schema")) {
+		target.bit = parameter(l, target.is_zone    ? "TimeZone"
+					  : target.is_names ? "client_encoding"
+							    : "search_path");
+		effects_inner_next(l);
+		if (target.is_zone)
+			effects_inner_next(l); /* ZONE */
+	} else {
+		target.bit = take_name(l);
+	}
+	return target;
+}
+
+/* The token is the first one behind the name. */
+static bool take_default(struct effects_look *l, const struct set_target *target)
+{
+	if (sql_token_is_mark(&l->token, '=') || is_word(l, "to"))
+		effects_inner_next(l);
+	if (effects_look_is_end(l))
+		return target->is_names;
+	return is_word(l, "default") || (target->is_zone && is_word(l, "local")) ||
+	       (target->kind == LEAK_BIT(ROLE) && is_word(l, "none"));
+}
+
+static void note_set(struct effects_look *l, const struct set_target *target,
+    bool is_local, bool is_default)
+{
+	struct reset_effects more = {.has_default = is_default};
+
+	if (!is_default)
+		more.set = target->bit;
+	else if (is_local)
+		more.local = target->bit;
+	else
+		more.session = target->bit;
+	/* whatever was said before of the parameter */
+	l->effects.resets.session &= ~target->bit;
+	l->effects.resets.local &= ~target->bit;
+	effects_add_resets(&l->effects.resets, &more);
+	if (is_local || is_default) {
+		leave(l, LEAK_HARMLESS_SET);
+	} else if (target->bit) {
+		l->effects.sets |= target->bit;
+		if (l->statements == 0)
+			l->effects.sets_first |= target->bit;
+	} else {
+		leave(l, target->kind);
+	}
+}
+
+static void set_parameter(struct effects_look *l, bool is_local)
+{
+	struct set_target target = take_target(l);
+
+	note_set(l, &target, is_local, take_default(l, &target));
+}
+
+/* SET SESSION .. */
+static void set_session(struct effects_look *l)
+{
+	const struct set_target target = {.kind = LEAK_BIT(AUTHORIZATION)};
+
+	effects_inner_next(l);
+	if (is_word(l, "characteristics")) {
+		leave(l, LEAK_BIT(SET));
+	} else if (is_word(l, "authorization")) {
+		effects_inner_next(l);
+		note_set(l, &target, false, take_default(l, &target));
+	} else {
+		set_parameter(l, false);
+	}
+}
+
+static void set_statement(struct effects_look *l)
+{
+	effects_inner_next(l);
+	if (is_word(l, "session")) {
+		set_session(l);
+	} else if (is_word(l, "transaction")) {
+		leave(l, LEAK_HARMLESS_SET);
+	} else if (is_word(l, "local")) {
+		effects_inner_next(l);
+		set_parameter(l, true);
+	} else if (!is_word(l, "constraints")) {
+		set_parameter(l, false);
+	}
+}
+
+/* ---- RESET ---- */
+
+/* The token is the first one behind RESET. */
+static uint64_t take_reset(struct effects_look *l)
+{
+	if (is_word(l, "all"))
+		return UINT64_MAX;
+	if (is_word(l, "time")) /* RESET TIME ZONE */
+		return parameter(l, "TimeZone");
+	return take_name(l);
+}
+
+static void reset_statement(struct effects_look *l)
+{
+	struct reset_effects more = {.has_reset = true};
+
+	effects_inner_next(l);
+	more.session = take_reset(l);
+	effects_add_resets(&l->effects.resets, &more);
+}
+
+/* ---- statements that leave something ---- */
+
+static void listen_statement(struct effects_look *l)
+{
+	leave(l, LEAK_BIT(LISTEN));
+}
+
+static void load_statement(struct effects_look *l)
+{
+	leave(l, LEAK_BIT(LOAD));
+}
+
+static void unlisten_statement(struct effects_look *l)
+{
+	effects_inner_next(l);
+	if (sql_token_is_mark(&l->token, '*'))
+		leave(l, LEAK_UNLISTEN_ALL);
+}
+
+/* Do these words stand one after the other before `stop` or the statement's end? */
+static bool has_words(
+    struct effects_look *l, const char *const words[], const char *stop)
+{
+	size_t found = 0;
+
+	while (!effects_look_is_end(l) && !(stop && is_word(l, stop))) {
+		if (is_word(l, words[found]))
+			found++;
+		else
+			found = is_word(l, words[0]);
+		if (!words[found])
+			return true;
+		effects_inner_next(l);
+	}
+	return false;
+}
+
+static void create_statement(struct effects_look *l)
+{
+	static const char *const on_commit_drop[] = {"on", "commit", "drop", NULL};
+
+	do
+		effects_inner_next(l);
+	while (is_word(l, "or") || is_word(l, "replace") || is_word(l, "global") ||
+	       is_word(l, "local"));
+	if ((is_word(l, "temp") || is_word(l, "temporary")) &&
+	    !has_words(l, on_commit_drop, NULL))
+		leave(l, LEAK_BIT(TEMP));
+}
+
+static void declare_statement(struct effects_look *l)
+{
+	static const char *const with_hold[] = {"with", "hold", NULL};
+
+	effects_inner_next(l);
+	effects_inner_next(l); /* behind its name */
+	if (has_words(l, with_hold, "for"))
+		leave(l, LEAK_BIT(CURSOR));
+}
+
+/* ---- PREPARE, EXECUTE, DEALLOCATE ---- */
+
+/* May this token stand behind the name? */
+static bool may_follow(const struct effects_look *l, enum command_kind kind)
+{
+	bool is_open = sql_token_is_mark(&l->token, '(');
+
+	switch (kind) {
+	case COMMAND_PREPARE:
+		return is_open || is_word(l, "as");
+	case COMMAND_EXECUTE:
+		return is_open || effects_look_is_end(l);
+	default:
+		return effects_look_is_end(l);
+	}
+}
+
+static bool may_be_name(const struct sql_token *t)
+{
+	return (t->kind == SQL_WORD && *t->at != '$') ||
+	       (t->kind == SQL_NAME && t->len > 0 && !t->is_open);
+}
+
+/* To the end of the statement. */
+static size_t take_end(struct effects_look *l)
+{
+	while (!effects_look_is_end(l))
+		effects_inner_next(l);
+	return (size_t)(l->token.from - l->text);
+}
+
+/* The token is the statement's name.  Only the first statement of a text counts, and
+ * only if no other one comes. */
+static void take_command(
+    struct effects_look *l, enum command_kind kind, const struct sql_token *name)
+{
+	struct command_span span = {.kind = kind};
+
+	if (!may_be_name(name) || !may_follow(l, kind) || !l->effects.is_command)
+		return;
+	span.from = (uint32_t)(name->from - l->text);
+	span.to = (uint32_t)(name->to - l->text);
+	span.end = (uint32_t)take_end(l);
+	l->effects.command = span;
+}
+
+static void begin_command(struct effects_look *l)
+{
+	l->effects.is_command = l->statements == 0 && !l->has_empty;
+	effects_inner_next(l);
+}
+
+static void prepare_statement(struct effects_look *l)
+{
+	struct sql_token name;
+
+	begin_command(l);
+	name = l->token;
+	if (!is_word(l, "transaction"))
+		leave(l, LEAK_BIT(PREPARE));
+	effects_inner_next(l);
+	take_command(l, COMMAND_PREPARE, &name);
+}
+
+static void execute_statement(struct effects_look *l)
+{
+	struct sql_token name;
+
+	begin_command(l);
+	name = l->token;
+	effects_inner_next(l);
+	take_command(l, COMMAND_EXECUTE, &name);
+}
+
+static void note_forgetting(struct effects_look *l)
+{
+	l->effects.may_forget = true;
+	l->effects.forgets |= l->statements == 0;
+}
+
+static void deallocate_statement(struct effects_look *l)
+{
+	struct sql_token name;
+
+	note_forgetting(l);
+	begin_command(l);
+	name = l->token;
+	effects_inner_next(l);
+	/* a statement may be called prepare */
+	if (sql_token_is(&name, "prepare") && !effects_look_is_end(l)) {
+		name = l->token;
+		effects_inner_next(l);
+	}
+	take_command(l,
+	    sql_token_is(&name, "all") ? COMMAND_DEALLOCATE_ALL : COMMAND_DEALLOCATE,
+	    &name);
+}
+
+/* ---- DO ---- */
+
+/* The body of a DO, or a string in it, which may be executed: RESET, SET and
+ * DEALLOCATE anywhere. */
+static void look_at_body(struct effects_look *outer, bool is_string)
+{
+	struct effects_look l = {.ask = outer->ask, .statements = 1};
+	struct reset_effects more;
+
+	sql_scan_init(&l.scan, outer->token.at, outer->token.len, false);
+	sql_scan_next(&l.scan, &l.token);
+	while (l.token.kind != SQL_END) {
+		if (l.token.kind == SQL_STRING && !is_string) {
+			look_at_body(&l, true);
+		} else if (is_word(&l, "deallocate") || is_word(&l, "discard")) {
+			l.effects.hides_forgetting = true;
+		} else if (is_word(&l, "reset")) {
+			reset_statement(&l);
+		} else if (is_word(&l, "set")) {
+			set_statement(&l);
+		}
+		/* the last token may be one that ended such a statement */
+		sql_scan_next(&l.scan, &l.token);
+	}
+	more = l.effects.resets;
+	more = (struct reset_effects){
+	    .hidden = more.session | more.local | more.hidden, .set = more.set};
+	effects_add_resets(&outer->effects.resets, &more);
+	outer->effects.hides_forgetting |= l.effects.hides_forgetting;
+}
+
+static void do_statement(struct effects_look *l)
+{
+	do {
+		effects_inner_next(l);
+		if (l->token.kind == SQL_STRING)
+			look_at_body(l, false);
+	} while (!effects_look_is_end(l));
+	l->effects.may_forget |= l->effects.hides_forgetting;
+}
+
+/* ---- all of them ---- */
+
+static const struct verb {
+	const char *word;
+	void (*look)(struct effects_look *l);
+} verbs[] = {
+    {"set", set_statement},
+    {"reset", reset_statement},
+    {"create", create_statement},
+    {"prepare", prepare_statement},
+    {"execute", execute_statement},
+    {"deallocate", deallocate_statement},
+    {"discard", note_forgetting},
+    {"declare", declare_statement},
+    {"do", do_statement},
+    {"listen", listen_statement},
+    {"unlisten", unlisten_statement},
+    {"load", load_statement},
+};
+
+/* Lengths of these words by their first letter, as most statements begin with others.
+ */
+static const uint32_t lengths[32] = {
+    ['s' & 31] = 1U << 3,
+    ['r' & 31] = 1U << 5,
+    ['c' & 31] = 1U << 6,
+    ['p' & 31] = 1U << 7,
+    ['e' & 31] = 1U << 7,
+    ['d' & 31] = 1U << 2 | 1U << 7 | 1U << 10,
+    ['l' & 31] = 1U << 4 | 1U << 6,
+    ['u' & 31] = 1U << 8,
+};
+
+bool effects_statement_is_known(const struct sql_token *t)
+{
+	return t->kind == SQL_WORD && t->len <= 10 &&
+	       lengths[*t->at & 31] >> t->len & 1;
+}
+
+void effects_statement(struct effects_look *l)
+{
+	const struct sql_token *t = &l->token;
+
+	if (!effects_statement_is_known(t))
+		return;
+	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
+		if (sql_token_is(t, verbs[i].word)) {
+			verbs[i].look(l);
+			return;
+		}
+}

@@ -1,0 +1,96 @@
+"""Two poolers behind haproxy: cancel requests, addresses (doc/peering.md)."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+import waiting
+import wire
+
+HAPROXY = shutil.which("haproxy", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
+
+CONFIG = """
+defaults
+    mode tcp
+    timeout connect 5s
+    timeout client  1h
+    timeout server  1h
+frontend postgres
+    bind 127.0.0.1:%d
+    default_backend poolers
+backend poolers
+    balance roundrobin
+    server pooler1 127.0.0.1:%d %s
+    server pooler2 127.0.0.1:%d %s
+"""
+
+
+@pytest.fixture
+def balanced(make_pooler, pg):
+    """balanced(option): the poolers, and the port of haproxy in front of them."""
+    started = []
+
+    def make(option=""):
+        poolers = [make_pooler({"db": pg.conn(pool_size=40)}, start=False,
+                               settings={"peer_id": str(i + 1)}) for i in range(2)]
+        for pooler in poolers:
+            pooler.peers = {str(i + 1): "host=%s port=%d" % (other.dir, other.port)
+                            for i, other in enumerate(poolers)}
+            if option:
+                pooler.settings["proxy_protocol_from"] = "127.0.0.1"
+            pooler.start()
+        port = waiting.PORTS.take()
+        path = poolers[0].write("haproxy.cfg", CONFIG % (
+            port, poolers[0].port, option, poolers[1].port, option))
+        started.append(subprocess.Popen([HAPROXY, "-db", "-f", path], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                        **waiting.run_as(waiting.unprivileged())))
+        waiting.wait_for(lambda: can_connect(port), "haproxy is up")
+        return poolers, port
+
+    yield make
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def can_connect(port):
+    try:
+        wire.open_socket("127.0.0.1", port).close()
+        return True
+    except OSError:
+        return False
+
+
+def connect(port):
+    return wire.Client("127.0.0.1", port, "trust_user", "db", None, {}).login()
+
+
+@pytest.mark.parametrize("option", ["", "send-proxy", "send-proxy-v2"])
+def test_cancels_find_their_process(balanced, pg, option):
+    poolers, port = balanced(option)
+    clients = [connect(port) for _ in range(24)]
+    for client in clients:
+        client.send(wire.query("select pg_sleep(60)"))
+    waiting.wait_for(lambda: pg.backends("query like '%sleep(60)%' and state='active'") >= 24, "all run")
+    for client in clients:
+        with wire.Wire(wire.open_socket("127.0.0.1", port)) as raw:
+            raw.send(wire.cancel_request(client.key))
+            raw.expect_closed()
+    for client in clients:
+        assert client.finish().errors[0].field("C") == "57014"
+        client.close()
+    used = [sum("successfully sent" in line for line in pooler.log().splitlines())
+            for pooler in poolers]
+    assert min(used) > 0, "both passed requests on"
+
+
+def test_the_client_s_address_is_passed_on(balanced):
+    poolers, port = balanced("send-proxy-v2")
+    with connect(port) as client:
+        own = client.sock.getsockname()[1]
+        seen = [line for pooler in poolers for line in pooler.log().splitlines()
+                if "@127.0.0.1:%d login attempt" % own in line]
+        assert len(seen) == 1

@@ -1,0 +1,47 @@
+"""The tools of these tests themselves."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+import waiting
+
+
+@pytest.fixture
+def locked():
+    """A folder that only its owner may enter, as root's home is."""
+    folder = waiting.scratch("locked")
+    os.chmod(folder, 0o700)
+    os.chown(folder, os.getuid(), os.getgid())
+    yield folder
+    shutil.rmtree(folder)
+
+
+def as_account(*command):
+    return subprocess.run(command, cwd="/", capture_output=True, text=True,
+                          **waiting.run_as(waiting.unprivileged()))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs a second account")
+def test_what_the_account_cannot_reach_is_copied(locked):
+    os.mkdir(os.path.join(locked, "bin"), 0o700)
+    program = shutil.copy("/bin/echo", os.path.join(locked, "bin", "say"))
+    os.chmod(program, 0o700)
+    for path, inside in ((program, ""), (locked, "bin/say")):
+        with waiting.within_reach(path) as copy:
+            assert copy != path
+            assert as_account(os.path.join(copy, inside) if inside else copy, "hello").stdout == "hello\n"
+        assert not os.path.exists(copy)
+
+
+def test_what_the_account_can_reach_is_used_as_it_is():
+    with waiting.within_reach("/bin/echo") as path:
+        assert path == "/bin/echo"
+
+
+def test_settings_of_a_run(make_pooler, monkeypatch):
+    monkeypatch.setenv("POOLER_SETTINGS", "query_timeout = 7; stats_period=30;\nlisten_backlog = 9\n")
+    config = make_pooler({}, settings={"stats_period": 20}).config()
+    assert [config[k] for k in ("query_timeout", "stats_period", "listen_backlog")] == ["7", "20", "9"]

@@ -1,0 +1,126 @@
+"""Several hosts of one database: who gets the next client, who is left out and taken back."""
+
+import pytest
+
+import fakeserver
+import waiting
+
+
+def entry(servers, more=""):
+    return "host=%s port=%s %s" % (",".join(s.host for s in servers),
+                                   ",".join(str(s.port) for s in servers), more)
+
+
+def three(fake):
+    return [fake(host="127.0.0.%d" % i) for i in (3, 4, 5)]
+
+
+def hosts(pooler):
+    return [row for row in pooler.show("HOSTS") if row["database"] == "db"]
+
+
+def ask(pooler):
+    with pooler.connect() as client:
+        assert client.value("select 1") == "fake"
+
+
+@pytest.mark.parametrize("mode, balance", [
+    ("session", "round-robin"), ("transaction", "round-robin"), ("statement", "round-robin"),
+    ("transaction", "least-connections")])
+def test_short_lived_clients_are_shared_by_weight(make_pooler, fake, mode, balance):
+    servers = three(fake)
+    pooler = make_pooler(
+        {"db": entry(servers, "weight=3,1,1 load_balance_hosts=%s" % balance)},
+        settings={"pool_mode": mode})
+    for _ in range(1000):
+        ask(pooler)
+    rows = hosts(pooler)
+    assert [row["host"] for row in rows] == [s.host for s in servers]
+    assert [row["port"] for row in rows] == [str(s.port) for s in servers]
+    assert [row["weight"] for row in rows] == ["3", "1", "1"]
+    for row, server, expected in zip(rows, servers, (600, 200, 200)):
+        queries = sum(s.queries().count("select 1") for s in server.sessions)
+        assert int(row["assignments"]) == queries
+        assert abs(queries - expected) <= 20
+        assert row["state"] == "up"
+        assert int(row["connections"]) == len(server.sessions) <= 3
+
+
+def test_random_reaches_every_host(make_pooler, fake):
+    servers = three(fake)
+    pooler = make_pooler({"db": entry(servers, "load_balance_hosts=random")},
+                         settings={"pool_mode": "session"})
+    clients = [pooler.connect() for _ in range(12)]
+    for client in clients:
+        client.query("select 1")
+    assert all(s.sessions for s in servers)
+    assert pooler.show_one("DATABASES", name="db")["load_balance_hosts"] == "random"
+
+
+def test_host_that_is_down_costs_no_retry(make_pooler, fake):
+    up = fake(host="127.0.0.4")
+    closed = waiting.PORTS.take()
+    pooler = make_pooler({"db": "host=127.0.0.3,127.0.0.4 port=%d,%d" % (closed, up.port)},
+                         settings={"server_login_retry": 3600, "pool_mode": "session"})
+    clients = [pooler.connect() for _ in range(5)]
+    for client in clients:
+        assert client.value("select 1") == "fake"
+    down, other = hosts(pooler)
+    assert (down["state"], down["failures"], down["last_error"], down["connections"]) == (
+        "down", "1", "connect failed", "0")
+    assert 3500 < int(down["retry_in"]) <= 3600
+    assert (other["state"], other["failures"], other["last_error"], other["retry_in"]) == (
+        "up", "0", None, "0")
+    assert (other["connections"], other["active"]) == ("5", "5")
+
+
+def test_host_is_taken_back(make_pooler, fake):
+    up = fake(host="127.0.0.4")
+    closed = waiting.PORTS.take()
+    pooler = make_pooler({"db": "host=127.0.0.3,127.0.0.4 port=%d,%d" % (closed, up.port)},
+                         settings={"server_login_retry": 0.2, "pool_mode": "transaction"})
+    ask(pooler)
+    assert hosts(pooler)[0]["state"] == "down"
+    back = fake(host="127.0.0.3", port=closed)
+
+    def is_back():
+        ask(pooler)
+        return hosts(pooler)[0]["state"] == "up"
+
+    waiting.wait_for(is_back)
+    waiting.wait_for(lambda: ask(pooler) or any(s.queries() for s in back.sessions))
+
+
+def test_probe_keeps_nobody_waiting(make_pooler, fake):
+    """The host was down, and now it accepts connections and says nothing."""
+    def script(session):
+        if session.number > 1:
+            session.recv_startup()
+            session.recv()
+
+    silent, up = fake(script, host="127.0.0.3"), fake(host="127.0.0.4")
+    pooler = make_pooler({"db": entry([silent, up])}, settings={
+        "server_login_retry": 0.2, "server_connect_timeout": 3600, "pool_mode": "session"})
+
+    def is_probing():
+        ask(pooler)
+        return any(s.startup_code for s in silent.sessions) and hosts(pooler)[0]["state"] == "probing"
+
+    waiting.wait_for(is_probing)
+    clients = [pooler.connect() for _ in range(4)]
+    for client in clients:
+        assert client.value("select 1") == "fake"
+    assert hosts(pooler)[0]["state"] == "probing"
+    assert len(up.sessions) >= 4
+
+
+def test_all_hosts_down_keeps_clients_waiting(make_pooler, fake):
+    ports = [waiting.PORTS.take(), waiting.PORTS.take()]
+    pooler = make_pooler({"db": "host=127.0.0.3,127.0.0.4 port=%d,%d" % tuple(ports)},
+                         settings={"server_login_retry": 0.2})
+    client = pooler.client()
+    client.send(client.startup_packet())
+    waiting.wait_for(lambda: [row["state"] for row in hosts(pooler)] == ["down", "down"])
+    fake(fakeserver.polite, host="127.0.0.4", port=ports[1])
+    client.authenticate()
+    assert client.value("select 1") == "fake"

@@ -1,0 +1,236 @@
+"""What texts do to sessions that are shared, and which texts are shared (protocol.md 7, 12)."""
+
+import pytest
+
+import wire
+
+SETTINGS = {"pool_mode": "transaction", "default_pool_size": "1", "max_prepared_statements": "200"}
+
+
+def make(make_pooler, pg, **more):
+    settings = dict(SETTINGS, **{k: str(v) for k, v in more.items()})
+    return make_pooler({"db": pg.conn()}, settings=settings)
+
+
+def send(client, *parts):
+    client.send(*parts, wire.sync())
+    return client.finish()
+
+
+def prepare(client, name, sql):
+    assert send(client, wire.parse(name, sql)).kinds().lstrip("N") == "1Z"
+
+
+def value(client, name):
+    result = send(client, wire.bind("", name), wire.execute())
+    if result.errors:
+        raise wire.Refused(result.errors[0])
+    return result.rows[0][0]
+
+
+# texts are read under parameters
+
+READINGS = [
+    ({"DateStyle": "ISO, MDY"}, {"DateStyle": "ISO, DMY"},
+     "select extract(month from '01/02/2024'::date)::int", "1", "2"),
+    ({"TimeZone": "UTC"}, {"TimeZone": "Asia/Tokyo"},
+     "select extract(epoch from '2024-01-01'::timestamptz)::bigint", "1704067200", "1704034800"),
+    ({"IntervalStyle": "postgres"}, {"IntervalStyle": "sql_standard"},
+     "select extract(hour from interval '-1 2:00:00')::int", "2", "-2"),
+    ({"standard_conforming_strings": "on"}, {"standard_conforming_strings": "off"},
+     "select length('a\\\\b')", "4", "3"),
+    ({"client_encoding": "LATIN1"}, {"client_encoding": "UTF8"},
+     "select length('\u00e9')", "2", "1"),
+]
+
+
+@pytest.mark.parametrize("first, second, sql, one, two", READINGS,
+                         ids=[list(r[0])[0] for r in READINGS])
+def test_a_text_is_shared_only_by_those_who_read_it_alike(
+        make_pooler, pg, first, second, sql, one, two):
+    pooler = make(make_pooler, pg)
+    clients = [pooler.connect(**first), pooler.connect(**second), pooler.connect(**first)]
+    for client in clients:
+        prepare(client, "s", sql)
+    for _ in range(2):
+        assert [value(c, "s") for c in clients] == [one, two, one]
+    assert pooler.pool()["sv_idle"] == 1
+
+
+def test_statement_of_a_client_that_changes_its_parameters(make_pooler, pg):
+    """It may be read anew, but nobody else gets what it becomes."""
+    pooler = make(make_pooler, pg, max_prepared_statements=1)
+    one, two = pooler.connect(DateStyle="ISO, MDY"), pooler.connect(DateStyle="ISO, MDY")
+    for client in (one, two):
+        prepare(client, "s", READINGS[0][2])
+    one.query("set datestyle = 'ISO, DMY'")
+    prepare(one, "other", "select 1")
+    assert value(one, "s") in ("1", "2")
+    assert value(two, "s") == "1"
+
+
+def test_parameter_that_is_set_in_the_same_pipeline(make_pooler, pg):
+    pooler = make(make_pooler, pg)
+    one, two = pooler.connect(DateStyle="ISO, MDY"), pooler.connect(DateStyle="ISO, MDY")
+    one.send(wire.query("set datestyle = 'ISO, DMY'"), wire.parse("s", READINGS[0][2]),
+             wire.sync())
+    one.recv_until("Z")
+    one.finish()
+    prepare(two, "s", READINGS[0][2])
+    assert value(one, "s") == "2"
+    assert value(two, "s") == "1"
+
+
+@pytest.mark.parametrize("block", ["begin; %s", "begin; %s; savepoint a"])
+@pytest.mark.parametrize("change, end", [
+    ("set datestyle = 'ISO, DMY'", "rollback"), ("set local datestyle = 'ISO, DMY'", "commit"),
+    ("select set_config('datestyle', 'ISO, DMY', true)", "commit")])
+def test_parameter_that_is_undone_in_the_same_pipeline(make_pooler, pg, block, change, end):
+    """The text is not read as the values are when it is sent."""
+    pooler = make(make_pooler, pg)
+    one, two = pooler.connect(DateStyle="ISO, MDY"), pooler.connect(DateStyle="ISO, DMY")
+    for sql in (block % change).split("; "):
+        one.query(sql)
+    one.send(wire.query(end), wire.parse("s", READINGS[0][2]), wire.sync())
+    one.finish()
+    assert one.finish().kinds() == "1Z"
+    prepare(two, "s", READINGS[0][2])
+    assert value(two, "s") == "2"
+    assert value(one, "s") == "1"
+
+
+@pytest.mark.parametrize("word", ["now", "tomorrow"])
+def test_times_are_read_again_when_a_statement_is_prepared_again(make_pooler, pg, word):
+    pooler = make(make_pooler, pg)
+    client = pooler.connect()
+    sql = "select 'now'::timestamptz::text, '%s'::timestamptz" % word
+    seen = set()
+    for _ in range(3):
+        prepare(client, "s", sql)
+        seen.add(value(client, "s"))
+        assert value(client, "s") in seen
+        assert send(client, wire.close("S", "s")).kinds() == "3Z"
+    assert len(seen) == 3
+
+
+# resets that no tag tells of
+
+HIDDEN = [
+    "do $$begin reset timezone; end$$",
+    "do $$begin execute 'RESET ALL'; end$$",
+    "select set_config('TimeZone', null, false)",
+]
+
+
+@pytest.mark.parametrize("sql", HIDDEN)
+@pytest.mark.parametrize("mode", ["transaction", "session"])
+@pytest.mark.parametrize("way", ["simple", "extended"])
+def test_hidden_reset_brings_back_what_the_client_asked_for(make_pooler, pg, sql, mode, way):
+    pooler = make(make_pooler, pg, pool_mode=mode)
+    client = pooler.connect(TimeZone="Asia/Tokyo")
+    client.query("set timezone = 'America/New_York'")
+    if way == "simple":
+        result = client.query(sql)
+    else:
+        result = send(client, wire.parse("", sql), wire.bind(), wire.execute())
+    assert not result.errors
+    assert client.value("show timezone") == "Asia/Tokyo"
+
+
+def test_value_that_is_set_is_no_reset(make_pooler, pg):
+    pooler = make(make_pooler, pg)
+    default = pooler.connect().value("show timezone")
+    client = pooler.connect(TimeZone="Asia/Tokyo")
+    client.query("do $$begin reset timezone; set timezone = '%s'; end$$" % default)
+    assert client.value("show timezone") == default
+    client.query("select set_config('TimeZone', '%s', false)" % default)
+    assert client.value("show timezone") == default
+
+
+# statements that are forgotten unseen
+
+FORGET = "do $$begin execute 'deallocate all'; end$$"
+
+
+def test_name_is_free_behind_a_hidden_deallocate(make_pooler, pg):
+    pooler = make(make_pooler, pg)
+    client, other = pooler.connect(), pooler.connect()
+    for c in (client, other):
+        prepare(c, "s", "select 1")
+    client.query(FORGET)
+    prepare(client, "s", "select 2")
+    assert value(client, "s") == "2"
+    assert value(other, "s") == "1"
+
+
+def test_name_is_free_behind_a_deallocate_in_a_function(make_pooler, pg):
+    """Nothing tells of it but that a Parse succeeds that should not."""
+    pg.do("create or replace function public.forget_all() returns void language plpgsql as "
+          "$f$begin execute 'deallocate all'; end$f$")
+    pooler = make(make_pooler, pg)
+    client, other = pooler.connect(), pooler.connect()
+    for c in (client, other):
+        prepare(c, "s", "select 1")
+        prepare(c, "t", "select 10")
+    client.query("select public.forget_all()")
+    prepare(client, "s", "select 2")
+    assert value(client, "s") == "2"
+    assert value(other, "s") == "1"
+    prepare(client, "t", "select 20")
+    assert value(client, "t") == "20"
+    assert value(other, "t") == "10"
+    prepare(other, "new", "select 2")
+    assert value(other, "new") == "2"
+
+
+# messages that are skipped
+
+@pytest.mark.parametrize("skipped", [
+    wire.query("select 1"), wire.close("S", ""), wire.parse("", "select 2")])
+def test_skipped_message_leaves_the_unnamed_statement(make_pooler, pg, skipped):
+    pooler = make(make_pooler, pg)
+    client = pooler.connect()
+    assert send(client, wire.parse("", "select 7")).kinds() == "1Z"
+    client.send(wire.bind("", "missing"), skipped, wire.sync())
+    assert client.finish().kinds() == "EZ"
+    assert value(client, "") == "7"
+    assert send(pooler.connect(), wire.parse("", "select 8")).kinds() == "1Z"
+    assert value(client, "") == "7"
+
+
+# large messages
+
+def test_many_portals_of_commands(make_pooler, pg):
+    client = make(make_pooler, pg, track_sql_prepare=1).connect()
+    client.query("prepare e as select 5")
+    client.send(wire.query("begin"), wire.parse("c", "execute e"),
+                *[wire.bind("p%d" % i, "c") for i in range(15000)],
+                wire.execute("p0"), wire.execute("p14999"), wire.sync())
+    assert client.recv_until("Z")
+    result = client.finish()
+    assert not result.errors and result.rows == [("5",), ("5",)]
+
+
+def test_large_named_parse(make_pooler, pg):
+    client = make(make_pooler, pg).connect()
+    prepare(client, "s", "select length('%s')" % ("x" * 3000000))
+    assert value(client, "s") == "3000000"
+
+
+def test_segment_that_is_sent_again_has_its_own_effects(make_pooler, pg):
+    """Of two Parses in it each keeps what its own text does."""
+    pg.do("create or replace function public.forget_all() returns void language plpgsql as "
+          "$f$begin execute 'deallocate all'; end$f$")
+    pooler = make(make_pooler, pg)
+    client = pooler.connect(TimeZone="Asia/Tokyo")
+    prepare(client, "s", "select 1")
+    client.query("set timezone = 'America/New_York'")
+    pooler.connect().query("select public.forget_all()")
+    result = send(client, wire.bind("", "s"), wire.execute(),
+                  wire.parse("t", "set datestyle to 'German'"),
+                  wire.parse("u", "set timezone to default"))
+    assert result.kinds() == "2DC11Z"
+    assert not send(client, wire.bind("", "t"), wire.execute()).errors
+    assert client.value("show timezone") == "America/New_York"
+    assert not send(client, wire.bind("", "u"), wire.execute()).errors
+    assert client.value("show timezone") == "Asia/Tokyo"

@@ -1,0 +1,416 @@
+/* Helper threads: order, limits, cancelling at every stage, the end; and derivations.
+ */
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "auth/key_job.h"
+#include "auth/workers.h"
+#include "base/mem.h"
+
+/* What a test sees of its jobs.  Changed by the loop's thread only, but for the gates.
+ */
+struct seen {
+	struct workers *workers;
+	struct err err;
+	char order[101];     /* done() of jobs by name */
+	unsigned discarded;  /* how many */
+	sem_t entered, gate; /* run() has begun; run() may end */
+	sem_t gone;          /* discard() was called */
+	struct work *victim; /* done() of the job named '!' cancels it */
+};
+
+struct work {
+	struct workers_job job;
+	struct seen *seen;
+	char name;
+	bool is_gated;
+	/* written by run() */
+	bool has_run, has_signals, was_cancelled;
+	pthread_t thread;
+};
+
+static struct work *work_of(struct workers_job *job)
+{
+	return container_of(job, struct work, job);
+}
+
+static void work_run(struct workers_job *job)
+{
+	struct work *work = work_of(job);
+	sigset_t blocked;
+
+	pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+	work->has_signals = !sigismember(&blocked, SIGTERM);
+	work->thread = pthread_self();
+	if (work->is_gated) {
+		sem_post(&work->seen->entered);
+		sem_wait(&work->seen->gate);
+	}
+	work->was_cancelled = workers_is_cancelled(job);
+	work->has_run = true;
+}
+
+static void work_done(struct workers_job *job)
+{
+	struct work *work = work_of(job);
+	size_t len = strlen(work->seen->order);
+
+	assert_true(work->has_run);
+	assert_false(work->has_signals);
+	assert_false(work->was_cancelled);
+	assert_false(pthread_equal(work->thread, pthread_self()));
+	work->seen->order[len] = work->name;
+	if (work->name == '!')
+		workers_cancel(&work->seen->victim->job);
+}
+
+static void work_discard(struct workers_job *job)
+{
+	struct work *work = work_of(job);
+
+	struct seen *seen = work->seen;
+
+	seen->discarded++;
+	mem_free(work);
+	sem_post(&seen->gone);
+}
+
+static struct work *work_new(
+    struct seen *seen, enum workers_kind kind, char name, bool is_gated)
+{
+	struct work *work = mem_zero(sizeof(*work));
+
+	work->job.kind = kind;
+	work->job.run = work_run;
+	work->job.done = work_done;
+	work->job.discard = work_discard;
+	work->seen = seen;
+	work->name = name;
+	work->is_gated = is_gated;
+	return work;
+}
+
+static struct work *submit(
+    struct seen *seen, enum workers_kind kind, char name, bool is_gated)
+{
+	struct work *work = work_new(seen, kind, name, is_gated);
+	assert_int_equal(workers_submit(seen->workers, &work->job, &seen->err), 0);
+	return work;
+}
+
+static void seen_init(struct seen *seen, unsigned threads, unsigned queue_max)
+{
+	memset(seen, 0, sizeof(*seen));
+	sem_init(&seen->entered, 0, 0);
+	sem_init(&seen->gate, 0, 0);
+	sem_init(&seen->gone, 0, 0);
+	seen->workers = workers_new(threads, queue_max, &seen->err);
+	assert_non_null(seen->workers);
+}
+
+static void seen_done(struct seen *seen)
+{
+	workers_free(&seen->workers);
+	assert_null(seen->workers);
+	sem_destroy(&seen->entered);
+	sem_destroy(&seen->gate);
+	sem_destroy(&seen->gone);
+}
+
+static void wait_readable(struct seen *seen)
+{
+	struct pollfd watch = {.fd = workers_fd(seen->workers), .events = POLLIN};
+	assert_int_equal(poll(&watch, 1, 60000), 1);
+}
+
+static bool is_readable(const struct seen *seen)
+{
+	struct pollfd watch = {.fd = workers_fd(seen->workers), .events = POLLIN};
+	return poll(&watch, 1, 0) == 1;
+}
+
+/* As the loop does: collect whenever there is something, until so many are gone. */
+static void collect(struct seen *seen, unsigned discarded)
+{
+	while (seen->discarded < discarded) {
+		wait_readable(seen);
+		workers_collect(seen->workers);
+	}
+	assert_int_equal(seen->discarded, discarded);
+}
+
+static void test_nothing_to_do(void **state)
+{
+	struct seen seen;
+
+	(void)state;
+	seen_init(&seen, 4, 20);
+	assert_false(is_readable(&seen));
+	workers_collect(seen.workers);
+	seen_done(&seen);
+	workers_free(&seen.workers);
+}
+
+static void test_in_order(void **state)
+{
+	struct seen seen;
+
+	(void)state;
+	seen_init(&seen, 1, 20);
+	for (char name = 'a'; name <= 'j'; name++)
+		submit(&seen, WORKERS_ASK, name, false);
+	collect(&seen, 10);
+	assert_string_equal(seen.order, "abcdefghij");
+	/* What finished during the last call is gone, but has rung the bell. */
+	workers_collect(seen.workers);
+	assert_false(is_readable(&seen));
+	submit(&seen, WORKERS_COMPUTE, 'k', false);
+	collect(&seen, 11);
+	assert_string_equal(seen.order, "abcdefghijk");
+	seen_done(&seen);
+}
+
+/* So many questions at a time as there are threads, and each kind for itself. */
+static void test_side_by_side(void **state)
+{
+	struct seen seen;
+
+	(void)state;
+	seen_init(&seen, 3, 20);
+	for (char name = 'a'; name <= 'c'; name++)
+		submit(&seen, WORKERS_ASK, name, true);
+	for (int i = 0; i < 3; i++)
+		sem_wait(&seen.entered);
+	submit(&seen, WORKERS_ASK, 'd', false);
+	assert_int_equal(workers_waiting(seen.workers, WORKERS_ASK), 1);
+	submit(&seen, WORKERS_COMPUTE, 'x', false);
+	submit(&seen, WORKERS_COMPUTE, 'y', false);
+	collect(&seen, 2);
+	assert_string_equal(seen.order, "xy");
+	/* an account does not wait for a directory */
+	submit(&seen, WORKERS_ACCOUNT, 'z', false);
+	collect(&seen, 3);
+	assert_string_equal(seen.order, "xyz");
+	assert_int_equal(workers_waiting(seen.workers, WORKERS_ASK), 1);
+	for (int i = 0; i < 3; i++)
+		sem_post(&seen.gate);
+	collect(&seen, 7);
+	seen_done(&seen);
+}
+
+static void test_full_queue(void **state)
+{
+	struct seen seen;
+	struct work *refused;
+
+	(void)state;
+	seen_init(&seen, 1, 2);
+	submit(&seen, WORKERS_ASK, 'a', true);
+	sem_wait(&seen.entered);
+	submit(&seen, WORKERS_ASK, 'b', false);
+	submit(&seen, WORKERS_ASK, 'c', false);
+	refused = work_new(&seen, WORKERS_ASK, 'd', false);
+	assert_int_equal(workers_submit(seen.workers, &refused->job, &seen.err), -1);
+	assert_string_equal(
+	    seen.err.text, "too many logins are waiting for external authentication");
+	assert_string_equal(seen.err.sqlstate, "53300");
+	assert_int_equal(seen.discarded, 0);
+	/* The other queue has room. */
+	submit(&seen, WORKERS_COMPUTE, 'x', false);
+	collect(&seen, 1);
+	sem_post(&seen.gate);
+	collect(&seen, 4);
+	assert_string_equal(seen.order, "xabc");
+	assert_int_equal(workers_submit(seen.workers, &refused->job, &seen.err), 0);
+	collect(&seen, 5);
+	assert_string_equal(seen.order, "xabcd");
+	seen_done(&seen);
+}
+
+/* No queue at all: as many as there are threads, and no more. */
+static void test_no_queue(void **state)
+{
+	struct seen seen;
+	struct work *refused;
+
+	(void)state;
+	seen_init(&seen, 2, 0);
+	submit(&seen, WORKERS_ASK, 'a', true);
+	submit(&seen, WORKERS_ASK, 'b', true);
+	refused = work_new(&seen, WORKERS_ASK, 'c', false);
+	assert_int_equal(workers_submit(seen.workers, &refused->job, NULL), -1);
+	mem_free(refused);
+	sem_post(&seen.gate);
+	sem_post(&seen.gate);
+	collect(&seen, 2);
+	seen_done(&seen);
+}
+
+static void test_cancel(void **state)
+{
+	struct seen seen;
+	struct work *running, *waiting, *finished;
+
+	(void)state;
+	seen_init(&seen, 1, 5);
+	finished = submit(&seen, WORKERS_ASK, 'f', false);
+	wait_readable(&seen);
+	running = submit(&seen, WORKERS_ASK, 'r', true);
+	sem_wait(&seen.entered);
+	waiting = submit(&seen, WORKERS_ASK, 'w', false);
+	submit(&seen, WORKERS_ASK, 'z', false);
+
+	workers_cancel(&waiting->job); /* never runs */
+	assert_int_equal(seen.discarded, 1);
+	workers_cancel(&finished->job); /* its result is thrown away */
+	assert_int_equal(seen.discarded, 2);
+	workers_cancel(&running->job); /* goes on; nobody hears of it */
+	assert_int_equal(seen.discarded, 2);
+	assert_string_equal(seen.order, "");
+	sem_post(&seen.gate);
+	collect(&seen, 4);
+	assert_string_equal(seen.order, "z");
+	seen_done(&seen);
+}
+
+static void test_cancel_from_done(void **state)
+{
+	struct seen seen;
+
+	(void)state;
+	seen_init(&seen, 1, 5);
+	submit(&seen, WORKERS_ASK, '!', false);
+	seen.victim = submit(&seen, WORKERS_ASK, 'v', false);
+	submit(&seen, WORKERS_ASK, 'z', true);
+	sem_wait(&seen.entered); /* both before it are finished */
+	sem_post(&seen.gate);
+	collect(&seen, 3);
+	assert_string_equal(seen.order, "!z");
+	seen_done(&seen);
+}
+
+/* The end: jobs that wait, one that runs, one that is finished and not collected. */
+static void test_end(void **state)
+{
+	struct seen seen;
+
+	(void)state;
+	seen_init(&seen, 1, 5);
+	submit(&seen, WORKERS_ASK, 'f', false);
+	wait_readable(&seen);
+	submit(&seen, WORKERS_ASK, 'r', true);
+	sem_wait(&seen.entered);
+	submit(&seen, WORKERS_ASK, 'w', false);
+	sem_post(&seen.gate);
+	seen_done(&seen);
+	assert_string_equal(seen.order, "");
+	assert_int_equal(seen.discarded, 3);
+}
+
+/* A judge that says nothing keeps no process from ending. */
+static void test_end_while_a_job_hangs(void **state)
+{
+	struct seen seen;
+
+	(void)state;
+	seen_init(&seen, 1, 5);
+	submit(&seen, WORKERS_ASK, 'a', true);
+	submit(&seen, WORKERS_ASK, 'b', true);
+	sem_wait(&seen.entered);
+	workers_free(&seen.workers);
+	assert_null(seen.workers);
+	assert_int_equal(seen.discarded, 0);
+	/* When it ends after all, nothing is left of it. */
+	sem_post(&seen.gate);
+	sem_wait(&seen.gone);
+	sem_wait(&seen.gone);
+	assert_int_equal(seen.discarded, 2);
+	seen_done(&seen);
+}
+
+static void test_many(void **state)
+{
+	struct seen seen;
+	struct work *works[200];
+	unsigned total = 0;
+
+	(void)state;
+	seen_init(&seen, 4, 300);
+	for (int round = 0; round < 20; round++) {
+		for (int i = 0; i < 200; i++)
+			works[i] = submit(
+			    &seen, i % 3 ? WORKERS_ASK : WORKERS_COMPUTE, 'm', false);
+		for (int i = 0; i < 200; i += 2)
+			workers_cancel(&works[i]->job);
+		total += 200;
+		collect(&seen, total);
+		assert_int_equal(strlen(seen.order), 100);
+		memset(seen.order, 0, sizeof(seen.order));
+	}
+	seen_done(&seen);
+}
+
+static void note_salted(struct key_job *derivation)
+{
+	uint8_t expected[SCRAM_KEY_LEN];
+
+	scram_salted_password("pencil", (const uint8_t *)"salt", 4, 5, expected);
+	assert_string_equal(derivation->due.password, "pencil");
+	assert_memory_equal(derivation->salted, expected, SCRAM_KEY_LEN);
+	*(int *)derivation->owner += 1;
+}
+
+static void test_derivation(void **state)
+{
+	char password[] = "pencil";
+	uint8_t salt[] = {'s', 'a', 'l', 't'};
+	struct scram_due due = {password, salt, sizeof(salt), 5};
+	struct key_job *one, *other;
+	struct seen seen;
+	int count = 0;
+
+	(void)state;
+	seen_init(&seen, 1, 1);
+	one = key_job_new(&due, note_salted, &count);
+	other = key_job_new(&due, note_salted, &count);
+	/* It has its own copies. */
+	memset(password, 'x', sizeof(password) - 1);
+	memset(salt, 0, sizeof(salt));
+	assert_int_equal(workers_submit(seen.workers, &one->job, NULL), 0);
+	assert_int_equal(workers_submit(seen.workers, &other->job, NULL), 0);
+	workers_cancel(&other->job);
+	while (count == 0) {
+		wait_readable(&seen);
+		workers_collect(seen.workers);
+	}
+	one = key_job_new(&due, note_salted, &count);
+	key_job_discard(one);
+	seen_done(&seen);
+	assert_int_equal(count, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_nothing_to_do),
+	    cmocka_unit_test(test_in_order),
+	    cmocka_unit_test(test_side_by_side),
+	    cmocka_unit_test(test_full_queue),
+	    cmocka_unit_test(test_no_queue),
+	    cmocka_unit_test(test_cancel),
+	    cmocka_unit_test(test_cancel_from_done),
+	    cmocka_unit_test(test_end),
+	    cmocka_unit_test(test_end_while_a_job_hangs),
+	    cmocka_unit_test(test_many),
+	    cmocka_unit_test(test_derivation),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

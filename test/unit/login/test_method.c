@@ -1,0 +1,319 @@
+/*
+ * Methods by rule, and logins that wait for somebody else's answer: accounts,
+ * directories, derived keys.  Whoever waits may go, and rules may change meanwhile.
+ */
+#include <pwd.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../stage/asking.h"
+#include "auth/judge.h"
+#include "auth/workers.h"
+#include "login/login_state.h"
+#include "session/salted.h"
+#include "wire/codec.h"
+
+/* clang-format off: needs some of the headers above */
+#include <cmocka.h>
+/* clang-format on */
+
+#define assert_ends_with(peer, expected) \
+	assert_string_equal(peer_last_words(peer), expected)
+
+/* These rules from now on. */
+static void rule(struct stage *stage, const char *hba, const char *ident)
+{
+	struct site *site = &stage->site;
+	struct ident *maps =
+	    ident ? ident_parse("ident", ident, strlen(ident), NULL, NULL, NULL) : NULL;
+	rules_unref(&site->rules);
+	site->rules =
+	    rules_new(hba_parse("hba", hba, strlen(hba), maps, NULL, NULL, NULL), maps);
+	assert_non_null(site->rules->hba);
+}
+
+static struct stage *ruled(const char *hba, const char *ident)
+{
+	struct stage *stage = stage_new("", "");
+	struct peer *client, *server;
+	stage_pair(stage, &client, &server);
+	stage_set(stage, "auth_type", "hba");
+	rule(stage, hba, ident);
+	return stage;
+}
+
+static void end(struct stage **stage)
+{
+	rules_unref(&(*stage)->site.rules);
+	stage_free(stage);
+}
+
+static struct peer *log_in(struct stage *stage, const char *user)
+{
+	struct peer *client = stage_client(stage);
+	peer_start(client, user, "d", NULL, NULL);
+	return client;
+}
+
+/* Does the one login that there is wait for an answer? */
+static bool is_awaited(void *arg)
+{
+	struct stage *stage = arg;
+	struct node *node = list_first(&stage->site.login_clients);
+	const struct client *client =
+	    node ? container_of(node, struct client, site_node) : NULL;
+	return client && client->login && client->login->phase == LOGIN_AWAIT;
+}
+
+/* ---- rules ---- */
+
+static void first_rule_counts(void **state)
+{
+	(void)state;
+	struct stage *stage = ruled("local all v reject\nlocal d u trust\n"
+				    "local d v trust\nhost all all all trust\n",
+	    NULL);
+	assert_string_equal(peer_hear(log_in(stage, "u"), 'Z'), "R S S S S S S K Z:I");
+	assert_ends_with(log_in(stage, "v"), "E:FATAL:login rejected");
+	assert_ends_with(
+	    log_in(stage, "w"), "E:FATAL:no authentication method is found");
+	end(&stage);
+}
+
+static void without_rules_nobody_gets_in(void **state)
+{
+	(void)state;
+	struct stage *stage = ruled("", NULL);
+	assert_ends_with(
+	    log_in(stage, "u"), "E:FATAL:no authentication method is found");
+	rules_unref(&stage->site.rules);
+	assert_ends_with(
+	    log_in(stage, "u"), "E:FATAL:no authentication method is found");
+	stage_free(&stage);
+}
+
+/* ---- accounts ---- */
+
+/* A map by which the account that runs this may be anybody called so. */
+static const char *map_of_mine(const char *user, char out[256])
+{
+	const struct passwd *me = getpwuid(getuid());
+	snprintf(out, 256, "m \"%s\" %s\n", me ? me->pw_name : "nobody", user);
+	return out;
+}
+
+static void account_is_asked_for(void **state)
+{
+	(void)state;
+	char map[256];
+	struct stage *stage =
+	    ruled("local all all peer map=m\n", map_of_mine("u", map));
+	assert_string_equal(peer_hear(log_in(stage, "u"), 'Z'), "R S S S S S S K Z:I");
+	assert_ends_with(log_in(stage, "v"), "E:FATAL:unix socket login rejected");
+	assert_ends_with(log_in(stage, "w"), "E:FATAL:unix socket login rejected");
+	end(&stage);
+}
+
+static void rules_change_while_the_account_is_asked_for(void **state)
+{
+	(void)state;
+	char map[256];
+	struct stage *stage =
+	    ruled("local all all peer map=m\n", map_of_mine("u", map));
+	struct peer *client = log_in(stage, "u");
+	stage_until(stage, is_awaited, stage);
+	rule(stage, "local all all reject\n", NULL);
+	assert_string_equal(peer_hear(client, 'Z'), "R S S S S S S K Z:I");
+	assert_ends_with(log_in(stage, "u"), "E:FATAL:login rejected");
+	end(&stage);
+}
+
+static void whoever_waits_may_go(void **state)
+{
+	(void)state;
+	char map[256];
+	struct stage *stage =
+	    ruled("local all all peer map=m\n", map_of_mine("u", map));
+	for (int i = 0; i < 10; i++) {
+		struct peer *client = log_in(stage, "u");
+		for (int turns = 0; turns < i; turns++)
+			stage_turn(stage);
+		peer_close(client);
+	}
+	end(&stage);
+}
+
+/* ---- directories ---- */
+
+static void password_is_judged_elsewhere(void **state)
+{
+	(void)state;
+	struct stage *stage = ruled(
+	    "local all all ldap ldapserver=127.0.0.1 ldapport=1 ldapprefix=x\n", NULL);
+	struct peer *client = log_in(stage, "nobody");
+	peer_text(client, 'p', "secret");
+	assert_ends_with(client, judge_has_ldap()
+				     ? "R E:FATAL:LDAP authentication failed"
+				     : "E:FATAL:ldap is not supported by this build");
+	assert_null(catalog_find_user(stage->site.catalog, "nobody"));
+	client = log_in(stage, "u");
+	peer_text(client, 'p', "");
+	peer_last_words(client);
+	client = log_in(stage, "u");
+	peer_text(client, 'p', "secret");
+	if (judge_has_ldap())
+		stage_until(stage, is_awaited, stage);
+	peer_close(client);
+	end(&stage);
+}
+
+/* ---- derived keys ---- */
+
+/* A client that guesses, which costs it nothing. */
+static void guess(struct peer *client)
+{
+	static const char first[] = "n,,n=,r=abcdefghijkl";
+	char nonce[256];
+	struct buf b;
+
+	peer_hear(client, 'R');
+	buf_init(&b, 0);
+	codec_put_sasl_initial(
+	    &b, "SCRAM-SHA-256", (const uint8_t *)first, strlen(first));
+	peer_send(client, b.bytes, b.len);
+	buf_clear(&b);
+	peer_await(client);
+	assert_int_equal(
+	    sscanf((const char *)client->in.bytes + 9, "r=%255[^,]", nonce), 1);
+	buf_clear(&client->in);
+	size_t at = codec_begin(&b, 'p');
+	buf_printf(&b, "c=biws,r=%s,p=", nonce);
+	buf_put_text(&b, "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
+	codec_end(&b, at);
+	peer_send(client, b.bytes, b.len);
+	buf_done(&b);
+}
+
+static bool has_all_waiting(void *arg)
+{
+	struct stage *stage = arg;
+	const struct client *client;
+	list_for (client, &stage->site.login_clients, site_node)
+		if (!client->login || !client->login->verifier_wait)
+			return false;
+	return true;
+}
+
+/* Many logins of one user at once: its keys are derived once. */
+static void keys_are_derived_once(void **state)
+{
+	(void)state;
+	enum { MANY = 40 };
+	struct stage *stage = ruled("local all all scram-sha-256\n", NULL);
+	struct site *site = &stage->site;
+	struct peer *clients[MANY];
+	stage_set(stage, "scram_iterations", "1000000");
+	for (int i = 0; i < MANY; i++)
+		clients[i] = log_in(stage, "u");
+	for (int i = 0; i < MANY; i++)
+		guess(clients[i]);
+	stage_until(stage, has_all_waiting, stage);
+	assert_int_equal(site->login_clients.count, MANY);
+	assert_int_equal(map_count(site->verifier_waits), 1);
+	assert_true(workers_waiting(site->workers, WORKERS_COMPUTE) <= 1);
+	peer_close(clients[0]);
+	for (int i = 1; i < MANY; i++)
+		assert_ends_with(clients[i], "E:FATAL:SASL authentication failed");
+	assert_true(catalog_find_user(site->catalog, "u")->has_adhoc_keys);
+	end(&stage);
+}
+
+static void wrong_proofs_wait_for_a_derivation(void **state)
+{
+	(void)state;
+	static const char *const names[] = {"u", "nobody", "v"};
+	char hashed[256], users[512];
+	struct stage *stage = ruled("local all all scram-sha-256\n", NULL);
+	snprintf(users, sizeof(users), "\"u\" \"secret\"\n\"v\" \"%s\"\n",
+	    scram_secret("secret", hashed));
+	stage_users(stage, users);
+	for (int i = 0; i < 3; i++) {
+		struct peer *client = log_in(stage, names[i]);
+		scram_login(client, "wrong");
+		assert_ends_with(client, "E:FATAL:SASL authentication failed");
+	}
+	rule(stage, "local all all password\n", NULL);
+	for (int i = 0; i < 3; i++) {
+		struct peer *client = log_in(stage, names[i]);
+		peer_text(client, 'p', "wrong");
+		assert_ends_with(client, "R E:FATAL:password authentication failed");
+	}
+	end(&stage);
+}
+
+/* The password in clear against a SCRAM secret: once derived, it is known. */
+static void right_password_is_derived_once(void **state)
+{
+	(void)state;
+	char hashed[256], users[512];
+	struct stage *stage = ruled("local all all password\n", NULL);
+	snprintf(users, sizeof(users), "\"u\" \"secret\"\n\"v\" \"%s\"\n",
+	    scram_secret("found", hashed));
+	stage_users(stage, users);
+	for (int i = 0; i < 2; i++) {
+		struct peer *client = log_in(stage, "v");
+		peer_text(client, 'p', "found");
+		if (i == 0)
+			stage_ready_server(stage);
+		peer_hear(client, 'Z');
+	}
+	salted_forget_all(&stage->site);
+	struct peer *client = log_in(stage, "v");
+	peer_text(client, 'p', "found");
+	peer_hear(client, 'Z');
+	end(&stage);
+}
+
+static void derivations_may_be_left(void **state)
+{
+	(void)state;
+	static const char *const methods[] = {
+	    "local all all scram-sha-256\n", "local all all password\n"};
+	struct stage *stage = ruled("", NULL);
+	stage_set(stage, "scram_iterations", "100000");
+	for (int i = 0; i < 8; i++) {
+		rule(stage, methods[i % 2], NULL);
+		struct peer *client = log_in(stage, i < 4 ? "u" : "nobody");
+		if (i % 2)
+			peer_text(client, 'p', "wrong");
+		else
+			guess(client);
+		stage_until(stage, is_awaited, stage);
+		peer_close(client);
+		stage_settle(stage);
+	}
+	end(&stage);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(first_rule_counts),
+	    cmocka_unit_test(without_rules_nobody_gets_in),
+	    cmocka_unit_test(account_is_asked_for),
+	    cmocka_unit_test(rules_change_while_the_account_is_asked_for),
+	    cmocka_unit_test(whoever_waits_may_go),
+	    cmocka_unit_test(password_is_judged_elsewhere),
+	    cmocka_unit_test(keys_are_derived_once),
+	    cmocka_unit_test(wrong_proofs_wait_for_a_derivation),
+	    cmocka_unit_test(right_password_is_derived_once),
+	    cmocka_unit_test(derivations_may_be_left),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,546 @@
+/*
+ * The ring itself: sends that fall short, sockets that leave with requests pending,
+ * descriptors used again, buffers used up, and a ring that breaks under streams.
+ */
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "config.h"
+#include "engines.h"
+#include "net/ring.h"
+#include "owner.h"
+
+#ifdef HAVE_URING
+
+enum { MANY = 300, TURNS_MOST = 2000, PORTION = 60000 };
+
+struct end {
+	struct ring_port *port;
+	int fd, peer;
+	struct buf got;
+	size_t largest; /* of what came at once */
+	ssize_t result;
+	size_t asked;
+	int sent_count, writable_count, end_count, errnum;
+	bool keeps, leaves;
+	struct block *kept[MANY];
+	int kept_count;
+};
+
+static void received(void *owner, struct block *block, size_t len)
+{
+	struct end *e = owner;
+
+	buf_put(&e->got, block->bytes, len);
+	if (len > e->largest)
+		e->largest = len;
+	if (e->keeps && e->kept_count < MANY)
+		e->kept[e->kept_count++] = block_ref(block);
+	if (e->leaves) {
+		ring_port_leave(e->port);
+		e->port = NULL;
+	}
+}
+
+static void ended(void *owner, int errnum)
+{
+	struct end *e = owner;
+
+	e->end_count++;
+	e->errnum = errnum;
+}
+
+static void sent(void *owner, ssize_t result, size_t asked)
+{
+	struct end *e = owner;
+
+	e->sent_count++;
+	e->result = result;
+	e->asked = asked;
+}
+
+static void writable(void *owner)
+{
+	((struct end *)owner)->writable_count++;
+}
+
+static void lost(void *owner)
+{
+	((struct end *)owner)->port = NULL;
+}
+
+static const struct ring_ops ops = {received, ended, sent, writable, lost};
+
+struct world {
+	struct mem mem;
+	struct ring *ring;
+	struct end end;
+};
+
+static void end_open(struct world *w, struct end *e)
+{
+	int fds[2];
+
+	memset(e, 0, sizeof(*e));
+	buf_init(&e->got, 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+	e->fd = fds[0];
+	e->peer = fds[1];
+	e->port = ring_port_new(w->ring, e->fd, e);
+	ring_receive(e->port);
+}
+
+static void end_close(struct end *e)
+{
+	if (e->port)
+		ring_port_leave(e->port);
+	close(e->peer);
+	buf_done(&e->got);
+	while (e->kept_count)
+		block_unref(e->kept[--e->kept_count]);
+}
+
+static int set_up(void **state)
+{
+	struct world *w = mem_zero(sizeof(*w));
+	struct err err;
+
+	mem_init(&w->mem);
+	w->ring = ring_new(&w->mem, &ops, &err);
+	if (!w->ring) {
+		print_message("io_uring is not tested here: %s\n", err.text);
+		mem_free(w);
+		*state = NULL;
+		return 0;
+	}
+	end_open(w, &w->end);
+	*state = w;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct world *w = *state;
+
+	if (!w)
+		return 0;
+	end_close(&w->end);
+	ring_free(&w->ring);
+	assert_int_equal(w->mem.slabs.count, 0);
+	mem_free(w);
+	return 0;
+}
+
+static void turn(struct world *w, int64_t wait_us)
+{
+	assert_int_equal(ring_wait(w->ring, wait_us), 0);
+	ring_deliver(w->ring);
+}
+
+static void peer_says(struct end *e, const char *text)
+{
+	assert_int_equal(write(e->peer, text, strlen(text)), strlen(text));
+}
+
+#	define NEED_RING(w)              \
+		struct world *w = *state; \
+		if (!w)                   \
+		skip()
+
+static void test_send_is_told_once(void **state)
+{
+	NEED_RING(w);
+	struct end *e = &w->end;
+	struct iovec pieces[2] = {{(void *)"one ", 4}, {(void *)"two", 3}};
+	char heard[16] = "";
+
+	ring_send(e->port, pieces, 2, false);
+	assert_true(ring_is_sending(e->port));
+	assert_int_equal(e->sent_count, 0);
+	turn(w, 0);
+	assert_int_equal(e->sent_count, 1);
+	assert_int_equal(e->result, 7);
+	assert_int_equal(read(e->peer, heard, sizeof(heard)), 7);
+	assert_string_equal(heard, "one two");
+	/* Whoever is in a hurry is not kept waiting for others. */
+	ring_send(e->port, pieces, 1, true);
+	turn(w, RING_FOREVER);
+	assert_int_equal(e->sent_count, 2);
+	assert_int_equal(e->result, 4);
+}
+
+static void test_settle_needs_no_turn(void **state)
+{
+	NEED_RING(w);
+	struct end *e = &w->end;
+	struct iovec piece = {(void *)"now", 3};
+	char heard[4];
+
+	ring_send(e->port, &piece, 1, false);
+	ring_settle(e->port);
+	assert_int_equal(e->sent_count, 1);
+	assert_false(ring_is_sending(e->port));
+	assert_int_equal(read(e->peer, heard, 3), 3);
+}
+
+static void test_full_socket(void **state)
+{
+	NEED_RING(w);
+	struct end *e = &w->end;
+	size_t len = 4 << 20;
+	uint8_t *much = mem_zero(len);
+	struct iovec piece = {much, len};
+
+	ring_send(e->port, &piece, 1, false);
+	turn(w, RING_FOREVER); /* told without being asked for */
+	assert_true(e->result > 0 && (size_t)e->result < len);
+	assert_int_equal(e->asked, len);
+	ring_send(e->port, &piece, 1, false);
+	turn(w, RING_FOREVER);
+	assert_int_equal(e->result, -EAGAIN);
+	ring_wait_writable(e->port);
+	turn(w, 0);
+	assert_int_equal(e->writable_count, 0);
+	while (read(e->peer, much, len) > 0)
+		;
+	turn(w, RING_FOREVER);
+	assert_int_equal(e->writable_count, 1);
+	mem_free(much);
+}
+
+static void test_send_to_nobody(void **state)
+{
+	NEED_RING(w);
+	struct end *e = &w->end;
+	struct iovec piece = {(void *)"x", 1};
+
+	turn(w, 0);
+	shutdown(e->peer, SHUT_RD);
+	ring_send(e->port, &piece, 1, false);
+	turn(w, RING_FOREVER);
+	assert_int_equal(e->result, -EPIPE);
+}
+
+static void test_half_close_and_end(void **state)
+{
+	NEED_RING(w);
+	struct end *e = &w->end;
+
+	peer_says(e, "bye");
+	shutdown(e->peer, SHUT_WR);
+	for (int i = 0; i < TURNS_MOST && !e->end_count; i++)
+		turn(w, RING_FOREVER);
+	assert_string_equal(buf_text(&e->got), "bye");
+	assert_int_equal(e->errnum, 0);
+	turn(w, 0);
+	assert_int_equal(e->end_count, 1);
+}
+
+/* The kernel gives the number out again while the old request is being cancelled. */
+static void test_descriptor_is_used_again(void **state)
+{
+	NEED_RING(w);
+	struct end next[8];
+	int reused = 0;
+
+	for (int i = 0; i < 8; i++) {
+		int old = w->end.fd;
+		turn(w, 0);
+		ring_wait_writable(w->end.port);
+		peer_says(&w->end, "for the old one");
+		end_close(&w->end);
+		turn(w, 0);
+		end_open(w, &w->end);
+		reused += w->end.fd == old || w->end.peer == old;
+		end_open(w, &next[i]);
+		peer_says(&w->end, "new");
+		turn(w, 0);
+		assert_string_equal(buf_text(&w->end.got), "new");
+		assert_int_equal(w->end.writable_count, 0);
+		assert_int_equal(next[i].got.len, 0);
+	}
+	assert_true(reused > 0);
+	for (int i = 0; i < 8; i++)
+		end_close(&next[i]);
+}
+
+static void test_leaving_while_told(void **state)
+{
+	NEED_RING(w);
+	char rest[8];
+
+	w->end.leaves = true;
+	peer_says(&w->end, "first");
+	turn(w, RING_FOREVER);
+	turn(w, 0);
+	assert_null(w->end.port);
+	assert_string_equal(buf_text(&w->end.got), "first");
+	/* It is really closed. */
+	turn(w, 0);
+	assert_int_equal(read(w->end.peer, rest, sizeof(rest)), 0);
+}
+
+static void test_stop_and_go(void **state)
+{
+	NEED_RING(w);
+	struct end *e = &w->end;
+
+	turn(w, 0);
+	ring_stop_receiving(e->port);
+	turn(w, 0);
+	peer_says(e, "later");
+	turn(w, 0);
+	turn(w, 0);
+	assert_int_equal(e->got.len, 0);
+	ring_receive(e->port);
+	turn(w, RING_FOREVER);
+	assert_string_equal(buf_text(&e->got), "later");
+	/* Both in one turn leave it as it was. */
+	ring_stop_receiving(e->port);
+	ring_receive(e->port);
+	peer_says(e, " on");
+	for (int i = 0; i < TURNS_MOST && e->got.len < 8; i++)
+		turn(w, 1000);
+	assert_string_equal(buf_text(&e->got), "later on");
+}
+
+/* More sockets have something to say than there are buffers, and all is kept. */
+static void test_buffers_are_used_up(void **state)
+{
+	NEED_RING(w);
+	struct end *ends = mem_zero(MANY * sizeof(*ends));
+	size_t got = 0;
+
+	for (int i = 0; i < MANY; i++) {
+		end_open(w, &ends[i]);
+		ends[i].keeps = true;
+	}
+	turn(w, 0);
+	for (int i = 0; i < MANY; i++)
+		peer_says(&ends[i], "something");
+	for (int turns = 0; turns < TURNS_MOST && got < MANY * 9; turns++) {
+		turn(w, 1000);
+		got = 0;
+		for (int i = 0; i < MANY; i++)
+			got += ends[i].got.len;
+	}
+	assert_int_equal(got, MANY * 9);
+	for (int i = 0; i < MANY; i++) {
+		assert_string_equal(buf_text(&ends[i].got), "something");
+		assert_memory_equal(ends[i].kept[0]->bytes, "something", 9);
+		end_close(&ends[i]);
+	}
+	mem_free(ends);
+}
+
+static void pour(struct world *w, struct end *e, size_t len)
+{
+	uint8_t *bytes = mem_alloc(len);
+	size_t before = e->got.len, written = 0;
+
+	for (size_t i = 0; i < len; i++)
+		bytes[i] = (uint8_t)(i % 251);
+	for (int i = 0; i < TURNS_MOST && e->got.len < before + len; i++) {
+		size_t most = len - written < PORTION ? len - written : PORTION;
+		ssize_t n = write(e->peer, bytes + written, most);
+		written += n > 0 ? (size_t)n : 0;
+		turn(w, 1000);
+	}
+	assert_int_equal(e->got.len, before + len);
+	assert_memory_equal(e->got.bytes + before, bytes, len);
+	mem_free(bytes);
+}
+
+static void test_much_comes_in_large_blocks(void **state)
+{
+	NEED_RING(w);
+	struct end *e = &w->end;
+
+	setsockopt(e->peer, SOL_SOCKET, SO_SNDBUF, &(int){1 << 20}, sizeof(int));
+	pour(w, e, 100);
+	assert_true(e->largest <= 100);
+	pour(w, e, 5000000);
+	assert_true(e->largest > 32768);
+	e->largest = 0;
+	for (int i = 0; i < 20; i++)
+		pour(w, e, 100);
+	assert_true(e->largest <= 100);
+	pour(w, e, 5000000);
+}
+
+static void test_wait_ends_in_time(void **state)
+{
+	NEED_RING(w);
+
+	turn(w, 1000);
+	turn(w, 0);
+	assert_int_equal(w->end.end_count, 0);
+}
+
+/* ---- a ring that breaks ---- */
+
+/* From now on this process may not use rings any more. */
+static void forbid_rings(void)
+{
+	struct sock_filter code[] = {
+	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_enter, 0, 1),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
+
+	assert_int_equal(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	assert_int_equal(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+#	define CHECK(condition)                                                    \
+		do {                                                                \
+			if (!(condition)) {                                         \
+				fprintf(                                            \
+				    stderr, "line %d: %s\n", __LINE__, #condition); \
+				_exit(1);                                           \
+			}                                                           \
+		} while (0)
+
+static void note_loss(void *ctx, int errnum)
+{
+	*(int *)ctx = errnum;
+}
+
+/* Bytes are on their way in both directions, and more than the socket takes. */
+static void break_under_a_stream(void)
+{
+	void *state;
+	int errnum = 0;
+	struct err err;
+	struct buf heard;
+
+	owner_set_up_closed(&state);
+	struct owner *o = state;
+	int fds[2];
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) == 0);
+	o->peer = fds[1];
+	CHECK(net_start_ring(&o->net, note_loss, &errnum, &err) == 0);
+	stream_open(&o->stream, &o->net, fds[0], &owner_ops);
+	say(o, "before ");
+	one_turn(o);
+	CHECK(strcmp(buf_text(&o->got), "before ") == 0);
+	size_t len = 3000000;
+	char *much = mem_alloc(len);
+	memset(much, 'm', len);
+	CHECK(stream_write(&o->stream, much, len) == 0);
+	one_turn(o);
+	CHECK(stream_pending(&o->stream) > 0);
+	say(o, "meanwhile ");
+	forbid_rings();
+	one_turn(o);
+	one_turn(o);
+	CHECK(errnum == EPERM);
+	CHECK(strcmp(net_engine_name(&o->net), "epoll") == 0);
+	CHECK(strcmp(buf_text(&o->got), "before meanwhile ") == 0);
+	buf_init(&heard, 0);
+	for (int i = 0; i < TURNS_MOST && heard.len < len; i++) {
+		hear(o, &heard);
+		one_turn(o);
+	}
+	hear(o, &heard);
+	CHECK(heard.len == len && memcmp(heard.bytes, much, len) == 0);
+	o->echoes = true;
+	say(o, "after");
+	one_turn(o);
+	buf_clear(&heard);
+	hear(o, &heard);
+	CHECK(strcmp(buf_text(&heard), "after") == 0);
+	buf_done(&heard);
+	mem_free(much);
+	owner_tear_down(&state);
+}
+
+static void test_streams_go_on_when_it_breaks(void **state)
+{
+	NEED_RING(w);
+	int status;
+	pid_t child = fork();
+
+	(void)w;
+	if (child == 0) {
+		break_under_a_stream();
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* Where rings are forbidden from the start, the reason is given and nothing changes. */
+static void test_forbidden_from_the_start(void **state)
+{
+	NEED_RING(w);
+	int status;
+	pid_t child = fork();
+
+	(void)w;
+	if (child == 0) {
+		struct mem mem;
+		struct err err;
+		mem_init(&mem);
+		forbid_rings();
+		struct ring *ring = ring_new(&mem, &ops, &err);
+		CHECK(!ring);
+		CHECK(strstr(err.text, strerror(EPERM)));
+		CHECK(mem.slabs.count == 0);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
+#	define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    TEST(test_send_is_told_once),
+	    TEST(test_settle_needs_no_turn),
+	    TEST(test_full_socket),
+	    TEST(test_send_to_nobody),
+	    TEST(test_half_close_and_end),
+	    TEST(test_descriptor_is_used_again),
+	    TEST(test_leaving_while_told),
+	    TEST(test_stop_and_go),
+	    TEST(test_buffers_are_used_up),
+	    TEST(test_much_comes_in_large_blocks),
+	    TEST(test_wait_ends_in_time),
+	    TEST(test_streams_go_on_when_it_breaks),
+	    TEST(test_forbidden_from_the_start),
+	};
+
+	return cmocka_run_group_tests_name("ring", tests, NULL, NULL);
+}
+
+#else
+
+int main(void)
+{
+	print_message("io_uring is not built in, so it is not tested\n");
+	return 0;
+}
+
+#endif

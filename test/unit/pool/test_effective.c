@@ -1,0 +1,201 @@
+/* Whose value of a setting is in force: every row of the table, at every level it has.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+/* clang-format off: needs some of the headers above */
+#include <cmocka.h>
+/* clang-format on */
+
+#include "base/buf.h"
+#include "conf/entry.h"
+#include "conf/setting_row.h"
+#include "world.h"
+
+/* Three values for one setting: of the process, a database and a user. */
+static const char *value_of(const struct setting *row, int level)
+{
+	static const char *const numbers[] = {"7", "3", "5"};
+	static const char *const texts[] = {"g", "d", "u"};
+	static const char *const bits[] = {"0", "1", "1"};
+
+	switch (row->type) {
+	case SETTING_STR:
+		return texts[level];
+	case SETTING_BOOL:
+		return bits[level];
+	case SETTING_ENUM:
+		return row->words[level <= row->max ? level : 0];
+	case SETTING_INT:
+	case SETTING_UINT:
+	case SETTING_TIME:
+		break;
+	}
+	return numbers[level];
+}
+
+/* Certificate and key go together, and nobody looks into the files here. */
+static const char *companion(const struct setting *row)
+{
+	if (setting_index(row) == SETTING_INDEX_server_tls_cert_file)
+		return " sslkey=k";
+	if (setting_index(row) == SETTING_INDEX_server_tls_key_file)
+		return " sslcert=c";
+	return "";
+}
+
+static void check_levels(const struct setting *row)
+{
+	enum setting_index i = setting_index(row);
+	const char *key = entry_key_of(row);
+	struct world w;
+	struct buf ini;
+
+	buf_init(&ini, 0);
+	buf_put_text(&ini, "[databases]\nb=\na=");
+	if (row->level & LEVEL_DATABASE)
+		buf_printf(&ini, "%s=%s%s", key, value_of(row, 1), companion(row));
+	buf_put_text(&ini, "\n[users]\nu=");
+	if (row->level & LEVEL_USER)
+		buf_printf(&ini, "%s=%s", key, value_of(row, 2));
+	buf_printf(&ini, "\n[pgbouncer]\n%s=%s\n", row->name, value_of(row, 0));
+	world_init(&w, buf_text(&ini));
+	struct pool *au = world_pool(&w, "a", "u"), *av = world_pool(&w, "a", "v");
+	struct pool *bu = world_pool(&w, "b", "u"), *bv = world_pool(&w, "b", "v");
+	const struct level *global = &w.c->config->settings.global;
+	const struct level *database =
+	    row->level & LEVEL_DATABASE ? &av->database->config->own : global;
+	const struct level *user =
+	    row->level & LEVEL_USER ? &au->user->config->own : NULL;
+	assert_ptr_equal(scope_level(pool_scope(au), i), user ? user : database);
+	assert_ptr_equal(scope_level(pool_scope(av), i), database);
+	assert_ptr_equal(scope_level(pool_scope(bu), i), user ? user : global);
+	assert_ptr_equal(scope_level(pool_scope(bv), i), global);
+	assert_ptr_equal(scope_level(database_scope(au->database), i), database);
+	assert_ptr_equal(scope_level(user_scope(au->user), i), user ? user : global);
+	buf_done(&ini);
+	world_done(&w);
+}
+
+static void user_before_database_before_global(void **state)
+{
+	const struct setting *row;
+	unsigned checked = 0;
+
+	(void)state;
+	for (size_t i = 0; (row = setting_at(i)); i++)
+		if (row->level != LEVEL_GLOBAL) {
+			check_levels(row);
+			checked++;
+		}
+	assert_true(checked > 30);
+}
+
+/* What a key is not good for is refused there. */
+static void keys_only_at_their_levels(void **state)
+{
+	struct database_config db;
+	struct user_config user;
+	struct arena *arena = arena_new();
+	const struct setting *row;
+	struct err err;
+	char text[128];
+
+	(void)state;
+	for (size_t i = 0; (row = setting_at(i)); i++) {
+		if (database_key_at(0) && strcmp(row->name, "user") == 0)
+			continue; /* a key of databases with another meaning */
+		snprintf(text, sizeof(text), "%s=%s%s", entry_key_of(row),
+		    value_of(row, 1), companion(row));
+		assert_int_equal(
+		    database_entry_parse(&db, "d", text, arena, NULL, &err),
+		    row->level & LEVEL_DATABASE ? 0 : -1);
+		snprintf(
+		    text, sizeof(text), "%s=%s", entry_key_of(row), value_of(row, 1));
+		assert_int_equal(user_entry_parse(&user, "u", text, arena, NULL, &err),
+		    row->level & LEVEL_USER ? 0 : -1);
+	}
+	arena_free(&arena);
+}
+
+static void the_value_is_that_of_the_level(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w,
+	    "[databases]\n"
+	    "a=server_idle_timeout=3 server_check_query='select 1' "
+	    "server_reset_query='' max_prepared_statements=5 track_sql_prepare=1\n"
+	    "[users]\nu=server_idle_timeout=2 server_round_robin=1\n"
+	    "[pgbouncer]\nserver_idle_timeout=9\n");
+	struct scope au = pool_scope(world_pool(&w, "a", "u"));
+	struct scope av = pool_scope(world_pool(&w, "a", "v"));
+	assert_int_equal(scope_server_idle_timeout(au), 2 * SECOND);
+	assert_int_equal(scope_server_idle_timeout(av), 3 * SECOND);
+	assert_string_equal(scope_server_check_query(au), "select 1");
+	assert_string_equal(scope_server_reset_query(au), "");
+	assert_int_equal(scope_max_prepared_statements(av), 5);
+	assert_int_equal(scope_track_sql_prepare(av), 1);
+	assert_int_equal(scope_server_round_robin(au), 1);
+	assert_int_equal(scope_server_round_robin(av), 0);
+	/* a setting that has no other level is asked in the same way */
+	assert_int_equal(scope_listen_port(au), 6432);
+	world_done(&w);
+}
+
+/* A client comes, has a server dialed, and leaves it to the pool. */
+static void use_once(struct world *w, struct pool *pool, struct seat *seat)
+{
+	struct ask ask;
+
+	world_join(pool, &ask);
+	world_ask(w, &ask, VERDICT_WAIT);
+	world_dial(w, pool, seat, VERDICT_GRANT);
+	world_give(w, seat, VERDICT_REST);
+	pool_part(&ask);
+}
+
+/* A server at rest goes after its own limit; a changed one counts at once. */
+static void limits_of_a_database_act(void **state)
+{
+	struct seat a_seat = {.pool = NULL}, b_seat = {.pool = NULL};
+	struct world w;
+
+	(void)state;
+	world_init(&w, "[databases]\na=server_idle_timeout=3\nb=\n[pgbouncer]\n"
+		       "server_idle_timeout=100\nserver_check_delay=1000\n"
+		       "pool_mode=transaction\n");
+	struct pool *a = world_pool(&w, "a", "u"), *b = world_pool(&w, "b", "u");
+	use_once(&w, a, &a_seat);
+	use_once(&w, b, &b_seat);
+	w.now += 4 * (uint64_t)SECOND;
+	struct verdict v = pool_review(&b_seat, w.now);
+	assert_int_equal(v.kind, VERDICT_REST);
+	world_set(&w, "server_idle_timeout", "2");
+	v = pool_review(&b_seat, w.now);
+	assert_int_equal(v.kind, VERDICT_RETIRE);
+	v = pool_review(&a_seat, w.now);
+	assert_int_equal(v.kind, VERDICT_RETIRE);
+	world_adopt(
+	    &w, "[databases]\na=server_idle_timeout=30\nb=\n[pgbouncer]\n", NULL);
+	assert_int_equal(scope_server_idle_timeout(pool_scope(a)), 30 * SECOND);
+	world_gone(&w, &a_seat);
+	world_gone(&w, &b_seat);
+	world_done(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(user_before_database_before_global),
+	    cmocka_unit_test(keys_only_at_their_levels),
+	    cmocka_unit_test(the_value_is_that_of_the_level),
+	    cmocka_unit_test(limits_of_a_database_act),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,621 @@
+/*
+ * What texts do beside their answers: state left behind, parameters brought back,
+ * commands about prepared statements.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "wire/effects.h"
+#include "wire/prepared_sql.h"
+
+#define BIT           LEAK_BIT
+#define VAR_BIT(name) (UINT64_C(1) << VAR_##name)
+#define COUNT_OF(a)   (sizeof(a) / sizeof((a)[0]))
+
+/* ---- state left behind ---- */
+
+static struct sql_effects effects(const char *text)
+{
+	const struct effects_ask ask = {.has_leaves = true};
+
+	return effects_of_text(text, strlen(text) + 1, &ask);
+}
+
+static struct leak_look look(const char *text)
+{
+	struct sql_effects found = effects(text);
+
+	return effects_leaves(&found, NULL);
+}
+
+struct sample {
+	const char *text;
+	unsigned first, all;
+};
+
+static void check(const struct sample *s)
+{
+	struct leak_look found = look(s->text);
+	if (found.first != s->first || found.all != s->all)
+		fail_msg("%s: %x %x, not %x %x", s->text, found.first, found.all,
+		    s->first, s->all);
+}
+
+static void first_words(void **state)
+{
+	(void)state;
+	static const struct sample samples[] = {
+	    {"", 0, 0},
+	    {"select 1", 0, 0},
+	    {"SET work_mem = 1", BIT(SET), BIT(SET)},
+	    {" \t\n-- c\n/* a /* b */ c */;; set\twork_mem to 1", BIT(SET), BIT(SET)},
+	    {"set", BIT(SET), BIT(SET)},
+	    {"settle", 0, 0},
+	    {"sets", 0, 0},
+	    {"set$", 0, 0},
+	    {"set\xc3\xa9", 0, 0},
+	    {"/* set", 0, 0},
+	    {"-- set x to 1", 0, 0},
+	    {"set session work_mem = 1", BIT(SET), BIT(SET)},
+	    {"set session characteristics as transaction read only", BIT(SET),
+		BIT(SET)},
+	    {"set local work_mem = 1", 0, LEAK_HARMLESS_SET},
+	    {"set transaction read only", 0, LEAK_HARMLESS_SET},
+	    {"set constraints all deferred", 0, 0},
+	    {"set work_mem to default", 0, LEAK_HARMLESS_SET},
+	    {"set role x", BIT(ROLE), BIT(ROLE)},
+	    {"set session role to x", BIT(ROLE), BIT(ROLE)},
+	    {"set \"role\" = 'x'", BIT(ROLE), BIT(ROLE)},
+	    {"set role none", 0, LEAK_HARMLESS_SET},
+	    {"set local role x", 0, LEAK_HARMLESS_SET},
+	    {"set session authorization x", BIT(AUTHORIZATION), BIT(AUTHORIZATION)},
+	    {"set session_authorization = x", BIT(AUTHORIZATION), BIT(AUTHORIZATION)},
+	    {"set session authorization default", 0, LEAK_HARMLESS_SET},
+	    {"reset all", 0, 0},
+	    {"listen x", BIT(LISTEN), BIT(LISTEN)},
+	    {"unlisten *", 0, LEAK_UNLISTEN_ALL},
+	    {"unlisten x", 0, 0},
+	    {"load 'x'", BIT(LOAD), BIT(LOAD)},
+	    {"prepare a as select 1", BIT(PREPARE), BIT(PREPARE)},
+	    {"prepare transaction 'x'", 0, 0},
+	    {"declare c cursor for select 1", 0, 0},
+	    {"declare c binary cursor with hold for select 1", BIT(CURSOR),
+		BIT(CURSOR)},
+	    {"declare c cursor without hold for select 1", 0, 0},
+	    {"declare c cursor for select with hold", 0, 0},
+	    {"create table t (a int)", 0, 0},
+	    {"create temp table t (a int)", BIT(TEMP), BIT(TEMP)},
+	    {"create local temporary table t as select 1", BIT(TEMP), BIT(TEMP)},
+	    {"create or replace temp view t as select 1", BIT(TEMP), BIT(TEMP)},
+	    {"create temp table t (a int) on commit drop", 0, 0},
+	    {"create temp table t (a int) on commit delete rows", BIT(TEMP), BIT(TEMP)},
+	    {"create temp table t (a int); drop x on commit drop", BIT(TEMP),
+		BIT(TEMP)},
+	};
+	for (size_t i = 0; i < COUNT_OF(samples); i++)
+		check(&samples[i]);
+}
+
+static void statements_behind_the_first_are_expected_only(void **state)
+{
+	(void)state;
+	static const struct sample samples[] = {
+	    {"begin; set local a = 1; set role x; commit", 0,
+		LEAK_HARMLESS_SET | BIT(ROLE)},
+	    {"set a = 1; listen b;", BIT(SET), BIT(SET) | BIT(LISTEN)},
+	    {"select 1;", 0, 0},
+	    {";", 0, 0},
+	};
+	for (size_t i = 0; i < COUNT_OF(samples); i++)
+		check(&samples[i]);
+}
+
+static void advisory_locks_of_the_session(void **state)
+{
+	(void)state;
+	static const char *const leaving[] = {
+	    "select pg_advisory_lock(1)",
+	    "SELECT PG_CATALOG.PG_TRY_ADVISORY_LOCK (1, 2)",
+	    "select pg_advisory_lock_shared(1)",
+	    "select a_b, pg_try_advisory_lock_shared/* c */(1)",
+	    "select 'it''s', \"a'b\", pg_advisory_lock(1)",
+	    "select 'pg_advisory_lock(1)', pg_advisory_lock(1)",
+	    "-- pg_advisory_lock(1)\nselect pg_advisory_lock(1)",
+	};
+	static const char *const harmless[] = {
+	    "select pg_advisory_xact_lock(1)",
+	    "select pg_try_advisory_xact_lock(1)",
+	    "select pg_advisory_unlock(1)",
+	    "select pg_advisory_unlock_all()",
+	    "select my_pg_advisory_lock(1)",
+	    "select x_advisory_lock(1)",
+	    "select pg_advisory_lock",
+	    "select pg_advisory_locks()",
+	    "select 'pg_advisory_lock(1)'",
+	    "select \"pg_advisory_lock(1)\"",
+	    "select 1 -- pg_advisory_lock(1)",
+	    "select 1 /* pg_advisory_lock(1) */",
+	    "select _",
+	    "select pg_advisory_loc",
+	};
+	for (size_t i = 0; i < COUNT_OF(leaving); i++)
+		check(&(struct sample){leaving[i], BIT(ADVISORY), BIT(ADVISORY)});
+	for (size_t i = 0; i < COUNT_OF(harmless); i++)
+		check(&(struct sample){harmless[i], 0, 0});
+}
+
+/* Every beginning of a text can be what has come of it. */
+static void configuration_of_the_session(void **state)
+{
+	(void)state;
+	static const char *const leaving[] = {
+	    "select set_config('work_mem', '1MB', false)",
+	    "SELECT pg_catalog.Set_Config ('work_mem', f(1, '),'), FALSE)",
+	    "select set_config($1, $2, $3)",
+	    "select set_config('a', (select array[1,2]), /* c */ false)",
+	    "select 1; select set_config('a', 'true', false)",
+	    "select set_config(",
+	    "select set_config('a",
+	};
+	static const char *const harmless[] = {
+	    "select set_config('work_mem', '1MB', true)",
+	    "select set_config('a', f('x', 2)\n, TRUE)",
+	    "select reset_config('work_mem', '1MB', false)",
+	    "select 'set_config(1, 2, false)'",
+	    "select current_config('a')",
+	    "select set_configs('a', 'b', false)",
+	};
+	for (size_t i = 0; i < COUNT_OF(leaving); i++)
+		check(&(struct sample){leaving[i], BIT(CONFIG), BIT(CONFIG)});
+	for (size_t i = 0; i < COUNT_OF(harmless); i++)
+		check(&(struct sample){harmless[i], 0, 0});
+}
+
+static void select_into(void **state)
+{
+	(void)state;
+	static const char *const leaving[] = {
+	    "select 1 into temp t",
+	    "SELECT * INTO TEMPORARY TABLE t FROM x",
+	    "with a as (select 1) select * into local temp t from a",
+	    "select 'into', 1 into temp t",
+	    "select 1 iNTO /* c */ temp t",
+	};
+	static const char *const harmless[] = {
+	    "select 1 into t",
+	    "insert into temp values (1)\n -- but that is a table of this name",
+	    "select 'into temp t'",
+	    "select 1 as pinto, temp from t",
+	    "select 1 as x, 'into' temp from t",
+	    "select pinto temp",
+	};
+	for (size_t i = 0; i < COUNT_OF(leaving); i++)
+		check(&(struct sample){leaving[i], BIT(TEMP), BIT(TEMP)});
+	for (size_t i = 0; i < COUNT_OF(harmless); i++)
+		check(&(struct sample){harmless[i], 0, 0});
+}
+
+static void texts_may_end_anywhere(void **state)
+{
+	(void)state;
+	static const char text[] =
+	    "/* a */ -- b\n create temp table \"x\" (a int) on commit drop; set "
+	    "session role to none; declare c cursor with hold for select "
+	    "pg_advisory_lock_shared (1)";
+	const struct effects_ask ask = {.has_leaves = true, .has_clock = true};
+	for (size_t len = 0; len < sizeof(text); len++) {
+		char *copy = test_malloc(len + 1);
+		memcpy(copy, text, len);
+		effects_of_text(copy, len, &ask);
+		test_free(copy);
+	}
+}
+
+static struct leak_look tracked_look(const char *text, const struct vars *vars)
+{
+	const struct effects_ask ask = {
+	    .schema = vars_schema(vars), .has_leaves = true};
+	struct sql_effects found = effects_of_text(text, strlen(text), &ask);
+
+	return effects_leaves(&found, vars);
+}
+
+static void tracked_parameters_leave_nothing(void **state)
+{
+	(void)state;
+	struct vars_schema *schema = vars_schema_new("search_path");
+	struct vars vars;
+
+	vars_init(&vars, schema);
+	vars_set(&vars, VAR_TIMEZONE, "UTC");
+	vars_set(&vars, VAR_CLIENT_ENCODING, "UTF8");
+	static const char *const tracked[] = {"set timezone = 'x'", "set time zone 'x'",
+	    "SET SESSION \"TimeZone\" TO 'x'", "set names 'x'"};
+	static const char *const configs[] = {
+	    "select set_config('timezone', 'x', false)",
+	    "select SET_CONFIG(E'TimeZone', $1, f(true))"};
+	static const char *const others[] = {"set work_mem = 1", "set schema 'x'",
+	    "set search_path = x", "set timezones = 1"};
+	for (size_t i = 0; i < COUNT_OF(tracked); i++)
+		assert_int_equal(
+		    tracked_look(tracked[i], &vars).all, LEAK_HARMLESS_SET);
+	for (size_t i = 0; i < COUNT_OF(others); i++)
+		assert_int_equal(tracked_look(others[i], &vars).all, BIT(SET));
+	for (size_t i = 0; i < COUNT_OF(configs); i++)
+		assert_int_equal(tracked_look(configs[i], &vars).all, 0);
+	assert_int_equal(
+	    tracked_look("select set_config('search_path', 'x', false)", &vars).all,
+	    BIT(CONFIG));
+	vars_set(&vars, (size_t)vars_schema_find(schema, "search_path"), "x");
+	assert_int_equal(tracked_look("set schema 'x'", &vars).all, LEAK_HARMLESS_SET);
+	vars_done(&vars);
+	vars_schema_free(&schema);
+}
+
+/* ---- parameters ---- */
+
+static void parameters_are_brought_back(void **state)
+{
+	struct vars_schema *schema = vars_schema_new("IntervalStyle");
+	uint64_t interval = UINT64_C(1) << VAR_BUILTIN_COUNT;
+	const struct {
+		const char *text;
+		uint64_t session, local;
+		bool has_reset;
+	} samples[] = {
+	    {"", 0, 0, false},
+	    {"select 1", 0, 0, false},
+	    {"reset", 0, 0, true},
+	    {"reset timezone", VAR_BIT(TIMEZONE), 0, true},
+	    {"/* a */ ; RESET -- b\n \"TimeZone\";", VAR_BIT(TIMEZONE), 0, true},
+	    {"reset time zone", VAR_BIT(TIMEZONE), 0, true},
+	    {"reset work_mem", 0, 0, true},
+	    {"reset all", UINT64_MAX, 0, true},
+	    {"resets timezone", 0, 0, false},
+	    {"set intervalstyle to default", interval, 0, false},
+	    {"set intervalstyle=default", interval, 0, false},
+	    {"set session intervalstyle = DEFAULT ;", interval, 0, false},
+	    {"set local intervalstyle = DEFAULT ;", 0, interval, false},
+	    {"set intervalstyle = 'default'", 0, 0, false},
+	    {"set work_mem to default", 0, 0, false},
+	    {"set time zone default", VAR_BIT(TIMEZONE), 0, false},
+	    {"set local time zone local", 0, VAR_BIT(TIMEZONE), false},
+	    {"set time zone 'UTC'", 0, 0, false},
+	    {"set names", VAR_BIT(CLIENT_ENCODING), 0, false},
+	    {"set names;", VAR_BIT(CLIENT_ENCODING), 0, false},
+	    {"set names default", VAR_BIT(CLIENT_ENCODING), 0, false},
+	    {"set names 'UTF8'", 0, 0, false},
+	    {"set timezone = 'x'; set timezone to default", VAR_BIT(TIMEZONE), 0,
+		false},
+	    {"reset timezone; set timezone = 'x'", 0, 0, true},
+	    {"reset all; set timezone = 'x'", ~VAR_BIT(TIMEZONE), 0, true},
+	    {"set timezone to default; set local timezone to default", 0,
+		VAR_BIT(TIMEZONE), false},
+	    {"set", 0, 0, false},
+	    {"set session", 0, 0, false},
+	    {"set timezone", 0, 0, false},
+	};
+
+	const struct effects_ask ask = {.schema = schema};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(samples); i++)
+		for (size_t nul = 0; nul < 2; nul++) {
+			struct reset_effects look = effects_of_text(
+			    samples[i].text, strlen(samples[i].text) + nul, &ask)
+							.resets;
+			if (look.session != samples[i].session ||
+			    look.local != samples[i].local ||
+			    look.has_reset != samples[i].has_reset)
+				fail_msg("%s", samples[i].text);
+		}
+	vars_schema_free(&schema);
+}
+
+static void effects_of_several_texts(void **state)
+{
+	struct reset_effects one = {.session = 1, .has_reset = true};
+	struct reset_effects two = {.local = 2 + 4, .has_default = true};
+	const struct reset_effects other = {.set = 1 + 4};
+
+	(void)state;
+	assert_true(effects_is_reset(&one) && effects_is_reset(&two));
+	assert_false(effects_is_reset(&(struct reset_effects){.has_reset = true}));
+	effects_add_resets(&two, &one);
+	assert_true(two.session == 1 && two.local == 6);
+	assert_true(two.has_reset && two.has_default);
+	effects_add_resets(&two, &other);
+	assert_true(two.session == 0 && two.local == 2);
+}
+
+/* Only what the server reports as brought back counts. */
+static void hidden_resets(void **state)
+{
+	struct vars_schema *schema = vars_schema_new("IntervalStyle");
+	const struct effects_ask ask = {.schema = schema, .has_leaves = true};
+	static const struct {
+		const char *text;
+		uint64_t hidden;
+	} samples[] = {
+	    {"select set_config('timezone', null, false)", VAR_BIT(TIMEZONE)},
+	    {"select set_config('timezone', NULL, true)", 0},
+	    {"select set_config('timezone', 'x', false)", 0},
+	    {"select set_config('work_mem', null, false)", 0},
+	    {"select f(set_config('a', 'b', false), set_config('timezone', null, $1))",
+		VAR_BIT(TIMEZONE)},
+	    {"do $$begin reset timezone; end$$", VAR_BIT(TIMEZONE)},
+	    {"do language plpgsql 'begin set datestyle to default; end'",
+		VAR_BIT(DATESTYLE)},
+	    {"do $x$begin if a then reset all; end if; end$x$", UINT64_MAX},
+	    {"do $$begin execute 'reset timezone'; end$$", VAR_BIT(TIMEZONE)},
+	    {"do $$begin reset timezone; set timezone = 'x'; end$$", 0},
+	    {"select $$begin reset timezone; end$$", 0},
+	    {"do $$begin perform preset_timezone(); end$$", 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(samples); i++) {
+		struct reset_effects found =
+		    effects_of_text(samples[i].text, strlen(samples[i].text), &ask)
+			.resets;
+		if (found.hidden != samples[i].hidden || found.session || found.local)
+			fail_msg("%s", samples[i].text);
+	}
+	vars_schema_free(&schema);
+}
+
+/* ---- prepared statements ---- */
+
+static struct prepared_sql command(const char *text)
+{
+	size_t len = strlen(text);
+	/* of its own size, so that a read behind its end is seen */
+	char *copy = malloc(len ? len : 1);
+	struct prepared_sql sql;
+
+	assert_non_null(copy);
+	memcpy(copy, text, len);
+	struct sql_effects found = effects_of_text(copy, len, &(struct effects_ask){0});
+	prepared_sql_read(copy, &found.command, &sql);
+	free(copy);
+	return sql;
+}
+
+static void assert_is(
+    const char *text, enum command_kind kind, const char *written, const char *name)
+{
+	struct prepared_sql sql = command(text);
+
+	assert_int_equal(sql.span.kind, kind);
+	if (kind == COMMAND_NONE)
+		return;
+	assert_int_equal(sql.span.to - sql.span.from, strlen(written));
+	assert_memory_equal(text + sql.span.from, written, strlen(written));
+	assert_string_equal(sql.name, name);
+}
+
+static void names_are_found(void **state)
+{
+	(void)state;
+	assert_is("prepare a as select 1", COMMAND_PREPARE, "a", "a");
+	assert_is("PREPARE Abc(int)AS select 1;", COMMAND_PREPARE, "Abc", "abc");
+	assert_is(" /* a /* b */ */ -- c\nexecute x (1);;", COMMAND_EXECUTE, "x", "x");
+	assert_is("execute\"A \"\" b\"", COMMAND_EXECUTE, "\"A \"\" b\"", "A \" b");
+	assert_is("deallocate x", COMMAND_DEALLOCATE, "x", "x");
+	assert_is("deallocate prepare x;", COMMAND_DEALLOCATE, "x", "x");
+	assert_is("deallocate prepare", COMMAND_DEALLOCATE, "prepare", "prepare");
+	assert_is("deallocate prepare ;", COMMAND_DEALLOCATE, "prepare", "prepare");
+	assert_is("deallocate all", COMMAND_DEALLOCATE_ALL, "all", "all");
+	assert_is("deallocate prepare all", COMMAND_DEALLOCATE_ALL, "all", "all");
+	assert_is("deallocate \"all\"", COMMAND_DEALLOCATE, "\"all\"", "all");
+	assert_is("prepare transaction as select 1", COMMAND_PREPARE, "transaction",
+	    "transaction");
+}
+
+static void other_queries_are_none(void **state)
+{
+	(void)state;
+	const char *const texts[] = {"", "select 1", "prepare", "execute",
+	    "prepared a as x", "prepare transaction 'a'", "prepare \"\" as select 1",
+	    "execute \"a", "execute 1", "execute u&\"a\"", "execute a b", "prepare a",
+	    "prepare a assert", "; execute a", "explain execute a", "execute a.b"};
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+		assert_is(texts[i], COMMAND_NONE, "", "");
+}
+
+static void more_than_one_statement_is_none(void **state)
+{
+	(void)state;
+	assert_is("execute a; select 1", COMMAND_NONE, "", "");
+	assert_is("execute a(';'); select 1", COMMAND_NONE, "", "");
+	assert_is("execute a('\\'); select 1", COMMAND_NONE, "", "");
+	assert_is("execute a(e'\\'; x')", COMMAND_EXECUTE, "a", "a");
+	assert_is("execute a(';', \";\", $$;$$, $x$;$$;$x$ /*;*/) --;", COMMAND_EXECUTE,
+	    "a", "a");
+	assert_is(
+	    "prepare a as select $1 + $2; /* x */ ;-- y", COMMAND_PREPARE, "a", "a");
+	assert_int_equal(command("prepare a as b ; ").span.end, 15);
+}
+
+static void long_names_are_cut(void **state)
+{
+	(void)state;
+	char text[128] = "execute ";
+	memset(text + 8, 'X', 62);
+	strcpy(text + 70, "\xc3\xa9z");
+	struct prepared_sql sql = command(text);
+	assert_int_equal(sql.span.kind, COMMAND_EXECUTE);
+	assert_int_equal(strlen(sql.name), 62);
+	assert_int_equal(sql.name[0], 'x');
+	text[8] = text[72] = '"';
+	strcpy(text + 73, "");
+	assert_int_equal(command(text).span.kind, COMMAND_EXECUTE);
+}
+
+static void statements_that_forget(void **state)
+{
+	static const struct {
+		const char *text;
+		bool forgets, may_forget, hides;
+	} samples[] = {
+	    {"DISCARD ALL", true, true, false},
+	    {"; deallocate x", true, true, false},
+	    {"begin; deallocate all; end", false, true, false},
+	    {"select discarded, deallocat", false, false, false},
+	    {"select 'x; deallocate all'", false, false, false},
+	    {"do $$begin deallocate all; end$$", false, true, true},
+	    {"do $$begin execute 'DEALLOCATE ALL'; end$$", false, true, true},
+	    {"do $$begin perform 1; end$$", false, false, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(samples); i++) {
+		struct sql_effects found = effects(samples[i].text);
+		if (found.forgets != samples[i].forgets ||
+		    found.may_forget != samples[i].may_forget ||
+		    found.hides_forgetting != samples[i].hides)
+			fail_msg("%s", samples[i].text);
+	}
+}
+
+static void first_words_that_forget(void **state)
+{
+	static const char *const forgets[] = {"DISCARD ALL", "deallocate s", "DISCARD",
+	    " \t\r\n\f\vDealLocate/**/ALL", "-- x\nDISCARD ALL", "--\rdiscard all",
+	    "/* a /* b */ c */ DISCARD ALL", "/*/**/*/discard plans", ";; DISCARD ALL;",
+	    "DEALLOCATE\"s\"", "/***/DISCARD", NULL};
+	static const char *const keeps[] = {"", " ", "select 1", "DISCARDED",
+	    "DEALLOCATE_x", "DISCARD\xc3\xa4", "discar", "-- DISCARD ALL",
+	    "/* DISCARD ALL", "/*/ DISCARD ALL", "/* /* */ DISCARD ALL",
+	    "- DISCARD ALL", "/ DISCARD ALL", "\"DISCARD\"", "EXPLAIN DISCARD", "-",
+	    "/", "/*", "DISCARD$1", NULL};
+
+	(void)state;
+	for (const char *const *sql = forgets; *sql; sql++)
+		if (!effects(*sql).forgets || !effects(*sql).may_forget)
+			fail_msg("%s", *sql);
+	for (const char *const *sql = keeps; *sql; sql++)
+		if (effects(*sql).forgets)
+			fail_msg("%s", *sql);
+}
+
+static void commands_are_known(void **state)
+{
+	(void)state;
+	assert_true(effects("/* a */ Execute x").is_command);
+	assert_false(effects("select 1").is_command);
+	assert_true(effects_may_be_command("/* a */ Execute x", 17));
+	assert_true(effects_may_be_command("/* a", 4));
+	assert_false(effects_may_be_command("select 1", 8));
+}
+
+/* ---- other things ---- */
+
+static void strings_that_stand_for_the_present_time(void **state)
+{
+	const struct effects_ask ask = {.has_clock = true};
+	static const char *const clocks[] = {"select 'now'::timestamptz",
+	    "select * from t where d > 'TODAY'", "select date ' tomorrow 04:05'",
+	    "select $$yesterday$$::date", "select E'now'", "(select 'now')",
+	    "insert into t values ('a', 'now')"};
+	static const char *const others[] = {"select now()", "select 'nowhere'",
+	    "select \"today\"",
+	    "select 'it is a long way to where we are now, and it "
+	    "will be late"
+	    " when we come'",
+	    "select 1 -- 'now'", "select '2024-01-01'"};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(clocks); i++)
+		if (!effects_of_text(clocks[i], strlen(clocks[i]), &ask).reads_clock)
+			fail_msg("%s", clocks[i]);
+	for (size_t i = 0; i < COUNT_OF(others); i++)
+		if (effects_of_text(others[i], strlen(others[i]), &ask).reads_clock)
+			fail_msg("%s", others[i]);
+}
+
+/* What cannot be seen may do anything, and nothing is said of half a word. */
+static void texts_that_are_cut(void **state)
+{
+	struct vars_schema *schema = vars_schema_new("");
+	struct effects_ask ask = {
+	    .schema = schema, .has_leaves = true, .is_part = true};
+	enum { LEN = EFFECTS_TEXT_MAX + 100 };
+	char *text = test_malloc(LEN);
+	struct sql_effects found;
+
+	(void)state;
+	found = effects_of_text("reset timezone", 14, &ask);
+	assert_true(found.is_cut && found.may_forget && !found.resets.session);
+	found = effects_of_text("reset timezone", 15, &ask);
+	assert_true(!found.is_cut && found.resets.session);
+	ask.is_part = false;
+	memset(text, ' ', LEN);
+	memcpy(text, "select 1;", 9);
+	memcpy(text + EFFECTS_TEXT_MAX, "; listen x", 11);
+	found = effects_of_text(text, LEN, &ask);
+	assert_true(found.is_cut && !found.leaves);
+	memcpy(text + EFFECTS_TEXT_MAX - 20, "; listen x", 11);
+	found = effects_of_text(text, LEN, &ask);
+	assert_true(!found.is_cut && found.leaves == BIT(LISTEN));
+	test_free(text);
+	vars_schema_free(&schema);
+}
+
+static void strings_end_where_postgresql_ends_them(void **state)
+{
+	const struct effects_ask escapes = {.has_leaves = true, .has_escapes = true};
+	static const char *const hidden[] = {"select e'\\'; listen x'",
+	    "select e'a' \n '\\'; listen x'", "select e'a' -- b\n '\\'; listen x'",
+	    "select U&'\\''; listen x'", "select $a$ $b$; listen x $a$",
+	    "select $$'$$ '; listen x'", "select 1 /* /* */ ; listen x */",
+	    "select \"a\"\"; listen x\"", "select '; listen x", "select /*; listen x",
+	    "select $a$; listen x"};
+	static const char *const shown[] = {"select '\\'; listen x--'",
+	    "select e'a' '\\'; listen x--'", "select b'\\'; listen x--'",
+	    "select a$a$; listen x; $a$", "select $1; listen x; select $1",
+	    "select n'\\'; listen x--'", "select e'a', '\\'; listen x--'",
+	    "select */**/1; listen x"};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(hidden); i++)
+		if (effects(hidden[i]).leaves)
+			fail_msg("%s", hidden[i]);
+	for (size_t i = 0; i < COUNT_OF(shown); i++)
+		if (effects(shown[i]).leaves != BIT(LISTEN))
+			fail_msg("%s", shown[i]);
+	assert_false(effects_of_text("select '\\'; listen x'", 22, &escapes).leaves);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(first_words),
+	    cmocka_unit_test(statements_behind_the_first_are_expected_only),
+	    cmocka_unit_test(advisory_locks_of_the_session),
+	    cmocka_unit_test(configuration_of_the_session),
+	    cmocka_unit_test(select_into),
+	    cmocka_unit_test(texts_may_end_anywhere),
+	    cmocka_unit_test(tracked_parameters_leave_nothing),
+	    cmocka_unit_test(parameters_are_brought_back),
+	    cmocka_unit_test(effects_of_several_texts),
+	    cmocka_unit_test(hidden_resets),
+	    cmocka_unit_test(names_are_found),
+	    cmocka_unit_test(other_queries_are_none),
+	    cmocka_unit_test(more_than_one_statement_is_none),
+	    cmocka_unit_test(long_names_are_cut),
+	    cmocka_unit_test(statements_that_forget),
+	    cmocka_unit_test(first_words_that_forget),
+	    cmocka_unit_test(commands_are_known),
+	    cmocka_unit_test(strings_that_stand_for_the_present_time),
+	    cmocka_unit_test(texts_that_are_cut),
+	    cmocka_unit_test(strings_end_where_postgresql_ends_them),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
