@@ -247,6 +247,7 @@ def halfway(pooler, made, stage):
         assert raw.recv_exact(1) == b"S"
     if stage in ("begun", "directly"):
         raw.send(first[:50])
+        waiting.wait_read(raw.sock)
     elif stage == "answered":
         raw.send(first)
         assert raw.recv_exact(1) == b"\x16"
@@ -281,9 +282,12 @@ def test_clients_that_leave_amid_the_handshake_are_not_worth_a_line(tls_pooler, 
         fds, mark = pooler.fds(), pooler.mark()
         for stage in STAGES:
             leave(halfway(pooler, made, stage), by_reset)
-        waiting.wait_for(lambda: pooler.fds() == fds, "all are gone")
-        rows = {r["list"]: r["items"] for r in admin.query("SHOW LISTS").dicts()}
-        assert (rows["used_clients"], rows["login_clients"]) == ("1", "0")
+
+        def left():
+            rows = {r["list"]: r["items"] for r in admin.query("SHOW LISTS").dicts()}
+            return rows["used_clients"], rows["login_clients"], pooler.fds()
+
+        waiting.wait_for(lambda: left() == ("1", "0", fds), "all are gone")
         assert pooler.log_since(mark) == ""
 
 

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-DEADLINE = 15.0
+DEADLINE = 45.0
 
 
 def wait_for(condition, what="condition", deadline=DEADLINE, pause=0.01):
