@@ -146,7 +146,7 @@ class Pooler:
     def switch(self):
         return {} if self.as_root else waiting.run_as(self.account)
 
-    def run(self, *args, timeout=20, **options):
+    def run(self, *args, timeout=120, **options):
         """Runs the program to its end; gives (exit code, stdout, stderr)."""
         done = subprocess.run([self.binary, *args], capture_output=True, text=True,
                               cwd=self.dir, env=self.environment(), timeout=timeout,
@@ -188,7 +188,7 @@ class Pooler:
     def signal(self, name):
         self.process.send_signal(getattr(signal, "SIG" + name))
 
-    def wait_exit(self, deadline=15):
+    def wait_exit(self, deadline=waiting.DEADLINE):
         """Waits for the process to end by itself; gives its exit code."""
         return self.process.wait(deadline)
 
@@ -207,10 +207,10 @@ class Pooler:
         if self.process.poll() is None:
             self.signal("QUIT")
             try:
-                self.process.wait(15)
+                self.process.wait(waiting.DEADLINE)
             except subprocess.TimeoutExpired:
                 self.process.kill()
-                self.process.wait(15)
+                self.process.wait(waiting.DEADLINE)
         self.check_sanitizers()
         code = self.process.returncode
         if self.is_old() and code == -signal.SIGQUIT:
@@ -252,7 +252,7 @@ class Pooler:
     def remove(self):
         if self.is_running():
             self.process.kill()
-            self.process.wait(15)
+            self.process.wait(waiting.DEADLINE)
         waiting.discard(self.dir)
 
     # what the process shows
@@ -391,4 +391,4 @@ class Pooler:
         known = secret if secret is not None else self.userlist.get(user) or ""
         return dict(os.environ, PGPASSWORD=known, PGUSER=user, PGHOST=self.host,
                     PGPORT=str(self.port), PGSSLMODE="disable", PGGSSENCMODE="disable",
-                    PGCONNECT_TIMEOUT="20", PGDATABASE="db")
+                    PGCONNECT_TIMEOUT="60", PGDATABASE="db")

@@ -12,7 +12,7 @@ class Program:
             command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             stdin=subprocess.PIPE if stdin else subprocess.DEVNULL)
 
-    def finish(self, timeout=50):
+    def finish(self, timeout=300):
         """(exit code, stdout, stderr)"""
         try:
             out, err = self.process.communicate(timeout=timeout)
@@ -31,7 +31,7 @@ class Program:
         self.process.communicate()
 
 
-def run(pooler, program, *args, user="trust_user", secret=None, timeout=50, check=True, **env):
+def run(pooler, program, *args, user="trust_user", secret=None, timeout=300, check=True, **env):
     """Runs a program to its end; gives its stdout."""
     done = subprocess.run([program, *map(str, args)], env=dict(pooler.env_for(user, secret), **env),
                           capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL)

@@ -59,7 +59,7 @@ def bound_pooler(make_pooler, tls_pg, ca):
 def libpq(pooler, ca, binding="require", user=USER, secret=SECRET, **more):
     options = dict(host="localhost", hostaddr=pooler.host, port=pooler.port, user=user, dbname="db",
                    password=secret, sslmode="verify-full", sslrootcert=ca.file,
-                   gssencmode="disable", channel_binding=binding, connect_timeout=20)
+                   gssencmode="disable", channel_binding=binding, connect_timeout=90)
     options.update(more)
     return psycopg.connect(autocommit=True, prepare_threshold=None, **options)
 

@@ -411,7 +411,7 @@ def test_passed_sockets_of_a_daemon(make_pooler, pg):
             os.set_inheritable(3, True)
         done = subprocess.run(
             ["sh", "-c", 'LISTEN_FDS=1 LISTEN_PID=$$ exec "$0" -d "$1"', pooler.binary, pooler.ini],
-            cwd=pooler.dir, env=pooler.environment(), preexec_fn=pass_on, close_fds=False, timeout=20,
+            cwd=pooler.dir, env=pooler.environment(), preexec_fn=pass_on, close_fds=False, timeout=90,
             capture_output=True, text=True, **pooler.switch())
         assert done.returncode == 0, done.stderr
         waiting.wait_for(lambda: os.path.exists(pooler.path("pid")) and pooler.read("pid").strip(), "daemon")

@@ -194,7 +194,7 @@ def own_console(pooler, user="pgbouncer"):
     return subprocess.run(
         ["psql", "-XAtq", "-h", pooler.dir, "-p", str(pooler.port), "-U", user, "-w", "pgbouncer",
          "-c", "PAUSE", "-c", "RESUME", "-c", "SHOW VERSION"], capture_output=True, text=True,
-        env=dict(os.environ, PGPASSWORD=""), cwd="/", timeout=20, **waiting.run_as(pooler.account))
+        env=dict(os.environ, PGPASSWORD=""), cwd="/", timeout=90, **waiting.run_as(pooler.account))
 
 
 def test_own_account_needs_no_password(make_pooler, pg):
@@ -565,5 +565,5 @@ def test_auto_databases_from_the_console(make_pooler, pg):
 def test_psql_on_the_console(pooler):
     import subprocess
     done = subprocess.run(["psql", "-XAt", "-c", "SHOW VERSION;", "pgbouncer"], capture_output=True,
-                          text=True, env=pooler.env_for("admin_user"), timeout=20)
+                          text=True, env=pooler.env_for("admin_user"), timeout=90)
     assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("PgBouncer ")

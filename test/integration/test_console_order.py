@@ -43,7 +43,7 @@ def test_every_command_for_the_own_account(make_pooler, pg):
     orders = [sql for sql in commands(pooler.console()) if sql not in ("SHUTDOWN", "KILL")]
     done = subprocess.run(
         ["psql", "-XAtq", "-h", pooler.dir, "-p", str(pooler.port), "-U", "pgbouncer", "-w", "pgbouncer"],
-        input=";\n".join(orders) + ";\n", capture_output=True, text=True, cwd="/", timeout=20,
+        input=";\n".join(orders) + ";\n", capture_output=True, text=True, cwd="/", timeout=90,
         env=dict(os.environ, PGPASSWORD=""), **waiting.run_as(pooler.account))
     assert done.returncode == 0 and "admin access needed" not in done.stderr, done.stderr
     pooler.wait_log(" LOG RELOAD command issued$")

@@ -123,7 +123,7 @@ def run(command, folder, env):
     """(whether it ended well, its output)"""
     try:
         done = subprocess.run(command, cwd=folder, env=env, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
     except subprocess.TimeoutExpired as late:
         return False, (late.stdout or b"").decode(errors="replace") + "\nstill running after 60 s\n"
     return done.returncode == 0, done.stdout.decode(errors="replace")

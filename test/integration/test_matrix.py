@@ -92,7 +92,7 @@ def by_wire(pooler, ca, user, secret, database, is_tls, with_cert):
 def by_libpq(pooler, ca, user, secret, database, is_tls, with_cert):
     """What libpq says of it; None: it is in."""
     options = dict(host="localhost", hostaddr=pooler.host, port=pooler.port, user=user, dbname=database,
-                   password=secret, gssencmode="disable", connect_timeout=20, channel_binding="disable",
+                   password=secret, gssencmode="disable", connect_timeout=90, channel_binding="disable",
                    sslmode="verify-full" if is_tls else "disable", sslrootcert=ca.file, sslcert="", sslkey="")
     if with_cert:
         pair = ca.clients[user]

@@ -136,7 +136,7 @@ def test_libpq(libpq, pg, most, least):
         thread = threading.Thread(target=sleep)
         thread.start()
         waiting.wait_for(lambda: pg.backends("query like '%sleep(30)%' and state='active'"), "runs")
-        client.cancel_safe(timeout=10)
+        client.cancel_safe(timeout=60)
         thread.join(10)
         assert len(failed) == 1
         assert client.execute("select 2").fetchone() == (2,)

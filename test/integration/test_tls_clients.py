@@ -68,7 +68,7 @@ def secured(pooler, made, user="trust_user", database="db", secret=None, direct=
 def libpq(pooler, ca, user="trust_user", **more):
     options = dict(host="localhost", hostaddr=pooler.host, port=pooler.port, user=user, dbname="db",
                    password=pooler.userlist.get(user) or "", sslmode="verify-full",
-                   sslrootcert=ca.file, gssencmode="disable", connect_timeout=20)
+                   sslrootcert=ca.file, gssencmode="disable", connect_timeout=90)
     options.update(more)
     return psycopg.connect(autocommit=True, prepare_threshold=None, **options)
 
