@@ -10,10 +10,4 @@
  * owner of the process over the unix socket) gets is_admin from the login. */
 extern const struct service console_service;
 
-/* What the console keeps for the whole process: consoles that wait for PAUSE,
- * WAIT_CLOSE to be done.  Made before the first client, hangs from site->consoles,
- * freed before the loop and after the last client. */
-struct consoles *consoles_new(struct site *site);
-void consoles_free(struct consoles **consoles);
-
 #endif

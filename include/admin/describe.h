@@ -8,8 +8,8 @@
 
 /* Print the table of commands as "md", or as "man": a list for a section of
  * pgbouncer(1).  -1 for another format. */
-int commands_describe(FILE *out, const char *as);
+int describe_commands(FILE *out, const char *as);
 /* Print the views with their columns as "md".  -1 for another format. */
-int views_describe(FILE *out, const char *as);
+int describe_views(FILE *out, const char *as);
 
 #endif

@@ -31,6 +31,6 @@ void show_put_columns(const struct column *columns, size_t count, struct buf *ou
 /* Append the whole answer up to CommandComplete.  */
 void view_put(const struct view *view, struct site *site, struct buf *out);
 /* The same for what drivers ask. */
-void courtesy_put(const struct courtesy *courtesy, struct buf *out);
+void show_put_courtesy(const struct courtesy *courtesy, struct buf *out);
 
 #endif

@@ -9,11 +9,11 @@
 #include "session/client.h"
 
 /* Is this the console of the process's owner, over the unix socket? */
-bool fds_may_receive(const struct client *client);
+bool views_may_send_fds(const struct client *client);
 /* The answer behind the RowDescription, which was sent; each row comes with its
  * descriptor (SCM_RIGHTS), in one message of the socket, and with the secrets that a
  * takeover needs.  Waits for a console that is slow to read, and closes one that does
  * not. */
-void fds_send(struct client *client, size_t column_count);
+void views_send_fds(struct client *client, size_t column_count);
 
 #endif

@@ -13,6 +13,12 @@ enum wait_kind {
 	WAIT_SUSPEND, /* until everything stands still; for all databases only */
 };
 
+/* Everybody who waits.  Made before the first client, hangs from site->waits, freed
+ * before the loop and after the last client. */
+struct waits;
+struct waits *waits_new(struct site *site);
+void waits_free(struct waits **waits);
+
 /* For one database, or for all with database NULL.  Answers at once when there is
  * nothing to wait for. */
 void wait_begin(struct client *client, enum wait_kind kind, const char *database);

@@ -24,7 +24,7 @@ void mem_free(void *p);
 /* Wipes the text before it frees it.  NULL is allowed. */
 void mem_free_secret(char *text);
 
-void *try_alloc(size_t size) __attribute__((malloc));
+void *mem_try(size_t size) __attribute__((malloc));
 
 /* Overwrites a secret; the compiler cannot leave that out. */
 void mem_wipe(void *p, size_t len);

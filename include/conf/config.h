@@ -138,16 +138,4 @@ bool config_has_own(const struct config *c, enum setting_index i);
 const struct database_config *config_database(const struct config *c, const char *name);
 const struct user_config *config_user(const struct config *c, const char *name);
 
-/* Parse a connection string as database entry `name` into arena memory.  -1 and err
- * with the text of configuration.md 5.1. */
-int database_config_parse(struct database_config *db, const char *name,
-    const char *connstr, struct arena *arena, struct err *err);
-
-/* Do two entries differ in a key or a setting that makes existing server connections
- * obsolete (OBSOLETES in database_keys.def, OBSOLETES_ITS_DB in settings.def,
- * param.NAME)?
- */
-bool database_config_is_obsoleting(
-    const struct database_config *a, const struct database_config *b);
-
 #endif

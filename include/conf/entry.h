@@ -39,8 +39,8 @@ struct entry_key {
 };
 
 /* The i-th key of a table, NULL past the end. */
-const struct entry_key *database_key_at(size_t i);
-const struct entry_key *peer_key_at(size_t i);
+const struct entry_key *entry_database_key(size_t i);
+const struct entry_key *entry_peer_key(size_t i);
 /* The key under which entries have this setting, and another one or NULL. */
 const char *entry_key_of(const struct setting *row);
 const char *entry_other_key_of(const struct setting *row);
@@ -54,16 +54,27 @@ struct entry_notes {
 
 /* Parse text into *out, whose strings go into arena; out->line stays 0.  -1 and err
  * with the text of configuration.md 5 to 7. */
-int database_entry_parse(struct database_config *out, const char *name,
+int entry_parse_database(struct database_config *out, const char *name,
     const char *text, struct arena *arena, const struct entry_notes *notes,
     struct err *err);
 /* Two lines for one database, both with weight=: the hosts of before come first in *db.
  * -1 and err when the lines differ in something else that concerns the servers. */
 int entry_join(struct database_config *db, const struct database_config *before,
     struct arena *arena, struct err *err);
-int user_entry_parse(struct user_config *out, const char *name, const char *text,
+/* Parse a connection string as database entry `name` into arena memory.  -1 and err
+ * with the text of configuration.md 5.1. */
+int entry_parse_connstr(struct database_config *db, const char *name,
+    const char *connstr, struct arena *arena, struct err *err);
+
+/* Do two entries differ in a key or a setting that makes existing server connections
+ * obsolete (OBSOLETES in database_keys.def, OBSOLETES_ITS_DB in settings.def,
+ * param.NAME)?
+ */
+bool entry_is_obsoleting(
+    const struct database_config *a, const struct database_config *b);
+int entry_parse_user(struct user_config *out, const char *name, const char *text,
     struct arena *arena, const struct entry_notes *notes, struct err *err);
-int peer_entry_parse(struct peer_config *out, const char *name, const char *text,
+int entry_parse_peer(struct peer_config *out, const char *name, const char *text,
     struct arena *arena, const struct entry_notes *notes, struct err *err);
 
 #endif

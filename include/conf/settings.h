@@ -70,13 +70,10 @@ enum load_balance {
 
 /* The words of an enum setting as the file and SHOW write them; NULL when out of range.
  */
-const char *pool_mode_name(int mode);
-const char *auth_type_name(int type);
-const char *tls_mode_name(int mode);
-const char *tls_start_name(int start);
-const char *channel_binding_name(int binding);
-const char *load_balance_name(int mode);
-const char *session_state_name(int state);
+const char *setting_pool_mode_name(int mode);
+const char *setting_auth_type_name(int type);
+const char *setting_tls_start_name(int start);
+const char *setting_load_balance_name(int mode);
 
 /* The C type of a row's member; times are microseconds, enums one of the above. */
 #define SETTING_C_STR  const char *
@@ -178,7 +175,7 @@ int settings_check(const struct settings *s, struct err *err);
 /* Print the settings as "md" or "man", for the reference and the manual page, or as
  * "ini": a [pgbouncer] section with the defaults in comments.  -1 for another format.
  */
-int settings_describe(FILE *out, const char *as);
+int describe_settings(FILE *out, const char *as);
 /* Print the keys of entries in [databases], [users] and [peers] as "md" or "man".  -1
  * for another format. */
 int describe_database_keys(FILE *out, const char *as);

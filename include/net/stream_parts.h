@@ -78,7 +78,7 @@ void stream_flush_at_turn_end(struct stream *s);
 /* ---- shared blocks ---- */
 
 /* The block with this much free room that receives and small writes share. */
-struct block *net_room(struct net *net, size_t room);
+struct block *stream_room(struct net *net, size_t room);
 
 /* ---- queues of spans: NULL while empty ---- */
 

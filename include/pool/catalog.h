@@ -1,7 +1,6 @@
 /*
- * What exists: live databases, users and pools, their limits and counts, and the scopes
- * in which settings are asked for them.  It takes over a
- * new snapshot (catalog_adopt cannot fail) and says which pools that makes obsolete.
+ * What exists: live databases, users and pools, their limits and counts.  It takes over
+ * a new snapshot (catalog_adopt cannot fail) and says which pools that makes obsolete.
  * No I/O; names are looked up in maps; nothing here walks all clients.
  */
 #ifndef POOL_CATALOG_H
@@ -19,8 +18,8 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "conf/config.h"
-#include "conf/scope.h"
 #include "pool/hosts.h"
+#include "pool/scopes.h"
 #include "pool/stats.h"
 
 struct pool;
@@ -136,7 +135,7 @@ typedef void catalog_note_fn(void *ctx, const char *text);
  * Take over a snapshot (a reference is taken) and, when users is not NULL, the user
  * list: secrets of all users are replaced, those gone from the list lose theirs.
  * Databases: new ones are added; changed ones marked dirty (pool_mark_dirty) when
- * database_config_is_obsoleting; gone ones killed and noted ("dropping database 'X' as
+ * entry_is_obsoleting; gone ones killed and noted ("dropping database 'X' as
  * it does not exist anymore or inactive auto-database"); auto-databases live on,
  * re-made from a changed template; the template of the old snapshot stays in force when
  * the new one has none.  Forced users cannot be lost (configuration.md 3).  Cannot
@@ -204,20 +203,6 @@ bool database_may_enter(struct database *db, bool exempt);
 void database_leave(struct database *db);
 bool user_may_enter(struct user *user, bool exempt);
 void user_leave(struct user *user);
-
-/*
- * For whom a setting is asked; then scope_NAME() of conf/scope.h answers, e.g.
- * scope_query_timeout(pool_scope(pool)).  A scope is valid for the current turn of the
- * loop.
- */
-/* Servers of a pool: the user whom they log in as, then the database. */
-struct scope pool_scope(const struct pool *pool);
-/* A client: the user whom it logged in as (NULL: not known yet), then the database. */
-struct scope login_scope(const struct database *db, const struct user *login_user);
-/* A database, whoever uses it. */
-struct scope database_scope(const struct database *db);
-/* A user in all databases. */
-struct scope user_scope(const struct user *user);
 
 /* Mark pools dirty: one database's, or all (db NULL).  RECONNECT. */
 void catalog_mark_dirty(struct catalog *c, struct database *db);

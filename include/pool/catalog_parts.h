@@ -1,6 +1,6 @@
 /*
- * Making and dropping databases and pools: what catalog.c does for adopt.c and
- * housekeeping.c.  Private to the pool floor.
+ * Making and dropping databases and pools: what catalog.c does for catalog_adopt.c and
+ * catalog_housekeeping.c.  Private to the pool floor.
  */
 #ifndef POOL_CATALOG_PARTS_H
 #define POOL_CATALOG_PARTS_H

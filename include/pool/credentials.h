@@ -32,9 +32,9 @@ void credentials_forget_all(struct catalog *c);
 
 /* The pool's user was found with this secret: it is the one for server logins from now
  * on, unless a later query has found another.  Secrets of auth_file go before it. */
-void pool_take_secret(
+void credential_keep_for_pool(
     struct pool *pool, const struct secret *secret, uint64_t asked_us);
 /* For pool_free. */
-void pool_drop_secret(struct pool *pool);
+void credential_forget_for_pool(struct pool *pool);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The lists below pool.h: seats by state, the resting lists, counts, what is idle.
+ * The lists below pool.h: seats by state, the resting lists, counts.
  * Private to the pool floor.  Records, decides nothing.
  */
 #ifndef POOL_SEATS_H
@@ -16,6 +16,13 @@ static inline void pool_kick(struct pool *pool)
 		c->events->kick(c->events_ctx, pool);
 }
 
+/* Time goes forward. */
+static inline void catalog_note_time(struct catalog *c, uint64_t now_us)
+{
+	if (now_us > c->seen_us)
+		c->seen_us = now_us;
+}
+
 /* A new seat, in SEAT_LOGIN or SEAT_ACTIVE_CANCEL. */
 void seat_enter(
     struct pool *pool, struct seat *seat, enum seat_state state, uint64_t now_us);
@@ -27,14 +34,5 @@ void seat_move(struct seat *seat, enum seat_state state, uint64_t now_us);
 struct verdict seat_retire(struct seat *seat, const char *reason);
 /* Out of the pool. */
 void seat_leave(struct seat *seat);
-
-/* No clients, no seats, no cancel requests. */
-bool pool_is_empty(const struct pool *pool);
-/* Put on or take off the idle lists, as things are now. */
-void pool_note_use(struct pool *pool);
-void database_note_use(struct database *db);
-
-/* Time goes forward. */
-void catalog_note_time(struct catalog *c, uint64_t now_us);
 
 #endif

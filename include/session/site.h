@@ -107,8 +107,7 @@ struct site {
 	struct map *cancel_keys;   /* key bytes -> struct client */
 	struct map *lookups;       /* auth_query at work: see authquery.c */
 	struct list listeners;     /* struct listener by .node */
-	struct consoles
-	    *consoles;       /* the admin floor's: consoles that wait for something */
+	struct waits *waits; /* the admin floor's: consoles that wait for something */
 	size_t server_count; /* server connections of all kinds */
 	size_t login_server_count; /* of them still logging in */
 	uint64_t next_id;          /* the id of the next client or server */

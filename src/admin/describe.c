@@ -83,7 +83,7 @@ static void commands_as_man(FILE *out)
 	}
 }
 
-int commands_describe(FILE *out, const char *as)
+int describe_commands(FILE *out, const char *as)
 {
 	if (strcmp(as, "md") == 0)
 		commands_as_md(out);
@@ -110,7 +110,7 @@ static void view_as_md(FILE *out, const struct view *view)
 	}
 }
 
-int views_describe(FILE *out, const char *as)
+int describe_views(FILE *out, const char *as)
 {
 	const struct view *view;
 

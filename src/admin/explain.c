@@ -164,7 +164,8 @@ static const char *explain_method_name(const struct explanation *e)
 {
 	if (e->method == AUTH_NONE)
 		return "none";
-	return e->rule ? hba_method_name(e->rule->method) : auth_type_name(e->method);
+	return e->rule ? hba_method_name(e->rule->method)
+		       : setting_auth_type_name(e->method);
 }
 
 static void explain_rule(struct explanation *e, const char *item)
@@ -182,7 +183,7 @@ static void explain_method(struct explanation *e)
 
 	e->method = (enum auth_type)s->auth_type;
 	if (e->method != AUTH_HBA) {
-		explain(e, "rule", "auth_type=%s", auth_type_name(e->method));
+		explain(e, "rule", "auth_type=%s", setting_auth_type_name(e->method));
 		explain(e, "method", "%s", explain_method_name(e));
 		return;
 	}

@@ -112,7 +112,7 @@ void view_put(const struct view *view, struct site *site, struct buf *out)
 	codec_put_command_complete(out, "SHOW");
 }
 
-void courtesy_put(const struct courtesy *courtesy, struct buf *out)
+void show_put_courtesy(const struct courtesy *courtesy, struct buf *out)
 {
 	const struct column column = {courtesy->name, &cell_text, NULL};
 	struct rows rows;

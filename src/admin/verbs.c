@@ -169,15 +169,15 @@ static void verb_show(const struct order *order)
 		return;
 	}
 	buf_init(&out, 0);
-	if (view && view->walk == view_fds && fds_may_receive(order->client)) {
+	if (view && view->walk == view_fds && views_may_send_fds(order->client)) {
 		show_put_columns(view->columns, view->column_count, &out);
 		conn_send(&order->client->conn, &out);
-		fds_send(order->client, view->column_count);
+		views_send_fds(order->client, view->column_count);
 		buf_done(&out);
 		return;
 	}
 	if (courtesy)
-		courtesy_put(courtesy, &out);
+		show_put_courtesy(courtesy, &out);
 	else
 		view_put(view, order_site(order), &out);
 	codec_put_ready(&out, 'I');

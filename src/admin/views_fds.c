@@ -193,13 +193,13 @@ void view_fds(struct rows *rows)
 	handover_walk(rows->site, put_thing, &fds);
 }
 
-bool fds_may_receive(const struct client *client)
+bool views_may_send_fds(const struct client *client)
 {
 	return client->is_unix_owner && client->user &&
 	       strcmp(client->user->name, "pgbouncer") == 0;
 }
 
-void fds_send(struct client *client, size_t column_count)
+void views_send_fds(struct client *client, size_t column_count)
 {
 	struct fds fds = {.receiver = client};
 	struct conn *conn = &client->conn;

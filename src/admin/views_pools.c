@@ -17,7 +17,7 @@ static const char *load_balance_shown(const struct database *db)
 
 	if (!host || !strchr(host, ','))
 		return NULL;
-	return load_balance_name(db->config->load_balance_hosts);
+	return setting_load_balance_name(db->config->load_balance_hosts);
 }
 
 /* What an entry says of a setting; -1: nothing.  own may be NULL. */
@@ -28,7 +28,7 @@ static void put_database(struct rows *rows, const struct database *db)
 {
 	int port =
 	    db->is_admin ? site_settings(rows->site)->listen_port : db->config->port;
-	struct scope scope = database_scope(db);
+	struct scope scope = scope_of_database(db);
 
 	row_begin(rows);
 	DATABASES_COLUMNS(CELL)

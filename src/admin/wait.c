@@ -4,16 +4,15 @@
  */
 #include "admin/wait.h"
 
-#include "admin/console.h"
 #include "admin/reply.h"
 #include "base/mem.h"
 
 /* A waiting PAUSE holds up every client, so it is not kept waiting for long. */
 enum { RECHECK_US = 20 * 1000 };
 
-struct consoles {
+struct waits {
 	struct site *site;
-	struct list waits; /* struct wait by .node, oldest first */
+	struct list list; /* struct wait by .node, oldest first */
 	struct deadline recheck;
 };
 
@@ -105,21 +104,21 @@ static enum outcome outcome_of(
 		   : GOES_ON;
 }
 
-static void wait_free(struct consoles *consoles, struct wait *wait)
+static void wait_free(struct waits *waits, struct wait *wait)
 {
-	list_remove(&consoles->waits, &wait->node);
+	list_remove(&waits->list, &wait->node);
 	mem_free(wait->database);
 	mem_free(wait);
 }
 
-static void arm(struct consoles *consoles)
+static void arm(struct waits *waits)
 {
-	struct loop *loop = consoles->site->loop;
+	struct loop *loop = waits->site->loop;
 
-	if (list_is_empty(&consoles->waits))
-		deadline_clear(loop, &consoles->recheck);
-	else if (consoles->recheck.at_us == UINT64_MAX)
-		deadline_set(loop, &consoles->recheck, loop_now(loop) + RECHECK_US);
+	if (list_is_empty(&waits->list))
+		deadline_clear(loop, &waits->recheck);
+	else if (waits->recheck.at_us == UINT64_MAX)
+		deadline_set(loop, &waits->recheck, loop_now(loop) + RECHECK_US);
 }
 
 /* True when the command has had its reply. */
@@ -141,24 +140,24 @@ static bool has_ended(struct client *client, enum wait_kind kind, const char *da
 
 void wait_review(struct site *site)
 {
-	struct consoles *consoles = site->consoles;
+	struct waits *waits = site->waits;
 	struct wait *wait, *after;
 
-	list_for_safe (wait, after, &consoles->waits, node) {
+	list_for_safe (wait, after, &waits->list, node) {
 		if (has_ended(wait->client, wait->kind, wait->database))
-			wait_free(consoles, wait);
+			wait_free(waits, wait);
 	}
-	arm(consoles);
+	arm(waits);
 }
 
 static void recheck_expired(struct deadline *d)
 {
-	wait_review(container_of(d, struct consoles, recheck)->site);
+	wait_review(container_of(d, struct waits, recheck)->site);
 }
 
 void wait_begin(struct client *client, enum wait_kind kind, const char *database)
 {
-	struct consoles *consoles = client->conn.site->consoles;
+	struct waits *waits = client->conn.site->waits;
 
 	if (has_ended(client, kind, database))
 		return;
@@ -166,41 +165,41 @@ void wait_begin(struct client *client, enum wait_kind kind, const char *database
 	wait->client = client;
 	wait->kind = kind;
 	wait->database = database ? mem_strdup(database) : NULL;
-	list_push_back(&consoles->waits, &wait->node);
-	arm(consoles);
+	list_push_back(&waits->list, &wait->node);
+	arm(waits);
 }
 
 void wait_drop(struct client *client)
 {
-	struct consoles *consoles = client->conn.site->consoles;
+	struct waits *waits = client->conn.site->waits;
 	struct wait *wait, *after;
 
-	list_for_safe (wait, after, &consoles->waits, node) {
+	list_for_safe (wait, after, &waits->list, node) {
 		if (wait->client == client)
-			wait_free(consoles, wait);
+			wait_free(waits, wait);
 	}
-	arm(consoles);
+	arm(waits);
 }
 
-struct consoles *consoles_new(struct site *site)
+struct waits *waits_new(struct site *site)
 {
-	struct consoles *consoles = mem_zero(sizeof(*consoles));
+	struct waits *waits = mem_zero(sizeof(*waits));
 
-	consoles->site = site;
-	list_init(&consoles->waits);
-	deadline_init(&consoles->recheck, recheck_expired);
-	return consoles;
+	waits->site = site;
+	list_init(&waits->list);
+	deadline_init(&waits->recheck, recheck_expired);
+	return waits;
 }
 
-void consoles_free(struct consoles **consoles)
+void waits_free(struct waits **waits)
 {
-	struct consoles *c = *consoles;
+	struct waits *w = *waits;
 
-	if (!c)
+	if (!w)
 		return;
-	while (!list_is_empty(&c->waits))
-		wait_free(c, container_of(list_first(&c->waits), struct wait, node));
-	deadline_clear(c->site->loop, &c->recheck);
-	mem_free(c);
-	*consoles = NULL;
+	while (!list_is_empty(&w->list))
+		wait_free(w, container_of(list_first(&w->list), struct wait, node));
+	deadline_clear(w->site->loop, &w->recheck);
+	mem_free(w);
+	*waits = NULL;
 }

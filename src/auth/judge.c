@@ -51,7 +51,7 @@ static int copy_text(char **copy, const char *text)
 
 	if (!text)
 		return 0;
-	*copy = try_alloc(size);
+	*copy = mem_try(size);
 	if (!*copy)
 		return -1;
 	memcpy(*copy, text, size);

@@ -36,7 +36,7 @@ struct key_job *key_job_new(
     const struct scram_due *due, void (*done)(struct key_job *key_job), void *owner)
 {
 	size_t size = strlen(due->password) + 1;
-	struct key_job *key_job = try_alloc(sizeof(*key_job) + size + due->salt_len);
+	struct key_job *key_job = mem_try(sizeof(*key_job) + size + due->salt_len);
 	char *password;
 	uint8_t *salt;
 

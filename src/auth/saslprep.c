@@ -51,7 +51,7 @@ static void marks_add(struct marks *m, uint32_t code, uint8_t class)
 		return;
 	if (m->count == m->cap) {
 		size_t cap = m->cap ? m->cap * 2 : 64;
-		struct mark *list = try_alloc(cap * sizeof(*list));
+		struct mark *list = mem_try(cap * sizeof(*list));
 		if (!list) {
 			m->failed = true;
 			return;
@@ -241,7 +241,7 @@ static void compose(const struct unicode *u, struct marks *m)
 static char *copy_text(const char *text)
 {
 	size_t size = strlen(text) + 1;
-	char *copy = try_alloc(size);
+	char *copy = mem_try(size);
 
 	if (copy)
 		memcpy(copy, text, size);
@@ -250,7 +250,7 @@ static char *copy_text(const char *text)
 
 static char *write_utf8(const struct marks *m)
 {
-	char *text = try_alloc(m->count * 4 + 1), *at = text;
+	char *text = mem_try(m->count * 4 + 1), *at = text;
 
 	if (!text)
 		return NULL;

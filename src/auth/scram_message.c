@@ -133,7 +133,7 @@ void scram_put_binding(struct buf *out, char gs2_flag, const uint8_t *hash, size
 		buf_put_u8(&raw, (uint8_t)gs2_flag);
 		buf_put_text(&raw, ",,");
 	}
-	text = try_alloc(BASE64_LEN(raw.len) + 1);
+	text = mem_try(BASE64_LEN(raw.len) + 1);
 	if (text && !raw.failed) {
 		base64_encode(raw.bytes, raw.len, text);
 		buf_put_text(out, text);
@@ -145,7 +145,7 @@ void scram_put_binding(struct buf *out, char gs2_flag, const uint8_t *hash, size
 
 char *scram_copy_text(const char *text, size_t len)
 {
-	char *copy = try_alloc(len + 1);
+	char *copy = mem_try(len + 1);
 
 	if (copy) {
 		memcpy(copy, text, len);
@@ -157,7 +157,7 @@ char *scram_copy_text(const char *text, size_t len)
 char *scram_make_nonce(const struct scram_field *first)
 {
 	uint8_t random[NONCE_LEN];
-	char *nonce = try_alloc(first->len + BASE64_LEN(NONCE_LEN) + 1);
+	char *nonce = mem_try(first->len + BASE64_LEN(NONCE_LEN) + 1);
 
 	if (!nonce)
 		return NULL;

@@ -48,7 +48,7 @@ void buf_shift(struct buf *b, size_t n)
  * hold a secret; realloc would leave it behind. */
 static int move_to(struct buf *b, size_t cap)
 {
-	uint8_t *bytes = try_alloc(cap);
+	uint8_t *bytes = mem_try(cap);
 
 	if (!bytes)
 		return -1;

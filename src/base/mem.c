@@ -75,7 +75,7 @@ void mem_free(void *p)
 	free(p);
 }
 
-void *try_alloc(size_t size)
+void *mem_try(size_t size)
 {
 	return size > TRY_MOST ? NULL : malloc(size ? size : 1);
 }

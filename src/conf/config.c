@@ -1,6 +1,6 @@
 /*
  * The snapshot itself: references, look-ups, a copy with one setting changed.  How it
- * comes from a file is in load.c.
+ * comes from a file is in config_load.c.
  */
 #include "conf/config.h"
 

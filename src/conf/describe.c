@@ -313,7 +313,7 @@ static const struct style *style_of(const char *as)
 	return strcmp(as, "man") == 0 ? &troff : NULL;
 }
 
-int settings_describe(FILE *out, const char *as)
+int describe_settings(FILE *out, const char *as)
 {
 	const struct style *style = style_of(as);
 
@@ -334,7 +334,7 @@ int describe_database_keys(FILE *out, const char *as)
 
 	if (!style)
 		return -1;
-	describe_keys(out, style, database_key_at);
+	describe_keys(out, style, entry_database_key);
 	style->item(out, "param.NAME", NULL, param_help);
 	describe_own(out, style, LEVEL_DATABASE);
 	return 0;
@@ -356,6 +356,6 @@ int describe_peer_keys(FILE *out, const char *as)
 
 	if (!style)
 		return -1;
-	describe_keys(out, style, peer_key_at);
+	describe_keys(out, style, entry_peer_key);
 	return 0;
 }

@@ -44,12 +44,12 @@ static const struct entry_key peer_keys[] = {
 #undef PEER_KEY
 };
 
-const struct entry_key *database_key_at(size_t i)
+const struct entry_key *entry_database_key(size_t i)
 {
 	return i < COUNT_OF(database_keys) ? &database_keys[i] : NULL;
 }
 
-const struct entry_key *peer_key_at(size_t i)
+const struct entry_key *entry_peer_key(size_t i)
 {
 	return i < COUNT_OF(peer_keys) ? &peer_keys[i] : NULL;
 }
@@ -183,9 +183,10 @@ static int set_member(const struct entry *e, const struct entry_key *key,
 	case ENTRY_PORT:
 		return set_port(member, value, err);
 	case ENTRY_LOAD_BALANCE:
-		return set_word(member, load_balance_name, key->key, value, err);
+		return set_word(
+		    member, setting_load_balance_name, key->key, value, err);
 	case ENTRY_TLS_START:
-		return set_word(member, tls_start_name, key->key, value, err);
+		return set_word(member, setting_tls_start_name, key->key, value, err);
 	case ENTRY_SIZE:
 		n = noted_int(e, key->key, value);
 		*(int *)member = n < 0 ? -1 : n;
@@ -494,7 +495,7 @@ static void wipe_text(const char *text)
 		mem_wipe((char *)(uintptr_t)text, strlen(text));
 }
 
-int database_entry_parse(struct database_config *out, const char *name,
+int entry_parse_database(struct database_config *out, const char *name,
     const char *text, struct arena *arena, const struct entry_notes *notes,
     struct err *err)
 {
@@ -503,8 +504,8 @@ int database_entry_parse(struct database_config *out, const char *name,
 	    .load_balance_hosts = LOAD_BALANCE_ROUND_ROBIN,
 	};
 	struct params params = {NULL, 0};
-	struct entry e = {database_key_at, LEVEL_DATABASE, &db.own, &db, &params, arena,
-	    notes, "syntax error in connection string",
+	struct entry e = {entry_database_key, LEVEL_DATABASE, &db.own, &db, &params,
+	    arena, notes, "syntax error in connection string",
 	    "unrecognized connection parameter"};
 	int rc = -1;
 
@@ -564,7 +565,7 @@ static bool is_same_database(
 	like.host = b->host;
 	like.ports = b->ports;
 	like.weight = b->weight;
-	return !database_config_is_obsoleting(&like, b);
+	return !entry_is_obsoleting(&like, b);
 }
 
 int entry_join(struct database_config *db, const struct database_config *before,
@@ -592,13 +593,13 @@ int entry_join(struct database_config *db, const struct database_config *before,
 	return 0;
 }
 
-int database_config_parse(struct database_config *db, const char *name,
+int entry_parse_connstr(struct database_config *db, const char *name,
     const char *connstr, struct arena *arena, struct err *err)
 {
-	return database_entry_parse(db, name, connstr, arena, NULL, err);
+	return entry_parse_database(db, name, connstr, arena, NULL, err);
 }
 
-int user_entry_parse(struct user_config *out, const char *name, const char *text,
+int entry_parse_user(struct user_config *out, const char *name, const char *text,
     struct arena *arena, const struct entry_notes *notes, struct err *err)
 {
 	struct user_config user = {.name = NULL};
@@ -615,11 +616,11 @@ int user_entry_parse(struct user_config *out, const char *name, const char *text
 	return 0;
 }
 
-int peer_entry_parse(struct peer_config *out, const char *name, const char *text,
+int entry_parse_peer(struct peer_config *out, const char *name, const char *text,
     struct arena *arena, const struct entry_notes *notes, struct err *err)
 {
 	struct peer_config peer = {.port = 6432, .pool_size = -1};
-	struct entry e = {peer_key_at, LEVEL_GLOBAL, NULL, &peer, NULL, arena, notes,
+	struct entry e = {entry_peer_key, LEVEL_GLOBAL, NULL, &peer, NULL, arena, notes,
 	    "syntax error in connection string", "unrecognized connection parameter"};
 
 	if (text_int(name, &peer.id) < 0 || peer.id < 1 || peer.id > PEER_ID_MAX)
@@ -663,13 +664,13 @@ static bool has_same_params(
 	return true;
 }
 
-bool database_config_is_obsoleting(
+bool entry_is_obsoleting(
     const struct database_config *a, const struct database_config *b)
 {
 	const struct entry_key *key;
 	const struct setting *row;
 
-	for (size_t i = 0; (key = database_key_at(i)); i++)
+	for (size_t i = 0; (key = entry_database_key(i)); i++)
 		if ((key->flags & KEY_OBSOLETES) && !is_same_key(key, a, b))
 			return true;
 	for (size_t i = 0; (row = setting_at(i)); i++)

@@ -99,39 +99,24 @@ static const struct setting rows[] = {
 
 _Static_assert(COUNT_OF(rows) == SETTING_COUNT, "one index for each row");
 
-const char *pool_mode_name(int mode)
+const char *setting_pool_mode_name(int mode)
 {
 	return WORD(pool_mode_words, mode);
 }
 
-const char *auth_type_name(int type)
+const char *setting_auth_type_name(int type)
 {
 	return WORD(auth_type_words, type);
 }
 
-const char *tls_mode_name(int mode)
-{
-	return WORD(tls_mode_words, mode);
-}
-
-const char *tls_start_name(int start)
+const char *setting_tls_start_name(int start)
 {
 	return WORD(tls_start_words, start);
 }
 
-const char *channel_binding_name(int binding)
-{
-	return WORD(channel_binding_words, binding);
-}
-
-const char *load_balance_name(int mode)
+const char *setting_load_balance_name(int mode)
 {
 	return WORD(load_balance_words, mode);
-}
-
-const char *session_state_name(int state)
-{
-	return WORD(session_state_words, state);
 }
 
 const struct setting *setting_find(const char *name)

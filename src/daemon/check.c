@@ -1,7 +1,7 @@
 /*
  * Checks a configuration and the world it is to run in, without opening a socket or
- * writing a file.  The grammar of the file is checked by conf/load; here it is what the
- * values name: files, folders, addresses, users.
+ * writing a file.  The grammar of the file is checked by conf/config_load; here it is
+ * what the values name: files, folders, addresses, users.
  */
 #include "daemon/check.h"
 

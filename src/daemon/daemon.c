@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "admin/console.h"
+#include "admin/wait.h"
 #include "daemon/modes.h"
 #include "daemon/notify.h"
 #include "daemon/process.h"
@@ -173,7 +174,7 @@ static int build(struct daemon *d, const struct settings *settings, struct err *
 		return -1;
 	relay_floor_init(site);
 	login_floor_init(site);
-	site->consoles = consoles_new(site);
+	site->waits = waits_new(site);
 	catalog_set_service(site->catalog, &relay_service);
 	return 0;
 }
@@ -187,7 +188,7 @@ static long long expected_descriptors(const struct catalog *c)
 	size_t at = 0;
 
 	while ((db = map_next(c->databases, &at)))
-		sum += scope_default_pool_size(database_scope(db)) *
+		sum += scope_default_pool_size(scope_of_database(db)) *
 		       (db->forced_user ? 1LL : users);
 	return sum;
 }
@@ -282,7 +283,7 @@ static void free_catalog(struct daemon *d)
 	struct site *site = &d->site;
 
 	ticker_stop(d);
-	consoles_free(&site->consoles);
+	waits_free(&site->waits);
 	catalog_free(&site->catalog);
 	session_done(site);
 	login_floor_done(site);

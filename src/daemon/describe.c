@@ -61,12 +61,12 @@ static const struct topic {
 	const char *name;
 	int (*describe)(FILE *out, const char *as);
 } topics[] = {
-    {"settings", settings_describe},
+    {"settings", describe_settings},
     {"databases", describe_database_keys},
     {"users", describe_user_keys},
     {"peers", describe_peer_keys},
-    {"commands", commands_describe},
-    {"views", views_describe},
+    {"commands", describe_commands},
+    {"views", describe_views},
     {"errors", errors_describe},
     {"states", states_describe},
     {"options", options_describe},

@@ -60,7 +60,7 @@ void authquery_done(struct site *site)
 
 static const char *auth_user_of(const struct database *db)
 {
-	return text_or_null(scope_auth_user(database_scope(db)));
+	return text_or_null(scope_auth_user(scope_of_database(db)));
 }
 
 bool authquery_is_for(const struct client *client)
@@ -129,7 +129,7 @@ static struct user *lookup_settle(struct lookup *lookup, struct secret *secret)
 
 	secret_init(secret, lookup->secret);
 	if (pool)
-		pool_take_secret(pool, secret, lookup->sent_us);
+		credential_keep_for_pool(pool, secret, lookup->sent_us);
 	if (lookup->epoch == catalog->credentials_epoch)
 		credential_keep(
 		    lookup->database, lookup->name, user, secret, lookup->sent_us);
@@ -274,7 +274,7 @@ static int query_field(struct cursor *c, char **text, bool *is_null)
 		return 0;
 	if (memchr(value, '\0', len))
 		return -1;
-	*text = try_alloc(len + 1);
+	*text = mem_try(len + 1);
 	if (!*text)
 		return -1;
 	memcpy(*text, value, len);
@@ -434,7 +434,7 @@ static void query_owe(struct server *server)
 static void lookup_send(struct lookup *lookup)
 {
 	struct server *server = seat_server(lookup->request.ask.seat);
-	struct scope scope = pool_scope(lookup->request.ask.pool);
+	struct scope scope = scope_of_pool(lookup->request.ask.pool);
 	const char *name = lookup->name;
 	struct buf buf;
 
@@ -446,7 +446,8 @@ static void lookup_send(struct lookup *lookup)
 		after(lookup->sent_us, scope_transaction_timeout(scope))));
 	query_owe(server);
 	buf_init(&buf, 0);
-	codec_put_parse(&buf, "", scope_auth_query(database_scope(lookup->database)));
+	codec_put_parse(
+	    &buf, "", scope_auth_query(scope_of_database(lookup->database)));
 	codec_put_bind_text(&buf, &name, 1);
 	codec_put_describe_portal(&buf);
 	codec_put_execute(&buf);
@@ -495,7 +496,7 @@ static struct database *find_database(struct client *client)
 {
 	struct catalog *catalog = client->conn.site->catalog;
 	const char *name =
-	    text_or_null(scope_auth_dbname(database_scope(client->database)));
+	    text_or_null(scope_auth_dbname(scope_of_database(client->database)));
 	struct database *db = client->database;
 	bool is_new = false;
 
@@ -628,9 +629,9 @@ uint64_t authquery_due(const struct client *client, enum error_id *error)
 
 	if (!lookup || lookup->state != LOOKUP_QUEUED)
 		return UINT64_MAX;
-	scope = database_scope(client->database);
+	scope = scope_of_database(client->database);
 	wait = after(login->waits_since_us, scope_query_wait_timeout(scope));
-	scope = pool_scope(lookup->request.ask.pool);
+	scope = scope_of_pool(lookup->request.ask.pool);
 	query = after(login->waits_since_us, scope_query_timeout(scope));
 	*error = wait <= query ? ERROR_QUERY_WAIT_TIMEOUT : ERROR_QUERY_TIMEOUT_QUEUED;
 	return earlier(wait, query);

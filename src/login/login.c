@@ -214,7 +214,7 @@ static enum step login_authenticated(struct client *client)
 		return STEP_CLOSE;
 	pool = catalog_pool(client->database, client->user);
 	if (login->has_found)
-		pool_take_secret(pool, &login->found, login->found_us);
+		credential_keep_for_pool(pool, &login->found, login->found_us);
 	login_keep_keys(client, pool);
 	client->request.ops = &login_request_ops;
 	pool_join(pool, &client->request.ask);

@@ -18,9 +18,9 @@ void login_clocks_arm_welcome(struct client *client)
 	uint64_t at = after(client->conn.connect_us,
 	    site_settings(client->conn.site)->client_login_timeout);
 	uint64_t wait = after(ask->queued_us,
-	    scope_query_wait_timeout(login_scope(client->database, client->user)));
+	    scope_query_wait_timeout(scope_of_login(client->database, client->user)));
 	uint64_t query =
-	    after(ask->queued_us, scope_query_timeout(pool_scope(ask->pool)));
+	    after(ask->queued_us, scope_query_timeout(scope_of_pool(ask->pool)));
 	if (wait < at)
 		at = wait;
 	if (query < at)
@@ -61,7 +61,7 @@ void login_clocks_expired(struct conn *conn)
 	else if (is_login)
 		client_fatal(client, ERROR_LOGIN_TIMEOUT_SERVER);
 	else if (conn_now(conn) >= after(client->request.ask.queued_us,
-				       scope_query_wait_timeout(login_scope(
+				       scope_query_wait_timeout(scope_of_login(
 					   client->database, client->user))))
 		client_fatal(client, ERROR_QUERY_WAIT_TIMEOUT);
 	else

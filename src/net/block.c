@@ -94,7 +94,7 @@ struct block *block_get(struct block_pool *pool)
 struct block *block_new(size_t cap)
 {
 	struct block *b =
-	    cap > UINT32_MAX - sizeof(*b) ? NULL : try_alloc(sizeof(*b) + cap);
+	    cap > UINT32_MAX - sizeof(*b) ? NULL : mem_try(sizeof(*b) + cap);
 
 	if (b)
 		*b = (struct block){.refs = 1, .cap = (uint32_t)cap};

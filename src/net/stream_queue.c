@@ -32,7 +32,7 @@ struct slab *stream_queue_slab(struct mem *mem)
 
 /* When only we hold it, its old bytes are gone from everywhere, and its beginning is
  * likely still in the processor's cache. */
-struct block *net_room(struct net *net, size_t room)
+struct block *stream_room(struct net *net, size_t room)
 {
 	struct block *b = net->current;
 
@@ -121,7 +121,7 @@ int stream_queue_write(struct net *net, struct stream_queue **q, const void *p,
 {
 	if (is_waiting || len > SHARED_WRITE_MOST)
 		return add_copy(net, q, p, len, is_waiting ? COPY_BLOCK : len);
-	struct block *b = net_room(net, len);
+	struct block *b = stream_room(net, len);
 	uint8_t *to = b->bytes + b->used;
 	memcpy(to, p, len);
 	b->used += (uint32_t)len;

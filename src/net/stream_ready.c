@@ -44,7 +44,7 @@ static bool may_receive_more(struct stream *s)
 {
 	if (s->tls)
 		return may_receive_more_records(s);
-	struct block *b = net_room(s->net, BLOCK_MIN_ROOM);
+	struct block *b = stream_room(s->net, BLOCK_MIN_ROOM);
 	size_t room = b->cap - b->used;
 	uint8_t *at = b->bytes + b->used;
 	size_t got = receive_into(s, at, room);

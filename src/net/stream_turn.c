@@ -133,7 +133,7 @@ static bool may_decrypt_more(struct stream *s)
 		if (status == TLS_DONE && s->ops->secured)
 			s->ops->secured(s);
 	} else {
-		struct block *b = net_room(s->net, BLOCK_MIN_ROOM);
+		struct block *b = stream_room(s->net, BLOCK_MIN_ROOM);
 		size_t len;
 		status =
 		    tls_read(tls, b->bytes + b->used, b->cap - b->used, &len, &err);

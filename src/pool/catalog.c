@@ -1,7 +1,7 @@
 /*
  * Databases, users and pools: making, finding, dropping them, and what is done to all
- * of them.  Taking over a new snapshot is adopt.c's; limits and values are
- * effective.c's.
+ * of them.  Taking over a new snapshot is catalog_adopt.c's; limits and
+ * values are pool_effective.c's.
  */
 #include "pool/catalog.h"
 
@@ -11,14 +11,14 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "conf/entry.h"
 #include "conf/setting_row.h"
 #include "pool/catalog_parts.h"
 #include "pool/credentials.h"
-#include "pool/pool.h"
+#include "pool/idle.h"
+#include "pool/pool_effective.h"
 #include "pool/room.h"
 #include "pool/seats.h"
-
-enum { DATABASE_NAME_MAX = 63 };
 
 /* ---- until somebody listens ---- */
 
@@ -121,7 +121,7 @@ void pool_free(struct pool *pool)
 	mem_free(pool->refusal);
 	mem_free(pool->fast_failure);
 	mem_wipe(&pool->pass_through, sizeof(pool->pass_through));
-	pool_drop_secret(pool);
+	credential_forget_for_pool(pool);
 	slab_put(c->pool_slab, pool);
 	database_free_if_unused(db);
 }
@@ -279,7 +279,7 @@ const struct database_config *catalog_read_template(
 	struct database_config *config = arena_alloc(arena, sizeof(*config));
 	struct err err;
 
-	if (database_config_parse(config, name, c->template->connstr, arena, &err) < 0)
+	if (entry_parse_connstr(config, name, c->template->connstr, arena, &err) < 0)
 		return NULL;
 	return config;
 }
@@ -328,7 +328,7 @@ struct database *catalog_database(struct catalog *c, const char *name, bool *is_
 	}
 	/* It is idle from the start: the client that asked for it may fail to log in.
 	 */
-	database_note_use(db);
+	idle_note_database(db);
 	*is_new = true;
 	return db;
 }
@@ -443,13 +443,13 @@ struct pool *catalog_pool_as(struct database *db, struct user *pool_user)
 	pool->is_killed = db->is_gone;
 	if (!pool->is_killed)
 		map_put(c->pools, &pool->database, sizeof(key), pool);
-	pool_note_use(pool);
+	idle_note_pool(pool);
 	return pool;
 }
 
 void pool_free_if_unused(struct pool *pool)
 {
-	pool_note_use(pool);
+	idle_note_pool(pool);
 	if (pool->is_killed && pool_is_empty(pool))
 		pool_free(pool);
 }
@@ -492,20 +492,20 @@ void database_drop(struct database *db, struct config *keep, const char *reason)
 void database_hold(struct database *db)
 {
 	db->holder_count++;
-	database_note_use(db);
+	idle_note_database(db);
 }
 
 void database_release(struct database *db)
 {
 	assert(db->holder_count > 0);
 	db->holder_count--;
-	database_note_use(db);
+	idle_note_database(db);
 	database_free_if_unused(db);
 }
 
 bool database_may_enter(struct database *db, bool exempt)
 {
-	int limit = scope_max_db_client_connections(database_scope(db));
+	int limit = scope_max_db_client_connections(scope_of_database(db));
 
 	db->client_count++;
 	db->was_used = true;
@@ -520,7 +520,7 @@ void database_leave(struct database *db)
 
 bool user_may_enter(struct user *user, bool exempt)
 {
-	int limit = scope_max_user_client_connections(user_scope(user));
+	int limit = scope_max_user_client_connections(scope_of_user(user));
 
 	user->client_count++;
 	return exempt || limit <= 0 || user->client_count <= limit;
@@ -562,7 +562,7 @@ void catalog_mark_dirty(struct catalog *c, struct database *db)
 static void make_forced_pool(struct database *db)
 {
 	if (!db->is_admin && db->forced_user &&
-	    scope_min_pool_size(login_scope(db, db->forced_user)) > 0)
+	    scope_min_pool_size(scope_of_login(db, db->forced_user)) > 0)
 		catalog_pool(db, NULL);
 }
 

@@ -35,7 +35,7 @@ const struct credential *credential_find(
 	if (!credential)
 		return NULL;
 	if (now_us - credential->asked_us <
-	    scope_auth_query_cache_time(database_scope(db)))
+	    scope_auth_query_cache_time(scope_of_database(db)))
 		return credential;
 	credential_forget(db, name);
 	return NULL;
@@ -46,7 +46,7 @@ void credential_keep(struct database *db, const char *name, struct user *user,
 {
 	struct credential *credential;
 
-	if (!scope_auth_query_cache_time(database_scope(db)))
+	if (!scope_auth_query_cache_time(scope_of_database(db)))
 		return;
 	credential_forget(db, name);
 	if (db->credentials && map_count(db->credentials) >= CREDENTIALS_MAX)
@@ -83,7 +83,7 @@ void credentials_forget_all(struct catalog *c)
 	c->credentials_epoch++;
 }
 
-void pool_drop_secret(struct pool *pool)
+void credential_forget_for_pool(struct pool *pool)
 {
 	if (pool->has_found)
 		secret_done(&pool->found);
@@ -91,7 +91,8 @@ void pool_drop_secret(struct pool *pool)
 	pool->has_found = false;
 }
 
-void pool_take_secret(struct pool *pool, const struct secret *secret, uint64_t asked_us)
+void credential_keep_for_pool(
+    struct pool *pool, const struct secret *secret, uint64_t asked_us)
 {
 	if (pool->user == pool->database->forced_user ||
 	    (pool->has_found && asked_us < pool->found_us))
@@ -99,7 +100,7 @@ void pool_take_secret(struct pool *pool, const struct secret *secret, uint64_t a
 	pool->found_us = asked_us;
 	if (pool->has_found && secret_is_equal(&pool->found, secret))
 		return;
-	pool_drop_secret(pool);
+	credential_forget_for_pool(pool);
 	secret_init(&pool->found, secret->text);
 	pool->has_found = true;
 	/* keys that somebody proved to have fitted the old one */

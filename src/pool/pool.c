@@ -9,7 +9,8 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "pool/effective.h"
+#include "pool/idle.h"
+#include "pool/pool_effective.h"
 #include "pool/queue.h"
 #include "pool/room.h"
 #include "pool/seats.h"
@@ -31,7 +32,7 @@ void pool_join(struct pool *pool, struct ask *ask)
 	ask->pool = pool;
 	ask->state = ASK_RESTING;
 	list_push_back(&pool->clients, &ask->node);
-	pool_note_use(pool);
+	idle_note_pool(pool);
 	if (pool_is_undersized(pool))
 		pool_kick(pool);
 }
@@ -48,7 +49,7 @@ void pool_part(struct ask *ask)
 	ask->state = ASK_OUTSIDE;
 	ask->pool = NULL;
 	note_time(pool, ask->last_us);
-	pool_note_use(pool);
+	idle_note_pool(pool);
 }
 
 void pool_withdraw(struct ask *ask)
@@ -85,7 +86,7 @@ static struct verdict fail_fast(struct ask *ask, uint64_t now_us)
 /* max_waiting_clients. */
 static bool is_queue_full(const struct pool *pool)
 {
-	int limit = scope_max_waiting_clients(pool_scope(pool));
+	int limit = scope_max_waiting_clients(scope_of_pool(pool));
 
 	return limit > 0 && pool->waiting.count >= (size_t)limit;
 }
@@ -150,7 +151,7 @@ static bool is_over_lifetime(const struct seat *seat, uint64_t now_us)
 {
 	const struct pool *pool = seat->pool;
 
-	if (now_us - seat->born_us < scope_server_lifetime(pool_scope(pool)))
+	if (now_us - seat->born_us < scope_server_lifetime(scope_of_pool(pool)))
 		return false;
 	return !pool->lifetime_closed_us ||
 	       now_us - pool->lifetime_closed_us >= pool_lifetime_spacing(pool);
@@ -183,9 +184,9 @@ static uint64_t later(uint64_t a, uint64_t b)
 static uint64_t review_time(const struct seat *seat, uint64_t now_us)
 {
 	const struct pool *pool = seat->pool;
-	struct scope scope = pool_scope(pool);
+	struct scope scope = scope_of_pool(pool);
 	uint64_t idle = scope_server_idle_timeout(scope);
-	uint64_t lifetime = scope_server_lifetime(pool_scope(pool));
+	uint64_t lifetime = scope_server_lifetime(scope_of_pool(pool));
 	uint64_t at = UINT64_MAX;
 
 	if (pool->database->catalog->suspended)
@@ -239,7 +240,7 @@ static struct verdict settle(struct seat *seat, uint64_t now_us)
 		return seat_retire(seat, "pause mode");
 	struct ask *ask = pool_is_paused(pool) ? NULL : queue_first_seeker(pool);
 	bool is_checked_always =
-	    !scope_server_check_delay(pool_scope(pool)) && pool_has_check(pool);
+	    !scope_server_check_delay(scope_of_pool(pool)) && pool_has_check(pool);
 	if (is_checked_always && !(ask && seat->was_checked)) {
 		seat_move(seat, SEAT_USED, now_us);
 		return rest_verdict(seat, now_us);
@@ -269,7 +270,7 @@ static struct verdict close_or_park(struct seat *seat, uint64_t now_us)
 
 static bool has_reset(const struct pool *pool)
 {
-	const char *query = scope_server_reset_query(pool_scope(pool));
+	const char *query = scope_server_reset_query(scope_of_pool(pool));
 
 	return query && *query;
 }
@@ -280,7 +281,8 @@ static bool wants_reset(const struct seat *seat)
 
 	if (!has_reset(pool))
 		return false;
-	return seat->needs_reset || scope_server_reset_query_always(pool_scope(pool)) ||
+	return seat->needs_reset ||
+	       scope_server_reset_query_always(scope_of_pool(pool)) ||
 	       pool_mode(pool) == POOL_MODE_SESSION;
 }
 
@@ -343,19 +345,20 @@ struct verdict pool_review(struct seat *seat, uint64_t now_us)
 	note_time(pool, now_us);
 	if (pool->database->catalog->suspended)
 		return rest_verdict(seat, now_us);
-	uint64_t idle = scope_server_idle_timeout(pool_scope(pool));
+	uint64_t idle = scope_server_idle_timeout(scope_of_pool(pool));
 	uint64_t rested = now_us - seat->rested_us;
 	if (seat->is_dirty)
 		return seat_retire(seat, "database configuration changed");
 	if (idle && rested >= idle && may_close_idle(pool))
 		return seat_retire(seat, "server idle timeout");
 	/* A lifetime of 0 means one use; it has ended at the release. */
-	if (scope_server_lifetime(pool_scope(pool)) && is_over_lifetime(seat, now_us))
+	if (scope_server_lifetime(scope_of_pool(pool)) &&
+	    is_over_lifetime(seat, now_us))
 		return retire_for_lifetime(seat, now_us);
 	if (pool_is_closing_for_pause(pool))
 		return seat_retire(seat, "pause mode");
 	if (seat->state == SEAT_IDLE && pool_has_check(pool) &&
-	    rested >= scope_server_check_delay(pool_scope(pool)))
+	    rested >= scope_server_check_delay(scope_of_pool(pool)))
 		seat_move(seat, SEAT_USED, now_us);
 	return rest_verdict(seat, now_us);
 }

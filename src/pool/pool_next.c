@@ -3,7 +3,7 @@
  * opened.  One verdict per call; each changes what the next call sees, so that a row of
  * calls ends.  Only the launch rules of protocol.md 10.1 look at other pools.
  */
-#include "pool/effective.h"
+#include "pool/pool_effective.h"
 #include "pool/queue.h"
 #include "pool/room.h"
 #include "pool/seats.h"
@@ -171,7 +171,7 @@ static uint64_t retry_time(const struct launch *l)
 static bool may_use_reserve(struct launch *l)
 {
 	struct pool *pool = l->pool;
-	uint64_t timeout = scope_reserve_pool_timeout(pool_scope(pool));
+	uint64_t timeout = scope_reserve_pool_timeout(scope_of_pool(pool));
 	int reserve = pool_reserve_size(pool);
 
 	if (!timeout || reserve <= 0 || !l->asker || !l->may_evict)
@@ -252,8 +252,8 @@ static bool has_limit_room(struct launch *l)
 	const struct pool *pool = l->pool;
 	struct database *db = pool->database;
 	struct user *user = pool->user;
-	int db_limit = scope_max_db_connections(database_scope(db));
-	int user_limit = scope_max_user_connections(user_scope(user));
+	int db_limit = scope_max_db_connections(scope_of_database(db));
+	int user_limit = scope_max_user_connections(scope_of_user(user));
 	bool is_user_full = user_limit > 0 && user->server_count >= user_limit;
 
 	if (is_user_full) {
@@ -412,7 +412,7 @@ static struct verdict check_used(struct pool *pool, uint64_t now_us)
 
 	if (seat->is_dirty)
 		return seat_retire(seat, "obsolete connection");
-	uint64_t delay = scope_server_check_delay(pool_scope(pool));
+	uint64_t delay = scope_server_check_delay(scope_of_pool(pool));
 	/* The setting has changed since: no check is due. */
 	if (!pool_has_check(pool) || (delay && now_us - seat->rested_us < delay))
 		return queue_grant(queue_first_seeker(pool), seat, now_us);

@@ -6,7 +6,8 @@
 
 #include <assert.h>
 
-#include "pool/effective.h"
+#include "pool/idle.h"
+#include "pool/pool_effective.h"
 #include "pool/room.h"
 
 #define RESTING (SEAT_BIT(IDLE) | SEAT_BIT(USED))
@@ -41,71 +42,6 @@ const char *seat_state_socket_shown(enum seat_state state)
 	return socket_names[state];
 }
 
-void catalog_note_time(struct catalog *c, uint64_t now_us)
-{
-	if (now_us > c->seen_us)
-		c->seen_us = now_us;
-}
-
-/* ---- idle pools and databases ---- */
-
-bool pool_is_empty(const struct pool *pool)
-{
-	return list_is_empty(&pool->clients) && list_is_empty(&pool->waiting) &&
-	       list_is_empty(&pool->cancels_waiting) &&
-	       list_is_empty(&pool->cancels_active) &&
-	       list_is_empty(&pool->seats[SEAT_NONE]) && !pool_server_count(pool);
-}
-
-void pool_note_use(struct pool *pool)
-{
-	struct catalog *c = pool->database->catalog;
-	bool is_idle = pool_is_empty(pool);
-
-	if (is_idle == node_is_linked(&pool->idle_node))
-		return;
-	if (is_idle)
-		list_push_back(&c->idle_pools, &pool->idle_node);
-	else
-		list_remove(&c->idle_pools, &pool->idle_node);
-	/* 0 means in use, also when the clock has just begun */
-	pool->idle_since_us = !is_idle ? 0 : c->seen_us ? c->seen_us : 1;
-}
-
-void database_note_use(struct database *db)
-{
-	struct catalog *c = db->catalog;
-	bool is_idle =
-	    db->is_auto && !db->is_gone && !db->holder_count && !db->server_count;
-
-	if (is_idle == node_is_linked(&db->idle_node))
-		return;
-	if (!is_idle)
-		list_remove(&c->idle_databases, &db->idle_node);
-	else if (db->was_used)
-		list_push_back(&c->idle_databases, &db->idle_node);
-	else
-		list_push_front(&c->idle_databases, &db->idle_node);
-	db->idle_since_us = !is_idle ? 0 : c->seen_us ? c->seen_us : 1;
-}
-
-bool pool_may_be_freed(const struct pool *pool)
-{
-	const struct database *db = pool->database;
-	uint64_t timeout = scope_pool_idle_timeout(pool_scope(pool));
-
-	if (!pool_is_empty(pool))
-		return false;
-	if (pool->is_killed)
-		return true;
-	if (db->is_admin ||
-	    (db->forced_user && scope_min_pool_size(pool_scope(pool)) > 0))
-		return false;
-	return timeout && db->catalog->seen_us - pool->idle_since_us >= timeout;
-}
-
-/* ---- seats ---- */
-
 static bool is_resting(enum seat_state state)
 {
 	return (1u << state) & RESTING;
@@ -121,9 +57,9 @@ static void put_into_list(struct seat *seat, enum seat_state state)
 {
 	struct list *l = &seat->pool->seats[state];
 	/* the most recently used one is lent first, or every one in turn */
-	bool to_front =
-	    state == SEAT_USED ||
-	    (state == SEAT_IDLE && !scope_server_round_robin(pool_scope(seat->pool)));
+	bool to_front = state == SEAT_USED ||
+			(state == SEAT_IDLE &&
+			    !scope_server_round_robin(scope_of_pool(seat->pool)));
 
 	seat->state = state;
 	hosts_seat_comes(seat, to_front);
@@ -150,8 +86,8 @@ void seat_enter(
 	seat->is_dirty = seat->was_checked = seat->was_lent = false;
 	put_into_list(seat, state);
 	count_seat(pool, 1);
-	pool_note_use(pool);
-	database_note_use(pool->database);
+	idle_note_pool(pool);
+	idle_note_database(pool->database);
 }
 
 /* Who could make something of a seat that is at rest: a waiter that wants it checked,
@@ -202,7 +138,7 @@ static void take_out(struct seat *seat)
 	count_seat(pool, -1);
 	room_offer(pool);
 	pool_kick(pool);
-	database_note_use(pool->database);
+	idle_note_database(pool->database);
 }
 
 struct verdict seat_retire(struct seat *seat, const char *reason)
@@ -220,5 +156,5 @@ void seat_leave(struct seat *seat)
 
 	take_out(seat);
 	seat->pool = NULL;
-	pool_note_use(pool);
+	idle_note_pool(pool);
 }

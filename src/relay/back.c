@@ -106,7 +106,7 @@ static enum step back_settled(struct server *server, struct client *client)
 		return STEP_NEXT;
 	}
 	if (server->is_ready && server->seat.is_dirty &&
-	    scope_server_fast_close(pool_scope(server->seat.pool))) {
+	    scope_server_fast_close(scope_of_pool(server->seat.pool))) {
 		server_retire(server, "database configuration changed");
 		return STEP_CLOSE;
 	}

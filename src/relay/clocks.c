@@ -23,7 +23,7 @@ static uint64_t due(uint64_t start_us, uint64_t limit_us)
 /* The scope of what a client may do by itself. */
 static struct scope client_scope(const struct client *client)
 {
-	return login_scope(client->database, client->user);
+	return scope_of_login(client->database, client->user);
 }
 
 /* The client holds no server and asks for none. */
@@ -52,7 +52,7 @@ void clocks_arm_wait(struct client *client)
 	const struct ask *ask = &client->request.ask;
 	uint64_t start = wait_start(client);
 	uint64_t at = due(start, scope_query_wait_timeout(client_scope(client)));
-	at = earlier(at, due(start, scope_query_timeout(pool_scope(ask->pool))));
+	at = earlier(at, due(start, scope_query_timeout(scope_of_pool(ask->pool))));
 	at = earlier(at, notify_due(client));
 	conn_set_deadline(&client->conn, at);
 }
@@ -67,7 +67,7 @@ static void expired_waiting(struct client *client)
 		client_fatal(client, ERROR_QUERY_WAIT_TIMEOUT);
 		return;
 	}
-	if (now >= due(start, scope_query_timeout(pool_scope(ask->pool)))) {
+	if (now >= due(start, scope_query_timeout(scope_of_pool(ask->pool)))) {
 		client_fatal(client, ERROR_QUERY_TIMEOUT_QUEUED);
 		return;
 	}
@@ -179,7 +179,7 @@ enum link_limit { LIMIT_QUERY, LIMIT_SILENCE, LIMIT_XACT, LIMIT_WAIT, LIMIT_COUN
 static void link_limits(
     const struct client *client, const struct server *server, uint64_t at[LIMIT_COUNT])
 {
-	struct scope scope = pool_scope(server->seat.pool);
+	struct scope scope = scope_of_pool(server->seat.pool);
 
 	at[LIMIT_QUERY] =
 	    due(link_query_start(client, server), scope_query_timeout(scope));

@@ -13,7 +13,7 @@ const char holdings_no_statement[] = PREPARED_NONE;
 
 int holdings_limit(const struct server *server)
 {
-	return scope_max_prepared_statements(pool_scope(server->seat.pool));
+	return scope_max_prepared_statements(scope_of_pool(server->seat.pool));
 }
 
 uint32_t holdings_next_tag(struct server *server)
@@ -171,7 +171,7 @@ int holdings_close_spoilt(struct server *server, struct prepared_text *text)
 static size_t most_held(const struct server *server)
 {
 	int max = holdings_limit(server);
-	int least = scope_track_sql_prepare(pool_scope(server->seat.pool)) ? 2 : 1;
+	int least = scope_track_sql_prepare(scope_of_pool(server->seat.pool)) ? 2 : 1;
 
 	return (size_t)(max > least ? max : least);
 }
@@ -234,7 +234,7 @@ int holdings_block(struct server *server, struct prepared_text *text)
 struct alias *holdings_alias_new(
     struct server *server, uint32_t tag, const char *ours, const char *theirs)
 {
-	struct alias *a = try_alloc(sizeof(*a) + strlen(theirs) + 1);
+	struct alias *a = mem_try(sizeof(*a) + strlen(theirs) + 1);
 
 	if (!a)
 		return NULL;

@@ -85,7 +85,7 @@ static void put_key(struct buf *key, const struct client *client, enum leak_kind
 static struct leak_row *add_row(
     struct leak_table *table, const struct buf *key, enum leak_kind kind)
 {
-	struct leak_row *row = try_alloc(sizeof(*row) + key->len);
+	struct leak_row *row = mem_try(sizeof(*row) + key->len);
 
 	if (!row)
 		return NULL;
@@ -224,7 +224,8 @@ enum leak_fate leaks_take(struct client *client, struct server *server,
 {
 	uint16_t first;
 
-	if (scope_session_state(pool_scope(server->seat.pool)) != SESSION_STATE_REFUSE)
+	if (scope_session_state(scope_of_pool(server->seat.pool)) !=
+	    SESSION_STATE_REFUSE)
 		return LEAK_PASS;
 	first = look(server, effects).first;
 	return first ? refuse(client, server, m, first_kind(first)) : LEAK_PASS;
@@ -313,8 +314,8 @@ void leaks_settle(struct server *server)
 void leaks_release(struct server *server)
 {
 	leaks_settle(server);
-	if (!server->leaks_left ||
-	    scope_session_state(pool_scope(server->seat.pool)) == SESSION_STATE_FORWARD)
+	if (!server->leaks_left || scope_session_state(scope_of_pool(
+				       server->seat.pool)) == SESSION_STATE_FORWARD)
 		return;
 	server->leaks_left = 0;
 	server->seat.needs_reset = true;

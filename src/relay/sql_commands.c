@@ -16,7 +16,7 @@ static const char closed_name[] = "PGBOUNCER_CLOSED";
 
 bool sql_is_on(const struct server *server)
 {
-	return scope_track_sql_prepare(pool_scope(server->seat.pool)) &&
+	return scope_track_sql_prepare(scope_of_pool(server->seat.pool)) &&
 	       holdings_limit(server) > 0 &&
 	       pool_mode(server->seat.pool) != POOL_MODE_SESSION &&
 	       !server->seat.is_replication;
@@ -241,7 +241,7 @@ void sql_portal_drop(struct server *server, const char *name)
 static int add_portal(
     struct server *server, const char *name, const struct sql_command *c)
 {
-	struct sql_portal *p = try_alloc(sizeof(*p) + strlen(name) + 1);
+	struct sql_portal *p = mem_try(sizeof(*p) + strlen(name) + 1);
 
 	if (!p)
 		return -1;

@@ -34,7 +34,7 @@ static bool are_tracked_at_rest(const struct client *client)
 {
 	if (client->names)
 		return true;
-	return scope_max_prepared_statements(pool_scope(client->request.ask.pool)) >
+	return scope_max_prepared_statements(scope_of_pool(client->request.ask.pool)) >
 		   0 &&
 	       pool_mode(client->request.ask.pool) != POOL_MODE_SESSION &&
 	       !client->replication;

@@ -118,7 +118,7 @@ static struct unnamed_statement *take_older(
 static struct unnamed_statement *push(
     struct client *client, const struct server *server, uint32_t tag, size_t size)
 {
-	struct unnamed_statement *u = try_alloc(sizeof(*u) + size);
+	struct unnamed_statement *u = mem_try(sizeof(*u) + size);
 
 	if (!u)
 		return NULL;

@@ -90,7 +90,7 @@ static void broker_place(struct server *server, const struct verdict *v)
 	}
 	case VERDICT_RESET:
 		server_test(server,
-		    scope_server_reset_query(pool_scope(server->seat.pool)),
+		    scope_server_reset_query(scope_of_pool(server->seat.pool)),
 		    "reset query failed");
 		break;
 	case VERDICT_RETIRE:
@@ -114,7 +114,7 @@ static void broker_place(struct server *server, const struct verdict *v)
 
 static const char *check_query(const struct pool *pool)
 {
-	const char *sql = scope_server_check_query(pool_scope(pool));
+	const char *sql = scope_server_check_query(scope_of_pool(pool));
 	return strcmp(sql, "<empty>") == 0 ? "" : sql;
 }
 
@@ -144,7 +144,7 @@ static void broker_close_fast(struct pool *pool)
 {
 	struct seat *seat;
 
-	if (!scope_server_fast_close(pool_scope(pool)) ||
+	if (!scope_server_fast_close(scope_of_pool(pool)) ||
 	    pool_mode(pool) != POOL_MODE_SESSION)
 		return;
 	list_for (seat, &pool->seats[SEAT_ACTIVE], node)

@@ -345,7 +345,7 @@ static const struct conn_ops carrier_ops = {
 static struct cancel_job *job_new(struct server *target)
 {
 	struct cancel_job *job = mem_zero(sizeof(*job));
-	uint64_t limit = scope_cancel_wait_timeout(pool_scope(target->seat.pool));
+	uint64_t limit = scope_cancel_wait_timeout(scope_of_pool(target->seat.pool));
 
 	job->site = target->conn.site;
 	job->target = target;

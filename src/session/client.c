@@ -185,7 +185,7 @@ static void client_tell_full(struct client *client, const char *severity)
 	    "Clients that wait for a server connection of database \"%.127s\" and user "
 	    "\"%.127s\": %zu; max_waiting_clients is %d.",
 	    pool->database->name, pool->user->name, pool->waiting.count,
-	    scope_max_waiting_clients(pool_scope(pool)));
+	    scope_max_waiting_clients(scope_of_pool(pool)));
 	client_tell(client, severity, error_sqlstate(ERROR_TOO_MANY_WAITING),
 	    error_text(ERROR_TOO_MANY_WAITING),
 	    &(struct elaboration){detail,

@@ -498,7 +498,7 @@ static void dial_go(struct server *server)
 {
 	struct site *site = server->conn.site;
 	const char *place = dial_place(server);
-	uint64_t limit = scope_server_connect_timeout(pool_scope(server->seat.pool));
+	uint64_t limit = scope_server_connect_timeout(scope_of_pool(server->seat.pool));
 	struct sock_addr addr;
 
 	if (server->conn.is_doomed)

@@ -69,7 +69,7 @@ static enum step dial_sasl_failed(struct server *server, const struct err *err)
 static bool dial_requires_binding(const struct server *server)
 {
 	return server->conn.remote.family != AF_UNIX &&
-	       scope_server_channel_binding(pool_scope(server->seat.pool)) ==
+	       scope_server_channel_binding(scope_of_pool(server->seat.pool)) ==
 		   CHANNEL_BINDING_REQUIRE;
 }
 
@@ -81,7 +81,7 @@ static const struct scram_binding *dial_binding(struct server *server)
 	struct scram_binding *binding = &dial->binding;
 
 	if (server->conn.remote.family == AF_UNIX ||
-	    scope_server_channel_binding(pool_scope(server->seat.pool)) ==
+	    scope_server_channel_binding(scope_of_pool(server->seat.pool)) ==
 		CHANNEL_BINDING_DISABLE)
 		return NULL;
 	if (tls && tls_end_point_hash(tls, false, dial->end_point, &binding->len) == 0)

@@ -24,7 +24,7 @@ bool drain_is_wanted(const struct server *server)
 {
 	const struct pipeline *owed = &server->pipeline;
 
-	return scope_client_disconnect(pool_scope(server->seat.pool)) ==
+	return scope_client_disconnect(scope_of_pool(server->seat.pool)) ==
 		   CLIENT_DISCONNECT_CANCEL &&
 	       !server->seat.is_replication && !server->dial && server->key &&
 	       !owed->is_lost && server->conn.site->shutdown != SHUTDOWN_NOW;
@@ -49,7 +49,7 @@ static void drain_end_copy(struct server *server)
  * not seen to be left; otherwise the pool's reset query is run if there is one. */
 static void drain_done(struct server *server)
 {
-	struct scope scope = pool_scope(server->seat.pool);
+	struct scope scope = scope_of_pool(server->seat.pool);
 	const char *reset = scope_server_reset_query(scope);
 
 	server->is_drained = server->is_left = false;
@@ -138,7 +138,7 @@ static enum step drain_part(
 /* When it is given up. */
 static uint64_t drain_due(const struct server *server)
 {
-	uint64_t limit = scope_cancel_wait_timeout(pool_scope(server->seat.pool));
+	uint64_t limit = scope_cancel_wait_timeout(scope_of_pool(server->seat.pool));
 
 	return limit ? server->left_us + limit : UINT64_MAX;
 }

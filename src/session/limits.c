@@ -16,9 +16,9 @@ static struct scope limit_scope(const struct client *client, bool is_of_pool)
 	const struct pool *pool = client->request.ask.pool;
 
 	if (is_of_pool && pool)
-		return pool_scope(pool);
+		return scope_of_pool(pool);
 	if (client->database)
-		return login_scope(client->database, client->user);
+		return scope_of_login(client->database, client->user);
 	return (struct scope){.settings = site_settings(client->conn.site)};
 }
 

@@ -442,7 +442,7 @@ static const struct conn_ops test_ops = {
 
 void server_test(struct server *server, const char *sql, const char *reason_failed)
 {
-	uint64_t limit = scope_server_idle_timeout(pool_scope(server->seat.pool));
+	uint64_t limit = scope_server_idle_timeout(scope_of_pool(server->seat.pool));
 	conn_hand_on(&server->conn, &test_ops);
 	server->test_failure = reason_failed;
 	conn_set_deadline(&server->conn, limit ? conn_now(&server->conn) + limit : 0);

@@ -11,6 +11,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "conf/entry.h"
 #include "conf/scope.h"
 #include "conf/setting_row.h"
 
@@ -250,7 +251,7 @@ static int load_template(struct tls_setup *setup, struct err *err)
 	if (!template)
 		return 0;
 	arena = arena_new();
-	if (database_config_parse(
+	if (entry_parse_connstr(
 		&made, template->name, template->connstr, arena, &ignored) == 0) {
 		rc = tls_setup_server(setup, &made, &tls, err);
 		wipe(made.password);

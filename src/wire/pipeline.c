@@ -96,7 +96,7 @@ static int grow(struct pipeline *p)
 
 	if (p->cap >= RING_MOST)
 		return -1;
-	struct pipeline_entry *ring = try_alloc(cap * sizeof(*ring));
+	struct pipeline_entry *ring = mem_try(cap * sizeof(*ring));
 	if (!ring)
 		return -1;
 	for (uint32_t i = 0; i < p->count; i++)

@@ -78,7 +78,7 @@ static struct prepared_text *new_text(
     struct prepared_registry *r, const uint8_t *key, size_t len)
 {
 	struct prepared_text *t =
-	    len > UINT32_MAX ? NULL : try_alloc(sizeof(*t) + len + 1);
+	    len > UINT32_MAX ? NULL : mem_try(sizeof(*t) + len + 1);
 
 	if (!t)
 		return NULL;
@@ -101,7 +101,7 @@ static struct prepared_shelf *add_shelf(
     struct prepared_registry *r, const char *reading)
 {
 	size_t size = strlen(reading) + 1;
-	struct prepared_shelf *shelf = try_alloc(sizeof(*shelf) + size);
+	struct prepared_shelf *shelf = mem_try(sizeof(*shelf) + size);
 
 	if (!shelf)
 		return NULL;

@@ -110,7 +110,7 @@ int prepared_journal_note(struct prepared_journal **jp, uint32_t tag,
 	bool is_of_name =
 	    change == PREPARED_NAME_ADDED || change == PREPARED_NAME_REMOVED;
 	size_t size = is_of_name ? strlen(name) + 1 : 0;
-	struct record *r = try_alloc(sizeof(*r) + size);
+	struct record *r = mem_try(sizeof(*r) + size);
 
 	if (!r)
 		return -1;

@@ -41,7 +41,7 @@ struct prepared_text *prepared_names_find(
 static struct given_name *add(struct prepared_names **np, const char *name)
 {
 	size_t size = strlen(name) + 1;
-	struct given_name *g = try_alloc(sizeof(*g) + size);
+	struct given_name *g = mem_try(sizeof(*g) + size);
 
 	if (!g)
 		return NULL;

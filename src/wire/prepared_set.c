@@ -55,7 +55,7 @@ void prepared_set_touch(struct prepared_set *s, struct prepared_text *text)
 /* NULL: no memory.  It is in no place of the order yet. */
 static struct held_text *hold(struct prepared_set **sp, struct prepared_text *text)
 {
-	struct held_text *h = try_alloc(sizeof(*h));
+	struct held_text *h = mem_try(sizeof(*h));
 
 	if (!h)
 		return NULL;

@@ -45,7 +45,7 @@ static struct vars_value *intern(struct vars_schema *s, const char *text)
 
 	if (!v) {
 		size_t size = strlen(text) + 1;
-		v = try_alloc(sizeof(*v) + size);
+		v = mem_try(sizeof(*v) + size);
 		if (!v)
 			return NULL;
 		v->refs = 0;

@@ -23,8 +23,8 @@ static void check_database(const struct database_config *db)
 		must(db->hosts[i].weight >= 1);
 		must((db->hosts[i].host == NULL) == (db->host == NULL));
 	}
-	must(pool_mode_name(db->own.pool_mode) != NULL);
-	must(load_balance_name(db->load_balance_hosts) != NULL);
+	must(setting_pool_mode_name(db->own.pool_mode) != NULL);
+	must(setting_load_balance_name(db->load_balance_hosts) != NULL);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -36,15 +36,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct peer_config peer;
 	struct err err;
 
-	if (database_config_parse(&db, "d", text, arena, &err) == 0) {
+	if (entry_parse_connstr(&db, "d", text, arena, &err) == 0) {
 		check_database(&db);
 		must(strcmp(db.connstr, text) == 0);
-		must(database_config_parse(&again, "d", text, arena, &err) == 0);
-		must(!database_config_is_obsoleting(&db, &again));
+		must(entry_parse_connstr(&again, "d", text, arena, &err) == 0);
+		must(!entry_is_obsoleting(&db, &again));
 	}
-	if (user_entry_parse(&user, "u", text, arena, NULL, &err) == 0)
+	if (entry_parse_user(&user, "u", text, arena, NULL, &err) == 0)
 		must(user.own.default_pool_size >= 0);
-	if (peer_entry_parse(&peer, "1", text, arena, NULL, &err) == 0)
+	if (entry_parse_peer(&peer, "1", text, arena, NULL, &err) == 0)
 		must(peer.host != NULL);
 	arena_free(&arena);
 	return 0;

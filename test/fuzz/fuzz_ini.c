@@ -39,9 +39,9 @@ static void parse_entries(const struct ini_item *item, struct arena *arena)
 	struct peer_config peer;
 	struct err err;
 
-	database_entry_parse(&db, item->name, item->value, arena, NULL, &err);
-	user_entry_parse(&user, item->name, item->value, arena, NULL, &err);
-	peer_entry_parse(&peer, item->name, item->value, arena, NULL, &err);
+	entry_parse_database(&db, item->name, item->value, arena, NULL, &err);
+	entry_parse_user(&user, item->name, item->value, arena, NULL, &err);
+	entry_parse_peer(&peer, item->name, item->value, arena, NULL, &err);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

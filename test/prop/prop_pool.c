@@ -217,8 +217,8 @@ static void check_dial(
     struct world *w, const struct pool *pool, const struct verdict *v)
 {
 	int size = pool_size(pool), reserve = pool_reserve_size(pool);
-	int db_limit = scope_max_db_connections(pool_scope(pool));
-	int user_limit = scope_max_user_connections(user_scope(pool->user));
+	int db_limit = scope_max_db_connections(scope_of_pool(pool));
+	int user_limit = scope_max_user_connections(scope_of_user(pool->user));
 	size_t room = (size_t)size + (v->is_reserve ? (size_t)reserve : 0);
 	const struct hosts *hosts = &pool->database->hosts;
 	const struct host *wanted =
@@ -234,7 +234,7 @@ static void check_dial(
 	CHECK(db_limit <= 0 || pool->database->server_count < db_limit);
 	CHECK(user_limit <= 0 || pool->user->server_count < user_limit);
 	CHECK(!pool->last_connect_failed || has_other ||
-	      w->now >= pool->dial_us + scope_server_login_retry(pool_scope(pool)));
+	      w->now >= pool->dial_us + scope_server_login_retry(scope_of_pool(pool)));
 }
 
 static struct server *unused_server(struct world *w)
@@ -533,8 +533,8 @@ static bool has_reason_to_wait(struct world *w, const struct pool *pool)
 {
 	const struct database *db = pool->database;
 	int size = pool_size(pool);
-	int db_limit = scope_max_db_connections(database_scope(db));
-	int user_limit = scope_max_user_connections(user_scope(pool->user));
+	int db_limit = scope_max_db_connections(scope_of_database(db));
+	int user_limit = scope_max_user_connections(scope_of_user(pool->user));
 	uint64_t wake_us = pool->desk->wake_us;
 
 	/* It waits in the queue of a limit that is reached and can make no room. */
@@ -549,18 +549,18 @@ static bool has_reason_to_wait(struct world *w, const struct pool *pool)
 		return true;
 	if (pool->last_connect_failed &&
 	    !(pool->lacks_host && hosts_has_candidate(&db->hosts, w->now)) &&
-	    w->now < pool->dial_us + scope_server_login_retry(pool_scope(pool)))
+	    w->now < pool->dial_us + scope_server_login_retry(scope_of_pool(pool)))
 		return wake_us <=
-		       pool->dial_us + scope_server_login_retry(pool_scope(pool));
+		       pool->dial_us + scope_server_login_retry(scope_of_pool(pool));
 	size_t count = pool_server_count(pool) - probes_beside(pool);
 	if (size && pool->is_welcome_valid && count >= (size_t)size) {
 		struct ask *first =
 		    container_of(list_first(&pool->waiting), struct ask, node);
 		uint64_t due =
-		    first->last_us + scope_reserve_pool_timeout(pool_scope(pool));
+		    first->last_us + scope_reserve_pool_timeout(scope_of_pool(pool));
 		size_t most = (size_t)size + (size_t)pool_reserve_size(pool);
 		if (pool_server_count(pool) >= most ||
-		    !scope_reserve_pool_timeout(pool_scope(pool)))
+		    !scope_reserve_pool_timeout(scope_of_pool(pool)))
 			return true;
 		bool is_for_replica =
 		    first->kind == ASK_REPLICATION ||
@@ -710,7 +710,7 @@ static void client_asks(struct world *w)
 	client->ask.last_us = client->ask.query_us = w->now;
 	client->turn = ++w->event;
 	struct pool *pool = client->ask.pool;
-	size_t max = (size_t)scope_max_waiting_clients(pool_scope(pool));
+	size_t max = (size_t)scope_max_waiting_clients(scope_of_pool(pool));
 	struct verdict v = pool_ask(
 	    &client->ask, kinds[any(w, sizeof(kinds) / sizeof(*kinds))], w->now);
 	CHECK(v.kind == VERDICT_GRANT || v.kind == VERDICT_WAIT ||

@@ -207,7 +207,7 @@ static int connstr_survives(uint64_t *seed)
 
 	buf_init(&text, 0);
 	buf_init(&value, 0);
-	for (size_t i = 0; (key = database_key_at(i)); i++) {
+	for (size_t i = 0; (key = entry_database_key(i)); i++) {
 		if (!is_any_text(key))
 			continue;
 		if (*random_text(seed, &value) && below(seed, 2)) {
@@ -217,11 +217,11 @@ static int connstr_survives(uint64_t *seed)
 				put_quoted(&text, "sslkey", values[i]);
 		}
 	}
-	if (database_config_parse(&db, "d", buf_text(&text), arena, &err) < 0) {
+	if (entry_parse_connstr(&db, "d", buf_text(&text), arena, &err) < 0) {
 		printf("%s refused: %s\n", buf_text(&text), err.text);
 		bad = 1;
 	}
-	for (size_t i = 0; !bad && (key = database_key_at(i)); i++) {
+	for (size_t i = 0; !bad && (key = entry_database_key(i)); i++) {
 		const char *got = NULL;
 
 		if (!values[i])

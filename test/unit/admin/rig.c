@@ -131,7 +131,7 @@ struct rig *rig_new(const char *ini)
 	login_floor_init(site);
 	catalog_adopt(site->catalog, rig->config, NULL, NULL, NULL);
 	catalog_add_admin(site->catalog, &console_service);
-	site->consoles = consoles_new(site);
+	site->waits = waits_new(site);
 	deadline_init(&rig->patience, out_of_patience);
 	return rig;
 }
@@ -143,7 +143,7 @@ void rig_free(struct rig **r)
 
 	rig_turn(rig, 1);
 	assert_true(site_client_count(site) == 0);
-	consoles_free(&site->consoles);
+	waits_free(&site->waits);
 	catalog_free(&site->catalog);
 	session_done(site);
 	login_floor_done(site);

@@ -427,20 +427,20 @@ static void test_manuals(void **state)
 	int result;
 
 	(void)state;
-	char *text = printed(commands_describe, "md", &result);
+	char *text = printed(describe_commands, "md", &result);
 	assert_int_equal(result, 0);
 	assert_non_null(
 	    strstr(text, "`SHUTDOWN WAIT_FOR_SERVERS\\|WAIT_FOR_CLIENTS` | admin |"));
 	free(text);
-	text = printed(views_describe, "md", &result);
+	text = printed(describe_views, "md", &result);
 	assert_int_equal(result, 0);
 	assert_non_null(strstr(text, "\n### SHOW TOTALS\n"));
 	free(text);
-	text = printed(commands_describe, "man", &result);
+	text = printed(describe_commands, "man", &result);
 	assert_int_equal(result, 0);
 	assert_non_null(strstr(text, ".TP\n.B KILL [<db>]\n"));
 	free(text);
-	text = printed(views_describe, "ini", &result);
+	text = printed(describe_views, "ini", &result);
 	assert_int_equal(result, -1);
 	assert_string_equal(text, "");
 	free(text);

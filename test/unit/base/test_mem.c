@@ -35,14 +35,14 @@ static void plain_allocations(void **state)
 static void sizes_beyond_reason_fail(void **state)
 {
 	(void)state;
-	assert_null(try_alloc(SIZE_MAX));
-	assert_null(try_alloc(SIZE_MAX / 2));
-	char *p = try_alloc(10);
+	assert_null(mem_try(SIZE_MAX));
+	assert_null(mem_try(SIZE_MAX / 2));
+	char *p = mem_try(10);
 	assert_non_null(p);
 	memcpy(p, "123456789", 10);
 	assert_string_equal(p, "123456789");
 	mem_free(p);
-	p = try_alloc(0);
+	p = mem_try(0);
 	assert_non_null(p);
 	mem_free(p);
 }

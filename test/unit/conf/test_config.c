@@ -13,6 +13,7 @@
 
 #include "base/buf.h"
 #include "conf/config.h"
+#include "conf/entry.h"
 
 struct fixture {
 	char dir[40];
@@ -304,7 +305,7 @@ static void startup_parameters(void **state)
 	struct err err;
 
 	(void)state;
-	assert_int_equal(database_config_parse(&a, "d",
+	assert_int_equal(entry_parse_connstr(&a, "d",
 			     "param.search_path='a, b' param.geqo=off "
 			     "param.SEARCH_PATH=c param.x=''",
 			     arena, &err),
@@ -315,17 +316,17 @@ static void startup_parameters(void **state)
 	assert_string_equal(a.params[1].value, "c");
 	assert_string_equal(a.params[2].value, "");
 	assert_int_equal(
-	    database_config_parse(
+	    entry_parse_connstr(
 		&b, "d", "param.x='' param.search_path=c param.geqo=off", arena, &err),
 	    0);
-	assert_false(database_config_is_obsoleting(&a, &b));
+	assert_false(entry_is_obsoleting(&a, &b));
 	b.params[1].value = "d";
-	assert_true(database_config_is_obsoleting(&a, &b));
+	assert_true(entry_is_obsoleting(&a, &b));
 	b.param_count = 0;
-	assert_true(database_config_is_obsoleting(&a, &b));
+	assert_true(entry_is_obsoleting(&a, &b));
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		assert_int_equal(
-		    database_config_parse(&b, "d", bad[i][0], arena, &err), -1);
+		    entry_parse_connstr(&b, "d", bad[i][0], arena, &err), -1);
 		assert_non_null(strstr(err.text, bad[i][1]));
 	}
 	arena_free(&arena);
@@ -339,7 +340,7 @@ static void empty_values(void **state)
 	struct err err;
 
 	(void)state;
-	assert_int_equal(database_config_parse(&d, "d",
+	assert_int_equal(entry_parse_connstr(&d, "d",
 			     "server_reset_query='' auth_user=''", arena, &err),
 	    0);
 	assert_true(level_has(&d.own, SETTING_INDEX_server_reset_query));
@@ -347,8 +348,7 @@ static void empty_values(void **state)
 	for (const char *const *text = (const char *const[]){"password=''", "host=''",
 		 "pool_size=''", "sslrootcert=''", "auth_query=''", NULL};
 	     *text; text++) {
-		assert_int_equal(
-		    database_config_parse(&d, "d", *text, arena, &err), -1);
+		assert_int_equal(entry_parse_connstr(&d, "d", *text, arena, &err), -1);
 		assert_string_equal(err.text, "syntax error in connection string");
 	}
 	arena_free(&arena);
@@ -551,10 +551,10 @@ static void a_name_with_weights_may_be_repeated(void **state)
 	assert_int_equal(d->port, 1);
 	/* nothing changes when it is written on one line later */
 	assert_int_equal(
-	    database_config_parse(&one_line, "d",
+	    entry_parse_connstr(&one_line, "d",
 		"host=a,b,c,d port=1,2,3,3 weight=3,1,2,5 dbname=x", c->arena, &err),
 	    0);
-	assert_false(database_config_is_obsoleting(d, &one_line));
+	assert_false(entry_is_obsoleting(d, &one_line));
 	config_unref(&c);
 	fails(f,
 	    "[databases]\nd = host=a weight=1\nd = host=b weight=1 dbname=y\n"
@@ -817,16 +817,16 @@ static void which_changes_are_obsoleting(void **state)
 	struct err err;
 
 	(void)state;
-	assert_int_equal(database_config_parse(&base, "d", "host=a", arena, &err), 0);
+	assert_int_equal(entry_parse_connstr(&base, "d", "host=a", arena, &err), 0);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		assert_int_equal(
-		    database_config_parse(&other, "d", cases[i].text, arena, &err), 0);
+		    entry_parse_connstr(&other, "d", cases[i].text, arena, &err), 0);
 		assert_int_equal(
-		    database_config_is_obsoleting(&base, &other), cases[i].obsoleting);
+		    entry_is_obsoleting(&base, &other), cases[i].obsoleting);
 		assert_int_equal(
-		    database_config_is_obsoleting(&other, &base), cases[i].obsoleting);
+		    entry_is_obsoleting(&other, &base), cases[i].obsoleting);
 	}
-	assert_int_equal(database_config_parse(&other, "d", "x=1", arena, &err), -1);
+	assert_int_equal(entry_parse_connstr(&other, "d", "x=1", arena, &err), -1);
 	arena_free(&arena);
 }
 
@@ -842,7 +842,7 @@ static void sample_of_settings_is_valid(void **state)
 	size_t len;
 	FILE *out = open_memstream(&text, &len);
 
-	settings_describe(out, "ini");
+	describe_settings(out, "ini");
 	fclose(out);
 	c = load(f, text);
 	assert_int_equal(c->settings.global.pool_mode, POOL_MODE_TRANSACTION);

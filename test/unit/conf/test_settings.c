@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "conf/settings.h"
+#include "conf/setting_row.h"
 
 struct fixture {
 	struct settings s;
@@ -178,11 +178,12 @@ static void enums(void **state)
 	    f->err.text, "must be one of: session, transaction, statement");
 	refuses(f, "auth_type", "peer");
 	refuses(f, "auth_type", "reject");
-	assert_string_equal(auth_type_name(AUTH_REJECT), "reject");
-	assert_null(auth_type_name(AUTH_REJECT + 1));
-	assert_null(pool_mode_name(-1));
-	assert_string_equal(tls_mode_name(TLS_VERIFY_FULL), "verify-full");
-	assert_string_equal(load_balance_name(LOAD_BALANCE_DISABLE), "disable");
+	assert_string_equal(setting_auth_type_name(AUTH_REJECT), "reject");
+	assert_null(setting_auth_type_name(AUTH_REJECT + 1));
+	assert_null(setting_pool_mode_name(-1));
+	assert_string_equal(
+	    setting_find("client_tls_sslmode")->words[TLS_VERIFY_FULL], "verify-full");
+	assert_string_equal(setting_load_balance_name(LOAD_BALANCE_DISABLE), "disable");
 }
 
 static void strings(void **state)
@@ -322,7 +323,7 @@ static void describes_every_row(void **state)
 	for (int i = 0; i < 3; i++) {
 		FILE *out = open_memstream(&text, &len);
 
-		assert_int_equal(settings_describe(out, formats[i]), 0);
+		assert_int_equal(describe_settings(out, formats[i]), 0);
 		fclose(out);
 		for (size_t j = 0; (row = setting_at(j)); j++) {
 			snprintf(word, sizeof(word), "%s%s%s", before[i],
@@ -331,7 +332,7 @@ static void describes_every_row(void **state)
 		}
 		free(text);
 	}
-	assert_int_equal(settings_describe(stdout, "html"), -1);
+	assert_int_equal(describe_settings(stdout, "html"), -1);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)

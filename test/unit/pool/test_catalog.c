@@ -70,25 +70,26 @@ static void values_in_force(void **state)
 	assert_int_equal(pool_mode(au), POOL_MODE_TRANSACTION);
 	assert_int_equal(pool_mode(av), POOL_MODE_STATEMENT);
 	assert_int_equal(pool_mode(bv), POOL_MODE_SESSION);
-	assert_int_equal(scope_server_lifetime(pool_scope(av)), 7 * SECOND);
+	assert_int_equal(scope_server_lifetime(scope_of_pool(av)), 7 * SECOND);
 	assert_int_equal(
-	    scope_server_lifetime(pool_scope(bv)), 3600 * (uint64_t)SECOND);
-	assert_int_equal(scope_max_db_connections(pool_scope(av)), 8);
-	assert_int_equal(scope_max_db_connections(pool_scope(bv)), 0);
-	assert_int_equal(scope_max_user_connections(user_scope(au->user)), 6);
-	assert_int_equal(scope_max_user_connections(user_scope(av->user)), -1);
-	assert_int_equal(scope_query_timeout(pool_scope(au)), 9 * SECOND);
-	assert_int_equal(scope_query_timeout(pool_scope(av)), 0);
-	assert_int_equal(scope_transaction_timeout(pool_scope(av)), 0);
-	assert_int_equal(scope_idle_transaction_timeout(pool_scope(av)), 0);
+	    scope_server_lifetime(scope_of_pool(bv)), 3600 * (uint64_t)SECOND);
+	assert_int_equal(scope_max_db_connections(scope_of_pool(av)), 8);
+	assert_int_equal(scope_max_db_connections(scope_of_pool(bv)), 0);
+	assert_int_equal(scope_max_user_connections(scope_of_user(au->user)), 6);
+	assert_int_equal(scope_max_user_connections(scope_of_user(av->user)), -1);
+	assert_int_equal(scope_query_timeout(scope_of_pool(au)), 9 * SECOND);
+	assert_int_equal(scope_query_timeout(scope_of_pool(av)), 0);
+	assert_int_equal(scope_transaction_timeout(scope_of_pool(av)), 0);
+	assert_int_equal(scope_idle_transaction_timeout(scope_of_pool(av)), 0);
 	assert_int_equal(
-	    scope_client_idle_timeout(database_scope(bv->database)), 4 * SECOND);
+	    scope_client_idle_timeout(scope_of_database(bv->database)), 4 * SECOND);
 	assert_int_equal(
-	    scope_query_wait_timeout(login_scope(au->database, au->user)), 11 * SECOND);
+	    scope_query_wait_timeout(scope_of_login(au->database, au->user)),
+	    11 * SECOND);
 	assert_int_equal(
-	    scope_query_wait_timeout(login_scope(av->database, av->user)), 0);
+	    scope_query_wait_timeout(scope_of_login(av->database, av->user)), 0);
 	assert_int_equal(
-	    scope_query_wait_timeout(login_scope(bv->database, NULL)), 33 * SECOND);
+	    scope_query_wait_timeout(scope_of_login(bv->database, NULL)), 33 * SECOND);
 	world_set(&w, "default_pool_size", "0");
 	assert_int_equal(pool_size(bv), 0);
 	/* No entry any more: the global value. */
@@ -493,7 +494,7 @@ static void console(void **state)
 	struct database *db = catalog_add_admin(w.c, NULL);
 	assert_true(db->is_admin);
 	assert_ptr_equal(catalog_database(w.c, "pgbouncer", &is_new), db);
-	assert_int_equal(scope_default_pool_size(database_scope(db)), 2);
+	assert_int_equal(scope_default_pool_size(scope_of_database(db)), 2);
 	assert_int_equal(db->config->port, 7);
 	assert_null(db->config->host);
 	struct pool *pool = catalog_find_pool(db, NULL);

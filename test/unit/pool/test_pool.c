@@ -186,7 +186,7 @@ static void session_state_in_force(void **state)
 
 	(void)state;
 	world_init(&w, INI("session_state=clean\n"));
-	assert_int_equal(scope_session_state(pool_scope(world_pool(&w, "db", "u"))),
+	assert_int_equal(scope_session_state(scope_of_pool(world_pool(&w, "db", "u"))),
 	    SESSION_STATE_CLEAN);
 	world_done(&w);
 }

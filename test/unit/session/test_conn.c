@@ -30,7 +30,7 @@ struct line {
 
 static struct line *conn_line(const struct conn *conn)
 {
-	return conn->site->consoles ? (struct line *)conn->site->consoles : NULL;
+	return conn->site->waits ? (struct line *)conn->site->waits : NULL;
 }
 
 static enum step line_message(struct conn *conn, const struct message *m)
@@ -106,7 +106,7 @@ static void line_open(struct line *line, enum step say)
 	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
 	line->fd = fds[1];
 	line->client = client_new(&line->stage->site, &line_ops);
-	line->stage->site.consoles = (struct consoles *)line;
+	line->stage->site.waits = (struct waits *)line;
 	line->client->conn.remote.family = AF_UNIX;
 	conn_open(&line->client->conn, fds[0]);
 }

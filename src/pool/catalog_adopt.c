@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "conf/entry.h"
 #include "pool/catalog_parts.h"
 #include "pool/credentials.h"
+#include "pool/idle.h"
 #include "pool/seats.h"
 
 static bool is_text_equal(const char *a, const char *b)
@@ -43,7 +45,7 @@ static void drop_missing(const struct adoption *a)
 static void adopt_changed(
     const struct adoption *a, struct database *db, const struct database_config *config)
 {
-	bool is_obsolete = database_config_is_obsoleting(db->config, config);
+	bool is_obsolete = entry_is_obsoleting(db->config, config);
 
 	if (db->forced_user && !config->user)
 		catalog_note(a->note, a->note_ctx,
@@ -53,7 +55,7 @@ static void adopt_changed(
 	db->is_auto = false;
 	if (db->arena)
 		arena_free(&db->arena);
-	database_note_use(db);
+	idle_note_database(db);
 	if (is_obsolete)
 		database_mark_dirty(db);
 }

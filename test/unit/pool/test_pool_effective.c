@@ -71,12 +71,12 @@ static void check_levels(const struct setting *row)
 	    row->level & LEVEL_DATABASE ? &av->database->config->own : global;
 	const struct level *user =
 	    row->level & LEVEL_USER ? &au->user->config->own : NULL;
-	assert_ptr_equal(scope_level(pool_scope(au), i), user ? user : database);
-	assert_ptr_equal(scope_level(pool_scope(av), i), database);
-	assert_ptr_equal(scope_level(pool_scope(bu), i), user ? user : global);
-	assert_ptr_equal(scope_level(pool_scope(bv), i), global);
-	assert_ptr_equal(scope_level(database_scope(au->database), i), database);
-	assert_ptr_equal(scope_level(user_scope(au->user), i), user ? user : global);
+	assert_ptr_equal(scope_level(scope_of_pool(au), i), user ? user : database);
+	assert_ptr_equal(scope_level(scope_of_pool(av), i), database);
+	assert_ptr_equal(scope_level(scope_of_pool(bu), i), user ? user : global);
+	assert_ptr_equal(scope_level(scope_of_pool(bv), i), global);
+	assert_ptr_equal(scope_level(scope_of_database(au->database), i), database);
+	assert_ptr_equal(scope_level(scope_of_user(au->user), i), user ? user : global);
 	buf_done(&ini);
 	world_done(&w);
 }
@@ -107,16 +107,16 @@ static void keys_only_at_their_levels(void **state)
 
 	(void)state;
 	for (size_t i = 0; (row = setting_at(i)); i++) {
-		if (database_key_at(0) && strcmp(row->name, "user") == 0)
+		if (entry_database_key(0) && strcmp(row->name, "user") == 0)
 			continue; /* a key of databases with another meaning */
 		snprintf(text, sizeof(text), "%s=%s%s", entry_key_of(row),
 		    value_of(row, 1), companion(row));
 		assert_int_equal(
-		    database_entry_parse(&db, "d", text, arena, NULL, &err),
+		    entry_parse_database(&db, "d", text, arena, NULL, &err),
 		    row->level & LEVEL_DATABASE ? 0 : -1);
 		snprintf(
 		    text, sizeof(text), "%s=%s", entry_key_of(row), value_of(row, 1));
-		assert_int_equal(user_entry_parse(&user, "u", text, arena, NULL, &err),
+		assert_int_equal(entry_parse_user(&user, "u", text, arena, NULL, &err),
 		    row->level & LEVEL_USER ? 0 : -1);
 	}
 	arena_free(&arena);
@@ -133,8 +133,8 @@ static void the_value_is_that_of_the_level(void **state)
 	    "server_reset_query='' max_prepared_statements=5 track_sql_prepare=1\n"
 	    "[users]\nu=server_idle_timeout=2 server_round_robin=1\n"
 	    "[pgbouncer]\nserver_idle_timeout=9\n");
-	struct scope au = pool_scope(world_pool(&w, "a", "u"));
-	struct scope av = pool_scope(world_pool(&w, "a", "v"));
+	struct scope au = scope_of_pool(world_pool(&w, "a", "u"));
+	struct scope av = scope_of_pool(world_pool(&w, "a", "v"));
 	assert_int_equal(scope_server_idle_timeout(au), 2 * SECOND);
 	assert_int_equal(scope_server_idle_timeout(av), 3 * SECOND);
 	assert_string_equal(scope_server_check_query(au), "select 1");
@@ -183,7 +183,7 @@ static void limits_of_a_database_act(void **state)
 	assert_int_equal(v.kind, VERDICT_RETIRE);
 	world_adopt(
 	    &w, "[databases]\na=server_idle_timeout=30\nb=\n[pgbouncer]\n", NULL);
-	assert_int_equal(scope_server_idle_timeout(pool_scope(a)), 30 * SECOND);
+	assert_int_equal(scope_server_idle_timeout(scope_of_pool(a)), 30 * SECOND);
 	world_gone(&w, &a_seat);
 	world_gone(&w, &b_seat);
 	world_done(&w);

@@ -184,7 +184,7 @@ static void assign_template(struct loader *l, struct place at,
 	struct database_config *template;
 	struct err err;
 
-	if (database_entry_parse(&tried, item->name, item->value, arena, notes, &err) <
+	if (entry_parse_database(&tried, item->name, item->value, arena, notes, &err) <
 	    0) {
 		warn(l, at, "%s: no database can be made from the entry \"*\"",
 		    err.text);
@@ -233,7 +233,7 @@ static int assign_database(
 		return 0;
 	}
 	db = arena_alloc(arena, sizeof(*db));
-	if (database_entry_parse(db, item->name, item->value, arena, &notes, &err) < 0)
+	if (entry_parse_database(db, item->name, item->value, arena, &notes, &err) < 0)
 		return report_value(l, at, item, err.text,
 		    "correct the entry, its keys are listed in pgbouncer.ini(5)");
 	db->file = at.file;
@@ -255,7 +255,7 @@ static int assign_user(struct loader *l, struct place at, const struct ini_item 
 	struct user_config *user = arena_alloc(arena, sizeof(*user));
 	struct err err;
 
-	if (user_entry_parse(user, item->name, item->value, arena, &notes, &err) < 0)
+	if (entry_parse_user(user, item->name, item->value, arena, &notes, &err) < 0)
 		return report_value(l, at, item, err.text,
 		    "correct the entry, its keys are listed in pgbouncer.ini(5)");
 	user->line = item->line;
@@ -271,7 +271,7 @@ static int assign_peer(struct loader *l, struct place at, const struct ini_item 
 	struct peer_config *peer = arena_alloc(arena, sizeof(*peer));
 	struct err err;
 
-	if (peer_entry_parse(peer, item->name, item->value, arena, &notes, &err) < 0)
+	if (entry_parse_peer(peer, item->name, item->value, arena, &notes, &err) < 0)
 		return report_value(l, at, item, err.text,
 		    "write NUMBER = host=... port=... pool_size=...");
 	peer->line = item->line;
@@ -431,7 +431,7 @@ static void warn_ambiguous(struct loader *l, struct place whole)
 			warn(l, whole,
 			    "database \"%s\" has auth_user, which does not go "
 			    "together with auth_type=%s: logins will be refused",
-			    c->databases[i].name, auth_type_name(auth_type));
+			    c->databases[i].name, setting_auth_type_name(auth_type));
 }
 
 static int compare_databases(const void *a, const void *b)

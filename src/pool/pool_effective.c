@@ -1,43 +1,11 @@
 /*
- * For whom a setting is asked: the scopes of pools, logins, databases and users.  A
- * value is looked up at every use, so that SET and RELOAD need to tell nobody.
+ * What is in force for a pool: sizes, modes, pauses, secrets, counts.  A value is
+ * looked up at every use, so that SET and RELOAD need to tell nobody.
  */
-#include "pool/effective.h"
+#include "pool/pool_effective.h"
 
 /* Often enough that nobody notices it, and cheap. */
 enum { LOGIN_RETRY_LEAST_US = 10000 };
-
-static const struct level *own_of(const struct user *user)
-{
-	return user && user->config ? &user->config->own : NULL;
-}
-
-struct scope login_scope(const struct database *db, const struct user *login_user)
-{
-	return (struct scope){
-	    .user = own_of(login_user),
-	    .database = &db->config->own,
-	    .settings = &db->catalog->config->settings,
-	};
-}
-
-struct scope pool_scope(const struct pool *pool)
-{
-	return login_scope(pool->database, pool->user);
-}
-
-struct scope database_scope(const struct database *db)
-{
-	return login_scope(db, NULL);
-}
-
-struct scope user_scope(const struct user *user)
-{
-	return (struct scope){
-	    .user = own_of(user),
-	    .settings = &user->catalog->config->settings,
-	};
-}
 
 const struct secret *pool_server_secret(const struct pool *pool)
 {
@@ -67,22 +35,22 @@ struct scram_cache *pool_server_scram_cache(struct pool *pool)
 
 int pool_mode(const struct pool *pool)
 {
-	return scope_pool_mode(pool_scope(pool));
+	return scope_pool_mode(scope_of_pool(pool));
 }
 
 int pool_size(const struct pool *pool)
 {
-	return scope_default_pool_size(pool_scope(pool));
+	return scope_default_pool_size(scope_of_pool(pool));
 }
 
 int pool_reserve_size(const struct pool *pool)
 {
-	return scope_reserve_pool_size(pool_scope(pool));
+	return scope_reserve_pool_size(scope_of_pool(pool));
 }
 
 int pool_min_size(const struct pool *pool)
 {
-	return scope_min_pool_size(pool_scope(pool));
+	return scope_min_pool_size(scope_of_pool(pool));
 }
 
 bool pool_is_closing_for_pause(const struct pool *pool)
@@ -129,14 +97,14 @@ bool pool_is_undersized(const struct pool *pool)
 
 bool pool_has_check(const struct pool *pool)
 {
-	const char *query = scope_server_check_query(pool_scope(pool));
+	const char *query = scope_server_check_query(scope_of_pool(pool));
 
 	return query && *query;
 }
 
 uint64_t pool_login_retry(const struct pool *pool)
 {
-	uint64_t retry_us = scope_server_login_retry(pool_scope(pool));
+	uint64_t retry_us = scope_server_login_retry(scope_of_pool(pool));
 
 	return retry_us > LOGIN_RETRY_LEAST_US ? retry_us : LOGIN_RETRY_LEAST_US;
 }
@@ -147,5 +115,28 @@ uint64_t pool_lifetime_spacing(const struct pool *pool)
 
 	if (size <= 0)
 		return 0;
-	return scope_server_lifetime(pool_scope(pool)) / (uint64_t)size;
+	return scope_server_lifetime(scope_of_pool(pool)) / (uint64_t)size;
+}
+
+bool pool_is_empty(const struct pool *pool)
+{
+	return list_is_empty(&pool->clients) && list_is_empty(&pool->waiting) &&
+	       list_is_empty(&pool->cancels_waiting) &&
+	       list_is_empty(&pool->cancels_active) &&
+	       list_is_empty(&pool->seats[SEAT_NONE]) && !pool_server_count(pool);
+}
+
+bool pool_may_be_freed(const struct pool *pool)
+{
+	const struct database *db = pool->database;
+	uint64_t timeout = scope_pool_idle_timeout(scope_of_pool(pool));
+
+	if (!pool_is_empty(pool))
+		return false;
+	if (pool->is_killed)
+		return true;
+	if (db->is_admin ||
+	    (db->forced_user && scope_min_pool_size(scope_of_pool(pool)) > 0))
+		return false;
+	return timeout && db->catalog->seen_us - pool->idle_since_us >= timeout;
 }

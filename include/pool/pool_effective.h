@@ -2,13 +2,15 @@
  * What is in force for a pool besides what pool.h tells everyone.  Private to the pool
  * floor.
  */
-#ifndef POOL_EFFECTIVE_H
-#define POOL_EFFECTIVE_H
+#ifndef POOL_POOL_EFFECTIVE_H
+#define POOL_POOL_EFFECTIVE_H
 
 #include "pool/pool.h"
 
 /* PAUSE, not SUSPEND: resting servers are to be closed. */
 bool pool_is_closing_for_pause(const struct pool *pool);
+/* No clients, no seats, no cancel requests. */
+bool pool_is_empty(const struct pool *pool);
 /* More servers than pool size and reserve. */
 bool pool_is_oversized(const struct pool *pool);
 /* Fewer servers than min_pool_size asks for. */

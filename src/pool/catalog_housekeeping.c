@@ -5,6 +5,7 @@
  */
 #include "pool/catalog_parts.h"
 #include "pool/pool.h"
+#include "pool/pool_effective.h"
 #include "pool/seats.h"
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -27,7 +28,7 @@ static uint64_t drop_idle_pools(
 
 	list_for_safe (pool, after, &c->idle_pools, idle_node) {
 		uint64_t age = c->seen_us - pool->idle_since_us;
-		timeout = scope_pool_idle_timeout(pool_scope(pool));
+		timeout = scope_pool_idle_timeout(scope_of_pool(pool));
 		if (pool->is_killed) {
 			pool_free(pool);
 		} else if (!timeout || age < timeout) {
@@ -70,7 +71,7 @@ static uint64_t drop_idle_databases(
 		/* Anybody can make one by asking for it. */
 		bool is_due = !db->was_used;
 		/* The same for all of them: they have one entry, the template. */
-		timeout = scope_autodb_idle_timeout(database_scope(db));
+		timeout = scope_autodb_idle_timeout(scope_of_database(db));
 		if (!is_due && !timeout)
 			break;
 		if (!is_due && c->seen_us - db->idle_since_us < timeout) {
