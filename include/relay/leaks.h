@@ -52,10 +52,10 @@ enum leak_fate {
 	LEAK_BROKEN,  /* client and server were doomed */
 };
 /* A Query or Parse of these effects is about to go to the server. */
-enum leak_fate leaks_take(struct client *client, struct server *server,
+enum leak_fate leaks_check(struct client *client, struct server *server,
     const struct message *m, const struct sql_effects *effects);
 /* A FunctionCall is about to go to the server. */
-void leaks_take_call(struct server *server, const struct message *m);
+void leaks_check_call(struct server *server, const struct message *m);
 /* A text of these effects went to the server, or a Bind of one. */
 void leaks_expect(struct server *server, const struct sql_effects *effects);
 

@@ -42,7 +42,7 @@ void segment_deliver(struct server *server);
 void segment_look(const struct segment *s, struct message *first, bool *is_described);
 /* Take it to send it again: the messages, in a block of their own; *count bytes.  NULL:
  * no memory.  The server has none any more. */
-struct block *segment_take(struct server *server, size_t *count);
+struct block *segment_detach(struct server *server, size_t *count);
 /* The message at *at of so many bytes, and on to the next.  False: there is none. */
 bool segment_next(struct block *block, size_t count, size_t *at, struct message *m);
 

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "relay/holdings.h"
+#include "relay/server_prepared.h"
 #include "session/client.h"
 #include "session/server.h"
 #include "wire/prepared_sql.h"

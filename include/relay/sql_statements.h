@@ -19,7 +19,7 @@ enum sql_fate {
 	SQL_BROKEN,  /* client and server were doomed */
 };
 /* A Query of a client whose statements are tracked is about to go to the server. */
-enum sql_fate sql_take(struct client *client, struct server *server,
+enum sql_fate sql_rewrite_query(struct client *client, struct server *server,
     const struct message *m, const struct sql_effects *effects);
 
 /* Must this message of the server be shown to sql_answered whole? */

@@ -33,7 +33,7 @@ enum statement_fate {
 };
 /* A message of type P B D C Q, or E with portals of commands, is about to go to the
  * server; of P and Q with these effects. */
-enum statement_fate statements_take(struct client *client, struct server *server,
+enum statement_fate statements_rewrite(struct client *client, struct server *server,
     const struct message *m, const struct sql_effects *effects, size_t *rest);
 /* A Query that was sent in other words ends the unnamed statement as well. */
 void statements_queried(struct client *client, struct server *server);
@@ -55,8 +55,8 @@ bool statements_is_for_client(const struct server *server, const struct message 
     const struct pipeline_entry *done);
 /* An ErrorResponse that is to be forwarded and completed `done`: did the server lose a
  * statement of ours, or can it not run it any more?  It is parsed again before its next
- * use then.  True: what the client sent since its last Sync can be sent again (segment_
- * take) after the next ReadyForQuery, and the client sees neither. */
+ * use then.  True: what the client sent since its last Sync can be sent again
+ * (segment_detach) after the next ReadyForQuery, and the client sees neither. */
 bool statements_may_try_again(struct client *client, struct server *server,
     const struct message *m, const struct pipeline_entry *done);
 /* Answer what stands at the head of the ledger without having been sent. */

@@ -26,7 +26,8 @@ void unnamed_failed(struct client *client, struct server *server, uint32_t tag);
 void unnamed_skipped(struct client *client, struct server *server, uint32_t tag);
 /* A Bind or Describe of it is to be sent as it is: the server has it then.  1: not
  * before no ReadyForQuery is owed. */
-int unnamed_use(struct client *client, struct server *server, const struct message *m);
+int unnamed_bring(
+    struct client *client, struct server *server, const struct message *m);
 /* It is gone for certain. */
 void unnamed_forget(struct client *client);
 

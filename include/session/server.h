@@ -65,7 +65,7 @@ struct link {
 	/* struct sql_portal by .node: portals of PREPARE, EXECUTE, DEALLOCATE */
 	struct list portals;
 	struct map *portal_names; /* owned: name -> struct sql_portal; NULL: none */
-	struct list aliases;      /* struct alias by .node: see holdings.h */
+	struct list aliases;      /* struct alias by .node: see alias.h */
 	/* bits of tracked parameters, since the last ReadyForQuery: reported; brought
 	 * to their defaults by what the client sent, some until the transaction's end
 	 */
@@ -155,6 +155,10 @@ int server_note_parameter(struct server *server, const struct message *m,
     struct vars *also, struct buf *untracked);
 void server_malformed(struct conn *conn, const uint8_t *bytes, size_t have);
 void server_ended(struct conn *conn, const struct err *err);
+/* The next tag for a message in the ledger and for its changes in the journal. */
+uint32_t server_next_tag(struct server *server);
+/* Enter in the ledger that a message of this type was sent.  -1: no memory. */
+int server_owe(struct server *server, uint8_t type, enum owed_to to, uint32_t tag);
 /* Send sql as a simple Query of our own: entered in the ledger as swallowed. */
 void server_query(struct server *server, const char *sql);
 /* The same for one command, as extended messages under a name of ours and without Sync:

@@ -186,7 +186,7 @@ static enum step back_try_again(struct server *server, struct client *client)
 {
 	bool is_ended = server->link.segment->is_ended;
 	size_t count, at = 0;
-	struct block *block = segment_take(server, &count);
+	struct block *block = segment_detach(server, &count);
 	struct message m;
 
 	if (!block) {

@@ -53,14 +53,15 @@ static enum step forward_as_is(
 	return STEP_NEXT;
 }
 
-static enum statement_fate take_statement(struct client *client, struct server *server,
-    const struct message *m, const struct sql_effects *effects, size_t *rest)
+static enum statement_fate rewrite_statement(struct client *client,
+    struct server *server, const struct message *m, const struct sql_effects *effects,
+    size_t *rest)
 {
 	if (m->type != 'Q')
-		return statements_take(client, server, m, effects, rest);
-	switch (sql_take(client, server, m, effects)) {
+		return statements_rewrite(client, server, m, effects, rest);
+	switch (sql_rewrite_query(client, server, m, effects)) {
 	case SQL_FORWARD:
-		return statements_take(client, server, m, effects, rest);
+		return statements_rewrite(client, server, m, effects, rest);
 	case SQL_SENT:
 		statements_queried(client, server);
 		return STATEMENT_DONE;
@@ -78,7 +79,7 @@ static enum step forward_statement(struct client *client, struct server *server,
 	enum step step = STEP_NEXT;
 	size_t rest = 0;
 
-	switch (take_statement(client, server, m, effects, &rest)) {
+	switch (rewrite_statement(client, server, m, effects, &rest)) {
 	case STATEMENT_FORWARD:
 		step = forward_as_is(client, server, m);
 		break;
@@ -167,7 +168,7 @@ static enum step pass_text(struct client *client, struct server *server,
 {
 	enum step step;
 
-	switch (leaks_take(client, server, m, effects)) {
+	switch (leaks_check(client, server, m, effects)) {
 	case LEAK_PASS:
 		break;
 	case LEAK_REFUSED:
@@ -200,7 +201,7 @@ static enum step forward(struct client *client, struct server *server,
 	enum step step;
 
 	if (m->type == 'F')
-		leaks_take_call(server, m);
+		leaks_check_call(server, m);
 	if (m->type == 'Q' || m->type == 'P') {
 		if (!texts_have_enough(server, m, is_tracked))
 			return STEP_MORE;

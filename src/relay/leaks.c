@@ -219,7 +219,7 @@ static struct leak_look look(
 	return look;
 }
 
-enum leak_fate leaks_take(struct client *client, struct server *server,
+enum leak_fate leaks_check(struct client *client, struct server *server,
     const struct message *m, const struct sql_effects *effects)
 {
 	uint16_t first;
@@ -239,7 +239,7 @@ void leaks_expect(struct server *server, const struct sql_effects *effects)
 	server->link.leaks.watch.met &= (uint16_t)~all;
 }
 
-void leaks_take_call(struct server *server, const struct message *m)
+void leaks_check_call(struct server *server, const struct message *m)
 {
 	if (is_watched(server) && m->have >= 5 + sizeof(uint32_t))
 		server->link.leaks.called |= leak_of_function(get_u32(m->bytes + 5));

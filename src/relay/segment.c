@@ -164,7 +164,7 @@ void segment_look(const struct segment *s, struct message *first, bool *is_descr
 	}
 }
 
-struct block *segment_take(struct server *server, size_t *count)
+struct block *segment_detach(struct server *server, size_t *count)
 {
 	struct buf *bytes = &server->link.segment->bytes;
 	struct block *block = block_new(bytes->len);

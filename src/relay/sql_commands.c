@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "relay/alias.h"
 #include "wire/codec.h"
 
 /* What a DEALLOCATE closes: others may need the client's own statement.  It is there
@@ -17,7 +18,7 @@ static const char closed_name[] = "PGBOUNCER_CLOSED";
 bool sql_is_on(const struct server *server)
 {
 	return scope_track_sql_prepare(scope_of_pool(server->seat.pool)) &&
-	       holdings_limit(server) > 0 &&
+	       server_prepared_limit(server) > 0 &&
 	       pool_mode(server->seat.pool) != POOL_MODE_SESSION &&
 	       !server->seat.is_replication;
 }
@@ -34,9 +35,10 @@ static int find_text(struct sql_command *c, const struct client *client,
 
 	switch (sql->span.kind) {
 	case COMMAND_PREPARE:
-		c->text = holdings_intern(server, server->conn.site->sql_prepared,
-		    (const uint8_t *)text + sql->span.to, sql->span.end - sql->span.to,
-		    &of_text);
+		c->text =
+		    server_prepared_intern(server, server->conn.site->sql_prepared,
+			(const uint8_t *)text + sql->span.to,
+			sql->span.end - sql->span.to, &of_text);
 		if (!c->text)
 			return -1;
 		break;
@@ -45,7 +47,7 @@ static int find_text(struct sql_command *c, const struct client *client,
 		/* of a command in a command it is not known what it would do */
 		if (!named || named->effects.is_command)
 			break;
-		c->text = holdings_variant(server, named);
+		c->text = server_prepared_variant(server, named);
 		if (!c->text)
 			return -1;
 		break;
@@ -53,8 +55,8 @@ static int find_text(struct sql_command *c, const struct client *client,
 		snprintf(c->ours, sizeof(c->ours), "%s", closed_name);
 		return 0;
 	}
-	snprintf(c->ours, sizeof(c->ours), "%s",
-	    c->text ? c->text->name : holdings_no_statement);
+	snprintf(
+	    c->ours, sizeof(c->ours), "%s", c->text ? c->text->name : PREPARED_NONE);
 	return 0;
 }
 
@@ -103,8 +105,8 @@ struct prepared_text *sql_command_text(const struct sql_command *c,
 	sql_command_put(c, sql, len, &key);
 	buf_put(&key, text->key + len, text->key_len - len);
 	if (!key.failed)
-		made = holdings_intern(server, server->conn.site->prepared, key.bytes,
-		    key.len, &text->effects);
+		made = server_prepared_intern(server, server->conn.site->prepared,
+		    key.bytes, key.len, &text->effects);
 	buf_done(&key);
 	return made;
 }
@@ -112,21 +114,21 @@ struct prepared_text *sql_command_text(const struct sql_command *c,
 int sql_command_send(struct server *server, const struct sql_command *c,
     const struct buf *parse, uint32_t tag)
 {
-	struct alias *a = holdings_alias_new(server, tag, c->ours, c->sql.name);
+	struct alias *a = alias_new(server, tag, c->ours, c->sql.name);
 
 	if (!a || parse->failed)
 		return -1;
 	a->move = c->move;
 	if (stream_write(&server->conn.stream, parse->bytes, parse->len) < 0)
 		return -1;
-	return holdings_owe(server, 'P', OWED_CLIENT, tag);
+	return server_owe(server, 'P', OWED_CLIENT, tag);
 }
 
 int sql_command_before(const struct sql_command *c, struct server *server)
 {
 	if (c->sql.span.kind != COMMAND_EXECUTE || !c->text)
 		return 0;
-	return holdings_ensure(server, c->text);
+	return server_prepared_ensure(server, c->text);
 }
 
 /* ---- running ---- */
@@ -136,7 +138,7 @@ static int before_deallocate(struct server *server, bool is_known)
 	struct buf buf;
 	int failed;
 
-	if (holdings_close(server, closed_name, 0) < 0)
+	if (server_prepared_close(server, closed_name, 0) < 0)
 		return -1;
 	if (!is_known)
 		return 0;
@@ -145,7 +147,7 @@ static int before_deallocate(struct server *server, bool is_known)
 	failed = buf.failed;
 	conn_send(&server->conn, &buf);
 	buf_done(&buf);
-	return failed ? -1 : holdings_owe(server, 'P', OWED_SELF, 0);
+	return failed ? -1 : server_owe(server, 'P', OWED_SELF, 0);
 }
 
 int sql_before_run(const struct client *client, struct server *server,
@@ -156,12 +158,12 @@ int sql_before_run(const struct client *client, struct server *server,
 	switch (kind) {
 	case COMMAND_PREPARE:
 		if (is_known)
-			return holdings_block(server, text);
-		if (holdings_drop(server, text) < 0)
+			return server_prepared_block(server, text);
+		if (server_prepared_drop(server, text) < 0)
 			return -1;
-		return holdings_make_room(server, 1);
+		return server_prepared_make_room(server, 1);
 	case COMMAND_EXECUTE:
-		return text ? holdings_ensure(server, text) : 0;
+		return text ? server_prepared_ensure(server, text) : 0;
 	case COMMAND_DEALLOCATE:
 		return before_deallocate(server, is_known);
 	default:

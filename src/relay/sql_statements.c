@@ -99,7 +99,7 @@ static enum sql_fate run(struct client *client, struct server *server,
 	return SQL_SENT;
 }
 
-enum sql_fate sql_take(struct client *client, struct server *server,
+enum sql_fate sql_rewrite_query(struct client *client, struct server *server,
     const struct message *m, const struct sql_effects *effects)
 {
 	static const uint8_t flush[] = {'H', 0, 0, 0, 4};

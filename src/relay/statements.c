@@ -7,10 +7,11 @@
 
 #include <string.h>
 
-#include "relay/holdings.h"
+#include "relay/alias.h"
 #include "relay/leaks.h"
 #include "relay/params.h"
 #include "relay/segment.h"
+#include "relay/server_prepared.h"
 #include "relay/sql_commands.h"
 #include "relay/unnamed.h"
 #include "wire/codec.h"
@@ -23,7 +24,7 @@ bool statements_are_tracked(const struct client *client, const struct server *se
 {
 	if (client->names)
 		return true;
-	return holdings_limit(server) > 0 &&
+	return server_prepared_limit(server) > 0 &&
 	       pool_mode(server->seat.pool) != POOL_MODE_SESSION &&
 	       !server->seat.is_replication;
 }
@@ -73,7 +74,7 @@ enum statement_fate statements_close_at_rest(
 static void fail_tag(struct server *server, uint32_t tag)
 {
 	prepared_journal_fail(&server->link.journal, tag);
-	holdings_alias_end(server, tag);
+	alias_end(server, tag);
 }
 
 /* An entry of the ledger gets no answer: an earlier one failed. */
@@ -97,7 +98,7 @@ void statements_link(struct server *server)
 void statements_unlink(struct server *server)
 {
 	prepared_journal_clear(&server->link.journal);
-	holdings_alias_clear(server);
+	alias_clear_all(server);
 	sql_portals_clear(server);
 	segment_drop(server);
 }
@@ -120,46 +121,45 @@ static int send_renamed(struct server *server, const struct message *m,
 	prepared_rename(m->bytes, m->have, m->size, name, &buf, rest);
 	conn_send(&server->conn, &buf);
 	buf_done(&buf);
-	return holdings_owe(server, m->type, OWED_CLIENT, tag);
+	return server_owe(server, m->type, OWED_CLIENT, tag);
 }
 
 /* Errors about it are to name it as the client does. */
 static int send_renamed_back(struct server *server, const struct message *m,
     const char *ours, const char *theirs, size_t *rest)
 {
-	uint32_t tag = holdings_next_tag(server);
-	if (!holdings_alias_new(server, tag, ours, theirs))
+	uint32_t tag = server_next_tag(server);
+	if (!alias_new(server, tag, ours, theirs))
 		return -1;
 	return send_renamed(server, m, ours, tag, rest);
 }
 
-/* ---- what a server gets for a client's text ---- */
-
-struct use {
+/* What a server gets for a client's text. */
+struct server_text {
 	struct sql_command command;
 	struct prepared_text *text; /* one reference */
 };
 
 /* What a command needs is sent with it. */
-static int use_init(struct use *use, struct client *client, struct server *server,
-    struct prepared_text *text)
+static int server_text_init(struct server_text *ours, struct client *client,
+    struct server *server, struct prepared_text *text)
 {
-	struct sql_command *c = &use->command;
+	struct sql_command *c = &ours->command;
 
-	*use = (struct use){0};
+	*ours = (struct server_text){0};
 	if (sql_command_init(c, client, server, prepared_sql(text), &text->effects) < 0)
 		return -1;
 	if (c->sql.span.kind == COMMAND_NONE)
-		use->text = holdings_variant(server, text);
+		ours->text = server_prepared_variant(server, text);
 	else if (sql_command_before(c, server) == 0)
-		use->text = sql_command_text(c, server, text);
-	return use->text ? 0 : -1;
+		ours->text = sql_command_text(c, server, text);
+	return ours->text ? 0 : -1;
 }
 
-static void use_done(struct use *use)
+static void server_text_done(struct server_text *ours)
 {
-	sql_command_done(&use->command);
-	prepared_unref(use->text);
+	sql_command_done(&ours->command);
+	prepared_unref(ours->text);
 }
 
 /* ---- Parse ---- */
@@ -170,7 +170,7 @@ static bool may_make_up_parse(
     const struct server *server, const struct prepared_text *text)
 {
 	return server->status != 'E' && server->pipeline.syncs == 0 &&
-	       holdings_is_held(server, text);
+	       server_prepared_is_held(server, text);
 }
 
 /* The name is taken: PostgreSQL looks at the text first and complains then.  Should it
@@ -179,23 +179,23 @@ static int parse_again(struct client *client, struct server *server,
     const struct message *m, const char *name, struct prepared_text *taken,
     struct prepared_text *text, size_t *rest)
 {
-	struct use use;
-	int failed = use_init(&use, client, server, taken);
+	struct server_text ours;
+	int failed = server_text_init(&ours, client, server, taken);
 
 	if (!failed)
-		failed = holdings_ensure(server, use.text);
+		failed = server_prepared_ensure(server, ours.text);
 	if (!failed)
-		failed = send_renamed_back(server, m, use.text->name, name, rest);
+		failed = send_renamed_back(server, m, ours.text->name, name, rest);
 	if (!failed)
-		holdings_alias(server, server->last_tag)->parsed = prepared_ref(text);
-	use_done(&use);
+		alias_find(server, server->last_tag)->parsed = prepared_ref(text);
+	server_text_done(&ours);
 	return failed;
 }
 
 /* What runs may forget statements unseen. */
 static void doubt(struct client *client, struct server *server)
 {
-	holdings_doubt(server);
+	server_prepared_doubt(server);
 	prepared_names_doubt(client->names);
 }
 
@@ -205,7 +205,7 @@ static void doubt(struct client *client, struct server *server)
 static int parsed_again(
     struct client *client, struct server *server, const struct message *m, uint32_t tag)
 {
-	const struct alias *a = holdings_alias(server, tag);
+	const struct alias *a = alias_find(server, tag);
 
 	if (m->type != '1' || !a || !a->parsed)
 		return 0;
@@ -219,76 +219,77 @@ static int add_name(struct client *client, struct server *server, uint32_t tag,
 {
 	struct prepared_text *old = prepared_names_find(client->names, name);
 
-	if (old && holdings_note(server, tag, PREPARED_NAME_REMOVED, name, old) < 0)
+	if (old &&
+	    server_prepared_note(server, tag, PREPARED_NAME_REMOVED, name, old) < 0)
 		return -1;
 	prepared_names_del(&client->names, name);
-	if (holdings_note(server, tag, PREPARED_NAME_ADDED, name, text) < 0)
+	if (server_prepared_note(server, tag, PREPARED_NAME_ADDED, name, text) < 0)
 		return -1;
 	return prepared_names_put(&client->names, name, text);
 }
 
-static int send_parse(
-    struct server *server, const struct message *m, const struct use *use, uint32_t tag)
+static int send_parse(struct server *server, const struct message *m,
+    const struct server_text *ours, uint32_t tag)
 {
 	struct buf parse;
 	size_t rest;
 	int failed;
 
 	server->seat.pool->stats.server_parse_count++;
-	if (use->command.sql.span.kind == COMMAND_NONE) {
-		if (send_renamed(server, m, use->text->name, tag, &rest) < 0)
+	if (ours->command.sql.span.kind == COMMAND_NONE) {
+		if (send_renamed(server, m, ours->text->name, tag, &rest) < 0)
 			return -1;
 		stream_put(
 		    &server->conn.stream, m->block, m->bytes + rest, m->have - rest);
 		return 0;
 	}
 	buf_init(&parse, 0);
-	prepared_put_parse(use->text, &parse);
-	failed = sql_command_send(server, &use->command, &parse, tag);
+	prepared_put_parse(ours->text, &parse);
+	failed = sql_command_send(server, &ours->command, &parse, tag);
 	buf_done(&parse);
 	return failed;
 }
 
 static int parse_new(struct client *client, struct server *server,
     const struct message *m, const char *name, struct prepared_text *text,
-    const struct use *use)
+    const struct server_text *ours)
 {
-	bool is_made_up = may_make_up_parse(server, use->text);
+	bool is_made_up = may_make_up_parse(server, ours->text);
 	uint32_t tag;
 
-	if (!is_made_up && holdings_close_spoilt(server, use->text) < 0)
+	if (!is_made_up && server_prepared_close_spoilt(server, ours->text) < 0)
 		return -1;
 	if (is_made_up) {
-		tag = holdings_next_tag(server);
+		tag = server_next_tag(server);
 		if (add_name(client, server, tag, name, text) < 0)
 			return -1;
-		prepared_set_touch(server->statements, use->text);
-		return holdings_owe(server, 'P', OWED_MADE_UP, tag);
+		prepared_set_touch(server->statements, ours->text);
+		return server_owe(server, 'P', OWED_MADE_UP, tag);
 	}
-	if (holdings_drop(server, use->text) < 0)
+	if (server_prepared_drop(server, ours->text) < 0)
 		return -1;
-	tag = holdings_next_tag(server);
+	tag = server_next_tag(server);
 	if (add_name(client, server, tag, name, text) < 0 ||
-	    holdings_add(server, use->text, tag) < 0 ||
-	    send_parse(server, m, use, tag) < 0)
+	    server_prepared_add(server, ours->text, tag) < 0 ||
+	    send_parse(server, m, ours, tag) < 0)
 		return -1;
-	return holdings_make_room(server, 0);
+	return server_prepared_make_room(server, 0);
 }
 
-static enum statement_fate take_parse(struct client *client, struct server *server,
+static enum statement_fate rewrite_parse(struct client *client, struct server *server,
     const struct message *m, const struct sql_effects *effects, const char *name,
     size_t *rest)
 {
 	struct prepared_text *taken, *text;
 	enum statement_fate fate = STATEMENT_DONE;
-	struct use use;
+	struct server_text ours;
 	int failed;
 
 	if (!message_is_whole(m))
 		return STATEMENT_MORE;
 	server->seat.pool->stats.client_parse_count += !server->link.is_trying_again;
-	text = holdings_intern(server, server->conn.site->prepared, m->bytes + *rest,
-	    (size_t)m->size - *rest, effects);
+	text = server_prepared_intern(server, server->conn.site->prepared,
+	    m->bytes + *rest, (size_t)m->size - *rest, effects);
 	if (!text)
 		return no_memory(client, server);
 	taken = prepared_names_find(client->names, name);
@@ -297,24 +298,24 @@ static enum statement_fate take_parse(struct client *client, struct server *serv
 		prepared_unref(text);
 		return failed ? no_memory(client, server) : STATEMENT_RENAMED;
 	}
-	failed = use_init(&use, client, server, text);
+	failed = server_text_init(&ours, client, server, text);
 	if (!failed && server->pipeline.syncs > 0 &&
-	    prepared_set_has(server->statements, use.text))
+	    prepared_set_has(server->statements, ours.text))
 		fate = STATEMENT_WAIT;
 	else if (!failed)
-		failed = parse_new(client, server, m, name, text, &use);
-	use_done(&use);
+		failed = parse_new(client, server, m, name, text, &ours);
+	server_text_done(&ours);
 	prepared_unref(text);
 	return failed ? no_memory(client, server) : fate;
 }
 
 /* ---- Bind, Describe ---- */
 
-static enum statement_fate take_use(struct client *client, struct server *server,
+static enum statement_fate rewrite_bind(struct client *client, struct server *server,
     const struct message *m, const char *name, size_t *rest)
 {
 	struct prepared_text *text = prepared_names_find(client->names, name);
-	struct use use;
+	struct server_text ours;
 	int failed;
 
 	if (text && text->effects.is_command && m->type == 'B' &&
@@ -323,13 +324,12 @@ static enum statement_fate take_use(struct client *client, struct server *server
 	if (m->type == 'B' && !server->link.is_trying_again)
 		server->seat.pool->stats.bind_count++;
 	if (!text) {
-		failed =
-		    send_renamed_back(server, m, holdings_no_statement, name, rest);
+		failed = send_renamed_back(server, m, PREPARED_NONE, name, rest);
 		return failed ? no_memory(client, server) : STATEMENT_RENAMED;
 	}
-	failed = use_init(&use, client, server, text);
+	failed = server_text_init(&ours, client, server, text);
 	if (!failed)
-		failed = holdings_ensure(server, use.text);
+		failed = server_prepared_ensure(server, ours.text);
 	text->hits += !server->link.is_trying_again;
 	text->last_use_us = conn_now(&server->conn);
 	if (m->type == 'B') {
@@ -339,38 +339,39 @@ static enum statement_fate take_use(struct client *client, struct server *server
 			server->link.has_forgetting_portal = true;
 	}
 	if (!failed && m->type == 'B')
-		failed = sql_portal_note(server, m, &use.command);
+		failed = sql_portal_note(server, m, &ours.command);
 	segment_begin(server, m);
 	if (!failed)
-		failed = send_renamed_back(server, m, use.text->name, name, rest);
+		failed = send_renamed_back(server, m, ours.text->name, name, rest);
 	if (m->type == 'B' && text->effects.hides_forgetting)
 		doubt(client, server);
-	use_done(&use);
+	server_text_done(&ours);
 	return failed ? no_memory(client, server) : STATEMENT_RENAMED;
 }
 
 /* ---- Close ---- */
 
-static enum statement_fate take_close(
+static enum statement_fate rewrite_close(
     struct client *client, struct server *server, const char *name)
 {
 	struct prepared_text *text = prepared_names_find(client->names, name);
 	uint32_t tag = 0;
 
 	if (text) {
-		tag = holdings_next_tag(server);
-		if (holdings_note(server, tag, PREPARED_NAME_REMOVED, name, text) < 0)
+		tag = server_next_tag(server);
+		if (server_prepared_note(
+			server, tag, PREPARED_NAME_REMOVED, name, text) < 0)
 			return no_memory(client, server);
 		prepared_names_del(&client->names, name);
 	}
-	if (holdings_owe(server, 'C', OWED_MADE_UP, tag) < 0)
+	if (server_owe(server, 'C', OWED_MADE_UP, tag) < 0)
 		return no_memory(client, server);
 	return STATEMENT_DONE;
 }
 
 /* ---- the unnamed statement ---- */
 
-static enum statement_fate take_end(
+static enum statement_fate end_unnamed(
     struct client *client, struct server *server, const struct message *m, size_t *rest)
 {
 	*rest = 0;
@@ -378,7 +379,7 @@ static enum statement_fate take_end(
 						  : STATEMENT_RENAMED;
 }
 
-static enum statement_fate take_unnamed(struct client *client, struct server *server,
+static enum statement_fate rewrite_unnamed(struct client *client, struct server *server,
     const struct message *m, const struct sql_effects *effects, size_t *rest)
 {
 	int failed = 0;
@@ -391,9 +392,9 @@ static enum statement_fate take_unnamed(struct client *client, struct server *se
 		       : failed > 0 ? STATEMENT_DONE
 				    : STATEMENT_RENAMED;
 	case 'C':
-		return take_end(client, server, m, rest);
+		return end_unnamed(client, server, m, rest);
 	}
-	failed = unnamed_use(client, server, m);
+	failed = unnamed_bring(client, server, m);
 	return failed < 0   ? no_memory(client, server)
 	       : failed > 0 ? STATEMENT_WAIT
 			    : STATEMENT_FORWARD;
@@ -402,7 +403,7 @@ static enum statement_fate take_unnamed(struct client *client, struct server *se
 /* ---- Execute ---- */
 
 /* Whatever the portal needs is there when it runs. */
-static enum statement_fate take_execute(
+static enum statement_fate rewrite_execute(
     struct client *client, struct server *server, const struct message *m, size_t *rest)
 {
 	const char *name = (const char *)m->bytes + 5;
@@ -419,8 +420,8 @@ static enum statement_fate take_execute(
 		return STATEMENT_WAIT;
 	if (sql_before_run(client, server, p->kind, p->theirs, p->text) < 0)
 		return no_memory(client, server);
-	tag = holdings_next_tag(server);
-	a = holdings_alias_new(server, tag, p->ours, p->theirs);
+	tag = server_next_tag(server);
+	a = alias_new(server, tag, p->ours, p->theirs);
 	if (!a)
 		return no_memory(client, server);
 	a->kind = p->kind;
@@ -428,7 +429,7 @@ static enum statement_fate take_execute(
 	a->move = p->move;
 	*rest = 0;
 	/* it ends the alias when the message is skipped */
-	if (holdings_owe(server, 'E', OWED_CLIENT, tag) < 0)
+	if (server_owe(server, 'E', OWED_CLIENT, tag) < 0)
 		return no_memory(client, server);
 	return STATEMENT_RENAMED;
 }
@@ -444,7 +445,7 @@ static void close_portal(struct server *server, const struct message *m)
 
 /* ---- the client's messages ---- */
 
-static enum statement_fate take(struct client *client, struct server *server,
+static enum statement_fate rewrite(struct client *client, struct server *server,
     const struct message *m, const struct sql_effects *effects, size_t *rest)
 {
 	const char *name = NULL;
@@ -454,15 +455,15 @@ static enum statement_fate take(struct client *client, struct server *server,
 		sql_portal_drop(server, "");
 		if (effects->hides_forgetting)
 			doubt(client, server);
-		return take_end(client, server, m, rest);
+		return end_unnamed(client, server, m, rest);
 	}
 	if (m->type == 'E')
-		return take_execute(client, server, m, rest);
+		return rewrite_execute(client, server, m, rest);
 	switch (prepared_look(m->bytes, m->have, m->size, &name, rest)) {
 	case PREPARED_PARTIAL:
 		return STATEMENT_MORE;
 	case PREPARED_UNNAMED:
-		return take_unnamed(client, server, m, effects, rest);
+		return rewrite_unnamed(client, server, m, effects, rest);
 	case PREPARED_PORTAL:
 		if (m->type == 'C')
 			close_portal(server, m);
@@ -477,11 +478,11 @@ static enum statement_fate take(struct client *client, struct server *server,
 	if (server->link.journal && server->pipeline.syncs > 0)
 		return STATEMENT_WAIT;
 	if (m->type == 'P')
-		return take_parse(client, server, m, effects, name, rest);
+		return rewrite_parse(client, server, m, effects, name, rest);
 	if (m->type == 'C')
-		return message_is_whole(m) ? take_close(client, server, name)
+		return message_is_whole(m) ? rewrite_close(client, server, name)
 					   : STATEMENT_MORE;
-	return take_use(client, server, m, name, rest);
+	return rewrite_bind(client, server, m, name, rest);
 }
 
 /* What gets no answer did not happen. */
@@ -499,10 +500,10 @@ void statements_queried(struct client *client, struct server *server)
 	sql_portal_drop(server, "");
 }
 
-enum statement_fate statements_take(struct client *client, struct server *server,
+enum statement_fate statements_rewrite(struct client *client, struct server *server,
     const struct message *m, const struct sql_effects *effects, size_t *rest)
 {
-	enum statement_fate fate = take(client, server, m, effects, rest);
+	enum statement_fate fate = rewrite(client, server, m, effects, rest);
 	if (fate != STATEMENT_BROKEN && undo_failed(client, server) < 0)
 		return no_memory(client, server);
 	return fate;
@@ -522,7 +523,7 @@ bool statements_want_whole(const struct server *server, const struct message *m)
 static bool is_error_sent(
     struct client *client, struct server *server, const struct message *m, uint32_t tag)
 {
-	const struct alias *a = holdings_alias(server, tag);
+	const struct alias *a = alias_find(server, tag);
 	struct buf moved, buf;
 
 	if (!a || !message_is_whole(m))
@@ -556,7 +557,7 @@ static void note_completion(
 	    [COMMAND_DEALLOCATE] = "DEALLOCATE",
 	    [COMMAND_DEALLOCATE_ALL] = NULL,
 	};
-	const struct alias *a = holdings_alias(server, tag);
+	const struct alias *a = alias_find(server, tag);
 	const char *wanted = a ? tags[a->kind] : NULL;
 
 	if (!wanted || !server_has_tag(m, wanted))
@@ -584,7 +585,7 @@ bool statements_answered(struct client *client, struct server *server,
 		unnamed_parsed(client, done->tag);
 		note_completion(client, server, m, done->tag);
 		prepared_journal_commit(&server->link.journal, done->tag);
-		holdings_alias_end(server, done->tag);
+		alias_end(server, done->tag);
 	}
 	if (undo_failed(client, server) < 0)
 		no_memory(client, server);
@@ -616,7 +617,7 @@ static struct prepared_text *used_text(
 	const struct alias *r = NULL;
 
 	if (entry->type == 'B' || entry->type == 'D')
-		r = holdings_alias(server, entry->tag);
+		r = alias_find(server, entry->tag);
 	return r ? prepared_set_find(server->statements, r->ours) : NULL;
 }
 

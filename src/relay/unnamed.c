@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-#include "relay/holdings.h"
 #include "relay/leaks.h"
 #include "relay/params.h"
+#include "relay/server_prepared.h"
 #include "relay/sql_commands.h"
 #include "wire/codec.h"
 #include "wire/prepared.h"
@@ -145,13 +145,13 @@ static int keep_end(struct client *client, const struct server *server, uint32_t
 
 int unnamed_end(struct client *client, struct server *server, const struct message *m)
 {
-	uint32_t tag = holdings_next_tag(server);
+	uint32_t tag = server_next_tag(server);
 
 	server->link.has_unnamed = true;
 	server->link.unnamed_tag = tag;
 	if (keep_end(client, server, tag) < 0)
 		return -1;
-	return holdings_owe(server, m->type, OWED_CLIENT, tag);
+	return server_owe(server, m->type, OWED_CLIENT, tag);
 }
 
 static int keep(struct client *client, const struct server *server,
@@ -196,8 +196,8 @@ static void put_command(
 /* When it is skipped, the server still has what it had. */
 static int owe_parse(struct server *server)
 {
-	server->link.unnamed_tag = holdings_next_tag(server);
-	return holdings_owe(server, 'P', OWED_SELF, server->link.unnamed_tag);
+	server->link.unnamed_tag = server_next_tag(server);
+	return server_owe(server, 'P', OWED_SELF, server->link.unnamed_tag);
 }
 
 static int bring_command(
@@ -229,8 +229,8 @@ static int bring(
 		return 0;
 	server->link.has_unnamed = true;
 	if (!u) {
-		server->link.unnamed_tag = holdings_next_tag(server);
-		return holdings_close(server, "", server->link.unnamed_tag);
+		server->link.unnamed_tag = server_next_tag(server);
+		return server_prepared_close(server, "", server->link.unnamed_tag);
 	}
 	if (stream_write(&server->conn.stream, u->parse, u->size) < 0)
 		return -1;
@@ -248,7 +248,7 @@ static int parse_command(struct client *client, struct server *server,
 
 	if (failed)
 		return failed;
-	tag = holdings_next_tag(server);
+	tag = server_next_tag(server);
 	buf_init(&parse, 0);
 	put_command(c, m->bytes, m->have, &parse);
 	failed = keep(client, server, m, tag, c, effects);
@@ -274,11 +274,11 @@ int unnamed_parse(struct client *client, struct server *server, const struct mes
 		result =
 		    parse_command(client, server, m, &command, effects) < 0 ? -1 : 1;
 	} else if (!result) {
-		uint32_t tag = holdings_next_tag(server);
+		uint32_t tag = server_next_tag(server);
 		server->link.unnamed_tag = tag;
 		result = keep(client, server, m, tag, &command, effects);
 		if (!result)
-			result = holdings_owe(server, 'P', OWED_CLIENT, tag);
+			result = server_owe(server, 'P', OWED_CLIENT, tag);
 	}
 	sql_command_done(&command);
 	return result;
@@ -290,7 +290,7 @@ static int note_bind(struct client *client, struct server *server,
     const struct sql_command *command)
 {
 	if (u && u->effects.hides_forgetting) {
-		holdings_doubt(server);
+		server_prepared_doubt(server);
 		prepared_names_doubt(client->names);
 	}
 	if (u) {
@@ -300,7 +300,7 @@ static int note_bind(struct client *client, struct server *server,
 	return sql_portal_note(server, m, command);
 }
 
-int unnamed_use(struct client *client, struct server *server, const struct message *m)
+int unnamed_bring(struct client *client, struct server *server, const struct message *m)
 {
 	struct unnamed_statement *u = client->unnamed;
 	struct sql_command command = {0};

@@ -90,6 +90,21 @@ bool server_has_forgotten(const struct message *m)
 	return server_has_tag(m, "DISCARD ALL") || server_has_tag(m, "DEALLOCATE ALL");
 }
 
+/* ---- the ledger ---- */
+
+uint32_t server_next_tag(struct server *server)
+{
+	if (++server->last_tag < LEAK_KIND_COUNT + 1)
+		server->last_tag = LEAK_KIND_COUNT + 1;
+	return server->last_tag;
+}
+
+int server_owe(struct server *server, uint8_t type, enum owed_to to, uint32_t tag)
+{
+	server->is_ready = server->is_ready && to == OWED_MADE_UP;
+	return pipeline_owe(&server->pipeline, type, to, tag);
+}
+
 /* ---- the end ---- */
 
 void server_retire(struct server *server, const char *reason)

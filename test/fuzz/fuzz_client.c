@@ -107,7 +107,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	stage->play = serve;
 	stage->site.verbs = &verbs;
-	stage->site.consoles = waits_new(&stage->site);
+	stage->site.waits = waits_new(&stage->site);
 	catalog_add_admin(stage->site.catalog, &console_service);
 	if (!(how & BEGIN_LOGGED_IN))
 		stage_set(stage, "auth_type", methods[how >> 4 & 3]);
@@ -119,7 +119,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	stage_settle(stage);
 	peer_close(client);
 	stage_settle(stage);
-	waits_free(&stage->site.consoles);
+	waits_free(&stage->site.waits);
 	stage_free(&stage);
 	return 0;
 }

@@ -1,36 +1,20 @@
 /*
- * What one server connection holds.  Which clients know it, and as what, is not known
- * here.
+ * What one server connection holds.  Which clients know a statement, and under which
+ * names, is not known here.
  */
-#include "relay/holdings.h"
+#include "relay/server_prepared.h"
 
 #include <string.h>
 
 #include "wire/codec.h"
-#include "wire/prepared.h"
 
-const char holdings_no_statement[] = PREPARED_NONE;
-
-int holdings_limit(const struct server *server)
+int server_prepared_limit(const struct server *server)
 {
 	return scope_max_prepared_statements(scope_of_pool(server->seat.pool));
 }
 
-uint32_t holdings_next_tag(struct server *server)
-{
-	if (++server->last_tag < LEAK_KIND_COUNT + 1)
-		server->last_tag = LEAK_KIND_COUNT + 1;
-	return server->last_tag;
-}
-
-int holdings_owe(struct server *server, uint8_t type, enum owed_to to, uint32_t tag)
-{
-	server->is_ready = server->is_ready && to == OWED_MADE_UP;
-	return pipeline_owe(&server->pipeline, type, to, tag);
-}
-
-int holdings_note(struct server *server, uint32_t tag, enum prepared_change change,
-    const char *name, struct prepared_text *text)
+int server_prepared_note(struct server *server, uint32_t tag,
+    enum prepared_change change, const char *name, struct prepared_text *text)
 {
 	return prepared_journal_note(&server->link.journal, tag, change, name, text);
 }
@@ -46,7 +30,7 @@ static int send_buf(struct server *server, struct buf *buf)
 	return failed;
 }
 
-int holdings_close(struct server *server, const char *name, uint32_t tag)
+int server_prepared_close(struct server *server, const char *name, uint32_t tag)
 {
 	struct buf buf;
 
@@ -54,7 +38,7 @@ int holdings_close(struct server *server, const char *name, uint32_t tag)
 	prepared_put_close(name, &buf);
 	if (send_buf(server, &buf) < 0)
 		return -1;
-	return holdings_owe(server, 'C', OWED_SELF, tag);
+	return server_owe(server, 'C', OWED_SELF, tag);
 }
 
 static bool is_of_sql(const struct server *server, const struct prepared_text *text)
@@ -87,7 +71,7 @@ static int send_parse(
 	prepared_put_parse(text, &buf);
 	if (send_buf(server, &buf) < 0)
 		return -1;
-	return holdings_owe(server, 'P', OWED_SELF, tag);
+	return server_owe(server, 'P', OWED_SELF, tag);
 }
 
 /* ---- readings ---- */
@@ -106,7 +90,7 @@ static const char *reading(const struct server *server)
 	return vars_reading(&server->vars);
 }
 
-struct prepared_text *holdings_intern(const struct server *server,
+struct prepared_text *server_prepared_intern(const struct server *server,
     struct prepared_registry *r, const uint8_t *key, size_t len,
     const struct sql_effects *effects)
 {
@@ -119,168 +103,113 @@ struct prepared_text *holdings_intern(const struct server *server,
 	return text;
 }
 
-struct prepared_text *holdings_variant(
+struct prepared_text *server_prepared_variant(
     const struct server *server, struct prepared_text *text)
 {
 	const char *values = reading(server);
 
-	if (!values && holdings_is_held(server, text))
+	if (!values && server_prepared_is_held(server, text))
 		return prepared_ref(text);
 	return prepared_variant(text, values);
 }
 
 /* ---- the set ---- */
 
-bool holdings_is_held(const struct server *server, const struct prepared_text *text)
+bool server_prepared_is_held(
+    const struct server *server, const struct prepared_text *text)
 {
 	return prepared_set_has(server->statements, text) &&
 	       !prepared_set_is_spoilt(server->statements, text);
 }
 
-int holdings_add(struct server *server, struct prepared_text *text, uint32_t tag)
+int server_prepared_add(struct server *server, struct prepared_text *text, uint32_t tag)
 {
-	if (holdings_note(server, tag, PREPARED_SET_ADDED, NULL, text) < 0)
+	if (server_prepared_note(server, tag, PREPARED_SET_ADDED, NULL, text) < 0)
 		return -1;
 	return prepared_set_add(&server->statements, text);
 }
 
-int holdings_drop(struct server *server, struct prepared_text *text)
+int server_prepared_drop(struct server *server, struct prepared_text *text)
 {
 	bool is_spoilt = prepared_set_is_spoilt(server->statements, text);
 	uint32_t tag;
 
 	if (!prepared_set_has(server->statements, text))
 		return 0;
-	tag = holdings_next_tag(server);
-	if (holdings_note(server, tag,
+	tag = server_next_tag(server);
+	if (server_prepared_note(server, tag,
 		is_spoilt ? PREPARED_SPOILT_REMOVED : PREPARED_SET_REMOVED, NULL,
 		text) < 0)
 		return -1;
 	prepared_set_del(&server->statements, text);
-	return holdings_close(server, text->name, tag);
+	return server_prepared_close(server, text->name, tag);
 }
 
-int holdings_close_spoilt(struct server *server, struct prepared_text *text)
+int server_prepared_close_spoilt(struct server *server, struct prepared_text *text)
 {
 	if (!prepared_set_is_spoilt(server->statements, text))
 		return 0;
-	return holdings_drop(server, text);
+	return server_prepared_drop(server, text);
 }
 
 /* An EXECUTE needs two: itself, and what it runs. */
 static size_t most_held(const struct server *server)
 {
-	int max = holdings_limit(server);
+	int max = server_prepared_limit(server);
 	int least = scope_track_sql_prepare(scope_of_pool(server->seat.pool)) ? 2 : 1;
 
 	return (size_t)(max > least ? max : least);
 }
 
-int holdings_make_room(struct server *server, size_t room)
+int server_prepared_make_room(struct server *server, size_t room)
 {
 	size_t most = most_held(server) - room;
 	struct prepared_text *old;
 	int failed = 0;
 
 	while (!failed && (old = prepared_set_oldest(server->statements, most)))
-		failed = holdings_drop(server, old);
+		failed = server_prepared_drop(server, old);
 	return failed;
 }
 
-int holdings_ensure(struct server *server, struct prepared_text *text)
+int server_prepared_ensure(struct server *server, struct prepared_text *text)
 {
 	uint32_t tag;
 
-	if (holdings_is_held(server, text)) {
+	if (server_prepared_is_held(server, text)) {
 		prepared_set_touch(server->statements, text);
 		return 0;
 	}
-	if (holdings_close_spoilt(server, text) < 0)
+	if (server_prepared_close_spoilt(server, text) < 0)
 		return -1;
-	tag = holdings_next_tag(server);
-	if (holdings_add(server, text, tag) < 0)
+	tag = server_next_tag(server);
+	if (server_prepared_add(server, text, tag) < 0)
 		return -1;
 	server->seat.pool->stats.server_parse_count++;
 	if (send_parse(server, text, tag) < 0)
 		return -1;
-	return holdings_make_room(server, 0);
+	return server_prepared_make_room(server, 0);
 }
 
-void holdings_doubt(struct server *server)
+void server_prepared_doubt(struct server *server)
 {
 	prepared_set_spoil_all(server->statements);
 }
 
-int holdings_block(struct server *server, struct prepared_text *text)
+int server_prepared_block(struct server *server, struct prepared_text *text)
 {
 	struct buf buf;
 	uint32_t tag;
 
 	if (prepared_set_has(server->statements, text))
 		return 0;
-	tag = holdings_next_tag(server);
-	if (holdings_add(server, text, tag) < 0)
+	tag = server_next_tag(server);
+	if (server_prepared_add(server, text, tag) < 0)
 		return -1;
 	prepared_set_spoil(server->statements, text);
 	buf_init(&buf, 0);
 	codec_put_parse(&buf, text->name, "");
 	if (send_buf(server, &buf) < 0)
 		return -1;
-	return holdings_owe(server, 'P', OWED_SELF, tag);
-}
-
-/* ---- aliases ---- */
-
-struct alias *holdings_alias_new(
-    struct server *server, uint32_t tag, const char *ours, const char *theirs)
-{
-	struct alias *a = mem_try(sizeof(*a) + strlen(theirs) + 1);
-
-	if (!a)
-		return NULL;
-	*a = (struct alias){.tag = tag};
-	memcpy(a->ours, ours, strlen(ours) + 1);
-	memcpy(a->theirs, theirs, strlen(theirs) + 1);
-	list_push_back(&server->link.aliases, &a->node);
-	return a;
-}
-
-struct alias *holdings_alias(const struct server *server, uint32_t tag)
-{
-	struct alias *a;
-
-	/* they stand in order of their tags and are answered in it, so that the first
-	 * one is the one that is looked for, or has a later tag */
-	if (tag)
-		list_for (a, &server->link.aliases, node) {
-			if (a->tag == tag)
-				return a;
-			if ((int32_t)(a->tag - tag) > 0)
-				break;
-		}
-	return NULL;
-}
-
-static void end(struct server *server, struct alias *a)
-{
-	list_remove(&server->link.aliases, &a->node);
-	prepared_unref(a->text);
-	prepared_unref(a->parsed);
-	mem_free(a);
-}
-
-void holdings_alias_end(struct server *server, uint32_t tag)
-{
-	struct alias *a = holdings_alias(server, tag);
-
-	if (a)
-		end(server, a);
-}
-
-void holdings_alias_clear(struct server *server)
-{
-	struct node *n;
-
-	while ((n = list_first(&server->link.aliases)))
-		end(server, container_of(n, struct alias, node));
+	return server_owe(server, 'P', OWED_SELF, tag);
 }

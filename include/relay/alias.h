@@ -1,0 +1,36 @@
+/*
+ * Names in answers: PostgreSQL names a statement as the pooler called it, and the
+ * client is to read its own name for it.
+ */
+#ifndef RELAY_ALIAS_H
+#define RELAY_ALIAS_H
+
+#include <stdint.h>
+
+#include "session/server.h"
+#include "wire/prepared.h"
+#include "wire/prepared_sql.h"
+
+/* An answer that is due in other words. */
+struct alias {
+	struct node node;
+	uint32_t tag;
+	struct prepared_sql_move move; /* of the place of an error; 0: it has not */
+	/* of a Parse that is to fail because the name is taken: what the name stands
+	 * for if it does not fail; one reference, or NULL */
+	struct prepared_text *parsed;
+	/* of the Execute of such a command: what its success changes */
+	enum command_kind kind;
+	struct prepared_text *text; /* one reference, or NULL */
+	char ours[sizeof(((struct prepared_text *)0)->name)];
+	char theirs[];
+};
+/* NULL: no memory. */
+struct alias *alias_new(
+    struct server *server, uint32_t tag, const char *ours, const char *theirs);
+/* NULL: there is none. */
+struct alias *alias_find(const struct server *server, uint32_t tag);
+void alias_end(struct server *server, uint32_t tag);
+void alias_clear_all(struct server *server);
+
+#endif
