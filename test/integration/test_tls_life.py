@@ -247,7 +247,6 @@ def halfway(pooler, made, stage):
         assert raw.recv_exact(1) == b"S"
     if stage in ("begun", "directly"):
         raw.send(first[:50])
-        waiting.wait_read(raw.sock)
     elif stage == "answered":
         raw.send(first)
         assert raw.recv_exact(1) == b"\x16"
@@ -281,7 +280,9 @@ def test_clients_that_leave_amid_the_handshake_are_not_worth_a_line(tls_pooler, 
         admin.query("SHOW LISTS")
         fds, mark = pooler.fds(), pooler.mark()
         for stage in STAGES:
-            leave(halfway(pooler, made, stage), by_reset)
+            raw = halfway(pooler, made, stage)
+            waiting.wait_read(raw.sock)
+            leave(raw, by_reset)
 
         def left():
             rows = {r["list"]: r["items"] for r in admin.query("SHOW LISTS").dicts()}
@@ -292,7 +293,7 @@ def test_clients_that_leave_amid_the_handshake_are_not_worth_a_line(tls_pooler, 
 
 
 def test_storm_of_half_open_handshakes(tls_pooler, pg, ca):
-    pooler = tls_pooler({"db": pg.conn()}, max_client_conn="600")
+    pooler = tls_pooler({"db": pg.conn()}, max_client_conn="600", client_login_timeout="600")
     made = context(ca)
     with secured(pooler, made) as client, console(pooler, ca) as admin:
         client.login()
