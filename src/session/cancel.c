@@ -77,6 +77,16 @@ static bool job_is_due(const struct cancel_job *job)
 	       client->request.ask.query_us == job->query_us;
 }
 
+/* Without cancel_wait_timeout this is the only clock of a connect that hangs. */
+static void messenger_start_clock(struct server *messenger)
+{
+	uint64_t limit =
+	    scope_server_connect_timeout(pool_scope(messenger->seat.pool));
+
+	if (limit)
+		conn_set_deadline(&messenger->conn, conn_now(&messenger->conn) + limit);
+}
+
 static void job_try(struct cancel_job *job)
 {
 	struct server *messenger;
@@ -104,6 +114,7 @@ static void job_try(struct cancel_job *job)
 	list_push_back(&job->pool->cancels_active, &job->pool_node);
 	messenger->errand = job;
 	job->messenger = messenger;
+	messenger_start_clock(messenger);
 	/* there may be room for the next one, too */
 	broker_kick(job->pool);
 }
@@ -152,6 +163,7 @@ static void messenger_send(struct server *messenger)
 		return;
 	}
 	job->is_sent = true;
+	conn_set_deadline(&messenger->conn, 0);
 	job->target->seat.cancels_in_flight++;
 	buf_init(&buf, 0);
 	codec_put_cancel_request(&buf, job->target->key, job->target->key_len);
@@ -269,6 +281,11 @@ static void messenger_ended(struct conn *conn, const struct err *err)
 		job_finish(job, err ? "connect failed" : "server conn crashed?");
 }
 
+static void messenger_expired(struct conn *conn)
+{
+	job_finish(conn_server(conn)->errand, "connect timeout");
+}
+
 static void messenger_closed(struct conn *conn, const char *reason)
 {
 	struct server *messenger = conn_server(conn);
@@ -283,6 +300,7 @@ static const struct conn_ops messenger_ops = {
     .part = messenger_part,
     .connected = messenger_connected,
     .secured = messenger_secured,
+    .expired = messenger_expired,
     .malformed = messenger_malformed,
     .ended = messenger_ended,
     .closed = messenger_closed,
@@ -293,6 +311,7 @@ static const struct conn_ops messenger_asking_ops = {
     .message = messenger_message,
     .part = messenger_part,
     .raw = messenger_tls_answer,
+    .expired = messenger_expired,
     .malformed = messenger_malformed,
     .ended = messenger_ended,
     .closed = messenger_closed,

@@ -4,6 +4,7 @@
  */
 #include "session/peers.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,9 @@
 
 /* Anyone can send a CancelRequest, so that the queue must have an end. */
 enum { WAITING_MAX = 1000 };
+
+/* Many at once fill the queue of a peer's unix socket; it has room again soon. */
+enum { RETRY_US = 50000 };
 
 /* Where the key says which process made it, and how often it may still be passed on. */
 enum { KEY_PEER_LOW = 1, KEY_PEER_HIGH = 2, KEY_TTL = 7, KEY_TTL_MASK = 3 };
@@ -39,8 +43,10 @@ struct peer_errand {
 	struct peer *peer;
 	struct client *carrier;  /* the client that brought it; NULL: it is gone */
 	struct dns_query *query; /* while the peer's name is looked up */
+	struct deadline retry;   /* the peer's unix socket had no room */
 	char *host;              /* owned: as [peers] has it */
 	int port;
+	uint64_t due_us; /* cancel_wait_timeout; UINT64_MAX: none */
 	bool is_active;
 	bool is_sent;
 	bool is_over;
@@ -111,6 +117,7 @@ static void errand_finish(struct peer_errand *errand, const char *reason)
 	peer->sent_count -= errand->is_sent;
 	if (errand->query)
 		dns_cancel(&errand->query);
+	deadline_clear(peer->site->loop, &errand->retry);
 	if (errand->carrier) {
 		errand->carrier->errand = NULL;
 		conn_doom(&errand->carrier->conn, "%s", reason);
@@ -151,6 +158,7 @@ static void errand_send(struct peer_errand *errand)
 	errand->conn.ops = &errand_ops;
 	errand->is_sent = true;
 	errand->peer->sent_count++;
+	conn_set_deadline(&errand->conn, errand->due_us);
 	buf_init(&buf, 0);
 	codec_put_cancel_request(&buf, errand->key, errand->len);
 	conn_send(&errand->conn, &buf);
@@ -234,7 +242,10 @@ static void errand_ended(struct conn *conn, const struct err *err)
 
 static void errand_expired(struct conn *conn)
 {
-	errand_finish(conn_errand(conn), "cancel_wait_timeout");
+	struct peer_errand *errand = conn_errand(conn);
+	bool is_due = conn_now(conn) >= errand->due_us;
+
+	errand_finish(errand, is_due ? "cancel_wait_timeout" : "connect timeout");
 }
 
 static void errand_closed(struct conn *conn, const char *reason)
@@ -267,9 +278,15 @@ static const struct conn_ops errand_asking_ops = {
 
 static void errand_connect(struct peer_errand *errand, const struct sock_target *target)
 {
+	struct loop *loop = errand->peer->site->loop;
 	struct err err;
 
-	if (conn_connect(&errand->conn, target, &err) < 0)
+	errno = 0;
+	if (conn_connect(&errand->conn, target, &err) == 0)
+		return;
+	if (errno == EAGAIN)
+		deadline_set(loop, &errand->retry, loop_now(loop) + RETRY_US);
+	else
 		errand_ended(&errand->conn, &err);
 }
 
@@ -294,6 +311,11 @@ static void errand_unix(struct peer_errand *errand)
 		errand_connect(errand, &target);
 }
 
+static void errand_retry(struct deadline *d)
+{
+	errand_unix(container_of(d, struct peer_errand, retry));
+}
+
 static void errand_resolved(
     void *ctx, const struct sock_addr *addrs, size_t count, const struct err *err)
 {
@@ -304,6 +326,16 @@ static void errand_resolved(
 		errand_ended(&errand->conn, err);
 	else
 		errand_ip(errand, addrs[0]);
+}
+
+/* Without cancel_wait_timeout this is the only clock of a connect that hangs. */
+static void errand_start_clock(struct peer_errand *errand)
+{
+	struct conn *conn = &errand->conn;
+	uint64_t limit = site_settings(conn->site)->global.server_connect_timeout;
+	uint64_t at = limit ? conn_now(conn) + limit : UINT64_MAX;
+
+	conn_set_deadline(conn, at < errand->due_us ? at : errand->due_us);
 }
 
 static void errand_launch(struct peer_errand *errand, const struct peer_config *config)
@@ -317,6 +349,7 @@ static void errand_launch(struct peer_errand *errand, const struct peer_config *
 	errand->host = mem_strdup(config->host);
 	errand->port = config->port;
 	errand->conn.unix_port = (uint16_t)config->port;
+	errand_start_clock(errand);
 	if (*errand->host == '/' || *errand->host == '@')
 		errand_unix(errand);
 	else if (sock_addr_parse(errand->host, 0, &addr) == 0)
@@ -427,6 +460,7 @@ static void errand_begin(
 	struct peer_errand *errand = mem_zero(sizeof(*errand));
 
 	conn_init(&errand->conn, site, &errand_kind, &errand_ops);
+	deadline_init(&errand->retry, errand_retry);
 	site->peers->errand_count++;
 	memcpy(errand->key, key, len);
 	errand->key[KEY_TTL]--;
@@ -435,8 +469,8 @@ static void errand_begin(
 	errand->peer = peer;
 	carrier->errand = errand;
 	list_push_back(&peer->waiting, &errand->node);
-	if (limit)
-		conn_set_deadline(&errand->conn, conn_now(&carrier->conn) + limit);
+	errand->due_us = limit ? conn_now(&carrier->conn) + limit : UINT64_MAX;
+	conn_set_deadline(&errand->conn, errand->due_us);
 	peer_work(&peer->work);
 }
 

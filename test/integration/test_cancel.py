@@ -1,6 +1,7 @@
 """Cancel requests (protocol.md 13) within one process."""
 
 import os
+import socket
 import struct
 import threading
 
@@ -192,6 +193,66 @@ def test_cancel_wait_timeout(make_pooler, fake):
     raw = send_cancel(pooler, client.key)
     raw.expect_closed()
     pooler.wait_pool(cl_waiting_cancel_req=0, cl_active_cancel_req=0)
+
+
+def test_reserve_leaves_room_for_cancels(make_pooler, pg):
+    """Servers of the reserve use up twice the pool size, and still a query can be cancelled."""
+    pooler = make_pooler({"db": pg.conn(pool_size=1, reserve_pool_size=2)}, settings={
+        "pool_mode": "transaction", "reserve_pool_timeout": "0.01", "cancel_wait_timeout": "0"})
+    clients = [pooler.connect() for _ in range(3)]
+    for client in clients:
+        client.send(wire.query("select pg_sleep(62)"))
+    waiting.wait_for(lambda: pg.backends("query like '%sleep(62)%' and state='active'") == 3, "all run")
+    raws = [send_cancel(pooler, client.key) for client in clients]
+    for client in clients:
+        assert client.finish().errors[0].field("C") == "57014"
+    for raw in raws:
+        raw.expect_closed()
+
+
+class Deaf:
+    """Listens, and its queue is full: who connects to it now waits."""
+
+    def __init__(self):
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=0)
+        self.port = self.listener.getsockname()[1]
+        self.others = []
+
+    def accept(self):
+        return fakeserver.Session(self.listener.accept()[0], 0)
+
+    def fill(self):
+        for _ in range(4):
+            self.others.append(socket.socket())
+            self.others[-1].setblocking(False)
+            self.others[-1].connect_ex(("127.0.0.1", self.port))
+
+    def close(self):
+        for one in (self.listener, *self.others):
+            one.close()
+
+
+def test_cancel_that_cannot_connect_has_a_clock(make_pooler):
+    """Without cancel_wait_timeout a connect that hangs ends with server_connect_timeout."""
+    deaf = Deaf()
+    pooler = make_pooler({"db": "host=127.0.0.1 port=%d" % deaf.port}, settings={
+        "pool_mode": "transaction", "cancel_wait_timeout": "0", "server_connect_timeout": "1"})
+    client = pooler.client()
+    login = threading.Thread(target=client.login)
+    login.start()
+    server = deaf.accept()
+    server.login()
+    login.join(30)
+    client.send(wire.query("slow"))
+    assert server.recv().kind == "Q"
+    deaf.fill()
+    raw = send_cancel(pooler, client.key)
+    raw.expect_closed()
+    pooler.wait_log(r"closing because: connect timeout \(age")
+    server.send(fakeserver.plain_answer("select 1"))
+    assert client.finish().value == "fake"
+    server.close()
+    deaf.close()
 
 
 def test_late_cancel_spares_the_next_client(make_pooler, fake):

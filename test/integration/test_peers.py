@@ -1,5 +1,6 @@
 """Cancel requests that reach another process than the one they are about (protocol.md 13)."""
 
+import socket
 import threading
 
 import pytest
@@ -176,3 +177,58 @@ def test_a_peer_that_is_removed_gets_none(family):
     second.reload()
     send_cancel(second, b"\x01\x01\x00\x00\x00\x00\x00\x03")
     second.wait_log("closing because: cancel request for unknown peer")
+
+
+def full_queue(path):
+    """A unix socket that has no room, and those that wait there."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    waiting.give(path)
+    listener.listen(0)
+    others = []
+    while not others or others[-1].connect_ex(path) == 0:
+        others.append(socket.socket(socket.AF_UNIX))
+        others[-1].setblocking(False)
+    return listener, others
+
+
+def test_a_peer_with_a_full_queue_gets_it_later(make_pooler, pg):
+    """Many at once fill the queue of a unix socket, and none is lost by that."""
+    pooler = make_pooler({"db": pg.conn()}, start=False, settings={
+        "peer_id": "1", "verbose": "1"})
+    port = waiting.PORTS.take()
+    listener, others = full_queue(pooler.path(".s.PGSQL.%d" % port))
+    pooler.peers = {"2": "host=%s port=%d" % (pooler.dir, port)}
+    pooler.start()
+    raw = pooler.raw()
+    raw.send(wire.cancel_request(b"\x01\x02\x00\x00\x00\x00\x00\x03"))
+    waiting.wait_for(lambda: pooler.show_one("PEER_POOLS", peer_id="2")["cl_active_cancel_req"] == "1",
+                     "it is tried")
+    listener.listen(128)
+    for other in others:
+        other.close()
+    listener.settimeout(30)
+    while True:
+        with listener.accept()[0] as got:
+            got.settimeout(30)
+            if got.recv(16)[:8] == wire.cancel_request(b"")[:3] + b"\x10" + wire.cancel_request(b"")[4:]:
+                break
+    raw.expect_closed()
+    assert "cannot reach peer" not in pooler.log()
+    listener.close()
+
+
+def test_a_peer_that_cannot_be_connected_to_has_a_clock(make_pooler, pg):
+    """Without cancel_wait_timeout a connect that hangs ends with server_connect_timeout."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as deaf:
+        port = deaf.getsockname()[1]
+        others = [socket.socket() for _ in range(4)]
+        for other in others:
+            other.setblocking(False)
+            other.connect_ex(("127.0.0.1", port))
+        pooler = make_pooler({"db": pg.conn()}, peers={"2": "host=127.0.0.1 port=%d" % port}, settings={
+            "peer_id": "1", "cancel_wait_timeout": "0", "server_connect_timeout": "1"})
+        send_cancel(pooler, b"\x01\x02\x00\x00\x00\x00\x00\x03")
+        pooler.wait_log(r"closing because: connect timeout \(age")
+        for other in others:
+            other.close()

@@ -829,6 +829,27 @@ static void cancels(void **state)
 	LEAVE(&w, seats, asks);
 }
 
+/* Servers of the reserve, or of the time before the limit was lowered. */
+static void one_cancel_may_always_go(void **state)
+{
+	struct world w;
+	struct seat seats[3];
+	struct ask asks[2];
+
+	(void)state;
+	world_init(&w, INI("default_pool_size=2\n"));
+	struct pool *pool = world_pool(&w, "db", "u");
+	fill(&w, pool, seats, asks, 2);
+	world_set(&w, "default_pool_size", "1");
+	assert_true(pool_may_dial_cancel(pool));
+	seats[2] = (struct seat){.state = SEAT_NONE};
+	pool_dialing_cancel(pool, &seats[2], w.now);
+	assert_false(pool_may_dial_cancel(pool));
+	pool_gone(&seats[2], w.now);
+	assert_true(pool_may_dial_cancel(pool));
+	LEAVE(&w, seats, asks);
+}
+
 static void replication(void **state)
 {
 	struct world w;
@@ -982,6 +1003,7 @@ int main(void)
 	    cmocka_unit_test(room_of_users),
 	    cmocka_unit_test(least_size),
 	    cmocka_unit_test(cancels),
+	    cmocka_unit_test(one_cancel_may_always_go),
 	    cmocka_unit_test(replication),
 	    cmocka_unit_test(nobody_overtakes),
 	    cmocka_unit_test(last_seeker_leaves),

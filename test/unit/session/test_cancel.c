@@ -440,6 +440,27 @@ static void waiting_requests_get_their_turn(void **state)
 	stage_free(&stage);
 }
 
+/* Two that end in one turn make room for two. */
+static void all_room_is_used(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_size=2", "");
+	struct peer *client, *server, *first, *second;
+	begin_query(stage, &client, &server);
+	for (int i = 0; i < 7; i++)
+		ask_to_cancel(stage, client);
+	stage_settle(stage);
+	assert_int_equal(stage_pool(stage)->cancels_active.count, 3);
+	first = stage_server(stage);
+	second = stage_server(stage);
+	peer_close(first);
+	peer_close(second);
+	stage_settle(stage);
+	assert_int_equal(stage_pool(stage)->cancels_active.count, 3);
+	assert_int_equal(stage_pool(stage)->cancels_waiting.count, 2);
+	stage_free(&stage);
+}
+
 static void request_that_waits_ends_with_its_query(void **state)
 {
 	(void)state;
@@ -544,6 +565,7 @@ int main(void)
 	    cmocka_unit_test(server_that_has_a_full_queue_gets_it_later),
 	    cmocka_unit_test(cancel_without_carrier_has_an_end),
 	    cmocka_unit_test(waiting_requests_get_their_turn),
+	    cmocka_unit_test(all_room_is_used),
 	    cmocka_unit_test(request_that_waits_ends_with_its_query),
 	    cmocka_unit_test(request_that_waits_ends_with_its_server),
 	    cmocka_unit_test(everything_goes_at_an_immediate_shutdown),
