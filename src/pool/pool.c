@@ -529,8 +529,8 @@ bool pool_may_dial_cancel(const struct pool *pool)
 	/* a pause waits for running queries: cancelling them must work then, too */
 	if (pool->is_killed)
 		return false;
-	/* One may always go: servers of the reserve, or of the time before the limit was
-	 * lowered, must not keep every request waiting. */
+	/* One may always go: servers of the reserve, or of the time before the limit
+	 * was lowered, must not keep every request waiting. */
 	return !size || pool_server_count(pool) < 2 * (size_t)size ||
 	       list_is_empty(&pool->seats[SEAT_ACTIVE_CANCEL]);
 }

@@ -80,8 +80,7 @@ static bool job_is_due(const struct cancel_job *job)
 /* Without cancel_wait_timeout this is the only clock of a connect that hangs. */
 static void messenger_start_clock(struct server *messenger)
 {
-	uint64_t limit =
-	    scope_server_connect_timeout(pool_scope(messenger->seat.pool));
+	uint64_t limit = scope_server_connect_timeout(pool_scope(messenger->seat.pool));
 
 	if (limit)
 		conn_set_deadline(&messenger->conn, conn_now(&messenger->conn) + limit);

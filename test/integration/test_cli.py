@@ -1,5 +1,6 @@
 """Command line and process (operation.md 6)."""
 
+import fcntl
 import os
 import pwd
 import re
@@ -397,6 +398,27 @@ def test_starts_at_once(make_pooler):
                 process.kill()
                 text = process.communicate()[1]
                 assert process is winner or "in use" in text or "another process listens" in text, text
+
+
+def test_a_start_waits_for_one_in_the_same_folder(make_pooler):
+    """Whether a socket file is stale is looked at by one process at a time."""
+    pooler = make_pooler(start=False, settings={"listen_addr": None})
+    folder = os.open(pooler.dir, os.O_RDONLY)
+
+    def has_folder_open():
+        fds = "/proc/%d/fd" % pooler.process.pid
+        return pooler.dir in [os.readlink(os.path.join(fds, fd)) for fd in os.listdir(fds)]
+
+    def is_listening():
+        return os.path.exists(pooler.path(".s.PGSQL.%d" % pooler.port))
+
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    pooler.launch()
+    waiting.wait_for(lambda: is_listening() or has_folder_open(), "it waits or listens")
+    assert has_folder_open()
+    os.close(folder)
+    waiting.wait_for(is_listening, "it listens")
+    waiting.wait_for(pooler.is_up, "it is up")
 
 
 def test_passed_sockets_of_a_daemon(make_pooler, pg):

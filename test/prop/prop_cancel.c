@@ -9,11 +9,17 @@
  * engine.
  */
 #include "../unit/stage/stage.c"
-
 #include "net/net.h"
 #include "pool/effective.h"
 
-enum { STEPS = 1500, RUNS = 40, CLIENTS = 8, CARRIERS = 200, GUARD_S = 60, ROUNDS = 60 };
+enum {
+	STEPS = 1500,
+	RUNS = 40,
+	CLIENTS = 8,
+	CARRIERS = 200,
+	GUARD_S = 60,
+	ROUNDS = 60
+};
 
 #define CHECK(condition)                                                           \
 	do {                                                                       \
@@ -396,7 +402,8 @@ static void run(bool is_on_ring)
 
 	snprintf(settings, sizeof(settings),
 	    "listen_backlog = 1000\ncancel_wait_timeout = 0\n"
-	    "server_connect_timeout = 0\nquery_wait_timeout = 0\ndefault_pool_size = %u\nreserve_pool_size = %u\n"
+	    "server_connect_timeout = 0\nquery_wait_timeout = 0\ndefault_pool_size = "
+	    "%u\nreserve_pool_size = %u\n"
 	    "reserve_pool_timeout = 0.001\n%s",
 	    1 + pick(3), pick(4), modes[pick(4)]);
 	w->stage = stage_new("", settings);
