@@ -80,7 +80,8 @@ static bool job_is_due(const struct cancel_job *job)
 /* Without cancel_wait_timeout this is the only clock of a connect that hangs. */
 static void messenger_start_clock(struct server *messenger)
 {
-	uint64_t limit = scope_server_connect_timeout(pool_scope(messenger->seat.pool));
+	uint64_t limit =
+	    scope_server_connect_timeout(scope_of_pool(messenger->seat.pool));
 
 	if (limit)
 		conn_set_deadline(&messenger->conn, conn_now(&messenger->conn) + limit);

@@ -10,7 +10,6 @@
  */
 #include "../unit/stage/stage.c"
 #include "net/net.h"
-#include "pool/effective.h"
 
 enum {
 	STEPS = 1500,
