@@ -7,19 +7,13 @@
 
 #include "session/client.h"
 
-/* Longest text of an error; what is longer is cut. */
-enum { REPLY_TEXT_MAX = 1023 };
-
 /* CommandComplete. */
 void reply_done(struct client *client, const char *tag);
-/* ErrorResponse of severity ERROR with SQLSTATE 08P01, logged. */
-void reply_error(struct client *client, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-/* The same with another SQLSTATE. */
-void reply_error_code(struct client *client, const char *sqlstate, const char *text);
-/* The same; the rest of text behind its first line is the DETAIL, which is not logged.
+/* ErrorResponse of severity ERROR, logged; the arguments are those of the row's text.
  */
-void reply_error_detail(struct client *client, const char *sqlstate, const char *text);
+void reply_error(struct client *client, enum error_id id, ...);
+/* The same for a text without arguments, with a DETAIL, which is not logged. */
+void reply_error_detail(struct client *client, enum error_id id, const char *detail);
 /* The error for what is no command: quotes the whole query. */
 void reply_invalid(struct client *client, const char *query);
 

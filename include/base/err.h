@@ -8,6 +8,8 @@
 
 #include <stdarg.h>
 
+#include "base/errors.h"
+
 struct err {
 	char sqlstate[6];
 	char text[2042]; /* room for the paths of nested include files */
@@ -17,9 +19,8 @@ struct err {
  * use as `return err_set(err, ...)`.  A text that is too long is cut. */
 int err_set(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* The same with a SQLSTATE of five characters. */
-int err_set_code(struct err *e, const char *sqlstate, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+/* The same with text and SQLSTATE of a row, which a client may be told. */
+int err_set_row(struct err *e, enum error_id id, ...);
 
 /* Put a printf text in front of what e already says: "file:3: " + text. */
 int err_prefix(struct err *e, const char *fmt, ...)

@@ -24,5 +24,7 @@ void queue_unlink(struct seat *seat);
 struct verdict queue_grant(struct ask *ask, struct seat *seat, uint64_t now_us);
 /* The ask leaves the queue if it is in it, and is told text. */
 struct verdict queue_refuse(struct ask *ask, const char *text, const char *sqlstate);
+/* The same with text and SQLSTATE of a row. */
+struct verdict queue_refuse_for(struct ask *ask, enum error_id id);
 
 #endif

@@ -9,10 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/errors.h"
 #include "pool/pool.h"
 #include "session/broker.h"
 #include "session/conn.h"
-#include "session/errors.h"
 #include "wire/effects.h"
 #include "wire/vars.h"
 
@@ -100,20 +100,19 @@ struct client *client_new(struct site *site, const struct conn_ops *ops);
 /* It is no longer logging in: in site->clients from now on. */
 void client_settle(struct client *client);
 
-/* ErrorResponse FATAL with this text and SQLSTATE, logged as "pooler error", then
- * doom with the text as the reason. */
-void client_fatal_text(struct client *client, const char *sqlstate, const char *text);
-/* The same from the table of errors; the arguments are those of its text. */
+/* ErrorResponse FATAL from the table of errors, logged as "pooler error", then doom
+ * with the text as the reason; the arguments are those of the text. */
 void client_fatal(struct client *client, enum error_id id, ...);
-/* ErrorResponse ERROR (connection goes on), logged as "pooler error". */
-void client_error_text(struct client *client, const char *sqlstate, const char *text);
-/* The same with a DETAIL that says more. */
-void client_error_detail(
-    struct client *client, const char *sqlstate, const char *text, const char *detail);
-/* max_waiting_clients of its pool is reached: as ERROR for a query, as FATAL for a
- * login; DETAIL has the limit's value. */
-void client_error_full(struct client *client);
-void client_fatal_full(struct client *client);
+/* The same with a text and SQLSTATE that come from the table by way of a verdict or a
+ * struct err, or from a server. */
+void client_fatal_text(struct client *client, const char *sqlstate, const char *text);
+/* ErrorResponse ERROR from the table (the connection goes on), logged as "pooler
+ * error". A text that is too long is cut. */
+enum { CLIENT_ERROR_MAX = 1024 };
+void client_error(struct client *client, enum error_id id, ...);
+void client_verror(struct client *client, enum error_id id, va_list ap);
+/* The same for a text without arguments, with a DETAIL that says more. */
+void client_error_detail(struct client *client, enum error_id id, const char *detail);
 void client_notice(struct client *client, const char *text);
 
 /* The server it is linked to, or NULL. */

@@ -6,10 +6,12 @@
 
 #include "session/client.h"
 
-enum { LIMIT_TEXT = 160 };
+enum { LIMIT_TEXT = 512 };
 
 /* "max_client_conn is 100"; where the database or the user of the client have a value
- * of their own, that one.  Returns out. */
+ * of their own, that one.  Of max_waiting_clients also who waits for what.  Returns
+ * out.
+ */
 const char *limit_describe(
     const struct client *client, const char *setting, char out[LIMIT_TEXT]);
 

@@ -45,14 +45,14 @@ static void run_query(struct client *client, const char *query)
 	count_first_command(client);
 	command_parse(query, &command);
 	if (command.form == COMMAND_TOO_LONG) {
-		reply_error(client, "bad arguments");
+		reply_error(client, ERROR_BAD_ARGUMENTS);
 		return;
 	}
 	const struct verb *verb = verb_find(&command);
 	if (!verb || !verb_has_form(verb, &command))
 		reply_invalid(client, query);
 	else if (!verb_is_allowed(verb, &command, client->is_admin))
-		reply_error(client, "admin access needed");
+		reply_error(client, ERROR_ADMIN_NEEDED);
 	else
 		verb->run(&order);
 }
@@ -67,7 +67,7 @@ static enum step refuse(struct client *client)
 
 static enum step refuse_extended(struct client *client)
 {
-	reply_error(client, "extended query protocol not supported by admin console");
+	reply_error(client, ERROR_EXTENDED_UNSUPPORTED);
 	return refuse(client);
 }
 
@@ -77,7 +77,7 @@ static enum step refuse_type(struct client *client, uint8_t type)
 		client_fatal(client, ERROR_UNKNOWN_PACKET);
 		return STEP_CLOSE;
 	}
-	reply_error(client, "unsupported packet type for admin console: %d", (int)type);
+	reply_error(client, ERROR_TYPE_UNSUPPORTED, (int)type);
 	return refuse(client);
 }
 
@@ -238,7 +238,7 @@ static void console_adopt(struct client *client)
 	key = client_cancel_key(client, &key_len);
 	codec_put_backend_key(&out, key, key_len);
 	if (greeting && *greeting)
-		codec_put_notice(&out, "NOTICE", "00000", greeting, NULL);
+		codec_put_notice(&out, greeting, NULL);
 	codec_put_ready(&out, 'I');
 	conn_send(&client->conn, &out);
 	buf_done(&out);

@@ -4,8 +4,6 @@
 #include "admin/reply.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "wire/codec.h"
 
@@ -27,46 +25,38 @@ void reply_done(struct client *client, const char *tag)
 	send_ready(client, &out);
 }
 
-void reply_error_code(struct client *client, const char *sqlstate, const char *text)
+void reply_error_detail(struct client *client, enum error_id id, const char *detail)
 {
 	struct buf out;
 
 	if (client->conn.is_doomed)
 		return;
-	log_error(client->conn.site->log, "%s", text);
-	client_error_text(client, sqlstate, text);
+	log_error(client->conn.site->log, "%s", error_text(id));
+	client_error_detail(client, id, detail);
 	buf_init(&out, 0);
 	send_ready(client, &out);
 }
 
-void reply_error_detail(struct client *client, const char *sqlstate, const char *text)
+void reply_error(struct client *client, enum error_id id, ...)
 {
-	char first[REPLY_TEXT_MAX + 1];
-	const char *end = strchr(text, '\n');
+	char text[CLIENT_ERROR_MAX];
 	struct buf out;
-
-	if (client->conn.is_doomed)
-		return;
-	snprintf(first, sizeof(first), "%.*s",
-	    end ? (int)(end - text) : (int)strlen(text), text);
-	log_error(client->conn.site->log, "%s", first);
-	client_error_detail(client, sqlstate, first, end ? end + 1 : NULL);
-	buf_init(&out, 0);
-	send_ready(client, &out);
-}
-
-void reply_error(struct client *client, const char *fmt, ...)
-{
-	char text[REPLY_TEXT_MAX + 1];
 	va_list ap;
 
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	if (client->conn.is_doomed)
+		return;
+	va_start(ap, id);
+	log_error(
+	    client->conn.site->log, "%s", error_vprint(text, sizeof(text), id, ap));
 	va_end(ap);
-	reply_error_code(client, error_sqlstate(ERROR_COMMAND_FAILED), text);
+	va_start(ap, id);
+	client_verror(client, id, ap);
+	va_end(ap);
+	buf_init(&out, 0);
+	send_ready(client, &out);
 }
 
 void reply_invalid(struct client *client, const char *query)
 {
-	reply_error(client, "invalid command '%s', use SHOW HELP;", query);
+	reply_error(client, ERROR_INVALID_COMMAND, query);
 }

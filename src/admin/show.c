@@ -85,8 +85,7 @@ static void show_help(struct rows *rows)
 		if (usages[i])
 			put_usage(&text, usages[i]);
 	put_show_usage(&text, true);
-	codec_put_notice(
-	    rows->out, "NOTICE", "00000", "Console usage", buf_text(&text));
+	codec_put_notice(rows->out, "Console usage", buf_text(&text));
 	buf_done(&text);
 }
 

@@ -131,9 +131,9 @@ static struct database *ordinary_database(
 	const char *name = order->command->argument;
 
 	if (!db)
-		reply_error(order->client, "no such database: %s", name);
+		reply_error(order->client, ERROR_UNKNOWN_DATABASE, name);
 	else if (db->is_admin)
-		reply_error(order->client, "cannot %s admin db: %s", verb, name);
+		reply_error(order->client, ERROR_CONSOLE_DATABASE, verb, name);
 	else
 		return db;
 	return NULL;
@@ -151,7 +151,7 @@ static bool is_stopped(const struct order *order)
 
 	if (!catalog->paused && !catalog->suspended)
 		return false;
-	reply_error(order->client, "already suspended/paused");
+	reply_error(order->client, ERROR_ALREADY_PAUSED);
 	return true;
 }
 
@@ -201,9 +201,7 @@ static void verb_set(const struct order *order)
 	rc = site->verbs->set(site, command->argument, command->value, &err);
 	if (rc < 0) {
 		log_error(site->log, "%s", err.text);
-		err_prefix(&err, "SET failed\n");
-		reply_error_detail(
-		    order->client, error_sqlstate(ERROR_COMMAND_FAILED), err.text);
+		reply_error_detail(order->client, ERROR_SET_FAILED, err.text);
 		return;
 	}
 	if (rc > 0)
@@ -219,7 +217,7 @@ static void verb_explain(const struct order *order)
 	buf_init(&out, 0);
 	if (explain_put(order->client, order->command, &out) < 0) {
 		buf_done(&out);
-		reply_error(order->client, "not an address: %s", order->command->value);
+		reply_error(order->client, ERROR_NOT_AN_ADDRESS, order->command->value);
 		return;
 	}
 	codec_put_ready(&out, 'I');
@@ -237,7 +235,7 @@ static void verb_reload(const struct order *order)
 	log_issued(order, "RELOAD");
 	if (site->verbs->reload(site, &err) < 0) {
 		log_error(site->log, "RELOAD Failed, see logs for more details");
-		reply_error_detail(order->client, err.sqlstate, err.text);
+		reply_error_detail(order->client, ERROR_RELOAD_FAILED, err.text);
 		return;
 	}
 	reply_done(order->client, "RELOAD");
@@ -263,9 +261,9 @@ static void verb_suspend(const struct order *order)
 	if (is_stopped(order))
 		return;
 	if (site->shutdown != SHUTDOWN_NONE) {
-		reply_error(order->client, "pooler is shutting down");
+		reply_error(order->client, ERROR_GOING_DOWN);
 	} else if (has_paused_database(site->catalog)) {
-		reply_error(order->client, "cannot suspend with paused databases");
+		reply_error(order->client, ERROR_DATABASES_PAUSED);
 	} else {
 		site->verbs->suspend(site);
 		wait_begin(order->client, WAIT_SUSPEND, NULL);
@@ -325,9 +323,9 @@ static void resume_database(const struct order *order)
 	struct database *db = catalog_find_database(site->catalog, name);
 
 	if (!db) {
-		reply_error(order->client, "no such database: %s", name);
+		reply_error(order->client, ERROR_UNKNOWN_DATABASE, name);
 	} else if (!db->paused) {
-		reply_error(order->client, "database %s is not paused", name);
+		reply_error(order->client, ERROR_DATABASE_NOT_PAUSED, name);
 	} else {
 		db->paused = false;
 		catalog_kick_all(site->catalog, db);
@@ -341,9 +339,9 @@ static void resume_all(const struct order *order)
 	struct site *site = order_site(order);
 
 	if (site->shutdown != SHUTDOWN_NONE) {
-		reply_error(order->client, "pooler is shutting down");
+		reply_error(order->client, ERROR_GOING_DOWN);
 	} else if (!site->catalog->paused && !site->catalog->suspended) {
-		reply_error(order->client, "pooler is not paused/suspended");
+		reply_error(order->client, ERROR_NOT_PAUSED);
 	} else {
 		site->verbs->resume(site);
 		reply_done(order->client, "RESUME");
@@ -379,7 +377,8 @@ static void verb_kill(const struct order *order)
 		return;
 	if (order_database(order) && !(db = target_database(order, "kill")))
 		return;
-	catalog_kill(order_site(order)->catalog, db, "database removed");
+	catalog_kill(
+	    order_site(order)->catalog, db, error_text(ERROR_DATABASE_REMOVED));
 	reply_done(order->client, "KILL");
 }
 
@@ -400,7 +399,7 @@ static bool has_database(const struct order *order)
 {
 	if (order_database(order))
 		return true;
-	reply_error(order->client, "a database is required");
+	reply_error(order->client, ERROR_DATABASE_REQUIRED);
 	return false;
 }
 
@@ -452,13 +451,13 @@ static void verb_kill_client(const struct order *order)
 	const char *argument = order->command->argument;
 
 	if (argument[0] < '0' || argument[0] > '9') {
-		reply_error(order->client, "invalid client pointer supplied");
+		reply_error(order->client, ERROR_BAD_CLIENT_POINTER);
 		return;
 	}
 	struct client *client =
 	    find_client(order_site(order), strtoull(argument, NULL, 10));
 	if (!client) {
-		reply_error(order->client, "client not found");
+		reply_error(order->client, ERROR_NO_SUCH_CLIENT);
 		return;
 	}
 	client_fatal(client, ERROR_ADMIN_DISCONNECT);

@@ -129,8 +129,8 @@ static bool has_ended(struct client *client, enum wait_kind kind, const char *da
 		reply_done(client, tags[kind]);
 		return true;
 	case INTERRUPTED:
-		reply_error(client, "%s was interrupted by RESUME",
-		    kind == WAIT_SUSPEND ? "suspend" : "pause");
+		reply_error(
+		    client, ERROR_RESUMED, kind == WAIT_SUSPEND ? "suspend" : "pause");
 		return true;
 	case GOES_ON:
 		break;

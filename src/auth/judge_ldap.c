@@ -347,7 +347,7 @@ static char *search_user(struct talk *t, const char *user)
 	buf_init(&filter, 0);
 	if (ldap_options_put_filter(t->options, &filter, user, t->err) == 0) {
 		if (filter.failed)
-			err_set_code(t->err, "53200", "out of memory");
+			err_set_row(t->err, ERROR_OUT_OF_MEMORY);
 		else if (search(t, buf_text(&filter), &answer) == 0)
 			dn = found_dn(t, answer, user);
 	}
@@ -395,7 +395,7 @@ static int bind_only(struct talk *t, const char *user, const char *password)
 	buf_init(&dn, 0);
 	ldap_options_put_dn(t->options, &dn, user);
 	if (dn.failed)
-		err_set_code(t->err, "53200", "out of memory");
+		err_set_row(t->err, ERROR_OUT_OF_MEMORY);
 	else if (open_talk(t) == 0)
 		result = bind_as(t, buf_text(&dn), password);
 	buf_done(&dn);
@@ -445,7 +445,7 @@ int judge_ldap_check(const struct ldap_options *options, const char *user,
 	(void)user;
 	(void)password;
 	(void)job;
-	return err_set(err, "ldap is not supported by this build");
+	return err_set_row(err, ERROR_LDAP_UNSUPPORTED);
 }
 
 #endif

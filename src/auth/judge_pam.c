@@ -114,7 +114,7 @@ int judge_pam_check(
 	(void)user;
 	(void)password;
 	(void)host;
-	return err_set(err, "pam is not supported by this build");
+	return err_set_row(err, ERROR_PAM_UNSUPPORTED);
 }
 
 #endif

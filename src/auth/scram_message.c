@@ -20,7 +20,7 @@ int scram_malformed(struct err *err, const char *what)
 
 int scram_no_memory(struct err *err)
 {
-	return err_set_code(err, "53200", "out of memory");
+	return err_set_row(err, ERROR_OUT_OF_MEMORY);
 }
 
 int scram_reader_init(

@@ -183,7 +183,7 @@ static int server_check_proof(struct scram_server *s, const struct buf *message,
 	    !s->is_mock)
 		return 0;
 	mem_wipe(s->client_key, sizeof(s->client_key));
-	return err_set(err, "password authentication failed");
+	return err_set_row(err, ERROR_PASSWORD_FAILED);
 }
 
 /* Is that the header of the first message again, and our end of the connection? */

@@ -255,17 +255,15 @@ static int crew_accept(struct crew *crew, enum workers_kind kind, struct err *er
 	int error = 0;
 
 	if (is_full(crew))
-		return err_set_code(err, "53300",
-		    kind == WORKERS_COMPUTE
-			? "too many logins are waiting for key derivation"
-			: "too many logins are waiting for external authentication");
+		return err_set_row(err, kind == WORKERS_COMPUTE
+					    ? ERROR_DERIVATION_QUEUE_FULL
+					    : ERROR_AUTHENTICATION_QUEUE_FULL);
 	if (crew->threads_count <= crew->running.count + crew->waiting.count &&
 	    crew->threads_count < crew->threads_max)
 		error = crew_grow(crew);
 	/* One thread will do, later. */
 	if (crew->threads_count == 0)
-		return err_set_code(
-		    err, "53000", "could not start a thread: %s", strerror(error));
+		return err_set_row(err, ERROR_NO_THREAD, strerror(error));
 	return 0;
 }
 

@@ -47,23 +47,21 @@ int err_set(struct err *e, const char *fmt, ...)
 	va_start(ap, fmt);
 	fill_text(e, fmt, ap);
 	va_end(ap);
-	memcpy(e->sqlstate, "08P01", sizeof(e->sqlstate));
+	memcpy(e->sqlstate, SQLSTATE_PROTOCOL_VIOLATION, sizeof(e->sqlstate));
 	return -1;
 }
 
-int err_set_code(struct err *e, const char *sqlstate, const char *fmt, ...)
+int err_set_row(struct err *e, enum error_id id, ...)
 {
+	char text[sizeof(e->text)];
 	va_list ap;
 
-	assert(strlen(sqlstate) == sizeof(e->sqlstate) - 1);
-	if (!e)
-		return -1;
-	char code[sizeof(e->sqlstate)];
-	memcpy(code, sqlstate, sizeof(code));
-	va_start(ap, fmt);
-	fill_text(e, fmt, ap);
+	va_start(ap, id);
+	error_vprint(text, sizeof(text), id, ap);
 	va_end(ap);
-	memcpy(e->sqlstate, code, sizeof(code));
+	err_set(e, "%s", text);
+	if (e)
+		memcpy(e->sqlstate, error_sqlstate(id), sizeof(e->sqlstate));
 	return -1;
 }
 

@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "admin/describe.h"
+#include "base/errors.h"
 #include "conf/settings.h"
 #include "daemon/options.h"
 #include "daemon/troff.h"
 #include "pool/pool.h"
-#include "session/errors.h"
 
 static const struct state_row {
 	const char *shown, *socket, *column;

@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/errors.h"
 #include "daemon/changes.h"
 #include "login/listen.h"
 #include "net/dns.h"
 #include "pool/pool.h"
-#include "session/errors.h"
 #include "session/salted.h"
 #include "session/session.h"
 #include "session/tls_setup.h"
@@ -117,15 +117,12 @@ void reload_tell_warnings(struct daemon *d, const struct configuration *c)
 /* All stays as it was. */
 static int refused(struct daemon *d, struct configuration *next, struct err *err)
 {
-	struct err why;
-
 	findings_log_errors(&next->findings, d->site.log);
 	log_warning(d->site.log, "config file loading failed");
 	reload_configure_log(d, site_settings(&d->site));
-	findings_first_error(&next->findings, &why);
+	findings_first_error(&next->findings, err);
 	configuration_done(next);
-	return err_set_code(err, error_sqlstate(ERROR_RELOAD_FAILED), "%s\n%s",
-	    error_text(ERROR_RELOAD_FAILED), why.text);
+	return -1;
 }
 
 static void tell_changes(struct daemon *d, const struct configuration *next)

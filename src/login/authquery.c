@@ -249,7 +249,7 @@ static enum step query_columns(struct server *server, const struct message *m)
 
 	if (m->type == 'T' && codec_read_row_description(
 				  message_body(m), message_body_len(m), &count) < 0) {
-		server_protocol_error(server, "bad packet");
+		server_protocol_error(server, error_text(ERROR_BAD_PACKET));
 		return STEP_CLOSE;
 	}
 	if (count == 2)
@@ -298,7 +298,7 @@ static enum step query_row(struct server *server, const struct message *m)
 	if (codec_read_row_count(&c, &count) < 0 || count != 2 ||
 	    query_field(&c, &lookup->user, &has_no_user) < 0 ||
 	    query_field(&c, &lookup->secret, &has_no_secret) < 0 || cursor_left(&c)) {
-		server_protocol_error(server, "bad packet");
+		server_protocol_error(server, error_text(ERROR_BAD_PACKET));
 		return STEP_CLOSE;
 	}
 	if (has_no_user || !*lookup->user)
@@ -367,14 +367,14 @@ static enum step query_message(struct conn *conn, const struct message *m)
 	uint8_t status = 0;
 
 	if (m->size > ANSWER_MESSAGE_MAX) {
-		server_protocol_error(server, "bad packet");
+		server_protocol_error(server, error_text(ERROR_BAD_PACKET));
 		return STEP_CLOSE;
 	}
 	if (!message_is_whole(m))
 		return STEP_MORE;
 	if (m->type == 'Z' &&
 	    codec_read_ready(message_body(m), message_body_len(m), &status) < 0) {
-		server_protocol_error(server, "bad packet");
+		server_protocol_error(server, error_text(ERROR_BAD_PACKET));
 		return STEP_CLOSE;
 	}
 	server->last_us = conn_now(conn);
@@ -427,7 +427,7 @@ static void query_owe(struct server *server)
 
 	for (const char *type = messages; *type; type++)
 		if (pipeline_owe(&server->pipeline, (uint8_t)*type, OWED_SELF, 0) < 0)
-			server_retire(server, "out of memory");
+			server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 }
 
 /* Everything in one go, and no parameter of any client before it. */
@@ -473,7 +473,7 @@ static void request_killed(struct request *request, const char *reason)
 	struct lookup *lookup = request_lookup(request);
 	/* that of a running one comes with the end of its server */
 	if (lookup->state == LOOKUP_QUEUED)
-		lookup_refuse(lookup, error_sqlstate(ERROR_CONNECTION_LOST), reason);
+		lookup_refuse(lookup, error_sqlstate(error_of_reason(reason)), reason);
 }
 
 static const struct conn *request_conn(const struct request *request)

@@ -119,7 +119,7 @@ static enum step startup_message(struct conn *conn, const struct message *m)
 		return STEP_CLOSE;
 	}
 	if (m->type != 0) {
-		conn_doom(conn, "bad packet");
+		conn_doom(conn, "%s", error_text(ERROR_BAD_PACKET));
 		return STEP_CLOSE;
 	}
 	if (!message_is_whole(m))

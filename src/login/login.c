@@ -105,7 +105,7 @@ static enum step login_await_welcome(struct client *client)
 		client_fatal_text(client, sqlstate, text);
 		return STEP_CLOSE;
 	case BROKER_FULL:
-		client_fatal_full(client);
+		client_fatal(client, ERROR_TOO_MANY_WAITING);
 		return STEP_CLOSE;
 	case BROKER_GRANTED:
 	case BROKER_WAIT:
@@ -253,7 +253,7 @@ static void request_refused(
 
 static void request_killed(struct request *request, const char *reason)
 {
-	client_fatal(request_client(request), ERROR_CONNECTION_LOST, reason);
+	client_fatal(request_client(request), error_of_reason(reason), reason);
 }
 
 static const struct request_ops login_request_ops = {
@@ -335,7 +335,7 @@ static enum step login_message(struct conn *conn, const struct message *m)
 		return STEP_PARK; /* ... or for the exchange that is to come */
 	if (m->type != 'p' || client->login->phase == LOGIN_WELCOME ||
 	    m->size > PASSWORD_MESSAGE_MAX) {
-		conn_doom(conn, "bad packet");
+		conn_doom(conn, "%s", error_text(ERROR_BAD_PACKET));
 		return STEP_CLOSE;
 	}
 	if (!message_is_whole(m))

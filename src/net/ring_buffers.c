@@ -38,7 +38,7 @@ int ring_make_buffers(
 
 	if (posix_memalign(&shared, (size_t)sysconf(_SC_PAGESIZE),
 		count * sizeof(struct io_uring_buf)) != 0)
-		return err_set(err, "out of memory");
+		return err_set_row(err, ERROR_OUT_OF_MEMORY);
 	memset(shared, 0, count * sizeof(struct io_uring_buf));
 	b->shared = shared;
 	b->count = count;

@@ -60,7 +60,7 @@ int stream_tls_new(struct stream *s, struct tls_context *context,
 	if (!t->tls)
 		goto failed;
 	if (len > 0 && hold_copy(t, initial, len) < 0) {
-		err_set(err, "out of memory");
+		err_set_row(err, ERROR_OUT_OF_MEMORY);
 		goto failed;
 	}
 	/* A server waits for the client's first record. */

@@ -67,8 +67,9 @@ void stream_end(struct stream *s, int errnum)
 	struct err err;
 
 	if (errnum)
-		err_set(
-		    &err, "%s", errnum == ENOMEM ? "out of memory" : strerror(errnum));
+		err_set(&err, "%s",
+		    errnum == ENOMEM ? error_text(ERROR_OUT_OF_MEMORY)
+				     : strerror(errnum));
 	stream_end_saying(s, errnum ? &err : NULL);
 }
 

@@ -132,7 +132,7 @@ static void fail(struct tls *tls, const char *fmt, ...)
 
 static void fail(struct tls *tls, const char *fmt, ...)
 {
-	struct err err = {.sqlstate = "08006"};
+	struct err err = {.sqlstate = SQLSTATE_CONNECTION_FAILURE};
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -162,7 +162,7 @@ static void fail_for_reason(struct tls *tls)
 	char reason[200];
 
 	if (tls->pipe.has_no_memory)
-		fail(tls, "out of memory");
+		fail(tls, "%s", error_text(ERROR_OUT_OF_MEMORY));
 	else if (ERR_GET_LIB(code) == ERR_LIB_SSL &&
 		 ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED)
 		fail_verification(tls);

@@ -38,7 +38,7 @@ static void drop_missing(const struct adoption *a)
 		    "dropping database '%s' as it does not exist anymore or inactive "
 		    "auto-database",
 		    db->name);
-		database_drop(db, a->old, "database removed");
+		database_drop(db, a->old, error_text(ERROR_DATABASE_REMOVED));
 	}
 }
 

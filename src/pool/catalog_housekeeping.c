@@ -86,7 +86,7 @@ static uint64_t drop_idle_databases(
 			    "dropping database '%s' as it does not exist anymore or "
 			    "inactive auto-database",
 			    db->name);
-		database_drop(db, NULL, "database removed");
+		database_drop(db, NULL, error_text(ERROR_DATABASE_REMOVED));
 	}
 	return next;
 }

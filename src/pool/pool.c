@@ -17,7 +17,7 @@
 
 /* Bytes of a server's message that are kept: with what is put around it the whole still
  * fits into an error that every client reads. */
-enum { REASON_MAX = 400 };
+enum { REASON_MAX = 400, FAST_FAILURE_MAX = REASON_MAX + 100 };
 
 static void note_time(struct pool *pool, uint64_t now_us)
 {
@@ -80,7 +80,8 @@ static struct verdict fail_fast(struct ask *ask, uint64_t now_us)
 		pool->wants_probe = true;
 		pool_kick(pool);
 	}
-	return queue_refuse(ask, pool->fast_failure, "08P01");
+	return queue_refuse(
+	    ask, pool->fast_failure, error_sqlstate(ERROR_SERVER_LOGIN_FAILING));
 }
 
 /* max_waiting_clients. */
@@ -93,8 +94,7 @@ static bool is_queue_full(const struct pool *pool)
 
 static struct verdict refuse_for_full_queue(struct ask *ask)
 {
-	struct verdict v = queue_refuse(
-	    ask, "too many clients are waiting (max_waiting_clients)", "53300");
+	struct verdict v = queue_refuse_for(ask, ERROR_TOO_MANY_WAITING);
 
 	v.is_full = true;
 	return v;
@@ -107,7 +107,7 @@ static struct verdict wait_in_queue(
 
 	bool is_served_soon = kind == ASK_WELCOME && pool->is_welcome_valid;
 	if (pool->database->catalog->refuse_waiting && !is_served_soon)
-		return queue_refuse(ask, "server shutting down", "08P01");
+		return queue_refuse_for(ask, ERROR_SERVER_SHUTTING_DOWN);
 	if (is_queue_full(pool) && !is_served_soon)
 		return refuse_for_full_queue(ask);
 	queue_add(ask, kind, now_us);
@@ -124,7 +124,7 @@ struct verdict pool_ask(struct ask *ask, enum ask_kind kind, uint64_t now_us)
 	note_time(pool, now_us);
 	ask->kind = kind;
 	if (pool->is_killed)
-		return queue_refuse(ask, "database removed", "08P01");
+		return queue_refuse_for(ask, ERROR_DATABASE_REMOVED);
 	if (kind == ASK_WELCOME || kind == ASK_REPLICATION || pool_is_paused(pool))
 		return wait_in_queue(ask, kind, now_us);
 	struct seat *seat = queue_idle_seat(pool);
@@ -235,7 +235,7 @@ static struct verdict settle(struct seat *seat, uint64_t now_us)
 	struct pool *pool = seat->pool;
 
 	if (pool->is_killed)
-		return seat_retire(seat, "database removed");
+		return seat_retire(seat, error_text(ERROR_DATABASE_REMOVED));
 	if (pool_is_closing_for_pause(pool))
 		return seat_retire(seat, "pause mode");
 	struct ask *ask = pool_is_paused(pool) ? NULL : queue_first_seeker(pool);
@@ -348,7 +348,7 @@ struct verdict pool_review(struct seat *seat, uint64_t now_us)
 	uint64_t idle = scope_server_idle_timeout(scope_of_pool(pool));
 	uint64_t rested = now_us - seat->rested_us;
 	if (seat->is_dirty)
-		return seat_retire(seat, "database configuration changed");
+		return seat_retire(seat, error_text(ERROR_DATABASE_CHANGED));
 	if (idle && rested >= idle && may_close_idle(pool))
 		return seat_retire(seat, "server idle timeout");
 	/* A lifetime of 0 means one use; it has ended at the release. */
@@ -438,20 +438,17 @@ static int cut_len(const char *text, size_t max)
 
 static void remember_failure(struct pool *pool, const char *text, const char *sqlstate)
 {
-	static const char around[] =
-	    "server login has been failing, cached error: %.*s (server_login_retry)";
-	char fast[sizeof(around) + REASON_MAX];
-	int len = cut_len(text, REASON_MAX);
+	char reason[REASON_MAX + 1], fast[FAST_FAILURE_MAX];
 
 	forget_failure(pool);
 	snprintf(pool->failure, sizeof(pool->failure), "%.*s",
 	    cut_len(text, sizeof(pool->failure) - 1), text);
 	snprintf(pool->failure_sqlstate, sizeof(pool->failure_sqlstate), "%.5s",
-	    sqlstate ? sqlstate : "08P01");
-	snprintf(fast, sizeof(fast), around, len, text);
-	pool->fast_failure = mem_strdup(fast);
-	snprintf(fast, sizeof(fast), "%.*s", len, text);
-	pool->refusal = mem_strdup(fast);
+	    sqlstate ? sqlstate : SQLSTATE_PROTOCOL_VIOLATION);
+	snprintf(reason, sizeof(reason), "%.*s", cut_len(text, REASON_MAX), text);
+	pool->refusal = mem_strdup(reason);
+	pool->fast_failure = mem_strdup(
+	    error_print(fast, sizeof(fast), ERROR_SERVER_LOGIN_FAILING, reason));
 	pool->last_connect_failed = pool->last_login_failed = true;
 }
 

@@ -75,7 +75,7 @@ static struct verdict retire_dirty(struct pool *pool)
 	if (!seat)
 		seat = find_dirty(pool, SEAT_ACTIVE, true);
 	if (seat)
-		return seat_retire(seat, "database configuration changed");
+		return seat_retire(seat, error_text(ERROR_DATABASE_CHANGED));
 	pool->has_dirty = false;
 	return nothing(UINT64_MAX);
 }
@@ -451,14 +451,16 @@ static struct verdict admit(struct pool *pool, uint64_t now_us)
 /* The text for everyone who waits, or NULL. */
 static const char *refusal_of_all(const struct pool *pool, const char **sqlstate)
 {
-	*sqlstate = "08P01";
-	if (pool->is_killed)
-		return "database removed";
-	if (pool->has_refused) {
+	if (pool->has_refused && !pool->is_killed) {
 		*sqlstate = pool->failure_sqlstate;
 		return pool->refusal;
 	}
-	return pool->database->catalog->refuse_waiting ? "server shutting down" : NULL;
+	if (!pool->is_killed && !pool->database->catalog->refuse_waiting)
+		return NULL;
+	enum error_id id =
+	    pool->is_killed ? ERROR_DATABASE_REMOVED : ERROR_SERVER_SHUTTING_DOWN;
+	*sqlstate = error_sqlstate(id);
+	return error_text(id);
 }
 
 static struct verdict refuse(struct pool *pool)

@@ -126,3 +126,8 @@ struct verdict queue_refuse(struct ask *ask, const char *text, const char *sqlst
 	return (struct verdict){
 	    .kind = VERDICT_REFUSE, .ask = ask, .text = text, .sqlstate = sqlstate};
 }
+
+struct verdict queue_refuse_for(struct ask *ask, enum error_id id)
+{
+	return queue_refuse(ask, error_text(id), error_sqlstate(id));
+}

@@ -107,7 +107,7 @@ static enum step back_settled(struct server *server, struct client *client)
 	}
 	if (server->is_ready && server->seat.is_dirty &&
 	    scope_server_fast_close(scope_of_pool(server->seat.pool))) {
-		server_retire(server, "database configuration changed");
+		server_retire(server, error_text(ERROR_DATABASE_CHANGED));
 		return STEP_CLOSE;
 	}
 	if (server->status != 'E' && server->link.wants_apply &&
@@ -147,7 +147,7 @@ static int back_read(
 		return 0;
 	if (codec_read_ready(message_body(m), message_body_len(m), &server->status) <
 	    0) {
-		server_protocol_error(server, "bad packet");
+		server_protocol_error(server, error_text(ERROR_BAD_PACKET));
 		return -1;
 	}
 	/* the client is told instead of this ReadyForQuery */
@@ -178,7 +178,7 @@ static void back_begin_again(struct server *server)
 	if (server->link.segment->is_ended)
 		return;
 	if (pipeline_owe(&server->pipeline, 'S', OWED_SELF, 0) < 0)
-		server_retire(server, "out of memory");
+		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 	stream_put(&server->conn.stream, NULL, sync, sizeof(sync));
 }
 
@@ -190,7 +190,7 @@ static enum step back_try_again(struct server *server, struct client *client)
 	struct message m;
 
 	if (!block) {
-		server_retire(server, "out of memory");
+		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 		return STEP_CLOSE;
 	}
 	while (segment_next(block, count, &at, &m) &&
@@ -342,7 +342,8 @@ static enum step back_message(struct conn *conn, const struct message *m)
 		if (!message_is_whole(m) && m->size <= LOOKED_AT_MAX)
 			return STEP_MORE;
 		if (m->size > LOOKED_AT_MAX) {
-			server_protocol_error(server, "bad pkt header");
+			server_protocol_error(
+			    server, error_text(ERROR_SERVER_BAD_HEADER));
 			return STEP_CLOSE;
 		}
 		if (back_read(server, client, m) < 0)

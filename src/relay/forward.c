@@ -45,7 +45,7 @@ static enum step forward_as_is(
     struct client *client, struct server *server, const struct message *m)
 {
 	if (pipeline_owe(&server->pipeline, m->type, OWED_CLIENT, 0) < 0) {
-		server_retire(server, "out of memory");
+		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 		client_fatal(client, ERROR_OUT_OF_MEMORY);
 		return STEP_CLOSE;
 	}

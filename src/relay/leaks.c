@@ -17,10 +17,9 @@ enum { APPLICATION_NAME_MAX = 63 };
 /* The error of a replaced statement is short. */
 enum { ERROR_MAX = 4096 };
 
-/* Names that no table has: PostgreSQL says 42703, unless the transaction has failed
- * already or the statement is cancelled. */
+/* No table has such a column: PostgreSQL says so (SQLSTATE_UNDEFINED_COLUMN), unless
+ * the transaction has failed already or the statement is cancelled. */
 static const char replacement[] = "SELECT \"refused by the pooler: session_state\"";
-static const char replaced_sqlstate[] = "42703";
 /* No statement of this name is ever made. */
 static const char replaced_name[] = "PGBOUNCER_0";
 
@@ -155,7 +154,7 @@ static enum leak_fate refuse(struct client *client, struct server *server,
 	buf_done(&buf);
 	if (pipeline_owe(&server->pipeline, m->type, OWED_CLIENT, (uint32_t)kind + 1) <
 	    0) {
-		server_retire(server, "out of memory");
+		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 		client_fatal(client, ERROR_OUT_OF_MEMORY);
 		return LEAK_BROKEN;
 	}
@@ -165,22 +164,17 @@ static enum leak_fate refuse(struct client *client, struct server *server,
 
 static void tell_refusal(struct client *client, enum leak_kind kind)
 {
-	struct buf text, error;
+	char text[CLIENT_ERROR_MAX];
+	struct buf error;
 
-	buf_init(&text, 0);
 	buf_init(&error, 0);
-	buf_printf(&text,
-	    "%s is refused: it would change the session of a server connection that "
-	    "is shared (session_state)",
-	    leak_name(kind));
+	error_print(text, sizeof(text), ERROR_STATE_REFUSED, leak_name(kind));
 	if (site_settings(client->conn.site)->log_pooler_errors)
-		conn_log(
-		    &client->conn, LEVEL_WARNING, "pooler error: %s", buf_text(&text));
-	codec_put_error(&error, "ERROR", error_sqlstate(ERROR_STATE_REFUSED),
-	    buf_text(&text), NULL, leak_hint(kind));
+		conn_log(&client->conn, LEVEL_WARNING, "pooler error: %s", text);
+	codec_put_error(&error, "ERROR", error_sqlstate(ERROR_STATE_REFUSED), text,
+	    NULL, leak_hint(kind));
 	conn_send(&client->conn, &error);
 	buf_done(&error);
-	buf_done(&text);
 }
 
 /* ---- the client's messages ---- */
@@ -297,7 +291,7 @@ bool leaks_answered(
 	}
 	if (m->type != 'E' || !is_refused(due) || !message_is_whole(m) ||
 	    codec_read_error(message_body(m), message_body_len(m), &f) < 0 ||
-	    strcmp(f.sqlstate, replaced_sqlstate) != 0)
+	    strcmp(f.sqlstate, SQLSTATE_UNDEFINED_COLUMN) != 0)
 		return false;
 	tell_refusal(client, (enum leak_kind)(due - 1));
 	return true;

@@ -29,7 +29,7 @@ static void note_owner(struct server *server, struct client *client, size_t i)
 
 	if (!vars_schema_may_be_set(client->conn.site->vars, i)) {
 		if (broker_learn(server, i) < 0)
-			server_retire(server, "out of memory");
+			server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 	} else if (vars_is_same(&server->vars, &server->own, i)) {
 		client->own &= ~(bit & ~client->requested);
 	} else if (server->link.may_have_set || !is_administrators(client, i)) {
@@ -102,7 +102,7 @@ static void tell(struct server *server, struct client *client)
 			continue;
 		put_status(client, i, value);
 		if (vars_set(&client->vars, i, value) < 0)
-			conn_doom(&client->conn, "out of memory");
+			conn_doom(&client->conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
 	}
 }
 
@@ -138,7 +138,7 @@ bool params_apply(struct server *server, struct client *client)
 		tell(server, client);
 	}
 	if (sql.failed)
-		server_retire(server, "out of memory");
+		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 	buf_done(&sql);
 	return is_put;
 }
@@ -150,7 +150,7 @@ static void learn(struct server *server)
 		bool is_new = (server->link.brought_back >> i & 1) &&
 			      !vars_is_same(&server->vars, &server->own, i);
 		if (is_new && broker_learn(server, i) < 0)
-			server_retire(server, "out of memory");
+			server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 	}
 	server->link.brought_back = 0;
 }
@@ -184,7 +184,7 @@ bool params_apply_again(struct server *server, struct client *client)
 	server->link.apply_us = conn_now(&server->conn);
 	server->link.apply_failed = server->is_ready = false;
 	if (failed)
-		server_retire(server, "out of memory");
+		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 	buf_done(&sql);
 	return true;
 }
@@ -279,7 +279,7 @@ static void bring_back(struct server *server, struct client *client, size_t i)
 		return;
 	server->link.wants_apply = true;
 	if (vars_set(&client->vars, i, value) < 0) {
-		conn_doom(&client->conn, "out of memory");
+		conn_doom(&client->conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
 		return;
 	}
 	client->own |= UINT64_C(1) << i;

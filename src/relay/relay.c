@@ -53,7 +53,7 @@ static void request_refused(
 
 static void request_killed(struct request *request, const char *reason)
 {
-	client_fatal(request_client(request), ERROR_CONNECTION_LOST, reason);
+	client_fatal(request_client(request), error_of_reason(reason), reason);
 }
 
 /* A logged-in client never asks for a welcome. */
@@ -119,7 +119,7 @@ static enum step front_acquire(struct client *client, const struct message *m)
 		client_fatal_text(client, sqlstate, text);
 		return STEP_CLOSE;
 	case BROKER_FULL:
-		client_error_full(client);
+		client_error(client, ERROR_TOO_MANY_WAITING);
 		return front_fail(client, m);
 	}
 	return STEP_CLOSE;
@@ -150,8 +150,7 @@ static enum step front_answer_unrun(struct client *client, const struct message 
 {
 	if (client->is_canceled) {
 		client->is_canceled = false;
-		client_error_text(client, error_sqlstate(ERROR_QUERY_CANCELED),
-		    error_text(ERROR_QUERY_CANCELED));
+		client_error(client, ERROR_QUERY_CANCELED);
 		return front_fail(client, m);
 	}
 	if (m->type == 'S') {
@@ -389,7 +388,7 @@ static void relay_adopt(struct client *client)
 	key = client_cancel_key(client, &key_len);
 	codec_put_backend_key(&buf, key, key_len);
 	if (notice && *notice)
-		codec_put_notice(&buf, "NOTICE", "00000", notice, NULL);
+		codec_put_notice(&buf, notice, NULL);
 	codec_put_ready(&buf, 'I');
 	conn_send(&client->conn, &buf);
 	buf_done(&buf);

@@ -4,8 +4,6 @@
  */
 #include "relay/server_prepared.h"
 
-#include <string.h>
-
 #include "wire/codec.h"
 
 int server_prepared_limit(const struct server *server)

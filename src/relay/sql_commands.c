@@ -193,7 +193,7 @@ static bool is_stale(const struct message *m, const struct error_fields *f)
 {
 	static const char routine[] = "\0RRevalidateCachedQuery";
 
-	return strcmp(f->sqlstate, "0A000") == 0 &&
+	return strcmp(f->sqlstate, SQLSTATE_FEATURE_NOT_SUPPORTED) == 0 &&
 	       memmem(message_body(m), message_body_len(m), routine, sizeof(routine));
 }
 
@@ -205,7 +205,8 @@ bool sql_has_lost(struct server *server, const struct message *m,
 	if (kind != COMMAND_EXECUTE || !text || !message_is_whole(m) ||
 	    codec_read_error(message_body(m), message_body_len(m), &f) < 0)
 		return false;
-	if (strcmp(f.sqlstate, "26000") == 0 && strstr(f.message, text->name))
+	if (strcmp(f.sqlstate, SQLSTATE_INVALID_STATEMENT) == 0 &&
+	    strstr(f.message, text->name))
 		prepared_set_del(&server->statements, text);
 	else if (is_stale(m, &f))
 		prepared_set_spoil(server->statements, text);

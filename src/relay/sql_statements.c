@@ -57,7 +57,7 @@ void sql_unlink(struct server *server)
 
 static enum sql_fate no_memory(struct client *client, struct server *server)
 {
-	server_retire(server, "out of memory");
+	server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 	client_fatal(client, ERROR_OUT_OF_MEMORY);
 	return SQL_BROKEN;
 }

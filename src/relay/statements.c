@@ -107,7 +107,7 @@ void statements_unlink(struct server *server)
 
 static enum statement_fate no_memory(struct client *client, struct server *server)
 {
-	server_retire(server, "out of memory");
+	server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 	client_fatal(client, ERROR_OUT_OF_MEMORY);
 	return STATEMENT_BROKEN;
 }
@@ -607,7 +607,8 @@ static bool is_loss(const struct message *m)
 
 	if (codec_read_error(message_body(m), message_body_len(m), &f) < 0)
 		return false;
-	return strcmp(f.sqlstate, "26000") == 0 || strcmp(f.sqlstate, "0A000") == 0;
+	return strcmp(f.sqlstate, SQLSTATE_INVALID_STATEMENT) == 0 ||
+	       strcmp(f.sqlstate, SQLSTATE_FEATURE_NOT_SUPPORTED) == 0;
 }
 
 /* The text that a Bind or Describe in flight is about, as far as the server has it. */

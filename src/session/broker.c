@@ -150,7 +150,7 @@ static void broker_close_fast(struct pool *pool)
 	list_for (seat, &pool->seats[SEAT_ACTIVE], node)
 		if (seat->is_dirty && seat_server(seat)->is_ready)
 			server_retire(
-			    seat_server(seat), "database configuration changed");
+			    seat_server(seat), error_text(ERROR_DATABASE_CHANGED));
 }
 
 /* The first cancel request that waits may have room now. */
@@ -311,7 +311,7 @@ static void on_logged_in(struct server *server)
 	/* What one client alone asked for is no greeting for others. */
 	if (!server->seat.is_dirty && !server->seat.is_replication &&
 	    desk_greet(pool_desk(site, pool), server) < 0) {
-		server_retire(server, "out of memory");
+		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 		return;
 	}
 	v = noted(pool, pool_logged_in(&server->seat, site_now(site)));

@@ -274,11 +274,12 @@ static void messenger_ended(struct conn *conn, const struct err *err)
 	struct server *messenger = conn_server(conn);
 	struct cancel_job *job = messenger->errand;
 	if (!job)
-		server_retire(messenger, "server conn crashed?");
+		server_retire(messenger, error_text(ERROR_SERVER_CRASHED));
 	else if (job->is_sent)
 		job_finish(job, "successfully sent cancel request");
 	else
-		job_finish(job, err ? "connect failed" : "server conn crashed?");
+		job_finish(
+		    job, err ? "connect failed" : error_text(ERROR_SERVER_CRASHED));
 }
 
 static void messenger_expired(struct conn *conn)
@@ -323,7 +324,7 @@ static const struct conn_ops messenger_asking_ops = {
 static enum step carrier_message(struct conn *conn, const struct message *m)
 {
 	(void)m;
-	conn_doom_quietly(conn, "bad packet");
+	conn_doom_quietly(conn, error_text(ERROR_BAD_PACKET));
 	return STEP_CLOSE;
 }
 
@@ -331,7 +332,7 @@ static void carrier_malformed(struct conn *conn, const uint8_t *bytes, size_t ha
 {
 	(void)bytes;
 	(void)have;
-	conn_doom_quietly(conn, "bad packet");
+	conn_doom_quietly(conn, error_text(ERROR_BAD_PACKET));
 }
 
 /* Many drivers close at once; the request goes on without them. */

@@ -150,71 +150,63 @@ void client_fatal_text(struct client *client, const char *sqlstate, const char *
 	client_end(client, sqlstate, text, &(struct elaboration){NULL, NULL});
 }
 
+/* DETAIL and HINT of an error that a limit has caused: the limit's value, in `text`,
+ * and what to do. */
+static struct elaboration elaborate(
+    const struct client *client, enum error_id id, char text[LIMIT_TEXT])
+{
+	const char *setting = error_setting(id);
+
+	if (!setting)
+		return (struct elaboration){NULL, NULL};
+	return (struct elaboration){
+	    limit_describe(client, setting, text), error_help(id)};
+}
+
 void client_fatal(struct client *client, enum error_id id, ...)
 {
-	struct elaboration more = {NULL, NULL};
 	char text[512], detail[LIMIT_TEXT];
+	struct elaboration more;
 	va_list ap;
 
 	if (client->conn.is_doomed)
 		return;
 	va_start(ap, id);
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-	vsnprintf(text, sizeof(text), error_text(id), ap);
-#pragma GCC diagnostic pop
+	error_vprint(text, sizeof(text), id, ap);
 	va_end(ap);
-	if (error_setting(id)) {
-		more.detail = limit_describe(client, error_setting(id), detail);
-		more.hint = error_help(id);
-	}
+	more = elaborate(client, id, detail);
 	client_end(client, error_sqlstate(id), text, &more);
 }
 
-void client_error_text(struct client *client, const char *sqlstate, const char *text)
+void client_verror(struct client *client, enum error_id id, va_list ap)
 {
-	client_tell(client, "ERROR", sqlstate, text, &(struct elaboration){NULL, NULL});
+	char text[CLIENT_ERROR_MAX], detail[LIMIT_TEXT];
+	struct elaboration more = elaborate(client, id, detail);
+
+	error_vprint(text, sizeof(text), id, ap);
+	client_tell(client, "ERROR", error_sqlstate(id), text, &more);
 }
 
-static void client_tell_full(struct client *client, const char *severity)
+void client_error(struct client *client, enum error_id id, ...)
 {
-	const struct pool *pool = client->request.ask.pool;
-	char detail[512];
+	va_list ap;
 
-	snprintf(detail, sizeof(detail),
-	    "Clients that wait for a server connection of database \"%.127s\" and user "
-	    "\"%.127s\": %zu; max_waiting_clients is %d.",
-	    pool->database->name, pool->user->name, pool->waiting.count,
-	    scope_max_waiting_clients(scope_of_pool(pool)));
-	client_tell(client, severity, error_sqlstate(ERROR_TOO_MANY_WAITING),
-	    error_text(ERROR_TOO_MANY_WAITING),
-	    &(struct elaboration){detail,
-		"Try again later, or raise default_pool_size or max_waiting_clients."});
+	va_start(ap, id);
+	client_verror(client, id, ap);
+	va_end(ap);
 }
 
-void client_error_full(struct client *client)
+void client_error_detail(struct client *client, enum error_id id, const char *detail)
 {
-	client_tell_full(client, "ERROR");
-}
-
-void client_fatal_full(struct client *client)
-{
-	conn_doom(&client->conn, "%s", error_text(ERROR_TOO_MANY_WAITING));
-	client_tell_full(client, "FATAL");
-}
-
-void client_error_detail(
-    struct client *client, const char *sqlstate, const char *text, const char *detail)
-{
-	client_tell(
-	    client, "ERROR", sqlstate, text, &(struct elaboration){detail, NULL});
+	client_tell(client, "ERROR", error_sqlstate(id), error_text(id),
+	    &(struct elaboration){detail, NULL});
 }
 
 void client_notice(struct client *client, const char *text)
 {
 	struct buf buf;
 	buf_init(&buf, 0);
-	codec_put_notice(&buf, "NOTICE", "00000", text, NULL);
+	codec_put_notice(&buf, text, NULL);
 	conn_send(&client->conn, &buf);
 	buf_done(&buf);
 }

@@ -77,7 +77,7 @@ static void conn_hold(
 	if (block->pool && len <= SMALL) {
 		struct block *copy = block_new(len);
 		if (!copy) {
-			conn_doom(conn, "out of memory");
+			conn_doom(conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
 			return;
 		}
 		memcpy(copy->bytes, p, len);
@@ -270,7 +270,7 @@ static void conn_received(
 		return;
 	}
 	if (conn_join(conn, p, len) < 0) {
-		conn_doom(conn, "out of memory");
+		conn_doom(conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
 		return;
 	}
 	if (!conn->is_parked && conn->held_len >= conn->held_until)
@@ -555,6 +555,6 @@ void conn_send(struct conn *conn, struct buf *buf)
 	if (log_is_on(conn->site->log, LEVEL_TRACE))
 		conn_log(conn, LEVEL_TRACE, "sending %zu bytes of our own", buf->len);
 	if (buf->failed || stream_write(&conn->stream, buf->bytes, buf->len) < 0)
-		conn_doom(conn, "out of memory");
+		conn_doom(conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
 	buf_clear(buf);
 }

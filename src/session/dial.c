@@ -54,7 +54,7 @@ static void dial_ended(struct conn *conn, const struct err *err)
 	}
 	if (err && conn->ops == &securing_ops)
 		conn_log(conn, LEVEL_WARNING, "TLS handshake error: %s", err->text);
-	dial_fail_network(server, "server conn crashed?");
+	dial_fail_network(server, error_text(ERROR_SERVER_CRASHED));
 }
 
 static void dial_expired(struct conn *conn)
@@ -67,7 +67,7 @@ static void dial_malformed(struct conn *conn, const uint8_t *bytes, size_t have)
 	(void)bytes;
 	(void)have;
 	conn->site->protocol_errors++;
-	dial_fail_network(conn_server(conn), "bad pkt header");
+	dial_fail_network(conn_server(conn), error_text(ERROR_SERVER_BAD_HEADER));
 }
 
 static void dial_closed(struct conn *conn, const char *reason)
@@ -75,7 +75,7 @@ static void dial_closed(struct conn *conn, const char *reason)
 	struct server *server = conn_server(conn);
 	struct client *replica = server_client(server);
 	if (replica)
-		client_fatal(replica, ERROR_CONNECTION_LOST, reason);
+		client_fatal(replica, error_of_reason(reason), reason);
 	server_leave(server, reason);
 	dial_turn_leave(server->dial);
 	dial_free(server);
@@ -216,7 +216,8 @@ static void dial_connected(struct conn *conn)
 static bool is_version_refused(const struct dial *dial, const struct error_fields *f)
 {
 	return dial->version != PROTOCOL_3_0 && dial->answers == 1 &&
-	       (strcmp(f->sqlstate, "0A000") == 0 || strcmp(f->sqlstate, "08P01") == 0);
+	       (strcmp(f->sqlstate, SQLSTATE_FEATURE_NOT_SUPPORTED) == 0 ||
+		   strcmp(f->sqlstate, SQLSTATE_PROTOCOL_VIOLATION) == 0);
 }
 
 static enum step dial_again(struct server *server)
@@ -254,7 +255,8 @@ static enum step dial_error(struct server *server, const struct message *m)
 	}
 	log_warning(server->conn.site->log, "server login failed: %s %s", f.severity,
 	    f.message);
-	kind = strcmp(f.sqlstate, "57P03") == 0 ? DIAL_NOT_YET : DIAL_LOGIN;
+	kind = strcmp(f.sqlstate, SQLSTATE_CANNOT_CONNECT_NOW) == 0 ? DIAL_NOT_YET
+								    : DIAL_LOGIN;
 	dial_fail(server, kind, f.message, f.sqlstate, f.message);
 	return STEP_CLOSE;
 }
@@ -306,7 +308,7 @@ static enum step dial_ready(struct server *server, const struct message *m)
 	uint8_t status;
 
 	if (codec_read_ready(message_body(m), message_body_len(m), &status) < 0) {
-		dial_fail_network(server, "bad packet");
+		dial_fail_network(server, error_text(ERROR_BAD_PACKET));
 		return STEP_CLOSE;
 	}
 	if (query && *query && !server->dial->ran_connect_query) {
@@ -320,7 +322,7 @@ static enum step dial_ready(struct server *server, const struct message *m)
 	}
 	if (!server_is_between_messages(server)) {
 		site->protocol_errors++;
-		dial_fail_network(server, "bad packet");
+		dial_fail_network(server, error_text(ERROR_BAD_PACKET));
 		return STEP_CLOSE;
 	}
 	server->status = status;
@@ -341,7 +343,7 @@ static enum step dial_parameter(struct server *server, const struct message *m)
 	if (codec_read_parameter_status(
 		message_body(m), message_body_len(m), &name, &value) < 0) {
 		server->conn.site->protocol_errors++;
-		dial_fail_network(server, "broken ParameterStatus packet");
+		dial_fail_network(server, error_text(ERROR_SERVER_BAD_PARAMETER));
 		return STEP_CLOSE;
 	}
 	if (server_note_parameter(server, m, NULL, untracked) < 0)
@@ -350,7 +352,7 @@ static enum step dial_parameter(struct server *server, const struct message *m)
 	if (server->dial->ran_connect_query && i >= 0 && i < EFFECTS_PARAMETERS)
 		server->pinned |= UINT64_C(1) << i;
 	if (untracked->failed) {
-		dial_fail_network(server, "out of memory");
+		dial_fail_network(server, error_text(ERROR_OUT_OF_MEMORY));
 		return STEP_CLOSE;
 	}
 	return STEP_NEXT;
@@ -363,7 +365,7 @@ static enum step dial_message(struct conn *conn, const struct message *m)
 	if (!message_is_whole(m) && m->size <= LOGIN_MESSAGE_MAX)
 		return STEP_MORE;
 	if (m->size > LOGIN_MESSAGE_MAX) {
-		dial_fail_network(server, "bad pkt header");
+		dial_fail_network(server, error_text(ERROR_SERVER_BAD_HEADER));
 		return STEP_CLOSE;
 	}
 	server->dial->answers++;

@@ -42,7 +42,7 @@ void dial_fail(struct server *server, enum dial_failure kind, const char *text,
 		pool_dial_failed(
 		    &server->seat, kind, text, sqlstate, conn_now(&server->conn));
 		if (replica)
-			client_fatal(replica, ERROR_CONNECTION_LOST, text);
+			client_fatal(replica, error_of_reason(text), text);
 	}
 }
 

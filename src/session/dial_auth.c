@@ -9,8 +9,8 @@
 
 #include "auth/scram.h"
 #include "auth/secret.h"
+#include "base/errors.h"
 #include "session/dial_attempt.h"
-#include "session/errors.h"
 #include "session/salted.h"
 #include "wire/codec.h"
 
@@ -59,7 +59,7 @@ static enum step dial_sasl_failed(struct server *server, const struct err *err)
 {
 	char text[sizeof(err->text) + 32];
 	conn_log(&server->conn, LEVEL_ERROR, "%s", err->text);
-	snprintf(text, sizeof(text), "server login failed: %s", err->text);
+	error_print(text, sizeof(text), ERROR_SERVER_LOGIN_FAILED, err->text);
 	dial_fail(server, DIAL_LOGIN, text, error_sqlstate(ERROR_SERVER_LOGIN_FAILED),
 	    "failed to answer authreq");
 	return STEP_CLOSE;

@@ -39,7 +39,7 @@ static void drain_end_copy(struct server *server)
 	if (pipeline_is_copy_in(owed)) {
 		stream_put(&server->conn.stream, NULL, fail, sizeof(fail));
 		if (pipeline_owe(owed, 'f', OWED_SELF, 0) < 0)
-			server_retire(server, "out of memory");
+			server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 	}
 	if (pipeline_must_ask(owed))
 		server_ask(server);
@@ -89,7 +89,7 @@ static int drain_read(struct server *server, const struct message *m)
 	}
 	if (m->type == 'Z' && codec_read_ready(message_body(m), message_body_len(m),
 				  &server->status) < 0) {
-		server_protocol_error(server, "bad packet");
+		server_protocol_error(server, error_text(ERROR_BAD_PACKET));
 		return -1;
 	}
 	if (server_has_forgotten(m))
@@ -106,7 +106,7 @@ static enum step drain_message(struct conn *conn, const struct message *m)
 	if (is_read && !message_is_whole(m)) {
 		if (m->size <= PARAMETER_MAX)
 			return STEP_MORE;
-		server_protocol_error(server, "bad pkt header");
+		server_protocol_error(server, error_text(ERROR_SERVER_BAD_HEADER));
 		return STEP_CLOSE;
 	}
 	server->last_us = conn_now(conn);
@@ -114,7 +114,7 @@ static enum step drain_message(struct conn *conn, const struct message *m)
 		return STEP_CLOSE;
 	if (pipeline_answer(&server->pipeline, m->type,
 		m->type == 'Z' ? server->status : 0, NULL) == ANSWER_BROKEN) {
-		server_protocol_error(server, "unknown pkt");
+		server_protocol_error(server, error_text(ERROR_UNKNOWN_PACKET));
 		return STEP_CLOSE;
 	}
 	while (pipeline_next_made_up(&server->pipeline, &made_up))
@@ -208,7 +208,7 @@ void drain_begin(struct server *server)
 		drain_end_copy(server);
 		/* What it sent last may have been no Sync. */
 		if (server_sync(server) < 0)
-			server_retire(server, "out of memory");
+			server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 		cancel_left(server);
 	}
 	drain_go_on(server);

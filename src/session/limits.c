@@ -38,7 +38,6 @@ static double limit_value(const struct client *client, const char *setting)
 	    COUNT(own, max_client_conn),
 	    COUNT(own, max_db_client_connections),
 	    COUNT(own, max_user_client_connections),
-	    COUNT(link, max_waiting_clients),
 	    TIME(own, client_login_timeout),
 	    TIME(own, suspend_timeout),
 	    TIME(own, client_idle_timeout),
@@ -56,9 +55,24 @@ static double limit_value(const struct client *client, const char *setting)
 	return 0;
 }
 
+static void describe_queue(const struct client *client, char out[LIMIT_TEXT])
+{
+	const struct pool *pool = client->request.ask.pool;
+
+	snprintf(out, LIMIT_TEXT,
+	    "Clients that wait for a server connection of database \"%.127s\" and user "
+	    "\"%.127s\": %zu; max_waiting_clients is %d.",
+	    pool->database->name, pool->user->name, pool->waiting.count,
+	    scope_max_waiting_clients(scope_of_pool(pool)));
+}
+
 const char *limit_describe(
     const struct client *client, const char *setting, char out[LIMIT_TEXT])
 {
+	if (strcmp(setting, "max_waiting_clients") == 0) {
+		describe_queue(client, out);
+		return out;
+	}
 	snprintf(out, LIMIT_TEXT, "%s is %.15g", setting, limit_value(client, setting));
 	return out;
 }

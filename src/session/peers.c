@@ -215,7 +215,7 @@ static void errand_secured(struct conn *conn)
 static enum step errand_message(struct conn *conn, const struct message *m)
 {
 	(void)m;
-	errand_finish(conn_errand(conn), "bad packet");
+	errand_finish(conn_errand(conn), error_text(ERROR_BAD_PACKET));
 	return STEP_CLOSE;
 }
 
@@ -223,7 +223,7 @@ static void errand_malformed(struct conn *conn, const uint8_t *bytes, size_t hav
 {
 	(void)bytes;
 	(void)have;
-	errand_finish(conn_errand(conn), "bad packet");
+	errand_finish(conn_errand(conn), error_text(ERROR_BAD_PACKET));
 }
 
 static void errand_ended(struct conn *conn, const struct err *err)
@@ -415,7 +415,7 @@ static void peer_free(struct peer *peer)
 static enum step carrier_message(struct conn *conn, const struct message *m)
 {
 	(void)m;
-	conn_doom_quietly(conn, "bad packet");
+	conn_doom_quietly(conn, error_text(ERROR_BAD_PACKET));
 	return STEP_CLOSE;
 }
 
@@ -423,7 +423,7 @@ static void carrier_malformed(struct conn *conn, const uint8_t *bytes, size_t ha
 {
 	(void)bytes;
 	(void)have;
-	conn_doom_quietly(conn, "bad packet");
+	conn_doom_quietly(conn, error_text(ERROR_BAD_PACKET));
 }
 
 /* Many drivers close at once; the request goes on without them. */
@@ -524,7 +524,7 @@ static void drop_errands(struct list *errands)
 	struct peer_errand *errand, *next;
 
 	list_for_safe (errand, next, errands, node)
-		conn_doom_quietly(&errand->conn, "pooler is shutting down");
+		conn_doom_quietly(&errand->conn, error_text(ERROR_SHUTTING_DOWN));
 }
 
 void peers_drop_all(struct site *site)

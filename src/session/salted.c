@@ -39,7 +39,7 @@ struct workers_job *salted_submit(struct site *site, const struct scram_due *due
 	struct key_job *key_job = key_job_new(due, done, owner);
 
 	if (!key_job) {
-		err_set(err, "out of memory");
+		err_set_row(err, ERROR_OUT_OF_MEMORY);
 		return NULL;
 	}
 	if (workers_submit(site->workers, &key_job->job, err) == 0) {

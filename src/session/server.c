@@ -165,13 +165,13 @@ void server_malformed(struct conn *conn, const uint8_t *bytes, size_t have)
 {
 	(void)bytes;
 	(void)have;
-	server_protocol_error(conn_server(conn), "bad pkt header");
+	server_protocol_error(conn_server(conn), error_text(ERROR_SERVER_BAD_HEADER));
 }
 
 void server_ended(struct conn *conn, const struct err *err)
 {
 	(void)err;
-	server_retire(conn_server(conn), "server conn crashed?");
+	server_retire(conn_server(conn), error_text(ERROR_SERVER_CRASHED));
 }
 
 static void server_closed(struct conn *conn, const char *reason)
@@ -189,7 +189,7 @@ int server_note_parameter(struct server *server, const struct message *m,
 
 	if (m->size > PARAMETER_MAX || codec_read_parameter_status(message_body(m),
 					   message_body_len(m), &name, &value) < 0) {
-		server_protocol_error(server, "broken ParameterStatus packet");
+		server_protocol_error(server, error_text(ERROR_SERVER_BAD_PARAMETER));
 		return -1;
 	}
 	i = vars_schema_find(server->conn.site->vars, name);
@@ -200,7 +200,7 @@ int server_note_parameter(struct server *server, const struct message *m,
 	}
 	if (vars_set(&server->vars, (size_t)i, value) < 0 ||
 	    (also && vars_set(also, (size_t)i, value) < 0)) {
-		server_retire(server, "out of memory");
+		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 		return -1;
 	}
 	return 0;
@@ -272,7 +272,7 @@ void server_query(struct server *server, const char *sql)
 	buf_init(&buf, 0);
 	codec_put_query(&buf, sql);
 	if (pipeline_owe(&server->pipeline, 'Q', OWED_SELF, 0) < 0)
-		server_retire(server, "out of memory");
+		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 	server->is_ready = false;
 	conn_send(&server->conn, &buf);
 	buf_done(&buf);
@@ -288,7 +288,7 @@ void server_ask(struct server *server)
 	prepared_put_close(PREPARED_NONE, &buf);
 	buf_put(&buf, sync, sizeof(sync));
 	if (pipeline_ask(&server->pipeline) < 0)
-		server_retire(server, "out of memory");
+		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 	server->is_ready = false;
 	conn_send(&server->conn, &buf);
 	buf_done(&buf);
@@ -322,7 +322,7 @@ static enum step rest_message(struct conn *conn, const struct message *m)
 		server_retire(server, "idle server got dirty");
 		break;
 	default:
-		server_protocol_error(server, "unknown pkt");
+		server_protocol_error(server, error_text(ERROR_UNKNOWN_PACKET));
 		break;
 	}
 	return STEP_CLOSE;
@@ -403,7 +403,7 @@ static enum step test_message(struct conn *conn, const struct message *m)
 			return STEP_CLOSE;
 		if (m->type == 'Z' && codec_read_ready(message_body(m),
 					  message_body_len(m), &status) < 0) {
-			server_protocol_error(server, "bad packet");
+			server_protocol_error(server, error_text(ERROR_BAD_PACKET));
 			return STEP_CLOSE;
 		}
 	}
@@ -414,7 +414,7 @@ static enum step test_message(struct conn *conn, const struct message *m)
 		prepared_set_clear(&server->statements);
 	if (pipeline_answer(&server->pipeline, m->type, status, NULL) ==
 	    ANSWER_BROKEN) {
-		server_protocol_error(server, "unknown pkt");
+		server_protocol_error(server, error_text(ERROR_UNKNOWN_PACKET));
 		return STEP_CLOSE;
 	}
 	if (m->type != 'Z' || !pipeline_is_settled(&server->pipeline))

@@ -79,7 +79,7 @@ static void drop_clients(const struct list *clients, const char *reason)
 
 void session_drop_all(struct site *site)
 {
-	static const char reason[] = "pooler is shutting down";
+	const char *reason = error_text(ERROR_SHUTTING_DOWN);
 	struct pool *pool;
 	struct seat *seat;
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/errors.h"
 #include "base/text.h"
 #include "wire/message.h"
 
@@ -287,13 +288,12 @@ void codec_put_error(struct buf *b, const char *severity, const char *sqlstate,
 	codec_end(b, at);
 }
 
-void codec_put_notice(struct buf *b, const char *severity, const char *sqlstate,
-    const char *message, const char *detail)
+void codec_put_notice(struct buf *b, const char *message, const char *detail)
 {
 	size_t at = codec_begin(b, 'N');
 
-	put_error_field(b, 'S', severity);
-	put_error_field(b, 'C', sqlstate);
+	put_error_field(b, 'S', "NOTICE");
+	put_error_field(b, 'C', SQLSTATE_SUCCESS);
 	put_error_field(b, 'M', message);
 	put_error_field(b, 'D', detail);
 	buf_put_u8(b, 0);
@@ -394,7 +394,8 @@ int codec_read_error(const uint8_t *body, size_t len, struct error_fields *f)
 	}
 	take_field(&fields['V'], fields['S']);
 	f->severity = fields['V'] ? fields['V'] : "";
-	f->sqlstate = fields['C'] && is_sqlstate(fields['C']) ? fields['C'] : "XX000";
+	f->sqlstate = fields['C'] && is_sqlstate(fields['C']) ? fields['C']
+							      : SQLSTATE_INTERNAL_ERROR;
 	f->message = fields['M'] ? fields['M'] : "";
 	f->detail = fields['D'] ? fields['D'] : "";
 	f->hint = fields['H'] ? fields['H'] : "";

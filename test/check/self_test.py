@@ -165,11 +165,20 @@ class Text(Scratch):
         self.assertFinds(words, "src/base/a.c:1")
 
     def test_sqlstates(self):
-        self.put("src/session/a.c", 'int a = strcmp(f, "26000");\nchar b[] = "00000";\n')
-        self.put("src/pool/b.c", 'char *c = "08P01";\n')
+        row = 'ERROR_ROW(%s, FATAL, "08P01", NULL, "%s", "What to do.")\n'
+        table = row % ("CRASHED", "server conn crashed?")
+        self.put("include/base/errors.def", table)
+        self.put("src/pool/a.c", '/* 08P01: "08P01" */\nint a = ERROR_CRASHED;\n')
+        self.put("include/base/errors.h", '#define SQLSTATE_SUCCESS "00000"\n')
         self.assertClean(sqlstates)
-        self.put("src/login/c.c", 'char *d = "08P01";\n')
-        self.assertFinds(sqlstates, "src/login/c.c:1")
+        for line in ('char *d = "08P01";', 'int d = strcmp(f, "26000");',
+                     'server_retire(s, "server conn crashed?");',
+                     'client_fatal_text(client, sqlstate, "gone");'):
+            self.put("src/pool/b.c", "int b;\n%s\n" % line)
+            self.assertFinds(sqlstates, "src/pool/b.c:2")
+        self.put("src/pool/b.c", "int b;\n")
+        self.put("include/base/errors.def", table + row % ("LOST", "lost"))
+        self.assertFinds(sqlstates, "nobody uses LOST")
 
     def test_paths(self):
         self.put("doc/a.md", "see /wo" "rk/tree\n")

@@ -1,22 +1,52 @@
-"""SQLSTATEs that clients are told stand in errors.def.  Elsewhere they may only be compared."""
+"""What clients are told stands in errors.def: its SQLSTATE, its text, and no row without use.
+
+SQLSTATEs of servers that the code compares with have names in errors.h.
+"""
 import re
 
 import tree
 
-# Floors below errors.def: what they say reaches clients through struct err or a verdict.
-BELOW = ("src/base/", "src/auth/", "src/net/", "src/pool/", "src/wire/", "src/conf/")
-LITERAL = re.compile(r'"(?:[0-9][0-9A-Z]{4}|F0000|XX000)"')
-COMPARED = re.compile(r'strn?cmp\([^;]*')
-SUCCESS = '"00000"'  # of notices
+TABLE = "include/base/errors.def"
+NAMES = "include/base/errors.h"
+LITERAL = re.compile(r'"(?:[0-9][0-9A-Z]{4}|[A-Z][0-9]{4}|XX000)"')
+STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+COMMENT = re.compile(r"/\*.*?\*/", re.S)
+ROW = re.compile(r'ERROR_ROW\((\w+), \w+, "(\w+)", (?:NULL|"\w+"), ("(?:[^"\\]|\\.)*")')
+# A text with its SQLSTATE that comes from no row.
+SAID = re.compile(r'\b(?:client_fatal_text|queue_refuse|lookup_refuse)\([^;"]*("[^"]*")')
+
+
+def without_comments(text):
+    """The same lines, with comments gone."""
+    return COMMENT.sub(lambda m: "\n" * m.group().count("\n"), text)
+
+
+def line_of(text, at):
+    return text.count("\n", 0, at) + 1
+
+
+def check_file(path, text, texts):
+    for found in LITERAL.finditer(text):
+        yield "%s:%d: %s belongs into errors.def" % (path, line_of(text, found.start()), found[0])
+    for found in STRING.finditer(text):
+        if found[0] in texts:
+            yield "%s:%d: the text %s is ERROR_%s in errors.def" % (
+                path, line_of(text, found.start()), found[0], texts[found[0]])
+    for found in SAID.finditer(text):
+        yield "%s:%d: the text %s has no row in errors.def" % (
+            path, line_of(text, found.start()), found[1])
 
 
 def check(options):
-    problems = []
-    for path in tree.files(options.root):
-        if not path.startswith("src/") or not path.endswith(".c") or path.startswith(BELOW):
-            continue
-        for number, line in enumerate(tree.text(options.root, path).splitlines(), 1):
-            for found in LITERAL.findall(COMPARED.sub("", line)):
-                if found != SUCCESS and "replaced_sqlstate" not in line:
-                    problems.append("%s:%d: %s belongs into errors.def" % (path, number, found))
+    paths = [path for path in tree.files(options.root)
+             if path.startswith(("src/", "include/")) and path not in (TABLE, NAMES)]
+    files = {path: without_comments(tree.text(options.root, path))
+             for path in paths if path.endswith((".c", ".h"))}
+    has_table = TABLE in tree.files(options.root)
+    rows = ROW.findall(tree.text(options.root, TABLE)) if has_table else []
+    texts = {text: name for name, _, text in rows if text != '"%s"'}
+    problems = [problem for path, text in files.items()
+                for problem in check_file(path, text, texts)]
+    used = set(re.findall(r"\bERROR_(\w+)", "\n".join(files.values())))
+    problems += ["%s: nobody uses %s" % (TABLE, name) for name, _, _ in rows if name not in used]
     return problems

@@ -33,10 +33,7 @@ static int rig_reload(struct site *site, struct err *err)
 {
 	struct rig *rig = site_rig(site);
 	rig->reloads++;
-	return rig->refuses ? err_set_code(err, "F0000",
-				  "RELOAD failed, see logs for "
-				  "additional details")
-			    : 0;
+	return rig->refuses ? err_set(err, "x.ini:3: bad") : 0;
 }
 
 static int rig_set(

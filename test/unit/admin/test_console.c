@@ -262,7 +262,7 @@ static void test_process_verbs(void **state)
 	};
 	static const struct talk refused[] = {
 	    {"RELOAD", "E S=ERROR C=F0000 M=RELOAD failed, see logs for additional "
-		       "details\nZ I\n"},
+		       "details D=x.ini:3: bad\nZ I\n"},
 	    {"set a = b", ERR("SET failed D=refused")},
 	};
 	HOLD(&w->admin, talks);

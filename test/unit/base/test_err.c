@@ -21,16 +21,16 @@ static void set_fills_text_and_code(void **state)
 	assert_int_equal(err_set(&e, "bad %s %d", "thing", 7), -1);
 	assert_string_equal(e.text, "bad thing 7");
 	assert_string_equal(e.sqlstate, "08P01");
-	assert_int_equal(err_set_code(&e, "57P01", "going"), -1);
-	assert_string_equal(e.text, "going");
-	assert_string_equal(e.sqlstate, "57P01");
+	assert_int_equal(err_set_row(&e, ERROR_NO_THREAD, "none left"), -1);
+	assert_string_equal(e.text, "could not start a thread: none left");
+	assert_string_equal(e.sqlstate, "53000");
 }
 
 static void no_error_wanted(void **state)
 {
 	(void)state;
 	assert_int_equal(err_set(NULL, "x"), -1);
-	assert_int_equal(err_set_code(NULL, "57P01", "x"), -1);
+	assert_int_equal(err_set_row(NULL, ERROR_OUT_OF_MEMORY), -1);
 	assert_int_equal(err_prefix(NULL, "x"), -1);
 }
 
@@ -39,13 +39,15 @@ static void arguments_may_be_the_old_content(void **state)
 	struct err e;
 
 	(void)state;
-	err_set_code(&e, "28P01", "inner");
+	err_set(&e, "inner");
 	err_set(&e, "outer: %s", e.text);
 	assert_string_equal(e.text, "outer: inner");
-	err_set_code(&e, "28P01", "inner");
-	err_set_code(&e, e.sqlstate, "more %s %s", e.text, e.sqlstate);
-	assert_string_equal(e.text, "more inner 28P01");
-	assert_string_equal(e.sqlstate, "28P01");
+	err_set_row(&e, ERROR_NO_THREAD, e.text);
+	assert_string_equal(e.text, "could not start a thread: outer: inner");
+	err_set(&e, "more %s %s", e.text, e.sqlstate);
+	assert_string_equal(
+	    e.text, "more could not start a thread: outer: inner 53000");
+	assert_string_equal(e.sqlstate, "08P01");
 }
 
 static void prefix_keeps_code(void **state)
@@ -53,10 +55,10 @@ static void prefix_keeps_code(void **state)
 	struct err e;
 
 	(void)state;
-	err_set_code(&e, "28000", "no");
+	err_set_row(&e, ERROR_NO_THREAD, "no");
 	assert_int_equal(err_prefix(&e, "%s:%d: ", "file", 3), -1);
-	assert_string_equal(e.text, "file:3: no");
-	assert_string_equal(e.sqlstate, "28000");
+	assert_string_equal(e.text, "file:3: could not start a thread: no");
+	assert_string_equal(e.sqlstate, "53000");
 }
 
 static void long_text_is_cut_between_characters(void **state)

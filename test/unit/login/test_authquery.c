@@ -285,7 +285,7 @@ static void what_does_not_matter_is_passed_over(void **state)
 	struct stage *stage = asked(AUTH, PLAIN, &client, &server);
 	struct buf b;
 	buf_init(&b, 0);
-	codec_put_notice(&b, "NOTICE", "00000", "by the way", NULL);
+	codec_put_notice(&b, "by the way", NULL);
 	codec_put_parameter_status(&b, "TimeZone", "Mars");
 	peer_send(server, b.bytes, b.len);
 	buf_done(&b);

@@ -108,7 +108,7 @@ static void builds_back_messages(void **state)
 	BUILT("E\0\0\0\x16SFATAL\0C08P01\0Mm\0\0");
 	codec_put_error(&out, "ERROR", "08P01", "m", "d", "h");
 	BUILT("E\0\0\0\x1cSERROR\0C08P01\0Mm\0Dd\0Hh\0\0");
-	codec_put_notice(&out, "NOTICE", "00000", "m", NULL);
+	codec_put_notice(&out, "m", NULL);
 	BUILT("N\0\0\0\x17SNOTICE\0C00000\0Mm\0\0");
 	codec_put_negotiate(&out, PROTOCOL_3_0, options, 1);
 	BUILT("v\0\0\0\x13\0\3\0\0\0\0\0\1_pq_.x\0");

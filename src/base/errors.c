@@ -1,22 +1,24 @@
 /*
  * The table of errors at work: texts, codes, the printed reference.
  */
-#include "session/errors.h"
+#include "base/errors.h"
 
 #include <string.h>
 
-#define FATAL "FATAL"
-#define ERROR "ERROR"
+#define FATAL  "FATAL"
+#define ERROR  "ERROR"
+#define EITHER "ERROR or FATAL"
 static const struct {
 	const char *severity, *sqlstate, *setting, *text, *help;
 } error_rows[ERROR_COUNT] = {
 #define ERROR_ROW(id, severity, sqlstate, setting, text, help) \
 	[ERROR_##id] = {severity, sqlstate, setting, text, help},
-#include "session/errors.def"
+#include "base/errors.def"
 #undef ERROR_ROW
 };
 #undef FATAL
 #undef ERROR
+#undef EITHER
 
 const char *error_severity(enum error_id id)
 {
@@ -43,10 +45,29 @@ const char *error_text(enum error_id id)
 	return error_rows[id].text;
 }
 
+char *error_vprint(char *out, size_t size, enum error_id id, va_list ap)
+{
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+	vsnprintf(out, size, error_text(id), ap);
+#pragma GCC diagnostic pop
+	return out;
+}
+
+char *error_print(char *out, size_t size, enum error_id id, ...)
+{
+	va_list ap;
+
+	va_start(ap, id);
+	error_vprint(out, size, id, ap);
+	va_end(ap);
+	return out;
+}
+
 enum error_id error_of_reason(const char *reason)
 {
 	for (size_t i = 0; i < ERROR_COUNT; i++)
-		if (error_rows[i].setting && strcmp(error_rows[i].text, reason) == 0)
+		if (strcmp(error_rows[i].text, reason) == 0)
 			return (enum error_id)i;
 	return ERROR_CONNECTION_LOST;
 }

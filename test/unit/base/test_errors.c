@@ -1,0 +1,56 @@
+/*
+ * The table of errors.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+/* clang-format off: needs some of the headers above */
+#include <cmocka.h>
+/* clang-format on */
+
+#include "base/errors.h"
+
+static void reasons_are_rows(void **state)
+{
+	(void)state;
+	assert_int_equal(error_of_reason("query timeout"), ERROR_QUERY_TIMEOUT);
+	assert_int_equal(error_of_reason("database removed"), ERROR_DATABASE_REMOVED);
+	assert_int_equal(error_of_reason("whatever it was"), ERROR_CONNECTION_LOST);
+	/* two rows have this text: the one that a client of a server is told */
+	assert_string_equal(
+	    error_severity(error_of_reason("pooler is shutting down")), "FATAL");
+}
+
+static void every_row_is_whole(void **state)
+{
+	(void)state;
+	for (int id = 0; id < ERROR_COUNT; id++) {
+		assert_true(*error_text(id) && *error_help(id));
+		assert_int_equal(strlen(error_sqlstate(id)), 5);
+		assert_true(strlen(error_severity(id)) >= strlen("FATAL"));
+	}
+}
+
+static void texts_are_printed_and_cut(void **state)
+{
+	char out[64];
+
+	(void)state;
+	assert_string_equal(
+	    error_print(out, sizeof(out), ERROR_NO_SUCH_DATABASE, "shop"),
+	    "no such database: shop");
+	assert_string_equal(
+	    error_print(out, 8, ERROR_NO_SUCH_DATABASE, "shop"), "no such");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(reasons_are_rows),
+	    cmocka_unit_test(every_row_is_whole),
+	    cmocka_unit_test(texts_are_printed_and_cut),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
