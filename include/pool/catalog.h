@@ -23,6 +23,15 @@
 #include "pool/stats.h"
 
 struct pool;
+
+/* Limits that several pools share; the narrowest first. */
+enum room_kind {
+	ROOM_USER,     /* max_user_connections */
+	ROOM_DATABASE, /* max_db_connections */
+	ROOM_PROCESS,  /* max_server_connections */
+	ROOM_COUNT,    /* none of them */
+};
+
 struct service; /* who serves the clients of a database: defined in session/ */
 
 /* The password that LDAP or PAM found right last: it is for logins to servers. */
@@ -50,7 +59,7 @@ struct user {
 	struct list pools; /* struct pool by .user_node: as pool user */
 	struct list
 	    resting; /* struct seat by .user_node: idle and used ones, longest first */
-	struct heap starving; /* struct pool by .user_room_node: see room.h */
+	struct heap starving; /* struct pool by .room_nodes: see room.h */
 };
 
 struct database {
@@ -65,7 +74,7 @@ struct database {
 	struct hosts hosts;   /* what is known of those that config names */
 	struct list pools;    /* struct pool by .db_node */
 	struct list resting;  /* struct seat by .db_node: longest resting first */
-	struct heap starving; /* struct pool by .db_room_node: see room.h */
+	struct heap starving; /* struct pool by .room_nodes: see room.h */
 	struct scram_cache forced_cache; /* keys derived from forced_secret */
 	struct map *credentials;         /* owned: see credentials.h; NULL: none */
 	struct config *held;   /* one reference once is_gone: what config points into */
@@ -87,8 +96,12 @@ struct catalog {
 	struct map *users, *databases; /* by name */
 	struct map *pools;             /* by (database, user) */
 	struct list pool_list;         /* struct pool by .node, order of creation */
-	bool paused;                   /* global PAUSE */
-	bool suspended;                /* global SUSPEND */
+	int server_count;     /* seats of all pools, but those with a cancel request */
+	struct heap starving; /* struct pool by .room_nodes: see room.h */
+	struct heap spare;   /* struct pool by .spare_node: those with a seat to give up
+				under max_server_connections, most first */
+	bool paused;         /* global PAUSE */
+	bool suspended;      /* global SUSPEND */
 	bool refuse_waiting; /* SHUTDOWN WAIT_FOR_SERVERS: who must wait is refused */
 	uint64_t snapshot_us,
 	    older_snapshot_us;         /* when stats_history was taken; 0 = never */

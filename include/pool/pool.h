@@ -122,7 +122,8 @@ struct pool {
 	bool is_killed;    /* clients and servers are being closed; freed when empty */
 	bool is_kicked;    /* the broker's: work is queued */
 	/* in the starving heaps: DIAL was impossible because of a limit */
-	struct heap_node db_room_node, user_room_node;
+	struct heap_node room_nodes[ROOM_COUNT];
+	struct heap_node spare_node; /* in catalog->spare */
 	/* SCRAM keys of the client's own login, for passing through; pools without
 	 * forced user only */
 	struct scram_keys pass_through;

@@ -24,4 +24,7 @@ uint64_t pool_login_retry(const struct pool *pool);
 /* Least time between two closes for server_lifetime. */
 uint64_t pool_lifetime_spacing(const struct pool *pool);
 
+/* Which of the pool's seats at rest would be missed least, or NULL. */
+struct seat *pool_longest_resting(const struct pool *pool);
+
 #endif

@@ -1,26 +1,59 @@
 /*
- * Who waits for room under max_db_connections and max_user_connections.  Pools take
- * turns in the order in which their first clients began to wait.  Private to the pool
- * floor.
+ * Who waits for room under the limits that pools share: max_user_connections,
+ * max_db_connections, max_server_connections.  Pools take turns in the order in which
+ * their first clients began to wait.  Who holds a limit, and what counts against it, is
+ * known here alone.
  */
 #ifndef POOL_ROOM_H
 #define POOL_ROOM_H
 
 #include "pool/pool.h"
 
-/* The pool could open a server if its database or its user had room: enter or leave
- * their queues.  Who becomes the first by that is told. */
-void room_want(struct pool *pool, bool of_database, bool of_user);
+/* ---- what counts ---- */
+/* A seat begins and ends to count for this pool: for its user, its database and the
+ * process, for which one that carries a cancel request does not count.  An end makes
+ * room, and whoever waits for it is told. */
+void room_take(struct pool *pool, bool is_cancel);
+void room_give(struct pool *pool, bool is_cancel);
+/* The limit has no room for another seat of this pool. */
+bool room_is_full(const struct pool *pool, enum room_kind kind);
+/* More seats than the process may have: the limit was lowered. */
+bool room_is_exceeded(const struct pool *pool);
+
+/* ---- who waits ---- */
+/* The pool could open a server if this limit had room: it enters the queue for it, and
+ * leaves any other (ROOM_COUNT: all).  Who becomes the first by that is told. */
+void room_want(struct pool *pool, enum room_kind kind);
+/* It is in one of them. */
+bool room_is_wanted(const struct pool *pool);
 /* Another client is the pool's first waiter. */
 void room_reorder(struct pool *pool);
 /* There may be room, or a resting seat to evict: tell who is first in the queues of
- * this pool's database and user. */
+ * this pool's user and database, and of the process. */
 void room_offer(const struct pool *pool);
-/* Another pool's client has waited longer for room in the database or for the user than
- * anybody in this pool. */
-bool room_is_before_in_database(const struct pool *pool);
-bool room_is_before_of_user(const struct pool *pool);
-/* The same by so much that a seat which comes free here is worth closing for it. */
+/* Under which limit another pool comes first; ROOM_COUNT: this one does under all. */
+enum room_kind room_before(const struct pool *pool);
+/* Another pool has so long a lead that a seat which comes free here is worth closing
+ * for it. */
 bool room_is_owed(const struct pool *pool, uint64_t now_us);
+/* The setting under which the pool waits for room that others have, e.g.
+ * "max_db_connections"; NULL: under none.  *limit is its value. */
+const char *room_lacked(const struct pool *pool, int *limit);
+/* The pool is about to be freed. */
+void room_forget(struct pool *pool);
+
+/* ---- who gives up what ---- */
+/* A seat at rest that may be closed to make room for this pool, or NULL: then *wake_us
+ * becomes earlier if time alone can change that. */
+struct seat *room_evictable(
+    const struct pool *pool, enum room_kind kind, uint64_t now_us, uint64_t *wake_us);
+/* A seat at rest, of any pool, that must go because there are too many, or NULL. */
+struct seat *room_surplus(const struct pool *pool);
+extern const char room_surplus_reason[];
+/* Something has changed that says whether the pool has a seat to give up: its seats at
+ * rest, their number, its clients, its waiters, its settings. */
+void room_note(struct pool *pool);
+/* The same for all pools: settings have changed. */
+void room_note_all(struct catalog *c);
 
 #endif

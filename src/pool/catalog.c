@@ -108,7 +108,7 @@ void pool_free(struct pool *pool)
 	struct catalog *c = db->catalog;
 
 	c->events->freed(c->events_ctx, pool);
-	room_want(pool, false, false);
+	room_forget(pool);
 	/* A killed one has left the map; another may be there under its key. */
 	if (!pool->is_killed)
 		map_del(c->pools, &pool->database, 2 * sizeof(void *));

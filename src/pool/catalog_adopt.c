@@ -9,6 +9,7 @@
 #include "pool/catalog_parts.h"
 #include "pool/credentials.h"
 #include "pool/idle.h"
+#include "pool/room.h"
 #include "pool/seats.h"
 
 static bool is_text_equal(const char *a, const char *b)
@@ -173,5 +174,6 @@ void catalog_adopt(struct catalog *c, struct config *config,
 		adopt_secrets(c, users);
 	if (a.old)
 		config_unref(&a.old);
+	room_note_all(c);
 	catalog_kick_all(c, NULL);
 }

@@ -273,14 +273,20 @@ void hosts_seat_comes(struct seat *seat, bool to_front)
 static void end_probe(struct seat *seat)
 {
 	struct host *host = seat->share->host;
+	struct pool *pool;
 
 	if (!seat->is_probe)
 		return;
 	seat->is_probe = false;
 	seat->pool->probe_count--;
+	if (host->state != HOST_PROBING)
+		return;
 	/* It came to nothing: the next one may try at once. */
-	if (host->state == HOST_PROBING)
-		host->state = HOST_DOWN;
+	host->state = HOST_DOWN;
+	list_for (pool, &seat->pool->database->pools, db_node) {
+		if (pool->lacks_host)
+			pool_kick(pool);
+	}
 }
 
 void hosts_seat_goes(struct seat *seat)

@@ -33,6 +33,7 @@ void pool_join(struct pool *pool, struct ask *ask)
 	ask->state = ASK_RESTING;
 	list_push_back(&pool->clients, &ask->node);
 	idle_note_pool(pool);
+	room_note(pool);
 	if (pool_is_undersized(pool))
 		pool_kick(pool);
 }
@@ -50,6 +51,7 @@ void pool_part(struct ask *ask)
 	ask->pool = NULL;
 	note_time(pool, ask->last_us);
 	idle_note_pool(pool);
+	room_note(pool);
 }
 
 void pool_withdraw(struct ask *ask)
@@ -238,6 +240,8 @@ static struct verdict settle(struct seat *seat, uint64_t now_us)
 		return seat_retire(seat, error_text(ERROR_DATABASE_REMOVED));
 	if (pool_is_closing_for_pause(pool))
 		return seat_retire(seat, "pause mode");
+	if (room_is_exceeded(pool))
+		return seat_retire(seat, room_surplus_reason);
 	struct ask *ask = pool_is_paused(pool) ? NULL : queue_first_seeker(pool);
 	bool is_checked_always =
 	    !scope_server_check_delay(scope_of_pool(pool)) && pool_has_check(pool);

@@ -140,3 +140,25 @@ bool pool_may_be_freed(const struct pool *pool)
 		return false;
 	return timeout && db->catalog->seen_us - pool->idle_since_us >= timeout;
 }
+
+/* The one of two that has rested longer; either may be NULL. */
+static struct seat *longer_resting(struct node *a, struct node *b)
+{
+	struct seat *x = a ? container_of(a, struct seat, node) : NULL;
+	struct seat *y = b ? container_of(b, struct seat, node) : NULL;
+
+	if (!x || !y)
+		return x ? x : y;
+	return x->rested_us < y->rested_us ? x : y;
+}
+
+/* Those that need a check go first.  The lists may be in either order, depending on
+ * server_round_robin. */
+struct seat *pool_longest_resting(const struct pool *pool)
+{
+	const struct list *used = &pool->seats[SEAT_USED];
+	const struct list *idle = &pool->seats[SEAT_IDLE];
+	const struct list *l = list_is_empty(used) ? idle : used;
+
+	return longer_resting(list_first(l), list_last(l));
+}

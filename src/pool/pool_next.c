@@ -95,31 +95,10 @@ static struct verdict retire_for_pause(struct pool *pool)
 	return seat ? seat_retire(seat, "pause mode") : nothing(UINT64_MAX);
 }
 
-/* The one of two that has rested longer; either may be NULL. */
-static struct seat *longer_resting(struct node *a, struct node *b)
-{
-	struct seat *x = a ? container_of(a, struct seat, node) : NULL;
-	struct seat *y = b ? container_of(b, struct seat, node) : NULL;
-
-	if (!x || !y)
-		return x ? x : y;
-	return x->rested_us < y->rested_us ? x : y;
-}
-
-/* The list may be in either order, depending on server_round_robin. */
-static struct seat *longest_resting(const struct pool *pool, enum seat_state state)
-{
-	const struct list *l = &pool->seats[state];
-
-	return longer_resting(list_first(l), list_last(l));
-}
-
 static struct verdict shrink(struct pool *pool)
 {
-	struct seat *seat = longest_resting(pool, SEAT_USED);
+	struct seat *seat = pool_longest_resting(pool);
 
-	if (!seat)
-		seat = longest_resting(pool, SEAT_IDLE);
 	return seat ? seat_retire(seat, "too many servers in the pool")
 		    : nothing(UINT64_MAX);
 }
@@ -134,7 +113,8 @@ struct launch {
 	const struct host *wanted; /* for balance or as a probe, though nobody waits */
 	uint64_t now_us;
 	/* what came out */
-	bool is_reserve, lacks_pool_room, lacks_db_room, lacks_user_room;
+	bool is_reserve, lacks_pool_room;
+	enum room_kind lacks_room; /* ROOM_COUNT: there is some */
 	bool is_behind; /* there is room, but another pool's client comes first */
 	uint64_t wake_us;
 	struct seat *evicted;
@@ -205,70 +185,35 @@ static bool has_pool_room(struct launch *l)
 	}
 	if (!l->is_replication)
 		return may_use_reserve(l);
-	l->evicted = longest_resting(pool, SEAT_USED);
-	if (!l->evicted)
-		l->evicted = longest_resting(pool, SEAT_IDLE);
+	l->evicted = pool_longest_resting(pool);
 	return false;
 }
 
-/* The one that rested longest, but nobody's waiter loses a server that it could have.
- * Such a waiter is rare (a seat at rest serves it at once), so the first is taken. */
-static struct seat *evictable_of_database(const struct database *db)
-{
-	struct seat *seat;
-
-	list_for (seat, &db->resting, db_node) {
-		if (list_is_empty(&seat->pool->seekers))
-			return seat;
-	}
-	return NULL;
-}
-
-static struct seat *evictable_of_user(const struct user *user)
-{
-	struct seat *seat;
-
-	list_for (seat, &user->resting, user_node) {
-		if (list_is_empty(&seat->pool->seekers))
-			return seat;
-	}
-	return NULL;
-}
-
-/* There is room, but is it for another pool, whose client has waited longer for it? */
-static bool is_own_turn(struct launch *l, bool has_db_limit, bool has_user_limit)
-{
-	l->lacks_db_room = has_db_limit && room_is_before_in_database(l->pool);
-	l->lacks_user_room =
-	    !l->lacks_db_room && has_user_limit && room_is_before_of_user(l->pool);
-	l->is_behind = l->lacks_db_room || l->lacks_user_room;
-	return !l->is_behind;
-}
-
-/* Steps 6 and 7.  Nobody is evicted for the database while the user has no room: it
- * would be for nothing. */
+/* Steps 6 to 8.  Nobody is evicted for one limit while another leaves no room: it would
+ * be for nothing. */
 static bool has_limit_room(struct launch *l)
 {
-	const struct pool *pool = l->pool;
-	struct database *db = pool->database;
-	struct user *user = pool->user;
-	int db_limit = scope_max_db_connections(scope_of_database(db));
-	int user_limit = scope_max_user_connections(scope_of_user(user));
-	bool is_user_full = user_limit > 0 && user->server_count >= user_limit;
+	struct seat *evicted = NULL;
 
-	if (is_user_full) {
-		l->lacks_user_room = true;
-		l->evicted = evictable_of_user(user);
-		if (!l->evicted)
+	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++) {
+		if (!room_is_full(l->pool, kind))
+			continue;
+		struct seat *seat =
+		    room_evictable(l->pool, kind, l->now_us, &l->wake_us);
+		if (!evicted)
+			evicted = seat;
+		if (!seat || l->lacks_room == ROOM_COUNT)
+			l->lacks_room = kind;
+		if (!seat)
 			return false;
 	}
-	if (db_limit > 0 && db->server_count >= db_limit) {
-		l->lacks_db_room = true;
-		l->lacks_user_room = false;
-		l->evicted = evictable_of_database(db);
+	l->evicted = evicted;
+	if (evicted)
 		return false;
-	}
-	return !is_user_full && is_own_turn(l, db_limit > 0, user_limit > 0);
+	/* There is room, but is it for another pool, whose client comes first? */
+	l->lacks_room = room_before(l->pool);
+	l->is_behind = l->lacks_room != ROOM_COUNT;
+	return !l->is_behind;
 }
 
 static bool may_launch(struct launch *l)
@@ -294,23 +239,25 @@ static bool may_launch(struct launch *l)
 static struct verdict launch(struct launch *l)
 {
 	if (may_launch(l)) {
-		room_want(l->pool, false, false);
+		room_want(l->pool, ROOM_COUNT);
 		return (struct verdict){.kind = VERDICT_DIAL,
 		    .ask = l->is_replication ? first_replica(l->pool) : NULL,
 		    .is_reserve = l->is_reserve,
 		    .is_replication = l->is_replication,
 		    .wake_us = UINT64_MAX};
 	}
-	if (l->evicted && l->may_evict)
+	/* min_pool_size takes from those that have more than theirs, but only under the
+	 * limit that all share. */
+	if (l->evicted && (l->may_evict || l->lacks_room == ROOM_PROCESS))
 		return seat_retire(l->evicted, "evicted");
 	if (l->may_evict) {
-		room_want(l->pool, l->lacks_db_room, l->lacks_user_room);
+		room_want(l->pool, l->lacks_room);
 		/* Whoever is before it may not know yet that there is room. */
 		if (l->is_behind)
 			room_offer(l->pool);
 	} else {
-		room_want(l->pool, false, false);
-		if (l->lacks_db_room || l->lacks_user_room)
+		room_want(l->pool, ROOM_COUNT);
+		if (l->lacks_room != ROOM_COUNT)
 			l->wake_us = earlier(l->wake_us, l->now_us + REFILL_US);
 	}
 	return nothing(l->wake_us);
@@ -361,6 +308,7 @@ static bool wants_refill(const struct pool *pool)
 static struct verdict launch_to_host(struct pool *pool, uint64_t now_us)
 {
 	struct launch l = {.pool = pool,
+	    .lacks_room = ROOM_COUNT,
 	    .wanted = hosts_wanted(pool, now_us),
 	    .now_us = now_us,
 	    .wake_us = UINT64_MAX};
@@ -376,7 +324,7 @@ static struct verdict launch_to_host(struct pool *pool, uint64_t now_us)
 		pool->dials_wanted = true;
 		return (struct verdict){.kind = VERDICT_DIAL, .wake_us = UINT64_MAX};
 	}
-	bool is_short = l.lacks_pool_room || l.lacks_db_room || l.lacks_user_room;
+	bool is_short = l.lacks_pool_room || l.lacks_room != ROOM_COUNT;
 	pool->wants_room = is_short && !l.is_behind && hosts_may_replace(pool);
 	return nothing(UINT64_MAX);
 }
@@ -390,6 +338,7 @@ static struct verdict launch_wanted(struct pool *pool, uint64_t now_us)
 			      (!is_for_any || first->kind == ASK_REPLICATION);
 	struct launch l = {.pool = pool,
 	    .asker = first,
+	    .lacks_room = ROOM_COUNT,
 	    .is_replication = is_for_replica,
 	    .may_evict = is_for_any || is_for_replica,
 	    .now_us = now_us,
@@ -400,7 +349,7 @@ static struct verdict launch_wanted(struct pool *pool, uint64_t now_us)
 	l.is_refill = !l.may_evict && !is_probe;
 	if (!l.is_refill || wants_refill(pool))
 		return launch(&l);
-	room_want(pool, false, false);
+	room_want(pool, ROOM_COUNT);
 	return nothing(wake_us);
 }
 
@@ -480,6 +429,9 @@ static struct verdict next_while_running(struct pool *pool, uint64_t now_us)
 
 	if (v.kind == VERDICT_NONE && pool_is_oversized(pool))
 		v = shrink(pool);
+	struct seat *surplus = v.kind == VERDICT_NONE ? room_surplus(pool) : NULL;
+	if (surplus)
+		v = seat_retire(surplus, room_surplus_reason);
 	if (v.kind == VERDICT_NONE && pool->wanted_host)
 		v = launch_to_host(pool, now_us);
 	return v.kind != VERDICT_NONE ? v : launch_wanted(pool, now_us);
@@ -487,7 +439,7 @@ static struct verdict next_while_running(struct pool *pool, uint64_t now_us)
 
 static struct verdict next_while_paused(struct pool *pool)
 {
-	room_want(pool, false, false);
+	room_want(pool, ROOM_COUNT);
 	pool->wants_probe = false;
 	if (pool_is_closing_for_pause(pool))
 		return retire_for_pause(pool);
@@ -512,7 +464,7 @@ struct verdict pool_next(struct pool *pool, uint64_t now_us)
 	if (v.kind != VERDICT_NONE)
 		return v;
 	if (pool->is_killed) {
-		room_want(pool, false, false);
+		room_want(pool, ROOM_COUNT);
 		return v;
 	}
 	return pool_is_paused(pool) ? next_while_paused(pool)

@@ -35,6 +35,7 @@ void queue_add(struct ask *ask, enum ask_kind kind, uint64_t now_us)
 	ask->kind = kind;
 	ask->state = ASK_WAITING;
 	ask->queued_us = now_us;
+	room_note(pool);
 }
 
 void queue_remove(struct ask *ask)
@@ -46,10 +47,14 @@ void queue_remove(struct ask *ask)
 	list_remove(list_of_kind(pool, ask->kind), &ask->kind_node);
 	list_push_back(&pool->clients, &ask->node);
 	ask->state = ASK_RESTING;
-	if (list_is_empty(&pool->waiting))
-		room_want(pool, false, false);
-	else
+	room_note(pool);
+	if (!list_is_empty(&pool->waiting)) {
 		room_reorder(pool);
+	} else if (room_is_wanted(pool)) {
+		room_want(pool, ROOM_COUNT);
+		/* It may be below min_pool_size still. */
+		pool_kick(pool);
+	}
 	/* When nobody seeks a seat, those at rest are free for others. */
 	if (list_is_empty(&pool->seekers))
 		room_offer(pool);

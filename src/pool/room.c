@@ -1,15 +1,84 @@
 /*
- * The queues for room under the limits of databases and users: heaps by the time at
- * which the first client of a pool began to wait.
+ * The queues for room under limits that pools share: heaps by the time at which the
+ * first client of a pool began to wait.
+ *
+ * The limit of the process is shared more carefully than the others, because its pools
+ * have nothing else in common: a pool that has no server at all comes before those that
+ * have some, and what min_pool_size keeps is given up last.
  */
 #include "pool/room.h"
 
+#include "pool/pool_effective.h"
+#include "pool/scopes.h"
 #include "pool/seats.h"
 
 /* A connection is closed for another pool's client when that one has waited longer by
  * as much as the own one has, but at least and at most this: a new connection is dear,
  * and pools that are equally busy are not to take turns with every transaction. */
 enum { LEAST_LEAD_US = 10000, MOST_LEAD_US = 200000 };
+
+/* Under the limit of the process: the lead of a pool without any server, and for how
+ * long others wait until they, too, are given what min_pool_size keeps. */
+enum { PATIENCE_US = 5000000 };
+
+/* A key in catalog->spare: the heap has the least first. */
+enum { SPARE_KEY_BASE = 1 << 30 };
+
+const char room_surplus_reason[] = "too many servers (max_server_connections)";
+
+/* ---- the limits ---- */
+
+static const char *const settings[ROOM_COUNT] = {
+    [ROOM_USER] = "max_user_connections",
+    [ROOM_DATABASE] = "max_db_connections",
+    [ROOM_PROCESS] = "max_server_connections",
+};
+
+static struct heap *queue_of(const struct pool *pool, enum room_kind kind)
+{
+	if (kind == ROOM_USER)
+		return &pool->user->starving;
+	return kind == ROOM_DATABASE ? &pool->database->starving
+				     : &pool->database->catalog->starving;
+}
+
+static int *count_of(const struct pool *pool, enum room_kind kind)
+{
+	if (kind == ROOM_USER)
+		return &pool->user->server_count;
+	return kind == ROOM_DATABASE ? &pool->database->server_count
+				     : &pool->database->catalog->server_count;
+}
+
+/* 0: none. */
+static int limit_of(const struct pool *pool, enum room_kind kind)
+{
+	int limit;
+
+	if (kind == ROOM_USER)
+		limit = scope_max_user_connections(scope_of_user(pool->user));
+	else if (kind == ROOM_DATABASE)
+		limit = scope_max_db_connections(scope_of_database(pool->database));
+	else
+		limit = scope_max_server_connections(scope_of_pool(pool));
+	return limit > 0 ? limit : 0;
+}
+
+bool room_is_full(const struct pool *pool, enum room_kind kind)
+{
+	int limit = limit_of(pool, kind);
+
+	return limit && *count_of(pool, kind) >= limit;
+}
+
+bool room_is_exceeded(const struct pool *pool)
+{
+	int limit = limit_of(pool, ROOM_PROCESS);
+
+	return limit && *count_of(pool, ROOM_PROCESS) > limit;
+}
+
+/* ---- who waits ---- */
 
 /* UINT64_MAX: nobody waits. */
 static uint64_t waiting_since(const struct pool *pool)
@@ -19,18 +88,36 @@ static uint64_t waiting_since(const struct pool *pool)
 	return first ? container_of(first, struct ask, node)->queued_us : UINT64_MAX;
 }
 
-static struct pool *first_of_database(const struct database *db)
+/* None of its servers will come free for the first waiter. */
+static bool has_nothing(const struct pool *pool, size_t connected)
 {
-	struct heap_node *first = heap_first(&db->starving);
+	struct node *first = list_first(&pool->waiting);
 
-	return first ? container_of(first, struct pool, db_room_node) : NULL;
+	return !connected || (first && container_of(first, struct ask, node)->kind ==
+					   ASK_REPLICATION);
 }
 
-static struct pool *first_of_user(const struct user *user)
+/* Its place in the queue if it had so many servers: a time; the least comes first. */
+static uint64_t place_with(
+    const struct pool *pool, enum room_kind kind, size_t connected)
 {
-	struct heap_node *first = heap_first(&user->starving);
+	uint64_t since_us = waiting_since(pool);
 
-	return first ? container_of(first, struct pool, user_room_node) : NULL;
+	if (kind != ROOM_PROCESS || since_us == UINT64_MAX)
+		return since_us;
+	return since_us + (has_nothing(pool, connected) ? 0 : PATIENCE_US);
+}
+
+static uint64_t place_of(const struct pool *pool, enum room_kind kind)
+{
+	return place_with(pool, kind, pool_connected_count(pool));
+}
+
+static struct pool *first_in(const struct pool *pool, enum room_kind kind)
+{
+	struct heap_node *first = heap_first(queue_of(pool, kind));
+
+	return first ? container_of(first - kind, struct pool, room_nodes[0]) : NULL;
 }
 
 static void tell(struct pool *first)
@@ -44,53 +131,205 @@ static void tell(struct pool *first)
  * next. */
 void room_offer(const struct pool *pool)
 {
-	tell(first_of_database(pool->database));
-	tell(first_of_user(pool->user));
+	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++)
+		tell(first_in(pool, kind));
 }
 
-/* True when it has left. */
+/* True when it has left, or is not the first any more. */
 static bool is_moved_out(
-    struct heap *heap, struct heap_node *node, bool is_wanted, uint64_t since_us)
+    struct heap *heap, struct heap_node *node, bool is_wanted, uint64_t key)
 {
-	bool was_wanted = heap_has(node);
+	bool was_wanted = heap_has(node), was_first = heap_first(heap) == node;
 
-	if (was_wanted && (!is_wanted || node->key != since_us))
+	if (was_wanted && (!is_wanted || node->key != key))
 		heap_remove(heap, node);
 	if (is_wanted && !heap_has(node))
-		heap_put(heap, node, since_us);
-	return was_wanted && !is_wanted;
+		heap_put(heap, node, key);
+	return (was_wanted && !is_wanted) || (was_first && heap_first(heap) != node);
 }
 
-void room_want(struct pool *pool, bool of_database, bool of_user)
+void room_want(struct pool *pool, enum room_kind wanted)
 {
-	struct database *db = pool->database;
-	struct user *user = pool->user;
-	uint64_t since_us = waiting_since(pool);
+	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++) {
+		struct heap_node *node = &pool->room_nodes[kind];
+		if ((kind == wanted || heap_has(node)) &&
+		    is_moved_out(queue_of(pool, kind), node, kind == wanted,
+			place_of(pool, kind)))
+			tell(first_in(pool, kind));
+	}
+}
 
-	if (is_moved_out(&db->starving, &pool->db_room_node, of_database, since_us))
-		tell(first_of_database(db));
-	if (is_moved_out(&user->starving, &pool->user_room_node, of_user, since_us))
-		tell(first_of_user(user));
+/* It waits in one queue at a time. */
+static enum room_kind wanted_room(const struct pool *pool)
+{
+	enum room_kind kind = 0;
+
+	while (kind < ROOM_COUNT && !heap_has(&pool->room_nodes[kind]))
+		kind++;
+	return kind;
+}
+
+bool room_is_wanted(const struct pool *pool)
+{
+	return wanted_room(pool) != ROOM_COUNT;
 }
 
 void room_reorder(struct pool *pool)
 {
-	room_want(pool, heap_has(&pool->db_room_node), heap_has(&pool->user_room_node));
+	room_want(pool, wanted_room(pool));
 }
 
-static bool is_before(const struct pool *other, const struct pool *pool)
+void room_forget(struct pool *pool)
 {
-	return other && other != pool && waiting_since(other) < waiting_since(pool);
+	room_want(pool, ROOM_COUNT);
+	if (heap_has(&pool->spare_node))
+		heap_remove(&pool->database->catalog->spare, &pool->spare_node);
 }
 
-bool room_is_before_in_database(const struct pool *pool)
+const char *room_lacked(const struct pool *pool, int *limit)
 {
-	return is_before(first_of_database(pool->database), pool);
+	enum room_kind kind = wanted_room(pool);
+
+	if (kind == ROOM_COUNT)
+		return NULL;
+	*limit = limit_of(pool, kind);
+	return settings[kind];
 }
 
-bool room_is_before_of_user(const struct pool *pool)
+enum room_kind room_before(const struct pool *pool)
 {
-	return is_before(first_of_user(pool->user), pool);
+	enum room_kind kind;
+
+	for (kind = 0; kind < ROOM_COUNT; kind++) {
+		const struct pool *other = first_in(pool, kind);
+		if (limit_of(pool, kind) && other && other != pool &&
+		    place_of(other, kind) < place_of(pool, kind))
+			break;
+	}
+	return kind;
+}
+
+/* ---- what counts ---- */
+
+/* Requests to cancel are never refused for lack of room, and PostgreSQL does not count
+ * them either: a moment with many of them costs nobody a server. */
+static enum room_kind narrower_rooms(bool is_cancel)
+{
+	return is_cancel ? ROOM_PROCESS : ROOM_COUNT;
+}
+
+void room_take(struct pool *pool, bool is_cancel)
+{
+	for (enum room_kind kind = 0; kind < narrower_rooms(is_cancel); kind++)
+		++*count_of(pool, kind);
+	room_note(pool);
+}
+
+void room_give(struct pool *pool, bool is_cancel)
+{
+	for (enum room_kind kind = 0; kind < narrower_rooms(is_cancel); kind++)
+		--*count_of(pool, kind);
+	room_note(pool);
+	room_offer(pool);
+}
+
+/* ---- who gives up what ---- */
+
+/* Servers beyond those that min_pool_size keeps; below 0 when it has fewer. */
+static int spare_count(const struct pool *pool)
+{
+	bool is_in_use = !list_is_empty(&pool->clients) ||
+			 !list_is_empty(&pool->waiting) ||
+			 pool->user == pool->database->forced_user;
+
+	return (int)pool_connected_count(pool) - (is_in_use ? pool_min_size(pool) : 0);
+}
+
+static bool has_seat_to_give(const struct pool *pool)
+{
+	return limit_of(pool, ROOM_PROCESS) && list_is_empty(&pool->seekers) &&
+	       (!list_is_empty(&pool->seats[SEAT_IDLE]) ||
+		   !list_is_empty(&pool->seats[SEAT_USED]));
+}
+
+void room_note(struct pool *pool)
+{
+	struct heap *spare = &pool->database->catalog->spare;
+	struct heap_node *node = &pool->spare_node;
+	bool is_wanted = has_seat_to_give(pool);
+
+	if (is_wanted || heap_has(node))
+		is_moved_out(spare, node, is_wanted,
+		    (uint64_t)(SPARE_KEY_BASE - spare_count(pool)));
+}
+
+void room_note_all(struct catalog *c)
+{
+	struct pool *pool;
+
+	list_for (pool, &c->pool_list, node)
+		room_note(pool);
+}
+
+/* The pool with the most, of those that have a seat to give up. */
+static const struct pool *richest(const struct pool *pool)
+{
+	struct heap_node *first = heap_first(&pool->database->catalog->spare);
+
+	return first ? container_of(first, struct pool, spare_node) : NULL;
+}
+
+static struct seat *evictable_of_process(
+    const struct pool *pool, uint64_t now_us, uint64_t *wake_us)
+{
+	const struct pool *rich = richest(pool);
+	uint64_t place_us = place_of(pool, ROOM_PROCESS);
+
+	if (rich && (spare_count(rich) > 0 || place_us <= now_us))
+		return pool_longest_resting(rich);
+	if (rich && place_us < *wake_us)
+		*wake_us = place_us;
+	return NULL;
+}
+
+/* The one that rested longest, but nobody's waiter loses a server that it could have.
+ * Such a waiter is rare (a seat at rest serves it at once), so the first is taken. */
+static struct seat *evictable_of_database(const struct database *db)
+{
+	struct seat *seat;
+
+	list_for (seat, &db->resting, db_node) {
+		if (list_is_empty(&seat->pool->seekers))
+			return seat;
+	}
+	return NULL;
+}
+
+static struct seat *evictable_of_user(const struct user *user)
+{
+	struct seat *seat;
+
+	list_for (seat, &user->resting, user_node) {
+		if (list_is_empty(&seat->pool->seekers))
+			return seat;
+	}
+	return NULL;
+}
+
+struct seat *room_evictable(
+    const struct pool *pool, enum room_kind kind, uint64_t now_us, uint64_t *wake_us)
+{
+	if (kind == ROOM_USER)
+		return evictable_of_user(pool->user);
+	return kind == ROOM_DATABASE ? evictable_of_database(pool->database)
+				     : evictable_of_process(pool, now_us, wake_us);
+}
+
+struct seat *room_surplus(const struct pool *pool)
+{
+	const struct pool *rich = room_is_exceeded(pool) ? richest(pool) : NULL;
+
+	return rich ? pool_longest_resting(rich) : NULL;
 }
 
 static uint64_t lead_us(const struct pool *pool, uint64_t now_us)
@@ -103,21 +342,25 @@ static uint64_t lead_us(const struct pool *pool, uint64_t now_us)
 	return own_us < MOST_LEAD_US ? own_us : MOST_LEAD_US;
 }
 
-static bool is_far_before(
-    const struct pool *other, const struct pool *pool, uint64_t lead)
+/* The place of this pool counts as it will be without the seat in question. */
+static bool is_owed_to(const struct pool *other, const struct pool *pool,
+    enum room_kind kind, uint64_t now_us)
 {
-	return is_before(other, pool) &&
-	       waiting_since(pool) - waiting_since(other) > lead;
+	uint64_t theirs_us = place_of(other, kind);
+	uint64_t own_us = place_with(pool, kind, pool_connected_count(pool) - 1);
+	bool is_kept = kind == ROOM_PROCESS && spare_count(pool) <= 0;
+
+	if (is_kept && theirs_us > now_us)
+		return false;
+	return theirs_us < own_us && own_us - theirs_us > lead_us(pool, now_us);
 }
 
 bool room_is_owed(const struct pool *pool, uint64_t now_us)
 {
-	const struct pool *in_database = first_of_database(pool->database);
-	const struct pool *of_user = first_of_user(pool->user);
-
-	if (!in_database && !of_user)
-		return false;
-	uint64_t lead = lead_us(pool, now_us);
-	return is_far_before(in_database, pool, lead) ||
-	       is_far_before(of_user, pool, lead);
+	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++) {
+		const struct pool *other = first_in(pool, kind);
+		if (other && other != pool && is_owed_to(other, pool, kind, now_us))
+			return true;
+	}
+	return false;
 }

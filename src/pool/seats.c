@@ -47,12 +47,6 @@ static bool is_resting(enum seat_state state)
 	return (1u << state) & RESTING;
 }
 
-static void count_seat(struct pool *pool, int change)
-{
-	pool->database->server_count += change;
-	pool->user->server_count += change;
-}
-
 static void put_into_list(struct seat *seat, enum seat_state state)
 {
 	struct list *l = &seat->pool->seats[state];
@@ -85,7 +79,7 @@ void seat_enter(
 	seat->cancels_in_flight = 0;
 	seat->is_dirty = seat->was_checked = seat->was_lent = false;
 	put_into_list(seat, state);
-	count_seat(pool, 1);
+	room_take(pool, state == SEAT_ACTIVE_CANCEL);
 	idle_note_pool(pool);
 	idle_note_database(pool->database);
 }
@@ -114,6 +108,11 @@ void seat_move(struct seat *seat, enum seat_state state, uint64_t now_us)
 		seat->tested_us = now_us;
 	if (was_resting && !is_resting(state))
 		leave_resting_lists(seat);
+	if (state == SEAT_ACTIVE_CANCEL) {
+		room_give(pool, false);
+		room_take(pool, true);
+	}
+	room_note(pool);
 	if (was_resting || !is_resting(state))
 		return;
 	seat->rested_us = now_us;
@@ -134,9 +133,9 @@ static void take_out(struct seat *seat)
 		leave_resting_lists(seat);
 	hosts_seat_goes(seat);
 	hosts_seat_ends(seat);
+	bool is_cancel = seat->state == SEAT_ACTIVE_CANCEL;
 	seat->state = SEAT_NONE;
-	count_seat(pool, -1);
-	room_offer(pool);
+	room_give(pool, is_cancel);
 	pool_kick(pool);
 	idle_note_database(pool->database);
 }

@@ -8,6 +8,7 @@
 
 #include "conf/scope.h"
 #include "pool/catalog.h"
+#include "pool/room.h"
 
 /* Limits of a query or a transaction are those of the server's user, others the
  * client's own. */
@@ -66,6 +67,20 @@ static void describe_queue(const struct client *client, char out[LIMIT_TEXT])
 	    scope_max_waiting_clients(scope_of_pool(pool)));
 }
 
+static void describe_value(
+    const struct client *client, const char *setting, char out[LIMIT_TEXT])
+{
+	const struct ask *ask = &client->request.ask;
+	int limit = 0, len = snprintf(out, LIMIT_TEXT, "%s is %.15g", setting,
+			   limit_value(client, setting));
+	const char *lacked =
+	    ask->state == ASK_WAITING ? room_lacked(ask->pool, &limit) : NULL;
+
+	if (lacked && len > 0 && len < LIMIT_TEXT)
+		snprintf(out + len, (size_t)(LIMIT_TEXT - len),
+		    "; the pool waits for room under %s, which is %d", lacked, limit);
+}
+
 const char *limit_describe(
     const struct client *client, const char *setting, char out[LIMIT_TEXT])
 {
@@ -73,6 +88,6 @@ const char *limit_describe(
 		describe_queue(client, out);
 		return out;
 	}
-	snprintf(out, LIMIT_TEXT, "%s is %.15g", setting, limit_value(client, setting));
+	describe_value(client, setting, out);
 	return out;
 }

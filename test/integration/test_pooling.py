@@ -275,6 +275,105 @@ def test_pool_that_is_always_busy_gives_its_connections_up(make_pooler, pg, limi
     assert not failures
 
 
+# the whole process
+
+PROCESS = dict(TRANSACTION, max_server_connections=3)
+
+
+def backends(pg):
+    """Server connections by database alias, as PostgreSQL sees them."""
+    return int(pg.value("select count(*) from pg_stat_activity where backend_type = 'client "
+                        "backend' and application_name = 'pooled'"))
+
+
+def of_application(pooler, database):
+    return pooler.connect(database, application_name="pooled")
+
+
+def test_max_server_connections_over_all_pools(make_pooler, pg):
+    """PostgreSQL never sees more, whoever has the most gives up first, and the minimum stays."""
+    pooler = make_pooler({"one": pg.conn(), "two": pg.conn(min_pool_size=1), "three": pg.conn()},
+                         settings=PROCESS)
+    two = of_application(pooler, "two")
+    pid(two)
+    clients = [of_application(pooler, "one") for _ in range(3)]
+    for client in clients[:2]:
+        hold(client)
+    waiting.wait_for(lambda: backends(pg) == 3, "three servers")
+    clients[2].send(wire.query("select 1"))
+    pooler.wait_pool("one", cl_waiting=1, sv_active=2)
+    # the minimum of "two" is not taken for who has servers, and is taken for who has none
+    assert pooler.pool("two")["sv_idle"] == 1
+    three = of_application(pooler, "three")
+    assert pid(three)
+    clients[0].query("commit")
+    assert clients[2].finish().value == "1"
+    pooler.wait_log(r"S-.*two/trust_user@.*closing because: evicted \(age")
+    waiting.wait_for(lambda: backends(pg) == 3, "three servers")
+    for client in clients + [two, three]:
+        client.close()
+
+
+def test_max_server_connections_under_load(make_pooler, pg):
+    """Many pools, few servers: everybody is served, and the console never counts more."""
+    names = ["db%d" % n for n in range(8)]
+    pooler = make_pooler({name: pg.conn() for name in names},
+                         settings=dict(PROCESS, query_wait_timeout=60))
+    failures = []
+
+    def work(name):
+        try:
+            with pooler.connect(name) as client:
+                for _ in range(8):
+                    assert client.value("select 1 from pg_sleep(0.002)") == "1"
+        except BaseException as fault:
+            failures.append(fault)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in names for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    counts = []
+    while any(thread.is_alive() for thread in threads):
+        counts.append(sum(int(row[state]) for row in pooler.show("POOLS") for state in row
+                          if state.startswith("sv_") and state != "sv_active_cancel"))
+    for thread in threads:
+        thread.join(60)
+    assert not failures
+    assert max(counts) <= 3
+
+
+def test_max_server_connections_changes_at_once(make_pooler, pg):
+    pooler = make_pooler({"one": pg.conn(), "two": pg.conn()}, settings=PROCESS)
+    two = pooler.connect("two")
+    one = [pooler.connect("one") for _ in range(3)]
+    for client in one:
+        hold(client)
+    two.send(wire.query("select 1"))
+    pooler.wait_pool("two", cl_waiting=1)
+    pooler.set("max_server_connections", 4)
+    assert two.finish().value == "1"
+    pooler.change(max_server_connections=2)
+    pooler.wait_log(r"S-.*two/trust_user@.*closing because: too many servers "
+                    r"\(max_server_connections\)")
+    for client in one:
+        client.query("commit")
+    pooler.wait_pool("one", sv_idle=2, sv_active=0)
+
+
+def test_error_names_the_limit_that_left_no_room(make_pooler, pg):
+    pooler = make_pooler({"one": pg.conn(), "two": pg.conn()},
+                         settings=dict(TRANSACTION, max_server_connections=1, query_wait_timeout=1))
+    one = pooler.connect("one")
+    hold(one)
+    with pytest.raises(wire.Refused) as refused, pooler.client("two") as two:
+        two.login()
+    error = refused.value.message
+    assert error.field("M") == "query_wait_timeout"
+    assert error.field("D") == ("query_wait_timeout is 1; the pool waits for room under "
+                                "max_server_connections, which is 1")
+    one.close()
+
+
 def test_least_recently_used_is_evicted(make_pooler, pg):
     pooler = make_pooler({"db": pg.conn()}, settings=dict(TRANSACTION, max_db_connections=3))
     clients = {user: pooler.connect("db", user) for user in ("trust_user", "second_user", "owner")}

@@ -173,6 +173,7 @@ max_db_client_connections 0
 max_db_connections 0
 max_packet_size 2147483647
 max_prepared_statements 200
+max_server_connections 0
 max_user_client_connections 0
 max_user_connections 0
 min_pool_size 0

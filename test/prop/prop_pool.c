@@ -57,6 +57,20 @@ static const char other_ini[] = "[databases]\n"
 				"pool_idle_timeout = 30\n"
 				"autodb_idle_timeout = 60\n";
 
+/* No limits but the pools' own and that of the process. */
+static const char plain_ini[] = "[databases]\n"
+				"a = min_pool_size=1\n"
+				"b = user=f password=x min_pool_size=2 pool_size=3\n"
+				"c = pool_mode=session min_pool_size=2\n"
+				"* =\n"
+				"[pgbouncer]\n"
+				"pool_mode = transaction\n"
+				"default_pool_size = 5\n"
+				"max_server_connections = 8\n"
+				"server_idle_timeout = 40\n"
+				"pool_idle_timeout = 30\n"
+				"autodb_idle_timeout = 60\n";
+
 static const char *const database_names[NAMES] = {"a", "b", "c", "d", "auto1", "auto2"};
 static const char *const user_names[USERS] = {"u1", "u2", "u3", "f"};
 
@@ -82,13 +96,14 @@ struct world {
 	uint64_t seed, random, now, event;
 	struct mem mem;
 	struct catalog *c;
-	struct config *configs[2];
+	struct config *configs[3]; /* the last is that of plain runs */
 	struct client clients[ASKS];
 	struct server servers[SEATS];
 	struct pool *kicked[KICKS];
 	size_t kick_head, kick_count;
 	bool is_quiet; /* nobody should have anything to say */
-	unsigned grants, dials, evictions, refusals, full;
+	bool is_plain;
+	unsigned grants, dials, evictions, refusals, full, kept, pressed;
 };
 
 static void fail(const struct world *w, const char *what, int line)
@@ -207,6 +222,11 @@ static void check_grant(struct world *w, const struct verdict *v)
 	w->grants++;
 }
 
+static int process_limit(const struct world *w)
+{
+	return w->c->config->settings.max_server_connections;
+}
+
 /* Attempts to reach hosts that were down are in nobody's way while others are up. */
 static size_t probes_beside(const struct pool *pool)
 {
@@ -233,6 +253,7 @@ static void check_dial(
 	      pool_server_count(pool) - probes_beside(pool) < room);
 	CHECK(db_limit <= 0 || pool->database->server_count < db_limit);
 	CHECK(user_limit <= 0 || pool->user->server_count < user_limit);
+	CHECK(process_limit(w) <= 0 || w->c->server_count < process_limit(w));
 	CHECK(!pool->last_connect_failed || has_other ||
 	      w->now >= pool->dial_us + scope_server_login_retry(scope_of_pool(pool)));
 }
@@ -270,6 +291,20 @@ static uint64_t first_wait(const struct pool *pool)
 	return first ? container_of(first, struct ask, node)->queued_us : UINT64_MAX;
 }
 
+/* Under the limit of the process, those who have a server come later by so much. */
+enum { PATIENCE = 5 * SECOND };
+
+static uint64_t place_in_process(const struct pool *pool)
+{
+	struct node *first = list_first(&pool->waiting);
+
+	if (!first)
+		return UINT64_MAX;
+	const struct ask *ask = container_of(first, struct ask, node);
+	bool has_nothing = !pool_connected_count(pool) || ask->kind == ASK_REPLICATION;
+	return ask->queued_us + (has_nothing ? 0 : PATIENCE);
+}
+
 /* A pool whose database or user it shares has a client that has waited longer. */
 static bool is_others_turn(const struct world *w, const struct pool *pool)
 {
@@ -278,10 +313,44 @@ static bool is_others_turn(const struct world *w, const struct pool *pool)
 	list_for (other, &w->c->pool_list, node) {
 		bool shares =
 		    other->database == pool->database || other->user == pool->user;
-		if (shares && other != pool && first_wait(other) < first_wait(pool))
+		if (other == pool)
+			continue;
+		if (shares && first_wait(other) < first_wait(pool))
+			return true;
+		if (process_limit(w) &&
+		    place_in_process(other) < place_in_process(pool))
 			return true;
 	}
 	return false;
+}
+
+static bool is_anybody_pressing(const struct world *w)
+{
+	const struct pool *pool;
+
+	list_for (pool, &w->c->pool_list, node) {
+		if (place_in_process(pool) <= w->now)
+			return true;
+	}
+	return false;
+}
+
+/* A pool keeps its min_pool_size, unless somebody has none or has waited too long. */
+static void check_least_size(struct world *w, const struct pool *pool)
+{
+	bool is_wanted = !list_is_empty(&pool->clients) ||
+			 !list_is_empty(&pool->waiting) ||
+			 pool->user == pool->database->forced_user;
+
+	if (!w->is_plain || !is_wanted)
+		return;
+	if (pool_connected_count(pool) >= (size_t)pool_min_size(pool)) {
+		w->kept++;
+		return;
+	}
+	bool is_own = !list_is_empty(&pool->replicas);
+	CHECK(is_own || is_anybody_pressing(w));
+	w->pressed++;
 }
 
 static void retire(struct world *w, const struct verdict *v)
@@ -295,6 +364,8 @@ static void retire(struct world *w, const struct verdict *v)
 	      !list_is_empty(&v->seat->pool->replicas) ||
 	      is_others_turn(w, v->seat->pool));
 	w->evictions += is_evicted;
+	if (is_evicted)
+		check_least_size(w, v->seat->pool);
 	server->is_closing = true;
 	server->review_us = UINT64_MAX;
 	if (any(w, 2))
@@ -346,8 +417,9 @@ static bool is_refill(const struct pool *pool, const struct verdict *v)
 {
 	if (v->kind == VERDICT_DIAL && pool->dials_wanted)
 		return true;
+	bool is_taking = v->kind == VERDICT_RETIRE && strcmp(v->text, "evicted") == 0;
 	/* nobody waits, or for a server that is being tested */
-	return v->kind == VERDICT_DIAL &&
+	return (v->kind == VERDICT_DIAL || is_taking) &&
 	       pool->waiting.count <= pool->seats[SEAT_TESTED].count &&
 	       pool->desk->wake_us != UINT64_MAX;
 }
@@ -366,6 +438,9 @@ static void serve(struct world *w, struct pool *pool)
 			return;
 		}
 		CHECK(!w->is_quiet || is_refill(pool, &v));
+		/* Now there is news for others. */
+		if (v.kind == VERDICT_RETIRE)
+			w->is_quiet = false;
 		carry(w, pool, &v);
 		if (is_killed)
 			return;
@@ -450,9 +525,10 @@ static void check_counts_of_database(struct world *w, const struct database *db)
 	list_for (pool, &db->pools, db_node) {
 		servers += pool_server_count(pool);
 		resting += pool->seats[SEAT_IDLE].count + pool->seats[SEAT_USED].count;
-		CHECK(!heap_has(&pool->db_room_node) || pool->waiting.count);
-		CHECK(!heap_has(&pool->db_room_node) ||
-		      pool->db_room_node.key == first_wait(pool));
+		CHECK(
+		    !heap_has(&pool->room_nodes[ROOM_DATABASE]) || pool->waiting.count);
+		CHECK(!heap_has(&pool->room_nodes[ROOM_DATABASE]) ||
+		      pool->room_nodes[ROOM_DATABASE].key == first_wait(pool));
 	}
 	for (int i = 0; i < ASKS; i++)
 		clients += w->clients[i].database == db;
@@ -514,6 +590,32 @@ static void check_counts_of_user(struct world *w, const struct user *user)
 	CHECK(user->server_count == (int)servers && user->resting.count == resting);
 }
 
+static bool has_seat_to_give(const struct pool *pool)
+{
+	return list_is_empty(&pool->seekers) &&
+	       pool->seats[SEAT_IDLE].count + pool->seats[SEAT_USED].count > 0;
+}
+
+static void check_counts_of_process(struct world *w)
+{
+	int servers = 0, limit = process_limit(w);
+	const struct pool *pool;
+
+	list_for (pool, &w->c->pool_list, node) {
+		servers += (int)pool_server_count(pool) -
+			   (int)pool->seats[SEAT_ACTIVE_CANCEL].count;
+		CHECK(heap_has(&pool->spare_node) ==
+		      (limit > 0 && has_seat_to_give(pool)));
+		const struct heap_node *node = &pool->room_nodes[ROOM_PROCESS];
+		CHECK(!heap_has(node) || node->key == place_in_process(pool));
+	}
+	CHECK(w->c->server_count == servers);
+	/* What is too much goes when it rests. */
+	bool is_stopped = w->c->paused || w->c->suspended;
+	CHECK(limit <= 0 || servers <= limit || heap_is_empty(&w->c->spare) ||
+	      is_stopped || !w->is_plain);
+}
+
 static bool has_evictable(const struct list *resting, bool of_database)
 {
 	const struct node *n;
@@ -526,6 +628,14 @@ static bool has_evictable(const struct list *resting, bool of_database)
 			return true;
 	}
 	return false;
+}
+
+/* It will be told when it is its turn. */
+static bool is_behind_in_process(const struct world *w, const struct pool *pool)
+{
+	const struct heap_node *first = heap_first(&w->c->starving);
+
+	return first && first != &pool->room_nodes[ROOM_PROCESS];
 }
 
 /* Is there a reason that no server is being opened for those who wait? */
@@ -542,8 +652,15 @@ static bool has_reason_to_wait(struct world *w, const struct pool *pool)
 			  !has_evictable(&db->resting, true);
 	bool is_user_full = user_limit > 0 && pool->user->server_count >= user_limit &&
 			    !has_evictable(&pool->user->resting, false);
-	if ((is_db_full && heap_has(&pool->db_room_node)) ||
-	    (is_user_full && heap_has(&pool->user_room_node)))
+	bool is_process_full =
+	    process_limit(w) > 0 && w->c->server_count >= process_limit(w) &&
+	    (heap_is_empty(&w->c->spare) ||
+		(place_in_process(pool) > w->now &&
+		    (wake_us != UINT64_MAX || is_behind_in_process(w, pool))));
+	if (is_process_full && heap_has(&pool->room_nodes[ROOM_PROCESS]))
+		return true;
+	if ((is_db_full && heap_has(&pool->room_nodes[ROOM_DATABASE])) ||
+	    (is_user_full && heap_has(&pool->room_nodes[ROOM_USER])))
 		return true;
 	if (pool->seats[SEAT_LOGIN].count > probes_beside(pool))
 		return true;
@@ -617,6 +734,7 @@ static void check_all(struct world *w)
 	}
 	for (at = 0; (user = map_next(w->c->users, &at));)
 		check_counts_of_user(w, user);
+	check_counts_of_process(w);
 	list_for (pool, &w->c->pool_list, node)
 		check_service(w, pool);
 	/* Who was not kicked has nothing to say. */
@@ -902,6 +1020,32 @@ static void go_on(struct world *w)
 	catalog_kick_all(w->c, NULL);
 }
 
+/* The deadlines of servers at rest have moved. */
+static void adopt(struct world *w, struct config *config)
+{
+	catalog_adopt(w->c, config, NULL, NULL, NULL);
+	for (int k = 0; k < SEATS; k++) {
+		if (w->servers[k].is_used)
+			w->servers[k].review_us = w->now;
+	}
+}
+
+static void adopt_with(struct world *w, const char *name, const char *value)
+{
+	struct config *config = config_with(w->c->config, name, value, NULL);
+
+	CHECK(config);
+	adopt(w, config);
+	config_unref(&config);
+}
+
+static void limit_changes(struct world *w)
+{
+	static const char *const values[] = {"0", "1", "2", "4", "8", "12"};
+
+	adopt_with(w, "max_server_connections", values[any(w, 6)]);
+}
+
 static void settings_change(struct world *w)
 {
 	static const char *const changes[][2] = {
@@ -929,20 +1073,12 @@ static void settings_change(struct world *w)
 	};
 	unsigned i = any(w, sizeof(changes) / sizeof(changes[0]) + 2);
 
-	if (i < sizeof(changes) / sizeof(changes[0])) {
-		struct config *config =
-		    config_with(w->c->config, changes[i][0], changes[i][1], NULL);
-		CHECK(config);
-		catalog_adopt(w->c, config, NULL, NULL, NULL);
-		config_unref(&config);
-	} else {
-		catalog_adopt(w->c, w->configs[any(w, 2)], NULL, NULL, NULL);
-	}
-	/* The deadlines of servers at rest have moved. */
-	for (int k = 0; k < SEATS; k++) {
-		if (w->servers[k].is_used)
-			w->servers[k].review_us = w->now;
-	}
+	if (w->is_plain || any(w, 6) == 0)
+		limit_changes(w);
+	else if (i < sizeof(changes) / sizeof(changes[0]))
+		adopt_with(w, changes[i][0], changes[i][1]);
+	else
+		adopt(w, w->configs[any(w, 2)]);
 }
 
 /* Clients and servers of killed pools leave, as the broker sees to it. */
@@ -1016,6 +1152,69 @@ static void happen(struct world *w)
 		closing_ends(w);
 }
 
+static bool is_anybody_waiting(const struct world *w)
+{
+	const struct pool *pool;
+
+	list_for (pool, &w->c->pool_list, node) {
+		if (!list_is_empty(&pool->waiting))
+			return true;
+	}
+	return false;
+}
+
+/* Every server does what it is there for, and every client is done at once. */
+static void all_goes_well(struct world *w, struct server *server)
+{
+	struct pool *pool = server->seat.pool;
+	struct verdict v = {.kind = VERDICT_NONE};
+
+	if (server->is_closing) {
+		close_server(w, server);
+		return;
+	}
+	if (server->seat.state == SEAT_LOGIN) {
+		if (!server->seat.is_dirty)
+			pool_welcomed(pool);
+		v = pool_logged_in(&server->seat, w->now);
+	} else if (server->seat.state == SEAT_TESTED) {
+		v = pool_tested(&server->seat, w->now);
+	} else if (server->seat.state == SEAT_ACTIVE) {
+		server->is_lent = false;
+		v = pool_give(&server->seat, w->now);
+	} else if (server->seat.state == SEAT_BEING_CANCELED) {
+		v = pool_cancel_done(&server->seat, w->now);
+	} else if (server->seat.state == SEAT_ACTIVE_CANCEL) {
+		close_server(w, server);
+	}
+	carry(w, pool, &v);
+}
+
+/* Nobody waits for ever. */
+static void everybody_is_served(struct world *w)
+{
+	/* A client of a pool of 0 waits, and so it should. */
+	if (process_limit(w) == 0)
+		adopt_with(w, "max_server_connections", "1");
+	go_on(w);
+	for (int i = 0; is_anybody_waiting(w) || w->kick_count; i++) {
+		CHECK(i < 20000);
+		serve_kicked(w);
+		while (bury_one(w))
+			;
+		for (int k = 0; k < SEATS; k++) {
+			if (w->servers[k].is_used)
+				all_goes_well(w, &w->servers[k]);
+		}
+		w->now += SECOND / 20;
+		struct pool *pool, *after;
+		list_for_safe (pool, after, &w->c->pool_list, node) {
+			if (desk_of(pool)->wake_us <= w->now)
+				serve(w, pool);
+		}
+	}
+}
+
 static void end(struct world *w)
 {
 	for (int i = 0; i < SEATS; i++) {
@@ -1032,19 +1231,20 @@ static void end(struct world *w)
 
 static void run(struct world *w, uint64_t seed)
 {
-	struct config *configs[2] = {w->configs[0], w->configs[1]};
+	struct config *configs[3] = {w->configs[0], w->configs[1], w->configs[2]};
 
 	*w = (struct world){.seed = seed,
 	    .random = seed * 0x9e3779b97f4a7c15u + 1,
 	    .now = 1000 * (uint64_t)SECOND,
-	    .configs = {configs[0], configs[1]}};
+	    .is_plain = seed % 3 == 0,
+	    .configs = {configs[0], configs[1], configs[2]}};
 	for (int i = 0; i < SEATS; i++)
 		w->servers[i].review_us = UINT64_MAX;
 	mem_init(&w->mem);
 	w->c = catalog_new(&w->mem);
 	w->c->events = &events;
 	w->c->events_ctx = w;
-	catalog_adopt(w->c, configs[0], NULL, NULL, NULL);
+	catalog_adopt(w->c, configs[w->is_plain ? 2 : 0], NULL, NULL, NULL);
 	for (int i = 0; i < EVENTS; i++) {
 		w->event++;
 		w->now++;
@@ -1057,6 +1257,7 @@ static void run(struct world *w, uint64_t seed)
 		serve_kicked(w);
 		check_all(w);
 	}
+	everybody_is_served(w);
 	end(w);
 }
 
@@ -1084,11 +1285,13 @@ int main(int argc, char **argv)
 	uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : (uint64_t)time(NULL);
 	struct world *w = calloc(1, sizeof(*w));
 	unsigned grants = 0, dials = 0, evictions = 0, refusals = 0, full = 0;
+	unsigned kept = 0, pressed = 0;
 
 	printf("seed %" PRIu64 "\n", seed);
 	fflush(stdout);
 	w->configs[0] = load(full_ini);
 	w->configs[1] = load(other_ini);
+	w->configs[2] = load(plain_ini);
 	for (uint64_t i = 0; i < (argc > 1 ? 1 : RUNS); i++) {
 		run(w, seed + i);
 		grants += w->grants;
@@ -1096,15 +1299,19 @@ int main(int argc, char **argv)
 		evictions += w->evictions;
 		refusals += w->refusals;
 		full += w->full;
+		kept += w->kept;
+		pressed += w->pressed;
 	}
-	printf("%u grants, %u dials, %u evictions, %u refusals, %u by a full queue\n",
-	    grants, dials, evictions, refusals, full);
+	printf("%u grants, %u dials, %u evictions, %u refusals, %u by a full queue\n"
+	       "%u pools kept their least size, %u gave of it\n",
+	    grants, dials, evictions, refusals, full, kept, pressed);
 	config_unref(&w->configs[0]);
 	config_unref(&w->configs[1]);
+	config_unref(&w->configs[2]);
 	free(w);
 	/* A test in which nothing happens proves nothing. */
 	return argc > 1 || (grants > least && dials > least && evictions && refusals &&
-			       full)
+			       full && kept && pressed)
 		   ? 0
 		   : 1;
 }

@@ -670,7 +670,7 @@ static void room_is_made_and_handed_on(void **state)
 	/* Nothing to evict now: both are remembered, in order. */
 	world_ask(&w, &asks[3], VERDICT_WAIT);
 	world_next(&w, c, VERDICT_NONE);
-	assert_true(heap_has(&c->db_room_node));
+	assert_true(heap_has(&c->room_nodes[ROOM_DATABASE]));
 	world_ask(&w, &asks[4], VERDICT_WAIT);
 	world_next(&w, a, VERDICT_NONE);
 	world_was_kicked(&w, c);
@@ -682,11 +682,11 @@ static void room_is_made_and_handed_on(void **state)
 	assert_ptr_equal(world_next(&w, c, VERDICT_RETIRE).seat, &seats[1]);
 	pool_gone(&seats[1], w.now);
 	world_dial(&w, c, &seats[1], VERDICT_GRANT);
-	assert_false(heap_has(&c->db_room_node));
+	assert_false(heap_has(&c->room_nodes[ROOM_DATABASE]));
 	/* The next in the queue is told when the first does not need it any more. */
 	world_ask(&w, &asks[0], VERDICT_WAIT);
 	world_next(&w, a, VERDICT_NONE);
-	assert_true(heap_has(&a->db_room_node));
+	assert_true(heap_has(&a->room_nodes[ROOM_DATABASE]));
 	world_was_kicked(&w, a);
 	world_give(&w, &seats[0], VERDICT_REST);
 	assert_true(world_was_kicked(&w, a));
@@ -756,7 +756,7 @@ static void room_of_users(void **state)
 	world_join(y, &asks[2]);
 	world_ask(&w, &asks[1], VERDICT_WAIT);
 	world_next(&w, y, VERDICT_NONE);
-	assert_true(heap_has(&y->user_room_node));
+	assert_true(heap_has(&y->room_nodes[ROOM_USER]));
 	world_was_kicked(&w, y);
 	world_give(&w, &seats[0], VERDICT_REST);
 	assert_true(world_was_kicked(&w, y));
@@ -941,7 +941,7 @@ static void last_seeker_leaves(void **state)
 	world_next(&w, a, VERDICT_CHECK);
 	world_ask(&w, &asks[2], VERDICT_WAIT);
 	world_next(&w, b, VERDICT_NONE);
-	assert_true(heap_has(&b->db_room_node));
+	assert_true(heap_has(&b->room_nodes[ROOM_DATABASE]));
 	world_was_kicked(&w, b);
 	pool_withdraw(&asks[0]);
 	assert_true(world_was_kicked(&w, b));

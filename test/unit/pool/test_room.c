@@ -1,0 +1,268 @@
+/*
+ * max_server_connections: how pools that have nothing else in common share the servers
+ * of the process.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+/* clang-format off: needs some of the headers above */
+#include <cmocka.h>
+/* clang-format on */
+
+#include "pool/room.h"
+#include "world.h"
+
+enum { SEATS = 6, ASKS = 12 };
+
+/* Pools a, b and c of three databases. */
+struct room_world {
+	struct world w;
+	struct pool *a, *b, *c;
+	struct seat seats[SEATS];
+	struct ask asks[ASKS];
+};
+
+static void begin(struct room_world *r, const char *settings)
+{
+	char ini[512];
+
+	memset(r, 0, sizeof(*r));
+	snprintf(ini, sizeof(ini),
+	    "[databases]\na=\nb=min_pool_size=1\nc=\n[pgbouncer]\n"
+	    "pool_mode=transaction\nserver_check_query=\n%s",
+	    settings);
+	world_init(&r->w, ini);
+	r->a = world_pool(&r->w, "a", "u1");
+	r->b = world_pool(&r->w, "b", "u2");
+	r->c = world_pool(&r->w, "c", "u3");
+}
+
+static void end(struct room_world *r)
+{
+	for (int i = 0; i < SEATS; i++)
+		pool_gone(&r->seats[i], r->w.now);
+	for (int i = 0; i < ASKS; i++)
+		pool_part(&r->asks[i]);
+	assert_int_equal(r->w.c->server_count, 0);
+	world_done(&r->w);
+}
+
+/* A client comes and gets a new server. */
+static void take(struct room_world *r, struct pool *pool, int seat, int ask)
+{
+	world_join(pool, &r->asks[ask]);
+	world_ask(&r->w, &r->asks[ask], VERDICT_WAIT);
+	world_dial(&r->w, pool, &r->seats[seat], VERDICT_GRANT);
+}
+
+static void give(struct room_world *r, int seat)
+{
+	world_give(&r->w, &r->seats[seat], VERDICT_REST);
+	r->w.now++;
+}
+
+/* A client comes and waits; *limit is what for. */
+static const char *want(struct room_world *r, struct pool *pool, int ask, int *limit)
+{
+	if (!r->asks[ask].pool)
+		world_join(pool, &r->asks[ask]);
+	world_ask(&r->w, &r->asks[ask], VERDICT_WAIT);
+	world_next(&r->w, pool, VERDICT_NONE);
+	return room_lacked(pool, limit);
+}
+
+static void evict(struct room_world *r, struct pool *pool, int seat)
+{
+	struct verdict v = world_next(&r->w, pool, VERDICT_RETIRE);
+
+	assert_ptr_equal(v.seat, &r->seats[seat]);
+	assert_string_equal(v.text, "evicted");
+	pool_gone(&r->seats[seat], r->w.now);
+}
+
+/* Who waits has the limit's name and value. */
+static void the_process_is_full(void **state)
+{
+	struct room_world r;
+	int limit = 0;
+
+	(void)state;
+	begin(&r, "max_server_connections=2\n");
+	take(&r, r.a, 0, 0);
+	take(&r, r.c, 1, 1);
+	assert_null(room_lacked(r.a, &limit));
+	assert_string_equal(want(&r, r.a, 2, &limit), "max_server_connections");
+	assert_int_equal(limit, 2);
+	assert_string_equal(want(&r, r.b, 3, &limit), "max_server_connections");
+	/* Its own server is as good. */
+	world_was_kicked(&r.w, r.a);
+	assert_ptr_equal(world_give(&r.w, &r.seats[0], VERDICT_GRANT).ask, &r.asks[2]);
+	assert_null(room_lacked(r.a, &limit));
+	/* Without the limit there is room at once. */
+	world_set(&r.w, "max_server_connections", "0");
+	assert_true(world_was_kicked(&r.w, r.b));
+	world_dial(&r.w, r.b, &r.seats[2], VERDICT_GRANT);
+	end(&r);
+}
+
+/* The pool with the most gives up what it does not use. */
+static void the_richest_gives_first(void **state)
+{
+	struct room_world r;
+
+	(void)state;
+	begin(&r, "max_server_connections=4\n");
+	take(&r, r.c, 0, 0);
+	take(&r, r.a, 1, 1);
+	take(&r, r.a, 2, 2);
+	take(&r, r.a, 3, 3);
+	/* The one of c has rested longest. */
+	for (int i = 0; i < 4; i++)
+		give(&r, i);
+	world_join(r.b, &r.asks[4]);
+	world_ask(&r.w, &r.asks[4], VERDICT_WAIT);
+	evict(&r, r.b, 1);
+	world_dial(&r.w, r.b, &r.seats[1], VERDICT_GRANT);
+	world_join(r.b, &r.asks[5]);
+	world_ask(&r.w, &r.asks[5], VERDICT_WAIT);
+	evict(&r, r.b, 2);
+	world_dial(&r.w, r.b, &r.seats[2], VERDICT_GRANT);
+	end(&r);
+}
+
+/* min_pool_size is kept from who has a server and has waited for a moment only. */
+static void the_least_size_is_kept(void **state)
+{
+	struct room_world r;
+	int limit;
+
+	(void)state;
+	begin(&r, "max_server_connections=2\n");
+	take(&r, r.b, 0, 0);
+	take(&r, r.a, 1, 1);
+	give(&r, 0);
+	uint64_t since = r.w.now;
+	assert_non_null(want(&r, r.a, 2, &limit));
+	r.w.now += 4 * (uint64_t)SECOND;
+	assert_int_equal(
+	    world_next(&r.w, r.a, VERDICT_NONE).wake_us, since + 5 * (uint64_t)SECOND);
+	/* A pool that has none does not wait. */
+	world_join(r.c, &r.asks[3]);
+	world_ask(&r.w, &r.asks[3], VERDICT_WAIT);
+	evict(&r, r.c, 0);
+	world_dial(&r.w, r.c, &r.seats[0], VERDICT_GRANT);
+	/* b fills up again from what nobody needs, but not from who waits. */
+	assert_int_equal(world_next(&r.w, r.b, VERDICT_NONE).wake_us, r.w.now + SECOND);
+	pool_withdraw(&r.asks[2]);
+	world_next(&r.w, r.a, VERDICT_NONE);
+	give(&r, 0);
+	evict(&r, r.b, 0);
+	world_dial(&r.w, r.b, &r.seats[0], VERDICT_REST);
+	/* After five seconds it is given up. */
+	assert_non_null(want(&r, r.a, 2, &limit));
+	r.w.now += 5 * (uint64_t)SECOND;
+	evict(&r, r.a, 0);
+	world_dial(&r.w, r.a, &r.seats[0], VERDICT_GRANT);
+	end(&r);
+}
+
+/* A busy pool passes on what comes free: to who has none, then by waiting time. */
+static void nobody_starves(void **state)
+{
+	struct room_world r;
+	int limit;
+
+	(void)state;
+	begin(&r, "max_server_connections=2\n");
+	take(&r, r.a, 0, 0);
+	take(&r, r.a, 1, 1);
+	assert_non_null(want(&r, r.a, 2, &limit));
+	assert_non_null(want(&r, r.a, 3, &limit));
+	r.w.now += SECOND;
+	assert_non_null(want(&r, r.c, 4, &limit));
+	r.w.now += SECOND;
+	world_was_kicked(&r.w, r.c);
+	/* Clients of a have waited longer, but c has nothing. */
+	struct verdict v = world_give(&r.w, &r.seats[0], VERDICT_RETIRE);
+	assert_string_equal(v.text, "evicted");
+	assert_true(world_was_kicked(&r.w, r.c));
+	pool_gone(&r.seats[0], r.w.now);
+	world_next(&r.w, r.a, VERDICT_NONE);
+	world_dial(&r.w, r.c, &r.seats[0], VERDICT_GRANT);
+	/* The last one of c is given up to who has waited for so much longer. */
+	r.w.now += 6 * (uint64_t)SECOND;
+	world_join(r.c, &r.asks[5]);
+	world_ask(&r.w, &r.asks[5], VERDICT_WAIT);
+	world_next(&r.w, r.c, VERDICT_NONE);
+	assert_ptr_equal(world_give(&r.w, &r.seats[1], VERDICT_GRANT).ask, &r.asks[2]);
+	assert_string_equal(
+	    world_give(&r.w, &r.seats[0], VERDICT_RETIRE).text, "evicted");
+	pool_gone(&r.seats[0], r.w.now);
+	assert_true(world_was_kicked(&r.w, r.a));
+	world_dial(&r.w, r.a, &r.seats[0], VERDICT_GRANT);
+	end(&r);
+}
+
+/* Lowered at run time: what rests goes at once, the others as they come free. */
+static void a_lower_limit_counts_at_once(void **state)
+{
+	struct room_world r;
+
+	(void)state;
+	begin(&r, "");
+	for (int i = 0; i < 4; i++)
+		take(&r, i < 2 ? r.a : r.c, i, i);
+	give(&r, 0);
+	give(&r, 2);
+	world_set(&r.w, "max_server_connections", "1");
+	for (int i = 0; i < 2; i++) {
+		struct verdict v = world_next(&r.w, r.b, VERDICT_RETIRE);
+		assert_string_equal(v.text, room_surplus_reason);
+		pool_gone(v.seat, r.w.now);
+	}
+	world_next(&r.w, r.b, VERDICT_NONE);
+	world_ask(&r.w, &r.asks[2], VERDICT_WAIT);
+	struct verdict v = world_give(&r.w, &r.seats[3], VERDICT_RETIRE);
+	assert_string_equal(v.text, room_surplus_reason);
+	give(&r, 1);
+	end(&r);
+}
+
+/* Who carries a cancel request does not count. */
+static void cancels_do_not_count(void **state)
+{
+	struct room_world r;
+
+	(void)state;
+	begin(&r, "max_server_connections=1\n");
+	pool_dialing_cancel(r.a, &r.seats[0], r.w.now);
+	assert_int_equal(r.w.c->server_count, 0);
+	take(&r, r.c, 1, 0);
+	world_set(&r.w, "max_server_connections", "2");
+	world_join(r.a, &r.asks[1]);
+	world_ask(&r.w, &r.asks[1], VERDICT_WAIT);
+	world_next(&r.w, r.a, VERDICT_DIAL);
+	pool_dialing(r.a, &r.seats[2], r.w.now);
+	assert_int_equal(r.w.c->server_count, 2);
+	pool_dialing_cancel(r.a, &r.seats[2], r.w.now);
+	assert_int_equal(r.w.c->server_count, 1);
+	end(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(the_process_is_full),
+	    cmocka_unit_test(the_richest_gives_first),
+	    cmocka_unit_test(the_least_size_is_kept),
+	    cmocka_unit_test(nobody_starves),
+	    cmocka_unit_test(a_lower_limit_counts_at_once),
+	    cmocka_unit_test(cancels_do_not_count),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
