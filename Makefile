@@ -18,7 +18,7 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 # These targets need no configured tree.  Two of them install what configure needs and
 # then call make again.
-plain_goals := help clean demo check format format-check fuzz-% setup-%
+plain_goals := help clean demo check bench format format-check fuzz-% setup-%
 goals       := $(or $(MAKECMDGOALS),all)
 
 CONFIGURE_FLAGS ?= $(shell cat $(BUILD)/configure.flags 2>/dev/null)
@@ -238,6 +238,16 @@ fuzz-%:
 	    -artifact_prefix=$(BUILD)/fuzz/crash/$*/ $(BUILD)/fuzz/found/$* \
 	    $(wildcard test/fuzz/corpus/$*)
 
+# ------------------------------------------------- programs of the benchmark
+
+# Loads, a server and bare relays, of which one needs liburing.
+BENCH_C   := $(filter-out $(if $(findstring -luring,$(DEP_LIBS)),,test/bench/relay_uring.c),$(wildcard test/bench/*.c))
+BENCH_BIN := $(BENCH_C:%.c=$(OUT)/%)
+$(foreach p,$(BENCH_C:%.c=%),$(eval $(call linked_rules,$p,,)))
+
+.PHONY: bench-programs
+bench-programs: $(BENCH_BIN)
+
 # ------------------------------------------------------------- whole program
 
 .PHONY: setup-venv check check-integration check-structure check-docs check-dist demo bench oracle
@@ -252,7 +262,7 @@ PYTEST_ARGS ?=
 TEST_JOBS   ?= $(shell expr $(JOBS) '*' 2)
 # The oracle replays fewer sequences with a slow variant; `make oracle` replays new ones.
 check-integration: export ORACLE_SHARE ?= $(if $(filter asan tsan cov,$(VARIANT)),0.2,0.5)
-check-integration: $(BIN) setup-venv
+check-integration: $(BIN) $(BENCH_BIN) setup-venv
 	@mkdir -p $(OUT)/pytest
 	@test/check/integration.py --python $(PYTHON) --pooler $(abspath $(BIN)) \
 	    --out $(OUT)/pytest -- -n $(TEST_JOBS) $(PYTEST_ARGS)
@@ -278,8 +288,10 @@ demo:
 	@POOLER=$${POOLER:-$(abspath $(BUILD))/release/pgbouncer} test/demo/run
 
 BENCH_ARGS ?= --engines
-bench: $(BIN) setup-venv
-	@$(PYTHON) test/bench/bench.py --pooler $(abspath $(BIN)) $(BENCH_ARGS)
+bench:
+	@test/setup/install-packages bench
+	@+$(MAKE) -j$(JOBS) all bench-programs
+	@python3 test/bench/bench.py --pooler $(abspath $(BIN)) $(BENCH_ARGS)
 
 # Random sequences of messages against PostgreSQL and the pooler, for as long as wanted.
 SECONDS     ?= 3600
@@ -384,6 +396,7 @@ help:
 	@echo 'make oracle              compare random sequences of messages with PostgreSQL for'
 	@echo '                         SECONDS=3600; ORACLE_ARGS="--help"'
 	@echo 'make bench               compare with another pooler; BENCH_ARGS="--help"'
+	@echo 'make bench-programs      what loads and relays for it, in $(OUT)/test/bench'
 	@echo 'make tags compile_commands  what editors read, in $(BUILD)'
 	@echo '                         gdb: test/setup/pooler.gdb, for a VARIANT=debug'
 	@echo 'make clean               remove $(BUILD)'

@@ -1,19 +1,29 @@
 #!/usr/bin/env python3
-"""Compares two poolers that read a pgbouncer.ini: in turns, against one scratch PostgreSQL.
+"""Compares poolers that read a pgbouncer.ini: in turns, against one scratch PostgreSQL.
 
-A is the one to compare with (--against), B the one of interest (--pooler)."""
+The reference is the one to compare with (--against). The pooler of interest (--pooler) runs
+once, or once for each engine (--engines). Where a scenario asks for them, haproxy, bare
+relays and a direct connection take part in the turns."""
 
 import argparse
+import datetime
 import json
 import os
-import shutil
+import platform
+import re
+import shlex
 import signal
 import sys
 
+import calls
 import report
 import scenarios
+import subjects
+import targets
 from clients import IN_FLIGHT
-from machine import Binary, Machine, Pooler, Postgres, Trouble, raise_descriptor_limit
+from machine import Machine, Postgres, Trouble, raise_descriptor_limit
+from memory import Canned
+from scenario import SERVERS
 
 NEEDED_DESCRIPTORS = 200 + IN_FLIGHT
 
@@ -34,49 +44,105 @@ def setting(text):
     return name.strip(), value.strip()
 
 
-def parse_options(arguments):
+def list_of_scenarios():
+    lines = ["scenarios (* runs when none is picked):"]
+    lines += [" %s %-10s %s" % ("*" if s.main else " ", s.name, s.about) for s in scenarios.ALL]
+    return "\n".join(lines)
+
+
+def add_what(add):
     names = [s.name for s in scenarios.ALL]
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="scenarios:\n" + "\n".join("  %-9s %s" % (s.name, s.about) for s in scenarios.ALL))
-    add = parser.add_argument
-    add("--pooler", required=True, metavar="BIN", help="the pooler of interest (B)")
+    add("--pooler", metavar="BIN", help="the pooler of interest")
     add("--against", default="/usr/sbin/pgbouncer", metavar="BIN",
-        help="the pooler to compare with (A); default %(default)s")
-    add("--scenario", action="append", choices=names, metavar="NAME",
-        help="only this one; may be repeated; default all")
-    add("--rounds", type=positive(int), default=5, help="turns of each pooler (%(default)s)")
-    add("--seconds", type=positive(int), default=3, help="length of a turn (%(default)s)")
+        help="the pooler to compare with, or `none`; default %(default)s")
+    add("--engines", action="store_true",
+        help="the pooler of interest with io_engine = epoll, and with io_engine = io_uring")
+    add("--opponents", choices=("some", "all", "none"), default="some",
+        help="haproxy, bare relays and direct connections: where scenarios ask for them, "
+             "wherever they can, or nowhere (%(default)s)")
+    add("--scenario", action="append", choices=names, metavar="NAME", default=[],
+        help="only this one; may be repeated")
+    add("--all", action="store_true", help="every scenario, not only the main ones")
+    add("--targets", action="store_true",
+        help="the scenarios for which there are targets, and how close each engine comes")
+    add("--programs", metavar="DIR",
+        help="where load, canned and the relays are; default: test/bench beside the pooler")
+
+
+def add_how(add):
+    add("--rounds", type=positive(int), default=5, help="turns of each (%(default)s)")
+    add("--seconds", type=positive(float), default=1,
+        help="length of a turn; at least 1 for pgbench (%(default)s)")
     add("--clients", type=positive(int), default=32,
         help="where a scenario names no number (%(default)s)")
     add("--idle-clients", type=positive(int), default=5000,
         help="of the scenario idle (%(default)s)")
-    add("--tls-clients", type=positive(int), default=1000,
-        help="of the scenario tls (%(default)s)")
+    add("--tls-clients", type=positive(int), default=1000, help="of the scenario tls (%(default)s)")
+    add("--crowd", type=positive(int), default=10000,
+        help="clients of the scenarios crowd and show (%(default)s)")
+    add("--many-pools", type=positive(int), default=100000,
+        help="of the scenario of that name (%(default)s)")
+    add("--felt-seconds", type=positive(float), default=4,
+        help="length of each part of show, reload and user-list (%(default)s)")
     add("--sampling", type=positive(float), default=0.25, metavar="PART",
-        help="part of short transactions whose latency is noted (%(default)s)")
-    add("--engines", action="store_true",
-        help="B with io_engine = epoll, and C, the same program with io_engine = io_uring")
+        help="part of pgbench's short transactions whose latency is noted (%(default)s)")
+    add("--canned", action="store_true",
+        help="a server of canned answers instead of PostgreSQL, where pgbench is not needed: "
+             "what is left of the processors is the pooler's")
     add("--unix", action="store_true", help="clients come over unix sockets, not TCP")
     add("--set", type=setting, action="append", default=[], metavar="NAME=VALUE",
-        help="a setting for B only; may be repeated")
+        help="a setting for the pooler of interest only; may be repeated")
     add("--set-both", type=setting, action="append", default=[], metavar="NAME=VALUE",
-        help="a setting for both; may be repeated")
+        help="a setting for the reference, too; may be repeated")
     add("--syscalls", action="store_true",
-        help="also count system calls per transaction with strace, in runs of their own")
+        help="also count system calls per transaction with perf or strace, in runs of their own")
+    add("--quick", action="store_true",
+        help="only see whether everything works: one short round, small numbers")
+
+
+def add_output(add):
     add("--json", metavar="FILE",
         help="also write every round's numbers there; - is stdout, without the table")
-    add("--quick", action="store_true", help="only see whether everything works: one round of 1 s")
+    add("--from", dest="source", metavar="FILE", help="measure nothing: show what --json wrote")
+    add("--write-doc", metavar="FILE",
+        help="put the tables between the marks of this document (doc/performance.md)")
+
+
+def parse_options(arguments):
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=list_of_scenarios())
+    add_what(parser.add_argument_group("what is compared").add_argument)
+    add_how(parser.add_argument_group("how long and how much").add_argument)
+    add_output(parser.add_argument_group("what comes out").add_argument)
     options = parser.parse_args(arguments)
+    if not options.source and not options.pooler:
+        parser.error("--pooler is missing")
+    if options.pooler and not options.programs:
+        options.programs = os.path.join(os.path.dirname(os.path.abspath(options.pooler)), "test/bench")
     if options.quick:
-        options.rounds = options.seconds = 1
-        options.idle_clients = min(options.idle_clients, 500)
-        options.tls_clients = 50
+        make_quick(options)
+    if options.targets:
+        options.engines = options.syscalls = True
     if options.sampling > 1:
         parser.error("--sampling is at most 1")
-    if options.syscalls and not shutil.which("strace"):
-        parser.error("--syscalls needs strace")
+    options.command = "bench.py " + " ".join(shlex.quote(a) for a in arguments)
     return options
+
+
+def make_quick(options):
+    options.rounds = 1
+    options.seconds = options.felt_seconds = 0.3
+    options.idle_clients = min(options.idle_clients, 500)
+    options.tls_clients, options.crowd, options.many_pools = 50, 300, 1000
+
+
+def pick(options):
+    if options.scenario:
+        return [s for s in scenarios.ALL if s.name in options.scenario]
+    if options.targets:
+        return [s for s in scenarios.ALL if s.name in targets.SCENARIOS]
+    return [s for s in scenarios.ALL if s.main or options.all]
 
 
 class Bench:
@@ -84,64 +150,73 @@ class Bench:
 
     def __init__(self, options, machine):
         self.options, self.machine = options, machine
-        self.postgres = None
-        self.binaries = []
-        self.scenarios = [s for s in scenarios.ALL
-                          if not options.scenario or s.name in options.scenario]
-        self.results, self.syscalls = {}, {}
+        self.postgres = self.canned = self.counter = None
+        self.scenarios = pick(options)
+        self.subjects, self.results = [], {}
 
     def prepare(self):
         options = self.options
+        self.fit_descriptors()
+        if options.against != "none" and not os.path.exists(options.against):
+            note("the reference is left out: no %s" % options.against)
+            options.against = "none"
+        self.load_program = self.machine.copy(os.path.join(options.programs, "load"), "load")
+        self.subjects = subjects.poolers(options, self.machine)
+        self.subjects += subjects.opponents(options, self.machine, note)
+        if options.syscalls:
+            self.counter = calls.counter(self.machine)
+            if not self.counter:
+                note("system calls are left out: neither perf nor strace works here")
+
+    def fit_descriptors(self):
         most = raise_descriptor_limit() - NEEDED_DESCRIPTORS
-        if options.idle_clients > most:
-            note("only %d idle clients: the limit of open files" % most)
-            options.idle_clients = most
-        both = dict(options.set_both)
-        if options.unix:
-            both["unix_socket_dir"] = self.machine.dir
-        ours = dict(both, **dict(options.set))
-        engines = ("epoll", "io_uring") if options.engines else (None,)
-        self.binaries = [Binary(self.machine, "A", options.against, both)]
-        for letter, engine in zip("BC", engines):
-            settings = dict(ours, io_engine=engine) if engine else ours
-            self.binaries.append(Binary(self.machine, letter, options.pooler, settings))
-        self.postgres = Postgres(self.machine, max_connections=options.clients + 100)
+        for name in ("idle_clients", "crowd"):
+            if getattr(self.options, name) > most:
+                note("only %d of --%s: the limit of open files" % (most, name.replace("_", "-")))
+                setattr(self.options, name, most)
 
-    def heading(self):
-        lines = ["%s = %s (%s)%s" % (b.letter, b.path, b.version, "".join(
-            " %s=%s" % item for item in b.settings.items())) for b in self.binaries]
-        rounds = self.options.rounds
-        return lines + ["PostgreSQL %s, %d processors; %d round%s of %d s in turns; medians" % (
-            self.postgres.version(), os.cpu_count(), rounds, "s" if rounds > 1 else "",
-            self.options.seconds)]
+    def need_postgres(self):
+        if not self.postgres:
+            self.postgres = Postgres(self.machine, max_connections=self.options.clients + 200)
+        return self.postgres
 
-    def with_pooler(self, scenario, binary, work):
-        pooler = Pooler(self.machine, binary, self.postgres, scenario.auth, scenario.users(),
-                        scenario.settings(self.options, self.machine), scenario.entry)
+    def need_canned(self):
+        if not self.canned:
+            path = os.path.join(self.options.programs, "canned")
+            self.canned = Canned(self.machine, self.machine.copy(path, "canned"))
+        return self.canned
+
+    def server_port(self, scenario):
+        return scenario.server(self).port
+
+    def with_subject(self, scenario, subject, work):
+        running = subject.start(self, scenario)
         try:
-            return work(self, pooler, self.options)
+            return work(self, running, self.options)
         except (Trouble, OSError, ProcessLookupError) as trouble:
-            pooler.check()
+            running.check()
             raise Trouble(str(trouble) or type(trouble).__name__) from None
         finally:
-            pooler.stop()
+            running.stop()
 
     def run(self, scenario):
-        rows = {binary.letter: [] for binary in self.binaries}
-        self.results[scenario.name] = rows
+        taking_part = [s for s in self.subjects if s.fits(scenario, self.options)]
+        result = {"about": scenario.about, "metrics": scenario.metrics,
+                  "rounds": {subject.name: [] for subject in taking_part}}
+        self.results[scenario.name] = result
         for turn in range(self.options.rounds):
-            for binary in self.binaries:
-                row = self.with_pooler(scenario, binary, scenario.measure)
-                rows[binary.letter].append(row)
+            for subject in taking_part:
+                row = self.with_subject(scenario, subject, scenario.measure)
+                result["rounds"][subject.name].append(row)
                 note("%s %d/%d %s: %s" % (
-                    scenario.name, turn + 1, self.options.rounds, binary.letter,
+                    scenario.name, turn + 1, self.options.rounds, subject.name,
                     ", ".join("%s %s" % (title, report.number(row.get(key)))
                               for key, title in scenario.metrics)))
-
-    def count_syscalls(self, scenario):
-        self.syscalls[scenario.name] = {
-            binary.letter: self.with_pooler(scenario, binary, scenario.count_syscalls)
-            for binary in self.binaries}
+        result["ratios"] = report.ratios(result)
+        if self.counter and scenario.is_loaded:
+            result["calls"] = {
+                subject.name: self.with_subject(scenario, subject, scenario.count_calls)
+                for subject in taking_part if subject.name != "direct"}
 
     def run_all(self):
         """Runs every scenario; one that fails does not stop the others. Gives their failures."""
@@ -149,37 +224,48 @@ class Bench:
         for scenario in self.scenarios:
             try:
                 self.run(scenario)
-                if self.options.syscalls and isinstance(scenario, scenarios.Load):
-                    self.count_syscalls(scenario)
             except Trouble as trouble:
                 failures += 1
                 self.results[scenario.name]["trouble"] = str(trouble)
                 note("%s failed: %s" % (scenario.name, trouble))
         return failures
 
-    def show(self):
+    def figures(self):
         options = self.options
-        if options.json:
-            everything = {
-                "poolers": {b.letter: {"path": b.path, "version": b.version, "settings": b.settings}
-                            for b in self.binaries},
-                "postgres": self.postgres.version(), "processors": os.cpu_count(),
-                "seconds": options.seconds, "rounds": self.results, "syscalls": self.syscalls,
-                "ratios": {s.name: {b.letter: report.ratios(self.results[s.name]["A"],
-                                                            self.results[s.name][b.letter],
-                                                            s.metrics)
-                                    for b in self.binaries[1:]}
-                           for s in self.scenarios}}
-            text = json.dumps(everything, indent=1) + "\n"
-            if options.json == "-":
-                sys.stdout.write(text)
-                return
+        taken = {name for result in self.results.values() for name in result["rounds"]}
+        return {
+            "machine": {"processor": processor(), "processors": os.cpu_count(),
+                        "kernel": platform.release(), "date": datetime.date.today().isoformat(),
+                        "postgres": self.postgres.version() if self.postgres else "-"},
+            "options": {"rounds": options.rounds, "seconds": options.seconds,
+                        "clients": options.clients, "servers": SERVERS, "unix": options.unix,
+                        "canned": options.canned,
+                        "command": options.command},
+            "subjects": {s.name: {"about": s.about, "settings": s.settings}
+                         for s in self.subjects if s.name in taken},
+            "scenarios": self.results}
+
+
+def processor():
+    with open("/proc/cpuinfo") as lines:
+        found = re.search(r"model name\s*: (.*)", lines.read())
+    return found.group(1) if found else platform.machine()
+
+
+def show(figures, options):
+    if options.json:
+        text = json.dumps(figures, indent=1) + "\n"
+        if options.json == "-":
+            sys.stdout.write(text)
+        else:
             with open(options.json, "w") as out:
                 out.write(text)
-        lines = self.heading() + report.table(self.results, self.scenarios)
-        if self.syscalls:
-            lines += report.syscall_table(self.syscalls)
-        print("\n".join(lines))
+    if options.write_doc:
+        report.write_into(options.write_doc, report.markdown(
+            figures, (targets.TITLES, targets.rows(figures))))
+    if options.json != "-":
+        lines = report.heading(figures) + report.table(figures) + report.calls_table(figures)
+        print("\n".join(lines + (targets.table(figures) if options.targets else [])))
 
 
 def note(text):
@@ -190,22 +276,33 @@ def interrupted(_signal, _frame):
     sys.exit(130)
 
 
-def main(arguments):
-    options = parse_options(arguments)
-    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(name, interrupted)
+def measure(options):
     machine = Machine()
     try:
         bench = Bench(options, machine)
         bench.prepare()
         failures = bench.run_all()
-        bench.show()
+        show(bench.figures(), options)
         return 1 if failures else 0
-    except Trouble as trouble:
-        note("bench: %s" % trouble)
-        return 2
     finally:
         machine.close()
+
+
+def show_again(options):
+    with open(options.source) as figures:
+        show(json.load(figures), options)
+    return 0
+
+
+def main(arguments):
+    options = parse_options(arguments)
+    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(name, interrupted)
+    try:
+        return show_again(options) if options.source else measure(options)
+    except (Trouble, ValueError, OSError) as trouble:
+        note("bench: %s" % trouble)
+        return 2
 
 
 if __name__ == "__main__":

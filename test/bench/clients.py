@@ -43,8 +43,8 @@ def message(kind, body):
 
 
 
-def startup(user):
-    body = b"".join(word.encode() + b"\0" for word in ("user", user, "database", DATABASE, ""))
+def startup(user, database=DATABASE):
+    body = b"".join(word.encode() + b"\0" for word in ("user", user, "database", database, ""))
     return struct.pack("!ii", len(body) + 8, 196608) + body
 
 
@@ -56,8 +56,8 @@ LEAVE = message(b"X", b"")
 class Peer:
     """One client, logged in after login()."""
 
-    def __init__(self, port, client_key, user=USER, password=None):
-        self.port, self.client_key = port, client_key
+    def __init__(self, port, client_key, user=USER, password=None, database=DATABASE):
+        self.port, self.client_key, self.database = port, client_key, database
         self.user, self.password = user, password  # a password: the key is derived from it
         self.sock = socket.socket()
         self.sock.setblocking(False)
@@ -89,7 +89,7 @@ class Peer:
 
     async def login(self):
         await asyncio.get_running_loop().sock_connect(self.sock, (HOST, self.port))
-        await self.send(startup(self.user))
+        await self.send(startup(self.user, self.database))
         kind, body = await self.receive()
         if kind != b"R":
             raise Trouble("not an answer to a startup packet: %r" % kind)
@@ -133,13 +133,27 @@ class Blocking:
         self.sock = sock
 
     def say(self, request):
+        """Gives the last bytes of the answer, which a ReadyForQuery ends."""
         self.sock.sendall(request)
         answer = b""
         while not answer.endswith(b"Z\0\0\0\5I"):
-            more = self.sock.recv(16384)
+            more = self.sock.recv(1 << 18)
             if not more:
                 raise Trouble("the pooler closed a connection")
-            answer += more
+            answer = (answer + more)[-400:]
+        return answer
+
+    def command(self, text):
+        """One command of the console."""
+        answer = self.say(message(b"Q", text.encode() + b"\0"))
+        if answer.startswith(b"E"):
+            raise Trouble("%s: %s" % (text, answer.replace(b"\0", b" ").decode(errors="replace")))
+
+    def prepare(self, numbers):
+        """Named statements of different texts."""
+        for number in numbers:
+            name, text = b"statement%d\0" % number, b"select %d\0" % number
+            self.say(message(b"P", name + text + b"\0\0") + message(b"S", b""))
 
     def latencies(self, goes_on):
         """Asks one question after the other; gives how long each answer took."""
@@ -149,6 +163,14 @@ class Blocking:
             self.say(QUESTION)
             took.append(time.monotonic() - start)
         return took
+
+
+def logged_in(peer):
+    """Its socket after the login, which waits from now on."""
+    asyncio.run(peer.login())
+    peer.sock.setblocking(True)
+    peer.sock.settimeout(PATIENCE)
+    return peer.sock
 
 
 async def in_parallel(job, has_next):
@@ -168,27 +190,8 @@ async def in_parallel(job, has_next):
         await asyncio.gather(*workers, return_exceptions=True)
 
 
-def open_idle(port, count):
-    """That many clients, each logged in and through with one query."""
-    key = scram_keys()[0]
-    peers = []
-
-    async def one():
-        peer = Peer(port, key)
-        peers.append(peer)
-        await peer.login()
-        await peer.ask()
-
-    try:
-        asyncio.run(in_parallel(one, lambda: len(peers) < count))
-    except BaseException:
-        close_idle(peers)
-        raise
-    return peers
-
-
 def open_idle_tls(port, count):
-    """The same inside TLS. Gives their sockets."""
+    """Clients inside TLS, each logged in and through with one query."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -231,6 +234,11 @@ def close_idle(peers):
         peer.sock.close()
 
 
+def console(port):
+    """An administrator on the console of a pooler that trusts."""
+    return Blocking(logged_in(Peer(port, scram_keys()[0], database="pgbouncer")))
+
+
 def wave(port, count):
     """A process that logs in as so many users, each by a password, and gives way to others."""
     here = os.path.dirname(os.path.abspath(__file__))
@@ -258,11 +266,7 @@ def run_wave(port, count):
 
 def established(port):
     """A client that logged in with the one secret there is."""
-    peer = Peer(port, scram_keys()[0])
-    asyncio.run(peer.login())
-    peer.sock.setblocking(True)
-    peer.sock.settimeout(PATIENCE)
-    return Blocking(peer.sock)
+    return Blocking(logged_in(Peer(port, scram_keys()[0])))
 
 
 def storm(port, seconds):

@@ -17,7 +17,8 @@ USER, SECRET, DATABASE = "bench", "secret of bench", "bench"
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
-PG_BIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "setup", "pg-bin")
+HERE = os.path.dirname(os.path.abspath(__file__))
+PG_BIN = os.path.join(HERE, "..", "setup", "pg-bin")
 PG_CONF = """
 listen_addresses = '127.0.0.1'
 port = {port}
@@ -104,6 +105,16 @@ class Machine:
         self.give(path)
         return path
 
+    def copy(self, path, name):
+        """A program, copied so that a build meanwhile does not change what is measured, and
+        so that the unprivileged account can reach it."""
+        if not os.path.isfile(path):
+            raise Trouble("no program at " + path)
+        copied = self.path(name)
+        shutil.copy(path, copied)
+        os.chmod(copied, 0o755)
+        return copied
+
     def environment(self):
         kept = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
         # libpq looks for certificates in the home folder, which must be readable.
@@ -112,8 +123,8 @@ class Machine:
     def start(self, command, unprivileged=True, **options):
         if unprivileged and os.getuid() == 0:
             options.update(user=self.account.pw_uid, group=self.account.pw_gid, extra_groups=[])
-        process = subprocess.Popen(command, cwd=self.dir, env=self.environment(),
-                                   stdin=subprocess.DEVNULL, **options)
+        options.setdefault("stdin", subprocess.DEVNULL)
+        process = subprocess.Popen(command, cwd=self.dir, env=self.environment(), **options)
         self.running.append(process)
         return process
 
@@ -137,9 +148,10 @@ class Machine:
         finally:
             self.stop(process, signal.SIGKILL)
 
-    def run(self, *command, seconds=120):
+    def run(self, *command, seconds=120, unprivileged=True):
         """Runs a program to its end and gives its output; another end than 0 is trouble."""
-        process = self.start(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        process = self.start(command, unprivileged, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, text=True)
         try:
             output = process.communicate(timeout=seconds)[0]
         except subprocess.TimeoutExpired:
@@ -214,46 +226,17 @@ class Postgres:
         return self.psql("show server_version")
 
 
-class Binary:
-    """A pooler program, copied so that a build meanwhile does not change what is measured."""
+class Process:
+    """A running program that is measured."""
 
-    def __init__(self, machine, letter, path, settings):
-        if not os.path.isfile(path):
-            raise Trouble("no pooler at " + path)
-        self.letter, self.path, self.settings = letter, path, settings
-        self.file = machine.path("pooler-" + letter)
-        shutil.copy(path, self.file)
-        os.chmod(self.file, 0o755)
-        self.version = machine.run(self.file, "-V").split("\n", 1)[0]
-
-
-class Pooler:
-    """One running pooler, in front of one database."""
-
-    def __init__(self, machine, binary, postgres, auth, users, settings, entry=""):
-        self.machine, self.port = machine, free_port()
-        self.made_of = machine, binary, postgres, auth, settings, entry
-        self.letter = binary.letter
-        self.log = machine.fresh_path("pooler.log")
-        userlist = machine.write(machine.fresh_path("userlist"),
-                                 "".join('"%s" "%s"\n' % each for each in users.items()))
-        wanted = dict({"listen_addr": HOST, "listen_port": self.port, "unix_socket_dir": "",
-                       "auth_type": auth, "auth_file": userlist, "max_client_conn": 20000,
-                       "log_connections": 0, "log_disconnections": 0,
-                       "ignore_startup_parameters": "extra_float_digits"},
-                      **settings, **binary.settings)
-        ini = machine.write(machine.fresh_path("ini"), "\n".join(
-            ["[databases]", "%s = host=%s port=%d %s" % (DATABASE, HOST, postgres.port, entry),
-             "[pgbouncer]"] + ["%s = %s" % item for item in wanted.items()]) + "\n")
+    def __init__(self, machine, name, command, log, port):
+        self.machine, self.name, self.log, self.port = machine, name, log, port
         with open(self.log, "ab") as out:
-            self.process = machine.start([binary.file, ini], stdout=out, stderr=out)
+            self.process = machine.start(command, stdout=out, stderr=out)
         self.pid = self.process.pid
-        until(self.is_up, "the pooler listens", 20)
 
-    def like(self, users):
-        """Another one that differs in its users only."""
-        machine, binary, postgres, auth, settings, entry = self.made_of
-        return Pooler(machine, binary, postgres, auth, users, settings, entry)
+    def wait_until_up(self):
+        until(self.is_up, "%s listens" % self.name, 60)
 
     def is_up(self):
         self.check()
@@ -262,11 +245,11 @@ class Pooler:
 
     def check(self):
         if self.process.poll() is not None:
-            raise Trouble("the pooler ended with %s:\n%s" % (
-                self.process.returncode, tail(self.log)))
+            raise Trouble("%s ended with %s:\n%s" % (
+                self.name, self.process.returncode, tail(self.log)))
 
     def stop(self):
-        self.machine.stop(self.process, signal.SIGQUIT)
+        self.machine.stop(self.process, signal.SIGTERM)
 
     def cpu(self):
         """CPU time so far in seconds, of all threads, ended ones too: all, user, system.
@@ -278,10 +261,43 @@ class Pooler:
         user, system = (int(field) / TICKS for field in fields[11:13])
         return time.clock_gettime(~self.pid << 3 | 2), user, system
 
-    def rss(self):
-        """Resident memory in bytes."""
-        with open("/proc/%d/status" % self.pid) as status:
-            return int(re.search(r"VmRSS:\s+(\d+)", status.read()).group(1)) * 1024
+    def memory(self):
+        """Memory in bytes that is its own (PSS: what is shared counts in part)."""
+        with open("/proc/%d/smaps_rollup" % self.pid) as rollup:
+            return int(re.search(r"Pss:\s+(\d+)", rollup.read()).group(1)) * 1024
+
+
+class Pooler(Process):
+    """One running pooler."""
+
+    def __init__(self, machine, name, program, databases, users, settings):
+        """databases: {name: connection string}; users: {name: secret}."""
+        self.databases, self.users = dict(databases), dict(users)
+        self.ini, self.userlist = machine.fresh_path("ini"), machine.fresh_path("userlist")
+        port = free_port()
+        self.settings = dict({
+            "listen_addr": HOST, "listen_port": port, "unix_socket_dir": "",
+            "auth_file": self.userlist, "max_client_conn": 200000, "admin_users": USER,
+            "log_connections": 0, "log_disconnections": 0,
+            "ignore_startup_parameters": "extra_float_digits"}, **settings)
+        self.write_files(machine)
+        self.program = program
+        super().__init__(machine, name, [program, self.ini], machine.fresh_path("pooler.log"), port)
+        self.wait_until_up()
+
+    def stop(self):
+        self.machine.stop(self.process, signal.SIGQUIT)
+
+    def write_files(self, machine):
+        machine.write(self.userlist, "".join('"%s" "%s"\n' % each for each in self.users.items()))
+        machine.write(self.ini, "\n".join(
+            ["[databases]"] + ["%s = %s" % item for item in self.databases.items()] +
+            ["[pgbouncer]"] + ["%s = %s" % item for item in self.settings.items()]) + "\n")
+
+    def like(self, users):
+        """Another one that differs in its users only."""
+        settings = {k: v for k, v in self.settings.items() if k not in ("listen_port", "auth_file")}
+        return Pooler(self.machine, self.name, self.program, self.databases, users, settings)
 
 
 def until(condition, what, seconds):

@@ -1,25 +1,42 @@
-"""From the numbers of every round to a table: medians, and ratios round by round."""
+"""From the figures of a run to tables. Figures are plain data, as they are written to JSON:
+
+    machine     processor, processors, kernel, PostgreSQL, date
+    options     rounds, seconds, clients, servers, unix, command
+    subjects    {name: {"about", "settings"}}, in the order of the turns
+    scenarios   {name: {"about", "metrics": [[key, title]], "rounds": {subject: [row]},
+                        "ratios": {subject: {key: [median, lowest, highest]}},
+                        "calls": {subject: {system call: times per transaction}}, "trouble"}}
+"""
 
 import statistics
 
+REFERENCE = "reference"
 COLUMN = 13
-FIRST = 10
+FIRST, SECOND = 11, 12
 
 
-def medians(rows, metrics):
-    """{metric: median over the rounds}"""
-    return {key: statistics.median(row[key] for row in rows)
-            for key, _ in metrics if all(key in row for row in rows)}
+def median(figures, scenario, subject, key):
+    """Over the rounds; None where it was not measured."""
+    rows = figures["scenarios"].get(scenario, {}).get("rounds", {}).get(subject, [])
+    found = [row[key] for row in rows if row.get(key) is not None]
+    return statistics.median(found) if found else None
 
 
-def ratios(rows_a, rows_b, metrics):
-    """{metric: (median, lowest, highest)} of B divided by A, pair by pair of the rounds."""
+def ratio(result, subject, other, key):
+    """(median, lowest, highest) of one divided by the other, pair by pair of the rounds."""
+    rounds = result["rounds"]
+    pairs = [(a.get(key), b.get(key)) for a, b in zip(rounds.get(subject, []), rounds.get(other, []))]
+    each = [a / b for a, b in pairs if a is not None and b]
+    return (statistics.median(each), min(each), max(each)) if each else None
+
+
+def ratios(result):
+    """{subject: {key: (median, lowest, highest)}} against the reference."""
     found = {}
-    for key, _ in metrics:
-        pairs = [(a.get(key), b.get(key)) for a, b in zip(rows_a, rows_b)]
-        if pairs and all(a and b is not None for a, b in pairs):
-            each = [b / a for a, b in pairs]
-            found[key] = statistics.median(each), min(each), max(each)
+    for subject in result["rounds"]:
+        if subject != REFERENCE:
+            each = {key: ratio(result, subject, REFERENCE, key) for key, _ in result["metrics"]}
+            found[subject] = {key: value for key, value in each.items() if value}
     return found
 
 
@@ -29,57 +46,139 @@ def number(value):
     return "%.0f" % value if abs(value) >= 1000 else "%.3g" % value if value else "0"
 
 
+def heading(figures):
+    lines = ["%-*s %s%s" % (SECOND, name, each["about"], "".join(
+        " %s=%s" % item for item in each["settings"].items()))
+             for name, each in figures["subjects"].items()]
+    return lines + [machine_line(figures)]
+
+
+def machine_line(figures):
+    machine, options = figures["machine"], figures["options"]
+    return ("%s, %s processors, Linux %s, PostgreSQL %s; %s; %d round%s of %g s in turns, medians; "
+            "%d clients, %d servers where a scenario names no number; %s" % (
+                machine["processor"], machine["processors"], machine["kernel"],
+                machine["postgres"], machine["date"], options["rounds"],
+                "s" if options["rounds"] > 1 else "", options["seconds"], options["clients"],
+                options["servers"], "unix sockets" if options["unix"] else "TCP on loopback"))
+
+
 def line(first, second, cells):
-    return ("%-*s %-6s" % (FIRST, first, second) + "".join(
+    return ("%-*s %-*s" % (FIRST, first, SECOND, second) + "".join(
         "%*s" % (COLUMN, cell) for cell in cells)).rstrip()
 
 
-def ratio_lines(letter, result, metrics):
-    found = ratios(result["A"], result[letter], metrics)
-    keys = [key for key, _ in metrics]
-    lines = [line("", letter + "/A",
-                  ["%.2f" % found[k][0] if k in found else "-" for k in keys])]
-    if len(result["A"]) > 1:
-        lines.append(line("", "range", ["%.2f-%.2f" % found[k][1:] if k in found else "-"
-                                        for k in keys]))
+def ratio_lines(found, subject, result):
+    keys = [key for key, _ in result["metrics"]]
+    cells = ["%.2f" % found[k][0] if k in found else "-" for k in keys]
+    lines = [line("", "  ratio", cells)]
+    if len(result["rounds"][subject]) > 1:
+        lines.append(line("", "  range", ["%.2f-%.2f" % tuple(found[k][1:]) if k in found else "-"
+                                          for k in keys]))
     return lines
 
 
-def table(results, scenarios):
-    """The lines of the table; a heading wherever the columns change."""
-    lines, heading = [], None
-    for scenario in scenarios:
-        result = results.get(scenario.name)
-        if not result:
-            continue
-        titles = [title for _, title in scenario.metrics]
-        if titles != heading:
-            heading = titles
+def table(figures):
+    """A line per subject, and its ratio to the reference; a heading where columns change."""
+    lines, before = [], None
+    for name, result in figures["scenarios"].items():
+        titles = [title for _, title in result["metrics"]]
+        if titles != before:
+            before = titles
             lines += ["", line("scenario", "", titles)]
         if "trouble" in result:
-            lines.append(line(scenario.name, "failed", []) + " " + result["trouble"].split("\n")[0])
+            lines.append(line(name, "failed", []) + " " + result["trouble"].split("\n")[0])
             continue
-        for position, letter in enumerate(result):
-            middle = medians(result[letter], scenario.metrics)
-            lines.append(line("" if position else scenario.name, letter,
-                              [number(middle.get(key)) for key, _ in scenario.metrics]))
-        for letter in list(result)[1:]:
-            lines += ratio_lines(letter, result, scenario.metrics)
+        for position, subject in enumerate(result["rounds"]):
+            lines.append(line("" if position else name, subject, [
+                number(median(figures, name, subject, key)) for key, _ in result["metrics"]]))
+            if result["ratios"].get(subject):
+                lines += ratio_lines(result["ratios"][subject], subject, result)
     return lines
 
 
-def syscall_table(found):
-    """found: {scenario: {letter: {system call: times per transaction}}}"""
-    lines = ["", "system calls per transaction (under strace)"]
-    for name, by_letter in found.items():
-        totals = {letter: sum(calls.values()) for letter, calls in by_letter.items()}
-        for position, (letter, calls) in enumerate(by_letter.items()):
-            often = sorted(calls.items(), key=lambda item: -item[1])[:7]
-            lines.append("%-*s %-6s%8.2f  %s" % (
-                FIRST, "" if position else name, letter, totals[letter],
-                "  ".join("%s %.2f" % item for item in often if item[1] >= 0.005)))
-        for letter in list(totals)[1:]:
-            if totals.get("A"):
-                lines.append("%-*s %-6s%8.2f" % (
-                    FIRST, "", letter + "/A", totals[letter] / totals["A"]))
-    return lines
+def most_often(calls, count=7):
+    often = sorted(calls.items(), key=lambda item: -item[1])[:count]
+    return ["%s %.2f" % item for item in often if item[1] >= 0.005]
+
+
+def calls_table(figures):
+    lines = []
+    for name, result in figures["scenarios"].items():
+        for position, (subject, calls) in enumerate(result.get("calls", {}).items()):
+            lines.append("%-*s %-*s%8.2f  %s" % (
+                FIRST, "" if position else name, SECOND, subject, sum(calls.values()),
+                "  ".join(most_often(calls))))
+    return ["", "system calls per transaction"] + lines if lines else []
+
+
+# ------------------------------------------------------------------ Markdown
+
+BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
+KIND_COLUMNS = ("cpu", "tps", "p50", "p99", "p99.9")
+
+
+def markdown_row(cells):
+    return "| " + " | ".join(str(cell) for cell in cells) + " |"
+
+
+def markdown_table(titles, rows):
+    return [markdown_row(titles), "|" + "---|" * len(titles)] + [markdown_row(r) for r in rows]
+
+
+def load_rows(figures):
+    for name, result in figures["scenarios"].items():
+        if "trouble" in result or not any(key == "cpu" for key, _ in result["metrics"]):
+            continue
+        for position, subject in enumerate(result["rounds"]):
+            found = result["ratios"].get(subject, {}).get("cpu")
+            yield ["" if position else result["about"], subject,
+                   *(number(median(figures, name, subject, key)) for key in KIND_COLUMNS),
+                   "%.2f (%.2f-%.2f)" % tuple(found) if found else ""]
+
+
+def other_rows(figures):
+    for name, result in figures["scenarios"].items():
+        if "trouble" in result or any(key == "cpu" for key, _ in result["metrics"]):
+            continue
+        for position, subject in enumerate(result["rounds"]):
+            yield ["" if position else result["about"], subject, ", ".join(
+                "%s %s" % (number(median(figures, name, subject, key)), title)
+                for key, title in result["metrics"])]
+
+
+def calls_rows(figures):
+    for name, result in figures["scenarios"].items():
+        for position, (subject, calls) in enumerate(result.get("calls", {}).items()):
+            yield ["" if position else result["about"], subject, "%.2f" % sum(calls.values()),
+                   ", ".join(most_often(calls))]
+
+
+def markdown(figures, targets):
+    """The lines that stand in a document; targets: titles and rows of that table."""
+    parts = ["Measured by `%s`: %s." % (figures["options"]["command"], machine_line(figures)), ""]
+    parts += ["* `%s`: %s" % (name, each["about"]) for name, each in figures["subjects"].items()]
+    for title, titles, rows in (
+            ("What is aimed at, and what is reached", *targets),
+            ("Under load: CPU time per transaction (COPY: per MB) in microseconds, throughput, "
+             "latency in milliseconds, and the ratio of CPU time to the reference with its range",
+             ["", "", "CPU us", "tx/s", "p50", "p99", "p99.9", "CPU ratio"], load_rows(figures)),
+            ("At rest, and beside something big", ["", "", ""], other_rows(figures)),
+            ("System calls per transaction, logins included", ["", "", "all", "most often"],
+             calls_rows(figures))):
+        rows = list(rows)
+        if rows:
+            parts += ["", title + ":", ""] + markdown_table(titles, rows)
+    return parts
+
+
+def write_into(path, lines):
+    """Puts the lines between the marks of a document."""
+    with open(path) as document:
+        text = document.read()
+    before, begin, rest = text.partition(BEGIN + "\n")
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError("%s has no lines %s and %s" % (path, BEGIN, END))
+    with open(path, "w") as document:
+        document.write(before + begin + "\n".join(lines) + "\n" + end + after)

@@ -1,0 +1,163 @@
+"""Scenarios about what established clients feel while something big happens beside them."""
+
+import threading
+import time
+
+import clients
+from machine import DATABASE, HOST, Trouble
+from scenario import Holder, Scenario, latencies, per_piece, run_load
+
+WAVE = 1000  # logins
+RATE = 1000  # requests per second of the established clients
+MANY = 10000  # users and databases of a RELOAD
+
+
+class Wave(Scenario):
+    """What a client that asks one question after the other feels while many log in, each of
+    whose keys must be derived."""
+
+    metrics = (("quiet", "p99 quiet"), ("during", "p99 beside"), ("times", "times"),
+               ("logins", "logins/s"), ("login_cpu", "cpu us/login"))
+    entry = "user=bench"  # the others are no roles of the server
+
+    def __init__(self, name, about, **more):
+        super().__init__(name, about, auth="scram-sha-256", **more)
+
+    def users(self):
+        return dict(super().users(), **dict(clients.wave_user(n) for n in range(WAVE)))
+
+    def measure(self, bench, subject, options):
+        client = clients.established(subject.port)
+        try:
+            client.latencies(self.for_seconds(0.5))
+            quiet = client.latencies(self.for_seconds(options.seconds))
+            before, start = subject.cpu(), time.monotonic()
+            process = clients.wave(subject.port, WAVE)
+            during = client.latencies(lambda: process.poll() is None)
+            spent = time.monotonic() - start
+            if process.returncode != 0:
+                raise Trouble("the logins ended with %s" % process.returncode)
+            subject.check()
+        finally:
+            client.sock.close()
+        p99 = [latencies(took)["p99"] for took in (quiet, during)]
+        return {"quiet": p99[0], "during": p99[1], "times": p99[1] / p99[0],
+                "logins": WAVE / spent,
+                "login_cpu": per_piece(before, subject.cpu(), WAVE)["cpu"]}
+
+    @staticmethod
+    def for_seconds(seconds):
+        end = time.monotonic() + seconds
+        return lambda: time.monotonic() < end
+
+
+class Felt(Scenario):
+    """Established clients ask at a fixed rate, so that whoever stops the pooler for a while
+    delays all requests that come due meanwhile. Twice a second something is done on the
+    console."""
+
+    metrics = (("quiet", "p99 quiet"), ("during", "p99 beside"), ("times", "times"),
+               ("max", "max ms"), ("cpu_ms", "cpu ms/piece"), ("took", "took ms"))
+
+    def steady(self, bench, subject, options):
+        return run_load(bench, "--port", subject.port, "--rate", RATE, "--seconds",
+                        options.felt_seconds, "--watch", subject.pid)
+
+    def around(self, bench, subject, options):
+        """What is there all the time: something with close()."""
+        raise NotImplementedError
+
+    def act(self, subject, console):
+        """What is done again and again."""
+        raise NotImplementedError
+
+    def measure(self, bench, subject, options):
+        around = self.around(bench, subject, options)
+        console = clients.console(subject.port)
+        try:
+            self.steady(bench, subject, options)
+            quiet = self.steady(bench, subject, options)
+            busy = Again(lambda: self.act(subject, console))
+            try:
+                during = self.steady(bench, subject, options)
+            finally:
+                took = busy.end()
+            subject.check()
+        finally:
+            console.sock.close()
+            around.close()
+        more = (during["cpu"] * during["transactions"] - quiet["cpu"] * quiet["transactions"])
+        return {"quiet": quiet["p99"], "during": during["p99"], "max": during["max"],
+                "times": during["p99"] / quiet["p99"], "cpu_ms": more / 1000 / len(took),
+                "took": sorted(took)[len(took) // 2] * 1000}
+
+
+class Again:
+    """Does something twice a second beside the rest, and notes how long it took."""
+
+    def __init__(self, act):
+        self.act, self.took, self.fault = act, [], None
+        self.is_over = threading.Event()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        try:
+            is_over = False
+            while not is_over:
+                start = time.monotonic()
+                self.act()
+                self.took.append(time.monotonic() - start)
+                is_over = self.is_over.wait(0.5)
+        except (Trouble, OSError) as fault:
+            self.fault = fault
+
+    def end(self):
+        self.is_over.set()
+        self.thread.join(60)
+        if self.fault or self.thread.is_alive():
+            raise Trouble("the console: %s" % (self.fault or "no answer"))
+        return self.took
+
+
+class Show(Felt):
+    """A view of many clients."""
+
+    def around(self, bench, subject, options):
+        return Holder(bench, subject, options.crowd)
+
+    def act(self, subject, console):
+        console.command("show clients")
+
+
+class Reload(Felt):
+    """A RELOAD of many users and databases, of which one more is new each time."""
+
+    def __init__(self, name, about, users=MANY, databases=MANY, is_ours_only=False, **more):
+        super().__init__(name, about, **more)
+        self.many_users, self.many_databases = users, databases
+        self.is_ours_only = is_ours_only
+
+    def users(self):
+        secret = self.secret()
+        return dict(super().users(), **{"user%d" % n: secret for n in range(self.many_users)})
+
+    def databases(self, port):
+        entry = "host=%s port=%d dbname=%s" % (HOST, port, DATABASE)
+        return dict(super().databases(port),
+                    **{"base%d" % n: entry for n in range(self.many_databases)})
+
+    class Nobody:
+        def close(self):
+            pass
+
+    def around(self, bench, subject, options):
+        return self.Nobody()
+
+    def act(self, subject, console):
+        if self.many_users:
+            subject.users["new%d" % len(subject.users)] = self.secret()
+        if self.many_databases:
+            subject.databases["new%d" % len(subject.databases)] = subject.databases[DATABASE]
+        subject.write_files(subject.machine)
+        console.command("reload")

@@ -1,0 +1,148 @@
+/*
+ * The least that a relay on readiness can do: each client gets a connection to the
+ * server of its own, and what one side sends goes to the other as it came. One wait per
+ * turn, one receive and one send per event. What a pooler with epoll costs is measured
+ * against this.
+ *
+ *   relay_epoll LISTEN_PORT SERVER_PORT     on 127.0.0.1, until a signal ends it
+ */
+#include <poll.h>
+#include <signal.h>
+#include <sys/epoll.h>
+
+#include "tool.h"
+
+#define EVENTS 256
+#define INPUT  (64 << 10)
+
+struct side {
+	int fd;
+	struct side *other;
+};
+
+struct pair {
+	struct side client, server;
+	struct pair *next_closed;
+};
+
+struct relay {
+	int poll, listener;
+	long server_port;
+	struct pair *closed; /* freed after the turn, whose events may name them */
+	uint8_t *input;
+};
+
+static void watch(const struct relay *r, int fd, void *side)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = side};
+
+	if (epoll_ctl(r->poll, EPOLL_CTL_ADD, fd, &event) < 0)
+		die_of("epoll_ctl");
+}
+
+static void accept_one(const struct relay *r)
+{
+	int fd = accept4(r->listener, NULL, NULL, SOCK_CLOEXEC);
+	int to = fd < 0 ? -1 : connect_to(r->server_port);
+
+	if (to < 0) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	struct pair *p = need(1, sizeof(*p));
+	set_nodelay(fd);
+	set_nonblocking(fd);
+	set_nonblocking(to);
+	p->client = (struct side){fd, &p->server};
+	p->server = (struct side){to, &p->client};
+	watch(r, fd, &p->client);
+	watch(r, to, &p->server);
+}
+
+static void close_pair(struct relay *r, struct side *s)
+{
+	struct side *o = s->other;
+	/* The client's side comes first in a pair. */
+	struct pair *p = (struct pair *)(s < o ? s : o);
+
+	close(s->fd);
+	close(o->fd);
+	s->fd = o->fd = -1;
+	p->next_closed = r->closed;
+	r->closed = p;
+}
+
+/* All of it, if need be by waiting: a measure has no use for queues. */
+static int pass_on(int fd, const uint8_t *p, size_t len)
+{
+	while (len) {
+		ssize_t n = send(fd, p, len, MSG_NOSIGNAL);
+		struct pollfd writable = {.fd = fd, .events = POLLOUT};
+
+		if (n < 0 && errno != EAGAIN)
+			return -1;
+		if (n < 0) {
+			poll(&writable, 1, -1);
+			continue;
+		}
+		p += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static void serve(struct relay *r, struct side *s)
+{
+	if (s->fd < 0)
+		return;
+	ssize_t n = recv(s->fd, r->input, INPUT, 0);
+	if (n < 0 && errno == EAGAIN)
+		return;
+	if (n <= 0 || pass_on(s->other->fd, r->input, (size_t)n) < 0)
+		close_pair(r, s);
+}
+
+static void free_closed(struct relay *r)
+{
+	while (r->closed) {
+		struct pair *p = r->closed;
+		r->closed = p->next_closed;
+		free(p);
+	}
+}
+
+static void run(struct relay *r)
+{
+	struct epoll_event events[EVENTS];
+
+	for (;;) {
+		int n = epoll_wait(r->poll, events, EVENTS, -1);
+
+		for (int i = 0; i < n; i++)
+			if (events[i].data.ptr)
+				serve(r, events[i].data.ptr);
+			else
+				accept_one(r);
+		free_closed(r);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct relay r = {0};
+
+	if (argc != 3)
+		die("usage: %s LISTEN_PORT SERVER_PORT", argv[0]);
+	signal(SIGPIPE, SIG_IGN);
+	raise_descriptors();
+	r.server_port = number_of(argv[2], 1, 65535);
+	r.listener = listen_on(number_of(argv[1], 1, 65535));
+	r.input = need(1, INPUT);
+	r.poll = epoll_create1(EPOLL_CLOEXEC);
+	if (r.poll < 0)
+		die_of("epoll_create1");
+	watch(&r, r.listener, NULL);
+	run(&r);
+	return 0;
+}

@@ -1,0 +1,207 @@
+/*
+ * The least that a relay on io_uring can do: each client gets a connection to the
+ * server of its own, and what one side sends goes to the other out of the buffer in
+ * which the kernel put it. One system call per turn submits all sends and waits. What a
+ * pooler with io_uring costs is measured against this.
+ *
+ *   relay_uring LISTEN_PORT SERVER_PORT     on 127.0.0.1, until a signal ends it
+ */
+#include <liburing.h>
+#include <signal.h>
+
+#include "tool.h"
+
+#define ENTRIES     1024
+#define COMPLETIONS 8192
+#define BUFFERS     2048 /* a power of two */
+#define BUFFER_LEN  8192
+#define GROUP       0
+
+/* What an operation was, in the low bits of its user data: the rest is a pointer to the
+ * side, or the number of the buffer. */
+enum {
+	OP_ACCEPT,
+	OP_RECEIVE,
+	OP_SEND,
+	OP_MASK = 7,
+};
+
+struct pair;
+
+struct side {
+	int fd;
+	struct side *other;
+	struct pair *pair;
+};
+
+struct pair {
+	struct side client, server;
+	int receiving; /* receives whose last completion has not come */
+};
+
+struct relay {
+	struct io_uring ring;
+	struct io_uring_buf_ring *free_buffers;
+	uint8_t *buffers;
+	int listener, returned;
+	long server_port;
+};
+
+static struct io_uring_sqe *next_entry(struct relay *r)
+{
+	struct io_uring_sqe *e;
+
+	while (!(e = io_uring_get_sqe(&r->ring)))
+		io_uring_submit(&r->ring);
+	return e;
+}
+
+/* The buffer becomes the kernel's with the next io_uring_buf_ring_advance(). */
+static void give_back(struct relay *r, unsigned buffer)
+{
+	io_uring_buf_ring_add(r->free_buffers, r->buffers + (size_t)buffer * BUFFER_LEN,
+	    BUFFER_LEN, (unsigned short)buffer, BUFFERS - 1, r->returned++);
+}
+
+static void start_accepting(struct relay *r)
+{
+	struct io_uring_sqe *e = next_entry(r);
+
+	io_uring_prep_multishot_accept(e, r->listener, NULL, NULL, SOCK_CLOEXEC);
+	io_uring_sqe_set_data64(e, OP_ACCEPT);
+}
+
+static void start_receiving(struct relay *r, struct side *s)
+{
+	struct io_uring_sqe *e = next_entry(r);
+
+	io_uring_prep_recv_multishot(e, s->fd, NULL, 0, 0);
+	e->flags |= IOSQE_BUFFER_SELECT;
+	e->buf_group = GROUP;
+	io_uring_sqe_set_data64(e, (uintptr_t)s | OP_RECEIVE);
+	s->pair->receiving++;
+}
+
+static void accepted(struct relay *r, const struct io_uring_cqe *c)
+{
+	int to = c->res < 0 ? -1 : connect_to(r->server_port);
+
+	if (!(c->flags & IORING_CQE_F_MORE))
+		start_accepting(r);
+	if (to < 0) {
+		if (c->res >= 0)
+			close(c->res);
+		return;
+	}
+	struct pair *p = need(1, sizeof(*p));
+	set_nodelay(c->res);
+	p->client = (struct side){c->res, &p->server, p};
+	p->server = (struct side){to, &p->client, p};
+	start_receiving(r, &p->client);
+	start_receiving(r, &p->server);
+}
+
+/* One side ended: its peer's end follows by itself, and the last one cleans up. What is
+ * still to be sent leaves before the descriptors' numbers are free for others. */
+static void receive_ended(struct relay *r, struct pair *p)
+{
+	io_uring_submit(&r->ring);
+	if (--p->receiving) {
+		shutdown(p->client.fd, SHUT_RDWR);
+		shutdown(p->server.fd, SHUT_RDWR);
+		return;
+	}
+	close(p->client.fd);
+	close(p->server.fd);
+	free(p);
+}
+
+static void pass_on(struct relay *r, const struct side *s, unsigned buffer, int len)
+{
+	struct io_uring_sqe *e = next_entry(r);
+
+	io_uring_prep_send(e, s->other->fd, r->buffers + (size_t)buffer * BUFFER_LEN,
+	    (size_t)len, MSG_NOSIGNAL | MSG_WAITALL);
+	io_uring_sqe_set_data64(e, (uint64_t)buffer << 3 | OP_SEND);
+}
+
+static void received(struct relay *r, const struct io_uring_cqe *c)
+{
+	struct side *s = (struct side *)(uintptr_t)(c->user_data & ~(uint64_t)OP_MASK);
+
+	if (c->res > 0)
+		pass_on(r, s, c->flags >> IORING_CQE_BUFFER_SHIFT, c->res);
+	if (c->flags & IORING_CQE_F_MORE)
+		return;
+	if (c->res > 0 || c->res == -ENOBUFS) {
+		s->pair->receiving--;
+		start_receiving(r, s);
+	} else {
+		receive_ended(r, s->pair);
+	}
+}
+
+static void take_completions(struct relay *r)
+{
+	struct io_uring_cqe *c;
+	unsigned head, count = 0;
+
+	io_uring_for_each_cqe(&r->ring, head, c)
+	{
+		count++;
+		if ((c->user_data & OP_MASK) == OP_RECEIVE)
+			received(r, c);
+		else if ((c->user_data & OP_MASK) == OP_SEND)
+			give_back(r, (unsigned)(c->user_data >> 3));
+		else
+			accepted(r, c);
+	}
+	io_uring_buf_ring_advance(r->free_buffers, r->returned);
+	r->returned = 0;
+	io_uring_cq_advance(&r->ring, count);
+}
+
+static void make_ring(struct relay *r)
+{
+	struct io_uring_params p = {.flags = IORING_SETUP_SINGLE_ISSUER |
+					     IORING_SETUP_DEFER_TASKRUN |
+					     IORING_SETUP_CQSIZE,
+	    .cq_entries = COMPLETIONS};
+	struct io_uring_buf_reg reg = {.ring_entries = BUFFERS, .bgid = GROUP};
+	void *memory;
+	int code = io_uring_queue_init_params(ENTRIES, &r->ring, &p);
+
+	if (code < 0)
+		die("no io_uring: %s", strerror(-code));
+	if (posix_memalign(&memory, 4096, BUFFERS * sizeof(struct io_uring_buf)))
+		die("no memory");
+	r->free_buffers = memory;
+	reg.ring_addr = (uintptr_t)memory;
+	code = io_uring_register_buf_ring(&r->ring, &reg, 0);
+	if (code < 0)
+		die("no provided buffers: %s", strerror(-code));
+	io_uring_buf_ring_init(r->free_buffers);
+	r->buffers = need(BUFFERS, BUFFER_LEN);
+	for (unsigned i = 0; i < BUFFERS; i++)
+		give_back(r, i);
+	io_uring_buf_ring_advance(r->free_buffers, r->returned);
+	r->returned = 0;
+}
+
+int main(int argc, char **argv)
+{
+	static struct relay r;
+
+	if (argc != 3)
+		die("usage: %s LISTEN_PORT SERVER_PORT", argv[0]);
+	signal(SIGPIPE, SIG_IGN);
+	raise_descriptors();
+	r.server_port = number_of(argv[2], 1, 65535);
+	r.listener = listen_on(number_of(argv[1], 1, 65535));
+	make_ring(&r);
+	start_accepting(&r);
+	for (;;) {
+		io_uring_submit_and_wait(&r.ring, 1);
+		take_completions(&r);
+	}
+}

@@ -1,0 +1,131 @@
+"""What all scenarios share: each starts a subject, loads it, and gives a row of numbers."""
+
+import hashlib
+import json
+import os
+import time
+
+import clients
+from machine import DATABASE, HOST, SECRET, USER, Trouble
+
+SERVERS = 10
+MEGABYTE = 1 << 20
+QUIET = 0.001  # seconds of CPU time in 0.3 s: nobody works
+
+
+def percentile(ordered, percent):
+    return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
+
+
+def latencies(seconds):
+    if not seconds:
+        return {}
+    ordered = sorted(seconds)
+    return {"p%g" % p: percentile(ordered, p) * 1000 for p in (50, 99, 99.9)}
+
+
+def per_piece(before, after, pieces):
+    """CPU time of each piece of work in microseconds, in all and by kind."""
+    kinds = zip(("cpu", "user", "system"), before, after)
+    return {kind: (b - a) * 1e6 / pieces for kind, a, b in kinds}
+
+
+def settle(pooler):
+    """Waits until the pooler has nothing more to do."""
+    give_up = time.monotonic() + 30
+    last = 0
+    while pooler.cpu()[0] - last > QUIET and time.monotonic() < give_up:
+        last = pooler.cpu()[0]
+        time.sleep(0.3)
+
+
+def secured(machine):
+    certificate, key = machine.certificate()
+    return {"client_tls_sslmode": "require", "client_tls_cert_file": certificate,
+            "client_tls_key_file": key}
+
+
+class Scenario:
+    entry = ""  # more of the database's connection string
+    metrics = ()  # (key of a row, title of its column)
+    main = False  # whether it runs when nobody picks scenarios
+    is_plain = False  # whether relays and PostgreSQL itself can carry it, too
+    is_ours_only = False  # whether the reference cannot
+    is_loaded = False  # whether system calls per transaction can be counted
+    opponents = ()  # those that run beside the poolers unless all or none are wanted
+
+    def __init__(self, name, about, mode="transaction", auth="trust", main=False, opponents=()):
+        self.name, self.about, self.mode, self.auth = name, about, mode, auth
+        self.main, self.opponents = main, opponents
+
+    def secret(self):
+        if self.auth == "md5":
+            return "md5" + hashlib.md5((SECRET + USER).encode()).hexdigest()
+        return clients.scram_secret()
+
+    def users(self):
+        return {USER: self.secret()}
+
+    def databases(self, port):
+        return {DATABASE: "host=%s port=%d %s" % (HOST, port, self.entry)}
+
+    def settings(self, _options, _machine):
+        return {"pool_mode": self.mode, "default_pool_size": SERVERS}
+
+    def count(self, options):
+        return options.clients
+
+    def server(self, bench):
+        """What stands behind the pooler; made when a scenario first asks."""
+        return bench.need_canned() if bench.options.canned else bench.need_postgres()
+
+    def measure(self, bench, subject, options):
+        """One turn: a row with a number for each metric."""
+        raise NotImplementedError
+
+
+def load_command(bench, *words):
+    return [bench.load_program] + [str(word) for word in words]
+
+
+def run_load(bench, *words):
+    """The load program; gives the row it prints."""
+    output = bench.machine.run(*load_command(bench, *words))
+    try:
+        return json.loads(output)
+    except ValueError:
+        raise Trouble("load: " + output.strip()[-600:]) from None
+
+
+class Holder:
+    """Clients of the load program that log in, ask once, and then rest until close()."""
+
+    def __init__(self, bench, subject, count, *words):
+        machine = bench.machine
+        self.machine, path = machine, machine.fresh_path("held")
+        reading, self.writing = os.pipe()
+        with open(path, "wb") as out:
+            command = load_command(bench, "--port", subject.port, "--clients", count, "--hold", *words)
+            self.process = machine.start(command, stdin=reading, stdout=out, stderr=out)
+        os.close(reading)
+        self.path = path
+        try:
+            self.wait_until_ready()
+        except Trouble:
+            self.close()
+            raise
+
+    def wait_until_ready(self):
+        give_up = time.monotonic() + 120
+        while not self.text().startswith("ready"):
+            if self.process.poll() is not None or time.monotonic() > give_up:
+                raise Trouble("the clients did not come: " + self.text().strip())
+            time.sleep(0.02)
+
+    def text(self):
+        with open(self.path, errors="replace") as out:
+            return out.read()
+
+    def close(self):
+        os.close(self.writing)
+        self.machine.wait(self.process, 60)

@@ -1,0 +1,158 @@
+"""What is measured: poolers, and what stands beside them: relays, haproxy, PostgreSQL itself."""
+
+import os
+import shutil
+import subprocess
+
+from machine import HOST, Pooler, Process, Trouble, free_port
+
+HAPROXY = """
+global
+    maxconn 2000
+    nbthread 1
+defaults
+    mode tcp
+    timeout connect 5s
+    timeout client 1h
+    timeout server 1h
+listen postgres
+    bind %s:%d
+    server one %s:%d
+"""
+
+
+class Subject:
+    """Something that a scenario can load. Its name is its row in the tables."""
+
+    is_pooler = False
+    is_reference = False
+
+    def __init__(self, name, about, settings=None):
+        self.name, self.about, self.settings = name, about, settings or {}
+
+    def fits(self, scenario, options):
+        """Whether it can carry this scenario, and is wanted for it."""
+        if not scenario.is_plain or scenario.count(options) > 200:
+            return False
+        if options.unix and not isinstance(self, Direct):
+            return False
+        return options.opponents == "all" or (
+            options.opponents == "some" and self.name in scenario.opponents)
+
+    def start(self, bench, scenario):
+        """Starts it in front of the scenario's server: port, pid, cpu(), check(), stop()."""
+        raise NotImplementedError
+
+
+class PoolerSubject(Subject):
+    is_pooler = True
+
+    def __init__(self, machine, name, path, settings, is_reference=False):
+        self.program = machine.copy(path, "pooler-" + name)
+        version = machine.run(self.program, "-V").split("\n", 1)[0]
+        super().__init__(name, "%s (%s)" % (path, version), settings)
+        self.is_reference = is_reference
+
+    def fits(self, scenario, options):
+        return not (self.is_reference and scenario.is_ours_only)
+
+    def start(self, bench, scenario):
+        settings = dict(scenario.settings(bench.options, bench.machine), auth_type=scenario.auth,
+                        **self.settings)
+        return Pooler(bench.machine, self.name, self.program,
+                      scenario.databases(bench.server_port(scenario)), scenario.users(), settings)
+
+
+class Haproxy(Subject):
+    def __init__(self, program):
+        version = subprocess.run([program, "-v"], stdout=subprocess.PIPE, text=True, check=False)
+        super().__init__("haproxy", version.stdout.split("\n", 1)[0] + ", mode tcp, one thread")
+        self.program = program
+
+    def start(self, bench, scenario):
+        machine, port = bench.machine, free_port()
+        path = machine.write(machine.fresh_path("haproxy"), HAPROXY % (
+            HOST, port, HOST, bench.server_port(scenario)))
+        process = Process(machine, self.name, [self.program, "-db", "-f", path],
+                          machine.fresh_path("haproxy.log"), port)
+        process.wait_until_up()
+        return process
+
+
+class Relay(Subject):
+    """A bare relay of this folder."""
+
+    def __init__(self, machine, name, about, path):
+        super().__init__(name, about)
+        self.program = machine.copy(path, name)
+
+    def start(self, bench, scenario):
+        machine, port = bench.machine, free_port()
+        process = Process(machine, self.name,
+                          [self.program, str(port), str(bench.server_port(scenario))],
+                          machine.fresh_path(self.name), port)
+        process.wait_until_up()
+        return process
+
+
+class Direct(Subject):
+    """Nothing in between."""
+
+    def __init__(self):
+        super().__init__("direct", "PostgreSQL without anything in between")
+
+    class Nothing:
+        pid, log = None, os.devnull
+
+        def __init__(self, port):
+            self.port, self.name = port, "direct"
+
+        def check(self):
+            pass
+
+        stop = check
+
+    def start(self, bench, scenario):
+        return self.Nothing(bench.server_port(scenario))
+
+
+RELAYS = (("relay_epoll", "the smallest relay on epoll"),
+          ("relay_uring", "the smallest relay on io_uring"))
+
+
+def find_program(name):
+    return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
+
+
+def poolers(options, machine):
+    """The reference, and the pooler of interest: once, or once for each engine."""
+    both = dict(options.set_both)
+    if options.unix:
+        both["unix_socket_dir"] = machine.dir
+    ours = dict(both, **dict(options.set))
+    found = []
+    if options.against != "none":
+        found.append(PoolerSubject(machine, "reference", options.against, both, True))
+    if not options.engines:
+        return found + [PoolerSubject(machine, "pooler", options.pooler, ours)]
+    return found + [PoolerSubject(machine, engine, options.pooler, dict(ours, io_engine=engine))
+                    for engine in ("epoll", "io_uring")]
+
+
+def opponents(options, machine, note):
+    """Those that are there; a line for each that is not."""
+    if options.opponents == "none":
+        return []
+    found = [Direct()]
+    haproxy = find_program("haproxy")
+    if haproxy:
+        found.append(Haproxy(haproxy))
+    else:
+        note("haproxy is left out: it is not installed")
+    for name, about in RELAYS:
+        path = os.path.join(options.programs, name)
+        try:
+            found.append(Relay(machine, name, about, path))
+        except Trouble as trouble:
+            note("%s is left out: %s" % (name, trouble))
+    return found
