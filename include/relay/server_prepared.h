@@ -20,9 +20,14 @@ int server_prepared_note(struct server *server, uint32_t tag,
 /* Send a Close of ours. */
 int server_prepared_close(struct server *server, const char *name, uint32_t tag);
 
+/* The text that is shared for these bytes as the server would read them now; one
+ * reference for the caller.  NULL: there is none yet. */
+struct prepared_text *server_prepared_shared(
+    const struct server *server, const uint8_t *key, size_t len);
 /* The shared text for these bytes as the server would read them now; a text of its own
- * where that is not known, or depends on the time.  One reference for the caller. NULL:
- * no memory. */
+ * where that is not known, or depends on the time.  A text that is made has these
+ * effects; one that is shared already keeps its own.  One reference for the caller.
+ * NULL: no memory. */
 struct prepared_text *server_prepared_intern(const struct server *server,
     struct prepared_registry *r, const uint8_t *key, size_t len,
     const struct sql_effects *effects);

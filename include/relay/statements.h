@@ -13,7 +13,8 @@
 
 #include "session/client.h"
 #include "session/server.h"
-#include "wire/effects.h"
+
+struct text_facts;
 
 /* Must statements be tracked for this client on this server? */
 bool statements_are_tracked(const struct client *client, const struct server *server);
@@ -32,9 +33,9 @@ enum statement_fate {
 	STATEMENT_BROKEN,  /* client and server were doomed */
 };
 /* A message of type P B D C Q, or E with portals of commands, is about to go to the
- * server; of P and Q with these effects. */
+ * server; facts: of the text of P and Q, otherwise NULL. */
 enum statement_fate statements_rewrite(struct client *client, struct server *server,
-    const struct message *m, const struct sql_effects *effects, size_t *rest);
+    const struct message *m, const struct text_facts *facts, size_t *rest);
 /* A Query that was sent in other words ends the unnamed statement as well. */
 void statements_queried(struct client *client, struct server *server);
 

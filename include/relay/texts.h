@@ -1,6 +1,8 @@
 /*
- * The text of a Query or Parse on its way to a server: looked at once, for whatever the
- * settings in force need to know of it.  What was found is passed on as an argument.
+ * The text of a Query or Parse on its way to a server.  It is looked at once, for
+ * whatever the settings in force need to know of it; a text that clients share already
+ * was looked at when the first of them sent it.  What was found is passed on as an
+ * argument.
  */
 #ifndef RELAY_TEXTS_H
 #define RELAY_TEXTS_H
@@ -10,12 +12,20 @@
 #include "session/client.h"
 #include "session/server.h"
 #include "wire/effects.h"
+#include "wire/prepared.h"
+
+struct text_facts {
+	struct sql_effects effects;
+	/* the shared text that a named Parse will be given; one reference, or NULL */
+	struct prepared_text *shared;
+};
 
 /* Is enough of a Query or Parse here to look at it and to send it?  is_tracked: the
  * client's prepared statements are. */
 bool texts_have_enough(
     const struct server *server, const struct message *m, bool is_tracked);
-struct sql_effects texts_look(
+/* The caller gives the reference back with prepared_unref. */
+struct text_facts texts_look(
     const struct server *server, const struct message *m, bool is_tracked);
 
 #endif

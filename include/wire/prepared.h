@@ -51,6 +51,11 @@ struct prepared_text **prepared_registry_sorted(
  * and the same bytes under another reading are another text.  NULL: no memory. */
 struct prepared_text *prepared_intern(
     struct prepared_registry *r, const char *reading, const uint8_t *key, size_t len);
+/* The same if there is one already: one reference for the caller, or NULL. */
+struct prepared_text *prepared_find(
+    struct prepared_registry *r, const char *reading, const uint8_t *key, size_t len);
+/* Does the caller have the only reference?  So it is with a text that was just made. */
+bool prepared_is_unshared(const struct prepared_text *t);
 /* A text that nobody else gets, whatever it says: a new one each time. */
 struct prepared_text *prepared_intern_private(
     struct prepared_registry *r, const uint8_t *key, size_t len);

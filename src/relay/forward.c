@@ -54,14 +54,14 @@ static enum step forward_as_is(
 }
 
 static enum statement_fate rewrite_statement(struct client *client,
-    struct server *server, const struct message *m, const struct sql_effects *effects,
+    struct server *server, const struct message *m, const struct text_facts *facts,
     size_t *rest)
 {
 	if (m->type != 'Q')
-		return statements_rewrite(client, server, m, effects, rest);
-	switch (sql_rewrite_query(client, server, m, effects)) {
+		return statements_rewrite(client, server, m, facts, rest);
+	switch (sql_rewrite_query(client, server, m, &facts->effects)) {
 	case SQL_FORWARD:
-		return statements_rewrite(client, server, m, effects, rest);
+		return statements_rewrite(client, server, m, facts, rest);
 	case SQL_SENT:
 		statements_queried(client, server);
 		return STATEMENT_DONE;
@@ -74,12 +74,12 @@ static enum statement_fate rewrite_statement(struct client *client,
 }
 
 static enum step forward_statement(struct client *client, struct server *server,
-    const struct message *m, const struct sql_effects *effects)
+    const struct message *m, const struct text_facts *facts)
 {
 	enum step step = STEP_NEXT;
 	size_t rest = 0;
 
-	switch (rewrite_statement(client, server, m, effects, &rest)) {
+	switch (rewrite_statement(client, server, m, facts, &rest)) {
 	case STATEMENT_FORWARD:
 		step = forward_as_is(client, server, m);
 		break;
@@ -111,12 +111,13 @@ static bool names_statement(uint8_t type)
  * which parameters are brought back.  A client that has prepared nothing loses nothing
  * by a DEALLOCATE further on in the text. */
 static bool must_hold_back(const struct client *client, const struct server *server,
-    const struct message *m, const struct sql_effects *effects)
+    const struct message *m, const struct text_facts *facts)
 {
 	switch (m->type) {
 	case 'Q':
-		return effects_is_reset(&server->link.reset) || effects->forgets ||
-		       (client->names && effects->may_forget);
+		return effects_is_reset(&server->link.reset) ||
+		       facts->effects.forgets ||
+		       (client->names && facts->effects.may_forget);
 	case 'S':
 		return effects_is_reset(&server->link.reset);
 	case 'E':
@@ -156,19 +157,19 @@ enum step forward_hold(struct server *server)
 /* ---- decide, rewrite, forward ---- */
 
 static enum step pass(struct client *client, struct server *server,
-    const struct message *m, const struct sql_effects *effects, bool is_tracked)
+    const struct message *m, const struct text_facts *facts, bool is_tracked)
 {
-	return is_tracked ? forward_statement(client, server, m, effects)
+	return is_tracked ? forward_statement(client, server, m, facts)
 			  : forward_as_is(client, server, m);
 }
 
 /* A Query or Parse, which may be refused for what it would leave behind. */
 static enum step pass_text(struct client *client, struct server *server,
-    const struct message *m, const struct sql_effects *effects, bool is_tracked)
+    const struct message *m, const struct text_facts *facts, bool is_tracked)
 {
 	enum step step;
 
-	switch (leaks_check(client, server, m, effects)) {
+	switch (leaks_check(client, server, m, &facts->effects)) {
 	case LEAK_PASS:
 		break;
 	case LEAK_REFUSED:
@@ -181,18 +182,18 @@ static enum step pass_text(struct client *client, struct server *server,
 	case LEAK_BROKEN:
 		return STEP_CLOSE;
 	}
-	step = pass(client, server, m, effects, is_tracked);
+	step = pass(client, server, m, facts, is_tracked);
 	if (step != STEP_NEXT)
 		return step;
-	leaks_expect(server, effects);
+	leaks_expect(server, &facts->effects);
 	/* of a statement that is tracked it counts when it is bound */
 	if (m->type == 'Q' || !is_tracked)
-		params_expect(server, effects);
+		params_expect(server, &facts->effects);
 	return STEP_NEXT;
 }
 
 static enum step forward(struct client *client, struct server *server,
-    const struct message *m, struct sql_effects *effects)
+    const struct message *m, struct text_facts *facts)
 {
 	bool is_tracked =
 	    (names_statement(m->type) ||
@@ -205,8 +206,9 @@ static enum step forward(struct client *client, struct server *server,
 	if (m->type == 'Q' || m->type == 'P') {
 		if (!texts_have_enough(server, m, is_tracked))
 			return STEP_MORE;
-		*effects = texts_look(server, m, is_tracked);
-		step = pass_text(client, server, m, effects, is_tracked);
+		*facts = texts_look(server, m, is_tracked);
+		step = pass_text(client, server, m, facts, is_tracked);
+		prepared_unref(facts->shared);
 	} else {
 		step = pass(client, server, m, NULL, is_tracked);
 	}
@@ -219,9 +221,9 @@ static enum step forward(struct client *client, struct server *server,
 enum step forward_again(
     struct client *client, struct server *server, const struct message *m)
 {
-	struct sql_effects effects;
+	struct text_facts facts;
 
-	return forward(client, server, m, &effects);
+	return forward(client, server, m, &facts);
 }
 
 /* Most of what comes where nothing is tracked concerns the ledger alone: there is no
@@ -249,7 +251,7 @@ static bool is_plain(
 enum step forward_message(
     struct client *client, struct server *server, const struct message *m)
 {
-	struct sql_effects effects;
+	struct text_facts facts;
 	enum step step;
 
 	server->link.is_flushed = m->type == 'H';
@@ -266,9 +268,9 @@ enum step forward_message(
 	if (m->type == 'E' && server->link.has_forgetting_portal &&
 	    !message_is_whole(m))
 		return STEP_MORE;
-	step = forward(client, server, m, &effects);
+	step = forward(client, server, m, &facts);
 	/* a server that reads COPY data waits for the client */
-	if (step == STEP_NEXT && must_hold_back(client, server, m, &effects) &&
+	if (step == STEP_NEXT && must_hold_back(client, server, m, &facts) &&
 	    pipeline_count(&server->pipeline) > 0 &&
 	    !pipeline_is_copy_in(&server->pipeline))
 		hold_back(server, m);

@@ -88,6 +88,15 @@ static const char *reading(const struct server *server)
 	return vars_reading(&server->vars);
 }
 
+struct prepared_text *server_prepared_shared(
+    const struct server *server, const uint8_t *key, size_t len)
+{
+	const char *values = reading(server);
+
+	return values ? prepared_find(server->conn.site->prepared, values, key, len)
+		      : NULL;
+}
+
 struct prepared_text *server_prepared_intern(const struct server *server,
     struct prepared_registry *r, const uint8_t *key, size_t len,
     const struct sql_effects *effects)
@@ -96,7 +105,7 @@ struct prepared_text *server_prepared_intern(const struct server *server,
 	struct prepared_text *text = values ? prepared_intern(r, values, key, len)
 					    : prepared_intern_private(r, key, len);
 
-	if (text)
+	if (text && prepared_is_unshared(text))
 		text->effects = *effects;
 	return text;
 }

@@ -13,6 +13,7 @@
 #include "relay/segment.h"
 #include "relay/server_prepared.h"
 #include "relay/sql_commands.h"
+#include "relay/texts.h"
 #include "relay/unnamed.h"
 #include "wire/codec.h"
 #include "wire/prepared.h"
@@ -277,7 +278,7 @@ static int parse_new(struct client *client, struct server *server,
 }
 
 static enum statement_fate rewrite_parse(struct client *client, struct server *server,
-    const struct message *m, const struct sql_effects *effects, const char *name,
+    const struct message *m, const struct text_facts *facts, const char *name,
     size_t *rest)
 {
 	struct prepared_text *taken, *text;
@@ -288,8 +289,10 @@ static enum statement_fate rewrite_parse(struct client *client, struct server *s
 	if (!message_is_whole(m))
 		return STATEMENT_MORE;
 	server->seat.pool->stats.client_parse_count += !server->link.is_trying_again;
-	text = server_prepared_intern(server, server->conn.site->prepared,
-	    m->bytes + *rest, (size_t)m->size - *rest, effects);
+	text = facts->shared
+		   ? prepared_ref(facts->shared)
+		   : server_prepared_intern(server, server->conn.site->prepared,
+			 m->bytes + *rest, (size_t)m->size - *rest, &facts->effects);
 	if (!text)
 		return no_memory(client, server);
 	taken = prepared_names_find(client->names, name);
@@ -446,14 +449,14 @@ static void close_portal(struct server *server, const struct message *m)
 /* ---- the client's messages ---- */
 
 static enum statement_fate rewrite(struct client *client, struct server *server,
-    const struct message *m, const struct sql_effects *effects, size_t *rest)
+    const struct message *m, const struct text_facts *facts, size_t *rest)
 {
 	const char *name = NULL;
 
 	if (m->type == 'Q') {
 		/* a simple query ends the unnamed statement, and its portal */
 		sql_portal_drop(server, "");
-		if (effects->hides_forgetting)
+		if (facts->effects.hides_forgetting)
 			doubt(client, server);
 		return end_unnamed(client, server, m, rest);
 	}
@@ -463,7 +466,8 @@ static enum statement_fate rewrite(struct client *client, struct server *server,
 	case PREPARED_PARTIAL:
 		return STATEMENT_MORE;
 	case PREPARED_UNNAMED:
-		return rewrite_unnamed(client, server, m, effects, rest);
+		return rewrite_unnamed(
+		    client, server, m, facts ? &facts->effects : NULL, rest);
 	case PREPARED_PORTAL:
 		if (m->type == 'C')
 			close_portal(server, m);
@@ -478,7 +482,7 @@ static enum statement_fate rewrite(struct client *client, struct server *server,
 	if (server->link.journal && server->pipeline.syncs > 0)
 		return STATEMENT_WAIT;
 	if (m->type == 'P')
-		return rewrite_parse(client, server, m, effects, name, rest);
+		return rewrite_parse(client, server, m, facts, name, rest);
 	if (m->type == 'C')
 		return message_is_whole(m) ? rewrite_close(client, server, name)
 					   : STATEMENT_MORE;
@@ -501,9 +505,9 @@ void statements_queried(struct client *client, struct server *server)
 }
 
 enum statement_fate statements_rewrite(struct client *client, struct server *server,
-    const struct message *m, const struct sql_effects *effects, size_t *rest)
+    const struct message *m, const struct text_facts *facts, size_t *rest)
 {
-	enum statement_fate fate = rewrite(client, server, m, effects, rest);
+	enum statement_fate fate = rewrite(client, server, m, facts, rest);
 	if (fate != STATEMENT_BROKEN && undo_failed(client, server) < 0)
 		return no_memory(client, server);
 	return fate;

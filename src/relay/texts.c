@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "relay/server_prepared.h"
 #include "relay/sql_commands.h"
 
 enum { HEADER_LEN = 5 };
@@ -48,22 +49,41 @@ bool texts_have_enough(
 	       !find_text(m, &text, &len) || !effects_may_be_command(text, len);
 }
 
-struct sql_effects texts_look(
-    const struct server *server, const struct message *m, bool is_tracked)
+static struct sql_effects look(const struct server *server, const struct message *m,
+    const char *text, size_t len, bool is_tracked)
 {
 	const char *escapes = vars_get(&server->vars, VAR_STD_STRINGS);
+	bool is_shared = is_tracked && has_name(m);
 	const struct effects_ask ask = {
 	    .schema = server->conn.site->vars,
 	    .has_escapes = escapes && strcmp(escapes, "off") == 0,
-	    .has_leaves = pool_mode(server->seat.pool) != POOL_MODE_SESSION,
-	    .has_clock = is_tracked && (has_name(m) || sql_is_on(server)),
+	    /* what is shared is looked at for everyone who will ever use it */
+	    .has_leaves =
+		is_shared || pool_mode(server->seat.pool) != POOL_MODE_SESSION,
+	    .has_clock = is_shared || (is_tracked && sql_is_on(server)),
 	    .is_part = !message_is_whole(m),
 	};
+
+	return effects_of_text(text, len, &ask);
+}
+
+struct text_facts texts_look(
+    const struct server *server, const struct message *m, bool is_tracked)
+{
+	struct text_facts facts = {0};
 	const char *text;
 	size_t len;
 
 	/* nothing of a replication server is brought back or cleaned */
-	if (server->seat.is_replication || !find_text(m, &text, &len))
-		return (struct sql_effects){.is_cut = true, .may_forget = true};
-	return effects_of_text(text, len, &ask);
+	if (server->seat.is_replication || !find_text(m, &text, &len)) {
+		facts.effects =
+		    (struct sql_effects){.is_cut = true, .may_forget = true};
+		return facts;
+	}
+	if (is_tracked && has_name(m) && message_is_whole(m))
+		facts.shared =
+		    server_prepared_shared(server, (const uint8_t *)text, len);
+	facts.effects = facts.shared ? facts.shared->effects
+				     : look(server, m, text, len, is_tracked);
+	return facts;
 }

@@ -134,6 +134,20 @@ static struct prepared_text *add_text(
 	return t;
 }
 
+struct prepared_text *prepared_find(
+    struct prepared_registry *r, const char *reading, const uint8_t *key, size_t len)
+{
+	struct prepared_shelf *shelf = map_get_str(r->shelves, reading);
+	struct prepared_text *t = shelf ? map_get(shelf->texts, key, len) : NULL;
+
+	return t ? prepared_ref(t) : NULL;
+}
+
+bool prepared_is_unshared(const struct prepared_text *t)
+{
+	return t->refs == 1;
+}
+
 struct prepared_text *prepared_intern(
     struct prepared_registry *r, const char *reading, const uint8_t *key, size_t len)
 {
@@ -168,7 +182,7 @@ struct prepared_text *prepared_variant(struct prepared_text *t, const char *read
 		return prepared_ref(t);
 	made = reading ? prepared_intern(t->registry, reading, t->key, t->key_len)
 		       : prepared_intern_private(t->registry, t->key, t->key_len);
-	if (made)
+	if (made && prepared_is_unshared(made))
 		made->effects = t->effects;
 	return made;
 }

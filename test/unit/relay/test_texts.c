@@ -1,0 +1,128 @@
+/*
+ * Texts of named statements: one look at each, however many names it gets.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+static size_t looked_at;
+
+/* The scanner says how many bytes it looks at. */
+#define SQL_SCAN_LOOKED_AT(count) (looked_at += (size_t)(count))
+#include "../../../src/wire/sql_hint.c"
+#include "../../../src/wire/sql_scan.c"
+
+#include "../stage/stage.h"
+#include "relay/leaks.h"
+
+/* clang-format off: needs some of the headers above */
+#include <cmocka.h>
+/* clang-format on */
+
+#define assert_hears(peer, type, expected) \
+	assert_string_equal(peer_hear(peer, type), expected)
+#define assert_heard(peer, expected) assert_string_equal(peer_heard(peer), expected)
+
+#define TEXT "values (pg_advisory_lock(1))"
+
+/* Parse TEXT under a name of one letter, with Sync. */
+static void prepare(struct peer *client, const char *name)
+{
+	char body[] = "?\0" TEXT "\0\0\0";
+
+	body[0] = name[0];
+	peer_put(client, 'P', body, sizeof(body) - 1);
+	peer_put(client, 'S', NULL, 0);
+}
+
+static void first_prepare(struct peer *client, struct peer *server)
+{
+	prepare(client, "a");
+	assert_hears(server, 'S', "P S");
+	peer_put(server, '1', NULL, 0);
+	peer_ready(server, 'I');
+	assert_hears(client, 'Z', "1 Z:I");
+}
+
+/* The server has the text, and is asked for nothing but a Sync. */
+static void prepare_again(struct peer *client, struct peer *server, const char *name)
+{
+	prepare(client, name);
+	assert_hears(server, 'S', "S");
+	peer_ready(server, 'I');
+	assert_hears(client, 'Z', "1 Z:I");
+}
+
+static uint64_t leaks_counted(struct stage *stage)
+{
+	const struct leak_row *row;
+	uint64_t sum = 0;
+
+	list_for (row, leaks_rows(stage->site.leaks), node)
+		sum += row->count;
+	return sum;
+}
+
+static void run(struct peer *client, struct peer *server)
+{
+	peer_put(client, 'B', "\0b\0\0\0\0\0\0\0", 9);
+	peer_put(client, 'E', "\0\0\0\0\0", 5);
+	peer_put(client, 'S', NULL, 0);
+	assert_hears(server, 'S', "B E:: S");
+	peer_put(server, '2', NULL, 0);
+	peer_text(server, 'C', "SELECT 1");
+	peer_ready(server, 'I');
+	assert_hears(client, 'Z', "2 C:SELECT 1 Z:I");
+}
+
+static void shared_text_is_looked_at_once(void **state)
+{
+	(void)state;
+	struct peer *client, *server, *other;
+	struct stage *stage = stage_new("pool_size=1", "");
+
+	stage_pair(stage, &client, &server);
+	looked_at = 0;
+	first_prepare(client, server);
+	assert_true(looked_at >= strlen(TEXT));
+	looked_at = 0;
+	prepare_again(client, server, "b");
+	assert_int_equal(looked_at, 0);
+	other = stage_login(stage, "u", NULL, NULL);
+	prepare_again(other, server, "c");
+	assert_int_equal(looked_at, 0);
+	/* what was found is known of it under the new name */
+	run(client, server);
+	assert_int_equal(leaks_counted(stage), 1);
+	assert_int_equal(looked_at, 0);
+	stage_free(&stage);
+}
+
+/* Session pooling does not ask what a text leaves behind. */
+static void effects_of_a_shared_text_stay(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = stage_new("pool_size=1", "");
+
+	stage_pair(stage, &client, &server);
+	first_prepare(client, server);
+	stage_set(stage, "pool_mode", "session");
+	prepare_again(client, server, "b");
+	stage_set(stage, "pool_mode", "transaction");
+	run(client, server);
+	assert_int_equal(leaks_counted(stage), 1);
+	stage_free(&stage);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(shared_text_is_looked_at_once),
+	    cmocka_unit_test(effects_of_a_shared_text_stay),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
