@@ -14,7 +14,6 @@ static size_t looked_at;
 #define SQL_SCAN_LOOKED_AT(count) (looked_at += (size_t)(count))
 #include "../../../src/wire/sql_hint.c"
 #include "../../../src/wire/sql_scan.c"
-
 #include "../stage/stage.h"
 #include "relay/leaks.h"
 
