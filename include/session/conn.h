@@ -112,6 +112,7 @@ struct conn {
 	/* while a message is shown: what came behind it in the same bytes */
 	const uint8_t *behind;
 	size_t behind_len;
+	size_t alike_len;             /* ... and how much of that is taken with it */
 	struct block *held;           /* owned: bytes not yet taken */
 	uint32_t held_from, held_len; /* where in it, and how many */
 	uint32_t
@@ -156,6 +157,11 @@ int conn_secure(struct conn *conn, struct tls_context *context,
 /* "TLSv1.3/TLS_AES_256_GCM_SHA384/ECDH=X25519", or `none` without TLS. */
 const char *conn_tls_text(
     const struct conn *conn, char out[TLS_TEXT], const char *none);
+
+/* While an ordinary message is shown that the owner will take: takes the whole messages
+ * of its type that came right behind it, too.  Gives their bytes: rows and COPY data
+ * come by the thousand, and each is treated as the one before. */
+size_t conn_take_alike(struct conn *conn, const struct message *m);
 
 /* Redeliver what was parked, later in this turn; reading goes on. */
 void conn_unpark(struct conn *conn);

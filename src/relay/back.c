@@ -293,17 +293,25 @@ static enum step back_broken(struct server *server, const struct message *m)
 	return STEP_CLOSE;
 }
 
+/* Rows and COPY data are parts of an answer: what is true of one is true of those that
+ * came right behind it. */
+static size_t take_alike(struct server *server, const struct message *m)
+{
+	return m->type == 'D' || m->type == 'd' ? conn_take_alike(&server->conn, m) : 0;
+}
+
 static enum step back_pass(
     struct server *server, struct client *client, const struct message *m)
 {
 	struct pipeline_entry done;
+	size_t alike = take_alike(server, m);
 
 	server->last_us = conn_now(&server->conn);
 	server->link.is_dropping = false;
 	switch (pipeline_answer(&server->pipeline, m->type, 0, &done)) {
 	case ANSWER_FORWARD:
-		server->seat.pool->stats.bytes_sent += m->size;
-		put_to_client(client, server, m->block, m->bytes, m->have);
+		server->seat.pool->stats.bytes_sent += m->size + alike;
+		put_to_client(client, server, m->block, m->bytes, m->have + alike);
 		break;
 	case ANSWER_SWALLOW:
 		server->link.is_dropping = true;

@@ -226,26 +226,66 @@ enum step forward_again(
 	return forward(client, server, m, &facts);
 }
 
-/* Most of what comes where nothing is tracked concerns the ledger alone: there is no
- * need to ask everyone. */
+/* Behind a message that cannot be sent again, nothing of the segment can. */
+static bool is_of_portal(const struct server *server, const struct message *m)
+{
+	return server->link.is_segment_spoilt && m->have > 5 && m->bytes[5] == 'P';
+}
+
+static bool is_untracked(const struct client *client, const struct server *server)
+{
+	return !server->link.is_segment_spoilt &&
+	       !statements_are_tracked(client, server);
+}
+
+/* Most of what names no statement concerns the ledger alone: there is no need to ask
+ * everyone. */
 static bool is_plain(
     const struct client *client, const struct server *server, const struct message *m)
 {
+	if (server->link.segment || server->link.has_forgetting_portal ||
+	    !list_is_empty(&server->link.portals) ||
+	    effects_is_reset(&server->link.reset))
+		return false;
 	switch (m->type) {
-	case 'B':
-	case 'D':
-	case 'C':
 	case 'E':
 	case 'S':
-		break;
+		return true;
+	case 'D':
+		return is_of_portal(server, m) || is_untracked(client, server);
+	case 'B':
+	case 'C':
+		return is_untracked(client, server);
 	default:
 		return false;
 	}
-	return !server->link.segment && !server->link.is_segment_spoilt &&
-	       !server->link.has_forgetting_portal &&
-	       list_is_empty(&server->link.portals) &&
-	       !effects_is_reset(&server->link.reset) &&
-	       !statements_are_tracked(client, server);
+}
+
+static enum step pass_plain(
+    struct client *client, struct server *server, const struct message *m)
+{
+	enum step step = forward_as_is(client, server, m);
+
+	if (step != STEP_NEXT)
+		return step;
+	if (m->type == 'S')
+		server->link.is_segment_spoilt = false;
+	forward_began(server);
+	server->seat.pool->stats.bytes_received += m->size;
+	return STEP_NEXT;
+}
+
+/* COPY data owes nothing, and what came right behind it goes the same way. */
+static enum step pass_copy_data(
+    struct client *client, struct server *server, const struct message *m)
+{
+	size_t alike = conn_take_alike(&client->conn, m);
+
+	segment_note(server, m);
+	forward_bytes(client, server, m->block, m->bytes, m->have + alike);
+	forward_began(server);
+	server->seat.pool->stats.bytes_received += m->size + alike;
+	return STEP_NEXT;
 }
 
 enum step forward_message(
@@ -255,16 +295,10 @@ enum step forward_message(
 	enum step step;
 
 	server->link.is_flushed = m->type == 'H';
-
-	if (is_plain(client, server, m)) {
-		step = forward_as_is(client, server, m);
-		if (step == STEP_NEXT) {
-			forward_began(server);
-			server->seat.pool->stats.bytes_received += m->size;
-		}
-		return step;
-	}
-
+	if (m->type == 'd')
+		return pass_copy_data(client, server, m);
+	if (is_plain(client, server, m))
+		return pass_plain(client, server, m);
 	if (m->type == 'E' && server->link.has_forgetting_portal &&
 	    !message_is_whole(m))
 		return STEP_MORE;

@@ -86,6 +86,9 @@ void segment_note(struct server *server, const struct message *m)
 		return;
 	if (m->type != 'H')
 		drop_ended(server);
+	if (!server->link.segment && server->link.is_segment_spoilt && m->type != 'S' &&
+	    m->type != 'Q' && m->type != 'F')
+		return;
 	switch (m->type) {
 	case 'H':
 		if (server->link.segment && server->link.segment->is_ended)

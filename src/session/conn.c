@@ -165,7 +165,9 @@ static enum cut conn_cut(const struct conn *conn, uint64_t max, const uint8_t *p
     size_t len, struct message *m)
 {
 	struct frame frame;
-	enum cut cut = conn_cut_frame(conn, max, p, len, &frame);
+	/* Most begin with a letter, whoever sends them. */
+	enum cut cut = len > 0 && *p ? frame_cut(p, len, max, conn->kind->rows, &frame)
+				     : conn_cut_frame(conn, max, p, len, &frame);
 	if (cut != CUT_OK)
 		return cut;
 	m->type = frame.type;
@@ -188,64 +190,111 @@ static uint32_t conn_until(const struct message *m)
 	return until < UINT32_MAX ? (uint32_t)until : UINT32_MAX;
 }
 
+size_t conn_take_alike(struct conn *conn, const struct message *m)
+{
+	uint64_t max = frame_most(conn);
+	size_t taken = 0;
+	struct frame frame;
+
+	if (log_is_on(conn->site->log, LEVEL_TRACE))
+		return 0;
+	while (taken < conn->behind_len && conn->behind[taken] == m->type) {
+		size_t left = conn->behind_len - taken;
+		if (frame_cut(conn->behind + taken, left, max, conn->kind->rows,
+			&frame) != CUT_OK ||
+		    frame.size > left)
+			break;
+		taken += (size_t)frame.size;
+	}
+	conn->alike_len = taken;
+	return taken;
+}
+
+/* More of a message that was taken while it was incomplete.  Gives its bytes. */
+static size_t conn_pass_part(
+    struct conn *conn, struct block *block, const uint8_t *p, size_t len)
+{
+	size_t n = len < conn->passing ? len : (size_t)conn->passing;
+
+	conn->passing -= n;
+	enum step step = conn->ops->part(conn, block, p, n);
+	assert(step == STEP_NEXT || step == STEP_CLOSE);
+	(void)step;
+	return n;
+}
+
+/* What is here is no whole message, and the owner is not shown it. */
+static void conn_stop_at(
+    struct conn *conn, enum cut cut, struct block *block, const uint8_t *p, size_t len)
+{
+	if (cut == CUT_BAD)
+		conn->ops->malformed(conn, p, len < 8 ? len : 8);
+	else if (conn->ops->partial)
+		conn->ops->partial(conn);
+	else
+		conn_hold(conn, block, p, len);
+}
+
+/* The owner did not take it. */
+static void conn_keep_back(struct conn *conn, enum step step, const struct message *m,
+    const uint8_t *p, size_t len)
+{
+	assert(step == STEP_PARK || !message_is_whole(m));
+	if (step == STEP_PARK) {
+		conn->is_parked = true;
+		stream_pause(&conn->stream);
+	}
+	conn_hold(conn, m->block, p, len);
+	if (step == STEP_MORE)
+		conn->held_until = conn_until(m);
+}
+
+/* Gives the bytes that the owner took: those of the message and of others alike. */
+static size_t conn_show(struct conn *conn, const struct message *m, enum step *step)
+{
+	const struct conn_ops *owner = conn->ops;
+
+	conn->behind = m->bytes + m->have;
+	conn->behind_len = m->behind;
+	*step = owner->message(conn, m);
+	size_t taken = m->have + conn->alike_len;
+	conn->behind_len = conn->alike_len = 0;
+	if (owner->has_secrets && (*step == STEP_NEXT || *step == STEP_CLOSE))
+		conn_wipe(owner, m->bytes, m->have);
+	if (*step != STEP_NEXT)
+		return 0;
+	if (log_is_on(conn->site->log, LEVEL_TRACE))
+		conn_trace_received(conn, m);
+	conn->passing = m->size - m->have;
+	return taken;
+}
+
 /* Show messages to the owner until one is not taken or the bytes end. */
 static void conn_walk(
     struct conn *conn, struct block *block, const uint8_t *p, size_t len)
 {
 	struct message m = {.block = block};
 	uint64_t max = frame_most(conn);
-	const struct conn_ops *owner;
-	enum step step;
+	enum step step = STEP_NEXT;
 
 	conn->is_walking = true;
-	while (len > 0 && !conn->is_doomed) {
+	while (len > 0 && step == STEP_NEXT && !conn->is_doomed) {
+		size_t taken;
 		if (conn->passing > 0) {
-			size_t n = len < conn->passing ? len : (size_t)conn->passing;
-			conn->passing -= n;
-			step = conn->ops->part(conn, block, p, n);
-			assert(step == STEP_NEXT || step == STEP_CLOSE);
-			p += n;
-			len -= n;
-			continue;
-		}
-		enum cut cut = conn_cut(conn, max, p, len, &m);
-		if (cut == CUT_BAD) {
-			conn->ops->malformed(conn, p, len < 8 ? len : 8);
-			break;
-		}
-		if (conn->ops->partial &&
-		    (cut == CUT_PARTIAL || !message_is_whole(&m))) {
-			conn->ops->partial(conn);
-			break;
-		}
-		if (cut == CUT_PARTIAL) {
-			conn_hold(conn, block, p, len);
-			break;
-		}
-		owner = conn->ops;
-		conn->behind = p + m.have;
-		conn->behind_len = m.behind;
-		step = owner->message(conn, &m);
-		conn->behind_len = 0;
-		if (step == STEP_NEXT || step == STEP_CLOSE)
-			conn_wipe(owner, p, m.have);
-		if (step == STEP_NEXT) {
-			if (log_is_on(conn->site->log, LEVEL_TRACE))
-				conn_trace_received(conn, &m);
-			conn->passing = m.size - m.have;
-			p += m.have;
-			len -= m.have;
-		} else if (step == STEP_MORE || step == STEP_PARK) {
-			assert(step == STEP_PARK || !message_is_whole(&m));
-			if (step == STEP_PARK) {
-				conn->is_parked = true;
-				stream_pause(&conn->stream);
+			taken = conn_pass_part(conn, block, p, len);
+		} else {
+			enum cut cut = conn_cut(conn, max, p, len, &m);
+			if (cut != CUT_OK ||
+			    (conn->ops->partial && !message_is_whole(&m))) {
+				conn_stop_at(conn, cut, block, p, len);
+				break;
 			}
-			conn_hold(conn, block, p, len);
-			if (step == STEP_MORE)
-				conn->held_until = conn_until(&m);
-			break;
+			taken = conn_show(conn, &m, &step);
+			if (step == STEP_MORE || step == STEP_PARK)
+				conn_keep_back(conn, step, &m, p, len);
 		}
+		p += taken;
+		len -= taken;
 	}
 	conn->is_walking = false;
 }

@@ -40,7 +40,7 @@
 
 #include "base/mem.h"
 
-enum { RING_LEAST = 8, RING_KEPT = 16, RING_MOST = 1 << 20 };
+enum { RING_LEAST = 8, RING_KEPT = 128, RING_MOST = 1 << 20 };
 
 /* What a message is to the entry at the head. */
 enum fit {
@@ -48,6 +48,33 @@ enum fit {
 	FIT_PART,  /* more is to come */
 	FIT_DONE,  /* completes it */
 	FIT_FAILS, /* ErrorResponse */
+};
+
+/* Types of entries as an index. */
+#define TYPE(letter) ((letter)&63)
+enum { TYPES = 64, ANSWERS = 128 };
+
+/* What an answer is to an entry where nothing else matters: no COPY, no error. */
+static const uint8_t ordinary[TYPES][ANSWERS] = {
+    [TYPE('P')] = {['1'] = FIT_DONE},
+    [TYPE('B')] = {['2'] = FIT_DONE},
+    [TYPE('C')] = {['3'] = FIT_DONE},
+    [TYPE('D')] = {['T'] = FIT_DONE, ['n'] = FIT_DONE},
+    [TYPE('E')] = {['D'] = FIT_PART,
+	['G'] = FIT_PART,
+	['H'] = FIT_PART,
+	['W'] = FIT_PART,
+	['C'] = FIT_DONE,
+	['I'] = FIT_DONE,
+	['s'] = FIT_DONE},
+    [TYPE('Q')] = {['T'] = FIT_PART,
+	['D'] = FIT_PART,
+	['C'] = FIT_PART,
+	['I'] = FIT_PART,
+	['G'] = FIT_PART,
+	['H'] = FIT_PART,
+	['W'] = FIT_PART},
+    [TYPE('S')] = {['Z'] = FIT_DONE},
 };
 
 /* How far the answer to an entry has come. */
@@ -73,21 +100,21 @@ static struct pipeline_entry *head_of(const struct pipeline *p)
 
 static bool is_run(uint8_t type)
 {
-	switch (type) {
-	case 'P':
-	case 'B':
-	case 'D':
-	case 'E':
-	case 'C':
-		return true;
-	default:
-		return false;
-	}
+	static const bool is_it[TYPES] = {[TYPE('P')] = true,
+	    [TYPE('B')] = true,
+	    [TYPE('D')] = true,
+	    [TYPE('E')] = true,
+	    [TYPE('C')] = true};
+
+	return is_it[TYPE(type)];
 }
 
 static bool has_ready(const struct pipeline_entry *e)
 {
-	return !e->maybe && (e->type == 'S' || e->type == 'Q' || e->type == 'F');
+	static const bool is_cycle[TYPES] = {
+	    [TYPE('S')] = true, [TYPE('Q')] = true, [TYPE('F')] = true};
+
+	return is_cycle[TYPE(e->type)] && !e->maybe;
 }
 
 static int grow(struct pipeline *p)
@@ -112,12 +139,20 @@ static int push(struct pipeline *p, struct pipeline_entry e)
 {
 	if (p->count == p->cap && grow(p))
 		return -1;
-	p->count++;
-	*entry_at(p, p->count - 1) = e;
+	p->ring[(p->head + p->count++) & (p->cap - 1)] = e;
+	if (is_run(e.type))
+		return 0;
 	p->syncs += has_ready(&e);
 	p->maybes += e.maybe;
 	p->early_ends += e.is_early;
 	return 0;
+}
+
+static void shrink(struct pipeline *p)
+{
+	mem_free(p->ring);
+	p->ring = NULL;
+	p->head = p->cap = 0;
 }
 
 static struct pipeline_entry take_head(struct pipeline *p)
@@ -126,14 +161,13 @@ static struct pipeline_entry take_head(struct pipeline *p)
 
 	p->head = (p->head + 1) & (p->cap - 1);
 	p->count--;
-	p->syncs -= has_ready(&e);
-	p->maybes -= e.maybe;
-	p->early_ends -= e.is_early;
-	if (!p->count && p->cap > RING_KEPT) {
-		mem_free(p->ring);
-		p->ring = NULL;
-		p->head = p->cap = 0;
+	if (!is_run(e.type)) {
+		p->syncs -= has_ready(&e);
+		p->maybes -= e.maybe;
+		p->early_ends -= e.is_early;
 	}
+	if (!p->count && p->cap > RING_KEPT)
+		shrink(p);
 	return e;
 }
 
@@ -230,14 +264,17 @@ int pipeline_owe(struct pipeline *p, uint8_t front_type, enum owed_to to, uint32
 	struct pipeline_entry e = {.type = front_type, .to = (uint8_t)to, .tag = tag};
 
 	switch (front_type) {
-	case 'c':
-	case 'f':
-		return owe_copy_end(p);
 	case 'P':
 	case 'B':
 	case 'D':
 	case 'E':
 	case 'C':
+		if (!p->copy && !p->skipping && !p->is_uncertain)
+			return push(p, e);
+		return owe_entry(p, e);
+	case 'c':
+	case 'f':
+		return owe_copy_end(p);
 	case 'S':
 	case 'Q':
 	case 'F':
@@ -284,6 +321,11 @@ static enum fit fits_copy(const struct progress *so_far, uint8_t back)
 	}
 }
 
+static enum fit ordinarily(uint8_t type, uint8_t back)
+{
+	return back < ANSWERS ? (enum fit)ordinary[TYPE(type)][back] : FIT_NONE;
+}
+
 static enum fit fits_query(const struct progress *so_far, uint8_t back)
 {
 	if (back == 'Z')
@@ -292,44 +334,7 @@ static enum fit fits_query(const struct progress *so_far, uint8_t back)
 		return FIT_NONE;
 	if (so_far->copy)
 		return fits_copy(so_far, back) ? FIT_PART : FIT_NONE;
-	switch (back) {
-	case 'T':
-	case 'D':
-	case 'C':
-	case 'I':
-	case 'G':
-	case 'H':
-	case 'W':
-		return FIT_PART;
-	default:
-		return FIT_NONE;
-	}
-}
-
-static enum fit fits_execute(const struct progress *so_far, uint8_t back)
-{
-	if (so_far->copy)
-		return fits_copy(so_far, back);
-	switch (back) {
-	case 'D':
-	case 'G':
-	case 'H':
-	case 'W':
-		return FIT_PART;
-	case 'C':
-	case 'I':
-	case 's':
-		return FIT_DONE;
-	default:
-		return FIT_NONE;
-	}
-}
-
-static enum fit fits_describe(const struct progress *so_far, uint8_t back)
-{
-	if (back == 't')
-		return fits_when(!so_far->in_answer, FIT_PART);
-	return fits_when(back == 'T' || back == 'n', FIT_DONE);
+	return ordinarily('Q', back);
 }
 
 static enum fit fits_function(const struct progress *so_far, uint8_t back)
@@ -347,25 +352,22 @@ static enum fit fits(
 	if (back == 'E')
 		return FIT_FAILS;
 	switch (e->type) {
-	case 'P':
-		return fits_when(back == '1', FIT_DONE);
-	case 'B':
-		return fits_when(back == '2', FIT_DONE);
-	case 'C':
-		return fits_when(back == '3', FIT_DONE);
-	case 'S':
-		return fits_when(back == 'Z', FIT_DONE);
 	case 'D':
-		return fits_describe(so_far, back);
+		if (back == 't')
+			return fits_when(!so_far->in_answer, FIT_PART);
+		break;
 	case 'E':
-		return fits_execute(so_far, back);
+		if (so_far->copy)
+			return fits_copy(so_far, back);
+		break;
 	case 'Q':
 		return fits_query(so_far, back);
 	case 'F':
 		return fits_function(so_far, back);
 	default:
-		return FIT_NONE;
+		break;
 	}
+	return ordinarily(e->type, back);
 }
 
 static enum fit fits_head(const struct pipeline *p, uint8_t back)
@@ -551,6 +553,21 @@ static bool is_status(uint8_t status)
 	return status == 'I' || status == 'T' || status == 'E';
 }
 
+/* Most answers: rows, and what completes a message in the ordinary way. */
+static bool is_ordinary(const struct pipeline *p, uint8_t back)
+{
+	static const bool is_common[ANSWERS] = {['1'] = true,
+	    ['2'] = true,
+	    ['C'] = true,
+	    ['D'] = true,
+	    ['I'] = true,
+	    ['T'] = true,
+	    ['n'] = true};
+
+	return back < ANSWERS && is_common[back] && p->count && !p->copy &&
+	       !p->failed_head && !p->is_asked && !p->is_lost;
+}
+
 enum answer pipeline_answer(
     struct pipeline *p, uint8_t back_type, uint8_t status, struct pipeline_entry *done)
 {
@@ -558,7 +575,19 @@ enum answer pipeline_answer(
 
 	if (!done)
 		done = &unwanted;
-	memset(done, 0, sizeof(*done));
+	*done = (struct pipeline_entry){0};
+	if (is_ordinary(p, back_type)) {
+		const struct pipeline_entry *head = &p->ring[p->head];
+		enum fit fit = (enum fit)ordinary[TYPE(head->type)][back_type];
+		if (head->to != OWED_MADE_UP && fit == FIT_PART) {
+			p->in_answer = true;
+			return pass_to(head);
+		}
+		if (head->to != OWED_MADE_UP && fit == FIT_DONE) {
+			*done = take_answered(p);
+			return pass_to(done);
+		}
+	}
 	if (back_type == 'N' || back_type == 'S' || back_type == 'A')
 		return pass_to(p->is_asked ? NULL : head_of(p));
 	if (p->is_lost)

@@ -20,6 +20,9 @@ struct place {
 /* Offset behind the NUL of the string at `from`; 0 when it does not end here. */
 static size_t string_end(const uint8_t *bytes, size_t from, size_t have)
 {
+	/* mostly it is empty */
+	if (from < have && !bytes[from])
+		return from + 1;
 	const uint8_t *nul = from < have ? memchr(bytes + from, 0, have - from) : NULL;
 
 	return nul ? (size_t)(nul - bytes) + 1 : 0;

@@ -26,6 +26,7 @@ struct line {
 	struct buf heard; /* "Q:text ", "part:3 ", "bad ", "ended ", "closed:why " */
 	unsigned shown;   /* so often it was shown a message */
 	bool pauses;
+	bool takes_alike; /* with whole ones of type d, those alike */
 };
 
 static struct line *conn_line(const struct conn *conn)
@@ -44,6 +45,8 @@ static enum step line_message(struct conn *conn, const struct message *m)
 	if (line->say == STEP_NEXT)
 		buf_printf(
 		    &line->heard, "%c%zu/%zu ", m->type, m->have, (size_t)m->size);
+	if (line->takes_alike && m->type == 'd' && message_is_whole(m))
+		buf_printf(&line->heard, "&%zu ", conn_take_alike(conn, m));
 	if (line->pauses)
 		conn_pause(conn);
 	if (line->say == STEP_CLOSE)
@@ -177,6 +180,38 @@ static void long_message_passes_in_parts(void **state)
 	line_close(&line);
 }
 
+/* Only whole ones of the same type count, and what follows is shown as ever. */
+static void those_alike_are_taken_together(void **state)
+{
+	(void)state;
+	struct line line;
+	line_open(&line, STEP_NEXT);
+	line.takes_alike = true;
+	static const char bytes[] = "d\0\0\0\x06xy"
+				    "d\0\0\0\x04"
+				    "d\0\0\0\x05z"
+				    "c\0\0\0\x04"
+				    "d\0\0\0\x05z"
+				    "d\0\0\0\x05z"
+				    "d\0\0\0\x08zz";
+	line_say(&line, bytes, sizeof(bytes) - 1);
+	assert_string_equal(line_heard(&line), "d7/7 &11 c5/5 d6/6 &6 d7/9 ");
+	line_say(&line,
+	    "zzd\0\0\0\x04"
+	    "d\0\0",
+	    10);
+	assert_string_equal(
+	    line_heard(&line), "d7/7 &11 c5/5 d6/6 &6 d7/9 +2 d5/5 &0 ");
+	/* the rest of a header comes, and a length that no message has */
+	line_say(&line,
+	    "\0\x04"
+	    "d\0\0\0\x03",
+	    7);
+	assert_string_equal(line_heard(&line),
+	    "d7/7 &11 c5/5 d6/6 &6 d7/9 +2 d5/5 &0 d5/5 &0 bad5 closed:bad ");
+	line_close(&line);
+}
+
 static void lying_length_costs_little(void **state)
 {
 	(void)state;
@@ -302,6 +337,7 @@ int main(void)
 	    cmocka_unit_test(bytes_become_messages),
 	    cmocka_unit_test(incomplete_message_is_shown_when_twice_as_much_is_here),
 	    cmocka_unit_test(long_message_passes_in_parts),
+	    cmocka_unit_test(those_alike_are_taken_together),
 	    cmocka_unit_test(lying_length_costs_little),
 	    cmocka_unit_test(impossible_length_is_bad),
 	    cmocka_unit_test(parked_message_comes_again),
