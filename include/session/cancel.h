@@ -10,13 +10,14 @@
 
 #include "base/list.h"
 #include "net/loop.h"
+#include "session/carrier.h"
 #include "session/conn.h"
 
 /* One CancelRequest on its way to a server. */
 struct cancel_job {
 	struct node pool_node;    /* in the pool's cancels_waiting or cancels_active */
 	struct node target_node;  /* in target->cancels, while there is a target */
-	struct client *carrier;   /* the client socket that brought it; NULL = gone */
+	struct carried carried;   /* the client socket that brought it */
 	struct server *target;    /* whose query is to be cancelled; NULL = gone */
 	struct server *messenger; /* the connection that carries it; NULL = none yet */
 	struct pool *pool;

@@ -16,8 +16,8 @@
 #include "wire/effects.h"
 #include "wire/vars.h"
 
+struct carried;
 struct login;
-struct peer_errand;
 struct proxy_input;
 struct console;
 
@@ -48,10 +48,9 @@ struct client {
 		struct proxy_input *proxy;
 		struct login *login;     /* owned, until the login is complete */
 		struct console *console; /* owned by the admin service */
-		/* if is_carrier: the CancelRequest it carries, or NULL */
-		struct cancel_job *cancel;
-		/* if is_carrier: the request it brought for a peer, or NULL */
-		struct peer_errand *errand;
+		/* if is_carrier: the CancelRequest it brought, or NULL; see carrier.h
+		 */
+		struct carried *carried;
 	};
 	char *options;    /* owned: of a replication client, or NULL */
 	uint64_t xact_us; /* start of the current transaction; 0 = none */

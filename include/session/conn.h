@@ -146,6 +146,9 @@ static inline void conn_hand_on(struct conn *conn, const struct conn_ops *ops)
 }
 /* Take over a connected socket. */
 void conn_open(struct conn *conn, int fd);
+/* For conn_ops.part of an owner who has no use for the rest of such a message. */
+enum step conn_ignore_part(
+    struct conn *conn, struct block *block, const uint8_t *p, size_t len);
 /* Begin to connect; ops->connected or ops->ended follows.  -1: failed at once. */
 int conn_connect(struct conn *conn, const struct sock_target *target, struct err *err);
 

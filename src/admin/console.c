@@ -146,14 +146,6 @@ static enum step console_message(struct conn *conn, const struct message *m)
 	}
 }
 
-/* The rest of COPY data, which is ignored. */
-static enum step console_part(
-    struct conn *conn, struct block *block, const uint8_t *p, size_t len)
-{
-	(void)conn, (void)block, (void)p, (void)len;
-	return STEP_NEXT;
-}
-
 static void console_writable(struct conn *conn)
 {
 	conn_unpark(conn);
@@ -193,7 +185,7 @@ static void console_closed(struct conn *conn, const char *reason)
 static const struct conn_ops console_ops = {
     .name = "console",
     .message = console_message,
-    .part = console_part,
+    .part = conn_ignore_part,
     .writable = console_writable,
     .malformed = client_malformed,
     .ended = console_ended,

@@ -71,8 +71,8 @@ static void fill_client(struct socket_row *s, const struct rows *rows,
 	const struct pool *pool = ask->pool;
 	const struct server *server = client_server(client);
 
-	if (!pool && client->is_carrier && client->cancel)
-		pool = client->cancel->pool;
+	if (!pool && client->is_carrier && client->carried)
+		pool = client->carried->pool;
 	*s = (struct socket_row){
 	    .conn = &client->conn,
 	    .partner = server ? &server->conn : NULL,
@@ -206,9 +206,9 @@ static void put_cancels_of(
 	struct socket_row s;
 
 	list_for (job, jobs, pool_node) {
-		if (!job->carrier)
+		if (!job->carried.carrier)
 			continue;
-		fill_client(&s, rows, job->carrier, state);
+		fill_client(&s, rows, job->carried.carrier, state);
 		put_socket(rows, &s);
 	}
 }

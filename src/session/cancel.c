@@ -20,7 +20,7 @@
  * next connection; it has room again soon. */
 enum { RETRY_US = 50000 };
 
-static const struct conn_ops carrier_ops, messenger_ops, messenger_asking_ops;
+static const struct conn_ops messenger_ops, messenger_asking_ops;
 
 /* ---- the job ---- */
 
@@ -41,10 +41,7 @@ static void job_finish(struct cancel_job *job, const char *reason)
 	deadline_clear(job->site->loop, &job->patience);
 	deadline_clear(job->site->loop, &job->retry);
 	list_remove(job_list(job), &job->pool_node);
-	if (job->carrier) {
-		job->carrier->cancel = NULL;
-		conn_doom(&job->carrier->conn, "%s", reason);
-	}
+	carrier_release(&job->carried, reason);
 	if (messenger) {
 		messenger->errand = NULL;
 		server_retire(messenger, reason);
@@ -248,16 +245,6 @@ static enum step messenger_message(struct conn *conn, const struct message *m)
 	return STEP_NEXT;
 }
 
-static enum step messenger_part(
-    struct conn *conn, struct block *block, const uint8_t *p, size_t len)
-{
-	(void)conn;
-	(void)block;
-	(void)p;
-	(void)len;
-	return STEP_NEXT;
-}
-
 static void messenger_malformed(struct conn *conn, const uint8_t *bytes, size_t have)
 {
 	struct server *messenger = conn_server(conn);
@@ -298,7 +285,7 @@ static void messenger_closed(struct conn *conn, const char *reason)
 static const struct conn_ops messenger_ops = {
     .name = "cancel messenger",
     .message = messenger_message,
-    .part = messenger_part,
+    .part = conn_ignore_part,
     .connected = messenger_connected,
     .secured = messenger_secured,
     .expired = messenger_expired,
@@ -310,54 +297,12 @@ static const struct conn_ops messenger_ops = {
 static const struct conn_ops messenger_asking_ops = {
     .name = "cancel messenger asking for TLS",
     .message = messenger_message,
-    .part = messenger_part,
+    .part = conn_ignore_part,
     .raw = messenger_tls_answer,
     .expired = messenger_expired,
     .malformed = messenger_malformed,
     .ended = messenger_ended,
     .closed = messenger_closed,
-};
-
-/* ---- the client socket that brought it ---- */
-
-/* Nothing more is expected of it. */
-static enum step carrier_message(struct conn *conn, const struct message *m)
-{
-	(void)m;
-	conn_doom_quietly(conn, error_text(ERROR_BAD_PACKET));
-	return STEP_CLOSE;
-}
-
-static void carrier_malformed(struct conn *conn, const uint8_t *bytes, size_t have)
-{
-	(void)bytes;
-	(void)have;
-	conn_doom_quietly(conn, error_text(ERROR_BAD_PACKET));
-}
-
-/* Many drivers close at once; the request goes on without them. */
-static void carrier_ended(struct conn *conn, const struct err *err)
-{
-	(void)err;
-	conn_doom_quietly(conn, "client unexpected eof");
-}
-
-static void carrier_closed(struct conn *conn, const char *reason)
-{
-	struct client *carrier = conn_client(conn);
-	(void)reason;
-	if (carrier->cancel)
-		carrier->cancel->carrier = NULL;
-	carrier->cancel = NULL;
-	client_leave(carrier);
-}
-
-static const struct conn_ops carrier_ops = {
-    .name = "cancel carrier",
-    .message = carrier_message,
-    .malformed = carrier_malformed,
-    .ended = carrier_ended,
-    .closed = carrier_closed,
 };
 
 /* ---- arrival ---- */
@@ -386,10 +331,9 @@ static void job_begin(
 {
 	struct cancel_job *job = job_new(target);
 
-	job->carrier = carrier;
+	carrier_bind(carrier, &job->carried, job->pool);
 	job->client_id = client->conn.id;
 	job->query_us = client->request.ask.query_us;
-	carrier->cancel = job;
 	job_try(job);
 }
 
@@ -452,10 +396,7 @@ void cancel_begin(struct client *carrier, const struct message *m)
 	size_t len = (size_t)m->size - 8;
 	const char *reason;
 
-	conn_hand_on(&carrier->conn, &carrier_ops);
-	conn_set_deadline(&carrier->conn, 0);
-	client_settle(carrier);
-	carrier->is_carrier = true;
+	carrier_begin(carrier);
 	memcpy(key, m->bytes + 8, len);
 	if (peers_is_foreign(site, key, len)) {
 		peers_forward(carrier, key, len);

@@ -389,6 +389,16 @@ int conn_connect(struct conn *conn, const struct sock_target *target, struct err
 	    &conn->stream, &conn->site->net, target, &options, &conn_stream_ops, err);
 }
 
+enum step conn_ignore_part(
+    struct conn *conn, struct block *block, const uint8_t *p, size_t len)
+{
+	(void)conn;
+	(void)block;
+	(void)p;
+	(void)len;
+	return STEP_NEXT;
+}
+
 /* ---- TLS ---- */
 
 int conn_secure(struct conn *conn, struct tls_context *context,

@@ -125,16 +125,6 @@ static enum step drain_message(struct conn *conn, const struct message *m)
 	return server->conn.is_doomed ? STEP_CLOSE : STEP_NEXT;
 }
 
-static enum step drain_part(
-    struct conn *conn, struct block *block, const uint8_t *p, size_t len)
-{
-	(void)conn;
-	(void)block;
-	(void)p;
-	(void)len;
-	return STEP_NEXT;
-}
-
 /* When it is given up. */
 static uint64_t drain_due(const struct server *server)
 {
@@ -181,7 +171,7 @@ static void drain_closed(struct conn *conn, const char *reason)
 static const struct conn_ops drain_ops = {
     .name = "drain",
     .message = drain_message,
-    .part = drain_part,
+    .part = conn_ignore_part,
     .review = drain_review,
     .expired = drain_expired,
     .malformed = server_malformed,

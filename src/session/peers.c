@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "net/dns.h"
+#include "session/carrier.h"
 #include "session/server_tls.h"
 #include "wire/codec.h"
 #include "wire/message.h"
@@ -41,7 +42,7 @@ struct peer_errand {
 	struct conn conn; /* first member */
 	struct node node; /* in peer->waiting or peer->active */
 	struct peer *peer;
-	struct client *carrier;  /* the client that brought it; NULL: it is gone */
+	struct carried carried;  /* the client socket that brought it */
 	struct dns_query *query; /* while the peer's name is looked up */
 	struct deadline retry;   /* the peer's unix socket had no room */
 	char *host;              /* owned: as [peers] has it */
@@ -54,7 +55,7 @@ struct peer_errand {
 	uint8_t key[CANCEL_KEY_LONG];
 };
 
-static const struct conn_ops errand_ops, errand_asking_ops, carrier_ops;
+static const struct conn_ops errand_ops, errand_asking_ops;
 
 /* TLS towards peers is what the settings of server TLS say. */
 static const struct database_config nameless = {.name = "peers"};
@@ -118,11 +119,7 @@ static void errand_finish(struct peer_errand *errand, const char *reason)
 	if (errand->query)
 		dns_cancel(&errand->query);
 	deadline_clear(peer->site->loop, &errand->retry);
-	if (errand->carrier) {
-		errand->carrier->errand = NULL;
-		conn_doom(&errand->carrier->conn, "%s", reason);
-		errand->carrier = NULL;
-	}
+	carrier_release(&errand->carried, reason);
 	conn_doom(&errand->conn, "%s", reason);
 	loop_later(peer->site->loop, &peer->work);
 }
@@ -410,47 +407,7 @@ static void peer_free(struct peer *peer)
 	mem_free(peer);
 }
 
-/* ---- the client that brought the request ---- */
-
-static enum step carrier_message(struct conn *conn, const struct message *m)
-{
-	(void)m;
-	conn_doom_quietly(conn, error_text(ERROR_BAD_PACKET));
-	return STEP_CLOSE;
-}
-
-static void carrier_malformed(struct conn *conn, const uint8_t *bytes, size_t have)
-{
-	(void)bytes;
-	(void)have;
-	conn_doom_quietly(conn, error_text(ERROR_BAD_PACKET));
-}
-
-/* Many drivers close at once; the request goes on without them. */
-static void carrier_ended(struct conn *conn, const struct err *err)
-{
-	(void)err;
-	conn_doom_quietly(conn, "client unexpected eof");
-}
-
-static void carrier_closed(struct conn *conn, const char *reason)
-{
-	struct client *carrier = conn_client(conn);
-	(void)reason;
-
-	if (carrier->errand)
-		carrier->errand->carrier = NULL;
-	carrier->errand = NULL;
-	client_leave(carrier);
-}
-
-static const struct conn_ops carrier_ops = {
-    .name = "cancel carrier for a peer",
-    .message = carrier_message,
-    .malformed = carrier_malformed,
-    .ended = carrier_ended,
-    .closed = carrier_closed,
-};
+/* ---- requests ---- */
 
 static void errand_begin(
     struct client *carrier, struct peer *peer, const uint8_t *key, size_t len)
@@ -465,9 +422,8 @@ static void errand_begin(
 	memcpy(errand->key, key, len);
 	errand->key[KEY_TTL]--;
 	errand->len = (uint8_t)len;
-	errand->carrier = carrier;
+	carrier_bind(carrier, &errand->carried, NULL);
 	errand->peer = peer;
-	carrier->errand = errand;
 	list_push_back(&peer->waiting, &errand->node);
 	errand->due_us = limit ? conn_now(&carrier->conn) + limit : UINT64_MAX;
 	conn_set_deadline(&errand->conn, errand->due_us);
@@ -479,7 +435,6 @@ void peers_forward(struct client *carrier, const uint8_t *key, size_t len)
 	struct site *site = carrier->conn.site;
 	int id = key_peer(key);
 
-	carrier->conn.ops = &carrier_ops;
 	if (len > CANCEL_KEY_LONG || (key[KEY_TTL] & KEY_TTL_MASK) == 0)
 		conn_doom(&carrier->conn, "failed cancel request");
 	else if (!peer_config_of(site, id))

@@ -430,16 +430,6 @@ static enum step test_message(struct conn *conn, const struct message *m)
 	return STEP_NEXT;
 }
 
-static enum step test_part(
-    struct conn *conn, struct block *block, const uint8_t *p, size_t len)
-{
-	(void)conn;
-	(void)block;
-	(void)p;
-	(void)len;
-	return STEP_NEXT;
-}
-
 static void test_expired(struct conn *conn)
 {
 	server_retire(conn_server(conn), "server idle timeout");
@@ -448,7 +438,7 @@ static void test_expired(struct conn *conn)
 static const struct conn_ops test_ops = {
     .name = "test",
     .message = test_message,
-    .part = test_part,
+    .part = conn_ignore_part,
     .expired = test_expired,
     .malformed = server_malformed,
     .ended = server_ended,
