@@ -7,28 +7,16 @@
  * the end everything is given back.
  */
 #include "../unit/stage/stage.c"
+#include "prop.h"
 
 enum { STEPS = 500, RUNS = 60, CLIENTS = 12, NAMES = 3, SERVERS = 64 };
 
-#define CHECK(condition)                                                           \
-	do {                                                                       \
-		if (!(condition)) {                                                \
-			fprintf(stderr, "%s:%d: %s (run %u, step %u)\n", __FILE__, \
-			    __LINE__, #condition, run_number, step_number);        \
-			abort();                                                   \
-		}                                                                  \
-	} while (0)
-
-static unsigned run_number, step_number;
 static uint64_t random_state;
 static unsigned let_in, kept_out, queries, deaths;
 
 static unsigned pick(unsigned n)
 {
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return (unsigned)(random_state >> 33) % n;
+	return (unsigned)(random_next(&random_state) >> 33) % n;
 }
 
 struct front {

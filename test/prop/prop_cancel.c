@@ -10,6 +10,7 @@
  */
 #include "../unit/stage/stage.c"
 #include "net/net.h"
+#include "prop.h"
 
 enum {
 	STEPS = 1500,
@@ -20,25 +21,12 @@ enum {
 	ROUNDS = 60
 };
 
-#define CHECK(condition)                                                           \
-	do {                                                                       \
-		if (!(condition)) {                                                \
-			fprintf(stderr, "%s:%d: %s (run %u, step %u)\n", __FILE__, \
-			    __LINE__, #condition, run_number, step_number);        \
-			abort();                                                   \
-		}                                                                  \
-	} while (0)
-
-static unsigned run_number, step_number;
 static uint64_t random_state;
 static unsigned cancels_sent, cancels_hit, cancels_late, servers_killed;
 
 static unsigned pick(unsigned n)
 {
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return (unsigned)(random_state >> 33) % n;
+	return (unsigned)(random_next(&random_state) >> 33) % n;
 }
 
 /* The other end of a server connection, or of one that carries a cancel request. */

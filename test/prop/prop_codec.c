@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "prop.h"
 #include "wire/codec.h"
 #include "wire/message.h"
 
@@ -18,10 +19,7 @@ static uint64_t random_state;
 
 static unsigned below(unsigned n)
 {
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return (unsigned)(random_state >> 33) % n;
+	return (unsigned)(random_next(&random_state) >> 33) % n;
 }
 
 /* Any bytes but NUL. */

@@ -18,17 +18,9 @@
 #include "base/mem.h"
 #include "net/sock.h"
 #include "net/stream.h"
+#include "prop.h"
 
 enum { ERRANDS = 40, TIMES = 60, NOTE = 16, TICK_US = 300, BACKLOG = 64 };
-
-#define CHECK(condition)                                                            \
-	do {                                                                        \
-		if (!(condition)) {                                                 \
-			fprintf(                                                    \
-			    stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-			exit(1);                                                    \
-		}                                                                   \
-	} while (0)
 
 struct world;
 
@@ -66,10 +58,7 @@ struct world {
 
 static unsigned draw(struct world *w, unsigned below)
 {
-	w->random ^= w->random << 13;
-	w->random ^= w->random >> 7;
-	w->random ^= w->random << 17;
-	return (unsigned)((w->random >> 20) % below);
+	return (unsigned)(random_next(&w->random) >> 20) % below;
 }
 
 /* ---- the peer ---- */

@@ -9,17 +9,9 @@
 
 #include "base/mem.h"
 #include "net/loop.h"
+#include "prop.h"
 
 enum { DEADLINES = 300, TURNS = 300, REACH_US = 6000 };
-
-#define CHECK(condition)                                                            \
-	do {                                                                        \
-		if (!(condition)) {                                                 \
-			fprintf(                                                    \
-			    stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-			exit(1);                                                    \
-		}                                                                   \
-	} while (0)
 
 struct world;
 
@@ -42,10 +34,7 @@ struct world {
 
 static unsigned draw(struct world *w, unsigned below)
 {
-	w->random ^= w->random << 13;
-	w->random ^= w->random >> 7;
-	w->random ^= w->random << 17;
-	return (unsigned)((w->random >> 20) % below);
+	return (unsigned)(random_next(&w->random) >> 20) % below;
 }
 
 static void change_one(struct world *w)

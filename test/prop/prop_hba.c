@@ -14,6 +14,7 @@
 
 #include "auth/hba.h"
 #include "base/buf.h"
+#include "prop.h"
 
 enum { ROUNDS = 400, PEERS = 60, RULES_MOST = 12, NAMES = 4, HOSTS = 3 };
 
@@ -44,13 +45,7 @@ struct world {
 
 static unsigned below(struct world *w, unsigned n)
 {
-	uint64_t x = w->random;
-
-	x ^= x << 13;
-	x ^= x >> 7;
-	x ^= x << 17;
-	w->random = x;
-	return (unsigned)(x >> 33) % n;
+	return (unsigned)(random_next(&w->random) >> 33) % n;
 }
 
 static void put_blank(struct world *w)

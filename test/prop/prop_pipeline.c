@@ -14,24 +14,15 @@
 #include <string.h>
 #include <time.h>
 
+#include "prop.h"
 #include "wire/pipeline.h"
 
 enum { LINE_MOST = 256, TOLD_MOST = 1024, ROUNDS = 300000, STEPS_MOST = 60 };
 enum { TAG_MOST = 256 };
 
-static uint64_t next_random(uint64_t *state)
-{
-	uint64_t x = *state;
-
-	x ^= x << 13;
-	x ^= x >> 7;
-	x ^= x << 17;
-	return *state = x;
-}
-
 static unsigned below(uint64_t *state, unsigned n)
 {
-	return (unsigned)(next_random(state) >> 33) % n;
+	return (unsigned)(random_next(state) >> 33) % n;
 }
 
 /* What Query and Execute run. */
@@ -330,7 +321,7 @@ static struct message new_message(struct world *w, uint8_t type, enum owed_to to
 	struct message m = {
 	    .type = type,
 	    .tag = ++w->last_tag,
-	    .luck = next_random(&w->random),
+	    .luck = random_next(&w->random),
 	    .copies = 1,
 	};
 

@@ -14,6 +14,7 @@
 
 #include "pool/catalog.h"
 #include "pool/pool.h"
+#include "prop.h"
 
 enum {
 	EVENTS = 1000,
@@ -112,6 +113,7 @@ static void fail(const struct world *w, const char *what, int line)
 	    w->event, line, what);
 	abort();
 }
+#undef CHECK
 #define CHECK(what)                               \
 	do {                                      \
 		if (!(what))                      \
@@ -120,10 +122,7 @@ static void fail(const struct world *w, const char *what, int line)
 
 static unsigned any(struct world *w, unsigned n)
 {
-	w->random ^= w->random << 13;
-	w->random ^= w->random >> 7;
-	w->random ^= w->random << 17;
-	return (unsigned)((w->random >> 16) % n);
+	return (unsigned)(random_next(&w->random) >> 16) % n;
 }
 
 static struct server *server_of(struct seat *seat)

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "prop.h"
 #include "wire/codec.h"
 #include "wire/prepared.h"
 
@@ -31,10 +32,7 @@ static uint64_t random_state;
 
 static unsigned below(unsigned n)
 {
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return (unsigned)(random_state >> 33) % n;
+	return (unsigned)(random_next(&random_state) >> 33) % n;
 }
 
 /* One change of one thing: the value it gave. */

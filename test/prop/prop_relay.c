@@ -8,28 +8,16 @@
  * forgotten, and in the end everything is given back.
  */
 #include "../unit/stage/stage.c"
+#include "prop.h"
 
 enum { STEPS = 1200, RUNS = 120, CLIENTS = 7, PENDING_MOST = 4, ROW_MOST = 3000 };
 
-#define CHECK(condition)                                                           \
-	do {                                                                       \
-		if (!(condition)) {                                                \
-			fprintf(stderr, "%s:%d: %s (run %u, step %u)\n", __FILE__, \
-			    __LINE__, #condition, run_number, step_number);        \
-			abort();                                                   \
-		}                                                                  \
-	} while (0)
-
-static unsigned run_number, step_number;
 static uint64_t random_state;
 static unsigned cancels_hit, rows_seen, servers_killed;
 
 static unsigned pick(unsigned n)
 {
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return (unsigned)(random_state >> 33) % n;
+	return (unsigned)(random_next(&random_state) >> 33) % n;
 }
 
 /* ---- the model of a server ---- */

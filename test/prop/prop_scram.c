@@ -13,22 +13,13 @@
 #include "auth/base64.h"
 #include "auth/scram.h"
 #include "base/mem.h"
+#include "prop.h"
 
 enum { ROUNDS = 1500, CORRUPTIONS = 8, MESSAGES = 4, PASSWORD_MOST = 40 };
 
-static uint64_t next_random(uint64_t *state)
-{
-	uint64_t x = *state;
-
-	x ^= x << 13;
-	x ^= x >> 7;
-	x ^= x << 17;
-	return *state = x;
-}
-
 static unsigned below(uint64_t *state, unsigned n)
 {
-	return (unsigned)(next_random(state) >> 33) % n;
+	return (unsigned)(random_next(state) >> 33) % n;
 }
 
 static void random_password(uint64_t *state, char *out)
@@ -55,7 +46,7 @@ static void random_password(uint64_t *state, char *out)
 static void corrupt(uint64_t *state, struct buf *b)
 {
 	unsigned at = below(state, (unsigned)b->len);
-	uint8_t byte = (uint8_t)next_random(state);
+	uint8_t byte = (uint8_t)random_next(state);
 
 	switch (below(state, 5)) {
 	case 0:

@@ -13,17 +13,9 @@
 
 #include "base/mem.h"
 #include "net/stream.h"
+#include "prop.h"
 
 enum { LINES = 24, TICK_US = 700, TOTAL_MOST = 1500000, PATTERN = 65536 + 251 };
-
-#define CHECK(condition)                                                            \
-	do {                                                                        \
-		if (!(condition)) {                                                 \
-			fprintf(                                                    \
-			    stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-			exit(1);                                                    \
-		}                                                                   \
-	} while (0)
 
 struct world;
 
@@ -49,10 +41,7 @@ struct world {
 
 static unsigned draw(struct world *w, unsigned below)
 {
-	w->random ^= w->random << 13;
-	w->random ^= w->random >> 7;
-	w->random ^= w->random << 17;
-	return (unsigned)((w->random >> 20) % below);
+	return (unsigned)(random_next(&w->random) >> 20) % below;
 }
 
 /* ---- the sink ---- */

@@ -1,0 +1,33 @@
+/*
+ * What property tests share: numbers drawn from a seed, and conditions that must hold.
+ */
+#ifndef TEST_PROP_PROP_H
+#define TEST_PROP_PROP_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Where a program is, for its failures; those that do not count leave them 0. */
+static unsigned run_number __attribute__((unused));
+static unsigned step_number __attribute__((unused));
+
+#define CHECK(condition)                                                           \
+	do {                                                                       \
+		if (!(condition)) {                                                \
+			fprintf(stderr, "%s:%d: %s (run %u, step %u)\n", __FILE__, \
+			    __LINE__, #condition, run_number, step_number);        \
+			abort();                                                   \
+		}                                                                  \
+	} while (0)
+
+/* The next number of the sequence that *state stands for; not 0. */
+static inline uint64_t random_next(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+#endif
