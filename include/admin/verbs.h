@@ -16,6 +16,9 @@ struct order {
 	struct client *client;
 	const char *query; /* as sent */
 	const struct command *command;
+	/* 0: it has its answer.  Else it is shown again later: a RELOAD that takes
+	 * longer (see site.h), or a SET that waits for one. */
+	uint64_t *ticket;
 };
 
 struct verb {

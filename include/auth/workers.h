@@ -1,8 +1,9 @@
 /*
  * Helper threads for what takes long: questions to a directory or to PAM, look-ups of
- * operating system accounts, and the derivation of keys.  Each kind has its own queue
- * and its own threads, so that none of them waits for another: a slow directory delays
- * neither a `peer` login nor a key, and a storm of logins does not delay the directory.
+ * operating system accounts, the derivation of keys, and large files.  Each kind has
+ * its own queue and its own threads, so that none of them waits for another: a slow
+ * directory delays neither a `peer` login nor a key, and a storm of logins does not
+ * delay the directory.
  *
  * All functions but run() and workers_is_cancelled() are called on the loop's thread.
  * Threads are started when there is work for them, and block all signals.
@@ -20,6 +21,7 @@ enum workers_kind {
 	WORKERS_ASK,     /* waits for somebody else: LDAP, PAM */
 	WORKERS_ACCOUNT, /* looks up an account of the operating system */
 	WORKERS_COMPUTE, /* computes: one thread */
+	WORKERS_READ,    /* reads a large file, or frees what it said: one thread */
 	WORKERS_KINDS,
 };
 
@@ -31,6 +33,8 @@ enum { WORKERS_ACCOUNT_THREADS = 2, WORKERS_ACCOUNT_QUEUE = 1024 };
 /* How many derivations may wait.  The last of so many would come after
  * client_login_timeout. */
 enum { WORKERS_COMPUTE_QUEUE = 16384 };
+/* Reloads come one after the other. */
+enum { WORKERS_READ_QUEUE = 4 };
 
 enum workers_state {
 	WORKERS_QUEUED,

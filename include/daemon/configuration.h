@@ -14,6 +14,7 @@
 #include "base/mark.h"
 #include "conf/config.h"
 #include "daemon/findings.h"
+#include "daemon/users_read.h"
 #include "session/rules.h"
 #include "session/tls_setup.h"
 
@@ -26,6 +27,8 @@ struct configuration {
 	struct findings findings;
 	bool has_broken_tls;    /* nothing but TLS is why the snapshot is refused */
 	struct mark users_mark; /* of the auth_file whose secrets are in force */
+	/* borrowed */
+	struct users_read *read; /* the user list, if it was read already; or NULL */
 };
 
 enum strictness {
@@ -42,6 +45,9 @@ void configuration_done(struct configuration *c);
  * findings say why. */
 int configuration_load(struct configuration *c, const char *path,
     const struct configuration *running, enum strictness strictness);
+/* The auth_file that loading this ini file would read, because it has changed; NULL:
+ * none.  The caller frees it. */
+char *configuration_due_users(const char *path, const struct configuration *running);
 /* How a start that was refused ends: "cannot load config file", "TLS setup failed". */
 const char *configuration_failure(const struct configuration *c);
 /* Everything but the ini file: c->config is there already. */

@@ -9,14 +9,16 @@
 #include "base/list.h"
 #include "daemon/configuration.h"
 #include "daemon/options.h"
+#include "daemon/reload_run.h"
 #include "net/loop.h"
 #include "session/site.h"
 
 struct daemon {
 	struct site site;
 	struct configuration in_force; /* what the site borrows its parts from */
-	struct deadline stats_due;     /* the next line of statistics */
-	struct deadline tidy_due; /* the next look at what has been idle for long */
+	struct reload_run reloads;
+	struct deadline stats_due; /* the next line of statistics */
+	struct deadline tidy_due;  /* the next look at what has been idle for long */
 	struct deadline
 	    watchdog_due;            /* the next sign of life for the service manager */
 	struct deadline tls_due;     /* the next look at the files of certificates */

@@ -32,6 +32,8 @@ void findings_done(struct findings *f);
 /* where is "FILE:LINE", the name of the setting that is to blame, or "". */
 void findings_add(
     struct findings *f, enum finding kind, const char *where, const char *text);
+/* All of more, behind those that are there. */
+void findings_append(struct findings *f, const struct findings *more);
 /* Logs all but warnings. */
 void findings_log_errors(const struct findings *f, struct log *log);
 void findings_log_warnings(const struct findings *f, struct log *log);

@@ -46,6 +46,7 @@ struct user {
 	struct secret
 	    secret; /* from auth_file; SECRET_NONE with has_secret false if not there */
 	struct remembered *remembered; /* owned; NULL: nothing */
+	uint32_t list_round;           /* of the user list that had it last */
 	bool has_secret; /* has a static entry in auth_file (possibly empty) */
 	const struct user_config
 	    *config; /* borrowed from catalog->config; NULL = none */
@@ -89,6 +90,14 @@ struct database {
 	    idle_since_us; /* auto-databases without clients and servers; 0 = in use */
 };
 
+/* How far the taking over of a user list is. */
+struct users_adoption {
+	const struct userlist *list; /* borrowed; NULL: none is */
+	size_t at;
+	size_t scram_count, other_count;
+	bool is_sweeping; /* all in the list are there: now for those that are not */
+};
+
 struct catalog {
 	struct config *config; /* one reference: the snapshot in force */
 	struct mem *mem;
@@ -116,6 +125,8 @@ struct catalog {
 	uint64_t credentials_epoch; /* see credentials_forget_all */
 	/* of the user list: SCRAM secrets, and plain passwords and md5 hashes */
 	size_t scram_secret_count, other_secret_count;
+	struct users_adoption coming; /* the user list that is being taken over */
+	uint32_t list_round;          /* its number */
 
 	/* Told by the owner of all I/O (the broker); never NULL after catalog_new +
 	 * set. */
@@ -156,6 +167,13 @@ typedef void catalog_note_fn(void *ctx, const char *text);
  */
 void catalog_adopt(struct catalog *c, struct config *config,
     const struct userlist *users, catalog_note_fn *note, void *note_ctx);
+
+/* The secrets of a user list in steps: for one with very many users.  The list must
+ * last until catalog_adopt_users returns false; one that was being taken over gives
+ * way, as it does to a list given to catalog_adopt.  NULL: none is taken over. */
+void catalog_begin_users(struct catalog *c, const struct userlist *users);
+/* The next `most` users.  True: there are more. */
+bool catalog_adopt_users(struct catalog *c, size_t most);
 
 /* The reserved console database: forced user and pool `pgbouncer`, size 2, statement.
  */

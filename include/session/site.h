@@ -50,11 +50,16 @@ enum shutdown_mode {
 
 /* What the console asks of the process; set by daemon.c. */
 struct process_verbs {
-	int (*reload)(struct site *site, struct err *err);
+	/* -1 and err when refused.  1: it takes longer.  A console leaves a ticket (0
+	 * before), is woken at the end and asks again with it; NULL: nobody waits. */
+	int (*reload)(struct site *site, uint64_t *ticket, struct err *err);
 	/* The console's SET; -1 and err when refused; 1 when done with a remark, which
 	 * is in err. */
 	int (*set)(
 	    struct site *site, const char *name, const char *value, struct err *err);
+	/* A reload that was asked for has yet to read the settings, and would bring
+	 * back what SET changes now: as with reload, the console is woken. */
+	bool (*is_set_put_off)(const struct site *site);
 	void (*shutdown)(struct site *site, enum shutdown_mode mode);
 	/* PAUSE, SUSPEND and RESUME of everything.  site->is_still says when a SUSPEND
 	 * is complete. */

@@ -21,6 +21,7 @@
 enum { MESSAGE_MOST = 1024 * 1024 };
 
 struct console {
+	uint64_t ticket;    /* see struct order */
 	bool has_commanded; /* the first command was counted */
 };
 
@@ -40,7 +41,7 @@ static void count_first_command(struct client *client)
 static void run_query(struct client *client, const char *query)
 {
 	struct command command;
-	struct order order = {client, query, &command};
+	struct order order = {client, query, &command, &client->console->ticket};
 
 	count_first_command(client);
 	command_parse(query, &command);
@@ -88,7 +89,10 @@ static enum step take_query(struct client *client, const struct message *m)
 	if (codec_read_query(message_body(m), message_body_len(m), &query) < 0)
 		return refuse(client);
 	run_query(client, query);
-	return client->conn.is_doomed ? STEP_CLOSE : STEP_NEXT;
+	if (client->conn.is_doomed)
+		return STEP_CLOSE;
+	/* it is shown again at the end of a reload */
+	return client->console->ticket ? STEP_PARK : STEP_NEXT;
 }
 
 /* Closing a named statement does no harm: there is none.  Anything else is refused. */

@@ -31,6 +31,9 @@ static const struct verb verbs[] = {
 };
 #undef COMMAND
 
+/* The ticket of a SET that waits for a reload. */
+#define PUT_OFF UINT64_MAX
+
 enum { VERB_COUNT = sizeof(verbs) / sizeof(verbs[0]) };
 
 /* ---- finding, form, rights ---- */
@@ -198,6 +201,9 @@ static void verb_set(const struct order *order)
 		reply_done(order->client, "SET");
 		return;
 	}
+	*order->ticket = site->verbs->is_set_put_off(site) ? PUT_OFF : 0;
+	if (*order->ticket)
+		return;
 	rc = site->verbs->set(site, command->argument, command->value, &err);
 	if (rc < 0) {
 		log_error(site->log, "%s", err.text);
@@ -231,9 +237,14 @@ static void verb_reload(const struct order *order)
 {
 	struct site *site = order_site(order);
 	struct err err;
+	int result;
 
-	log_issued(order, "RELOAD");
-	if (site->verbs->reload(site, &err) < 0) {
+	if (*order->ticket == 0)
+		log_issued(order, "RELOAD");
+	result = site->verbs->reload(site, order->ticket, &err);
+	if (result > 0)
+		return;
+	if (result < 0) {
 		log_error(site->log, "RELOAD Failed, see logs for more details");
 		reply_error_detail(order->client, ERROR_RELOAD_FAILED, err.text);
 		return;

@@ -90,6 +90,7 @@ struct workers *workers_new(unsigned threads, unsigned queue_max, struct err *er
 	crew_init(&e->crews[WORKERS_ACCOUNT], e, WORKERS_ACCOUNT_THREADS,
 	    WORKERS_ACCOUNT_QUEUE);
 	crew_init(&e->crews[WORKERS_COMPUTE], e, 1, WORKERS_COMPUTE_QUEUE);
+	crew_init(&e->crews[WORKERS_READ], e, 1, WORKERS_READ_QUEUE);
 	return e;
 }
 

@@ -82,15 +82,6 @@ static void take_remark(
 	found(ctx, kinds[kind], where, text);
 }
 
-static void take_user_remark(
-    void *ctx, enum remark kind, const char *where, const char *text)
-{
-	if (kind == REMARK_FAULT)
-		found(ctx, FINDING_LOSS, where, text);
-	else
-		take_remark(ctx, kind, where, text);
-}
-
 static bool is_list_needed(const struct settings *s)
 {
 	return s->auth_type != AUTH_ANY && s->auth_type != AUTH_PAM && s->auth_file &&
@@ -109,19 +100,53 @@ static bool has_same_list(
 	       mark_is_same(&c->users_mark, &running->users_mark);
 }
 
+static void take_users(struct configuration *c, struct users_read *r)
+{
+	c->users_mark = r->mark;
+	c->users = r->users;
+	r->users = NULL;
+	findings_append(&c->findings, &r->findings);
+	if (!c->users)
+		found(c, FINDING_ABSENT, "auth_file", r->err.text);
+}
+
 static void load_users(struct configuration *c, const struct configuration *running)
 {
 	const struct settings *s = &c->config->settings;
-	struct err err;
+	struct users_read own;
 
 	if (!is_list_needed(s))
 		return;
+	if (c->read && strcmp(c->read->path, s->auth_file) == 0) {
+		take_users(c, c->read);
+		return;
+	}
 	mark_take(&c->users_mark, s->auth_file);
 	if (has_same_list(c, running))
 		return;
-	c->users = userlist_load(s->auth_file, take_user_remark, c, &err);
-	if (!c->users)
-		found(c, FINDING_ABSENT, "auth_file", err.text);
+	users_read_init(&own, s->auth_file);
+	users_read_load(&own);
+	take_users(c, &own);
+	users_read_done(&own);
+}
+
+char *configuration_due_users(const char *path, const struct configuration *running)
+{
+	struct configuration c;
+	const struct settings *s;
+	char *due = NULL;
+
+	configuration_init(&c);
+	if (load_ini(&c, path, running) == 0) {
+		s = &c.config->settings;
+		if (is_list_needed(s)) {
+			mark_take(&c.users_mark, s->auth_file);
+			if (!has_same_list(&c, running))
+				due = mem_strdup(s->auth_file);
+		}
+	}
+	configuration_done(&c);
+	return due;
 }
 
 static void check_ldap(struct configuration *c)
@@ -327,5 +352,6 @@ void configuration_take(struct configuration *c, struct configuration *next)
 	c->tls = tls;
 	/* the catalog has the secrets by now */
 	userlist_free(&c->users);
+	c->read = NULL;
 	configuration_init(next);
 }

@@ -15,6 +15,7 @@
 #include "daemon/notify.h"
 #include "daemon/process.h"
 #include "daemon/reload.h"
+#include "daemon/reload_run.h"
 #include "daemon/signals.h"
 #include "daemon/ticker.h"
 #include "daemon/version.h"
@@ -30,8 +31,9 @@
 enum { EMPTYING_TURNS_MAX = 1000 };
 
 static const struct process_verbs verbs = {
-    .reload = reload_all,
+    .reload = reload_run_ask,
     .set = reload_set,
+    .is_set_put_off = reload_run_is_reading,
     .shutdown = modes_shutdown,
     .pause = modes_pause,
     .suspend = modes_suspend,
@@ -283,6 +285,7 @@ static void free_catalog(struct daemon *d)
 	struct site *site = &d->site;
 
 	ticker_stop(d);
+	reload_run_stop(d);
 	waits_free(&site->waits);
 	catalog_free(&site->catalog);
 	session_done(site);
@@ -323,6 +326,7 @@ static void daemon_init(struct daemon *d, const struct options *options)
 	deadline_init(&d->exit_due, modes_exit_check);
 	deadline_init(&d->suspend_due, modes_suspend_check);
 	ticker_init(d);
+	reload_run_init(&d->reloads);
 	mem_init(&d->site.mem);
 	d->site.version = version_number();
 	listen_note_passed(&d->site);

@@ -34,6 +34,13 @@ void findings_add(
 	buf_put_str(&f->list, text);
 }
 
+void findings_append(struct findings *f, const struct findings *more)
+{
+	buf_put(&f->list, more->list.bytes, more->list.len);
+	for (int kind = 0; kind <= FINDING_KNOWN; kind++)
+		f->counts[kind] += more->counts[kind];
+}
+
 /* The next one; false at the end. */
 static bool next_found(const struct findings *f, size_t *at, struct found *found)
 {

@@ -135,19 +135,25 @@ static void tell_changes(struct daemon *d, const struct configuration *next)
 	buf_done(&line);
 }
 
-int reload_all(struct site *site, struct err *err)
+int reload_load(
+    struct daemon *d, struct users_read *read, struct userlist **users, struct err *err)
 {
-	struct daemon *d = site_daemon(site);
+	struct site *site = &d->site;
 	const char *path = site_settings(site)->conffile;
 	struct configuration next;
 
 	configuration_init(&next);
+	next.read = read;
 	if (configuration_load(&next, path, &d->in_force, STRICT) < 0)
 		return refused(d, &next, err);
 	log_debug(site->log, "reload: everything is read");
 	findings_log_errors(&next.findings, site->log);
 	reload_tell_warnings(d, &next);
 	tell_changes(d, &next);
+	if (users) {
+		*users = next.users;
+		next.users = NULL;
+	}
 	reload_adopt(d, &next);
 	log_debug(
 	    site->log, "reload: databases, users, rules and certificates are in force");

@@ -32,8 +32,8 @@ static void on_hup(void *ctx, int signo)
 	(void)signo;
 	log_info(site->log, "got SIGHUP, re-reading config");
 	notify_reloading();
-	site->verbs->reload(site, &ignored);
-	notify_ready();
+	if (site->verbs->reload(site, NULL, &ignored) <= 0)
+		notify_ready();
 }
 
 static void on_term(void *ctx, int signo)

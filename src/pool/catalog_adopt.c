@@ -128,23 +128,69 @@ static void set_secret(struct user *user, const struct secret *secret)
 	}
 }
 
-static void adopt_secrets(struct catalog *c, const struct userlist *users)
+void catalog_begin_users(struct catalog *c, const struct userlist *users)
 {
+	c->coming = (struct users_adoption){.list = users};
+	c->list_round += users != NULL;
+}
+
+/* True: there are more. */
+static bool adopt_listed(struct catalog *c)
+{
+	struct users_adoption *coming = &c->coming;
 	const struct secret *secret;
 	const char *name;
-	struct user *user;
-	size_t at = 0;
 
-	c->scram_secret_count = c->other_secret_count = 0;
-	while (userlist_next(users, &at, &name, &secret)) {
-		catalog_user(c, name);
-		if (secret->kind == SECRET_SCRAM)
-			c->scram_secret_count++;
-		else if (secret->kind == SECRET_PLAIN || secret->kind == SECRET_MD5)
-			c->other_secret_count++;
+	if (!userlist_next(coming->list, &coming->at, &name, &secret))
+		return false;
+	struct user *user = catalog_user(c, name);
+	user->list_round = c->list_round;
+	set_secret(user, secret);
+	if (secret->kind == SECRET_SCRAM)
+		coming->scram_count++;
+	else if (secret->kind == SECRET_PLAIN || secret->kind == SECRET_MD5)
+		coming->other_count++;
+	return true;
+}
+
+/* True: there are more.  Users that are made meanwhile are in no list, and need not be
+ * walked over. */
+static bool sweep_unlisted(struct catalog *c)
+{
+	struct user *user = map_next(c->users, &c->coming.at);
+
+	if (user && user->list_round != c->list_round)
+		set_secret(user, NULL);
+	return user != NULL;
+}
+
+static bool adopt_next(struct catalog *c)
+{
+	if (c->coming.is_sweeping)
+		return sweep_unlisted(c);
+	if (!adopt_listed(c)) {
+		c->coming.is_sweeping = true;
+		c->coming.at = 0;
 	}
-	for (at = 0; (user = map_next(c->users, &at));)
-		set_secret(user, userlist_find(users, user->name));
+	return true;
+}
+
+bool catalog_adopt_users(struct catalog *c, size_t most)
+{
+	for (; c->coming.list && most; most--) {
+		if (adopt_next(c))
+			continue;
+		c->scram_secret_count = c->coming.scram_count;
+		c->other_secret_count = c->coming.other_count;
+		c->coming.list = NULL;
+	}
+	return c->coming.list != NULL;
+}
+
+static void adopt_secrets(struct catalog *c, const struct userlist *users)
+{
+	catalog_begin_users(c, users);
+	catalog_adopt_users(c, SIZE_MAX);
 }
 
 /* SET shares the entries of the snapshot it started from. */

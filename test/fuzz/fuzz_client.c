@@ -13,9 +13,9 @@
 
 enum { BEGIN_LOGGED_IN = 1, BEGIN_CONSOLE = 2, BEGIN_SESSION = 4, BEGIN_METHOD = 8 };
 
-static int no_reload(struct site *site, struct err *err)
+static int no_reload(struct site *site, uint64_t *ticket, struct err *err)
 {
-	(void)site;
+	(void)site, (void)ticket;
 	return err_set(err, "no");
 }
 
@@ -24,6 +24,12 @@ static int no_set(
 {
 	(void)site, (void)name, (void)value;
 	return err_set(err, "no");
+}
+
+static bool not_put_off(const struct site *site)
+{
+	(void)site;
+	return false;
 }
 
 static void no_shutdown(struct site *site, enum shutdown_mode mode)
@@ -39,6 +45,7 @@ static void no_pause(struct site *site)
 static const struct process_verbs verbs = {
     .reload = no_reload,
     .set = no_set,
+    .is_set_put_off = not_put_off,
     .shutdown = no_shutdown,
     .pause = no_pause,
     .suspend = no_pause,

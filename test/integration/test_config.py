@@ -740,3 +740,113 @@ def test_check_config_goes_on_after_the_first_problem(make_pooler, pg):
     assert code == 1
     for text in ("pool_mode", "there is no folder /nonexistent", "could not open hba config file"):
         assert text in out, out
+
+
+# a list that is long
+
+def long_list(*first, count=4000):
+    """Long enough that it is not read on the loop."""
+    lines = ['"%s" "%s"' % entry for entry in (("admin_user", "admin secret 91c"),) + first]
+    return "\n".join(lines + ['"somebody%d" "%s"' % (i, "x" * 60) for i in range(count)]) + "\n"
+
+
+@pytest.fixture
+def crowded(make_pooler, pg):
+    """A pooler whose auth_file is a pipe from now on: reading it takes as long as the test wants."""
+    pooler = make_pooler({"db": pg.conn(user="trust_user")}, start=False, settings={
+        "auth_type": "plain", "pool_mode": "transaction"})
+    pooler.userlist = {"admin_user": "admin secret 91c", "goes": "1", "stays": "2", "changes": "3"}
+    pooler.start()
+    os.unlink(pooler.path("userlist.txt"))
+    os.mkfifo(pooler.path("userlist.txt"))
+    waiting.give(pooler.path("userlist.txt"))
+    return pooler
+
+
+def begin_reload(pooler):
+    console = pooler.console()
+    mark = pooler.mark()
+    console.send(wire.query("RELOAD"))
+    pooler.wait_log("RELOAD command issued", mark)
+    return console
+
+
+def feed(pooler, text):
+    """Returns when the pooler has opened the pipe and read the text."""
+    with open(pooler.path("userlist.txt"), "w") as pipe:
+        pipe.write(text)
+
+
+NEXT = long_list(("stays", "2"), ("changes", "4"), ("comes", "5"))
+
+
+def assert_next_is_in_force(pooler):
+    for user, secret in (("stays", "2"), ("changes", "4"), ("comes", "5"), ("somebody3999", "x" * 60)):
+        assert pooler.connect(user=user, secret=secret).value("select 1") == "1"
+    for user, secret in (("goes", "1"), ("changes", "3")):
+        pooler.refusal(user=user, secret=secret)
+
+
+def test_a_long_list_holds_up_nobody(crowded):
+    client = crowded.connect(user="stays", secret="2")
+    console = begin_reload(crowded)
+    console.send(wire.query("SHOW VERSION"))
+    assert client.value("select 1") == "1"
+    assert crowded.connect(user="goes", secret="1").value("select 2") == "2"
+    crowded.refusal(user="comes", secret="5")
+    assert not console.has_data(0.01)
+    feed(crowded, NEXT)
+    assert console.finish().tag == "RELOAD"
+    assert console.finish().names == ["version"]
+    assert_next_is_in_force(crowded)
+    assert client.value("select 3") == "3"
+    assert re.search("configuration reloaded, changed: .*auth_file read, 4004 users", crowded.log())
+
+
+def test_a_long_list_with_a_fault_changes_nothing(crowded):
+    console = begin_reload(crowded)
+    feed(crowded, NEXT + '"broken\n')
+    result = console.finish()
+    assert result.errors[0].field("C") == "F0000"
+    assert "userlist.txt:4005" in result.errors[0].field("D")
+    assert crowded.connect(user="goes", secret="1").value("select 1") == "1"
+    crowded.refusal(user="comes", secret="5")
+
+
+def test_reloads_of_a_long_list_in_a_row(crowded):
+    """One that is asked for while another is under way reads the list once more."""
+    first = begin_reload(crowded)
+    second, third = begin_reload(crowded), begin_reload(crowded)
+    crowded.signal("HUP")
+    crowded.wait_log("got SIGHUP, re-reading config")
+    gone = begin_reload(crowded)
+    gone.close()
+    feed(crowded, long_list(("stays", "2")))
+    assert first.finish().tag == "RELOAD"
+    crowded.refusal(user="comes", secret="5")
+    feed(crowded, NEXT)
+    assert second.finish().tag == third.finish().tag == "RELOAD"
+    assert_next_is_in_force(crowded)
+    assert crowded.log().count("configuration reloaded") == 2
+
+
+def test_set_amid_a_reload_of_a_long_list(crowded):
+    """The reload has yet to read the settings, and would bring the old value back: SET waits."""
+    other = crowded.console()
+    console = begin_reload(crowded)
+    other.send(wire.query("SET query_timeout = '77'"))
+    feed(crowded, NEXT)
+    assert other.finish().tag == "SET query_timeout=77"
+    assert console.finish().tag == "RELOAD"
+    assert crowded.config()["query_timeout"] == "77"
+    assert_next_is_in_force(crowded)
+
+
+@pytest.mark.parametrize("how", ["TERM", "QUIT"])
+def test_shutdown_amid_a_reload_of_a_long_list(crowded, how):
+    console = begin_reload(crowded)
+    crowded.signal(how)
+    console.close()
+    for client in crowded.consoles:
+        client.close()
+    assert crowded.wait_exit(60) == 0

@@ -29,9 +29,12 @@ static struct rig *site_rig(struct site *site)
 	return container_of(site, struct rig, site);
 }
 
-static int rig_reload(struct site *site, struct err *err)
+static int rig_reload(struct site *site, uint64_t *ticket, struct err *err)
 {
 	struct rig *rig = site_rig(site);
+	*ticket = rig->is_busy ? 7 : 0;
+	if (rig->is_busy)
+		return 1;
 	rig->reloads++;
 	return rig->refuses ? err_set(err, "x.ini:3: bad") : 0;
 }
@@ -44,6 +47,11 @@ static int rig_set(
 	snprintf(rig->set_name, sizeof(rig->set_name), "%s", name);
 	snprintf(rig->set_value, sizeof(rig->set_value), "%s", value);
 	return rig->refuses ? err_set(err, "refused") : 0;
+}
+
+static bool rig_is_set_put_off(const struct site *site)
+{
+	return container_of(site, const struct rig, site)->is_busy;
 }
 
 static void rig_shutdown(struct site *site, enum shutdown_mode mode)
@@ -77,6 +85,7 @@ static void rig_resume(struct site *site)
 static const struct process_verbs rig_verbs = {
     .reload = rig_reload,
     .set = rig_set,
+    .is_set_put_off = rig_is_set_put_off,
     .shutdown = rig_shutdown,
     .pause = rig_pause,
     .suspend = rig_suspend,

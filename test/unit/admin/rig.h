@@ -18,6 +18,7 @@ struct rig {
 	char set_name[64], set_value[256];
 	enum shutdown_mode shutdown_asked;
 	bool refuses; /* RELOAD and SET fail */
+	bool is_busy; /* with a reload that takes longer */
 	struct deadline patience;
 	bool is_late;
 };

@@ -391,6 +391,30 @@ static void hear_nothing(struct desk *desk)
 	assert_int_equal(desk->in.len, 0);
 }
 
+/* A reload that takes longer: what comes behind it waits, and so does a SET anywhere.
+ */
+static void test_long_reload(void **state)
+{
+	struct world *w = *state;
+
+	w->rig->is_busy = true;
+	desk_say(&w->admin, "reload");
+	desk_say(&w->admin, "set a = b");
+	hear_nothing(&w->admin);
+	assert_true(w->admin.client->conn.is_parked);
+	w->rig->is_busy = false;
+	conn_unpark(&w->admin.client->conn);
+	assert_string_equal(desk_hear(&w->admin, 2), "C RELOAD\nZ I\nC SET a=b\nZ I\n");
+	assert_int_equal(w->rig->reloads, 1);
+	w->rig->is_busy = true;
+	desk_say(&w->admin, "set c = d");
+	hear_nothing(&w->admin);
+	assert_int_equal(w->rig->sets, 1);
+	w->rig->is_busy = false;
+	conn_unpark(&w->admin.client->conn);
+	assert_string_equal(desk_hear(&w->admin, 1), "C SET c=d\nZ I\n");
+}
+
 static void test_waiting(void **state)
 {
 	struct world *w = *state;
@@ -463,6 +487,7 @@ int main(void)
 	    IN_WORLD(test_long_query_in_error),
 	    IN_WORLD(test_courtesies),
 	    IN_WORLD(test_process_verbs),
+	    IN_WORLD(test_long_reload),
 	    IN_WORLD(test_database_verbs),
 	    IN_WORLD(test_kill_client),
 	    cmocka_unit_test(test_rights),

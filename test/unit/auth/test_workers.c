@@ -195,14 +195,16 @@ static void test_side_by_side(void **state)
 	submit(&seen, WORKERS_COMPUTE, 'y', false);
 	collect(&seen, 2);
 	assert_string_equal(seen.order, "xy");
-	/* an account does not wait for a directory */
-	submit(&seen, WORKERS_ACCOUNT, 'z', false);
+	/* an account does not wait for a directory, nor a file for anything */
+	submit(&seen, WORKERS_READ, 'r', false);
 	collect(&seen, 3);
-	assert_string_equal(seen.order, "xyz");
+	submit(&seen, WORKERS_ACCOUNT, 'z', false);
+	collect(&seen, 4);
+	assert_string_equal(seen.order, "xyrz");
 	assert_int_equal(workers_waiting(seen.workers, WORKERS_ASK), 1);
 	for (int i = 0; i < 3; i++)
 		sem_post(&seen.gate);
-	collect(&seen, 7);
+	collect(&seen, 8);
 	seen_done(&seen);
 }
 

@@ -319,6 +319,47 @@ static void secrets(void **state)
 	world_done(&w);
 }
 
+/* A long list is taken over in steps; each user has the old secret or the new one. */
+static void secrets_in_steps(void **state)
+{
+	static const char ini[] = "[databases]\na=\n[pgbouncer]\n";
+	static const char text[] = "\"u\" \"two\"\n\"w\" \"three\"\n";
+	struct userlist *list =
+	    userlist_parse("list", text, sizeof(text) - 1, NULL, NULL);
+	struct world w;
+	unsigned steps = 0;
+
+	(void)state;
+	world_init(&w, ini);
+	world_adopt(&w, ini, "\"u\" \"one\"\n\"v\" \"1\"\n");
+	struct user *u = catalog_find_user(w.c, "u"), *v = catalog_find_user(w.c, "v");
+	catalog_begin_users(w.c, list);
+	assert_int_equal(w.c->other_secret_count, 2);
+	for (; catalog_adopt_users(w.c, 1); steps++) {
+		char name[8] = {'m', (char)('a' + steps)};
+		/* one who comes meanwhile */
+		catalog_user(w.c, name);
+		assert_true(u->has_secret);
+		assert_int_equal(strlen(u->secret.text), 3);
+	}
+	assert_in_range(steps, 4, 20);
+	assert_string_equal(u->secret.text, "two");
+	assert_false(v->has_secret);
+	assert_string_equal(catalog_find_user(w.c, "w")->secret.text, "three");
+	assert_false(catalog_find_user(w.c, "ma")->has_secret);
+	assert_int_equal(w.c->other_secret_count, 2);
+	assert_false(catalog_adopt_users(w.c, 1));
+	/* a newer list takes its place */
+	catalog_begin_users(w.c, list);
+	assert_true(catalog_adopt_users(w.c, 1));
+	world_adopt(&w, ini, "\"v\" \"five\"\n");
+	assert_false(catalog_adopt_users(w.c, 1));
+	assert_false(u->has_secret);
+	assert_string_equal(v->secret.text, "five");
+	userlist_free(&list);
+	world_done(&w);
+}
+
 #define AUTO_INI(template, more) "[databases]\n" more "*=" template "\n[pgbouncer]\n"
 
 /* What LDAP or PAM found right is for servers of the user's own pools. */
@@ -555,6 +596,7 @@ int main(void)
 	    cmocka_unit_test(killed_pools),
 	    cmocka_unit_test(forced_users),
 	    cmocka_unit_test(secrets),
+	    cmocka_unit_test(secrets_in_steps),
 	    cmocka_unit_test(remembered_passwords),
 	    cmocka_unit_test(auto_databases),
 	    cmocka_unit_test(idle_ones_are_dropped),

@@ -1,0 +1,190 @@
+/*
+ * The steps of reloads, and who waits for their end.  What is loaded and put in force
+ * is reload's business.
+ */
+#include "daemon/reload_run.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "daemon/daemon.h"
+#include "daemon/notify.h"
+#include "daemon/reload.h"
+#include "session/client.h"
+#include "session/salted.h"
+
+/* Taken over in some hundred microseconds. */
+enum { USERS_PER_TURN = 200 };
+
+static struct daemon *run_daemon(struct reload_run *r)
+{
+	return container_of(r, struct daemon, reloads);
+}
+
+static void run_start(struct daemon *d);
+
+/* ---- the end ---- */
+
+/* Consoles that wait are shown their command again, and ask for the result. */
+static void wake_consoles(struct daemon *d)
+{
+	struct pool *pool;
+	struct ask *ask;
+
+	list_for (pool, &d->site.catalog->pool_list, node) {
+		if (!pool->database->is_admin)
+			continue;
+		list_for (ask, &pool->clients, node)
+			conn_unpark(&request_client(ask_request(ask))->conn);
+	}
+}
+
+static void run_finish(struct daemon *d, int result)
+{
+	struct reload_run *r = &d->reloads;
+
+	r->phase = RELOAD_IDLE;
+	r->result = result;
+	r->done = r->begun;
+	wake_consoles(d);
+	if (r->wanted > r->done) {
+		run_start(d);
+	} else if (r->is_manager_waiting) {
+		r->is_manager_waiting = false;
+		notify_ready();
+	}
+}
+
+/* ---- taking over users ---- */
+
+static void turn_of_users(struct later *l);
+
+/* Behind all else of this turn: the next users come in the next one. */
+static void turn_over(struct later *l)
+{
+	struct reload_run *r = container_of(l, struct reload_run, turn);
+
+	l->run = turn_of_users;
+	loop_later(run_daemon(r)->site.loop, l);
+}
+
+static void turn_of_users(struct later *l)
+{
+	struct reload_run *r = container_of(l, struct reload_run, turn);
+	struct daemon *d = run_daemon(r);
+	struct site *site = &d->site;
+
+	if (catalog_adopt_users(site->catalog, USERS_PER_TURN)) {
+		l->run = turn_over;
+		loop_at_turn_end(site->loop, l);
+		return;
+	}
+	users_read_free_list(site->workers, &r->users);
+	salted_forget_all(site);
+	log_debug(site->log, "reload: the user list is in force");
+	run_finish(d, 0);
+}
+
+static void begin_users(struct daemon *d, struct userlist *users)
+{
+	struct reload_run *r = &d->reloads;
+
+	r->phase = RELOAD_ADOPTING;
+	r->users = users;
+	catalog_begin_users(d->site.catalog, users);
+	r->turn.run = turn_of_users;
+	loop_later(d->site.loop, &r->turn);
+}
+
+/* ---- loading ---- */
+
+/* read: the user list, if it has been read already. */
+static void run_load(struct daemon *d, struct users_read *read)
+{
+	struct reload_run *r = &d->reloads;
+	struct userlist *users = NULL;
+	int result = reload_load(d, read, read ? &users : NULL, &r->err);
+
+	if (users)
+		begin_users(d, users);
+	else
+		run_finish(d, result);
+}
+
+static void users_are_read(void *owner, struct users_read *read)
+{
+	struct daemon *d = owner;
+
+	d->reloads.job = NULL;
+	log_debug(d->site.log, "reload: the user list is read");
+	run_load(d, read);
+}
+
+static void run_start(struct daemon *d)
+{
+	struct reload_run *r = &d->reloads;
+	char *path =
+	    configuration_due_users(site_settings(&d->site)->conffile, &d->in_force);
+
+	r->begun++;
+	r->phase = RELOAD_READING;
+	if (path && users_read_is_long(path))
+		r->job = users_read_submit(d->site.workers, path, users_are_read, d);
+	mem_free(path);
+	if (!r->job)
+		run_load(d, NULL);
+}
+
+/* ---- the verb ---- */
+
+static int run_result(struct reload_run *r, uint64_t *ticket, struct err *err)
+{
+	if (ticket)
+		*ticket = 0;
+	*err = r->err;
+	return r->result;
+}
+
+/* One that is under way may have read the files before they were changed. */
+int reload_run_ask(struct site *site, uint64_t *ticket, struct err *err)
+{
+	struct daemon *d = site_daemon(site);
+	struct reload_run *r = &d->reloads;
+
+	if (ticket && *ticket)
+		return r->done < *ticket ? 1 : run_result(r, ticket, err);
+	r->wanted = r->begun + 1;
+	if (r->phase == RELOAD_IDLE)
+		run_start(d);
+	if (r->done == r->wanted)
+		return run_result(r, ticket, err);
+	if (ticket)
+		*ticket = r->wanted;
+	else
+		r->is_manager_waiting = true;
+	return 1;
+}
+
+bool reload_run_is_reading(const struct site *site)
+{
+	const struct daemon *d = site_daemon((struct site *)(uintptr_t)site);
+
+	return d->reloads.phase == RELOAD_READING;
+}
+
+void reload_run_init(struct reload_run *r)
+{
+	memset(r, 0, sizeof(*r));
+}
+
+void reload_run_stop(struct daemon *d)
+{
+	struct reload_run *r = &d->reloads;
+
+	if (r->job)
+		users_read_cancel(r->job);
+	r->job = NULL;
+	later_cancel(d->site.loop, &r->turn);
+	catalog_begin_users(d->site.catalog, NULL);
+	userlist_free(&r->users);
+}
