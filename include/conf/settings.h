@@ -61,6 +61,15 @@ enum channel_binding {
 	CHANNEL_BINDING_PREFER,
 	CHANNEL_BINDING_REQUIRE,
 };
+/* libpq's words: which of its hosts a database uses. */
+enum target_attrs {
+	TARGET_ANY,
+	TARGET_READ_WRITE,
+	TARGET_READ_ONLY,
+	TARGET_PRIMARY,
+	TARGET_STANDBY,
+	TARGET_PREFER_STANDBY,
+};
 enum load_balance {
 	LOAD_BALANCE_ROUND_ROBIN,
 	LOAD_BALANCE_DISABLE,
@@ -74,6 +83,7 @@ const char *setting_pool_mode_name(int mode);
 const char *setting_auth_type_name(int type);
 const char *setting_tls_start_name(int start);
 const char *setting_load_balance_name(int mode);
+const char *setting_target_name(int target);
 
 /* The C type of a row's member; times are microseconds, enums one of the above. */
 #define SETTING_C_STR  const char *

@@ -84,6 +84,7 @@ struct database {
 	int client_count; /* clients that have proven who they are */
 	int holder_count; /* clients that are or were logging in; see database_hold */
 	bool is_auto, is_admin, paused, disabled;
+	bool is_switching; /* a SWITCHOVER is under way */
 	bool is_gone;  /* no longer in the map; freed with its last pool and client */
 	bool was_used; /* a client has proven who it is; see database_may_enter */
 	uint64_t

@@ -13,6 +13,7 @@
 
 #include "base/list.h"
 
+struct database;
 struct database_config;
 struct pool;
 struct seat;
@@ -22,7 +23,19 @@ enum host_state {
 	HOST_DOWN,    /* left out until retry_us, then due to be tried again */
 	HOST_PROBING, /* an attempt to reach it is under way */
 };
-const char *host_state_shown(enum host_state state); /* "up" */
+
+enum host_role {
+	HOST_ROLE_UNKNOWN, /* no server has told yet */
+	HOST_PRIMARY,
+	HOST_STANDBY, /* in recovery */
+};
+
+/* What one server says of itself. */
+struct host_report {
+	enum host_role role;
+	bool is_read_only;   /* default_transaction_read_only */
+	bool is_kept_posted; /* it says by itself when that changes */
+};
 
 /* Each database and each share that knows it holds a reference. */
 struct host {
@@ -31,6 +44,9 @@ struct host {
 	unsigned refs;
 	bool is_listed; /* the database's entry still names it */
 	enum host_state state;
+	struct host_report report; /* of the last server that told; see hosts_role.h */
+	uint64_t looked_us, look_us; /* when it told, and when to look at it again */
+	bool is_doubtful;            /* ... because it seems to have changed */
 	/* Assignments for the balance: set level with the others when the host comes
 	 * back, for it shall not get all clients to make up for its absence. */
 	uint64_t turns;
@@ -43,6 +59,9 @@ struct host {
 struct hosts {
 	struct host **list; /* owned, in the order of the entry */
 	size_t count;
+	/* A reference: the only one in use as long as it is up and its role fits.
+	 * NULL: none, all are equal. */
+	struct host *elected;
 	uint64_t draws; /* numbers taken for load_balance_hosts=random */
 };
 
@@ -53,18 +72,18 @@ struct share {
 	struct list idle; /* struct seat by .share_node, in the order of lending */
 	size_t seat_count;
 	uint64_t lag_seen; /* how far it was behind when a connection was wanted */
+	/* Roles can have their own default_transaction_read_only: as the last server of
+	 * this pool had it, and when that is to be looked at again. */
+	bool is_read_only, has_told;
+	uint64_t look_us;
 };
 
 /* ---- the records ---- */
 /* Follow an entry: hosts that it still names keep what is known of them. */
 void hosts_adopt(struct hosts *hosts, const struct database_config *config);
 void hosts_done(struct hosts *hosts);
-bool hosts_has_up(const struct hosts *hosts);
-/* When the next one of those that are down is due; UINT64_MAX: none is down. */
-uint64_t hosts_due_us(const struct hosts *hosts);
-/* Is one up, or due to be tried again? */
-bool hosts_has_candidate(const struct hosts *hosts, uint64_t now_us);
-bool host_is_due(const struct host *host, uint64_t now_us);
+/* Use this one alone as long as it serves; NULL: any. */
+void hosts_elect(struct database *db, struct host *host);
 /* What a pool has at a host, made when it is not there. */
 struct share *hosts_share(struct pool *pool, struct host *host);
 /* Frees what a pool has at hosts that are gone; all: at any. No seat may be there. */
@@ -73,6 +92,8 @@ void hosts_forget_shares(struct pool *pool, bool all);
 /* ---- the choice ---- */
 /* The host for the pool's next connection. */
 struct host *hosts_next(struct pool *pool);
+/* A host that is due to be tried again or looked at is wanted from now on. */
+void hosts_look_around(struct pool *pool, uint64_t now_us);
 /* The host to which a connection should be opened though nobody waits for it: one that
  * is due to be tried again, or one that gets too few clients for want of connections.
  * NULL: none. */
@@ -87,14 +108,21 @@ bool hosts_may_spare(const struct seat *seat, const struct host *wanted);
 void hosts_lend(struct seat *seat, uint64_t now_us);
 
 /* ---- what happens to seats; those that carry cancel requests are at no host ---- */
-/* A connection to the host is being opened. */
-void hosts_dial(struct pool *pool, struct seat *seat, struct host *host);
+/* A connection to the host is being opened, with is_probe only to see whether it
+ * serves. */
+void hosts_dial(
+    struct pool *pool, struct seat *seat, struct host *host, uint64_t now_us);
 /* Its login is through, or was refused by a server that is there. */
 void hosts_answered(struct seat *seat);
 /* It could not be reached: it is left out for retry_us, with each failed try for twice
  * as long as before, up to 16 times that. */
 void hosts_failed(
     struct seat *seat, const char *text, uint64_t retry_us, uint64_t now_us);
+/* What the server of the seat says of itself, at its login or later.  Connections to
+ * hosts that are not to be used any more are marked to close. */
+void hosts_learn(struct seat *seat, const struct host_report *report, uint64_t now_us);
+/* It says something that makes its role doubtful: it is looked at. */
+void hosts_doubt(const struct seat *seat, uint64_t now_us);
 /* The seat comes into seat->state or leaves it; to_front: lent next. */
 void hosts_seat_comes(struct seat *seat, bool to_front);
 void hosts_seat_goes(struct seat *seat);

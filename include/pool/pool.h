@@ -48,7 +48,8 @@ struct seat {
 	    cancels_in_flight; /* sent, not yet finished, aimed at this connection */
 	bool is_dirty;         /* close at the next release */
 	bool is_replication;   /* never shared */
-	bool is_probe;         /* logging in to a host that was down */
+	bool is_probe;         /* logging in to see whether its host serves */
+	bool is_misplaced;     /* is_dirty because its host is not to be used */
 	bool was_lent;
 	bool was_checked; /* the check query has passed, or it has just logged in */
 	/* the owner's: its client left session state behind; reset before it is lent
@@ -205,6 +206,7 @@ enum dial_failure {
 	DIAL_NETWORK, /* refused, timeout, DNS, EOF: waiting clients go on waiting */
 	DIAL_LOGIN,   /* the server answered with an error, or our secret cannot do */
 	DIAL_NOT_YET, /* 57P03 */
+	DIAL_UNFIT,   /* its host is not one that is to be used: see hosts_role.h */
 };
 /* The attempt failed; text and sqlstate are copied.  The seat is retired: pool_gone
  * follows when its connection is closed.  Clients to be refused come out of pool_next;

@@ -35,12 +35,15 @@ struct dial {
 	struct workers_job *job; /* the workers own it: the keys are being derived */
 	uint8_t salted[SCRAM_KEY_LEN]; /* what was derived, until it has proved right */
 	bool has_salted;
+	struct host_report report; /* what it says of its role */
 	uint32_t version;  /* of the protocol we asked for; 0 = we have not yet */
 	unsigned answers;  /* messages it has sent */
 	bool has_answered; /* with a password */
 	bool has_scram;
 	bool is_authenticated;
-	bool is_let_in; /* AuthenticationOk came */
+	bool is_let_in;      /* AuthenticationOk came */
+	bool has_asked_role; /* see dial_role.h */
+	bool is_asking_role; /* the query for it runs */
 	bool ran_connect_query;
 	bool has_failed; /* the pool was told */
 };

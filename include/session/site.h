@@ -73,6 +73,8 @@ struct server_events {
 	void (*logged_in)(struct server *server);
 	/* The reset or check query is done well. */
 	void (*tested)(struct server *server);
+	/* It reports something while nobody is linked to it. */
+	void (*reported)(struct server *server);
 	/* The deadline of a resting server came. */
 	void (*review)(struct server *server);
 	/* It is closed and leaves its pool now. */

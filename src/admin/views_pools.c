@@ -8,6 +8,7 @@
 #include "admin/views.def"
 #include "admin/views.h"
 #include "conf/settings.h"
+#include "pool/hosts_role.h"
 #include "pool/pool.h"
 #include "session/peers.h"
 
@@ -57,8 +58,9 @@ void view_databases(struct rows *rows)
 static void put_host(
     struct rows *rows, const struct database *db, const struct host *host)
 {
-	uint64_t left_us =
-	    host->retry_us > rows->now_us ? host->retry_us - rows->now_us : 0;
+	const char *state = hosts_state_shown(db, host);
+	uint64_t due_us = strcmp(state, "unfit") == 0 ? host->look_us : host->retry_us;
+	uint64_t left_us = due_us > rows->now_us ? due_us - rows->now_us : 0;
 	long long retry_in = (long long)((left_us + 999999) / 1000000);
 
 	row_begin(rows);

@@ -72,6 +72,15 @@ static const char *const client_disconnect_words[] = {
     [CLIENT_DISCONNECT_CANCEL] = "cancel",
 };
 
+static const char *const target_words[] = {
+    [TARGET_ANY] = "any",
+    [TARGET_READ_WRITE] = "read-write",
+    [TARGET_READ_ONLY] = "read-only",
+    [TARGET_PRIMARY] = "primary",
+    [TARGET_STANDBY] = "standby",
+    [TARGET_PREFER_STANDBY] = "prefer-standby",
+};
+
 static const char *const session_state_words[] = {
     [SESSION_STATE_FORWARD] = "forward",
     [SESSION_STATE_CLEAN] = "clean",
@@ -117,6 +126,11 @@ const char *setting_tls_start_name(int start)
 const char *setting_load_balance_name(int mode)
 {
 	return WORD(load_balance_words, mode);
+}
+
+const char *setting_target_name(int target)
+{
+	return WORD(target_words, target);
 }
 
 const struct setting *setting_find(const char *name)

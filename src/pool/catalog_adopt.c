@@ -97,6 +97,22 @@ static void adopt_template(const struct adoption *a)
 		config_unref(&old_config);
 }
 
+/* Of servers that were let in as any it may not be known what they are. */
+static void adopt_target(const struct adoption *a)
+{
+	struct database *db;
+	size_t at = 0;
+
+	if (!a->old || a->old->settings.global.target_session_attrs ==
+			   a->c->config->settings.global.target_session_attrs)
+		return;
+	while ((db = map_next(a->c->databases, &at))) {
+		if (!db->is_admin &&
+		    !level_has(&db->config->own, SETTING_INDEX_target_session_attrs))
+			database_mark_dirty(db);
+	}
+}
+
 /* ---- users ---- */
 
 static void adopt_user_entries(struct catalog *c)
@@ -218,6 +234,7 @@ void catalog_adopt(struct catalog *c, struct config *config,
 		catalog_user(c, auth_user);
 	if (users)
 		adopt_secrets(c, users);
+	adopt_target(&a);
 	if (a.old)
 		config_unref(&a.old);
 	room_note_all(c);

@@ -9,22 +9,16 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "pool/pool.h"
+#include "pool/hosts_role.h"
+#include "pool/pool_effective.h"
+#include "pool/scopes.h"
 #include "pool/seats.h"
+
+/* A doubt is looked into at most so often. */
+enum { DOUBT_US = 1000000 };
 
 /* The pause after a failure grows up to this many times server_login_retry. */
 enum { PAUSE_GROWTH_MAX = 16 };
-
-const char *host_state_shown(enum host_state state)
-{
-	static const char *const names[] = {
-	    [HOST_UP] = "up",
-	    [HOST_DOWN] = "down",
-	    [HOST_PROBING] = "probing",
-	};
-
-	return names[state];
-}
 
 static void host_unref(struct host *host)
 {
@@ -68,6 +62,7 @@ static struct host *host_new(const struct host_config *config)
 void hosts_adopt(struct hosts *hosts, const struct database_config *config)
 {
 	struct host **list = mem_alloc(config->host_count * sizeof(struct host *));
+	struct host *elected = hosts->elected;
 	bool is_other = hosts->count != config->host_count;
 
 	for (size_t i = 0; i < hosts->count; i++)
@@ -83,49 +78,26 @@ void hosts_adopt(struct hosts *hosts, const struct database_config *config)
 	/* Other shares begin anew. */
 	for (size_t i = 0; is_other && i < config->host_count; i++)
 		list[i]->turns = 0;
+	if (elected && elected->is_listed)
+		elected->refs++;
+	else
+		elected = NULL;
 	hosts_done(hosts);
 	hosts->list = list;
 	hosts->count = config->host_count;
+	hosts->elected = elected;
 }
 
 void hosts_done(struct hosts *hosts)
 {
 	for (size_t i = 0; i < hosts->count; i++)
 		host_unref(hosts->list[i]);
+	if (hosts->elected)
+		host_unref(hosts->elected);
+	hosts->elected = NULL;
 	mem_free(hosts->list);
 	hosts->list = NULL;
 	hosts->count = 0;
-}
-
-bool hosts_has_up(const struct hosts *hosts)
-{
-	for (size_t i = 0; i < hosts->count; i++) {
-		if (hosts->list[i]->state == HOST_UP)
-			return true;
-	}
-	return false;
-}
-
-bool host_is_due(const struct host *host, uint64_t now_us)
-{
-	return host->state == HOST_DOWN && now_us >= host->retry_us;
-}
-
-uint64_t hosts_due_us(const struct hosts *hosts)
-{
-	uint64_t due_us = UINT64_MAX;
-
-	for (size_t i = 0; i < hosts->count; i++) {
-		const struct host *host = hosts->list[i];
-		if (host->state == HOST_DOWN && host->retry_us < due_us)
-			due_us = host->retry_us;
-	}
-	return due_us;
-}
-
-bool hosts_has_candidate(const struct hosts *hosts, uint64_t now_us)
-{
-	return hosts_has_up(hosts) || hosts_due_us(hosts) <= now_us;
 }
 
 /* ---- what a pool has at a host ---- */
@@ -166,27 +138,41 @@ struct share *hosts_share(struct pool *pool, struct host *host)
 
 /* ---- attempts ---- */
 
-void hosts_dial(struct pool *pool, struct seat *seat, struct host *host)
+/* When a role that is known now is to be looked at again. */
+static void set_look(struct share *share, const struct pool *pool, uint64_t now_us)
+{
+	uint64_t period_us = scope_role_check_period(scope_of_database(pool->database));
+	uint64_t at_us = now_us + (period_us ? period_us : pool_login_retry(pool));
+
+	share->host->is_doubtful = false;
+	share->host->look_us = share->look_us = at_us;
+}
+
+void hosts_dial(
+    struct pool *pool, struct seat *seat, struct host *host, uint64_t now_us)
 {
 	assert(!seat->share);
 	seat->share = hosts_share(pool, host);
 	seat->share->seat_count++;
 	host->connections++;
-	seat->is_probe = host->state != HOST_UP;
 	if (!seat->is_probe)
 		return;
-	host->state = HOST_PROBING;
+	/* Nobody else looks meanwhile. */
+	set_look(seat->share, pool, now_us);
+	if (host->state != HOST_UP)
+		host->state = HOST_PROBING;
 	pool->probe_count++;
 }
 
 /* As far as the one of the others that is furthest behind. */
-static void set_level(struct host *host, const struct hosts *hosts)
+static void set_level(struct host *host, const struct pool *pool)
 {
+	const struct hosts *hosts = &pool->database->hosts;
 	const struct host *least = NULL;
 
 	for (size_t i = 0; i < hosts->count; i++) {
 		const struct host *h = hosts->list[i];
-		if (h == host || h->state != HOST_UP)
+		if (h == host || !hosts_may_serve(pool, h))
 			continue;
 		if (!least || h->turns * (uint64_t)least->weight <
 				  least->turns * (uint64_t)h->weight)
@@ -220,16 +206,111 @@ static void tell_pools(struct database *db, const struct host *host)
 	}
 }
 
+/* ---- roles ---- */
+
+/* Close what is not to be used any more.  Replication goes on where it is. */
+static void mark_misplaced(struct pool *pool)
+{
+	struct seat *seat;
+
+	for (int state = SEAT_LOGIN + 1; state < SEAT_STATE_COUNT; state++) {
+		list_for (seat, &pool->seats[state], node) {
+			if (!seat->share || seat->is_replication ||
+			    hosts_is_fit(pool, seat->share->host))
+				continue;
+			seat->is_dirty = seat->is_misplaced = pool->has_dirty = true;
+		}
+	}
+}
+
+/* Who is fit may be another one now. */
+static void follow_roles(struct database *db)
+{
+	struct pool *pool;
+
+	if (!hosts_has_roles(db) && !db->hosts.elected)
+		return;
+	list_for (pool, &db->pools, db_node) {
+		mark_misplaced(pool);
+		pool_kick(pool);
+	}
+}
+
+static bool is_same_report(const struct host_report *a, const struct host_report *b)
+{
+	return a->role == b->role && a->is_read_only == b->is_read_only;
+}
+
+void hosts_learn(struct seat *seat, const struct host_report *report, uint64_t now_us)
+{
+	struct share *share = seat->share;
+
+	if (!share)
+		return;
+	struct host *host = share->host;
+	bool is_new = !share->has_told || !is_same_report(&host->report, report) ||
+		      share->is_read_only != report->is_read_only;
+	host->report = *report;
+	host->looked_us = now_us;
+	share->is_read_only = report->is_read_only;
+	share->has_told = true;
+	set_look(share, seat->pool, now_us);
+	if (!is_new)
+		return;
+	if (host->state == HOST_UP)
+		set_level(host, seat->pool);
+	follow_roles(seat->pool->database);
+}
+
+void hosts_doubt(const struct seat *seat, uint64_t now_us)
+{
+	struct host *host = seat->share ? seat->share->host : NULL;
+
+	if (!host || host->report.is_kept_posted || host->is_doubtful ||
+	    !hosts_has_roles(seat->pool->database) ||
+	    now_us - host->looked_us < DOUBT_US)
+		return;
+	host->is_doubtful = true;
+	host->look_us = now_us;
+	pool_kick(seat->pool);
+}
+
+void hosts_elect(struct database *db, struct host *host)
+{
+	struct host *before = db->hosts.elected;
+
+	if (host)
+		host->refs++;
+	db->hosts.elected = host;
+	if (before)
+		host_unref(before);
+	follow_roles(db);
+}
+
+/* ---- answers ---- */
+
 void hosts_answered(struct seat *seat)
 {
 	struct host *host = seat->share ? seat->share->host : NULL;
 
 	if (!host || host->state == HOST_UP)
 		return;
-	set_level(host, &seat->pool->database->hosts);
+	set_level(host, seat->pool);
 	host->state = HOST_UP;
 	host->pause_us = host->retry_us = 0;
 	tell_pools(seat->pool->database, host);
+	follow_roles(seat->pool->database);
+}
+
+/* When a host is due has changed, which pools without one wait for. */
+static void tell_waiting_pools(const struct database *db)
+{
+	struct pool *pool;
+
+	list_for (pool, &db->pools, db_node) {
+		if (pool->lacks_host)
+			pool_kick(pool);
+	}
 }
 
 void hosts_failed(
@@ -240,6 +321,7 @@ void hosts_failed(
 	if (!host)
 		return;
 	host->failures++;
+	host->report = (struct host_report){.role = HOST_ROLE_UNKNOWN};
 	snprintf(host->last_error, sizeof(host->last_error), "%s", text);
 	/* Attempts that began before it was known to be down say nothing new. */
 	if (host->state != HOST_UP && !seat->is_probe)
@@ -250,6 +332,7 @@ void hosts_failed(
 		host->pause_us = most;
 	host->retry_us = now_us + host->pause_us;
 	host->state = HOST_DOWN;
+	tell_waiting_pools(seat->pool->database);
 }
 
 /* ---- seats ---- */
@@ -273,7 +356,6 @@ void hosts_seat_comes(struct seat *seat, bool to_front)
 static void end_probe(struct seat *seat)
 {
 	struct host *host = seat->share->host;
-	struct pool *pool;
 
 	if (!seat->is_probe)
 		return;
@@ -283,10 +365,7 @@ static void end_probe(struct seat *seat)
 		return;
 	/* It came to nothing: the next one may try at once. */
 	host->state = HOST_DOWN;
-	list_for (pool, &seat->pool->database->pools, db_node) {
-		if (pool->lacks_host)
-			pool_kick(pool);
-	}
+	tell_waiting_pools(seat->pool->database);
 }
 
 void hosts_seat_goes(struct seat *seat)

@@ -3,6 +3,7 @@
  * connection that nobody waits for.  The walks here are over the hosts of one database.
  */
 #include "pool/hosts.h"
+#include "pool/hosts_role.h"
 #include "pool/pool.h"
 #include "pool/seats.h"
 
@@ -52,18 +53,19 @@ static uint64_t draw(const struct hosts *hosts)
 	return x ^ (x >> 31);
 }
 
-static struct host *pick_by_chance(const struct hosts *hosts)
+static struct host *pick_by_chance(const struct pool *pool)
 {
+	const struct hosts *hosts = &pool->database->hosts;
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < hosts->count; i++) {
-		if (hosts->list[i]->state == HOST_UP)
+		if (hosts_may_serve(pool, hosts->list[i]))
 			sum += (uint64_t)hosts->list[i]->weight;
 	}
 	uint64_t at = sum ? draw(hosts) % sum : 0;
 	for (size_t i = 0; i < hosts->count; i++) {
 		struct host *host = hosts->list[i];
-		if (host->state != HOST_UP)
+		if (!hosts_may_serve(pool, host))
 			continue;
 		if (at < (uint64_t)host->weight)
 			return host;
@@ -72,7 +74,7 @@ static struct host *pick_by_chance(const struct hosts *hosts)
 	return NULL;
 }
 
-/* The host that is up and whose turn it is; NULL: none is up. */
+/* The host whose turn it is; NULL: none may serve. */
 static struct host *pick(const struct pool *pool)
 {
 	const struct hosts *hosts = &pool->database->hosts;
@@ -80,10 +82,11 @@ static struct host *pick(const struct pool *pool)
 	struct host *best = NULL;
 
 	if (balance == LOAD_BALANCE_RANDOM)
-		return pick_by_chance(hosts);
+		return pick_by_chance(pool);
 	for (size_t i = 0; i < hosts->count; i++) {
 		struct host *host = hosts->list[i];
-		if (host->state == HOST_UP && (!best || is_before(balance, host, best)))
+		if (hosts_may_serve(pool, host) &&
+		    (!best || is_before(balance, host, best)))
 			best = host;
 	}
 	return best;
@@ -91,29 +94,28 @@ static struct host *pick(const struct pool *pool)
 
 /* ---- the next connection ---- */
 
-/* No host is up: the one whose pause ends first, if nobody tries it already. */
-static struct host *first_to_retry(const struct hosts *hosts)
+/* No host serves: the one that is due first, of those that nobody tries already. */
+static struct host *first_to_retry(const struct pool *pool)
 {
+	const struct hosts *hosts = &pool->database->hosts;
 	struct host *best = hosts->list[0];
 
 	for (size_t i = 1; i < hosts->count; i++) {
 		struct host *host = hosts->list[i];
-		if (host->state != HOST_DOWN)
-			continue;
-		if (best->state != HOST_DOWN || host->retry_us < best->retry_us)
+		if (host_due_us(pool, host) < host_due_us(pool, best))
 			best = host;
 	}
 	return best;
 }
 
 /* The next from the one in use on, or NULL. */
-static struct host *next_up(struct pool *pool)
+static struct host *next_that_serves(struct pool *pool)
 {
 	const struct hosts *hosts = &pool->database->hosts;
 
 	for (size_t i = 0; i < hosts->count; i++) {
 		size_t at = (pool->next_host + i) % hosts->count;
-		if (hosts->list[at]->state != HOST_UP)
+		if (!hosts_may_serve(pool, hosts->list[at]))
 			continue;
 		pool->next_host = (unsigned)at;
 		return hosts->list[at];
@@ -126,8 +128,8 @@ static struct host *stay_or_move_on(struct pool *pool)
 {
 	if (pool->last_connect_failed)
 		pool->next_host++;
-	struct host *host = next_up(pool);
-	return host ? host : first_to_retry(&pool->database->hosts);
+	struct host *host = next_that_serves(pool);
+	return host ? host : first_to_retry(pool);
 }
 
 struct host *hosts_next(struct pool *pool)
@@ -139,7 +141,7 @@ struct host *hosts_next(struct pool *pool)
 	if (balance_of(pool) == LOAD_BALANCE_DISABLE)
 		return stay_or_move_on(pool);
 	struct host *host = pick(pool);
-	return host ? host : first_to_retry(hosts);
+	return host ? host : first_to_retry(pool);
 }
 
 /* ---- the next client ---- */
@@ -157,11 +159,14 @@ static struct seat *first_clean(const struct list *idle)
 }
 
 /* Connections to a host that is down may work; they are the last to be lent. */
-static bool is_lent_before(int balance, const struct host *a, const struct host *b)
+static bool is_lent_before(
+    const struct pool *pool, const struct host *a, const struct host *b)
 {
-	if ((a->state == HOST_UP) != (b->state == HOST_UP))
-		return a->state == HOST_UP;
-	return is_before(balance, a, b);
+	bool may_serve = hosts_may_serve(pool, a);
+
+	if (may_serve != hosts_may_serve(pool, b))
+		return may_serve;
+	return is_before(balance_of(pool), a, b);
 }
 
 struct seat *hosts_idle_seat(const struct pool *pool)
@@ -174,8 +179,8 @@ struct seat *hosts_idle_seat(const struct pool *pool)
 		seat = first_clean(&share->idle);
 		if (seat && share->host == picked)
 			return seat;
-		if (seat && (!best || is_lent_before(balance_of(pool), share->host,
-					  best->share->host)))
+		if (seat &&
+		    (!best || is_lent_before(pool, share->host, best->share->host)))
 			best = seat;
 	}
 	return best;
@@ -212,12 +217,12 @@ static void note_wishes(struct pool *pool, const struct host *lent, uint64_t now
 	const struct hosts *hosts = &pool->database->hosts;
 	struct host *picked = pick(pool);
 	uint64_t lag = picked ? lag_of(picked, lent) : 0;
-	bool is_behind = picked && picked != lent && lent->state == HOST_UP &&
+	bool is_behind = picked && picked != lent && hosts_may_serve(pool, lent) &&
 			 wants_more(pool, picked, lag);
 
 	for (size_t i = 0; i < hosts->count; i++) {
 		const struct host *host = hosts->list[i];
-		if (!(is_behind && host == picked) && !host_is_due(host, now_us))
+		if (!(is_behind && host == picked) && !hosts_is_due(pool, host, now_us))
 			continue;
 		pool->wanted_host = i + 1;
 		pool->wanted_lag = lag;
@@ -244,7 +249,7 @@ bool hosts_may_replace(const struct pool *pool)
 {
 	const struct host *host = pool->database->hosts.list[pool->wanted_host - 1];
 
-	return host->state != HOST_UP || pool->wanted_lag > LAG_TO_REPLACE;
+	return !hosts_may_serve(pool, host) || pool->wanted_lag > LAG_TO_REPLACE;
 }
 
 bool hosts_may_spare(const struct seat *seat, const struct host *wanted)
@@ -262,6 +267,18 @@ bool hosts_may_spare(const struct seat *seat, const struct host *wanted)
 	return true;
 }
 
+void hosts_look_around(struct pool *pool, uint64_t now_us)
+{
+	const struct hosts *hosts = &pool->database->hosts;
+
+	for (size_t i = 0; i < hosts->count && !pool->wanted_host; i++) {
+		if (!hosts_is_due(pool, hosts->list[i], now_us))
+			continue;
+		pool->wanted_host = i + 1;
+		pool->wanted_lag = 0;
+	}
+}
+
 struct host *hosts_wanted(const struct pool *pool, uint64_t now_us)
 {
 	const struct hosts *hosts = &pool->database->hosts;
@@ -269,5 +286,6 @@ struct host *hosts_wanted(const struct pool *pool, uint64_t now_us)
 	if (!pool->wanted_host || pool->wanted_host > hosts->count)
 		return NULL;
 	struct host *host = hosts->list[pool->wanted_host - 1];
-	return host->state == HOST_UP || host_is_due(host, now_us) ? host : NULL;
+	return hosts_may_serve(pool, host) || hosts_is_due(pool, host, now_us) ? host
+									       : NULL;
 }

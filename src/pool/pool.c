@@ -9,10 +9,12 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "pool/hosts_role.h"
 #include "pool/idle.h"
 #include "pool/pool_effective.h"
 #include "pool/queue.h"
 #include "pool/room.h"
+#include "pool/scopes.h"
 #include "pool/seats.h"
 
 /* Bytes of a server's message that are kept: with what is put around it the whole still
@@ -69,7 +71,8 @@ static bool is_failing_fast(const struct ask *ask, enum ask_kind kind)
 {
 	const struct pool *pool = ask->pool;
 
-	if (!pool->last_login_failed || pool_connected_count(pool))
+	/* With several hosts there is always something to wait for. */
+	if (!pool->last_login_failed || pool->lacks_host || pool_connected_count(pool))
 		return false;
 	return kind == ASK_AUTH || (kind == ASK_QUERY && ask->is_logged_in);
 }
@@ -225,7 +228,7 @@ static bool makes_room_for_host(const struct seat *seat, uint64_t now_us)
 		return false;
 	const struct host *host = hosts_wanted(pool, now_us);
 	if (!host || !hosts_may_spare(seat, host) ||
-	    (host->state != HOST_UP && pool_connected_count(pool) == 1))
+	    (!hosts_may_serve(pool, host) && pool_connected_count(pool) == 1))
 		return false;
 	pool->wants_room = false;
 	return true;
@@ -375,6 +378,9 @@ void pool_dialing(struct pool *pool, struct seat *seat, uint64_t now_us)
 
 	struct host *wanted = hosts_wanted(pool, now_us);
 	struct host *host = pool->dials_wanted && wanted ? wanted : hosts_next(pool);
+	bool is_look = pool->dials_wanted && host == wanted
+			   ? hosts_is_look(pool, host, now_us)
+			   : !hosts_may_serve(pool, host);
 
 	note_time(pool, now_us);
 	if (host == wanted)
@@ -382,7 +388,8 @@ void pool_dialing(struct pool *pool, struct seat *seat, uint64_t now_us)
 	pool->dials_wanted = pool->wants_room = false;
 	pool->dial_us = now_us;
 	pool->wants_probe = false;
-	hosts_dial(pool, seat, host);
+	seat->is_probe = is_look;
+	hosts_dial(pool, seat, host, now_us);
 	seat_enter(pool, seat, SEAT_LOGIN, now_us);
 	assert(!ask || seat->is_replication);
 	if (ask)
@@ -456,6 +463,34 @@ static void remember_failure(struct pool *pool, const char *text, const char *sq
 	pool->last_connect_failed = pool->last_login_failed = true;
 }
 
+/* No host serves, which has more reasons than that the last one tried did not. */
+static void remember_lack(struct pool *pool, const char *text, const char *sqlstate)
+{
+	const struct database *db = pool->database;
+	struct buf why;
+
+	buf_init(&why, 0);
+	if (hosts_has_roles(db)) {
+		buf_printf(&why, "no host of database \"%s\" is %s: ", db->name,
+		    setting_target_name(
+			scope_target_session_attrs(scope_of_database(db))));
+		hosts_describe(&db->hosts, &why);
+	} else {
+		buf_put_text(&why, text);
+	}
+	remember_failure(pool, buf_text(&why), sqlstate);
+	pool->lacks_host = true;
+	buf_done(&why);
+}
+
+/* Is there another host, or might the same one be another time? */
+static bool is_for_want_of_hosts(const struct pool *pool, enum dial_failure kind)
+{
+	return kind == DIAL_UNFIT ||
+	       (kind != DIAL_LOGIN && (pool->database->hosts.count > 1 ||
+					  hosts_has_roles(pool->database)));
+}
+
 void pool_dial_failed(struct seat *seat, enum dial_failure kind, const char *text,
     const char *sqlstate, uint64_t now_us)
 {
@@ -466,18 +501,19 @@ void pool_dial_failed(struct seat *seat, enum dial_failure kind, const char *tex
 	assert(seat->state == SEAT_LOGIN);
 	note_time(pool, now_us);
 	queue_unlink(seat);
-	if (kind == DIAL_LOGIN)
+	if (kind == DIAL_LOGIN || kind == DIAL_UNFIT)
 		hosts_answered(seat);
 	else
 		hosts_failed(seat, text, pool_login_retry(pool), now_us);
 	/* Another host may be tried at once. */
-	if (kind != DIAL_LOGIN && hosts_has_candidate(&pool->database->hosts, now_us)) {
+	if (kind != DIAL_LOGIN && hosts_has_candidate(pool, now_us)) {
 		seat_retire(seat, "");
 		return;
 	}
-	if (!is_own_fault)
+	if (is_for_want_of_hosts(pool, kind))
+		remember_lack(pool, text, sqlstate);
+	else if (!is_own_fault)
 		remember_failure(pool, text, sqlstate);
-	pool->lacks_host = kind != DIAL_LOGIN && pool->database->hosts.count > 1;
 	if (kind == DIAL_LOGIN && !is_own_fault)
 		pool->has_refused =
 		    !pool_connected_count(pool) || !pool->is_welcome_valid;

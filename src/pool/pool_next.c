@@ -3,6 +3,7 @@
  * opened.  One verdict per call; each changes what the next call sees, so that a row of
  * calls ends.  Only the launch rules of protocol.md 10.1 look at other pools.
  */
+#include "pool/hosts_role.h"
 #include "pool/pool_effective.h"
 #include "pool/queue.h"
 #include "pool/room.h"
@@ -75,7 +76,9 @@ static struct verdict retire_dirty(struct pool *pool)
 	if (!seat)
 		seat = find_dirty(pool, SEAT_ACTIVE, true);
 	if (seat)
-		return seat_retire(seat, error_text(ERROR_DATABASE_CHANGED));
+		return seat_retire(seat, seat->is_misplaced
+					     ? "its host has another role now"
+					     : error_text(ERROR_DATABASE_CHANGED));
 	pool->has_dirty = false;
 	return nothing(UINT64_MAX);
 }
@@ -120,17 +123,22 @@ struct launch {
 	struct seat *evicted;
 };
 
-/* Attempts to reach hosts that were down, while others are up. */
+/* Attempts that only show whether a host serves, while others do. */
 static size_t probes_beside(const struct pool *pool)
 {
-	return hosts_has_up(&pool->database->hosts) ? pool->probe_count : 0;
+	return hosts_has_server(pool) ? pool->probe_count : 0;
+}
+
+static bool is_look(const struct launch *l)
+{
+	return l->wanted && hosts_is_look(l->pool, l->wanted, l->now_us);
 }
 
 static bool is_login_in_the_way(const struct launch *l)
 {
 	const struct pool *pool = l->pool;
 
-	if (l->wanted && l->wanted->state != HOST_UP)
+	if (is_look(l))
 		return pool->probe_count > 0;
 	return pool->seats[SEAT_LOGIN].count > probes_beside(pool);
 }
@@ -139,12 +147,11 @@ static bool is_login_in_the_way(const struct launch *l)
 static uint64_t retry_time(const struct launch *l)
 {
 	const struct pool *pool = l->pool;
-	const struct hosts *hosts = &pool->database->hosts;
 	uint64_t retry_us = pool->dial_us + pool_login_retry(pool);
 
-	if (!pool->last_connect_failed || (pool->lacks_host && hosts_has_up(hosts)))
+	if (!pool->last_connect_failed || (pool->lacks_host && hosts_has_server(pool)))
 		return 0;
-	return pool->lacks_host ? earlier(retry_us, hosts_due_us(hosts)) : retry_us;
+	return pool->lacks_host ? earlier(retry_us, hosts_due_us(pool)) : retry_us;
 }
 
 /* The reserve is for those who have waited long enough. */
@@ -177,7 +184,7 @@ static bool has_pool_room(struct launch *l)
 	/* Nobody shall have to wait because a host is tried that may be down still: the
 	 * attempt is not counted. */
 	if (size <= 0 || pool_server_count(pool) - beside < (size_t)size ||
-	    !pool->is_welcome_valid || (l->wanted && l->wanted->state != HOST_UP))
+	    !pool->is_welcome_valid || is_look(l))
 		return true;
 	if (l->wanted) {
 		l->lacks_pool_room = true;
@@ -423,10 +430,28 @@ static struct verdict refuse(struct pool *pool)
 	return nothing(UINT64_MAX);
 }
 
+/* Roles are looked after while somebody might want a server, and has one: otherwise the
+ * next attempt for a client finds out. */
+static bool is_looking_around(const struct pool *pool)
+{
+	return hosts_has_roles(pool->database) && pool_connected_count(pool) > 0 &&
+	       !(list_is_empty(&pool->clients) && list_is_empty(&pool->waiting));
+}
+
+/* When to do so next.  What is due now and could not be done waits a while. */
+static uint64_t look_time(const struct pool *pool, uint64_t now_us)
+{
+	uint64_t look_us = is_looking_around(pool) ? hosts_look_us(pool) : UINT64_MAX;
+
+	return look_us > now_us ? look_us : now_us + REFILL_US;
+}
+
 static struct verdict next_while_running(struct pool *pool, uint64_t now_us)
 {
 	struct verdict v = serve_seekers(pool, now_us);
 
+	if (is_looking_around(pool))
+		hosts_look_around(pool, now_us);
 	if (v.kind == VERDICT_NONE && pool_is_oversized(pool))
 		v = shrink(pool);
 	struct seat *surplus = v.kind == VERDICT_NONE ? room_surplus(pool) : NULL;
@@ -434,7 +459,11 @@ static struct verdict next_while_running(struct pool *pool, uint64_t now_us)
 		v = seat_retire(surplus, room_surplus_reason);
 	if (v.kind == VERDICT_NONE && pool->wanted_host)
 		v = launch_to_host(pool, now_us);
-	return v.kind != VERDICT_NONE ? v : launch_wanted(pool, now_us);
+	if (v.kind == VERDICT_NONE)
+		v = launch_wanted(pool, now_us);
+	if (v.kind == VERDICT_NONE)
+		v.wake_us = earlier(v.wake_us, look_time(pool, now_us));
+	return v;
 }
 
 static struct verdict next_while_paused(struct pool *pool)

@@ -77,7 +77,8 @@ void seat_enter(
 	seat->pool = pool;
 	seat->born_us = now_us;
 	seat->cancels_in_flight = 0;
-	seat->is_dirty = seat->was_checked = seat->was_lent = false;
+	seat->is_dirty = seat->is_misplaced = seat->was_checked = seat->was_lent =
+	    false;
 	put_into_list(seat, state);
 	room_take(pool, state == SEAT_ACTIVE_CANCEL);
 	idle_note_pool(pool);

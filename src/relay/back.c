@@ -14,6 +14,7 @@
 #include "relay/sql_statements.h"
 #include "relay/statements.h"
 #include "session/broker.h"
+#include "session/server_role.h"
 #include "wire/codec.h"
 #include "wire/message.h"
 
@@ -143,6 +144,8 @@ static int back_read(
 		return params_report(server, client, m);
 	if (m->type == 'E' && server->link.is_applying)
 		params_failed(server, m);
+	else if (m->type == 'E')
+		server_role_doubt(server, m);
 	if (m->type != 'Z')
 		return 0;
 	if (codec_read_ready(message_body(m), message_body_len(m), &server->status) <
@@ -163,8 +166,9 @@ static bool is_looked_at(const struct server *server, const struct message *m)
 	uint8_t type = m->type;
 	return type == 'Z' || type == 'S' ||
 	       (type == 'E' && server->link.is_applying) ||
-	       segment_may_hold(server, m) || sql_wants_whole(server, m) ||
-	       leaks_want_whole(server, m) || statements_want_whole(server, m);
+	       server_role_wants_whole(server, m) || segment_may_hold(server, m) ||
+	       sql_wants_whole(server, m) || leaks_want_whole(server, m) ||
+	       statements_want_whole(server, m);
 }
 
 /* The client's last segment failed for a reason of ours: it comes once more when the

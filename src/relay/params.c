@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "session/broker.h"
+#include "session/server_role.h"
 #include "wire/codec.h"
 
 /* ---- which values count ---- */
@@ -36,6 +37,8 @@ static void note_owner(struct server *server, struct client *client, size_t i)
 		client->own |= bit;
 		client->doubtful = server->link.may_have_set ? client->doubtful & ~bit
 							     : client->doubtful | bit;
+	} else {
+		server_role_follow(server, &server->vars);
 	}
 }
 

@@ -10,6 +10,7 @@
 #include "session/client.h"
 #include "session/dial.h"
 #include "session/server.h"
+#include "session/server_role.h"
 
 /* What the broker keeps for a pool; hangs from pool->desk. */
 struct desk {
@@ -330,6 +331,11 @@ static void on_tested(struct server *server)
 	broker_place(server, &v);
 }
 
+static void on_reported(struct server *server)
+{
+	server_role_follow(server, &server->own);
+}
+
 static void on_review(struct server *server)
 {
 	struct verdict v = pool_review(&server->seat, site_now(server->conn.site));
@@ -349,6 +355,7 @@ static void on_gone(struct server *server, const char *reason)
 static const struct server_events broker_server_events = {
     .logged_in = on_logged_in,
     .tested = on_tested,
+    .reported = on_reported,
     .review = on_review,
     .gone = on_gone,
 };
@@ -455,6 +462,7 @@ int broker_learn(struct server *server, size_t i)
 
 	if (vars_set(&server->own, i, value) < 0)
 		return -1;
+	server_role_follow(server, &server->own);
 	if (!desk || server->seat.is_dirty || server->seat.is_replication)
 		return 0;
 	return vars_set(&desk->welcome.vars, i, value);

@@ -12,6 +12,7 @@
 #include "session/client.h"
 #include "session/dial_attempt.h"
 #include "session/dial_auth.h"
+#include "session/dial_role.h"
 #include "session/dial_turn.h"
 #include "session/server.h"
 #include "session/server_tls.h"
@@ -311,6 +312,10 @@ static enum step dial_ready(struct server *server, const struct message *m)
 		dial_fail_network(server, error_text(ERROR_BAD_PACKET));
 		return STEP_CLOSE;
 	}
+	if (dial_role_ask(server))
+		return STEP_NEXT;
+	if (!server->dial->ran_connect_query && !dial_role_may_stay(server))
+		return STEP_CLOSE;
 	if (query && *query && !server->dial->ran_connect_query) {
 		struct buf buf;
 		server->dial->ran_connect_query = true;
@@ -369,6 +374,8 @@ static enum step dial_message(struct conn *conn, const struct message *m)
 		return STEP_CLOSE;
 	}
 	server->dial->answers++;
+	if (server->dial->is_asking_role && m->type != 'S' && m->type != 'Z')
+		return dial_role_answer(server, m);
 	switch (m->type) {
 	case 'S':
 		return dial_parameter(server, m);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "auth/workers.h"
+#include "pool/hosts_role.h"
 #include "session/client.h"
 #include "wire/codec.h"
 #include "wire/message.h"
@@ -31,6 +32,13 @@ void dial_free(struct server *server)
 	server->conn.site->login_server_count--;
 }
 
+/* Nobody serves: the log tells what is known of all hosts. */
+static void log_lack(const struct pool *pool, const struct site *site)
+{
+	if (pool->lacks_host && hosts_has_roles(pool->database) && pool->refusal)
+		log_warning(site->log, "%s", pool->refusal);
+}
+
 void dial_fail(struct server *server, enum dial_failure kind, const char *text,
     const char *sqlstate, const char *reason)
 {
@@ -41,7 +49,11 @@ void dial_fail(struct server *server, enum dial_failure kind, const char *text,
 		conn_doom(&server->conn, "%s", reason);
 		pool_dial_failed(
 		    &server->seat, kind, text, sqlstate, conn_now(&server->conn));
-		if (replica)
+		log_lack(pool, server->conn.site);
+		if (replica && kind != DIAL_LOGIN &&
+		    hosts_has_candidate(pool, conn_now(&server->conn)))
+			replica->request.ops->retried(&replica->request);
+		else if (replica)
 			client_fatal(replica, error_of_reason(text), text);
 	}
 }

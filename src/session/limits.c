@@ -67,6 +67,15 @@ static void describe_queue(const struct client *client, char out[LIMIT_TEXT])
 	    scope_max_waiting_clients(scope_of_pool(pool)));
 }
 
+/* Why a client without a server waits in vain, or NULL. */
+static const char *lack_of(const struct client *client)
+{
+	const struct pool *pool = client->request.ask.pool;
+
+	return pool && !client->request.ask.seat && pool->lacks_host ? pool->refusal
+								     : NULL;
+}
+
 static void describe_value(
     const struct client *client, const char *setting, char out[LIMIT_TEXT])
 {
@@ -75,10 +84,13 @@ static void describe_value(
 			   limit_value(client, setting));
 	const char *lacked =
 	    ask->state == ASK_WAITING ? room_lacked(ask->pool, &limit) : NULL;
+	const char *lack = lack_of(client);
 
 	if (lacked && len > 0 && len < LIMIT_TEXT)
 		snprintf(out + len, (size_t)(LIMIT_TEXT - len),
 		    "; the pool waits for room under %s, which is %d", lacked, limit);
+	else if (lack && len > 0 && len < LIMIT_TEXT)
+		snprintf(out + len, (size_t)(LIMIT_TEXT - len), "; %s", lack);
 }
 
 const char *limit_describe(

@@ -206,6 +206,25 @@ int server_note_parameter(struct server *server, const struct message *m,
 	return 0;
 }
 
+/* Nobody is linked to it, so that what it reports is its own.  -1: see above. */
+static int note_own(struct server *server, const struct message *m)
+{
+	struct vars before;
+	int failed;
+
+	vars_init(&before, server->conn.site->vars);
+	vars_take(&before, &server->vars);
+	failed = server_note_parameter(server, m, NULL, NULL);
+	for (size_t i = 0; !failed && i < vars_schema_count(server->conn.site->vars);
+	     i++)
+		if (!vars_is_same(&before, &server->vars, i))
+			failed = vars_set(&server->own, i, vars_get(&server->vars, i));
+	vars_done(&before);
+	if (!failed)
+		server->conn.site->server_events->reported(server);
+	return failed;
+}
+
 /* Of ours alone: nobody else uses this name. */
 static const char command_name[] = "PGBOUNCER_COMMAND";
 
@@ -315,7 +334,7 @@ static enum step rest_message(struct conn *conn, const struct message *m)
 		server_retire(server, "idle server got dirty");
 		break;
 	case 'S':
-		server_note_parameter(server, m, NULL, NULL);
+		note_own(server, m);
 		server_retire(server, "idle server got dirty");
 		break;
 	case 'N':
@@ -401,6 +420,8 @@ static enum step test_message(struct conn *conn, const struct message *m)
 			return unheard_wants_whole(server, m);
 		if (m->type == 'S' && server_note_parameter(server, m, NULL, NULL) < 0)
 			return STEP_CLOSE;
+		if (m->type == 'S')
+			conn->site->server_events->reported(server);
 		if (m->type == 'Z' && codec_read_ready(message_body(m),
 					  message_body_len(m), &status) < 0) {
 			server_protocol_error(server, error_text(ERROR_BAD_PACKET));

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "pool/catalog.h"
+#include "pool/hosts_role.h"
 #include "pool/pool.h"
 #include "prop.h"
 
@@ -22,30 +23,34 @@ enum {
 	ASKS = 40,
 	SEATS = 200,
 	KICKS = 256,
-	NAMES = 6,
+	NAMES = 7,
 	USERS = 4,
 	SECOND = 1000000,
 };
 
-static const char full_ini[] = "[databases]\n"
-			       "a = max_db_connections=4 host=h1,h2,h3 weight=2,1,1\n"
-			       "b = user=f password=x min_pool_size=2 pool_size=3\n"
-			       "c = reserve_pool_size=2 pool_size=2 host=h1,h2 "
-			       "load_balance_hosts=least-connections\n"
-			       "d = pool_size=0 host=h1,h2 load_balance_hosts=random\n"
-			       "* = max_db_connections=3\n"
-			       "[users]\n"
-			       "u1 = max_user_connections=5\n"
-			       "u2 = pool_mode=session pool_size=1\n"
-			       "[pgbouncer]\n"
-			       "pool_mode = transaction\n"
-			       "default_pool_size = 4\n"
-			       "max_user_connections = 12\n"
-			       "server_lifetime = 200\n"
-			       "server_check_delay = 2\n"
-			       "server_idle_timeout = 40\n"
-			       "pool_idle_timeout = 30\n"
-			       "autodb_idle_timeout = 60\n";
+static const char full_ini[] =
+    "[databases]\n"
+    "a = max_db_connections=4 host=h1,h2,h3 weight=2,1,1\n"
+    "b = user=f password=x min_pool_size=2 pool_size=3\n"
+    "c = reserve_pool_size=2 pool_size=2 host=h1,h2 "
+    "load_balance_hosts=least-connections\n"
+    "d = pool_size=0 host=h1,h2,h3 load_balance_hosts=random "
+    "target_session_attrs=prefer-standby\n"
+    "e = pool_size=3 host=h1,h2 "
+    "target_session_attrs=read-write\n"
+    "* = max_db_connections=3\n"
+    "[users]\n"
+    "u1 = max_user_connections=5\n"
+    "u2 = pool_mode=session pool_size=1\n"
+    "[pgbouncer]\n"
+    "pool_mode = transaction\n"
+    "default_pool_size = 4\n"
+    "max_user_connections = 12\n"
+    "server_lifetime = 200\n"
+    "server_check_delay = 2\n"
+    "server_idle_timeout = 40\n"
+    "pool_idle_timeout = 30\n"
+    "autodb_idle_timeout = 60\n";
 /* c is gone, a and the template are others. */
 static const char other_ini[] = "[databases]\n"
 				"a = max_db_connections=3 host=127.0.0.1\n"
@@ -72,7 +77,8 @@ static const char plain_ini[] = "[databases]\n"
 				"pool_idle_timeout = 30\n"
 				"autodb_idle_timeout = 60\n";
 
-static const char *const database_names[NAMES] = {"a", "b", "c", "d", "auto1", "auto2"};
+static const char *const database_names[NAMES] = {
+    "a", "b", "c", "d", "e", "auto1", "auto2"};
 static const char *const user_names[USERS] = {"u1", "u2", "u3", "f"};
 
 struct client {
@@ -229,7 +235,7 @@ static int process_limit(const struct world *w)
 /* Attempts to reach hosts that were down are in nobody's way while others are up. */
 static size_t probes_beside(const struct pool *pool)
 {
-	return hosts_has_up(&pool->database->hosts) ? pool->probe_count : 0;
+	return hosts_has_server(pool) ? pool->probe_count : 0;
 }
 
 static void check_dial(
@@ -239,11 +245,10 @@ static void check_dial(
 	int db_limit = scope_max_db_connections(scope_of_pool(pool));
 	int user_limit = scope_max_user_connections(scope_of_user(pool->user));
 	size_t room = (size_t)size + (v->is_reserve ? (size_t)reserve : 0);
-	const struct hosts *hosts = &pool->database->hosts;
 	const struct host *wanted =
 	    pool->dials_wanted ? hosts_wanted(pool, w->now) : NULL;
-	bool is_probe = wanted && wanted->state != HOST_UP;
-	bool has_other = pool->lacks_host && hosts_has_candidate(hosts, w->now);
+	bool is_probe = wanted && hosts_is_look(pool, wanted, w->now);
+	bool has_other = pool->lacks_host && hosts_has_candidate(pool, w->now);
 
 	CHECK(!pool_is_paused(pool) && !pool->is_killed);
 	CHECK(is_probe ? !pool->probe_count
@@ -663,11 +668,13 @@ static bool has_reason_to_wait(struct world *w, const struct pool *pool)
 		return true;
 	if (pool->seats[SEAT_LOGIN].count > probes_beside(pool))
 		return true;
-	if (pool->last_connect_failed &&
-	    !(pool->lacks_host && hosts_has_candidate(&db->hosts, w->now)) &&
-	    w->now < pool->dial_us + scope_server_login_retry(scope_of_pool(pool)))
-		return wake_us <=
-		       pool->dial_us + scope_server_login_retry(scope_of_pool(pool));
+	/* A pool that is full may be without one because the hosts were others when it
+	 * looked last; it looks again when there is room. */
+	uint64_t retry_us =
+	    pool->dial_us + scope_server_login_retry(scope_of_pool(pool));
+	if (pool->last_connect_failed && w->now < retry_us && wake_us <= retry_us &&
+	    !(pool->lacks_host && hosts_has_candidate(pool, w->now)))
+		return true;
 	size_t count = pool_server_count(pool) - probes_beside(pool);
 	if (size && pool->is_welcome_valid && count >= (size_t)size) {
 		struct ask *first =
@@ -892,6 +899,20 @@ static void orphan_is_given(struct world *w)
 	}
 }
 
+static enum host_role any_role(struct world *w)
+{
+	return any(w, 3) ? HOST_PRIMARY : HOST_STANDBY;
+}
+
+static void role_changes(struct world *w)
+{
+	struct server *server = &w->servers[any(w, SEATS)];
+	struct host_report report = {any_role(w), !any(w, 8), true};
+
+	if (server->seat.share)
+		hosts_learn(&server->seat, &report, w->now);
+}
+
 static void server_logs_in(struct world *w)
 {
 	static const char *const states[] = {"28000", "57P03", "3D000"};
@@ -904,6 +925,13 @@ static void server_logs_in(struct world *w)
 		pool_dial_failed(
 		    &server->seat, any(w, 3), "no luck", states[any(w, 3)], w->now);
 		CHECK(server->seat.state == SEAT_NONE);
+		server->is_closing = true;
+		return;
+	}
+	hosts_learn(&server->seat,
+	    &(struct host_report){any_role(w), !any(w, 8), any(w, 2)}, w->now);
+	if (!hosts_is_fit(pool, server->seat.share->host)) {
+		pool_dial_failed(&server->seat, DIAL_UNFIT, "unfit", "08P01", w->now);
 		server->is_closing = true;
 		return;
 	}
@@ -1144,7 +1172,7 @@ static void happen(struct world *w)
 	else if (what < 97)
 		any(w, 2) ? administrator_acts(w) : settings_change(w);
 	else if (what < 98)
-		go_on(w);
+		any(w, 2) ? go_on(w) : role_changes(w);
 	else if (what < 99)
 		catalog_housekeeping(w->c, w->now, NULL, NULL);
 	else

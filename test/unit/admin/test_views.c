@@ -123,7 +123,8 @@ static const struct shape {
     {"MEM", "name:25|size:23|used:23|free:23|memtotal:23"},
     {"DNS_HOSTS", "hostname:25|ttl:20|addrs:25"},
     {"DNS_ZONES", "zonename:25|serial:20|count:23"},
-    {"HOSTS", "database:25|host:25|port:23|state:25|weight:23|connections:23|active:23|"
+    {"HOSTS", "database:25|host:25|port:23|role:25|state:25|weight:23|connections:23|"
+	      "active:23|"
 	      "assignments:20|failures:20|last_error:25|retry_in:20"},
     {"STATE_LEAKS",
 	"database:25|user:25|application_name:25|kind:25|count:20|last_time:25"},
@@ -208,10 +209,11 @@ static void test_hosts(void **state)
 	host->failures = 4;
 	host->retry_us = loop_now(w->rig->site.loop) + 1500000;
 	snprintf(host->last_error, sizeof(host->last_error), "connect failed");
+	db->hosts.list[0]->report.role = HOST_STANDBY;
 	has_rows(&w->desk, "show hosts",
-	    "D one|127.0.0.1|5433|up|1|0|0|0|0|\\N|0\n"
-	    "D two|a|5432|up|1|0|0|0|0|\\N|0\n"
-	    "D two|b|5432|down|1|5|3|7|4|connect failed|2\n");
+	    "D one|127.0.0.1|5433|\\N|up|1|0|0|0|0|\\N|0\n"
+	    "D two|a|5432|standby|up|1|0|0|0|0|\\N|0\n"
+	    "D two|b|5432|\\N|down|1|5|3|7|4|connect failed|2\n");
 	host->connections = host->resting = 0;
 }
 

@@ -13,130 +13,10 @@
 #include <cmocka.h>
 /* clang-format on */
 
-#include "pool/hosts.h"
-#include "world.h"
+#include "pool/hosts_role.h"
+#include "town.h"
 
-enum { SEATS = 40, CLIENTS = 10000 };
-
-/* Three hosts, and a pool of them whose broker carries out what it is told. */
-struct town {
-	struct world w;
-	struct pool *pool;
-	struct seat seats[SEATS];
-	const char *dead; /* connections to hosts named here fail */
-	unsigned dials, closed, refused;
-	char dialed[64]; /* the hosts of the latest dials */
-};
-
-static void town_init(struct town *t, const char *keys, const char *settings)
-{
-	char ini[512];
-
-	memset(t, 0, sizeof(*t));
-	snprintf(ini, sizeof(ini),
-	    "[databases]\nd=host=a,b,c port=1,2,3 %s\n[pgbouncer]\n"
-	    "pool_mode=transaction\nserver_check_query=\n%s",
-	    keys, settings);
-	world_init(&t->w, ini);
-	t->pool = world_pool(&t->w, "d", "u");
-	t->dead = "";
-}
-
-static struct host *host_at(struct town *t, size_t i)
-{
-	return t->pool->database->hosts.list[i];
-}
-
-static void close_seat(struct town *t, struct seat *seat)
-{
-	t->closed++;
-	pool_gone(seat, t->w.now);
-	*seat = (struct seat){.state = SEAT_NONE};
-}
-
-static void town_done(struct town *t)
-{
-	for (size_t i = 0; i < SEATS; i++)
-		pool_gone(&t->seats[i], t->w.now);
-	for (size_t i = 0; i < 3; i++) {
-		assert_int_equal(host_at(t, i)->connections, 0);
-		assert_int_equal(host_at(t, i)->resting, 0);
-		assert_int_equal(host_at(t, i)->logins, 0);
-	}
-	world_done(&t->w);
-}
-
-/* Begin the attempt that the pool has asked for. */
-static struct seat *begin_dial(struct town *t, struct pool *pool)
-{
-	size_t i = 0;
-
-	while (t->seats[i].pool)
-		assert_true(++i < SEATS);
-	t->seats[i] = (struct seat){.state = SEAT_NONE};
-	pool_dialing(pool, &t->seats[i], t->w.now);
-	t->dials++;
-	const char *name = t->seats[i].share->host->name;
-	if (strlen(t->dialed) + 1 < sizeof(t->dialed))
-		strcat(t->dialed, name);
-	return &t->seats[i];
-}
-
-static void end_dial(struct town *t, struct seat *seat)
-{
-	struct pool *pool = seat->pool;
-
-	if (strstr(t->dead, seat->share->host->name)) {
-		pool_dial_failed(
-		    seat, DIAL_NETWORK, "connect failed", "08P01", t->w.now);
-		close_seat(t, seat);
-		return;
-	}
-	if (!pool->is_welcome_valid)
-		pool_welcomed(pool);
-	if (pool_logged_in(seat, t->w.now).kind == VERDICT_RETIRE)
-		close_seat(t, seat);
-}
-
-/* Everything there is to do for a pool at once. */
-static void serve(struct town *t, struct pool *pool)
-{
-	struct verdict v;
-
-	while ((v = pool_next(pool, t->w.now)).kind != VERDICT_NONE) {
-		if (v.kind == VERDICT_DIAL)
-			end_dial(t, begin_dial(t, pool));
-		if (v.kind == VERDICT_RETIRE)
-			close_seat(t, v.seat);
-		t->refused += v.kind == VERDICT_REFUSE;
-		assert_true(t->dials < 2 * CLIENTS);
-	}
-	world_was_kicked(&t->w, pool);
-}
-
-static void ask(struct town *t, struct pool *pool, struct ask *ask)
-{
-	world_join(pool, ask);
-	ask->last_us = ask->query_us = t->w.now;
-	if (pool_ask(ask, ASK_QUERY, t->w.now).kind == VERDICT_WAIT)
-		serve(t, pool);
-}
-
-static void give(struct town *t, struct ask *ask)
-{
-	struct pool *pool = ask->pool;
-	struct seat *seat = ask->seat;
-
-	if (seat) {
-		struct verdict v = pool_give(seat, t->w.now);
-		if (v.kind == VERDICT_RESET)
-			v = pool_tested(seat, t->w.now);
-		if (v.kind == VERDICT_RETIRE)
-			close_seat(t, seat);
-	}
-	pool_part(ask);
-	serve(t, pool);
-}
+enum { CLIENTS = 10000 };
 
 /* Clients who come, ask once and go, with so many of them at a time. */
 static void run_clients(struct town *t, size_t count, size_t at_a_time)
@@ -148,16 +28,16 @@ static void run_clients(struct town *t, size_t count, size_t at_a_time)
 		struct ask *a = &asks[i % at_a_time];
 		t->w.now += 100;
 		if (a->pool)
-			give(t, a);
+			town_give(t, a);
 		if (i < count)
-			ask(t, t->pool, a);
+			town_ask(t, t->pool, a);
 	}
 }
 
 static void expect_shares(struct town *t, unsigned clients, const unsigned *percent)
 {
 	for (size_t i = 0; i < 3; i++) {
-		long part = (long)(host_at(t, i)->assignments * 1000 / clients);
+		long part = (long)(town_host(t, i)->assignments * 1000 / clients);
 		assert_in_range(part, percent[i] * 10 - (percent[i] ? 20 : 0),
 		    percent[i] * 10 + 20);
 	}
@@ -210,10 +90,10 @@ static void pools_share_by_weight(void **state)
 		snprintf(user, sizeof(user), "u%u", i);
 		struct pool *pool = world_pool(&t.w, "d", user);
 		t.w.now += 100;
-		ask(&t, pool, &a);
+		town_ask(&t, pool, &a);
 		struct seat *seat = a.seat;
-		give(&t, &a);
-		close_seat(&t, seat);
+		town_give(&t, &a);
+		town_close(&t, seat);
 	}
 	expect_shares(&t, 1000, percent);
 	town_done(&t);
@@ -227,22 +107,22 @@ static void least_connections_looks_at_those_in_use(void **state)
 	(void)state;
 	town_init(&t, "load_balance_hosts=least-connections weight=1,1,2", "");
 	for (size_t i = 0; i < 8; i++)
-		ask(&t, t.pool, &asks[i]);
-	assert_int_equal(host_at(&t, 0)->connections, 2);
-	assert_int_equal(host_at(&t, 1)->connections, 2);
-	assert_int_equal(host_at(&t, 2)->connections, 4);
+		town_ask(&t, t.pool, &asks[i]);
+	assert_int_equal(town_host(&t, 0)->connections, 2);
+	assert_int_equal(town_host(&t, 1)->connections, 2);
+	assert_int_equal(town_host(&t, 2)->connections, 4);
 	/* the first host is free again, whatever it has had before */
 	for (size_t i = 0; i < 8; i++) {
-		if (asks[i].seat->share->host != host_at(&t, 0))
+		if (asks[i].seat->share->host != town_host(&t, 0))
 			continue;
 		for (int n = 0; n < 10; n++) {
-			give(&t, &asks[i]);
-			ask(&t, t.pool, &asks[i]);
-			assert_ptr_equal(asks[i].seat->share->host, host_at(&t, 0));
+			town_give(&t, &asks[i]);
+			town_ask(&t, t.pool, &asks[i]);
+			assert_ptr_equal(asks[i].seat->share->host, town_host(&t, 0));
 		}
 	}
 	for (size_t i = 0; i < 8; i++)
-		give(&t, &asks[i]);
+		town_give(&t, &asks[i]);
 	town_done(&t);
 }
 
@@ -255,19 +135,19 @@ static void last_used_first_within_a_host(void **state)
 	(void)state;
 	town_init(&t, "", "");
 	for (size_t i = 0; i < 6; i++) {
-		ask(&t, t.pool, &asks[i]);
+		town_ask(&t, t.pool, &asks[i]);
 		seats[i] = asks[i].seat;
 	}
 	assert_string_equal(t.dialed, "abcabc");
 	assert_int_equal(seats[1]->share->host->port, 2);
 	for (size_t i = 0; i < 6; i++)
-		give(&t, &asks[i]);
+		town_give(&t, &asks[i]);
 	for (size_t i = 0; i < 6; i++) {
-		ask(&t, t.pool, &asks[i]);
+		town_ask(&t, t.pool, &asks[i]);
 		assert_ptr_equal(asks[i].seat, seats[i < 3 ? i + 3 : i - 3]);
 	}
 	for (size_t i = 0; i < 6; i++)
-		give(&t, &asks[i]);
+		town_give(&t, &asks[i]);
 	town_done(&t);
 }
 
@@ -278,19 +158,19 @@ static void disable_stays_until_failure(void **state)
 
 	(void)state;
 	town_init(&t, "load_balance_hosts=disable weight=1,1,5", "");
-	ask(&t, t.pool, &asks[0]);
-	ask(&t, t.pool, &asks[1]);
+	town_ask(&t, t.pool, &asks[0]);
+	town_ask(&t, t.pool, &asks[1]);
 	assert_string_equal(t.dialed, "aa");
 	t.dead = "ab";
-	ask(&t, t.pool, &asks[2]);
+	town_ask(&t, t.pool, &asks[2]);
 	/* at once, without a turn of server_login_retry */
 	assert_string_equal(t.dialed, "aaabc");
 	t.dead = "";
 	t.w.now += 1000 * (uint64_t)SECOND;
-	ask(&t, t.pool, &asks[3]);
+	town_ask(&t, t.pool, &asks[3]);
 	assert_string_equal(t.dialed, "aaabcc");
 	for (size_t i = 0; i < 4; i++)
-		give(&t, &asks[i]);
+		town_give(&t, &asks[i]);
 	town_done(&t);
 }
 
@@ -302,25 +182,25 @@ static void a_host_that_fails_is_left_out(void **state)
 	(void)state;
 	town_init(&t, "", "server_login_retry=10\n");
 	t.dead = "a";
-	ask(&t, t.pool, &asks[0]);
+	town_ask(&t, t.pool, &asks[0]);
 	assert_non_null(asks[0].seat);
 	assert_string_equal(t.dialed, "ab");
 	assert_false(t.pool->last_connect_failed);
-	struct host *a = host_at(&t, 0);
+	struct host *a = town_host(&t, 0);
 	assert_int_equal(a->state, HOST_DOWN);
 	assert_int_equal(a->failures, 1);
 	assert_string_equal(a->last_error, "connect failed");
 	assert_int_equal(a->retry_us, t.w.now + 10 * SECOND);
-	ask(&t, t.pool, &asks[1]);
-	ask(&t, t.pool, &asks[2]);
+	town_ask(&t, t.pool, &asks[1]);
+	town_ask(&t, t.pool, &asks[2]);
 	assert_string_equal(t.dialed, "abcb");
 	/* other pools know of it */
 	struct ask other;
-	ask(&t, world_pool(&t.w, "d", "other"), &other);
+	town_ask(&t, world_pool(&t.w, "d", "other"), &other);
 	assert_string_equal(t.dialed, "abcbc");
-	give(&t, &other);
+	town_give(&t, &other);
 	for (size_t i = 0; i < 3; i++)
-		give(&t, &asks[i]);
+		town_give(&t, &asks[i]);
 	town_done(&t);
 }
 
@@ -332,16 +212,16 @@ static void expect_probe(struct town *t, uint64_t after_s)
 	struct ask a;
 
 	t->w.now += (after_s - 1) * SECOND;
-	ask(t, t->pool, &a);
-	give(t, &a);
+	town_ask(t, t->pool, &a);
+	town_give(t, &a);
 	assert_int_equal(t->dials, dials);
 	t->w.now += SECOND;
-	ask(t, t->pool, &a);
+	town_ask(t, t->pool, &a);
 	assert_non_null(a.seat);
 	assert_string_not_equal(a.seat->share->host->name, "a");
-	serve(t, t->pool);
+	town_serve(t, t->pool);
 	assert_int_equal(t->dials, dials + 1);
-	give(t, &a);
+	town_give(t, &a);
 }
 
 static void it_is_tried_again_after_growing_pauses(void **state)
@@ -354,12 +234,12 @@ static void it_is_tried_again_after_growing_pauses(void **state)
 	town_init(&t, "", "server_login_retry=10\nserver_idle_timeout=0\n");
 	t.dead = "a";
 	for (size_t i = 0; i < 3; i++)
-		ask(&t, t.pool, &asks[i]);
+		town_ask(&t, t.pool, &asks[i]);
 	for (size_t i = 0; i < 3; i++)
-		give(&t, &asks[i]);
+		town_give(&t, &asks[i]);
 	for (size_t i = 0; i < sizeof(pauses) / sizeof(pauses[0]); i++)
 		expect_probe(&t, pauses[i]);
-	struct host *a = host_at(&t, 0);
+	struct host *a = town_host(&t, 0);
 	assert_int_equal(a->state, HOST_DOWN);
 	assert_int_equal(a->failures, 8);
 	t.dead = "";
@@ -367,15 +247,15 @@ static void it_is_tried_again_after_growing_pauses(void **state)
 	assert_int_equal(a->state, HOST_UP);
 	assert_int_equal(a->retry_us, 0);
 	/* it gets its share from now on, and no more */
-	uint64_t before = host_at(&t, 1)->assignments;
+	uint64_t before = town_host(&t, 1)->assignments;
 	run_clients(&t, 30, 1);
 	assert_in_range(a->assignments, 9, 12);
-	assert_in_range(host_at(&t, 1)->assignments - before, 9, 11);
+	assert_in_range(town_host(&t, 1)->assignments - before, 9, 11);
 	/* the pauses begin anew */
 	t.dead = "a";
 	for (size_t i = 0; i < SEATS; i++) {
 		if (t.seats[i].pool && t.seats[i].share->host == a)
-			close_seat(&t, &t.seats[i]);
+			town_close(&t, &t.seats[i]);
 	}
 	run_clients(&t, 10, 4);
 	assert_int_equal(a->state, HOST_DOWN);
@@ -392,28 +272,28 @@ static void a_probe_is_in_nobodys_way(void **state)
 	(void)state;
 	town_init(&t, "", "default_pool_size=2\nserver_login_retry=10\n");
 	t.dead = "a";
-	ask(&t, t.pool, &asks[0]);
+	town_ask(&t, t.pool, &asks[0]);
 	t.w.now += 10 * (uint64_t)SECOND;
-	give(&t, &asks[0]);
+	town_give(&t, &asks[0]);
 	/* the client is served, and the probe begins */
 	world_join(t.pool, &asks[0]);
 	assert_int_equal(pool_ask(&asks[0], ASK_QUERY, t.w.now).kind, VERDICT_GRANT);
 	world_next(&t.w, t.pool, VERDICT_DIAL);
-	struct seat *probe = begin_dial(&t, t.pool);
-	assert_ptr_equal(probe->share->host, host_at(&t, 0));
-	assert_int_equal(host_at(&t, 0)->state, HOST_PROBING);
+	struct seat *probe = town_begin_dial(&t, t.pool);
+	assert_ptr_equal(probe->share->host, town_host(&t, 0));
+	assert_int_equal(town_host(&t, 0)->state, HOST_PROBING);
 	world_next(&t.w, t.pool, VERDICT_NONE);
-	ask(&t, t.pool, &asks[1]);
+	town_ask(&t, t.pool, &asks[1]);
 	assert_non_null(asks[1].seat);
 	assert_int_equal(pool_server_count(t.pool), 3);
 	/* it does get in: there is one connection too many, until one is free */
 	t.dead = "";
-	end_dial(&t, probe);
-	assert_int_equal(host_at(&t, 0)->state, HOST_UP);
-	serve(&t, t.pool);
+	town_end_dial(&t, probe);
+	assert_int_equal(town_host(&t, 0)->state, HOST_UP);
+	town_serve(&t, t.pool);
 	assert_int_equal(pool_connected_count(t.pool), 2);
-	give(&t, &asks[0]);
-	give(&t, &asks[1]);
+	town_give(&t, &asks[0]);
+	town_give(&t, &asks[1]);
 	town_done(&t);
 }
 
@@ -426,18 +306,18 @@ static void a_probe_may_end_unfinished(void **state)
 	(void)state;
 	town_init(&t, "", "server_login_retry=10\n");
 	t.dead = "a";
-	ask(&t, t.pool, &a);
+	town_ask(&t, t.pool, &a);
 	t.w.now += 10 * (uint64_t)SECOND;
-	give(&t, &a);
+	town_give(&t, &a);
 	world_join(t.pool, &a);
 	assert_int_equal(pool_ask(&a, ASK_QUERY, t.w.now).kind, VERDICT_GRANT);
 	world_next(&t.w, t.pool, VERDICT_DIAL);
-	close_seat(&t, begin_dial(&t, t.pool));
-	assert_int_equal(host_at(&t, 0)->state, HOST_DOWN);
-	assert_true(host_is_due(host_at(&t, 0), t.w.now));
+	town_close(&t, town_begin_dial(&t, t.pool));
+	assert_int_equal(town_host(&t, 0)->state, HOST_DOWN);
+	assert_true(hosts_is_due(t.pool, town_host(&t, 0), t.w.now));
 	assert_int_equal(t.pool->probe_count, 0);
-	assert_int_equal(host_at(&t, 0)->failures, 1);
-	give(&t, &a);
+	assert_int_equal(town_host(&t, 0)->failures, 1);
+	town_give(&t, &a);
 	town_done(&t);
 }
 
@@ -449,7 +329,7 @@ static void all_down_is_as_with_one(void **state)
 	(void)state;
 	town_init(&t, "", "server_login_retry=10\n");
 	t.dead = "abc";
-	ask(&t, t.pool, &a);
+	town_ask(&t, t.pool, &a);
 	assert_null(a.seat);
 	assert_string_equal(t.dialed, "abc");
 	assert_true(t.pool->last_connect_failed);
@@ -458,12 +338,12 @@ static void all_down_is_as_with_one(void **state)
 	assert_true(v.wake_us == t.w.now + 10 * (uint64_t)SECOND);
 	t.w.now += 10 * (uint64_t)SECOND;
 	t.dead = "";
-	serve(&t, t.pool);
+	town_serve(&t, t.pool);
 	assert_non_null(a.seat);
 	/* the others are tried again beside it */
 	assert_memory_equal(t.dialed, "abca", 4);
 	assert_false(t.pool->last_connect_failed);
-	give(&t, &a);
+	town_give(&t, &a);
 	town_done(&t);
 }
 
@@ -478,11 +358,11 @@ static void a_refused_login_leaves_the_host_up(void **state)
 	world_join(t.pool, &a);
 	world_ask(&t.w, &a, VERDICT_WAIT);
 	world_next(&t.w, t.pool, VERDICT_DIAL);
-	struct seat *seat = begin_dial(&t, t.pool);
+	struct seat *seat = town_begin_dial(&t, t.pool);
 	pool_dial_failed(seat, DIAL_LOGIN, "wrong password", "28P01", t.w.now);
-	close_seat(&t, seat);
-	assert_int_equal(host_at(&t, 0)->state, HOST_UP);
-	assert_int_equal(host_at(&t, 0)->failures, 0);
+	town_close(&t, seat);
+	assert_int_equal(town_host(&t, 0)->state, HOST_UP);
+	assert_int_equal(town_host(&t, 0)->failures, 0);
 	assert_true(t.pool->last_connect_failed);
 	world_next(&t.w, t.pool, VERDICT_REFUSE);
 	pool_part(&a);
@@ -497,19 +377,19 @@ static void what_is_known_outlives_a_reload(void **state)
 	(void)state;
 	town_init(&t, "", "");
 	t.dead = "a";
-	ask(&t, t.pool, &a);
-	struct host *down = host_at(&t, 0), *lent = host_at(&t, 1);
+	town_ask(&t, t.pool, &a);
+	struct host *down = town_host(&t, 0), *lent = town_host(&t, 1);
 	assert_ptr_equal(a.seat->share->host, lent);
 	world_adopt(&t.w, "[databases]\nd=host=x,a port=7,1\n[pgbouncer]\n", NULL);
-	assert_ptr_equal(host_at(&t, 1), down);
+	assert_ptr_equal(town_host(&t, 1), down);
 	assert_int_equal(down->state, HOST_DOWN);
-	assert_string_equal(host_at(&t, 0)->name, "x");
+	assert_string_equal(town_host(&t, 0)->name, "x");
 	/* its last connection takes the other one's record along */
 	assert_false(lent->is_listed);
 	assert_int_equal(lent->connections, 1);
 	struct seat *seat = a.seat;
 	assert_int_equal(pool_give(seat, t.w.now).kind, VERDICT_RETIRE);
-	close_seat(&t, seat);
+	town_close(&t, seat);
 	pool_part(&a);
 	pool_free_if_unused(t.pool);
 	world_done(&t.w);

@@ -1,0 +1,261 @@
+/*
+ * Roles of hosts against what target_session_attrs asks for.  Where roles come from is
+ * not known here.
+ */
+#include "pool/hosts_role.h"
+
+#include <string.h>
+
+#include "pool/pool.h"
+#include "pool/scopes.h"
+
+static enum target_attrs target_of(const struct database *db)
+{
+	return (enum target_attrs)scope_target_session_attrs(scope_of_database(db));
+}
+
+bool hosts_has_roles(const struct database *db)
+{
+	return target_of(db) != TARGET_ANY || db->is_switching;
+}
+
+/* What the pool has at the host, or NULL. */
+static const struct share *share_at(const struct pool *pool, const struct host *host)
+{
+	const struct share *share;
+
+	list_for (share, &pool->shares, node) {
+		if (share->host == host)
+			return share;
+	}
+	return NULL;
+}
+
+/* ---- fit ---- */
+
+static bool is_writable(const struct host_report *r)
+{
+	return r->role == HOST_PRIMARY && !r->is_read_only;
+}
+
+/* Is one of the others up that is a standby, or may be one? */
+static bool has_other_standby(const struct hosts *hosts, const struct host *host)
+{
+	for (size_t i = 0; i < hosts->count; i++) {
+		const struct host *h = hosts->list[i];
+		if (h != host && h->state == HOST_UP && h->report.role != HOST_PRIMARY)
+			return true;
+	}
+	return false;
+}
+
+/* Does a host with this report have the role? */
+static bool has_role(const struct database *db, const struct host *host,
+    const struct host_report *report)
+{
+	if (report->role == HOST_ROLE_UNKNOWN)
+		return true;
+	switch (target_of(db)) {
+	case TARGET_ANY:
+		break;
+	case TARGET_READ_WRITE:
+		return is_writable(report);
+	case TARGET_READ_ONLY:
+		return !is_writable(report);
+	case TARGET_PRIMARY:
+		return report->role == HOST_PRIMARY;
+	case TARGET_STANDBY:
+		return report->role == HOST_STANDBY;
+	case TARGET_PREFER_STANDBY:
+		return report->role == HOST_STANDBY ||
+		       !has_other_standby(&db->hosts, host);
+	}
+	return true;
+}
+
+/* Another one was elected, and can be used. */
+static bool is_passed_over(const struct database *db, const struct host *host)
+{
+	const struct host *elected = db->hosts.elected;
+
+	return elected && elected != host && elected->state == HOST_UP &&
+	       has_role(db, elected, &elected->report);
+}
+
+static bool is_fit_for_all(const struct database *db, const struct host *host)
+{
+	return has_role(db, host, &host->report) && !is_passed_over(db, host);
+}
+
+bool hosts_is_fit(const struct pool *pool, const struct host *host)
+{
+	const struct database *db = pool->database;
+	const struct share *share;
+	struct host_report own = host->report;
+
+	if (target_of(db) == TARGET_ANY && !db->hosts.elected)
+		return true;
+	share = share_at(pool, host);
+	if (share && share->has_told)
+		own.is_read_only = share->is_read_only;
+	return has_role(db, host, &own) && !is_passed_over(db, host);
+}
+
+bool hosts_may_serve(const struct pool *pool, const struct host *host)
+{
+	return host->state == HOST_UP && hosts_is_fit(pool, host);
+}
+
+bool hosts_has_server(const struct pool *pool)
+{
+	const struct hosts *hosts = &pool->database->hosts;
+
+	for (size_t i = 0; i < hosts->count; i++) {
+		if (hosts_may_serve(pool, hosts->list[i]))
+			return true;
+	}
+	return false;
+}
+
+bool hosts_is_successor(const struct database *db, const struct host *host)
+{
+	if (host->state != HOST_UP || host->report.role == HOST_ROLE_UNKNOWN)
+		return false;
+	return target_of(db) == TARGET_ANY ? host->report.role == HOST_PRIMARY
+					   : has_role(db, host, &host->report);
+}
+
+/* ---- when ---- */
+
+/* What keeps the host out is either known to all pools, or only to this one. */
+static uint64_t role_look_us(const struct pool *pool, const struct host *host)
+{
+	bool is_own_matter = is_fit_for_all(pool->database, host);
+	const struct share *share = is_own_matter ? share_at(pool, host) : NULL;
+
+	return share ? share->look_us : host->look_us;
+}
+
+uint64_t host_due_us(const struct pool *pool, const struct host *host)
+{
+	const struct database *db = pool->database;
+
+	if (host->state == HOST_DOWN)
+		return host->retry_us;
+	if (host->state == HOST_PROBING || hosts_is_fit(pool, host))
+		return UINT64_MAX;
+	if (!hosts_has_roles(db) && is_passed_over(db, host))
+		return UINT64_MAX;
+	return role_look_us(pool, host);
+}
+
+/* The same for the background, which also looks after roles that nobody reports. */
+static uint64_t look_us(const struct pool *pool, const struct host *host)
+{
+	const struct database *db = pool->database;
+
+	if (host->state == HOST_DOWN || host->is_doubtful)
+		return host->state == HOST_DOWN ? host->retry_us : host->look_us;
+	if (!hosts_has_roles(db) || !scope_role_check_period(scope_of_database(db)))
+		return UINT64_MAX;
+	if (host->state == HOST_UP && hosts_is_fit(pool, host))
+		return host->report.is_kept_posted ? UINT64_MAX : host->look_us;
+	return host_due_us(pool, host);
+}
+
+bool hosts_is_due(const struct pool *pool, const struct host *host, uint64_t now_us)
+{
+	return look_us(pool, host) <= now_us;
+}
+
+uint64_t hosts_due_us(const struct pool *pool)
+{
+	const struct hosts *hosts = &pool->database->hosts;
+	uint64_t first_us = UINT64_MAX;
+
+	for (size_t i = 0; i < hosts->count; i++) {
+		uint64_t at_us = host_due_us(pool, hosts->list[i]);
+		first_us = at_us < first_us ? at_us : first_us;
+	}
+	return first_us;
+}
+
+uint64_t hosts_look_us(const struct pool *pool)
+{
+	const struct hosts *hosts = &pool->database->hosts;
+	uint64_t first_us = UINT64_MAX;
+
+	if (!hosts_has_roles(pool->database))
+		return UINT64_MAX;
+	for (size_t i = 0; i < hosts->count; i++) {
+		uint64_t at_us = look_us(pool, hosts->list[i]);
+		first_us = at_us < first_us ? at_us : first_us;
+	}
+	return first_us;
+}
+
+bool hosts_has_candidate(const struct pool *pool, uint64_t now_us)
+{
+	return hosts_has_server(pool) || hosts_due_us(pool) <= now_us;
+}
+
+bool hosts_is_look(const struct pool *pool, const struct host *host, uint64_t now_us)
+{
+	return !hosts_may_serve(pool, host) || hosts_is_due(pool, host, now_us);
+}
+
+/* ---- shown ---- */
+
+const char *hosts_state_shown(const struct database *db, const struct host *host)
+{
+	static const char *const names[] = {
+	    [HOST_UP] = "up",
+	    [HOST_DOWN] = "down",
+	    [HOST_PROBING] = "probing",
+	};
+
+	if (host->state == HOST_UP && !is_fit_for_all(db, host))
+		return "unfit";
+	return names[host->state];
+}
+
+const char *host_role_shown(const struct host *host)
+{
+	switch (host->report.role) {
+	case HOST_ROLE_UNKNOWN:
+		break;
+	case HOST_STANDBY:
+		return "standby";
+	case HOST_PRIMARY:
+		return host->report.is_read_only ? "read-only" : "primary";
+	}
+	return NULL;
+}
+
+void host_put_name(const struct host *host, struct buf *out)
+{
+	const char *name = host->name ? host->name : "unix";
+	bool is_ipv6 = strchr(name, ':') != NULL;
+
+	buf_printf(out, is_ipv6 ? "[%s]:%d" : "%s:%d", name, host->port);
+}
+
+static void describe(const struct host *host, struct buf *out)
+{
+	const char *role = host_role_shown(host);
+
+	host_put_name(host, out);
+	if (host->state != HOST_UP)
+		buf_printf(out, " is down (%s)", host->last_error);
+	else
+		buf_printf(out, " is %s", role ? role : "up");
+}
+
+void hosts_describe(const struct hosts *hosts, struct buf *out)
+{
+	for (size_t i = 0; i < hosts->count; i++) {
+		if (i > 0)
+			buf_put_text(out, ", ");
+		describe(hosts->list[i], out);
+	}
+}

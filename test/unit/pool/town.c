@@ -1,0 +1,146 @@
+/*
+ * The broker of a pool with three hosts, without connections.
+ */
+#include "town.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+/* clang-format off: needs some of the headers above */
+#include <cmocka.h>
+/* clang-format on */
+
+void town_init(struct town *t, const char *keys, const char *settings)
+{
+	char ini[512];
+
+	memset(t, 0, sizeof(*t));
+	snprintf(ini, sizeof(ini),
+	    "[databases]\nd=host=a,b,c port=1,2,3 %s\n[pgbouncer]\n"
+	    "pool_mode=transaction\nserver_check_query=\n%s",
+	    keys, settings);
+	world_init(&t->w, ini);
+	t->pool = world_pool(&t->w, "d", "u");
+	t->dead = t->standbys = t->read_only = "";
+}
+
+struct host *town_host(struct town *t, size_t i)
+{
+	return t->pool->database->hosts.list[i];
+}
+
+void town_close(struct town *t, struct seat *seat)
+{
+	t->closed++;
+	pool_gone(seat, t->w.now);
+	*seat = (struct seat){.state = SEAT_NONE};
+}
+
+void town_done(struct town *t)
+{
+	for (size_t i = 0; i < SEATS; i++)
+		pool_gone(&t->seats[i], t->w.now);
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(town_host(t, i)->connections, 0);
+		assert_int_equal(town_host(t, i)->resting, 0);
+		assert_int_equal(town_host(t, i)->logins, 0);
+	}
+	world_done(&t->w);
+}
+
+/* Begin the attempt that the pool has asked for. */
+struct seat *town_begin_dial(struct town *t, struct pool *pool)
+{
+	size_t i = 0;
+
+	while (t->seats[i].pool)
+		assert_true(++i < SEATS);
+	t->seats[i] = (struct seat){.state = SEAT_NONE};
+	pool_dialing(pool, &t->seats[i], t->w.now);
+	t->dials++;
+	const char *name = t->seats[i].share->host->name;
+	if (strlen(t->dialed) + 1 < sizeof(t->dialed))
+		strcat(t->dialed, name);
+	return &t->seats[i];
+}
+
+/* As the owner of a login does: it tells what the server says, and fails if that is not
+ * what is asked for. */
+static bool may_stay(struct town *t, struct seat *seat)
+{
+	const struct host *host = seat->share->host;
+	struct host_report report = {
+	    .role = strstr(t->standbys, host->name) ? HOST_STANDBY : HOST_PRIMARY,
+	    .is_read_only = strstr(t->read_only, host->name) != NULL,
+	    .is_kept_posted = !t->is_silent,
+	};
+
+	if (t->standbys[0] || t->read_only[0])
+		hosts_learn(seat, &report, t->w.now);
+	return hosts_is_fit(seat->pool, host);
+}
+
+void town_end_dial(struct town *t, struct seat *seat)
+{
+	struct pool *pool = seat->pool;
+
+	if (strstr(t->dead, seat->share->host->name)) {
+		pool_dial_failed(
+		    seat, DIAL_NETWORK, "connect failed", "08P01", t->w.now);
+		town_close(t, seat);
+		return;
+	}
+	if (!may_stay(t, seat)) {
+		pool_dial_failed(seat, DIAL_UNFIT, "unfit", "08P01", t->w.now);
+		town_close(t, seat);
+		return;
+	}
+	if (!pool->is_welcome_valid)
+		pool_welcomed(pool);
+	if (pool_logged_in(seat, t->w.now).kind == VERDICT_RETIRE)
+		town_close(t, seat);
+}
+
+/* Everything there is to do for a pool at once. */
+void town_serve(struct town *t, struct pool *pool)
+{
+	struct verdict v;
+
+	while ((v = pool_next(pool, t->w.now)).kind != VERDICT_NONE) {
+		if (v.kind == VERDICT_DIAL)
+			town_end_dial(t, town_begin_dial(t, pool));
+		if (v.kind == VERDICT_RETIRE)
+			town_close(t, v.seat);
+		t->refused += v.kind == VERDICT_REFUSE;
+		assert_true(t->dials < DIALS_MAX);
+	}
+	world_was_kicked(&t->w, pool);
+}
+
+void town_ask(struct town *t, struct pool *pool, struct ask *ask)
+{
+	world_join(pool, ask);
+	ask->last_us = ask->query_us = t->w.now;
+	if (pool_ask(ask, ASK_QUERY, t->w.now).kind == VERDICT_WAIT)
+		town_serve(t, pool);
+}
+
+void town_give(struct town *t, struct ask *ask)
+{
+	struct pool *pool = ask->pool;
+	struct seat *seat = ask->seat;
+
+	if (seat) {
+		struct verdict v = pool_give(seat, t->w.now);
+		if (v.kind == VERDICT_RESET)
+			v = pool_tested(seat, t->w.now);
+		if (v.kind == VERDICT_RETIRE)
+			town_close(t, seat);
+	}
+	pool_part(ask);
+	town_serve(t, pool);
+}

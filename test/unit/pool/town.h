@@ -1,0 +1,35 @@
+/*
+ * Three hosts, a, b and c, and a pool of them whose broker carries out what it is told.
+ */
+#ifndef TEST_POOL_TOWN_H
+#define TEST_POOL_TOWN_H
+
+#include "pool/hosts_role.h"
+#include "world.h"
+
+enum { SEATS = 40, DIALS_MAX = 20000 };
+
+struct town {
+	struct world w;
+	struct pool *pool;
+	struct seat seats[SEATS];
+	const char *dead; /* connections to hosts named here fail */
+	/* hosts that say so; when both are empty no host says anything */
+	const char *standbys, *read_only;
+	bool is_silent; /* they say it when they are asked only */
+	unsigned dials, closed, refused;
+	char dialed[64]; /* the hosts of the latest dials */
+};
+
+/* keys: more of the entry. */
+void town_init(struct town *t, const char *keys, const char *settings);
+struct host *town_host(struct town *t, size_t i);
+void town_close(struct town *t, struct seat *seat);
+void town_done(struct town *t);
+struct seat *town_begin_dial(struct town *t, struct pool *pool);
+void town_end_dial(struct town *t, struct seat *seat);
+void town_serve(struct town *t, struct pool *pool);
+void town_ask(struct town *t, struct pool *pool, struct ask *ask);
+void town_give(struct town *t, struct ask *ask);
+
+#endif
