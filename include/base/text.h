@@ -21,6 +21,13 @@ int text_seconds(const char *s, uint64_t *out_us);
 /* Microseconds as C %g of seconds, into out. */
 void text_print_seconds(uint64_t us, char *out, size_t size);
 
+/* What printf would do at a multiple of the cost: these put something at `at`, cut at
+ * `end`, with a NUL behind it that stands before `end` as well, and give the place of
+ * that NUL.  There is room for the NUL. */
+char *text_append(char *at, const char *end, const char *s);
+char *text_append_number(char *at, const char *end, uint64_t n);
+char *text_append_hex(char *at, const char *end, uint64_t n);
+
 bool text_equal_nocase(const char *a, const char *b);
 bool text_has_prefix(const char *s, const char *prefix);
 

@@ -17,12 +17,13 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 /* A line is larger than its message by the stamp and by what stands behind newlines. */
 enum { MESSAGE_MOST = 2048, LINE_MOST = 128 + 5 * MESSAGE_MOST };
 
-/* Room for "YYYY-MM-DD HH:MM:SS" and a zone name. */
-enum { STAMP_SECONDS_SIZE = 32, ZONE_SIZE = 32 };
+/* Room for "YYYY-MM-DD HH:MM:SS.", and for " ZONE [PID] ". */
+enum { STAMP_SECONDS_SIZE = 32, ZONE_SIZE = 32, ZONE_AND_PID_SIZE = 64 };
 
 struct log {
 	struct log_threshold threshold; /* first: see log_is_on */
@@ -36,7 +37,8 @@ struct log {
 	bool journal; /* stderr is the journal's stream */
 	/* The stamp of stamp_second. */
 	time_t stamp_second;
-	char stamp[STAMP_SECONDS_SIZE], zone[ZONE_SIZE];
+	char stamp[STAMP_SECONDS_SIZE];
+	char behind_stamp[ZONE_AND_PID_SIZE];
 };
 
 struct level {
@@ -196,11 +198,26 @@ void log_configure(struct log *log, const struct log_config *config)
 void log_forked(struct log *log)
 {
 	log->pid = (long)getpid();
+	log->stamp_second = -1;
 }
 
 void log_quiet(struct log *log)
 {
 	log->quiet = true;
+}
+
+/* What the lines of one second have in common. */
+static void new_second(struct log *log, time_t second)
+{
+	char zone[ZONE_SIZE];
+	struct tm tm;
+
+	localtime_r(&second, &tm);
+	strftime(log->stamp, sizeof(log->stamp), "%Y-%m-%d %H:%M:%S.", &tm);
+	strftime(zone, sizeof(zone), "%Z", &tm);
+	snprintf(
+	    log->behind_stamp, sizeof(log->behind_stamp), " %s [%ld] ", zone, log->pid);
+	log->stamp_second = second;
 }
 
 /* The first columns of a line: time, zone and process. */
@@ -209,15 +226,14 @@ static void put_stamp(struct log *log, struct buf *b)
 	struct timespec now;
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	if (now.tv_sec != log->stamp_second) {
-		struct tm tm;
-		localtime_r(&now.tv_sec, &tm);
-		strftime(log->stamp, sizeof(log->stamp), "%Y-%m-%d %H:%M:%S", &tm);
-		strftime(log->zone, sizeof(log->zone), "%Z", &tm);
-		log->stamp_second = now.tv_sec;
-	}
-	buf_printf(b, "%s.%03ld %s [%ld] ", log->stamp, now.tv_nsec / 1000000,
-	    log->zone, log->pid);
+	if (now.tv_sec != log->stamp_second)
+		new_second(log, now.tv_sec);
+	long ms = now.tv_nsec / 1000000;
+	char digits[] = {
+	    (char)('0' + ms / 100), (char)('0' + ms / 10 % 10), (char)('0' + ms % 10)};
+	buf_put_text(b, log->stamp);
+	buf_put(b, digits, sizeof(digits));
+	buf_put_text(b, log->behind_stamp);
 }
 
 /* text with `mark` put behind every newline (a tab that stands there already is not
@@ -256,7 +272,8 @@ static void make_line(struct log *log, enum log_level level, const char *text)
 
 	buf_clear(line);
 	put_stamp(log, line);
-	buf_printf(line, "%s ", levels[level].name);
+	buf_put_text(line, levels[level].name);
+	buf_put_u8(line, ' ');
 	put_lines(line, text, "\t");
 }
 
@@ -320,10 +337,13 @@ static void put_syslog(struct log *log, enum log_level level, const char *text)
 static void __attribute__((format(printf, 4, 0)))
 compose(char *text, size_t size, const char *tag, const char *fmt, va_list ap)
 {
-	int tag_len = tag && *tag ? snprintf(text, size, "%s ", tag) : 0;
-	size_t len = tag_len < 0 ? 0 : (size_t)tag_len;
+	char *end = text;
 
-	if (len < size && vsnprintf(text + len, size - len, fmt, ap) < 0)
+	if (tag && *tag)
+		end =
+		    text_append(text_append(text, text + size, tag), text + size, " ");
+	size_t len = (size_t)(end - text);
+	if (vsnprintf(text + len, size - len, fmt, ap) < 0)
 		text[len] = '\0';
 	len = strlen(text);
 	while (len && strchr(" \t\n\v\f\r", text[len - 1]))

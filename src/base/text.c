@@ -55,6 +55,45 @@ int text_uint(const char *s, unsigned *out)
 	return 0;
 }
 
+static char *append_bytes(char *at, const char *end, const char *s, size_t len)
+{
+	size_t room = (size_t)(end - at) - 1;
+
+	if (len > room)
+		len = room;
+	memcpy(at, s, len);
+	at[len] = '\0';
+	return at + len;
+}
+
+char *text_append(char *at, const char *end, const char *s)
+{
+	return append_bytes(at, end, s, strlen(s));
+}
+
+/* base: 10 or 16 */
+static char *append_in(char *at, const char *end, uint64_t n, unsigned base)
+{
+	char digits[20];
+	size_t first = sizeof(digits);
+
+	do {
+		digits[--first] = "0123456789abcdef"[n % base];
+		n /= base;
+	} while (n);
+	return append_bytes(at, end, digits + first, sizeof(digits) - first);
+}
+
+char *text_append_number(char *at, const char *end, uint64_t n)
+{
+	return append_in(at, end, n, 10);
+}
+
+char *text_append_hex(char *at, const char *end, uint64_t n)
+{
+	return append_in(at, end, n, 16);
+}
+
 static bool is_digit(char c)
 {
 	return c >= '0' && c <= '9';

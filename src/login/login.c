@@ -371,7 +371,8 @@ static void login_put_name(const struct conn *conn, char *out, size_t size)
 	if (client->user || !client->login || !client->login->is_named)
 		client_put_name(conn, out, size);
 	else
-		snprintf(out, size, "(nodb)/%s", client->login->startup.user);
+		text_append(text_append(out, out + size, "(nodb)/"), out + size,
+		    client->login->startup.user);
 }
 
 static const struct conn_ops login_ops = {

@@ -33,10 +33,21 @@ static size_t ip_len(const struct sock_addr *a)
 	return a->family == AF_INET ? 4 : a->family == AF_INET6 ? 16 : 0;
 }
 
+static void put_ip4(const uint8_t *ip, char out[SOCK_ADDR_TEXT])
+{
+	const char *end = out + SOCK_ADDR_TEXT;
+	char *at = out;
+
+	for (int i = 0; i < 4; i++)
+		at = text_append_number(text_append(at, end, i ? "." : ""), end, ip[i]);
+}
+
 const char *sock_addr_ip(const struct sock_addr *a, char out[SOCK_ADDR_TEXT])
 {
 	if (a->family == AF_UNIX)
 		snprintf(out, SOCK_ADDR_TEXT, "unix");
+	else if (a->family == AF_INET)
+		put_ip4(a->ip, out);
 	else if (!ip_len(a) || !inet_ntop(a->family, a->ip, out, SOCK_ADDR_TEXT))
 		snprintf(out, SOCK_ADDR_TEXT, "(unknown)");
 	return out;
@@ -48,8 +59,12 @@ const char *sock_addr_text(
 	char ip[SOCK_ADDR_TEXT];
 	int port = a->family == AF_UNIX ? unix_port : a->port;
 
-	snprintf(out, SOCK_PORT_TEXT, a->family == AF_INET6 ? "[%s]:%d" : "%s:%d",
-	    sock_addr_ip(a, ip), port);
+	bool is_v6 = a->family == AF_INET6;
+	char *at = text_append(out, out + SOCK_PORT_TEXT, is_v6 ? "[" : "");
+
+	at = text_append(at, out + SOCK_PORT_TEXT, sock_addr_ip(a, ip));
+	at = text_append(at, out + SOCK_PORT_TEXT, is_v6 ? "]:" : ":");
+	text_append_number(at, out + SOCK_PORT_TEXT, (uint64_t)port);
 	return out;
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "session/limits.h"
 #include "session/server.h"
 #include "session/spares.h"
@@ -23,7 +24,9 @@ void client_put_name(const struct conn *conn, char *out, size_t size)
 		database = client->database->name;
 	if (client->user)
 		user = client->user->name;
-	snprintf(out, size, "%s/%s", database, user);
+	char *at = text_append(out, out + size, database);
+	at = text_append(at, out + size, "/");
+	text_append(at, out + size, user);
 }
 
 static void client_destroy(struct conn *conn)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/text.h"
 #include "wire/message.h"
 
 enum { REASON_MAX = 127, SMALL = 4096, CONN_TAG = 320 };
@@ -572,8 +573,12 @@ static const char *conn_tag(const struct conn *conn, char out[CONN_TAG])
 	} else {
 		sock_addr_text(&conn->remote, conn->unix_port, host);
 	}
-	snprintf(out, CONN_TAG, "%c-%p: %s@%s", conn->kind->letter, (const void *)conn,
-	    name, host);
+	const char *end = out + CONN_TAG;
+	char kind[] = {conn->kind->letter, '\0'};
+	char *at = text_append(out, end, kind);
+	at = text_append_hex(text_append(at, end, "-0x"), end, (uintptr_t)conn);
+	at = text_append(text_append(at, end, ": "), end, name);
+	text_append(text_append(at, end, "@"), end, host);
 	return out;
 }
 

@@ -233,6 +233,33 @@ static void bytes_that_are_no_text(void **state)
 	tokenizer_done(&t);
 }
 
+/* Cut at the end of the room, always with a NUL. */
+static void texts_put_together(void **state)
+{
+	(void)state;
+	char room[12], *at = room;
+	const char *end = room + sizeof(room);
+
+	at = text_append(at, end, "n=");
+	at = text_append_number(at, end, 0);
+	at = text_append_number(at, end, 907);
+	assert_string_equal(room, "n=0907");
+	assert_ptr_equal(at, room + 6);
+	at = text_append(at, end, "");
+	at = text_append_hex(at, end, 0xfe10);
+	assert_string_equal(room, "n=0907fe10");
+	at = text_append(at, end, "xyz");
+	assert_string_equal(room, "n=0907fe10x");
+	assert_ptr_equal(text_append_number(at, end, 5), room + 11);
+	assert_string_equal(room, "n=0907fe10x");
+
+	char large[32];
+	text_append_number(large, large + sizeof(large), UINT64_MAX);
+	assert_string_equal(large, "18446744073709551615");
+	text_append_hex(large, large + sizeof(large), UINT64_MAX);
+	assert_string_equal(large, "ffffffffffffffff");
+}
+
 static void files(void **state)
 {
 	char path[] = "/tmp/test_text.XXXXXX";
@@ -280,6 +307,7 @@ int main(void)
 	    cmocka_unit_test(tokens_without_lines),
 	    cmocka_unit_test(quotes_inside_words),
 	    cmocka_unit_test(bytes_that_are_no_text),
+	    cmocka_unit_test(texts_put_together),
 	    cmocka_unit_test(files),
 	};
 
