@@ -24,7 +24,7 @@ void loop_free(struct loop **loop);
 /* Runs turns until loop_stop. */
 void loop_run(struct loop *loop);
 void loop_stop(struct loop *loop);
-/* "libevent 2.1.12 (epoll)": for the log; library version and method separately. */
+/* "libevent 2.1.12 (epoll)": for the log; library version and its method separately. */
 const char *loop_library_version(void);
 const char *loop_method(const struct loop *loop);
 
@@ -84,20 +84,20 @@ typedef void signal_fn(void *ctx, int signo);
 void loop_on_signal(struct loop *loop, int signo, signal_fn *fn, void *ctx);
 
 /* ---- waiting elsewhere ---- */
-/* Another place to wait in, which has to wait for libevent's descriptor as well. */
+/* Another place to wait in, which has to wait for the loop's descriptor as well. */
 struct loop_waiter {
 	void *ctx;
 	/* Wait at most wait_us (0: not at all, -1: for as long as it takes).  -1: it is
-	 * broken; `lost` is called then, and the loop waits in libevent again. */
+	 * broken; `lost` is called then, and the loop waits by itself again. */
 	int (*wait)(void *ctx, int64_t wait_us);
-	/* Call handlers.  True: libevent's descriptor is ready. */
+	/* Call handlers.  True: the loop's descriptor is ready. */
 	bool (*may_deliver)(void *ctx);
 	/* loop_run is about to return: nothing may stay half done. */
 	void (*settle)(void *ctx);
 	void (*lost)(void *ctx);
 };
-/* Borrowed; NULL: wait in libevent.  Gives libevent's descriptor; -1 when it is not
- * known (it does not use epoll), and then only libevent may wait. */
+/* Borrowed; NULL: the loop waits by itself.  Gives the loop's descriptor, which is
+ * readable when a watch is ready or a signal came. */
 int loop_wait_elsewhere(struct loop *loop, const struct loop_waiter *waiter);
 
 /* ---- turn statistics, for SHOW and tests ---- */

@@ -49,8 +49,8 @@ struct ring_port {
 	void *owner;           /* borrowed; NULL: it left */
 	struct ring *ring;
 	struct ring_gather *gather; /* NULL: the send has one piece */
-	ssize_t send_result;
-	size_t send_size;
+	int32_t send_result;        /* as completions have it */
+	uint32_t send_size;
 	unsigned request_at; /* of its send, or of the close */
 	int fd;
 	uint8_t small_count; /* receives in a row that did not need a large buffer */

@@ -117,7 +117,7 @@ struct conn {
 	uint32_t held_from, held_len; /* where in it, and how many */
 	uint32_t
 	    held_until;   /* the owner said STEP_MORE: not shown again before so many */
-	uint64_t passing; /* bytes still to come of a message taken while incomplete */
+	uint32_t passing; /* bytes still to come of a message taken while incomplete */
 	uint64_t id;
 	uint64_t connect_us; /* loop_now at accept or dial */
 	char *reason;        /* owned: why it is doomed */

@@ -1,10 +1,14 @@
 /*
- * The event loop over libevent: turns, deadlines, what is put off, watches, signals.
+ * The event loop: turns, deadlines, what is put off, watches, signals.
  * Not here: what is done with a descriptor that is ready (stream, dns, the listeners).
  *
- * libevent sees one timer only.  Deadlines stand in a heap of ours under heap_us, which
- * is never later than what the owner wants (at_us): one that moved later is put where
- * it belongs when it comes up, so that re-arming a timeout costs two stores.
+ * Sockets are watched in an epoll instance of the loop's own, for libevent keeps 190
+ * bytes for each and queues each event before it tells it.  libevent has the signals;
+ * its own epoll instance is one of the descriptors that are watched.
+ *
+ * Deadlines stand in a heap under heap_us, which is never later than what the owner
+ * wants (at_us): one that moved later is put where it belongs when it comes up, so that
+ * re-arming a timeout costs two stores.
  */
 #include "net/loop.h"
 
@@ -18,21 +22,32 @@
 #include <unistd.h>
 
 #include <event2/event.h>
-#include <event2/event_struct.h>
 
 #include "base/mem.h"
 
 enum {
 	POLL_FD_AMONG = 32,
 	WAIT_MOST_US = 1000000000, /* longer is waited for in pieces */
+	SIGNALS_US = 50000,        /* how often libevent is asked if it must be */
+	EVENTS = 512,              /* at most, of one wait */
 };
 
 struct watch {
-	struct event event;
 	watch_fn *ready;
 	/* borrowed */
 	struct loop *loop;
 	void *ctx;
+	int fd;
+	/* It was switched on after this wait, whose events are none of its business:
+	 * they may be about a descriptor that had the same number. */
+	uint16_t since;
+	uint8_t what;
+	bool is_on;
+};
+
+/* Who waits for a descriptor; borrowed, NULL: nobody. */
+struct interest {
+	struct watch *reader, *writer;
 };
 
 struct signal_watch {
@@ -47,8 +62,11 @@ struct signal_watch {
 struct loop {
 	struct event_base *base;
 	struct slab *watches;
-	struct event *timer;
-	uint64_t timer_us; /* when the timer will fire; UINT64_MAX: it is not armed */
+	int epoll_fd;
+	int interest_count;
+	struct interest *interests; /* by descriptor */
+	struct epoll_event *events; /* of the last wait */
+	uint16_t wait_number;
 	uint64_t now_us;
 	struct deadline **heap; /* from index 1 */
 	uint32_t heap_count, heap_cap;
@@ -59,9 +77,8 @@ struct loop {
 	struct node laters, turn_ends, reaped;
 	struct list signals; /* struct signal_watch by .node */
 	struct loop_counts counts;
-	const struct loop_waiter *waiter; /* borrowed; NULL: libevent waits */
-	int poll_fd;                      /* libevent's epoll instance; -1: not known */
-	bool is_clock_fresh;
+	const struct loop_waiter *waiter; /* borrowed; NULL: epoll waits */
+	struct watch *libevent; /* of its epoll instance; NULL: that is not known */
 	bool is_stopping;
 };
 
@@ -139,7 +156,6 @@ static uint64_t read_clock(clockid_t id)
 void loop_touch_clock(struct loop *loop)
 {
 	loop->now_us = read_clock(CLOCK_MONOTONIC);
-	loop->is_clock_fresh = true;
 }
 
 uint64_t loop_now(const struct loop *loop)
@@ -152,13 +168,6 @@ uint64_t loop_wall(const struct loop *loop)
 	uint64_t since = read_clock(CLOCK_MONOTONIC) - loop->now_us;
 
 	return read_clock(CLOCK_REALTIME) - since;
-}
-
-/* The first handler after a wait reads the clock for all of the turn. */
-static void woke_up(struct loop *loop)
-{
-	if (!loop->is_clock_fresh)
-		loop_touch_clock(loop);
 }
 
 /* ---- deadlines ---- */
@@ -261,47 +270,52 @@ static void call_expired(struct loop *loop)
 	loop->expiring_to_us = 0;
 }
 
-static void timer_fired(evutil_socket_t fd, short what, void *arg)
-{
-	struct loop *loop = arg;
-
-	(void)fd, (void)what;
-	loop->timer_us = UINT64_MAX;
-}
-
-/* The timer is moved only to something earlier; when it fires too early it is set
- * again, which is cheaper than to follow every change. */
-static void arm_timer(struct loop *loop)
-{
-	if (!loop->heap_count || loop->heap[1]->heap_us >= loop->timer_us)
-		return;
-	uint64_t at_us = loop->heap[1]->heap_us;
-	uint64_t wait_us = at_us > loop->now_us ? at_us - loop->now_us : 0;
-	struct timeval wait = {
-	    .tv_sec = (time_t)(wait_us / 1000000),
-	    .tv_usec = (suseconds_t)(wait_us % 1000000),
-	};
-	/* Far ahead is as good as never; libevent should not have to add it up. */
-	if (wait.tv_sec > 86400)
-		wait.tv_sec = 86400;
-	event_add(loop->timer, &wait);
-	loop->timer_us = at_us;
-}
-
 /* ---- descriptors ---- */
 
-static void watch_ready(evutil_socket_t fd, short what, void *arg)
+static struct interest *interest_in(struct loop *loop, int fd)
 {
-	struct watch *w = arg;
+	int count = loop->interest_count;
 
-	(void)what;
-	woke_up(w->loop);
-	w->ready(w->ctx, fd);
+	if (fd >= count) {
+		loop->interest_count = fd + 1 > count * 2 ? fd + 1 : count * 2;
+		loop->interests = mem_resize(loop->interests,
+		    (size_t)loop->interest_count * sizeof(struct interest));
+		memset(loop->interests + count, 0,
+		    (size_t)(loop->interest_count - count) * sizeof(struct interest));
+	}
+	return &loop->interests[fd];
 }
 
-static bool is_on(const struct watch *w)
+static uint32_t events_of(const struct interest *i)
 {
-	return event_pending(&w->event, EV_READ | EV_WRITE, NULL);
+	return (i->reader ? EPOLLIN : 0u) | (i->writer ? EPOLLOUT : 0u);
+}
+
+/* A descriptor that was closed while something else had it open, too, may still be
+ * known, and one that was closed and opened again may not. */
+static void tell_epoll(struct loop *loop, int fd, uint32_t before, uint32_t after)
+{
+	struct epoll_event event = {.events = after, .data.fd = fd};
+	int op = !before ? EPOLL_CTL_ADD : after ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
+
+	loop->counts.ctl_calls++;
+	if (epoll_ctl(loop->epoll_fd, op, fd, &event) == 0)
+		return;
+	if (op == EPOLL_CTL_ADD && errno == EEXIST)
+		epoll_ctl(loop->epoll_fd, EPOLL_CTL_MOD, fd, &event);
+	else if (op == EPOLL_CTL_MOD && errno == ENOENT)
+		epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+static void set_interest(const struct watch *w, struct watch *now)
+{
+	struct interest *i = interest_in(w->loop, w->fd);
+	uint32_t before = events_of(i);
+	struct watch **place = w->what == WATCH_READ ? &i->reader : &i->writer;
+
+	assert(!*place || *place == w);
+	*place = now;
+	tell_epoll(w->loop, w->fd, before, events_of(i));
 }
 
 struct watch *watch_new(struct loop *loop, int fd, int what, watch_fn *ready, void *ctx)
@@ -311,26 +325,27 @@ struct watch *watch_new(struct loop *loop, int fd, int what, watch_fn *ready, vo
 	w->loop = loop;
 	w->ready = ready;
 	w->ctx = ctx;
-	event_assign(&w->event, loop->base, fd,
-	    (what == WATCH_READ ? EV_READ : EV_WRITE) | EV_PERSIST, watch_ready, w);
+	w->fd = fd;
+	w->what = (uint8_t)what;
 	watch_on(w);
 	return w;
 }
 
 void watch_on(struct watch *w)
 {
-	if (is_on(w))
+	if (w->is_on)
 		return;
-	w->loop->counts.ctl_calls++;
-	event_add(&w->event, NULL);
+	w->is_on = true;
+	w->since = w->loop->wait_number;
+	set_interest(w, w);
 }
 
 void watch_off(struct watch *w)
 {
-	if (!is_on(w))
+	if (!w->is_on)
 		return;
-	w->loop->counts.ctl_calls++;
-	event_del(&w->event);
+	w->is_on = false;
+	set_interest(w, NULL);
 }
 
 void watch_free(struct watch **wp)
@@ -344,14 +359,48 @@ void watch_free(struct watch **wp)
 	*wp = NULL;
 }
 
+static void tell_watch(const struct loop *loop, const struct watch *w)
+{
+	if (w && w->since != loop->wait_number)
+		w->ready(w->ctx, w->fd);
+}
+
+/* Each of them may switch watches on and off, and free them.  A failed or closed
+ * socket can be read and written: that says why. */
+static void deliver_events(struct loop *loop, int count)
+{
+	for (int i = 0; i < count; i++) {
+		uint32_t events = loop->events[i].events;
+		int fd = loop->events[i].data.fd;
+
+		if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+			tell_watch(loop, loop->interests[fd].reader);
+		if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
+			tell_watch(loop, loop->interests[fd].writer);
+	}
+}
+
+static int wait_in_epoll(struct loop *loop, int wait_ms)
+{
+	loop->wait_number++;
+	return epoll_wait(loop->epoll_fd, loop->events, EVENTS, wait_ms);
+}
+
 /* ---- signals ---- */
+
+static void ask_libevent(void *ctx, int fd)
+{
+	struct loop *loop = ctx;
+
+	(void)fd;
+	event_base_loop(loop->base, EVLOOP_NONBLOCK);
+}
 
 static void signal_ready(evutil_socket_t signo, short what, void *arg)
 {
 	struct signal_watch *s = arg;
 
 	(void)what;
-	woke_up(s->loop);
 	s->fn(s->ctx, signo);
 }
 
@@ -413,20 +462,24 @@ static struct event_base *new_base_with_fd(int *poll_fd)
 
 struct loop *loop_new(struct mem *mem, struct err *err)
 {
-	int poll_fd;
-	struct event_base *base = new_base_with_fd(&poll_fd);
+	int poll_fd, epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	struct event_base *base = epoll_fd < 0 ? NULL : new_base_with_fd(&poll_fd);
 
 	if (!base) {
 		err_set(err, "cannot start the event loop: %s", strerror(errno));
+		if (epoll_fd >= 0)
+			close(epoll_fd);
 		return NULL;
 	}
 	struct loop *loop = mem_zero(sizeof(*loop));
 	loop->base = base;
-	loop->poll_fd = poll_fd;
+	loop->epoll_fd = epoll_fd;
+	loop->events = mem_alloc(EVENTS * sizeof(*loop->events));
 	loop->watches = slab_new(mem, "watch_cache", sizeof(struct watch));
-	loop->timer = evtimer_new(base, timer_fired, loop);
-	assert(loop->timer);
-	loop->timer_us = UINT64_MAX;
+	if (poll_fd >= 0)
+		loop->libevent =
+		    watch_new(loop, poll_fd, WATCH_READ, ask_libevent, loop);
+	loop->counts.ctl_calls = 0;
 	ring_init(&loop->laters);
 	ring_init(&loop->turn_ends);
 	ring_init(&loop->reaped);
@@ -449,9 +502,12 @@ void loop_free(struct loop **lp)
 		event_free(s->event);
 		mem_free(s);
 	}
-	event_free(loop->timer);
+	watch_free(&loop->libevent);
 	event_base_free(loop->base);
+	close(loop->epoll_fd);
 	slab_free(&loop->watches);
+	mem_free(loop->interests);
+	mem_free(loop->events);
 	mem_free(loop->heap);
 	mem_free(loop);
 	*lp = NULL;
@@ -463,28 +519,27 @@ static bool has_work(const struct loop *loop)
 	       !ring_is_empty(&loop->reaped);
 }
 
-static void wait_in_libevent(struct loop *loop)
-{
-	int flags = EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY;
-
-	arm_timer(loop);
-	if (has_work(loop))
-		flags |= EVLOOP_NONBLOCK;
-	loop->is_clock_fresh = false;
-	event_base_loop(loop->base, flags);
-	woke_up(loop);
-}
-
 /* Until the next deadline; -1: for as long as it takes. */
 static int64_t wait_us(const struct loop *loop)
 {
+	uint64_t most_us = loop->libevent ? WAIT_MOST_US : SIGNALS_US;
+
 	if (has_work(loop))
 		return 0;
 	if (!loop->heap_count || loop->heap[1]->heap_us == UINT64_MAX)
-		return -1;
+		return loop->libevent ? -1 : SIGNALS_US;
 	uint64_t at_us = loop->heap[1]->heap_us;
 	uint64_t us = at_us > loop->now_us ? at_us - loop->now_us : 0;
-	return us < WAIT_MOST_US ? (int64_t)us : WAIT_MOST_US;
+	return (int64_t)(us < most_us ? us : most_us);
+}
+
+static void wait_here(struct loop *loop)
+{
+	int64_t us = wait_us(loop);
+	int count = wait_in_epoll(loop, us < 0 ? -1 : (int)((us + 999) / 1000));
+
+	loop_touch_clock(loop);
+	deliver_events(loop, count);
 }
 
 static void wait_elsewhere(struct loop *loop)
@@ -497,7 +552,7 @@ static void wait_elsewhere(struct loop *loop)
 		loop->waiter = NULL;
 		w->lost(w->ctx);
 	} else if (w->may_deliver(w->ctx)) {
-		event_base_loop(loop->base, EVLOOP_NONBLOCK);
+		deliver_events(loop, wait_in_epoll(loop, 0));
 	}
 }
 
@@ -506,7 +561,9 @@ static void wait_for_events(struct loop *loop)
 	if (loop->waiter)
 		wait_elsewhere(loop);
 	else
-		wait_in_libevent(loop);
+		wait_here(loop);
+	if (!loop->libevent)
+		ask_libevent(loop, -1);
 }
 
 static void turn(struct loop *loop)
@@ -531,7 +588,7 @@ void loop_run(struct loop *loop)
 int loop_wait_elsewhere(struct loop *loop, const struct loop_waiter *waiter)
 {
 	loop->waiter = waiter;
-	return loop->poll_fd;
+	return loop->epoll_fd;
 }
 
 void loop_stop(struct loop *loop)

@@ -236,7 +236,7 @@ void ring_send(
 	set_data(sqe, port, KIND_SEND);
 	port->is_sending = true;
 	port->send_result = total;
-	port->send_size = (size_t)total;
+	port->send_size = (uint32_t)total;
 	port->request_at = position(r, sqe);
 	list_push_back(&r->unsettled, &port->unsettled);
 }

@@ -238,15 +238,7 @@ int stream_ring_begin(
 	    .lost_ctx = ctx,
 	    .net = net,
 	};
-	int fd = loop_wait_elsewhere(net->loop, &nr->waiter);
-	if (fd < 0) {
-		err_set(err, "libevent does not use epoll here");
-		loop_wait_elsewhere(net->loop, NULL);
-		ring_free(&nr->ring);
-		mem_free(nr);
-		return -1;
-	}
-	ring_join(ring, fd);
+	ring_join(ring, loop_wait_elsewhere(net->loop, &nr->waiter));
 	net->ring = nr;
 	net->engine = &stream_ring;
 	return 0;

@@ -215,9 +215,9 @@ size_t conn_take_alike(struct conn *conn, const struct message *m)
 static size_t conn_pass_part(
     struct conn *conn, struct block *block, const uint8_t *p, size_t len)
 {
-	size_t n = len < conn->passing ? len : (size_t)conn->passing;
+	size_t n = len < conn->passing ? len : conn->passing;
 
-	conn->passing -= n;
+	conn->passing -= (uint32_t)n;
 	enum step step = conn->ops->part(conn, block, p, n);
 	assert(step == STEP_NEXT || step == STEP_CLOSE);
 	(void)step;
@@ -266,7 +266,7 @@ static size_t conn_show(struct conn *conn, const struct message *m, enum step *s
 		return 0;
 	if (log_is_on(conn->site->log, LEVEL_TRACE))
 		conn_trace_received(conn, m);
-	conn->passing = m->size - m->have;
+	conn->passing = (uint32_t)(m->size - m->have);
 	return taken;
 }
 

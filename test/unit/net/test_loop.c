@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -24,7 +25,7 @@ struct scene {
 	char ran[NAMES_MOST];
 	size_t count;
 	struct deadline guard;
-	int fds[2];
+	int fds[2], extra;
 };
 
 /* Something put off that writes its letter and may queue another. */
@@ -309,6 +310,88 @@ static void test_watch_freed_by_itself(void **state)
 	assert_null(own.watch);
 }
 
+static void note_reader(void *ctx, int fd)
+{
+	(void)fd;
+	note(ctx, 'r');
+}
+
+static void note_writer(void *ctx, int fd)
+{
+	struct scene *s = ctx;
+
+	(void)fd;
+	note(s, 'w');
+	loop_stop(s->loop);
+}
+
+/* One descriptor, which the system knows once. */
+static void test_both_directions(void **state)
+{
+	struct scene *s = *state;
+	struct watch *r, *w;
+
+	r = watch_new(s->loop, s->fds[0], WATCH_READ, note_reader, s);
+	w = watch_new(s->loop, s->fds[0], WATCH_WRITE, note_writer, s);
+	loop_run(s->loop);
+	assert_string_equal(s->ran, "w");
+	assert_int_equal(write(s->fds[1], "x", 1), 1);
+	loop_run(s->loop);
+	assert_string_equal(s->ran, "wrw");
+	watch_off(r);
+	loop_run(s->loop);
+	assert_string_equal(s->ran, "wrww");
+	watch_free(&r);
+	watch_free(&w);
+	assert_int_equal(loop_counts(s->loop)->ctl_calls, 4);
+}
+
+/* Who watches both sockets; the first that is told replaces the other one. */
+struct pair {
+	struct scene *scene;
+	struct watch *watches[2];
+	bool is_replaced;
+};
+
+static void replace_other(void *ctx, int fd)
+{
+	struct pair *p = ctx;
+	struct scene *s = p->scene;
+	int other = fd == s->fds[0], fresh[2];
+
+	loop_stop(s->loop);
+	note(s, 'p');
+	if (p->is_replaced)
+		return;
+	p->is_replaced = true;
+	watch_free(&p->watches[other]);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fresh), 0);
+	assert_int_equal(dup2(fresh[0], s->fds[other]), s->fds[other]);
+	close(fresh[0]);
+	s->extra = fresh[1];
+	p->watches[other] =
+	    watch_new(s->loop, s->fds[other], WATCH_READ, note_reader, s);
+}
+
+/* What the system said of a descriptor before it was closed is not told to the watch of
+ * one that got its number. */
+static void test_number_used_again(void **state)
+{
+	struct scene *s = *state;
+	struct pair p = {.scene = s};
+
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(write(s->fds[!i], "x", 1), 1);
+		p.watches[i] =
+		    watch_new(s->loop, s->fds[i], WATCH_READ, replace_other, &p);
+	}
+	loop_run(s->loop);
+	assert_string_equal(s->ran, "p");
+	close(s->extra);
+	for (int i = 0; i < 2; i++)
+		watch_free(&p.watches[i]);
+}
+
 static void note_signal(void *ctx, int signo)
 {
 	struct scene *s = ctx;
@@ -326,6 +409,26 @@ static void test_signal(void **state)
 	raise(SIGUSR1);
 	loop_run(s->loop);
 	assert_string_equal(s->ran, "s");
+}
+
+/* The descriptor of its epoll instance is not known then. */
+static void test_signal_where_libevent_has_no_epoll(void **state)
+{
+	struct scene *s = *state;
+	struct loop *usual = s->loop;
+	struct err err;
+
+	setenv("EVENT_NOEPOLL", "1", 1);
+	s->loop = loop_new(&s->mem, &err);
+	unsetenv("EVENT_NOEPOLL");
+	assert_non_null(s->loop);
+	assert_string_not_equal(loop_method(s->loop), "epoll");
+	loop_on_signal(s->loop, SIGUSR1, note_signal, s);
+	raise(SIGUSR1);
+	loop_run(s->loop);
+	assert_string_equal(s->ran, "s");
+	loop_free(&s->loop);
+	s->loop = usual;
 }
 
 static void test_clock(void **state)
@@ -361,7 +464,10 @@ int main(void)
 	    SCENE_TEST(test_deadline_set_while_called),
 	    SCENE_TEST(test_watch),
 	    SCENE_TEST(test_watch_freed_by_itself),
+	    SCENE_TEST(test_both_directions),
+	    SCENE_TEST(test_number_used_again),
 	    SCENE_TEST(test_signal),
+	    SCENE_TEST(test_signal_where_libevent_has_no_epoll),
 	    SCENE_TEST(test_clock),
 	};
 
