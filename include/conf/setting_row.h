@@ -45,7 +45,6 @@ enum setting_level {
 enum setting_flags {
 	LIVE = 0,             /* RELOAD and SET change it */
 	RESTART = 1 << 0,     /* only a restart changes it */
-	LATER = 1 << 1,       /* read and checked, but without effect in this version */
 	NOT_CONSOLE = 1 << 2, /* names a database that must not be the console */
 	CLAMPED = 1 << 3,     /* a number outside the range counts as the nearest in it,
 				 with a remark; without the flag it is an error */

@@ -175,8 +175,6 @@ bool settings_are_different(
 /* Copy all members, strings into arena. */
 void settings_dup(
     struct settings *to, const struct settings *from, struct arena *arena);
-/* Does the value ask for something that this version does not do? */
-bool setting_is_unmet(const struct setting *row, const struct settings *s);
 
 /* Checks that need more than one setting, or a range that depends on the build
  * (auth_type=cert needs ...).  -1 and err with the reference's text. */

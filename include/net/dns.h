@@ -1,5 +1,6 @@
 /*
- * Names to addresses, asynchronously, with a cache; the only file that includes c-ares.
+ * Names to addresses, asynchronously, with a cache.  No other files than those of
+ * net/dns include c-ares.
  */
 #ifndef NET_DNS_H
 #define NET_DNS_H
@@ -16,7 +17,10 @@ struct dns_query; /* one waiter */
 
 struct dns *dns_new(struct loop *loop, const char *resolv_conf, struct err *err);
 void dns_free(struct dns **dns);
-void dns_configure(struct dns *dns, uint64_t max_ttl_us, uint64_t nxdomain_ttl_us);
+/* How long results and failures are used, and how often the serials of zones are asked
+ * for (0: never).  What is known already is measured by the new times at once. */
+void dns_configure(struct dns *dns, uint64_t max_ttl_us, uint64_t nxdomain_ttl_us,
+    uint64_t zone_check_us);
 
 /* Called later, never from inside dns_lookup.  addrs are borrowed for the call; count
  * 0: failed, with err.  Ports are 0. */
@@ -43,6 +47,27 @@ void dns_reverse_cancel(struct dns_reverse **reverse);
 /* An address vanished from a host's result: called with the host name. */
 typedef void dns_changed_fn(void *ctx, const char *host, const struct sock_addr *gone);
 void dns_on_change(struct dns *dns, dns_changed_fn *changed, void *ctx);
+
+/* The serial of a zone has grown, and its names are looked up again; or it cannot be
+ * found out, which is told once until it can. */
+struct dns_zone_news {
+	const char *zone;
+	uint32_t old_serial, serial;
+	const char *failure; /* NULL: none */
+};
+typedef void dns_zone_fn(void *ctx, const struct dns_zone_news *news);
+void dns_on_zone(struct dns *dns, dns_zone_fn *told, void *ctx);
+
+/* For SHOW DNS_ZONES and LISTS.  A name belongs to the zone behind its first dot. */
+struct dns_zone_view {
+	const char *name;
+	uint32_t serial; /* 0: not known */
+	size_t host_count;
+};
+size_t dns_zone_count(const struct dns *dns);
+/* Zones in name order. */
+void dns_walk_zones(const struct dns *dns,
+    void (*fn)(void *ctx, const struct dns_zone_view *zone), void *ctx);
 
 /* For SHOW DNS_HOSTS and LISTS. */
 struct dns_host_view {

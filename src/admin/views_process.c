@@ -98,7 +98,7 @@ void view_lists(struct rows *rows)
 	put_list(rows, "free_servers", site->server_slab->free);
 	put_list(rows, "used_servers", servers);
 	put_list(rows, "dns_names", site->dns ? dns_host_count(site->dns) : 0);
-	put_list(rows, "dns_zones", 0);
+	put_list(rows, "dns_zones", site->dns ? dns_zone_count(site->dns) : 0);
 	put_list(rows, "dns_queries", site->dns ? dns_pending_count(site->dns) : 0);
 	put_list(rows, "dns_pending", 0);
 	put_list(rows, "server_protocol_errors", site->protocol_errors);
@@ -157,8 +157,17 @@ void view_dns_hosts(struct rows *rows)
 		dns_walk(rows->site->dns, put_host, rows);
 }
 
-/* No zone's serial is watched: names are looked up again when they grow old. */
+static void put_zone(void *ctx, const struct dns_zone_view *zone)
+{
+	struct rows *rows = ctx;
+
+	row_begin(rows);
+	DNS_ZONES_COLUMNS(CELL)
+	row_end(rows);
+}
+
 void view_dns_zones(struct rows *rows)
 {
-	(void)rows;
+	if (rows->site->dns)
+		dns_walk_zones(rows->site->dns, put_zone, rows);
 }

@@ -407,17 +407,6 @@ static int load_file(struct loader *l, const char *path, unsigned depth)
 	return rc;
 }
 
-static void warn_unmet(struct loader *l)
-{
-	const struct setting *row;
-
-	for (size_t i = 0; (row = setting_at(i)); i++)
-		if (setting_is_unmet(row, &l->config->settings))
-			warn(l, l->origins[i],
-			    "setting \"%s\" has no effect in this version",
-			    setting_name(row));
-}
-
 /* Two sources of the same secret: the login refuses to choose. */
 static void warn_ambiguous(struct loader *l, struct place whole)
 {
@@ -496,10 +485,10 @@ static int load_all(struct loader *l, const char *path)
 	if (settings_check(&l->config->settings, &err) < 0 &&
 	    report(l, whole, err.text, err.text, NULL) < 0)
 		return -1;
-	warn_unmet(l);
 	warn_ambiguous(l, whole);
-	if (l->config->peer_count > 0)
-		warn(l, whole, "setting \"peers\" has no effect in this version");
+	if (l->config->peer_count > 0 && !l->config->settings.peer_id)
+		warn(l, whole,
+		    "section [peers] has no effect without the setting peer_id");
 	return 0;
 }
 

@@ -174,8 +174,6 @@ static const char *facts_of(struct buf *b, const struct setting *row)
 	if (row->flags & RESTART)
 		buf_put_text(b, " Changes need a restart.");
 	put_scopes(b, row);
-	if (row->flags & LATER)
-		buf_put_text(b, " No effect in this version.");
 	return buf_text(b);
 }
 
@@ -285,9 +283,7 @@ static void sample_setting(FILE *out, const struct setting *row)
 	const char *text = row->default_text ? row->default_text : unset;
 	const char *value = sample_value(row->name);
 
-	fprintf(out, "\n# %s%s%s\n", row->help,
-	    row->flags & RESTART ? " (restart)" : "",
-	    row->flags & LATER ? " (no effect in this version)" : "");
+	fprintf(out, "\n# %s%s\n", row->help, row->flags & RESTART ? " (restart)" : "");
 	fprintf(out, ";%s =%s%s\n", row->name, *text ? " " : "", text);
 	if (value)
 		fprintf(out, "%s = %s\n", row->name, value);

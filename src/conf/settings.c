@@ -435,18 +435,6 @@ static bool is_blank(const char *s)
 	return s == NULL || *s == '\0';
 }
 
-bool setting_is_unmet(const struct setting *row, const struct settings *s)
-{
-	struct settings standard;
-
-	if (!(row->flags & LATER))
-		return false;
-	if (!row->default_text && row->type == SETTING_STR)
-		return !is_blank(*(const char *const *)member_of(row, s));
-	settings_defaults(&standard);
-	return !setting_is_equal(row, s, &standard);
-}
-
 /* What the program was built with. */
 static int check_build(const struct settings *s, struct err *err)
 {

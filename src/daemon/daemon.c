@@ -155,6 +155,18 @@ static int start_engine(
 	return 0;
 }
 
+static void on_zone(void *ctx, const struct dns_zone_news *news)
+{
+	const struct site *site = ctx;
+
+	if (news->failure)
+		log_warning(site->log, "zone '%s' has no serial: %s", news->zone,
+		    news->failure);
+	else
+		log_info(site->log, "zone '%s' serial changed: old=%u new=%u",
+		    news->zone, news->old_serial, news->serial);
+}
+
 static int build(struct daemon *d, const struct settings *settings, struct err *err)
 {
 	struct site *site = &d->site;
@@ -169,6 +181,7 @@ static int build(struct daemon *d, const struct settings *settings, struct err *
 	if (!site->dns)
 		return -1;
 	dns_on_change(site->dns, broker_lose_address, site);
+	dns_on_zone(site->dns, on_zone, site);
 	site->vars = vars_schema_new(settings->track_extra_parameters);
 	site->catalog = catalog_new(&site->mem);
 	site->verbs = &verbs;

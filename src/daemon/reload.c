@@ -87,7 +87,8 @@ void reload_adopt(struct daemon *d, struct configuration *next)
 	catalog_adopt(site->catalog, next->config, next->users, note_change, d);
 	take(d, next);
 	site->net.rounds = s->sbuf_loopcnt;
-	dns_configure(site->dns, s->dns_max_ttl, s->dns_nxdomain_ttl);
+	dns_configure(
+	    site->dns, s->dns_max_ttl, s->dns_nxdomain_ttl, s->dns_zone_check_period);
 	listen_apply_settings(site);
 	session_review(site);
 	set_clocks(d, s);
@@ -173,12 +174,8 @@ int reload_set(struct site *site, const char *name, const char *value, struct er
 	rc = configuration_set(&next, &d->in_force, name, value, err);
 	findings_log_errors(&next.findings, site->log);
 	findings_log_warnings(&next.findings, site->log);
-	if (rc >= 0) {
-		if (setting_is_unmet(setting_find(name), &next.config->settings))
-			log_warning(site->log,
-			    "setting \"%s\" has no effect in this version", name);
+	if (rc >= 0)
 		reload_adopt(d, &next);
-	}
 	configuration_done(&next);
 	return rc;
 }

@@ -10,22 +10,16 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/time.h>
 
 #include <ares.h>
 
 #include "base/map.h"
 #include "base/mem.h"
+#include "net/dns_channel.h"
+#include "net/dns_zones.h"
 
 /* Addresses of one host beyond these are left out. */
 enum { ADDRS_MOST = 256 };
-
-/* A descriptor of c-ares. */
-struct dns_socket {
-	struct node node;
-	int fd;
-	struct watch *reader, *writer; /* NULL: not wanted */
-};
 
 struct addr_set {
 	struct sock_addr *addrs;
@@ -33,13 +27,14 @@ struct addr_set {
 };
 
 struct host {
+	struct node zone_node; /* in the zone of its name */
 	char *name;
 	struct addr_set set;   /* the last good result; kept while a lookup fails */
 	struct addr_set fresh; /* came in, and is not yet adopted */
 	struct err err;        /* why the last lookup failed */
 	struct list waiters;   /* struct dns_query by .node */
 	struct later answer;
-	uint64_t until_us; /* the result is used until then */
+	uint64_t found_us; /* when the result came in */
 	size_t turn;       /* which address comes first next time */
 	bool is_asking, is_failed, is_known, has_fresh;
 	/* borrowed */
@@ -69,105 +64,16 @@ struct dns_reverse {
 };
 
 struct dns {
-	ares_channel channel;
+	struct dns_channel channel;
+	struct dns_zones zones;
 	struct map *hosts;    /* struct host by .name */
 	struct list reverses; /* struct dns_reverse by .node */
-	struct list sockets;  /* struct dns_socket by .node */
-	struct deadline timeout;
 	uint64_t max_ttl_us, nxdomain_ttl_us;
-	size_t pending_count;
 	dns_changed_fn *changed;
 	/* borrowed */
 	struct loop *loop;
 	void *changed_ctx;
 };
-
-/* ---- c-ares and the loop ---- */
-
-static void follow_timeout(struct dns *dns)
-{
-	struct timeval buffer, *left = ares_timeout(dns->channel, NULL, &buffer);
-
-	if (!left) {
-		deadline_clear(dns->loop, &dns->timeout);
-		return;
-	}
-	/* c-ares counts by its own clock: one millisecond more, or we ask too early. */
-	uint64_t wait_us = (uint64_t)left->tv_sec * 1000000 + (uint64_t)left->tv_usec;
-	deadline_set(dns->loop, &dns->timeout, loop_now(dns->loop) + wait_us + 1000);
-}
-
-static void timeout_expired(struct deadline *d)
-{
-	struct dns *dns = container_of(d, struct dns, timeout);
-
-	ares_process_fd(dns->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
-	follow_timeout(dns);
-}
-
-static void socket_readable(void *ctx, int fd)
-{
-	struct dns *dns = ctx;
-
-	ares_process_fd(dns->channel, fd, ARES_SOCKET_BAD);
-	follow_timeout(dns);
-}
-
-static void socket_writable(void *ctx, int fd)
-{
-	struct dns *dns = ctx;
-
-	ares_process_fd(dns->channel, ARES_SOCKET_BAD, fd);
-	follow_timeout(dns);
-}
-
-static struct dns_socket *find_socket(struct dns *dns, int fd)
-{
-	struct dns_socket *s;
-
-	list_for (s, &dns->sockets, node) {
-		if (s->fd == fd)
-			return s;
-	}
-	return NULL;
-}
-
-static void free_socket(struct dns *dns, struct dns_socket *s)
-{
-	list_remove(&dns->sockets, &s->node);
-	watch_free(&s->reader);
-	watch_free(&s->writer);
-	mem_free(s);
-}
-
-static void follow_wish(
-    struct dns *dns, struct watch **watch, int fd, int what, int wish)
-{
-	if (!wish)
-		watch_free(watch);
-	else if (!*watch)
-		*watch = watch_new(dns->loop, fd, what,
-		    what == WATCH_READ ? socket_readable : socket_writable, dns);
-}
-
-/* c-ares tells what it wants to know of a socket; nothing: it is about to close it. */
-static void socket_wish(void *ctx, ares_socket_t fd, int readable, int writable)
-{
-	struct dns *dns = ctx;
-	struct dns_socket *s = find_socket(dns, fd);
-
-	if (!s) {
-		if (!readable && !writable)
-			return;
-		s = mem_zero(sizeof(*s));
-		s->fd = fd;
-		list_push_back(&dns->sockets, &s->node);
-	}
-	follow_wish(dns, &s->reader, fd, WATCH_READ, readable);
-	follow_wish(dns, &s->writer, fd, WATCH_WRITE, writable);
-	if (!readable && !writable)
-		free_socket(dns, s);
-}
 
 /* ---- sets of addresses ---- */
 
@@ -224,6 +130,7 @@ static void answer_waiters(struct later *l);
 static struct host *find_or_add_host(struct dns *dns, const char *name)
 {
 	struct host *h = map_get_str(dns->hosts, name);
+	struct sock_addr literal;
 
 	if (h)
 		return h;
@@ -233,6 +140,8 @@ static struct host *find_or_add_host(struct dns *dns, const char *name)
 	h->answer.run = answer_waiters;
 	list_init(&h->waiters);
 	map_put_str(dns->hosts, h->name, h);
+	if (sock_addr_parse(name, 0, &literal) < 0)
+		dns_zones_add(&dns->zones, h->name, &h->zone_node);
 	return h;
 }
 
@@ -302,9 +211,23 @@ static void answer_waiters(struct later *l)
 		    container_of(list_pop_front(&h->waiters), struct dns_query, node));
 }
 
-/* h->fresh holds what was found; nothing means failure. */
+/* For how long the result is used still, as things are configured now. */
+static uint64_t time_left_us(const struct host *h)
+{
+	uint64_t ttl_us = h->is_failed ? h->dns->nxdomain_ttl_us : h->dns->max_ttl_us;
+	uint64_t age_us = loop_now(h->dns->loop) - h->found_us;
+
+	return h->is_known && age_us < ttl_us ? ttl_us - age_us : 0;
+}
+
+/* h->fresh holds what was found; nothing means failure.  One that is asked for only
+ * because a zone has changed takes nothing away before its time. */
 static void note_result(struct host *h, int status)
 {
+	if (!h->fresh.count && !h->is_failed && time_left_us(h)) {
+		loop_later(h->dns->loop, &h->answer);
+		return;
+	}
 	h->has_fresh = h->fresh.count > 0;
 	h->is_failed = !h->has_fresh;
 	h->is_known = true;
@@ -313,8 +236,7 @@ static void note_result(struct host *h, int status)
 		err_set(&h->err, "%s",
 		    ares_strerror(status == ARES_SUCCESS ? ARES_ENODATA : status));
 	}
-	h->until_us = loop_now(h->dns->loop) +
-		      (h->is_failed ? h->dns->nxdomain_ttl_us : h->dns->max_ttl_us);
+	h->found_us = loop_now(h->dns->loop);
 	loop_later(h->dns->loop, &h->answer);
 }
 
@@ -325,7 +247,7 @@ static void lookup_done(
 
 	(void)timeouts;
 	h->is_asking = false;
-	h->dns->pending_count--;
+	h->dns->channel.pending_count--;
 	if (status != ARES_EDESTRUCTION) {
 		set_clear(&h->fresh);
 		if (status == ARES_SUCCESS && found)
@@ -352,9 +274,18 @@ static void ask(struct host *h)
 		return;
 	}
 	h->is_asking = true;
-	dns->pending_count++;
-	ares_getaddrinfo(dns->channel, h->name, NULL, &hints, lookup_done, h);
-	follow_timeout(dns);
+	dns->channel.pending_count++;
+	ares_getaddrinfo(dns->channel.ares, h->name, NULL, &hints, lookup_done, h);
+	dns_channel_follow(&dns->channel);
+}
+
+/* The result in use stays until the new one has come. */
+static void zone_changed(struct node *name)
+{
+	struct host *h = container_of(name, struct host, zone_node);
+
+	if (!h->is_asking)
+		ask(h);
 }
 
 /* ---- names of addresses ---- */
@@ -387,7 +318,7 @@ static void answer_reverse(struct later *l)
 static void end_reverse(struct dns_reverse *r)
 {
 	r->is_asking = false;
-	r->dns->pending_count--;
+	r->dns->channel.pending_count--;
 	loop_later(r->dns->loop, &r->answer);
 }
 
@@ -436,7 +367,7 @@ static void name_found(void *ctx, int status, int timeouts, char *name, char *se
 		end_reverse(r);
 		return;
 	}
-	ares_getaddrinfo(r->dns->channel, r->name, NULL, &hints, forward_done, r);
+	ares_getaddrinfo(r->dns->channel.ares, r->name, NULL, &hints, forward_done, r);
 }
 
 static void ask_for_name(struct dns_reverse *r)
@@ -447,11 +378,11 @@ static void ask_for_name(struct dns_reverse *r)
 
 	memcpy(&in.sin_addr, r->addr.ip, 4);
 	memcpy(&in6.sin6_addr, r->addr.ip, 16);
-	ares_getnameinfo(r->dns->channel,
+	ares_getnameinfo(r->dns->channel.ares,
 	    is_v4 ? (struct sockaddr *)&in : (struct sockaddr *)&in6,
 	    is_v4 ? sizeof(in) : sizeof(in6), ARES_NI_LOOKUPHOST | ARES_NI_NAMEREQD,
 	    name_found, r);
-	follow_timeout(r->dns);
+	dns_channel_follow(&r->dns->channel);
 }
 
 struct dns_reverse *dns_reverse(
@@ -467,7 +398,7 @@ struct dns_reverse *dns_reverse(
 	r->answer.run = answer_reverse;
 	r->is_asking = true;
 	list_push_back(&dns->reverses, &r->node);
-	dns->pending_count++;
+	dns->channel.pending_count++;
 	ask_for_name(r);
 	return r;
 }
@@ -490,32 +421,15 @@ void dns_reverse_cancel(struct dns_reverse **rp)
 struct dns *dns_new(struct loop *loop, const char *resolv_conf, struct err *err)
 {
 	struct dns *dns = mem_zero(sizeof(*dns));
-	struct ares_options options = {
-	    .sock_state_cb = socket_wish,
-	    .sock_state_cb_data = dns,
-	};
-	int mask = ARES_OPT_SOCK_STATE_CB;
-	int status = ares_library_init(ARES_LIB_INIT_ALL);
 
-	if (resolv_conf && resolv_conf[0]) {
-		options.resolvconf_path = (char *)(uintptr_t)resolv_conf;
-		mask |= ARES_OPT_RESOLVCONF;
-	}
-	if (status == ARES_SUCCESS) {
-		status = ares_init_options(&dns->channel, &options, mask);
-		if (status != ARES_SUCCESS)
-			ares_library_cleanup();
-	}
-	if (status != ARES_SUCCESS) {
-		err_set(err, "cannot start the resolver: %s", ares_strerror(status));
+	if (dns_channel_init(&dns->channel, loop, resolv_conf, err) < 0) {
 		mem_free(dns);
 		return NULL;
 	}
 	dns->loop = loop;
 	dns->hosts = map_new();
 	list_init(&dns->reverses);
-	list_init(&dns->sockets);
-	deadline_init(&dns->timeout, timeout_expired);
+	dns_zones_init(&dns->zones, &dns->channel, zone_changed);
 	return dns;
 }
 
@@ -527,15 +441,11 @@ void dns_free(struct dns **dp)
 
 	if (!dns)
 		return;
-	ares_destroy(dns->channel);
-	ares_library_cleanup();
-	while (dns->sockets.count)
-		free_socket(dns,
-		    container_of(list_first(&dns->sockets), struct dns_socket, node));
+	dns_channel_done(&dns->channel);
+	dns_zones_done(&dns->zones);
 	while (dns->reverses.count)
 		free_reverse(
 		    container_of(list_first(&dns->reverses), struct dns_reverse, node));
-	deadline_clear(dns->loop, &dns->timeout);
 	while ((h = map_next(dns->hosts, &at)))
 		free_host(h);
 	map_free(&dns->hosts);
@@ -543,10 +453,12 @@ void dns_free(struct dns **dp)
 	*dp = NULL;
 }
 
-void dns_configure(struct dns *dns, uint64_t max_ttl_us, uint64_t nxdomain_ttl_us)
+void dns_configure(struct dns *dns, uint64_t max_ttl_us, uint64_t nxdomain_ttl_us,
+    uint64_t zone_check_us)
 {
 	dns->max_ttl_us = max_ttl_us;
 	dns->nxdomain_ttl_us = nxdomain_ttl_us;
+	dns_zones_configure(&dns->zones, zone_check_us);
 }
 
 struct dns_query *dns_lookup(
@@ -559,14 +471,12 @@ struct dns_query *dns_lookup(
 	q->done = done;
 	q->ctx = ctx;
 	list_push_back(&h->waiters, &q->node);
-	if (h->is_asking)
-		return q;
 	/* An answer that is on its way serves this one too. */
 	if (node_is_linked(&h->answer.node))
 		return q;
-	if (h->is_known && loop_now(dns->loop) < h->until_us)
+	if (time_left_us(h))
 		loop_later(dns->loop, &h->answer);
-	else
+	else if (!h->is_asking)
 		ask(h);
 	return q;
 }
@@ -588,6 +498,23 @@ void dns_on_change(struct dns *dns, dns_changed_fn *changed, void *ctx)
 	dns->changed_ctx = ctx;
 }
 
+void dns_on_zone(struct dns *dns, dns_zone_fn *told, void *ctx)
+{
+	dns->zones.told = told;
+	dns->zones.told_ctx = ctx;
+}
+
+size_t dns_zone_count(const struct dns *dns)
+{
+	return dns_zones_count(&dns->zones);
+}
+
+void dns_walk_zones(const struct dns *dns,
+    void (*fn)(void *ctx, const struct dns_zone_view *zone), void *ctx)
+{
+	dns_zones_walk(&dns->zones, fn, ctx);
+}
+
 size_t dns_host_count(const struct dns *dns)
 {
 	return map_count(dns->hosts);
@@ -595,7 +522,7 @@ size_t dns_host_count(const struct dns *dns)
 
 size_t dns_pending_count(const struct dns *dns)
 {
-	return dns->pending_count;
+	return dns->channel.pending_count;
 }
 
 static int compare_names(const void *a, const void *b)
@@ -608,7 +535,6 @@ static int compare_names(const void *a, const void *b)
 void dns_walk(const struct dns *dns,
     void (*fn)(void *ctx, const struct dns_host_view *h), void *ctx)
 {
-	uint64_t now_us = loop_now(dns->loop);
 	size_t count;
 	void **hosts = map_sorted(dns->hosts, &count, compare_names);
 
@@ -616,7 +542,7 @@ void dns_walk(const struct dns *dns,
 		const struct host *h = hosts[i];
 		struct dns_host_view view = {
 		    .name = h->name,
-		    .ttl_us = h->until_us > now_us ? h->until_us - now_us : 0,
+		    .ttl_us = time_left_us(h),
 		    .addrs = h->is_failed ? NULL : h->set.addrs,
 		    .addr_count = h->is_failed ? 0 : h->set.count,
 		};

@@ -1,7 +1,13 @@
-"""Host names: what becomes of servers when their name means another address."""
+"""Host names: how long what is known of them is used, what becomes of servers when a name
+means another address, zones and their serials."""
 
+import os
+import random
+import shutil
+import signal
 import socket
 import struct
+import subprocess
 import threading
 
 import pytest
@@ -9,7 +15,46 @@ import pytest
 import waiting
 import wire
 
-RESOLVER = "127.0.37.1"  # resolvers ask port 53 only, and elsewhere someone may listen there
+NSD = shutil.which("nsd", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
+
+NSD_CONFIG = """
+server:
+    ip-address: {address}@53
+    server-count: 1
+    do-ip6: no
+    username: ""
+    database: ""
+    zonesdir: "{dir}"
+    zonelistfile: "{dir}/zone.list"
+    xfrdfile: "{dir}/xfrd.state"
+    pidfile: "{dir}/nsd.pid"
+    logfile: "{dir}/nsd.log"
+remote-control:
+    control-enable: no
+zone:
+    name: pool.example
+    zonefile: pool.zone
+"""
+
+ZONE = """
+$TTL 60
+@ IN SOA ns hostmaster {serial} 3600 600 86400 60
+@ IN NS ns
+ns IN A {address}
+"""
+
+
+def bind_resolver():
+    """A socket on port 53, which is the only one that resolvers ask. Its address is drawn from
+    so many that nobody else who does this now has the same one."""
+    address = "127.%d.%d.%d" % tuple(random.randrange(1, 255) for _ in range(3))
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        sock.bind((address, 53))
+    except OSError as trouble:
+        sock.close()
+        pytest.skip("no name server on port 53: %s" % trouble)
+    return sock
 
 
 class NameServer:
@@ -17,12 +62,9 @@ class NameServer:
 
     def __init__(self, addresses):
         self.addresses = addresses
-        self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        try:
-            self.sock.bind((RESOLVER, 53))
-        except OSError as trouble:
-            self.sock.close()
-            pytest.skip("no name server on port 53: %s" % trouble)
+        self.asked = 0
+        self.sock = bind_resolver()
+        self.address = self.sock.getsockname()[0]
         self.thread = threading.Thread(target=self._serve, daemon=True)
         self.thread.start()
 
@@ -36,6 +78,7 @@ class NameServer:
     def _answer(self, query):
         end = query.index(b"\0", 12) + 5
         kind = struct.unpack_from("!H", query, end - 4)[0]
+        self.asked += kind == 1
         found = self.addresses if kind == 1 else []
         records = b"".join(struct.pack("!HHHIH", 0xc00c, 1, 1, 60, 4) + socket.inet_aton(address)
                            for address in found)
@@ -44,7 +87,7 @@ class NameServer:
 
     def close(self):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as last:
-            last.sendto(b"", (RESOLVER, 53))
+            last.sendto(b"", (self.address, 53))
         self.thread.join(5)
         self.sock.close()
 
@@ -56,11 +99,59 @@ def names():
     server.close()
 
 
-def pooler_by_name(make_pooler, server, names):
+class Nsd:
+    """A real name server with the zone pool.example."""
+
+    def __init__(self):
+        with bind_resolver() as sock:
+            self.address = sock.getsockname()[0]
+        self.dir = waiting.scratch("nsd")
+        self.path = os.path.join(self.dir, "nsd.conf")
+        with open(self.path, "w") as conf:
+            conf.write(NSD_CONFIG.format(address=self.address, dir=self.dir))
+        self.process = None
+
+    def tell(self, serial, **names):
+        """What the zone holds from now on."""
+        with open(os.path.join(self.dir, "pool.zone.new"), "w") as zone:
+            zone.write(ZONE.format(serial=serial, address=self.address))
+            zone.writelines("%s IN A %s\n" % pair for pair in names.items())
+        os.rename(zone.name, os.path.join(self.dir, "pool.zone"))
+        if self.process:
+            self.process.send_signal(signal.SIGHUP)
+            return
+        with open(os.path.join(self.dir, "out"), "w") as out:
+            self.process = subprocess.Popen([NSD, "-d", "-c", self.path],
+                                            stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                                            start_new_session=True)
+
+    def stop(self, number=signal.SIGTERM):
+        """Sends a signal to it and its helpers."""
+        os.killpg(self.process.pid, number)
+
+    def close(self):
+        if self.process:
+            self.stop(signal.SIGCONT)
+            self.process.terminate()
+            self.process.wait(30)
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+@pytest.fixture
+def nsd():
+    if not NSD:
+        pytest.skip("nsd is not installed")
+    server = Nsd()
+    yield server
+    server.close()
+
+
+def pooler_by_name(make_pooler, server, names, host="db.example", **settings):
     pooler = make_pooler(start=False, settings={
-        "pool_mode": "transaction", "dns_max_ttl": 0, "server_login_retry": 0.1})
-    pooler.databases = {"db": "host=db.example port=%d" % server.port}
-    pooler.settings["resolv_conf"] = pooler.write("resolv.conf", "nameserver %s\n" % RESOLVER)
+        "pool_mode": "transaction", "dns_max_ttl": 0, "server_login_retry": 0.1, **settings})
+    pooler.databases = {"db": "host=%s port=%d" % (host, server.port)}
+    pooler.settings["resolv_conf"] = pooler.write(
+        "resolv.conf", "nameserver %s\noptions retrans:300 retry:1 timeout:1 attempts:1\n" % names.address)
     pooler.write_files()
     return pooler.start()
 
@@ -107,3 +198,87 @@ def test_servers_of_an_address_that_stays_are_kept(make_pooler, fake, names):
             if row["state"] == "active"][0] == "0"
     assert busy.query("commit").tag == "COMMIT"
     assert not server.sessions[0].ended.is_set()
+
+
+def test_results_are_used_for_dns_max_ttl(make_pooler, fake, names):
+    server = fake()
+    pooler = pooler_by_name(make_pooler, server, names, dns_max_ttl=3600)
+    clients = [pooler.connect() for _ in range(3)]
+    for client in clients:
+        client.query("begin")
+    assert names.asked == 1
+    row = pooler.show_one("DNS_HOSTS", hostname="db.example")
+    assert row["addrs"] == "127.0.0.1:0" and 3000 < int(row["ttl"]) <= 3600
+    # also what is known already
+    pooler.set("dns_max_ttl", 0)
+    assert pooler.show_one("DNS_HOSTS", hostname="db.example")["ttl"] == "0"
+    pooler.connect().query("begin")
+    assert names.asked == 2
+
+
+def test_failures_are_used_for_dns_nxdomain_ttl(make_pooler, fake, names):
+    server = fake()
+    names.addresses = []
+    pooler = pooler_by_name(make_pooler, server, names, dns_nxdomain_ttl=3600)
+    client = pooler.client()
+    client.send(client.startup_packet())
+    for _ in range(3):
+        pooler.wait_log("DNS lookup failed: db.example", since=pooler.mark())
+    assert names.asked == 1
+    assert pooler.show_one("DNS_HOSTS", hostname="db.example")["addrs"] == ""
+    names.addresses = ["127.0.0.1"]
+    pooler.set("dns_nxdomain_ttl", 0)
+    client.authenticate()
+    client.send(wire.query("select 1"))
+    assert client.finish().value == "fake"
+
+
+def test_zone_of_a_real_name_server(make_pooler, fake, nsd):
+    """A serial that has grown makes the names be looked up again, long before their time."""
+    server = fake()
+    nsd.tell(1, db="127.0.0.1")
+    pooler = pooler_by_name(make_pooler, server, nsd, "db.pool.example",
+                            dns_max_ttl=3600, dns_zone_check_period=0.05)
+    client, other = pooler.connect(), pooler.connect()
+    client.query("begin")
+    waiting.wait_for(lambda: pooler.show("DNS_ZONES") == [
+        {"zonename": "pool.example", "serial": "1", "count": "1"}], "the serial is known")
+    assert pooler.show_one("LISTS", list="dns_zones")["items"] == "1"
+
+    # the address is another one: the server is closed after its use
+    nsd.tell(2, db="127.0.0.2")
+    pooler.wait_log("zone 'pool.example' serial changed: old=1 new=2$")
+    waiting.wait_for(lambda: pooler.show_one(
+        "DNS_HOSTS", hostname="db.pool.example")["addrs"] == "127.0.0.2:0", "looked up again")
+    assert not server.sessions[0].ended.is_set()
+    client.query("commit")
+    waiting.wait_for(server.sessions[0].ended.is_set, "server closed")
+    other.send(wire.query("select 1"))
+    pooler.wait_log("connect failed")
+
+    # a new serial brings it back
+    nsd.tell(3, db="127.0.0.1")
+    assert other.finish().value == "fake"
+
+    # a silent name server takes nothing away
+    nsd.stop(signal.SIGSTOP)
+    pooler.wait_log("zone 'pool.example' has no serial: ")
+    assert client.query("select 1").value == "fake"
+    more = [pooler.connect() for _ in range(3)]
+    for one in more:
+        one.query("begin")
+    nsd.stop(signal.SIGCONT)
+    nsd.tell(4, db="127.0.0.1")
+    pooler.wait_log("zone 'pool.example' serial changed: old=3 new=4$")
+    assert pooler.show_one("DNS_ZONES", zonename="pool.example")["serial"] == "4"
+
+
+def test_zones_are_not_asked_for_without_a_period(make_pooler, fake, nsd):
+    server = fake()
+    nsd.tell(1, db="127.0.0.1")
+    pooler = pooler_by_name(make_pooler, server, nsd, "db.pool.example", dns_max_ttl=3600)
+    pooler.connect().query("select 1")
+    zone = {"zonename": "pool.example", "serial": "0", "count": "1"}
+    assert pooler.show("DNS_ZONES") == [zone]
+    pooler.set("dns_zone_check_period", 0.05)
+    waiting.wait_for(lambda: pooler.show("DNS_ZONES") == [dict(zone, serial="1")], "asked now")

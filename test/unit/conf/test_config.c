@@ -587,15 +587,12 @@ static void what_has_no_effect_is_told(void **state)
 {
 	struct fixture *f = *state;
 
-	warns(f,
-	    "[pgbouncer]\ndns_zone_check_period=1\nauth_type=hba\nmax_prepared_"
-	    "statements=0\n",
-	    "%s:2 setting \"dns_zone_check_period\" has no effect in this version\n");
 	warns(f, "[pgbouncer]\n[databases]\na = auth_user=x weight=1\n", "");
 	warns(f, "[pgbouncer]\n[databases]\na = host=x,y weight=1,2\n", "");
 	warns(f, "[pgbouncer]\n[databases]\na = host=x,y weight=2,2\n", "");
 	warns(f, "[pgbouncer]\n[peers]\n1 = host=x\n",
-	    "%s setting \"peers\" has no effect in this version\n");
+	    "%s section [peers] has no effect without the setting peer_id\n");
+	warns(f, "[pgbouncer]\npeer_id=2\n[peers]\n1 = host=x\n", "");
 	warns(f, "[pgbouncer]\nauth_type=ldap\n[databases]\na = auth_user=x\nb =\n",
 	    "%s database \"a\" has auth_user, which does not go together with "
 	    "auth_type=ldap: logins will be refused\n");
@@ -697,9 +694,7 @@ static void reload_keeps_what_needs_a_restart(void **state)
 	struct config *new;
 
 	assert_non_null(set);
-	new = load_over(f, set,
-	    "[pgbouncer]\nlisten_port=2\nauth_file=b\nuser=v\ndns_zone_check_period="
-	    "7\n");
+	new = load_over(f, set, "[pgbouncer]\nlisten_port=2\nauth_file=b\nuser=v\n");
 	assert_non_null(new);
 	config_unref(&old);
 	config_unref(&set);
@@ -709,8 +704,6 @@ static void reload_keeps_what_needs_a_restart(void **state)
 	assert_string_equal(new->settings.auth_file, "b");
 	/* without default: stays as SET */
 	assert_string_equal(new->settings.global.auth_user, "set");
-	assert_non_null(
-	    strstr(buf_text(&f->warnings), "\"dns_zone_check_period\" has no effect"));
 
 	old = new;
 	/* what would stop the next start is said now */
@@ -766,7 +759,7 @@ static void check_reports_every_problem(void **state)
 	write_file(f, "main.ini",
 	    "[pgbouncer]\nfoo=1\nbar\n[bogus]\nx=1\n[databases]\nd=port=0\n"
 	    "%include "
-	    "/nonexistent\n[pgbouncer]\nlisten_port=-1\ndns_zone_check_period=7\n");
+	    "/nonexistent\n[pgbouncer]\nlisten_port=-1\nquery_wait_notify=-1\n");
 	assert_int_equal(config_check(f->main, keep_problem, keep_warning, f, &c), 6);
 	config_unref(&c);
 	expand(f,
@@ -782,7 +775,7 @@ static void check_reports_every_problem(void **state)
 	    "from 0 to 65535\n",
 	    &whole);
 	assert_string_equal(buf_text(&f->problems), buf_text(&whole));
-	assert_non_null(strstr(buf_text(&f->warnings), "dns_zone_check_period"));
+	assert_non_null(strstr(buf_text(&f->warnings), "query_wait_notify"));
 	buf_done(&whole);
 
 	write_file(f, "main.ini", "[pgbouncer]\n");

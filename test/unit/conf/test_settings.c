@@ -102,7 +102,6 @@ static void restart_only_and_unset(void **state)
 		    setting_default(row) == NULL, strstr(unset, word) != NULL);
 		assert_int_equal(setting_print(row, &f->s, out, sizeof(out)) == NULL,
 		    setting_default(row) == NULL);
-		assert_false(setting_is_unmet(row, &f->s));
 	}
 }
 
@@ -237,25 +236,6 @@ static void copies_and_compares(void **state)
 	assert_ptr_equal(copy.auth_file, f->s.auth_file);
 }
 
-static void unmet(struct fixture *f, const char *name, const char *text, int expected)
-{
-	assert_int_equal(parse(f, name, text), 0);
-	assert_int_equal(setting_is_unmet(setting_find(name), &f->s), expected);
-}
-
-static void what_has_no_effect_is_told(void **state)
-{
-	struct fixture *f = *state;
-
-	unmet(f, "resolv_conf", "x", 0);
-	unmet(f, "dns_zone_check_period", "1", 1);
-	unmet(f, "dns_zone_check_period", "0", 0);
-	unmet(f, "max_prepared_statements", "100", 0);
-	unmet(f, "auth_type", "hba", 0);
-	unmet(f, "auth_type", "trust", 0);
-	unmet(f, "pool_mode", "statement", 0);
-}
-
 static void tls_settings_together(void **state)
 {
 	struct fixture *f = *state;
@@ -349,7 +329,6 @@ int main(void)
 	    TEST(strings),
 	    TEST(unset_number_differs_from_zero),
 	    TEST(copies_and_compares),
-	    TEST(what_has_no_effect_is_told),
 	    TEST(tls_settings_together),
 	    TEST(describes_every_row),
 	    TEST(describes_keys),

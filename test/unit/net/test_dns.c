@@ -29,7 +29,7 @@ struct scene {
 	struct loop *loop;
 	struct mem mem;
 	struct dns *dns;
-	struct deadline guard;
+	struct deadline guard, clock;
 	struct later stop;
 	struct watch *watch;
 	int server; /* UDP socket of the name server */
@@ -38,9 +38,13 @@ struct scene {
 	bool is_unknown, is_silent, is_empty;
 	const char *name; /* what it says to PTR queries; NULL: unknown */
 	int query_count;  /* A queries it saw */
+	/* zones: who has a serial, and what it is */
+	const char *zone;
+	uint32_t serial;
+	int soa_count;
 	/* what waiters and the change handler were told */
 	int wanted, done_count;
-	char told[LOG_MOST], gone[LOG_MOST];
+	char told[LOG_MOST], gone[LOG_MOST], news[LOG_MOST];
 	bool in_call;
 };
 
@@ -93,6 +97,34 @@ static void put_name(struct buf *b, const char *name)
 	buf_put_u8(b, 0);
 }
 
+static void put_soa(struct buf *b, uint32_t serial)
+{
+	buf_put_u16(b, 0xc00c); /* the name of the question */
+	buf_put_u16(b, 6);
+	buf_put_u16(b, 1);
+	buf_put_u32(b, 60);
+	buf_put_u16(b, 2 + 20);
+	buf_put_u8(b, 0); /* the server: the root */
+	buf_put_u8(b, 0); /* whom to write to */
+	buf_put_u32(b, serial);
+	for (int i = 0; i < 4; i++)
+		buf_put_u32(b, 60);
+}
+
+/* "one.test" of the question. */
+static void question_name(const uint8_t *query, char out[256])
+{
+	size_t at = 12, len = 0;
+
+	while (query[at]) {
+		memcpy(out + len, query + at + 1, query[at]);
+		len += query[at];
+		out[len++] = '.';
+		at += query[at] + 1u;
+	}
+	out[len ? len - 1 : 0] = '\0';
+}
+
 static size_t question_len(const uint8_t *query, size_t len)
 {
 	size_t at = 12;
@@ -109,7 +141,14 @@ static void build_answer(
 	size_t question = question_len(query, len), count = 0;
 	bool is_a = query[12 + question - 3] == 1;
 	bool is_ptr = query[12 + question - 3] == 12;
-	bool is_unknown = is_ptr ? !s->name : s->is_unknown;
+	bool is_soa = query[12 + question - 3] == 6;
+	bool is_unknown = is_ptr ? !s->name : s->is_unknown && !is_soa;
+	char name[256];
+
+	question_name(query, name);
+	bool has_soa = is_soa && s->zone && strcmp(name, s->zone) == 0;
+	if (is_soa)
+		s->soa_count++;
 
 	if (is_a)
 		s->query_count++;
@@ -119,13 +158,15 @@ static void build_answer(
 	buf_put(b, query, 2);
 	buf_put_u16(b, is_unknown ? 0x8183 : 0x8180);
 	buf_put_u16(b, 1);
-	buf_put_u16(b, (uint16_t)(is_ptr ? !is_unknown : count));
+	buf_put_u16(b, (uint16_t)(is_ptr ? !is_unknown : count + has_soa));
 	buf_put_u32(b, 0);
 	buf_put(b, query + 12, question);
 	for (size_t i = 0; i < count; i++)
 		put_answer(b, s->answers[i]);
 	if (is_ptr && !is_unknown)
 		put_name(b, s->name);
+	if (has_soa)
+		put_soa(b, s->serial);
 }
 
 static void server_readable(void *ctx, int fd)
@@ -181,6 +222,20 @@ static void gone(void *ctx, const char *host, const struct sock_addr *addr)
 	add_text(s->gone, " ");
 }
 
+static void zone_news(void *ctx, const struct dns_zone_news *news)
+{
+	struct scene *s = ctx;
+	char text[128];
+
+	assert_false(s->in_call);
+	if (news->failure)
+		snprintf(text, sizeof(text), "%s: %s;", news->zone, news->failure);
+	else
+		snprintf(text, sizeof(text), "%s %u>%u;", news->zone, news->old_serial,
+		    news->serial);
+	add_text(s->news, text);
+}
+
 static void start_server(struct scene *s)
 {
 	struct sockaddr_in in = {
@@ -211,8 +266,9 @@ static int set_up(void **state)
 	assert_non_null(s->dns);
 	unlink(path);
 	start_server(s);
-	dns_configure(s->dns, 3600000000u, 3600000000u);
+	dns_configure(s->dns, 3600000000u, 3600000000u, 0);
 	dns_on_change(s->dns, gone, s);
+	dns_on_zone(s->dns, zone_news, s);
 	deadline_init(&s->guard, guard_expired);
 	deadline_set(s->loop, &s->guard, loop_now(s->loop) + 20000000);
 	s->stop.run = stop_loop;
@@ -327,7 +383,7 @@ static void test_failures_are_remembered(void **state)
 	ask_and_wait(s, "none.test", "Domain name not found;");
 	assert_int_equal(s->query_count, query_count);
 	/* No longer when failures are not to be kept. */
-	dns_configure(s->dns, 3600000000u, 0);
+	dns_configure(s->dns, 3600000000u, 0, 0);
 	s->is_empty = true;
 	ask_and_wait(s, "empty.test", "DNS server returned answer with no data;");
 	s->is_empty = false;
@@ -346,7 +402,7 @@ static void test_expiry_and_change(void **state)
 {
 	struct scene *s = *state;
 
-	dns_configure(s->dns, 0, 0);
+	dns_configure(s->dns, 0, 0, 0);
 	s->answers[0] = "127.0.0.5";
 	s->answers[1] = "127.0.0.6";
 	ask(s, "two.test");
@@ -567,14 +623,168 @@ static void test_walk(void **state)
 	ask(s, "c.test");
 	ask(s, "a.test");
 	loop_run(s->loop);
-	dns_configure(s->dns, 0, 0);
+	dns_walk(s->dns, view, s);
+	assert_string_equal(s->gone, "a.test:2:1 c.test:2:1 ");
+	/* Other times count at once, also for what is known already. */
+	dns_configure(s->dns, 0, 0, 0);
 	s->is_unknown = true;
 	ask(s, "b.test");
 	loop_run(s->loop);
+	s->gone[0] = '\0';
 	dns_walk(s->dns, view, s);
-	assert_string_equal(s->gone, "a.test:2:1 b.test:0:0 c.test:2:1 ");
+	assert_string_equal(s->gone, "a.test:2:0 b.test:0:0 c.test:2:0 ");
 	assert_int_equal(dns_host_count(s->dns), 3);
 	assert_memory_equal(dns_library_version(), "c-ares 1.", 9);
+}
+
+/* ---- zones ---- */
+
+enum { CHECK_US = 20000 };
+
+static void clock_rings(struct deadline *d)
+{
+	loop_stop(container_of(d, struct scene, clock)->loop);
+}
+
+/* Until somebody stops it, or for so long. */
+static void loop_for(struct scene *s, uint64_t us)
+{
+	deadline_init(&s->clock, clock_rings);
+	deadline_set(s->loop, &s->clock, loop_now(s->loop) + us);
+	loop_run(s->loop);
+	deadline_clear(s->loop, &s->clock);
+}
+
+/* Until the name server was asked for a serial so often. */
+static void await_soa(struct scene *s, int count)
+{
+	for (int wanted = s->soa_count + count;
+	     s->soa_count < wanted || dns_pending_count(s->dns);)
+		loop_for(s, 1000);
+}
+
+static void zone_view(void *ctx, const struct dns_zone_view *zone)
+{
+	struct scene *s = ctx;
+	char line[64];
+
+	snprintf(line, sizeof(line), "%s:%u:%zu ", zone->name, zone->serial,
+	    zone->host_count);
+	add_text(s->told, line);
+}
+
+static void expect_zones(struct scene *s, const char *expected)
+{
+	s->told[0] = '\0';
+	dns_walk_zones(s->dns, zone_view, s);
+	assert_string_equal(s->told, expected);
+}
+
+static void test_zone_grows(void **state)
+{
+	struct scene *s = *state;
+
+	s->zone = "a.test";
+	s->serial = UINT32_MAX;
+	s->answers[0] = "127.0.0.5";
+	dns_configure(s->dns, 3600000000u, 3600000000u, CHECK_US);
+	ask_and_wait(s, "x.a.test", "127.0.0.5;");
+	ask_and_wait(s, "y.a.test", "127.0.0.5;");
+	ask_and_wait(s, "10.1.2.3", "10.1.2.3;");
+	await_soa(s, 2);
+	expect_zones(s, "a.test:4294967295:2 ");
+	assert_int_equal(s->query_count, 2);
+	/* The serial goes past its end, and the addresses are others. */
+	s->serial = 1;
+	s->answers[0] = "127.0.0.6";
+	await_soa(s, 2);
+	assert_string_equal(s->news, "a.test 4294967295>1;");
+	assert_string_equal(s->gone, "x.a.test=127.0.0.5 y.a.test=127.0.0.5 ");
+	assert_int_equal(s->query_count, 4);
+	ask_and_wait(s, "x.a.test", "127.0.0.6;");
+	/* A server that lags behind says nothing new. */
+	s->serial = UINT32_MAX;
+	await_soa(s, 2);
+	s->serial = 1;
+	await_soa(s, 2);
+	assert_int_equal(s->query_count, 4);
+	expect_zones(s, "a.test:1:2 ");
+	/* Names that cannot be found out now are used as long as they may be. */
+	s->serial = 2;
+	s->is_unknown = true;
+	await_soa(s, 2);
+	ask_and_wait(s, "x.a.test", "127.0.0.6;");
+	assert_string_equal(s->news, "a.test 4294967295>1;a.test 1>2;");
+}
+
+static void test_zone_above(void **state)
+{
+	struct scene *s = *state;
+
+	s->zone = "a.test";
+	s->serial = 7;
+	s->answers[0] = "127.0.0.5";
+	dns_configure(s->dns, 3600000000u, 3600000000u, CHECK_US);
+	ask_and_wait(s, "x.deep.in.a.test", "127.0.0.5;");
+	await_soa(s, 3);
+	expect_zones(s, "deep.in.a.test:7:1 ");
+	/* From then on only the one that has a serial is asked. */
+	s->serial = 8;
+	await_soa(s, 1);
+	await_soa(s, 1);
+	assert_string_equal(s->news, "deep.in.a.test 7>8;");
+	assert_int_equal(s->query_count, 2);
+}
+
+static void test_zone_without_serial(void **state)
+{
+	struct scene *s = *state;
+
+	s->answers[0] = "127.0.0.5";
+	dns_configure(s->dns, 3600000000u, 3600000000u, CHECK_US);
+	ask_and_wait(s, "x.b.test", "127.0.0.5;");
+	/* The top level is not asked. */
+	await_soa(s, 3);
+	assert_string_equal(
+	    s->news, "b.test: DNS server returned answer with no data;");
+	/* It comes later, and is told about again when it fails again. */
+	s->zone = "b.test";
+	s->serial = 3;
+	await_soa(s, 2);
+	expect_zones(s, "b.test:3:1 ");
+	s->zone = NULL;
+	await_soa(s, 2);
+	assert_string_equal(s->news,
+	    "b.test: DNS server returned answer with no data;"
+	    "b.test: DNS server returned answer with no data;");
+	/* Not asked any more. */
+	dns_configure(s->dns, 3600000000u, 3600000000u, 0);
+	int count = s->soa_count;
+	for (int i = 0; i < 5; i++)
+		loop_for(s, CHECK_US);
+	assert_int_equal(s->soa_count, count);
+	assert_int_equal(s->query_count, 1);
+}
+
+/* A server that says nothing is asked once at a time, and names stay as they are. */
+static void test_zone_of_a_silent_server(void **state)
+{
+	struct scene *s = *state;
+
+	s->answers[0] = "127.0.0.5";
+	ask_and_wait(s, "x.c.test", "127.0.0.5;");
+	assert_int_equal(s->soa_count, 0);
+	expect_zones(s, "c.test:0:1 ");
+	s->is_silent = true;
+	dns_configure(s->dns, 3600000000u, 3600000000u, CHECK_US / 10);
+	loop_for(s, CHECK_US);
+	assert_int_equal(dns_pending_count(s->dns), 1);
+	ask_and_wait(s, "x.c.test", "127.0.0.5;");
+	while (!s->news[0])
+		loop_for(s, 1000);
+	assert_string_equal(s->news, "c.test: Timeout while contacting DNS servers;");
+	/* Freed while it is being asked. */
+	dns_free(&s->dns);
 }
 
 #define SCENE_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -595,6 +805,10 @@ int main(void)
 	    SCENE_TEST(test_names_without_server),
 	    SCENE_TEST(test_names_cancelled),
 	    SCENE_TEST(test_walk),
+	    SCENE_TEST(test_zone_grows),
+	    SCENE_TEST(test_zone_above),
+	    SCENE_TEST(test_zone_without_serial),
+	    SCENE_TEST(test_zone_of_a_silent_server),
 	};
 
 	return cmocka_run_group_tests_name("dns", tests, NULL, NULL);
