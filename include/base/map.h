@@ -22,6 +22,11 @@ size_t map_count(const struct map *m);
 void *map_get(const struct map *m, const void *key, size_t key_len);
 /* Adds a value, or replaces one and its key; returns the old value or NULL. */
 void *map_put(struct map *m, const void *key, size_t key_len, void *value);
+/* The value of a key; when it is absent, what make() makes for it, which also sets the
+ * key to borrow, with the same bytes.  Hashes the key once.  NULL: make() made none. */
+typedef void *map_make_fn(void *ctx, const void **key);
+void *map_get_or_put(
+    struct map *m, const void *key, size_t key_len, map_make_fn *make, void *ctx);
 /* Removes a value and returns it, or NULL when there is none. */
 void *map_del(struct map *m, const void *key, size_t key_len);
 
@@ -31,7 +36,8 @@ void *map_put_str(struct map *m, const char *key, void *value);
 void *map_del_str(struct map *m, const char *key);
 
 /* Walk: `size_t at = 0; while ((v = map_next(m, &at)))`.  The order is arbitrary.  The
- * entry just returned may be deleted during the walk; nothing may be added. */
+ * entry just returned may be deleted during the walk; one that is added is not walked
+ * over. */
 void *map_next(const struct map *m, size_t *at);
 
 /* All values in a new array, ordered by compare (qsort's contract over void **).

@@ -192,6 +192,14 @@ void *map_get(const struct map *m, const void *key, size_t key_len)
 	return slot ? m->entries[slot->place - 1].value : NULL;
 }
 
+static void add(struct map *m, uint32_t hash, const struct entry *e)
+{
+	if (m->count == entries_most(m->slot_count))
+		resize(m, m->slot_count ? m->slot_count * 2 : SLOTS_LEAST);
+	m->entries[m->count++] = *e;
+	*first_free_slot(m, hash) = (struct slot){hash, (uint32_t)m->count};
+}
+
 void *map_put(struct map *m, const void *key, size_t key_len, void *value)
 {
 	assert(value && key_len <= UINT32_MAX);
@@ -204,11 +212,24 @@ void *map_put(struct map *m, const void *key, size_t key_len, void *value)
 		e->value = value;
 		return old;
 	}
-	if (m->count == entries_most(m->slot_count))
-		resize(m, m->slot_count ? m->slot_count * 2 : SLOTS_LEAST);
-	m->entries[m->count++] = (struct entry){key, value, (uint32_t)key_len, hash};
-	*first_free_slot(m, hash) = (struct slot){hash, (uint32_t)m->count};
+	add(m, hash, &(struct entry){key, value, (uint32_t)key_len, hash});
 	return NULL;
+}
+
+void *map_get_or_put(
+    struct map *m, const void *key, size_t key_len, map_make_fn *make, void *ctx)
+{
+	uint32_t hash = hash_of(m, key, key_len);
+	struct slot *slot = find(m, hash, key, key_len);
+
+	if (slot)
+		return m->entries[slot->place - 1].value;
+	assert(key_len <= UINT32_MAX);
+	const void *own_key = NULL;
+	void *value = make(ctx, &own_key);
+	if (value)
+		add(m, hash, &(struct entry){own_key, value, (uint32_t)key_len, hash});
+	return value;
 }
 
 /* Frees a slot, and moves those behind it that probing would no longer reach. */

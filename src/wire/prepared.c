@@ -121,15 +121,30 @@ static void drop_shelf_if_empty(struct prepared_shelf *shelf)
 	mem_free(shelf);
 }
 
-static struct prepared_text *add_text(
+struct wanted {
+	struct prepared_shelf *shelf;
+	const uint8_t *key;
+	size_t len;
+};
+
+static void *make_text(void *ctx, const void **key)
+{
+	const struct wanted *w = ctx;
+	struct prepared_text *t = new_text(w->shelf->registry, w->key, w->len);
+
+	if (!t)
+		return NULL;
+	t->shelf = w->shelf;
+	*key = t->key;
+	return t;
+}
+
+static struct prepared_text *get_text(
     struct prepared_shelf *shelf, const uint8_t *key, size_t len)
 {
-	struct prepared_text *t = new_text(shelf->registry, key, len);
+	struct wanted w = {shelf, key, len};
+	struct prepared_text *t = map_get_or_put(shelf->texts, key, len, make_text, &w);
 
-	if (t) {
-		t->shelf = shelf;
-		map_put(shelf->texts, t->key, len, t);
-	}
 	drop_shelf_if_empty(shelf);
 	return t;
 }
@@ -152,12 +167,12 @@ struct prepared_text *prepared_intern(
     struct prepared_registry *r, const char *reading, const uint8_t *key, size_t len)
 {
 	struct prepared_shelf *shelf = map_get_str(r->shelves, reading);
-	struct prepared_text *t = shelf ? map_get(shelf->texts, key, len) : NULL;
+	struct prepared_text *t = NULL;
 
 	if (!shelf)
 		shelf = add_shelf(r, reading);
-	if (!t && shelf)
-		t = add_text(shelf, key, len);
+	if (shelf)
+		t = get_text(shelf, key, len);
 	return t ? prepared_ref(t) : NULL;
 }
 

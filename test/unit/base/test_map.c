@@ -194,9 +194,33 @@ static void sorted_values(void **state)
 	free(items);
 }
 
+static void *make(void *ctx, const void **key)
+{
+	*key = "key";
+	return ctx;
+}
+
+static void get_or_put(void **state)
+{
+	struct map *m = map_new();
+	char asked[] = "key", one, two;
+
+	(void)state;
+	assert_null(map_get_or_put(m, asked, 3, make, NULL));
+	assert_int_equal(map_count(m), 0);
+	assert_ptr_equal(map_get_or_put(m, asked, 3, make, &one), &one);
+	assert_ptr_equal(map_get_or_put(m, asked, 3, make, &two), &one);
+	/* the key is the one that was made */
+	asked[0] = 'x';
+	assert_ptr_equal(map_get_str(m, "key"), &one);
+	map_del_str(m, "key");
+	map_free(&m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(get_or_put),
 	    cmocka_unit_test(basics),
 	    cmocka_unit_test(keys_are_bytes),
 	    cmocka_unit_test(replacing_takes_the_new_key),
