@@ -8,18 +8,20 @@
 #include <stdbool.h>
 
 enum command_form {
-	COMMAND_INVALID,  /* fits no form */
-	COMMAND_TOO_LONG, /* fits one, but a word is longer than it may be */
-	COMMAND_WORDS,    /* CMD [ARG] [;] */
-	COMMAND_SET,      /* SET KEY (=|TO) VALUE [;] */
-	COMMAND_EXPLAIN,  /* EXPLAIN LOGIN USER DATABASE [ADDRESS] [;] */
+	COMMAND_INVALID,    /* fits no form */
+	COMMAND_TOO_LONG,   /* fits one, but a word is longer than it may be */
+	COMMAND_WORDS,      /* CMD [ARG] [;] */
+	COMMAND_SET,        /* SET KEY (=|TO) VALUE [;] */
+	COMMAND_SWITCHOVER, /* SWITCHOVER DATABASE TO HOST [;]; without TO it is words
+			     */
+	COMMAND_EXPLAIN,    /* EXPLAIN LOGIN USER DATABASE [ADDRESS] [;] */
 };
 
 /* Longest words in the text of a command, quotes included. */
 enum { COMMAND_WORD_MAX = 15, COMMAND_ARGUMENT_MAX = 63, COMMAND_VALUE_MAX = 255 };
 
-/* Words without their quotes; "" where there is none.  The address of EXPLAIN is its
- * value. */
+/* Words without their quotes; "" where there is none.  The address of EXPLAIN and the
+ * host of SWITCHOVER are its value. */
 struct command {
 	enum command_form form;
 	char word[COMMAND_WORD_MAX + 1];

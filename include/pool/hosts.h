@@ -45,8 +45,10 @@ struct host {
 	bool is_listed; /* the database's entry still names it */
 	enum host_state state;
 	struct host_report report; /* of the last server that told; see hosts_role.h */
-	uint64_t looked_us, look_us; /* when it told, and when to look at it again */
-	bool is_doubtful;            /* ... because it seems to have changed */
+	/* when it told or could not be reached, and when to look at it again */
+	uint64_t looked_us, look_us;
+	uint64_t scouted_us; /* when a SWITCHOVER tried it last */
+	bool is_doubtful;    /* ... because it seems to have changed */
 	/* Assignments for the balance: set level with the others when the host comes
 	 * back, for it shall not get all clients to make up for its absence. */
 	uint64_t turns;
@@ -94,6 +96,9 @@ void hosts_forget_shares(struct pool *pool, bool all);
 struct host *hosts_next(struct pool *pool);
 /* A host that is due to be tried again or looked at is wanted from now on. */
 void hosts_look_around(struct pool *pool, uint64_t now_us);
+/* While a SWITCHOVER waits: is it time to look at a host, which is wanted then?
+ * Otherwise *due_us is when it will be, if that is earlier. */
+bool hosts_scout(struct pool *pool, uint64_t now_us, uint64_t *due_us);
 /* The host to which a connection should be opened though nobody waits for it: one that
  * is due to be tried again, or one that gets too few clients for want of connections.
  * NULL: none. */

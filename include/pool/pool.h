@@ -116,12 +116,13 @@ struct pool {
 	size_t probe_count;          /* seats that are probes */
 	size_t wanted_host; /* 1 + index of what hosts_wanted looks at; 0: none */
 	uint64_t wanted_lag;
-	bool wants_room;   /* the connection to it lacks room */
-	bool dials_wanted; /* VERDICT_DIAL was given for it */
-	bool lacks_host;   /* the last failure left no host up */
-	bool speaks_3_0;   /* the next connection begins with protocol 3.0, not 3.2 */
-	bool is_killed;    /* clients and servers are being closed; freed when empty */
-	bool is_kicked;    /* the broker's: work is queued */
+	bool wants_room;    /* the connection to it lacks room */
+	bool dials_wanted;  /* VERDICT_DIAL was given for it */
+	bool has_logged_in; /* to a server, at least once */
+	bool lacks_host;    /* the last failure left no host up */
+	bool speaks_3_0;    /* the next connection begins with protocol 3.0, not 3.2 */
+	bool is_killed;     /* clients and servers are being closed; freed when empty */
+	bool is_kicked;     /* the broker's: work is queued */
 	/* in the starving heaps: DIAL was impossible because of a limit */
 	struct heap_node room_nodes[ROOM_COUNT];
 	struct heap_node spare_node; /* in catalog->spare */
@@ -257,6 +258,8 @@ int pool_mode(const struct pool *pool); /* enum pool_mode in force */
 int pool_size(const struct pool *pool); /* 0 = unlimited */
 int pool_reserve_size(const struct pool *pool);
 int pool_min_size(const struct pool *pool);
+/* active + being_canceled + tested: none is left when a PAUSE is complete */
+size_t pool_count_in_use(const struct pool *pool);
 /* active + being_canceled + idle + tested + used */
 size_t pool_connected_count(const struct pool *pool);
 /* connected + login + active_cancel */

@@ -113,6 +113,7 @@ struct site {
 	struct list clients;       /* the others */
 	struct map *cancel_keys;   /* key bytes -> struct client */
 	struct map *lookups;       /* auth_query at work: see authquery.c */
+	struct list switchovers;   /* see switchover.h */
 	struct list listeners;     /* struct listener by .node */
 	struct waits *waits; /* the admin floor's: consoles that wait for something */
 	size_t server_count; /* server connections of all kinds */

@@ -1,6 +1,7 @@
 /*
- * One console command line: cuts it into words and fits them into one of three forms.
- * It knows no command by name, except that SET and EXPLAIN have forms of their own.
+ * One console command line: cuts it into words and fits them into one of four forms.
+ * It knows no command by name, except that SET, EXPLAIN and
+ * SWITCHOVER have forms of their own.
  */
 #include "admin/command.h"
 
@@ -120,6 +121,13 @@ static bool is_explain(const struct piece *p, int count)
 	return is_name(&p[2]) && is_name(&p[3]) && (count == 4 || is_name(&p[4]));
 }
 
+static bool is_switchover(const struct piece *p, int count)
+{
+	return count == 4 && is_this(&p[0], TOKEN_WORD, "switchover") &&
+	       is_name(&p[1]) && p[2].has_gap && is_this(&p[2], TOKEN_WORD, "to") &&
+	       is_name(&p[3]);
+}
+
 /* Copy a piece to where at most `most` characters may stand. */
 static void place(struct command *out, char *to, size_t most, const struct piece *piece)
 {
@@ -139,6 +147,8 @@ void command_parse(const char *text, struct command *out)
 		out->form = COMMAND_SET;
 	else if (is_explain(pieces, count))
 		out->form = COMMAND_EXPLAIN;
+	else if (is_switchover(pieces, count))
+		out->form = COMMAND_SWITCHOVER;
 	else if (is_words(pieces, count))
 		out->form = COMMAND_WORDS;
 	else
@@ -147,7 +157,7 @@ void command_parse(const char *text, struct command *out)
 	place(out, out->word, COMMAND_WORD_MAX, &pieces[0]);
 	if (count > 1)
 		place(out, out->argument, COMMAND_ARGUMENT_MAX, &pieces[1]);
-	if (form == COMMAND_SET)
+	if (form == COMMAND_SET || form == COMMAND_SWITCHOVER)
 		place(out, out->value, COMMAND_VALUE_MAX, &pieces[3]);
 	if (form != COMMAND_EXPLAIN)
 		return;

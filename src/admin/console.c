@@ -252,12 +252,15 @@ static bool console_may_login(struct client *client)
 	       text_list_has(s->stats_users, user);
 }
 
-/* A cancel request ends the PAUSE of everything, whichever console gave it; but only
- * one that might have said RESUME instead. */
+/* A cancel request ends the PAUSE of everything, whichever console gave it, and the
+ * SWITCHOVER that this one waits for; but only one that might have said RESUME instead.
+ */
 static void console_cancel(struct client *client)
 {
 	struct site *site = client->conn.site;
 
+	if (client->is_admin)
+		wait_cancel(client);
 	if (client->is_admin && site->shutdown == SHUTDOWN_NONE &&
 	    (site->catalog->paused || site->catalog->suspended))
 		site->verbs->resume(site);

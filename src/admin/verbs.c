@@ -43,15 +43,26 @@ const struct verb *verb_at(size_t i)
 	return i < VERB_COUNT ? &verbs[i] : NULL;
 }
 
-/* SET and EXPLAIN have forms of their own, and no other command has them. */
+/* SET, EXPLAIN and SWITCHOVER have forms of their own, which no other command has. */
+static bool has_own_form(const struct verb *verb, enum command_form form)
+{
+	switch (form) {
+	case COMMAND_SET:
+		return verb->run == verb_set;
+	case COMMAND_EXPLAIN:
+		return verb->run == verb_explain;
+	case COMMAND_SWITCHOVER:
+		return verb->run == verb_switchover;
+	default:
+		return verb->run != verb_set && verb->run != verb_explain;
+	}
+}
+
 const struct verb *verb_find(const struct command *command)
 {
 	for (size_t i = 0; i < VERB_COUNT; i++) {
 		const struct verb *verb = &verbs[i];
-		enum command_form form = verb->run == verb_set       ? COMMAND_SET
-					 : verb->run == verb_explain ? COMMAND_EXPLAIN
-								     : COMMAND_WORDS;
-		if (command->form == form &&
+		if (has_own_form(verb, command->form) &&
 		    text_equal_nocase(verb->name, command->word))
 			return verb;
 	}
@@ -302,12 +313,20 @@ static void verb_shutdown(const struct order *order)
 
 /* ---- all databases or one ---- */
 
+static bool is_switching(const struct order *order, const struct database *db)
+{
+	if (db->is_switching)
+		reply_error(order->client, ERROR_DATABASE_SWITCHING, db->name);
+	return db->is_switching;
+}
+
 static void pause_database(const struct order *order)
 {
 	struct catalog *catalog = order_site(order)->catalog;
 	struct database *db;
 
-	if (is_stopped(order) || !(db = target_database(order, "pause")))
+	if (is_stopped(order) || !(db = target_database(order, "pause")) ||
+	    is_switching(order, db))
 		return;
 	db->paused = true;
 	catalog_kick_all(catalog, db);
@@ -338,7 +357,7 @@ static void resume_database(const struct order *order)
 	} else if (!db->paused) {
 		reply_error(order->client, ERROR_DATABASE_NOT_PAUSED, name);
 	} else {
-		db->paused = false;
+		db->paused = db->is_switching = false;
 		catalog_kick_all(site->catalog, db);
 		wait_review(site);
 		reply_done(order->client, "RESUME");
@@ -440,6 +459,27 @@ static void verb_enable(const struct order *order)
 		return;
 	db->disabled = false;
 	reply_done(order->client, "ENABLE");
+}
+
+static void verb_switchover(const struct order *order)
+{
+	struct site *site = order_site(order);
+	const char *to = order->command->value;
+	struct database *db;
+	enum error_id id;
+
+	if (!has_database(order))
+		return;
+	log_issued(order, "SWITCHOVER");
+	if (is_stopped(order))
+		return;
+	db = catalog_find_database(site->catalog, order->command->argument);
+	if (!(db = ordinary_database(order, db, "switch over")))
+		return;
+	if (switchover_check(site, db, to, &id) < 0)
+		reply_error(order->client, id, db->name, to);
+	else
+		wait_begin_switchover(order->client, switchover_begin(site, db, to));
 }
 
 /* ---- one client ---- */

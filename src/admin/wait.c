@@ -6,6 +6,7 @@
 
 #include "admin/reply.h"
 #include "base/mem.h"
+#include "pool/pool.h"
 
 /* A waiting PAUSE holds up every client, so it is not kept waiting for long. */
 enum { RECHECK_US = 20 * 1000 };
@@ -21,6 +22,7 @@ struct wait {
 	struct client *client; /* borrowed; wait_drop ends it */
 	char *database;        /* owned; NULL: all */
 	enum wait_kind kind;
+	struct switchover *switchover; /* watched; NULL: it waits for something else */
 };
 
 static const char *const tags[] = {
@@ -31,9 +33,7 @@ static const char *const tags[] = {
 
 static bool is_paused_pool(const struct pool *pool)
 {
-	return list_is_empty(&pool->seats[SEAT_ACTIVE]) &&
-	       list_is_empty(&pool->seats[SEAT_TESTED]) &&
-	       list_is_empty(&pool->seats[SEAT_BEING_CANCELED]);
+	return pool_count_in_use(pool) == 0;
 }
 
 static bool has_dirty_seat(const struct list *seats)
@@ -107,6 +107,7 @@ static enum outcome outcome_of(
 static void wait_free(struct waits *waits, struct wait *wait)
 {
 	list_remove(&waits->list, &wait->node);
+	switchover_forget(&wait->switchover);
 	mem_free(wait->database);
 	mem_free(wait);
 }
@@ -138,13 +139,36 @@ static bool has_ended(struct client *client, enum wait_kind kind, const char *da
 	return false;
 }
 
+/* The same for a SWITCHOVER, after what there is to tell. */
+static bool has_switched(struct client *client, struct switchover *s)
+{
+	const char *news = switchover_news(s);
+
+	if (news)
+		client_notice(client, news);
+	if (!switchover_has_ended(s))
+		return false;
+	if (switchover_failure(s))
+		reply_error(client, ERROR_SWITCHOVER_FAILED, switchover_failure(s));
+	else
+		reply_done(client, "SWITCHOVER");
+	return true;
+}
+
+static bool is_over(const struct wait *wait)
+{
+	if (wait->switchover)
+		return has_switched(wait->client, wait->switchover);
+	return has_ended(wait->client, wait->kind, wait->database);
+}
+
 void wait_review(struct site *site)
 {
 	struct waits *waits = site->waits;
 	struct wait *wait, *after;
 
 	list_for_safe (wait, after, &waits->list, node) {
-		if (has_ended(wait->client, wait->kind, wait->database))
+		if (is_over(wait))
 			wait_free(waits, wait);
 	}
 	arm(waits);
@@ -167,6 +191,27 @@ void wait_begin(struct client *client, enum wait_kind kind, const char *database
 	wait->database = database ? mem_strdup(database) : NULL;
 	list_push_back(&waits->list, &wait->node);
 	arm(waits);
+}
+
+void wait_begin_switchover(struct client *client, struct switchover *s)
+{
+	struct waits *waits = client->conn.site->waits;
+	struct wait *wait = mem_zero(sizeof(*wait));
+
+	wait->client = client;
+	wait->switchover = s;
+	list_push_back(&waits->list, &wait->node);
+	arm(waits);
+}
+
+void wait_cancel(struct client *client)
+{
+	struct wait *wait;
+
+	list_for (wait, &client->conn.site->waits->list, node) {
+		if (wait->client == client && wait->switchover)
+			switchover_interrupt(wait->switchover);
+	}
 }
 
 void wait_drop(struct client *client)

@@ -589,6 +589,7 @@ void catalog_kill(struct catalog *c, struct database *db, const char *reason)
 
 	if (db) {
 		db->paused = true;
+		db->is_switching = false;
 		kill_pools_of(db, reason);
 		return;
 	}

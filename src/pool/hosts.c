@@ -320,14 +320,17 @@ void hosts_failed(
 
 	if (!host)
 		return;
+	bool is_switching = seat->pool->database->is_switching;
 	host->failures++;
+	host->looked_us = now_us;
 	host->report = (struct host_report){.role = HOST_ROLE_UNKNOWN};
 	snprintf(host->last_error, sizeof(host->last_error), "%s", text);
 	/* Attempts that began before it was known to be down say nothing new. */
 	if (host->state != HOST_UP && !seat->is_probe)
 		return;
 	uint64_t most = retry_us * PAUSE_GROWTH_MAX;
-	host->pause_us = host->state == HOST_UP ? retry_us : 2 * host->pause_us;
+	host->pause_us =
+	    host->state == HOST_UP || is_switching ? retry_us : 2 * host->pause_us;
 	if (host->pause_us > most)
 		host->pause_us = most;
 	host->retry_us = now_us + host->pause_us;

@@ -16,6 +16,9 @@ enum { LAG_MAX = 32 };
  * enough for the logins to cost little. */
 enum { LAG_TO_REPLACE = 128 };
 
+/* Between two looks at a host while clients stand still for a SWITCHOVER. */
+enum { SCOUT_US = 200000 };
+
 static int balance_of(const struct pool *pool)
 {
 	return pool->database->config->load_balance_hosts;
@@ -279,6 +282,24 @@ void hosts_look_around(struct pool *pool, uint64_t now_us)
 	}
 }
 
+bool hosts_scout(struct pool *pool, uint64_t now_us, uint64_t *due_us)
+{
+	const struct hosts *hosts = &pool->database->hosts;
+
+	for (size_t i = 0; i < hosts->count; i++) {
+		struct host *host = hosts->list[i];
+		uint64_t at_us = host->scouted_us + SCOUT_US;
+		if (host->logins == 0 && now_us >= at_us) {
+			host->scouted_us = now_us;
+			pool->wanted_host = i + 1;
+			return true;
+		}
+		if (host->logins == 0 && at_us < *due_us)
+			*due_us = at_us;
+	}
+	return false;
+}
+
 struct host *hosts_wanted(const struct pool *pool, uint64_t now_us)
 {
 	const struct hosts *hosts = &pool->database->hosts;
@@ -286,6 +307,8 @@ struct host *hosts_wanted(const struct pool *pool, uint64_t now_us)
 	if (!pool->wanted_host || pool->wanted_host > hosts->count)
 		return NULL;
 	struct host *host = hosts->list[pool->wanted_host - 1];
-	return hosts_may_serve(pool, host) || hosts_is_due(pool, host, now_us) ? host
-									       : NULL;
+	return pool->database->is_switching || hosts_may_serve(pool, host) ||
+		       hosts_is_due(pool, host, now_us)
+		   ? host
+		   : NULL;
 }

@@ -201,7 +201,8 @@ bool hosts_has_candidate(const struct pool *pool, uint64_t now_us)
 
 bool hosts_is_look(const struct pool *pool, const struct host *host, uint64_t now_us)
 {
-	return !hosts_may_serve(pool, host) || hosts_is_due(pool, host, now_us);
+	return pool->database->is_switching || !hosts_may_serve(pool, host) ||
+	       hosts_is_due(pool, host, now_us);
 }
 
 /* ---- shown ---- */

@@ -66,6 +66,12 @@ bool pool_is_paused(const struct pool *pool)
 	       (pool->database->catalog->suspended && !pool->database->is_admin);
 }
 
+size_t pool_count_in_use(const struct pool *pool)
+{
+	return pool->seats[SEAT_ACTIVE].count + pool->seats[SEAT_TESTED].count +
+	       pool->seats[SEAT_BEING_CANCELED].count;
+}
+
 size_t pool_connected_count(const struct pool *pool)
 {
 	return pool->seats[SEAT_ACTIVE].count + pool->seats[SEAT_BEING_CANCELED].count +

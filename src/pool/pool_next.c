@@ -91,8 +91,10 @@ static struct verdict retire_for_pause(struct pool *pool)
 		seat = first_seat(pool, SEAT_IDLE);
 	if (!seat) {
 		seat = first_seat(pool, SEAT_LOGIN);
-		/* One that has its client already is in use. */
-		if (seat && seat->ask)
+		/* One that has its client already is in use, and one that a SWITCHOVER
+		 * has sent goes when it has logged in. */
+		bool is_scout = pool->database->is_switching && seat && seat->is_probe;
+		if (seat && (seat->ask || is_scout))
 			seat = NULL;
 	}
 	return seat ? seat_retire(seat, "pause mode") : nothing(UINT64_MAX);
@@ -466,12 +468,30 @@ static struct verdict next_while_running(struct pool *pool, uint64_t now_us)
 	return v;
 }
 
-static struct verdict next_while_paused(struct pool *pool)
+/* A SWITCHOVER waits for another host: any pool that knows how to log in looks. */
+static struct verdict scout(struct pool *pool, uint64_t now_us)
 {
+	struct verdict v = nothing(UINT64_MAX);
+
+	if (!pool->database->is_switching || !pool->has_logged_in ||
+	    pool_count_in_use(pool) > 0)
+		return v;
+	if (!hosts_scout(pool, now_us, &v.wake_us))
+		return v;
+	pool->dials_wanted = true;
+	return (struct verdict){.kind = VERDICT_DIAL, .wake_us = UINT64_MAX};
+}
+
+static struct verdict next_while_paused(struct pool *pool, uint64_t now_us)
+{
+	struct verdict v;
+
 	room_want(pool, ROOM_COUNT);
 	pool->wants_probe = false;
-	if (pool_is_closing_for_pause(pool))
-		return retire_for_pause(pool);
+	if (pool_is_closing_for_pause(pool)) {
+		v = retire_for_pause(pool);
+		return v.kind != VERDICT_NONE ? v : scout(pool, now_us);
+	}
 	struct seat *seat = first_seat(pool, SEAT_USED);
 	return seat ? seat_retire(seat, "close unsafe file descriptors on suspend")
 		    : nothing(UINT64_MAX);
@@ -496,6 +516,6 @@ struct verdict pool_next(struct pool *pool, uint64_t now_us)
 		room_want(pool, ROOM_COUNT);
 		return v;
 	}
-	return pool_is_paused(pool) ? next_while_paused(pool)
+	return pool_is_paused(pool) ? next_while_paused(pool, now_us)
 				    : next_while_running(pool, now_us);
 }

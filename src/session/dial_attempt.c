@@ -35,7 +35,10 @@ void dial_free(struct server *server)
 /* Nobody serves: the log tells what is known of all hosts. */
 static void log_lack(const struct pool *pool, const struct site *site)
 {
-	if (pool->lacks_host && hosts_has_roles(pool->database) && pool->refusal)
+	const struct database *db = pool->database;
+
+	if (pool->lacks_host && hosts_has_roles(db) && !db->is_switching &&
+	    pool->refusal)
 		log_warning(site->log, "%s", pool->refusal);
 }
 

@@ -14,6 +14,7 @@
 #include "session/salted.h"
 #include "session/server.h"
 #include "session/spares.h"
+#include "session/switchover.h"
 
 int session_init(struct site *site, struct err *err)
 {
@@ -32,6 +33,7 @@ int session_init(struct site *site, struct err *err)
 	dial_turn_init(site);
 	broker_init(site);
 	peers_init(site);
+	switchover_init(site);
 	salted_init(site);
 	return helpers_init(site, err);
 }
@@ -56,6 +58,7 @@ void session_review(struct site *site)
 
 void session_done(struct site *site)
 {
+	switchover_done(site);
 	helpers_done(site);
 	salted_done(site);
 	peers_done(site);

@@ -174,6 +174,7 @@ static void test_help(void **state)
 	    "\n\tSHUTDOWN WAIT_FOR_SERVERS|WAIT_FOR_CLIENTS"
 	    "\n\tWAIT_CLOSE [<db>]"
 	    "\n\tEXPLAIN LOGIN <user> <db> [<address>]"
+	    "\n\tSWITCHOVER <db> [TO <host>]"
 	    "\n\tSHOW HOSTS|PREPARED_STATEMENTS|STATE_LEAKS"
 	    "\nC SHOW\nZ I\n");
 }

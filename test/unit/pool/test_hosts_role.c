@@ -282,6 +282,44 @@ static void an_elected_host_is_used_alone(void **state)
 	town_done(&t);
 }
 
+/* Nobody is served, and each host is looked at again and again, as long as clients
+ * stand still for a SWITCHOVER. */
+static void a_paused_pool_looks_at_hosts_for_a_switchover(void **state)
+{
+	struct ask a, b;
+	struct town t;
+
+	(void)state;
+	town_init(&t, "target_session_attrs=primary", "");
+	t.standbys = "bc";
+	town_ask(&t, t.pool, &a);
+	t.pool->database->paused = t.pool->database->is_switching = true;
+	t.dialed[0] = '\0';
+	town_serve(&t, t.pool);
+	assert_string_equal(t.dialed, "");
+	town_give(&t, &a);
+	assert_string_equal(t.dialed, "abc");
+	t.standbys = "a";
+	t.dead = "c";
+	world_join(t.pool, &b);
+	world_ask(&t.w, &b, VERDICT_WAIT);
+	t.w.now += SECOND / 5;
+	town_serve(&t, t.pool);
+	assert_string_equal(t.dialed, "abcabc");
+	assert_null(b.seat);
+	assert_int_equal(pool_server_count(t.pool), 0);
+	assert_false(hosts_is_successor(t.pool->database, town_host(&t, 0)));
+	assert_true(hosts_is_successor(t.pool->database, town_host(&t, 1)));
+	assert_false(hosts_is_successor(t.pool->database, town_host(&t, 2)));
+	hosts_elect(t.pool->database, town_host(&t, 1));
+	t.pool->database->paused = t.pool->database->is_switching = false;
+	town_serve(&t, t.pool);
+	assert_non_null(b.seat);
+	assert_string_equal(b.seat->share->host->name, "b");
+	town_give(&t, &b);
+	town_done(&t);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -293,6 +331,7 @@ int main(void)
 	    cmocka_unit_test(read_only_users_concern_themselves),
 	    cmocka_unit_test(the_second_pass_ends_with_a_standby),
 	    cmocka_unit_test(an_elected_host_is_used_alone),
+	    cmocka_unit_test(a_paused_pool_looks_at_hosts_for_a_switchover),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
