@@ -178,6 +178,13 @@ EXTENDED = [
     ("copy (select g from generate_series(1, 4) g) to stdout", ""),
     ("copy (select 4 / (3 - g) from generate_series(1, 5) g) to stdout", ""),
 ]
+# What a transaction may set and takes back, and texts that are read under such a parameter.
+TAKEN_BACK = ("set DateStyle = 'German'", "set DateStyle = 'SQL, DMY'",
+              "set TimeZone = 'Asia/Tokyo'", "set local DateStyle = 'German'",
+              "set IntervalStyle = 'iso_8601'", "reset DateStyle")
+READ_UNDER = ("select date '02-03-2020'", "select timestamptz '2020-06-02 03:04:05'",
+              "select interval '1 day 02:00'", "show DateStyle",
+              "select current_setting('TimeZone')")
 TYPE_OF = {"i": 23, "t": 25, "b": 16}
 VALUES = {"i": ("1", "2", "3", "5", "0", "-7", "41", None), "t": ("text", "", "it's", None),
           "b": ("t", "f")}
@@ -196,6 +203,8 @@ class Maker:
 
     def __init__(self, seed, mode="transaction", named=True, restored=()):
         self.random = random.Random("%s %s" % (mode, seed))
+        # a generator of its own, so that the other units of a seed stay what they are
+        self.rare = random.Random("taken back, %s %s" % (mode, seed))
         self.is_free = mode == "session"
         self.names = ("",) + STATEMENTS if named else ("",)
         self.ops = []
@@ -231,6 +240,8 @@ class Maker:
         for _ in range(self.random.randint(1, 4) + clients):
             self.client = self.random.randint(1, clients)
             self.unit()
+            if self.rare.random() < 0.15:
+                self.taken_back()
         self.closing(clients)
         return {"seed": self.seed, "serial": is_serial, "ops": self.ops,
                 "split": self.random.randrange(2 ** 32) if self.has(0.3) else None}
@@ -308,6 +319,30 @@ class Maker:
         for _ in range(self.random.randint(1, 4)):
             self.cycle()
             self.maybe_wait()
+        self.end_any_block()
+
+    def taken_back(self):
+        """A SET in a block, the ROLLBACK and a Parse behind it in one pipeline."""
+        pick = self.rare.choice
+        name, sql = pick(self.names), pick(READ_UNDER)
+        if name:
+            self.say("C", "S", name)
+        is_simple = self.rare.random() < 0.5
+        for text in ("begin", pick(TAKEN_BACK), "rollback"):
+            if is_simple:
+                self.say("Q", text)
+            else:
+                self.say("P", "", text, ())
+                self.say("B", "", "", (), (), ())
+                self.say("E", "", 0)
+                if self.rare.random() < 0.3:
+                    self.say("S")
+        self.say("P", name, sql, ())
+        self.say("B", "", name, (), (), ())
+        self.say("E", "", 0)
+        if name:  # another cycle would use it under other values
+            self.say("C", "S", name)
+        self.say("S")
         self.end_any_block()
 
     def call(self):
