@@ -1,6 +1,6 @@
 /*
- * Base64 as RFC 4648 section 4 writes it, padded and without line ends.  Decoding is
- * strict: only the one spelling an encoder produces is taken.
+ * Base64 of RFC 4648 section 4, padded and without line breaks.  Decoding is strict:
+ * only the text that an encoder produces is accepted.
  */
 #ifndef AUTH_BASE64_H
 #define AUTH_BASE64_H

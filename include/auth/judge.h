@@ -11,7 +11,7 @@
 #include "auth/workers.h"
 #include "base/err.h"
 
-/* Was the program built with it? */
+/* Was the program built with PAM, with LDAP? */
 bool judge_has_pam(void);
 bool judge_has_ldap(void);
 

@@ -10,7 +10,7 @@
 
 struct key_job {
 	struct workers_job job;
-	struct scram_due due;          /* copies, which die with the job */
+	struct scram_due due;          /* copies, wiped and freed with the job */
 	uint8_t salted[SCRAM_KEY_LEN]; /* the result, in done() */
 	/* borrowed */
 	void (*done)(struct key_job *key_job);

@@ -1,7 +1,7 @@
 /*
- * A name as rules write it: itself, or a regular expression that finds it.  Expressions
- * are POSIX extended ones, found anywhere unless anchored; what PostgreSQL's would mean
- * otherwise than POSIX is refused rather than misread.
+ * A name in a rule: the name itself, or a regular expression that matches it.
+ * Expressions are POSIX extended ones and match anywhere in a name unless they are
+ * anchored.  A construct that has another meaning in PostgreSQL is refused.
  */
 #ifndef AUTH_PATTERN_H
 #define AUTH_PATTERN_H
@@ -24,8 +24,8 @@ void pattern_done(struct pattern *p);
 enum pattern_result {
 	PATTERN_NO,
 	PATTERN_YES,
-	PATTERN_FAILED, /* no memory to find out, or a name too long to be one: nobody
-			   may be let in by it */
+	PATTERN_FAILED, /* there is no memory, or the name is longer than names can be:
+			 * nobody may be let in by it */
 };
 
 struct pattern_part {
@@ -33,7 +33,8 @@ struct pattern_part {
 	size_t len;
 };
 
-/* first (or NULL) gets what the first parentheses of an expression matched. */
+/* first, which may be NULL, gets what the first parentheses of an expression matched.
+ */
 enum pattern_result pattern_match(
     const struct pattern *p, const char *name, struct pattern_part *first);
 /* Has it parentheses? */

@@ -1,7 +1,7 @@
 /*
- * SASLprep (RFC 4013): the one spelling of a password that is typed with different
- * characters.  Behaves as PostgreSQL's own preparation does, because the secrets were
- * made by it: Unicode 3.2 repertoire, checks made before normalization.
+ * SASLprep (RFC 4013) brings passwords that look the same but have different code
+ * points to one form.  It does what PostgreSQL does, which made the stored secrets:
+ * Unicode 3.2, and the checks come before the normalization.
  */
 #ifndef AUTH_SASLPREP_H
 #define AUTH_SASLPREP_H

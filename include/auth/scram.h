@@ -22,11 +22,10 @@
 /* The TLS connection that the exchange is bound to.  All of it is borrowed and outlives
  * the exchange.  No binding at all: NULL instead of this. */
 struct scram_binding {
-	const uint8_t
-	    *hash; /* of the server's certificate; NULL: the connection has none
-		    */
+	const uint8_t *hash; /* the hash of the server's certificate; NULL: the
+			      * connection has none */
 	size_t len;
-	bool is_required; /* no exchange without it */
+	bool is_required; /* the exchange is refused without it */
 };
 
 enum scram_result {
@@ -40,7 +39,8 @@ enum scram_result {
 struct scram_server {
 	const struct scram_verifier *verifier; /* borrowed, outlives the exchange */
 	const struct scram_binding *binding;   /* borrowed, or NULL */
-	bool is_mock;                          /* go through everything, then fail */
+	bool is_mock;                          /* the user does not exist: the exchange
+						* runs to its end, and fails */
 	bool has_plus;                         /* the client chose SCRAM-SHA-256-PLUS */
 	/* owned */
 	char *client_first_bare, *server_first, *nonce;
@@ -52,14 +52,14 @@ struct scram_server {
 
 void scram_server_init(struct scram_server *s, const struct scram_verifier *verifier,
     bool is_mock, const struct scram_binding *binding);
-/* What AuthenticationSASL is to offer, best first, NULL behind the last.  None at all
- * when binding is required where there is nothing to bind to. */
+/* The mechanisms that AuthenticationSASL is to offer, best first, with NULL behind the
+ * last.  There is none when binding is required and there is nothing to bind to. */
 void scram_server_offer(const struct scram_server *s, const char *mechanisms[3]);
 /* The mechanism that the client selected; before the first step.  -1: it is not one
  * that was offered. */
 int scram_server_select(struct scram_server *s, const char *mechanism);
-/* First call: client-first message; second: client-final message.  Nothing is let in
- * after a failure: every further step fails. */
+/* The first call gets the client-first message, the second one the client-final
+ * message.  After a failure every further step fails. */
 enum scram_result scram_server_step(struct scram_server *s, const uint8_t *in,
     size_t len, struct buf *out, struct err *err);
 void scram_server_done(struct scram_server *s);

@@ -9,10 +9,10 @@
 #include <stdint.h>
 
 enum { SCRAM_KEY_LEN = 32, SCRAM_SALT_MAX = 1024 };
-enum { SCRAM_SALT_LEN = 16 }; /* of salts that we make */
+enum { SCRAM_SALT_LEN = 16 }; /* the length of salts that we make */
 
-/* Largest iteration count that we compute: more would let a hostile server, or a stored
- * secret, stop us. */
+/* The largest iteration count that is computed: with more, a hostile server or a stored
+ * secret could keep the process busy for ever. */
 enum { SCRAM_ITERATIONS_MAX = 1000000 };
 
 /* A derivation that is due: what scram_salted_password needs.  Borrowed. */
@@ -41,8 +41,9 @@ void scram_verifier_from_password(
  */
 void scram_verifier_from_salted(struct scram_verifier *v, const struct scram_due *due,
     const uint8_t salted[SCRAM_KEY_LEN]);
-/* Verifier no one can satisfy, for users that do not exist: salt = first 16 bytes of
- * SHA-256(user || secret[32]), so that the same user always sees the same salt. */
+/* A verifier that no password satisfies, for users that do not exist.  Its salt is the
+ * first 16 bytes of SHA-256(user || secret[32]), so that the same user always sees the
+ * same salt. */
 void scram_verifier_mock(struct scram_verifier *v, const char *user,
     const uint8_t secret[32], uint32_t iterations);
 

@@ -1,7 +1,7 @@
 /*
- * What the messages of a SCRAM exchange are made of: `k=value` separated by commas
- * (RFC 5802 section 7).  A message is read where it lies; what must last until the
- * next one is copied.  Private to the two ends.
+ * Attributes of SCRAM messages: `k=value`, separated by commas (RFC 5802 section 7).  A
+ * message is parsed in place; what is needed until the next one is copied.  Private to
+ * the two ends of an exchange.
  */
 #ifndef AUTH_SCRAM_MESSAGE_H
 #define AUTH_SCRAM_MESSAGE_H
@@ -35,7 +35,8 @@ int scram_no_memory(struct err *err);
 /* A message from a peer; -1 when it is empty or has a NUL byte. */
 int scram_reader_init(
     struct scram_reader *r, const uint8_t *in, size_t len, struct err *err);
-/* The letter of the next attribute; NUL when there is no more or it is none. */
+/* The letter of the next attribute; NUL when there is none, or what comes is no
+ * attribute. */
 char scram_next_letter(const struct scram_reader *r);
 /* The next attribute, which must have this letter, and the comma behind it. */
 int scram_read_field(

@@ -1,6 +1,6 @@
 /*
- * What SASLprep needs to know of characters.  The tables are kept packed and are
- * unpacked for the few passwords that are not ASCII: a struct unicode lives for one
+ * The properties of characters that SASLprep needs.  The tables are packed, and are
+ * unpacked only for passwords that are not ASCII: a struct unicode lives for one
  * preparation.
  */
 #ifndef AUTH_UNICODE_H
@@ -28,10 +28,10 @@ void unicode_free(struct unicode **u);
 bool unicode_is(const struct unicode *u, enum unicode_set set, uint32_t code);
 /* Canonical combining class, 0 for starters. */
 uint8_t unicode_class(const struct unicode *u, uint32_t code);
-/* The codes this one stands for, one step of compatibility decomposition; NULL when it
- * stands for itself.  Hangul is not in it. */
+/* One step of the compatibility decomposition of this code; NULL when it has none.
+ * Hangul is not in the table. */
 const uint32_t *unicode_parts(const struct unicode *u, uint32_t code, size_t *count);
-/* The one code that two compose to, or 0.  Hangul is not in it. */
+/* The code that the two compose to, or 0.  Hangul is not in the table. */
 uint32_t unicode_pair(const struct unicode *u, uint32_t first, uint32_t second);
 
 #endif

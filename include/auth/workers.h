@@ -25,8 +25,8 @@ enum workers_kind {
 	WORKERS_KINDS,
 };
 
-/* What sites get unless they want otherwise: four slow answers at a time, and twenty
- * logins that wait for their turn. */
+/* The defaults: four questions to slow services at a time, and twenty logins that wait
+ * for their turn. */
 enum { WORKERS_ASK_THREADS = 4, WORKERS_ASK_QUEUE = 20 };
 /* Accounts are usually in a local file; a name service behind it may be slow. */
 enum { WORKERS_ACCOUNT_THREADS = 2, WORKERS_ACCOUNT_QUEUE = 1024 };
@@ -69,8 +69,8 @@ struct workers;
 /* threads: how many questions are asked at a time; queue_max: how many more wait.  NULL
  * when the system has no descriptor left. */
 struct workers *workers_new(unsigned threads, unsigned queue_max, struct err *err);
-/* Cancels everything, waits a second for the threads, discards all jobs: those that
- * still run when they have ended, if the process lives so long. */
+/* Cancels everything, waits a second for the threads, and discards all jobs.  A job
+ * that still runs then is discarded when it ends, if the process lives so long. */
 void workers_free(struct workers **e);
 
 /* Readable when a job is finished; workers_collect is due then. */
@@ -81,13 +81,13 @@ void workers_collect(struct workers *e);
 /* Never waits.  -1 when the queue is full or no thread can be started (err is for the
  * client); the job stays the caller's then, who discards it. */
 int workers_submit(struct workers *e, struct workers_job *job, struct err *err);
-/* The one who asked is gone: done() is not called any more and the job must not be
- * touched again.  Not for a job whose done() has been entered. */
+/* The submitter has gone: done() is not called any more, and the job must not be
+ * touched again.  Not for a job whose done() has begun. */
 void workers_cancel(struct workers_job *job);
 /* For run(), which may look now and then whether anybody still waits for it. */
 bool workers_is_cancelled(const struct workers_job *job);
 /* For run(): calls f() while no other helper thread is in such a call.  For libraries
- * that get themselves ready at their first use, and not safely. */
+ * whose first use is not safe among threads. */
 void workers_alone(const struct workers_job *job, void (*f)(void));
 
 /* Jobs that wait for a thread. */

@@ -16,21 +16,22 @@
 void authquery_init(struct site *site);
 void authquery_done(struct site *site);
 
-/* Is somebody to be asked for this client's secret, should it have none of its own? */
+/* Is auth_query configured for this client, in case it has no secret of its own? */
 bool authquery_is_for(const struct client *client);
 
 enum authquery {
-	AUTHQUERY_FOUND, /* login->found and login->found_user are set */
-	AUTHQUERY_WAIT,  /* login->on_found follows, or the client is told and doomed */
+	AUTHQUERY_FOUND,   /* login->found and login->found_user are set */
+	AUTHQUERY_WAIT,    /* login->on_found is called later, or the client is told and
+			    * doomed */
 	AUTHQUERY_REFUSED, /* the client was told and is doomed */
 };
-/* is_again: what was found did not fit, ask anew. */
+/* is_again: the kept answer did not fit; the query runs again. */
 enum authquery authquery_begin(
     struct client *client, bool is_again, void (*on_found)(struct client *client));
-/* While it waits: when the limits of a queue are over that hold until the query runs
- * (UINT64_MAX: never), and by which of them. */
+/* While it waits for the query to run: when the limits of a queue are reached
+ * (UINT64_MAX: never), and which of them is reached first. */
 uint64_t authquery_due(const struct client *client, enum error_id *error);
-/* The client waits no more.  Harmless for one that does not. */
+/* The client waits no more.  Harmless for one that does not wait. */
 void authquery_leave(struct client *client);
 
 #endif

@@ -8,13 +8,13 @@
 #include "session/client.h"
 
 void login_init(struct site *site);
-/* A whole StartupMessage came: takes the client over. */
+/* A whole StartupMessage has come: the login takes the client over. */
 enum step login_begin(struct client *client, const struct message *m);
 /* The name the client asked to log in as; until its login is complete. */
 const char *login_user_name(const struct client *client);
 
-/* Is it our turn in the client's login?  Not when the client is to send the next
- * message, and not before its StartupMessage. */
+/* Does the client's login wait for the pooler?  It does not when the client has to send
+ * the next message, or has not sent its StartupMessage. */
 bool login_is_at_work(const struct client *client);
 
 #endif

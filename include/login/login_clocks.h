@@ -7,9 +7,11 @@
 
 #include "session/client.h"
 
-/* It waits for the pool's first server: the clocks of a queue and of the login run. */
+/* The login waits for the pool's first server: the clocks of a queue and of the login
+ * run. */
 void login_clocks_arm_welcome(struct client *client);
-/* It waits for what auth_query says: the clocks of the login and of a queue run. */
+/* The login waits for the answer of auth_query: the clocks of the login and of a queue
+ * run. */
 void login_clocks_arm_lookup(struct client *client);
 
 /* For conn_ops. */

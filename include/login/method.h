@@ -17,14 +17,14 @@ enum method {
 typedef void method_known_fn(struct client *client);
 /* known is called after METHOD_LATER, never from inside the call. */
 enum method method_choose(struct client *client, method_known_fn *known);
-/* Of a login that ends, in whatever way. */
+/* The login ends, in whatever way. */
 void method_done(struct client *client);
 
 /* The method that a rule asks for. */
 enum auth_type method_of_rule(const struct hba_rule *rule);
-/* Is there any use in finding out whether the user exists? */
+/* Does it matter for the method whether the user exists? */
 bool method_may_succeed(enum auth_type method);
-/* Is the password somebody else's to judge, so that any user name may be right? */
+/* Do LDAP or PAM check the password, so that any user name may be right? */
 bool method_is_external(enum auth_type method);
 
 #endif

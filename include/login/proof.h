@@ -10,8 +10,9 @@
 enum proof {
 	PROOF_MORE,    /* another message of the client is expected, or, in the phase
 			  LOGIN_AWAIT, somebody's answer: login->proven comes then */
-	PROOF_LATER,   /* show this message again when login->derived is called */
-	PROOF_DONE,    /* it is who it says */
+	PROOF_LATER,   /* the same message has to be shown again when login->derived is
+			* called */
+	PROOF_DONE,    /* the client is who it says */
 	PROOF_FAILED,  /* proof_fail says so to the client */
 	PROOF_REFUSED, /* the client was told and is doomed */
 };
@@ -22,7 +23,7 @@ enum proof proof_begin(struct client *client);
 enum proof proof_message(struct client *client, const struct message *m);
 /* The text of the method for a proof that failed, FATAL. */
 void proof_fail(struct client *client);
-/* Of a login that ends, in whatever way. */
+/* The login ends, in whatever way. */
 void proof_done(struct client *client);
 
 #endif

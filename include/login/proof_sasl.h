@@ -11,7 +11,7 @@ enum proof proof_sasl_begin(struct client *client);
 /* A whole message of type 'p'. */
 enum proof proof_sasl_message(struct client *client, const struct message *m);
 
-/* Is a login by this connection good for nothing without channel binding? */
+/* Is a login refused on this connection without channel binding? */
 bool proof_requires_binding(const struct client *client);
 
 /* An Authentication message with this request. */

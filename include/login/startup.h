@@ -25,7 +25,7 @@ void startup_done(struct startup *s);
 int startup_read(struct client *client, struct startup *s, const struct message *m);
 /* The version spoken from now on. */
 uint32_t startup_protocol(const struct startup *s);
-/* Was something asked for that there is not? */
+/* Did the client ask for a protocol version or option that is not supported? */
 bool startup_needs_negotiation(const struct startup *s);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * A login that LDAP or PAM judges, as a job.  What the judges do is in files of their
- * own.
+ * A login that LDAP or PAM decides, as a job.  How they are asked is in judge_ldap.c
+ * and judge_pam.c.
  */
 #include "auth/judge.h"
 
@@ -44,7 +44,7 @@ static void login_end(struct workers_job *job)
 	judge_discard(login_of(job));
 }
 
-/* A copy that may be as long as a peer likes; NULL stays NULL. */
+/* A copy of a text whose length a peer has chosen; NULL stays NULL. */
 static int copy_text(char **copy, const char *text)
 {
 	size_t size = text ? strlen(text) + 1 : 0;
@@ -58,7 +58,7 @@ static int copy_text(char **copy, const char *text)
 	return 0;
 }
 
-/* `from` has the run() of the job, what is to be copied, and the owner. */
+/* `from` has the run() of the job, the texts to be copied, and the owner. */
 static struct judge *login_new(const struct judge *from)
 {
 	struct judge *login = mem_zero(sizeof(*login));

@@ -1,7 +1,7 @@
 /*
- * A directory judges a password: simple bind, or a search for the user's entry and a
- * bind as what was found.  Synchronous, on the caller's thread, with a connection of
- * its own.  Built without LDAP, it says so.
+ * A directory checks a password: a simple bind, or a search for the user's entry and a
+ * bind as that entry.  It runs synchronously on the caller's thread, over a connection
+ * of its own.  A build without LDAP refuses every login.
  */
 #include "auth/judge.h"
 #include "config.h"
@@ -18,19 +18,19 @@
 
 #	include "base/mem.h"
 
-/* To connect, to send, and between the parts of an answer; and for the answer itself,
- * which a directory may have to fetch from afar. */
+/* Limits: to connect, to send and between the parts of an answer; and for
+ * the whole answer, which a directory may have to fetch from another one. */
 enum { NETWORK_TIMEOUT_SECONDS = 3, ANSWER_TIMEOUT_MS = 10000 };
-/* How long a cancelled job goes on waiting. */
+/* How long a cancelled job may go on waiting until it notices. */
 enum { PATIENCE_MS = 100 };
 
-/* One conversation with the first server that can be reached. */
+/* One conversation, with the first server that can be reached. */
 struct talk {
 	const struct ldap_options *options;
 	const struct workers_job *job; /* or NULL */
 	LDAP *ld;
 	struct ldap_conncb on_connect;
-	struct buf uris; /* where it goes, for messages */
+	struct buf uris; /* the server's address, for messages */
 	struct err *err;
 };
 
@@ -54,12 +54,9 @@ static bool is_cancelled(const struct talk *t)
 
 /* ---- the socket ---- */
 
-/*
- * The library's own timeout is for connecting only: a server that accepts and then says
- * nothing, or half of something, would hold the thread for ever, above all in a TLS
- * handshake.  So a layer of ours lies between the socket and TLS, and waits no longer
- * than it should.
- */
+/* The library's own timeout is for connecting only.  A server that accepts and then
+ * sends nothing, or half a message, would block the thread for ever, above all in a TLS
+ * handshake.  So a layer of our own between the socket and TLS limits every wait. */
 enum { LAYER_LEVEL = (LBER_SBIOD_LEVEL_PROVIDER + LBER_SBIOD_LEVEL_TRANSPORT) / 2 };
 
 /* -1 and errno when the socket is not ready in time. */
@@ -105,7 +102,7 @@ static int layer_setup(Sockbuf_IO_Desc *layer, void *talk)
 	return 0;
 }
 
-/* The talk is not the layer's to end. */
+/* The layer does not own the conversation. */
 static int layer_end(Sockbuf_IO_Desc *layer)
 {
 	(void)layer;
@@ -115,7 +112,7 @@ static int layer_end(Sockbuf_IO_Desc *layer)
 static int add_layer(LDAP *ld, Sockbuf *socket, LDAPURLDesc *server,
     struct sockaddr *address, struct ldap_conncb *on_connect)
 {
-	/* The library only reads it, without saying so. */
+	/* The library only reads it, although its parameter is not const. */
 	static const Sockbuf_IO layer = {
 	    .sbi_setup = layer_setup,
 	    .sbi_remove = layer_end,
@@ -141,7 +138,7 @@ static void forget_connection(LDAP *ld, Sockbuf *socket, struct ldap_conncb *on_
 
 /* ---- answers ---- */
 
-/* The error of the connection, when a call failed before anything was sent. */
+/* The error of the connection, for a call that failed before anything was sent. */
 static int local_error(LDAP *ld)
 {
 	int code = LDAP_OTHER;
@@ -241,7 +238,7 @@ static int set_up(struct talk *t)
 		LDAP_OPT_SUCCESS ||
 	    ldap_set_option(t->ld, LDAP_OPT_NETWORK_TIMEOUT, &timeout) !=
 		LDAP_OPT_SUCCESS ||
-	    /* A referral would be followed without any password. */
+	    /* Referrals are off: they would be followed without a password. */
 	    ldap_set_option(t->ld, LDAP_OPT_REFERRALS, LDAP_OPT_OFF) !=
 		LDAP_OPT_SUCCESS)
 		return err_set(t->err, "could not set LDAP options");
@@ -279,7 +276,7 @@ static int simple_bind(const struct talk *t, const char *dn, const char *passwor
 	return code == LDAP_SUCCESS ? await_code(t, request) : code;
 }
 
-/* The bind that decides. */
+/* The bind whose result decides about the login. */
 static int bind_as(struct talk *t, const char *dn, const char *password)
 {
 	int code = simple_bind(t, dn, password);
@@ -302,7 +299,7 @@ static int search(struct talk *t, const char *filter, LDAPMessage **answer)
 	char *attributes[] = {no_attributes, NULL};
 	int request, code;
 
-	/* Two entries are as good as a thousand: too many. */
+	/* At most two entries are asked for: a second one is already too many. */
 	code = ldap_search_ext(t->ld, t->options->base_dn, scopes[t->options->scope],
 	    filter, attributes, 0, NULL, NULL, NULL, 2, &request);
 	*answer = NULL;
@@ -315,7 +312,8 @@ static int search(struct talk *t, const char *filter, LDAPMessage **answer)
 	    buf_text(&t->uris), ldap_err2string(code));
 }
 
-/* The DN of the one entry that was found, for ldap_memfree; NULL and err. */
+/* The DN of the only entry that was found, to be freed with ldap_memfree; NULL and err
+ * when there is not exactly one. */
 static char *found_dn(struct talk *t, LDAPMessage *answer, const char *user)
 {
 	int count = ldap_count_entries(t->ld, answer);
@@ -356,7 +354,7 @@ static char *search_user(struct talk *t, const char *user)
 	return dn;
 }
 
-/* As the one who may search, or as nobody. */
+/* Binds as the user who may search, or anonymously. */
 static int bind_to_search(struct talk *t)
 {
 	const char *dn = t->options->bind_dn ? t->options->bind_dn : "";
@@ -380,7 +378,7 @@ static int search_and_bind(struct talk *t, const char *user, const char *passwor
 	if (open_talk(t) == 0 && bind_to_search(t) == 0)
 		dn = search_user(t, user);
 	close_talk(t);
-	/* A new connection, so that nothing of the searcher's rights is left. */
+	/* Binds on a new connection, which has none of the searcher's rights. */
 	if (dn && open_talk(t) == 0)
 		result = bind_as(t, dn, password);
 	ldap_memfree(dn);
@@ -402,8 +400,8 @@ static int bind_only(struct talk *t, const char *user, const char *password)
 	return result;
 }
 
-/* Makes the library read its configuration, which it does at its first use and which no
- * two threads may do at once. */
+/* Makes the library read its configuration.  It does so at its first use, which must
+ * not happen on two threads at once. */
 static void prepare_library(void)
 {
 	int version;

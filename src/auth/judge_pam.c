@@ -1,6 +1,6 @@
 /*
- * PAM judges a password: one conversation from beginning to end, on the caller's
- * thread, with a handle of its own.  Built without PAM, it says so.
+ * PAM checks a password: one conversation from beginning to end, on the caller's
+ * thread, with a handle of its own.  A build without PAM refuses every login.
  */
 #include "auth/judge.h"
 #include "config.h"
@@ -30,7 +30,7 @@ static int answer(int style, const char *password, struct pam_response *reply)
 	case PAM_TEXT_INFO:
 		return PAM_SUCCESS;
 	default:
-		/* There is nobody to ask anything else. */
+		/* Nobody could answer any other question. */
 		return PAM_CONV_ERR;
 	}
 }

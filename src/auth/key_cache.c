@@ -20,7 +20,8 @@ struct key_cache {
 	struct map *entries;
 	struct list by_use; /* the latest first */
 	size_t entries_max;
-	uint8_t secret[SCRAM_KEY_LEN]; /* of the hash that stands for passwords */
+	uint8_t secret[SCRAM_KEY_LEN]; /* the key of the hash that stands for passwords
+					*/
 };
 
 struct key_cache *key_cache_new(size_t entries_max)
@@ -35,7 +36,8 @@ struct key_cache *key_cache_new(size_t entries_max)
 	return d;
 }
 
-/* HMAC(HMAC(secret, password), iterations || salt): no two of them run together. */
+/* HMAC(HMAC(secret, password), iterations || salt), so that no two combinations give
+ * the same input. */
 static void make_key(
     const struct key_cache *d, const struct scram_due *due, uint8_t key[SCRAM_KEY_LEN])
 {

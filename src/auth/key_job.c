@@ -1,5 +1,5 @@
 /*
- * One SCRAM derivation as a job.  What comes out is not kept here.
+ * One SCRAM derivation as a job.  The result is not kept here.
  */
 #include "auth/key_job.h"
 

@@ -1,8 +1,8 @@
 /*
- * Names and regular expressions, over the C library's matcher.  A pattern comes from a
- * file that is trusted, the names from peers that are not: so nothing is taken whose
- * matching can be made slow by a name (back references), and no name that is longer
- * than names are, because the time may grow with the square of the length.
+ * Names and regular expressions, matched by the C library.  Patterns come from a
+ * trusted file, names from peers.  So back references are refused, because a name could
+ * make their matching slow, and so are names longer than names can be, because the time
+ * may grow with the square of the length.
  */
 #include "auth/pattern.h"
 
@@ -11,7 +11,7 @@
 
 #include "base/mem.h"
 
-/* No user, database or certified host has a longer one. */
+/* No name of a user, a database or a host in a certificate is longer. */
 enum { NAME_MOST = 255 };
 
 static int refuse(const char *text, const char *why, struct err *err)
@@ -48,7 +48,8 @@ static int check_bracket(const char *text, const char **at, struct err *err)
 	return 0;
 }
 
-/* Escapes are for characters; \w and its like have no meaning in POSIX. */
+/* Only characters that have a meaning may be escaped; \w and the like have none in
+ * POSIX. */
 static int check_escape(const char *text, char c, struct err *err)
 {
 	if (c >= '0' && c <= '9')
@@ -66,13 +67,13 @@ static bool is_quantifier(const char *at)
 	return strchr("*+?", at[0]) || (at[0] == '{' && isdigit((unsigned char)at[1]));
 }
 
-/* One part of an expression; *at is left on its last character. */
+/* Checks one part of an expression; *at is left on its last character. */
 static int check_part(
     const char *text, const char **at, bool *may_repeat, struct err *err)
 {
 	if (is_quantifier(*at)) {
-		/* a++ takes the C library memory without end; a*? means another thing
-		 * in PostgreSQL */
+		/* with a++ the C library uses memory without end; a*? means something
+		 * else in PostgreSQL */
 		if (!*may_repeat)
 			return refuse(text, "a quantifier has nothing to repeat", err);
 		*may_repeat = false;
@@ -93,7 +94,7 @@ static int check_part(
 	return 0;
 }
 
-/* What regcomp would take, but not as PostgreSQL means it. */
+/* Refuses what regcomp would accept with another meaning than PostgreSQL's. */
 static int check_dialect(const char *text, struct err *err)
 {
 	bool may_repeat = false;

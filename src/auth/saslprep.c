@@ -1,7 +1,7 @@
 /*
- * SASLprep: map, check, normalize to NFKC (Unicode Standard Annex 15).  In the order of
- * PostgreSQL, which checks before it normalizes, and with its outcome for what cannot
- * be prepared: the raw bytes count.
+ * SASLprep: map, check, normalize to NFKC (Unicode Standard Annex 15).  The order is
+ * PostgreSQL's, which checks before it normalizes.  A password that cannot be prepared
+ * is used as it is, also as in PostgreSQL.
  */
 #include "auth/saslprep.h"
 
@@ -19,7 +19,8 @@ enum {
 	HANGUL_FIRST = 0xAC00,
 	LEAD_FIRST = 0x1100,
 	VOWEL_FIRST = 0x1161,
-	TAIL_FIRST = 0x11A7, /* one before the first: 0 is no tail */
+	TAIL_FIRST = 0x11A7, /* one before the first tail, so that 0 means that there is
+			      * none */
 	LEAD_COUNT = 19,
 	VOWEL_COUNT = 21,
 	TAIL_COUNT = 28,
@@ -58,7 +59,7 @@ static void marks_add(struct marks *m, uint32_t code, uint8_t class)
 		}
 		if (m->count)
 			memcpy(list, m->list, m->count * sizeof(*list));
-		/* Not resized: that would leave a copy nobody wipes. */
+		/* It is not resized: that would leave a copy that is not wiped. */
 		marks_done(m);
 		m->list = list;
 		m->cap = cap;
@@ -137,7 +138,8 @@ static bool has_any(
 	return false;
 }
 
-/* RFC 3454 section 6: text from right to left stands alone and at both ends. */
+/* RFC 3454 section 6: where there is text from right to left, there is none from left
+ * to right, and both ends are such text. */
 static bool is_direction_mixed(const struct unicode *u, const struct marks *m)
 {
 	if (!has_any(u, UNICODE_RIGHT, m))
@@ -155,7 +157,7 @@ static void decompose_hangul(uint32_t index, struct marks *out)
 		marks_add(out, TAIL_FIRST + index % TAIL_COUNT, 0);
 }
 
-/* Calls itself as deep as the tables nest, which is less than five. */
+/* Recursion is as deep as the tables nest, which is less than five levels. */
 static void decompose(const struct unicode *u, uint32_t code, struct marks *out)
 {
 	const uint32_t *parts;
@@ -183,7 +185,7 @@ static int compare_marks(const void *a, const void *b)
 	return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* Each run of combining marks by class. */
+/* Sorts each run of combining marks by class. */
 static void order(struct marks *m)
 {
 	for (size_t i = 0; i < m->count; i++) {
@@ -209,8 +211,8 @@ static uint32_t compose_pair(const struct unicode *u, uint32_t first, uint32_t s
 	return unicode_pair(u, first, second);
 }
 
-/* In place: a mark joins the last starter unless one of its class or above is between.
- */
+/* Composes in place: a mark joins the last starter unless a mark of its class or above
+ * stands between them. */
 static void compose(const struct unicode *u, struct marks *m)
 {
 	struct mark *starter = NULL;

@@ -143,7 +143,7 @@ static void cache_keys(struct scram_cache *cache, const struct scram_client *c,
 	cache->iterations = c->iterations;
 }
 
-/* The proof of our keys, and the signature by which we shall know the server. */
+/* The proof that we have the keys, and the signature that the server must show. */
 static int client_prove(struct scram_client *c, const struct scram_keys *keys,
     struct buf *out, struct err *err)
 {

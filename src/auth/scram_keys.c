@@ -1,6 +1,6 @@
 /*
- * Key derivation for SCRAM-SHA-256 on libcrypto, and the verifiers made from it.  Knows
- * nothing of messages.
+ * Key derivation for SCRAM-SHA-256 with libcrypto, and the verifiers made from the
+ * keys.  Messages are not known here.
  */
 #include "auth/scram_keys.h"
 
@@ -15,8 +15,8 @@
 #include "auth/saslprep.h"
 #include "base/mem.h"
 
-/* These calls fail for want of memory only; going on with a key of unknown bytes could
- * let somebody in. */
+/* These calls fail only when there is no memory.  To go on with a key of unknown bytes
+ * could let somebody in. */
 static void must(int ok)
 {
 	if (ok)

@@ -1,5 +1,5 @@
 /*
- * Attributes of SCRAM messages: reading, checking, copying.  Which of them come in what
+ * Attributes of SCRAM messages: reading, checking, copying.  Which ones come in which
  * order is known to the two ends only.
  */
 #include "auth/scram_message.h"

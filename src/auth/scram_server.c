@@ -1,6 +1,6 @@
 /*
- * The server's end of a SCRAM-SHA-256 exchange.  Asks nobody who the user is: it is
- * given a verifier, true or mock.
+ * The server's end of a SCRAM-SHA-256 exchange.  It does not look up users: it is given
+ * a verifier, a real one or a mock.
  */
 #include <assert.h>
 #include <string.h>
@@ -87,7 +87,8 @@ static int read_gs2_flag(
 		    "client selected %s and does not bind SCRAM to the "
 		    "channel",
 		    SCRAM_MECHANISM_PLUS);
-	/* It saw no offer of ours: somebody in between took it away. */
+	/* The client could bind, but saw no offer of ours: somebody in between has
+	 * removed it. */
 	if (s->gs2_flag == 'y' && may_bind(s))
 		return err_set(err, "client thinks that we do not offer SCRAM channel "
 				    "binding, but we do");
@@ -100,7 +101,7 @@ static int read_gs2_flag(
 	return 0;
 }
 
-/* What stands in front of the bare message: the flag and an empty identity. */
+/* The GS2 header in front of the bare message: the flag and an empty identity. */
 static int read_gs2_header(
     struct scram_server *s, struct scram_reader *r, struct err *err)
 {
@@ -155,7 +156,8 @@ static int server_first_step(
 	if (read_gs2_header(s, r, err) < 0)
 		return -1;
 	bare = r->at;
-	/* The user is the startup packet's, as in PostgreSQL. */
+	/* The user name is that of the startup packet, as in PostgreSQL; this one is
+	 * ignored. */
 	if (scram_read_field(r, 'n', &user, err) < 0 ||
 	    scram_read_field(r, 'r', &nonce, err) < 0)
 		return -1;
@@ -169,7 +171,8 @@ static int server_first_step(
 	return server_answer_first(s, &nonce, out, err);
 }
 
-/* Does the proof show the key behind the verifier?  Leaves that key in s. */
+/* Was the proof made with the client key that the verifier stands for?  The key is left
+ * in s. */
 static int server_check_proof(struct scram_server *s, const struct buf *message,
     const uint8_t proof[SCRAM_KEY_LEN], struct err *err)
 {
@@ -186,7 +189,7 @@ static int server_check_proof(struct scram_server *s, const struct buf *message,
 	return err_set_row(err, ERROR_PASSWORD_FAILED);
 }
 
-/* Is that the header of the first message again, and our end of the connection? */
+/* Does it repeat the header of the first message, and name this TLS connection? */
 static bool is_bound_to(const struct scram_server *s, const struct scram_field *binding)
 {
 	struct buf expected;

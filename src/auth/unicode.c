@@ -1,6 +1,6 @@
 /*
- * Unpacks the Unicode tables and looks things up in them.  How they are packed is told
- * by the program that writes them.
+ * Unpacks the Unicode tables and looks up characters in them.  How they are packed is
+ * described in the program that writes them.
  */
 #include "auth/unicode.h"
 
@@ -67,7 +67,7 @@ static uint32_t read_number(const char **at)
 	return value;
 }
 
-/* `base` changed by a signed number. */
+/* `base` plus the next number of the table, which has a sign. */
 static uint32_t read_change(const char **at, uint32_t base)
 {
 	uint32_t number = read_number(at);

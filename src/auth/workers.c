@@ -19,8 +19,8 @@
 #include "base/mem.h"
 
 enum { COMPUTE_NICE = 10 };
-/* So long the end waits for jobs that run: PAM modules may take minutes and cannot be
- * stopped. */
+/* How long workers_free waits for running jobs: PAM modules may take minutes and cannot
+ * be stopped. */
 enum { LAST_WAIT_SECONDS = 1 };
 
 /* The threads of one kind and the jobs that wait for them. */
@@ -40,8 +40,9 @@ struct workers {
 	struct list finished;
 	int is_ending;
 	unsigned threads_left;      /* of all crews */
-	pthread_cond_t is_deserted; /* the last of them has left */
-	int is_abandoned;           /* nobody waits: the last thread frees all this */
+	pthread_cond_t is_deserted; /* the last thread has ended */
+	int is_abandoned;           /* workers_free has given up waiting: the last
+				     * thread frees all this */
 	pthread_mutex_t alone;      /* of workers_alone; taken while lock is not held */
 	/* written once */
 	int fd;
@@ -59,7 +60,7 @@ static void crew_init(
 	crew->workers = e;
 }
 
-/* Its waits are limited by a clock that nobody sets. */
+/* Its waits use the monotonic clock, which nobody can set. */
 static void init_deserted(pthread_cond_t *is_deserted)
 {
 	pthread_condattr_t attributes;
@@ -165,14 +166,15 @@ static struct workers_job *crew_wait(struct crew *crew)
 	return job;
 }
 
-/* Whoever computes stands back behind the loop where processors are few. */
+/* Threads that compute have a lower priority than the loop, for machines with few
+ * processors. */
 static void stand_back(void)
 {
 	/* Linux has priorities per thread.  A refusal changes nothing but latency. */
 	(void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), COMPUTE_NICE);
 }
 
-/* The last thing that a thread does, under the lock. */
+/* The last step of a thread, under the lock. */
 static void leave(struct workers *e)
 {
 	int is_mine;
@@ -203,7 +205,8 @@ static void *crew_work(void *argument)
 		list_remove(&crew->running, &job->node);
 		list_push_back(&e->finished, &job->node);
 		job->state = WORKERS_FINISHED;
-		/* Can fail only when it has counted up to the end of its range. */
+		/* The write can fail only when the counter of the eventfd is at its
+		 * maximum. */
 		if (write(e->fd, &one, sizeof(one)) < 0)
 			assert(errno == EAGAIN);
 	}
@@ -225,7 +228,7 @@ void workers_alone(const struct workers_job *job, void (*f)(void))
 
 /* ---- on the loop's thread ---- */
 
-/* One more thread, without signals: those are the loop's. */
+/* Starts one more thread, with all signals blocked: the loop handles them. */
 static int crew_grow(struct crew *crew)
 {
 	sigset_t all, before;
@@ -243,7 +246,8 @@ static int crew_grow(struct crew *crew)
 	return error;
 }
 
-/* A job for which a thread is free waits only until that thread has woken up. */
+/* A job for which a thread is free waits only until that thread has woken up, and does
+ * not count. */
 static bool is_full(const struct crew *crew)
 {
 	size_t free_count = crew->threads_max - crew->running.count;
@@ -262,7 +266,7 @@ static int crew_accept(struct crew *crew, enum workers_kind kind, struct err *er
 	if (crew->threads_count <= crew->running.count + crew->waiting.count &&
 	    crew->threads_count < crew->threads_max)
 		error = crew_grow(crew);
-	/* One thread will do, later. */
+	/* One thread is enough: the job waits for it. */
 	if (crew->threads_count == 0)
 		return err_set_row(err, ERROR_NO_THREAD, strerror(error));
 	return 0;
@@ -310,10 +314,11 @@ void workers_collect(struct workers *e)
 	struct workers_job *job;
 	uint64_t count;
 
-	/* Before the list is read: what finishes meanwhile makes it readable again. */
+	/* The eventfd is read before the list: a job that finishes meanwhile makes it
+	 * readable again. */
 	if (read(e->fd, &count, sizeof(count)) < 0)
 		assert(errno == EAGAIN);
-	/* One at a time: done() may cancel others. */
+	/* Jobs leave the list one at a time, because done() may cancel others. */
 	while ((job = take_finished(e))) {
 		if (!workers_is_cancelled(job))
 			job->done(job);
@@ -356,7 +361,7 @@ static void cancel_running(struct crew *crew)
 	pthread_cond_broadcast(&crew->has_work);
 }
 
-/* Under the lock: whose end nobody waits for must not be waited for. */
+/* Under the lock: detaches the threads that nobody will join. */
 static void detach(const struct crew *crew)
 {
 	for (unsigned i = 0; i < crew->threads_count; i++)

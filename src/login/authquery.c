@@ -1,6 +1,7 @@
 /*
- * Finds secrets by auth_query: the lookup, its place in the auth user's pool, what its
- * server says, and those who wait for it.  Whether a secret is proven is proof.c's.
+ * Finds secrets by auth_query: the lookup, its place in the auth user's pool, the
+ * answers of its server, and the logins that wait for it.  Whether a client proves the
+ * secret is decided in proof.c.
  */
 #include "login/authquery.h"
 
@@ -15,10 +16,10 @@
 #include "wire/codec.h"
 #include "wire/message.h"
 
-/* Longest message of the answer that is looked at. */
+/* The longest message of an answer that is read. */
 enum { ANSWER_MESSAGE_MAX = 1024 * 1024 };
-/* So long a server may go on with a query that nobody waits for any more: clients who
- * come and go shall not cost server connections. */
+/* How long a query may run on although nobody waits for it any more: it is not cut off
+ * at once, so that clients who come and go cost no server connections. */
 enum { ABANDONED_US = 5 * 1000000 };
 
 enum lookup_state {
@@ -32,10 +33,12 @@ struct lookup {
 	struct site *site;
 	struct later work;
 	char *key;                 /* owned: in site->lookups */
-	char *name;                /* owned: who is looked for */
-	struct list logins;        /* struct login by .lookup_node: they wait */
-	struct database *database; /* theirs; only while there are any */
-	uint64_t epoch;            /* of the catalog, when it began */
+	char *name;                /* owned: the user name that is looked up */
+	struct list logins;        /* struct login by .lookup_node: the logins that wait
+				    */
+	struct database *database; /* the database of those that wait; only while there
+				    * are any */
+	uint64_t epoch;            /* of the catalog, when the query began */
 	uint64_t sent_us;
 	enum lookup_state state;
 	/* what came out */
@@ -95,7 +98,7 @@ static char *lookup_key(const struct client *client)
 static void lookup_unlist(struct lookup *lookup)
 {
 	struct map *lookups = lookup->site->lookups;
-	/* another may have taken its place */
+	/* another lookup may have taken its place */
 	if (map_get_str(lookups, lookup->key) == lookup)
 		map_del_str(lookups, lookup->key);
 }
@@ -120,7 +123,7 @@ static void lookup_free(struct lookup *lookup)
 
 /* ---- its end ---- */
 
-/* There is a row: what becomes of it besides letting the waiting ones go on. */
+/* There is a row: keeps it, and makes it the secret of the user's pool. */
 static struct user *lookup_settle(struct lookup *lookup, struct secret *secret)
 {
 	struct catalog *catalog = lookup->site->catalog;
@@ -147,9 +150,9 @@ static void login_take_found(struct login *login, struct user *user,
 	login->has_found = true;
 }
 
-/* The query found no row.  Tools know the answer of md5 and trust, which is given at
- * once.  Other methods do not tell who exists: the login goes through the exchange of a
- * user whose proof is wrong. */
+/* The query found no row.  With md5 and trust the client is told at once, in words that
+ * tools know.  Other methods do not tell who exists: the login goes through the
+ * exchange of a user whose proof is wrong. */
 static void lookup_tell_nobody(struct login *login)
 {
 	struct client *client = login->client;
@@ -191,7 +194,7 @@ static void lookup_work(struct later *l)
 	struct secret secret;
 	struct node *n;
 
-	/* nobody joins any more */
+	/* no further login may join it */
 	lookup_unlist(lookup);
 	if (lookup->user && !lookup->refusal)
 		user = lookup_settle(lookup, &secret);
@@ -203,7 +206,7 @@ static void lookup_work(struct later *l)
 	lookup_free(lookup);
 }
 
-/* Nothing more is to come.  Those who wait are told later in this turn. */
+/* The lookup is over.  Those who wait are told later in this turn. */
 static void lookup_over(struct lookup *lookup)
 {
 	lookup->state = LOOKUP_OVER;
@@ -223,13 +226,13 @@ static void lookup_refuse(struct lookup *lookup, const char *sqlstate, const cha
 
 /* ---- what the server says ---- */
 
-/* Whose answer it was is known; the server goes to whoever is next. */
+/* The answer is complete: the server is given back. */
 static enum step query_settled(struct server *server)
 {
 	struct lookup *lookup = server_lookup(server);
 
 	server->is_ready = true;
-	server_rest(server, 0); /* from now on it is not ours */
+	server_rest(server, 0); /* from here on the server is not ours */
 	broker_give(server);
 	lookup_over(lookup);
 	return STEP_NEXT;
@@ -259,7 +262,7 @@ static enum step query_columns(struct server *server, const struct message *m)
 	return query_refused(server, reason);
 }
 
-/* A field as text.  -1: it is none. */
+/* A field as text. -1: the field is malformed. */
 static int query_field(struct cursor *c, char **text, bool *is_null)
 {
 	const uint8_t *value;
@@ -304,7 +307,7 @@ static enum step query_row(struct server *server, const struct message *m)
 	if (has_no_user || !*lookup->user)
 		return query_refused(
 		    server, "auth_query response contained null user name");
-	/* no secret is one that nothing fits */
+	/* a user without a secret: no proof fits it */
 	if (has_no_secret)
 		lookup->secret = mem_strdup("");
 	return STEP_NEXT;
@@ -331,7 +334,7 @@ static enum step query_ready(struct server *server)
 {
 	if (!pipeline_is_settled(&server->pipeline))
 		return STEP_NEXT;
-	/* a query that leaves a transaction open is not one that finds a secret */
+	/* a query that leaves a transaction open is a fault of the configuration */
 	return server->status == 'I' ? query_settled(server) : query_unexpected(server);
 }
 
@@ -430,7 +433,7 @@ static void query_owe(struct server *server)
 			server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 }
 
-/* Everything in one go, and no parameter of any client before it. */
+/* Sends Parse to Sync in one go, and no SET for any client's parameters before them. */
 static void lookup_send(struct lookup *lookup)
 {
 	struct server *server = seat_server(lookup->request.ask.seat);
@@ -471,7 +474,7 @@ static void request_refused(
 static void request_killed(struct request *request, const char *reason)
 {
 	struct lookup *lookup = request_lookup(request);
-	/* that of a running one comes with the end of its server */
+	/* a running one is told when its server closes */
 	if (lookup->state == LOOKUP_QUEUED)
 		lookup_refuse(lookup, error_sqlstate(error_of_reason(reason)), reason);
 }
@@ -491,7 +494,7 @@ static const struct request_ops lookup_request_ops = {
 
 /* ---- the auth database ---- */
 
-/* NULL: there is none, and the client was told. */
+/* NULL: there is no such database, and the client was told. */
 static struct database *find_database(struct client *client)
 {
 	struct catalog *catalog = client->conn.site->catalog;
@@ -554,7 +557,7 @@ static void lookup_join(struct lookup *lookup, struct client *client)
 	login->client = client;
 	login->lookup = lookup;
 	login->waits_since_us = conn_now(&client->conn);
-	/* what runs already may not see what has just changed */
+	/* a query that runs already may not see what has just changed */
 	login->may_be_outdated = lookup->state == LOOKUP_RUNNING;
 	list_push_back(&lookup->logins, &login->lookup_node);
 }
@@ -583,7 +586,7 @@ static enum authquery lookup_begin(struct client *client)
 	return AUTHQUERY_WAIT;
 }
 
-/* One that began before a reload may ask somebody else. */
+/* A lookup that began before a reload may have asked another database. */
 static bool may_join(const struct lookup *lookup, bool is_again)
 {
 	return lookup && lookup->epoch == lookup->site->catalog->credentials_epoch &&
@@ -637,7 +640,7 @@ uint64_t authquery_due(const struct client *client, enum error_id *error)
 	return earlier(wait, query);
 }
 
-/* The answer of a running query is waited for, for a while; it is good for nothing. */
+/* The answer of a running query is awaited for a while, and then dropped. */
 static void lookup_abandon(struct lookup *lookup)
 {
 	struct conn *conn = &seat_server(lookup->request.ask.seat)->conn;

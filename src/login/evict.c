@@ -1,6 +1,6 @@
 /*
- * Which clients go at the descriptor limit.  That the limit is reached is listen's to
- * see.
+ * Which clients are closed at the descriptor limit. listen.c notices that it is
+ * reached.
  */
 #include "login/evict.h"
 
@@ -8,8 +8,9 @@
 #include "session/client.h"
 
 enum {
-	/* A login takes less, on a slow network too; and who has waited in the queue of
-	 * the listener behind strangers gets in within seconds. */
+	/* Even on a slow network an honest client answers sooner; and a client that
+	 * waits in the listener's queue behind such connections gets in within seconds.
+	 */
 	EVICT_AGE_US = 400000,
 	EVICT_MOST = 64, /* at a time */
 };

@@ -1,6 +1,6 @@
 /*
  * Listening sockets, accepting, and the startup phase up to the StartupMessage, which
- * is login's.
+ * login.c handles.
  */
 #include "login/listen.h"
 
@@ -27,7 +27,7 @@
 enum {
 	ACCEPT_PAUSE_US = 5000000, /* after an accept that failed for no known reason */
 	SPARE_PAUSE_US = 100000,   /* at the descriptor limit, with all spares in use */
-	EVICTED_PAUSE_US = 10000,  /* ... while clients that were sent away close */
+	EVICTED_PAUSE_US = 10000,  /* ... while clients that were evicted are closing */
 	ADDRESSES_PER_NAME = 32,
 	FIRST_PASSED_FD = 3,
 	TLS_HANDSHAKE_RECORD = 0x16, /* RFC 8446 section 5.1 */
@@ -160,7 +160,7 @@ static void startup_expired(struct conn *conn)
 
 static void startup_ended(struct conn *conn, const struct err *err)
 {
-	/* a connection that is lost tells nothing about TLS */
+	/* a connection that is lost is no fault of TLS */
 	if (err && conn->ops == &encrypted_ops &&
 	    stream_has_tls_failure(&conn->stream) && !stream_tls(&conn->stream))
 		conn_log(conn, LEVEL_WARNING, "TLS handshake error: %s", err->text);
@@ -210,7 +210,7 @@ static const struct conn_ops startup_ops = {
     .closed = startup_closed,
 };
 
-/* The same, inside TLS. */
+/* The same phase inside TLS. */
 static const struct conn_ops encrypted_ops = {
     .name = "encrypted startup",
     .message = startup_message,
@@ -288,8 +288,7 @@ static int accept_on_spare(struct listener *l, struct sock_addr *peer)
 	return fd;
 }
 
-/* No descriptor is left, and somebody waits to be accepted: it may be the
- * administrator.
+/* No descriptor is left, and somebody waits to be accepted, perhaps the administrator.
  */
 static void accept_later(struct listener *l)
 {
@@ -328,10 +327,10 @@ static void accept_ready(void *ctx, int fd)
 	struct listener *l = ctx;
 
 	(void)fd;
-	/* One: a second call would mostly only learn that there are no more, and those
-	 * that wait make the listener ready in the next turn too. */
+	/* It accepts one: mostly a second call would only learn that there are no more,
+	 * and connections that wait make the listener ready again in the next turn. */
 	accept_one(l);
-	/* another connection may have taken the descriptor of a spare */
+	/* another connection may have taken the descriptor that was in reserve */
 	spares_refill(l->site);
 }
 
@@ -366,8 +365,9 @@ static void listener_free(struct listener *l)
 	list_remove(&l->site->listeners, &l->node);
 	deadline_clear(l->site->loop, &l->pause);
 	watch_free(&l->watch);
-	/* Whoever stops a suspended process may have handed the socket on.  The file
-	 * goes first: once nobody listens, it may be that of another process. */
+	/* The socket of a suspended process may have been handed to another one.  The
+	 * file is removed first: once nobody listens here, it may belong to another
+	 * process. */
 	if (l->path && !l->is_stopped)
 		unlink(l->path);
 	close(l->fd);

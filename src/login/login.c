@@ -1,6 +1,7 @@
 /*
- * Proves who a client is and gets it to its service: startup parameters, look-ups, the
- * password exchange, the wait for the pool's welcome.  It forwards nothing.
+ * Finds out who a client is and hands it to its service: startup parameters, look-ups,
+ * the password exchange, the wait for the pool's welcome.  No message of a client is
+ * forwarded here.
  */
 #include "login/login.h"
 
@@ -23,7 +24,7 @@
 #include "wire/codec.h"
 #include "wire/message.h"
 
-/* Longest password message looked at. */
+/* The longest password message that is read. */
 enum { PASSWORD_MESSAGE_MAX = 128 * 1024 };
 
 static const struct conn_ops login_ops;
@@ -120,12 +121,12 @@ static enum step login_await_welcome(struct client *client)
 static void login_keep_keys(struct client *client, struct pool *pool)
 {
 	struct login *login = client->login;
-	/* of auth_query the pool may have had a later answer */
+	/* the pool may have got a later answer of auth_query */
 	const struct secret *secret = pool_server_secret(pool);
 	if (!login->has_scram || secret->kind != SECRET_SCRAM ||
 	    pool->database->forced_user)
 		return;
-	/* proven against another secret than is in force by now */
+	/* the proof was made with a secret that has changed meanwhile */
 	if (memcmp(login->verifier.stored_key, secret->scram.stored_key,
 		SCRAM_KEY_LEN) != 0)
 		return;
@@ -287,7 +288,7 @@ static enum step login_take(struct client *client, enum proof proof)
 	return STEP_NEXT;
 }
 
-/* Somebody else's answer came. */
+/* The answer that the login waited for has come. */
 static void login_proven(struct client *client, enum proof proof)
 {
 	(void)login_take(client, proof);
@@ -310,7 +311,8 @@ static enum step login_judge(struct client *client, const struct message *m)
 		return login_take(client, proof);
 	if (login->phase == LOGIN_PASSWORD)
 		return login_ask_again(client);
-	/* a SCRAM exchange holds to the secret it began with: the next one will not */
+	/* this SCRAM exchange keeps the secret it began with; the next one has the new
+	 * one */
 	credential_forget(client->database, login->startup.user);
 	return login_take(client, proof);
 }
@@ -330,9 +332,9 @@ static enum step login_message(struct conn *conn, const struct message *m)
 	if (client->login->phase == LOGIN_AWAIT)
 		return STEP_PARK; /* sent ahead */
 	if (client->login->phase == LOGIN_WELCOME && m->type != 'p')
-		return STEP_PARK; /* sent ahead: it is for the service */
+		return STEP_PARK; /* it was sent ahead, and is for the service */
 	if (client->login->phase == LOGIN_LOOKUP && m->type == 'p')
-		return STEP_PARK; /* ... or for the exchange that is to come */
+		return STEP_PARK; /* ... or for the exchange that follows */
 	if (m->type != 'p' || client->login->phase == LOGIN_WELCOME ||
 	    m->size > PASSWORD_MESSAGE_MAX) {
 		conn_doom(conn, "%s", error_text(ERROR_BAD_PACKET));
@@ -363,7 +365,8 @@ static void login_closed(struct conn *conn, const char *reason)
 	login_free(client);
 }
 
-/* Whoever is refused is named as it named itself: log watchers look for that. */
+/* A client that is refused is named in the log by the user and database it asked for:
+ * log watchers look for that. */
 static void login_put_name(const struct conn *conn, char *out, size_t size)
 {
 	const struct client *client = conn_client(conn);
@@ -424,7 +427,7 @@ static void login_find_database(struct client *client)
 	database_hold(db);
 }
 
-/* auth_type=any: whoever comes is the database's forced user. */
+/* auth_type=any: every client logs in as the database's forced user. */
 static int login_find_any_user(struct client *client)
 {
 	struct database *db = client->database;
@@ -440,7 +443,7 @@ static int login_find_any_user(struct client *client)
 	return 0;
 }
 
-/* NULL: he is not in auth_file. */
+/* NULL: the user is not in auth_file. */
 static struct user *login_static_user(const struct client *client)
 {
 	struct user *user =
@@ -463,8 +466,8 @@ static void login_find_user(struct client *client)
 	login->is_mock = true;
 }
 
-/* Somebody else knows whether there is such a user: if we do not, we shall when it has
- * proven itself. */
+/* LDAP or PAM know whether there is such a user: a user who is not known here becomes
+ * known when the proof succeeds. */
 static int login_find_external_user(struct client *client)
 {
 	const struct database *db = client->database;
@@ -533,7 +536,7 @@ static void login_found_later(struct client *client)
 		conn_unpark(&client->conn);
 }
 
-/* The proof that did not fit the last answer is looked at once more. */
+/* The message that did not fit the kept secret is checked against the new one. */
 static void login_found_again(struct client *client)
 {
 	client->login->phase = LOGIN_PASSWORD;
@@ -589,7 +592,7 @@ static enum step login_settle_user(struct client *client)
 	return found < 0 ? STEP_CLOSE : login_prove(client);
 }
 
-/* The host's name was found out, or it has none. */
+/* The name of the client's host has been looked up, or it has none. */
 static void login_method_known(struct client *client)
 {
 	login_await_end(client->login);

@@ -1,6 +1,6 @@
 /*
  * The clocks of a login: its own, and those of the queues in which it waits for
- * auth_query and for the pool's first server.  What it does meanwhile is login.c's.
+ * auth_query and for the pool's first server.
  */
 #include "login/login_clocks.h"
 
@@ -45,7 +45,7 @@ static void lookup_expired(struct client *client)
 	if (conn_now(&client->conn) >= authquery_due(client, &error))
 		client_fatal(client, error);
 	else
-		login_clocks_arm_lookup(client); /* the query runs by now */
+		login_clocks_arm_lookup(client); /* the query is running by now */
 }
 
 void login_clocks_expired(struct conn *conn)

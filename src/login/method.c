@@ -1,6 +1,6 @@
 /*
- * Chooses the method of a login.  The rules themselves are auth/hba's; finding out the
- * name of a host is net/dns's, and here it is given only so much time.
+ * Chooses the method of a login.  The rules themselves are in auth/hba; the name of a
+ * host is looked up by net/dns, for a limited time.
  */
 #include "login/method.h"
 
@@ -8,7 +8,8 @@
 
 #include "login/login_state.h"
 
-/* A name server that says nothing must not hold a login until it times out. */
+/* A name server that does not answer must not delay a login until the resolver gives
+ * up. */
 enum { NAME_WAIT_US = 5000000 };
 
 enum auth_type method_of_rule(const struct hba_rule *rule)

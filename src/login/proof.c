@@ -1,7 +1,7 @@
 /*
- * The exchange in which a client proves who it is: cleartext, md5, SCRAM, and what
- * others judge.  Which method it is to be, and what follows from the outcome, is
- * login's business.
+ * The exchange in which a client proves who it is: cleartext, md5, SCRAM, certificates,
+ * and what LDAP, PAM or the operating system decide.  The method is chosen, and the
+ * outcome is acted upon, elsewhere in the login.
  */
 #include "login/proof.h"
 
@@ -48,7 +48,7 @@ void proof_fail(struct client *client)
 	client_fatal(client, proof_failure(client->login));
 }
 
-/* False: there is nobody to ask; the client was told. */
+/* False: this build or configuration has nobody to ask; the client was told. */
 static bool proof_has_judge(struct client *client)
 {
 	const struct login *login = client->login;
@@ -65,7 +65,7 @@ static bool proof_has_judge(struct client *client)
 	return false;
 }
 
-/* A password that anybody between could take. */
+/* Channel binding is required, and somebody in between could read this password. */
 static enum proof proof_unbound(struct client *client)
 {
 	client_fatal(client, ERROR_BINDING_REQUIRED);
@@ -75,7 +75,7 @@ static enum proof proof_unbound(struct client *client)
 /* The names of a client's certificate. */
 struct certified {
 	const struct tls *tls; /* borrowed */
-	char *last;            /* owned: the one that was asked for last */
+	char *last;            /* owned: the name that was asked for last */
 };
 
 static bool is_certified_name(void *ctx, const char *name)
@@ -110,7 +110,7 @@ static bool has_certificate(const struct client *client, const struct tls *tls)
 	return is_his;
 }
 
-/* The client is told the same, whatever it was that its certificate lacks. */
+/* The client is told the same, whatever is wrong with its certificate. */
 static enum proof proof_certificate(const struct client *client)
 {
 	const struct login *login = client->login;
@@ -206,8 +206,9 @@ static void cleartext_derived(struct key_job *key_job)
 	login->derived(client);
 }
 
-/* The password in clear.  A wrong one costs a key_job, whatever secret there is, if
- * any: else the time of the answer would tell which users exist. */
+/* The password in clear.  A wrong one costs one key derivation, whatever secret the
+ * user has and whether there is such a user: otherwise the time of the answer would
+ * tell which users exist. */
 static enum proof proof_cleartext(struct client *client, const char *password)
 {
 	struct login *login = client->login;

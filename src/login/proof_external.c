@@ -1,6 +1,7 @@
 /*
- * Questions about a client to the world outside, asked on helper threads.  How they are
- * asked is auth's business; what follows from the answers is the login's.
+ * Questions about a client to LDAP, PAM or the operating system, asked on helper
+ * threads.  How they are asked is in the auth floor; what follows from the answers is
+ * decided by the login.
  */
 #include "login/proof_external.h"
 
@@ -13,10 +14,10 @@
 #include "auth/workers.h"
 #include "login/login_state.h"
 
-/* An entry longer than this is none that anybody has. */
+/* No account has a longer entry. */
 enum { ACCOUNT_ENTRY_MAX = 1024 * 1024 };
 
-/* -1: nobody takes the job; the client was told. */
+/* -1: the queue of the helper threads is full; the client was told. */
 static int proof_external_submit(struct client *client, struct workers_job *job)
 {
 	struct login *login = client->login;
@@ -37,7 +38,7 @@ static enum proof proof_external_no_memory(struct client *client)
 	return PROOF_REFUSED;
 }
 
-/* The answer is there, and the client was told nothing yet. */
+/* The answer has come; the client has been told nothing yet. */
 static void proof_external_end(struct client *client, bool is_proven)
 {
 	struct login *login = client->login;
@@ -54,10 +55,11 @@ struct account_job {
 	struct workers_job job;
 	struct client *client; /* borrowed, for done() */
 	unsigned uid;
-	char *name; /* owned: the result; NULL: there is none */
+	char *name; /* owned: the account's name; NULL: it was not found */
 };
 
-/* With as much room as the entry needs: names come from wherever accounts are kept. */
+/* The buffer grows until the entry fits: how long it is depends on where accounts are
+ * kept. */
 static void account_run(struct workers_job *job)
 {
 	struct account_job *account = container_of(job, struct account_job, job);

@@ -46,7 +46,7 @@ enum proof proof_fail_slowly(struct client *client)
 	static const uint8_t salt[SCRAM_SALT_LEN] = {0};
 	struct site *site = client->conn.site;
 	struct login *login = client->login;
-	/* nothing is ever kept under it */
+	/* nothing is ever stored under this key */
 	struct scram_due due = {login->startup.user, salt, sizeof(salt),
 	    (uint32_t)site_settings(site)->scram_iterations};
 	uint8_t salted[SCRAM_KEY_LEN];
@@ -67,7 +67,7 @@ static void sasl_take_verifier(struct login *login, const struct scram_verifier 
 	login->verifier.salt = mem_dup(from->salt, from->salt_len);
 }
 
-/* From a plain password: the keys are made when they are needed. */
+/* The verifier of a plain password: its keys are derived when they are needed. */
 static void sasl_make_verifier(
     struct client *client, const struct secret *secret, uint32_t rounds)
 {
@@ -87,7 +87,8 @@ static void sasl_make_verifier(
 	mem_random(v->salt, v->salt_len);
 }
 
-/* Stored, made from the plain password, or something that nobody can satisfy. */
+/* The verifier is the stored one, one made from the plain password, or one that no
+ * proof satisfies. */
 static void sasl_choose_verifier(struct client *client)
 {
 	struct login *login = client->login;
@@ -122,7 +123,7 @@ static void sasl_derived(struct key_job *key_job)
 	login->derived(client);
 }
 
-/* The keys are needed now. */
+/* The exchange cannot go on without the keys. */
 static enum proof sasl_want_keys(struct client *client)
 {
 	struct login *login = client->login;
@@ -244,7 +245,7 @@ enum proof proof_sasl_message(struct client *client, const struct message *m)
 			return PROOF_REFUSED;
 		}
 	} else if (login->was_derived) {
-		return PROOF_FAILED; /* it has, and waited for it to be told */
+		return PROOF_FAILED; /* it has waited, and can be told now */
 	} else if (login->lacks_keys) {
 		proof = sasl_want_keys(client);
 		login->has_waited = proof == PROOF_LATER;

@@ -1,5 +1,5 @@
 /*
- * The phase of a connection before its first packet when a proxy carries it.
+ * The phase before the first packet of a connection that comes through a proxy.
  */
 #include "login/proxy.h"
 
@@ -8,7 +8,8 @@
 #include "base/networks.h"
 #include "wire/proxy_header.h"
 
-/* The part of a header that has come; owned by the client until the header is whole. */
+/* The part of the header that has come so far; owned by the client until the header is
+ * whole. */
 struct proxy_input {
 	struct buf bytes;
 	const struct conn_ops *next; /* borrowed */
@@ -37,7 +38,8 @@ static enum step proxy_refuse(struct conn *conn)
 	return STEP_CLOSE;
 }
 
-/* From here on the client is where the proxy says it is, for rules, views and logs. */
+/* From here on the client has the address that the proxy names, for rules, views and
+ * logs. */
 static void proxy_take_address(struct client *client, const struct proxy_header *header)
 {
 	struct conn *conn = &client->conn;
@@ -77,7 +79,7 @@ static enum step proxy_raw(
 	return STEP_NEXT;
 }
 
-/* Bytes never get as far as messages in this phase. */
+/* In this phase bytes are never cut into messages. */
 static enum step proxy_message(struct conn *conn, const struct message *m)
 {
 	(void)m;

@@ -1,5 +1,6 @@
 /*
- * The parameters of a StartupMessage.  It looks nothing up.
+ * The parameters of a StartupMessage, read.  Users and databases are not looked up
+ * here.
  */
 #include "login/startup.h"
 
@@ -25,7 +26,8 @@ void startup_done(struct startup *s)
 	mem_free(s->database);
 }
 
-/* There is no 3.1, and whoever asks for more than we know gets the newest we know. */
+/* There is no version 3.1; a client that asks for a newer version than the pooler knows
+ * gets the newest that it knows. */
 uint32_t startup_protocol(const struct startup *s)
 {
 	return s->version >= PROTOCOL_3_2 ? PROTOCOL_3_2 : PROTOCOL_3_0;
@@ -150,7 +152,8 @@ static enum replication replication_of(const char *value)
 	return codec_bool_word(value) == 1 ? REPLICATION_PHYSICAL : REPLICATION_NONE;
 }
 
-/* Before all others: what the options may be hangs on it. */
+/* It is read before all other parameters, because it decides which options are allowed.
+ */
 static void find_replication(struct client *client, struct cursor c)
 {
 	struct startup_param p;
@@ -181,7 +184,8 @@ static int read_param(
 	if (strcmp(p->name, "replication") == 0)
 		return 0;
 	if (strcmp(p->name, "options") == 0 && client->replication) {
-		/* for the server that will be this client's alone */
+		/* kept for the server connection that this client will have to itself
+		 */
 		replace(&client->options, p->value);
 		return 0;
 	}
