@@ -11,15 +11,17 @@
 #include "wire/prepared.h"
 #include "wire/prepared_sql.h"
 
-/* An answer that is due in other words. */
+/* An answer whose names are to be changed. */
 struct alias {
 	struct node node;
 	uint32_t tag;
-	struct prepared_sql_move move; /* of the place of an error; 0: it has not */
-	/* of a Parse that is to fail because the name is taken: what the name stands
-	 * for if it does not fail; one reference, or NULL */
+	struct prepared_sql_move move; /* how the position in an error changes; 0: it
+					* does not */
+	/* for a Parse that should fail because the name is in use: the text that the
+	 * name stands for if it succeeds; one reference, or NULL */
 	struct prepared_text *parsed;
-	/* of the Execute of such a command: what its success changes */
+	/* for the Execute of PREPARE, EXECUTE or DEALLOCATE: what its success changes
+	 */
 	enum command_kind kind;
 	struct prepared_text *text; /* one reference, or NULL */
 	char ours[sizeof(((struct prepared_text *)0)->name)];

@@ -10,7 +10,8 @@
 
 /* The client holds no server and asks for none: client_idle_timeout. */
 void clocks_arm_rest(struct client *client);
-/* It waits for a server: query_wait_timeout, query_timeout, query_wait_notify. */
+/* The client waits for a server: query_wait_timeout, query_timeout, query_wait_notify.
+ */
 void clocks_arm_wait(struct client *client);
 /*
  * The client is linked to the server: one clock, on the server, for all that may take

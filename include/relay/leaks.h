@@ -19,7 +19,7 @@
 #include "session/server.h"
 #include "wire/effects.h"
 
-/* Tags of the ledger below this one are ours: leak_kind + 1 of a refused statement. */
+/* Tags of the ledger below this one belong to refused statements: leak_kind + 1. */
 enum { LEAKS_TAG_END = LEAK_KIND_COUNT + 1 };
 
 /* ---- SHOW STATE_LEAKS ---- */
@@ -49,7 +49,7 @@ const struct list *leaks_rows(const struct leak_table *table);
 enum leak_fate {
 	LEAK_PASS,
 	LEAK_REFUSED, /* something else was sent and entered: drop the message */
-	LEAK_BROKEN,  /* client and server were doomed */
+	LEAK_BROKEN,  /* client and server are being closed */
 };
 /* A Query or Parse of these effects is about to go to the server. */
 enum leak_fate leaks_check(struct client *client, struct server *server,

@@ -15,14 +15,14 @@
 /* Bring the server to the client's values.  True when SETs were sent: the client must
  * wait until params_applied was called for their ReadyForQuery. */
 bool params_apply(struct server *server, struct client *client);
-/* The same between two requests of a client that stays, in a transaction too: what the
- * client has under no name is left alone. */
+/* The same between two requests of a client that keeps its server, also in a
+ * transaction: the client's unnamed statement is left alone. */
 bool params_apply_again(struct server *server, struct client *client);
-/* Our SETs were answered.  -1: one failed, the server is doomed. */
+/* The pooler's SETs were answered. -1: one failed, and the server is being closed. */
 int params_applied(struct server *server, struct client *client);
-/* An ErrorResponse to them. */
+/* An ErrorResponse to one of these SETs. */
 void params_failed(struct server *server, const struct message *m);
-/* A ParameterStatus for server and client.  -1: the server is doomed. */
+/* A ParameterStatus for server and client. -1: the server is being closed. */
 int params_report(
     struct server *server, struct client *client, const struct message *m);
 /* A CommandComplete: may the command have changed parameters? */

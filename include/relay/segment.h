@@ -15,10 +15,11 @@
 #include "session/server.h"
 
 struct segment {
-	uint32_t tag;     /* the ledger's, of its first message */
+	uint32_t tag;     /* the tag of its first message in the ledger */
 	bool is_ended;    /* the Sync is in it */
 	struct buf bytes; /* the client's own */
-	/* a ParameterDescription: an error may still follow, and then another one */
+	/* a ParameterDescription that is held back: an error may still follow, and then
+	 * another one */
 	struct buf described;
 };
 
@@ -30,20 +31,21 @@ void segment_begin(struct server *server, const struct message *m);
 void segment_note(struct server *server, const struct message *m);
 /* All is answered. */
 void segment_end(struct server *server);
-/* There is none any more; what was kept of the answer goes to the client first. */
+/* Frees the segment; what was held back of the answer goes to the client first. */
 void segment_drop(struct server *server);
-/* Must this answer be kept until the next message comes?  Such a one is needed whole.
+/* Must this answer be held back until the next message comes?  It is needed whole then.
  */
 bool segment_may_hold(const struct server *server, const struct message *m);
 void segment_hold(struct server *server, const struct message *m);
-/* What was kept of the answer goes to the client. */
+/* What was held back of the answer goes to the client. */
 void segment_deliver(struct server *server);
-/* Its first message, and whether it describes what it runs. */
+/* Returns its first message, and whether it describes the statement that it runs. */
 void segment_look(const struct segment *s, struct message *first, bool *is_described);
-/* Take it to send it again: the messages, in a block of their own; *count bytes.  NULL:
- * no memory.  The server has none any more. */
+/* Takes the segment from the server to send it again: its messages, *count bytes, in a
+ * block of their own.  NULL: no memory. */
 struct block *segment_detach(struct server *server, size_t *count);
-/* The message at *at of so many bytes, and on to the next.  False: there is none. */
+/* Reads the message at *at of so many bytes, and moves on to the next.  False: there is
+ * none. */
 bool segment_next(struct block *block, size_t count, size_t *at, struct message *m);
 
 #endif

@@ -17,7 +17,7 @@
 int server_prepared_limit(const struct server *server);
 int server_prepared_note(struct server *server, uint32_t tag,
     enum prepared_change change, const char *name, struct prepared_text *text);
-/* Send a Close of ours. */
+/* Send a Close of the pooler's own. */
 int server_prepared_close(struct server *server, const char *name, uint32_t tag);
 
 /* The text that is shared for these bytes as the server would read them now; one
@@ -36,26 +36,29 @@ struct prepared_text *server_prepared_intern(const struct server *server,
 struct prepared_text *server_prepared_variant(
     const struct server *server, struct prepared_text *text);
 
-/* Does the server have the text, and as it was parsed? */
+/* Does the server hold the text, and is that certain? */
 bool server_prepared_is_held(
     const struct server *server, const struct prepared_text *text);
 /* The server holds one more text from the message of this tag on. */
 int server_prepared_add(
     struct server *server, struct prepared_text *text, uint32_t tag);
-/* The oldest ones go until there is room for so many more; to be called behind the
- * message that made it necessary. */
+/* Closes the statements unused for longest until there is room for so many more; to be
+ * called behind the message that made it necessary. */
 int server_prepared_make_room(struct server *server, size_t room);
-/* What is of no use any more is closed first, so that a Parse cannot clash. */
+/* Closes the statement if it is uncertain, so that a Parse cannot fail because of it.
+ */
 int server_prepared_close_spoilt(struct server *server, struct prepared_text *text);
-/* A Parse of it is not to clash with what the server holds (it does when ParseComplete
- * cannot be made up: in an aborted transaction). */
+/* Closes the statement before a Parse of it is sent, which would fail otherwise.  (A
+ * Parse is sent although the server holds the text when ParseComplete cannot be made
+ * up: in an aborted transaction.) */
 int server_prepared_drop(struct server *server, struct prepared_text *text);
-/* Make sure that the server holds the text when it comes to the next message. */
+/* Make sure that the server holds the text when it reads the next message. */
 int server_prepared_ensure(struct server *server, struct prepared_text *text);
-/* Statements may be gone from the server, and the pooler did not see which: what it
- * held is made anew before its next use. */
+/* The server may have lost statements, and it is not known which: each is prepared
+ * again before its next use. */
 void server_prepared_doubt(struct server *server);
-/* Make sure that a statement of the text's name clashes. */
+/* Make sure that the server has a statement of the text's name, so that a Parse under
+ * it fails. */
 int server_prepared_block(struct server *server, struct prepared_text *text);
 
 #endif

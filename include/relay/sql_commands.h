@@ -1,9 +1,10 @@
 /*
- * The commands PREPARE, EXECUTE and DEALLOCATE of clients whose server changes under
- * them (track_sql_prepare): what they are about, what is sent instead, what must stand
- * before it, and what their success changes.  Names are those of the protocol, too, as
- * PostgreSQL has it.  How a command comes and goes is sql_statements.h's (Query) and
- * statements.h's (Parse, Bind, Execute).  What -1 means is always: no memory.
+ * The commands PREPARE, EXECUTE and DEALLOCATE of clients that get another server for
+ * each transaction (track_sql_prepare): what they name, what is sent instead, what must
+ * be sent before it, and what their success changes.  As in PostgreSQL, they share
+ * their names with the statements of the protocol.  Commands in a Query are handled in
+ * sql_statements.h, those in Parse, Bind and Execute in statements.h.  A result of -1
+ * always means: no memory.
  */
 #ifndef RELAY_SQL_COMMANDS_H
 #define RELAY_SQL_COMMANDS_H
@@ -16,17 +17,17 @@
 #include "session/server.h"
 #include "wire/prepared_sql.h"
 
-/* One such command, and what its name stands for now. */
+/* One such command, and the text that its name stands for. */
 struct sql_command {
-	struct prepared_sql sql; /* COMMAND_NONE: it is no such command */
-	/* one reference: what is run, or made; NULL: there is none */
+	struct prepared_sql sql; /* COMMAND_NONE: it is another command */
+	/* one reference: the text that is run, or prepared; NULL: there is none */
 	struct prepared_text *text;
 	struct prepared_sql_move move;
 	char ours[sizeof(((struct prepared_text *)0)->name)]; /* instead of the name */
 };
 
 bool sql_is_on(const struct server *server);
-/* For a text with these effects. */
+/* Reads the command in a text with these effects. */
 int sql_command_init(struct sql_command *c, const struct client *client,
     const struct server *server, const char *text, const struct sql_effects *effects);
 void sql_command_done(struct sql_command *c);
@@ -40,7 +41,8 @@ struct prepared_text *sql_command_text(const struct sql_command *c,
 /* Send what must stand before a Parse, Bind or Describe of it. */
 int sql_command_before(const struct sql_command *c, struct server *server);
 
-/* Send this Parse of it for the client; errors are about the client's text. */
+/* Send this Parse of it for the client; in errors, names and positions are those of the
+ * client's text. */
 int sql_command_send(struct server *server, const struct sql_command *c,
     const struct buf *parse, uint32_t tag);
 
@@ -50,8 +52,8 @@ int sql_before_run(const struct client *client, struct server *server,
 /* It was completed. */
 int sql_completed(struct client *client, struct server *server, enum command_kind kind,
     const char *name, struct prepared_text *text);
-/* It failed: does the server not have the statement, or cannot run it any more?  It is
- * made again before its next use then. */
+/* The command failed: is the statement unknown to the server, or can it not run any
+ * more?  It is prepared again before its next use then. */
 bool sql_has_lost(struct server *server, const struct message *m,
     enum command_kind kind, struct prepared_text *text);
 
@@ -70,10 +72,10 @@ struct sql_portal {
 /* NULL: the portal is not of such a command. */
 struct sql_portal *sql_portal_find(const struct server *server, const char *name);
 void sql_portal_drop(struct server *server, const char *name);
-/* A portal belongs to the transaction that is the server's when its Bind comes: not
- * before that is known. */
+/* May a portal be made now?  It belongs to the transaction in which the server reads
+ * its Bind, which must be known. */
 bool sql_portal_may_be_made(const struct server *server);
-/* A whole Bind of the command (NULL: of something else) goes to the server. */
+/* A whole Bind of the command (NULL: of another statement) goes to the server. */
 int sql_portal_note(
     struct server *server, const struct message *m, const struct sql_command *c);
 void sql_portals_clear(struct server *server);

@@ -1,7 +1,7 @@
 /*
- * The commands PREPARE, EXECUTE and DEALLOCATE as simple queries of clients whose
- * server changes under them: see sql_commands.h.  One such query runs at a time on a
- * server, with nothing before or behind it but what it needs itself.
+ * The commands PREPARE, EXECUTE and DEALLOCATE as simple queries: see sql_commands.h.
+ * On a server one such query runs at a time, with nothing before or behind it but what
+ * it needs itself.
  */
 #ifndef RELAY_SQL_STATEMENTS_H
 #define RELAY_SQL_STATEMENTS_H
@@ -13,10 +13,10 @@
 #include "wire/effects.h"
 
 enum sql_fate {
-	SQL_FORWARD, /* none of ours */
+	SQL_FORWARD, /* not one of these commands */
 	SQL_SENT,    /* it was sent in other words and entered in the ledger */
 	SQL_WAIT,    /* show it again when nothing is owed any more */
-	SQL_BROKEN,  /* client and server were doomed */
+	SQL_BROKEN,  /* client and server are being closed */
 };
 /* A Query of a client whose statements are tracked is about to go to the server. */
 enum sql_fate sql_rewrite_query(struct client *client, struct server *server,
@@ -32,7 +32,7 @@ enum sql_answer {
 /* A message of the server that would be forwarded, and completed `done`. */
 enum sql_answer sql_answered(struct client *client, struct server *server,
     const struct message *m, const struct pipeline_entry *done);
-/* Client and server part. */
+/* The link ends. */
 void sql_unlink(struct server *server);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The statement without a name of a client whose server changes under it.  What -1
- * means is always: no memory.
+ * The unnamed statement of a client that gets another server for each transaction.  A
+ * result of -1 always means: no memory.
  */
 #ifndef RELAY_UNNAMED_H
 #define RELAY_UNNAMED_H
@@ -12,23 +12,24 @@
 #include "session/client.h"
 #include "session/server.h"
 
-/* A Parse of it is entered; 0: it is to be sent as it is, 1: it was sent in other
- * words.  Its text is at that offset. */
+/* Enters a Parse of it in the ledger. 0: the message is to be sent as it is; 1: it was
+ * sent in other words.  Its text is at that offset. */
 int unnamed_parse(struct client *client, struct server *server, const struct message *m,
     size_t text_at, const struct sql_effects *effects);
-/* A Query or Close, which ends the statement, is entered: it is to be sent as it is. */
+/* Enters a Query or Close, which ends the statement; the message is to be sent as it
+ * is. */
 int unnamed_end(struct client *client, struct server *server, const struct message *m);
-/* The message of this tag was answered well, if it is one of those. */
+/* The message of this tag succeeded; it may be any message. */
 void unnamed_parsed(struct client *client, uint32_t tag);
-/* It failed: there is none any more. */
+/* It failed: there is no unnamed statement any more. */
 void unnamed_failed(struct client *client, struct server *server, uint32_t tag);
-/* It was not looked at: what there was is still there. */
+/* It was skipped: the earlier statement is still there. */
 void unnamed_skipped(struct client *client, struct server *server, uint32_t tag);
-/* A Bind or Describe of it is to be sent as it is: the server has it then.  1: not
- * before no ReadyForQuery is owed. */
+/* Makes sure that the server has the statement before a Bind or Describe of it, which
+ * is to be sent as it is. 1: wait until no ReadyForQuery is owed. */
 int unnamed_bring(
     struct client *client, struct server *server, const struct message *m);
-/* It is gone for certain. */
+/* The statement is certainly gone. */
 void unnamed_forget(struct client *client);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Answers that are due in other words.  Whose they are is known by the tags of the
- * ledger.
+ * Answers in which the pooler's name of a statement becomes the client's.  The tags of
+ * the ledger say which answer it is.
  */
 #include "relay/alias.h"
 

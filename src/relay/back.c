@@ -1,7 +1,7 @@
 /*
- * What a linked server says: the ledger checks it, it goes to the client or is kept,
- * and when all is answered the server is given back.  The hot path.  It reads no
- * content but parameter reports and ReadyForQuery.
+ * The server's side of a relay: the ledger checks each message, it goes to the client
+ * or is kept, and when everything is answered the server is given back.  This is the
+ * hot path: of content it reads only parameter reports and ReadyForQuery.
  */
 #include "relay/back.h"
 
@@ -18,7 +18,7 @@
 #include "wire/codec.h"
 #include "wire/message.h"
 
-/* Longest message from a server that is looked at whole. */
+/* The longest message of a server that is read whole. */
 enum { LOOKED_AT_MAX = 1024 * 1024 };
 
 static enum step back_settled(struct server *server, struct client *client);
@@ -50,7 +50,7 @@ static void put_to_client(struct client *client, struct server *server,
 	}
 }
 
-/* A COPY failed: how much of what was sent had it eaten? */
+/* A COPY failed: how many of the messages that were sent belonged to it? */
 void back_ask(struct server *server, struct client *client)
 {
 	if (pipeline_must_ask(&server->pipeline) && !client_is_sending_message(client))
@@ -64,7 +64,7 @@ static enum step back_applied(struct server *server, struct client *client)
 {
 	if (params_applied(server, client) < 0)
 		return STEP_CLOSE;
-	/* what it was for was cancelled meanwhile, or there was nothing to run */
+	/* the query was cancelled meanwhile, or there was nothing to run */
 	if (client->is_canceled || !client->conn.is_parked)
 		return back_settled(server, client);
 	conn_unpark(&client->conn);
@@ -90,7 +90,7 @@ static void back_end_query(struct server *server, struct client *client, uint64_
 	server->is_ready = true;
 }
 
-/* All the client asked for is answered. */
+/* Everything that the client asked for is answered. */
 static enum step back_settled(struct server *server, struct client *client)
 {
 	int mode = server->seat.is_replication ? POOL_MODE_SESSION
@@ -171,8 +171,8 @@ static bool is_looked_at(const struct server *server, const struct message *m)
 	       statements_want_whole(server, m);
 }
 
-/* The client's last segment failed for a reason of ours: it comes once more when the
- * server has come to the end of what it skips. */
+/* The client's last segment failed because of the pooler: it is sent once more when the
+ * server has skipped everything up to the Sync. */
 static void back_begin_again(struct server *server)
 {
 	static const uint8_t sync[] = {'S', 0, 0, 0, 4};
@@ -207,7 +207,8 @@ static enum step back_try_again(struct server *server, struct client *client)
 	return server->conn.is_doomed ? STEP_CLOSE : STEP_NEXT;
 }
 
-/* A client that keeps its server may listen, whatever we ask that meanwhile. */
+/* A client that keeps its server may LISTEN, and is told of notifications at any time.
+ */
 static bool is_notification_of(const struct server *server, const struct message *m)
 {
 	return m->type == 'A' && pool_mode(server->seat.pool) == POOL_MODE_SESSION;
@@ -237,7 +238,7 @@ static enum answer back_decide(struct server *server, struct client *client,
 		back_begin_again(server);
 		return ANSWER_SWALLOW;
 	}
-	segment_deliver(server); /* nothing of it is wrong */
+	segment_deliver(server); /* all of it is valid */
 	return answer;
 }
 
@@ -265,7 +266,7 @@ static bool has_plain_tag(const struct message *m)
 	}
 }
 
-/* Most of what comes concerns the ledger alone: there is no need to ask everyone. */
+/* Most messages concern the ledger alone: the other modules need not be asked. */
 static bool is_plain(const struct server *server, const struct message *m)
 {
 	switch (m->type) {

@@ -14,13 +14,13 @@ static uint64_t later(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* Limit after start; 0 of either means never. */
+/* When the limit is over that began at start; never if one of the two is 0. */
 static uint64_t due(uint64_t start_us, uint64_t limit_us)
 {
 	return start_us && limit_us ? start_us + limit_us : UINT64_MAX;
 }
 
-/* The scope of what a client may do by itself. */
+/* The scope of limits that concern the client without a server. */
 static struct scope client_scope(const struct client *client)
 {
 	return scope_of_login(client->database, client->user);
@@ -135,8 +135,8 @@ static uint64_t link_wait_start(
 					    : server->link.apply_us;
 }
 
-/* Will nothing more come from the server before the client has said more?  A COPY is a
- * query that runs. */
+/* Does the server wait for the client?  During a COPY it does not count as waiting: a
+ * query is running. */
 static bool link_waits_for_client(
     const struct client *client, const struct server *server)
 {
@@ -156,8 +156,8 @@ static bool link_is_at_rest(const struct client *client, const struct server *se
 	return server->is_ready && !client->request.ask.query_us;
 }
 
-/* When the client has been silent for too long.  While it is the server's turn, nobody
- * knows when it will be the client's: that is looked at again after the same time, so
+/* When the client has been silent for too long.  While the server works it is not known
+ * when the client's silence will begin: the clock comes again after the same time, so
  * that nothing has to be armed when an answer comes. */
 static uint64_t link_silence_due(
     const struct client *client, const struct server *server, uint64_t limit)
@@ -173,7 +173,7 @@ static uint64_t link_silence_due(
 	return later(ask->last_us, server->last_us) + limit;
 }
 
-/* When each limit of a link is reached, in the order in which they are told. */
+/* When each limit of a link is reached, in the order in which they are checked. */
 enum link_limit { LIMIT_QUERY, LIMIT_SILENCE, LIMIT_XACT, LIMIT_WAIT, LIMIT_COUNT };
 
 static void link_limits(

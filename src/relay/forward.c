@@ -1,6 +1,6 @@
 /*
- * The way of a client's message to its server: as it is, under other names, with
- * messages of our own around it, or not at all; and what the client must wait for
+ * A client's message on its way to the server: sent as it is, under other names, with
+ * messages of the pooler before it, or not at all; and what the client must wait for
  * behind it.
  */
 #include "relay/forward.h"
@@ -15,10 +15,10 @@
 #include "wire/message.h"
 #include "wire/prepared.h"
 
-/* Answers owed to one client before we stop reading from it. */
+/* How many answers may be owed to a client before it is no longer read. */
 enum { OWED_MOST = 16 * 1024 };
 
-/* Bytes for the server; the client waits when the server takes no more. */
+/* Sends bytes to the server; the client waits when the server takes no more. */
 void forward_bytes(struct client *client, struct server *server, struct block *block,
     const uint8_t *p, size_t len)
 {
@@ -32,7 +32,7 @@ void forward_bytes(struct client *client, struct server *server, struct block *b
 	}
 }
 
-/* Something runs on the server now. */
+/* The server is at work now. */
 static void forward_began(struct server *server)
 {
 	if (pipeline_is_settled(&server->pipeline))
@@ -107,9 +107,9 @@ static bool names_statement(uint8_t type)
 	return type == 'P' || type == 'B' || type == 'D' || type == 'C' || type == 'Q';
 }
 
-/* What comes behind it depends on its outcome: on which statements there still are, on
- * which parameters are brought back.  A client that has prepared nothing loses nothing
- * by a DEALLOCATE further on in the text. */
+/* Must what follows wait for the outcome of this message, because statements may be
+ * forgotten or parameters be brought back?  A client that has prepared nothing loses
+ * nothing by a DEALLOCATE further on in the text. */
 static bool must_hold_back(const struct client *client, const struct server *server,
     const struct message *m, const struct text_facts *facts)
 {
@@ -127,7 +127,7 @@ static bool must_hold_back(const struct client *client, const struct server *ser
 	}
 }
 
-/* Without it the server would keep answers until the client's Sync. */
+/* A Flush: without it the server would keep its answers until the client's Sync. */
 static void ask_for_answers(struct server *server)
 {
 	static const uint8_t flush[] = {'H', 0, 0, 0, 4};
@@ -163,7 +163,7 @@ static enum step pass(struct client *client, struct server *server,
 			  : forward_as_is(client, server, m);
 }
 
-/* A Query or Parse, which may be refused for what it would leave behind. */
+/* Passes a Query or Parse, which may be refused for what it would leave behind. */
 static enum step pass_text(struct client *client, struct server *server,
     const struct message *m, const struct text_facts *facts, bool is_tracked)
 {
@@ -186,7 +186,7 @@ static enum step pass_text(struct client *client, struct server *server,
 	if (step != STEP_NEXT)
 		return step;
 	leaks_expect(server, &facts->effects);
-	/* of a statement that is tracked it counts when it is bound */
+	/* the effects of a tracked statement count when it is bound */
 	if (m->type == 'Q' || !is_tracked)
 		params_expect(server, &facts->effects);
 	return STEP_NEXT;

@@ -101,7 +101,7 @@ static struct leak_row *add_row(
 	return row;
 }
 
-/* What there is no memory for is not counted. */
+/* A leak for which there is no memory is not counted. */
 static void count_leak(const struct client *client, enum leak_kind kind)
 {
 	struct leak_table *table = client->conn.site->leaks;
@@ -134,7 +134,7 @@ static void put_replacement(struct buf *out, const struct message *m)
 		codec_put_query(out, replacement);
 		return;
 	}
-	/* what has no name loses the unnamed statement, what has one does not */
+	/* an unnamed replacement ends the unnamed statement, a named one does not */
 	begin = codec_begin(out, 'P');
 	buf_put_str(out, m->bytes[5] ? replaced_name : "");
 	buf_put_str(out, replacement);
@@ -303,7 +303,7 @@ void leaks_settle(struct server *server)
 	server->link.leaks.called = 0;
 }
 
-/* With session_state = forward it is kept in mind what was left: the setting may
+/* With session_state=forward, too, it is noted what was left behind: the setting may
  * change. */
 void leaks_release(struct server *server)
 {

@@ -12,8 +12,8 @@
 
 /* ---- which values count ---- */
 
-/* Clients see that the administrator has switched it; the others are switched by
- * clients far more often than in the configuration. */
+/* Clients are told when the administrator has changed it; all other parameters are
+ * changed by clients far more often than in the configuration. */
 static bool is_administrators(const struct client *client, size_t i)
 {
 	const char *name = vars_schema_name(client->conn.site->vars, i);
@@ -21,9 +21,9 @@ static bool is_administrators(const struct client *client, size_t i)
 	return strcmp(name, "default_transaction_read_only") == 0;
 }
 
-/* The server reports another value while the client is linked to it.  The client has
- * changed it, or the administrator; when it cannot be told, the next client of the
- * server asks it by a RESET. */
+/* The server reports another value while the client is linked to it.  Either the client
+ * or the administrator has changed it; when it is not known who, the next client of the
+ * server finds out with a RESET. */
 static void note_owner(struct server *server, struct client *client, size_t i)
 {
 	uint64_t bit = i < EFFECTS_PARAMETERS ? UINT64_C(1) << i : 0;
@@ -91,7 +91,7 @@ static void put_status(struct client *client, size_t i, const char *value)
 	buf_done(&status);
 }
 
-/* Tell the client what this server has by itself and the last one had not. */
+/* Tell the client the values of this server that the last one did not have. */
 static void tell(struct server *server, struct client *client)
 {
 	size_t count = vars_schema_count(client->conn.site->vars);
@@ -146,7 +146,7 @@ bool params_apply(struct server *server, struct client *client)
 	return is_put;
 }
 
-/* Our RESETs are answered: the values are the server's own. */
+/* The pooler's RESETs are answered: the values are the server's own now. */
 static void learn(struct server *server)
 {
 	for (size_t i = 0; i < EFFECTS_PARAMETERS && server->link.brought_back; i++) {
@@ -235,7 +235,8 @@ void params_failed(struct server *server, const struct message *m)
 
 /* ---- RESET ---- */
 
-/* Before the first change: what the client asked for, and was told at its login. */
+/* Keeps, before the first change, what the client asked for and was told at its login.
+ */
 static void keep_asked(struct client *client)
 {
 	if (client->asked)
@@ -268,7 +269,7 @@ int params_report(struct server *server, struct client *client, const struct mes
 	return 0;
 }
 
-/* Tell the client what it has again, and want it from the next server. */
+/* Tell the client the values that it has again, and set them on the next server. */
 static void bring_back(struct server *server, struct client *client, size_t i)
 {
 	const char *value = vars_get(client->asked, i);
@@ -327,7 +328,8 @@ void params_note_reset(struct server *server, const struct message *m)
 	server->link.was_reset = true;
 	if (server_has_tag(m, "DISCARD ALL")) {
 		server->link.reset.session = UINT64_MAX;
-		server->link.is_reset_kept = true; /* it commits at once */
+		server->link.is_reset_kept = true; /* outside a transaction block the
+						    * command commits at once */
 	}
 }
 
@@ -377,7 +379,7 @@ static void note_transaction(struct server *server)
 void params_settle(struct server *server, struct client *client)
 {
 	note_transaction(server);
-	/* what was noted may be of what comes behind this ReadyForQuery */
+	/* what was noted may belong to a message behind this ReadyForQuery */
 	if (!server->link.was_reset && server->pipeline.syncs > 0)
 		return;
 	/* a replication server was started with what its client asked for */

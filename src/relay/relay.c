@@ -1,7 +1,7 @@
 /*
- * One client linked to one server: what the client says, with and without a server; the
- * service of ordinary databases.  The hot path.  It keeps no bytes: they go from block
- * to socket.  What the server says is back's.
+ * The client's side of a relay: its messages, with and without a server; the service of
+ * ordinary databases.  This is the hot path: it copies no bytes, they go from block to
+ * socket.  The server's messages are handled in back.c.
  */
 #include "relay/relay.h"
 
@@ -27,8 +27,8 @@ enum { WHOLE_TEXT_MAX = 16 * 1024 };
 
 /* ---- linking ---- */
 
-/* The pool has linked them: make the server ours and bring it to the client's
- * parameters. True when the client must wait until those are applied. */
+/* The pool has linked the two: the relay takes the server over and gives it the
+ * client's parameters.  True when the client must wait until they are applied. */
 static bool relay_link(struct client *client, struct server *server)
 {
 	conn_hand_on(&server->conn, &back_ops);
@@ -56,7 +56,7 @@ static void request_killed(struct request *request, const char *reason)
 	client_fatal(request_client(request), error_of_reason(reason), reason);
 }
 
-/* A logged-in client never asks for a welcome. */
+/* A client that is logged in never asks for a welcome. */
 static void request_admitted(struct request *request)
 {
 	conn_unpark(&request_client(request)->conn);
@@ -93,7 +93,7 @@ static void front_end_unrun(struct client *client)
 	clocks_arm_rest(client);
 }
 
-/* m is answered by an error of ours; what follows up to Sync is skipped. */
+/* The pooler answers m with an error of its own; what follows up to Sync is skipped. */
 static enum step front_fail(struct client *client, const struct message *m)
 {
 	client->is_skipping = m->type != 'Q' && m->type != 'F' && m->type != 'S';
@@ -179,7 +179,8 @@ static void front_begin(struct client *client, struct server *server)
 		clocks_arm_link(server, client);
 }
 
-/* What comes next hangs on how a COPY ends, and that may have to be flushed out. */
+/* What the next message means depends on how a COPY ends, for which a Flush may be
+ * needed. */
 static enum step front_wait_for_copy(struct server *server, const struct message *m)
 {
 	static const uint8_t flush[] = {'H', 0, 0, 0, 4};
@@ -190,8 +191,9 @@ static enum step front_wait_for_copy(struct server *server, const struct message
 	return STEP_PARK;
 }
 
-/* What PostgreSQL would ignore: COPY messages while nothing is owed, for the COPY they
- * were meant for has failed; and behind an error all up to the next Sync. */
+/* Would PostgreSQL ignore it?  It ignores COPY messages while nothing is owed, because
+ * the COPY they were meant for has failed; and behind an error everything up to the
+ * next Sync. */
 static bool is_ignored(const struct server *server, const struct message *m)
 {
 	if (pipeline_is_skipping(&server->pipeline))
@@ -208,8 +210,8 @@ static enum step front_unknown(struct client *client, const struct message *m)
 	return STEP_CLOSE;
 }
 
-/* A Close is answered at once, and for all else that means something a server is asked
- * for.  Nothing runs: late COPY messages and Flush mean nothing. */
+/* The client has no server: a Close is answered at once, late COPY messages and Flush
+ * mean nothing, and for everything else a server is asked for. */
 static enum step front_without_server(struct client *client, const struct message *m)
 {
 	enum step step;
@@ -254,7 +256,7 @@ static enum step front_message(struct conn *conn, const struct message *m)
 	if ((m->type == 'Q' || m->type == 'P') && !message_is_whole(m) &&
 	    m->size <= WHOLE_TEXT_MAX)
 		return STEP_MORE;
-	/* Answers that we make up are held back by no server. */
+	/* Answers that the pooler makes up are limited by no server. */
 	if (!(row->flags & MSG_COPY) && stream_is_above_high(&conn->stream)) {
 		client->waits_to_drain = true;
 		return STEP_PARK;
@@ -288,7 +290,7 @@ static enum step front_part(
 	forward_bytes(client, server, block, p, len);
 	if (conn->passing == 0)
 		back_ask(server, client);
-	/* the answer may have been quicker than the rest of the message */
+	/* the answer may have come before the rest of the message */
 	if (conn->passing == 0 && !server->is_ready && !server->link.idle_xact_us &&
 	    pipeline_is_settled(&server->pipeline))
 		back_ready(server, client);
@@ -354,8 +356,9 @@ static const struct conn_ops front_ops = {
 
 /* ---- the service ---- */
 
-/* What the pool's servers report.  A replication client that came before any of them is
- * linked to its own already, and greeted with what that one has reported. */
+/* The parameters of the greeting: what the pool's servers report.  A replication client
+ * is linked to its own server already, and greeted with what that one has reported if
+ * no other has. */
 static void put_greeting(struct client *client, struct buf *buf)
 {
 	const struct welcome *welcome = broker_welcome(client->request.ask.pool);
@@ -369,7 +372,7 @@ static void put_greeting(struct client *client, struct buf *buf)
 		return;
 	buf_put(buf, untracked->bytes, untracked->len);
 	vars_put_status(&client->vars, vars, buf);
-	/* A server that has something else tells it. */
+	/* A server with another value reports that. */
 	vars_fill(&client->vars, vars);
 }
 

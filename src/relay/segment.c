@@ -1,6 +1,6 @@
 /*
- * A copy of what a client sent since its last Sync.  When it is sent again, and what
- * the errors are that call for it, is not known here.
+ * A copy of what a client sent since its last Sync.  When it is sent again, and because
+ * of which errors, is decided in statements.c and back.c.
  */
 #include "relay/segment.h"
 
@@ -39,7 +39,7 @@ void segment_end(struct server *server)
 	segment_drop(server);
 }
 
-/* Until the next Sync there is none. */
+/* There is no segment until the next Sync. */
 static void spoil(struct server *server)
 {
 	segment_drop(server);
@@ -52,7 +52,7 @@ static void drop_ended(struct server *server)
 		segment_drop(server);
 }
 
-/* Only outside a transaction block can the server be asked again. */
+/* Only outside a transaction block can messages be sent again. */
 void segment_begin(struct server *server, const struct message *m)
 {
 	if (server->link.is_trying_again)
@@ -177,7 +177,7 @@ struct block *segment_detach(struct server *server, size_t *count)
 		memcpy(block->bytes, bytes->bytes, bytes->len);
 		block->used = (uint32_t)bytes->len;
 	}
-	/* the same comes once more */
+	/* the same answer comes once more */
 	buf_clear(&server->link.segment->described);
 	segment_drop(server);
 	return block;

@@ -74,8 +74,8 @@ static int send_parse(
 
 /* ---- readings ---- */
 
-/* The values that the server has when it comes to the next message.  NULL: they are not
- * known, for what was sent may change them, or there is no memory. */
+/* The parameter values under which the server will read the next message.  NULL: they
+ * are not known, because what was sent may change them, or there is no memory. */
 static const char *reading(const struct server *server)
 {
 	const struct reset_effects *sent = &server->link.reset;
@@ -159,7 +159,7 @@ int server_prepared_close_spoilt(struct server *server, struct prepared_text *te
 	return server_prepared_drop(server, text);
 }
 
-/* An EXECUTE needs two: itself, and what it runs. */
+/* An EXECUTE needs two statements: itself, and the one that it runs. */
 static size_t most_held(const struct server *server)
 {
 	int max = server_prepared_limit(server);

@@ -11,8 +11,8 @@
 #include "relay/alias.h"
 #include "wire/codec.h"
 
-/* What a DEALLOCATE closes: others may need the client's own statement.  It is there
- * only before a DEALLOCATE that is to succeed. */
+/* The statement that a DEALLOCATE closes instead of the client's, which others may
+ * need.  It is made only before a DEALLOCATE that is to succeed. */
 static const char closed_name[] = "PGBOUNCER_CLOSED";
 
 bool sql_is_on(const struct server *server)
@@ -29,7 +29,7 @@ static int find_text(struct sql_command *c, const struct client *client,
     const struct server *server, const char *text, const struct sql_effects *effects)
 {
 	const struct prepared_sql *sql = &c->sql;
-	/* what the PREPARE does is not what its statement does */
+	/* the effects of the PREPARE are not those of its statement */
 	const struct sql_effects of_text = {.reads_clock = effects->reads_clock};
 	struct prepared_text *named;
 
@@ -44,7 +44,7 @@ static int find_text(struct sql_command *c, const struct client *client,
 		break;
 	case COMMAND_EXECUTE:
 		named = prepared_names_find(client->names, sql->name);
-		/* of a command in a command it is not known what it would do */
+		/* what a command within a command does is not known */
 		if (!named || named->effects.is_command)
 			break;
 		c->text = server_prepared_variant(server, named);
@@ -181,7 +181,8 @@ int sql_completed(struct client *client, struct server *server, enum command_kin
 	if (prepared_set_add(&server->statements, text) < 0)
 		return -1;
 	if (prepared_names_find(client->names, name)) {
-		/* what was to stand in its way was lost: it was not to be made */
+		/* it was to fail because of a statement of that name, which the server
+		 * has lost */
 		prepared_set_spoil(server->statements, text);
 		return 0;
 	}
@@ -260,7 +261,7 @@ static int add_portal(
 	if (!server->link.portal_names)
 		server->link.portal_names = map_new();
 	map_put_str(server->link.portal_names, p->name, p);
-	/* what comes behind its Execute depends on its outcome */
+	/* messages behind its Execute depend on its outcome */
 	if (p->kind != COMMAND_EXECUTE)
 		server->link.has_forgetting_portal = true;
 	return 0;

@@ -17,9 +17,11 @@ struct sql_query {
 	struct sql_command command;
 	struct sql_effects effects; /* of the client's text */
 	bool has_answer;            /* some of it went to the client */
-	bool may_retry;  /* it is the first of its transaction, and was not tried yet */
+	bool may_retry;  /* it is the first of its transaction, and this is the first
+			  * attempt */
 	bool is_lost;    /* it is to be tried again */
-	struct buf kept; /* the client's text, for that; empty: too long */
+	struct buf kept; /* the client's text, for another attempt; empty: it was too
+			  * long */
 };
 
 static int send_query(
@@ -62,8 +64,8 @@ static enum sql_fate no_memory(struct client *client, struct server *server)
 	return SQL_BROKEN;
 }
 
-/* What stands before it, in the same transaction.  In one that has failed nothing would
- * come of it. */
+/* Sends what the command needs, in the same transaction.  In a failed transaction that
+ * would be of no use. */
 static int send_before(
     const struct sql_command *c, struct client *client, struct server *server)
 {
@@ -72,7 +74,7 @@ static int send_before(
 	return sql_before_run(client, server, c->sql.span.kind, c->sql.name, c->text);
 }
 
-/* text: of so many bytes, without its NUL.  Takes the command. */
+/* text has so many bytes, without its NUL.  The command is owned from here on. */
 static enum sql_fate run(struct client *client, struct server *server,
     const struct sql_command *command, const struct sql_effects *effects,
     const char *text, size_t len)
@@ -117,7 +119,8 @@ enum sql_fate sql_rewrite_query(struct client *client, struct server *server,
 	if (command.sql.span.kind == COMMAND_NONE)
 		return SQL_FORWARD;
 	if (pipeline_count(&server->pipeline) > 0) {
-		/* or the answers to wait for would not come before a Sync */
+		/* otherwise the answers that it waits for would not come before a Sync
+		 */
 		stream_put(&server->conn.stream, NULL, flush, sizeof(flush));
 		sql_command_done(&command);
 		return SQL_WAIT;
@@ -147,8 +150,8 @@ static void send_error(
 	buf_done(&out);
 }
 
-/* What stood before the Query failed, so PostgreSQL skips the Query, too: the
- * ReadyForQuery that the client waits for comes for a Sync. */
+/* What was sent before the Query failed, so that PostgreSQL skips the Query, too: a
+ * Sync makes it send the ReadyForQuery that the client waits for. */
 static int end_skipping(struct server *server)
 {
 	static const uint8_t sync[] = {'S', 0, 0, 0, 4};

@@ -1,7 +1,7 @@
 /*
- * Prepared statements of clients whose server changes under them.  Data structures and
- * message rewriting are wire/prepared's, the order of answers wire/pipeline's; here is
- * what is sent instead of what a client sent.
+ * Prepared statements of clients that get another server for each transaction.  Data
+ * structures and the rewriting of messages are in wire/prepared, the order of answers
+ * in wire/pipeline; here it is decided what is sent in place of what a client sent.
  */
 #include "relay/statements.h"
 
@@ -59,7 +59,7 @@ enum statement_fate statements_close_at_rest(
 	case PREPARED_UNNAMED:
 		unnamed_forget(client);
 		break;
-	case PREPARED_PORTAL: /* there is none outside a transaction */
+	case PREPARED_PORTAL: /* there are no portals outside a transaction */
 		break;
 	case PREPARED_PARTIAL:
 	case PREPARED_BROKEN: /* PostgreSQL says what is wrong with it */
@@ -71,14 +71,14 @@ enum statement_fate statements_close_at_rest(
 
 /* ---- what is in flight ---- */
 
-/* The message of this tag did nothing. */
+/* The message of this tag had no effect. */
 static void fail_tag(struct server *server, uint32_t tag)
 {
 	prepared_journal_fail(&server->link.journal, tag);
 	alias_end(server, tag);
 }
 
-/* An entry of the ledger gets no answer: an earlier one failed. */
+/* An entry of the ledger gets no answer, because an earlier message failed. */
 static void on_drop(void *arg, const struct pipeline_entry *entry)
 {
 	struct server *server = arg;
@@ -113,7 +113,8 @@ static enum statement_fate no_memory(struct client *client, struct server *serve
 	return STATEMENT_BROKEN;
 }
 
-/* The message with a name of ours; it goes on from *rest in the client's bytes. */
+/* Sends the message with the pooler's name up to that name; the rest are the client's
+ * bytes from *rest on. */
 static int send_renamed(struct server *server, const struct message *m,
     const char *name, uint32_t tag, size_t *rest)
 {
@@ -125,7 +126,7 @@ static int send_renamed(struct server *server, const struct message *m,
 	return server_owe(server, m->type, OWED_CLIENT, tag);
 }
 
-/* Errors about it are to name it as the client does. */
+/* The same, and in errors about the statement the client reads its own name. */
 static int send_renamed_back(struct server *server, const struct message *m,
     const char *ours, const char *theirs, size_t *rest)
 {
@@ -141,7 +142,7 @@ struct server_text {
 	struct prepared_text *text; /* one reference */
 };
 
-/* What a command needs is sent with it. */
+/* What a command needs is sent before it. */
 static int server_text_init(struct server_text *ours, struct client *client,
     struct server *server, struct prepared_text *text)
 {
@@ -165,8 +166,9 @@ static void server_text_done(struct server_text *ours)
 
 /* ---- Parse ---- */
 
-/* May ParseComplete be made up?  Only if the server would certainly have said it: it
- * holds the text, and no transaction is aborted or may yet be by what is in flight. */
+/* May ParseComplete be made up?  Only if the server would certainly have sent it: it
+ * holds the text, and no transaction is aborted or may be aborted by what is in flight.
+ */
 static bool may_make_up_parse(
     const struct server *server, const struct prepared_text *text)
 {
@@ -174,8 +176,8 @@ static bool may_make_up_parse(
 	       server_prepared_is_held(server, text);
 }
 
-/* The name is taken: PostgreSQL looks at the text first and complains then.  Should it
- * not complain, it has lost the statement: see parsed_again. */
+/* The name is in use: PostgreSQL analyses the text first and then reports an error.  If
+ * it reports none, it has lost the statement: see parsed_again. */
 static int parse_again(struct client *client, struct server *server,
     const struct message *m, const char *name, struct prepared_text *taken,
     struct prepared_text *text, size_t *rest)
@@ -193,16 +195,16 @@ static int parse_again(struct client *client, struct server *server,
 	return failed;
 }
 
-/* What runs may forget statements unseen. */
+/* What runs may make the server forget statements without a tag that says so. */
 static void doubt(struct client *client, struct server *server)
 {
 	server_prepared_doubt(server);
 	prepared_names_doubt(client->names);
 }
 
-/* A Parse that was to fail went well: the server had forgotten its statements in a way
- * that no tag tells of.  The name is the client's new text, and what the server holds
- * under our name of the old one is not what we know of it. */
+/* A Parse that was expected to fail succeeded: the server had forgotten its statements
+ * without a tag that says so.  The client's name stands for the new text now, and what
+ * the server holds under the pooler's names is uncertain. */
 static int parsed_again(
     struct client *client, struct server *server, const struct message *m, uint32_t tag)
 {
@@ -214,7 +216,8 @@ static int parsed_again(
 	return prepared_names_put(&client->names, a->theirs, a->parsed);
 }
 
-/* A name that may be gone from the server already is given anew. */
+/* Gives the name to the text; an older text of that name, which the server may have
+ * lost, goes. */
 static int add_name(struct client *client, struct server *server, uint32_t tag,
     const char *name, struct prepared_text *text)
 {
@@ -477,8 +480,8 @@ static enum statement_fate rewrite(struct client *client, struct server *server,
 	case PREPARED_NAMED:
 		break;
 	}
-	/* Behind a Sync it is not known what names and texts there are until it is
-	 * known what before it failed. */
+	/* Behind a Sync it is not known which names and texts there are until all
+	 * before it is answered. */
 	if (server->link.journal && server->pipeline.syncs > 0)
 		return STATEMENT_WAIT;
 	if (m->type == 'P')
@@ -489,7 +492,7 @@ static enum statement_fate rewrite(struct client *client, struct server *server,
 	return rewrite_bind(client, server, m, name, rest);
 }
 
-/* What gets no answer did not happen. */
+/* A message without an answer had no effect: what was noted for it is undone. */
 static int undo_failed(struct client *client, struct server *server)
 {
 	return server->link.journal ? prepared_journal_undo(&server->link.journal,
@@ -551,8 +554,8 @@ bool statements_is_for_client(const struct server *server, const struct message 
 	       !server->link.is_applying;
 }
 
-/* The Execute of a command did what it says; a portal of this name may be another one
- * by now. */
+/* The Execute of a command has succeeded; the portal of this name may be another one by
+ * now. */
 static void note_completion(
     struct client *client, struct server *server, const struct message *m, uint32_t tag)
 {
@@ -603,7 +606,7 @@ bool statements_answered(struct client *client, struct server *server,
 
 /* ---- lost statements ---- */
 
-/* 26000: it is not there; 0A000: its result has other types since the table was
+/* The statement does not exist, or its result has other types since the table was
  * altered. */
 static bool is_loss(const struct message *m)
 {

@@ -1,5 +1,6 @@
 /*
- * Who wants to know what of a text.  The look itself is wire/effects.
+ * What the settings in force need to know of a text.  The scan itself is in
+ * wire/effects.
  */
 #include "relay/texts.h"
 
@@ -10,8 +11,8 @@
 
 enum { HEADER_LEN = 5 };
 
-/* The text, or what is here of it: it ends with the message or at a NUL before that.
- * False: it has not begun. */
+/* Finds the text, or the part that has come: it ends with the message or at a NUL
+ * before that.  False: it has not begun. */
 static bool find_text(const struct message *m, const char **text, size_t *len)
 {
 	const char *end = (const char *)m->bytes + m->have;
@@ -42,7 +43,7 @@ bool texts_have_enough(
 
 	if (message_is_whole(m) || !is_tracked)
 		return true;
-	/* what is shared is compared whole */
+	/* a shared text is compared whole */
 	if (has_name(m) || m->have <= HEADER_LEN)
 		return false;
 	return !sql_is_on(server) || m->size > EFFECTS_COMMAND_MAX ||
@@ -57,7 +58,7 @@ static struct sql_effects look(const struct server *server, const struct message
 	const struct effects_ask ask = {
 	    .schema = server->conn.site->vars,
 	    .has_escapes = escapes && strcmp(escapes, "off") == 0,
-	    /* what is shared is looked at for everyone who will ever use it */
+	    /* a shared text is scanned for everyone who will ever use it */
 	    .has_leaves =
 		is_shared || pool_mode(server->seat.pool) != POOL_MODE_SESSION,
 	    .has_clock = is_shared || (is_tracked && sql_is_on(server)),
@@ -74,7 +75,7 @@ struct text_facts texts_look(
 	const char *text;
 	size_t len;
 
-	/* nothing of a replication server is brought back or cleaned */
+	/* the state of a replication server is neither restored nor cleaned */
 	if (server->seat.is_replication || !find_text(m, &text, &len)) {
 		facts.effects =
 		    (struct sql_effects){.is_cut = true, .may_forget = true};

@@ -1,5 +1,5 @@
 /*
- * The statement without a name: kept as the client sent it, brought to whichever server
+ * The unnamed statement: kept as the client sent it, and sent again to whichever server
  * it is used on.
  */
 #include "relay/unnamed.h"
@@ -13,23 +13,27 @@
 #include "wire/codec.h"
 #include "wire/prepared.h"
 
-/* What was last parsed under no name, for a Bind that comes when the server is another
- * one.  Longer texts are not kept: such a Bind then fails, as without a pooler it fails
- * after the statement is gone. */
+/* The longest Parse that is kept for a Bind that comes when the client has another
+ * server.  Behind a longer one such a Bind fails, as on a direct connection after the
+ * statement is gone. */
 enum { UNNAMED_MAX = 16 * 1024 };
 
-/* So many that may yet turn out to be the present one are kept of one client. */
+/* How many earlier ones are kept per client: each may turn out to be the valid one when
+ * later messages fail. */
 enum { OLDER_MAX = 32 };
 
 struct unnamed_statement {
-	/* owned: what is there if this one's message is skipped; NULL: nothing */
+	/* owned: the statement that holds if this one's message is skipped; NULL: none
+	 */
 	struct unnamed_statement *older;
 	unsigned older_count;
-	uint32_t tag;               /* of its Parse, until that is answered */
+	uint32_t tag;               /* the tag of its Parse, until that is answered */
 	struct sql_effects effects; /* of its text */
 	bool is_command;            /* see sql_commands.h */
-	bool is_end; /* no statement: the Query or Close of this tag ends it */
-	char ours[sizeof(((struct prepared_text *)0)->name)]; /* what was sent of it */
+	bool is_end; /* not a statement: the Query or Close of this tag ends the older
+		      * one */
+	char ours[sizeof(((struct prepared_text *)0)->name)]; /* the name in the command
+							       * that was sent */
 	size_t size;
 	uint8_t parse[]; /* the whole message, as it came */
 };
@@ -57,7 +61,7 @@ void unnamed_forget(struct client *client)
 	free_all(&client->unnamed);
 }
 
-/* Where the one of this tag hangs, or the end. */
+/* The pointer to the statement of this tag, or the end of the chain. */
 static struct unnamed_statement **find(struct client *client, uint32_t tag)
 {
 	struct unnamed_statement **up = &client->unnamed;
@@ -75,7 +79,7 @@ void unnamed_parsed(struct client *client, uint32_t tag)
 		return;
 	free_all(&u->older);
 	u->older_count = 0;
-	u->tag = 0; /* another server's tags are others */
+	u->tag = 0; /* tags of another server mean something else */
 	if (u->is_end)
 		free_one(up);
 }
@@ -114,7 +118,8 @@ static struct unnamed_statement *take_older(
 	return u;
 }
 
-/* An object for the message of this tag is the newest one.  NULL: no memory. */
+/* Makes an object for the message of this tag, the newest of the chain.  NULL: no
+ * memory. */
 static struct unnamed_statement *push(
     struct client *client, const struct server *server, uint32_t tag, size_t size)
 {
@@ -174,13 +179,13 @@ static int keep(struct client *client, const struct server *server,
 	return 0;
 }
 
-/* Of a Parse without a name. */
+/* The text of a Parse without a name. */
 static const char *text_of(const uint8_t *parse)
 {
 	return (const char *)parse + 6;
 }
 
-/* The command's Parse without a name. */
+/* Appends the command's Parse without a name. */
 static void put_command(
     const struct sql_command *c, const uint8_t *parse, size_t size, struct buf *out)
 {
@@ -193,7 +198,7 @@ static void put_command(
 	codec_end(out, at);
 }
 
-/* When it is skipped, the server still has what it had. */
+/* When the Parse is skipped, the server still has what it had. */
 static int owe_parse(struct server *server)
 {
 	server->link.unnamed_tag = server_next_tag(server);
@@ -218,8 +223,8 @@ static int bring_command(
 	return failed ? -1 : owe_parse(server);
 }
 
-/* What this server has under no name may be somebody else's: it is replaced by the
- * client's own, or closed so that PostgreSQL says that there is none. */
+/* The unnamed statement of this server may be another client's: it is replaced by the
+ * client's own, or closed so that PostgreSQL reports that there is none. */
 static int bring(
     struct server *server, struct unnamed_statement *u, const struct sql_command *c)
 {
@@ -284,7 +289,7 @@ int unnamed_parse(struct client *client, struct server *server, const struct mes
 	return result;
 }
 
-/* Its effects come with its Execute. */
+/* The effects of the text count from its Bind on. */
 static int note_bind(struct client *client, struct server *server,
     const struct message *m, const struct unnamed_statement *u,
     const struct sql_command *command)
