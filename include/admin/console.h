@@ -6,8 +6,8 @@
 
 #include "session/site.h"
 
-/* The service of the database `pgbouncer`.  Who logs in without its may_login (the
- * owner of the process over the unix socket) gets is_admin from the login. */
+/* The service of the database `pgbouncer`.  The owner of the process over the unix
+ * socket logs in without may_login being asked, and gets is_admin from the login. */
 extern const struct service console_service;
 
 #endif

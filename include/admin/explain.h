@@ -7,8 +7,8 @@
 #include "admin/command.h"
 #include "session/client.h"
 
-/* Append the whole answer up to CommandComplete.  -1: the address is none, and nothing
- * was appended. */
+/* Append the whole answer up to CommandComplete. -1: the address is invalid, and
+ * nothing was appended. */
 int explain_put(
     const struct client *asking, const struct command *command, struct buf *out);
 

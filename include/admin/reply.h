@@ -14,7 +14,7 @@ void reply_done(struct client *client, const char *tag);
 void reply_error(struct client *client, enum error_id id, ...);
 /* The same for a text without arguments, with a DETAIL, which is not logged. */
 void reply_error_detail(struct client *client, enum error_id id, const char *detail);
-/* The error for what is no command: quotes the whole query. */
+/* The error for a query that is no command; it quotes the whole query. */
 void reply_invalid(struct client *client, const char *query);
 
 #endif

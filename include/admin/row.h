@@ -33,10 +33,10 @@ struct rows {
 	struct site *site; /* borrowed, like all here */
 	struct buf *out;
 	size_t column_count;
-	size_t row_at;        /* where the open row begins */
+	size_t row_at;        /* where the row that is being written begins */
 	uint64_t now_us;      /* loop time of the whole view */
 	uint64_t wall_us;     /* the same instant on the wall clock */
-	time_t second;        /* whose text stands in second_text */
+	time_t second;        /* the second whose text is in second_text */
 	char second_text[64]; /* "": none yet */
 };
 
@@ -45,7 +45,7 @@ void rows_init(
 void row_begin(struct rows *rows);
 void row_end(struct rows *rows);
 
-/* The cells in the order of the columns. */
+/* To be called for each cell, in the order of the columns. */
 void row_text(struct rows *rows, const char *text); /* NULL: SQL NULL */
 void row_bytea(struct rows *rows, const char *hex); /* "\\x..."; NULL: SQL NULL */
 void row_int4(struct rows *rows, long long value);

@@ -30,7 +30,7 @@ const struct view *view_at(size_t i);
 void show_put_columns(const struct column *columns, size_t count, struct buf *out);
 /* Append the whole answer up to CommandComplete.  */
 void view_put(const struct view *view, struct site *site, struct buf *out);
-/* The same for what drivers ask. */
+/* The same for a question of a driver. */
 void show_put_courtesy(const struct courtesy *courtesy, struct buf *out);
 
 #endif

@@ -34,9 +34,9 @@ struct verb {
 const struct verb *verb_at(size_t i);
 /* NULL when there is no such command. */
 const struct verb *verb_find(const struct command *command);
-/* Does the command's argument fit, as far as that is known without rights? */
+/* Does the command have its argument, as far as that does not depend on rights? */
 bool verb_has_form(const struct verb *verb, const struct command *command);
-/* Rights, all of them: what is not allowed here is denied. */
+/* The only check of rights: what is not allowed here is denied. */
 bool verb_is_allowed(
     const struct verb *verb, const struct command *command, bool is_admin);
 

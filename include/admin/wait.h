@@ -20,7 +20,7 @@ struct waits;
 struct waits *waits_new(struct site *site);
 void waits_free(struct waits **waits);
 
-/* For one database, or for all with database NULL.  Answers at once when there is
+/* Waits for one database, or for all with database NULL.  Answers at once when there is
  * nothing to wait for. */
 void wait_begin(struct client *client, enum wait_kind kind, const char *database);
 /* Until the SWITCHOVER has ended; it goes on without its console if that closes. */

@@ -48,7 +48,7 @@ struct database_config {
 	struct server_param *params; /* param.NAME=, sorted by name */
 	size_t param_count;
 	struct level own; /* the settings it has for itself */
-	const char *file; /* where its last line stands; NULL: in none */
+	const char *file; /* the file of its last line; NULL: it comes from no file */
 	unsigned line;
 };
 
@@ -68,7 +68,7 @@ struct peer_config {
 	unsigned line;
 };
 
-/* A file that the configuration was read from, as it was then. */
+/* A file that the configuration was read from, with its mark at that time. */
 struct config_file {
 	const char *path;
 	struct mark mark;
@@ -98,8 +98,9 @@ struct config {
 	unsigned refs;
 };
 
-/* Called for each thing that is odd but does not stop the load (unknown but harmless,
- * ineffective setting with a non-default value, ...).  where is "file:line" or "". */
+/* Called for each remark that does not stop the load: unknown but harmless names,
+ * settings without effect that have another value than the default, and so on. where is
+ * "file:line" or "". */
 typedef void config_warn_fn(void *ctx, const char *where, const char *text);
 
 /*
@@ -111,9 +112,9 @@ typedef void config_warn_fn(void *ctx, const char *where, const char *text);
 struct config *config_load(const char *path, const struct config *running,
     config_warn_fn *warn, void *warn_ctx, struct err *err);
 
-/* The same, but goes on after an error and reports each through problem(); returns
- * their number.  For --check-config.  *out is what could be read, with one reference;
- * never NULL. */
+/* The same for --check-config: goes on after an error, reports each through problem()
+ * and returns their number. *out is what could be read, with one reference; never NULL.
+ */
 unsigned config_check(const char *path, config_warn_fn *problem, config_warn_fn *warn,
     void *ctx, struct config **out);
 

@@ -1,6 +1,6 @@
 /*
  * The grammar of connection strings, `key=value key='va''lue'`, as used in [databases],
- * [users] and [peers].  Knows no key.
+ * [users] and [peers].  Keys are not known here.
  */
 #ifndef CONF_CONNSTR_H
 #define CONF_CONNSTR_H

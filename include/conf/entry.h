@@ -57,8 +57,9 @@ struct entry_notes {
 int entry_parse_database(struct database_config *out, const char *name,
     const char *text, struct arena *arena, const struct entry_notes *notes,
     struct err *err);
-/* Two lines for one database, both with weight=: the hosts of before come first in *db.
- * -1 and err when the lines differ in something else that concerns the servers. */
+/* Joins two lines for one database, both with weight=: the hosts of `before` come first
+ * in *db. -1 and err when the lines differ in anything else that concerns the servers.
+ */
 int entry_join(struct database_config *db, const struct database_config *before,
     struct arena *arena, struct err *err);
 /* Parse a connection string as database entry `name` into arena memory.  -1 and err

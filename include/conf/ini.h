@@ -1,6 +1,6 @@
 /*
- * The grammar of ini files: cuts a text into sections, assignments and includes.
- * Knows no section and no setting.
+ * The grammar of ini files: cuts a text into sections, assignments and includes.  The
+ * names of sections and settings are not known here.
  */
 #ifndef CONF_INI_H
 #define CONF_INI_H

@@ -1,5 +1,5 @@
 /*
- * The settings table at work.  Every [pgbouncer] setting is one row of settings.def;
+ * The settings table.  Every [pgbouncer] setting is one row of settings.def;
  * the struct member, the parser, the printer, SHOW CONFIG, --describe, the sample ini,
  * the reference and the man page all come from that row.
  *
@@ -20,13 +20,14 @@
 enum pool_mode { POOL_MODE_SESSION, POOL_MODE_TRANSACTION, POOL_MODE_STATEMENT };
 /* What becomes of a server whose client has vanished. */
 enum client_disconnect { CLIENT_DISCONNECT_CLOSE, CLIENT_DISCONNECT_CANCEL };
-/* What becomes of session state that outlives its transaction. */
+/* Who receives and sends. */
 enum io_engine {
 	IO_ENGINE_AUTO,
 	IO_ENGINE_EPOLL,
 	IO_ENGINE_URING,
 };
 
+/* What becomes of session state that outlives its transaction. */
 enum session_state {
 	SESSION_STATE_FORWARD,
 	SESSION_STATE_CLEAN,
@@ -167,7 +168,7 @@ bool setting_is_equal(
 void setting_copy(
     const struct setting *row, struct settings *to, const struct settings *from);
 
-/* May a change of this setting need this (flags of conf/setting_row.h)? */
+/* Has the row one of these flags (conf/setting_row.h)? */
 bool setting_is_flagged(const struct setting *row, unsigned flags);
 /* Do the two differ in a row with one of these flags? */
 bool settings_are_different(

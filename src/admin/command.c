@@ -11,13 +11,14 @@
 
 enum { PIECE_MOST = 6 }; /* EXPLAIN LOGIN USER DATABASE ADDRESS ; */
 
-/* A token of the line.  Words too long for any place keep only their length. */
+/* A token of the line.  Of a word that is too long for every place only the length is
+ * kept. */
 struct piece {
 	enum token_kind kind;
 	char quote;     /* of a quoted one; otherwise 0 */
 	bool has_gap;   /* white space stands before it */
 	bool is_plain;  /* a word of letters, digits and underscores */
-	size_t raw_len; /* in the line, quotes included */
+	size_t raw_len; /* its length in the line, quotes included */
 	char text[COMMAND_VALUE_MAX + 1];
 };
 
@@ -34,7 +35,7 @@ static bool is_bare_word(const char *text)
 				 "abcdefghijklmnopqrstuvwxyz")] == '\0';
 }
 
-/* -1: this token is in no form. */
+/* -1: this token stands in none of the forms. */
 static int piece_take(struct piece *piece, struct tokenizer *t, const char *before)
 {
 	const char *text = tokenizer_text(t);
@@ -106,7 +107,7 @@ static bool is_words(const struct piece *p, int count)
 	return count == 2 && is_word(&p[0]) && p[1].has_gap && is_word(&p[1]);
 }
 
-/* Names and addresses are taken as they come. */
+/* Names and addresses keep their case. */
 static bool is_name(const struct piece *piece)
 {
 	return piece->has_gap &&

@@ -1,6 +1,6 @@
 /*
- * The console's side of the protocol: greets, reads messages, hands whole command lines
- * on, closes.  What commands do is the business of verbs.
+ * The console's side of the protocol: the greeting, messages, whole command lines, the
+ * end.  What commands do is in verbs.c.
  */
 #include "admin/console.h"
 
@@ -17,12 +17,12 @@
 #include "wire/codec.h"
 #include "wire/message.h"
 
-/* No command comes near it; it bounds what one client makes us keep. */
+/* No command is nearly as long; the limit bounds the memory that one client can use. */
 enum { MESSAGE_MOST = 1024 * 1024 };
 
 struct console {
 	uint64_t ticket;    /* see struct order */
-	bool has_commanded; /* the first command was counted */
+	bool has_commanded; /* the first command was counted as a query */
 };
 
 /* ---- commands ---- */
@@ -95,7 +95,8 @@ static enum step take_query(struct client *client, const struct message *m)
 	return client->console->ticket ? STEP_PARK : STEP_NEXT;
 }
 
-/* Closing a named statement does no harm: there is none.  Anything else is refused. */
+/* A Close of a named statement does no harm, as there is none.  Anything else is
+ * refused. */
 static enum step take_close(struct client *client, const struct message *m)
 {
 	struct cursor c;
@@ -113,7 +114,7 @@ static enum step take_close(struct client *client, const struct message *m)
 	return STEP_NEXT;
 }
 
-/* The whole message is needed: what to say until it is there. */
+/* The whole message is needed: the step until it is there. */
 static enum step await_rest(struct client *client, const struct message *m)
 {
 	return m->size > MESSAGE_MOST ? refuse(client) : STEP_MORE;
@@ -123,7 +124,7 @@ static enum step console_message(struct conn *conn, const struct message *m)
 {
 	struct client *client = conn_client(conn);
 
-	/* Who does not read answers gets no further ones. */
+	/* A client that does not read its answers is not read any more. */
 	if (stream_is_above_high(&conn->stream))
 		return STEP_PARK;
 	client->request.ask.last_us = conn_now(conn);
@@ -161,7 +162,7 @@ static void console_ended(struct conn *conn, const struct err *err)
 	conn_doom(conn, "client unexpected eof");
 }
 
-/* Nobody is left who could say RESUME. */
+/* With the last console the SUSPEND ends: nobody is left to give RESUME. */
 static void resume_without_console(const struct client *client)
 {
 	struct site *site = client->conn.site;
@@ -240,8 +241,8 @@ static void console_adopt(struct client *client)
 	buf_done(&out);
 }
 
-/* By the name that was asked for: with auth_type=any the user is the same for all.  The
- * owner of the process on the unix socket does not come by here. */
+/* Rights depend on the name that the client asked for: with auth_type=any the user is
+ * the same for all.  The owner of the process on the unix socket is not asked. */
 static bool console_may_login(struct client *client)
 {
 	const struct settings *s = site_settings(client->conn.site);
@@ -252,9 +253,8 @@ static bool console_may_login(struct client *client)
 	       text_list_has(s->stats_users, user);
 }
 
-/* A cancel request ends the PAUSE of everything, whichever console gave it, and the
- * SWITCHOVER that this one waits for; but only one that might have said RESUME instead.
- */
+/* A cancel request ends the PAUSE of all databases, whichever console gave it, and the
+ * SWITCHOVER that its own console waits for, if that console has the right to RESUME. */
 static void console_cancel(struct client *client)
 {
 	struct site *site = client->conn.site;

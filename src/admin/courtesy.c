@@ -1,5 +1,5 @@
 /*
- * What drivers ask or set right after connecting.  A list, no more.
+ * The questions and settings of drivers right after connecting.
  */
 #include "admin/courtesy.h"
 

@@ -1,6 +1,7 @@
 /*
- * EXPLAIN LOGIN: walks the way of a login over what is known here and now, and writes
- * down what it meets.  It looks nothing up, creates nothing and shows no secret.
+ * EXPLAIN LOGIN: follows the steps of a login with what is known now, and writes down
+ * what each would decide.  It asks no name server, no directory and no PostgreSQL,
+ * creates nothing and shows no secret.
  */
 #include "admin/explain.h"
 
@@ -33,10 +34,12 @@ struct explanation {
 	const char *user_name, *database_name;
 	struct site *site;
 	struct database *database; /* NULL: there is none of this name now */
-	struct user *user;         /* NULL: nobody has come under this name */
-	/* what the database says, or is going to when it is made from the fallback */
-	const struct database_config *config; /* NULL: there can be none of this name */
-	struct arena *arena;                  /* owned: config's, if it was read here */
+	struct user *user;         /* NULL: no user of this name is known */
+	/* the database's entry, or the fallback entry that it would be made from */
+	const struct database_config *config; /* NULL: there is no database of this
+					       * name, and none can be made */
+	struct arena *arena;                  /* owned: of config, if that was read here
+					       */
 	const char *forced_name;      /* NULL: servers log in as the client's user */
 	enum secret_kind forced_kind; /* of password= */
 };
@@ -71,7 +74,7 @@ static int explain_read_address(
 	else if (*text && sock_addr_parse(text, 0, &e->addr) < 0)
 		return -1;
 	e->is_unix = e->addr.family == AF_UNIX;
-	/* where TLS is a must, whoever gets so far has it */
+	/* where TLS is required, a client that gets so far has it */
 	e->is_tls =
 	    !e->is_unix && site_settings(e->site)->client_tls_sslmode >= TLS_REQUIRE;
 	return 0;
@@ -228,7 +231,7 @@ static struct scope explain_scope(const struct explanation *e)
 	    .database = &e->config->own, .settings = site_settings(e->site)};
 }
 
-/* Who would be asked by auth_query; NULL: nobody. */
+/* The user as whom auth_query would run; NULL: it would not run. */
 static const char *explain_auth_user(const struct explanation *e)
 {
 	if (e->method == AUTH_ANY || method_is_external(e->method) ||
@@ -259,7 +262,7 @@ static void explain_secret(struct explanation *e)
 	}
 }
 
-/* Why a proof must fail, as the client is told; ERROR_COUNT: it may succeed. */
+/* Why every proof fails, as the client is told; ERROR_COUNT: it may succeed. */
 static enum error_id password_obstacle(
     const struct explanation *e, enum error_id failed)
 {
@@ -320,7 +323,7 @@ static enum error_id method_obstacle(const struct explanation *e)
 	return ERROR_METHOD_UNAVAILABLE;
 }
 
-/* Does it show a password that anybody between could take, where that is forbidden? */
+/* Would the login fail because the password is not bound to the TLS connection? */
 static bool is_unbound(const struct explanation *e)
 {
 	bool is_scram =
@@ -334,7 +337,7 @@ static bool is_unbound(const struct explanation *e)
 		   CHANNEL_BINDING_REQUIRE;
 }
 
-/* Users that are not known are told about their proof instead. */
+/* Users that are not known are told that their proof failed instead. */
 static bool lacks_console_rights(const struct explanation *e)
 {
 	const struct settings *s = site_settings(e->site);
@@ -344,7 +347,7 @@ static bool lacks_console_rights(const struct explanation *e)
 	       !text_list_has(s->stats_users, e->user_name);
 }
 
-/* What is told only to whom has proven itself.  -1: it was. */
+/* The obstacles of which a client is told only after its proof. -1: there is one. */
 static int explain_late_outcome(struct explanation *e)
 {
 	static const char item[] = "login";
@@ -367,7 +370,7 @@ static bool is_own_console(const struct explanation *e)
 	       strcmp(e->user_name, e->database_name) == 0;
 }
 
-/* -1: no such client gets in. */
+/* -1: the login fails. */
 static int explain_outcome(struct explanation *e)
 {
 	enum error_id obstacle = method_obstacle(e);

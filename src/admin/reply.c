@@ -1,5 +1,6 @@
 /*
- * How the console answers.  What it answers is decided elsewhere.
+ * How answers of the console are sent.  What is answered is decided in verbs.c and
+ * wait.c.
  */
 #include "admin/reply.h"
 

@@ -1,5 +1,5 @@
 /*
- * The rows of a view: cells of each type.  It knows no view.
+ * The rows of a view: cells of each type.  Views are not known here.
  */
 #include "admin/row.h"
 
@@ -69,7 +69,7 @@ void row_numeric(struct rows *rows, unsigned long long value)
 	row_text(rows, text);
 }
 
-/* Thousands of rows share few seconds: the last one's text is kept. */
+/* Thousands of rows share a few seconds, so that the text of the last one is kept. */
 void row_time(struct rows *rows, uint64_t at_us)
 {
 	uint64_t ago_us = rows->now_us > at_us ? rows->now_us - at_us : 0;

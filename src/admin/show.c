@@ -1,6 +1,6 @@
 /*
- * SHOW: the table of views and what is the same for all of them.  Where the rows come
- * from is the walkers' business.
+ * SHOW: the table of views, and what is the same for all of them.  The rows come from
+ * the walkers in views_*.c.
  */
 #include "admin/show.h"
 
@@ -50,8 +50,8 @@ const struct view *view_find(const char *name)
 	return NULL;
 }
 
-/* "\n\tSHOW HELP|CONFIG|...", a new line where the number of the line changes.  The
- * views of our own are on OWN_LINE. */
+/* Appends "\n\tSHOW HELP|CONFIG|...", with a new line where the number of the line
+ * changes.  Views that PgBouncer does not have are on OWN_LINE. */
 static void put_show_usage(struct buf *text, bool is_own)
 {
 	unsigned line = 0;

@@ -1,6 +1,6 @@
 /*
- * What commands do, and who may give them.  How a command line is read, and how replies
- * look on the wire, is not known here.
+ * What commands do, and who may give them.  Command lines are parsed in command.c,
+ * replies are sent by reply.c.
  */
 #include "admin/verbs.h"
 
@@ -153,7 +153,7 @@ static struct database *ordinary_database(
 	return NULL;
 }
 
-/* May be made from the template. */
+/* The database is made from the template if need be. */
 static struct database *target_database(const struct order *order, const char *verb)
 {
 	return ordinary_database(order, make_database(order), verb);
@@ -424,7 +424,7 @@ static void verb_wait_close(const struct order *order)
 
 /* ---- one database ---- */
 
-/* The reply has been sent when it is missing. */
+/* NULL: the command names no database, and the reply has been sent. */
 static bool has_database(const struct order *order)
 {
 	if (order_database(order))

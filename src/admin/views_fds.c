@@ -13,7 +13,8 @@
 #include "session/handover.h"
 #include "wire/codec.h"
 
-/* A console that does not read holds up everybody for this long, and is closed then. */
+/* A console that does not read its answer blocks everybody for at most this long, and
+ * is closed then. */
 enum { PATIENCE_MS = 2000 };
 
 struct fds {
@@ -101,7 +102,7 @@ static const char *var_shown(const struct fd_row *row, size_t var)
 	return row->vars ? vars_get(row->vars, var) : NULL;
 }
 
-/* "\x..." of a key, or NULL when the client did not bring it along. */
+/* "\x..." of a key, or NULL when the client has none. */
 static const char *scram_key(const struct fd_row *row, const struct client *receiver,
     bool is_server_key, char out[2 * SCRAM_KEY_LEN + 3])
 {
@@ -139,7 +140,8 @@ static void put_row(struct fds *fds, const struct fd_row *row)
 	mem_wipe(server_key, sizeof(server_key));
 }
 
-/* With the descriptor beside it.  The console is closed when that fails. */
+/* Sends the row together with its descriptor.  The console is closed when that fails.
+ */
 static void send_row(struct fds *fds, int fd)
 {
 	struct conn *conn = &fds->receiver->conn;
@@ -155,7 +157,7 @@ static void send_row(struct fds *fds, int fd)
 	buf_clear(out);
 }
 
-/* TLS has state that no other process could go on with. */
+/* A TLS connection has state that cannot be handed over to another process. */
 static bool can_be_moved(const struct handover *thing)
 {
 	const struct server *server =

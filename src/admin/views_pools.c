@@ -21,7 +21,7 @@ static const char *load_balance_shown(const struct database *db)
 	return setting_load_balance_name(db->config->load_balance_hosts);
 }
 
-/* What an entry says of a setting; -1: nothing.  own may be NULL. */
+/* The value that an entry has for a setting; -1: none. own may be NULL. */
 #define OWN(own, name) \
 	((own) && level_has(own, SETTING_INDEX_##name) ? (own)->name : -1)
 

@@ -9,7 +9,7 @@
 #include "admin/views.h"
 #include "wire/prepared.h"
 
-/* As much of a query as tells it from others. */
+/* How much of a query is shown: enough to recognize it. */
 enum { QUERY_SHOWN = 200 };
 
 /* Cut, but not within a UTF-8 character. */

@@ -42,7 +42,7 @@ void view_state(struct rows *rows)
 	put_state(rows, "io_engine", net_engine_name(&rows->site->net));
 }
 
-/* The one setting that may hold a password, cut off where it begins. */
+/* auth_ldap_options may contain a password: it is cut off where that begins. */
 static const char *without_password(const char *value, struct buf *shown)
 {
 	static const char key[] = "ldapbindpasswd";

@@ -12,7 +12,7 @@
 #include "session/server.h"
 #include "wire/prepared.h"
 
-/* Either kind of connection as these views have it. */
+/* A client or a server as these views show it. */
 struct socket_row {
 	const struct conn *conn;
 	const struct conn *partner; /* NULL: none */
@@ -53,7 +53,7 @@ static const char *application_name(const struct vars *vars)
 	return name ? name : "";
 }
 
-/* A server is what its client is. */
+/* A server has the replication mode of its client. */
 static const char *replication_shown(const struct client *client)
 {
 	static const char *const shown[] = {
@@ -161,7 +161,7 @@ static void put_whole_socket(struct rows *rows, const struct socket_row *s)
 	row_end(rows);
 }
 
-/* The connection that asks is in the midst of its message. */
+/* Is it in the middle of a message?  The console that asks always is. */
 static bool is_busy(const struct conn *conn)
 {
 	return conn->held_len > 0 || conn->passing > 0 || conn->is_walking ||

@@ -1,5 +1,6 @@
 /*
- * Views of counters: per database and over all, added up while they are read.
+ * Views of counters, per database and over all databases, which are added up when they
+ * are read.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@ static void sum_pool(
     struct stats_sum *sum, const struct catalog *catalog, const struct pool *pool)
 {
 	stats_add(&sum->total, &pool->stats);
-	/* Until there are two snapshots the only one serves. */
+	/* Until there are two snapshots, the first one is used. */
 	stats_add(&sum->before,
 	    catalog->older_snapshot_us ? &pool->history.older : &pool->history.newer);
 }

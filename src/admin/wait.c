@@ -1,5 +1,5 @@
 /*
- * Replies that come later.  Conditions are looked at every few milliseconds, but only
+ * Replies that come later.  The conditions are checked every few milliseconds, but only
  * while somebody waits.
  */
 #include "admin/wait.h"

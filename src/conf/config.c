@@ -44,7 +44,7 @@ void config_unref(struct config **config)
 		wipe_secrets(c);
 	config_unref(&c->base);
 	struct arena *arena = c->arena;
-	arena_free(&arena); /* c lives in it */
+	arena_free(&arena); /* the arena, which holds c itself */
 }
 
 struct config *config_with(
@@ -66,7 +66,8 @@ struct config *config_with(
 	c->refs = 1;
 	settings_dup(&c->settings, &old->settings, arena);
 	c->file = arena_strdup(arena, old->file);
-	/* the first of the chain owns the entries; the copies between need not stay */
+	/* the first snapshot of the chain owns the entries; the copies in between may
+	 * be freed */
 	c->base = config_ref(old->base ? old->base : (struct config *)(uintptr_t)old);
 	if (setting_is_live(row) &&
 	    setting_parse(row, &c->settings, value, arena, &remark) < 0) {

@@ -23,7 +23,7 @@ enum section {
 	SECTION_DATABASES,
 	SECTION_USERS,
 	SECTION_PEERS,
-	SECTION_UNKNOWN, /* while checking: its items are passed over */
+	SECTION_UNKNOWN, /* an unknown section, while checking: its items are skipped */
 };
 
 struct place {
@@ -35,7 +35,8 @@ struct loader {
 	struct config *config;
 	struct settings defaults;
 	struct map *databases, *users, *peers; /* entries live in the config's arena */
-	struct place *origins;                 /* of each setting's value, by row */
+	struct place *origins;                 /* the line of each setting's value, by
+						* row */
 	struct buf where;
 	enum section section;
 	bool main_seen;
@@ -43,7 +44,7 @@ struct loader {
 
 	/* borrowed */
 	const struct config *running;
-	config_warn_fn *problem; /* NULL: loading, stop at the first */
+	config_warn_fn *problem; /* NULL: loading, which stops at the first problem */
 	config_warn_fn *warn;
 	void *ctx;
 	struct err *err;
@@ -73,15 +74,15 @@ warn(struct loader *l, struct place at, const char *fmt, ...)
 	l->warn(l->ctx, at.file ? where(l, at) : "", text.text);
 }
 
-/* One problem: what is wrong, the log line that says so with the place in it, and what
- * to do (or NULL).  Returns 0 when the walk goes on. */
+/* Reports one problem: what is wrong, the log line for it with the place in it, and
+ * what to do (or NULL).  Returns 0 when reading goes on. */
 static int report(struct loader *l, struct place at, const char *what,
     const char *log_line, const char *advice)
 {
 	struct err text;
 
 	l->problems++;
-	if (!l->problem) /* the line that log parsers know stays as it is */
+	if (!l->problem) /* log parsers know this line: it stays as it is */
 		return err_set(l->err, "%s%s%s", log_line, advice ? "\n\t" : "",
 		    advice ? advice : "");
 	err_set(&text, "%s%s%s", what, advice ? ": " : "", advice ? advice : "");
@@ -110,7 +111,7 @@ static int report_section(struct loader *l, struct place at, const char *name)
 	    "use [pgbouncer], [databases], [users] or [peers]");
 }
 
-/* A bad assignment; what is the more exact reason or NULL. */
+/* Reports a bad assignment; `what` is the exact reason, or NULL. */
 static int report_value(struct loader *l, struct place at, const struct ini_item *item,
     const char *what, const char *advice)
 {
@@ -175,7 +176,8 @@ static void note_own(struct loader *l, const struct level *own)
 		l->config->own_given[i] |= own->given[i];
 }
 
-/* The template is only looked at for remarks; it is parsed when a name asks for it. */
+/* The template is parsed only for remarks here; databases are made from it when clients
+ * ask for them. */
 static void assign_template(struct loader *l, struct place at,
     const struct ini_item *item, const struct entry_notes *notes)
 {
@@ -202,8 +204,8 @@ static void assign_template(struct loader *l, struct place at,
 	l->config->template = template;
 }
 
-/* The name was there already.  With weights the lines name several hosts; without, the
- * later one counts. */
+/* The name has come before.  With weight= the lines name several hosts; without it the
+ * later line counts. */
 static int meet_earlier(
     struct loader *l, struct place at, struct database_config *db, struct err *err)
 {
@@ -372,7 +374,8 @@ static int load_item(
 	return 0;
 }
 
-/* Marked before it is read: what changes meanwhile is noticed later. */
+/* The mark is taken before the file is read, so that a change meanwhile is noticed
+ * later. */
 static const char *note_file(struct config *c, const char *path)
 {
 	struct config_file *file = arena_alloc(c->arena, sizeof(*file));
@@ -528,7 +531,7 @@ static void loader_init(
 	buf_init(&l->where, 0);
 }
 
-/* All but the config. */
+/* Frees everything but the config. */
 static void loader_done(struct loader *l)
 {
 	map_free(&l->databases);

@@ -1,6 +1,6 @@
 /*
- * The connection string scanner.  Only the space separates; a tab is part of a value;
- * the character behind a closing quote is passed over, whatever it is.
+ * The scanner of connection strings.  Only spaces separate pairs, a tab is part of a
+ * value, and the character behind a closing quote is skipped, whatever it is.
  */
 #include "conf/connstr.h"
 

@@ -220,7 +220,7 @@ static void describe_keys(
 	for (size_t i = 0; (key = key_at(i)); i++) {
 		buf_clear(&text);
 		put_sentence(&text, key->help);
-		text.len--; /* the blank at the end */
+		text.len--; /* without the blank at the end */
 		style->item(out, key->key, NULL, buf_text(&text));
 	}
 	buf_done(&text);

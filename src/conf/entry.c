@@ -1,7 +1,7 @@
 /*
  * Reads entries by the tables of keys and settings.  What a key means for pools and
- * servers is not known here.  Numbers are read as C's atoi does, because existing files
- * rely on it; a text that is no whole number gets a remark.
+ * servers is not known here.  Numbers are read as by C's atoi, because existing files
+ * rely on that; a text that is not a whole number gets a remark.
  */
 #include "conf/entry.h"
 
@@ -19,7 +19,7 @@
 
 #define COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
 
-/* The weights are added up by who uses them: keep the sum far from overflow. */
+/* The largest weight: weights are added up, and the sum must stay far from overflow. */
 enum { WEIGHT_MAX = 1000000 };
 
 static const struct entry_key database_keys[] = {
@@ -93,7 +93,7 @@ static const struct setting *find_setting(const char *key, enum setting_level le
 	return row && (row->level & level) ? row : NULL;
 }
 
-/* The param.NAME= pairs of an entry, the last first. */
+/* The param.NAME= pairs of an entry, the last one first. */
 struct params {
 	struct param_link {
 		struct server_param param;
@@ -102,7 +102,7 @@ struct params {
 	size_t count;
 };
 
-/* One entry on its way into a struct. */
+/* One entry while it is read. */
 struct entry {
 	const struct entry_key *(*key_at)(size_t i); /* NULL: settings only */
 	enum setting_level level;
@@ -129,7 +129,7 @@ note(const struct entry_notes *notes, const char *fmt, ...)
 	notes->warn(notes->ctx, notes->where, text);
 }
 
-/* C's atoi, with an end to too large numbers. */
+/* Reads a number as C's atoi does, but limits numbers that are too large. */
 static int leading_int(const char *s)
 {
 	long v = strtol(s, NULL, 10);
@@ -197,7 +197,7 @@ static int set_member(const struct entry *e, const struct entry_key *key,
 
 /* ---- settings of an entry ---- */
 
-/* A number: what it means, or -1 when it inherits. */
+/* The value of a number, or -1 when it inherits. */
 static int own_number(const struct setting *row, int n)
 {
 	if (n < 0)
@@ -229,7 +229,7 @@ static int set_choice(const struct entry *e, const struct setting *row, const ch
 		level_set_given(e->own, setting_index(row), true);
 		return 0;
 	}
-	/* log watchers know this one with a blank */
+	/* log watchers know this text with a blank */
 	return err_set(err, "invalid %s: %.100s",
 	    strcmp(key, "pool_mode") == 0 ? "pool mode" : key, value);
 }
@@ -258,7 +258,7 @@ static int set_setting(const struct entry *e, const struct setting *row,
 
 #define PARAM_PREFIX "param."
 
-/* Those that have a key of their own, or that the pooler itself sets. */
+/* Is it a parameter that has a key of its own, or that the pooler itself sets? */
 static int check_param_name(const char *name, struct err *err)
 {
 	static const char *const pairs[][2] = {{"user", "user"}, {"database", "dbname"},
@@ -280,7 +280,7 @@ static int check_param_name(const char *name, struct err *err)
 	return 0;
 }
 
-/* A name that comes again replaces the value. */
+/* A name that comes again replaces the earlier value. */
 static int take_param(
     const struct entry *e, const char *name, const char *value, struct err *err)
 {
@@ -363,8 +363,7 @@ static int parse_pairs(const struct entry *e, const char *text, struct err *err)
 		rc = more < 0 ? err_set(err, "%s", e->syntax_error)
 			      : take_pair(e, name, value, err);
 	if (rc < 0)
-		mem_wipe(
-		    copy, strlen(text)); /* nobody else knows of a password in it */
+		mem_wipe(copy, strlen(text)); /* there may be a password in it */
 	return rc;
 }
 
@@ -536,12 +535,12 @@ static const char *join_texts(
 	buf_init(&text, 0);
 	buf_printf(&text, "%s%s%s", a ? a : "", between, b ? b : "");
 	const char *joined = arena_strdup(arena, buf_text(&text));
-	/* There may be a password in it. */
+	/* The text may contain a password. */
 	buf_wipe_done(&text);
 	return joined;
 }
 
-/* The numbers of all hosts as one list, as if they had been written so. */
+/* The numbers of all hosts as one list, as if they had been written in one line. */
 static const char *list_numbers(
     const struct database_config *db, bool of_weights, struct arena *arena)
 {
@@ -556,7 +555,7 @@ static const char *list_numbers(
 	return list;
 }
 
-/* In all but its hosts. */
+/* Are the two alike in everything but their hosts? */
 static bool is_same_database(
     const struct database_config *a, const struct database_config *b)
 {
@@ -584,7 +583,8 @@ int entry_join(struct database_config *db, const struct database_config *before,
 	db->hosts = hosts;
 	db->host_count = count;
 	db->port = hosts[0].port;
-	/* What is compared at a reload and shown: as if it were one line. */
+	/* Joins what a reload compares and SHOW prints, as if it had been written in
+	 * one line. */
 	if (before->host || db->host)
 		db->host = join_texts(arena, before->host, ",", db->host);
 	db->ports = list_numbers(db, false, arena);

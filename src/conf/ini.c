@@ -1,6 +1,6 @@
 /*
- * The ini scanner.  It works in place because a value is the rest of its line, blanks,
- * quotes and comment characters included; there is nothing to unescape.
+ * The scanner of ini files.  It works in place, because a value is the rest of its
+ * line, with blanks, quotes and comment characters: there is nothing to unescape.
  */
 #include "conf/ini.h"
 

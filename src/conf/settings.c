@@ -1,6 +1,6 @@
 /*
- * The settings table at work: find, parse, print, compare.  Which file a value came
- * from, and what a value does, is not known here.
+ * The settings table: find, parse, print and compare values.  Which file a value came
+ * from, and what it does, is not known here.
  */
 #include "conf/settings.h"
 
@@ -222,7 +222,7 @@ static int parse_str(const struct setting *row, const char **out, const char *te
 		    "cannot use the reserved \"pgbouncer\" database as "
 		    "an %s",
 		    row->name);
-	/* without an arena the text is a literal of the table */
+	/* without an arena the text is a default, a literal of the table */
 	*out = arena ? arena_strdup(arena, text) : text;
 	return 0;
 }
