@@ -254,7 +254,8 @@ static bool console_may_login(struct client *client)
 }
 
 /* A cancel request ends the PAUSE of all databases, whichever console gave it, and the
- * SWITCHOVER that its own console waits for, if that console has the right to RESUME. */
+ * SWITCHOVER that its own console waits for, if that console has the right to RESUME.
+ */
 static void console_cancel(struct client *client)
 {
 	struct site *site = client->conn.site;
