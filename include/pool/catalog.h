@@ -120,6 +120,10 @@ struct catalog {
 	    *template;                  /* the `*` entry in force; NULL = none */
 	struct config *template_config; /* one reference: where template lives */
 	struct list idle_pools; /* struct pool by .idle_node: longest idle first */
+	/* struct pool by .counted_node: those that have counted anything since the last
+	 * snapshot but one, or are in use.  Of all others both snapshots are what they
+	 * count now. */
+	struct list counted;
 	/* struct database by .idle_node: those nobody ever used, then the same */
 	struct list idle_databases;
 	uint64_t seen_us; /* the latest time any call told: for calls that tell none */

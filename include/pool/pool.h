@@ -83,6 +83,7 @@ struct ask {
 struct pool {
 	struct node node, db_node, user_node;
 	struct node idle_node;     /* in catalog->idle_pools */
+	struct node counted_node;  /* in catalog->counted */
 	struct database *database; /* this and user are the key in the map */
 	struct user *user;         /* the pool user */
 	/* [SEAT_NONE]: retired, not yet gone; they count nowhere */

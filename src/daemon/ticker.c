@@ -30,13 +30,14 @@ void ticker_stats_line(
 	    average->wait_time_us, micro);
 }
 
-/* Over the period between the last two snapshots. */
+/* Over the period between the last two snapshots.  What is not in the list has not
+ * moved. */
 static void average_all(const struct catalog *c, struct stats *average)
 {
 	struct stats newer = {0}, older = {0};
 	const struct pool *pool;
 
-	list_for (pool, &c->pool_list, node) {
+	list_for (pool, &c->counted, counted_node) {
 		stats_add(&newer, &pool->history.newer);
 		stats_add(&older, &pool->history.older);
 	}

@@ -50,6 +50,7 @@ struct catalog *catalog_new(struct mem *mem)
 	c->pools = map_new();
 	list_init(&c->pool_list);
 	list_init(&c->idle_pools);
+	list_init(&c->counted);
 	list_init(&c->idle_databases);
 	c->events = &nobody_listens;
 	return c;
@@ -114,6 +115,8 @@ void pool_free(struct pool *pool)
 		map_del(c->pools, &pool->database, 2 * sizeof(void *));
 	if (node_is_linked(&pool->idle_node))
 		list_remove(&c->idle_pools, &pool->idle_node);
+	if (node_is_linked(&pool->counted_node))
+		list_remove(&c->counted, &pool->counted_node);
 	list_remove(&c->pool_list, &pool->node);
 	list_remove(&db->pools, &pool->db_node);
 	list_remove(&pool->user->pools, &pool->user_node);
@@ -566,6 +569,13 @@ static void make_forced_pool(struct database *db)
 		catalog_pool(db, NULL);
 }
 
+/* There can be thousands that nobody uses; they have nothing to do. */
+static void kick_unless_unused(struct pool *pool)
+{
+	if (!node_is_linked(&pool->idle_node) || pool_is_undersized(pool))
+		pool_kick(pool);
+}
+
 void catalog_kick_all(struct catalog *c, struct database *db)
 {
 	struct pool *pool;
@@ -574,13 +584,13 @@ void catalog_kick_all(struct catalog *c, struct database *db)
 	if (db) {
 		make_forced_pool(db);
 		list_for (pool, &db->pools, db_node)
-			pool_kick(pool);
+			kick_unless_unused(pool);
 		return;
 	}
 	while ((db = map_next(c->databases, &at)))
 		make_forced_pool(db);
 	list_for (pool, &c->pool_list, node)
-		pool_kick(pool);
+		kick_unless_unused(pool);
 }
 
 void catalog_kill(struct catalog *c, struct database *db, const char *reason)

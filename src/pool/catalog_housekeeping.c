@@ -3,6 +3,8 @@
  * and then.  The idle lists are in order of time, so that only what is due is looked
  * at.
  */
+#include <string.h>
+
 #include "pool/catalog_parts.h"
 #include "pool/pool.h"
 #include "pool/pool_effective.h"
@@ -100,14 +102,23 @@ uint64_t catalog_housekeeping(
 	return earlier(databases, pools);
 }
 
+/* Nobody uses it, and nothing was counted since the last snapshot. */
+static bool is_still(const struct pool *pool)
+{
+	return node_is_linked(&pool->idle_node) &&
+	       memcmp(&pool->history.older, &pool->stats, sizeof(pool->stats)) == 0;
+}
+
 void catalog_snapshot_stats(struct catalog *c, uint64_t now_us)
 {
-	struct pool *pool;
+	struct pool *pool, *after;
 
 	catalog_note_time(c, now_us);
-	list_for (pool, &c->pool_list, node) {
+	list_for_safe (pool, after, &c->counted, counted_node) {
 		pool->history.older = pool->history.newer;
 		pool->history.newer = pool->stats;
+		if (is_still(pool))
+			list_remove(&c->counted, &pool->counted_node);
 	}
 	c->older_snapshot_us = c->snapshot_us;
 	c->snapshot_us = now_us;

@@ -16,6 +16,8 @@ void idle_note_pool(struct pool *pool)
 		list_push_back(&c->idle_pools, &pool->idle_node);
 	else
 		list_remove(&c->idle_pools, &pool->idle_node);
+	if (!is_idle && !node_is_linked(&pool->counted_node))
+		list_push_back(&c->counted, &pool->counted_node);
 	/* 0 means in use, also when the clock has just begun */
 	pool->idle_since_us = !is_idle ? 0 : c->seen_us ? c->seen_us : 1;
 }

@@ -443,6 +443,9 @@ void broker_review_all(struct site *site)
 	struct seat *seat, *next;
 
 	list_for (pool, &site->catalog->pool_list, node) {
+		/* Nobody uses it: there is nothing to look at. */
+		if (node_is_linked(&pool->idle_node))
+			continue;
 		for (size_t i = 0; i < 2; i++)
 			list_for_safe (seat, next, &pool->seats[resting[i]], node)
 				on_review(seat_server(seat));

@@ -574,6 +574,8 @@ static void sorted_walks_and_snapshots(void **state)
 	assert_ptr_equal(pools[1], av);
 	assert_ptr_equal(pools[2], bu);
 	free(pools);
+	struct ask ask;
+	world_join(bu, &ask);
 	bu->stats.query_count = 5;
 	catalog_snapshot_stats(w.c, 7);
 	bu->stats.query_count = 9;
@@ -582,6 +584,28 @@ static void sorted_walks_and_snapshots(void **state)
 	assert_int_equal(bu->history.newer.query_count, 9);
 	assert_int_equal(w.c->snapshot_us, 8);
 	assert_int_equal(w.c->older_snapshot_us, 7);
+	/* A pool that nobody uses is looked at until both snapshots are what it counts.
+	 */
+	bu->stats.query_count = 10;
+	pool_part(&ask);
+	assert_int_equal(w.c->counted.count, 1);
+	catalog_snapshot_stats(w.c, 9);
+	assert_int_equal(w.c->counted.count, 1);
+	catalog_snapshot_stats(w.c, 10);
+	assert_int_equal(w.c->counted.count, 0);
+	assert_int_equal(bu->history.older.query_count, 10);
+	/* ... and again when somebody does. */
+	world_join(bu, &ask);
+	assert_int_equal(w.c->counted.count, 1);
+	bu->stats.query_count = 11;
+	catalog_snapshot_stats(w.c, 11);
+	assert_int_equal(bu->history.older.query_count, 10);
+	assert_int_equal(bu->history.newer.query_count, 11);
+	pool_part(&ask);
+	/* Settings have changed: pools that nobody uses are not even asked. */
+	world_was_kicked(&w, bu);
+	world_set(&w, "default_pool_size", "3");
+	assert_int_equal(w.kick_count, 0);
 	world_done(&w);
 }
 
