@@ -21,6 +21,7 @@ import names  # noqa: E402
 import programs  # noqa: E402
 import rooms  # noqa: E402
 import structure  # noqa: E402
+import settings  # noqa: E402
 import sqlstates  # noqa: E402
 import words  # noqa: E402
 
@@ -163,6 +164,14 @@ class Text(Scratch):
         self.assertClean(words)
         self.put("src/base/a.c", "int a; /* TO" "DO: more */\n")
         self.assertFinds(words, "src/base/a.c:1")
+
+    def test_settings(self):
+        self.put("include/conf/settings.def", 'SETTING(first, INT, GLOBAL)\nSETTING(second, INT, USER)\n')
+        self.put("test/unit/conf/test_settings.c", "first second\n")
+        self.put("test/integration/test_first.py", "settings={'first': 1}\n")
+        self.assertFinds(settings, "no test shows what second does")
+        self.put("test/unit/pool/test_second.c", 'set("second", 1);\n')
+        self.assertClean(settings)
 
     def test_sqlstates(self):
         row = 'ERROR_ROW(%s, FATAL, "08P01", NULL, "%s", "What to do.")\n'

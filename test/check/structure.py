@@ -18,12 +18,14 @@ import includes  # noqa: E402
 import lengths  # noqa: E402
 import names  # noqa: E402
 import rooms  # noqa: E402
+import settings  # noqa: E402
 import sqlstates  # noqa: E402
 import words  # noqa: E402
 
 CHECKS = (("headers", headers), ("includes", includes), ("circles", circles),
           ("globals", writable), ("rooms", rooms), ("words", words), ("names", names),
-          ("citations", citations), ("sqlstates", sqlstates))
+          ("citations", citations), ("sqlstates", sqlstates),
+          ("settings", settings))
 
 
 def parse(argv=None):

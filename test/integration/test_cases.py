@@ -2,6 +2,8 @@
 
 import os
 import re
+import shutil
+import subprocess
 
 import pytest
 
@@ -150,6 +152,76 @@ def test_segment(make_pooler, pg, role, method, kind):
     assert out == "digoal\n"
     assert 2 <= pg.backends("usename = 'digoal'") <= 8
     assert oct(os.stat(pooler.path(".s.PGSQL.%d" % pooler.port)).st_mode)[-3:] == "700"
+
+
+SEGMENTS = 22
+BALANCER = """
+defaults
+    mode tcp
+    timeout connect 30s
+    timeout client  1h
+    timeout server  1h
+frontend segments
+    bind 127.0.0.1:%d
+    default_backend poolers
+backend poolers
+    balance roundrobin
+%s
+"""
+
+
+@pytest.fixture
+def segments(make_pooler, pg, role):
+    """segments(NAME): poolers on that case, one per segment, and the port of haproxy in front.
+    Their server wants options at the login, as a segment in utility mode does."""
+    haproxy = shutil.which("haproxy", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
+    if not haproxy:
+        pytest.skip("haproxy is not installed")
+    started = []
+    secret = role("digoal", "md5", "plain", "digoal")
+
+    def make(name):
+        poolers = []
+        for _ in range(SEGMENTS):
+            pooler = case(make_pooler, pg, name, {"digoal": secret, "app": "app secret 2d"},
+                          lambda p: {6400: p.port, 40000: pg.port, 40001: pg.port, 40002: pg.port})
+            text = pooler.ini_text().replace(
+                "user=digoal", "user=digoal options='-c search_path=utility'")
+            # so many rings would take the memory that other tests need for theirs
+            text = text.replace("[pgbouncer]", "[pgbouncer]\nio_engine = epoll")
+            pooler.ini_text = lambda text=text: text
+            poolers.append(pooler.launch())
+        for pooler in poolers:
+            waiting.wait_for(pooler.is_up, "pooler is up")
+        port = waiting.PORTS.take()
+        path = poolers[0].write("haproxy.cfg", BALANCER % (port, "\n".join(
+            "    server p%d 127.0.0.1:%d" % (p.port, p.port) for p in poolers)))
+        started.append(subprocess.Popen([haproxy, "-db", "-f", path], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                        **waiting.run_as(waiting.unprivileged())))
+        waiting.wait_for(lambda: waiting.can_connect(port), "haproxy is up")
+        return poolers, port
+
+    yield make
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("name", ["segment-2016.ini", "segment-2016-x2.ini"])
+def test_segments_behind_a_balancer(segments, pg, name):
+    """All of the cluster's poolers at once: short connections are spread evenly over them."""
+    poolers, port = segments(name)
+    waiting.wait_for(lambda: pg.backends("usename = 'digoal'") == 2 * SEGMENTS, "min_pool_size")
+    per_pooler = 10
+    script = poolers[0].write("select.sql", "select 1 / (current_setting('search_path') = 'utility')::int;\n")
+    assert programs.pgbench(
+        poolers[0], pg, "-n", "-f", script, "-C", "-h", "127.0.0.1", "-p", port, "-c", 10, "-j", 2,
+        "-t", SEGMENTS, "digoal", user="app", secret="app secret 2d") == per_pooler * SEGMENTS
+    counts = [pooler.log().count("login attempt: db=digoal user=app") for pooler in poolers]
+    assert sum(counts) >= per_pooler * SEGMENTS
+    assert max(counts) - min(counts) <= 2, counts
+    assert pg.backends("usename = 'digoal'") <= 8 * SEGMENTS
 
 
 SHADOW = """

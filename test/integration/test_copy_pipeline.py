@@ -612,3 +612,14 @@ def test_idle_clients_cost_little(make_pooler, pg):
     for client in clients:
         client.close()
     waiting.wait_for(lambda: pooler.pool()["cl_active"] == 0, "gone")
+
+
+def test_other_amounts_per_turn(pooler):
+    """sbuf_loopcnt says how often one connection is read before others are; nothing is lost with
+    any of its values, also while it changes."""
+    with pooler.connect() as client:
+        for value in (1, 0, 1000):
+            pooler.set("sbuf_loopcnt", value)
+            client.send(wire.query("select repeat('x', 1000) from generate_series(1, 3000)"))
+            rows = client.finish().rows
+            assert len(rows) == 3000 and {len(row[0]) for row in rows} == {1000}

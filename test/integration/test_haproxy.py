@@ -47,21 +47,13 @@ def balanced(make_pooler, pg):
         started.append(subprocess.Popen([HAPROXY, "-db", "-f", path], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                         **waiting.run_as(waiting.unprivileged())))
-        waiting.wait_for(lambda: can_connect(port), "haproxy is up")
+        waiting.wait_for(lambda: waiting.can_connect(port), "haproxy is up")
         return poolers, port
 
     yield make
     for process in started:
         process.kill()
         process.wait()
-
-
-def can_connect(port):
-    try:
-        wire.open_socket("127.0.0.1", port).close()
-        return True
-    except OSError:
-        return False
 
 
 def connect(port):

@@ -356,6 +356,24 @@ def test_cancel_with_postgresql(make_pooler, tls_pg, ca):
 # reload
 
 
+@pytest.mark.parametrize("name, value, chosen", [
+    ("server_tls13_ciphers", "TLS_CHACHA20_POLY1305_SHA256", "TLS_CHACHA20_POLY1305_SHA256"),
+    ("server_tls_ciphers", "ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES128-GCM-SHA256"),
+])
+def test_ciphers_towards_servers(make_pooler, tls_pg, name, value, chosen):
+    pooler = make_pooler({"db": entry(tls_pg)}, settings=settings(server_tls_sslmode="require"))
+    if name == "server_tls_ciphers":
+        pooler.change(server_tls_protocols="tlsv1.2")
+
+    def cipher():
+        with pooler.connect() as client:
+            return client.value("select cipher from pg_stat_ssl where pid = pg_backend_pid()")
+
+    assert cipher() != chosen
+    pooler.change(**{name: value})
+    assert cipher() == chosen
+
+
 def test_changed_settings_recycle_servers(make_pooler, tls_pg, ca):
     pooler = make_pooler({"db": entry(tls_pg)}, settings=settings(server_tls_sslmode="require"))
     with pooler.connect() as client:

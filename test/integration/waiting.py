@@ -54,6 +54,26 @@ def wait_read(sock):
     wait_for(is_read, "what was sent is read", pause=0.001)
 
 
+def can_connect(port):
+    """Whether anybody listens there."""
+    try:
+        socket.create_connection(("127.0.0.1", port), DEADLINE).close()
+        return True
+    except OSError:
+        return False
+
+
+def socket_inodes(pid):
+    """The inodes of all sockets that a process has, as /proc/net has them."""
+    found = set()
+    for link in glob.glob("/proc/%d/fd/*" % pid):
+        with contextlib.suppress(OSError):
+            name = os.readlink(link)
+            if name.startswith("socket:["):
+                found.add(name[8:-1])
+    return found
+
+
 class Ports:
     """Hands out ports below the range the kernel uses by itself, each only once. Processes
     that run tests side by side (pytest-xdist) have a part of the range each."""
