@@ -267,6 +267,8 @@ void room_note_all(struct catalog *c)
 {
 	struct pool *pool;
 
+	if (c->config->settings.max_server_connections <= 0 && heap_is_empty(&c->spare))
+		return;
 	list_for (pool, &c->pool_list, node)
 		room_note(pool);
 }

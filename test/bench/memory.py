@@ -168,7 +168,7 @@ class ManyPools(Scenario):
         quiet = self.steady(bench, subject, options)["p99"]
         memory, before = subject.memory(), subject.cpu()
         bench.machine.run(bench.load_program, "--port", str(subject.port), "--clients", str(count),
-                          "--database", "pool%", "--visit")
+                          "--database", "pool%", "--visit", seconds=120 + count / 100)
         settle(subject)
         row = {"memory": (subject.memory() - memory) / count,
                "login_cpu": per_piece(before, subject.cpu(), count)["cpu"]}
