@@ -75,6 +75,9 @@ typedef void watch_fn(void *ctx, int fd);
 /* Interest in one direction; starts switched on. */
 struct watch *watch_new(
     struct loop *loop, int fd, int what, watch_fn *ready, void *ctx);
+/* The same for connections that wait at a listening socket: without epoll where the
+ * loop waits elsewhere. */
+struct watch *watch_new_listener(struct loop *loop, int fd, watch_fn *ready, void *ctx);
 void watch_on(struct watch *w);
 void watch_off(struct watch *w);
 void watch_free(struct watch **w);
@@ -95,6 +98,10 @@ struct loop_waiter {
 	/* loop_run is about to return: nothing may stay half done. */
 	void (*settle)(void *ctx);
 	void (*lost)(void *ctx);
+	/* Call `ready` in each turn in which somebody waits at a listening socket,
+	 * until unlisten; gives what unlisten takes.  After `lost` there is none. */
+	void *(*listen)(void *ctx, int fd, void (*ready)(void *arg), void *arg);
+	void (*unlisten)(void *ctx, void *listener);
 };
 /* Borrowed; NULL: the loop waits by itself.  Gives the loop's descriptor, which is
  * readable when a watch is ready or a signal came. */

@@ -64,6 +64,13 @@ void ring_deliver(struct ring *ring);
  * delivery, and is watched again from then on. */
 void ring_join(struct ring *ring, int fd);
 bool ring_is_joined_ready(struct ring *ring);
+/* A listening socket that its owner accepts from: `ready` is called in each delivery
+ * for which somebody waits there.  The owner frees it before the socket is closed, and
+ * then the kernel has let go of the socket.  ring_abandon frees it, too. */
+struct ring_listener;
+struct ring_listener *ring_listener_new(
+    struct ring *ring, int fd, void (*ready)(void *owner), void *owner);
+void ring_listener_free(struct ring_listener **listener);
 /* Give the kernel what is queued, and tell what became of sends; nothing else. */
 void ring_settle_all(struct ring *ring);
 /* For a ring that is broken: tells what completed, then `lost` to each owner.  Nothing

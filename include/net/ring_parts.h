@@ -64,11 +64,21 @@ struct ring_port {
 	bool is_closed : 1;
 };
 
+struct ring_listener {
+	struct node node; /* in ring.listeners */
+	struct ring *ring;
+	void (*ready)(void *owner); /* NULL: it was freed, its request has not ended */
+	void *owner;                /* borrowed */
+	int fd;
+	bool is_armed; /* the kernel has a request, or its completion is not told yet */
+};
+
 struct ring {
 	struct io_uring uring;
 	struct ring_buffers buffers[RING_GROUPS];
-	struct slab *ports, *gathers;
-	struct list open; /* struct ring_port by .node */
+	struct slab *ports, *gathers, *listener_slab;
+	struct list open;      /* struct ring_port by .node */
+	struct list listeners; /* struct ring_listener by .node */
 	struct list
 	    unsettled; /* ports with a send or close, in order of the requests */
 	struct io_uring_cqe *batch; /* owned: completions not told yet */

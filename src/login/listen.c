@@ -353,7 +353,7 @@ static struct listener *listener_add(struct site *site, int fd, bool is_unix)
 	l->site = site;
 	l->fd = fd;
 	l->is_unix = is_unix;
-	l->watch = watch_new(site->loop, fd, WATCH_READ, accept_ready, l);
+	l->watch = watch_new_listener(site->loop, fd, accept_ready, l);
 	deadline_init(&l->pause, pause_over);
 	list_push_back(&site->listeners, &l->node);
 	tune_listener(l);

@@ -45,6 +45,15 @@ struct watch {
 	bool is_on;
 };
 
+enum { WATCH_LISTENING = 4 }; /* beside WATCH_READ: it is part of a listening */
+
+/* A watch of a listening socket: there are few of them. */
+struct listening {
+	struct watch watch; /* first: found by it */
+	struct node node;   /* in loop.listening */
+	void *elsewhere;    /* the waiter's; NULL: epoll has it, or nobody */
+};
+
 /* Who waits for a descriptor; borrowed, NULL: nobody. */
 struct interest {
 	struct watch *reader, *writer;
@@ -75,7 +84,8 @@ struct loop {
 	/* Rings without a count, so that an entry can leave without knowing its ring.
 	 */
 	struct node laters, turn_ends, reaped;
-	struct list signals; /* struct signal_watch by .node */
+	struct list signals;   /* struct signal_watch by .node */
+	struct list listening; /* struct listening by .node */
 	struct loop_counts counts;
 	const struct loop_waiter *waiter; /* borrowed; NULL: epoll waits */
 	struct watch *libevent; /* of its epoll instance; NULL: that is not known */
@@ -311,41 +321,83 @@ static void set_interest(const struct watch *w, struct watch *now)
 {
 	struct interest *i = interest_in(w->loop, w->fd);
 	uint32_t before = events_of(i);
-	struct watch **place = w->what == WATCH_READ ? &i->reader : &i->writer;
+	struct watch **place = w->what & WATCH_READ ? &i->reader : &i->writer;
 
 	assert(!*place || *place == w);
 	*place = now;
 	tell_epoll(w->loop, w->fd, before, events_of(i));
 }
 
-struct watch *watch_new(struct loop *loop, int fd, int what, watch_fn *ready, void *ctx)
+static void begin_watch(
+    struct watch *w, struct loop *loop, int fd, int what, watch_fn *ready, void *ctx)
 {
-	struct watch *w = slab_get(loop->watches);
-
 	w->loop = loop;
 	w->ready = ready;
 	w->ctx = ctx;
 	w->fd = fd;
 	w->what = (uint8_t)what;
 	watch_on(w);
+}
+
+struct watch *watch_new(struct loop *loop, int fd, int what, watch_fn *ready, void *ctx)
+{
+	struct watch *w = slab_get(loop->watches);
+
+	begin_watch(w, loop, fd, what, ready, ctx);
 	return w;
+}
+
+static struct listening *listening_of(struct watch *w)
+{
+	return w->what & WATCH_LISTENING ? container_of(w, struct listening, watch)
+					 : NULL;
+}
+
+struct watch *watch_new_listener(struct loop *loop, int fd, watch_fn *ready, void *ctx)
+{
+	struct listening *l = mem_zero(sizeof(*l));
+
+	list_push_back(&loop->listening, &l->node);
+	begin_watch(&l->watch, loop, fd, WATCH_READ | WATCH_LISTENING, ready, ctx);
+	return &l->watch;
+}
+
+static void listening_ready(void *arg)
+{
+	struct watch *w = arg;
+
+	w->ready(w->ctx, w->fd);
 }
 
 void watch_on(struct watch *w)
 {
+	const struct loop_waiter *waiter = w->loop->waiter;
+	struct listening *l = listening_of(w);
+
 	if (w->is_on)
 		return;
 	w->is_on = true;
 	w->since = w->loop->wait_number;
-	set_interest(w, w);
+	if (l && waiter)
+		l->elsewhere = waiter->listen(waiter->ctx, w->fd, listening_ready, w);
+	else
+		set_interest(w, w);
 }
 
 void watch_off(struct watch *w)
 {
+	const struct loop_waiter *waiter = w->loop->waiter;
+	struct listening *l = listening_of(w);
+
 	if (!w->is_on)
 		return;
 	w->is_on = false;
-	set_interest(w, NULL);
+	if (!l || !l->elsewhere) {
+		set_interest(w, NULL);
+		return;
+	}
+	waiter->unlisten(waiter->ctx, l->elsewhere);
+	l->elsewhere = NULL;
 }
 
 void watch_free(struct watch **wp)
@@ -354,9 +406,14 @@ void watch_free(struct watch **wp)
 
 	if (!w)
 		return;
-	watch_off(w);
-	slab_put(w->loop->watches, w);
 	*wp = NULL;
+	watch_off(w);
+	if (listening_of(w)) {
+		list_remove(&w->loop->listening, &listening_of(w)->node);
+		mem_free(listening_of(w));
+	} else {
+		slab_put(w->loop->watches, w);
+	}
 }
 
 static void tell_watch(const struct loop *loop, const struct watch *w)
@@ -484,6 +541,7 @@ struct loop *loop_new(struct mem *mem, struct err *err)
 	ring_init(&loop->turn_ends);
 	ring_init(&loop->reaped);
 	list_init(&loop->signals);
+	list_init(&loop->listening);
 	loop_touch_clock(loop);
 	return loop;
 }
@@ -542,6 +600,20 @@ static void wait_here(struct loop *loop)
 	deliver_events(loop, count);
 }
 
+/* What it had of listening sockets is gone with it. */
+static void lose_waiter(struct loop *loop)
+{
+	struct node *n;
+
+	loop->waiter = NULL;
+	for (n = list_first(&loop->listening); n; n = list_next(&loop->listening, n)) {
+		struct listening *l = container_of(n, struct listening, node);
+		if (l->elsewhere)
+			set_interest(&l->watch, &l->watch);
+		l->elsewhere = NULL;
+	}
+}
+
 static void wait_elsewhere(struct loop *loop)
 {
 	const struct loop_waiter *w = loop->waiter;
@@ -549,7 +621,7 @@ static void wait_elsewhere(struct loop *loop)
 
 	loop_touch_clock(loop);
 	if (result < 0) {
-		loop->waiter = NULL;
+		lose_waiter(loop);
 		w->lost(w->ctx);
 	} else if (w->may_deliver(w->ctx)) {
 		deliver_events(loop, wait_in_epoll(loop, 0));
@@ -585,8 +657,24 @@ void loop_run(struct loop *loop)
 		loop->waiter->settle(loop->waiter->ctx);
 }
 
+static void move_listening(struct watch *w, const struct loop_waiter *to)
+{
+	const struct loop_waiter *from = w->loop->waiter;
+
+	if (!w->is_on)
+		return;
+	watch_off(w);
+	w->loop->waiter = to;
+	watch_on(w);
+	w->loop->waiter = from;
+}
+
 int loop_wait_elsewhere(struct loop *loop, const struct loop_waiter *waiter)
 {
+	struct node *n;
+
+	for (n = list_first(&loop->listening); n; n = list_next(&loop->listening, n))
+		move_listening(&container_of(n, struct listening, node)->watch, waiter);
 	loop->waiter = waiter;
 	return loop->epoll_fd;
 }

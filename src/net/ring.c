@@ -26,7 +26,15 @@ enum {
 
 /* What a completion is about stands in the low bits of its data, above them the port.
  */
-enum kind { KIND_NONE, KIND_RECEIVE, KIND_SEND, KIND_POLL, KIND_JOINED, KIND_MASK = 7 };
+enum kind {
+	KIND_NONE,
+	KIND_RECEIVE,
+	KIND_SEND,
+	KIND_POLL,
+	KIND_JOINED,
+	KIND_LISTENER,
+	KIND_MASK = 7
+};
 
 /* ---- requests ---- */
 
@@ -46,9 +54,14 @@ static struct io_uring_sqe *next_request(struct ring *r)
 	return sqe;
 }
 
-static void set_data(struct io_uring_sqe *sqe, struct ring_port *port, enum kind kind)
+static void set_data(struct io_uring_sqe *sqe, const void *object, enum kind kind)
 {
-	io_uring_sqe_set_data64(sqe, (uint64_t)(uintptr_t)port | (uint64_t)kind);
+	io_uring_sqe_set_data64(sqe, (uint64_t)(uintptr_t)object | (uint64_t)kind);
+}
+
+static void *object_of(const struct io_uring_cqe *cqe)
+{
+	return (void *)(uintptr_t)(cqe->user_data & ~(uint64_t)KIND_MASK);
 }
 
 /* Where the kernel's head of the queue stands once it has taken this request. */
@@ -62,11 +75,11 @@ static bool is_taken(const struct ring *r, unsigned at)
 	return (int)(io_uring_smp_load_acquire(r->uring.sq.khead) - at) >= 0;
 }
 
-static void cancel(struct ring_port *port, enum kind kind)
+static void cancel(struct ring *r, const void *object, enum kind kind)
 {
-	struct io_uring_sqe *sqe = next_request(port->ring);
+	struct io_uring_sqe *sqe = next_request(r);
 
-	io_uring_prep_cancel64(sqe, (uint64_t)(uintptr_t)port | (uint64_t)kind, 0);
+	io_uring_prep_cancel64(sqe, (uint64_t)(uintptr_t)object | (uint64_t)kind, 0);
 	sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
 	set_data(sqe, NULL, KIND_NONE);
 }
@@ -104,9 +117,9 @@ void ring_port_leave(struct ring_port *port)
 	port->owner = NULL;
 	port->wants_bytes = false;
 	if (port->is_receiving && !port->is_cancelled)
-		cancel(port, KIND_RECEIVE);
+		cancel(r, port, KIND_RECEIVE);
 	if (port->is_polling)
-		cancel(port, KIND_POLL);
+		cancel(r, port, KIND_POLL);
 	struct io_uring_sqe *sqe = next_request(r);
 	io_uring_prep_close(sqe, port->fd);
 	sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
@@ -145,7 +158,7 @@ static void cancel_receive(struct ring_port *port)
 	if (!port->is_receiving || port->is_cancelled)
 		return;
 	port->is_cancelled = true;
-	cancel(port, KIND_RECEIVE);
+	cancel(port->ring, port, KIND_RECEIVE);
 }
 
 void ring_stop_receiving(struct ring_port *port)
@@ -298,17 +311,58 @@ static void completed_poll(struct ring_port *port)
 		free_if_done(port);
 }
 
+/* ---- listening sockets ---- */
+
+/* One completion each time, so that those who still wait make another one. */
+static void arm_listener(struct ring_listener *l)
+{
+	struct io_uring_sqe *sqe = next_request(l->ring);
+
+	io_uring_prep_poll_add(sqe, l->fd, POLLIN);
+	set_data(sqe, l, KIND_LISTENER);
+	l->is_armed = true;
+}
+
+static void drop_listener(struct ring_listener *l)
+{
+	list_remove(&l->ring->listeners, &l->node);
+	slab_put(l->ring->listener_slab, l);
+}
+
+struct ring_listener *ring_listener_new(
+    struct ring *r, int fd, void (*ready)(void *owner), void *owner)
+{
+	struct ring_listener *l = slab_get(r->listener_slab);
+
+	l->ring = r;
+	l->fd = fd;
+	l->ready = ready;
+	l->owner = owner;
+	list_push_back(&r->listeners, &l->node);
+	arm_listener(l);
+	return l;
+}
+
+static void completed_listener(struct ring_listener *l)
+{
+	l->is_armed = false;
+	if (l->ready)
+		l->ready(l->owner);
+	if (l->ready)
+		arm_listener(l);
+	else
+		drop_listener(l);
+}
+
 /* ---- completions ---- */
 
 /* A send that was not complete must be known before anything is concluded. */
 static void keep(struct ring *r, const struct io_uring_cqe *cqe)
 {
-	struct ring_port *port =
-	    (struct ring_port *)(uintptr_t)(cqe->user_data & ~(uint64_t)KIND_MASK);
 	enum kind kind = (enum kind)(cqe->user_data & KIND_MASK);
 
 	if (kind == KIND_SEND) {
-		port->send_result = cqe->res;
+		((struct ring_port *)object_of(cqe))->send_result = cqe->res;
 		return;
 	}
 	if (kind == KIND_NONE)
@@ -340,15 +394,15 @@ static void collect(struct ring *r)
 
 static void dispatch(struct ring *r, const struct io_uring_cqe *cqe)
 {
-	struct ring_port *port =
-	    (struct ring_port *)(uintptr_t)(cqe->user_data & ~(uint64_t)KIND_MASK);
-
 	switch ((enum kind)(cqe->user_data & KIND_MASK)) {
 	case KIND_RECEIVE:
-		completed_receive(port, cqe);
+		completed_receive(object_of(cqe), cqe);
 		break;
 	case KIND_POLL:
-		completed_poll(port);
+		completed_poll(object_of(cqe));
+		break;
+	case KIND_LISTENER:
+		completed_listener(object_of(cqe));
 		break;
 	case KIND_JOINED:
 		r->is_joined_armed = false;
@@ -381,12 +435,17 @@ static void submit_until(struct ring *r, unsigned at)
 	}
 }
 
-void ring_settle_all(struct ring *r)
+/* A socket is closed only when its cancelled requests have ended. */
+static void submit_all(struct ring *r)
 {
 	submit_until(r, r->uring.sq.sqe_tail);
-	/* A socket is closed only when its cancelled requests have ended. */
 	if (!r->broken)
 		(void)io_uring_get_events(&r->uring);
+}
+
+void ring_settle_all(struct ring *r)
+{
+	submit_all(r);
 	collect(r);
 	conclude_all(r);
 }
@@ -402,6 +461,22 @@ void ring_settle(struct ring_port *port)
 	if (!is_taken(r, port->request_at))
 		port->send_result = -EAGAIN;
 	conclude(port);
+}
+
+void ring_listener_free(struct ring_listener **lp)
+{
+	struct ring_listener *l = *lp;
+
+	if (!l)
+		return;
+	*lp = NULL;
+	l->ready = NULL;
+	/* else it is just being told, and goes then */
+	if (l->is_armed) {
+		cancel(l->ring, l, KIND_LISTENER);
+		submit_all(l->ring);
+		collect(l->ring);
+	}
 }
 
 /* ---- waiting ---- */
@@ -465,6 +540,8 @@ void ring_abandon(struct ring *r)
 		port->is_receiving = port->is_polling = false;
 		conclude(port);
 	}
+	while ((n = list_first(&r->listeners)))
+		drop_listener(container_of(n, struct ring_listener, node));
 	while ((n = list_first(&r->open))) {
 		struct ring_port *port = container_of(n, struct ring_port, node);
 		void *owner = port->owner;
@@ -474,6 +551,11 @@ void ring_abandon(struct ring *r)
 	}
 }
 
+static bool is_left(const struct ring *r)
+{
+	return list_is_empty(&r->open) && list_is_empty(&r->listeners);
+}
+
 void ring_free(struct ring **rp)
 {
 	struct ring *r = *rp;
@@ -481,12 +563,12 @@ void ring_free(struct ring **rp)
 	if (!r)
 		return;
 	r->joined_fd = -1;
-	for (int i = 0; i < LEAVING_TURNS_MOST && !list_is_empty(&r->open); i++) {
+	for (int i = 0; i < LEAVING_TURNS_MOST && !is_left(r); i++) {
 		if (ring_wait(r, 1000) < 0)
 			break;
 		ring_deliver(r);
 	}
-	if (!list_is_empty(&r->open))
+	if (!is_left(r))
 		ring_abandon(r);
 	ring_take_down(r);
 	*rp = NULL;

@@ -77,6 +77,7 @@ void ring_take_down(struct ring *r)
 		free_buffers(&r->buffers[group]);
 	slab_free(&r->ports);
 	slab_free(&r->gathers);
+	slab_free(&r->listener_slab);
 	mem_free(r->batch);
 	mem_free(r);
 }

@@ -140,7 +140,9 @@ struct ring *ring_new(struct mem *mem, const struct ring_ops *ops, struct err *e
 	r->joined_fd = -1;
 	list_init(&r->open);
 	list_init(&r->unsettled);
+	list_init(&r->listeners);
 	r->ports = slab_new(mem, "ring_port", sizeof(struct ring_port));
+	r->listener_slab = slab_new(mem, "ring_listener", sizeof(struct ring_listener));
 	r->gathers = slab_new(mem, "ring_gather", sizeof(struct ring_gather));
 	if (make_queues(r, err) < 0 ||
 	    ring_make_buffers(r, RING_SMALL, SMALL_COUNT, RING_SMALL_SIZE, err) < 0 ||

@@ -219,6 +219,21 @@ static void waiter_settle(void *ctx)
 	ring_settle_all(nr->ring);
 }
 
+static void *waiter_listen(void *ctx, int fd, void (*ready)(void *arg), void *arg)
+{
+	struct net_ring *nr = ctx;
+
+	return ring_listener_new(nr->ring, fd, ready, arg);
+}
+
+static void waiter_unlisten(void *ctx, void *listener)
+{
+	struct ring_listener *l = listener;
+
+	(void)ctx;
+	ring_listener_free(&l);
+}
+
 int stream_ring_begin(
     struct net *net, void (*lost)(void *ctx, int errnum), void *ctx, struct err *err)
 {
@@ -233,7 +248,9 @@ int stream_ring_begin(
 		.wait = waiter_wait,
 		.may_deliver = waiter_may_deliver,
 		.settle = waiter_settle,
-		.lost = waiter_lost},
+		.lost = waiter_lost,
+		.listen = waiter_listen,
+		.unlisten = waiter_unlisten},
 	    .lost = lost,
 	    .lost_ctx = ctx,
 	    .net = net,

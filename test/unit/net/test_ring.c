@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,6 +26,7 @@
 #include "config.h"
 #include "engines.h"
 #include "net/ring.h"
+#include "net/sock.h"
 #include "owner.h"
 
 #ifdef HAVE_URING
@@ -393,6 +396,139 @@ static void test_wait_ends_in_time(void **state)
 	assert_int_equal(w->end.end_count, 0);
 }
 
+/* ---- listening sockets ---- */
+
+/* A socket that accepts, and those who come to it. */
+struct door {
+	struct ring_listener *listener;
+	struct sock_target target;
+	int fd, open_count;
+	bool closes; /* at the first who comes */
+	int guests[8], guest_count;
+};
+
+static void door_ready(void *owner)
+{
+	struct door *d = owner;
+	struct sock_addr peer;
+	int fd = sock_accept(d->fd, &peer);
+
+	assert_true(fd >= 0);
+	close(fd);
+	d->open_count++;
+	if (d->closes)
+		ring_listener_free(&d->listener);
+}
+
+static void door_make(struct door *d)
+{
+	const struct sock_options options = {.backlog = 16, .unix_mode = -1};
+	struct sockaddr_in own;
+	socklen_t len = sizeof(own);
+	struct sock_addr addr;
+	struct err err;
+
+	memset(d, 0, sizeof(*d));
+	assert_int_equal(sock_addr_parse("127.0.0.1", 0, &addr), 0);
+	sock_target_ip(&d->target, &addr);
+	d->fd = sock_listen(&d->target, &options, &err);
+	assert_true(d->fd >= 0);
+	assert_int_equal(getsockname(d->fd, (struct sockaddr *)&own, &len), 0);
+	d->target.addr.port = ntohs(own.sin_port);
+}
+
+static void door_knock(struct door *d)
+{
+	struct sock_options options = {.unix_mode = -1};
+	struct err err;
+
+	assert_true(sock_connect(
+			&d->target, &options, &d->guests[d->guest_count++], &err) >= 0);
+}
+
+static void door_done(struct door *d)
+{
+	ring_listener_free(&d->listener);
+	close(d->fd);
+	while (d->guest_count)
+		close(d->guests[--d->guest_count]);
+}
+
+/* Whoever waits is told of once in each turn, until nobody does. */
+static void test_listener(void **state)
+{
+	NEED_RING(w);
+	struct door d;
+
+	door_make(&d);
+	for (int i = 0; i < 3; i++)
+		door_knock(&d);
+	d.listener = ring_listener_new(w->ring, d.fd, door_ready, &d);
+	for (int i = 1; i <= 3; i++) {
+		turn(w, RING_FOREVER);
+		assert_int_equal(d.open_count, i);
+	}
+	turn(w, 0);
+	turn(w, 0);
+	assert_int_equal(d.open_count, 3);
+	door_knock(&d);
+	turn(w, RING_FOREVER);
+	assert_int_equal(d.open_count, 4);
+	door_done(&d);
+}
+
+/* Who comes after that is not told of, and once the socket is closed nobody listens:
+ * not even the kernel for us. */
+static void test_listener_is_freed(void **state)
+{
+	NEED_RING(w);
+	struct sock_options options = {.unix_mode = -1};
+	struct err err;
+	struct door d;
+	int fd, result;
+
+	door_make(&d);
+	d.listener = ring_listener_new(w->ring, d.fd, door_ready, &d);
+	turn(w, 0);
+	door_knock(&d);
+	ring_listener_free(&d.listener);
+	assert_null(d.listener);
+	turn(w, 0);
+	assert_int_equal(d.open_count, 0);
+	door_ready(&d);
+	d.listener = ring_listener_new(w->ring, d.fd, door_ready, &d);
+	turn(w, 0);
+	ring_listener_free(&d.listener);
+	close(d.fd);
+	result = sock_connect(&d.target, &options, &fd, &err);
+	if (result > 0) {
+		struct pollfd ready = {.fd = fd, .events = POLLOUT};
+		assert_int_equal(poll(&ready, 1, 30000), 1);
+		result = sock_error(fd) ? -1 : 0;
+		close(fd);
+	}
+	assert_int_equal(result, -1);
+	d.fd = -1;
+	door_done(&d);
+}
+
+static void test_listener_is_freed_while_told(void **state)
+{
+	NEED_RING(w);
+	struct door d;
+
+	door_make(&d);
+	d.closes = true;
+	door_knock(&d);
+	door_knock(&d);
+	d.listener = ring_listener_new(w->ring, d.fd, door_ready, &d);
+	turn(w, RING_FOREVER);
+	turn(w, 0);
+	turn(w, 0);
+	assert_int_equal(d.open_count, 1);
+	door_done(&d);
+}
+
 /* ---- a ring that breaks ---- */
 
 /* From now on this process may not use rings any more. */
@@ -424,6 +560,32 @@ static void note_loss(void *ctx, int errnum)
 	*(int *)ctx = errnum;
 }
 
+struct hall {
+	struct door door;
+	struct watch *watch;
+};
+
+static void hall_ready(void *ctx, int fd)
+{
+	struct hall *h = ctx;
+
+	CHECK(fd == h->door.fd);
+	door_ready(&h->door);
+}
+
+/* It was made before there was a ring, it moves there and back. */
+static void hall_open(struct hall *h, struct loop *loop)
+{
+	door_make(&h->door);
+	h->watch = watch_new_listener(loop, h->door.fd, hall_ready, h);
+}
+
+static void hall_close(struct hall *h)
+{
+	watch_free(&h->watch);
+	door_done(&h->door);
+}
+
 /* Bytes are on their way in both directions, and more than the socket takes. */
 static void break_under_a_stream(void)
 {
@@ -437,7 +599,12 @@ static void break_under_a_stream(void)
 	int fds[2];
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) == 0);
 	o->peer = fds[1];
+	struct hall hall;
+	hall_open(&hall, o->loop);
 	CHECK(net_start_ring(&o->net, note_loss, &errnum, &err) == 0);
+	door_knock(&hall.door);
+	one_turn(o);
+	CHECK(hall.door.open_count == 1);
 	stream_open(&o->stream, &o->net, fds[0], &owner_ops);
 	say(o, "before ");
 	one_turn(o);
@@ -468,6 +635,10 @@ static void break_under_a_stream(void)
 	buf_clear(&heard);
 	hear(o, &heard);
 	CHECK(strcmp(buf_text(&heard), "after") == 0);
+	door_knock(&hall.door);
+	one_turn(o);
+	CHECK(hall.door.open_count == 2);
+	hall_close(&hall);
 	buf_done(&heard);
 	mem_free(much);
 	owner_tear_down(&state);
@@ -517,6 +688,9 @@ static void test_forbidden_from_the_start(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    TEST(test_listener),
+	    TEST(test_listener_is_freed),
+	    TEST(test_listener_is_freed_while_told),
 	    TEST(test_send_is_told_once),
 	    TEST(test_settle_needs_no_turn),
 	    TEST(test_full_socket),
