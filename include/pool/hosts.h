@@ -119,6 +119,8 @@ void hosts_dial(
     struct pool *pool, struct seat *seat, struct host *host, uint64_t now_us);
 /* Its login is through, or was refused by a server that is there. */
 void hosts_answered(struct seat *seat);
+/* The connection takes long to be opened: others look elsewhere until it is. */
+void hosts_suspect(struct seat *seat);
 /* It could not be reached: it is left out for retry_us, with each failed try for twice
  * as long as before, up to 16 times that. */
 void hosts_failed(

@@ -18,6 +18,8 @@ bool hosts_is_fit(const struct pool *pool, const struct host *host);
 /* ... and up? */
 bool hosts_may_serve(const struct pool *pool, const struct host *host);
 bool hosts_has_server(const struct pool *pool);
+/* Does one serve besides this one? */
+bool hosts_has_other(const struct pool *pool, const struct host *host);
 /* Its pause has ended, or its role is to be looked at again. */
 bool hosts_is_due(const struct pool *pool, const struct host *host, uint64_t now_us);
 /* When a host that does not serve is due; UINT64_MAX: it serves, or is being tried. */

@@ -194,7 +194,7 @@ static void tell_pools(struct database *db, const struct host *host)
 	struct seat *seat;
 
 	list_for (pool, &db->pools, db_node) {
-		if (!pool->lacks_host && !pool->probe_count)
+		if (!pool->lacks_host && list_is_empty(&pool->seats[SEAT_LOGIN]))
 			continue;
 		list_for (seat, &pool->seats[SEAT_LOGIN], node) {
 			if (!seat->is_probe || seat->share->host != host)
@@ -302,15 +302,29 @@ void hosts_answered(struct seat *seat)
 	follow_roles(seat->pool->database);
 }
 
-/* When a host is due has changed, which pools without one wait for. */
+/* What pools without a host wait for has changed, or what those wait for that log in to
+ * a slow one. */
 static void tell_waiting_pools(const struct database *db)
 {
 	struct pool *pool;
 
 	list_for (pool, &db->pools, db_node) {
-		if (pool->lacks_host)
+		if (pool->lacks_host || !list_is_empty(&pool->seats[SEAT_LOGIN]))
 			pool_kick(pool);
 	}
+}
+
+void hosts_suspect(struct seat *seat)
+{
+	struct host *host = seat->share->host;
+
+	assert(seat->state == SEAT_LOGIN && !seat->is_probe);
+	seat->is_probe = true;
+	seat->pool->probe_count++;
+	if (host->state != HOST_UP)
+		return;
+	host->state = HOST_PROBING;
+	tell_waiting_pools(seat->pool->database);
 }
 
 void hosts_failed(
@@ -329,8 +343,8 @@ void hosts_failed(
 	if (host->state != HOST_UP && !seat->is_probe)
 		return;
 	uint64_t most = retry_us * PAUSE_GROWTH_MAX;
-	host->pause_us =
-	    host->state == HOST_UP || is_switching ? retry_us : 2 * host->pause_us;
+	bool is_first = host->state == HOST_UP || !host->pause_us;
+	host->pause_us = is_first || is_switching ? retry_us : 2 * host->pause_us;
 	if (host->pause_us > most)
 		host->pause_us = most;
 	host->retry_us = now_us + host->pause_us;

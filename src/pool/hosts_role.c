@@ -117,6 +117,17 @@ bool hosts_has_server(const struct pool *pool)
 	return false;
 }
 
+bool hosts_has_other(const struct pool *pool, const struct host *host)
+{
+	const struct hosts *hosts = &pool->database->hosts;
+
+	for (size_t i = 0; i < hosts->count; i++) {
+		if (hosts->list[i] != host && hosts_may_serve(pool, hosts->list[i]))
+			return true;
+	}
+	return false;
+}
+
 bool hosts_is_successor(const struct database *db, const struct host *host)
 {
 	if (host->state != HOST_UP || host->report.role == HOST_ROLE_UNKNOWN)

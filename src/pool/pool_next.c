@@ -19,6 +19,11 @@ enum { REFILL_US = 1000000 };
  * server, and short for a client. */
 enum { TEST_PATIENCE_US = 200000 };
 
+/* How long a waiter hopes for a connection that is being opened before one to another
+ * host is opened beside it: a host that is gone says nothing for as long as
+ * server_connect_timeout. */
+enum { LOGIN_PATIENCE_US = 500000 };
+
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
@@ -338,6 +343,25 @@ static struct verdict launch_to_host(struct pool *pool, uint64_t now_us)
 	return nothing(UINT64_MAX);
 }
 
+/* A host that keeps a waiter waiting is left out until it answers, if there is another.
+ * *wake_us: when to look again. */
+static void doubt_slow_hosts(struct pool *pool, uint64_t now_us, uint64_t *wake_us)
+{
+	struct seat *seat;
+
+	if (pool->database->hosts.count < 2)
+		return;
+	list_for (seat, &pool->seats[SEAT_LOGIN], node) {
+		if (seat->is_probe || !hosts_has_other(pool, seat->share->host))
+			continue;
+		uint64_t due_us = seat->born_us + LOGIN_PATIENCE_US;
+		if (now_us >= due_us)
+			hosts_suspect(seat);
+		else
+			*wake_us = earlier(*wake_us, due_us);
+	}
+}
+
 static struct verdict launch_wanted(struct pool *pool, uint64_t now_us)
 {
 	struct ask *first = first_waiter(pool);
@@ -353,6 +377,8 @@ static struct verdict launch_wanted(struct pool *pool, uint64_t now_us)
 	    .now_us = now_us,
 	    .wake_us = wake_us};
 
+	if (is_for_any)
+		doubt_slow_hosts(pool, now_us, &l.wake_us);
 	bool is_probe = pool->wants_probe;
 	pool->wants_probe = false;
 	l.is_refill = !l.may_evict && !is_probe;

@@ -114,6 +114,23 @@ def test_probe_keeps_nobody_waiting(make_pooler, fake):
     assert len(up.sessions) >= 4
 
 
+def test_no_client_waits_for_a_silent_host(make_pooler, fake):
+    """It accepts connections and says nothing, and nobody knows that yet. Everybody is served by
+    the other, though server_connect_timeout is far away."""
+    def silence(session):
+        session.recv_startup()
+        session.recv()
+
+    silent, up = fake(silence, host="127.0.0.3"), fake(host="127.0.0.4")
+    pooler = make_pooler({"db": entry([silent, up])}, settings={
+        "server_connect_timeout": 3600, "query_wait_timeout": 3600, "pool_mode": "session"})
+    for _ in range(20):
+        ask(pooler)
+    assert (len(silent.sessions), sum(len(s.queries()) for s in silent.sessions)) == (1, 0)
+    assert sum(s.queries().count("select 1") for s in up.sessions) == 20
+    assert [row["state"] for row in hosts(pooler)] == ["probing", "up"]
+
+
 def test_all_hosts_down_keeps_clients_waiting(make_pooler, fake):
     ports = [waiting.PORTS.take(), waiting.PORTS.take()]
     pooler = make_pooler({"db": "host=127.0.0.3,127.0.0.4 port=%d,%d" % tuple(ports)},

@@ -297,6 +297,58 @@ static void a_probe_is_in_nobodys_way(void **state)
 	town_done(&t);
 }
 
+/* A host says nothing: its waiters go elsewhere, and it is used again when it answers.
+ */
+static void a_slow_login_is_not_waited_for(void **state)
+{
+	struct ask a, b;
+	struct town t;
+
+	(void)state;
+	town_init(&t, "", "");
+	world_join(t.pool, &a);
+	world_ask(&t.w, &a, VERDICT_WAIT);
+	world_next(&t.w, t.pool, VERDICT_DIAL);
+	struct seat *slow = town_begin_dial(&t, t.pool);
+	struct verdict v = world_next(&t.w, t.pool, VERDICT_NONE);
+	assert_true(v.wake_us == t.w.now + SECOND / 2);
+	t.w.now += SECOND / 2;
+	town_serve(&t, t.pool);
+	assert_non_null(a.seat);
+	assert_string_equal(a.seat->share->host->name, "b");
+	assert_int_equal(town_host(&t, 0)->state, HOST_PROBING);
+	/* nobody waits for it any more */
+	town_ask(&t, world_pool(&t.w, "d", "other"), &b);
+	assert_non_null(b.seat);
+	assert_string_equal(b.seat->share->host->name, "c");
+	town_end_dial(&t, slow);
+	assert_int_equal(town_host(&t, 0)->state, HOST_UP);
+	town_give(&t, &a);
+	town_give(&t, &b);
+	/* or it fails */
+	t.dead = "a";
+	town_close(&t, slow);
+	world_join(t.pool, &a);
+	slow = NULL;
+	for (size_t i = 0; i < SEATS && !slow; i++) {
+		if (t.seats[i].pool == t.pool)
+			town_close(&t, &t.seats[i]);
+	}
+	town_host(&t, 0)->turns = 0;
+	world_ask(&t.w, &a, VERDICT_WAIT);
+	world_next(&t.w, t.pool, VERDICT_DIAL);
+	slow = town_begin_dial(&t, t.pool);
+	assert_string_equal(slow->share->host->name, "a");
+	t.w.now += SECOND / 2;
+	town_serve(&t, t.pool);
+	assert_non_null(a.seat);
+	town_end_dial(&t, slow);
+	assert_int_equal(town_host(&t, 0)->state, HOST_DOWN);
+	assert_true(town_host(&t, 0)->retry_us > t.w.now);
+	town_give(&t, &a);
+	town_done(&t);
+}
+
 /* A probe that is given up says nothing about its host. */
 static void a_probe_may_end_unfinished(void **state)
 {
@@ -406,6 +458,7 @@ int main(void)
 	    cmocka_unit_test(a_host_that_fails_is_left_out),
 	    cmocka_unit_test(it_is_tried_again_after_growing_pauses),
 	    cmocka_unit_test(a_probe_is_in_nobodys_way),
+	    cmocka_unit_test(a_slow_login_is_not_waited_for),
 	    cmocka_unit_test(a_probe_may_end_unfinished),
 	    cmocka_unit_test(all_down_is_as_with_one),
 	    cmocka_unit_test(a_refused_login_leaves_the_host_up),

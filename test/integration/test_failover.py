@@ -1,0 +1,195 @@
+"""Two real servers in streaming replication: roles, a planned SWITCHOVER, a failover, under load."""
+
+import threading
+
+import pytest
+
+import programs
+import replication
+import waiting
+import wire
+
+DEADLINE = 120
+
+TRANSFER = """
+begin;
+insert into moved values (1);
+update counted set n = n + 1 where id = :client_id;
+commit;
+select sum(n) from counted;
+"""
+
+
+@pytest.fixture(scope="module")
+def pair(pg_bin):
+    made = replication.Pair(pg_bin)
+    try:
+        made.create()
+        made.primary.do(
+            "create table moved (n int)", "create table counted (id int primary key, n int)",
+            "insert into counted select i, 0 from generate_series(0, 9) i",
+            "grant all on moved, counted to public")
+        made.wait_replayed()
+        yield made
+    finally:
+        made.remove()
+
+
+@pytest.fixture
+def make(make_pooler, pair):
+    def make(targets):
+        return make_pooler(
+            {name: pair.entry("target_session_attrs=%s pool_size=4" % target)
+             for name, target in targets.items()},
+            settings={"pool_mode": "transaction", "server_login_retry": 0.2,
+                      "role_check_period": 0.2, "query_wait_timeout": 300, "query_wait_notify": 0,
+                      "switchover_timeout": 300, "log_connections": 0, "log_disconnections": 0})
+    return make
+
+
+class Load:
+    """Clients that insert rows, each in a transaction; one that fails comes again."""
+
+    def __init__(self, pooler, clients=4):
+        self.pooler, self.done, self.errors = pooler, 0, []
+        self.lock, self.stop = threading.Lock(), threading.Event()
+        self.threads = [threading.Thread(target=self.run) for _ in range(clients)]
+
+    def run(self):
+        client = None
+        while not self.stop.is_set():
+            try:
+                client = client or self.pooler.connect()
+                client.query("begin")
+                client.query("insert into moved values (2)")
+                assert client.query("commit").tag == "COMMIT"
+                with self.lock:
+                    self.done += 1
+            except (wire.Refused, wire.Closed, OSError) as error:
+                self.errors.append(error)
+                client = client and client.close()
+                self.stop.wait(0.05)
+        if client:
+            client.close()
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop.set()
+        for thread in self.threads:
+            thread.join(DEADLINE)
+
+    def wait_more(self, count=40):
+        target = self.done + count
+        waiting.wait_for(lambda: self.done >= target, "load goes on: %s" % self.errors[-3:], DEADLINE)
+
+
+class Bench:
+    """pgbench, run after run, until the end; the runs have to be without any error."""
+
+    def __init__(self, pooler, pg, protocol):
+        script = pooler.write("transfer.sql", TRANSFER)
+        self.args = ("-n", "-M", protocol, "-f", script, "-c", 4, "-j", 2, "-t", 25)
+        self.pooler, self.pg = pooler, pg
+        self.stop, self.failure, self.done = threading.Event(), None, 0
+        self.thread = threading.Thread(target=self.run)
+
+    def run(self):
+        try:
+            while not self.stop.is_set():
+                self.done += programs.pgbench(self.pooler, self.pg, *self.args)
+        except AssertionError as failure:
+            self.failure = failure
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop.set()
+        self.thread.join(300)
+
+    def wait_more(self):
+        target = self.done + 1
+        waiting.wait_for(lambda: self.done >= target or self.failure, "pgbench goes on", DEADLINE)
+        assert not self.failure, self.failure
+
+
+def roles(pooler):
+    return {int(row["port"]): row["role"] for row in pooler.show("HOSTS")}
+
+
+def test_each_value(make, pair):
+    targets = ["any", "read-write", "read-only", "primary", "standby", "prefer-standby"]
+    pooler = make({name: name for name in targets})
+    seen = {}
+    for name in targets:
+        with pooler.connect(name) as client:
+            seen[name] = client.value("select pg_is_in_recovery()")
+    del seen["any"]
+    assert seen == {"read-write": "f", "primary": "f", "read-only": "t", "standby": "t",
+                    "prefer-standby": "t"}
+    assert roles(pooler) == {pair.primary.port: "primary", pair.standby.port: "standby"}
+
+
+@pytest.mark.parametrize("protocol", ["simple", "prepared"])
+def test_switchover_under_load(make, pair, protocol):
+    """There and back again without one client error, and without one row lost."""
+    pair.primary.do("truncate moved", "update counted set n = 0")
+    pooler = make({"db": "read-write"})
+    with Load(pooler) as load, Bench(pooler, pair.primary, protocol) as bench:
+        load.wait_more()
+        bench.wait_more()
+        for named in (False, True):
+            console = pooler.console()
+            to = " TO 127.0.0.1:%d" % pair.standby.port if named else ""
+            console.send(wire.query("SWITCHOVER db" + to))
+            notice = console.recv_until("NE")[-1]
+            assert notice.kind == "N" and "no server connection in use" in notice.text(), notice
+            pair.switch()
+            end = console.recv_until("CE")[-1]
+            assert end.kind == "C" and end.tag() == "SWITCHOVER", end
+            console.finish()
+            load.wait_more()
+            bench.wait_more()
+            assert roles(pooler)[pair.primary.port] == "primary"
+    assert not load.errors, load.errors
+    assert not bench.failure, bench.failure
+    assert pair.primary.value("select count(*) from moved where n = 2") == str(load.done)
+    assert pair.primary.value("select count(*) from moved where n = 1") == str(bench.done)
+    assert pair.primary.value("select sum(n) from counted") == str(bench.done)
+
+
+def test_failover_under_load(make, pair):
+    """The primary dies, the standby is promoted. Clients with a transaction under way get its
+    error; who has none sees nothing but a wait, and nobody has to do anything."""
+    pooler = make({"db": "primary", "reports": "prefer-standby"})
+    died = pair.primary
+    with pooler.connect() as idle, pooler.connect("reports") as report, Load(pooler) as load:
+        assert idle.value("select pg_is_in_recovery()") == "f"
+        assert report.value("select pg_is_in_recovery()") == "t"
+        load.wait_more()
+        pair.wait_replayed()
+        died.stop("QUIT")
+        waiting.wait_for(lambda: not [s for s in pooler.show("SERVERS") if s["port"] == str(died.port)
+                                      and s["state"] != "new"], "its connections are gone", DEADLINE)
+        idle.send(wire.query("insert into moved values (3) returning pg_is_in_recovery()"))
+        pooler.wait_pool(cl_waiting=1 + len(load.threads), deadline=DEADLINE)
+        pair.promote()
+        assert idle.finish().value == "f"
+        errors = len(load.errors)
+        load.wait_more()
+        # the standby that reports went to is the primary now, and the only one left
+        assert report.value("select pg_is_in_recovery()") == "f"
+        assert len(load.errors) == errors, load.errors
+        waiting.wait_for(lambda: roles(pooler) == {died.port: None, pair.primary.port: "primary"},
+                         "roles are followed", DEADLINE)
+        # it comes back as a standby, and is used as one
+        pair.make_standby()
+        waiting.wait_for(lambda: report.value("select pg_is_in_recovery()") == "t",
+                         "the new standby is used", DEADLINE)
+        load.wait_more()
+        assert len(load.errors) == errors, load.errors
