@@ -150,7 +150,7 @@ class Bench:
 
     def __init__(self, options, machine):
         self.options, self.machine = options, machine
-        self.postgres = self.canned = self.counter = None
+        self.postgres = self.canned = self.canned_path = self.counter = None
         self.scenarios = pick(options)
         self.subjects, self.results = [], {}
 
@@ -182,9 +182,14 @@ class Bench:
 
     def need_canned(self):
         if not self.canned:
-            path = os.path.join(self.options.programs, "canned")
-            self.canned = Canned(self.machine, self.machine.copy(path, "canned"))
+            self.canned = Canned(self.machine, self.canned_program())
         return self.canned
+
+    def canned_program(self):
+        if not self.canned_path:
+            path = os.path.join(self.options.programs, "canned")
+            self.canned_path = self.machine.copy(path, "canned")
+        return self.canned_path
 
     def server_port(self, scenario):
         return scenario.server(self).port

@@ -1,10 +1,13 @@
 """Scenarios about what established clients feel while something big happens beside them."""
 
+import os
+import signal
 import threading
 import time
 
 import clients
 from machine import DATABASE, HOST, Trouble
+from memory import Canned
 from scenario import Holder, Scenario, latencies, per_piece, run_load
 
 WAVE = 1000  # logins
@@ -90,6 +93,55 @@ class Felt(Scenario):
         return {"quiet": quiet["p99"], "during": during["p99"], "max": during["max"],
                 "times": during["p99"] / quiet["p99"], "cpu_ms": more / 1000 / len(took),
                 "took": sorted(took)[len(took) // 2] * 1000}
+
+
+class HostDown(Felt):
+    """A database with two hosts, of which one dies, or falls silent, between the two halves.
+    Its connections are closed before that (PAUSE), for a query under way there would wait for
+    ever, or fail. From then on it is tried again and again."""
+
+    metrics = (("quiet", "p99 quiet"), ("during", "p99 down"), ("times", "times"),
+               ("max", "max ms"))
+    is_ours_only = True
+
+    def __init__(self, name, about, how, **more):
+        super().__init__(name, about, **more)
+        self.how = how
+
+    def server(self, bench):
+        return bench.need_canned()
+
+    def settings(self, options, machine):
+        return dict(super().settings(options, machine), server_login_retry=1)
+
+    def use_both(self, bench, subject, other, console):
+        subject.databases[DATABASE] = "host=%s,%s port=%d,%d" % (
+            HOST, HOST, bench.server_port(self), other.port)
+        subject.write_files(subject.machine)
+        console.command("reload")
+
+    def lose(self, other, console):
+        console.command("pause")
+        os.kill(other.pid, self.how)
+        console.command("resume")
+
+    def measure(self, bench, subject, options):
+        other = Canned(bench.machine, bench.canned_program())
+        console = clients.console(subject.port)
+        try:
+            self.use_both(bench, subject, other, console)
+            self.steady(bench, subject, options)
+            quiet = self.steady(bench, subject, options)
+            self.lose(other, console)
+            during = self.steady(bench, subject, options)
+            subject.check()
+        finally:
+            console.sock.close()
+            os.kill(other.pid, signal.SIGCONT)
+            other.process.kill()
+            other.process.wait()
+        return {"quiet": quiet["p99"], "during": during["p99"], "max": during["max"],
+                "times": during["p99"] / quiet["p99"]}
 
 
 class Again:

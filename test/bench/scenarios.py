@@ -1,6 +1,8 @@
 """The list of what can be measured."""
 
-from felt import MANY, WAVE, Reload, Show, Wave
+import signal
+
+from felt import MANY, WAVE, HostDown, Reload, Show, Wave
 from loads import Copy, Crowd, Pgbench, Program, Storm
 from memory import POOLS, USERS, Idle, IdleTls, ManyPools, Pools, Statements, Users
 from scenario import MEGABYTE
@@ -48,6 +50,9 @@ ALL = (
     Statements("statements", "prepared statements in transaction mode: memory"),
     ManyPools("many-pools", "100,000 idle pools (--many-pools) of unconfigured databases"),
     Show("show", "SHOW CLIENTS on 10,000 (--crowd) beside established clients"),
+    HostDown("host-dead", "one of two hosts refuses connections", signal.SIGKILL),
+    HostDown("host-silent", "one of two hosts accepts connections and says nothing",
+             signal.SIGSTOP),
     Reload("reload", "RELOAD of %d users and databases beside established clients" % MANY),
     Reload("user-list", "RELOAD of a changed list of 200,000 users beside established clients",
            users=200000, databases=0, is_ours_only=True),
