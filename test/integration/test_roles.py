@@ -184,6 +184,8 @@ def test_role_changes_on_a_linked_connection(make_pooler, fake):
         client.query("commit")
         ask(client)
         assert (used.queries(), unused.queries()) == (0, 1)
+        waiting.wait_for(lambda: all(s.ended.is_set() for s in used.server.sessions
+                                     if "begin" in s.queries()), "it is closed", DEADLINE)
 
 
 def test_error_of_a_read_only_server_is_looked_into(make_pooler, fake):
