@@ -62,6 +62,7 @@ def test_clients_wait_and_go_on_elsewhere(make_pooler, fake, kind, to, more):
         waiting.wait_for(lambda: is_paused(pooler), "it has begun", DEADLINE)
         idle.send(wire.query("select 1"))
         pooler.wait_pool(cl_waiting=1, sv_active=1)
+        assert not console.has_data(0.1)
         assert busy.query("commit").tag == "COMMIT"
         await_notice(console)
         swap(hosts)
