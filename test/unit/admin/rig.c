@@ -66,7 +66,7 @@ static void rig_pause(struct site *site)
 	catalog_kick_all(site->catalog, NULL);
 }
 
-/* Nothing is in the way: it is complete at once. */
+/* There is nothing to wait for: the command is complete at once. */
 static void rig_suspend(struct site *site)
 {
 	site->catalog->suspended = true;

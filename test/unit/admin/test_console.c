@@ -148,7 +148,7 @@ static void test_pipelined(void **state)
 							      "SHOW\nZ I\n");
 }
 
-/* Whoever asks without end and reads nothing makes us keep little. */
+/* A client that asks without end and reads nothing costs little memory. */
 static void test_answers_not_read(void **state)
 {
 	enum { QUERIES = 300 };
@@ -368,7 +368,7 @@ static void test_rights_on_wire(void **state)
 	for (size_t i = 0; i < sizeof(queries) / sizeof(queries[0]); i++)
 		assert_string_equal(
 		    desk_ask(&w->stats, queries[i]), ERR("admin access needed"));
-	/* what is no command at all is said first */
+	/* that it is no command is said first */
 	assert_string_equal(desk_ask(&w->stats, "reload x"),
 	    ERR("invalid command 'reload x', use SHOW HELP;"));
 	assert_int_equal(w->rig->reloads + w->rig->sets, 0);
@@ -424,7 +424,8 @@ static void test_waiting(void **state)
 	list_push_back(&pool->seats[SEAT_ACTIVE], &seat.node);
 	desk_say(&w->admin, "pause one");
 	hear_nothing(&w->admin);
-	/* it goes on reading commands, and another database is not waited for */
+	/* the console goes on reading commands, and does not wait for another database
+	 */
 	assert_string_equal(desk_ask(&w->admin, "pause two"), "C PAUSE\nZ I\n");
 	seat.is_dirty = true;
 	desk_say(&w->admin, "wait_close");

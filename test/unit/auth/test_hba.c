@@ -440,7 +440,7 @@ static void test_lines(void **state)
 	hba = parse("");
 	assert_int_equal(line_for(hba, &p), 0);
 	hba_free(&hba);
-	/* Nothing counts behind a NUL. */
+	/* What stands behind a NUL is ignored. */
 	hba = hba_parse(
 	    "f", "local all all trust\n\0junk", 25, NULL, no_note, NULL, NULL);
 	assert_int_equal(hba_count(hba), 1);

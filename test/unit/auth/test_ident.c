@@ -100,7 +100,8 @@ static void test_regular_expressions(void **state)
 	    {"m /^(.*)@a$ x\\1y", "joe@a", "xjoe", false},
 	    {"m /^(.*)@a$ \"\\1 x\"", "joe@a", "joe x", true},
 	    {"m /^(.*)@a$ \\1\\1", "joe@a", "joe\\1", true},
-	    /* What was found is a name, whatever it looks like. */
+	    /* What an expression has matched is a name, even if it looks like a
+	     * keyword. */
 	    {"m /^(.*)@a$ \\1", "all@a", "joe", false},
 	    {"m /^(.*)@a$ \\1", "/.@a", "joe", false},
 	    {"m /^(.*)@a$ \\1", "/.@a", "/.", true},

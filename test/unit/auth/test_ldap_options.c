@@ -99,7 +99,7 @@ static void test_blanks_and_commas(void **state)
 	}
 }
 
-/* What may be part of a password is not shown. */
+/* Text that may be part of a password is not shown. */
 static void test_faults_show_no_password(void **state)
 {
 	struct ldap_options o;
@@ -184,7 +184,7 @@ static void test_url(void **state)
 	assert_string_equal(o.search_filter, "(&(uid=$username)(a=?))");
 	ldap_options_done(&o);
 
-	/* Nobody named: DNS knows. */
+	/* No server is named: DNS names them. */
 	o = parsed("ldapurl=ldap:///dc=x");
 	assert_null(o.servers);
 	assert_string_equal(o.base_dn, "dc=x");

@@ -625,7 +625,7 @@ static void test_server_final(void **state)
 	}
 }
 
-/* Pass-through: what a client's login leaves behind logs in to the server. */
+/* Pass-through: the keys of a client's login log in to the server. */
 static void test_keys_instead_of_password(void **state)
 {
 	struct scram_keys keys;
@@ -812,7 +812,7 @@ static void test_offer(void **state)
 	assert_null(offer[0]);
 }
 
-/* What a client does to a server that may bind, byte by byte. */
+/* The messages of a client with a server that offers channel binding, byte by byte. */
 static void test_binding_of_clients(void **state)
 {
 	static const struct {
@@ -896,7 +896,8 @@ static void test_bound_client_form(void **state)
 	    b.out.bytes, "c=" BOUND_BINDING ",r=", strlen("c=" BOUND_BINDING ",r="));
 	bench_done(&b);
 
-	/* The server does not offer what we could do: it is told so. */
+	/* The server does not offer channel binding, although we could bind: our
+	 * message says so. */
 	bench_init(&b, "x", "pencil", false);
 	scram_client_init(&b.client, "pencil", NULL, NULL, &may_bind);
 	assert_string_equal(

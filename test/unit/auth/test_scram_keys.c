@@ -121,7 +121,7 @@ static void test_rfc7677(void **state)
 	assert_string_equal(text, "6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=");
 }
 
-/* What is not UTF-8 is taken as it is. */
+/* A password that is not UTF-8 is used as it is. */
 static void test_raw_password(void **state)
 {
 	uint8_t a[SCRAM_KEY_LEN], b[SCRAM_KEY_LEN];

@@ -322,7 +322,7 @@ static void test_md5_answer(void **state)
 	secret_done(&scram);
 }
 
-/* As under FIPS: nothing of md5 works, and nothing of it lets anyone in. */
+/* As under FIPS: MD5 does not work, and no MD5 proof lets anybody in. */
 static void test_without_md5(void **state)
 {
 	static const uint8_t salt[4] = {1, 2, 3, 4};

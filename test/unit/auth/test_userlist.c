@@ -13,7 +13,7 @@
 #include "auth/userlist.h"
 #include "base/mem.h"
 
-/* What was said of a file: "where: text" of the last fault or warning. */
+/* The last fault or warning about a file, as "where: text". */
 struct said {
 	char text[400];
 	enum remark kind;

@@ -169,7 +169,8 @@ static void test_in_order(void **state)
 		submit(&seen, WORKERS_ASK, name, false);
 	collect(&seen, 10);
 	assert_string_equal(seen.order, "abcdefghij");
-	/* What finished during the last call is gone, but has rung the bell. */
+	/* A job that finished during the last call is collected already, but has made
+	 * the descriptor readable. */
 	workers_collect(seen.workers);
 	assert_false(is_readable(&seen));
 	submit(&seen, WORKERS_COMPUTE, 'k', false);
@@ -178,7 +179,7 @@ static void test_in_order(void **state)
 	seen_done(&seen);
 }
 
-/* So many questions at a time as there are threads, and each kind for itself. */
+/* Each kind of job has as many questions at a time as it has threads. */
 static void test_side_by_side(void **state)
 {
 	struct seen seen;
@@ -237,7 +238,7 @@ static void test_full_queue(void **state)
 	seen_done(&seen);
 }
 
-/* No queue at all: as many as there are threads, and no more. */
+/* Without a queue, as many jobs are taken as there are threads. */
 static void test_no_queue(void **state)
 {
 	struct seen seen;
@@ -383,7 +384,7 @@ static void test_derivation(void **state)
 	seen_init(&seen, 1, 1);
 	one = key_job_new(&due, note_salted, &count);
 	other = key_job_new(&due, note_salted, &count);
-	/* It has its own copies. */
+	/* The job has its own copies. */
 	memset(password, 'x', sizeof(password) - 1);
 	memset(salt, 0, sizeof(salt));
 	assert_int_equal(workers_submit(seen.workers, &one->job, NULL), 0);

@@ -60,7 +60,7 @@ static void each_part_counts(void **state)
 	assert_false(mark_is_same(&other, &other));
 }
 
-/* It may be written once more within the same step of the file system's clock. */
+/* The file may be written again within the same tick of the file system's clock. */
 static void young_and_missing_files_are_never_the_same(void **state)
 {
 	struct mark young, missing;

@@ -161,7 +161,7 @@ static void draws_are_never_the_same(void **state)
 		assert_memory_not_equal(drawn[i], zero, SIZE);
 		for (int k = 0; k < i; k++)
 			assert_memory_not_equal(drawn[i], drawn[k], SIZE);
-		/* Nobody finds it there later. */
+		/* Nothing of it can be found in memory later. */
 		assert_null(memmem(m.random, sizeof(m.random), drawn[i], SIZE));
 	}
 	mem_draw(&m, large, sizeof(large));

@@ -549,7 +549,7 @@ static void a_name_with_weights_may_be_repeated(void **state)
 	assert_int_equal(d->hosts[3].port, 3);
 	assert_int_equal(d->hosts[3].weight, 5);
 	assert_int_equal(d->port, 1);
-	/* nothing changes when it is written on one line later */
+	/* nothing changes when the same is written on one line later */
 	assert_int_equal(
 	    entry_parse_connstr(&one_line, "d",
 		"host=a,b,c,d port=1,2,3,3 weight=3,1,2,5 dbname=x", c->arena, &err),
@@ -596,7 +596,7 @@ static void what_has_no_effect_is_told(void **state)
 	warns(f, "[pgbouncer]\nauth_type=ldap\n[databases]\na = auth_user=x\nb =\n",
 	    "%s database \"a\" has auth_user, which does not go together with "
 	    "auth_type=ldap: logins will be refused\n");
-	/* set back: nothing to tell */
+	/* set back to the old value: there is no change to report */
 	warns(f, "[pgbouncer]\nsuspend_timeout=3\nsuspend_timeout=10\n", "");
 }
 
@@ -706,7 +706,7 @@ static void reload_keeps_what_needs_a_restart(void **state)
 	assert_string_equal(new->settings.global.auth_user, "set");
 
 	old = new;
-	/* what would stop the next start is said now */
+	/* an error that would stop the next start is reported now */
 	assert_null(load_over(f, old, "[pgbouncer]\nlisten_port=x\n"));
 	assert_null(load_over(f, old, "[pgbouncer]\nmax_client_conn=x\n"));
 	assert_string_equal(old->settings.auth_file, "b");

@@ -1,4 +1,6 @@
-/* From our tables' Markdown to a manual page. */
+/*
+ * Markdown of the tables as a manual page.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -34,7 +34,7 @@ static void name_is_a_parameter(void **state)
 	assert_true(holds(&server->in, QUERY, sizeof(QUERY)));
 	assert_true(holds(&server->in, "\0\0\0\x8x'; drop", 12));
 	assert_int_equal(get_u32(server->in.bytes + 1), 4 + 1 + sizeof(QUERY) + 2);
-	/* nothing of the client's goes before it */
+	/* no SET for the client's parameters comes before it */
 	assert_string_equal(peer_heard(server), ANSWERED);
 	answer(server, "x'; drop", "secret");
 	peer_hear(client, 'R');
@@ -118,7 +118,7 @@ static void every_method_takes_what_was_found(void **state)
 		answer(server, "w", "found");
 		client = come(stage, "w");
 		peer_hear(server, 'S');
-		/* md5 and a SCRAM secret: it is SCRAM then */
+		/* auth_type=md5 and a SCRAM secret: the client is asked for SCRAM */
 		answer(server, "w", i == 2 ? scram_secret("found", hashed) : "found");
 		if (i == 0)
 			md5_answer(client, "found", "w");

@@ -315,7 +315,7 @@ static void reload_outdates_what_runs(void **state)
 	stage_set(stage, "auth_user", "v");
 	answer(server, "w", "found");
 	peer_hear(client, 'R');
-	/* it was asked for before the change: not kept */
+	/* the query began before the change: its answer is not kept */
 	come(stage, "w");
 	assert_string_equal(peer_hear(server, 'S'), ANSWERED);
 	stage_free(&stage);

@@ -241,7 +241,8 @@ static void test_deadline_set_while_called(void **state)
 	set_alarm(s, &a, 'a', 0);
 	set_alarm(s, &b, 'b', 1);
 	set_alarm(s, &z, 'z', 2000);
-	/* One in the past, one already due that is cleared by the first. */
+	/* One deadline is in the past; another that is due already is cleared by the
+	 * first. */
 	a.again_us = 1;
 	a.clears = &b;
 	loop_run(s->loop);
@@ -346,7 +347,7 @@ static void test_both_directions(void **state)
 	assert_int_equal(loop_counts(s->loop)->ctl_calls, 4);
 }
 
-/* Who watches both sockets; the first that is told replaces the other one. */
+/* Watches two sockets; the one that is told first replaces the other. */
 struct pair {
 	struct scene *scene;
 	struct watch *watches[2];

@@ -181,7 +181,7 @@ static void test_send_is_told_once(void **state)
 	assert_int_equal(e->result, 7);
 	assert_int_equal(read(e->peer, heard, sizeof(heard)), 7);
 	assert_string_equal(heard, "one two");
-	/* Whoever is in a hurry is not kept waiting for others. */
+	/* A caller with a short limit does not wait for others. */
 	ring_send(e->port, pieces, 1, true);
 	turn(w, RING_FOREVER);
 	assert_int_equal(e->sent_count, 2);
@@ -294,7 +294,7 @@ static void test_leaving_while_told(void **state)
 	turn(w, 0);
 	assert_null(w->end.port);
 	assert_string_equal(buf_text(&w->end.got), "first");
-	/* It is really closed. */
+	/* The descriptor is really closed. */
 	turn(w, 0);
 	assert_int_equal(read(w->end.peer, rest, sizeof(rest)), 0);
 }

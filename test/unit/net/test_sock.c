@@ -218,7 +218,7 @@ static void test_defer_accept(void **state)
 	close_all(listener, front, back);
 }
 
-/* What a reload changes reaches the next connection, also when it is taken back. */
+/* A change by a reload reaches the next connection, also when it is undone. */
 static void test_options_are_inherited(void **state)
 {
 	struct sock_options none = {.unix_mode = -1, .backlog = 5, .keepalive = true};

@@ -148,7 +148,8 @@ static void test_small_rest_pins_no_block(void **state)
 	one_turn(o);
 	assert_true(o->stream.blocked);
 	assert_int_equal(b->refs, 1);
-	/* What comes while it is blocked is copied too, into the same room. */
+	/* Output that comes while the stream is blocked is copied, too, into the same
+	 * block. */
 	stream_put(&o->stream, b, b->bytes + 5, 6);
 	assert_int_equal(stream_write(&o->stream, "!", 1), 0);
 	assert_int_equal(b->refs, 1);
@@ -232,7 +233,7 @@ static void test_write_to_nobody(void **state)
 	loop_run(o->loop);
 	one_turn(o);
 	assert_int_equal(o->end_count, 1);
-	/* What the peer said before it went is not lost. */
+	/* Bytes that the peer sent before it closed are not lost. */
 	assert_string_equal(buf_text(&o->got), "last words");
 	assert_int_equal(loop_counts(o->loop)->send_calls, 1);
 }

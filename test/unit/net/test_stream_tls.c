@@ -251,7 +251,7 @@ static void test_handshake_and_bytes(void **state)
 
 	start_both(w);
 	assert_null(stream_tls(&w->client.stream));
-	/* What is written early waits for the handshake. */
+	/* Output that is written early waits for the handshake. */
 	stream_write(&w->client.stream, "early", 5);
 	assert_true(stream_pending(&w->client.stream) > 5);
 	turn_until(w, w->server.got == 5);
@@ -593,7 +593,7 @@ static int crowd_answered(const struct crowd *crowd)
 	return count;
 }
 
-/* Those who are logged in do not wait until all have shaken hands. */
+/* Clients that are logged in do not wait until all handshakes are done. */
 static void check_crowd(struct world *w, bool directly)
 {
 	struct crowd *crowd = mem_zero(sizeof(*crowd));
@@ -694,7 +694,7 @@ static void test_failing_context(void **state)
 	assert_int_equal(stream_start_tls(&w->client.stream, w->client_context,
 			     &(struct tls_peer_config){.host = host}, NULL, 0, &err),
 	    -1);
-	/* It goes on in clear. */
+	/* The connection goes on in clear. */
 	stream_write(&w->client.stream, "clear", 5);
 	turn_until(w, w->server.got == 5);
 }

@@ -24,7 +24,7 @@ static void start(
 	pair_init(p, server_context(server), client_context(client), &nobody);
 }
 
-/* What both ends say was negotiated. */
+/* What both ends report as negotiated. */
 static void expect_negotiated(struct pair *p, const char *text)
 {
 	char out[TLS_TEXT];
@@ -212,7 +212,7 @@ static void test_corrupt_record(void **state)
 	pair_say(&p.client, "second", 6);
 	p.client.out.bytes[p.client.out.len - 1] ^= 1;
 	pair_run(&p);
-	/* What came before it is good. */
+	/* The bytes before it are valid. */
 	assert_string_equal(buf_text(&p.server.got), "first");
 	assert_int_equal(p.server.status, TLS_FAILED);
 	assert_string_equal(p.server.err.text, "decryption failed or bad record mac");

@@ -258,7 +258,7 @@ static void forced_users(void **state)
 		       "[pgbouncer]\n");
 	struct database *a = catalog_find_database(w.c, "a");
 	struct pool *pool = catalog_find_pool(a, NULL);
-	/* There before the first client. */
+	/* The pool exists before the first client. */
 	assert_non_null(pool);
 	assert_true(world_was_kicked(&w, pool));
 	assert_string_equal(pool_server_secret(pool)->text, "one");
@@ -483,7 +483,7 @@ static void idle_ones_are_dropped(void **state)
 	world_done(&w);
 }
 
-/* Whoever has no password can ask for names without end. */
+/* A client without a password can ask for new database names without end. */
 static void unused_ones_are_dropped_at_once(void **state)
 {
 	struct world w;

@@ -246,7 +246,7 @@ static void it_is_tried_again_after_growing_pauses(void **state)
 	expect_probe(&t, 160);
 	assert_int_equal(a->state, HOST_UP);
 	assert_int_equal(a->retry_us, 0);
-	/* it gets its share from now on, and no more */
+	/* the host gets its share from now on, and no more */
 	uint64_t before = town_host(&t, 1)->assignments;
 	run_clients(&t, 30, 1);
 	assert_in_range(a->assignments, 9, 12);

@@ -132,7 +132,7 @@ static void roles_are_looked_at_in_the_background(void **state)
 	assert_int_equal(pool_next(t.pool, t.w.now).kind, VERDICT_NONE);
 	t.standbys = "a";
 	t.w.now += SECOND;
-	/* nobody asks for anything */
+	/* no client asks for anything */
 	town_serve(&t, t.pool);
 	assert_in_range(t.dials - dials, 1, 2);
 	assert_string_equal(

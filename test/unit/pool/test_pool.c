@@ -125,7 +125,7 @@ static void resets_and_checks(void **state)
 	assert_int_equal(seats[0].state, SEAT_USED);
 	world_ask(&w, &asks[0], VERDICT_WAIT);
 	assert_ptr_equal(world_next(&w, pool, VERDICT_CHECK).seat, &seats[0]);
-	/* It waits for the one that is tested. */
+	/* The client waits for the server that is tested. */
 	world_next(&w, pool, VERDICT_NONE);
 	assert_ptr_equal(pool_tested(&seats[0], w.now).ask, &asks[0]);
 	world_ask(&w, &asks[1], VERDICT_WAIT);
@@ -135,7 +135,8 @@ static void resets_and_checks(void **state)
 	assert_int_equal(pool_tested(&seats[0], w.now).kind, VERDICT_REST);
 	assert_int_equal(seats[0].state, SEAT_USED);
 	world_next(&w, pool, VERDICT_CHECK);
-	/* Nobody wants it any more: it must be checked again for the next. */
+	/* No client wants it any more: it is checked again before the next one gets it.
+	 */
 	pool_withdraw(&asks[1]);
 	assert_int_equal(pool_tested(&seats[0], w.now).kind, VERDICT_REST);
 	assert_int_equal(seats[0].state, SEAT_USED);
@@ -225,7 +226,7 @@ static void idle_ones_are_reviewed(void **state)
 	assert_int_equal(v.kind, VERDICT_RETIRE);
 	assert_string_equal(v.text, "server lifetime over");
 	pool_gone(&seats[1], w.now);
-	/* One in lifetime / pool_size. */
+	/* One server is closed per server_lifetime / pool_size. */
 	v = pool_review(&seats[2], w.now);
 	assert_int_equal(v.kind, VERDICT_REST);
 	w.now += 100 * SECOND;
@@ -370,7 +371,7 @@ static void paused_pools(void **state)
 	assert_ptr_equal(world_next(&w, pool, VERDICT_RETIRE).seat, &seats[2]);
 	pool_gone(&seats[2], w.now);
 	w.c->paused = false;
-	/* That was no failure: no spacing. */
+	/* That was no failure: the next attempt may follow at once. */
 	world_dial(&w, pool, &seats[2], VERDICT_GRANT);
 	/* The reset comes first. */
 	world_set(&w, "server_reset_query_always", "1");
@@ -478,7 +479,7 @@ static void retries_are_spaced(void **state)
 	uint64_t start = w.now;
 	failed_dial(&w, pool, DIAL_NETWORK, "connect failed", NULL);
 	w.now += SECOND;
-	/* Who waits goes on waiting, who asks now is told. */
+	/* Clients that wait go on waiting; a client that asks now is refused. */
 	assert_int_equal(
 	    world_next(&w, pool, VERDICT_NONE).wake_us, start + 15 * SECOND);
 	struct verdict v = world_ask(&w, &asks[1], VERDICT_REFUSE);
@@ -493,7 +494,8 @@ static void retries_are_spaced(void **state)
 	world_next(&w, pool, VERDICT_NONE);
 	pool_withdraw(&asks[0]);
 	pool_withdraw(&asks[2]);
-	/* Nobody waits; who fails fast when the time is over makes it try again. */
+	/* Nobody waits; a client that is refused after server_login_retry makes the
+	 * pool try again. */
 	w.now += 15 * SECOND;
 	world_next(&w, pool, VERDICT_NONE);
 	world_ask(&w, &asks[1], VERDICT_REFUSE);
@@ -544,7 +546,7 @@ static void tests_that_hang_are_not_awaited(void **state)
 	world_dial(&w, pool, &seats[0], VERDICT_GRANT);
 	world_give(&w, &seats[0], VERDICT_RESET);
 	world_ask(&w, &asks[1], VERDICT_WAIT);
-	/* It waits for the reset, but not for ever. */
+	/* The client waits for the reset, but not for ever. */
 	uint64_t wake_us = world_next(&w, pool, VERDICT_NONE).wake_us;
 	assert_true(wake_us > w.now && wake_us <= w.now + SECOND);
 	w.now = wake_us;
@@ -822,7 +824,7 @@ static void cancels(void **state)
 	assert_ptr_equal(pool_cancel_done(&seats[0], w.now).ask, &asks[1]);
 	pool_gone(&seats[1], w.now);
 	assert_int_equal(pool->database->server_count, 1);
-	/* One that was being opened anyway. */
+	/* The server that was being opened anyway. */
 	pool_dialing(pool, &seats[1], w.now);
 	pool_dialing_cancel(pool, &seats[1], w.now);
 	assert_int_equal(seats[1].state, SEAT_ACTIVE_CANCEL);
@@ -862,7 +864,7 @@ static void replication(void **state)
 	fill(&w, pool, seats, asks, 2);
 	world_join(pool, &asks[2]);
 	assert_int_equal(pool_ask(&asks[2], ASK_REPLICATION, w.now).kind, VERDICT_WAIT);
-	/* One makes room, and only one. */
+	/* One server is closed to make room, and only one. */
 	assert_ptr_equal(world_next(&w, pool, VERDICT_RETIRE).seat, &seats[0]);
 	struct verdict v = world_next(&w, pool, VERDICT_DIAL);
 	assert_true(v.is_replication);
@@ -897,7 +899,7 @@ static void replication(void **state)
 	LEAVE(&w, seats, asks);
 }
 
-/* After SUSPEND: who comes first after it does not overtake who waited. */
+/* After SUSPEND, a new client does not overtake those that have waited. */
 static void nobody_overtakes(void **state)
 {
 	struct world w;

@@ -95,7 +95,7 @@ static void user_before_database_before_global(void **state)
 	assert_true(checked > 30);
 }
 
-/* What a key is not good for is refused there. */
+/* A key is refused in entries of a kind that does not have it. */
 static void keys_only_at_their_levels(void **state)
 {
 	struct database_config db;

@@ -84,7 +84,7 @@ static void evict(struct room_world *r, struct pool *pool, int seat)
 	pool_gone(&r->seats[seat], r->w.now);
 }
 
-/* Who waits has the limit's name and value. */
+/* A client that waits is told the limit's name and value. */
 static void the_process_is_full(void **state)
 {
 	struct room_world r;
