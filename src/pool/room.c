@@ -21,6 +21,10 @@ enum { LEAST_LEAD_US = 10000, MOST_LEAD_US = 200000 };
  * long others wait until they, too, are given what min_pool_size keeps. */
 enum { PATIENCE_US = 5000000 };
 
+/* For how long the only server of a pool is left to it when it has come to rest: its
+ * clients may be about to use it again, and a new one is dear. */
+enum { FRESH_US = 200000 };
+
 /* A key in catalog->spare: the heap has the least first. */
 enum { SPARE_KEY_BASE = 1 << 30 };
 
@@ -281,16 +285,28 @@ static const struct pool *richest(const struct pool *pool)
 	return first ? container_of(first, struct pool, spare_node) : NULL;
 }
 
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 static struct seat *evictable_of_process(
     const struct pool *pool, uint64_t now_us, uint64_t *wake_us)
 {
 	const struct pool *rich = richest(pool);
 	uint64_t place_us = place_of(pool, ROOM_PROCESS);
 
-	if (rich && (spare_count(rich) > 0 || place_us <= now_us))
-		return pool_longest_resting(rich);
-	if (rich && place_us < *wake_us)
-		*wake_us = place_us;
+	if (!rich)
+		return NULL;
+	struct seat *seat = pool_longest_resting(rich);
+	uint64_t due_us = place_us;
+	if (spare_count(rich) > 0) {
+		uint64_t fresh_us = pool_connected_count(rich) > 1 ? 0 : FRESH_US;
+		due_us = earlier(place_us, seat->rested_us + fresh_us);
+	}
+	if (due_us <= now_us)
+		return seat;
+	*wake_us = earlier(*wake_us, due_us);
 	return NULL;
 }
 

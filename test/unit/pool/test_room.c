@@ -160,6 +160,7 @@ static void the_least_size_is_kept(void **state)
 	pool_withdraw(&r.asks[2]);
 	world_next(&r.w, r.a, VERDICT_NONE);
 	give(&r, 0);
+	r.w.now += SECOND;
 	evict(&r, r.b, 0);
 	world_dial(&r.w, r.b, &r.seats[0], VERDICT_REST);
 	/* After five seconds it is given up. */
@@ -167,6 +168,31 @@ static void the_least_size_is_kept(void **state)
 	r.w.now += 5 * (uint64_t)SECOND;
 	evict(&r, r.a, 0);
 	world_dial(&r.w, r.a, &r.seats[0], VERDICT_GRANT);
+	end(&r);
+}
+
+/* Who has a server leaves a pool's only one alone while it may be about to be used. */
+static void the_only_one_is_left_for_a_moment(void **state)
+{
+	struct room_world r;
+
+	(void)state;
+	begin(&r, "max_server_connections=2\n");
+	take(&r, r.a, 0, 0);
+	take(&r, r.c, 1, 1);
+	world_join(r.a, &r.asks[2]);
+	world_ask(&r.w, &r.asks[2], VERDICT_WAIT);
+	world_next(&r.w, r.a, VERDICT_NONE);
+	world_was_kicked(&r.w, r.a);
+	uint64_t rested = r.w.now;
+	give(&r, 1);
+	assert_true(world_was_kicked(&r.w, r.a));
+	assert_int_equal(world_next(&r.w, r.a, VERDICT_NONE).wake_us, rested + 200000);
+	assert_ptr_equal(world_ask(&r.w, &r.asks[1], VERDICT_GRANT).seat, &r.seats[1]);
+	give(&r, 1);
+	r.w.now += 200000;
+	evict(&r, r.a, 1);
+	world_dial(&r.w, r.a, &r.seats[1], VERDICT_GRANT);
 	end(&r);
 }
 
@@ -259,6 +285,7 @@ int main(void)
 	    cmocka_unit_test(the_process_is_full),
 	    cmocka_unit_test(the_richest_gives_first),
 	    cmocka_unit_test(the_least_size_is_kept),
+	    cmocka_unit_test(the_only_one_is_left_for_a_moment),
 	    cmocka_unit_test(nobody_starves),
 	    cmocka_unit_test(a_lower_limit_counts_at_once),
 	    cmocka_unit_test(cancels_do_not_count),
