@@ -130,9 +130,11 @@ def test_segment_of_several_hosts(make_pooler, pg, role):
     pooler.start()
     assert programs.pgbench(pooler, pg, "-n", "-f", write_select(pooler), "-C", "-c", 6, "-j", 2,
                             "-t", 500, "digoal", user="app", secret="app secret 2d") == 3000
-    rows = programs.psql(pooler, "-c", "show hosts", "pgbouncer", user="app",
-                         secret="app secret 2d")
-    shares = [int(row.split("|")[7]) for row in rows.splitlines() if row.startswith("digoal|")]
+    names, *rows = [line.split("|") for line in programs.psql(
+        pooler, "-P", "tuples_only=off", "-P", "footer=off", "-c", "show hosts", "pgbouncer",
+        user="app", secret="app secret 2d").splitlines()]
+    hosts = [dict(zip(names, row)) for row in rows]
+    shares = [int(host["assignments"]) for host in hosts if host["database"] == "digoal"]
     assert len(shares) == 3 and sum(shares) >= 3000
     assert all(abs(share - sum(shares) / 3) <= 0.02 * sum(shares) for share in shares)
     assert 2 <= pg.backends("usename = 'digoal'") <= 8
