@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "admin/command.h"
+#include "admin/slices.h"
 #include "session/client.h"
 
 /* One command given by one client; all borrowed. */
@@ -19,6 +20,8 @@ struct order {
 	/* 0: it has its answer.  Else it is shown again later: a RELOAD that takes
 	 * longer (see site.h), or a SET that waits for one. */
 	uint64_t *ticket;
+	/* The console's; not NULL after a SHOW whose rows follow in the next turns. */
+	struct slices **slices;
 };
 
 struct verb {

@@ -5,6 +5,7 @@
 #define ADMIN_VIEWS_H
 
 #include "admin/row.h"
+#include "session/roll.h"
 
 typedef void view_walk_fn(struct rows *rows);
 
@@ -17,6 +18,11 @@ view_walk_fn view_state_leaks;
 view_walk_fn view_databases, view_pools, view_users, view_peers, view_peer_pools;
 /* views_sockets.c */
 view_walk_fn view_clients, view_servers, view_sockets, view_active_sockets;
+/* SHOW CLIENTS in parts: the clients it is about, in its order; so many rows of theirs
+ * at most (false: those were the last); what comes behind them. */
+void view_clients_call(struct roll *roll, struct site *site);
+bool view_clients_part(struct rows *rows, struct roll *roll, size_t most);
+void view_clients_rest(struct site *site, struct buf *out, size_t column_count);
 /* views_fds.c */
 view_walk_fn view_fds;
 /* views_stats.c */

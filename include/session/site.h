@@ -111,10 +111,11 @@ struct site {
 	 */
 	struct list login_clients; /* those that have not finished their login */
 	struct list clients;       /* the others */
-	struct map *cancel_keys;   /* key bytes -> struct client */
-	struct map *lookups;       /* auth_query at work: see authquery.c */
-	struct list switchovers;   /* see switchover.h */
-	struct list listeners;     /* struct listener by .node */
+	struct list rolls; /* struct roll by .node: those that something goes through */
+	struct map *cancel_keys; /* key bytes -> struct client */
+	struct map *lookups;     /* auth_query at work: see authquery.c */
+	struct list switchovers; /* see switchover.h */
+	struct list listeners;   /* struct listener by .node */
 	struct waits *waits; /* the admin floor's: consoles that wait for something */
 	size_t server_count; /* server connections of all kinds */
 	size_t login_server_count; /* of them still logging in */

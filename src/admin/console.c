@@ -21,8 +21,9 @@
 enum { MESSAGE_MOST = 1024 * 1024 };
 
 struct console {
-	uint64_t ticket;    /* see struct order */
-	bool has_commanded; /* the first command was counted as a query */
+	uint64_t ticket;       /* see struct order */
+	struct slices *slices; /* owned: of an answer under way; NULL: none is */
+	bool has_commanded;    /* the first command was counted as a query */
 };
 
 /* ---- commands ---- */
@@ -41,7 +42,8 @@ static void count_first_command(struct client *client)
 static void run_query(struct client *client, const char *query)
 {
 	struct command command;
-	struct order order = {client, query, &command, &client->console->ticket};
+	struct order order = {client, query, &command, &client->console->ticket,
+	    &client->console->slices};
 
 	count_first_command(client);
 	command_parse(query, &command);
@@ -125,7 +127,7 @@ static enum step console_message(struct conn *conn, const struct message *m)
 	struct client *client = conn_client(conn);
 
 	/* A client that does not read its answers is not read any more. */
-	if (stream_is_above_high(&conn->stream))
+	if (client->console->slices || stream_is_above_high(&conn->stream))
 		return STEP_PARK;
 	client->request.ask.last_us = conn_now(conn);
 	switch (m->type) {
@@ -153,7 +155,12 @@ static enum step console_message(struct conn *conn, const struct message *m)
 
 static void console_writable(struct conn *conn)
 {
-	conn_unpark(conn);
+	struct slices *slices = conn_client(conn)->console->slices;
+
+	if (slices)
+		slices_go_on(slices);
+	else
+		conn_unpark(conn);
 }
 
 static void console_ended(struct conn *conn, const struct err *err)
@@ -182,6 +189,7 @@ static void console_closed(struct conn *conn, const char *reason)
 	(void)reason;
 	resume_without_console(client);
 	wait_drop(client);
+	slices_drop(&client->console->slices);
 	mem_free(client->console);
 	client->console = NULL;
 	client_leave(client);

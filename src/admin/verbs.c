@@ -182,6 +182,10 @@ static void verb_show(const struct order *order)
 		reply_invalid(order->client, order->query);
 		return;
 	}
+	if (view && slices_are_due(view, order_site(order))) {
+		slices_start(order->slices, view, order->client);
+		return;
+	}
 	buf_init(&out, 0);
 	if (view && view->walk == view_fds && views_may_send_fds(order->client)) {
 		show_put_columns(view->columns, view->column_count, &out);

@@ -182,7 +182,6 @@ static const struct client *logged_in_client(const struct ask *ask)
 	return ask->is_logged_in ? container_of(ask, struct client, request.ask) : NULL;
 }
 
-/* state NULL: active or idle. */
 static void put_clients_of(
     struct rows *rows, const struct list *asks, const char *state, put_socket_fn *put)
 {
@@ -193,8 +192,7 @@ static void put_clients_of(
 		const struct client *client = logged_in_client(ask);
 		if (!client)
 			continue;
-		const char *own = ask->state == ASK_LINKED ? "active" : "idle";
-		fill_client(&s, rows, client, state ? state : own);
+		fill_client(&s, rows, client, state);
 		put(rows, &s);
 	}
 }
@@ -213,18 +211,83 @@ static void put_cancels_of(
 	}
 }
 
-void view_clients(struct rows *rows)
+static void put_all_cancels(struct rows *rows)
+{
+	struct pool *pool;
+
+	list_for (pool, &rows->site->catalog->pool_list, node) {
+		put_cancels_of(rows, &pool->cancels_active, "active_cancel_req");
+		put_cancels_of(rows, &pool->cancels_waiting, "waiting_cancel_req");
+	}
+}
+
+static void call_clients_of(struct roll *roll, const struct list *asks)
+{
+	const struct ask *ask;
+
+	list_for (ask, asks, node) {
+		const struct client *client = logged_in_client(ask);
+		if (client)
+			roll_add(roll, (struct client *)(uintptr_t)client);
+	}
+}
+
+void view_clients_call(struct roll *roll, struct site *site)
 {
 	size_t count;
-	struct pool **pools = catalog_sorted_pools(rows->site->catalog, &count);
+	struct pool **pools = catalog_sorted_pools(site->catalog, &count);
 
 	for (size_t i = 0; i < count; i++) {
-		put_clients_of(rows, &pools[i]->clients, NULL, put_socket);
-		put_clients_of(rows, &pools[i]->waiting, "waiting", put_socket);
-		put_cancels_of(rows, &pools[i]->cancels_active, "active_cancel_req");
-		put_cancels_of(rows, &pools[i]->cancels_waiting, "waiting_cancel_req");
+		call_clients_of(roll, &pools[i]->clients);
+		call_clients_of(roll, &pools[i]->waiting);
 	}
 	free(pools);
+}
+
+/* One that is about to close may have left its pool. */
+static void put_client(struct rows *rows, const struct client *client)
+{
+	static const char *const states[] = {
+	    [ASK_RESTING] = "idle", [ASK_WAITING] = "waiting", [ASK_LINKED] = "active"};
+	enum ask_state state = client->request.ask.state;
+	struct socket_row s;
+
+	if (client->conn.is_doomed || state == ASK_OUTSIDE)
+		return;
+	fill_client(&s, rows, client, states[state]);
+	put_socket(rows, &s);
+}
+
+bool view_clients_part(struct rows *rows, struct roll *roll, size_t most)
+{
+	const struct client *client;
+
+	for (; most > 0; most--) {
+		client = roll_next(roll);
+		if (!client)
+			return false;
+		put_client(rows, client);
+	}
+	return true;
+}
+
+void view_clients_rest(struct site *site, struct buf *out, size_t column_count)
+{
+	struct rows rows;
+
+	rows_init(&rows, site, out, column_count);
+	put_all_cancels(&rows);
+}
+
+void view_clients(struct rows *rows)
+{
+	struct roll roll;
+
+	roll_begin(&roll, rows->site);
+	view_clients_call(&roll, rows->site);
+	view_clients_part(rows, &roll, SIZE_MAX);
+	roll_end(&roll, rows->site);
+	put_all_cancels(rows);
 }
 
 static void put_servers_of(

@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "session/limits.h"
+#include "session/roll.h"
 #include "session/server.h"
 #include "session/spares.h"
 #include "wire/codec.h"
@@ -34,6 +35,7 @@ static void client_destroy(struct conn *conn)
 	struct site *site = conn->site;
 	if (conn_client(conn)->is_spare)
 		spares_refill(site);
+	roll_strike(site, conn_client(conn));
 	slab_put(site->client_slab, conn_client(conn));
 }
 

@@ -22,6 +22,7 @@ int session_init(struct site *site, struct err *err)
 	site->server_slab = slab_new(&site->mem, "server_cache", sizeof(struct server));
 	list_init(&site->clients);
 	list_init(&site->login_clients);
+	list_init(&site->rolls);
 	list_init(&site->listeners);
 	site->cancel_keys = map_new();
 	site->next_id = 1;

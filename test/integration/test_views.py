@@ -321,6 +321,55 @@ def test_clients_and_servers(make_pooler, pg):
     assert len(set(ids)) == len(ids) and min(ids) >= 1
 
 
+MANY = 250
+FOR_MANY = dict(TRANSACTION, max_client_conn=400)
+
+
+def show_clients(console):
+    """The rows of an answer to SHOW CLIENTS that is due, without those of consoles."""
+    rows = wire.Result(console.recv_until("Z")).dicts()
+    return [row for row in rows if row["database"] == "db"]
+
+
+def test_many_clients(make_pooler, pg):
+    """Their rows are sent a few at a time; commands behind them wait for their turn."""
+    pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings=FOR_MANY)
+    clients = [pooler.connect() for _ in range(MANY)]
+    clients[7].query("begin")
+    clients[9].send(wire.query("select 1"))
+    pooler.wait_pool(cl_waiting=1)
+    console = pooler.console()
+    console.send(wire.query("show clients"), wire.query("show version"))
+    rows = show_clients(console)
+    assert len({row["id"] for row in rows}) == MANY == len(rows)
+    assert sorted({row["state"] for row in rows}) == ["active", "idle", "waiting"]
+    assert "2.0" in wire.Result(console.recv_until("Z")).value
+    # Some leave while they are shown; nobody else is left out for it.
+    for client in clients[::2]:
+        if client is not clients[7]:
+            client.close()
+    console.send(wire.query("show clients"))
+    left = {str(client.sock.getsockname()[1]) for client in clients[1::2]}
+    assert left <= {row["port"] for row in show_clients(console)}
+
+
+def test_many_clients_and_a_console_that_does_not_read(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings=dict(FOR_MANY, tcp_socket_buffer=16384))
+    clients = [pooler.connect() for _ in range(MANY)]
+    console, other = (pooler.connect("pgbouncer", "admin_user") for _ in range(2))
+    times = 15
+    console.send(*[wire.query("show clients")] * times)
+    other.send(wire.query("show clients"))
+    assert len(show_clients(other)) == MANY
+    for _ in range(times):
+        assert len(show_clients(console)) == MANY
+    # One that leaves in the midst harms nobody.
+    console.send(*[wire.query("show clients")] * times)
+    console.close()
+    waiting.wait_for(lambda: len(pooler.show("CLIENTS")) == MANY + 2)
+    assert clients[-1].value("select 1") == "1"
+
+
 def test_sockets(pooler):
     client = pooler.connect()
     client.query("begin")
