@@ -54,6 +54,8 @@ static int set_up_client(struct tls *tls, const struct tls_peer_config *peer)
 	if (peer->checks_name) {
 		assert(peer->host);
 		tls->host = mem_strdup(peer->host);
+		/* OpenSSL takes 96 bytes to remember it: only here. */
+		SSL_set_app_data(tls->ssl, tls);
 		SSL_set_verify(tls->ssl, SSL_VERIFY_PEER, check_name);
 	}
 	if (peer->is_direct && SSL_set_alpn_protos(tls->ssl,
@@ -79,7 +81,6 @@ struct tls *tls_new(struct tls_context *context, const struct tls_peer_config *p
 		goto failed;
 	}
 	SSL_set_bio(tls->ssl, bio, bio);
-	SSL_set_app_data(tls->ssl, tls);
 	if (context->is_server)
 		SSL_set_accept_state(tls->ssl);
 	else if (set_up_client(tls, peer) < 0)

@@ -77,7 +77,7 @@ def add_how(add):
         help="where a scenario names no number (%(default)s)")
     add("--idle-clients", type=positive(int), default=5000,
         help="of the scenario idle (%(default)s)")
-    add("--tls-clients", type=positive(int), default=1000, help="of the scenario tls (%(default)s)")
+    add("--tls-clients", type=positive(int), default=2000, help="of the scenario tls (%(default)s)")
     add("--crowd", type=positive(int), default=10000,
         help="clients of the scenarios crowd and show (%(default)s)")
     add("--many-pools", type=positive(int), default=100000,

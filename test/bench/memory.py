@@ -45,7 +45,7 @@ class IdleTls(Scenario):
         return dict(super().settings(options, machine), **secured(machine))
 
     def measure(self, bench, subject, options):
-        first = clients.open_idle_tls(subject.port, SERVERS)
+        first = clients.open_idle_tls(subject.port, FIRST)
         memory, before = subject.memory(), subject.cpu()
         peers = clients.open_idle_tls(subject.port, options.tls_clients)
         try:
