@@ -338,8 +338,9 @@ static const struct entry_key *find_key(const struct entry *e, const char *name)
 static int take_pair(
     const struct entry *e, const char *name, const char *value, struct err *err)
 {
-	const struct setting *row = e->own ? find_setting(name, e->level) : NULL;
 	const struct entry_key *key = find_key(e, name);
+	const struct setting *row =
+	    key || !e->own ? NULL : find_setting(name, e->level);
 
 	/* a setting may be switched off by an empty text; nothing else can be empty */
 	if (!*value && (key || (row && !(row->flags & MAY_BE_EMPTY))))

@@ -135,8 +135,10 @@ const char *setting_target_name(int target)
 
 const struct setting *setting_find(const char *name)
 {
+	/* Most of them differ in their first byte, and entries have thousands of keys.
+	 */
 	for (size_t i = 0; i < COUNT_OF(rows); i++)
-		if (strcmp(rows[i].name, name) == 0)
+		if (rows[i].name[0] == name[0] && strcmp(rows[i].name, name) == 0)
 			return &rows[i];
 	return NULL;
 }
