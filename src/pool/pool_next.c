@@ -22,7 +22,7 @@ enum { TEST_PATIENCE_US = 200000 };
 /* How long a waiter hopes for a connection that is being opened before one to another
  * host is opened beside it: a host that is gone says nothing for as long as
  * server_connect_timeout. */
-enum { LOGIN_PATIENCE_US = 500000 };
+enum { LOGIN_PATIENCE_US = 200000 };
 
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
