@@ -24,5 +24,8 @@ enum step forward_hold(struct server *server);
 /* Send bytes to the server; the client waits when the server takes no more. */
 void forward_bytes(struct client *client, struct server *server, struct block *block,
     const uint8_t *p, size_t len);
+/* More bytes of a message of which the beginning was forwarded. */
+enum step forward_part(struct client *client, struct server *server,
+    struct block *block, const uint8_t *p, size_t len);
 
 #endif

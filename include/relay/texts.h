@@ -18,6 +18,8 @@ struct text_facts {
 	struct sql_effects effects;
 	/* the shared text that a named Parse will be given; one reference, or NULL */
 	struct prepared_text *shared;
+	/* a named Parse whose text is kept in parts: see long_text.h */
+	bool is_long;
 };
 
 /* Is enough of a Query or Parse here to look at it and to send it?  is_tracked: the

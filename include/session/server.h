@@ -39,6 +39,8 @@ struct link {
 	struct sql_query *sql;   /* owned: see sql_statements.h; NULL: none runs */
 	struct segment *segment; /* owned: see segment.h; NULL: nothing is kept */
 	struct prepared_journal *journal; /* owned: changes in flight; NULL: none */
+	/* one reference: the long text of a Parse of which more comes; NULL: none */
+	struct prepared_text *parsing;
 	uint64_t idle_xact_us; /* since when it is idle in transaction; 0 = it is not */
 	struct {
 		struct leak_watch watch;

@@ -99,6 +99,7 @@ struct site {
 	struct vars_schema *vars;
 	struct prepared_registry *prepared;     /* texts of all prepared statements */
 	struct prepared_registry *sql_prepared; /* ... of PREPARE as a command */
+	struct long_texts *long_texts;          /* see relay/long_text.h */
 	struct tls_setup *tls;                  /* what is in force; never NULL */
 	struct peers *peers;                    /* see peers.h */
 	struct leak_table *leaks;               /* who left session state behind */

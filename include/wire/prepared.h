@@ -23,6 +23,11 @@
 struct prepared_registry;
 struct prepared_shelf; /* texts that were read under the same parameters */
 
+/* Bytes that somebody else keeps for a text; let go with it. */
+struct prepared_body {
+	void (*let_go)(struct prepared_body *body);
+};
+
 struct prepared_text {
 	uint64_t id;    /* from 1 */
 	size_t key_len; /* query text with its NUL, then the types as in Parse */
@@ -34,6 +39,8 @@ struct prepared_text {
 	char name[32];                      /* "PGBOUNCER_<id>" */
 	struct prepared_registry *registry; /* borrowed */
 	struct prepared_shelf *shelf;       /* borrowed; NULL: it is private */
+	/* owned; NULL: the key is everything, else only a beginning without types */
+	struct prepared_body *body;
 	uint8_t key[];
 };
 
@@ -59,6 +66,10 @@ bool prepared_is_unshared(const struct prepared_text *t);
 /* A text that nobody else gets, whatever it says: a new one each time. */
 struct prepared_text *prepared_intern_private(
     struct prepared_registry *r, const uint8_t *key, size_t len);
+/* The same with bytes that are kept elsewhere, of which `begin` are the first.  The
+ * text takes the body over, if there is memory. */
+struct prepared_text *prepared_intern_body(struct prepared_registry *r,
+    const uint8_t *begin, size_t len, struct prepared_body *body);
 /* The text that a server gets for this one when it is prepared under this reading, or
  * with reading NULL under one that is not known; one reference for the caller.  A
  * private text stays what it is.  NULL: no memory. */
@@ -69,11 +80,17 @@ struct prepared_text *prepared_ref(struct prepared_text *t);
 void prepared_unref(struct prepared_text *t); /* NULL is fine */
 /* A server-side name that no text ever gets: what is unknown stays unknown. */
 #define PREPARED_NONE "PGBOUNCER_0"
-/* A Parse for it under its server-side name. */
+/* A Parse for it under its server-side name; not for one with a body. */
 void prepared_put_parse(const struct prepared_text *t, struct buf *out);
+/* The beginning of a Parse, up to and with the name; body_len bytes follow.  out fails
+ * when it would grow too long. */
+void prepared_put_parse_begin(
+    const struct prepared_text *t, size_t body_len, struct buf *out);
 /* A Close of statement `name`. */
 void prepared_put_close(const char *name, struct buf *out);
-/* Query text (NUL-terminated) and its parameter types. */
+/* Query text (NUL-terminated; of one with a body the beginning) and its parameter
+ * types.
+ */
 const char *prepared_sql(const struct prepared_text *t);
 size_t prepared_type_count(const struct prepared_text *t);
 uint32_t prepared_type(const struct prepared_text *t, size_t i);

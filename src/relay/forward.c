@@ -6,6 +6,7 @@
 #include "relay/forward.h"
 
 #include "relay/leaks.h"
+#include "relay/long_text.h"
 #include "relay/params.h"
 #include "relay/segment.h"
 #include "relay/sql_statements.h"
@@ -30,6 +31,18 @@ void forward_bytes(struct client *client, struct server *server, struct block *b
 		server->link.holds_client = true;
 		conn_pause(&client->conn);
 	}
+}
+
+enum step forward_part(struct client *client, struct server *server,
+    struct block *block, const uint8_t *p, size_t len)
+{
+	if (long_text_part(server, p, len, client->conn.passing == 0) < 0) {
+		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
+		client_fatal(client, ERROR_OUT_OF_MEMORY);
+		return STEP_CLOSE;
+	}
+	forward_bytes(client, server, block, p, len);
+	return STEP_NEXT;
 }
 
 /* The server is at work now. */

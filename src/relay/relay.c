@@ -287,7 +287,8 @@ static enum step front_part(
 	client->request.ask.last_us = conn_now(conn);
 	if (client->is_dropping || !server)
 		return STEP_NEXT;
-	forward_bytes(client, server, block, p, len);
+	if (forward_part(client, server, block, p, len) == STEP_CLOSE)
+		return STEP_CLOSE;
 	if (conn->passing == 0)
 		back_ask(server, client);
 	/* the answer may have come before the rest of the message */

@@ -4,12 +4,14 @@
 #include "relay/relay_floor.h"
 
 #include "relay/leaks.h"
+#include "relay/long_text.h"
 #include "wire/prepared.h"
 
 void relay_floor_init(struct site *site)
 {
 	site->prepared = prepared_registry_new();
 	site->sql_prepared = prepared_registry_new_named("PGBOUNCER_SQL_");
+	site->long_texts = long_texts_new(site->loop);
 	site->leaks = leaks_new();
 }
 
@@ -17,5 +19,6 @@ void relay_floor_done(struct site *site)
 {
 	prepared_registry_free(&site->prepared);
 	prepared_registry_free(&site->sql_prepared);
+	long_texts_free(&site->long_texts);
 	leaks_free(&site->leaks);
 }

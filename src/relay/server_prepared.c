@@ -4,6 +4,7 @@
  */
 #include "relay/server_prepared.h"
 
+#include "relay/long_text.h"
 #include "wire/codec.h"
 
 int server_prepared_limit(const struct server *server)
@@ -66,9 +67,14 @@ static int send_parse(
 	if (is_of_sql(server, text))
 		return send_prepare(server, text, tag);
 	buf_init(&buf, 0);
-	prepared_put_parse(text, &buf);
+	if (long_text_is(text))
+		prepared_put_parse_begin(text, long_text_len(text), &buf);
+	else
+		prepared_put_parse(text, &buf);
 	if (send_buf(server, &buf) < 0)
 		return -1;
+	if (long_text_is(text))
+		long_text_put(text, &server->conn.stream);
 	return server_owe(server, 'P', OWED_SELF, tag);
 }
 

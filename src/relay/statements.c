@@ -9,6 +9,7 @@
 
 #include "relay/alias.h"
 #include "relay/leaks.h"
+#include "relay/long_text.h"
 #include "relay/params.h"
 #include "relay/segment.h"
 #include "relay/server_prepared.h"
@@ -100,6 +101,7 @@ void statements_unlink(struct server *server)
 {
 	prepared_journal_clear(&server->link.journal);
 	alias_clear_all(server);
+	long_text_forget(server);
 	sql_portals_clear(server);
 	segment_drop(server);
 }
@@ -272,12 +274,28 @@ static int parse_new(struct client *client, struct server *server,
 	}
 	if (server_prepared_drop(server, ours->text) < 0)
 		return -1;
+	/* nothing can be sent before the rest of the message */
+	if (!message_is_whole(m) && server_prepared_make_room(server, 1) < 0)
+		return -1;
 	tag = server_next_tag(server);
 	if (add_name(client, server, tag, name, text) < 0 ||
 	    server_prepared_add(server, ours->text, tag) < 0 ||
 	    send_parse(server, m, ours, tag) < 0)
 		return -1;
-	return server_prepared_make_room(server, 0);
+	return message_is_whole(m) ? server_prepared_make_room(server, 0) : 0;
+}
+
+/* The text of a Parse, shared where it can be; one reference. */
+static struct prepared_text *text_of_parse(struct server *server,
+    const struct message *m, const struct text_facts *facts, size_t at)
+{
+	if (facts->shared)
+		return prepared_ref(facts->shared);
+	if (facts->is_long)
+		return long_text_new(
+		    server->conn.site, &facts->effects, m->bytes + at, m->have - at);
+	return server_prepared_intern(server, server->conn.site->prepared,
+	    m->bytes + at, (size_t)m->size - at, &facts->effects);
 }
 
 static enum statement_fate rewrite_parse(struct client *client, struct server *server,
@@ -289,18 +307,16 @@ static enum statement_fate rewrite_parse(struct client *client, struct server *s
 	struct server_text ours;
 	int failed;
 
-	if (!message_is_whole(m))
+	if (!message_is_whole(m) && !facts->is_long)
 		return STATEMENT_MORE;
 	server->seat.pool->stats.client_parse_count += !server->link.is_trying_again;
-	text = facts->shared
-		   ? prepared_ref(facts->shared)
-		   : server_prepared_intern(server, server->conn.site->prepared,
-			 m->bytes + *rest, (size_t)m->size - *rest, &facts->effects);
+	text = text_of_parse(server, m, facts, *rest);
 	if (!text)
 		return no_memory(client, server);
 	taken = prepared_names_find(client->names, name);
 	if (taken && !prepared_names_is_doubtful(client->names, name)) {
 		failed = parse_again(client, server, m, name, taken, text, rest);
+		long_text_expect(server, m, text);
 		prepared_unref(text);
 		return failed ? no_memory(client, server) : STATEMENT_RENAMED;
 	}
@@ -310,6 +326,8 @@ static enum statement_fate rewrite_parse(struct client *client, struct server *s
 		fate = STATEMENT_WAIT;
 	else if (!failed)
 		failed = parse_new(client, server, m, name, text, &ours);
+	if (fate == STATEMENT_DONE)
+		long_text_expect(server, m, text);
 	server_text_done(&ours);
 	prepared_unref(text);
 	return failed ? no_memory(client, server) : fate;

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "relay/long_text.h"
 #include "relay/server_prepared.h"
 #include "relay/sql_commands.h"
 
@@ -35,6 +36,17 @@ static bool has_name(const struct message *m)
 	return m->type == 'P' && m->have > HEADER_LEN && m->bytes[HEADER_LEN];
 }
 
+/* Has it a named text that is kept in parts?  *have: bytes of it that are here. */
+static bool is_long(const struct message *m, size_t *have)
+{
+	const char *text;
+
+	if (m->size <= LONG_TEXT_MORE_THAN || !has_name(m) ||
+	    !find_text(m, &text, have))
+		return false;
+	return m->size - (m->have - *have) > LONG_TEXT_MORE_THAN;
+}
+
 bool texts_have_enough(
     const struct server *server, const struct message *m, bool is_tracked)
 {
@@ -45,7 +57,7 @@ bool texts_have_enough(
 		return true;
 	/* a shared text is compared whole */
 	if (has_name(m) || m->have <= HEADER_LEN)
-		return false;
+		return is_long(m, &len) && len > EFFECTS_COMMAND_MAX;
 	return !sql_is_on(server) || m->size > EFFECTS_COMMAND_MAX ||
 	       !find_text(m, &text, &len) || !effects_may_be_command(text, len);
 }
@@ -81,10 +93,14 @@ struct text_facts texts_look(
 		    (struct sql_effects){.is_cut = true, .may_forget = true};
 		return facts;
 	}
-	if (is_tracked && has_name(m) && message_is_whole(m))
+	facts.is_long = is_tracked && is_long(m, &(size_t){0});
+	if (is_tracked && !facts.is_long && has_name(m) && message_is_whole(m))
 		facts.shared =
 		    server_prepared_shared(server, (const uint8_t *)text, len);
 	facts.effects = facts.shared ? facts.shared->effects
 				     : look(server, m, text, len, is_tracked);
+	/* the registry has too little of it to rewrite it */
+	if (facts.is_long)
+		facts.effects.command.kind = COMMAND_NONE;
 	return facts;
 }

@@ -184,6 +184,16 @@ struct prepared_text *prepared_intern_private(
 	return t ? prepared_ref(t) : NULL;
 }
 
+struct prepared_text *prepared_intern_body(struct prepared_registry *r,
+    const uint8_t *begin, size_t len, struct prepared_body *body)
+{
+	struct prepared_text *t = prepared_intern_private(r, begin, len);
+
+	if (t)
+		t->body = body;
+	return t;
+}
+
 bool prepared_is_read_as(const struct prepared_text *t, const char *reading)
 {
 	return !t->shelf || (reading && strcmp(t->shelf->reading, reading) == 0);
@@ -221,6 +231,8 @@ void prepared_unref(struct prepared_text *t)
 		map_del(t->shelf->texts, t->key, t->key_len);
 		drop_shelf_if_empty(t->shelf);
 	}
+	if (t->body)
+		t->body->let_go(t->body);
 	mem_free(t);
 }
 
@@ -228,9 +240,22 @@ void prepared_put_parse(const struct prepared_text *t, struct buf *out)
 {
 	size_t at = codec_begin(out, 'P');
 
+	assert(!t->body);
 	buf_put_str(out, t->name);
 	buf_put(out, t->key, t->key_len);
 	codec_end(out, at);
+}
+
+void prepared_put_parse_begin(
+    const struct prepared_text *t, size_t body_len, struct buf *out)
+{
+	uint64_t len = sizeof(uint32_t) + strlen(t->name) + 1 + (uint64_t)body_len;
+
+	if (len > INT32_MAX)
+		out->failed = true;
+	buf_put_u8(out, 'P');
+	buf_put_u32(out, (uint32_t)len);
+	buf_put_str(out, t->name);
 }
 
 void prepared_put_close(const char *name, struct buf *out)

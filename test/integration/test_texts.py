@@ -217,6 +217,65 @@ def test_large_named_parse(make_pooler, pg):
     assert value(client, "s") == "3000000"
 
 
+def long_text(value, size=3 << 20):
+    return "select '%s' /*%s*/" % (value, "x" * size)
+
+
+def test_long_named_text_on_two_servers(make_pooler, pg):
+    pooler = make(make_pooler, pg, default_pool_size=2)
+    client, other = pooler.connect(), pooler.connect()
+    prepare(client, "s", long_text("one"))
+    other.query("begin")
+    assert value(client, "s") == "one"
+    assert pooler.pool()["sv_active"] == 1 and pooler.pool()["sv_idle"] == 1
+    other.query("commit")
+    rows = [r for r in pooler.show("PREPARED_STATEMENTS") if r["query"].startswith("select 'one'")]
+    assert [(r["servers"], r["clients"]) for r in rows] == [("2", "1")]
+
+
+def test_long_named_texts_are_evicted_and_closed(make_pooler, pg):
+    pooler = make(make_pooler, pg, max_prepared_statements=1)
+    client = pooler.connect()
+    prepare(client, "s", long_text("one"))
+    prepare(client, "t", long_text("two"))
+    assert [value(client, name) for name in "stst"] == ["one", "two", "one", "two"]
+    assert send(client, wire.close("S", "s")).kinds() == "3Z"
+    with pytest.raises(wire.Refused):
+        value(client, "s")
+    prepare(client, "s", long_text("three"))
+    assert value(client, "s") == "three" and value(client, "t") == "two"
+    client.query("deallocate all")
+    with pytest.raises(wire.Refused):
+        value(client, "s")
+
+
+def test_faults_of_long_named_texts(make_pooler, pg):
+    client = make(make_pooler, pg).connect()
+    prepare(client, "s", long_text("one"))
+    taken = send(client, wire.parse("s", long_text("two")))
+    assert taken.errors[0].field("C") == "42P05" and '"s"' in taken.errors[0].field("M")
+    assert value(client, "s") == "one"
+    wrong = send(client, wire.parse("w", "selekt" + long_text("two")))
+    assert wrong.errors[0].field("C") == "42601"
+    with pytest.raises(wire.Refused):
+        value(client, "w")
+    prepare(client, "w", long_text("two"))
+    # skipped behind an error, and its rest with it
+    assert send(client, wire.bind("", "none"), wire.parse("v", long_text("three"))).kinds() == "EZ"
+    prepare(client, "v", long_text("four"))
+    assert [value(client, name) for name in "swv"] == ["one", "two", "four"]
+
+
+@pytest.mark.parametrize("part", [1 << 20, (2 << 20) + 100000])
+def test_client_vanishes_in_a_long_named_text(make_pooler, pg, part):
+    pooler = make(make_pooler, pg)
+    client = pooler.connect()
+    client.send(wire.parse("s", long_text("one"))[:part])
+    client.close()
+    assert pooler.connect().value("select 5") == "5"
+    assert pooler.show("PREPARED_STATEMENTS") == []
+
+
 def test_segment_that_is_sent_again_has_its_own_effects(make_pooler, pg):
     """Of two Parses in it each keeps what its own text does."""
     pg.do("create or replace function public.forget_all() returns void language plpgsql as "
