@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "base/mem.h"
+#include "net/loop_counts.h"
 
 struct loop;
 
@@ -108,9 +109,6 @@ struct loop_waiter {
 int loop_wait_elsewhere(struct loop *loop, const struct loop_waiter *waiter);
 
 /* ---- turn statistics, for SHOW and tests ---- */
-struct loop_counts {
-	uint64_t turns, recv_calls, send_calls, ctl_calls;
-};
 struct loop_counts *loop_counts(struct loop *loop);
 
 #endif

@@ -1,6 +1,7 @@
 /*
  * Views of the process as a whole: version, state, settings, counts, memory, names.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,14 +33,26 @@ static void put_state(struct rows *rows, const char *key, const char *value)
 	row_end(rows);
 }
 
+static void put_state_number(struct rows *rows, const char *key, uint64_t number)
+{
+	char value[24];
+
+	snprintf(value, sizeof(value), "%" PRIu64, number);
+	put_state(rows, key, value);
+}
+
 void view_state(struct rows *rows)
 {
 	const struct catalog *catalog = rows->site->catalog;
+	const struct loop_counts *counts = loop_counts(rows->site->loop);
 
 	put_state(rows, "active", yes_no(!catalog->paused && !catalog->suspended));
 	put_state(rows, "paused", yes_no(catalog->paused));
 	put_state(rows, "suspended", yes_no(catalog->suspended));
 	put_state(rows, "io_engine", net_engine_name(&rows->site->net));
+	put_state_number(rows, "turns", counts->turns);
+	put_state_number(rows, "longest_turn_us", counts->longest_us);
+	put_state_number(rows, "recent_longest_turn_us", loop_counts_recent_us(counts));
 }
 
 /* auth_ldap_options may contain a password: it is cut off where that begins. */

@@ -59,6 +59,7 @@ static void stats_due(struct deadline *due)
 	struct stats average;
 
 	catalog_snapshot_stats(site->catalog, loop_now(site->loop));
+	loop_counts_end_period(loop_counts(site->loop));
 	average_all(site->catalog, &average);
 	if (site_settings(site)->log_stats) {
 		ticker_stats_line(&average, "us", line);

@@ -79,10 +79,8 @@ struct loop {
 	uint64_t now_us;
 	struct deadline **heap; /* from index 1 */
 	uint32_t heap_count, heap_cap;
-	uint64_t
-	    expiring_to_us; /* deadlines up to here are being called; 0: none are */
-	/* Rings without a count, so that an entry can leave without knowing its ring.
-	 */
+	uint64_t expiring_to_us; /* deadlines up to here are called; 0: none */
+	/* Rings without a count: an entry can leave without knowing its ring. */
 	struct node laters, turn_ends, reaped;
 	struct list signals;   /* struct signal_watch by .node */
 	struct list listening; /* struct listening by .node */
@@ -597,6 +595,7 @@ static void wait_here(struct loop *loop)
 	int count = wait_in_epoll(loop, us < 0 ? -1 : (int)((us + 999) / 1000));
 
 	loop_touch_clock(loop);
+	loop_counts_begin(&loop->counts, loop->now_us);
 	deliver_events(loop, count);
 }
 
@@ -620,6 +619,7 @@ static void wait_elsewhere(struct loop *loop)
 	int result = w->wait(w->ctx, wait_us(loop));
 
 	loop_touch_clock(loop);
+	loop_counts_begin(&loop->counts, loop->now_us);
 	if (result < 0) {
 		lose_waiter(loop);
 		w->lost(w->ctx);
@@ -645,7 +645,7 @@ static void turn(struct loop *loop)
 	ring_run(&loop->laters);
 	ring_run(&loop->turn_ends);
 	ring_run(&loop->reaped);
-	loop->counts.turns++;
+	loop_counts_end(&loop->counts, read_clock(CLOCK_MONOTONIC));
 }
 
 void loop_run(struct loop *loop)

@@ -129,7 +129,7 @@ def test_welcome(pooler):
 
 def test_state(pooler):
     def state():
-        return [tuple(r.values()) for r in pooler.show("STATE")]
+        return [tuple(r.values()) for r in pooler.show("STATE")][:4]
 
     engine = ("io_engine", state()[3][1])
     assert engine[1] in ("epoll", "io_uring")
@@ -138,6 +138,16 @@ def test_state(pooler):
     assert state() == [("active", "no"), ("paused", "yes"), ("suspended", "no"), engine]
     pooler.admin.query("RESUME")
     assert state()[0] == ("active", "yes")
+
+
+def test_turns_of_the_loop(pooler):
+    def counts():
+        return {r["key"]: r["value"] for r in pooler.show("STATE")[4:]}
+
+    before, after = counts(), counts()
+    assert list(before) == ["turns", "longest_turn_us", "recent_longest_turn_us"]
+    assert int(after["turns"]) > int(before["turns"]) > 0
+    assert int(after["longest_turn_us"]) >= int(after["recent_longest_turn_us"]) > 0
 
 
 # the settings of configuration.md 4: name, default

@@ -451,6 +451,37 @@ static void test_clock(void **state)
 	assert_string_not_equal(loop_method(s->loop), "");
 }
 
+static void long_turn(struct deadline *d)
+{
+	struct alarm *a = container_of(d, struct alarm, deadline);
+	uint64_t from_us = loop_wall(a->scene->loop);
+
+	while (loop_wall(a->scene->loop) < from_us + 3000) {
+	}
+	loop_stop(a->scene->loop);
+}
+
+static void test_longest_turn(void **state)
+{
+	struct scene *s = *state;
+	struct loop_counts *counts = loop_counts(s->loop);
+	struct alarm a = {.scene = s};
+
+	deadline_init(&a.deadline, long_turn);
+	deadline_set(s->loop, &a.deadline, loop_now(s->loop));
+	loop_run(s->loop);
+	uint64_t longest_us = counts->longest_us;
+	assert_true(longest_us >= 3000);
+	assert_true(counts->period_longest_us == longest_us);
+	loop_counts_end_period(counts);
+	assert_true(counts->last_longest_us == longest_us);
+	assert_true(loop_counts_recent_us(counts) == longest_us);
+	assert_true(counts->period_longest_us == 0);
+	loop_counts_end_period(counts);
+	assert_true(loop_counts_recent_us(counts) == 0);
+	assert_true(counts->longest_us == longest_us);
+}
+
 #define SCENE_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -470,6 +501,7 @@ int main(void)
 	    SCENE_TEST(test_signal),
 	    SCENE_TEST(test_signal_where_libevent_has_no_epoll),
 	    SCENE_TEST(test_clock),
+	    SCENE_TEST(test_longest_turn),
 	};
 
 	return cmocka_run_group_tests_name("loop", tests, NULL, NULL);
