@@ -25,6 +25,8 @@ void mem_free(void *p);
 void mem_free_secret(char *text);
 
 void *mem_try(size_t size) __attribute__((malloc));
+/* NULL: no memory, and p is as it was. */
+void *mem_try_resize(void *p, size_t size);
 
 /* Overwrites a secret; the compiler cannot leave that out. */
 void mem_wipe(void *p, size_t len);

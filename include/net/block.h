@@ -30,6 +30,9 @@ struct block *block_get(struct block_pool *pool);
 /* A lone block of just this capacity (cap bytes, used 0); NULL when there is no memory.
  */
 struct block *block_new(size_t cap);
+/* A lone block with one reference and more room; a large one moves without being
+ * copied.  NULL: no memory, and b is as it was. */
+struct block *block_grow(struct block *b, size_t cap);
 static inline struct block *block_ref(struct block *b)
 {
 	b->refs++;

@@ -80,6 +80,11 @@ void *mem_try(size_t size)
 	return size > TRY_MOST ? NULL : malloc(size ? size : 1);
 }
 
+void *mem_try_resize(void *p, size_t size)
+{
+	return size > TRY_MOST ? NULL : realloc(p, size ? size : 1);
+}
+
 void mem_wipe(void *p, size_t len)
 {
 	if (len)

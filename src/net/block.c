@@ -101,6 +101,17 @@ struct block *block_new(size_t cap)
 	return b;
 }
 
+struct block *block_grow(struct block *b, size_t cap)
+{
+	assert(!b->pool && b->refs == 1 && cap >= b->cap);
+	struct block *bigger =
+	    cap > UINT32_MAX - sizeof(*b) ? NULL : mem_try_resize(b, sizeof(*b) + cap);
+
+	if (bigger)
+		bigger->cap = (uint32_t)cap;
+	return bigger;
+}
+
 static void give_back(struct block_pool *pool, struct block *b)
 {
 	pool->used--;

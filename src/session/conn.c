@@ -122,6 +122,28 @@ static size_t conn_room_for(
 	return need;
 }
 
+/* The held bytes in a block with this room.  NULL: no memory, and nothing has changed.
+ */
+static struct block *conn_held_in(struct conn *conn, size_t room)
+{
+	struct block *held = conn->held, *bigger;
+	const uint8_t *at = held->bytes + conn->held_from;
+
+	if (room > UINT32_MAX)
+		return NULL;
+	/* what may be a password leaves no copy behind */
+	if (!held->pool && held->refs == 1 && !conn->held_from &&
+	    !conn->ops->has_secrets)
+		return block_grow(held, room);
+	bigger = block_new(room);
+	if (!bigger)
+		return NULL;
+	memcpy(bigger->bytes, at, conn->held_len);
+	conn_wipe(conn->ops, at, conn->held_len);
+	block_unref(held);
+	return bigger;
+}
+
 /* Append fresh bytes to the incomplete message that is held.  -1: no memory. */
 static int conn_join(struct conn *conn, const uint8_t *p, size_t len)
 {
@@ -130,13 +152,10 @@ static int conn_join(struct conn *conn, const uint8_t *p, size_t len)
 	size_t end = (size_t)conn->held_from + conn->held_len;
 	if (held->pool || held->refs > 1 || held->cap - end < len) {
 		size_t room = conn_room_for(conn, at, conn->held_len, len);
-		struct block *bigger = room > UINT32_MAX ? NULL : block_new(room);
-		if (!bigger)
+		held = conn_held_in(conn, room);
+		if (!held)
 			return -1;
-		memcpy(bigger->bytes, at, conn->held_len);
-		conn_wipe(conn->ops, at, conn->held_len);
-		block_unref(held);
-		conn->held = held = bigger;
+		conn->held = held;
 		conn->held_from = 0;
 		end = conn->held_len;
 	}

@@ -85,12 +85,30 @@ static void test_lone(void **state)
 	assert_null(block_new((size_t)UINT32_MAX));
 }
 
+static void test_lone_one_grows(void **state)
+{
+	struct block *b = block_new(3);
+
+	(void)state;
+	memcpy(b->bytes, "abc", b->used = 3);
+	b = block_grow(b, 1 << 20);
+	assert_non_null(b);
+	assert_int_equal(b->cap, 1 << 20);
+	assert_int_equal(b->used, 3);
+	assert_int_equal(b->refs, 1);
+	assert_memory_equal(b->bytes, "abc", 3);
+	assert_null(block_grow(b, UINT32_MAX));
+	assert_memory_equal(b->bytes, "abc", 3);
+	block_unref(b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_reuse),
 	    cmocka_unit_test(test_surplus_goes_back),
 	    cmocka_unit_test(test_lone),
+	    cmocka_unit_test(test_lone_one_grows),
 	};
 
 	return cmocka_run_group_tests_name("block", tests, NULL, NULL);
