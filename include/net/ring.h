@@ -86,6 +86,8 @@ void ring_port_leave(struct ring_port *port);
 /* Receive from now on, or no more; what arrived before a stop may still be told. */
 void ring_receive(struct ring_port *port);
 void ring_stop_receiving(struct ring_port *port);
+/* May bytes still arrive, also after a stop? */
+bool ring_is_receiving(const struct ring_port *port);
 /* Queue one send of all pieces (at most RING_PIECES); iov is copied, the bytes are not.
  * `sent` tells what became of it: with the next turn whose wait ends for some reason,
  * or, if is_urgent, without waiting for anything else. */

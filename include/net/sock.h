@@ -81,8 +81,16 @@ int sock_is_listening(int fd);
 /* Peer credentials of a unix socket; -1 when not known. */
 int sock_peer(int fd, int *pid, unsigned *uid);
 /* Write all bytes to a unix socket, and pass a descriptor with the first of them
- * (SCM_RIGHTS).  Waits for room, patience_ms at most for all.  -1: err. */
+ * (SCM_RIGHTS; -1: none).  Waits for room, patience_ms at most for all.  -1: err. */
 int sock_send_fd(int fd, const void *bytes, size_t len, int passed, int patience_ms,
     struct err *err);
+/* One receive from a unix socket, with the descriptors (close-on-exec) that were passed
+ * with these bytes; there is room for *count, and *count says how many came.  Returns
+ * how many bytes, 0 at the end, -1 with errno: EMFILE when descriptors were lost. */
+ssize_t sock_receive_fds(int fd, void *bytes, size_t room, int *fds, size_t *count);
+/* Two ends that are connected to each other: non-blocking, close-on-exec. */
+int sock_pair(int fds[2], struct err *err);
+/* The path of a unix socket, or "" for any other. */
+const char *sock_local_path(int fd, struct sockaddr_un *un);
 
 #endif

@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "net/net.h"
@@ -119,6 +120,15 @@ void stream_flush(struct stream *s);
  * delivered by the loop, never from inside the call. */
 void stream_pause(struct stream *s);
 void stream_resume(struct stream *s);
+
+/* Pause, and have the engine take nothing more from the socket either: it is about to
+ * be handed to another process.  stream_resume ends that. */
+void stream_hush(struct stream *s);
+/* Is all said of a stream that was hushed?  No request of ours is on its way that could
+ * take bytes from the socket, and all output has left. */
+bool stream_is_silent(const struct stream *s);
+/* Append what was received and not yet delivered; it stays. */
+void stream_put_unread(const struct stream *s, struct buf *out);
 
 /* One last non-blocking attempt to send what is pending, then close.  No callback comes
  * any more.  Safe on a stream that is not open, and inside its own callbacks: its

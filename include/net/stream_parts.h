@@ -22,6 +22,8 @@ struct stream_engine {
 	void (*stop)(struct stream *s);
 	/* Receive again, after a pause; nothing that was received waits. */
 	void (*resume)(struct stream *s);
+	/* After stop: can no request that is under way take bytes from the socket? */
+	bool (*is_still)(const struct stream *s);
 	/* Send what is in s->out.  is_now: what the kernel takes has left afterwards;
 	 * else it leaves before the loop waits. */
 	void (*send)(struct stream *s, bool is_now);
@@ -106,6 +108,8 @@ void stream_queue_drop(struct net *net, struct stream_queue **q);
 /* What is there, size bytes, begins to wait: copy what is small. */
 void stream_queue_settle(struct net *net, struct stream_queue **q, size_t size);
 int stream_queue_gather(const struct stream_queue *q, struct iovec *iov, size_t *total);
+/* Append a copy of all. */
+void stream_queue_copy(const struct stream_queue *q, struct buf *out);
 /* Up to `most` bytes of the front in one piece; it is in `room` if it had to be put
  * together. */
 const uint8_t *stream_queue_front(

@@ -167,6 +167,11 @@ void ring_stop_receiving(struct ring_port *port)
 	cancel_receive(port);
 }
 
+bool ring_is_receiving(const struct ring_port *port)
+{
+	return port->is_receiving;
+}
+
 /* Large buffers pay only where much comes at once, and every turn: otherwise one
  * request that stays is cheaper than one for each receive. */
 static void learn_size(struct ring_port *port, size_t len)

@@ -5,6 +5,7 @@
 #include "net/sock.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -522,7 +523,7 @@ int sock_send_fd(
 
 	while (left > 0) {
 		struct pollfd room = {.fd = fd, .events = POLLOUT};
-		ssize_t n = left == len
+		ssize_t n = left == len && passed >= 0
 				? send_with_fd(fd, at, left, passed)
 				: send(fd, at, left, MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (n >= 0) {
@@ -535,4 +536,63 @@ int sock_send_fd(
 		}
 	}
 	return 0;
+}
+
+static size_t take_fds(struct msghdr *m, int *fds, size_t room)
+{
+	size_t count = 0;
+
+	for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h)) {
+		size_t n = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS ||
+		    n > room - count)
+			continue;
+		memcpy(fds + count, CMSG_DATA(h), n * sizeof(int));
+		count += n;
+	}
+	return count;
+}
+
+ssize_t sock_receive_fds(int fd, void *bytes, size_t room, int *fds, size_t *count)
+{
+	enum { FDS_MOST = 16 };
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(FDS_MOST * sizeof(int))];
+	} control;
+	struct iovec part = {.iov_base = bytes, .iov_len = room};
+	struct msghdr m = {.msg_iov = &part,
+	    .msg_iovlen = 1,
+	    .msg_control = control.bytes,
+	    .msg_controllen = sizeof(control.bytes)};
+	ssize_t got = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
+
+	assert(*count >= FDS_MOST);
+	*count = got > 0 ? take_fds(&m, fds, *count) : 0;
+	if (got > 0 && (m.msg_flags & MSG_CTRUNC)) {
+		while (*count > 0)
+			close(fds[--*count]);
+		errno = EMFILE;
+		return -1;
+	}
+	return got;
+}
+
+int sock_pair(int fds[2], struct err *err)
+{
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) < 0)
+		return err_set(err, "socketpair(): %s", strerror(errno));
+	return 0;
+}
+
+const char *sock_local_path(int fd, struct sockaddr_un *un)
+{
+	socklen_t len = sizeof(*un);
+
+	memset(un, 0, sizeof(*un));
+	if (getsockname(fd, (struct sockaddr *)un, &len) < 0 ||
+	    un->sun_family != AF_UNIX)
+		un->sun_path[0] = '\0';
+	un->sun_path[sizeof(un->sun_path) - 1] = '\0';
+	return un->sun_path;
 }

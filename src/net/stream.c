@@ -194,6 +194,24 @@ void stream_resume(struct stream *s)
 	}
 }
 
+void stream_hush(struct stream *s)
+{
+	s->paused = true;
+	s->net->engine->stop(s);
+}
+
+bool stream_is_silent(const struct stream *s)
+{
+	return s->paused && s->pending == 0 && !s->failure &&
+	       s->net->engine->is_still(s);
+}
+
+void stream_put_unread(const struct stream *s, struct buf *out)
+{
+	assert(!s->tls);
+	stream_queue_copy(s->in, out);
+}
+
 void stream_close(struct stream *s)
 {
 	struct net *net = s->net;

@@ -221,6 +221,13 @@ int stream_queue_gather(const struct stream_queue *q, struct iovec *iov, size_t 
 	return count;
 }
 
+void stream_queue_copy(const struct stream_queue *q, struct buf *out)
+{
+	for (; q; q = q->next)
+		for (unsigned i = q->first; i < q->end; i++)
+			buf_put(out, q->spans[i].bytes, q->spans[i].len);
+}
+
 const uint8_t *stream_queue_front(
     const struct stream_queue *q, uint8_t *room, size_t most, size_t *len)
 {

@@ -135,6 +135,12 @@ static void ready_stop(struct stream *s)
 	s->reader_off = true;
 }
 
+static bool ready_is_still(const struct stream *s)
+{
+	(void)s;
+	return true;
+}
+
 static void ready_resume(struct stream *s)
 {
 	if (!s->reader_off || s->ended || !s->reader)
@@ -209,6 +215,7 @@ const struct stream_engine stream_ready = {
     .name = "epoll",
     .start = ready_start,
     .stop = ready_stop,
+    .is_still = ready_is_still,
     .resume = ready_resume,
     .send = ready_send,
     .settle = ready_settle,

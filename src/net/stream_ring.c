@@ -111,6 +111,11 @@ static void ring_engine_stop(struct stream *s)
 		ring_stop_receiving(s->port);
 }
 
+static bool ring_engine_is_still(const struct stream *s)
+{
+	return !s->port || (!ring_is_receiving(s->port) && !ring_is_sending(s->port));
+}
+
 static void ring_engine_resume(struct stream *s)
 {
 	if (!s->reader_off || s->ended || !s->port)
@@ -148,6 +153,7 @@ const struct stream_engine stream_ring = {
     .name = "io_uring",
     .start = ring_engine_start,
     .stop = ring_engine_stop,
+    .is_still = ring_engine_is_still,
     .resume = ring_engine_resume,
     .send = ring_engine_send,
     .settle = ring_engine_settle,
