@@ -73,6 +73,15 @@ void pipeline_on_drop(struct pipeline *p, pipeline_drop_fn *fn, void *arg);
  */
 int pipeline_owe(struct pipeline *p, uint8_t front_type, enum owed_to to, uint32_t tag);
 
+/* Make a ledger that is certain (nothing is_uncertain, is_lost or a stray) again in
+ * another process: its entries, the oldest first, and of `state` all that is no pointer
+ * and does not follow from them.  The one to be filled owes nothing.  -1: no memory, or
+ * no ledger is ever like that. */
+int pipeline_restore(struct pipeline *p, const struct pipeline *state,
+    const struct pipeline_entry *entries, size_t count);
+/* The i-th entry, 0: the oldest. */
+const struct pipeline_entry *pipeline_at(const struct pipeline *p, uint32_t i);
+
 enum answer {
 	ANSWER_FORWARD,
 	ANSWER_SWALLOW,

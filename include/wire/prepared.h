@@ -76,6 +76,16 @@ struct prepared_text *prepared_intern_body(struct prepared_registry *r,
 struct prepared_text *prepared_variant(struct prepared_text *t, const char *reading);
 /* Was it read, or is it private? */
 bool prepared_is_read_as(const struct prepared_text *t, const char *reading);
+/* Under which it was read; NULL: it is private. */
+const char *prepared_reading(const struct prepared_text *t);
+/* For texts of another process whose servers become ours.  Ids: those of our own texts
+ * come behind this one from now on; the last one given.  The text with this id, made if
+ * needed; one reference for the caller.  It is private when there is one already for
+ * these bytes.  NULL: no memory, or the id is that of another text. */
+void prepared_registry_skip(struct prepared_registry *r, uint64_t id);
+uint64_t prepared_registry_last(const struct prepared_registry *r);
+struct prepared_text *prepared_restore(struct prepared_registry *r, uint64_t id,
+    const char *reading, const uint8_t *key, size_t len);
 struct prepared_text *prepared_ref(struct prepared_text *t);
 void prepared_unref(struct prepared_text *t); /* NULL is fine */
 /* A server-side name that no text ever gets: what is unknown stays unknown. */
@@ -111,6 +121,14 @@ bool prepared_names_is_doubtful(const struct prepared_names *n, const char *name
 bool prepared_names_del(struct prepared_names **n, const char *name);
 void prepared_names_clear(struct prepared_names **n);
 size_t prepared_names_count(const struct prepared_names *n);
+/* One of a list: the name of a client for it, or NULL; doubtful or spoilt. */
+struct prepared_item {
+	const char *name;
+	struct prepared_text *text;
+	bool is_marked;
+};
+/* All of them, in no order, into as many as prepared_names_count says. */
+void prepared_names_list(const struct prepared_names *n, struct prepared_item *items);
 
 /* ---- what one server holds; NULL pointer = nothing ---- */
 struct prepared_set;
@@ -138,6 +156,8 @@ struct prepared_text *prepared_set_oldest(const struct prepared_set *s, size_t m
 struct prepared_text *prepared_set_evict(struct prepared_set **s, size_t max);
 void prepared_set_clear(struct prepared_set **s);
 size_t prepared_set_count(const struct prepared_set *s);
+/* All of them, the least recently used first. */
+void prepared_set_list(const struct prepared_set *s, struct prepared_item *items);
 
 /* ---- the journal: changes whose message is still in flight ---- */
 enum prepared_change {

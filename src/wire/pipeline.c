@@ -219,6 +219,51 @@ void pipeline_on_drop(struct pipeline *p, pipeline_drop_fn *fn, void *arg)
 	p->on_drop_arg = arg;
 }
 
+/* ---- in another process ---- */
+
+const struct pipeline_entry *pipeline_at(const struct pipeline *p, uint32_t i)
+{
+	return entry_at(p, i);
+}
+
+static bool is_possible(const struct pipeline_entry *e)
+{
+	return (is_run(e->type) || memchr("SQFc", e->type, 4)) &&
+	       e->to <= OWED_MADE_UP && e->maybe <= 1 && e->is_early <= 1 &&
+	       (!e->maybe || e->type == 'S') && (!e->is_early || e->type == 'c');
+}
+
+/* What is on is about the entry at the head. */
+static bool is_possible_state(
+    const struct pipeline *state, const struct pipeline_entry *head)
+{
+	if (!head)
+		return !state->copy && !state->copy_open && !state->failed_head &&
+		       !state->in_answer;
+	if (head->type == 'c' || head->maybe || head->to == OWED_MADE_UP ||
+	    (state->copy_open && !state->copy))
+		return false;
+	return !state->copy || (memchr("GHW", state->copy, 3) &&
+				   (head->type == 'Q' || head->type == 'E'));
+}
+
+int pipeline_restore(struct pipeline *p, const struct pipeline *state,
+    const struct pipeline_entry *entries, size_t count)
+{
+	if (!is_possible_state(state, count ? entries : NULL))
+		return -1;
+	for (size_t i = 0; i < count; i++)
+		if (!is_possible(&entries[i]) ||
+		    (entries[i].maybe && state->copy != 'G') || push(p, entries[i]) < 0)
+			return -1;
+	p->copy = state->copy;
+	p->copy_open = state->copy_open;
+	p->skipping = state->skipping;
+	p->failed_head = state->failed_head;
+	p->in_answer = state->in_answer;
+	return 0;
+}
+
 /* ---- entering ---- */
 
 /* The server takes what it gets for COPY data. */

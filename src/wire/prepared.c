@@ -75,7 +75,7 @@ struct prepared_text **prepared_registry_sorted(
 
 /* A NUL that is not counted ends the key, so that even a broken one has a text. */
 static struct prepared_text *new_text(
-    struct prepared_registry *r, const uint8_t *key, size_t len)
+    struct prepared_registry *r, uint64_t id, const uint8_t *key, size_t len)
 {
 	struct prepared_text *t =
 	    len > UINT32_MAX ? NULL : mem_try(sizeof(*t) + len + 1);
@@ -83,7 +83,7 @@ static struct prepared_text *new_text(
 	if (!t)
 		return NULL;
 	*t = (struct prepared_text){
-	    .id = ++r->last_id,
+	    .id = id,
 	    .key_len = len,
 	    .registry = r,
 	};
@@ -123,6 +123,7 @@ static void drop_shelf_if_empty(struct prepared_shelf *shelf)
 
 struct wanted {
 	struct prepared_shelf *shelf;
+	uint64_t id; /* 0: the next one */
 	const uint8_t *key;
 	size_t len;
 };
@@ -130,7 +131,9 @@ struct wanted {
 static void *make_text(void *ctx, const void **key)
 {
 	const struct wanted *w = ctx;
-	struct prepared_text *t = new_text(w->shelf->registry, w->key, w->len);
+	struct prepared_registry *r = w->shelf->registry;
+	struct prepared_text *t =
+	    new_text(r, w->id ? w->id : ++r->last_id, w->key, w->len);
 
 	if (!t)
 		return NULL;
@@ -140,9 +143,9 @@ static void *make_text(void *ctx, const void **key)
 }
 
 static struct prepared_text *get_text(
-    struct prepared_shelf *shelf, const uint8_t *key, size_t len)
+    struct prepared_shelf *shelf, uint64_t id, const uint8_t *key, size_t len)
 {
-	struct wanted w = {shelf, key, len};
+	struct wanted w = {shelf, id, key, len};
 	struct prepared_text *t = map_get_or_put(shelf->texts, key, len, make_text, &w);
 
 	drop_shelf_if_empty(shelf);
@@ -172,14 +175,14 @@ struct prepared_text *prepared_intern(
 	if (!shelf)
 		shelf = add_shelf(r, reading);
 	if (shelf)
-		t = get_text(shelf, key, len);
+		t = get_text(shelf, 0, key, len);
 	return t ? prepared_ref(t) : NULL;
 }
 
 struct prepared_text *prepared_intern_private(
     struct prepared_registry *r, const uint8_t *key, size_t len)
 {
-	struct prepared_text *t = new_text(r, key, len);
+	struct prepared_text *t = new_text(r, ++r->last_id, key, len);
 
 	return t ? prepared_ref(t) : NULL;
 }
@@ -194,9 +197,50 @@ struct prepared_text *prepared_intern_body(struct prepared_registry *r,
 	return t;
 }
 
+/* ---- texts of another process ---- */
+
+void prepared_registry_skip(struct prepared_registry *r, uint64_t id)
+{
+	if (r->last_id < id)
+		r->last_id = id;
+}
+
+uint64_t prepared_registry_last(const struct prepared_registry *r)
+{
+	return r->last_id;
+}
+
+static bool is_same(const struct prepared_text *t, const uint8_t *key, size_t len)
+{
+	return t->key_len == len && (!len || memcmp(t->key, key, len) == 0);
+}
+
+struct prepared_text *prepared_restore(struct prepared_registry *r, uint64_t id,
+    const char *reading, const uint8_t *key, size_t len)
+{
+	struct prepared_shelf *shelf =
+	    reading ? map_get_str(r->shelves, reading) : NULL;
+	struct prepared_text *t = map_get(r->by_id, &id, sizeof(id));
+
+	if (t)
+		return is_same(t, key, len) ? prepared_ref(t) : NULL;
+	if (reading && !shelf)
+		shelf = add_shelf(r, reading);
+	if (shelf && !map_get(shelf->texts, key, len))
+		t = get_text(shelf, id, key, len);
+	else
+		t = new_text(r, id, key, len);
+	return t ? prepared_ref(t) : NULL;
+}
+
 bool prepared_is_read_as(const struct prepared_text *t, const char *reading)
 {
 	return !t->shelf || (reading && strcmp(t->shelf->reading, reading) == 0);
+}
+
+const char *prepared_reading(const struct prepared_text *t)
+{
+	return t->shelf ? t->shelf->reading : NULL;
 }
 
 struct prepared_text *prepared_variant(struct prepared_text *t, const char *reading)

@@ -122,6 +122,15 @@ void prepared_names_clear(struct prepared_names **np)
 	free_names(np);
 }
 
+void prepared_names_list(const struct prepared_names *n, struct prepared_item *items)
+{
+	struct given_name *g;
+	size_t at = 0;
+
+	while (n && (g = map_next(n->by_name, &at)))
+		*items++ = (struct prepared_item){g->name, g->text, g->is_doubtful};
+}
+
 size_t prepared_names_count(const struct prepared_names *n)
 {
 	return n ? map_count(n->by_name) : 0;

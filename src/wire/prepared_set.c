@@ -184,3 +184,12 @@ size_t prepared_set_count(const struct prepared_set *s)
 {
 	return s ? s->by_use.count : 0;
 }
+
+void prepared_set_list(const struct prepared_set *s, struct prepared_item *items)
+{
+	struct held_text *h;
+
+	if (s)
+		list_for (h, &s->by_use, node)
+			*items++ = (struct prepared_item){NULL, h->text, h->is_spoilt};
+}

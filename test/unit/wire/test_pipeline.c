@@ -592,6 +592,72 @@ static void test_ring_grows_and_shrinks(void **state)
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, start, stop)
 
+/* ---- in another process ---- */
+
+/* The same ledger from what can be told of it; the first one ends. */
+static void move(void)
+{
+	struct pipeline_entry entries[32];
+	struct pipeline state = p, moved;
+	size_t count = pipeline_count(&p);
+
+	assert_true(count <= 32);
+	for (uint32_t i = 0; i < count; i++)
+		entries[i] = *pipeline_at(&p, i);
+	pipeline_init(&moved);
+	assert_int_equal(pipeline_restore(&moved, &state, entries, count), 0);
+	pipeline_done(&p);
+	p = moved;
+}
+
+static void test_restored_in_the_middle(void **state)
+{
+	(void)state;
+	owe("PBDESQ");
+	forwards("12T");
+	move();
+	assert_int_equal(p.syncs, 2);
+	forwards("D");
+	move();
+	forwards("CZT");
+	move();
+	forwards("DCZ");
+	assert_true(pipeline_is_settled(&p));
+}
+
+static void test_restored_in_copies_and_errors(void **state)
+{
+	(void)state;
+	owe("Q");
+	forwards("G");
+	move();
+	assert_true(pipeline_is_copy_in(&p));
+	owe("ddc");
+	move();
+	forwards("CZ");
+	owe("PBE");
+	forwards("1E");
+	move();
+	assert_true(pipeline_is_skipping(&p));
+	owe("S");
+	move();
+	forwards("Z");
+	assert_true(pipeline_is_settled(&p));
+}
+
+static void test_impossible_ledgers_are_refused(void **state)
+{
+	const struct pipeline none = {0}, odd = {.copy = 'x'};
+	const struct pipeline_entry bad[] = {{.type = 'x'}, {.type = 'c'},
+	    {.type = 'Q', .to = 3}, {.type = 'Q', .maybe = 1},
+	    {.type = 'S', .is_early = 1}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(pipeline_restore(&p, &none, &bad[i], 1), -1);
+	assert_int_equal(pipeline_restore(&p, &odd, NULL, 0), -1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -624,6 +690,9 @@ int main(void)
 	    CASE(test_replication_commands),
 	    CASE(test_second_error),
 	    CASE(test_ring_grows_and_shrinks),
+	    CASE(test_restored_in_the_middle),
+	    CASE(test_restored_in_copies_and_errors),
+	    CASE(test_impossible_ledgers_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -554,6 +554,83 @@ static void test_what_is_spoilt_comes_back_so(void **state)
 	prepared_unref(t);
 }
 
+/* ---- from another process ---- */
+
+static struct prepared_text *restore(uint64_t id, const char *reading, const char *sql)
+{
+	return prepared_restore(
+	    registry, id, reading, (const uint8_t *)sql, strlen(sql) + 1);
+}
+
+static void test_texts_keep_their_ids(void **state)
+{
+	struct prepared_text *shared = restore(70, "here", "a");
+	struct prepared_text *private = restore(71, NULL, "b");
+	struct prepared_text *own;
+
+	(void)state;
+	prepared_registry_skip(registry, 1000);
+	assert_string_equal(shared->name, "PGBOUNCER_70");
+	assert_string_equal(prepared_reading(shared), "here");
+	assert_null(prepared_reading(private));
+	own = prepared_intern(registry, "here", (const uint8_t *)"a", 2);
+	assert_ptr_equal(own, shared);
+	prepared_unref(own);
+	own = prepared_intern(registry, "here", (const uint8_t *)"b", 2);
+	assert_int_equal(own->id, 1001);
+	assert_int_equal(prepared_registry_last(registry), 1001);
+	prepared_unref(own);
+	prepared_unref(shared);
+	prepared_unref(private);
+}
+
+/* What a server calls it counts: one that we made ourselves is another one. */
+static void test_texts_that_are_known_already(void **state)
+{
+	struct prepared_text *own =
+	    prepared_intern(registry, "here", (const uint8_t *)"a", 2);
+	struct prepared_text *theirs = restore(9, "here", "a");
+	struct prepared_text *again = restore(9, "here", "a");
+
+	(void)state;
+	assert_ptr_not_equal(own, theirs);
+	assert_ptr_equal(theirs, again);
+	assert_null(prepared_reading(theirs));
+	assert_null(restore(9, "here", "other"));
+	prepared_unref(own);
+	prepared_unref(theirs);
+	prepared_unref(again);
+}
+
+static void test_lists_of_names_and_sets(void **state)
+{
+	struct prepared_text *a = text_of("a"), *b = text_of("b");
+	struct prepared_names *names = NULL;
+	struct prepared_set *set = NULL;
+	struct prepared_item items[2];
+
+	(void)state;
+	prepared_names_list(NULL, items);
+	prepared_set_list(NULL, items);
+	assert_int_equal(prepared_set_add(&set, a), 0);
+	assert_int_equal(prepared_set_add(&set, b), 0);
+	prepared_set_spoil(set, b);
+	prepared_set_list(set, items);
+	assert_ptr_equal(items[0].text, a);
+	assert_false(items[0].is_marked);
+	assert_ptr_equal(items[1].text, b);
+	assert_true(items[1].is_marked);
+	assert_int_equal(prepared_names_put(&names, "n", a), 0);
+	prepared_names_doubt(names);
+	prepared_names_list(names, items);
+	assert_string_equal(items[0].name, "n");
+	assert_true(items[0].is_marked);
+	prepared_set_clear(&set);
+	prepared_names_clear(&names);
+	prepared_unref(a);
+	prepared_unref(b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -576,6 +653,9 @@ int main(void)
 	    CASE(test_tags_come_around),
 	    CASE(test_a_link_ends_with_changes_in_flight),
 	    CASE(test_what_is_spoilt_comes_back_so),
+	    CASE(test_texts_keep_their_ids),
+	    CASE(test_texts_that_are_known_already),
+	    CASE(test_lists_of_names_and_sets),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
