@@ -112,6 +112,7 @@ struct catalog {
 				under max_server_connections, most first */
 	bool paused;         /* global PAUSE */
 	bool suspended;      /* global SUSPEND */
+	bool is_leaving;     /* taken over: no pool is kept filled any more */
 	bool refuse_waiting; /* SHUTDOWN WAIT_FOR_SERVERS: who must wait is refused */
 	uint64_t snapshot_us,
 	    older_snapshot_us;         /* when stats_history was taken; 0 = never */

@@ -241,6 +241,13 @@ void pool_dial_again(struct seat *seat, uint64_t now_us);
  * (whose state becomes resting).  Harmless for a seat that has left. */
 void pool_gone(struct seat *seat, uint64_t now_us);
 
+/* A connection that another process has logged in, to this host (NULL: the unix socket)
+ * and port: idle or used, or active and linked to ask.  In *was are its times, as of
+ * now here, and its flags.  One whose host the database does not name any more is
+ * closed when nobody has it. */
+void pool_move_in(struct pool *pool, struct seat *seat, struct ask *ask,
+    const struct seat *was, const char *host, int port, uint64_t now_us);
+
 /* ---- cancel requests (protocol.md 13) ---- */
 /* May one more connection be opened to carry a cancel request? */
 bool pool_may_dial_cancel(const struct pool *pool);

@@ -50,6 +50,8 @@ int pool_reserve_size(const struct pool *pool)
 
 int pool_min_size(const struct pool *pool)
 {
+	if (pool->database->catalog->is_leaving)
+		return 0;
 	return scope_min_pool_size(scope_of_pool(pool));
 }
 

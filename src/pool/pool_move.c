@@ -1,0 +1,56 @@
+/*
+ * Connections that come from another process: they are entered as if they had been
+ * opened here.
+ */
+#include <string.h>
+
+#include "pool/pool.h"
+#include "pool/queue.h"
+#include "pool/seats.h"
+
+static bool is_named(const struct host *host, const char *name, int port)
+{
+	if (host->port != port)
+		return false;
+	return host->name && name ? strcmp(host->name, name) == 0 : host->name == name;
+}
+
+/* NULL: none of those there are. */
+static struct host *find_host(const struct hosts *hosts, const char *name, int port)
+{
+	for (size_t i = 0; i < hosts->count; i++)
+		if (is_named(hosts->list[i], name, port))
+			return hosts->list[i];
+	return NULL;
+}
+
+/* No assignment: the client was given it elsewhere. */
+static void link_again(struct ask *ask, struct seat *seat, uint64_t now_us)
+{
+	queue_link(ask, seat, now_us);
+	ask->pool->stats.server_assignment_count--;
+}
+
+void pool_move_in(struct pool *pool, struct seat *seat, struct ask *ask,
+    const struct seat *was, const char *host, int port, uint64_t now_us)
+{
+	const struct hosts *hosts = &pool->database->hosts;
+	struct host *place = find_host(hosts, host, port);
+
+	catalog_note_time(pool->database->catalog, now_us);
+	hosts_dial(pool, seat, place ? place : hosts->list[0], now_us);
+	seat_enter(pool, seat, SEAT_LOGIN, now_us);
+	if (place)
+		hosts_answered(seat);
+	if (ask)
+		link_again(ask, seat, now_us);
+	seat_move(seat, ask ? SEAT_ACTIVE : was->state, now_us);
+	seat->born_us = was->born_us;
+	if (!ask)
+		seat->rested_us = was->rested_us;
+	seat->was_lent = was->was_lent;
+	seat->was_checked = was->was_checked;
+	seat->needs_reset = was->needs_reset;
+	if (was->is_dirty || !place)
+		pool_mark_seat_dirty(seat);
+}
