@@ -29,6 +29,10 @@ void segment_begin(struct server *server, const struct message *m);
 /* A message of the client went to the server; in the ledger it has server->last_tag if
  * it began a segment. */
 void segment_note(struct server *server, const struct message *m);
+/* For a takeover. */
+void segment_describe(const struct server *server, struct parcel_server *out);
+/* -1: no memory, or no segment is ever like that. */
+int segment_restore(struct server *server, const struct parcel_server *from);
 /* All is answered. */
 void segment_end(struct server *server);
 /* Frees the segment; what was held back of the answer goes to the client first. */

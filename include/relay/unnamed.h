@@ -29,6 +29,11 @@ void unnamed_skipped(struct client *client, struct server *server, uint32_t tag)
  * is to be sent as it is. 1: wait until no ReadyForQuery is owed. */
 int unnamed_bring(
     struct client *client, struct server *server, const struct message *m);
+/* For a takeover: can it be told what it is just now? */
+bool unnamed_is_certain(const struct client *client);
+void unnamed_describe(const struct client *client, struct parcel_client *out);
+/* -1: no memory, or no such statement ever was. */
+int unnamed_restore(struct client *client, const struct parcel_client *from);
 /* The statement is certainly gone. */
 void unnamed_forget(struct client *client);
 

@@ -75,5 +75,9 @@ struct welcome {
 };
 /* NULL when none is valid. */
 const struct welcome *broker_welcome(const struct pool *pool);
+/* What another process knows of the pool's servers, unless something is known here.
+ * vars are taken, untracked is copied. */
+void broker_restore_welcome(struct site *site, struct pool *pool,
+    const struct vars *vars, const uint8_t *untracked, size_t len);
 
 #endif

@@ -24,6 +24,9 @@ struct console;
 /* What it asked for in its startup packet. */
 enum replication { REPLICATION_NONE, REPLICATION_LOGICAL, REPLICATION_PHYSICAL };
 
+/* A connection with a cancel request that another process has passed on. */
+enum passed_from { PASSED_BY_NOBODY, PASSED_BY_OLDER, PASSED_BY_NEWER };
+
 /* Process id and secret: for protocol 3.0, and for 3.2. */
 enum { CANCEL_KEY_LEN = 8, CANCEL_KEY_LONG = 4 + 32 };
 
@@ -72,6 +75,7 @@ struct client {
 	bool waits_to_drain : 1; /* it has to read before we read on */
 	bool was_notified : 1;   /* query_wait_notify was sent in this wait */
 	uint8_t replication;     /* enum replication */
+	uint8_t passed_from;     /* enum passed_from */
 };
 
 static inline struct client *conn_client(const struct conn *conn)

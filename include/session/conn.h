@@ -128,6 +128,7 @@ struct conn {
 	bool is_paused : 1;  /* conn_pause is in force */
 	bool is_stopped : 1; /* conn_stop is in force */
 	bool is_woken : 1;   /* ... and it was unparked meanwhile */
+	bool is_offered : 1; /* described to another process, which may take it */
 	bool is_doomed : 1;
 	bool is_walking : 1; /* inside conn's own delivery */
 	bool is_quiet : 1;   /* close without a log line */
@@ -175,6 +176,21 @@ void conn_resume(struct conn *conn);
  * expires until conn_start.  Output still leaves. */
 void conn_stop(struct conn *conn);
 void conn_start(struct conn *conn);
+
+/* For a takeover: the same as conn_stop, and nothing more is taken from the socket
+ * either. */
+void conn_hush(struct conn *conn);
+/* Is all said of one that was hushed?  Its output has left then, and what came in is
+ * here or still in the socket. */
+bool conn_is_silent(const struct conn *conn);
+/* Append the bytes that came and were not taken; they stay. */
+void conn_put_unread(const struct conn *conn, struct buf *out);
+/* Take over a connected socket that another process has served so far, in the middle of
+ * whatever it was: so many bytes are still to come of a message that was taken, and
+ * these have come and were not taken (copied; shown later in this turn).  -1: no
+ * memory. */
+int conn_restore(
+    struct conn *conn, int fd, uint64_t passing, const uint8_t *bytes, size_t len);
 
 /* The connection is to close in its own turn, with this reason (printf; the first one
  * counts; at most 127 bytes are kept). */

@@ -14,8 +14,9 @@ struct listener {
 	struct deadline pause; /* accepting goes on at this time */
 	int fd;
 	bool is_unix;
-	bool is_stopped; /* by SUSPEND: nothing is accepted until listener_start */
-	char *path;      /* owned: socket file to be unlinked at the end; NULL = none */
+	bool is_unclaimed; /* another process's; no setting has asked for it yet */
+	bool is_stopped;   /* by SUSPEND: nothing is accepted until listener_start */
+	char *path; /* owned: socket file to be unlinked at the end; NULL = none */
 };
 
 /* Accept nothing; connections wait in the kernel's queue. */

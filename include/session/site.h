@@ -28,6 +28,25 @@ struct server;
 struct site;
 struct tls_setup;
 
+struct parcel_client;
+struct parcel_server;
+
+/* How clients of a service are moved to another process: see session/moving.h.  What is
+ * told of one that is linked to a server is about that as well. */
+struct service_moves {
+	/* Can what it has in flight be described just now? */
+	bool (*is_movable)(const struct client *client);
+	/* What the service knows of it beyond client and server. */
+	void (*describe)(const struct client *client, struct parcel_client *out,
+	    struct parcel_server *server);
+	/* It is another process's now; it and its server are released. */
+	void (*let_go)(struct client *client);
+	/* One that came from there, linked to a server if there is one: own the
+	 * connection.  -1: no memory. */
+	int (*take)(struct client *client, const struct parcel_client *from,
+	    const struct parcel_server *server);
+};
+
 /* Who serves the clients of a database from the end of their login on. */
 struct service {
 	const char *name;
@@ -39,6 +58,7 @@ struct service {
 	void (*adopt)(struct client *client);
 	/* A CancelRequest with this client's key arrived. */
 	void (*cancel)(struct client *client);
+	const struct service_moves *moves; /* NULL: they stay */
 };
 
 enum shutdown_mode {
@@ -66,6 +86,15 @@ struct process_verbs {
 	void (*pause)(struct site *site);
 	void (*suspend)(struct site *site);
 	void (*resume)(struct site *site);
+	/* TAKEOVER: hand everything over to the process behind this console, which
+	 * speaks this format.  *fd is for it, to be passed and closed by the caller.
+	 * -1: err. */
+	int (*takeover)(struct site *site, struct client *console, int format, int *fd,
+	    struct err *err);
+	/* A cancel request for nobody here goes to a process that this one has taken
+	 * over, or was taken over by.  False: there is none, or it does not listen. */
+	bool (*may_pass_cancel)(
+	    struct client *carrier, const uint8_t *packet, size_t len);
 };
 
 /* Told about the life of servers; set by the broker. */

@@ -28,6 +28,15 @@ bool link_begin(struct client *client, struct server *server)
 	return must_wait;
 }
 
+void link_restore(struct client *client, struct server *server, const struct link *was)
+{
+	server->link = *was;
+	list_init(&server->link.portals);
+	list_init(&server->link.aliases);
+	statements_link(server);
+	clocks_arm_link(server, client);
+}
+
 static bool link_may_go_on(const struct server *server)
 {
 	const struct pipeline *owed = &server->pipeline;

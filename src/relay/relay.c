@@ -10,6 +10,7 @@
 #include "relay/forward.h"
 #include "relay/leaks.h"
 #include "relay/link.h"
+#include "relay/moved.h"
 #include "relay/params.h"
 #include "relay/sql_statements.h"
 #include "relay/statements.h"
@@ -402,7 +403,29 @@ static void relay_adopt(struct client *client)
 	clocks_arm_rest(client);
 }
 
+/* ---- from another process ---- */
+
+static int relay_take(struct client *client, const struct parcel_client *from,
+    const struct parcel_server *from_server)
+{
+	struct server *server = client_server(client);
+
+	conn_hand_on(&client->conn, &front_ops);
+	client->request.ops = &relay_request_ops;
+	if (server)
+		conn_hand_on(&server->conn, &back_ops);
+	return moved_take(client, server, from, from_server);
+}
+
+static const struct service_moves relay_moves = {
+    .is_movable = moved_is_possible,
+    .describe = moved_describe,
+    .let_go = moved_let_go,
+    .take = relay_take,
+};
+
 const struct service relay_service = {
     .name = "relay",
     .adopt = relay_adopt,
+    .moves = &relay_moves,
 };

@@ -8,6 +8,7 @@
 
 #include "net/block.h"
 #include "session/client.h"
+#include "session/parcel.h"
 
 enum { SEGMENT_MAX = 64 * 1024 };
 
@@ -181,4 +182,54 @@ struct block *segment_detach(struct server *server, size_t *count)
 	buf_clear(&server->link.segment->described);
 	segment_drop(server);
 	return block;
+}
+
+/* ---- from one process to another ---- */
+
+void segment_describe(const struct server *server, struct parcel_server *out)
+{
+	const struct segment *s = server->link.segment;
+
+	out->segment.is_there = s != NULL;
+	if (!s)
+		return;
+	out->segment.tag = s->tag;
+	out->segment.is_ended = s->is_ended;
+	out->segment.bytes = (struct parcel_bytes){s->bytes.bytes, s->bytes.len};
+	out->segment.described =
+	    (struct parcel_bytes){s->described.bytes, s->described.len};
+}
+
+/* Whole messages and nothing else. */
+static bool has_messages(const struct parcel_bytes *bytes)
+{
+	size_t left = bytes->len;
+
+	while (left >= 5) {
+		size_t size = 1 + (size_t)get_u32(bytes->at + bytes->len - left + 1);
+		if (size < 5 || size > left)
+			return false;
+		left -= size;
+	}
+	return left == 0;
+}
+
+int segment_restore(struct server *server, const struct parcel_server *from)
+{
+	const struct parcel_bytes *bytes = &from->segment.bytes;
+	const struct parcel_bytes *described = &from->segment.described;
+	struct segment *s;
+
+	if (!from->segment.is_there)
+		return 0;
+	if (!bytes->len || !has_messages(bytes) || !has_messages(described))
+		return -1;
+	s = server->link.segment = mem_zero(sizeof(*s));
+	s->tag = from->segment.tag;
+	s->is_ended = from->segment.is_ended;
+	buf_init(&s->bytes, SEGMENT_MAX);
+	buf_init(&s->described, SEGMENT_MAX);
+	buf_put(&s->bytes, bytes->at, bytes->len);
+	buf_put(&s->described, described->at, described->len);
+	return s->bytes.failed || s->described.failed ? -1 : 0;
 }

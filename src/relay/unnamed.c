@@ -10,6 +10,7 @@
 #include "relay/params.h"
 #include "relay/server_prepared.h"
 #include "relay/sql_commands.h"
+#include "session/parcel.h"
 #include "wire/codec.h"
 #include "wire/prepared.h"
 
@@ -324,4 +325,55 @@ int unnamed_bring(struct client *client, struct server *server, const struct mes
 		failed = note_bind(client, server, m, u, &command);
 	sql_command_done(&command);
 	return failed;
+}
+
+/* ---- from one process to another ---- */
+
+bool unnamed_is_certain(const struct client *client)
+{
+	const struct unnamed_statement *u = client->unnamed;
+
+	return !u || (!u->tag && !u->older && !u->is_end);
+}
+
+void unnamed_describe(const struct client *client, struct parcel_client *out)
+{
+	const struct unnamed_statement *u = client->unnamed;
+
+	out->unnamed.is_there = u != NULL;
+	if (!u)
+		return;
+	out->unnamed.is_command = u->is_command;
+	out->unnamed.ours = u->ours;
+	out->unnamed.effects = u->effects;
+	out->unnamed.parse = (struct parcel_bytes){u->parse, u->size};
+}
+
+/* A Parse without a name, whose text has an end. */
+static bool is_parse(const struct parcel_bytes *parse)
+{
+	return parse->len > 6 && parse->at[0] == 'P' && !parse->at[5] &&
+	       1 + (size_t)get_u32(parse->at + 1) == parse->len &&
+	       memchr(text_of(parse->at), 0, parse->len - 6);
+}
+
+int unnamed_restore(struct client *client, const struct parcel_client *from)
+{
+	const struct parcel_bytes *parse = &from->unnamed.parse;
+	struct unnamed_statement *u;
+
+	if (!from->unnamed.is_there)
+		return 0;
+	if (!is_parse(parse) || strlen(from->unnamed.ours) >= sizeof(u->ours))
+		return -1;
+	u = mem_try(sizeof(*u) + parse->len);
+	if (!u)
+		return -1;
+	*u = (struct unnamed_statement){.size = parse->len,
+	    .effects = from->unnamed.effects,
+	    .is_command = from->unnamed.is_command};
+	memcpy(u->ours, from->unnamed.ours, strlen(from->unnamed.ours) + 1);
+	memcpy(u->parse, parse->at, parse->len);
+	client->unnamed = u;
+	return 0;
 }

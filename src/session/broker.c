@@ -476,3 +476,17 @@ const struct welcome *broker_welcome(const struct pool *pool)
 	const struct desk *desk = pool->desk;
 	return desk && pool->is_welcome_valid ? &desk->welcome : NULL;
 }
+
+void broker_restore_welcome(struct site *site, struct pool *pool,
+    const struct vars *vars, const uint8_t *untracked, size_t len)
+{
+	struct welcome *welcome = &pool_desk(site, pool)->welcome;
+
+	if (pool->is_welcome_valid)
+		return;
+	vars_take(&welcome->vars, vars);
+	buf_clear(&welcome->untracked);
+	buf_put(&welcome->untracked, untracked, len);
+	if (!welcome->untracked.failed)
+		pool_welcomed(pool);
+}

@@ -389,11 +389,20 @@ static const char *cancel_aim(struct client *carrier, struct client *client)
 	return NULL;
 }
 
+static bool is_passed_on(struct client *carrier, const struct message *m)
+{
+	const struct process_verbs *verbs = carrier->conn.site->verbs;
+
+	return verbs && verbs->may_pass_cancel &&
+	       verbs->may_pass_cancel(carrier, m->bytes, (size_t)m->size);
+}
+
 void cancel_begin(struct client *carrier, const struct message *m)
 {
 	struct site *site = carrier->conn.site;
 	uint8_t key[CANCEL_REQUEST_KEY_MAX];
 	size_t len = (size_t)m->size - 8;
+	struct client *client;
 	const char *reason;
 
 	carrier_begin(carrier);
@@ -402,7 +411,12 @@ void cancel_begin(struct client *carrier, const struct message *m)
 		peers_forward(carrier, key, len);
 		return;
 	}
-	reason = cancel_aim(carrier, map_get(site->cancel_keys, key, len));
+	client = map_get(site->cancel_keys, key, len);
+	if (!client && is_passed_on(carrier, m)) {
+		conn_doom_quietly(&carrier->conn, "cancel request passed on");
+		return;
+	}
+	reason = cancel_aim(carrier, client);
 	if (reason)
 		conn_doom(&carrier->conn, "%s", reason);
 }

@@ -479,11 +479,53 @@ void conn_start(struct conn *conn)
 {
 	if (!conn->is_stopped)
 		return;
-	conn->is_stopped = false;
+	conn->is_stopped = conn->is_offered = false;
 	if (conn->is_woken)
 		conn_unpark(conn);
 	conn->is_woken = false;
 	conn_read_on(conn);
+}
+
+/* ---- from one process to another ---- */
+
+void conn_hush(struct conn *conn)
+{
+	conn->is_stopped = true;
+	stream_hush(&conn->stream);
+}
+
+bool conn_is_silent(const struct conn *conn)
+{
+	return conn->is_stopped && !conn->is_doomed && stream_is_silent(&conn->stream);
+}
+
+void conn_put_unread(const struct conn *conn, struct buf *out)
+{
+	if (conn->held)
+		buf_put(out, conn->held->bytes + conn->held_from, conn->held_len);
+	stream_put_unread(&conn->stream, out);
+}
+
+int conn_restore(
+    struct conn *conn, int fd, uint64_t passing, const uint8_t *bytes, size_t len)
+{
+	struct block *held = len ? block_new(len) : NULL;
+
+	conn_open(conn, fd);
+	conn->passing = passing;
+	if (!len)
+		return 0;
+	if (!held)
+		return -1;
+	memcpy(held->bytes, bytes, len);
+	held->used = (uint32_t)len;
+	conn->held = held;
+	conn->held_from = 0;
+	conn->held_len = (uint32_t)len;
+	conn->is_parked = true;
+	stream_pause(&conn->stream);
+	conn_unpark(conn);
+	return 0;
 }
 
 /* ---- the end ---- */

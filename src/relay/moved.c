@@ -1,0 +1,67 @@
+/*
+ * What of a link can be told to another process, and a link made again from that.  What
+ * hangs on many small objects (statements in the middle of being made, commands in
+ * other words) cannot: it is over soon, or with the transaction.
+ */
+#include "relay/moved.h"
+
+#include "relay/clocks.h"
+#include "relay/link.h"
+#include "relay/segment.h"
+#include "relay/unnamed.h"
+#include "session/parcel.h"
+
+static bool is_ledger_certain(const struct pipeline *p)
+{
+	return !p->is_lost && !p->is_uncertain && !p->strays && !p->is_asked;
+}
+
+static bool is_link_describable(const struct link *link)
+{
+	return !link->sql && !link->journal && list_is_empty(&link->portals) &&
+	       list_is_empty(&link->aliases) && !link->is_applying &&
+	       !link->is_trying_again;
+}
+
+bool moved_is_possible(const struct client *client)
+{
+	const struct server *server = client_server(client);
+
+	if (!unnamed_is_certain(client))
+		return false;
+	return !server || (is_link_describable(&server->link) &&
+			      is_ledger_certain(&server->pipeline));
+}
+
+void moved_describe(const struct client *client, struct parcel_client *out,
+    struct parcel_server *server)
+{
+	unnamed_describe(client, out);
+	if (server)
+		segment_describe(client_server(client), server);
+}
+
+void moved_let_go(struct client *client)
+{
+	struct server *server = client_server(client);
+
+	/* what is kept of an answer is delivered by the other process */
+	if (server && server->link.segment)
+		buf_clear(&server->link.segment->described);
+	if (server)
+		link_end(client, server);
+	unnamed_forget(client);
+}
+
+int moved_take(struct client *client, struct server *server,
+    const struct parcel_client *from, const struct parcel_server *from_server)
+{
+	if (unnamed_restore(client, from) < 0)
+		return -1;
+	if (!server) {
+		clocks_arm_rest(client);
+		return 0;
+	}
+	link_restore(client, server, &from_server->link);
+	return segment_restore(server, from_server);
+}

@@ -1,0 +1,55 @@
+/* links: session pool wire auth net conf base */
+/*
+ * Any bytes as a parcel of the kind that the first byte says.  What is taken for one
+ * gives the same bytes again, and its ledger is refused or keeps its books.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "session/parcel.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+static void check(bool ok)
+{
+	if (!ok)
+		abort();
+}
+
+static void check_ledger(const struct parcel_server *server)
+{
+	struct pipeline p;
+	struct pipeline_entry done;
+
+	pipeline_init(&p);
+	if (pipeline_restore(
+		&p, &server->ledger, server->entries, server->entry_count) == 0) {
+		check(pipeline_count(&p) == server->entry_count);
+		for (int i = 0; i < 8; i++) {
+			pipeline_answer(&p, (uint8_t) "CZ1D2EZG"[i], 'I', &done);
+			while (pipeline_next_made_up(&p, &done))
+				;
+		}
+	}
+	pipeline_done(&p);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	struct arena *arena = arena_new();
+	struct parcel parcel;
+	struct buf again;
+
+	buf_init(&again, 0);
+	if (len > 0 && parcel_decode(&parcel, (enum parcel_kind)data[0], data + 1,
+			   len - 1, arena) == 0) {
+		parcel_encode(&parcel, &again);
+		check(again.len == len - 1 && !again.failed);
+		check(again.len == 0 || memcmp(again.bytes, data + 1, len - 1) == 0);
+		if (parcel.kind == PARCEL_SERVER)
+			check_ledger(&parcel.server);
+	}
+	buf_done(&again);
+	arena_free(&arena);
+	return 0;
+}
