@@ -15,5 +15,8 @@ bool views_may_send_fds(const struct client *client);
  * takeover needs.  Waits for a console that is slow to read, and closes one that does
  * not. */
 void views_send_fds(struct client *client, size_t column_count);
+/* The answer to a command with this tag, and this descriptor with it, which is closed
+ * here. */
+void views_send_fd(struct client *client, const char *tag, int fd);
 
 #endif

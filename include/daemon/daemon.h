@@ -13,6 +13,9 @@
 #include "net/loop.h"
 #include "session/site.h"
 
+struct giving;
+struct taking;
+
 struct daemon {
 	struct site site;
 	struct configuration in_force; /* what the site borrows its parts from */
@@ -27,6 +30,10 @@ struct daemon {
 	uint64_t suspend_until_us;   /* then what does not is closed */
 	bool is_cut_short;           /* the process ends with an error status */
 	bool owns_pidfile;
+	bool takes_over;       /* -R, and there is a process to take over from */
+	int starter;           /* waits for us in the foreground, or -1 */
+	struct giving *giving; /* to a newer process, or NULL; see takeover.h */
+	struct taking *taking; /* from an older process, or NULL */
 	/* borrowed */
 	const struct options *options;
 };

@@ -18,8 +18,12 @@ int process_check_pidfile(const char *path, struct log *log, struct err *err);
 /* Write our process id into a file that does not exist. */
 int process_write_pidfile(const char *path, struct err *err);
 
-/* Leave the terminal: the caller goes on as a grandchild, and the parent ends here. */
-int process_to_background(struct err *err);
+/* Leave the terminal: the caller goes on as a grandchild, and the parent ends here: at
+ * once, or with starter (process_tell_starter) when it is told that all is well; it
+ * ends with status 1 when the grandchild ends without that. */
+int process_to_background(int *starter, struct err *err);
+/* -1: nobody waits. */
+void process_tell_starter(int *starter);
 
 /* A peer that hangs up must not end us. */
 void process_ignore_sigpipe(void);

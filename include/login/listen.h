@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
+#include "session/client.h"
 #include "session/site.h"
 
 struct listener;
@@ -14,6 +15,18 @@ struct listener;
 /* Open every socket that listen_addr, unix_socket_dir and LISTEN_FDS ask for; logs
  * each. -1 and err when none could be opened or a fatal condition holds. */
 int listen_open(struct site *site, struct err *err);
+/* A listening socket of another process: taken over, and stopped.  listen_open keeps it
+ * if the settings ask for it. */
+void listen_take(struct site *site, int fd, bool is_unix);
+/* They are another process's now. */
+void listen_let_go(struct site *site);
+/* None accepts anything, and then all do again. */
+void listen_stop(struct site *site);
+void listen_start(struct site *site);
+/* A connection that another process has accepted, and what it has said so far: a cancel
+ * request that nobody knew there. */
+void listen_admit(
+    struct site *site, int fd, enum passed_from from, const uint8_t *bytes, size_t len);
 /* Stop accepting: TCP ones are closed; unix ones too when all is true. */
 void listen_close(struct site *site, bool all);
 /* Notes how many sockets the service manager has passed to this process.  To be called

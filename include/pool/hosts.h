@@ -84,6 +84,8 @@ struct share {
 /* Follow an entry: hosts that it still names keep what is known of them. */
 void hosts_adopt(struct hosts *hosts, const struct database_config *config);
 void hosts_done(struct hosts *hosts);
+/* The one of this name (NULL: the unix socket) and port, or NULL. */
+struct host *hosts_find(const struct hosts *hosts, const char *name, int port);
 /* Use this one alone as long as it serves; NULL: any. */
 void hosts_elect(struct database *db, struct host *host);
 /* What a pool has at a host, made when it is not there. */

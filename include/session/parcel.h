@@ -151,6 +151,9 @@ struct parcel_pool {
 struct parcel_database {
 	const char *name;
 	bool is_paused, is_disabled;
+	bool has_elected; /* a SWITCHOVER has chosen the host that is used alone */
+	const char *elected;
+	int elected_port;
 };
 
 struct parcel_listener {

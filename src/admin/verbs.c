@@ -315,6 +315,25 @@ static void verb_shutdown(const struct order *order)
 	site->verbs->shutdown(site, mode);
 }
 
+/* Its answer brings one end of a socket on which all else is said. */
+static void verb_takeover(const struct order *order)
+{
+	struct site *site = order_site(order);
+	struct client *client = order->client;
+	int format = 0, fd = -1;
+	struct err err;
+
+	log_issued(order, "TAKEOVER");
+	if (!views_may_send_fds(client))
+		reply_error(client, ERROR_ADMIN_NEEDED);
+	else if (text_int(order->command->argument, &format) < 0)
+		reply_error(client, ERROR_TAKEOVER_NUMBER);
+	else if (site->verbs->takeover(site, client, format, &fd, &err) < 0)
+		reply_error(client, ERROR_TAKEOVER_REFUSED, err.text);
+	else
+		views_send_fd(client, "TAKEOVER", fd);
+}
+
 /* ---- all databases or one ---- */
 
 static bool is_switching(const struct order *order, const struct database *db)

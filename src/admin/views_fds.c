@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "admin/views.def"
 #include "admin/views.h"
@@ -140,12 +141,10 @@ static void put_row(struct fds *fds, const struct fd_row *row)
 	mem_wipe(server_key, sizeof(server_key));
 }
 
-/* Sends the row together with its descriptor.  The console is closed when that fails.
+/* Sends the bytes together with a descriptor.  The console is closed when that fails.
  */
-static void send_row(struct fds *fds, int fd)
+static void send_with_fd(struct conn *conn, struct buf *out, int fd)
 {
-	struct conn *conn = &fds->receiver->conn;
-	struct buf *out = fds->rows.out;
 	struct err err;
 
 	if (!conn->is_doomed && sock_send_fd(conn->stream.fd, out->bytes, out->len, fd,
@@ -185,7 +184,7 @@ static void put_thing(void *ctx, const struct handover *thing)
 	fill(&row, thing);
 	put_row(fds, &row);
 	if (fds->receiver)
-		send_row(fds, row.fd);
+		send_with_fd(&fds->receiver->conn, fds->rows.out, row.fd);
 }
 
 void view_fds(struct rows *rows)
@@ -215,4 +214,17 @@ void views_send_fds(struct client *client, size_t column_count)
 	codec_put_ready(&out, 'I');
 	conn_send(conn, &out);
 	buf_done(&out);
+}
+
+void views_send_fd(struct client *client, const char *tag, int fd)
+{
+	struct buf out;
+
+	buf_init(&out, 0);
+	codec_put_command_complete(&out, tag);
+	codec_put_ready(&out, 'I');
+	stream_flush(&client->conn.stream);
+	send_with_fd(&client->conn, &out, fd);
+	buf_done(&out);
+	close(fd);
 }

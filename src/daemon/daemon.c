@@ -17,6 +17,7 @@
 #include "daemon/reload.h"
 #include "daemon/reload_run.h"
 #include "daemon/signals.h"
+#include "daemon/takeover.h"
 #include "daemon/ticker.h"
 #include "daemon/version.h"
 #include "login/listen.h"
@@ -38,6 +39,8 @@ static const struct process_verbs verbs = {
     .pause = modes_pause,
     .suspend = modes_suspend,
     .resume = modes_resume,
+    .takeover = takeover_give,
+    .may_pass_cancel = takeover_may_pass_cancel,
 };
 
 /* ---- before anything is opened ---- */
@@ -54,7 +57,7 @@ static int switch_user(
 	return 0;
 }
 
-/* A running process is not taken over; -R goes on where there is none. */
+/* A process that runs already is taken over, or is in the way. */
 static int check_old_process(
     struct daemon *d, const struct settings *settings, struct err *err)
 {
@@ -77,9 +80,9 @@ static int check_old_process(
 			    "old process not found, try to continue normally");
 		return 0;
 	}
+	d->takes_over = is_reboot;
 	if (is_reboot)
-		return err_set(err, "online restart is not supported by this version, "
-				    "use so_reuseport instead");
+		return 0;
 	return err_set(err, "unix socket is in use, cannot continue");
 }
 
@@ -91,12 +94,13 @@ static int go_background(
 
 	if (d->options->is_daemon && !has_pidfile)
 		return err_set(err, "daemon needs pidfile configured");
-	if (has_pidfile && process_check_pidfile(pidfile, d->site.log, err) < 0)
+	if (has_pidfile && !d->takes_over &&
+	    process_check_pidfile(pidfile, d->site.log, err) < 0)
 		return -1;
 	if (!d->options->is_daemon)
 		return 0;
 	log_quiet(d->site.log);
-	int rc = process_to_background(err);
+	int rc = process_to_background(d->takes_over ? &d->starter : NULL, err);
 	log_forked(d->site.log);
 	return rc;
 }
@@ -208,27 +212,34 @@ static long long expected_descriptors(const struct catalog *c)
 	return sum;
 }
 
+/* That of a process that was taken over is gone, or it has ended without notice. */
+static int write_pidfile(struct daemon *d, struct err *err)
+{
+	const char *pidfile = site_settings(&d->site)->pidfile;
+
+	if (!pidfile || !*pidfile)
+		return 0;
+	if ((d->takes_over && process_check_pidfile(pidfile, d->site.log, err) < 0) ||
+	    process_write_pidfile(pidfile, err) < 0)
+		return -1;
+	d->owns_pidfile = true;
+	return 0;
+}
+
 static int open_doors(struct daemon *d, struct err *err)
 {
 	struct site *site = &d->site;
 	const struct settings *settings = site_settings(site);
-	const char *pidfile = settings->pidfile;
 
 	process_log_limits(
 	    site->log, settings->max_client_conn, expected_descriptors(site->catalog));
 	process_ignore_sigpipe();
 	signals_start(site);
 	ticker_start(d);
-	if (listen_open(site, err) < 0)
+	if ((d->takes_over ? takeover_take(d, err) : listen_open(site, err)) < 0)
 		return -1;
-	if (!pidfile || !*pidfile)
-		return 0;
-	if (process_write_pidfile(pidfile, err) < 0)
-		return -1;
-	d->owns_pidfile = true;
-	return 0;
+	return write_pidfile(d, err);
 }
-
 static void say_up(struct daemon *d)
 {
 	struct site *site = &d->site;
@@ -238,6 +249,7 @@ static void say_up(struct daemon *d)
 	    version_number(), loop_library_version(), loop_method(site->loop),
 	    dns_library_version(), version_tls());
 	notify_ready();
+	process_tell_starter(&d->starter);
 }
 
 static int start(struct daemon *d, struct err *err)
@@ -315,6 +327,8 @@ static void take_apart(struct daemon *d)
 
 	if (d->owns_pidfile)
 		unlink(site_settings(site)->pidfile);
+	takeover_stop_giving(d);
+	takeover_stop_taking(d);
 	if (site->catalog) {
 		/* whoever cannot be closed now is closed by the system */
 		if (drop_connections(d) < 0)
@@ -335,6 +349,7 @@ static void daemon_init(struct daemon *d, const struct options *options)
 
 	memset(d, 0, sizeof(*d));
 	d->options = options;
+	d->starter = -1;
 	configuration_init(&d->in_force);
 	deadline_init(&d->exit_due, modes_exit_check);
 	deadline_init(&d->suspend_due, modes_suspend_check);

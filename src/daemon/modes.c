@@ -7,6 +7,7 @@
 #include "admin/wait.h"
 #include "daemon/daemon.h"
 #include "daemon/notify.h"
+#include "daemon/takeover.h"
 #include "login/listen.h"
 #include "session/handover.h"
 
@@ -59,6 +60,7 @@ static void end_suspend(struct site *site)
 
 void modes_resume(struct site *site)
 {
+	takeover_interrupt(site, "RESUME");
 	site->catalog->paused = false;
 	if (site->catalog->suspended)
 		end_suspend(site);

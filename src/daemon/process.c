@@ -95,19 +95,36 @@ static int fork_failed(struct err *err)
 	    err, "could not go into the background: fork(): %s", strerror(errno));
 }
 
-int process_to_background(struct err *err)
+/* The parent: until the grandchild has said a byte, or has ended. */
+static void await_grandchild(const int pipe_ends[2])
 {
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	char byte;
+	ssize_t got;
 
-	if (null < 0)
-		return err_set(err, "could not open /dev/null: %s", strerror(errno));
-	for (int fd = 0; fd <= 2; fd++)
-		dup2(null, fd);
-	if (null > 2)
-		close(null);
+	close(pipe_ends[1]);
+	do
+		got = read(pipe_ends[0], &byte, 1);
+	while (got < 0 && errno == EINTR);
+	_exit(got == 1 ? 0 : 1);
+}
+
+void process_tell_starter(int *starter)
+{
+	if (*starter < 0)
+		return;
+	(void)!write(*starter, "", 1);
+	close(*starter);
+	*starter = -1;
+}
+
+static int fork_twice(const int pipe_ends[2], struct err *err)
+{
 	pid_t child = fork();
+
 	if (child < 0)
 		return fork_failed(err);
+	if (child > 0 && pipe_ends)
+		await_grandchild(pipe_ends);
 	if (child > 0)
 		_exit(0);
 	/* The second fork: a session leader could get a terminal again. */
@@ -117,6 +134,28 @@ int process_to_background(struct err *err)
 		return fork_failed(err);
 	if (child > 0)
 		_exit(0);
+	return 0;
+}
+
+int process_to_background(int *starter, struct err *err)
+{
+	int ends[2];
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null < 0)
+		return err_set(err, "could not open /dev/null: %s", strerror(errno));
+	for (int fd = 0; fd <= 2; fd++)
+		dup2(null, fd);
+	if (null > 2)
+		close(null);
+	if (!starter)
+		return fork_twice(NULL, err);
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_set(err, "pipe2(): %s", strerror(errno));
+	if (fork_twice(ends, err) < 0)
+		return -1;
+	close(ends[0]);
+	*starter = ends[1];
 	return 0;
 }
 

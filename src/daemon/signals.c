@@ -7,10 +7,24 @@
 
 #include "daemon/daemon.h"
 #include "daemon/notify.h"
+#include "daemon/takeover.h"
 
 static void fast_exit(struct site *site)
 {
 	site->verbs->shutdown(site, SHUTDOWN_NOW);
+}
+
+/* A signal that stops the process, while nothing is ours yet: the old process goes on.
+ */
+static bool ends_takeover(struct site *site)
+{
+	struct daemon *d = site_daemon(site);
+
+	if (!takeover_is_beginning(d))
+		return false;
+	d->is_cut_short = true;
+	loop_stop(site->loop);
+	return true;
 }
 
 /* Who suspended the process is about to take it over; it cannot go on afterwards. */
@@ -30,6 +44,7 @@ static void on_hup(void *ctx, int signo)
 	struct err ignored; /* reload has logged it */
 
 	(void)signo;
+	takeover_interrupt(site, "got SIGHUP");
 	log_info(site->log, "got SIGHUP, re-reading config");
 	notify_reloading();
 	if (site->verbs->reload(site, NULL, &ignored) <= 0)
@@ -41,7 +56,8 @@ static void on_term(void *ctx, int signo)
 	struct site *site = ctx;
 
 	(void)signo;
-	if (is_suspended(site))
+	takeover_interrupt(site, "got SIGTERM");
+	if (ends_takeover(site) || is_suspended(site))
 		return;
 	if (site->shutdown != SHUTDOWN_NONE) {
 		log_info(site->log, "got SIGTERM while shutting down, fast exit");
@@ -58,7 +74,8 @@ static void on_int(void *ctx, int signo)
 	struct site *site = ctx;
 
 	(void)signo;
-	if (is_suspended(site))
+	takeover_interrupt(site, "got SIGINT");
+	if (ends_takeover(site) || is_suspended(site))
 		return;
 	if (site->shutdown != SHUTDOWN_NONE) {
 		log_info(site->log, "got SIGINT while shutting down, fast exit");
@@ -75,6 +92,9 @@ static void on_quit(void *ctx, int signo)
 	struct site *site = ctx;
 
 	(void)signo;
+	takeover_interrupt(site, "got SIGQUIT");
+	if (ends_takeover(site))
+		return;
 	log_info(site->log, "got SIGQUIT, fast exit");
 	fast_exit(site);
 }
@@ -84,6 +104,7 @@ static void on_usr1(void *ctx, int signo)
 	struct site *site = ctx;
 
 	(void)signo;
+	takeover_interrupt(site, "got SIGUSR1");
 	if (site->catalog->paused || site->catalog->suspended) {
 		log_info(site->log, "got SIGUSR1, but already paused/suspended");
 		return;
@@ -98,6 +119,7 @@ static void on_usr2(void *ctx, int signo)
 	const struct catalog *catalog = site->catalog;
 
 	(void)signo;
+	takeover_interrupt(site, "got SIGUSR2");
 	if (site->shutdown != SHUTDOWN_NONE) {
 		log_info(site->log, "got SIGUSR2 while shutting down, ignoring");
 		return;

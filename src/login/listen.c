@@ -375,6 +375,39 @@ static void listener_free(struct listener *l)
 	mem_free(l);
 }
 
+/* What was taken over from another process needs not be opened again. */
+static bool claim_tcp(struct site *site, const struct sock_addr *addr)
+{
+	struct listener *l;
+	struct sock_addr local;
+
+	list_for (l, &site->listeners, node) {
+		if (!l->is_unclaimed || l->is_unix || sock_local(l->fd, &local) < 0 ||
+		    !sock_addr_is_equal_ip(&local, addr) || local.port != addr->port)
+			continue;
+		l->is_unclaimed = false;
+		return true;
+	}
+	return false;
+}
+
+static bool claim_unix(struct site *site, const struct sock_target *target)
+{
+	const char *path = target->un.sun_path;
+	struct sockaddr_un un;
+	struct listener *l;
+
+	list_for (l, &site->listeners, node) {
+		if (!l->is_unclaimed || !l->is_unix ||
+		    strcmp(sock_local_path(l->fd, &un), path) != 0)
+			continue;
+		l->is_unclaimed = false;
+		l->path = mem_strdup(path);
+		return true;
+	}
+	return false;
+}
+
 static int listen_tcp_name(struct site *site, const char *name, struct err *err)
 {
 	struct sock_addr addrs[ADDRESSES_PER_NAME];
@@ -389,6 +422,10 @@ static int listen_tcp_name(struct site *site, const char *name, struct err *err)
 		char text[SOCK_PORT_TEXT], ip[SOCK_ADDR_TEXT];
 		struct sock_target target;
 		struct err why;
+		if (claim_tcp(site, &addrs[i])) {
+			opened++;
+			continue;
+		}
 		sock_target_ip(&target, &addrs[i]);
 		int fd = sock_listen(&target, &options, &why);
 		if (fd < 0) {
@@ -450,6 +487,9 @@ static int listen_unix(struct site *site, struct err *err)
 		return 0;
 	if (check_socket_lock(dir, settings->listen_port, err) < 0)
 		return -1;
+	if (sock_target_unix(&target, dir, settings->listen_port, &why) == 0 &&
+	    claim_unix(site, &target))
+		return 0;
 	socket_options(settings, &options);
 	int fd = sock_target_unix(&target, dir, settings->listen_port, &why) < 0
 		     ? -1
@@ -500,6 +540,16 @@ static void listen_passed(struct site *site, int count)
 		    "sockets passed from service manager, cf_unix_socket_dir ignored");
 }
 
+/* The new configuration has no use for them. */
+static void drop_unclaimed(struct site *site)
+{
+	struct listener *l, *next;
+
+	list_for_safe (l, next, &site->listeners, node)
+		if (l->is_unclaimed)
+			listener_free(l);
+}
+
 int listen_open(struct site *site, struct err *err)
 {
 	if (site->passed_fds > 0) {
@@ -508,10 +558,63 @@ int listen_open(struct site *site, struct err *err)
 	}
 	if (listen_tcp(site, err) < 0 || listen_unix(site, err) < 0)
 		return -1;
+	drop_unclaimed(site);
 	if (list_is_empty(&site->listeners))
 		return err_set(
 		    err, "nowhere to listen: set listen_addr or unix_socket_dir");
 	return 0;
+}
+
+void listen_take(struct site *site, int fd, bool is_unix)
+{
+	struct listener *l = listener_add(site, fd, is_unix);
+	struct sock_addr local = {.family = AF_UNSPEC};
+	struct sockaddr_un un;
+	char text[SOCK_PORT_TEXT];
+
+	l->is_unclaimed = true;
+	listener_stop(l);
+	if (!is_unix)
+		sock_local(fd, &local);
+	log_info(site->log, "got pooler socket: %s",
+	    is_unix ? sock_local_path(fd, &un) : sock_addr_text(&local, 0, text));
+}
+
+void listen_let_go(struct site *site)
+{
+	struct listener *l, *next;
+
+	list_for_safe (l, next, &site->listeners, node) {
+		listener_stop(l); /* its file is another process's */
+		listener_free(l);
+	}
+}
+
+void listen_stop(struct site *site)
+{
+	struct listener *l;
+
+	list_for (l, &site->listeners, node)
+		listener_stop(l);
+}
+
+void listen_start(struct site *site)
+{
+	struct listener *l;
+
+	list_for (l, &site->listeners, node)
+		listener_start(l);
+}
+
+void listen_admit(
+    struct site *site, int fd, enum passed_from from, const uint8_t *bytes, size_t len)
+{
+	struct client *client = client_new(site, &startup_ops);
+
+	client->passed_from = from;
+	if (conn_restore(&client->conn, fd, 0, bytes, len) < 0)
+		conn_doom(&client->conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
+	startup_arm(&client->conn);
 }
 
 void listen_close(struct site *site, bool all)

@@ -275,6 +275,15 @@ void hosts_doubt(const struct seat *seat, uint64_t now_us)
 	pool_kick(seat->pool);
 }
 
+struct host *hosts_find(const struct hosts *hosts, const char *name, int port)
+{
+	for (size_t i = 0; i < hosts->count; i++)
+		if (hosts->list[i]->port == port &&
+		    is_same_text(hosts->list[i]->name, name))
+			return hosts->list[i];
+	return NULL;
+}
+
 void hosts_elect(struct database *db, struct host *host)
 {
 	struct host *before = db->hosts.elected;

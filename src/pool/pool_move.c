@@ -2,27 +2,9 @@
  * Connections that come from another process: they are entered as if they had been
  * opened here.
  */
-#include <string.h>
-
 #include "pool/pool.h"
 #include "pool/queue.h"
 #include "pool/seats.h"
-
-static bool is_named(const struct host *host, const char *name, int port)
-{
-	if (host->port != port)
-		return false;
-	return host->name && name ? strcmp(host->name, name) == 0 : host->name == name;
-}
-
-/* NULL: none of those there are. */
-static struct host *find_host(const struct hosts *hosts, const char *name, int port)
-{
-	for (size_t i = 0; i < hosts->count; i++)
-		if (is_named(hosts->list[i], name, port))
-			return hosts->list[i];
-	return NULL;
-}
 
 /* No assignment: the client was given it elsewhere. */
 static void link_again(struct ask *ask, struct seat *seat, uint64_t now_us)
@@ -35,7 +17,7 @@ void pool_move_in(struct pool *pool, struct seat *seat, struct ask *ask,
     const struct seat *was, const char *host, int port, uint64_t now_us)
 {
 	const struct hosts *hosts = &pool->database->hosts;
-	struct host *place = find_host(hosts, host, port);
+	struct host *place = hosts_find(hosts, host, port);
 
 	catalog_note_time(pool->database->catalog, now_us);
 	hosts_dial(pool, seat, place ? place : hosts->list[0], now_us);

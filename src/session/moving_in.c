@@ -331,6 +331,9 @@ static void note_database(const struct moving *m, const struct parcel_database *
 		return;
 	db->paused = db->paused || from->is_paused;
 	db->disabled = db->disabled || from->is_disabled;
+	if (from->has_elected)
+		hosts_elect(
+		    db, hosts_find(&db->hosts, from->elected, from->elected_port));
 }
 
 void moving_note(struct moving *moving, const struct parcel *parcel)

@@ -507,9 +507,11 @@ static void offer_databases(struct offer *offer)
 	size_t at = 0;
 
 	while ((db = map_next(catalog->databases, &at))) {
+		const struct host *elected = db->hosts.elected;
 		const struct parcel parcel = {.kind = PARCEL_DATABASE,
-		    .database = {db->name, db->paused, db->disabled}};
-		if (!db->is_admin && (db->paused || db->disabled))
+		    .database = {db->name, db->paused, db->disabled, elected != NULL,
+			elected ? elected->name : NULL, elected ? elected->port : 0}};
+		if (!db->is_admin && (db->paused || db->disabled || elected))
 			emit(offer, &parcel, -1);
 	}
 }

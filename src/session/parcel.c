@@ -386,6 +386,9 @@ static void form_database(struct form *f, struct parcel_database *v)
 	form_text(f, &v->name);
 	FORM_BOOL(f, v->is_paused);
 	FORM_BOOL(f, v->is_disabled);
+	FORM_BOOL(f, v->has_elected);
+	form_optional(f, &v->elected);
+	form_int(f, &v->elected_port);
 }
 
 static void form_origin(struct form *f, struct parcel_origin *v)

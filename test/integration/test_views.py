@@ -98,6 +98,7 @@ HELP = """
 \tWAIT_CLOSE [<db>]
 \tEXPLAIN LOGIN <user> <db> [<address>]
 \tSWITCHOVER <db> [TO <host>]
+\tTAKEOVER <format>
 \tSHOW HOSTS|PREPARED_STATEMENTS|STATE_LEAKS"""
 
 

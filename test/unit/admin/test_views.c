@@ -175,6 +175,7 @@ static void test_help(void **state)
 	    "\n\tWAIT_CLOSE [<db>]"
 	    "\n\tEXPLAIN LOGIN <user> <db> [<address>]"
 	    "\n\tSWITCHOVER <db> [TO <host>]"
+	    "\n\tTAKEOVER <format>"
 	    "\n\tSHOW HOSTS|PREPARED_STATEMENTS|STATE_LEAKS"
 	    "\nC SHOW\nZ I\n");
 }

@@ -113,7 +113,11 @@ static struct parcel some_parcel(int i)
 			.effects = some_effects()}};
 	case 4:
 		return (struct parcel){.kind = PARCEL_DATABASE,
-		    .database = {.name = "db", .is_paused = true}};
+		    .database = {.name = "db",
+			.is_paused = true,
+			.has_elected = true,
+			.elected = "a",
+			.elected_port = 5432}};
 	case 5:
 		return (struct parcel){.kind = PARCEL_ORIGIN,
 		    .origin = {.version = "1", .pid = 2, .names = {vars, 3}}};

@@ -1,0 +1,178 @@
+/*
+ * How the new process finds the old one: as its owner's console on the unix socket.  It
+ * has nothing else to do meanwhile, and so it waits.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "daemon/takeover.h"
+#include "net/sock.h"
+#include "session/parcel.h"
+#include "wire/codec.h"
+#include "wire/message.h"
+
+/* The old process has answered a probe a moment ago. */
+enum { PATIENCE_S = 30, ANSWER_MOST = 1024 * 1024, FDS_ROOM = 16 };
+
+struct call {
+	int fd;
+	int passed; /* the descriptor that came, or -1 */
+	struct buf in;
+};
+
+static int lost(struct err *err)
+{
+	return err_set(err, "takeover: the running process does not answer: %s",
+	    errno == EAGAIN ? "timeout" : strerror(errno));
+}
+
+static int open_call(
+    const struct settings *settings, struct call *call, struct err *err)
+{
+	const struct timeval patience = {.tv_sec = PATIENCE_S};
+	struct sock_target target;
+
+	if (sock_target_unix(
+		&target, settings->unix_socket_dir, settings->listen_port, err) < 0)
+		return -1;
+	call->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (call->fd < 0)
+		return lost(err);
+	setsockopt(call->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	setsockopt(call->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	if (connect(call->fd, (const struct sockaddr *)&target.un, target.un_len) < 0)
+		return lost(err);
+	return 0;
+}
+
+static int say(struct call *call, struct buf *out, struct err *err)
+{
+	int result = out->failed || send(call->fd, out->bytes, out->len,
+					MSG_NOSIGNAL) != (ssize_t)out->len
+			 ? lost(err)
+			 : 0;
+
+	buf_done(out);
+	return result;
+}
+
+/* More bytes, and the descriptor when it comes with them. */
+static int hear(struct call *call, struct err *err)
+{
+	uint8_t *room = buf_room(&call->in, 4096);
+	int fds[FDS_ROOM];
+	size_t count = FDS_ROOM;
+	ssize_t got;
+
+	if (!room)
+		return err_set(err, "takeover: the running process says too much");
+	got = sock_receive_fds(call->fd, room, 4096, fds, &count);
+	if (got <= 0) {
+		errno = got == 0 ? ECONNRESET : errno;
+		return lost(err);
+	}
+	buf_grow(&call->in, (size_t)got);
+	for (size_t i = 0; i < count; i++) {
+		if (call->passed >= 0)
+			close(call->passed);
+		call->passed = fds[i];
+	}
+	return 0;
+}
+
+/* 1: it says that it is ready.  -1: it refuses. */
+static int look(const uint8_t *message, size_t size, struct err *err)
+{
+	struct error_fields f;
+
+	if (message[0] == 'Z')
+		return 1;
+	if (message[0] == 'R' && size >= 9 && get_u32(message + 5) != 0)
+		return err_set(err,
+		    "takeover: the running process asks for a password; "
+		    "it belongs to another account");
+	if (message[0] != 'E')
+		return 0;
+	codec_read_error(message + 5, size - 5, &f);
+	return err_set(err, "takeover refused by the running process: %s", f.message);
+}
+
+static int await_ready(struct call *call, struct err *err)
+{
+	for (;;) {
+		size_t have = call->in.len;
+		struct frame frame;
+		enum cut cut = frame_cut(
+		    call->in.bytes, have, ANSWER_MOST, message_back_rows, &frame);
+		if (cut == CUT_BAD)
+			return err_set(
+			    err, "takeover: the running process is no pooler");
+		if (cut != CUT_OK || frame.size > have) {
+			if (hear(call, err) < 0)
+				return -1;
+			continue;
+		}
+		int result = look(call->in.bytes, (size_t)frame.size, err);
+		buf_shift(&call->in, (size_t)frame.size);
+		if (result != 0)
+			return result < 0 ? -1 : 0;
+	}
+}
+
+static int log_in(struct call *call, struct err *err)
+{
+	struct buf out;
+	size_t at;
+
+	buf_init(&out, 0);
+	at = codec_begin_startup(&out, PROTOCOL_3_0);
+	codec_put_param(&out, "user", "pgbouncer");
+	codec_put_param(&out, "database", "pgbouncer");
+	codec_end_startup(&out, at);
+	return say(call, &out, err) < 0 ? -1 : await_ready(call, err);
+}
+
+static int command(struct call *call, struct err *err)
+{
+	char text[32];
+	struct buf out;
+
+	snprintf(text, sizeof(text), "TAKEOVER %d", PARCEL_FORMAT);
+	buf_init(&out, 0);
+	codec_put_query(&out, text);
+	if (say(call, &out, err) < 0 || await_ready(call, err) < 0)
+		return -1;
+	if (call->passed < 0)
+		return err_set(err, "takeover: the running process sent no socket");
+	return 0;
+}
+
+int takeover_ask(
+    const struct settings *settings, int *fd, int *console, struct err *err)
+{
+	struct call call = {.fd = -1, .passed = -1};
+	int result;
+
+	buf_init(&call.in, ANSWER_MOST + 4096);
+	result = open_call(settings, &call, err);
+	if (result == 0)
+		result = log_in(&call, err);
+	if (result == 0)
+		result = command(&call, err);
+	buf_done(&call.in);
+	if (result < 0) {
+		if (call.fd >= 0)
+			close(call.fd);
+		if (call.passed >= 0)
+			close(call.passed);
+		return -1;
+	}
+	*fd = call.passed;
+	*console = call.fd;
+	return 0;
+}

@@ -1,0 +1,503 @@
+/*
+ * The old process.  Everything is done in rounds: stop, describe, wait for the other
+ * side, let go or go on.  The first round has the listening sockets; when it is
+ * through, this process only serves what was left, and offers more as it becomes free.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/courier.h"
+#include "daemon/takeover.h"
+#include "login/listen.h"
+#include "net/sock.h"
+#include "session/client.h"
+#include "session/moving.h"
+#include "wire/prepared.h"
+
+enum phase {
+	GIVING_STOPPING, /* until all has left that is on its way */
+	GIVING_OFFERED,  /* END was sent; READY or FAILED follows */
+	GIVING_DECIDED,  /* GO was sent; ALIVE follows */
+	GIVING_SERVING,  /* what could not be moved */
+};
+
+enum {
+	LOOK_US = 2000,    /* how often it is looked whether all has left */
+	BUSY_US = 500000,  /* so long clients wait for those that are busy */
+	ROUND_US = 200000, /* between rounds */
+	SEND_PATIENCE_MS = 2000,
+	DECISION_US = 10000000, /* without suspend_timeout */
+};
+
+struct giving {
+	struct daemon *d;
+	struct courier *courier; /* NULL: nobody is there any more */
+	struct deadline due;
+	struct moving_counts counts;
+	enum phase phase;
+	uint64_t phase_until_us;
+	uint64_t drain_until_us; /* UINT64_MAX: without end */
+	size_t console_count;
+	int taker_pid;
+	bool is_first; /* the round that is under way */
+	bool is_cut;   /* the courier ended inside its own call */
+};
+
+static struct log *giving_log(const struct giving *g)
+{
+	return g->d->site.log;
+}
+
+static uint64_t giving_now(const struct giving *g)
+{
+	return loop_now(g->d->site.loop);
+}
+
+static void look_again(struct giving *g, uint64_t in_us)
+{
+	deadline_set(g->d->site.loop, &g->due, giving_now(g) + in_us);
+}
+
+/* ---- consoles: no command may come in between ---- */
+
+static void each_console(struct site *site, void (*act)(struct client *client))
+{
+	struct client *client, *after;
+
+	list_for_safe (client, after, &site->clients, site_node)
+		if (client->database && client->database->is_admin &&
+		    !client->conn.is_doomed)
+			act(client);
+}
+
+static void stop_console(struct client *client)
+{
+	conn_stop(&client->conn);
+}
+
+static void start_console(struct client *client)
+{
+	conn_start(&client->conn);
+}
+
+static void end_console(struct client *client)
+{
+	conn_start(&client->conn);
+	client_fatal(client, ERROR_TAKEN_OVER);
+}
+
+/* ---- a round, and its end ---- */
+
+static void hold_still(struct giving *g)
+{
+	struct site *site = &g->d->site;
+
+	site->catalog->suspended = true;
+	each_console(site, stop_console);
+	g->phase = GIVING_STOPPING;
+	g->phase_until_us = giving_now(g) + BUSY_US;
+	look_again(g, 0);
+}
+
+static void go_on(struct giving *g)
+{
+	struct site *site = &g->d->site;
+
+	site->catalog->suspended = false;
+	moving_keep(site);
+	each_console(site, start_console);
+	catalog_kick_all(site->catalog, NULL);
+}
+
+static void giving_free(struct giving *g)
+{
+	deadline_clear(g->d->site.loop, &g->due);
+	courier_free(&g->courier);
+	g->d->giving = NULL;
+	mem_free(g);
+}
+
+/* The courier may be in the middle of a call to us. */
+static void close_later(struct giving *g)
+{
+	g->is_cut = true;
+	look_again(g, 0);
+}
+
+/* The round comes to nothing.  Of the first one nothing is left; after later ones this
+ * process goes on alone with what it has. */
+static void give_up(struct giving *g, const char *why)
+{
+	struct err ignored;
+
+	if (g->phase == GIVING_SERVING)
+		return;
+	if (g->courier)
+		(void)courier_send(
+		    g->courier, TAKEOVER_GIVEN_UP, why, strlen(why), -1, 0, &ignored);
+	if (g->is_first)
+		log_error(giving_log(g),
+		    "takeover by process %d failed: %s; this process goes on",
+		    g->taker_pid, why);
+	else
+		log_warning(giving_log(g),
+		    "process %d takes no more clients: %s; they stay until they leave",
+		    g->taker_pid, why);
+	g->phase = GIVING_SERVING;
+	go_on(g);
+	close_later(g);
+}
+
+/* ---- the decision ---- */
+
+static void close_doors(struct giving *g)
+{
+	struct daemon *d = g->d;
+	struct site *site = &d->site;
+	uint64_t limit = site_settings(site)->takeover_drain_timeout;
+
+	listen_let_go(site);
+	if (d->owns_pidfile)
+		unlink(site_settings(site)->pidfile);
+	d->owns_pidfile = false;
+	site->catalog->is_leaving = true;
+	g->drain_until_us = limit ? giving_now(g) + limit : UINT64_MAX;
+	each_console(site, end_console);
+}
+
+static void count_console(struct client *client)
+{
+	site_daemon(client->conn.site)->giving->console_count++;
+}
+
+static void say_given(struct giving *g)
+{
+	each_console(&g->d->site, count_console);
+	log_info(giving_log(g),
+	    "process %d has taken over %zu clients and %zu idle servers; %zu clients "
+	    "stay here until they are done",
+	    g->taker_pid, g->counts.clients, g->counts.silent - g->counts.clients,
+	    site_client_count(&g->d->site) - g->counts.clients - g->console_count);
+}
+
+static void commit(struct giving *g)
+{
+	struct site *site = &g->d->site;
+	struct err ignored;
+
+	moving_let_go(site);
+	go_on(g);
+	if (g->is_first) {
+		say_given(g);
+		close_doors(g);
+	} else {
+		log_debug(giving_log(g), "process %d has taken over %zu clients more",
+		    g->taker_pid, g->counts.clients);
+	}
+	g->phase = GIVING_SERVING;
+	g->is_first = false;
+	if (courier_send(
+		g->courier, TAKEOVER_DONE, NULL, 0, -1, SEND_PATIENCE_MS, &ignored) < 0)
+		close_later(g);
+	else
+		look_again(g, LOOK_US);
+}
+
+static uint64_t decision_us(const struct giving *g)
+{
+	uint64_t limit = site_settings(&g->d->site)->suspend_timeout;
+
+	return limit ? limit : DECISION_US;
+}
+
+static void decide(struct giving *g)
+{
+	struct err err;
+
+	g->phase = GIVING_DECIDED;
+	if (courier_send(g->courier, TAKEOVER_GO, NULL, 0, -1, 0, &err) < 0)
+		give_up(g, err.text);
+}
+
+/* Behind GO it may have said ALIVE a moment ago: once it can send nothing any more,
+ * that is certain.  It must not hear GIVEN_UP then. */
+static void too_late(struct giving *g)
+{
+	if (g->phase == GIVING_DECIDED)
+		courier_cut(g->courier);
+	if (g->phase != GIVING_SERVING)
+		give_up(g, "it took longer than suspend_timeout");
+}
+
+/* ---- offering ---- */
+
+struct offering {
+	struct giving *giving;
+	struct err err;
+};
+
+static int emit(void *ctx, const struct parcel *parcel, int fd)
+{
+	struct offering *o = ctx;
+	struct buf bytes;
+	int result;
+
+	buf_init(&bytes, 0);
+	parcel_encode(parcel, &bytes);
+	result = bytes.failed
+		     ? err_set(&o->err, "%s", error_text(ERROR_OUT_OF_MEMORY))
+		     : courier_send(o->giving->courier, (uint8_t)parcel->kind,
+			   bytes.bytes, bytes.len, fd, SEND_PATIENCE_MS, &o->err);
+	buf_wipe_done(&bytes);
+	return result;
+}
+
+static int emit_origin(struct offering *o)
+{
+	struct site *site = &o->giving->d->site;
+	size_t count = vars_schema_count(site->vars);
+	struct parcel_var *names = mem_zero(count * sizeof(*names));
+	const struct parcel parcel = {.kind = PARCEL_ORIGIN,
+	    .origin = {.version = site->version,
+		.pid = (int)getpid(),
+		.next_id = site->next_id,
+		.last_text = prepared_registry_last(site->prepared),
+		.last_sql_text = prepared_registry_last(site->sql_prepared),
+		.is_paused = site->catalog->paused,
+		.names = {names, count}}};
+
+	for (size_t i = 0; i < count; i++)
+		names[i].value = vars_schema_name(site->vars, i);
+	int result = emit(o, &parcel, -1);
+	mem_free(names);
+	return result;
+}
+
+static void offer(struct giving *g)
+{
+	struct offering o = {.giving = g};
+
+	err_set(&o.err, "%s", error_text(ERROR_OUT_OF_MEMORY));
+	if ((g->is_first && emit_origin(&o) < 0) ||
+	    moving_offer(&g->d->site, g->is_first, emit, &o) < 0 ||
+	    courier_send(
+		g->courier, TAKEOVER_END, NULL, 0, -1, SEND_PATIENCE_MS, &o.err) < 0) {
+		give_up(g, o.err.text);
+		return;
+	}
+	g->phase = GIVING_OFFERED;
+	loop_touch_clock(g->d->site.loop);
+	look_again(g, decision_us(g));
+}
+
+static void stop_on(struct giving *g)
+{
+	bool is_over = giving_now(g) >= g->phase_until_us;
+
+	moving_stop(&g->d->site, g->is_first, &g->counts);
+	if (!is_over && (g->counts.pending > 0 || (g->is_first && g->counts.busy > 0)))
+		look_again(g, LOOK_US);
+	else
+		offer(g);
+}
+
+/* ---- serving the rest ---- */
+
+static void drop_rest(struct site *site)
+{
+	struct client *client, *after;
+
+	list_for_safe (client, after, &site->login_clients, site_node)
+		client_fatal(client, ERROR_DRAIN_TIMEOUT);
+	list_for_safe (client, after, &site->clients, site_node) {
+		if (client->is_carrier)
+			conn_doom_quietly(
+			    &client->conn, error_text(ERROR_DRAIN_TIMEOUT));
+		else
+			client_fatal(client, ERROR_DRAIN_TIMEOUT);
+	}
+}
+
+static void serve_rest(struct giving *g)
+{
+	struct site *site = &g->d->site;
+	bool has_more = g->courier && moving_has_more(site);
+	bool is_over = giving_now(g) >= g->drain_until_us;
+
+	if (has_more && !is_over && site->shutdown == SHUTDOWN_NONE) {
+		hold_still(g);
+		return;
+	}
+	if (is_over && site_client_count(site) > 0) {
+		log_info(site->log, "takeover_drain_timeout: closing %zu clients",
+		    site_client_count(site));
+		drop_rest(site);
+	} else if (site_client_count(site) == 0 &&
+		   (is_over || !takeover_has_elder(g->d))) {
+		log_info(site->log, "client connections dropped, exiting");
+		loop_stop(site->loop);
+		return;
+	}
+	look_again(g, ROUND_US);
+}
+
+/* The process that had us in its care is gone, or nothing was taken. */
+static void without_courier(struct giving *g)
+{
+	courier_free(&g->courier);
+	g->is_cut = false;
+	if (!g->d->site.catalog->is_leaving)
+		giving_free(g);
+	else
+		serve_rest(g);
+}
+
+static void giving_due(struct deadline *due)
+{
+	struct giving *g = container_of(due, struct giving, due);
+
+	if (g->is_cut) {
+		without_courier(g);
+		return;
+	}
+	switch (g->phase) {
+	case GIVING_STOPPING:
+		stop_on(g);
+		break;
+	case GIVING_OFFERED:
+	case GIVING_DECIDED:
+		too_late(g);
+		break;
+	case GIVING_SERVING:
+		serve_rest(g);
+		break;
+	}
+}
+
+/* ---- what the new process says ---- */
+
+static void failed(struct giving *g, const uint8_t *bytes, size_t len)
+{
+	char why[256];
+
+	snprintf(why, sizeof(why), "it says: %.*s", len < 200 ? (int)len : 200,
+	    (const char *)bytes);
+	give_up(g, why);
+}
+
+static void giving_arrived(
+    void *ctx, uint8_t kind, const uint8_t *bytes, size_t len, int fd)
+{
+	struct giving *g = ctx;
+
+	if (kind == TAKEOVER_STRAY && fd >= 0) {
+		listen_admit(&g->d->site, fd, PASSED_BY_NEWER, bytes, len);
+		return;
+	}
+	if (fd >= 0)
+		close(fd);
+	if (kind == TAKEOVER_READY && g->phase == GIVING_OFFERED)
+		decide(g);
+	else if (kind == TAKEOVER_ALIVE && g->phase == GIVING_DECIDED)
+		commit(g);
+	else if (kind == TAKEOVER_FAILED)
+		failed(g, bytes, len);
+	else
+		give_up(g, "it says what makes no sense");
+}
+
+static void giving_ended(void *ctx, const struct err *err)
+{
+	struct giving *g = ctx;
+
+	if (g->phase == GIVING_SERVING)
+		log_debug(giving_log(g), "process %d is gone", g->taker_pid);
+	else
+		give_up(g, err ? err->text : "it has ended");
+	close_later(g);
+}
+
+static const struct courier_ops giving_ops = {
+    .arrived = giving_arrived,
+    .ended = giving_ended,
+};
+
+/* ---- the verbs ---- */
+
+static bool is_switching(const struct catalog *catalog)
+{
+	const struct database *db;
+	size_t at = 0;
+
+	while ((db = map_next(catalog->databases, &at)))
+		if (db->is_switching)
+			return true;
+	return false;
+}
+
+static int refuse(const struct daemon *d, int format, struct err *err)
+{
+	const struct site *site = &d->site;
+
+	if (format != PARCEL_FORMAT)
+		return err_set(err,
+		    "takeover format %d is not known here, only %d: the two processes "
+		    "are of different versions",
+		    format, PARCEL_FORMAT);
+	if (d->giving)
+		return err_set(err, "a takeover is under way");
+	if (is_switching(site->catalog))
+		return err_set(err, "a SWITCHOVER is under way");
+	if (site->shutdown != SHUTDOWN_NONE)
+		return err_set(err, "%s", error_text(ERROR_GOING_DOWN));
+	if (site->catalog->suspended)
+		return err_set(err, "%s", error_text(ERROR_ALREADY_PAUSED));
+	return 0;
+}
+
+int takeover_give(
+    struct site *site, struct client *console, int format, int *fd, struct err *err)
+{
+	struct daemon *d = site_daemon(site);
+	struct giving *g;
+	int ends[2];
+
+	if (refuse(d, format, err) < 0 || sock_pair(ends, err) < 0)
+		return -1;
+	g = mem_zero(sizeof(*g));
+	g->d = d;
+	g->is_first = true;
+	g->taker_pid = console->conn.peer_pid;
+	g->courier = courier_new(site->loop, ends[0], &giving_ops, g);
+	deadline_init(&g->due, giving_due);
+	d->giving = g;
+	*fd = ends[1];
+	log_info(site->log, "process %d takes over", g->taker_pid);
+	hold_still(g);
+	return 0;
+}
+
+void takeover_interrupt(struct site *site, const char *why)
+{
+	struct giving *g = site_daemon(site)->giving;
+
+	if (g)
+		give_up(g, why);
+}
+
+void takeover_stop_giving(struct daemon *d)
+{
+	if (d->giving)
+		giving_free(d->giving);
+}
+
+bool takeover_may_pass_to_heir(
+    struct daemon *d, const struct client *carrier, const uint8_t *packet, size_t len)
+{
+	struct giving *g = d->giving;
+	struct err ignored;
+
+	return g && g->courier && !g->is_cut && g->phase == GIVING_SERVING &&
+	       courier_send(g->courier, TAKEOVER_STRAY, packet, len,
+		   carrier->conn.stream.fd, 0, &ignored) == 0;
+}

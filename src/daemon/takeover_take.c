@@ -1,0 +1,444 @@
+/*
+ * The new process.  What comes is looked at and laid aside; it becomes clients and
+ * servers when the old process has said GO and was told that they are ours.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/courier.h"
+#include "daemon/takeover.h"
+#include "login/listen.h"
+#include "session/client.h"
+#include "session/moving.h"
+
+enum { SEND_PATIENCE_MS = 2000 };
+
+/* One parcel as it came. */
+struct crate {
+	struct node node;
+	enum parcel_kind kind;
+	int fd; /* owned until it is unpacked; -1: none */
+	size_t len;
+	uint8_t bytes[];
+};
+
+enum phase {
+	TAKING_COLLECTING,
+	TAKING_READY,  /* READY was sent */
+	TAKING_WAITING /* ours; the old process says when it has let go */
+};
+
+struct taking {
+	struct daemon *d;
+	struct courier *courier;
+	struct moving *moving;
+	struct list crates;
+	struct deadline due; /* the courier is freed outside of its calls */
+	struct err err;
+	enum phase phase;
+	size_t client_count, server_count;
+	int old_pid;
+	int console;    /* open until we are up, or -1 */
+	bool is_first;  /* the loop runs for us alone */
+	bool is_held;   /* takeover_take is about to look at it */
+	bool is_linked; /* the last client's server has to follow */
+	bool is_paused; /* the old process was */
+	bool has_failed;
+	bool has_ended; /* nothing more comes */
+};
+
+static struct log *taking_log(const struct taking *t)
+{
+	return t->d->site.log;
+}
+
+static void crate_free(struct taking *t, struct crate *crate)
+{
+	list_remove(&t->crates, &crate->node);
+	if (crate->fd >= 0)
+		close(crate->fd);
+	mem_wipe(crate->bytes, crate->len);
+	mem_free(crate);
+}
+
+static void throw_away(struct taking *t)
+{
+	while (!list_is_empty(&t->crates))
+		crate_free(t, container_of(list_first(&t->crates), struct crate, node));
+	t->is_linked = false;
+}
+
+/* Nothing more comes. */
+static void end_taking(struct taking *t)
+{
+	throw_away(t);
+	t->has_ended = true;
+	deadline_set(t->d->site.loop, &t->due, loop_now(t->d->site.loop));
+}
+
+static void give_back(struct taking *t)
+{
+	t->has_failed = true;
+	end_taking(t);
+	if (t->is_first)
+		loop_stop(t->d->site.loop);
+}
+
+/* It cannot be taken: the old process goes on. */
+static void fail(struct taking *t)
+{
+	struct err ignored;
+
+	if (t->has_failed)
+		return;
+	(void)courier_send(t->courier, TAKEOVER_FAILED, t->err.text,
+	    strlen(t->err.text), -1, SEND_PATIENCE_MS, &ignored);
+	if (!t->is_first)
+		log_warning(taking_log(t), "clients of process %d stay there: %s",
+		    t->old_pid, t->err.text);
+	give_back(t);
+}
+
+/* ---- unpacking ---- */
+
+static void unpack_pair(struct taking *t, const struct parcel *client, int fd,
+    struct crate *next, struct arena *arena)
+{
+	struct parcel server;
+
+	(void)parcel_decode(&server, next->kind, next->bytes, next->len, arena);
+	moving_take_client(t->moving, &client->client, fd, &server.server, next->fd);
+	next->fd = -1;
+	crate_free(t, next);
+}
+
+/* It was decoded without fault when it came. */
+static void unpack(struct taking *t, struct crate *crate)
+{
+	struct node *after = list_next(&t->crates, &crate->node);
+	struct arena *arena = arena_new();
+	struct parcel parcel;
+
+	(void)parcel_decode(&parcel, crate->kind, crate->bytes, crate->len, arena);
+	if (parcel.kind == PARCEL_CLIENT) {
+		t->client_count++;
+		if (parcel.client.is_linked)
+			unpack_pair(t, &parcel, crate->fd,
+			    container_of(after, struct crate, node), arena);
+		else
+			moving_take_client(
+			    t->moving, &parcel.client, crate->fd, NULL, -1);
+		crate->fd = -1;
+	} else if (parcel.kind == PARCEL_SERVER) {
+		t->server_count++;
+		moving_take_server(t->moving, &parcel.server, crate->fd);
+		crate->fd = -1;
+	} else {
+		moving_note(t->moving, &parcel);
+	}
+	mem_wipe(&parcel, sizeof(parcel));
+	arena_free(&arena);
+	crate_free(t, crate);
+}
+
+static void unpack_all(struct taking *t)
+{
+	struct site *site = &t->d->site;
+
+	site->catalog->paused = site->catalog->paused || t->is_paused;
+	t->is_paused = false;
+	while (!list_is_empty(&t->crates))
+		unpack(t, container_of(list_first(&t->crates), struct crate, node));
+	moving_forget_texts(t->moving);
+	listen_start(site);
+}
+
+/* ---- what the old process says ---- */
+
+static void finish_first(struct taking *t)
+{
+	if (!t->is_first)
+		return;
+	t->is_first = false;
+	loop_stop(t->d->site.loop);
+}
+
+/* From here on the old process takes nothing back. */
+static void go(struct taking *t)
+{
+	if (courier_send(t->courier, TAKEOVER_ALIVE, NULL, 0, -1, 0, &t->err) < 0) {
+		give_back(t);
+		return;
+	}
+	unpack_all(t);
+	t->phase = TAKING_WAITING;
+}
+
+static void ready(struct taking *t)
+{
+	if (!t->moving || t->is_linked) {
+		err_set(&t->err, "what came was not whole");
+		fail(t);
+	} else if (t->is_first && listen_open(&t->d->site, &t->err) < 0) {
+		fail(t);
+	} else if (courier_send(t->courier, TAKEOVER_READY, NULL, 0, -1,
+		       SEND_PATIENCE_MS, &t->err) < 0) {
+		give_back(t);
+	} else {
+		t->phase = TAKING_READY;
+	}
+	if (t->is_first)
+		listen_stop(&t->d->site);
+}
+
+static int begin(struct taking *t, const struct parcel_origin *origin)
+{
+	if (t->moving)
+		return err_set(&t->err, "it begins twice");
+	t->moving = moving_new(&t->d->site, origin, &t->err);
+	t->old_pid = origin->pid;
+	t->is_paused = origin->is_paused;
+	return t->moving ? 0 : -1;
+}
+
+/* A linked server comes right behind its client, and no other way. */
+static int check_order(struct taking *t, const struct parcel *parcel)
+{
+	bool is_due = parcel->kind == PARCEL_SERVER && parcel->server.is_linked;
+
+	if (is_due != t->is_linked)
+		return err_set(&t->err, "a client without its server");
+	t->is_linked = parcel->kind == PARCEL_CLIENT && parcel->client.is_linked;
+	return 0;
+}
+
+static bool has_descriptor(enum parcel_kind kind)
+{
+	return kind == PARCEL_CLIENT || kind == PARCEL_SERVER ||
+	       kind == PARCEL_LISTENER;
+}
+
+static int look(struct taking *t, const struct parcel *parcel, int fd)
+{
+	if (has_descriptor(parcel->kind) != (fd >= 0))
+		return err_set(&t->err, "a parcel without its descriptor");
+	if (parcel->kind == PARCEL_ORIGIN)
+		return begin(t, &parcel->origin);
+	if (!t->moving)
+		return err_set(&t->err, "it has no beginning");
+	if (check_order(t, parcel) < 0)
+		return -1;
+	return moving_check(t->moving, parcel, &t->err);
+}
+
+static void lay_aside(
+    struct taking *t, enum parcel_kind kind, const uint8_t *bytes, size_t len, int fd)
+{
+	struct crate *crate = mem_alloc(sizeof(*crate) + len);
+
+	*crate = (struct crate){.kind = kind, .fd = fd, .len = len};
+	memcpy(crate->bytes, bytes, len);
+	list_push_back(&t->crates, &crate->node);
+}
+
+static void collect(
+    struct taking *t, enum parcel_kind kind, const uint8_t *bytes, size_t len, int fd)
+{
+	struct arena *arena = arena_new();
+	struct parcel parcel;
+	int result = parcel_decode(&parcel, kind, bytes, len, arena);
+
+	if (result < 0)
+		err_set(&t->err, "what came cannot be read (%c, %zu bytes)", kind, len);
+	else
+		result = look(t, &parcel, fd);
+	if (result < 0) {
+		if (fd >= 0)
+			close(fd);
+		fail(t);
+	} else if (kind == PARCEL_LISTENER) {
+		listen_take(&t->d->site, fd, parcel.listener.is_unix);
+	} else if (kind != PARCEL_ORIGIN) {
+		lay_aside(t, kind, bytes, len, fd);
+	}
+	mem_wipe(&parcel, sizeof(parcel));
+	arena_free(&arena);
+}
+
+static bool is_parcel(uint8_t kind)
+{
+	return kind >= 'A' && kind <= 'Z';
+}
+
+static void given_up(struct taking *t, const uint8_t *bytes, size_t len)
+{
+	err_set(&t->err, "the running process has given up: %.*s",
+	    len < 200 ? (int)len : 200, (const char *)bytes);
+	give_back(t);
+}
+
+static void taking_arrived(
+    void *ctx, uint8_t kind, const uint8_t *bytes, size_t len, int fd)
+{
+	struct taking *t = ctx;
+
+	if (t->has_failed) {
+		if (fd >= 0)
+			close(fd);
+	} else if (is_parcel(kind) && t->phase == TAKING_COLLECTING) {
+		collect(t, (enum parcel_kind)kind, bytes, len, fd);
+	} else if (kind == TAKEOVER_STRAY && fd >= 0) {
+		listen_admit(&t->d->site, fd, PASSED_BY_OLDER, bytes, len);
+	} else if (kind == TAKEOVER_END && t->phase == TAKING_COLLECTING) {
+		ready(t);
+	} else if (kind == TAKEOVER_GO && t->phase == TAKING_READY) {
+		go(t);
+	} else if (kind == TAKEOVER_GIVEN_UP) {
+		given_up(t, bytes, len);
+	} else if (kind == TAKEOVER_DONE && t->phase == TAKING_WAITING) {
+		t->phase = TAKING_COLLECTING;
+		finish_first(t);
+	} else {
+		if (fd >= 0)
+			close(fd);
+		err_set(&t->err, "what came makes no sense");
+		fail(t);
+	}
+}
+
+/* A process that stays alive says GIVEN_UP before it closes: this one was ended from
+ * outside.  If we have all of it, nobody else can go on with it. */
+static void old_has_ended(struct taking *t)
+{
+	if (t->phase == TAKING_READY) {
+		log_warning(taking_log(t),
+		    "process %d ended in the middle of the takeover; going on with "
+		    "what "
+		    "it had handed over",
+		    t->old_pid);
+		unpack_all(t);
+		finish_first(t);
+		return;
+	}
+	if (!t->is_first || t->phase == TAKING_WAITING) {
+		finish_first(t);
+		return;
+	}
+	t->has_failed = true;
+	err_set(&t->err,
+	    "the running process has ended before it had handed over everything");
+	loop_stop(t->d->site.loop);
+}
+
+static void taking_ended(void *ctx, const struct err *err)
+{
+	struct taking *t = ctx;
+
+	if (err && !t->has_failed) {
+		t->err = *err;
+		fail(t);
+	} else if (!t->has_failed) {
+		old_has_ended(t);
+	}
+	end_taking(t);
+}
+
+static const struct courier_ops taking_ops = {
+    .arrived = taking_arrived,
+    .ended = taking_ended,
+};
+
+/* ---- life ---- */
+
+static void taking_free(struct taking *t)
+{
+	t->d->taking = NULL;
+	deadline_clear(t->d->site.loop, &t->due);
+	throw_away(t);
+	moving_free(&t->moving);
+	courier_free(&t->courier);
+	if (t->console >= 0)
+		close(t->console);
+	mem_free(t);
+}
+
+static void taking_due(struct deadline *due)
+{
+	struct taking *t = container_of(due, struct taking, due);
+
+	if (!t->is_held)
+		taking_free(t);
+}
+
+/* What came last may have been the end of the old process. */
+static void let_loose(struct taking *t)
+{
+	t->is_held = false;
+	if (t->has_ended)
+		deadline_set(t->d->site.loop, &t->due, loop_now(t->d->site.loop));
+}
+
+static void say_taken(const struct taking *t)
+{
+	log_info(taking_log(t),
+	    "took over %zu clients and %zu idle servers from process %d",
+	    t->client_count, t->server_count, t->old_pid);
+}
+
+int takeover_take(struct daemon *d, struct err *err)
+{
+	struct taking *t;
+	int fd, console;
+
+	log_info(d->site.log, "takeover_init: launching connection");
+	if (takeover_ask(site_settings(&d->site), &fd, &console, err) < 0)
+		return -1;
+	t = mem_zero(sizeof(*t));
+	t->d = d;
+	t->console = console;
+	t->is_first = t->is_held = true;
+	list_init(&t->crates);
+	deadline_init(&t->due, taking_due);
+	t->courier = courier_new(d->site.loop, fd, &taking_ops, t);
+	d->taking = t;
+	while (t->is_first && !t->has_failed && !d->is_cut_short)
+		loop_run(d->site.loop);
+	close(t->console);
+	t->console = -1;
+	if (d->is_cut_short)
+		err_set(&t->err, "takeover was in progress, going down immediately");
+	if (t->has_failed || d->is_cut_short) {
+		err_set(err, "%s", t->err.text);
+		return -1;
+	}
+	say_taken(t);
+	let_loose(t);
+	return 0;
+}
+
+bool takeover_is_beginning(const struct daemon *d)
+{
+	return d->taking && d->taking->is_first;
+}
+
+void takeover_stop_taking(struct daemon *d)
+{
+	if (d->taking)
+		taking_free(d->taking);
+}
+
+bool takeover_has_elder(const struct daemon *d)
+{
+	return d->taking != NULL;
+}
+
+bool takeover_may_pass_to_elder(
+    struct daemon *d, const struct client *carrier, const uint8_t *packet, size_t len)
+{
+	struct taking *t = d->taking;
+	struct err ignored;
+
+	return t && !t->has_failed &&
+	       courier_send(t->courier, TAKEOVER_STRAY, packet, len,
+		   carrier->conn.stream.fd, 0, &ignored) == 0;
+}
