@@ -162,15 +162,17 @@ def is_read(client):
     return False
 
 
-def test_queries_that_run(shared, restart):
-    """Of the simple and the extended protocol, with and without a name."""
-    with shared.connect() as simple, shared.connect() as named:
-        named.send(wire.parse("sleep", "select 'named', pg_sleep(0.7)"), wire.sync())
+def test_queries_that_run(shared, pg, restart):
+    """Of the simple and the extended protocol, with and without a name; they wait for a lock."""
+    with shared.connect() as simple, shared.connect() as named, pg.client() as holder:
+        holder.query("select pg_advisory_lock(771)")
+        named.send(wire.parse("lock", "select 'named', pg_advisory_xact_lock_shared(771)"), wire.sync())
         named.finish()
-        simple.send(wire.query("select 'simple', pg_sleep(0.7)"))
-        named.send(wire.bind("", "sleep"), wire.execute(), wire.sync())
+        simple.send(wire.query("select 'simple', pg_advisory_xact_lock_shared(771)"))
+        named.send(wire.bind("", "lock"), wire.execute(), wire.sync())
         shared.wait_pool(sv_active=2)
         wait_end(restart(shared), shared)
+        holder.query("select pg_advisory_unlock(771)")
         assert simple.finish().rows[0][0] == "simple"
         assert named.finish().rows[0][0] == "named"
 
@@ -324,7 +326,7 @@ def test_background(make_pooler, pg, restart):
         for console in pooler.consoles:
             console.close()
         pooler.consoles.clear()
-        code, _, err = pooler.run("-R", "-d", pooler.ini)
+        code, _, err = pooler.run("-R", "-d", pooler.ini, timeout=waiting.DEADLINE)
         assert (code, err.count("FATAL")) == (0, 0), err
         pid = int(pooler.read("pid"))
         assert pid != pooler.pid
@@ -332,7 +334,7 @@ def test_background(make_pooler, pg, restart):
         assert client.value("select 2") == "2"
         try:
             pooler.write("pgbouncer.ini", pooler.ini_text() + "nonsense = 1\n")
-            assert pooler.run("-R", "-d", pooler.ini)[0] == 1
+            assert pooler.run("-R", "-d", pooler.ini, timeout=waiting.DEADLINE)[0] == 1
             assert int(pooler.read("pid")) == pid
             assert client.value("select 3") == "3"
         finally:
@@ -567,7 +569,8 @@ STEPS = {
 def test_new_process_fails(make_pooler, pg, how):
     """At each step: the old one goes on, with all that it had."""
     steps, reason = STEPS[how]
-    pooler = make_pooler({"db": pg.conn()}, settings=dict(TRANSACTION, suspend_timeout=1))
+    limit = 1 if how.startswith("by silence") else 60
+    pooler = make_pooler({"db": pg.conn()}, settings=dict(TRANSACTION, suspend_timeout=limit))
     with pooler.connect() as idle, pooler.connect() as busy, owner_console(pooler) as console:
         idle.query("select 1")
         busy.query("begin")
@@ -591,7 +594,7 @@ def test_new_process_fails(make_pooler, pg, how):
 
 def test_signals_to_the_old_process_amid_it(make_pooler, pg):
     """A takeover that has begun is given up, and the signal does what it always does."""
-    pooler = make_pooler({"db": pg.conn()}, settings=TRANSACTION)
+    pooler = make_pooler({"db": pg.conn()}, settings=dict(TRANSACTION, suspend_timeout=60))
     with pooler.connect() as client, owner_console(pooler) as console:
         client.query("begin")
         with take_socket(console) as sock:
