@@ -94,7 +94,7 @@ static void end(struct courier *c, const struct err *err)
 		return;
 	c->is_over = true;
 	watch_off(c->watch);
-	if (!c->is_cut)
+	if (!c->is_cut || err)
 		c->ops->ended(c->ctx, err);
 }
 

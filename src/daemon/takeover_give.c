@@ -273,6 +273,14 @@ static int emit_origin(struct offering *o)
 	return result;
 }
 
+/* Who stops reading may have said why. */
+static void not_wanted(struct giving *g, const char *why)
+{
+	courier_cut(g->courier);
+	if (g->phase != GIVING_SERVING)
+		give_up(g, why);
+}
+
 static void offer(struct giving *g)
 {
 	struct offering o = {.giving = g};
@@ -282,7 +290,7 @@ static void offer(struct giving *g)
 	    moving_offer(&g->d->site, g->is_first, emit, &o) < 0 ||
 	    courier_send(
 		g->courier, TAKEOVER_END, NULL, 0, -1, SEND_PATIENCE_MS, &o.err) < 0) {
-		give_up(g, o.err.text);
+		not_wanted(g, o.err.text);
 		return;
 	}
 	g->phase = GIVING_OFFERED;
