@@ -163,7 +163,8 @@ def is_read(client):
 
 
 def test_queries_that_run(shared, pg, restart):
-    """Of the simple and the extended protocol, with and without a name; they wait for a lock."""
+    """One of the simple protocol goes on in the new process; of one of the extended protocol it is
+    not known what PostgreSQL has made of its messages, so that it ends first. Both wait for a lock."""
     with shared.connect() as simple, shared.connect() as named, pg.client() as holder:
         holder.query("select pg_advisory_lock(771)")
         named.send(wire.parse("lock", "select 'named', pg_advisory_xact_lock_shared(771)"), wire.sync())
@@ -171,10 +172,15 @@ def test_queries_that_run(shared, pg, restart):
         simple.send(wire.query("select 'simple', pg_advisory_xact_lock_shared(771)"))
         named.send(wire.bind("", "lock"), wire.execute(), wire.sync())
         shared.wait_pool(sv_active=2)
-        wait_end(restart(shared), shared)
+        old = restart(shared)
+        shared.wait_log("has taken over 1 clients and 0 idle servers; 1 clients stay")
+        shared.wait_pool(cl_active=1, sv_active=1)
         holder.query("select pg_advisory_unlock(771)")
         assert simple.finish().rows[0][0] == "simple"
         assert named.finish().rows[0][0] == "named"
+        wait_end(old, shared)
+        shared.wait_pool(cl_active=2, sv_active=0)
+        assert named.value("select 1") == "1"
 
 
 def test_copy_goes_on(shared, pg, restart):
