@@ -18,9 +18,9 @@ static bool is_ledger_certain(const struct pipeline *p)
 
 static bool is_link_describable(const struct link *link)
 {
-	return !link->sql && !link->journal && list_is_empty(&link->portals) &&
-	       list_is_empty(&link->aliases) && !link->is_applying &&
-	       !link->is_trying_again;
+	return !link->sql && !link->journal && !link->parsing &&
+	       list_is_empty(&link->portals) && list_is_empty(&link->aliases) &&
+	       !link->is_applying && !link->is_trying_again;
 }
 
 bool moved_is_possible(const struct client *client)

@@ -31,6 +31,23 @@ static enum fate fate_of_pair(const struct client *client, const struct server *
 	return moves->is_movable(client) ? FATE_GOES : FATE_BUSY;
 }
 
+/* A long text lies in parts, which no parcel has room for. */
+static bool has_long_text(const struct prepared_names *names)
+{
+	size_t count = prepared_names_count(names);
+	struct prepared_item *items;
+	bool has = false;
+
+	if (count == 0)
+		return false;
+	items = mem_alloc(count * sizeof(*items));
+	prepared_names_list(names, items);
+	for (size_t i = 0; i < count; i++)
+		has = has || items[i].text->body;
+	mem_free(items);
+	return has;
+}
+
 static enum fate fate_of_client(const struct client *client)
 {
 	const struct service_moves *moves = client->database->service->moves;
@@ -38,7 +55,7 @@ static enum fate fate_of_client(const struct client *client)
 
 	if (client->conn.stream.tls || client->replication || !moves)
 		return FATE_STAYS;
-	if (client->conn.held_len > UNREAD_MOST)
+	if (client->conn.held_len > UNREAD_MOST || has_long_text(client->names))
 		return FATE_BUSY;
 	if (server)
 		return fate_of_pair(client, server);
@@ -257,10 +274,14 @@ static struct parcel_statements describe_statements(
 	struct parcel_statements out = {
 	    arena_alloc(offer->arena, count * sizeof(*out.list) + 1), count};
 
+	out.count = 0;
 	for (size_t i = 0; i < count; i++) {
 		struct prepared_text *text = items[i].text;
+		/* A server may keep one under a name that nobody uses any more. */
+		if (text->body)
+			continue;
 		offer_text(offer, text);
-		out.list[i] = (struct parcel_statement){.id = text->id,
+		out.list[out.count++] = (struct parcel_statement){.id = text->id,
 		    .name = items[i].name,
 		    .is_sql = text->registry == offer->site->sql_prepared,
 		    .is_marked = items[i].is_marked};
