@@ -117,11 +117,49 @@ static void effects_of_a_shared_text_stay(void **state)
 	stage_free(&stage);
 }
 
+enum { LONG = 8 * 1024 * 1024, FIRST = LONG / 2 };
+
+static bool has_most_of_it(void *arg)
+{
+	const struct peer *server = arg;
+
+	return server->in.len >= FIRST;
+}
+
+/* A text of more than 2 MB is not gathered: the server gets the first half of it before
+ * the client sends the second. */
+static void long_text_goes_on_as_it_arrives(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = stage_new("pool_size=1", "");
+	uint8_t *parse = mem_zero(LONG);
+
+	stage_pair(stage, &client, &server);
+	memset(parse, 'x', LONG);
+	memcpy(parse,
+	    "P\0\x7f\xff\xff"
+	    "a",
+	    7); /* LONG less the type */
+	memset(parse + LONG - 3, 0, 3);
+	peer_send(client, parse, FIRST + 4096);
+	stage_until(stage, has_most_of_it, server);
+	peer_send(client, parse + FIRST + 4096, LONG - FIRST - 4096);
+	peer_put(client, 'S', NULL, 0);
+	assert_hears(server, 'S', "P S");
+	peer_put(server, '1', NULL, 0);
+	peer_ready(server, 'I');
+	assert_hears(client, 'Z', "1 Z:I");
+	mem_free(parse);
+	stage_free(&stage);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(shared_text_is_looked_at_once),
 	    cmocka_unit_test(effects_of_a_shared_text_stay),
+	    cmocka_unit_test(long_text_goes_on_as_it_arrives),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
