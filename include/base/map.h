@@ -23,12 +23,16 @@ void *map_get(const struct map *m, const void *key, size_t key_len);
 /* Adds a value, or replaces one and its key; returns the old value or NULL. */
 void *map_put(struct map *m, const void *key, size_t key_len, void *value);
 /* The value of a key; when it is absent, what make() makes for it, which also sets the
- * key to borrow, with the same bytes.  Hashes the key once.  NULL: make() made none. */
-typedef void *map_make_fn(void *ctx, const void **key);
+ * key to borrow, with the same bytes, and may keep its hash.  Hashes the key once.
+ * NULL: make() made none. */
+typedef void *map_make_fn(void *ctx, uint32_t hash, const void **key);
 void *map_get_or_put(
     struct map *m, const void *key, size_t key_len, map_make_fn *make, void *ctx);
 /* Removes a value and returns it, or NULL when there is none. */
 void *map_del(struct map *m, const void *key, size_t key_len);
+/* Removes a value that is there, by the hash that make() was told: the key, which may
+ * be long, is not looked at. */
+void map_del_made(struct map *m, uint32_t hash, const void *value);
 
 /* Keys that are C strings. */
 void *map_get_str(const struct map *m, const char *key);

@@ -33,6 +33,7 @@ struct prepared_text {
 	size_t key_len; /* query text with its NUL, then the types as in Parse */
 	uint32_t refs;  /* names and sets that hold it, in-flight journal records */
 	uint32_t clients, servers; /* of them names of clients, sets of servers */
+	uint32_t key_hash;         /* the shelf's, of the key; 0 without a shelf */
 	uint64_t hits;             /* Bind and Describe that used it */
 	uint64_t last_use_us;
 	struct sql_effects effects;         /* the owner's: what the text does */

@@ -226,7 +226,7 @@ void *map_get_or_put(
 		return m->entries[slot->place - 1].value;
 	assert(key_len <= UINT32_MAX);
 	const void *own_key = NULL;
-	void *value = make(ctx, &own_key);
+	void *value = make(ctx, hash, &own_key);
 	if (value)
 		add(m, hash, &(struct entry){own_key, value, (uint32_t)key_len, hash});
 	return value;
@@ -263,20 +263,36 @@ static void fill_place(struct map *m, size_t place)
 	m->entries[place - 1] = *last;
 }
 
+static void remove_entry(struct map *m, struct slot *slot)
+{
+	size_t place = slot->place;
+
+	clear_slot(m, slot);
+	fill_place(m, place);
+	m->count--;
+	if (m->slot_count > SLOTS_LEAST && m->count < m->slot_count / 8)
+		resize(m, m->slot_count / 2);
+}
+
 void *map_del(struct map *m, const void *key, size_t key_len)
 {
 	struct slot *slot = find(m, hash_of(m, key, key_len), key, key_len);
 
 	if (!slot)
 		return NULL;
-	size_t place = slot->place;
-	void *value = m->entries[place - 1].value;
-	clear_slot(m, slot);
-	fill_place(m, place);
-	m->count--;
-	if (m->slot_count > SLOTS_LEAST && m->count < m->slot_count / 8)
-		resize(m, m->slot_count / 2);
+	void *value = m->entries[slot->place - 1].value;
+	remove_entry(m, slot);
 	return value;
+}
+
+void map_del_made(struct map *m, uint32_t hash, const void *value)
+{
+	size_t mask = m->slot_count - 1, i = hash & mask;
+
+	while (m->slots[i].place && m->entries[m->slots[i].place - 1].value != value)
+		i = (i + 1) & mask;
+	assert(m->slots[i].place);
+	remove_entry(m, &m->slots[i]);
 }
 
 void *map_get_str(const struct map *m, const char *key)

@@ -128,7 +128,7 @@ struct wanted {
 	size_t len;
 };
 
-static void *make_text(void *ctx, const void **key)
+static void *make_text(void *ctx, uint32_t hash, const void **key)
 {
 	const struct wanted *w = ctx;
 	struct prepared_registry *r = w->shelf->registry;
@@ -138,6 +138,7 @@ static void *make_text(void *ctx, const void **key)
 	if (!t)
 		return NULL;
 	t->shelf = w->shelf;
+	t->key_hash = hash;
 	*key = t->key;
 	return t;
 }
@@ -272,7 +273,7 @@ void prepared_unref(struct prepared_text *t)
 	assert(t->clients == 0 && t->servers == 0);
 	map_del(t->registry->by_id, &t->id, sizeof(t->id));
 	if (t->shelf) {
-		map_del(t->shelf->texts, t->key, t->key_len);
+		map_del_made(t->shelf->texts, t->key_hash, t);
 		drop_shelf_if_empty(t->shelf);
 	}
 	if (t->body)

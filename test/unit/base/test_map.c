@@ -194,10 +194,51 @@ static void sorted_values(void **state)
 	free(items);
 }
 
-static void *make(void *ctx, const void **key)
+static void *make(void *ctx, uint32_t hash, const void **key)
 {
+	(void)hash;
 	*key = "key";
 	return ctx;
+}
+
+struct made {
+	uint32_t hash;
+	char key[8];
+};
+
+static void *make_one(void *ctx, uint32_t hash, const void **key)
+{
+	struct made *made = ctx;
+
+	made->hash = hash;
+	*key = made->key;
+	return made;
+}
+
+/* Keys that have changed meanwhile show that they are not looked at. */
+static void removal_by_hash(void **state)
+{
+	enum { COUNT = 500 };
+	struct map *m = map_new();
+	static struct made all[COUNT];
+
+	(void)state;
+	for (int i = 0; i < COUNT; i++) {
+		snprintf(all[i].key, sizeof(all[i].key), "%d", i);
+		map_get_or_put(m, all[i].key, strlen(all[i].key), make_one, &all[i]);
+	}
+	for (int i = 0; i < COUNT; i += 2) {
+		all[i].key[0] = 'x';
+		map_del_made(m, all[i].hash, &all[i]);
+	}
+	assert_int_equal(map_count(m), COUNT / 2);
+	for (int i = 1; i < COUNT; i += 2) {
+		assert_ptr_equal(map_get_str(m, all[i].key), &all[i]);
+		map_del_made(m, all[i].hash, &all[i]);
+		assert_null(map_get_str(m, all[i].key));
+	}
+	assert_int_equal(map_count(m), 0);
+	map_free(&m);
 }
 
 static void get_or_put(void **state)
@@ -221,6 +262,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(get_or_put),
+	    cmocka_unit_test(removal_by_hash),
 	    cmocka_unit_test(basics),
 	    cmocka_unit_test(keys_are_bytes),
 	    cmocka_unit_test(replacing_takes_the_new_key),
