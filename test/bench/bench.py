@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Compares poolers that read a pgbouncer.ini: in turns, against one scratch PostgreSQL.
+"""Compares poolers that read a pgbouncer.ini. They run in turns in front of the same scratch
+PostgreSQL.
 
-The reference is the one to compare with (--against). The pooler of interest (--pooler) runs
-once, or once for each engine (--engines). Where a scenario asks for them, haproxy, bare
-relays and a direct connection take part in the turns."""
+The reference is the pooler to compare with (--against). The pooler of interest (--pooler) runs
+once, or once for each engine (--engines). Where a scenario allows it, haproxy, minimal relays and a
+direct connection take part in the turns."""
 
 import argparse
 import datetime
@@ -224,7 +225,8 @@ class Bench:
                 for subject in taking_part if subject.name != "direct"}
 
     def run_all(self):
-        """Runs every scenario; one that fails does not stop the others. Gives their failures."""
+        """Runs every scenario and returns the failures. A failed scenario does not stop the
+        others."""
         failures = 0
         for scenario in self.scenarios:
             try:

@@ -1,11 +1,11 @@
-"""System calls of a process while something else happens, counted by perf or strace."""
+"""Counts the system calls of a process by perf or strace while something else happens."""
 
 import shutil
 import signal
 
 from machine import Trouble, tail, until
 
-# perf counts all calls, and by name those that a pooler makes often.
+# perf counts all system calls, and separately those that a pooler makes often.
 OFTEN = ("recvfrom sendto recvmsg sendmsg read write readv writev epoll_wait epoll_pwait "
          "epoll_pwait2 epoll_ctl io_uring_enter accept accept4 socket connect setsockopt getsockopt "
          "close shutdown fcntl getrandom getpid getsockname getpeername futex").split()
@@ -16,8 +16,8 @@ def events():
 
 
 def counter(machine):
-    """Which program counts here: perf where it may, as it costs the counted one little; else
-    strace; else none."""
+    """Says which program counts on this machine: perf where it is allowed, because it slows the
+    process least; otherwise strace; otherwise none."""
     if shutil.which("perf"):
         try:
             machine.run("perf", "stat", "-x,", "-e", events(), "true", unprivileged=False)
@@ -28,7 +28,7 @@ def counter(machine):
 
 
 def by_perf(machine, pid, command):
-    """Gives the output of the command, and {call: how often}."""
+    """Returns the output of the command, and {system call: number of calls}."""
     path = machine.fresh_path("perf")
     output = machine.run("perf", "stat", "-x,", "-e", events(), "-o", path, "-p", str(pid), "--",
                          *command, unprivileged=False)

@@ -1,9 +1,8 @@
 /*
- * A PostgreSQL server of canned answers, as cheap as one thread can make it: whoever
- * comes is let in, and each query is answered by the same rows. BEGIN, COMMIT and the
- * like change what ReadyForQuery says; whatever else is no SELECT gets its
- * CommandComplete only. So a pooler can be loaded until it is the pooler that has no
- * more to give.
+ * A PostgreSQL server of canned answers that uses little CPU time. It accepts every
+ * client and answers each query with the same rows. BEGIN, COMMIT and the like change
+ * the status in ReadyForQuery; any other command that is no SELECT gets only its
+ * CommandComplete. With this server the pooler is the bottleneck of a benchmark.
  *
  * `canned --help` lists the options.
  */
@@ -26,14 +25,14 @@ struct options {
 
 struct conn {
 	int fd;
-	uint8_t startup[8]; /* its first bytes, until they are complete */
+	uint8_t startup[8]; /* the first bytes of the startup packet */
 	uint32_t startup_len, startup_left;
 	int is_started, is_late, is_writing;
-	char status; /* of its transaction */
+	char status; /* of the transaction, for ReadyForQuery */
 	struct cutter cutter;
 	struct bytes out;
 	size_t sent;
-	uint64_t due; /* when the delayed answer leaves */
+	uint64_t due; /* when the delayed answer is sent */
 	struct conn *next;
 };
 
@@ -41,10 +40,10 @@ struct worker {
 	const struct options *options;
 	pthread_t thread;
 	int poll;
-	const struct bytes *answer; /* to a SELECT, without ReadyForQuery */
+	const struct bytes *answer; /* the answer to a SELECT, without ReadyForQuery */
 	const struct bytes *description, *rows;
 	uint8_t *input;
-	struct conn *first_late, *last_late; /* in the order in which they are due */
+	struct conn *first_late, *last_late; /* in the order of .due */
 };
 
 /* ------------------------------------------------------------------ answers */
@@ -166,7 +165,7 @@ static void describe(const struct worker *w, struct conn *c)
 	bytes_put(&c->out, w->description->p, w->description->len);
 }
 
-/* Returns 0 when the client leaves. */
+/* Returns 0 when the client disconnects. */
 static int answer_message(const struct worker *w, struct conn *c)
 {
 	switch (c->cutter.head[0]) {
@@ -199,8 +198,8 @@ static int answer_message(const struct worker *w, struct conn *c)
 	return 1;
 }
 
-/* Its first packets have no type: requests for encryption, which are refused, and the
- * startup itself. Returns 0 when more bytes are wanted. */
+/* The first packets of a client have no type: requests for encryption, which are
+ * refused, and the startup packet. Returns 0 when more bytes are needed. */
 static int take_startup(struct conn *c, const uint8_t **p, const uint8_t *end)
 {
 	uint32_t len, code;
@@ -324,7 +323,7 @@ static void serve(struct worker *w, struct conn *c, uint32_t events)
 		delay(w, c);
 }
 
-/* Gives the milliseconds until the next answer is due; -1 when none is. */
+/* Returns the milliseconds until the next answer is due; -1 when none is. */
 static int send_late(struct worker *w)
 {
 	while (w->first_late) {
@@ -380,7 +379,7 @@ static struct worker *start_workers(const struct options *o)
 	return workers;
 }
 
-/* New connections go to the threads in turns. */
+/* The threads get new connections in turn. */
 static void accept_all(int listener, struct worker *workers, long threads)
 {
 	for (long i = 0;; i = (i + 1) % threads) {

@@ -1,4 +1,5 @@
-"""Many clients of one process: log in (trust or SCRAM), ask one question, stay or leave."""
+"""Clients of which one process can run many. A client logs in (trust or SCRAM), runs one query, and
+then stays or leaves."""
 
 import asyncio
 import base64
@@ -16,25 +17,26 @@ from machine import DATABASE, HOST, SECRET, USER, Trouble
 
 ITERATIONS = 4096
 SALT = b"salt of a bench "
-IN_FLIGHT = 64  # logins under way at once
+IN_FLIGHT = 64  # The number of logins that are in progress at once.
 PATIENCE = 60
 
 
 def scram_keys():
-    """Client key and server key of the one secret there is."""
+    """Returns the SCRAM client key and server key of the one password that all clients share."""
     salted = hashlib.pbkdf2_hmac("sha256", SECRET.encode(), SALT, ITERATIONS)
     return [hmac.digest(salted, name, "sha256") for name in (b"Client Key", b"Server Key")]
 
 
 def scram_secret():
-    """The secret as a user list holds it. Made once: no login has to derive a key."""
+    """Returns the SCRAM secret as a user list holds it. It is made once, so that no login has to
+    derive a key."""
     client, server = scram_keys()
     stored = [base64.b64encode(k).decode() for k in (hashlib.sha256(client).digest(), server)]
     return "SCRAM-SHA-256$%d:%s$%s:%s" % (ITERATIONS, base64.b64encode(SALT).decode(), *stored)
 
 
 def wave_user(number):
-    """Name and password of one of the users of a wave."""
+    """Returns the name and the password of a user who logs in during a wave of logins."""
     return "wave%d" % number, "password of wave %d" % number
 
 
@@ -54,11 +56,12 @@ LEAVE = message(b"X", b"")
 
 
 class Peer:
-    """One client, logged in after login()."""
+    """One client, which is logged in after login()."""
 
     def __init__(self, port, client_key, user=USER, password=None, database=DATABASE):
         self.port, self.client_key, self.database = port, client_key, database
-        self.user, self.password = user, password  # a password: the key is derived from it
+        # With a password, the client derives its key from it.
+        self.user, self.password = user, password
         self.sock = socket.socket()
         self.sock.setblocking(False)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -101,7 +104,7 @@ class Peer:
         await self.until_ready()
 
     async def prove(self):
-        """SCRAM-SHA-256; the server's own proof is of no interest here."""
+        """Performs the SCRAM-SHA-256 exchange. The client does not check the server's proof."""
         bare = b"n=,r=" + base64.b64encode(os.urandom(18))
         first = b"n,," + bare
         await self.send(message(b"p", b"SCRAM-SHA-256\0" + struct.pack("!i", len(first)) + first))
@@ -127,13 +130,14 @@ class Peer:
 
 
 class Blocking:
-    """One client on a connected socket, which waits for each answer."""
+    """One client on a connected socket, which blocks until each answer arrives."""
 
     def __init__(self, sock):
         self.sock = sock
 
     def say(self, request):
-        """Gives the last bytes of the answer, which a ReadyForQuery ends."""
+        """Sends messages and returns the last bytes of the answer, which ends with
+        ReadyForQuery."""
         self.sock.sendall(request)
         answer = b""
         while not answer.endswith(b"Z\0\0\0\5I"):
@@ -144,19 +148,19 @@ class Blocking:
         return answer
 
     def command(self, text):
-        """One command of the console."""
+        """Runs one command of the console."""
         answer = self.say(message(b"Q", text.encode() + b"\0"))
         if answer.startswith(b"E"):
             raise Trouble("%s: %s" % (text, answer.replace(b"\0", b" ").decode(errors="replace")))
 
     def prepare(self, numbers):
-        """Named statements of different texts."""
+        """Prepares named statements, each with a different text."""
         for number in numbers:
             name, text = b"statement%d\0" % number, b"select %d\0" % number
             self.say(message(b"P", name + text + b"\0\0") + message(b"S", b""))
 
     def latencies(self, goes_on):
-        """Asks one question after the other; gives how long each answer took."""
+        """Runs one query after the other and returns the latency of each."""
         took = []
         while goes_on():
             start = time.monotonic()
@@ -166,7 +170,7 @@ class Blocking:
 
 
 def logged_in(peer):
-    """Its socket after the login, which waits from now on."""
+    """Returns the client's socket after the login, in blocking mode."""
     asyncio.run(peer.login())
     peer.sock.setblocking(True)
     peer.sock.settimeout(PATIENCE)
@@ -174,7 +178,7 @@ def logged_in(peer):
 
 
 async def in_parallel(job, has_next):
-    """Runs job() again and again, IN_FLIGHT at a time, as long as has_next() says so."""
+    """Runs job() repeatedly, IN_FLIGHT at a time, as long as has_next() is true."""
     async def worker():
         while has_next():
             await asyncio.wait_for(job(), PATIENCE)
@@ -191,7 +195,7 @@ async def in_parallel(job, has_next):
 
 
 def open_idle_tls(port, count):
-    """Clients inside TLS, each logged in and through with one query."""
+    """Opens TLS clients. Each has logged in and run one query, and is idle afterwards."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -212,7 +216,7 @@ def open_idle_tls(port, count):
 
 
 def visit(port, users):
-    """Each of them logs in, asks one question and leaves."""
+    """Lets each client log in, run one query and disconnect."""
     left = list(users)
 
     async def one():
@@ -235,12 +239,13 @@ def close_idle(peers):
 
 
 def console(port):
-    """An administrator on the console of a pooler that trusts."""
+    """Opens the console as an administrator of a pooler with auth_type=trust."""
     return Blocking(logged_in(Peer(port, scram_keys()[0], database="pgbouncer")))
 
 
 def wave(port, count):
-    """A process that logs in as so many users, each by a password, and gives way to others."""
+    """Starts a process that logs in that many users, each with a password, at a low
+    scheduling priority."""
     here = os.path.dirname(os.path.abspath(__file__))
     code = "import sys; sys.path.insert(0, %r); import clients; clients.run_wave(%d, %d)"
     return subprocess.Popen([sys.executable, "-c", code % (here, port, count)],
@@ -265,12 +270,12 @@ def run_wave(port, count):
 
 
 def established(port):
-    """A client that logged in with the one secret there is."""
+    """Opens a client that has logged in with the shared password."""
     return Blocking(logged_in(Peer(port, scram_keys()[0])))
 
 
 def storm(port, seconds):
-    """Logins without a query for that long; gives how long each one took."""
+    """Repeats logins without a query for that many seconds and returns how long each one took."""
     key = scram_keys()[0]
     took = []
     end = time.monotonic() + seconds

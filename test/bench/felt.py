@@ -1,4 +1,4 @@
-"""Scenarios about what established clients feel while something big happens beside them."""
+"""Scenarios that measure the latency of established clients during a disturbance."""
 
 import os
 import signal
@@ -10,18 +10,18 @@ from machine import DATABASE, HOST, Trouble
 from memory import Canned
 from scenario import Holder, Scenario, latencies, per_piece, run_load
 
-WAVE = 1000  # logins
-RATE = 1000  # requests per second of the established clients
-MANY = 10000  # users and databases of a RELOAD
+WAVE = 1000  # The number of logins in a wave.
+RATE = 1000  # The number of requests per second of the established clients.
+MANY = 10000  # The number of users and of databases that a RELOAD reads.
 
 
 class Wave(Scenario):
-    """What a client that asks one question after the other feels while many log in, each of
-    whose keys must be derived."""
+    """Measures the latency of one client's queries while many others log in, each of whom makes the
+    pooler derive SCRAM keys."""
 
     metrics = (("quiet", "p99 quiet"), ("during", "p99 beside"), ("times", "times"),
                ("logins", "logins/s"), ("login_cpu", "cpu us/login"))
-    entry = "user=bench"  # the others are no roles of the server
+    entry = "user=bench"  # The users of the wave have no role on the server.
 
     def __init__(self, name, about, **more):
         super().__init__(name, about, auth="scram-sha-256", **more)
@@ -55,9 +55,9 @@ class Wave(Scenario):
 
 
 class Felt(Scenario):
-    """Established clients ask at a fixed rate, so that whoever stops the pooler for a while
-    delays all requests that come due meanwhile. Twice a second something is done on the
-    console."""
+    """Measures established clients that send requests at a fixed rate. When the pooler stops for a
+    while, all requests that come due meanwhile are delayed. Twice a second the scenario runs a
+    command on the console."""
 
     metrics = (("quiet", "p99 quiet"), ("during", "p99 beside"), ("times", "times"),
                ("max", "max ms"), ("cpu_ms", "cpu ms/piece"), ("took", "took ms"))
@@ -67,11 +67,11 @@ class Felt(Scenario):
                         options.felt_seconds, "--watch", subject.pid)
 
     def around(self, bench, subject, options):
-        """What is there all the time: something with close()."""
+        """Returns what exists during the whole measurement: an object with close()."""
         raise NotImplementedError
 
     def act(self, subject, console):
-        """What is done again and again."""
+        """Performs the disturbance once. It is called repeatedly."""
         raise NotImplementedError
 
     def measure(self, bench, subject, options):
@@ -96,9 +96,9 @@ class Felt(Scenario):
 
 
 class HostDown(Felt):
-    """A database with two hosts, of which one dies, or falls silent, between the two halves.
-    Its connections are closed before that (PAUSE), for a query under way there would wait for
-    ever, or fail. From then on it is tried again and again."""
+    """A database has two hosts, and one of them stops or hangs in the middle of the measurement.
+    The pooler closes its connections to that host first (PAUSE), because a query in progress there
+    would fail or never end. From then on the pooler keeps retrying the host."""
 
     metrics = (("quiet", "p99 quiet"), ("during", "p99 down"), ("times", "times"),
                ("max", "max ms"))
@@ -145,7 +145,7 @@ class HostDown(Felt):
 
 
 class Again:
-    """Does something twice a second beside the rest, and notes how long it took."""
+    """Repeats an action twice a second during the load and records how long it took."""
 
     def __init__(self, act):
         self.act, self.took, self.fault = act, [], None
@@ -173,7 +173,7 @@ class Again:
 
 
 class Show(Felt):
-    """A view of many clients."""
+    """Runs SHOW CLIENTS with many clients."""
 
     def around(self, bench, subject, options):
         return Holder(bench, subject, options.crowd)
@@ -183,7 +183,7 @@ class Show(Felt):
 
 
 class Reload(Felt):
-    """A RELOAD of many users and databases, of which one more is new each time."""
+    """Runs RELOAD with many users and databases. Each time one user more is new."""
 
     def __init__(self, name, about, users=MANY, databases=MANY, is_ours_only=False, **more):
         super().__init__(name, about, **more)

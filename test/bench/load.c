@@ -1,11 +1,11 @@
 /*
- * A load of many PostgreSQL clients, as cheap as one thread can make it, for a trusting
- * server on this machine. All clients log in, then requests are made for a while:
+ * A load of many PostgreSQL clients that uses little CPU time, for a server on this
+ * machine with trust authentication. All clients log in, then they send requests:
  *
- *   - as many at once as --active says; each answer lets the client that rested longest
- *     ask next, so that all of them take their turn; or
- *   - so many per second as --rate says, at random moments, whether earlier ones have
- * been answered or not. Latency then counts from the moment at which a request was due.
+ *   - --active requests at a time; after each answer the client that was idle longest
+ *     sends the next request, so that all clients take turns; or
+ *   - --rate requests per second at random moments, whether earlier ones have been
+ * answered or not. The latency then counts from the moment at which a request was due.
  *
  * Prints one line of JSON. `load --help` lists the options.
  */
@@ -24,7 +24,7 @@
 #define LOGINS_AT_ONCE 64L
 #define EVENTS         512
 #define INPUT          (256 << 10)
-/* Of each power of two, 64 steps: 1.6 % from one to the next. */
+/* Each power of two has 64 buckets, so a bucket spans at most 1.6 %. */
 #define STEPS     64
 #define STEP_BITS 6
 #define BUCKETS   ((64 - STEP_BITS + 1) * STEPS)
@@ -54,18 +54,18 @@ enum state {
 struct client {
 	int fd;
 	enum state state;
-	unsigned owed; /* ReadyForQuery to come */
+	unsigned owed; /* the number of ReadyForQuery still to come */
 	long number;
 	uint64_t due;
 	struct cutter cutter;
-	struct client *next; /* in the queue of those at rest */
+	struct client *next; /* in the queue of idle clients */
 };
 
 struct counts {
 	uint64_t requests, buckets[BUCKETS], most, sum;
 };
 
-/* CPU time of a process so far, in microseconds. */
+/* The CPU time that a process has used so far, in microseconds. */
 struct cpu {
 	double all, user, system;
 };
@@ -97,7 +97,7 @@ static struct cpu cpu_of(pid_t pid)
 	unsigned long user, system;
 	char path[64], text[1024];
 
-	/* The clock of another process has this number: clock_getcpuclockid(3). */
+	/* The id of the other process's CPU clock, see clock_getcpuclockid(3). */
 	if (clock_gettime((clockid_t)(~(unsigned)pid << 3 | 2), &t) < 0)
 		die("process %d is gone", (int)pid);
 	found.all = (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
@@ -129,7 +129,7 @@ static unsigned bucket_of(uint64_t ns)
 	return (high - STEP_BITS + 1) * STEPS + step;
 }
 
-/* The middle of what falls into a bucket. */
+/* Returns the middle of the values in a bucket. */
 static double bucket_ns(unsigned bucket)
 {
 	if (bucket < STEPS)
@@ -157,7 +157,7 @@ static void add_counts(struct counts *to, const struct counts *c)
 		to->buckets[i] += c->buckets[i];
 }
 
-/* In milliseconds. */
+/* Returns milliseconds. */
 static double percentile(const struct counts *c, double percent)
 {
 	uint64_t wanted = (uint64_t)((double)c->requests * percent / 100), seen = 0;
@@ -212,7 +212,7 @@ static void put_simple(struct bytes *b, const char *query)
 	message_end(b, at);
 }
 
-/* What each client sends for one request, and before its first one. */
+/* Makes what each client sends for a request, and before its first request. */
 static void make_request(struct worker *w)
 {
 	const struct options *o = w->options;
@@ -237,7 +237,7 @@ static void make_request(struct worker *w)
 	put_empty(&w->preparation, 'S');
 }
 
-/* A name in which a % stands for the number of the client. */
+/* Returns the name, with the number of the client in place of a %. */
 static void put_name(struct bytes *b, const char *name, long number)
 {
 	char text[256];
@@ -367,7 +367,7 @@ static void wake_one(struct worker *w, uint64_t due)
 	open_client(w, c);
 }
 
-/* Requests come at random moments, as from a crowd. */
+/* Requests are due at random moments, like those of independent clients. */
 static uint64_t next_gap(struct worker *w)
 {
 	w->random ^= w->random << 13;
@@ -377,7 +377,7 @@ static uint64_t next_gap(struct worker *w)
 	return (uint64_t)(-log(part) * w->gap);
 }
 
-/* Gives the nanoseconds to wait for the next request; 0 is not to wait for one. */
+/* Returns the nanoseconds until the next request; 0 means not to wait for one. */
 static uint64_t make_requests(struct worker *w)
 {
 	uint64_t now = now_ns();
@@ -416,12 +416,12 @@ static void prepare(struct worker *w, struct client *c)
 
 static void login_is_over(struct worker *w, struct client *c)
 {
-	if (w->ready == w->count) { /* a connection of its own for this request */
+	if (w->ready == w->count) { /* this request needs a new connection */
 		w->busy--;
 		ask(w, c, c->due);
 		return;
 	}
-	if (w->options->is_holding || w->options->is_visiting) { /* each asks once */
+	if (w->options->is_holding || w->options->is_visiting) { /* one query each */
 		ask(w, c, now_ns());
 		return;
 	}
@@ -431,7 +431,7 @@ static void login_is_over(struct worker *w, struct client *c)
 	put_to_rest(w, c);
 }
 
-/* Its fields are divided by zero bytes. */
+/* The fields of an ErrorResponse end with zero bytes. */
 static __attribute__((noreturn)) void die_of_error(
     const struct worker *w, const struct client *c, const uint8_t *end)
 {
@@ -458,7 +458,7 @@ static void answer_is_over(struct worker *w, struct client *c)
 	} else if (c->state != STATE_BUSY) {
 		login_is_over(w, c);
 	} else {
-		if (w->ready < w->count) /* asked once while all log in */
+		if (w->ready < w->count) /* the first request, during the logins */
 			w->ready++;
 		request_is_over(w, c);
 	}
@@ -622,7 +622,7 @@ static void end_is_asked(int signo)
 	is_asked_to_end = 1;
 }
 
-/* Leaves all clients as they are until standard input ends or a signal comes. */
+/* Keeps all clients idle until standard input ends or a signal arrives. */
 static void hold(void)
 {
 	struct pollfd input = {.fd = 0, .events = POLLIN};

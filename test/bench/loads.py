@@ -25,7 +25,8 @@ class Pgbench(Scenario):
 
     def __init__(self, name, about, arguments, client_count=None, servers=SERVERS, script=None,
                  against=None, is_secured=False, **more):
-        """against: pgbench's arguments for the reference, where it cannot do the same."""
+        """`against` gives other pgbench arguments for the reference, where it does not support
+        these."""
         super().__init__(name, about, **more)
         self.against, self.is_secured = against, is_secured
         self.arguments, self.client_count = arguments, client_count
@@ -37,7 +38,7 @@ class Pgbench(Scenario):
         return self.client_count or options.clients
 
     def settings(self, options, machine):
-        # In session mode every client needs a server of its own.
+        # In session mode every client needs its own server connection.
         size = self.count(options) if self.mode == "session" else self.servers
         return dict({"pool_mode": self.mode, "default_pool_size": size},
                     **(secured(machine) if self.is_secured else {}))
@@ -81,13 +82,14 @@ class Pgbench(Scenario):
         return row
 
     def run(self, bench, subject, log, command):
-        """Gives transactions, their rate, and the subject's CPU time when they began."""
+        """Returns the number of transactions, their rate, and the subject's CPU time at the start
+        of the count."""
         path = bench.machine.fresh_path("pgbench")
         with open(path, "wb") as out:
             process = bench.machine.start(command, stdout=out, stderr=out)
         before = subject.pid and subject.cpu()
         if self.has_quick_transactions():
-            # Once transactions are in the log the logins are over: count from here.
+            # The first logged transactions show that the logins are over, so the count begins here.
             until(lambda: process.poll() is not None or any(
                 os.path.getsize(p) for p in glob.glob(log + ".*")), "pgbench works", 60)
             if process.poll() is None:
@@ -101,8 +103,9 @@ class Pgbench(Scenario):
         return int(count.group(1)), float(tps.group(1)), before
 
     def read(self, log):
-        """Seconds of each logged transaction. Of pgbench's log, the third field; with a new
-        connection for each, the time since the same client's last end, logins included."""
+        """Returns the duration of each logged transaction in seconds: the third field of pgbench's
+        log. With a new connection per transaction it is the time since the end of the same client's
+        previous transaction, so that it includes the login."""
         found, last = [], {}
         for path in glob.glob(log + ".*"):
             with open(path) as lines:
@@ -119,7 +122,8 @@ class Pgbench(Scenario):
         return found
 
     def count_calls(self, bench, subject, options):
-        """System calls per transaction by name, of one short run with its logins."""
+        """Counts system calls per transaction by name in one short run. The logins of the run are
+        included."""
         self.warm(bench, subject, options)
         output, found = calls.count(bench.machine, bench.counter, subject.pid,
                                     self.command(bench, subject, options, "-T", CALLS_SECONDS))
@@ -128,7 +132,8 @@ class Pgbench(Scenario):
 
 
 class Program(Scenario):
-    """The load program: latencies of all requests, and little CPU time for itself."""
+    """Runs the load program. It measures the latency of every request and uses little CPU time
+    itself."""
 
     metrics = METRICS
     is_loaded = is_plain = True
@@ -164,13 +169,14 @@ class Program(Scenario):
 
 
 class Crowd(Program):
-    """Most of the clients rest; each answer lets the one ask that rested longest."""
+    """Most clients are idle. After each answer the client that was idle longest sends the next
+    request."""
 
     metrics = METRICS[:4] + (("spread", "p99/p50"),) + METRICS[4:]
 
 
 class Storm(Scenario):
-    """Clients that log in and leave, as many as fit."""
+    """Clients log in and disconnect as often as possible."""
 
     metrics = LOGIN_METRICS
 
@@ -190,7 +196,7 @@ class Storm(Scenario):
 
 
 class Copy(Scenario):
-    """COPY of one table in or out by psql, again and again."""
+    """psql copies one table in or out by COPY, repeatedly."""
 
     metrics = COPY_METRICS
     is_plain = True

@@ -1,4 +1,5 @@
-"""What a benchmark runs on: scratch folder, account, PostgreSQL, poolers, their clocks."""
+"""The environment of a benchmark: the scratch folder, the account, PostgreSQL, the poolers, and
+their CPU clocks."""
 
 import os
 import pwd
@@ -35,11 +36,12 @@ lc_messages = 'C'
 
 
 class Trouble(Exception):
-    """Something did not run; the text says what."""
+    """A program of the benchmark failed. The text says which and why."""
 
 
 def account():
-    """The passwd entry everything runs as: ourselves, or an ordinary account for root."""
+    """Returns the passwd entry of the account that runs everything: the current account, or an
+    unprivileged one when the current account is root."""
     if os.getuid() != 0:
         return pwd.getpwuid(os.getuid())
     for name in ("postgres", "nobody"):
@@ -51,7 +53,8 @@ def account():
 
 
 def free_port():
-    """A port below the range from which the kernel serves outgoing connections."""
+    """Returns a free port below the range from which the kernel assigns ports of outgoing
+    connections."""
     while True:
         port = random.randrange(10000, 30000)
         with socket.socket() as probe:
@@ -63,7 +66,7 @@ def free_port():
 
 
 def raise_descriptor_limit():
-    """As many descriptors as we may have; children inherit it. Gives their number."""
+    """Raises the descriptor limit as far as allowed, also for child processes, and returns it."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard
@@ -78,7 +81,8 @@ def tail(path, lines=8):
 
 
 class Machine:
-    """A scratch folder and every process started in it; close() leaves nothing behind."""
+    """A scratch folder and every process started in it. close() removes the folder and stops the
+    processes."""
 
     def __init__(self):
         self.account = account()
@@ -106,8 +110,8 @@ class Machine:
         return path
 
     def copy(self, path, name):
-        """A program, copied so that a build meanwhile does not change what is measured, and
-        so that the unprivileged account can reach it."""
+        """Copies a program, so that a concurrent build does not change what is measured and the
+        unprivileged account can run it."""
         if not os.path.isfile(path):
             raise Trouble("no program at " + path)
         copied = self.path(name)
@@ -140,7 +144,7 @@ class Machine:
             self.running.remove(process)
 
     def wait(self, process, seconds):
-        """Lets it end by itself."""
+        """Waits until the process ends by itself."""
         try:
             process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -149,7 +153,8 @@ class Machine:
             self.stop(process, signal.SIGKILL)
 
     def run(self, *command, seconds=120, unprivileged=True):
-        """Runs a program to its end and gives its output; another end than 0 is trouble."""
+        """Runs a program to its end and returns its output. Raises Trouble when the exit code is
+        not 0."""
         process = self.start(command, unprivileged, stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT, text=True)
         try:
@@ -163,7 +168,8 @@ class Machine:
         return output
 
     def certificate(self):
-        """Paths of a self-signed certificate for HOST and its key, made once."""
+        """Returns the paths of a self-signed certificate for HOST and its key, which are made
+        once."""
         certificate, key = self.path("server.crt"), self.path("server.key")
         if not os.path.exists(certificate):
             self.run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
@@ -178,7 +184,7 @@ class Machine:
 
 
 class Postgres:
-    """A scratch cluster that trusts everyone on loopback."""
+    """A scratch cluster with trust authentication for everyone on loopback."""
 
     def __init__(self, machine, max_connections):
         self.machine = machine
@@ -216,7 +222,7 @@ class Postgres:
                                 "-U", USER, "-d", database, "-c", sql).strip()
 
     def need_roles(self, names):
-        """Makes those that do not exist yet."""
+        """Creates those of the roles that do not exist yet."""
         known = set(self.psql("select rolname from pg_roles").split("\n"))
         wanted = ["create role %s login" % name for name in names if name not in known]
         if wanted:
@@ -227,7 +233,7 @@ class Postgres:
 
 
 class Process:
-    """A running program that is measured."""
+    """A running process that is measured."""
 
     def __init__(self, machine, name, command, log, port):
         self.machine, self.name, self.log, self.port = machine, name, log, port
@@ -252,17 +258,18 @@ class Process:
         self.machine.stop(self.process, signal.SIGTERM)
 
     def cpu(self):
-        """CPU time so far in seconds, of all threads, ended ones too: all, user, system.
+        """Returns the CPU time used so far in seconds, by all threads including ended ones, as
+        (all, user, system).
 
-        The two kinds come in ticks of 10 ms. All of it is read from the process's CPU
-        clock (clock_getcpuclockid(3); Linux builds its number so), which has no ticks."""
+        The user and system times have a resolution of 10 ms. The total comes from the process's CPU
+        clock (see clock_getcpuclockid(3) for its number on Linux), which has a finer resolution."""
         with open("/proc/%d/stat" % self.pid) as stat:
             fields = stat.read().rpartition(")")[2].split()
         user, system = (int(field) / TICKS for field in fields[11:13])
         return time.clock_gettime(~self.pid << 3 | 2), user, system
 
     def memory(self):
-        """Memory in bytes that is its own (PSS: what is shared counts in part)."""
+        """Returns the memory of the process in bytes (PSS: shared pages count in part)."""
         with open("/proc/%d/smaps_rollup" % self.pid) as rollup:
             return int(re.search(r"Pss:\s+(\d+)", rollup.read()).group(1)) * 1024
 
@@ -295,7 +302,7 @@ class Pooler(Process):
             ["[pgbouncer]"] + ["%s = %s" % item for item in self.settings.items()]) + "\n")
 
     def like(self, users):
-        """Another one that differs in its users only."""
+        """Returns another pooler with the same configuration but different users."""
         settings = {k: v for k, v in self.settings.items() if k not in ("listen_port", "auth_file")}
         return Pooler(self.machine, self.name, self.program, self.databases, users, settings)
 

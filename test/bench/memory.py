@@ -1,4 +1,4 @@
-"""Scenarios about what rests: memory (PSS) of clients, users, pools and statements."""
+"""Scenarios that measure the memory (PSS) of idle clients, users, pools and prepared statements."""
 
 import time
 
@@ -6,19 +6,20 @@ import clients
 from machine import DATABASE, HOST, USER, Process, free_port
 from scenario import SERVERS, Holder, Scenario, per_piece, run_load, secured, settle
 
-USERS = 10000  # in the user list
+USERS = 10000  # The number of users in the user list.
 POOLS = 500
 FIRST = 200
 
 
 class Idle(Scenario):
-    """Clients that are logged in, have asked once, and now do nothing."""
+    """Clients that have logged in and run one query, and are idle now."""
 
     metrics = (("memory", "bytes/client"), ("login_cpu", "cpu us/login"),
                ("idle_cpu", "idle cpu ms/s"))
 
     def measure(self, bench, subject, options):
-        # As many as log in at once: what is allocated once is there before the count begins.
+        # These clients warm the pooler up: as many as log in at once, so that memory that is
+        # allocated once exists before the measurement begins.
         first = Holder(bench, subject, FIRST)
         memory, before = subject.memory(), subject.cpu()
         crowd = Holder(bench, subject, options.idle_clients)
@@ -37,7 +38,7 @@ class Idle(Scenario):
 
 
 class IdleTls(Scenario):
-    """The same inside TLS."""
+    """Idle clients as in Idle, with TLS."""
 
     metrics = (("memory", "bytes/client"), ("login_cpu", "cpu us/login"))
 
@@ -59,7 +60,7 @@ class IdleTls(Scenario):
 
 
 class Users(Scenario):
-    """Users of the user list of whom nobody ever comes."""
+    """Users in the user list who never log in."""
 
     metrics = (("memory", "bytes/user"), ("start", "start cpu ms"))
 
@@ -83,7 +84,7 @@ class Users(Scenario):
 
 
 class Pools(Scenario):
-    """Pools whose one client has left and whose server was closed for the sake of others."""
+    """Pools whose only client has left and whose server connection was closed to make room."""
 
     entry = "max_db_connections=%d" % SERVERS
     metrics = (("memory", "bytes/pool"), ("login_cpu", "cpu us/login"))
@@ -110,7 +111,8 @@ class Pools(Scenario):
 
 
 class Statements(Scenario):
-    """Named prepared statements of clients in transaction mode, of which servers hold few."""
+    """Named prepared statements of clients in transaction mode. Each server connection keeps only a
+    few of them."""
 
     metrics = (("own", "bytes/text"), ("shared", "bytes/name"))
     is_ours_only = True
@@ -133,7 +135,7 @@ class Statements(Scenario):
 
 
 class Canned(Process):
-    """The server of canned answers: lets everybody into every database."""
+    """The server of canned answers, which accepts every login for every database."""
 
     def __init__(self, machine, program):
         port = free_port()
@@ -143,8 +145,9 @@ class Canned(Process):
 
 
 class ManyPools(Scenario):
-    """Pools of databases that nobody configured, each of which was used once, and what an
-    established client feels of them. Servers are closed after each transaction."""
+    """Pools of databases that only the `*` entry covers. Each pool was used once. The scenario also
+    measures the latency of an established client meanwhile. Server connections are closed after
+    each transaction."""
 
     metrics = (("memory", "bytes/pool"), ("login_cpu", "cpu us/visit"), ("quiet", "p99 before"),
                ("during", "p99 after"), ("times", "times"), ("idle_cpu", "idle cpu ms/s"))

@@ -1,8 +1,8 @@
 /*
- * The least that a relay on readiness can do: each client gets a connection to the
- * server of its own, and what one side sends goes to the other as it came. One wait per
- * turn, one receive and one send per event. What a pooler with epoll costs is measured
- * against this.
+ * A minimal relay with epoll. Each client gets its own connection to the server, and
+ * the relay forwards all bytes unchanged. It makes one wait per turn, and one receive
+ * and one send per event. Benchmarks compare the cost of a pooler with epoll to this
+ * relay.
  *
  *   relay_epoll LISTEN_PORT SERVER_PORT     on 127.0.0.1, until a signal ends it
  */
@@ -28,7 +28,7 @@ struct pair {
 struct relay {
 	int poll, listener;
 	long server_port;
-	struct pair *closed; /* freed after the turn, whose events may name them */
+	struct pair *closed; /* freed after the turn: later events may point to them */
 	uint8_t *input;
 };
 
@@ -73,7 +73,7 @@ static void close_pair(struct relay *r, struct side *s)
 	r->closed = p;
 }
 
-/* All of it, if need be by waiting: a measure has no use for queues. */
+/* Sends all bytes and waits when necessary, so the relay needs no queues. */
 static int pass_on(int fd, const uint8_t *p, size_t len)
 {
 	while (len) {

@@ -1,12 +1,14 @@
 /* links: net base */
 /*
- * The smallest relay over the stream interface: accept, connect, forward both ways.
- * What a transaction costs here is the floor for everything built above it.
+ * A minimal relay over the stream interface: it accepts, connects, and forwards both
+ * ways. The cost of a transaction here is the lower limit for everything above that
+ * interface.
  *
  *   relay_floor LISTEN_PORT SERVER_IP SERVER_PORT [io_uring]
  *
- * Runs until SIGINT or SIGTERM, then prints turns and system calls; with the number of
- * transactions of the load it gives calls per transaction (compare: strace -c -f).
+ * Runs until SIGINT or SIGTERM, then prints the numbers of turns and system calls.
+ * Divide them by the number of transactions of the load (strace -c -f gives the same
+ * figure).
  */
 #include <signal.h>
 #include <stdio.h>
@@ -18,7 +20,7 @@
 struct relay;
 
 struct side {
-	struct stream stream; /* first: found by the ops */
+	struct stream stream; /* first, because the ops cast its address */
 	struct relay *relay;
 	struct side *other;
 };

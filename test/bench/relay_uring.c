@@ -1,8 +1,8 @@
 /*
- * The least that a relay on io_uring can do: each client gets a connection to the
- * server of its own, and what one side sends goes to the other out of the buffer in
- * which the kernel put it. One system call per turn submits all sends and waits. What a
- * pooler with io_uring costs is measured against this.
+ * A minimal relay with io_uring. Each client gets its own connection to the server, and
+ * the relay forwards bytes directly from the buffer that the kernel has filled. One
+ * system call per turn submits all sends and waits. Benchmarks compare the cost of a
+ * pooler with io_uring to this relay.
  *
  *   relay_uring LISTEN_PORT SERVER_PORT     on 127.0.0.1, until a signal ends it
  */
@@ -17,8 +17,8 @@
 #define BUFFER_LEN  8192
 #define GROUP       0
 
-/* What an operation was, in the low bits of its user data: the rest is a pointer to the
- * side, or the number of the buffer. */
+/* The kind of an operation, in the low bits of its user data. The other bits are a
+ * pointer to the side, or the number of the buffer. */
 enum {
 	OP_ACCEPT,
 	OP_RECEIVE,
@@ -36,7 +36,7 @@ struct side {
 
 struct pair {
 	struct side client, server;
-	int receiving; /* receives whose last completion has not come */
+	int receiving; /* receives without their last completion */
 };
 
 struct relay {
@@ -56,7 +56,7 @@ static struct io_uring_sqe *next_entry(struct relay *r)
 	return e;
 }
 
-/* The buffer becomes the kernel's with the next io_uring_buf_ring_advance(). */
+/* The next io_uring_buf_ring_advance() gives the buffer back to the kernel. */
 static void give_back(struct relay *r, unsigned buffer)
 {
 	io_uring_buf_ring_add(r->free_buffers, r->buffers + (size_t)buffer * BUFFER_LEN,
@@ -101,8 +101,8 @@ static void accepted(struct relay *r, const struct io_uring_cqe *c)
 	start_receiving(r, &p->server);
 }
 
-/* One side ended: its peer's end follows by itself, and the last one cleans up. What is
- * still to be sent leaves before the descriptors' numbers are free for others. */
+/* One side has ended. The other side ends as a consequence, and the last one cleans up.
+ * Pending sends complete before the descriptors are closed and can be reused. */
 static void receive_ended(struct relay *r, struct pair *p)
 {
 	io_uring_submit(&r->ring);

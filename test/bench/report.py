@@ -16,14 +16,14 @@ FIRST, SECOND = 11, 12
 
 
 def median(figures, scenario, subject, key):
-    """Over the rounds; None where it was not measured."""
+    """Returns the median over the rounds, or None when nothing was measured."""
     rows = figures["scenarios"].get(scenario, {}).get("rounds", {}).get(subject, [])
     found = [row[key] for row in rows if row.get(key) is not None]
     return statistics.median(found) if found else None
 
 
 def ratio(result, subject, other, key):
-    """(median, lowest, highest) of one divided by the other, pair by pair of the rounds."""
+    """Returns (median, lowest, highest) of the ratios of the two subjects, one ratio per round."""
     rounds = result["rounds"]
     pairs = [(a.get(key), b.get(key)) for a, b in zip(rounds.get(subject, []), rounds.get(other, []))]
     each = [a / b for a, b in pairs if a is not None and b]
@@ -31,7 +31,7 @@ def ratio(result, subject, other, key):
 
 
 def ratios(result):
-    """{subject: {key: (median, lowest, highest)}} against the reference."""
+    """Returns {subject: {key: (median, lowest, highest)}} of the ratios to the reference."""
     found = {}
     for subject in result["rounds"]:
         if subject != REFERENCE:
@@ -79,7 +79,8 @@ def ratio_lines(found, subject, result):
 
 
 def table(figures):
-    """A line per subject, and its ratio to the reference; a heading where columns change."""
+    """Formats a line per subject with its ratio to the reference, and a heading wherever the
+    columns change."""
     lines, before = [], None
     for name, result in figures["scenarios"].items():
         titles = [title for _, title in result["metrics"]]
@@ -155,7 +156,8 @@ def calls_rows(figures):
 
 
 def markdown(figures, targets):
-    """The lines that stand in a document; targets: titles and rows of that table."""
+    """Returns the lines of the Markdown report. `targets` gives the titles and rows of the table of
+    targets."""
     parts = ["Measured by `%s`: %s." % (figures["options"]["command"], machine_line(figures)), ""]
     parts += ["* `%s`: %s" % (name, each["about"]) for name, each in figures["subjects"].items()]
     for title, titles, rows in (
@@ -173,7 +175,7 @@ def markdown(figures, targets):
 
 
 def write_into(path, lines):
-    """Puts the lines between the marks of a document."""
+    """Writes the lines between the two marks of a document."""
     with open(path) as document:
         text = document.read()
     before, begin, rest = text.partition(BEGIN + "\n")

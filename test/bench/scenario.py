@@ -1,4 +1,5 @@
-"""What all scenarios share: each starts a subject, loads it, and gives a row of numbers."""
+"""The base of all scenarios. A scenario starts a subject, puts load on it, and returns a row of
+numbers."""
 
 import hashlib
 import json
@@ -10,7 +11,7 @@ from machine import DATABASE, HOST, SECRET, USER, Trouble
 
 SERVERS = 10
 MEGABYTE = 1 << 20
-QUIET = 0.001  # seconds of CPU time in 0.3 s: nobody works
+QUIET = 0.001  # CPU seconds used in 0.3 s; a process that uses less counts as idle.
 
 
 def percentile(ordered, percent):
@@ -25,13 +26,13 @@ def latencies(seconds):
 
 
 def per_piece(before, after, pieces):
-    """CPU time of each piece of work in microseconds, in all and by kind."""
+    """Returns the CPU time per unit of work in microseconds: total, user and system."""
     kinds = zip(("cpu", "user", "system"), before, after)
     return {kind: (b - a) * 1e6 / pieces for kind, a, b in kinds}
 
 
 def settle(pooler):
-    """Waits until the pooler has nothing more to do."""
+    """Waits until the pooler is idle."""
     give_up = time.monotonic() + 30
     last = 0
     while pooler.cpu()[0] - last > QUIET and time.monotonic() < give_up:
@@ -46,13 +47,15 @@ def secured(machine):
 
 
 class Scenario:
-    entry = ""  # more of the database's connection string
-    metrics = ()  # (key of a row, title of its column)
-    main = False  # whether it runs when nobody picks scenarios
-    is_plain = False  # whether relays and PostgreSQL itself can carry it, too
-    is_ours_only = False  # whether the reference cannot
-    is_loaded = False  # whether system calls per transaction can be counted
-    opponents = ()  # those that run beside the poolers unless all or none are wanted
+    entry = ""  # Options that are added to the database's connection string.
+    metrics = ()  # A list of (key of a row, title of its column).
+    main = False  # Whether the scenario runs when none is chosen on the command line.
+    # Whether relays and a direct connection to PostgreSQL can run this scenario, too.
+    is_plain = False
+    is_ours_only = False  # Whether the reference cannot run this scenario.
+    is_loaded = False  # Whether system calls per transaction can be counted.
+    # The subjects other than poolers that take part, unless all or none are requested.
+    opponents = ()
 
     def __init__(self, name, about, mode="transaction", auth="trust", main=False, opponents=()):
         self.name, self.about, self.mode, self.auth = name, about, mode, auth
@@ -76,11 +79,11 @@ class Scenario:
         return options.clients
 
     def server(self, bench):
-        """What stands behind the pooler; made when a scenario first asks."""
+        """Returns the server behind the pooler, which is started on first use."""
         return bench.need_canned() if bench.options.canned else bench.need_postgres()
 
     def measure(self, bench, subject, options):
-        """One turn: a row with a number for each metric."""
+        """Measures one subject once: returns a row with a number for each metric."""
         raise NotImplementedError
 
 
@@ -89,7 +92,7 @@ def load_command(bench, *words):
 
 
 def run_load(bench, *words):
-    """The load program; gives the row it prints."""
+    """Runs the load program and returns the row that it prints."""
     output = bench.machine.run(*load_command(bench, *words))
     try:
         return json.loads(output)
@@ -98,7 +101,7 @@ def run_load(bench, *words):
 
 
 class Holder:
-    """Clients of the load program that log in, ask once, and then rest until close()."""
+    """Clients of the load program that log in, run one query, and then stay idle until close()."""
 
     def __init__(self, bench, subject, count, *words):
         machine = bench.machine

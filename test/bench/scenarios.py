@@ -1,4 +1,4 @@
-"""The list of what can be measured."""
+"""The list of all scenarios."""
 
 import signal
 

@@ -1,4 +1,4 @@
-"""What is measured: poolers, and what stands beside them: relays, haproxy, PostgreSQL itself."""
+"""What is measured: poolers, and for comparison relays, haproxy and PostgreSQL itself."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ listen postgres
 
 
 class Subject:
-    """Something that a scenario can load. Its name is its row in the tables."""
+    """Something that a scenario can put load on. Its name stands in its row of the tables."""
 
     is_pooler = False
     is_reference = False
@@ -31,7 +31,7 @@ class Subject:
         self.name, self.about, self.settings = name, about, settings or {}
 
     def fits(self, scenario, options):
-        """Whether it can carry this scenario, and is wanted for it."""
+        """Says whether the subject can run this scenario and is requested for it."""
         if not scenario.is_plain or scenario.count(options) > 200:
             return False
         if options.unix and not isinstance(self, Direct):
@@ -40,7 +40,8 @@ class Subject:
             options.opponents == "some" and self.name in scenario.opponents)
 
     def start(self, bench, scenario):
-        """Starts it in front of the scenario's server: port, pid, cpu(), check(), stop()."""
+        """Starts the subject in front of the scenario's server. The result has port, pid, cpu(),
+        check() and stop()."""
         raise NotImplementedError
 
 
@@ -80,7 +81,7 @@ class Haproxy(Subject):
 
 
 class Relay(Subject):
-    """A bare relay of this folder."""
+    """A minimal relay, one of the programs of this folder."""
 
     def __init__(self, machine, name, about, path):
         super().__init__(name, about)
@@ -96,7 +97,7 @@ class Relay(Subject):
 
 
 class Direct(Subject):
-    """Nothing in between."""
+    """A direct connection to the server."""
 
     def __init__(self):
         super().__init__("direct", "PostgreSQL without anything in between")
@@ -125,7 +126,7 @@ def find_program(name):
 
 
 def poolers(options, machine):
-    """The reference, and the pooler of interest: once, or once for each engine."""
+    """Returns the reference and the pooler under test: the latter once, or once per engine."""
     both = dict(options.set_both)
     if options.unix:
         both["unix_socket_dir"] = machine.dir
@@ -140,7 +141,7 @@ def poolers(options, machine):
 
 
 def opponents(options, machine, note):
-    """Those that are there; a line for each that is not."""
+    """Returns the subjects that are available here, and a line of text for each that is not."""
     if options.opponents == "none":
         return []
     found = [Direct()]

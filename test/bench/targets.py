@@ -1,4 +1,4 @@
-"""What is aimed at, per engine, and how close the figures of a run come to it."""
+"""The performance targets of each engine, and how close the figures of a run come to them."""
 
 import report
 
@@ -6,7 +6,8 @@ ENGINES = ("epoll", "io_uring")
 
 
 class Target:
-    """At most so much; limits: one per engine, None where nothing is asked."""
+    """A target with an upper limit. `limits` has one value per engine, None where there is no
+    limit."""
 
     def __init__(self, title, scenario, limits, key="cpu"):
         self.title, self.scenario, self.key = title, scenario, key
@@ -17,7 +18,7 @@ class Target:
 
 
 class Ratio(Target):
-    """To another subject, pair by pair."""
+    """The target for the ratio to another subject, one ratio per round."""
 
     other = report.REFERENCE
 
@@ -37,7 +38,8 @@ class Plain(Target):
 
 
 class Added(Target):
-    """What is added to a direct connection, divided by what the reference adds."""
+    """The target for the cost added to a direct connection, divided by the cost that the reference
+    adds."""
 
     def value(self, figures, subject):
         ours, theirs, direct = (report.median(figures, self.scenario, name, self.key)
@@ -87,7 +89,7 @@ TITLES = ["", *(title for engine in ENGINES for title in (engine, "at most", "re
 
 
 def rows(figures):
-    """Of those of which something was measured."""
+    """Returns the rows of the targets for which something was measured."""
     for target in ALL:
         cells = []
         for engine in ENGINES:

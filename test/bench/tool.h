@@ -1,5 +1,4 @@
-/* What the programs of this folder share: ends with a message, clocks, bytes to send.
- */
+/* Shared by the programs of this folder: fatal errors, clocks, byte buffers. */
 #ifndef BENCH_TOOL_H
 #define BENCH_TOOL_H
 
@@ -33,7 +32,7 @@ static inline __attribute__((noreturn, format(printf, 1, 2))) void die(
 	exit(1);
 }
 
-/* Ends with the reason in errno. */
+/* Exits with the error in errno. */
 static inline __attribute__((noreturn)) void die_of(const char *what)
 {
 	die("%s: %s", what, strerror(errno));
@@ -56,7 +55,7 @@ static inline uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * NS + (uint64_t)t.tv_nsec;
 }
 
-/* A whole number of an option or argument. */
+/* Returns the integer in an option or argument. */
 static inline long number_of(const char *text, long least, long most)
 {
 	char *end;
@@ -80,7 +79,7 @@ static inline void set_nodelay(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
 
-/* As many descriptors as the system gives. */
+/* Raises the descriptor limit as far as the system allows. */
 static inline void raise_descriptors(void)
 {
 	struct rlimit limit;
@@ -112,7 +111,7 @@ static inline int listen_on(long port)
 	return fd;
 }
 
-/* A connected socket, or -1. */
+/* Returns a connected socket, or -1. */
 static inline int connect_to(long port)
 {
 	struct sockaddr_in a = loopback(port);
@@ -127,7 +126,7 @@ static inline int connect_to(long port)
 	return -1;
 }
 
-/* Bytes that grow. */
+/* A byte buffer that grows. */
 struct bytes {
 	uint8_t *p;
 	size_t len, room;
@@ -157,14 +156,14 @@ static inline void bytes_put_u16(struct bytes *b, uint16_t n)
 	bytes_put(b, &n, sizeof(n));
 }
 
-/* With its terminator. */
+/* Adds the text with its terminating zero. */
 static inline void bytes_put_text(struct bytes *b, const char *text)
 {
 	bytes_put(b, text, strlen(text) + 1);
 }
 
-/* One message of the protocol: its type and length now, its body by what is put until
- * message_end(). Gives the place that message_end() wants. */
+/* Begins a message of the protocol: adds its type and length. What is added until
+ * message_end() is its body. Returns the position that message_end() needs. */
 static inline size_t message_begin(struct bytes *b, char type)
 {
 	bytes_put(b, &type, 1);
@@ -180,8 +179,8 @@ static inline void message_end(struct bytes *b, size_t at)
 }
 
 /*
- * Bytes of the protocol, cut into messages wherever they were cut by the network. Only
- * the first bytes of a body are kept, in `start`: enough to know what it is about.
+ * Splits received bytes into messages, which may arrive in pieces. Only the first bytes
+ * of a body are kept, in `start`; they are enough to recognise the content.
  */
 struct cutter {
 	uint8_t head[5], start[16];
@@ -189,7 +188,7 @@ struct cutter {
 	uint32_t left; /* bytes of the body still to come */
 };
 
-/* Takes some of the bytes; true when a message ends with them. */
+/* Consumes some of the bytes; returns true when a message ends with them. */
 static inline int cutter_take(struct cutter *c, const uint8_t **p, const uint8_t *end)
 {
 	if (c->head_len == 0)

@@ -1,4 +1,5 @@
-"""Certificates for the tests: an authority, and what it (or nobody) vouches for."""
+"""Certificates for the tests: a certificate authority and the certificates that it issues, and
+certificates that no authority has signed."""
 
 import datetime
 import ipaddress
@@ -44,7 +45,7 @@ class Pair:
         self.write(self)
 
     def write(self, content):
-        """Writes this one's files with another one's content."""
+        """Writes the content of another pair into the files of this one."""
         key = content.key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
             serialization.NoEncryption())
@@ -63,7 +64,7 @@ def _put(path, data, mode=0o644):
 
 
 class Authority:
-    """A root in a folder of its own."""
+    """A certificate authority in its own folder."""
 
     def __init__(self, folder, name="root"):
         self.folder = folder
@@ -84,7 +85,8 @@ class Authority:
         return builder.sign(self.key, digest or hashes.SHA256())
 
     def issue(self, name, common_name, names=(), days=365, kind="ec", digest=None):
-        """A certificate for common_name, and for these names and addresses; days < 0: expired."""
+        """Issues a certificate for common_name and for these names and addresses. With days < 0 it
+        has expired."""
         key = (ec.generate_private_key(ec.SECP256R1()) if kind == "ec"
                else rsa.generate_private_key(65537, 2048))
         extensions = [(_alternatives(names), False)] if names else []
@@ -93,7 +95,7 @@ class Authority:
         return Pair(self.folder, name, certificate, key)
 
     def revoke(self, *pairs):
-        """The revocation list with these; gives its path."""
+        """Writes a revocation list with these certificates and returns its path."""
         builder = (x509.CertificateRevocationListBuilder()
                    .issuer_name(self.certificate.subject)
                    .last_update(_now() - DAY).next_update(_now() + 30 * DAY))

@@ -70,7 +70,7 @@ def version(clusters, major):
 
 @pytest.fixture(scope="session", params=versions.MAJORS)
 def other_pg(clusters, request):
-    """A running cluster of each version that is not the machine's own."""
+    """Returns a running cluster for each version other than the machine's own."""
     return version(clusters, request.param)
 
 
@@ -81,7 +81,7 @@ def pg18(clusters):
 
 @pytest.fixture
 def pg(cluster):
-    """The running cluster; a test that stopped it finds it started again."""
+    """The running cluster. It is started again when an earlier test has stopped it."""
     yield cluster
     if cluster.process is None or cluster.process.poll() is not None:
         cluster.start()
@@ -89,7 +89,8 @@ def pg(cluster):
 
 @pytest.fixture(scope="session")
 def directory():
-    """A running LDAP directory; poolers that ask it are given directory.env()."""
+    """A running LDAP directory. A pooler that uses it is started with the environment
+    directory.env()."""
     if not slapd.find_slapd():
         pytest.skip("slapd is not installed")
     running = slapd.Slapd()
@@ -101,7 +102,7 @@ def directory():
 
 @pytest.fixture(scope="session")
 def pam_service():
-    """A PAM service; poolers that ask it are given pam_service.env()."""
+    """A PAM service. A pooler that uses it is started with the environment pam_service.env()."""
     if pam.missing():
         pytest.skip(pam.missing())
     service = pam.Pam()
@@ -113,7 +114,8 @@ def pam_service():
 
 @pytest.fixture
 def make_pooler(binary):
-    """make_pooler(databases, start=True, ...) gives a pooler that is stopped and checked later."""
+    """make_pooler(databases, start=True, ...) returns a pooler, which is stopped and checked after
+    the test."""
     made = []
 
     def make(databases=None, start=True, **more):
@@ -132,13 +134,13 @@ def make_pooler(binary):
 
 @pytest.fixture
 def pooler(make_pooler, pg):
-    """The common case: one database `db`, trust, transaction mode."""
+    """The usual pooler: one database `db`, trust authentication, transaction mode."""
     return make_pooler({"db": pg.conn()}, settings={"pool_mode": "transaction"})
 
 
 @pytest.fixture
 def fake():
-    """fake(script) gives a scripted server; host= and port= say where."""
+    """fake(script) returns a scripted server; host= and port= set its address."""
     made = []
 
     def make(script=fakeserver.polite, **where):
@@ -153,7 +155,7 @@ def fake():
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item):
-    """A failed test shows the end of its poolers' logs."""
+    """Adds the last log lines of the poolers to the report of a failed test."""
     outcome = yield
     report = outcome.get_result()
     if report.when == "call" and report.failed:

@@ -1,4 +1,5 @@
-"""A scripted PostgreSQL server: does to the byte what a test says, and remembers what it got."""
+"""A scripted PostgreSQL server. It sends exactly the bytes that a test gives it, and records what
+it receives."""
 
 import re
 import socket
@@ -16,7 +17,7 @@ PARAMETERS = [
 
 
 def welcome(key=b"\0\0\x30\x39\x12\x34\x56\x78", parameters=PARAMETERS):
-    """What a server sends once it believes the client."""
+    """Returns the messages that a server sends after authentication."""
     return (wire.auth(0) + b"".join(wire.parameter_status(k, v) for k, v in parameters)
             + wire.backend_key(key) + wire.ready())
 
@@ -28,15 +29,16 @@ class Session(wire.Wire):
         super().__init__(sock)
         self.sock.settimeout(60)
         self.number = number
-        self.own = {}  # {parameter: value that RESET brings back}
+        self.own = {}  # {parameter: value that RESET restores}
         self.received = []
         self.startup_code = None
-        self.tls = None  # a context: SSLRequest is answered with S
+        self.tls = None  # When this is an SSL context, the server answers SSLRequest with S.
         self.startup_body = b""
         self.ended = threading.Event()
 
     def recv_startup(self):
-        """Answers SSLRequest (but for tls) and GSSENCRequest with N until something else comes."""
+        """Answers SSLRequest (unless tls is set) and GSSENCRequest with N until another packet
+        arrives."""
         while True:
             size, code = struct.unpack("!ii", self.recv_exact(8))
             body = self.recv_exact(size - 8)
@@ -51,7 +53,7 @@ class Session(wire.Wire):
             return code
 
     def startup_params(self):
-        """[(name, value)] in the order sent."""
+        """Returns [(name, value)] in the order in which they were sent."""
         parts = self.startup_body.split(b"\0")
         assert parts[-2:] == [b"", b""], parts
         return [(parts[i].decode(), parts[i + 1].decode()) for i in range(0, len(parts) - 2, 2)]
@@ -65,7 +67,7 @@ class Session(wire.Wire):
         return "".join(m.kind for m in self.received)
 
     def queries(self):
-        """The texts of all simple queries so far."""
+        """Returns the texts of all simple queries so far."""
         return [m.body[:-1].decode() for m in list(self.received) if m.kind == "Q"]
 
     def login(self, **more):
@@ -73,7 +75,8 @@ class Session(wire.Wire):
         self.send(welcome(**more))
 
     def serve(self, answers=()):
-        """Answers messages until the end. answers: [(regex of the query, bytes or function)]."""
+        """Answers messages until the connection ends. answers: [(regex of the query, bytes or
+        function)]."""
         while True:
             msg = self.recv()
             if msg.kind == "X":
@@ -95,7 +98,8 @@ class Session(wire.Wire):
 
 
 def plain_answer(sql, own=None):
-    """The answer to a query nobody scripted. own: values that RESET brings back."""
+    """Returns the answer to a query without a scripted answer. own: the values that RESET
+    restores."""
     if not sql.strip(" ;"):
         return wire.message("I") + wire.ready()
     word = sql.split()[0].upper().rstrip(";")
@@ -121,7 +125,7 @@ def polite(session):
 
 
 class FakeServer:
-    """Listens and runs `script(session)` for each connection in a thread of its own."""
+    """Listens, and runs `script(session)` for each connection in a separate thread."""
 
     def __init__(self, script=polite, host="127.0.0.1", port=0):
         self.script = script
@@ -152,7 +156,7 @@ class FakeServer:
             self.script(session)
         except (wire.Closed, OSError):
             pass
-        except Exception as failure:  # a script's own mistake must be seen by the test
+        except Exception as failure:  # The test has to see an error in the script itself.
             self.failures.append(failure)
         finally:
             session.close()
@@ -167,20 +171,21 @@ class FakeServer:
                                 "%d server connections" % count)
 
     def logged_in(self):
-        """Sessions that sent a startup packet (not cancel requests)."""
+        """Returns the sessions that sent a startup packet, which excludes cancel requests."""
         return [s for s in self.sessions if (s.startup_code or 0) >> 16 == 3]
 
     def cancels(self):
         return [s.startup_body for s in self.sessions if s.startup_code == wire.CANCEL_REQUEST]
 
     def close(self):
-        # shutdown wakes the accepting thread, which close alone does not
+        # shutdown() wakes the accepting thread; close() alone does not.
         try:
             self.listener.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass
         self.listener.close()
-        self.acceptor.join(5)  # it starts the others
+        # The accepting thread starts the other threads, so it has to end first.
+        self.acceptor.join(5)
         for session in self.sessions:
             try:
                 session.sock.shutdown(socket.SHUT_RDWR)

@@ -1,13 +1,14 @@
-"""Every secret that the run uses, and the search for them in what poolers say."""
+"""Records every secret that the test run uses, and searches for them in the output of poolers."""
 
 import re
 
-# Shorter ones, or mere words, stand in many a line without being told.
+# Shorter secrets and plain words are not searched for: they occur in many lines by chance.
 SHORTEST = 8
 WORD = re.compile(r"[A-Za-z_.]*")
 
 SECRETS = set()
-# Servers that store secrets: functions that learn them.  They are asked when new ones were set.
+# Servers that store secrets, as functions that read them. They are called after new secrets were
+# set.
 SERVERS = []
 UNREAD = []
 
@@ -20,7 +21,7 @@ PEM_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----\n(.*?)-----END", re.S)
 
 
 def learn(secret):
-    """From now on nobody may be told this, nor a part of it that is as good."""
+    """Adds a secret. From now on no pooler may reveal it or an equivalent part of it."""
     if not isinstance(secret, str) or len(secret) < SHORTEST or WORD.fullmatch(secret):
         return
     SECRETS.add(secret)
@@ -29,7 +30,7 @@ def learn(secret):
 
 
 def learn_file(text):
-    """The secrets in a file of settings or rules."""
+    """Adds the secrets in a file of settings or rules."""
     for pattern in IN_FILES:
         for quoted, bare in pattern.findall(text):
             learn(quoted.replace("''", "'").replace('""', '"') or bare)
@@ -42,7 +43,8 @@ def learn_sql(sql):
 
 
 def learn_stored():
-    """What servers have made of the passwords that were set; auth_query may find it."""
+    """Adds the secrets that servers derived from the passwords that were set, because auth_query
+    may return them."""
     if UNREAD:
         UNREAD.clear()
         for server in SERVERS:
@@ -56,5 +58,5 @@ def learn_key(pem):
 
 
 def told(data):
-    """The secrets in these bytes."""
+    """Returns the secrets that occur in these bytes."""
     return sorted(s for s in SECRETS if s.encode() in data)

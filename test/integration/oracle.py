@@ -31,14 +31,14 @@ USER = "trust_user"
 TEMPLATE = "oracle_template"
 SIZES = (1, 2, 200)
 
-# what the clients ask for in their startup packets
+# The parameters in the startup packets of the clients.
 STARTUP = {
     1: {},
     2: {"application_name": "second", "DateStyle": "SQL, DMY"},
     3: {"TimeZone": "Europe/Paris", "IntervalStyle": "postgres_verbose"},
 }
 
-# how the clients reach PostgreSQL: name, pool mode, max_prepared_statements
+# The ways to reach PostgreSQL: name, pool mode, max_prepared_statements.
 TRANSACTION = [("transaction, %d prepared" % n, "transaction", n) for n in SIZES]
 STATEMENT = [("statement, %d prepared" % n, "statement", n) for n in SIZES]
 SESSION = [("session", "session", 200)]
@@ -46,7 +46,7 @@ KINDS = {"transaction": TRANSACTION, "statement": STATEMENT, "session": SESSION}
 
 
 class Found(Exception):
-    """A difference, with the sequence that shows it."""
+    """A difference between the answers, with the sequence that shows it."""
 
     def __init__(self, difference, sequence, is_minimal):
         self.difference, self.sequence, self.is_minimal = difference, sequence, is_minimal
@@ -59,7 +59,7 @@ class Found(Exception):
 
 
 class Oracle:
-    """PostgreSQL and poolers in front of it, each with a database of its own."""
+    """PostgreSQL and the poolers in front of it. Each pooler uses a separate database."""
 
     def __init__(self, pg, binary, kinds, mode="transaction", named=True, strict=False,
                  settings=()):
@@ -68,8 +68,8 @@ class Oracle:
         self.number = 0
         self.invalid = 0
         self.known = 0
-        self.left_behind = 0  # busy servers without clients
-        self.ignored = None  # a pattern of differences that are only counted
+        self.left_behind = 0  # Servers that are still busy although their clients have left.
+        self.ignored = None  # A pattern: differences that match it are only counted.
         self.recent = []
         self.poolers = []
         self.databases = []
@@ -78,7 +78,7 @@ class Oracle:
         self.places = [self.make_pooler(binary, i, kind, dict(settings))
                        for i, kind in enumerate(kinds)]
 
-    # setting up
+    # setup
 
     def make_template(self):
         self.drop_databases()
@@ -135,7 +135,8 @@ class Oracle:
             place.drop()
 
     def start_afresh(self):
-        """New connections everywhere, also of the poolers, and tables as at the beginning."""
+        """Opens new connections everywhere, including those of the poolers, and recreates the
+        tables."""
         self.drop_links()
         for pooler in self.poolers:
             if not pooler.is_running():
@@ -151,7 +152,8 @@ class Oracle:
                     owner.query(oracle_sequences.REFILL % (client, client))
 
     def end_others(self, owner):
-        """All clients are gone: what is still in a transaction then has been left behind."""
+        """Disconnects all clients. A server that is still in a transaction afterwards was
+        leaked."""
         busy = ("select %s from pg_stat_activity where datname = current_database() "
                 "and pid <> pg_backend_pid() and state <> 'idle'")
         try:
@@ -160,10 +162,10 @@ class Oracle:
             self.left_behind += 1
             owner.query(busy % "pg_terminate_backend(pid, 5000)")
 
-    # running
+    # running a sequence
 
     def differs(self, sequence, places=None, patience=6.0):
-        """Runs one sequence everywhere; the first difference, or None."""
+        """Runs one sequence everywhere and returns the first difference, or None."""
         self.number += 1
         places = places or self.places
         clients = sorted({op[0] for op in sequence["ops"]})
@@ -183,7 +185,7 @@ class Oracle:
         return None
 
     def check(self, sequence):
-        """Runs one sequence; raises Found."""
+        """Runs one sequence and raises Found when there is a difference."""
         if self.number % 500 == 499:
             self.start_afresh()
         if len(self.recent) > 20:
@@ -209,7 +211,7 @@ class Oracle:
         return self.ignored is not None and self.ignored.search(str(found)) is not None
 
     def run(self, seeds, until):
-        """Checks sequences until the time is up; how many."""
+        """Checks sequences until the time is up and returns how many."""
         done = 0
         for seed in seeds:
             if time.monotonic() > until:
@@ -218,7 +220,7 @@ class Oracle:
             done += 1
         return done
 
-    # a minimal sequence
+    # reducing to a minimal sequence
 
     def cut_down(self, found, sequence, seconds=40):
         until = time.monotonic() + seconds
@@ -244,8 +246,8 @@ class Oracle:
         return Found(found, sequence, True)
 
     def without_some(self, found, sequence, size, until):
-        """The sequence without any `size` neighbours that it fails without in the same way,
-        with the difference; None when it needs them all."""
+        """Searches for `size` adjacent messages without which the sequence fails in the same way.
+        Returns the shorter sequence and the difference, or None when every message is needed."""
         ops, at, last = sequence["ops"], 0, None
         while at < len(ops) and time.monotonic() < until:
             less = dict(sequence, ops=ops[:at] + ops[at + size:])
@@ -274,7 +276,7 @@ class Oracle:
 
 
 def last_lines(log):
-    """What a log says last of anything but coming and going."""
+    """Returns the last lines of a log, without those about connects and disconnects."""
     dull = ("login attempt", "new connection to server", "RECONNECT", "close_needed",
             "database configuration changed", "client unexpected eof",
             "successfully sent cancel request")
@@ -332,7 +334,7 @@ def report(found, args, mode):
 
 
 def search(args, mode, oracle, first, until):
-    """Checks sequences in order of their seeds; (how many, how many failed)."""
+    """Checks sequences in order of their seeds and returns (number checked, number failed)."""
     seed, failed = first, 0
     while time.monotonic() < until and seed < first + args.count:
         try:

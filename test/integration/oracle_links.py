@@ -28,11 +28,11 @@ SENTINEL = b"the_end_%d"
 
 
 class Invalid(Exception):
-    """The sequence makes PostgreSQL itself close the connection: it is no test."""
+    """PostgreSQL itself closes the connection at this sequence, so that it is no valid test."""
 
 
 class Link:
-    """A logged-in connection that keeps what matters of what it is told."""
+    """A logged-in connection that records the relevant part of what it receives."""
 
     def __init__(self, client, tables):
         self.client = client
@@ -70,7 +70,7 @@ class Link:
                 self.unsent = b""
 
     def feed(self):
-        """Takes in what has come; whether anything had."""
+        """Reads what has arrived and returns whether there was anything."""
         self.push()
         try:
             more = self.sock.recv(262144)
@@ -131,8 +131,8 @@ class Link:
             other.expect_closed()
 
     def is_backend_resting(self):
-        """PostgreSQL has read everything and waits. Seen too early it does no harm: the next
-        messages are only sent a little sooner."""
+        """Says whether PostgreSQL has read everything and is waiting. A wrong "yes" does no harm:
+        the next messages are only sent a little sooner."""
         if self.unsent or struct.unpack("i", fcntl.ioctl(self.fd, termios.TIOCOUTQ, b"\0" * 4))[0]:
             return False
         try:
@@ -143,13 +143,13 @@ class Link:
 
 
 class Burst:
-    """What one client sends in one go, and what it waits for behind that."""
+    """What one client sends in one write, and the event that it waits for afterwards."""
 
     def __init__(self, client, ops, after):
         self.client = client
         self.data = b"".join(oracle_ops.encoded(op) for op in ops)
-        self.after = after  # wait, cancel, end
-        self.wanted = []  # the answer to all so far: found out on the direct connection
+        self.after = after  # One of wait, cancel, end.
+        self.wanted = []  # The answer to everything sent so far, taken from the direct connection.
         self.cancels = False
         self.asleep_count = 0
 
@@ -157,7 +157,7 @@ class Burst:
         return copy.copy(self)
 
     def pieces(self, split):
-        """The bytes, whole or in a few pieces."""
+        """Returns the bytes, whole or split into a few pieces."""
         if split is None or len(self.data) < 2:
             return [self.data]
         cuts = sorted(split.sample(range(1, len(self.data)), min(3, len(self.data) - 1)))
@@ -165,8 +165,8 @@ class Burst:
 
 
 def last_words(client, ops, number):
-    """Ends whatever the client has begun, leaves it no statements, and can be recognised in the
-    answer."""
+    """Returns the messages that end whatever the client has begun and drop its statements. Their
+    answer can be recognised."""
     mine = [op for op in ops if op[0] == client]
     copies = any(op[1] in "QP" and oracle_ops.FROM_STDIN.search(op[-1 if op[1] == "Q" else 3])
                  for op in mine)
@@ -195,7 +195,7 @@ def bursts(sequence, number):
     return found
 
 
-# PostgreSQL itself
+# the direct connection to PostgreSQL
 
 
 def run_directly(links, todo, deadline):
@@ -230,7 +230,7 @@ def settle(link, is_done, deadline):
 
 
 def cancel_directly(link, burst, deadline):
-    """When the statement could not begin there is nothing to cancel."""
+    """Cancels the statement over the direct connection, unless the statement could not begin."""
     settle(link, lambda: link.is_asleep() or link.is_backend_resting(), deadline)
     if not link.is_asleep():
         settle(link, link.is_backend_resting, deadline)
@@ -241,7 +241,7 @@ def cancel_directly(link, burst, deadline):
         settle(link, lambda: link.said[-1][:1] == b"Z", deadline)
 
 
-# a pooler
+# the connection through a pooler
 
 
 class Lane:
@@ -252,8 +252,8 @@ class Lane:
         self.todo = collections.deque(todo)
         self.split = random.Random(sequence["split"]) if sequence["split"] is not None else None
         self.allowed = 1 if sequence["serial"] else len(links)
-        self.busy = {}  # client: burst
-        self.pieces = {}  # client: what is left of it
+        self.busy = {}  # {client: its current burst}
+        self.pieces = {}  # {client: the bytes of the burst that are not sent yet}
         self.patience = patience
         self.moved = time.monotonic()
         self.gave_up = False
@@ -262,7 +262,7 @@ class Lane:
         return self.gave_up or not (self.todo or self.busy)
 
     def work(self):
-        """Sends what is due; whether something was."""
+        """Sends what is due and returns whether there was anything."""
         for client in list(self.busy):
             self.go_on(client)
         started = False
@@ -305,7 +305,7 @@ class Lane:
 
 
 def run_lanes(lanes):
-    """Runs them beside each other until all are over."""
+    """Runs the lanes concurrently until all have ended."""
     poll = select.poll()
     for lane in lanes:
         for link in lane.links.values():
@@ -321,11 +321,11 @@ def run_lanes(lanes):
             poll.poll(0 if is_sending else 20)
 
 
-# places to run at
+# the addresses at which sequences run
 
 
 class Place:
-    """One address with a database of its own and the connections kept to it."""
+    """One address with its own database, and the connections that stay open to it."""
 
     def __init__(self, name, connect, tables, pooler):
         self.name = name
@@ -352,7 +352,8 @@ class Place:
 
 
 class Difference:
-    """What one client was told through a pooler that PostgreSQL does not say."""
+    """An answer that one client received through a pooler and that differs from PostgreSQL's
+    own."""
 
     def __init__(self, place, client, wanted, got, why):
         self.place, self.client, self.why = place, client, why
@@ -364,7 +365,7 @@ class Difference:
                     min(len(self.wanted), len(self.got)))
 
     def kind(self):
-        """What stays the same while the sequence is cut down."""
+        """Returns the part of the difference that stays the same while the sequence is reduced."""
         at = self.at()
         return (self.why,) + tuple(kind_of(said[at]) if at < len(said) else ""
                                    for said in (self.wanted, self.got))
@@ -380,7 +381,7 @@ class Difference:
 
 
 def kind_of(message):
-    """The letter of a message, and the SQLSTATE of an error."""
+    """Returns the type of a message, with the SQLSTATE of an error."""
     state = [f.decode() for f in message[1:].split(b"\0") if f[:1] == b"C"]
     return chr(message[0]) + (state[0] if message[:1] == b"E" and state else "")
 
@@ -393,8 +394,8 @@ ABORTED = b"\0C25P02\0"
 
 
 def first_refusal(wanted, got):
-    """Where 25P02 stands in place of another answer; None when the first difference is not
-    that one."""
+    """Returns the position where 25P02 replaces another answer, or None when the first difference
+    is of another kind."""
     at = next((i for i, (a, b) in enumerate(zip(wanted, got)) if a != b), None)
     if at is None or ABORTED not in got[at] or got[at][:1] + wanted[at][:1] != b"EE":
         return None
@@ -407,7 +408,8 @@ def next_ready(said, at):
 
 
 def is_told(wanted, got):
-    """Has so much been said as is wanted? A refusal is shorter than what it stands for."""
+    """Says whether enough has arrived for a comparison. A refusal (25P02) is shorter than the
+    answer it replaces."""
     while len(got) < len(wanted):
         at = first_refusal(wanted, got)
         if at is None:
@@ -422,9 +424,9 @@ def is_told(wanted, got):
 
 
 def without_refusals(wanted, got):
-    """Both answers up to the first difference that matters. A named statement that the server
-    does not hold cannot be prepared in an aborted transaction block: there alone 25P02 may
-    stand in place of the answer to Bind or Describe, up to the next ReadyForQuery."""
+    """Returns both answers up to the first difference that counts. In an aborted transaction block
+    a pooler cannot prepare a named statement that the server does not hold. Only there may 25P02
+    replace the answer to Bind or Describe, up to the next ReadyForQuery."""
     at = first_refusal(wanted, got)
     if at is None:
         return wanted, got
@@ -435,7 +437,7 @@ def without_refusals(wanted, got):
 
 
 def compare(place, wanted, lane):
-    """The first difference of this lane's clients to the direct ones, or None."""
+    """Returns the first difference between this lane's clients and the direct ones, or None."""
     for client, link in sorted(lane.links.items()):
         expected = wanted[client]
         if link.said != expected.said:

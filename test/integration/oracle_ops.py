@@ -60,7 +60,7 @@ def short(text):
 
 
 def call_body(oid, values):
-    """FunctionCall with arguments and result as text."""
+    """Returns a FunctionCall with arguments and result as text."""
     body = oid.to_bytes(4, "big") + b"\0\0" + len(values).to_bytes(2, "big")
     for value in values:
         raw = value.encode()
@@ -86,7 +86,7 @@ def lines(ops):
 
 
 def turns(ops):
-    """The ops cut where the next one is another client's."""
+    """Splits the ops wherever the next one belongs to another client."""
     found = []
     for op in ops:
         if not found or found[-1][-1][0] != op[0]:
@@ -95,7 +95,7 @@ def turns(ops):
     return found
 
 
-# What a pooler in transaction mode cannot keep
+# Limits of a pooler in transaction mode
 
 CONTROLS = re.compile(r"\b(begin|start|commit|end|rollback|abort|prepare transaction)\b", re.I)
 FROM_STDIN = re.compile(r"\bfrom stdin\b", re.I)
@@ -114,21 +114,21 @@ ENDS = re.compile(r"(commit|rollback)$")
 
 
 class Watcher:
-    """Says of each message of one client whether its answer could hang on which server runs
-    it. Only the unnamed statement can do that (all other texts are chosen not to): it must
-    have been parsed in the same cycle, or the same transaction block, for certain. And a
-    statement without rows is not described in a block: when that is aborted PostgreSQL still
-    describes it, and a server that lacks it cannot be brought to do so."""
+    """Decides for each message of one client whether its answer could depend on which server
+    connection runs it. Only the unnamed statement can cause that (all other texts are chosen so
+    that they cannot): it must certainly have been parsed in the same cycle or the same transaction
+    block. A statement without rows is not described in a block: after an error PostgreSQL still
+    describes it, and a server that lacks the statement cannot be made to do so."""
 
     def __init__(self):
-        self.sure = True  # the server is certainly not skipping messages up to a Sync
-        self.block = False  # certainly in a transaction block
-        self.unnamed = False  # what the unnamed statement is hangs on this client alone
-        self.copying = False  # the server may be reading COPY data
-        self.stdin = False  # an Execute may begin to
-        self.ending = set()  # statements that may end the block
-        self.may_block = False  # possibly in a block
-        self.rowless = set()  # names of statements that may return no rows
+        self.sure = True  # The server is certainly not skipping messages up to a Sync.
+        self.block = False  # The client is certainly in a transaction block.
+        self.unnamed = False  # Only this client determines what the unnamed statement is.
+        self.copying = False  # The server may be reading COPY data.
+        self.stdin = False  # An Execute may start reading COPY data.
+        self.ending = set()  # The names of statements that may end the block.
+        self.may_block = False  # The client may be in a block.
+        self.rowless = set()  # The names of statements that may return no rows.
 
     def allows(self, op):
         kind, args = op[1], op[2:]
@@ -183,14 +183,14 @@ class Watcher:
 
 
 class ResetWatcher:
-    """A client that asked for parameters in its startup packet gets them back behind the
-    answer to RESET: it must wait for that before it says more that could hang on them. SET TO
-    DEFAULT does not bring them back."""
+    """Watches a client that set parameters in its startup packet. The pooler restores them after
+    the answer to RESET, so the client must wait for that answer before it sends more that depends
+    on them. SET TO DEFAULT does not restore them."""
 
     def __init__(self):
-        self.resetting = set()  # statements that reset
+        self.resetting = set()  # The names of statements that reset parameters.
         self.cycle = Watcher()
-        self.portal = None  # what may be executed until the reset is over
+        self.portal = None  # What the client may execute until the reset has finished.
         self.is_open = False
 
     def allows(self, op):
@@ -213,9 +213,9 @@ class ResetWatcher:
 
 
 class UnnamedPortalWatcher:
-    """A simple query that failed in a transaction block leaves its unnamed portal behind, and
-    PostgreSQL 15 reads freed memory when that is executed: only what was bound in the same cycle
-    is."""
+    """Watches unnamed portals. A simple query that fails in a transaction block leaves its unnamed
+    portal behind, and PostgreSQL 15 reads freed memory when a client executes that. So a client may
+    only execute what it bound in the same cycle."""
 
     def __init__(self):
         self.is_bound = False
@@ -233,7 +233,7 @@ ENDS_ITSELF = re.compile(r"begin; (select 1; commit|deallocate all; rollback)$")
 
 
 class StatementWatcher:
-    """In statement mode there are no transaction blocks."""
+    """Watches a client in statement mode, which has no transaction blocks."""
 
     def allows(self, op):
         sql = {"Q": -1, "P": 3}.get(op[1])
@@ -242,11 +242,11 @@ class StatementWatcher:
 
 
 class Watch:
-    """The rules for all clients of a sequence."""
+    """Applies the rules to all clients of a sequence."""
 
     def __init__(self, mode, restored):
         self.mode = mode
-        self.restored = restored  # clients with parameters of their own
+        self.restored = restored  # The clients that set parameters in their startup packets.
         self.watchers = {}
 
     def allows(self, op):
@@ -260,6 +260,7 @@ class Watch:
 
 
 def is_safe(ops, mode, restored):
-    """Whether the answers are the same whichever server connections run the transactions."""
+    """Returns whether the answers are the same no matter which server connections run the
+    transactions."""
     watch = Watch(mode, restored)
     return all(watch.allows(op) for op in ops)

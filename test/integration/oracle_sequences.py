@@ -152,7 +152,7 @@ alter table T add column more int
 alter table T drop column if exists more
 """.strip("\n").split("\n")
 
-# (text, kinds of its parameters)
+# (text, the types of its parameters)
 EXTENDED = [
     ("select 1", ""), ("select 1", ""), ("select 'other'", ""),
     ("select $1::int", "i"), ("select $1::int", "i"), ("select $1::text, $2::int + 1", "ti"),
@@ -178,7 +178,8 @@ EXTENDED = [
     ("copy (select g from generate_series(1, 4) g) to stdout", ""),
     ("copy (select 4 / (3 - g) from generate_series(1, 5) g) to stdout", ""),
 ]
-# What a transaction may set and takes back, and texts that are read under such a parameter.
+# Parameters that a transaction sets and rolls back, and texts whose meaning depends on such a
+# parameter.
 TAKEN_BACK = ("set DateStyle = 'German'", "set DateStyle = 'SQL, DMY'",
               "set TimeZone = 'Asia/Tokyo'", "set local DateStyle = 'German'",
               "set IntervalStyle = 'iso_8601'", "reset DateStyle")
@@ -190,7 +191,7 @@ VALUES = {"i": ("1", "2", "3", "5", "0", "-7", "41", None), "t": ("text", "", "i
           "b": ("t", "f")}
 BAD = {"i": ("abc", "99999999999", ""), "t": ("\xff",), "b": ("maybe",)}
 
-# int4pl, int4div, an unknown one
+# The OIDs of int4pl, int4div, and an unknown function
 FUNCTIONS = [(177, ("40", "2")), (154, ("8", "2")), (154, ("8", "0")), (177, ("x", "2")),
              (177, ("1",)), (999999, ()), (89, ())]
 
@@ -199,22 +200,22 @@ BAD_ROWS = ("not a number\tx\n", "3\tagain\n", "12\n", "13\ta\tb\n", "14\tbad \\
 
 
 class Maker:
-    """One sequence for several clients."""
+    """Makes one sequence for several clients."""
 
     def __init__(self, seed, mode="transaction", named=True, restored=()):
         self.random = random.Random("%s %s" % (mode, seed))
-        # a generator of its own, so that the other units of a seed stay what they are
+        # This is a separate generator, so that the other units of a seed stay the same.
         self.rare = random.Random("taken back, %s %s" % (mode, seed))
         self.is_free = mode == "session"
         self.names = ("",) + STATEMENTS if named else ("",)
         self.ops = []
         self.client = 1
         self.watch = Watch(mode, restored)
-        self.known = {}  # (client, statement): kinds of the parameters
-        self.number = 20  # of the next row
+        self.known = {}  # {(client, statement): the types of the parameters}
+        self.number = 20  # The number of the next row.
         self.seed = seed
 
-    # small things
+    # small building blocks
 
     def has(self, chance):
         return self.random.random() < chance
@@ -247,7 +248,7 @@ class Maker:
                 "split": self.random.randrange(2 ** 32) if self.has(0.3) else None}
 
     def closing(self, clients):
-        """Leaves tables and sessions as they were, one way or the other."""
+        """Ends with tables and sessions restored, whatever happened before."""
         how = self.pick(("discard all", "deallocate all", "keep"))
         for self.client in range(1, clients + 1):
             self.say("S")
@@ -271,7 +272,7 @@ class Maker:
         self.say("Q", sql)
         self.say("wait")
 
-    # units: each begins and ends outside a transaction block, at a Sync or Query
+    # units: each begins and ends outside a transaction block, after a Sync or Query
 
     def unit(self):
         self.pick((self.queries, self.queries, self.cycles, self.cycles, self.cycles, self.cycles,
@@ -322,7 +323,7 @@ class Maker:
         self.end_any_block()
 
     def taken_back(self):
-        """A SET in a block, the ROLLBACK and a Parse behind it in one pipeline."""
+        """Sends a SET in a block, the ROLLBACK and then a Parse in one pipeline."""
         pick = self.rare.choice
         name, sql = pick(self.names), pick(READ_UNDER)
         if name:
@@ -340,7 +341,7 @@ class Maker:
         self.say("P", name, sql, ())
         self.say("B", "", name, (), (), ())
         self.say("E", "", 0)
-        if name:  # another cycle would use it under other values
+        if name:  # A later cycle would use the statement with other parameter values.
             self.say("C", "S", name)
         self.say("S")
         self.end_any_block()
@@ -349,7 +350,7 @@ class Maker:
         self.say("F", *self.pick(FUNCTIONS))
 
     def strays(self):
-        """COPY messages outside a COPY are ignored."""
+        """Sends COPY messages outside a COPY, which PostgreSQL ignores."""
         for _ in range(self.random.randint(1, 3)):
             self.pick((lambda: self.say("d", "stray\n"), lambda: self.say("c"),
                        lambda: self.say("f", "stray"), lambda: self.say("H"),
@@ -401,7 +402,7 @@ class Maker:
         self.number += 1
         return self.number
 
-    # the extended protocol
+    # extended protocol
 
     def cycle(self):
         for _ in range(self.random.randint(1, 5)):
@@ -499,5 +500,5 @@ class Maker:
 
 
 def make(seed, mode="transaction", named=True, restored=()):
-    """A sequence; `restored` are the clients with startup parameters of their own."""
+    """Makes a sequence. `restored` are the clients that set parameters in their startup packets."""
     return Maker(seed, mode, named, restored).sequence()

@@ -21,15 +21,15 @@ USERS = {
 }
 for known in USERS.values():
     keeper.learn(known)
-LOCKED = "pam_locked"  # proves the password, and has no account
-# Where clients may come from, by PAM_RHOST.
+LOCKED = "pam_locked"  # This user can prove the password, but has no account.
+# The addresses from which clients may connect, by PAM_RHOST.
 HOSTS = "127.0.0.1:unix"
 
 WRAPPER = ("libpam_wrapper.so", "libpam_wrapper.so.0")
 MATRIX = "pam_wrapper/pam_matrix.so"
 
 def missing():
-    """What has to be installed for this to work; "" when nothing has."""
+    """Returns the names of missing packages, or "" when all are installed."""
     if not waiting.find_library(*WRAPPER):
         return "libpam_wrapper is not installed"
     if not waiting.find_library(MATRIX):
@@ -38,7 +38,7 @@ def missing():
 
 
 class Pam:
-    """The service's files, and the environment in which a program sees them."""
+    """The files of the service, and the environment in which a program uses it."""
 
     def __init__(self):
         self.dir = waiting.scratch("pamtest")
@@ -65,7 +65,7 @@ class Pam:
         return path
 
     def env(self):
-        """To be added to the environment of the program under test."""
+        """Returns the variables to add to the environment of the program under test."""
         return dict(waiting.preload(waiting.find_library(*WRAPPER)), PAM_WRAPPER="1",
                     PAM_WRAPPER_SERVICE_DIR=self.services)
 
@@ -74,7 +74,7 @@ class Pam:
 
 
 def main():
-    """pam.py PROGRAM ARGUMENT...: exits as the program does."""
+    """pam.py PROGRAM ARGUMENT...: runs the program and exits with its exit code."""
     env = dict(os.environ)
     if missing():
         return subprocess.call(sys.argv[1:], env=dict(env, PAM_MISSING=missing()))

@@ -26,15 +26,15 @@ DEFAULTS = {
 for _, known in (ADMIN, STATS):
     keeper.learn(known)
 
-# FDS is not here: it hands descriptors over.
+# FDS is not in this list, because SHOW FDS passes descriptors to the client.
 VIEWS = ("HELP CONFIG DATABASES POOLS CLIENTS SERVERS USERS VERSION PEERS PEER_POOLS SOCKETS ACTIVE_SOCKETS "
          "LISTS MEM STATE DNS_HOSTS DNS_ZONES STATS STATS_TOTALS STATS_AVERAGES TOTALS "
          "HOSTS PREPARED_STATEMENTS STATE_LEAKS").split()
 
 
 def settings_of_run():
-    """{name: value} of $POOLER_SETTINGS, for example "io_engine=epoll; workers=2": settings
-    in which one run of the tests differs from another. What a test sets itself comes first."""
+    """Returns {name: value} of $POOLER_SETTINGS, for example "io_engine=epoll; workers=2": the
+    settings in which two runs of the tests differ. The settings of a test take precedence."""
     lines = os.environ.get("POOLER_SETTINGS", "").replace(";", "\n").splitlines()
     pairs = [line.partition("=") for line in lines if line.strip()]
     return {name.strip(): value.strip() for name, _, value in pairs}
@@ -54,7 +54,7 @@ def userlist_text(users):
 
 @functools.lru_cache
 def is_old(binary):
-    """Whether it is a release whose behaviour the tests do not describe."""
+    """Says whether this is a release whose behaviour the tests do not describe."""
     said = subprocess.run([binary, "-V"], capture_output=True, text=True).stdout
     return re.match(r"PgBouncer 1\.1\d\.", said) is not None
 
@@ -66,7 +66,8 @@ def section(name, entries):
 
 
 class Pooler:
-    """One pooler with a scratch folder of its own. Values of None leave a setting out."""
+    """One pooler with its own scratch folder. A setting with the value None is left out of the ini
+    file."""
 
     def __init__(self, binary, databases=None, settings=None, users=None, userlist=None,
                  peers=None, extra="", args=(), env=None, as_root=False):
@@ -93,8 +94,9 @@ class Pooler:
         self.expected_exit = 0
         self.may_log_fatal = False
         self.preexec = None
-        self.quarantine_mb = 256  # freed memory that AddressSanitizer holds back
-        self.heard = bytearray()  # errors, and all that consoles were told
+        # The bytes of freed memory that AddressSanitizer keeps in quarantine.
+        self.quarantine_mb = 256
+        self.heard = bytearray()  # Errors, and everything that consoles received.
 
     # files
 
@@ -147,7 +149,7 @@ class Pooler:
         return {} if self.as_root else waiting.run_as(self.account)
 
     def run(self, *args, timeout=120, **options):
-        """Runs the program to its end; gives (exit code, stdout, stderr)."""
+        """Runs the program to its end and returns (exit code, stdout, stderr)."""
         done = subprocess.run([self.binary, *args], capture_output=True, text=True,
                               cwd=self.dir, env=self.environment(), timeout=timeout,
                               stdin=subprocess.DEVNULL, **{**self.switch(), **options})
@@ -155,14 +157,15 @@ class Pooler:
         return done.returncode, done.stdout, done.stderr
 
     def run_ini(self, text=None, *args):
-        """Writes this ini (or the own one) and runs the program on it to its end."""
+        """Writes this ini file (by default the pooler's own) and runs the program on it to its
+        end."""
         self.write_files()
         if text is not None:
             self.write("pgbouncer.ini", text)
         return self.run(*args, self.ini)
 
     def launch(self):
-        """Starts the process without waiting for anything."""
+        """Starts the process and does not wait."""
         self.write_files()
         with open(self.path("stderr"), "ab") as err, open(self.path("stdout"), "ab") as out:
             self.process = subprocess.Popen(
@@ -189,14 +192,14 @@ class Pooler:
         self.process.send_signal(getattr(signal, "SIG" + name))
 
     def wait_exit(self, deadline=waiting.DEADLINE):
-        """Waits for the process to end by itself; gives its exit code."""
+        """Waits for the process to end by itself and returns its exit code."""
         return self.process.wait(deadline)
 
     def is_running(self):
         return self.process is not None and self.process.poll() is None
 
     def stop(self):
-        """Ends the process, and asserts that it ended well and told no secret."""
+        """Stops the process, and asserts that it ended cleanly and revealed no secret."""
         if self.is_running() and not self.is_old():
             keeper.learn_stored()
             self.look_at_everything()
@@ -214,13 +217,13 @@ class Pooler:
         self.check_sanitizers()
         code = self.process.returncode
         if self.is_old() and code == -signal.SIGQUIT:
-            return  # releases before 1.23 leave SIGQUIT to the system
+            return  # Releases before 1.23 have no handler for SIGQUIT.
         assert code == self.expected_exit, "exit code %d:\n%s" % (code, self.log()[-3000:])
         assert self.may_log_fatal or "] FATAL " not in self.log(), self.log()[-3000:]
         self.check_secrets()
 
     def look_at_everything(self):
-        """Hears all views, where the console lets us in at once."""
+        """Reads all views of the console, if the console accepts the login at once."""
         if ADMIN[0] not in self.userlist:
             return
         try:
@@ -230,10 +233,10 @@ class Pooler:
                 for view in VIEWS:
                     console.query("SHOW " + view, check=False)
         except (OSError, wire.Refused, wire.Closed, AssertionError):
-            pass  # the test left it in a state without a console
+            pass  # The test left the pooler in a state in which the console does not answer.
 
     def check_secrets(self):
-        """No secret that anybody has used in this run is in any log or was told to anybody."""
+        """Asserts that no secret of this run is in a log or was sent to a client."""
         for folder, _, names in os.walk(self.dir):
             for name in names:
                 if name in ("stderr", "stdout") or name.endswith(".log") or name == "log":
@@ -255,7 +258,7 @@ class Pooler:
             self.process.wait(waiting.DEADLINE)
         waiting.discard(self.dir)
 
-    # what the process shows
+    # state of the process
 
     def read(self, name):
         try:
@@ -268,7 +271,7 @@ class Pooler:
         return self.read("stderr")
 
     def mark(self):
-        """A place in the log, for wait_log and log_since."""
+        """Returns the current position in the log, for wait_log and log_since."""
         return len(self.log())
 
     def log_since(self, mark):
@@ -279,28 +282,28 @@ class Pooler:
                                 "log line %r in:\n%s" % (pattern, self.log()[-1500:]), deadline)
 
     def cpu_time(self):
-        """Seconds of CPU used so far."""
+        """Returns the seconds of CPU time used so far."""
         with open("/proc/%d/stat" % self.pid) as stat:
             parts = stat.read().rsplit(")", 1)[1].split()
         return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
 
     def fds(self):
-        """The number of open descriptors."""
+        """Returns the number of open descriptors."""
         return len(os.listdir("/proc/%d/fd" % self.pid))
 
     def rss(self):
-        """Resident memory in bytes."""
+        """Returns the resident memory in bytes."""
         with open("/proc/%d/status" % self.pid) as status:
             return int(re.search(r"VmRSS:\s+(\d+) kB", status.read()).group(1)) * 1024
 
     # clients
 
     def raw(self, unix=False):
-        """A connected socket that has said nothing yet."""
+        """Returns a connected socket that has sent nothing yet."""
         return wire.Wire(wire.open_socket(self.dir if unix else self.host, self.port))
 
     def client(self, database="db", user="trust_user", secret=None, unix=False, **params):
-        """Connected, not logged in."""
+        """Returns a client that is connected but not logged in."""
         if secret is None:
             secret = self.userlist.get(user)
         client = wire.Client(self.dir if unix else self.host, self.port, user, database, secret,
@@ -310,7 +313,7 @@ class Pooler:
         return client
 
     def connect(self, database="db", user="trust_user", secret=None, unix=False, **params):
-        """Logged in."""
+        """Returns a client that is logged in."""
         client = self.client(database, user, secret, unix, **params)
         try:
             return client.login()
@@ -319,7 +322,7 @@ class Pooler:
             raise
 
     def refusal(self, *args, **more):
-        """The login fails; gives the error's text."""
+        """Expects the login to fail and returns the error's text."""
         client = self.client(*args, **more)
         with client:
             try:
@@ -336,23 +339,23 @@ class Pooler:
 
     @property
     def admin(self):
-        """An admin console, kept open for the life of the pooler."""
+        """The admin console, which stays open until the pooler stops."""
         if not self.consoles:
             self.console()
         return self.consoles[0]
 
     def show(self, what):
-        """The rows of SHOW as dicts."""
+        """Returns the rows of SHOW as dicts."""
         return self.admin.query("SHOW " + what).dicts()
 
     def show_one(self, what, **match):
-        """The one row with these values."""
+        """Returns the one row with these values."""
         rows = [r for r in self.show(what) if all(r[k] == v for k, v in match.items())]
         assert len(rows) == 1, (what, match, rows)
         return rows[0]
 
     def pool(self, database="db", user="trust_user"):
-        """The numbers of one row of SHOW POOLS; all zero when there is no such pool."""
+        """Returns the numbers of one row of SHOW POOLS, all zero when there is no such pool."""
         for row in self.show("POOLS"):
             if row["database"] == database and row["user"] == user:
                 return {k: int(v) if v and v.isdigit() else v for k, v in row.items()}
@@ -370,7 +373,7 @@ class Pooler:
             raise AssertionError("%s; pool is %s" % (late, self.pool(database, user))) from None
 
     def config(self):
-        """{name: value} of SHOW CONFIG."""
+        """Returns {name: value} of SHOW CONFIG."""
         return {r["key"]: r["value"] for r in self.show("CONFIG")}
 
     def set(self, name, value):
@@ -380,7 +383,7 @@ class Pooler:
         assert self.admin.query("RELOAD").tag == "RELOAD"
 
     def change(self, **settings):
-        """Rewrites the ini with these settings and reloads it."""
+        """Writes these settings into the ini file and reloads it."""
         self.settings.update(settings)
         self.write_files()
         self.reload()

@@ -1,4 +1,4 @@
-"""A scratch PostgreSQL cluster with users of every kind of password."""
+"""A scratch PostgreSQL cluster, with a user for every kind of password."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ import keeper
 import waiting
 import wire
 
-# name: (password, method asked for over TCP, how the password is stored)
+# name: (password, authentication method over TCP, how the password is stored)
 USERS = {
     "trust_user": (None, "trust", None),
     "second_user": (None, "trust", None),
@@ -93,7 +93,7 @@ class Postgres:
             hba.write("\n".join(lines) + "\n")
 
     def set_hba(self, lines):
-        """Replaces pg_hba.conf and waits until PostgreSQL uses it."""
+        """Replaces pg_hba.conf and waits until PostgreSQL has loaded it."""
         with self.client() as owner:
             before = owner.value("select pg_conf_load_time()")
             self.write_hba(lines)
@@ -120,7 +120,8 @@ class Postgres:
             return False
 
     def stop(self, how="INT"):
-        """how: INT is a fast shutdown, QUIT an immediate one, TERM a smart one."""
+        """Stops the cluster. `how` is INT for a fast shutdown, QUIT for an immediate one, TERM for
+        a smart one."""
         import signal
         if self.process:
             self.process.send_signal(getattr(signal, "SIG" + how))
@@ -141,7 +142,7 @@ class Postgres:
             return log.read()
 
     def client(self, user=SUPERUSER, database="postgres", secret=None, **params):
-        """A logged-in raw client past the pooler."""
+        """Returns a raw client that is logged in directly, without the pooler."""
         return wire.Client(self.dir, self.port, user, database, secret, params).login()
 
     def value(self, sql, database="postgres"):
@@ -161,18 +162,18 @@ class Postgres:
                 keeper.learn(secret)
 
     def conn(self, dbname="postgres", **more):
-        """A connection string for [databases], over TCP."""
+        """Returns a connection string for [databases], over TCP."""
         return connstr(host=self.host, port=self.port, dbname=dbname, **more)
 
     def unix_conn(self, dbname="postgres", **more):
         return connstr(host=self.dir, port=self.port, dbname=dbname, **more)
 
     def secret_of(self, user):
-        """The secret as PostgreSQL stores it."""
+        """Returns the user's secret as PostgreSQL stores it."""
         return self.value("select rolpassword from pg_authid where rolname='%s'" % user)
 
     def backends(self, where="true"):
-        """How many client backends there are besides the asking one."""
+        """Returns the number of client backends, without the one that runs this query."""
         return int(self.value(
             "select count(*) from pg_stat_activity where backend_type='client backend' "
             "and pid <> pg_backend_pid() and (%s)" % where))

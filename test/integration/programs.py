@@ -1,10 +1,10 @@
-"""Running real client programs against the pooler."""
+"""Runs real client programs against the pooler."""
 
 import subprocess
 
 
 class Program:
-    """A started program; used as a context it never outlives its test."""
+    """A started program. As a context manager it ends the program together with its test."""
 
     def __init__(self, command, env, stdin=None):
         self.command = command
@@ -13,7 +13,7 @@ class Program:
             stdin=subprocess.PIPE if stdin else subprocess.DEVNULL)
 
     def finish(self, timeout=300):
-        """(exit code, stdout, stderr)"""
+        """Waits for the end and returns (exit code, stdout, stderr)."""
         try:
             out, err = self.process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
@@ -32,7 +32,7 @@ class Program:
 
 
 def run(pooler, program, *args, user="trust_user", secret=None, timeout=300, check=True, **env):
-    """Runs a program to its end; gives its stdout."""
+    """Runs a program to its end and returns its stdout."""
     done = subprocess.run([program, *map(str, args)], env=dict(pooler.env_for(user, secret), **env),
                           capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL)
     if check:
@@ -46,7 +46,7 @@ def psql(pooler, *args, **more):
 
 
 def pgbench(pooler, pg, *args, **more):
-    """A run without one failed or aborted transaction; gives the number of transactions."""
+    """Runs pgbench, requires that no transaction failed, and returns the number of transactions."""
     done = run(pooler, pg.program("pgbench"), *args, check=False, **more)
     assert_clean_bench(done.returncode, done.stdout, done.stderr)
     return transactions(done.stdout)

@@ -1,4 +1,4 @@
-"""Two PostgreSQL servers in streaming replication, whose roles can be switched."""
+"""Two PostgreSQL servers in streaming replication, whose roles a test can switch."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ UP = 60
 
 
 class Pair:
-    """nodes[0] begins as the primary of nodes[1]."""
+    """A pair of servers. At first nodes[0] is the primary of nodes[1]."""
 
     def __init__(self, bindir):
         self.nodes = [postgres.Postgres(bindir), postgres.Postgres(bindir)]
@@ -36,7 +36,7 @@ class Pair:
         return self
 
     def configure_later(self, node):
-        """Replication may be asked for over the unix socket."""
+        """Allows replication over the unix socket."""
         write = node.write_hba
         node.write_hba = lambda lines: write(["local replication all trust"] + lines)
 
@@ -45,7 +45,7 @@ class Pair:
             conf.write(REPLICATION_CONF.format(port=node.port, dir=node.dir))
 
     def make_standby(self):
-        """A copy of the primary."""
+        """Makes a standby as a copy of the primary."""
         node, primary = self.standby, self.primary
         shutil.rmtree(node.data, ignore_errors=True)
         node.run(node.program("pg_basebackup"), "-D", node.data, "-h", primary.dir,
@@ -55,7 +55,7 @@ class Pair:
         self.follow()
 
     def follow(self):
-        """The standby, which is stopped, starts and streams from the primary."""
+        """Starts the stopped standby and waits until it streams from the primary."""
         node, primary = self.standby, self.primary
         with open(os.path.join(node.data, "postgresql.conf"), "a") as conf:
             conf.write("primary_conninfo = 'host=%s port=%d user=%s application_name=standby'\n" % (
@@ -71,18 +71,19 @@ class Pair:
             "select count(*) from pg_stat_replication where state = 'streaming'") == "1"
 
     def wait_replayed(self):
-        """Until the standby has all that the primary has written."""
+        """Waits until the standby has replayed everything that the primary has written."""
         lsn = self.primary.value("select pg_current_wal_lsn()")
         waiting.wait_for(lambda: self.standby.value(
             "select pg_last_wal_replay_lsn() >= '%s'" % lsn) == "t", "all is replayed", UP)
 
     def promote(self):
-        """The standby becomes the primary; the other one has been stopped."""
+        """Promotes the standby. The test has stopped the old primary before."""
         self.standby.do("select pg_promote(true, 60)")
         self.primary, self.standby = self.standby, self.primary
 
     def switch(self):
-        """As planned: nothing is lost, for a primary that stops sends all it has first."""
+        """Switches the roles as planned. Nothing is lost, because a stopping primary sends
+        everything first."""
         self.primary.do("checkpoint")
         self.primary.stop("INT")
         self.promote()
@@ -93,6 +94,6 @@ class Pair:
             node.remove()
 
     def entry(self, more=""):
-        """The entry of [databases]."""
+        """Returns the value of an entry of [databases]."""
         return "host=127.0.0.1,127.0.0.1 port=%d,%d dbname=postgres %s" % (
             self.nodes[0].port, self.nodes[1].port, more)

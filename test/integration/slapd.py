@@ -17,10 +17,10 @@ import waiting
 
 BASE = "dc=example,dc=net"
 PEOPLE = "ou=people," + BASE
-STAFF = "ou=staff," + BASE  # only the searcher may see it
+STAFF = "ou=staff," + BASE  # Only the searcher may read this entry.
 SEARCHER = "cn=searcher," + BASE
 SEARCHER_SECRET = "searcher secret 8c2"
-# uid: (ou, password); `twin` is there twice
+# uid: (ou, password); the user `twin` exists twice
 USERS = [
     ("ann", PEOPLE, "ann secret 5e1"),
     ("bob", PEOPLE, "bob secret 9a4"),
@@ -53,7 +53,7 @@ access to * by * read
 
 
 def find_slapd():
-    """Path of slapd, which is not in everybody's PATH; None when it is not installed."""
+    """Returns the path of slapd, which may be outside PATH, or None when it is not installed."""
     return shutil.which("slapd", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin:/usr/libexec")
 
 
@@ -66,7 +66,8 @@ def schemas():
 
 
 def modules():
-    """Debian's database backends are modules, others have them built in."""
+    """Returns the module lines: Debian builds the database backends as modules, others build them
+    in."""
     found = glob.glob("/usr/lib/ldap/back_mdb.la") + glob.glob("/usr/lib*/openldap/back_mdb.la")
     return ["modulepath " + os.path.dirname(found[0]), "moduleload back_mdb"] if found else []
 
@@ -83,9 +84,9 @@ def entries():
 
 
 class Slapd:
-    """One running directory.  Connect to `host`, which is what its certificate names."""
+    """One running directory. Clients connect to `host`, the name in its certificate."""
 
-    host = "127.0.0.1"  # libldap has another name for localhost
+    host = "127.0.0.1"  # libldap knows localhost by another name.
 
     def __init__(self):
         self.account = waiting.unprivileged()
@@ -102,9 +103,9 @@ class Slapd:
         return self.path("cert.pem")
 
     def env(self):
-        """To be added to the environment of the program under test: its trust in the
-        certificate, and DNS records by which it finds the directory for BASE.
-        SRV_MISSING says why when it cannot have those."""
+        """Returns the variables to add to the environment of the program under test: trust in the
+        certificate, and DNS records by which it finds the directory for BASE. SRV_MISSING says why
+        the DNS records are not available."""
         env = {"LDAPTLS_CACERT": self.ca_file}
         library = waiting.find_library("libresolv_wrapper.so", "libresolv_wrapper.so.0")
         if not library:
@@ -127,7 +128,7 @@ class Slapd:
             dir=self.dir, base=BASE, staff=STAFF, searcher=SEARCHER,
             modules="\n".join(modules()), schemas="\n".join(schemas())))
         self.write("users.ldif", "\n\n".join(entries()) + "\n")
-        # As slapadd: the program is one, and behaves by its name or by -T.
+        # slapd runs as slapadd: it is the same program, selected by its name or by -T.
         self.run(find_slapd(), "-T", "add", "-f", "slapd.conf", "-l", "users.ldif")
         self.start()
         return self
@@ -139,7 +140,7 @@ class Slapd:
 
     def start(self):
         addresses = "ldap://127.0.0.1:%d ldaps://127.0.0.1:%d" % (self.port, self.tls_port)
-        # With -d it stays in the foreground.
+        # With -d slapd stays in the foreground.
         self.process = subprocess.Popen(
             [find_slapd(), "-d", "stats", "-f", self.path("slapd.conf"), "-h", addresses],
             stdin=subprocess.DEVNULL, stdout=self.output, stderr=self.output, cwd=self.dir,
@@ -156,7 +157,8 @@ class Slapd:
             return False
 
     def freeze(self):
-        """Connections are accepted (by the kernel); no request is answered."""
+        """Stops the process with SIGSTOP: the kernel still accepts connections, but no request is
+        answered."""
         self.process.send_signal(signal.SIGSTOP)
 
     def thaw(self):
@@ -180,7 +182,7 @@ class Slapd:
 
 
 def main():
-    """slapd.py PROGRAM ARGUMENT...: exits as the program does."""
+    """slapd.py PROGRAM ARGUMENT...: runs the program and exits with its exit code."""
     env = dict(os.environ)
     if not find_slapd():
         return subprocess.call(sys.argv[1:], env=dict(env, SLAPD_MISSING="slapd is not installed"))

@@ -1,4 +1,4 @@
-"""Proving who a client is (protocol.md 4)."""
+"""Client authentication (protocol.md 4)."""
 
 import base64
 import os
@@ -21,7 +21,8 @@ USERS = {
 
 @pytest.fixture
 def guarded(make_pooler, pg):
-    """guarded(auth_type): forced user, so that only the front door matters."""
+    """guarded(auth_type) returns a pooler with a forced user, so that only client authentication
+    matters."""
     def make(auth_type, **settings):
         return make_pooler({"db": pg.conn(user="trust_user")}, userlist=USERS,
                            settings=dict(settings, auth_type=auth_type))
@@ -106,11 +107,11 @@ def test_any_needs_a_forced_user(make_pooler, pg):
     pooler.wait_log("ERROR .*auth_type=any requires forced user$")
 
 
-# nothing is revealed
+# refusals do not reveal which users exist
 
 
 def conversation(pooler, database, user, secret):
-    """What the other side says during a login, salts and nonces blanked."""
+    """Returns what the pooler sends during a login, with salts and nonces blanked."""
     client = pooler.client(database, user, secret)
     try:
         client.login()
@@ -132,7 +133,7 @@ def test_unknown_names_look_alike(guarded, method):
     pooler = guarded(method)
     told = [conversation(pooler, database, user, "wrong")
             for database in ("db", "absent") for user in ("p", "unknown", "also unknown")]
-    if method == "trust":  # a known user is believed; only then is the database looked at
+    if method == "trust":  # trust believes a known user, and only then looks for the database.
         assert conversation(pooler, "db", "unknown", "") == conversation(pooler, "absent", "unknown", "")
         assert pooler.refusal("absent", "p") == "no such database: absent"
     else:
@@ -184,7 +185,7 @@ def test_md5_salts_differ(guarded):
     assert len(salts) > 6
 
 
-# SCRAM in detail
+# details of SCRAM
 
 
 def sasl_start(pooler, user="p"):
@@ -287,7 +288,7 @@ def test_scram_byte_by_byte(guarded):
 
 @pytest.mark.parametrize("secret", ["pass\u00adword", "\u2168 roman", "t\u00e9l\u00e9", "\u0420\u0443\u0441"])
 def test_saslprep_with_a_real_client(make_pooler, pg, secret):
-    """libpq prepares the password as RFC 4013 says, and so must we."""
+    """libpq prepares the password with SASLprep (RFC 4013), so the pooler has to do it, too."""
     import psycopg
     pooler = make_pooler({"db": pg.conn(user="trust_user")}, settings={"auth_type": "scram-sha-256"},
                          userlist={"u": secret, "admin_user": "admin secret 91c"})
@@ -318,7 +319,7 @@ def test_malformed_secret_matches_nothing(make_pooler, pg, secret):
         assert pooler.refusal(user="u", secret=secret) == FAILURE[method]
 
 
-# after the proof
+# after authentication
 
 
 def test_disabled_database(guarded):
@@ -365,7 +366,8 @@ def test_global_client_limits(make_pooler, pg):
 
 @pytest.mark.parametrize("limit", ["max_user_client_connections", "max_db_client_connections"])
 def test_half_open_logins_use_up_no_limit(make_pooler, pg, limit):
-    """Without a password nobody can lock others out."""
+    """A client that has not authenticated does not count towards the limits of a user or
+    database."""
     pooler = make_pooler({"db": pg.conn(user="trust_user")}, settings={"auth_type": "scram-sha-256", limit: 2},
                          userlist={"p": PLAIN, "admin_user": "admin secret 91c"})
     strangers = []
@@ -378,7 +380,7 @@ def test_half_open_logins_use_up_no_limit(make_pooler, pg, limit):
     held = [pooler.connect(user="p", secret=PLAIN) for _ in range(2)]
     assert pooler.show_one(shown[0], name=shown[1])["current_client_connections"] == "2"
     assert pooler.refusal(user="p", secret=PLAIN) == "client connections exceeded (%s)" % limit
-    # the limit is told only to those who have proven who they are
+    # Only an authenticated client is told that a limit was reached.
     assert pooler.refusal(user="p", secret="wrong") == "SASL authentication failed"
     for client in strangers + held:
         client.close()

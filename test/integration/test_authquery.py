@@ -1,4 +1,4 @@
-"""Users who are not in auth_file: auth_query (protocol.md 5)."""
+"""auth_query: users who are not in auth_file (protocol.md 5)."""
 
 import threading
 
@@ -13,7 +13,7 @@ AUTH = ("aq_auth", "of the asker 3f8")
 ROLES = {"aq_md5": ("md5", "md5"), "aq_scram": ("scram-sha-256", "scram-sha-256"),
          "aq_trust": ("scram-sha-256", "trust")}
 
-# answers as a table says, and counts how often it was asked
+# This function answers from a table and counts its calls.
 SETUP = """
 create schema aq;
 create sequence aq.asked;
@@ -38,7 +38,7 @@ grant all on sequence aq.asked to public;
 
 @pytest.fixture(scope="module")
 def asked(cluster):
-    """The cluster with roles, an asker, and what it can be asked."""
+    """The cluster with roles, the auth_user, and functions for auth_query."""
     with cluster.client() as owner:
         for name, (stored, _) in {**ROLES, "aq_expired": ("md5", ""), "aq_nologin": ("md5", "")}.items():
             owner.query("set password_encryption = '%s'" % stored)
@@ -62,7 +62,7 @@ def asked(cluster):
 
 @pytest.fixture
 def asking(make_pooler, asked, pg):
-    """asking(method, **settings): a pooler that knows nobody but the asker and its admins."""
+    """asking(method, **settings) returns a pooler that knows only the auth_user and its admins."""
     def make(method="md5", databases=None, users=None, keys=None, **settings):
         userlist = dict([AUTH, ("admin_user", "admin secret 91c")], **(users or {}))
         settings = {"auth_user": AUTH[0], "auth_type": method, "pool_mode": "transaction", **settings}
@@ -72,7 +72,7 @@ def asking(make_pooler, asked, pg):
 
 @pytest.fixture
 def table(asked):
-    """table(rows...) are the answers; table.count() tells how often it was asked."""
+    """table(rows...) sets the answers of auth_query; table.count() returns how often it ran."""
     class Table:
         keys = {"auth_query": "select n, s from aq.find($1)"}
 
@@ -94,7 +94,7 @@ def login(pooler, user, secret=SECRET, database="db"):
         return client.value("select current_user")
 
 
-# the real catalogs
+# auth_query on the real catalogs
 
 
 @pytest.mark.parametrize("method", ["plain", "md5", "scram-sha-256"])
@@ -105,7 +105,8 @@ def test_default_query(asking, pg, method, user):
         return
     pooler = asking(method)
     if (method, user) == ("plain", "aq_scram"):
-        # a password in clear text proves it, but leaves no keys for the server
+        # A plain password authenticates the client, but gives the pooler no SCRAM keys for the
+        # server.
         assert pooler.refusal(user=user, secret=SECRET) == "server login failed: wrong password type"
     else:
         for _ in range(3):
@@ -140,11 +141,13 @@ def test_unfit_roles(asking, method):
 @pytest.mark.parametrize("query", [None, "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL "
                                          "ELSE rolpassword END FROM pg_authid WHERE rolname=$1 AND rolcanlogin"])
 def test_search_path_of_a_client(asking, query):
-    """A client that shares the asker's servers leaves a search_path behind."""
+    """A client shares the server connections of the auth_user and leaves a search_path behind."""
     pooler = asking("plain", default_pool_size=1, **({"auth_query": query} if query else {}))
     with pooler.connect(user=AUTH[0], secret=AUTH[1]) as client:
         client.query("set search_path = evil, pg_catalog")
-    if query:  # names without a schema: this is what the default query must not do
+    # This query has names without a schema, so it finds the client's objects; the default query
+    # must not.
+    if query:
         assert pooler.refusal(user="aq_md5", secret=SECRET) == "password authentication failed"
     else:
         assert login(pooler, "aq_md5") == "aq_md5"
@@ -154,7 +157,8 @@ def test_search_path_of_a_client(asking, query):
 
 
 def test_parameters_stay_with_their_clients(asking):
-    """The asker's server gets no parameter of who logs in, and the next client of that server its own."""
+    """The auth_user's server connection gets no parameters of the client, and the next client of
+    that connection gets its own."""
     pooler = asking("md5", default_pool_size=1)
     with pooler.connect(user=AUTH[0], secret=AUTH[1], TimeZone="Asia/Tokyo") as first:
         assert first.value("show timezone") == "Asia/Tokyo"
@@ -174,7 +178,7 @@ def test_server_goes_back(asking, mode, pg):
     assert pg.backends("usename = 'aq_auth'") == 1
 
 
-# method x kind of user x what the query says
+# method x kind of user x result of auth_query
 
 
 ROWS = {"none": [], "null name": [(None, SECRET)], "null secret": [("aq_trust", None)],
@@ -197,14 +201,14 @@ def test_matrix(asking, table, method, rows):
         else:
             assert pooler.refusal(user="someone", secret=secret) == expected
     asked = table.count()
-    # who is listed is nobody's business; a database that is not there neither
+    # A refusal reveals neither which users are listed nor which databases exist.
     assert pooler.refusal("absent", "someone", SECRET) == REFUSALS.get(method, '"trust" authentication failed')
     if method == "trust":
         assert pooler.refusal("absent", "listed", SECRET) == "no such database: absent"
     else:
         assert pooler.refusal(user="listed", secret="wrong") == REFUSALS[method]
     assert table.count() == asked
-    # never as the asker
+    # No client is ever logged in as the auth_user.
     assert all(c["user"] != AUTH[0] for c in pooler.show("CLIENTS"))
 
 
@@ -240,7 +244,8 @@ def test_auth_database_from_the_template(asking, pg):
 
 
 def test_unproven_clients_leave_no_databases(asking, pg):
-    """The query for a secret has a pool in the database that the client asks for."""
+    """auth_query has a pool in the database that the client requests. The pooler removes that
+    database when the login fails."""
     pooler = asking("scram-sha-256", databases={"*": pg.conn()}, server_idle_timeout="0.2",
                     server_login_retry="0.1")
     for n in range(3):
@@ -261,7 +266,7 @@ def test_console(asking, pg):
     assert pooler.refusal("pgbouncer", "aq_md5", SECRET) == "bouncer config error"
 
 
-# while it runs
+# while auth_query runs
 
 
 @pytest.fixture
@@ -302,7 +307,8 @@ def test_client_leaves(slow, pg):
 
 
 def test_nobody_is_left(slow, pg):
-    """The server may go on for a while, then it is closed."""
+    """The client leaves while its auth_query runs. The server may finish the query, then it is
+    closed."""
     pooler, client = slow
     client.close()
     waiting.wait_for(lambda: pooler.show_one("LISTS", list="login_clients")["items"] == "0", "it has gone")
@@ -376,7 +382,7 @@ def test_crowd_is_one_query(asking, table, pg):
         client.close()
 
 
-# answers that are kept
+# cached answers
 
 
 def test_kept_answers(asking, table):
@@ -386,7 +392,7 @@ def test_kept_answers(asking, table):
     for _ in range(5):
         assert login(pooler, "aq_trust") == "aq_trust"
     assert table.count() - before == 1
-    # a wrong one is asked about each time, and does no harm
+    # A wrong password makes the pooler ask again each time. The cached secret stays.
     for n in (2, 3):
         assert pooler.refusal(user="aq_trust", secret="wrong") == "password authentication failed"
         assert table.count() - before == n
@@ -401,7 +407,7 @@ def test_kept_answers(asking, table):
         pooler.admin.query(command)
         assert login(pooler, "aq_trust", CHANGED) == "aq_trust"
         assert table.count() == asked + 1
-    # who did not exist is asked for each time
+    # The pooler asks again each time for a user who did not exist.
     assert pooler.refusal(user="late", secret=SECRET) == "no such user"
     table(("late", "aq_trust", SECRET))
     assert login(pooler, "late") == "aq_trust"
@@ -419,7 +425,8 @@ def test_kept_answers_per_database(asking, pg, table):
 
 
 def test_changed_scram_password(asking, pg):
-    """SCRAM cannot try again in place: the attempt after the failed one works."""
+    """SCRAM cannot be repeated on one connection: the first attempt fails, and the next one
+    succeeds."""
     pooler = asking("scram-sha-256", auth_query_cache_time=60)
     try:
         assert login(pooler, "aq_scram") == "aq_scram"
@@ -433,7 +440,7 @@ def test_changed_scram_password(asking, pg):
 
 @pytest.mark.parametrize("user", ["aq_md5", "aq_scram"])
 def test_changed_password_reaches_the_server_login(asking, pg, user):
-    """Of the answer that the last login got, not of the first."""
+    """The server login uses the secret of the latest client login, not that of the first."""
     pooler = asking("md5")
     stored = ROLES[user][0]
     try:
@@ -458,7 +465,8 @@ def test_nothing_is_told(asking, pg):
 
 
 def test_many_users(asking, table):
-    """Each asks for itself, through as many servers as the asker's pool has."""
+    """Each of many users needs an auth_query, and the auth_user's pool has few server
+    connections."""
     table(*[("user%d" % i, "user%d" % i, SECRET) for i in range(40)])
     pooler = asking("md5", keys=dict(table.keys, user="trust_user"), default_pool_size=2)
     failures = []

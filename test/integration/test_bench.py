@@ -1,4 +1,4 @@
-"""The benchmark: that its programs and scenarios work. No figure decides anything here."""
+"""The programs and scenarios of the benchmark work. The figures are not checked."""
 
 import json
 import os
@@ -15,7 +15,7 @@ SCENARIOS = ("pipeline", "crowd", "idle", "show")
 
 @pytest.fixture
 def bench(request):
-    """Runs the benchmark with these arguments; gives what it prints."""
+    """Runs the benchmark with these arguments and returns its output."""
     pooler = os.path.abspath(request.config.getoption("--pooler"))
     if not os.path.exists(os.path.join(os.path.dirname(pooler), "test/bench/load")):
         pytest.skip("the programs of the benchmark are not built: make bench-programs")

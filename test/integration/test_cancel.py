@@ -1,4 +1,4 @@
-"""Cancel requests (protocol.md 13) within one process."""
+"""Cancel requests within one process (protocol.md 13)."""
 
 import os
 import socket
@@ -58,7 +58,8 @@ def test_the_server_gets_its_own_key_and_nothing_else(make_pooler, fake):
 
 
 def test_queued_query(make_pooler, pg):
-    """A client that waits for a server gets its answer at once, and stays connected."""
+    """A cancel request for a client that waits for a server is answered at once, and the client
+    stays connected."""
     pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings={"pool_mode": "transaction"})
     holder, waiter, behind = (pooler.connect() for _ in range(3))
     holder.query("begin")
@@ -78,7 +79,7 @@ def test_queued_query(make_pooler, pg):
 
 
 def test_queued_pipeline(make_pooler, pg):
-    """All that was asked up to Sync is answered by one error and one ReadyForQuery."""
+    """One error and one ReadyForQuery answer everything up to Sync."""
     pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings={"pool_mode": "transaction"})
     holder, waiter = pooler.connect(), pooler.connect()
     holder.query("begin")
@@ -177,7 +178,7 @@ def test_keys(pooler):
 
 
 def test_cancel_wait_timeout(make_pooler, fake):
-    """A cancel that cannot be delivered is dropped in silence."""
+    """A cancel request that cannot be delivered is dropped without a message."""
     def script(session):
         session.recv_startup()
         session.send(fakeserver.welcome(KEY))
@@ -196,7 +197,8 @@ def test_cancel_wait_timeout(make_pooler, fake):
 
 
 def test_reserve_leaves_room_for_cancels(make_pooler, pg):
-    """Servers of the reserve use up twice the pool size, and still a query can be cancelled."""
+    """With the reserve pool a pool may have up to twice its size in servers, and a query can still
+    be cancelled."""
     pooler = make_pooler({"db": pg.conn(pool_size=1, reserve_pool_size=2)}, settings={
         "pool_mode": "transaction", "reserve_pool_timeout": "0.01", "cancel_wait_timeout": "0"})
     clients = [pooler.connect() for _ in range(3)]
@@ -211,7 +213,7 @@ def test_reserve_leaves_room_for_cancels(make_pooler, pg):
 
 
 class Deaf:
-    """Listens, and its queue is full: who connects to it now waits."""
+    """A listening socket with a full queue. A connect to it hangs."""
 
     def __init__(self):
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=0)
@@ -233,7 +235,7 @@ class Deaf:
 
 
 def test_cancel_that_cannot_connect_has_a_clock(make_pooler):
-    """Without cancel_wait_timeout a connect that hangs ends with server_connect_timeout."""
+    """Without cancel_wait_timeout, server_connect_timeout ends a connect that hangs."""
     deaf = Deaf()
     pooler = make_pooler({"db": "host=127.0.0.1 port=%d" % deaf.port}, settings={
         "pool_mode": "transaction", "cancel_wait_timeout": "0", "server_connect_timeout": "1"})
@@ -256,7 +258,7 @@ def test_cancel_that_cannot_connect_has_a_clock(make_pooler):
 
 
 def test_late_cancel_spares_the_next_client(make_pooler, fake):
-    """The server is not lent out again while a cancel aimed at it is on its way."""
+    """While a cancel request for a server is being delivered, no other client gets that server."""
     release = threading.Event()
     running = threading.Event()
 
@@ -291,7 +293,7 @@ def test_late_cancel_spares_the_next_client(make_pooler, fake):
 
 
 def test_storm(make_pooler, pg):
-    """Cancels of finished queries never hit the queries of others."""
+    """A cancel request for a finished query never hits the query of another client."""
     pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings={
         "pool_mode": "transaction", "max_client_conn": 500})
     noisy, calm = pooler.connect(), pooler.connect()

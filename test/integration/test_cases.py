@@ -1,4 +1,4 @@
-"""Published configurations, unchanged but for their place."""
+"""Published configurations, changed only in paths and ports."""
 
 import os
 import re
@@ -20,7 +20,7 @@ WAYS = [("md5", "plain"), ("md5", "hash"), ("scram-sha-256", "plain"), ("scram-s
 
 @pytest.fixture
 def role(pg):
-    """role(name, method, kind): makes the role and gives what belongs into the user list."""
+    """role(name, method, kind) creates the role and returns the entry for the user list."""
     made = []
 
     def make(name, method, kind, database=None):
@@ -45,7 +45,7 @@ def role(pg):
 
 
 def case(make_pooler, pg, name, users, ports):
-    """A pooler on cases/NAME.ini; ports maps the ports in it to ours."""
+    """A pooler on cases/NAME.ini. `ports` maps the ports in that file to those of the test."""
     pooler = make_pooler(start=False)
     with open(os.path.join(HERE, "cases", name)) as file:
         text = file.read()
@@ -120,7 +120,8 @@ def test_tpcc(make_pooler, pg, role, method, kind):
 
 
 def test_segment_of_several_hosts(make_pooler, pg, role):
-    """One line per host, with a weight each; here they are the same server."""
+    """The segment has one line per host, each with a weight. Here all lines name the same
+    server."""
     secret = role("digoal", "scram-sha-256", "plain", "digoal")
     pooler = case(make_pooler, pg, "segment-2016-x2.ini",
                   {"digoal": secret, "app": "app secret 2d"},
@@ -174,8 +175,8 @@ backend poolers
 
 @pytest.fixture
 def segments(make_pooler, pg, role):
-    """segments(NAME): poolers on that case, one per segment, and the port of haproxy in front.
-    Their server wants options at the login, as a segment in utility mode does."""
+    """segments(NAME) returns the poolers on that case, one per segment, and the port of haproxy in
+    front of them. Their server needs options at the login, like a segment in utility mode."""
     haproxy = shutil.which("haproxy", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
     if not haproxy:
         pytest.skip("haproxy is not installed")
@@ -189,7 +190,7 @@ def segments(make_pooler, pg, role):
                           lambda p: {6400: p.port, 40000: pg.port, 40001: pg.port, 40002: pg.port})
             text = pooler.ini_text().replace(
                 "user=digoal", "user=digoal options='-c search_path=utility'")
-            # so many rings would take the memory that other tests need for theirs
+            # With io_uring so many poolers would lock the memory that other tests need.
             text = text.replace("[pgbouncer]", "[pgbouncer]\nio_engine = epoll")
             pooler.ini_text = lambda text=text: text
             poolers.append(pooler.launch())
@@ -212,7 +213,8 @@ def segments(make_pooler, pg, role):
 
 @pytest.mark.parametrize("name", ["segment-2016.ini", "segment-2016-x2.ini"])
 def test_segments_behind_a_balancer(segments, pg, name):
-    """All of the cluster's poolers at once: short connections are spread evenly over them."""
+    """All poolers of the cluster run together, and the load balancer spreads short connections
+    evenly."""
     poolers, port = segments(name)
     waiting.wait_for(lambda: pg.backends("usename = 'digoal'") == 2 * SEGMENTS, "min_pool_size")
     per_pooler = 10
@@ -237,7 +239,7 @@ grant execute on function get_shadow(text) to sup;
 
 @pytest.fixture
 def shadowed(pg):
-    """Roles with md5 secrets, and get_shadow in every database that the guide uses."""
+    """Roles with md5 secrets, and a function get_shadow in every database that the guide uses."""
     roles = ("sup", "digoal")
     pg.do("set password_encryption = 'md5'; %s" % "; ".join(
         "create role %s login password '%s'" % (name, SECRET + name) for name in roles),
@@ -264,7 +266,7 @@ def test_guide(make_pooler, shadowed):
     programs.run(pooler, pg.program("pgbench"), "-i", "-q", *bench, **as_user)
     assert programs.pgbench(pooler, pg, "-n", "-M", "extended", "-S", "-C", "-c", 112, "-j", 112, "-t", 3,
                             *bench, **as_user) == 336
-    # the logins cost no more servers than the asker's pool has
+    # The logins need no more server connections than the auth_user's pool has.
     assert pg.backends("usename = 'sup'") <= 56 + 14
     assert pg.backends("usename = 'digoal'") <= 56 + 14
     assert programs.pgbench(pooler, pg, "-n", "-M", "extended", "-S", "-c", 1000, "-j", 2, "-t", 2,
@@ -286,7 +288,7 @@ def test_guide(make_pooler, shadowed):
 
 
 def test_segment_weight_is_shown(make_pooler, pg):
-    """The fork's key loads and can be seen."""
+    """The pooler accepts the key of the fork, and the console shows it."""
     pooler = make_pooler({"db": pg.conn() + " weight=3"}, settings={"pool_mode": "transaction"})
     code, out, err = pooler.run("--describe=databases", "--as=md")
     assert code == 0 and "* `weight`: " in out

@@ -1,4 +1,4 @@
-"""SCRAM bound to its TLS connection, towards clients and towards servers."""
+"""SCRAM with channel binding, towards clients and towards servers."""
 
 import ssl
 import struct
@@ -42,7 +42,8 @@ def tls_pg(pg_bin, ca):
 
 @pytest.fixture
 def bound_pooler(make_pooler, tls_pg, ca):
-    """TLS on both hops; the user list holds the secret as PostgreSQL does."""
+    """A pooler with TLS towards clients and servers. The user list holds the secret as PostgreSQL
+    stores it."""
     def make(pair=None, secret=None, options=None, **settings):
         pair = pair or ca.server
         entry = postgres.connstr(host=tls_pg.host, port=tls_pg.port, dbname="postgres",
@@ -103,7 +104,8 @@ def test_not_offered_when_switched_off(bound_pooler, ca):
 def test_required_of_clients_in_clear(bound_pooler, auth_type):
     pooler = bound_pooler(client_channel_binding="require", auth_type=auth_type)
     assert pooler.refusal(user=USER, secret=SECRET) == "channel binding is required"
-    if auth_type == "scram-sha-256":  # nobody stands between the ends of a unix socket
+    # A unix socket needs no channel binding, because no third party can read it.
+    if auth_type == "scram-sha-256":
         with pooler.connect(user=USER, secret=SECRET, unix=True) as client:
             assert client.query("select 1").value == "1"
 
@@ -141,7 +143,8 @@ def test_mechanisms_best_first(bound_pooler, ca):
 
 
 @pytest.mark.parametrize("mechanism, gs2", [
-    ("SCRAM-SHA-256", "y,,"),  # "you offer none": somebody took it out of our offer
+    # The client says that the pooler offers no binding: an attacker removed the mechanism.
+    ("SCRAM-SHA-256", "y,,"),
     ("SCRAM-SHA-256", "p=tls-server-end-point,,"),
     ("SCRAM-SHA-256-PLUS", "n,,"),
     ("SCRAM-SHA-256-PLUS", "p=tls-unique,,"),
@@ -154,7 +157,8 @@ def test_downgrades_are_seen(bound_pooler, ca, mechanism, gs2):
 
 
 def test_bound_to_another_certificate(bound_pooler, ca):
-    """Who stands between has another certificate, and the client's hash is of that."""
+    """An attacker in the middle has another certificate, and the client sends the hash of that
+    one."""
     with secured(bound_pooler(), ca) as client:
         gs2 = "p=tls-server-end-point,,"
         scram = wire.ScramClient(SECRET, gs2=gs2)
@@ -218,7 +222,8 @@ def test_servers_in_clear_are_refused(make_pooler, fake):
 
 
 def test_server_that_pretends_not_to_offer_it(make_pooler, fake, ca):
-    """We say that we could have bound (y), so that an honest server behind notices."""
+    """The pooler sends the flag "y" (it supports binding, the server did not offer it), so that an
+    honest server detects an attacker in the middle."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(ca.server.cert_file, ca.server.key_file)
     got = []
@@ -239,7 +244,7 @@ def test_server_that_pretends_not_to_offer_it(make_pooler, fake, ca):
 
 
 def test_pooler_uses_plus_with_postgresql(bound_pooler, ca):
-    """The only way to log in here: nothing else is allowed on this hop."""
+    """The server accepts only SCRAM-SHA-256-PLUS on this connection."""
     pooler = bound_pooler(server_channel_binding="require")
     with libpq(pooler, ca) as conn:
         assert conn.execute("select 1").fetchone() == (1,)

@@ -1,4 +1,4 @@
-"""Command line and process (operation.md 6)."""
+"""The command line and the process (operation.md 6)."""
 
 import fcntl
 import os
@@ -136,7 +136,7 @@ def sample_file(_):
 
 
 def sample_file_with_all_entries(_):
-    """Its examples of databases, users and peers, switched on."""
+    """The sample file, with its examples of databases, users and peers enabled."""
     entries, settings = sample_file(_).split("[pgbouncer]")
     assert len(re.findall(r"^;", entries, re.M)) == 4
     return re.sub(r"^;", "", entries, flags=re.M) + "[pgbouncer]" + settings
@@ -205,7 +205,7 @@ def test_check_config_looks_into_the_user_list(make_pooler):
     assert re.search(r"^%s:2: .+" % re.escape(pooler.path("userlist.txt")), out + err, re.M)
 
 
-# who it runs as
+# the account of the process
 
 
 @AS_ROOT
@@ -350,7 +350,7 @@ def test_second_process_on_the_same_socket(pooler):
 
 
 def test_full_queue_is_no_stale_socket(make_pooler):
-    """Of a process that is too busy to accept, the socket is not taken away."""
+    """The socket file of a process that is too busy to accept is not removed as stale."""
     pooler = make_pooler(settings={"listen_backlog": 1})
     held = []
     os.kill(pooler.pid, signal.SIGSTOP)
@@ -379,7 +379,7 @@ def test_full_queue_is_no_stale_socket(make_pooler):
 
 
 def test_starts_at_once(make_pooler):
-    """One of them gets the socket and keeps it."""
+    """Several processes start at once. One of them gets the socket and keeps it."""
     pooler = make_pooler(start=False, settings={"listen_addr": None, "logfile": None, "pidfile": None})
     pooler.write_files()
     path = pooler.path(".s.PGSQL.%d" % pooler.port)
@@ -401,7 +401,7 @@ def test_starts_at_once(make_pooler):
 
 
 def test_a_start_waits_for_one_in_the_same_folder(make_pooler):
-    """Whether a socket file is stale is looked at by one process at a time."""
+    """Only one process at a time checks whether a socket file is stale."""
     pooler = make_pooler(start=False, settings={"listen_addr": None})
     folder = os.open(pooler.dir, os.O_RDONLY)
 
@@ -422,7 +422,8 @@ def test_a_start_waits_for_one_in_the_same_folder(make_pooler):
 
 
 def test_passed_sockets_of_a_daemon(make_pooler, pg):
-    """They are passed by process id, and the process changes its id when it goes into the background."""
+    """systemd passes the sockets to a process id, and a process that becomes a daemon changes its
+    id."""
     pooler = make_pooler({"db": pg.conn()}, start=False, settings={"listen_addr": None})
     pooler.settings["pidfile"] = pooler.path("pid")
     pooler.write_files()

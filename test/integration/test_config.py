@@ -1,4 +1,4 @@
-"""The ini file, the user list, reload (configuration.md 1 to 8)."""
+"""The ini file, the user list, and reload (configuration.md 1 to 8)."""
 
 import os
 import re
@@ -15,7 +15,7 @@ def errors(text):
 
 
 def refused(pooler, text):
-    """Runs on this ini, which must be refused; gives the ERROR lines."""
+    """Runs the program on this ini file, which it must refuse, and returns the ERROR lines."""
     code, _, err = pooler.run_ini(text)
     assert code == 1, err
     assert " FATAL cannot load config file\n" in err, err
@@ -152,7 +152,7 @@ def test_broken_connection_strings(make_pooler, value, text):
     found = refused(pooler, "[databases]\ndb = %s\n[pgbouncer]\n" % value)
     if text:
         assert found[0] == text
-    # the value itself may be withheld: it can hold a password
+    # The message may leave the value out, because it can hold a password.
     assert re.fullmatch(r'invalid value "(%s|\.\.\.)" for parameter db in configuration \(%s:2\)' % (
         re.escape(value), re.escape(pooler.ini)), found[-1])
 
@@ -192,7 +192,7 @@ def test_console_as_auth_dbname(make_pooler):
         'cannot use the reserved "pgbouncer" database as an auth_dbname')
 
 
-# what the grammar takes
+# accepted syntax
 
 
 def show_database(pooler, name):
@@ -315,7 +315,7 @@ def test_times_are_shown(make_pooler, value, shown):
     assert pooler.config()["query_timeout"] == shown
 
 
-# user list
+# the user list
 
 
 def test_user_list_grammar(make_pooler, pg):
@@ -357,7 +357,7 @@ def test_user_list_grammar(make_pooler, pg):
     ('"bad" "x', "broken auth file"),
 ])
 def test_broken_user_list(make_pooler, pg, line, text):
-    # a quote that stays open would swallow the next line, so nothing follows it
+    # An open quote would swallow the next line, so it is placed on the last line.
     after = "" if line.startswith('"bad') and len(line) < 20 else '"second_user" "c"\n'
     pooler = make_pooler({"db": pg.conn()}, start=False)
     write = pooler.write_files
@@ -370,7 +370,8 @@ def test_broken_user_list(make_pooler, pg, line, text):
 
 
 def test_user_list_broken_at_every_line_of_a_reload(make_pooler, pg):
-    """Everybody keeps the password that was in force."""
+    """After a reload with a broken user list every user keeps the password that was valid
+    before."""
     known = {"u%d" % n: "password %d" % n for n in range(5)}
     pooler = make_pooler({"db": pg.conn(user="trust_user")}, settings={"auth_type": "plain"},
                          userlist=dict(known, admin_user="admin secret 91c"))
@@ -421,7 +422,7 @@ BROKEN = [text for text, _ in SYNTAX.values()] + [
 
 
 def views(pooler):
-    """Everything a reload could change."""
+    """Returns everything that a reload could change."""
     databases = pooler.show("DATABASES")
     for row in databases:
         row.pop("current_connections")
@@ -638,14 +639,14 @@ def test_changed_template(make_pooler, pg):
         waiting.wait_for(lambda: client.value("select current_database()") == "postgres", "new template")
 
 
-# what a reload tells
+# messages of a reload
 
 
 RELOADED = "LOG configuration reloaded, changed: "
 
 
 def reloaded(pooler):
-    """The line of the log that a reload ends with."""
+    """Returns the log line that ends a reload."""
     mark = pooler.mark()
     pooler.reload()
     lines = [line for line in pooler.log_since(mark).splitlines() if RELOADED in line]
@@ -654,7 +655,8 @@ def reloaded(pooler):
 
 
 def settle(pooler):
-    """Times of files count from a second on: a younger file may change without a trace."""
+    """Waits until the file is more than a second old: a change within the second of its timestamp
+    could go unnoticed."""
     path = pooler.path("userlist.txt")
     waiting.wait_for(lambda: os.stat(path).st_ctime + 1.1 < time.time(), "old files", pause=0.1)
 
@@ -742,17 +744,18 @@ def test_check_config_goes_on_after_the_first_problem(make_pooler, pg):
         assert text in out, out
 
 
-# a list that is long
+# a long user list
 
 def long_list(*first, count=4000):
-    """Long enough that it is not read on the loop."""
+    """Returns a list so long that a helper thread reads it."""
     lines = ['"%s" "%s"' % entry for entry in (("admin_user", "admin secret 91c"),) + first]
     return "\n".join(lines + ['"somebody%d" "%s"' % (i, "x" * 60) for i in range(count)]) + "\n"
 
 
 @pytest.fixture
 def crowded(make_pooler, pg):
-    """A pooler whose auth_file is a pipe from now on: reading it takes as long as the test wants."""
+    """A pooler whose auth_file is a pipe from now on, so that the test controls how long reading
+    takes."""
     pooler = make_pooler({"db": pg.conn(user="trust_user")}, start=False, settings={
         "auth_type": "plain", "pool_mode": "transaction"})
     pooler.userlist = {"admin_user": "admin secret 91c", "goes": "1", "stays": "2", "changes": "3"}
@@ -772,7 +775,8 @@ def begin_reload(pooler):
 
 
 def feed(pooler, text):
-    """Returns when the pooler has opened the pipe and read the text."""
+    """Writes the list when the pooler has opened the pipe, and returns when the pooler has read
+    it."""
     with open(pooler.path("userlist.txt"), "w") as pipe:
         pipe.write(text)
 
@@ -814,7 +818,7 @@ def test_a_long_list_with_a_fault_changes_nothing(crowded):
 
 
 def test_reloads_of_a_long_list_in_a_row(crowded):
-    """One that is asked for while another is under way reads the list once more."""
+    """A RELOAD during another one makes the pooler read the list once more."""
     first = begin_reload(crowded)
     second, third = begin_reload(crowded), begin_reload(crowded)
     crowded.signal("HUP")
@@ -831,7 +835,8 @@ def test_reloads_of_a_long_list_in_a_row(crowded):
 
 
 def test_set_amid_a_reload_of_a_long_list(crowded):
-    """The reload has yet to read the settings, and would bring the old value back: SET waits."""
+    """SET waits for the reload, which has not read the settings yet and would restore the old
+    value."""
     other = crowded.console()
     console = begin_reload(crowded)
     other.send(wire.query("SET query_timeout = '77'"))

@@ -1,4 +1,4 @@
-"""The admin console: language, protocol, access, commands (operation.md 1 to 4)."""
+"""The admin console: syntax, protocol, access, commands (operation.md 1 to 4)."""
 
 import os
 import threading
@@ -188,7 +188,7 @@ def test_password_of_the_console(make_pooler, pg):
 
 
 def own_console(pooler, user="pgbouncer"):
-    """psql as the account the pooler runs as, over its unix socket."""
+    """Runs psql as the account of the pooler over its unix socket."""
 
     import subprocess
     return subprocess.run(
@@ -349,7 +349,8 @@ def test_login_while_paused(pooler):
 
 
 def test_pause_of_a_database_before_its_first_login(make_pooler, pg):
-    """No server is launched only to be closed, so RESUME serves at once."""
+    """PAUSE before the first login connects no server only to close it, so RESUME serves clients at
+    once."""
     pooler = make_pooler({"db": pg.conn()}, settings=dict(TRANSACTION, server_login_retry=600))
     pooler.admin.query("PAUSE db")
     client = pooler.client()
@@ -458,7 +459,7 @@ def test_wait_close(pooler):
 
 
 def test_each_waiting_command_has_its_own_end(pooler):
-    """PAUSE is not finished by what finishes WAIT_CLOSE."""
+    """The event that ends WAIT_CLOSE does not end PAUSE."""
     client = pooler.connect()
     client.query("begin")
     pooler.admin.query("RECONNECT db")
@@ -475,7 +476,8 @@ def test_each_waiting_command_has_its_own_end(pooler):
 
 
 def test_resume_by_another_console(pooler):
-    """The waiting PAUSE either stays unanswered or fails, but never claims success."""
+    """After RESUME on another console, the waiting PAUSE is unanswered or fails, but never reports
+    success."""
     client = pooler.connect()
     client.query("begin")
     other, pauser = pooler.console(), pooler.console()

@@ -1,5 +1,5 @@
-"""Every command of one console while another one's command waits (SUSPEND at rest, pauses that
-are complete: test_suspend.py)."""
+"""Each command of one console while a command of another console is waiting. (For SUSPEND without
+activity and for complete pauses see test_suspend.py.)"""
 
 import pytest
 
@@ -12,12 +12,12 @@ NOT_PAUSED = "pooler is not paused/suspended"
 NO_PAUSE_OF_DB = "database db is not paused"
 HALF = "insert into nowhere values ('%s')" % ("x" * 100000)
 
-# what the first console waits for, and what it is told in the end
+# The waiting command of the first console, and its final answer.
 FIRST = ["PAUSE", "PAUSE db", "SUSPEND", "WAIT_CLOSE", "SHUTDOWN WAIT_FOR_SERVERS",
          "SHUTDOWN WAIT_FOR_CLIENTS"]
 WAITS = "waits"
 
-# Answers that leave the first one waiting, in the order of FIRST.
+# Commands during which the first one goes on waiting, with their answers in the order of FIRST.
 STAYS = {
     "SHOW STATE": ["SHOW"] * 6,
     "SHOW FDS": ["SHOW"] * 6,
@@ -41,7 +41,7 @@ STAYS = {
     "RECONNECT": ["RECONNECT"] * 6,
 }
 
-# Answers that end the waiting, and what the first one is told.
+# Commands that end the waiting, with their answers and the answer to the first console.
 ENDS = {
     "PAUSE": {"RESUME": ("RESUME", "pause was interrupted by RESUME"), "SHUTDOWN": (None, None)},
     "PAUSE db": {"RESUME db": ("RESUME", "pause was interrupted by RESUME"),
@@ -55,8 +55,8 @@ ENDS = {
 
 
 def answer(console, sql):
-    """The tag of the answer or the text of its error; WAITS when there is none yet (a command
-    that follows is answered before)."""
+    """Returns the tag of the answer or the text of the error, or WAITS when no answer has come.
+    (The console then answers its next command first.)"""
     console.send(wire.query(sql) + wire.query("SHOW VERSION"))
     told = outcome(console.finish())
     if told == "SHOW" and not sql.startswith("SHOW"):
@@ -74,7 +74,7 @@ def still_waits(console):
 
 
 class Scene:
-    """A client at work, and a console whose command waits for it."""
+    """A client with an open transaction, and a console whose command waits for it."""
 
     def __init__(self, make_pooler, pg, first):
         self.pooler = make_pooler({"db": pg.conn(), "other": pg.conn()}, settings=TRANSACTION)
@@ -106,7 +106,7 @@ def test_commands_that_leave_it_waiting(make_pooler, pg, first):
     for sql, answers in STAYS.items():
         if answers[column] is None:
             continue
-        # what waits would answer later commands of the same console out of their order
+        # While a command waits, its console would answer later commands out of order.
         console = scene.three if answers[column] == WAITS else scene.two
         assert answer(console, sql) == answers[column], (first, sql)
         assert still_waits(scene.one), (first, sql)

@@ -1,4 +1,5 @@
-"""Commands of the console in every hand, twice, in the wrong order, while clients work and wait."""
+"""Console commands on several consoles, repeated and in the wrong order, while clients work and
+wait."""
 
 import os
 import subprocess
@@ -11,13 +12,14 @@ from test_views import TRANSACTION, VIEWS
 
 
 def ask(console, sql):
-    """The tag of the answer, or the text of the error."""
+    """Returns the tag of the answer, or the text of the error."""
     result = console.query(sql, check=False)
     return result.errors[0].text() if result.errors else result.tag
 
 
 def commands(console):
-    """Every command that SHOW HELP names, but SHOW and EXPLAIN, with arguments that do no lasting harm."""
+    """Returns every command that SHOW HELP names except SHOW and EXPLAIN, with arguments that do no
+    lasting harm."""
     usage = console.query("SHOW HELP").notices[0].field("D").split()
     known = [word for word in usage if word.isupper() and word.replace("_", "").isalpha()]
     words = [word for word in dict.fromkeys(known) if word not in ("SHOW", "EXPLAIN", "LOGIN", *VIEWS)]

@@ -1,4 +1,5 @@
-"""COPY, pipelines and sizes: the ledger of owed answers (protocol.md 2, 11)."""
+"""COPY, pipelines and message sizes: the pooler tracks which answers are outstanding (protocol.md
+2, 11)."""
 
 import hashlib
 import random
@@ -16,7 +17,7 @@ MODES = pytest.mark.parametrize("mode", ["session", "transaction", "statement"])
 
 @pytest.fixture
 def narrow(make_pooler, pg):
-    """narrow(mode): one server for everybody."""
+    """narrow(mode) returns a pooler with one server connection for all clients."""
     def make(mode="transaction", **settings):
         return make_pooler({"db": pg.conn(pool_size=1)}, settings=dict(settings, pool_mode=mode))
     return make
@@ -31,7 +32,7 @@ def table(pg):
 
 
 def copy_out(client, sql):
-    """(the data, the tag)"""
+    """Returns (the data, the tag)."""
     client.send(wire.query(sql))
     first = client.recv()
     assert first.kind == "H", first
@@ -111,7 +112,8 @@ def test_copy_fail(narrow, table, mode):
 
 @MODES
 def test_copy_that_the_server_ends(narrow, table, mode):
-    """Data behind the server's error is still on its way; it must not disturb anyone."""
+    """The client still sends data when the server has reported an error. No other client is
+    affected."""
     pooler = narrow(mode)
     client = pooler.connect()
     client.send(wire.query("copy %s from stdin" % table))
@@ -146,7 +148,7 @@ def test_copy_messages_out_of_place(narrow, table, late):
 
 
 def test_late_copy_data_of_many_clients(narrow, table):
-    """No server is lost to clients that go on copying."""
+    """Clients go on sending COPY data after an error, and no server connection is lost."""
     pooler = narrow()
     for _ in range(30):
         client = pooler.connect()
@@ -165,8 +167,8 @@ LATE = [wire.copy_data("late\n") * 3, wire.copy_done(), wire.copy_fail("late"),
 @MODES
 @pytest.mark.parametrize("late", LATE)
 def test_late_copy_messages_in_the_extended_protocol(narrow, table, mode, late):
-    """Behind a CopyFail, behind an error, behind the Sync: they mean nothing, and cost nobody a
-    server."""
+    """Late COPY messages after a CopyFail, after an error, or after the Sync are ignored, and no
+    server connection is lost."""
     pooler = narrow(mode)
     client, other = pooler.connect(), pooler.connect()
     start = wire.parse("", "copy %s from stdin" % table) + wire.bind() + wire.execute()
@@ -199,7 +201,8 @@ BAD_ROW, GOOD_ROW = wire.copy_data("bad\trow\n"), wire.copy_data("1\ta\n")
 @pytest.mark.parametrize("waits", [False, True])
 @pytest.mark.parametrize("simple", [False, True])
 def test_syncs_within_a_copy_that_fails(narrow, pg, table, mode, rest, waits, simple):
-    """Which of them the server had eaten decides what it skips and how often it is ready."""
+    """The number of Syncs that the server read during the COPY decides what it skips and how many
+    ReadyForQuery it sends."""
     sql = "copy %s from stdin" % table
     start = wire.query(sql) if simple else (
         wire.parse("", sql) + wire.bind() + wire.execute() + wire.flush())
@@ -223,7 +226,7 @@ def test_copy_in_the_extended_protocol(narrow, table):
     start = (wire.parse("", "copy %s from stdin" % table) + wire.bind() + wire.execute())
     client.send(start, wire.copy_data("1\ta\n"), wire.copy_done(), wire.sync())
     assert "".join(m.kind for m in client.recv_until("Z")) == "12GCZ"
-    # a Sync before the end of COPY has no answer of its own
+    # A Sync before the end of COPY gets no ReadyForQuery.
     client.send(start, wire.sync(), wire.copy_data("2\tb\n"), wire.copy_done(), wire.sync())
     assert "".join(m.kind for m in client.recv_until("Z")) == "12GCZ"
     client.send(start, wire.copy_data("x\n"), wire.copy_done(), wire.sync())
@@ -256,7 +259,7 @@ def test_copy_both_ways_in_one_query(narrow, table):
     assert kinds == "CTDCHdcCTDCZ"
 
 
-# cut anywhere
+# COPY data that is split at any byte
 
 
 STREAM = (wire.query("select 1") + wire.parse("", "select $1::int + 1", (23,))
@@ -272,7 +275,7 @@ def test_client_messages_cut_at_every_byte(narrow, pkt_buf):
     for at in range(1, len(STREAM)):
         client.send(STREAM[:at])
         if at % 16 == 0:
-            waiting.wait_read(client.sock)  # so that the halves really arrive apart
+            waiting.wait_read(client.sock)  # The two parts have to arrive separately.
         client.send(STREAM[at:])
         client.recv_kinds(ANSWER)
     assert other.value("select 3") == "3"
@@ -292,7 +295,7 @@ def test_server_messages_cut_at_every_byte(make_pooler, fake):
             session.recv_until("Q")
             session.send(reply[:at])
             if at % 16 == 0:
-                waiting.wait_read(session.sock)  # so that the halves really arrive apart
+                waiting.wait_read(session.sock)  # The two parts have to arrive separately.
             session.send(reply[at:])
         session.recv_until("Q")
         session.send_slowly(reply)
@@ -360,7 +363,7 @@ def test_sync_alone(narrow):
 
 
 def test_server_is_kept_between_sync_and_ready(narrow):
-    """The first ReadyForQuery is not the end of a pipeline."""
+    """The server connection stays assigned until the last ReadyForQuery of a pipeline."""
     pooler = narrow()
     client, other = pooler.connect(), pooler.connect()
     slow = wire.parse("", "select pg_sleep(0.3)") + wire.bind() + wire.execute() + wire.sync()
@@ -395,7 +398,7 @@ def test_portals_and_suspension(narrow):
 
 def test_function_call(narrow):
     client = narrow().connect()
-    # oid 177 is int4pl
+    # OID 177 is int4pl.
     body = struct.pack("!ihhh", 177, 1, 1, 2) + struct.pack("!iiii", 4, 40, 4, 2) + struct.pack("!h", 1)
     client.send(wire.message("F", body) + wire.query("select 1"))
     messages = client.recv_kinds("VZTDCZ")
@@ -423,7 +426,8 @@ def test_notices_and_notifications(narrow):
 
 
 def random_pipeline(rand):
-    """Random messages that any server answers with the same bytes; ends outside a transaction."""
+    """Returns random messages that every server answers with the same bytes. They end outside a
+    transaction."""
     parts = []
     for _ in range(rand.randint(1, 12)):
         kind = rand.randrange(12)
@@ -456,7 +460,7 @@ def random_pipeline(rand):
 
 
 def until_the_end(client):
-    """Every byte up to the answer of the last query."""
+    """Returns every byte up to the answer of the last query."""
     got = []
     while True:
         msg = client.recv()
@@ -468,7 +472,8 @@ def until_the_end(client):
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("mode", ["session", "transaction"])
 def test_random_pipelines_like_a_direct_connection(make_pooler, pg, seed, mode):
-    """Several clients on one server; a direct connection is the oracle."""
+    """Several clients share one server connection. A direct connection gives the expected
+    answers."""
     pooler = make_pooler({"db": pg.conn(pool_size=1 if mode == "transaction" else 10)},
                          settings={"pool_mode": mode})
     failures = []
@@ -497,14 +502,14 @@ def test_random_pipelines_like_a_direct_connection(make_pooler, pg, seed, mode):
     pooler.wait_pool(cl_active=0, cl_waiting=0, sv_active=0)
 
 
-# sizes
+# message sizes
 
 
 LIMIT = 24 << 20
 
 
 def test_big_result_in_little_memory(narrow):
-    """60 MB to a client that reads late; the pooler holds little of it."""
+    """A client reads a result of 60 MB late, and the pooler buffers only little of it."""
     pooler = narrow()
     client = pooler.connect()
     client.query("select 1")
@@ -512,7 +517,7 @@ def test_big_result_in_little_memory(narrow):
     rows, width = 60000, 1000
     client.send(wire.query("select repeat('x', %d) from generate_series(1, %d)" % (width, rows)))
     assert client.has_data(10)
-    # long enough for a pooler without brakes to read it all
+    # A pooler without flow control would read all of the result in this time.
     waiting.holds_for(lambda: pooler.rss() - before < LIMIT, 0.5, "little memory")
     count = 0
     while True:
@@ -570,7 +575,7 @@ def test_big_query_that_waits(narrow):
         wire.query("select md5('%s')" % ("z" * size)),))
     sender.start()
     pooler.wait_pool(cl_waiting=1)
-    # long enough for a pooler without brakes to read it all
+    # A pooler without flow control would read all of the data in this time.
     waiting.holds_for(lambda: pooler.rss() - before < LIMIT, 0.3, "little memory")
     holder.query("commit")
     assert client.finish().value == hashlib.md5(b"z" * size).hexdigest()
@@ -615,8 +620,8 @@ def test_idle_clients_cost_little(make_pooler, pg):
 
 
 def test_other_amounts_per_turn(pooler):
-    """sbuf_loopcnt says how often one connection is read before others are; nothing is lost with
-    any of its values, also while it changes."""
+    """sbuf_loopcnt sets how often the pooler reads from one connection before it serves others.
+    With every value, also when it changes, no data is lost."""
     with pooler.connect() as client:
         for value in (1, 0, 1000):
             pooler.set("sbuf_loopcnt", value)

@@ -1,8 +1,8 @@
-"""What logins cost: keys are derived beside the loop and only when they are needed, and a wrong
-proof costs the same derivation whoever it is for.
+"""The cost of logins. The pooler derives SCRAM keys in a helper thread and only when needed, and a
+wrong proof costs the same derivation for every user.
 
-Derivations are counted in the log. That they run beside the loop is seen from the order of
-answers: a query sent after a login that derives is answered before it."""
+The log gives the number of derivations. The order of answers shows that they run in a helper
+thread: a query that is sent after a login that derives is answered before it."""
 
 import pytest
 
@@ -10,7 +10,7 @@ import wire
 
 PLAIN = "costly secret 58"
 ROUNDS = 100000
-# Some tenths of a second for one derivation: no query takes that long.
+# One derivation takes some tenths of a second, which is longer than any query.
 SLOW_ROUNDS = 900000
 DERIVING = "] DEBUG deriving a SCRAM key, %d iterations"
 
@@ -23,8 +23,8 @@ def users(rounds):
 
 @pytest.fixture
 def costly(make_pooler, pg):
-    """costly(method) gives a pooler with costly secrets, where only the user busy gets in
-    without one."""
+    """costly(method) returns a pooler with high iteration counts. Only the user busy logs in
+    without a derivation."""
     def make(method, rounds=ROUNDS):
         pooler = make_pooler({"db": pg.conn(user="trust_user")}, userlist=users(rounds), start=False)
         pooler.settings.update(auth_type="hba", auth_hba_file=pooler.path("hba"), verbose=1,
@@ -39,7 +39,7 @@ def derivations(pooler, since, rounds=ROUNDS):
 
 
 def send_guess(client, method):
-    """A wrong proof that costs the guesser nothing."""
+    """Sends a wrong proof, which the client made without a derivation."""
     client.send(client.startup_packet())
     client.recv_kinds("R")
     if method != "scram-sha-256":
@@ -76,7 +76,7 @@ def test_right_proofs_cost_one_derivation(costly):
 
 @pytest.mark.parametrize("who", ["known", "unknown"])
 def test_a_storm_of_logins_delays_nobody(costly, who):
-    """Queries are answered while the helper thread derives one key after the other."""
+    """The pooler answers queries while the helper thread derives one key after the other."""
     pooler = costly("scram-sha-256", SLOW_ROUNDS)
     with pooler.connect(user="busy") as client:
         client.value("select 1")
@@ -93,7 +93,8 @@ def test_a_storm_of_logins_delays_nobody(costly, who):
 
 
 def test_server_logins_derive_beside_the_loop(make_pooler, pg):
-    """A server whose role has many rounds: others are served while its keys are derived."""
+    """A role has a high iteration count. Other clients are served while the pooler derives its
+    keys."""
     with pg.client() as owner:
         owner.query("create role slow login password '%s'" % wire.ScramKeys(
             PLAIN, iterations=SLOW_ROUNDS).secret())

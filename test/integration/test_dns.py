@@ -1,5 +1,5 @@
-"""Host names: how long what is known of them is used, what becomes of servers when a name
-means another address, zones and their serials."""
+"""Host names: how long a lookup is cached, what happens to server connections when a name gets
+another address, and zone serials."""
 
 import os
 import random
@@ -45,8 +45,8 @@ ns IN A {address}
 
 
 def bind_resolver():
-    """A socket on port 53, which is the only one that resolvers ask. Its address is drawn from
-    so many that nobody else who does this now has the same one."""
+    """Returns a socket on port 53, the only port that resolvers use. The address is random, so that
+    concurrent tests do not collide."""
     address = "127.%d.%d.%d" % tuple(random.randrange(1, 255) for _ in range(3))
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
@@ -58,7 +58,8 @@ def bind_resolver():
 
 
 class NameServer:
-    """Answers every A query with self.addresses, and any other with nothing."""
+    """A scripted name server. It answers every A query with self.addresses and any other query with
+    no records."""
 
     def __init__(self, addresses):
         self.addresses = addresses
@@ -100,7 +101,7 @@ def names():
 
 
 class Nsd:
-    """A real name server with the zone pool.example."""
+    """A real name server (nsd) with the zone pool.example."""
 
     def __init__(self):
         with bind_resolver() as sock:
@@ -112,7 +113,7 @@ class Nsd:
         self.process = None
 
     def tell(self, serial, **names):
-        """What the zone holds from now on."""
+        """Replaces the content of the zone."""
         with open(os.path.join(self.dir, "pool.zone.new"), "w") as zone:
             zone.write(ZONE.format(serial=serial, address=self.address))
             zone.writelines("%s IN A %s\n" % pair for pair in names.items())
@@ -126,7 +127,7 @@ class Nsd:
                                             start_new_session=True)
 
     def stop(self, number=signal.SIGTERM):
-        """Sends a signal to it and its helpers."""
+        """Sends a signal to the server and its child processes."""
         os.killpg(self.process.pid, number)
 
     def close(self):
@@ -165,7 +166,7 @@ def test_servers_of_a_lost_address_are_closed(make_pooler, fake, names):
     pooler.wait_pool(sv_idle=1, sv_active=1)
     first, second = server.sessions
 
-    # The name is looked up for the next connection, which the new address refuses.
+    # The pooler looks the name up for the next connection, and the new address refuses it.
     names.addresses = ["127.0.0.2"]
     other.query("begin")
     third = pooler.client()
@@ -177,7 +178,7 @@ def test_servers_of_a_lost_address_are_closed(make_pooler, fake, names):
     assert [row["close_needed"] for row in rows if row["state"] == "active"] == ["1", "1"]
     assert not first.ended.is_set() and not second.ended.is_set()
 
-    # They finish what they do.
+    # The clients may finish their transactions.
     assert busy.query("commit").tag == "COMMIT"
     assert other.query("commit").tag == "COMMIT"
     waiting.wait_for(lambda: first.ended.is_set() and second.ended.is_set(), "servers closed")
@@ -209,7 +210,7 @@ def test_results_are_used_for_dns_max_ttl(make_pooler, fake, names):
     assert names.asked == 1
     row = pooler.show_one("DNS_HOSTS", hostname="db.example")
     assert row["addrs"] == "127.0.0.1:0" and 3000 < int(row["ttl"]) <= 3600
-    # also what is known already
+    # The new limit also applies to cached answers.
     pooler.set("dns_max_ttl", 0)
     assert pooler.show_one("DNS_HOSTS", hostname="db.example")["ttl"] == "0"
     pooler.connect().query("begin")
@@ -234,7 +235,8 @@ def test_failures_are_used_for_dns_nxdomain_ttl(make_pooler, fake, names):
 
 
 def test_zone_of_a_real_name_server(make_pooler, fake, nsd):
-    """A serial that has grown makes the names be looked up again, long before their time."""
+    """The pooler looks names up again when the serial of the zone has grown, long before they
+    expire."""
     server = fake()
     nsd.tell(1, db="127.0.0.1")
     pooler = pooler_by_name(make_pooler, server, nsd, "db.pool.example",
@@ -245,7 +247,7 @@ def test_zone_of_a_real_name_server(make_pooler, fake, nsd):
         {"zonename": "pool.example", "serial": "1", "count": "1"}], "the serial is known")
     assert pooler.show_one("LISTS", list="dns_zones")["items"] == "1"
 
-    # the address is another one: the server is closed after its use
+    # The address is another one, so the server connection is closed when it is released.
     nsd.tell(2, db="127.0.0.2")
     pooler.wait_log("zone 'pool.example' serial changed: old=1 new=2$")
     waiting.wait_for(lambda: pooler.show_one(
@@ -256,11 +258,11 @@ def test_zone_of_a_real_name_server(make_pooler, fake, nsd):
     other.send(wire.query("select 1"))
     pooler.wait_log("connect failed")
 
-    # a new serial brings it back
+    # A new serial restores the first address.
     nsd.tell(3, db="127.0.0.1")
     assert other.finish().value == "fake"
 
-    # a silent name server takes nothing away
+    # When the name server does not answer, the cached address stays in use.
     nsd.stop(signal.SIGSTOP)
     pooler.wait_log("zone 'pool.example' has no serial: ")
     assert client.query("select 1").value == "fake"

@@ -1,8 +1,7 @@
-"""Real drivers, each in its own language, in every way it offers to send a query.
+"""Real drivers in several languages, with every way in which they send queries.
 
-The programs are in drivers/; they check their results themselves, end with an error at the
-first difference, and print a line `ok WHAT` for each part that was right.
-"""
+The programs are in drivers/. They check their own results, end with an error at the first
+difference, and print a line `ok WHAT` for each part that was right."""
 
 import importlib.util
 import os
@@ -19,7 +18,7 @@ import waiting
 
 USER = "scram_user"
 
-# name: (where it comes from, command within its folder, what it must have found right)
+# name: (folder, command within it, the parts that must be right)
 DRIVERS = {
     "psycopg": ("python", ["with_psycopg.py"],
                 ["default", "prepared", "unprepared", "client", "asynchronous", "cancel",
@@ -62,15 +61,16 @@ PLACES = {
     "tls": {"pool_mode": "transaction", "default_pool_size": 2, "max_prepared_statements": 200,
             "client_tls_sslmode": "prefer"},
 }
-# `make check` runs these tests twice, each time in a part of the places.
+# `make check` runs these tests twice, each time with some of the pool modes.
 CHOSEN = os.environ.get("DRIVER_PLACES", " ".join(PLACES)).split()
-# this one leaves TLS to other packages
+# pg8000 leaves TLS to other packages.
 RUNS = [(driver, place) for driver in DRIVERS for place in CHOSEN
         if (driver, place) != ("tokio-postgres", "tls")]
 
 
 def command_of(driver):
-    """(command, folder) that runs the driver's program; builds it when that is due."""
+    """Returns (command, folder) to run the driver's program, and builds the program when
+    necessary."""
     place, command, _ = DRIVERS[driver]
     if place == "python":
         if importlib.util.find_spec(driver) is None:
@@ -87,7 +87,7 @@ def drivers_db(cluster):
 
 @pytest.fixture
 def database(drivers_db):
-    """A database `drivers` with the tables the programs expect, as new."""
+    """A new database `drivers` with the tables that the programs expect."""
     drivers_db.do(*SCHEMA, database="drivers")
     return drivers_db
 
@@ -103,10 +103,10 @@ def authority():
 
 @pytest.fixture
 def environment(database, authority):
-    """environment(pooler): how a program reaches the pooler, or PostgreSQL itself with None.
+    """environment(pooler) returns the variables with which a program connects to the pooler, or
+    with None to PostgreSQL itself.
 
-    SAME_BACKEND tells a program that it keeps its server from one query to the next.
-    """
+    SAME_BACKEND tells a program that it keeps its server connection between queries."""
     def make(pooler):
         env = dict(os.environ, PGUSER=USER, PGPASSWORD=postgres.USERS[USER][0], PGSSLMODE="disable",
                    PGHOST=database.host, PGPORT=str(database.port), PGDATABASE="drivers",
@@ -122,7 +122,7 @@ def environment(database, authority):
 
 
 def run(command, folder, env):
-    """(whether it ended well, its output)"""
+    """Returns (whether the program succeeded, its output)."""
     try:
         done = subprocess.run(command, cwd=folder, env=env, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
@@ -156,7 +156,8 @@ def test_driver(make_pooler, database, environment, authority, driver, place):
 
 
 def look_after(pooler, size):
-    """Everything went back, and no server was lost on the way."""
+    """Checks that all server connections are back in the pool and that none was closed with an
+    error."""
     if "client_tls_sslmode" in pooler.settings:
         attempts = re.findall("login attempt: db=db .* tls=(\\S+)", pooler.log())
         assert attempts and "no" not in attempts

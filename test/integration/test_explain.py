@@ -146,7 +146,7 @@ def test_a_fallback_that_cannot_be_read(make_pooler):
 
 
 def test_console_for_anybody(make_pooler, pg):
-    """With auth_type=any whoever comes may look."""
+    """With auth_type=any every user may read the console."""
     pooler = make_pooler({"db": pg.conn(user="trust_user")}, settings={"auth_type": "any"})
     assert explain(pooler.admin, "anybody pgbouncer")["login"] == "possible"
     assert pooler.connect("pgbouncer", "anybody").query("SHOW VERSION").rows

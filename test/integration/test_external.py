@@ -1,4 +1,4 @@
-"""Passwords that somebody else judges: an LDAP directory, PAM (configuration.md 11)."""
+"""Passwords that another system checks: an LDAP directory or PAM (configuration.md 11)."""
 
 import contextlib
 import re
@@ -13,7 +13,7 @@ import wire
 
 SECRETS = {uid: secret for uid, _, secret in slapd.USERS}
 ADMIN = "admin secret 91c"
-# This many are asked at a time, and this many wait.
+# The number of checks that run at a time, and the number of clients that wait for one.
 THREADS, QUEUE = 4, 20
 
 
@@ -28,7 +28,7 @@ def search(port):
 
 @pytest.fixture
 def judged(make_pooler, pg):
-    """judged(rules=None, **settings): auth_type=hba when there are rules."""
+    """judged(rules=None, **settings) returns a pooler; with rules its auth_type is hba."""
     def make(rules=None, database=None, env=None, userlist=None, **settings):
         pooler = make_pooler({"db": database or pg.conn(user="trust_user")}, start=False, env=env,
                              userlist=dict({"admin_user": ADMIN, "p": "p secret"}, **(userlist or {})))
@@ -42,13 +42,13 @@ def judged(make_pooler, pg):
 
 @pytest.fixture
 def deaf():
-    """A directory that accepts connections and never says a word: its port."""
+    """Returns the port of a directory that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0), backlog=100) as listener:
         yield listener.getsockname()[1]
 
 
 def told(pooler, database, user, secret, **more):
-    """The raw answer to a login that fails."""
+    """Returns the raw answer to a login that fails."""
     client = pooler.client(database, user, secret, **more)
     with client:
         with pytest.raises(wire.Refused) as refused:
@@ -125,7 +125,7 @@ BAD_OPTIONS = {
 @pytest.mark.parametrize("text", BAD_OPTIONS)
 @pytest.mark.parametrize("where", ["rule", "setting"])
 def test_bad_ldap_options_are_refused_at_load(judged, directory, where, text):
-    """They would switch StartTLS off, or let nobody in."""
+    """Such options would turn StartTLS off or refuse every login."""
     if where == "rule":
         good, bad = "host all all all ldap %s\n" % options(directory.port), "host all all all ldap " + text
         pooler = judged(good)
@@ -169,11 +169,11 @@ def test_console_rights_come_after_the_directory(judged, directory):
         assert told(pooler, "pgbouncer", user, "wrong") == LDAP_FAILED
 
 
-# nobody waits for somebody else's judge
+# a slow directory delays no other client
 
 
 def ask(pooler, user="ann", secret="some secret"):
-    """A client whose password is being judged."""
+    """Returns a client whose password is being checked."""
     client = pooler.client(user=user, secret=secret)
     client.send(client.startup_packet())
     client.recv_kinds("R")

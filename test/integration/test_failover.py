@@ -1,4 +1,5 @@
-"""Two real servers in streaming replication: roles, a planned SWITCHOVER, a failover, under load."""
+"""Two real servers in streaming replication: their roles, a planned SWITCHOVER, and a failover,
+under load."""
 
 import threading
 
@@ -48,7 +49,7 @@ def make(make_pooler, pair):
 
 
 class Load:
-    """Clients that insert rows, each in a transaction; one that fails comes again."""
+    """Clients that insert rows, one transaction each. A client that fails connects again."""
 
     def __init__(self, pooler, clients=4):
         self.pooler, self.done, self.errors = pooler, 0, []
@@ -88,7 +89,7 @@ class Load:
 
 
 class Bench:
-    """pgbench, run after run, until the end; the runs have to be without any error."""
+    """Runs pgbench repeatedly until the end. No run may report an error."""
 
     def __init__(self, pooler, pg, protocol):
         script = pooler.write("transfer.sql", TRANSFER)
@@ -137,7 +138,7 @@ def test_each_value(make, pair):
 
 @pytest.mark.parametrize("protocol", ["simple", "prepared"])
 def test_switchover_under_load(make, pair, protocol):
-    """There and back again without one client error, and without one row lost."""
+    """Two switchovers, there and back, without a client error and without a lost row."""
     pair.primary.do("truncate moved", "update counted set n = 0")
     pooler = make({"db": "read-write"})
     with Load(pooler) as load, Bench(pooler, pair.primary, protocol) as bench:
@@ -164,8 +165,8 @@ def test_switchover_under_load(make, pair, protocol):
 
 
 def test_failover_under_load(make, pair):
-    """The primary dies, the standby is promoted. Clients with a transaction under way get its
-    error; who has none sees nothing but a wait, and nobody has to do anything."""
+    """The primary dies and the standby is promoted. A client with an open transaction gets an
+    error, every other client only waits, and the administrator does not have to act."""
     pooler = make({"db": "primary", "reports": "prefer-standby"})
     died = pair.primary
     with pooler.connect() as idle, pooler.connect("reports") as report, Load(pooler) as load:
@@ -182,12 +183,12 @@ def test_failover_under_load(make, pair):
         assert idle.finish().value == "f"
         errors = len(load.errors)
         load.wait_more()
-        # the standby that reports went to is the primary now, and the only one left
+        # The former standby, which served the reports, is the primary now and the only server left.
         assert report.value("select pg_is_in_recovery()") == "f"
         assert len(load.errors) == errors, load.errors
         waiting.wait_for(lambda: roles(pooler) == {died.port: None, pair.primary.port: "primary"},
                          "roles are followed", DEADLINE)
-        # it comes back as a standby, and is used as one
+        # The old primary returns as a standby, and the pooler uses it as one.
         pair.make_standby()
         waiting.wait_for(lambda: report.value("select pg_is_in_recovery()") == "t",
                          "the new standby is used", DEADLINE)

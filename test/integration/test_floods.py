@@ -1,4 +1,5 @@
-"""Peers that send without end: each costs a bounded amount of memory and of log, and only its own time."""
+"""Clients and servers that send without end. Each may only use a limited amount of memory and
+log."""
 
 import socket
 import time
@@ -36,7 +37,7 @@ def lean(make_pooler):
 
 
 def pump(sock, data, seconds=1.5):
-    """Sends until nobody takes it any more."""
+    """Sends until the other side stops reading."""
     sock.settimeout(0.4)
     end = time.monotonic() + seconds
     try:
@@ -70,7 +71,8 @@ def test_client_that_sends_without_end(lean, pg, kind, first):
 
 @pytest.mark.parametrize("in_transaction", [False, True])
 def test_long_pipeline_without_sync(make_pooler, pg, in_transaction):
-    """More messages at once than answers may be owed: all are answered, without help from the client."""
+    """A client sends more messages before its Sync than the pooler tracks outstanding answers for.
+    All of them are answered."""
     pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings=TRANSACTION)
     client = pooler.connect()
     if in_transaction:
@@ -85,7 +87,7 @@ def test_long_pipeline_without_sync(make_pooler, pg, in_transaction):
 
 
 def test_syncs_amid_copy_data(lean, pg):
-    """The server eats them, so none is answered until the COPY has ended."""
+    """The server skips these Syncs, so none is answered until the COPY has ended."""
     pg.do("create table if not exists flooded (n int)", "grant all on flooded to public")
     pooler = lean({"db": pg.conn(pool_size=1)})
     client = pooler.connect()
@@ -131,8 +133,8 @@ def test_server_whose_login_never_ends(lean, pg, fake, kind):
 
 
 def test_notifications_of_a_resting_server_fill_no_log(make_pooler, fake):
-    """A LISTEN that a client left behind, and many who NOTIFY. (Part of a message, which
-    such a flood may end with, takes the server out of use.)"""
+    """A client leaves a LISTEN behind on a server connection, and many clients send NOTIFY. (When
+    the flood ends within a message, the pooler closes that connection.)"""
     notification = wire.message("A", b"\0\0\0\1channel\0payload\0")
 
     def script(session):

@@ -1,4 +1,4 @@
-"""Two poolers behind haproxy: cancel requests, addresses (doc/peering.md)."""
+"""Two poolers behind haproxy: cancel requests and client addresses (doc/peering.md)."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ backend poolers
 
 @pytest.fixture
 def balanced(make_pooler, pg):
-    """balanced(option): the poolers, and the port of haproxy in front of them."""
+    """balanced(option) returns the poolers and the port of haproxy in front of them."""
     started = []
 
     def make(option=""):

@@ -1,4 +1,4 @@
-"""The tools of these tests themselves."""
+"""Tests of the test tools."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ import waiting
 
 @pytest.fixture
 def locked():
-    """A folder that only its owner may enter, as root's home is."""
+    """A folder that only its owner may enter, like root's home."""
     folder = waiting.scratch("locked")
     os.chmod(folder, 0o700)
     os.chown(folder, os.getuid(), os.getgid())

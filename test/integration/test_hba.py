@@ -1,4 +1,5 @@
-"""Methods by rule: auth_hba_file and auth_ident_file (configuration.md 9, 10; protocol.md 4)."""
+"""Authentication methods by rule: auth_hba_file and auth_ident_file (configuration.md 9, 10;
+protocol.md 4)."""
 
 import os
 import re
@@ -24,7 +25,8 @@ CONSOLE = "host pgbouncer admin_user all md5\n"
 
 @pytest.fixture
 def ruled(make_pooler, pg):
-    """ruled(rules, ident=None): the rule for the test's own console stands first."""
+    """ruled(rules, ident=None) returns a pooler with these rules, after one for the test's own
+    console."""
     def make(rules, ident=None, start=True, database=None, **settings):
         entry = pg.conn(user="trust_user") if database is None else database
         pooler = make_pooler({"db": entry}, userlist=USERS, start=False)
@@ -37,7 +39,7 @@ def ruled(make_pooler, pg):
     return make
 
 
-# the method is the rule's
+# the rule decides the method
 
 WAYS = {
     ("trust", "p"): [0], ("trust", "m"): [0], ("trust", "s"): [0], ("trust", "empty"): [0],
@@ -103,8 +105,9 @@ def test_the_first_rule_that_fits_counts(ruled):
 def test_replication_is_a_database_of_its_own(ruled):
     pooler = ruled("host all all all md5\nhost replication all all trust\n")
     with pooler.connect(user="p"):
-        pass  # the greeting is known from now on
-    # physical: no other rule fits it; logical: by the name of its database
+        pass  # The pooler caches the server's parameters from this login.
+    # Physical replication matches only a rule for replication; logical replication matches by
+    # database.
     with pooler.client(user="empty", replication="true") as client:
         client.send(client.startup_packet())
         assert client.recv().raw() == wire.auth(0)
@@ -140,11 +143,11 @@ def test_own_console_needs_no_rule(ruled):
     assert done.stdout.startswith("PgBouncer "), done.stderr
 
 
-# the account behind a unix socket
+# peer: the operating system account of a client on a unix socket
 
 
 def psql(pooler, account, user, database="db", sql="select current_user"):
-    """Logs in by the unix socket as this account of the operating system."""
+    """Logs in through the unix socket as this account of the operating system."""
     return subprocess.run(
         [shutil.which("psql"), "-w", "-Atc", sql,
          "host=%s port=%d dbname=%s user=%s" % (pooler.dir, pooler.port, database, user)],
@@ -174,7 +177,7 @@ def test_peer_by_a_map_that_names_somebody_else(ruled):
     assert "unix socket login rejected" in psql(pooler, account, "p").stderr
 
 
-# files: what is wrong with them, and when they are read
+# errors in the files, and when the files are read
 
 
 def test_bad_lines_refuse_the_start(ruled):
@@ -209,7 +212,8 @@ def test_reload_fails_whole_with_any_line_broken(ruled, kind, slip):
     for number in range(len(GOOD[kind])):
         lines = {name: list(lines) for name, lines in GOOD.items()}
         lines[kind][number] = BROKEN[slip](lines[kind][number])
-        if (kind, slip) == ("ident", "unknown"):  # a map of that name is not broken
+        # A map with the name `unknown` is valid, so this line breaks the syntax instead.
+        if (kind, slip) == ("ident", "unknown"):
             lines[kind][number] = '"' + lines[kind][number]
         for name in lines:
             pooler.write(name, CONSOLE * (name == "hba") + "\n".join(lines[name]) + "\n")
@@ -299,11 +303,12 @@ def test_set_loads_rules_or_is_refused(ruled):
     assert pooler.refusal(user="p") == "login rejected"
 
 
-# names of hosts
+# host names in rules
 
 
 def test_host_name(ruled):
-    """Found out while the client waits; whatever it sends meanwhile is kept."""
+    """The pooler resolves the name while the client waits, and keeps what the client sends
+    meanwhile."""
     name = socket.gethostbyaddr("127.0.0.1")[0]
     pooler = ruled("host all m nowhere.invalid trust\nhost all p %s trust\n"
                    "host all all all password\n" % name)

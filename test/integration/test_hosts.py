@@ -1,4 +1,5 @@
-"""Several hosts of one database: who gets the next client, who is left out and taken back."""
+"""Several hosts of one database: which host the next client gets, which hosts are skipped, and when
+they return."""
 
 import pytest
 
@@ -92,7 +93,8 @@ def test_host_is_taken_back(make_pooler, fake):
 
 
 def test_probe_keeps_nobody_waiting(make_pooler, fake):
-    """The host was down, and now it accepts connections and says nothing."""
+    """The host was down. Now it accepts connections but does not answer, and the probe delays no
+    client."""
     def script(session):
         if session.number > 1:
             session.recv_startup()
@@ -115,8 +117,8 @@ def test_probe_keeps_nobody_waiting(make_pooler, fake):
 
 
 def test_no_client_waits_for_a_silent_host(make_pooler, fake):
-    """It accepts connections and says nothing, and nobody knows that yet. Everybody is served by
-    the other, though server_connect_timeout is far away."""
+    """One host accepts connections but does not answer, and the pooler does not know it yet. The
+    other host serves all clients, long before server_connect_timeout."""
     def silence(session):
         session.recv_startup()
         session.recv()

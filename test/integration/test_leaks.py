@@ -1,4 +1,5 @@
-"""Session state left behind on servers that others use next: session_state, SHOW STATE_LEAKS."""
+"""Session state that a client leaves on a server connection which others use next: session_state,
+SHOW STATE_LEAKS."""
 
 import struct
 
@@ -11,7 +12,7 @@ RESET = "DISCARD ALL"
 REFUSED = ("%s is refused: it would change the session of a server connection that is shared "
            "(session_state)")
 
-# kind: (a statement that leaves it, one like it that leaves nothing)
+# kind: (a statement that leaves session state, a similar one that leaves none)
 KINDS = {
     "SET": ("set work_mem = '1MB'", "set local work_mem = '1MB'"),
     "SET ROLE": ("set role trust_user", "set local role trust_user"),
@@ -42,7 +43,7 @@ def resets(session):
 
 @pytest.fixture
 def make(make_pooler, pg):
-    """make(state) gives a pooler with one server connection, for the superuser."""
+    """make(state) returns a pooler with one server connection, for the superuser."""
     def made(state, **more):
         return make_pooler({"db": pg.conn(pool_size=1)}, settings=settings(state, **more))
 
@@ -59,7 +60,7 @@ def error_of(result):
 
 
 def extended(client, sql):
-    """Prepared without a name and run; the kinds of the answers and the messages."""
+    """Runs the SQL as an unnamed statement of the extended protocol."""
     client.send(wire.parse("", sql), wire.bind(), wire.execute(), wire.sync())
     return wire.Result(client.recv_until("Z"))
 
@@ -94,7 +95,7 @@ HOLD = "declare leak cursor with hold for select 1"
 @pytest.mark.parametrize("who", ["setting", "database", "user"])
 @pytest.mark.parametrize("run", [run_simple, extended], ids=["simple", "extended"])
 def test_every_kind_in_every_mode(make_pooler, pg, state, who, run):
-    """Each statement twice, by different clients of one server connection."""
+    """Different clients run each statement twice on one server connection."""
     other = "clean" if state == "forward" else "forward"
     pooler = make_pooler(
         {"db": pg.conn(pool_size=1, **({"session_state": state} if who == "database" else {}))},
@@ -104,7 +105,7 @@ def test_every_kind_in_every_mode(make_pooler, pg, state, who, run):
     before = one.value("select pg_backend_pid()")
     for kind, (leaking, _) in dict(KINDS, **{"DECLARE WITH HOLD": (HOLD, None)}).items():
         for client in (one, two):
-            # a statement of its own: with HOLD the cursor is there behind the transaction
+            # A cursor WITH HOLD outlives its transaction, so the statement is sent alone.
             result = run(client, leaking)
             if state == "refuse":
                 assert error_of(result)["M"] == REFUSED % kind
@@ -142,7 +143,7 @@ def test_function_call(make, kind, oid, values):
     assert two.value("select count(*) from pg_locks where locktype = 'advisory'") == "0"
     assert two.value("show work_mem") == "4MB"
     assert leaks(pooler) == ({kind: 1} if kind else {})
-    # what fails leaves nothing
+    # A statement that fails leaves no state.
     one.send(function_call(oid))
     assert one.finish().kinds() == "EZ"
     assert leaks(pooler) == ({kind: 1} if kind else {})
@@ -211,7 +212,7 @@ def test_clean_with_hold(make):
 
 
 def test_prepared_long_ago(make):
-    """The statement runs again on a server that saw its text with another transaction."""
+    """The statement runs again on a server that parsed its text in an earlier transaction."""
     pooler = make("clean")
     one, two = owner(pooler), owner(pooler)
     one.send(wire.parse("lock", "select pg_try_advisory_lock(99)"), wire.sync())
@@ -232,7 +233,7 @@ def test_prepare_that_is_kept_is_no_leak(make):
     assert not extended(one, "prepare other as select 7").errors
     assert one.value("execute other") == "7"
     assert leaks(pooler) == {}
-    # among others it goes to the server as it is
+    # In a query with several statements, PREPARE goes to the server unchanged.
     assert error_of(one.query("prepare more as select 5; select 1", check=False))["C"] == "0A000"
 
 
@@ -256,7 +257,7 @@ def test_refuse(make, kind):
         assert (error["S"], error["C"], error["M"]) == ("ERROR", "0A000", REFUSED % kind)
         assert error["H"].endswith("a pool in session mode.")
         assert result.kinds() == "EZ"
-        # as any other statement that fails
+        # In a transaction block a refusal aborts the block, like any statement that fails.
         client.query("begin")
         assert run(client, leaking).messages[-1].body == b"E"
         later = error_of(run(client, leaking))
@@ -268,7 +269,8 @@ def test_refuse(make, kind):
 
 
 def test_refused_in_a_pipeline(make):
-    """What stands before it runs, what follows up to Sync does not, and all in order."""
+    """Messages before the refused one run, messages after it up to Sync are skipped, and the
+    answers are in order."""
     pooler = make("refuse")
     client = owner(pooler)
     client.send(wire.parse("a", "select 1"), wire.bind("", "a"), wire.execute(),
@@ -289,7 +291,7 @@ def test_refused_in_a_pipeline(make):
 
 
 def test_unnamed_statement_and_refusal(make):
-    """A refused Parse with a name spares the unnamed statement, one without ends it."""
+    """A refused Parse with a name keeps the unnamed statement; one without a name drops it."""
     pooler = make("refuse")
     client = owner(pooler)
     client.query("begin")

@@ -1,11 +1,11 @@
-"""Settings of a database and of a user, and startup parameters of an entry."""
+"""Settings per database and per user, and startup parameters of a database entry."""
 import wire
 
 TRANSACTION = {"pool_mode": "transaction"}
 
 
 def test_startup_parameters_of_an_entry(make_pooler, pg):
-    """param.NAME is sent with the login, so that RESET comes back to it."""
+    """The pooler sends param.NAME with the login, so that RESET restores this value."""
     pooler = make_pooler(
         {"db": pg.conn() + " param.search_path='pg_catalog, public' param.geqo=off"},
         settings=TRANSACTION)
@@ -32,7 +32,7 @@ def test_what_the_server_does_not_know_is_its_error(make_pooler, pg):
 
 
 def test_timeouts_of_a_database(make_pooler, pg):
-    """query_timeout of one database does not touch the other; RELOAD changes it at once."""
+    """query_timeout of one database does not affect the other, and RELOAD changes it at once."""
     pooler = make_pooler({"short": pg.conn() + " query_timeout=1", "long": pg.conn()},
                          settings=TRANSACTION)
     with pooler.connect("short") as short, pooler.connect("long") as long:

@@ -1,4 +1,4 @@
-"""The log: shape of its lines, notable messages, sinks (operation.md 7)."""
+"""The log: format, events, destinations (operation.md 7)."""
 
 import os
 import re
@@ -90,7 +90,7 @@ def test_nodb_nouser_and_pooler_error(pooler):
 
 
 def lines_of(pooler, mark):
-    """Level, tag without its address, and text of the lines that have a tag."""
+    """Returns level, tag without its address, and text of the lines that have a tag."""
     tagged = re.findall(r"\] ([A-Z]+) [CS]-0x\S+: (\S+)@\S+ (.*)$", pooler.log_since(mark), re.M)
     return [(level, who, re.sub(r"age=\d+s", "age", text)) for level, who, text in tagged]
 
@@ -99,7 +99,7 @@ def lines_of(pooler, mark):
     ("md5", "password authentication failed", []),
     ("scram-sha-256", "SASL authentication failed", ["password authentication failed"])])
 def test_refused_login_names_who_was_asked_for(make_pooler, pg, method, told, reasons):
-    """Programs that watch the log ban addresses by these lines; the order is the known one."""
+    """Programs that watch the log ban addresses by these lines, so their word order is fixed."""
     pooler = make_pooler({"db": pg.conn()}, settings={"auth_type": method})
     mark = pooler.mark()
     assert pooler.refusal(user="nobody", secret="wrong") == told
@@ -189,7 +189,8 @@ def test_logfile_that_cannot_be_opened(make_pooler):
 
 
 def test_logfile_that_cannot_be_opened_later(make_pooler, pg):
-    """A running process is not ended by it, and a reload with it changes nothing."""
+    """A logfile that cannot be opened does not end a running process, and a reload with it changes
+    nothing."""
     pooler = make_pooler({"db": pg.conn()}, start=False)
     os.mkdir(pooler.path("logs"), 0o777)
     waiting.give(pooler.path("logs"))
@@ -217,7 +218,8 @@ def test_verbose_setting(make_pooler):
 
 
 def test_verbosity_tells_more_and_no_content(make_pooler, pg):
-    """1: phases of connections; 2: verdicts of the pool as well; 3: messages as well."""
+    """Level 1 logs phases of connections, level 2 also decisions of the pool, level 3 also
+    messages, and no level logs their content."""
     seen = {1: r" DEBUG [CS]-0x\S+: \S+ phase: \S.* -> relay",
             2: r" NOISE pool db/trust_user: a client gets a server$",
             3: r" NOISE C-0x\S+: db/trust_user@\S+ received 'Q', %d bytes$" % (
@@ -262,7 +264,7 @@ def test_syslog_takes_the_message_alone(make_pooler):
             seen = b""
             while b"process up" not in seen:
                 seen = log.recv(8192)
-                # local3 is 19; info is 6
+                # Facility local3 is 19; priority info is 6.
                 assert seen.startswith(b"<%d>" % (19 * 8 + 6)), seen
                 assert b" mine" in seen and b" LOG " not in seen, seen
         finally:

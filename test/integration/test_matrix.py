@@ -1,4 +1,4 @@
-"""Method x secret x user x database x TLS: what libpq and a client of our own are told."""
+"""Method x secret x user x database x TLS: the answers that libpq and the tests' own client get."""
 
 import ssl
 
@@ -33,7 +33,8 @@ def ca():
 
 @pytest.fixture
 def pooler(make_pooler, pg, ca):
-    """Database `db` goes by the method; `plain`, `tls`: only without, only with TLS."""
+    """Database `db` uses the method under test. `plain` allows only connections without TLS, `tls`
+    only those with it."""
     def make(method, extra=""):
         made = make_pooler({name: pg.conn(user="trust_user") for name in ("db", "plain", "tls")},
                            userlist=USERS, start=False)
@@ -50,7 +51,7 @@ def pooler(make_pooler, pg, ca):
 
 
 def expected(method, user, secret, database, has_cert):
-    """The text of the refusal, or None."""
+    """Returns the text of the refusal, or None."""
     exists, right = user in USERS, secret == PLAIN
     if method in ("reject", "peer", "ldap"):
         return FAILURE[method]
@@ -70,7 +71,7 @@ def expected(method, user, secret, database, has_cert):
 
 
 def by_wire(pooler, ca, user, secret, database, is_tls, with_cert):
-    """What our own client is told, to the byte; None: it is in."""
+    """Returns the exact refusal that the tests' own client gets, or None when it is logged in."""
     client = pooler.client(database, user, secret)
     with client:
         if is_tls:
@@ -90,7 +91,7 @@ def by_wire(pooler, ca, user, secret, database, is_tls, with_cert):
 
 
 def by_libpq(pooler, ca, user, secret, database, is_tls, with_cert):
-    """What libpq says of it; None: it is in."""
+    """Returns the refusal as libpq reports it, or None when it is logged in."""
     options = dict(host="localhost", hostaddr=pooler.host, port=pooler.port, user=user, dbname=database,
                    password=secret, gssencmode="disable", connect_timeout=90, channel_binding="disable",
                    sslmode="verify-full" if is_tls else "disable", sslrootcert=ca.file, sslcert="", sslkey="")
@@ -132,8 +133,8 @@ def test_rules_for_tls_and_for_none(pooler, ca):
 
 
 def test_certificates_by_map(pooler, ca):
-    """The names of the file are those of certificates: p may be m, s may be anybody, and one
-    is known by an expression."""
+    """The map gives the names in certificates: p may log in as m, s as any user, and a regular
+    expression covers one user."""
     made = pooler("cert", "map=m")
     for name, user, may in (("p", "m", True), ("p", "p", False), ("s", "s", True), ("m", "m", False),
                             ("s", "p", True), ("empty", "p", True), ("empty", "m", False)):

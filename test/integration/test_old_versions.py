@@ -1,8 +1,7 @@
-"""Servers of PostgreSQL 9.6 to 14, as far as their packets differ, played by a script.
+"""Scripted servers that send the same packets as PostgreSQL 9.6 to 14.
 
-9.6 and 10 refuse protocol 3.2, later ones name the version that they speak; 9.6 knows no
-SCRAM; before 14 two parameters less are reported.
-"""
+9.6 and 10 refuse protocol 3.2, later versions negotiate theirs; 9.6 has no SCRAM; versions before
+14 report two parameters less."""
 
 import struct
 
@@ -32,7 +31,7 @@ def parameters(version):
 
 
 def has_password(session, version, secret):
-    """md5 for those that know nothing else."""
+    """Uses md5 for versions without SCRAM."""
     if major(version) < 10:
         session.send(wire.auth(5, b"salt"))
         user = dict(session.startup_params())["user"]
@@ -75,7 +74,7 @@ def version(request):
 
 @pytest.fixture
 def played(make_pooler, fake, version):
-    """played(answers) gives (pooler, fake server)."""
+    """played(answers) returns (pooler, fake server)."""
     def make(*answers, **settings):
         server = fake(plays(version, "old secret", answers))
         database = server.conn(user="app", password="'old secret'", pool_size=1)
@@ -111,9 +110,9 @@ def test_parameters_are_kept_apart(played):
     session, = logged_in(server)
     sets = [q for q in session.queries() if q.startswith("SET")]
     assert sets[0] == "SET TimeZone='Asia/Tokyo';"
-    # a value that the client did not ask for is the server's own again
+    # The client did not set this parameter, so it has the server's own value again.
     assert sorted(sets[1].rstrip(";").split(";")) == ["RESET TimeZone", "SET DateStyle='German'"]
-    # what this version does not report is nobody's
+    # This version does not report the parameter, so the pooler does not track it.
     assert "default_transaction_read_only" not in "".join(sets)
 
 

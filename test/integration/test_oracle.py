@@ -1,5 +1,5 @@
-"""The oracle (oracle.py) with the same sequences each time: the pooler answers as PostgreSQL
-does. Other ones, for hours: `make oracle`."""
+"""The oracle (oracle.py) on fixed sequences: the pooler answers as PostgreSQL does. `make oracle`
+runs other sequences for hours."""
 
 import os
 import time
@@ -8,11 +8,11 @@ import pytest
 
 import oracle
 
-# sequences of one test; ORACLE_SHARE=0.2 for a fifth of them
+# The number of sequences per test; ORACLE_SHARE=0.2 runs a fifth of them.
 SEQUENCES = 500
 SHARE = float(os.environ.get("ORACLE_SHARE", "1"))
 SEED = 20261121
-LIMIT = 400.0  # seconds; it takes some five on an idle machine
+LIMIT = 400.0  # In seconds; it takes about five on an idle machine.
 
 
 @pytest.fixture
@@ -70,8 +70,8 @@ def test_session_mode(make_oracle, part):
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("is_serial", [True, False])
 def test_the_oracle_sees_and_cuts_down(make_oracle, is_serial):
-    """What a session keeps gets lost in transaction mode: the oracle must find that among much
-    else, and say it in a few messages."""
+    """Session state gets lost in transaction mode. The oracle must find that in a long sequence and
+    reduce it to a few messages."""
     one = make_oracle([("transaction", "transaction", 200)], "session")
     noise = [(client, *op) for client in (1, 2) for op in (("S",), ("wait",), ("Q", "select 1"))]
     keeps = [(2, "Q", "set work_mem = '3MB'"), (2, "Q", "select 2"), (2, "wait")]

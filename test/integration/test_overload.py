@@ -1,4 +1,4 @@
-"""What is chosen when there is too much to do: queues, connects, clients that vanish."""
+"""What the pooler does under overload: queues, server connects, clients that vanish."""
 
 import socket
 import struct
@@ -12,7 +12,7 @@ FULL_HINT = "Try again later, or raise default_pool_size or max_waiting_clients.
 
 
 def busy(pooler):
-    """The only server is taken, and a second client waits for it."""
+    """A client holds the only server connection, and a second client waits for it."""
     holder, waiter = pooler.connect(), pooler.connect()
     holder.query("begin")
     waiter.send(wire.query("select 'waited'"))
@@ -21,7 +21,8 @@ def busy(pooler):
 
 
 def test_a_full_queue_is_an_error(make_pooler, pg):
-    """Who would have to wait beyond the limit is told so, with the limit, and stays."""
+    """A client that exceeds the limit of the queue gets an error that names the limit, and stays
+    connected."""
     pooler = make_pooler({"db": pg.conn(pool_size=1)},
                          settings=dict(TRANSACTION, max_waiting_clients="1"))
     third = pooler.connect()
@@ -42,7 +43,8 @@ def test_a_full_queue_is_an_error(make_pooler, pg):
 
 
 def test_a_full_queue_refuses_logins(make_pooler, fake):
-    """Nothing is known of the server yet, and the one login that waits for it is enough."""
+    """The pooler has no parameters of the server yet, and one login that waits for them fills the
+    queue."""
     pooler = make_pooler({"db": fake(lambda session: session.recv_startup() and session.recv()).conn()},
                          settings=dict(TRANSACTION, max_waiting_clients="1"))
     first = pooler.client()
@@ -75,7 +77,7 @@ def test_the_limit_of_a_queue_changes_at_once(make_pooler, pg):
 
 
 def vanish(client):
-    """The client's kernel says that nobody is there any more."""
+    """Closes the socket with a reset, so that the pooler learns at once that the client is gone."""
     client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     client.close()
 
@@ -85,7 +87,7 @@ def logins(pooler):
 
 
 def test_clients_that_vanish_cause_no_logins(make_pooler, pg):
-    """A thousand of them, each in the middle of its query in a transaction."""
+    """A thousand clients vanish, each in the middle of a query in a transaction."""
     pooler = make_pooler({"db": pg.conn(pool_size=10)},
                          settings=dict(TRANSACTION, client_disconnect="cancel",
                                        log_connections="1"))
@@ -107,7 +109,8 @@ def test_clients_that_vanish_cause_no_logins(make_pooler, pg):
 
 
 def test_what_a_vanished_client_left_is_gone(make_pooler, pg):
-    """Parameters, prepared statements, locks, half a COPY, half a pipeline."""
+    """Vanished clients leave no parameters, prepared statements, locks, half a COPY or half a
+    pipeline behind."""
     pooler = make_pooler({"db": pg.conn(pool_size=1)},
                          settings=dict(TRANSACTION, client_disconnect="cancel",
                                        log_connections="1"))
@@ -152,7 +155,8 @@ def test_close_is_what_happens_unless_asked_for(make_pooler, pg):
 
 
 def test_connects_to_a_host_take_turns(make_pooler, fake):
-    """Five pools of one host want a server at once: one after the other, as they came."""
+    """Five pools of one host need a server at once. They connect one after the other, in their
+    order of arrival."""
     names = ["db%d" % i for i in range(5)]
     server = fake()
     pooler = make_pooler({name: server.conn(name) for name in names},

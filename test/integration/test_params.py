@@ -11,7 +11,7 @@ TRANSACTION = {"pool_mode": "transaction"}
 
 
 def sets(session):
-    """The queries that only set parameters, as the server saw them."""
+    """Returns the queries at the server that only set parameters."""
     return [q for q in session.queries() if q.startswith("SET ")]
 
 
@@ -122,7 +122,7 @@ def test_search_path_is_sent_as_reported(make_pooler, fake):
 
 
 def test_values_of_any_length(make_pooler, fake):
-    """The reference leaves out what is longer than 127 bytes; a client gets what it asked for."""
+    """The reference drops values longer than 127 bytes. This pooler sets them."""
     server = fake()
     pooler = make_pooler({"db": server.conn()}, settings=TRANSACTION)
     for i, name in enumerate(("x" * 200, "y'" * 5000)):
@@ -154,7 +154,8 @@ def test_value_the_server_never_reported(make_pooler, fake):
 
 
 def test_whatever_servers_report_is_kept_per_client(make_pooler, pg):
-    """Not only what is configured: one client's read-only default is not another's."""
+    """The pooler tracks all reported parameters, not only the configured ones:
+    default_transaction_read_only of one client does not reach another."""
     pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings=TRANSACTION)
     one, other = pooler.connect(), pooler.connect()
     one.query("set default_transaction_read_only = on")
@@ -164,12 +165,12 @@ def test_whatever_servers_report_is_kept_per_client(make_pooler, pg):
         "unsupported startup parameter: default_transaction_read_only")
 
 
-# what the administrator switches
+# changes by the administrator
 
 
 @pytest.fixture(scope="module")
 def own_pg(pg_bin):
-    """A cluster whose configuration may be changed."""
+    """A cluster whose configuration a test may change."""
     server = postgres.Postgres(pg_bin)
     try:
         server.create()
@@ -193,7 +194,8 @@ def shows(client, name, value):
 @pytest.mark.parametrize("name, first, second", [
     (READ_ONLY, "off", "on"), ("TimeZone", "UTC", "Asia/Tokyo")])
 def test_switch_by_the_administrator(make_pooler, own_pg, name, first, second):
-    """Old clients and new ones have it, on every server; who chose for itself keeps that."""
+    """Old and new clients get the new value on every server connection. A client that has set its
+    own value keeps it."""
     switch(own_pg, name, "'%s'" % first)
     pooler = make_pooler({"db": own_pg.conn(pool_size=2)}, settings=TRANSACTION)
     clients = [pooler.connect() for _ in range(3)]
@@ -205,7 +207,7 @@ def test_switch_by_the_administrator(make_pooler, own_pg, name, first, second):
         switch(own_pg, name, "'%s'" % value)
         for client in clients:
             waiting.wait_for(lambda: shows(client, name, value), "%s is %s" % (name, value))
-        # both servers, in whichever order
+        # The two server connections may be used in either order.
         clients[0].query("begin")
         waiting.wait_for(lambda: shows(clients[1], name, value), "the other server has it")
         clients[0].query("commit")
@@ -229,7 +231,7 @@ def test_switch_by_the_administrator(make_pooler, own_pg, name, first, second):
 
 @pytest.mark.parametrize("name, args", [("'%s'" % READ_ONLY, ()), ("$1", (READ_ONLY,))])
 def test_value_that_a_client_sets_by_a_function(make_pooler, pg, name, args):
-    """It is the client's, not the administrator's."""
+    """The value belongs to the client, not to the administrator."""
     pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings=TRANSACTION)
     one, two = pooler.connect(), pooler.connect()
     for _ in range(2):
@@ -243,7 +245,7 @@ def test_value_that_a_client_sets_by_a_function(make_pooler, pg, name, args):
 
 
 def test_servers_of_a_pool_that_differ(make_pooler, fake):
-    """Each client is told what the server has that it is linked to."""
+    """Each client is told the values of the server connection that it is assigned."""
     def script(session):
         zone = ["UTC", "Asia/Tokyo"][session.number % 2]
         session.login(parameters=[("server_version", "15.0"), ("client_encoding", "UTF8"),
@@ -261,7 +263,8 @@ def test_servers_of_a_pool_that_differ(make_pooler, fake):
 
 
 def test_promotion_is_seen(make_pooler, fake):
-    """A server reports that it is no standby any more: greetings follow, and clients hear it."""
+    """A server reports the end of its standby mode. New clients get the new value at login, and
+    connected ones a ParameterStatus."""
     reports = [wire.parameter_status("in_hot_standby", "off")]
 
     def script(session):
@@ -284,7 +287,7 @@ def test_promotion_is_seen(make_pooler, fake):
 
 
 def test_what_the_connect_query_has_set_is_kept(make_pooler, pg):
-    """It is the server's own value; a RESET would undo it."""
+    """The pooler treats a value set by connect_query as the server's own. A RESET would undo it."""
     query = "set datestyle to German"
     pooler = make_pooler({"db": pg.conn(pool_size=1, connect_query=query)},
                          settings=TRANSACTION)
@@ -316,7 +319,7 @@ def run_extended(client, sql):
 
 
 def run_named(client, sql):
-    """Parsed in one round, run in another."""
+    """Parses the statement in one round trip and runs it in another."""
     client.send(wire.parse("named", sql), wire.sync())
     client.finish()
     client.send(wire.bind("", "named"), wire.execute(), wire.close("S", "named"), wire.sync())
@@ -328,7 +331,8 @@ def run_simple(client, sql):
 
 
 def story(client, run, statements):
-    """What each statement brought, what is in force behind it, and what the client was told."""
+    """Returns the answer to each statement, the values in force after it, and the ParameterStatus
+    messages."""
     told, seen = dict(client.parameters()), []
     for sql in statements:
         result = run(client, sql)
@@ -395,15 +399,15 @@ def bound(sql, name):
 
 
 @pytest.mark.parametrize("parts, left", [
-    # what is only parsed, or bound, does nothing
+    # A statement that is only parsed or bound sets nothing.
     ([wire.parse("r", "reset all"), bound("set timezone = 'America/New_York'", "s")],
      "America/New_York"),
     ([wire.parse("r", "set timezone to default"), bound("set timezone = 'UTC'", "s")], "UTC"),
     ([wire.parse("r", "reset all"), wire.bind("x", "r"), bound("set timezone = 'UTC'", "s")], "UTC"),
-    # the last one counts
+    # The last statement decides.
     ([bound("reset all", "r"), bound("set timezone = 'UTC'", "s")], "UTC"),
     ([bound("set timezone = 'UTC'", "s"), bound("reset all", "r")], "Asia/Tokyo"),
-    # what is undone does not
+    # A statement that is rolled back sets nothing.
     ([bound("reset all", "r"), wire.describe("P", "missing")], "Europe/Rome"),
     ([bound("set timezone to default", "r"), bound("select 1/0", "s")], "Europe/Rome"),
     ([wire.query("reset all; select 1/0")], "Europe/Rome"),
@@ -433,7 +437,7 @@ def test_reset_in_two_parts(make_pooler, pg, mode):
         client.query("set timezone = 'UTC'")
         data = wire.query("reset timezone")
         client.send(data[:cut])
-        pooler.show("CLIENTS")  # the part has come when this was answered
+        pooler.show("CLIENTS")  # The answer shows that the first part has arrived.
         client.send(data[cut:])
         assert client.finish().tag == "RESET"
         assert client.value("show timezone") == "Asia/Tokyo"
@@ -441,7 +445,8 @@ def test_reset_in_two_parts(make_pooler, pg, mode):
 
 @pytest.mark.parametrize("sql", ["reset timezone", "set timezone to default", "discard all"])
 def test_reset_spares_what_has_no_name(make_pooler, pg, sql):
-    """In session mode our own SET comes behind it, on the client's server."""
+    """In session mode the pooler's own SET after a RESET does not replace the client's unnamed
+    statement."""
     pooler = make_pooler({"db": pg.conn()}, settings={"pool_mode": "session"})
     outcomes = []
     for make in (lambda: pg.client(user="trust_user", **ASKED), lambda: pooler.connect(**ASKED)):
@@ -477,7 +482,8 @@ def test_reset_spares_portals_of_the_transaction(make_pooler, pg):
 
 @pytest.mark.parametrize("mode", ["session", "transaction"])
 def test_reset_within_a_transaction(make_pooler, pg, mode):
-    """What is brought back is there for the next statement, and is no query of its own."""
+    """The next statement sees the restored values, and the pooler's SET does not count as a
+    query."""
     pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings={"pool_mode": mode})
     client = pooler.connect(application_name="mine")
     client.query("begin")

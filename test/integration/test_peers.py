@@ -1,4 +1,5 @@
-"""Cancel requests that reach another process than the one they are about (protocol.md 13)."""
+"""Cancel requests that reach a process other than the one that serves the query (protocol.md
+13)."""
 
 import socket
 import threading
@@ -17,7 +18,8 @@ def sleeping(pg, count=1):
 
 @pytest.fixture
 def family(make_pooler, pg):
-    """family(count, host): poolers that know each other, with the ids 1, 2 and so on."""
+    """family(count, host) returns poolers that are peers of each other, with the ids 1, 2 and so
+    on."""
     def make(count=2, host=None, **settings):
         made = [make_pooler({"db": pg.conn(pool_size=60)}, start=False,
                             settings={"peer_id": str(i + 1), **settings}) for i in range(count)]
@@ -30,7 +32,7 @@ def family(make_pooler, pg):
 
 
 def send_cancel(pooler, key):
-    """Waits, as libpq does, until the pooler closes the connection."""
+    """Sends a cancel request and waits, as libpq does, until the pooler closes the connection."""
     with pooler.raw() as raw:
         raw.send(wire.cancel_request(key))
         raw.expect_closed()
@@ -76,13 +78,13 @@ def test_its_own_process_does_not_pass_it_on(family, pg):
     client.send(wire.query("select pg_sleep(60)"))
     waiting.wait_for(lambda: sleeping(pg), "runs")
     key = bytearray(client.key)
-    key[7] &= ~3  # passed on three times already
+    key[7] &= ~3  # The request has been forwarded three times already.
     send_cancel(first, bytes(key))
     assert_cancelled(client)
 
 
 def test_it_is_not_passed_on_for_ever(family):
-    """Processes that take each other for a third one do not play ball with it."""
+    """Two processes take each other for a third one. They do not forward the request for ever."""
     first, second = family()
     second.peers = {"3": "host=%s port=%d" % (first.dir, first.port)}
     first.peers = {"3": "host=%s port=%d" % (second.dir, second.port)}
@@ -109,7 +111,8 @@ def test_unknown_peers_and_dead_ones(family):
 
 
 def test_a_silent_peer_holds_nobody_for_longer_than_the_limit(make_pooler, pg, fake):
-    """Its places are taken, others wait in order; all of it ends with cancel_wait_timeout."""
+    """A peer does not answer. Its connections are in use, other requests wait in order, and
+    cancel_wait_timeout ends all of them."""
     silence = threading.Event()
 
     def script(session):
@@ -149,7 +152,7 @@ def test_dozens_at_once(family, pg):
 
 
 def test_inside_tls(make_pooler, pg):
-    """Towards peers the settings of server TLS hold."""
+    """The settings of server TLS apply to connections to peers."""
     folder = waiting.scratch("certs")
     authority = certs.Authority(folder)
     server = authority.issue("server", "localhost", ["localhost"])
@@ -180,7 +183,7 @@ def test_a_peer_that_is_removed_gets_none(family):
 
 
 def full_queue(path):
-    """A unix socket that has no room, and those that wait there."""
+    """A unix socket whose queue is full, and the connections in that queue."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
     waiting.give(path)
@@ -193,7 +196,7 @@ def full_queue(path):
 
 
 def test_a_peer_with_a_full_queue_gets_it_later(make_pooler, pg):
-    """Many at once fill the queue of a unix socket, and none is lost by that."""
+    """Many requests at once fill the queue of a unix socket, and none of them is lost."""
     pooler = make_pooler({"db": pg.conn()}, start=False, settings={
         "peer_id": "1", "verbose": "1"})
     port = waiting.PORTS.take()
@@ -219,7 +222,7 @@ def test_a_peer_with_a_full_queue_gets_it_later(make_pooler, pg):
 
 
 def test_a_peer_that_cannot_be_connected_to_has_a_clock(make_pooler, pg):
-    """Without cancel_wait_timeout a connect that hangs ends with server_connect_timeout."""
+    """Without cancel_wait_timeout, server_connect_timeout ends a connect that hangs."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as deaf:
         port = deaf.getsockname()[1]
         others = [socket.socket() for _ in range(4)]

@@ -25,7 +25,7 @@ def bench(cluster):
 
 @pytest.fixture
 def through(make_pooler, bench):
-    """through(mode, size): a pooler before `bench`."""
+    """through(mode, size) returns a pooler in front of `bench`."""
     def make(mode="transaction", size=10, **settings):
         return make_pooler({"db": bench.conn("bench", pool_size=size),
                             "fresh": bench.conn("fresh", pool_size=size)},
@@ -236,7 +236,7 @@ def test_psycopg_cancel(through, bench):
 
 
 def test_psql_meta_connection(through):
-    """\\c inside psql logs in anew; \\conninfo knows where it is."""
+    """\c inside psql logs in again, and \conninfo shows the right connection."""
     pooler = through()
     out = programs.psql(pooler, "-c", "\\c db", "-c", "\\conninfo")
     assert re.search(r'database "db".*port "%d"' % pooler.port, out)

@@ -1,4 +1,4 @@
-"""Who gets which server, and what becomes of it (protocol.md 9, 10)."""
+"""Which client gets which server connection, and when the pooler closes one (protocol.md 9, 10)."""
 
 import threading
 import time
@@ -16,12 +16,12 @@ def pid(client):
 
 
 def hold(client):
-    """Opens a transaction; gives the backend's pid."""
+    """Opens a transaction and returns the backend's pid."""
     client.query("begin")
     return pid(client)
 
 
-# modes
+# pool modes
 
 
 def test_session_mode(make_pooler, pg):
@@ -67,7 +67,7 @@ def test_statement_mode(make_pooler, pg, sql, kinds):
     assert client.query("select 1; select 2").rows == [("1",), ("2",)]
     client.send(wire.query(sql))
     told = client.recv_until("E")
-    assert "".join(m.kind for m in told[:-1]) == kinds  # and no ReadyForQuery
+    assert "".join(m.kind for m in told[:-1]) == kinds  # No ReadyForQuery comes first.
     assert told[-1].raw() == wire.error(
         "FATAL", "08P01", "transaction blocks not allowed in statement pooling mode")
     client.expect_closed()
@@ -104,11 +104,11 @@ def test_no_server_before_the_first_query(pooler):
     client.query("select 1")
 
 
-# the order
+# the order in which idle servers are used
 
 
 def three_idle(pooler):
-    """Three servers, released in the order of the list."""
+    """Returns three servers, which were released in the order of the list."""
     clients = [pooler.connect() for _ in range(3)]
     pids = [hold(c) for c in clients]
     for client in clients:
@@ -157,11 +157,11 @@ def test_pool_per_user_and_per_forced_user(make_pooler, pg):
                      ("pgbouncer", "pgbouncer"): 0}
 
 
-# sizes
+# pool sizes
 
 
 def crowd(pooler, count, database="db", user="trust_user"):
-    """That many clients, each of which wants a server for itself."""
+    """Connects that many clients, each of which needs its own server connection."""
     clients = [pooler.connect(database, user) for _ in range(count)]
     for client in clients:
         client.send(wire.query("begin"))
@@ -242,7 +242,8 @@ def test_max_db_connections_evicts_idle_servers_of_others(make_pooler, pg):
 
 @pytest.mark.parametrize("limit", ["max_db_connections", "max_user_connections"])
 def test_pool_that_is_always_busy_gives_its_connections_up(make_pooler, pg, limit):
-    """Whoever has waited longest for room under a limit is next, in whichever pool."""
+    """When a limit is reached, the next free connection goes to the client that has waited longest
+    for it, in whichever pool it waits."""
     entry = dict(user="trust_user") if limit == "max_user_connections" else {}
     pooler = make_pooler({"db": pg.conn(**entry), "other": pg.conn(**entry)}
                          if entry else {"db": pg.conn()},
@@ -275,13 +276,13 @@ def test_pool_that_is_always_busy_gives_its_connections_up(make_pooler, pg, limi
     assert not failures
 
 
-# the whole process
+# limits of the whole process
 
 PROCESS = dict(TRANSACTION, max_server_connections=3)
 
 
 def backends(pg):
-    """Server connections by database alias, as PostgreSQL sees them."""
+    """Returns the number of server connections per database, as PostgreSQL sees them."""
     return int(pg.value("select count(*) from pg_stat_activity where backend_type = 'client "
                         "backend' and application_name = 'pooled'"))
 
@@ -291,7 +292,7 @@ def of_application(pooler, database):
 
 
 def test_max_server_connections_over_all_pools(make_pooler, pg):
-    """A pool that has no server gets one from whoever does not use theirs."""
+    """A pool without a server takes over the place of an idle server of another pool."""
     pooler = make_pooler({"one": pg.conn(), "two": pg.conn(min_pool_size=1), "three": pg.conn()},
                          settings=PROCESS)
     two = of_application(pooler, "two")
@@ -302,7 +303,8 @@ def test_max_server_connections_over_all_pools(make_pooler, pg):
     waiting.wait_for(lambda: backends(pg) == 3, "three servers")
     clients[2].send(wire.query("select 1"))
     pooler.wait_pool("one", cl_waiting=1, sv_active=2)
-    # that of "two" is within its minimum; who has none gets it, or another that comes free
+    # The server of pool "two" counts towards its minimum. A pool without a server gets its place,
+    # or that of another idle server.
     three = of_application(pooler, "three")
     assert pid(three)
     clients[0].query("commit")
@@ -314,7 +316,8 @@ def test_max_server_connections_over_all_pools(make_pooler, pg):
 
 
 def test_max_server_connections_under_load(make_pooler, pg):
-    """Many pools, few servers: everybody is served, and the console never counts more."""
+    """With many pools and few server connections every client is served, and the console never
+    shows more servers than the limit."""
     names = ["db%d" % n for n in range(8)]
     pooler = make_pooler({name: pg.conn() for name in names},
                          settings=dict(PROCESS, query_wait_timeout=60))
@@ -427,7 +430,7 @@ def test_shrinking(pooler):
     pooler.wait_log(r"closing because: too many servers in the pool \(age")
 
 
-# between two clients
+# between two clients of one server
 
 
 def reset_seen(make_pooler, fake, **settings):
@@ -512,7 +515,7 @@ def test_check_query_in_force_is_the_current_one(make_pooler, fake):
 
 @pytest.mark.parametrize("mode, hung", [("session", "DISCARD ALL"), ("transaction", "check")])
 def test_hung_reset_or_check_delays_nobody(make_pooler, fake, mode, hung):
-    """While its pool has room, who waits gets another server."""
+    """While the pool has room, a waiting client gets another server."""
     go = threading.Event()
 
     def script(session):
@@ -551,8 +554,9 @@ def test_failed_check_tries_the_next(make_pooler, fake):
 
 
 def test_new_server_is_used_without_check(make_pooler, fake):
-    """One that logged in for who waits is ready; one that nobody had is checked first, and
-    when that fails the next attempt comes as late as after a failed login."""
+    """A new server connection for a waiting client is used without a check. One that was opened in
+    advance is checked first, and after a failed check the next attempt waits as long as after a
+    failed login."""
     def script(session):
         session.login()
         if session.number == 0:
@@ -620,7 +624,7 @@ def test_pool_idle_timeout(make_pooler, pg):
     assert pooler.connect().value("select 1") == "1"
 
 
-# clients that go
+# clients that disconnect
 
 
 @pytest.mark.parametrize("mode", ["session", "transaction"])
@@ -674,7 +678,7 @@ def test_polite_end(pooler):
     pooler.wait_log(r"closing because: client close request \(age")
 
 
-# dirty servers
+# servers to be closed on release
 
 
 def test_reconnect_waits_for_the_transaction(pooler):

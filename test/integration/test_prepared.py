@@ -1,4 +1,4 @@
-"""Prepared statements whose server changes under the client (protocol.md 12)."""
+"""Prepared statements of a client whose server connection changes (protocol.md 12)."""
 
 import contextlib
 
@@ -30,7 +30,7 @@ def prepare(client, name, sql, types=()):
 
 
 def run(name, *values, described=True, **formats):
-    """Bind, Describe of the portal, Execute."""
+    """Returns Bind, Describe of the portal, Execute."""
     middle = wire.describe("P") if described else b""
     return wire.bind("", name, values, **formats) + middle + wire.execute()
 
@@ -49,12 +49,12 @@ def refusal(client, *parts):
     return caught.value.code, caught.value.text
 
 
-# lost statements
+# statements that the server has lost
 
 
 @contextlib.contextmanager
 def altered(client, table, sql="select * from %s"):
-    """A statement whose result has another type since it was prepared."""
+    """A statement whose result type has changed since it was prepared."""
     prepare(client, "stale", sql % table)
     assert rows(client, run("stale")) == [("1",)]
     client.query("alter table %s add column more text default 'm'" % table)
@@ -92,7 +92,7 @@ def test_changed_result_type_before_sync(make_pooler, pg, table):
 
 
 def test_changed_result_type_with_more_behind(make_pooler, pg, table):
-    """Nothing of a failed pipeline has run: all of it comes again."""
+    """Nothing of the failed pipeline has run, so the pooler sends all of it again."""
     client = make(make_pooler, pg).connect()
     prepare(client, "other", "select 'other'")
     with altered(client, table):
@@ -121,7 +121,8 @@ def test_changed_result_type_after_rows(make_pooler, pg, table):
 
 
 def test_changed_result_type_of_binary_rows_not_described(make_pooler, pg, table):
-    """Who reads numbers of a type it was told before must not be sent others."""
+    """A client that decodes binary numbers by an earlier RowDescription must not get rows of
+    another type."""
     client = make(make_pooler, pg).connect()
     with altered(client, table):
         code, _ = refusal(client, run("stale", described=False, results=[1]))
@@ -135,7 +136,8 @@ def test_changed_result_type_of_text_rows_not_described(make_pooler, pg, table):
 
 
 def test_changed_result_type_meets_the_next_client(make_pooler, pg, table):
-    """The server's statement is of another time than the one this client prepares."""
+    """The statement on the server has the old result type, and another client prepares the same
+    text now."""
     pooler = make(make_pooler, pg)
     with altered(pooler.connect(), table):
         late = pooler.connect()
@@ -158,7 +160,7 @@ def test_error_of_the_statement_itself_is_seen_once(make_pooler, pg, table):
 
 @pytest.fixture
 def forgetting(pg):
-    """A query that loses all statements, which nobody can see of it."""
+    """A query that drops all statements, which the pooler cannot see in its text."""
     pg.do("create or replace function public.forget_all() returns void language plpgsql as "
           "$f$begin execute 'deallocate all'; end$f$")
     yield "select public.forget_all()"
@@ -186,7 +188,8 @@ def sql_pooler(make_pooler, pg):
 
 
 def on_two_servers(pooler, client, sql, database="db"):
-    """The client's query runs on every server in turn, each kept busy by another client."""
+    """The client's query runs on every server connection in turn, while other clients keep the rest
+    busy."""
     with pooler.connect(database) as busy:
         busy.query("begin")
         first = client.query(sql, check=False)
@@ -315,7 +318,7 @@ def test_sql_prepare_in_a_failed_transaction(sql_pooler):
     client.query("rollback")
     assert client.value("execute kept") == "1"
     assert sql_error(client, "execute later")[0] == "26000"
-    # PostgreSQL keeps what a transaction prepared that is rolled back
+    # PostgreSQL keeps a statement whose PREPARE is in a transaction that is rolled back.
     client.query("begin")
     client.query("prepare stays as select 5")
     client.query("rollback")
@@ -396,7 +399,7 @@ def test_statements_over_servers(make_pooler, pg, limit):
 
 @pytest.mark.parametrize("limit", [1, 200])
 def test_statements_forgotten_further_on_in_a_query(make_pooler, pg, limit):
-    """What is pipelined behind it must not find them any more."""
+    """Later messages of the pipeline must not find the forgotten statements."""
     pooler = make(make_pooler, pg, max_prepared_statements=limit)
     client = pooler.connect()
     prepare(client, "mine", "select 'mine'")

@@ -1,4 +1,5 @@
-"""Protocol 3.2: negotiated on both sides, keys of any length (protocol.md 3, 8, 13)."""
+"""Protocol 3.2: negotiation with clients and servers, and long cancel keys (protocol.md 3, 8,
+13)."""
 
 import os
 import struct
@@ -60,7 +61,7 @@ def test_what_is_answered(pooler):
 def test_it_is_what_postgresql_18_answers(pooler, pg18):
     for version, names in CASES:
         if version == 0x30001:
-            continue  # no such version was ever released: we say 3.0
+            continue  # No such version was ever released, so the pooler negotiates 3.0.
         assert first_answer(pooler.host, pooler.port, "trust_user", "db", version, names) \
             == first_answer(pg18.host, pg18.port, "trust_user", "postgres", version, names), version
 
@@ -110,7 +111,7 @@ def test_keys_are_in_no_log(make_pooler, pg):
 
 @pytest.fixture
 def libpq(pooler):
-    """libpq(**options) gives a connection of libpq that insists on protocol 3.2."""
+    """libpq(**options) returns a connection of libpq that requires protocol 3.2."""
     if psycopg.pq.version() < 180000:
         pytest.skip("libpq %d does not speak protocol 3.2" % psycopg.pq.version())
 
@@ -154,7 +155,7 @@ def test_libpq_through_to_postgresql_18(make_pooler, pg18):
 
 
 def speaks(version, refusal=None, key=KEY, after=b""):
-    """A server that answers only to this version: else it refuses, or says nothing."""
+    """A server that answers only to this version. To others it sends an error or nothing."""
     def script(session):
         code = session.recv_startup()
         if code == wire.CANCEL_REQUEST:
@@ -189,7 +190,8 @@ def test_server_that_names_an_older_version(make_pooler, fake):
     ("0A000", "unsupported frontend protocol 3.2: server supports 1.0 to 3.0"),
     ("08P01", "bad packet header: '0000002900030002'")])
 def test_server_that_refuses(make_pooler, fake, code, text):
-    """It is asked again at once, and never again for what it does not speak."""
+    """After a refused version the pooler connects again at once with an older one, and never again
+    with the refused one."""
     server = fake(speaks(wire.PROTOCOL_3_0, refusal=wire.error("FATAL", code, text)))
     pooler = make_pooler({"db": server.conn(pool_size=3)}, settings={
         "pool_mode": "transaction", "server_login_retry": 60})
@@ -221,7 +223,8 @@ def test_server_that_refuses_everything(make_pooler, fake):
 
 
 def test_query_behind_our_set_is_answered_at_once(make_pooler, fake):
-    """PostgreSQL runs nothing of the client's yet: the cancel is for the query that waits."""
+    """PostgreSQL still runs the pooler's SET, so the cancel request cancels the client's queued
+    query."""
     release = threading.Event()
 
     def script(session):
@@ -244,7 +247,7 @@ def test_query_behind_our_set_is_answered_at_once(make_pooler, fake):
 
 
 def test_storm_of_cancels_on_one_server(make_pooler, pg):
-    """Half of the clients are cancelled without end; the others' queries all survive."""
+    """Half of the clients are cancelled repeatedly, and all queries of the others succeed."""
     pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings={
         "pool_mode": "transaction", "max_client_conn": 500})
     noisy = [connect(pooler), pooler.connect()]

@@ -36,7 +36,7 @@ def proxied(make_pooler, pg):
 
 
 def console_of(pooler, **more):
-    """The console is behind the proxy as well."""
+    """Returns an admin console, which also connects through the proxy."""
     client = pooler.client("pgbouncer", "admin_user", **more)
     client.send(VERSION_1)
     return client.login()
@@ -122,7 +122,8 @@ def test_rules_see_the_client_s_address(make_pooler, pg):
 
 
 def test_through_the_unix_socket_nobody_is_the_owner(make_pooler, pg):
-    """Whoever runs the proxy is not the client: its account proves nothing."""
+    """On a unix socket the account of the proxy is not the account of the client, so it grants
+    nothing."""
     pooler = make_pooler({"db": pg.conn()}, start=False, settings={"auth_type": "hba"})
     pooler.settings.update(auth_hba_file=pooler.path("hba"), proxy_protocol_from="unix")
     pooler.write("hba", "local all all trust\nhost all all all reject\n")

@@ -18,7 +18,7 @@ TRANSACTION = {"pool_mode": "transaction"}
 
 @pytest.fixture(scope="module")
 def source(pg_bin):
-    """A cluster that may be replicated both ways."""
+    """A cluster that allows physical and logical replication."""
     server = postgres.Postgres(pg_bin)
     try:
         server.create()
@@ -46,14 +46,15 @@ def users():
 
 
 def let_in_others(pooler, database="db"):
-    """Opens an ordinary server, whose greeting is cached from now on."""
+    """Connects an ordinary client, so that the pooler caches the server's parameters."""
     pooler.connect(database, USER).close()
     pooler.wait_pool(database, USER, cl_active=0)
 
 
 @pytest.fixture
 def stream_pooler(make_pooler, source):
-    """stream_pooler(settings..., **of the database entries)"""
+    """stream_pooler(settings..., **of the database entries) returns a pooler in front of the
+    cluster."""
     def make(settings=None, **database):
         text = source.conn(**database)
         pooler = make_pooler({"db": text, "replication": text},
@@ -65,8 +66,8 @@ def stream_pooler(make_pooler, source):
 
 @pytest.fixture
 def fake_pooler(make_pooler, fake):
-    """fake_pooler(script, settings...) gives (pooler, fake server).  First: the replication
-    client of the test comes before any other."""
+    """fake_pooler(script, settings...) returns (pooler, fake server). It has to come before other
+    clients of the test, so that the replication client is the first one."""
     def make(script=fakeserver.polite, settings=None, first=False, **database):
         server = fake(script)
         pooler = make_pooler({"db": server.conn(**database)},
@@ -94,7 +95,7 @@ def replicas(server):
 
 
 def answering(for_replica):
-    """A script: what replication connections do after their startup packet."""
+    """Returns a script that answers replication connections after their startup packet."""
     def script(session):
         session.recv_startup()
         if is_replica(session):
@@ -125,7 +126,7 @@ def wait_no_senders(source):
     waiting.wait_for(lambda: senders(source) == 0, "all walsenders are gone")
 
 
-# what the client is
+# the kind of the client
 
 
 @pytest.mark.parametrize("value, word, shown", [
@@ -141,7 +142,7 @@ def test_words(fake_pooler, value, word, shown):
     with pooler.connect("db", USER, replication=value) as client:
         pooler.wait_log("login attempt: db=db user=%s tls=no replication=%s$" % (USER, word))
         assert pooler.show_one("CLIENTS", user=USER)["replication"] == shown
-        # the greeting comes from an ordinary server
+        # The pooler takes the parameters in the greeting from an ordinary server connection.
         assert not replicas(server)
         client.query("IDENTIFY_SYSTEM")
         if shown == "none":
@@ -177,15 +178,15 @@ def test_startup_packet_of_the_server(fake_pooler):
     assert found["database"] == "fakedb" and found["user"] == USER
     assert (found["DateStyle"], found["TimeZone"]) == ("German", "UTC")
     assert found["application_name"] == "receiver"
-    # for what the client did not ask for the server's own value counts
+    # The client did not set this parameter, so the server's own value applies.
     assert "IntervalStyle" not in found
-    # nothing else was sent but what the client said
+    # The pooler has sent only the client's own queries.
     assert replicas(server)[0].queries() == ["IDENTIFY_SYSTEM"]
 
 
 @pytest.mark.parametrize("kind", ["true", "database"])
 def test_first_is_greeted_by_its_own_connection(fake_pooler, kind):
-    """No ordinary server is opened: the database need not exist."""
+    """The pooler opens no ordinary server connection, so the database need not exist."""
     def replica(session):
         told = dict(fakeserver.PARAMETERS, server_version="99.1", DateStyle="SQL, MDY")
         session.send(fakeserver.welcome(parameters=told.items()))
@@ -207,7 +208,7 @@ def test_first_is_greeted_by_its_own_connection(fake_pooler, kind):
         client.query("IDENTIFY_SYSTEM")
         assert len(server.sessions) == 1
     assert server.sessions[0].ended.wait(10)
-    # what one client alone asked for is no greeting for others
+    # Parameters that one client set are not cached for others.
     assert pooler.refusal("db", USER) == "no such database"
 
 
@@ -233,7 +234,7 @@ def test_first_goes_or_fails_within_login(fake_pooler):
 
 @pytest.mark.parametrize("entry", ["*", "replication"])
 def test_tools_where_the_database_does_not_exist(make_pooler, source, entry):
-    """Both tools ask for a database named replication, and the entry names no other."""
+    """Both tools request a database named replication, and the entry has no dbname."""
     pooler = make_pooler({entry: "host=%s port=%d" % (source.host, source.port)},
                          settings=TRANSACTION, userlist=users())
     folder = waiting.scratch("backup")
@@ -267,12 +268,13 @@ def test_options_of_others_are_still_read(fake_pooler):
 
 
 def test_greeting_is_not_taken_from_a_replica(stream_pooler):
-    """What one client asked for is nobody else's default."""
+    """Parameters that one client set do not become the default of another."""
     pooler = stream_pooler()
     with logical(pooler, DateStyle="German") as client:
         pooler.admin.query("RECONNECT")
         pooler.wait_pool("db", USER, sv_idle=0)
-        # the first server of the pool since then is this client's own
+        # This is the first server connection of the pool since then, and it belongs to this client
+        # alone.
         assert client.value("show DateStyle") == "German, DMY"
         with pooler.connect("db", USER) as other:
             assert dict(other.parameters())["DateStyle"] == "ISO, MDY"
@@ -280,7 +282,7 @@ def test_greeting_is_not_taken_from_a_replica(stream_pooler):
         assert client.value("show DateStyle") == "German, DMY"
 
 
-# life
+# lifetime of the connection
 
 
 def test_parameters_on_a_real_server(stream_pooler, source):
@@ -292,7 +294,7 @@ def test_parameters_on_a_real_server(stream_pooler, source):
         assert client.value("show application_name") == "own"
         client.query("set DateStyle = 'SQL'")
         result = client.query("reset DateStyle")
-        # told once, and by the server itself
+        # The parameter is reported once, by the server itself.
         told = [m.pair() for m in result.messages if m.kind == "S"]
         assert told == [("DateStyle", "German, DMY")]
         assert client.value("show DateStyle") == "German, DMY"
@@ -332,7 +334,7 @@ def test_no_reset_query(fake_pooler):
 
 
 def test_statements_pass_as_they_are(fake_pooler):
-    """The server is the client's own: nothing is renamed, nothing kept."""
+    """The connection belongs to one client, so the pooler renames and keeps no statements."""
     pooler, server = fake_pooler()
     with logical(pooler) as client:
         client.send(wire.parse("mine", "select 1"), wire.sync())
@@ -355,11 +357,12 @@ def test_connect_query(fake_pooler):
     assert by_kind == {"database": ["select warm", "IDENTIFY_SYSTEM"], "yes": ["IDENTIFY_SYSTEM"]}
 
 
-# the commands
+# replication commands
 
 
 def stream_end(client):
-    """Ends our side of a stream; gives the kinds of what follows the data."""
+    """Ends the client's side of a stream and returns the types of the messages that follow the
+    data."""
     client.send(wire.copy_done())
     return "".join(m.kind for m in client.recv_until("Z") if m.kind != "d")
 
@@ -381,11 +384,11 @@ def test_physical_stream(stream_pooler, source):
             got += msg.body
         position = struct.pack("!QQQQB", 1, 1, 1, 0, 1)
         client.send(wire.copy_data(b"r" + position))
-        while client.recv().body[:1] != b"k":  # the answer to it
+        while client.recv().body[:1] != b"k":  # The server answers the query.
             pass
         assert pooler.pool("db", USER)["sv_active"] == 1
         assert stream_end(client) == "cCCZ"
-        # and the same connection goes on
+        # The connection is usable afterwards.
         assert client.query("IDENTIFY_SYSTEM").dicts()[0]["systemid"] == system["systemid"]
 
 
@@ -420,7 +423,7 @@ def test_logical_stream(stream_pooler, source):
 
 
 def test_base_backup_by_hand(stream_pooler):
-    """Several result sets and COPY OUT in one Query."""
+    """One Query has several result sets and COPY OUT as its answer."""
     with physical(stream_pooler()) as client:
         client.send(wire.query("BASE_BACKUP (CHECKPOINT 'fast', WAL false, MANIFEST 'yes')"))
         kinds = "".join(m.kind for m in client.recv_until("Z"))
@@ -429,7 +432,7 @@ def test_base_backup_by_hand(stream_pooler):
 
 
 def test_base_backup_of_old_servers(fake_pooler):
-    """One COPY OUT for each tablespace, nothing between them."""
+    """Old servers send one COPY OUT for each tablespace, with nothing between them."""
     rows = (wire.row_description([("recptr", 25, -1)]) + wire.data_row(["0/0"])
             + wire.command_complete("SELECT"))
     copy = (wire.message("H", b"\0\0\0") + wire.copy_data("x" * 9000) + wire.copy_done())
@@ -450,7 +453,7 @@ def test_base_backup_of_old_servers(fake_pooler):
 
 
 def test_stream_with_a_result_set_behind_it(fake_pooler):
-    """At the end of a timeline the server tells the next one."""
+    """At the end of a timeline the server sends the next timeline as a result set."""
     behind = (wire.row_description([("next_tli", 20, 8), ("next_tli_startpos", 25, -1)])
               + wire.data_row(["2", "0/3000000"]) + wire.command_complete("SELECT")
               + wire.command_complete("START_STREAMING") + wire.ready())
@@ -509,7 +512,7 @@ def test_pg_receivewal(stream_pooler, source):
     tool = source.program("pg_receivewal")
     try:
         programs.run(pooler, tool, "--slot", "wal1", "--create-slot", user=USER)
-        # not at the border of two segments
+        # The position is not at the border of two WAL segments.
         source.do("insert into items values (-2, 'before')")
         name = source.value("select pg_walfile_name(pg_current_wal_insert_lsn())")
         with programs.Program([tool, "-D", folder, "--slot", "wal1", "-n", "-v"], env) as run:
@@ -560,7 +563,7 @@ def test_pg_recvlogical(stream_pooler, source):
         waiting.discard(folder)
 
 
-# ends
+# the end of the connection
 
 
 def test_client_killed_in_mid_stream(stream_pooler, source):
@@ -606,7 +609,8 @@ def test_dirty_is_closed_at_once(stream_pooler, source):
 
 
 def test_login_error_is_its_own(stream_pooler):
-    """A role without the right to replicate; the others of its pool do not notice."""
+    """A role without the right to replicate gets an error, and other clients of its pool are not
+    affected."""
     pooler = stream_pooler()
     with pooler.connect("db", "nobody") as other, \
             pooler.connect("db", "nobody", replication="database") as client:
@@ -664,7 +668,7 @@ def test_nonsense_within_login(fake_pooler):
 
 
 def test_slow_login_is_given_up(fake_pooler):
-    """Also when settings changed meanwhile."""
+    """The limit also ends the login when settings changed meanwhile."""
     pooler, server = fake_pooler(answering(until_end), settings={"server_connect_timeout": "1"})
     with logical(pooler) as client:
         client.send(wire.query("IDENTIFY_SYSTEM"))
@@ -707,7 +711,8 @@ def test_killed_within_login(fake_pooler):
 
 
 def test_cancel_within_login(fake_pooler):
-    """Nothing runs yet: answered at once, and the connection is good for more."""
+    """No command runs yet, so the pooler answers the cancel request at once, and the connection
+    stays usable."""
     go, early = [], []
 
     def replica(session):
@@ -752,9 +757,9 @@ def test_counts_in_pool_size_and_evicts(stream_pooler):
         two.query("commit")
         pooler.wait_pool("db", USER, sv_idle=2)
         assert client.query("IDENTIFY_SYSTEM").dicts()
-        pooler.wait_pool("db", USER, sv_idle=1, sv_active=1)  # one went, and only one
+        pooler.wait_pool("db", USER, sv_idle=1, sv_active=1)  # Exactly one connection was evicted.
         assert pooler.log().count("closing because: evicted") == 1
-        # what is left is shared by the others
+        # The other clients share the remaining connection.
         one.query("begin")
         two.send(wire.query("select 1"))
         pooler.wait_pool("db", USER, cl_waiting=1)
@@ -796,12 +801,13 @@ def test_many_come_and_go(stream_pooler, source):
         wait_no_senders(source)
 
 
-# servers that know nothing of protocol 3.2
+# servers without protocol 3.2
 
 
 @pytest.mark.parametrize("kind", ["true", "database"])
 def test_replication_is_dialed_again_with_an_older_version(make_pooler, fake, kind):
-    """Only its own connection is refused: what stands before the server tells them apart."""
+    """Only the replication connection is refused: a component in front of the server treats it
+    differently."""
     def script(session):
         code = session.recv_startup()
         if is_replica(session) and code != wire.PROTOCOL_3_0:

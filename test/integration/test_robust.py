@@ -1,4 +1,5 @@
-"""Violence: killed clients and servers, restarts, pauses and reloads under load, exhaustion."""
+"""Robustness: killed clients and servers, restarts, pauses and reloads under load, exhausted
+resources."""
 
 import os
 import random
@@ -19,7 +20,7 @@ TRANSACTION = {"pool_mode": "transaction"}
 
 @pytest.fixture
 def busy(make_pooler, pg):
-    """A pooler of ten servers for a hundred clients, quick to try again."""
+    """A pooler with ten server connections for a hundred clients, and with a short retry delay."""
     def make(**settings):
         return make_pooler({"db": pg.conn(pool_size=10)}, settings=dict(
             {"max_client_conn": 1000, "server_login_retry": 0.2, "query_wait_timeout": 30},
@@ -28,7 +29,7 @@ def busy(make_pooler, pg):
 
 
 def assert_baseline(pooler, fds):
-    """Nothing is left of whoever was there: only the admin console."""
+    """Asserts that no connection is left except the admin console."""
     pooler.wait_pool(cl_active=0, cl_waiting=0, sv_active=0, sv_tested=0, sv_login=0,
                      cl_active_cancel_req=0, cl_waiting_cancel_req=0, sv_being_canceled=0)
     numbers = {r["list"]: int(r["items"]) for r in pooler.show("LISTS")}
@@ -37,7 +38,7 @@ def assert_baseline(pooler, fds):
 
 
 class Load:
-    """Threads that query through the pooler; a client that fails is replaced and counted."""
+    """Threads that query through the pooler. A client that fails is counted and replaced."""
 
     def __init__(self, pooler, clients=8, sql="select 1"):
         self.pooler = pooler
@@ -75,7 +76,7 @@ class Load:
             thread.join(20)
 
     def wait_more(self, count=50):
-        """Waits until that many further queries succeeded."""
+        """Waits until that many more queries have succeeded."""
         target = self.done + count
         waiting.wait_for(lambda: self.done >= target, "load goes on: %s" % self.errors[-3:])
 
@@ -101,7 +102,7 @@ def test_killed_clients(busy, pg):
 
 
 def test_clients_that_vanish_by_the_hundred(busy):
-    """Half of them in the middle of a query, with a reset instead of a goodbye."""
+    """Half of the clients vanish in the middle of a query, with a TCP reset."""
     pooler = busy()
     pooler.admin.query("SHOW POOLS")
     base = pooler.fds()
@@ -128,7 +129,8 @@ def reset(client):
 @pytest.mark.parametrize("last, most", [("select 1", 10), ("select pg_sleep(0.2)", 110)],
                          ids=["answered", "running"])
 def test_vanished_clients_cause_no_storm_of_logins(busy, last, most):
-    """A server whose client went after its answer is used again; one in mid-query is replaced."""
+    """A server connection whose client vanished after its answer is used again; one in the middle
+    of a query is replaced."""
     pooler = busy(log_disconnections=0)
     pooler.admin.query("SHOW POOLS")
     base = pooler.fds()
@@ -158,7 +160,7 @@ def test_terminated_backends(busy, pg):
             pg.do("select pg_terminate_backend(pid) from pg_stat_activity where usename='trust_user' "
                   "order by random() limit 1")
         load.wait_more(100)
-    # only whoever was on a terminated backend may have noticed
+    # Only clients on a terminated backend may have seen an error.
     assert len(load.errors) <= 20, load.errors
     assert_baseline(pooler, base)
 
@@ -178,14 +180,15 @@ def test_restart_of_postgresql(busy, pg, how):
         before = len(load.errors)
         load.wait_more(200)
         assert len(load.errors) == before
-    for client in idle:  # who asked for nothing has noticed nothing
+    for client in idle:  # Idle clients have seen no error.
         assert client.value("select 1") == "1"
         client.close()
     assert_baseline(pooler, base)
 
 
 def test_queries_wait_for_the_restart(busy, pg):
-    """Whoever asks while the server is down and starting gets an answer in the end."""
+    """A query that is sent while the server is down or starting gets its answer after the
+    restart."""
     pooler = busy()
     client = pooler.client()
     pg.stop()
@@ -197,7 +200,7 @@ def test_queries_wait_for_the_restart(busy, pg):
 
 
 def bench_under(pooler, pg, disturb, *args):
-    """pgbench runs while disturb() is called again and again; not one error is allowed."""
+    """Runs pgbench while disturb() is called repeatedly, and allows no error."""
     script = pooler.write("load.sql", "select 1;\n")
     with programs.Program([pg.program("pgbench"), "-n", "-f", script, "-c", "20", "-j", "2", "-T", "4",
                            *args], pooler.env_for()) as bench:
@@ -258,7 +261,8 @@ def limited(make_pooler, pg, descriptors):
 
 
 def fill(pooler, most=200):
-    """Connects until the pooler takes no more, by silence or with an error; gives the sockets."""
+    """Connects until the pooler accepts no more, by an error or by silence, and returns the
+    sockets."""
     held = []
     for _ in range(most):
         client = pooler.client()
@@ -301,7 +305,7 @@ def test_descriptor_limit(make_pooler, pg):
 
 
 def test_console_at_the_descriptor_limit(make_pooler, pg):
-    """The administrator gets in when nobody else does."""
+    """At the descriptor limit an administrator can still log in, other clients cannot."""
     pooler = limited(make_pooler, pg, 64)
     pooler.connect().query("select 1")
     held = fill(pooler)
@@ -320,7 +324,8 @@ STRANGERS = {"silent": lambda client: None,
 @pytest.mark.parametrize("unix", [False, True])
 @pytest.mark.parametrize("kind", STRANGERS)
 def test_strangers_do_not_keep_the_administrator_out(make_pooler, pg, kind, unix):
-    """They hold every descriptor, the spare ones too, and come again as soon as they are sent away."""
+    """Unauthenticated clients hold every descriptor, including the reserved ones, and reconnect as
+    soon as they are disconnected."""
     pooler = limited(make_pooler, pg, 64)
     pooler.change(client_login_timeout=600, auth_type="scram-sha-256", tcp_defer_accept=0)
     ended = threading.Event()
@@ -353,7 +358,8 @@ def test_strangers_do_not_keep_the_administrator_out(make_pooler, pg, kind, unix
 
 
 def administrator(pooler, unix):
-    """Who is sent away in a crowd tries again."""
+    """Logs in as administrator, with several attempts, because the pooler may disconnect it in the
+    crowd."""
     for _ in range(5):
         try:
             return pooler.client("pgbouncer", "admin_user", unix=unix).login()
@@ -363,7 +369,8 @@ def administrator(pooler, unix):
 
 
 def test_server_needs_a_descriptor_too(make_pooler, pg):
-    """With no descriptor left for a server the client waits; the process goes on."""
+    """Without a free descriptor for a server connection the client waits, and the process goes
+    on."""
     pooler = limited(make_pooler, pg, 64)
     first = pooler.connect()
     first.query("begin")

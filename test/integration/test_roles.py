@@ -1,5 +1,5 @@
-"""target_session_attrs: which hosts are used, by what servers report or by what they are asked,
-and what follows when roles change."""
+"""target_session_attrs: which hosts are used, how the pooler learns their roles (reported or
+queried), and what it does when roles change."""
 
 import pytest
 
@@ -12,7 +12,8 @@ DEADLINE = 40
 
 
 class Host:
-    """A scripted server with a role, which may change. kind: 14 reports it, 13 is asked."""
+    """A scripted server whose role may change. With kind 14 it reports its role, with kind 13 the
+    pooler has to query it."""
 
     def __init__(self, fake, number, standby=False, kind=14, **where):
         self.standby, self.read_only, self.kind = standby, False, kind
@@ -39,7 +40,7 @@ class Host:
         return wire.command_complete("INSERT 0 1") + wire.ready()
 
     def change(self, **what):
-        """The role changes; servers from PostgreSQL 14 on tell so on their connections."""
+        """Changes the role. Servers from PostgreSQL 14 on report this on all their connections."""
         before = self.report()
         self.__dict__.update(what)
         news = [pair for pair in self.report() if pair not in before]
@@ -72,7 +73,8 @@ def ask(client, sql="select 1"):
     ("any", "psr"), ("read-write", "p"), ("read-only", "sr"), ("primary", "pr"), ("standby", "s"),
     ("prefer-standby", "s")])
 def test_each_value(make_pooler, fake, kind, target, used):
-    """Of a standby, a primary and one whose sessions are read-only, those that are asked for."""
+    """Among a standby, a primary and a host with read-only sessions, the pooler uses those that the
+    value selects."""
     hosts = {"s": Host(fake, 3, standby=True, kind=kind), "p": Host(fake, 4, kind=kind),
              "r": Host(fake, 5, kind=kind)}
     hosts["r"].read_only = True
@@ -119,7 +121,7 @@ def test_unknown_value(make_pooler):
 
 @pytest.mark.parametrize("kind", [14, 13])
 def test_promotion_is_seen_while_clients_wait(make_pooler, fake, kind):
-    """No host is a primary: whoever waits is served as soon as one is."""
+    """No host is a primary. Waiting clients are served as soon as one becomes primary."""
     hosts = [Host(fake, n, standby=True, kind=kind) for n in (3, 4)]
     pooler = make(make_pooler, hosts, "read-write")
     with pooler.client() as client:
@@ -133,7 +135,7 @@ def test_promotion_is_seen_while_clients_wait(make_pooler, fake, kind):
 
 
 def test_nobody_fits(make_pooler, fake):
-    """Clients wait, and are told in the end which host is what."""
+    """Clients wait, and the final error names the role of each host."""
     standby, closed = Host(fake, 3, standby=True), waiting.PORTS.take()
     pooler = make_pooler(
         {"db": "host=127.0.0.3,127.0.0.4 port=%d,%d target_session_attrs=primary" % (
@@ -152,8 +154,8 @@ def test_nobody_fits(make_pooler, fake):
 
 
 def test_role_changes_on_idle_connections(make_pooler, fake):
-    """A primary becomes read-only, which its idle connections tell: they are left at once, also
-    though the next look at roles is far away."""
+    """A primary becomes read-only and reports it on its idle connections. The pooler closes them at
+    once, long before the next check of roles."""
     first, second = Host(fake, 3), Host(fake, 4, standby=True)
     pooler = make(make_pooler, [first, second], "read-write", role_check_period=3600)
     with pooler.connect() as client:
@@ -171,7 +173,7 @@ def test_role_changes_on_idle_connections(make_pooler, fake):
 
 
 def test_role_changes_on_a_linked_connection(make_pooler, fake):
-    """Its client may finish what it is doing; then it is closed."""
+    """The client may finish its transaction; then the connection is closed."""
     host, other = Host(fake, 3, standby=True), Host(fake, 4, standby=True)
     pooler = make(make_pooler, [host, other], "standby")
     with pooler.connect() as client:
@@ -189,7 +191,7 @@ def test_role_changes_on_a_linked_connection(make_pooler, fake):
 
 
 def test_error_of_a_read_only_server_is_looked_into(make_pooler, fake):
-    """An old server says by an error only that it cannot write any more."""
+    """An old server shows only by an error that it is read-only now."""
     first, second = Host(fake, 3, kind=13), Host(fake, 4, kind=13, standby=True)
     pooler = make(make_pooler, [first, second], "read-write", role_check_period=3600)
     with pooler.connect() as client:

@@ -1,5 +1,5 @@
-"""Processes that share one port (so_reuseport) and know each other ([peers]), restarted one
-after the other under load (doc/peering.md)."""
+"""Processes that share one port (so_reuseport) and are peers of each other ([peers]). They are
+restarted one after the other under load (doc/peering.md)."""
 
 import threading
 
@@ -13,9 +13,10 @@ CLIENTS = 4
 
 
 class Load:
-    """Clients that come, prepare, run transactions and go, as long as they are let. Nobody
-    connects while `door` is held: a connection that the kernel gives to a listener in the moment
-    of its end is lost without any pooler's doing (doc/peering.md says what helps)."""
+    """Clients that connect, prepare statements, run transactions and disconnect, until they are
+    stopped. No client connects while `door` is held: when the kernel assigns a connection to a
+    listener that is just being closed, the connection is lost, and no pooler can prevent that
+    (doc/peering.md describes the remedy)."""
 
     def __init__(self, pooler):
         self.pooler = pooler
@@ -50,7 +51,7 @@ class Load:
             self.transactions += 1
 
     def more(self):
-        """Waits until all went on for a while."""
+        """Waits until every client has completed some more transactions."""
         before = self.transactions
         waiting.wait_for(lambda: self.failures or self.transactions > before + 10 * CLIENTS, "load")
         assert not self.failures, self.failures[0]
@@ -64,7 +65,7 @@ class Load:
 
 @pytest.fixture
 def shared(make_pooler, pg):
-    """Two processes on one port, with a folder and a unix socket each."""
+    """Two processes on one port, each with its own folder and unix socket."""
     port = waiting.PORTS.take()
     poolers = []
     for number in ("1", "2"):
@@ -82,7 +83,7 @@ def shared(make_pooler, pg):
 
 
 def own(pooler):
-    """A client of this very process."""
+    """Returns a client of exactly this process."""
     return pooler.connect("db", unix=True)
 
 
@@ -103,7 +104,7 @@ def restart(pooler, load, end):
 
 
 def is_listening(pooler):
-    """Whether the process itself listens on the shared port."""
+    """Says whether this process listens on the shared port."""
     inodes = waiting.socket_inodes(pooler.pid)
     with open("/proc/net/tcp") as table:
         rows = [line.split() for line in table][1:]
@@ -122,7 +123,8 @@ def by_console(pooler):
 
 
 def test_rolling_restart_of_processes_on_one_port(shared, pg):
-    """Nobody notices, and a cancel request finds its process before and after."""
+    """No client sees an error, and a cancel request reaches the right process before and after the
+    restart."""
     one, two = shared
     load = Load(one)
     try:
@@ -130,7 +132,7 @@ def test_rolling_restart_of_processes_on_one_port(shared, pg):
         for _ in range(ROUNDS):
             restart(one, load, by_signal)
             restart(two, load, by_console)
-        # Requests come to any of the two: keys of both lead to their query.
+        # A cancel request may reach either process, and both can deliver the keys of both.
         for pooler in shared:
             with own(pooler) as client:
                 client.send(wire.query("select pg_sleep(60)"))

@@ -1,5 +1,5 @@
-"""Secrets are in no log line, no view, no error. Every pooler of every test is searched when it
-stops, see keeper.py; here is what brings most of them to light."""
+"""No log line, view or error contains a secret. When a pooler stops, every test searches its output
+(see keeper.py). The tests here provoke output that could contain secrets."""
 
 import os
 
@@ -23,7 +23,7 @@ TYPED = "mistyped password 77e"
 
 
 def parts(secret):
-    """The secret and every part of it that would be as good."""
+    """Yields the secret and every part of it that allows a login by itself."""
     yield secret
     if secret.startswith("SCRAM-SHA-256$"):
         stored, server = secret.rsplit("$", 1)[1].split(":")
@@ -68,7 +68,8 @@ def test_nothing_is_told(make_pooler, pg, auth_type):
 
 
 def test_what_is_searched_for(make_pooler, pg, directory, pam_service):
-    """At the end of each pooler: secrets of every kind that anybody has used in this run."""
+    """The search at the end of each pooler covers the secrets of every kind that this run has
+    used."""
     folder = waiting.scratch("keeper")
     key = certs.Authority(folder).issue("k", "k")
     with open(key.key_file) as pem:
@@ -93,7 +94,7 @@ def test_what_is_searched_for(make_pooler, pg, directory, pam_service):
 
 @pytest.mark.parametrize("where", ["log", "console"])
 def test_the_search_finds(make_pooler, pg, where):
-    """A pooler that tells a secret does not pass."""
+    """A pooler that reveals a secret fails its test."""
     pooler = make_pooler({"db": pg.conn()}, settings={"auth_type": "md5"},
                          userlist={"u": "told secret 3b8", "admin_user": "admin secret 91c"})
     if where == "log":
@@ -107,14 +108,15 @@ def test_the_search_finds(make_pooler, pg, where):
 
 
 def places_in_memory(pid, text):
-    """How often the process has these bytes, besides what OpenSSL leaves on the stack for a while."""
+    """Returns how often the bytes occur in the process's memory, except on the stack, where OpenSSL
+    leaves copies for a while."""
     found = 0
     with open("/proc/%d/maps" % pid) as maps, open("/proc/%d/mem" % pid, "rb", 0) as memory:
         for line in maps:
             area, rights = line.split()[:2]
             if rights.startswith("r") and "[v" not in line and "[stack]" not in line:
                 begin, end = (int(part, 16) for part in area.split("-"))
-                if end - begin < 1 << 28:  # larger ones are a sanitizer's notes
+                if end - begin < 1 << 28:  # Larger areas belong to a sanitizer.
                     memory.seek(begin)
                     found += memory.read(end - begin).count(text)
     return found
@@ -124,7 +126,8 @@ def places_in_memory(pid, text):
 @pytest.mark.parametrize("user", ["plain_one", "scram_one", "unknown"])
 @pytest.mark.parametrize("step", [0, 1])
 def test_what_was_typed_is_not_kept(make_pooler, user, step):
-    """Neither where it was received nor where its pieces were put together."""
+    """A password that a client sent is erased, both in the receive buffer and where its parts were
+    joined."""
     typed = "mistyped secret 60d %s %d" % (user, step)
     pooler = make_pooler({"db": "host=127.0.0.1 port=1"}, settings={"auth_type": "plain"},
                          userlist={"plain_one": PLAIN, "scram_one": wire.ScramKeys(PLAIN).secret(),
@@ -142,7 +145,7 @@ def test_what_was_typed_is_not_kept(make_pooler, user, step):
 
 
 def test_broken_files_do_not_tell_either(make_pooler):
-    """The message about a bad line does not repeat the password in it."""
+    """The message about a broken line does not contain the password on it."""
     secret = "do not repeat me 5a1"
     pooler = make_pooler(start=False)
     for text in ("[databases]\ndb = host=/tmp password='%s' nonsense=1\n[pgbouncer]\n" % secret,
@@ -157,7 +160,7 @@ def test_broken_files_do_not_tell_either(make_pooler):
 
 
 def test_secrets_of_removed_users_are_gone(make_pooler, pg):
-    """After a reload without it the old password opens nothing."""
+    """After a reload that removes the user, the old password is refused."""
     pooler = make_pooler({"db": pg.conn(user="trust_user")}, settings={"auth_type": "md5"},
                          userlist={"u": PLAIN, "admin_user": "admin secret 91c"})
     pooler.connect(user="u", secret=PLAIN).close()

@@ -1,4 +1,4 @@
-"""Logging in to servers, good and bad ones (protocol.md 8, 9.3, 10.4)."""
+"""Logins to good and faulty servers (protocol.md 8, 9.3, 10.4)."""
 
 import re
 import struct
@@ -21,7 +21,7 @@ def secret_of(user, kind):
             "scram": wire.ScramKeys(plain).secret()}[kind]
 
 
-# how the server asks, and what we have
+# the server's authentication method, and the pooler's secret
 
 
 @pytest.mark.parametrize("user, kind", [
@@ -67,7 +67,8 @@ ANSWERED = {("plain", "cleartext"), ("plain", "md5"), ("plain", "scram"), ("md5"
 @pytest.mark.parametrize("kind", ["plain", "md5", "scram", "broken md5", "broken scram"])
 @pytest.mark.parametrize("where", ["user list", "connection string"])
 def test_hostile_server_gets_no_stored_secret(make_pooler, fake, asked, kind, where):
-    """Only a plain password is sent in clear: a hash or a verifier would let the server log in as us."""
+    """The pooler sends only a plain password in clear text. A hash or a verifier would let the
+    server log in as the pooler."""
     answers = []
 
     def script(session):
@@ -106,7 +107,7 @@ def test_scram_keys_pass_through(make_pooler, pg):
 
 
 def test_scram_keys_of_another_salt_fail(make_pooler, pg):
-    """A secret that is not the server's own gives keys the server does not take."""
+    """The pooler's SCRAM secret has another salt than the server's, so the server refuses it."""
     pooler = make_pooler({"db": pg.conn()}, settings={"auth_type": "scram-sha-256"},
                          userlist=dict(ADMIN, scram_user=secret_of("scram_user", "scram")))
     assert pooler.refusal(user="scram_user", secret=postgres.USERS["scram_user"][0]) == (
@@ -168,7 +169,7 @@ def scram_login(session, secret, mechanisms=b"SCRAM-SHA-256\0\0", spoil_first=No
     session.send(wire.auth(12, (spoil_final(final) if spoil_final else final).encode()))
 
 
-# what we say to the server
+# the startup packet to the server
 
 
 def test_startup_packet(make_pooler, fake):
@@ -212,7 +213,7 @@ def test_parameters_set_by_connect_query(make_pooler, pg):
     assert client.value("show datestyle") == "German, DMY"
 
 
-# failures
+# failed logins
 
 
 @pytest.mark.parametrize("conn, code, text", [
@@ -234,7 +235,7 @@ def test_server_errors_are_forwarded(make_pooler, pg, conn, code, text):
 
 
 def failing(*replies):
-    """The nth connection gets the nth reply instead of a login; None is a good one."""
+    """Returns a script that sends the nth reply to the nth connection; None is a good login."""
     def script(session):
         reply = replies[min(session.number, len(replies) - 1)]
         if reply is None:
@@ -291,8 +292,8 @@ def test_login_retry_spacing(make_pooler, fake):
     "host=255.255.255.255 port=1", "host=::ffff:255.255.255.255 port=1",
     "host=no-such-host.invalid port=1", "host=%s.invalid port=1" % ("x" * 70)])
 def test_connect_that_fails_at_once_without_pause(make_pooler, fake, where):
-    """Attempt follows attempt, and everything else goes on: the console answers, memory
-    does not grow, and when the server is there who waits gets in."""
+    """The pooler retries without a pause and keeps working: the console answers, memory does not
+    grow, and the waiting client is served when the server is up."""
     server = fake()
     pooler = make_pooler({"db": where}, settings={
         "pool_mode": "transaction", "server_login_retry": 0, "dns_nxdomain_ttl": 60})
@@ -372,7 +373,7 @@ def test_silent_server(make_pooler, fake):
     client.expect_fatal("client_login_timeout (server down)")
 
 
-# hostile servers: the login
+# hostile servers: during the login
 
 
 def scram_error(**spoil):
@@ -460,7 +461,7 @@ HOSTILE_LOGIN = {
 
 @pytest.mark.parametrize("name", HOSTILE_LOGIN)
 def test_hostile_login(make_pooler, fake, name):
-    """The faulty server is dropped; everyone else is served."""
+    """The faulty server connection is closed, and all other clients are served."""
     script = HOSTILE_LOGIN[name]
 
     def guarded(session):
@@ -488,7 +489,7 @@ def test_hostile_login(make_pooler, fake, name):
 
 
 def test_billions_of_scram_rounds(make_pooler, fake):
-    """A server that asks for all rounds there are cannot stop the others."""
+    """A server that requests the highest iteration count does not block other clients."""
     def script(session):
         session.recv_startup()
         session.send(wire.auth(10, b"SCRAM-SHA-256\0\0"))
@@ -553,7 +554,7 @@ def test_welcome_is_that_of_the_server(make_pooler, fake):
         client.close()
 
 
-# hostile servers: afterwards
+# hostile servers: after the login
 
 
 OUT_OF_TURN = {
@@ -578,7 +579,7 @@ OUT_OF_TURN = {
 
 @pytest.mark.parametrize("name", OUT_OF_TURN)
 def test_server_that_answers_wrongly(make_pooler, fake, name):
-    """No byte of the wrong answer reaches the next client of that pool."""
+    """No byte of the wrong answer reaches the next client of the pool."""
     def script(session):
         session.login()
         session.recv_until("Q")
@@ -635,7 +636,7 @@ def whole_and_its_prefixes():
 @pytest.mark.parametrize("part", whole_and_its_prefixes(), ids=lambda part: len(part))
 @pytest.mark.parametrize("where", ["behind its greeting", "behind an answer", "at rest"])
 def test_part_of_a_message_of_an_idle_server(make_pooler, fake, part, where):
-    """The next client's answer is not taken for the rest of it."""
+    """The beginning of the next client's answer is not taken for the rest of the message."""
     def answer(session, sql):
         behind = part if session.number == 0 and where == "behind an answer" else b""
         return fakeserver.plain_answer(sql) + behind

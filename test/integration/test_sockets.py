@@ -1,4 +1,4 @@
-"""Settings of sockets, seen on the sockets of the running process."""
+"""The socket settings, checked on the sockets of the running process."""
 
 import ctypes
 import os
@@ -13,7 +13,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def sockets(pooler):
-    """Duplicates of all sockets of the process."""
+    """Returns duplicates of all sockets of the process."""
     pidfd = os.pidfd_open(pooler.pid)
     found = []
     try:
@@ -30,7 +30,8 @@ def sockets(pooler):
 
 
 def options_of(pooler, is_wanted):
-    """The options of the one socket for which is_wanted(own address, peer's address)."""
+    """Returns the options of the one socket for which is_wanted(own address, peer's address) is
+    true."""
     found = []
     for sock in sockets(pooler):
         with sock:
@@ -40,7 +41,7 @@ def options_of(pooler, is_wanted):
             try:
                 peer = sock.getpeername()
             except OSError:
-                continue  # it listens
+                continue  # The socket is a listening one.
             if is_wanted(sock.getsockname(), peer):
                 found.append({
                     "tcp_keepalive": sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE),
@@ -48,7 +49,7 @@ def options_of(pooler, is_wanted):
                     "tcp_keepintvl": sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL),
                     "tcp_keepcnt": sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT),
                     "tcp_user_timeout": sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT),
-                    # the kernel doubles what it is asked for
+                    # The kernel doubles the requested size.
                     "tcp_socket_buffer": sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2,
                 })
     assert len(found) == 1, found
@@ -60,7 +61,7 @@ SETTINGS = {"tcp_keepalive": 1, "tcp_keepidle": 77, "tcp_keepintvl": 33, "tcp_ke
 
 
 def both_sides(pooler, pg):
-    """The options of a new client's socket and of its server's."""
+    """Returns the options of a new client's socket and of its server's socket."""
     with pooler.connect() as client:
         client.query("begin")
         own = client.sock.getsockname()
@@ -72,7 +73,7 @@ def test_tcp_settings_of_clients_and_servers(make_pooler, pg):
     pooler = make_pooler({"db": pg.conn()}, settings=SETTINGS)
     for options in both_sides(pooler, pg):
         assert options == SETTINGS
-    # changed for the connections that come from then on
+    # The new values apply to later connections.
     waiting.wait_for(lambda: not any(row["state"] == "active" for row in pooler.show("SERVERS")), "idle")
     changed = dict(SETTINGS, tcp_keepidle=99, tcp_keepintvl=44, tcp_keepcnt=6, tcp_user_timeout=7000,
                    tcp_socket_buffer=131072)

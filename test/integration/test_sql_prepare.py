@@ -1,7 +1,7 @@
-"""PREPARE, EXECUTE and DEALLOCATE in the extended protocol, and names that both kinds share.
+"""PREPARE, EXECUTE and DEALLOCATE in the extended protocol, and statement names that SQL and
+protocol share.
 
-Whatever is sent is sent past the pooler, too, and every byte of the answers is the same.
-"""
+Every message also goes to PostgreSQL directly, and the answers have to be the same bytes."""
 
 import asyncio
 import random
@@ -30,13 +30,14 @@ def make(make_pooler, pg):
 
 
 def seen(result):
-    """All but notices, and where in its source PostgreSQL found an error."""
+    """Returns the messages without notices, and errors without their position in PostgreSQL's
+    source."""
     return [[f for f in m.fields() if f[0] not in "FLR"] if m.kind == "E" else m
             for m in result.messages if m.kind != "N"]
 
 
 class Pair:
-    """One client of the pooler and one past it, who say the same."""
+    """A client of the pooler and a direct client of PostgreSQL, which send the same messages."""
 
     def __init__(self, pooler, pg, database="db"):
         self.pooler, self.database = pooler, database
@@ -45,7 +46,7 @@ class Pair:
         self.busy = None
 
     def say(self, *parts, rounds=None):
-        """Sends all of it; one answer for each Sync and Query in it."""
+        """Sends all messages and compares one answer for each Sync and Query among them."""
         if rounds is None:
             rounds = sum(p[:1] in (b"S", b"Q") for p in parts)
         answers = []
@@ -57,9 +58,10 @@ class Pair:
         return answers[1][-1]
 
     def say_all(self, parts):
-        """What has its last Sync at its end; a Query may be skipped with what precedes it."""
+        """Sends messages that end with a Sync. The server may skip a Query together with the
+        messages before it."""
         answers = []
-        # an empty query is answered in a failed transaction, too
+        # PostgreSQL answers an empty query also in a failed transaction.
         for side in (self.direct, self.client):
             side.send(*parts, wire.query(""))
             found = [side.finish()]
@@ -76,7 +78,7 @@ class Pair:
         return self.say(*extended(sql, name, **bind), wire.sync())
 
     def move(self):
-        """From now on the client's transactions run on another server."""
+        """Moves the client to another server connection for its next transactions."""
         if self.busy:
             self.busy.query("rollback")
             self.busy.close()
@@ -122,7 +124,7 @@ def test_across_servers(pair):
 
 
 def test_statements_with_a_name(pair):
-    """The protocol's own names hold the commands, and run them again and again."""
+    """The commands are parsed under names of the protocol and executed repeatedly."""
     pair.say(wire.parse("make", "prepare p as select 'first'"),
              wire.parse("run", "execute p"), wire.parse("drop", "deallocate p"), wire.sync())
     for i in range(3):
@@ -162,7 +164,7 @@ def test_long_texts(pair):
     assert pair.say(wire.bind(), wire.execute(), wire.sync()).rows == [("1",)]
 
 
-# one name space
+# SQL and protocol share their statement names
 
 
 def test_parsed_names_are_executed(pair):
@@ -245,7 +247,7 @@ def test_errors(pair, sql, name):
         pair.query("execute there(3)")
         pair.say(wire.parse("other", sql), wire.sync(), wire.bind("o", "other"), wire.sync(),
                  wire.close("S", "other"), wire.close("S", "named"), wire.sync())
-        if "; " not in sql:  # several in one query pass as they are
+        if "; " not in sql:  # several commands in one query go to the server unchanged
             pair.query(sql)
 
 
@@ -283,7 +285,7 @@ def test_statement_that_cannot_be_made_again(pair, pg, table):
     assert pair.client.query("execute p").rows == [("1",)]
 
 
-# order
+# order of commands and rollback
 
 
 def test_transactions(pair):
@@ -297,7 +299,7 @@ def test_transactions(pair):
     pair.move()
     for sql in ("execute kept", "execute stays", "execute later", "execute lost"):
         pair.run(sql)
-    # an error in the same round does not undo it either
+    # An error later in the same pipeline does not undo the PREPARE either.
     pair.say(*extended("prepare p as select 3"), wire.parse("", "nonsense"), wire.sync())
     pair.move()
     pair.run("execute p")
@@ -338,7 +340,7 @@ def test_prepared_takes_effect_at_execute(pair):
 
 
 def test_query_behind_what_has_no_sync(pair, pg, table):
-    """They are one transaction."""
+    """Messages without a Sync and the Query after them form one transaction."""
     pair.query("prepare k as select 7")
     pair.say(wire.parse("q", "select 8"), wire.sync())
     insert = extended("insert into %s values (2)" % table)
@@ -429,7 +431,8 @@ def test_statement_is_lost(make, pg):
     pair.query("execute q")
     pair.client.query("do $$ begin execute 'deallocate all'; end $$")
     pair.say(wire.bind("", "q"), wire.execute(), wire.sync())
-    # behind a BindComplete it is too late: the second time it is there again
+    # After BindComplete the pooler cannot repeat the command. The next time the statement exists
+    # again.
     pair.client.query("do $$ begin execute 'deallocate all'; end $$")
     pair.client.send(*extended("execute p"), wire.sync())
     pair.client.finish()
@@ -449,7 +452,7 @@ def test_off(make_pooler, pg):
 
 
 def test_asyncpg(make):
-    """It prepares whatever it runs, under names of its own, and keeps those."""
+    """asyncpg prepares every query under its own names and keeps the statements."""
     asyncpg = pytest.importorskip("asyncpg")
     pooler = make(default_pool_size=3)
 
@@ -487,20 +490,20 @@ def test_psycopg(make):
             assert [cursor.fetchone() for cursor in found] == [(number,)] * 4
 
 
-# anything
+# random sequences
 
 
 TEXTS = ["select 1", "select 'b'", "select nothing", "values (3), (4)"]
 
 
 def random_step(rng):
-    """(messages, has it a Sync or Query at its end)"""
+    """Returns (messages, whether they end with a Sync or Query)."""
     sql_name, name = rng.choice("pq"), rng.choice(["", "p", "q", "r"])
     command = rng.choice([
         "prepare %s as %s" % (sql_name, rng.choice(TEXTS)), "execute " + sql_name,
         "execute " + sql_name, "deallocate " + sql_name, rng.choice(TEXTS)])
     portal = rng.choice(["", "x"])
-    # names of commands are not executed by commands
+    # These names are also used by EXECUTE, which cannot execute another EXECUTE.
     if name in ("p", "q"):
         text = rng.choice(TEXTS)
     else:
@@ -532,7 +535,7 @@ def test_random_sequences(make, pg, limit):
         try:
             for _ in range(rng.randrange(3, 14)):
                 parts = [p for _ in range(rng.randrange(1, 5)) for p in random_step(rng)]
-                # an answer for each: nothing is left behind a Query
+                # The Sync gives every part an answer, so that nothing is left after a Query.
                 parts.append(wire.sync())
                 said.append(parts)
                 if rng.random() < 0.3:

@@ -1,4 +1,5 @@
-"""Everything before authentication, to the byte; odd messages in every phase (protocol.md 2, 3)."""
+"""Startup packets before authentication, with exact answers, and misplaced messages in every phase
+(protocol.md 2, 3)."""
 
 import struct
 
@@ -24,7 +25,7 @@ def attempt(pooler, data, unix=False):
 
 
 def is_in(raw):
-    """The login went through."""
+    """Asserts that the login succeeded."""
     return raw.recv_until("Z")[-1].body == b"I"
 
 
@@ -68,7 +69,7 @@ def test_encryption_request_in_pieces(pooler):
         assert is_in(raw)
 
 
-# headers
+# headers of startup packets
 
 
 @pytest.mark.parametrize("data, text", [
@@ -115,7 +116,7 @@ def test_startup_in_pieces(pooler):
         assert is_in(raw)
 
 
-# the longest and the oddest packets
+# very long and unusual packets
 
 
 def test_largest_startup_packet(make_pooler, pg):
@@ -136,7 +137,8 @@ def test_startup_larger_than_pkt_buf(make_pooler, pg, pkt_buf):
                                    "replication", "nonsense"])
 @pytest.mark.parametrize("length", [1, 63, 64, 127, 128, 129, 255, 256, 1023, 1024, 8191, 60000])
 def test_field_lengths(pooler, field, length):
-    """Whatever the length of a field, this client gets an answer and the others go on."""
+    """Whatever the length of a field, the client gets an answer and other clients are not
+    affected."""
     params = dict(GOOD)
     params[field] = "x" * length
     raw = attempt(pooler, packet(params))
@@ -336,7 +338,7 @@ def test_login_notice(make_pooler, pg):
         assert client.login_messages[-2].raw() == notice
 
 
-# messages out of place
+# misplaced messages
 
 
 def test_password_before_startup(pooler):
@@ -356,7 +358,7 @@ REST = "".join(chr(c) for c in range(1, 256) if chr(c) not in FRONTEND)
 
 
 def survives(pooler, raw):
-    """Whatever happens to this connection, the pooler and the next client are well."""
+    """Asserts that the pooler and the next client work, whatever happened to this connection."""
     raw.sock.settimeout(0.05)
     try:
         while raw.sock.recv(65536):

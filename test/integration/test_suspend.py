@@ -1,4 +1,4 @@
-"""SUSPEND and its RESUME, SHOW FDS, and every command in each state of the pause machine."""
+"""SUSPEND and RESUME, SHOW FDS, and every command in each pause state."""
 
 import os
 import socket
@@ -14,7 +14,7 @@ ALREADY = "already suspended/paused"
 
 
 def answer(console, sql):
-    """The tag, or the text of the error."""
+    """Returns the tag, or the text of the error."""
     result = console.query(sql, check=False)
     return result.errors[0].text() if result.errors else result.tag
 
@@ -24,7 +24,7 @@ def state(pooler):
 
 
 def wait_strangers(pooler, count):
-    """Until so many connections have been accepted that have not said anything."""
+    """Waits until that many connections are accepted that have not sent anything."""
     waiting.wait_for(lambda: pooler.show_one("LISTS", list="login_clients")["items"] == str(count), "accepted")
 
 
@@ -55,7 +55,7 @@ def test_suspend_stops_everybody_and_resume_goes_on(shared):
 
 
 def test_suspend_waits_for_a_message_in_transit(shared):
-    """Half a message was forwarded: its other half has to follow first."""
+    """Half of a message was forwarded, so SUSPEND waits for the other half."""
     text = wire.query("select length('%s')" % ("x" * 100000))
     with shared.connect() as client:
         client.query("select 1")
@@ -89,7 +89,7 @@ def test_suspend_keeps_who_waits_for_a_server(make_pooler, pg):
         waiter.send(wire.query("select 6"))
         pooler.wait_pool(cl_waiting=1)
         assert pooler.admin.query("SUSPEND").tag == "SUSPEND"
-        assert not waiter.has_data(1.5)  # timeouts stand still
+        assert not waiter.has_data(1.5)  # timeouts stop during SUSPEND
         pooler.set("query_wait_timeout", 30)
         pooler.admin.query("RESUME")
         holder.query("commit")
@@ -135,7 +135,8 @@ def test_last_console_takes_suspend_along(shared):
 
 
 def test_cancel_ends_suspend(shared):
-    """Which a console's key does as well, over a connection that was open before."""
+    """A cancel request with a console's key also ends SUSPEND, on a connection that was opened
+    before."""
     with shared.raw() as early:
         wait_strangers(shared, 1)
         waiter = shared.console()
@@ -156,17 +157,17 @@ def test_signals_while_suspended(shared, name):
     assert os.path.exists(shared.path(".s.PGSQL.%d" % shared.port))
 
 
-# every command in each state
+# every command in each pause state
 
 STATES = {
-    "none": ["PAUSE", "RESUME"],  # comes and goes
+    "none": ["PAUSE", "RESUME"],  # The PAUSE and RESUME leave no pause behind.
     "paused": ["PAUSE"],
     "database paused": ["PAUSE db"],
     "suspended": ["SUSPEND"],
 }
 
 ANSWERS = {
-    # command: answers in the states of STATES, in their order
+    # command: its answers in the states of STATES, in their order
     "PAUSE": ["PAUSE", ALREADY, "PAUSE", ALREADY],
     "PAUSE db": ["PAUSE", ALREADY, "PAUSE", ALREADY],
     "PAUSE other": ["PAUSE", ALREADY, "PAUSE", ALREADY],
@@ -191,7 +192,7 @@ ANSWERS = {
 
 @pytest.mark.parametrize("before", STATES)
 def test_commands_in_each_state(make_pooler, pg, before):
-    """One console has brought the state about, another gives the command."""
+    """One console sets the state, and another console sends the command."""
     position = list(STATES).index(before)
     for sql, answers in ANSWERS.items():
         pooler = make_pooler({"db": pg.conn(), "other": pg.conn()}, settings=TRANSACTION)
@@ -250,7 +251,7 @@ def test_fds_are_listed(shared):
 
 
 def owner_console(pooler):
-    """As the account of the process: the kernel notes who connects."""
+    """Logs in as the account of the process, which the pooler learns from the kernel."""
     if os.getuid() == 0:
         os.seteuid(pooler.account.pw_uid)
     try:
@@ -262,7 +263,7 @@ def owner_console(pooler):
 
 
 def receive_rows(console):
-    """The rows of SHOW FDS as lists, each with the socket that came along."""
+    """Returns the rows of SHOW FDS as lists, each with the socket that was passed with it."""
     data, passed = b"", []
     while not data.endswith(wire.ready()):
         more, control, _, _ = console.sock.recvmsg(65536, socket.CMSG_SPACE(64))

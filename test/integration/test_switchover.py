@@ -1,5 +1,5 @@
-"""SWITCHOVER between scripted servers: what it waits for, how it ends, what it does not go
-together with. Against real ones in replication: test_failover.py."""
+"""SWITCHOVER between scripted servers: what it waits for, how it ends, and which commands it
+excludes. test_failover.py runs it with real replication."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def two(fake):
 
 
 def begin(pooler, what="db"):
-    """A console that has given the command, and waits."""
+    """Returns a console that has sent the command and waits."""
     console = pooler.console()
     console.send(wire.query("SWITCHOVER " + what))
     return console
@@ -34,7 +34,7 @@ def await_notice(console, text=PAUSED):
 
 
 def await_end(console):
-    """The tag, or the text of the error."""
+    """Returns the tag, or the text of the error."""
     last = console.recv_until("CE")[-1]
     console.recv_until("Z")
     return last.tag() if last.kind == "C" else last.text()
@@ -76,7 +76,7 @@ def test_clients_wait_and_go_on_elsewhere(make_pooler, fake, kind, to, more):
 
 
 def test_the_named_host_alone_is_used(make_pooler, fake):
-    """Both write, as where somebody has not been stopped."""
+    """Both hosts are writable, as when the old primary was not stopped."""
     hosts = [Host(fake, 3), Host(fake, 4)]
     pooler = make(make_pooler, hosts)
     with pooler.connect() as client:
@@ -92,7 +92,7 @@ def test_the_named_host_alone_is_used(make_pooler, fake):
 
 
 def test_transactions_that_do_not_end(make_pooler, two):
-    """switchover_timeout ends it without harm: nobody has noticed anything."""
+    """switchover_timeout ends the command, and no client sees an error."""
     pooler = make(make_pooler, two, switchover_timeout=0.3)
     with pooler.connect() as client, pooler.connect() as other:
         client.query("begin")
@@ -120,7 +120,8 @@ def test_no_host_becomes_fit(make_pooler, two):
 
 
 def test_the_old_host_may_come_back_as_what_it_was(make_pooler, two):
-    """It was gone meanwhile: whoever switched PostgreSQL over has thought better of it."""
+    """The old host becomes a standby and then the primary again: the administrator of PostgreSQL
+    has changed their mind."""
     pooler = make(make_pooler, two)
     with pooler.connect() as client:
         ask(client)
@@ -162,7 +163,7 @@ def test_refusals(make_pooler, two):
     admin.query("RESUME")
     with pytest.raises(wire.Refused):
         pooler.console("stats_user").query("SWITCHOVER db")
-    # nobody has used the database: there is nothing to move, and nobody to look
+    # No client has used the database, so there is no connection to move and no role to check.
     assert admin.query("SWITCHOVER db TO 127.0.0.4").tag == "SWITCHOVER"
     assert role_rows(pooler) == [(None, "unfit"), (None, "up")]
 
@@ -180,7 +181,7 @@ def test_together_with_other_commands(make_pooler, two):
             with pytest.raises(wire.Refused) as refused:
                 pooler.admin.query(sql)
             assert refused.value.text == text
-        # these go on beside it
+        # These commands are allowed during a SWITCHOVER.
         for sql in ("RECONNECT db", "DISABLE db", "ENABLE db", "PAUSE", "RESUME"):
             pooler.admin.query(sql)
         pooler.change()
@@ -244,7 +245,7 @@ def test_goes_on_without_its_console(make_pooler, two):
         swap(two)
         client.finish()
     assert two[1].queries() == 1
-    # and RESUME from elsewhere interrupts it
+    # RESUME on another console interrupts the SWITCHOVER.
     with pooler.connect() as client:
         console = begin(pooler)
         await_notice(console)
@@ -256,7 +257,7 @@ def test_goes_on_without_its_console(make_pooler, two):
 
 
 def test_every_pool_is_moved(make_pooler, two):
-    """Several users, one of whom can no longer log in."""
+    """The database has pools of several users, one of whom can no longer log in."""
     pooler = make(make_pooler, two)
     clients = [pooler.connect(user=name) for name in ("trust_user", "second_user")]
     for client in clients:

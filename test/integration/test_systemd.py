@@ -1,4 +1,4 @@
-"""What a service manager is told, by a stand-in for systemd (operation.md 6)."""
+"""Messages to the service manager, received by a stand-in for systemd (operation.md 6)."""
 
 import os
 import re
@@ -10,7 +10,7 @@ import waiting
 
 
 class Manager:
-    """Hears the datagrams at NOTIFY_SOCKET."""
+    """Receives the datagrams at NOTIFY_SOCKET."""
 
     def __init__(self):
         self.dir = waiting.scratch("manager")
@@ -24,7 +24,7 @@ class Manager:
         return self.socket.recv(4096).decode()
 
     def hear_until(self, pattern):
-        """Gives all that came up to and with the first that matches."""
+        """Returns all messages up to and including the first that matches."""
         heard = []
         while not heard or not re.fullmatch(pattern, heard[-1]):
             heard.append(self.hear())

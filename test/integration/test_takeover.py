@@ -1,4 +1,4 @@
-"""Online restart (-R): a new process takes everything over from the one that runs."""
+"""Online restart (-R): a new process takes over all connections from the running one."""
 
 import os
 import signal
@@ -19,18 +19,18 @@ import wire
 from test_suspend import owner_console
 from test_views import TRANSACTION
 
-TAKEOVERS = int(os.environ.get("TAKEOVERS", "2"))  # in a row, under load
+TAKEOVERS = int(os.environ.get("TAKEOVERS", "2"))  # The number of consecutive takeovers under load.
 FORMAT = 1
 
 
 class Restarts:
-    """Starts processes that take over, and sees to it that none outlives its test."""
+    """Starts processes that take over, and stops all of them at the end of the test."""
 
     def __init__(self):
         self.old = []
 
     def __call__(self, pooler, **settings):
-        """Gives the old process, which may still serve some."""
+        """Starts a takeover and returns the old process, which may still serve some clients."""
         self.begin(pooler, **settings)
         waiting.wait_for(lambda: self.is_up(pooler), "the new process is up")
         return self.old[-1]
@@ -50,7 +50,7 @@ class Restarts:
         return " process up: " in pooler.log_since(self.mark)
 
     def fail(self, pooler, reason, **settings):
-        """The new process ends with this reason, and the old one goes on."""
+        """Asserts that the new process fails with this reason and the old one goes on."""
         pooler.may_log_fatal = True
         self.begin(pooler, **settings)
         assert pooler.process.wait(waiting.DEADLINE) == 1, pooler.log_since(self.mark)
@@ -79,7 +79,7 @@ def shared(make_pooler, pg):
     return make_pooler({"db": pg.conn()}, settings=TRANSACTION)
 
 
-# what goes on
+# what is taken over
 
 
 def test_at_rest_and_in_transactions(shared, restart):
@@ -149,7 +149,7 @@ def test_half_a_message_is_finished_afterwards(shared, restart, cut):
 
 
 def is_read(client):
-    """The kernel holds nothing of what we have sent: the pooler's end has it."""
+    """Says whether the pooler has read all that the test sent: the kernel's queue is empty."""
     inode = None
     own = "%04X" % client.sock.getsockname()[1]
     with open("/proc/net/tcp") as table:
@@ -163,8 +163,8 @@ def is_read(client):
 
 
 def test_queries_that_run(shared, pg, restart):
-    """One of the simple protocol goes on in the new process; of one of the extended protocol it is
-    not known what PostgreSQL has made of its messages, so that it ends first. Both wait for a lock."""
+    """A simple query continues in the new process. An extended query ends in the old one, because
+    nobody knows which messages PostgreSQL has processed. Both queries wait for a lock."""
     with shared.connect() as simple, shared.connect() as named, pg.client() as holder:
         holder.query("select pg_advisory_lock(771)")
         named.send(wire.parse("lock", "select 'named', pg_advisory_xact_lock_shared(771)"), wire.sync())
@@ -227,7 +227,7 @@ def test_session_mode(make_pooler, pg, restart):
 
 
 def wait_running(pg, text):
-    """Until PostgreSQL has begun the query: a cancel request that comes sooner does nothing."""
+    """Waits until PostgreSQL runs the query: an earlier cancel request has no effect."""
     sql = ("select count(*) from pg_stat_activity where state = 'active' and pid <> pg_backend_pid() "
            "and query like '%%%s%%'" % text)
     waiting.wait_for(lambda: pg.value(sql) == "1", "the query runs")
@@ -267,7 +267,7 @@ def test_paused_stays_paused(make_pooler, pg, restart):
 
 
 def test_secrets_go_along(make_pooler, pg, restart):
-    """The keys with which the pool logs in to its server are those of the client's login."""
+    """The new process logs in to the server with the SCRAM keys from the client's login."""
     stored = pg.value("select rolpassword from pg_authid where rolname = 'scram_user'")
     secret = postgres.USERS["scram_user"][0]
     pooler = make_pooler({"db": pg.conn()}, settings=dict(TRANSACTION, auth_type="scram-sha-256"),
@@ -280,7 +280,7 @@ def test_secrets_go_along(make_pooler, pg, restart):
 
 
 def test_changed_settings(make_pooler, pg, restart):
-    """The new configuration counts: servers of an entry that has changed are replaced."""
+    """The new process uses the new settings: it replaces servers of a changed database entry."""
     pooler = make_pooler({"db": pg.conn()}, settings=TRANSACTION)
     with pooler.connect() as client:
         backend = client.value("select pg_backend_pid()")
@@ -322,7 +322,7 @@ def test_from_one_engine_to_the_other(make_pooler, pg, restart, first, second):
 
 
 def test_background(make_pooler, pg, restart):
-    """With -d the starter tells whether it went well; the pidfile is the new process's."""
+    """With -d the exit code tells the result, and the pidfile names the new process."""
     pooler = make_pooler({"db": pg.conn()}, settings=dict(TRANSACTION, pidfile="{pid}", logfile="{log}"),
                          start=False)
     pooler.settings.update(pidfile=pooler.path("pid"), logfile=pooler.path("log"))
@@ -363,8 +363,8 @@ def bench(cluster):
 
 
 def test_under_load(make_pooler, bench, restart):
-    """Clients with prepared statements and open transactions see nothing of it. (pgbench waits for
-    each PREPARE with all its clients: there must be a server for everybody.)"""
+    """Clients with prepared statements and open transactions see no error. (pgbench waits for each
+    PREPARE with all its clients, so every client needs a server connection.)"""
     pooler = make_pooler({"db": bench.conn("moved")}, settings=TRANSACTION)
 
     def done():
@@ -389,7 +389,7 @@ def test_under_load(make_pooler, bench, restart):
     assert "error" not in err.lower() and "aborted" not in err, err
 
 
-# what stays with the old process
+# clients that stay with the old process
 
 
 @pytest.fixture
@@ -426,7 +426,7 @@ def test_tls_is_served_until_it_leaves(tls_pooler, restart):
 
 
 def test_cancel_of_a_client_that_stayed(tls_pooler, restart):
-    """The request comes to the new process, which passes it on: over two restarts, too."""
+    """The new process forwards the cancel request to the old one, even across two restarts."""
     pooler = tls_pooler()
     with tls_connect(pooler) as secure:
         secure.execute("select 1")
@@ -445,7 +445,7 @@ def test_cancel_of_a_client_that_stayed(tls_pooler, restart):
 
 
 def cancel_when_it_runs(pooler, connection):
-    """Sent again and again: one that comes before the query is about nothing."""
+    """Sends the cancel request repeatedly: one that arrives before the query has no effect."""
     for _ in range(600):
         if connection.info.transaction_status != psycopg.pq.TransactionStatus.ACTIVE:
             time.sleep(0.05)
@@ -469,7 +469,7 @@ def test_drain_timeout(tls_pooler, restart):
 
 
 def test_login_is_finished_by_the_old_process(make_pooler, pg, restart):
-    """... and its client is moved then."""
+    """The old process finishes the login, and then the client is moved."""
     pooler = make_pooler({"db": pg.conn()}, settings=dict(TRANSACTION, auth_type="plain"),
                          userlist={"trust_user": "plain secret 3c7", "admin_user": "admin secret 91c"})
     with pooler.client() as late:
@@ -493,7 +493,7 @@ def test_console_ends_with_its_process(shared, restart):
     wait_end(old, shared)
 
 
-# what fails
+# failures
 
 
 def test_broken_configuration(shared, restart):
@@ -536,7 +536,7 @@ def take_socket(console):
 
 
 def frames_until(sock, wanted):
-    """Kinds of the frames up to the wanted one; descriptors are closed."""
+    """Returns the types of the frames up to the wanted one, and closes the passed descriptors."""
     kinds, data = "", b""
     while True:
         while len(data) >= 6:
@@ -573,7 +573,7 @@ STEPS = {
 
 @pytest.mark.parametrize("how", STEPS)
 def test_new_process_fails(make_pooler, pg, how):
-    """At each step: the old one goes on, with all that it had."""
+    """The new process fails at some step, and the old one goes on with all its connections."""
     steps, reason = STEPS[how]
     limit = 1 if how.startswith("by silence") else 60
     pooler = make_pooler({"db": pg.conn()}, settings=dict(TRANSACTION, suspend_timeout=limit))
@@ -599,7 +599,7 @@ def test_new_process_fails(make_pooler, pg, how):
 
 
 def test_signals_to_the_old_process_amid_it(make_pooler, pg):
-    """A takeover that has begun is given up, and the signal does what it always does."""
+    """The signal aborts the takeover and then has its usual effect."""
     pooler = make_pooler({"db": pg.conn()}, settings=dict(TRANSACTION, suspend_timeout=60))
     with pooler.connect() as client, owner_console(pooler) as console:
         client.query("begin")
@@ -625,7 +625,7 @@ def test_whom_it_is_refused(make_pooler, pg):
 
 
 class OldProcess:
-    """A scripted process that is to be taken over: a console and what it answers to TAKEOVER."""
+    """A scripted old process with a console, which answers TAKEOVER as the test says."""
 
     def __init__(self, path, answer):
         self.sock = socket.socket(socket.AF_UNIX)
@@ -644,7 +644,7 @@ class OldProcess:
                 return
             with conn:
                 if not conn.recv(4):
-                    continue  # only looked whether somebody is there
+                    continue  # The new process only checked whether the socket is in use.
                 conn.recv(4096)
                 conn.sendall(wire.auth(0) + wire.ready())
                 conn.recv(4096)
@@ -657,7 +657,7 @@ class OldProcess:
 
 
 def pass_socket(conn, say):
-    """Answers TAKEOVER with a socket, and says something on it."""
+    """Answers TAKEOVER with a socket, and sends a message through it."""
     ours, theirs = socket.socketpair()
     with ours:
         theirs.setblocking(False)

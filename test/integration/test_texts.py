@@ -1,4 +1,5 @@
-"""What texts do to sessions that are shared, and which texts are shared (protocol.md 7, 12)."""
+"""How query texts change the session state of a server, and when clients share prepared texts
+(protocol.md 7, 12)."""
 
 import pytest
 
@@ -28,7 +29,7 @@ def value(client, name):
     return result.rows[0][0]
 
 
-# texts are read under parameters
+# parameters decide how a text is parsed
 
 READINGS = [
     ({"DateStyle": "ISO, MDY"}, {"DateStyle": "ISO, DMY"},
@@ -58,7 +59,7 @@ def test_a_text_is_shared_only_by_those_who_read_it_alike(
 
 
 def test_statement_of_a_client_that_changes_its_parameters(make_pooler, pg):
-    """It may be read anew, but nobody else gets what it becomes."""
+    """A statement may be parsed again after a change, but no other client gets the result."""
     pooler = make(make_pooler, pg, max_prepared_statements=1)
     one, two = pooler.connect(DateStyle="ISO, MDY"), pooler.connect(DateStyle="ISO, MDY")
     for client in (one, two):
@@ -86,7 +87,7 @@ def test_parameter_that_is_set_in_the_same_pipeline(make_pooler, pg):
     ("set datestyle = 'ISO, DMY'", "rollback"), ("set local datestyle = 'ISO, DMY'", "commit"),
     ("select set_config('datestyle', 'ISO, DMY', true)", "commit")])
 def test_parameter_that_is_undone_in_the_same_pipeline(make_pooler, pg, block, change, end):
-    """The text is not read as the values are when it is sent."""
+    """The parser must not use the values that are in force when the client sends the text."""
     pooler = make(make_pooler, pg)
     one, two = pooler.connect(DateStyle="ISO, MDY"), pooler.connect(DateStyle="ISO, DMY")
     for sql in (block % change).split("; "):
@@ -113,7 +114,7 @@ def test_times_are_read_again_when_a_statement_is_prepared_again(make_pooler, pg
     assert len(seen) == 3
 
 
-# resets that no tag tells of
+# resets that no CommandComplete shows
 
 HIDDEN = [
     "do $$begin reset timezone; end$$",
@@ -147,7 +148,7 @@ def test_value_that_is_set_is_no_reset(make_pooler, pg):
     assert client.value("show timezone") == default
 
 
-# statements that are forgotten unseen
+# statements that are dropped without a trace in the protocol
 
 FORGET = "do $$begin execute 'deallocate all'; end$$"
 
@@ -164,7 +165,7 @@ def test_name_is_free_behind_a_hidden_deallocate(make_pooler, pg):
 
 
 def test_name_is_free_behind_a_deallocate_in_a_function(make_pooler, pg):
-    """Nothing tells of it but that a Parse succeeds that should not."""
+    """The pooler can notice it only when a Parse of an existing name succeeds."""
     pg.do("create or replace function public.forget_all() returns void language plpgsql as "
           "$f$begin execute 'deallocate all'; end$f$")
     pooler = make(make_pooler, pg)
@@ -183,7 +184,7 @@ def test_name_is_free_behind_a_deallocate_in_a_function(make_pooler, pg):
     assert value(other, "new") == "2"
 
 
-# messages that are skipped
+# skipped messages
 
 @pytest.mark.parametrize("skipped", [
     wire.query("select 1"), wire.close("S", ""), wire.parse("", "select 2")])
@@ -260,7 +261,7 @@ def test_faults_of_long_named_texts(make_pooler, pg):
     with pytest.raises(wire.Refused):
         value(client, "w")
     prepare(client, "w", long_text("two"))
-    # skipped behind an error, and its rest with it
+    # The server skips this Parse after an error, so the pooler also drops its remaining part.
     assert send(client, wire.bind("", "none"), wire.parse("v", long_text("three"))).kinds() == "EZ"
     prepare(client, "v", long_text("four"))
     assert [value(client, name) for name in "swv"] == ["one", "two", "four"]
@@ -277,7 +278,7 @@ def test_client_vanishes_in_a_long_named_text(make_pooler, pg, part):
 
 
 def test_segment_that_is_sent_again_has_its_own_effects(make_pooler, pg):
-    """Of two Parses in it each keeps what its own text does."""
+    """Of two Parse messages in the segment, each has the effects of its own text."""
     pg.do("create or replace function public.forget_all() returns void language plpgsql as "
           "$f$begin execute 'deallocate all'; end$f$")
     pooler = make(make_pooler, pg)
@@ -295,7 +296,7 @@ def test_segment_that_is_sent_again_has_its_own_effects(make_pooler, pg):
     assert client.value("show timezone") == "Asia/Tokyo"
 
 
-# what a text costs
+# the cost of scanning a text
 
 HOSTILE = ("set_config(", "set_config('a',", "pg_advisory_lock/*", "temp into/*", "select $q$", "do $$", "/*", "--\n",
            "'", "e'\\\\", "\"", "U&\"", "(", ";", "prepare x as ", "set a=", "listen x;", "create temp table x();",
@@ -304,8 +305,8 @@ HOSTILE = ("set_config(", "set_config('a',", "pg_advisory_lock/*", "temp into/*"
 
 @pytest.mark.parametrize("settings", [{}, {"session_state": "clean", "track_sql_prepare": "1"}], ids=["plain", "all"])
 def test_hostile_texts_cost_little(make_pooler, fake, settings):
-    """CPU time, not the clock: together they take less than 0.1 s, and each took up to 40 s when the
-    scanner went back for each word."""
+    """The test measures CPU time. All texts together take less than 0.1 s. Each took up to 40 s
+    when the scanner went back for each word."""
     server = fake()
     pooler = make_pooler({"db": server.conn()}, settings={"pool_mode": "transaction", **settings})
     client = pooler.connect()

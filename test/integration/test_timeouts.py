@@ -1,4 +1,4 @@
-"""Every clock (protocol.md 15)."""
+"""Timeouts (protocol.md 15)."""
 
 import time
 
@@ -10,13 +10,13 @@ import wire
 
 
 def fatal(text):
-    """The first fields of an error of the pooler; the limit and a hint follow."""
+    """Returns the first fields of an error of the pooler; the limit and a hint follow them."""
     return [("S", "FATAL"), ("C", "08P01"), ("M", text)]
 
 
 def not_before(low, what):
-    """what() must not be done earlier than that many seconds from now; how much later depends
-    on the machine."""
+    """Asserts that what() is not true earlier than that many seconds from now. How much later it is
+    depends on the machine."""
     at = time.monotonic()
     what()
     spent = time.monotonic() - at
@@ -85,7 +85,7 @@ def test_query_keeps_a_client_from_being_idle(make_pooler, pg):
 
 
 def blocked(make_pooler, pg, database="", users=None, **settings):
-    """A pool of one whose server is held; gives (pooler, holder)."""
+    """A pool of one server, which a client holds. Returns (pooler, holder)."""
     pooler = make_pooler({"db": pg.conn(user="trust_user", pool_size=1) + " " + database},
                          settings=dict(settings, pool_mode="transaction"), users=users)
     holder = pooler.connect(user="owner")
@@ -148,7 +148,7 @@ def test_query_timeout(make_pooler, pg):
     pooler = make_pooler({"db": pg.conn()}, settings={"query_timeout": 0.7})
     client = pooler.connect()
     client.query("begin")
-    assert not client.has_data(1.2)  # idleness in a transaction is no query
+    assert not client.has_data(1.2)  # Idle time in a transaction does not count as query time.
     client.send(wire.query("select pg_sleep(20)"))
     at = time.monotonic()
     assert client.recv_until("E")[-1].fields()[:3] == fatal("query timeout")
@@ -255,7 +255,7 @@ def test_disabled_by_zero(make_pooler, pg):
 
 
 def test_change_while_waiting(make_pooler, pg):
-    """A timeout that is switched on reaches those who wait already."""
+    """A timeout that is switched on also applies to clients that wait already."""
     pooler, _ = blocked(make_pooler, pg)
     client = pooler.connect()
     client.send(wire.query("select 1"))
@@ -316,7 +316,7 @@ def test_close_takes_no_server(make_pooler, pg):
 
 @pytest.mark.parametrize("place", ["global", "database", "user"])
 def test_error_names_the_limit_that_was_hit(make_pooler, pg, place):
-    """Its value where it is in force, the setting that governs it, and what to do."""
+    """The error names the setting, its value in force, and the remedy."""
     settings = {"pool_mode": "transaction", "default_pool_size": 1, "query_wait_timeout": 1 if place == "global" else 50}
     more = {"query_wait_timeout": 1} if place == "database" else {}
     pooler = make_pooler({"db": pg.conn(**more)}, settings=settings,

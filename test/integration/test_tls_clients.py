@@ -1,4 +1,4 @@
-"""TLS towards clients: when there is any, who gets in, what is shown."""
+"""TLS towards clients: when it is used, which clients are accepted, what the console shows."""
 
 import re
 import socket
@@ -24,7 +24,7 @@ def ca():
 
 @pytest.fixture(scope="module")
 def stranger():
-    """An authority that nobody believes."""
+    """A certificate authority that the pooler does not trust."""
     folder = waiting.scratch("certs")
     yield certs.Authority(folder, "stranger")
     waiting.discard(folder)
@@ -57,7 +57,7 @@ def ask(raw):
 
 
 def secured(pooler, made, user="trust_user", database="db", secret=None, direct=False):
-    """A client inside TLS, not logged in."""
+    """Returns a client with TLS that is not logged in."""
     client = pooler.client(database, user, secret)
     if not direct:
         assert ask(client) == b"S"
@@ -100,7 +100,7 @@ def test_optional_tls_lets_plain_clients_in(tls_pooler):
 def test_required_tls_refuses_plain_clients(tls_pooler, mode):
     pooler = tls_pooler(mode)
     assert pooler.refusal() == "SSL required"
-    with pooler.connect(unix=True) as client:  # never needs it
+    with pooler.connect(unix=True) as client:  # A unix socket never needs TLS.
         assert client.query("select 1").value == "1"
 
 
@@ -119,7 +119,7 @@ def test_what_was_negotiated_is_shown(tls_pooler, ca, version, shown):
 
 
 def pooler_clients(pooler, ca):
-    """SHOW CLIENTS over the unix socket, those of `db`."""
+    """Returns the rows of `db` in SHOW CLIENTS, read over the unix socket."""
     with pooler.connect("pgbouncer", "admin_user", unix=True) as console:
         return [r for r in console.query("SHOW CLIENTS").dicts() if r["database"] == "db"]
 
@@ -145,13 +145,14 @@ def test_bytes_in_clear_behind_the_request_are_refused(tls_pooler):
 
 
 def test_bytes_in_clear_behind_the_answer_are_never_believed(tls_pooler):
-    """A startup packet in clear that comes after S is no handshake."""
+    """A startup packet in clear text after the S is no TLS handshake."""
     pooler = tls_pooler()
     with pooler.raw() as raw:
         assert ask(raw) == b"S"
         raw.send(wire.startup({"user": "trust_user", "database": "db"}))
         with pytest.raises((wire.Closed, AssertionError)):
-            message = raw.recv()  # an alert may come, a message of the protocol never
+            # The pooler may send a TLS alert, but never a message of the protocol.
+            message = raw.recv()
             assert message.kind not in ("R", "E"), message
     pooler.wait_log("TLS handshake error: ")
     assert "login attempt" not in pooler.log()
@@ -239,7 +240,7 @@ def test_handshake_byte_by_byte(tls_pooler, ca):
                 incoming.write(raw.sock.recv(65536))
 
 
-# certificates of clients
+# client certificates
 
 
 @pytest.mark.parametrize("mode", ["verify-ca", "verify-full"])
@@ -279,7 +280,7 @@ def test_revoked_certificate_is_refused(tls_pooler, ca):
         assert conn.execute("select 1").fetchone() == (1,)
 
 
-# protocols, ciphers
+# protocol versions and ciphers
 
 
 def test_protocols(tls_pooler, ca):
@@ -330,7 +331,7 @@ def test_new_certificate_by_reload(tls_pooler, ca, stranger):
         pooler.wait_log("re-reading config", mark)
         waiting.wait_for(lambda: is_believed(pooler, stranger), "the new certificate is shown")
         assert not is_believed(pooler, ca)
-        assert kept.execute("select 1").fetchone() == (1,)  # goes on
+        assert kept.execute("select 1").fetchone() == (1,)  # The old connection stays usable.
 
 
 def is_believed(pooler, authority):
@@ -377,7 +378,7 @@ def test_set_of_tls_settings(tls_pooler, ca):
     assert pooler.refusal() == "SSL required"
 
 
-# what cannot be
+# impossible settings
 
 
 @pytest.mark.parametrize("settings, text", [
@@ -412,7 +413,7 @@ def test_impossible_settings_stop_the_start(make_pooler, ca, settings, text):
 
 
 def test_rules_for_certificates_need_an_authority(make_pooler, ca):
-    """Without one, every certificate of a public authority would be trusted."""
+    """Without an authority file, every certificate of a public authority would be trusted."""
     pooler = make_pooler({"db": "host=127.0.0.1"}, start=False, settings={
         "client_tls_sslmode": "prefer", "client_tls_cert_file": ca.server.cert_file,
         "client_tls_key_file": ca.server.key_file, "auth_type": "hba"})
@@ -495,7 +496,8 @@ def test_offer_is_by_connection(bound, ca):
 
 
 def test_taken_away_offer_is_noticed(bound, ca):
-    """Whoever could bind, and was told that we cannot, has somebody between."""
+    """The client supports binding and was told that the pooler does not, so there is an attacker in
+    the middle."""
     pooler = bound("prefer")
     client = secured(pooler, context(ca), "p", secret="bound secret 17")
     with client:

@@ -1,5 +1,5 @@
-"""TLS beside everything else: handshakes that stall or break off, sessions that come back,
-revocation lists that change, and what has to pass both hops at once."""
+"""TLS together with everything else: handshakes that stall or fail, session resumption, changing
+revocation lists, and features that need TLS on both sides at once."""
 
 import os
 import re
@@ -19,7 +19,7 @@ import waiting
 import wire
 
 IN_TLS = "select ssl from pg_stat_ssl where pid = pg_backend_pid()"
-LIMIT = 24 << 20  # bytes that a pooler may grow by, whatever passes it
+LIMIT = 24 << 20  # The number of bytes by which a pooler may grow, whatever is sent through it.
 TLS12, TLS13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 
 
@@ -35,7 +35,7 @@ def ca():
 
 @pytest.fixture(scope="module")
 def tls_pg(pg_bin):
-    """PostgreSQL that lets nobody in without TLS, and may be replicated."""
+    """PostgreSQL that requires TLS and allows replication."""
     folder = waiting.scratch("certs")
     server = postgres.Postgres(pg_bin)
     server.authority = certs.Authority(folder, "servers")
@@ -64,14 +64,14 @@ def tls_pooler(make_pooler, ca):
             "client_tls_ca_file": ca.file, "server_login_retry": "0.1", **settings},
             userlist={"trust_user": "", "second_user": "", "streamer": "",
                       "admin_user": "admin secret 91c"})
-        pooler.quarantine_mb = 4  # some tests measure memory
+        pooler.quarantine_mb = 4  # The quarantine is small because some tests measure memory.
         return pooler.start()
     return make
 
 
 @pytest.fixture
 def both(tls_pooler, tls_pg):
-    """TLS on both hops, each with an authority of its own."""
+    """A pooler with TLS towards clients and servers, each with its own certificate authority."""
     def make(**settings):
         text = postgres.connstr(host="localhost", port=tls_pg.port, dbname="postgres")
         return tls_pooler({"db": text, "replication": text}, **{
@@ -90,7 +90,7 @@ def context(ca, pair=None, version=None):
 
 
 def secured(pooler, made, user="trust_user", database="db", session=None):
-    """A client inside TLS, not logged in."""
+    """Returns a client with TLS that is not logged in."""
     client = pooler.client(database, user)
     try:
         client.send(wire.ssl_request())
@@ -115,12 +115,13 @@ def is_let_in(pooler, made):
         return False
 
 
-# sessions that come back
+# session resumption
 
 
 @pytest.mark.parametrize("version", [TLS12, TLS13])
 def test_session_comes_back_with_its_certificate(tls_pooler, pg, ca, version):
-    """Who a client is was shown in its first handshake only."""
+    """The client sends its certificate only in the first handshake, and the resumed session keeps
+    it."""
     pooler = tls_pooler({"db": pg.conn()}, auth_type="cert", client_tls_sslmode="verify-full")
     made = context(ca, ca.client, version)
     with secured(pooler, made) as client:
@@ -138,7 +139,7 @@ def test_session_comes_back_with_its_certificate(tls_pooler, pg, ca, version):
 
 @pytest.mark.parametrize("version", [TLS12, TLS13])
 def test_session_does_not_outlive_a_reload(tls_pooler, pg, ca, version):
-    """What it was believed for may not hold any more."""
+    """After a reload the pooler may trust other certificates, so it resumes no older session."""
     pooler = tls_pooler({"db": pg.conn()}, client_tls_sslmode="verify-ca",
                         client_tls_crl_file=ca.revoke())
     made = context(ca, ca.client, version)
@@ -154,7 +155,7 @@ def test_session_does_not_outlive_a_reload(tls_pooler, pg, ca, version):
     pooler.wait_log("TLS handshake error: .*revoked")
 
 
-# revocation lists that change
+# changing revocation lists
 
 
 def by_reload(pooler, _):
@@ -225,11 +226,11 @@ def test_server_is_revoked(tls_pooler, fake, ca, way):
     pooler.wait_log("TLS handshake error: .*revoked")
 
 
-# handshakes that stall or break off
+# handshakes that stall or fail
 
 
 def hello(made):
-    """The first bytes of a client's handshake."""
+    """Returns the first bytes of a client's handshake."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     with pytest.raises(ssl.SSLWantReadError):
         made.wrap_bio(incoming, outgoing, server_hostname="localhost").do_handshake()
@@ -327,7 +328,7 @@ def test_stalled_server_handshake_is_given_up(tls_pooler, fake, answer):
     pooler.wait_log("closing because: connect timeout")
 
 
-# what was agreed on
+# negotiated parameters
 
 
 @pytest.mark.parametrize("settings, version, pattern", [
@@ -366,7 +367,7 @@ def test_servers_show_what_was_agreed_on(both, ca, protocols, shown):
         assert pooler.show_one("SERVERS")["tls"].startswith(shown)
 
 
-# databases that are there because of `*`
+# databases of the `*` entry
 
 
 def test_settings_of_the_star_reach_the_databases_it_makes(tls_pooler, tls_pg):
@@ -377,7 +378,8 @@ def test_settings_of_the_star_reach_the_databases_it_makes(tls_pooler, tls_pg):
         assert client.query(IN_TLS).value == "t"
         pid = client.query("select pg_backend_pid()").value
         pooler.reload()
-        assert client.query("select pg_backend_pid()").value == pid  # nothing changed
+        # The settings are unchanged, so the server connection stays.
+        assert client.query("select pg_backend_pid()").value == pid
         pooler.databases["*"] = text + "sslmode=require channel_binding=disable"
         pooler.change()
         assert client.query("select pg_backend_pid()").value != pid
@@ -399,7 +401,7 @@ def test_star_with_a_broken_file_changes_nothing(tls_pooler, tls_pg):
         assert client.query("select pg_backend_pid()").value == pid
 
 
-# both hops at once
+# TLS towards clients and servers at once
 
 
 def libpq(pooler, ca, **more):
@@ -449,7 +451,7 @@ def test_idle_clients_cost_little(both, ca):
 
 
 def test_cancel_storm(both, ca):
-    """Every query that is meant ends at once, and no other one is hit."""
+    """Every query that is cancelled ends at once, and no other query is hit."""
     pooler = both(default_pool_size="2")
     hit = []
 
@@ -486,7 +488,8 @@ def test_base_backup(both, tls_pg, ca):
 
 
 def test_newest_everything(tls_pooler, pg18, ca):
-    """PostgreSQL 18, protocol 3.2 with its long keys, direct TLS on both hops, a cancel."""
+    """PostgreSQL 18 and protocol 3.2 with long keys, direct TLS towards clients and servers, and a
+    cancel request."""
     if psycopg.pq.version() < 180000:
         pytest.skip("libpq %d does not speak protocol 3.2" % psycopg.pq.version())
     pg18.do("alter system set ssl = on",
@@ -514,7 +517,7 @@ def test_packets_that_are_too_long(both, ca):
     pooler = both(max_packet_size="100000")
     with secured(pooler, context(ca)) as client:
         client.login()
-        with pytest.raises((wire.Closed, OSError)):  # ssl's errors are of these
+        with pytest.raises((wire.Closed, OSError)):  # The errors of ssl are subclasses of OSError.
             client.send(wire.query("select '%s'" % ("x" * 200000)))
             while client.recv().kind == "E":
                 pass
@@ -522,7 +525,7 @@ def test_packets_that_are_too_long(both, ca):
         assert client.login().query("select 1").value == "1"
 
 
-# the console's verbs
+# console commands
 
 
 def test_pause_and_resume(both, ca):

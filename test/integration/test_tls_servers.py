@@ -1,4 +1,4 @@
-"""TLS towards servers: sslmode in all its forms, names, client certificates, cancels."""
+"""TLS towards servers: all values of sslmode, host names, client certificates, cancel requests."""
 
 import ssl
 import threading
@@ -23,7 +23,7 @@ def ca():
 
 @pytest.fixture(scope="module")
 def tls_pg(pg_bin, ca):
-    """PostgreSQL with TLS; TCP without it is refused for everybody but second_user."""
+    """PostgreSQL with TLS. Without TLS it accepts only second_user over TCP."""
     server = postgres.Postgres(pg_bin)
     try:
         server.create()
@@ -120,7 +120,7 @@ def tls_fake(fake, pair, script=None, seen=None):
 
 
 def quiet(script):
-    """A handshake that the pooler breaks off is no mistake of the script."""
+    """Ignores TLS errors in the script, because the pooler aborts the handshake."""
     def play(session):
         try:
             script(session)
@@ -149,7 +149,7 @@ def test_names_of_verify_full(make_pooler, fake, ca, host, names, is_right):
     else:
         assert pooler.refusal() == "query_wait_timeout"
         pooler.wait_log("TLS handshake error: .*(mismatch|name)")
-    # SNI is for names only
+    # An IP address is never sent as SNI.
     assert seen[0] == (host if host == "localhost" else None)
 
 
@@ -168,7 +168,7 @@ def test_each_host_of_a_list_is_verified_by_its_own_name(make_pooler, fake, ca):
     pooler = make_pooler({"db": "host=127.0.0.1,localhost port=%d" % right.port},
                          settings=settings(server_tls_sslmode="verify-full",
                                            server_tls_ca_file=ca.file, server_login_retry="0"))
-    with pooler.connect() as client:  # the address is not in the certificate, the name is
+    with pooler.connect() as client:  # The certificate has the host name, but not the address.
         assert client.query("select 1").value == "fake"
         served, = [row for row in pooler.show("SERVERS") if row["state"] in ("active", "idle", "used")]
         assert served["addr"] == "127.0.0.1"
@@ -255,11 +255,11 @@ def test_bad_answers(make_pooler, fake, answer, reason):
 
 
 def test_bytes_in_clear_after_the_answer_are_never_believed(make_pooler, fake):
-    """Whoever stands between answers S and then goes on in clear."""
+    """An attacker in the middle answers S and then continues in clear text."""
     def script(session):
         session.recv_exact(8)
         session.send(b"S")
-        session.recv_exact(5)  # the ClientHello begins
+        session.recv_exact(5)  # The ClientHello begins here.
         session.send(fakeserver.welcome())
         session.recv_exact(100000)
 
@@ -379,7 +379,8 @@ def test_changed_settings_recycle_servers(make_pooler, tls_pg, ca):
     with pooler.connect() as client:
         first = client.query("select pg_backend_pid()").value
         pooler.reload()
-        assert client.query("select pg_backend_pid()").value == first  # nothing changed
+        # The settings are unchanged, so the server connection stays.
+        assert client.query("select pg_backend_pid()").value == first
         pooler.change(server_tls_sslmode="verify-ca", server_tls_ca_file=ca.file)
         assert client.query("select pg_backend_pid()").value != first
 
@@ -397,7 +398,8 @@ def test_big_answers_over_tls(make_pooler, tls_pg):
 @pytest.mark.parametrize("mode", ["disable", "prefer", "require"])
 @pytest.mark.parametrize("by_keys", [False, True])
 def test_channel_binding(make_pooler, tls_pg, mode, by_keys):
-    """With a password, and with keys that came through a client's own login."""
+    """The pooler uses channel binding with a password, and with the SCRAM keys from a client's
+    login."""
     secret = postgres.USERS["plain_user"][0]
     known = tls_pg.secret_of("plain_user") if by_keys else secret
     pooler = make_pooler({"db": entry(tls_pg)}, userlist={"plain_user": known, "admin_user": ""},

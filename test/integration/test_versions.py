@@ -1,11 +1,11 @@
-"""PostgreSQL 16, 17 and 18 behind the pooler: what every application does."""
+"""PostgreSQL 16, 17 and 18 behind the pooler, with what every application does."""
 
 import pytest
 
 import waiting
 import wire
 
-pytestmark = pytest.mark.timeout(240)  # the first test of a version fetches it
+pytestmark = pytest.mark.timeout(240)  # The first test of a version downloads it.
 
 
 @pytest.fixture(params=["transaction", "session"])
@@ -21,7 +21,7 @@ def pooled(make_pooler, other_pg, mode):
 
 
 def clients(pooler, **params):
-    """One of each protocol version."""
+    """Returns one client of each protocol version."""
     old = pooler.connect(**params)
     new = pooler.client(**params)
     new.send(new.startup_packet(wire.PROTOCOL_3_2))

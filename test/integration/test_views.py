@@ -13,7 +13,7 @@ TRANSACTION = {"pool_mode": "transaction"}
 
 
 def columns(spec):
-    """'a:s b:i' as [(name, table, column, oid, size, typmod, format)]."""
+    """Returns 'a:s b:i' as [(name, table, column, oid, size, typmod, format)]."""
     kinds = {"s": TEXT, "i": INT4, "q": INT8, "N": NUMERIC}
     return [(name, 0, 0, *kinds[kind], -1, 0) for name, kind in
             (item.split(":") for item in spec.split())]
@@ -65,7 +65,7 @@ VIEWS = {
 }
 
 
-# views: shape
+# columns of the views
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -151,7 +151,7 @@ def test_turns_of_the_loop(pooler):
     assert int(after["longest_turn_us"]) >= int(after["recent_longest_turn_us"]) > 0
 
 
-# the settings of configuration.md 4: name, default
+# settings of configuration.md 4: name, default
 DEFAULTS = dict(line.split(None, 1) for line in """
 admin_users -
 application_name_add_host 0
@@ -248,7 +248,7 @@ def test_config(pooler):
     for name, value in DEFAULTS.items():
         assert by_name[name]["default"] == ("" if value == "-" else value), name
     names = [r["key"] for r in rows]
-    # the reference lists pool_mode one place too early; both orders will do
+    # The reference lists pool_mode one position too early, so both orders are accepted.
     if names.index("pool_mode") + 1 == names.index("pool_idle_timeout"):
         names.insert(names.index("pool_mode") + 2, "pool_mode")
         names.remove("pool_mode")
@@ -337,13 +337,13 @@ FOR_MANY = dict(TRANSACTION, max_client_conn=400)
 
 
 def show_clients(console):
-    """The rows of an answer to SHOW CLIENTS that is due, without those of consoles."""
+    """Reads the answer to SHOW CLIENTS and returns its rows, without those of consoles."""
     rows = wire.Result(console.recv_until("Z")).dicts()
     return [row for row in rows if row["database"] == "db"]
 
 
 def test_many_clients(make_pooler, pg):
-    """Their rows are sent a few at a time; commands behind them wait for their turn."""
+    """The pooler sends the rows a few at a time, and later commands wait for their turn."""
     pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings=FOR_MANY)
     clients = [pooler.connect() for _ in range(MANY)]
     clients[7].query("begin")
@@ -355,7 +355,7 @@ def test_many_clients(make_pooler, pg):
     assert len({row["id"] for row in rows}) == MANY == len(rows)
     assert sorted({row["state"] for row in rows}) == ["active", "idle", "waiting"]
     assert "2.0" in wire.Result(console.recv_until("Z")).value
-    # Some leave while they are shown; nobody else is left out for it.
+    # Some clients leave while the rows are sent, and all other clients are in the answer.
     for client in clients[::2]:
         if client is not clients[7]:
             client.close()
@@ -374,7 +374,7 @@ def test_many_clients_and_a_console_that_does_not_read(make_pooler, pg):
     assert len(show_clients(other)) == MANY
     for _ in range(times):
         assert len(show_clients(console)) == MANY
-    # One that leaves in the midst harms nobody.
+    # A console that leaves while the rows are sent does no harm.
     console.send(*[wire.query("show clients")] * times)
     console.close()
     waiting.wait_for(lambda: len(pooler.show("CLIENTS")) == MANY + 2)

@@ -14,7 +14,7 @@ EXTENDED = wire.parse("", "select broken") + wire.bind() + wire.execute() + wire
 
 UNKNOWN = "unknown pkt"
 
-# (what the client sends, what comes, why the server is closed)
+# (what the client sends, what the server sends, why the pooler closes the server connection)
 FAULTS = {
     "ready at once": (QUERY, Z, UNKNOWN),
     "ready within a copy": (QUERY, COPY_OUT + Z, UNKNOWN),
@@ -80,7 +80,7 @@ def test_fault_of_a_server(make_pooler, fake, name, mode):
 
 
 def test_requests_within_a_copy_with_syncs(make_pooler, pg):
-    """PostgreSQL ends the connection over it, and so does the pooler."""
+    """PostgreSQL closes the connection after such a message, and so does the pooler."""
     pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings={"pool_mode": "transaction"})
     pg.do("create table if not exists within_copy (n int)", "grant all on within_copy to public")
     client, other = pooler.connect(), pooler.connect()

@@ -1,8 +1,7 @@
-"""Nobody ever gets another one's row, or another one's cancel (protocol.md 9, 11, 12, 13).
+"""No client ever gets the row or the cancel of another client (protocol.md 9, 11, 12, 13).
 
-Many clients share a few servers. Each answer carries its client's tag; some clients cancel what
-they ask, some vanish in the middle, the others must not notice.
-"""
+Many clients share a few server connections. Each answer carries its client's tag. Some clients
+cancel their queries and some vanish in the middle; the others must not notice."""
 
 import asyncio
 import random
@@ -15,17 +14,17 @@ import wire
 CLIENTS = 200
 SERVERS = 10
 SECONDS = 10.0
-# They go on, for so many seconds at most, until each of these has happened more than
-# ENOUGH times: a cancel finds its query only if this program is quick.
+# The clients go on, for at most MOST_SECONDS, until each of WHATS has happened more than
+# ENOUGH times: a cancel request hits its query only if this program is quick.
 MOST_SECONDS = 150.0
 ENOUGH = 20
 WHATS = ("answers", "canceled", "vanished")
-# canceled; the statement was not prepared; the block is aborted
+# The query was cancelled; the statement was not prepared; the block is aborted.
 OF_CANCEL = ("57014", "26000", "25P02")
 
 
 class Wrong(Exception):
-    """An answer that is not this client's, or not to what it asked."""
+    """An answer that belongs to another client or to another query."""
 
 
 def answer(rows):
@@ -33,7 +32,7 @@ def answer(rows):
 
 
 class Peer:
-    """One client: a tag of its own in everything it asks for."""
+    """One client. All its queries contain its own tag."""
 
     def __init__(self, number, pooler, named, rng, door, has_blocks):
         self.tag = "client %d" % number
@@ -73,7 +72,7 @@ class Peer:
         self.writer = None
 
     async def answer(self, readies):
-        """The messages up to so many ReadyForQuery."""
+        """Returns the messages up to that many ReadyForQuery."""
         found = []
         while readies:
             while len(self.raw) >= 5:
@@ -99,10 +98,11 @@ class Peer:
         await asyncio.wait_for(reader.read(), 100)
         writer.close()
 
-    # what it asks
+    # the queries
 
     def question(self):
-        """(bytes, the answers to come); an answer is rows and a ReadyForQuery's status."""
+        """Returns (bytes, the expected answers); an answer is rows and the status in
+        ReadyForQuery."""
         self.count += 1
         what = "%s question %d" % (self.tag, self.count)
         nap = "pg_sleep(%g)" % self.random.choice((0, 0, 0, 0.001, 0.02))
@@ -134,7 +134,7 @@ class Peer:
         return wire.bind("", name, [what]) + wire.execute() + wire.sync(), answer([row])
 
     def prepare(self, what, nap):
-        """The text is its own, the name is everybody's; prepared and run in one go."""
+        """Prepares and runs a text with the client's own tag, under a name that all clients use."""
         name = "s%d" % self.random.randrange(3)
         data, answers = self.run(name, what, (self.tag + name, what, ""))
         sql = "select '%s%s', $1::text, %s" % (self.tag, name, nap)
@@ -148,15 +148,16 @@ class Peer:
         return self.run(name, what, (self.tag + name, what, ""))
 
     def shared(self, what, nap):
-        """The text is everybody's, the name its own."""
+        """Prepares and runs a text that all clients use, under the client's own name."""
         name = "%s %d" % (self.tag, self.count)
         return (wire.parse(name, "select $1::text") + wire.bind("", name, [what]) + wire.execute()
                 + wire.close("S", name) + wire.sync()), answer([(what,)])
 
-    # checking
+    # checking of answers
 
     def check(self, expected, messages):
-        """Cuts the messages at ReadyForQuery; every part is the next expected answer."""
+        """Splits the messages at ReadyForQuery and compares every part with the next expected
+        answer."""
         part, parts = [], []
         for kind, body in messages:
             part.append((kind, body))
@@ -229,7 +230,7 @@ def run_crowd(pooler, named, has_blocks):
     seed = random.randrange(10 ** 9)
     print("seed %d" % seed)
     rng = random.Random(seed)
-    # a queue of connections that is full refuses more
+    # A listening socket with a full queue refuses further connections.
     door = asyncio.Semaphore(20)
     peers = [Peer(n, pooler, named, random.Random(rng.random()), door, has_blocks)
              for n in range(CLIENTS)]

@@ -1,8 +1,7 @@
 """Builds the programs of drivers/ in the build folder, never in the source tree.
 
-A program is built again when one of its files or the toolchain changed. What its registry
-has to give is fetched first; without a network, and without a cache, that part fails alone.
-"""
+A program is built again when one of its files or the toolchain has changed. Its packages are
+fetched first; without a network and without a cache only that step fails."""
 
 import fcntl
 import hashlib
@@ -17,19 +16,20 @@ SOURCES = os.path.join(HERE, "drivers")
 
 
 class Missing(Exception):
-    """The machine lacks something that no test can judge: a toolchain, the network."""
+    """The machine lacks a toolchain or the network, so the test cannot run."""
 
 
 class Language:
     def __init__(self, tools, oldest, fetch, build, version):
-        self.tools = tools      # programs that must be there
-        self.oldest = oldest    # the first release of the toolchain that will do
-        self.fetch = fetch      # commands that may use the network
-        self.build = build      # commands that need none
-        self.version = version  # a change of what this prints means a new build
+        self.tools = tools  # The programs that the machine needs.
+        self.oldest = oldest  # The oldest usable release of the toolchain.
+        self.fetch = fetch  # The commands that may use the network.
+        self.build = build  # The commands that work without the network.
+        # When the output of this command changes, the program is built again.
+        self.version = version
 
     def check(self):
-        """Raises Missing when the machine cannot build this language; gives the version."""
+        """Returns the version. Raises Missing when the machine cannot build this language."""
         for tool in self.tools:
             if not shutil.which(tool):
                 raise Missing("no %s on this machine" % tool)
@@ -60,12 +60,12 @@ LANGUAGES = {
 
 
 def build_folder():
-    """$BUILD as make has it: relative to the tree, `build` by default."""
+    """Returns $BUILD as make has it: relative to the tree, `build` by default."""
     return os.path.join(TREE, os.environ.get("BUILD") or "build", "drivers")
 
 
 def run(command, folder):
-    """Runs a command in the folder; gives (whether it succeeded, its output)."""
+    """Runs a command in the folder and returns (whether it succeeded, its output)."""
     env = dict(os.environ, CARGO_TARGET_DIR=os.path.join(folder, "target"),
                GOFLAGS="-mod=readonly", GOWORK="off", GOTOOLCHAIN="local")
     done = subprocess.run(command, cwd=folder, env=env, stdin=subprocess.DEVNULL, text=True,
@@ -74,7 +74,7 @@ def run(command, folder):
 
 
 def fingerprint(source, version):
-    """Of all files' names and texts, and of the toolchain."""
+    """Returns a hash over the names and texts of all files, and over the toolchain."""
     told = hashlib.sha256()
     for where, folders, names in os.walk(source):
         folders.sort()
@@ -87,7 +87,7 @@ def fingerprint(source, version):
 
 
 def built(name):
-    """The folder where this language's programs lie ready to run."""
+    """Returns the folder with this language's built programs."""
     language = LANGUAGES[name]
     version = language.check()
     folder = os.path.join(build_folder(), name)

@@ -1,8 +1,7 @@
-"""PostgreSQL servers of other versions than the machine's, fetched into the build folder.
+"""PostgreSQL servers of versions other than the machine's own, downloaded into the build folder.
 
-They come from Maven Central through the machine's own Maven, once; without Maven or a network
-the tests that want them are skipped, and say so.
-"""
+They come from Maven Central through the machine's Maven, once. Without Maven or a network the tests
+that need them are skipped with that reason."""
 
 import contextlib
 import fcntl
@@ -30,7 +29,7 @@ def folder_of(major):
 
 
 def programs(major):
-    """The folder with bin/ and lib/ of this version. Raises toolchain.Missing."""
+    """Returns the folder with bin/ and lib/ of this version. Raises toolchain.Missing."""
     folder = folder_of(major)
     os.makedirs(os.path.dirname(folder), exist_ok=True)
     with open(folder + ".lock", "w") as lock:
@@ -52,7 +51,7 @@ def is_there(folder, release):
 
 
 def fetch(major, folder):
-    """Copies the archive into the folder; gives its path."""
+    """Copies the archive into the folder and returns its path."""
     if not shutil.which("mvn"):
         raise toolchain.Missing("no mvn on this machine")
     if platform.machine() not in MACHINES:

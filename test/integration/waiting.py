@@ -1,5 +1,5 @@
-"""Waiting for conditions, free ports, scratch folders, the unprivileged account, and
-libraries that programs are made to load."""
+"""Tools for tests: waiting for conditions, free ports, scratch folders, the unprivileged account,
+and libraries to preload."""
 
 import contextlib
 import glob
@@ -17,7 +17,7 @@ DEADLINE = 45.0
 
 
 def wait_for(condition, what="condition", deadline=DEADLINE, pause=0.01):
-    """Calls condition() until it returns something true, and returns that."""
+    """Calls condition() until it returns something true, and returns that value."""
     end = time.monotonic() + deadline
     while True:
         value = condition()
@@ -29,7 +29,7 @@ def wait_for(condition, what="condition", deadline=DEADLINE, pause=0.01):
 
 
 def holds_for(condition, seconds, what="condition", pause=0.02):
-    """Asserts that condition() stays true for that long."""
+    """Asserts that condition() stays true for that many seconds."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         value = condition()
@@ -55,7 +55,7 @@ def wait_read(sock):
 
 
 def can_connect(port):
-    """Whether anybody listens there."""
+    """Says whether a process listens on the port."""
     try:
         socket.create_connection(("127.0.0.1", port), DEADLINE).close()
         return True
@@ -64,7 +64,7 @@ def can_connect(port):
 
 
 def socket_inodes(pid):
-    """The inodes of all sockets that a process has, as /proc/net has them."""
+    """Returns the inodes of all sockets that a process has, in the form that /proc/net uses."""
     found = set()
     for link in glob.glob("/proc/%d/fd/*" % pid):
         with contextlib.suppress(OSError):
@@ -75,8 +75,8 @@ def socket_inodes(pid):
 
 
 class Ports:
-    """Hands out ports below the range the kernel uses by itself, each only once. Processes
-    that run tests side by side (pytest-xdist) have a part of the range each."""
+    """Hands out each port once, from below the range that the kernel uses itself. Each process of a
+    parallel test run (pytest-xdist) has its own part of the range."""
 
     def __init__(self):
         worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
@@ -106,7 +106,8 @@ PORTS = Ports()
 
 
 def unprivileged():
-    """The passwd entry everything runs as: ourselves, or an ordinary account for root."""
+    """Returns the passwd entry of the account that runs everything: the current account, or an
+    unprivileged one when the current account is root."""
     if os.getuid() != 0:
         return pwd.getpwuid(os.getuid())
     for name in ("postgres", "nobody"):
@@ -118,14 +119,14 @@ def unprivileged():
 
 
 def run_as(account):
-    """Arguments for subprocess that switch to the account when we are root."""
+    """Returns arguments for subprocess that switch from root to the unprivileged account."""
     if os.getuid() != 0:
         return {}
     return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
 
 
 def scratch(prefix):
-    """A new folder that belongs to the unprivileged account."""
+    """Returns a new folder that belongs to the unprivileged account."""
     path = tempfile.mkdtemp(prefix=prefix + "-", dir="/tmp")
     os.chmod(path, 0o755)
     give(path)
@@ -143,14 +144,14 @@ def discard(path):
 
 
 def can_reach(path):
-    """Whether the unprivileged account may read this file or folder."""
+    """Says whether the unprivileged account may read this file or folder."""
     return subprocess.run(["test", "-r", path], cwd="/", **run_as(unprivileged())).returncode == 0
 
 
 @contextlib.contextmanager
 def within_reach(path):
-    """The path; or, where the unprivileged account may not go, that of a copy which it may
-    read. A source tree in root's home is such a place."""
+    """Returns the path, or that of a copy when the unprivileged account may not read it. An example
+    is a source tree in root's home."""
     if can_reach(path):
         yield path
         return
@@ -168,7 +169,7 @@ def within_reach(path):
 
 
 def find_library(*names):
-    """The path of the first of these shared libraries that is installed, or None."""
+    """Returns the path of the first of these shared libraries that is installed, or None."""
     for folder in ("/usr/lib/*", "/usr/lib64", "/usr/lib", "/usr/local/lib"):
         for name in names:
             for path in sorted(glob.glob(os.path.join(folder, name))):
@@ -177,8 +178,8 @@ def find_library(*names):
 
 
 def preload(library):
-    """Environment for programs that are to load this library before all others, also
-    before a sanitizer's, which minds that and what cwrap's libraries do."""
+    """Returns variables with which programs load this library before all others, even before a
+    sanitizer's. They turn off the checks that fail with that order or with cwrap's libraries."""
     options = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
     return {"LD_PRELOAD": library, "ASAN_OPTIONS": options,
             "UID_WRAPPER_DISABLE_DEEPBIND": "1", "RESOLV_WRAPPER_DISABLE_DEEPBIND": "1"}

@@ -1,4 +1,5 @@
-"""The PostgreSQL protocol, version 3, byte by byte: building, parsing, logging in."""
+"""The PostgreSQL protocol, version 3, at the level of bytes: building messages, parsing them,
+logging in."""
 
 import base64
 import hashlib
@@ -20,11 +21,11 @@ GSSENC_REQUEST = 80877104
 TIMEOUT = 45.0
 
 
-# building
+# building messages
 
 
 def message(kind, body=b""):
-    """One message with its one-byte type."""
+    """Returns a message with its one-byte type."""
     return as_bytes(kind) + struct.pack("!i", len(body) + 4) + body
 
 
@@ -37,7 +38,7 @@ def cstr(text):
 
 
 def special(code, body=b""):
-    """A message without a type: startup, SSLRequest, CancelRequest."""
+    """Returns a message without a type: startup, SSLRequest, CancelRequest."""
     return struct.pack("!ii", len(body) + 8, code) + body
 
 
@@ -140,7 +141,7 @@ def backend_key(key):
 
 
 def fields(kind, pairs):
-    """ErrorResponse or NoticeResponse of exactly these fields."""
+    """Returns an ErrorResponse or NoticeResponse with exactly these fields."""
     return message(kind, b"".join(as_bytes(k) + cstr(v) for k, v in pairs) + b"\0")
 
 
@@ -174,7 +175,7 @@ def md5_hash(user, secret):
 
 
 def md5_answer(user, secret, salt):
-    """The answer to AuthenticationMD5Password; secret may be an md5 hash already."""
+    """Returns the answer to AuthenticationMD5Password. The secret may be an md5 hash already."""
     inner = secret[3:] if is_md5(secret) else md5_hash(user, secret)[3:]
     return "md5" + hashlib.md5(inner.encode() + salt).hexdigest()
 
@@ -183,7 +184,7 @@ def is_md5(secret):
     return len(secret) == 35 and secret.startswith("md5")
 
 
-# SCRAM-SHA-256, both ends
+# SCRAM-SHA-256, client and server
 
 
 def _hmac(key, text):
@@ -199,7 +200,7 @@ def b64(data):
 
 
 class ScramKeys:
-    """What a password, a salt and a count make."""
+    """The SCRAM keys of a password, a salt and an iteration count."""
 
     def __init__(self, secret, salt=None, iterations=4096):
         self.salt = salt or os.urandom(16)
@@ -215,7 +216,7 @@ class ScramKeys:
 
 
 class ScramClient:
-    """The client's half; every step is a field a test may spoil."""
+    """The client's side of SCRAM. Every step is a field that a test may change."""
 
     def __init__(self, secret, gs2="n,,", user="", nonce=None):
         self.secret = secret
@@ -245,7 +246,7 @@ class ScramClient:
 
 
 class ScramServer:
-    """The server's half, for the fake server."""
+    """The server's side of SCRAM, for the fake server."""
 
     def __init__(self, keys):
         self.keys = keys
@@ -271,7 +272,7 @@ def sasl_initial(mechanism, first):
     return message("p", cstr(mechanism) + struct.pack("!i", len(as_bytes(first))) + as_bytes(first))
 
 
-# reading
+# reading messages
 
 
 class Message:
@@ -291,7 +292,7 @@ class Message:
         return message(self.kind, self.body)
 
     def fields(self):
-        """[(letter, text)] of an ErrorResponse or NoticeResponse."""
+        """Returns [(letter, text)] of an ErrorResponse or NoticeResponse."""
         assert self.kind in ("E", "N"), self
         assert self.body.endswith(b"\0")
         return [(f[:1].decode(), f[1:].decode()) for f in self.body[:-2].split(b"\0")]
@@ -303,7 +304,7 @@ class Message:
         return self.field("M")
 
     def pair(self):
-        """(name, value) of a ParameterStatus."""
+        """Returns (name, value) of a ParameterStatus."""
         assert self.kind == "S", self
         name, value, rest = self.body.split(b"\0")
         assert rest == b""
@@ -314,7 +315,8 @@ class Message:
         return self.body[:-1].decode()
 
     def columns(self):
-        """[(name, table oid, column, type oid, size, typmod, format)] of a RowDescription."""
+        """Returns [(name, table oid, column, type oid, size, typmod, format)] of a
+        RowDescription."""
         assert self.kind == "T", self
         count, = struct.unpack_from("!h", self.body)
         at, found = 2, []
@@ -347,7 +349,7 @@ class Closed(Exception):
 
 
 class Refused(Exception):
-    """An ErrorResponse where none was wanted."""
+    """The other side sent an unexpected ErrorResponse."""
 
     def __init__(self, msg):
         super().__init__(repr(msg.fields()))
@@ -357,25 +359,26 @@ class Refused(Exception):
         self.text = msg.field("M")
 
 
-# Texts that speak of a limit or a timeout.
+# Error texts about a limit or a timeout.
 LIMIT = re.compile("timeout|connections (allowed|exceeded)")
 
 
 class Wire:
-    """A socket that speaks messages."""
+    """A socket that sends and receives messages."""
 
     def __init__(self, sock):
         self.sock = sock
         self.sock.settimeout(TIMEOUT)
         self.pending = b""
-        self.heard = None  # a bytearray for what is told, not relayed
+        # When this is a bytearray, it collects the messages that come from the pooler itself.
+        self.heard = None
         self.hears_all = False
 
     def send(self, *parts):
         self.sock.sendall(b"".join(parts))
 
     def send_slowly(self, data, step=1):
-        """Every `step` bytes in a send of its own."""
+        """Sends the data in separate pieces of `step` bytes."""
         for at in range(0, len(data), step):
             self.sock.sendall(data[at:at + step])
 
@@ -400,14 +403,14 @@ class Wire:
         return Message(head[:1].decode("latin1"), body)
 
     def recv_until(self, kinds):
-        """All messages up to and including the first of one of these kinds."""
+        """Returns all messages up to and including the first of one of these types."""
         found = [self.recv()]
         while found[-1].kind not in kinds:
             found.append(self.recv())
         return found
 
     def recv_kinds(self, kinds):
-        """Exactly this sequence of message kinds."""
+        """Reads messages, which must have exactly these types in this order."""
         found = []
         for wanted in kinds:
             found.append(self.recv())
@@ -415,7 +418,7 @@ class Wire:
         return found
 
     def has_data(self, seconds):
-        """Whether anything (or the end) arrives within that time."""
+        """Says whether any data, or the end, arrives within that time."""
         if self.pending:
             return True
         self.sock.settimeout(seconds)
@@ -431,7 +434,7 @@ class Wire:
         return True
 
     def expect_closed(self):
-        """Nothing more comes, and the other side has closed."""
+        """Asserts that the other side closes the connection and sends nothing more."""
         assert not self.pending, self.pending[:200]
         try:
             rest = self.sock.recv(65536)
@@ -440,8 +443,8 @@ class Wire:
         assert rest == b"", rest
 
     def expect_error(self, text, severity="FATAL", code="08P01"):
-        """The next message is the pooler's own ErrorResponse, to the byte; only where a limit
-        was hit, DETAIL and HINT follow the text."""
+        """Asserts that the next message is exactly the pooler's own ErrorResponse. DETAIL and HINT
+        may follow only when a limit was reached."""
         got = self.recv()
         pairs = [("S", severity), ("C", code), ("M", text)]
         more = [(letter, got.field(letter)) for letter in "DH" if got.field(letter)]
@@ -464,7 +467,7 @@ class Wire:
 
 
 class Result:
-    """Everything one simple query brought."""
+    """The complete answer to one simple query."""
 
     def __init__(self, messages):
         self.messages = messages
@@ -498,7 +501,8 @@ class Result:
 
 
 def open_socket(host, port=None, timeout=TIMEOUT):
-    """host is an address, a folder of a unix socket, or @name for an abstract one."""
+    """Opens a socket. `host` is an address, the folder of a unix socket, or @name for an abstract
+    one."""
     if host.startswith("/") or host.startswith("@"):
         sock = socket.socket(socket.AF_UNIX)
         path = "%s/.s.PGSQL.%d" % (host, port)
@@ -509,7 +513,7 @@ def open_socket(host, port=None, timeout=TIMEOUT):
 
 
 def undelayed(sock):
-    """Sends at once, as libpq and PostgreSQL do: the kernel collects no small pieces."""
+    """Makes the socket send at once (TCP_NODELAY), as libpq and PostgreSQL do."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock
 
@@ -536,7 +540,8 @@ class Client(Wire):
         return startup(params, version)
 
     def login(self):
-        """Startup, authentication whatever is asked, and the welcome. Raises Refused."""
+        """Sends the startup packet, authenticates with the requested method, and reads up to
+        ReadyForQuery. Raises Refused."""
         self.send(self.startup_packet())
         return self.authenticate()
 
@@ -578,11 +583,11 @@ class Client(Wire):
         return scram
 
     def auth_codes(self):
-        """The authentication messages of the login, as numbers."""
+        """Returns the codes of the authentication messages of the login."""
         return [struct.unpack_from("!i", m.body)[0] for m in self.login_messages if m.kind == "R"]
 
     def parameters(self):
-        """[(name, value)] in the order of the login."""
+        """Returns [(name, value)] in the order of the login."""
         return [m.pair() for m in self.login_messages if m.kind == "S"]
 
     def finish(self):
@@ -601,7 +606,8 @@ class Client(Wire):
         return self.query(sql).value
 
     def cancel(self):
-        """Sends a CancelRequest for this session and waits for the end of that connection."""
+        """Sends a CancelRequest for this session and waits until the server closes that
+        connection."""
         with Wire(open_socket(self.host, self.port)) as other:
             other.send(cancel_request(self.key))
             other.expect_closed()

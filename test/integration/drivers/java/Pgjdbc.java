@@ -327,7 +327,7 @@ public final class Pgjdbc {
         }
     }
 
-    /** One text that two clients read differently, prepared by both on the same server. */
+    /** Two clients prepare the same text, which their parameters give different meanings. */
     static void readings() throws SQLException {
         String sql = "select extract(month from '01/02/2024'::date)::int * 100"
                 + " + extract(hour from '2024-01-01'::timestamptz at time zone 'UTC')::int";

@@ -1,4 +1,4 @@
-// What the JavaScript programs share: where to connect, comparing, workers.
+// Shared by the JavaScript programs: server address, comparison, workers.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 
@@ -21,8 +21,8 @@ export async function fails (state, promise) {
   if (error.code !== state) throw error
 }
 
-// After a cancel that its driver did not wait for: PostgreSQL signals a backend and then its
-// process group, so that the next query of the same backend may, rarely, be hit as well.
+// For use after a cancel whose end the driver did not await: PostgreSQL signals a backend and then
+// its process group, so that the next query of the same backend may, rarely, be cancelled as well.
 export async function settled (query) {
   for (;;) {
     try {
@@ -36,7 +36,7 @@ export async function settled (query) {
 export const concurrently = work =>
   Promise.all(Array.from({ length: WORKERS }, (_, n) => work(n)))
 
-// A program that waits for ever must not look like one that ended well.
+// A program that hangs must not look like one that succeeded.
 export function run (main) {
   let done = false
   process.on('exit', () => { if (!done) process.exitCode = process.exitCode || 3 })

@@ -7,7 +7,7 @@ import Cursor from 'pg-cursor'
 import { from as copyFrom, to as copyTo } from 'pg-copy-streams'
 import { TO, WORKERS, STATEMENTS, same, ok, fails, pause, concurrently, run } from './expect.mjs'
 
-// How a way asks: with the text alone, or with a name of its own for every text.
+// How a query is sent: with the text alone, or with a separate statement name for every text.
 const unnamed = (text, values) => ({ text, values })
 function namer () {
   const names = new Map()
@@ -88,7 +88,7 @@ async function large (one) {
   same('rows', (await one('select generate_series(1, 20000)')).length, 20000)
 }
 
-// Everything at once: with `pipeline` it is sent before the first answer, else one by one.
+// With `pipeline` all queries are sent before the first answer arrives, else one by one.
 async function together (one, worker) {
   const answers = await Promise.all(Array.from({ length: 60 }, (_, n) =>
     one(`select $1::int + ${n % 7} as a`, [worker + n])))
@@ -157,7 +157,7 @@ async function cancelled () {
   await client.end()
 }
 
-// One text that two clients read differently, prepared by both on the same server.
+// Two clients prepare the same text, which their parameters give different meanings.
 async function readings () {
   const text = `select extract(month from '01/02/2024'::date)::int as m,
     extract(hour from '2024-01-01'::timestamptz at time zone 'UTC')::int as h`

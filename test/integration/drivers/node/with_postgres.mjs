@@ -64,7 +64,7 @@ async function errors (sql, worker) {
   await sql`drop table ${name}`
 }
 
-// Sent before the first answer has come, errors among them.
+// The queries, some of which fail, are sent before the first answer arrives.
 async function together (sql, worker) {
   const got = await Promise.all(Array.from({ length: 80 }, (_, n) =>
     sql.unsafe(`select $1::int + ${n % 7} as n`, [worker + n], { prepare: n % 3 > 0 })))

@@ -1,4 +1,5 @@
-"""What the Python programs share: where to connect, values of many types, comparing."""
+"""Shared by the Python programs: the address of the server, test values of many types, comparison
+of results."""
 
 import datetime
 import decimal
@@ -36,7 +37,7 @@ def ok(what):
 
 
 class Fails:
-    """`with Fails("22012"):` the block has to end in an error with this SQLSTATE."""
+    """`with Fails("22012"):` expects the block to raise an error with this SQLSTATE."""
 
     def __init__(self, state):
         self.state = state
@@ -54,7 +55,8 @@ class Fails:
 
 
 def concurrently(work):
-    """work(number) in a thread for every worker; ends the program when one fails."""
+    """Runs work(number) in a thread for every worker, and ends the program when one of them
+    fails."""
     failed = []
 
     def one(number):

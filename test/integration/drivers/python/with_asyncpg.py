@@ -1,4 +1,5 @@
-"""asyncpg: cached and explicit statements, none at all, pools, executemany, cursors, COPY, cancel."""
+"""asyncpg with cached, explicit and no prepared statements, pools, executemany, cursors, COPY,
+cancel."""
 
 import asyncio
 import io
@@ -143,7 +144,7 @@ async def timeouts():
 
 
 async def pooled():
-    """A pool resets its connections with a query of its own whenever one comes back."""
+    """Uses the driver's pool, which runs its own reset query whenever a connection is returned."""
     async with asyncpg.create_pool(**TO, min_size=2, max_size=4) as pool:
         async def one(n):
             async with pool.acquire() as conn, conn.transaction():

@@ -1,4 +1,5 @@
-"""pg8000: unnamed and explicit statements, the DB-API, COPY, timeouts. It offers no cancel."""
+"""pg8000 with unnamed and explicit statements, the DB-API, COPY, timeouts. The driver has no
+cancel."""
 
 import io
 import os

@@ -1,4 +1,5 @@
-"""psycopg 3: default, always and never prepared, pipelines, cursors, COPY, cancel."""
+"""psycopg 3 with its default, always and never prepared statements, pipelines, cursors, COPY,
+cancel."""
 
 import asyncio
 import threading
@@ -173,7 +174,8 @@ async def asynchronous():
 
 
 def readings():
-    """One text that two clients read differently, prepared by both on the same server."""
+    """Two clients prepare the same text on one server connection, and their parameters give it
+    different meanings."""
     sql = ("select extract(month from '01/02/2024'::date)::int, "
            "extract(hour from '2024-01-01'::timestamptz at time zone 'UTC')::int")
     with psycopg.connect(**TO, autocommit=True, prepare_threshold=0) as one, \

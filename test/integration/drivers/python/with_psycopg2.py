@@ -1,4 +1,4 @@
-"""psycopg2: simple queries only, named cursors, COPY, cancel."""
+"""psycopg2 with simple queries (the only kind it has), named cursors, COPY, cancel."""
 
 import io
 import threading
@@ -84,7 +84,8 @@ def batches(conn, worker):
         cursor.execute("select n, repeat('x', 100) from generate_series(1, %s) n", (500,))
         same("cursor", sum(n for n, _ in cursor), 125250)
     conn.commit()
-    # PREPARE and EXECUTE of SQL live as long as the transaction that holds the server.
+    # A statement of SQL PREPARE lasts only until the transaction ends and the server connection is
+    # released.
     run(conn, "prepare own_%d (int) as select $1 + 1" % worker)
     same("EXECUTE", one(conn, "execute own_%d (%d)" % (worker, worker)), (worker + 1,))
     run(conn, "deallocate own_%d" % worker)

@@ -1,4 +1,4 @@
-// Package expect is what the Go programs share: where to connect, comparing, workers.
+// Package expect is shared by the Go programs: server address, comparison, workers.
 package expect
 
 import (
@@ -13,7 +13,7 @@ const (
 	Statements = 12
 )
 
-// A Difference ends a worker, and with it the program.
+// A Difference from the expected result ends a worker, and with it the program.
 type Difference struct{ text string }
 
 func (d Difference) Error() string { return d.text }
@@ -26,7 +26,7 @@ func Same(what string, got, wanted any) {
 	}
 }
 
-// Must takes any error as a difference.
+// Must treats any error as a difference.
 func Must(err error) {
 	if err != nil {
 		Differ("error: %v", err)
@@ -38,7 +38,7 @@ func Got[T any](value T, err error) T {
 	return value
 }
 
-// Fails wants an error whose SQLSTATE, as state finds it, is the given one.
+// Fails expects an error with the given SQLSTATE, which state extracts from it.
 func Fails(wanted string, err error, state func(error) string) {
 	if err == nil {
 		Differ("no error where %s was expected", wanted)
@@ -50,7 +50,7 @@ func Fails(wanted string, err error, state func(error) string) {
 
 func Ok(what string) { fmt.Println("ok " + what) }
 
-// Concurrently runs work once for every worker and ends the program when one differs.
+// Concurrently runs work once for every worker and ends the program when one fails.
 func Concurrently(work func(worker int)) {
 	var all sync.WaitGroup
 	failed := make(chan any, Workers)

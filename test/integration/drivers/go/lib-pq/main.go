@@ -1,4 +1,4 @@
-// lib/pq through database/sql: unnamed and held statements, binary parameters, COPY, cancel.
+// lib/pq through database/sql: unnamed and prepared statements, binary parameters, COPY, cancel.
 package main
 
 import (
@@ -70,7 +70,7 @@ func types(db *sql.DB) {
 	same("timestamptz", expect.Got(one[time.Time](db, "select $1::timestamptz", when)).Equal(when), true)
 }
 
-// held uses prepared statements; lib/pq numbers them, so all workers share their names.
+// held uses prepared statements; lib/pq numbers them, so all workers use the same names.
 func held(db *sql.DB, worker int) {
 	statements := make([]*sql.Stmt, expect.Statements)
 	for k := range statements {

@@ -45,7 +45,7 @@ func state(err error) string {
 
 func fails(wanted string, err error) { expect.Fails(wanted, err, state) }
 
-// connect makes a connection whose contexts cancel by a cancel request, not by hanging up.
+// connect makes a connection whose contexts send a cancel request instead of disconnecting.
 func connect(mode pgx.QueryExecMode, cache int) *pgx.Conn {
 	config := expect.Got(pgx.ParseConfig(""))
 	config.Port = uint16(expect.Got(strconv.Atoi(os.Getenv("PGPORT"))))
@@ -107,7 +107,7 @@ func repeated(conn *pgx.Conn, worker int) {
 			must(tx.Commit(ctx))
 		}
 	}
-	// Names of its own choice; every worker uses the same ones for other texts.
+	// The program chooses the names; every worker uses the same names for different texts.
 	for n := 0; n < 4; n++ {
 		expect.Got(conn.Prepare(ctx, fmt.Sprint("held", n), fmt.Sprintf("select $1::int + %d", n+worker)))
 	}
@@ -210,7 +210,7 @@ func copies(conn *pgx.Conn, worker int) {
 	same("after COPY", expect.Got(one[int](conn, "select count(*) from account")), 10)
 }
 
-// pipeline speaks to the protocol's own pipeline, with and without Sync, with Flush.
+// pipeline uses pgx's pipeline mode, with and without Sync, and with Flush.
 func pipeline(worker int) {
 	conn := connect(pgx.QueryExecModeCacheStatement, 10)
 	defer conn.Close(ctx)
@@ -263,7 +263,7 @@ func cancelled() {
 	must(tx.Rollback(ctx))
 }
 
-// readings: one text that two clients read differently, prepared by both on the same server.
+// readings: two clients prepare the same text, which their parameters give different meanings.
 func readings() {
 	sql := "select extract(month from '01/02/2024'::date)::int * 100 + " +
 		"extract(hour from '2024-01-01'::timestamptz at time zone 'UTC')::int"

@@ -75,7 +75,7 @@ async fn types(client: &Client) -> Outcome {
     echo(client, "bytea", (0..=255).collect::<Vec<u8>>()).await?;
     echo(client, "int4[]", vec![1i32, -2, 3]).await?;
     echo(client, "text[]", vec!["a,b".to_string(), "c\"d".into(), String::new()]).await?;
-    // A type it does not know is looked up with statements of its own.
+    // The driver looks up an unknown type with additional statements.
     let statement = client.prepare("select $1::mood, null::pair").await?;
     same("enum", statement.params()[0].name(), "mood");
     same("composite", statement.columns()[1].type_().name(), "pair");
@@ -130,7 +130,7 @@ async fn transfers(client: &mut Client, worker: i32) -> Outcome {
         inner.execute("update account set balance = balance + 7 where id = $1", &[&(2 + turn)]).await?;
         inner.commit().await?;
         if turn % 3 == 0 {
-            continue; // dropped: rolled back behind our back
+            continue; // The drop rolls the transaction back.
         }
         tx.execute("insert into event values ($1, $2, $3)", &[&worker, &turn, &"rust"]).await?;
         tx.commit().await?;
@@ -169,7 +169,7 @@ async fn errors(client: &mut Client, worker: i32) -> Outcome {
     Ok(())
 }
 
-/// Futures that run together are sent together, before the first answer.
+/// The driver sends the queries of concurrent futures together, before the first answer.
 async fn pipelines(client: &Client, worker: i32) -> Outcome {
     let statement = client.prepare("select $1::int + $2::int").await?;
     let numbers: Vec<i32> = (0..80).collect();
@@ -225,7 +225,7 @@ async fn copies(client: &mut Client, worker: i32) -> Outcome {
     sink.send(std::io::Cursor::new(b"x\ty\n".to_vec())).await?;
     fails("22P02", sink.finish().await);
     {
-        // Given up: the driver sends CopyFail.
+        // The COPY is abandoned, so the driver sends CopyFail.
         let sink = client.copy_in("copy account from stdin").await?;
         pin_mut!(sink);
         sink.send(std::io::Cursor::new(b"11\t1\n".to_vec())).await?;
@@ -270,7 +270,7 @@ async fn sums() -> Outcome {
 }
 
 /// The driver does not wait for the end of its cancel, and PostgreSQL signals a backend and then
-/// its process group: the next query of the same backend may, rarely, be hit as well.
+/// its process group: the next query of the same backend may, rarely, be cancelled as well.
 async fn settled(client: &Client, turn: i32) -> Result<Row, Error> {
     loop {
         let outcome = client.query_one("select $1::int", &[&turn]).await;
