@@ -114,7 +114,7 @@ below_net     := net base
 below_conf    := conf base
 below_pool    := pool wire auth net conf base
 below_session := session $(below_pool)
-# Tests of these three share a stage (test/unit/stage) on which all three play.
+# Tests of these three share test/unit/stage, which needs all three.
 below_stage   := login relay $(below_session)
 below_login   := $(below_stage)
 below_relay   := $(below_stage)
@@ -131,7 +131,7 @@ OBJ_$(1) := $$(patsubst %.c,$$(OUT)/obj/%.o,$$(wildcard src/$(1)/*.c))
 $$(OUT)/lib$(1).a: $$(OBJ_$(1)) $$(OUT)/lib$(1).list
 	@rm -f $$@
 	@$$(AR) rcs $$@ $$(OBJ_$(1))
-# A file that went away must leave the archive too.
+# A removed source file must leave the archive too.
 $$(OUT)/lib$(1).list: list-$(1)
 list-$(1):
 	@mkdir -p $$(OUT)
@@ -185,10 +185,10 @@ unit-$(1): $$(UNIT_$(1))
 .PHONY: unit-$(1)
 endef
 $(foreach f,$(FLOORS),$(eval $(call unit_rules,$f)))
-# Lower floors first: their failures explain those above.
+# Lower floors run first, because their failures explain those above.
 UNIT := $(foreach f,base wire auth net conf pool session relay login admin daemon,$(UNIT_$f))
 
-# Those whose helper threads work beside the loop: what VARIANT=tsan is for.
+# Tests with helper threads beside the loop, which VARIANT=tsan checks.
 THREADED := $(filter $(addprefix $(OUT)/test/unit/,auth/test_workers% auth/test_judge% session/test_dial% login/test_%),$(UNIT))
 
 .PHONY: unit unit-threads
@@ -199,7 +199,7 @@ unit-threads: $(THREADED)
 
 # --------------------------------------------- property tests and fuzz targets
 
-# The first line of each names the floors it links: /* links: base pool */
+# The first line of each program names the floors it links: /* links: base pool */
 links_of = $(shell sed -n '1s/.*links:\([a-z ]*\).*/\1/p' $(1))
 
 PROP := $(patsubst %.c,$(OUT)/%,$(wildcard test/prop/prop_*.c))
@@ -217,8 +217,8 @@ $(foreach p,$(PROP:$(OUT)/%=%),$(eval $(call linked_rules,$p,,)))
 $(foreach p,$(FUZZ:$(OUT)/%=%),$(eval $(call linked_rules,$p,$(FUZZ_MAIN),$(if $(filter fuzz,$(VARIANT)),-fsanitize=fuzzer))))
 
 .PHONY: prop replay fuzzers programs
-# The same seed each time, so that a failure is the change's; other seeds by SEED=N or,
-# at random, by running a program without one.
+# The seed is fixed, so that a new failure comes from a change; SEED=N sets another one,
+# and a program that is run without a seed takes a random one.
 prop: $(PROP)
 	@test/check/programs.py --seed $(or $(SEED),20261121) $(PROP)
 prop-%: $(OUT)/test/prop/prop_%
@@ -240,7 +240,7 @@ fuzz-%:
 
 # ------------------------------------------------- programs of the benchmark
 
-# Loads, a server and bare relays, of which one needs liburing.
+# Load generators, a server and simple relays, of which one needs liburing.
 BENCH_C   := $(filter-out $(if $(findstring -luring,$(DEP_LIBS)),,test/bench/relay_uring.c),$(wildcard test/bench/*.c))
 BENCH_BIN := $(BENCH_C:%.c=$(OUT)/%)
 $(foreach p,$(BENCH_C:%.c=%),$(eval $(call linked_rules,$p,,)))
@@ -258,7 +258,7 @@ setup-venv:
 	@test/setup/venv $(VENV) test/integration/requirements.txt
 
 PYTEST_ARGS ?=
-# The cases wait more than they work.
+# The cases mostly wait, so twice as many run as there are processors.
 TEST_JOBS   ?= $(shell expr $(JOBS) '*' 2)
 # The oracle replays fewer sequences with a slow variant; `make oracle` replays new ones.
 check-integration: export ORACLE_SHARE ?= $(if $(filter asan tsan cov,$(VARIANT)),0.2,0.5)
@@ -300,7 +300,7 @@ oracle: $(BIN) setup-venv
 	@$(PYTHON) test/integration/oracle.py --seconds $(SECONDS) --pooler $(abspath $(BIN)) \
 	    --store $(OUT)/oracle $(ORACLE_ARGS)
 
-# -------------------------------------------------------- text and its order
+# ---------------------------------------- documents, formatting and structure
 
 .PHONY: docs format format-check lint
 docs: $(BIN)
@@ -320,7 +320,7 @@ lint: format-check
 
 # ---------------------------------------------------------- for editors and gdb
 
-# Both lie in the build folder, where clangd and `vim -t` (set tags+=build/tags) look.
+# Both are in the build folder, where clangd and `vim -t` (set tags+=build/tags) look.
 .PHONY: tags compile_commands
 tags:
 	@mkdir -p $(BUILD)

@@ -1,7 +1,7 @@
 """No two object files use each other, directly or through others.
 
 A call through a pointer is no edge; taking the address of a function is one, in the
-direction of whoever names it.
+direction from the file that names it.
 """
 import os
 
@@ -43,7 +43,7 @@ def path_between(edges, start, goal):
 
 
 def circles(edges):
-    """One shortest circle for each set of files that reach each other."""
+    """The shortest circle of each set of files that use each other."""
     found, seen = [], set()
     for name in sorted(edges):
         if name in seen:

@@ -11,7 +11,7 @@ import tree
 
 DOCUMENT = re.compile(r"([\w./-]*\w\.md)\b((?: \d+(?:\.\d+)*(?:,| to| and)?)*)")
 HEADING = re.compile(r"^#+ (\d+(?:\.\d+)*)\.? ", re.M)
-# A comment or a line of text that goes on in the next line.
+# A line break inside a comment or a text.
 LINE_END = re.compile(r"\n[ \t]*(?:\*|#|//)?[ \t]*")
 
 

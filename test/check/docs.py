@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Are the generated documents what doc/in and the program's tables make of them?
+"""Compares the generated documents with doc/in and the program's tables.
 docs.py BINARY compares them; docs.py --write BINARY writes them.
 
 The prose is in doc/in, one text per document.  A line @TABLE@ in it stands for what the
 program prints with --describe=TABLE.  In a manual page, a line with the name of another
-text (@settings.md@) stands for the chapters of that: so the reference and the manual
-page share their prose.
+text (@settings.md@) stands for the chapters of that text, so that the reference and the
+manual page share their prose.
 """
 import argparse
 import difflib
@@ -16,10 +16,10 @@ import sys
 
 TOP = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
 
-# the documents that are made of the texts of the same name
+# the generated documents; each is made from the text of the same name
 DOCUMENTS = ("doc/settings.md", "doc/console.md", "doc/errors.md", "doc/states.md", "doc/pgbouncer.1",
              "doc/pgbouncer.ini.5", "etc/pgbouncer.ini")
-# by the end of a document's name: the form of its tables, and its first line
+# for each suffix of a document: the form of its tables, and its first line
 FORMS = {
     ".md": ("md", "<!-- %s -->\n\n"),
     ".ini": ("ini", ""),
@@ -39,7 +39,7 @@ def read(path):
 
 
 def table(binary, what, form):
-    """What stands in a document between the lines around it."""
+    """The program's output, which replaces a line @TABLE@ in a document."""
     done = subprocess.run([binary, "--describe=" + what, "--as=" + form], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
     if done.returncode != 0:
@@ -52,7 +52,7 @@ def table(binary, what, form):
 
 
 def troff(text):
-    """Characters that mean something to troff, escaped."""
+    """The text with troff's special characters escaped."""
     text = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq")
     return re.sub(r"^\.", r"\\&.", text, flags=re.M)
 
@@ -77,7 +77,7 @@ def troff_of(text):
 
 
 def made(path, binary):
-    """The document as it has to be."""
+    """The text of the generated document."""
     name = os.path.basename(path)
     form, first = FORMS[os.path.splitext(name)[1]]
     text = read("doc/in/" + name)

@@ -24,7 +24,7 @@ def guard_problem(root, path):
 
 def compile_problem(options, path):
     argv = options.cc.split() + FLAGS + ["-Iinclude", "-I" + os.path.abspath(options.build)]
-    # Through a file that includes it: as the main file its static functions would count as unused.
+    # A file includes the header: in a main file static functions would count as unused.
     done = subprocess.run(argv + ["-x", "c", "-include", path, "/dev/null"], cwd=options.root,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if done.returncode == 0:

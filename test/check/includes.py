@@ -3,7 +3,7 @@ import re
 
 import tree
 
-# A library's headers, and the only files that may know them.
+# A library's headers, and the only files that may include them.
 OWNERS = (
     (r"event2?/|event\.h|evutil\.h", r"src/net/loop[^/]*"),
     (r"ares", r"src/net/dns[^/]*"),
@@ -12,7 +12,7 @@ OWNERS = (
     (r"security/pam|ldap\.h", r"src/auth/judge_[^/]*"),
 )
 
-# Unit tests of these share the folder `stage`, on which clients log in and are relayed.
+# Unit tests of these floors share test/unit/stage, a site with clients and servers.
 STAGED = ("session", "login", "relay", "stage")
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)

@@ -13,7 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.normpath(os.path.join(HERE, "../.."))
 
 
-# More failures than this are no matter of load.
+# More failures than this are not caused by a busy machine.
 AGAIN_MOST = 10
 
 

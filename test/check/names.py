@@ -1,8 +1,7 @@
 """Public functions begin with the name of their file, or with a struct of its header.
 
-src/pool/pool_next.c defines functions that begin with pool_, src/conf/settings.c such that
-begin with settings_ or setting_, and src/base/mem.c such that begin with mem_, or with arena_
-for its struct arena.
+Functions of src/pool/pool_next.c begin with pool_, those of src/conf/settings.c with settings_
+or setting_, and those of src/base/mem.c with mem_, or with arena_ for its struct arena.
 """
 import os
 import re

@@ -16,7 +16,7 @@ TIMEOUT_S = 120
 
 
 def count(output, code):
-    """(passed, failed, skipped) of one run, never without a failure when code is not 0."""
+    """(passed, failed, skipped) of one run; when code is not 0 at least one has failed."""
     def total(word):
         return sum(int(n) for n in re.findall(r"\[  %s\s+\] (\d+) test\(s\)" % word, output))
     passed, failed, skipped = total("PASSED"), total("FAILED"), total("SKIPPED")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Can the checks fail?  Each is shown a small tree with one fault, and one without."""
+"""Each check must fail on a small tree with one fault, and pass on one without."""
 import os
 import shutil
 import subprocess

@@ -1,6 +1,6 @@
-"""Each setting, and each key of a [databases] entry, is named in a test of what it does.
+"""Each setting, and each key of a [databases] entry, is named in a test of its effect.
 
-Tests of reading and printing values, which name them all, do not count.
+Tests of reading and printing values name all of them and do not count.
 """
 import os
 import re
@@ -11,7 +11,7 @@ TABLES = ("include/conf/settings.def", "include/conf/database_keys.def")
 ROW = re.compile(r"^(?:SETTING|DATABASE_KEY)\((\w+),", re.M)
 FOLDERS = ("test/integration/", "test/unit/", "test/prop/")
 READERS = ("test_views.py", "test_views.c", "test_settings.c", "test_config.c", "prop_settings.c")
-# They do nothing here.
+# These settings are accepted and have no effect.
 IDLE = ("job_name",)
 
 

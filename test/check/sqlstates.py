@@ -1,4 +1,4 @@
-"""What clients are told stands in errors.def: its SQLSTATE, its text, and no row without use.
+"""Every error for clients is in errors.def, with SQLSTATE and text, and every row is used.
 
 SQLSTATEs of servers that the code compares with have names in errors.h.
 """
@@ -12,12 +12,12 @@ LITERAL = re.compile(r'"(?:[0-9][0-9A-Z]{4}|[A-Z][0-9]{4}|XX000)"')
 STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 ROW = re.compile(r'ERROR_ROW\((\w+), \w+, "(\w+)", (?:NULL|"\w+"), ("(?:[^"\\]|\\.)*")')
-# A text with its SQLSTATE that comes from no row.
+# A text with a SQLSTATE that is not taken from errors.def.
 SAID = re.compile(r'\b(?:client_fatal_text|queue_refuse|lookup_refuse)\([^;"]*("[^"]*")')
 
 
 def without_comments(text):
-    """The same lines, with comments gone."""
+    """The same lines without comments."""
     return COMMENT.sub(lambda m: "\n" * m.group().count("\n"), text)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs all checks of the shape of the source tree.
+"""Runs all checks of the structure of the source tree.
 
 Prints each problem; the last line is `N passed, N failed, N skipped`, one per check.
 """

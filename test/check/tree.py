@@ -36,5 +36,5 @@ def floor_of(path):
 
 
 def may_include(source, target):
-    """Down, or within the folder; never up, never between siblings."""
+    """An include goes down or stays in its folder, never up or to a sibling."""
     return source == target or LEVELS[target] < LEVELS[source]

@@ -1,8 +1,8 @@
 /* links: login relay session pool wire auth net conf base */
 /*
- * Any bytes as the answer to an auth_query.  First byte: the method of the client and
- * whether answers are kept; second: sizes of the pieces.  Nobody is let in by anything
- * that is not a whole answer, nothing may stop the process, hang or be left behind.
+ * A server answers an auth_query with any bytes.  First byte: the client's login method
+ * and whether answers are kept; second: sizes of the pieces.  Only a whole answer lets
+ * a client in; the process must not stop, hang or keep anything.
  */
 #include <stdint.h>
 

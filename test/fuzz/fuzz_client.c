@@ -1,9 +1,9 @@
 /* links: admin login relay session pool wire auth net conf base */
 /*
- * Any bytes as what a client sends, from its first packet on or after a login, to an
- * ordinary database or the console.  First byte: how to begin; second: sizes of the
- * pieces.  The servers are honest.  Nothing may stop the process, hang or be left
- * behind.
+ * A client sends any bytes, from its first packet on or after a login, to an ordinary
+ * database or the console.  First byte: how to begin; second: sizes of the pieces.  The
+ * servers follow the protocol.  The process neither stops nor hangs, and it keeps no
+ * memory or connection.
  */
 #include <stdint.h>
 

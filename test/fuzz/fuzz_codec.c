@@ -1,7 +1,7 @@
 /* links: wire base */
 /*
- * Every reader of bodies on any bytes: the first byte chooses the reader, the rest is
- * the body.  What was read must lie inside it.
+ * Every reader of message bodies reads any bytes: the first byte chooses the reader,
+ * the rest is the body.  What was read must lie inside the body.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -109,8 +109,8 @@ static void read_text(const struct span *body)
 	}
 }
 
-/* A client's search_path must not become SQL of its own: outside of quotes there is no
- * semicolon but the last. */
+/* A client's search_path must not become SQL of its own: outside of quotes only the
+ * last character is a semicolon. */
 static void put_set(const struct span *body)
 {
 	struct vars_schema *schema = vars_schema_new("search_path");

@@ -1,5 +1,5 @@
 /* links: base conf */
-/* Any bytes as a connection string: what parses keeps the promises of config.h. */
+/* Any bytes as a connection string; an entry that is accepted is as in config.h. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* links: admin base */
 /*
- * Console command lines: any text gives a form whose words fit their places, and what
- * was understood is understood again when it is written with every word quoted.
+ * Console command lines: every text is parsed into a command form whose words fit their
+ * buffers, and parsing it again with every word quoted gives the same command.
  */
 #include <assert.h>
 #include <stddef.h>
@@ -47,7 +47,7 @@ static void check_again(const struct command *command)
 	buf_init(&line, 0);
 	write_again(command, &line);
 	command_parse(buf_text(&line), &again);
-	/* quotes may have made it too long */
+	/* the quotes may have made the line too long */
 	if (again.form != COMMAND_TOO_LONG) {
 		assert(again.form == command->form);
 		assert(strcmp(again.word, command->word) == 0);

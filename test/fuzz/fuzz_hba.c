@@ -1,10 +1,10 @@
 /* links: auth base */
 /*
- * An HBA file of any bytes.  Faults refuse it as a whole; otherwise every rule that
- * fits is whole and lies in its file; with the name known no rule asks for it; its own
- * text, read again, gives one rule that fits too.  Files named in it are not there;
- * what could name one outside, or cost the C library's regcomp much memory, is left
- * out.
+ * Any bytes as an HBA file.  A fault refuses the whole file.  Otherwise every rule that
+ * fits is complete and lies in its file; once the host name is known no rule asks for
+ * it; a rule's own text, parsed again, gives one rule that fits too.  Files named in
+ * the text do not exist; the target skips inputs that could name a file outside, or
+ * that cost the C library's regcomp much memory.
  */
 #include <arpa/inet.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* links: auth base */
 /*
- * An ident file of any bytes.  Faults refuse it as a whole; otherwise its maps can be
- * asked for any pair of names.  Files named in it are not there; what could name one
- * outside, or cost the C library's regcomp much memory, is left out.
+ * Any bytes as an ident file.  A fault refuses the whole file; otherwise its maps can
+ * be asked for any pair of names.  Files named in it do not exist; inputs that name one
+ * outside, or cost the C library's regcomp much memory, are skipped.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* links: base conf */
 /*
- * Any bytes as an ini file: the scanner, and every value through the parsers of all
- * sections.  Includes are not followed: they would read the machine's files.
+ * Any bytes as an ini file: the scanner reads them, and the parsers of all sections
+ * read every value.  Includes are not followed: they would read the machine's files.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static void parse_setting(const struct ini_item *item, struct arena *arena)
 	if (!text)
 		abort();
 	settings_defaults(&again);
-	/* times may print with an exponent, which is no input */
+	/* a time may be printed with an exponent, which the parser does not accept */
 	if (!strstr(text, "e+") && !strstr(text, "e-") &&
 	    setting_parse(row, &again, text, arena, NULL) < 0)
 		abort();

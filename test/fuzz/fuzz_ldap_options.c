@@ -1,7 +1,7 @@
 /* links: auth base */
 /*
- * LDAP options and a user name, separated by a NUL byte.  What was accepted serves any
- * user, and nothing of a user's name has a meaning in a filter.
+ * LDAP options and a user name, separated by a NUL byte.  Accepted options work for any
+ * user, and no character of a user's name has a special meaning in a filter.
  */
 #include <stdint.h>
 #include <stdlib.h>

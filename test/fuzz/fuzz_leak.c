@@ -21,7 +21,7 @@ static void check(int is_so)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const unsigned known = LEAK_KINDS | LEAK_HARMLESS_SET | LEAK_UNLISTEN_ALL;
-	/* a copy of the exact size: sanitizers see what is read behind it */
+	/* the copy has the exact size, so that sanitizers see a read past its end */
 	char *text = malloc(size ? size : 1);
 	struct leak_watch watch;
 	uint16_t cleared;

@@ -1,7 +1,7 @@
 /* links: session pool wire auth net conf base */
 /*
- * Any bytes as a parcel of the kind that the first byte says.  What is taken for one
- * gives the same bytes again, and its ledger is refused or keeps its books.
+ * Any bytes as a parcel of the kind that the first byte says.  An accepted parcel is
+ * encoded to the same bytes, and its ledger is refused or consistent.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* links: wire base */
 /*
- * The ledger under any sequence of messages from both sides, however wrong: two bytes a
- * step, who and what.  Its books must agree with its ring after each step.
+ * The ledger under any sequence of messages from both sides, also invalid ones: two
+ * bytes a step, sender and message.  Its counts must agree with its ring after each.
  */
 #include <stdlib.h>
 #include <string.h>

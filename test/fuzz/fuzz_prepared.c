@@ -2,8 +2,8 @@
 /*
  * Parse, Bind, Describe and Close on any bytes, whole and in pieces, and errors that
  * name a statement.  The first byte chooses: E an error's body behind it, q a query's
- * text, otherwise a message that begins with it.  What is found lies inside; a message
- * renamed is about the new name; renamed back it is the old one.
+ * text, otherwise a message that begins with it.  The name that is found lies inside
+ * the message; a renamed message has the new name; renamed back it is the old one.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static void check(bool ok)
 		abort();
 }
 
-/* Of its own size, so that a read behind its end is seen. */
+/* The copy has the exact size, so that sanitizers see a read past its end. */
 static uint8_t *copy(const uint8_t *bytes, size_t len)
 {
 	uint8_t *p = malloc(len ? len : 1);
@@ -32,7 +32,7 @@ static uint8_t *copy(const uint8_t *bytes, size_t len)
 	return p;
 }
 
-/* The whole message, renamed. */
+/* Builds the whole message with the new name. */
 static void rename_whole(
     const uint8_t *bytes, size_t len, const char *name, struct buf *out)
 {
@@ -55,7 +55,7 @@ static void rename_there_and_back(const uint8_t *bytes, size_t len, const char *
 	      PREPARED_NAMED);
 	check(strcmp(seen, ours) == 0);
 	rename_whole(there.bytes, there.len, name, &back);
-	/* The length field said anything. */
+	/* The length field of the input may be wrong, so it is not compared. */
 	check(back.len == len && back.bytes[0] == bytes[0]);
 	check(memcmp(back.bytes + 5, bytes + 5, len - 5) == 0);
 	buf_done(&there);
@@ -79,7 +79,7 @@ static void intern(const uint8_t *key, size_t len)
 	prepared_registry_free(&r);
 }
 
-/* With less of it here the answer is the same, or to come. */
+/* With only a part of the message the answer is the same, or that more is needed. */
 static void look_at_pieces(const uint8_t *bytes, size_t len, enum prepared_target whole)
 {
 	for (size_t have = 0; have < len && have < 40; have++) {
@@ -114,7 +114,7 @@ static void look(const uint8_t *data, size_t len)
 	free(bytes);
 }
 
-/* Nothing is lost but the name. */
+/* Renaming an error changes nothing but the statement's name. */
 static void rename_error(const uint8_t *data, size_t len)
 {
 	static const char theirs[] = "a name \x80 of any kind";

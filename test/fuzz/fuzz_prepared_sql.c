@@ -1,7 +1,7 @@
 /* links: wire base */
 /*
- * Any text as a query, and as a Bind or an error.  What is found lies inside and in
- * order; the query with another name is the same statement with that name.
+ * Any text as a query, and as a Bind or an error.  Positions that are found lie inside
+ * and in order; a query with another name is the same statement with that name.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -80,7 +80,7 @@ static void bind_again(const uint8_t *bytes, size_t len)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-	/* of its own size, so that a read behind its end is seen */
+	/* the copy has the exact size, so that sanitizers see a read past its end */
 	uint8_t *copy = malloc(len ? len : 1);
 
 	check(copy);

@@ -1,6 +1,6 @@
 /* links: wire base */
 /*
- * A header of the PROXY protocol of any bytes: what is whole stays whole with more
+ * Any bytes as a header of the PROXY protocol: a whole header stays whole with more
  * bytes behind it, and each shorter part of it is partial.
  */
 #include <stdint.h>
@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	check(result != PROXY_HEADER_WHOLE ||
 	      (whole.size <= len && whole.size <= PROXY_HEADER_MAX));
 	for (size_t have = 0; have < len && have <= PROXY_HEADER_MAX; have++) {
-		/* a copy, so that reading behind its end is seen */
+		/* a copy of the exact size, so that a read past its end is seen */
 		uint8_t *copy = malloc(have ? have : 1);
 		memcpy(copy, data, have);
 		enum proxy_header_result some = proxy_header_read(copy, have, &part);

@@ -1,8 +1,8 @@
 /* links: auth base */
 /*
  * A hostile server: messages separated by NUL bytes, where `$` stands for the nonce the
- * client chose.  Without the password it must never be taken for the right one, nor
- * make us compute for long.
+ * client chose.  A server without the password must never be accepted, nor make the
+ * client compute for long.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static void put_message(
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-	/* With keys nothing slow is computed, so that the target is quick. */
+	/* With keys the client derives nothing, so that the target is quick. */
 	static const struct scram_keys keys = {{1}, {2}};
 	static const uint8_t hash[] = {1, 2, 3};
 	static const struct scram_binding binding = {hash, sizeof(hash), false};

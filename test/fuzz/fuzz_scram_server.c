@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	struct buf message, out;
 	struct err err;
 
-	/* Bound or not, and the mechanism that goes with it or the other one. */
+	/* The channel binding and the mechanism may match or not. */
 	scram_server_init(&server, &verifier, len % 2, len & 2 ? &binding : NULL);
 	(void)scram_server_select(
 	    &server, len & 4 ? SCRAM_MECHANISM_PLUS : SCRAM_MECHANISM);

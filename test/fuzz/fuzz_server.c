@@ -1,9 +1,9 @@
 /* links: login relay session pool wire auth net conf base */
 /*
- * Any bytes as what a server sends, from its first answer on or after its greeting,
- * while clients ask this and that.  First byte: how to begin; second: sizes of the
- * pieces; third: what the client asks.  Nothing may stop the process, hang or be left
- * behind.
+ * A server sends any bytes, from its first answer on or after its greeting, while
+ * clients send queries.  First byte: how to begin; second: sizes of the pieces; third:
+ * what the client asks.  The process neither stops nor hangs, and it keeps no memory or
+ * connection.
  */
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
 /* links: net base */
 /*
- * A hostile peer of TLS.  First byte: whom it meets and when (a server or a client at
- * the very start, both in the middle of a handshake that it changes, or a server after
- * one); second: the size of the pieces.  Nobody is let in by noise.
+ * A hostile TLS peer.  First byte: the end it talks to and when (a server or a client
+ * at the start, both in the middle of a handshake that it changes, or a server after
+ * one); second: the size of the pieces.  Random bytes never complete a handshake.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ static EVP_PKEY *new_key(void)
 	return key;
 }
 
-/* A certificate that nobody believes, and its key, in a file that only we see. */
+/* Writes a self-signed certificate and its key to a file that only this process has. */
 static int write_certificate(void)
 {
 	int fd = memfd_create("certificate", 0);
@@ -130,7 +130,7 @@ static void step(struct end *end)
 	}
 }
 
-/* The bytes lie in memory of their own, so that a read behind them is seen. */
+/* The bytes are copied to a block of their own, so that a read past them is seen. */
 static void feed(struct end *end, const uint8_t *p, size_t len, size_t piece)
 {
 	while (len > 0 && end->status == TLS_HUNGRY) {
@@ -165,7 +165,7 @@ static void shake_hands(struct end *client, struct end *server, size_t piece)
 	}
 }
 
-/* Each three bytes say where what is on its way is changed, and how. */
+/* Each three bytes name a position in the bytes under way and how to change it. */
 static void change(struct buf *b, const uint8_t *data, size_t len)
 {
 	for (; len >= 3 && b->len > 0; data += 3, len -= 3)

@@ -1,8 +1,8 @@
 /* links: auth base */
 /*
- * A user list of any bytes.  At most one fault ends it; what was read is within its
- * limits and found by its name; every secret is tried with a password, so that
- * classification is walked as well.
+ * Any bytes as a user list.  The first fault ends the reading; each user that was read
+ * is within the limits and found by name; every secret is tried with a password, so
+ * that its classification is tested too.
  */
 #include <stdint.h>
 #include <stdlib.h>

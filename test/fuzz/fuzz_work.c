@@ -1,6 +1,6 @@
 /* links: wire base */
 /*
- * How much work a hostile text makes: not in time, but in bytes that are looked at.  An
+ * How much work a hostile text makes, counted in bytes that the scanner looks at.  An
  * input is the beginning of a statement, a line break, and what is repeated behind it
  * up to the size of a large message, which arrives in blocks.
  */
@@ -11,7 +11,7 @@
 
 static size_t looked_at;
 
-/* The scanner says how many bytes it looks at. */
+/* The scanner reports how many bytes it looks at. */
 #define SQL_SCAN_LOOKED_AT(count) (looked_at += (size_t)(count))
 #include "../../src/wire/sql_hint.c"
 #include "../../src/wire/sql_scan.c"
@@ -22,9 +22,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum {
 	TEXT = 300 * 1024,
 	BLOCK = 16 * 1024,
-	/* So often a byte may be looked at: by a hint for each of two questions, by
-	 * the scanner as a class and as a part of a token, in the body of a DO and in a
-	 * string of that; and a token costs something whatever its length. */
+	/* The scanner may look at a byte this often: for a hint to each of two
+	 * questions, as a class and as a part of a token, in the body of a DO and in a
+	 * string of that; each token has a fixed cost whatever its length. */
 	MOST = 16,
 	FIXED = 1024,
 };
@@ -35,7 +35,7 @@ static void check(bool is_so)
 		abort();
 }
 
-/* A text of TEXT bytes in memory of its own. */
+/* Returns a text of TEXT bytes in a block of its own. */
 static char *build(const uint8_t *data, size_t size)
 {
 	const uint8_t *line = size ? memchr(data, '\n', size) : NULL;
@@ -60,7 +60,7 @@ static size_t looked_at_by(const char *text, size_t len, const struct effects_as
 	return looked_at;
 }
 
-/* Of a text that is here, and of one that would be longer. */
+/* Scans a text that is complete, and one that is the beginning of a longer text. */
 static void look(const char *text, size_t len, struct vars_schema *schema)
 {
 	for (unsigned how = 0; how < 16; how++) {
@@ -74,7 +74,7 @@ static void look(const char *text, size_t len, struct vars_schema *schema)
 	}
 }
 
-/* As it arrives: whoever waits for more looks again when twice as much is here. */
+/* Scans a text as it arrives: the caller looks again when twice as much is here. */
 static void arrive(const char *text, size_t len)
 {
 	looked_at = 0;

@@ -19,7 +19,7 @@ static void fail(const char *path)
 	exit(1);
 }
 
-/* The input is copied to a block of just its size, so that a read past it is seen. */
+/* The input is copied to a block of its exact size, so that a read past it is seen. */
 static int replay_file(const char *path, size_t size)
 {
 	FILE *f = fopen(path, "rb");
@@ -30,7 +30,7 @@ static int replay_file(const char *path, size_t size)
 	if (fread(data, 1, size, f) != size)
 		fail(path);
 	fclose(f);
-	/* Named before it runs: a crash leaves the culprit on the last line. */
+	/* The name is printed first, so that after a crash it is the last line. */
 	fprintf(stderr, "input %s\n", path);
 	LLVMFuzzerTestOneInput(data, size);
 	free(data);

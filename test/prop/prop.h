@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Where a program is, for its failures; those that do not count leave them 0. */
+/* The run and step to print with a failure; programs that do not count leave them 0. */
 static unsigned run_number __attribute__((unused));
 static unsigned step_number __attribute__((unused));
 
@@ -21,7 +21,7 @@ static unsigned step_number __attribute__((unused));
 		}                                                                  \
 	} while (0)
 
-/* The next number of the sequence that *state stands for; not 0. */
+/* The next random number, never 0; *state is the state of the generator. */
 static inline uint64_t random_next(uint64_t *state)
 {
 	*state ^= *state << 13;

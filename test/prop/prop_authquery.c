@@ -1,10 +1,10 @@
 /* links: login relay session pool wire auth net conf base */
 /*
- * Clients who are not in the list come, prove themselves and go, in any order, while
- * the servers that are asked for them answer when they like, fail or die, passwords
- * change, and everything is reloaded.  Who has the right password gets in, also when an
- * answer was kept that is not right any more; who has a wrong one never does; and in
- * the end everything is given back.
+ * Clients who are not in the user list connect, authenticate and disconnect in any
+ * order, while the servers that run auth_query answer at any time, fail or die,
+ * passwords change, and the configuration is reloaded.  A client with the right
+ * password gets in, also when a cached answer is out of date; one with a wrong password
+ * never does; in the end no client, server or memory is left.
  */
 #include "../unit/stage/stage.c"
 #include "prop.h"
@@ -29,7 +29,7 @@ struct front {
 
 struct back {
 	struct peer *peer; /* NULL: none */
-	bool is_due;       /* a query waits for its answer */
+	bool is_due;       /* its query waits for an answer */
 	char name[16], secret[32];
 };
 
@@ -201,7 +201,7 @@ static void back_step(const struct world *w, struct back *b, bool is_at_once)
 		back_fail(b);
 }
 
-/* ---- the world ---- */
+/* ---- the run ---- */
 
 static void world_servers(struct world *w, bool is_at_once)
 {
@@ -256,7 +256,7 @@ static bool has_clients(const struct world *w)
 	return false;
 }
 
-/* Everybody is told something, if need be when the helper thread got its turn. */
+/* Answers everything that waits; sleeps a little so that the helper thread can run. */
 static void world_finish(struct world *w)
 {
 	static const struct timespec nap = {.tv_nsec = 300000};
@@ -286,7 +286,7 @@ static void run(void)
 	w->stage = stage_new(options, lines);
 	for (step_number = 0; step_number < STEPS; step_number++)
 		world_step(w);
-	/* or in the midst of it all */
+	/* one run in four ends while clients and servers are still busy */
 	if (pick(4))
 		world_finish(w);
 	stage_free(&w->stage);

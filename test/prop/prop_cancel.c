@@ -1,12 +1,12 @@
 /* links: login relay session pool wire auth net conf base */
 /*
  * Storms of cancel requests against a whole site, without cancel_wait_timeout, so that
- * no clock hides a request that was forgotten.  Clients run queries that end only when
- * they are cancelled; servers accept late, refuse when their queue is full, close
- * before they read or long after; carriers hang up early; servers die, pools are
- * paused, shrunk and told to reconnect meanwhile.  When the noise ends, every carrier
- * is closed, and every query that still runs or waits can be cancelled.  Once with each
- * engine.
+ * no timeout hides a request that was forgotten.  Clients run queries that end only
+ * when they are cancelled; servers accept late, refuse when their queue is full, close
+ * before they read or long after; the connections that carry requests close early;
+ * servers die, pools are paused, shrunk and told to reconnect meanwhile.  After that
+ * every carrier is closed, and every query that still runs or waits can be cancelled.
+ * Once with each engine.
  */
 #include "../unit/stage/stage.c"
 #include "net/net.h"
@@ -32,7 +32,7 @@ static unsigned pick(unsigned n)
 /* The other end of a server connection, or of one that carries a cancel request. */
 struct back {
 	bool is_messenger, is_slow;
-	uint32_t target; /* of a messenger: the number of the server that it means */
+	uint32_t target; /* of a messenger: number of the server it means */
 };
 
 struct front {
@@ -44,7 +44,7 @@ struct world {
 	struct stage *stage;
 	struct front fronts[CLIENTS];
 	struct peer *carriers[CARRIERS];
-	bool is_quiet; /* nothing is lost any more, and servers are quick */
+	bool is_quiet; /* messages are not lost any more, and servers answer at once */
 };
 
 /* ---- servers ---- */
@@ -249,7 +249,7 @@ static void storm(struct world *w)
 		cancel(w, &w->fronts[pick(CLIENTS)]);
 }
 
-/* ---- what an administrator does meanwhile ---- */
+/* ---- administration ---- */
 
 static void pause_pools(struct world *w, bool is_paused)
 {
@@ -275,7 +275,7 @@ static void step_admin(struct world *w)
 	}
 }
 
-/* A server that is too busy to accept, with a short queue or a long one. */
+/* Servers stop and start accepting, with a short or a long listen queue. */
 static void step_door(struct world *w)
 {
 	if (pick(30) == 0)
@@ -286,7 +286,7 @@ static void step_door(struct world *w)
 		listen(w->stage->door_fd, pick(2) ? 1000 : 2);
 }
 
-/* ---- a run ---- */
+/* ---- the run ---- */
 
 static void step(struct world *w)
 {
@@ -311,7 +311,7 @@ static void tell_and_stop(struct world *w, const char *what)
 	CHECK(!"a cancel request stands still");
 }
 
-/* No query ends by itself: what frees a carrier is the request's own end. */
+/* No query ends by itself here: a carrier is free when its cancel request has ended. */
 static void wait_for_carriers(struct world *w)
 {
 	static const struct timespec nap = {.tv_nsec = 300000};
@@ -355,8 +355,8 @@ static void finish(struct world *w)
 	listen(w->stage->door_fd, 1000);
 	watch_on(w->stage->door);
 	wait_for_carriers(w);
-	/* one that comes before its query has begun does nothing, so that there are
-	 * rounds */
+	/* a request that comes before its query has begun does nothing, so several
+	 * rounds may be needed */
 	for (unsigned round = 0; settle(w), cancel_all(w) > 0; round++) {
 		CHECK(round < ROUNDS);
 		wait_for_carriers(w);

@@ -1,7 +1,7 @@
 /* links: wire base */
 /*
- * What the codec builds it reads back unchanged, whatever the texts; every shorter or
- * longer body is refused; frames are cut where they were built.
+ * What the codec builds it reads back unchanged, for any texts; every shorter or longer
+ * body is refused; frames end where their messages end.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ static const char *random_text(char *to, unsigned least)
 	return to;
 }
 
-/* The one frame in b, whole. */
+/* The only frame in b, which is whole. */
 static void check_frame(const struct buf *b, uint8_t type, bool is_front)
 {
 	const struct message_row *rows =

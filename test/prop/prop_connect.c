@@ -1,12 +1,12 @@
 /* links: net base */
 /*
- * Errands like those of a cancel request: connect, write a few bytes when that is done,
- * and wait for the peer to close.  Many at once, over TCP and over a unix socket, so
+ * Short connections like those of a cancel request: connect, write a few bytes, and
+ * wait for the peer to close.  Many run at once, over TCP and over a unix socket, so
  * that connects, writes and closes of both sides come in one turn of the loop: the peer
  * accepts late and in bursts, reads or does not, answers or does not, closes or resets;
- * an errand that has ended begins anew at once in the same memory, mostly with the same
- * descriptor.  Every errand is told that it is connected, and then, once, that it has
- * ended; a peer that reads to the end has got every byte.
+ * a connection that has ended is opened again at once in the same memory, mostly with
+ * the same descriptor.  Each one is told that it is connected, and then, once, that it
+ * has ended; a peer that reads to the end has got every byte.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ struct errand {
 	bool is_connected, has_ended;
 };
 
-/* The other end of an errand. */
+/* The peer's end of an errand's connection. */
 struct host {
 	struct stream stream;
 	struct node node;
@@ -145,7 +145,7 @@ static void errand_connected(struct stream *s)
 	e->world->connected++;
 	for (size_t i = 0; i < NOTE; i++)
 		note[i] = (uint8_t)('a' + i);
-	if (draw(e->world, 8) == 0) { /* in two turns */
+	if (draw(e->world, 8) == 0) { /* the bytes are written in two turns */
 		CHECK(stream_write(s, note, 3) == 0);
 		stream_flush(s);
 		CHECK(stream_write(s, note + 3, NOTE - 3) == 0);
@@ -203,12 +203,12 @@ static void errand_begin(struct later *l)
 	if (stream_connect(
 		&e->stream, &w->net, &w->target, &options, &errand_ops, &err) == 0)
 		return;
-	/* too many are waiting at the unix socket */
+	/* the queue of the unix socket is full */
 	accept_some(w);
 	loop_later(w->loop, &e->again);
 }
 
-/* ---- all of it ---- */
+/* ---- the run ---- */
 
 static void guard_expired(struct deadline *d)
 {

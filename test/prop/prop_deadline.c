@@ -1,8 +1,8 @@
 /* links: net base */
 /*
- * The loop's deadlines against a plain array: random sets, moves and clears from inside
- * and outside of expiry.  Each fires once, in order, never early, never later than the
- * turn it is due in.
+ * The loop's deadlines against a plain array: random ones are set, moved and cleared
+ * from inside and outside of expiry.  Each fires once, in order, never early, never
+ * later than in the turn in which it is due.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ struct world;
 
 struct entry {
 	struct deadline deadline;
-	uint64_t expected_us; /* the model; UINT64_MAX: not set */
+	uint64_t expected_us; /* the expected time; UINT64_MAX: not set */
 	struct world *world;
 };
 
@@ -27,7 +27,7 @@ struct world {
 	uint64_t random;
 	struct entry entries[DEADLINES];
 	struct later act, turn_end;
-	struct deadline tick; /* keeps the turns coming */
+	struct deadline tick; /* makes the loop turn again and again */
 	int turns;
 	unsigned long fired;
 };
@@ -49,10 +49,10 @@ static void change_one(struct world *w)
 	case 1:
 		deadline_set(w->loop, &e->deadline, UINT64_MAX);
 		break;
-	case 2: /* a usual timeout: always later */
+	case 2: /* like a usual timeout: later than the others */
 		deadline_set(w->loop, &e->deadline, now_us + REACH_US);
 		break;
-	case 3: /* at the same time as others */
+	case 3: /* at the same time as other deadlines */
 		deadline_set(w->loop, &e->deadline, (now_us / 1000 + 2) * 1000);
 		break;
 	default:
@@ -74,7 +74,7 @@ static void expired(struct deadline *d)
 	w->fired++;
 	for (unsigned n = draw(w, 4); n; n--)
 		change_one(w);
-	/* In the past: comes in the next turn, not at once. */
+	/* A deadline in the past fires in the next turn, not at once. */
 	if (draw(w, 16) == 0) {
 		deadline_set(w->loop, d, loop_now(w->loop) - draw(w, 1000));
 		CHECK(d->at_us > loop_now(w->loop));

@@ -1,9 +1,9 @@
 /* links: auth base */
 /*
- * Random HBA files, each rule made together with what it means; random peers.  A file
- * with a broken line is refused, and its faults are counted.  In all others the rule
- * that fits is the first whose meaning, looked up naively, fits too; a name is asked
- * for exactly when that needs it.
+ * Random HBA files, each rule made together with its expected meaning, and random
+ * peers.  A file with a broken line is refused, and its faults are counted.  In all
+ * others the rule that fits is the first whose meaning, looked up naively, fits too;
+ * the host name is asked for exactly when a rule needs it.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ enum { ROUNDS = 400, PEERS = 60, RULES_MOST = 12, NAMES = 4, HOSTS = 3 };
 static const char *const names[NAMES] = {"a", "b", "all", "replication"};
 static const char *const hosts[HOSTS] = {"x.test", "y.test", "x.other"};
 
-/* What a rule means: bit sets over all that peers can be. */
+/* What a rule means: bit sets over all databases, users, addresses and hosts. */
 struct meaning {
 	unsigned line;
 	bool is_local, is_for_tls, is_for_plain;
@@ -39,8 +39,8 @@ struct world {
 	unsigned line;
 	struct meaning rules[RULES_MOST];
 	size_t count;
-	bool may_break;          /* broken lines are put in */
-	unsigned broken, faults; /* lines put in, and lines reported */
+	bool may_break;          /* the file may get broken lines */
+	unsigned broken, faults; /* broken lines in the file, and faults reported */
 };
 
 static unsigned below(struct world *w, unsigned n)
@@ -133,7 +133,7 @@ static void put_address(struct world *w, struct meaning *m)
 		put_blank(w);
 		buf_printf(&w->text, "255.255.255.%u", 256 - size);
 		break;
-	default: /* of rules with host bits only a reject matches */
+	default: /* an address with host bits matches only in a reject rule */
 		buf_printf(&w->text, "10.0.0.%u/%u",
 		    m->first + (m->method == HBA_REJECT ? below(w, size) : 0), bits);
 	}

@@ -4,7 +4,7 @@
  * random failures, messages crossing on the wire.  A second backend gets the client's
  * messages without a pooler between: the client must be told the same, message by
  * message.  The backend tags each answer with the message it answers; the ledger must
- * say the same without seeing the tags, nothing may wait for ever, and it must be
+ * find the same message without the tags, nothing may wait for ever, and it must be
  * settled exactly when the backend has nothing left to do.
  */
 #include <assert.h>
@@ -31,9 +31,9 @@ enum plan { PLAN_ROWS, PLAN_EMPTY, PLAN_FAIL, PLAN_COPY_OUT, PLAN_COPY_IN };
 struct message {
 	uint8_t type;
 	uint32_t tag;
-	uint64_t luck; /* what comes of it hangs on this, and on what was before it */
+	uint64_t luck; /* decides, with what came before, how the message ends */
 	enum plan plan;
-	unsigned copies; /* of PLAN_COPY_IN in one Query */
+	unsigned copies; /* number of COPY FROM in one Query of PLAN_COPY_IN */
 	bool is_good;    /* does not fail by itself */
 };
 
@@ -46,9 +46,9 @@ struct line {
 struct backend {
 	struct line in;
 	bool skipping, copying, is_extended, is_dead;
-	bool has_work;          /* to commit at Sync */
-	struct message running; /* whose COPY it is */
-	struct line *out;       /* NULL: told */
+	bool has_work;          /* there is work to commit at Sync */
+	struct message running; /* the request that runs the COPY */
+	struct line *out;       /* NULL: answers go to told */
 	struct message *told;
 	unsigned *told_count;
 };
@@ -62,18 +62,18 @@ struct world {
 	unsigned told_count, expected_count;
 	/* the client */
 	uint8_t copy_for;  /* type of the request that may have begun a COPY, or 0 */
-	uint32_t copy_tag; /* and its tag */
-	unsigned copies;   /* ends it still has to send */
+	uint32_t copy_tag; /* tag of that request */
+	unsigned copies;   /* ends of a COPY it still has to send */
 	bool is_rude;      /* it sent a request within a COPY */
 	uint32_t last_tag;
 	struct {
 		uint8_t type;
 		enum owed_to to;
-		unsigned ends; /* times it was completed or dropped */
+		unsigned ends; /* how often it was completed or dropped */
 	} sent[TAG_MOST];
 	/* the pooler in the middle */
 	struct pipeline ledger;
-	bool is_waiting; /* the client's next message does */
+	bool is_waiting; /* the client's next message has to wait */
 };
 
 static bool is_traced;
@@ -182,7 +182,7 @@ static void backend_copy(struct backend *b, struct message m)
 	case 'S':
 	case 'H':
 		return;
-	case 'd': /* the odd row is bad */
+	case 'd': /* one data row in five is bad */
 		if (below(&m.luck, 5) == 0)
 			fail(b, r.tag);
 		return;
@@ -221,7 +221,7 @@ static void backend_simple(struct backend *b, struct message m, uint8_t reply)
 
 static void backend_sync(struct backend *b, struct message m)
 {
-	/* Only a commit can fail here: of something. */
+	/* Only a commit can fail here, and only when there is work to commit. */
 	if (b->has_work && below(&m.luck, 10) == 0)
 		answer(b, 'E', m.tag);
 	b->has_work = false;
@@ -294,8 +294,8 @@ static bool server_step(struct world *w)
 
 /* ---- the pooler ---- */
 
-/* What reaches the client must be what it is told without a pooler; one ReadyForQuery
- * is like the other. */
+/* The client must be told the same as without a pooler; any two ReadyForQuery messages
+ * are equal here. */
 static void tell(struct world *w, struct message m)
 {
 	assert(w->told_count < w->expected_count);
@@ -342,7 +342,7 @@ static void put(struct world *w, struct message m, enum owed_to to)
 		line_put(&w->server.in, m);
 }
 
-/* Something of ours before the client's request. */
+/* Sends a message of the pooler's own before the client's request. */
 static void put_own(struct world *w)
 {
 	struct message m = new_message(w, "PC"[below(&w->random, 2)], OWED_SELF);
@@ -351,7 +351,7 @@ static void put_own(struct world *w)
 	put(w, m, OWED_SELF);
 }
 
-/* One message of the client, if it may be sent. */
+/* Passes on one message of the client, if the ledger allows it. */
 static bool pooler_sends(struct world *w)
 {
 	const struct pipeline *p = &w->ledger;
@@ -406,7 +406,7 @@ static void ask(struct world *w)
 	}
 }
 
-/* Returns false when the ledger gave up, which it may for a rude client alone. */
+/* Returns false when the ledger gave up, which is allowed only for a rude client. */
 static bool pooler_reads(struct world *w)
 {
 	struct message m = line_take(&w->to_client);
@@ -523,7 +523,7 @@ static void client_step(struct world *w)
 	say(w, m);
 }
 
-/* ---- what must be ---- */
+/* ---- checks ---- */
 
 static void check_ends(const struct world *w)
 {
@@ -544,7 +544,7 @@ static void check_settled(const struct world *w)
 	assert(!w->server.copying && !w->server.skipping);
 }
 
-/* Deliver everything; then the client knows what it would know without a pooler. */
+/* Delivers everything; then the client was told the same as without a pooler. */
 static bool come_to_rest(struct world *w)
 {
 	bool is_moving = true;
@@ -572,7 +572,7 @@ static bool finish(struct world *w)
 	while (w->copy_for)
 		end_copy(w, 'c');
 	if (w->direct.copying || w->direct.is_dead)
-		return false; /* left in the middle of a COPY: rude */
+		return false; /* a rude client is still inside a COPY */
 	if (!come_to_rest(w))
 		return false;
 	if (w->direct.skipping) {
@@ -608,7 +608,7 @@ static bool step(struct world *w)
 
 static void play(uint64_t seed)
 {
-	static struct world w; /* big, and each run begins anew */
+	static struct world w; /* static because it is big; each run clears it */
 	bool goes_on = true;
 
 	memset(&w, 0, sizeof(w));
@@ -643,7 +643,7 @@ int main(int argc, char **argv)
 	printf("seed %llu\n", (unsigned long long)seed);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	is_traced = argc > 2;
-	if (is_traced) { /* of one run only */
+	if (is_traced) { /* only one run is traced */
 		play(seed * ROUNDS + strtoul(argv[2], NULL, 0));
 		return 0;
 	}

@@ -1,9 +1,9 @@
 /* links: pool wire auth net conf base */
 /*
- * Random clients, servers and administrators against the pool floor, with a broker that
- * only carries out.  After each event, when everybody who was kicked has been heard:
- * nobody else has anything to say, lists and counts agree, no server is lent twice, no
- * limit is passed, first come is first served, and nobody waits without a reason.
+ * Random clients, servers and administrators against the pools, with a broker that only
+ * carries out verdicts.  After each event, when every kicked pool has been asked: no
+ * other pool has a verdict to give, lists and counts agree, no server is lent twice, no
+ * limit is exceeded, clients are served in order, and no client waits without a reason.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -51,7 +51,7 @@ static const char full_ini[] =
     "server_idle_timeout = 40\n"
     "pool_idle_timeout = 30\n"
     "autodb_idle_timeout = 60\n";
-/* c is gone, a and the template are others. */
+/* In this file c is gone, and a and the template have other values. */
 static const char other_ini[] = "[databases]\n"
 				"a = max_db_connections=3 host=127.0.0.1\n"
 				"b = user=f password=x min_pool_size=1 pool_size=2\n"
@@ -63,7 +63,7 @@ static const char other_ini[] = "[databases]\n"
 				"pool_idle_timeout = 30\n"
 				"autodb_idle_timeout = 60\n";
 
-/* No limits but the pools' own and that of the process. */
+/* The only limits are the pools' own sizes and max_server_connections. */
 static const char plain_ini[] = "[databases]\n"
 				"a = min_pool_size=1\n"
 				"b = user=f password=x min_pool_size=2 pool_size=3\n"
@@ -84,7 +84,7 @@ static const char *const user_names[USERS] = {"u1", "u2", "u3", "f"};
 struct client {
 	struct ask ask;
 	struct database *database;
-	uint64_t turn; /* when it began to wait, in events */
+	uint64_t turn; /* number of the event at which it began to wait */
 };
 
 struct server {
@@ -93,7 +93,7 @@ struct server {
 	bool is_lent, is_closing, is_used;
 };
 
-/* Hangs from pool->desk. */
+/* pool->desk points to it. */
 struct desk {
 	uint64_t wake_us;
 	bool is_killed;
@@ -103,12 +103,12 @@ struct world {
 	uint64_t seed, random, now, event;
 	struct mem mem;
 	struct catalog *c;
-	struct config *configs[3]; /* the last is that of plain runs */
+	struct config *configs[3]; /* the last one is for plain runs */
 	struct client clients[ASKS];
 	struct server servers[SEATS];
 	struct pool *kicked[KICKS];
 	size_t kick_head, kick_count;
-	bool is_quiet; /* nobody should have anything to say */
+	bool is_quiet; /* no pool should have a verdict to give */
 	bool is_plain;
 	unsigned grants, dials, evictions, refusals, full, kept, pressed;
 };
@@ -184,7 +184,7 @@ static void on_freed(void *ctx, struct pool *pool)
 static const struct catalog_events events = {
     .kick = on_kick, .kill = on_kill, .freed = on_freed};
 
-/* ---- carrying out ---- */
+/* ---- carrying out verdicts ---- */
 
 static void close_server(struct world *w, struct server *server)
 {
@@ -212,7 +212,7 @@ static void check_grant(struct world *w, const struct verdict *v)
 	} else {
 		CHECK(!pool_is_paused(pool) && !server->is_lent);
 		CHECK(v->ask->kind == ASK_QUERY || v->ask->kind == ASK_AUTH);
-		/* first come, first served */
+		/* clients are served in order */
 		for (int i = 0; i < ASKS; i++) {
 			const struct client *other = &w->clients[i];
 			bool is_rival = other->ask.pool == pool &&
@@ -232,7 +232,7 @@ static int process_limit(const struct world *w)
 	return w->c->config->settings.max_server_connections;
 }
 
-/* Attempts to reach hosts that were down are in nobody's way while others are up. */
+/* Probes of hosts that were down do not count while other hosts are up. */
 static size_t probes_beside(const struct pool *pool)
 {
 	return hosts_has_server(pool) ? pool->probe_count : 0;
@@ -295,7 +295,7 @@ static uint64_t first_wait(const struct pool *pool)
 	return first ? container_of(first, struct ask, node)->queued_us : UINT64_MAX;
 }
 
-/* Under the limit of the process, those who have a server come later by so much. */
+/* Under max_server_connections, pools with a server wait this much longer. */
 enum { PATIENCE = 5 * SECOND };
 
 static uint64_t place_in_process(const struct pool *pool)
@@ -309,7 +309,7 @@ static uint64_t place_in_process(const struct pool *pool)
 	return ask->queued_us + (has_nothing ? 0 : PATIENCE);
 }
 
-/* A pool whose database or user it shares has a client that has waited longer. */
+/* Another pool of the same database or user has a client that has waited longer. */
 static bool is_others_turn(const struct world *w, const struct pool *pool)
 {
 	const struct pool *other;
@@ -339,7 +339,7 @@ static bool is_anybody_pressing(const struct world *w)
 	return false;
 }
 
-/* A pool keeps its min_pool_size, unless somebody has none or has waited too long. */
+/* A pool keeps min_pool_size servers, unless another has none or waited too long. */
 static void check_least_size(struct world *w, const struct pool *pool)
 {
 	bool is_wanted = !list_is_empty(&pool->clients) ||
@@ -415,14 +415,14 @@ static void carry(struct world *w, struct pool *pool, const struct verdict *v)
 	}
 }
 
-/* For min_pool_size, and for a host that is due, a pool looks now and then whether
- * there is room. */
+/* A pool looks from time to time whether there is room for min_pool_size, or for a host
+ * whose turn it is to be probed. */
 static bool is_refill(const struct pool *pool, const struct verdict *v)
 {
 	if (v->kind == VERDICT_DIAL && pool->dials_wanted)
 		return true;
 	bool is_taking = v->kind == VERDICT_RETIRE && strcmp(v->text, "evicted") == 0;
-	/* nobody waits, or for a server that is being tested */
+	/* no client waits, or only for a server that is being tested */
 	return (v->kind == VERDICT_DIAL || is_taking) &&
 	       pool->waiting.count <= pool->seats[SEAT_TESTED].count &&
 	       pool->desk->wake_us != UINT64_MAX;
@@ -442,7 +442,7 @@ static void serve(struct world *w, struct pool *pool)
 			return;
 		}
 		CHECK(!w->is_quiet || is_refill(pool, &v));
-		/* Now there is news for others. */
+		/* A closed server may give other pools a verdict to carry out. */
 		if (v.kind == VERDICT_RETIRE)
 			w->is_quiet = false;
 		carry(w, pool, &v);
@@ -463,7 +463,7 @@ static void serve_kicked(struct world *w)
 	}
 }
 
-/* ---- what must hold ---- */
+/* ---- checks ---- */
 
 static void check_seats(struct world *w)
 {
@@ -567,7 +567,7 @@ static void check_hosts_of_database(struct world *w, const struct database *db)
 		CHECK(host->logins == count[SEAT_LOGIN]);
 		CHECK(host->resting == count[SEAT_IDLE] + count[SEAT_USED]);
 		CHECK(host->is_listed);
-		/* a host that is being tried is tried by somebody */
+		/* a host in state PROBING has a probe under way */
 		CHECK((host->state == HOST_PROBING) <= (probes > 0));
 		CHECK((host->state == HOST_UP) <= (host->retry_us == 0));
 	}
@@ -614,7 +614,7 @@ static void check_counts_of_process(struct world *w)
 		CHECK(!heap_has(node) || node->key == place_in_process(pool));
 	}
 	CHECK(w->c->server_count == servers);
-	/* What is too much goes when it rests. */
+	/* Servers above the limit are closed once they are idle. */
 	bool is_stopped = w->c->paused || w->c->suspended;
 	CHECK(limit <= 0 || servers <= limit || heap_is_empty(&w->c->spare) ||
 	      is_stopped || !w->is_plain);
@@ -634,7 +634,7 @@ static bool has_evictable(const struct list *resting, bool of_database)
 	return false;
 }
 
-/* It will be told when it is its turn. */
+/* The pool will be kicked when it is its turn. */
 static bool is_behind_in_process(const struct world *w, const struct pool *pool)
 {
 	const struct heap_node *first = heap_first(&w->c->starving);
@@ -642,7 +642,7 @@ static bool is_behind_in_process(const struct world *w, const struct pool *pool)
 	return first && first != &pool->room_nodes[ROOM_PROCESS];
 }
 
-/* Is there a reason that no server is being opened for those who wait? */
+/* Is there a reason that no server is opened for the waiting clients? */
 static bool has_reason_to_wait(struct world *w, const struct pool *pool)
 {
 	const struct database *db = pool->database;
@@ -651,7 +651,7 @@ static bool has_reason_to_wait(struct world *w, const struct pool *pool)
 	int user_limit = scope_max_user_connections(scope_of_user(pool->user));
 	uint64_t wake_us = pool->desk->wake_us;
 
-	/* It waits in the queue of a limit that is reached and can make no room. */
+	/* The pool waits in the queue of a full limit and can evict no server. */
 	bool is_db_full = db_limit > 0 && db->server_count >= db_limit &&
 			  !has_evictable(&db->resting, true);
 	bool is_user_full = user_limit > 0 && pool->user->server_count >= user_limit &&
@@ -668,8 +668,8 @@ static bool has_reason_to_wait(struct world *w, const struct pool *pool)
 		return true;
 	if (pool->seats[SEAT_LOGIN].count > probes_beside(pool))
 		return true;
-	/* A pool that is full may be without one because the hosts were others when it
-	 * looked last; it looks again when there is room. */
+	/* A full pool may have no server of the listed hosts, because the hosts changed
+	 * after it looked; it looks again when there is room. */
 	uint64_t retry_us =
 	    pool->dial_us + scope_server_login_retry(scope_of_pool(pool));
 	if (pool->last_connect_failed && w->now < retry_us && wake_us <= retry_us &&
@@ -743,7 +743,7 @@ static void check_all(struct world *w)
 	check_counts_of_process(w);
 	list_for (pool, &w->c->pool_list, node)
 		check_service(w, pool);
-	/* Who was not kicked has nothing to say. */
+	/* A pool that was not kicked has no verdict to give. */
 	if (any(w, 4) == 0) {
 		w->is_quiet = true;
 		list_for (pool, &w->c->pool_list, node) {
@@ -755,7 +755,7 @@ static void check_all(struct world *w)
 	}
 }
 
-/* ---- what happens ---- */
+/* ---- events ---- */
 
 static struct client *any_client(struct world *w, enum ask_state state)
 {
@@ -870,7 +870,7 @@ static void server_is_given(struct world *w)
 	carry(w, pool, &v);
 }
 
-/* Its client vanishes, and the broker tidies up before it gives the server back. */
+/* A client disconnects, and the broker cleans up before it gives the server back. */
 static void client_vanishes(struct world *w)
 {
 	struct server *server = any_server(w, SEAT_ACTIVE);
@@ -1035,7 +1035,7 @@ static void administrator_acts(struct world *w)
 	}
 }
 
-/* Whatever was stopped works again. */
+/* Ends every PAUSE and SUSPEND. */
 static void go_on(struct world *w)
 {
 	w->c->paused = w->c->suspended = w->c->refuse_waiting = false;
@@ -1108,7 +1108,7 @@ static void settings_change(struct world *w)
 		adopt(w, w->configs[any(w, 2)]);
 }
 
-/* Clients and servers of killed pools leave, as the broker sees to it. */
+/* Clients and servers of killed pools are closed, as the broker does it. */
 static bool bury_one(struct world *w)
 {
 	for (int i = 0; i < SEATS; i++) {
@@ -1190,7 +1190,7 @@ static bool is_anybody_waiting(const struct world *w)
 	return false;
 }
 
-/* Every server does what it is there for, and every client is done at once. */
+/* Every dial and test succeeds, and every client finishes at once. */
 static void all_goes_well(struct world *w, struct server *server)
 {
 	struct pool *pool = server->seat.pool;
@@ -1217,10 +1217,10 @@ static void all_goes_well(struct world *w, struct server *server)
 	carry(w, pool, &v);
 }
 
-/* Nobody waits for ever. */
+/* No client may wait for ever. */
 static void everybody_is_served(struct world *w)
 {
-	/* A client of a pool of 0 waits, and so it should. */
+	/* A client of a pool of size 0 is right to wait. */
 	if (process_limit(w) == 0)
 		adopt_with(w, "max_server_connections", "1");
 	go_on(w);
@@ -1278,7 +1278,7 @@ static void run(struct world *w, uint64_t seed)
 		happen(w);
 		while (bury_one(w))
 			;
-		/* Now and then more happens before anybody is heard. */
+		/* Sometimes several events happen before the kicked pools are asked. */
 		if (any(w, 3) == 0)
 			continue;
 		serve_kicked(w);
@@ -1336,7 +1336,7 @@ int main(int argc, char **argv)
 	config_unref(&w->configs[1]);
 	config_unref(&w->configs[2]);
 	free(w);
-	/* A test in which nothing happens proves nothing. */
+	/* The test proves something only if enough has happened. */
 	return argc > 1 || (grants > least && dials > least && evictions && refusals &&
 			       full && kept && pressed)
 		   ? 0

@@ -1,9 +1,9 @@
 /* links: wire base */
 /*
  * Prepared statements against naive models: several clients and servers, pipelines with
- * failures anywhere, links that end in the middle.  Names and sets must be what is left
- * when the changes that failed are struck from history; a server must really hold what
- * its set says; no text is lost, none is kept.
+ * failures anywhere, links that end in the middle.  Names and sets must be what remains
+ * without the changes that failed; a server must really hold what its set says; no text
+ * is freed too early, and none is kept too long.
  */
 #include <assert.h>
 #include <signal.h>
@@ -35,24 +35,24 @@ static unsigned below(unsigned n)
 	return (unsigned)(random_next(&random_state) >> 33) % n;
 }
 
-/* One change of one thing: the value it gave. */
+/* One change of a name or a set, and the value it gave. */
 struct change {
 	uint32_t tag;
-	int thing; /* index of a name, or of a text */
-	int value; /* text or NONE; of a set: 1 or 0 */
+	int thing; /* index of the name, or of the text */
+	int value; /* of a name: text or NONE; of a set: 1 or 0 */
 	bool is_of_name, has_failed, is_struck;
 };
 
-/* A message on its way to a server. */
+/* A message under way to a server. */
 struct message {
-	char type; /* P C B S, or 0: nothing is sent, the answer is made up */
+	char type; /* P C B S, or 0: the pooler makes up the answer and sends nothing */
 	uint32_t tag;
-	uint64_t id; /* of the text */
+	uint64_t id; /* of the message's text */
 };
 
 struct client {
 	struct prepared_names *names;
-	int base[NAMES]; /* before the link */
+	int base[NAMES]; /* text of each name before the link */
 	int server;      /* or NOWHERE */
 };
 
@@ -60,14 +60,14 @@ struct server {
 	struct prepared_set *set;
 	bool base[TEXTS];
 	int client;
-	/* Of the link. */
+	/* These belong to the link. */
 	struct prepared_journal *journal;
 	struct change changes[FLIGHT_MOST];
 	size_t change_count;
 	struct message flight[FLIGHT_MOST];
 	size_t sent, answered;
 	uint32_t tag;
-	/* What a real one would know. */
+	/* What a real server would know. */
 	uint64_t held[TEXTS];
 	size_t held_count;
 	bool skips;
@@ -139,7 +139,7 @@ static void note(struct server *s, uint32_t tag, enum prepared_change change, in
 	    .tag = tag, .thing = thing, .value = value, .is_of_name = is_of_name};
 }
 
-/* They come around, but 0 is none. */
+/* Tags wrap around and skip 0. */
 static uint32_t next_tag(struct server *s)
 {
 	if (!++s->tag)
@@ -192,7 +192,7 @@ static void client_parses(struct client *c, struct server *s)
 	prepared_unref(t);
 }
 
-/* A Bind with our name instead of the client's is about our name. */
+/* A Bind that was renamed to the pooler's name must be read back with that name. */
 static void check_bind(int name, const struct prepared_text *t)
 {
 	struct buf in, out;
@@ -254,7 +254,7 @@ static size_t held_at(const struct server *s, uint64_t id)
 	return i;
 }
 
-/* What PostgreSQL does; false: it fails. */
+/* Does what PostgreSQL does; returns false when the message fails. */
 static bool carry_out(struct server *s, const struct message *m)
 {
 	size_t at = held_at(s, m->id);
@@ -265,7 +265,7 @@ static bool carry_out(struct server *s, const struct message *m)
 	if (m->type == 'B' && (!holds || !below(6)))
 		return false;
 	if (m->type == 'P') {
-		/* More than there are texts it cannot hold: each is there once. */
+		/* The server holds each text once, so never more than there are. */
 		assert(s->held_count < TEXTS);
 		s->held[s->held_count++] = m->id;
 	}
@@ -297,7 +297,7 @@ static void server_answers(struct server *s)
 		return;
 	const struct message *m = &s->flight[s->answered++];
 	if (m->type == 'S') {
-		if (s->skips && below(4)) /* else it is undone later */
+		if (s->skips && below(4)) /* else the change is undone later */
 			undo(s);
 		s->skips = false;
 	} else if (s->skips || !carry_out(s, m)) {
@@ -335,7 +335,7 @@ static void unlink_peers(struct server *s)
 	s->skips = false;
 }
 
-/* Everything is answered: the set is what the server knows. */
+/* When everything is answered, the set is what the server knows. */
 static void end_well(struct server *s)
 {
 	size_t count, held = 0;
@@ -355,7 +355,7 @@ static void end_well(struct server *s)
 	assert(held == s->held_count && held == prepared_set_count(s->set));
 }
 
-/* The server is gone; the client keeps its names. */
+/* The server closes the connection; the client keeps its names. */
 static void end_badly(struct server *s)
 {
 	prepared_journal_clear(&s->journal);
@@ -415,7 +415,7 @@ static void check_set(const struct server *s)
 	assert(prepared_set_count(s->set) == wanted && !wanted == !s->set);
 }
 
-/* Each text is counted as often as it is named and held, and is there for no less. */
+/* A text has one reference for each name and set, and none exists without. */
 static void check_counts(void)
 {
 	size_t count, in_flight = 0;
@@ -448,7 +448,7 @@ static void check(void)
 	check_counts();
 }
 
-/* ---- playing ---- */
+/* ---- random steps ---- */
 
 static void step(struct server *s)
 {
@@ -519,7 +519,7 @@ static void play(uint64_t seed)
 	prepared_registry_free(&registry);
 }
 
-/* ---- the order of use ---- */
+/* ---- least recently used first ---- */
 
 struct order {
 	struct prepared_text *texts[TEXTS]; /* the least recently used first */

@@ -1,11 +1,11 @@
 /* links: login relay session pool wire auth net conf base */
 /*
- * Clients and honest servers at both ends of a whole site, everything cut at random
+ * Clients and correct servers at both ends of a whole site, every message cut at random
  * bytes: simple and extended queries, COPY with and without errors, transactions,
  * deaths, cancels, slow readers, pauses, RECONNECT.  Every answer names its query.  No
  * answer reaches another client or comes out of order, no server gets a client's
- * message while it owes another one something, no cancel hits the wrong one, nobody is
- * forgotten, and in the end everything is given back.
+ * message while it owes another one something, no cancel request hits another query, no
+ * client waits for ever, and in the end no client, server or memory is left.
  */
 #include "../unit/stage/stage.c"
 #include "prop.h"
@@ -27,9 +27,9 @@ struct backend {
 	struct buf out;
 	unsigned owner; /* serial of the client it works for; 0 = nobody */
 	char status;
-	bool is_copying, copy_fails, is_skipping, is_open; /* open: no Z since its P */
+	bool is_copying, copy_fails, is_skipping, is_open; /* open: owes a Z message */
 	bool has_failed;                                   /* this Parse is to fail */
-	bool is_slow; /* the query waits: for luck or a cancel */
+	bool is_slow; /* the query waits for chance or a cancel request */
 	char parsed[64], slow[64];
 };
 
@@ -54,7 +54,7 @@ static void answer_error(struct backend *b)
 		b->status = 'E';
 }
 
-/* The tag, and then some. */
+/* A row with the tag and a filler of random length. */
 static void answer_row(struct backend *b, const char *tag)
 {
 	static const char filler[ROW_MOST];
@@ -64,7 +64,7 @@ static void answer_row(struct backend *b, const char *tag)
 	codec_end(&b->out, at);
 }
 
-/* "c12.3" in the text: a message of client 12. */
+/* Returns the client's serial: "c12.3" in the text is a message of client 12. */
 static unsigned owner_of(const char *text)
 {
 	const char *tag = strstr(text, " c");
@@ -167,7 +167,7 @@ static void serve_extended(struct backend *b, uint8_t type, const uint8_t *body)
 	}
 }
 
-/* One message, if a whole one is there. */
+/* Answers one message, if a whole one is there. */
 static void serve_one(struct backend *b)
 {
 	struct buf *in = &b->peer->in;
@@ -230,7 +230,7 @@ static void backend_end_slow(struct backend *b, bool is_canceled)
 struct front {
 	struct peer *peer; /* NULL: not connected */
 	struct buf out;
-	unsigned serial, number, seen; /* of queries: the last one sent, answered */
+	unsigned serial, number, seen; /* counts of queries: sent, answered */
 	unsigned readies, wanted;
 	bool is_in, in_block, was_canceled, is_leaving;
 };
@@ -239,7 +239,7 @@ struct world {
 	struct stage *stage;
 	struct front fronts[CLIENTS];
 	unsigned serials;
-	bool canceled[1 << 14]; /* by serial: somebody asked for it */
+	bool canceled[1 << 14]; /* by serial: somebody asked to cancel its query */
 	bool is_paused, may_lose;
 };
 
@@ -370,7 +370,7 @@ static void front_hear_row(struct front *f, const uint8_t *body)
 	rows_seen++;
 }
 
-/* Whatever came; the connection may be over afterwards. */
+/* Reads all messages that came; the connection may be over afterwards. */
 static void front_hear(struct world *w, struct front *f)
 {
 	size_t size;
@@ -449,7 +449,7 @@ static void front_step(struct world *w, struct front *f)
 	}
 }
 
-/* ---- the world ---- */
+/* ---- the run ---- */
 
 static struct backend *find_backend(struct world *w, uint32_t number)
 {
@@ -461,7 +461,7 @@ static struct backend *find_backend(struct world *w, uint32_t number)
 	return NULL;
 }
 
-/* The first packet of a connection to a server: a login, or a cancel. */
+/* Reads the first packet of a server connection: a login, or a cancel request. */
 static void door_step(struct world *w, struct peer *peer)
 {
 	struct buf *in = &peer->in;
@@ -561,7 +561,7 @@ static void world_step(struct world *w)
 	check_pool(w);
 }
 
-/* Everybody gets what he still waits for. */
+/* Every client gets the answers it still waits for. */
 static void world_finish(struct world *w)
 {
 	w->is_paused = w->stage->site.catalog->paused = false;
@@ -603,7 +603,7 @@ static void world_end(struct world *w)
 	stage->site.catalog->paused = false;
 	catalog_kick_all(stage->site.catalog, NULL);
 	struct pool *pool = stage_pool(stage);
-	/* one that left unread bytes is missed when its turn comes to be read */
+	/* a lost connection with unread bytes is noticed only when it is read */
 	for (unsigned i = 0; !has_forgotten(pool); i++) {
 		CHECK(i < 20000);
 		servers_step(w);
@@ -624,7 +624,7 @@ static void run(void)
 	snprintf(options, sizeof(options), "pool_size=%u", 1 + pick(3));
 	w->may_lose = pick(2);
 	w->stage = stage_new(options, settings[pick(4)]);
-	/* of clients that sit in a session the others get nothing */
+	/* in session mode, clients that stay would keep all servers from the others */
 	for (step_number = 0; step_number < STEPS; step_number++)
 		world_step(w);
 	if (pool_mode(stage_pool(w->stage)) != POOL_MODE_SESSION)

@@ -1,8 +1,8 @@
 /* links: auth base */
 /*
- * Two ends of SCRAM with random passwords always agree; with any one byte of any
- * message changed, added or removed on the way, nobody is let in.  A password's
- * verifier, written as a stored secret, reads back and knows its password only.
+ * A SCRAM client and server with random passwords always agree; when any byte of any
+ * message is changed, added or removed on the way, no client is let in.  A password's
+ * verifier, written as a stored secret, reads back and accepts only its password.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -72,10 +72,10 @@ static void corrupt(uint64_t *state, struct buf *b)
 struct outcome {
 	bool is_changed; /* the corruption made a difference */
 	bool is_in;      /* the server let the client in */
-	bool is_trusted; /* the client took the server for the right one */
+	bool is_trusted; /* the client accepted the server */
 };
 
-/* The client's turn, with the derivation it may ask for. */
+/* One step of the client, with the key derivation it may ask for. */
 static enum scram_result client_step(
     struct scram_client *client, const struct buf *in, struct buf *out)
 {
@@ -93,7 +93,7 @@ static enum scram_result client_step(
 	return scram_client_resume(client, salted, out, &err);
 }
 
-/* A whole exchange; message number `broken` is corrupted on its way. */
+/* Runs a whole exchange; message number `broken` is corrupted on its way. */
 static struct outcome exchange(uint64_t *state, const struct scram_verifier *verifier,
     const char *password, int broken)
 {
@@ -179,7 +179,7 @@ static void check_password(uint64_t *state)
 		if (!o.is_changed)
 			continue;
 		assert(!o.is_trusted);
-		/* What the server sends last comes after its verdict. */
+		/* The server decides before it sends its last message. */
 		assert(o.is_in == (broken == MESSAGES - 1));
 	}
 	scram_verifier_done(&verifier);

@@ -35,7 +35,7 @@ static uint64_t below(uint64_t *seed, uint64_t n)
 
 static long long between(uint64_t *seed, long long min, long long max)
 {
-	/* often near the ends */
+	/* values at the ends of the range are frequent */
 	switch (below(seed, 4)) {
 	case 0:
 		return min;
@@ -46,7 +46,7 @@ static long long between(uint64_t *seed, long long min, long long max)
 	}
 }
 
-/* Any bytes but NUL and newline, no white space at the ends. */
+/* Any bytes but NUL and newline, without white space at either end. */
 static const char *random_text(uint64_t *seed, struct buf *b)
 {
 	size_t len = below(seed, 40);
@@ -115,10 +115,10 @@ static void randomize(struct settings *s, struct arena *arena, uint64_t *seed)
 			exit(1);
 		}
 	buf_done(&b);
-	/* combinations with TLS may be refused, which is not the point here */
+	/* combinations with TLS may be refused, which is not tested here */
 	s->client_tls_sslmode = TLS_DISABLE;
 	s->auth_type = s->auth_type == AUTH_CERT ? AUTH_ANY : s->auth_type;
-	/* not any text is a list of networks */
+	/* not every text is a list of networks */
 	s->proxy_protocol_from = below(seed, 2) ? "" : "10.0.0.0/8, ::1, unix";
 }
 
@@ -150,7 +150,7 @@ static int settings_survive(const char *path, uint64_t *seed)
 	int bad = 0;
 
 	settings_defaults(&s);
-	/* the file's own name is filled in otherwise */
+	/* otherwise the loader fills in the name of the file */
 	setting_parse(setting_find("conffile"), &s, "x", arena, NULL);
 	randomize(&s, arena, seed);
 	write_settings(&s, path);
@@ -184,7 +184,7 @@ static void put_quoted(struct buf *b, const char *key, const char *value)
 	buf_put_text(b, "' ");
 }
 
-/* Lists of hosts have a grammar of their own, and sslkey does not stand alone. */
+/* Host lists have a grammar of their own, and sslkey needs sslcert. */
 static bool is_any_text(const struct entry_key *key)
 {
 	static const char *const others[] = {"host", "port", "weight", "sslkey"};
@@ -213,7 +213,7 @@ static int connstr_survives(uint64_t *seed)
 		if (*random_text(seed, &value) && below(seed, 2)) {
 			values[i] = arena_strdup(arena, buf_text(&value));
 			put_quoted(&text, key->key, values[i]);
-			if (strcmp(key->key, "sslcert") == 0) /* not alone */
+			if (strcmp(key->key, "sslcert") == 0) /* sslcert needs sslkey */
 				put_quoted(&text, "sslkey", values[i]);
 		}
 	}

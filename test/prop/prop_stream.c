@@ -1,8 +1,8 @@
 /* links: net base */
 /*
  * Many lines source -> relay -> sink over socket pairs, with random sizes, pauses,
- * small socket buffers and sudden closes.  Whatever arrives is what was sent, in
- * order; all of it when the source closed after its output was gone.  The relay never
+ * small socket buffers and sudden closes.  The bytes that arrive are those sent, in
+ * order; all of them when the source closed after its output was gone.  The relay never
  * holds more than the high mark and one delivery.  Once with each engine.
  */
 #include <fcntl.h>
@@ -24,7 +24,7 @@ struct line {
 	struct deadline tick;
 	struct world *world;
 	size_t total, sent, arrived;
-	bool is_sudden; /* the source closes with output pending */
+	bool is_sudden; /* the source closes while it has pending output */
 	bool is_relay_ending, is_over;
 };
 
@@ -137,7 +137,7 @@ static const struct stream_ops out_ops = {
 static const struct stream_ops source_ops = {
     .received = nothing_comes, .ended = not_expected};
 
-/* ---- the source, and time ---- */
+/* ---- the source, and the clock ---- */
 
 static void put_block(struct line *l, const uint8_t *from, size_t len)
 {
@@ -252,7 +252,7 @@ static void run_world(uint64_t seed, bool is_on_ring)
 	start_lines(w);
 	loop_run(w->loop);
 	deadline_clear(w->loop, &w->guard);
-	/* Everything came back: checked by assertions below. */
+	/* Assertions in these functions check that all memory was given back. */
 	net_done(&w->net);
 	loop_free(&w->loop);
 	mem_free(w);

@@ -83,7 +83,7 @@ def allowed_only(test):
 
 
 def decomposition(code):
-    """Codes it is replaced by (one step), and whether they compose to it again."""
+    """The codes that replace this one (one step), and whether they compose to it again."""
     if REFUSED[code] or 0xAC00 <= code <= 0xD7A3:
         return [], False
     parts = unicodedata.decomposition(chr(code)).split()

@@ -1,5 +1,5 @@
 /*
- * A site without a process around it, and consoles at the far end of socket pairs.
+ * A site without a process around it, and consoles with the tests' ends of the sockets.
  */
 #include "rig.h"
 
@@ -66,7 +66,7 @@ static void rig_pause(struct site *site)
 	catalog_kick_all(site->catalog, NULL);
 }
 
-/* There is nothing to wait for: the command is complete at once. */
+/* Nothing has to be waited for: the command is complete at once. */
 static void rig_suspend(struct site *site)
 {
 	site->catalog->suspended = true;
@@ -178,7 +178,7 @@ void rig_turn(struct rig *rig, unsigned milliseconds)
 	run(rig, milliseconds);
 }
 
-/* ---- the other end ---- */
+/* ---- the client's end ---- */
 
 static unsigned count_ready(const struct buf *in)
 {
@@ -342,7 +342,7 @@ const char *desk_ask(struct desk *desk, const char *sql)
 	return desk_hear(desk, 1);
 }
 
-/* What the login does before a service adopts the client. */
+/* Does what the login does before a service adopts the client. */
 static struct client *log_in(struct rig *rig, int fd, bool is_admin)
 {
 	static const struct conn_ops nobody = {.name = "nobody"};

@@ -1,5 +1,5 @@
 /*
- * A site without a process around it, and consoles at the far end of socket pairs.
+ * A site without a process around it, and consoles with the tests' ends of the sockets.
  */
 #ifndef TEST_UNIT_ADMIN_RIG_H
 #define TEST_UNIT_ADMIN_RIG_H
@@ -13,45 +13,45 @@
 struct rig {
 	struct site site;
 	struct config *config;
-	/* What the console asked of the process. */
+	/* What the console asked the process to do. */
 	unsigned reloads, sets;
 	char set_name[64], set_value[256];
 	enum shutdown_mode shutdown_asked;
 	bool refuses; /* RELOAD and SET fail */
-	bool is_busy; /* with a reload that takes longer */
+	bool is_busy; /* a reload is still under way */
 	struct deadline patience;
 	bool is_late;
 };
 
-/* The text is that of the ini file. */
+/* Takes the text of the ini file. */
 struct rig *rig_new(const char *ini);
 void rig_free(struct rig **rig);
 
 /* A console and the other end of its connection. */
 struct desk {
 	struct rig *rig;
-	struct client *client; /* not to be touched after it was closed */
+	struct client *client; /* must not be used after the console closed */
 	int fd;
 	struct watch *watch;
-	struct buf in;    /* bytes not shown yet */
-	struct buf text;  /* the last answer in letters */
+	struct buf in;    /* bytes that are not in `text` yet */
+	struct buf text;  /* the last answer, one line per message */
 	unsigned readies; /* ReadyForQuery messages in `in` */
 	unsigned wanted;
 	bool has_ended; /* the console closed */
 };
 
-/* Logged in; its greeting is in desk->text. */
+/* Opens a console that is logged in; its greeting is in desk->text. */
 void desk_open(struct desk *desk, struct rig *rig, bool is_admin);
 void desk_close(struct desk *desk);
 void desk_send(struct desk *desk, const void *bytes, size_t len);
-/* Send a Query without waiting. */
+/* Sends a Query without waiting. */
 void desk_say(struct desk *desk, const char *sql);
-/* Wait for that many ReadyForQuery messages, or the end, and show all that came, one
- * message per line: "T version:25", "D PgBouncer 2.0.0", "C SHOW", "Z I". */
+/* Waits for that many ReadyForQuery messages, or the end, and returns all that came,
+ * one message per line: "T version:25", "D PgBouncer 2.0.0", "C SHOW", "Z I". */
 const char *desk_hear(struct desk *desk, unsigned readies);
-/* Both. */
+/* Sends a Query and waits for its ReadyForQuery. */
 const char *desk_ask(struct desk *desk, const char *sql);
-/* Let the loop turn for that long. */
+/* Lets the loop turn for that long. */
 void rig_turn(struct rig *rig, unsigned milliseconds);
 
 #endif

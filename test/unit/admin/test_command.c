@@ -1,5 +1,5 @@
 /*
- * Command lines: what fits a form, what does not, and what is too long.
+ * Command lines: which texts fit a form, which do not, and which are too long.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -113,7 +113,7 @@ static void test_lengths(void **state)
 	assert_int_equal(form_with("", 16, ""), COMMAND_TOO_LONG);
 	assert_int_equal(form_with("show ", 63, ""), COMMAND_WORDS);
 	assert_int_equal(form_with("show ", 64, ";"), COMMAND_TOO_LONG);
-	/* quotes count */
+	/* the quotes count as characters */
 	assert_int_equal(form_with("show \"", 61, "\""), COMMAND_WORDS);
 	assert_int_equal(form_with("show \"", 62, "\""), COMMAND_TOO_LONG);
 	assert_int_equal(form_with("set ", 63, "=x"), COMMAND_SET);

@@ -1,6 +1,6 @@
 /*
- * The console as its clients see it: greeting, messages, commands, rights, replies that
- * come later.
+ * The console as its clients see it: greeting, messages, commands, rights, and replies
+ * that come later.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -100,7 +100,7 @@ static void test_other_messages(void **state)
 								 "M=bad packet\n");
 	end_after("~\0\0\0\x04", 5, "E S=FATAL C=08P01 M=unknown pkt\n");
 	end_after("X\0\0\0\x04", 5, "");
-	/* a query without its end, and one that claims to be larger than any */
+	/* a query without its closing NUL, and one longer than any message may be */
 	end_after("Q\0\0\0\x06xy", 7, "E S=FATAL C=08P01 M=bad packet\n");
 	end_after("Q\x20\0\0\0xy", 7, "E S=FATAL C=08P01 M=bad packet\n");
 }
@@ -148,7 +148,7 @@ static void test_pipelined(void **state)
 							      "SHOW\nZ I\n");
 }
 
-/* A client that asks without end and reads nothing costs little memory. */
+/* A client that sends queries and reads no answers costs little memory. */
 static void test_answers_not_read(void **state)
 {
 	enum { QUERIES = 300 };
@@ -355,7 +355,7 @@ static void test_rights(void **state)
 	assert_true(verb_is_allowed(verb_find(&command), &command, false));
 }
 
-/* The same over the wire: nothing a read-only console says has an effect. */
+/* Over the wire, too, no command of a read-only console has an effect. */
 static void test_rights_on_wire(void **state)
 {
 	struct world *w = *state;
@@ -368,7 +368,7 @@ static void test_rights_on_wire(void **state)
 	for (size_t i = 0; i < sizeof(queries) / sizeof(queries[0]); i++)
 		assert_string_equal(
 		    desk_ask(&w->stats, queries[i]), ERR("admin access needed"));
-	/* that it is no command is said first */
+	/* an unknown command is reported before missing rights */
 	assert_string_equal(desk_ask(&w->stats, "reload x"),
 	    ERR("invalid command 'reload x', use SHOW HELP;"));
 	assert_int_equal(w->rig->reloads + w->rig->sets, 0);
@@ -391,8 +391,7 @@ static void hear_nothing(struct desk *desk)
 	assert_int_equal(desk->in.len, 0);
 }
 
-/* A reload that takes longer: what comes behind it waits, and so does a SET anywhere.
- */
+/* During a long reload the commands behind it wait, and so does every SET. */
 static void test_long_reload(void **state)
 {
 	struct world *w = *state;
@@ -424,13 +423,12 @@ static void test_waiting(void **state)
 	list_push_back(&pool->seats[SEAT_ACTIVE], &seat.node);
 	desk_say(&w->admin, "pause one");
 	hear_nothing(&w->admin);
-	/* the console goes on reading commands, and does not wait for another database
-	 */
+	/* the console goes on reading commands, and another database does not wait */
 	assert_string_equal(desk_ask(&w->admin, "pause two"), "C PAUSE\nZ I\n");
 	seat.is_dirty = true;
 	desk_say(&w->admin, "wait_close");
 	hear_nothing(&w->admin);
-	/* each on its own condition with its own tag */
+	/* each command is answered on its own condition with its own tag */
 	seat.is_dirty = false;
 	assert_string_equal(desk_hear(&w->admin, 1), "C WAIT_CLOSE\nZ I\n");
 	hear_nothing(&w->admin);
@@ -452,7 +450,7 @@ static void test_pause_interrupted(void **state)
 	assert_string_equal(desk_ask(&other, "resume"), "C RESUME\nZ I\n");
 	assert_string_equal(
 	    desk_hear(&w->admin, 1), ERR("pause was interrupted by RESUME"));
-	/* a cancel request does the same, but not that of a read-only console */
+	/* a cancel request ends a PAUSE too, but not one from a read-only console */
 	desk_say(&w->admin, "pause");
 	hear_nothing(&w->admin);
 	console_service.cancel(w->stats.client);
@@ -460,12 +458,12 @@ static void test_pause_interrupted(void **state)
 	console_service.cancel(w->admin.client);
 	assert_string_equal(
 	    desk_hear(&w->admin, 1), ERR("pause was interrupted by RESUME"));
-	/* its own RESUME: answered in order */
+	/* the console's own RESUME is answered after its PAUSE */
 	desk_say(&w->admin, "pause");
 	desk_say(&w->admin, "resume");
 	assert_string_equal(desk_hear(&w->admin, 2),
 	    ERR("pause was interrupted by RESUME") "C RESUME\nZ I\n");
-	/* a console that leaves while it waits */
+	/* a console may close while its command waits */
 	desk_say(&other, "pause");
 	hear_nothing(&other);
 	desk_close(&other);

@@ -1,5 +1,5 @@
 /*
- * The views: columns and types exactly as tools know them, and rows of a small world.
+ * The views: columns and types exactly as tools know them, and the rows of a few pools.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -244,7 +244,7 @@ static void test_databases(void **state)
 	desk_ask(&w->desk, "pause two");
 	desk_ask(&w->desk, "disable one");
 	desk_ask(&w->desk, "disable auto");
-	desk_ask(&w->desk, "reconnect idle"); /* made, but idle: not shown */
+	desk_ask(&w->desk, "reconnect idle"); /* not used: not shown */
 	has_rows(&w->desk, "show databases",
 	    "D auto|\\N|5432|auto|\\N|20|0|0|3600|\\N|\\N|0|0|0|0|0|1\n"
 	    "D one|127.0.0.1|5433|one|\\N|5|0|0|3600|\\N|\\N|9|0|0|0|0|1\n"
@@ -299,7 +299,7 @@ static void test_mem(void **state)
 	char *rows = rows_of(&w->desk, "show mem");
 
 	assert_non_null(strstr(rows, "D client_cache|"));
-	/* blocks and what keeps their books */
+	/* iobuf_cache counts the blocks with their bookkeeping */
 	assert_non_null(strstr(rows, "D iobuf_cache|65568|"));
 	free(rows);
 }
@@ -319,7 +319,7 @@ static void test_stats(void **state)
 
 	stats_add(&catalog_pool(one, catalog_user(catalog, "boss"))->stats, &a);
 	stats_add(&catalog_pool(one, catalog_user(catalog, "owner"))->stats, &a);
-	/* ten seconds since the older snapshot, in which nothing had been counted */
+	/* the older snapshot is ten seconds old, and its counters were all 0 */
 	rig_turn(w->rig, 1);
 	catalog->older_snapshot_us = loop_now(w->rig->site.loop) - 10000000;
 	catalog->snapshot_us = loop_now(w->rig->site.loop);
@@ -420,7 +420,7 @@ static void test_servers(void **state)
 	vars_done(&server.vars);
 }
 
-/* ---- manuals ---- */
+/* ---- tables for the manual ---- */
 
 static char *printed(int (*describe)(FILE *, const char *), const char *as, int *result)
 {

@@ -73,7 +73,7 @@ struct hba_peer peer_at(const char *ip)
 	return p;
 }
 
-/* The line of the rule that fits, 0 when none does. */
+/* The line of the rule that fits, or 0. */
 unsigned line_for(const struct hba *hba, const struct hba_peer *p)
 {
 	const struct hba_rule *rule;
@@ -111,7 +111,7 @@ bool is_name_in(const char *rule, const char *database, const char *user)
 	return is_let_in(rule, &p);
 }
 
-/* The file of this one line is refused with this fault. */
+/* A file of this one line is refused with this fault. */
 void expect_refused(const char *line, const char *why)
 {
 	char notes[1024];

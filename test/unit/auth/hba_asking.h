@@ -1,4 +1,4 @@
-/* HBA texts parsed for tests, and peers that ask. */
+/* Parses HBA texts for tests, and builds peers to look up. */
 #ifndef HBA_ASKING_H
 #define HBA_ASKING_H
 
@@ -11,28 +11,28 @@
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
 struct notes {
-	struct buf text; /* a line for each note */
-	bool has_place;  /* with "where|" in front */
+	struct buf text; /* one line per note */
+	bool has_place;  /* each line begins with "where|" */
 };
 
-/* For hba_parse: ctx is struct notes; the other one fails when a remark comes. */
+/* Callbacks for hba_parse: take_note writes to ctx, a struct notes; no_note fails. */
 void take_note(void *ctx, enum remark kind, const char *where, const char *text);
 void no_note(void *ctx, enum remark kind, const char *where, const char *text);
-/* There is one ident map: "ok".  NULL when the file is refused. */
+/* Parses with one ident map, "ok".  Returns NULL when the file is refused. */
 struct hba *parse_noting(const char *text, struct notes *n);
-/* No remark may come. */
+/* Fails on any remark. */
 struct hba *parse(const char *text);
 
-/* joe asks for db; ip NULL: by a unix socket. */
+/* The peer is joe, who asks for db; ip NULL: by a unix socket. */
 struct hba_peer peer_at(const char *ip);
-/* The line of the rule that fits, 0 when none does. */
+/* The line of the rule that fits, or 0. */
 unsigned line_for(const struct hba *hba, const struct hba_peer *p);
 /* Does this one rule fit? */
 bool is_let_in(const char *rule, const struct hba_peer *p);
 bool is_address_in(const char *rule, const char *ip);
 bool is_name_in(const char *rule, const char *database, const char *user);
 
-/* The file of this one line is refused with this fault. */
+/* A file of this one line is refused with this fault. */
 void expect_refused(const char *line, const char *why);
 
 #endif

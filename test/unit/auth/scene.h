@@ -5,8 +5,8 @@
 #ifndef TEST_AUTH_SCENE_H
 #define TEST_AUTH_SCENE_H
 
-/* Runs this program again below the script, unless it runs there already.  Returns only
- * there. */
+/* Runs this program again under the script, unless it already runs there.  Returns only
+ * in the program that runs under the script. */
 void scene_enter(const char *script, char **argv);
 
 #endif

@@ -1,4 +1,4 @@
-/* Base64: RFC 4648 vectors, and every spelling that is not the canonical one. */
+/* Base64: RFC 4648 vectors; every spelling but the canonical one is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

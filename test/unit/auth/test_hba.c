@@ -1,4 +1,4 @@
-/* HBA lines: types, names, methods, options, order; which rule fits whom. */
+/* HBA lines: types, names, methods, options, order, and which rule fits which peer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -182,7 +182,7 @@ static void test_regular_expressions(void **state)
 	}
 }
 
-/* A name that nobody has may not cost the time that it takes to search it. */
+/* A name longer than any user's is matched by no expression, as that costs time. */
 static void test_names_too_long_for_expressions(void **state)
 {
 	struct hba *hba = parse("local short all trust\n"
@@ -342,8 +342,8 @@ static void test_maps(void **state)
 	buf_done(&n.text);
 }
 
-/* The options are kept as they are written, but not in the rule's text: there may be a
- * password among them. */
+/* The options are kept as they are written, but are not part of the rule's text: they
+ * may contain a password. */
 static void test_ldap_options(void **state)
 {
 	static const char options[] =
@@ -362,7 +362,7 @@ static void test_ldap_options(void **state)
 	hba_free(&hba);
 }
 
-/* Options that cannot be read would switch StartTLS off, or nobody could log in. */
+/* Skipped options could switch StartTLS off, or keep every user from logging in. */
 static void test_bad_ldap_options(void **state)
 {
 	static const char unread[] =
@@ -440,14 +440,14 @@ static void test_lines(void **state)
 	hba = parse("");
 	assert_int_equal(line_for(hba, &p), 0);
 	hba_free(&hba);
-	/* What stands behind a NUL is ignored. */
+	/* The text behind a NUL is ignored. */
 	hba = hba_parse(
 	    "f", "local all all trust\n\0junk", 25, NULL, no_note, NULL, NULL);
 	assert_int_equal(hba_count(hba), 1);
 	hba_free(&hba);
 }
 
-/* One line that cannot be read refuses the file, and every such line is told. */
+/* One line that cannot be read refuses the file, and every such line is reported. */
 static void test_faults(void **state)
 {
 	struct notes n = {.has_place = true};
@@ -516,7 +516,7 @@ static void test_order(void **state)
 	hba_free(&hba);
 }
 
-/* No text is too long for a rule; a note of it is cut. */
+/* A rule may have any length; a note that quotes it is cut. */
 static void test_long_names(void **state)
 {
 	char name[2000], notes[512];

@@ -81,7 +81,7 @@ static void test_mismatched_masks(void **state)
 	buf_done(&n.text);
 }
 
-/* A `reject` must not let people in because of a slip: it matches as in PostgreSQL. */
+/* A `reject` whose address has host bits still matches, as in PostgreSQL. */
 static void test_reject_with_host_bits(void **state)
 {
 	static const char text[] = "host all all 1.2.3.4/24 reject\n"
@@ -103,7 +103,7 @@ static void test_reject_with_host_bits(void **state)
 		struct hba_peer p = peer_at(cases[i].ip);
 		assert_int_equal(line_for(hba, &p), cases[i].line);
 	}
-	/* The slip is told all the same. */
+	/* The mistake is reported all the same. */
 	assert_non_null(strstr(buf_text(&n.text), "address does not match mask"));
 	hba_free(&hba);
 	buf_done(&n.text);
@@ -200,7 +200,7 @@ static void test_host_names(void **state)
 	}
 }
 
-/* A name is asked for only when a rule in front does not decide. */
+/* The host name is asked for only when no earlier rule decides. */
 static void test_name_is_needed_late(void **state)
 {
 	struct hba *hba = parse("host db joe 10.0.0.0/8 trust\n"

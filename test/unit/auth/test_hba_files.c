@@ -1,4 +1,4 @@
-/* What HBA files name: lists of names, includes, folders; and how deep. */
+/* What HBA files name: lists of names, includes, folders; and how deep includes go. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -71,7 +71,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* Remarks without the folder's name. */
+/* Collects remarks without the folder's name. */
 static void note_inside(
     void *ctx, enum remark kind, const char *where, const char *text)
 {
@@ -99,13 +99,13 @@ static void load(struct tree *t, const char *notes)
 	buf_clear(&t->notes);
 	hba_free(&t->hba);
 	t->hba = hba_load(path, NULL, note_inside, t, &err);
-	/* every remark here is a fault */
+	/* every remark here refuses the file */
 	assert_int_equal(t->hba != NULL, !*notes);
 	assert_string_equal(buf_text(&t->notes), notes);
 	mem_free(path);
 }
 
-/* FILE:LINE of the rule that fits, "" when none does. */
+/* FILE:LINE of the rule that fits, or "". */
 static const char *place_for(struct tree *t, const char *database, const char *user)
 {
 	struct hba_peer p = peer_at(NULL);
@@ -155,7 +155,7 @@ static void test_name_files(void **state)
 	put_file(t, "sub/more", "c\nall\n");
 	load(t, "");
 	assert_string_equal(place_for(t, "anything", "joe"), "hba:1");
-	/* Names behind the first list of a line would be ignored. */
+	/* Names behind the first list of a line are a fault, not ignored. */
 	put_file(t, "sub/more", "c d e\nall\n");
 	load(t, "hba:1|hba line 1: sub/more:1: only the first list of names counts; "
 		"separate names by commas\n"

@@ -17,7 +17,7 @@ static struct ident *parse_ident(const char *text)
 	return ident_parse("ident", text, strlen(text), no_note, NULL, NULL);
 }
 
-/* Does map "m" of this file let the one log in as the other? */
+/* Does map "m" of this file allow the login? */
 static bool is_mapped(const char *text, const char *system_user, const char *db_user)
 {
 	struct ident *ident = parse_ident(text);
@@ -100,8 +100,8 @@ static void test_regular_expressions(void **state)
 	    {"m /^(.*)@a$ x\\1y", "joe@a", "xjoe", false},
 	    {"m /^(.*)@a$ \"\\1 x\"", "joe@a", "joe x", true},
 	    {"m /^(.*)@a$ \\1\\1", "joe@a", "joe\\1", true},
-	    /* What an expression has matched is a name, even if it looks like a
-	     * keyword. */
+	    /* The text that an expression has matched is a name, even if it looks like
+	     * a keyword. */
 	    {"m /^(.*)@a$ \\1", "all@a", "joe", false},
 	    {"m /^(.*)@a$ \\1", "/.@a", "joe", false},
 	    {"m /^(.*)@a$ \\1", "/.@a", "/.", true},
@@ -120,7 +120,7 @@ static void test_regular_expressions(void **state)
 	    {"m \"/joe\" ann", "/joe", "ann", true},
 	    {"m joe \"/a\"", "joe", "ann", false},
 	    {"m /\"^j oe{1,2}$\" ann", "j oee", "ann", true},
-	    /* Without an expression it is a name like any other. */
+	    /* Without an expression, \1 is an ordinary name. */
 	    {"m joe \\1", "joe", "\\1", true},
 	};
 
@@ -172,7 +172,7 @@ static void test_bad_lines(void **state)
 		expect_ident_refused(cases[i].line, cases[i].why);
 }
 
-/* One line that cannot be read refuses the file, and every such line is told. */
+/* One line that cannot be read refuses the file, and every such line is reported. */
 static void test_bad_among_good(void **state)
 {
 	static const char text[] = "m joe\n\n# c\nm joe ann\nm a b c\nm tom eve";
@@ -210,7 +210,7 @@ static void test_without_map(void **state)
 
 static const char *const some_names[] = {"*.example", "mail.test", NULL};
 
-/* A comparison that is not strcmp. */
+/* The comparison is not strcmp. */
 static bool is_some_name(void *ctx, const char *name)
 {
 	++*(int *)ctx;

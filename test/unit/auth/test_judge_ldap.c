@@ -1,4 +1,4 @@
-/* A directory judges: a real slapd, in all the ways to reach it and to fail. */
+/* Logins against a real slapd: every way to reach it, and every way to fail. */
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -95,11 +95,11 @@ static void refused(
 		fail_msg("%s let %s in", options, user);
 	if (!strstr(err.text, why))
 		fail_msg("%s, %s: \"%s\"", options, user, err.text);
-	/* Never a password, neither the user's nor the searcher's. */
+	/* The message never shows a password, neither the user's nor the searcher's. */
 	assert_null(strstr(err.text, " secret "));
 }
 
-/* First, before the library has read its environment: in a process of its own, which
+/* Runs first, before the library has read its environment, in a process of its own that
  * does not trust the directory's certificate. */
 static void test_certificate_is_checked(void **state)
 {
@@ -136,7 +136,7 @@ static void test_simple_bind(void **state)
 	refused(options, "ann", "bob secret 9a4", "Invalid credentials");
 	refused(options, "nobody", "ann secret 5e1", "Invalid credentials");
 	refused(options, "a,,b", "ann secret 5e1", "LDAP login failed for user");
-	/* A directory would call this a success. */
+	/* A directory would accept a bind with an empty password. */
 	refused(options, "ann", "", "empty password");
 }
 
@@ -152,7 +152,7 @@ static void test_search(void **state)
 	refused(open, "ann", "x", "LDAP login failed for user \"uid=ann,ou=people,");
 	refused(open, "nobody", "x", "LDAP user \"nobody\" does not exist");
 	refused(open, "ann", "", "empty password");
-	/* Only the searcher sees her, and so the second twin. */
+	/* Only the searcher's account sees sue and the second twin. */
 	refused(open, "sue", "sue secret 3f0", "LDAP user \"sue\" does not exist");
 	accepted(bound, "sue", "sue secret 3f0");
 	accepted(open, "twin", "twin secret 1d7");
@@ -175,7 +175,7 @@ static void test_filters_and_scopes(void **state)
 	accepted("ldapserver=%HOST ldapport=%PORT " BASE
 		 " ldapsearchfilter=(|(uid=$username)(mail=$username@example.net))",
 	    "bob", "bob secret 9a4");
-	/* Everybody: far more than one. */
+	/* This filter finds every user. */
 	refused("ldapserver=%HOST ldapport=%PORT " BASE
 		" ldapsearchfilter=(objectClass=*)",
 	    "bob", "bob secret 9a4", "LDAP user \"bob\" is not unique");
@@ -208,7 +208,7 @@ static void test_tls(void **state)
 	    "bob secret 9a4");
 	refused("ldapserver=%HOST ldapport=%TLS_PORT ldapscheme=ldaps " PREFIX, "ann",
 	    "ann secret 5", "Invalid credentials");
-	/* No StartTLS on a port that speaks TLS already, and no way without. */
+	/* StartTLS fails on a TLS port, and the login does not go on without TLS. */
 	refused("ldapserver=%HOST ldapport=%TLS_PORT ldaptls=1 " PREFIX, "ann",
 	    "ann secret 5e1", "could not start LDAP TLS session");
 }
@@ -217,7 +217,7 @@ static void test_hosts(void **state)
 {
 	(void)state;
 	need_ldap();
-	/* The first that answers; port 1 refuses. */
+	/* The first server that answers is used; port 1 refuses connections. */
 	accepted("ldapserver=\"127.0.0.1:1 %HOST\" ldapport=%PORT " PREFIX, "ann",
 	    "ann secret 5e1");
 	refused("ldapserver=\"127.0.0.1:1 127.0.0.2:1\" " PREFIX, "ann",
@@ -326,8 +326,8 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* A directory that takes requests and does not answer them: the thread is free again
- * soon after the client has left.  Also in the middle of a TLS handshake. */
+/* When a directory takes requests and does not answer them, the thread is free again
+ * soon after the client has left, also in the middle of a TLS handshake. */
 static void test_silent_directory(void **state)
 {
 	static const char *const options[] = {

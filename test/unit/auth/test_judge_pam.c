@@ -1,4 +1,4 @@
-/* PAM judges: a real service, whose modules come with libpam_wrapper. */
+/* Logins against a real PAM service, whose modules come with libpam_wrapper. */
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,9 +49,9 @@ static void test_judgement(void **state)
 	expect("pam_ann", "ann pamsecret 6b", "127.0.0.1", rejected);
 	expect("pam_ann", "", "127.0.0.1", rejected);
 	expect("nobody_here", "ann pamsecret 6b3", "127.0.0.1", rejected);
-	/* The password is right, and the account is not for us. */
+	/* The password is right, but the account is locked. */
 	expect("pam_locked", "locked pamsecret 4e1", "127.0.0.1", no_account);
-	/* PAM_RHOST is what account modules look at. */
+	/* Account modules look at PAM_RHOST. */
 	expect("pam_ann", "ann pamsecret 6b3", "192.0.2.1", no_account);
 }
 

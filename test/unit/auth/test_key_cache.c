@@ -1,4 +1,4 @@
-/* The cache of salted passwords: what it finds, what it lets go, that it forgets. */
+/* The cache of salted passwords: what it finds and evicts, and that it wipes keys. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static void put(struct key_cache *d, const char *password, uint8_t value)
 	key_cache_put(d, &due, salted);
 }
 
-/* The first byte of what is known for this password; -1 when nothing is. */
+/* The first byte of the key that is kept for this password, or -1. */
 static int find(struct key_cache *d, const char *password)
 {
 	const struct scram_due due = due_of(password);
@@ -66,11 +66,11 @@ static void test_the_unused_goes(void **state)
 	put(d, "a", 1);
 	put(d, "b", 2);
 	put(d, "c", 3);
-	assert_int_equal(find(d, "a"), 1); /* used: b is the oldest now */
+	assert_int_equal(find(d, "a"), 1); /* using a makes b the oldest */
 	put(d, "d", 4);
 	assert_int_equal(key_cache_count(d), 3);
 	assert_int_equal(find(d, "b"), -1);
-	put(d, "c", 3); /* put again: used */
+	put(d, "c", 3); /* putting c again counts as a use */
 	assert_int_equal(key_cache_count(d), 3);
 	put(d, "e", 5);
 	assert_int_equal(find(d, "a"), -1);

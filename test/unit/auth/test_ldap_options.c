@@ -1,4 +1,4 @@
-/* LDAP options: the grammar, what goes together, URLs, and what is made for a user. */
+/* LDAP options: the grammar, which go together, URLs, and the texts made for a user. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -67,7 +67,7 @@ static void test_search(void **state)
 	ldap_options_done(&o);
 }
 
-/* Whatever is no pair is refused: a stray word must not switch StartTLS off. */
+/* Text that is no pair is refused: a stray word must not switch StartTLS off. */
 static void test_strays(void **state)
 {
 	static const char *const strays[] = {",,ldaptls=1", " # ldaptls=1",
@@ -99,7 +99,7 @@ static void test_blanks_and_commas(void **state)
 	}
 }
 
-/* Text that may be part of a password is not shown. */
+/* Text that may be part of a password is not shown in the fault. */
 static void test_faults_show_no_password(void **state)
 {
 	struct ldap_options o;
@@ -184,14 +184,14 @@ static void test_url(void **state)
 	assert_string_equal(o.search_filter, "(&(uid=$username)(a=?))");
 	ldap_options_done(&o);
 
-	/* No server is named: DNS names them. */
+	/* No server is named, so that DNS finds them. */
 	o = parsed("ldapurl=ldap:///dc=x");
 	assert_null(o.servers);
 	assert_string_equal(o.base_dn, "dc=x");
 	assert_int_equal(o.scope, LDAP_OPTIONS_SUBTREE);
 	ldap_options_done(&o);
 
-	/* A server only, for a simple bind. */
+	/* The URL names only a server, for a simple bind. */
 	o = parsed("ldapurl=ldap://h:3389 ldapprefix=x");
 	assert_int_equal(o.port, 3389);
 	ldap_options_done(&o);
@@ -287,7 +287,7 @@ static void test_filter(void **state)
 	    "ldapserver=h ldapbasedn=x ldapsearchfilter=(|(uid=$username)(mail="
 	    "$username))",
 	    "ann", "(|(uid=ann)(mail=ann))");
-	/* Put in once, not looked through again. */
+	/* The name is put in once; `$username` inside it is not replaced. */
 	expect_filter("ldapserver=h ldapbasedn=x ldapsearchfilter=$username",
 	    "$username", "$username");
 	expect_filter(

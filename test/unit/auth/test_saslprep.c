@@ -1,4 +1,4 @@
-/* SASLprep: examples of RFC 4013, normalization, and what is left raw. */
+/* SASLprep: examples of RFC 4013, normalization, and texts that stay as they are. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -55,11 +55,11 @@ static void test_normalization(void **state)
 	expect("\u3300", "\u30A2\u30D1\u30FC\u30C8");
 	expect("\U0002F868", "\u36FC");
 	expect("\U0001D400", "A");
-	/* Excluded from composition. */
+	/* This character is excluded from composition. */
 	expect("\u0958", "\u0915\u093C");
-	/* Marks in order of class, equal ones as they came. */
+	/* Marks are ordered by class; those of one class keep their order. */
 	expect("a\u0315\u0300\u05AE\u0300\u0301b", "\u00E0\u05AE\u0300\u0301\u0315b");
-	/* A mark of the same class between keeps them apart. */
+	/* A mark of the same class in between prevents the composition. */
 	expect("a\u0305\u0301", "a\u0305\u0301");
 	expect("\u0301a", "\u0301a");
 }
@@ -109,7 +109,7 @@ static void test_not_utf8(void **state)
 		expect(bad[i], NULL);
 }
 
-/* A password as long as the user list allows, all marks: no step is quadratic. */
+/* A password of only marks, as long as the user list allows: no step is quadratic. */
 static void test_long(void **state)
 {
 	size_t pairs = 65530 / 4;

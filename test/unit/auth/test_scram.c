@@ -18,7 +18,7 @@
 #define RFC_CLIENT_FINAL "c=biws,r=" RFC_NONCE ",p=" RFC_PROOF
 #define RFC_SERVER_FINAL "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
-/* What every test works with. */
+/* A verifier, a server and a client for one exchange. */
 struct bench {
 	struct scram_verifier verifier;
 	struct scram_server server;
@@ -48,7 +48,7 @@ static void bench_done(struct bench *b)
 static enum scram_result to_server(struct bench *b, const char *text)
 {
 	size_t len = strlen(text);
-	/* Exactly as long as the message: a byte read behind it is a fault. */
+	/* The copy has the exact size, so that a read past its end is seen. */
 	uint8_t *copy = mem_dup(text, len);
 	enum scram_result result;
 
@@ -58,7 +58,7 @@ static enum scram_result to_server(struct bench *b, const char *text)
 	return result;
 }
 
-/* The slow part, as whoever drives a client does it. */
+/* Derives the salted password: the slow step, which the client's owner runs. */
 static enum scram_result derive(struct bench *b)
 {
 	const struct scram_due due = scram_client_due(&b->client);
@@ -81,13 +81,13 @@ static enum scram_result to_client(struct bench *b, const char *text)
 	return result == SCRAM_DERIVE ? derive(b) : result;
 }
 
-/* The last answer, which the next step may overwrite. */
+/* Returns a copy of the last answer, which the next step may overwrite. */
 static char *answer(struct bench *b)
 {
 	return mem_strdup(buf_text(&b->out));
 }
 
-/* Client against server; the server's verdict. */
+/* Runs the client against the server; returns the server's result. */
 static enum scram_result run(struct bench *b)
 {
 	enum scram_result result;
@@ -174,7 +174,7 @@ static void test_server_first_form(void **state)
 	bench_init(&b, "pencil", "pencil", false);
 	base64_encode(b.verifier.salt, 16, salt);
 	assert_int_equal(to_server(&b, "n,,n=,r=abc"), SCRAM_MORE);
-	/* 18 random bytes behind the client's nonce. */
+	/* The server adds 18 random bytes to the client's nonce. */
 	assert_int_equal(strlen(b.server.nonce), 3 + 24);
 	snprintf(wanted, sizeof(wanted), "r=%s,s=%s,i=5", b.server.nonce, salt);
 	assert_string_equal(buf_text(&b.out), wanted);
@@ -249,7 +249,7 @@ static void test_wrong_password(void **state)
 	bench_done(&b);
 }
 
-/* A mock fails as a wrong password does, even when the proof would fit. */
+/* A mock exchange fails like a wrong password, even when the proof would fit. */
 static void test_mock(void **state)
 {
 	static const uint8_t secret[32] = {1};
@@ -278,7 +278,7 @@ static void expect_first_refused(const char *text, const char *why)
 	if (!strstr(b.err.text, why))
 		fail_msg("\"%s\" gave \"%s\"", text, b.err.text);
 	assert_int_equal(b.out.len, 0);
-	/* And the exchange is over. */
+	/* After a failure the exchange is over. */
 	assert_int_equal(to_server(&b, "n,,n=,r=abc"), SCRAM_FAIL);
 	bench_done(&b);
 }
@@ -329,7 +329,7 @@ static void test_accepted_client_first(void **state)
 	}
 }
 
-/* The final message a client with the password would send, made from parts. */
+/* Builds the final message of a client with the password, from parts. */
 static char *final_message(struct bench *b, const char *bare, const char *without_proof)
 {
 	uint8_t salted[SCRAM_KEY_LEN], key[SCRAM_KEY_LEN], signature[SCRAM_KEY_LEN];
@@ -353,7 +353,7 @@ static char *final_message(struct bench *b, const char *bare, const char *withou
 }
 
 /* The nonce goes between `before` and `after`; `tail` comes behind the proof.  why NULL
- * means that it authenticates. */
+ * means that the client authenticates. */
 static void try_final(const char *flag, const char *before, const char *after,
     const char *tail, const char *why)
 {
@@ -453,7 +453,7 @@ static void test_after_the_end(void **state)
 	bench_done(&b);
 }
 
-/* A nonce of any length is echoed, no buffer of ours is fixed. */
+/* A nonce of any length is echoed: no buffer has a fixed size. */
 static void test_long_nonce(void **state)
 {
 	size_t len = 200000;
@@ -480,7 +480,7 @@ static void test_long_nonce(void **state)
 	mem_free(text);
 }
 
-/* No room for the answer: out of memory, not half an answer taken for one. */
+/* An answer that does not fit fails with out of memory, and no part of it is sent. */
 static void test_no_room(void **state)
 {
 	struct bench b;
@@ -500,7 +500,7 @@ static void test_no_room(void **state)
 	bench_done(&b);
 }
 
-/* %s in the text is our nonce. */
+/* %s in the text is the client's nonce. */
 static void expect_challenge(const char *text, const char *why)
 {
 	struct bench b;
@@ -545,7 +545,7 @@ static void test_server_first(void **state)
 	expect_challenge("r=%sx,s=AA==,i=1,m=1", "unsupported SCRAM extension");
 }
 
-/* A hostile server must not make us compute for minutes, nor overflow the count. */
+/* A hostile server must not make the client compute for long or overflow the count. */
 static void test_iteration_limit(void **state)
 {
 	static const char *const counts[] = {"1000001", "2147483647", "4294967297",
@@ -565,7 +565,7 @@ static void test_salt_limit(void **state)
 	char text[2000];
 
 	(void)state;
-	/* 1023 and 1026 bytes */
+	/* these salts have 1023 and 1026 bytes */
 	for (int digits = 1364; digits <= 1368; digits += 4) {
 		int at = sprintf(text, "r=%%sx,s=");
 		memset(text + at, 'A', (size_t)digits);
@@ -574,7 +574,7 @@ static void test_salt_limit(void **state)
 	}
 }
 
-/* A client that has had its final message accepted, before the server's. */
+/* Brings a client to the point where it waits for the server's final message. */
 static void at_server_final(struct bench *b)
 {
 	bench_init(b, "x", "pencil", false);
@@ -625,7 +625,7 @@ static void test_server_final(void **state)
 	}
 }
 
-/* Pass-through: the keys of a client's login log in to the server. */
+/* Pass-through: the keys of a client's login are used to log in to the server. */
 static void test_keys_instead_of_password(void **state)
 {
 	struct scram_keys keys;
@@ -647,7 +647,7 @@ static void test_keys_instead_of_password(void **state)
 	mem_free(text);
 	bench_done(&b);
 
-	/* A server that took the password over does not know the server key. */
+	/* The keys do not log in to a server with another password. */
 	bench_init(&b, "other", "x", false);
 	scram_client_init(&b.client, NULL, &keys, NULL, NULL);
 	assert_int_equal(run(&b), SCRAM_FAIL);
@@ -670,7 +670,7 @@ static void test_cache(void **state)
 	assert_memory_equal(
 	    cache.keys.server_key, b.verifier.server_key, SCRAM_KEY_LEN);
 
-	/* The password is not even looked at when salt and count are the same. */
+	/* With the same salt and count the cached key is used, not the password. */
 	scram_server_done(&b.server);
 	scram_client_done(&b.client);
 	scram_server_init(&b.server, &b.verifier, false, NULL);
@@ -678,13 +678,13 @@ static void test_cache(void **state)
 	assert_int_equal(run(&b), SCRAM_DONE);
 	bench_done(&b);
 
-	/* Another salt: derived again, and kept instead. */
+	/* With another salt the key is derived again, and replaces the cached one. */
 	bench_init(&b, "pencil", "pencil", false);
 	b.client.cache = &cache;
 	assert_int_equal(run(&b), SCRAM_DONE);
 	assert_memory_equal(cache.salt, b.verifier.salt, 16);
 
-	/* Another count. */
+	/* The same with another count. */
 	cache.iterations = 6;
 	scram_server_done(&b.server);
 	scram_client_done(&b.client);
@@ -709,7 +709,7 @@ static const struct scram_binding must_bind = {hash, sizeof(hash), true};
 static const struct scram_binding elsewhere = {other_hash, sizeof(other_hash), false};
 static const struct scram_binding cannot_bind = {NULL, 0, true};
 
-/* Both ends negotiate as on the wire; the server's verdict. */
+/* Both ends negotiate as on the wire; returns the server's result. */
 static enum scram_result run_bound(struct bench *b, const struct scram_binding *server,
     const struct scram_binding *client, const char *expected_mechanism)
 {
@@ -812,7 +812,7 @@ static void test_offer(void **state)
 	assert_null(offer[0]);
 }
 
-/* The messages of a client with a server that offers channel binding, byte by byte. */
+/* A client and a server that offers channel binding exchange exactly these bytes. */
 static void test_binding_of_clients(void **state)
 {
 	static const struct {
@@ -823,7 +823,7 @@ static void test_binding_of_clients(void **state)
 		NULL},
 	    {&may_bind, SCRAM_MECHANISM, "n", "biws", NULL},
 	    {NULL, SCRAM_MECHANISM, "y", "eSws", NULL},
-	    /* somebody took the offer away */
+	    /* an attacker removed the offer of channel binding */
 	    {&may_bind, SCRAM_MECHANISM, "y", "eSws",
 		"client thinks that we do not offer SCRAM channel binding"},
 	    {&may_bind, SCRAM_MECHANISM_PLUS, "n", "biws", "does not bind SCRAM"},
@@ -837,7 +837,7 @@ static void test_binding_of_clients(void **state)
 	    {&may_bind, SCRAM_MECHANISM_PLUS, "p", BOUND_BINDING, "malformed"},
 	    {&may_bind, SCRAM_MECHANISM_PLUS, "p=tls-server-end-point", "biws",
 		"channel binding data does not match"},
-	    /* the header alone, another hash, and the hash written in another way */
+	    /* no hash, a wrong hash, and the right hash in another encoding */
 	    {&may_bind, SCRAM_MECHANISM_PLUS, "p=tls-server-end-point",
 		"cD10bHMtc2VydmVyLWVuZC1wb2ludCws",
 		"channel binding data does not match"},
@@ -896,8 +896,8 @@ static void test_bound_client_form(void **state)
 	    b.out.bytes, "c=" BOUND_BINDING ",r=", strlen("c=" BOUND_BINDING ",r="));
 	bench_done(&b);
 
-	/* The server does not offer channel binding, although we could bind: our
-	 * message says so. */
+	/* The server does not offer channel binding, although the client could bind:
+	 * the client's message says so. */
 	bench_init(&b, "x", "pencil", false);
 	scram_client_init(&b.client, "pencil", NULL, NULL, &may_bind);
 	assert_string_equal(
@@ -907,7 +907,7 @@ static void test_bound_client_form(void **state)
 	bench_done(&b);
 }
 
-/* ---- derivation elsewhere ---- */
+/* ---- derivation by the owner ---- */
 
 static void test_derivation_is_handed_out(void **state)
 {
@@ -941,7 +941,7 @@ static void test_derivation_is_handed_out(void **state)
 	bench_done(&b);
 }
 
-/* A server that goes on talking while we derive. */
+/* The server sends a message while the client derives its key. */
 static void test_message_during_derivation(void **state)
 {
 	struct bench b;

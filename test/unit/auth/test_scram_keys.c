@@ -11,7 +11,7 @@
 #include "auth/secret.h"
 #include "base/mem.h"
 
-/* CREATE ROLE ... PASSWORD of a PostgreSQL 15 with encoding UTF8. */
+/* Made by PostgreSQL 15 with CREATE ROLE ... PASSWORD and encoding UTF8. */
 static const struct {
 	const char *password, *secret;
 } made_by_postgres[] = {

@@ -1,4 +1,4 @@
-/* Stored passwords: classification, comparison in clear, md5 answers. */
+/* Stored passwords: classification, comparison with clear passwords, md5 answers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -67,7 +67,7 @@ static void test_plain_passwords(void **state)
 		assert_int_equal(kind_of(texts[i]), SECRET_PLAIN);
 }
 
-/* Nothing matches a damaged secret, least of all its own text. */
+/* A damaged secret matches no password, not even its own text. */
 static void expect_no_match(const char *text)
 {
 	static const uint8_t salt[4] = {1, 2, 3, 4};
@@ -192,7 +192,7 @@ static void test_nothing_never_matches(void **state)
 {
 	static const char *const stored[] = {NULL, "", "secret", ALICE_SECRET,
 	    PENCIL_SECRET,
-	    /* md5 of an empty password */
+	    /* the md5 of an empty password */
 	    "md56384e2b2184bcbf58eccf10ca7a6563c"};
 	char out[MD5_TEXT_LEN + 1];
 	struct secret s;
@@ -216,7 +216,7 @@ static void test_nothing_never_matches(void **state)
 	}
 }
 
-/* The stored secret says how long we compute: not for minutes. */
+/* The stored secret has the iteration count; a huge one must not cost minutes. */
 static void test_too_many_iterations(void **state)
 {
 	(void)state;
@@ -224,7 +224,7 @@ static void test_too_many_iterations(void **state)
 	    "SCRAM-SHA-256$2147483647:AA==$" KEY_TEXT ":" KEY_TEXT, "u", "pencil"));
 }
 
-/* The slow part done by somebody else. */
+/* Derives the key: the slow step, which the owner runs. */
 static void test_in_two_parts(void **state)
 {
 	uint8_t salted[SCRAM_KEY_LEN];
@@ -314,7 +314,7 @@ static void test_md5_answer(void **state)
 		assert_false(secret_is_md5_answer(&md5, "alice", salt, from_plain));
 		from_plain[i] ^= 1;
 	}
-	/* A salt is bytes, not text. */
+	/* A salt is binary and may contain NUL bytes. */
 	assert_int_equal(secret_md5_answer(&md5, "alice", zeros, from_md5), 0);
 	assert_string_not_equal(from_md5, from_plain);
 	secret_done(&plain);
@@ -322,7 +322,7 @@ static void test_md5_answer(void **state)
 	secret_done(&scram);
 }
 
-/* As under FIPS: MD5 does not work, and no MD5 proof lets anybody in. */
+/* MD5 does not work, as under FIPS: no MD5 proof is accepted. */
 static void test_without_md5(void **state)
 {
 	static const uint8_t salt[4] = {1, 2, 3, 4};

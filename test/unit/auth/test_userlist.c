@@ -1,4 +1,4 @@
-/* The user list file: its grammar, where it breaks, what stays. */
+/* The user list file: its grammar, its faults, and which users remain. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -154,7 +154,7 @@ static void test_broken_entries(void **state)
 		u = parse(text, &said);
 		assert_memory_equal(said.text, cases[i].start, strlen(cases[i].start));
 		assert_int_equal(said.faults, 1);
-		/* Nothing of the content reaches the log. */
+		/* No content of the file reaches the log. */
 		assert_null(strstr(said.text, "hunter2"));
 		assert_null(strstr(said.text, "late"));
 		assert_int_equal(userlist_count(u), 1);
@@ -163,7 +163,7 @@ static void test_broken_entries(void **state)
 	}
 }
 
-/* Every line of a good file, broken in turn, is told with its place. */
+/* Every line of a good file, broken in turn, is reported with its place. */
 static void test_every_line_broken(void **state)
 {
 	enum { LINES = 5 };
@@ -200,7 +200,7 @@ static void test_malformed_secrets_are_told(void **state)
 	userlist_free(&u);
 }
 
-/* n characters in quotes; returns their end. */
+/* Writes n characters in quotes; returns their end. */
 static char *put_quoted(char *at, size_t n)
 {
 	*at++ = '"';
@@ -240,7 +240,7 @@ static void test_limits(void **state)
 	}
 }
 
-/* Doubled quotes count twice: the raw text is measured. */
+/* Doubled quotes count as two characters: the limit is on the raw text. */
 static void test_limit_is_of_raw_text(void **state)
 {
 	char text[300] = "\"";

@@ -1,5 +1,5 @@
-/* Helper threads: order, limits, cancelling at every stage, the end; and derivations.
- */
+/* Helper threads: order, limits, cancelling at every stage, shutdown, key
+ * derivation. */
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -15,16 +15,16 @@
 #include "auth/workers.h"
 #include "base/mem.h"
 
-/* What a test sees of its jobs.  Changed by the loop's thread only, but for the gates.
- */
+/* What a test sees of its jobs.  Only the loop's thread writes it, except the
+ * semaphores. */
 struct seen {
 	struct workers *workers;
 	struct err err;
-	char order[101];     /* done() of jobs by name */
-	unsigned discarded;  /* how many */
+	char order[101];     /* names of the jobs in the order of done() */
+	unsigned discarded;  /* number of discard() calls */
 	sem_t entered, gate; /* run() has begun; run() may end */
 	sem_t gone;          /* discard() was called */
-	struct work *victim; /* done() of the job named '!' cancels it */
+	struct work *victim; /* done() of the job '!' cancels this one */
 };
 
 struct work {
@@ -137,7 +137,7 @@ static bool is_readable(const struct seen *seen)
 	return poll(&watch, 1, 0) == 1;
 }
 
-/* As the loop does: collect whenever there is something, until so many are gone. */
+/* Collects results as the loop does, until that many jobs were discarded. */
 static void collect(struct seen *seen, unsigned discarded)
 {
 	while (seen->discarded < discarded) {
@@ -179,7 +179,7 @@ static void test_in_order(void **state)
 	seen_done(&seen);
 }
 
-/* Each kind of job has as many questions at a time as it has threads. */
+/* Each kind of job has as many jobs running at a time as it has threads. */
 static void test_side_by_side(void **state)
 {
 	struct seen seen;
@@ -196,7 +196,7 @@ static void test_side_by_side(void **state)
 	submit(&seen, WORKERS_COMPUTE, 'y', false);
 	collect(&seen, 2);
 	assert_string_equal(seen.order, "xy");
-	/* an account does not wait for a directory, nor a file for anything */
+	/* an account job does not wait for a directory job, a read job for none */
 	submit(&seen, WORKERS_READ, 'r', false);
 	collect(&seen, 3);
 	submit(&seen, WORKERS_ACCOUNT, 'z', false);
@@ -271,11 +271,11 @@ static void test_cancel(void **state)
 	waiting = submit(&seen, WORKERS_ASK, 'w', false);
 	submit(&seen, WORKERS_ASK, 'z', false);
 
-	workers_cancel(&waiting->job); /* never runs */
+	workers_cancel(&waiting->job); /* the job never runs */
 	assert_int_equal(seen.discarded, 1);
-	workers_cancel(&finished->job); /* its result is thrown away */
+	workers_cancel(&finished->job); /* the result of the job is thrown away */
 	assert_int_equal(seen.discarded, 2);
-	workers_cancel(&running->job); /* goes on; nobody hears of it */
+	workers_cancel(&running->job); /* the job goes on, but its result is dropped */
 	assert_int_equal(seen.discarded, 2);
 	assert_string_equal(seen.order, "");
 	sem_post(&seen.gate);
@@ -293,14 +293,14 @@ static void test_cancel_from_done(void **state)
 	submit(&seen, WORKERS_ASK, '!', false);
 	seen.victim = submit(&seen, WORKERS_ASK, 'v', false);
 	submit(&seen, WORKERS_ASK, 'z', true);
-	sem_wait(&seen.entered); /* both before it are finished */
+	sem_wait(&seen.entered); /* both jobs before it are finished */
 	sem_post(&seen.gate);
 	collect(&seen, 3);
 	assert_string_equal(seen.order, "!z");
 	seen_done(&seen);
 }
 
-/* The end: jobs that wait, one that runs, one that is finished and not collected. */
+/* Shutdown with jobs that wait, one that runs, and one finished but not collected. */
 static void test_end(void **state)
 {
 	struct seen seen;
@@ -318,7 +318,7 @@ static void test_end(void **state)
 	assert_int_equal(seen.discarded, 3);
 }
 
-/* A judge that says nothing keeps no process from ending. */
+/* A job that hangs does not keep the process from ending. */
 static void test_end_while_a_job_hangs(void **state)
 {
 	struct seen seen;
@@ -331,7 +331,7 @@ static void test_end_while_a_job_hangs(void **state)
 	workers_free(&seen.workers);
 	assert_null(seen.workers);
 	assert_int_equal(seen.discarded, 0);
-	/* When it ends after all, nothing is left of it. */
+	/* When the job ends after all, all its memory is freed. */
 	sem_post(&seen.gate);
 	sem_wait(&seen.gone);
 	sem_wait(&seen.gone);
@@ -384,7 +384,7 @@ static void test_derivation(void **state)
 	seen_init(&seen, 1, 1);
 	one = key_job_new(&due, note_salted, &count);
 	other = key_job_new(&due, note_salted, &count);
-	/* The job has its own copies. */
+	/* The job copies its input. */
 	memset(password, 'x', sizeof(password) - 1);
 	memset(salt, 0, sizeof(salt));
 	assert_int_equal(workers_submit(seen.workers, &one->job, NULL), 0);

@@ -130,7 +130,7 @@ static void cursor_reads_what_buf_wrote(void **state)
 
 static void overrun_sticks(void **state)
 {
-	/* On the heap, exactly sized: reading past it would be noticed. */
+	/* The heap block has the exact size, so that a read past it is seen. */
 	uint8_t *three = mem_dup("abc", 3);
 	struct cursor c;
 

@@ -78,17 +78,17 @@ static void long_text_is_cut_between_characters(void **state)
 	err_prefix(&e, "%s", big);
 	assert_int_equal(strlen(e.text), sizeof(e.text) - 1);
 
-	/* a euro sign (3 bytes) that ends where the closing zero has to be goes whole
-	 */
+	/* a euro sign (3 bytes) that would end where the closing NUL belongs is dropped
+	 * whole */
 	memcpy(big + room - 3, "\xe2\x82\xac", 3);
 	err_set(&e, "%s", big);
 	assert_int_equal(strlen(e.text), room - 3);
-	/* and one that just fits stays */
+	/* a euro sign that just fits stays */
 	memset(big + room - 3, 'x', 3);
 	memcpy(big + room - 4, "\xe2\x82\xac", 3);
 	err_set(&e, "%s", big);
 	assert_int_equal(strlen(e.text), room - 1);
-	/* bytes that are no UTF-8 at all */
+	/* bytes that are not UTF-8 are cut at the end of the buffer */
 	memset(big, 0x80, sizeof(big) - 1);
 	err_set(&e, "%s", big);
 	assert_int_equal(strlen(e.text), room - 1);

@@ -18,7 +18,7 @@ static void reasons_are_rows(void **state)
 	assert_int_equal(error_of_reason("query timeout"), ERROR_QUERY_TIMEOUT);
 	assert_int_equal(error_of_reason("database removed"), ERROR_DATABASE_REMOVED);
 	assert_int_equal(error_of_reason("whatever it was"), ERROR_CONNECTION_LOST);
-	/* two rows have this text: the one that a client of a server is told */
+	/* two rows have this text; the one for clients of a server is found */
 	assert_string_equal(
 	    error_severity(error_of_reason("pooler is shutting down")), "FATAL");
 }

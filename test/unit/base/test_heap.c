@@ -1,5 +1,5 @@
 /*
- * The heap against a plain array.
+ * The heap against a plain array with the same entries.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /*
- * The log by what arrives in its sinks: stderr turned into a file, a log file, and
+ * The log by what arrives in its sinks: stderr redirected to a file, a log file, and
  * syslog replaced by functions of this program.
  */
 #include <errno.h>
@@ -26,7 +26,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 
-/* What syslog was told; the program under test calls these instead of libc's. */
+/* What syslog was told; the code under test calls these functions instead of libc's. */
 static char syslog_said[4096];
 static char syslog_ident[64];
 static int syslog_facility, syslog_priority;
@@ -50,7 +50,7 @@ note(int priority, const char *fmt, va_list ap)
 	syslog_priority = priority;
 }
 
-#undef syslog /* a macro when libc checks formats at run time */
+#undef syslog /* syslog is a macro when libc checks formats at run time */
 void __attribute__((format(printf, 2, 3))) syslog(int priority, const char *fmt, ...)
 {
 	va_list ap;
@@ -60,7 +60,7 @@ void __attribute__((format(printf, 2, 3))) syslog(int priority, const char *fmt,
 	va_end(ap);
 }
 
-/* The name it has then. */
+/* The name of syslog in that case. */
 void __syslog_chk(int priority, int flag, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void __syslog_chk(int priority, int flag, const char *fmt, ...)
@@ -168,7 +168,7 @@ static void stamp_is_local_time_and_own_pid(void **state)
 	log_info(log, "x");
 	time_t after = time(NULL);
 	localtime_r(&before, &tm);
-	/* The minute is enough, and only when it did not just turn. */
+	/* The time is compared by the minute, and only if the minute did not change. */
 	if (before / 60 == after / 60) {
 		strftime(wanted, sizeof(wanted), "^%Y-%m-%d %H:%M:", &tm);
 		expect_match(s->stderr_path, wanted);

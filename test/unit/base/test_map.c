@@ -1,5 +1,5 @@
 /*
- * The map against a plain array that does the same, slowly.
+ * The map against a plain array with the same entries.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -117,7 +117,7 @@ static void random_events(void **state)
 
 	(void)state;
 	for (int event = 0; event < EVENTS; event++) {
-		/* Tides: mostly putting, then mostly removing, down to few. */
+		/* The map fills up and empties in turns, down to a few entries. */
 		bool filling = event / (EVENTS / 6) % 2 == 0;
 		struct item *item = &items[nrand48(seed) % ITEMS];
 		if ((nrand48(seed) % 8 == 0) != filling) {
@@ -137,7 +137,7 @@ static void random_events(void **state)
 	free(items);
 }
 
-/* Every entry is seen exactly once, whatever share of them is removed on the way. */
+/* Every entry is visited exactly once, however many are removed on the way. */
 static void removal_during_a_walk(void **state)
 {
 	(void)state;
@@ -215,7 +215,7 @@ static void *make_one(void *ctx, uint32_t hash, const void **key)
 	return made;
 }
 
-/* Keys that have changed meanwhile show that they are not looked at. */
+/* The keys have changed meanwhile, which shows that removal does not read them. */
 static void removal_by_hash(void **state)
 {
 	enum { COUNT = 500 };
@@ -251,7 +251,7 @@ static void get_or_put(void **state)
 	assert_int_equal(map_count(m), 0);
 	assert_ptr_equal(map_get_or_put(m, asked, 3, make, &one), &one);
 	assert_ptr_equal(map_get_or_put(m, asked, 3, make, &two), &one);
-	/* the key is the one that was made */
+	/* the map uses the key that was made, not the one asked for */
 	asked[0] = 'x';
 	assert_ptr_equal(map_get_str(m, "key"), &one);
 	map_del_str(m, "key");

@@ -1,4 +1,4 @@
-/* Files that have changed are noticed, whatever they look like now. */
+/* A file that has changed is noticed, even if its content looks the same. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ static int tear_down(void **state)
 	return unlink(path);
 }
 
-/* An old file: its times are certain. */
+/* The file is old enough that its times are certain. */
 static const struct mark sure = {.device = 1,
     .inode = 2,
     .size = 3,

@@ -1,5 +1,5 @@
 /*
- * Memory: fallible sizes, comparing, slabs, arenas.
+ * Memory: allocations that may fail, comparing, slabs, arenas.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -161,7 +161,7 @@ static void draws_are_never_the_same(void **state)
 		assert_memory_not_equal(drawn[i], zero, SIZE);
 		for (int k = 0; k < i; k++)
 			assert_memory_not_equal(drawn[i], drawn[k], SIZE);
-		/* Nothing of it can be found in memory later. */
+		/* The drawn bytes are not kept in the pool of random bytes. */
 		assert_null(memmem(m.random, sizeof(m.random), drawn[i], SIZE));
 	}
 	mem_draw(&m, large, sizeof(large));

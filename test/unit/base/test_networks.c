@@ -1,5 +1,5 @@
 /*
- * Lists of networks: what is read, what is refused, who is inside.
+ * Lists of networks: which are read, which are refused, and which addresses are inside.
  */
 #include <arpa/inet.h>
 #include <setjmp.h>
@@ -42,7 +42,7 @@ static void test_who_is_inside(void **state)
 	assert_false(is_in("1.2.3.4, ::1", "unix"));
 	assert_true(is_in("2001:db8::/33", "2001:db8:7fff::1"));
 	assert_false(is_in("2001:db8::/33", "2001:db8:8000::1"));
-	/* a listener of both families reports IPv4 peers like this */
+	/* a dual-stack listener reports IPv4 peers like this */
 	assert_true(is_in("10.0.0.0/8", "::ffff:10.1.2.3"));
 	assert_false(is_in("", "1.2.3.4"));
 	assert_false(is_in(NULL, "1.2.3.4"));

@@ -138,7 +138,7 @@ static void quoting(void **state)
 static void expect_tokens(
     const struct token_rules *rules, const char *text, const char *wanted)
 {
-	/* Exactly sized on the heap: reading past the end would be noticed. */
+	/* The heap block has the exact size, so that a read past it is seen. */
 	size_t len = strlen(text);
 	char *copy = mem_dup(text, len);
 	struct tokenizer t;
@@ -233,7 +233,7 @@ static void bytes_that_are_no_text(void **state)
 	tokenizer_done(&t);
 }
 
-/* Cut at the end of the room, always with a NUL. */
+/* The text is cut at the end of the buffer, always with a NUL. */
 static void texts_put_together(void **state)
 {
 	(void)state;

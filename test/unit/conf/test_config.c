@@ -40,7 +40,7 @@ static void write_file(const struct fixture *f, const char *name, const char *te
 	fclose(out);
 }
 
-/* What an entry says of a setting; -1: nothing. */
+/* The value of a setting in an entry, or -1. */
 #define OWN(entry, name)                                                               \
 	(level_has(&(entry)->own, SETTING_INDEX_##name) ? (long long)(entry)->own.name \
 							: -1)
@@ -125,8 +125,8 @@ static void expand(const struct fixture *f, const char *expected, struct buf *ou
 	buf_put_text(out, expected);
 }
 
-/* The error begins with the given text; what is to be done stands on its next line (":
- * " at the end of expected stands for that). */
+/* The error begins with the expected text; the advice stands on its next line (": " at
+ * the end of expected stands for that). */
 static void fails(struct fixture *f, const char *text, const char *expected)
 {
 	struct config *c = load_over(f, NULL, text);
@@ -288,8 +288,7 @@ static void database_keys(void **state)
 	config_unref(&c);
 }
 
-/* Parameters for the startup packet, sorted; one that comes again replaces the first.
- */
+/* Parameters for the startup packet are sorted; a repeated one replaces the first. */
 static void startup_parameters(void **state)
 {
 	static const char *const bad[][2] = {
@@ -332,7 +331,7 @@ static void startup_parameters(void **state)
 	arena_free(&arena);
 }
 
-/* Only some settings can be switched off by ''. */
+/* Only some settings can be switched off by an empty value. */
 static void empty_values(void **state)
 {
 	struct arena *arena = arena_new();
@@ -354,7 +353,7 @@ static void empty_values(void **state)
 	arena_free(&arena);
 }
 
-/* Numbers that mean nothing are taken, because existing files have them. */
+/* Numbers without a meaning are accepted, because existing files have them. */
 static void clamped_values(void **state)
 {
 	struct fixture *f = *state;
@@ -549,7 +548,7 @@ static void a_name_with_weights_may_be_repeated(void **state)
 	assert_int_equal(d->hosts[3].port, 3);
 	assert_int_equal(d->hosts[3].weight, 5);
 	assert_int_equal(d->port, 1);
-	/* nothing changes when the same is written on one line later */
+	/* moving the same text to one line later changes nothing */
 	assert_int_equal(
 	    entry_parse_connstr(&one_line, "d",
 		"host=a,b,c,d port=1,2,3,3 weight=3,1,2,5 dbname=x", c->arena, &err),
@@ -596,7 +595,7 @@ static void what_has_no_effect_is_told(void **state)
 	warns(f, "[pgbouncer]\nauth_type=ldap\n[databases]\na = auth_user=x\nb =\n",
 	    "%s database \"a\" has auth_user, which does not go together with "
 	    "auth_type=ldap: logins will be refused\n");
-	/* set back to the old value: there is no change to report */
+	/* setting back the old value is no change to report */
 	warns(f, "[pgbouncer]\nsuspend_timeout=3\nsuspend_timeout=10\n", "");
 }
 
@@ -702,7 +701,7 @@ static void reload_keeps_what_needs_a_restart(void **state)
 	assert_string_equal(new->settings.user, "u");
 	assert_int_equal(new->settings.max_client_conn, 100);
 	assert_string_equal(new->settings.auth_file, "b");
-	/* without default: stays as SET */
+	/* a setting without default keeps the value of SET */
 	assert_string_equal(new->settings.global.auth_user, "set");
 
 	old = new;
@@ -720,7 +719,7 @@ static void set_makes_a_copy(void **state)
 	struct config *b = config_with(a, "query_timeout", "4", &f->err);
 	struct config *c = config_with(b, "listen_port", "77", &f->err);
 
-	assert_ptr_equal(c->base, a); /* no chain that grows with each SET */
+	assert_ptr_equal(c->base, a); /* repeated SETs do not make a growing chain */
 	assert_int_equal(a->settings.global.query_timeout, 0);
 	assert_int_equal(b->settings.global.query_timeout, 4000000);
 	assert_int_equal(c->settings.global.query_timeout, 4000000);
@@ -823,8 +822,8 @@ static void which_changes_are_obsoleting(void **state)
 	arena_free(&arena);
 }
 
-/* The settings of the sample load; so do they with every commented default switched on,
- * and then give the defaults. */
+/* The settings of the sample load; they also load with every commented default switched
+ * on, and then give the defaults. */
 static void sample_of_settings_is_valid(void **state)
 {
 	struct fixture *f = *state;
@@ -844,7 +843,7 @@ static void sample_of_settings_is_valid(void **state)
 
 	for (char *p = text; (p = strstr(p, "\n;")); p++)
 		p[1] = ' ';
-	/* the active lines come later: take them out */
+	/* the active lines would come later, so they are taken out */
 	for (char *p = text; (p = strstr(p, "\n")); p++)
 		if (p[1] >= 'a' && p[1] <= 'z')
 			p[1] = '#';

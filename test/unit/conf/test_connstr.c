@@ -10,7 +10,7 @@
 
 #include "conf/connstr.h"
 
-/* Every pair as "[key|value]", then "end" or "error". */
+/* Writes every pair as "[key|value]", then "end" or "error". */
 static void check(const char *text, const char *expected)
 {
 	char copy[200], got[400] = "";
@@ -46,7 +46,7 @@ static void quotes(void **state)
 	check("q='it''s' r='x'", "[q|it's][r|x]end");
 	check("q='''' r=1", "[q|'][r|1]end");
 	check("q='a\\' r=1", "[q|a\\][r|1]end");
-	/* the character behind the quote is passed over */
+	/* the character behind the quote is skipped */
 	check("q='a'Xr=1", "[q|a][r|1]end");
 }
 

@@ -44,7 +44,7 @@ static int parse(struct fixture *f, const char *name, const char *text)
 	return setting_parse(row, &f->s, text, f->arena, &f->err);
 }
 
-/* Shown value after parsing. */
+/* The value as SHOW shows it, after parsing. */
 static void shows(
     struct fixture *f, const char *name, const char *text, const char *expected)
 {
@@ -74,7 +74,7 @@ static void order_is_that_of_show_config(void **state)
 	for (size_t i = 0; (row = setting_at(i)) && (next = setting_at(i + 1)); i++)
 		if (strcmp(setting_name(row), "pool_mode") != 0)
 			assert_true(strcmp(setting_name(row), setting_name(next)) < 0);
-		else /* the one exception */
+		else /* the only setting that differs */
 			assert_string_equal(setting_name(next), "pool_idle_timeout");
 	assert_null(setting_at(1000));
 	assert_null(setting_find("nosuch"));

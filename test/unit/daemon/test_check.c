@@ -1,4 +1,4 @@
-/* --check-config: what is found, and where it is said to be. */
+/* --check-config: which problems are found, and at which place they are reported. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,7 +64,7 @@ static unsigned check(const char *lines)
 	return problems;
 }
 
-/* One problem, at this line and about this. */
+/* Expects one problem, at this line and with this text. */
 static void finds(const char *lines, unsigned line, const char *what)
 {
 	char place[128];

@@ -1,5 +1,5 @@
 /*
- * Frames with descriptors: whole, cut into pieces, too many at once, and what is none.
+ * Frames with descriptors: whole, cut into pieces, too many at once, and invalid.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,8 +21,8 @@ struct office {
 	struct courier *courier;
 	struct deadline patience;
 	struct buf heard; /* "a3 ", "b0+fd ", "ended ", "ended:why " */
-	int far;          /* the other end */
-	unsigned wanted;  /* stop the loop after so many events */
+	int far;          /* the test's end of the socket pair */
+	unsigned wanted;  /* stop the loop after this many events */
 };
 
 static void heard_one(struct office *o)
@@ -178,7 +178,7 @@ static void the_end(void **state)
 	office_free(o);
 }
 
-/* What was sent before the cut arrives; afterwards sending fails at the other end. */
+/* What was sent before the break arrives; afterwards the other end cannot send. */
 static void cut(void **state)
 {
 	struct office *o = office_new();

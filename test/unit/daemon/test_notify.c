@@ -14,7 +14,7 @@
 
 #include "daemon/notify.h"
 
-/* A manager that listens at this address. */
+/* A service manager that listens at this address. */
 static int listen_at(const char *address)
 {
 	struct sockaddr_un un = {.sun_family = AF_UNIX};

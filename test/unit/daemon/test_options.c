@@ -14,10 +14,10 @@
 
 enum { WORDS_MAX = 8 };
 
-/* What was said on stderr meanwhile. */
+/* The text that was written to stderr meanwhile. */
 static char said[1024];
 
-/* Parses "pgbouncer WORDS", cut at spaces. */
+/* Parses the command line "pgbouncer WORDS", cut at spaces. */
 static int parse(struct options *o, char *words)
 {
 	char program[] = "pgbouncer", *argv[WORDS_MAX] = {program}, *word;

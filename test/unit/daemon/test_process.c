@@ -1,4 +1,4 @@
-/* Pidfiles: whose they are, and when they may be taken. */
+/* Pidfiles: who owns them, and when another process may take them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* The line of statistics, as log parsers know it. */
+/* The log line of statistics, as log parsers know it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

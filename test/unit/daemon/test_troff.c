@@ -1,5 +1,5 @@
 /*
- * Markdown of the tables as a manual page.
+ * Markdown tables printed as a manual page.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,7 +38,7 @@ static void tables(void **state)
 	(void)state;
 	becomes("| name | a | b |\n|---|---|---|\n| `x` | 1 | |\n| y\\|z | 2 | 3 |\n",
 	    ".TP\n\\fBx\\fR\na: 1\n.br\n.TP\n\\fBy|z\\fR\na: 2\n.br\nb: 3\n.br\n");
-	/* more and fewer cells than columns, and no cell at all */
+	/* rows with more and with fewer cells than columns, and one without cells */
 	becomes("| n | a |\n|--|\n| x | 1 | 2 |\n| y |\n|\n",
 	    ".TP\n\\fBx\\fR\na: 1\n.br\n.TP\n\\fBy\\fR\n");
 }

@@ -1,6 +1,6 @@
 /*
- * Users who are not in the list: what auth_query is asked, and what every answer to it
- * leads to.
+ * Users who are not in the list: which query auth_query sends, and what follows from
+ * every answer.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,7 +34,7 @@ static void name_is_a_parameter(void **state)
 	assert_true(holds(&server->in, QUERY, sizeof(QUERY)));
 	assert_true(holds(&server->in, "\0\0\0\x8x'; drop", 12));
 	assert_int_equal(get_u32(server->in.bytes + 1), 4 + 1 + sizeof(QUERY) + 2);
-	/* no SET for the client's parameters comes before it */
+	/* the pooler sends no SET for the client's parameters before the query */
 	assert_string_equal(peer_heard(server), ANSWERED);
 	answer(server, "x'; drop", "secret");
 	peer_hear(client, 'R');
@@ -58,7 +58,7 @@ static void found_secret_opens_both_doors(void **state)
 	peer_greet(server);
 	peer_hear(client, 'Z');
 	assert_non_null(catalog_find_user(stage->site.catalog, "w"));
-	/* refreshed by the next login, whether it succeeds or not */
+	/* the next login asks again, whether it succeeds or not */
 	client = come(stage, "w");
 	peer_hear(asked_server, 'S');
 	answer(asked_server, "w", "changed");
@@ -79,7 +79,7 @@ static void forced_user_of_the_database_is_not_asked(void **state)
 	server = own_server(stage);
 	ask_for(server, AUTH_REQ_CLEARTEXT, NULL, 0);
 	stage_settle(stage);
-	/* v's own, not the one found */
+	/* the server login uses v's own password, not the one found */
 	assert_string_equal((const char *)server->in.bytes + 5, "secret");
 	buf_clear(&server->in);
 	peer_greet(server);
@@ -94,7 +94,7 @@ static void listed_users_are_not_asked_for(void **state)
 	struct peer *client = come(stage, "v"), *server = stage_ready_server(stage);
 	peer_hear(client, 'Z');
 	assert_string_equal(peer_heard(server), "");
-	/* nor is anybody for a database that is not there */
+	/* auth_query is not asked for a database that does not exist either */
 	client = stage_client(stage);
 	peer_start(client, "w", "nowhere", NULL, NULL);
 	assert_ends_with(client, "E:FATAL:\"trust\" authentication failed");
@@ -146,7 +146,7 @@ static void trust_needs_a_row(void **state)
 	stage_free(&stage);
 }
 
-/* Keys of a SCRAM login open the server's door. */
+/* Keys of a client's SCRAM login are used to log in to the server. */
 static void scram_keys_pass_through(void **state)
 {
 	(void)state;
@@ -195,14 +195,14 @@ static void no_row_is_nobody(void **state)
 	struct stage *stage = asked(AUTH, PLAIN, &client, &server);
 	columns(server, 2);
 	peer_answer(server, "SELECT 0", 'I');
-	/* a client of a user that does not exist is asked like any other */
+	/* a user that does not exist is asked for a password like any other */
 	peer_hear(client, 'R');
 	peer_text(client, 'p', "guess");
 	assert_ends_with(client, WRONG);
 	assert_null(catalog_find_user(stage->site.catalog, "w"));
-	/* the server is as good as before */
+	/* the server connection can be used again */
 	assert_int_equal(stage_pool(stage)->seats[SEAT_IDLE].count, 1);
-	/* tools know this answer of md5 */
+	/* with md5 the client is told that there is no such user */
 	stage_set(stage, "auth_type", "md5");
 	client = come(stage, "w");
 	peer_hear(server, 'S');
@@ -237,7 +237,7 @@ static void last_row_counts(void **state)
 	stage_free(&stage);
 }
 
-/* Its limits, its pool, its servers. */
+/* The login uses the name in the row: its limits, its pool, its servers. */
 static void name_in_the_row_is_who_it_is(void **state)
 {
 	(void)state;
@@ -262,7 +262,7 @@ static void name_in_the_row_is_who_it_is(void **state)
 	stage_free(&stage);
 }
 
-/* The answer may name somebody of the list: his servers keep the listed password. */
+/* The answer may name a user of the list: servers still get the listed password. */
 static void listed_password_is_not_replaced(void **state)
 {
 	(void)state;
@@ -328,7 +328,7 @@ static void spoil_error(struct peer *server)
 	peer_ready(server, 'I');
 }
 
-/* The row is there, but the query has failed after it. */
+/* The query fails after it has sent the row. */
 static void spoil_late_error(struct peer *server)
 {
 	columns(server, 2);
@@ -416,7 +416,7 @@ static void spoilt_answers_let_nobody_in(void **state)
 		if ((stage->site.protocol_errors > 0) != spoilings[i].is_protocol_error)
 			fail_msg("%s: %d", spoilings[i].what,
 			    (int)stage->site.protocol_errors);
-		/* it is never used again */
+		/* the server is never used again */
 		assert_int_equal(pool_server_count(stage_pool(stage)), 0);
 		assert_null(catalog_find_user(stage->site.catalog, "w"));
 		stage_free(&stage);

@@ -1,6 +1,6 @@
 /*
- * auth_query while others come and go: where it is asked, for how many, what ends it,
- * and for how long an answer is kept.
+ * auth_query while clients come and go: in which database it runs, for how many
+ * clients, what ends it, and how long an answer is kept.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -68,7 +68,7 @@ static void thousand_clients_one_query(void **state)
 	stage_settle(stage);
 	server = stage_ready_server(stage);
 	assert_string_equal(peer_hear(server, 'S'), all);
-	/* some go before it is answered */
+	/* some clients disconnect before the query is answered */
 	for (int i = 0; i < 100; i++)
 		peer_close(clients[i]);
 	stage_settle(stage);
@@ -103,7 +103,7 @@ static void other_names_are_other_queries(void **state)
 	stage_free(&stage);
 }
 
-/* ---- who goes, what ends ---- */
+/* ---- disconnects and timeouts ---- */
 
 static void client_may_go_while_it_queues(void **state)
 {
@@ -121,7 +121,7 @@ static void client_may_go_while_it_queues(void **state)
 	stage_free(&stage);
 }
 
-/* The server finishes what nobody wants any more and is used again. */
+/* The server finishes a query whose client has left and is used again. */
 static void client_may_go_while_it_runs(void **state)
 {
 	(void)state;
@@ -193,7 +193,7 @@ static void limits_of_the_queue_hold(void **state)
 	stage_free(&stage);
 }
 
-/* They end with the wait: the query has its own, and so has the exchange after it. */
+/* Timeouts of the queue end with the wait; auth_query has its own timeout. */
 static void limits_of_the_queue_end(void **state)
 {
 	(void)state;
@@ -369,7 +369,7 @@ static void changed_password_works_at_once(void **state)
 	peer_text(client, 'p', "changed");
 	peer_hear(client, 'Z');
 	stage_set(stage, "auth_type", "md5");
-	/* SET has dropped it */
+	/* SET has dropped the cached answer */
 	md5 = come(stage, "w");
 	peer_hear(server, 'S');
 	answer(server, "w", "changed");
@@ -394,7 +394,7 @@ static void wrong_password_is_asked_about_once(void **state)
 	assert_string_equal(peer_hear(server, 'S'), ANSWERED);
 	answer(server, "w", "found");
 	assert_ends_with(client, WRONG);
-	/* gone meanwhile */
+	/* the user disappears meanwhile */
 	client = come(stage, "w");
 	peer_hear(client, 'R');
 	peer_text(client, 'p', "wrong");
@@ -402,7 +402,7 @@ static void wrong_password_is_asked_about_once(void **state)
 	columns(server, 2);
 	peer_answer(server, "SELECT 0", 'I');
 	assert_ends_with(client, WRONG);
-	/* another meanwhile */
+	/* the password changes meanwhile */
 	client = come(stage, "w");
 	peer_hear(client, 'R');
 	peer_text(client, 'p', "wrong");

@@ -23,7 +23,7 @@
 
 enum { FILLERS = 64 };
 
-/* Nothing can be opened from now on. */
+/* No descriptor can be opened from now on. */
 static rlim_t use_up_descriptors(int fillers[FILLERS])
 {
 	struct rlimit limit;
@@ -62,7 +62,7 @@ static void only_the_console_gets_in_at_the_limit(void **state)
 	assert_string_equal(peer_last_words(first),
 	    "E:FATAL:no more connections allowed (descriptor limit)");
 	stage_settle(stage);
-	/* its spare descriptor is back, and the second client has another one */
+	/* the first client's spare descriptor is back, the second has another */
 	assert_int_equal(stage->site.spare_count, SITE_SPARES - 1);
 	free_descriptors(fillers, before);
 	peer_start(second, "nobody", "d", NULL, NULL);
@@ -89,8 +89,9 @@ static struct client *newest_login(struct stage *stage)
 	    list_last(&stage->site.login_clients), struct client, site_node);
 }
 
-/* Strangers that say nothing go when there is no descriptor left, the oldest first. Who
- * has just come, whom we let wait, and the owner of the process stay. */
+/* Clients that have not logged in and say nothing are closed when there is no
+ * descriptor left, the oldest first.  Clients that just connected, that wait for the
+ * pooler, or that belong to the owner of the process stay. */
 static void silent_clients_are_sent_away(void **state)
 {
 	(void)state;
@@ -102,7 +103,7 @@ static void silent_clients_are_sent_away(void **state)
 		newest_login(stage)->is_unix_owner = i == 3;
 		newest_login(stage)->conn.connect_us -= i == 2 ? 0 : 1000000;
 	}
-	/* this one waits for its pool */
+	/* this client waits for its pool */
 	peer_start(peers[1], "u", "d", NULL, NULL);
 	stage_settle(stage);
 	assert_int_equal(evict_silent(&stage->site), 1);

@@ -1,6 +1,6 @@
 /*
- * Who gets in: every method with the right and the wrong secret, and what may happen
- * while a login waits.
+ * Which logins succeed: every method with the right and the wrong secret, and what may
+ * happen while a login waits.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@
 #define assert_ends_with(peer, expected) \
 	assert_string_equal(peer_last_words(peer), expected)
 
-/* The welcome is there, so that nobody has to wait. */
+/* The pool has its welcome, so that no login waits. */
 static struct stage *warm_stage(const char *settings)
 {
 	struct stage *stage = stage_new("", "");
@@ -104,7 +104,7 @@ static void md5_password(void **state)
 
 /* ---- SCRAM ---- */
 
-/* Sends the first message; the challenge is in client->in afterwards. */
+/* Sends the client's first message; the challenge is in client->in afterwards. */
 static void scram_begin(
     struct peer *client, struct scram_client *scram, const char *password)
 {
@@ -164,7 +164,7 @@ static void scram_password(void **state)
 	stage_free(&stage);
 }
 
-/* The secret goes between the two messages of the client. */
+/* The user list changes the secret between the two messages of the client. */
 static void reload_within_scram(void **state)
 {
 	(void)state;
@@ -215,7 +215,7 @@ static void foreign_mechanism_is_refused(void **state)
 	stage_free(&stage);
 }
 
-/* ---- what is not a login ---- */
+/* ---- messages that are no login ---- */
 
 static void missing_database_is_told_after_the_password(void **state)
 {
@@ -327,7 +327,7 @@ static void waiting_login_may_go(void **state)
 	stage_free(&stage);
 }
 
-/* Its end and the welcome come in one turn, in either order. */
+/* The client's close and the welcome come in one turn, in either order. */
 static void welcome_and_end_in_one_turn(void **state)
 {
 	(void)state;

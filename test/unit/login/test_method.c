@@ -1,6 +1,6 @@
 /*
- * Methods by rule, and logins that wait for somebody else's answer: accounts,
- * directories, derived keys.  Whoever waits may go, and rules may change meanwhile.
+ * Methods by HBA rule, and logins that wait for an answer: account, LDAP, key
+ * derivation.  A waiting client may disconnect, and rules may change meanwhile.
  */
 #include <pwd.h>
 #include <setjmp.h>
@@ -26,7 +26,7 @@
 #define assert_ends_with(peer, expected) \
 	assert_string_equal(peer_last_words(peer), expected)
 
-/* These rules from now on. */
+/* Use these rules from now on. */
 static void rule(struct stage *stage, const char *hba, const char *ident)
 {
 	struct site *site = &stage->site;
@@ -61,7 +61,7 @@ static struct peer *log_in(struct stage *stage, const char *user)
 	return client;
 }
 
-/* Does the one login that there is wait for an answer? */
+/* Does the only login wait for an answer? */
 static bool is_awaited(void *arg)
 {
 	struct stage *stage = arg;
@@ -100,7 +100,7 @@ static void without_rules_nobody_gets_in(void **state)
 
 /* ---- accounts ---- */
 
-/* A map by which the account that runs this may be anybody called so. */
+/* An ident map that lets the account of this process log in as this user. */
 static const char *map_of_mine(const char *user, char out[256])
 {
 	const struct passwd *me = getpwuid(getuid());
@@ -175,7 +175,7 @@ static void password_is_judged_elsewhere(void **state)
 
 /* ---- derived keys ---- */
 
-/* A client that guesses, which costs it nothing. */
+/* A client that sends a wrong proof, which costs it no computation. */
 static void guess(struct peer *client)
 {
 	static const char first[] = "n,,n=,r=abcdefghijkl";
@@ -210,7 +210,7 @@ static bool has_all_waiting(void *arg)
 	return true;
 }
 
-/* Many logins of one user at once: its keys are derived once. */
+/* Many logins of one user at once derive the keys once. */
 static void keys_are_derived_once(void **state)
 {
 	(void)state;
@@ -257,7 +257,7 @@ static void wrong_proofs_wait_for_a_derivation(void **state)
 	end(&stage);
 }
 
-/* The password in clear against a SCRAM secret: once derived, it is known. */
+/* A clear password is checked against a SCRAM secret: the key is derived once. */
 static void right_password_is_derived_once(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /*
- * The first packets of a client: what is answered, refused, kept and dropped.
+ * The first packets of a client: which are answered, refused, kept and dropped.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@
 #define assert_ends_with(peer, expected) \
 	assert_string_equal(peer_last_words(peer), expected)
 
-/* A stage where nobody has to wait for a server. */
+/* A stage whose pool has its welcome, so that no client waits for a server. */
 static struct stage *warm_stage(const char *settings)
 {
 	struct stage *stage = stage_new("", settings);
@@ -212,10 +212,10 @@ static void options_of_replication_are_kept(void **state)
 		      "database"),
 	    'Z');
 	assert_string_equal(last_client(stage)->options, "-c  a\\ b");
-	/* no others are let in by it */
+	/* `options` does not permit other unknown parameters */
 	assert_ends_with(START(stage, "work_mem", "1GB", "replication", "on"),
 	    "E:FATAL:unsupported startup parameter: work_mem");
-	/* half a packet behind it */
+	/* the startup packet is followed by half a packet */
 	peer_send(stage_client(stage), "\0\0\0\x1c\0\3\0\0options\0x\0replicatio", 28);
 	stage_settle(stage);
 	stage_free(&stage);

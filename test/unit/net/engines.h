@@ -1,5 +1,5 @@
 /*
- * The same tests over each engine of net/.
+ * Runs the same tests over each engine of net/.
  */
 #ifndef TEST_NET_ENGINES_H
 #define TEST_NET_ENGINES_H
@@ -8,11 +8,11 @@
 
 #include "net/net.h"
 
-/* What a set-up calls after net_init. */
+/* A test's set-up calls this after net_init. */
 void engine_choose(struct net *net);
-/* For what the engines may do differently, like counts of system calls. */
+/* For what may differ between engines, like counts of system calls. */
 bool engine_is_ring(const struct net *net);
-/* Runs the tests over readiness and over io_uring; the sum of what failed. */
+/* Runs the tests over epoll and over io_uring; returns the number of failures. */
 int engines_run(int (*run)(const char *name), const char *name);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * What the stream tests share; see owner.h.  Only the tests themselves judge.
+ * What the stream tests share; see owner.h.  Only the tests themselves assert.
  */
 #include "owner.h"
 

@@ -1,5 +1,5 @@
 /*
- * The owner of a stream in these tests: notes what it is told, does what it was set to
+ * The owner of a stream in these tests: it notes its callbacks, does what it was set to
  * do, and holds the other end of the socket as `peer`.
  */
 #ifndef TEST_NET_OWNER_H
@@ -8,9 +8,9 @@
 #include "base/buf.h"
 #include "net/stream.h"
 
-/* What the owner of the stream does and has seen. */
+/* The owner of a stream, its options, and what it has seen. */
 struct owner {
-	struct stream stream; /* first: ops find the owner by it */
+	struct stream stream; /* must be first: ops cast the stream to its owner */
 	struct net net;
 	struct mem mem;
 	struct loop *loop;
@@ -20,17 +20,17 @@ struct owner {
 	struct buf got;
 	int receive_count, end_count, drain_count, connect_count;
 	char end_text[sizeof(((struct err *)0)->text)]; /* "": ended without an error */
-	size_t stop_at; /* stop the loop when so much was received */
+	size_t stop_at; /* stop the loop after this many bytes */
 	struct block *kept;
 	bool in_call;
-	/* what `received` does */
+	/* what the callback `received` does */
 	bool echoes, pauses, closes, keeps;
 	bool closes_at_end;
 };
 
 extern const struct stream_ops owner_ops;
 
-/* cmocka's set-up with and without an open stream, and what takes both down. */
+/* cmocka's set-up with and without an open stream, and the tear-down of both. */
 int owner_set_up(void **state);
 int owner_set_up_closed(void **state);
 int owner_tear_down(void **state);
@@ -38,9 +38,9 @@ int owner_tear_down(void **state);
 void one_turn(struct owner *o);
 /* The peer sends a text. */
 void say(struct owner *o, const char *text);
-/* Sends len bytes 'l' from the peer at once. */
+/* The peer sends len bytes 'l' at once. */
 void say_much(struct owner *o, size_t len);
-/* All that the peer can read now. */
+/* Returns all that the peer can read now. */
 size_t hear(struct owner *o, struct buf *into);
 void expect_heard(struct owner *o, const char *text);
 size_t blocks_in_use(const struct owner *o);

@@ -9,29 +9,29 @@
 
 struct end {
 	struct tls *tls;
-	struct buf out;         /* on its way to the other end */
+	struct buf out;         /* bytes on their way to the other end */
 	struct buf got;         /* decrypted */
-	enum tls_status status; /* of the last step */
+	enum tls_status status; /* result of the last step */
 	struct err err;
 };
 
 struct pair {
 	struct end client, server;
-	size_t piece; /* bytes that arrive at once; 0: all */
+	size_t piece; /* bytes that arrive at a time; 0: all */
 };
 
-/* Ends with a certificate for "server.test" and 127.0.0.1 of "ca"; what is set in the
- * two configurations counts, else what is usual. */
+/* Contexts with a certificate for "server.test" and 127.0.0.1 of "ca"; the
+ * configuration overrides the usual values. */
 struct tls_context *server_context(const struct tls_config *config);
 struct tls_context *client_context(const struct tls_config *config);
 
-/* Takes the references. */
+/* The pair takes over the references to the contexts. */
 void pair_init(struct pair *pair, struct tls_context *server,
     struct tls_context *client, const struct tls_peer_config *peer);
 void pair_done(struct pair *pair);
 /* Carry bytes until none are left. */
 void pair_run(struct pair *pair);
-/* All three, and what came of it; the pair stays. */
+/* Carries all bytes and fails unless both handshakes are complete. */
 void pair_expect_done(struct pair *pair);
 void pair_say(struct end *from, const void *p, size_t len);
 

@@ -1,5 +1,5 @@
 /*
- * Blocks: references, reuse, lone ones, what the pool says of itself.
+ * Blocks: references, reuse, single ones, and the pool's counts.
  */
 #include <setjmp.h>
 #include <stdarg.h>

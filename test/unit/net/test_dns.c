@@ -1,6 +1,6 @@
 /*
- * The resolver against a name server of our own on a free port: cache, rotation, shared
- * queries, failures, changes.  Port 53 needs rights that tests do not have, so
+ * The resolver against a name server of this test on a free port: cache, rotation,
+ * shared queries, failures, changes.  Port 53 needs rights that tests do not have, so
  * connect() is replaced here by one that sends the resolver to that port instead.
  */
 #include <arpa/inet.h>
@@ -33,12 +33,12 @@ struct scene {
 	struct later stop;
 	struct watch *watch;
 	int server; /* UDP socket of the name server */
-	/* what the name server says to A queries */
+	/* the name server's answers to A queries */
 	const char *answers[ANSWERS_MOST];
 	bool is_unknown, is_silent, is_empty;
-	const char *name; /* what it says to PTR queries; NULL: unknown */
-	int query_count;  /* A queries it saw */
-	/* zones: who has a serial, and what it is */
+	const char *name; /* its answer to PTR queries; NULL: unknown */
+	int query_count;  /* number of A queries it got */
+	/* zones: which one has a serial, and the serial */
 	const char *zone;
 	uint32_t serial;
 	int soa_count;
@@ -48,7 +48,7 @@ struct scene {
 	bool in_call;
 };
 
-/* Where the name server listens; 0 before there is one. */
+/* Port of the name server; 0 before there is one. */
 static in_port_t server_port;
 
 int connect(int fd, const struct sockaddr *to, socklen_t len)
@@ -104,8 +104,8 @@ static void put_soa(struct buf *b, uint32_t serial)
 	buf_put_u16(b, 1);
 	buf_put_u32(b, 60);
 	buf_put_u16(b, 2 + 20);
-	buf_put_u8(b, 0); /* the server: the root */
-	buf_put_u8(b, 0); /* whom to write to */
+	buf_put_u8(b, 0); /* primary name server: the root */
+	buf_put_u8(b, 0); /* mailbox of the administrator: the root */
 	buf_put_u32(b, serial);
 	for (int i = 0; i < 4; i++)
 		buf_put_u32(b, 60);
@@ -339,8 +339,8 @@ static void test_cache_and_rotation(void **state)
 	assert_int_equal(s->query_count, 1);
 	s->answers[1] = "127.0.0.6";
 	s->answers[2] = "127.0.0.7";
-	/* The order of the first answer is the resolver's; then one further each time.
-	 */
+	/* The resolver chooses the order of the first answer; each later one is rotated
+	 * by one. */
 	ask(s, "three.test");
 	loop_run(s->loop);
 	char seen[LOG_MOST], expected[2 * LOG_MOST];
@@ -382,7 +382,7 @@ static void test_failures_are_remembered(void **state)
 	s->answers[0] = "127.0.0.5";
 	ask_and_wait(s, "none.test", "Domain name not found;");
 	assert_int_equal(s->query_count, query_count);
-	/* No longer when failures are not to be kept. */
+	/* Failures are not kept any more. */
 	dns_configure(s->dns, 3600000000u, 0, 0);
 	s->is_empty = true;
 	ask_and_wait(s, "empty.test", "DNS server returned answer with no data;");
@@ -414,8 +414,8 @@ static void test_expiry_and_change(void **state)
 	loop_run(s->loop);
 	assert_int_equal(s->query_count, 2);
 	assert_string_equal(s->gone, "two.test=127.0.0.6 ");
-	/* A failure is not a change; what comes after it is compared to the last good.
-	 */
+	/* A failure is not a change; the next answer is compared to the last good
+	 * one. */
 	s->is_unknown = true;
 	s->told[0] = '\0';
 	ask_and_wait(s, "two.test", "Domain name not found;");
@@ -470,7 +470,7 @@ static void test_cancel(void **state)
 	(void)b;
 	loop_run(s->loop);
 	assert_string_equal(s->told, "127.0.0.5;");
-	/* The answer of a query nobody waits for is kept all the same. */
+	/* The answer of a query that no caller waits for is kept all the same. */
 	struct dns_query *c = ask(s, "two.test");
 	dns_cancel(&c);
 	s->wanted--;
@@ -543,17 +543,17 @@ static void test_verified_names(void **state)
 	s->answers[1] = "192.0.2.5";
 	expect_name(s, "192.0.2.5", "peer.test;");
 	assert_int_equal(s->query_count, 1);
-	/* Each time anew, and no row is left of a name that a peer chose. */
+	/* The name is asked each time; a name that a peer chose is not cached. */
 	expect_name(s, "192.0.2.5", "peer.test;");
 	assert_int_equal(s->query_count, 2);
 	assert_int_equal(dns_host_count(s->dns), 0);
-	/* A name that somebody else owns. */
+	/* The name belongs to another address. */
 	expect_name(s, "192.0.2.6", "name \"peer.test\" has other addresses;");
 	expect_name(s, "2001:db8::1", "name \"peer.test\" has other addresses;");
 	s->is_unknown = true;
 	expect_name(s, "192.0.2.5",
 	    "name \"peer.test\" has no address: Domain name not found;");
-	/* An address is no name, and would verify itself. */
+	/* An address as a name is refused, because it would verify itself. */
 	s->name = "192.0.2.5";
 	expect_name(s, "192.0.2.5", "name \"192.0.2.5\" is an address;");
 	s->name = NULL;
@@ -569,7 +569,7 @@ static void test_names_without_server(void **state)
 	s->is_silent = true;
 	ask_name(s, "192.0.2.5");
 	loop_run(s->loop);
-	/* Which words the library has for it depends on its version. */
+	/* The text depends on the version of the library. */
 	assert_memory_equal(s->told, "no name: ", 9);
 }
 
@@ -591,7 +591,7 @@ static void test_names_cancelled(void **state)
 		loop_later(s->loop, &s->stop);
 		loop_run(s->loop);
 	}
-	/* Freed while asking and while the answer is on its way. */
+	/* The request is freed while it is sent and while the answer is on its way. */
 	s->is_silent = true;
 	ask_name(s, "192.0.2.5");
 	struct dns_reverse *b = ask_name(s, "192.0.2.6");
@@ -625,7 +625,7 @@ static void test_walk(void **state)
 	loop_run(s->loop);
 	dns_walk(s->dns, view, s);
 	assert_string_equal(s->gone, "a.test:2:1 c.test:2:1 ");
-	/* Other times count at once, also for what is known already. */
+	/* Changed cache times apply at once, also to cached names. */
 	dns_configure(s->dns, 0, 0, 0);
 	s->is_unknown = true;
 	ask(s, "b.test");
@@ -646,7 +646,7 @@ static void clock_rings(struct deadline *d)
 	loop_stop(container_of(d, struct scene, clock)->loop);
 }
 
-/* Until somebody stops it, or for so long. */
+/* Runs the loop until it is stopped, or for this long. */
 static void loop_for(struct scene *s, uint64_t us)
 {
 	deadline_init(&s->clock, clock_rings);
@@ -655,7 +655,7 @@ static void loop_for(struct scene *s, uint64_t us)
 	deadline_clear(s->loop, &s->clock);
 }
 
-/* Until the name server was asked for a serial so often. */
+/* Runs the loop until the name server got this many more SOA queries. */
 static void await_soa(struct scene *s, int count)
 {
 	for (int wanted = s->soa_count + count;
@@ -694,7 +694,7 @@ static void test_zone_grows(void **state)
 	await_soa(s, 2);
 	expect_zones(s, "a.test:4294967295:2 ");
 	assert_int_equal(s->query_count, 2);
-	/* The serial goes past its end, and the addresses are others. */
+	/* The serial wraps around, and the addresses change. */
 	s->serial = 1;
 	s->answers[0] = "127.0.0.6";
 	await_soa(s, 2);
@@ -702,14 +702,14 @@ static void test_zone_grows(void **state)
 	assert_string_equal(s->gone, "x.a.test=127.0.0.5 y.a.test=127.0.0.5 ");
 	assert_int_equal(s->query_count, 4);
 	ask_and_wait(s, "x.a.test", "127.0.0.6;");
-	/* A server that lags behind says nothing new. */
+	/* A server with an older serial reports no change. */
 	s->serial = UINT32_MAX;
 	await_soa(s, 2);
 	s->serial = 1;
 	await_soa(s, 2);
 	assert_int_equal(s->query_count, 4);
 	expect_zones(s, "a.test:1:2 ");
-	/* Names that cannot be found out now are used as long as they may be. */
+	/* Names that cannot be resolved now are used as long as they may be. */
 	s->serial = 2;
 	s->is_unknown = true;
 	await_soa(s, 2);
@@ -728,7 +728,7 @@ static void test_zone_above(void **state)
 	ask_and_wait(s, "x.deep.in.a.test", "127.0.0.5;");
 	await_soa(s, 3);
 	expect_zones(s, "deep.in.a.test:7:1 ");
-	/* From then on only the one that has a serial is asked. */
+	/* From then on only the zone that has a serial is asked. */
 	s->serial = 8;
 	await_soa(s, 1);
 	await_soa(s, 1);
@@ -743,11 +743,11 @@ static void test_zone_without_serial(void **state)
 	s->answers[0] = "127.0.0.5";
 	dns_configure(s->dns, 3600000000u, 3600000000u, CHECK_US);
 	ask_and_wait(s, "x.b.test", "127.0.0.5;");
-	/* The top level is not asked. */
+	/* The resolver does not ask the top level domain. */
 	await_soa(s, 3);
 	assert_string_equal(
 	    s->news, "b.test: DNS server returned answer with no data;");
-	/* It comes later, and is told about again when it fails again. */
+	/* The zone appears later, and its next failure is reported again. */
 	s->zone = "b.test";
 	s->serial = 3;
 	await_soa(s, 2);
@@ -757,7 +757,7 @@ static void test_zone_without_serial(void **state)
 	assert_string_equal(s->news,
 	    "b.test: DNS server returned answer with no data;"
 	    "b.test: DNS server returned answer with no data;");
-	/* Not asked any more. */
+	/* The zone is not asked any more. */
 	dns_configure(s->dns, 3600000000u, 3600000000u, 0);
 	int count = s->soa_count;
 	for (int i = 0; i < 5; i++)
@@ -766,7 +766,7 @@ static void test_zone_without_serial(void **state)
 	assert_int_equal(s->query_count, 1);
 }
 
-/* A server that says nothing is asked once at a time, and names stay as they are. */
+/* A server that does not answer has one query at a time, and names stay as they are. */
 static void test_zone_of_a_silent_server(void **state)
 {
 	struct scene *s = *state;
@@ -783,7 +783,7 @@ static void test_zone_of_a_silent_server(void **state)
 	while (!s->news[0])
 		loop_for(s, 1000);
 	assert_string_equal(s->news, "c.test: Timeout while contacting DNS servers;");
-	/* Freed while it is being asked. */
+	/* The resolver is freed while it asks for a serial. */
 	dns_free(&s->dns);
 }
 

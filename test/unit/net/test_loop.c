@@ -1,5 +1,5 @@
 /*
- * The loop: the order of a turn, deadlines, what is put off, watches, signals.
+ * The loop: the order within a turn, deadlines, deferred work, watches, signals.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -18,7 +18,7 @@
 
 enum { NAMES_MOST = 64 };
 
-/* What ran, one letter each. */
+/* One letter for each callback that ran. */
 struct scene {
 	struct loop *loop;
 	struct mem mem;
@@ -28,7 +28,7 @@ struct scene {
 	int fds[2], extra;
 };
 
-/* Something put off that writes its letter and may queue another. */
+/* Deferred work that writes its letter and may queue another. */
 struct act {
 	struct later later;
 	struct scene *scene;
@@ -207,14 +207,14 @@ static void test_deadlines_in_order(void **state)
 	set_alarm(s, &c, 'c', 20000);
 	set_alarm(s, &b, 'b', 500);
 	set_alarm(s, &d, 'd', 100);
-	deadline_set(s->loop, &b.deadline, from_us + 10000); /* later */
-	deadline_set(s->loop, &c.deadline, from_us + 5000);  /* earlier */
+	deadline_set(s->loop, &b.deadline, from_us + 10000); /* moved to later */
+	deadline_set(s->loop, &c.deadline, from_us + 5000);  /* moved to earlier */
 	deadline_clear(s->loop, &d.deadline);
 	deadline_clear(s->loop, &d.deadline);
 	loop_run(s->loop);
 	assert_string_equal(s->ran, "acbz");
 	assert_true(loop_now(s->loop) >= from_us + 30000);
-	/* Neither a spin nor one wake-up per change. */
+	/* The loop neither spins nor wakes up once per change. */
 	assert_true(loop_counts(s->loop)->turns < 20);
 }
 
@@ -241,8 +241,8 @@ static void test_deadline_set_while_called(void **state)
 	set_alarm(s, &a, 'a', 0);
 	set_alarm(s, &b, 'b', 1);
 	set_alarm(s, &z, 'z', 2000);
-	/* One deadline is in the past; another that is due already is cleared by the
-	 * first. */
+	/* One deadline is set in the past; its callback clears another that is due
+	 * already. */
 	a.again_us = 1;
 	a.clears = &b;
 	loop_run(s->loop);
@@ -326,7 +326,7 @@ static void note_writer(void *ctx, int fd)
 	loop_stop(s->loop);
 }
 
-/* One descriptor, which the system knows once. */
+/* Two watches of one descriptor are registered with the system once. */
 static void test_both_directions(void **state)
 {
 	struct scene *s = *state;
@@ -347,7 +347,7 @@ static void test_both_directions(void **state)
 	assert_int_equal(loop_counts(s->loop)->ctl_calls, 4);
 }
 
-/* Watches two sockets; the one that is told first replaces the other. */
+/* Watches two sockets; the first that is reported replaces the other. */
 struct pair {
 	struct scene *scene;
 	struct watch *watches[2];
@@ -374,8 +374,8 @@ static void replace_other(void *ctx, int fd)
 	    watch_new(s->loop, s->fds[other], WATCH_READ, note_reader, s);
 }
 
-/* What the system said of a descriptor before it was closed is not told to the watch of
- * one that got its number. */
+/* An event that was reported for a closed descriptor does not reach the watch of a new
+ * descriptor with the same number. */
 static void test_number_used_again(void **state)
 {
 	struct scene *s = *state;
@@ -412,7 +412,7 @@ static void test_signal(void **state)
 	assert_string_equal(s->ran, "s");
 }
 
-/* The descriptor of its epoll instance is not known then. */
+/* Without epoll in libevent, the loop has no epoll descriptor. */
 static void test_signal_where_libevent_has_no_epoll(void **state)
 {
 	struct scene *s = *state;
@@ -438,7 +438,7 @@ static void test_clock(void **state)
 	struct alarm z;
 	uint64_t now_us = loop_now(s->loop), wall_us = loop_wall(s->loop);
 
-	/* After 2020 and before 2200. */
+	/* The date lies between 2020 and 2200. */
 	assert_true(wall_us > 1577836800ull * 1000000);
 	assert_true(wall_us < 7258118400ull * 1000000);
 	set_alarm(s, &z, 'z', 2000);

@@ -1,6 +1,6 @@
 /*
- * The ring itself: sends that fall short, sockets that leave with requests pending,
- * descriptors used again, buffers used up, and a ring that breaks under streams.
+ * The ring itself: partial sends, sockets closed with requests pending, descriptor
+ * numbers used again, buffers used up, and a ring that breaks under streams.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -37,7 +37,7 @@ struct end {
 	struct ring_port *port;
 	int fd, peer;
 	struct buf got;
-	size_t largest; /* of what came at once */
+	size_t largest; /* size of the largest receive */
 	ssize_t result;
 	size_t asked;
 	int sent_count, writable_count, end_count, errnum;
@@ -181,7 +181,7 @@ static void test_send_is_told_once(void **state)
 	assert_int_equal(e->result, 7);
 	assert_int_equal(read(e->peer, heard, sizeof(heard)), 7);
 	assert_string_equal(heard, "one two");
-	/* A caller with a short limit does not wait for others. */
+	/* A send with a short limit does not wait for others. */
 	ring_send(e->port, pieces, 1, true);
 	turn(w, RING_FOREVER);
 	assert_int_equal(e->sent_count, 2);
@@ -211,7 +211,7 @@ static void test_full_socket(void **state)
 	struct iovec piece = {much, len};
 
 	ring_send(e->port, &piece, 1, false);
-	turn(w, RING_FOREVER); /* told without being asked for */
+	turn(w, RING_FOREVER); /* reported without being asked for */
 	assert_true(e->result > 0 && (size_t)e->result < len);
 	assert_int_equal(e->asked, len);
 	ring_send(e->port, &piece, 1, false);
@@ -294,7 +294,7 @@ static void test_leaving_while_told(void **state)
 	turn(w, 0);
 	assert_null(w->end.port);
 	assert_string_equal(buf_text(&w->end.got), "first");
-	/* The descriptor is really closed. */
+	/* The descriptor has been closed. */
 	turn(w, 0);
 	assert_int_equal(read(w->end.peer, rest, sizeof(rest)), 0);
 }
@@ -314,7 +314,7 @@ static void test_stop_and_go(void **state)
 	ring_receive(e->port);
 	turn(w, RING_FOREVER);
 	assert_string_equal(buf_text(&e->got), "later");
-	/* Both in one turn leave it as it was. */
+	/* Stopping and starting in one turn changes nothing. */
 	ring_stop_receiving(e->port);
 	ring_receive(e->port);
 	peer_says(e, " on");
@@ -323,7 +323,7 @@ static void test_stop_and_go(void **state)
 	assert_string_equal(buf_text(&e->got), "later on");
 }
 
-/* More sockets have something to say than there are buffers, and all is kept. */
+/* More sockets have input than there are buffers, and no byte is lost. */
 static void test_buffers_are_used_up(void **state)
 {
 	NEED_RING(w);
@@ -398,12 +398,12 @@ static void test_wait_ends_in_time(void **state)
 
 /* ---- listening sockets ---- */
 
-/* A socket that accepts, and those who come to it. */
+/* A listening socket, and the clients that connect to it. */
 struct door {
 	struct ring_listener *listener;
 	struct sock_target target;
 	int fd, open_count;
-	bool closes; /* at the first who comes */
+	bool closes; /* closes the listener at the first client */
 	int guests[8], guest_count;
 };
 
@@ -454,7 +454,7 @@ static void door_done(struct door *d)
 		close(d->guests[--d->guest_count]);
 }
 
-/* Whoever waits is told of once in each turn, until nobody does. */
+/* A waiting client is reported once in each turn, until none is left. */
 static void test_listener(void **state)
 {
 	NEED_RING(w);
@@ -477,8 +477,8 @@ static void test_listener(void **state)
 	door_done(&d);
 }
 
-/* Who comes after that is not told of, and once the socket is closed nobody listens:
- * not even the kernel for us. */
+/* After a stop no client is reported, and once the socket is closed nothing listens on
+ * its address, not even the kernel. */
 static void test_listener_is_freed(void **state)
 {
 	NEED_RING(w);
@@ -531,7 +531,7 @@ static void test_listener_is_freed_while_told(void **state)
 
 /* ---- a ring that breaks ---- */
 
-/* From now on this process may not use rings any more. */
+/* From now on this process may not use rings. */
 static void forbid_rings(void)
 {
 	struct sock_filter code[] = {
@@ -573,7 +573,7 @@ static void hall_ready(void *ctx, int fd)
 	door_ready(&h->door);
 }
 
-/* It was made before there was a ring, it moves there and back. */
+/* The listener is made before the ring is, moves to it, and moves back. */
 static void hall_open(struct hall *h, struct loop *loop)
 {
 	door_make(&h->door);
@@ -586,7 +586,7 @@ static void hall_close(struct hall *h)
 	door_done(&h->door);
 }
 
-/* Bytes are on their way in both directions, and more than the socket takes. */
+/* More bytes than the socket takes are on their way in both directions. */
 static void break_under_a_stream(void)
 {
 	void *state;
@@ -660,7 +660,7 @@ static void test_streams_go_on_when_it_breaks(void **state)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-/* Where rings are forbidden from the start, the reason is given and nothing changes. */
+/* Where rings are forbidden from the start, the reason is given and epoll is used. */
 static void test_forbidden_from_the_start(void **state)
 {
 	NEED_RING(w);

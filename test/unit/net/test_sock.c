@@ -331,8 +331,8 @@ static void test_file_is_not_removed(void **state)
 	rmdir(dir);
 }
 
-/* A socket file is replaced only when nobody listens there; a full queue is no sign of
- * that. */
+/* A socket file is replaced only when no process listens on it; a full queue does not
+ * count as that. */
 static void test_live_socket_is_not_replaced(void **state)
 {
 	struct sock_options o = {.unix_mode = -1, .backlog = 0};

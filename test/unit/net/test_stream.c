@@ -1,6 +1,6 @@
 /*
- * Streams over socket pairs and loopback: delivery, pausing, connecting, ends of every
- * kind, and what a turn costs in system calls.
+ * Streams over socket pairs and loopback: delivery, pausing, connecting, all kinds of
+ * ends, and the system calls of a turn.
  */
 #include <errno.h>
 #include <poll.h>
@@ -33,11 +33,11 @@ static void test_echo(void **state)
 	}
 	assert_int_equal(o->receive_count, 100);
 	assert_int_equal(o->got.len, 500);
-	/* One receive, one send and nothing else for each. */
+	/* Each message costs one receive, one send and nothing else. */
 	assert_int_equal(counts->recv_calls, 100);
 	assert_int_equal(counts->send_calls, 100);
 	assert_int_equal(counts->ctl_calls, ctl_calls);
-	/* The same bytes of the same block were used all the time. */
+	/* All messages used the same bytes of the same block. */
 	if (!engine_is_ring(&o->net)) {
 		assert_int_equal(blocks_in_use(o), 1);
 		assert_int_equal(o->net.current->used, 5);
@@ -66,7 +66,7 @@ static void test_short_receive_ends_the_round(void **state)
 	if (o->got.len < sizeof(large))
 		loop_run(o->loop);
 	assert_int_equal(o->got.len, sizeof(large));
-	/* No receive that brought nothing. */
+	/* No receive call returned without bytes. */
 	assert_int_equal(loop_counts(o->loop)->recv_calls, (uint64_t)o->receive_count);
 }
 
@@ -103,7 +103,7 @@ static void test_kept_blocks_are_not_reused(void **state)
 	if (engine_is_ring(&o->net))
 		return;
 	assert_memory_equal(o->kept->bytes, "firstsecond", 11);
-	/* Room in the same block is used up before another is taken. */
+	/* The room in a block is used up before another block is taken. */
 	assert_int_equal(blocks_in_use(o), 1);
 	o->kept->used = BLOCK_SIZE - BLOCK_MIN_ROOM + 1;
 	say(o, "third");
@@ -118,7 +118,7 @@ static void test_pause(void **state)
 	struct loop_counts *counts = loop_counts(o->loop);
 	uint64_t ctl_calls = counts->ctl_calls;
 
-	/* Pausing without input costs nothing. */
+	/* Pausing a stream without input makes no system calls. */
 	stream_pause(&o->stream);
 	one_turn(o);
 	stream_resume(&o->stream);
@@ -128,7 +128,7 @@ static void test_pause(void **state)
 	one_turn(o);
 	one_turn(o);
 	assert_int_equal(o->receive_count, 0);
-	assert_int_equal(counts->recv_calls, 1); /* the look whether it left */
+	assert_int_equal(counts->recv_calls, 1); /* looks whether the peer left */
 	if (!engine_is_ring(&o->net))
 		assert_int_equal(counts->ctl_calls, ctl_calls + 1);
 	assert_true(o->stream.readable);
@@ -180,7 +180,7 @@ static void test_close_inside_received(void **state)
 	assert_int_equal(o->receive_count, 1);
 	assert_int_equal(o->end_count, 0);
 	assert_false(stream_is_open(&o->stream));
-	/* The last attempt was made. */
+	/* The stream tried to send once more before it closed. */
 	struct buf b;
 	buf_init(&b, 0);
 	assert_int_equal(hear(o, &b), o->got.len);
@@ -201,7 +201,7 @@ static void test_peer_closes(void **state)
 	assert_string_equal(buf_text(&o->got), "bye");
 	assert_int_equal(o->end_count, 1);
 	assert_string_equal(o->end_text, "");
-	/* Not closed by the owner yet, and still no busy loop. */
+	/* The owner has not closed the stream yet, and still the loop does not spin. */
 	assert_true(stream_is_open(&o->stream));
 }
 
@@ -244,7 +244,7 @@ static void test_connect(void **state)
 	assert_int_equal(
 	    stream_connect(&o->stream, &o->net, &target, &options, &owner_ops, &err),
 	    0);
-	/* Output may be handed over before the connection stands. */
+	/* Output may be written before the connection is established. */
 	assert_int_equal(stream_write(&o->stream, "hi", 2), 0);
 	stream_flush(&o->stream);
 	o->in_call = false;

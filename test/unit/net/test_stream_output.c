@@ -42,10 +42,10 @@ static void test_gather(void **state)
 	assert_int_equal(stream_pending(&o->stream), 200);
 	assert_int_equal(loop_counts(o->loop)->send_calls, 0);
 	one_turn(o);
-	/* With io_uring the second send leaves with the next turn. */
+	/* With io_uring the second send goes out in the next turn. */
 	if (engine_is_ring(&o->net))
 		one_turn(o);
-	/* 100 spans, 64 in one send. */
+	/* The 100 spans need two sends, because one takes 64. */
 	assert_int_equal(loop_counts(o->loop)->send_calls, 2);
 	struct buf b;
 	buf_init(&b, 0);
@@ -64,7 +64,7 @@ static void test_join(void **state)
 	memset(b->bytes, 'x', 1000);
 	for (size_t i = 0; i < 1000; i++)
 		stream_put(&o->stream, b, b->bytes + i, 1);
-	/* One span, one reference. */
+	/* The bytes are one span with one reference. */
 	assert_int_equal(b->refs, 2);
 	assert_int_equal(o->net.queues->used, 1);
 	stream_put(&o->stream, b, b->bytes, 0);
@@ -88,7 +88,7 @@ static void test_slow_peer(void **state)
 	assert_true(o->stream.blocked);
 	assert_int_equal(o->drain_count, 0);
 	uint64_t send_calls = loop_counts(o->loop)->send_calls;
-	/* While it is blocked, more output makes no more calls. */
+	/* While the stream is blocked, more output makes no more calls. */
 	sent += fill_kernel(o, 100);
 	one_turn(o);
 	assert_int_equal(loop_counts(o->loop)->send_calls, send_calls);
@@ -138,7 +138,7 @@ static void test_small_rest_pins_no_block(void **state)
 	struct buf heard;
 	uint8_t *filling = mem_zero(400000);
 
-	/* Fill the kernel without the stream, then hand over something small. */
+	/* The test fills the socket without the stream, then writes something small. */
 	while (send(o->stream.fd, filling, 400000, MSG_DONTWAIT) > 0)
 		;
 	memcpy(b->bytes, "smallremain", 11);
@@ -233,7 +233,7 @@ static void test_write_to_nobody(void **state)
 	loop_run(o->loop);
 	one_turn(o);
 	assert_int_equal(o->end_count, 1);
-	/* Bytes that the peer sent before it closed are not lost. */
+	/* Bytes that the peer sent before it closed are delivered. */
 	assert_string_equal(buf_text(&o->got), "last words");
 	assert_int_equal(loop_counts(o->loop)->send_calls, 1);
 }
@@ -243,7 +243,7 @@ static void test_write_failure_while_paused(void **state)
 	struct owner *o = *state;
 
 	stream_pause(&o->stream);
-	say(o, "unread"); /* so that reading would not tell that it left */
+	say(o, "unread"); /* so that reading would not show that the peer left */
 	close(o->peer);
 	o->peer = -1;
 	assert_int_equal(stream_write(&o->stream, "x", 1), 0);

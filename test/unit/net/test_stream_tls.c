@@ -1,6 +1,6 @@
 /*
  * Streams under TLS: two of them over a socket pair in one loop, or one and a peer that
- * is OpenSSL itself.
+ * is plain OpenSSL.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,12 +22,12 @@
 struct world;
 
 struct side {
-	struct stream stream; /* first: ops find the side by it */
+	struct stream stream; /* must be first: ops cast the stream to its side */
 	struct world *world;
 	size_t got, end_count, secured_count, drained_count;
-	size_t to_send, sent; /* of the pattern */
+	size_t to_send, sent; /* bytes of the pattern */
 	char end_text[sizeof(((struct err *)NULL)->text)];
-	char heard[64]; /* the first bytes */
+	char heard[64]; /* the first bytes that arrived */
 	bool checks_pattern, pauses, closes_when_secured, closes_when_received;
 	bool starts_tls, starts_directly;
 };
@@ -139,7 +139,7 @@ static const struct stream_ops ops = {
     .secured = secured,
 };
 
-/* ---- the world ---- */
+/* ---- set-up ---- */
 
 static void stop_loop(struct later *l)
 {
@@ -251,7 +251,7 @@ static void test_handshake_and_bytes(void **state)
 
 	start_both(w);
 	assert_null(stream_tls(&w->client.stream));
-	/* Output that is written early waits for the handshake. */
+	/* Output that is written early is sent after the handshake. */
 	stream_write(&w->client.stream, "early", 5);
 	assert_true(stream_pending(&w->client.stream) > 5);
 	turn_until(w, w->server.got == 5);
@@ -264,7 +264,7 @@ static void test_handshake_and_bytes(void **state)
 	tls_describe(stream_tls(&w->server.stream), out);
 	assert_string_equal(out, "TLSv1.3/TLS_AES_256_GCM_SHA384/ECDH=X25519");
 	assert_int_equal(stream_pending(&w->server.stream), 0);
-	/* Nothing is held while nothing happens. */
+	/* An idle connection holds no buffers. */
 	assert_true(blocks_in_use(w) <= 1);
 	assert_int_equal(w->net.queues->used, 0);
 	assert_null(w->server.stream.tls->held);
@@ -316,7 +316,7 @@ static void test_verification_fails(void **state)
 	assert_string_equal(w->client.end_text,
 	    "certificate verify failed: name \"other.test\" not present in server "
 	    "certificate");
-	/* The alert went out before the socket closed. */
+	/* The alert was sent before the socket closed. */
 	assert_non_null(strstr(w->server.end_text, "alert"));
 	assert_int_equal(w->client.secured_count + w->server.secured_count, 0);
 }
@@ -395,7 +395,7 @@ static void test_end_without_close_notify(void **state)
 	assert_string_equal(w->server.end_text, "");
 }
 
-/* Part of a record, then nothing: no error of TLS, just gone. */
+/* The peer closes after part of a record: the stream ends without a TLS error. */
 static void test_end_amid_a_record(void **state)
 {
 	struct world *w = *state;
@@ -433,7 +433,7 @@ static void test_unread_words_while_paused(void **state)
 	assert_int_equal(w->server.end_count, 0);
 	assert_int_equal(w->server.got, 0);
 	stream_resume(&w->server.stream);
-	assert_int_equal(w->server.got, 0); /* never from inside the call */
+	assert_int_equal(w->server.got, 0); /* no callback inside the call */
 	turn_until(w, w->server.end_count);
 	assert_string_equal(w->server.heard, "unread");
 }
@@ -451,7 +451,7 @@ static void test_end_behind_what_is_delivered(void **state)
 	assert_string_equal(w->server.heard, "last");
 }
 
-/* ---- much ---- */
+/* ---- large transfers ---- */
 
 enum { MUCH = 10 * 1024 * 1024 };
 
@@ -496,7 +496,7 @@ static void test_nobody_listens(void **state)
 	send_more(&w->client);
 	for (int i = 0; i < 50; i++)
 		one_turn(w);
-	/* The sender was stopped; no more than a little was taken. */
+	/* The sender was stopped after a small part. */
 	assert_true(w->client.sent < MUCH / 10);
 	assert_int_equal(w->server.got, 0);
 	assert_true(w->server.stream.tls->held->cap <= BLOCK_SIZE);
@@ -519,7 +519,7 @@ static void test_one_send_for_many_records(void **state)
 	one_turn(w);
 	assert_int_equal(loop_counts(w->loop)->send_calls - calls, 1);
 	turn_until(w, w->client.got == 100500);
-	/* The small ones shared a record. */
+	/* The small writes shared a record. */
 	assert_int_equal(stream_pending(&w->server.stream), 0);
 }
 
@@ -528,7 +528,7 @@ static void test_rounds(void **state)
 	struct world *w = *state;
 	int size = 4 << 20;
 
-	/* With io_uring the kernel goes on to the next one by itself. */
+	/* With io_uring the kernel continues with the next receive by itself. */
 	uint64_t most = engine_is_ring(&w->net) ? 72 : 2;
 	w->net.rounds = 2;
 	setsockopt(w->fds[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
@@ -552,7 +552,7 @@ struct crowd {
 	int fds[CROWD];
 };
 
-/* The first bytes of a handshake are there for each of them. */
+/* The first bytes of a handshake have arrived on each connection. */
 static void crowd_open(struct crowd *crowd, struct world *w, bool directly)
 {
 	crowd->context = SSL_CTX_new(TLS_client_method());
@@ -593,7 +593,7 @@ static int crowd_answered(const struct crowd *crowd)
 	return count;
 }
 
-/* Clients that are logged in do not wait until all handshakes are done. */
+/* Clients that are logged in need not wait until all handshakes are done. */
 static void check_crowd(struct world *w, bool directly)
 {
 	struct crowd *crowd = mem_zero(sizeof(*crowd));
@@ -623,7 +623,7 @@ static void test_many_direct_handshakes_take_many_turns(void **state)
 	check_crowd(*state, true);
 }
 
-/* ---- a peer that is not one of ours ---- */
+/* ---- a peer that is plain OpenSSL ---- */
 
 static SSL *raw_client(struct world *w, SSL_CTX **ctx)
 {
@@ -658,7 +658,7 @@ static void test_key_update(void **state)
 	SSL_CTX_free(ctx);
 }
 
-/* Answers that TLS gives by itself do not pile up for one who does not read them. */
+/* Answers that TLS makes do not pile up for a peer that does not read them. */
 static void test_key_update_flood(void **state)
 {
 	struct world *w = *state;
@@ -694,7 +694,7 @@ static void test_failing_context(void **state)
 	assert_int_equal(stream_start_tls(&w->client.stream, w->client_context,
 			     &(struct tls_peer_config){.host = host}, NULL, 0, &err),
 	    -1);
-	/* The connection goes on in clear. */
+	/* The connection continues without TLS. */
 	stream_write(&w->client.stream, "clear", 5);
 	turn_until(w, w->server.got == 5);
 }

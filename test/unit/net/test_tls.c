@@ -1,6 +1,6 @@
 /*
  * Handshakes and bytes between two ends in memory: versions, ciphers, curves, ALPN,
- * resumption, ends.
+ * resumption, closing.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,7 +42,7 @@ static void expect_refused(struct pair *p, const char *server, const char *clien
 	assert_string_equal(p->server.err.text, server);
 	assert_non_null(strstr(p->client.err.text, client));
 	assert_non_null(tls_failure(p->server.tls));
-	/* It stays so. */
+	/* The failure is permanent. */
 	assert_int_equal(tls_handshake(p->server.tls, NULL), TLS_FAILED);
 	assert_false(tls_is_complete(p->server.tls));
 }
@@ -212,7 +212,7 @@ static void test_corrupt_record(void **state)
 	pair_say(&p.client, "second", 6);
 	p.client.out.bytes[p.client.out.len - 1] ^= 1;
 	pair_run(&p);
-	/* The bytes before it are valid. */
+	/* The bytes before the broken record are valid. */
 	assert_string_equal(buf_text(&p.server.got), "first");
 	assert_int_equal(p.server.status, TLS_FAILED);
 	assert_string_equal(p.server.err.text, "decryption failed or bad record mac");
@@ -256,7 +256,7 @@ static void test_sni(void **state)
 	}
 }
 
-/* ---- against a client that is OpenSSL itself ---- */
+/* ---- against an OpenSSL client ---- */
 
 struct raw {
 	SSL_CTX *ctx;
@@ -290,7 +290,7 @@ static void raw_init(
 	raw->server.tls = tls_new(context, NULL, put_raw, raw, &raw->server.err);
 }
 
-/* Carries what the client has to say; true while it had something. */
+/* Carries what the client has to send; returns false when there was nothing. */
 static bool may_carry_raw(struct raw *raw)
 {
 	struct end *server = &raw->server;
@@ -372,7 +372,7 @@ static void test_resumption(void **state)
 				   *b = server_context(&with),
 				   *none = server_context(&without);
 		assert_true(is_resumed_next_time(a, a, versions[i]));
-		/* Keys live in the context. */
+		/* The ticket keys belong to the context. */
 		assert_false(is_resumed_next_time(a, b, versions[i]));
 		assert_false(is_resumed_next_time(none, none, versions[i]));
 		tls_context_unref(&a);
@@ -420,7 +420,7 @@ static void test_other_protocols_are_refused(void **state)
 	}
 }
 
-/* ---- against a server that is OpenSSL itself ---- */
+/* ---- against an OpenSSL server ---- */
 
 static SSL *raw_server(SSL_CTX **ctx)
 {
@@ -450,7 +450,7 @@ static SSL_TICKET_RETURN any_ticket(SSL *ssl, SSL_SESSION *session,
 					    : SSL_TICKET_RETURN_IGNORE;
 }
 
-/* What the client has put goes to the raw server, which does its part. */
+/* Bytes that the client wrote go to the raw server, which answers. */
 static int feed_raw_server(SSL *ssl, struct pair *p)
 {
 	BIO_write(SSL_get_rbio(ssl), p->client.out.bytes, (int)p->client.out.len);
@@ -458,7 +458,7 @@ static int feed_raw_server(SSL *ssl, struct pair *p)
 	return SSL_do_handshake(ssl);
 }
 
-/* While half a ticket has come nothing can be written; once it is whole it can. */
+/* Nothing can be written while only half a ticket has come. */
 static void test_write_amid_a_message(void **state)
 {
 	struct pair p;
@@ -495,7 +495,7 @@ static void test_write_amid_a_message(void **state)
 	pair_done(&p);
 }
 
-/* A server that knows no ALPN. */
+/* The server does not know ALPN. */
 static void test_direct_needs_alpn(void **state)
 {
 	const struct tls_peer_config direct = {.is_direct = true};
@@ -519,7 +519,7 @@ static void test_direct_needs_alpn(void **state)
 	pair_done(&p);
 }
 
-/* ---- what goes wrong on our side ---- */
+/* ---- faults on the pooler's side ---- */
 
 static int put_nothing(void *ctx, const uint8_t *p, size_t len)
 {

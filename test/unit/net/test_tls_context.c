@@ -1,5 +1,5 @@
 /*
- * Contexts from configurations: the words, the files, and what is said of wrong ones.
+ * Contexts from configurations: the settings, the files, and the errors of wrong ones.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -77,11 +77,11 @@ static void test_protocols(void **state)
 	}
 }
 
-/* Which versions a list really lets through. */
+/* Returns the versions that a list really allows. */
 static void test_protocol_lists_at_work(void **state)
 {
 	static const struct {
-		const char *list, *version; /* NULL: refused */
+		const char *list, *version; /* NULL: the list is refused */
 		const char *client;
 	} cases[] = {
 	    {"secure", "TLSv1.3", "all"},
@@ -197,7 +197,7 @@ static void test_half_of_a_certificate(void **state)
 	expect_good(&c);
 }
 
-/* Nobody is asked on the terminal. */
+/* OpenSSL does not ask for a password on the terminal. */
 static void test_encrypted_key(void **state)
 {
 	static const char text[] =

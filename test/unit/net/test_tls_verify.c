@@ -1,6 +1,6 @@
 /*
- * Certificates judged: those of clients and servers, names, expiry, revocation; the
- * hash for channel binding.
+ * Verification of certificates: those of clients and servers, names, expiry,
+ * revocation; the hash for channel binding.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +29,7 @@ static int make_certs(void **state)
 	return 0;
 }
 
-/* name NULL: none is shown. */
+/* name NULL: the client shows no certificate. */
 static struct tls_context *client_with(const char *name)
 {
 	char cert[40], key[40];
@@ -93,7 +93,7 @@ static void test_client_certificates(void **state)
 	}
 }
 
-/* A chain of so many CAs between the root and the client. */
+/* A chain of this many CAs between the root and the client. */
 static void expect_chain(int length, bool is_good)
 {
 	char name[24] = "ca", issuer[24], file[24];
@@ -146,7 +146,7 @@ static void expect_server(const char *cert, const char *ca, enum tls_peer_check 
 	if (reason) {
 		assert_int_equal(p.client.status, TLS_FAILED);
 		assert_non_null(strstr(p.client.err.text, reason));
-		/* The server is told, too. */
+		/* The server gets an alert, too. */
 		assert_int_equal(p.server.status, TLS_FAILED);
 	} else {
 		if (p.client.status == TLS_FAILED)
@@ -225,7 +225,7 @@ static void test_wildcards_are_not_for_addresses(void **state)
 	expect_name("star-ip", "127.0.0.1", false);
 }
 
-/* Such a name once passed for what stands before its NUL. */
+/* A name with a NUL must not match the part before the NUL. */
 static void test_nul_in_a_name(void **state)
 {
 	(void)state;
@@ -234,7 +234,7 @@ static void test_nul_in_a_name(void **state)
 	expect_name("nul", "good.test", false);
 }
 
-/* The user of a client certificate. */
+/* The user name in a client certificate. */
 static void test_user_names(void **state)
 {
 	struct pair p;
@@ -315,7 +315,7 @@ static void expect_hash(const char *name, const char *md)
 	int own_result = tls_end_point_hash(p.server.tls, true, own, &own_len);
 	assert_int_equal(
 	    tls_end_point_hash(p.client.tls, false, peers, &peers_len), own_result);
-	/* Neither has the certificate that the other way would need. */
+	/* Neither end has the certificate for the hash of the other direction. */
 	assert_int_equal(tls_end_point_hash(p.client.tls, true, wanted, &own_len), -1);
 	assert_int_equal(tls_end_point_hash(p.server.tls, false, wanted, &own_len), -1);
 	if (md) {
@@ -341,7 +341,7 @@ static void test_end_point_hash(void **state)
 	certs_make("rsa512",
 	    &(struct cert_wish){.cn = "a", .hash = "sha512", .key = CERT_RSA});
 	certs_make("ed", &(struct cert_wish){.cn = "a", .key = CERT_ED25519});
-	/* The signature counts, not the key: an RSA key signed with ECDSA. */
+	/* The signature decides, not the key: an RSA key signed with ECDSA. */
 	certs_make("mixed",
 	    &(struct cert_wish){.issuer = "ca", .hash = "sha384", .key = CERT_RSA});
 	expect_hash("ec256", "sha256");
@@ -351,7 +351,7 @@ static void test_end_point_hash(void **state)
 	expect_hash("ed", NULL);
 }
 
-/* Too weak a hash is not used, whatever signed the certificate. */
+/* A weak hash of the signature is replaced by SHA-256. */
 static void test_end_point_hash_of_sha1(void **state)
 {
 	uint8_t out[TLS_HASH_MAX], wanted[EVP_MAX_MD_SIZE];

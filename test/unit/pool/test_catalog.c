@@ -1,5 +1,5 @@
 /*
- * What exists, for how long, and what a new snapshot does to it.
+ * Which databases, users and pools exist, how long, and what a new snapshot changes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,7 +33,7 @@ static void pools_are_found_again(void **state)
 	assert_ptr_equal(catalog_pool(a, u), au);
 	assert_ptr_equal(catalog_find_pool(a, u), au);
 	assert_ptr_not_equal(catalog_pool(a, v), au);
-	/* One pool, whoever logs in. */
+	/* A database with a forced user has one pool for all users. */
 	assert_ptr_equal(catalog_pool(b, u), catalog_pool(b, v));
 	assert_ptr_equal(catalog_pool(b, u)->user, catalog_find_user(w.c, "f"));
 	assert_int_equal(w.c->pool_list.count, 3);
@@ -92,7 +92,7 @@ static void values_in_force(void **state)
 	    scope_query_wait_timeout(scope_of_login(bv->database, NULL)), 33 * SECOND);
 	world_set(&w, "default_pool_size", "0");
 	assert_int_equal(pool_size(bv), 0);
-	/* No entry any more: the global value. */
+	/* Without an entry the global value is used. */
 	world_adopt(&w, "[databases]\na=\nb=\nf=user=u\n[pgbouncer]\n", NULL);
 	assert_int_equal(pool_size(au), 20);
 	assert_null(au->user->config);
@@ -154,7 +154,7 @@ static void changed_entries(void **state)
 	v = world_next(&w, a, VERDICT_RETIRE);
 	assert_string_equal(v.text, "database configuration changed");
 	world_next(&w, b, VERDICT_NONE);
-	/* SET makes nothing dirty. */
+	/* SET marks no pool dirty. */
 	world_set(&w, "verbose", "1");
 	assert_true(b->is_welcome_valid);
 	catalog_mark_dirty(w.c, b->database);
@@ -166,8 +166,8 @@ static void changed_entries(void **state)
 	world_done(&w);
 }
 
-/* Clients and servers of a database that is removed go one after the other; nothing is
- * freed under them. */
+/* Clients and servers of a removed database are closed one after the other; nothing
+ * that is still in use is freed. */
 static void gone_databases(void **state)
 {
 	struct world w;
@@ -191,10 +191,10 @@ static void gone_databases(void **state)
 	assert_string_equal(w.kill_reason, "database removed");
 	assert_null(catalog_find_database(w.c, "a"));
 	assert_true(a->is_gone && pool->is_killed);
-	/* Another snapshot, and the entry is still there for who holds the database. */
+	/* The old entry outlives another snapshot while the database is in use. */
 	world_adopt(&w, "[databases]\nb=\n[pgbouncer]\n", NULL);
 	assert_string_equal(a->config->dbname, "x");
-	/* A client in the middle of its login. */
+	/* A client is in the middle of its login. */
 	struct pool *late = catalog_pool(a, catalog_user(w.c, "v"));
 	struct ask late_ask;
 	world_join(late, &late_ask);
@@ -212,7 +212,7 @@ static void gone_databases(void **state)
 	pool_free_if_unused(pool);
 	assert_int_equal(w.freed, 2);
 	database_release(a);
-	/* Without anybody in it. */
+	/* The next database is removed while it has no clients. */
 	world_pool(&w, "b", "u");
 	world_adopt(&w, "[databases]\n[pgbouncer]\n", NULL);
 	assert_int_equal(w.freed, 3);
@@ -238,7 +238,7 @@ static void killed_pools(void **state)
 	assert_true(catalog_find_database(w.c, "b")->paused);
 	assert_false(catalog_find_database(w.c, "c")->paused);
 	assert_false(catalog_find_database(w.c, "pgbouncer")->paused);
-	/* A new one beside the dying one. */
+	/* A new pool exists beside the dying one. */
 	struct pool *again = world_pool(&w, "a", "u");
 	assert_ptr_not_equal(again, a);
 	pool_part(&ask);
@@ -258,7 +258,7 @@ static void forced_users(void **state)
 		       "[pgbouncer]\n");
 	struct database *a = catalog_find_database(w.c, "a");
 	struct pool *pool = catalog_find_pool(a, NULL);
-	/* The pool exists before the first client. */
+	/* The pool exists before its first client. */
 	assert_non_null(pool);
 	assert_true(world_was_kicked(&w, pool));
 	assert_string_equal(pool_server_secret(pool)->text, "one");
@@ -305,7 +305,7 @@ static void secrets(void **state)
 	assert_non_null(u->adhoc);
 	assert_int_equal(u->scram_cache.iterations, 1);
 	assert_false(v->has_secret);
-	/* NULL: the list was not read. */
+	/* NULL: the user list was not read. */
 	world_adopt(&w, ini, NULL);
 	assert_true(u->has_secret);
 	world_adopt(&w, ini, "\"u\" \"two\"\n");
@@ -319,7 +319,7 @@ static void secrets(void **state)
 	world_done(&w);
 }
 
-/* A long list is taken over in steps; each user has the old secret or the new one. */
+/* A long list is taken over in steps; each user has the old or the new secret. */
 static void secrets_in_steps(void **state)
 {
 	static const char ini[] = "[databases]\na=\n[pgbouncer]\n";
@@ -337,7 +337,7 @@ static void secrets_in_steps(void **state)
 	assert_int_equal(w.c->other_secret_count, 2);
 	for (; catalog_adopt_users(w.c, 1); steps++) {
 		char name[8] = {'m', (char)('a' + steps)};
-		/* one who comes meanwhile */
+		/* a user is added meanwhile */
 		catalog_user(w.c, name);
 		assert_true(u->has_secret);
 		assert_int_equal(strlen(u->secret.text), 3);
@@ -349,7 +349,7 @@ static void secrets_in_steps(void **state)
 	assert_false(catalog_find_user(w.c, "ma")->has_secret);
 	assert_int_equal(w.c->other_secret_count, 2);
 	assert_false(catalog_adopt_users(w.c, 1));
-	/* a newer list takes its place */
+	/* a newer list replaces the one under way */
 	catalog_begin_users(w.c, list);
 	assert_true(catalog_adopt_users(w.c, 1));
 	world_adopt(&w, ini, "\"v\" \"five\"\n");
@@ -362,7 +362,7 @@ static void secrets_in_steps(void **state)
 
 #define AUTO_INI(template, more) "[databases]\n" more "*=" template "\n[pgbouncer]\n"
 
-/* What LDAP or PAM found right is for servers of the user's own pools. */
+/* A password that LDAP or PAM accepted is used for servers of the user's own pools. */
 static void remembered_passwords(void **state)
 {
 	struct world w;
@@ -375,7 +375,7 @@ static void remembered_passwords(void **state)
 	struct pool *own = catalog_pool(catalog_find_database(w.c, "a"), f);
 	struct pool *forced = catalog_pool(catalog_find_database(w.c, "b"), f);
 	assert_string_equal(pool_server_secret(own)->text, "listed");
-	/* a password, whatever it looks like */
+	/* the password looks like an md5 secret, but is a plain one */
 	user_remember(f, "md50123456789abcdef0123456789abcdef");
 	assert_int_equal(pool_server_secret(own)->kind, SECRET_PLAIN);
 	struct scram_cache *cache = pool_server_scram_cache(own);
@@ -411,7 +411,7 @@ static void auto_databases(void **state)
 	assert_null(catalog_database(w.c, name, &is_new));
 	name[63] = '\0';
 	assert_non_null(catalog_database(w.c, name, &is_new));
-	/* A changed template makes them anew; none leaves the old one in force. */
+	/* A changed template changes the databases made from it; none stays old. */
 	struct pool *pool = world_pool(&w, "x", "u");
 	pool->is_welcome_valid = true;
 	world_adopt(&w, AUTO_INI("port=1", ""), NULL);
@@ -424,11 +424,11 @@ static void auto_databases(void **state)
 	assert_string_equal(w.notes, "");
 	struct database *y = catalog_database(w.c, "y", &is_new);
 	assert_int_equal(y->config->port, 2);
-	/* A template that does not parse is none, and changes none. */
+	/* A template that does not parse makes no databases and changes none. */
 	world_adopt(&w, AUTO_INI("nonsense", ""), NULL);
 	assert_null(catalog_database(w.c, "z", &is_new));
 	assert_int_equal(x->config->port, 2);
-	/* Named in the file, it is automatic no more. */
+	/* A database that is named in the file is not automatic any more. */
 	world_adopt(&w, "[databases]\nx=port=3\n[pgbouncer]\n", NULL);
 	assert_false(x->is_auto);
 	assert_int_equal(x->config->port, 3);
@@ -448,7 +448,7 @@ static void idle_ones_are_dropped(void **state)
 	world_init(&w, "[databases]\na=\nm=user=f min_pool_size=1\n*=\n[pgbouncer]\n"
 		       "autodb_idle_timeout=60\npool_idle_timeout=10\n");
 	uint64_t start = w.now;
-	/* The pool that min_pool_size wants stays and is no reason to come again. */
+	/* The pool that min_pool_size keeps alive stays and is not reviewed again. */
 	assert_true(catalog_housekeeping(w.c, w.now, NULL, NULL) == UINT64_MAX);
 	struct database *x = catalog_database(w.c, "x", &is_new);
 	struct database *y = catalog_database(w.c, "y", &is_new);
@@ -483,7 +483,7 @@ static void idle_ones_are_dropped(void **state)
 	world_done(&w);
 }
 
-/* A client without a password can ask for new database names without end. */
+/* A client without a password must not create databases without end. */
 static void unused_ones_are_dropped_at_once(void **state)
 {
 	struct world w;
@@ -497,8 +497,8 @@ static void unused_ones_are_dropped_at_once(void **state)
 	assert_true(database_may_enter(used, false));
 	database_leave(used);
 	database_release(used);
-	/* a pool is no proof: auth_query asks in it before anybody has proven anything
-	 */
+	/* a pool does not prove a login: auth_query uses it before any client has
+	 * logged in */
 	struct database *asked = catalog_database(w.c, "asked", &is_new);
 	catalog_pool(asked, catalog_user(w.c, "u"));
 	struct database *entered = catalog_database(w.c, "entered", &is_new);
@@ -584,8 +584,7 @@ static void sorted_walks_and_snapshots(void **state)
 	assert_int_equal(bu->history.newer.query_count, 9);
 	assert_int_equal(w.c->snapshot_us, 8);
 	assert_int_equal(w.c->older_snapshot_us, 7);
-	/* A pool that nobody uses is looked at until both snapshots are what it counts.
-	 */
+	/* An unused pool is in the snapshots until both have its last counts. */
 	bu->stats.query_count = 10;
 	pool_part(&ask);
 	assert_int_equal(w.c->counted.count, 1);
@@ -594,7 +593,7 @@ static void sorted_walks_and_snapshots(void **state)
 	catalog_snapshot_stats(w.c, 10);
 	assert_int_equal(w.c->counted.count, 0);
 	assert_int_equal(bu->history.older.query_count, 10);
-	/* ... and again when somebody does. */
+	/* The pool is counted again when a client joins. */
 	world_join(bu, &ask);
 	assert_int_equal(w.c->counted.count, 1);
 	bu->stats.query_count = 11;
@@ -602,7 +601,7 @@ static void sorted_walks_and_snapshots(void **state)
 	assert_int_equal(bu->history.older.query_count, 10);
 	assert_int_equal(bu->history.newer.query_count, 11);
 	pool_part(&ask);
-	/* Settings have changed: pools that nobody uses are not even asked. */
+	/* Changed settings do not kick pools that have no clients. */
 	world_was_kicked(&w, bu);
 	world_set(&w, "default_pool_size", "3");
 	assert_int_equal(w.kick_count, 0);

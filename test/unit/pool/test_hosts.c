@@ -1,5 +1,5 @@
 /*
- * Several hosts of one database: whose turn it is, who is left out and taken back.
+ * Several hosts of one database: which is next, which is left out and taken back.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 
 enum { CLIENTS = 10000 };
 
-/* Clients who come, ask once and go, with so many of them at a time. */
+/* Clients come, ask once and leave; `at_a_time` of them are there at a time. */
 static void run_clients(struct town *t, size_t count, size_t at_a_time)
 {
 	struct ask asks[16] = {{.pool = NULL}};
@@ -70,13 +70,13 @@ static void clients_are_shared_by_weight(void **state)
 		town_init(&t, cases[i].keys, cases[i].settings);
 		run_clients(&t, CLIENTS, cases[i].at_a_time);
 		expect_shares(&t, CLIENTS, percent);
-		/* servers are lent again, not opened for each */
+		/* idle servers are lent again; not every client needs a dial */
 		assert_in_range(t.dials, 1, CLIENTS / 50);
 		town_done(&t);
 	}
 }
 
-/* All pools of a database together, though each of them has one client only. */
+/* The balance counts all pools of a database, though each pool has only one client. */
 static void pools_share_by_weight(void **state)
 {
 	static const unsigned percent[] = {60, 20, 20};
@@ -111,7 +111,7 @@ static void least_connections_looks_at_those_in_use(void **state)
 	assert_int_equal(town_host(&t, 0)->connections, 2);
 	assert_int_equal(town_host(&t, 1)->connections, 2);
 	assert_int_equal(town_host(&t, 2)->connections, 4);
-	/* the first host is free again, whatever it has had before */
+	/* the first host has no connections; its past assignments do not count */
 	for (size_t i = 0; i < 8; i++) {
 		if (asks[i].seat->share->host != town_host(&t, 0))
 			continue;
@@ -163,7 +163,7 @@ static void disable_stays_until_failure(void **state)
 	assert_string_equal(t.dialed, "aa");
 	t.dead = "ab";
 	town_ask(&t, t.pool, &asks[2]);
-	/* at once, without a turn of server_login_retry */
+	/* the next host is tried at once, without waiting for server_login_retry */
 	assert_string_equal(t.dialed, "aaabc");
 	t.dead = "";
 	t.w.now += 1000 * (uint64_t)SECOND;
@@ -194,7 +194,7 @@ static void a_host_that_fails_is_left_out(void **state)
 	town_ask(&t, t.pool, &asks[1]);
 	town_ask(&t, t.pool, &asks[2]);
 	assert_string_equal(t.dialed, "abcb");
-	/* other pools know of it */
+	/* other pools of the database know that the host is down */
 	struct ask other;
 	town_ask(&t, world_pool(&t.w, "d", "other"), &other);
 	assert_string_equal(t.dialed, "abcbc");
@@ -204,8 +204,8 @@ static void a_host_that_fails_is_left_out(void **state)
 	town_done(&t);
 }
 
-/* Use the pool until the pause of its first host has ended; the next client goes to
- * another one, and the first is tried beside it. */
+/* Uses the pool until the pause of its first host has ended; the next client goes to
+ * another host, and the first is probed beside it. */
 static void expect_probe(struct town *t, uint64_t after_s)
 {
 	unsigned dials = t->dials;
@@ -246,12 +246,12 @@ static void it_is_tried_again_after_growing_pauses(void **state)
 	expect_probe(&t, 160);
 	assert_int_equal(a->state, HOST_UP);
 	assert_int_equal(a->retry_us, 0);
-	/* the host gets its share from now on, and no more */
+	/* the host gets its usual share from now on, and no more */
 	uint64_t before = town_host(&t, 1)->assignments;
 	run_clients(&t, 30, 1);
 	assert_in_range(a->assignments, 9, 12);
 	assert_in_range(town_host(&t, 1)->assignments - before, 9, 11);
-	/* the pauses begin anew */
+	/* the pauses begin at the shortest again */
 	t.dead = "a";
 	for (size_t i = 0; i < SEATS; i++) {
 		if (t.seats[i].pool && t.seats[i].share->host == a)
@@ -263,7 +263,7 @@ static void it_is_tried_again_after_growing_pauses(void **state)
 	town_done(&t);
 }
 
-/* An attempt that takes long keeps no client from what is up, also in a full pool. */
+/* A slow probe keeps no client from hosts that are up, also in a full pool. */
 static void a_probe_is_in_nobodys_way(void **state)
 {
 	struct ask asks[3];
@@ -275,7 +275,7 @@ static void a_probe_is_in_nobodys_way(void **state)
 	town_ask(&t, t.pool, &asks[0]);
 	t.w.now += 10 * (uint64_t)SECOND;
 	town_give(&t, &asks[0]);
-	/* the client is served, and the probe begins */
+	/* the client gets a server, and the probe begins */
 	world_join(t.pool, &asks[0]);
 	assert_int_equal(pool_ask(&asks[0], ASK_QUERY, t.w.now).kind, VERDICT_GRANT);
 	world_next(&t.w, t.pool, VERDICT_DIAL);
@@ -286,7 +286,7 @@ static void a_probe_is_in_nobodys_way(void **state)
 	town_ask(&t, t.pool, &asks[1]);
 	assert_non_null(asks[1].seat);
 	assert_int_equal(pool_server_count(t.pool), 3);
-	/* it does get in: there is one connection too many, until one is free */
+	/* the probe succeeds: there is one connection too many, until one is idle */
 	t.dead = "";
 	town_end_dial(&t, probe);
 	assert_int_equal(town_host(&t, 0)->state, HOST_UP);
@@ -297,8 +297,7 @@ static void a_probe_is_in_nobodys_way(void **state)
 	town_done(&t);
 }
 
-/* A host says nothing: its waiters go elsewhere, and it is used again when it answers.
- */
+/* A host does not answer: its clients go elsewhere, and it is used when it answers. */
 static void a_slow_login_is_not_waited_for(void **state)
 {
 	struct ask a, b;
@@ -317,7 +316,7 @@ static void a_slow_login_is_not_waited_for(void **state)
 	assert_non_null(a.seat);
 	assert_string_equal(a.seat->share->host->name, "b");
 	assert_int_equal(town_host(&t, 0)->state, HOST_PROBING);
-	/* nobody waits for it any more */
+	/* no client waits for that host any more */
 	town_ask(&t, world_pool(&t.w, "d", "other"), &b);
 	assert_non_null(b.seat);
 	assert_string_equal(b.seat->share->host->name, "c");
@@ -325,7 +324,7 @@ static void a_slow_login_is_not_waited_for(void **state)
 	assert_int_equal(town_host(&t, 0)->state, HOST_UP);
 	town_give(&t, &a);
 	town_give(&t, &b);
-	/* or it fails */
+	/* or the slow login fails */
 	t.dead = "a";
 	town_close(&t, slow);
 	world_join(t.pool, &a);
@@ -349,7 +348,7 @@ static void a_slow_login_is_not_waited_for(void **state)
 	town_done(&t);
 }
 
-/* A probe that is given up says nothing about its host. */
+/* A probe that is cancelled does not change the state of its host. */
 static void a_probe_may_end_unfinished(void **state)
 {
 	struct ask a;
@@ -385,21 +384,21 @@ static void all_down_is_as_with_one(void **state)
 	assert_null(a.seat);
 	assert_string_equal(t.dialed, "abc");
 	assert_true(t.pool->last_connect_failed);
-	/* one attempt per server_login_retry */
+	/* there is one attempt per server_login_retry */
 	struct verdict v = world_next(&t.w, t.pool, VERDICT_NONE);
 	assert_true(v.wake_us == t.w.now + 10 * (uint64_t)SECOND);
 	t.w.now += 10 * (uint64_t)SECOND;
 	t.dead = "";
 	town_serve(&t, t.pool);
 	assert_non_null(a.seat);
-	/* the others are tried again beside it */
+	/* the other hosts are tried again in the same turn */
 	assert_memory_equal(t.dialed, "abca", 4);
 	assert_false(t.pool->last_connect_failed);
 	town_give(&t, &a);
 	town_done(&t);
 }
 
-/* A password that is wrong says nothing about the host. */
+/* A wrong password does not mark the host as down. */
 static void a_refused_login_leaves_the_host_up(void **state)
 {
 	struct ask a;
@@ -436,7 +435,7 @@ static void what_is_known_outlives_a_reload(void **state)
 	assert_ptr_equal(town_host(&t, 1), down);
 	assert_int_equal(down->state, HOST_DOWN);
 	assert_string_equal(town_host(&t, 0)->name, "x");
-	/* its last connection takes the other one's record along */
+	/* when its last connection closes, the record of the removed host is freed */
 	assert_false(lent->is_listed);
 	assert_int_equal(lent->connections, 1);
 	struct seat *seat = a.seat;

@@ -1,5 +1,5 @@
 /*
- * target_session_attrs: which hosts are used, when roles are looked at, what follows
+ * target_session_attrs: which hosts are used, when roles are checked, and what happens
  * when they change.
  */
 #include <setjmp.h>
@@ -17,7 +17,7 @@
 #include "base/buf.h"
 #include "town.h"
 
-/* Clients ask at the same time: to which hosts do they go? */
+/* Clients ask at the same time: which hosts do they get? */
 static void expect_used(struct town *t, const char *names)
 {
 	struct ask asks[9];
@@ -91,12 +91,12 @@ static void no_host_fits_means_waiting(void **state)
 	assert_string_equal(t.pool->refusal,
 	    "no host of database \"d\" is primary: a:1 is standby, b:2 is standby, "
 	    "c:3 is down (connect failed)");
-	/* also who comes later */
+	/* a client that comes later waits, too */
 	town_ask(&t, t.pool, &b);
 	assert_null(b.seat);
 	assert_int_equal(t.pool->waiting.count, 2);
 	assert_int_equal(t.refused, 0);
-	/* roles are looked at sooner than dead hosts are tried */
+	/* roles are checked sooner than dead hosts are tried again */
 	struct verdict v = world_next(&t.w, t.pool, VERDICT_NONE);
 	assert_true(v.wake_us == t.w.now + 5 * SECOND);
 	t.standbys = "a";
@@ -109,8 +109,8 @@ static void no_host_fits_means_waiting(void **state)
 	town_done(&t);
 }
 
-/* A standby is promoted: a look at it brings that out, and a host that has become a
- * standby is left as soon as its connections are given back. */
+/* A standby is promoted: a probe notices it, and connections to a host that has become
+ * a standby are closed as soon as they are given back. */
 static void roles_are_looked_at_in_the_background(void **state)
 {
 	struct ask a, b;
@@ -132,12 +132,12 @@ static void roles_are_looked_at_in_the_background(void **state)
 	assert_int_equal(pool_next(t.pool, t.w.now).kind, VERDICT_NONE);
 	t.standbys = "a";
 	t.w.now += SECOND;
-	/* no client asks for anything */
+	/* no client asks for a server */
 	town_serve(&t, t.pool);
 	assert_in_range(t.dials - dials, 1, 2);
 	assert_string_equal(
 	    hosts_state_shown(t.pool->database, town_host(&t, 0)), "up");
-	/* b reports that it is none any more */
+	/* b reports that it is not a standby any more */
 	struct host_report report = {.role = HOST_PRIMARY, .is_kept_posted = true};
 	hosts_learn(a.seat, &report, t.w.now);
 	assert_true(world_was_kicked(&t.w, t.pool));
@@ -167,7 +167,7 @@ static void without_clients_nobody_looks(void **state)
 	town_done(&t);
 }
 
-/* What servers do not report by themselves is asked again, beside the pool's size. */
+/* Roles that servers do not report are asked again, beside the pool's size. */
 static void silent_servers_are_asked_again(void **state)
 {
 	struct ask a;
@@ -179,13 +179,13 @@ static void silent_servers_are_asked_again(void **state)
 	t.standbys = "bc";
 	t.is_silent = true;
 	town_ask(&t, t.pool, &a);
-	/* the others as well, though nobody needs them */
+	/* the other hosts are checked as well, though no client needs them */
 	assert_int_equal(strlen(t.dialed), 3);
 	assert_true(strchr(t.dialed, 'b') && strchr(t.dialed, 'c'));
 	t.w.now += 5 * SECOND;
 	town_serve(&t, t.pool);
 	assert_string_equal(t.dialed + 3, "abc");
-	/* it says that it cannot write: it is looked at soon */
+	/* host a reports that it cannot write: its role is checked soon */
 	t.w.now += 2 * SECOND;
 	hosts_doubt(a.seat, t.w.now);
 	assert_true(world_was_kicked(&t.w, t.pool));
@@ -197,7 +197,7 @@ static void silent_servers_are_asked_again(void **state)
 	town_done(&t);
 }
 
-/* A user with a default_transaction_read_only of its own concerns nobody else. */
+/* A user's own default_transaction_read_only does not change the role of the host. */
 static void read_only_users_concern_themselves(void **state)
 {
 	struct ask a, b;
@@ -245,7 +245,7 @@ static void the_second_pass_ends_with_a_standby(void **state)
 	town_done(&t);
 }
 
-/* All connections end. */
+/* Closes all connections. */
 static void run_dry(struct town *t)
 {
 	for (size_t i = 0; i < SEATS; i++) {
@@ -265,7 +265,7 @@ static void an_elected_host_is_used_alone(void **state)
 	hosts_elect(t.pool->database, town_host(&t, 1));
 	town_serve(&t, t.pool);
 	expect_used(&t, "b");
-	/* until it fails */
+	/* b is used until it fails */
 	t.dead = "b";
 	town_ask(&t, t.pool, &a);
 	town_close(&t, a.seat);
@@ -282,8 +282,8 @@ static void an_elected_host_is_used_alone(void **state)
 	town_done(&t);
 }
 
-/* Nobody is served, and each host is looked at again and again, as long as clients
- * stand still for a SWITCHOVER. */
+/* While clients are paused for a SWITCHOVER no client is served, and each host is
+ * checked again and again. */
 static void a_paused_pool_looks_at_hosts_for_a_switchover(void **state)
 {
 	struct ask a, b;

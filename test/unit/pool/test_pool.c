@@ -16,10 +16,10 @@
 
 #define TRANSACTION "pool_mode=transaction\nserver_check_query=\n"
 
-/* `db` in transaction mode, without checks, plus these settings. */
+/* Database `db` in transaction mode, without checks, plus these settings. */
 #define INI(settings) "[databases]\ndb=\n[pgbouncer]\n" TRANSACTION settings
 
-/* Everything leaves; the world ends without leaks. */
+/* Closes all servers and clients, and checks that no memory leaks. */
 static void leave(struct world *w, struct seat *seats, size_t seat_count,
     struct ask *asks, size_t ask_count)
 {
@@ -70,7 +70,7 @@ static void lends_and_takes_back(void **state)
 	LEAVE(&w, seats, asks);
 }
 
-/* Fill a pool of n servers at rest, the last one at the front. */
+/* Fills a pool with n idle servers, the last one at the front. */
 static void fill(
     struct world *w, struct pool *pool, struct seat *seats, struct ask *asks, size_t n)
 {
@@ -117,7 +117,7 @@ static void resets_and_checks(void **state)
 	world_join(pool, &asks[0]);
 	world_join(pool, &asks[1]);
 	world_ask(&w, &asks[0], VERDICT_WAIT);
-	/* It has just said that it is ready: no check before its first use. */
+	/* A new server has said that it is ready: its first use needs no check. */
 	world_dial(&w, pool, &seats[0], VERDICT_GRANT);
 	world_set(&w, "server_reset_query_always", "0");
 	world_give(&w, &seats[0], VERDICT_REST);
@@ -125,23 +125,23 @@ static void resets_and_checks(void **state)
 	assert_int_equal(seats[0].state, SEAT_USED);
 	world_ask(&w, &asks[0], VERDICT_WAIT);
 	assert_ptr_equal(world_next(&w, pool, VERDICT_CHECK).seat, &seats[0]);
-	/* The client waits for the server that is tested. */
+	/* The client waits for the server that is being tested. */
 	world_next(&w, pool, VERDICT_NONE);
 	assert_ptr_equal(pool_tested(&seats[0], w.now).ask, &asks[0]);
 	world_ask(&w, &asks[1], VERDICT_WAIT);
 	world_give(&w, &seats[0], VERDICT_RESET);
 	assert_int_equal(seats[0].state, SEAT_TESTED);
-	/* After the reset it is not checked. */
+	/* After a reset the server is not checked. */
 	assert_int_equal(pool_tested(&seats[0], w.now).kind, VERDICT_REST);
 	assert_int_equal(seats[0].state, SEAT_USED);
 	world_next(&w, pool, VERDICT_CHECK);
-	/* No client wants it any more: it is checked again before the next one gets it.
-	 */
+	/* The client has left: the server is checked again before the next one gets
+	 * it. */
 	pool_withdraw(&asks[1]);
 	assert_int_equal(pool_tested(&seats[0], w.now).kind, VERDICT_REST);
 	assert_int_equal(seats[0].state, SEAT_USED);
 	world_ask(&w, &asks[1], VERDICT_WAIT);
-	/* No check is configured any more. */
+	/* No check query is configured any more. */
 	world_set(&w, "server_check_query", "");
 	assert_ptr_equal(world_next(&w, pool, VERDICT_GRANT).seat, &seats[0]);
 	world_give(&w, &seats[0], VERDICT_RESET);
@@ -154,7 +154,7 @@ static void resets_and_checks(void **state)
 	LEAVE(&w, seats, asks);
 }
 
-/* Once, and not while a cancel request is on its way to it. */
+/* A reset runs once, and not while a cancel request is on its way to the server. */
 static void session_state_left_behind_is_reset(void **state)
 {
 	struct world w;
@@ -219,7 +219,7 @@ static void idle_ones_are_reviewed(void **state)
 	assert_int_equal(pool_server_count(pool), 2);
 	assert_ptr_equal(seats[0].pool, pool);
 	pool_gone(&seats[0], w.now);
-	/* min_pool_size keeps the others. */
+	/* min_pool_size keeps the other servers. */
 	assert_int_equal(pool_review(&seats[1], w.now).kind, VERDICT_REST);
 	w.now = start + 300 * SECOND;
 	v = pool_review(&seats[1], w.now);
@@ -254,7 +254,7 @@ static void lifetime_ends_at_release(void **state)
 	world_set(&w, "server_lifetime", "0");
 	world_ask(&w, &asks[0], VERDICT_GRANT);
 	world_give(&w, &seats[1], VERDICT_RETIRE);
-	/* A fresh one lives until its first use. */
+	/* A new server is kept until its first use. */
 	pool_gone(&seats[0], w.now);
 	world_ask(&w, &asks[0], VERDICT_WAIT);
 	world_next(&w, pool, VERDICT_DIAL);
@@ -283,7 +283,7 @@ static void dirty_ones_go(void **state)
 	pool_mark_dirty(pool);
 	assert_true(world_was_kicked(&w, pool));
 	assert_false(pool->is_welcome_valid);
-	/* Never lent, even before pool_next has seen them. */
+	/* The pool never lends the old servers, even before pool_next has seen them. */
 	world_ask(&w, &asks[1], VERDICT_WAIT);
 	assert_string_equal(
 	    world_next(&w, pool, VERDICT_RETIRE).text, "connect string changed");
@@ -297,7 +297,7 @@ static void dirty_ones_go(void **state)
 	LEAVE(&w, seats, asks);
 }
 
-/* One fresh server may be opened beyond pool_size while the welcome is not valid. */
+/* One server may be opened beyond pool_size while the welcome is not valid. */
 static void welcome(void **state)
 {
 	struct world w;
@@ -324,10 +324,10 @@ static void welcome(void **state)
 	pool_dialing(pool, &seats[1], w.now);
 	world_next(&w, pool, VERDICT_NONE);
 	pool_welcomed(pool);
-	/* Let in while someone before it still waits for a server. */
+	/* A login is completed while an earlier client still waits for a server. */
 	assert_ptr_equal(world_next(&w, pool, VERDICT_ADMIT).ask, &asks[2]);
 	assert_ptr_equal(pool_logged_in(&seats[1], w.now).ask, &asks[1]);
-	/* Full and valid: no more. */
+	/* The pool is full and the welcome valid, so no server is opened. */
 	world_ask(&w, &asks[3], VERDICT_WAIT);
 	world_next(&w, pool, VERDICT_NONE);
 	LEAVE(&w, seats, asks);
@@ -357,7 +357,7 @@ static void paused_pools(void **state)
 	world_next(&w, pool, VERDICT_NONE);
 	assert_string_equal(
 	    world_give(&w, &seats[1], VERDICT_RETIRE).text, "pause mode");
-	/* Nothing is opened, not for a login either. */
+	/* The pool opens no server, not for a login either. */
 	pool_mark_dirty(pool);
 	assert_int_equal(pool_ask(&asks[3], ASK_WELCOME, w.now).kind, VERDICT_WAIT);
 	world_next(&w, pool, VERDICT_NONE);
@@ -371,9 +371,9 @@ static void paused_pools(void **state)
 	assert_ptr_equal(world_next(&w, pool, VERDICT_RETIRE).seat, &seats[2]);
 	pool_gone(&seats[2], w.now);
 	w.c->paused = false;
-	/* That was no failure: the next attempt may follow at once. */
+	/* A cancelled dial was no failure: the next attempt may follow at once. */
 	world_dial(&w, pool, &seats[2], VERDICT_GRANT);
-	/* The reset comes first. */
+	/* The reset runs before the pause. */
 	world_set(&w, "server_reset_query_always", "1");
 	w.c->paused = true;
 	world_give(&w, &seats[2], VERDICT_RESET);
@@ -431,13 +431,13 @@ static void queue_has_a_limit(void **state)
 	assert_string_equal(v.sqlstate, "53300");
 	assert_int_equal(asks[3].state, ASK_RESTING);
 	assert_int_equal(pool->waiting.count, 2);
-	/* who logs in is greeted with what is known, and waits for nothing */
+	/* a client that logs in gets the known welcome and does not wait */
 	v = pool_ask(&asks[4], ASK_WELCOME, w.now);
 	assert_int_equal(v.kind, VERDICT_WAIT);
 	assert_ptr_equal(world_next(&w, pool, VERDICT_ADMIT).ask, &asks[4]);
 	world_set(&w, "max_waiting_clients", "3");
 	world_ask(&w, &asks[3], VERDICT_WAIT);
-	/* nobody who waits is sent away for a lower limit */
+	/* a lower limit does not refuse clients that already wait */
 	world_set(&w, "max_waiting_clients", "1");
 	world_next(&w, pool, VERDICT_NONE);
 	assert_int_equal(pool->waiting.count, 3);
@@ -479,7 +479,7 @@ static void retries_are_spaced(void **state)
 	uint64_t start = w.now;
 	failed_dial(&w, pool, DIAL_NETWORK, "connect failed", NULL);
 	w.now += SECOND;
-	/* Clients that wait go on waiting; a client that asks now is refused. */
+	/* Clients that wait continue to wait; a client that asks now is refused. */
 	assert_int_equal(
 	    world_next(&w, pool, VERDICT_NONE).wake_us, start + 15 * SECOND);
 	struct verdict v = world_ask(&w, &asks[1], VERDICT_REFUSE);
@@ -494,20 +494,20 @@ static void retries_are_spaced(void **state)
 	world_next(&w, pool, VERDICT_NONE);
 	pool_withdraw(&asks[0]);
 	pool_withdraw(&asks[2]);
-	/* Nobody waits; a client that is refused after server_login_retry makes the
+	/* No client waits; a client that is refused after server_login_retry makes the
 	 * pool try again. */
 	w.now += 15 * SECOND;
 	world_next(&w, pool, VERDICT_NONE);
 	world_ask(&w, &asks[1], VERDICT_REFUSE);
 	world_dial(&w, pool, &seats[0], VERDICT_REST);
 	world_ask(&w, &asks[1], VERDICT_GRANT);
-	/* Success is remembered: a full pool makes clients wait, not fail. */
+	/* The success ends the failure: clients of a full pool wait again. */
 	pool_gone(&seats[0], w.now);
 	world_ask(&w, &asks[2], VERDICT_WAIT);
 	LEAVE(&w, seats, asks);
 }
 
-/* Each attempt fails within the turn in which it was begun. */
+/* Each attempt fails within the turn in which it began. */
 static void no_row_of_attempts_in_one_turn(void **state)
 {
 	struct world w;
@@ -528,7 +528,7 @@ static void no_row_of_attempts_in_one_turn(void **state)
 	world_done(&w);
 }
 
-/* A reset query and a check query that hang keep nobody waiting while there is room. */
+/* A reset or check query that hangs delays no client while there is room. */
 static void tests_that_hang_are_not_awaited(void **state)
 {
 	struct world w;
@@ -546,7 +546,7 @@ static void tests_that_hang_are_not_awaited(void **state)
 	world_dial(&w, pool, &seats[0], VERDICT_GRANT);
 	world_give(&w, &seats[0], VERDICT_RESET);
 	world_ask(&w, &asks[1], VERDICT_WAIT);
-	/* The client waits for the reset, but not for ever. */
+	/* The client waits for the reset, but only for a moment. */
 	uint64_t wake_us = world_next(&w, pool, VERDICT_NONE).wake_us;
 	assert_true(wake_us > w.now && wake_us <= w.now + SECOND);
 	w.now = wake_us;
@@ -557,13 +557,13 @@ static void tests_that_hang_are_not_awaited(void **state)
 	assert_int_equal(pool_review(&seats[1], w.now).kind, VERDICT_REST);
 	assert_int_equal(seats[1].state, SEAT_USED);
 	world_ask(&w, &asks[0], VERDICT_WAIT);
-	/* One reset hangs already: the other server is checked, and hangs as well. */
+	/* One reset hangs already; the check of the other server hangs as well. */
 	assert_ptr_equal(world_next(&w, pool, VERDICT_CHECK).seat, &seats[1]);
 	wake_us = world_next(&w, pool, VERDICT_NONE).wake_us;
 	assert_true(wake_us > w.now && wake_us <= w.now + SECOND);
 	w.now = wake_us;
 	world_dial(&w, pool, &seats[2], VERDICT_GRANT);
-	/* No room for more. */
+	/* The pool has no room for another server. */
 	world_ask(&w, &asks[1], VERDICT_WAIT);
 	assert_true(world_next(&w, pool, VERDICT_NONE).wake_us == UINT64_MAX);
 	LEAVE(&w, seats, asks);
@@ -591,7 +591,7 @@ static void login_errors_reach_who_waits(void **state)
 		assert_string_equal(v.sqlstate, "28000");
 	}
 	world_next(&w, pool, VERDICT_NONE);
-	/* With a server and a welcome nobody is refused. */
+	/* A pool with a server and a welcome refuses no client. */
 	w.now += 15 * SECOND;
 	world_ask(&w, &asks[0], VERDICT_REFUSE);
 	world_dial(&w, pool, &seats[0], VERDICT_REST);
@@ -599,7 +599,7 @@ static void login_errors_reach_who_waits(void **state)
 	world_ask(&w, &asks[1], VERDICT_WAIT);
 	memset(text, 'x', sizeof(text) - 1);
 	text[sizeof(text) - 1] = '\0';
-	memcpy(text + 399, "\xc3\xa4", 2); /* not to be cut in two */
+	memcpy(text + 399, "\xc3\xa4", 2); /* this two-byte character must not be cut */
 	failed_dial(&w, pool, DIAL_LOGIN, text, "53300");
 	world_next(&w, pool, VERDICT_NONE);
 	pool_gone(&seats[0], w.now);
@@ -633,7 +633,7 @@ static void reserve(void **state)
 	struct verdict v = world_next(&w, pool, VERDICT_DIAL);
 	assert_true(v.is_reserve);
 	assert_ptr_equal(world_dial(&w, pool, &seats[1], VERDICT_GRANT).ask, &asks[1]);
-	/* Used up: no need to look again. */
+	/* The reserve is used up, so the pool need not look again. */
 	assert_true(world_next(&w, pool, VERDICT_NONE).wake_us == UINT64_MAX);
 	pool_withdraw(&asks[2]);
 	world_give(&w, &seats[0], VERDICT_REST);
@@ -662,21 +662,21 @@ static void room_is_made_and_handed_on(void **state)
 	world_join(c, &asks[3]);
 	world_join(a, &asks[4]);
 	world_ask(&w, &asks[2], VERDICT_WAIT);
-	/* The one that has rested longest, of another pool. */
+	/* The server of another pool that was idle longest is evicted. */
 	struct verdict v = world_next(&w, b, VERDICT_RETIRE);
 	assert_ptr_equal(v.seat, &seats[0]);
 	assert_string_equal(v.text, "evicted");
 	pool_gone(&seats[0], w.now);
 	world_dial(&w, b, &seats[0], VERDICT_GRANT);
 	world_ask(&w, &asks[0], VERDICT_GRANT);
-	/* Nothing to evict now: both are remembered, in order. */
+	/* No server can be evicted now: both pools are queued, in order. */
 	world_ask(&w, &asks[3], VERDICT_WAIT);
 	world_next(&w, c, VERDICT_NONE);
 	assert_true(heap_has(&c->room_nodes[ROOM_DATABASE]));
 	world_ask(&w, &asks[4], VERDICT_WAIT);
 	world_next(&w, a, VERDICT_NONE);
 	world_was_kicked(&w, c);
-	/* Pool a has a waiter of its own. */
+	/* Pool a has a waiting client of its own. */
 	assert_ptr_equal(world_give(&w, &seats[1], VERDICT_GRANT).ask, &asks[4]);
 	world_was_kicked(&w, c);
 	world_give(&w, &seats[1], VERDICT_REST);
@@ -685,7 +685,7 @@ static void room_is_made_and_handed_on(void **state)
 	pool_gone(&seats[1], w.now);
 	world_dial(&w, c, &seats[1], VERDICT_GRANT);
 	assert_false(heap_has(&c->room_nodes[ROOM_DATABASE]));
-	/* The next in the queue is told when the first does not need it any more. */
+	/* The next pool in the queue is kicked when the first needs no room. */
 	world_ask(&w, &asks[0], VERDICT_WAIT);
 	world_next(&w, a, VERDICT_NONE);
 	assert_true(heap_has(&a->room_nodes[ROOM_DATABASE]));
@@ -699,7 +699,7 @@ static void room_is_made_and_handed_on(void **state)
 	LEAVE(&w, seats, asks);
 }
 
-/* Two pools share one connection.  The clients of the first ask again and again. */
+/* Two pools share one connection.  The first pool's clients ask again and again. */
 static void room_is_shared_by_waiting_time(void **state)
 {
 	struct world w;
@@ -720,15 +720,15 @@ static void room_is_shared_by_waiting_time(void **state)
 	world_ask(&w, &asks[3], VERDICT_WAIT);
 	world_next(&w, b, VERDICT_NONE);
 	w.now += SECOND;
-	/* The own client has waited longer. */
+	/* The pool's own client has waited longer. */
 	world_ask(&w, &asks[2], VERDICT_WAIT);
 	assert_ptr_equal(world_give(&w, &seats[0], VERDICT_GRANT).ask, &asks[1]);
-	/* Now the other pool's has. */
+	/* Now the other pool's client has waited longer. */
 	world_was_kicked(&w, b);
 	struct verdict v = world_give(&w, &seats[0], VERDICT_RETIRE);
 	assert_string_equal(v.text, "evicted");
 	assert_true(world_was_kicked(&w, b));
-	/* There is room, but not for who came later. */
+	/* There is room, but not for the pool whose client came later. */
 	world_next(&w, a, VERDICT_NONE);
 	pool_gone(&seats[0], w.now);
 	world_next(&w, a, VERDICT_NONE);
@@ -768,7 +768,7 @@ static void room_of_users(void **state)
 	LEAVE(&w, seats, asks);
 }
 
-/* min_pool_size fills up and never evicts. */
+/* min_pool_size opens servers and never evicts any. */
 static void least_size(void **state)
 {
 	struct world w;
@@ -789,11 +789,11 @@ static void least_size(void **state)
 	world_set(&w, "max_user_connections", "3");
 	world_dial(&w, x, &seats[2], VERDICT_REST);
 	world_next(&w, x, VERDICT_NONE);
-	/* In use by nobody and without forced user: nothing. */
+	/* A pool without clients and without a forced user opens no servers. */
 	struct pool *unused = world_pool(&w, "y", "other");
 	world_set(&w, "min_pool_size", "1");
 	world_next(&w, unused, VERDICT_NONE);
-	/* 0 is unlimited, and then there is no least size. */
+	/* The value 0 is unlimited, and then min_pool_size does not apply. */
 	pool_gone(&seats[2], w.now);
 	world_set(&w, "default_pool_size", "0");
 	world_next(&w, x, VERDICT_NONE);
@@ -824,14 +824,14 @@ static void cancels(void **state)
 	assert_ptr_equal(pool_cancel_done(&seats[0], w.now).ask, &asks[1]);
 	pool_gone(&seats[1], w.now);
 	assert_int_equal(pool->database->server_count, 1);
-	/* The server that was being opened anyway. */
+	/* The cancel request gets the server that was being opened anyway. */
 	pool_dialing(pool, &seats[1], w.now);
 	pool_dialing_cancel(pool, &seats[1], w.now);
 	assert_int_equal(seats[1].state, SEAT_ACTIVE_CANCEL);
 	LEAVE(&w, seats, asks);
 }
 
-/* Servers of the reserve, or of the time before the limit was lowered. */
+/* The pool has servers of the reserve, or of the time before the limit was lowered. */
 static void one_cancel_may_always_go(void **state)
 {
 	struct world w;
@@ -864,7 +864,7 @@ static void replication(void **state)
 	fill(&w, pool, seats, asks, 2);
 	world_join(pool, &asks[2]);
 	assert_int_equal(pool_ask(&asks[2], ASK_REPLICATION, w.now).kind, VERDICT_WAIT);
-	/* One server is closed to make room, and only one. */
+	/* Only one server is closed to make room. */
 	assert_ptr_equal(world_next(&w, pool, VERDICT_RETIRE).seat, &seats[0]);
 	struct verdict v = world_next(&w, pool, VERDICT_DIAL);
 	assert_true(v.is_replication);
@@ -872,7 +872,7 @@ static void replication(void **state)
 	seats[2] = (struct seat){.is_replication = true, .ask = v.ask};
 	pool_dialing(pool, &seats[2], w.now);
 	assert_int_equal(asks[2].state, ASK_LINKED);
-	/* Others are served meanwhile. */
+	/* Other clients are served meanwhile. */
 	world_ask(&w, &asks[0], VERDICT_GRANT);
 	v = pool_logged_in(&seats[2], w.now);
 	assert_int_equal(v.kind, VERDICT_GRANT);
@@ -883,7 +883,7 @@ static void replication(void **state)
 	assert_ptr_equal(v.ask, &asks[2]);
 	pool_gone(&seats[2], w.now);
 	assert_int_equal(asks[2].state, ASK_RESTING);
-	/* Its login error is its own. */
+	/* A replication client is told its own login error. */
 	pool_gone(&seats[0], w.now);
 	pool_gone(&seats[1], w.now);
 	pool_ask(&asks[2], ASK_REPLICATION, w.now);
@@ -899,7 +899,7 @@ static void replication(void **state)
 	LEAVE(&w, seats, asks);
 }
 
-/* After SUSPEND, a new client does not overtake those that have waited. */
+/* After SUSPEND, a new client is not served before those that have waited. */
 static void nobody_overtakes(void **state)
 {
 	struct world w;
@@ -921,8 +921,8 @@ static void nobody_overtakes(void **state)
 	LEAVE(&w, seats, asks);
 }
 
-/* A server that its own pool's waiter may need is not evicted; when that waiter goes,
- * who waits for room hears of it. */
+/* A server that a waiting client of its own pool may need is not evicted; when that
+ * client leaves, the pools waiting for room are kicked. */
 static void last_seeker_leaves(void **state)
 {
 	struct world w;
@@ -967,7 +967,7 @@ static void abandoned(void **state)
 	pool_abandon(&seats[0], w.now);
 	assert_int_equal(asks[0].state, ASK_RESTING);
 	assert_int_equal(pool_server_count(pool), 0);
-	/* The room is free before the connection is closed. */
+	/* The room is free before the socket is closed. */
 	assert_ptr_equal(world_dial(&w, pool, &seats[1], VERDICT_GRANT).ask, &asks[1]);
 	LEAVE(&w, seats, asks);
 }

@@ -1,5 +1,4 @@
-/* Whose value of a setting is in force: every row of the table, at every level it has.
- */
+/* Which value of a setting applies: every row of the table, at every level it has. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +37,7 @@ static const char *value_of(const struct setting *row, int level)
 	return numbers[level];
 }
 
-/* Certificate and key go together, and nobody looks into the files here. */
+/* Certificate and key must be set together; the files are not read here. */
 static const char *companion(const struct setting *row)
 {
 	if (setting_index(row) == SETTING_INDEX_server_tls_cert_file)
@@ -95,7 +94,7 @@ static void user_before_database_before_global(void **state)
 	assert_true(checked > 30);
 }
 
-/* A key is refused in entries of a kind that does not have it. */
+/* A key is refused in entries of a kind that does not know it. */
 static void keys_only_at_their_levels(void **state)
 {
 	struct database_config db;
@@ -108,7 +107,7 @@ static void keys_only_at_their_levels(void **state)
 	(void)state;
 	for (size_t i = 0; (row = setting_at(i)); i++) {
 		if (entry_database_key(0) && strcmp(row->name, "user") == 0)
-			continue; /* a key of databases with another meaning */
+			continue; /* in a database entry this key has another meaning */
 		snprintf(text, sizeof(text), "%s=%s%s", entry_key_of(row),
 		    value_of(row, 1), companion(row));
 		assert_int_equal(
@@ -143,12 +142,12 @@ static void the_value_is_that_of_the_level(void **state)
 	assert_int_equal(scope_track_sql_prepare(av), 1);
 	assert_int_equal(scope_server_round_robin(au), 1);
 	assert_int_equal(scope_server_round_robin(av), 0);
-	/* a setting that has no other level is asked in the same way */
+	/* a setting without other levels is read in the same way */
 	assert_int_equal(scope_listen_port(au), 6432);
 	world_done(&w);
 }
 
-/* A client comes, has a server dialed, and leaves it to the pool. */
+/* A client comes, has a server dialed, and leaves; the server stays in the pool. */
 static void use_once(struct world *w, struct pool *pool, struct seat *seat)
 {
 	struct ask ask;
@@ -160,7 +159,7 @@ static void use_once(struct world *w, struct pool *pool, struct seat *seat)
 	pool_part(&ask);
 }
 
-/* A server at rest goes after its own limit; a changed one counts at once. */
+/* An idle server is closed after its own limit; a changed limit applies at once. */
 static void limits_of_a_database_act(void **state)
 {
 	struct seat a_seat = {.pool = NULL}, b_seat = {.pool = NULL};

@@ -65,7 +65,7 @@ static void give(struct room_world *r, int seat)
 	r->w.now++;
 }
 
-/* A client comes and waits; *limit is what for. */
+/* A client comes and waits; *limit is the value of the limit it waits for. */
 static const char *want(struct room_world *r, struct pool *pool, int ask, int *limit)
 {
 	if (!r->asks[ask].pool)
@@ -98,7 +98,7 @@ static void the_process_is_full(void **state)
 	assert_string_equal(want(&r, r.a, 2, &limit), "max_server_connections");
 	assert_int_equal(limit, 2);
 	assert_string_equal(want(&r, r.b, 3, &limit), "max_server_connections");
-	/* Its own server is as good. */
+	/* A server of its own pool serves the client as well. */
 	world_was_kicked(&r.w, r.a);
 	assert_ptr_equal(world_give(&r.w, &r.seats[0], VERDICT_GRANT).ask, &r.asks[2]);
 	assert_null(room_lacked(r.a, &limit));
@@ -109,7 +109,7 @@ static void the_process_is_full(void **state)
 	end(&r);
 }
 
-/* The pool with the most gives up what it does not use. */
+/* The pool with the most servers closes idle ones. */
 static void the_richest_gives_first(void **state)
 {
 	struct room_world r;
@@ -120,7 +120,7 @@ static void the_richest_gives_first(void **state)
 	take(&r, r.a, 1, 1);
 	take(&r, r.a, 2, 2);
 	take(&r, r.a, 3, 3);
-	/* The one of c has rested longest. */
+	/* The idle server of c is the oldest. */
 	for (int i = 0; i < 4; i++)
 		give(&r, i);
 	world_join(r.b, &r.asks[4]);
@@ -134,7 +134,7 @@ static void the_richest_gives_first(void **state)
 	end(&r);
 }
 
-/* min_pool_size is kept from who has a server and has waited for a moment only. */
+/* A pool that has a server must wait before it may evict below min_pool_size. */
 static void the_least_size_is_kept(void **state)
 {
 	struct room_world r;
@@ -150,12 +150,12 @@ static void the_least_size_is_kept(void **state)
 	r.w.now += 4 * (uint64_t)SECOND;
 	assert_int_equal(
 	    world_next(&r.w, r.a, VERDICT_NONE).wake_us, since + 5 * (uint64_t)SECOND);
-	/* A pool that has none does not wait. */
+	/* A pool that has no server need not wait. */
 	world_join(r.c, &r.asks[3]);
 	world_ask(&r.w, &r.asks[3], VERDICT_WAIT);
 	evict(&r, r.c, 0);
 	world_dial(&r.w, r.c, &r.seats[0], VERDICT_GRANT);
-	/* b fills up again from what nobody needs, but not from who waits. */
+	/* b refills min_pool_size, but not with room that clients wait for. */
 	assert_int_equal(world_next(&r.w, r.b, VERDICT_NONE).wake_us, r.w.now + SECOND);
 	pool_withdraw(&r.asks[2]);
 	world_next(&r.w, r.a, VERDICT_NONE);
@@ -163,7 +163,7 @@ static void the_least_size_is_kept(void **state)
 	r.w.now += SECOND;
 	evict(&r, r.b, 0);
 	world_dial(&r.w, r.b, &r.seats[0], VERDICT_REST);
-	/* After five seconds it is given up. */
+	/* After five seconds b's server is evicted. */
 	assert_non_null(want(&r, r.a, 2, &limit));
 	r.w.now += 5 * (uint64_t)SECOND;
 	evict(&r, r.a, 0);
@@ -171,7 +171,7 @@ static void the_least_size_is_kept(void **state)
 	end(&r);
 }
 
-/* Who has a server leaves a pool's only one alone while it may be about to be used. */
+/* A pool that has servers does not evict another's only one that was used just now. */
 static void the_only_one_is_left_for_a_moment(void **state)
 {
 	struct room_world r;
@@ -196,7 +196,7 @@ static void the_only_one_is_left_for_a_moment(void **state)
 	end(&r);
 }
 
-/* A busy pool passes on what comes free: to who has none, then by waiting time. */
+/* A busy pool passes on free servers: to pools without any, then by waiting time. */
 static void nobody_starves(void **state)
 {
 	struct room_world r;
@@ -212,14 +212,14 @@ static void nobody_starves(void **state)
 	assert_non_null(want(&r, r.c, 4, &limit));
 	r.w.now += SECOND;
 	world_was_kicked(&r.w, r.c);
-	/* Clients of a have waited longer, but c has nothing. */
+	/* Clients of a have waited longer, but c has no server. */
 	struct verdict v = world_give(&r.w, &r.seats[0], VERDICT_RETIRE);
 	assert_string_equal(v.text, "evicted");
 	assert_true(world_was_kicked(&r.w, r.c));
 	pool_gone(&r.seats[0], r.w.now);
 	world_next(&r.w, r.a, VERDICT_NONE);
 	world_dial(&r.w, r.c, &r.seats[0], VERDICT_GRANT);
-	/* The last one of c is given up to who has waited for so much longer. */
+	/* c's last server is evicted for a client that waited so much longer. */
 	r.w.now += 6 * (uint64_t)SECOND;
 	world_join(r.c, &r.asks[5]);
 	world_ask(&r.w, &r.asks[5], VERDICT_WAIT);
@@ -233,7 +233,7 @@ static void nobody_starves(void **state)
 	end(&r);
 }
 
-/* Lowered at run time: what rests goes at once, the others as they come free. */
+/* A limit lowered at run time closes idle servers at once, others when idle. */
 static void a_lower_limit_counts_at_once(void **state)
 {
 	struct room_world r;
@@ -258,7 +258,7 @@ static void a_lower_limit_counts_at_once(void **state)
 	end(&r);
 }
 
-/* Who carries a cancel request does not count. */
+/* A server that carries a cancel request does not count. */
 static void cancels_do_not_count(void **state)
 {
 	struct room_world r;

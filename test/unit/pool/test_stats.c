@@ -67,8 +67,7 @@ static void averages(void **state)
 	assert_int_equal(average.client_login_count, 2);
 }
 
-/* No time passed, a pool went away, more bytes than fit into 64 bits times a million.
- */
+/* No time has passed, a pool was freed, and bytes times a million exceed 64 bits. */
 static void averages_of_odd_input(void **state)
 {
 	struct stats before = filled(1000, 0), now = filled(10, 0), zero = filled(0, 0);

@@ -52,7 +52,7 @@ void town_done(struct town *t)
 	world_done(&t->w);
 }
 
-/* Begin the attempt that the pool has asked for. */
+/* Begins the dial that the pool has asked for. */
 struct seat *town_begin_dial(struct town *t, struct pool *pool)
 {
 	size_t i = 0;
@@ -68,8 +68,8 @@ struct seat *town_begin_dial(struct town *t, struct pool *pool)
 	return &t->seats[i];
 }
 
-/* As the owner of a login does: it tells what the server says, and fails if that is not
- * what is asked for. */
+/* Does what the owner of a login does: it tells the host's role, and fails if the role
+ * is not the wanted one. */
 static bool may_stay(struct town *t, struct seat *seat)
 {
 	const struct host *host = seat->share->host;
@@ -105,7 +105,7 @@ void town_end_dial(struct town *t, struct seat *seat)
 		town_close(t, seat);
 }
 
-/* Everything there is to do for a pool at once. */
+/* Carries out all verdicts of a pool. */
 void town_serve(struct town *t, struct pool *pool)
 {
 	struct verdict v;

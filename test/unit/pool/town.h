@@ -1,5 +1,5 @@
 /*
- * Three hosts, a, b and c, and a pool of them whose broker carries out what it is told.
+ * Three hosts, a, b and c, and a pool of them whose broker carries out its verdicts.
  */
 #ifndef TEST_POOL_TOWN_H
 #define TEST_POOL_TOWN_H
@@ -13,15 +13,15 @@ struct town {
 	struct world w;
 	struct pool *pool;
 	struct seat seats[SEATS];
-	const char *dead; /* connections to hosts named here fail */
-	/* hosts that say so; when both are empty no host says anything */
+	const char *dead; /* connections to these hosts fail */
+	/* hosts with this role; when both are empty no host reports a role */
 	const char *standbys, *read_only;
-	bool is_silent; /* they say it when they are asked only */
+	bool is_silent; /* they report roles only when they are asked */
 	unsigned dials, closed, refused;
 	char dialed[64]; /* the hosts of the latest dials */
 };
 
-/* keys: more of the entry. */
+/* keys: more keys of the database entry. */
 void town_init(struct town *t, const char *keys, const char *settings);
 struct host *town_host(struct town *t, size_t i);
 void town_close(struct town *t, struct seat *seat);

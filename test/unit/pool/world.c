@@ -1,5 +1,5 @@
 /*
- * The world around the pool floor, reduced to what it is told.
+ * Stands in for everything around the pools, and notes what it is told.
  */
 #include "world.h"
 

@@ -1,5 +1,5 @@
 /*
- * A catalog made from ini text, that keeps what it tells, for the tests of this floor.
+ * A catalog made from ini text, which notes what it is told, for the tests of pool/.
  */
 #ifndef TEST_POOL_WORLD_H
 #define TEST_POOL_WORLD_H
@@ -25,19 +25,19 @@ struct world {
 /* now is 100 s. */
 void world_init(struct world *w, const char *ini);
 void world_done(struct world *w);
-/* Take over other ini text and, when not NULL, a user list. */
+/* Takes over another ini text and, when not NULL, a user list. */
 void world_adopt(struct world *w, const char *ini, const char *userlist);
 void world_set(struct world *w, const char *name, const char *value);
 struct pool *world_pool(struct world *w, const char *database, const char *user);
-/* Was it kicked since the last question? */
+/* Was the pool kicked since the last question? */
 bool world_was_kicked(struct world *w, const struct pool *pool);
 
-/* Expect the kind. */
+/* These fail when the verdict is not of this kind. */
 struct verdict world_next(struct world *w, struct pool *pool, enum verdict_kind kind);
 struct verdict world_ask(struct world *w, struct ask *ask, enum verdict_kind kind);
 struct verdict world_give(struct world *w, struct seat *seat, enum verdict_kind kind);
 void world_join(struct pool *pool, struct ask *ask);
-/* DIAL is expected; the server gets in and the verdict on it is expected. */
+/* Expects DIAL, lets the server log in, and expects this verdict on it. */
 struct verdict world_dial(
     struct world *w, struct pool *pool, struct seat *seat, enum verdict_kind kind);
 void world_gone(struct world *w, struct seat *seat);

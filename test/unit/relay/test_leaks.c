@@ -1,5 +1,5 @@
 /*
- * What clients leave behind on servers: counted, cleaned, refused.
+ * Session state that clients leave behind on servers: counted, cleaned, refused.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,7 +41,7 @@ static uint64_t counted(struct stage *stage, enum leak_kind kind)
 	return sum;
 }
 
-/* The server answers this query of the client's, and is free. */
+/* The server answers this query of the client, and is given back. */
 static void run(
     struct peer *client, struct peer *server, const char *sql, const char *tag)
 {
@@ -107,7 +107,7 @@ static void server_is_cleaned_once_per_leak(void **state)
 	assert_hears(server, 'Q', "Q:clean it");
 	assert_hears(client, 'Z', "C:LISTEN Z:I");
 	stage_settle(stage);
-	assert_int_equal(server->in.len, 0); /* nothing of the other's yet */
+	assert_int_equal(server->in.len, 0); /* nothing of the other client yet */
 	peer_answer(server, "OK", 'I');
 	assert_hears(server, 'Q', "Q:of the other");
 	peer_answer(server, "SELECT 1", 'I');
@@ -163,7 +163,7 @@ static void refused_query_fails_as_the_server_has_it(void **state)
 	peer_put(server, 'E', "SERROR\0C42703\0Mno\0", 19);
 	peer_ready(server, 'I');
 	assert_hears(client, 'Z', REFUSAL("LISTEN") " Z:I");
-	/* a transaction that has failed already is the server's to tell of */
+	/* the server itself reports a transaction that has failed already */
 	peer_text(client, 'Q', "listen x");
 	assert_hears(server, 'Q', "Q:" REPLACEMENT);
 	peer_put(server, 'E', "SERROR\0C25P02\0Mfailed\0", 23);
@@ -193,7 +193,7 @@ static void refused_parse_keeps_its_place(void **state)
 	stage_free(&stage);
 }
 
-/* What was not known beforehand is cleaned in this mode, too. */
+/* State that was not known beforehand is cleaned in this mode, too. */
 static void refuse_cleans_what_it_did_not_see(void **state)
 {
 	(void)state;
@@ -237,7 +237,7 @@ static void session_mode_is_left_alone(void **state)
 	stage_free(&stage);
 }
 
-/* Query split at every byte. */
+/* The Query is split at every byte. */
 static void refused_byte_by_byte(void **state)
 {
 	(void)state;

@@ -1,6 +1,6 @@
 /*
- * A link always has a clock: peers that stop at every byte and in every phase, with
- * each timeout set alone; our own SETs included.
+ * A link always has a deadline: peers that stop at every byte and in every phase, with
+ * each timeout set alone, also during the pooler's own SET.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@ enum { LIMIT_S = 60, BIG = 20000, WHOLE_MOST = 16 * 1024 };
 static const char *const timeouts[] = {
     "query_timeout", "transaction_timeout", "idle_transaction_timeout"};
 
-/* ---- a server that greets, and answers while it is told to ---- */
+/* ---- a server that greets, and answers until it is told to stop ---- */
 
 static bool answers_queries;
 
@@ -152,7 +152,7 @@ static void put_sequence(struct buf *out, const char *name, size_t pad)
 
 /* ---- the tests ---- */
 
-/* A client that sends so much and then nothing.  Returns whether it got a server. */
+/* A client sends `count` bytes and then nothing.  Returns whether it got a server. */
 static bool stops_at(struct stage *stage, const struct buf *bytes, size_t count)
 {
 	struct peer *client = login(stage);
@@ -204,7 +204,7 @@ static void client_that_stops_in_a_long_message(void **state)
 	stop_everywhere("s", BIG, 1237, true);
 }
 
-/* ParseComplete is made up, so that the server has nothing to do. */
+/* The pooler makes up ParseComplete, so that the server has nothing to do. */
 static void parse_that_was_answered_by_the_pooler(void **state)
 {
 	(void)state;
@@ -245,7 +245,7 @@ static void silent_client_loses_the_server(void **state)
 	stage_free(&stage);
 }
 
-/* Its server works on a long query, and all that was sent was flushed. */
+/* The server runs a long query, and all messages to it were flushed. */
 static void working_server_is_not_silent(void **state)
 {
 	(void)state;
@@ -262,7 +262,7 @@ static void working_server_is_not_silent(void **state)
 	peer_send(client, bytes.bytes, bytes.len);
 	stage_settle(stage);
 	server = linked_server(stage);
-	/* the clock is looked at although nobody has been silent for so long */
+	/* the deadline is checked although no peer was silent for that long */
 	server->conn.ops->expired(&server->conn);
 	assert_false(server->conn.is_doomed);
 	assert_clock_runs(stage, server);
@@ -307,7 +307,7 @@ static void wait_us(struct stage *stage, uint64_t us)
 	stage_until(stage, is_later, stage);
 }
 
-/* The Sync that follows begins a query of its own. */
+/* The Sync that follows begins a new query. */
 static void close_takes_no_server(void **state)
 {
 	static const char *const names[] = {"s", "", "never made"};
@@ -369,7 +369,7 @@ static struct peer *replicate(struct stage *stage)
 	return client;
 }
 
-/* A replication stream is one command for hours. */
+/* A replication stream is one command that runs for hours. */
 static void replication_counts_from_the_last_message(void **state)
 {
 	static const char *const names[] = {"query_timeout", "transaction_timeout"};
@@ -391,7 +391,7 @@ static void replication_counts_from_the_last_message(void **state)
 		server = linked_server(stage);
 		ask = &server_client(server)->request.ask;
 		assert_true(ask->last_us > ask->query_us);
-		/* it looks again how long the client has been silent */
+		/* the deadline counts from the client's last message */
 		server->conn.ops->expired(&server->conn);
 		assert_false(server->conn.is_doomed);
 		assert_int_equal(server->conn.deadline.at_us,

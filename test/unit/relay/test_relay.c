@@ -1,6 +1,6 @@
 /*
- * One client linked to one server: who gets what, when the server goes back, and what
- * becomes of either when the other goes.
+ * One client linked to one server: where messages go, when the server is given back,
+ * and what happens to one when the other disconnects.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -166,7 +166,7 @@ static void copy_passes(void **state)
 	stage_free(&stage);
 }
 
-/* libpq ends its side of a COPY before it reads the error. */
+/* libpq ends its side of a failed COPY before it reads the error. */
 static void end_failed_copy(const char *mode, char status)
 {
 	struct stage *stage = stage_new("pool_size=1", mode);
@@ -178,7 +178,7 @@ static void end_failed_copy(const char *mode, char status)
 	peer_put(server, 'E', "SERROR\0Mbad row\0", 17);
 	peer_ready(server, status);
 	peer_hear(client, 'Z');
-	/* a client that never ends its side keeps no server */
+	/* a client that never ends its side of the COPY keeps no server */
 	assert_int_equal(count(stage, SEAT_IDLE), is_free);
 	peer_put(client, 'd', "2\n", 2);
 	peer_put(client, 'c', "", 0);
@@ -223,7 +223,7 @@ static void late_copy_data_does_not_spoil_an_idle_server(void **state)
 	stage_free(&stage);
 }
 
-/* CopyFail whose beginning was on its way when the server gave up by itself. */
+/* A CopyFail was partly sent when the server ended the COPY by itself. */
 static void server_is_not_lent_within_a_message(void **state)
 {
 	(void)state;
@@ -241,7 +241,7 @@ static void server_is_not_lent_within_a_message(void **state)
 	peer_hear(a, 'Z');
 	stage_settle(stage);
 	assert_int_equal(count(stage, SEAT_ACTIVE), 1);
-	assert_int_equal(server->in.len, sizeof(fail)); /* and nothing of b's */
+	assert_int_equal(server->in.len, sizeof(fail)); /* only what a has sent */
 	peer_send(a, "cau\0", 4);
 	assert_hears(server, 'f', "f:becau");
 	assert_hears(server, 'Q', "Q:of b");
@@ -253,7 +253,7 @@ static void server_is_not_lent_within_a_message(void **state)
 static void client_that_dies_within_a_message_takes_the_server_along(void **state)
 {
 	(void)state;
-	/* a Flush owes nothing, but half of one is poison */
+	/* a Flush has no answer, but half of one makes the server unusable */
 	static const uint8_t flush[] = {'H', 0, 0, 0, 100, 1, 2};
 	struct stage *stage =
 	    stage_new("pool_size=1", "pool_mode = session\nserver_reset_query =\n");
@@ -266,13 +266,13 @@ static void client_that_dies_within_a_message_takes_the_server_along(void **stat
 	peer_send(client, flush, sizeof(flush));
 	stage_settle(stage);
 	peer_close(client);
-	/* no Terminate: it would be read as the rest of the message */
+	/* no Terminate is sent: the server would read it as part of the Flush */
 	assert_string_equal(peer_last_words(server), "");
 	assert_int_equal(server->in.len, sizeof(flush));
 	stage_free(&stage);
 }
 
-/* ---- who goes ---- */
+/* ---- disconnects ---- */
 
 static void client_that_goes_in_a_query_takes_the_server_along(void **state)
 {
@@ -291,7 +291,7 @@ static void client_that_goes_in_a_query_takes_the_server_along(void **state)
 
 static const char canceled[] = "SERROR\0C57014\0Mcanceling\0";
 
-/* A client vanishes in the middle of a query that the server is running. */
+/* A client disconnects in the middle of a query that the server is running. */
 static struct stage *vanish(
     const char *settings, const char *sql, char status, struct peer **server)
 {
@@ -335,7 +335,7 @@ static void query_of_a_vanished_client_is_cancelled(void **state)
 	peer_put(server, 'E', canceled, sizeof(canceled));
 	peer_ready(server, 'E');
 	peer_ready(server, 'E');
-	/* the cancel request may still hit whatever runs */
+	/* the cancel request may still hit the next query */
 	assert_heard(server, "");
 	peer_close(messenger);
 	assert_hears(server, 'Q', "Q:ROLLBACK; DEALLOCATE ALL");
@@ -352,7 +352,7 @@ static void query_of_a_vanished_client_is_cancelled(void **state)
 	stage_free(&stage);
 }
 
-/* The server had not begun the query when the first request reached it. */
+/* The server had not begun the query when the first cancel request reached it. */
 static void cancel_request_that_came_too_early_is_repeated(void **state)
 {
 	(void)state;
@@ -372,7 +372,7 @@ static void cancel_request_that_came_too_early_is_repeated(void **state)
 	stage_free(&stage);
 }
 
-/* Nothing runs: there is nothing to cancel. */
+/* No query runs, so there is nothing to cancel. */
 static void transaction_of_a_vanished_client_is_rolled_back(void **state)
 {
 	(void)state;
@@ -396,7 +396,7 @@ static void copy_of_a_vanished_client_is_ended(void **state)
 	messenger = stage_server(stage);
 	assert_hears(server, 'S', "S");
 	peer_put(server, 'G', "\0\0\0", 3);
-	/* the Sync was taken for COPY data, or it was not */
+	/* the server may have read the Sync as part of the COPY, or not */
 	assert_hears(server, 'f', "f:");
 	peer_put(server, 'E', canceled, sizeof(canceled));
 	peer_ready(server, 'I');
@@ -449,7 +449,7 @@ static void server_that_crashes_takes_the_client_along(void **state)
 	stage_free(&stage);
 }
 
-/* Half a row, and then the server is gone: our words must not become the other half. */
+/* The server closes in the middle of a row: no error may be put into that row. */
 static void error_is_not_put_into_a_row(void **state)
 {
 	(void)state;
@@ -485,7 +485,7 @@ static void both_go_in_one_turn(void **state)
 	}
 }
 
-/* An idle server that is known to be dead in this turn is not lent in it. */
+/* An idle server that is found dead in this turn is not lent in it. */
 static void dying_server_is_not_lent(void **state)
 {
 	(void)state;
@@ -517,7 +517,7 @@ static void doomed_server_at_rest_leaves_the_pool_at_once(void **state)
 	stage_free(&stage);
 }
 
-/* A waiter that gave up, and the server that comes free for it in the same turn. */
+/* A waiting client disconnects in the turn in which a server becomes free for it. */
 static void vanished_waiter_costs_no_server(void **state)
 {
 	(void)state;
@@ -630,7 +630,7 @@ static void slow_server_holds_the_client(void **state)
 	stage_free(&stage);
 }
 
-/* Neither reads for a while: both are held, and both go on. */
+/* Neither peer reads for a while: both directions stop, and both go on. */
 static void both_directions_full(void **state)
 {
 	(void)state;
@@ -689,9 +689,9 @@ static void held_server_goes_back_when_the_client_dies(void **state)
 	stage_free(&stage);
 }
 
-/* ---- clocks ---- */
+/* ---- timeouts ---- */
 
-/* What comes up to the next Sync is answered by one error, and is not run later. */
+/* All messages up to the next Sync are answered by one error, and are not run later. */
 static void full_queue_is_an_error_of_the_query(void **state)
 {
 	(void)state;

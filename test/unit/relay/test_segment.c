@@ -1,5 +1,5 @@
 /*
- * A statement that the server lost: what goes to it, and what the client sees.
+ * A statement that the server lost: what is sent to it, and what the client sees.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,7 +38,7 @@ static void complete(struct peer *server)
 	peer_text(server, 'C', "SELECT 0");
 }
 
-/* A client that has prepared s. */
+/* A client that has prepared statement s. */
 static struct stage *prepared(struct peer **client, struct peer **server)
 {
 	struct stage *stage = stage_new("pool_size=1", "");
@@ -53,7 +53,7 @@ static struct stage *prepared(struct peer **client, struct peer **server)
 	return stage;
 }
 
-/* The tag of our own DISCARD ALL comes in two parts. */
+/* The tag of the pooler's own DISCARD ALL comes in two parts. */
 static void statements_are_forgotten_by_a_tag_that_is_cut(void **state)
 {
 	(void)state;
@@ -135,7 +135,7 @@ static void without_sync_ours_ends_what_failed(void **state)
 	assert_hears(server, 'H', "B E:: H");
 	refuse(server, stale, sizeof(stale));
 	assert_hears(server, 'S', "S");
-	/* what comes in the meantime waits */
+	/* messages that come in the meantime wait */
 	peer_put(client, 'S', NULL, 0);
 	assert_heard(server, "");
 	peer_ready(server, 'I');
@@ -178,14 +178,14 @@ static void error_behind_a_row_is_the_clients(void **state)
 	refuse(server, stale, sizeof(stale));
 	peer_ready(server, 'I');
 	assert_hears(client, 'Z', "2 C:SELECT 0 E:ERROR:stale Z:I");
-	/* but the next one is prepared anew */
+	/* but the next statement is prepared anew */
 	run(client);
 	peer_put(client, 'S', NULL, 0);
 	assert_hears(server, 'S', "C:SPGBOUNCER_1 P B E:: S");
 	stage_free(&stage);
 }
 
-/* The client's next message comes at any point of the answer: nothing of it is lost. */
+/* Whenever the client's next message comes, no part of the answer is lost. */
 static void answer_is_whole_wherever_the_next_message_comes(void **state)
 {
 	static const uint8_t answer[] = "t\0\0\0\x0a\0\1\0\0\0\x17"
@@ -213,7 +213,7 @@ static void answer_is_whole_wherever_the_next_message_comes(void **state)
 	}
 }
 
-/* What was held comes before the reason why there is no more. */
+/* The part of the answer that was held comes before the error. */
 static void held_answer_comes_before_the_end(void **state)
 {
 	struct peer *client, *server;

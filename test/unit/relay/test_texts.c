@@ -1,5 +1,5 @@
 /*
- * Texts of named statements: one look at each, however many names it gets.
+ * Texts of named statements: each is scanned once, however many names it gets.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 static size_t looked_at;
 
-/* The scanner says how many bytes it looks at. */
+/* The scanner reports how many bytes it looks at. */
 #define SQL_SCAN_LOOKED_AT(count) (looked_at += (size_t)(count))
 #include "../../../src/wire/sql_hint.c"
 #include "../../../src/wire/sql_scan.c"
@@ -46,7 +46,7 @@ static void first_prepare(struct peer *client, struct peer *server)
 	assert_hears(client, 'Z', "1 Z:I");
 }
 
-/* The server has the text, and is asked for nothing but a Sync. */
+/* The server has the statement already and gets only a Sync. */
 static void prepare_again(struct peer *client, struct peer *server, const char *name)
 {
 	prepare(client, name);
@@ -93,14 +93,14 @@ static void shared_text_is_looked_at_once(void **state)
 	other = stage_login(stage, "u", NULL, NULL);
 	prepare_again(other, server, "c");
 	assert_int_equal(looked_at, 0);
-	/* what was found is known of it under the new name */
+	/* the result of the scan is known under the new name, too */
 	run(client, server);
 	assert_int_equal(leaks_counted(stage), 1);
 	assert_int_equal(looked_at, 0);
 	stage_free(&stage);
 }
 
-/* Session pooling does not ask what a text leaves behind. */
+/* In session pooling the text is not scanned for session state. */
 static void effects_of_a_shared_text_stay(void **state)
 {
 	(void)state;
@@ -140,7 +140,7 @@ static void long_text_goes_on_as_it_arrives(void **state)
 	memcpy(parse,
 	    "P\0\x7f\xff\xff"
 	    "a",
-	    7); /* LONG less the type */
+	    7); /* LONG counts the type byte */
 	memset(parse + LONG - 3, 0, 3);
 	peer_send(client, parse, FIRST + 4096);
 	stage_until(stage, has_most_of_it, server);

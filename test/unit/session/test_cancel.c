@@ -1,6 +1,6 @@
 /*
  * Cancel requests: which reach a server, which are answered at once, and that none hits
- * a query it was not meant for or stays for ever.
+ * another query or is kept for ever.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -27,7 +27,7 @@ static size_t count(struct stage *stage, enum seat_state state)
 	return stage_pool(stage)->seats[state].count;
 }
 
-/* A connection that asks to cancel what `of` runs. */
+/* Opens a connection that asks to cancel the query of `of`. */
 static struct peer *ask_to_cancel(struct stage *stage, const struct peer *of)
 {
 	struct peer *peer = stage_client(stage);
@@ -69,7 +69,7 @@ static void request_reaches_the_server(void **state)
 	stage_free(&stage);
 }
 
-/* A client of protocol 3.2, on a server with a key as long as may be. */
+/* A client of protocol 3.2, on a server with the longest possible key. */
 static void long_keys_reach_the_server(void **state)
 {
 	(void)state;
@@ -95,7 +95,7 @@ static void long_keys_reach_the_server(void **state)
 	peer_text(client, 'Q', "select pg_sleep(10)");
 	peer_hear(server, 'Q');
 
-	/* not even a part of the key, nor the key and more */
+	/* neither a part of the key nor the key with more bytes is accepted */
 	client->key_len = 35;
 	peer_last_words(ask_to_cancel(stage, client));
 	client->key_len = 8;
@@ -162,7 +162,7 @@ static void queued_query_is_answered_at_once(void **state)
 	peer_last_words(ask_to_cancel(stage, b));
 	assert_string_equal(
 	    peer_hear(b, 'Z'), "E:ERROR:canceling statement due to user request Z:I");
-	/* extended: everything up to Sync is skipped */
+	/* extended protocol: everything up to Sync is skipped */
 	peer_put(b, 'P', "\0select 1\0\0", 12);
 	stage_settle(stage);
 	peer_last_words(ask_to_cancel(stage, b));
@@ -174,8 +174,8 @@ static void queued_query_is_answered_at_once(void **state)
 	stage_free(&stage);
 }
 
-/* Two clients that want different things; b's query is held until our SET is answered.
- */
+/* Two clients have different parameters; b's query is held until the SET is
+ * answered. */
 static void begin_applying(
     struct stage *stage, struct peer **b, struct peer **server, const char *query)
 {
@@ -204,7 +204,7 @@ static void query_behind_our_set_is_answered_at_once(void **state)
 	peer_last_words(ask_to_cancel(stage, b));
 	assert_string_equal(
 	    peer_hear(b, 'Z'), "E:ERROR:canceling statement due to user request Z:I");
-	/* now there is nothing to cancel: the next query is not meant */
+	/* now there is nothing to cancel: the request is not for the next query */
 	peer_last_words(ask_to_cancel(stage, b));
 	peer_text(b, 'Q', "second of b");
 	stage_settle(stage);
@@ -217,7 +217,7 @@ static void query_behind_our_set_is_answered_at_once(void **state)
 	stage_free(&stage);
 }
 
-/* Nobody waits for the server any more: it must go back. */
+/* No client waits for the server any more, so it must be given back. */
 static void server_is_given_back_after_a_cancelled_set(void **state)
 {
 	(void)state;
@@ -252,8 +252,8 @@ static void cancelled_set_in_session_mode(void **state)
 	stage_free(&stage);
 }
 
-/* A RESET in a transaction, after which our SET runs while the next query is held: it
- * cannot be answered for the server, whose transaction would have to fail. */
+/* A RESET runs in a transaction, then the pooler's SET while the next query is held:
+ * the pooler cannot answer that query, because the transaction would have to fail. */
 static void query_behind_our_set_in_a_transaction_runs(void **state)
 {
 	(void)state;
@@ -292,8 +292,8 @@ static void query_behind_our_set_in_a_transaction_runs(void **state)
 	stage_free(&stage);
 }
 
-/* The query that was meant ends before the request is carried; the next one of the same
- * client on the same server is none of its business. */
+/* The query to cancel ends before the request is sent; the next query of the same
+ * client on the same server must not be hit. */
 static void later_query_of_the_same_client_is_spared(void **state)
 {
 	(void)state;
@@ -349,7 +349,7 @@ static void server_is_not_lent_while_a_cancel_is_under_way(void **state)
 	stage_free(&stage);
 }
 
-/* Drivers that close at once, and a server that never does. */
+/* Some drivers close the cancel connection at once; this server never closes it. */
 static void cancel_without_carrier_has_an_end(void **state)
 {
 	(void)state;
@@ -364,7 +364,7 @@ static void cancel_without_carrier_has_an_end(void **state)
 	peer_hear(client, 'Z');
 	assert_int_equal(count(stage, SEAT_BEING_CANCELED), 1);
 	peer_last_words(messenger);
-	/* who knows when it hits: nobody gets that server any more */
+	/* the request may still hit any query, so the server is not lent again */
 	peer_last_words(server);
 	stage_free(&stage);
 }
@@ -380,7 +380,7 @@ static bool is_cancel(void *arg)
 	return false;
 }
 
-/* Fills the queue of a unix socket that nobody accepts from. */
+/* Fills the queue of a unix socket that does not accept. */
 static int fill_queue(struct stage *stage, int *fds, int most)
 {
 	struct sock_options options = {.unix_mode = -1};
@@ -398,7 +398,7 @@ static int fill_queue(struct stage *stage, int *fds, int most)
 	return count;
 }
 
-/* It is not lost either. */
+/* The server gets the request later; it is not lost. */
 static void server_that_has_a_full_queue_gets_it_later(void **state)
 {
 	(void)state;
@@ -419,7 +419,7 @@ static void server_that_has_a_full_queue_gets_it_later(void **state)
 	stage_free(&stage);
 }
 
-/* More requests than may be carried at once: the others follow. */
+/* There are more requests than may be sent at once: the others follow. */
 static void waiting_requests_get_their_turn(void **state)
 {
 	(void)state;
@@ -440,7 +440,7 @@ static void waiting_requests_get_their_turn(void **state)
 	stage_free(&stage);
 }
 
-/* Two that end in one turn make room for two. */
+/* Two requests that end in one turn make room for two. */
 static void all_room_is_used(void **state)
 {
 	(void)state;

@@ -1,6 +1,6 @@
 /*
- * Frames out of bytes: cut anywhere, held, parked, lying about their length; and the
- * one way a connection ends.
+ * Messages from bytes: cut anywhere, held, parked, with a wrong length; and the only
+ * way a connection ends.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,16 +17,16 @@
 #include <cmocka.h>
 /* clang-format on */
 
-/* A connection whose owner notes what it is shown. */
+/* A connection whose owner notes the messages it is shown. */
 struct line {
 	struct stage *stage;
-	struct client *client; /* not to be touched after it closed */
+	struct client *client; /* must not be used after it closed */
 	int fd;
 	enum step say;
 	struct buf heard; /* "Q:text ", "part:3 ", "bad ", "ended ", "closed:why " */
-	unsigned shown;   /* so often it was shown a message */
+	unsigned shown;   /* how often it was shown a message */
 	bool pauses;
-	bool takes_alike; /* with whole ones of type d, those alike */
+	bool takes_alike; /* takes all whole messages of type d at once */
 };
 
 static struct line *conn_line(const struct conn *conn)
@@ -148,7 +148,7 @@ static void bytes_become_messages(void **state)
 	line_close(&line);
 }
 
-/* Whoever looks through it each time looks at every byte twice at most. */
+/* An owner that scans it each time looks at every byte twice at most. */
 static void incomplete_message_is_shown_when_twice_as_much_is_here(void **state)
 {
 	(void)state;
@@ -180,7 +180,7 @@ static void long_message_passes_in_parts(void **state)
 	line_close(&line);
 }
 
-/* Only whole ones of the same type count, and what follows is shown as ever. */
+/* Only whole messages of the same type count, and the next is shown as usual. */
 static void those_alike_are_taken_together(void **state)
 {
 	(void)state;
@@ -202,7 +202,7 @@ static void those_alike_are_taken_together(void **state)
 	    10);
 	assert_string_equal(
 	    line_heard(&line), "d7/7 &11 c5/5 d6/6 &6 d7/9 +2 d5/5 &0 ");
-	/* the rest of a header comes, and a length that no message has */
+	/* the rest of a header comes, and then an invalid length */
 	line_say(&line,
 	    "\0\x04"
 	    "d\0\0\0\x03",
@@ -253,7 +253,7 @@ static void parked_message_comes_again(void **state)
 	assert_string_equal(line_heard(&line), "");
 	assert_true(line.client->conn.is_parked);
 	assert_int_equal(
-	    line.client->conn.held_len, 12); /* the rest is not even read */
+	    line.client->conn.held_len, 12); /* the rest is not read from the socket */
 	conn_unpark(&line.client->conn);
 	stage_settle(line.stage);
 	assert_true(line.client->conn.is_parked);
@@ -263,7 +263,7 @@ static void parked_message_comes_again(void **state)
 	line_close(&line);
 }
 
-/* Flow control that begins while parked messages are shown again. */
+/* The owner pauses reading while parked messages are shown again. */
 static void pause_outlasts_the_unparking(void **state)
 {
 	(void)state;

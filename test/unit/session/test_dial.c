@@ -1,6 +1,6 @@
 /*
- * Opening servers: what is asked of us, what goes wrong, and what a hostile server
- * tries.
+ * Opening servers: the ways to authenticate, the failures, and attacks of a hostile
+ * server.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@
 #include <cmocka.h>
 /* clang-format on */
 
-/* A client waits, and the server that is dialed for it has read the startup packet. */
+/* A client waits, and the server dialed for it has read the startup packet. */
 static struct stage *dial(const char *options, const char *settings,
     struct peer **client, struct peer **server)
 {
@@ -82,7 +82,7 @@ struct guard {
 	struct scram_server scram;
 };
 
-/* Up to our proof, which is in server->in. */
+/* Runs the exchange up to the client's proof, which is in server->in. */
 static void scram_begin(struct peer *server, struct guard *guard)
 {
 	static const char *const mechanisms[] = {"SCRAM-SHA-256", NULL};
@@ -141,7 +141,7 @@ static void scram_proof_is_given(void **state)
 	stage_free(&stage);
 }
 
-/* The secret goes while the server thinks. */
+/* The user list changes the secret during the exchange. */
 static void reload_within_scram(void **state)
 {
 	(void)state;
@@ -166,7 +166,7 @@ static void reload_within_scram(void **state)
 	buf_done(&b);
 	peer_await(server);
 	assert_int_equal(server->in.bytes[0], 'p');
-	/* keys of the old password are not kept as those of the new one */
+	/* keys of the old password are not kept for the new one */
 	assert_int_equal(stage_pool(stage)->user->scram_cache.iterations, 0);
 	stage_free(&stage);
 }
@@ -276,7 +276,7 @@ static void refused_version_is_asked_for_once(void **state)
 	}
 }
 
-/* The error was about something else, and is the client's to hear. */
+/* The error has another cause, and is passed on to the client. */
 static void second_refusal_is_passed_on(void **state)
 {
 	(void)state;
@@ -292,7 +292,7 @@ static void second_refusal_is_passed_on(void **state)
 	stage_free(&stage);
 }
 
-/* It has let us in as far as the password: the version cannot be the reason. */
+/* The server asked for the password, so the version cannot be the reason. */
 static void later_refusal_is_passed_on(void **state)
 {
 	(void)state;
@@ -327,7 +327,7 @@ static void nonsense_about_versions_is_refused(void **state)
 		const char *bytes;
 		size_t len;
 	} nonsense[] = {
-	    {"v\0\0\0\x0c\0\3\0\3\0\0\0\0", 13}, /* newer than we asked for */
+	    {"v\0\0\0\x0c\0\3\0\3\0\0\0\0", 13}, /* a newer one than asked for */
 	    {"v\0\0\0\x0c\0\2\0\0\0\0\0\0", 13},
 	    {"v\0\0\0\x0c\0\3\0\0\0\0\0\1", 13},
 	    {"v\0\0\0\x0c\0\3\0\0\x7f\xff\xff\xff", 13},
@@ -372,7 +372,7 @@ static void failure_is_told_at_once_to_who_was_in(void **state)
 	server = stage_server(stage);
 	peer_close(server);
 	stage_settle(stage);
-	/* this one waits on, the next one is told */
+	/* this client continues to wait, the next one gets the error */
 	assert_false(client->has_ended);
 	struct peer *second = stage_login(stage, "u", NULL, NULL);
 	peer_text(second, 'Q', "select 1");
@@ -382,7 +382,7 @@ static void failure_is_told_at_once_to_who_was_in(void **state)
 	stage_free(&stage);
 }
 
-/* ---- hostile ---- */
+/* ---- hostile servers ---- */
 
 static void junk_is_refused(void **state)
 {
@@ -412,7 +412,7 @@ static void junk_is_refused(void **state)
 	}
 }
 
-/* Parameters without end while nobody limits the login. */
+/* Parameters come without end while the login has no timeout. */
 static void endless_parameters_are_cut_off(void **state)
 {
 	(void)state;
@@ -478,7 +478,7 @@ static void replica_gets_a_server_of_its_own(void **state)
 	assert_string_equal(peer_hear(server, 'Q'), "Q:IDENTIFY_SYSTEM");
 	peer_answer(server, "IDENTIFY_SYSTEM", 'I');
 	peer_hear(client, 'Z');
-	/* nobody else gets it, and it ends with its client */
+	/* no other client gets it, and it closes with its client */
 	struct peer *other = stage_login(stage, "u", NULL, NULL);
 	peer_text(other, 'Q', "select 1");
 	stage_settle(stage);
@@ -586,7 +586,7 @@ static void connects_keep_their_distance(void **state)
 	(void)state;
 	struct peer *servers[2];
 	struct stage *stage = two_dials("server_connect_rate=2\n", servers);
-	/* the first one has gone before this */
+	/* the first dial began before this time */
 	uint64_t first_us = loop_now(stage->site.loop);
 
 	stage_until(stage, is_asked_for, stage);
@@ -613,7 +613,7 @@ static void limit_of_connects_ends_at_once(void **state)
 	stage_free(&stage);
 }
 
-/* Nobody is left for whom the turn would come. */
+/* The client for whom the dial had to wait disconnects. */
 static void who_waits_for_a_turn_may_go(void **state)
 {
 	(void)state;

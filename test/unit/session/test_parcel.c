@@ -1,6 +1,6 @@
 /*
- * Parcels to bytes and back: nothing is lost, and nothing that is cut, too long or
- * impossible is taken for one.
+ * Parcels to bytes and back: nothing is lost, and input that is cut, too long or
+ * impossible is refused.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -216,7 +216,7 @@ static int decode_origin(const char *bytes, size_t len)
 	return result;
 }
 
-/* A count or length that lies makes us allocate nothing. */
+/* A wrong count or length must not make the decoder allocate. */
 static void lying_lengths(void **state)
 {
 	char bytes[2 + 4 + 3 * 8 + 1 + 8] = "1";
@@ -230,7 +230,7 @@ static void lying_lengths(void **state)
 	bytes[at + 7] = 1;
 	assert_int_equal(decode_origin(bytes, sizeof(bytes)), -1);
 	bytes[at + 7] = 0;
-	bytes[at - 1] = 2; /* no bool */
+	bytes[at - 1] = 2; /* no valid bool */
 	assert_int_equal(decode_origin(bytes, sizeof(bytes)), -1);
 }
 
@@ -242,7 +242,7 @@ static void impossible_values(void **state)
 
 	(void)state;
 	buf_init(&bytes, 0);
-	parcel.server.is_linked = false; /* and yet active */
+	parcel.server.is_linked = false; /* but its state is active */
 	parcel_encode(&parcel, &bytes);
 	assert_int_equal(
 	    parcel_decode(&read, PARCEL_SERVER, bytes.bytes, bytes.len, arena), -1);

@@ -1,6 +1,6 @@
 /*
- * Clients that are gone through a few per turn: each once, in order, without those that
- * died meanwhile.
+ * Clients that are visited in steps, a few per turn: each once, in order, without those
+ * that closed meanwhile.
  */
 #include <setjmp.h>
 #include <stdarg.h>

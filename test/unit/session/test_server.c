@@ -1,6 +1,6 @@
 /*
- * Servers at rest and under test, and the pool's decisions carried out: checks, resets,
- * RECONNECT, PAUSE, KILL, and what a server says that nobody asked.
+ * Idle and tested servers, and the pool's verdicts carried out: checks, resets,
+ * RECONNECT, PAUSE, KILL, and messages of a server that no client asked for.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -60,7 +60,7 @@ static void dirty_server_is_closed(void **state)
 	}
 }
 
-/* Every message a server may send, and one that it may not. */
+/* Every message a server may send, and one that it may not send. */
 static const struct {
 	const char *bytes;
 	size_t len;
@@ -92,7 +92,7 @@ static const struct {
 };
 enum { ANYTHING = sizeof(anything) / sizeof(anything[0]) };
 
-/* Whoever comes next gets another server, and the answer to its own question. */
+/* The next client gets another server, and the answer to its own query. */
 static void next_client_is_served(struct stage *stage, struct peer *client)
 {
 	struct peer *server = stage_ready_server(stage);
@@ -126,8 +126,8 @@ static bool may_come_at_any_time(uint8_t type)
 	return type == 'A' || type == 'N' || type == 'S';
 }
 
-/* The server is given back while part of a message has come already, and there is one
- * who waits for it. */
+/* The server is given back while part of a message has come already, and a client waits
+ * for it. */
 static void give_back(const char *behind, size_t len, bool is_kept)
 {
 	struct stage *stage = stage_new("pool_size=1", "");
@@ -226,7 +226,7 @@ static void used_server_is_checked(void **state)
 	stage_free(&stage);
 }
 
-/* A server that dies under test does not take the waiting client along. */
+/* A server that closes during its test does not close the waiting client. */
 static void failed_check_costs_no_client(void **state)
 {
 	(void)state;
@@ -261,7 +261,7 @@ static void reconnect_waits_for_the_query(void **state)
 	stage_free(&stage);
 }
 
-/* As if the only server had been found by its name. */
+/* Makes the only server look as if DNS had found its address for this name. */
 static struct sock_addr call_server(struct stage *stage, const char *host)
 {
 	struct seat *seat = container_of(
@@ -289,7 +289,7 @@ static void address_that_is_lost_closes_its_servers(void **state)
 	stage_settle(stage);
 	assert_false(server->has_ended);
 
-	/* One at work finishes that. */
+	/* A server that runs a query finishes it. */
 	peer_text(client, 'Q', "one");
 	peer_hear(server, 'Q');
 	broker_lose_address(&stage->site, "db.example", &addr);
@@ -388,7 +388,7 @@ static void kill_reaches_a_dial(void **state)
 	peer_start(client, "u", "d", NULL, NULL);
 	struct peer *server = stage_server(stage);
 	peer_first_packet(server);
-	/* its last word of the login comes in the same turn */
+	/* the server's last message of the login comes in the same turn */
 	peer_greet(server);
 	catalog_kill(stage->site.catalog, NULL, "database removed");
 	peer_last_words(client);

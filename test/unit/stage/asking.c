@@ -107,7 +107,7 @@ void md5_answer(struct peer *client, const char *secret_text, const char *user)
 	stage_settle(client->stage);
 	assert_int_equal(client->in.len, 13);
 	secret_init(&secret, secret_text);
-	/* a client sends whatever it was told */
+	/* a client sends back the text it was told */
 	if (secret.kind == SECRET_MALFORMED)
 		secret.kind = SECRET_PLAIN;
 	secret_md5_answer(&secret, user, client->in.bytes + 9, text);

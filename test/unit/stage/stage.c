@@ -1,5 +1,5 @@
 /*
- * A whole site on a stage.  The sockets are in the abstract namespace: nothing is left
+ * A whole site for tests.  The sockets are in the abstract namespace: nothing is left
  * in the file system.
  */
 #include "stage.h"
@@ -59,7 +59,7 @@ void stage_turn(struct stage *stage)
 	loop_run(stage->site.loop);
 }
 
-/* Calls that move bytes, up to now. */
+/* Number of calls that move bytes, up to now. */
 static uint64_t stage_moves(const struct stage *stage)
 {
 	const struct loop_counts *c = loop_counts(stage->site.loop);
@@ -346,7 +346,7 @@ struct pool *stage_pool(struct stage *stage)
 	return catalog_pool(catalog_find_database(c, "d"), catalog_user(c, "u"));
 }
 
-/* ---- saying ---- */
+/* ---- sending ---- */
 
 void peer_send(struct peer *peer, const void *bytes, size_t len)
 {
@@ -429,7 +429,7 @@ void peer_answer(struct peer *peer, const char *tag, char status)
 	peer_ready(peer, status);
 }
 
-/* ---- hearing ---- */
+/* ---- receiving ---- */
 
 size_t peer_message(const struct peer *peer)
 {
@@ -450,7 +450,7 @@ void peer_await(struct peer *peer)
 	stage_until(peer->stage, has_message, peer);
 }
 
-/* Appends the first message and takes it.  Returns its type, 0 when there is none. */
+/* Appends the first message to the text and removes it.  Returns its type or 0. */
 static uint8_t peer_take(struct peer *peer)
 {
 	struct buf *out = &peer->text;
@@ -552,7 +552,7 @@ uint32_t peer_first_packet(struct peer *peer)
 	return wish.code;
 }
 
-/* ---- the usual beginnings ---- */
+/* ---- common set-ups ---- */
 
 struct peer *stage_client(struct stage *stage)
 {

@@ -1,7 +1,7 @@
 /*
- * A whole site on a stage: a real loop, real sockets, and at both ends of it peers that
- * a test plays.  Clients come through the listener, servers are dialed; PostgreSQL is
- * not needed.  Anything that does not come within some seconds stops the program.
+ * A whole site for tests: a real loop, real sockets, and at both ends peers that a test
+ * plays.  Clients come through the listener, servers are dialed; PostgreSQL is not
+ * needed.  Waiting for longer than some seconds stops the program.
  */
 #ifndef TEST_UNIT_STAGE_STAGE_H
 #define TEST_UNIT_STAGE_STAGE_H
@@ -17,96 +17,96 @@
 #include "session/site.h"
 
 struct peer;
-/* A server played by a function: called whenever bytes came (also at the end). */
+/* Plays a server: called whenever bytes came, also at the end. */
 typedef void peer_fn(struct peer *peer);
 
 struct stage {
 	struct site site;
 	struct config *config;
 	struct list peers; /* struct peer by .node */
-	struct list fresh; /* struct peer by .fresh_node: dialed, nobody looked yet */
+	struct list fresh; /* struct peer by .fresh_node: dialed, not taken yet */
 	struct watch *door;
 	int door_fd;
-	uint32_t dialed; /* connections servers got so far */
+	uint32_t dialed; /* number of connections to servers so far */
 	char back_dir[64], front_dir[64];
-	peer_fn *play; /* who plays the servers; NULL: the test does */
-	void *ctx;     /* the test's */
+	peer_fn *play; /* plays the servers; NULL: the test does */
+	void *ctx;     /* belongs to the test */
 };
 
-/* One end of a connection: the client of a listener, or a server that was dialed. */
+/* The test's end of a connection: a client, or a server that was dialed. */
 struct peer {
 	struct stage *stage;
 	struct node node, fresh_node;
 	int fd;
 	struct watch *watch;
-	struct buf in; /* bytes not taken yet */
+	struct buf in; /* bytes that are not read yet */
 	struct buf text;
 	peer_fn *play;
 	void *ctx;
-	uint32_t number;  /* of the server, from 1 on; part of its cancel key */
+	uint32_t number;  /* number of the server, from 1 on; part of its cancel key */
 	uint32_t started; /* servers: the code of its first packet; 0 = not read yet */
 	bool has_ended;
-	uint8_t key[CANCEL_KEY_LONG]; /* of a client, after its login */
+	uint8_t key[CANCEL_KEY_LONG]; /* cancel key of a client, after its login */
 	size_t key_len;
 };
 
-/* Database d is on the servers of the stage (its options follow), users u and v have
- * the password "secret"; settings are lines of [pgbouncer]. */
+/* The stage has database d with these options, users u and v with the password
+ * "secret", and settings as lines of [pgbouncer]. */
 struct stage *stage_new(const char *database_options, const char *settings);
-/* Closes every peer, waits until the site has forgotten them, and looks whether all
- * memory came back. */
+/* Closes every peer, waits until the site has forgotten them, and checks that all
+ * memory was given back. */
 void stage_free(struct stage **stage);
 /* Change a setting as the console's SET does. */
 void stage_set(struct stage *stage, const char *name, const char *value);
-/* A new list of users: reload. */
+/* Reloads with a new list of users. */
 void stage_users(struct stage *stage, const char *userlist);
 struct pool *stage_pool(struct stage *stage);
 
 /* One turn of the loop, without waiting. */
 void stage_turn(struct stage *stage);
-/* Turns until nothing moves. */
+/* Turns the loop until nothing moves. */
 void stage_settle(struct stage *stage);
 typedef bool stage_is_fn(void *arg);
 void stage_until(struct stage *stage, stage_is_fn *is_so, void *arg);
 
-/* A client that has connected and said nothing. */
+/* Opens a client connection that has sent nothing. */
 struct peer *stage_client(struct stage *stage);
-/* ... and logged in as this user of database d, with one name-value pair or NULL. */
+/* A client that is logged in as this user of database d, with one parameter or NULL. */
 struct peer *stage_login(
     struct stage *stage, const char *user, const char *name, const char *value);
-/* ... as user u with a startup packet of this version; what it was told is in
- * client->text. */
+/* A client that logs in as user u with a startup packet of this version; what it was
+ * told is in client->text. */
 struct peer *stage_login_version(struct stage *stage, uint32_t version);
-/* The next connection a server got. */
+/* The next connection that was opened to a server. */
 struct peer *stage_server(struct stage *stage);
-/* ... after its login, which asks for no password. */
+/* The same after its login, which asks for no password. */
 struct peer *stage_ready_server(struct stage *stage);
-/* Everything for a first client: its login waits for a server. */
+/* A first client whose login waits for a server, and that server. */
 void stage_pair(struct stage *stage, struct peer **client, struct peer **server);
 void peer_close(struct peer *peer);
 
 void peer_send(struct peer *peer, const void *bytes, size_t len);
-/* A message with this body. */
+/* Sends a message with this body. */
 void peer_put(struct peer *peer, uint8_t type, const void *body, size_t len);
-void peer_text(struct peer *peer, uint8_t type, const char *text); /* with its NUL */
+void peer_text(struct peer *peer, uint8_t type, const char *text); /* with the NUL */
 void peer_start(struct peer *peer, const char *user, const char *database,
     const char *name, const char *value);
 void peer_ready(struct peer *peer, char status);
-/* Greeting of a server: AuthenticationOk, parameters, key, ReadyForQuery. */
+/* Sends the greeting: AuthenticationOk, parameters, key, ReadyForQuery. */
 void peer_greet(struct peer *peer);
-/* CommandComplete and ReadyForQuery. */
+/* Sends CommandComplete and ReadyForQuery. */
 void peer_answer(struct peer *peer, const char *tag, char status);
 
-/* Wait for so many messages of a type (of whatever is there), show all that came up to
- * the last one in letters: "C:tag Z:I"; types whose body is text show it. */
+/* Waits for this many messages of a type (or for all that are there), and returns all
+ * up to the last one as text: "C:tag Z:I"; types whose body is text show it. */
 const char *peer_hear(struct peer *peer, uint8_t type);
-/* What came so far, without waiting for anything but quiet. */
+/* Returns what came so far; it waits only until nothing moves. */
 const char *peer_heard(struct peer *peer);
-/* The connection closes; what came before. */
+/* Waits until the connection closes and returns what came before. */
 const char *peer_last_words(struct peer *peer);
-/* Wait for the first packet of a connection: its code; it is taken. */
+/* Waits for the first packet of a connection, removes it, and returns its code. */
 uint32_t peer_first_packet(struct peer *peer);
-/* Wait for a whole message (helper threads may be at work on it); it is not taken. */
+/* Waits for a whole message (helper threads may be at work) and leaves it there. */
 void peer_await(struct peer *peer);
 /* Length of the first whole message in `in` (with its type byte), or 0. */
 size_t peer_message(const struct peer *peer);

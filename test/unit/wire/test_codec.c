@@ -1,4 +1,4 @@
-/* Every message, byte for byte where it is built, and refused where it is malformed. */
+/* Every message: built byte for byte, and refused when it is malformed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@ static int stop(void **state)
 	return 0;
 }
 
-/* What was built so far is this literal; start anew. */
+/* What was built so far equals this literal; the buffer is cleared. */
 #define BUILT(literal)                                            \
 	do {                                                      \
 		assert_false(out.failed);                         \

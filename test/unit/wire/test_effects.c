@@ -1,5 +1,5 @@
 /*
- * What texts do beside their answers: state left behind, parameters brought back,
+ * Effects of query texts beside their answers: state left behind, parameters reset,
  * commands about prepared statements.
  */
 #include <setjmp.h>
@@ -150,7 +150,7 @@ static void advisory_locks_of_the_session(void **state)
 		check(&(struct sample){harmless[i], 0, 0});
 }
 
-/* Every beginning of a text can be what has come of it. */
+/* Every prefix of a text may be all that has arrived of it. */
 static void configuration_of_the_session(void **state)
 {
 	(void)state;
@@ -334,7 +334,7 @@ static void effects_of_several_texts(void **state)
 	assert_true(two.session == 0 && two.local == 2);
 }
 
-/* Only what the server reports as brought back counts. */
+/* Only parameters whose reset the server reports count. */
 static void hidden_resets(void **state)
 {
 	struct vars_schema *schema = vars_schema_new("IntervalStyle");
@@ -375,7 +375,7 @@ static void hidden_resets(void **state)
 static struct prepared_sql command(const char *text)
 {
 	size_t len = strlen(text);
-	/* of its own size, so that a read behind its end is seen */
+	/* the copy has the exact size, so that sanitizers see a read past its end */
 	char *copy = malloc(len ? len : 1);
 	struct prepared_sql sql;
 
@@ -540,7 +540,7 @@ static void strings_that_stand_for_the_present_time(void **state)
 			fail_msg("%s", others[i]);
 }
 
-/* What cannot be seen may do anything, and nothing is said of half a word. */
+/* The unseen part of a text may do anything, and half a word decides nothing. */
 static void texts_that_are_cut(void **state)
 {
 	struct vars_schema *schema = vars_schema_new("");

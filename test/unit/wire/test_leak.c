@@ -1,5 +1,5 @@
 /*
- * What CommandComplete tags and functions leave behind in a session.
+ * Session state that CommandComplete tags and functions leave behind.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +27,7 @@ static void functions_called_by_number(void **state)
 	assert_int_equal(leak_of_function(UINT32_MAX), 0);
 }
 
-static unsigned cleared; /* by the last tag */
+static unsigned cleared; /* the kinds that the last tag cleared */
 
 static unsigned tagged(struct leak_watch *watch, const char *tag)
 {
@@ -79,7 +79,7 @@ static void tags(void **state)
 	assert_int_equal(cleared, BIT(LISTEN));
 }
 
-/* As many as there were, and no leaking one is taken for a harmless one. */
+/* Each expected SET is counted, and a leaking one is not taken for a harmless one. */
 static void several_sets_in_a_row(void **state)
 {
 	(void)state;

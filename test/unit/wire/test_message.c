@@ -17,7 +17,7 @@ static void rows_of_both_sides(void **state)
 	(void)state;
 	assert_string_equal(message_front('Q')->name, "Query");
 	assert_string_equal(message_back('Z')->name, "ReadyForQuery");
-	/* The same byte, two meanings. */
+	/* The same type byte has two meanings. */
 	assert_string_equal(message_front('C')->name, "Close");
 	assert_string_equal(message_back('C')->name, "CommandComplete");
 	assert_int_equal(message_back('Z')->min_len, 5);
@@ -75,7 +75,7 @@ static void cuts_ordinary_frames(void **state)
 	assert_int_equal(cut('d', UINT32_MAX, 5, UINT64_MAX, &f), CUT_OK);
 	assert_true(f.size == (uint64_t)UINT32_MAX + 1);
 	assert_int_equal(cut('!', 3, 5, 100, &f), CUT_BAD);
-	assert_int_equal(cut('!', 4, 5, 100, &f), CUT_OK); /* the row tells */
+	assert_int_equal(cut('!', 4, 5, 100, &f), CUT_OK); /* by the table's row */
 }
 
 static enum cut cut_startup(

@@ -1,4 +1,4 @@
-/* The ledger: who is answered by what, case by case.  Random runs: prop_pipeline. */
+/* The ledger: which request a message answers, case by case.  Random: prop_pipeline. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ static int stop(void **state)
 	return 0;
 }
 
-/* Each letter is a front message of the client's; tags count from 1. */
+/* Each letter is the type of a client's message; tags count from 1. */
 static void owe(const char *types)
 {
 	for (uint32_t tag = 1; *types; types++, tag++)
@@ -40,7 +40,7 @@ static enum answer reply(char type, struct pipeline_entry *done)
 	return pipeline_answer(&p, (uint8_t)type, type == 'Z' ? 'I' : 0, done);
 }
 
-/* Each letter is a back message that must be forwarded. */
+/* Each letter is the type of a server's message that must be forwarded. */
 static void forwards(const char *types)
 {
 	for (; *types; types++)
@@ -87,7 +87,7 @@ static void test_unasked(void **state)
 	(void)state;
 	breaks("ZCDTI123nsGHWdctVRKvxQ");
 	forwards("NSA");
-	forwards("E"); /* last words */
+	forwards("E"); /* an error before the server closes */
 	settled(true);
 }
 
@@ -95,7 +95,7 @@ static void test_out_of_order_in_query(void **state)
 {
 	(void)state;
 	owe("Q");
-	breaks("Z123nstVdcRKv"); /* a Query owes more than ReadyForQuery */
+	breaks("Z123nstVdcRKv"); /* ReadyForQuery alone does not answer a Query */
 	forwards("E");
 	breaks("TDCIGHW");
 	forwards("NEZ");
@@ -230,7 +230,7 @@ static void test_made_up(void **state)
 	assert_true(pipeline_next_made_up(&p, &e));
 	assert_int_equal(e.type, 'P');
 	assert_int_equal(e.tag, 5);
-	breaks("3Z"); /* ours is first */
+	breaks("3Z"); /* the made-up answer is first */
 	assert_true(pipeline_next_made_up(&p, &e));
 	assert_int_equal(e.tag, 6);
 	assert_false(pipeline_next_made_up(&p, &e));
@@ -256,12 +256,12 @@ static void test_copy_in(void **state)
 static void test_copy_in_two_in_one_query(void **state)
 {
 	(void)state;
-	owe("QdcSdc"); /* all before the server says anything */
+	owe("QdcSdc"); /* the client sends all before the server answers */
 	forwards("G");
 	assert_false(pipeline_is_copy_in(&p));
 	forwards("CG");
 	assert_false(pipeline_is_copy_in(&p));
-	forwards("CZ"); /* the Sync was eaten by the second COPY */
+	forwards("CZ"); /* the server read the Sync as part of the second COPY */
 	settled(true);
 }
 
@@ -294,7 +294,7 @@ static void test_copy_fails_before_client_ends(void **state)
 	settled(false);
 	forwards("Z");
 	assert_false(pipeline_is_copy_in(&p));
-	/* what is still on its way to this server is ignored by any other one */
+	/* messages still on the way to this server are ignored by any other one */
 	settled(true);
 	owe("dfc");
 	settled(true);
@@ -305,7 +305,7 @@ static void test_copy_left_without_end(void **state)
 	(void)state;
 	owe("Q");
 	forwards("GEZ");
-	owe("Q"); /* it saw the error and goes on */
+	owe("Q"); /* the client saw the error and goes on */
 	forwards("CZ");
 	settled(true);
 }
@@ -351,7 +351,7 @@ static void test_failed_copy_with_sync_eaten(void **state)
 	forwards("Z");
 	swallows("Z3");
 	waits("PBDECQFS", false);
-	assert_false(pipeline_is_skipping(&p)); /* the second Sync has ended that */
+	assert_false(pipeline_is_skipping(&p)); /* ended by the second Sync */
 	swallows("Z");
 	settled(true);
 }
@@ -364,17 +364,17 @@ static void test_failed_copy_with_sync_read_later(void **state)
 	owe("cS");
 	forwards("E");
 	ask();
-	forwards("Z");   /* one of the client's two */
-	swallows("Z");   /* which of the three is kept back does not matter */
-	forwards("Z");   /* the other */
-	breaks("Z");     /* there cannot be a fourth */
-	forwards("NSA"); /* they have nothing to do with our question */
+	forwards("Z");   /* one of the client's two ReadyForQuery */
+	swallows("Z");   /* any one of the three may be kept back */
+	forwards("Z");   /* the client's other one */
+	breaks("Z");     /* a fourth is out of order */
+	forwards("NSA"); /* these have nothing to do with the pooler's own Sync */
 	swallows("3Z");
 	settled(true);
 }
 
-/* All Syncs were eaten: PostgreSQL would skip what comes now, and our own Sync has
- * ended that. */
+/* The COPY read all Syncs: PostgreSQL would skip what comes now, and the pooler's own
+ * Sync has ended that. */
 static void test_failed_copy_then_skipping(void **state)
 {
 	(void)state;
@@ -394,14 +394,14 @@ static void test_failed_copy_then_skipping(void **state)
 	settled(true);
 }
 
-/* None was: it has gone on from it. */
+/* The COPY read no Sync, so PostgreSQL has gone on after it. */
 static void test_failed_copy_then_going_on(void **state)
 {
 	(void)state;
 	owe("ES");
 	forwards("G");
 	owe("c");
-	forwards("EZ"); /* before we could ask */
+	forwards("EZ"); /* before the pooler could send its own Sync */
 	ask();
 	swallows("Z3");
 	assert_false(pipeline_is_skipping(&p));
@@ -422,7 +422,7 @@ static void test_failed_copy_then_next_query(void **state)
 	forwards("Z");
 	ask();
 	swallows("Z");
-	forwards("Z"); /* the stray */
+	forwards("Z"); /* the additional ReadyForQuery */
 	breaks("Z");
 	swallows("3Z");
 	settled(true);
@@ -432,13 +432,13 @@ static void test_failed_copy_then_next_query(void **state)
 	owe("c");
 	forwards("EZ");
 	ask();
-	swallows("Z3"); /* no stray came */
+	swallows("Z3"); /* no additional one came */
 	waits("Q", false);
 	swallows("Z");
 	settled(true);
 }
 
-/* The end of a COPY that is not known yet: what comes behind it must wait. */
+/* A client ends a COPY that has not begun yet: the messages behind it must wait. */
 static void test_early_end(void **state)
 {
 	(void)state;
@@ -451,7 +451,7 @@ static void test_early_end(void **state)
 	forwards("Z");
 	settled(true);
 
-	owe("ESc"); /* it was no COPY */
+	owe("ESc"); /* the Execute was no COPY */
 	waits("Q", true);
 	forwards("C");
 	waits("Q", true);
@@ -460,7 +460,7 @@ static void test_early_end(void **state)
 	settled(true);
 }
 
-/* Without Syncs within it nothing is in doubt. */
+/* A COPY without Syncs inside leaves nothing in doubt. */
 static void test_known_copy_without_syncs(void **state)
 {
 	(void)state;
@@ -475,7 +475,7 @@ static void test_known_copy_without_syncs(void **state)
 	settled(true);
 }
 
-/* PostgreSQL ends the connection: with two errors. */
+/* PostgreSQL closes the connection after two errors. */
 static void test_request_within_copy(void **state)
 {
 	(void)state;
@@ -525,14 +525,14 @@ static void test_copy_both(void **state)
 	settled(true);
 }
 
-/* What a walsender answers to one Query: result sets and COPY OUT one after another,
- * the end of a stream told in rows and twice. */
+/* A walsender answers one Query with result sets and COPY OUT one after another, and
+ * tells the end of a stream in rows and with two CommandComplete. */
 static void test_replication_commands(void **state)
 {
 	static const char *const answers[] = {
 	    "TDCZ",                /* IDENTIFY_SYSTEM, CREATE_REPLICATION_SLOT */
 	    "TDCTDDCHNddcTDCCZ",   /* BASE_BACKUP */
-	    "TDCTDDCHdcHdcHcTDCCZ" /* ... of servers before 15 */
+	    "TDCTDDCHdcHdcHcTDCCZ" /* BASE_BACKUP of servers before 15 */
 	};
 
 	(void)state;
@@ -553,7 +553,7 @@ static void test_replication_commands(void **state)
 	owe("dc");
 	forwards("TDCCZ");
 	settled(true);
-	owe("Q"); /* ... that fails: the client knows and goes on */
+	owe("Q"); /* START_REPLICATION that fails: the client knows and goes on */
 	forwards("WddEZ");
 	settled(true);
 	owe("Q");
@@ -568,7 +568,7 @@ static void test_second_error(void **state)
 	forwards("EE");
 	owe("ES");
 	forwards("Z");
-	forwards("EE"); /* FATAL behind ERROR */
+	forwards("EE"); /* a FATAL error follows an ERROR */
 	settled(false);
 }
 
@@ -594,7 +594,7 @@ static void test_ring_grows_and_shrinks(void **state)
 
 /* ---- in another process ---- */
 
-/* The same ledger from what can be told of it; the first one ends. */
+/* Rebuilds the ledger from its saved state; the first one is freed. */
 static void move(void)
 {
 	struct pipeline_entry entries[32];

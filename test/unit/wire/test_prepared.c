@@ -23,7 +23,7 @@ static int start(void **state)
 	return 0;
 }
 
-/* Whatever a test does, nothing may be left. */
+/* After each test no text may be left. */
 static int stop(void **state)
 {
 	(void)state;
@@ -95,7 +95,7 @@ static void test_a_text_that_nobody_wants_is_gone(void **state)
 	assert_int_equal(prepared_registry_count(registry), 1);
 	prepared_unref(t);
 	assert_int_equal(prepared_registry_count(registry), 0);
-	/* Numbers are not used again: a server may still know the old one. */
+	/* Numbers are not used again: a server may still have the old statement. */
 	t = text_of("select 1");
 	assert_int_equal(t->id, 2);
 	prepared_unref(t);
@@ -193,7 +193,7 @@ static void test_names_are_found_replaced_and_deleted(void **state)
 	assert_null(prepared_names_find(names, "s"));
 	assert_int_equal(b->refs, 1);
 	assert_true(prepared_names_del(&names, "t"));
-	/* A client without names costs nothing again. */
+	/* A client without names uses no memory again. */
 	assert_null(names);
 	assert_int_equal(prepared_names_count(names), 0);
 	prepared_unref(a);
@@ -257,7 +257,7 @@ static void test_least_recently_used_goes_first(void **state)
 	assert_int_equal(t[1]->servers, 0);
 	assert_int_equal(t[1]->refs, 2);
 	assert_false(prepared_set_has(set, t[1]));
-	/* Adding what is there is a use of it. */
+	/* Adding a text that is there counts as a use of it. */
 	assert_int_equal(prepared_set_add(&set, t[2]), 0);
 	assert_int_equal(prepared_set_add(&set, t[0]), 0);
 	assert_int_equal(t[0]->refs, 2);
@@ -268,7 +268,7 @@ static void test_least_recently_used_goes_first(void **state)
 	prepared_set_del(&set, t[0]);
 	assert_null(set);
 	prepared_set_touch(set, t[0]);
-	prepared_unref(t[1]); /* of the evictions */
+	prepared_unref(t[1]); /* references that the evictions returned */
 	prepared_unref(t[1]);
 	prepared_unref(t[2]);
 	for (size_t i = 0; i < 3; i++)
@@ -343,7 +343,7 @@ static void undo(struct desk *d)
 	assert_int_equal(prepared_journal_undo(&d->journal, &d->names, &d->set), 0);
 }
 
-/* sql NULL: there is no such name. */
+/* sql NULL: no statement has this name. */
 static void assert_name(const struct desk *d, const char *name, const char *sql)
 {
 	const struct prepared_text *t = prepared_names_find(d->names, name);
@@ -406,7 +406,7 @@ static void test_what_failed_is_undone(void **state)
 	add_name(&d, 5, "s", "c");
 	for (uint32_t tag = 2; tag <= 5; tag++)
 		prepared_journal_fail(&d.journal, tag);
-	/* Only now, and for all. */
+	/* The undo changes the names, and it undoes all failed changes. */
 	assert_name(&d, "s", "c");
 	undo(&d);
 	assert_name(&d, "s", "a");
@@ -439,7 +439,7 @@ static void test_evictions_come_back_in_their_order(void **state)
 	leave(&d);
 }
 
-/* Sent before the error of the first was seen. */
+/* The later change was sent before the error of the first was seen. */
 static void test_a_later_change_that_succeeds_stands(void **state)
 {
 	struct desk d = {0};
@@ -474,7 +474,7 @@ static void test_a_later_change_that_fails_too_finds_what_the_first_found(void *
 	prepared_journal_fail(&d.journal, 4);
 	undo(&d);
 	assert_name(&d, "s", "a");
-	/* The Close was never carried out. */
+	/* The server never carried out the Close. */
 	assert_true(is_held(&d, "x"));
 	leave(&d);
 }
@@ -542,7 +542,7 @@ static void test_what_is_spoilt_comes_back_so(void **state)
 	assert_int_equal(
 	    prepared_journal_note(&d.journal, 7, PREPARED_SPOILT_REMOVED, NULL, t), 0);
 	prepared_set_del(&d.set, t);
-	/* and what is made in its place behind it fails, too */
+	/* the same text that is prepared again behind it fails, too */
 	add_held(&d, 8, "a");
 	assert_false(prepared_set_is_spoilt(d.set, t));
 	prepared_journal_fail(&d.journal, 7);
@@ -584,7 +584,7 @@ static void test_texts_keep_their_ids(void **state)
 	prepared_unref(private);
 }
 
-/* What a server calls it counts: one that we made ourselves is another one. */
+/* A text is known by its number on the server; the one interned here has another. */
 static void test_texts_that_are_known_already(void **state)
 {
 	struct prepared_text *own =

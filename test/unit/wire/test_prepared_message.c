@@ -1,5 +1,5 @@
-/* The messages of prepared statements: what they are about, renamed, and what a query
- * or an error says of statements. */
+/* The messages of prepared statements: which statement they are about, renaming, and
+ * what a query or an error tells about statements. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -79,13 +79,13 @@ static void test_what_messages_are_about(void **state)
 		if (m->target != NAMED)
 			continue;
 		assert_ptr_equal(bytes + rest, name + strlen(name) + 1);
-		/* More is here than the message. */
+		/* More bytes are here than the message. */
 		assert_int_equal(
 		    prepared_look(bytes, m->size + 1, m->size, &name, NULL), NAMED);
 	}
 }
 
-/* Byte by byte nothing is broken before it is whole, and a name is told once it is. */
+/* A message in pieces is not refused before it is whole; its name is told at once. */
 static void test_messages_that_come_in_pieces(void **state)
 {
 	(void)state;
@@ -100,7 +100,7 @@ static void test_messages_that_come_in_pieces(void **state)
 		prepared_look(bytes, m->size, m->size, &name, &rest);
 		size_t end = rest;
 		for (size_t have = 0; have < m->size; have++) {
-			uint8_t *part = malloc(have ? have : 1); /* for ASan */
+			uint8_t *part = malloc(have ? have : 1); /* for sanitizers */
 			memcpy(part, bytes, have);
 			assert_int_equal(
 			    prepared_look(part, have, m->size, &name, &rest),
@@ -202,7 +202,7 @@ static void test_errors_renamed(void **state)
 	    BYTES("M\xc2\xabmine\xc2\xbb\0"));
 	assert_error(BYTES("MPGBOUNCER_12 PGBOUNCER_1\0"), "PGBOUNCER_1",
 	    BYTES("MPGBOUNCER_12 mine\0"));
-	/* Names of others, other fields, and what cannot be read. */
+	/* Other names, other fields, and invalid bodies are left as they are. */
 	assert_error(SAME("MPGBOUNCER_12\0MxPGBOUNCER_1\0\0"));
 	assert_error(SAME("DPGBOUNCER_1\0\0MPGBOUNCER_1\0"));
 	assert_error(SAME("MPGBOUNCER_1"));

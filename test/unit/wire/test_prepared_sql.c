@@ -1,5 +1,5 @@
 /*
- * PREPARE, EXECUTE, DEALLOCATE: positions of errors; which Bind may come again.
+ * PREPARE, EXECUTE, DEALLOCATE: positions of errors, and which Bind may be sent again.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,7 +41,7 @@ static const char *moved(const char *position, const struct prepared_sql_move *m
 static void positions_are_those_of_the_clients_text(void **state)
 {
 	(void)state;
-	/* "execute a(x)" sent as 20 characters and "execute "LONG"(x)" */
+	/* "execute a(x)" is sent as 20 characters and "execute "LONG"(x)" */
 	struct prepared_sql_move move = {.before = 20, .name = 8, .longer = 5};
 	assert_string_equal(moved("7", &move), "");
 	assert_string_equal(moved("20", &move), "");
@@ -52,7 +52,7 @@ static void positions_are_those_of_the_clients_text(void **state)
 	assert_string_equal(moved("36", &move), "18");
 }
 
-/* A Bind of these formats with so many values. */
+/* A Bind with these formats and this many values. */
 static bool may_bind(
     unsigned in, unsigned values, unsigned out, uint32_t type, bool described)
 {

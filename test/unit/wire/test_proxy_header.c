@@ -31,7 +31,7 @@ static void assert_address(
 	assert_int_equal(h->port, port);
 }
 
-/* Whatever part of it has come is not enough, and not an error. */
+/* No shorter part of the header is enough, and none is an error. */
 static void assert_cut_anywhere(const void *bytes, size_t size)
 {
 	struct proxy_header h;

@@ -1,4 +1,4 @@
-/* Tracked parameters: interning, differences, the SET that makes them up. */
+/* Tracked parameters: interning, differences, and the SET that makes them equal. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,7 +48,7 @@ static void set(struct vars *v, const char *name, const char *value)
 static void schema_lists_names_once(void **state)
 {
 	(void)state;
-	/* two extra ones; of those that servers report three are new */
+	/* two are extra parameters; of those that servers report three are new */
 	assert_int_equal(vars_schema_count(schema), VAR_BUILTIN_COUNT + 5);
 	assert_true(vars_schema_is_named(schema, VAR_BUILTIN_COUNT + 1));
 	assert_false(vars_schema_is_named(schema, VAR_BUILTIN_COUNT + 2));
@@ -96,7 +96,7 @@ static void values_are_shared(void **state)
 	set(&client, "TimeZone", NULL);
 	assert_null(vars_get(&client, VAR_TIMEZONE));
 	assert_string_equal(vars_get(&server, VAR_TIMEZONE), "UTC");
-	set(&server, "TimeZone", "UTC"); /* the same again */
+	set(&server, "TimeZone", "UTC"); /* the same set again */
 	assert_string_equal(vars_get(&server, VAR_TIMEZONE), "UTC");
 }
 
@@ -138,7 +138,7 @@ static void equal_sets_are_one(void **state)
 	set(&server, "TimeZone", "UTC");
 	assert_ptr_equal(client.set, server.set);
 	assert_false(vars_is_different(&client, &server));
-	/* A set does not change below the other one that has it. */
+	/* Changing one set does not change the other that shares it. */
 	set(&server, "TimeZone", "GMT");
 	assert_string_equal(vars_get(&client, VAR_TIMEZONE), "UTC");
 	set(&client, "TimeZone", NULL);
@@ -152,9 +152,9 @@ static void only_true_differences_are_set(void **state)
 	(void)state;
 	assert_false(vars_is_different(&client, &server));
 	set(&client, "application_name", "a");
-	assert_false(vars_is_different(&client, &server)); /* the server has none */
+	assert_false(vars_is_different(&client, &server)); /* the server has no value */
 	set(&server, "application_name", "A");
-	assert_false(vars_is_different(&client, &server)); /* but for case */
+	assert_false(vars_is_different(&client, &server)); /* case differs */
 	assert_int_equal(vars_put_set(&client, &server, &out), 0);
 	assert_int_equal(out.len, 0);
 	set(&client, "application_name", "it's");
@@ -183,7 +183,7 @@ static void search_path_is_a_list(void **state)
 	search_path("a,\"\" ,\"b\"\"c\"", "SET search_path=a,'',\"b\"\"c\";");
 	search_path("", "SET search_path='';");
 	search_path("a$1, \xc3\xa4", "SET search_path=a$1, \xc3\xa4;");
-	/* No list of names: never sent as SQL. */
+	/* A value that is no list of names is quoted, never sent as SQL. */
 	search_path("a; DROP TABLE t", "SET search_path='a; DROP TABLE t';");
 	search_path("a --", "SET search_path='a --';");
 	search_path("a, ", "SET search_path='a, ';");
