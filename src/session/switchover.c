@@ -129,7 +129,9 @@ static void note_old(struct switchover *s, const struct database *db)
 	for (size_t i = 0; i < hosts->count; i++) {
 		struct host *host = hosts->list[i];
 		bool is_known = host->report.role != HOST_ROLE_UNKNOWN;
-		if (is_known ? hosts_is_successor(db, host) : host->connections > 0)
+		/* one that is being looked at for the first time serves nobody yet */
+		bool serves = host->connections > host->logins;
+		if (is_known ? hosts_is_successor(db, host) : serves)
 			s->old[s->old_count++] = host;
 	}
 }

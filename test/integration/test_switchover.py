@@ -1,6 +1,8 @@
 """SWITCHOVER between scripted servers: what it waits for, how it ends, and which commands it
 excludes. test_failover.py runs it with real replication."""
 
+import threading
+
 import pytest
 
 import waiting
@@ -73,6 +75,35 @@ def test_clients_wait_and_go_on_elsewhere(make_pooler, fake, kind, to, more):
     row = pooler.show("HOSTS")[1]
     assert (row["role"], row["state"]) == ("primary", "up")
     assert "switchover of database 'db': it goes on at 127.0.0.4:%d" % hosts[1].port in pooler.log()
+
+
+class Slow(Host):
+    """It finishes logins once its gate is open."""
+
+    def __init__(self, *args, **more):
+        self.gate = threading.Event()
+        super().__init__(*args, **more)
+
+    def script(self, session):
+        self.gate.wait(DEADLINE)
+        super().script(session)
+
+
+def test_host_that_is_being_looked_at_for_the_first_time(make_pooler, fake):
+    """It has served nobody yet, so it is no host of before."""
+    hosts = [Host(fake, 3), Slow(fake, 4)]
+    pooler = make(make_pooler, hosts)
+    with pooler.connect() as client:
+        ask(client)
+        waiting.wait_for(lambda: pooler.show("HOSTS")[1]["connections"] == "1", "it is looked at",
+                         DEADLINE)
+        console = begin(pooler)
+        await_notice(console)
+        hosts[0].change(standby=True)
+        hosts[1].gate.set()
+        assert await_end(console) == "SWITCHOVER"
+        ask(client)
+    assert (hosts[0].queries(), hosts[1].queries()) == (1, 1)
 
 
 def test_the_named_host_alone_is_used(make_pooler, fake):
