@@ -203,7 +203,7 @@ static void *make(void *ctx, uint32_t hash, const void **key)
 
 struct made {
 	uint32_t hash;
-	char key[8];
+	char key[12];
 };
 
 static void *make_one(void *ctx, uint32_t hash, const void **key)
