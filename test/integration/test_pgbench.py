@@ -236,7 +236,7 @@ def test_psycopg_cancel(through, bench):
 
 
 def test_psql_meta_connection(through):
-    """\c inside psql logs in again, and \conninfo shows the right connection."""
+    r"""\c inside psql logs in again, and \conninfo shows the right connection."""
     pooler = through()
     out = programs.psql(pooler, "-c", "\\c db", "-c", "\\conninfo")
     assert re.search(r'database "db".*port "%d"' % pooler.port, out)

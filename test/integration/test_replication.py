@@ -122,6 +122,11 @@ def senders(source):
     return int(source.value("select count(*) from pg_stat_activity where backend_type='walsender'"))
 
 
+def is_streaming(source):
+    """Whether a walsender has begun to send: what is written from now on is sent."""
+    return source.value("select count(*) from pg_stat_replication where state = 'streaming'") == "1"
+
+
 def wait_no_senders(source):
     waiting.wait_for(lambda: senders(source) == 0, "all walsenders are gone")
 
@@ -516,7 +521,7 @@ def test_pg_receivewal(stream_pooler, source):
         source.do("insert into items values (-2, 'before')")
         name = source.value("select pg_walfile_name(pg_current_wal_insert_lsn())")
         with programs.Program([tool, "-D", folder, "--slot", "wal1", "-n", "-v"], env) as run:
-            waiting.wait_for(lambda: senders(source) == 1, "pg_receivewal is streaming")
+            waiting.wait_for(lambda: is_streaming(source), "pg_receivewal is streaming")
             source.do("insert into items select n, 'wal' from generate_series(1000, 3000) n",
                       "select pg_switch_wal()", "insert into items values (-1, 'after')")
             whole = os.path.join(folder, name)
