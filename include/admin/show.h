@@ -21,16 +21,18 @@ struct view {
 	bool is_admin_only;
 };
 
-/* NULL when there is no such view.  Any case. */
+/* The view of this name, in upper or lower case.  NULL: there is none. */
 const struct view *view_find(const char *name);
-/* The i-th view in the order of SHOW HELP, NULL past the end. */
+/* The view at index i, in the order of SHOW HELP.  NULL: i is past the last one. */
 const struct view *view_at(size_t i);
 
 /* Append the RowDescription of these columns. */
 void show_put_columns(const struct column *columns, size_t count, struct buf *out);
-/* Append the whole answer up to CommandComplete.  */
+/* Append the whole answer to SHOW: columns (none if column_count is 0), rows, and
+ * CommandComplete.  If there is no memory, out->failed is set. */
 void view_put(const struct view *view, struct site *site, struct buf *out);
-/* The same for a question of a driver. */
+/* Append the whole answer to a SHOW that a driver sends at its start: one column with
+ * one row. */
 void show_put_courtesy(const struct courtesy *courtesy, struct buf *out);
 
 #endif

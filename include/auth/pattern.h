@@ -17,8 +17,11 @@ struct pattern {
 	const char *text; /* without the slash in front */
 };
 
-/* A regular expression.  -1 and err ('invalid regular expression "X": why'). */
+/* Makes p from the regular expression in text, which p borrows for as long as it lives.
+ * Free it with pattern_done.  -1 and err ('invalid regular expression "X": why'): it is
+ * refused, and there is nothing to free. */
 int pattern_compile(struct pattern *p, const char *text, struct err *err);
+/* Frees the compiled expression, if there is one; the text is the caller's. */
 void pattern_done(struct pattern *p);
 
 enum pattern_result {
@@ -28,16 +31,17 @@ enum pattern_result {
 			 * nobody may be let in by it */
 };
 
+/* A piece of the name that was matched; it points into that name. */
 struct pattern_part {
 	const char *start; /* NULL: the parentheses matched nothing */
 	size_t len;
 };
 
-/* first, which may be NULL, gets what the first parentheses of an expression matched.
- */
+/* Does the pattern match the name?  first (or NULL) gets what the first parentheses of
+ * a regular expression matched. */
 enum pattern_result pattern_match(
     const struct pattern *p, const char *name, struct pattern_part *first);
-/* Has it parentheses? */
+/* Is it a regular expression with parentheses? */
 bool pattern_has_part(const struct pattern *p);
 
 #endif

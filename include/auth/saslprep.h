@@ -6,9 +6,10 @@
 #ifndef AUTH_SASLPREP_H
 #define AUTH_SASLPREP_H
 
-/* The prepared password, or NULL when it cannot be prepared (not UTF-8, prohibited or
- * unassigned characters, mixed direction, nothing left) and the raw one is to be used.
- * Caller wipes it and frees with mem_free. */
+/* The prepared password; the caller wipes it and frees it with mem_free.  NULL: the
+ * password cannot be prepared (it is not UTF-8, has prohibited or unassigned characters
+ * or mixed directions, or nothing is left of it), or there is no memory.  The caller
+ * uses the raw password then. */
 char *saslprep(const char *password);
 
 #endif

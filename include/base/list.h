@@ -21,6 +21,7 @@ struct list {
 
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
+/* Makes the list empty.  Nodes that are in it are forgotten, not unlinked. */
 static inline void list_init(struct list *l)
 {
 	l->head.next = l->head.prev = &l->head;
@@ -32,11 +33,14 @@ static inline bool list_is_empty(const struct list *l)
 	return l->count == 0;
 }
 
+/* Is the node in some list? */
 static inline bool node_is_linked(const struct node *n)
 {
 	return n->next != NULL;
 }
 
+/* Put n, which is in no list, in front of pos.  pos is in this list, or it is &l->head:
+ * then n becomes the last one. */
 static inline void list_insert_before(struct list *l, struct node *pos, struct node *n)
 {
 	n->prev = pos->prev;
@@ -66,16 +70,19 @@ static inline void list_remove(struct list *l, struct node *n)
 	l->count--;
 }
 
+/* The first node, or NULL if the list is empty. */
 static inline struct node *list_first(const struct list *l)
 {
 	return l->count ? l->head.next : NULL;
 }
 
+/* The last node, or NULL if the list is empty. */
 static inline struct node *list_last(const struct list *l)
 {
 	return l->count ? l->head.prev : NULL;
 }
 
+/* Take the first node out of the list.  NULL: the list is empty. */
 static inline struct node *list_pop_front(struct list *l)
 {
 	struct node *n = list_first(l);
@@ -84,6 +91,7 @@ static inline struct node *list_pop_front(struct list *l)
 	return n;
 }
 
+/* The node behind n, or NULL if n is the last one. */
 static inline struct node *list_next(const struct list *l, const struct node *n)
 {
 	return n->next == &l->head ? NULL : n->next;

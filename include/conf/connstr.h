@@ -5,8 +5,9 @@
 #ifndef CONF_CONNSTR_H
 #define CONF_CONNSTR_H
 
-/* Take the next pair off *at, which is cut and unquoted in place.  1 and a pair, whose
- * value is empty only when it was written as ''; 0 at the end; -1 on a syntax error. */
+/* Read the next pair at *at and move *at behind it.  The text is cut and unquoted in
+ * place, and *key and *value point into it.  1: there is a pair; its value is empty
+ * only if it was written as ''.  0: there are no more pairs.  -1: syntax error. */
 int connstr_next(char **at, const char **key, const char **value);
 
 #endif

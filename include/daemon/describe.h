@@ -1,5 +1,6 @@
 /*
- * The program prints itself: one entry for all its tables.
+ * `--describe`: the program prints its own tables (settings, commands, views and so
+ * on), from which documents are made.
  */
 #ifndef DAEMON_DESCRIBE_H
 #define DAEMON_DESCRIBE_H
@@ -7,9 +8,9 @@
 #include <stdio.h>
 
 /* Print the table of a topic (settings, databases, users, peers, commands, views,
- * errors, states, options) in a form: md, ini, or man (with a .TH line, so that it can
- * be read as a page).  -1 when there is no such topic or it does not come in this form;
- * that is explained on complaints. */
+ * errors, states, options) to out in a form: md, ini, or man (with a .TH line, so that
+ * man can show it as a page).  -1: there is no such topic, or it cannot be printed in
+ * this form; a line on `complaints` says which. */
 int describe_topic(FILE *out, const char *topic, const char *form, FILE *complaints);
 
 #endif

@@ -6,10 +6,10 @@
 
 #include "session/site.h"
 
-/* Call it after session_init. */
+/* Makes it.  Call it after session_init, and before the first connection. */
 void login_floor_init(struct site *site);
-/* Call it after session_done, which ends the helper threads and frees the connections.
- */
+/* Frees it.  Call it after session_done: then no connection and no helper thread is
+ * left that could use it. */
 void login_floor_done(struct site *site);
 
 #endif

@@ -31,10 +31,12 @@ struct ring_buffers {
 	unsigned count;
 };
 
-/* Buffers of `size` bytes for group; -1: err. */
+/* Make `count` buffers of `size` bytes each (RING_SMALL or RING_LARGE says for what)
+ * and lend them to the kernel.  r owns them until ring_take_down.  -1 and err. */
 int ring_make_buffers(
     struct ring *r, int group, unsigned count, size_t size, struct err *err);
-/* The buffer is used; its block, or a new one if somebody keeps it, goes back. */
+/* The bytes in buffer `id` have been delivered.  The kernel gets its block back, or a
+ * new one if somebody still holds a reference to the old one. */
 void ring_buffers_return(struct ring_buffers *b, unsigned id);
 
 /* The pieces of one send. */

@@ -78,13 +78,15 @@ struct stream {
 	bool last_words : 1; /* a failure waits for what the peer said before */
 };
 
-/* Take over a connected socket. */
+/* Take over a connected, non-blocking socket: the stream closes it.  ops is borrowed.
+ */
 void stream_open(
     struct stream *s, struct net *net, int fd, const struct stream_ops *ops);
 /* Connect; connected or ended follows from the loop.  -1: failed at once (err); the
  * stream is not open then. */
 int stream_connect(struct stream *s, struct net *net, const struct sock_target *target,
     const struct sock_options *options, const struct stream_ops *ops, struct err *err);
+/* Has it a socket: opened or connecting, and not closed? */
 bool stream_is_open(const struct stream *s);
 
 /* From now on all is TLS, as client or server as the context says; a stream has it
@@ -111,7 +113,9 @@ void stream_put(struct stream *s, struct block *block, const uint8_t *p, size_t 
 /* Hand over a copy of bytes: for what we build ourselves.  -1: no memory; the stream
  * has failed then and ended will be called. */
 int stream_write(struct stream *s, const void *p, size_t len);
+/* Bytes of output that the kernel has not taken yet. */
 size_t stream_pending(const struct stream *s);
+/* Is there more pending output than STREAM_HIGH?  Then ops->drained will be called. */
 bool stream_is_above_high(const struct stream *s);
 /* Try to send now (used when pending grows past STREAM_HIGH within one turn). */
 void stream_flush(struct stream *s);

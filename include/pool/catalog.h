@@ -134,8 +134,8 @@ struct catalog {
 	struct users_adoption coming; /* the user list that is being taken over */
 	uint32_t list_round;          /* its number */
 
-	/* Told by the owner of all I/O (the broker); never NULL after catalog_new +
-	 * set. */
+	/* Set by whoever does the I/O (the broker), soon after catalog_new; not NULL
+	 * from then on. */
 	const struct catalog_events *events;
 	void *events_ctx;
 };
@@ -155,6 +155,7 @@ struct catalog_events {
 	void (*freed)(void *ctx, struct pool *pool);
 };
 
+/* An empty catalog; its slabs are listed in mem, which is borrowed. */
 struct catalog *catalog_new(struct mem *mem);
 void catalog_free(struct catalog **c); /* pools must be empty */
 
@@ -203,15 +204,15 @@ const struct database_config *catalog_read_template(
 struct user *catalog_find_user(struct catalog *c, const char *name);
 /* The same, making it known. */
 struct user *catalog_user(struct catalog *c, const char *name);
-/* This password opened somebody else's door: servers are logged in to with it from now
- * on. */
+/* LDAP or PAM has accepted this password of the user: from now on it is the password
+ * for logins to servers as this user.  It is copied. */
 void user_remember(struct user *user, const char *password);
 /* The pool of (database, forced user or this login user), made on demand.  That of a
  * database that is gone refuses everyone. */
 struct pool *catalog_pool(struct database *db, struct user *login_user);
 /* The pool of (database, this very user), whoever the database's forced user is. */
 struct pool *catalog_pool_as(struct database *db, struct user *pool_user);
-/* NULL if it was never used. */
+/* The same pool if it exists.  NULL: there is none now. */
 struct pool *catalog_find_pool(struct database *db, struct user *login_user);
 
 /*

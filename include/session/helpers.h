@@ -6,9 +6,10 @@
 
 #include "session/site.h"
 
-/* -1 and err: no descriptor or no thread is to be had. */
+/* Makes site->workers and has their results delivered by the loop.  -1 and err: there
+ * is no descriptor or no thread for them. */
 int helpers_init(struct site *site, struct err *err);
-/* The threads end; jobs that wait are dropped. */
+/* Ends the threads, waits for them, and drops the jobs that still wait. */
 void helpers_done(struct site *site);
 
 #endif

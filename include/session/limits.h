@@ -8,10 +8,11 @@
 
 enum { LIMIT_TEXT = 640 };
 
-/* "max_client_conn is 100"; where the database or the user of the client have a value
- * of their own, that one.  Of max_waiting_clients also who waits for what.  While the
- * client waits for a server, also which limit leaves its pool no room, if one does, or
- * that no host of its database serves.  Returns out. */
+/* Write to out which value of the setting counts for this client, as in
+ * "max_client_conn is 100": the value of its database or user if these have one of
+ * their own.  For max_waiting_clients the text also says how many clients wait for
+ * which database and user.  If the client waits for a server, it also says which limit
+ * leaves its pool no room, or that no host of its database serves.  Returns out. */
 const char *limit_describe(
     const struct client *client, const char *setting, char out[LIMIT_TEXT]);
 

@@ -182,10 +182,12 @@ struct parcel {
 	};
 };
 
-/* Append the fields; out fails when there is no memory. */
+/* Append the fields of the parcel to out; its kind and length are not written.  If
+ * there is no memory, out->failed is set. */
 void parcel_encode(const struct parcel *parcel, struct buf *out);
-/* Lists lie in arena, texts and bytes where they were.  -1: the bytes are no parcel of
- * this kind. */
+/* Read a parcel of this kind from its fields.  Its lists are made in arena; its texts
+ * and bytes are borrowed: they point into `bytes`.  -1: these are not the fields of
+ * such a parcel, and *parcel must not be used. */
 int parcel_decode(struct parcel *parcel, enum parcel_kind kind, const uint8_t *bytes,
     size_t len, struct arena *arena);
 

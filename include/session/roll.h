@@ -18,14 +18,16 @@ struct roll {
 	size_t count, room, at;
 };
 
-/* An empty one. */
+/* Makes an empty roll and enters it in the site's list.  End it with roll_end. */
 void roll_begin(struct roll *roll, struct site *site);
+/* The client is borrowed, and struck out if it dies. */
 void roll_add(struct roll *roll, struct client *client);
-/* Each that is left, once; NULL at the end. */
+/* The next client that is still alive; each comes once.  NULL: there are no more. */
 struct client *roll_next(struct roll *roll);
+/* Frees what the roll has allocated, and takes it out of the site's list. */
 void roll_end(struct roll *roll, struct site *site);
 
-/* Out of all that are under way: its memory goes. */
+/* The client is about to be freed: it is struck out of every roll of the site. */
 void roll_strike(struct site *site, const struct client *client);
 
 #endif

@@ -14,11 +14,12 @@ struct rules {
 	unsigned refs;
 };
 
-/* Takes both over; the caller has the one reference. */
+/* Takes both over.  The caller gets the first reference. */
 struct rules *rules_new(struct hba *hba, struct ident *ident);
-/* NULL gives NULL. */
+/* Another reference to the same rules.  NULL gives NULL. */
 struct rules *rules_ref(struct rules *rules);
-/* Drops one reference and nulls the caller's pointer. */
+/* Drops one reference and sets the caller's pointer to NULL.  The last one frees the
+ * rules. */
 void rules_unref(struct rules **rules);
 
 #endif

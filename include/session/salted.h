@@ -11,8 +11,9 @@
 #include "auth/key_job.h"
 #include "session/site.h"
 
+/* Makes site->key_cache, in which nothing is kept yet. */
 void salted_init(struct site *site);
-/* Call it after the helper threads have ended. */
+/* Wipes and frees all that is kept.  Call it after the helper threads have ended. */
 void salted_done(struct site *site);
 /* Passwords may have changed: nothing that was derived is kept. */
 void salted_forget_all(struct site *site);

@@ -7,16 +7,19 @@
 #include "pool/hosts.h"
 #include "session/server.h"
 
-/* What the server tells, with these of its parameters; HOST_ROLE_UNKNOWN: nothing,
- * because servers report in_hot_standby since PostgreSQL 14. */
+/* Write to out what the server has reported of its role.  Whether its sessions are
+ * read-only is read from vars, which may be other values than the server's present
+ * ones. out->role is HOST_ROLE_UNKNOWN for servers before PostgreSQL 14, which do not
+ * report in_hot_standby. */
 void server_role_read(
     const struct server *server, const struct vars *vars, struct host_report *out);
-/* The pool learns what these parameters tell. */
+/* The same, and the pool learns it; harmless if nothing is known. */
 void server_role_follow(struct server *server, const struct vars *vars);
-/* An error of the server that a server in the role that is asked for does not make:
- * 25006, the transaction is read-only. */
+/* The server sent this ErrorResponse.  If the database asks for a server that can
+ * write, and the error is 25006 (the transaction is read-only), the pool doubts the
+ * host's role and looks at it again. */
 void server_role_doubt(struct server *server, const struct message *m);
-/* Does an error have to be whole, so that it can be looked at for that? */
+/* Must this message be complete before server_role_doubt can look at it? */
 bool server_role_wants_whole(const struct server *server, const struct message *m);
 
 #endif

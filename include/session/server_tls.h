@@ -16,11 +16,13 @@ enum tls_begin {
 	TLS_BEGIN_REFUSED, /* *reason says why there can be no connection */
 };
 
-/* The connection stands.  host is the name that a certificate must have, as it was
- * configured; db is the database that the connection is for. */
+/* Call it when conn is connected.  host is the server's name as it was configured: with
+ * verify-full its certificate must have this name.  db is the database that the
+ * connection is for.  *reason is a literal; it counts only after TLS_BEGIN_REFUSED. */
 enum tls_begin server_tls_begin(struct conn *conn, const char *host,
     const struct database_config *db, const char **reason);
-/* What the server says to being asked. */
+/* The server's answer to the SSLRequest that followed TLS_BEGIN_ASKED: len bytes, at
+ * least one.  Returns all but TLS_BEGIN_ASKED; the rest is as above. */
 enum tls_begin server_tls_answer(struct conn *conn, const char *host,
     const struct database_config *db, const uint8_t *p, size_t len,
     const char **reason);

@@ -123,7 +123,7 @@ struct site {
 	struct workers *workers; /* helper threads */
 	struct watch *external_watch;
 	struct key_cache *key_cache; /* salted passwords that proved right */
-	struct map *verifier_waits;  /* see derive.c */
+	struct map *verifier_waits;  /* see login/verifiers.h */
 	struct rules *rules;         /* one reference; NULL: nobody asks for any */
 	struct vars_schema *vars;
 	struct prepared_registry *prepared;     /* texts of all prepared statements */
@@ -143,7 +143,7 @@ struct site {
 	struct list clients;       /* the others */
 	struct list rolls; /* struct roll by .node: those that something goes through */
 	struct map *cancel_keys; /* key bytes -> struct client */
-	struct map *lookups;     /* auth_query at work: see authquery.c */
+	struct map *lookups;     /* auth_query at work: see login/authquery.h */
 	struct list switchovers; /* see switchover.h */
 	struct list listeners;   /* struct listener by .node */
 	struct waits *waits; /* the admin floor's: consoles that wait for something */

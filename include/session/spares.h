@@ -9,10 +9,12 @@
 
 #include "session/site.h"
 
+/* Opens the spare descriptors. */
 void spares_init(struct site *site);
+/* Closes them. */
 void spares_done(struct site *site);
-/* Closes a spare descriptor, whose number the next socket gets.  false: there is none
- * left. */
+/* Closes one spare descriptor, so that one more socket can be opened.  false: there is
+ * none left. */
 bool spares_give_up(struct site *site);
 /* Opens the spares that are missing, as many as the process has descriptors for. */
 void spares_refill(struct site *site);

@@ -27,7 +27,8 @@ struct proxy_header {
 	uint8_t ip[16]; /* network order, IPv4 in the first four */
 };
 
-/* Reads the header at the beginning of `bytes`; what follows it is not looked at. */
+/* Reads the header at the beginning of `bytes`; what follows it is not looked at.  Only
+ * after PROXY_HEADER_WHOLE can `header` be used. */
 enum proxy_header_result proxy_header_read(
     const uint8_t *bytes, size_t len, struct proxy_header *header);
 /* Could these be the first bytes of such a header? */
