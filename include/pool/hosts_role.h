@@ -13,6 +13,9 @@
 
 /* Are roles of any interest to the database? */
 bool hosts_has_roles(const struct database *db);
+/* Is there another host, or might the same one be another time?  Then clients wait
+ * until one of them serves. */
+bool hosts_are_awaited(const struct database *db);
 /* Is the host one of those that are asked for, whether it is up or not? */
 bool hosts_is_fit(const struct pool *pool, const struct host *host);
 /* ... and up? */

@@ -207,7 +207,7 @@ void pool_welcomed(struct pool *pool);
 enum dial_failure {
 	DIAL_NETWORK, /* refused, timeout, DNS, EOF: waiting clients go on waiting */
 	DIAL_LOGIN,   /* the server answered with an error, or our secret cannot do */
-	DIAL_NOT_YET, /* 57P03 */
+	DIAL_NOT_YET, /* the server is coming up, or going down: waiting goes on */
 	DIAL_UNFIT,   /* its host is not one that is to be used: see hosts_role.h */
 };
 /* The attempt failed; text and sqlstate are copied.  The seat is retired: pool_gone

@@ -19,6 +19,11 @@ bool hosts_has_roles(const struct database *db)
 	return target_of(db) != TARGET_ANY || db->is_switching;
 }
 
+bool hosts_are_awaited(const struct database *db)
+{
+	return db->hosts.count > 1 || hosts_has_roles(db);
+}
+
 /* What the pool has at the host, or NULL. */
 static const struct share *share_at(const struct pool *pool, const struct host *host)
 {

@@ -484,20 +484,29 @@ static void remember_lack(struct pool *pool, const char *text, const char *sqlst
 	buf_done(&why);
 }
 
-/* Is there another host, or might the same one be another time? */
 static bool is_for_want_of_hosts(const struct pool *pool, enum dial_failure kind)
 {
 	return kind == DIAL_UNFIT ||
-	       (kind != DIAL_LOGIN && (pool->database->hosts.count > 1 ||
-					  hosts_has_roles(pool->database)));
+	       (kind != DIAL_LOGIN && hosts_are_awaited(pool->database));
+}
+
+/* A login that is refused says nothing about those that clients wait for: that a role
+ * may not replicate, or that a host refuses which was only looked at. */
+static bool is_beside_the_point(const struct seat *seat, enum dial_failure kind)
+{
+	const struct pool *pool = seat->pool;
+
+	if (kind != DIAL_LOGIN)
+		return false;
+	return seat->is_replication || pool->database->is_switching ||
+	       (seat->is_probe && hosts_has_other(pool, seat->share->host));
 }
 
 void pool_dial_failed(struct seat *seat, enum dial_failure kind, const char *text,
     const char *sqlstate, uint64_t now_us)
 {
 	struct pool *pool = seat->pool;
-	/* That a role may not replicate says nothing about ordinary logins. */
-	bool is_own_fault = seat->is_replication && kind == DIAL_LOGIN;
+	bool is_beside = is_beside_the_point(seat, kind);
 
 	assert(seat->state == SEAT_LOGIN);
 	note_time(pool, now_us);
@@ -513,9 +522,9 @@ void pool_dial_failed(struct seat *seat, enum dial_failure kind, const char *tex
 	}
 	if (is_for_want_of_hosts(pool, kind))
 		remember_lack(pool, text, sqlstate);
-	else if (!is_own_fault)
+	else if (!is_beside)
 		remember_failure(pool, text, sqlstate);
-	if (kind == DIAL_LOGIN && !is_own_fault)
+	if (kind == DIAL_LOGIN && !is_beside)
 		pool->has_refused =
 		    !pool_connected_count(pool) || !pool->is_welcome_valid;
 	seat_retire(seat, pool->failure);

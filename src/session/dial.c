@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pool/hosts.h"
+#include "pool/hosts_role.h"
 #include "session/client.h"
 #include "session/dial_attempt.h"
 #include "session/dial_auth.h"
@@ -233,6 +233,20 @@ static enum step dial_again(struct server *server)
 	return STEP_CLOSE;
 }
 
+/* A server that is coming up or going down: somebody else may serve, or the same one
+ * another time.  Of a single host that goes down clients are told: protocol.md 10.4. */
+static enum dial_failure failure_of(
+    const struct server *server, const struct error_fields *f)
+{
+	bool is_coming = strcmp(f->sqlstate, SQLSTATE_CANNOT_CONNECT_NOW) == 0;
+	bool is_going = strcmp(f->sqlstate, SQLSTATE_ADMIN_SHUTDOWN) == 0 ||
+			strcmp(f->sqlstate, SQLSTATE_CRASH_SHUTDOWN) == 0;
+
+	if (hosts_are_awaited(server->seat.pool->database))
+		return is_coming || is_going ? DIAL_NOT_YET : DIAL_LOGIN;
+	return is_coming && !server->seat.is_replication ? DIAL_NOT_YET : DIAL_LOGIN;
+}
+
 static enum step dial_error(struct server *server, const struct message *m)
 {
 	struct error_fields f;
@@ -247,17 +261,16 @@ static enum step dial_error(struct server *server, const struct message *m)
 	}
 	if (is_version_refused(server->dial, &f))
 		return dial_again(server);
+	kind = failure_of(server, &f);
 	if (server->seat.is_replication) {
 		conn_log(&server->conn, LEVEL_ERROR, "S: login failed: %s: %s",
 		    f.severity, f.message);
-		dial_fail(server, DIAL_LOGIN, error_text(ERROR_LOGIN_FAILED),
+		dial_fail(server, kind, error_text(ERROR_LOGIN_FAILED),
 		    error_sqlstate(ERROR_LOGIN_FAILED), error_text(ERROR_LOGIN_FAILED));
 		return STEP_CLOSE;
 	}
 	log_warning(server->conn.site->log, "server login failed: %s %s", f.severity,
 	    f.message);
-	kind = strcmp(f.sqlstate, SQLSTATE_CANNOT_CONNECT_NOW) == 0 ? DIAL_NOT_YET
-								    : DIAL_LOGIN;
 	dial_fail(server, kind, f.message, f.sqlstate, f.message);
 	return STEP_CLOSE;
 }

@@ -5,6 +5,7 @@ import pytest
 
 import fakeserver
 import waiting
+import wire
 
 
 def entry(servers, more=""):
@@ -73,6 +74,24 @@ def test_host_that_is_down_costs_no_retry(make_pooler, fake):
     assert (other["state"], other["failures"], other["last_error"], other["retry_in"]) == (
         "up", "0", None, "0")
     assert (other["connections"], other["active"]) == ("5", "5")
+
+
+@pytest.mark.parametrize("code", ["57P01", "57P02", "57P03"])
+@pytest.mark.parametrize("client", ["ordinary", "replication"])
+def test_host_that_stops_during_a_login(make_pooler, fake, code, client):
+    """It is as good as one that cannot be reached."""
+    def stop(session):
+        session.recv_startup()
+        session.send(wire.error("FATAL", code, "not now"))
+
+    stopping, up = fake(stop, host="127.0.0.3"), fake(host="127.0.0.4")
+    pooler = make_pooler({"db": entry([stopping, up])}, settings={
+        "server_login_retry": 3600, "pool_mode": "session"})
+    params = {"replication": "database"} if client == "replication" else {}
+    with pooler.connect(**params) as made:
+        assert made.value("select 1") == "fake"
+    down, other = hosts(pooler)
+    assert (down["state"], down["failures"], other["state"]) == ("down", "1", "up")
 
 
 def test_host_is_taken_back(make_pooler, fake):

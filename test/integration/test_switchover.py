@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+import fakeserver
 import waiting
 import wire
 from test_roles import DEADLINE, Host, ask, entry, role_rows
@@ -103,6 +104,60 @@ def test_host_that_is_being_looked_at_for_the_first_time(make_pooler, fake):
         hosts[1].gate.set()
         assert await_end(console) == "SWITCHOVER"
         ask(client)
+    assert (hosts[0].queries(), hosts[1].queries()) == (1, 1)
+
+
+def fatal(code):
+    return wire.error("FATAL", code, "not now")
+
+
+class Stopping(Host):
+    """While it stops, each login to it ends with `last` behind the answers of the step."""
+
+    stops, step, last, ended = False, "", b"", 0
+
+    def script(self, session):
+        if not self.stops:
+            super().script(session)
+            return
+        self.end_login(session)
+        self.ended += 1
+
+    def end_login(self, session):
+        if self.step == "TLS":
+            session.recv_exact(8)
+            session.send(self.last)
+            return
+        session.recv_startup()
+        answers = {"password": wire.auth(3), "welcome": wire.auth(0),
+                   "role": fakeserver.welcome()}.get(self.step, b"")
+        session.send(answers)
+        if self.step == "role":
+            session.recv_until("Q")
+        session.send(self.last)
+
+
+@pytest.mark.parametrize("step", ["TLS", "startup", "password", "welcome", "role"])
+@pytest.mark.parametrize("last", [fatal("57P01"), fatal("57P02"), fatal("57P03"), fatal("28000"),
+                                  b""], ids=["57P01", "57P02", "57P03", "28000", "closed"])
+def test_logins_that_fail_meanwhile(make_pooler, fake, step, last):
+    """PostgreSQL stops, or starts, in the middle of logins of the pooler. Clients only wait."""
+    hosts = [Stopping(fake, 3), Stopping(fake, 4, standby=True)]
+    pooler = make(make_pooler, hosts, server_tls_sslmode="prefer" if step == "TLS" else "disable")
+    with pooler.connect(user="plain_user") as client:
+        ask(client)
+        console = begin(pooler)
+        await_notice(console)
+        client.send(wire.query("select 1"))
+        for host in hosts:
+            host.stops, host.step, host.last = True, step, last
+        waiting.wait_for(lambda: min(host.ended for host in hosts) >= 2, "logins fail", DEADLINE)
+        pooler.wait_pool(user="plain_user", cl_waiting=1)
+        swap(hosts)
+        for host in hosts:
+            host.stops = False
+        assert await_end(console) == "SWITCHOVER"
+        client.finish()
     assert (hosts[0].queries(), hosts[1].queries()) == (1, 1)
 
 

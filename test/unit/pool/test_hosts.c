@@ -420,6 +420,46 @@ static void a_refused_login_leaves_the_host_up(void **state)
 	town_done(&t);
 }
 
+/* Clients wait for the hosts that serve, or for the end of the SWITCHOVER: what a host
+ * says that is only looked at is none of their business. */
+static void a_refused_look_is_told_to_nobody(void **state)
+{
+	struct ask a, b;
+	struct town t;
+
+	(void)state;
+	for (int is_switching = 0; is_switching < 2; is_switching++) {
+		struct database *db;
+		town_init(&t, "", "");
+		db = t.pool->database;
+		town_ask(&t, t.pool, &a);
+		world_join(t.pool, &b);
+		town_host(&t, 1)->state = HOST_DOWN;
+		if (is_switching) {
+			town_give(&t, &a);
+			db->paused = db->is_switching = true;
+			world_next(&t.w, t.pool, VERDICT_RETIRE);
+			world_gone(&t.w, &t.seats[0]);
+		} else {
+			t.pool->wanted_host = 2;
+		}
+		world_next(&t.w, t.pool, VERDICT_DIAL);
+		struct seat *seat = town_begin_dial(&t, t.pool);
+		assert_true(seat->is_probe);
+		world_ask(&t.w, &b, VERDICT_WAIT);
+		pool_dial_failed(seat, DIAL_LOGIN, "go away", "28000", t.w.now);
+		town_close(&t, seat);
+		assert_false(t.pool->has_refused);
+		assert_false(t.pool->last_login_failed);
+		db->paused = db->is_switching = false;
+		world_next(&t.w, t.pool, VERDICT_DIAL);
+		pool_part(&b);
+		if (!is_switching)
+			town_give(&t, &a);
+		town_done(&t);
+	}
+}
+
 static void what_is_known_outlives_a_reload(void **state)
 {
 	struct ask a;
@@ -461,6 +501,7 @@ int main(void)
 	    cmocka_unit_test(a_probe_may_end_unfinished),
 	    cmocka_unit_test(all_down_is_as_with_one),
 	    cmocka_unit_test(a_refused_login_leaves_the_host_up),
+	    cmocka_unit_test(a_refused_look_is_told_to_nobody),
 	    cmocka_unit_test(what_is_known_outlives_a_reload),
 	};
 

@@ -75,6 +75,22 @@ static void md5_answer_is_sent(void **state)
 	stage_free(&stage);
 }
 
+static void fail_with(struct peer *server, const char *sqlstate, const char *text)
+{
+	struct buf b;
+	buf_init(&b, 0);
+	codec_put_error(&b, "FATAL", sqlstate, text, NULL, NULL);
+	peer_send(server, b.bytes, b.len);
+	buf_done(&b);
+}
+
+/* Reports the role before the greeting. */
+static void greet_as_primary(struct peer *server)
+{
+	peer_put(server, 'S', "in_hot_standby\0off", 19);
+	peer_greet(server);
+}
+
 /* ---- SCRAM ---- */
 
 struct guard {
@@ -222,6 +238,38 @@ static void starting_server_is_waited_for(void **state)
 	peer_last_words(server);
 	stage_ready_server(stage);
 	peer_hear(client, 'Z');
+	stage_free(&stage);
+}
+
+/* Where clients wait for a host that serves, one that stops in the middle of a login is
+ * not there now; see protocol.md 10.4. */
+static void stopping_server_is_waited_for(void **state)
+{
+	(void)state;
+	static const char *const states[] = {"57P01", "57P02", "57P03"};
+	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+		struct peer *client, *server;
+		struct stage *stage =
+		    dial("target_session_attrs=primary", "", &client, &server);
+		if (i == 1)
+			ask_for(server, AUTH_REQ_CLEARTEXT, NULL, 0);
+		fail_with(server, states[i], "going down");
+		peer_last_words(server);
+		server = stage_server(stage);
+		peer_first_packet(server);
+		greet_as_primary(server);
+		peer_hear(client, 'Z');
+		stage_free(&stage);
+	}
+}
+
+static void stopping_single_server_is_told(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = dial("", "", &client, &server);
+	fail_with(server, "57P01", "going down");
+	assert_string_equal(peer_last_words(client), "E:FATAL:going down");
 	stage_free(&stage);
 }
 
@@ -638,6 +686,8 @@ int main(void)
 	    cmocka_unit_test(refusal_is_passed_on),
 	    cmocka_unit_test(error_without_fields_is_survived),
 	    cmocka_unit_test(starting_server_is_waited_for),
+	    cmocka_unit_test(stopping_server_is_waited_for),
+	    cmocka_unit_test(stopping_single_server_is_told),
 	    cmocka_unit_test(lost_connection_is_tried_again),
 	    cmocka_unit_test(older_version_is_agreed_on),
 	    cmocka_unit_test(refused_version_is_asked_for_once),
