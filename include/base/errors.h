@@ -34,8 +34,10 @@ const char *error_severity(enum error_id id);
 const char *error_sqlstate(enum error_id id);
 /* The setting whose limit was hit, or NULL. */
 const char *error_setting(enum error_id id);
-/* What it means and what to do. */
-const char *error_help(enum error_id id);
+/* Why it happens. */
+const char *error_cause(enum error_id id);
+/* What to do. */
+const char *error_remedy(enum error_id id);
 /* printf format. */
 const char *error_text(enum error_id id);
 /* The text with its arguments; cut when it is too long.  Returns out. */

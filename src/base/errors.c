@@ -9,10 +9,10 @@
 #define ERROR  "ERROR"
 #define EITHER "ERROR or FATAL"
 static const struct {
-	const char *severity, *sqlstate, *setting, *text, *help;
+	const char *severity, *sqlstate, *setting, *text, *cause, *remedy;
 } error_rows[ERROR_COUNT] = {
-#define ERROR_ROW(id, severity, sqlstate, setting, text, help) \
-	[ERROR_##id] = {severity, sqlstate, setting, text, help},
+#define ERROR_ROW(id, severity, sqlstate, setting, text, cause, remedy) \
+	[ERROR_##id] = {severity, sqlstate, setting, text, cause, remedy},
 #include "base/errors.def"
 #undef ERROR_ROW
 };
@@ -30,9 +30,14 @@ const char *error_setting(enum error_id id)
 	return error_rows[id].setting;
 }
 
-const char *error_help(enum error_id id)
+const char *error_cause(enum error_id id)
 {
-	return error_rows[id].help;
+	return error_rows[id].cause;
+}
+
+const char *error_remedy(enum error_id id)
+{
+	return error_rows[id].remedy;
 }
 
 const char *error_sqlstate(enum error_id id)
@@ -76,14 +81,13 @@ int errors_describe(FILE *out, const char *as)
 {
 	if (strcmp(as, "md") != 0)
 		return -1;
-	fputs(
-	    "| text | severity | SQLSTATE | setting | what it means, and what to do |\n"
-	    "|---|---|---|---|---|\n",
+	fputs("| text | severity | SQLSTATE | setting | cause | remedy |\n"
+	      "|---|---|---|---|---|---|\n",
 	    out);
 	for (size_t i = 0; i < ERROR_COUNT; i++)
-		fprintf(out, "| `%s` | %s | %s | %s | %s |\n", error_rows[i].text,
+		fprintf(out, "| `%s` | %s | %s | %s | %s | %s |\n", error_rows[i].text,
 		    error_rows[i].severity, error_rows[i].sqlstate,
 		    error_rows[i].setting ? error_rows[i].setting : "",
-		    error_rows[i].help);
+		    error_rows[i].cause, error_rows[i].remedy);
 	return 0;
 }

@@ -165,7 +165,7 @@ static struct elaboration elaborate(
 	if (!setting)
 		return (struct elaboration){NULL, NULL};
 	return (struct elaboration){
-	    limit_describe(client, setting, text), error_help(id)};
+	    limit_describe(client, setting, text), error_remedy(id)};
 }
 
 void client_fatal(struct client *client, enum error_id id, ...)

@@ -3,6 +3,7 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -23,11 +24,18 @@ static void reasons_are_rows(void **state)
 	    error_severity(error_of_reason("pooler is shutting down")), "FATAL");
 }
 
+static bool is_sentence(const char *text)
+{
+	return *text && text[strlen(text) - 1] == '.';
+}
+
 static void every_row_is_whole(void **state)
 {
 	(void)state;
 	for (int id = 0; id < ERROR_COUNT; id++) {
-		assert_true(*error_text(id) && *error_help(id));
+		assert_true(*error_text(id));
+		assert_true(is_sentence(error_cause(id)));
+		assert_true(is_sentence(error_remedy(id)));
 		assert_int_equal(strlen(error_sqlstate(id)), 5);
 		assert_true(strlen(error_severity(id)) >= strlen("FATAL"));
 	}
