@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "daemon/courier.h"
+#include "daemon/reload_run.h"
 #include "daemon/takeover.h"
 #include "login/listen.h"
 #include "net/sock.h"
@@ -219,14 +220,15 @@ static void decide(struct giving *g)
 		give_up(g, err.text);
 }
 
-/* Behind GO it may have said ALIVE a moment ago: once it can send nothing any more,
- * that is certain.  It must not hear GIVEN_UP then. */
-static void too_late(struct giving *g)
+/* We want no more of it, whatever the other side does.  Behind GO it may have said
+ * ALIVE a moment ago: once it can send nothing any more, that is certain.  It must not
+ * hear GIVEN_UP then. */
+static void break_off(struct giving *g, const char *why)
 {
 	if (g->phase == GIVING_DECIDED)
 		courier_cut(g->courier);
 	if (g->phase != GIVING_SERVING)
-		give_up(g, "it took longer than suspend_timeout");
+		give_up(g, why);
 }
 
 /* ---- offering ---- */
@@ -329,7 +331,9 @@ static void drop_rest(struct site *site)
 static void serve_rest(struct giving *g)
 {
 	struct site *site = &g->d->site;
-	bool has_more = g->courier && moving_has_more(site);
+	/* What a reload brings must not come in the middle of a round. */
+	bool has_more =
+	    g->courier && !reload_run_is_reading(site) && moving_has_more(site);
 	bool is_over = giving_now(g) >= g->drain_until_us;
 
 	if (has_more && !is_over && site->shutdown == SHUTDOWN_NONE) {
@@ -374,7 +378,7 @@ static void giving_due(struct deadline *due)
 		break;
 	case GIVING_OFFERED:
 	case GIVING_DECIDED:
-		too_late(g);
+		break_off(g, "it took longer than suspend_timeout");
 		break;
 	case GIVING_SERVING:
 		serve_rest(g);
@@ -454,6 +458,8 @@ static int refuse(const struct daemon *d, int format, struct err *err)
 		    format, PARCEL_FORMAT);
 	if (d->giving)
 		return err_set(err, "a takeover is under way");
+	if (reload_run_is_reading(site))
+		return err_set(err, "a RELOAD is under way");
 	if (is_switching(site->catalog))
 		return err_set(err, "a SWITCHOVER is under way");
 	if (site->shutdown != SHUTDOWN_NONE)
@@ -490,7 +496,7 @@ void takeover_interrupt(struct site *site, const char *why)
 	struct giving *g = site_daemon(site)->giving;
 
 	if (g)
-		give_up(g, why);
+		break_off(g, why);
 }
 
 void takeover_stop_giving(struct daemon *d)

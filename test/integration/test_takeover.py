@@ -612,6 +612,25 @@ def test_signals_to_the_old_process_amid_it(make_pooler, pg):
         assert client.query("commit").tag == "COMMIT"
 
 
+def test_signal_behind_go(make_pooler, pg):
+    """The new process may say ALIVE at any time then. It learns from its socket, which has no other
+    side any more, that this comes too late."""
+    pooler = make_pooler({"db": pg.conn()}, settings=dict(TRANSACTION, suspend_timeout=60))
+    with pooler.connect() as client, owner_console(pooler) as console:
+        client.query("begin")
+        with take_socket(console) as sock:
+            frames_until(sock, "e")
+            sock.sendall(frame("r"))
+            frames_until(sock, "g")
+            pooler.signal("HUP")
+            pooler.wait_log("failed: got SIGHUP; this process goes on$")
+            assert sock.recv(4096) == b""
+            with pytest.raises(BrokenPipeError):
+                sock.sendall(frame("a"))
+        pooler.wait_log("LOG got SIGHUP, re-reading config$")
+        assert client.query("commit").tag == "COMMIT"
+
+
 def test_whom_it_is_refused(make_pooler, pg):
     pooler = make_pooler({"db": pg.conn()}, settings=TRANSACTION)
     assert pooler.admin.query("TAKEOVER 1", check=False).errors[0].text() == "admin access needed"
