@@ -176,6 +176,9 @@ void conn_resume(struct conn *conn);
  * expires until conn_start.  Output still leaves. */
 void conn_stop(struct conn *conn);
 void conn_start(struct conn *conn);
+/* For an owner who then says STEP_PARK to the message it is shown: conn_stop, and
+ * conn_start shows it again. */
+void conn_put_off(struct conn *conn);
 
 /* For a takeover: the same as conn_stop, and nothing more is taken from the socket
  * either. */

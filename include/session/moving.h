@@ -35,11 +35,15 @@ bool moving_has_more(struct site *site);
 
 /* Takes one parcel and the descriptor (-1: none) that belongs to it.  -1: no more. */
 typedef int moving_emit_fn(void *ctx, const struct parcel *parcel, int fd);
-/* Describes all that is silent; what is not goes on.  -1: emit said so. */
+/* Describes all that is silent; what is not goes on.  From here on until moving_keep no
+ * pool grants, refuses, opens or closes anything by itself, and cancel requests wait:
+ * what the other process was told stays true, and it may begin to use it before we
+ * know.  -1: emit said so. */
 int moving_offer(struct site *site, bool is_first, moving_emit_fn *emit, void *ctx);
-/* What was offered is another process's: it ends here without a word. */
+/* What was offered is another process's: it ends here without a word.  moving_keep
+ * follows. */
 void moving_let_go(struct site *site);
-/* It stays here, and goes on. */
+/* What there is stays here, and goes on; all pools have to be kicked then. */
 void moving_keep(struct site *site);
 
 /* ---- the side that takes ---- */

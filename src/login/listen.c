@@ -106,6 +106,11 @@ static enum step startup_cancel(struct client *client, const struct message *m)
 		conn_doom(&client->conn, "bad cancel request");
 		return STEP_CLOSE;
 	}
+	/* In a moment another process may have the client that is meant. */
+	if (client->conn.site->catalog->is_offered) {
+		conn_put_off(&client->conn);
+		return STEP_PARK;
+	}
 	cancel_begin(client, m);
 	return STEP_NEXT;
 }

@@ -172,7 +172,8 @@ static void desk_work(struct later *l)
 	struct verdict v;
 
 	pool->is_kicked = false;
-	if (site->shutdown == SHUTDOWN_NOW)
+	/* What was offered to another process has to be there as it was described. */
+	if (site->shutdown == SHUTDOWN_NOW || pool->database->catalog->is_offered)
 		return;
 	if (pool->has_dirty)
 		broker_close_fast(pool);

@@ -475,6 +475,12 @@ void conn_stop(struct conn *conn)
 	stream_pause(&conn->stream);
 }
 
+void conn_put_off(struct conn *conn)
+{
+	conn_stop(conn);
+	conn->is_woken = true;
+}
+
 void conn_start(struct conn *conn)
 {
 	if (!conn->is_stopped)

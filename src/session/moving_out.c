@@ -547,6 +547,7 @@ int moving_offer(struct site *site, bool is_first, moving_emit_fn *emit_fn, void
 	    .arena = arena_new(),
 	    .is_first = is_first};
 
+	site->catalog->is_offered = true;
 	if (is_first)
 		offer_databases(&offer);
 	handover_walk(site, offer_one, &offer);
@@ -595,6 +596,8 @@ static void release_client(struct client *client)
 	client->database->service->moves->let_go(client);
 	if (server)
 		release_server(server);
+	/* A pool that goes on before this one is closed finds nobody to serve. */
+	pool_withdraw(&client->request.ask);
 	conn_hand_on(&client->conn, &client_gone_ops);
 	conn_doom_quietly(&client->conn, "moved to another process");
 }
@@ -617,5 +620,6 @@ void moving_let_go(struct site *site)
 
 void moving_keep(struct site *site)
 {
+	site->catalog->is_offered = false;
 	handover_start(site);
 }

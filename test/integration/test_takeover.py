@@ -631,6 +631,31 @@ def test_signal_behind_go(make_pooler, pg):
         assert client.query("commit").tag == "COMMIT"
 
 
+def test_who_was_taken_gets_no_server(make_pooler, pg):
+    """A busy client stays, and its server is at rest when the client that waits for one is taken."""
+    pooler = make_pooler({"db": pg.conn(pool_size=2)}, settings=dict(TRANSACTION, suspend_timeout=60))
+    with pooler.connect() as holder, pooler.connect() as busy, pooler.connect() as waiter, \
+            pg.client() as locker, owner_console(pooler) as console:
+        locker.query("select pg_advisory_lock(772)")
+        holder.query("begin")
+        busy.send(wire.parse("lock", "select 1, pg_advisory_xact_lock_shared(772)"), wire.bind("", "lock"),
+                  wire.execute(), wire.sync())
+        pooler.wait_pool(sv_active=2)
+        waiter.send(wire.query("select 1"))
+        pooler.wait_pool(cl_waiting=1)
+        with take_socket(console) as sock:
+            frames_until(sock, "e")
+            locker.query("select pg_advisory_unlock(772)")
+            assert busy.finish().rows[0][0] == "1"
+            sock.sendall(frame("r"))
+            frames_until(sock, "g")
+            sock.sendall(frame("a"))
+            pooler.wait_log(r"has taken over 2 clients and 0 idle servers; 1 clients stay")
+            holder.expect_closed()
+            waiter.expect_closed()
+        assert busy.value("select 2") == "2"
+
+
 def test_whom_it_is_refused(make_pooler, pg):
     pooler = make_pooler({"db": pg.conn()}, settings=TRANSACTION)
     assert pooler.admin.query("TAKEOVER 1", check=False).errors[0].text() == "admin access needed"
