@@ -11,18 +11,15 @@
 #include "base/list.h"
 #include "net/loop.h"
 #include "session/carrier.h"
-#include "session/conn.h"
+#include "session/server.h"
 
 /* One CancelRequest on its way to a server. */
 struct cancel_job {
-	struct node pool_node;    /* in the pool's cancels_waiting or cancels_active */
-	struct node target_node;  /* in target->cancels, while there is a target */
+	struct cancel_aim aim;
 	struct carried carried;   /* the client socket that brought it */
-	struct server *target;    /* whose query is to be cancelled; NULL = gone */
 	struct server *messenger; /* the connection that carries it; NULL = none yet */
 	struct pool *pool;
 	struct site *site;
-	struct later work;        /* put off: is it still due, is there room now? */
 	struct deadline patience; /* cancel_wait_timeout, with or without a carrier */
 	struct deadline retry;    /* with is_refused: when it is tried again */
 	uint64_t client_id;       /* the id of the client whose query it is */

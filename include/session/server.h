@@ -78,6 +78,16 @@ struct link {
 	uint64_t apply_us;     /* with is_applying: since when */
 };
 
+/* A cancel request, as far as the server that it is aimed at and its pool know it.
+ * Whoever changes something for the request puts `work` off to the end of the turn;
+ * then the request looks whether it is still due and whether there is room for it. */
+struct cancel_aim {
+	struct node pool_node;   /* in the pool's cancels_waiting or cancels_active */
+	struct node target_node; /* in target->cancels, while there is a target */
+	struct server *target;   /* whose query is to be cancelled; NULL = gone */
+	struct later work;
+};
+
 struct server {
 	struct conn conn; /* first member */
 	struct seat seat;
@@ -103,7 +113,7 @@ struct server {
 	const char *test_failure; /* literal: reason when the running test fails */
 	uint8_t *key;             /* owned: process id and secret; NULL = none */
 	size_t key_len;
-	struct list cancels;       /* struct cancel_job by .target_node: aimed at it */
+	struct list cancels;       /* struct cancel_aim by .target_node: aimed at it */
 	struct cancel_job *errand; /* the CancelRequest it carries, or NULL */
 	char *unix_dir;            /* owned: socket folder, for unix servers */
 	char *host; /* owned: the host entry it was dialed from; NULL = unix */

@@ -203,7 +203,7 @@ static void put_cancels_of(
 	const struct cancel_job *job;
 	struct socket_row s;
 
-	list_for (job, jobs, pool_node) {
+	list_for (job, jobs, aim.pool_node) {
 		if (!job->carried.carrier)
 			continue;
 		fill_client(&s, rows, job->carried.carrier, state);

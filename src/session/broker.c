@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-#include "session/cancel.h"
 #include "session/client.h"
 #include "session/dial.h"
 #include "session/server.h"
@@ -160,7 +159,7 @@ static void desk_wake_cancel(struct desk *desk)
 	struct node *n = list_first(&desk->pool->cancels_waiting);
 	if (n)
 		loop_later(desk->site->loop,
-		    &container_of(n, struct cancel_job, pool_node)->work);
+		    &container_of(n, struct cancel_aim, pool_node)->work);
 }
 
 /* All there is to do for a pool now. */

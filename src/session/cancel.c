@@ -34,20 +34,20 @@ static struct list *job_list(const struct cancel_job *job)
 static void job_finish(struct cancel_job *job, const char *reason)
 {
 	struct pool *pool = job->pool;
-	struct server *target = job->target;
+	struct server *target = job->aim.target;
 	struct server *messenger = job->messenger;
 
-	later_cancel(job->site->loop, &job->work);
+	later_cancel(job->site->loop, &job->aim.work);
 	deadline_clear(job->site->loop, &job->patience);
 	deadline_clear(job->site->loop, &job->retry);
-	list_remove(job_list(job), &job->pool_node);
+	list_remove(job_list(job), &job->aim.pool_node);
 	carrier_release(&job->carried, reason);
 	if (messenger) {
 		messenger->errand = NULL;
 		server_retire(messenger, reason);
 	}
 	if (target) {
-		list_remove(&target->cancels, &job->target_node);
+		list_remove(&target->cancels, &job->aim.target_node);
 		if (job->is_sent)
 			broker_cancel_done(target);
 		if (target->conn.ops->review)
@@ -61,7 +61,7 @@ static void job_finish(struct cancel_job *job, const char *reason)
 /* Does the target still run a query of the client that was meant? */
 static bool job_is_due(const struct cancel_job *job)
 {
-	const struct server *target = job->target;
+	const struct server *target = job->aim.target;
 	const struct client *client;
 
 	if (!target || target->conn.is_doomed)
@@ -96,7 +96,7 @@ static void job_try(struct cancel_job *job)
 	}
 	if (job->is_refused || !pool_may_dial_cancel(job->pool))
 		return;
-	messenger = dial_beside(job->target, &messenger_ops, &is_full);
+	messenger = dial_beside(job->aim.target, &messenger_ops, &is_full);
 	job->is_refused = is_full;
 	if (is_full) {
 		deadline_set(
@@ -107,8 +107,8 @@ static void job_try(struct cancel_job *job)
 		job_finish(job, "connect failed");
 		return;
 	}
-	list_remove(&job->pool->cancels_waiting, &job->pool_node);
-	list_push_back(&job->pool->cancels_active, &job->pool_node);
+	list_remove(&job->pool->cancels_waiting, &job->aim.pool_node);
+	list_push_back(&job->pool->cancels_active, &job->aim.pool_node);
 	messenger->errand = job;
 	job->messenger = messenger;
 	messenger_start_clock(messenger);
@@ -127,7 +127,7 @@ static void job_retry(struct deadline *d)
 /* Asked whenever the target changed hands or the pool may have room. */
 static void job_work(struct later *l)
 {
-	struct cancel_job *job = container_of(l, struct cancel_job, work);
+	struct cancel_job *job = container_of(l, struct cancel_job, aim.work);
 	if (job->is_sent)
 		return;
 	if (!job->messenger)
@@ -142,8 +142,8 @@ static void job_work(struct later *l)
 static void job_expired(struct deadline *d)
 {
 	struct cancel_job *job = container_of(d, struct cancel_job, patience);
-	if (job->target && job->is_sent)
-		job->target->seat.is_dirty = true;
+	if (job->aim.target && job->is_sent)
+		job->aim.target->seat.is_dirty = true;
 	job_finish(job, "cancel_wait_timeout");
 }
 
@@ -161,9 +161,9 @@ static void messenger_send(struct server *messenger)
 	}
 	job->is_sent = true;
 	conn_set_deadline(&messenger->conn, 0);
-	job->target->seat.cancels_in_flight++;
+	job->aim.target->seat.cancels_in_flight++;
 	buf_init(&buf, 0);
-	codec_put_cancel_request(&buf, job->target->key, job->target->key_len);
+	codec_put_cancel_request(&buf, job->aim.target->key, job->aim.target->key_len);
 	conn_send(&messenger->conn, &buf);
 	buf_done(&buf);
 }
@@ -175,7 +175,7 @@ static void messenger_go_on(
 	switch (begin) {
 	case TLS_BEGIN_CLEAR:
 		/* the key of a query that is encrypted does not go in clear */
-		if (stream_tls(&messenger->errand->target->conn.stream)) {
+		if (stream_tls(&messenger->errand->aim.target->conn.stream)) {
 			job_finish(messenger->errand, "server refused SSL");
 			break;
 		}
@@ -194,7 +194,7 @@ static void messenger_go_on(
 
 static const struct database_config *messenger_database(const struct server *messenger)
 {
-	return messenger->errand->target->seat.pool->database->config;
+	return messenger->errand->aim.target->seat.pool->database->config;
 }
 
 /* As encrypted as the query that it is to cancel. */
@@ -205,7 +205,7 @@ static void messenger_connected(struct conn *conn)
 	const char *reason = NULL;
 	enum tls_begin begin;
 
-	if (!job_is_due(job) || !stream_tls(&job->target->conn.stream)) {
+	if (!job_is_due(job) || !stream_tls(&job->aim.target->conn.stream)) {
 		messenger_send(messenger);
 		return;
 	}
@@ -313,11 +313,11 @@ static struct cancel_job *job_new(struct server *target)
 	uint64_t limit = scope_cancel_wait_timeout(scope_of_pool(target->seat.pool));
 
 	job->site = target->conn.site;
-	job->target = target;
+	job->aim.target = target;
 	job->pool = target->seat.pool;
-	list_push_back(&job->pool->cancels_waiting, &job->pool_node);
-	list_push_back(&target->cancels, &job->target_node);
-	job->work.run = job_work;
+	list_push_back(&job->pool->cancels_waiting, &job->aim.pool_node);
+	list_push_back(&target->cancels, &job->aim.target_node);
+	job->aim.work.run = job_work;
 	deadline_init(&job->patience, job_expired);
 	deadline_init(&job->retry, job_retry);
 	if (limit)

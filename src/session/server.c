@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "session/cancel.h"
 #include "session/client.h"
 #include "wire/codec.h"
 #include "wire/message.h"
@@ -131,9 +130,9 @@ void server_protocol_error(struct server *server, const char *reason)
 
 void server_review_cancels(struct server *server)
 {
-	struct cancel_job *job;
-	list_for (job, &server->cancels, target_node)
-		loop_later(server->conn.site->loop, &job->work);
+	struct cancel_aim *aim;
+	list_for (aim, &server->cancels, target_node)
+		loop_later(server->conn.site->loop, &aim->work);
 }
 
 void server_leave(struct server *server, const char *reason)
@@ -152,7 +151,7 @@ void server_leave(struct server *server, const char *reason)
 	server_review_cancels(server);
 	/* cancel requests aimed at it are aimed at nothing from now on */
 	while ((n = list_pop_front(&server->cancels)))
-		container_of(n, struct cancel_job, target_node)->target = NULL;
+		container_of(n, struct cancel_aim, target_node)->target = NULL;
 	site->server_events->gone(server, reason);
 	pipeline_done(&server->pipeline);
 	prepared_set_clear(&server->statements);
