@@ -1,6 +1,6 @@
 /*
  * Carries the pool's verdicts out: grants, dials, tests, retires, wakes; keeps each
- * pool's cached server parameters (the welcome).  Whoever wants a server has a request.
+ * pool's cached server parameters (the welcome).
  */
 #ifndef SESSION_BROKER_H
 #define SESSION_BROKER_H
@@ -8,40 +8,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "pool/pool.h"
+#include "session/request.h"
 #include "session/site.h"
 #include "wire/vars.h"
 
-struct conn;
-struct request;
 struct server;
-
-/* Called from the loop, never from inside broker_ask. */
-struct request_ops {
-	/* request->ask.seat is linked now. */
-	void (*granted)(struct request *request);
-	/* ASK_WELCOME: the pool's welcome is known. */
-	void (*admitted)(struct request *request);
-	/* ASK_REPLICATION: the attempt to open its connection has ended without a
-	 * failure, and it may ask again. */
-	void (*retried)(struct request *request);
-	void (*refused)(
-	    struct request *request, const char *sqlstate, const char *text);
-	/* The pool is being killed. */
-	void (*killed)(struct request *request, const char *reason);
-	/* On whose behalf log lines about it are written. */
-	const struct conn *(*conn)(const struct request *request);
-};
-
-struct request {
-	struct ask ask;
-	const struct request_ops *ops;
-};
-
-static inline struct request *ask_request(const struct ask *ask)
-{
-	return container_of(ask, struct request, ask);
-}
 
 /* Set the site's catalog events and server events. */
 void broker_init(struct site *site);

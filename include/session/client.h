@@ -11,8 +11,8 @@
 
 #include "base/errors.h"
 #include "pool/pool.h"
-#include "session/broker.h"
 #include "session/conn.h"
+#include "session/request.h"
 #include "wire/effects.h"
 #include "wire/vars.h"
 

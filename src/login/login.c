@@ -19,6 +19,7 @@
 #include "login/proof.h"
 #include "login/startup.h"
 #include "pool/credentials.h"
+#include "session/broker.h"
 #include "session/peers.h"
 #include "session/server.h"
 #include "wire/codec.h"

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "conf/entry.h"
 #include "pool/credentials.h"
+#include "session/broker.h"
 #include "session/client.h"
 #include "session/moving.h"
 #include "session/server.h"

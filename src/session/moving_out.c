@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "session/broker.h"
 #include "session/client.h"
 #include "session/handover.h"
 #include "session/moving.h"

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "../stage/stage.h"
+#include "session/broker.h"
 #include "session/session.h"
 
 /* clang-format off: needs some of the headers above */
