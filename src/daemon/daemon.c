@@ -25,6 +25,8 @@
 #include "relay/relay.h"
 #include "relay/relay_floor.h"
 #include "session/broker.h"
+#include "session/broker_floor.h"
+#include "session/peers.h"
 #include "session/session.h"
 #include "session/tls_setup.h"
 
@@ -174,6 +176,7 @@ static void on_zone(void *ctx, const struct dns_zone_news *news)
 static int build(struct daemon *d, const struct settings *settings, struct err *err)
 {
 	struct site *site = &d->site;
+	int rc;
 
 	site->loop = loop_new(&site->mem, err);
 	if (!site->loop)
@@ -189,13 +192,15 @@ static int build(struct daemon *d, const struct settings *settings, struct err *
 	site->vars = vars_schema_new(settings->track_extra_parameters);
 	site->catalog = catalog_new(&site->mem);
 	site->verbs = &verbs;
-	if (session_init(site, err) < 0)
-		return -1;
+	/* Even if it fails the other floors are made, for take_apart frees them all. */
+	rc = session_init(site, err);
+	broker_floor_init(site);
+	peers_init(site);
 	relay_floor_init(site);
 	login_floor_init(site);
 	site->waits = waits_new(site);
 	catalog_set_service(site->catalog, &relay_service);
-	return 0;
+	return rc;
 }
 
 /* Server connections of every database at its largest, for each user that may come. */
@@ -284,6 +289,11 @@ static void emptied(struct deadline *due)
 	loop_stop(d->site.loop);
 }
 
+static bool is_empty(const struct site *site)
+{
+	return session_is_empty(site) && peers_are_idle(site);
+}
+
 /* Connections close in their own turns, so the loop takes a few more.  0 when all have.
  */
 static int drop_connections(struct daemon *d)
@@ -296,13 +306,14 @@ static int drop_connections(struct daemon *d)
 	deadline_clear(site->loop, &d->exit_due);
 	deadline_clear(site->loop, &d->suspend_due);
 	d->exit_due.expired = emptied;
-	for (int i = 0; i < EMPTYING_TURNS_MAX && !session_is_empty(site); i++) {
+	for (int i = 0; i < EMPTYING_TURNS_MAX && !is_empty(site); i++) {
 		session_drop_all(site);
+		peers_drop_all(site);
 		deadline_set(site->loop, &d->exit_due, loop_now(site->loop));
 		loop_run(site->loop);
 	}
 	deadline_clear(site->loop, &d->exit_due);
-	return session_is_empty(site) ? 0 : -1;
+	return is_empty(site) ? 0 : -1;
 }
 
 static void free_catalog(struct daemon *d)
@@ -316,6 +327,8 @@ static void free_catalog(struct daemon *d)
 	session_done(site);
 	login_floor_done(site);
 	relay_floor_done(site);
+	peers_done(site);
+	broker_floor_done(site);
 	vars_schema_free(&site->vars);
 	site->rules = NULL;
 	site->tls = NULL;

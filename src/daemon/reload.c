@@ -13,6 +13,8 @@
 #include "login/listen.h"
 #include "net/dns.h"
 #include "pool/pool.h"
+#include "session/broker_floor.h"
+#include "session/peers.h"
 #include "session/salted.h"
 #include "session/session.h"
 #include "session/tls_setup.h"
@@ -91,6 +93,8 @@ void reload_adopt(struct daemon *d, struct configuration *next)
 	    site->dns, s->dns_max_ttl, s->dns_nxdomain_ttl, s->dns_zone_check_period);
 	listen_apply_settings(site);
 	session_review(site);
+	broker_floor_review(site);
+	peers_review(site);
 	set_clocks(d, s);
 }
 

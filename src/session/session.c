@@ -5,12 +5,8 @@
 
 #include <unistd.h>
 
-#include "session/broker.h"
 #include "session/client.h"
-#include "session/dial.h"
-#include "session/dial_turn.h"
 #include "session/helpers.h"
-#include "session/peers.h"
 #include "session/salted.h"
 #include "session/server.h"
 #include "session/spares.h"
@@ -30,10 +26,6 @@ int session_init(struct site *site, struct err *err)
 	mem_random(site->mock_secret, sizeof(site->mock_secret));
 	if (gethostname(site->hostname, sizeof(site->hostname) - 1) != 0)
 		site->hostname[0] = '\0';
-	dial_init(site);
-	dial_turn_init(site);
-	broker_init(site);
-	peers_init(site);
 	switchover_init(site);
 	salted_init(site);
 	return helpers_init(site, err);
@@ -52,9 +44,6 @@ void session_review(struct site *site)
 {
 	review_clients(&site->login_clients);
 	review_clients(&site->clients);
-	broker_review_all(site);
-	peers_review(site);
-	dial_turn_review(site);
 }
 
 void session_done(struct site *site)
@@ -62,14 +51,10 @@ void session_done(struct site *site)
 	switchover_done(site);
 	helpers_done(site);
 	salted_done(site);
-	peers_done(site);
-	dial_turn_done(site);
 	map_free(&site->cancel_keys);
 	spares_done(site);
 	slab_free(&site->client_slab);
 	slab_free(&site->server_slab);
-	slab_free(&site->dial_slab);
-	slab_free(&site->desk_slab);
 	mem_wipe(site->mock_secret, sizeof(site->mock_secret));
 }
 
@@ -90,7 +75,6 @@ void session_drop_all(struct site *site)
 	site->shutdown = SHUTDOWN_NOW;
 	drop_clients(&site->login_clients, reason);
 	drop_clients(&site->clients, reason);
-	peers_drop_all(site);
 	list_for (pool, &site->catalog->pool_list, node)
 		for (int state = SEAT_NONE + 1; state < SEAT_STATE_COUNT; state++)
 			list_for (seat, &pool->seats[state], node)
@@ -99,6 +83,5 @@ void session_drop_all(struct site *site)
 
 bool session_is_empty(const struct site *site)
 {
-	return site_client_count(site) == 0 && site->server_count == 0 &&
-	       peers_are_idle(site);
+	return site_client_count(site) == 0 && site->server_count == 0;
 }

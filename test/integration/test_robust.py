@@ -304,6 +304,22 @@ def test_descriptor_limit(make_pooler, pg):
     waiting.wait_for(is_served, "new clients", 20)
 
 
+def test_too_few_descriptors_to_start(make_pooler, pg):
+    """Wherever a process lacks a descriptor at its start, it says so and ends."""
+    pooler = make_pooler({"db": pg.conn()}, start=False)
+    pooler.may_log_fatal = True
+    for descriptors in range(8, 64):
+        limit = (descriptors, descriptors)
+        pooler.preexec = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+        pooler.launch()
+        waiting.wait_for(lambda: not pooler.is_running() or " process up: " in pooler.log(),
+                         "it is up, or has ended")
+        if " process up: " in pooler.log():
+            break
+        assert pooler.wait_exit() == 1, pooler.log()
+    assert "FATAL" in pooler.log() and "Too many open files" in pooler.log()
+
+
 def test_console_at_the_descriptor_limit(make_pooler, pg):
     """At the descriptor limit an administrator can still log in, other clients cannot."""
     pooler = limited(make_pooler, pg, 64)

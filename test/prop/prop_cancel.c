@@ -270,7 +270,7 @@ static void step_admin(struct world *w)
 		break;
 	case 2:
 		stage_set(w->stage, "default_pool_size", size);
-		session_review(&w->stage->site);
+		stage_review(w->stage);
 		break;
 	}
 }

@@ -19,6 +19,8 @@
 #include "conf/config.h"
 #include "login/login_floor.h"
 #include "relay/relay_floor.h"
+#include "session/broker_floor.h"
+#include "session/peers.h"
 #include "session/session.h"
 #include "wire/codec.h"
 
@@ -133,6 +135,8 @@ struct rig *rig_new(const char *ini)
 	site->verbs = &rig_verbs;
 	rig->config = load(ini);
 	assert_int_equal(session_init(site, &err), 0);
+	broker_floor_init(site);
+	peers_init(site);
 	relay_floor_init(site);
 	login_floor_init(site);
 	catalog_adopt(site->catalog, rig->config, NULL, NULL, NULL);
@@ -154,6 +158,8 @@ void rig_free(struct rig **r)
 	session_done(site);
 	login_floor_done(site);
 	relay_floor_done(site);
+	peers_done(site);
+	broker_floor_done(site);
 	vars_schema_free(&site->vars);
 	net_done(&site->net);
 	loop_free(&site->loop);

@@ -14,7 +14,6 @@
 
 #include "../stage/stage.h"
 #include "net/sock.h"
-#include "session/session.h"
 #include "wire/codec.h"
 #include "wire/message.h"
 
@@ -505,10 +504,10 @@ static void everything_goes_at_an_immediate_shutdown(void **state)
 	for (int i = 0; i < 3; i++)
 		ask_to_cancel(stage, client);
 	stage_settle(stage);
-	session_drop_all(&stage->site);
+	stage_drop_all(stage);
 	stage_turn(stage);
 	stage_turn(stage);
-	assert_true(session_is_empty(&stage->site));
+	assert_true(stage_is_empty(stage));
 	stage_free(&stage);
 }
 

@@ -15,7 +15,6 @@
 #include "auth/scram.h"
 #include "auth/secret.h"
 #include "net/dns.h"
-#include "session/session.h"
 #include "wire/codec.h"
 #include "wire/message.h"
 
@@ -654,7 +653,7 @@ static void limit_of_connects_ends_at_once(void **state)
 
 	stage_until(stage, is_asked_for, stage);
 	stage_set(stage, "server_connect_rate", "0");
-	session_review(&stage->site); /* as the console does */
+	stage_review(stage); /* as the console does */
 	stage_settle(stage);
 	assert_int_equal(stage->dialed, 2);
 	assert_int_equal(map_count(stage->site.dial_turns), 0);

@@ -12,7 +12,6 @@
 
 #include "../stage/stage.h"
 #include "session/broker.h"
-#include "session/session.h"
 
 /* clang-format off: needs some of the headers above */
 #include <cmocka.h>
@@ -405,9 +404,9 @@ static void immediate_shutdown_says_nothing(void **state)
 	stage_pair(stage, &client, &server);
 	peer_text(client, 'Q', "one");
 	peer_hear(server, 'Q');
-	session_drop_all(&stage->site);
+	stage_drop_all(stage);
 	stage_turn(stage);
-	assert_true(session_is_empty(&stage->site));
+	assert_true(stage_is_empty(stage));
 	assert_string_equal(peer_last_words(client), "");
 	assert_string_equal(peer_last_words(server), "");
 	stage_free(&stage);

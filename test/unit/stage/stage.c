@@ -21,6 +21,8 @@
 #include "net/sock.h"
 #include "relay/relay.h"
 #include "relay/relay_floor.h"
+#include "session/broker_floor.h"
+#include "session/peers.h"
 #include "session/session.h"
 #include "session/tls_setup.h"
 #include "wire/codec.h"
@@ -193,6 +195,24 @@ void stage_set(struct stage *stage, const char *name, const char *value)
 	config_unref(&config);
 }
 
+void stage_review(struct stage *stage)
+{
+	session_review(&stage->site);
+	broker_floor_review(&stage->site);
+	peers_review(&stage->site);
+}
+
+void stage_drop_all(struct stage *stage)
+{
+	session_drop_all(&stage->site);
+	peers_drop_all(&stage->site);
+}
+
+bool stage_is_empty(const struct stage *stage)
+{
+	return session_is_empty(&stage->site) && peers_are_idle(&stage->site);
+}
+
 void stage_users(struct stage *stage, const char *userlist)
 {
 	stage_adopt(stage, stage->site.catalog->config, userlist);
@@ -256,6 +276,8 @@ struct stage *stage_new(const char *database_options, const char *settings)
 	buf_done(&ini);
 	if (session_init(site, &err) < 0)
 		stage_fail(err.text);
+	broker_floor_init(site);
+	peers_init(site);
 	relay_floor_init(site);
 	login_floor_init(site);
 	site->tls = tls_setup_new(stage->config, &err);
@@ -278,8 +300,7 @@ static void stage_close_peers(struct stage *stage)
 
 static bool stage_is_over(void *arg)
 {
-	struct stage *stage = arg;
-	return session_is_empty(&stage->site);
+	return stage_is_empty(arg);
 }
 
 static void stage_check_empty(struct stage *stage)
@@ -317,7 +338,7 @@ void stage_free(struct stage **s)
 	stage->play = NULL;
 	stage_close_peers(stage);
 	stage_settle(stage);
-	session_drop_all(site);
+	stage_drop_all(stage);
 	watch_free(&stage->door);
 	close(stage->door_fd);
 	listen_close(site, true);
@@ -330,6 +351,8 @@ void stage_free(struct stage **s)
 	session_done(site);
 	login_floor_done(site);
 	relay_floor_done(site);
+	peers_done(site);
+	broker_floor_done(site);
 	vars_schema_free(&site->vars);
 	tls_setup_free(&site->tls);
 	net_done(&site->net);

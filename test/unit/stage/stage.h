@@ -60,6 +60,12 @@ void stage_free(struct stage **stage);
 void stage_set(struct stage *stage, const char *name, const char *value);
 /* Reloads with a new list of users. */
 void stage_users(struct stage *stage, const char *userlist);
+/* Settings or limits have changed: everything is looked at again, as after RELOAD. */
+void stage_review(struct stage *stage);
+/* Dooms every connection, as an immediate shutdown does. */
+void stage_drop_all(struct stage *stage);
+/* Are all connections closed and forgotten? */
+bool stage_is_empty(const struct stage *stage);
 struct pool *stage_pool(struct stage *stage);
 
 /* One turn of the loop, without waiting. */
