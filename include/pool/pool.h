@@ -232,6 +232,9 @@ struct verdict pool_review(struct seat *seat, uint64_t now_us);
 /* The client left it in a state that nobody else can use: unlinked and retired;
  * pool_gone follows when the connection is closed. */
 void pool_abandon(struct seat *seat, uint64_t now_us);
+/* The same of one that was lost before its client had sent it anything: that one may
+ * ask again. */
+void pool_lose_unused(struct seat *seat, uint64_t now_us);
 /* Its client has vanished, and the owner tidies up what that one left: unlinked, and
  * still active.  pool_give, pool_abandon or pool_gone follows. */
 void pool_orphan(struct seat *seat, uint64_t now_us);

@@ -48,6 +48,7 @@ struct link {
 	} leaks;                 /* see leaks.h */
 	uint8_t hold;            /* enum link_hold */
 	uint8_t held_type;       /* LINK_UNTIL_COPY_END: of the message that waits */
+	bool is_fresh : 1;       /* nothing of the client's was forwarded yet */
 	bool is_dropping : 1;    /* the rest of the server's message is swallowed */
 	bool holds_client : 1; /* the client is not read: the server's queue is full */
 	bool holds_server : 1; /* the server is not read: the client's queue is full */

@@ -551,6 +551,14 @@ void pool_abandon(struct seat *seat, uint64_t now_us)
 		seat_retire(seat, "");
 }
 
+void pool_lose_unused(struct seat *seat, uint64_t now_us)
+{
+	/* A new connection is as good as none then, too. */
+	if (seat->born_us == seat->pool->dial_us)
+		seat->pool->last_connect_failed = true;
+	pool_abandon(seat, now_us);
+}
+
 void pool_dial_again(struct seat *seat, uint64_t now_us)
 {
 	assert(seat->state == SEAT_LOGIN);

@@ -298,6 +298,55 @@ static enum step back_broken(struct server *server, const struct message *m)
 	return STEP_CLOSE;
 }
 
+/* ---- servers that die ---- */
+
+/* Was it lost before it got anything of its client's? */
+static bool is_unused(const struct server *server)
+{
+	return server->link.is_fresh && !server->seat.is_replication;
+}
+
+/* The client asks for another server, and sees nothing but a wait: its clocks go on. */
+static void back_replace(struct server *server, const char *reason)
+{
+	struct client *client = server_client(server);
+	uint64_t query_us = client->request.ask.query_us, xact_us = client->xact_us;
+
+	link_end(client, server);
+	client->request.ask.query_us = query_us;
+	client->xact_us = xact_us;
+	server_retire(server, reason);
+	server_rest(server, 0);
+	pool_lose_unused(&server->seat, conn_now(&server->conn));
+	conn_unpark(&client->conn);
+}
+
+/* Nothing was asked: it says why it goes, as at rest. */
+static enum step back_last_words(struct server *server, const struct message *m)
+{
+	struct error_fields f;
+
+	if (message_is_whole(m)) {
+		codec_read_error(message_body(m), message_body_len(m), &f);
+		conn_log(&server->conn, LEVEL_LOG, "server said: %s: %s", f.severity,
+		    f.message);
+	}
+	back_replace(server, "idle server got dirty");
+	return STEP_CLOSE;
+}
+
+static void back_ended(struct conn *conn, const struct err *err)
+{
+	struct server *server = conn_server(conn);
+
+	if (is_unused(server))
+		back_replace(server, error_text(ERROR_SERVER_CRASHED));
+	else
+		server_ended(conn, err);
+}
+
+/* ---- messages ---- */
+
 /* Rows and COPY data are parts of an answer: what is true of one is true of those that
  * came right behind it. */
 static size_t take_alike(struct server *server, const struct message *m)
@@ -343,6 +392,8 @@ static enum step back_message(struct conn *conn, const struct message *m)
 
 	if (is_plain(server, m))
 		return back_pass(server, client, m);
+	if (m->type == 'E' && is_unused(server) && !server->link.is_applying)
+		return back_last_words(server, m);
 	if (server_wants_tag(m))
 		return STEP_MORE;
 	if (params_is_reset(server, m))
@@ -420,6 +471,6 @@ const struct conn_ops back_ops = {
     .writable = back_writable,
     .expired = clocks_link_expired,
     .malformed = server_malformed,
-    .ended = server_ended,
+    .ended = back_ended,
     .closed = back_closed,
 };

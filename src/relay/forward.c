@@ -307,6 +307,7 @@ enum step forward_message(
 	struct text_facts facts;
 	enum step step;
 
+	server->link.is_fresh = false;
 	server->link.is_flushed = m->type == 'H';
 	if (m->type == 'd')
 		return pass_copy_data(client, server, m);

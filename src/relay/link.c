@@ -21,6 +21,7 @@ bool link_begin(struct client *client, struct server *server)
 	bool must_wait;
 
 	link_clear(&server->link);
+	server->link.is_fresh = true;
 	conn_set_deadline(&client->conn, 0);
 	statements_link(server);
 	must_wait = params_apply(server, client);

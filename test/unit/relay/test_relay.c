@@ -20,6 +20,9 @@
 	assert_string_equal(peer_hear(peer, type), expected)
 #define assert_heard(peer, expected) assert_string_equal(peer_heard(peer), expected)
 
+/* Has its terminating zero, as the end of the fields. */
+#define STOPPED "SFATAL\0C57P01\0Mgoing down\0"
+
 static size_t count(struct stage *stage, enum seat_state state)
 {
 	return stage_pool(stage)->seats[state].count;
@@ -449,6 +452,102 @@ static void server_that_crashes_takes_the_client_along(void **state)
 	stage_free(&stage);
 }
 
+/* Nothing of the client's has reached the server that it was given: it gets another
+ * one, and sees nothing but a wait. */
+static void server_that_dies_unused_is_replaced(void **state)
+{
+	(void)state;
+	for (int is_told = 0; is_told < 2; is_told++) {
+		struct stage *stage = stage_new("pool_size=1", "");
+		struct peer *a, *b, *server;
+		stage_pair(stage, &a, &server);
+		b = stage_login(stage, "u", "application_name", "b");
+		peer_text(b, 'Q', "select 1");
+		assert_hears(server, 'Q', "Q:SET application_name='b';");
+		if (is_told)
+			peer_put(server, 'E', STOPPED, sizeof(STOPPED));
+		peer_close(server);
+		server = stage_ready_server(stage);
+		assert_hears(server, 'Q', "Q:SET application_name='b';");
+		peer_put(server, 'S', "application_name\0b", 19);
+		peer_answer(server, "SET", 'I');
+		assert_hears(server, 'Q', "Q:select 1");
+		peer_answer(server, "SELECT 1", 'I');
+		assert_hears(b, 'Z', "C:SELECT 1 Z:I");
+		assert_int_equal(stage_pool(stage)->stats.query_count, 1);
+		assert_int_equal(stage_pool(stage)->stats.xact_count, 1);
+		stage_free(&stage);
+	}
+}
+
+/* That is tried no more often than a login. */
+static void servers_that_die_unused_keep_their_distance(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1", "server_login_retry = 60\n");
+	struct peer *a, *b, *server;
+	stage_pair(stage, &a, &server);
+	b = stage_login(stage, "u", "application_name", "b");
+	peer_text(b, 'Q', "select 1");
+	peer_hear(server, 'Q');
+	peer_close(server);
+	assert_heard(b, "");
+	assert_int_equal(stage->dialed, 1);
+	assert_int_equal(stage_pool(stage)->waiting.count, 1);
+	stage_free(&stage);
+}
+
+/* The client was given the server and has not had its turn. */
+static void server_that_dies_as_it_is_granted_is_replaced(void **state)
+{
+	(void)state;
+	for (int is_told = 0; is_told < 2; is_told++) {
+		struct stage *stage = stage_new("pool_size=1", "");
+		struct peer *a, *b, *server;
+		stage_pair(stage, &a, &server);
+		b = stage_login(stage, "u", NULL, NULL);
+		peer_text(a, 'Q', "of a");
+		peer_hear(server, 'Q');
+		peer_text(b, 'Q', "of b");
+		stage_settle(stage);
+		struct node *first = list_first(&stage_pool(stage)->waiting);
+		struct ask *ask = container_of(first, struct ask, node);
+		struct conn *waiter = &request_client(ask_request(ask))->conn;
+		conn_stop(waiter);
+		peer_answer(server, "A", 'I');
+		assert_hears(a, 'Z', "C:A Z:I");
+		assert_int_equal(ask->state, ASK_LINKED);
+		if (is_told)
+			peer_put(server, 'E', STOPPED, sizeof(STOPPED));
+		else
+			peer_close(server);
+		stage_settle(stage);
+		assert_int_equal(ask->state, ASK_RESTING);
+		conn_start(waiter);
+		server = stage_ready_server(stage);
+		assert_hears(server, 'Q', "Q:of b");
+		peer_answer(server, "B", 'I');
+		assert_hears(b, 'Z', "C:B Z:I");
+		stage_free(&stage);
+	}
+}
+
+/* Between two transactions of a session: what the session has there is lost. */
+static void used_server_that_dies_in_a_session_is_told(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_mode=session", "");
+	struct peer *client, *server;
+	stage_pair(stage, &client, &server);
+	peer_text(client, 'Q', "listen x");
+	peer_hear(server, 'Q');
+	peer_answer(server, "LISTEN", 'I');
+	peer_hear(client, 'Z');
+	peer_close(server);
+	assert_string_equal(peer_last_words(client), "E:FATAL:server conn crashed?");
+	stage_free(&stage);
+}
+
 /* The server closes in the middle of a row: no error may be put into that row. */
 static void error_is_not_put_into_a_row(void **state)
 {
@@ -829,6 +928,10 @@ int main(void)
 	    cmocka_unit_test(server_that_does_not_come_to_rest_is_closed),
 	    cmocka_unit_test(server_that_cannot_roll_back_is_closed),
 	    cmocka_unit_test(server_that_crashes_takes_the_client_along),
+	    cmocka_unit_test(server_that_dies_unused_is_replaced),
+	    cmocka_unit_test(servers_that_die_unused_keep_their_distance),
+	    cmocka_unit_test(server_that_dies_as_it_is_granted_is_replaced),
+	    cmocka_unit_test(used_server_that_dies_in_a_session_is_told),
 	    cmocka_unit_test(error_is_not_put_into_a_row),
 	    cmocka_unit_test(both_go_in_one_turn),
 	    cmocka_unit_test(dying_server_is_not_lent),
