@@ -93,7 +93,9 @@ class Bench:
 
     def __init__(self, pooler, pg, protocol):
         script = pooler.write("transfer.sql", TRANSFER)
-        self.args = ("-n", "-M", protocol, "-f", script, "-c", 4, "-j", 2, "-t", 25)
+        # Each client needs its own thread: pgbench waits for the answer to a Parse, and meanwhile
+        # does nothing for other clients of the thread, which may have open transactions.
+        self.args = ("-n", "-M", protocol, "-f", script, "-c", 4, "-j", 4, "-t", 25)
         self.pooler, self.pg = pooler, pg
         self.stop, self.failure, self.done = threading.Event(), None, 0
         self.thread = threading.Thread(target=self.run)
