@@ -56,6 +56,7 @@ struct database_config {
 struct user_config {
 	const char *name;
 	struct level own; /* the settings it has for itself */
+	const char *file;
 	unsigned line;
 };
 
@@ -65,6 +66,12 @@ struct peer_config {
 	const char *host;
 	int port;
 	int pool_size; /* -1 = inherit */
+	unsigned line;
+};
+
+/* A line of a file; line 0: the file as a whole. */
+struct config_place {
+	const char *file; /* NULL: nowhere */
 	unsigned line;
 };
 
@@ -80,14 +87,16 @@ struct config {
 	struct database_config *databases; /* sorted by name; without the template */
 	size_t database_count;
 	struct database_config *template; /* the `*` entry, not yet parsed: only name,
-					     connstr and line are set; or NULL */
+					     connstr, file and line are set; or NULL */
 	struct user_config *users;        /* sorted by name */
 	size_t user_count;
 	struct peer_config *peers; /* sorted by id */
 	size_t peer_count;
 	uint64_t own_given[(SETTING_COUNT + 63) / 64]; /* settings that some entry has
 							  for itself */
-	const char *file;                              /* the ini file's path */
+	struct config_place *places; /* by row: the lines of [pgbouncer] whose values
+					are in force */
+	const char *file;            /* the ini file's path */
 
 	struct config_file *files; /* the ini file and what it includes */
 
@@ -131,6 +140,10 @@ bool config_is_current(const struct config *c);
 struct config *config_ref(struct config *c);
 /* Drops one reference and nulls the caller's pointer. */
 void config_unref(struct config **c);
+
+/* Where [pgbouncer] has the value of a setting. */
+const struct config_place *config_place(
+    const struct config *c, const struct setting *row);
 
 /* Does any entry of [databases] or [users] have this setting for itself? */
 bool config_has_own(const struct config *c, enum setting_index i);

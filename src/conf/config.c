@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "conf/setting_row.h"
+
 struct config *config_ref(struct config *c)
 {
 	c->refs++;
@@ -93,6 +95,12 @@ bool config_is_current(const struct config *c)
 			return false;
 	}
 	return true;
+}
+
+const struct config_place *config_place(
+    const struct config *c, const struct setting *row)
+{
+	return &c->places[setting_index(row)];
 }
 
 bool config_has_own(const struct config *c, enum setting_index i)

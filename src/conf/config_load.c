@@ -26,17 +26,10 @@ enum section {
 	SECTION_UNKNOWN, /* an unknown section, while checking: its items are skipped */
 };
 
-struct place {
-	const char *file;
-	unsigned line; /* 0: the file as a whole */
-};
-
 struct loader {
 	struct config *config;
 	struct settings defaults;
 	struct map *databases, *users, *peers; /* entries live in the config's arena */
-	struct place *origins;                 /* the line of each setting's value, by
-						* row */
 	struct buf where;
 	enum section section;
 	bool main_seen;
@@ -51,7 +44,7 @@ struct loader {
 };
 
 /* "file:line", valid until the next call. */
-static const char *where(struct loader *l, struct place at)
+static const char *where(struct loader *l, struct config_place at)
 {
 	buf_clear(&l->where);
 	buf_put_text(&l->where, at.file);
@@ -61,7 +54,7 @@ static const char *where(struct loader *l, struct place at)
 }
 
 static void __attribute__((format(printf, 3, 4)))
-warn(struct loader *l, struct place at, const char *fmt, ...)
+warn(struct loader *l, struct config_place at, const char *fmt, ...)
 {
 	struct err text;
 	va_list ap;
@@ -76,7 +69,7 @@ warn(struct loader *l, struct place at, const char *fmt, ...)
 
 /* Reports one problem: what is wrong, the log line for it with the place in it, and
  * what to do (or NULL).  Returns 0 when reading goes on. */
-static int report(struct loader *l, struct place at, const char *what,
+static int report(struct loader *l, struct config_place at, const char *what,
     const char *log_line, const char *advice)
 {
 	struct err text;
@@ -90,7 +83,7 @@ static int report(struct loader *l, struct place at, const char *what,
 	return 0;
 }
 
-static int report_syntax(struct loader *l, struct place at)
+static int report_syntax(struct loader *l, struct config_place at)
 {
 	struct err line;
 
@@ -100,7 +93,7 @@ static int report_syntax(struct loader *l, struct place at)
 	    "write [section], key = value or %include FILE");
 }
 
-static int report_section(struct loader *l, struct place at, const char *name)
+static int report_section(struct loader *l, struct config_place at, const char *name)
 {
 	struct err what, line;
 
@@ -112,8 +105,8 @@ static int report_section(struct loader *l, struct place at, const char *name)
 }
 
 /* Reports a bad assignment; `what` is the exact reason, or NULL. */
-static int report_value(struct loader *l, struct place at, const struct ini_item *item,
-    const char *what, const char *advice)
+static int report_value(struct loader *l, struct config_place at,
+    const struct ini_item *item, const char *what, const char *advice)
 {
 	/* connection strings may hold a password */
 	bool is_secret =
@@ -129,7 +122,7 @@ static int report_value(struct loader *l, struct place at, const struct ini_item
 }
 
 static int assign_setting(
-    struct loader *l, struct place at, const struct ini_item *item)
+    struct loader *l, struct config_place at, const struct ini_item *item)
 {
 	struct settings ignored = l->config->settings;
 	const struct setting *row;
@@ -157,7 +150,7 @@ static int assign_setting(
 	if (rc > 0)
 		warn(l, at, "%s: %s", item->name, err.text);
 	if (!is_kept)
-		l->origins[i] = at;
+		l->config->places[i] = at;
 	return 0;
 }
 
@@ -178,7 +171,7 @@ static void note_own(struct loader *l, const struct level *own)
 
 /* The template is parsed only for remarks here; databases are made from it when clients
  * ask for them. */
-static void assign_template(struct loader *l, struct place at,
+static void assign_template(struct loader *l, struct config_place at,
     const struct ini_item *item, const struct entry_notes *notes)
 {
 	struct database_config tried = {.connstr = NULL};
@@ -200,14 +193,15 @@ static void assign_template(struct loader *l, struct place at,
 	template = arena_alloc(l->config->arena, sizeof(*template));
 	template->name = arena_strdup(l->config->arena, item->name);
 	template->connstr = arena_strdup(l->config->arena, item->value);
+	template->file = at.file;
 	template->line = item->line;
 	l->config->template = template;
 }
 
 /* The name has come before.  With weight= the lines name several hosts; without it the
  * later line counts. */
-static int meet_earlier(
-    struct loader *l, struct place at, struct database_config *db, struct err *err)
+static int meet_earlier(struct loader *l, struct config_place at,
+    struct database_config *db, struct err *err)
 {
 	const struct database_config *earlier = map_get_str(l->databases, db->name);
 
@@ -223,7 +217,7 @@ static int meet_earlier(
 }
 
 static int assign_database(
-    struct loader *l, struct place at, const struct ini_item *item)
+    struct loader *l, struct config_place at, const struct ini_item *item)
 {
 	struct entry_notes notes = {l->warn, l->ctx, where(l, at)};
 	struct arena *arena = l->config->arena;
@@ -250,7 +244,8 @@ static int assign_database(
 	return 0;
 }
 
-static int assign_user(struct loader *l, struct place at, const struct ini_item *item)
+static int assign_user(
+    struct loader *l, struct config_place at, const struct ini_item *item)
 {
 	struct entry_notes notes = {l->warn, l->ctx, where(l, at)};
 	struct arena *arena = l->config->arena;
@@ -260,13 +255,15 @@ static int assign_user(struct loader *l, struct place at, const struct ini_item 
 	if (entry_parse_user(user, item->name, item->value, arena, &notes, &err) < 0)
 		return report_value(l, at, item, err.text,
 		    "correct the entry, its keys are listed in pgbouncer.ini(5)");
+	user->file = at.file;
 	user->line = item->line;
 	note_own(l, &user->own);
 	map_put_str(l->users, user->name, user);
 	return 0;
 }
 
-static int assign_peer(struct loader *l, struct place at, const struct ini_item *item)
+static int assign_peer(
+    struct loader *l, struct config_place at, const struct ini_item *item)
 {
 	struct entry_notes notes = {l->warn, l->ctx, where(l, at)};
 	struct arena *arena = l->config->arena;
@@ -281,7 +278,7 @@ static int assign_peer(struct loader *l, struct place at, const struct ini_item 
 	return 0;
 }
 
-static int assign(struct loader *l, struct place at, const struct ini_item *item)
+static int assign(struct loader *l, struct config_place at, const struct ini_item *item)
 {
 	struct err what;
 
@@ -311,11 +308,11 @@ static void apply_defaults(struct loader *l)
 	for (size_t i = 0; (row = setting_at(i)); i++)
 		if (setting_default(row) && (setting_is_live(row) || !l->running)) {
 			setting_copy(row, &l->config->settings, &l->defaults);
-			l->origins[i] = (struct place){NULL, 0};
+			l->config->places[i] = (struct config_place){NULL, 0};
 		}
 }
 
-static int enter_section(struct loader *l, struct place at, const char *name)
+static int enter_section(struct loader *l, struct config_place at, const char *name)
 {
 	l->section = SECTION_UNKNOWN;
 	if (strcmp(name, "databases") == 0) {
@@ -336,7 +333,8 @@ static int enter_section(struct loader *l, struct place at, const char *name)
 
 static int load_file(struct loader *l, const char *path, unsigned depth);
 
-static int include(struct loader *l, struct place at, const char *path, unsigned depth)
+static int include(
+    struct loader *l, struct config_place at, const char *path, unsigned depth)
 {
 	struct err inner, line;
 
@@ -357,7 +355,7 @@ static int include(struct loader *l, struct place at, const char *path, unsigned
 static int load_item(
     struct loader *l, const char *file, const struct ini_item *item, unsigned depth)
 {
-	struct place at = {file, item->line};
+	struct config_place at = {file, item->line};
 
 	switch (item->kind) {
 	case INI_SECTION:
@@ -399,7 +397,7 @@ static int load_file(struct loader *l, const char *path, unsigned depth)
 
 	if (!text) {
 		err_set(&line, "could not load file \"%.200s\": %s", path, why.text);
-		return report(l, (struct place){file, 0}, line.text, line.text,
+		return report(l, (struct config_place){file, 0}, line.text, line.text,
 		    "it must exist and be readable by the user the pooler runs as");
 	}
 	ini_init(&ini, text, len);
@@ -411,7 +409,7 @@ static int load_file(struct loader *l, const char *path, unsigned depth)
 }
 
 /* Two sources of the same secret: the login refuses to choose. */
-static void warn_ambiguous(struct loader *l, struct place whole)
+static void warn_ambiguous(struct loader *l, struct config_place whole)
 {
 	const struct config *c = l->config;
 	int auth_type = c->settings.auth_type;
@@ -475,7 +473,7 @@ static int load_all(struct loader *l, const char *path)
 {
 	static const char missing[] =
 	    "load_init_file: main section missing from config file";
-	struct place whole = {path, 0};
+	struct config_place whole = {path, 0};
 	int rc = load_file(l, path, 0);
 	struct err err;
 
@@ -503,6 +501,7 @@ static struct config *new_config(const char *path, const struct config *running)
 	c->arena = arena;
 	c->refs = 1;
 	c->file = arena_strdup(arena, path);
+	c->places = arena_alloc(arena, SETTING_COUNT * sizeof(*c->places));
 	if (running)
 		settings_dup(&c->settings, &running->settings, arena);
 	else
@@ -516,17 +515,12 @@ static struct config *new_config(const char *path, const struct config *running)
 static void loader_init(
     struct loader *l, const char *path, const struct config *running)
 {
-	size_t rows = 0;
-
 	memset(l, 0, sizeof(*l));
-	while (setting_at(rows))
-		rows++;
 	l->running = running;
 	l->config = new_config(path, running);
 	l->databases = map_new();
 	l->users = map_new();
 	l->peers = map_new();
-	l->origins = mem_zero(rows * sizeof(*l->origins));
 	settings_defaults(&l->defaults);
 	buf_init(&l->where, 0);
 }
@@ -537,7 +531,6 @@ static void loader_done(struct loader *l)
 	map_free(&l->databases);
 	map_free(&l->users);
 	map_free(&l->peers);
-	mem_free(l->origins);
 	buf_done(&l->where);
 }
 

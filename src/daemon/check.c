@@ -15,7 +15,6 @@
 #include "auth/secret.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "conf/ini.h"
 #include "daemon/configuration.h"
 #include "daemon/process.h"
 #include "net/sock.h"
@@ -26,52 +25,18 @@ struct check {
 	/* borrowed */
 	FILE *out;
 	const struct options *options;
+	const struct config *config;
 	const struct settings *settings;
 };
 
 /* ---- where a setting is written ---- */
 
-struct place {
-	char file[512];
-	unsigned line;
-	bool is_main; /* inside [pgbouncer] */
-};
-
-enum { INCLUDE_DEPTH_MAX = 10 };
-
-/* The last place wins, as it does in loading. */
-static void find_in(struct place *at, const char *path, const char *name, int depth)
-{
-	size_t len;
-	char *text = text_read_file(path, &len, NULL);
-	struct ini_item item;
-	struct ini ini;
-
-	if (!text)
-		return;
-	ini_init(&ini, text, len);
-	while (ini_next(&ini, &item) != INI_END) {
-		if (item.kind == INI_SECTION)
-			at->is_main = strcmp(item.name, "pgbouncer") == 0;
-		else if (item.kind == INI_INCLUDE && depth < INCLUDE_DEPTH_MAX)
-			find_in(at, item.value, name, depth + 1);
-		else if (item.kind == INI_VALUE && at->is_main &&
-			 strcmp(item.name, name) == 0) {
-			snprintf(at->file, sizeof(at->file), "%s", path);
-			at->line = item.line;
-		}
-	}
-	mem_wipe(text, len); /* it may hold passwords */
-	mem_free(text);
-}
-
 static void put_place(const struct check *c, const char *setting)
 {
-	struct place at = {.line = 0};
+	const struct config_place *at = config_place(c->config, setting_find(setting));
 
-	find_in(&at, c->options->file, setting, 0);
-	if (at.line)
-		fprintf(c->out, "%s:%u: ", at.file, at.line);
+	if (at->file)
+		fprintf(c->out, "%s:%u: ", at->file, at->line);
 	else
 		fprintf(c->out, "%s: ", c->options->file);
 }
@@ -169,27 +134,37 @@ static void advise_name(struct check *c, const char *setting, const char *name,
 		warning(c, setting, "user \"%s\" is not in auth_file", name);
 }
 
+static void advise_names(struct check *c, const char *setting, const char *names,
+    const struct userlist *users)
+{
+	const char *at = names, *item;
+	size_t len;
+
+	while (at && text_list_next(&at, &item, &len)) {
+		char *name = mem_dup(item, len + 1);
+
+		name[len] = '\0';
+		advise_name(c, setting, name, users);
+		mem_free(name);
+	}
+}
+
 /* auth_query finds other users, but not the one who runs it. */
 static void advise_users(struct check *c, const struct userlist *users)
 {
 	const struct settings *s = c->settings;
 	const char *auth_user = text_or_null(s->global.auth_user);
-	const char *at = s->admin_users, *item;
-	size_t len;
 
 	if (s->auth_type == AUTH_SCRAM && is_md5_only(users))
 		warning(c, "auth_type",
 		    "auth_file has MD5 secrets only: nobody in it can log in with "
 		    "scram-sha-256");
-	if (auth_user)
+	if (auth_user) {
 		advise_name(c, "auth_user", auth_user, users);
-	while (!auth_user && at && text_list_next(&at, &item, &len)) {
-		char *name = mem_dup(item, len + 1);
-
-		name[len] = '\0';
-		advise_name(c, "admin_users", name, users);
-		mem_free(name);
+		return;
 	}
+	advise_names(c, "admin_users", s->admin_users, users);
+	advise_names(c, "stats_users", s->stats_users, users);
 }
 
 /* Loads what a start would load, in the same order and as the same user. */
@@ -320,20 +295,30 @@ static void become_user(struct check *c)
 		    "another user");
 }
 
-unsigned check_config(FILE *out, const struct options *options)
+unsigned check_loaded(
+    FILE *out, const struct options *options, struct configuration *loaded)
 {
 	struct check c = {.out = out, .options = options};
-	struct configuration loaded;
 
-	configuration_init(&loaded);
 	c.problems =
-	    config_check(options->file, put_problem, put_warning, &c, &loaded.config);
-	c.settings = &loaded.config->settings;
+	    config_check(options->file, put_problem, put_warning, &c, &loaded->config);
+	c.config = loaded->config;
+	c.settings = &loaded->config->settings;
 	/* the rest is looked at as far as the file could be read */
-	check_loading(&c, &loaded);
+	check_loading(&c, loaded);
 	become_user(&c);
 	check_files(&c);
 	check_listening(&c);
-	configuration_done(&loaded);
 	return c.problems;
+}
+
+unsigned check_config(FILE *out, const struct options *options)
+{
+	struct configuration loaded;
+	unsigned problems;
+
+	configuration_init(&loaded);
+	problems = check_loaded(out, options, &loaded);
+	configuration_done(&loaded);
+	return problems;
 }
