@@ -6,6 +6,7 @@
 #include "daemon/check.h"
 #include "daemon/daemon.h"
 #include "daemon/describe.h"
+#include "daemon/explain.h"
 #include "daemon/options.h"
 #include "daemon/version.h"
 
@@ -34,6 +35,8 @@ int main(int argc, char **argv)
 		return printed();
 	case OPTIONS_CHECK:
 		return check_config(stdout, &options) > 0 ? 1 : printed();
+	case OPTIONS_EXPLAIN:
+		return explain_config(stdout, &options) > 0 ? 1 : printed();
 	case OPTIONS_RUN:
 		break;
 	}

@@ -41,6 +41,8 @@ void buf_put_str(struct buf *b, const char *s);  /* with its NUL */
 void buf_put_text(struct buf *b, const char *s); /* without NUL */
 void buf_printf(struct buf *b, const char *fmt, ...)
     __attribute__((format(printf, 2, 3))); /* without NUL */
+void buf_vprintf(struct buf *b, const char *fmt, va_list ap)
+    __attribute__((format(printf, 2, 0)));
 /* Ends the bytes with a NUL that is not counted and returns them as a string; "" when
  * failed or empty. */
 const char *buf_text(struct buf *b);

@@ -141,13 +141,12 @@ void buf_put_text(struct buf *b, const char *s)
 	buf_put(b, s, strlen(s));
 }
 
-void buf_printf(struct buf *b, const char *fmt, ...)
+void buf_vprintf(struct buf *b, const char *fmt, va_list ap)
 {
-	va_list ap, again;
+	va_list again;
 
 	if (b->failed)
 		return;
-	va_start(ap, fmt);
 	va_copy(again, ap);
 	int len = vsnprintf(NULL, 0, fmt, ap);
 	if (len < 0) {
@@ -160,6 +159,14 @@ void buf_printf(struct buf *b, const char *fmt, ...)
 		}
 	}
 	va_end(again);
+}
+
+void buf_printf(struct buf *b, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	buf_vprintf(b, fmt, ap);
 	va_end(ap);
 }
 

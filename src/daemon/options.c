@@ -80,6 +80,9 @@ static void take_option(struct options *o, enum option_id id, const char *argume
 	case OPTION_CHECK:
 		o->action = OPTIONS_CHECK;
 		break;
+	case OPTION_EXPLAIN:
+		o->action = OPTIONS_EXPLAIN;
+		break;
 	case OPTION_DESCRIBE:
 		o->action = OPTIONS_DESCRIBE;
 		o->topic = argument;

@@ -1,0 +1,15 @@
+/*
+ * --explain-config: what --check-config finds, and what the configuration amounts to.
+ */
+#ifndef DAEMON_EXPLAIN_H
+#define DAEMON_EXPLAIN_H
+
+#include <stdio.h>
+
+#include "daemon/options.h"
+
+/* Loads and prints as check_config does, and then the overview and the advice.  Returns
+ * the number of problems; advice is none.  Nothing is connected to. */
+unsigned explain_config(FILE *out, const struct options *options);
+
+#endif

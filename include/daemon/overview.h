@@ -1,0 +1,28 @@
+/*
+ * What a configuration amounts to, for people: the pools and limits in force, with the
+ * place where each value is written, and the connections and descriptors that it can
+ * take.
+ */
+#ifndef DAEMON_OVERVIEW_H
+#define DAEMON_OVERVIEW_H
+
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "daemon/sizing.h"
+
+struct overview {
+	/* borrowed */
+	const struct sizing_input *input;
+	const struct sizing *sizing;
+	/* of this process: now, and what it may be raised to */
+	long long descriptor_limit, descriptor_limit_hard;
+};
+
+void overview_put(FILE *out, const struct overview *o);
+
+/* Appends "line 7", with the file before it when that is not the ini file itself. */
+void overview_put_place(
+    struct buf *out, const struct config *c, const char *file, unsigned line);
+
+#endif

@@ -1,0 +1,14 @@
+/*
+ * Prose for a terminal of 80 columns.
+ */
+#ifndef DAEMON_WRAPPED_H
+#define DAEMON_WRAPPED_H
+
+#include <stdio.h>
+
+/* Prints the words of a printf text, as many to a line as fit.  lead stands before the
+ * first line, and as many blanks before the others. */
+void wrapped_put(FILE *out, const char *lead, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

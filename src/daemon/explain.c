@@ -1,0 +1,81 @@
+/*
+ * Puts together what there is to tell about a configuration.
+ */
+#include "daemon/explain.h"
+
+#include <string.h>
+#include <sys/resource.h>
+
+#include "conf/entry.h"
+#include "daemon/advice.h"
+#include "daemon/check.h"
+#include "daemon/wrapped.h"
+
+static bool has_judge(const struct configuration *c)
+{
+	int type = c->config->settings.auth_type;
+
+	if (type == AUTH_PAM || type == AUTH_LDAP)
+		return true;
+	return c->rules && (hba_find_method(c->rules->hba, HBA_PAM) ||
+			       hba_find_method(c->rules->hba, HBA_LDAP));
+}
+
+static void note_descriptor_limit(struct overview *o)
+{
+	struct rlimit limit = {.rlim_cur = 0, .rlim_max = 0};
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	o->descriptor_limit = (long long)limit.rlim_cur;
+	o->descriptor_limit_hard = (long long)limit.rlim_max;
+}
+
+static void wipe_text(const char *text)
+{
+	mem_wipe((char *)(uintptr_t)text, strlen(text));
+}
+
+static void put_whole(FILE *out, const struct sizing_input *input)
+{
+	struct sizing sizing;
+	struct overview o = {.input = input, .sizing = &sizing};
+
+	sizing_init(&sizing, input);
+	note_descriptor_limit(&o);
+	overview_put(out, &o);
+	advice_put(out, &o);
+	sizing_done(&sizing);
+}
+
+unsigned explain_config(FILE *out, const struct options *options)
+{
+	struct configuration loaded;
+	struct database_config template;
+	struct arena *arena = arena_new();
+	struct err err;
+	unsigned problems;
+
+	configuration_init(&loaded);
+	problems = check_loaded(out, options, &loaded);
+	struct sizing_input input = {
+	    .config = loaded.config,
+	    .users = loaded.users,
+	    .has_judge = has_judge(&loaded),
+	};
+	if (loaded.config->template &&
+	    entry_parse_connstr(
+		&template, "*", loaded.config->template->connstr, arena, &err) == 0)
+		input.template = &template;
+	if (problems > 0)
+		wrapped_put(out, "",
+		    "The problems above have to be solved first. What follows is about "
+		    "the parts that could be read.");
+	put_whole(out, &input);
+	if (input.template)
+		wipe_text(template.connstr);
+	if (input.template && template.password)
+		wipe_text(template.password);
+	arena_free(&arena);
+	configuration_done(&loaded);
+	return problems;
+}
