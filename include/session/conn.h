@@ -109,10 +109,11 @@ struct conn {
 	struct site *site;
 	struct deadline deadline;
 	struct later wake; /* unparking, closing, and then the memory's end */
-	/* while a message is shown: what came behind it in the same bytes */
+	/* while a message is shown: what came behind it in the same bytes, without
+	 * what is taken along with it */
 	const uint8_t *behind;
 	size_t behind_len;
-	size_t alike_len;             /* ... and how much of that is taken with it */
+	size_t along_len;             /* bytes that are taken along */
 	struct block *held;           /* owned: bytes not yet taken */
 	uint32_t held_from, held_len; /* where in it, and how many */
 	uint32_t
@@ -166,6 +167,12 @@ const char *conn_tls_text(
  * of its type that came right behind it, too.  Gives their bytes: rows and COPY data
  * come by the thousand, and each is treated as the one before. */
 size_t conn_take_alike(struct conn *conn, const struct message *m);
+/* While an ordinary message is shown that the owner will take: makes *m, a copy of that
+ * message at first, the whole message that comes next behind it and what was taken
+ * along.  False: there is none, or it is to be shown by itself; *m is as it was. */
+bool conn_look_next(const struct conn *conn, struct message *m);
+/* Takes that message along: it is not shown. */
+void conn_take_next(struct conn *conn, const struct message *m);
 
 /* Redeliver what was parked, later in this turn; reading goes on. */
 void conn_unpark(struct conn *conn);

@@ -354,27 +354,62 @@ static size_t take_alike(struct server *server, const struct message *m)
 	return m->type == 'D' || m->type == 'd' ? conn_take_alike(&server->conn, m) : 0;
 }
 
-static enum step back_pass(
-    struct server *server, struct client *client, const struct message *m)
+/* Makes *m the plain message that came right behind it, if there is one. */
+static bool take_plain(struct server *server, struct message *m)
 {
+	struct message next = *m;
+
+	if (!conn_look_next(&server->conn, &next) || !is_plain(server, &next))
+		return false;
+	conn_take_next(&server->conn, &next);
+	*m = next;
+	return true;
+}
+
+/* Answers that lie behind one another go to the client as one span. */
+struct run {
+	const uint8_t *from;
+	size_t len;
+};
+
+static void put_run(
+    struct client *client, struct server *server, struct block *block, struct run *run)
+{
+	if (run->len > 0)
+		put_to_client(client, server, block, run->from, run->len);
+	run->from += run->len;
+	run->len = 0;
+}
+
+/* Passes a plain message, and the plain ones that came right behind it. */
+static enum step back_pass(
+    struct server *server, struct client *client, const struct message *first)
+{
+	struct run run = {.from = first->bytes};
+	struct message m = *first;
 	struct pipeline_entry done;
-	size_t alike = take_alike(server, m);
 
 	server->last_us = conn_now(&server->conn);
-	server->link.is_dropping = false;
-	switch (pipeline_answer(&server->pipeline, m->type, 0, &done)) {
-	case ANSWER_FORWARD:
-		server->seat.pool->stats.bytes_sent += m->size + alike;
-		put_to_client(client, server, m->block, m->bytes, m->have + alike);
-		break;
-	case ANSWER_SWALLOW:
-		server->link.is_dropping = true;
-		break;
-	case ANSWER_BROKEN:
-		return back_broken(server, m);
-	}
-	if (done.tag)
-		statements_answered(client, server, m, &done);
+	do {
+		size_t alike = take_alike(server, &m);
+		enum answer answer =
+		    pipeline_answer(&server->pipeline, m.type, 0, &done);
+		server->link.is_dropping = answer == ANSWER_SWALLOW;
+		if (answer == ANSWER_FORWARD) {
+			server->seat.pool->stats.bytes_sent += m.size + alike;
+			run.len += m.have + alike;
+		} else {
+			put_run(client, server, m.block, &run);
+			run.from += m.have + alike;
+		}
+		if (answer == ANSWER_BROKEN)
+			return back_broken(server, &m);
+		if (done.tag) {
+			put_run(client, server, m.block, &run);
+			statements_answered(client, server, &m, &done);
+		}
+	} while (!pipeline_has_made_up(&server->pipeline) && take_plain(server, &m));
+	put_run(client, server, m.block, &run);
 	if (pipeline_has_made_up(&server->pipeline))
 		statements_make_up(client, server);
 	link_let_go(server, client);

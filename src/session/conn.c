@@ -210,24 +210,65 @@ static uint32_t conn_until(const struct message *m)
 	return until < UINT32_MAX ? (uint32_t)until : UINT32_MAX;
 }
 
-size_t conn_take_alike(struct conn *conn, const struct message *m)
+/* The size of the whole message that begins here; 0: it is none, or not whole. */
+static size_t conn_whole(
+    const struct conn *conn, uint64_t max, const uint8_t *p, size_t len)
 {
-	uint64_t max = frame_most(conn);
-	size_t taken = 0;
 	struct frame frame;
 
-	if (log_is_on(conn->site->log, LEVEL_TRACE))
+	return frame_cut(p, len, max, conn->kind->rows, &frame) == CUT_OK &&
+		       frame.size <= len
+		   ? (size_t)frame.size
+		   : 0;
+}
+
+static void conn_take_along(struct conn *conn, size_t size)
+{
+	conn->behind += size;
+	conn->behind_len -= size;
+	conn->along_len += size;
+}
+
+/* The log shows messages one by one. */
+static bool conn_may_take_along(const struct conn *conn)
+{
+	return !conn->is_doomed && !log_is_on(conn->site->log, LEVEL_TRACE);
+}
+
+size_t conn_take_alike(struct conn *conn, const struct message *m)
+{
+	const uint8_t *p = conn->behind, *end = p + conn->behind_len;
+	uint64_t max = frame_most(conn);
+	size_t size;
+
+	if (!conn_may_take_along(conn))
 		return 0;
-	while (taken < conn->behind_len && conn->behind[taken] == m->type) {
-		size_t left = conn->behind_len - taken;
-		if (frame_cut(conn->behind + taken, left, max, conn->kind->rows,
-			&frame) != CUT_OK ||
-		    frame.size > left)
-			break;
-		taken += (size_t)frame.size;
-	}
-	conn->alike_len = taken;
-	return taken;
+	while (p < end && *p == m->type &&
+	       (size = conn_whole(conn, max, p, (size_t)(end - p))))
+		p += size;
+	size = (size_t)(p - conn->behind);
+	conn_take_along(conn, size);
+	return size;
+}
+
+bool conn_look_next(const struct conn *conn, struct message *m)
+{
+	const uint8_t *p = conn->behind;
+	size_t left = conn->behind_len, size;
+
+	if (!left || !conn_may_take_along(conn) ||
+	    !(size = conn_whole(conn, frame_most(conn), p, left)))
+		return false;
+	m->type = *p;
+	m->size = m->have = size;
+	m->bytes = p;
+	m->behind = left - size;
+	return true;
+}
+
+void conn_take_next(struct conn *conn, const struct message *m)
+{
+	conn_take_along(conn, m->have);
 }
 
 /* More of a message that was taken while it was incomplete.  Gives its bytes. */
@@ -277,8 +318,8 @@ static size_t conn_show(struct conn *conn, const struct message *m, enum step *s
 	conn->behind = m->bytes + m->have;
 	conn->behind_len = m->behind;
 	*step = owner->message(conn, m);
-	size_t taken = m->have + conn->alike_len;
-	conn->behind_len = conn->alike_len = 0;
+	size_t taken = m->have + conn->along_len;
+	conn->behind_len = conn->along_len = 0;
 	if (owner->has_secrets && (*step == STEP_NEXT || *step == STEP_CLOSE))
 		conn_wipe(owner, m->bytes, m->have);
 	if (*step != STEP_NEXT)

@@ -27,11 +27,24 @@ struct line {
 	unsigned shown;   /* how often it was shown a message */
 	bool pauses;
 	bool takes_alike; /* takes all whole messages of type d at once */
+	uint8_t takes_to; /* takes what comes next up to this type; 0: it does not */
 };
 
 static struct line *conn_line(const struct conn *conn)
 {
 	return conn->site->waits ? (struct line *)conn->site->waits : NULL;
+}
+
+static void line_take_next(struct conn *conn, const struct message *m)
+{
+	struct line *line = conn_line(conn);
+	struct message next = *m;
+
+	while (conn_look_next(conn, &next) && next.type != line->takes_to) {
+		buf_printf(
+		    &line->heard, ">%c%zu:%zu ", next.type, next.have, next.behind);
+		conn_take_next(conn, &next);
+	}
 }
 
 static enum step line_message(struct conn *conn, const struct message *m)
@@ -47,6 +60,8 @@ static enum step line_message(struct conn *conn, const struct message *m)
 		    &line->heard, "%c%zu/%zu ", m->type, m->have, (size_t)m->size);
 	if (line->takes_alike && m->type == 'd' && message_is_whole(m))
 		buf_printf(&line->heard, "&%zu ", conn_take_alike(conn, m));
+	if (line->takes_to)
+		line_take_next(conn, m);
 	if (line->pauses)
 		conn_pause(conn);
 	if (line->say == STEP_CLOSE)
@@ -212,6 +227,46 @@ static void those_alike_are_taken_together(void **state)
 	line_close(&line);
 }
 
+/* What is not whole, or no message, is shown as usual. */
+static void others_are_taken_along(void **state)
+{
+	(void)state;
+	struct line line;
+	line_open(&line, STEP_NEXT);
+	line.takes_to = 'S';
+	static const char bytes[] = "P\0\0\0\x08\0\0\0\0"
+				    "D\0\0\0\x06S\0"
+				    "d\0\0\0\x04"
+				    "S\0\0\0\x04"
+				    "D\0\0\0\x06S\0"
+				    "D\0\0\0\x06S";
+	line_say(&line, bytes, sizeof(bytes) - 1);
+	assert_string_equal(line_heard(&line), "P9/9 >D7:23 >d5:18 S5/5 >D7:6 D6/7 ");
+	buf_clear(&line.heard);
+	line_say(&line,
+	    "\0d\0\0\0\x04"
+	    "d\0\0\0\x03",
+	    11);
+	assert_string_equal(line_heard(&line), "+1 d5/5 bad5 closed:bad ");
+	line_close(&line);
+}
+
+/* Somebody reads in the log what came. */
+static void nothing_is_taken_along_unseen(void **state)
+{
+	(void)state;
+	struct line line;
+	line_open(&line, STEP_NEXT);
+	line.takes_to = 'S';
+	log_configure(line.stage->site.log, &(struct log_config){.verbose = 3});
+	line_say(&line,
+	    "d\0\0\0\x04"
+	    "d\0\0\0\x04",
+	    10);
+	assert_string_equal(line_heard(&line), "d5/5 d5/5 ");
+	line_close(&line);
+}
+
 static void lying_length_costs_little(void **state)
 {
 	(void)state;
@@ -338,6 +393,8 @@ int main(void)
 	    cmocka_unit_test(incomplete_message_is_shown_when_twice_as_much_is_here),
 	    cmocka_unit_test(long_message_passes_in_parts),
 	    cmocka_unit_test(those_alike_are_taken_together),
+	    cmocka_unit_test(others_are_taken_along),
+	    cmocka_unit_test(nothing_is_taken_along_unseen),
 	    cmocka_unit_test(lying_length_costs_little),
 	    cmocka_unit_test(impossible_length_is_bad),
 	    cmocka_unit_test(parked_message_comes_again),
