@@ -20,7 +20,14 @@ struct text_facts {
 	struct prepared_text *shared;
 	/* a named Parse whose text is kept in parts: see long_text.h */
 	bool is_long;
+	uint8_t asked; /* of a tracked Parse without a name: see texts_asked */
 };
+
+enum { TEXTS_ASKED_ELSEWHERE = 0xff }; /* by another process */
+
+/* What is to be known of the text of a tracked Parse without a name, as bits: as long
+ * as they are the same, so are the effects of a text. */
+uint8_t texts_asked(const struct server *server);
 
 /* Is enough of a Query or Parse here to look at it and to send it?  is_tracked: the
  * client's prepared statements are. */

@@ -12,10 +12,24 @@
 #include "session/client.h"
 #include "session/server.h"
 
+struct text_facts;
+
+/* For site->unnamed_slab. */
+struct slab *unnamed_slab(struct mem *mem);
+
 /* Enters a Parse of it in the ledger. 0: the message is to be sent as it is; 1: it was
  * sent in other words.  Its text is at that offset. */
 int unnamed_parse(struct client *client, struct server *server, const struct message *m,
-    size_t text_at, const struct sql_effects *effects);
+    size_t text_at, const struct text_facts *facts);
+/* Is it, byte for byte, the Parse that the client sent last, in whose text is nothing
+ * that needs to be noted?  That costs no look at the text. */
+bool unnamed_is_again(
+    const struct client *client, const struct server *server, const struct message *m);
+/* Enters such a Parse in the ledger; it is to be sent as it is. */
+int unnamed_parse_again(struct client *client, struct server *server);
+/* Does the server have the statement, and does its Bind or Describe mean nothing to
+ * anybody else? */
+bool unnamed_is_quiet(const struct client *client, const struct server *server);
 /* Enters a Query or Close, which ends the statement; the message is to be sent as it
  * is. */
 int unnamed_end(struct client *client, struct server *server, const struct message *m);

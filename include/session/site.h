@@ -132,6 +132,7 @@ struct site {
 	struct tls_setup *tls;                  /* what is in force; never NULL */
 	struct peers *peers;                    /* see peers.h */
 	struct leak_table *leaks;               /* who left session state behind */
+	struct slab *unnamed_slab;              /* see relay/unnamed.h */
 	const struct process_verbs *verbs;
 	const struct server_events *server_events;
 

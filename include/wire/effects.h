@@ -100,6 +100,18 @@ static inline bool effects_is_reset(const struct reset_effects *r)
 	return r->session || r->local || r->hidden;
 }
 
+/* Is there nothing in the text that anybody would note? */
+static inline bool effects_is_nothing(const struct sql_effects *e)
+{
+	const struct reset_effects *r = &e->resets;
+
+	return !e->leaves_first && !e->leaves && !e->sets_first && !e->sets &&
+	       !e->configs && !effects_is_reset(r) && !r->set && !r->has_reset &&
+	       !r->has_default && e->command.kind == COMMAND_NONE && !e->forgets &&
+	       !e->may_forget && !e->hides_forgetting && !e->is_command &&
+	       !e->reads_clock && !e->is_cut;
+}
+
 /* What is added comes behind what is in *to. */
 static inline void effects_add_resets(
     struct reset_effects *to, const struct reset_effects *more)

@@ -122,6 +122,13 @@ static inline bool pipeline_is_skipping(const struct pipeline *p)
 {
 	return p->skipping && !p->is_uncertain;
 }
+/* No COPY is on or was, and nothing failed that is not over: a message of the extended
+ * protocol can be sent, whatever was sent before it. */
+static inline bool pipeline_is_calm(const struct pipeline *p)
+{
+	return !p->copy && !p->skipping && !p->is_uncertain && !p->is_lost &&
+	       !p->early_ends && !p->maybes;
+}
 /* What a message of this type does hangs on how many Syncs a COPY has eaten: it must
  * not be sent before that is known.  Ask again after each pipeline_answer.  (The server
  * may need a Flush to tell.) */

@@ -33,14 +33,18 @@ void forward_bytes(struct client *client, struct server *server, struct block *b
 	}
 }
 
+static enum step no_memory(struct client *client, struct server *server)
+{
+	server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
+	client_fatal(client, ERROR_OUT_OF_MEMORY);
+	return STEP_CLOSE;
+}
+
 enum step forward_part(struct client *client, struct server *server,
     struct block *block, const uint8_t *p, size_t len)
 {
-	if (long_text_part(server, p, len, client->conn.passing == 0) < 0) {
-		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
-		client_fatal(client, ERROR_OUT_OF_MEMORY);
-		return STEP_CLOSE;
-	}
+	if (long_text_part(server, p, len, client->conn.passing == 0) < 0)
+		return no_memory(client, server);
 	forward_bytes(client, server, block, p, len);
 	return STEP_NEXT;
 }
@@ -57,11 +61,8 @@ static void forward_began(struct server *server)
 static enum step forward_as_is(
     struct client *client, struct server *server, const struct message *m)
 {
-	if (pipeline_owe(&server->pipeline, m->type, OWED_CLIENT, 0) < 0) {
-		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
-		client_fatal(client, ERROR_OUT_OF_MEMORY);
-		return STEP_CLOSE;
-	}
+	if (pipeline_owe(&server->pipeline, m->type, OWED_CLIENT, 0) < 0)
+		return no_memory(client, server);
 	forward_bytes(client, server, m->block, m->bytes, m->have);
 	return STEP_NEXT;
 }
@@ -251,40 +252,112 @@ static bool is_untracked(const struct client *client, const struct server *serve
 	       !statements_are_tracked(client, server);
 }
 
-/* Most of what names no statement concerns the ledger alone: there is no need to ask
- * everyone. */
-static bool is_plain(
-    const struct client *client, const struct server *server, const struct message *m)
+/* A Parse, Bind or Describe without the name of a statement. */
+static bool is_unnamed(const struct message *m)
 {
-	if (server->link.segment || server->link.has_forgetting_portal ||
-	    !list_is_empty(&server->link.portals) ||
-	    effects_is_reset(&server->link.reset))
-		return false;
 	switch (m->type) {
-	case 'E':
-	case 'S':
-		return true;
-	case 'D':
-		return is_of_portal(server, m) || is_untracked(client, server);
+	case 'P':
+		return m->have > 5 && !m->bytes[5];
 	case 'B':
-	case 'C':
-		return is_untracked(client, server);
+		return m->have > 6 && !m->bytes[5] && !m->bytes[6];
 	default:
-		return false;
+		return m->have > 6 && m->bytes[5] == 'S' && !m->bytes[6];
 	}
 }
 
-static enum step pass_plain(
-    struct client *client, struct server *server, const struct message *m)
-{
-	enum step step = forward_as_is(client, server, m);
+/* How a message goes on that is sent as it is and concerns the ledger alone. */
+enum way {
+	WAY_NONE,    /* it may concern others */
+	WAY_PLAIN,   /* it names no statement, or nobody tracks them */
+	WAY_UNNAMED, /* a Bind or Describe of the tracked statement without a name */
+	WAY_AGAIN,   /* a Parse of it that the server gets once more */
+};
 
-	if (step != STEP_NEXT)
-		return step;
-	if (m->type == 'S')
+static enum way way_of_unnamed(
+    const struct client *client, const struct server *server, const struct message *m)
+{
+	if (!is_unnamed(m) || !statements_are_tracked(client, server))
+		return WAY_NONE;
+	if (m->type == 'P')
+		return unnamed_is_again(client, server, m) ? WAY_AGAIN : WAY_NONE;
+	return unnamed_is_quiet(client, server) ? WAY_UNNAMED : WAY_NONE;
+}
+
+/* Most messages concern the ledger alone: there is no need to ask everyone. */
+static enum way way_of(
+    const struct client *client, const struct server *server, const struct message *m)
+{
+	enum way way;
+
+	if (server->link.segment || server->link.has_forgetting_portal ||
+	    !list_is_empty(&server->link.portals) ||
+	    effects_is_reset(&server->link.reset))
+		return WAY_NONE;
+	switch (m->type) {
+	case 'E':
+	case 'S':
+		return WAY_PLAIN;
+	case 'P':
+		return way_of_unnamed(client, server, m);
+	case 'D':
+		if (is_of_portal(server, m))
+			return WAY_PLAIN;
+		/* fall through */
+	case 'B':
+		way = way_of_unnamed(client, server, m);
+		return !way && is_untracked(client, server) ? WAY_PLAIN : way;
+	case 'C':
+		return is_untracked(client, server) ? WAY_PLAIN : WAY_NONE;
+	default:
+		return WAY_NONE;
+	}
+}
+
+static int owe_plain(
+    struct client *client, struct server *server, const struct message *m, enum way way)
+{
+	if (way == WAY_AGAIN)
+		return unnamed_parse_again(client, server);
+	if (way == WAY_UNNAMED)
+		server->link.is_segment_spoilt = true;
+	else if (m->type == 'S')
 		server->link.is_segment_spoilt = false;
+	return pipeline_owe(&server->pipeline, m->type, OWED_CLIENT, 0);
+}
+
+/* Makes *m the plain message that came right behind it, if there is one that can go on
+ * whatever was sent before it. */
+static enum way take_plain(
+    struct client *client, struct server *server, struct message *m)
+{
+	enum way way;
+
+	if (!pipeline_is_calm(&server->pipeline) || !forward_may_go_on(server) ||
+	    !conn_look_next(&client->conn, m))
+		return WAY_NONE;
+	way = way_of(client, server, m);
+	if (way)
+		conn_take_next(&client->conn, m);
+	return way;
+}
+
+/* Passes a plain message, and the plain ones that came right behind it, as one span. */
+static enum step pass_plain(struct client *client, struct server *server,
+    const struct message *first, enum way way)
+{
+	struct message m = *first;
+	uint64_t size = 0;
+	size_t len = 0;
+
+	do {
+		if (owe_plain(client, server, &m, way) < 0)
+			return no_memory(client, server);
+		len += m.have;
+		size += m.size;
+	} while ((way = take_plain(client, server, &m)));
+	forward_bytes(client, server, first->block, first->bytes, len);
 	forward_began(server);
-	server->seat.pool->stats.bytes_received += m->size;
+	server->seat.pool->stats.bytes_received += size;
 	return STEP_NEXT;
 }
 
@@ -306,13 +379,15 @@ enum step forward_message(
 {
 	struct text_facts facts;
 	enum step step;
+	enum way way;
 
 	server->link.is_fresh = false;
 	server->link.is_flushed = m->type == 'H';
 	if (m->type == 'd')
 		return pass_copy_data(client, server, m);
-	if (is_plain(client, server, m))
-		return pass_plain(client, server, m);
+	way = way_of(client, server, m);
+	if (way)
+		return pass_plain(client, server, m, way);
 	if (m->type == 'E' && server->link.has_forgetting_portal &&
 	    !message_is_whole(m))
 		return STEP_MORE;

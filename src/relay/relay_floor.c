@@ -5,6 +5,7 @@
 
 #include "relay/leaks.h"
 #include "relay/long_text.h"
+#include "relay/unnamed.h"
 #include "wire/prepared.h"
 
 void relay_floor_init(struct site *site)
@@ -13,6 +14,7 @@ void relay_floor_init(struct site *site)
 	site->sql_prepared = prepared_registry_new_named("PGBOUNCER_SQL_");
 	site->long_texts = long_texts_new(site->loop);
 	site->leaks = leaks_new();
+	site->unnamed_slab = unnamed_slab(&site->mem);
 }
 
 void relay_floor_done(struct site *site)
@@ -21,4 +23,5 @@ void relay_floor_done(struct site *site)
 	prepared_registry_free(&site->sql_prepared);
 	long_texts_free(&site->long_texts);
 	leaks_free(&site->leaks);
+	slab_free(&site->unnamed_slab);
 }

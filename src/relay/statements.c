@@ -404,13 +404,13 @@ static enum statement_fate end_unnamed(
 }
 
 static enum statement_fate rewrite_unnamed(struct client *client, struct server *server,
-    const struct message *m, const struct sql_effects *effects, size_t *rest)
+    const struct message *m, const struct text_facts *facts, size_t *rest)
 {
 	int failed = 0;
 
 	switch (m->type) {
 	case 'P':
-		failed = unnamed_parse(client, server, m, *rest, effects);
+		failed = unnamed_parse(client, server, m, *rest, facts);
 		*rest = 0;
 		return failed < 0   ? no_memory(client, server)
 		       : failed > 0 ? STATEMENT_DONE
@@ -487,8 +487,7 @@ static enum statement_fate rewrite(struct client *client, struct server *server,
 	case PREPARED_PARTIAL:
 		return STATEMENT_MORE;
 	case PREPARED_UNNAMED:
-		return rewrite_unnamed(
-		    client, server, m, facts ? &facts->effects : NULL, rest);
+		return rewrite_unnamed(client, server, m, facts, rest);
 	case PREPARED_PORTAL:
 		if (m->type == 'C')
 			close_portal(server, m);

@@ -62,14 +62,28 @@ bool texts_have_enough(
 	       !find_text(m, &text, &len) || !effects_may_be_command(text, len);
 }
 
+static bool has_escapes(const struct server *server)
+{
+	const char *standard = vars_get(&server->vars, VAR_STD_STRINGS);
+
+	return standard && strcmp(standard, "off") == 0;
+}
+
+uint8_t texts_asked(const struct server *server)
+{
+	bool has_leaves = pool_mode(server->seat.pool) != POOL_MODE_SESSION;
+
+	return (
+	    uint8_t)(has_escapes(server) | has_leaves << 1 | sql_is_on(server) << 2);
+}
+
 static struct sql_effects look(const struct server *server, const struct message *m,
     const char *text, size_t len, bool is_tracked)
 {
-	const char *escapes = vars_get(&server->vars, VAR_STD_STRINGS);
 	bool is_shared = is_tracked && has_name(m);
 	const struct effects_ask ask = {
 	    .schema = server->conn.site->vars,
-	    .has_escapes = escapes && strcmp(escapes, "off") == 0,
+	    .has_escapes = has_escapes(server),
 	    /* a shared text is scanned for everyone who will ever use it */
 	    .has_leaves =
 		is_shared || pool_mode(server->seat.pool) != POOL_MODE_SESSION,
@@ -97,6 +111,8 @@ struct text_facts texts_look(
 	if (is_tracked && !facts.is_long && has_name(m) && message_is_whole(m))
 		facts.shared =
 		    server_prepared_shared(server, (const uint8_t *)text, len);
+	if (m->type == 'P' && is_tracked)
+		facts.asked = texts_asked(server);
 	facts.effects = facts.shared ? facts.shared->effects
 				     : look(server, m, text, len, is_tracked);
 	/* the registry has too little of it to rewrite it */

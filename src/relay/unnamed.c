@@ -10,6 +10,7 @@
 #include "relay/params.h"
 #include "relay/server_prepared.h"
 #include "relay/sql_commands.h"
+#include "relay/texts.h"
 #include "session/parcel.h"
 #include "wire/codec.h"
 #include "wire/prepared.h"
@@ -23,43 +24,94 @@ enum { UNNAMED_MAX = 16 * 1024 };
  * later messages fail. */
 enum { OLDER_MAX = 32 };
 
-struct unnamed_statement {
-	/* owned: the statement that holds if this one's message is skipped; NULL: none
-	 */
-	struct unnamed_statement *older;
-	unsigned older_count;
-	uint32_t tag;               /* the tag of its Parse, until that is answered */
-	struct sql_effects effects; /* of its text */
+/* A Parse that clients' statements of one name and text have in common. */
+struct unnamed_text {
+	uint32_t refs;
+	uint8_t asked;              /* how it was looked at: see texts_asked */
+	bool is_quiet;              /* there is nothing in it to be noted */
 	bool is_command;            /* see sql_commands.h */
-	bool is_end; /* not a statement: the Query or Close of this tag ends the older
-		      * one */
+	struct sql_effects effects; /* of the text */
 	char ours[sizeof(((struct prepared_text *)0)->name)]; /* the name in the command
 							       * that was sent */
 	size_t size;
 	uint8_t parse[]; /* the whole message, as it came */
 };
 
-static void free_all(struct unnamed_statement **up)
-{
-	struct unnamed_statement *u;
+struct unnamed_statement {
+	/* owned: the statement that holds if this one's message is skipped; NULL: none
+	 */
+	struct unnamed_statement *older;
+	/* one reference; NULL: not a statement, the Query or Close of this tag ends the
+	 * older one */
+	struct unnamed_text *text;
+	unsigned older_count;
+	uint32_t tag; /* the tag of its Parse, until that is answered */
+};
 
-	while ((u = *up)) {
-		*up = u->older;
-		mem_free(u);
-	}
+struct slab *unnamed_slab(struct mem *mem)
+{
+	return slab_new(mem, "unnamed_cache", sizeof(struct unnamed_statement));
 }
 
-static void free_one(struct unnamed_statement **up)
+static struct slab *slab_of(const struct client *client)
+{
+	return client->conn.site->unnamed_slab;
+}
+
+static struct unnamed_text *ref_text(struct unnamed_text *t)
+{
+	t->refs++;
+	return t;
+}
+
+static void unref_text(struct unnamed_text *t)
+{
+	if (t && --t->refs == 0)
+		mem_free(t);
+}
+
+/* NULL: no memory. */
+static struct unnamed_text *new_text(
+    const uint8_t *parse, size_t size, const struct sql_effects *effects)
+{
+	struct unnamed_text *t = mem_try(sizeof(*t) + size);
+
+	if (!t)
+		return NULL;
+	*t = (struct unnamed_text){
+	    .refs = 1,
+	    .is_quiet = effects_is_nothing(effects),
+	    .effects = *effects,
+	    .size = size,
+	};
+	memcpy(t->parse, parse, size);
+	return t;
+}
+
+static void free_one(struct slab *slab, struct unnamed_statement **up)
 {
 	struct unnamed_statement *u = *up;
 
 	*up = u->older;
-	mem_free(u);
+	unref_text(u->text);
+	slab_put(slab, u);
+}
+
+static void free_all(struct slab *slab, struct unnamed_statement **up)
+{
+	while (*up)
+		free_one(slab, up);
+}
+
+static void free_older(struct slab *slab, struct unnamed_statement *u)
+{
+	free_all(slab, &u->older);
+	u->older_count = 0;
 }
 
 void unnamed_forget(struct client *client)
 {
-	free_all(&client->unnamed);
+	free_all(slab_of(client), &client->unnamed);
 }
 
 /* The pointer to the statement of this tag, or the end of the chain. */
@@ -78,16 +130,15 @@ void unnamed_parsed(struct client *client, uint32_t tag)
 
 	if (!u)
 		return;
-	free_all(&u->older);
-	u->older_count = 0;
+	free_older(slab_of(client), u);
 	u->tag = 0; /* tags of another server mean something else */
-	if (u->is_end)
-		free_one(up);
+	if (!u->text)
+		free_one(slab_of(client), up);
 }
 
 void unnamed_failed(struct client *client, struct server *server, uint32_t tag)
 {
-	free_all(find(client, tag));
+	free_all(slab_of(client), find(client, tag));
 	if (tag == server->link.unnamed_tag)
 		server->link.has_unnamed = false;
 }
@@ -97,7 +148,7 @@ void unnamed_skipped(struct client *client, struct server *server, uint32_t tag)
 	struct unnamed_statement **up = find(client, tag);
 
 	if (*up)
-		free_one(up);
+		free_one(slab_of(client), up);
 	if (tag == server->link.unnamed_tag)
 		server->link.has_unnamed = false;
 }
@@ -108,45 +159,35 @@ static struct unnamed_statement *take_older(
     struct client *client, const struct server *server)
 {
 	struct unnamed_statement *u = client->unnamed;
+	bool is_command = u && u->text && u->text->is_command;
 
-	if (u && !u->is_command && pipeline_count(&server->pipeline) == 0)
-		free_all(&u);
-	if (u && u->older_count >= OLDER_MAX) {
-		free_all(&u->older);
-		u->older_count = 0;
-	}
+	if (u && !is_command && pipeline_count(&server->pipeline) == 0)
+		free_all(slab_of(client), &u);
+	if (u && u->older_count >= OLDER_MAX)
+		free_older(slab_of(client), u);
 	client->unnamed = NULL;
 	return u;
 }
 
-/* Makes an object for the message of this tag, the newest of the chain.  NULL: no
- * memory. */
-static struct unnamed_statement *push(
-    struct client *client, const struct server *server, uint32_t tag, size_t size)
+/* Makes an object for the message of this tag, the newest of the chain.  The reference
+ * to the text passes to it. */
+static void push(struct client *client, const struct server *server, uint32_t tag,
+    struct unnamed_text *text)
 {
-	struct unnamed_statement *u = mem_try(sizeof(*u) + size);
+	struct unnamed_statement *u = slab_get(slab_of(client));
 
-	if (!u)
-		return NULL;
-	*u = (struct unnamed_statement){.tag = tag, .size = size};
+	*u = (struct unnamed_statement){.tag = tag, .text = text};
 	u->older = take_older(client, server);
 	u->older_count = u->older ? u->older->older_count + 1 : 0;
 	client->unnamed = u;
-	return u;
 }
 
-static int keep_end(struct client *client, const struct server *server, uint32_t tag)
+static void keep_end(struct client *client, const struct server *server, uint32_t tag)
 {
-	struct unnamed_statement *u;
-
-	if (!client->unnamed || pipeline_count(&server->pipeline) == 0) {
+	if (!client->unnamed || pipeline_count(&server->pipeline) == 0)
 		unnamed_forget(client);
-		return 0;
-	}
-	u = push(client, server, tag, 0);
-	if (u)
-		u->is_end = true;
-	return u ? 0 : -1;
+	else
+		push(client, server, tag, NULL);
 }
 
 int unnamed_end(struct client *client, struct server *server, const struct message *m)
@@ -155,30 +196,75 @@ int unnamed_end(struct client *client, struct server *server, const struct messa
 
 	server->link.has_unnamed = true;
 	server->link.unnamed_tag = tag;
-	if (keep_end(client, server, tag) < 0)
-		return -1;
+	keep_end(client, server, tag);
 	return server_owe(server, m->type, OWED_CLIENT, tag);
 }
 
 static int keep(struct client *client, const struct server *server,
     const struct message *m, uint32_t tag, const struct sql_command *c,
-    const struct sql_effects *effects)
+    const struct text_facts *facts)
 {
-	struct unnamed_statement *u;
+	struct unnamed_text *t;
 	bool is_command = c->sql.span.kind != COMMAND_NONE;
 	bool is_kept = m->size <= UNNAMED_MAX || is_command;
 
-	if (!is_kept || !message_is_whole(m))
-		return keep_end(client, server, tag);
-	u = push(client, server, tag, m->have);
-	if (!u)
+	if (!is_kept || !message_is_whole(m)) {
+		keep_end(client, server, tag);
+		return 0;
+	}
+	t = new_text(m->bytes, m->have, &facts->effects);
+	if (!t)
 		return -1;
-	u->effects = *effects;
-	u->is_command = is_command;
-	memcpy(u->ours, c->ours, sizeof(u->ours));
-	memcpy(u->parse, m->bytes, m->have);
+	t->asked = facts->asked;
+	t->is_command = is_command;
+	memcpy(t->ours, c->ours, sizeof(t->ours));
+	push(client, server, tag, t);
 	return 0;
 }
+
+/* ---- the same once more ---- */
+
+/* The text of the client's statement if nothing of it needs to be noted. */
+static struct unnamed_text *quiet_text(const struct client *client)
+{
+	const struct unnamed_statement *u = client->unnamed;
+
+	return u && u->text && u->text->is_quiet && !u->text->is_command ? u->text
+									 : NULL;
+}
+
+bool unnamed_is_again(
+    const struct client *client, const struct server *server, const struct message *m)
+{
+	const struct unnamed_text *t = quiet_text(client);
+
+	return t && t->size == m->size && message_is_whole(m) &&
+	       memcmp(t->parse, m->bytes, t->size) == 0 &&
+	       t->asked == texts_asked(server);
+}
+
+int unnamed_parse_again(struct client *client, struct server *server)
+{
+	struct unnamed_statement *u = client->unnamed;
+	uint32_t tag = server_next_tag(server);
+
+	server->link.has_unnamed = true;
+	server->link.unnamed_tag = tag;
+	if (pipeline_count(&server->pipeline) == 0) {
+		free_older(slab_of(client), u);
+		u->tag = tag;
+	} else {
+		push(client, server, tag, ref_text(u->text));
+	}
+	return server_owe(server, 'P', OWED_CLIENT, tag);
+}
+
+bool unnamed_is_quiet(const struct client *client, const struct server *server)
+{
+	return server->link.has_unnamed && quiet_text(client);
+}
+
+/* ---- what is sent ---- */
 
 /* The text of a Parse without a name. */
 static const char *text_of(const uint8_t *parse)
@@ -207,7 +293,7 @@ static int owe_parse(struct server *server)
 }
 
 static int bring_command(
-    struct server *server, struct unnamed_statement *u, const struct sql_command *c)
+    struct server *server, struct unnamed_text *u, const struct sql_command *c)
 {
 	struct buf parse;
 	int failed = sql_command_before(c, server);
@@ -227,7 +313,7 @@ static int bring_command(
 /* The unnamed statement of this server may be another client's: it is replaced by the
  * client's own, or closed so that PostgreSQL reports that there is none. */
 static int bring(
-    struct server *server, struct unnamed_statement *u, const struct sql_command *c)
+    struct server *server, struct unnamed_text *u, const struct sql_command *c)
 {
 	if (c->sql.span.kind != COMMAND_NONE)
 		return bring_command(server, u, c);
@@ -246,7 +332,7 @@ static int bring(
 
 static int parse_command(struct client *client, struct server *server,
     const struct message *m, const struct sql_command *c,
-    const struct sql_effects *effects)
+    const struct text_facts *facts)
 {
 	struct buf parse;
 	uint32_t tag;
@@ -257,7 +343,7 @@ static int parse_command(struct client *client, struct server *server,
 	tag = server_next_tag(server);
 	buf_init(&parse, 0);
 	put_command(c, m->bytes, m->have, &parse);
-	failed = keep(client, server, m, tag, c, effects);
+	failed = keep(client, server, m, tag, c, facts);
 	if (!failed)
 		failed = sql_command_send(server, c, &parse, tag);
 	buf_done(&parse);
@@ -265,9 +351,10 @@ static int parse_command(struct client *client, struct server *server,
 }
 
 int unnamed_parse(struct client *client, struct server *server, const struct message *m,
-    size_t text_at, const struct sql_effects *effects)
+    size_t text_at, const struct text_facts *facts)
 {
 	const char *text = (const char *)m->bytes + text_at;
+	const struct sql_effects *effects = &facts->effects;
 	struct sql_command command = {0};
 	int result = 0;
 
@@ -277,12 +364,11 @@ int unnamed_parse(struct client *client, struct server *server, const struct mes
 	if (message_is_whole(m))
 		result = sql_command_init(&command, client, server, text, effects);
 	if (!result && command.sql.span.kind != COMMAND_NONE) {
-		result =
-		    parse_command(client, server, m, &command, effects) < 0 ? -1 : 1;
+		result = parse_command(client, server, m, &command, facts) < 0 ? -1 : 1;
 	} else if (!result) {
 		uint32_t tag = server_next_tag(server);
 		server->link.unnamed_tag = tag;
-		result = keep(client, server, m, tag, &command, effects);
+		result = keep(client, server, m, tag, &command, facts);
 		if (!result)
 			result = server_owe(server, 'P', OWED_CLIENT, tag);
 	}
@@ -292,7 +378,7 @@ int unnamed_parse(struct client *client, struct server *server, const struct mes
 
 /* The effects of the text count from its Bind on. */
 static int note_bind(struct client *client, struct server *server,
-    const struct message *m, const struct unnamed_statement *u,
+    const struct message *m, const struct unnamed_text *u,
     const struct sql_command *command)
 {
 	if (u && u->effects.hides_forgetting) {
@@ -308,12 +394,10 @@ static int note_bind(struct client *client, struct server *server,
 
 int unnamed_bring(struct client *client, struct server *server, const struct message *m)
 {
-	struct unnamed_statement *u = client->unnamed;
+	struct unnamed_text *u = client->unnamed ? client->unnamed->text : NULL;
 	struct sql_command command = {0};
 	int failed = 0;
 
-	if (u && u->is_end)
-		u = NULL;
 	if (u && u->is_command && m->type == 'B' && !sql_portal_may_be_made(server))
 		return 1;
 	if (u && u->is_command)
@@ -333,20 +417,20 @@ bool unnamed_is_certain(const struct client *client)
 {
 	const struct unnamed_statement *u = client->unnamed;
 
-	return !u || (!u->tag && !u->older && !u->is_end);
+	return !u || (!u->tag && !u->older && u->text);
 }
 
 void unnamed_describe(const struct client *client, struct parcel_client *out)
 {
-	const struct unnamed_statement *u = client->unnamed;
+	const struct unnamed_text *t = client->unnamed ? client->unnamed->text : NULL;
 
-	out->unnamed.is_there = u != NULL;
-	if (!u)
+	out->unnamed.is_there = t != NULL;
+	if (!t)
 		return;
-	out->unnamed.is_command = u->is_command;
-	out->unnamed.ours = u->ours;
-	out->unnamed.effects = u->effects;
-	out->unnamed.parse = (struct parcel_bytes){u->parse, u->size};
+	out->unnamed.is_command = t->is_command;
+	out->unnamed.ours = t->ours;
+	out->unnamed.effects = t->effects;
+	out->unnamed.parse = (struct parcel_bytes){t->parse, t->size};
 }
 
 /* A Parse without a name, whose text has an end. */
@@ -361,19 +445,20 @@ int unnamed_restore(struct client *client, const struct parcel_client *from)
 {
 	const struct parcel_bytes *parse = &from->unnamed.parse;
 	struct unnamed_statement *u;
+	struct unnamed_text *t;
 
 	if (!from->unnamed.is_there)
 		return 0;
-	if (!is_parse(parse) || strlen(from->unnamed.ours) >= sizeof(u->ours))
+	if (!is_parse(parse) || strlen(from->unnamed.ours) >= sizeof(t->ours))
 		return -1;
-	u = mem_try(sizeof(*u) + parse->len);
-	if (!u)
+	t = new_text(parse->at, parse->len, &from->unnamed.effects);
+	if (!t)
 		return -1;
-	*u = (struct unnamed_statement){.size = parse->len,
-	    .effects = from->unnamed.effects,
-	    .is_command = from->unnamed.is_command};
-	memcpy(u->ours, from->unnamed.ours, strlen(from->unnamed.ours) + 1);
-	memcpy(u->parse, parse->at, parse->len);
+	t->asked = TEXTS_ASKED_ELSEWHERE;
+	t->is_command = from->unnamed.is_command;
+	memcpy(t->ours, from->unnamed.ours, strlen(from->unnamed.ours) + 1);
+	u = slab_get(slab_of(client));
+	*u = (struct unnamed_statement){.text = t};
 	client->unnamed = u;
 	return 0;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "../stage/stage.h"
+#include "wire/codec.h"
 #include "wire/message.h"
 
 /* clang-format off: needs some of the headers above */
@@ -104,6 +105,135 @@ static void pipeline_keeps_the_server_until_all_is_answered(void **state)
 	peer_answer(server, "TWO", 'I');
 	peer_hear(client, 'Z');
 	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	stage_free(&stage);
+}
+
+/* One query with an unnamed statement, without its Sync. */
+static void put_unnamed(struct buf *out, const char *text)
+{
+	size_t at = codec_begin(out, 'P');
+	buf_put_str(out, "");
+	buf_put_str(out, text);
+	buf_put_u16(out, 0);
+	codec_end(out, at);
+	buf_put(out, "B\0\0\0\x0c\0\0\0\0\0\0\0\0", 13);
+	buf_put(out, "D\0\0\0\6S\0", 7);
+	buf_put(out, "E\0\0\0\x09\0\0\0\0\0", 10);
+}
+
+static const char sync_bytes[] = {'S', 0, 0, 0, 4};
+static const char unnamed_answer[] = "1\0\0\0\4"
+				     "2\0\0\0\4"
+				     "t\0\0\0\6\0\0"
+				     "n\0\0\0\4"
+				     "D\0\0\0\6\0\0"
+				     "D\0\0\0\6\0\0"
+				     "C\0\0\0\x0dSELECT 2";
+
+static void put_unnamed_answer(struct buf *out)
+{
+	buf_put(out, unnamed_answer, sizeof(unnamed_answer));
+}
+
+static void assert_bytes_came(struct peer *peer, struct buf *expected)
+{
+	stage_settle(peer->stage);
+	assert_int_equal(peer->in.len, expected->len);
+	assert_memory_equal(peer->in.bytes, expected->bytes, expected->len);
+	buf_clear(&peer->in);
+}
+
+/* What comes at once goes on at once, byte for byte, and is counted as if it had come
+ * message by message. */
+static void pipelines_pass_unchanged(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("", "");
+	struct peer *client, *server;
+	struct buf asked, answer;
+	stage_pair(stage, &client, &server);
+	buf_init(&asked, 0);
+	buf_init(&answer, 0);
+	for (int i = 0; i < 20; i++) {
+		put_unnamed(&asked, i % 5 ? "select 1" : "select 22");
+		put_unnamed_answer(&answer);
+		if (i % 4 == 3) {
+			buf_put(&asked, sync_bytes, sizeof(sync_bytes));
+			buf_put(&answer, "Z\0\0\0\5I", 6);
+		}
+	}
+	peer_send(client, asked.bytes, asked.len);
+	assert_bytes_came(server, &asked);
+	assert_int_equal(stage_pool(stage)->stats.bytes_received, asked.len);
+	assert_int_equal(count(stage, SEAT_ACTIVE), 1);
+	peer_send(server, answer.bytes, answer.len);
+	assert_bytes_came(client, &answer);
+	assert_int_equal(stage_pool(stage)->stats.bytes_sent, answer.len);
+	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	/* and once more, cut anywhere */
+	peer_send(client, asked.bytes, 150);
+	stage_settle(stage);
+	peer_send(client, asked.bytes + 150, asked.len - 150);
+	assert_bytes_came(server, &asked);
+	peer_send(server, answer.bytes, 33);
+	stage_settle(stage);
+	peer_send(server, answer.bytes + 33, answer.len - 33);
+	assert_bytes_came(client, &answer);
+	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	buf_done(&asked);
+	buf_done(&answer);
+	stage_free(&stage);
+}
+
+/* The same text twice: the second Parse fails, or is skipped behind something else that
+ * fails.  A Bind that comes later knows which statement there is. */
+static void the_same_parse_may_fail_or_be_skipped(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1", "");
+	struct peer *client, *server, *other;
+	struct buf asked, answer;
+	stage_pair(stage, &client, &server);
+	other = stage_login(stage, "u", NULL, NULL);
+	for (int is_skipped = 0; is_skipped < 2; is_skipped++) {
+		buf_init(&asked, 0);
+		buf_init(&answer, 0);
+		put_unnamed(&asked, "select 1");
+		put_unnamed(&asked, "select 1");
+		buf_put(&asked, sync_bytes, sizeof(sync_bytes));
+		peer_send(client, asked.bytes, asked.len);
+		assert_bytes_came(server, &asked);
+		if (is_skipped)
+			buf_put(
+			    &answer, unnamed_answer, 5 + 5); /* its Describe fails */
+		else
+			put_unnamed_answer(&answer);
+		buf_put(&answer, "E\0\0\0\x0bM1.\0\0\0", 12);
+		buf_put(&answer, "Z\0\0\0\5I", 6);
+		peer_send(server, answer.bytes, answer.len);
+		assert_bytes_came(client, &answer);
+		/* another client leaves a statement of its own on the server */
+		buf_clear(&asked);
+		put_unnamed(&asked, "select 'of other'");
+		buf_put(&asked, sync_bytes, sizeof(sync_bytes));
+		peer_send(other, asked.bytes, asked.len);
+		assert_bytes_came(server, &asked);
+		buf_clear(&answer);
+		put_unnamed_answer(&answer);
+		buf_put(&answer, "Z\0\0\0\5I", 6);
+		peer_send(server, answer.bytes, answer.len);
+		assert_bytes_came(other, &answer);
+		/* after a failure there is none, and PostgreSQL is to say so */
+		peer_put(client, 'B', "\0\0\0\0\0\0\0\0", 8);
+		peer_put(client, 'S', NULL, 0);
+		assert_hears(server, 'S', is_skipped ? "P B S" : "C:S B S");
+		peer_put(server, is_skipped ? '1' : '3', NULL, 0);
+		peer_put(server, '2', NULL, 0);
+		peer_ready(server, 'I');
+		assert_hears(client, 'Z', "2 Z:I");
+		buf_done(&asked);
+		buf_done(&answer);
+	}
 	stage_free(&stage);
 }
 
@@ -913,6 +1043,8 @@ int main(void)
 	    cmocka_unit_test(transaction_keeps_the_server),
 	    cmocka_unit_test(two_clients_share_one_server),
 	    cmocka_unit_test(pipeline_keeps_the_server_until_all_is_answered),
+	    cmocka_unit_test(pipelines_pass_unchanged),
+	    cmocka_unit_test(the_same_parse_may_fail_or_be_skipped),
 	    cmocka_unit_test(parameters_are_brought_to_the_client),
 	    cmocka_unit_test(refused_parameter_closes_both),
 	    cmocka_unit_test(copy_passes),

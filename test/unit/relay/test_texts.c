@@ -117,6 +117,79 @@ static void effects_of_a_shared_text_stay(void **state)
 	stage_free(&stage);
 }
 
+static const char no_escapes[] = "standard_conforming_strings\0off";
+
+/* One query with a text under no name, whose answer may report a parameter. */
+static void run_reporting(
+    struct peer *client, struct peer *server, const char *text, bool reports)
+{
+	struct buf parse;
+
+	buf_init(&parse, 0);
+	buf_put_u8(&parse, 0);
+	buf_put_str(&parse, text);
+	buf_put_u16(&parse, 0);
+	peer_put(client, 'P', parse.bytes, parse.len);
+	buf_done(&parse);
+	peer_put(client, 'B', "\0\0\0\0\0\0\0\0", 8);
+	peer_put(client, 'E', "\0\0\0\0\0", 5);
+	peer_put(client, 'S', NULL, 0);
+	assert_hears(server, 'S', "P B E:: S");
+	peer_put(server, '1', NULL, 0);
+	peer_put(server, '2', NULL, 0);
+	if (reports)
+		peer_put(server, 'S', no_escapes, sizeof(no_escapes));
+	peer_text(server, 'C', "SELECT 1");
+	peer_ready(server, 'I');
+	peer_hear(client, 'Z');
+}
+
+static void run_unnamed(struct peer *client, struct peer *server, const char *text)
+{
+	run_reporting(client, server, text, false);
+}
+
+static size_t looked_at_in(struct peer *client, struct peer *server, const char *text)
+{
+	looked_at = 0;
+	run_unnamed(client, server, text);
+	return looked_at;
+}
+
+/* ... as long as it is read in the same way. */
+static void unnamed_text_is_looked_at_once(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = stage_new("pool_size=1", "");
+
+	stage_pair(stage, &client, &server);
+	assert_true(looked_at_in(client, server, "select 1") > 0);
+	assert_int_equal(looked_at_in(client, server, "select 1"), 0);
+	assert_true(looked_at_in(client, server, "select 2") > 0);
+	run_reporting(client, server, "select 2", true);
+	assert_true(looked_at_in(client, server, "select 2") > 0);
+	assert_int_equal(looked_at_in(client, server, "select 2"), 0);
+	stage_set(stage, "track_sql_prepare", "1");
+	assert_true(looked_at_in(client, server, "select 2") > 0);
+	assert_int_equal(looked_at_in(client, server, "select 2"), 0);
+	stage_free(&stage);
+}
+
+static void what_an_unnamed_text_leaves_is_counted_each_time(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = stage_new("pool_size=1", "server_reset_query =");
+
+	stage_pair(stage, &client, &server);
+	run_unnamed(client, server, TEXT);
+	assert_int_equal(leaks_counted(stage), 1);
+	run_unnamed(client, server, TEXT);
+	assert_int_equal(leaks_counted(stage), 2);
+	stage_free(&stage);
+}
+
 enum { LONG = 8 * 1024 * 1024, FIRST = LONG / 2 };
 
 static bool has_most_of_it(void *arg)
@@ -159,6 +232,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(shared_text_is_looked_at_once),
 	    cmocka_unit_test(effects_of_a_shared_text_stay),
+	    cmocka_unit_test(unnamed_text_is_looked_at_once),
+	    cmocka_unit_test(what_an_unnamed_text_leaves_is_counted_each_time),
 	    cmocka_unit_test(long_text_goes_on_as_it_arrives),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
