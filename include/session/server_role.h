@@ -15,6 +15,8 @@ void server_role_read(
     const struct server *server, const struct vars *vars, struct host_report *out);
 /* The same, and the pool learns it; harmless if nothing is known. */
 void server_role_follow(struct server *server, const struct vars *vars);
+/* Is this whole ParameterStatus about the role? */
+bool server_role_is_named(const struct message *m);
 /* The server sent this ErrorResponse.  If the database asks for a server that can
  * write, and the error is 25006 (the transaction is read-only), the pool doubts the
  * host's role and looks at it again. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "session/client.h"
+#include "session/server_role.h"
 #include "wire/codec.h"
 #include "wire/message.h"
 #include "wire/prepared.h"
@@ -333,7 +334,9 @@ static enum step rest_message(struct conn *conn, const struct message *m)
 		server_retire(server, "idle server got dirty");
 		break;
 	case 'S':
-		note_own(server, m);
+		/* the pool closes it if its host is not to be used any more */
+		if (note_own(server, m) == 0 && server_role_is_named(m))
+			return STEP_NEXT;
 		server_retire(server, "idle server got dirty");
 		break;
 	case 'N':

@@ -50,6 +50,16 @@ void server_role_follow(struct server *server, const struct vars *vars)
 		hosts_learn(&server->seat, &report, conn_now(&server->conn));
 }
 
+bool server_role_is_named(const struct message *m)
+{
+	const char *name, *value;
+
+	return codec_read_parameter_status(
+		   message_body(m), message_body_len(m), &name, &value) == 0 &&
+	       (strcmp(name, "in_hot_standby") == 0 ||
+		   strcmp(name, "default_transaction_read_only") == 0);
+}
+
 static bool is_about_writing(const struct server *server)
 {
 	struct scope scope = scope_of_database(server->seat.pool->database);

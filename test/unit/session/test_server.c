@@ -35,6 +35,37 @@ static void notification_at_rest_is_harmless(void **state)
 	stage_free(&stage);
 }
 
+/* A promotion is reported by all servers of a host at once. */
+static void role_that_changes_at_rest_is_noted(void **state)
+{
+	(void)state;
+	for (int is_any = 0; is_any < 2; is_any++) {
+		const char *options = is_any ? "" : "target_session_attrs=standby";
+		struct stage *stage = stage_new(options, "");
+		struct peer *client = stage_client(stage), *server;
+		peer_start(client, "u", "d", NULL, NULL);
+		server = stage_server(stage);
+		peer_first_packet(server);
+		peer_put(server, 'S', "in_hot_standby\0on", 18);
+		peer_greet(server);
+		peer_hear(client, 'Z');
+		peer_put(server, 'S', "in_hot_standby\0off", 19);
+		if (is_any) {
+			stage_settle(stage);
+			assert_int_equal(count(stage, SEAT_IDLE), 1);
+			/* who is lent the server is told */
+			peer_text(client, 'Q', "select 1");
+			peer_hear(server, 'Q');
+			peer_answer(server, "SELECT 1", 'I');
+			assert_string_equal(peer_hear(client, 'Z'), "S C:SELECT 1 Z:I");
+		} else {
+			peer_last_words(server);
+			assert_int_equal(count(stage, SEAT_IDLE), 0);
+		}
+		stage_free(&stage);
+	}
+}
+
 static void dirty_server_is_closed(void **state)
 {
 	(void)state;
@@ -435,6 +466,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(notification_at_rest_is_harmless),
+	    cmocka_unit_test(role_that_changes_at_rest_is_noted),
 	    cmocka_unit_test(dirty_server_is_closed),
 	    cmocka_unit_test(part_of_a_message_at_rest_closes_the_server),
 	    cmocka_unit_test(part_of_a_message_behind_an_answer_closes_the_server),
