@@ -56,6 +56,8 @@ struct host {
 	unsigned connections, resting, logins; /* of all pools; the latter two of it */
 	uint64_t pause_us, retry_us;           /* while it is down */
 	char last_error[100];                  /* of the last failure, "" = none */
+	char logged[100]; /* what the log was told last during a SWITCHOVER */
+	uint64_t logged_us;
 };
 
 struct hosts {
@@ -127,6 +129,9 @@ void hosts_suspect(struct seat *seat);
  * as long as before, up to 16 times that. */
 void hosts_failed(
     struct seat *seat, const char *text, uint64_t retry_us, uint64_t now_us);
+/* Is that worth a line in the log?  While a SWITCHOVER looks at all hosts again and
+ * again, only what is another failure than before is, or the same after a while. */
+bool hosts_is_news(const struct seat *seat, const char *text, uint64_t now_us);
 /* What the server of the seat says of itself, at its login or later.  Connections to
  * hosts that are not to be used any more are marked to close. */
 void hosts_learn(struct seat *seat, const struct host_report *report, uint64_t now_us);

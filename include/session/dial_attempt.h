@@ -46,10 +46,15 @@ struct dial {
 	bool is_asking_role; /* the query for it runs */
 	bool ran_connect_query;
 	bool has_failed; /* the pool was told */
+	bool is_judged;  /* whether its failure is news: see dial_log_level */
+	bool is_old_news;
 };
 
 /* Of an attempt that is over, in whatever way. */
 void dial_free(struct server *server);
+/* The level at which the log is told that the attempt failed for this reason: a
+ * SWITCHOVER repeats attempts so often that only what is new is a warning. */
+enum log_level dial_log_level(struct server *server, const char *why);
 /* The attempt failed: the pool learns why, the log gets `reason`. */
 void dial_fail(struct server *server, enum dial_failure kind, const char *text,
     const char *sqlstate, const char *reason);

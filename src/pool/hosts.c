@@ -17,6 +17,9 @@
 /* A doubt is looked into at most so often. */
 enum { DOUBT_US = 1000000 };
 
+/* How often the log is told the same of a host during a SWITCHOVER. */
+enum { NEWS_US = 10000000 };
+
 /* The pause after a failure grows up to this many times server_login_retry. */
 enum { PAUSE_GROWTH_MAX = 16 };
 
@@ -359,6 +362,21 @@ void hosts_failed(
 	host->retry_us = now_us + host->pause_us;
 	host->state = HOST_DOWN;
 	tell_waiting_pools(seat->pool->database);
+}
+
+bool hosts_is_news(const struct seat *seat, const char *text, uint64_t now_us)
+{
+	struct host *host = seat->share ? seat->share->host : NULL;
+	char known[sizeof(host->logged)];
+
+	if (!host || !seat->pool->database->is_switching)
+		return true;
+	snprintf(known, sizeof(known), "%s", text);
+	if (strcmp(host->logged, known) == 0 && now_us - host->logged_us < NEWS_US)
+		return false;
+	memcpy(host->logged, known, sizeof(known));
+	host->logged_us = now_us;
+	return true;
 }
 
 /* ---- seats ---- */

@@ -44,17 +44,21 @@ static const struct conn_ops connecting_ops, asking_ops, securing_ops, dial_ops;
 
 /* ---- failure ---- */
 
+static void log_failure(struct server *server, const char *what, const char *why)
+{
+	conn_log(&server->conn, dial_log_level(server, why), "%s: %s", what, why);
+}
+
 static void dial_ended(struct conn *conn, const struct err *err)
 {
 	struct server *server = conn_server(conn);
 	if (stream_is_open(&conn->stream) && conn->stream.connecting) {
-		conn_log(conn, LEVEL_WARNING, "could not connect: %s",
-		    err ? err->text : "closed");
+		log_failure(server, "could not connect", err ? err->text : "closed");
 		dial_fail_network(server, "connect failed");
 		return;
 	}
 	if (err && conn->ops == &securing_ops)
-		conn_log(conn, LEVEL_WARNING, "TLS handshake error: %s", err->text);
+		log_failure(server, "TLS handshake error", err->text);
 	dial_fail_network(server, error_text(ERROR_SERVER_CRASHED));
 }
 
@@ -269,8 +273,8 @@ static enum step dial_error(struct server *server, const struct message *m)
 		    error_sqlstate(ERROR_LOGIN_FAILED), error_text(ERROR_LOGIN_FAILED));
 		return STEP_CLOSE;
 	}
-	log_warning(server->conn.site->log, "server login failed: %s %s", f.severity,
-	    f.message);
+	log_put(server->conn.site->log, dial_log_level(server, f.message), NULL,
+	    "server login failed: %s %s", f.severity, f.message);
 	dial_fail(server, kind, f.message, f.sqlstate, f.message);
 	return STEP_CLOSE;
 }
@@ -462,8 +466,7 @@ static void dial_connect(struct server *server, const struct sock_target *target
 {
 	struct err err;
 	if (conn_connect(&server->conn, target, &err) < 0) {
-		conn_log(
-		    &server->conn, LEVEL_WARNING, "could not connect: %s", err.text);
+		log_failure(server, "could not connect", err.text);
 		dial_fail_network(server, "connect failed");
 	}
 }
@@ -483,8 +486,7 @@ static void dial_unix(struct server *server, const char *dir)
 	server->unix_dir = mem_strdup(dir);
 	server->conn.remote.family = AF_UNIX;
 	if (sock_target_unix(&target, dir, server->port, &err) < 0) {
-		conn_log(
-		    &server->conn, LEVEL_WARNING, "could not connect: %s", err.text);
+		log_failure(server, "could not connect", err.text);
 		dial_fail_network(server, "connect failed");
 		return;
 	}
@@ -499,8 +501,8 @@ static void dial_resolved(
 	if (server->conn.is_doomed)
 		return;
 	if (count == 0) {
-		conn_log(&server->conn, LEVEL_WARNING, "DNS lookup failed: %s: %s",
-		    server->host, err->text);
+		conn_log(&server->conn, dial_log_level(server, err->text),
+		    "DNS lookup failed: %s: %s", server->host, err->text);
 		dial_fail_network(server, "server DNS lookup failed");
 		return;
 	}

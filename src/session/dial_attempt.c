@@ -42,6 +42,25 @@ static void log_lack(const struct pool *pool, const struct site *site)
 		log_warning(site->log, "%s", pool->refusal);
 }
 
+enum log_level dial_log_level(struct server *server, const char *why)
+{
+	struct dial *dial = server->dial;
+
+	if (!dial->is_judged)
+		dial->is_old_news =
+		    !hosts_is_news(&server->seat, why, conn_now(&server->conn));
+	dial->is_judged = true;
+	return dial->is_old_news ? LEVEL_DEBUG : LEVEL_WARNING;
+}
+
+static void doom(struct server *server, const char *reason)
+{
+	if (dial_log_level(server, reason) == LEVEL_DEBUG)
+		conn_doom_quietly(&server->conn, reason);
+	else
+		conn_doom(&server->conn, "%s", reason);
+}
+
 void dial_fail(struct server *server, enum dial_failure kind, const char *text,
     const char *sqlstate, const char *reason)
 {
@@ -49,7 +68,7 @@ void dial_fail(struct server *server, enum dial_failure kind, const char *text,
 	struct client *replica = server_client(server);
 	if (!server->conn.is_doomed && pool && !server->dial->has_failed) {
 		server->dial->has_failed = true;
-		conn_doom(&server->conn, "%s", reason);
+		doom(server, reason);
 		pool_dial_failed(
 		    &server->seat, kind, text, sqlstate, conn_now(&server->conn));
 		log_lack(pool, server->conn.site);

@@ -161,6 +161,33 @@ def test_logins_that_fail_meanwhile(make_pooler, fake, step, last):
     assert (hosts[0].queries(), hosts[1].queries()) == (1, 1)
 
 
+@pytest.mark.parametrize("last, line", [
+    (fatal("57P03"), "server login failed: FATAL not now"), (None, "could not connect: ")],
+    ids=["login", "connect"])
+def test_the_log_is_not_told_the_same_again(make_pooler, fake, last, line):
+    """Looks come five times per second, and what they say is logged when it changes, or after ten
+    seconds."""
+    hosts = [Host(fake, 3), Stopping(fake, 4)]
+    hosts[1].stops, hosts[1].step, hosts[1].last = True, "startup", last
+    pooler = make(make_pooler, hosts, role_check_period=3600, log_disconnections=1)
+    if last is None:
+        hosts[1].server.close()
+    with pooler.connect() as client:
+        ask(client)
+        console = begin(pooler)
+        await_notice(console)
+        before = pooler.log()
+        first = int(pooler.show("HOSTS")[1]["failures"])
+        waiting.wait_for(lambda: int(pooler.show("HOSTS")[1]["failures"]) >= first + 12, "looks",
+                         DEADLINE)
+        pooler.admin.query("RESUME db")
+        await_end(console)
+        lines = pooler.log()[len(before):].splitlines()
+    failed = [text for text in lines if line in text]
+    closed = [text for text in lines if "%s closing because: " % hosts[1].port in text]
+    assert len(failed) <= 6 and len(closed) <= 6, lines
+
+
 def test_the_named_host_alone_is_used(make_pooler, fake):
     """Both hosts are writable, as when the old primary was not stopped."""
     hosts = [Host(fake, 3), Host(fake, 4)]

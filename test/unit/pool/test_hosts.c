@@ -460,6 +460,29 @@ static void a_refused_look_is_told_to_nobody(void **state)
 	}
 }
 
+/* A SWITCHOVER looks at hosts five times per second. */
+static void what_repeats_is_no_news(void **state)
+{
+	struct town t;
+	struct ask a;
+
+	(void)state;
+	town_init(&t, "", "");
+	town_ask(&t, t.pool, &a);
+	struct seat *seat = a.seat;
+	assert_true(hosts_is_news(seat, "refused", t.w.now));
+	assert_true(hosts_is_news(seat, "refused", t.w.now));
+	t.pool->database->is_switching = true;
+	assert_true(hosts_is_news(seat, "refused", t.w.now));
+	assert_false(hosts_is_news(seat, "refused", t.w.now + SECOND));
+	assert_true(hosts_is_news(seat, "starting", t.w.now + SECOND));
+	assert_false(hosts_is_news(seat, "starting", t.w.now + 2 * SECOND));
+	assert_true(hosts_is_news(seat, "starting", t.w.now + 12 * SECOND));
+	t.pool->database->is_switching = false;
+	town_give(&t, &a);
+	town_done(&t);
+}
+
 static void what_is_known_outlives_a_reload(void **state)
 {
 	struct ask a;
@@ -502,6 +525,7 @@ int main(void)
 	    cmocka_unit_test(all_down_is_as_with_one),
 	    cmocka_unit_test(a_refused_login_leaves_the_host_up),
 	    cmocka_unit_test(a_refused_look_is_told_to_nobody),
+	    cmocka_unit_test(what_repeats_is_no_news),
 	    cmocka_unit_test(what_is_known_outlives_a_reload),
 	};
 
