@@ -40,6 +40,14 @@ void segment_drop(struct server *server);
 /* Must this answer be held back until the next message comes?  It is needed whole then.
  */
 bool segment_may_hold(const struct server *server, const struct message *m);
+/* Is an answer other than an error no matter of the segment's? */
+static inline bool segment_lets_pass(
+    const struct server *server, const struct message *m)
+{
+	const struct segment *s = server->link.segment;
+
+	return !s || (m->type != 't' && !s->described.len);
+}
 void segment_hold(struct server *server, const struct message *m);
 /* What was held back of the answer goes to the client. */
 void segment_deliver(struct server *server);

@@ -286,8 +286,8 @@ static bool is_plain(const struct server *server, const struct message *m)
 	default:
 		break;
 	}
-	return !server->link.sql && !server->link.segment && !server->link.journal &&
-	       !server->link.is_trying_again;
+	return !server->link.sql && !server->link.journal &&
+	       !server->link.is_trying_again && segment_lets_pass(server, m);
 }
 
 static enum step back_broken(struct server *server, const struct message *m)

@@ -269,6 +269,7 @@ static bool is_unnamed(const struct message *m)
 enum way {
 	WAY_NONE,    /* it may concern others */
 	WAY_PLAIN,   /* it names no statement, or nobody tracks them */
+	WAY_NOTED,   /* the same, behind what is kept to be sent again */
 	WAY_UNNAMED, /* a Bind or Describe of the tracked statement without a name */
 	WAY_AGAIN,   /* a Parse of it that the server gets once more */
 };
@@ -289,14 +290,15 @@ static enum way way_of(
 {
 	enum way way;
 
-	if (server->link.segment || server->link.has_forgetting_portal ||
+	if (server->link.has_forgetting_portal ||
 	    !list_is_empty(&server->link.portals) ||
 	    effects_is_reset(&server->link.reset))
 		return WAY_NONE;
+	if (m->type == 'E' || m->type == 'S')
+		return server->link.segment ? WAY_NOTED : WAY_PLAIN;
+	if (server->link.segment)
+		return WAY_NONE;
 	switch (m->type) {
-	case 'E':
-	case 'S':
-		return WAY_PLAIN;
 	case 'P':
 		return way_of_unnamed(client, server, m);
 	case 'D':
@@ -322,7 +324,11 @@ static int owe_plain(
 		server->link.is_segment_spoilt = true;
 	else if (m->type == 'S')
 		server->link.is_segment_spoilt = false;
-	return pipeline_owe(&server->pipeline, m->type, OWED_CLIENT, 0);
+	if (pipeline_owe(&server->pipeline, m->type, OWED_CLIENT, 0) < 0)
+		return -1;
+	if (way == WAY_NOTED)
+		segment_note(server, m);
+	return 0;
 }
 
 /* Makes *m the plain message that came right behind it, if there is one that can go on

@@ -210,7 +210,8 @@ static inline struct pipeline_entry take_ordinary(struct pipeline *p)
 	p->head = (p->head + 1) & (p->cap - 1);
 	p->count--;
 	p->in_answer = p->failed_head = false;
-	trim(p);
+	if (p->count && p->ring[p->head].type == 'c')
+		trim(p);
 	return e;
 }
 
