@@ -5,6 +5,7 @@
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,6 +28,9 @@ void text_print_seconds(uint64_t us, char *out, size_t size);
 char *text_append(char *at, const char *end, const char *s);
 char *text_append_number(char *at, const char *end, uint64_t n);
 char *text_append_hex(char *at, const char *end, uint64_t n);
+/* vsnprintf itself, which costs as little where all conversions are %s or %llu. */
+char *text_vprint(char *at, const char *end, const char *fmt, va_list ap)
+    __attribute__((format(printf, 3, 0)));
 
 bool text_equal_nocase(const char *a, const char *b);
 bool text_has_prefix(const char *s, const char *prefix);

@@ -64,7 +64,8 @@ static int move_to(struct buf *b, size_t cap)
 
 /* Makes room for n more bytes, and for the NUL that ends a text, which may stand behind
  * the maximum. */
-static uint8_t *reserve(struct buf *b, size_t n, size_t extra)
+static __attribute__((noinline)) uint8_t *make_room(
+    struct buf *b, size_t n, size_t extra)
 {
 	if (b->failed)
 		return NULL;
@@ -87,6 +88,15 @@ static uint8_t *reserve(struct buf *b, size_t n, size_t extra)
 		}
 	}
 	return b->bytes + b->len;
+}
+
+/* Mostly there is room, and messages are made of many small pieces. */
+static inline uint8_t *reserve(struct buf *b, size_t n, size_t extra)
+{
+	if (!b->failed && b->bytes && n <= b->max - b->len &&
+	    n + extra <= b->cap - b->len)
+		return b->bytes + b->len;
+	return make_room(b, n, extra);
 }
 
 uint8_t *buf_room(struct buf *b, size_t n)
@@ -113,7 +123,12 @@ void buf_put(struct buf *b, const void *p, size_t len)
 
 void buf_put_u8(struct buf *b, uint8_t v)
 {
-	buf_put(b, &v, 1);
+	uint8_t *to = reserve(b, 1, 0);
+
+	if (!to)
+		return;
+	*to = v;
+	b->len++;
 }
 
 void buf_put_u16(struct buf *b, uint16_t v)
@@ -125,10 +140,12 @@ void buf_put_u16(struct buf *b, uint16_t v)
 
 void buf_put_u32(struct buf *b, uint32_t v)
 {
-	uint8_t bytes[4];
+	uint8_t *to = reserve(b, 4, 0);
 
-	put_u32(bytes, v);
-	buf_put(b, bytes, sizeof(bytes));
+	if (!to)
+		return;
+	put_u32(to, v);
+	b->len += 4;
 }
 
 void buf_put_str(struct buf *b, const char *s)

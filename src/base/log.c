@@ -236,18 +236,17 @@ static void put_stamp(struct log *log, struct buf *b)
 	buf_put_text(b, log->behind_stamp);
 }
 
-/* text with `mark` put behind every newline (a tab that stands there already is not
- * doubled). */
+/* text with a newline behind it, and with `mark` put behind every newline (a tab that
+ * stands there already is not doubled). */
 static void put_lines(struct buf *b, const char *text, const char *mark)
 {
 	for (;;) {
-		size_t n = strcspn(text, "\n");
-		buf_put(b, text, n);
+		const char *end = strchr(text, '\n');
+		buf_put(b, text, end ? (size_t)(end - text) : strlen(text));
 		buf_put_u8(b, '\n');
-		text += n;
-		if (!*text)
+		if (!end)
 			return;
-		text++;
+		text = end + 1;
 		if (*text == '\t')
 			text++;
 		buf_put_text(b, mark);
@@ -289,12 +288,22 @@ static void make_journal_line(struct log *log, enum log_level level, const char 
 	put_lines(line, text, mark);
 }
 
-static void put_stderr(struct log *log, enum log_level level, const char *text)
+/* log->line is this line as files have it: false before, true behind. */
+static void need_line(
+    struct log *log, enum log_level level, const char *text, bool *is_made)
+{
+	if (!*is_made)
+		make_line(log, level, text);
+	*is_made = true;
+}
+
+static void put_stderr(
+    struct log *log, enum log_level level, const char *text, bool *is_made)
 {
 	if (log->journal)
 		make_journal_line(log, level, text);
 	else
-		make_line(log, level, text);
+		need_line(log, level, text, is_made);
 	write_line(STDERR_FILENO, &log->line);
 }
 
@@ -305,17 +314,19 @@ static void open_file(struct log *log)
 	if (log->fd >= 0)
 		return;
 	char reason[MESSAGE_MOST];
+	bool is_made = false;
 	snprintf(reason, sizeof(reason), "Cannot open logfile: '%s': %s", log->file,
 	    strerror(errno));
-	put_stderr(log, LEVEL_FATAL, reason);
+	put_stderr(log, LEVEL_FATAL, reason, &is_made);
 	exit(1);
 }
 
-static void put_file(struct log *log, enum log_level level, const char *text)
+static void put_file(
+    struct log *log, enum log_level level, const char *text, bool *is_made)
 {
 	if (log->fd < 0)
 		open_file(log);
-	make_line(log, level, text);
+	need_line(log, level, text, is_made);
 	write_line(log->fd, &log->line);
 }
 
@@ -337,18 +348,15 @@ static void put_syslog(struct log *log, enum log_level level, const char *text)
 static void __attribute__((format(printf, 4, 0)))
 compose(char *text, size_t size, const char *tag, const char *fmt, va_list ap)
 {
+	const char *most = text + size;
 	char *end = text;
 
 	if (tag && *tag)
-		end =
-		    text_append(text_append(text, text + size, tag), text + size, " ");
-	size_t len = (size_t)(end - text);
-	if (vsnprintf(text + len, size - len, fmt, ap) < 0)
-		text[len] = '\0';
-	len = strlen(text);
-	while (len && strchr(" \t\n\v\f\r", text[len - 1]))
-		len--;
-	text[len] = '\0';
+		end = text_append(text_append(text, most, tag), most, " ");
+	end = text_vprint(end, most, fmt, ap);
+	while (end > text && strchr(" \t\n\v\f\r", end[-1]))
+		end--;
+	*end = '\0';
 }
 
 void log_putv(
@@ -356,14 +364,15 @@ void log_putv(
 {
 	char text[MESSAGE_MOST];
 	int saved_errno = errno;
+	bool is_made = false;
 
 	if (!log_is_on(log, level))
 		return;
 	compose(text, sizeof(text), tag, fmt, ap);
 	if (!log->quiet)
-		put_stderr(log, level, text);
+		put_stderr(log, level, text, &is_made);
 	if (log->file)
-		put_file(log, level, text);
+		put_file(log, level, text, &is_made);
 	if (log->to_syslog && level <= LEVEL_LOG)
 		put_syslog(log, level, text);
 	errno = saved_errno;

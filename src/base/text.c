@@ -94,6 +94,46 @@ char *text_append_hex(char *at, const char *end, uint64_t n)
 	return append_in(at, end, n, 16);
 }
 
+/* Are all conversions %s or %llu? */
+static bool is_simple(const char *fmt)
+{
+	while ((fmt = strchr(fmt, '%'))) {
+		if (fmt[1] == 's')
+			fmt += 2;
+		else if (text_has_prefix(fmt, "%llu"))
+			fmt += 4;
+		else
+			return false;
+	}
+	return true;
+}
+
+char *text_vprint(char *at, const char *end, const char *fmt, va_list ap)
+{
+	const char *next;
+
+	if (!is_simple(fmt)) {
+		int len = vsnprintf(at, (size_t)(end - at), fmt, ap);
+		size_t most = (size_t)(end - at) - 1;
+		if (len < 0)
+			*at = '\0';
+		return len < 0 ? at : at + ((size_t)len < most ? (size_t)len : most);
+	}
+	for (; (next = strchr(fmt, '%')); fmt = next) {
+		at = append_bytes(at, end, fmt, (size_t)(next - fmt));
+		if (next[1] == 's') {
+			const char *text = va_arg(ap, const char *);
+			at = text_append(at, end, text ? text : "(null)");
+			next += 2;
+		} else {
+			at =
+			    text_append_number(at, end, va_arg(ap, unsigned long long));
+			next += 4;
+		}
+	}
+	return text_append(at, end, fmt);
+}
+
 static bool is_digit(char c)
 {
 	return c >= '0' && c <= '9';

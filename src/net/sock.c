@@ -36,11 +36,16 @@ static size_t ip_len(const struct sock_addr *a)
 
 static void put_ip4(const uint8_t *ip, char out[SOCK_ADDR_TEXT])
 {
-	const char *end = out + SOCK_ADDR_TEXT;
 	char *at = out;
 
-	for (int i = 0; i < 4; i++)
-		at = text_append_number(text_append(at, end, i ? "." : ""), end, ip[i]);
+	for (int i = 0; i < 4; i++) {
+		if (ip[i] >= 100)
+			*at++ = (char)('0' + ip[i] / 100);
+		if (ip[i] >= 10)
+			*at++ = (char)('0' + ip[i] / 10 % 10);
+		*at++ = (char)('0' + ip[i] % 10);
+		*at++ = i < 3 ? '.' : '\0';
+	}
 }
 
 const char *sock_addr_ip(const struct sock_addr *a, char out[SOCK_ADDR_TEXT])
@@ -57,15 +62,16 @@ const char *sock_addr_ip(const struct sock_addr *a, char out[SOCK_ADDR_TEXT])
 const char *sock_addr_text(
     const struct sock_addr *a, int unix_port, char out[SOCK_PORT_TEXT])
 {
-	char ip[SOCK_ADDR_TEXT];
+	const char *end = out + SOCK_PORT_TEXT;
 	int port = a->family == AF_UNIX ? unix_port : a->port;
-
 	bool is_v6 = a->family == AF_INET6;
-	char *at = text_append(out, out + SOCK_PORT_TEXT, is_v6 ? "[" : "");
+	char *at = out;
 
-	at = text_append(at, out + SOCK_PORT_TEXT, sock_addr_ip(a, ip));
-	at = text_append(at, out + SOCK_PORT_TEXT, is_v6 ? "]:" : ":");
-	text_append_number(at, out + SOCK_PORT_TEXT, (uint64_t)port);
+	if (is_v6)
+		*at++ = '[';
+	sock_addr_ip(a, at);
+	at = text_append(at + strlen(at), end, is_v6 ? "]:" : ":");
+	text_append_number(at, end, (uint64_t)port);
 	return out;
 }
 

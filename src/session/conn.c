@@ -637,7 +637,7 @@ void conn_doom(struct conn *conn, const char *fmt, ...)
 	if (conn->is_doomed)
 		return;
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	text_vprint(text, text + sizeof(text), fmt, ap);
 	va_end(ap);
 	conn_doom_with(conn, text);
 }

@@ -260,6 +260,42 @@ static void texts_put_together(void **state)
 	assert_string_equal(large, "ffffffffffffffff");
 }
 
+static __attribute__((format(printf, 3, 4))) char *vprint(
+    char *at, const char *end, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	at = text_vprint(at, end, fmt, ap);
+	va_end(ap);
+	return at;
+}
+
+static void prints(void **state)
+{
+	char room[16];
+	const char *end = room + sizeof(room);
+	const char *volatile nothing = NULL;
+
+	(void)state;
+	assert_ptr_equal(vprint(room, end, "plain"), room + 5);
+	assert_string_equal(room, "plain");
+	assert_ptr_equal(vprint(room + 5, end, "%s=%llu.", "", 70ULL), room + 9);
+	assert_string_equal(room, "plain=70.");
+	vprint(room, end, "<%s>", nothing);
+	assert_string_equal(room, "<(null)>");
+	/* what else there is */
+	assert_ptr_equal(vprint(room, end, "%s %d%%", "at", -5), room + 6);
+	assert_string_equal(room, "at -5%");
+	vprint(room, end, "%-3s|%5.1f", "a", 2.0);
+	assert_string_equal(room, "a  |  2.0");
+	/* cut */
+	assert_ptr_equal(vprint(room, end, "%s%s", "123456789", "0abcdefg"), room + 15);
+	assert_string_equal(room, "1234567890abcde");
+	assert_ptr_equal(vprint(room, end, "%s%d", "123456789", 123456789), room + 15);
+	assert_string_equal(room, "123456789123456");
+}
+
 static void files(void **state)
 {
 	char path[] = "/tmp/test_text.XXXXXX";
@@ -308,6 +344,7 @@ int main(void)
 	    cmocka_unit_test(quotes_inside_words),
 	    cmocka_unit_test(bytes_that_are_no_text),
 	    cmocka_unit_test(texts_put_together),
+	    cmocka_unit_test(prints),
 	    cmocka_unit_test(files),
 	};
 
