@@ -15,6 +15,7 @@
 #include "auth/secret.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/mem.h"
 
 #define SCRAM_MECHANISM      "SCRAM-SHA-256"
 #define SCRAM_MECHANISM_PLUS "SCRAM-SHA-256-PLUS"
@@ -39,9 +40,10 @@ enum scram_result {
 struct scram_server {
 	const struct scram_verifier *verifier; /* borrowed, outlives the exchange */
 	const struct scram_binding *binding;   /* borrowed, or NULL */
-	bool is_mock;                          /* the user does not exist: the exchange
-						* runs to its end, and fails */
-	bool has_plus;                         /* the client chose SCRAM-SHA-256-PLUS */
+	struct mem *mem; /* borrowed: its random bytes are used; NULL: the system's */
+	bool is_mock;    /* the user does not exist: the exchange
+			  * runs to its end, and fails */
+	bool has_plus;   /* the client chose SCRAM-SHA-256-PLUS */
 	/* owned */
 	char *client_first_bare, *server_first, *nonce;
 	char gs2_flag; /* 'n', 'y' or 'p' */

@@ -13,6 +13,7 @@
 #include "auth/scram_keys.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/mem.h"
 
 /* The GS2 headers (RFC 5802 section 7) of an exchange that is bound. */
 #define SCRAM_BINDING_TYPE "tls-server-end-point"
@@ -54,8 +55,9 @@ void scram_put_key(struct buf *out, const uint8_t key[SCRAM_KEY_LEN]);
 
 /* A copy with NUL of what a peer sent; NULL when there is no memory. */
 char *scram_copy_text(const char *text, size_t len);
-/* `first` and 18 random bytes in base64 behind it; NULL when there is no memory. */
-char *scram_make_nonce(const struct scram_field *first);
+/* `first` and 18 random bytes, of `mem` unless that is NULL, in base64 behind it; NULL
+ * when there is no memory. */
+char *scram_make_nonce(const struct scram_field *first, struct mem *mem);
 
 /* The value of `c=`: base64 of the GS2 header and, with flag 'p', of the hash. */
 void scram_put_binding(struct buf *out, char gs2_flag, const uint8_t *hash, size_t len);

@@ -69,7 +69,7 @@ static int client_first_step(struct scram_client *c, struct buf *out, struct err
 {
 	static const struct scram_field nothing = {"", 0};
 
-	c->nonce = scram_make_nonce(&nothing);
+	c->nonce = scram_make_nonce(&nothing, NULL);
 	/* PostgreSQL takes the user from the startup packet; this one stays empty. */
 	if (!c->nonce || asprintf(&c->client_first_bare, "n=,r=%s", c->nonce) < 0) {
 		c->client_first_bare = NULL;

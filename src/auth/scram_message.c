@@ -154,14 +154,17 @@ char *scram_copy_text(const char *text, size_t len)
 	return copy;
 }
 
-char *scram_make_nonce(const struct scram_field *first)
+char *scram_make_nonce(const struct scram_field *first, struct mem *mem)
 {
 	uint8_t random[NONCE_LEN];
 	char *nonce = mem_try(first->len + BASE64_LEN(NONCE_LEN) + 1);
 
 	if (!nonce)
 		return NULL;
-	mem_random(random, sizeof(random));
+	if (mem)
+		mem_draw(mem, random, sizeof(random));
+	else
+		mem_random(random, sizeof(random));
 	memcpy(nonce, first->text, first->len);
 	base64_encode(random, sizeof(random), nonce + first->len);
 	return nonce;

@@ -128,7 +128,7 @@ static int server_answer_first(struct scram_server *s,
 	int result = 0;
 
 	assert(v->salt_len <= SCRAM_SALT_MAX);
-	s->nonce = scram_make_nonce(client_nonce);
+	s->nonce = scram_make_nonce(client_nonce, s->mem);
 	if (!s->nonce)
 		return scram_no_memory(err);
 	base64_encode(v->salt, v->salt_len, salt);

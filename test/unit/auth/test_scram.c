@@ -961,6 +961,27 @@ static void test_message_during_derivation(void **state)
 	bench_done(&b);
 }
 
+/* One call of the system gives the random bytes of many exchanges. */
+static void test_nonces_from_a_store(void **state)
+{
+	char first[80], second[80];
+	struct bench b;
+	struct mem mem;
+
+	(void)state;
+	mem_init(&mem);
+	for (int i = 0; i < 2; i++) {
+		bench_init(&b, "pencil", "pencil", false);
+		b.server.mem = &mem;
+		assert_int_equal(to_server(&b, "n,,n=,r=abc"), SCRAM_MORE);
+		snprintf(i ? second : first, 80, "%.24s", b.server.nonce + 3);
+		bench_done(&b);
+	}
+	assert_int_equal(mem.random_left, sizeof(mem.random) - 36);
+	assert_int_equal(strlen(first), 24);
+	assert_string_not_equal(first, second);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -988,6 +1009,7 @@ int main(void)
 	    cmocka_unit_test(test_cache),
 	    cmocka_unit_test(test_binding_between_ends),
 	    cmocka_unit_test(test_offer),
+	    cmocka_unit_test(test_nonces_from_a_store),
 	    cmocka_unit_test(test_binding_of_clients),
 	    cmocka_unit_test(test_bound_client_form),
 	    cmocka_unit_test(test_derivation_is_handed_out),

@@ -121,6 +121,23 @@ static void test_rfc7677(void **state)
 	assert_string_equal(text, "6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=");
 }
 
+/* RFC 4231 sections 4.2 and 4.3; the zero bytes behind a key mean nothing. */
+static void test_signature(void **state)
+{
+	static const uint8_t key[SCRAM_KEY_LEN] = "\v\v\v\v\v\v\v\v\v\v"
+						  "\v\v\v\v\v\v\v\v\v\v";
+	static const uint8_t jefe[SCRAM_KEY_LEN] = "Jefe";
+	uint8_t out[SCRAM_KEY_LEN];
+
+	(void)state;
+	scram_sign(key, "Hi There", 8, out);
+	assert_memory_equal(out, "\xb0\x34\x4c\x61\xd8\xdb\x38\x53", 8);
+	assert_memory_equal(out + 28, "\x2e\x32\xcf\xf7", 4);
+	scram_sign(jefe, "what do ya want for nothing?", 28, out);
+	assert_memory_equal(out, "\x5b\xdc\xc1\x46\xbf\x60\x75\x4e", 8);
+	assert_memory_equal(out + 28, "\x64\xec\x38\x43", 4);
+}
+
 /* A password that is not UTF-8 is used as it is. */
 static void test_raw_password(void **state)
 {
@@ -184,6 +201,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_postgres),
 	    cmocka_unit_test(test_rfc7677),
+	    cmocka_unit_test(test_signature),
 	    cmocka_unit_test(test_raw_password),
 	    cmocka_unit_test(test_fresh_salt),
 	    cmocka_unit_test(test_mock_salt),
