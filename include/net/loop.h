@@ -82,6 +82,11 @@ struct watch *watch_new_listener(struct loop *loop, int fd, watch_fn *ready, voi
 void watch_on(struct watch *w);
 void watch_off(struct watch *w);
 void watch_free(struct watch **w);
+/* The same for a descriptor that the caller closes right behind it: closing it ends
+ * what the kernel knows of it. */
+void watch_free_closing(struct watch **w);
+/* May another process hold descriptors of this one?  Closing one ends nothing then. */
+void loop_note_shared(struct loop *loop, bool is_shared);
 
 /* ---- signals: handled in the loop ---- */
 typedef void signal_fn(void *ctx, int signo);

@@ -82,6 +82,10 @@ struct stream {
  */
 void stream_open(
     struct stream *s, struct net *net, int fd, const struct stream_ops *ops);
+/* The same for a peer that has sent something already, which saves a turn: it is
+ * delivered from inside the call, in which the owner must not close the stream. */
+void stream_open_hearing(
+    struct stream *s, struct net *net, int fd, const struct stream_ops *ops);
 /* Connect; connected or ended follows from the loop.  -1: failed at once (err); the
  * stream is not open then. */
 int stream_connect(struct stream *s, struct net *net, const struct sock_target *target,

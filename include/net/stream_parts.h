@@ -67,6 +67,8 @@ enum stream_look { LOOK_NOTHING, LOOK_BYTES, LOOK_ENDED };
 enum stream_look stream_look(struct stream *s);
 /* TLS: others had their handshake in this turn, and this one has to wait. */
 bool stream_is_put_off(const struct stream *s);
+/* Receive and deliver by system calls, before an engine has begun. */
+void stream_receive_now(struct stream *s);
 /* Something that was received waits to be delivered. */
 bool stream_has_input(const struct stream *s);
 /* Deliver it, as far as the owner wants. */

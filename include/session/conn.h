@@ -148,6 +148,8 @@ static inline void conn_hand_on(struct conn *conn, const struct conn_ops *ops)
 }
 /* Take over a connected socket. */
 void conn_open(struct conn *conn, int fd);
+/* The same, and what the peer has sent already is shown from inside the call. */
+void conn_open_hearing(struct conn *conn, int fd);
 /* For conn_ops.part of an owner who has no use for the rest of such a message. */
 enum step conn_ignore_part(
     struct conn *conn, struct block *block, const uint8_t *p, size_t len);

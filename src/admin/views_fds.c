@@ -147,6 +147,7 @@ static void send_with_fd(struct conn *conn, struct buf *out, int fd)
 {
 	struct err err;
 
+	loop_note_shared(conn->site->loop, true);
 	if (!conn->is_doomed && sock_send_fd(conn->stream.fd, out->bytes, out->len, fd,
 				    PATIENCE_MS, &err) < 0) {
 		conn_log(conn, LEVEL_WARNING, "cannot pass descriptors: %s", err.text);

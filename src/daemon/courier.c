@@ -48,6 +48,7 @@ struct courier *courier_new(
 	c->fd = fd;
 	buf_init(&c->in, COURIER_FRAME_MAX + HEADER_LEN + READ_MOST);
 	c->watch = watch_new(loop, fd, WATCH_READ, readable, c);
+	loop_note_shared(loop, true);
 	return c;
 }
 

@@ -357,6 +357,8 @@ static void taking_free(struct taking *t)
 	throw_away(t);
 	moving_free(&t->moving);
 	courier_free(&t->courier);
+	/* The old process has closed what it gave. */
+	loop_note_shared(t->d->site.loop, false);
 	if (t->console >= 0)
 		close(t->console);
 	mem_free(t);

@@ -260,8 +260,12 @@ static void greet_client(
 		client->is_unix_owner = uid == getuid();
 	if (proxy_is_expected(client))
 		proxy_expect(client, &first_ops);
-	conn_open(conn, fd);
 	startup_arm(conn);
+	/* With tcp_defer_accept it was accepted because its first bytes are there. */
+	if (!l->is_unix && settings->tcp_defer_accept)
+		conn_open_hearing(conn, fd);
+	else
+		conn_open(conn, fd);
 }
 
 static void pause_accepting(struct listener *l, uint64_t pause_us)

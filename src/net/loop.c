@@ -88,6 +88,7 @@ struct loop {
 	const struct loop_waiter *waiter; /* borrowed; NULL: epoll waits */
 	struct watch *libevent; /* of its epoll instance; NULL: that is not known */
 	bool is_stopping;
+	bool has_shared; /* see loop_note_shared */
 };
 
 /* ---- rings ---- */
@@ -315,15 +316,21 @@ static void tell_epoll(struct loop *loop, int fd, uint32_t before, uint32_t afte
 		epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
-static void set_interest(const struct watch *w, struct watch *now)
+static void note_interest(const struct watch *w, struct watch *now)
 {
 	struct interest *i = interest_in(w->loop, w->fd);
-	uint32_t before = events_of(i);
 	struct watch **place = w->what & WATCH_READ ? &i->reader : &i->writer;
 
 	assert(!*place || *place == w);
 	*place = now;
-	tell_epoll(w->loop, w->fd, before, events_of(i));
+}
+
+static void set_interest(const struct watch *w, struct watch *now)
+{
+	uint32_t before = events_of(interest_in(w->loop, w->fd));
+
+	note_interest(w, now);
+	tell_epoll(w->loop, w->fd, before, events_of(interest_in(w->loop, w->fd)));
 }
 
 static void begin_watch(
@@ -412,6 +419,22 @@ void watch_free(struct watch **wp)
 	} else {
 		slab_put(w->loop->watches, w);
 	}
+}
+
+void watch_free_closing(struct watch **wp)
+{
+	struct watch *w = *wp;
+
+	if (w && w->is_on && !w->loop->has_shared && !listening_of(w)) {
+		w->is_on = false;
+		note_interest(w, NULL);
+	}
+	watch_free(wp);
+}
+
+void loop_note_shared(struct loop *loop, bool is_shared)
+{
+	loop->has_shared = is_shared;
 }
 
 static void tell_watch(const struct loop *loop, const struct watch *w)
@@ -605,6 +628,8 @@ static void lose_waiter(struct loop *loop)
 	struct node *n;
 
 	loop->waiter = NULL;
+	/* Requests that it has not given up yet hold descriptors as well. */
+	loop->has_shared = true;
 	for (n = list_first(&loop->listening); n; n = list_next(&loop->listening, n)) {
 		struct listening *l = container_of(n, struct listening, node);
 		if (l->elsewhere)

@@ -65,6 +65,15 @@ int stream_connect(struct stream *s, struct net *net, const struct sock_target *
 	return 0;
 }
 
+void stream_open_hearing(
+    struct stream *s, struct net *net, int fd, const struct stream_ops *ops)
+{
+	set_up(s, net, fd, ops);
+	stream_receive_now(s);
+	if (!s->ended)
+		net->engine->start(s);
+}
+
 bool stream_is_open(const struct stream *s)
 {
 	return s->net != NULL;

@@ -66,6 +66,11 @@ static void receive(struct stream *s)
 	s->delivering = false;
 }
 
+void stream_receive_now(struct stream *s)
+{
+	receive(s);
+}
+
 static void stop_reading(struct stream *s)
 {
 	s->readable = true;
@@ -206,8 +211,8 @@ static void ready_leave(struct stream *s)
 {
 	if (s->out && !s->connecting)
 		stream_send_queue(s);
-	watch_free(&s->reader);
-	watch_free(&s->writer);
+	watch_free_closing(&s->reader);
+	watch_free_closing(&s->writer);
 	close(s->fd);
 }
 

@@ -428,6 +428,11 @@ void conn_open(struct conn *conn, int fd)
 	stream_open(&conn->stream, &conn->site->net, fd, &conn_stream_ops);
 }
 
+void conn_open_hearing(struct conn *conn, int fd)
+{
+	stream_open_hearing(&conn->stream, &conn->site->net, fd, &conn_stream_ops);
+}
+
 static void conn_options(const struct settings *s, struct sock_options *o)
 {
 	*o = (struct sock_options){

@@ -285,6 +285,40 @@ static void test_watch(void **state)
 	watch_free(&w);
 }
 
+/* Closing a descriptor is enough, unless another process may hold it. */
+static void test_watch_freed_before_closing(void **state)
+{
+	struct scene *s = *state;
+	uint64_t *calls = &loop_counts(s->loop)->ctl_calls;
+
+	for (int is_shared = 0; is_shared < 2; is_shared++) {
+		struct watch *reader, *writer;
+		struct alarm z;
+		int fds[2], held = -1;
+		loop_note_shared(s->loop, is_shared);
+		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+		if (is_shared)
+			held = dup(fds[0]);
+		reader = watch_new(s->loop, fds[0], WATCH_READ, stop_reading, s);
+		writer = watch_new(s->loop, fds[0], WATCH_WRITE, stop_reading, s);
+		uint64_t before = *calls;
+		watch_free_closing(&reader);
+		watch_free_closing(&writer);
+		watch_free_closing(&writer);
+		assert_null(reader);
+		assert_null(writer);
+		assert_int_equal(*calls, before + (is_shared ? 2 : 0));
+		close(fds[0]);
+		assert_int_equal(
+		    send(fds[1], "x", 1, MSG_NOSIGNAL), is_shared ? 1 : -1);
+		set_alarm(s, &z, 'z', 1000);
+		loop_run(s->loop);
+		close(fds[1]);
+		close(held);
+	}
+	assert_string_equal(s->ran, "zz");
+}
+
 struct own {
 	struct scene *scene;
 	struct watch *watch;
@@ -495,6 +529,7 @@ int main(void)
 	    SCENE_TEST(test_deadline_switched_off),
 	    SCENE_TEST(test_deadline_set_while_called),
 	    SCENE_TEST(test_watch),
+	    SCENE_TEST(test_watch_freed_before_closing),
 	    SCENE_TEST(test_watch_freed_by_itself),
 	    SCENE_TEST(test_both_directions),
 	    SCENE_TEST(test_number_used_again),

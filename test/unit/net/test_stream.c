@@ -46,6 +46,40 @@ static void test_echo(void **state)
 	assert_int_equal(o->net.queues->used, 0);
 }
 
+/* What is there at the start needs no turn of its own, and the end no call of epoll. */
+static void test_open_hearing(void **state)
+{
+	struct owner *o = *state;
+	uint64_t *ctl_calls = &loop_counts(o->loop)->ctl_calls;
+
+	for (int i = 0; i < 3; i++) {
+		int fds[2];
+		stream_close(&o->stream);
+		one_turn(o);
+		close(o->peer);
+		assert_int_equal(
+		    socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+		o->peer = fds[1];
+		buf_clear(&o->got);
+		/* something, nothing, and the end */
+		if (i == 0)
+			say(o, "there");
+		if (i == 2)
+			shutdown(o->peer, SHUT_WR);
+		stream_open_hearing(&o->stream, &o->net, fds[0], &owner_ops);
+		assert_string_equal(buf_text(&o->got), i == 0 ? "there" : "");
+		assert_int_equal(o->end_count, i == 2);
+		if (i == 2)
+			break;
+		say(o, "more");
+		one_turn(o);
+		assert_string_equal(buf_text(&o->got), i == 0 ? "theremore" : "more");
+	}
+	uint64_t before = *ctl_calls;
+	stream_close(&o->stream);
+	assert_int_equal(*ctl_calls, before);
+}
+
 static void test_short_receive_ends_the_round(void **state)
 {
 	struct owner *o = *state;
@@ -325,6 +359,7 @@ static int run(const char *name)
 {
 	const struct CMUnitTest tests[] = {
 	    OPEN_TEST(test_echo),
+	    OPEN_TEST(test_open_hearing),
 	    OPEN_TEST(test_short_receive_ends_the_round),
 	    OPEN_TEST(test_rounds_are_bounded),
 	    OPEN_TEST(test_kept_blocks_are_not_reused),
