@@ -105,7 +105,7 @@ $(OUT)/flags: ;
 # ------------------------------------------------------------------- floors
 
 # From the top down, which is also the order in which archives are linked.
-FLOORS := daemon admin login relay session pool wire auth net conf base
+FLOORS := daemon admin login relay moving cancel broker session pool wire auth net conf base
 
 below_base    := base
 below_wire    := wire base
@@ -114,8 +114,12 @@ below_net     := net base
 below_conf    := conf base
 below_pool    := pool wire auth net conf base
 below_session := session $(below_pool)
-# Tests of these three share test/unit/stage, which needs all three.
-below_stage   := login relay $(below_session)
+below_broker  := broker $(below_session)
+# Tests of session, and of the floors up to login and relay, share test/unit/stage, which
+# needs them all.
+below_stage   := login relay moving cancel $(below_broker)
+below_cancel  := $(below_stage)
+below_moving  := $(below_stage)
 below_login   := $(below_stage)
 below_relay   := $(below_stage)
 below_admin   := admin $(below_stage)
@@ -168,9 +172,13 @@ objects: $(ALL_OBJ)
 stage := $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard test/unit/stage/*.c))
 -include $(stage:.o=.d)
 stage_session = $(stage)
+stage_broker  = $(stage)
+stage_cancel  = $(stage)
+stage_moving  = $(stage)
 stage_login   = $(stage)
 stage_relay   = $(stage)
 unit_session  = $(below_stage)
+unit_broker   = $(below_stage)
 
 define unit_rules
 UNIT_$(1)  := $$(patsubst %.c,$$(OUT)/%,$$(wildcard test/unit/$(1)/test_*.c))
@@ -186,10 +194,10 @@ unit-$(1): $$(UNIT_$(1))
 endef
 $(foreach f,$(FLOORS),$(eval $(call unit_rules,$f)))
 # Lower floors run first, because their failures explain those above.
-UNIT := $(foreach f,base wire auth net conf pool session relay login admin daemon,$(UNIT_$f))
+UNIT := $(foreach f,base wire auth net conf pool session broker cancel moving relay login admin daemon,$(UNIT_$f))
 
 # Tests with helper threads beside the loop, which VARIANT=tsan checks.
-THREADED := $(filter $(addprefix $(OUT)/test/unit/,auth/test_workers% auth/test_judge% session/test_dial% login/test_%),$(UNIT))
+THREADED := $(filter $(addprefix $(OUT)/test/unit/,auth/test_workers% auth/test_judge% broker/test_dial% login/test_%),$(UNIT))
 
 .PHONY: unit unit-threads
 unit: $(UNIT)

@@ -1,7 +1,7 @@
 /*
  * Online restart: a new process (-R) takes over what an old one has.  The new one gives
  * the command TAKEOVER on the old one's console and gets a socket with the answer.  On
- * it the old one sends, frame by frame, all that can be moved (session/moving.h), and
+ * it the old one sends, frame by frame, all that can be moved (moving/moving.h), and
  * then:
  *
  *     old  END      that was all

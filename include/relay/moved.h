@@ -1,6 +1,6 @@
 /*
  * Clients of the relay, and the servers that they are linked to, on their way to
- * another process (see session/moving.h): what only the relay knows of them.
+ * another process (see moving/moving.h): what only the relay knows of them.
  */
 #ifndef RELAY_MOVED_H
 #define RELAY_MOVED_H

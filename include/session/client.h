@@ -51,8 +51,8 @@ struct client {
 		struct proxy_input *proxy;
 		struct login *login;     /* owned, until the login is complete */
 		struct console *console; /* owned by the admin service */
-		/* if is_carrier: the CancelRequest it brought, or NULL; see carrier.h
-		 */
+		/* if is_carrier: the CancelRequest it brought, or NULL; see
+		 * cancel/carrier.h */
 		struct carried *carried;
 	};
 	char *options;    /* owned: of a replication client, or NULL */

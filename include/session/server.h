@@ -97,7 +97,7 @@ struct server {
 	uint8_t status;           /* of its last ReadyForQuery: I T E; 0 = none yet */
 	bool is_ready : 1;        /* status I, and nothing was sent since */
 	bool is_unheard : 1;      /* it spoke at rest, and the log has it */
-	bool is_left : 1;         /* its client has vanished: see drain.h */
+	bool is_left : 1;         /* its client vanished: see cancel/drain.h */
 	bool is_drained : 1;      /* ... and what it left is answered */
 	bool is_cut : 1;          /* got half a message, and the rest will not come */
 	uint16_t leaks_left; /* kinds of leaks.h left behind since it was last clean */

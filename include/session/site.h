@@ -31,7 +31,7 @@ struct tls_setup;
 struct parcel_client;
 struct parcel_server;
 
-/* How clients of a service are moved to another process: see session/moving.h.  What is
+/* How clients of a service are moved to another process: see moving/moving.h.  What is
  * told of one that is linked to a server is about that as well. */
 struct service_moves {
 	/* Can what it has in flight be described just now? */
@@ -130,13 +130,13 @@ struct site {
 	struct prepared_registry *sql_prepared; /* ... of PREPARE as a command */
 	struct long_texts *long_texts;          /* see relay/long_text.h */
 	struct tls_setup *tls;                  /* what is in force; never NULL */
-	struct peers *peers;                    /* see peers.h */
+	struct peers *peers;                    /* see cancel/peers.h */
 	struct leak_table *leaks;               /* who left session state behind */
 	struct slab *unnamed_slab;              /* see relay/unnamed.h */
 	const struct process_verbs *verbs;
 	const struct server_events *server_events;
 
-	struct map *dial_turns; /* by "host:port": see session/dial_turn.h */
+	struct map *dial_turns; /* by "host:port": see broker/dial_turn.h */
 	struct slab *client_slab, *server_slab, *login_slab, *dial_slab, *desk_slab;
 	/* Every client socket is in one of the two, by .site_node of its struct client.
 	 */
@@ -155,7 +155,7 @@ struct site {
 				    SHOW LISTS */
 	uint8_t mock_secret[32];   /* makes salts for users that do not exist */
 	enum shutdown_mode shutdown;
-	bool is_still; /* SUSPEND is complete: see session/handover.h */
+	bool is_still; /* SUSPEND is complete: see moving/handover.h */
 	/* Given up at the descriptor limit, so that the console gets in; see spares.h.
 	 */
 	int spare_fds[SITE_SPARES];

@@ -11,7 +11,7 @@
 
 #include "admin/views.def"
 #include "admin/views.h"
-#include "session/handover.h"
+#include "moving/handover.h"
 #include "wire/codec.h"
 
 /* A console that does not read its answer blocks everybody for at most this long, and

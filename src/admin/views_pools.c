@@ -7,10 +7,10 @@
 
 #include "admin/views.def"
 #include "admin/views.h"
+#include "cancel/peers.h"
 #include "conf/settings.h"
 #include "pool/hosts_role.h"
 #include "pool/pool.h"
-#include "session/peers.h"
 
 static const char *load_balance_shown(const struct database *db)
 {

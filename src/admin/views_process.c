@@ -8,8 +8,8 @@
 
 #include "admin/views.def"
 #include "admin/views.h"
+#include "cancel/peers.h"
 #include "conf/settings.h"
-#include "session/peers.h"
 
 void view_version(struct rows *rows)
 {

@@ -6,8 +6,8 @@
 
 #include "admin/views.def"
 #include "admin/views.h"
+#include "cancel/cancel.h"
 #include "pool/pool.h"
-#include "session/cancel.h"
 #include "session/client.h"
 #include "session/server.h"
 #include "wire/prepared.h"

@@ -11,6 +11,9 @@
 
 #include "admin/console.h"
 #include "admin/wait.h"
+#include "broker/broker.h"
+#include "broker/broker_floor.h"
+#include "cancel/peers.h"
 #include "daemon/modes.h"
 #include "daemon/notify.h"
 #include "daemon/process.h"
@@ -24,9 +27,6 @@
 #include "login/login_floor.h"
 #include "relay/relay.h"
 #include "relay/relay_floor.h"
-#include "session/broker.h"
-#include "session/broker_floor.h"
-#include "session/peers.h"
 #include "session/session.h"
 #include "session/tls_setup.h"
 

@@ -9,7 +9,7 @@
 #include "daemon/notify.h"
 #include "daemon/takeover.h"
 #include "login/listen.h"
-#include "session/handover.h"
+#include "moving/handover.h"
 
 /* The conditions of a shutdown are looked at three times per second. */
 enum { EXIT_CHECK_US = 333000 };

@@ -9,12 +9,12 @@
 #include <string.h>
 
 #include "base/errors.h"
+#include "broker/broker_floor.h"
+#include "cancel/peers.h"
 #include "daemon/changes.h"
 #include "login/listen.h"
 #include "net/dns.h"
 #include "pool/pool.h"
-#include "session/broker_floor.h"
-#include "session/peers.h"
 #include "session/salted.h"
 #include "session/session.h"
 #include "session/tls_setup.h"

@@ -11,8 +11,8 @@
 
 #include "base/buf.h"
 #include "daemon/takeover.h"
+#include "moving/parcel.h"
 #include "net/sock.h"
-#include "session/parcel.h"
 #include "wire/codec.h"
 #include "wire/message.h"
 

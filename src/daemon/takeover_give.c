@@ -10,9 +10,9 @@
 #include "daemon/reload_run.h"
 #include "daemon/takeover.h"
 #include "login/listen.h"
+#include "moving/moving.h"
 #include "net/sock.h"
 #include "session/client.h"
-#include "session/moving.h"
 #include "wire/prepared.h"
 
 enum phase {

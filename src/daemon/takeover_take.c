@@ -8,8 +8,8 @@
 #include "daemon/courier.h"
 #include "daemon/takeover.h"
 #include "login/listen.h"
+#include "moving/moving.h"
 #include "session/client.h"
-#include "session/moving.h"
 
 enum { SEND_PATIENCE_MS = 2000 };
 

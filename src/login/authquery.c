@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "broker/broker.h"
 #include "login/login_state.h"
 #include "pool/credentials.h"
-#include "session/broker.h"
 #include "session/server.h"
 #include "wire/codec.h"
 #include "wire/message.h"

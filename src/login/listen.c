@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "cancel/cancel.h"
 #include "login/evict.h"
 #include "login/login.h"
 #include "login/proxy.h"
-#include "session/cancel.h"
 #include "session/client.h"
 #include "session/listener.h"
 #include "session/spares.h"

@@ -5,6 +5,7 @@
  */
 #include "relay/back.h"
 
+#include "broker/broker.h"
 #include "relay/clocks.h"
 #include "relay/forward.h"
 #include "relay/leaks.h"
@@ -13,7 +14,6 @@
 #include "relay/segment.h"
 #include "relay/sql_statements.h"
 #include "relay/statements.h"
-#include "session/broker.h"
 #include "session/server_role.h"
 #include "wire/codec.h"
 #include "wire/message.h"

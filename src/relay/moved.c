@@ -5,11 +5,11 @@
  */
 #include "relay/moved.h"
 
+#include "moving/parcel.h"
 #include "relay/clocks.h"
 #include "relay/link.h"
 #include "relay/segment.h"
 #include "relay/unnamed.h"
-#include "session/parcel.h"
 
 static bool is_ledger_certain(const struct pipeline *p)
 {

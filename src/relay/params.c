@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "session/broker.h"
+#include "broker/broker.h"
 #include "session/server_role.h"
 #include "wire/codec.h"
 

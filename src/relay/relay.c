@@ -5,6 +5,9 @@
  */
 #include "relay/relay.h"
 
+#include "broker/broker.h"
+#include "broker/dial.h"
+#include "cancel/drain.h"
 #include "relay/back.h"
 #include "relay/clocks.h"
 #include "relay/forward.h"
@@ -15,10 +18,7 @@
 #include "relay/sql_statements.h"
 #include "relay/statements.h"
 #include "relay/unnamed.h"
-#include "session/broker.h"
 #include "session/client.h"
-#include "session/dial.h"
-#include "session/drain.h"
 #include "session/server.h"
 #include "wire/codec.h"
 #include "wire/message.h"

@@ -6,9 +6,9 @@
 
 #include <string.h>
 
+#include "moving/parcel.h"
 #include "net/block.h"
 #include "session/client.h"
-#include "session/parcel.h"
 
 enum { SEGMENT_MAX = 64 * 1024 };
 

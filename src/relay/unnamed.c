@@ -6,12 +6,12 @@
 
 #include <string.h>
 
+#include "moving/parcel.h"
 #include "relay/leaks.h"
 #include "relay/params.h"
 #include "relay/server_prepared.h"
 #include "relay/sql_commands.h"
 #include "relay/texts.h"
-#include "session/parcel.h"
 #include "wire/codec.h"
 #include "wire/prepared.h"
 

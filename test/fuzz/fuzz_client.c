@@ -1,4 +1,4 @@
-/* links: admin login relay session pool wire auth net conf base */
+/* links: admin login relay moving cancel broker session pool wire auth net conf base */
 /*
  * A client sends any bytes, from its first packet on or after a login, to an ordinary
  * database or the console.  First byte: how to begin; second: sizes of the pieces.  The

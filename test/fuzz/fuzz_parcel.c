@@ -1,4 +1,4 @@
-/* links: session pool wire auth net conf base */
+/* links: moving broker session pool wire auth net conf base */
 /*
  * Any bytes as a parcel of the kind that the first byte says.  An accepted parcel is
  * encoded to the same bytes, and its ledger is refused or consistent.
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "session/parcel.h"
+#include "moving/parcel.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

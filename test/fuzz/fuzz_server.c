@@ -1,4 +1,4 @@
-/* links: login relay session pool wire auth net conf base */
+/* links: login relay moving cancel broker session pool wire auth net conf base */
 /*
  * A server sends any bytes, from its first answer on or after its greeting, while
  * clients send queries.  First byte: how to begin; second: sizes of the pieces; third:

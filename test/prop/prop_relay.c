@@ -1,4 +1,4 @@
-/* links: login relay session pool wire auth net conf base */
+/* links: login relay moving cancel broker session pool wire auth net conf base */
 /*
  * Clients and correct servers at both ends of a whole site, every message cut at random
  * bytes: simple and extended queries, COPY with and without errors, transactions,

@@ -16,11 +16,11 @@
 #include "admin/console.h"
 #include "admin/wait.h"
 #include "base/mem.h"
+#include "broker/broker_floor.h"
+#include "cancel/peers.h"
 #include "conf/config.h"
 #include "login/login_floor.h"
 #include "relay/relay_floor.h"
-#include "session/broker_floor.h"
-#include "session/peers.h"
 #include "session/session.h"
 #include "wire/codec.h"
 

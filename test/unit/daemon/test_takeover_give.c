@@ -8,7 +8,7 @@
 
 #include "daemon/daemon.h"
 #include "daemon/takeover.h"
-#include "session/parcel.h"
+#include "moving/parcel.h"
 
 /* What the reload brings would change what was offered. */
 static void nothing_during_a_reload(void **state)

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 
 #include "../stage/stage.h"
-#include "session/broker.h"
+#include "broker/broker.h"
 
 /* clang-format off: needs some of the headers above */
 #include <cmocka.h>

@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #include "auth/userlist.h"
+#include "broker/broker_floor.h"
+#include "cancel/peers.h"
 #include "conf/config.h"
 #include "login/listen.h"
 #include "login/login_floor.h"
@@ -21,8 +23,6 @@
 #include "net/sock.h"
 #include "relay/relay.h"
 #include "relay/relay_floor.h"
-#include "session/broker_floor.h"
-#include "session/peers.h"
 #include "session/session.h"
 #include "session/tls_setup.h"
 #include "wire/codec.h"

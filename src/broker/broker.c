@@ -1,0 +1,492 @@
+/*
+ * Carries the pool's verdicts out.  It decides nothing: pool.c says what, this file
+ * does.
+ */
+#include "broker/broker.h"
+
+#include <string.h>
+
+#include "broker/dial.h"
+#include "session/client.h"
+#include "session/server.h"
+#include "session/server_role.h"
+
+/* What the broker keeps for a pool; hangs from pool->desk. */
+struct desk {
+	struct pool *pool;
+	struct site *site;
+	struct later work;
+	struct deadline wake;
+	struct welcome welcome;
+};
+
+static void desk_work(struct later *l);
+static void desk_wake(struct deadline *d);
+
+static struct desk *pool_desk(struct site *site, struct pool *pool)
+{
+	struct desk *desk = pool->desk;
+	if (!desk) {
+		desk = slab_get(site->desk_slab);
+		desk->pool = pool;
+		desk->site = site;
+		desk->work.run = desk_work;
+		deadline_init(&desk->wake, desk_wake);
+		vars_init(&desk->welcome.vars, site->vars);
+		buf_init(&desk->welcome.untracked, 0);
+		pool->desk = desk;
+	}
+	return desk;
+}
+
+static uint64_t site_now(const struct site *site)
+{
+	return loop_now(site->loop);
+}
+
+/* ---- carrying out ---- */
+
+/* The verdict, noted for who looks at the log. */
+static struct verdict noted(const struct pool *pool, struct verdict v)
+{
+	static const char *const names[] = {
+	    [VERDICT_NONE] = "nothing to do",
+	    [VERDICT_GRANT] = "a client gets a server",
+	    [VERDICT_WAIT] = "a client waits",
+	    [VERDICT_ADMIT] = "a login may end",
+	    [VERDICT_REFUSE] = "a client is refused",
+	    [VERDICT_DIAL] = "a server connection is opened",
+	    [VERDICT_CHECK] = "a server is checked",
+	    [VERDICT_RESET] = "a server is reset",
+	    [VERDICT_RETIRE] = "a server is closed",
+	    [VERDICT_REST] = "a server rests",
+	    [VERDICT_PARK] = "a server waits for cancel requests",
+	};
+	const struct site *site = pool->database->catalog->events_ctx;
+
+	if (log_is_on(site->log, LEVEL_NOISE) && v.kind != VERDICT_NONE)
+		log_put(site->log, LEVEL_NOISE, NULL, "pool %s/%s: %s%s%s",
+		    pool->database->name, pool->user->name, names[v.kind],
+		    v.text ? ": " : "", v.text ? v.text : "");
+	return v;
+}
+
+static void broker_refuse(struct request *request, const struct verdict *v)
+{
+	request->ops->refused(request,
+	    v->sqlstate ? v->sqlstate : error_sqlstate(ERROR_CONNECTION_LOST), v->text);
+}
+
+/* What becomes of a server that was given back or passed its test. */
+static void broker_place(struct server *server, const struct verdict *v)
+{
+
+	switch (v->kind) {
+	case VERDICT_GRANT: {
+		struct request *request = ask_request(v->ask);
+		server_rest(server, 0);
+		request->ops->granted(request);
+		break;
+	}
+	case VERDICT_RESET:
+		server_test(server,
+		    scope_server_reset_query(scope_of_pool(server->seat.pool)),
+		    "reset query failed");
+		break;
+	case VERDICT_RETIRE:
+		server_retire(server, v->text);
+		break;
+	case VERDICT_REST:
+		server_rest(server, v->wake_us);
+		break;
+	case VERDICT_PARK:
+		server_rest(server, 0);
+		break;
+	case VERDICT_NONE:
+	case VERDICT_WAIT:
+	case VERDICT_ADMIT:
+	case VERDICT_REFUSE:
+	case VERDICT_DIAL:
+	case VERDICT_CHECK:
+		break;
+	}
+}
+
+static const char *check_query(const struct pool *pool)
+{
+	const char *sql = scope_server_check_query(scope_of_pool(pool));
+	return strcmp(sql, "<empty>") == 0 ? "" : sql;
+}
+
+static void broker_log_reserve(const struct pool *pool)
+{
+	struct node *first = list_first(&pool->waiting);
+	if (first) {
+		const struct request *r =
+		    ask_request(container_of(first, struct ask, node));
+		conn_log(r->ops->conn(r), LEVEL_WARNING,
+		    "taking connection from reserve_pool");
+	}
+}
+
+static void broker_dial(struct site *site, struct pool *pool, const struct verdict *v)
+{
+	if (v->is_reserve)
+		broker_log_reserve(pool);
+	if (v->is_replication)
+		dial_replica(site, pool, request_client(ask_request(v->ask)));
+	else
+		dial_server(site, pool);
+}
+
+/* server_fast_close: dirty servers close although linked, if nothing runs on them. */
+static void broker_close_fast(struct pool *pool)
+{
+	struct seat *seat;
+
+	if (!scope_server_fast_close(scope_of_pool(pool)) ||
+	    pool_mode(pool) != POOL_MODE_SESSION)
+		return;
+	list_for (seat, &pool->seats[SEAT_ACTIVE], node)
+		if (seat->is_dirty && seat_server(seat)->is_ready)
+			server_retire(
+			    seat_server(seat), error_text(ERROR_DATABASE_CHANGED));
+}
+
+/* The first cancel request that waits may have room now. */
+static void desk_wake_cancel(struct desk *desk)
+{
+	struct node *n = list_first(&desk->pool->cancels_waiting);
+	if (n)
+		loop_later(desk->site->loop,
+		    &container_of(n, struct cancel_aim, pool_node)->work);
+}
+
+/* All there is to do for a pool now. */
+static void desk_work(struct later *l)
+{
+	struct desk *desk = container_of(l, struct desk, work);
+	struct site *site = desk->site;
+	struct pool *pool = desk->pool;
+	struct verdict v;
+
+	pool->is_kicked = false;
+	/* What was offered to another process has to be there as it was described. */
+	if (site->shutdown == SHUTDOWN_NOW || pool->database->catalog->is_offered)
+		return;
+	if (pool->has_dirty)
+		broker_close_fast(pool);
+	desk_wake_cancel(desk);
+	while (
+	    (v = noted(pool, pool_next(pool, site_now(site)))).kind != VERDICT_NONE) {
+		switch (v.kind) {
+		case VERDICT_GRANT:
+			broker_place(seat_server(v.seat), &v);
+			break;
+		case VERDICT_ADMIT:
+			ask_request(v.ask)->ops->admitted(ask_request(v.ask));
+			break;
+		case VERDICT_REFUSE:
+			broker_refuse(ask_request(v.ask), &v);
+			break;
+		case VERDICT_CHECK:
+			server_test(seat_server(v.seat), check_query(pool),
+			    "test query failed");
+			break;
+		case VERDICT_RETIRE:
+			server_retire(seat_server(v.seat), v.text);
+			break;
+		case VERDICT_DIAL:
+			broker_dial(site, pool, &v);
+			break;
+		case VERDICT_NONE:
+		case VERDICT_WAIT:
+		case VERDICT_RESET:
+		case VERDICT_REST:
+		case VERDICT_PARK:
+			break;
+		}
+	}
+	if (v.wake_us != UINT64_MAX)
+		deadline_set(site->loop, &desk->wake, v.wake_us);
+	else
+		deadline_clear(site->loop, &desk->wake);
+}
+
+static void desk_wake(struct deadline *d)
+{
+	struct desk *desk = container_of(d, struct desk, wake);
+	loop_later(desk->site->loop, &desk->work);
+}
+
+static void broker_kick_at(struct site *site, struct pool *pool)
+{
+	if (pool->is_kicked)
+		return;
+	pool->is_kicked = true;
+	loop_later(site->loop, &pool_desk(site, pool)->work);
+}
+
+/* ---- told by the catalog ---- */
+
+static void on_kick(void *ctx, struct pool *pool)
+{
+	broker_kick_at(ctx, pool);
+}
+
+static void kill_asks(struct list *asks, const char *reason)
+{
+	struct ask *ask, *next;
+	list_for_safe (ask, next, asks, node)
+		ask_request(ask)->ops->killed(ask_request(ask), reason);
+}
+
+static void on_kill(void *ctx, struct pool *pool, const char *reason)
+{
+	struct seat *seat, *next;
+	(void)ctx;
+	kill_asks(&pool->waiting, reason);
+	kill_asks(&pool->clients, reason);
+	for (int state = SEAT_NONE + 1; state < SEAT_STATE_COUNT; state++)
+		list_for_safe (seat, next, &pool->seats[state], node)
+			server_retire(seat_server(seat), reason);
+}
+
+static void on_freed(void *ctx, struct pool *pool)
+{
+	struct site *site = ctx;
+	struct desk *desk = pool->desk;
+	if (!desk)
+		return;
+	later_cancel(site->loop, &desk->work);
+	deadline_clear(site->loop, &desk->wake);
+	vars_done(&desk->welcome.vars);
+	buf_done(&desk->welcome.untracked);
+	slab_put(site->desk_slab, desk);
+	pool->desk = NULL;
+}
+
+static const struct catalog_events broker_catalog_events = {
+    .kick = on_kick,
+    .kill = on_kill,
+    .freed = on_freed,
+};
+
+/* ---- told by servers ---- */
+
+/* What it sent behind its last answer is nobody's. */
+static bool broker_is_clean(struct server *server)
+{
+	if (server_is_between_messages(server))
+		return true;
+	server_protocol_error(server, "idle server got dirty");
+	return false;
+}
+
+/* Clients are greeted with what the server that logged in last has reported.  -1: no
+ * memory. */
+static int desk_greet(struct desk *desk, struct server *server)
+{
+	struct buf *untracked = &desk->welcome.untracked;
+	const struct buf *seen = dial_untracked(server);
+
+	vars_done(&desk->welcome.vars);
+	vars_init(&desk->welcome.vars, desk->site->vars);
+	vars_take(&desk->welcome.vars, &server->vars);
+	buf_clear(untracked);
+	buf_put(untracked, seen->bytes, seen->len);
+	if (seen->failed || untracked->failed)
+		return -1;
+	if (!desk->pool->is_welcome_valid)
+		pool_welcomed(desk->pool);
+	return 0;
+}
+
+static void on_logged_in(struct server *server)
+{
+	struct site *site = server->conn.site;
+	struct pool *pool = server->seat.pool;
+	struct verdict v;
+
+	vars_take(&server->own, &server->vars);
+	/* What one client alone asked for is no greeting for others. */
+	if (!server->seat.is_dirty && !server->seat.is_replication &&
+	    desk_greet(pool_desk(site, pool), server) < 0) {
+		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
+		return;
+	}
+	v = noted(pool, pool_logged_in(&server->seat, site_now(site)));
+	broker_place(server, &v);
+	broker_kick_at(site, pool);
+}
+
+static void on_tested(struct server *server)
+{
+	const struct pool *pool = server->seat.pool;
+	struct verdict v;
+
+	if (!broker_is_clean(server))
+		return;
+	v = noted(pool, pool_tested(&server->seat, site_now(server->conn.site)));
+	broker_place(server, &v);
+}
+
+static void on_reported(struct server *server)
+{
+	server_role_follow(server, &server->own);
+}
+
+static void on_review(struct server *server)
+{
+	struct verdict v = pool_review(&server->seat, site_now(server->conn.site));
+	broker_place(server, &v);
+}
+
+static void on_gone(struct server *server, const char *reason)
+{
+	struct pool *pool = server->seat.pool;
+	(void)reason;
+	if (!pool)
+		return;
+	pool_gone(&server->seat, site_now(server->conn.site));
+	pool_free_if_unused(pool);
+}
+
+static const struct server_events broker_server_events = {
+    .logged_in = on_logged_in,
+    .tested = on_tested,
+    .reported = on_reported,
+    .review = on_review,
+    .gone = on_gone,
+};
+
+/* ---- asked by the resolver ---- */
+
+static bool is_connected_to(
+    const struct server *server, const char *host, const struct sock_addr *addr)
+{
+	return server->host && strcmp(server->host, host) == 0 &&
+	       sock_addr_is_equal_ip(&server->conn.remote, addr);
+}
+
+void broker_lose_address(void *ctx, const char *host, const struct sock_addr *gone)
+{
+	struct site *site = ctx;
+	struct pool *pool;
+	struct seat *seat;
+
+	list_for (pool, &site->catalog->pool_list, node)
+		for (int state = SEAT_NONE + 1; state < SEAT_STATE_COUNT; state++)
+			list_for (seat, &pool->seats[state], node)
+				if (state != SEAT_ACTIVE_CANCEL &&
+				    is_connected_to(seat_server(seat), host, gone))
+					pool_mark_seat_dirty(seat);
+}
+
+/* ---- asked by clients ---- */
+
+void broker_init(struct site *site)
+{
+	site->desk_slab = slab_new(&site->mem, "pool_desk_cache", sizeof(struct desk));
+	site->catalog->events = &broker_catalog_events;
+	site->catalog->events_ctx = site;
+	site->server_events = &broker_server_events;
+}
+
+enum broker_answer broker_ask(struct request *request, enum ask_kind kind,
+    const char **sqlstate, const char **text)
+{
+	struct pool *pool = request->ask.pool;
+	struct catalog *catalog = pool->database->catalog;
+	struct site *site = catalog->events_ctx;
+	struct verdict v = noted(pool, pool_ask(&request->ask, kind, site_now(site)));
+
+	switch (v.kind) {
+	case VERDICT_GRANT:
+		return BROKER_GRANTED;
+	case VERDICT_REFUSE:
+		*sqlstate =
+		    v.sqlstate ? v.sqlstate : error_sqlstate(ERROR_CONNECTION_LOST);
+		*text = v.text;
+		broker_kick_at(site, pool);
+		return v.is_full ? BROKER_FULL : BROKER_REFUSED;
+	default:
+		broker_kick_at(site, pool);
+		return BROKER_WAIT;
+	}
+}
+
+void broker_give(struct server *server)
+{
+	const struct pool *pool = server->seat.pool;
+	struct verdict v;
+
+	if (!broker_is_clean(server)) {
+		server_rest(server, 0);
+		pool_abandon(&server->seat, site_now(server->conn.site));
+		return;
+	}
+	v = noted(pool, pool_give(&server->seat, site_now(server->conn.site)));
+	broker_place(server, &v);
+}
+
+void broker_cancel_done(struct server *server)
+{
+	struct verdict v = pool_cancel_done(&server->seat, site_now(server->conn.site));
+	broker_place(server, &v);
+}
+
+void broker_review_all(struct site *site)
+{
+	static const enum seat_state resting[] = {SEAT_IDLE, SEAT_USED};
+	struct pool *pool;
+	struct seat *seat, *next;
+
+	list_for (pool, &site->catalog->pool_list, node) {
+		/* Nobody uses it: there is nothing to look at. */
+		if (node_is_linked(&pool->idle_node))
+			continue;
+		for (size_t i = 0; i < 2; i++)
+			list_for_safe (seat, next, &pool->seats[resting[i]], node)
+				on_review(seat_server(seat));
+		broker_kick_at(site, pool);
+	}
+}
+
+void broker_kick(struct pool *pool)
+{
+	broker_kick_at(pool->database->catalog->events_ctx, pool);
+}
+
+int broker_learn(struct server *server, size_t i)
+{
+	struct desk *desk = server->seat.pool->desk;
+	const char *value = vars_get(&server->vars, i);
+
+	if (vars_set(&server->own, i, value) < 0)
+		return -1;
+	server_role_follow(server, &server->own);
+	if (!desk || server->seat.is_dirty || server->seat.is_replication)
+		return 0;
+	return vars_set(&desk->welcome.vars, i, value);
+}
+
+const struct welcome *broker_welcome(const struct pool *pool)
+{
+	const struct desk *desk = pool->desk;
+	return desk && pool->is_welcome_valid ? &desk->welcome : NULL;
+}
+
+void broker_restore_welcome(struct site *site, struct pool *pool,
+    const struct vars *vars, const uint8_t *untracked, size_t len)
+{
+	struct welcome *welcome = &pool_desk(site, pool)->welcome;
+
+	if (pool->is_welcome_valid)
+		return;
+	vars_take(&welcome->vars, vars);
+	buf_clear(&welcome->untracked);
+	buf_put(&welcome->untracked, untracked, len);
+	if (!welcome->untracked.failed)
+		pool_welcomed(pool);
+}

@@ -1,0 +1,82 @@
+/*
+ * The first step with a server: agree on TLS.  What the contexts are is tls_setup's,
+ * what is said inside dial's and cancel's.
+ */
+#include "broker/server_tls.h"
+
+#include "session/tls_setup.h"
+#include "wire/codec.h"
+
+static enum tls_begin refuse(const char **reason, const char *why)
+{
+	*reason = why;
+	return TLS_BEGIN_REFUSED;
+}
+
+static enum tls_begin start(struct conn *conn, const char *host,
+    const struct server_tls *tls, const char **reason)
+{
+	struct tls_peer_config peer = {
+	    .host = host,
+	    .checks_name = tls->mode == TLS_VERIFY_FULL,
+	    .is_direct = tls->start == TLS_START_DIRECT,
+	};
+
+	*reason = "TLS startup failed";
+	return conn_secure(conn, tls->context, &peer, NULL, 0, *reason) < 0
+		   ? TLS_BEGIN_REFUSED
+		   : TLS_BEGIN_STARTED;
+}
+
+static int demands_of(struct conn *conn, const struct database_config *db,
+    struct server_tls *tls, const char **reason)
+{
+	struct err err;
+
+	if (tls_setup_server(conn->site->tls, db, tls, &err) == 0)
+		return 0;
+	conn_log(conn, LEVEL_ERROR, "%s", err.text);
+	*reason = "TLS startup failed";
+	return -1;
+}
+
+enum tls_begin server_tls_begin(struct conn *conn, const char *host,
+    const struct database_config *db, const char **reason)
+{
+	struct server_tls tls;
+	struct buf buf;
+
+	if (conn->remote.family == AF_UNIX)
+		return TLS_BEGIN_CLEAR;
+	if (demands_of(conn, db, &tls, reason) < 0)
+		return TLS_BEGIN_REFUSED;
+	if (tls.mode == TLS_DISABLE)
+		return TLS_BEGIN_CLEAR;
+	if (tls.start == TLS_START_DIRECT)
+		return start(conn, host, &tls, reason);
+	buf_init(&buf, 0);
+	codec_put_ssl_request(&buf);
+	conn_send(conn, &buf);
+	buf_done(&buf);
+	return TLS_BEGIN_ASKED;
+}
+
+enum tls_begin server_tls_answer(struct conn *conn, const char *host,
+    const struct database_config *db, const uint8_t *p, size_t len, const char **reason)
+{
+	struct server_tls tls;
+
+	if (*p != 'S' && *p != 'N')
+		return refuse(reason, "bad sslreq answer");
+	if (len > 1)
+		return refuse(reason, "received unencrypted data after SSL response");
+	if (demands_of(conn, db, &tls, reason) < 0)
+		return TLS_BEGIN_REFUSED;
+	if (*p == 'N')
+		return tls.mode >= TLS_REQUIRE ? refuse(reason, "server refused SSL")
+					       : TLS_BEGIN_CLEAR;
+	/* a reload may have switched it off since we asked */
+	if (!tls.context)
+		return refuse(reason, "sslreq processing failed");
+	return start(conn, host, &tls, reason);
+}

@@ -1,0 +1,532 @@
+/*
+ * Passes cancel requests on to the process that the key names, each over a connection
+ * of its own: connect, TLS if it is wanted, the request, wait for the peer to close.
+ */
+#include "cancel/peers.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/server_tls.h"
+#include "cancel/carrier.h"
+#include "net/dns.h"
+#include "wire/codec.h"
+#include "wire/message.h"
+
+/* Anyone can send a CancelRequest, so that the queue must have an end. */
+enum { WAITING_MAX = 1000 };
+
+/* Many at once fill the queue of a peer's unix socket; it has room again soon. */
+enum { RETRY_US = 50000 };
+
+/* Where the key says which process made it, and how often it may still be passed on. */
+enum { KEY_PEER_LOW = 1, KEY_PEER_HIGH = 2, KEY_TTL = 7, KEY_TTL_MASK = 3 };
+
+struct peer {
+	int id;
+	struct list waiting, active; /* struct peer_errand by .node */
+	size_t sent_count;           /* of the active ones */
+	struct later work;           /* there may be room for the next one */
+	struct site *site;           /* borrowed */
+};
+
+struct peers {
+	struct map *by_id; /* int -> struct peer; owned */
+	size_t errand_count;
+};
+
+/* One request on its way to a peer. */
+struct peer_errand {
+	struct conn conn; /* first member */
+	struct node node; /* in peer->waiting or peer->active */
+	struct peer *peer;
+	struct carried carried;  /* the client socket that brought it */
+	struct dns_query *query; /* while the peer's name is looked up */
+	struct deadline retry;   /* the peer's unix socket had no room */
+	char *host;              /* owned: as [peers] has it */
+	int port;
+	uint64_t due_us; /* cancel_wait_timeout; UINT64_MAX: none */
+	bool is_active;
+	bool is_sent;
+	bool is_over;
+	uint8_t len;
+	uint8_t key[CANCEL_KEY_LONG];
+};
+
+static const struct conn_ops errand_ops, errand_asking_ops;
+
+/* TLS towards peers is what the settings of server TLS say. */
+static const struct database_config nameless = {.name = "peers"};
+
+static struct peer_errand *conn_errand(const struct conn *conn)
+{
+	return container_of(conn, struct peer_errand, conn);
+}
+
+static const struct peer_config *peer_config_of(const struct site *site, int id)
+{
+	const struct config *config = site->catalog->config;
+
+	for (size_t i = 0; i < config->peer_count; i++)
+		if (config->peers[i].id == id)
+			return &config->peers[i];
+	return NULL;
+}
+
+/* ---- keys ---- */
+
+static int key_peer(const uint8_t *key)
+{
+	return key[KEY_PEER_LOW] | key[KEY_PEER_HIGH] << 8;
+}
+
+void peers_mark_key(const struct site *site, uint8_t *key)
+{
+	int id = site_settings(site)->peer_id;
+
+	if (id <= 0)
+		return;
+	key[KEY_PEER_LOW] = (uint8_t)(id & 0xff);
+	key[KEY_PEER_HIGH] = (uint8_t)(id >> 8);
+	key[KEY_TTL] |= KEY_TTL_MASK;
+}
+
+bool peers_is_foreign(const struct site *site, uint8_t *key, size_t len)
+{
+	int id = site_settings(site)->peer_id;
+
+	if (id <= 0 || len <= KEY_TTL)
+		return false;
+	if (key_peer(key) != id)
+		return true;
+	key[KEY_TTL] |= KEY_TTL_MASK;
+	return false;
+}
+
+/* ---- the end of an errand ---- */
+
+static void errand_finish(struct peer_errand *errand, const char *reason)
+{
+	struct peer *peer = errand->peer;
+
+	if (errand->is_over)
+		return;
+	errand->is_over = true;
+	list_remove(errand->is_active ? &peer->active : &peer->waiting, &errand->node);
+	peer->sent_count -= errand->is_sent;
+	if (errand->query)
+		dns_cancel(&errand->query);
+	deadline_clear(peer->site->loop, &errand->retry);
+	carrier_release(&errand->carried, reason);
+	conn_doom(&errand->conn, "%s", reason);
+	loop_later(peer->site->loop, &peer->work);
+}
+
+static void errand_destroy(struct conn *conn)
+{
+	struct peer_errand *errand = conn_errand(conn);
+
+	conn->site->peers->errand_count--;
+	mem_free(errand->host);
+	mem_wipe(errand->key, sizeof(errand->key));
+	mem_free(errand);
+}
+
+static void errand_put_name(const struct conn *conn, char *out, size_t size)
+{
+	snprintf(out, size, "peer/%d", conn_errand(conn)->peer->id);
+}
+
+static const struct conn_kind errand_kind = {
+    .letter = 'S',
+    .put_name = errand_put_name,
+    .rows = message_back_rows,
+    .destroy = errand_destroy,
+};
+
+/* ---- the connection ---- */
+
+static void errand_send(struct peer_errand *errand)
+{
+	struct buf buf;
+
+	errand->conn.ops = &errand_ops;
+	errand->is_sent = true;
+	errand->peer->sent_count++;
+	conn_set_deadline(&errand->conn, errand->due_us);
+	buf_init(&buf, 0);
+	codec_put_cancel_request(&buf, errand->key, errand->len);
+	conn_send(&errand->conn, &buf);
+	buf_done(&buf);
+}
+
+static void errand_go_on(
+    struct peer_errand *errand, enum tls_begin begin, const char *reason)
+{
+	switch (begin) {
+	case TLS_BEGIN_CLEAR:
+		errand_send(errand);
+		break;
+	case TLS_BEGIN_ASKED:
+		errand->conn.ops = &errand_asking_ops;
+		break;
+	case TLS_BEGIN_STARTED:
+		break;
+	case TLS_BEGIN_REFUSED:
+		errand_finish(errand, reason);
+		break;
+	}
+}
+
+static void errand_connected(struct conn *conn)
+{
+	struct peer_errand *errand = conn_errand(conn);
+	const char *reason = NULL;
+	enum tls_begin begin = server_tls_begin(conn, errand->host, &nameless, &reason);
+
+	errand_go_on(errand, begin, reason);
+}
+
+static enum step errand_tls_answer(
+    struct conn *conn, const uint8_t *p, size_t len, size_t *taken)
+{
+	struct peer_errand *errand = conn_errand(conn);
+	const char *reason = NULL;
+	enum tls_begin begin;
+	(void)taken;
+
+	conn->ops = &errand_ops;
+	begin = server_tls_answer(conn, errand->host, &nameless, p, len, &reason);
+	errand_go_on(errand, begin, reason);
+	return STEP_NEXT;
+}
+
+static void errand_secured(struct conn *conn)
+{
+	errand_send(conn_errand(conn));
+}
+
+/* A peer has nothing to say. */
+static enum step errand_message(struct conn *conn, const struct message *m)
+{
+	(void)m;
+	errand_finish(conn_errand(conn), error_text(ERROR_BAD_PACKET));
+	return STEP_CLOSE;
+}
+
+static void errand_malformed(struct conn *conn, const uint8_t *bytes, size_t have)
+{
+	(void)bytes;
+	(void)have;
+	errand_finish(conn_errand(conn), error_text(ERROR_BAD_PACKET));
+}
+
+static void errand_ended(struct conn *conn, const struct err *err)
+{
+	struct peer_errand *errand = conn_errand(conn);
+
+	if (errand->is_sent) {
+		errand_finish(errand, "successfully sent cancel request");
+		return;
+	}
+	if (err)
+		conn_log(conn, LEVEL_WARNING, "cannot reach peer %d: %s",
+		    errand->peer->id, err->text);
+	errand_finish(errand, "connect failed");
+}
+
+static void errand_expired(struct conn *conn)
+{
+	struct peer_errand *errand = conn_errand(conn);
+	bool is_due = conn_now(conn) >= errand->due_us;
+
+	errand_finish(errand, is_due ? "cancel_wait_timeout" : "connect timeout");
+}
+
+static void errand_closed(struct conn *conn, const char *reason)
+{
+	errand_finish(conn_errand(conn), reason);
+}
+
+static const struct conn_ops errand_ops = {
+    .name = "peer",
+    .message = errand_message,
+    .expired = errand_expired,
+    .malformed = errand_malformed,
+    .ended = errand_ended,
+    .closed = errand_closed,
+    .connected = errand_connected,
+    .secured = errand_secured,
+};
+
+static const struct conn_ops errand_asking_ops = {
+    .name = "peer asked for TLS",
+    .message = errand_message,
+    .expired = errand_expired,
+    .malformed = errand_malformed,
+    .ended = errand_ended,
+    .closed = errand_closed,
+    .raw = errand_tls_answer,
+};
+
+/* ---- where to ---- */
+
+static void errand_connect(struct peer_errand *errand, const struct sock_target *target)
+{
+	struct loop *loop = errand->peer->site->loop;
+	struct err err;
+
+	errno = 0;
+	if (conn_connect(&errand->conn, target, &err) == 0)
+		return;
+	if (errno == EAGAIN)
+		deadline_set(loop, &errand->retry, loop_now(loop) + RETRY_US);
+	else
+		errand_ended(&errand->conn, &err);
+}
+
+static void errand_ip(struct peer_errand *errand, struct sock_addr addr)
+{
+	struct sock_target target;
+
+	addr.port = (uint16_t)errand->port;
+	sock_target_ip(&target, &addr);
+	errand_connect(errand, &target);
+}
+
+static void errand_unix(struct peer_errand *errand)
+{
+	struct sock_target target;
+	struct err err;
+
+	errand->conn.remote.family = AF_UNIX;
+	if (sock_target_unix(&target, errand->host, errand->port, &err) < 0)
+		errand_ended(&errand->conn, &err);
+	else
+		errand_connect(errand, &target);
+}
+
+static void errand_retry(struct deadline *d)
+{
+	errand_unix(container_of(d, struct peer_errand, retry));
+}
+
+static void errand_resolved(
+    void *ctx, const struct sock_addr *addrs, size_t count, const struct err *err)
+{
+	struct peer_errand *errand = ctx;
+
+	errand->query = NULL;
+	if (count == 0)
+		errand_ended(&errand->conn, err);
+	else
+		errand_ip(errand, addrs[0]);
+}
+
+/* Without cancel_wait_timeout this is the only clock of a connect that hangs. */
+static void errand_start_clock(struct peer_errand *errand)
+{
+	struct conn *conn = &errand->conn;
+	uint64_t limit = site_settings(conn->site)->global.server_connect_timeout;
+	uint64_t at = limit ? conn_now(conn) + limit : UINT64_MAX;
+
+	conn_set_deadline(conn, at < errand->due_us ? at : errand->due_us);
+}
+
+static void errand_launch(struct peer_errand *errand, const struct peer_config *config)
+{
+	struct peer *peer = errand->peer;
+	struct sock_addr addr;
+
+	list_remove(&peer->waiting, &errand->node);
+	list_push_back(&peer->active, &errand->node);
+	errand->is_active = true;
+	errand->host = mem_strdup(config->host);
+	errand->port = config->port;
+	errand->conn.unix_port = (uint16_t)config->port;
+	errand_start_clock(errand);
+	if (*errand->host == '/' || *errand->host == '@')
+		errand_unix(errand);
+	else if (sock_addr_parse(errand->host, 0, &addr) == 0)
+		errand_ip(errand, addr);
+	else
+		errand->query =
+		    dns_lookup(peer->site->dns, errand->host, errand_resolved, errand);
+}
+
+/* ---- peers ---- */
+
+static size_t peer_room(const struct site *site, const struct peer_config *config)
+{
+	int size = config->pool_size < 0 ? site_settings(site)->global.default_pool_size
+					 : config->pool_size;
+	return size > 0 ? (size_t)size : 1;
+}
+
+/* Send off those for which there is room; all go when the peer is gone. */
+static void peer_work(struct later *l)
+{
+	struct peer *peer = container_of(l, struct peer, work);
+	const struct peer_config *config = peer_config_of(peer->site, peer->id);
+	struct node *node;
+
+	while ((node = list_first(&peer->waiting))) {
+		struct peer_errand *errand =
+		    container_of(node, struct peer_errand, node);
+		if (!config)
+			errand_finish(errand, "cancel request for unknown peer");
+		else if (peer->active.count < peer_room(peer->site, config))
+			errand_launch(errand, config);
+		else
+			break;
+	}
+}
+
+static struct peer *peer_of(struct site *site, int id)
+{
+	struct peer *peer = map_get(site->peers->by_id, &id, sizeof(id));
+
+	if (peer)
+		return peer;
+	peer = mem_zero(sizeof(*peer));
+	peer->id = id;
+	peer->site = site;
+	peer->work.run = peer_work;
+	list_init(&peer->waiting);
+	list_init(&peer->active);
+	map_put(site->peers->by_id, &peer->id, sizeof(peer->id), peer);
+	return peer;
+}
+
+static void peer_free(struct peer *peer)
+{
+	later_cancel(peer->site->loop, &peer->work);
+	map_del(peer->site->peers->by_id, &peer->id, sizeof(peer->id));
+	mem_free(peer);
+}
+
+/* ---- requests ---- */
+
+static void errand_begin(
+    struct client *carrier, struct peer *peer, const uint8_t *key, size_t len)
+{
+	struct site *site = carrier->conn.site;
+	uint64_t limit = site_settings(site)->global.cancel_wait_timeout;
+	struct peer_errand *errand = mem_zero(sizeof(*errand));
+
+	conn_init(&errand->conn, site, &errand_kind, &errand_ops);
+	deadline_init(&errand->retry, errand_retry);
+	site->peers->errand_count++;
+	memcpy(errand->key, key, len);
+	errand->key[KEY_TTL]--;
+	errand->len = (uint8_t)len;
+	carrier_bind(carrier, &errand->carried, NULL);
+	errand->peer = peer;
+	list_push_back(&peer->waiting, &errand->node);
+	errand->due_us = limit ? conn_now(&carrier->conn) + limit : UINT64_MAX;
+	conn_set_deadline(&errand->conn, errand->due_us);
+	peer_work(&peer->work);
+}
+
+void peers_forward(struct client *carrier, const uint8_t *key, size_t len)
+{
+	struct site *site = carrier->conn.site;
+	int id = key_peer(key);
+
+	if (len > CANCEL_KEY_LONG || (key[KEY_TTL] & KEY_TTL_MASK) == 0)
+		conn_doom(&carrier->conn, "failed cancel request");
+	else if (!peer_config_of(site, id))
+		conn_doom(&carrier->conn, "cancel request for unknown peer");
+	else if (peer_of(site, id)->waiting.count >= WAITING_MAX)
+		conn_doom(&carrier->conn, "too many cancel requests for this peer");
+	else
+		errand_begin(carrier, peer_of(site, id), key, len);
+}
+
+/* ---- the whole ---- */
+
+void peers_init(struct site *site)
+{
+	site->peers = mem_zero(sizeof(*site->peers));
+	site->peers->by_id = map_new();
+}
+
+void peers_done(struct site *site)
+{
+	struct peer *peer;
+	size_t at;
+
+	while ((at = 0, peer = map_next(site->peers->by_id, &at)))
+		peer_free(peer);
+	map_free(&site->peers->by_id);
+	mem_free(site->peers);
+	site->peers = NULL;
+}
+
+void peers_review(struct site *site)
+{
+	struct peer *peer;
+	size_t at = 0;
+
+	while ((peer = map_next(site->peers->by_id, &at)))
+		loop_later(site->loop, &peer->work);
+}
+
+static void drop_errands(struct list *errands)
+{
+	struct peer_errand *errand, *next;
+
+	list_for_safe (errand, next, errands, node)
+		conn_doom_quietly(&errand->conn, error_text(ERROR_SHUTTING_DOWN));
+}
+
+void peers_drop_all(struct site *site)
+{
+	struct peer *peer;
+	size_t at = 0;
+
+	while ((peer = map_next(site->peers->by_id, &at))) {
+		drop_errands(&peer->waiting);
+		drop_errands(&peer->active);
+	}
+}
+
+bool peers_are_idle(const struct site *site)
+{
+	return site->peers->errand_count == 0;
+}
+
+size_t peers_count(const struct site *site)
+{
+	return map_count(site->peers->by_id);
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	int left = (*(struct peer *const *)a)->id,
+	    right = (*(struct peer *const *)b)->id;
+	return left < right ? -1 : left > right;
+}
+
+void peers_walk(const struct site *site, peers_view_fn *show, void *ctx)
+{
+	size_t count = peers_count(site), at = 0, i = 0;
+	struct peer **sorted = mem_alloc((count + 1) * sizeof(struct peer *)), *peer;
+
+	while ((peer = map_next(site->peers->by_id, &at)))
+		sorted[i++] = peer;
+	qsort(sorted, count, sizeof(struct peer *), compare_ids);
+	for (i = 0; i < count; i++) {
+		struct peer_view view = {
+		    .id = sorted[i]->id,
+		    .active_count = sorted[i]->active.count,
+		    .waiting_count = sorted[i]->waiting.count,
+		    .sent_count = sorted[i]->sent_count,
+		    .connecting_count = sorted[i]->active.count - sorted[i]->sent_count,
+		};
+		show(ctx, &view);
+	}
+	mem_free(sorted);
+}

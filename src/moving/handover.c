@@ -1,0 +1,205 @@
+/*
+ * The walk over everything that can be handed on, and stopping it at message
+ * boundaries.  When to stop, and who is told, is the business of the process's modes.
+ */
+#include "moving/handover.h"
+
+#include <stdlib.h>
+
+/* ---- the walk ---- */
+
+struct walk {
+	handover_visit_fn *visit;
+	void *ctx;
+};
+
+static void show(const struct walk *walk, const struct handover *thing)
+{
+	if (!thing->conn || !thing->conn->is_doomed)
+		walk->visit(walk->ctx, thing);
+}
+
+static void show_client(
+    const struct walk *walk, enum handover_kind kind, struct client *client)
+{
+	const struct handover thing = {
+	    .kind = kind, .conn = &client->conn, .client = client};
+
+	show(walk, &thing);
+}
+
+/* Only the asks of clients that have logged in lie in a client. */
+static void walk_asks(const struct walk *walk, const struct list *asks)
+{
+	struct ask *ask, *after;
+
+	list_for_safe (ask, after, asks, node) {
+		if (ask->is_logged_in)
+			show_client(walk, HANDOVER_CLIENT,
+			    container_of(ask, struct client, request.ask));
+	}
+}
+
+static void walk_seats(const struct walk *walk, const struct list *seats)
+{
+	struct seat *seat, *after;
+
+	list_for_safe (seat, after, seats, node) {
+		struct server *server = seat_server(seat);
+		const struct handover thing = {
+		    .kind = HANDOVER_SERVER, .conn = &server->conn, .server = server};
+		show(walk, &thing);
+	}
+}
+
+static void walk_pool(const struct walk *walk, const struct pool *pool)
+{
+	static const enum seat_state states[] = {SEAT_ACTIVE, SEAT_IDLE, SEAT_USED,
+	    SEAT_TESTED, SEAT_LOGIN, SEAT_ACTIVE_CANCEL, SEAT_BEING_CANCELED};
+
+	walk_asks(walk, &pool->clients);
+	walk_asks(walk, &pool->waiting);
+	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++)
+		walk_seats(walk, &pool->seats[states[i]]);
+}
+
+static void walk_pools(const struct walk *walk, const struct catalog *catalog)
+{
+	size_t count;
+	struct pool **pools = catalog_sorted_pools(catalog, &count);
+
+	for (size_t i = 0; i < count; i++)
+		if (!pools[i]->database->is_admin)
+			walk_pool(walk, pools[i]);
+	free(pools);
+}
+
+void handover_walk(struct site *site, handover_visit_fn *visit, void *ctx)
+{
+	const struct walk walk = {visit, ctx};
+	struct listener *listener;
+	struct client *client, *after;
+
+	list_for (listener, &site->listeners, node) {
+		const struct handover thing = {
+		    .kind = HANDOVER_LISTENER, .listener = listener};
+		show(&walk, &thing);
+	}
+	list_for_safe (client, after, &site->login_clients, site_node)
+		show_client(&walk, HANDOVER_LOGIN, client);
+	walk_pools(&walk, site->catalog);
+	list_for_safe (client, after, &site->clients, site_node) {
+		if (client->is_carrier)
+			show_client(&walk, HANDOVER_CANCEL, client);
+	}
+}
+
+/* ---- stopping ---- */
+
+/* A server that works for the pooler itself (it logs in, is tested, asks auth_query or
+ * carries a cancel request) has to finish that first; nor can a login stand still. */
+static bool may_stop(const struct handover *thing)
+{
+	const struct server *server = thing->server;
+
+	switch (thing->kind) {
+	case HANDOVER_CLIENT:
+		return true;
+	case HANDOVER_SERVER:
+		return server->seat.state == SEAT_IDLE || server_client(server);
+	case HANDOVER_LISTENER:
+	case HANDOVER_LOGIN:
+	case HANDOVER_CANCEL:
+		break;
+	}
+	return false;
+}
+
+static bool is_between_messages(const struct conn *conn)
+{
+	return conn->passing == 0 && stream_pending(&conn->stream) == 0;
+}
+
+/* A client that stopped has nothing more for its server; the server may still have to
+ * send what came before. */
+static bool is_fed(const struct server *server)
+{
+	const struct client *client = server_client(server);
+
+	return !client || client->conn.is_stopped;
+}
+
+static bool try_to_stop(const struct handover *thing)
+{
+	struct conn *conn = thing->conn;
+
+	if (!may_stop(thing) || !is_between_messages(conn) ||
+	    (thing->server && !is_fed(thing->server)))
+		return false;
+	conn_stop(conn);
+	return true;
+}
+
+static void stop_one(void *ctx, const struct handover *thing)
+{
+	bool *is_quiet = ctx;
+
+	if (thing->listener)
+		listener_stop(thing->listener);
+	else if (!thing->conn->is_stopped && !try_to_stop(thing))
+		*is_quiet = false;
+}
+
+/* What a server still sends goes to a client that has stopped. */
+static void look_at_output(void *ctx, const struct handover *thing)
+{
+	bool *is_quiet = ctx;
+
+	if (thing->conn && !is_between_messages(thing->conn))
+		*is_quiet = false;
+}
+
+bool handover_stop(struct site *site)
+{
+	bool is_quiet = true;
+
+	handover_walk(site, stop_one, &is_quiet);
+	if (is_quiet)
+		handover_walk(site, look_at_output, &is_quiet);
+	return is_quiet;
+}
+
+static void drop_one(void *ctx, const struct handover *thing)
+{
+	(void)ctx;
+	if (thing->listener ||
+	    (thing->conn->is_stopped && is_between_messages(thing->conn)))
+		return;
+	if (thing->server)
+		server_retire(thing->server, error_text(ERROR_SUSPEND_TIMEOUT));
+	else if (thing->kind == HANDOVER_CANCEL)
+		conn_doom(thing->conn, "%s", error_text(ERROR_SUSPEND_TIMEOUT));
+	else
+		client_fatal(thing->client, ERROR_SUSPEND_TIMEOUT);
+}
+
+void handover_drop_rest(struct site *site)
+{
+	handover_walk(site, drop_one, NULL);
+}
+
+/* ---- going on ---- */
+
+static void start_one(void *ctx, const struct handover *thing)
+{
+	(void)ctx;
+	if (thing->listener)
+		listener_start(thing->listener);
+	else
+		conn_start(thing->conn);
+}
+
+void handover_start(struct site *site)
+{
+	handover_walk(site, start_one, NULL);
+}

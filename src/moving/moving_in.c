@@ -1,0 +1,624 @@
+/*
+ * The side that takes.  Bits and values of parameters come in the sender's order, and
+ * are brought into our own; what we do not track is left out.
+ */
+#include <string.h>
+
+#include "base/err.h"
+#include "broker/broker.h"
+#include "conf/entry.h"
+#include "moving/moving.h"
+#include "pool/credentials.h"
+#include "session/client.h"
+#include "session/server.h"
+#include "session/server_role.h"
+#include "wire/prepared.h"
+
+/* Ids that the sender gives to connections and texts while it still serves others stay
+ * below ours. */
+enum { ID_GAP = 1000000 };
+
+/* A text is not made twice; its reference is ours until all who use it have come. */
+struct known_text {
+	uint64_t key;               /* the id, and in its lowest bit the registry */
+	struct prepared_text *text; /* of this very name, as servers have it; or NULL */
+	struct prepared_text *named; /* the one that clients' names get */
+};
+
+struct moving {
+	struct site *site;
+	int *params; /* owned: the sender's parameter -> ours, or -1 */
+	size_t param_count;
+	bool is_same_schema;
+	struct map *texts;           /* struct known_text by its key */
+	const struct pool *outdated; /* its database's entry has changed */
+};
+
+/* ---- parameters ---- */
+
+static void map_params(struct moving *m, const struct parcel_vars *names)
+{
+	const struct vars_schema *schema = m->site->vars;
+
+	m->param_count = names->count;
+	m->params = mem_zero(names->count * sizeof(*m->params) + 1);
+	m->is_same_schema = names->count == vars_schema_count(schema);
+	for (size_t i = 0; i < names->count; i++) {
+		const char *name = names->list[i].value;
+		m->params[i] = name ? vars_schema_find(schema, name) : -1;
+		m->is_same_schema = m->is_same_schema && m->params[i] == (int)i;
+	}
+}
+
+static uint64_t our_bits(const struct moving *m, uint64_t theirs)
+{
+	uint64_t ours = 0;
+
+	if (m->is_same_schema)
+		return theirs;
+	for (size_t i = 0; i < m->param_count && i < EFFECTS_PARAMETERS; i++)
+		if ((theirs >> i & 1) && m->params[i] >= 0 &&
+		    m->params[i] < EFFECTS_PARAMETERS)
+			ours |= UINT64_C(1) << m->params[i];
+	return ours;
+}
+
+static void our_resets(const struct moving *m, struct reset_effects *r)
+{
+	r->session = our_bits(m, r->session);
+	r->local = our_bits(m, r->local);
+	r->set = our_bits(m, r->set);
+	r->hidden = our_bits(m, r->hidden);
+}
+
+static struct sql_effects our_effects(const struct moving *m, struct sql_effects e)
+{
+	e.sets_first = our_bits(m, e.sets_first);
+	e.sets = our_bits(m, e.sets);
+	e.configs = our_bits(m, e.configs);
+	our_resets(m, &e.resets);
+	return e;
+}
+
+/* -1: no memory. */
+static int take_vars(const struct moving *m, const struct parcel_vars *from,
+    struct vars *values, struct vars *others)
+{
+	for (size_t i = 0; i < from->count && i < m->param_count; i++) {
+		const struct parcel_var *var = &from->list[i];
+		if (m->params[i] < 0)
+			continue;
+		size_t at = (size_t)m->params[i];
+		if (var->value && vars_set(values, at, var->value) < 0)
+			return -1;
+		if (others && var->other && vars_set(others, at, var->other) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* ---- life ---- */
+
+struct moving *moving_new(
+    struct site *site, const struct parcel_origin *origin, struct err *err)
+{
+	struct moving *m;
+
+	for (size_t i = 0; i < origin->names.count; i++)
+		if (!origin->names.list[i].value) {
+			err_set(err, "a parameter without a name");
+			return NULL;
+		}
+	m = mem_zero(sizeof(*m));
+	m->site = site;
+	m->texts = map_new();
+	map_params(m, &origin->names);
+	if (site->next_id < origin->next_id + ID_GAP)
+		site->next_id = origin->next_id + ID_GAP;
+	prepared_registry_skip(site->prepared, origin->last_text + ID_GAP);
+	prepared_registry_skip(site->sql_prepared, origin->last_sql_text + ID_GAP);
+	return m;
+}
+
+void moving_forget_texts(struct moving *m)
+{
+	struct known_text *known;
+	size_t at = 0;
+
+	while ((known = map_next(m->texts, &at))) {
+		prepared_unref(known->text);
+		prepared_unref(known->named);
+		mem_free(known);
+	}
+	map_free(&m->texts);
+	m->texts = map_new();
+}
+
+void moving_free(struct moving **moving)
+{
+	struct moving *m = *moving;
+
+	if (!m)
+		return;
+	moving_forget_texts(m);
+	map_free(&m->texts);
+	mem_free(m->params);
+	mem_free(m);
+	*moving = NULL;
+}
+
+/* ---- may it come? ---- */
+
+static struct database *find_database(const struct moving *m, const char *name)
+{
+	bool is_new;
+	struct database *db = catalog_database(m->site->catalog, name, &is_new);
+
+	return db && !db->is_admin && db->service->moves ? db : NULL;
+}
+
+static int check_client(
+    const struct moving *m, const struct parcel_client *client, struct err *err)
+{
+	const struct parcel_bytes *key = &client->key;
+
+	if (!find_database(m, client->database))
+		return err_set(err,
+		    "the configuration has no database \"%.63s\", and a client of it "
+		    "is connected",
+		    client->database);
+	if (!*client->user ||
+	    (key->len != CANCEL_KEY_LEN && key->len != CANCEL_KEY_LONG))
+		return err_set(err, "a client without a name or key");
+	if (map_get(m->site->cancel_keys, key->at, key->len))
+		return err_set(err, "a client with another client's key");
+	return 0;
+}
+
+static int check_server(
+    const struct moving *m, const struct parcel_server *server, struct err *err)
+{
+	struct pipeline ledger;
+	int failed;
+
+	if (!find_database(m, server->database))
+		return err_set(err,
+		    "the configuration has no database \"%.63s\", which has a server "
+		    "connection",
+		    server->database);
+	if (!*server->user || server->key.len > BACKEND_KEY_MAX || !server->status)
+		return err_set(err, "a server that has not logged in");
+	pipeline_init(&ledger);
+	failed = pipeline_restore(
+	    &ledger, &server->ledger, server->entries, server->entry_count);
+	pipeline_done(&ledger);
+	return failed ? err_set(err, "a server that owes what no server does") : 0;
+}
+
+int moving_check(
+    const struct moving *moving, const struct parcel *parcel, struct err *err)
+{
+	switch (parcel->kind) {
+	case PARCEL_CLIENT:
+		return check_client(moving, &parcel->client, err);
+	case PARCEL_SERVER:
+		return check_server(moving, &parcel->server, err);
+	case PARCEL_POOL:
+		if (!find_database(moving, parcel->pool.database))
+			return err_set(err,
+			    "the configuration has no database \"%.63s\", which is in "
+			    "use",
+			    parcel->pool.database);
+		return 0;
+	case PARCEL_ORIGIN:
+	case PARCEL_LISTENER:
+	case PARCEL_DATABASE:
+	case PARCEL_TEXT:
+		break;
+	}
+	return 0;
+}
+
+/* ---- what has no descriptor ---- */
+
+static uint64_t text_key(uint64_t id, bool is_sql)
+{
+	return id << 1 | is_sql;
+}
+
+/* The parameters that a reading stands for are others where the schema is another. */
+static void note_text(struct moving *m, const struct parcel_text *from)
+{
+	struct prepared_registry *registry =
+	    from->is_sql ? m->site->sql_prepared : m->site->prepared;
+	const char *reading = m->is_same_schema ? from->reading : NULL;
+	struct known_text *known = mem_zero(sizeof(*known));
+
+	known->key = text_key(from->id, from->is_sql);
+	if (map_get(m->texts, &known->key, sizeof(known->key))) {
+		mem_free(known);
+		return;
+	}
+	known->text =
+	    prepared_restore(registry, from->id, reading, from->key.at, from->key.len);
+	if (known->text)
+		known->text->effects = our_effects(m, from->effects);
+	known->named =
+	    reading ? prepared_intern(registry, reading, from->key.at, from->key.len)
+	    : known->text ? prepared_ref(known->text)
+			  : NULL;
+	if (known->named)
+		known->named->effects = our_effects(m, from->effects);
+	map_put(m->texts, &known->key, sizeof(known->key), known);
+}
+
+static bool is_other_entry(const struct database *db, const char *theirs)
+{
+	const char *ours = db->config->connstr;
+	struct arena *arena;
+	struct database_config was;
+	struct err ignored;
+	bool is_other;
+
+	if (ours && strcmp(ours, theirs) == 0)
+		return false;
+	arena = arena_new();
+	is_other = entry_parse_connstr(&was, db->name, theirs, arena, &ignored) < 0 ||
+		   entry_is_obsoleting(&was, db->config);
+	arena_free(&arena);
+	return is_other;
+}
+
+/* Keys of a proof against the very secret that is in force here. */
+static bool are_of_secret(const struct pool *pool, const struct scram_keys *keys)
+{
+	const struct secret *secret = pool_server_secret(pool);
+	uint8_t stored[SCRAM_KEY_LEN];
+
+	if (secret->kind != SECRET_SCRAM || pool->database->forced_user)
+		return false;
+	scram_stored_key(keys->client_key, stored);
+	return memcmp(stored, secret->scram.stored_key, sizeof(stored)) == 0;
+}
+
+static void note_secrets(
+    const struct moving *m, struct pool *pool, const struct parcel_pool *from)
+{
+	uint64_t now = loop_now(m->site->loop);
+	struct secret found;
+
+	if (from->found) {
+		secret_init(&found, from->found);
+		credential_keep_for_pool(
+		    pool, &found, from->found_us < now ? now - from->found_us : 1);
+		secret_done(&found);
+	}
+	if (from->has_keys && are_of_secret(pool, &from->keys)) {
+		pool->pass_through = from->keys;
+		pool->has_pass_through = true;
+	}
+	if (from->remembered && !pool->user->remembered)
+		user_remember(pool->user, from->remembered);
+}
+
+static struct pool *find_pool(
+    const struct moving *m, const char *database, const char *user)
+{
+	return catalog_pool_as(
+	    find_database(m, database), catalog_user(m->site->catalog, user));
+}
+
+static void note_pool(struct moving *m, const struct parcel_pool *from)
+{
+	struct pool *pool = find_pool(m, from->database, from->user);
+	struct vars welcome;
+
+	note_secrets(m, pool, from);
+	m->outdated = is_other_entry(pool->database, from->entry) ? pool : NULL;
+	if (m->outdated || !from->has_welcome)
+		return;
+	vars_init(&welcome, m->site->vars);
+	if (take_vars(m, &from->welcome, &welcome, NULL) == 0)
+		broker_restore_welcome(
+		    m->site, pool, &welcome, from->untracked.at, from->untracked.len);
+	vars_done(&welcome);
+}
+
+static void note_database(const struct moving *m, const struct parcel_database *from)
+{
+	struct database *db = find_database(m, from->name);
+
+	if (!db)
+		return;
+	db->paused = db->paused || from->is_paused;
+	db->disabled = db->disabled || from->is_disabled;
+	if (from->has_elected)
+		hosts_elect(
+		    db, hosts_find(&db->hosts, from->elected, from->elected_port));
+}
+
+void moving_note(struct moving *moving, const struct parcel *parcel)
+{
+	switch (parcel->kind) {
+	case PARCEL_DATABASE:
+		note_database(moving, &parcel->database);
+		break;
+	case PARCEL_POOL:
+		note_pool(moving, &parcel->pool);
+		break;
+	case PARCEL_TEXT:
+		note_text(moving, &parcel->text);
+		break;
+	case PARCEL_ORIGIN:
+	case PARCEL_LISTENER:
+	case PARCEL_CLIENT:
+	case PARCEL_SERVER:
+		break;
+	}
+}
+
+/* ---- what both have ---- */
+
+/* 0: never. */
+static uint64_t at_us(const struct moving *m, uint64_t ago_us)
+{
+	uint64_t now = loop_now(m->site->loop);
+
+	if (ago_us == UINT64_MAX)
+		return 0;
+	return ago_us < now ? now - ago_us : 1;
+}
+
+static void fill_conn(
+    const struct moving *m, struct conn *conn, const struct parcel_conn *from)
+{
+	conn->id = from->id;
+	conn->connect_us = at_us(m, from->age_us);
+	conn->remote = from->remote;
+	conn->peer_pid = from->peer_pid;
+	conn->unix_port = from->unix_port;
+}
+
+/* From here on the loop shows what comes.  Without memory for what came before, or for
+ * anything else of it, the connection closes. */
+static void open_conn(
+    struct conn *conn, const struct parcel_conn *from, int fd, bool has_failed)
+{
+	int failed =
+	    conn_restore(conn, fd, from->passing, from->unread.at, from->unread.len);
+
+	if (failed || has_failed)
+		conn_doom(conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
+	else
+		conn_log(conn, LEVEL_DEBUG, "taken over");
+}
+
+static struct prepared_text *find_text(
+    const struct moving *m, const struct parcel_statement *s)
+{
+	uint64_t key = text_key(s->id, s->is_sql);
+	const struct known_text *known = map_get(m->texts, &key, sizeof(key));
+
+	if (!known)
+		return NULL;
+	return s->name ? known->named : known->text;
+}
+
+/* ---- clients ---- */
+
+/* Before they have an owner. */
+static void client_gone(struct conn *conn, const char *reason)
+{
+	(void)reason;
+	client_leave(conn_client(conn));
+}
+
+static const struct conn_ops client_coming_ops = {
+    .name = "coming",
+    .malformed = client_malformed,
+    .closed = client_gone,
+};
+
+static void enter_client(const struct moving *m, struct client *client,
+    const struct parcel_client *from, struct pool *pool)
+{
+	client_settle(client);
+	client->database = find_database(m, from->database);
+	database_hold(client->database);
+	client->user = catalog_user(m->site->catalog, from->user);
+	(void)database_may_enter(client->database, true);
+	(void)user_may_enter(client->user, true);
+	client->is_counted = true;
+	if (!pool)
+		pool = catalog_pool(client->database, client->user);
+	pool_join(pool, &client->request.ask);
+	client->request.ask.is_logged_in = true;
+}
+
+static void take_key(struct client *client, const struct parcel_bytes *key)
+{
+	if (key->len == CANCEL_KEY_LONG)
+		client->long_key = mem_dup(key->at, key->len);
+	else
+		memcpy(client->cancel_key, key->at, key->len);
+	client->has_long_key = key->len == CANCEL_KEY_LONG;
+	client->has_key = true;
+	map_put(client->conn.site->cancel_keys,
+	    client->has_long_key ? client->long_key : client->cancel_key, key->len,
+	    client);
+}
+
+static int take_names(
+    const struct moving *m, struct client *client, const struct parcel_statements *from)
+{
+	bool has_doubt = false;
+
+	for (size_t i = 0; i < from->count; i++) {
+		const struct parcel_statement *s = &from->list[i];
+		struct prepared_text *text = s->name ? find_text(m, s) : NULL;
+		if (!text || prepared_names_put(&client->names, s->name, text) < 0)
+			return -1;
+		has_doubt = has_doubt || s->is_marked;
+	}
+	/* It is only asked for more often than needed. */
+	if (has_doubt)
+		prepared_names_doubt(client->names);
+	return 0;
+}
+
+static int take_client_vars(
+    const struct moving *m, struct client *client, const struct parcel_client *from)
+{
+	client->requested = our_bits(m, from->requested);
+	client->own = our_bits(m, from->own);
+	client->doubtful = our_bits(m, from->doubtful);
+	if (from->has_asked) {
+		client->asked = mem_zero(sizeof(*client->asked));
+		vars_init(client->asked, m->site->vars);
+	}
+	return take_vars(m, &from->vars, &client->vars, client->asked);
+}
+
+static struct client *make_client(const struct moving *m,
+    const struct parcel_client *from, struct pool *pool, bool *has_failed)
+{
+	struct client *client = client_new(m->site, &client_coming_ops);
+
+	fill_conn(m, &client->conn, &from->conn);
+	enter_client(m, client, from, pool);
+	take_key(client, &from->key);
+	client->request.ask.query_us = at_us(m, from->query_us);
+	client->request.ask.last_us = at_us(m, from->last_us);
+	client->xact_us = at_us(m, from->xact_us);
+	client->is_unix_owner = from->is_unix_owner;
+	client->is_canceled = from->is_canceled;
+	client->is_skipping = from->is_skipping;
+	client->is_dropping = from->is_dropping;
+	client->was_notified = from->was_notified;
+	*has_failed = take_client_vars(m, client, from) < 0 ||
+		      take_names(m, client, &from->statements) < 0;
+	return client;
+}
+
+/* ---- servers ---- */
+
+static void server_gone(struct conn *conn, const char *reason)
+{
+	server_leave(conn_server(conn), reason);
+}
+
+static const struct conn_ops server_coming_ops = {
+    .name = "coming",
+    .malformed = server_malformed,
+    .closed = server_gone,
+};
+
+/* What the server has under names that cannot be made here again would clash with what
+ * we prepare: such a server is of no use for another client. */
+static int take_set(
+    const struct moving *m, struct server *server, const struct parcel_statements *from)
+{
+	for (size_t i = 0; i < from->count; i++) {
+		struct prepared_text *text = find_text(m, &from->list[i]);
+		if (!text || prepared_set_add(&server->statements, text) < 0)
+			return -1;
+		if (from->list[i].is_marked)
+			prepared_set_spoil(server->statements, text);
+	}
+	return 0;
+}
+
+static char *dup_text(const char *text)
+{
+	return text ? mem_strdup(text) : NULL;
+}
+
+static void fill_server(
+    const struct moving *m, struct server *server, const struct parcel_server *from)
+{
+	fill_conn(m, &server->conn, &from->conn);
+	server->last_us = at_us(m, from->last_us);
+	server->status = from->status;
+	server->is_ready = from->is_ready;
+	server->is_unheard = from->is_unheard;
+	server->leaks_left = from->leaks_left;
+	server->last_tag = from->last_tag;
+	server->remote_pid = from->remote_pid;
+	server->pinned = our_bits(m, from->pinned);
+	server->port = from->port;
+	server->host = dup_text(from->host);
+	server->unix_dir = dup_text(from->unix_dir);
+	if (!from->key.len)
+		return;
+	server->key = mem_dup(from->key.at, from->key.len);
+	server->key_len = from->key.len;
+}
+
+static struct server *make_server(const struct moving *m,
+    const struct parcel_server *from, struct pool *pool, struct ask *ask,
+    bool *has_failed)
+{
+	struct server *server = server_new(m->site, &server_coming_ops);
+	struct seat was = from->seat;
+
+	fill_server(m, server, from);
+	was.born_us = at_us(m, was.born_us);
+	was.rested_us = at_us(m, was.rested_us);
+	*has_failed = take_vars(m, &from->vars, &server->vars, &server->own) < 0 ||
+		      pipeline_restore(&server->pipeline, &from->ledger, from->entries,
+			  from->entry_count) < 0;
+	if (take_set(m, server, &from->statements) < 0 || pool == m->outdated)
+		was.is_dirty = true;
+	pool_move_in(pool, &server->seat, ask, &was, from->host, from->port,
+	    loop_now(m->site->loop));
+	server_role_follow(server, &server->own);
+	return server;
+}
+
+static struct parcel_server in_our_bits(
+    const struct moving *m, const struct parcel_server *from)
+{
+	struct parcel_server ours = *from;
+
+	ours.link.idle_xact_us = at_us(m, from->link.idle_xact_us);
+	ours.link.reported = our_bits(m, from->link.reported);
+	ours.link.apply_local = our_bits(m, from->link.apply_local);
+	our_resets(m, &ours.link.reset);
+	return ours;
+}
+
+void moving_take_client(struct moving *moving, const struct parcel_client *from, int fd,
+    const struct parcel_server *from_server, int server_fd)
+{
+	struct parcel_client ours = *from;
+	struct parcel_server linked;
+	struct pool *pool =
+	    from_server ? find_pool(moving, from_server->database, from_server->user)
+			: NULL;
+	bool has_failed = false, server_failed = false;
+	struct client *client = make_client(moving, from, pool, &has_failed);
+	struct server *server = NULL;
+
+	ours.unnamed.effects = our_effects(moving, from->unnamed.effects);
+	if (from_server) {
+		linked = in_our_bits(moving, from_server);
+		server = make_server(
+		    moving, &linked, pool, &client->request.ask, &server_failed);
+	}
+	if (client->database->service->moves->take(
+		client, &ours, server ? &linked : NULL) < 0)
+		has_failed = true;
+	if (server)
+		open_conn(&server->conn, &from_server->conn, server_fd, server_failed);
+	open_conn(&client->conn, &from->conn, fd, has_failed);
+}
+
+void moving_take_server(struct moving *moving, const struct parcel_server *from, int fd)
+{
+	bool has_failed = false;
+	struct server *server = make_server(moving, from,
+	    find_pool(moving, from->database, from->user), NULL, &has_failed);
+
+	moving->site->server_events->review(server);
+	open_conn(&server->conn, &from->conn, fd, has_failed);
+}

@@ -1,0 +1,626 @@
+/*
+ * The side that gives.  Every client and server is in one of four cases at any time: it
+ * stays for ever, it is busy, it can be described once its last bytes have left, it can
+ * be described now.
+ */
+#include <string.h>
+
+#include "broker/broker.h"
+#include "moving/handover.h"
+#include "moving/moving.h"
+#include "session/client.h"
+#include "session/server.h"
+#include "wire/prepared.h"
+
+/* Half a message can be very long; one that is longer than this ends first. */
+enum { UNREAD_MOST = 64 * 1024 * 1024 };
+
+enum fate { FATE_STAYS, FATE_BUSY, FATE_GOES };
+
+/* ---- what can go ---- */
+
+static enum fate fate_of_pair(const struct client *client, const struct server *server)
+{
+	const struct service_moves *moves = client->database->service->moves;
+
+	if (server->conn.stream.tls || server->seat.is_replication)
+		return FATE_STAYS;
+	if (server->dial || server->seat.state != SEAT_ACTIVE ||
+	    !list_is_empty(&server->cancels) || server->seat.cancels_in_flight ||
+	    server->conn.is_doomed || server->conn.held_len > UNREAD_MOST)
+		return FATE_BUSY;
+	return moves->is_movable(client) ? FATE_GOES : FATE_BUSY;
+}
+
+/* A long text lies in parts, which no parcel has room for. */
+static bool has_long_text(const struct prepared_names *names)
+{
+	size_t count = prepared_names_count(names);
+	struct prepared_item *items;
+	bool has = false;
+
+	if (count == 0)
+		return false;
+	items = mem_alloc(count * sizeof(*items));
+	prepared_names_list(names, items);
+	for (size_t i = 0; i < count; i++)
+		has = has || items[i].text->body;
+	mem_free(items);
+	return has;
+}
+
+static enum fate fate_of_client(const struct client *client)
+{
+	const struct service_moves *moves = client->database->service->moves;
+	const struct server *server = client_server(client);
+
+	if (client->conn.stream.tls || client->replication || !moves)
+		return FATE_STAYS;
+	if (client->conn.held_len > UNREAD_MOST || has_long_text(client->names))
+		return FATE_BUSY;
+	if (server)
+		return fate_of_pair(client, server);
+	return moves->is_movable(client) ? FATE_GOES : FATE_BUSY;
+}
+
+/* A server that no client has. */
+static enum fate fate_of_server(const struct server *server)
+{
+	if (server->conn.stream.tls || server->seat.is_dirty)
+		return FATE_STAYS;
+	return server->seat.state == SEAT_IDLE || server->seat.state == SEAT_USED
+		   ? FATE_GOES
+		   : FATE_BUSY;
+}
+
+/* ---- servers at rest: theirs or ours? ---- */
+
+struct company {
+	const struct pool *pool; /* asked about last */
+	bool has_staying, has_going;
+};
+
+static void look_at_asks(struct company *company, const struct list *asks)
+{
+	const struct ask *ask;
+
+	list_for (ask, asks, node) {
+		if (!ask->is_logged_in)
+			continue;
+		enum fate fate =
+		    fate_of_client(container_of(ask, struct client, request.ask));
+		company->has_staying = company->has_staying || fate == FATE_STAYS;
+		company->has_going = company->has_going || fate == FATE_GOES;
+	}
+}
+
+/* Clients that stay go on with the servers there are, unless others are about to need
+ * them at once. */
+static bool has_to_stay(struct company *company, const struct pool *pool, bool is_first)
+{
+	if (company->pool != pool) {
+		*company = (struct company){.pool = pool};
+		look_at_asks(company, &pool->clients);
+		look_at_asks(company, &pool->waiting);
+	}
+	return company->has_staying && !(is_first && company->has_going);
+}
+
+/* ---- stopping ---- */
+
+struct stop {
+	struct moving_counts *counts; /* NULL: nothing is stopped */
+	struct company company;
+	bool is_first, has_more;
+};
+
+static void hush(struct conn *conn)
+{
+	if (!conn->is_stopped)
+		conn_hush(conn);
+}
+
+static void count_stopped(struct moving_counts *counts, const struct conn *conn,
+    const struct conn *other, bool is_client)
+{
+	if (!conn_is_silent(conn) || (other && !conn_is_silent(other))) {
+		counts->pending++;
+		return;
+	}
+	counts->silent++;
+	counts->clients += is_client;
+}
+
+/* It was stopped, and has become busy since. */
+static void let_run(struct conn *conn)
+{
+	conn_start(conn);
+}
+
+static void stop_client(struct stop *stop, struct client *client)
+{
+	struct server *server = client_server(client);
+	enum fate fate = fate_of_client(client);
+
+	stop->has_more = stop->has_more || fate == FATE_GOES;
+	if (!stop->counts)
+		return;
+	if (fate != FATE_GOES) {
+		stop->counts->busy += fate == FATE_BUSY;
+		stop->counts->staying += fate == FATE_STAYS;
+		let_run(&client->conn);
+		if (server)
+			let_run(&server->conn);
+		return;
+	}
+	hush(&client->conn);
+	if (server)
+		hush(&server->conn);
+	count_stopped(stop->counts, &client->conn, server ? &server->conn : NULL, true);
+}
+
+static void stop_server(struct stop *stop, struct server *server)
+{
+	if (server->seat.ask)
+		return; /* comes with its client */
+	if (fate_of_server(server) != FATE_GOES ||
+	    has_to_stay(&stop->company, server->seat.pool, stop->is_first))
+		return;
+	stop->has_more = true;
+	if (!stop->counts)
+		return;
+	hush(&server->conn);
+	count_stopped(stop->counts, &server->conn, NULL, false);
+}
+
+static void stop_one(void *ctx, const struct handover *thing)
+{
+	struct stop *stop = ctx;
+
+	switch (thing->kind) {
+	case HANDOVER_LISTENER:
+		if (stop->is_first && stop->counts)
+			listener_stop(thing->listener);
+		break;
+	case HANDOVER_CLIENT:
+		stop_client(stop, thing->client);
+		break;
+	case HANDOVER_SERVER:
+		stop_server(stop, thing->server);
+		break;
+	case HANDOVER_LOGIN:
+	case HANDOVER_CANCEL:
+		break;
+	}
+}
+
+void moving_stop(struct site *site, bool is_first, struct moving_counts *counts)
+{
+	struct stop stop = {.counts = counts, .is_first = is_first};
+
+	memset(counts, 0, sizeof(*counts));
+	handover_walk(site, stop_one, &stop);
+}
+
+bool moving_has_more(struct site *site)
+{
+	struct stop stop = {.counts = NULL};
+
+	handover_walk(site, stop_one, &stop);
+	return stop.has_more;
+}
+
+/* ---- describing ---- */
+
+struct offer {
+	struct site *site;
+	moving_emit_fn *emit;
+	void *ctx;
+	struct map *texts;   /* addresses of those described */
+	struct pool *pool;   /* described last */
+	struct arena *keys;  /* of texts */
+	struct arena *arena; /* for one client or server */
+	bool is_first, has_failed;
+};
+
+static void emit(struct offer *offer, const struct parcel *parcel, int fd)
+{
+	if (!offer->has_failed && offer->emit(offer->ctx, parcel, fd) < 0)
+		offer->has_failed = true;
+}
+
+/* 0 is no time. */
+static uint64_t ago(const struct offer *offer, uint64_t at_us)
+{
+	uint64_t now = loop_now(offer->site->loop);
+
+	if (!at_us)
+		return UINT64_MAX;
+	return at_us < now ? now - at_us : 0;
+}
+
+static struct parcel_vars describe_vars(
+    struct offer *offer, const struct vars *vars, const struct vars *other)
+{
+	size_t count = vars_schema_count(offer->site->vars);
+	struct parcel_vars out = {
+	    arena_alloc(offer->arena, count * sizeof(*out.list)), count};
+
+	for (size_t i = 0; i < count; i++)
+		out.list[i] = (struct parcel_var){
+		    vars_get(vars, i), other ? vars_get(other, i) : NULL};
+	return out;
+}
+
+static void offer_text(struct offer *offer, struct prepared_text *text)
+{
+	const struct parcel parcel = {.kind = PARCEL_TEXT,
+	    .text = {.id = text->id,
+		.is_sql = text->registry == offer->site->sql_prepared,
+		.reading = prepared_reading(text),
+		.key = {text->key, text->key_len},
+		.effects = text->effects}};
+
+	if (map_get(offer->texts, &text, sizeof(text)))
+		return;
+	struct prepared_text **known = arena_alloc(offer->keys, sizeof(*known));
+	*known = text;
+	map_put(offer->texts, known, sizeof(*known), text);
+	emit(offer, &parcel, -1);
+}
+
+static struct parcel_statements describe_statements(
+    struct offer *offer, const struct prepared_item *items, size_t count)
+{
+	struct parcel_statements out = {
+	    arena_alloc(offer->arena, count * sizeof(*out.list) + 1), count};
+
+	out.count = 0;
+	for (size_t i = 0; i < count; i++) {
+		struct prepared_text *text = items[i].text;
+		/* A server may keep one under a name that nobody uses any more. */
+		if (text->body)
+			continue;
+		offer_text(offer, text);
+		out.list[out.count++] = (struct parcel_statement){.id = text->id,
+		    .name = items[i].name,
+		    .is_sql = text->registry == offer->site->sql_prepared,
+		    .is_marked = items[i].is_marked};
+	}
+	return out;
+}
+
+static struct parcel_statements describe_names(
+    struct offer *offer, const struct prepared_names *names)
+{
+	size_t count = prepared_names_count(names);
+	struct prepared_item *items =
+	    arena_alloc(offer->arena, count * sizeof(*items) + 1);
+
+	prepared_names_list(names, items);
+	return describe_statements(offer, items, count);
+}
+
+static struct parcel_statements describe_set(
+    struct offer *offer, const struct prepared_set *set)
+{
+	size_t count = prepared_set_count(set);
+	struct prepared_item *items =
+	    arena_alloc(offer->arena, count * sizeof(*items) + 1);
+
+	prepared_set_list(set, items);
+	return describe_statements(offer, items, count);
+}
+
+static struct parcel_conn describe_conn(
+    struct offer *offer, const struct conn *conn, struct buf *unread)
+{
+	buf_init(unread, 0);
+	conn_put_unread(conn, unread);
+	if (unread->failed)
+		offer->has_failed = true;
+	return (struct parcel_conn){.id = conn->id,
+	    .age_us = ago(offer, conn->connect_us),
+	    .remote = conn->remote,
+	    .peer_pid = conn->peer_pid,
+	    .unix_port = conn->unix_port,
+	    .passing = conn->passing,
+	    .unread = {unread->bytes, unread->len}};
+}
+
+static void offer_pool(struct offer *offer, struct pool *pool)
+{
+	const struct welcome *welcome = broker_welcome(pool);
+	const struct remembered *remembered = pool->user->remembered;
+	struct parcel parcel = {.kind = PARCEL_POOL,
+	    .pool = {.database = pool->database->name,
+		.user = pool->user->name,
+		.found = pool->has_found ? pool->found.text : NULL,
+		.found_us = ago(offer, pool->found_us),
+		.has_keys = pool->has_pass_through,
+		.keys = pool->pass_through,
+		.remembered = remembered ? remembered->secret.text : NULL,
+		.entry = pool->database->config->connstr,
+		.has_welcome = welcome != NULL}};
+
+	if (offer->pool == pool)
+		return;
+	offer->pool = pool;
+	if (!parcel.pool.entry)
+		parcel.pool.entry = "";
+	if (welcome) {
+		parcel.pool.welcome = describe_vars(offer, &welcome->vars, NULL);
+		parcel.pool.untracked = (struct parcel_bytes){
+		    welcome->untracked.bytes, welcome->untracked.len};
+	}
+	emit(offer, &parcel, -1);
+	mem_wipe(&parcel, sizeof(parcel));
+}
+
+/* ---- servers ---- */
+
+static void fill_entries(
+    struct offer *offer, const struct pipeline *owed, struct parcel_server *out)
+{
+	out->ledger = *owed;
+	out->entry_count = pipeline_count(owed);
+	out->entries =
+	    arena_alloc(offer->arena, out->entry_count * sizeof(*out->entries) + 1);
+	for (size_t i = 0; i < out->entry_count; i++)
+		out->entries[i] = *pipeline_at(owed, (uint32_t)i);
+}
+
+static void fill_server(struct offer *offer, const struct server *server,
+    struct parcel_server *out, struct buf *unread)
+{
+	*out = (struct parcel_server){
+	    .conn = describe_conn(offer, &server->conn, unread),
+	    .database = server->seat.pool->database->name,
+	    .user = server->seat.pool->user->name,
+	    .seat = server->seat,
+	    .last_us = ago(offer, server->last_us),
+	    .status = server->status,
+	    .is_ready = server->is_ready,
+	    .is_unheard = server->is_unheard,
+	    .leaks_left = server->leaks_left,
+	    .last_tag = server->last_tag,
+	    .remote_pid = server->remote_pid,
+	    .vars = describe_vars(offer, &server->vars, &server->own),
+	    .pinned = server->pinned,
+	    .statements = describe_set(offer, server->statements),
+	    .key = {server->key, server->key_len},
+	    .unix_dir = server->unix_dir,
+	    .host = server->host,
+	    .port = server->port,
+	    .is_linked = server->seat.ask != NULL,
+	    .link = server->link,
+	};
+	out->seat.born_us = ago(offer, server->seat.born_us);
+	out->seat.rested_us = ago(offer, server->seat.rested_us);
+	out->link.idle_xact_us = ago(offer, server->link.idle_xact_us);
+	fill_entries(offer, &server->pipeline, out);
+}
+
+static void offer_server(struct offer *offer, struct server *server)
+{
+	struct parcel parcel = {.kind = PARCEL_SERVER};
+	struct buf unread;
+
+	fill_server(offer, server, &parcel.server, &unread);
+	emit(offer, &parcel, server->conn.stream.fd);
+	server->conn.is_offered = true;
+	buf_wipe_done(&unread);
+}
+
+/* ---- clients ---- */
+
+static void fill_client(struct offer *offer, const struct client *client,
+    struct parcel_client *out, struct buf *unread)
+{
+	size_t key_len;
+	const uint8_t *key = client_cancel_key(client, &key_len);
+
+	*out = (struct parcel_client){
+	    .conn = describe_conn(offer, &client->conn, unread),
+	    .database = client->database->name,
+	    .user = client->user->name,
+	    .vars = describe_vars(offer, &client->vars, client->asked),
+	    .has_asked = client->asked != NULL,
+	    .requested = client->requested,
+	    .own = client->own,
+	    .doubtful = client->doubtful,
+	    .statements = describe_names(offer, client->names),
+	    .key = {key, key_len},
+	    .is_unix_owner = client->is_unix_owner,
+	    .is_canceled = client->is_canceled,
+	    .is_skipping = client->is_skipping,
+	    .is_dropping = client->is_dropping,
+	    .was_notified = client->was_notified,
+	    .is_linked = client_server(client) != NULL,
+	    .query_us = ago(offer, client->request.ask.query_us),
+	    .xact_us = ago(offer, client->xact_us),
+	    .last_us = ago(offer, client->request.ask.last_us),
+	};
+}
+
+static void offer_client(struct offer *offer, struct client *client)
+{
+	const struct service_moves *moves = client->database->service->moves;
+	struct server *server = client_server(client);
+	struct parcel parcel = {.kind = PARCEL_CLIENT};
+	struct parcel of_server = {.kind = PARCEL_SERVER};
+	struct buf unread, server_unread;
+
+	fill_client(offer, client, &parcel.client, &unread);
+	buf_init(&server_unread, 0);
+	if (server)
+		fill_server(offer, server, &of_server.server, &server_unread);
+	moves->describe(client, &parcel.client, server ? &of_server.server : NULL);
+	emit(offer, &parcel, client->conn.stream.fd);
+	client->conn.is_offered = true;
+	if (server) {
+		emit(offer, &of_server, server->conn.stream.fd);
+		server->conn.is_offered = true;
+	}
+	buf_wipe_done(&unread);
+	buf_wipe_done(&server_unread);
+}
+
+/* ---- all of it ---- */
+
+static bool is_silent(const struct handover *thing)
+{
+	const struct server *linked =
+	    thing->client ? client_server(thing->client) : NULL;
+
+	return conn_is_silent(thing->conn) &&
+	       (!linked || conn_is_silent(&linked->conn));
+}
+
+static void offer_listener(struct offer *offer, const struct listener *listener)
+{
+	const struct parcel parcel = {
+	    .kind = PARCEL_LISTENER, .listener = {listener->is_unix}};
+
+	emit(offer, &parcel, listener->fd);
+}
+
+/* What still moved when it was too late for it. */
+static void go_on(const struct handover *thing)
+{
+	struct server *linked = thing->client ? client_server(thing->client) : NULL;
+
+	conn_start(thing->conn);
+	if (linked)
+		conn_start(&linked->conn);
+}
+
+static void offer_one(void *ctx, const struct handover *thing)
+{
+	struct offer *offer = ctx;
+	bool is_pair_part = thing->server && thing->server->seat.ask;
+
+	if (thing->listener) {
+		if (offer->is_first)
+			offer_listener(offer, thing->listener);
+		return;
+	}
+	if (!thing->conn->is_stopped || is_pair_part || offer->has_failed)
+		return;
+	if (!is_silent(thing)) {
+		go_on(thing);
+		return;
+	}
+	arena_free(&offer->arena);
+	offer->arena = arena_new();
+	if (thing->client) {
+		offer_pool(offer, thing->client->request.ask.pool);
+		offer_client(offer, thing->client);
+	} else {
+		offer_pool(offer, thing->server->seat.pool);
+		offer_server(offer, thing->server);
+	}
+}
+
+static void offer_databases(struct offer *offer)
+{
+	struct catalog *catalog = offer->site->catalog;
+	struct database *db;
+	size_t at = 0;
+
+	while ((db = map_next(catalog->databases, &at))) {
+		const struct host *elected = db->hosts.elected;
+		const struct parcel parcel = {.kind = PARCEL_DATABASE,
+		    .database = {db->name, db->paused, db->disabled, elected != NULL,
+			elected ? elected->name : NULL, elected ? elected->port : 0}};
+		if (!db->is_admin && (db->paused || db->disabled || elected))
+			emit(offer, &parcel, -1);
+	}
+}
+
+int moving_offer(struct site *site, bool is_first, moving_emit_fn *emit_fn, void *ctx)
+{
+	struct offer offer = {.site = site,
+	    .emit = emit_fn,
+	    .ctx = ctx,
+	    .texts = map_new(),
+	    .keys = arena_new(),
+	    .arena = arena_new(),
+	    .is_first = is_first};
+
+	site->catalog->is_offered = true;
+	if (is_first)
+		offer_databases(&offer);
+	handover_walk(site, offer_one, &offer);
+	map_free(&offer.texts);
+	arena_free(&offer.keys);
+	arena_free(&offer.arena);
+	return offer.has_failed ? -1 : 0;
+}
+
+/* ---- letting go ---- */
+
+static void client_gone(struct conn *conn, const char *reason)
+{
+	(void)reason;
+	client_leave(conn_client(conn));
+}
+
+static const struct conn_ops client_gone_ops = {
+    .name = "moved",
+    .closed = client_gone,
+};
+
+static void server_gone(struct conn *conn, const char *reason)
+{
+	server_leave(conn_server(conn), reason);
+}
+
+static const struct conn_ops server_gone_ops = {
+    .name = "moved",
+    .closed = server_gone,
+};
+
+static void release_server(struct server *server)
+{
+	conn_hand_on(&server->conn, &server_gone_ops);
+	server->is_cut = true; /* no Terminate: it lives on */
+	server->seat.was_lent = true;
+	pool_abandon(&server->seat, conn_now(&server->conn));
+	conn_doom_quietly(&server->conn, "moved to another process");
+}
+
+static void release_client(struct client *client)
+{
+	struct server *server = client_server(client);
+
+	client->database->service->moves->let_go(client);
+	if (server)
+		release_server(server);
+	/* A pool that goes on before this one is closed finds nobody to serve. */
+	pool_withdraw(&client->request.ask);
+	conn_hand_on(&client->conn, &client_gone_ops);
+	conn_doom_quietly(&client->conn, "moved to another process");
+}
+
+static void let_go_one(void *ctx, const struct handover *thing)
+{
+	(void)ctx;
+	if (!thing->conn || !thing->conn->is_offered)
+		return;
+	if (thing->client)
+		release_client(thing->client);
+	else
+		release_server(thing->server);
+}
+
+void moving_let_go(struct site *site)
+{
+	handover_walk(site, let_go_one, NULL);
+}
+
+void moving_keep(struct site *site)
+{
+	site->catalog->is_offered = false;
+	handover_start(site);
+}

@@ -1,0 +1,453 @@
+/*
+ * Fields to bytes and back.  One function per struct does both, so that the two cannot
+ * differ: a form either writes each field or fills it.
+ */
+#include "moving/parcel.h"
+
+#include <string.h>
+
+struct form {
+	struct buf *out;   /* NULL: it is read */
+	struct cursor *in; /* NULL: it is written */
+	struct arena *arena;
+	bool is_bad; /* a value that no sender has */
+};
+
+/* ---- single fields ---- */
+
+static void form_u8(struct form *f, uint8_t *v)
+{
+	if (f->out)
+		buf_put_u8(f->out, *v);
+	else
+		*v = cursor_u8(f->in);
+}
+
+static void form_u16(struct form *f, uint16_t *v)
+{
+	if (f->out)
+		buf_put_u16(f->out, *v);
+	else
+		*v = cursor_u16(f->in);
+}
+
+static void form_u32(struct form *f, uint32_t *v)
+{
+	if (f->out)
+		buf_put_u32(f->out, *v);
+	else
+		*v = cursor_u32(f->in);
+}
+
+static void form_u64(struct form *f, uint64_t *v)
+{
+	uint32_t high = (uint32_t)(*v >> 32), low = (uint32_t)*v;
+
+	form_u32(f, &high);
+	form_u32(f, &low);
+	*v = (uint64_t)high << 32 | low;
+}
+
+static void form_int(struct form *f, int *v)
+{
+	uint32_t bits = (uint32_t)*v;
+
+	form_u32(f, &bits);
+	*v = (int)bits;
+}
+
+static bool form_bool(struct form *f, bool v)
+{
+	uint8_t byte = v;
+
+	form_u8(f, &byte);
+	f->is_bad = f->is_bad || byte > 1;
+	return byte == 1;
+}
+
+/* Of bit fields as well as of bools. */
+#define FORM_BOOL(f, lvalue) ((lvalue) = form_bool(f, lvalue))
+
+static void form_size(struct form *f, size_t *v)
+{
+	uint64_t size = *v;
+
+	form_u64(f, &size);
+	*v = (size_t)size;
+}
+
+static void form_bytes(struct form *f, struct parcel_bytes *v)
+{
+	form_size(f, &v->len);
+	if (f->out)
+		buf_put(f->out, v->at, v->len);
+	else
+		v->at = cursor_bytes(f->in, v->len);
+	if (!f->out && f->in->overrun)
+		*v = (struct parcel_bytes){NULL, 0};
+}
+
+/* A text, or NULL. */
+static void form_optional(struct form *f, const char **v)
+{
+	if (!form_bool(f, *v != NULL)) {
+		*v = NULL;
+	} else if (f->out) {
+		buf_put_str(f->out, *v);
+	} else {
+		*v = cursor_str(f->in);
+	}
+}
+
+/* A text that is never NULL. */
+static void form_text(struct form *f, const char **v)
+{
+	if (f->out)
+		buf_put_str(f->out, *v);
+	else
+		*v = cursor_str(f->in);
+}
+
+/* How many elements a list has; when it is read, its memory.  Each element takes a byte
+ * at least, so that a lying count makes us allocate no more than a few times what came.
+ */
+static void *form_list(struct form *f, void *list, size_t *count, size_t size)
+{
+	form_size(f, count);
+	if (f->out)
+		return list;
+	if (f->in->overrun || *count > cursor_left(f->in)) {
+		f->in->overrun = true;
+		*count = 0;
+	}
+	if (!*count)
+		return NULL;
+	list = arena_alloc(f->arena, *count * size);
+	memset(list, 0, *count * size);
+	return list;
+}
+
+/* ---- parts ---- */
+
+static void form_addr(struct form *f, struct sock_addr *v)
+{
+	form_u16(f, &v->family);
+	form_u16(f, &v->port);
+	for (size_t i = 0; i < sizeof(v->ip); i++)
+		form_u8(f, &v->ip[i]);
+	form_u32(f, &v->scope);
+}
+
+static void form_conn(struct form *f, struct parcel_conn *v)
+{
+	form_u64(f, &v->id);
+	form_u64(f, &v->age_us);
+	form_addr(f, &v->remote);
+	form_int(f, &v->peer_pid);
+	form_u16(f, &v->unix_port);
+	form_u64(f, &v->passing);
+	form_bytes(f, &v->unread);
+}
+
+static void form_vars(struct form *f, struct parcel_vars *v)
+{
+	v->list = form_list(f, v->list, &v->count, sizeof(*v->list));
+	for (size_t i = 0; i < v->count; i++) {
+		form_optional(f, &v->list[i].value);
+		form_optional(f, &v->list[i].other);
+	}
+}
+
+static void form_statements(struct form *f, struct parcel_statements *v)
+{
+	v->list = form_list(f, v->list, &v->count, sizeof(*v->list));
+	for (size_t i = 0; i < v->count; i++) {
+		struct parcel_statement *s = &v->list[i];
+		form_u64(f, &s->id);
+		form_optional(f, &s->name);
+		FORM_BOOL(f, s->is_sql);
+		FORM_BOOL(f, s->is_marked);
+	}
+}
+
+static void form_resets(struct form *f, struct reset_effects *v)
+{
+	form_u64(f, &v->session);
+	form_u64(f, &v->local);
+	form_u64(f, &v->set);
+	form_u64(f, &v->hidden);
+	FORM_BOOL(f, v->has_reset);
+	FORM_BOOL(f, v->has_default);
+}
+
+static void form_span(struct form *f, struct command_span *v)
+{
+	uint8_t kind = (uint8_t)v->kind;
+
+	form_u8(f, &kind);
+	f->is_bad = f->is_bad || kind > COMMAND_DEALLOCATE_ALL;
+	v->kind = (enum command_kind)kind;
+	form_u32(f, &v->from);
+	form_u32(f, &v->to);
+	form_u32(f, &v->end);
+	f->is_bad = f->is_bad || v->from > v->to || v->to > v->end;
+}
+
+static void form_effects(struct form *f, struct sql_effects *v)
+{
+	form_u16(f, &v->leaves_first);
+	form_u16(f, &v->leaves);
+	form_u64(f, &v->sets_first);
+	form_u64(f, &v->sets);
+	form_u64(f, &v->configs);
+	form_resets(f, &v->resets);
+	form_span(f, &v->command);
+	FORM_BOOL(f, v->forgets);
+	FORM_BOOL(f, v->may_forget);
+	FORM_BOOL(f, v->hides_forgetting);
+	FORM_BOOL(f, v->is_command);
+	FORM_BOOL(f, v->reads_clock);
+	FORM_BOOL(f, v->is_cut);
+}
+
+static void form_link(struct form *f, struct link *v)
+{
+	form_u64(f, &v->idle_xact_us);
+	form_u16(f, &v->leaks.watch.expected);
+	form_u16(f, &v->leaks.watch.met);
+	form_u16(f, &v->leaks.called);
+	form_u8(f, &v->hold);
+	f->is_bad = f->is_bad || v->hold > LINK_UNTIL_COPY_END;
+	form_u8(f, &v->held_type);
+	FORM_BOOL(f, v->is_dropping);
+	FORM_BOOL(f, v->is_flushed);
+	FORM_BOOL(f, v->may_have_set);
+	FORM_BOOL(f, v->may_undo_set);
+	FORM_BOOL(f, v->wants_apply);
+	FORM_BOOL(f, v->was_reset);
+	FORM_BOOL(f, v->is_reset_kept);
+	FORM_BOOL(f, v->has_unnamed);
+	FORM_BOOL(f, v->has_forgetting_portal);
+	FORM_BOOL(f, v->is_segment_spoilt);
+	form_u32(f, &v->unnamed_tag);
+	form_u64(f, &v->reported);
+	form_resets(f, &v->reset);
+	form_u64(f, &v->apply_local);
+}
+
+static void form_ledger(struct form *f, struct pipeline *v)
+{
+	form_u8(f, &v->copy);
+	FORM_BOOL(f, v->copy_open);
+	FORM_BOOL(f, v->skipping);
+	FORM_BOOL(f, v->failed_head);
+	FORM_BOOL(f, v->in_answer);
+}
+
+static void form_entries(struct form *f, struct parcel_server *v)
+{
+	v->entries = form_list(f, v->entries, &v->entry_count, sizeof(*v->entries));
+	for (size_t i = 0; i < v->entry_count; i++) {
+		form_u8(f, &v->entries[i].type);
+		form_u8(f, &v->entries[i].to);
+		form_u8(f, &v->entries[i].maybe);
+		form_u8(f, &v->entries[i].is_early);
+		form_u32(f, &v->entries[i].tag);
+	}
+}
+
+static void form_segment(struct form *f, struct parcel_server *v)
+{
+	FORM_BOOL(f, v->segment.is_there);
+	if (!v->segment.is_there)
+		return;
+	FORM_BOOL(f, v->segment.is_ended);
+	form_u32(f, &v->segment.tag);
+	form_bytes(f, &v->segment.bytes);
+	form_bytes(f, &v->segment.described);
+}
+
+static bool may_be_moved_in(enum seat_state state)
+{
+	return state == SEAT_IDLE || state == SEAT_USED || state == SEAT_ACTIVE;
+}
+
+static void form_seat(struct form *f, struct seat *v)
+{
+	uint8_t state = (uint8_t)v->state;
+
+	form_u64(f, &v->born_us);
+	form_u64(f, &v->rested_us);
+	form_u8(f, &state);
+	v->state = (enum seat_state)state;
+	f->is_bad = f->is_bad || !may_be_moved_in(v->state);
+	FORM_BOOL(f, v->is_dirty);
+	FORM_BOOL(f, v->was_lent);
+	FORM_BOOL(f, v->was_checked);
+	FORM_BOOL(f, v->needs_reset);
+}
+
+/* ---- the parcels ---- */
+
+static void form_client(struct form *f, struct parcel_client *v)
+{
+	form_conn(f, &v->conn);
+	form_text(f, &v->database);
+	form_text(f, &v->user);
+	form_vars(f, &v->vars);
+	FORM_BOOL(f, v->has_asked);
+	form_u64(f, &v->requested);
+	form_u64(f, &v->own);
+	form_u64(f, &v->doubtful);
+	form_statements(f, &v->statements);
+	FORM_BOOL(f, v->unnamed.is_there);
+	if (v->unnamed.is_there) {
+		FORM_BOOL(f, v->unnamed.is_command);
+		form_text(f, &v->unnamed.ours);
+		form_effects(f, &v->unnamed.effects);
+		form_bytes(f, &v->unnamed.parse);
+	}
+	form_bytes(f, &v->key);
+	FORM_BOOL(f, v->is_unix_owner);
+	FORM_BOOL(f, v->is_canceled);
+	FORM_BOOL(f, v->is_skipping);
+	FORM_BOOL(f, v->is_dropping);
+	FORM_BOOL(f, v->was_notified);
+	FORM_BOOL(f, v->is_linked);
+	form_u64(f, &v->query_us);
+	form_u64(f, &v->xact_us);
+	form_u64(f, &v->last_us);
+}
+
+static void form_server(struct form *f, struct parcel_server *v)
+{
+	form_conn(f, &v->conn);
+	form_text(f, &v->database);
+	form_text(f, &v->user);
+	form_seat(f, &v->seat);
+	form_u64(f, &v->last_us);
+	form_u8(f, &v->status);
+	FORM_BOOL(f, v->is_ready);
+	FORM_BOOL(f, v->is_unheard);
+	form_u16(f, &v->leaks_left);
+	form_u32(f, &v->last_tag);
+	form_u32(f, &v->remote_pid);
+	form_vars(f, &v->vars);
+	form_u64(f, &v->pinned);
+	form_statements(f, &v->statements);
+	form_bytes(f, &v->key);
+	form_optional(f, &v->unix_dir);
+	form_optional(f, &v->host);
+	form_int(f, &v->port);
+	FORM_BOOL(f, v->is_linked);
+	f->is_bad = f->is_bad || v->is_linked != (v->seat.state == SEAT_ACTIVE);
+	if (!v->is_linked)
+		return;
+	form_link(f, &v->link);
+	form_ledger(f, &v->ledger);
+	form_entries(f, v);
+	form_segment(f, v);
+}
+
+static void form_prepared(struct form *f, struct parcel_text *v)
+{
+	form_u64(f, &v->id);
+	FORM_BOOL(f, v->is_sql);
+	form_optional(f, &v->reading);
+	form_bytes(f, &v->key);
+	form_effects(f, &v->effects);
+}
+
+static void form_keys(struct form *f, struct scram_keys *v)
+{
+	for (size_t i = 0; i < SCRAM_KEY_LEN; i++) {
+		form_u8(f, &v->client_key[i]);
+		form_u8(f, &v->server_key[i]);
+	}
+}
+
+static void form_pool(struct form *f, struct parcel_pool *v)
+{
+	form_text(f, &v->database);
+	form_text(f, &v->user);
+	form_optional(f, &v->found);
+	form_u64(f, &v->found_us);
+	FORM_BOOL(f, v->has_keys);
+	form_keys(f, &v->keys);
+	form_optional(f, &v->remembered);
+	form_text(f, &v->entry);
+	FORM_BOOL(f, v->has_welcome);
+	form_vars(f, &v->welcome);
+	form_bytes(f, &v->untracked);
+}
+
+static void form_database(struct form *f, struct parcel_database *v)
+{
+	form_text(f, &v->name);
+	FORM_BOOL(f, v->is_paused);
+	FORM_BOOL(f, v->is_disabled);
+	FORM_BOOL(f, v->has_elected);
+	form_optional(f, &v->elected);
+	form_int(f, &v->elected_port);
+}
+
+static void form_origin(struct form *f, struct parcel_origin *v)
+{
+	form_text(f, &v->version);
+	form_int(f, &v->pid);
+	form_u64(f, &v->next_id);
+	form_u64(f, &v->last_text);
+	form_u64(f, &v->last_sql_text);
+	FORM_BOOL(f, v->is_paused);
+	form_vars(f, &v->names);
+}
+
+static void form_parcel(struct form *f, struct parcel *v)
+{
+	switch (v->kind) {
+	case PARCEL_ORIGIN:
+		form_origin(f, &v->origin);
+		return;
+	case PARCEL_LISTENER:
+		FORM_BOOL(f, v->listener.is_unix);
+		return;
+	case PARCEL_DATABASE:
+		form_database(f, &v->database);
+		return;
+	case PARCEL_POOL:
+		form_pool(f, &v->pool);
+		return;
+	case PARCEL_TEXT:
+		form_prepared(f, &v->text);
+		return;
+	case PARCEL_CLIENT:
+		form_client(f, &v->client);
+		return;
+	case PARCEL_SERVER:
+		form_server(f, &v->server);
+		return;
+	}
+	f->is_bad = true;
+}
+
+void parcel_encode(const struct parcel *parcel, struct buf *out)
+{
+	struct parcel copy = *parcel; /* what is written is read from it alone */
+	struct form form = {.out = out};
+
+	form_parcel(&form, &copy);
+	mem_wipe(&copy, sizeof(copy));
+}
+
+int parcel_decode(struct parcel *parcel, enum parcel_kind kind, const uint8_t *bytes,
+    size_t len, struct arena *arena)
+{
+	struct cursor cursor;
+	struct form form = {.in = &cursor, .arena = arena};
+
+	cursor_init(&cursor, bytes, len);
+	memset(parcel, 0, sizeof(*parcel));
+	parcel->kind = kind;
+	form_parcel(&form, parcel);
+	return cursor.overrun || form.is_bad || cursor_left(&cursor) ? -1 : 0;
+}

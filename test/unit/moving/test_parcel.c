@@ -1,0 +1,272 @@
+/*
+ * Parcels to bytes and back: nothing is lost, and input that is cut, too long or
+ * impossible is refused.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "moving/parcel.h"
+
+static struct parcel_var vars[] = {{"UTF8", NULL}, {NULL, NULL}, {"", "ISO"}};
+static struct parcel_statement statements[] = {
+    {.id = 7, .name = "one", .is_marked = true},
+    {.id = UINT64_MAX >> 1, .is_sql = true},
+};
+static struct pipeline_entry entries[] = {
+    {'Q', OWED_CLIENT, 0, 0, 12}, {'S', 1, 1, 0, 0}};
+
+static struct parcel_conn some_conn(void)
+{
+	return (struct parcel_conn){.id = UINT64_C(0x1122334455667788),
+	    .age_us = 5,
+	    .remote = {.family = 2, .port = 6432, .ip = {127, 0, 0, 1}, .scope = 9},
+	    .peer_pid = -1,
+	    .unix_port = 65535,
+	    .passing = 1,
+	    .unread = {(const uint8_t *)"Q\0\0", 3}};
+}
+
+static struct sql_effects some_effects(void)
+{
+	return (struct sql_effects){.leaves = 3,
+	    .sets = 1,
+	    .resets = {.local = 2, .has_default = true},
+	    .command = {COMMAND_EXECUTE, 1, 2, 3},
+	    .may_forget = true};
+}
+
+static struct parcel some_client(void)
+{
+	return (struct parcel){.kind = PARCEL_CLIENT,
+	    .client = {.conn = some_conn(),
+		.database = "db",
+		.user = "somebody",
+		.vars = {vars, 3},
+		.has_asked = true,
+		.own = 4,
+		.statements = {statements, 2},
+		.unnamed = {.is_there = true,
+		    .ours = "PGBOUNCER_SQL_1",
+		    .effects = some_effects(),
+		    .parse = {(const uint8_t *)"P", 1}},
+		.key = {(const uint8_t *)"12345678", 8},
+		.is_skipping = true,
+		.is_linked = true,
+		.query_us = UINT64_MAX}};
+}
+
+static struct parcel some_server(void)
+{
+	return (struct parcel){.kind = PARCEL_SERVER,
+	    .server = {.conn = some_conn(),
+		.database = "db",
+		.user = "somebody",
+		.seat = {.state = SEAT_ACTIVE, .born_us = 3, .was_lent = true},
+		.status = 'T',
+		.vars = {vars, 3},
+		.statements = {statements, 2},
+		.key = {(const uint8_t *)"abc", 3},
+		.host = "localhost",
+		.port = 5432,
+		.is_linked = true,
+		.link = {.hold = LINK_UNTIL_READY, .has_unnamed = true, .reported = 8},
+		.ledger = {.copy = 'G', .copy_open = true},
+		.entries = entries,
+		.entry_count = 2,
+		.segment = {.is_there = true,
+		    .tag = 77,
+		    .bytes = {(const uint8_t *)"S\0\0\0\4", 5}}}};
+}
+
+static struct parcel some_pool(void)
+{
+	return (struct parcel){.kind = PARCEL_POOL,
+	    .pool = {.database = "db",
+		.user = "u",
+		.found = "md5",
+		.has_keys = true,
+		.keys = {.client_key = {1, 2, 3}, .server_key = {4, 5, 6}},
+		.entry = "host=a",
+		.has_welcome = true,
+		.welcome = {vars, 3}}};
+}
+
+static struct parcel some_parcel(int i)
+{
+	switch (i) {
+	case 0:
+		return some_client();
+	case 1:
+		return some_server();
+	case 2:
+		return some_pool();
+	case 3:
+		return (struct parcel){.kind = PARCEL_TEXT,
+		    .text = {.id = 3,
+			.reading = "'a',",
+			.key = {(const uint8_t *)"select 1\0\0", 10},
+			.effects = some_effects()}};
+	case 4:
+		return (struct parcel){.kind = PARCEL_DATABASE,
+		    .database = {.name = "db",
+			.is_paused = true,
+			.has_elected = true,
+			.elected = "a",
+			.elected_port = 5432}};
+	case 5:
+		return (struct parcel){.kind = PARCEL_ORIGIN,
+		    .origin = {.version = "1", .pid = 2, .names = {vars, 3}}};
+	default:
+		return (struct parcel){
+		    .kind = PARCEL_LISTENER, .listener = {.is_unix = true}};
+	}
+}
+
+enum { PARCELS = 7 };
+
+static void there_and_back(void **state)
+{
+	(void)state;
+	for (int i = 0; i < PARCELS; i++) {
+		struct parcel parcel = some_parcel(i), read;
+		struct arena *arena = arena_new();
+		struct buf first, second;
+
+		buf_init(&first, 0);
+		buf_init(&second, 0);
+		parcel_encode(&parcel, &first);
+		assert_false(first.failed);
+		assert_int_equal(
+		    parcel_decode(&read, parcel.kind, first.bytes, first.len, arena),
+		    0);
+		parcel_encode(&read, &second);
+		assert_int_equal(first.len, second.len);
+		assert_memory_equal(first.bytes, second.bytes, first.len);
+		buf_done(&first);
+		buf_done(&second);
+		arena_free(&arena);
+	}
+}
+
+static void values_are_the_same(void **state)
+{
+	struct parcel parcel = some_client(), read;
+	const struct parcel_client *c = &read.client;
+	struct arena *arena = arena_new();
+	struct buf bytes;
+
+	(void)state;
+	buf_init(&bytes, 0);
+	parcel_encode(&parcel, &bytes);
+	assert_int_equal(
+	    parcel_decode(&read, PARCEL_CLIENT, bytes.bytes, bytes.len, arena), 0);
+	assert_string_equal(c->database, "db");
+	assert_true(c->conn.id == UINT64_C(0x1122334455667788));
+	assert_int_equal(c->conn.peer_pid, -1);
+	assert_int_equal(c->conn.remote.ip[0], 127);
+	assert_int_equal(c->vars.count, 3);
+	assert_string_equal(c->vars.list[0].value, "UTF8");
+	assert_null(c->vars.list[1].value);
+	assert_string_equal(c->vars.list[2].other, "ISO");
+	assert_string_equal(c->statements.list[0].name, "one");
+	assert_null(c->statements.list[1].name);
+	assert_true(c->query_us == UINT64_MAX);
+	assert_int_equal(c->unnamed.effects.command.kind, COMMAND_EXECUTE);
+	assert_memory_equal(c->key.at, "12345678", 8);
+	buf_done(&bytes);
+	arena_free(&arena);
+}
+
+static void cut_or_too_long(void **state)
+{
+	(void)state;
+	for (int i = 0; i < PARCELS; i++) {
+		struct parcel parcel = some_parcel(i), read;
+		struct arena *arena = arena_new();
+		struct buf bytes;
+
+		buf_init(&bytes, 0);
+		parcel_encode(&parcel, &bytes);
+		for (size_t len = 0; len < bytes.len; len++)
+			assert_int_equal(
+			    parcel_decode(&read, parcel.kind, bytes.bytes, len, arena),
+			    -1);
+		buf_put_u8(&bytes, 0);
+		assert_int_equal(
+		    parcel_decode(&read, parcel.kind, bytes.bytes, bytes.len, arena),
+		    -1);
+		buf_done(&bytes);
+		arena_free(&arena);
+	}
+}
+
+static int decode_origin(const char *bytes, size_t len)
+{
+	struct arena *arena = arena_new();
+	struct parcel read;
+	int result =
+	    parcel_decode(&read, PARCEL_ORIGIN, (const uint8_t *)bytes, len, arena);
+
+	arena_free(&arena);
+	return result;
+}
+
+/* A wrong count or length must not make the decoder allocate. */
+static void lying_lengths(void **state)
+{
+	char bytes[2 + 4 + 3 * 8 + 1 + 8] = "1";
+	size_t at = sizeof(bytes) - 8;
+
+	(void)state;
+	assert_int_equal(decode_origin(bytes, sizeof(bytes)), 0);
+	memset(bytes + at, 0xff, 8);
+	assert_int_equal(decode_origin(bytes, sizeof(bytes)), -1);
+	memset(bytes + at, 0, 8);
+	bytes[at + 7] = 1;
+	assert_int_equal(decode_origin(bytes, sizeof(bytes)), -1);
+	bytes[at + 7] = 0;
+	bytes[at - 1] = 2; /* no valid bool */
+	assert_int_equal(decode_origin(bytes, sizeof(bytes)), -1);
+}
+
+static void impossible_values(void **state)
+{
+	struct parcel parcel = some_server(), read;
+	struct arena *arena = arena_new();
+	struct buf bytes;
+
+	(void)state;
+	buf_init(&bytes, 0);
+	parcel.server.is_linked = false; /* but its state is active */
+	parcel_encode(&parcel, &bytes);
+	assert_int_equal(
+	    parcel_decode(&read, PARCEL_SERVER, bytes.bytes, bytes.len, arena), -1);
+	buf_clear(&bytes);
+	parcel.server.is_linked = true;
+	parcel.server.seat.state = SEAT_LOGIN;
+	parcel_encode(&parcel, &bytes);
+	assert_int_equal(
+	    parcel_decode(&read, PARCEL_SERVER, bytes.bytes, bytes.len, arena), -1);
+	assert_int_equal(
+	    parcel_decode(&read, (enum parcel_kind)'?', bytes.bytes, 0, arena), -1);
+	buf_done(&bytes);
+	arena_free(&arena);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(there_and_back),
+	    cmocka_unit_test(values_are_the_same),
+	    cmocka_unit_test(cut_or_too_long),
+	    cmocka_unit_test(lying_lengths),
+	    cmocka_unit_test(impossible_values),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
