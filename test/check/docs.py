@@ -66,7 +66,7 @@ def troff_block(block):
         word, quote, section = title.partition(" `")
         return ".SH " + (word.upper() + " " + section.rstrip("`") if quote else title.upper())
     if block.startswith("```"):
-        return ".PP\n.RS 4\n.nf\n%s\n.fi\n.RE" % troff(block.strip("`").strip("\n"))
+        return ".PP\n.RS 4\n.nf\n%s\n.fi\n.RE" % troff(re.sub(r"^```.*\n|\n```$", "", block))
     return ".PP\n" + troff(re.sub(r"\\(.)", r"\1", block))
 
 

@@ -1,0 +1,296 @@
+"""What the documents show works: configurations, commands of the console, the table of pool
+modes."""
+
+import glob
+import os
+import re
+
+import pytest
+
+import certs
+import waiting
+import wire
+from pooler import STATS, Pooler
+
+TOP = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
+DOCUMENTS = ["README.md", *sorted(os.path.relpath(p, TOP) for p in glob.glob(os.path.join(TOP, "doc/*.md")))]
+LANGUAGES = ("ini", "console", "sh", "text")
+BLOCK = re.compile(r"^( *)```(.*)\n((?:.*\n)*?) *```$", re.M)
+MODES = ("session", "transaction", "statement")
+
+
+def document(path):
+    with open(os.path.join(TOP, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def blocks(language):
+    """Returns [(place, text)] of the blocks of this language in all documents."""
+    found = []
+    for path in DOCUMENTS:
+        text = document(path)
+        for block in BLOCK.finditer(text):
+            place = "%s:%d" % (path, text.count("\n", 0, block.start()) + 1)
+            assert block[2] in LANGUAGES, "%s: the block is in none of %s" % (place, LANGUAGES)
+            if block[2] == language:
+                found.append((place, re.sub("^" + block[1], "", block[3], flags=re.M)))
+    assert found
+    return found
+
+
+@pytest.fixture(scope="module")
+def pooler(binary, cluster):
+    entries = {"app": "", "mydb": ""}
+    for mode in MODES:
+        entries[mode] = " user=owner pool_size=2 pool_mode=" + mode
+        entries[mode + "_tracked"] = entries[mode] + " track_sql_prepare=1"
+    made = Pooler(binary, {name: cluster.conn() + more for name, more in entries.items()})
+    try:
+        yield made.start()
+        made.stop()
+    finally:
+        made.remove()
+
+
+# configurations
+
+
+def test_no_configuration_stands_in_an_unmarked_block():
+    for path in DOCUMENTS:
+        found = re.search(r"^ {4,}(\[(?:databases|pgbouncer|users|peers)\]|SHOW \w+;)$", BLOCK.sub("", document(path)), re.M)
+        assert not found, "%s: use a block of the language ini or console: %s" % (path, found[0])
+
+
+def test_configurations(pooler):
+    """Fragments are completed with an empty section [pgbouncer]. The files and folders that they
+    name exist."""
+    certs.Authority(pooler.dir, "ca").issue("server", "localhost", ["localhost"])
+    for name, content in {"hba.conf": "host all all all scram-sha-256\n", "ident.conf": "map a b\n"}.items():
+        pooler.write(name, content)
+    for name in os.listdir(pooler.dir):
+        waiting.give(pooler.path(name))
+    for place, text in blocks("ini"):
+        if "[pgbouncer]" not in text:
+            text += "\n[pgbouncer]\n"
+        for folder in re.findall(r"/run/([\w-]+)$", text, re.M):
+            os.makedirs(pooler.path(folder), exist_ok=True)
+            waiting.give(pooler.path(folder))
+        path = pooler.write("shown.ini", text.replace("/run/", pooler.dir + "/"))
+        code, out, err = pooler.run("--check-config", path)
+        assert code == 0, "%s:\n%s%s" % (place, out, err)
+
+
+# the console
+
+# These commands end or stop something, or pass descriptors on.
+DANGEROUS = ("SHUTDOWN", "SUSPEND", "KILL", "KILL_CLIENT", "SWITCHOVER", "TAKEOVER", "SHOW FDS")
+
+
+def commands_of_blocks():
+    """Where a block shows answers too, commands stand behind a prompt."""
+    for place, text in blocks("console"):
+        lines = re.findall(r"^pooler=> (.*)$", text, re.M) or text.rstrip("\n").split("\n")
+        yield from ((place, line) for line in lines)
+
+
+def commands_in_sentences(verbs):
+    """Returns the commands that stand as code in a sentence or table, without those that leave
+    words open, and without the table of errors. SET, SELECT and EXPLAIN are words of SQL, too."""
+    verbs = "|".join(set(verbs) - {"SHOW", "SET", "SELECT", "EXPLAIN"})
+    span = re.compile(r"`(SHOW [A-Z_]+|EXPLAIN LOGIN [^`<]+|(?:%s)(?: [^`<\[|]*)?)`" % verbs)
+    for path in DOCUMENTS:
+        text = BLOCK.sub("", document(path)).split("\n## Errors\n")[0]
+        yield from ((path, found) for found in sorted(set(span.findall(text))))
+
+
+def test_commands(pooler):
+    """Blocks are run as they stand. What stands in a sentence, and what is dangerous, is given by a
+    user who may only look, so that the console reads it and does nothing."""
+    verbs = re.findall(r"^\t(\w+)", pooler.admin.query("SHOW HELP").notices[0].field("D"), re.M)
+    looker = pooler.console(*STATS)
+    for place, command in commands_of_blocks():
+        console = looker if command.startswith(DANGEROUS) else pooler.admin
+        for error in console.query(command, check=False).errors:
+            assert console is looker and error.text() == "admin access needed", (place, command, error.text())
+    sentences = list(commands_in_sentences(verbs))
+    assert len(sentences) > 30
+    for place, command in sentences:
+        for error in looker.query(command, check=False).errors:
+            assert error.text() == "admin access needed", (place, command, error.text())
+
+
+def test_views_are_those_there_are(pooler):
+    """Also where a view is named in a sentence without being code."""
+    views = set(re.findall(r"\w+", " ".join(re.findall(
+        r"^\tSHOW (.*)", pooler.admin.query("SHOW HELP").notices[0].field("D"), re.M))))
+    for path in DOCUMENTS:
+        named = set(re.findall(r"\bSHOW ([A-Z_]{2,})\b", document(path)))
+        assert named <= views, (path, named - views)
+
+
+# the table of doc/usage.md: what works in which pool mode
+
+
+def ask(client, sql):
+    return client.query(sql, check=False)
+
+
+def prepare(client, sql):
+    client.send(wire.parse("docs_s", sql), wire.sync())
+    return client.finish()
+
+
+def execute(client, name):
+    client.send(wire.bind("", name), wire.execute(), wire.sync())
+    return client.finish()
+
+
+class Kept:
+    """A feature that leaves something behind on the server connection: after `begin`, `look` finds
+    the value there."""
+
+    def __init__(self, begin, look, value, by=(ask, ask)):
+        self.begin, self.look, self.value, self.by = begin, look, value, by
+
+    def start(self, client):
+        return not self.by[0](client, self.begin).errors
+
+    def is_there(self, client):
+        result = self.by[1](client, self.look)
+        return not result.errors and bool(result.rows) and result.rows[0][0] == self.value
+
+
+# Each server process has a lock of its own, so that nobody waits for what is left behind.
+LOCK = "select pg_advisory_%slock(pg_backend_pid() * 10 + %d)"
+LOCKS = "select count(*) from pg_locks where locktype = 'advisory' and objid = pg_backend_pid() * 10 + %d"
+KEPT = {
+    "`SET` of a parameter that is kept per client": Kept(
+        "set timezone = 'Asia/Tokyo'", "show timezone", "Asia/Tokyo"),
+    "`SET` of any other parameter": Kept("set work_mem = '77MB'", "show work_mem", "77MB"),
+    "`SET LOCAL`": Kept("set local maintenance_work_mem = '78MB'", "show maintenance_work_mem", "78MB"),
+    "`SET ROLE`": Kept("set role pg_read_all_data", "select current_user", "pg_read_all_data"),
+    "Prepared statements of the protocol": Kept("select 7", "docs_s", "7", by=(prepare, execute)),
+    "SQL commands `PREPARE` and `EXECUTE`": Kept("prepare docs_p as select 8", "execute docs_p", "8"),
+    "Temporary tables": Kept("create temp table docs_t as select 9 as a", "select a from docs_t", "9"),
+    "Cursors": Kept("declare docs_c cursor for select 10", "fetch docs_c", "10"),
+    "Cursors `WITH HOLD`": Kept("declare docs_h cursor with hold for select 11", "fetch docs_h", "11"),
+    "Savepoints": Kept("savepoint docs_v", "rollback to docs_v; select 12", "12"),
+    "`LISTEN`": Kept("listen docs_l", "select count(*) from pg_listening_channels()", "1"),
+    "Advisory locks of the session": Kept(LOCK % ("", 1), LOCKS % 1, "1"),
+    "Advisory locks of the transaction": Kept(LOCK % ("xact_", 2), LOCKS % 2, "1"),
+    "`lastval()` and `currval()`": Kept("select nextval('docs_sequence')", "select lastval() > 0", "t"),
+}
+HELD = 4711  # An advisory lock that keeps a server connection busy.
+# SET ROLE comes last, because that role may create nothing.
+ORDER = sorted(KEPT, key="`SET ROLE`".__eq__)
+
+
+def found_in_a_block(pooler, database):
+    with pooler.connect(database) as client:
+        if ask_for_a_block(client):
+            return set()
+        found = {label for label in ORDER if KEPT[label].start(client) and KEPT[label].is_there(client)}
+        client.query("rollback")
+    return found
+
+
+def ask_for_a_block(client):
+    """Returns the error that a client gets who opens a transaction, if any."""
+    client.send(wire.query("begin"))
+    return client.recv_until("ZE")[-1].kind == "E"
+
+
+def found_later(pooler, pg, database):
+    """Returns what is still there when another client has got the server connection in between."""
+    with pooler.connect(database) as client, pooler.connect(database) as other, pg.client() as holder:
+        for label in ORDER:
+            KEPT[label].start(client)
+        holder.query("select pg_advisory_lock(%d)" % HELD)
+        other.send(wire.query("select pg_advisory_xact_lock(%d)" % HELD))
+        waiting.wait_for(lambda: pg.value(
+            "select count(*) from pg_locks where not granted and objid = %d" % HELD) == "1", "it waits")
+        found = {label for label in reversed(ORDER) if KEPT[label].is_there(client)}
+        holder.query("select pg_advisory_unlock(%d)" % HELD)
+        other.finish()
+    return found
+
+
+def transaction_block(client, pg):
+    return not ask_for_a_block(client) and not ask(client, "commit").errors
+
+
+def several_statements(client, pg):
+    return len(ask(client, "select 1; select 2").rows) == 2
+
+
+def procedure(client, pg):
+    return ask(client, "call docs_commit()").tag == "CALL"
+
+
+def copy(client, pg):
+    client.send(wire.query("copy docs_copy from stdin"))
+    client.recv_until("G")
+    client.send(wire.copy_data("1\n"), wire.copy_done())
+    return client.finish().tag == "COPY 1" and ask(client, "copy docs_copy to stdout").tag != ""
+
+
+def notify(client, pg):
+    with pg.client() as listener:
+        listener.query("listen docs_n")
+        client.query("notify docs_n")
+        return listener.recv_until("A")[-1].kind == "A"
+
+
+def cancel(client, pg):
+    client.send(wire.query("select pg_sleep(600)"))
+    waiting.wait_for(lambda: pg.backends("query = 'select pg_sleep(600)' and state = 'active'") == 1, "it runs")
+    client.cancel()
+    return client.finish().errors[0].field("C") == "57014"
+
+
+ONCE = {
+    "Transaction blocks: `BEGIN`, `COMMIT`": transaction_block,
+    "Several statements in one query": several_statements,
+    "Procedures that commit": procedure,
+    "`COPY`": copy,
+    "`NOTIFY`": notify,
+    "Cancelling a query": cancel,
+}
+
+
+def works_once(pooler, pg, label, mode):
+    if label == "Replication connections":
+        with pooler.connect(mode, replication="database") as client:
+            return bool(ask(client, "IDENTIFY_SYSTEM").rows)
+    with pooler.connect(mode) as client:
+        return ONCE[label](client, pg)
+
+
+def table_of_modes():
+    lines = document("doc/usage.md").split("\n")
+    begin = lines.index("| | session | transaction | statement |") + 2
+    end = lines.index("", begin)
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[begin:end]]
+    return {row[0]: dict(zip(MODES, row[1:], strict=True)) for row in rows}
+
+
+@pytest.fixture
+def objects(cluster):
+    cluster.do("create sequence docs_sequence", "create table docs_copy (a int)",
+               "create procedure docs_commit() language plpgsql as $$begin commit; end$$")
+    yield
+    cluster.do("drop sequence docs_sequence", "drop table docs_copy", "drop procedure docs_commit()")
+
+
+def test_what_works_in_which_mode(pooler, cluster, objects):
+    seen = {label: {} for label in [*ONCE, "Replication connections", *KEPT]}
+    for mode in MODES:
+        for label in seen.keys() - KEPT.keys():
+            seen[label][mode] = "yes" if works_once(pooler, cluster, label, mode) else "no"
+        in_a_block = found_in_a_block(pooler, mode)
+        later, with_tracking = (found_later(pooler, cluster, name) for name in (mode, mode + "_tracked"))
+        for label in KEPT:
+            seen[label][mode] = (
+                "yes" if label in later else "with `track_sql_prepare`" if label in with_tracking
+                else "in one transaction" if label in in_a_block else "no")
+    assert seen == table_of_modes()
