@@ -18,7 +18,7 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 # These targets need no configured tree.  Two of them install what configure needs and
 # then call make again.
-plain_goals := help clean demo check bench format format-check fuzz-% setup-%
+plain_goals := help clean demo check bench html format format-check fuzz-% setup-%
 goals       := $(or $(MAKECMDGOALS),all)
 
 CONFIGURE_FLAGS ?= $(shell cat $(BUILD)/configure.flags 2>/dev/null)
@@ -310,9 +310,12 @@ oracle: $(BIN) setup-venv
 
 # ---------------------------------------- documents, formatting and structure
 
-.PHONY: docs format format-check lint
+.PHONY: docs html format format-check lint
 docs: $(BIN)
 	@test/check/docs.py --write $(BIN)
+# The documents as pages for a browser, by pandoc.
+html:
+	@test/check/pages.py $(BUILD)/html
 
 c_files = $(shell find src include test -name '*.[ch]' | sort)
 format:
@@ -391,6 +394,7 @@ help:
 	@echo 'make install uninstall   prefix=/usr/local, DESTDIR='
 	@echo 'make dist                $(BUILD)/pgbouncer-VERSION.tar.gz'
 	@echo 'make docs                write the generated references, manuals and sample ini'
+	@echo 'make html                the documents as pages for a browser, in $(BUILD)/html (needs pandoc)'
 	@echo 'make format lint         lay out all C files with clang-format; examine them with clang-tidy'
 	@echo 'make unit unit-FLOOR     unit tests (of one floor: base wire auth ... admin daemon)'
 	@echo 'make unit-threads        unit tests of helper threads; use it with VARIANT=tsan'

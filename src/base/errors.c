@@ -81,13 +81,11 @@ int errors_describe(FILE *out, const char *as)
 {
 	if (strcmp(as, "md") != 0)
 		return -1;
-	fputs("| text | severity | SQLSTATE | setting | cause | remedy |\n"
-	      "|---|---|---|---|---|---|\n",
-	    out);
+	fputs(
+	    "| text | severity, SQLSTATE | cause | remedy |\n|---|---|---|---|\n", out);
 	for (size_t i = 0; i < ERROR_COUNT; i++)
-		fprintf(out, "| `%s` | %s | %s | %s | %s | %s |\n", error_rows[i].text,
-		    error_rows[i].severity, error_rows[i].sqlstate,
-		    error_rows[i].setting ? error_rows[i].setting : "",
-		    error_rows[i].cause, error_rows[i].remedy);
+		fprintf(out, "| `%s` | %s %s | %s | %s |\n", error_rows[i].text,
+		    error_rows[i].severity, error_rows[i].sqlstate, error_rows[i].cause,
+		    error_rows[i].remedy);
 	return 0;
 }

@@ -17,7 +17,9 @@ import globals as writable  # noqa: E402
 import headers  # noqa: E402
 import includes  # noqa: E402
 import lengths  # noqa: E402
+import links  # noqa: E402
 import names  # noqa: E402
+import pages  # noqa: E402
 import programs  # noqa: E402
 import rooms  # noqa: E402
 import structure  # noqa: E402
@@ -245,6 +247,34 @@ class Text(Scratch):
         self.assertClean(citations)
         self.put("test/README.md", "`test_two`\n")
         self.assertFinds(citations, "test/README.md", "test_two")
+
+    def test_tests_that_promise_something(self):
+        self.put("test/integration/test_a.py", "def test_one(pg):\n    pass\n")
+        self.put("doc/security.md", "`test_one` in `test_a.py`\n")
+        self.assertClean(citations)
+        self.put("doc/security.md", "`test_gone`\n")
+        self.assertFinds(citations, "doc/security.md", "test_gone")
+
+    def test_links(self):
+        self.put("LICENSE", "free\n")
+        self.put("doc/a.md", "# A `[b]` and_c: (d)\n\n## Two\n\n## Two\n\n```text\n# no heading\n[x](nowhere.md)\n```\n"
+                 "[own](#two-1) [license](../LICENSE) [world](https://example.com/x) `[code](nowhere.md)`\n")
+        self.put("doc/in/a.md", "[the same](a.md#a-b-and_c-d)\n")
+        self.assertClean(links)
+        for target, problem in (("b.md", "there is no b.md"), ("a.md#three", "no heading"),
+                                ("a.md#no-heading", "no heading"), ("#two-2", "no heading")):
+            self.put("doc/in/a.md", "[it](%s)\n" % target)
+            self.assertFinds(links, "doc/in/a.md", problem)
+
+    def test_links_of_pages(self):
+        self.put("a.html", '<h1 id="one">A</h1><a href="b.html#two">b</a> <a href="https://example.com">c</a>')
+        self.put("b.html", '<h1 id="two">B</h1><a href="#two">here</a>')
+        self.assertEqual(list(pages.dead_links(self.root)), [])
+        self.put("b.html", '<h1 id="2">B</h1><a href="c.html">c</a>')
+        self.assertEqual(list(pages.dead_links(self.root)),
+                         ["a.html: nothing is at b.html#two", "b.html: nothing is at c.html"])
+        self.assertEqual([pages.page_of(path) for path in ("README.md", "doc/a.md", "test/README.md")],
+                         ["index.html", "a.html", "test-README.html"])
 
     def test_lengths(self):
         self.put("src/base/a.c", "int a(void)\n{\n" + "\t;\n" * 90 + "}\n")

@@ -16,6 +16,7 @@ import globals as writable  # noqa: E402
 import headers  # noqa: E402
 import includes  # noqa: E402
 import lengths  # noqa: E402
+import links  # noqa: E402
 import names  # noqa: E402
 import rooms  # noqa: E402
 import settings  # noqa: E402
@@ -24,7 +25,7 @@ import words  # noqa: E402
 
 CHECKS = (("headers", headers), ("includes", includes), ("circles", circles),
           ("globals", writable), ("rooms", rooms), ("words", words), ("names", names),
-          ("citations", citations), ("sqlstates", sqlstates),
+          ("citations", citations), ("links", links), ("sqlstates", sqlstates),
           ("settings", settings))
 
 
