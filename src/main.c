@@ -7,6 +7,7 @@
 #include "daemon/daemon.h"
 #include "daemon/describe.h"
 #include "daemon/explain.h"
+#include "daemon/make_userlist.h"
 #include "daemon/options.h"
 #include "daemon/version.h"
 
@@ -37,6 +38,8 @@ int main(int argc, char **argv)
 		return check_config(stdout, &options) > 0 ? 1 : printed();
 	case OPTIONS_EXPLAIN:
 		return explain_config(stdout, &options) > 0 ? 1 : printed();
+	case OPTIONS_MAKE_USERLIST:
+		return make_userlist(&options);
 	case OPTIONS_RUN:
 		break;
 	}

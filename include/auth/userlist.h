@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "auth/remark.h"
+#include "base/buf.h"
 #include "base/err.h"
 
 struct secret;
@@ -26,6 +27,8 @@ struct userlist *userlist_load(
 struct userlist *userlist_parse(
     const char *path, const char *text, size_t len, remark_fn *remark, void *ctx);
 void userlist_free(struct userlist **u); /* wipes every secret */
+/* Appends an entry as the file has it, with its line end. */
+void userlist_put(struct buf *out, const char *name, const char *secret);
 size_t userlist_count(const struct userlist *u);
 /* NULL when the user is not in the file.  Borrowed. */
 const struct secret *userlist_find(const struct userlist *u, const char *name);

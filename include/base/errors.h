@@ -17,17 +17,18 @@ enum error_id {
 
 /* SQLSTATEs of servers that the pooler acts on, and those it makes up where there is no
  * row: of struct err that no client is told, of TLS, of messages without one. */
-#define SQLSTATE_SUCCESS               "00000"
-#define SQLSTATE_CONNECTION_FAILURE    "08006"
-#define SQLSTATE_PROTOCOL_VIOLATION    "08P01"
-#define SQLSTATE_FEATURE_NOT_SUPPORTED "0A000"
-#define SQLSTATE_READ_ONLY_TRANSACTION "25006"
-#define SQLSTATE_INVALID_STATEMENT     "26000"
-#define SQLSTATE_UNDEFINED_COLUMN      "42703"
-#define SQLSTATE_ADMIN_SHUTDOWN        "57P01"
-#define SQLSTATE_CRASH_SHUTDOWN        "57P02"
-#define SQLSTATE_CANNOT_CONNECT_NOW    "57P03"
-#define SQLSTATE_INTERNAL_ERROR        "XX000"
+#define SQLSTATE_SUCCESS                "00000"
+#define SQLSTATE_CONNECTION_FAILURE     "08006"
+#define SQLSTATE_PROTOCOL_VIOLATION     "08P01"
+#define SQLSTATE_FEATURE_NOT_SUPPORTED  "0A000"
+#define SQLSTATE_READ_ONLY_TRANSACTION  "25006"
+#define SQLSTATE_INVALID_STATEMENT      "26000"
+#define SQLSTATE_INSUFFICIENT_PRIVILEGE "42501"
+#define SQLSTATE_UNDEFINED_COLUMN       "42703"
+#define SQLSTATE_ADMIN_SHUTDOWN         "57P01"
+#define SQLSTATE_CRASH_SHUTDOWN         "57P02"
+#define SQLSTATE_CANNOT_CONNECT_NOW     "57P03"
+#define SQLSTATE_INTERNAL_ERROR         "XX000"
 
 /* "FATAL" or "ERROR", or for a login and a query "ERROR or FATAL". */
 const char *error_severity(enum error_id id);

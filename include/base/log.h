@@ -60,6 +60,11 @@ static inline bool log_is_on(const struct log *log, enum log_level level)
 	return (int)level - LEVEL_LOG <= threshold->verbose;
 }
 
+/* Lines go there instead of stderr, each without time and process. */
+typedef void log_take_fn(
+    void *ctx, enum log_level level, const char *tag, const char *text);
+void log_divert(struct log *log, log_take_fn *take, void *ctx);
+
 /* tag may be NULL or ""; otherwise it stands before the message with one space. */
 void log_put(struct log *log, enum log_level level, const char *tag, const char *fmt,
     ...) __attribute__((format(printf, 4, 5)));

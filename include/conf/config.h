@@ -127,6 +127,10 @@ struct config *config_load(const char *path, const struct config *running,
 unsigned config_check(const char *path, config_warn_fn *problem, config_warn_fn *warn,
     void *ctx, struct config **out);
 
+/* A configuration without a file: all settings have their defaults, and there is this
+ * one database.  NULL and err: its text is wrong. */
+struct config *config_of_database(const char *name, const char *text, struct err *err);
+
 /* A copy of old with one setting changed (the console's SET).  Restart-only settings
  * are silently unchanged.  NULL and err for unknown names and bad values; otherwise err
  * is empty, or says what counts instead of a value that means nothing. */

@@ -240,6 +240,25 @@ struct userlist *userlist_load(
 	return u;
 }
 
+static void put_quoted(struct buf *out, const char *text)
+{
+	buf_put_u8(out, '"');
+	for (; *text; text++) {
+		if (*text == '"')
+			buf_put_u8(out, '"');
+		buf_put_u8(out, (uint8_t)*text);
+	}
+	buf_put_u8(out, '"');
+}
+
+void userlist_put(struct buf *out, const char *name, const char *secret)
+{
+	put_quoted(out, name);
+	buf_put_u8(out, ' ');
+	put_quoted(out, secret);
+	buf_put_u8(out, '\n');
+}
+
 void userlist_free(struct userlist **u)
 {
 	struct user_entry *e;

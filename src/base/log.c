@@ -34,7 +34,9 @@ struct log {
 	int facility;
 	bool to_syslog, syslog_open;
 	bool quiet;
-	bool journal; /* stderr is the journal's stream */
+	bool journal;      /* stderr is the journal's stream */
+	log_take_fn *take; /* NULL: lines go to stderr */
+	void *take_ctx;
 	/* The stamp of stamp_second. */
 	time_t stamp_second;
 	char stamp[STAMP_SECONDS_SIZE];
@@ -206,6 +208,12 @@ void log_quiet(struct log *log)
 	log->quiet = true;
 }
 
+void log_divert(struct log *log, log_take_fn *take, void *ctx)
+{
+	log->take = take;
+	log->take_ctx = ctx;
+}
+
 /* What the lines of one second have in common. */
 static void new_second(struct log *log, time_t second)
 {
@@ -359,6 +367,13 @@ compose(char *text, size_t size, const char *tag, const char *fmt, va_list ap)
 	*end = '\0';
 }
 
+static const char *behind_tag(const char *text, const char *tag)
+{
+	size_t len = tag ? strlen(tag) : 0;
+
+	return len && text[len] ? text + len + 1 : text + len;
+}
+
 void log_putv(
     struct log *log, enum log_level level, const char *tag, const char *fmt, va_list ap)
 {
@@ -369,7 +384,9 @@ void log_putv(
 	if (!log_is_on(log, level))
 		return;
 	compose(text, sizeof(text), tag, fmt, ap);
-	if (!log->quiet)
+	if (log->take)
+		log->take(log->take_ctx, level, tag, behind_tag(text, tag));
+	else if (!log->quiet)
 		put_stderr(log, level, text, &is_made);
 	if (log->file)
 		put_file(log, level, text, &is_made);

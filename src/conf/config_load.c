@@ -163,10 +163,10 @@ static void wipe_database(struct database_config *db)
 		mem_wipe((char *)(uintptr_t)db->password, strlen(db->password));
 }
 
-static void note_own(struct loader *l, const struct level *own)
+static void note_own(struct config *config, const struct level *own)
 {
 	for (size_t i = 0; i < sizeof(own->given) / sizeof(own->given[0]); i++)
-		l->config->own_given[i] |= own->given[i];
+		config->own_given[i] |= own->given[i];
 }
 
 /* The template is parsed only for remarks here; databases are made from it when clients
@@ -184,7 +184,7 @@ static void assign_template(struct loader *l, struct config_place at,
 		warn(l, at, "%s: no database can be made from the entry \"*\"",
 		    err.text);
 	} else {
-		note_own(l, &tried.own);
+		note_own(l->config, &tried.own);
 		wipe_database(&tried);
 	}
 	arena_free(&arena);
@@ -239,7 +239,7 @@ static int assign_database(
 		return report_value(l, at, item, err.text,
 		    "write the same keys on each line of the database");
 	}
-	note_own(l, &db->own);
+	note_own(l->config, &db->own);
 	wipe_database(map_put_str(l->databases, db->name, db));
 	return 0;
 }
@@ -257,7 +257,7 @@ static int assign_user(
 		    "correct the entry, its keys are listed in pgbouncer.ini(5)");
 	user->file = at.file;
 	user->line = item->line;
-	note_own(l, &user->own);
+	note_own(l->config, &user->own);
 	map_put_str(l->users, user->name, user);
 	return 0;
 }
@@ -548,6 +548,21 @@ struct config *config_load(const char *path, const struct config *running,
 		config_unref(&l.config);
 	loader_done(&l);
 	return l.config;
+}
+
+struct config *config_of_database(const char *name, const char *text, struct err *err)
+{
+	struct config *c = new_config("", NULL);
+	struct database_config *db = arena_alloc(c->arena, sizeof(*db));
+
+	if (entry_parse_connstr(db, name, text, c->arena, err) < 0) {
+		config_unref(&c);
+		return NULL;
+	}
+	c->databases = db;
+	c->database_count = 1;
+	note_own(c, &db->own);
+	return c;
 }
 
 unsigned config_check(const char *path, config_warn_fn *problem,

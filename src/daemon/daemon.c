@@ -14,6 +14,7 @@
 #include "broker/broker.h"
 #include "broker/broker_floor.h"
 #include "cancel/peers.h"
+#include "daemon/ending.h"
 #include "daemon/modes.h"
 #include "daemon/notify.h"
 #include "daemon/process.h"
@@ -29,9 +30,6 @@
 #include "relay/relay_floor.h"
 #include "session/session.h"
 #include "session/tls_setup.h"
-
-/* An exit must come, whatever a connection does. */
-enum { EMPTYING_TURNS_MAX = 1000 };
 
 static const struct process_verbs verbs = {
     .reload = reload_run_ask,
@@ -282,38 +280,15 @@ static int start(struct daemon *d, struct err *err)
 
 /* ---- the end ---- */
 
-static void emptied(struct deadline *due)
-{
-	struct daemon *d = container_of(due, struct daemon, exit_due);
-
-	loop_stop(d->site.loop);
-}
-
-static bool is_empty(const struct site *site)
-{
-	return session_is_empty(site) && peers_are_idle(site);
-}
-
-/* Connections close in their own turns, so the loop takes a few more.  0 when all have.
- */
+/* 0 when all have gone. */
 static int drop_connections(struct daemon *d)
 {
 	struct site *site = &d->site;
 
 	listen_close(site, true);
-	/* no pool is filled up again */
-	site->catalog->paused = true;
 	deadline_clear(site->loop, &d->exit_due);
 	deadline_clear(site->loop, &d->suspend_due);
-	d->exit_due.expired = emptied;
-	for (int i = 0; i < EMPTYING_TURNS_MAX && !is_empty(site); i++) {
-		session_drop_all(site);
-		peers_drop_all(site);
-		deadline_set(site->loop, &d->exit_due, loop_now(site->loop));
-		loop_run(site->loop);
-	}
-	deadline_clear(site->loop, &d->exit_due);
-	return is_empty(site) ? 0 : -1;
+	return ending_drop_all(site);
 }
 
 static void free_catalog(struct daemon *d)

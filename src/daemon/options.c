@@ -83,6 +83,13 @@ static void take_option(struct options *o, enum option_id id, const char *argume
 	case OPTION_EXPLAIN:
 		o->action = OPTIONS_EXPLAIN;
 		break;
+	case OPTION_MAKE_USERLIST:
+		o->action = OPTIONS_MAKE_USERLIST;
+		o->conninfo = argument;
+		break;
+	case OPTION_OUTPUT:
+		o->output = argument;
+		break;
 	case OPTION_DESCRIBE:
 		o->action = OPTIONS_DESCRIBE;
 		o->topic = argument;
@@ -135,6 +142,12 @@ int options_parse(struct options *o, int argc, char **argv)
 	}
 	if (o->form)
 		return misuse(o, "--as belongs to --describe");
+	if (o->action == OPTIONS_MAKE_USERLIST)
+		return argc == optind
+			   ? 0
+			   : misuse(o, "--make-userlist takes one CONNINFO: quote it");
+	if (o->output)
+		return misuse(o, "--output belongs to --make-userlist");
 	if (argc - optind != 1)
 		return misuse(o, "no configuration file specified");
 	o->file = argv[optind];

@@ -1,5 +1,6 @@
 """TLS towards servers: all values of sslmode, host names, client certificates, cancel requests."""
 
+import re
 import ssl
 import threading
 
@@ -416,3 +417,19 @@ def test_required_binding_refuses_whoever_does_not_prove_itself(make_pooler, tls
     assert pooler.refusal(user=user) == (
         "server login failed: channel binding is required, but the server does not ask for SCRAM")
     pooler.wait_log("ERROR S-.* channel binding is required")
+
+
+def test_make_userlist_over_tls(make_pooler, tls_pg, ca):
+    pooler = make_pooler(start=False)
+    text = "host=127.0.0.1 port=%d user=%s sslmode=verify-full sslrootcert=" % (
+        tls_pg.port, postgres.SUPERUSER)
+    code, out, err = pooler.run("--make-userlist", text + ca.file)
+    assert code == 0 and '"scram_user" "SCRAM-SHA-256$' in out, err
+    folder = waiting.scratch("certs")
+    try:
+        stranger = certs.Authority(folder, "stranger")
+        code, out, err = pooler.run("--make-userlist", text + stranger.file)
+        assert (code, out) == (1, "")
+        assert re.search("TLS handshake error: .*certificate verify failed", err)
+    finally:
+        waiting.discard(folder)

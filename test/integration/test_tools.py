@@ -1,6 +1,16 @@
-"""The tools of the command line that prepare a start (pgbouncer(1)): --explain-config."""
+"""The tools of the command line that prepare a start (pgbouncer(1)): --explain-config and
+--make-userlist."""
 
+import os
+import pty
 import re
+import stat
+
+import pytest
+
+import postgres
+import wire
+from postgres import SUPERUSER, USERS
 
 
 def words(text):
@@ -33,3 +43,147 @@ def test_explain_config_has_the_exit_status_of_check_config(make_pooler):
     assert code == 1
     assert re.search(r"^%s:4: unknown parameter" % re.escape(pooler.ini), out, re.M)
     assert "Database x (line 2)" in out
+
+
+# make-userlist
+
+SECRET = "of the odd one 1f7"
+ODD = 'tool "odd" name'
+LEFT_OUT = {"tool_expired": "its password has expired, VALID UNTIL 2001-01-01 00:00:00+00",
+            "trust_user": "it has no password"}
+
+
+@pytest.fixture(scope="module")
+def roles(cluster):
+    """The cluster with roles that lists of users find hard."""
+    postgres.keeper.learn(SECRET)
+    names = {'"%s"' % ODD.replace('"', '""'): "login", "tool_reader": "login",
+             "tool_expired": "login valid until '2001-01-01'", "tool_nologin": "nologin"}
+    with cluster.client() as owner:
+        for name, more in names.items():
+            owner.query("create role %s password '%s' %s" % (name, SECRET, more))
+        owner.query("grant select on pg_authid to tool_reader")
+    yield cluster
+    with cluster.client() as owner:
+        owner.query("revoke select on pg_authid from tool_reader")
+        for name in names:
+            owner.query("drop role " + name)
+
+
+def conninfo(pg, user=SUPERUSER, **more):
+    return postgres.connstr(host=pg.host, port=pg.port, user=user, **more)
+
+
+def make(pooler, *args):
+    """Runs --make-userlist and returns (code, stdout, lines of stderr without the program's
+    name)."""
+    code, out, err = pooler.run("--make-userlist", *args)
+    for secret, _, _ in USERS.values():
+        assert not secret or secret not in out + err
+    assert SECRET not in out + err
+    assert all(line.startswith(pooler.binary + ": ") for line in err.splitlines()), err
+    return code, out, [line.partition(": ")[2] for line in err.splitlines()]
+
+
+def test_a_pooler_accepts_the_logins_of_the_list(make_pooler, roles):
+    pooler = make_pooler({"db": roles.conn()}, start=False, settings={"auth_type": "md5"})
+    pooler.settings["auth_file"] = pooler.path("made.txt")
+    code, out, said = make(pooler, conninfo(roles), "-o", pooler.path("made.txt"))
+    assert (code, out) == (0, "")
+    assert said == sorted(said)
+    for name, why in LEFT_OUT.items():
+        assert 'role "%s" is left out: %s' % (name, why) in said
+    assert stat.S_IMODE(os.stat(pooler.path("made.txt")).st_mode) == 0o600
+    pooler.start()
+    for user in ("scram_user", "md5_user"):
+        with pooler.connect(user=user, secret=USERS[user][0]) as client:
+            assert client.value("select current_user") == user
+    with pooler.connect(user=ODD, secret=SECRET) as client:
+        assert client.value("select current_user") == ODD
+    for user in ("tool_expired", "tool_nologin"):
+        with pytest.raises(wire.Refused):
+            pooler.connect(user=user, secret=SECRET)
+
+
+def test_list_on_stdout(make_pooler, roles):
+    pooler = make_pooler(start=False)
+    code, out, said = make(pooler, conninfo(roles))
+    assert code == 0
+    entries = [line for line in out.splitlines() if not line.startswith(";")]
+    assert '"md5_user" "%s"' % roles.secret_of("md5_user") in entries
+    assert '"tool ""odd"" name" "%s"' % roles.secret_of(ODD) in entries
+    assert entries == sorted(entries)
+    assert '; "trust_user" is left out: it has no password' in out.splitlines()
+    assert make(pooler, conninfo(roles))[1] == out
+    # Others see the same: a URI, and a role that was let in to read the secrets.
+    uri = "postgresql://tool_reader:%s@%s:%d" % (SECRET.replace(" ", "%20"), roles.host, roles.port)
+    assert make(pooler, uri)[1] == out
+
+
+@pytest.mark.parametrize("text, why", [
+    ("host=127.0.0.1 port=1 user=x", r"127\.0\.0\.1:1: could not connect: Connection refused"),
+    ("host={0.dir} port=1 user=x", r"unix:1: could not connect: .*No such file"),
+    ("{1} user=scram_user password=wrong",
+     r'server login failed: FATAL password authentication failed for user "scram_user"'),
+    ("{1} user=scram_user", r"the server asks for a password, but there is no terminal to ask for it; "
+     r"PGPASSWORD can hold it"),
+    ("{1} user=trust_user", r'role "trust_user" may not read pg_authid, .*log in as a superuser'),
+    ("{1} user=trust_user dbname=nowhere", r'server login failed: FATAL database "nowhere" does not exist'),
+    ("{1} user=trust_user sslmode=require", r"server refused SSL"),
+    ("{1} nonsense=1", r"unrecognized connection parameter: nonsense"),
+    ("nonsense", r"write key=value pairs .*"),
+])
+def test_what_goes_wrong_is_told(make_pooler, roles, text, why):
+    pooler = make_pooler(start=False)
+    text = text.format(roles, "host=%s port=%d" % (roles.host, roles.port))
+    path = pooler.path("list")
+    # A session of its own has no terminal.
+    code, out, err = pooler.run("--make-userlist", text, "-o", path, start_new_session=True)
+    assert (code, out) == (1, "")
+    assert re.search(": %s$" % why, err.strip()) or re.search(": " + why, err), err
+    assert len(err.splitlines()) == 1
+    assert not os.path.exists(path)
+
+
+def test_file_that_others_can_read_is_not_overwritten(make_pooler, pg):
+    pooler = make_pooler(start=False)
+    path = pooler.write("list", "mine")
+    os.chmod(path, 0o644)
+    code, out, said = make(pooler, conninfo(pg), "-o", path)
+    assert (code, out) == (1, "")
+    assert said == ["%s can be read or written by every account of this machine: first chmod o-rwx %s"
+                    % (path, path)]
+    assert pooler.read("list") == "mine"
+    os.chmod(path, 0o640)
+    assert make(pooler, conninfo(pg), "-o", path)[0] == 0
+    assert '"scram_user" "SCRAM-SHA-256$' in pooler.read("list")
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o640
+
+
+def test_password_is_asked_for_on_the_terminal(make_pooler, roles):
+    pooler = make_pooler(start=False)
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(pooler.binary, [pooler.binary, "--make-userlist", conninfo(roles, "tool_reader")],
+                  pooler.environment())
+    shown = b""
+    while not shown.endswith(b"Password: "):
+        shown += os.read(terminal, 1000)
+    os.write(terminal, SECRET.encode() + b"\n")
+    try:
+        while part := os.read(terminal, 1000):
+            shown += part
+    except OSError:
+        pass  # The other end is closed.
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert SECRET.encode() not in shown
+    assert b'"scram_user" "SCRAM-SHA-256$' in shown
+
+
+def test_misuse_of_make_userlist(make_pooler):
+    pooler = make_pooler(start=False)
+    for args, why in ((["--make-userlist", "host=x", "user=y"], "takes one CONNINFO: quote it"),
+                      (["-o", "list", pooler.ini], "--output belongs to --make-userlist")):
+        code, out, err = pooler.run(*args)
+        assert (code, out) == (1, "") and why in err

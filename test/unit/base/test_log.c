@@ -357,6 +357,32 @@ static void errno_survives(void **state)
 	log_free(&log);
 }
 
+static void take_line(
+    void *ctx, enum log_level level, const char *tag, const char *text)
+{
+	(void)level;
+	snprintf(ctx, 64, "%s|%s", tag ? tag : "", text);
+}
+
+static void lines_go_elsewhere(void **state)
+{
+	struct sinks *s = *state;
+	char taken[64] = "";
+	struct log *log = log_new();
+
+	log_divert(log, take_line, taken);
+	log_put(log, LEVEL_WARNING, "tag", "%d ", 1);
+	assert_string_equal(taken, "tag|1");
+	log_info(log, "two");
+	assert_string_equal(taken, "|two");
+	log_put(log, LEVEL_LOG, "tag", "%s", "");
+	assert_string_equal(taken, "tag|");
+	log_debug(log, "not told");
+	assert_string_equal(taken, "tag|");
+	log_free(&log);
+	expect_content(s->stderr_path, "");
+}
+
 #define WITH_SINKS(test) cmocka_unit_test_setup_teardown(test, open_sinks, close_sinks)
 
 int main(void)
@@ -371,6 +397,7 @@ int main(void)
 	    WITH_SINKS(syslog_gets_messages_up_to_log),
 	    WITH_SINKS(journal_gets_priorities),
 	    WITH_SINKS(errno_survives),
+	    WITH_SINKS(lines_go_elsewhere),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

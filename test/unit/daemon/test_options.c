@@ -81,6 +81,13 @@ static void help_and_version_need_no_file(void **state)
 		assert_int_equal(rc, 0);
 		assert_int_equal(o.action, OPTIONS_HELP);
 	}
+	{
+		PARSE(o, "--make-userlist host=a -o list");
+		assert_int_equal(rc, 0);
+		assert_int_equal(o.action, OPTIONS_MAKE_USERLIST);
+		assert_string_equal(o.conninfo, "host=a");
+		assert_string_equal(o.output, "list");
+	}
 	PARSE(o, "--describe=settings");
 	assert_int_equal(rc, 0);
 	assert_string_equal(o.topic, "settings");
@@ -90,8 +97,8 @@ static void help_and_version_need_no_file(void **state)
 static void misuse(void **state)
 {
 	char no_file[] = "-v", two[] = "a b", unknown[] = "-z a", bare[] = "a -u",
-	     vague[] = "--ver a";
-	char *const wrong[] = {no_file, two, unknown, bare, vague};
+	     vague[] = "--ver a", list[] = "--make-userlist a b", output[] = "-o a b";
+	char *const wrong[] = {no_file, two, unknown, bare, vague, list, output};
 	struct options o;
 
 	(void)state;

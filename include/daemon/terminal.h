@@ -1,0 +1,13 @@
+/*
+ * The terminal of the person who started the program.
+ */
+#ifndef DAEMON_TERMINAL_H
+#define DAEMON_TERMINAL_H
+
+#include "base/err.h"
+
+/* Asks for a secret, which is not shown while it is typed.  Returns it without the line
+ * end, for mem_free_secret; NULL and err: there is no terminal, or nothing came. */
+char *terminal_ask_secret(const char *prompt, struct err *err);
+
+#endif

@@ -1,0 +1,42 @@
+/*
+ * Connections close in their own turns, so the loop takes a few more.
+ */
+#include "daemon/ending.h"
+
+#include "cancel/peers.h"
+#include "session/session.h"
+
+/* An exit must come, whatever a connection does. */
+enum { TURNS_MAX = 1000 };
+
+struct last_turn {
+	struct deadline due;
+	struct loop *loop;
+};
+
+static void turned(struct deadline *due)
+{
+	loop_stop(container_of(due, struct last_turn, due)->loop);
+}
+
+static bool is_empty(const struct site *site)
+{
+	return session_is_empty(site) && peers_are_idle(site);
+}
+
+int ending_drop_all(struct site *site)
+{
+	struct last_turn turn = {.loop = site->loop};
+
+	deadline_init(&turn.due, turned);
+	/* no pool is filled up again */
+	site->catalog->paused = true;
+	for (int i = 0; i < TURNS_MAX && !is_empty(site); i++) {
+		session_drop_all(site);
+		peers_drop_all(site);
+		deadline_set(site->loop, &turn.due, loop_now(site->loop));
+		loop_run(site->loop);
+	}
+	deadline_clear(site->loop, &turn.due);
+	return is_empty(site) ? 0 : -1;
+}

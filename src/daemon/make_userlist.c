@@ -1,0 +1,266 @@
+/*
+ * From a connection string to a list: what libpq's programs take from the environment
+ * when the string does not say it is taken from there, too.
+ */
+#include "daemon/make_userlist.h"
+
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "auth/secret.h"
+#include "auth/userlist.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "conf/conninfo.h"
+#include "daemon/secret_file.h"
+#include "daemon/terminal.h"
+
+/* ---- the server ---- */
+
+/* Keys that have a variable of the environment. */
+static const struct {
+	const char *key, *variable;
+} variables[] = {
+    {"host", "PGHOST"},
+    {"port", "PGPORT"},
+    {"user", "PGUSER"},
+    {"dbname", "PGDATABASE"},
+    {"password", "PGPASSWORD"},
+    {"sslmode", "PGSSLMODE"},
+    {"sslrootcert", "PGSSLROOTCERT"},
+};
+
+enum { VARIABLES = sizeof(variables) / sizeof(variables[0]) };
+
+/* An entry as in [databases]. */
+struct entry {
+	struct buf text;
+	bool has[VARIABLES];
+};
+
+static const char *key_of(const char *key)
+{
+	return strcmp(key, "connect_timeout") == 0 ? "server_connect_timeout" : key;
+}
+
+static int put_pair(void *ctx, const char *key, const char *value, struct err *err)
+{
+	struct entry *entry = ctx;
+
+	(void)err;
+	/* as if it had not been given */
+	if (!*value)
+		return 0;
+	for (size_t i = 0; i < VARIABLES; i++)
+		if (strcmp(variables[i].key, key) == 0)
+			entry->has[i] = true;
+	buf_printf(&entry->text, "%s='", key_of(key));
+	for (; *value; value++) {
+		if (*value == '\'')
+			buf_put_u8(&entry->text, '\'');
+		buf_put_u8(&entry->text, (uint8_t)*value);
+	}
+	buf_put_text(&entry->text, "' ");
+	return 0;
+}
+
+static const char *account_name(void)
+{
+	const struct passwd *account = getpwuid(geteuid());
+
+	return account ? account->pw_name : "postgres";
+}
+
+/* Where Debian's and Fedora's packages put the socket, or else where PostgreSQL itself
+ * does. */
+static const char *socket_folder(void)
+{
+	static const char packaged[] = "/var/run/postgresql";
+
+	return access(packaged, X_OK) == 0 ? packaged : "/tmp";
+}
+
+static const char *default_of(const char *key)
+{
+	if (strcmp(key, "host") == 0)
+		return socket_folder();
+	if (strcmp(key, "user") == 0)
+		return account_name();
+	return strcmp(key, "dbname") == 0 ? "postgres" : NULL;
+}
+
+static int read_conninfo(struct entry *entry, const char *conninfo, struct err *err)
+{
+	if (conninfo_read(conninfo, put_pair, entry, err) < 0)
+		return -1;
+	for (size_t i = 0; i < VARIABLES; i++) {
+		const char *value = text_or_null(getenv(variables[i].variable));
+
+		if (entry->has[i])
+			continue;
+		if (!value)
+			value = default_of(variables[i].key);
+		if (value)
+			put_pair(entry, variables[i].key, value, err);
+	}
+	return 0;
+}
+
+/* A password is asked for when the server wants one. */
+static enum roles_answer ask_server(
+    struct roles *roles, struct entry *entry, int verbose, struct err *err)
+{
+	enum roles_answer answer =
+	    roles_read(roles, buf_text(&entry->text), verbose, err);
+	struct err why;
+	char *secret;
+
+	if (answer != ROLES_PASSWORD_WANTED)
+		return answer;
+	secret = terminal_ask_secret("Password: ", &why);
+	if (!secret) {
+		err_set(err,
+		    "the server asks for a password, but %s; PGPASSWORD can hold it",
+		    why.text);
+		return ROLES_FAILED;
+	}
+	put_pair(entry, "password", secret, err);
+	mem_free_secret(secret);
+	return roles_read(roles, buf_text(&entry->text), verbose, err);
+}
+
+/* ---- the list ---- */
+
+/* For a comment, which ends with its line. */
+static void put_printable(struct buf *out, const char *text)
+{
+	for (; *text; text++)
+		buf_put_u8(out, (uint8_t)*text < ' ' ? '?' : (uint8_t)*text);
+}
+
+/* Why a role is left out; NULL: it is not. */
+static const char *obstacle(const struct role *role, enum secret_kind kind)
+{
+	if (strlen(role->name) > USERLIST_NAME_MAX)
+		return "its name is too long";
+	switch (kind) {
+	case SECRET_NONE:
+		return "it has no password";
+	case SECRET_PLAIN:
+	case SECRET_MALFORMED:
+		return "its secret is neither SCRAM-SHA-256 nor MD5: set the password "
+		       "again";
+	case SECRET_MD5:
+	case SECRET_SCRAM:
+		break;
+	}
+	return role->expired_at ? "its password has expired" : NULL;
+}
+
+static bool put_role(struct buf *list, struct buf *left_out, const struct role *role)
+{
+	struct secret secret;
+	const char *why;
+
+	secret_init(&secret, role->secret);
+	bool has_expired = role->expired_at && secret.kind != SECRET_NONE;
+	why = obstacle(role, secret.kind);
+	secret_done(&secret);
+	if (!why) {
+		userlist_put(list, role->name, role->secret);
+		return true;
+	}
+	buf_put_text(list, "; \"");
+	put_printable(list, role->name);
+	buf_printf(list, "\" is left out: %s\n", why);
+	buf_put_text(left_out, "role \"");
+	put_printable(left_out, role->name);
+	buf_printf(left_out, "\" is left out: %s%s%s\n", why,
+	    has_expired ? ", VALID UNTIL " : "", has_expired ? role->expired_at : "");
+	return false;
+}
+
+size_t make_userlist_put(
+    struct buf *list, struct buf *left_out, const struct roles *roles)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < roles->count; i++)
+		count += put_role(list, left_out, &roles->list[i]);
+	return count;
+}
+
+/* ---- the whole ---- */
+
+/* Each line of the text, with the program's name. */
+static void say(const struct options *options, const char *text)
+{
+	while (*text) {
+		size_t len = strcspn(text, "\n");
+
+		fprintf(stderr, "%s: %.*s\n", options->program, (int)len, text);
+		text += len;
+		text += *text == '\n';
+	}
+}
+
+static int write_list(const struct options *options, struct buf *list, struct err *err)
+{
+	if (list->failed)
+		return err_set_row(err, ERROR_OUT_OF_MEMORY);
+	if (options->output)
+		return secret_file_write(options->output, list->bytes, list->len, err);
+	fwrite(list->bytes, 1, list->len, stdout);
+	if (fflush(stdout) != 0 || ferror(stdout))
+		return err_set(err, "the list could not be written");
+	return 0;
+}
+
+static int put_list(
+    const struct options *options, const struct roles *roles, struct err *err)
+{
+	struct buf list, left_out;
+	size_t count;
+	int rc;
+
+	buf_init(&list, 0);
+	buf_init(&left_out, 0);
+	count = make_userlist_put(&list, &left_out, roles);
+	say(options, buf_text(&left_out));
+	rc = count ? write_list(options, &list, err)
+		   : err_set(err, "no role is left: nothing is written");
+	buf_wipe_done(&list);
+	buf_done(&left_out);
+	return rc;
+}
+
+static int make(const struct options *options, struct entry *entry, struct roles *roles,
+    struct err *err)
+{
+	if (options->output && secret_file_check(options->output, err) < 0)
+		return -1;
+	if (read_conninfo(entry, options->conninfo, err) < 0)
+		return -1;
+	if (ask_server(roles, entry, options->verbose, err) != ROLES_READ)
+		return -1;
+	return put_list(options, roles, err);
+}
+
+int make_userlist(const struct options *options)
+{
+	struct entry entry = {.has = {false}};
+	struct roles roles = {.list = NULL};
+	struct err err = {.text = ""};
+	int rc;
+
+	buf_init(&entry.text, 0);
+	rc = make(options, &entry, &roles, &err);
+	if (rc < 0)
+		say(options, err.text);
+	buf_wipe_done(&entry.text);
+	roles_done(&roles);
+	return rc < 0 ? 1 : 0;
+}
