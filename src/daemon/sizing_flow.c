@@ -1,7 +1,7 @@
 /*
- * The flow is found by augmenting along shortest ways.  Databases without a limit need
- * no node of their own, and they serve before the others, which can only be right: what
- * they give costs nobody else anything.
+ * The flow is found by augmenting, first straight, then along shortest ways.  Databases
+ * without a limit need no node of their own, and they serve before the others, which
+ * can only be right: what they give costs nobody else anything.
  */
 #include "daemon/sizing_flow.h"
 
@@ -123,6 +123,26 @@ static int64_t send_along(struct search *s, size_t user)
 	return amount;
 }
 
+/* Most of it flows without taking anything back. */
+static int64_t send_straight(struct search *s)
+{
+	int64_t total = 0;
+
+	for (size_t d = 0; d < s->database_count; d++)
+		for (size_t u = 0; u < s->user_count; u++) {
+			size_t at = d * s->user_count + u;
+			int64_t amount = least(s->room[at], s->supply[d]);
+
+			amount = least(amount, s->demand[u]);
+			s->room[at] -= amount;
+			s->passed[at] += amount;
+			s->supply[d] -= amount;
+			s->demand[u] -= amount;
+			total = sum(total, amount);
+		}
+	return total;
+}
+
 static int64_t most_of_limited(struct sizing_flow *f)
 {
 	size_t databases = f->supply.len / sizeof(int64_t), user;
@@ -134,13 +154,14 @@ static int64_t most_of_limited(struct sizing_flow *f)
 	    .database_count = databases,
 	    .user_count = f->user_count,
 	};
-	int64_t total = 0;
+	int64_t total;
 
 	if (databases == 0)
 		return 0;
 	s.passed = mem_zero((databases * f->user_count + 1) * sizeof(*s.passed));
 	s.before = mem_zero(nodes * sizeof(*s.before));
 	s.queue = mem_zero(nodes * sizeof(*s.queue));
+	total = send_straight(&s);
 	while ((user = find_way(&s)) != SIZE_MAX)
 		total = sum(total, send_along(&s, user));
 	mem_free(s.passed);
