@@ -162,8 +162,9 @@ void options_help(FILE *out, const char *program)
 {
 	fprintf(out,
 	    "%s is a connection pooler for PostgreSQL.\n\n"
-	    "Usage:\n  %s [OPTION]... CONFIG_FILE\n\nOptions:\n",
-	    program, program);
+	    "Usage:\n  %s [OPTION]... CONFIG_FILE\n"
+	    "  %s --make-userlist CONNINFO [-o FILE]\n\nOptions:\n",
+	    program, program, program);
 	for (int id = 0; id < OPTION_COUNT; id++) {
 		const struct option_row *row = &option_rows[id];
 		int width = row->letter ? fprintf(out, "  -%c, ", row->letter)
@@ -171,8 +172,11 @@ void options_help(FILE *out, const char *program)
 
 		width += fprintf(out, "--%s%s%s", row->name, row->argument ? "=" : "",
 		    row->argument ? row->argument : "");
-		fprintf(out, "%*s%s\n", width < HELP_COLUMN ? HELP_COLUMN - width : 1,
-		    "", row->help);
+		if (width >= HELP_COLUMN) {
+			fputc('\n', out);
+			width = 0;
+		}
+		fprintf(out, "%*s%s\n", HELP_COLUMN - width, "", row->help);
 	}
 	fputs("\nReport bugs where you got this program from.\n"
 	      "Manual and home page: see pgbouncer(1) and the README beside it.\n",
