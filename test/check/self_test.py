@@ -21,6 +21,7 @@ import links  # noqa: E402
 import names  # noqa: E402
 import pages  # noqa: E402
 import programs  # noqa: E402
+import quotes  # noqa: E402
 import rooms  # noqa: E402
 import structure  # noqa: E402
 import settings  # noqa: E402
@@ -265,6 +266,15 @@ class Text(Scratch):
                                 ("a.md#no-heading", "no heading"), ("#two-2", "no heading")):
             self.put("doc/in/a.md", "[it](%s)\n" % target)
             self.assertFinds(links, "doc/in/a.md", problem)
+
+    def test_quotes(self):
+        self.put("src/base/a.c", 'log("user \\"%s\\" is "\n    "gone");\nlog("closed: %s", why);\n')
+        guide = ('| what | why |\n|---|---|\n| `no log` | x |\n\n| log line | why |\n|---|---|\n| `user "U" is gone` | x |\n'
+                 "| `closing because: closed: ...` | x |\n| psql: `oh no` | x |\n%s")
+        self.put("doc/in/troubleshooting.md", guide % "")
+        self.assertClean(quotes)
+        self.put("doc/in/troubleshooting.md", guide % "| `opened: ...` | x |\n")
+        self.assertFinds(quotes, "opened")
 
     def test_links_of_pages(self):
         self.put("a.html", '<h1 id="one">A</h1><a href="b.html#two">b</a> <a href="https://example.com">c</a>')

@@ -18,6 +18,7 @@ import includes  # noqa: E402
 import lengths  # noqa: E402
 import links  # noqa: E402
 import names  # noqa: E402
+import quotes  # noqa: E402
 import rooms  # noqa: E402
 import settings  # noqa: E402
 import sqlstates  # noqa: E402
@@ -25,7 +26,7 @@ import words  # noqa: E402
 
 CHECKS = (("headers", headers), ("includes", includes), ("circles", circles),
           ("globals", writable), ("rooms", rooms), ("words", words), ("names", names),
-          ("citations", citations), ("links", links), ("sqlstates", sqlstates),
+          ("citations", citations), ("links", links), ("quotes", quotes), ("sqlstates", sqlstates),
           ("settings", settings))
 
 
