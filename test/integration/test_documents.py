@@ -1,13 +1,15 @@
-"""What the documents show works: configurations, commands of the console, the table of pool
-modes."""
+"""What the documents show works: configurations, commands of the console and the shell, the quick
+start, the table of pool modes."""
 
 import glob
 import os
 import re
+import shlex
 
 import pytest
 
 import certs
+import programs
 import waiting
 import wire
 from pooler import STATS, Pooler
@@ -126,6 +128,61 @@ def test_views_are_those_there_are(pooler):
     for path in DOCUMENTS:
         named = set(re.findall(r"\bSHOW ([A-Z_]{2,})\b", document(path)))
         assert named <= views, (path, named - views)
+
+
+# the shell
+
+
+def shell_commands(program, text):
+    """Returns the words of each line that starts this program."""
+    lines = [shlex.split(line, comments=True) for line in text.split("\n") if line.strip().startswith(program + " ")]
+    assert lines
+    return lines
+
+
+def test_options_are_those_there_are(pooler):
+    known = set(re.findall(r"(?<!\S)--?\w[\w-]*", pooler.run("--help")[1]))
+    for place, text in blocks("sh"):
+        if "pgbouncer -" in text:
+            for words in shell_commands("pgbouncer", text):
+                options = {word.partition("=")[0] for word in words if word.startswith("-")}
+                assert options <= known, (place, options - known)
+
+
+@pytest.fixture
+def roles(cluster):
+    """The roles and the database of the quick start."""
+    cluster.do("create role admin login password 'quick admin 3e'", "create role app login password 'quick app 9b'",
+               "create database mydb")
+    yield
+    cluster.do("drop database mydb with (force)", "drop role admin", "drop role app")
+
+
+def test_quick_start(make_pooler, cluster, roles):
+    """The steps as they stand, but for the addresses of the machine and the name of the superuser."""
+    text = document("doc/usage.md").split("\n## Quick start\n")[1].split("\n## ")[0]
+    made = make_pooler(start=False)
+    shell, config = ("\n".join(block[3] for block in BLOCK.finditer(text) if block[2] == language)
+                     for language in ("sh", "ini"))
+    config = re.sub("^ +", "", config, flags=re.M).replace("= 6432", "= %d" % made.port)
+    made.write("pgbouncer.ini", config.replace("port=5432", "port=%d" % cluster.port)
+               + "unix_socket_dir = %s\n" % made.dir)
+    made.write_files = lambda: None
+    list_, check, start = shell_commands("pgbouncer", shell)
+    conninfo = list_[2].replace("postgres", "owner") + " port=%d dbname=postgres" % cluster.port
+    code, out, err = made.run(*list_[1:2], conninfo, *list_[3:])
+    assert code == 0, err
+    code, out, err = made.run(*check[1:])
+    assert code == 0, out
+    assert start[1:] == ["-d", "pgbouncer.ini"]
+    made.start()
+    secrets = {"app": "quick app 9b", "admin": "quick admin 3e"}
+    for words in shell_commands("psql", shell):
+        *address, user, database = [word for word in words[1:] if word not in ("-h", "-p", "-U")]
+        assert address == ["127.0.0.1", "6432"]
+        sql = "show pools" if database == "pgbouncer" else "select current_user || '|' || current_database()"
+        out = programs.psql(made, "-c", sql, database, user=user, secret=secrets[user])
+        assert "mydb|app" in out or out == "app|mydb\n", out
 
 
 # the table of doc/usage.md: what works in which pool mode
