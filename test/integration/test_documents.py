@@ -65,10 +65,10 @@ def test_no_configuration_stands_in_an_unmarked_block():
 
 def test_configurations(pooler):
     """Fragments are completed with an empty section [pgbouncer]. The files and folders that they
-    name exist."""
+    name exist, with the rules that doc/security.md shows."""
+    rules = [text for _, text in blocks("text") if text.startswith("local ")]
     certs.Authority(pooler.dir, "ca").issue("server", "localhost", ["localhost"])
-    for name, content in {"hba.conf": "host all all all scram-sha-256\n", "ident.conf": "map a b\n"}.items():
-        pooler.write(name, content)
+    pooler.write("hba.conf", "".join(rules))
     for name in os.listdir(pooler.dir):
         waiting.give(pooler.path(name))
     for place, text in blocks("ini"):
