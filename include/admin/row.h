@@ -14,14 +14,24 @@
 #include "base/buf.h"
 #include "session/site.h"
 
+/* What becomes of the cells of one column when rows of several sites become one. */
+enum cell_merge {
+	CELL_FIRST, /* the first that is not empty: it is the same everywhere */
+	CELL_SUM,
+	CELL_MOST,  /* the greatest number */
+	CELL_REST,  /* belongs to the column before it, which is CELL_MOST */
+	CELL_LATEST /* the greatest text */
+};
+
 /* A type of cell on the wire. */
 struct cell_type {
 	const char *word; /* "text" */
 	uint32_t oid;
 	int16_t len;
+	enum cell_merge merge;
 };
 extern const struct cell_type cell_text, cell_int4, cell_int8, cell_numeric, cell_time,
-    cell_bytea;
+    cell_bytea, cell_sum4, cell_sum8, cell_most4, cell_rest4;
 
 struct column {
 	const char *name;
@@ -50,6 +60,11 @@ void row_text(struct rows *rows, const char *text); /* NULL: SQL NULL */
 void row_bytea(struct rows *rows, const char *hex); /* "\\x..."; NULL: SQL NULL */
 void row_int4(struct rows *rows, long long value);
 void row_int8(struct rows *rows, long long value);
+/* int4 and int8 under names that say how sites are put together. */
+#define row_sum4  row_int4
+#define row_most4 row_int4
+#define row_rest4 row_int4
+#define row_sum8  row_int8
 void row_numeric(struct rows *rows, unsigned long long value);
 /* loop_now() time as local wall-clock time. */
 void row_time(struct rows *rows, uint64_t at_us);

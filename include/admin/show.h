@@ -19,6 +19,9 @@ struct view {
 	view_walk_fn *walk;
 	unsigned help_line;
 	bool is_admin_only;
+	/* Of several sites: rows with the same key are put together, and sorted. */
+	bool has_each; /* ... or come one after the other */
+	unsigned key_count, sorted_by;
 };
 
 /* The view of this name, in upper or lower case.  NULL: there is none. */

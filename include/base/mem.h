@@ -18,6 +18,9 @@
 void *mem_alloc(size_t size) __attribute__((malloc, returns_nonnull));
 void *mem_zero(size_t size) __attribute__((malloc, returns_nonnull));
 void *mem_resize(void *p, size_t size) __attribute__((returns_nonnull));
+/* The same at the beginning of a line of the processor's cache, for what threads share.
+ */
+void *mem_zero_lines(size_t size) __attribute__((malloc, returns_nonnull));
 char *mem_strdup(const char *s) __attribute__((malloc, returns_nonnull));
 void *mem_dup(const void *p, size_t len) __attribute__((malloc, returns_nonnull));
 void mem_free(void *p);

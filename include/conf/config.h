@@ -6,6 +6,7 @@
 #ifndef CONF_CONFIG_H
 #define CONF_CONFIG_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -104,7 +105,7 @@ struct config {
 	struct arena *arena;
 	struct config *base; /* after config_with: whose arena holds databases, users
 				and peers, one reference; otherwise NULL */
-	unsigned refs;
+	atomic_uint refs;    /* last; snapshots are shared by threads */
 };
 
 /* Called for each remark that does not stop the load: unknown but harmless names,

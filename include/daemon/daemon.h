@@ -13,8 +13,10 @@
 #include "net/loop.h"
 #include "session/site.h"
 
+struct crew;
 struct giving;
 struct taking;
+struct team;
 
 struct daemon {
 	struct site site;
@@ -34,6 +36,8 @@ struct daemon {
 	int starter;           /* waits for us in the foreground, or -1 */
 	struct giving *giving; /* to a newer process, or NULL; see takeover.h */
 	struct taking *taking; /* from an older process, or NULL */
+	struct crew *crew;     /* owned; NULL: one worker, which is this thread */
+	struct team *team;     /* owned: its threads; or NULL */
 	/* borrowed */
 	const struct options *options;
 };

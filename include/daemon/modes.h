@@ -13,7 +13,7 @@ void modes_resume(struct site *site);
 void modes_shutdown(struct site *site, enum shutdown_mode mode);
 
 /* Is the shutdown that was asked for complete?  The line for the log, or NULL. */
-const char *modes_exit_reason(const struct site *site);
+const char *modes_exit_reason(struct site *site);
 
 /* The daemon's deadline while a SUSPEND is not complete. */
 void modes_suspend_check(struct deadline *due);

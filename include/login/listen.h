@@ -11,6 +11,7 @@
 #include "session/site.h"
 
 struct listener;
+struct passage;
 
 /* Open every socket that listen_addr, unix_socket_dir and LISTEN_FDS ask for; logs
  * each. -1 and err when none could be opened or a fatal condition holds. */
@@ -27,6 +28,8 @@ void listen_start(struct site *site);
  * request that nobody knew there. */
 void listen_admit(
     struct site *site, int fd, enum passed_from from, const uint8_t *bytes, size_t len);
+/* A connection that comes from another site of the process: see passing.h. */
+void listen_admit_passage(struct site *site, struct passage *passage);
 /* Stop accepting: TCP ones are closed; unix ones too when all is true. */
 void listen_close(struct site *site, bool all);
 /* Notes how many sockets the service manager has passed to this process.  To be called

@@ -40,6 +40,13 @@ typedef int moving_emit_fn(void *ctx, const struct parcel *parcel, int fd);
  * what the other process was told stays true, and it may begin to use it before we
  * know.  -1: emit said so. */
 int moving_offer(struct site *site, bool is_first, moving_emit_fn *emit, void *ctx);
+/* One server that has left its pool to go to another site of this process (seat.h says
+ * as what it comes): what it needs there, then itself, all without descriptors.  The
+ * pool alone.  -1: emit said so. */
+int moving_offer_server(
+    struct site *site, struct server *server, moving_emit_fn *emit, void *ctx);
+int moving_offer_pool(
+    struct site *site, struct pool *pool, moving_emit_fn *emit, void *ctx);
 /* What was offered is another process's: it ends here without a word.  moving_keep
  * follows. */
 void moving_let_go(struct site *site);
@@ -53,6 +60,8 @@ struct moving; /* what is known of the sender */
 /* NULL and err: the parcel is from a process that cannot be understood. */
 struct moving *moving_new(
     struct site *site, const struct parcel_origin *origin, struct err *err);
+/* The sender is another site of this process. */
+struct moving *moving_new_within(struct site *site);
 void moving_free(struct moving **moving);
 
 /* Could it be taken?  Nothing is changed but that an auto-database may be made.  -1 and
@@ -68,7 +77,7 @@ void moving_forget_texts(struct moving *moving);
 void moving_take_client(struct moving *moving, const struct parcel_client *from, int fd,
     const struct parcel_server *server, int server_fd);
 /* A server at rest. */
-void moving_take_server(
+struct server *moving_take_server(
     struct moving *moving, const struct parcel_server *from, int fd);
 
 #endif

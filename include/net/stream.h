@@ -108,6 +108,14 @@ int stream_start_tls(struct stream *s, struct tls_context *context,
     struct err *err);
 /* For the questions of net/tls.h; NULL: in clear, or the handshake is not complete. */
 const struct tls *stream_tls(const struct stream *s);
+/* Takes TLS off a stream that was hushed and is silent, so that another one over the
+ * same socket goes on with it; the caller's.  Records that came and were not read are
+ * appended to `sealed`.  NULL: the stream is in clear. */
+struct tls *stream_take_tls(struct stream *s, struct buf *sealed);
+/* The other end of that: an open stream from which nothing was received yet.  *tls is
+ * the stream's from now on, also in failure.  -1: no memory. */
+int stream_give_tls(
+    struct stream *s, struct tls **tls, const uint8_t *sealed, size_t len);
 /* Is it TLS that failed, and not the socket below? */
 bool stream_has_tls_failure(const struct stream *s);
 
@@ -135,7 +143,8 @@ void stream_hush(struct stream *s);
 /* Is all said of a stream that was hushed?  No request of ours is on its way that could
  * take bytes from the socket, and all output has left. */
 bool stream_is_silent(const struct stream *s);
-/* Append what was received and not yet delivered; it stays. */
+/* Append what was received and not yet delivered; it stays.  Nothing of a stream in
+ * TLS, whose records are appended by stream_take_tls. */
 void stream_put_unread(const struct stream *s, struct buf *out);
 
 /* One last non-blocking attempt to send what is pending, then close.  No callback comes

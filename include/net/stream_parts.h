@@ -133,6 +133,9 @@ struct stream_tls {
 int stream_tls_new(struct stream *s, struct tls_context *context,
     const struct tls_peer_config *peer, const uint8_t *initial, size_t len,
     struct err *err);
+/* The same with a connection that another stream has begun; see stream_give_tls. */
+int stream_tls_adopt(
+    struct stream *s, struct tls **tls, const uint8_t *sealed, size_t len);
 void stream_tls_free(struct stream *s);
 /* These two count nothing in pending. */
 void stream_tls_put(

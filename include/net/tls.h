@@ -86,6 +86,9 @@ struct tls *tls_new(struct tls_context *context, const struct tls_peer_config *p
     tls_put_fn *put, void *ctx, struct err *err);
 void tls_free(struct tls **tls);
 
+/* What it puts goes there from now on. */
+void tls_set_output(struct tls *tls, tls_put_fn *put, void *ctx);
+
 /* The peer's bytes: a borrowed window that must live until it is used up, replaced or
  * the connection is freed.  Whoever replaces it keeps what is left. */
 void tls_set_input(struct tls *tls, const uint8_t *p, size_t len);

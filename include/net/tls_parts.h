@@ -4,6 +4,7 @@
 #ifndef NET_TLS_PARTS_H
 #define NET_TLS_PARTS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,7 +16,7 @@
 struct tls_context {
 	SSL_CTX *ssl;
 	BIO_METHOD *pipe;
-	uint32_t refs;
+	atomic_uint refs;
 	bool is_server;
 };
 

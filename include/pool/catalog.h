@@ -21,6 +21,7 @@
 #include "pool/hosts.h"
 #include "pool/scopes.h"
 #include "pool/stats.h"
+#include "pool/tally.h"
 
 struct pool;
 
@@ -32,6 +33,7 @@ enum room_kind {
 	ROOM_COUNT,    /* none of them */
 };
 
+struct wish;
 struct service; /* who serves the clients of a database: defined in session/ */
 
 /* The password that LDAP or PAM found right last: it is for logins to servers. */
@@ -55,9 +57,10 @@ struct user {
 				until the password changes; NULL = not built */
 	bool has_adhoc_keys; /* until then it is salt and rounds only */
 	struct scram_cache scram_cache; /* keys derived for logins to servers */
-	int server_count;  /* seats of all pools whose pool user this is, any state */
-	int client_count;  /* clients that have proven that they are this user */
-	struct list pools; /* struct pool by .user_node: as pool user */
+	int server_count;    /* seats of all pools whose pool user this is, any state */
+	int client_count;    /* clients that have proven that they are this user */
+	struct tally *tally; /* held: what all sites count; NULL: nobody else does */
+	struct list pools;   /* struct pool by .user_node: as pool user */
 	struct list
 	    resting; /* struct seat by .user_node: idle and used ones, longest first */
 	struct heap starving; /* struct pool by .room_nodes: see room.h */
@@ -83,6 +86,7 @@ struct database {
 	int server_count;
 	int client_count; /* clients that have proven who they are */
 	int holder_count; /* clients that are or were logging in; see database_hold */
+	struct tally *tally; /* held: what all sites count; NULL: nobody else does */
 	bool is_auto, is_admin, paused, disabled;
 	bool is_switching; /* a SWITCHOVER is under way */
 	bool is_gone;  /* no longer in the map; freed with its last pool and client */
@@ -108,10 +112,12 @@ struct catalog {
 	struct list pool_list;         /* struct pool by .node, order of creation */
 	int server_count;     /* seats of all pools, but those with a cancel request */
 	struct heap starving; /* struct pool by .room_nodes: see room.h */
-	struct heap spare;   /* struct pool by .spare_node: those with a seat to give up
-				under max_server_connections, most first */
-	bool paused;         /* global PAUSE */
-	bool suspended;      /* global SUSPEND */
+	struct heap spare; /* struct pool by .spare_node: those with a seat to give up
+			      under max_server_connections, most first */
+	struct tally_view view; /* other sites of the process */
+	struct tally *tally;    /* held: what all of them count; NULL: there are none */
+	bool paused;            /* global PAUSE */
+	bool suspended;         /* global SUSPEND */
 	bool is_offered;     /* to another process: no pool decides anything until that
 				has taken it or has not */
 	bool is_leaving;     /* taken over: no pool is kept filled any more */
@@ -152,6 +158,11 @@ struct catalog_events {
 	 * pool_free_if_unused when the last of them left.  Not called for a pool that
 	 * has nobody: it is freed at once. */
 	void (*kill)(void *ctx, struct pool *pool, const char *reason);
+	/* Another site can help; what is in the wish is copied.  NULL: there is none.
+	 */
+	void (*wish)(void *ctx, unsigned site, const struct wish *wish);
+	/* The pool has a welcome now, and other sites' clients wait for it. */
+	void (*welcomed)(void *ctx, struct pool *pool);
 	/* The pool is about to be freed: drop what hangs on pool->desk, and take it
 	 * out of the queue of kicked pools. */
 	void (*freed)(void *ctx, struct pool *pool);
@@ -159,6 +170,9 @@ struct catalog_events {
 
 /* An empty catalog; its slabs are listed in mem, which is borrowed. */
 struct catalog *catalog_new(struct mem *mem);
+/* Others count as well: see tally.h.  Before anything else. */
+void catalog_share(
+    struct catalog *c, struct tallies *tallies, unsigned site, unsigned site_count);
 void catalog_free(struct catalog **c); /* pools must be empty */
 
 /* What reload does, for the log: one call per thing. */

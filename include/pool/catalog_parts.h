@@ -18,6 +18,15 @@ void database_set_config(struct database *db, const struct database_config *conf
  * nothing was changed. */
 int database_from_template(struct database *db);
 void database_mark_dirty(struct database *db);
+/* They have tallies from now on if there are other sites. */
+void catalog_share_pool(struct pool *pool);
+void catalog_share_database(struct database *db);
+void catalog_share_user(struct user *user);
+/* A client counts, here and in the tally (NULL: there is none).  False: there is a
+ * limit, and with this one it is exceeded. */
+bool catalog_may_enter(
+    const struct tally_view *view, struct tally *tally, int *count, int limit);
+void catalog_leave(const struct tally_view *view, struct tally *tally, int *count);
 /* The pool must be empty.  A gone database goes with its last one. */
 void pool_free(struct pool *pool);
 

@@ -52,6 +52,9 @@ struct seat {
 	bool is_misplaced;     /* is_dirty because its host is not to be used */
 	bool was_lent;
 	bool was_checked; /* the check query has passed, or it has just logged in */
+	bool is_carried;  /* it goes to another site, or comes: still counted there */
+	unsigned carried_from;      /* ... the site that it comes from */
+	enum seat_state carried_as; /* ... its state there */
 	/* the owner's: its client left session state behind; reset before it is lent
 	 * again, closed when there is no reset query */
 	bool needs_reset;
@@ -124,6 +127,10 @@ struct pool {
 	bool speaks_3_0;    /* the next connection begins with protocol 3.0, not 3.2 */
 	bool is_killed;     /* clients and servers are being closed; freed when empty */
 	bool is_kicked;     /* the broker's: work is queued */
+	/* see elsewhere.h */
+	struct tally *tally; /* held: what all sites count; NULL: nobody else does */
+	uint64_t wished_us;  /* another site was asked for a server then; 0: none is */
+	bool has_claim;      /* the next seat is counted already */
 	/* in the starving heaps: DIAL was impossible because of a limit */
 	struct heap_node room_nodes[ROOM_COUNT];
 	struct heap_node spare_node; /* in catalog->spare */
@@ -157,6 +164,8 @@ enum verdict_kind {
 	VERDICT_RETIRE,
 	VERDICT_REST, /* seat is at rest (idle or used); review at wake_us */
 	VERDICT_PARK, /* seat waits for cancels in flight (being_canceled) */
+	/* Hand seat over to `site`.  It is out of every list, and still counted. */
+	VERDICT_HAND,
 };
 
 struct verdict {
@@ -166,6 +175,7 @@ struct verdict {
 	const char *text; /* borrowed: literal or the pool's */
 	const char *sqlstate;
 	uint64_t wake_us;
+	unsigned site;   /* HAND */
 	bool is_full;    /* REFUSE: max_waiting_clients is reached */
 	bool is_reserve; /* DIAL: taken from the reserve (to be logged) */
 	/* DIAL for the replication client `ask`: set seat->is_replication and seat->ask
@@ -250,6 +260,10 @@ void pool_gone(struct seat *seat, uint64_t now_us);
  * closed when nobody has it. */
 void pool_move_in(struct pool *pool, struct seat *seat, struct ask *ask,
     const struct seat *was, const char *host, int port, uint64_t now_us);
+
+/* What a VERDICT_HAND has given away is on its way: it counts for the other site from
+ * now on.  pool_gone follows. */
+void pool_carried(struct seat *seat);
 
 /* ---- cancel requests (protocol.md 13) ---- */
 /* May one more connection be opened to carry a cancel request? */

@@ -11,6 +11,9 @@
 bool pool_is_closing_for_pause(const struct pool *pool);
 /* No clients, no seats, no cancel requests. */
 bool pool_is_empty(const struct pool *pool);
+/* pool_connected_count and pool_server_count, with those of other sites. */
+size_t pool_connected_everywhere(const struct pool *pool);
+size_t pool_servers_everywhere(const struct pool *pool);
 /* More servers than pool size and reserve. */
 bool pool_is_oversized(const struct pool *pool);
 /* Fewer servers than min_pool_size asks for. */

@@ -15,6 +15,14 @@
  * room, and whoever waits for it is told. */
 void room_take(struct pool *pool, bool is_cancel);
 void room_give(struct pool *pool, bool is_cancel);
+/* The next seat of this pool counts for other sites from now on: whoever has seen under
+ * the lock of the tallies that there is room takes it so. */
+void room_claim(struct pool *pool);
+/* A seat goes to another site, comes from one, or was lost on the way: for other sites
+ * it counts all the time. */
+void room_carry_out(struct pool *pool);
+void room_carry_in(struct pool *pool, unsigned from);
+void room_carry_nowhere(struct pool *pool);
 /* The limit has no room for another seat of this pool. */
 bool room_is_full(const struct pool *pool, enum room_kind kind);
 /* More seats than the process may have: the limit was lowered. */
@@ -47,6 +55,8 @@ void room_forget(struct pool *pool);
  * becomes earlier if time alone can change that. */
 struct seat *room_evictable(
     const struct pool *pool, enum room_kind kind, uint64_t now_us, uint64_t *wake_us);
+/* A seat at rest that could be closed for a pool of another site, or NULL. */
+struct seat *room_to_spare(const struct catalog *c);
 /* A seat at rest, of any pool, that must go because there are too many, or NULL. */
 struct seat *room_surplus(const struct pool *pool);
 extern const char room_surplus_reason[];

@@ -32,6 +32,8 @@ void seat_enter(
 void seat_move(struct seat *seat, enum seat_state state, uint64_t now_us);
 /* Out of all lists and counts, but seat->pool stays. */
 struct verdict seat_retire(struct seat *seat, const char *reason);
+/* To another site: out of all lists, but it still counts. until pool_carried. */
+struct verdict seat_carry(struct seat *seat, unsigned site);
 /* Out of the pool. */
 void seat_leave(struct seat *seat);
 

@@ -17,6 +17,7 @@
 #include "wire/vars.h"
 
 struct carried;
+struct crew_member;
 struct login;
 struct proxy_input;
 struct console;
@@ -49,8 +50,9 @@ struct client {
 	union {
 		/* owned, before the login: part of a PROXY header; see login/proxy.h */
 		struct proxy_input *proxy;
-		struct login *login;     /* owned, until the login is complete */
-		struct console *console; /* owned by the admin service */
+		struct login *login;           /* owned, until the login is complete */
+		struct console *console;       /* owned by the admin service */
+		struct crew_member *passes_to; /* see passing.h */
 		/* if is_carrier: the CancelRequest it brought, or NULL; see
 		 * cancel/carrier.h */
 		struct carried *carried;
@@ -74,8 +76,10 @@ struct client {
 	bool is_dropping : 1;    /* the rest of the message in transit is discarded */
 	bool waits_to_drain : 1; /* it has to read before we read on */
 	bool was_notified : 1;   /* query_wait_notify was sent in this wait */
-	uint8_t replication;     /* enum replication */
-	uint8_t passed_from;     /* enum passed_from */
+	bool was_passed : 1;     /* it comes from another site: see passing.h */
+	uint8_t hops_left;   /* ... of a CancelRequest: sites that have not seen it */
+	uint8_t replication; /* enum replication */
+	uint8_t passed_from; /* enum passed_from */
 };
 
 static inline struct client *conn_client(const struct conn *conn)

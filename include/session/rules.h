@@ -5,13 +5,15 @@
 #ifndef SESSION_RULES_H
 #define SESSION_RULES_H
 
+#include <stdatomic.h>
+
 #include "auth/hba.h"
 #include "auth/ident.h"
 
 struct rules {
 	struct hba *hba;     /* owned */
 	struct ident *ident; /* owned; NULL: there are no maps */
-	unsigned refs;
+	atomic_uint refs;    /* workers share them */
 };
 
 /* Takes both over.  The caller gets the first reference. */

@@ -120,6 +120,7 @@ struct server {
 	char *host; /* owned: the host entry it was dialed from; NULL = unix */
 	int port;
 	uint32_t remote_pid;
+	uint8_t lent_to; /* the site it goes to: see moving/lend.h */
 };
 
 static inline struct server *conn_server(const struct conn *conn)

@@ -21,12 +21,14 @@
 #include "wire/vars.h"
 
 struct client;
+struct crew_member;
 struct key_cache;
 struct workers;
 struct peers;
 struct server;
 struct site;
 struct tls_setup;
+struct moving;
 
 struct parcel_client;
 struct parcel_server;
@@ -114,6 +116,7 @@ struct server_events {
 enum { SITE_SPARES = 8 };
 
 struct site {
+	struct crew_member *crew; /* what it is to other workers; NULL: it is alone */
 	struct log *log;
 	struct mem mem;
 	struct loop *loop;
@@ -147,13 +150,16 @@ struct site {
 	struct map *lookups;     /* auth_query at work: see login/authquery.h */
 	struct list switchovers; /* see switchover.h */
 	struct list listeners;   /* struct listener by .node */
+	struct moving
+	    *lent; /* see moving/lend.h; NULL: nothing came from another site */
 	struct waits *waits; /* the admin floor's: consoles that wait for something */
 	size_t server_count; /* server connections of all kinds */
 	size_t login_server_count; /* of them still logging in */
 	uint64_t next_id;          /* the id of the next client or server */
-	uint64_t protocol_errors;  /* server connections closed for what they sent:
-				    SHOW LISTS */
-	uint8_t mock_secret[32];   /* makes salts for users that do not exist */
+	uint64_t id_step; /* between two of them: other workers use those between */
+	uint64_t protocol_errors; /* server connections closed for what they sent:
+				   SHOW LISTS */
+	uint8_t mock_secret[32];  /* makes salts for users that do not exist */
 	enum shutdown_mode shutdown;
 	bool is_still; /* SUSPEND is complete: see moving/handover.h */
 	/* Given up at the descriptor limit, so that the console gets in; see spares.h.
@@ -168,6 +174,13 @@ struct site {
 static inline size_t site_client_count(const struct site *site)
 {
 	return site->clients.count + site->login_clients.count;
+}
+
+static inline uint64_t site_next_id(struct site *site)
+{
+	uint64_t id = site->next_id;
+	site->next_id += site->id_step;
+	return id;
 }
 
 /* The settings in force. */

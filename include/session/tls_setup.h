@@ -17,7 +17,9 @@ struct tls_setup;
 /* Contexts for everything the configuration names; NULL and err ("TLS setup failed:
  * ...", or what is missing) when one of them cannot be made. */
 struct tls_setup *tls_setup_new(const struct config *config, struct err *err);
-void tls_setup_free(struct tls_setup **setup);
+/* Another reference; NULL gives NULL.  Sites on several threads share a setup. */
+struct tls_setup *tls_setup_ref(struct tls_setup *setup);
+void tls_setup_unref(struct tls_setup **setup);
 
 /* What clients get: enum tls_mode, and the context unless it is TLS_DISABLE. */
 enum tls_mode tls_setup_client_mode(const struct tls_setup *setup);
@@ -38,7 +40,7 @@ int tls_setup_server(struct tls_setup *setup, const struct database_config *db,
  * of files do not count. */
 bool tls_setup_is_obsoleting(const struct tls_setup *old, const struct tls_setup *new);
 /* Has one of the files changed since it was read?  Looks at them with stat. */
-bool tls_setup_is_stale(const struct tls_setup *setup);
+bool tls_setup_is_stale(struct tls_setup *setup);
 /* What the files are now counts as read. */
 void tls_setup_touch(struct tls_setup *setup);
 

@@ -8,12 +8,16 @@
 
 #include "wire/codec.h"
 
-const struct cell_type cell_text = {"text", 25, -1};
-const struct cell_type cell_int4 = {"int4", 23, 4};
-const struct cell_type cell_int8 = {"int8", 20, 8};
-const struct cell_type cell_numeric = {"numeric", 1700, -1};
-const struct cell_type cell_time = {"text", 25, -1};
-const struct cell_type cell_bytea = {"bytea", 17, -1};
+const struct cell_type cell_text = {"text", 25, -1, CELL_FIRST};
+const struct cell_type cell_int4 = {"int4", 23, 4, CELL_FIRST};
+const struct cell_type cell_int8 = {"int8", 20, 8, CELL_FIRST};
+const struct cell_type cell_numeric = {"numeric", 1700, -1, CELL_FIRST};
+const struct cell_type cell_time = {"text", 25, -1, CELL_LATEST};
+const struct cell_type cell_bytea = {"bytea", 17, -1, CELL_FIRST};
+const struct cell_type cell_sum4 = {"int4", 23, 4, CELL_SUM};
+const struct cell_type cell_sum8 = {"int8", 20, 8, CELL_SUM};
+const struct cell_type cell_most4 = {"int4", 23, 4, CELL_MOST};
+const struct cell_type cell_rest4 = {"int4", 23, 4, CELL_REST};
 
 void rows_init(
     struct rows *rows, struct site *site, struct buf *out, size_t column_count)

@@ -5,9 +5,12 @@
 #include "admin/show.h"
 
 #include <assert.h>
+#include <stdio.h>
 
+#include "admin/merge.h"
 #include "admin/views.def"
 #include "base/text.h"
+#include "session/crew.h"
 #include "wire/codec.h"
 
 enum { COLUMNS_MOST = 32, OWN_LINE = 6 };
@@ -19,15 +22,18 @@ static view_walk_fn show_help;
 
 /* A last row with nothing in it, so that views without columns have an array too. */
 #define COLUMN(name, type, value, help) {#name, &cell_##type, help},
-#define VIEW_ARRAY(name, line, rights, walk, columns, help) \
-	static const struct column columns_of_##name[] = {  \
+#define VIEW_ARRAY(name, line, rights, sites, walk, columns, help) \
+	static const struct column columns_of_##name[] = {         \
 	    columns(COLUMN){NULL, NULL, NULL}};
 VIEWS(VIEW_ARRAY)
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
-#define VIEW_ROW(name, line, rights, walk, columns, help)                             \
+#define CONTROL         false, 0, 0
+#define EACH            true, 0, 0
+#define BY(n, m)        false, n, m
+#define VIEW_ROW(name, line, rights, sites, walk, columns, help)                      \
 	{#name, help, columns_of_##name, COUNT_OF(columns_of_##name) - 1, walk, line, \
-	    rights},
+	    rights, sites},
 static const struct view views[] = {VIEWS(VIEW_ROW)};
 
 /* What follows the lines of SHOW in SHOW HELP. */
@@ -100,14 +106,62 @@ void show_put_columns(const struct column *columns, size_t count, struct buf *ou
 	codec_put_row_description(out, described, count);
 }
 
-void view_put(const struct view *view, struct site *site, struct buf *out)
+/* Rows of several sites. */
+struct gathering {
+	const struct view *view;
+	struct merge *merge; /* NULL: they come one after the other */
+	struct buf *out;
+};
+
+static void gather(struct site *site, void *ctx)
 {
+	struct gathering *g = ctx;
+	struct buf own;
 	struct rows rows;
 
+	buf_init(&own, 0);
+	rows_init(&rows, site, g->merge ? &own : g->out, g->view->column_count);
+	g->view->walk(&rows);
+	if (g->merge)
+		merge_add(g->merge, &own);
+	buf_done(&own);
+}
+
+/* A worker that stands still does not hold up the console. */
+static void put_missed(struct buf *out, unsigned missed)
+{
+	char text[100];
+
+	if (missed == 0)
+		return;
+	snprintf(text, sizeof(text),
+	    "%u of the workers did not answer in time; their rows are missing", missed);
+	codec_put_notice(out, text, NULL);
+}
+
+static void put_rows(const struct view *view, struct site *site, struct buf *out)
+{
+	struct gathering g = {.view = view, .out = out};
+	unsigned missed = 0;
+
+	if (crew_site_count(site) == 1 || (!view->has_each && view->key_count == 0)) {
+		gather(site, &g);
+		return;
+	}
+	if (view->key_count > 0)
+		g.merge = merge_new(view);
+	missed = crew_each(site, gather, &g);
+	if (g.merge)
+		merge_put(g.merge, out);
+	merge_free(&g.merge);
+	put_missed(out, missed);
+}
+
+void view_put(const struct view *view, struct site *site, struct buf *out)
+{
 	if (view->column_count > 0)
 		show_put_columns(view->columns, view->column_count, out);
-	rows_init(&rows, site, out, view->column_count);
-	view->walk(&rows);
+	put_rows(view, site, out);
 	codec_put_command_complete(out, "SHOW");
 }
 

@@ -23,7 +23,9 @@ static void slice_turn(struct later *l);
 
 bool slices_are_due(const struct view *view, const struct site *site)
 {
-	return view->walk == view_clients && site->clients.count > ROWS_PER_TURN;
+	/* Workers write their rows side by side with their clients. */
+	return !site->crew && view->walk == view_clients &&
+	       site->clients.count > ROWS_PER_TURN;
 }
 
 /* Behind all else of this turn: the next rows come in the next one. */

@@ -15,6 +15,7 @@
 #include "admin/views_fds.h"
 #include "admin/wait.h"
 #include "base/text.h"
+#include "session/crew.h"
 #include "wire/codec.h"
 
 #define COMMAND(name, arguments, rights, handler, usage, help) \
@@ -157,6 +158,31 @@ static struct database *ordinary_database(
 static struct database *target_database(const struct order *order, const char *verb)
 {
 	return ordinary_database(order, make_database(order), verb);
+}
+
+/* What a command does to a database, at every site. */
+typedef void database_fn(struct database *db);
+
+struct database_order {
+	const char *name;
+	database_fn *act;
+};
+
+static void act_at(struct site *site, void *ctx)
+{
+	const struct database_order *what = ctx;
+	bool is_new;
+	struct database *db = catalog_database(site->catalog, what->name, &is_new);
+
+	if (db && !db->is_admin)
+		what->act(db);
+}
+
+static void each_database(const struct order *order, database_fn *act)
+{
+	struct database_order what = {order->command->argument, act};
+
+	(void)crew_each(order_site(order), act_at, &what);
 }
 
 static bool is_stopped(const struct order *order)
@@ -343,16 +369,20 @@ static bool is_switching(const struct order *order, const struct database *db)
 	return db->is_switching;
 }
 
+static void pause_one(struct database *db)
+{
+	db->paused = true;
+	catalog_kick_all(db->catalog, db);
+}
+
 static void pause_database(const struct order *order)
 {
-	struct catalog *catalog = order_site(order)->catalog;
 	struct database *db;
 
 	if (is_stopped(order) || !(db = target_database(order, "pause")) ||
 	    is_switching(order, db))
 		return;
-	db->paused = true;
-	catalog_kick_all(catalog, db);
+	each_database(order, pause_one);
 	wait_begin(order->client, WAIT_PAUSE, db->name);
 }
 
@@ -369,6 +399,12 @@ static void verb_pause(const struct order *order)
 	}
 }
 
+static void resume_one(struct database *db)
+{
+	db->paused = db->is_switching = false;
+	catalog_kick_all(db->catalog, db);
+}
+
 static void resume_database(const struct order *order)
 {
 	struct site *site = order_site(order);
@@ -380,8 +416,7 @@ static void resume_database(const struct order *order)
 	} else if (!db->paused) {
 		reply_error(order->client, ERROR_DATABASE_NOT_PAUSED, name);
 	} else {
-		db->paused = db->is_switching = false;
-		catalog_kick_all(site->catalog, db);
+		each_database(order, resume_one);
 		wait_review(site);
 		reply_done(order->client, "RESUME");
 	}
@@ -410,6 +445,17 @@ static void verb_resume(const struct order *order)
 		resume_all(order);
 }
 
+static void mark_one_dirty(struct database *db)
+{
+	catalog_mark_dirty(db->catalog, db);
+}
+
+static void mark_all_dirty(struct site *site, void *ctx)
+{
+	(void)ctx;
+	catalog_mark_dirty(site->catalog, NULL);
+}
+
 static void verb_reconnect(const struct order *order)
 {
 	struct database *db = NULL;
@@ -417,8 +463,22 @@ static void verb_reconnect(const struct order *order)
 	log_issued(order, "RECONNECT");
 	if (order_database(order) && !(db = target_database(order, "reconnect")))
 		return;
-	catalog_mark_dirty(order_site(order)->catalog, db);
+	if (db)
+		each_database(order, mark_one_dirty);
+	else
+		(void)crew_each(order_site(order), mark_all_dirty, NULL);
 	reply_done(order->client, "RECONNECT");
+}
+
+static void kill_one(struct database *db)
+{
+	catalog_kill(db->catalog, db, error_text(ERROR_DATABASE_REMOVED));
+}
+
+static void kill_all(struct site *site, void *ctx)
+{
+	(void)ctx;
+	catalog_kill(site->catalog, NULL, error_text(ERROR_DATABASE_REMOVED));
 }
 
 static void verb_kill(const struct order *order)
@@ -430,8 +490,10 @@ static void verb_kill(const struct order *order)
 		return;
 	if (order_database(order) && !(db = target_database(order, "kill")))
 		return;
-	catalog_kill(
-	    order_site(order)->catalog, db, error_text(ERROR_DATABASE_REMOVED));
+	if (db)
+		each_database(order, kill_one);
+	else
+		(void)crew_each(order_site(order), kill_all, NULL);
 	reply_done(order->client, "KILL");
 }
 
@@ -456,6 +518,16 @@ static bool has_database(const struct order *order)
 	return false;
 }
 
+static void disable_one(struct database *db)
+{
+	db->disabled = true;
+}
+
+static void enable_one(struct database *db)
+{
+	db->disabled = false;
+}
+
 static void verb_disable(const struct order *order)
 {
 	struct database *db;
@@ -465,7 +537,7 @@ static void verb_disable(const struct order *order)
 	log_issued(order, "DISABLE");
 	if (!(db = target_database(order, "disable")))
 		return;
-	db->disabled = true;
+	each_database(order, disable_one);
 	reply_done(order->client, "DISABLE");
 }
 
@@ -480,7 +552,7 @@ static void verb_enable(const struct order *order)
 	db = catalog_find_database(catalog, order->command->argument);
 	if (!(db = ordinary_database(order, db, "enable")))
 		return;
-	db->disabled = false;
+	each_database(order, enable_one);
 	reply_done(order->client, "ENABLE");
 }
 
@@ -520,6 +592,22 @@ static struct client *find_client(struct site *site, uint64_t id)
 	return NULL;
 }
 
+struct wanted {
+	uint64_t id;
+	bool is_found;
+};
+
+static void end_client(struct site *site, void *ctx)
+{
+	struct wanted *wanted = ctx;
+	struct client *client = find_client(site, wanted->id);
+
+	if (!client)
+		return;
+	wanted->is_found = true;
+	client_fatal(client, ERROR_ADMIN_DISCONNECT);
+}
+
 static void verb_kill_client(const struct order *order)
 {
 	const char *argument = order->command->argument;
@@ -528,12 +616,11 @@ static void verb_kill_client(const struct order *order)
 		reply_error(order->client, ERROR_BAD_CLIENT_POINTER);
 		return;
 	}
-	struct client *client =
-	    find_client(order_site(order), strtoull(argument, NULL, 10));
-	if (!client) {
+	struct wanted wanted = {.id = strtoull(argument, NULL, 10)};
+	(void)crew_each(order_site(order), end_client, &wanted);
+	if (!wanted.is_found) {
 		reply_error(order->client, ERROR_NO_SUCH_CLIENT);
 		return;
 	}
-	client_fatal(client, ERROR_ADMIN_DISCONNECT);
 	reply_done(order->client, "KILL_CLIENT");
 }

@@ -10,6 +10,8 @@
 #include "admin/views.h"
 #include "cancel/peers.h"
 #include "conf/settings.h"
+#include "pool/pool.h"
+#include "session/crew.h"
 
 void view_version(struct rows *rows)
 {
@@ -41,18 +43,40 @@ static void put_state_number(struct rows *rows, const char *key, uint64_t number
 	put_state(rows, key, value);
 }
 
+/* Turns of all loops; of the longest ones the longest. */
+struct turns {
+	uint64_t count, longest_us, recent_us;
+};
+
+static uint64_t greater(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static void add_turns(struct site *site, void *ctx)
+{
+	const struct loop_counts *counts = loop_counts(site->loop);
+	struct turns *turns = ctx;
+
+	turns->count += counts->turns;
+	turns->longest_us = greater(turns->longest_us, counts->longest_us);
+	turns->recent_us = greater(turns->recent_us, loop_counts_recent_us(counts));
+}
+
 void view_state(struct rows *rows)
 {
 	const struct catalog *catalog = rows->site->catalog;
-	const struct loop_counts *counts = loop_counts(rows->site->loop);
+	struct turns turns = {0};
+
+	(void)crew_each(rows->site, add_turns, &turns);
 
 	put_state(rows, "active", yes_no(!catalog->paused && !catalog->suspended));
 	put_state(rows, "paused", yes_no(catalog->paused));
 	put_state(rows, "suspended", yes_no(catalog->suspended));
 	put_state(rows, "io_engine", net_engine_name(&rows->site->net));
-	put_state_number(rows, "turns", counts->turns);
-	put_state_number(rows, "longest_turn_us", counts->longest_us);
-	put_state_number(rows, "recent_longest_turn_us", loop_counts_recent_us(counts));
+	put_state_number(rows, "turns", turns.count);
+	put_state_number(rows, "longest_turn_us", turns.longest_us);
+	put_state_number(rows, "recent_longest_turn_us", turns.recent_us);
 }
 
 /* auth_ldap_options may contain a password: it is cut off where that begins. */
@@ -94,27 +118,83 @@ static void put_list(struct rows *rows, const char *name, size_t items)
 	row_end(rows);
 }
 
+/* What exists once counts once, whichever sites know it. */
+struct lists {
+	size_t databases, users, peers, peer_pools;
+	size_t free_clients, used_clients, login_clients, free_servers, used_servers;
+	size_t dns_names, dns_zones, dns_queries, protocol_errors;
+	struct map *pools; /* names of database and user */
+};
+
+static size_t more(size_t a, size_t b)
+{
+	return a > b ? a : b;
+}
+
+static void add_pools(struct map *pools, const struct catalog *catalog)
+{
+	const struct pool *pool;
+	struct buf key;
+
+	buf_init(&key, 0);
+	list_for (pool, &catalog->pool_list, node) {
+		buf_clear(&key);
+		buf_put(&key, pool->database->name, strlen(pool->database->name) + 1);
+		buf_put_text(&key, pool->user->name);
+		if (map_get(pools, key.bytes, key.len))
+			continue;
+		char *kept = mem_dup(key.bytes, key.len);
+		map_put(pools, kept, key.len, kept);
+	}
+	buf_done(&key);
+}
+
+static void add_lists(struct site *site, void *ctx)
+{
+	const struct catalog *catalog = site->catalog;
+	struct lists *l = ctx;
+
+	l->databases = more(l->databases, map_count(catalog->databases));
+	l->users = more(l->users, map_count(catalog->users));
+	l->peers = more(l->peers, catalog->config->peer_count);
+	l->peer_pools = more(l->peer_pools, peers_count(site));
+	l->free_clients += site->client_slab->free;
+	l->used_clients += site_client_count(site);
+	l->login_clients += site->login_clients.count;
+	l->free_servers += site->server_slab->free;
+	l->used_servers += site->server_count;
+	l->dns_names = more(l->dns_names, site->dns ? dns_host_count(site->dns) : 0);
+	l->dns_zones = more(l->dns_zones, site->dns ? dns_zone_count(site->dns) : 0);
+	l->dns_queries += site->dns ? dns_pending_count(site->dns) : 0;
+	l->protocol_errors += site->protocol_errors;
+	add_pools(l->pools, catalog);
+}
+
 void view_lists(struct rows *rows)
 {
-	const struct site *site = rows->site;
-	const struct catalog *catalog = site->catalog;
-	size_t servers = site->server_count;
+	struct lists l = {.pools = map_new()};
+	size_t at = 0;
+	char *key;
 
-	put_list(rows, "databases", map_count(catalog->databases));
-	put_list(rows, "users", map_count(catalog->users));
-	put_list(rows, "peers", catalog->config->peer_count);
-	put_list(rows, "pools", catalog->pool_list.count);
-	put_list(rows, "peer_pools", peers_count(site));
-	put_list(rows, "free_clients", site->client_slab->free);
-	put_list(rows, "used_clients", site_client_count(site));
-	put_list(rows, "login_clients", site->login_clients.count);
-	put_list(rows, "free_servers", site->server_slab->free);
-	put_list(rows, "used_servers", servers);
-	put_list(rows, "dns_names", site->dns ? dns_host_count(site->dns) : 0);
-	put_list(rows, "dns_zones", site->dns ? dns_zone_count(site->dns) : 0);
-	put_list(rows, "dns_queries", site->dns ? dns_pending_count(site->dns) : 0);
+	(void)crew_each(rows->site, add_lists, &l);
+	put_list(rows, "databases", l.databases);
+	put_list(rows, "users", l.users);
+	put_list(rows, "peers", l.peers);
+	put_list(rows, "pools", map_count(l.pools));
+	put_list(rows, "peer_pools", l.peer_pools);
+	put_list(rows, "free_clients", l.free_clients);
+	put_list(rows, "used_clients", l.used_clients);
+	put_list(rows, "login_clients", l.login_clients);
+	put_list(rows, "free_servers", l.free_servers);
+	put_list(rows, "used_servers", l.used_servers);
+	put_list(rows, "dns_names", l.dns_names);
+	put_list(rows, "dns_zones", l.dns_zones);
+	put_list(rows, "dns_queries", l.dns_queries);
 	put_list(rows, "dns_pending", 0);
-	put_list(rows, "server_protocol_errors", site->protocol_errors);
+	put_list(rows, "server_protocol_errors", l.protocol_errors);
+	while ((key = map_next(l.pools, &at)))
+		mem_free(key);
+	map_free(&l.pools);
 }
 
 static void put_mem(struct rows *rows, const char *name, size_t size, size_t used,

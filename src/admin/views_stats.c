@@ -7,13 +7,21 @@
 
 #include "admin/views.def"
 #include "admin/views.h"
+#include "base/map.h"
 #include "pool/pool.h"
 #include "pool/stats.h"
+#include "session/crew.h"
 
 /* The pools of one database, or of all, together. */
 struct stats_sum {
-	const struct database *database;
+	const char *name; /* the key; owned by the sums */
 	struct stats total, before, average;
+};
+
+/* One sum for each name, over all sites. */
+struct stats_sums {
+	struct map *by_name; /* NULL: all go into `all` */
+	struct stats_sum all;
 };
 
 static void sum_pool(
@@ -38,23 +46,54 @@ static void sum_average(struct stats_sum *sum, const struct rows *rows)
 
 typedef void put_sum_fn(struct rows *rows, const struct stats_sum *sum);
 
-/* Pools come sorted by database, so those of one stand together. */
+static struct stats_sum *sum_of(struct stats_sums *sums, const struct pool *pool)
+{
+	const char *name = pool->database->name;
+	struct stats_sum *sum;
+
+	if (!sums->by_name)
+		return &sums->all;
+	sum = map_get_str(sums->by_name, name);
+	if (!sum) {
+		sum = mem_zero(sizeof(*sum));
+		sum->name = mem_strdup(name);
+		map_put_str(sums->by_name, sum->name, sum);
+	}
+	return sum;
+}
+
+static void add_site(struct site *site, void *ctx)
+{
+	struct stats_sums *sums = ctx;
+	const struct pool *pool;
+
+	list_for (pool, &site->catalog->pool_list, node)
+		sum_pool(sum_of(sums, pool), site->catalog, pool);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	const struct stats_sum *const *x = a, *const *y = b;
+
+	return strcmp((*x)->name, (*y)->name);
+}
+
 static void walk_databases(struct rows *rows, put_sum_fn *put)
 {
-	const struct catalog *catalog = rows->site->catalog;
-	struct stats_sum sum;
-	size_t count, i = 0;
-	struct pool **pools = catalog_sorted_pools(catalog, &count);
+	struct stats_sums sums = {.by_name = map_new()};
+	struct stats_sum **sorted;
+	size_t count;
 
-	while (i < count) {
-		memset(&sum, 0, sizeof(sum));
-		sum.database = pools[i]->database;
-		for (; i < count && pools[i]->database == sum.database; i++)
-			sum_pool(&sum, catalog, pools[i]);
-		sum_average(&sum, rows);
-		put(rows, &sum);
+	(void)crew_each(rows->site, add_site, &sums);
+	sorted = (struct stats_sum **)map_sorted(sums.by_name, &count, compare_names);
+	for (size_t i = 0; i < count; i++) {
+		sum_average(sorted[i], rows);
+		put(rows, sorted[i]);
+		mem_free((char *)(uintptr_t)sorted[i]->name);
+		mem_free(sorted[i]);
 	}
-	free(pools);
+	free(sorted);
+	map_free(&sums.by_name);
 }
 
 static void put_stats(struct rows *rows, const struct stats_sum *sum)
@@ -106,17 +145,15 @@ static void put_figure(struct rows *rows, const char *name, uint64_t value)
 
 void view_totals(struct rows *rows)
 {
-	const struct catalog *catalog = rows->site->catalog;
-	const struct pool *pool;
-	struct stats_sum sum = {.database = NULL};
+	struct stats_sums sums = {.by_name = NULL};
+	struct stats_sum *sum = &sums.all;
 
-	list_for (pool, &catalog->pool_list, node)
-		sum_pool(&sum, catalog, pool);
-	sum_average(&sum, rows);
+	(void)crew_each(rows->site, add_site, &sums);
+	sum_average(sum, rows);
 #define FIGURE_PREFIX "total_"
-	FIGURES(PUT_FIGURE, &sum.total)
+	FIGURES(PUT_FIGURE, &sum->total)
 #undef FIGURE_PREFIX
 #define FIGURE_PREFIX "avg_"
-	FIGURES(PUT_FIGURE, &sum.average)
+	FIGURES(PUT_FIGURE, &sum->average)
 #undef FIGURE_PREFIX
 }

@@ -7,6 +7,7 @@
 #include "admin/reply.h"
 #include "base/mem.h"
 #include "pool/pool.h"
+#include "session/crew.h"
 
 /* A waiting PAUSE holds up every client, so it is not kept waiting for long. */
 enum { RECHECK_US = 20 * 1000 };
@@ -82,11 +83,30 @@ static bool is_done_in(enum wait_kind kind, const struct database *db)
 	return true;
 }
 
+struct done {
+	enum wait_kind kind;
+	const char *name;
+	bool is_so; /* at every site that was asked */
+};
+
+/* A database that is gone has no servers. */
+static void look_at_site(struct site *site, void *ctx)
+{
+	struct done *done = ctx;
+	const struct database *db =
+	    done->name ? catalog_find_database(site->catalog, done->name) : NULL;
+
+	if (!done->name)
+		done->is_so =
+		    done->is_so && is_done_everywhere(done->kind, site->catalog);
+	else if (db)
+		done->is_so = done->is_so && is_done_in(done->kind, db);
+}
+
 enum outcome { GOES_ON, DONE, INTERRUPTED };
 
 /* A database that is gone has no servers. */
-static enum outcome outcome_of(
-    const struct site *site, enum wait_kind kind, const char *name)
+static enum outcome outcome_of(struct site *site, enum wait_kind kind, const char *name)
 {
 	struct catalog *catalog = site->catalog;
 	const struct database *db = name ? catalog_find_database(catalog, name) : NULL;
@@ -99,9 +119,9 @@ static enum outcome outcome_of(
 		return INTERRUPTED;
 	if (kind == WAIT_PAUSE && !(db ? db->paused : catalog->paused))
 		return INTERRUPTED;
-	return (db ? is_done_in(kind, db) : is_done_everywhere(kind, catalog))
-		   ? DONE
-		   : GOES_ON;
+	struct done done = {kind, name, true};
+	unsigned missed = crew_each(site, look_at_site, &done);
+	return done.is_so && missed == 0 ? DONE : GOES_ON;
 }
 
 static void wait_free(struct waits *waits, struct wait *wait)

@@ -34,6 +34,8 @@ static void __attribute__((noreturn)) die(const char *message)
 	_exit(1);
 }
 
+enum { CACHE_LINE = 64 };
+
 static void *or_die(void *p)
 {
 	if (!p)
@@ -49,6 +51,14 @@ void *mem_alloc(size_t size)
 void *mem_zero(size_t size)
 {
 	return or_die(calloc(1, size ? size : 1));
+}
+
+void *mem_zero_lines(size_t size)
+{
+	size_t lines = (size + CACHE_LINE - 1) / CACHE_LINE;
+	void *p = or_die(aligned_alloc(CACHE_LINE, lines * CACHE_LINE));
+
+	return memset(p, 0, size);
 }
 
 void *mem_resize(void *p, size_t size)

@@ -8,6 +8,7 @@
 
 #include "broker/dial.h"
 #include "session/client.h"
+#include "session/crew.h"
 #include "session/server.h"
 #include "session/server_role.h"
 
@@ -61,6 +62,7 @@ static struct verdict noted(const struct pool *pool, struct verdict v)
 	    [VERDICT_RETIRE] = "a server is closed",
 	    [VERDICT_REST] = "a server rests",
 	    [VERDICT_PARK] = "a server waits for cancel requests",
+	    [VERDICT_HAND] = "a server goes to another worker",
 	};
 	const struct site *site = pool->database->catalog->events_ctx;
 
@@ -75,6 +77,11 @@ static void broker_refuse(struct request *request, const struct verdict *v)
 {
 	request->ops->refused(request,
 	    v->sqlstate ? v->sqlstate : error_sqlstate(ERROR_CONNECTION_LOST), v->text);
+}
+
+static void broker_hand(struct server *server, unsigned site)
+{
+	server->conn.site->crew->crew->ops->hand(server, site);
 }
 
 /* What becomes of a server that was given back or passed its test. */
@@ -101,6 +108,10 @@ static void broker_place(struct server *server, const struct verdict *v)
 		break;
 	case VERDICT_PARK:
 		server_rest(server, 0);
+		break;
+	case VERDICT_HAND:
+		server_rest(server, 0);
+		broker_hand(server, v->site);
 		break;
 	case VERDICT_NONE:
 	case VERDICT_WAIT:
@@ -204,6 +215,7 @@ static void desk_work(struct later *l)
 		case VERDICT_RESET:
 		case VERDICT_REST:
 		case VERDICT_PARK:
+		case VERDICT_HAND:
 			break;
 		}
 	}
@@ -266,9 +278,26 @@ static void on_freed(void *ctx, struct pool *pool)
 	pool->desk = NULL;
 }
 
+static void on_wish(void *ctx, unsigned to, const struct wish *wish)
+{
+	struct site *site = ctx;
+
+	site->crew->crew->ops->wish(site, to, wish);
+}
+
+static void on_welcomed(void *ctx, struct pool *pool)
+{
+	struct site *site = ctx;
+
+	if (site->crew)
+		site->crew->crew->ops->welcomed(pool);
+}
+
 static const struct catalog_events broker_catalog_events = {
     .kick = on_kick,
     .kill = on_kill,
+    .wish = on_wish,
+    .welcomed = on_welcomed,
     .freed = on_freed,
 };
 

@@ -13,6 +13,7 @@
 #include "broker/server_tls.h"
 #include "cancel/peers.h"
 #include "session/client.h"
+#include "session/passing.h"
 #include "session/server.h"
 #include "wire/codec.h"
 
@@ -393,6 +394,8 @@ static bool is_passed_on(struct client *carrier, const struct message *m)
 {
 	const struct process_verbs *verbs = carrier->conn.site->verbs;
 
+	if (passing_may_ask_next(carrier, m->bytes, (size_t)m->size))
+		return true;
 	return verbs && verbs->may_pass_cancel &&
 	       verbs->may_pass_cancel(carrier, m->bytes, (size_t)m->size);
 }

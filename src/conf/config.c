@@ -5,6 +5,7 @@
 #include "conf/config.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@
 
 struct config *config_ref(struct config *c)
 {
-	c->refs++;
+	atomic_fetch_add(&c->refs, 1);
 	return c;
 }
 
@@ -40,7 +41,7 @@ void config_unref(struct config **config)
 	if (!c)
 		return;
 	assert(c->refs > 0);
-	if (--c->refs > 0)
+	if (atomic_fetch_sub(&c->refs, 1) > 1)
 		return;
 	if (!c->base)
 		wipe_secrets(c);
@@ -63,7 +64,8 @@ struct config *config_with(
 	}
 	arena = arena_new();
 	c = arena_alloc(arena, sizeof(*c));
-	*c = *old;
+	/* All but the count of references, which other threads change meanwhile. */
+	memcpy(c, old, offsetof(struct config, refs));
 	c->arena = arena;
 	c->refs = 1;
 	settings_dup(&c->settings, &old->settings, arena);

@@ -22,7 +22,7 @@ void configuration_done(struct configuration *c)
 	config_unref(&c->config);
 	userlist_free(&c->users);
 	rules_unref(&c->rules);
-	tls_setup_free(&c->tls);
+	tls_setup_unref(&c->tls);
 	findings_done(&c->findings);
 }
 
@@ -345,7 +345,7 @@ void configuration_take(struct configuration *c, struct configuration *next)
 	struct tls_setup *tls = next->tls ? next->tls : c->tls;
 
 	if (next->tls)
-		tls_setup_free(&c->tls);
+		tls_setup_unref(&c->tls);
 	c->tls = next->tls = NULL;
 	configuration_done(c);
 	*c = *next;

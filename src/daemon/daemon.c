@@ -9,12 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "admin/console.h"
-#include "admin/wait.h"
-#include "broker/broker.h"
-#include "broker/broker_floor.h"
-#include "cancel/peers.h"
-#include "daemon/ending.h"
+#include "daemon/floors.h"
 #include "daemon/modes.h"
 #include "daemon/notify.h"
 #include "daemon/process.h"
@@ -22,14 +17,11 @@
 #include "daemon/reload_run.h"
 #include "daemon/signals.h"
 #include "daemon/takeover.h"
+#include "daemon/team.h"
 #include "daemon/ticker.h"
 #include "daemon/version.h"
 #include "login/listen.h"
-#include "login/login_floor.h"
-#include "relay/relay.h"
-#include "relay/relay_floor.h"
-#include "session/session.h"
-#include "session/tls_setup.h"
+#include "session/crew.h"
 
 static const struct process_verbs verbs = {
     .reload = reload_run_ask,
@@ -125,80 +117,13 @@ static int settle(struct daemon *d, const struct configuration *c, struct err *e
 
 /* ---- the parts ---- */
 
-static void ring_lost(void *ctx, int errnum)
-{
-	struct daemon *d = ctx;
-
-	log_warning(d->site.log,
-	    "io_uring failed: %s; all connections go on with io_engine epoll",
-	    strerror(errnum));
-}
-
-/* io_uring where it was asked for or can be had; the log says what became of it. */
-static int start_engine(
-    struct daemon *d, const struct settings *settings, struct err *err)
-{
-	struct net *net = &d->site.net;
-	struct err why;
-
-	if (settings->io_engine == IO_ENGINE_EPOLL) {
-		log_info(d->site.log, "io_engine is epoll, as configured");
-		return 0;
-	}
-	if (net_start_ring(net, ring_lost, d, &why) == 0) {
-		log_info(d->site.log, "io_engine is io_uring%s",
-		    settings->io_engine == IO_ENGINE_URING ? ", as configured" : "");
-		return 0;
-	}
-	if (settings->io_engine == IO_ENGINE_URING)
-		return err_set(err,
-		    "io_engine is io_uring, which cannot be had: %s; use auto or epoll",
-		    why.text);
-	log_info(d->site.log, "io_engine is epoll, because io_uring cannot be had: %s",
-	    why.text);
-	return 0;
-}
-
-static void on_zone(void *ctx, const struct dns_zone_news *news)
-{
-	const struct site *site = ctx;
-
-	if (news->failure)
-		log_warning(site->log, "zone '%s' has no serial: %s", news->zone,
-		    news->failure);
-	else
-		log_info(site->log, "zone '%s' serial changed: old=%u new=%u",
-		    news->zone, news->old_serial, news->serial);
-}
-
 static int build(struct daemon *d, const struct settings *settings, struct err *err)
 {
-	struct site *site = &d->site;
-	int rc;
+	unsigned workers = team_size(settings);
 
-	site->loop = loop_new(&site->mem, err);
-	if (!site->loop)
-		return -1;
-	net_init(&site->net, site->loop, &site->mem);
-	if (start_engine(d, settings, err) < 0)
-		return -1;
-	site->dns = dns_new(site->loop, settings->resolv_conf, err);
-	if (!site->dns)
-		return -1;
-	dns_on_change(site->dns, broker_lose_address, site);
-	dns_on_zone(site->dns, on_zone, site);
-	site->vars = vars_schema_new(settings->track_extra_parameters);
-	site->catalog = catalog_new(&site->mem);
-	site->verbs = &verbs;
-	/* Even if it fails the other floors are made, for take_apart frees them all. */
-	rc = session_init(site, err);
-	broker_floor_init(site);
-	peers_init(site);
-	relay_floor_init(site);
-	login_floor_init(site);
-	site->waits = waits_new(site);
-	catalog_set_service(site->catalog, &relay_service);
-	return rc;
+	if (workers > 1)
+		d->crew = crew_new(workers);
+	return floors_open(&d->site, settings, d->crew, workers, err);
 }
 
 /* Server connections of every database at its largest, for each user that may come. */
@@ -270,43 +195,25 @@ static int start(struct daemon *d, struct err *err)
 	rc = settle(d, &first, err);
 	if (rc == 0)
 		rc = build(d, &first.config->settings, err);
-	if (rc == 0) {
-		catalog_add_admin(d->site.catalog, &console_service);
+	if (rc == 0)
+		rc = team_start(d, &first.config->settings, err);
+	if (rc == 0)
 		reload_adopt(d, &first);
-	}
 	configuration_done(&first);
 	return rc == 0 ? open_doors(d, err) : -1;
 }
 
 /* ---- the end ---- */
 
-/* 0 when all have gone. */
-static int drop_connections(struct daemon *d)
+static void stop_clocks(struct daemon *d)
 {
-	struct site *site = &d->site;
+	struct loop *loop = d->site.loop;
 
-	listen_close(site, true);
-	deadline_clear(site->loop, &d->exit_due);
-	deadline_clear(site->loop, &d->suspend_due);
-	return ending_drop_all(site);
-}
-
-static void free_catalog(struct daemon *d)
-{
-	struct site *site = &d->site;
-
+	deadline_clear(loop, &d->exit_due);
+	deadline_clear(loop, &d->suspend_due);
 	ticker_stop(d);
-	reload_run_stop(d);
-	waits_free(&site->waits);
-	catalog_free(&site->catalog);
-	session_done(site);
-	login_floor_done(site);
-	relay_floor_done(site);
-	peers_done(site);
-	broker_floor_done(site);
-	vars_schema_free(&site->vars);
-	site->rules = NULL;
-	site->tls = NULL;
+	if (d->site.catalog)
+		reload_run_stop(d);
 }
 
 static void take_apart(struct daemon *d)
@@ -317,16 +224,14 @@ static void take_apart(struct daemon *d)
 		unlink(site_settings(site)->pidfile);
 	takeover_stop_giving(d);
 	takeover_stop_taking(d);
-	if (site->catalog) {
-		/* whoever cannot be closed now is closed by the system */
-		if (drop_connections(d) < 0)
-			return;
-		free_catalog(d);
-	}
-	dns_free(&site->dns);
+	team_stop(d);
 	if (site->loop)
-		net_done(&site->net);
-	loop_free(&site->loop);
+		stop_clocks(d);
+	/* Whoever cannot be closed now is closed by the system. */
+	if (d->team || floors_empty(site) < 0)
+		return;
+	floors_close(site);
+	crew_free(&d->crew);
 	configuration_done(&d->in_force);
 	log_free(&site->log);
 }
@@ -345,6 +250,7 @@ static void daemon_init(struct daemon *d, const struct options *options)
 	reload_run_init(&d->reloads);
 	mem_init(&d->site.mem);
 	d->site.version = version_number();
+	d->site.verbs = &verbs;
 	listen_note_passed(&d->site);
 	d->site.log = log_new();
 	log_configure(d->site.log, &to_stderr);

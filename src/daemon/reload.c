@@ -9,15 +9,11 @@
 #include <string.h>
 
 #include "base/errors.h"
-#include "broker/broker_floor.h"
-#include "cancel/peers.h"
+#include "daemon/adoption.h"
 #include "daemon/changes.h"
 #include "login/listen.h"
-#include "net/dns.h"
-#include "pool/pool.h"
+#include "session/crew.h"
 #include "session/salted.h"
-#include "session/session.h"
-#include "session/tls_setup.h"
 
 /* ---- taking over ---- */
 
@@ -44,13 +40,6 @@ void reload_configure_log(struct daemon *d, const struct settings *s)
 	log_configure(d->site.log, &config);
 }
 
-static void note_change(void *ctx, const char *text)
-{
-	struct daemon *d = ctx;
-
-	log_warning(d->site.log, "%s", text);
-}
-
 static void set_clocks(struct daemon *d, const struct settings *s)
 {
 	struct site *site = &d->site;
@@ -64,19 +53,6 @@ static void set_clocks(struct daemon *d, const struct settings *s)
 	deadline_set(site->loop, &d->tidy_due, loop_now(site->loop));
 }
 
-/* Lower floors see the parts through the site, which borrows them. */
-static void take(struct daemon *d, struct configuration *next)
-{
-	struct site *site = &d->site;
-	const struct tls_setup *old = d->in_force.tls;
-
-	if (old && next->tls && tls_setup_is_obsoleting(old, next->tls))
-		catalog_mark_dirty(site->catalog, NULL);
-	configuration_take(&d->in_force, next);
-	site->rules = d->in_force.rules;
-	site->tls = d->in_force.tls;
-}
-
 void reload_adopt(struct daemon *d, struct configuration *next)
 {
 	struct site *site = &d->site;
@@ -86,15 +62,11 @@ void reload_adopt(struct daemon *d, struct configuration *next)
 	log_debug(site->log, "configuration of %s: %zu databases, %zu users, %zu peers",
 	    next->config->file, next->config->database_count, next->config->user_count,
 	    next->config->peer_count);
-	catalog_adopt(site->catalog, next->config, next->users, note_change, d);
-	take(d, next);
-	site->net.rounds = s->sbuf_loopcnt;
-	dns_configure(
-	    site->dns, s->dns_max_ttl, s->dns_nxdomain_ttl, s->dns_zone_check_period);
+	struct adoption *adoption = adoption_new(&d->in_force, next);
+	adoption_spread(site, adoption);
+	adoption_unref(&adoption);
+	configuration_take(&d->in_force, next);
 	listen_apply_settings(site);
-	session_review(site);
-	broker_floor_review(site);
-	peers_review(site);
 	set_clocks(d, s);
 }
 
@@ -105,7 +77,11 @@ void reload_changed_tls(struct daemon *d)
 	configuration_init(&next);
 	if (configuration_load_tls(&next, &d->in_force) > 0) {
 		log_info(d->site.log, "certificate files have changed, using them");
-		take(d, &next);
+		struct adoption *adoption = adoption_new(&d->in_force, &next);
+		adoption_limit_to_tls(adoption);
+		adoption_spread(&d->site, adoption);
+		adoption_unref(&adoption);
+		configuration_take(&d->in_force, &next);
 	}
 	findings_log_errors(&next.findings, d->site.log);
 	configuration_done(&next);
@@ -140,6 +116,12 @@ static void tell_changes(struct daemon *d, const struct configuration *next)
 	buf_done(&line);
 }
 
+static void forget_salted(struct site *site, void *ctx)
+{
+	(void)ctx;
+	salted_forget_all(site);
+}
+
 int reload_load(
     struct daemon *d, struct users_read *read, struct userlist **users, struct err *err)
 {
@@ -162,7 +144,7 @@ int reload_load(
 	reload_adopt(d, &next);
 	log_debug(
 	    site->log, "reload: databases, users, rules and certificates are in force");
-	salted_forget_all(site);
+	(void)crew_each(site, forget_salted, NULL);
 	log_debug(site->log, "reload: derived keys are forgotten");
 	configuration_done(&next);
 	return 0;

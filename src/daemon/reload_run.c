@@ -11,6 +11,7 @@
 #include "daemon/notify.h"
 #include "daemon/reload.h"
 #include "session/client.h"
+#include "session/crew.h"
 #include "session/salted.h"
 
 /* Taken over in some hundred microseconds. */
@@ -68,21 +69,38 @@ static void turn_over(struct later *l)
 	loop_later(run_daemon(r)->site.loop, l);
 }
 
+static void some_users(struct site *site, void *ctx)
+{
+	bool *has_more = ctx;
+
+	if (catalog_adopt_users(site->catalog, USERS_PER_TURN))
+		*has_more = true;
+	else
+		salted_forget_all(site);
+}
+
 static void turn_of_users(struct later *l)
 {
 	struct reload_run *r = container_of(l, struct reload_run, turn);
 	struct daemon *d = run_daemon(r);
 	struct site *site = &d->site;
+	bool has_more = false;
+	unsigned missed = crew_each(site, some_users, &has_more);
 
-	if (catalog_adopt_users(site->catalog, USERS_PER_TURN)) {
+	/* A worker that stands still goes on with the list when it can. */
+	if (has_more || missed) {
 		l->run = turn_over;
 		loop_at_turn_end(site->loop, l);
 		return;
 	}
 	users_read_free_list(site->workers, &r->users);
-	salted_forget_all(site);
 	log_debug(site->log, "reload: the user list is in force");
 	run_finish(d, 0);
+}
+
+static void begin_list(struct site *site, void *ctx)
+{
+	catalog_begin_users(site->catalog, ctx);
 }
 
 static void begin_users(struct daemon *d, struct userlist *users)
@@ -91,7 +109,7 @@ static void begin_users(struct daemon *d, struct userlist *users)
 
 	r->phase = RELOAD_ADOPTING;
 	r->users = users;
-	catalog_begin_users(d->site.catalog, users);
+	(void)crew_each(&d->site, begin_list, users);
 	r->turn.run = turn_of_users;
 	loop_later(d->site.loop, &r->turn);
 }

@@ -361,7 +361,7 @@ static void take_apart(struct reading *r)
 		broker_floor_done(site);
 	}
 	vars_schema_free(&site->vars);
-	tls_setup_free(&site->tls);
+	tls_setup_unref(&site->tls);
 	dns_free(&site->dns);
 	if (site->loop)
 		net_done(&site->net);

@@ -11,6 +11,7 @@
 #include "daemon/reload.h"
 #include "pool/catalog.h"
 #include "pool/pool.h"
+#include "session/crew.h"
 
 /* Housekeeping looks this often at least, as limits can be as short as a second. */
 enum { TIDY_MOST_US = 3000000 };
@@ -30,18 +31,38 @@ void ticker_stats_line(
 	    average->wait_time_us, micro);
 }
 
+static void snapshot(struct site *site, void *ctx)
+{
+	(void)ctx;
+	catalog_snapshot_stats(site->catalog, loop_now(site->loop));
+	loop_counts_end_period(loop_counts(site->loop));
+}
+
 /* Over the period between the last two snapshots.  What is not in the list has not
  * moved. */
-static void average_all(const struct catalog *c, struct stats *average)
+struct sums {
+	struct stats newer, older;
+};
+
+static void add_up(struct site *site, void *ctx)
 {
-	struct stats newer = {0}, older = {0};
+	struct sums *sums = ctx;
 	const struct pool *pool;
 
-	list_for (pool, &c->counted, counted_node) {
-		stats_add(&newer, &pool->history.newer);
-		stats_add(&older, &pool->history.older);
+	list_for (pool, &site->catalog->counted, counted_node) {
+		stats_add(&sums->newer, &pool->history.newer);
+		stats_add(&sums->older, &pool->history.older);
 	}
-	stats_average(&newer, &older, c->snapshot_us - c->older_snapshot_us, average);
+}
+
+static void average_all(struct site *site, struct stats *average)
+{
+	const struct catalog *c = site->catalog;
+	struct sums sums = {.newer = {0}};
+
+	(void)crew_each(site, add_up, &sums);
+	stats_average(
+	    &sums.newer, &sums.older, c->snapshot_us - c->older_snapshot_us, average);
 }
 
 static void arm_stats(struct daemon *d)
@@ -58,9 +79,8 @@ static void stats_due(struct deadline *due)
 	char line[TICKER_LINE];
 	struct stats average;
 
-	catalog_snapshot_stats(site->catalog, loop_now(site->loop));
-	loop_counts_end_period(loop_counts(site->loop));
-	average_all(site->catalog, &average);
+	(void)crew_each(site, snapshot, NULL);
+	average_all(site, &average);
 	if (site_settings(site)->log_stats) {
 		ticker_stats_line(&average, "us", line);
 		log_info(site->log, "%s", line);
@@ -72,20 +92,30 @@ static void stats_due(struct deadline *due)
 
 static void note_freed(void *ctx, const char *text)
 {
-	struct daemon *d = ctx;
+	const struct site *site = ctx;
 
-	log_info(d->site.log, "%s", text);
+	log_info(site->log, "%s", text);
+}
+
+/* ctx: when any of them wants it next. */
+static void tidy_site(struct site *site, void *ctx)
+{
+	uint64_t *due_us = ctx;
+	uint64_t wanted_us =
+	    catalog_housekeeping(site->catalog, loop_now(site->loop), note_freed, site);
+
+	if (wanted_us < *due_us)
+		*due_us = wanted_us;
 }
 
 static void tidy_due(struct deadline *due)
 {
 	struct daemon *d = container_of(due, struct daemon, tidy_due);
 	struct site *site = &d->site;
-	uint64_t now = loop_now(site->loop);
-	uint64_t wanted = catalog_housekeeping(site->catalog, now, note_freed, d);
-	uint64_t most = now + TIDY_MOST_US;
+	uint64_t most = loop_now(site->loop) + TIDY_MOST_US;
 
-	deadline_set(site->loop, due, wanted < most ? wanted : most);
+	(void)crew_each(site, tidy_site, &most);
+	deadline_set(site->loop, due, most);
 }
 
 static void tls_due(struct deadline *due)
@@ -117,7 +147,7 @@ void ticker_init(struct daemon *d)
 
 void ticker_start(struct daemon *d)
 {
-	catalog_snapshot_stats(d->site.catalog, loop_now(d->site.loop));
+	(void)crew_each(&d->site, snapshot, NULL);
 	arm_stats(d);
 	deadline_set(d->site.loop, &d->tidy_due, loop_now(d->site.loop) + TIDY_MOST_US);
 	if (notify_watchdog_us())

@@ -19,6 +19,7 @@
 #include "login/proxy.h"
 #include "session/client.h"
 #include "session/listener.h"
+#include "session/passing.h"
 #include "session/spares.h"
 #include "session/tls_setup.h"
 #include "wire/message.h"
@@ -245,27 +246,40 @@ static void socket_options(const struct settings *s, struct sock_options *o)
 	};
 }
 
-static void greet_client(
-    struct listener *l, int fd, const struct sock_addr *peer, bool is_spare)
+static void greet_client(struct site *site, bool is_unix, int fd,
+    const struct sock_addr *peer, bool is_spare)
 {
-	const struct settings *settings = site_settings(l->site);
-	struct client *client = client_new(l->site, &first_ops);
+	const struct settings *settings = site_settings(site);
+	struct client *client = client_new(site, &first_ops);
 	struct conn *conn = &client->conn;
 	unsigned uid;
 
 	conn->remote = *peer;
 	conn->unix_port = (uint16_t)settings->listen_port;
 	client->is_spare = is_spare;
-	if (l->is_unix && sock_peer(fd, &conn->peer_pid, &uid) == 0)
+	if (is_unix && sock_peer(fd, &conn->peer_pid, &uid) == 0)
 		client->is_unix_owner = uid == getuid();
 	if (proxy_is_expected(client))
 		proxy_expect(client, &first_ops);
 	startup_arm(conn);
 	/* With tcp_defer_accept it was accepted because its first bytes are there. */
-	if (!l->is_unix && settings->tcp_defer_accept)
+	if (!is_unix && settings->tcp_defer_accept)
 		conn_open_hearing(conn, fd);
 	else
 		conn_open(conn, fd);
+}
+
+/* Serves it here, or gives it to the worker that has the least to do. */
+static void place_client(
+    struct listener *l, int fd, const struct sock_addr *peer, bool is_spare)
+{
+	struct crew_member *own = l->site->crew;
+
+	/* One on a spare descriptor is a console, or is sent away. */
+	if (own && !is_spare)
+		passing_send_new(crew_pick(own->crew), fd, peer, l->is_unix);
+	else
+		greet_client(l->site, l->is_unix, fd, peer, is_spare);
 }
 
 static void pause_accepting(struct listener *l, uint64_t pause_us)
@@ -328,7 +342,7 @@ static void accept_one(struct listener *l)
 		}
 		return;
 	}
-	greet_client(l, fd, &peer, is_spare);
+	place_client(l, fd, &peer, is_spare);
 }
 
 static void accept_ready(void *ctx, int fd)
@@ -624,6 +638,22 @@ void listen_admit(
 	if (conn_restore(&client->conn, fd, 0, bytes, len) < 0)
 		conn_doom(&client->conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
 	startup_arm(&client->conn);
+}
+
+void listen_admit_passage(struct site *site, struct passage *p)
+{
+	struct client *client;
+
+	if (p->is_new) {
+		int fd = p->fd;
+		p->fd = -1;
+		greet_client(site, p->is_unix, fd, &p->remote, false);
+		return;
+	}
+	client = client_new(site, p->tls ? &encrypted_ops : &startup_ops);
+	client->conn.unix_port = (uint16_t)site_settings(site)->listen_port;
+	if (passing_open(client, p) == 0)
+		startup_arm(&client->conn);
 }
 
 void listen_close(struct site *site, bool all)

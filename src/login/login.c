@@ -21,6 +21,8 @@
 #include "login/proof.h"
 #include "login/startup.h"
 #include "pool/credentials.h"
+#include "session/crew.h"
+#include "session/passing.h"
 #include "session/server.h"
 #include "wire/codec.h"
 #include "wire/message.h"
@@ -625,8 +627,22 @@ static bool login_is_over_limit(const struct client *client)
 {
 	const struct site *site = client->conn.site;
 	return strcmp(client->login->startup.database, "pgbouncer") != 0 &&
-	       (long long)site_client_count(site) >
+	       (long long)crew_client_count(site) >
 		   site_settings(site)->max_client_conn;
+}
+
+/* The console is served by the control site. */
+static bool login_is_for_control(const struct client *client)
+{
+	return !crew_is_control(client->conn.site) &&
+	       strcmp(client->login->startup.database, "pgbouncer") == 0;
+}
+
+/* It begins its login anew there. */
+static void login_pass_on(struct client *client)
+{
+	login_free(client);
+	passing_begin(client, crew_control(client->conn.site->crew->crew));
 }
 
 static void login_negotiate(struct client *client)
@@ -656,6 +672,10 @@ enum step login_begin(struct client *client, const struct message *m)
 	if (startup_read(client, &login->startup, m) < 0)
 		return STEP_CLOSE;
 	login->is_named = true;
+	if (login_is_for_control(client)) {
+		login_pass_on(client);
+		return STEP_PARK;
+	}
 	if (login_is_over_limit(client)) {
 		client_fatal(client, ERROR_NO_MORE_CONNECTIONS);
 		return STEP_CLOSE;

@@ -113,10 +113,24 @@ struct moving *moving_new(
 	m->site = site;
 	m->texts = map_new();
 	map_params(m, &origin->names);
-	if (site->next_id < origin->next_id + ID_GAP)
-		site->next_id = origin->next_id + ID_GAP;
+	while (site->next_id < origin->next_id + ID_GAP)
+		site->next_id += site->id_step * ID_GAP;
 	prepared_registry_skip(site->prepared, origin->last_text + ID_GAP);
 	prepared_registry_skip(site->sql_prepared, origin->last_sql_text + ID_GAP);
+	return m;
+}
+
+struct moving *moving_new_within(struct site *site)
+{
+	struct moving *m = mem_zero(sizeof(*m));
+
+	m->site = site;
+	m->texts = map_new();
+	m->param_count = vars_schema_count(site->vars);
+	m->params = mem_zero(m->param_count * sizeof(*m->params) + 1);
+	m->is_same_schema = true;
+	for (size_t i = 0; i < m->param_count; i++)
+		m->params[i] = (int)i;
 	return m;
 }
 
@@ -613,7 +627,8 @@ void moving_take_client(struct moving *moving, const struct parcel_client *from,
 	open_conn(&client->conn, &from->conn, fd, has_failed);
 }
 
-void moving_take_server(struct moving *moving, const struct parcel_server *from, int fd)
+struct server *moving_take_server(
+    struct moving *moving, const struct parcel_server *from, int fd)
 {
 	bool has_failed = false;
 	struct server *server = make_server(moving, from,
@@ -621,4 +636,5 @@ void moving_take_server(struct moving *moving, const struct parcel_server *from,
 
 	moving->site->server_events->review(server);
 	open_conn(&server->conn, &from->conn, fd, has_failed);
+	return server;
 }

@@ -395,6 +395,8 @@ static void fill_server(struct offer *offer, const struct server *server,
 	    .is_linked = server->seat.ask != NULL,
 	    .link = server->link,
 	};
+	if (server->seat.is_carried)
+		out->seat.state = server->seat.carried_as;
 	out->seat.born_us = ago(offer, server->seat.born_us);
 	out->seat.rested_us = ago(offer, server->seat.rested_us);
 	out->link.idle_xact_us = ago(offer, server->link.idle_xact_us);
@@ -538,6 +540,13 @@ static void offer_databases(struct offer *offer)
 	}
 }
 
+static void offer_done(struct offer *offer)
+{
+	map_free(&offer->texts);
+	arena_free(&offer->keys);
+	arena_free(&offer->arena);
+}
+
 int moving_offer(struct site *site, bool is_first, moving_emit_fn *emit_fn, void *ctx)
 {
 	struct offer offer = {.site = site,
@@ -552,9 +561,39 @@ int moving_offer(struct site *site, bool is_first, moving_emit_fn *emit_fn, void
 	if (is_first)
 		offer_databases(&offer);
 	handover_walk(site, offer_one, &offer);
-	map_free(&offer.texts);
-	arena_free(&offer.keys);
-	arena_free(&offer.arena);
+	offer_done(&offer);
+	return offer.has_failed ? -1 : 0;
+}
+
+int moving_offer_server(
+    struct site *site, struct server *server, moving_emit_fn *emit_fn, void *ctx)
+{
+	struct offer offer = {.site = site,
+	    .emit = emit_fn,
+	    .ctx = ctx,
+	    .texts = map_new(),
+	    .keys = arena_new(),
+	    .arena = arena_new()};
+
+	offer_pool(&offer, server->seat.pool);
+	offer_server(&offer, server);
+	server->conn.is_offered = false;
+	offer_done(&offer);
+	return offer.has_failed ? -1 : 0;
+}
+
+int moving_offer_pool(
+    struct site *site, struct pool *pool, moving_emit_fn *emit_fn, void *ctx)
+{
+	struct offer offer = {.site = site,
+	    .emit = emit_fn,
+	    .ctx = ctx,
+	    .texts = map_new(),
+	    .keys = arena_new(),
+	    .arena = arena_new()};
+
+	offer_pool(&offer, pool);
+	offer_done(&offer);
 	return offer.has_failed ? -1 : 0;
 }
 

@@ -337,7 +337,7 @@ struct tls_context *tls_context_new(const struct tls_config *config, struct err 
 
 struct tls_context *tls_context_ref(struct tls_context *context)
 {
-	context->refs++;
+	atomic_fetch_add(&context->refs, 1);
 	return context;
 }
 
@@ -349,7 +349,7 @@ void tls_context_unref(struct tls_context **pp)
 	if (!context)
 		return;
 	assert(context->refs > 0);
-	if (--context->refs)
+	if (atomic_fetch_sub(&context->refs, 1) > 1)
 		return;
 	SSL_CTX_free(context->ssl);
 	BIO_meth_free(context->pipe);

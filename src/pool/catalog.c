@@ -32,8 +32,10 @@ static void ignore_kill(void *ctx, struct pool *pool, const char *reason)
 	(void)ctx, (void)pool, (void)reason;
 }
 
-static const struct catalog_events nobody_listens = {
-    .kick = ignore_pool, .kill = ignore_kill, .freed = ignore_pool};
+static const struct catalog_events nobody_listens = {.kick = ignore_pool,
+    .kill = ignore_kill,
+    .welcomed = ignore_pool,
+    .freed = ignore_pool};
 
 /* ---- the catalog itself ---- */
 
@@ -68,6 +70,7 @@ static void user_forget(struct user *user)
 
 static void user_free(struct catalog *c, struct user *user)
 {
+	tally_release(c->view.tallies, &user->tally);
 	secret_done(&user->secret);
 	user_forget(user);
 	scram_cache_done(&user->scram_cache);
@@ -89,6 +92,7 @@ static void database_free(struct database *db)
 	scram_cache_done(&db->forced_cache);
 	hosts_done(&db->hosts);
 	credentials_done(db);
+	tally_release(c->view.tallies, &db->tally);
 	if (db->arena)
 		arena_free(&db->arena);
 	if (db->held)
@@ -125,6 +129,9 @@ void pool_free(struct pool *pool)
 	mem_free(pool->fast_failure);
 	mem_wipe(&pool->pass_through, sizeof(pool->pass_through));
 	credential_forget_for_pool(pool);
+	if (pool->tally)
+		tally_note_waiting(&c->view, pool->tally, 0);
+	tally_release(c->view.tallies, &pool->tally);
 	slab_put(c->pool_slab, pool);
 	database_free_if_unused(db);
 }
@@ -163,6 +170,7 @@ void catalog_free(struct catalog **cp)
 	slab_free(&c->pool_slab);
 	slab_free(&c->database_slab);
 	slab_free(&c->user_slab);
+	tally_release(c->view.tallies, &c->tally);
 	mem_free(c);
 	*cp = NULL;
 }
@@ -444,6 +452,7 @@ struct pool *catalog_pool_as(struct database *db, struct user *pool_user)
 	/* A client that logs in while its database goes finds a pool that refuses it.
 	 */
 	pool->is_killed = db->is_gone;
+	catalog_share_pool(pool);
 	if (!pool->is_killed)
 		map_put(c->pools, &pool->database, sizeof(key), pool);
 	idle_note_pool(pool);
@@ -510,29 +519,31 @@ bool database_may_enter(struct database *db, bool exempt)
 {
 	int limit = scope_max_db_client_connections(scope_of_database(db));
 
-	db->client_count++;
 	db->was_used = true;
-	return exempt || limit <= 0 || db->client_count <= limit;
+	catalog_share_database(db);
+	return catalog_may_enter(
+	    &db->catalog->view, db->tally, &db->client_count, exempt ? 0 : limit);
 }
 
 void database_leave(struct database *db)
 {
 	assert(db->client_count > 0);
-	db->client_count--;
+	catalog_leave(&db->catalog->view, db->tally, &db->client_count);
 }
 
 bool user_may_enter(struct user *user, bool exempt)
 {
 	int limit = scope_max_user_client_connections(scope_of_user(user));
 
-	user->client_count++;
-	return exempt || limit <= 0 || user->client_count <= limit;
+	catalog_share_user(user);
+	return catalog_may_enter(
+	    &user->catalog->view, user->tally, &user->client_count, exempt ? 0 : limit);
 }
 
 void user_leave(struct user *user)
 {
 	assert(user->client_count > 0);
-	user->client_count--;
+	catalog_leave(&user->catalog->view, user->tally, &user->client_count);
 }
 
 /* ---- something is done to all ---- */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "pool/elsewhere.h"
 #include "pool/hosts_role.h"
 #include "pool/idle.h"
 #include "pool/pool_effective.h"
@@ -172,7 +173,7 @@ static bool may_close_idle(const struct pool *pool)
 {
 	int least = pool_min_size(pool);
 
-	return !least || pool_connected_count(pool) > (size_t)least;
+	return !least || pool_connected_everywhere(pool) > (size_t)least;
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -255,6 +256,11 @@ static struct verdict settle(struct seat *seat, uint64_t now_us)
 	/* One that is new was opened when it was this pool's turn. */
 	if (ask && seat->was_lent && room_is_owed(pool, now_us))
 		return seat_retire(seat, "evicted");
+	int heir = elsewhere_heir(pool, ask, now_us);
+	if (heir >= 0) {
+		seat_move(seat, SEAT_IDLE, now_us);
+		return seat_carry(seat, (unsigned)heir);
+	}
 	if (makes_room_for_host(seat, now_us))
 		return seat_retire(seat, "another host is due");
 	if (ask)
@@ -429,9 +435,21 @@ struct verdict pool_logged_in(struct seat *seat, uint64_t now_us)
 	return v.kind != VERDICT_NONE ? v : settle(seat, now_us);
 }
 
+static void pool_note_welcome(struct pool *pool, bool is_valid)
+{
+	pool->is_welcome_valid = is_valid;
+	if (pool->tally)
+		atomic_store(&tally_own(&pool->database->catalog->view, pool->tally)
+				  ->has_welcome,
+		    is_valid);
+}
+
 void pool_welcomed(struct pool *pool)
 {
-	pool->is_welcome_valid = true;
+	pool_note_welcome(pool, true);
+	if (pool->tally)
+		pool->database->catalog->events->welcomed(
+		    pool->database->catalog->events_ctx, pool);
 	pool_kick(pool);
 }
 
@@ -575,6 +593,11 @@ void pool_gone(struct seat *seat, uint64_t now_us)
 	seat_leave(seat);
 }
 
+void pool_carried(struct seat *seat)
+{
+	seat->is_carried = false;
+}
+
 /* ---- cancel requests ---- */
 
 bool pool_may_dial_cancel(const struct pool *pool)
@@ -615,7 +638,7 @@ void pool_mark_dirty(struct pool *pool)
 			seat->is_dirty = true;
 	}
 	pool->has_dirty = true;
-	pool->is_welcome_valid = false;
+	pool_note_welcome(pool, false);
 	pool_kick(pool);
 }
 

@@ -87,17 +87,32 @@ size_t pool_server_count(const struct pool *pool)
 	       pool->seats[SEAT_ACTIVE_CANCEL].count;
 }
 
+size_t pool_connected_everywhere(const struct pool *pool)
+{
+	return pool_connected_count(pool) +
+	       (size_t)tally_connected_elsewhere(
+		   &pool->database->catalog->view, pool->tally);
+}
+
+size_t pool_servers_everywhere(const struct pool *pool)
+{
+	const struct tally_view *view = &pool->database->catalog->view;
+
+	return pool->tally ? (size_t)tally_servers(view, pool->tally)
+			   : pool_server_count(pool);
+}
+
 bool pool_is_oversized(const struct pool *pool)
 {
 	int size = pool_size(pool);
 
-	return size > 0 && pool_connected_count(pool) >
+	return size > 0 && pool_connected_everywhere(pool) >
 			       (size_t)size + (size_t)pool_reserve_size(pool);
 }
 
 bool pool_is_undersized(const struct pool *pool)
 {
-	size_t connected = pool_connected_count(pool);
+	size_t connected = pool_connected_everywhere(pool);
 
 	return connected < (size_t)pool_min_size(pool) &&
 	       connected < (size_t)pool_size(pool);

@@ -3,6 +3,7 @@
  * opened.  One verdict per call; each changes what the next call sees, so that a row of
  * calls ends.  Only the launch rules of protocol.md 10.1 look at other pools.
  */
+#include "pool/elsewhere.h"
 #include "pool/hosts_role.h"
 #include "pool/pool_effective.h"
 #include "pool/queue.h"
@@ -23,6 +24,10 @@ enum { TEST_PATIENCE_US = 200000 };
  * host is opened beside it: a host that is gone says nothing for as long as
  * server_connect_timeout. */
 enum { LOGIN_PATIENCE_US = 200000 };
+
+/* How often a site whose client waits asks others again; and for how long it leaves
+ * room to a client of another site that has waited longer. */
+enum { ASK_AGAIN_US = 5000, COURTESY_US = 20000 };
 
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
@@ -170,7 +175,7 @@ static bool may_use_reserve(struct launch *l)
 
 	if (!timeout || reserve <= 0 || !l->asker || !l->may_evict)
 		return false;
-	if (pool_server_count(pool) >= (size_t)pool_size(pool) + (size_t)reserve)
+	if (pool_servers_everywhere(pool) >= (size_t)pool_size(pool) + (size_t)reserve)
 		return false;
 	uint64_t since = l->asker->last_us ? l->asker->last_us : l->asker->queued_us;
 	if (l->now_us < since + timeout) {
@@ -179,6 +184,14 @@ static bool may_use_reserve(struct launch *l)
 	}
 	l->is_reserve = true;
 	return true;
+}
+
+/* Nobody knows what clients are greeted with, and nobody is about to find out. */
+static bool needs_first_login(const struct pool *pool)
+{
+	return !pool->is_welcome_valid &&
+	       (!pool->tally ||
+		   pool_servers_everywhere(pool) == pool_server_count(pool));
 }
 
 /* Step 5.  One eviction at a time: the count is taken anew at each call. */
@@ -190,8 +203,8 @@ static bool has_pool_room(struct launch *l)
 
 	/* Nobody shall have to wait because a host is tried that may be down still: the
 	 * attempt is not counted. */
-	if (size <= 0 || pool_server_count(pool) - beside < (size_t)size ||
-	    !pool->is_welcome_valid || is_look(l))
+	if (size <= 0 || pool_servers_everywhere(pool) - beside < (size_t)size ||
+	    needs_first_login(pool) || is_look(l))
 		return true;
 	if (l->wanted) {
 		l->lacks_pool_room = true;
@@ -201,6 +214,20 @@ static bool has_pool_room(struct launch *l)
 		return may_use_reserve(l);
 	l->evicted = pool_longest_resting(pool);
 	return false;
+}
+
+/* A client of another site has waited longer.  If that site does not come, for whatever
+ * reason, this one does not wait for ever. */
+static bool is_second(struct launch *l, enum room_kind kind)
+{
+	uint64_t place_us = l->asker ? l->asker->queued_us : UINT64_MAX;
+
+	if (l->asker && l->now_us >= place_us + COURTESY_US)
+		return false;
+	if (!elsewhere_is_first(l->pool, kind, place_us))
+		return false;
+	l->wake_us = earlier(l->wake_us, l->now_us + ASK_AGAIN_US);
+	return true;
 }
 
 /* Steps 6 to 8.  Nobody is evicted for one limit while another leaves no room: it would
@@ -218,14 +245,22 @@ static bool has_limit_room(struct launch *l)
 			evicted = seat;
 		if (!seat || l->lacks_room == ROOM_COUNT)
 			l->lacks_room = kind;
-		if (!seat)
+		if (!seat) {
+			if (l->may_evict &&
+			    elsewhere_asks_for_room(l->pool, kind, l->now_us))
+				l->wake_us =
+				    earlier(l->wake_us, l->now_us + ASK_AGAIN_US);
 			return false;
+		}
 	}
 	l->evicted = evicted;
 	if (evicted)
 		return false;
 	/* There is room, but is it for another pool, whose client comes first? */
 	l->lacks_room = room_before(l->pool);
+	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++)
+		if (l->lacks_room == ROOM_COUNT && is_second(l, kind))
+			l->lacks_room = kind;
 	l->is_behind = l->lacks_room != ROOM_COUNT;
 	return !l->is_behind;
 }
@@ -250,9 +285,22 @@ static bool may_launch(struct launch *l)
 	return has_pool_room(l) && has_limit_room(l);
 }
 
+/* May it, and is what it takes taken?  All sites see the same room. */
+static bool has_claimed(struct launch *l)
+{
+	struct tallies *tallies = l->pool->database->catalog->view.tallies;
+
+	tallies_lock(tallies);
+	bool may = may_launch(l);
+	if (may)
+		room_claim(l->pool);
+	tallies_unlock(tallies);
+	return may;
+}
+
 static struct verdict launch(struct launch *l)
 {
-	if (may_launch(l)) {
+	if (has_claimed(l)) {
 		room_want(l->pool, ROOM_COUNT);
 		return (struct verdict){.kind = VERDICT_DIAL,
 		    .ask = l->is_replication ? first_replica(l->pool) : NULL,
@@ -334,7 +382,7 @@ static struct verdict launch_to_host(struct pool *pool, uint64_t now_us)
 	}
 	if (is_login_in_the_way(&l))
 		return nothing(UINT64_MAX);
-	if (may_launch(&l)) {
+	if (has_claimed(&l)) {
 		pool->dials_wanted = true;
 		return (struct verdict){.kind = VERDICT_DIAL, .wake_us = UINT64_MAX};
 	}
@@ -377,6 +425,10 @@ static struct verdict launch_wanted(struct pool *pool, uint64_t now_us)
 	    .now_us = now_us,
 	    .wake_us = wake_us};
 
+	/* What rests elsewhere is had sooner than a new connection. */
+	if (is_for_any && !is_for_replica &&
+	    elsewhere_has_help(pool, queue_first_seeker(pool), now_us, &l.wake_us))
+		return nothing(l.wake_us);
 	if (is_for_any)
 		doubt_slow_hosts(pool, now_us, &l.wake_us);
 	bool is_probe = pool->wants_probe;
@@ -505,6 +557,7 @@ static struct verdict scout(struct pool *pool, uint64_t now_us)
 	if (!hosts_scout(pool, now_us, &v.wake_us))
 		return v;
 	pool->dials_wanted = true;
+	room_claim(pool);
 	return (struct verdict){.kind = VERDICT_DIAL, .wake_us = UINT64_MAX};
 }
 

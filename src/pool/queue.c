@@ -24,6 +24,19 @@ static struct list *list_of_kind(struct pool *pool, enum ask_kind kind)
 	return &pool->seekers;
 }
 
+/* Other sites see who waits here, and for what. */
+static void note_waiting(struct pool *pool)
+{
+	const struct tally_view *view = &pool->database->catalog->view;
+	const struct ask *first = queue_first_seeker(pool);
+
+	if (!pool->tally)
+		return;
+	tally_note_waiting(view, pool->tally, first ? first->queued_us : 0);
+	atomic_store(&tally_own(view, pool->tally)->wants_welcome,
+	    !list_is_empty(&pool->newcomers));
+}
+
 void queue_add(struct ask *ask, enum ask_kind kind, uint64_t now_us)
 {
 	struct pool *pool = ask->pool;
@@ -35,6 +48,7 @@ void queue_add(struct ask *ask, enum ask_kind kind, uint64_t now_us)
 	ask->kind = kind;
 	ask->state = ASK_WAITING;
 	ask->queued_us = now_us;
+	note_waiting(pool);
 	room_note(pool);
 }
 
@@ -47,6 +61,7 @@ void queue_remove(struct ask *ask)
 	list_remove(list_of_kind(pool, ask->kind), &ask->kind_node);
 	list_push_back(&pool->clients, &ask->node);
 	ask->state = ASK_RESTING;
+	note_waiting(pool);
 	room_note(pool);
 	if (!list_is_empty(&pool->waiting)) {
 		room_reorder(pool);

@@ -8,6 +8,7 @@
  */
 #include "pool/room.h"
 
+#include "pool/elsewhere.h"
 #include "pool/pool_effective.h"
 #include "pool/scopes.h"
 #include "pool/seats.h"
@@ -68,18 +69,39 @@ static int limit_of(const struct pool *pool, enum room_kind kind)
 	return limit > 0 ? limit : 0;
 }
 
+static struct tally *tally_of(const struct pool *pool, enum room_kind kind)
+{
+	if (kind == ROOM_USER)
+		return pool->user->tally;
+	return kind == ROOM_DATABASE ? pool->database->tally
+				     : pool->database->catalog->tally;
+}
+
+static const struct tally_view *view_of(const struct pool *pool)
+{
+	return &pool->database->catalog->view;
+}
+
+/* With those of other sites. */
+static int total_of(const struct pool *pool, enum room_kind kind)
+{
+	const struct tally *tally = tally_of(pool, kind);
+
+	return tally ? tally_servers(view_of(pool), tally) : *count_of(pool, kind);
+}
+
 bool room_is_full(const struct pool *pool, enum room_kind kind)
 {
 	int limit = limit_of(pool, kind);
 
-	return limit && *count_of(pool, kind) >= limit;
+	return limit && total_of(pool, kind) >= limit;
 }
 
 bool room_is_exceeded(const struct pool *pool)
 {
 	int limit = limit_of(pool, ROOM_PROCESS);
 
-	return limit && *count_of(pool, ROOM_PROCESS) > limit;
+	return limit && total_of(pool, ROOM_PROCESS) > limit;
 }
 
 /* ---- who waits ---- */
@@ -152,6 +174,16 @@ static bool is_moved_out(
 	return (was_wanted && !is_wanted) || (was_first && heap_first(heap) != node);
 }
 
+/* Other sites see since when somebody waits here. */
+static void note_waiting(const struct pool *pool, enum room_kind kind)
+{
+	const struct heap_node *first = heap_first(queue_of(pool, kind));
+	struct tally *tally = tally_of(pool, kind);
+
+	if (tally)
+		tally_note_waiting(view_of(pool), tally, first ? first->key : 0);
+}
+
 void room_want(struct pool *pool, enum room_kind wanted)
 {
 	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++) {
@@ -160,6 +192,7 @@ void room_want(struct pool *pool, enum room_kind wanted)
 		    is_moved_out(queue_of(pool, kind), node, kind == wanted,
 			place_of(pool, kind)))
 			tell(first_in(pool, kind));
+		note_waiting(pool, kind);
 	}
 }
 
@@ -222,19 +255,69 @@ static enum room_kind narrower_rooms(bool is_cancel)
 	return is_cancel ? ROOM_PROCESS : ROOM_COUNT;
 }
 
-void room_take(struct pool *pool, bool is_cancel)
+static void count(const struct pool *pool, bool is_cancel, int change)
 {
 	for (enum room_kind kind = 0; kind < narrower_rooms(is_cancel); kind++)
-		++*count_of(pool, kind);
+		*count_of(pool, kind) += change;
+}
+
+/* For other sites to see: of this site's slots. */
+static void count_for_all(struct pool *pool, unsigned site, bool is_cancel, int change)
+{
+	if (!pool->tally)
+		return;
+	for (enum room_kind kind = 0; kind < narrower_rooms(is_cancel); kind++)
+		tally_add(&tally_of(pool, kind)->slots[site].servers, change);
+	tally_add(&pool->tally->slots[site].servers, change);
+}
+
+void room_claim(struct pool *pool)
+{
+	count_for_all(pool, view_of(pool)->site, false, 1);
+	pool->has_claim = pool->tally != NULL;
+}
+
+void room_take(struct pool *pool, bool is_cancel)
+{
+	count(pool, is_cancel, 1);
+	if (!pool->has_claim || is_cancel)
+		count_for_all(pool, view_of(pool)->site, is_cancel, 1);
+	else
+		pool->has_claim = false;
 	room_note(pool);
 }
 
 void room_give(struct pool *pool, bool is_cancel)
 {
-	for (enum room_kind kind = 0; kind < narrower_rooms(is_cancel); kind++)
-		--*count_of(pool, kind);
+	count(pool, is_cancel, -1);
+	count_for_all(pool, view_of(pool)->site, is_cancel, -1);
 	room_note(pool);
 	room_offer(pool);
+	elsewhere_tell_of_room(pool);
+}
+
+void room_carry_out(struct pool *pool)
+{
+	count(pool, false, -1);
+	room_note(pool);
+}
+
+void room_carry_in(struct pool *pool, unsigned from)
+{
+	struct tallies *tallies = view_of(pool)->tallies;
+
+	count(pool, false, 1);
+	tallies_lock(tallies);
+	count_for_all(pool, from, false, -1);
+	count_for_all(pool, view_of(pool)->site, false, 1);
+	tallies_unlock(tallies);
+	room_note(pool);
+}
+
+void room_carry_nowhere(struct pool *pool)
+{
+	count_for_all(pool, view_of(pool)->site, false, -1);
+	elsewhere_tell_of_room(pool);
 }
 
 /* ---- who gives up what ---- */
@@ -343,6 +426,15 @@ struct seat *room_evictable(
 				     : evictable_of_process(pool, now_us, wake_us);
 }
 
+struct seat *room_to_spare(const struct catalog *c)
+{
+	struct heap_node *first = heap_first(&c->spare);
+
+	return first
+		   ? pool_longest_resting(container_of(first, struct pool, spare_node))
+		   : NULL;
+}
+
 struct seat *room_surplus(const struct pool *pool)
 {
 	const struct pool *rich = room_is_exceeded(pool) ? richest(pool) : NULL;
@@ -373,11 +465,26 @@ static bool is_owed_to(const struct pool *other, const struct pool *pool,
 	return theirs_us < own_us && own_us - theirs_us > lead_us(pool, now_us);
 }
 
+/* The same for the client of another site that waits longest. */
+static bool is_owed_elsewhere(
+    const struct pool *pool, enum room_kind kind, uint64_t now_us)
+{
+	uint64_t own_us = place_with(pool, kind, pool_connected_count(pool) - 1);
+	uint64_t theirs_us;
+
+	if (!limit_of(pool, kind) ||
+	    tally_find_waiting(view_of(pool), tally_of(pool, kind), &theirs_us) < 0)
+		return false;
+	return theirs_us < own_us && own_us - theirs_us > lead_us(pool, now_us);
+}
+
 bool room_is_owed(const struct pool *pool, uint64_t now_us)
 {
 	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++) {
 		const struct pool *other = first_in(pool, kind);
 		if (other && other != pool && is_owed_to(other, pool, kind, now_us))
+			return true;
+		if (is_owed_elsewhere(pool, kind, now_us))
 			return true;
 	}
 	return false;

@@ -47,6 +47,31 @@ static bool is_resting(enum seat_state state)
 	return (1u << state) & RESTING;
 }
 
+static bool is_connected(enum seat_state state)
+{
+	return state != SEAT_NONE && state != SEAT_LOGIN && state != SEAT_ACTIVE_CANCEL;
+}
+
+/* What other sites look at: see tally.h. */
+static void count_for_all(
+    const struct pool *pool, enum seat_state before, enum seat_state after)
+{
+	const struct catalog *c = pool->database->catalog;
+	int connected = is_connected(after) - is_connected(before);
+	int resting = is_resting(after) - is_resting(before);
+
+	if (!pool->tally)
+		return;
+	if (connected)
+		tally_add_own(&tally_own(&c->view, pool->tally)->connected, connected);
+	if (!resting)
+		return;
+	tally_add_own(&tally_own(&c->view, pool->tally)->resting, resting);
+	tally_add_own(&tally_own(&c->view, pool->user->tally)->resting, resting);
+	tally_add_own(&tally_own(&c->view, pool->database->tally)->resting, resting);
+	tally_add_own(&tally_own(&c->view, c->tally)->resting, resting);
+}
+
 static void put_into_list(struct seat *seat, enum seat_state state)
 {
 	struct list *l = &seat->pool->seats[state];
@@ -55,6 +80,7 @@ static void put_into_list(struct seat *seat, enum seat_state state)
 			(state == SEAT_IDLE &&
 			    !scope_server_round_robin(scope_of_pool(seat->pool)));
 
+	count_for_all(seat->pool, seat->state, state);
 	seat->state = state;
 	hosts_seat_comes(seat, to_front);
 	if (to_front)
@@ -80,7 +106,11 @@ void seat_enter(
 	seat->is_dirty = seat->is_misplaced = seat->was_checked = seat->was_lent =
 	    false;
 	put_into_list(seat, state);
-	room_take(pool, state == SEAT_ACTIVE_CANCEL);
+	if (seat->is_carried)
+		room_carry_in(pool, seat->carried_from);
+	else
+		room_take(pool, state == SEAT_ACTIVE_CANCEL);
+	seat->is_carried = false;
 	idle_note_pool(pool);
 	idle_note_database(pool->database);
 }
@@ -135,8 +165,12 @@ static void take_out(struct seat *seat)
 	hosts_seat_goes(seat);
 	hosts_seat_ends(seat);
 	bool is_cancel = seat->state == SEAT_ACTIVE_CANCEL;
+	count_for_all(pool, seat->state, SEAT_NONE);
 	seat->state = SEAT_NONE;
-	room_give(pool, is_cancel);
+	if (seat->is_carried)
+		room_carry_out(pool);
+	else
+		room_give(pool, is_cancel);
 	pool_kick(pool);
 	idle_note_database(pool->database);
 }
@@ -150,11 +184,26 @@ struct verdict seat_retire(struct seat *seat, const char *reason)
 	    .kind = VERDICT_RETIRE, .seat = seat, .ask = seat->ask, .text = reason};
 }
 
+struct verdict seat_carry(struct seat *seat, unsigned site)
+{
+	assert(is_resting(seat->state));
+	seat->is_carried = true;
+	seat->carried_as = seat->state;
+	take_out(seat);
+	list_push_back(&seat->pool->seats[SEAT_NONE], &seat->node);
+	return (struct verdict){
+	    .kind = VERDICT_HAND, .seat = seat, .site = site, .wake_us = UINT64_MAX};
+}
+
 void seat_leave(struct seat *seat)
 {
 	struct pool *pool = seat->pool;
 
 	take_out(seat);
+	/* It was lost on its way to another site. */
+	if (seat->is_carried)
+		room_carry_nowhere(pool);
+	seat->is_carried = false;
 	seat->pool = NULL;
 	idle_note_pool(pool);
 }

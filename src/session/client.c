@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "session/crew.h"
 #include "session/limits.h"
 #include "session/roll.h"
 #include "session/server.h"
@@ -35,6 +36,7 @@ static void client_destroy(struct conn *conn)
 	struct site *site = conn->site;
 	if (conn_client(conn)->is_spare)
 		spares_refill(site);
+	crew_count_client(site, -1);
 	roll_strike(site, conn_client(conn));
 	slab_put(site->client_slab, conn_client(conn));
 }
@@ -52,6 +54,7 @@ struct client *client_new(struct site *site, const struct conn_ops *ops)
 	conn_init(&client->conn, site, &client_kind, ops);
 	vars_init(&client->vars, site->vars);
 	list_push_back(&site->login_clients, &client->site_node);
+	crew_count_client(site, 1);
 	return client;
 }
 

@@ -46,7 +46,7 @@ void conn_init(struct conn *conn, struct site *site, const struct conn_kind *kin
 	conn->kind = kind;
 	conn->ops = ops;
 	conn->wake.run = conn_turn;
-	conn->id = site->next_id++;
+	conn->id = site_next_id(site);
 	conn->connect_us = loop_now(site->loop);
 	conn->stream.fd = -1;
 	deadline_init(&conn->deadline, conn_deadline_expired);

@@ -18,7 +18,7 @@ struct rules *rules_new(struct hba *hba, struct ident *ident)
 struct rules *rules_ref(struct rules *rules)
 {
 	if (rules)
-		rules->refs++;
+		atomic_fetch_add(&rules->refs, 1);
 	return rules;
 }
 
@@ -27,7 +27,7 @@ void rules_unref(struct rules **r)
 	struct rules *rules = *r;
 
 	*r = NULL;
-	if (!rules || --rules->refs > 0)
+	if (!rules || atomic_fetch_sub(&rules->refs, 1) > 1)
 		return;
 	hba_free(&rules->hba);
 	ident_free(&rules->ident);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "session/client.h"
+#include "session/crew.h"
 #include "session/helpers.h"
 #include "session/salted.h"
 #include "session/server.h"
@@ -21,7 +22,8 @@ int session_init(struct site *site, struct err *err)
 	list_init(&site->rolls);
 	list_init(&site->listeners);
 	site->cancel_keys = map_new();
-	site->next_id = 1;
+	site->next_id = 1 + (site->crew ? site->crew->index : 0);
+	site->id_step = crew_site_count(site);
 	spares_init(site);
 	mem_random(site->mock_secret, sizeof(site->mock_secret));
 	if (gethostname(site->hostname, sizeof(site->hostname) - 1) != 0)

@@ -4,6 +4,8 @@
  */
 #include "session/tls_setup.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -36,6 +38,8 @@ struct tls_setup {
 	struct map *servers; /* key -> struct shared_context */
 	struct list files;
 	struct config *config; /* one reference: strings of the settings */
+	pthread_mutex_t lock;  /* for servers and files: workers share the setup */
+	atomic_uint refs;
 };
 
 static const struct settings *settings_of(const struct tls_setup *setup)
@@ -74,27 +78,36 @@ static void note_file(struct tls_setup *setup, const char *path)
 	list_push_back(&setup->files, &file->node);
 }
 
-bool tls_setup_is_stale(const struct tls_setup *setup)
+static bool is_stale(const struct tls_file *file)
 {
-	const struct tls_file *file;
 	struct tls_file now;
 
-	list_for (file, &setup->files, node) {
-		look_at(file->path, &now);
-		if (now.inode != file->inode || now.size != file->size ||
-		    now.changed.tv_sec != file->changed.tv_sec ||
-		    now.changed.tv_nsec != file->changed.tv_nsec)
-			return true;
-	}
-	return false;
+	look_at(file->path, &now);
+	return now.inode != file->inode || now.size != file->size ||
+	       now.changed.tv_sec != file->changed.tv_sec ||
+	       now.changed.tv_nsec != file->changed.tv_nsec;
+}
+
+bool tls_setup_is_stale(struct tls_setup *setup)
+{
+	const struct tls_file *file;
+	bool is_any = false;
+
+	pthread_mutex_lock(&setup->lock);
+	list_for (file, &setup->files, node)
+		is_any = is_any || is_stale(file);
+	pthread_mutex_unlock(&setup->lock);
+	return is_any;
 }
 
 void tls_setup_touch(struct tls_setup *setup)
 {
 	struct tls_file *file;
 
+	pthread_mutex_lock(&setup->lock);
 	list_for (file, &setup->files, node)
 		look_at(file->path, file);
+	pthread_mutex_unlock(&setup->lock);
 }
 
 /* Files are noted before they are read: one that changes meanwhile is read again. */
@@ -187,7 +200,7 @@ static char *context_key(const struct tls_config *config)
 	return key;
 }
 
-static struct tls_context *server_context(
+static struct tls_context *find_or_make(
     struct tls_setup *setup, const struct database_config *db, struct err *err)
 {
 	struct shared_context *shared;
@@ -211,6 +224,15 @@ static struct tls_context *server_context(
 	shared->key = key;
 	shared->context = context;
 	map_put_str(setup->servers, key, shared);
+	return context;
+}
+
+static struct tls_context *server_context(
+    struct tls_setup *setup, const struct database_config *db, struct err *err)
+{
+	pthread_mutex_lock(&setup->lock);
+	struct tls_context *context = find_or_make(setup, db, err);
+	pthread_mutex_unlock(&setup->lock);
 	return context;
 }
 
@@ -289,13 +311,22 @@ struct tls_setup *tls_setup_new(const struct config *config, struct err *err)
 
 	setup->config = config_ref((struct config *)(uintptr_t)config);
 	setup->servers = map_new();
+	setup->refs = 1;
+	pthread_mutex_init(&setup->lock, NULL);
 	list_init(&setup->files);
 	if (load_client(setup, err) < 0 || load_servers(setup, err) < 0)
-		tls_setup_free(&setup);
+		tls_setup_unref(&setup);
 	return setup;
 }
 
-void tls_setup_free(struct tls_setup **setup_p)
+struct tls_setup *tls_setup_ref(struct tls_setup *setup)
+{
+	if (setup)
+		atomic_fetch_add(&setup->refs, 1);
+	return setup;
+}
+
+void tls_setup_unref(struct tls_setup **setup_p)
 {
 	struct tls_setup *setup = *setup_p;
 	struct shared_context *shared;
@@ -303,8 +334,9 @@ void tls_setup_free(struct tls_setup **setup_p)
 	size_t at = 0;
 
 	*setup_p = NULL;
-	if (!setup)
+	if (!setup || atomic_fetch_sub(&setup->refs, 1) > 1)
 		return;
+	pthread_mutex_destroy(&setup->lock);
 	while ((shared = map_next(setup->servers, &at))) {
 		tls_context_unref(&shared->context);
 		mem_free(shared->key);

@@ -409,6 +409,9 @@ static void carry(struct world *w, struct pool *pool, const struct verdict *v)
 		CHECK(v->ask->pool->is_welcome_valid);
 		v->ask->is_logged_in = true;
 		break;
+	case VERDICT_HAND:
+		CHECK(false); /* there is one site */
+		break;
 	case VERDICT_WAIT:
 	case VERDICT_NONE:
 		break;

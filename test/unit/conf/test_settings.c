@@ -87,7 +87,7 @@ static void restart_only_and_unset(void **state)
 	    " disable_pqexec io_engine job_name listen_addr listen_backlog listen_port "
 	    "pidfile "
 	    "pkt_buf resolv_conf so_reuseport track_extra_parameters unix_socket_dir "
-	    "unix_socket_group unix_socket_mode user ";
+	    "unix_socket_group unix_socket_mode user workers ";
 	static const char unset[] =
 	    " auth_dbname auth_file auth_ident_file auth_ldap_options auth_user "
 	    "client_tls13_ciphers conffile server_tls13_ciphers user verbose ";

@@ -354,7 +354,7 @@ void stage_free(struct stage **s)
 	peers_done(site);
 	broker_floor_done(site);
 	vars_schema_free(&site->vars);
-	tls_setup_free(&site->tls);
+	tls_setup_unref(&site->tls);
 	net_done(&site->net);
 	loop_free(&site->loop);
 	log_free(&site->log);

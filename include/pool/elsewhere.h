@@ -1,0 +1,28 @@
+/*
+ * What the catalogs of several workers have to do with each other: whose client waits
+ * longest for a server of a pool or for room under a limit, and who can help.  With one
+ * worker all of it says no.  Private to the pool floor.
+ */
+#ifndef POOL_ELSEWHERE_H
+#define POOL_ELSEWHERE_H
+
+#include "pool/pool.h"
+#include "pool/wishes.h"
+
+/* Whether the first client that waits (NULL: all want the welcome alone) shall wait for
+ * a server, or for the welcome, from another site, which is asked if it was not yet;
+ * *wake_us becomes earlier if time alone can change that. */
+bool elsewhere_has_help(
+    struct pool *pool, const struct ask *first, uint64_t now_us, uint64_t *wake_us);
+/* The seat has come free: the site whose client is to get it, or -1 if it stays. */
+int elsewhere_heir(const struct pool *pool, const struct ask *first, uint64_t now_us);
+/* Ask whoever has a server at rest under this limit to close it.  False: nobody has. */
+bool elsewhere_asks_for_room(struct pool *pool, enum room_kind kind, uint64_t now_us);
+/* A client of another site has waited longer for room under this limit; it is told that
+ * there may be some. */
+bool elsewhere_is_first(
+    const struct pool *pool, enum room_kind kind, uint64_t place_us);
+/* Something that counted has ended: who waits for it elsewhere is told. */
+void elsewhere_tell_of_room(const struct pool *pool);
+
+#endif

@@ -1,0 +1,112 @@
+/*
+ * The workers of one process.  Each worker is a thread with a loop and a site of its
+ * own, which serves its clients without asking anybody.  The control thread has a site
+ * as well: it accepts connections and gives each to a worker, runs the console, and
+ * handles signals, reloads and takeovers.  What concerns all sites it does by calls: a
+ * function runs on each worker's thread between two handlers, while the control thread
+ * waits.
+ *
+ * With one worker there is no crew (site->crew is NULL): the only site does everything,
+ * on the main thread.
+ */
+#ifndef SESSION_CREW_H
+#define SESSION_CREW_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "net/mailbox.h"
+#include "session/site.h"
+
+/* More threads than this would wait for each other more than they work. */
+enum { CREW_MOST = 64 };
+
+struct crew;
+
+/* What a site is to the others.  Hangs from site->crew. */
+struct crew_member {
+	struct crew *crew;
+	struct site *site;
+	struct mailbox *mailbox;
+	unsigned index; /* of the control site: the number of workers */
+	/* Client sockets that it has, or that are on their way to it. */
+	_Alignas(64) atomic_uint client_count;
+	/* It did not answer the last call in time, and has not done so since. */
+	atomic_bool is_silent;
+};
+
+struct passage;
+struct pool;
+struct server;
+struct wish;
+
+/* What floors above and below do with letters; set by daemon. */
+struct crew_ops {
+	/* A connection that another site has accepted has come. */
+	void (*admit)(struct site *site, struct passage *passage);
+	/* The server, which has left its pool, goes to another site. */
+	void (*hand)(struct server *server, unsigned site);
+	/* The pool floor wants something of another site. */
+	void (*wish)(struct site *from, unsigned to, const struct wish *wish);
+	/* Other sites wait for this pool's welcome, which is known now. */
+	void (*welcomed)(struct pool *pool);
+};
+
+struct crew {
+	const struct crew_ops *ops;
+	struct tallies *tallies; /* owned: what limits count for all sites */
+	unsigned worker_count;
+	unsigned last_picked; /* the control thread's */
+	struct crew_member members[CREW_MOST + 1];
+};
+
+struct crew *crew_new(unsigned worker_count);
+/* Nobody runs any more. */
+void crew_free(struct crew **crew);
+
+/* The site takes this place; called on its own thread, when its loop is there.  The
+ * control site comes last: then all others have joined.  -1 and err: no descriptor. */
+int crew_join(struct crew *crew, unsigned index, struct site *site, struct err *err);
+/* On its own thread, when nobody posts to it any more. */
+void crew_leave(struct site *site);
+
+static inline struct crew_member *crew_control(struct crew *crew)
+{
+	return &crew->members[crew->worker_count];
+}
+/* Is this the site of the control thread, or the only one? */
+bool crew_is_control(const struct site *site);
+/* "worker 2": for the log. */
+unsigned crew_site_count(const struct site *site);
+
+/* ---- letters ---- */
+
+/* The letter is opened on the member's thread. */
+void crew_post(struct crew_member *to, struct letter *letter);
+
+/* ---- calls ---- */
+
+typedef void crew_fn(struct site *site, void *ctx);
+
+/* Runs fn for one member, on its thread, and waits for its end; the control thread
+ * calls.  False: the worker is busy with something so long that it did not begin in
+ * time; fn is not run then. */
+bool crew_call(struct crew_member *member, crew_fn *fn, void *ctx);
+/* Runs fn for each site there is, one after the other, and for the caller's own last.
+ * Returns how many did not answer. */
+unsigned crew_each(struct site *site, crew_fn *fn, void *ctx);
+
+/* ---- clients ---- */
+
+/* The worker that has the fewest clients; it counts one more from now on.  The control
+ * thread asks. */
+struct crew_member *crew_pick(struct crew *crew);
+/* A client socket of this site begins or ends to be one; nothing happens without a
+ * crew. */
+void crew_count_client(struct site *site, int change);
+/* Client sockets of all sites. */
+size_t crew_client_count(const struct site *site);
+
+#endif

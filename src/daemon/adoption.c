@@ -1,0 +1,144 @@
+/*
+ * Snapshots on their way to the sites.  What a snapshot means for databases and users
+ * is the catalog's business.
+ */
+#include "daemon/adoption.h"
+
+#include <stdatomic.h>
+
+#include "broker/broker_floor.h"
+#include "cancel/peers.h"
+#include "net/dns.h"
+#include "session/crew.h"
+#include "session/session.h"
+
+struct adoption {
+	struct config *config; /* one reference, as the next two */
+	struct rules *rules;   /* NULL: nobody asks for any */
+	struct tls_setup *tls;
+	struct userlist *users; /* owned; NULL: the secrets in force stay */
+	atomic_uint refs;
+	bool is_obsoleting; /* servers with TLS as it was are to be replaced */
+	bool is_tls_only;
+};
+
+/* One on its way to a worker that did not answer. */
+struct notice {
+	struct letter letter;
+	struct site *site;
+	struct adoption *adoption; /* one reference */
+};
+
+struct adoption *adoption_new(
+    const struct configuration *running, struct configuration *next)
+{
+	struct adoption *a = mem_zero(sizeof(*a));
+
+	a->refs = 1;
+	a->config = config_ref(next->config);
+	a->rules = rules_ref(next->rules);
+	a->tls = tls_setup_ref(next->tls ? next->tls : running->tls);
+	a->users = next->users;
+	next->users = NULL;
+	a->is_obsoleting = running->tls && next->tls &&
+			   tls_setup_is_obsoleting(running->tls, next->tls);
+	return a;
+}
+
+void adoption_limit_to_tls(struct adoption *a)
+{
+	a->is_tls_only = true;
+}
+
+void adoption_unref(struct adoption **ap)
+{
+	struct adoption *a = *ap;
+
+	*ap = NULL;
+	if (!a || atomic_fetch_sub(&a->refs, 1) > 1)
+		return;
+	config_unref(&a->config);
+	rules_unref(&a->rules);
+	tls_setup_unref(&a->tls);
+	userlist_free(&a->users);
+	mem_free(a);
+}
+
+/* ---- one site ---- */
+
+/* Every site says so to itself; one tells it. */
+static void note_change(void *ctx, const char *text)
+{
+	const struct site *site = ctx;
+
+	if (crew_is_control(site))
+		log_warning(site->log, "%s", text);
+}
+
+/* What logins and connections hold of the old ones stays with them. */
+static void take_rules(struct site *site, const struct adoption *a)
+{
+	struct rules *old_rules = site->rules;
+	struct tls_setup *old_tls = site->tls;
+
+	site->rules = rules_ref(a->rules);
+	site->tls = tls_setup_ref(a->tls);
+	rules_unref(&old_rules);
+	tls_setup_unref(&old_tls);
+}
+
+void adoption_take(struct site *site, const struct adoption *a)
+{
+	const struct settings *s = &a->config->settings;
+
+	if (!a->is_tls_only)
+		catalog_adopt(site->catalog, a->config, a->users, note_change, site);
+	if (a->is_obsoleting)
+		catalog_mark_dirty(site->catalog, NULL);
+	take_rules(site, a);
+	if (a->is_tls_only)
+		return;
+	site->net.rounds = s->sbuf_loopcnt;
+	dns_configure(
+	    site->dns, s->dns_max_ttl, s->dns_nxdomain_ttl, s->dns_zone_check_period);
+	session_review(site);
+	broker_floor_review(site);
+	peers_review(site);
+}
+
+/* ---- all sites ---- */
+
+static void adopt(struct site *site, void *ctx)
+{
+	adoption_take(site, ctx);
+}
+
+static void notice_opened(struct letter *letter)
+{
+	struct notice *notice = container_of(letter, struct notice, letter);
+
+	adoption_take(notice->site, notice->adoption);
+	adoption_unref(&notice->adoption);
+	mem_free(notice);
+}
+
+static void send_notice(struct crew_member *to, struct adoption *a)
+{
+	struct notice *notice = mem_zero(sizeof(*notice));
+
+	atomic_fetch_add(&a->refs, 1);
+	notice->letter.open = notice_opened;
+	notice->site = to->site;
+	notice->adoption = a;
+	crew_post(to, &notice->letter);
+}
+
+void adoption_spread(struct site *control, struct adoption *a)
+{
+	struct crew *crew = control->crew ? control->crew->crew : NULL;
+
+	for (unsigned i = 0; crew && i < crew->worker_count; i++)
+		if (!crew_call(&crew->members[i], adopt, a))
+			send_notice(&crew->members[i], a);
+	adoption_take(control, a);
+}

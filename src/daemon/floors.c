@@ -1,0 +1,154 @@
+/*
+ * The floors of one site.  Which sites there are, and what they serve, is the daemon's
+ * business.
+ */
+#include "daemon/floors.h"
+
+#include <string.h>
+
+#include "admin/console.h"
+#include "admin/wait.h"
+#include "broker/broker.h"
+#include "broker/broker_floor.h"
+#include "cancel/peers.h"
+#include "daemon/ending.h"
+#include "login/listen.h"
+#include "login/login_floor.h"
+#include "moving/lend.h"
+#include "relay/relay.h"
+#include "relay/relay_floor.h"
+#include "session/session.h"
+#include "session/tls_setup.h"
+
+/* ---- the engine ---- */
+
+static void ring_lost(void *ctx, int errnum)
+{
+	struct site *site = ctx;
+
+	log_warning(site->log,
+	    "io_uring failed: %s; all connections go on with io_engine epoll",
+	    strerror(errnum));
+}
+
+/* What is the same for all sites is told once. */
+static void __attribute__((format(printf, 2, 3)))
+tell(const struct site *site, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!crew_is_control(site))
+		return;
+	va_start(ap, fmt);
+	log_putv(site->log, LEVEL_LOG, NULL, fmt, ap);
+	va_end(ap);
+}
+
+/* io_uring where it was asked for or can be had; the log says what became of it. */
+static int start_engine(
+    struct site *site, const struct settings *settings, struct err *err)
+{
+	struct err why;
+
+	if (settings->io_engine == IO_ENGINE_EPOLL) {
+		tell(site, "io_engine is epoll, as configured");
+		return 0;
+	}
+	if (net_start_ring(&site->net, ring_lost, site, &why) == 0) {
+		tell(site, "io_engine is io_uring%s",
+		    settings->io_engine == IO_ENGINE_URING ? ", as configured" : "");
+		return 0;
+	}
+	if (settings->io_engine == IO_ENGINE_URING)
+		return err_set(err,
+		    "io_engine is io_uring, which cannot be had: %s; use auto or epoll",
+		    why.text);
+	tell(site, "io_engine is epoll, because io_uring cannot be had: %s", why.text);
+	return 0;
+}
+
+/* ---- making ---- */
+
+static void on_zone(void *ctx, const struct dns_zone_news *news)
+{
+	const struct site *site = ctx;
+
+	if (news->failure && crew_is_control(site))
+		log_warning(site->log, "zone '%s' has no serial: %s", news->zone,
+		    news->failure);
+	else
+		tell(site, "zone '%s' serial changed: old=%u new=%u", news->zone,
+		    news->old_serial, news->serial);
+}
+
+int floors_open(struct site *site, const struct settings *settings, struct crew *crew,
+    unsigned index, struct err *err)
+{
+	site->loop = loop_new(&site->mem, err);
+	if (!site->loop)
+		return -1;
+	net_init(&site->net, site->loop, &site->mem);
+	if (crew && crew_join(crew, index, site, err) < 0)
+		return -1;
+	if (start_engine(site, settings, err) < 0)
+		return -1;
+	site->dns = dns_new(site->loop, settings->resolv_conf, err);
+	if (!site->dns)
+		return -1;
+	dns_on_change(site->dns, broker_lose_address, site);
+	dns_on_zone(site->dns, on_zone, site);
+	site->vars = vars_schema_new(settings->track_extra_parameters);
+	site->catalog = catalog_new(&site->mem);
+	if (crew)
+		catalog_share(
+		    site->catalog, crew->tallies, index, crew->worker_count + 1);
+	/* Even if it fails the other floors are made, for floors_close frees them all.
+	 */
+	int rc = session_init(site, err);
+	broker_floor_init(site);
+	peers_init(site);
+	relay_floor_init(site);
+	login_floor_init(site);
+	site->waits = waits_new(site);
+	catalog_set_service(site->catalog, &relay_service);
+	catalog_add_admin(site->catalog, &console_service);
+	return rc;
+}
+
+/* ---- unmaking ---- */
+
+int floors_empty(struct site *site)
+{
+	if (!site->catalog)
+		return 0;
+	/* Letters that still come find a site that takes nothing. */
+	site->shutdown = SHUTDOWN_NOW;
+	listen_close(site, true);
+	return ending_drop_all(site);
+}
+
+static void free_catalog(struct site *site)
+{
+	lend_done(site);
+	waits_free(&site->waits);
+	catalog_free(&site->catalog);
+	session_done(site);
+	login_floor_done(site);
+	relay_floor_done(site);
+	peers_done(site);
+	broker_floor_done(site);
+	vars_schema_free(&site->vars);
+	rules_unref(&site->rules);
+	tls_setup_unref(&site->tls);
+}
+
+void floors_close(struct site *site)
+{
+	if (site->catalog)
+		free_catalog(site);
+	dns_free(&site->dns);
+	crew_leave(site);
+	if (site->loop)
+		net_done(&site->net);
+	loop_free(&site->loop);
+}

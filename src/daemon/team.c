@@ -1,0 +1,280 @@
+/*
+ * The threads of workers, from start to end.  What they do in between is the business
+ * of their sites.
+ */
+#include "daemon/team.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/daemon.h"
+#include "daemon/floors.h"
+#include "login/listen.h"
+#include "moving/lend.h"
+#include "session/crew.h"
+#include "wire/prepared.h"
+
+static const struct crew_ops crew_ops = {
+    .admit = listen_admit_passage,
+    .hand = lend_hand,
+    .wish = lend_wish,
+    .welcomed = lend_welcome,
+};
+
+/* A worker that does not end by then is left to the system. */
+enum { END_PATIENCE_S = 5 };
+
+/* Texts that one worker prepares while the process lives. */
+#define TEXTS_MOST (UINT64_C(1) << 40)
+
+struct worker {
+	struct site site;
+	pthread_t thread;
+	struct team *team;
+	unsigned index;
+	struct letter stop;
+	bool has_begun, is_up, has_failed, has_ended; /* under team->lock */
+	bool is_empty;
+	struct err err;
+};
+
+struct team {
+	struct daemon *d;
+	const struct settings *settings; /* until all are up */
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	unsigned count;
+	unsigned at_work; /* threads that may still send letters to others */
+	struct worker workers[];
+};
+
+/* ---- how many ---- */
+
+/* CPUs that the quota of the control group pays for; 0: there is none. */
+static unsigned quota_cpus(void)
+{
+	FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
+	unsigned long long quota = 0, period = 0;
+
+	if (!file)
+		return 0;
+	if (fscanf(file, "%llu %llu", &quota, &period) != 2)
+		quota = period = 0;
+	fclose(file);
+	return period ? (unsigned)((quota + period - 1) / period) : 0;
+}
+
+static unsigned available_cpus(void)
+{
+	unsigned quota = quota_cpus(), count = 1;
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof(set), &set) == 0)
+		count = (unsigned)CPU_COUNT(&set);
+	if (quota && quota < count)
+		count = quota;
+	return count ? count : 1;
+}
+
+unsigned team_size(const struct settings *settings)
+{
+	unsigned wanted =
+	    settings->workers > 0 ? (unsigned)settings->workers : available_cpus();
+
+	return wanted < CREW_MOST ? wanted : CREW_MOST;
+}
+
+/* ---- a worker's thread ---- */
+
+static void note(struct worker *w, bool *what)
+{
+	pthread_mutex_lock(&w->team->lock);
+	*what = true;
+	pthread_cond_broadcast(&w->team->changed);
+	pthread_mutex_unlock(&w->team->lock);
+}
+
+/* Nobody's letters find a closed box. */
+static void await_end_of_all(struct team *team)
+{
+	pthread_mutex_lock(&team->lock);
+	team->at_work--;
+	pthread_cond_broadcast(&team->changed);
+	while (team->at_work > 0)
+		pthread_cond_wait(&team->changed, &team->lock);
+	pthread_mutex_unlock(&team->lock);
+}
+
+static void stop(struct letter *letter)
+{
+	struct worker *w = container_of(letter, struct worker, stop);
+
+	loop_stop(w->site.loop);
+}
+
+static void name_thread(const struct worker *w)
+{
+	char name[16];
+
+	snprintf(name, sizeof(name), "worker %u", w->index);
+	(void)pthread_setname_np(pthread_self(), name);
+}
+
+/* What a stranger or a server can tell apart is the same, or different, for all. */
+static void take_after_control(
+    struct site *site, const struct site *control, unsigned index)
+{
+	memcpy(site->mock_secret, control->mock_secret, sizeof(site->mock_secret));
+	/* A server may be used by one worker after the other. */
+	prepared_registry_skip(site->prepared, index * TEXTS_MOST);
+	prepared_registry_skip(site->sql_prepared, index * TEXTS_MOST);
+}
+
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+	struct daemon *d = w->team->d;
+
+	name_thread(w);
+	if (floors_open(&w->site, w->team->settings, d->crew, w->index, &w->err) == 0) {
+		take_after_control(&w->site, &d->site, w->index);
+		note(w, &w->is_up);
+		loop_run(w->site.loop);
+	} else {
+		note(w, &w->has_failed);
+	}
+	w->is_empty = w->site.loop && floors_empty(&w->site) == 0;
+	await_end_of_all(w->team);
+	if (w->is_empty)
+		floors_close(&w->site);
+	note(w, &w->has_ended);
+	return NULL;
+}
+
+/* ---- start ---- */
+
+static int start_thread(struct worker *w, struct err *err)
+{
+	sigset_t all, old;
+
+	/* Signals are the control thread's. */
+	pthread_mutex_lock(&w->team->lock);
+	w->team->at_work++;
+	pthread_mutex_unlock(&w->team->lock);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	int failure = pthread_create(&w->thread, NULL, work, w);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (failure)
+		w->team->at_work--;
+	if (failure)
+		return err_set(err, "cannot start a worker: %s", strerror(failure));
+	w->has_begun = true;
+	return 0;
+}
+
+/* -1: it could not be built. */
+static int await_up(struct worker *w, struct err *err)
+{
+	pthread_mutex_lock(&w->team->lock);
+	while (!w->is_up && !w->has_failed)
+		pthread_cond_wait(&w->team->changed, &w->team->lock);
+	bool is_up = w->is_up;
+	pthread_mutex_unlock(&w->team->lock);
+	if (!is_up)
+		*err = w->err;
+	return is_up ? 0 : -1;
+}
+
+static void worker_init(struct worker *w, struct team *team, unsigned index)
+{
+	const struct site *control = &team->d->site;
+
+	w->team = team;
+	w->index = index;
+	w->stop.open = stop;
+	mem_init(&w->site.mem);
+	w->site.log = control->log;
+	w->site.verbs = control->verbs;
+	w->site.version = control->version;
+}
+
+static struct team *team_new(struct daemon *d, unsigned count)
+{
+	struct team *team = mem_zero(sizeof(*team) + count * sizeof(team->workers[0]));
+	pthread_condattr_t attributes;
+
+	team->d = d;
+	team->count = count;
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_mutex_init(&team->lock, NULL);
+	pthread_cond_init(&team->changed, &attributes);
+	pthread_condattr_destroy(&attributes);
+	for (unsigned i = 0; i < count; i++)
+		worker_init(&team->workers[i], team, i);
+	return team;
+}
+
+int team_start(struct daemon *d, const struct settings *settings, struct err *err)
+{
+	unsigned count = d->crew ? d->crew->worker_count : 0;
+
+	if (count == 0)
+		return 0;
+	d->team = team_new(d, count);
+	d->team->settings = settings;
+	d->crew->ops = &crew_ops;
+	/* One after the other: then it is clear which one fails. */
+	for (unsigned i = 0; i < count; i++)
+		if (start_thread(&d->team->workers[i], err) < 0 ||
+		    await_up(&d->team->workers[i], err) < 0)
+			return -1;
+	return 0;
+}
+
+/* ---- end ---- */
+
+/* False: it does not end. */
+static bool may_join(struct worker *w)
+{
+	struct timespec end;
+	int late = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += END_PATIENCE_S;
+	pthread_mutex_lock(&w->team->lock);
+	while (!w->has_ended && late == 0)
+		late = pthread_cond_timedwait(&w->team->changed, &w->team->lock, &end);
+	bool has_ended = w->has_ended;
+	pthread_mutex_unlock(&w->team->lock);
+	if (has_ended)
+		pthread_join(w->thread, NULL);
+	return has_ended;
+}
+
+void team_stop(struct daemon *d)
+{
+	struct team *team = d->team;
+	bool are_all_gone = true;
+
+	if (!team)
+		return;
+	for (unsigned i = 0; i < team->count; i++)
+		if (team->workers[i].is_up)
+			crew_post(&d->crew->members[i], &team->workers[i].stop);
+	for (unsigned i = 0; i < team->count; i++)
+		if (team->workers[i].has_begun && !may_join(&team->workers[i]))
+			are_all_gone = false;
+	/* What a worker still uses stays until the process ends. */
+	if (!are_all_gone)
+		return;
+	pthread_mutex_destroy(&team->lock);
+	pthread_cond_destroy(&team->changed);
+	mem_free(team);
+	d->team = NULL;
+}

@@ -1,0 +1,103 @@
+/*
+ * Letters from other threads: a stack without locks that is emptied at once, and an
+ * eventfd that wakes the loop.
+ */
+#include "net/mailbox.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+struct mailbox {
+	_Atomic(struct letter *)
+	    last; /* the one posted last, and by .next the others */
+	struct watch *watch;
+	int fd;
+};
+
+/* Takes all that have come, the oldest first. */
+static struct letter *take_all(struct mailbox *m)
+{
+	struct letter *letter =
+	    atomic_exchange_explicit(&m->last, NULL, memory_order_acquire);
+	struct letter *first = NULL;
+
+	while (letter) {
+		struct letter *next = letter->next;
+		letter->next = first;
+		first = letter;
+		letter = next;
+	}
+	return first;
+}
+
+static void open_all(struct mailbox *m)
+{
+	struct letter *letter = take_all(m);
+
+	while (letter) {
+		struct letter *next = letter->next;
+		letter->open(letter);
+		letter = next;
+	}
+}
+
+static void ready(void *ctx, int fd)
+{
+	struct mailbox *m = ctx;
+	uint64_t count;
+
+	/* Before the letters are taken: whoever posts later wakes the loop again. */
+	while (read(fd, &count, sizeof(count)) < 0 && errno == EINTR)
+		;
+	open_all(m);
+}
+
+struct mailbox *mailbox_new(struct loop *loop, struct err *err)
+{
+	int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	struct mailbox *m;
+
+	if (fd < 0) {
+		err_set(err, "eventfd: %s", strerror(errno));
+		return NULL;
+	}
+	m = mem_zero(sizeof(*m));
+	m->fd = fd;
+	m->watch = watch_new(loop, fd, WATCH_READ, ready, m);
+	return m;
+}
+
+void mailbox_free(struct mailbox **mp)
+{
+	struct mailbox *m = *mp;
+
+	if (!m)
+		return;
+	while (atomic_load_explicit(&m->last, memory_order_relaxed))
+		open_all(m);
+	watch_free(&m->watch);
+	close(m->fd);
+	mem_free(m);
+	*mp = NULL;
+}
+
+void mailbox_post(struct mailbox *m, struct letter *letter)
+{
+	static const uint64_t one = 1;
+	struct letter *last = atomic_load_explicit(&m->last, memory_order_relaxed);
+
+	do {
+		letter->next = last;
+	} while (!atomic_compare_exchange_weak_explicit(
+	    &m->last, &last, letter, memory_order_release, memory_order_relaxed));
+	/* Otherwise the loop was woken already, and has not yet looked. */
+	if (last)
+		return;
+	while (write(m->fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}

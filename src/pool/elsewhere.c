@@ -1,0 +1,170 @@
+/*
+ * Pools of several sites that are one pool to clients and limits.  Who gets what here
+ * is decided in pool.c, pool_next.c and room.c; letters between sites are the broker's.
+ */
+#include "pool/elsewhere.h"
+
+#include "pool/pool_effective.h"
+
+/* A server that is wanted here changes sites only for a client that has waited longer
+ * by so much, and by half of what the first one here has waited: otherwise servers
+ * would wander with every transaction. */
+enum { LEAD_US = 3000 };
+
+/* For so long a client waits for the answer of a site that was asked for a server, and
+ * a new connection is not opened meanwhile. */
+enum { ANSWER_US = 20000 };
+
+/* How often a client that waits looks again whether a server rests elsewhere. */
+enum { LOOK_US = 2000 };
+
+static const struct tally_view *view_of(const struct pool *pool)
+{
+	return &pool->database->catalog->view;
+}
+
+static struct tally *tally_of(const struct pool *pool, enum tally_kind kind)
+{
+	switch (kind) {
+	case TALLY_USER:
+		return pool->user->tally;
+	case TALLY_DATABASE:
+		return pool->database->tally;
+	case TALLY_PROCESS:
+		return pool->database->catalog->tally;
+	case TALLY_POOL:
+		break;
+	}
+	return pool->tally;
+}
+
+static enum tally_kind kind_of_room(enum room_kind kind)
+{
+	return kind == ROOM_USER       ? TALLY_USER
+	       : kind == ROOM_DATABASE ? TALLY_DATABASE
+				       : TALLY_PROCESS;
+}
+
+static void send(const struct pool *pool, int site, enum wish_kind kind,
+    enum tally_kind of, uint64_t since_us)
+{
+	struct catalog *c = pool->database->catalog;
+	const struct wish wish = {.kind = kind,
+	    .of = of,
+	    .from = c->view.site,
+	    .database =
+		of == TALLY_DATABASE || of == TALLY_POOL ? pool->database->name : NULL,
+	    .user = of == TALLY_USER || of == TALLY_POOL ? pool->user->name : NULL,
+	    .since_us = since_us};
+
+	c->events->wish(c->events_ctx, (unsigned)site, &wish);
+}
+
+/* ---- asking ---- */
+
+static bool awaits_answer(const struct pool *pool, uint64_t now_us)
+{
+	return pool->wished_us && now_us < pool->wished_us + ANSWER_US;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Clients wait for the welcome, and it is known elsewhere, or is about to be. */
+static bool has_welcome_elsewhere(struct pool *pool, uint64_t now_us, uint64_t *wake_us)
+{
+	int site = tally_find_welcome(view_of(pool), pool->tally);
+
+	if (site < 0 || awaits_answer(pool, now_us))
+		return false;
+	pool->wished_us = now_us;
+	*wake_us = earlier(*wake_us, now_us + ANSWER_US);
+	send(pool, site, WISH_WELCOME, TALLY_POOL, now_us);
+	return true;
+}
+
+bool elsewhere_has_help(
+    struct pool *pool, const struct ask *first, uint64_t now_us, uint64_t *wake_us)
+{
+	int site;
+
+	if (!pool->tally)
+		return false;
+	if (awaits_answer(pool, now_us)) {
+		*wake_us = earlier(*wake_us, pool->wished_us + ANSWER_US);
+		return true;
+	}
+	/* The last one who was asked does not answer: others may, or a new server. */
+	bool is_late = pool->wished_us != 0;
+	pool->wished_us = 0;
+	if (!first)
+		return !is_late && !pool->is_welcome_valid &&
+		       has_welcome_elsewhere(pool, now_us, wake_us);
+	/* What comes to rest there a moment later is not seen now. */
+	if (tally_connected_elsewhere(view_of(pool), pool->tally) > 0)
+		*wake_us = earlier(*wake_us, now_us + LOOK_US);
+	site = is_late ? -1 : tally_find_resting(view_of(pool), pool->tally);
+	if (site < 0)
+		return false;
+	pool->wished_us = now_us;
+	*wake_us = earlier(*wake_us, now_us + ANSWER_US);
+	send(pool, site, WISH_SERVER, TALLY_POOL, first->queued_us);
+	return true;
+}
+
+bool elsewhere_asks_for_room(struct pool *pool, enum room_kind kind, uint64_t now_us)
+{
+	enum tally_kind of = kind_of_room(kind);
+	int site = tally_find_resting(view_of(pool), tally_of(pool, of));
+
+	if (site < 0)
+		return false;
+	send(pool, site, WISH_ROOM, of, now_us);
+	return true;
+}
+
+bool elsewhere_is_first(const struct pool *pool, enum room_kind kind, uint64_t place_us)
+{
+	enum tally_kind of = kind_of_room(kind);
+	uint64_t since_us;
+	int site = tally_find_waiting(view_of(pool), tally_of(pool, of), &since_us);
+
+	if (site < 0 || since_us >= place_us || place_us - since_us <= LEAD_US)
+		return false;
+	send(pool, site, WISH_LOOK, of, since_us);
+	return true;
+}
+
+void elsewhere_tell_of_room(const struct pool *pool)
+{
+	static const enum tally_kind kinds[] = {
+	    TALLY_POOL, TALLY_USER, TALLY_DATABASE, TALLY_PROCESS};
+	uint64_t since_us;
+
+	if (!pool->tally)
+		return;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		int site = tally_find_waiting(
+		    view_of(pool), tally_of(pool, kinds[i]), &since_us);
+		if (site >= 0)
+			send(pool, site, WISH_LOOK, kinds[i], since_us);
+	}
+}
+
+/* ---- giving ---- */
+
+int elsewhere_heir(const struct pool *pool, const struct ask *first, uint64_t now_us)
+{
+	uint64_t since_us;
+	int site;
+
+	if (!pool->tally || pool_is_paused(pool))
+		return -1;
+	site = tally_find_waiting(view_of(pool), pool->tally, &since_us);
+	if (site < 0 || !first)
+		return site;
+	uint64_t own_us = first->queued_us < now_us ? now_us - first->queued_us : 0;
+	return since_us + LEAD_US + own_us / 2 < first->queued_us ? site : -1;
+}

@@ -1,0 +1,208 @@
+/*
+ * Counts shared by sites: slots, and who waits.  What is counted, and what limits are,
+ * is known elsewhere.
+ */
+#include "pool/tally.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+
+struct tallies {
+	pthread_mutex_t lock;
+	struct map *by_key; /* struct tally by its key */
+	unsigned site_count;
+};
+
+struct tallies *tallies_new(unsigned site_count)
+{
+	struct tallies *t = mem_zero(sizeof(*t));
+
+	pthread_mutex_init(&t->lock, NULL);
+	t->by_key = map_new();
+	t->site_count = site_count;
+	return t;
+}
+
+void tallies_free(struct tallies **tp)
+{
+	struct tallies *t = *tp;
+
+	if (!t)
+		return;
+	map_free(&t->by_key);
+	pthread_mutex_destroy(&t->lock);
+	mem_free(t);
+	*tp = NULL;
+}
+
+void tallies_lock(struct tallies *t)
+{
+	if (t)
+		pthread_mutex_lock(&t->lock);
+}
+
+void tallies_unlock(struct tallies *t)
+{
+	if (t)
+		pthread_mutex_unlock(&t->lock);
+}
+
+/* A NUL divides what no name has. */
+static size_t put_key(
+    char *out, enum tally_kind kind, const char *database, const char *user)
+{
+	size_t database_len = database ? strlen(database) : 0;
+	size_t user_len = user ? strlen(user) : 0;
+
+	if (out) {
+		out[0] = (char)('0' + kind);
+		memcpy(out + 1, database ? database : "", database_len + 1);
+		memcpy(out + 2 + database_len, user ? user : "", user_len + 1);
+	}
+	return database_len + user_len + 2;
+}
+
+static struct tally *tally_new(
+    struct tallies *t, enum tally_kind kind, char *key, size_t len)
+{
+	size_t size = sizeof(struct tally) + t->site_count * sizeof(struct tally_slot);
+	struct tally *tally = mem_zero_lines(size);
+
+	tally->kind = kind;
+	tally->key = key;
+	tally->key_len = len;
+	return tally;
+}
+
+struct tally *tally_hold(
+    struct tallies *t, enum tally_kind kind, const char *database, const char *user)
+{
+	size_t len = put_key(NULL, kind, database, user);
+	char *key = mem_alloc(len + 1);
+	struct tally *tally;
+
+	put_key(key, kind, database, user);
+	pthread_mutex_lock(&t->lock);
+	tally = map_get(t->by_key, key, len);
+	if (tally) {
+		mem_free(key);
+	} else {
+		tally = tally_new(t, kind, key, len);
+		map_put(t->by_key, tally->key, len, tally);
+	}
+	tally->users++;
+	pthread_mutex_unlock(&t->lock);
+	return tally;
+}
+
+void tally_release(struct tallies *t, struct tally **tp)
+{
+	struct tally *tally = *tp;
+
+	*tp = NULL;
+	if (!tally)
+		return;
+	pthread_mutex_lock(&t->lock);
+	bool is_last = --tally->users == 0;
+	if (is_last)
+		map_del(t->by_key, tally->key, tally->key_len);
+	pthread_mutex_unlock(&t->lock);
+	if (!is_last)
+		return;
+	mem_free(tally->key);
+	mem_free(tally);
+}
+
+/* ---- looking ---- */
+
+static int read_count(const atomic_int *count)
+{
+	return atomic_load_explicit(count, memory_order_relaxed);
+}
+
+#define SUM_ELSEWHERE(view, tally, member)                                    \
+	do {                                                                  \
+		int sum = 0;                                                  \
+		for (unsigned i = 0; (tally) && i < (view)->site_count; i++)  \
+			if (i != (view)->site)                                \
+				sum += read_count(&(tally)->slots[i].member); \
+		return sum;                                                   \
+	} while (0)
+
+int tally_servers(const struct tally_view *view, const struct tally *tally)
+{
+	int sum = 0;
+
+	for (unsigned i = 0; i < view->site_count; i++)
+		sum += read_count(&tally->slots[i].servers);
+	return sum;
+}
+
+int tally_clients_elsewhere(const struct tally_view *view, const struct tally *tally)
+{
+	SUM_ELSEWHERE(view, tally, clients);
+}
+
+int tally_connected_elsewhere(const struct tally_view *view, const struct tally *tally)
+{
+	SUM_ELSEWHERE(view, tally, connected);
+}
+
+int tally_find_resting(const struct tally_view *view, const struct tally *tally)
+{
+	int best = -1, most = 0;
+
+	for (unsigned i = 0; tally && i < view->site_count; i++) {
+		int count = read_count(&tally->slots[i].resting);
+		if (i != view->site && count > most) {
+			most = count;
+			best = (int)i;
+		}
+	}
+	return best;
+}
+
+int tally_find_welcome(const struct tally_view *view, const struct tally *tally)
+{
+	for (unsigned i = 0; tally && i < view->site_count; i++)
+		if (i != view->site && atomic_load(&tally->slots[i].has_welcome))
+			return (int)i;
+	return -1;
+}
+
+int tally_find_waiting(
+    const struct tally_view *view, const struct tally *tally, uint64_t *since_us)
+{
+	int found = -1;
+
+	if (!tally ||
+	    atomic_load_explicit(&tally->waiting_count, memory_order_relaxed) == 0)
+		return -1;
+	for (unsigned i = 0; i < view->site_count; i++) {
+		uint64_t us = atomic_load_explicit(
+		    &tally->slots[i].waiting_us, memory_order_relaxed);
+		if (i == view->site || us == 0 || (found >= 0 && us >= *since_us))
+			continue;
+		*since_us = us;
+		found = (int)i;
+	}
+	return found;
+}
+
+void tally_note_waiting(
+    const struct tally_view *view, struct tally *tally, uint64_t since_us)
+{
+	atomic_ullong *own = &tally_own(view, tally)->waiting_us;
+	uint64_t before = atomic_load_explicit(own, memory_order_relaxed);
+
+	if (before == since_us)
+		return;
+	/* In one order for all: who gives something back after this sees it, or who
+	 * waits sees what was given. */
+	atomic_store(own, since_us);
+	if (!before != !since_us)
+		atomic_fetch_add(&tally->waiting_count, since_us ? 1u : -1u);
+}

@@ -1,0 +1,142 @@
+/*
+ * What a site does about the wishes of another.  Who wishes what is decided in
+ * elsewhere.c.
+ */
+#include "pool/wishes.h"
+
+#include "pool/elsewhere.h"
+#include "pool/queue.h"
+#include "pool/room.h"
+#include "pool/seats.h"
+
+static struct verdict nothing(void)
+{
+	return (struct verdict){.kind = VERDICT_NONE, .wake_us = UINT64_MAX};
+}
+
+struct pool *wishes_pool(struct catalog *c, const char *database, const char *user)
+{
+	struct database *db = catalog_find_database(c, database);
+	struct user *found = db ? catalog_find_user(c, user) : NULL;
+	struct pool_id {
+		struct database *db;
+		struct user *user;
+	} key = {db, found};
+
+	return found ? map_get(c->pools, &key, sizeof(key)) : NULL;
+}
+
+static struct verdict give_server(
+    struct catalog *c, const struct wish *wish, uint64_t now_us)
+{
+	struct pool *pool = wishes_pool(c, wish->database, wish->user);
+
+	if (!pool || pool_is_paused(pool) || pool->is_killed)
+		return nothing();
+	if (elsewhere_heir(pool, queue_first_seeker(pool), now_us) < 0)
+		return nothing();
+	struct seat *seat = queue_idle_seat(pool);
+	if (!seat && !list_is_empty(&pool->seats[SEAT_USED]))
+		seat = container_of(
+		    list_first(&pool->seats[SEAT_USED]), struct seat, node);
+	if (!seat || seat->is_dirty)
+		return nothing();
+	return seat_carry(seat, wish->from);
+}
+
+static struct seat *first_free(const struct list *resting, bool is_of_user)
+{
+	struct node *n;
+
+	for (n = list_first(resting); n; n = list_next(resting, n)) {
+		struct seat *seat = is_of_user ? container_of(n, struct seat, user_node)
+					       : container_of(n, struct seat, db_node);
+		if (list_is_empty(&seat->pool->seekers))
+			return seat;
+	}
+	return NULL;
+}
+
+/* The same that a pool of this site could have closed. */
+static struct verdict give_room(struct catalog *c, const struct wish *wish)
+{
+	struct seat *seat = NULL;
+
+	if (wish->of == TALLY_DATABASE) {
+		struct database *db = catalog_find_database(c, wish->database);
+		seat = db ? first_free(&db->resting, false) : NULL;
+	} else if (wish->of == TALLY_USER) {
+		struct user *user = catalog_find_user(c, wish->user);
+		seat = user ? first_free(&user->resting, true) : NULL;
+	} else {
+		seat = room_to_spare(c);
+	}
+	return seat ? seat_retire(seat, "evicted") : nothing();
+}
+
+static void kick_first(struct heap *starving, enum room_kind kind)
+{
+	struct heap_node *first = heap_first(starving);
+
+	if (first)
+		pool_kick(container_of(first - kind, struct pool, room_nodes[0]));
+}
+
+static void look_again(struct catalog *c, const struct wish *wish)
+{
+	struct database *db =
+	    wish->database ? catalog_find_database(c, wish->database) : NULL;
+	struct user *user = wish->user ? catalog_find_user(c, wish->user) : NULL;
+	struct pool *pool = NULL;
+
+	if (wish->of == TALLY_POOL) {
+		pool = wishes_pool(c, wish->database, wish->user);
+		if (pool)
+			pool_kick(pool);
+	} else if (wish->of == TALLY_DATABASE && db) {
+		kick_first(&db->starving, ROOM_DATABASE);
+	} else if (wish->of == TALLY_USER && user) {
+		kick_first(&user->starving, ROOM_USER);
+	} else if (wish->of == TALLY_PROCESS) {
+		kick_first(&c->starving, ROOM_PROCESS);
+	}
+}
+
+struct verdict wishes_hear(struct catalog *c, const struct wish *wish, uint64_t now_us)
+{
+	switch (wish->kind) {
+	case WISH_SERVER:
+		return give_server(c, wish, now_us);
+	case WISH_ROOM:
+		return give_room(c, wish);
+	case WISH_LOOK:
+		look_again(c, wish);
+		break;
+	case WISH_WELCOME:
+		break;
+	}
+	return nothing();
+}
+
+void wishes_lost(
+    struct catalog *c, const char *database, const char *user, unsigned from)
+{
+	static const enum tally_kind kinds[] = {
+	    TALLY_POOL, TALLY_USER, TALLY_DATABASE, TALLY_PROCESS};
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		bool has_database =
+		    kinds[i] == TALLY_POOL || kinds[i] == TALLY_DATABASE;
+		bool has_user = kinds[i] == TALLY_POOL || kinds[i] == TALLY_USER;
+		struct tally *tally = tally_hold(c->view.tallies, kinds[i],
+		    has_database ? database : NULL, has_user ? user : NULL);
+		tally_add(&tally->slots[from].servers, -1);
+		tally_release(c->view.tallies, &tally);
+	}
+}
+
+void wishes_answered(struct pool *pool)
+{
+	pool->wished_us = 0;
+	pool_kick(pool);
+}

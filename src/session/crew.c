@@ -1,0 +1,243 @@
+/*
+ * Places, letters and calls between the threads of one process.  What is posted and
+ * called is the business of others.
+ */
+#include "session/crew.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <time.h>
+
+#include "base/mem.h"
+
+/* A turn of the loop is far shorter; only a worker that stands still needs longer. */
+enum { PATIENCE_MS = 300 };
+
+struct crew *crew_new(unsigned worker_count)
+{
+	struct crew *crew = mem_zero_lines(sizeof(*crew));
+
+	crew->worker_count = worker_count;
+	crew->tallies = tallies_new(worker_count + 1);
+	for (unsigned i = 0; i <= worker_count; i++) {
+		crew->members[i].crew = crew;
+		crew->members[i].index = i;
+	}
+	return crew;
+}
+
+void crew_free(struct crew **crew)
+{
+	if (!*crew)
+		return;
+	tallies_free(&(*crew)->tallies);
+	mem_free(*crew);
+	*crew = NULL;
+}
+
+int crew_join(struct crew *crew, unsigned index, struct site *site, struct err *err)
+{
+	struct crew_member *member = &crew->members[index];
+
+	member->mailbox = mailbox_new(site->loop, err);
+	if (!member->mailbox)
+		return -1;
+	member->site = site;
+	site->crew = member;
+	return 0;
+}
+
+void crew_leave(struct site *site)
+{
+	if (site->crew)
+		mailbox_free(&site->crew->mailbox);
+}
+
+bool crew_is_control(const struct site *site)
+{
+	return !site->crew || site->crew->index == site->crew->crew->worker_count;
+}
+
+unsigned crew_site_count(const struct site *site)
+{
+	return site->crew ? site->crew->crew->worker_count + 1 : 1;
+}
+
+void crew_post(struct crew_member *to, struct letter *letter)
+{
+	mailbox_post(to->mailbox, letter);
+}
+
+/* ---- calls ---- */
+
+enum call_state { CALL_WAITS, CALL_RUNS, CALL_DONE, CALL_GIVEN_UP };
+
+/* The caller's, who frees it; the member's once it is given up. */
+struct call {
+	struct letter letter;
+	struct crew_member *member;
+	crew_fn *fn;
+	void *ctx;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	enum call_state state;
+};
+
+static struct call *call_new(struct crew_member *member, crew_fn *fn, void *ctx)
+{
+	struct call *call = mem_zero(sizeof(*call));
+	pthread_condattr_t attributes;
+
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_mutex_init(&call->lock, NULL);
+	pthread_cond_init(&call->changed, &attributes);
+	pthread_condattr_destroy(&attributes);
+	call->member = member;
+	call->fn = fn;
+	call->ctx = ctx;
+	return call;
+}
+
+static void call_free(struct call *call)
+{
+	pthread_mutex_destroy(&call->lock);
+	pthread_cond_destroy(&call->changed);
+	mem_free(call);
+}
+
+static void call_set(struct call *call, enum call_state state)
+{
+	pthread_mutex_lock(&call->lock);
+	call->state = state;
+	pthread_cond_signal(&call->changed);
+	pthread_mutex_unlock(&call->lock);
+}
+
+/* True when it is still wanted. */
+static bool may_run(struct call *call)
+{
+	pthread_mutex_lock(&call->lock);
+	bool is_wanted = call->state == CALL_WAITS;
+	if (is_wanted)
+		call->state = CALL_RUNS;
+	pthread_mutex_unlock(&call->lock);
+	return is_wanted;
+}
+
+static void call_opened(struct letter *letter)
+{
+	struct call *call = container_of(letter, struct call, letter);
+
+	atomic_store(&call->member->is_silent, false);
+	if (!may_run(call)) {
+		call_free(call);
+		return;
+	}
+	call->fn(call->member->site, call->ctx);
+	call_set(call, CALL_DONE);
+}
+
+static struct timespec patience_end(void)
+{
+	struct timespec end;
+
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_nsec += PATIENCE_MS * 1000000L;
+	if (end.tv_nsec >= 1000000000L) {
+		end.tv_nsec -= 1000000000L;
+		end.tv_sec++;
+	}
+	return end;
+}
+
+/* What has begun is waited for: it uses what the caller has. */
+static bool has_ended(struct call *call)
+{
+	struct timespec end = patience_end();
+
+	pthread_mutex_lock(&call->lock);
+	while (call->state == CALL_WAITS || call->state == CALL_RUNS) {
+		int late =
+		    call->state == CALL_RUNS
+			? pthread_cond_wait(&call->changed, &call->lock)
+			: pthread_cond_timedwait(&call->changed, &call->lock, &end);
+		if (late == ETIMEDOUT && call->state == CALL_WAITS)
+			call->state = CALL_GIVEN_UP;
+	}
+	bool is_done = call->state == CALL_DONE;
+	if (!is_done)
+		atomic_store(&call->member->is_silent, true);
+	pthread_mutex_unlock(&call->lock);
+	return is_done;
+}
+
+bool crew_call(struct crew_member *member, crew_fn *fn, void *ctx)
+{
+	if (crew_is_control(member->site)) {
+		fn(member->site, ctx);
+		return true;
+	}
+	/* It was waited for once; it says when it is there again. */
+	if (atomic_load(&member->is_silent))
+		return false;
+	struct call *call = call_new(member, fn, ctx);
+	call->letter.open = call_opened;
+	crew_post(member, &call->letter);
+	if (!has_ended(call))
+		return false;
+	call_free(call);
+	return true;
+}
+
+unsigned crew_each(struct site *site, crew_fn *fn, void *ctx)
+{
+	struct crew *crew = site->crew ? site->crew->crew : NULL;
+	unsigned missed = 0;
+
+	for (unsigned i = 0; crew && i < crew->worker_count; i++)
+		missed += !crew_call(&crew->members[i], fn, ctx);
+	fn(site, ctx);
+	return missed;
+}
+
+/* ---- clients ---- */
+
+static unsigned load_of(const struct crew_member *member)
+{
+	return atomic_load_explicit(&member->client_count, memory_order_relaxed);
+}
+
+struct crew_member *crew_pick(struct crew *crew)
+{
+	unsigned best = (crew->last_picked + 1) % crew->worker_count;
+
+	for (unsigned i = 1; i < crew->worker_count; i++) {
+		unsigned at = (crew->last_picked + 1 + i) % crew->worker_count;
+		if (load_of(&crew->members[at]) < load_of(&crew->members[best]))
+			best = at;
+	}
+	crew->last_picked = best;
+	atomic_fetch_add_explicit(
+	    &crew->members[best].client_count, 1, memory_order_relaxed);
+	return &crew->members[best];
+}
+
+void crew_count_client(struct site *site, int change)
+{
+	if (site->crew)
+		atomic_fetch_add_explicit(
+		    &site->crew->client_count, (unsigned)change, memory_order_relaxed);
+}
+
+size_t crew_client_count(const struct site *site)
+{
+	const struct crew *crew = site->crew ? site->crew->crew : NULL;
+	size_t sum = 0;
+
+	if (!crew)
+		return site_client_count(site);
+	for (unsigned i = 0; i <= crew->worker_count; i++)
+		sum += load_of(&crew->members[i]);
+	return sum;
+}

@@ -1,0 +1,223 @@
+/*
+ * Connections on their way from one site of the process to another.  Who admits them
+ * there is the login floor's listen.
+ */
+#include "session/passing.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct passage *passage_new(struct crew_member *to, int fd)
+{
+	struct passage *p = mem_zero(sizeof(*p));
+
+	p->to = to;
+	p->fd = fd;
+	buf_init(&p->sealed, 0);
+	buf_init(&p->unread, 0);
+	return p;
+}
+
+static void passage_free(struct passage *p)
+{
+	if (p->fd >= 0)
+		close(p->fd);
+	tls_free(&p->tls);
+	buf_wipe_done(&p->sealed);
+	buf_wipe_done(&p->unread);
+	mem_free(p);
+}
+
+static void arrived(struct letter *letter)
+{
+	struct passage *p = container_of(letter, struct passage, letter);
+
+	if (p->to->site->shutdown != SHUTDOWN_NOW)
+		p->to->crew->ops->admit(p->to->site, p);
+	/* From now on it is one of the site's clients, which are counted. */
+	crew_count_client(p->to->site, -1);
+	passage_free(p);
+}
+
+static void post(struct passage *p)
+{
+	p->letter.open = arrived;
+	crew_post(p->to, &p->letter);
+}
+
+/* It counts for the receiver while it is on its way. */
+static void expect(struct crew_member *to)
+{
+	crew_count_client(to->site, 1);
+}
+
+void passing_send_new(
+    struct crew_member *to, int fd, const struct sock_addr *remote, bool is_unix)
+{
+	struct passage *p = passage_new(to, fd);
+
+	p->remote = *remote;
+	p->is_new = true;
+	p->is_unix = is_unix;
+	post(p);
+}
+
+/* ---- clients that have said something ---- */
+
+static void passing_closed(struct conn *conn, const char *reason)
+{
+	(void)reason;
+	client_leave(conn_client(conn));
+}
+
+static const struct conn_ops gone_ops = {
+    .name = "passed on",
+    .closed = passing_closed,
+};
+
+static void passing_look(struct conn *conn);
+
+static void passing_ended(struct conn *conn, const struct err *err)
+{
+	(void)err;
+	conn_doom_quietly(conn, "client unexpected eof");
+}
+
+static const struct conn_ops passing_ops = {
+    .name = "passing on",
+    .expired = passing_look,
+    .malformed = client_malformed,
+    .ended = passing_ended,
+    .closed = passing_closed,
+};
+
+static int duplicate(const struct conn *conn)
+{
+	return fcntl(conn->stream.fd, F_DUPFD_CLOEXEC, 0);
+}
+
+static struct passage *describe(struct conn *conn, struct crew_member *to, int fd)
+{
+	const struct client *client = conn_client(conn);
+	struct passage *p = passage_new(to, fd);
+
+	p->remote = conn->remote;
+	p->peer_pid = conn->peer_pid;
+	p->connect_us = conn->connect_us;
+	p->is_unix = conn->remote.family == AF_UNIX;
+	p->is_unix_owner = client->is_unix_owner;
+	p->passed_from = client->passed_from;
+	return p;
+}
+
+/* The descriptor is given away as a copy: closing one's own tells the peer nothing. */
+static void pass_on(struct conn *conn)
+{
+	struct crew_member *to = conn_client(conn)->passes_to;
+	int fd = duplicate(conn);
+	struct passage *p;
+
+	if (fd < 0) {
+		conn_doom(conn, "cannot pass it on: %s", strerror(errno));
+		return;
+	}
+	p = describe(conn, to, fd);
+	conn_put_unread(conn, &p->unread);
+	p->tls = stream_take_tls(&conn->stream, &p->sealed);
+	if (p->unread.failed || p->sealed.failed) {
+		passage_free(p);
+		conn_doom(conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
+		return;
+	}
+	expect(to);
+	post(p);
+	conn_hand_on(conn, &gone_ops);
+	conn_doom_quietly(conn, "passed on");
+}
+
+/* The engine may still have a request under way that takes bytes from the socket. */
+static void passing_look(struct conn *conn)
+{
+	if (conn_is_silent(conn))
+		pass_on(conn);
+	else
+		deadline_set(conn->site->loop, &conn->deadline, conn_now(conn));
+}
+
+static void passing_expired(struct deadline *d)
+{
+	struct conn *conn = container_of(d, struct conn, deadline);
+
+	if (!conn->is_doomed)
+		passing_look(conn);
+}
+
+void passing_begin(struct client *client, struct crew_member *to)
+{
+	struct conn *conn = &client->conn;
+
+	client->passes_to = to;
+	conn_hand_on(conn, &passing_ops);
+	conn_hush(conn);
+	/* A stopped connection has no clock but this one. */
+	conn->deadline.expired = passing_expired;
+	deadline_set(conn->site->loop, &conn->deadline, conn_now(conn));
+}
+
+/* ---- cancel requests ---- */
+
+bool passing_may_ask_next(struct client *carrier, const uint8_t *packet, size_t len)
+{
+	struct conn *conn = &carrier->conn;
+	struct crew_member *own = conn->site->crew;
+	struct crew *crew = own ? own->crew : NULL;
+	struct passage *p;
+	int fd;
+
+	if (!crew)
+		return false;
+	unsigned left = carrier->was_passed ? carrier->hops_left : crew->worker_count;
+	/* Who is asked last is the control site: it knows other processes. */
+	if (left == 0 && crew_is_control(conn->site))
+		return false;
+	struct crew_member *to =
+	    left == 0 ? crew_control(crew)
+		      : &crew->members[(own->index + 1) % (crew->worker_count + 1)];
+	fd = duplicate(conn);
+	if (fd < 0)
+		return false;
+	/* The copy keeps alive what the engine knows of the socket. */
+	conn_hush(conn);
+	p = describe(conn, to, fd);
+	p->hops_left = (uint8_t)(left ? left - 1 : 0);
+	buf_put(&p->unread, packet, len);
+	expect(to);
+	post(p);
+	return true;
+}
+
+/* ---- arrival ---- */
+
+int passing_open(struct client *client, struct passage *p)
+{
+	struct conn *conn = &client->conn;
+	int fd = p->fd;
+
+	conn->remote = p->remote;
+	conn->peer_pid = p->peer_pid;
+	conn->connect_us = p->connect_us;
+	client->is_unix_owner = p->is_unix_owner;
+	client->passed_from = p->passed_from;
+	client->was_passed = true;
+	client->hops_left = p->hops_left;
+	p->fd = -1;
+	if (conn_restore(conn, fd, 0, p->unread.bytes, p->unread.len) < 0 ||
+	    (p->tls && stream_give_tls(&conn->stream, &p->tls, p->sealed.bytes,
+			   p->sealed.len) < 0)) {
+		conn_doom(conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
+		return -1;
+	}
+	return 0;
+}
