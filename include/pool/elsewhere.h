@@ -14,6 +14,9 @@
  * *wake_us becomes earlier if time alone can change that. */
 bool elsewhere_has_help(
     struct pool *pool, const struct ask *first, uint64_t now_us, uint64_t *wake_us);
+/* Who waits for the welcome alone is let in also while the pool is paused: a site that
+ * knows it is asked.  *wake_us as above. */
+void elsewhere_ask_welcome(struct pool *pool, uint64_t now_us, uint64_t *wake_us);
 /* The seat has come free: the site whose client is to get it, or -1 if it stays. */
 int elsewhere_heir(const struct pool *pool, const struct ask *first, uint64_t now_us);
 /* Ask whoever has a server at rest under this limit to close it.  False: nobody has. */

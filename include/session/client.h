@@ -77,6 +77,7 @@ struct client {
 	bool waits_to_drain : 1; /* it has to read before we read on */
 	bool was_notified : 1;   /* query_wait_notify was sent in this wait */
 	bool was_passed : 1;     /* it comes from another site: see passing.h */
+	bool has_gone : 1;       /* ... to another site, and counts there */
 	uint8_t hops_left;   /* ... of a CancelRequest: sites that have not seen it */
 	uint8_t replication; /* enum replication */
 	uint8_t passed_from; /* enum passed_from */

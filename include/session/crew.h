@@ -35,6 +35,9 @@ struct crew_member {
 	_Alignas(64) atomic_uint client_count;
 	/* It did not answer the last call in time, and has not done so since. */
 	atomic_bool is_silent;
+	/* One of those that were on their way is there, and will be a client in a
+	 * moment; its own thread's. */
+	bool has_arrival;
 };
 
 struct passage;
@@ -59,6 +62,8 @@ struct crew {
 	struct tallies *tallies; /* owned: what limits count for all sites */
 	unsigned worker_count;
 	unsigned last_picked; /* the control thread's */
+	/* All client sockets; one that goes from site to site counts once. */
+	_Alignas(64) atomic_uint client_count;
 	struct crew_member members[CREW_MOST + 1];
 };
 
@@ -106,6 +111,13 @@ struct crew_member *crew_pick(struct crew *crew);
 /* A client socket of this site begins or ends to be one; nothing happens without a
  * crew. */
 void crew_count_client(struct site *site, int change);
+/* A client of this site is on its way to another: it is one of that site's from now on,
+ * and none of this one, whose struct client may live a little longer. */
+void crew_client_goes(struct site *site, struct crew_member *to);
+/* One that was on its way has come, and the next client that begins is it.  After the
+ * end there is none that was not counted, also if nothing has begun. */
+void crew_arrival_begins(struct crew_member *member);
+void crew_arrival_ends(struct crew_member *member);
 /* Client sockets of all sites. */
 size_t crew_client_count(const struct site *site);
 

@@ -475,10 +475,38 @@ static void kill_one(struct database *db)
 	catalog_kill(db->catalog, db, error_text(ERROR_DATABASE_REMOVED));
 }
 
-static void kill_all(struct site *site, void *ctx)
+/* ctx: names of databases that some site uses, by name. */
+static void name_used(struct site *site, void *ctx)
 {
-	(void)ctx;
-	catalog_kill(site->catalog, NULL, error_text(ERROR_DATABASE_REMOVED));
+	struct map *names = ctx;
+	struct database *db;
+	size_t at = 0;
+
+	while ((db = map_next(site->catalog->databases, &at))) {
+		size_t len = strlen(db->name);
+		if (db->is_admin || list_is_empty(&db->pools) ||
+		    map_get(names, db->name, len))
+			continue;
+		char *name = mem_strdup(db->name);
+		map_put(names, name, len, name);
+	}
+}
+
+/* What one site uses is killed and stays paused at all of them. */
+static void kill_all(const struct order *order)
+{
+	struct database_order what = {.act = kill_one};
+	struct map *names = map_new();
+	size_t at = 0;
+	char *name;
+
+	(void)crew_each(order_site(order), name_used, names);
+	while ((name = map_next(names, &at))) {
+		what.name = name;
+		(void)crew_each(order_site(order), act_at, &what);
+		mem_free(name);
+	}
+	map_free(&names);
 }
 
 static void verb_kill(const struct order *order)
@@ -493,7 +521,7 @@ static void verb_kill(const struct order *order)
 	if (db)
 		each_database(order, kill_one);
 	else
-		(void)crew_each(order_site(order), kill_all, NULL);
+		kill_all(order);
 	reply_done(order->client, "KILL");
 }
 

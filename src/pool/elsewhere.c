@@ -102,8 +102,9 @@ bool elsewhere_has_help(
 	if (!first)
 		return !is_late && !pool->is_welcome_valid &&
 		       has_welcome_elsewhere(pool, now_us, wake_us);
-	/* What comes to rest there a moment later is not seen now. */
-	if (tally_connected_elsewhere(view_of(pool), pool->tally) > 0)
+	/* What comes to rest there a moment later is not seen now, nor is what is on
+	 * its way there. */
+	if (pool_servers_everywhere(pool) > pool_server_count(pool))
 		*wake_us = earlier(*wake_us, now_us + LOOK_US);
 	site = is_late ? -1 : tally_find_resting(view_of(pool), pool->tally);
 	if (site < 0)
@@ -112,6 +113,16 @@ bool elsewhere_has_help(
 	*wake_us = earlier(*wake_us, now_us + ANSWER_US);
 	send(pool, site, WISH_SERVER, TALLY_POOL, first->queued_us);
 	return true;
+}
+
+void elsewhere_ask_welcome(struct pool *pool, uint64_t now_us, uint64_t *wake_us)
+{
+	if (!pool->tally || pool->is_welcome_valid || list_is_empty(&pool->newcomers))
+		return;
+	if (awaits_answer(pool, now_us))
+		*wake_us = earlier(*wake_us, pool->wished_us + ANSWER_US);
+	else
+		(void)has_welcome_elsewhere(pool, now_us, wake_us);
 }
 
 bool elsewhere_asks_for_room(struct pool *pool, enum room_kind kind, uint64_t now_us)

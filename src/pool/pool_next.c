@@ -595,6 +595,10 @@ struct verdict pool_next(struct pool *pool, uint64_t now_us)
 		room_want(pool, ROOM_COUNT);
 		return v;
 	}
-	return pool_is_paused(pool) ? next_while_paused(pool, now_us)
-				    : next_while_running(pool, now_us);
+	if (!pool_is_paused(pool))
+		return next_while_running(pool, now_us);
+	v = next_while_paused(pool, now_us);
+	if (v.kind == VERDICT_NONE)
+		elsewhere_ask_welcome(pool, now_us, &v.wake_us);
+	return v;
 }

@@ -36,7 +36,8 @@ static void client_destroy(struct conn *conn)
 	struct site *site = conn->site;
 	if (conn_client(conn)->is_spare)
 		spares_refill(site);
-	crew_count_client(site, -1);
+	if (!conn_client(conn)->has_gone)
+		crew_count_client(site, -1);
 	roll_strike(site, conn_client(conn));
 	slab_put(site->client_slab, conn_client(conn));
 }

@@ -208,6 +208,19 @@ static unsigned load_of(const struct crew_member *member)
 	return atomic_load_explicit(&member->client_count, memory_order_relaxed);
 }
 
+static void change_load(struct crew_member *member, int change)
+{
+	atomic_fetch_add_explicit(
+	    &member->client_count, (unsigned)change, memory_order_relaxed);
+}
+
+static void count_at(struct crew_member *member, int change)
+{
+	change_load(member, change);
+	atomic_fetch_add_explicit(
+	    &member->crew->client_count, (unsigned)change, memory_order_relaxed);
+}
+
 struct crew_member *crew_pick(struct crew *crew)
 {
 	unsigned best = (crew->last_picked + 1) % crew->worker_count;
@@ -218,26 +231,43 @@ struct crew_member *crew_pick(struct crew *crew)
 			best = at;
 	}
 	crew->last_picked = best;
-	atomic_fetch_add_explicit(
-	    &crew->members[best].client_count, 1, memory_order_relaxed);
+	count_at(&crew->members[best], 1);
 	return &crew->members[best];
 }
 
 void crew_count_client(struct site *site, int change)
 {
-	if (site->crew)
-		atomic_fetch_add_explicit(
-		    &site->crew->client_count, (unsigned)change, memory_order_relaxed);
+	struct crew_member *own = site->crew;
+
+	if (!own)
+		return;
+	if (change > 0 && own->has_arrival)
+		own->has_arrival = false;
+	else
+		count_at(own, change);
+}
+
+void crew_client_goes(struct site *site, struct crew_member *to)
+{
+	change_load(to, 1);
+	change_load(site->crew, -1);
+}
+
+void crew_arrival_begins(struct crew_member *member)
+{
+	member->has_arrival = true;
+}
+
+void crew_arrival_ends(struct crew_member *member)
+{
+	if (member->has_arrival)
+		count_at(member, -1);
+	member->has_arrival = false;
 }
 
 size_t crew_client_count(const struct site *site)
 {
-	const struct crew *crew = site->crew ? site->crew->crew : NULL;
-	size_t sum = 0;
-
-	if (!crew)
-		return site_client_count(site);
-	for (unsigned i = 0; i <= crew->worker_count; i++)
-		sum += load_of(&crew->members[i]);
-	return sum;
+	return site->crew ? atomic_load_explicit(
+				&site->crew->crew->client_count, memory_order_relaxed)
+			  : site_client_count(site);
 }

@@ -34,10 +34,10 @@ static void arrived(struct letter *letter)
 {
 	struct passage *p = container_of(letter, struct passage, letter);
 
+	crew_arrival_begins(p->to);
 	if (p->to->site->shutdown != SHUTDOWN_NOW)
 		p->to->crew->ops->admit(p->to->site, p);
-	/* From now on it is one of the site's clients, which are counted. */
-	crew_count_client(p->to->site, -1);
+	crew_arrival_ends(p->to);
 	passage_free(p);
 }
 
@@ -47,10 +47,12 @@ static void post(struct passage *p)
 	crew_post(p->to, &p->letter);
 }
 
-/* It counts for the receiver while it is on its way. */
-static void expect(struct crew_member *to)
+/* It counts for the receiver from now on. */
+static void post_client(struct passage *p, struct client *client)
 {
-	crew_count_client(to->site, 1);
+	client->has_gone = true;
+	crew_client_goes(client->conn.site, p->to);
+	post(p);
 }
 
 void passing_send_new(
@@ -131,8 +133,7 @@ static void pass_on(struct conn *conn)
 		conn_doom(conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
 		return;
 	}
-	expect(to);
-	post(p);
+	post_client(p, conn_client(conn));
 	conn_hand_on(conn, &gone_ops);
 	conn_doom_quietly(conn, "passed on");
 }
@@ -193,8 +194,7 @@ bool passing_may_ask_next(struct client *carrier, const uint8_t *packet, size_t 
 	p = describe(conn, to, fd);
 	p->hops_left = (uint8_t)(left ? left - 1 : 0);
 	buf_put(&p->unread, packet, len);
-	expect(to);
-	post(p);
+	post_client(p, carrier);
 	return true;
 }
 

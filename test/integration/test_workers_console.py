@@ -1,0 +1,44 @@
+"""Several workers: the console, and limits that concern connections which go from worker to worker."""
+
+import wire
+
+WORKERS = {"workers": 2, "pool_mode": "transaction"}
+
+
+def test_a_connection_counts_once(make_pooler, pg):
+    """Also one that goes from the thread that accepted it to a worker, or to the console."""
+    pooler = make_pooler({"db": pg.conn()}, settings=dict(WORKERS, max_client_conn=4))
+    clients = [pooler.connect() for _ in range(3)]
+    console = pooler.connect("pgbouncer", "stats_user")
+    assert pooler.refusal() == "no more connections allowed (max_client_conn)"
+    assert [c.value("select 1") for c in clients] == ["1"] * 3
+    assert console.value("SHOW VERSION")
+
+
+def test_login_at_another_worker_while_paused(make_pooler, pg):
+    """What clients are greeted with is known to the worker that has logged in to the server."""
+    pooler = make_pooler({"db": pg.conn()}, settings=WORKERS)
+    first = pooler.connect()
+    assert first.value("select 1") == "1"
+    pooler.admin.query("PAUSE")
+    others = [pooler.connect() for _ in range(2)]
+    for other in others:
+        other.send(wire.query("select 7"))
+    assert not any(other.has_data(0.1) for other in others)
+    pooler.admin.query("RESUME")
+    assert [other.finish().value for other in others] == ["7"] * 2
+
+
+def test_kill_of_all_is_one_for_all_workers(make_pooler, pg):
+    """A database that one worker has clients of is paused at all of them."""
+    pooler = make_pooler({"db": pg.conn(), "other": pg.conn(), "unused": pg.conn()}, settings=WORKERS)
+    one, two = pooler.connect("db"), pooler.connect("other")
+    assert pooler.admin.query("KILL").tag == "KILL"
+    one.expect_fatal("database removed")
+    two.expect_fatal("database removed")
+    paused = {r["name"]: r["paused"] for r in pooler.show("DATABASES")}
+    assert paused == {"db": "1", "other": "1", "unused": "0", "pgbouncer": "0"}
+    for name in ("db", "other"):
+        pooler.admin.query("RESUME " + name)
+        clients = [pooler.connect(name) for _ in range(2)]
+        assert [c.value("select 1") for c in clients] == ["1"] * 2
