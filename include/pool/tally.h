@@ -48,6 +48,10 @@ struct tallies *tallies_new(unsigned site_count);
 void tallies_free(struct tallies **t); /* nobody holds one */
 void tallies_lock(struct tallies *t);
 void tallies_unlock(struct tallies *t);
+/* While somebody reads the sites one after the other no server begins to be opened and
+ * none changes sites: what is read then fits together. */
+void tallies_freeze(struct tallies *t, bool is_frozen);
+bool tallies_are_frozen(const struct tallies *t);
 
 /* The tally of this kind and these names (user NULL or database NULL: it is not about
  * one), made on demand.  tally_release by the same thread or another. */
@@ -60,6 +64,8 @@ void tally_release(struct tallies *t, struct tally **tally);
 struct tally_view {
 	struct tallies *tallies; /* NULL: there is one site */
 	unsigned site, site_count;
+	bool
+	    serves_nobody; /* the site has no clients of its own: it keeps no servers */
 };
 
 /* The servers of all sites, also those on their way between two. */

@@ -81,6 +81,13 @@ static void on_zone(void *ctx, const struct dns_zone_news *news)
 		    news->old_serial, news->serial);
 }
 
+/* Limits hold for all sites; clients are the workers'. */
+static void share(struct site *site, const struct crew *crew, unsigned index)
+{
+	catalog_share(site->catalog, crew->tallies, index, crew->worker_count + 1);
+	site->catalog->view.serves_nobody = index == crew->worker_count;
+}
+
 int floors_open(struct site *site, const struct settings *settings, struct crew *crew,
     unsigned index, struct err *err)
 {
@@ -100,8 +107,7 @@ int floors_open(struct site *site, const struct settings *settings, struct crew 
 	site->vars = vars_schema_new(settings->track_extra_parameters);
 	site->catalog = catalog_new(&site->mem);
 	if (crew)
-		catalog_share(
-		    site->catalog, crew->tallies, index, crew->worker_count + 1);
+		share(site, crew, index);
 	/* Even if it fails the other floors are made, for floors_close frees them all.
 	 */
 	int rc = session_init(site, err);

@@ -11,7 +11,8 @@
 void catalog_share(
     struct catalog *c, struct tallies *tallies, unsigned site, unsigned site_count)
 {
-	c->view = (struct tally_view){tallies, site, site_count};
+	c->view = (struct tally_view){
+	    .tallies = tallies, .site = site, .site_count = site_count};
 	c->tally = tally_hold(tallies, TALLY_PROCESS, NULL, NULL);
 }
 

@@ -171,7 +171,8 @@ int elsewhere_heir(const struct pool *pool, const struct ask *first, uint64_t no
 	uint64_t since_us;
 	int site;
 
-	if (!pool->tally || pool_is_paused(pool))
+	if (!pool->tally || pool_is_paused(pool) ||
+	    tallies_are_frozen(view_of(pool)->tallies))
 		return -1;
 	site = tally_find_waiting(view_of(pool), pool->tally, &since_us);
 	if (site < 0 || !first)

@@ -50,7 +50,8 @@ int pool_reserve_size(const struct pool *pool)
 
 int pool_min_size(const struct pool *pool)
 {
-	if (pool->database->catalog->is_leaving)
+	if (pool->database->catalog->is_leaving ||
+	    pool->database->catalog->view.serves_nobody)
 		return 0;
 	return scope_min_pool_size(scope_of_pool(pool));
 }
@@ -112,7 +113,9 @@ bool pool_is_oversized(const struct pool *pool)
 
 bool pool_is_undersized(const struct pool *pool)
 {
-	size_t connected = pool_connected_everywhere(pool);
+	/* Several sites may be logging in for it. */
+	size_t connected =
+	    pool->tally ? pool_servers_everywhere(pool) : pool_connected_count(pool);
 
 	return connected < (size_t)pool_min_size(pool) &&
 	       connected < (size_t)pool_size(pool);

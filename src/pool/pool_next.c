@@ -29,6 +29,9 @@ enum { LOGIN_PATIENCE_US = 200000 };
  * room to a client of another site that has waited longer. */
 enum { ASK_AGAIN_US = 5000, COURTESY_US = 20000 };
 
+/* How often it is looked whether a view was read. */
+enum { FROZEN_US = 1000 };
+
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
@@ -130,6 +133,7 @@ struct launch {
 	/* what came out */
 	bool is_reserve, lacks_pool_room;
 	enum room_kind lacks_room; /* ROOM_COUNT: there is some */
+	bool is_frozen;            /* it could not even be asked */
 	bool is_behind; /* there is room, but another pool's client comes first */
 	uint64_t wake_us;
 	struct seat *evicted;
@@ -230,6 +234,15 @@ static bool is_second(struct launch *l, enum room_kind kind)
 	return true;
 }
 
+/* A server may come to rest there a moment later, so it is asked again. */
+static void ask_elsewhere(struct launch *l, enum room_kind kind)
+{
+	if (!l->may_evict || !l->pool->tally)
+		return;
+	(void)elsewhere_asks_for_room(l->pool, kind, l->now_us);
+	l->wake_us = earlier(l->wake_us, l->now_us + ASK_AGAIN_US);
+}
+
 /* Steps 6 to 8.  Nobody is evicted for one limit while another leaves no room: it would
  * be for nothing. */
 static bool has_limit_room(struct launch *l)
@@ -246,10 +259,7 @@ static bool has_limit_room(struct launch *l)
 		if (!seat || l->lacks_room == ROOM_COUNT)
 			l->lacks_room = kind;
 		if (!seat) {
-			if (l->may_evict &&
-			    elsewhere_asks_for_room(l->pool, kind, l->now_us))
-				l->wake_us =
-				    earlier(l->wake_us, l->now_us + ASK_AGAIN_US);
+			ask_elsewhere(l, kind);
 			return false;
 		}
 	}
@@ -276,6 +286,9 @@ static bool may_launch(struct launch *l)
 		l->wake_us = earlier(l->wake_us, retry_us);
 		return false;
 	}
+	/* Another site may have filled it meanwhile. */
+	if (l->is_refill && pool->tally && !pool_is_undersized(pool))
+		return false;
 	/* A pool whose servers end by themselves is not filled up as fast as it can
 	 * be. */
 	if (l->is_refill && pool->has_wasted && l->now_us < pool->dial_us + REFILL_US) {
@@ -290,6 +303,12 @@ static bool has_claimed(struct launch *l)
 {
 	struct tallies *tallies = l->pool->database->catalog->view.tallies;
 
+	/* What is put off for a view comes as soon as it is read. */
+	if (tallies_are_frozen(tallies)) {
+		l->is_frozen = true;
+		l->wake_us = earlier(l->wake_us, l->now_us + FROZEN_US);
+		return false;
+	}
 	tallies_lock(tallies);
 	bool may = may_launch(l);
 	if (may)
@@ -388,7 +407,7 @@ static struct verdict launch_to_host(struct pool *pool, uint64_t now_us)
 	}
 	bool is_short = l.lacks_pool_room || l.lacks_room != ROOM_COUNT;
 	pool->wants_room = is_short && !l.is_behind && hosts_may_replace(pool);
-	return nothing(UINT64_MAX);
+	return nothing(l.is_frozen ? l.wake_us : UINT64_MAX);
 }
 
 /* A host that keeps a waiter waiting is left out until it answers, if there is another.

@@ -6,6 +6,7 @@
 
 #include <assert.h>
 
+#include "pool/elsewhere.h"
 #include "pool/idle.h"
 #include "pool/pool_effective.h"
 #include "pool/room.h"
@@ -124,6 +125,8 @@ static void tell_of_rest(struct pool *pool)
 	    pool_is_paused(pool))
 		pool_kick(pool);
 	room_offer(pool);
+	/* It could be closed for a client of another site. */
+	elsewhere_tell_of_room(pool);
 }
 
 void seat_move(struct seat *seat, enum seat_state state, uint64_t now_us)

@@ -14,6 +14,7 @@ struct tallies {
 	pthread_mutex_t lock;
 	struct map *by_key; /* struct tally by its key */
 	unsigned site_count;
+	atomic_bool is_frozen;
 };
 
 struct tallies *tallies_new(unsigned site_count)
@@ -48,6 +49,16 @@ void tallies_unlock(struct tallies *t)
 {
 	if (t)
 		pthread_mutex_unlock(&t->lock);
+}
+
+void tallies_freeze(struct tallies *t, bool is_frozen)
+{
+	atomic_store(&t->is_frozen, is_frozen);
+}
+
+bool tallies_are_frozen(const struct tallies *t)
+{
+	return t && atomic_load_explicit(&t->is_frozen, memory_order_relaxed);
 }
 
 /* A NUL divides what no name has. */

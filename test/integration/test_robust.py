@@ -200,15 +200,27 @@ def test_queries_wait_for_the_restart(busy, pg):
 
 
 def bench_under(pooler, pg, disturb, *args):
-    """Runs pgbench while disturb() is called repeatedly, and allows no error."""
+    """Runs pgbench, one after the other, for as long as disturb() takes, and allows no error."""
     script = pooler.write("load.sql", "select 1;\n")
-    with programs.Program([pg.program("pgbench"), "-n", "-f", script, "-c", "20", "-j", "2", "-T", "4",
-                           *args], pooler.env_for()) as bench:
+    is_over, failures = threading.Event(), []
+
+    def load():
+        try:
+            while not is_over.is_set():
+                programs.pgbench(pooler, pg, "-n", "-f", script, "-c", "20", "-j", "2", "-T", "3", *args)
+        except BaseException as fault:
+            failures.append(fault)
+
+    thread = threading.Thread(target=load)
+    thread.start()
+    try:
         waiting.wait_for(lambda: int((pooler.show("STATS") or [{}])[0].get("total_query_count", 0)) > 50,
                          "load")
         disturb()
-        assert bench.process.poll() is None, "the load ended too early"
-        programs.assert_clean_bench(*bench.finish())
+    finally:
+        is_over.set()
+        thread.join()
+    assert not failures, failures
 
 
 def test_pause_and_resume_under_load(busy, pg):
