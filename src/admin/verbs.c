@@ -599,7 +599,9 @@ static void verb_switchover(const struct order *order)
 	db = catalog_find_database(site->catalog, order->command->argument);
 	if (!(db = ordinary_database(order, db, "switch over")))
 		return;
-	if (switchover_check(site, db, to, &id) < 0)
+	if (crew_site_count(site) > 1)
+		reply_error(order->client, ERROR_SWITCHOVER_WORKERS);
+	else if (switchover_check(site, db, to, &id) < 0)
 		reply_error(order->client, id, db->name, to);
 	else
 		wait_begin_switchover(order->client, switchover_begin(site, db, to));

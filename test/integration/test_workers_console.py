@@ -42,3 +42,9 @@ def test_kill_of_all_is_one_for_all_workers(make_pooler, pg):
         pooler.admin.query("RESUME " + name)
         clients = [pooler.connect(name) for _ in range(2)]
         assert [c.value("select 1") for c in clients] == ["1"] * 2
+
+
+def test_switchover_is_refused(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings=WORKERS)
+    [error] = pooler.admin.query("SWITCHOVER db", check=False).errors
+    assert error.field("M") == "SWITCHOVER is for one worker"
