@@ -11,6 +11,10 @@ struct loop_counts {
 	/* Of a turn, without its wait: since the start, in the period that runs, and in
 	 * the one before it. */
 	uint64_t longest_us, period_longest_us, last_longest_us;
+	/* Spent in turns: in the period that runs, and in the one before it; when each
+	 * began. */
+	uint64_t period_busy_us, last_busy_us;
+	uint64_t period_began_us, last_began_us;
 	uint64_t began_us; /* the turn that runs */
 };
 
@@ -22,5 +26,8 @@ void loop_counts_end_period(struct loop_counts *counts);
 /* The longest turn of the running period and the one before it, so that there is
  * something to see right behind the end of one. */
 uint64_t loop_counts_recent_us(const struct loop_counts *counts);
+/* Percent of these two periods that were spent in turns; the turn that runs does not
+ * count. */
+unsigned loop_counts_busy(const struct loop_counts *counts, uint64_t now_us);
 
 #endif

@@ -112,6 +112,12 @@ struct server_events {
 	void (*gone)(struct server *server, const char *reason);
 };
 
+/* Servers that changed sites; see moving/lend.h. */
+struct lend_counts {
+	uint64_t out, in;
+	uint64_t waits_served; /* a client was waiting for the one that came */
+};
+
 /* How many connections can be in the middle of their login at the descriptor limit. */
 enum { SITE_SPARES = 8 };
 
@@ -152,6 +158,7 @@ struct site {
 	struct list listeners;   /* struct listener by .node */
 	struct moving
 	    *lent; /* see moving/lend.h; NULL: nothing came from another site */
+	struct lend_counts lend_counts;
 	struct waits *waits; /* the admin floor's: consoles that wait for something */
 	size_t server_count; /* server connections of all kinds */
 	size_t login_server_count; /* of them still logging in */

@@ -80,6 +80,13 @@ static struct moving *site_moving(struct site *site)
 	return site->lent;
 }
 
+static void count_arrival(struct site *site, const struct pool *pool)
+{
+	site->lend_counts.in++;
+	if (pool && !list_is_empty(&pool->seekers))
+		site->lend_counts.waits_served++;
+}
+
 /* The server goes on here.  -1: it cannot. */
 static int take_server(struct crate *crate, struct parcel *parcel)
 {
@@ -93,6 +100,7 @@ static int take_server(struct crate *crate, struct parcel *parcel)
 	parcel->server.seat.is_carried = true;
 	parcel->server.seat.carried_from = crate->from;
 	crate->fd = -1;
+	count_arrival(site, wishes_pool(site->catalog, crate->database, crate->user));
 	server = moving_take_server(site_moving(site), &parcel->server, fd);
 	if (crate->tls && stream_give_tls(&server->conn.stream, &crate->tls,
 			      crate->sealed.bytes, crate->sealed.len) < 0)
@@ -198,6 +206,7 @@ static void send_off(struct server *server)
 		return;
 	}
 	pool_carried(&server->seat);
+	conn->site->lend_counts.out++;
 	post(crate);
 	conn_hand_on(conn, &lent_ops);
 	server->is_cut = true; /* no Terminate: it lives on */

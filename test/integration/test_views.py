@@ -99,7 +99,7 @@ HELP = """
 \tEXPLAIN LOGIN <user> <db> [<address>]
 \tSWITCHOVER <db> [TO <host>]
 \tTAKEOVER <format>
-\tSHOW HOSTS|PREPARED_STATEMENTS|STATE_LEAKS"""
+\tSHOW HOSTS|PREPARED_STATEMENTS|STATE_LEAKS|WORKERS"""
 
 
 def test_help(pooler):

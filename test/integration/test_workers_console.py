@@ -44,6 +44,35 @@ def test_kill_of_all_is_one_for_all_workers(make_pooler, pg):
         assert [c.value("select 1") for c in clients] == ["1"] * 2
 
 
+def numbers(row):
+    return {name: int(value) for name, value in row.items() if name != "worker"}
+
+
+def test_show_workers(make_pooler, pg):
+    """One server for clients of two workers goes to and fro."""
+    pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings=WORKERS)
+    clients = [pooler.connect() for _ in range(2)]
+    for _ in range(3):
+        assert [c.value("select 1") for c in clients] == ["1"] * 2
+    rows = pooler.show("WORKERS")
+    assert [r["worker"] for r in rows] == ["0", "1", "control"]
+    first, second, control = map(numbers, rows)
+    assert first["clients"] == second["clients"] == control["clients"] == 1
+    assert first["servers"] + second["servers"] == 1 and control["servers"] == 0
+    assert first["servers_out"] == second["servers_in"] == second["waits_served_elsewhere"] >= 2
+    assert abs(first["servers_in"] - first["servers_out"]) <= 1
+    for row in first, second, control:
+        assert 0 <= row["busy"] <= 100
+        assert row["turns"] > 0 and row["longest_turn_us"] > 0
+
+
+def test_show_workers_of_one(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings={"workers": 1})
+    assert pooler.connect().value("select 1") == "1"
+    [row] = pooler.show("WORKERS")
+    assert row["worker"] == "0" and row["servers"] == "1" and row["servers_out"] == "0"
+
+
 def test_switchover_is_refused(make_pooler, pg):
     pooler = make_pooler({"db": pg.conn()}, settings=WORKERS)
     [error] = pooler.admin.query("SWITCHOVER db", check=False).errors

@@ -128,6 +128,8 @@ static const struct shape {
 	      "assignments:20|failures:20|last_error:25|retry_in:20"},
     {"STATE_LEAKS",
 	"database:25|user:25|application_name:25|kind:25|count:20|last_time:25"},
+    {"WORKERS", "worker:25|clients:23|servers:23|busy:23|turns:20|longest_turn_us:20|"
+		"servers_out:20|servers_in:20|waits_served_elsewhere:20"},
 };
 
 static void test_columns(void **state)
@@ -176,7 +178,7 @@ static void test_help(void **state)
 	    "\n\tEXPLAIN LOGIN <user> <db> [<address>]"
 	    "\n\tSWITCHOVER <db> [TO <host>]"
 	    "\n\tTAKEOVER <format>"
-	    "\n\tSHOW HOSTS|PREPARED_STATEMENTS|STATE_LEAKS"
+	    "\n\tSHOW HOSTS|PREPARED_STATEMENTS|STATE_LEAKS|WORKERS"
 	    "\nC SHOW\nZ I\n");
 }
 

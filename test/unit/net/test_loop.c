@@ -516,6 +516,28 @@ static void test_longest_turn(void **state)
 	assert_true(counts->longest_us == longest_us);
 }
 
+static void test_busy(void **state)
+{
+	struct loop_counts counts = {0};
+
+	(void)state;
+	assert_int_equal(loop_counts_busy(&counts, 0), 0);
+	loop_counts_begin(&counts, 1000);
+	loop_counts_end(&counts, 1300);
+	assert_int_equal(loop_counts_busy(&counts, 2000), 30);
+	loop_counts_begin(&counts, 2000);
+	loop_counts_end_period(&counts);
+	loop_counts_end(&counts, 2100);
+	/* both periods */
+	assert_int_equal(loop_counts_busy(&counts, 3000), 20);
+	loop_counts_begin(&counts, 3000);
+	loop_counts_end_period(&counts);
+	/* the first one is forgotten */
+	assert_int_equal(loop_counts_busy(&counts, 3000), 10);
+	loop_counts_end(&counts, 6000);
+	assert_int_equal(loop_counts_busy(&counts, 5000), 100);
+}
+
 #define SCENE_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -537,6 +559,7 @@ int main(void)
 	    SCENE_TEST(test_signal_where_libevent_has_no_epoll),
 	    SCENE_TEST(test_clock),
 	    SCENE_TEST(test_longest_turn),
+	    cmocka_unit_test(test_busy),
 	};
 
 	return cmocka_run_group_tests_name("loop", tests, NULL, NULL);

@@ -1,0 +1,24 @@
+/*
+ * SHOW WORKERS.
+ */
+#include <stdio.h>
+
+#include "admin/views.def"
+#include "admin/views.h"
+#include "session/crew.h"
+
+void view_workers(struct rows *rows)
+{
+	const struct site *site = rows->site;
+	const struct loop_counts *counts = loop_counts(site->loop);
+	const struct lend_counts *lent = &site->lend_counts;
+	char worker[16] = "0";
+
+	if (site->crew && crew_is_control(site))
+		snprintf(worker, sizeof(worker), "control");
+	else if (site->crew)
+		snprintf(worker, sizeof(worker), "%u", site->crew->index);
+	row_begin(rows);
+	WORKERS_COLUMNS(CELL)
+	row_end(rows);
+}
