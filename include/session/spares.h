@@ -16,6 +16,10 @@ void spares_done(struct site *site);
 /* Closes one spare descriptor, so that one more socket can be opened.  false: there is
  * none left. */
 bool spares_give_up(struct site *site);
+/* A copy of this descriptor, for a connection on its way to another site: at the limit
+ * a spare one is given up for it, and comes back with the next call that finds room.
+ * -1: none. */
+int spares_duplicate(struct site *site, int fd);
 /* Opens the spares that are missing, as many as the process has descriptors for. */
 void spares_refill(struct site *site);
 

@@ -6,6 +6,7 @@
 
 #include "login/login.h"
 #include "session/client.h"
+#include "session/crew.h"
 
 enum {
 	/* Even on a slow network an honest client answers sooner; and a client that
@@ -21,10 +22,10 @@ static bool evict_is_due(const struct client *client)
 	       !login_is_at_work(client);
 }
 
-unsigned evict_silent(struct site *site)
+static void evict_at(struct site *site, void *ctx)
 {
 	struct client *client, *next;
-	unsigned count = 0;
+	unsigned count = 0, *sum = ctx;
 
 	/* the oldest come first */
 	list_for_safe (client, next, &site->login_clients, site_node) {
@@ -36,5 +37,13 @@ unsigned evict_silent(struct site *site)
 		count++;
 		client_fatal(client, ERROR_NO_MORE_DESCRIPTORS);
 	}
-	return count;
+	*sum += count;
+}
+
+unsigned evict_silent(struct site *site)
+{
+	unsigned sum = 0;
+
+	(void)crew_each(site, evict_at, &sum);
+	return sum;
 }

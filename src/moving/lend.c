@@ -5,12 +5,12 @@
 #include "moving/lend.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "moving/moving.h"
 #include "session/server.h"
+#include "session/spares.h"
 
 /* ---- crates: parcels on their way ---- */
 
@@ -192,7 +192,7 @@ static void send_off(struct server *server)
 	struct crew *crew = conn->site->crew->crew;
 	struct crate *crate = crate_new(&crew->members[server->lent_to], pool, false);
 
-	crate->fd = fcntl(conn->stream.fd, F_DUPFD_CLOEXEC, 0);
+	crate->fd = spares_duplicate(conn->site, conn->stream.fd);
 	if (crate->fd < 0 ||
 	    moving_offer_server(conn->site, server, put_parcel, crate) < 0) {
 		crate_free(crate);

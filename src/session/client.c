@@ -34,7 +34,7 @@ void client_put_name(const struct conn *conn, char *out, size_t size)
 static void client_destroy(struct conn *conn)
 {
 	struct site *site = conn->site;
-	if (conn_client(conn)->is_spare)
+	if (conn_client(conn)->is_spare || conn_client(conn)->has_gone)
 		spares_refill(site);
 	if (!conn_client(conn)->has_gone)
 		crew_count_client(site, -1);

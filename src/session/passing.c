@@ -5,9 +5,10 @@
 #include "session/passing.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "session/spares.h"
 
 static struct passage *passage_new(struct crew_member *to, int fd)
 {
@@ -95,11 +96,6 @@ static const struct conn_ops passing_ops = {
     .closed = passing_closed,
 };
 
-static int duplicate(const struct conn *conn)
-{
-	return fcntl(conn->stream.fd, F_DUPFD_CLOEXEC, 0);
-}
-
 static struct passage *describe(struct conn *conn, struct crew_member *to, int fd)
 {
 	const struct client *client = conn_client(conn);
@@ -118,7 +114,7 @@ static struct passage *describe(struct conn *conn, struct crew_member *to, int f
 static void pass_on(struct conn *conn)
 {
 	struct crew_member *to = conn_client(conn)->passes_to;
-	int fd = duplicate(conn);
+	int fd = spares_duplicate(conn->site, conn->stream.fd);
 	struct passage *p;
 
 	if (fd < 0) {
@@ -186,7 +182,7 @@ bool passing_may_ask_next(struct client *carrier, const uint8_t *packet, size_t 
 	struct crew_member *to =
 	    left == 0 ? crew_control(crew)
 		      : &crew->members[(own->index + 1) % (crew->worker_count + 1)];
-	fd = duplicate(conn);
+	fd = spares_duplicate(conn->site, conn->stream.fd);
 	if (fd < 0)
 		return false;
 	/* The copy keeps alive what the engine knows of the socket. */

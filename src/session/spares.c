@@ -3,8 +3,17 @@
  */
 #include "session/spares.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
+
+#include "session/crew.h"
+
+/* A worker accepts nothing; it makes one copy at a time. */
+static unsigned most(const struct site *site)
+{
+	return crew_is_control(site) ? SITE_SPARES : 1;
+}
 
 void spares_init(struct site *site)
 {
@@ -28,10 +37,21 @@ bool spares_give_up(struct site *site)
 
 void spares_refill(struct site *site)
 {
-	while (site->spare_count < SITE_SPARES) {
+	while (site->spare_count < most(site)) {
 		int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		if (fd < 0)
 			return;
 		site->spare_fds[site->spare_count++] = fd;
 	}
+}
+
+int spares_duplicate(struct site *site, int fd)
+{
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+	if (copy >= 0)
+		spares_refill(site);
+	else if (errno == EMFILE && spares_give_up(site))
+		copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	return copy;
 }

@@ -1,5 +1,7 @@
 """Several workers: the console, and limits that concern connections which go from worker to worker."""
 
+import resource
+
 import wire
 
 WORKERS = {"workers": 2, "pool_mode": "transaction"}
@@ -77,3 +79,31 @@ def test_switchover_is_refused(make_pooler, pg):
     pooler = make_pooler({"db": pg.conn()}, settings=WORKERS)
     [error] = pooler.admin.query("SWITCHOVER db", check=False).errors
     assert error.field("M") == "SWITCHOVER is for one worker"
+
+
+def test_console_takes_the_last_descriptor(make_pooler, pg):
+    """A connection goes from the worker that was given it to the console as a copy of its
+    descriptor, also if there is none left."""
+    pooler = make_pooler({"db": pg.conn(pool_size=1)}, start=False, settings=dict(WORKERS, max_client_conn=1000))
+    pooler.preexec = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    pooler.start()
+    held = [pooler.connect()]
+    assert held[0].value("select 1") == "1"
+    while pooler.fds() < 63:
+        held.append(pooler.connect())
+    assert pooler.fds() == 63
+    console = pooler.connect("pgbouncer", "admin_user")
+    assert console.value("SHOW VERSION")
+    assert held[0].value("select 1") == "1"
+
+
+def test_strangers_at_workers_make_room(make_pooler, pg):
+    """At the descriptor limit clients that do not go on with their login are sent away, at whichever
+    worker they are."""
+    pooler = make_pooler({"db": pg.conn(pool_size=1)}, start=False, settings=dict(
+        WORKERS, max_client_conn=1000, client_login_timeout=600, tcp_defer_accept=0))
+    pooler.preexec = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    pooler.start()
+    strangers = [pooler.client() for _ in range(70)]
+    error = strangers[0].recv()
+    assert error.kind == "E" and error.field("M") == "no more connections allowed (descriptor limit)"
