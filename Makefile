@@ -196,8 +196,8 @@ $(foreach f,$(FLOORS),$(eval $(call unit_rules,$f)))
 # Lower floors run first, because their failures explain those above.
 UNIT := $(foreach f,base wire auth net conf pool session broker cancel moving relay login admin daemon,$(UNIT_$f))
 
-# Tests with helper threads beside the loop, which VARIANT=tsan checks.
-THREADED := $(filter $(addprefix $(OUT)/test/unit/,auth/test_workers% auth/test_judge% broker/test_dial% login/test_%),$(UNIT))
+# Tests with several threads, which VARIANT=tsan checks.
+THREADED := $(filter $(addprefix $(OUT)/test/unit/,auth/test_workers% auth/test_judge% net/test_mailbox% pool/test_tally% session/test_crew% broker/test_dial% login/test_%),$(UNIT))
 
 .PHONY: unit unit-threads
 unit: $(UNIT)

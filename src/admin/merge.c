@@ -139,7 +139,7 @@ static void combine(const struct merge *m, struct merged *into, struct merged *f
 				swap(a, b);
 			break;
 		case CELL_LATEST:
-			if (a->text && b->text && strcmp(b->text, a->text) > 0)
+			if (b->text && (!a->text || strcmp(b->text, a->text) > 0))
 				swap(a, b);
 			break;
 		}

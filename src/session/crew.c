@@ -129,8 +129,9 @@ static void call_opened(struct letter *letter)
 {
 	struct call *call = container_of(letter, struct call, letter);
 
-	atomic_store(&call->member->is_silent, false);
 	if (!may_run(call)) {
+		/* Not before: the caller may just be noting that nobody answered. */
+		atomic_store(&call->member->is_silent, false);
 		call_free(call);
 		return;
 	}

@@ -1,0 +1,173 @@
+/*
+ * Rows of several sites become those of one pooler: what becomes of each kind of cell,
+ * and the order.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "admin/merge.h"
+#include "admin/row.h"
+#include "wire/codec.h"
+
+static const struct column columns[] = {
+    {"name", &cell_text, ""},
+    {"user", &cell_text, ""},
+    {"mode", &cell_text, ""},
+    {"count", &cell_sum4, ""},
+    {"total", &cell_sum8, ""},
+    {"maxwait", &cell_most4, ""},
+    {"maxwait_us", &cell_rest4, ""},
+    {"since", &cell_time, ""},
+};
+enum { COLUMNS = sizeof(columns) / sizeof(columns[0]) };
+
+static const struct view view = {
+    .name = "THINGS",
+    .columns = columns,
+    .column_count = COLUMNS,
+    .key_count = 2,
+    .sorted_by = 1,
+};
+
+/* A row, its cells divided by '|'; "-" stands for NULL. */
+static void put_row(struct buf *out, const char *text)
+{
+	char cells[200];
+	char *at = cells;
+	size_t row = codec_begin_row(out, COLUMNS);
+
+	strcpy(cells, text);
+	for (size_t i = 0; i < COLUMNS; i++) {
+		char *cell = strsep(&at, "|");
+		assert_non_null(cell);
+		codec_put_field(out, strcmp(cell, "-") == 0 ? NULL : cell);
+	}
+	assert_null(at);
+	codec_end_row(out, row);
+}
+
+static void add_site(struct merge *m, const char *const *texts)
+{
+	struct buf rows;
+
+	buf_init(&rows, 0);
+	for (; *texts; texts++)
+		put_row(&rows, *texts);
+	merge_add(m, &rows);
+	buf_done(&rows);
+}
+#define ADD(m, ...) add_site(m, (const char *const[]){__VA_ARGS__, NULL})
+
+/* What comes out is byte for byte what these rows are. */
+static void expect_rows(struct merge *m, const char *const *texts)
+{
+	struct buf expected, got;
+
+	buf_init(&expected, 0);
+	buf_init(&got, 0);
+	for (; *texts; texts++)
+		put_row(&expected, *texts);
+	merge_put(m, &got);
+	assert_int_equal(got.len, expected.len);
+	assert_memory_equal(got.bytes, expected.bytes, got.len);
+	buf_done(&expected);
+	buf_done(&got);
+	merge_free(&m);
+	assert_null(m);
+}
+#define EXPECT(m, ...) expect_rows(m, (const char *const[]){__VA_ARGS__, NULL})
+
+static void sums_and_first_values(void **state)
+{
+	(void)state;
+	struct merge *m = merge_new(&view);
+
+	ADD(m, "a|u|session|2|9000000000|0|0|2026");
+	ADD(m, "a|u|other|3|1|0|0|2026");
+	ADD(m, "a|u|session|-1|0|0|0|2026");
+	EXPECT(m, "a|u|session|4|9000000001|0|0|2026");
+}
+
+/* Seconds decide, and where they are the same what is left of them; no mixture. */
+static void longest_wait(void **state)
+{
+	(void)state;
+	struct merge *m = merge_new(&view);
+
+	ADD(m, "a|u||0|0|3|5|", "b|u||0|0|1|999999|", "c|u||0|0|2|7|",
+	    "d|u||0|0|10|1|");
+	ADD(m, "a|u||0|0|2|999999|", "b|u||0|0|2|4|", "c|u||0|0|2|9|",
+	    "d|u||0|0|9|2|");
+	ADD(m, "a|u||0|0|0|6|", "b|u||0|0|2|3|", "c|u||0|0|2|8|", "d|u||0|0|10|0|");
+	EXPECT(m, "a|u||0|0|3|5|", "b|u||0|0|2|4|", "c|u||0|0|2|9|", "d|u||0|0|10|1|");
+}
+
+static void nothing_gives_way_to_something(void **state)
+{
+	(void)state;
+	struct merge *m = merge_new(&view);
+
+	ADD(m, "a|u|-|-|1|0|0|-", "b|u||2|-|0|0|2026-03", "-|u|-|-|-|0|0|-");
+	ADD(m, "a|u|x|4|-|0|0|2026-01", "b|u|y|-|2|0|0|2026-04", "-|u|z|1|1|0|0|-");
+	ADD(m, "a|u|w|-|-|0|0|2026-02", "b|u|-|0|0|0|0|-");
+	EXPECT(m, "-|u|z|1|1|0|0|-", "a|u|x|4|1|0|0|2026-02", "b|u|y|2|2|0|0|2026-04");
+}
+
+/* By the first column only; what is alike stays in the order of coming.  An empty text
+ * and NULL are two keys. */
+static void sorted_rows(void **state)
+{
+	(void)state;
+	struct merge *m = merge_new(&view);
+
+	ADD(m, "c|x||1|0|0|0|", "a|z||1|0|0|0|", "|u||1|0|0|0|");
+	ADD(m, "B|u||1|0|0|0|", "a|b||1|0|0|0|", "c|x||1|0|0|0|", "-|u||1|0|0|0|",
+	    "ab|u||1|0|0|0|");
+	EXPECT(m, "|u||1|0|0|0|", "-|u||1|0|0|0|", "B|u||1|0|0|0|", "a|z||1|0|0|0|",
+	    "a|b||1|0|0|0|", "ab|u||1|0|0|0|", "c|x||2|0|0|0|");
+}
+
+/* The names of two columns are not one text. */
+static void keys_are_told_apart(void **state)
+{
+	(void)state;
+	struct merge *m = merge_new(&view);
+
+	ADD(m, "ab|c||1|0|0|0|", "a|bc||1|0|0|0|");
+	ADD(m, "a|bc||1|0|0|0|");
+	EXPECT(m, "a|bc||2|0|0|0|", "ab|c||1|0|0|0|");
+}
+
+static void no_rows(void **state)
+{
+	(void)state;
+	struct merge *m = merge_new(&view);
+	struct buf rows;
+
+	buf_init(&rows, 0);
+	merge_add(m, &rows);
+	merge_put(m, &rows);
+	assert_int_equal(rows.len, 0);
+	buf_done(&rows);
+	merge_free(&m);
+	merge_free(&m);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(sums_and_first_values),
+	    cmocka_unit_test(longest_wait),
+	    cmocka_unit_test(nothing_gives_way_to_something),
+	    cmocka_unit_test(sorted_rows),
+	    cmocka_unit_test(keys_are_told_apart),
+	    cmocka_unit_test(no_rows),
+	};
+
+	return cmocka_run_group_tests_name("merge", tests, NULL, NULL);
+}

@@ -1,0 +1,253 @@
+/*
+ * Letters to a loop: the order of each poster's, the wake-up, and those that are there
+ * when the mailbox is freed.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "net/mailbox.h"
+
+enum { POSTERS = 4, LETTERS = 5000, VOLLEYS = 2000, SECOND = 1000000 };
+
+/* One thread's loop with a mailbox, and what was opened there. */
+struct post {
+	struct mem mem;
+	struct loop *loop;
+	struct mailbox *mailbox;
+	struct deadline guard;
+	char opened[16]; /* the names in the order of opening */
+	unsigned last[POSTERS], count;
+};
+
+struct note {
+	struct letter letter;
+	struct post *at;
+	struct note *posts_next; /* opening it posts this one */
+	char name;
+	unsigned poster, number;
+};
+
+static void guard_expired(struct deadline *d)
+{
+	(void)d;
+	fail_msg("the letters did not come in time");
+}
+
+static void post_open(struct post *p)
+{
+	struct err err;
+
+	memset(p, 0, sizeof(*p));
+	mem_init(&p->mem);
+	p->loop = loop_new(&p->mem, &err);
+	assert_non_null(p->loop);
+	p->mailbox = mailbox_new(p->loop, &err);
+	assert_non_null(p->mailbox);
+	deadline_init(&p->guard, guard_expired);
+	deadline_set(p->loop, &p->guard, loop_now(p->loop) + 60 * (uint64_t)SECOND);
+}
+
+static void post_close(struct post *p)
+{
+	mailbox_free(&p->mailbox);
+	assert_null(p->mailbox);
+	deadline_clear(p->loop, &p->guard);
+	loop_free(&p->loop);
+}
+
+/* ---- one thread ---- */
+
+static void write_name(struct letter *letter)
+{
+	struct note *note = container_of(letter, struct note, letter);
+	struct post *p = note->at;
+
+	p->opened[p->count++] = note->name;
+	if (note->posts_next)
+		mailbox_post(p->mailbox, &note->posts_next->letter);
+	if (note->name == '.')
+		loop_stop(p->loop);
+}
+
+static struct note named(struct post *p, char name)
+{
+	return (struct note){.letter.open = write_name, .at = p, .name = name};
+}
+
+static void opens_in_the_order_of_posting(void **state)
+{
+	(void)state;
+	struct post p;
+	static const char names[] = "abcde.";
+	struct note notes[sizeof(names) - 1];
+
+	post_open(&p);
+	for (size_t i = 0; i < sizeof(names) - 1; i++) {
+		notes[i] = named(&p, names[i]);
+		mailbox_post(p.mailbox, &notes[i].letter);
+	}
+	assert_string_equal(p.opened, "");
+	loop_run(p.loop);
+	assert_string_equal(p.opened, names);
+	post_close(&p);
+}
+
+/* A letter that is posted while others are opened comes after them. */
+static void opens_what_is_posted_meanwhile(void **state)
+{
+	(void)state;
+	struct post p;
+
+	post_open(&p);
+	struct note last = named(&p, '.'), b = named(&p, 'b'), a = named(&p, 'a');
+	a.posts_next = &last;
+	mailbox_post(p.mailbox, &a.letter);
+	mailbox_post(p.mailbox, &b.letter);
+	loop_run(p.loop);
+	assert_string_equal(p.opened, "ab.");
+	post_close(&p);
+}
+
+static void opens_all_before_it_is_freed(void **state)
+{
+	(void)state;
+	struct post p;
+
+	post_open(&p);
+	struct note c = named(&p, 'c'), b = named(&p, 'b'), a = named(&p, 'a');
+	b.posts_next = &c;
+	mailbox_post(p.mailbox, &a.letter);
+	mailbox_post(p.mailbox, &b.letter);
+	post_close(&p);
+	assert_string_equal(p.opened, "abc");
+	mailbox_free(&p.mailbox);
+}
+
+/* ---- several threads ---- */
+
+struct poster {
+	pthread_t thread;
+	struct post *to;
+	struct note notes[LETTERS];
+};
+
+static void check_number(struct letter *letter)
+{
+	struct note *note = container_of(letter, struct note, letter);
+	struct post *p = note->at;
+
+	assert_int_equal(note->number, p->last[note->poster] + 1);
+	p->last[note->poster] = note->number;
+	if (++p->count == POSTERS * LETTERS)
+		loop_stop(p->loop);
+}
+
+static void *post_many(void *arg)
+{
+	struct poster *poster = arg;
+
+	for (size_t i = 0; i < LETTERS; i++)
+		mailbox_post(poster->to->mailbox, &poster->notes[i].letter);
+	return NULL;
+}
+
+static void keeps_the_order_of_each_poster(void **state)
+{
+	(void)state;
+	struct post p;
+	struct poster *posters = calloc(POSTERS, sizeof(*posters));
+
+	post_open(&p);
+	for (unsigned n = 0; n < POSTERS; n++) {
+		posters[n].to = &p;
+		for (unsigned i = 0; i < LETTERS; i++)
+			posters[n].notes[i] = (struct note){
+			    .letter.open = check_number,
+			    .at = &p,
+			    .poster = n,
+			    .number = i + 1,
+			};
+	}
+	for (unsigned n = 0; n < POSTERS; n++)
+		assert_int_equal(
+		    pthread_create(
+			&posters[n].thread, NULL, post_many, &posters[n]),
+		    0);
+	loop_run(p.loop);
+	for (unsigned n = 0; n < POSTERS; n++) {
+		pthread_join(posters[n].thread, NULL);
+		assert_int_equal(p.last[n], LETTERS);
+	}
+	post_close(&p);
+	free(posters);
+}
+
+/* Two loops with nothing to do but to wait for the one letter that goes to and fro. */
+struct court {
+	struct post *sides;
+	struct note ball;
+	unsigned volleys;
+};
+
+static void hit(struct letter *letter)
+{
+	struct court *court = container_of(letter, struct court, ball.letter);
+	struct post *from = court->ball.at;
+	struct post *to = &court->sides[from == court->sides];
+
+	/* The last one ends the other side's game as well. */
+	if (++court->volleys > VOLLEYS)
+		loop_stop(from->loop);
+	if (court->volleys > VOLLEYS + 1)
+		return;
+	court->ball.at = to;
+	mailbox_post(to->mailbox, letter);
+}
+
+static void *play(void *arg)
+{
+	struct post *side = arg;
+
+	loop_run(side->loop);
+	return NULL;
+}
+
+static void wakes_a_loop_that_waits(void **state)
+{
+	(void)state;
+	struct post sides[2];
+	struct court court = {.sides = sides, .ball.letter.open = hit};
+	pthread_t thread;
+
+	post_open(&sides[0]);
+	post_open(&sides[1]);
+	assert_int_equal(pthread_create(&thread, NULL, play, &sides[1]), 0);
+	court.ball.at = &sides[0];
+	mailbox_post(sides[0].mailbox, &court.ball.letter);
+	loop_run(sides[0].loop);
+	pthread_join(thread, NULL);
+	assert_int_equal(court.volleys, VOLLEYS + 2);
+	post_close(&sides[0]);
+	post_close(&sides[1]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(opens_in_the_order_of_posting),
+	    cmocka_unit_test(opens_what_is_posted_meanwhile),
+	    cmocka_unit_test(opens_all_before_it_is_freed),
+	    cmocka_unit_test(keeps_the_order_of_each_poster),
+	    cmocka_unit_test(wakes_a_loop_that_waits),
+	};
+
+	return cmocka_run_group_tests_name("mailbox", tests, NULL, NULL);
+}
