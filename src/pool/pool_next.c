@@ -133,8 +133,9 @@ struct launch {
 	/* what came out */
 	bool is_reserve, lacks_pool_room;
 	enum room_kind lacks_room; /* ROOM_COUNT: there is some */
-	bool is_frozen;            /* it could not even be asked */
-	bool is_behind; /* there is room, but another pool's client comes first */
+	bool is_frozen;      /* it could not even be asked */
+	bool is_behind;      /* there is room, but another pool's client comes first */
+	bool is_behind_here; /* ... one of this site */
 	uint64_t wake_us;
 	struct seat *evicted;
 };
@@ -268,6 +269,7 @@ static bool has_limit_room(struct launch *l)
 		return false;
 	/* There is room, but is it for another pool, whose client comes first? */
 	l->lacks_room = room_before(l->pool);
+	l->is_behind_here = l->lacks_room != ROOM_COUNT;
 	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++)
 		if (l->lacks_room == ROOM_COUNT && is_second(l, kind))
 			l->lacks_room = kind;
@@ -333,8 +335,9 @@ static struct verdict launch(struct launch *l)
 		return seat_retire(l->evicted, "evicted");
 	if (l->may_evict) {
 		room_want(l->pool, l->lacks_room);
-		/* Whoever is before it may not know yet that there is room. */
-		if (l->is_behind)
+		/* Whoever is before it may not know yet that there is room.  Another
+		 * site was told already. */
+		if (l->is_behind_here)
 			room_offer(l->pool);
 	} else {
 		room_want(l->pool, ROOM_COUNT);

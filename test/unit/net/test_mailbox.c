@@ -178,8 +178,7 @@ static void keeps_the_order_of_each_poster(void **state)
 	}
 	for (unsigned n = 0; n < POSTERS; n++)
 		assert_int_equal(
-		    pthread_create(
-			&posters[n].thread, NULL, post_many, &posters[n]),
+		    pthread_create(&posters[n].thread, NULL, post_many, &posters[n]),
 		    0);
 	loop_run(p.loop);
 	for (unsigned n = 0; n < POSTERS; n++) {

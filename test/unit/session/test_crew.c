@@ -271,7 +271,8 @@ static void new_clients_are_spread_evenly(void **state)
 		picked[crew_pick(s->crew)->index]++;
 		for (int k = 0; k < WORKERS; k++)
 			for (int n = 0; n < k; n++)
-				assert_true(picked[k] <= picked[n] + 1 && picked[n] <= picked[k] + 1);
+				assert_true(picked[k] <= picked[n] + 1 &&
+					    picked[n] <= picked[k] + 1);
 	}
 	assert_int_equal(picked[WORKERS], 0);
 	assert_int_equal(crew_client_count(&s->control), 10 * WORKERS);
