@@ -27,5 +27,10 @@ bool elsewhere_is_first(
     const struct pool *pool, enum room_kind kind, uint64_t place_us);
 /* Something that counted has ended: who waits for it elsewhere is told. */
 void elsewhere_tell_of_room(const struct pool *pool);
+/* The same under this one limit, or in the pool itself. */
+void elsewhere_tell_next(const struct pool *pool, const struct tally *tally);
+/* ... of these names, whether or not the pool exists here. */
+void elsewhere_tell_named(struct catalog *c, const struct tally *tally,
+    const char *database, const char *user);
 
 #endif

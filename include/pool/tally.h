@@ -81,8 +81,9 @@ int tally_find_welcome(const struct tally_view *view, const struct tally *tally)
  * while nobody does. */
 int tally_find_waiting(
     const struct tally_view *view, const struct tally *tally, uint64_t *since_us);
-/* Somebody waits here since then (0: nobody any more). */
-void tally_note_waiting(
+/* Somebody waits here since then (0: nobody any more).  True: who waited longest here
+ * does not any more. */
+bool tally_note_waiting(
     const struct tally_view *view, struct tally *tally, uint64_t since_us);
 
 /* Own counts. */

@@ -45,19 +45,26 @@ static enum tally_kind kind_of_room(enum room_kind kind)
 				       : TALLY_PROCESS;
 }
 
+/* The names are left out where it is not about one. */
+static void send_named(struct catalog *c, int site, struct wish wish)
+{
+	wish.from = c->view.site;
+	if (wish.of != TALLY_DATABASE && wish.of != TALLY_POOL)
+		wish.database = NULL;
+	if (wish.of != TALLY_USER && wish.of != TALLY_POOL)
+		wish.user = NULL;
+	c->events->wish(c->events_ctx, (unsigned)site, &wish);
+}
+
 static void send(const struct pool *pool, int site, enum wish_kind kind,
     enum tally_kind of, uint64_t since_us)
 {
-	struct catalog *c = pool->database->catalog;
-	const struct wish wish = {.kind = kind,
-	    .of = of,
-	    .from = c->view.site,
-	    .database =
-		of == TALLY_DATABASE || of == TALLY_POOL ? pool->database->name : NULL,
-	    .user = of == TALLY_USER || of == TALLY_POOL ? pool->user->name : NULL,
-	    .since_us = since_us};
-
-	c->events->wish(c->events_ctx, (unsigned)site, &wish);
+	send_named(pool->database->catalog, site,
+	    (struct wish){.kind = kind,
+		.of = of,
+		.database = pool->database->name,
+		.user = pool->user->name,
+		.since_us = since_us});
 }
 
 /* ---- asking ---- */
@@ -152,16 +159,32 @@ void elsewhere_tell_of_room(const struct pool *pool)
 {
 	static const enum tally_kind kinds[] = {
 	    TALLY_POOL, TALLY_USER, TALLY_DATABASE, TALLY_PROCESS};
-	uint64_t since_us;
 
 	if (!pool->tally)
 		return;
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		int site = tally_find_waiting(
-		    view_of(pool), tally_of(pool, kinds[i]), &since_us);
-		if (site >= 0)
-			send(pool, site, WISH_LOOK, kinds[i], since_us);
-	}
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		elsewhere_tell_next(pool, tally_of(pool, kinds[i]));
+}
+
+void elsewhere_tell_next(const struct pool *pool, const struct tally *tally)
+{
+	elsewhere_tell_named(
+	    pool->database->catalog, tally, pool->database->name, pool->user->name);
+}
+
+void elsewhere_tell_named(struct catalog *c, const struct tally *tally,
+    const char *database, const char *user)
+{
+	uint64_t since_us;
+	int site = tally_find_waiting(&c->view, tally, &since_us);
+
+	if (site >= 0)
+		send_named(c, site,
+		    (struct wish){.kind = WISH_LOOK,
+			.of = tally->kind,
+			.database = database,
+			.user = user,
+			.since_us = since_us});
 }
 
 /* ---- giving ---- */

@@ -133,7 +133,7 @@ struct launch {
 	/* what came out */
 	bool is_reserve, lacks_pool_room;
 	enum room_kind lacks_room; /* ROOM_COUNT: there is some */
-	bool is_frozen;      /* it could not even be asked */
+	bool is_frozen;            /* it could not even be asked */
 	bool is_behind;      /* there is room, but another pool's client comes first */
 	bool is_behind_here; /* ... one of this site */
 	uint64_t wake_us;

@@ -7,6 +7,8 @@
 
 #include <assert.h>
 
+#include "pool/elsewhere.h"
+#include "pool/pool_effective.h"
 #include "pool/room.h"
 #include "pool/seats.h"
 
@@ -24,7 +26,14 @@ static struct list *list_of_kind(struct pool *pool, enum ask_kind kind)
 	return &pool->seekers;
 }
 
-/* Other sites see who waits here, and for what. */
+static bool has_room(const struct pool *pool)
+{
+	int size = pool_size(pool);
+
+	return size <= 0 || pool_servers_everywhere(pool) < (size_t)size;
+}
+
+/* Other sites see who waits here, and for what; as in room.c. */
 static void note_waiting(struct pool *pool)
 {
 	const struct tally_view *view = &pool->database->catalog->view;
@@ -32,7 +41,9 @@ static void note_waiting(struct pool *pool)
 
 	if (!pool->tally)
 		return;
-	tally_note_waiting(view, pool->tally, first ? first->queued_us : 0);
+	if (tally_note_waiting(view, pool->tally, first ? first->queued_us : 0) &&
+	    has_room(pool))
+		elsewhere_tell_next(pool, pool->tally);
 	atomic_store(&tally_own(view, pool->tally)->wants_welcome,
 	    !list_is_empty(&pool->newcomers));
 }

@@ -174,14 +174,16 @@ static bool is_moved_out(
 	return (was_wanted && !is_wanted) || (was_first && heap_first(heap) != node);
 }
 
-/* Other sites see since when somebody waits here. */
+/* Other sites see since when somebody waits here.  Who was told of room, and has taken
+ * what it needs, tells the next if there is more. */
 static void note_waiting(const struct pool *pool, enum room_kind kind)
 {
 	const struct heap_node *first = heap_first(queue_of(pool, kind));
 	struct tally *tally = tally_of(pool, kind);
 
-	if (tally)
-		tally_note_waiting(view_of(pool), tally, first ? first->key : 0);
+	if (tally && tally_note_waiting(view_of(pool), tally, first ? first->key : 0) &&
+	    !room_is_full(pool, kind))
+		elsewhere_tell_next(pool, tally);
 }
 
 void room_want(struct pool *pool, enum room_kind wanted)
@@ -317,6 +319,8 @@ void room_carry_in(struct pool *pool, unsigned from)
 void room_carry_nowhere(struct pool *pool)
 {
 	count_for_all(pool, view_of(pool)->site, false, -1);
+	pool_kick(pool);
+	room_offer(pool);
 	elsewhere_tell_of_room(pool);
 }
 

@@ -203,17 +203,18 @@ int tally_find_waiting(
 	return found;
 }
 
-void tally_note_waiting(
+bool tally_note_waiting(
     const struct tally_view *view, struct tally *tally, uint64_t since_us)
 {
 	atomic_ullong *own = &tally_own(view, tally)->waiting_us;
 	uint64_t before = atomic_load_explicit(own, memory_order_relaxed);
 
 	if (before == since_us)
-		return;
+		return false;
 	/* In one order for all: who gives something back after this sees it, or who
 	 * waits sees what was given. */
 	atomic_store(own, since_us);
 	if (!before != !since_us)
 		atomic_fetch_add(&tally->waiting_count, since_us ? 1u : -1u);
+	return before && (!since_us || since_us > before);
 }

@@ -131,7 +131,10 @@ void wishes_lost(
 		struct tally *tally = tally_hold(c->view.tallies, kinds[i],
 		    has_database ? database : NULL, has_user ? user : NULL);
 		tally_add(&tally->slots[from].servers, -1);
+		elsewhere_tell_named(c, tally, database, user);
 		tally_release(c->view.tallies, &tally);
+		look_again(c,
+		    &(struct wish){.of = kinds[i], .database = database, .user = user});
 	}
 }
 

@@ -17,7 +17,7 @@ enum { SITES = 4, LIMIT = 3, TURNS = 20000 };
 
 static struct tally_view view_at(struct tallies *t, unsigned site)
 {
-	return (struct tally_view){t, site, SITES};
+	return (struct tally_view){.tallies = t, .site = site, .site_count = SITES};
 }
 
 static void one_tally_for_one_name(void **state)

@@ -1,0 +1,701 @@
+/*
+ * Catalogs that share their counts, as those of several workers do: limits over all of
+ * them, servers that change hands, who is served first, and what they ask of each
+ * other.  Wishes arrive when the test says so.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "pool/elsewhere.h"
+#include "pool/wishes.h"
+#include "world.h"
+
+enum { SITES = 3, SEATS = 8, ASKS = 8, WISHES = 64, MS = 1000 };
+
+static const char ini[] = "[databases]\n"
+			  "d =\n"
+			  "e =\n"
+			  "[pgbouncer]\n"
+			  "pool_mode = transaction\n"
+			  "server_check_query =\n"
+			  "default_pool_size = 2\n";
+
+/* A wish on its way. */
+struct sent {
+	unsigned to;
+	struct wish wish;
+};
+
+struct county {
+	struct world sites[SITES];
+	struct tallies *tallies;
+	struct pool *pools[SITES]; /* of database d and user u */
+	struct seat seats[SEATS];
+	struct ask asks[ASKS];
+	struct sent sent[WISHES];
+	size_t sent_count;
+	unsigned welcomed[SITES];
+};
+
+static struct county county;
+
+/* ---- events ---- */
+
+static unsigned site_of(const void *world)
+{
+	return (unsigned)((const struct world *)world - county.sites);
+}
+
+static void on_kick(void *ctx, struct pool *pool)
+{
+	(void)ctx;
+	pool->is_kicked = true;
+}
+
+static void on_kill(void *ctx, struct pool *pool, const char *reason)
+{
+	(void)ctx, (void)pool, (void)reason;
+	fail_msg("nothing is killed here");
+}
+
+static void on_wish(void *ctx, unsigned site, const struct wish *wish)
+{
+	assert_true(county.sent_count < WISHES);
+	assert_true(site < SITES && site != site_of(ctx));
+	assert_int_equal(wish->from, site_of(ctx));
+	county.sent[county.sent_count++] = (struct sent){site, *wish};
+}
+
+static void on_welcomed(void *ctx, struct pool *pool)
+{
+	(void)pool;
+	county.welcomed[site_of(ctx)]++;
+}
+
+static void on_freed(void *ctx, struct pool *pool)
+{
+	(void)ctx, (void)pool;
+}
+
+static const struct catalog_events events = {.kick = on_kick,
+    .kill = on_kill,
+    .wish = on_wish,
+    .welcomed = on_welcomed,
+    .freed = on_freed};
+
+/* ---- the county ---- */
+
+static int set_up(void **state)
+{
+	(void)state;
+	memset(&county, 0, sizeof(county));
+	county.tallies = tallies_new(SITES);
+	for (unsigned i = 0; i < SITES; i++) {
+		struct world *w = &county.sites[i];
+		w->now = 100 * SECOND;
+		mem_init(&w->mem);
+		w->c = catalog_new(&w->mem);
+		w->c->events = &events;
+		w->c->events_ctx = w;
+		catalog_share(w->c, county.tallies, i, SITES);
+		world_adopt(w, ini, NULL);
+		county.pools[i] = world_pool(w, "d", "u");
+	}
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < SEATS; i++)
+		pool_gone(&county.seats[i], county.sites[0].now);
+	for (size_t i = 0; i < ASKS; i++)
+		pool_part(&county.asks[i]);
+	/* Nothing counts any more. */
+	for (unsigned i = 0; i < SITES; i++) {
+		const struct tally *tally = county.sites[i].c->tally;
+		for (unsigned k = 0; k < SITES; k++) {
+			assert_int_equal(tally->slots[k].servers, 0);
+			assert_int_equal(tally->slots[k].resting, 0);
+		}
+		assert_int_equal(tally->waiting_count, 0);
+		assert_int_equal(county.pools[i]->tally->waiting_count, 0);
+	}
+	for (unsigned i = 0; i < SITES; i++)
+		world_done(&county.sites[i]);
+	tallies_free(&county.tallies);
+	return 0;
+}
+
+static void set_all(const char *name, const char *value)
+{
+	for (unsigned i = 0; i < SITES; i++)
+		world_set(&county.sites[i], name, value);
+}
+
+static void pass(uint64_t us)
+{
+	for (unsigned i = 0; i < SITES; i++)
+		county.sites[i].now += us;
+}
+
+static struct verdict next(unsigned site, enum verdict_kind kind)
+{
+	return world_next(&county.sites[site], county.pools[site], kind);
+}
+
+/* A client of this site asks for a server. */
+static struct ask *ask(unsigned site, enum verdict_kind kind)
+{
+	struct ask *a = county.asks;
+
+	while (a->pool)
+		assert_true(++a < county.asks + ASKS);
+	world_join(county.pools[site], a);
+	world_ask(&county.sites[site], a, kind);
+	return a;
+}
+
+static struct seat *unused_seat(void)
+{
+	struct seat *seat = county.seats;
+
+	while (seat->pool)
+		assert_true(++seat < county.seats + SEATS);
+	return seat;
+}
+
+static struct seat *dial_in(struct pool *pool, unsigned site, enum verdict_kind kind)
+{
+	struct seat *seat = unused_seat();
+
+	world_dial(&county.sites[site], pool, seat, kind);
+	return seat;
+}
+
+/* A client of this site gets a new server. */
+static struct ask *ask_and_dial(unsigned site)
+{
+	struct ask *a = ask(site, VERDICT_WAIT);
+
+	dial_in(county.pools[site], site, VERDICT_GRANT);
+	assert_non_null(a->seat);
+	return a;
+}
+
+static int servers(const struct tally *tally)
+{
+	const struct tally_view view = {.tallies = county.tallies, .site_count = SITES};
+
+	return tally_servers(&view, tally);
+}
+
+static void forget_wishes(void)
+{
+	county.sent_count = 0;
+}
+
+/* The only wish of this kind that is on its way. */
+static const struct sent *only_wish(enum wish_kind kind)
+{
+	const struct sent *found = NULL;
+
+	for (size_t i = 0; i < county.sent_count; i++) {
+		if (county.sent[i].wish.kind != kind)
+			continue;
+		assert_null(found);
+		found = &county.sent[i];
+	}
+	assert_non_null(found);
+	return found;
+}
+
+static void no_wish(enum wish_kind kind)
+{
+	for (size_t i = 0; i < county.sent_count; i++)
+		assert_int_not_equal(county.sent[i].wish.kind, kind);
+}
+
+static struct verdict hear(const struct sent *sent, enum verdict_kind kind)
+{
+	struct world *w = &county.sites[sent->to];
+	struct verdict v = wishes_hear(w->c, &sent->wish, w->now);
+
+	assert_int_equal(v.kind, kind);
+	return v;
+}
+
+/* What the verdict hands over goes, and comes. */
+static struct seat *carry(unsigned from, const struct verdict *v)
+{
+	struct pool *pool = county.pools[v->site];
+	struct seat *seat = unused_seat();
+	struct seat was = *v->seat;
+
+	assert_int_equal(v->kind, VERDICT_HAND);
+	assert_int_equal(was.state, SEAT_NONE);
+	was.state = was.carried_as;
+	was.carried_from = from;
+	pool_carried(v->seat);
+	world_gone(&county.sites[from], v->seat);
+	if (!pool->is_welcome_valid)
+		pool_welcomed(pool);
+	*seat = (struct seat){.state = SEAT_NONE};
+	pool_move_in(pool, seat, NULL, &was, NULL, 5432, county.sites[v->site].now);
+	wishes_answered(pool);
+	return seat;
+}
+
+/* ---- limits ---- */
+
+static void pool_size_over_all(void **state)
+{
+	(void)state;
+	const struct tally *tally = county.pools[0]->tally;
+
+	ask(0, VERDICT_WAIT);
+	next(0, VERDICT_DIAL);
+	/* It counts before it is dialed. */
+	assert_int_equal(servers(tally), 1);
+	struct seat *seat = unused_seat();
+	pool_dialing(county.pools[0], seat, county.sites[0].now);
+	assert_int_equal(servers(tally), 1);
+	pool_welcomed(county.pools[0]);
+	pool_logged_in(seat, county.sites[0].now);
+	ask_and_dial(1);
+	assert_int_equal(servers(tally), 2);
+	for (unsigned i = 0; i < SITES; i++) {
+		ask(i, VERDICT_WAIT);
+		next(i, VERDICT_NONE);
+	}
+	assert_int_equal(servers(tally), 2);
+}
+
+/* Where nobody knows yet what clients are greeted with, a full pool is as good. */
+static void first_login_of_a_site_counts(void **state)
+{
+	(void)state;
+	ask_and_dial(0);
+	ask_and_dial(0);
+	assert_false(county.pools[1]->is_welcome_valid);
+	ask(1, VERDICT_WAIT);
+	next(1, VERDICT_NONE);
+	assert_int_equal(servers(county.pools[0]->tally), 2);
+}
+
+static void expect_shared_limit(const char *name)
+{
+	set_all(name, "2");
+	set_all("default_pool_size", "5");
+	ask_and_dial(0);
+	ask_and_dial(1);
+	for (unsigned i = 0; i < SITES; i++) {
+		ask(i, VERDICT_WAIT);
+		next(i, VERDICT_NONE);
+	}
+	assert_int_equal(servers(county.sites[0].c->tally), 2);
+}
+
+static void max_db_connections_over_all(void **state)
+{
+	(void)state;
+	expect_shared_limit("max_db_connections");
+	assert_int_equal(servers(county.pools[0]->database->tally), 2);
+}
+
+static void max_user_connections_over_all(void **state)
+{
+	(void)state;
+	expect_shared_limit("max_user_connections");
+	assert_int_equal(servers(county.pools[0]->user->tally), 2);
+}
+
+static void max_server_connections_over_all(void **state)
+{
+	(void)state;
+	expect_shared_limit("max_server_connections");
+}
+
+/* One that goes makes room for the site that waits. */
+static void told_of_room(void **state)
+{
+	(void)state;
+	struct ask *first = ask_and_dial(0);
+
+	ask_and_dial(0);
+	ask(1, VERDICT_WAIT);
+	next(1, VERDICT_NONE);
+	forget_wishes();
+	struct seat *seat = first->seat;
+	pool_abandon(seat, county.sites[0].now);
+	world_gone(&county.sites[0], seat);
+	const struct sent *look = only_wish(WISH_LOOK);
+	assert_int_equal(look->to, 1);
+	assert_int_equal(look->wish.of, TALLY_POOL);
+	county.pools[1]->is_kicked = false;
+	hear(look, VERDICT_NONE);
+	assert_true(county.pools[1]->is_kicked);
+	dial_in(county.pools[1], 1, VERDICT_GRANT);
+}
+
+/* Of two that wait the first is told; when it needs no more, it tells the other one. */
+static void told_of_what_is_left(void **state)
+{
+	(void)state;
+	struct ask *first = ask_and_dial(0), *second = ask_and_dial(0);
+
+	ask(1, VERDICT_WAIT);
+	next(1, VERDICT_NONE);
+	pass(1);
+	ask(2, VERDICT_WAIT);
+	next(2, VERDICT_NONE);
+	struct seat *seats[] = {first->seat, second->seat};
+	forget_wishes();
+	for (size_t i = 0; i < 2; i++) {
+		pool_abandon(seats[i], county.sites[0].now);
+		world_gone(&county.sites[0], seats[i]);
+	}
+	for (size_t i = 0; i < county.sent_count; i++)
+		assert_int_equal(county.sent[i].to, 1);
+	forget_wishes();
+	dial_in(county.pools[1], 1, VERDICT_GRANT);
+	const struct sent *look = only_wish(WISH_LOOK);
+	assert_int_equal(look->to, 2);
+	hear(look, VERDICT_NONE);
+	dial_in(county.pools[2], 2, VERDICT_GRANT);
+	assert_int_equal(servers(county.pools[0]->tally), 2);
+}
+
+/* The same for a limit that pools share. */
+static void told_of_what_is_left_under_a_limit(void **state)
+{
+	(void)state;
+	set_all("max_user_connections", "2");
+	set_all("default_pool_size", "5");
+	struct ask *first = ask_and_dial(0), *second = ask_and_dial(0);
+
+	ask(1, VERDICT_WAIT);
+	next(1, VERDICT_NONE);
+	pass(1);
+	ask(2, VERDICT_WAIT);
+	next(2, VERDICT_NONE);
+	struct seat *seats[] = {first->seat, second->seat};
+	for (size_t i = 0; i < 2; i++) {
+		pool_abandon(seats[i], county.sites[0].now);
+		world_gone(&county.sites[0], seats[i]);
+	}
+	forget_wishes();
+	dial_in(county.pools[1], 1, VERDICT_GRANT);
+	bool is_told = false;
+	for (size_t i = 0; i < county.sent_count; i++)
+		is_told = is_told || (county.sent[i].to == 2 &&
+					 county.sent[i].wish.of == TALLY_USER);
+	assert_true(is_told);
+	dial_in(county.pools[2], 2, VERDICT_GRANT);
+}
+
+/* A server at rest elsewhere, of another pool, makes room. */
+static void room_is_asked_for(void **state)
+{
+	(void)state;
+	struct world *w = &county.sites[1];
+	struct pool *other = world_pool(w, "e", "u");
+	struct ask *client = &county.asks[ASKS - 1];
+
+	set_all("max_user_connections", "1");
+	world_join(other, client);
+	world_ask(w, client, VERDICT_WAIT);
+	struct seat *seat = dial_in(other, 1, VERDICT_GRANT);
+	ask(0, VERDICT_WAIT);
+	next(0, VERDICT_NONE);
+	no_wish(WISH_ROOM);
+	world_give(w, seat, VERDICT_REST);
+	forget_wishes();
+	next(0, VERDICT_NONE);
+	const struct sent *room = only_wish(WISH_ROOM);
+	assert_int_equal(room->to, 1);
+	assert_int_equal(room->wish.of, TALLY_USER);
+	assert_string_equal(room->wish.user, "u");
+	assert_null(room->wish.database);
+	struct verdict v = hear(room, VERDICT_RETIRE);
+	assert_ptr_equal(v.seat, seat);
+	world_gone(w, seat);
+	dial_in(county.pools[0], 0, VERDICT_GRANT);
+}
+
+static void client_limits_over_all(void **state)
+{
+	(void)state;
+	set_all("max_db_client_connections", "2");
+	set_all("max_user_client_connections", "2");
+	for (unsigned i = 0; i < 2; i++) {
+		assert_true(database_may_enter(county.pools[i]->database, false));
+		assert_true(user_may_enter(county.pools[i]->user, false));
+	}
+	/* The one too many counts until it leaves. */
+	assert_false(database_may_enter(county.pools[2]->database, false));
+	assert_false(user_may_enter(county.pools[2]->user, false));
+	assert_true(database_may_enter(county.pools[2]->database, true));
+	for (int i = 0; i < 2; i++)
+		database_leave(county.pools[2]->database);
+	user_leave(county.pools[2]->user);
+	user_leave(county.pools[0]->user);
+	database_leave(county.pools[0]->database);
+	assert_true(database_may_enter(county.pools[2]->database, false));
+	assert_true(user_may_enter(county.pools[2]->user, false));
+	for (unsigned i = 1; i < SITES; i++) {
+		database_leave(county.pools[i]->database);
+		user_leave(county.pools[i]->user);
+	}
+}
+
+/* ---- servers that change hands ---- */
+
+/* A client that waits gets the server that comes to rest, or rests, elsewhere. */
+static void given_back_for_another_site(void **state)
+{
+	(void)state;
+	struct ask *holder = ask_and_dial(0);
+	const struct tally *tally = county.pools[0]->tally;
+
+	set_all("default_pool_size", "1");
+	struct ask *waiter = ask(1, VERDICT_WAIT);
+	next(1, VERDICT_NONE);
+	struct verdict v = world_give(&county.sites[0], holder->seat, VERDICT_HAND);
+	assert_int_equal(v.site, 1);
+	/* On its way it counts, and nobody else has it. */
+	assert_int_equal(servers(tally), 1);
+	assert_int_equal(tally->slots[0].resting, 0);
+	ask(2, VERDICT_WAIT);
+	next(2, VERDICT_NONE);
+	struct seat *seat = carry(0, &v);
+	assert_int_equal(servers(tally), 1);
+	assert_int_equal(tally->slots[0].servers, 0);
+	assert_int_equal(tally->slots[1].servers, 1);
+	assert_int_equal(tally->slots[1].resting, 1);
+	assert_int_equal(county.sites[0].c->server_count, 0);
+	assert_int_equal(county.sites[1].c->server_count, 1);
+	v = next(1, VERDICT_GRANT);
+	assert_ptr_equal(v.ask, waiter);
+	assert_ptr_equal(v.seat, seat);
+}
+
+static void resting_elsewhere(void **state)
+{
+	(void)state;
+	struct ask *holder = ask_and_dial(0);
+	struct seat *seat = holder->seat;
+
+	world_give(&county.sites[0], seat, VERDICT_REST);
+	pass(5 * MS);
+	ask(1, VERDICT_WAIT);
+	struct verdict v = next(1, VERDICT_NONE);
+	assert_true(v.wake_us < UINT64_MAX);
+	const struct sent *wish = only_wish(WISH_SERVER);
+	assert_int_equal(wish->to, 0);
+	assert_string_equal(wish->wish.database, "d");
+	assert_string_equal(wish->wish.user, "u");
+	/* It is asked for once, and nothing is dialed meanwhile. */
+	next(1, VERDICT_NONE);
+	v = hear(only_wish(WISH_SERVER), VERDICT_HAND);
+	assert_ptr_equal(v.seat, seat);
+	assert_int_equal(v.site, 1);
+	seat = carry(0, &v);
+	v = next(1, VERDICT_GRANT);
+	assert_ptr_equal(v.seat, seat);
+	assert_int_equal(servers(county.pools[0]->tally), 1);
+}
+
+/* Whoever was asked has given it to its own client meanwhile. */
+static void nothing_left_to_give(void **state)
+{
+	(void)state;
+	struct ask *holder = ask_and_dial(0);
+
+	world_give(&county.sites[0], holder->seat, VERDICT_REST);
+	ask(1, VERDICT_WAIT);
+	next(1, VERDICT_NONE);
+	world_ask(&county.sites[0], holder, VERDICT_GRANT);
+	hear(only_wish(WISH_SERVER), VERDICT_NONE);
+	wishes_answered(county.pools[1]);
+	assert_true(county.pools[1]->is_kicked);
+	dial_in(county.pools[1], 1, VERDICT_GRANT);
+	assert_int_equal(servers(county.pools[0]->tally), 2);
+}
+
+/* A site that does not answer does not hold up a client for ever. */
+static void no_answer(void **state)
+{
+	(void)state;
+	struct ask *holder = ask_and_dial(0);
+
+	world_give(&county.sites[0], holder->seat, VERDICT_REST);
+	ask(1, VERDICT_WAIT);
+	struct verdict v = next(1, VERDICT_NONE);
+	pass(v.wake_us - county.sites[1].now);
+	while ((v = pool_next(county.pools[1], county.sites[1].now)).kind ==
+	       VERDICT_NONE) {
+		assert_true(v.wake_us < 101 * (uint64_t)SECOND);
+		pass(v.wake_us - county.sites[1].now);
+	}
+	assert_int_equal(v.kind, VERDICT_DIAL);
+	struct seat *seat = unused_seat();
+	pool_dialing(county.pools[1], seat, county.sites[1].now);
+}
+
+/* The client that asked has gone: the server stays. */
+static void asked_for_in_vain(void **state)
+{
+	(void)state;
+	struct ask *holder = ask_and_dial(0);
+
+	world_give(&county.sites[0], holder->seat, VERDICT_REST);
+	struct ask *waiter = ask(1, VERDICT_WAIT);
+	next(1, VERDICT_NONE);
+	pool_part(waiter);
+	hear(only_wish(WISH_SERVER), VERDICT_NONE);
+}
+
+static void longest_waiter_first(void **state)
+{
+	(void)state;
+	set_all("default_pool_size", "1");
+	struct ask *holder = ask_and_dial(0);
+
+	struct ask *second = ask(2, VERDICT_WAIT);
+	pass(50 * MS);
+	ask(1, VERDICT_WAIT);
+	pass(50 * MS);
+	struct ask *own = ask(0, VERDICT_WAIT);
+	struct verdict v = world_give(&county.sites[0], holder->seat, VERDICT_HAND);
+	assert_int_equal(v.site, 2);
+	carry(0, &v);
+	v = next(2, VERDICT_GRANT);
+	assert_ptr_equal(v.ask, second);
+	v = world_give(&county.sites[2], second->seat, VERDICT_HAND);
+	assert_int_equal(v.site, 1);
+	carry(2, &v);
+	v = next(1, VERDICT_GRANT);
+	v = world_give(&county.sites[1], v.seat, VERDICT_HAND);
+	assert_int_equal(v.site, 0);
+	carry(1, &v);
+	v = next(0, VERDICT_GRANT);
+	assert_ptr_equal(v.ask, own);
+}
+
+/* A little longer is not worth a journey. */
+static void about_as_long(void **state)
+{
+	(void)state;
+	set_all("default_pool_size", "1");
+	struct ask *holder = ask_and_dial(0);
+
+	ask(1, VERDICT_WAIT);
+	pass(1 * MS);
+	struct ask *own = ask(0, VERDICT_WAIT);
+	struct verdict v = pool_give(holder->seat, county.sites[0].now);
+	assert_int_equal(v.kind, VERDICT_GRANT);
+	assert_ptr_equal(v.ask, own);
+}
+
+/* ---- servers that do not arrive ---- */
+
+static void lost_before_it_went(void **state)
+{
+	(void)state;
+	set_all("default_pool_size", "1");
+	struct ask *holder = ask_and_dial(0);
+
+	ask(1, VERDICT_WAIT);
+	struct verdict v = world_give(&county.sites[0], holder->seat, VERDICT_HAND);
+	ask(0, VERDICT_WAIT);
+	forget_wishes();
+	county.pools[0]->is_kicked = false;
+	world_gone(&county.sites[0], v.seat);
+	assert_int_equal(servers(county.pools[0]->tally), 0);
+	assert_true(county.pools[0]->is_kicked);
+	assert_int_equal(only_wish(WISH_LOOK)->to, 1);
+}
+
+static void lost_on_arrival(void **state)
+{
+	(void)state;
+	set_all("default_pool_size", "1");
+	struct ask *holder = ask_and_dial(0);
+
+	ask(1, VERDICT_WAIT);
+	struct verdict v = world_give(&county.sites[0], holder->seat, VERDICT_HAND);
+	pool_carried(v.seat);
+	world_gone(&county.sites[0], v.seat);
+	assert_int_equal(servers(county.pools[0]->tally), 1);
+	ask(2, VERDICT_WAIT);
+	next(2, VERDICT_NONE);
+	forget_wishes();
+	county.pools[1]->is_kicked = false;
+	wishes_lost(county.sites[1].c, "d", "u", 0);
+	assert_int_equal(servers(county.pools[0]->tally), 0);
+	assert_int_equal(servers(county.sites[0].c->tally), 0);
+	assert_true(county.pools[1]->is_kicked);
+	assert_int_equal(only_wish(WISH_LOOK)->to, 2);
+}
+
+/* ---- welcomes ---- */
+
+static void welcome_is_asked_for(void **state)
+{
+	(void)state;
+	struct ask *newcomer = &county.asks[ASKS - 1];
+
+	ask_and_dial(0);
+	assert_int_equal(county.welcomed[0], 1);
+	world_join(county.pools[1], newcomer);
+	struct verdict v = pool_ask(newcomer, ASK_WELCOME, county.sites[1].now);
+	assert_int_equal(v.kind, VERDICT_WAIT);
+	assert_true(county.pools[1]->tally->slots[1].wants_welcome);
+	next(1, VERDICT_NONE);
+	const struct sent *wish = only_wish(WISH_WELCOME);
+	assert_int_equal(wish->to, 0);
+	assert_int_equal(
+	    tally_find_welcome(&county.sites[1].c->view, county.pools[1]->tally), 0);
+	pool_welcomed(county.pools[1]);
+	wishes_answered(county.pools[1]);
+	v = next(1, VERDICT_ADMIT);
+	assert_ptr_equal(v.ask, newcomer);
+	assert_false(county.pools[1]->tally->slots[1].wants_welcome);
+	assert_int_equal(servers(county.pools[0]->tally), 1);
+}
+
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    TEST(pool_size_over_all),
+	    TEST(first_login_of_a_site_counts),
+	    TEST(max_db_connections_over_all),
+	    TEST(max_user_connections_over_all),
+	    TEST(max_server_connections_over_all),
+	    TEST(told_of_room),
+	    TEST(told_of_what_is_left),
+	    TEST(told_of_what_is_left_under_a_limit),
+	    TEST(room_is_asked_for),
+	    TEST(client_limits_over_all),
+	    TEST(given_back_for_another_site),
+	    TEST(resting_elsewhere),
+	    TEST(nothing_left_to_give),
+	    TEST(no_answer),
+	    TEST(asked_for_in_vain),
+	    TEST(longest_waiter_first),
+	    TEST(about_as_long),
+	    TEST(lost_before_it_went),
+	    TEST(lost_on_arrival),
+	    TEST(welcome_is_asked_for),
+	};
+
+	return cmocka_run_group_tests_name("elsewhere", tests, NULL, NULL);
+}
