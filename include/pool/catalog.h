@@ -119,7 +119,7 @@ struct catalog {
 	bool paused;            /* global PAUSE */
 	bool suspended;         /* global SUSPEND */
 	bool is_offered;     /* to another process: no pool decides anything until that
-				has taken it or has not */
+				has taken it or has not; or it is being taken from one */
 	bool is_leaving;     /* taken over: no pool is kept filled any more */
 	bool refuse_waiting; /* SHUTDOWN WAIT_FOR_SERVERS: who must wait is refused */
 	uint64_t snapshot_us,

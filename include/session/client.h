@@ -70,6 +70,7 @@ struct client {
 	bool is_settled : 1;     /* see client_settle */
 	bool is_counted : 1;     /* against the limits of its database and user */
 	bool is_carrier : 1;     /* it brought a CancelRequest, and is no login */
+	bool is_passing : 1;     /* it goes to another site: passes_to */
 	bool is_spare : 1;       /* accepted on a spare descriptor: console only */
 	bool is_canceled : 1;    /* cancelled while it queued: answer, do not run */
 	bool is_skipping : 1;    /* ... and skip what follows up to Sync */

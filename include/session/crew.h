@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 #include "net/mailbox.h"
@@ -22,6 +23,10 @@
 
 /* More threads than this would wait for each other more than they work. */
 enum { CREW_MOST = 64 };
+
+/* Prepared texts that one site makes while the process lives.  Their ids tell the sites
+ * apart, for a server may be used by one after the other. */
+#define CREW_TEXTS_MOST (UINT64_C(1) << 40)
 
 struct crew;
 
@@ -102,6 +107,14 @@ bool crew_call(struct crew_member *member, crew_fn *fn, void *ctx);
 /* Runs fn for each site there is, one after the other, and for the caller's own last.
  * Returns how many did not answer. */
 unsigned crew_each(struct site *site, crew_fn *fn, void *ctx);
+/* The same with the caller's own first. */
+unsigned crew_each_own_first(struct site *site, crew_fn *fn, void *ctx);
+
+typedef void crew_site_fn(struct site *site);
+
+/* Runs fn for each site there is, the caller's own last.  A worker that does not answer
+ * runs it as soon as it can, before all that it is asked for later. */
+void crew_all(struct site *site, crew_site_fn *fn);
 
 /* ---- clients ---- */
 

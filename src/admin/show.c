@@ -151,7 +151,9 @@ static void put_rows(const struct view *view, struct site *site, struct buf *out
 	if (view->key_count > 0)
 		g.merge = merge_new(view);
 	tallies_freeze(site->crew->crew->tallies, true);
-	missed = crew_each(site, gather, &g);
+	/* Listeners come before what came through them. */
+	missed = view->walk == view_fds ? crew_each_own_first(site, gather, &g)
+					: crew_each(site, gather, &g);
 	tallies_freeze(site->crew->crew->tallies, false);
 	if (g.merge)
 		merge_put(g.merge, out);

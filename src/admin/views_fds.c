@@ -12,6 +12,7 @@
 #include "admin/views.def"
 #include "admin/views.h"
 #include "moving/handover.h"
+#include "session/crew.h"
 #include "wire/codec.h"
 
 /* A console that does not read its answer blocks everybody for at most this long, and
@@ -147,7 +148,6 @@ static void send_with_fd(struct conn *conn, struct buf *out, int fd)
 {
 	struct err err;
 
-	loop_note_shared(conn->site->loop, true);
 	if (!conn->is_doomed && sock_send_fd(conn->stream.fd, out->bytes, out->len, fd,
 				    PATIENCE_MS, &err) < 0) {
 		conn_log(conn, LEVEL_WARNING, "cannot pass descriptors: %s", err.text);
@@ -201,6 +201,13 @@ bool views_may_send_fds(const struct client *client)
 	       strcmp(client->user->name, "pgbouncer") == 0;
 }
 
+/* On the site's thread, while the console's waits. */
+static void send_site(struct site *site, void *ctx)
+{
+	loop_note_shared(site->loop, true);
+	handover_walk(site, put_thing, ctx);
+}
+
 void views_send_fds(struct client *client, size_t column_count)
 {
 	struct fds fds = {.receiver = client};
@@ -210,7 +217,9 @@ void views_send_fds(struct client *client, size_t column_count)
 	buf_init(&out, 0);
 	stream_flush(&conn->stream);
 	rows_init(&fds.rows, conn->site, &out, column_count);
-	handover_walk(conn->site, put_thing, &fds);
+	/* Who wants all of them must not take a part for the whole. */
+	if (crew_each_own_first(conn->site, send_site, &fds) > 0 && !conn->is_doomed)
+		conn_doom(conn, "cannot pass descriptors: a worker does not answer");
 	codec_put_command_complete(&out, "SHOW");
 	codec_put_ready(&out, 'I');
 	conn_send(conn, &out);
@@ -221,6 +230,7 @@ void views_send_fd(struct client *client, const char *tag, int fd)
 {
 	struct buf out;
 
+	loop_note_shared(client->conn.site->loop, true);
 	buf_init(&out, 0);
 	codec_put_command_complete(&out, tag);
 	codec_put_ready(&out, 'I');

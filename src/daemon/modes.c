@@ -18,21 +18,19 @@ enum { EXIT_CHECK_US = 333000 };
 /* Clients stand still while a SUSPEND waits for the last of them. */
 enum { SUSPEND_CHECK_US = 10000 };
 
-static void pause_site(struct site *site, void *ctx)
+static void pause_site(struct site *site)
 {
-	(void)ctx;
 	site->catalog->paused = true;
 	catalog_kick_all(site->catalog, NULL);
 }
 
 void modes_pause(struct site *site)
 {
-	(void)crew_each(site, pause_site, NULL);
+	crew_all(site, pause_site);
 }
 
-static void suspend_site(struct site *site, void *ctx)
+static void suspend_site(struct site *site)
 {
-	(void)ctx;
 	site->catalog->suspended = true;
 	catalog_kick_all(site->catalog, NULL);
 }
@@ -43,20 +41,44 @@ void modes_suspend(struct site *site)
 	struct daemon *d = site_daemon(site);
 	uint64_t limit = site_settings(site)->suspend_timeout;
 
-	(void)crew_each(site, suspend_site, NULL);
+	crew_all(site, suspend_site);
 	d->suspend_until_us = limit ? loop_now(site->loop) + limit : UINT64_MAX;
 	deadline_set(site->loop, &d->suspend_due, loop_now(site->loop));
 }
 
 struct stillness {
+	size_t client_count;
 	bool is_still;
 };
+
+/* One that is on its way to another site does not count here. */
+static size_t present_count(const struct site *site)
+{
+	const struct client *client;
+	size_t gone = 0;
+
+	list_for (client, &site->login_clients, site_node)
+		gone += client->has_gone;
+	list_for (client, &site->clients, site_node)
+		gone += client->has_gone;
+	return site_client_count(site) - gone;
+}
 
 static void stop_site(struct site *site, void *ctx)
 {
 	struct stillness *s = ctx;
 
 	s->is_still = handover_stop(site) && s->is_still;
+	s->client_count += present_count(site);
+}
+
+/* Nor may a connection be on its way from one site to another. */
+static bool is_still(struct site *site)
+{
+	struct stillness s = {.is_still = true};
+
+	return crew_each(site, stop_site, &s) == 0 && s.is_still &&
+	       s.client_count == crew_client_count(site);
 }
 
 static void drop_rest(struct site *site, void *ctx)
@@ -70,8 +92,7 @@ void modes_suspend_check(struct deadline *due)
 	struct daemon *d = container_of(due, struct daemon, suspend_due);
 	struct site *site = &d->site;
 
-	struct stillness s = {.is_still = true};
-	if (crew_each(site, stop_site, &s) == 0 && s.is_still) {
+	if (is_still(site)) {
 		site->is_still = true;
 		wait_review(site);
 		return;
@@ -81,11 +102,10 @@ void modes_suspend_check(struct deadline *due)
 	deadline_set(site->loop, due, loop_now(site->loop) + SUSPEND_CHECK_US);
 }
 
-static void resume_site(struct site *site, void *ctx)
+static void resume_site(struct site *site)
 {
 	bool was_suspended = site->catalog->suspended;
 
-	(void)ctx;
 	site->catalog->paused = site->catalog->suspended = false;
 	if (was_suspended)
 		handover_start(site);
@@ -97,7 +117,7 @@ void modes_resume(struct site *site)
 	takeover_interrupt(site, "RESUME");
 	site->is_still = false;
 	deadline_clear(site->loop, &site_daemon(site)->suspend_due);
-	(void)crew_each(site, resume_site, NULL);
+	crew_all(site, resume_site);
 	wait_review(site);
 }
 
@@ -142,17 +162,15 @@ void modes_exit_check(struct deadline *due)
 	loop_stop(site->loop);
 }
 
-struct going_down {
-	enum shutdown_mode mode;
-};
-
-static void go_down(struct site *site, void *ctx)
+static void go_down_with_clients(struct site *site)
 {
-	const struct going_down *down = ctx;
+	site->shutdown = SHUTDOWN_WAIT_FOR_CLIENTS;
+}
 
-	site->shutdown = down->mode;
-	if (down->mode == SHUTDOWN_WAIT_FOR_SERVERS)
-		site->catalog->refuse_waiting = true;
+static void go_down_with_servers(struct site *site)
+{
+	site->shutdown = SHUTDOWN_WAIT_FOR_SERVERS;
+	site->catalog->refuse_waiting = true;
 }
 
 void modes_shutdown(struct site *site, enum shutdown_mode mode)
@@ -161,15 +179,13 @@ void modes_shutdown(struct site *site, enum shutdown_mode mode)
 
 	if (site->shutdown == SHUTDOWN_NONE)
 		notify_stopping();
-	struct going_down down = {mode};
-	if (mode == SHUTDOWN_NOW)
-		site->shutdown = mode;
-	else
-		(void)crew_each(site, go_down, &down);
 	if (mode == SHUTDOWN_NOW) {
+		site->shutdown = mode;
 		loop_stop(site->loop);
 		return;
 	}
+	crew_all(site, mode == SHUTDOWN_WAIT_FOR_SERVERS ? go_down_with_servers
+							 : go_down_with_clients);
 	listen_close(site, false);
 	if (mode == SHUTDOWN_WAIT_FOR_SERVERS)
 		modes_pause(site);

@@ -2,6 +2,9 @@
  * The old process.  Everything is done in rounds: stop, describe, wait for the other
  * side, let go or go on.  The first round has the listening sockets; when it is
  * through, this process only serves what was left, and offers more as it becomes free.
+ *
+ * With several workers each step is done by all of them, on their threads, while this
+ * one waits: so they may use the courier.
  */
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +16,7 @@
 #include "moving/moving.h"
 #include "net/sock.h"
 #include "session/client.h"
+#include "session/crew.h"
 #include "wire/prepared.h"
 
 enum phase {
@@ -29,6 +33,8 @@ enum {
 	SEND_PATIENCE_MS = 2000,
 	DECISION_US = 10000000, /* without suspend_timeout */
 };
+
+#define WORKER_SILENT "a worker does not answer"
 
 struct giving {
 	struct daemon *d;
@@ -89,25 +95,40 @@ static void end_console(struct client *client)
 
 /* ---- a round, and its end ---- */
 
+static void hold_site(struct site *site)
+{
+	site->catalog->suspended = true;
+	loop_note_shared(site->loop, true);
+}
+
 static void hold_still(struct giving *g)
 {
 	struct site *site = &g->d->site;
 
-	site->catalog->suspended = true;
+	crew_all(site, hold_site);
 	each_console(site, stop_console);
 	g->phase = GIVING_STOPPING;
 	g->phase_until_us = giving_now(g) + BUSY_US;
 	look_again(g, 0);
 }
 
-static void go_on(struct giving *g)
+static void keep_site(struct site *site)
 {
-	struct site *site = &g->d->site;
-
 	site->catalog->suspended = false;
 	moving_keep(site);
-	each_console(site, start_console);
 	catalog_kick_all(site->catalog, NULL);
+}
+
+static void let_go_of_site(struct site *site)
+{
+	moving_let_go(site);
+	keep_site(site);
+}
+
+static void go_on(struct giving *g)
+{
+	crew_all(&g->d->site, keep_site);
+	each_console(&g->d->site, start_console);
 }
 
 static void giving_free(struct giving *g)
@@ -151,6 +172,11 @@ static void give_up(struct giving *g, const char *why)
 
 /* ---- the decision ---- */
 
+static void leave_site(struct site *site)
+{
+	site->catalog->is_leaving = true;
+}
+
 static void close_doors(struct giving *g)
 {
 	struct daemon *d = g->d;
@@ -161,7 +187,7 @@ static void close_doors(struct giving *g)
 	if (d->owns_pidfile)
 		unlink(site_settings(site)->pidfile);
 	d->owns_pidfile = false;
-	site->catalog->is_leaving = true;
+	crew_all(site, leave_site);
 	g->drain_until_us = limit ? giving_now(g) + limit : UINT64_MAX;
 	each_console(site, end_console);
 }
@@ -171,25 +197,30 @@ static void count_console(struct client *client)
 	site_daemon(client->conn.site)->giving->console_count++;
 }
 
-static void say_given(struct giving *g)
+/* Of those that were offered none has left. */
+static size_t staying_count(struct giving *g)
 {
+	size_t all = crew_client_count(&g->d->site);
+
+	g->console_count = 0;
 	each_console(&g->d->site, count_console);
-	log_info(giving_log(g),
-	    "process %d has taken over %zu clients and %zu idle servers; %zu clients "
-	    "stay here until they are done",
-	    g->taker_pid, g->counts.clients, g->counts.silent - g->counts.clients,
-	    site_client_count(&g->d->site) - g->counts.clients - g->console_count);
+	return all - g->counts.clients - g->console_count;
 }
 
 static void commit(struct giving *g)
 {
 	struct site *site = &g->d->site;
+	size_t staying = staying_count(g);
 	struct err ignored;
 
-	moving_let_go(site);
-	go_on(g);
+	crew_all(site, let_go_of_site);
+	each_console(site, start_console);
 	if (g->is_first) {
-		say_given(g);
+		log_info(giving_log(g),
+		    "process %d has taken over %zu clients and %zu idle servers; %zu "
+		    "clients stay here until they are done",
+		    g->taker_pid, g->counts.clients,
+		    g->counts.silent - g->counts.clients, staying);
 		close_doors(g);
 	} else {
 		log_debug(giving_log(g), "process %d has taken over %zu clients more",
@@ -235,7 +266,9 @@ static void break_off(struct giving *g, const char *why)
 
 struct offering {
 	struct giving *giving;
+	uint64_t next_id, last_text, last_sql_text; /* the greatest of all sites */
 	struct err err;
+	bool has_failed;
 };
 
 static int emit(void *ctx, const struct parcel *parcel, int fd)
@@ -254,6 +287,21 @@ static int emit(void *ctx, const struct parcel *parcel, int fd)
 	return result;
 }
 
+static uint64_t greater(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static void note_ids(struct site *site, void *ctx)
+{
+	struct offering *o = ctx;
+
+	o->next_id = greater(o->next_id, site->next_id);
+	o->last_text = greater(o->last_text, prepared_registry_last(site->prepared));
+	o->last_sql_text =
+	    greater(o->last_sql_text, prepared_registry_last(site->sql_prepared));
+}
+
 static int emit_origin(struct offering *o)
 {
 	struct site *site = &o->giving->d->site;
@@ -262,9 +310,9 @@ static int emit_origin(struct offering *o)
 	const struct parcel parcel = {.kind = PARCEL_ORIGIN,
 	    .origin = {.version = site->version,
 		.pid = (int)getpid(),
-		.next_id = site->next_id,
-		.last_text = prepared_registry_last(site->prepared),
-		.last_sql_text = prepared_registry_last(site->sql_prepared),
+		.next_id = o->next_id,
+		.last_text = o->last_text,
+		.last_sql_text = o->last_sql_text,
 		.is_paused = site->catalog->paused,
 		.names = {names, count}}};
 
@@ -283,18 +331,62 @@ static void not_wanted(struct giving *g, const char *why)
 		give_up(g, why);
 }
 
+static void stop_site(struct site *site, void *ctx)
+{
+	struct giving *g = ctx;
+	struct moving_counts own;
+
+	moving_stop(site, g->is_first, &own);
+	g->counts.silent += own.silent;
+	g->counts.pending += own.pending;
+	g->counts.busy += own.busy;
+	g->counts.staying += own.staying;
+	g->counts.clients += own.clients;
+}
+
+/* A worker goes on with what cannot be stopped: what is counted is what is offered. */
+static void offer_site(struct site *site, void *ctx)
+{
+	struct offering *o = ctx;
+
+	if (o->has_failed)
+		return;
+	stop_site(site, o->giving);
+	o->has_failed = moving_offer(site, o->giving->is_first, emit, o) < 0;
+}
+
+/* -1: the other side does not listen.  1: a worker does not. */
+static int offer_all(struct offering *o)
+{
+	struct giving *g = o->giving;
+	struct site *site = &g->d->site;
+
+	if (crew_each(site, note_ids, o) > 0)
+		return 1;
+	if (g->is_first && emit_origin(o) < 0)
+		return -1;
+	memset(&g->counts, 0, sizeof(g->counts));
+	unsigned missed = crew_each(site, offer_site, o);
+	if (o->has_failed)
+		return -1;
+	if (missed > 0)
+		return 1;
+	return courier_send(
+	    g->courier, TAKEOVER_END, NULL, 0, -1, SEND_PATIENCE_MS, &o->err);
+}
+
 static void offer(struct giving *g)
 {
 	struct offering o = {.giving = g};
 
 	err_set(&o.err, "%s", error_text(ERROR_OUT_OF_MEMORY));
-	if ((g->is_first && emit_origin(&o) < 0) ||
-	    moving_offer(&g->d->site, g->is_first, emit, &o) < 0 ||
-	    courier_send(
-		g->courier, TAKEOVER_END, NULL, 0, -1, SEND_PATIENCE_MS, &o.err) < 0) {
+	int result = offer_all(&o);
+	if (result < 0)
 		not_wanted(g, o.err.text);
+	else if (result > 0)
+		give_up(g, WORKER_SILENT);
+	if (result != 0)
 		return;
-	}
 	g->phase = GIVING_OFFERED;
 	loop_touch_clock(g->d->site.loop);
 	look_again(g, decision_us(g));
@@ -304,9 +396,13 @@ static void stop_on(struct giving *g)
 {
 	bool is_over = giving_now(g) >= g->phase_until_us;
 
-	moving_stop(&g->d->site, g->is_first, &g->counts);
-	if (!is_over && (g->counts.pending > 0 || (g->is_first && g->counts.busy > 0)))
+	memset(&g->counts, 0, sizeof(g->counts));
+	unsigned missed = crew_each(&g->d->site, stop_site, g);
+	if (!is_over && (missed > 0 || g->counts.pending > 0 ||
+			    (g->is_first && g->counts.busy > 0)))
 		look_again(g, LOOK_US);
+	else if (missed > 0)
+		give_up(g, WORKER_SILENT);
 	else
 		offer(g);
 }
@@ -328,24 +424,40 @@ static void drop_rest(struct site *site)
 	}
 }
 
+static void look_for_more(struct site *site, void *ctx)
+{
+	bool *has_more = ctx;
+
+	*has_more = *has_more || moving_has_more(site);
+}
+
+/* What a reload brings must not come in the middle of a round. */
+static bool may_offer_more(struct giving *g)
+{
+	struct site *site = &g->d->site;
+	bool has_more = false;
+
+	if (g->courier && !reload_run_is_reading(site))
+		(void)crew_each(site, look_for_more, &has_more);
+	return has_more;
+}
+
 static void serve_rest(struct giving *g)
 {
 	struct site *site = &g->d->site;
-	/* What a reload brings must not come in the middle of a round. */
-	bool has_more =
-	    g->courier && !reload_run_is_reading(site) && moving_has_more(site);
+	bool has_more = may_offer_more(g);
 	bool is_over = giving_now(g) >= g->drain_until_us;
+	size_t client_count = crew_client_count(site);
 
 	if (has_more && !is_over && site->shutdown == SHUTDOWN_NONE) {
 		hold_still(g);
 		return;
 	}
-	if (is_over && site_client_count(site) > 0) {
+	if (is_over && client_count > 0) {
 		log_info(site->log, "takeover_drain_timeout: closing %zu clients",
-		    site_client_count(site));
-		drop_rest(site);
-	} else if (site_client_count(site) == 0 &&
-		   (is_over || !takeover_has_elder(g->d))) {
+		    client_count);
+		crew_all(site, drop_rest);
+	} else if (client_count == 0 && (is_over || !takeover_has_elder(g->d))) {
 		log_info(site->log, "client connections dropped, exiting");
 		loop_stop(site->loop);
 		return;

@@ -6,21 +6,13 @@
 #include <unistd.h>
 
 #include "daemon/courier.h"
+#include "daemon/crates.h"
 #include "daemon/takeover.h"
 #include "login/listen.h"
 #include "moving/moving.h"
-#include "session/client.h"
+#include "session/crew.h"
 
 enum { SEND_PATIENCE_MS = 2000 };
-
-/* One parcel as it came. */
-struct crate {
-	struct node node;
-	enum parcel_kind kind;
-	int fd; /* owned until it is unpacked; -1: none */
-	size_t len;
-	uint8_t bytes[];
-};
 
 enum phase {
 	TAKING_COLLECTING,
@@ -31,12 +23,13 @@ enum phase {
 struct taking {
 	struct daemon *d;
 	struct courier *courier;
-	struct moving *moving;
+	struct moving *moving; /* the control site's: what is known of the sender */
+	struct crate *origin;  /* what it said of itself */
 	struct list crates;
 	struct deadline due; /* the courier is freed outside of its calls */
 	struct err err;
 	enum phase phase;
-	size_t client_count, server_count;
+	struct crates_counts counts;
 	int old_pid;
 	int console;    /* open until we are up, or -1 */
 	bool is_first;  /* the loop runs for us alone */
@@ -52,19 +45,18 @@ static struct log *taking_log(const struct taking *t)
 	return t->d->site.log;
 }
 
-static void crate_free(struct taking *t, struct crate *crate)
+static struct crate *first_crate(const struct taking *t)
 {
-	list_remove(&t->crates, &crate->node);
-	if (crate->fd >= 0)
-		close(crate->fd);
-	mem_wipe(crate->bytes, crate->len);
-	mem_free(crate);
+	return container_of(list_first(&t->crates), struct crate, node);
 }
 
 static void throw_away(struct taking *t)
 {
-	while (!list_is_empty(&t->crates))
-		crate_free(t, container_of(list_first(&t->crates), struct crate, node));
+	while (!list_is_empty(&t->crates)) {
+		struct crate *crate = first_crate(t);
+		list_remove(&t->crates, &crate->node);
+		crate_free(&crate);
+	}
 	t->is_linked = false;
 }
 
@@ -101,55 +93,36 @@ static void fail(struct taking *t)
 
 /* ---- unpacking ---- */
 
-static void unpack_pair(struct taking *t, const struct parcel *client, int fd,
-    struct crate *next, struct arena *arena)
+static void pause_site(struct site *site)
 {
-	struct parcel server;
-
-	(void)parcel_decode(&server, next->kind, next->bytes, next->len, arena);
-	moving_take_client(t->moving, &client->client, fd, &server.server, next->fd);
-	next->fd = -1;
-	crate_free(t, next);
+	site->catalog->paused = true;
 }
 
-/* It was decoded without fault when it came. */
-static void unpack(struct taking *t, struct crate *crate)
+static void hold_site(struct site *site)
 {
-	struct node *after = list_next(&t->crates, &crate->node);
-	struct arena *arena = arena_new();
-	struct parcel parcel;
-
-	(void)parcel_decode(&parcel, crate->kind, crate->bytes, crate->len, arena);
-	if (parcel.kind == PARCEL_CLIENT) {
-		t->client_count++;
-		if (parcel.client.is_linked)
-			unpack_pair(t, &parcel, crate->fd,
-			    container_of(after, struct crate, node), arena);
-		else
-			moving_take_client(
-			    t->moving, &parcel.client, crate->fd, NULL, -1);
-		crate->fd = -1;
-	} else if (parcel.kind == PARCEL_SERVER) {
-		t->server_count++;
-		moving_take_server(t->moving, &parcel.server, crate->fd);
-		crate->fd = -1;
-	} else {
-		moving_note(t->moving, &parcel);
-	}
-	mem_wipe(&parcel, sizeof(parcel));
-	arena_free(&arena);
-	crate_free(t, crate);
+	site->catalog->is_offered = true;
 }
 
+static void release_site(struct site *site)
+{
+	moving_keep(site);
+	catalog_kick_all(site->catalog, NULL);
+}
+
+/* At the first time no worker may begin before all servers are there and count: it
+ * would open new ones.  Nothing else can be stopped then. */
 static void unpack_all(struct taking *t)
 {
 	struct site *site = &t->d->site;
 
-	site->catalog->paused = site->catalog->paused || t->is_paused;
+	if (t->is_paused)
+		crew_all(site, pause_site);
 	t->is_paused = false;
-	while (!list_is_empty(&t->crates))
-		unpack(t, container_of(list_first(&t->crates), struct crate, node));
-	moving_forget_texts(t->moving);
+	if (t->is_first)
+		crew_all(site, hold_site);
+	crates_unpack(site, t->moving, &t->crates, t->origin, &t->counts);
+	if (t->is_first)
+		crew_all(site, release_site);
 	listen_start(site);
 }
 
@@ -193,8 +166,6 @@ static void ready(struct taking *t)
 
 static int begin(struct taking *t, const struct parcel_origin *origin)
 {
-	if (t->moving)
-		return err_set(&t->err, "it begins twice");
 	t->moving = moving_new(&t->d->site, origin, &t->err);
 	t->old_pid = origin->pid;
 	t->is_paused = origin->is_paused;
@@ -222,6 +193,8 @@ static int look(struct taking *t, const struct parcel *parcel, int fd)
 {
 	if (has_descriptor(parcel->kind) != (fd >= 0))
 		return err_set(&t->err, "a parcel without its descriptor");
+	if (parcel->kind == PARCEL_ORIGIN && t->moving)
+		return err_set(&t->err, "it begins twice");
 	if (parcel->kind == PARCEL_ORIGIN)
 		return begin(t, &parcel->origin);
 	if (!t->moving)
@@ -232,12 +205,14 @@ static int look(struct taking *t, const struct parcel *parcel, int fd)
 }
 
 static void lay_aside(
-    struct taking *t, enum parcel_kind kind, const uint8_t *bytes, size_t len, int fd)
+    struct taking *t, const struct parcel *parcel, struct crate *crate)
 {
-	struct crate *crate = mem_alloc(sizeof(*crate) + len);
-
-	*crate = (struct crate){.kind = kind, .fd = fd, .len = len};
-	memcpy(crate->bytes, bytes, len);
+	if (parcel->kind == PARCEL_ORIGIN) {
+		t->origin = crate;
+		return;
+	}
+	crate->is_linked =
+	    parcel->kind == PARCEL_CLIENT ? parcel->client.is_linked : false;
 	list_push_back(&t->crates, &crate->node);
 }
 
@@ -258,8 +233,8 @@ static void collect(
 		fail(t);
 	} else if (kind == PARCEL_LISTENER) {
 		listen_take(&t->d->site, fd, parcel.listener.is_unix);
-	} else if (kind != PARCEL_ORIGIN) {
-		lay_aside(t, kind, bytes, len, fd);
+	} else {
+		lay_aside(t, &parcel, crate_new(kind, bytes, len, fd));
 	}
 	mem_wipe(&parcel, sizeof(parcel));
 	arena_free(&arena);
@@ -350,6 +325,12 @@ static const struct courier_ops taking_ops = {
 
 /* ---- life ---- */
 
+/* The old process has closed what it gave. */
+static void note_unshared(struct site *site)
+{
+	loop_note_shared(site->loop, false);
+}
+
 static void taking_free(struct taking *t)
 {
 	t->d->taking = NULL;
@@ -357,8 +338,8 @@ static void taking_free(struct taking *t)
 	throw_away(t);
 	moving_free(&t->moving);
 	courier_free(&t->courier);
-	/* The old process has closed what it gave. */
-	loop_note_shared(t->d->site.loop, false);
+	crate_free(&t->origin);
+	crew_all(&t->d->site, note_unshared);
 	if (t->console >= 0)
 		close(t->console);
 	mem_free(t);
@@ -384,7 +365,7 @@ static void say_taken(const struct taking *t)
 {
 	log_info(taking_log(t),
 	    "took over %zu clients and %zu idle servers from process %d",
-	    t->client_count, t->server_count, t->old_pid);
+	    t->counts.clients, t->counts.servers, t->old_pid);
 }
 
 int takeover_take(struct daemon *d, struct err *err)

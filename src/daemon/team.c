@@ -28,9 +28,6 @@ static const struct crew_ops crew_ops = {
 /* A worker that does not end by then is left to the system. */
 enum { END_PATIENCE_S = 5 };
 
-/* Texts that one worker prepares while the process lives. */
-#define TEXTS_MOST (UINT64_C(1) << 40)
-
 struct worker {
 	struct site site;
 	pthread_t thread;
@@ -130,8 +127,8 @@ static void take_after_control(
 {
 	memcpy(site->mock_secret, control->mock_secret, sizeof(site->mock_secret));
 	/* A server may be used by one worker after the other. */
-	prepared_registry_skip(site->prepared, index * TEXTS_MOST);
-	prepared_registry_skip(site->sql_prepared, index * TEXTS_MOST);
+	prepared_registry_skip(site->prepared, index * CREW_TEXTS_MOST);
+	prepared_registry_skip(site->sql_prepared, index * CREW_TEXTS_MOST);
 }
 
 static void *work(void *arg)

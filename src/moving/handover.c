@@ -140,13 +140,19 @@ static bool try_to_stop(const struct handover *thing)
 	return true;
 }
 
+/* It is about to leave for another site of this process, and stopped for that. */
+static bool is_passing(const struct handover *thing)
+{
+	return thing->client && thing->client->is_passing;
+}
+
 static void stop_one(void *ctx, const struct handover *thing)
 {
 	bool *is_quiet = ctx;
 
 	if (thing->listener)
 		listener_stop(thing->listener);
-	else if (!thing->conn->is_stopped && !try_to_stop(thing))
+	else if (is_passing(thing) || (!thing->conn->is_stopped && !try_to_stop(thing)))
 		*is_quiet = false;
 }
 
@@ -195,7 +201,7 @@ static void start_one(void *ctx, const struct handover *thing)
 	(void)ctx;
 	if (thing->listener)
 		listener_start(thing->listener);
-	else
+	else if (!is_passing(thing))
 		conn_start(thing->conn);
 }
 

@@ -105,6 +105,9 @@ static int take_server(struct crate *crate, struct parcel *parcel)
 	if (crate->tls && stream_give_tls(&server->conn.stream, &crate->tls,
 			      crate->sealed.bytes, crate->sealed.len) < 0)
 		conn_doom(&server->conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
+	/* It was on its way when all else was stopped. */
+	if (site->catalog->suspended && server->seat.state == SEAT_IDLE)
+		conn_hush(&server->conn);
 	return 0;
 }
 

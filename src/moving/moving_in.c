@@ -10,6 +10,7 @@
 #include "moving/moving.h"
 #include "pool/credentials.h"
 #include "session/client.h"
+#include "session/crew.h"
 #include "session/server.h"
 #include "session/server_role.h"
 #include "wire/prepared.h"
@@ -99,6 +100,20 @@ static int take_vars(const struct moving *m, const struct parcel_vars *from,
 
 /* ---- life ---- */
 
+/* Texts of the sender keep their ids, whichever of its sites made them.  Ours come
+ * behind all of these, at each of our sites in a space of its own: so a server never
+ * knows two texts by one name, though one site after the other uses it. */
+static void skip_ids(struct site *site, const struct parcel_origin *origin)
+{
+	uint64_t space = site->crew ? site->crew->index * CREW_TEXTS_MOST : 0;
+
+	while (site->next_id < origin->next_id + ID_GAP)
+		site->next_id += site->id_step * ID_GAP;
+	prepared_registry_skip(site->prepared, origin->last_text + ID_GAP + space);
+	prepared_registry_skip(
+	    site->sql_prepared, origin->last_sql_text + ID_GAP + space);
+}
+
 struct moving *moving_new(
     struct site *site, const struct parcel_origin *origin, struct err *err)
 {
@@ -113,10 +128,7 @@ struct moving *moving_new(
 	m->site = site;
 	m->texts = map_new();
 	map_params(m, &origin->names);
-	while (site->next_id < origin->next_id + ID_GAP)
-		site->next_id += site->id_step * ID_GAP;
-	prepared_registry_skip(site->prepared, origin->last_text + ID_GAP);
-	prepared_registry_skip(site->sql_prepared, origin->last_sql_text + ID_GAP);
+	skip_ids(site, origin);
 	return m;
 }
 

@@ -507,6 +507,9 @@ static void offer_one(void *ctx, const struct handover *thing)
 			offer_listener(offer, thing->listener);
 		return;
 	}
+	/* Such a one may be stopped because it goes to another site of this process. */
+	if (thing->kind != HANDOVER_CLIENT && thing->kind != HANDOVER_SERVER)
+		return;
 	if (!thing->conn->is_stopped || is_pair_part || offer->has_failed)
 		return;
 	if (!is_silent(thing)) {

@@ -104,6 +104,9 @@ static void look_again(struct catalog *c, const struct wish *wish)
 
 struct verdict wishes_hear(struct catalog *c, const struct wish *wish, uint64_t now_us)
 {
+	/* What was described to another process has to stay as it is. */
+	if (c->is_offered)
+		return nothing();
 	switch (wish->kind) {
 	case WISH_SERVER:
 		return give_server(c, wish, now_us);

@@ -191,15 +191,72 @@ bool crew_call(struct crew_member *member, crew_fn *fn, void *ctx)
 	return true;
 }
 
-unsigned crew_each(struct site *site, crew_fn *fn, void *ctx)
+static unsigned each_worker(struct site *site, crew_fn *fn, void *ctx)
 {
 	struct crew *crew = site->crew ? site->crew->crew : NULL;
 	unsigned missed = 0;
 
 	for (unsigned i = 0; crew && i < crew->worker_count; i++)
 		missed += !crew_call(&crew->members[i], fn, ctx);
+	return missed;
+}
+
+unsigned crew_each(struct site *site, crew_fn *fn, void *ctx)
+{
+	unsigned missed = each_worker(site, fn, ctx);
+
 	fn(site, ctx);
 	return missed;
+}
+
+unsigned crew_each_own_first(struct site *site, crew_fn *fn, void *ctx)
+{
+	fn(site, ctx);
+	return each_worker(site, fn, ctx);
+}
+
+/* ---- what no worker is spared ---- */
+
+/* For one that does not answer. */
+struct errand {
+	struct letter letter;
+	struct crew_member *to;
+	crew_site_fn *fn;
+};
+
+static void errand_opened(struct letter *letter)
+{
+	struct errand *errand = container_of(letter, struct errand, letter);
+
+	errand->fn(errand->to->site);
+	mem_free(errand);
+}
+
+static void run_for(struct site *site, void *ctx)
+{
+	crew_site_fn *const *fn = ctx;
+
+	(*fn)(site);
+}
+
+static void leave_errand(struct crew_member *to, crew_site_fn *fn)
+{
+	struct errand *errand = mem_zero(sizeof(*errand));
+
+	errand->letter.open = errand_opened;
+	errand->to = to;
+	errand->fn = fn;
+	crew_post(to, &errand->letter);
+}
+
+void crew_all(struct site *site, crew_site_fn *fn)
+{
+	struct crew *crew = site->crew ? site->crew->crew : NULL;
+
+	for (unsigned i = 0; crew && i < crew->worker_count; i++)
+		if (!crew_call(&crew->members[i], run_for, &fn))
+			leave_errand(&crew->members[i], fn);
+	fn(site);
 }
 
 /* ---- clients ---- */

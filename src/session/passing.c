@@ -156,6 +156,7 @@ void passing_begin(struct client *client, struct crew_member *to)
 	struct conn *conn = &client->conn;
 
 	client->passes_to = to;
+	client->is_passing = true;
 	conn_hand_on(conn, &passing_ops);
 	conn_hush(conn);
 	/* A stopped connection has no clock but this one. */
