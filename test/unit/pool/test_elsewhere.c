@@ -399,6 +399,52 @@ static void told_of_what_is_left_under_a_limit(void **state)
 	dial_in(county.pools[2], 2, VERDICT_GRANT);
 }
 
+/* Room is left to a client of another site that has waited longer, which is told; the
+ * pool itself looks again after a while, and not at once. */
+static void room_is_left_to_another_site(void **state)
+{
+	(void)state;
+	set_all("max_user_connections", "1");
+	struct ask *holder = ask_and_dial(0);
+
+	ask(1, VERDICT_WAIT);
+	next(1, VERDICT_NONE);
+	pass(10 * MS);
+	ask(0, VERDICT_WAIT);
+	next(0, VERDICT_NONE);
+	struct seat *seat = holder->seat;
+	pool_abandon(seat, county.sites[0].now);
+	world_gone(&county.sites[0], seat);
+	forget_wishes();
+	county.pools[0]->is_kicked = false;
+	struct verdict v = next(0, VERDICT_NONE);
+	assert_true(v.wake_us < UINT64_MAX);
+	assert_false(county.pools[0]->is_kicked);
+	assert_int_equal(only_wish(WISH_LOOK)->to, 1);
+	/* The other one does not come: it may be standing still. */
+	pass(SECOND);
+	dial_in(county.pools[0], 0, VERDICT_GRANT);
+}
+
+/* One site opens what all keep. */
+static void min_pool_size_over_all(void **state)
+{
+	(void)state;
+	set_all("min_pool_size", "1");
+	for (unsigned i = 0; i < 2; i++)
+		world_join(county.pools[i], &county.asks[i]);
+	next(0, VERDICT_DIAL);
+	next(1, VERDICT_NONE);
+	struct seat *seat = unused_seat();
+	pool_dialing(county.pools[0], seat, county.sites[0].now);
+	next(1, VERDICT_NONE);
+	pool_welcomed(county.pools[0]);
+	pool_logged_in(seat, county.sites[0].now);
+	for (unsigned i = 0; i < 2; i++)
+		next(i, VERDICT_NONE);
+	assert_int_equal(servers(county.pools[0]->tally), 1);
+}
+
 /* A server at rest elsewhere, of another pool, makes room. */
 static void room_is_asked_for(void **state)
 {
@@ -683,6 +729,8 @@ int main(void)
 	    TEST(told_of_room),
 	    TEST(told_of_what_is_left),
 	    TEST(told_of_what_is_left_under_a_limit),
+	    TEST(room_is_left_to_another_site),
+	    TEST(min_pool_size_over_all),
 	    TEST(room_is_asked_for),
 	    TEST(client_limits_over_all),
 	    TEST(given_back_for_another_site),
