@@ -1,7 +1,7 @@
 /*
  * The log writes lines with a level and a tag to stderr, a file and syslog, in the
- * format that log parsers know.  A struct log belongs to the site; there is no global
- * one.
+ * format that log parsers know.  All sites of a process share a struct log, and each
+ * line is whole whatever threads write; there is no global one.
  *
  * Line: `YYYY-MM-DD HH:MM:SS.mmm TZ [PID] LEVEL TAG MESSAGE\n`; a newline inside a
  * message becomes newline + tab; trailing white space is removed; about 2 KiB at most.
@@ -10,6 +10,7 @@
 #define BASE_LOG_H
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/err.h"
@@ -51,13 +52,14 @@ void log_quiet(struct log *log);
 
 /* What every line is compared with, at the beginning of a struct log. */
 struct log_threshold {
-	int verbose;
+	atomic_int verbose;
 };
 static inline bool log_is_on(const struct log *log, enum log_level level)
 {
 	const struct log_threshold *threshold = (const struct log_threshold *)log;
 
-	return (int)level - LEVEL_LOG <= threshold->verbose;
+	return (int)level - LEVEL_LOG <=
+	       atomic_load_explicit(&threshold->verbose, memory_order_relaxed);
 }
 
 /* Lines go there instead of stderr, each without time and process. */

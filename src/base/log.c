@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,7 @@ enum { STAMP_SECONDS_SIZE = 32, ZONE_SIZE = 32, ZONE_AND_PID_SIZE = 64 };
 
 struct log {
 	struct log_threshold threshold; /* first: see log_is_on */
+	pthread_mutex_t lock; /* recursive: what fails to be logged is logged */
 	char *file, *syslog_ident;
 	struct buf line; /* has its memory from the start: lines about none come out */
 	long pid;
@@ -102,6 +104,16 @@ static bool is_journal_stream(int fd)
 	return strcmp(said, is) == 0;
 }
 
+static void log_lock_init(struct log *log)
+{
+	pthread_mutexattr_t attributes;
+
+	pthread_mutexattr_init(&attributes);
+	pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(&log->lock, &attributes);
+	pthread_mutexattr_destroy(&attributes);
+}
+
 struct log *log_new(void)
 {
 	struct log *log = mem_zero(sizeof(*log));
@@ -109,6 +121,7 @@ struct log *log_new(void)
 	log->fd = -1;
 	buf_init(&log->line, LINE_MOST);
 	(void)buf_room(&log->line, LINE_MOST);
+	log_lock_init(log);
 	log->stamp_second = -1;
 	log->pid = (long)getpid();
 	log->facility = LOG_DAEMON;
@@ -136,6 +149,7 @@ void log_free(struct log **logp)
 	mem_free(log->file);
 	mem_free(log->syslog_ident);
 	buf_done(&log->line);
+	pthread_mutex_destroy(&log->lock);
 	mem_free(log);
 	*logp = NULL;
 }
@@ -186,6 +200,7 @@ static void change_file(struct log *log, const char *path)
 
 void log_configure(struct log *log, const struct log_config *config)
 {
+	pthread_mutex_lock(&log->lock);
 	change_file(log, config->file);
 	close_syslog(log);
 	replace_text(&log->syslog_ident, config->syslog_ident);
@@ -195,6 +210,7 @@ void log_configure(struct log *log, const struct log_config *config)
 	log->threshold.verbose = config->verbose > 0 ? config->verbose : 0;
 	log->stamp_second = -1;
 	tzset();
+	pthread_mutex_unlock(&log->lock);
 }
 
 void log_forked(struct log *log)
@@ -384,6 +400,7 @@ void log_putv(
 	if (!log_is_on(log, level))
 		return;
 	compose(text, sizeof(text), tag, fmt, ap);
+	pthread_mutex_lock(&log->lock);
 	if (log->take)
 		log->take(log->take_ctx, level, tag, behind_tag(text, tag));
 	else if (!log->quiet)
@@ -392,6 +409,7 @@ void log_putv(
 		put_file(log, level, text, &is_made);
 	if (log->to_syslog && level <= LEVEL_LOG)
 		put_syslog(log, level, text);
+	pthread_mutex_unlock(&log->lock);
 	errno = saved_errno;
 }
 
