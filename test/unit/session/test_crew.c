@@ -242,6 +242,40 @@ static void a_call_is_given_up(void **state)
 	assert_int_equal(given_up.count, 0);
 }
 
+static void count_visit(struct site *site)
+{
+	site->next_id++;
+}
+
+static void read_visits(struct site *site, void *ctx)
+{
+	uint64_t *visits = ctx;
+
+	*visits = site->next_id;
+}
+
+static void all_are_visited_the_silent_one_later(void **state)
+{
+	struct scene *s = *state;
+	struct crew_member *member = &s->crew->members[0];
+	uint64_t visits = 7;
+	struct obstacle o;
+
+	stop_member(member, &o);
+	crew_all(&s->control, count_visit);
+	assert_int_equal(s->control.next_id, 1);
+	assert_int_equal(s->workers[0].site.next_id, 0);
+	sem_post(&o.gate);
+	/* What is asked for later comes later. */
+	call_surely(member, read_visits, &visits);
+	assert_int_equal(visits, 1);
+	for (unsigned i = 1; i < WORKERS; i++) {
+		drain(&s->crew->members[i]);
+		call_surely(&s->crew->members[i], read_visits, &visits);
+		assert_int_equal(visits, 1);
+	}
+}
+
 static void others_are_visited_meanwhile(void **state)
 {
 	struct scene *s = *state;
@@ -336,6 +370,7 @@ int main(void)
 	    CREW_TEST(each_site_once_and_the_own_last),
 	    cmocka_unit_test(alone),
 	    CREW_TEST(a_call_is_given_up),
+	    CREW_TEST(all_are_visited_the_silent_one_later),
 	    CREW_TEST(others_are_visited_meanwhile),
 	    CREW_TEST(new_clients_are_spread_evenly),
 	    CREW_TEST(the_one_with_the_fewest_is_next),
