@@ -207,7 +207,8 @@ void catalog_set_service(struct catalog *c, const struct service *service);
 /* NULL when there is none.  No auto-database is made. */
 struct database *catalog_find_database(struct catalog *c, const char *name);
 /* The same, making an auto-database from the `*` template when needed; *is_new says so
- * ("registered new auto-database").  NULL: unknown, or the template does not parse. */
+ * ("registered new auto-database"), at the first of several sites only.  NULL: unknown,
+ * or the template does not parse. */
 struct database *catalog_database(struct catalog *c, const char *name, bool *is_new);
 /* Might one be made of this name?  Only its template says whether that is so. */
 bool catalog_may_make(const struct catalog *c, const char *name);

@@ -35,7 +35,8 @@ struct tally_slot {
 struct tally {
 	enum tally_kind kind;
 	unsigned users; /* under the lock: how many hold it */
-	char *key;      /* owned */
+	atomic_bool is_told;
+	char *key; /* owned */
 	size_t key_len;
 	atomic_uint waiting_count; /* of the slots with waiting_us */
 	struct tally_slot slots[];
@@ -58,6 +59,11 @@ bool tallies_are_frozen(const struct tallies *t);
 struct tally *tally_hold(
     struct tallies *t, enum tally_kind kind, const char *database, const char *user);
 void tally_release(struct tallies *t, struct tally **tally);
+
+/* Of what several sites come to know one after the other: is this the first of them?
+ * ... and does nobody else hold it any more? */
+bool tally_is_news(struct tally *tally);
+bool tally_is_last(struct tallies *t, const struct tally *tally);
 
 /* ---- one site's view; tally NULL: nobody else counts ---- */
 

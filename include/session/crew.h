@@ -12,6 +12,7 @@
 #ifndef SESSION_CREW_H
 #define SESSION_CREW_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -67,6 +68,8 @@ struct crew {
 	struct tallies *tallies; /* owned: what limits count for all sites */
 	unsigned worker_count;
 	unsigned last_picked; /* the control thread's */
+	pthread_mutex_t told_lock;
+	struct map *told; /* struct told by name, under the lock */
 	/* All client sockets; one that goes from site to site counts once. */
 	_Alignas(64) atomic_uint client_count;
 	struct crew_member members[CREW_MOST + 1];
@@ -115,6 +118,12 @@ typedef void crew_site_fn(struct site *site);
 /* Runs fn for each site there is, the caller's own last.  A worker that does not answer
  * runs it as soon as it can, before all that it is asked for later. */
 void crew_all(struct site *site, crew_site_fn *fn);
+
+/* ---- what is told once ---- */
+
+/* Several sites come to know the same of something, one after the other: true for the
+ * first that brings this value, and for that site again. */
+bool crew_may_tell(struct site *site, const char *what, uint64_t value);
 
 /* ---- clients ---- */
 

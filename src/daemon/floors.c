@@ -71,14 +71,17 @@ static int start_engine(
 
 static void on_zone(void *ctx, const struct dns_zone_news *news)
 {
-	const struct site *site = ctx;
+	struct site *site = ctx;
 
-	if (news->failure && crew_is_control(site))
+	/* Each site looks names up for itself. */
+	if (!crew_may_tell(site, news->zone, news->failure ? UINT64_MAX : news->serial))
+		return;
+	if (news->failure)
 		log_warning(site->log, "zone '%s' has no serial: %s", news->zone,
 		    news->failure);
 	else
-		tell(site, "zone '%s' serial changed: old=%u new=%u", news->zone,
-		    news->old_serial, news->serial);
+		log_info(site->log, "zone '%s' serial changed: old=%u new=%u",
+		    news->zone, news->old_serial, news->serial);
 }
 
 /* Limits hold for all sites; clients are the workers'. */

@@ -340,7 +340,8 @@ struct database *catalog_database(struct catalog *c, const char *name, bool *is_
 	/* It is idle from the start: the client that asked for it may fail to log in.
 	 */
 	idle_note_database(db);
-	*is_new = true;
+	catalog_share_database(db);
+	*is_new = !db->tally || tally_is_news(db->tally);
 	return db;
 }
 

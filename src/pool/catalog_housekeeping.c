@@ -20,6 +20,13 @@ static bool has_own_idle_timeout(const struct config *config)
 	return config && config_has_own(config, SETTING_INDEX_pool_idle_timeout);
 }
 
+/* Several sites have one, which is one to whoever reads the log. */
+static bool is_last_of_pool(const struct pool *pool)
+{
+	return !pool->tally ||
+	       tally_is_last(pool->database->catalog->view.tallies, pool->tally);
+}
+
 static uint64_t drop_idle_pools(
     struct catalog *c, catalog_note_fn *note, void *note_ctx)
 {
@@ -40,11 +47,13 @@ static uint64_t drop_idle_pools(
 			if (is_uniform)
 				break;
 		} else if (pool_may_be_freed(pool)) {
-			catalog_note(note, note_ctx,
-			    "cleaning up idle pool for user %s on db %s because: "
-			    "pool idle timeout (age= %llus)",
-			    pool->user->name, pool->database->name,
-			    (unsigned long long)(age / 1000000));
+			if (is_last_of_pool(pool))
+				catalog_note(note, note_ctx,
+				    "cleaning up idle pool for user %s on db %s "
+				    "because: "
+				    "pool idle timeout (age= %llus)",
+				    pool->user->name, pool->database->name,
+				    (unsigned long long)(age / 1000000));
 			pool_free(pool);
 		}
 	}
@@ -61,6 +70,11 @@ static bool has_used_pool(const struct database *db)
 			return true;
 	}
 	return false;
+}
+
+static bool is_known_here_only(const struct database *db)
+{
+	return !db->tally || tally_is_last(db->catalog->view.tallies, db->tally);
 }
 
 static uint64_t drop_idle_databases(
@@ -83,7 +97,7 @@ static uint64_t drop_idle_databases(
 		/* What the administrator said of it would be forgotten with it. */
 		if (db->paused || db->disabled || has_used_pool(db))
 			continue;
-		if (!is_due)
+		if (!is_due && is_known_here_only(db))
 			catalog_note(note, note_ctx,
 			    "dropping database '%s' as it does not exist anymore or "
 			    "inactive auto-database",

@@ -127,6 +127,19 @@ void tally_release(struct tallies *t, struct tally **tp)
 	mem_free(tally);
 }
 
+bool tally_is_news(struct tally *tally)
+{
+	return !atomic_exchange(&tally->is_told, true);
+}
+
+bool tally_is_last(struct tallies *t, const struct tally *tally)
+{
+	pthread_mutex_lock(&t->lock);
+	bool is_last = tally->users == 1;
+	pthread_mutex_unlock(&t->lock);
+	return is_last;
+}
+
 /* ---- looking ---- */
 
 static int read_count(const atomic_int *count)

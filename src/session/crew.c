@@ -5,18 +5,30 @@
 #include "session/crew.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
+#include <string.h>
 #include <time.h>
 
+#include "base/map.h"
 #include "base/mem.h"
 
 /* A turn of the loop is far shorter; only a worker that stands still needs longer. */
 enum { PATIENCE_MS = 300 };
 
+/* Who told the latest of something. */
+struct told {
+	uint64_t value;
+	unsigned site;
+	char what[];
+};
+
 struct crew *crew_new(unsigned worker_count)
 {
 	struct crew *crew = mem_zero_lines(sizeof(*crew));
 
+	pthread_mutex_init(&crew->told_lock, NULL);
+	crew->told = map_new();
 	crew->worker_count = worker_count;
 	crew->tallies = tallies_new(worker_count + 1);
 	for (unsigned i = 0; i <= worker_count; i++) {
@@ -26,10 +38,22 @@ struct crew *crew_new(unsigned worker_count)
 	return crew;
 }
 
+static void free_told(struct crew *crew)
+{
+	struct told *told;
+	size_t at = 0;
+
+	while ((told = map_next(crew->told, &at)))
+		mem_free(told);
+	map_free(&crew->told);
+	pthread_mutex_destroy(&crew->told_lock);
+}
+
 void crew_free(struct crew **crew)
 {
 	if (!*crew)
 		return;
+	free_told(*crew);
 	tallies_free(&(*crew)->tallies);
 	mem_free(*crew);
 	*crew = NULL;
@@ -257,6 +281,40 @@ void crew_all(struct site *site, crew_site_fn *fn)
 		if (!crew_call(&crew->members[i], run_for, &fn))
 			leave_errand(&crew->members[i], fn);
 	fn(site);
+}
+
+/* ---- what is told once ---- */
+
+static struct told *told_of(struct crew *crew, const char *what)
+{
+	size_t len = strlen(what);
+	struct told *told = map_get(crew->told, what, len);
+
+	if (told)
+		return told;
+	told = mem_zero(sizeof(*told) + len + 1);
+	memcpy(told->what, what, len);
+	told->site = UINT_MAX;
+	map_put(crew->told, told->what, len, told);
+	return told;
+}
+
+bool crew_may_tell(struct site *site, const char *what, uint64_t value)
+{
+	struct crew_member *own = site->crew;
+
+	if (!own)
+		return true;
+	pthread_mutex_lock(&own->crew->told_lock);
+	struct told *told = told_of(own->crew, what);
+	bool may =
+	    told->site == UINT_MAX || told->value != value || told->site == own->index;
+	if (may) {
+		told->value = value;
+		told->site = own->index;
+	}
+	pthread_mutex_unlock(&own->crew->told_lock);
+	return may;
 }
 
 /* ---- clients ---- */

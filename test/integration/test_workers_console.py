@@ -1,5 +1,6 @@
 """Several workers: the console, and limits that concern connections which go from worker to worker."""
 
+import re
 import resource
 
 import wire
@@ -107,3 +108,17 @@ def test_strangers_at_workers_make_room(make_pooler, pg):
     strangers = [pooler.client() for _ in range(70)]
     error = strangers[0].recv()
     assert error.kind == "E" and error.field("M") == "no more connections allowed (descriptor limit)"
+
+
+def test_auto_database_is_told_once(make_pooler, pg):
+    """Each worker has its own of a database that is made from the template; the log tells of one."""
+    pooler = make_pooler({"*": "host=127.0.0.1 port=%d" % pg.port},
+                         settings=dict(WORKERS, autodb_idle_timeout=0.2, server_idle_timeout=0.1))
+    clients = [pooler.connect("other") for _ in range(3)]
+    assert [c.value("select 1") for c in clients] == ["1"] * 3
+    for client in clients:
+        client.close()
+    pooler.wait_log("dropping database 'other' as ")
+    log = pooler.log()
+    assert len(re.findall("registered new auto-database: other", log)) == 1
+    assert len(re.findall("dropping database 'other' as ", log)) == 1
