@@ -31,7 +31,7 @@ struct cell_type {
 	enum cell_merge merge;
 };
 extern const struct cell_type cell_text, cell_int4, cell_int8, cell_numeric, cell_time,
-    cell_bytea, cell_sum4, cell_sum8, cell_most4, cell_rest4;
+    cell_bytea, cell_sum4, cell_sum8, cell_most4, cell_most8, cell_rest4;
 
 struct column {
 	const char *name;
@@ -65,6 +65,7 @@ void row_int8(struct rows *rows, long long value);
 #define row_most4 row_int4
 #define row_rest4 row_int4
 #define row_sum8  row_int8
+#define row_most8 row_int8
 void row_numeric(struct rows *rows, unsigned long long value);
 /* loop_now() time as local wall-clock time. */
 void row_time(struct rows *rows, uint64_t at_us);

@@ -17,6 +17,7 @@ const struct cell_type cell_bytea = {"bytea", 17, -1, CELL_FIRST};
 const struct cell_type cell_sum4 = {"int4", 23, 4, CELL_SUM};
 const struct cell_type cell_sum8 = {"int8", 20, 8, CELL_SUM};
 const struct cell_type cell_most4 = {"int4", 23, 4, CELL_MOST};
+const struct cell_type cell_most8 = {"int8", 20, 8, CELL_MOST};
 const struct cell_type cell_rest4 = {"int4", 23, 4, CELL_REST};
 
 void rows_init(
