@@ -314,7 +314,7 @@ static void close_takes_no_server(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		struct stage *stage = stage_played("pool_size=1", "query_timeout", 0.3);
+		struct stage *stage = stage_played("pool_size=1", "query_timeout", 1);
 		struct peer *client = login(stage);
 		struct buf close;
 
@@ -328,7 +328,7 @@ static void close_takes_no_server(void **state)
 		peer_send(client, close.bytes, close.len);
 		assert_string_equal(peer_hear(client, '3'), "3");
 		assert_null(linked_server(stage));
-		wait_us(stage, 400000);
+		wait_us(stage, 1200000);
 		peer_put(client, 'S', "", 0);
 		assert_string_equal(peer_hear(client, 'Z'), "Z:I");
 		buf_done(&close);
