@@ -28,7 +28,7 @@
 #include "wire/codec.h"
 #include "wire/message.h"
 
-enum { PATIENCE_S = 8, BACK_PORT = 5432, FRONT_PORT = 6432, QUIET_TURNS = 6 };
+enum { PATIENCE_S = 60, BACK_PORT = 5432, FRONT_PORT = 6432, QUIET_TURNS = 6 };
 
 static void stage_fail(const char *what)
 {
