@@ -105,7 +105,7 @@ $(OUT)/flags: ;
 # ------------------------------------------------------------------- floors
 
 # From the top down, which is also the order in which archives are linked.
-FLOORS := daemon admin login relay moving cancel broker session pool wire auth net conf base
+FLOORS := daemon admin views login relay moving cancel broker session pool wire auth net conf base
 
 below_base    := base
 below_wire    := wire base
@@ -122,7 +122,8 @@ below_cancel  := $(below_stage)
 below_moving  := $(below_stage)
 below_login   := $(below_stage)
 below_relay   := $(below_stage)
-below_admin   := admin $(below_stage)
+below_views   := views $(below_stage)
+below_admin   := admin $(below_views)
 below_daemon  := daemon $(below_admin)
 
 libs = $(foreach f,$(FLOORS),$(if $(filter $f,$(1)),$(OUT)/lib$f.a))
@@ -194,7 +195,7 @@ unit-$(1): $$(UNIT_$(1))
 endef
 $(foreach f,$(FLOORS),$(eval $(call unit_rules,$f)))
 # Lower floors run first, because their failures explain those above.
-UNIT := $(foreach f,base wire auth net conf pool session broker cancel moving relay login admin daemon,$(UNIT_$f))
+UNIT := $(foreach f,base wire auth net conf pool session broker cancel moving relay login views admin daemon,$(UNIT_$f))
 
 # Tests with several threads, which VARIANT=tsan checks.
 THREADED := $(filter $(addprefix $(OUT)/test/unit/,auth/test_workers% auth/test_judge% net/test_mailbox% pool/test_tally% session/test_crew% broker/test_dial% login/test_%),$(UNIT))
@@ -207,8 +208,8 @@ unit-threads: $(THREADED)
 
 # --------------------------------------------- property tests and fuzz targets
 
-# The first line of each program names the floors it links: /* links: base pool */
-links_of = $(shell sed -n '1s/.*links:\([a-z ]*\).*/\1/p' $(1))
+# The first comment of each program names the floors it links: /* links: base pool */
+links_of = $(shell sed '/\*\//q' $(1) | tr '\n*' '  ' | sed -n 's/.*links:\([a-z ]*\).*/\1/p')
 
 PROP := $(patsubst %.c,$(OUT)/%,$(wildcard test/prop/prop_*.c))
 FUZZ := $(patsubst %.c,$(OUT)/%,$(wildcard test/fuzz/fuzz_*.c))

@@ -8,8 +8,8 @@
 
 #include <stdbool.h>
 
-#include "admin/show.h"
 #include "session/client.h"
+#include "views/show.h"
 
 struct slices;
 

@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "admin/show.h"
 #include "admin/verbs.h"
+#include "views/show.h"
 
 /* A | ends a cell of a table. */
 static void put_cell(FILE *out, const char *text)

@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "admin/row.h"
-#include "admin/show.h"
 #include "auth/hba.h"
 #include "auth/judge.h"
 #include "base/text.h"
 #include "login/method.h"
+#include "views/row.h"
+#include "views/show.h"
 #include "wire/codec.h"
 
 static const struct column explain_columns[] = {

@@ -4,8 +4,8 @@
  */
 #include "admin/slices.h"
 
-#include "admin/views.h"
 #include "base/mem.h"
+#include "views/views.h"
 #include "wire/codec.h"
 
 /* Written in some hundred microseconds. */

@@ -10,12 +10,13 @@
 
 #include "admin/courtesy.h"
 #include "admin/explain.h"
+#include "admin/help.h"
 #include "admin/reply.h"
-#include "admin/show.h"
-#include "admin/views_fds.h"
 #include "admin/wait.h"
 #include "base/text.h"
 #include "session/crew.h"
+#include "views/show.h"
+#include "views/views_fds.h"
 #include "wire/codec.h"
 
 #define COMMAND(name, arguments, rights, handler, usage, help) \
@@ -221,7 +222,9 @@ static void verb_show(const struct order *order)
 		return;
 	}
 	if (courtesy)
-		show_put_courtesy(courtesy, &out);
+		courtesy_put(courtesy, &out);
+	else if (!view->walk)
+		help_put(&out);
 	else
 		view_put(view, order_site(order), &out);
 	codec_put_ready(&out, 'I');

@@ -29,8 +29,8 @@ def allowed_floors(root, path):
             return [f for f in tree.LEVELS if tree.may_include("login", f) or f == "relay"]
         return [f for f in tree.LEVELS if tree.may_include(floor, f)] if floor in tree.LEVELS else []
     if parts[:2] in (["test", "prop"], ["test", "fuzz"]):
-        links = re.match(r"[^\n]*links:([a-z ]*)", tree.text(root, path))
-        return links.group(1).split() if links else None
+        links = re.match(r"/\* links:([a-z\s*]*)\*/", tree.text(root, path))
+        return links.group(1).replace("*", " ").split() if links else None
     return None
 
 

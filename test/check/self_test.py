@@ -82,7 +82,7 @@ class Headers(Scratch):
 class Includes(Scratch):
     def test_good(self):
         self.put("src/net/loop.c", '#include "net/loop.h"\n#include <event2/event.h>\n#include "base/log.h"\n')
-        self.put("src/main.c", '#include "config.h"\n#include "daemon/daemon.h"\n#include "admin/show.h"\n')
+        self.put("src/main.c", '#include "config.h"\n#include "daemon/daemon.h"\n#include "views/show.h"\n')
         self.put("test/unit/pool/test_pool.c", '#include "pool/pool.h"\n#include "wire/vars.h"\n')
         self.put("test/prop/prop_a.c", '/* links: base pool */\n#include "pool/pool.h"\n')
         self.assertClean(includes)
@@ -114,8 +114,15 @@ class Includes(Scratch):
         self.assertFinds(includes, "include/session/client.h:2", "broker/broker.h")
 
     def test_admin_and_metrics_are_siblings(self):
-        self.put("src/metrics/metrics.c", '#include "admin/show.h"\n')
-        self.assertFinds(includes, "src/metrics/metrics.c:1", "admin/show.h")
+        self.put("src/metrics/metrics.c", '#include "views/show.h"\n#include "admin/reply.h"\n')
+        self.assertFinds(includes, "src/metrics/metrics.c:2", "admin/reply.h")
+        os.unlink(os.path.join(self.root, "src/metrics/metrics.c"))
+        self.put("src/admin/console.c", '#include "views/show.h"\n#include "metrics/metrics.h"\n')
+        self.assertFinds(includes, "src/admin/console.c:2", "metrics/metrics.h")
+
+    def test_views_know_no_console(self):
+        self.put("src/views/show.c", '#include "session/site.h"\n#include "admin/reply.h"\n')
+        self.assertFinds(includes, "src/views/show.c:2", "admin/reply.h")
 
     def test_table(self):
         self.put("include/conf/settings.def", '#include "net/tls.h"\n')

@@ -6,8 +6,8 @@ TOP_FILES = ("Makefile", "configure.ac", "README.md", "CHANGELOG.md", "CONTRIBUT
              ".editorconfig", ".gitignore", ".gitattributes")
 
 LEVELS = {"base": 1, "wire": 2, "auth": 2, "net": 2, "conf": 2, "pool": 3, "session": 4,
-          "broker": 5, "cancel": 6, "moving": 6, "login": 7, "relay": 7, "admin": 8, "metrics": 8,
-          "daemon": 9, "main": 10}
+          "broker": 5, "cancel": 6, "moving": 6, "login": 7, "relay": 7, "views": 8,
+          "admin": 9, "metrics": 9, "daemon": 10, "main": 11}
 
 
 def files(root):

@@ -1,4 +1,5 @@
-/* links: admin login relay moving cancel broker session pool wire auth net conf base */
+/* links: admin views login relay moving cancel broker session pool wire auth net conf
+ * base */
 /*
  * A client sends any bytes, from its first packet on or after a login, to an ordinary
  * database or the console.  First byte: how to begin; second: sizes of the pieces.  The

@@ -13,9 +13,9 @@
 #include <cmocka.h>
 
 #include "admin/console.h"
-#include "admin/show.h"
 #include "admin/verbs.h"
 #include "rig.h"
+#include "views/show.h"
 #include "wire/codec.h"
 
 static const char ini[] = "[databases]\n"

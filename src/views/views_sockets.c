@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "admin/views.def"
-#include "admin/views.h"
 #include "cancel/cancel.h"
 #include "pool/pool.h"
 #include "session/client.h"
 #include "session/server.h"
+#include "views/views.def"
+#include "views/views.h"
 #include "wire/prepared.h"
 
 /* A client or a server as these views show it. */

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "admin/views.def"
-#include "admin/views.h"
 #include "cancel/peers.h"
 #include "conf/settings.h"
 #include "pool/hosts_role.h"
 #include "pool/pool.h"
+#include "views/views.def"
+#include "views/views.h"
 
 static const char *load_balance_shown(const struct database *db)
 {

@@ -1,10 +1,10 @@
 /*
  * The rows of one view from several sites, put together as those of one pooler.
  */
-#ifndef ADMIN_MERGE_H
-#define ADMIN_MERGE_H
+#ifndef VIEWS_MERGE_H
+#define VIEWS_MERGE_H
 
-#include "admin/show.h"
+#include "views/show.h"
 
 struct merge;
 

@@ -4,8 +4,8 @@
  * A cell's function is named after its type in views.def, so that a column there is
  * enough to describe it and to write it.
  */
-#ifndef ADMIN_ROW_H
-#define ADMIN_ROW_H
+#ifndef VIEWS_ROW_H
+#define VIEWS_ROW_H
 
 #include <stddef.h>
 #include <stdint.h>

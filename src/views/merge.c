@@ -1,7 +1,7 @@
 /*
  * Rows with the same key become one: how, the types of their columns say (views.def).
  */
-#include "admin/merge.h"
+#include "views/merge.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "admin/views.def"
-#include "admin/views.h"
 #include "base/map.h"
 #include "pool/pool.h"
 #include "pool/stats.h"
 #include "session/crew.h"
+#include "views/views.def"
+#include "views/views.h"
 
 /* The pools of one database, or of all, together. */
 struct stats_sum {

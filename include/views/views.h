@@ -1,11 +1,11 @@
 /*
  * The walkers of views.def: each writes the rows of one view.
  */
-#ifndef ADMIN_VIEWS_H
-#define ADMIN_VIEWS_H
+#ifndef VIEWS_VIEWS_H
+#define VIEWS_VIEWS_H
 
-#include "admin/row.h"
 #include "session/roll.h"
+#include "views/row.h"
 
 typedef void view_walk_fn(struct rows *rows);
 

@@ -1,9 +1,9 @@
 /*
  * SHOW STATE_LEAKS.
  */
-#include "admin/views.def"
-#include "admin/views.h"
 #include "relay/leaks.h"
+#include "views/views.def"
+#include "views/views.h"
 
 void view_state_leaks(struct rows *rows)
 {

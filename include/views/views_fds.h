@@ -1,8 +1,8 @@
 /*
  * SHOW FDS with the descriptors themselves.
  */
-#ifndef ADMIN_VIEWS_FDS_H
-#define ADMIN_VIEWS_FDS_H
+#ifndef VIEWS_VIEWS_FDS_H
+#define VIEWS_VIEWS_FDS_H
 
 #include <stdbool.h>
 

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "admin/views.def"
-#include "admin/views.h"
 #include "cancel/peers.h"
 #include "conf/settings.h"
 #include "pool/pool.h"
 #include "session/crew.h"
+#include "views/views.def"
+#include "views/views.h"
 
 void view_version(struct rows *rows)
 {

@@ -1,22 +1,21 @@
 /*
  * SHOW: finds a view, describes its columns, lets its walker write the rows.
  */
-#ifndef ADMIN_SHOW_H
-#define ADMIN_SHOW_H
+#ifndef VIEWS_SHOW_H
+#define VIEWS_SHOW_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "admin/courtesy.h"
-#include "admin/row.h"
-#include "admin/views.h"
+#include "views/row.h"
+#include "views/views.h"
 
 struct view {
 	const char *name;
 	const char *help;
 	const struct column *columns;
 	size_t column_count; /* 0: no row set */
-	view_walk_fn *walk;
+	view_walk_fn *walk;  /* NULL: no rows, the console has a notice for it (HELP) */
 	unsigned help_line;
 	bool is_admin_only;
 	/* Of several sites: rows with the same key are put together, and sorted. */
@@ -34,8 +33,5 @@ void show_put_columns(const struct column *columns, size_t count, struct buf *ou
 /* Append the whole answer to SHOW: columns (none if column_count is 0), rows, and
  * CommandComplete.  If there is no memory, out->failed is set. */
 void view_put(const struct view *view, struct site *site, struct buf *out);
-/* Append the whole answer to a SHOW that a driver sends at its start: one column with
- * one row. */
-void show_put_courtesy(const struct courtesy *courtesy, struct buf *out);
 
 #endif

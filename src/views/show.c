@@ -2,20 +2,18 @@
  * SHOW: the table of views, and what is the same for all of them.  The rows come from
  * the walkers in views_*.c.
  */
-#include "admin/show.h"
+#include "views/show.h"
 
 #include <assert.h>
 #include <stdio.h>
 
-#include "admin/merge.h"
-#include "admin/views.def"
 #include "base/text.h"
 #include "session/crew.h"
+#include "views/merge.h"
+#include "views/views.def"
 #include "wire/codec.h"
 
-enum { COLUMNS_MOST = 32, OWN_LINE = 6 };
-
-static view_walk_fn show_help;
+enum { COLUMNS_MOST = 32 };
 
 #define ANYONE false
 #define ADMIN  true
@@ -36,13 +34,6 @@ VIEWS(VIEW_ARRAY)
 	    rights, sites},
 static const struct view views[] = {VIEWS(VIEW_ROW)};
 
-/* What follows the lines of SHOW in SHOW HELP. */
-#define COMMAND(name, arguments, rights, handler, usage, help) usage,
-static const char *const usages[] = {
-#include "admin/commands.def"
-};
-#undef COMMAND
-
 const struct view *view_at(size_t i)
 {
 	return i < COUNT_OF(views) ? &views[i] : NULL;
@@ -54,45 +45,6 @@ const struct view *view_find(const char *name)
 		if (text_equal_nocase(views[i].name, name))
 			return &views[i];
 	return NULL;
-}
-
-/* Appends "\n\tSHOW HELP|CONFIG|...", with a new line where the number of the line
- * changes.  Views that PgBouncer does not have are on OWN_LINE. */
-static void put_show_usage(struct buf *text, bool is_own)
-{
-	unsigned line = 0;
-
-	for (size_t i = 0; i < COUNT_OF(views); i++) {
-		if ((views[i].help_line >= OWN_LINE) != is_own)
-			continue;
-		buf_put_text(text, views[i].help_line == line ? "|" : "\n\tSHOW ");
-		buf_put_text(text, views[i].name);
-		line = views[i].help_line;
-	}
-}
-
-static void put_usage(struct buf *text, const char *usage)
-{
-	buf_put_text(text, "\n\t");
-	for (; *usage; usage++) {
-		buf_put_u8(text, (uint8_t)*usage);
-		if (*usage == '\n')
-			buf_put_u8(text, '\t');
-	}
-}
-
-static void show_help(struct rows *rows)
-{
-	struct buf text;
-
-	buf_init(&text, 0);
-	put_show_usage(&text, false);
-	for (size_t i = 0; i < COUNT_OF(usages); i++)
-		if (usages[i])
-			put_usage(&text, usages[i]);
-	put_show_usage(&text, true);
-	codec_put_notice(rows->out, "Console usage", buf_text(&text));
-	buf_done(&text);
 }
 
 void show_put_columns(const struct column *columns, size_t count, struct buf *out)
@@ -163,21 +115,9 @@ static void put_rows(const struct view *view, struct site *site, struct buf *out
 
 void view_put(const struct view *view, struct site *site, struct buf *out)
 {
+	assert(view->walk);
 	if (view->column_count > 0)
 		show_put_columns(view->columns, view->column_count, out);
 	put_rows(view, site, out);
-	codec_put_command_complete(out, "SHOW");
-}
-
-void show_put_courtesy(const struct courtesy *courtesy, struct buf *out)
-{
-	const struct column column = {courtesy->name, &cell_text, NULL};
-	struct rows rows;
-
-	show_put_columns(&column, 1, out);
-	rows_init(&rows, NULL, out, 1);
-	row_begin(&rows);
-	row_text(&rows, courtesy->value);
-	row_end(&rows);
 	codec_put_command_complete(out, "SHOW");
 }

@@ -3,9 +3,9 @@
  */
 #include <stdio.h>
 
-#include "admin/views.def"
-#include "admin/views.h"
 #include "session/crew.h"
+#include "views/views.def"
+#include "views/views.h"
 
 void view_workers(struct rows *rows)
 {

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "admin/views.def"
-#include "admin/views.h"
+#include "views/views.def"
+#include "views/views.h"
 #include "wire/prepared.h"
 
 /* How much of a query is shown: enough to recognize it. */

@@ -3,16 +3,16 @@
  * gets each descriptor along with its row, and the secrets that go with it; all other
  * consoles see the rows alone.
  */
-#include "admin/views_fds.h"
+#include "views/views_fds.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "admin/views.def"
-#include "admin/views.h"
 #include "moving/handover.h"
 #include "session/crew.h"
+#include "views/views.def"
+#include "views/views.h"
 #include "wire/codec.h"
 
 /* A console that does not read its answer blocks everybody for at most this long, and

@@ -1,7 +1,7 @@
 /*
  * The rows of a view: cells of each type.  Views are not known here.
  */
-#include "admin/row.h"
+#include "views/row.h"
 
 #include <stdio.h>
 #include <string.h>

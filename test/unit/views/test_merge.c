@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "admin/merge.h"
-#include "admin/row.h"
+#include "views/merge.h"
+#include "views/row.h"
 #include "wire/codec.h"
 
 static const struct column columns[] = {
