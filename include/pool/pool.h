@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "pool/catalog.h"
+#include "pool/latency.h"
 #include "pool/stats.h"
 
 enum seat_state {
@@ -144,6 +145,7 @@ struct pool {
 	bool has_found;
 	struct stats stats;
 	struct stats_history history;
+	struct latency latency;
 };
 
 enum verdict_kind {
@@ -186,7 +188,8 @@ struct verdict {
 /*
  * Every change that could give pool_next something to say kicks the pool
  * (catalog_events.kick), also a pool other than the one that was called.
- * Counted here: stats.server_assignment_count and stats.wait_time_us.
+ * Counted here: stats.server_assignment_count and stats.wait_time_us; of latency how
+ * long clients wait, and how long connecting takes.
  */
 
 /* ---- clients ---- */

@@ -132,6 +132,7 @@ void pool_free(struct pool *pool)
 	if (pool->tally)
 		tally_note_waiting(&c->view, pool->tally, 0);
 	tally_release(c->view.tallies, &pool->tally);
+	latency_done(&pool->latency);
 	slab_put(c->pool_slab, pool);
 	database_free_if_unused(db);
 }

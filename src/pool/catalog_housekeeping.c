@@ -119,7 +119,7 @@ uint64_t catalog_housekeeping(
 /* Nobody uses it, and nothing was counted since the last snapshot. */
 static bool is_still(const struct pool *pool)
 {
-	return node_is_linked(&pool->idle_node) &&
+	return node_is_linked(&pool->idle_node) && latency_is_still(&pool->latency) &&
 	       memcmp(&pool->history.older, &pool->stats, sizeof(pool->stats)) == 0;
 }
 
@@ -131,6 +131,7 @@ void catalog_snapshot_stats(struct catalog *c, uint64_t now_us)
 	list_for_safe (pool, after, &c->counted, counted_node) {
 		pool->history.older = pool->history.newer;
 		pool->history.newer = pool->stats;
+		latency_snapshot(&pool->latency);
 		if (is_still(pool))
 			list_remove(&c->counted, &pool->counted_node);
 	}

@@ -420,6 +420,7 @@ struct verdict pool_logged_in(struct seat *seat, uint64_t now_us)
 	assert(seat->state == SEAT_LOGIN);
 	note_time(pool, now_us);
 	pool->has_logged_in = true;
+	latency_add(&pool->latency, LATENCY_CONNECT, now_us - seat->born_us);
 	hosts_answered(seat);
 	forget_failure(pool);
 	/* The next one may be opened now. */

@@ -88,8 +88,10 @@ void queue_remove(struct ask *ask)
 
 void queue_serve(struct ask *ask, uint64_t now_us)
 {
-	if (now_us > ask->queued_us)
-		ask->pool->stats.wait_time_us += now_us - ask->queued_us;
+	uint64_t wait_us = now_us > ask->queued_us ? now_us - ask->queued_us : 0;
+
+	ask->pool->stats.wait_time_us += wait_us;
+	latency_add(&ask->pool->latency, LATENCY_WAIT, wait_us);
 	queue_remove(ask);
 }
 
@@ -145,6 +147,8 @@ void queue_unlink(struct seat *seat)
 
 struct verdict queue_grant(struct ask *ask, struct seat *seat, uint64_t now_us)
 {
+	if (ask->state != ASK_WAITING)
+		latency_add(&ask->pool->latency, LATENCY_WAIT, 0);
 	queue_link(ask, seat, now_us);
 	seat_move(seat, SEAT_ACTIVE, now_us);
 	return (struct verdict){.kind = VERDICT_GRANT, .ask = ask, .seat = seat};

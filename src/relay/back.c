@@ -74,17 +74,21 @@ static enum step back_applied(struct server *server, struct client *client)
 static void back_end_query(struct server *server, struct client *client, uint64_t now)
 {
 	struct ask *ask = &client->request.ask;
-	struct stats *stats = &server->seat.pool->stats;
+	struct pool *pool = server->seat.pool;
 
-	if (ask->query_us)
-		stats->query_time_us += now - ask->query_us;
+	if (ask->query_us) {
+		pool->stats.query_time_us += now - ask->query_us;
+		latency_add(&pool->latency, LATENCY_QUERY, now - ask->query_us);
+	}
 	ask->query_us = 0;
 	if (server->status != 'I') {
 		server->link.idle_xact_us = now;
 		return;
 	}
-	if (client->xact_us)
-		stats->xact_time_us += now - client->xact_us;
+	if (client->xact_us) {
+		pool->stats.xact_time_us += now - client->xact_us;
+		latency_add(&pool->latency, LATENCY_TRANSACTION, now - client->xact_us);
+	}
 	client->xact_us = 0;
 	server->link.idle_xact_us = 0;
 	server->is_ready = true;

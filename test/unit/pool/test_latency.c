@@ -1,0 +1,147 @@
+/*
+ * How long things took in a pool: what is counted when, over which time, and that a
+ * pool that nobody uses holds nothing lately counted.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* clang-format off: needs some of the headers above */
+#include <cmocka.h>
+/* clang-format on */
+
+#include "world.h"
+
+struct figures {
+	struct histogram *total[LATENCY_KINDS], *recent[LATENCY_KINDS];
+};
+
+static void figures_of(struct figures *f, const struct latency *l)
+{
+	*f = (struct figures){.total = {NULL}};
+	latency_sum(l, f->total, f->recent);
+}
+
+static void figures_done(struct figures *f)
+{
+	for (int kind = 0; kind < LATENCY_KINDS; kind++) {
+		histogram_free(&f->total[kind]);
+		histogram_free(&f->recent[kind]);
+	}
+}
+
+/* So many queries since the beginning, and lately. */
+static void assert_queries(const struct latency *l, uint64_t total, uint64_t recent)
+{
+	struct figures f;
+
+	figures_of(&f, l);
+	assert_int_equal(histogram_count(f.total[LATENCY_QUERY]), total);
+	assert_int_equal(histogram_count(f.recent[LATENCY_QUERY]), recent);
+	assert_null(f.total[LATENCY_LOGIN]);
+	figures_done(&f);
+}
+
+static void since_the_last_snapshot_but_one(void **state)
+{
+	struct latency l = {.past = NULL};
+
+	(void)state;
+	assert_true(latency_is_empty(&l));
+	latency_snapshot(&l);
+	assert_true(latency_is_empty(&l));
+	latency_add(&l, LATENCY_QUERY, 10);
+	assert_queries(&l, 1, 1);
+	assert_false(latency_is_still(&l));
+	latency_snapshot(&l);
+	assert_queries(&l, 1, 1);
+	latency_add(&l, LATENCY_QUERY, 10);
+	latency_add(&l, LATENCY_QUERY, 1000);
+	assert_queries(&l, 3, 3);
+	latency_snapshot(&l);
+	assert_queries(&l, 3, 2);
+	assert_false(latency_is_still(&l));
+	latency_snapshot(&l);
+	assert_queries(&l, 3, 0);
+	assert_true(latency_is_still(&l));
+	assert_false(latency_is_empty(&l));
+	latency_done(&l);
+	assert_true(latency_is_empty(&l));
+}
+
+static void names(void **state)
+{
+	(void)state;
+	assert_string_equal(latency_kind_shown(LATENCY_WAIT), "wait");
+	assert_string_equal(latency_kind_shown(LATENCY_LOGIN), "login");
+}
+
+/* Who gets a server at once waits 0; a connection counts when it can be used. */
+static void waits_and_connections(void **state)
+{
+	struct world w;
+	struct ask first, second, third;
+	struct seat seat = {.state = SEAT_NONE};
+	struct figures f;
+
+	(void)state;
+	world_init(&w, "[databases]\ndb=\n[pgbouncer]\npool_mode=transaction\ndefault_"
+		       "pool_size=1\n");
+	struct pool *pool = world_pool(&w, "db", "u");
+	assert_true(latency_is_empty(&pool->latency));
+	world_join(pool, &first);
+	world_join(pool, &second);
+	world_join(pool, &third);
+	world_ask(&w, &first, VERDICT_WAIT);
+	world_next(&w, pool, VERDICT_DIAL);
+	pool_dialing(pool, &seat, w.now);
+	w.now += 300;
+	pool_welcomed(pool);
+	assert_int_equal(pool_logged_in(&seat, w.now).kind, VERDICT_GRANT);
+	world_ask(&w, &second, VERDICT_WAIT);
+	world_ask(&w, &third, VERDICT_WAIT);
+	pool_withdraw(&third); /* it got none */
+	w.now += 2000;
+	world_give(&w, &seat, VERDICT_GRANT);
+	world_give(&w, &seat, VERDICT_REST);
+	world_ask(&w, &first, VERDICT_GRANT);
+	world_give(&w, &seat, VERDICT_REST);
+
+	figures_of(&f, &pool->latency);
+	assert_int_equal(histogram_count(f.total[LATENCY_WAIT]), 3);
+	assert_int_equal(histogram_zero_count(f.total[LATENCY_WAIT]), 1);
+	assert_int_equal(histogram_sum(f.total[LATENCY_WAIT]), 2300);
+	assert_int_equal(
+	    histogram_sum(f.total[LATENCY_WAIT]), pool->stats.wait_time_us);
+	assert_int_equal(histogram_count(f.total[LATENCY_CONNECT]), 1);
+	assert_int_equal(histogram_sum(f.total[LATENCY_CONNECT]), 300);
+	figures_done(&f);
+
+	pool_part(&first);
+	pool_part(&second);
+	pool_part(&third);
+	world_gone(&w, &seat);
+	/* The pool is in the snapshots until it has nothing recent. */
+	pool->stats = pool->history.older = pool->history.newer = (struct stats){0};
+	catalog_snapshot_stats(w.c, w.now);
+	assert_int_equal(w.c->counted.count, 1);
+	catalog_snapshot_stats(w.c, w.now);
+	assert_int_equal(w.c->counted.count, 0);
+	figures_of(&f, &pool->latency);
+	assert_null(f.recent[LATENCY_WAIT]);
+	assert_int_equal(histogram_count(f.total[LATENCY_WAIT]), 3);
+	figures_done(&f);
+	world_done(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(since_the_last_snapshot_but_one),
+	    cmocka_unit_test(names),
+	    cmocka_unit_test(waits_and_connections),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
