@@ -229,8 +229,9 @@ void user_remember(struct user *user, const char *password);
 struct pool *catalog_pool(struct database *db, struct user *login_user);
 /* The pool of (database, this very user), whoever the database's forced user is. */
 struct pool *catalog_pool_as(struct database *db, struct user *pool_user);
-/* The same pool if it exists.  NULL: there is none now. */
+/* The same pools if they exist.  NULL: there is none now. */
 struct pool *catalog_find_pool(struct database *db, struct user *login_user);
+struct pool *catalog_find_pool_as(struct database *db, struct user *pool_user);
 
 /*
  * How long things live.  A user lives as long as the catalog.  A database lives while

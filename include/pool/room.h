@@ -39,6 +39,8 @@ void room_reorder(struct pool *pool);
 /* There may be room, or a resting seat to evict: tell who is first in the queues of
  * this pool's user and database, and of the process. */
 void room_offer(const struct pool *pool);
+/* The same in one of these queues. */
+void room_tell_first(const struct heap *starving, enum room_kind kind);
 /* Under which limit another pool comes first; ROOM_COUNT: this one does under all. */
 enum room_kind room_before(const struct pool *pool);
 /* Another pool has so long a lead that a seat which comes free here is worth closing
@@ -55,8 +57,10 @@ void room_forget(struct pool *pool);
  * becomes earlier if time alone can change that. */
 struct seat *room_evictable(
     const struct pool *pool, enum room_kind kind, uint64_t now_us, uint64_t *wake_us);
-/* A seat at rest that could be closed for a pool of another site, or NULL. */
-struct seat *room_to_spare(const struct catalog *c);
+/* A seat at rest that could be closed at once for a pool of another site, or NULL. */
+struct seat *room_free_of_database(const struct database *db);
+struct seat *room_free_of_user(const struct user *user);
+struct seat *room_free_of_process(const struct catalog *c);
 /* A seat at rest, of any pool, that must go because there are too many, or NULL. */
 struct seat *room_surplus(const struct pool *pool);
 extern const char room_surplus_reason[];

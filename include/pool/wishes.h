@@ -23,8 +23,9 @@ struct wish {
 	uint64_t since_us;           /* the client has waited since then */
 };
 
-/* HAND: this seat goes there (it has left the pool, and still counts).  RETIRE: this
- * one makes room.  NONE: nothing can be given. */
+/* HAND: this seat goes to the site of the verdict, where the client is that has waited
+ * longest, which need not be who asked (it has left the pool, and still counts).
+ * RETIRE: this one makes room.  NONE: nothing can be given. */
 struct verdict wishes_hear(struct catalog *c, const struct wish *wish, uint64_t now_us);
 /* The pool that a wish is about, if it is known here; else NULL. */
 struct pool *wishes_pool(struct catalog *c, const char *database, const char *user);

@@ -78,6 +78,8 @@ struct conn_ops {
 	 * last message may be written. */
 	void (*closed)(struct conn *conn, const char *reason);
 	void (*connected)(struct conn *conn); /* dial only */
+	/* All is said of one that goes elsewhere (conn_hush_to_go). */
+	void (*silent)(struct conn *conn);
 	/* Bytes of what comes before messages (a PROXY header, TLS, or the answer to
 	 * whether there is any).  Takes *taken of them, which is len unless it says
 	 * less, and the table of functions then in force gets the rest; or has set a
@@ -129,6 +131,7 @@ struct conn {
 	bool is_paused : 1;  /* conn_pause is in force */
 	bool is_stopped : 1; /* conn_stop is in force */
 	bool is_woken : 1;   /* ... and it was unparked meanwhile */
+	bool is_going : 1;   /* conn_hush_to_go: it is not started again */
 	bool is_offered : 1; /* described to another process, which may take it */
 	bool is_doomed : 1;
 	bool is_walking : 1; /* inside conn's own delivery */
@@ -195,6 +198,9 @@ void conn_hush(struct conn *conn);
 /* Is all said of one that was hushed?  Its output has left then, and what came in is
  * here or still in the socket. */
 bool conn_is_silent(const struct conn *conn);
+/* For a move within the process: conn_hush until the end of the struct, and
+ * ops->silent, in a later turn, when all is said. */
+void conn_hush_to_go(struct conn *conn);
 /* Append the bytes that came and were not taken; they stay. */
 void conn_put_unread(const struct conn *conn, struct buf *out);
 /* Take over a connected socket that another process has served so far, in the middle of

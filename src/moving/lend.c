@@ -4,7 +4,6 @@
  */
 #include "moving/lend.h"
 
-#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,9 +11,9 @@
 #include "session/server.h"
 #include "session/spares.h"
 
-/* ---- crates: parcels on their way ---- */
+/* ---- loans: parcels on their way ---- */
 
-struct crate {
+struct loan {
 	struct letter letter;
 	struct crew_member *to;
 	unsigned from;
@@ -24,49 +23,53 @@ struct crate {
 	int fd;             /* owned; -1: there is no server */
 	struct tls *tls;    /* owned; NULL: in clear */
 	struct buf sealed;  /* records of it that came and were not read */
-	bool is_answer;     /* to a wish */
 };
 
-static struct crate *crate_new(
-    struct crew_member *to, const struct pool *pool, bool is_answer)
+static struct loan *loan_new(
+    struct site *from, unsigned to, const char *database, const char *user)
 {
-	struct crate *crate = mem_zero(sizeof(*crate));
+	struct loan *loan = mem_zero(sizeof(*loan));
 
-	crate->to = to;
-	crate->from = pool->database->catalog->view.site;
-	crate->database = mem_strdup(pool->database->name);
-	crate->user = mem_strdup(pool->user->name);
-	buf_init(&crate->parcels, 0);
-	buf_init(&crate->sealed, 0);
-	crate->fd = -1;
-	crate->is_answer = is_answer;
-	return crate;
+	loan->to = &from->crew->crew->members[to];
+	loan->from = from->crew->index;
+	loan->database = mem_strdup(database);
+	loan->user = mem_strdup(user);
+	buf_init(&loan->parcels, 0);
+	buf_init(&loan->sealed, 0);
+	loan->fd = -1;
+	return loan;
 }
 
-static void crate_free(struct crate *crate)
+static struct loan *loan_of_pool(
+    struct site *from, unsigned to, const struct pool *pool)
 {
-	if (crate->fd >= 0)
-		close(crate->fd);
-	tls_free(&crate->tls);
-	buf_wipe_done(&crate->parcels);
-	buf_wipe_done(&crate->sealed);
-	mem_free(crate->database);
-	mem_free(crate->user);
-	mem_free(crate);
+	return loan_new(from, to, pool->database->name, pool->user->name);
+}
+
+static void loan_free(struct loan *loan)
+{
+	if (loan->fd >= 0)
+		close(loan->fd);
+	tls_free(&loan->tls);
+	buf_wipe_done(&loan->parcels);
+	buf_wipe_done(&loan->sealed);
+	mem_free(loan->database);
+	mem_free(loan->user);
+	mem_free(loan);
 }
 
 static int put_parcel(void *ctx, const struct parcel *parcel, int fd)
 {
-	struct crate *crate = ctx;
+	struct loan *loan = ctx;
 	struct buf bytes;
 
 	(void)fd;
 	buf_init(&bytes, 0);
 	parcel_encode(parcel, &bytes);
-	buf_put_u8(&crate->parcels, (uint8_t)parcel->kind);
-	buf_put_u32(&crate->parcels, (uint32_t)bytes.len);
-	buf_put(&crate->parcels, bytes.bytes, bytes.len);
-	bool has_failed = bytes.failed || crate->parcels.failed;
+	buf_put_u8(&loan->parcels, (uint8_t)parcel->kind);
+	buf_put_u32(&loan->parcels, (uint32_t)bytes.len);
+	buf_put(&loan->parcels, bytes.bytes, bytes.len);
+	bool has_failed = bytes.failed || loan->parcels.failed;
 	buf_wipe_done(&bytes);
 	return has_failed ? -1 : 0;
 }
@@ -87,79 +90,84 @@ static void count_arrival(struct site *site, const struct pool *pool)
 		site->lend_counts.waits_served++;
 }
 
-/* The server goes on here.  -1: it cannot. */
-static int take_server(struct crate *crate, struct parcel *parcel)
+/* The server goes on here. */
+static void take_server(struct loan *loan, struct parcel *parcel)
 {
-	struct site *site = crate->to->site;
+	struct site *site = loan->to->site;
 	struct server *server;
-	int fd = crate->fd;
-	struct err why;
+	int fd = loan->fd;
 
-	if (moving_check(site_moving(site), parcel, &why) < 0)
-		return -1;
 	parcel->server.seat.is_carried = true;
-	parcel->server.seat.carried_from = crate->from;
-	crate->fd = -1;
-	count_arrival(site, wishes_pool(site->catalog, crate->database, crate->user));
+	parcel->server.seat.carried_from = loan->from;
+	loan->fd = -1;
+	count_arrival(site, wishes_pool(site->catalog, loan->database, loan->user));
 	server = moving_take_server(site_moving(site), &parcel->server, fd);
-	if (crate->tls && stream_give_tls(&server->conn.stream, &crate->tls,
-			      crate->sealed.bytes, crate->sealed.len) < 0)
+	if (loan->tls && stream_give_tls(&server->conn.stream, &loan->tls,
+			     loan->sealed.bytes, loan->sealed.len) < 0)
 		conn_doom(&server->conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
 	/* It was on its way when all else was stopped. */
 	if (site->catalog->suspended && server->seat.state == SEAT_IDLE)
 		conn_hush(&server->conn);
-	return 0;
 }
 
-/* They were encoded by the same program a moment ago. */
-static void unpack(struct crate *crate)
+/* Those that cannot be read or used here are left out. */
+static void unpack_one(struct loan *loan, enum parcel_kind kind, const uint8_t *bytes,
+    size_t len, struct arena *arena)
 {
-	struct site *site = crate->to->site;
-	const uint8_t *at = crate->parcels.bytes;
-	const uint8_t *end = at + crate->parcels.len;
+	struct moving *moving = site_moving(loan->to->site);
+	struct parcel parcel;
+	struct err ignored;
+
+	if (parcel_decode(&parcel, kind, bytes, len, arena) < 0)
+		return;
+	if (moving_check(moving, &parcel, &ignored) == 0) {
+		if (kind == PARCEL_SERVER)
+			take_server(loan, &parcel);
+		else
+			moving_note(moving, &parcel);
+	}
+	mem_wipe(&parcel, sizeof(parcel));
+}
+
+static void unpack(struct loan *loan)
+{
+	struct site *site = loan->to->site;
+	const uint8_t *at = loan->parcels.bytes;
+	const uint8_t *end = at + loan->parcels.len;
 
 	while (at < end) {
 		struct arena *arena = arena_new();
-		struct parcel parcel;
-		enum parcel_kind kind = (enum parcel_kind)at[0];
 		size_t len = (size_t)at[1] << 24 | (size_t)at[2] << 16 |
 			     (size_t)at[3] << 8 | at[4];
-		struct err ignored;
-		int result = parcel_decode(&parcel, kind, at + 5, len, arena);
-		if (result == 0 && kind == PARCEL_SERVER)
-			result = take_server(crate, &parcel);
-		else if (result == 0 &&
-			 moving_check(site_moving(site), &parcel, &ignored) == 0)
-			moving_note(site_moving(site), &parcel);
-		if (result < 0)
-			wishes_lost(
-			    site->catalog, crate->database, crate->user, crate->from);
-		mem_wipe(&parcel, sizeof(parcel));
+		unpack_one(loan, (enum parcel_kind)at[0], at + 5, len, arena);
 		arena_free(&arena);
 		at += 5 + len;
 	}
 	moving_forget_texts(site_moving(site));
+	/* The server that came was not taken. */
+	if (loan->fd >= 0)
+		wishes_lost(site->catalog, loan->database, loan->user, loan->from);
 }
 
-static void crate_opened(struct letter *letter)
+static void loan_opened(struct letter *letter)
 {
-	struct crate *crate = container_of(letter, struct crate, letter);
-	struct catalog *catalog = crate->to->site->catalog;
+	struct loan *loan = container_of(letter, struct loan, letter);
+	struct catalog *catalog = loan->to->site->catalog;
 	struct pool *pool;
 
-	if (crate->to->site->shutdown != SHUTDOWN_NOW) {
-		unpack(crate);
-		pool = wishes_pool(catalog, crate->database, crate->user);
+	if (loan->to->site->shutdown != SHUTDOWN_NOW) {
+		unpack(loan);
+		pool = wishes_pool(catalog, loan->database, loan->user);
 		if (pool)
 			wishes_answered(pool);
 	}
-	crate_free(crate);
+	loan_free(loan);
 }
 
-static void post(struct crate *crate)
+static void post(struct loan *loan)
 {
-	crate->letter.open = crate_opened;
-	crew_post(crate->to, &crate->letter);
+	loan->letter.open = loan_opened;
+	crew_post(loan->to, &loan->letter);
 }
 
 /* ---- servers that go ---- */
@@ -174,85 +182,60 @@ static const struct conn_ops lent_ops = {
     .closed = lending_closed,
 };
 
-static void lending_expired(struct conn *conn)
-{
-	(void)conn;
-}
-
-static const struct conn_ops lending_ops = {
-    .name = "lending",
-    .expired = lending_expired,
-    .malformed = server_malformed,
-    .ended = server_ended,
-    .closed = lending_closed,
-};
-
 /* Its descriptor is given away as a copy, so that it is closed here as any other. */
-static void send_off(struct server *server)
+static void send_off(struct conn *conn)
 {
-	struct conn *conn = &server->conn;
-	struct pool *pool = server->seat.pool;
-	struct crew *crew = conn->site->crew->crew;
-	struct crate *crate = crate_new(&crew->members[server->lent_to], pool, false);
+	struct server *server = conn_server(conn);
+	struct loan *loan =
+	    loan_of_pool(conn->site, server->lent_to, server->seat.pool);
 
-	crate->fd = spares_duplicate(conn->site, conn->stream.fd);
-	if (crate->fd < 0 ||
-	    moving_offer_server(conn->site, server, put_parcel, crate) < 0) {
-		crate_free(crate);
+	loan->fd = spares_duplicate(conn->site, conn->stream.fd);
+	if (loan->fd < 0 ||
+	    moving_offer_server(conn->site, server, put_parcel, loan) < 0) {
+		loan_free(loan);
 		server_retire(server, "cannot be handed to another worker");
 		return;
 	}
-	crate->tls = stream_take_tls(&conn->stream, &crate->sealed);
-	if (crate->sealed.failed) {
-		crate_free(crate);
+	loan->tls = stream_take_tls(&conn->stream, &loan->sealed);
+	if (loan->sealed.failed) {
+		loan_free(loan);
 		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 		return;
 	}
 	pool_carried(&server->seat);
 	conn->site->lend_counts.out++;
-	post(crate);
+	post(loan);
 	conn_hand_on(conn, &lent_ops);
 	server->is_cut = true; /* no Terminate: it lives on */
 	conn_doom_quietly(conn, "lent to another worker");
 }
 
-/* The engine may still have a request under way that takes bytes from the socket. */
-static void look(struct deadline *d)
-{
-	struct conn *conn = container_of(d, struct conn, deadline);
-
-	if (conn->is_doomed)
-		return;
-	if (conn_is_silent(conn))
-		send_off(conn_server(conn));
-	else
-		deadline_set(conn->site->loop, &conn->deadline, conn_now(conn));
-}
+static const struct conn_ops lending_ops = {
+    .name = "lending",
+    .silent = send_off,
+    .malformed = server_malformed,
+    .ended = server_ended,
+    .closed = lending_closed,
+};
 
 void lend_hand(struct server *server, unsigned site)
 {
-	struct conn *conn = &server->conn;
-
 	server->lent_to = (uint8_t)site;
-	conn_hand_on(conn, &lending_ops);
-	conn_hush(conn);
-	/* A stopped connection has no clock but this one. */
-	conn->deadline.expired = look;
-	deadline_set(conn->site->loop, &conn->deadline, conn_now(conn));
+	conn_hand_on(&server->conn, &lending_ops);
+	conn_hush_to_go(&server->conn);
 }
 
 /* ---- welcomes ---- */
 
-static void send_welcome(struct pool *pool, unsigned to, bool is_answer)
+static void send_welcome(struct pool *pool, unsigned to)
 {
 	struct site *site = pool->database->catalog->events_ctx;
-	struct crate *crate =
-	    crate_new(&site->crew->crew->members[to], pool, is_answer);
+	struct loan *loan = loan_of_pool(site, to, pool);
 
-	(void)moving_offer_pool(site, pool, put_parcel, crate);
-	if (crate->parcels.failed)
-		buf_clear(&crate->parcels);
-	post(crate);
+	(void)moving_offer_pool(site, pool, put_parcel, loan);
+	if (loan->parcels.failed)
+		buf_clear(&loan->parcels);
+	post(loan);
 }
 
 void lend_welcome(struct pool *pool)
@@ -262,7 +245,7 @@ void lend_welcome(struct pool *pool)
 	for (unsigned i = 0; i < view->site_count; i++)
 		if (i != view->site &&
 		    atomic_load(&pool->tally->slots[i].wants_welcome))
-			send_welcome(pool, i, false);
+			send_welcome(pool, i);
 }
 
 /* ---- wishes ---- */
@@ -277,22 +260,18 @@ struct wish_letter {
 static void answer(struct site *site, const struct wish *wish)
 {
 	struct pool *pool = wishes_pool(site->catalog, wish->database, wish->user);
-	struct crate *crate;
 
-	if (pool) {
-		send_welcome(pool, wish->from, true);
-		return;
-	}
-	/* It was freed meanwhile. */
-	crate = mem_zero(sizeof(*crate));
-	crate->to = &site->crew->crew->members[wish->from];
-	crate->from = site->crew->index;
-	crate->database = mem_strdup(wish->database);
-	crate->user = mem_strdup(wish->user);
-	buf_init(&crate->parcels, 0);
-	buf_init(&crate->sealed, 0);
-	crate->fd = -1;
-	post(crate);
+	if (pool)
+		send_welcome(pool, wish->from);
+	else /* It was freed meanwhile. */
+		post(loan_new(site, wish->from, wish->database, wish->user));
+}
+
+static bool is_answered_by(const struct wish *wish, const struct verdict *v)
+{
+	bool is_awaited = wish->kind == WISH_SERVER || wish->kind == WISH_WELCOME;
+
+	return !is_awaited || (v->kind == VERDICT_HAND && v->site == wish->from);
 }
 
 static void hear(struct site *site, const struct wish *wish)
@@ -303,7 +282,7 @@ static void hear(struct site *site, const struct wish *wish)
 		lend_hand(seat_server(v.seat), v.site);
 	else if (v.kind == VERDICT_RETIRE)
 		server_retire(seat_server(v.seat), v.text);
-	else if (wish->kind == WISH_SERVER || wish->kind == WISH_WELCOME)
+	if (!is_answered_by(wish, &v))
 		answer(site, wish);
 }
 

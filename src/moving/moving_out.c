@@ -543,61 +543,59 @@ static void offer_databases(struct offer *offer)
 	}
 }
 
-static void offer_done(struct offer *offer)
+static void offer_init(
+    struct offer *offer, struct site *site, moving_emit_fn *emit_fn, void *ctx)
 {
-	map_free(&offer->texts);
-	arena_free(&offer->keys);
-	arena_free(&offer->arena);
-}
-
-int moving_offer(struct site *site, bool is_first, moving_emit_fn *emit_fn, void *ctx)
-{
-	struct offer offer = {.site = site,
+	*offer = (struct offer){.site = site,
 	    .emit = emit_fn,
 	    .ctx = ctx,
 	    .texts = map_new(),
 	    .keys = arena_new(),
-	    .arena = arena_new(),
-	    .is_first = is_first};
+	    .arena = arena_new()};
+}
 
+/* -1: the receiver takes no more. */
+static int offer_end(struct offer *offer)
+{
+	map_free(&offer->texts);
+	arena_free(&offer->keys);
+	arena_free(&offer->arena);
+	return offer->has_failed ? -1 : 0;
+}
+
+int moving_offer(struct site *site, bool is_first, moving_emit_fn *emit_fn, void *ctx)
+{
+	struct offer offer;
+
+	offer_init(&offer, site, emit_fn, ctx);
+	offer.is_first = is_first;
 	site->catalog->is_offered = true;
 	if (is_first)
 		offer_databases(&offer);
 	handover_walk(site, offer_one, &offer);
-	offer_done(&offer);
-	return offer.has_failed ? -1 : 0;
+	return offer_end(&offer);
 }
 
 int moving_offer_server(
     struct site *site, struct server *server, moving_emit_fn *emit_fn, void *ctx)
 {
-	struct offer offer = {.site = site,
-	    .emit = emit_fn,
-	    .ctx = ctx,
-	    .texts = map_new(),
-	    .keys = arena_new(),
-	    .arena = arena_new()};
+	struct offer offer;
 
+	offer_init(&offer, site, emit_fn, ctx);
 	offer_pool(&offer, server->seat.pool);
 	offer_server(&offer, server);
 	server->conn.is_offered = false;
-	offer_done(&offer);
-	return offer.has_failed ? -1 : 0;
+	return offer_end(&offer);
 }
 
 int moving_offer_pool(
     struct site *site, struct pool *pool, moving_emit_fn *emit_fn, void *ctx)
 {
-	struct offer offer = {.site = site,
-	    .emit = emit_fn,
-	    .ctx = ctx,
-	    .texts = map_new(),
-	    .keys = arena_new(),
-	    .arena = arena_new()};
+	struct offer offer;
 
+	offer_init(&offer, site, emit_fn, ctx);
 	offer_pool(&offer, pool);
-	offer_done(&offer);
-	return offer.has_failed ? -1 : 0;
+	return offer_end(&offer);
 }
 
 /* ---- letting go ---- */

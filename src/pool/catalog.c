@@ -417,7 +417,12 @@ static struct pool *find_pool(const struct catalog *c, const struct pool_key *ke
 
 struct pool *catalog_find_pool(struct database *db, struct user *login_user)
 {
-	struct pool_key key = {db, pool_user_of(db, login_user)};
+	return catalog_find_pool_as(db, pool_user_of(db, login_user));
+}
+
+struct pool *catalog_find_pool_as(struct database *db, struct user *pool_user)
+{
+	struct pool_key key = {db, pool_user};
 
 	return find_pool(db->catalog, &key);
 }

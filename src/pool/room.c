@@ -139,15 +139,22 @@ static uint64_t place_of(const struct pool *pool, enum room_kind kind)
 	return place_with(pool, kind, pool_connected_count(pool));
 }
 
-static struct pool *first_in(const struct pool *pool, enum room_kind kind)
+static struct pool *first_of(const struct heap *starving, enum room_kind kind)
 {
-	struct heap_node *first = heap_first(queue_of(pool, kind));
+	struct heap_node *first = heap_first(starving);
 
 	return first ? container_of(first - kind, struct pool, room_nodes[0]) : NULL;
 }
 
-static void tell(struct pool *first)
+static struct pool *first_in(const struct pool *pool, enum room_kind kind)
 {
+	return first_of(queue_of(pool, kind), kind);
+}
+
+void room_tell_first(const struct heap *starving, enum room_kind kind)
+{
+	struct pool *first = first_of(starving, kind);
+
 	if (first)
 		pool_kick(first);
 }
@@ -158,7 +165,7 @@ static void tell(struct pool *first)
 void room_offer(const struct pool *pool)
 {
 	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++)
-		tell(first_in(pool, kind));
+		room_tell_first(queue_of(pool, kind), kind);
 }
 
 /* True when it has left, or is not the first any more. */
@@ -193,7 +200,7 @@ void room_want(struct pool *pool, enum room_kind wanted)
 		if ((kind == wanted || heap_has(node)) &&
 		    is_moved_out(queue_of(pool, kind), node, kind == wanted,
 			place_of(pool, kind)))
-			tell(first_in(pool, kind));
+			room_tell_first(queue_of(pool, kind), kind);
 		note_waiting(pool, kind);
 	}
 }
@@ -365,9 +372,9 @@ void room_note_all(struct catalog *c)
 }
 
 /* The pool with the most, of those that have a seat to give up. */
-static const struct pool *richest(const struct pool *pool)
+static const struct pool *richest(const struct catalog *c)
 {
-	struct heap_node *first = heap_first(&pool->database->catalog->spare);
+	struct heap_node *first = heap_first(&c->spare);
 
 	return first ? container_of(first, struct pool, spare_node) : NULL;
 }
@@ -380,7 +387,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 static struct seat *evictable_of_process(
     const struct pool *pool, uint64_t now_us, uint64_t *wake_us)
 {
-	const struct pool *rich = richest(pool);
+	const struct pool *rich = richest(pool->database->catalog);
 	uint64_t place_us = place_of(pool, ROOM_PROCESS);
 
 	if (!rich)
@@ -399,7 +406,7 @@ static struct seat *evictable_of_process(
 
 /* The one that rested longest, but nobody's waiter loses a server that it could have.
  * Such a waiter is rare (a seat at rest serves it at once), so the first is taken. */
-static struct seat *evictable_of_database(const struct database *db)
+struct seat *room_free_of_database(const struct database *db)
 {
 	struct seat *seat;
 
@@ -410,7 +417,7 @@ static struct seat *evictable_of_database(const struct database *db)
 	return NULL;
 }
 
-static struct seat *evictable_of_user(const struct user *user)
+struct seat *room_free_of_user(const struct user *user)
 {
 	struct seat *seat;
 
@@ -421,29 +428,26 @@ static struct seat *evictable_of_user(const struct user *user)
 	return NULL;
 }
 
+struct seat *room_free_of_process(const struct catalog *c)
+{
+	const struct pool *rich = richest(c);
+
+	return rich ? pool_longest_resting(rich) : NULL;
+}
+
 struct seat *room_evictable(
     const struct pool *pool, enum room_kind kind, uint64_t now_us, uint64_t *wake_us)
 {
 	if (kind == ROOM_USER)
-		return evictable_of_user(pool->user);
-	return kind == ROOM_DATABASE ? evictable_of_database(pool->database)
+		return room_free_of_user(pool->user);
+	return kind == ROOM_DATABASE ? room_free_of_database(pool->database)
 				     : evictable_of_process(pool, now_us, wake_us);
-}
-
-struct seat *room_to_spare(const struct catalog *c)
-{
-	struct heap_node *first = heap_first(&c->spare);
-
-	return first
-		   ? pool_longest_resting(container_of(first, struct pool, spare_node))
-		   : NULL;
 }
 
 struct seat *room_surplus(const struct pool *pool)
 {
-	const struct pool *rich = room_is_exceeded(pool) ? richest(pool) : NULL;
-
-	return rich ? pool_longest_resting(rich) : NULL;
+	return room_is_exceeded(pool) ? room_free_of_process(pool->database->catalog)
+				      : NULL;
 }
 
 static uint64_t lead_us(const struct pool *pool, uint64_t now_us)

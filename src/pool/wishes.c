@@ -18,12 +18,8 @@ struct pool *wishes_pool(struct catalog *c, const char *database, const char *us
 {
 	struct database *db = catalog_find_database(c, database);
 	struct user *found = db ? catalog_find_user(c, user) : NULL;
-	struct pool_id {
-		struct database *db;
-		struct user *user;
-	} key = {db, found};
 
-	return found ? map_get(c->pools, &key, sizeof(key)) : NULL;
+	return found ? catalog_find_pool_as(db, found) : NULL;
 }
 
 static struct verdict give_server(
@@ -33,7 +29,9 @@ static struct verdict give_server(
 
 	if (!pool || pool_is_paused(pool) || pool->is_killed)
 		return nothing();
-	if (elsewhere_heir(pool, queue_first_seeker(pool), now_us) < 0)
+	/* Who asked may not be the one who has waited longest. */
+	int heir = elsewhere_heir(pool, queue_first_seeker(pool), now_us);
+	if (heir < 0)
 		return nothing();
 	struct seat *seat = queue_idle_seat(pool);
 	if (!seat && !list_is_empty(&pool->seats[SEAT_USED]))
@@ -41,20 +39,7 @@ static struct verdict give_server(
 		    list_first(&pool->seats[SEAT_USED]), struct seat, node);
 	if (!seat || seat->is_dirty)
 		return nothing();
-	return seat_carry(seat, wish->from);
-}
-
-static struct seat *first_free(const struct list *resting, bool is_of_user)
-{
-	struct node *n;
-
-	for (n = list_first(resting); n; n = list_next(resting, n)) {
-		struct seat *seat = is_of_user ? container_of(n, struct seat, user_node)
-					       : container_of(n, struct seat, db_node);
-		if (list_is_empty(&seat->pool->seekers))
-			return seat;
-	}
-	return NULL;
+	return seat_carry(seat, (unsigned)heir);
 }
 
 /* The same that a pool of this site could have closed. */
@@ -64,22 +49,14 @@ static struct verdict give_room(struct catalog *c, const struct wish *wish)
 
 	if (wish->of == TALLY_DATABASE) {
 		struct database *db = catalog_find_database(c, wish->database);
-		seat = db ? first_free(&db->resting, false) : NULL;
+		seat = db ? room_free_of_database(db) : NULL;
 	} else if (wish->of == TALLY_USER) {
 		struct user *user = catalog_find_user(c, wish->user);
-		seat = user ? first_free(&user->resting, true) : NULL;
+		seat = user ? room_free_of_user(user) : NULL;
 	} else {
-		seat = room_to_spare(c);
+		seat = room_free_of_process(c);
 	}
 	return seat ? seat_retire(seat, "evicted") : nothing();
-}
-
-static void kick_first(struct heap *starving, enum room_kind kind)
-{
-	struct heap_node *first = heap_first(starving);
-
-	if (first)
-		pool_kick(container_of(first - kind, struct pool, room_nodes[0]));
 }
 
 static void look_again(struct catalog *c, const struct wish *wish)
@@ -94,11 +71,11 @@ static void look_again(struct catalog *c, const struct wish *wish)
 		if (pool)
 			pool_kick(pool);
 	} else if (wish->of == TALLY_DATABASE && db) {
-		kick_first(&db->starving, ROOM_DATABASE);
+		room_tell_first(&db->starving, ROOM_DATABASE);
 	} else if (wish->of == TALLY_USER && user) {
-		kick_first(&user->starving, ROOM_USER);
+		room_tell_first(&user->starving, ROOM_USER);
 	} else if (wish->of == TALLY_PROCESS) {
-		kick_first(&c->starving, ROOM_PROCESS);
+		room_tell_first(&c->starving, ROOM_PROCESS);
 	}
 }
 

@@ -30,10 +30,23 @@ static struct conn *stream_conn(struct stream *s)
 	return container_of(s, struct conn, stream);
 }
 
+/* The engine may still have a request under way that takes bytes from the socket. */
+static void conn_look_for_silence(struct conn *conn)
+{
+	if (conn->is_doomed)
+		return;
+	if (conn_is_silent(conn))
+		conn->ops->silent(conn);
+	else
+		conn_set_deadline(conn, conn_now(conn));
+}
+
 static void conn_deadline_expired(struct deadline *d)
 {
 	struct conn *conn = container_of(d, struct conn, deadline);
-	if (conn->is_stopped)
+	if (conn->is_going)
+		conn_look_for_silence(conn);
+	else if (conn->is_stopped)
 		conn_set_deadline(conn, conn_now(conn) + STOPPED_STEP_US);
 	else if (!conn->is_doomed && conn->ops->expired)
 		conn->ops->expired(conn);
@@ -529,7 +542,7 @@ void conn_put_off(struct conn *conn)
 
 void conn_start(struct conn *conn)
 {
-	if (!conn->is_stopped)
+	if (!conn->is_stopped || conn->is_going)
 		return;
 	conn->is_stopped = conn->is_offered = false;
 	if (conn->is_woken)
@@ -544,6 +557,13 @@ void conn_hush(struct conn *conn)
 {
 	conn->is_stopped = true;
 	stream_hush(&conn->stream);
+}
+
+void conn_hush_to_go(struct conn *conn)
+{
+	conn_hush(conn);
+	conn->is_going = true;
+	conn_set_deadline(conn, conn_now(conn));
 }
 
 bool conn_is_silent(const struct conn *conn)

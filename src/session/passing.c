@@ -80,21 +80,11 @@ static const struct conn_ops gone_ops = {
     .closed = passing_closed,
 };
 
-static void passing_look(struct conn *conn);
-
 static void passing_ended(struct conn *conn, const struct err *err)
 {
 	(void)err;
 	conn_doom_quietly(conn, "client unexpected eof");
 }
-
-static const struct conn_ops passing_ops = {
-    .name = "passing on",
-    .expired = passing_look,
-    .malformed = client_malformed,
-    .ended = passing_ended,
-    .closed = passing_closed,
-};
 
 static struct passage *describe(struct conn *conn, struct crew_member *to, int fd)
 {
@@ -134,22 +124,13 @@ static void pass_on(struct conn *conn)
 	conn_doom_quietly(conn, "passed on");
 }
 
-/* The engine may still have a request under way that takes bytes from the socket. */
-static void passing_look(struct conn *conn)
-{
-	if (conn_is_silent(conn))
-		pass_on(conn);
-	else
-		deadline_set(conn->site->loop, &conn->deadline, conn_now(conn));
-}
-
-static void passing_expired(struct deadline *d)
-{
-	struct conn *conn = container_of(d, struct conn, deadline);
-
-	if (!conn->is_doomed)
-		passing_look(conn);
-}
+static const struct conn_ops passing_ops = {
+    .name = "passing on",
+    .silent = pass_on,
+    .malformed = client_malformed,
+    .ended = passing_ended,
+    .closed = passing_closed,
+};
 
 void passing_begin(struct client *client, struct crew_member *to)
 {
@@ -158,10 +139,7 @@ void passing_begin(struct client *client, struct crew_member *to)
 	client->passes_to = to;
 	client->is_passing = true;
 	conn_hand_on(conn, &passing_ops);
-	conn_hush(conn);
-	/* A stopped connection has no clock but this one. */
-	conn->deadline.expired = passing_expired;
-	deadline_set(conn->site->loop, &conn->deadline, conn_now(conn));
+	conn_hush_to_go(conn);
 }
 
 /* ---- cancel requests ---- */

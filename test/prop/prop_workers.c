@@ -447,7 +447,8 @@ static void hear(struct part *part, const struct wish *wish)
 	struct verdict v = wishes_hear(part->c, wish, w.now);
 
 	carry(part, v.seat ? v.seat->pool : NULL, &v);
-	if (v.kind == VERDICT_HAND || v.kind == VERDICT_RETIRE)
+	/* The server that comes is the answer. */
+	if (v.kind == VERDICT_HAND && v.site == wish->from)
 		return;
 	if (wish->kind != WISH_SERVER && wish->kind != WISH_WELCOME)
 		return;

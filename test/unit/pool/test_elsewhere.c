@@ -557,6 +557,29 @@ static void resting_elsewhere(void **state)
 	assert_int_equal(servers(county.pools[0]->tally), 1);
 }
 
+/* Who asks for it is not the one who has waited longest. */
+static void resting_elsewhere_for_another(void **state)
+{
+	(void)state;
+	set_all("default_pool_size", "1");
+	struct ask *holder = ask_and_dial(0);
+
+	struct ask *first = ask(2, VERDICT_WAIT);
+	next(2, VERDICT_NONE);
+	pass(50 * MS);
+	ask(1, VERDICT_WAIT);
+	/* It comes to rest at a moment at which no server goes anywhere. */
+	tallies_freeze(county.tallies, true);
+	world_give(&county.sites[0], holder->seat, VERDICT_REST);
+	tallies_freeze(county.tallies, false);
+	next(1, VERDICT_NONE);
+	struct verdict v = hear(only_wish(WISH_SERVER), VERDICT_HAND);
+	assert_int_equal(v.site, 2);
+	carry(0, &v);
+	v = next(2, VERDICT_GRANT);
+	assert_ptr_equal(v.ask, first);
+}
+
 /* Whoever was asked has given it to its own client meanwhile. */
 static void nothing_left_to_give(void **state)
 {
@@ -735,6 +758,7 @@ int main(void)
 	    TEST(client_limits_over_all),
 	    TEST(given_back_for_another_site),
 	    TEST(resting_elsewhere),
+	    TEST(resting_elsewhere_for_another),
 	    TEST(nothing_left_to_give),
 	    TEST(no_answer),
 	    TEST(asked_for_in_vain),
