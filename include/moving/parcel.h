@@ -27,7 +27,7 @@
 #include "wire/effects.h"
 #include "wire/pipeline.h"
 
-enum { PARCEL_FORMAT = 1 };
+enum { PARCEL_FORMAT = 2 };
 
 enum parcel_kind {
 	PARCEL_ORIGIN = 'O', /* first of all */

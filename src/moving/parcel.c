@@ -219,6 +219,7 @@ static void form_link(struct form *f, struct link *v)
 	form_u8(f, &v->hold);
 	f->is_bad = f->is_bad || v->hold > LINK_UNTIL_COPY_END;
 	form_u8(f, &v->held_type);
+	FORM_BOOL(f, v->is_fresh);
 	FORM_BOOL(f, v->is_dropping);
 	FORM_BOOL(f, v->is_flushed);
 	FORM_BOOL(f, v->may_have_set);

@@ -20,7 +20,7 @@ from test_suspend import owner_console
 from test_views import TRANSACTION
 
 TAKEOVERS = int(os.environ.get("TAKEOVERS", "2"))  # The number of consecutive takeovers under load.
-FORMAT = 1
+FORMAT = 2
 
 
 class Restarts:
@@ -658,13 +658,13 @@ def test_who_was_taken_gets_no_server(make_pooler, pg):
 
 def test_whom_it_is_refused(make_pooler, pg):
     pooler = make_pooler({"db": pg.conn()}, settings=TRANSACTION)
-    assert pooler.admin.query("TAKEOVER 1", check=False).errors[0].text() == "admin access needed"
+    assert pooler.admin.query("TAKEOVER %d" % FORMAT, check=False).errors[0].text() == "admin access needed"
     with owner_console(pooler) as console:
-        for number, text in (("99", "takeover format 99 is not known here, only 1: the two processes are "
+        for number, text in (("99", "takeover format 99 is not known here, only 2: the two processes are "
                                     "of different versions"), ("x", "TAKEOVER needs the number of a format")):
             assert console.query("TAKEOVER " + number, check=False).errors[0].text() == text
         console.query("SUSPEND")
-        assert console.query("TAKEOVER 1", check=False).errors[0].text() == "already suspended/paused"
+        assert console.query("TAKEOVER %d" % FORMAT, check=False).errors[0].text() == "already suspended/paused"
         console.query("RESUME")
 
 

@@ -182,6 +182,27 @@ static void values_are_the_same(void **state)
 	arena_free(&arena);
 }
 
+/* Its client has sent it nothing yet: if it dies now, the client gets another one. */
+static void link_without_a_message(void **state)
+{
+	struct parcel parcel = some_server(), read;
+	struct arena *arena = arena_new();
+
+	(void)state;
+	for (int is_fresh = 0; is_fresh < 2; is_fresh++) {
+		struct buf bytes;
+		buf_init(&bytes, 0);
+		parcel.server.link.is_fresh = is_fresh;
+		parcel_encode(&parcel, &bytes);
+		assert_int_equal(
+		    parcel_decode(&read, PARCEL_SERVER, bytes.bytes, bytes.len, arena),
+		    0);
+		assert_int_equal(read.server.link.is_fresh, is_fresh);
+		buf_done(&bytes);
+	}
+	arena_free(&arena);
+}
+
 static void cut_or_too_long(void **state)
 {
 	(void)state;
@@ -263,6 +284,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(there_and_back),
 	    cmocka_unit_test(values_are_the_same),
+	    cmocka_unit_test(link_without_a_message),
 	    cmocka_unit_test(cut_or_too_long),
 	    cmocka_unit_test(lying_lengths),
 	    cmocka_unit_test(impossible_values),
