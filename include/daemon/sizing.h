@@ -21,6 +21,7 @@ struct sizing_input {
 	const struct config *config;
 	const struct userlist *users;           /* NULL: there is none */
 	const struct database_config *template; /* the `*` entry, parsed; NULL: none */
+	unsigned workers;                       /* threads that serve clients */
 	bool has_judge; /* LDAP or PAM says who a user is: anybody may come */
 };
 

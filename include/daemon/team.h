@@ -16,6 +16,10 @@ struct team;
  * for this process. */
 unsigned team_size(const struct settings *settings);
 
+/* How many descriptors so many workers need besides those of clients and servers, and
+ * of what the process has with one of them. */
+unsigned team_descriptors(unsigned count);
+
 /* Starts the threads and waits until each has built its site.  Nothing happens with one
  * worker.  -1 and err. */
 int team_start(struct daemon *d, const struct settings *settings, struct err *err);

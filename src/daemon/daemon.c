@@ -129,7 +129,8 @@ static int build(struct daemon *d, const struct settings *settings, struct err *
 /* Server connections of every database at its largest, for each user that may come. */
 static long long expected_descriptors(const struct catalog *c)
 {
-	long long sum = c->config->settings.max_client_conn + 10LL;
+	long long sum = c->config->settings.max_client_conn + 10LL +
+			team_descriptors(team_size(&c->config->settings));
 	long long users = (long long)map_count(c->users);
 	const struct database *db;
 	size_t at = 0;

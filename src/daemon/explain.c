@@ -9,6 +9,7 @@
 #include "conf/entry.h"
 #include "daemon/advice.h"
 #include "daemon/check.h"
+#include "daemon/team.h"
 #include "daemon/wrapped.h"
 
 static bool has_judge(const struct configuration *c)
@@ -60,6 +61,7 @@ unsigned explain_config(FILE *out, const struct options *options)
 	struct sizing_input input = {
 	    .config = loaded.config,
 	    .users = loaded.users,
+	    .workers = team_size(&loaded.config->settings),
 	    .has_judge = has_judge(&loaded),
 	};
 	if (loaded.config->template &&

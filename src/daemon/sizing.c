@@ -11,6 +11,7 @@
 #include "base/map.h"
 #include "base/text.h"
 #include "daemon/sizing_flow.h"
+#include "daemon/team.h"
 
 /* Listening sockets, log, event loop, name lookups, helper threads, those in reserve
  * for consoles. */
@@ -355,12 +356,13 @@ static void count_host(const struct model *m, struct sizing_host *host)
 
 /* ---- descriptors ---- */
 
-static void count_descriptors(struct sizing *s, const struct config *c)
+static void count_descriptors(struct sizing *s, const struct sizing_input *input)
 {
+	const struct config *c = input->config;
 	const struct settings *settings = &c->settings;
 
 	s->clients = settings->max_client_conn > 0 ? settings->max_client_conn : 0;
-	s->others = OTHER_DESCRIPTORS;
+	s->others = OTHER_DESCRIPTORS + team_descriptors(input->workers);
 	for (size_t i = 0; i < c->peer_count; i++) {
 		int size = c->peers[i].pool_size;
 
@@ -390,7 +392,7 @@ void sizing_init(struct sizing *s, const struct sizing_input *input)
 		count_host(&m, &s->hosts[i]);
 	s->servers.named = most_at(&m, NULL, true);
 	s->servers.all = most_at(&m, NULL, false);
-	count_descriptors(s, c);
+	count_descriptors(s, input);
 	map_free(&m.by_name);
 	mem_free(m.classes);
 	mem_free(m.askers);

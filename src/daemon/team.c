@@ -28,6 +28,11 @@ static const struct crew_ops crew_ops = {
 /* A worker that does not end by then is left to the system. */
 enum { END_PATIENCE_S = 5 };
 
+/* Of a worker that serves nobody: its event loop and engine, its letter box, what name
+ * lookups and helper threads tell it by, those in reserve for consoles; and some for
+ * sockets on their way to another worker, which are there twice. */
+enum { DESCRIPTORS = 12 };
+
 struct worker {
 	struct site site;
 	pthread_t thread;
@@ -85,6 +90,11 @@ unsigned team_size(const struct settings *settings)
 	return wanted < CREW_MOST ? wanted : CREW_MOST;
 }
 
+unsigned team_descriptors(unsigned count)
+{
+	return count > 1 ? count * DESCRIPTORS : 0;
+}
+
 /* ---- a worker's thread ---- */
 
 static void note(struct worker *w, bool *what)
@@ -95,12 +105,19 @@ static void note(struct worker *w, bool *what)
 	pthread_mutex_unlock(&w->team->lock);
 }
 
+static void count_at_work(struct team *team, int change)
+{
+	pthread_mutex_lock(&team->lock);
+	team->at_work += (unsigned)change;
+	pthread_cond_broadcast(&team->changed);
+	pthread_mutex_unlock(&team->lock);
+}
+
 /* Nobody's letters find a closed box. */
 static void await_end_of_all(struct team *team)
 {
+	count_at_work(team, -1);
 	pthread_mutex_lock(&team->lock);
-	team->at_work--;
-	pthread_cond_broadcast(&team->changed);
 	while (team->at_work > 0)
 		pthread_cond_wait(&team->changed, &team->lock);
 	pthread_mutex_unlock(&team->lock);
@@ -158,20 +175,17 @@ static int start_thread(struct worker *w, struct err *err)
 {
 	sigset_t all, old;
 
+	count_at_work(w->team, 1);
 	/* Signals are the control thread's. */
-	pthread_mutex_lock(&w->team->lock);
-	w->team->at_work++;
-	pthread_mutex_unlock(&w->team->lock);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	int failure = pthread_create(&w->thread, NULL, work, w);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (failure)
-		w->team->at_work--;
-	if (failure)
-		return err_set(err, "cannot start a worker: %s", strerror(failure));
-	w->has_begun = true;
-	return 0;
+	w->has_begun = !failure;
+	if (!failure)
+		return 0;
+	count_at_work(w->team, -1);
+	return err_set(err, "cannot start a worker: %s", strerror(failure));
 }
 
 /* -1: it could not be built. */

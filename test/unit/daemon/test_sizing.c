@@ -12,6 +12,7 @@
 
 #include "conf/entry.h"
 #include "daemon/sizing.h"
+#include "daemon/team.h"
 
 static struct sizing sizing;
 static struct sizing_input input;
@@ -45,8 +46,10 @@ static void size_up(const char *text, bool has_judge)
 	assert_non_null(config);
 	users = userlist_parse("users", list, strlen(list), NULL, NULL);
 	arena = arena_new();
-	input = (struct sizing_input){
-	    .config = config, .users = users, .has_judge = has_judge};
+	input = (struct sizing_input){.config = config,
+	    .users = users,
+	    .workers = (unsigned)config->settings.workers,
+	    .has_judge = has_judge};
 	if (config->template) {
 		assert_int_equal(entry_parse_connstr(&template, "*",
 				     config->template->connstr, arena, &err),
@@ -227,6 +230,20 @@ static void descriptors(void **state)
 	assert_int_equal(sizing.descriptors, 300 + 5 + 26 + sizing.others);
 }
 
+/* Each has some of its own. */
+static void descriptors_of_workers(void **state)
+{
+	int64_t one;
+
+	(void)state;
+	size_up("[databases]\nx = host=h user=f\n[pgbouncer]\n", false);
+	one = sizing.others;
+	size_up("[databases]\nx = host=h user=f\n[pgbouncer]\nworkers = 3\n", false);
+	assert_true(sizing.others > one);
+	assert_int_equal(sizing.others - one, team_descriptors(3));
+	assert_int_equal(team_descriptors(1), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -241,6 +258,7 @@ int main(void)
 	    cmocka_unit_test(databases_from_the_template),
 	    cmocka_unit_test(nobody_has_a_choice),
 	    cmocka_unit_test(descriptors),
+	    cmocka_unit_test(descriptors_of_workers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, clean_up);
