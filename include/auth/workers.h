@@ -66,9 +66,18 @@ struct workers_job {
 
 struct workers;
 
-/* threads: how many questions are asked at a time; queue_max: how many more wait.  NULL
- * when the system has no descriptor left. */
-struct workers *workers_new(unsigned threads, unsigned queue_max, struct err *err);
+/* Through which one thread goes at a time: see workers_alone. */
+struct workers_door;
+
+struct workers_door *workers_door_new(void);
+/* It lives as long as somebody uses it. */
+void workers_door_unref(struct workers_door **door);
+
+/* threads: how many questions are asked at a time; queue_max: how many more wait; door:
+ * one that others use as well, or NULL.  NULL when the system has no descriptor left.
+ */
+struct workers *workers_new(
+    unsigned threads, unsigned queue_max, struct workers_door *door, struct err *err);
 /* Cancels everything, waits a second for the threads, and discards all jobs.  A job
  * that still runs then is discarded when it ends, if the process lives so long. */
 void workers_free(struct workers **e);
@@ -86,8 +95,8 @@ int workers_submit(struct workers *e, struct workers_job *job, struct err *err);
 void workers_cancel(struct workers_job *job);
 /* For run(), which may look now and then whether anybody still waits for it. */
 bool workers_is_cancelled(const struct workers_job *job);
-/* For run(): calls f() while no other helper thread is in such a call.  For libraries
- * whose first use is not safe among threads. */
+/* For run(): calls f() while no other helper thread with the same door is in such a
+ * call.  For libraries whose first use is not safe among threads. */
 void workers_alone(const struct workers_job *job, void (*f)(void));
 
 /* Jobs that wait for a thread. */

@@ -65,7 +65,8 @@ struct crew_ops {
 
 struct crew {
 	const struct crew_ops *ops;
-	struct tallies *tallies; /* owned: what limits count for all sites */
+	struct tallies *tallies;   /* owned: what limits count for all sites */
+	struct workers_door *door; /* one reference: of helper threads of all sites */
 	unsigned worker_count;
 	unsigned last_picked; /* the control thread's */
 	pthread_mutex_t told_lock;
@@ -80,7 +81,7 @@ struct crew *crew_new(unsigned worker_count);
 void crew_free(struct crew **crew);
 
 /* The site takes this place; called on its own thread, when its loop is there.  The
- * control site comes last: then all others have joined.  -1 and err: no descriptor. */
+ * control site comes first, and starts the others.  -1 and err: no descriptor. */
 int crew_join(struct crew *crew, unsigned index, struct site *site, struct err *err);
 /* On its own thread, when nobody posts to it any more. */
 void crew_leave(struct site *site);
@@ -91,7 +92,7 @@ static inline struct crew_member *crew_control(struct crew *crew)
 }
 /* Is this the site of the control thread, or the only one? */
 bool crew_is_control(const struct site *site);
-/* "worker 2": for the log. */
+/* The workers and the control site; 1 without a crew. */
 unsigned crew_site_count(const struct site *site);
 
 /* ---- letters ---- */
@@ -114,10 +115,13 @@ unsigned crew_each(struct site *site, crew_fn *fn, void *ctx);
 unsigned crew_each_own_first(struct site *site, crew_fn *fn, void *ctx);
 
 typedef void crew_site_fn(struct site *site);
+typedef void crew_order_fn(struct site *site, const void *what);
 
 /* Runs fn for each site there is, the caller's own last.  A worker that does not answer
  * runs it as soon as it can, before all that it is asked for later. */
 void crew_all(struct site *site, crew_site_fn *fn);
+/* The same with something to read, of which such a worker gets a copy. */
+void crew_order(struct site *site, crew_order_fn *fn, const void *what, size_t size);
 
 /* ---- what is told once ---- */
 

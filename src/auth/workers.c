@@ -34,6 +34,11 @@ struct crew {
 	struct workers *workers;
 };
 
+struct workers_door {
+	pthread_mutex_t lock;
+	atomic_uint users;
+};
+
 struct workers {
 	pthread_mutex_t lock; /* of everything below */
 	struct crew crews[WORKERS_KINDS];
@@ -43,8 +48,8 @@ struct workers {
 	pthread_cond_t is_deserted; /* the last thread has ended */
 	int is_abandoned;           /* workers_free has given up waiting: the last
 				     * thread frees all this */
-	pthread_mutex_t alone;      /* of workers_alone; taken while lock is not held */
 	/* written once */
+	struct workers_door *door; /* one reference; taken while lock is not held */
 	int fd;
 };
 
@@ -71,7 +76,36 @@ static void init_deserted(pthread_cond_t *is_deserted)
 	pthread_condattr_destroy(&attributes);
 }
 
-struct workers *workers_new(unsigned threads, unsigned queue_max, struct err *err)
+struct workers_door *workers_door_new(void)
+{
+	struct workers_door *door = mem_zero(sizeof(*door));
+
+	pthread_mutex_init(&door->lock, NULL);
+	atomic_store(&door->users, 1);
+	return door;
+}
+
+void workers_door_unref(struct workers_door **doorp)
+{
+	struct workers_door *door = *doorp;
+
+	*doorp = NULL;
+	if (!door || atomic_fetch_sub(&door->users, 1) > 1)
+		return;
+	pthread_mutex_destroy(&door->lock);
+	mem_free(door);
+}
+
+static struct workers_door *door_ref(struct workers_door *door)
+{
+	if (!door)
+		return workers_door_new();
+	atomic_fetch_add(&door->users, 1);
+	return door;
+}
+
+struct workers *workers_new(
+    unsigned threads, unsigned queue_max, struct workers_door *door, struct err *err)
 {
 	int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	struct workers *e;
@@ -85,7 +119,7 @@ struct workers *workers_new(unsigned threads, unsigned queue_max, struct err *er
 	e->fd = fd;
 	list_init(&e->finished);
 	pthread_mutex_init(&e->lock, NULL);
-	pthread_mutex_init(&e->alone, NULL);
+	e->door = door_ref(door);
 	init_deserted(&e->is_deserted);
 	crew_init(&e->crews[WORKERS_ASK], e, threads, queue_max);
 	crew_init(&e->crews[WORKERS_ACCOUNT], e, WORKERS_ACCOUNT_THREADS,
@@ -141,7 +175,7 @@ static void dispose(struct workers *e)
 	while ((job = take_finished(e)))
 		job->discard(job);
 	pthread_mutex_destroy(&e->lock);
-	pthread_mutex_destroy(&e->alone);
+	workers_door_unref(&e->door);
 	pthread_cond_destroy(&e->is_deserted);
 	close(e->fd);
 	mem_free(e);
@@ -221,9 +255,9 @@ bool workers_is_cancelled(const struct workers_job *job)
 
 void workers_alone(const struct workers_job *job, void (*f)(void))
 {
-	pthread_mutex_lock(&job->workers->alone);
+	pthread_mutex_lock(&job->workers->door->lock);
 	f();
-	pthread_mutex_unlock(&job->workers->alone);
+	pthread_mutex_unlock(&job->workers->door->lock);
 }
 
 /* ---- on the loop's thread ---- */

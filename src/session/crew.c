@@ -7,9 +7,11 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <string.h>
 #include <time.h>
 
+#include "auth/workers.h"
 #include "base/map.h"
 #include "base/mem.h"
 
@@ -31,6 +33,7 @@ struct crew *crew_new(unsigned worker_count)
 	crew->told = map_new();
 	crew->worker_count = worker_count;
 	crew->tallies = tallies_new(worker_count + 1);
+	crew->door = workers_door_new();
 	for (unsigned i = 0; i <= worker_count; i++) {
 		crew->members[i].crew = crew;
 		crew->members[i].index = i;
@@ -55,6 +58,7 @@ void crew_free(struct crew **crew)
 		return;
 	free_told(*crew);
 	tallies_free(&(*crew)->tallies);
+	workers_door_unref(&(*crew)->door);
 	mem_free(*crew);
 	*crew = NULL;
 }
@@ -245,42 +249,63 @@ unsigned crew_each_own_first(struct site *site, crew_fn *fn, void *ctx)
 struct errand {
 	struct letter letter;
 	struct crew_member *to;
-	crew_site_fn *fn;
+	crew_order_fn *fn;
+	_Alignas(max_align_t) char what[];
 };
 
 static void errand_opened(struct letter *letter)
 {
 	struct errand *errand = container_of(letter, struct errand, letter);
 
-	errand->fn(errand->to->site);
+	errand->fn(errand->to->site, errand->what);
 	mem_free(errand);
 }
 
-static void run_for(struct site *site, void *ctx)
+static void leave_errand(
+    struct crew_member *to, crew_order_fn *fn, const void *what, size_t size)
 {
-	crew_site_fn *const *fn = ctx;
-
-	(*fn)(site);
-}
-
-static void leave_errand(struct crew_member *to, crew_site_fn *fn)
-{
-	struct errand *errand = mem_zero(sizeof(*errand));
+	struct errand *errand = mem_zero(sizeof(*errand) + size);
 
 	errand->letter.open = errand_opened;
 	errand->to = to;
 	errand->fn = fn;
+	memcpy(errand->what, what, size);
 	crew_post(to, &errand->letter);
+}
+
+struct order {
+	crew_order_fn *fn;
+	const void *what;
+};
+
+static void run_order(struct site *site, void *ctx)
+{
+	const struct order *order = ctx;
+
+	order->fn(site, order->what);
+}
+
+void crew_order(struct site *site, crew_order_fn *fn, const void *what, size_t size)
+{
+	struct crew *crew = site->crew ? site->crew->crew : NULL;
+	struct order order = {fn, what};
+
+	for (unsigned i = 0; crew && i < crew->worker_count; i++)
+		if (!crew_call(&crew->members[i], run_order, &order))
+			leave_errand(&crew->members[i], fn, what, size);
+	fn(site, what);
+}
+
+static void run_plain(struct site *site, const void *what)
+{
+	crew_site_fn *const *fn = what;
+
+	(*fn)(site);
 }
 
 void crew_all(struct site *site, crew_site_fn *fn)
 {
-	struct crew *crew = site->crew ? site->crew->crew : NULL;
-
-	for (unsigned i = 0; crew && i < crew->worker_count; i++)
-		if (!crew_call(&crew->members[i], run_for, &fn))
-			leave_errand(&crew->members[i], fn);
-	fn(site);
+	crew_order(site, run_plain, &fn, sizeof(fn));
 }
 
 /* ---- what is told once ---- */

@@ -5,6 +5,7 @@
 #include "session/helpers.h"
 
 #include "auth/workers.h"
+#include "session/crew.h"
 
 static void helpers_answered(void *ctx, int fd)
 {
@@ -15,7 +16,9 @@ static void helpers_answered(void *ctx, int fd)
 
 int helpers_init(struct site *site, struct err *err)
 {
-	site->workers = workers_new(WORKERS_ASK_THREADS, WORKERS_ASK_QUEUE, err);
+	struct workers_door *door = site->crew ? site->crew->crew->door : NULL;
+
+	site->workers = workers_new(WORKERS_ASK_THREADS, WORKERS_ASK_QUEUE, door, err);
 	if (!site->workers)
 		return -1;
 	site->external_watch = watch_new(

@@ -301,7 +301,7 @@ static void test_jobs(void **state)
 
 	(void)state;
 	need_ldap();
-	e = workers_new(4, LOGINS, NULL);
+	e = workers_new(4, LOGINS, NULL, NULL);
 	for (int i = 0; i < LOGINS; i++)
 		submit(e, options[i % 3], i % 2 ? "ann secret 5e1" : "wrong",
 		    &outcomes[i]);
@@ -341,7 +341,7 @@ static void test_silent_directory(void **state)
 	need_ldap();
 	slapd = atoi(getenv("SLAPD_PID"));
 	for (size_t i = 0; i < 3; i++) {
-		struct workers *e = workers_new(1, 1, NULL);
+		struct workers *e = workers_new(1, 1, NULL, NULL);
 		struct outcome outcome = {0};
 		struct judge *login;
 		double start;

@@ -79,7 +79,7 @@ static void test_side_by_side(void **state)
 
 	(void)state;
 	need_pam();
-	e = workers_new(4, LOGINS, NULL);
+	e = workers_new(4, LOGINS, NULL, NULL);
 	watch.fd = workers_fd(e);
 	for (int i = 0; i < LOGINS; i++) {
 		struct judge *login =

@@ -2,6 +2,7 @@
  * derivation. */
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -112,7 +113,7 @@ static void seen_init(struct seen *seen, unsigned threads, unsigned queue_max)
 	sem_init(&seen->entered, 0, 0);
 	sem_init(&seen->gate, 0, 0);
 	sem_init(&seen->gone, 0, 0);
-	seen->workers = workers_new(threads, queue_max, &seen->err);
+	seen->workers = workers_new(threads, queue_max, NULL, &seen->err);
 	assert_non_null(seen->workers);
 }
 
@@ -400,6 +401,55 @@ static void test_derivation(void **state)
 	assert_int_equal(count, 1);
 }
 
+/* ---- one at a time ---- */
+
+static atomic_int inside, inside_at_most, through;
+
+static void go_through(void)
+{
+	int count = atomic_fetch_add(&inside, 1) + 1;
+
+	if (count > atomic_load(&inside_at_most))
+		atomic_store(&inside_at_most, count);
+	sched_yield();
+	atomic_fetch_sub(&inside, 1);
+	atomic_fetch_add(&through, 1);
+}
+
+static void passer_run(struct workers_job *job)
+{
+	for (int i = 0; i < 200; i++)
+		workers_alone(job, go_through);
+}
+
+static void passer_nothing(struct workers_job *job)
+{
+	(void)job;
+}
+
+/* Helper threads of several sites have one door. */
+static void test_door(void **state)
+{
+	struct workers_door *door = workers_door_new();
+	struct workers *workers[2];
+	struct workers_job jobs[2] = {{.kind = WORKERS_ASK}, {.kind = WORKERS_ASK}};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct workers_job *job = &jobs[i];
+		job->run = passer_run;
+		job->done = job->discard = passer_nothing;
+		workers[i] = workers_new(1, 1, door, NULL);
+		assert_int_equal(workers_submit(workers[i], job, NULL), 0);
+	}
+	workers_door_unref(&door);
+	while (atomic_load(&through) < 400)
+		sched_yield();
+	for (int i = 0; i < 2; i++)
+		workers_free(&workers[i]);
+	assert_int_equal(atomic_load(&inside_at_most), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -412,6 +462,7 @@ int main(void)
 	    cmocka_unit_test(test_cancel_from_done),
 	    cmocka_unit_test(test_end),
 	    cmocka_unit_test(test_end_while_a_job_hangs),
+	    cmocka_unit_test(test_door),
 	    cmocka_unit_test(test_many),
 	    cmocka_unit_test(test_derivation),
 	};
