@@ -89,6 +89,7 @@ struct database {
 	struct tally *tally; /* held: what all sites count; NULL: nobody else does */
 	bool is_auto, is_admin, paused, disabled;
 	bool is_switching; /* a SWITCHOVER is under way */
+	bool is_scouting;  /* ... and pools of this site look for its next host */
 	bool is_gone;  /* no longer in the map; freed with its last pool and client */
 	bool was_used; /* a client has proven who it is; see database_may_enter */
 	uint64_t

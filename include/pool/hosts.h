@@ -100,9 +100,11 @@ void hosts_forget_shares(struct pool *pool, bool all);
 struct host *hosts_next(struct pool *pool);
 /* A host that is due to be tried again or looked at is wanted from now on. */
 void hosts_look_around(struct pool *pool, uint64_t now_us);
-/* While a SWITCHOVER waits: is it time to look at a host, which is wanted then?
- * Otherwise *due_us is when it will be, if that is earlier. */
-bool hosts_scout(struct pool *pool, uint64_t now_us, uint64_t *due_us);
+/* While a SWITCHOVER waits: the number of the host to look at now, from 1; 0: none, and
+ * *due_us is when there will be one, if that is earlier. */
+size_t hosts_find_scouted(const struct pool *pool, uint64_t now_us, uint64_t *due_us);
+/* The pool's next connection goes there. */
+void hosts_scout(struct pool *pool, size_t wanted, uint64_t now_us);
 /* The host to which a connection should be opened though nobody waits for it: one that
  * is due to be tried again, or one that gets too few clients for want of connections.
  * NULL: none. */
@@ -135,6 +137,13 @@ bool hosts_is_news(const struct seat *seat, const char *text, uint64_t now_us);
 /* What the server of the seat says of itself, at its login or later.  Connections to
  * hosts that are not to be used any more are marked to close. */
 void hosts_learn(struct seat *seat, const struct host_report *report, uint64_t now_us);
+/* Another site has found the host up, and this is what a server said of itself there.
+ */
+void hosts_hear(struct database *db, struct host *host,
+    const struct host_report *report, uint64_t looked_us);
+/* Mark a connection to a host that is not to be used any more to be closed.
+ * Replication goes on where it is. */
+void hosts_review(struct seat *seat);
 /* It says something that makes its role doubtful: it is looked at. */
 void hosts_doubt(const struct seat *seat, uint64_t now_us);
 /* The seat comes into seat->state or leaves it; to_front: lent next. */

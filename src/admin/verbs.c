@@ -165,25 +165,34 @@ static struct database *target_database(const struct order *order, const char *v
 typedef void database_fn(struct database *db);
 
 struct database_order {
-	const char *name;
 	database_fn *act;
+	char name[];
 };
 
-static void act_at(struct site *site, void *ctx)
+static void act_at(struct site *site, const void *what)
 {
-	const struct database_order *what = ctx;
+	const struct database_order *order = what;
 	bool is_new;
-	struct database *db = catalog_database(site->catalog, what->name, &is_new);
+	struct database *db = catalog_database(site->catalog, order->name, &is_new);
 
 	if (db && !db->is_admin)
-		what->act(db);
+		order->act(db);
+}
+
+static void act_everywhere(struct site *site, const char *name, database_fn *act)
+{
+	size_t len = strlen(name), size = sizeof(struct database_order) + len + 1;
+	struct database_order *order = mem_alloc(size);
+
+	order->act = act;
+	memcpy(order->name, name, len + 1);
+	crew_order(site, act_at, order, size);
+	mem_free(order);
 }
 
 static void each_database(const struct order *order, database_fn *act)
 {
-	struct database_order what = {order->command->argument, act};
-
-	(void)crew_each(order_site(order), act_at, &what);
+	act_everywhere(order_site(order), order->command->argument, act);
 }
 
 static bool is_stopped(const struct order *order)
@@ -453,9 +462,8 @@ static void mark_one_dirty(struct database *db)
 	catalog_mark_dirty(db->catalog, db);
 }
 
-static void mark_all_dirty(struct site *site, void *ctx)
+static void mark_all_dirty(struct site *site)
 {
-	(void)ctx;
 	catalog_mark_dirty(site->catalog, NULL);
 }
 
@@ -469,7 +477,7 @@ static void verb_reconnect(const struct order *order)
 	if (db)
 		each_database(order, mark_one_dirty);
 	else
-		(void)crew_each(order_site(order), mark_all_dirty, NULL);
+		crew_all(order_site(order), mark_all_dirty);
 	reply_done(order->client, "RECONNECT");
 }
 
@@ -495,21 +503,27 @@ static void name_used(struct site *site, void *ctx)
 	}
 }
 
-/* What one site uses is killed and stays paused at all of them. */
+static void kill_used(struct site *site)
+{
+	catalog_kill(site->catalog, NULL, error_text(ERROR_DATABASE_REMOVED));
+}
+
+/* What one site uses is killed and stays paused at all of them.  A worker that does not
+ * answer now kills later what it alone uses. */
 static void kill_all(const struct order *order)
 {
-	struct database_order what = {.act = kill_one};
+	struct site *site = order_site(order);
 	struct map *names = map_new();
 	size_t at = 0;
 	char *name;
 
-	(void)crew_each(order_site(order), name_used, names);
+	(void)crew_each(site, name_used, names);
 	while ((name = map_next(names, &at))) {
-		what.name = name;
-		(void)crew_each(order_site(order), act_at, &what);
+		act_everywhere(site, name, kill_one);
 		mem_free(name);
 	}
 	map_free(&names);
+	crew_all(site, kill_used);
 }
 
 static void verb_kill(const struct order *order)
@@ -602,9 +616,7 @@ static void verb_switchover(const struct order *order)
 	db = catalog_find_database(site->catalog, order->command->argument);
 	if (!(db = ordinary_database(order, db, "switch over")))
 		return;
-	if (crew_site_count(site) > 1)
-		reply_error(order->client, ERROR_SWITCHOVER_WORKERS);
-	else if (switchover_check(site, db, to, &id) < 0)
+	if (switchover_check(site, db, to, &id) < 0)
 		reply_error(order->client, id, db->name, to);
 	else
 		wait_begin_switchover(order->client, switchover_begin(site, db, to));

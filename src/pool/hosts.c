@@ -211,18 +211,22 @@ static void tell_pools(struct database *db, const struct host *host)
 
 /* ---- roles ---- */
 
-/* Close what is not to be used any more.  Replication goes on where it is. */
+void hosts_review(struct seat *seat)
+{
+	struct pool *pool = seat->pool;
+
+	if (seat->share && !seat->is_replication &&
+	    !hosts_is_fit(pool, seat->share->host))
+		seat->is_dirty = seat->is_misplaced = pool->has_dirty = true;
+}
+
 static void mark_misplaced(struct pool *pool)
 {
 	struct seat *seat;
 
 	for (int state = SEAT_LOGIN + 1; state < SEAT_STATE_COUNT; state++) {
-		list_for (seat, &pool->seats[state], node) {
-			if (!seat->share || seat->is_replication ||
-			    hosts_is_fit(pool, seat->share->host))
-				continue;
-			seat->is_dirty = seat->is_misplaced = pool->has_dirty = true;
-		}
+		list_for (seat, &pool->seats[state], node)
+			hosts_review(seat);
 	}
 }
 
@@ -263,6 +267,21 @@ void hosts_learn(struct seat *seat, const struct host_report *report, uint64_t n
 	if (host->state == HOST_UP)
 		set_level(host, seat->pool);
 	follow_roles(seat->pool->database);
+}
+
+void hosts_hear(struct database *db, struct host *host,
+    const struct host_report *report, uint64_t looked_us)
+{
+	if (looked_us <= host->looked_us)
+		return;
+	host->report = *report;
+	host->looked_us = host->look_us = looked_us;
+	if (host->state != HOST_UP) {
+		host->state = HOST_UP;
+		host->pause_us = host->retry_us = 0;
+		tell_pools(db, host);
+	}
+	follow_roles(db);
 }
 
 void hosts_doubt(const struct seat *seat, uint64_t now_us)

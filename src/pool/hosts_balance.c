@@ -282,22 +282,26 @@ void hosts_look_around(struct pool *pool, uint64_t now_us)
 	}
 }
 
-bool hosts_scout(struct pool *pool, uint64_t now_us, uint64_t *due_us)
+size_t hosts_find_scouted(const struct pool *pool, uint64_t now_us, uint64_t *due_us)
 {
 	const struct hosts *hosts = &pool->database->hosts;
 
 	for (size_t i = 0; i < hosts->count; i++) {
-		struct host *host = hosts->list[i];
+		const struct host *host = hosts->list[i];
 		uint64_t at_us = host->scouted_us + SCOUT_US;
-		if (host->logins == 0 && now_us >= at_us) {
-			host->scouted_us = now_us;
-			pool->wanted_host = i + 1;
-			return true;
-		}
+		if (host->logins == 0 && now_us >= at_us)
+			return i + 1;
 		if (host->logins == 0 && at_us < *due_us)
 			*due_us = at_us;
 	}
-	return false;
+	return 0;
+}
+
+void hosts_scout(struct pool *pool, size_t wanted, uint64_t now_us)
+{
+	pool->database->hosts.list[wanted - 1]->scouted_us = now_us;
+	pool->wanted_host = wanted;
+	pool->dials_wanted = true;
 }
 
 struct host *hosts_wanted(const struct pool *pool, uint64_t now_us)

@@ -503,6 +503,7 @@ static void remember_lack(struct pool *pool, const char *text, const char *sqlst
 	buf_done(&why);
 }
 
+/* Is there another host, or might the same one have another role another time? */
 static bool is_for_want_of_hosts(const struct pool *pool, enum dial_failure kind)
 {
 	return kind == DIAL_UNFIT ||

@@ -35,6 +35,8 @@ void pool_move_in(struct pool *pool, struct seat *seat, struct ask *ask,
 	seat->was_lent = was->was_lent;
 	seat->was_checked = was->was_checked;
 	seat->needs_reset = was->needs_reset;
+	/* What was decided while it was on its way holds for it, too. */
+	hosts_review(seat);
 	if (was->is_dirty || !place)
 		pool_mark_seat_dirty(seat);
 }

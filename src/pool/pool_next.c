@@ -568,19 +568,53 @@ static struct verdict next_while_running(struct pool *pool, uint64_t now_us)
 	return v;
 }
 
+/* A look takes one connection under the shared limits, and that for so short a time
+ * that it stands in no queue: it needs room, or somebody at rest who makes some. */
+static bool has_room_to_scout(struct launch *l)
+{
+	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++) {
+		if (!room_is_full(l->pool, kind))
+			continue;
+		l->wake_us = earlier(l->wake_us, l->now_us + ASK_AGAIN_US);
+		l->evicted = room_evictable(l->pool, kind, l->now_us, &l->wake_us);
+		if (!l->evicted)
+			ask_elsewhere(l, kind);
+		return false;
+	}
+	return true;
+}
+
+static bool has_claimed_to_scout(struct launch *l)
+{
+	struct tallies *tallies = l->pool->database->catalog->view.tallies;
+
+	if (tallies_are_frozen(tallies)) {
+		l->wake_us = earlier(l->wake_us, l->now_us + FROZEN_US);
+		return false;
+	}
+	tallies_lock(tallies);
+	bool may = has_room_to_scout(l);
+	if (may)
+		room_claim(l->pool);
+	tallies_unlock(tallies);
+	return may;
+}
+
 /* A SWITCHOVER waits for another host: any pool that knows how to log in looks. */
 static struct verdict scout(struct pool *pool, uint64_t now_us)
 {
-	struct verdict v = nothing(UINT64_MAX);
+	struct launch l = {
+	    .pool = pool, .may_evict = true, .now_us = now_us, .wake_us = UINT64_MAX};
 
-	if (!pool->database->is_switching || !pool->has_logged_in ||
-	    pool_count_in_use(pool) > 0)
-		return v;
-	if (!hosts_scout(pool, now_us, &v.wake_us))
-		return v;
-	pool->dials_wanted = true;
-	room_claim(pool);
-	return (struct verdict){.kind = VERDICT_DIAL, .wake_us = UINT64_MAX};
+	if (!pool->database->is_switching || !pool->database->is_scouting ||
+	    !pool->has_logged_in || pool_count_in_use(pool) > 0)
+		return nothing(UINT64_MAX);
+	size_t wanted = hosts_find_scouted(pool, now_us, &l.wake_us);
+	if (wanted && has_claimed_to_scout(&l)) {
+		hosts_scout(pool, wanted, now_us);
+		return (struct verdict){.kind = VERDICT_DIAL, .wake_us = UINT64_MAX};
+	}
+	return l.evicted ? seat_retire(l.evicted, "evicted") : nothing(l.wake_us);
 }
 
 static struct verdict next_while_paused(struct pool *pool, uint64_t now_us)

@@ -1,6 +1,10 @@
 /*
  * Moves databases from host to host.  How pools pause, and how they look at hosts while
  * they are paused, is the pool's business; here is when to go on, and the clock.
+ *
+ * With several workers each has its pools and its records of hosts.  The control thread
+ * looks at all of them again and again: every site is paused, one of them looks at
+ * hosts, and what that one finds is told to all when the database goes on.
  */
 #include "session/switchover.h"
 
@@ -10,20 +14,39 @@
 #include "pool/hosts_role.h"
 #include "pool/pool.h"
 #include "pool/scopes.h"
+#include "session/crew.h"
 
 /* Clients stand still meanwhile, so nothing is kept waiting for long. */
 enum { CHECK_US = 10000 };
 
+/* The one to go on at. */
+struct successor {
+	char *name; /* owned; NULL: the unix socket */
+	int port;
+	struct host_report report;
+	uint64_t looked_us;
+	bool is_there, was_looked_at;
+};
+
+/* What there is at all sites. */
+struct survey {
+	struct switchover *s;
+	size_t in_use;
+	bool has_pool; /* one that can log in, so that somebody can look at hosts */
+	struct successor successor;
+};
+
 struct switchover {
 	struct node node; /* in site->switchovers */
 	struct site *site;
-	char *database;    /* owned */
-	char *to;          /* owned; "": whichever */
-	char *failure;     /* owned */
-	struct buf news;   /* what was not told yet */
-	struct buf told;   /* what was asked for last */
-	struct host **old; /* owned, to compare with only: those that served before */
-	size_t old_count;
+	char *database;  /* owned */
+	char *to;        /* owned; "": whichever */
+	char *failure;   /* owned */
+	struct buf news; /* what was not told yet */
+	struct buf told; /* what was asked for last */
+	/* names (owned) of hosts that served before; each site has records of its own
+	 */
+	struct map *old;
 	uint64_t until_us;
 	uint64_t paused_us; /* since when no server is in use; 0: some still are */
 	struct deadline due;
@@ -114,25 +137,54 @@ int switchover_check(const struct site *site, const struct database *db, const c
 
 static bool is_old(const struct switchover *s, const struct host *host)
 {
-	for (size_t i = 0; i < s->old_count; i++) {
-		if (s->old[i] == host)
-			return true;
-	}
-	return false;
+	struct buf name;
+
+	buf_init(&name, 0);
+	host_put_name(host, &name);
+	bool is_it = map_get_str(s->old, buf_text(&name));
+	buf_done(&name);
+	return is_it;
+}
+
+static void add_old(struct switchover *s, const struct host *host)
+{
+	struct buf name;
+	char *old;
+
+	if (is_old(s, host))
+		return;
+	buf_init(&name, 0);
+	host_put_name(host, &name);
+	old = mem_strdup(buf_text(&name));
+	map_put_str(s->old, old, old);
+	buf_done(&name);
+}
+
+static void remove_old(struct switchover *s, const struct host *host)
+{
+	struct buf name;
+	char *old;
+
+	buf_init(&name, 0);
+	host_put_name(host, &name);
+	old = map_get_str(s->old, buf_text(&name));
+	if (old)
+		map_del_str(s->old, old);
+	mem_free(old);
+	buf_done(&name);
 }
 
 static void note_old(struct switchover *s, const struct database *db)
 {
 	const struct hosts *hosts = &db->hosts;
 
-	s->old = mem_alloc(hosts->count * sizeof(struct host *));
 	for (size_t i = 0; i < hosts->count; i++) {
-		struct host *host = hosts->list[i];
+		const struct host *host = hosts->list[i];
 		bool is_known = host->report.role != HOST_ROLE_UNKNOWN;
 		/* one that is being looked at for the first time serves nobody yet */
 		bool serves = host->connections > host->logins;
 		if (is_known ? hosts_is_successor(db, host) : serves)
-			s->old[s->old_count++] = host;
+			add_old(s, host);
 	}
 }
 
@@ -141,25 +193,27 @@ static void note_old(struct switchover *s, const struct database *db)
 static void forget_old(
     struct switchover *s, const struct database *db, const struct host *host)
 {
-	for (size_t i = 0; i < s->old_count; i++) {
-		if (s->old[i] == host && host->looked_us >= s->paused_us &&
-		    !hosts_is_successor(db, host))
-			s->old[i] = NULL;
-	}
+	if (host->looked_us >= s->paused_us && !hosts_is_successor(db, host))
+		remove_old(s, host);
 }
 
 /* ---- the end ---- */
 
 static void free_switchover(struct switchover *s)
 {
+	char *old;
+	size_t at = 0;
+
 	list_remove(&s->site->switchovers, &s->node);
 	deadline_clear(s->site->loop, &s->due);
+	while ((old = map_next(s->old, &at)))
+		mem_free(old);
+	map_free(&s->old);
 	buf_done(&s->news);
 	buf_done(&s->told);
 	mem_free(s->database);
 	mem_free(s->to);
 	mem_free(s->failure);
-	mem_free(s->old);
 	mem_free(s);
 }
 
@@ -170,25 +224,76 @@ static void finish(struct switchover *s)
 		free_switchover(s);
 }
 
-static void go_on(struct switchover *s, struct database *db)
+/* For every site, also for one that hears of it later. */
+struct ending {
+	bool elects, has_name, was_looked_at;
+	int port;
+	struct host_report report;
+	uint64_t looked_us;
+	size_t host_at; /* in texts */
+	char texts[];   /* the names of the database and of the host */
+};
+
+static void elect(struct database *db, const struct ending *e)
 {
-	db->is_switching = db->paused = false;
-	catalog_kick_all(s->site->catalog, db);
+	const char *name = e->has_name ? e->texts + e->host_at : NULL;
+	struct host *host = hosts_find(&db->hosts, name, e->port);
+
+	if (host && e->was_looked_at)
+		hosts_hear(db, host, &e->report, e->looked_us);
+	if (host)
+		hosts_elect(db, host);
 }
 
-static void succeed(struct switchover *s, struct database *db, struct host *host)
+static void end_at(struct site *site, const void *what)
 {
+	const struct ending *e = what;
+	struct database *db = catalog_find_database(site->catalog, e->texts);
+
+	if (!db)
+		return;
+	if (e->elects)
+		elect(db, e);
+	db->is_switching = db->is_scouting = db->paused = false;
+	catalog_kick_all(site->catalog, db);
+}
+
+/* NULL: where it was. */
+static void go_on(const struct switchover *s, const struct successor *to)
+{
+	const char *host = to && to->name ? to->name : "";
+	size_t database_size = strlen(s->database) + 1, host_size = strlen(host) + 1;
+	size_t size = sizeof(struct ending) + database_size + host_size;
+	struct ending *e = mem_zero(size);
+
+	if (to) {
+		e->elects = true;
+		e->has_name = to->name != NULL;
+		e->was_looked_at = to->was_looked_at;
+		e->port = to->port;
+		e->report = to->report;
+		e->looked_us = to->looked_us;
+	}
+	e->host_at = database_size;
+	memcpy(e->texts, s->database, database_size);
+	memcpy(e->texts + database_size, host, host_size);
+	crew_order(s->site, end_at, e, size);
+	mem_free(e);
+}
+
+static void succeed(struct switchover *s, const struct successor *to)
+{
+	const struct host host = {.name = to->name, .port = to->port};
 	struct buf name;
 
 	buf_init(&name, 0);
-	host_put_name(host, &name);
+	host_put_name(&host, &name);
 	log_info(s->site->log, "switchover of database '%s': it goes on at %s",
 	    s->database, buf_text(&name));
 	buf_printf(
 	    &s->news, "database \"%s\" goes on at %s", s->database, buf_text(&name));
 	buf_done(&name);
-	hosts_elect(db, host);
-	go_on(s, db);
+	go_on(s, to);
 	finish(s);
 }
 
@@ -200,7 +305,7 @@ static void fail(struct switchover *s, const char *why)
 	finish(s);
 }
 
-/* ---- on the way ---- */
+/* ---- what there is at each site ---- */
 
 static size_t servers_in_use(const struct database *db)
 {
@@ -212,62 +317,7 @@ static size_t servers_in_use(const struct database *db)
 	return count;
 }
 
-static void time_out(struct switchover *s, struct database *db)
-{
-	uint64_t limit = scope_switchover_timeout(scope_of_database(db));
-	size_t count = servers_in_use(db);
-	struct buf why;
-
-	buf_init(&why, 0);
-	buf_printf(
-	    &why, "switchover_timeout (%.15g seconds) is over: ", (double)limit / 1e6);
-	if (count > 0)
-		buf_printf(&why, "%zu server connection%s still in use", count,
-		    count == 1 ? " is" : "s are");
-	else
-		buf_put_text(&why, *s->to ? "that host is not fit: "
-					  : "no other host has become fit: ");
-	if (count == 0)
-		hosts_describe(&db->hosts, &why);
-	buf_put_text(&why, "; everything goes on as before");
-	go_on(s, db);
-	fail(s, buf_text(&why));
-	buf_done(&why);
-}
-
-/* Nothing is in use any more: PostgreSQL may be switched over now. */
-static void stand_still(struct switchover *s)
-{
-	s->paused_us = loop_now(s->site->loop);
-	log_info(s->site->log,
-	    "switchover of database '%s': paused, waiting for its next host",
-	    s->database);
-	buf_printf(&s->news,
-	    "database \"%s\" is paused and has no server connection in use; "
-	    "waiting for its next host",
-	    s->database);
-}
-
-/* The host to go on at, or NULL: none yet. */
-static struct host *find_successor(struct switchover *s, const struct database *db)
-{
-	struct host *named = NULL;
-
-	if (*s->to)
-		find_hosts(&db->hosts, s->to, &named);
-	for (size_t i = 0; i < db->hosts.count; i++) {
-		struct host *host = db->hosts.list[i];
-		forget_old(s, db, host);
-		bool is_candidate = *s->to ? host == named : !is_old(s, host);
-		if (is_candidate && host->looked_us >= s->paused_us &&
-		    hosts_is_successor(db, host))
-			return host;
-	}
-	return NULL;
-}
-
-/* Without a login to any server nobody can look at hosts, and nothing is to be moved.
- */
+/* Without a login to any server nobody can look at hosts. */
 static bool has_pool(const struct database *db)
 {
 	const struct pool *pool;
@@ -279,8 +329,131 @@ static bool has_pool(const struct database *db)
 	return false;
 }
 
-static void end_unused(struct switchover *s, struct database *db)
+/* The host to go on at, if there is one yet. */
+static void find_successor(
+    struct switchover *s, const struct database *db, struct successor *found)
 {
+	struct host *named = NULL;
+
+	if (*s->to)
+		find_hosts(&db->hosts, s->to, &named);
+	for (size_t i = 0; i < db->hosts.count && !found->is_there; i++) {
+		const struct host *host = db->hosts.list[i];
+		forget_old(s, db, host);
+		bool is_candidate = *s->to ? host == named : !is_old(s, host);
+		if (!is_candidate || host->looked_us < s->paused_us ||
+		    !hosts_is_successor(db, host))
+			continue;
+		*found = (struct successor){
+		    .name = host->name ? mem_strdup(host->name) : NULL,
+		    .port = host->port,
+		    .report = host->report,
+		    .looked_us = host->looked_us,
+		    .is_there = true,
+		    .was_looked_at = true};
+	}
+}
+
+/* Pools stand still.  A database can be new at a site, and a worker that did not answer
+ * before hears of it now. */
+static void hold(struct switchover *s, struct database *db)
+{
+	if (db->is_switching)
+		return;
+	note_old(s, db);
+	db->is_switching = db->paused = true;
+	catalog_kick_all(db->catalog, db);
+}
+
+static void let_scout(struct database *db, bool is_scouting)
+{
+	if (db->is_scouting == is_scouting)
+		return;
+	db->is_scouting = is_scouting;
+	catalog_kick_all(db->catalog, db);
+}
+
+static void look_at(struct site *site, void *ctx)
+{
+	struct survey *survey = ctx;
+	struct switchover *s = survey->s;
+	bool is_new;
+	struct database *db = catalog_database(site->catalog, s->database, &is_new);
+
+	if (!db)
+		return;
+	/* One site is enough to look at hosts. */
+	bool is_scouting = !survey->has_pool && has_pool(db);
+	hold(s, db);
+	let_scout(db, is_scouting);
+	survey->in_use += servers_in_use(db);
+	survey->has_pool = survey->has_pool || is_scouting;
+	if (is_scouting && s->paused_us)
+		find_successor(s, db, &survey->successor);
+}
+
+struct description {
+	const char *database;
+	struct buf *out;
+};
+
+/* Who looks at hosts knows what they are. */
+static void describe(struct site *site, void *ctx)
+{
+	struct description *d = ctx;
+	const struct database *db = catalog_find_database(site->catalog, d->database);
+
+	if (db && db->is_scouting)
+		hosts_describe(&db->hosts, d->out);
+}
+
+/* ---- on the way ---- */
+
+static void time_out(struct switchover *s, const struct database *db, size_t in_use)
+{
+	uint64_t limit = scope_switchover_timeout(scope_of_database(db));
+	struct buf why;
+	struct description hosts = {s->database, &why};
+
+	buf_init(&why, 0);
+	buf_printf(
+	    &why, "switchover_timeout (%.15g seconds) is over: ", (double)limit / 1e6);
+	if (in_use > 0)
+		buf_printf(&why, "%zu server connection%s still in use", in_use,
+		    in_use == 1 ? " is" : "s are");
+	else if (!s->paused_us)
+		buf_put_text(&why, "a worker does not answer");
+	else
+		buf_put_text(&why, *s->to ? "that host is not fit: "
+					  : "no other host has become fit: ");
+	if (in_use == 0 && s->paused_us)
+		(void)crew_each(s->site, describe, &hosts);
+	buf_put_text(&why, "; everything goes on as before");
+	go_on(s, NULL);
+	fail(s, buf_text(&why));
+	buf_done(&why);
+}
+
+/* Nothing is in use any more: PostgreSQL may be switched over now. */
+static void stand_still(struct switchover *s)
+{
+	/* Others have looked at hosts while all of them were asked. */
+	if (s->site->crew)
+		loop_touch_clock(s->site->loop);
+	s->paused_us = loop_now(s->site->loop);
+	log_info(s->site->log,
+	    "switchover of database '%s': paused, waiting for its next host",
+	    s->database);
+	buf_printf(&s->news,
+	    "database \"%s\" is paused and has no server connection in use; "
+	    "waiting for its next host",
+	    s->database);
+}
+
+/* Nothing is to be moved. */
+static void end_unused(struct switchover *s, const struct database *db)
+{
+	struct successor to = {.is_there = false};
 	struct host *named;
 
 	log_info(s->site->log,
@@ -290,28 +463,30 @@ static void end_unused(struct switchover *s, struct database *db)
 	    "and no host was looked at",
 	    s->database);
 	if (*s->to && find_hosts(&db->hosts, s->to, &named) == 1)
-		hosts_elect(db, named);
-	go_on(s, db);
+		to = (struct successor){
+		    .name = named->name, .port = named->port, .is_there = true};
+	go_on(s, to.is_there ? &to : NULL);
 	finish(s);
 }
 
-static void advance(struct switchover *s, struct database *db)
+static void advance(struct switchover *s, const struct database *db)
 {
-	struct host *host;
+	struct survey survey = {.s = s};
+	bool are_all_there = crew_each(s->site, look_at, &survey) == 0;
 
-	if (!has_pool(db)) {
+	if (!survey.has_pool && are_all_there)
 		end_unused(s, db);
-		return;
-	}
-	if (!s->paused_us && servers_in_use(db) == 0)
-		stand_still(s);
-	if (s->paused_us && (host = find_successor(s, db)))
-		succeed(s, db, host);
+	else if (survey.successor.is_there)
+		succeed(s, &survey.successor);
 	else if (loop_now(s->site->loop) >= s->until_us)
-		time_out(s, db);
-	else
+		time_out(s, db, survey.in_use);
+	else {
+		if (!s->paused_us && survey.in_use == 0 && are_all_there)
+			stand_still(s);
 		deadline_set(
 		    s->site->loop, &s->due, loop_now(s->site->loop) + CHECK_US);
+	}
+	mem_free(survey.successor.name);
 }
 
 /* Does it have a reason to end? */
@@ -344,7 +519,7 @@ static void check(struct deadline *due)
 		return;
 	}
 	if (db && db->is_switching)
-		go_on(s, db);
+		go_on(s, NULL);
 	fail(s, why);
 }
 
@@ -361,11 +536,10 @@ struct switchover *switchover_begin(
 	s->until_us = limit ? loop_now(site->loop) + limit : UINT64_MAX;
 	buf_init(&s->news, 0);
 	buf_init(&s->told, 0);
-	note_old(s, db);
+	s->old = map_new();
 	deadline_init(&s->due, check);
 	list_push_back(&site->switchovers, &s->node);
-	db->is_switching = db->paused = true;
-	catalog_kick_all(site->catalog, db);
+	hold(s, db);
 	deadline_set(site->loop, &s->due, loop_now(site->loop));
 	return s;
 }
@@ -375,7 +549,7 @@ void switchover_interrupt(struct switchover *s)
 	struct database *db = catalog_find_database(s->site->catalog, s->database);
 
 	if (!s->has_ended && db && db->is_switching)
-		go_on(s, db);
+		go_on(s, NULL);
 }
 
 /* ---- watching ---- */

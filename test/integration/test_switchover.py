@@ -369,9 +369,11 @@ def test_goes_on_without_its_console(make_pooler, two):
     waiting.wait_for(lambda: "failed: it was interrupted" in pooler.log(), "the log has it", DEADLINE)
 
 
-def test_every_pool_is_moved(make_pooler, two):
-    """The database has pools of several users, one of whom can no longer log in."""
-    pooler = make(make_pooler, two)
+@pytest.mark.parametrize("workers", [1, 3])
+def test_every_pool_is_moved(make_pooler, two, workers):
+    """The database has pools of several users, one of whom can no longer log in. Each worker has
+    some of the clients; one of the workers has none."""
+    pooler = make(make_pooler, two, workers=workers)
     clients = [pooler.connect(user=name) for name in ("trust_user", "second_user")]
     for client in clients:
         ask(client)
@@ -382,4 +384,3 @@ def test_every_pool_is_moved(make_pooler, two):
     for client in clients:
         ask(client)
     assert (two[0].queries(), two[1].queries()) == (2, 2)
-

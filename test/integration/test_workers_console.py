@@ -76,12 +76,6 @@ def test_show_workers_of_one(make_pooler, pg):
     assert row["worker"] == "0" and row["servers"] == "1" and row["servers_out"] == "0"
 
 
-def test_switchover_is_refused(make_pooler, pg):
-    pooler = make_pooler({"db": pg.conn()}, settings=WORKERS)
-    [error] = pooler.admin.query("SWITCHOVER db", check=False).errors
-    assert error.field("M") == "SWITCHOVER is for one worker"
-
-
 def test_console_takes_the_last_descriptor(make_pooler, pg):
     """A connection goes from the worker that was given it to the console as a copy of its
     descriptor, also if there is none left."""

@@ -437,7 +437,7 @@ static void a_refused_look_is_told_to_nobody(void **state)
 		town_host(&t, 1)->state = HOST_DOWN;
 		if (is_switching) {
 			town_give(&t, &a);
-			db->paused = db->is_switching = true;
+			db->paused = db->is_switching = db->is_scouting = true;
 			world_next(&t.w, t.pool, VERDICT_RETIRE);
 			world_gone(&t.w, &t.seats[0]);
 		} else {

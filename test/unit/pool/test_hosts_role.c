@@ -293,7 +293,8 @@ static void a_paused_pool_looks_at_hosts_for_a_switchover(void **state)
 	town_init(&t, "target_session_attrs=primary", "");
 	t.standbys = "bc";
 	town_ask(&t, t.pool, &a);
-	t.pool->database->paused = t.pool->database->is_switching = true;
+	t.pool->database->paused = t.pool->database->is_switching =
+	    t.pool->database->is_scouting = true;
 	t.dialed[0] = '\0';
 	town_serve(&t, t.pool);
 	assert_string_equal(t.dialed, "");
