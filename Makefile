@@ -355,16 +355,18 @@ c_sources = $(filter %.c,$(c_files))
 SAMPLES := etc/pgbouncer.ini etc/pgbouncer-minimal.ini etc/userlist.txt
 UNITS   := etc/pgbouncer.service etc/pgbouncer.socket
 GUIDES  := README.md CHANGELOG.md $(wildcard doc/*.md)
+RECIPES := $(wildcard doc/recipes/*.md)
 to = $(DESTDIR)$(1)
 
 install: $(BIN)
-	$(INSTALL) -d $(call to,$(bindir)) $(call to,$(mandir)/man1) $(call to,$(mandir)/man5) $(call to,$(docdir))
+	$(INSTALL) -d $(call to,$(bindir)) $(call to,$(mandir)/man1) $(call to,$(mandir)/man5) $(call to,$(docdir))/recipes
 	$(INSTALL) -m 755 $(BIN) $(call to,$(bindir))/pgbouncer
 	$(INSTALL) -m 644 doc/pgbouncer.1 $(call to,$(mandir)/man1)/pgbouncer.1
 	$(INSTALL) -m 644 doc/pgbouncer.ini.5 $(call to,$(mandir)/man5)/pgbouncer.ini.5
 	echo '.so man5/pgbouncer.ini.5' >$(call to,$(mandir)/man5)/pgbouncer.5
 	chmod 644 $(call to,$(mandir)/man5)/pgbouncer.5
 	$(INSTALL) -m 644 $(SAMPLES) $(GUIDES) $(call to,$(docdir))
+	$(INSTALL) -m 644 $(RECIPES) $(call to,$(docdir))/recipes
 	for u in $(UNITS); do \
 	    sed 's,/usr/local/bin/,$(bindir)/,' $$u >$(call to,$(docdir))/$${u#etc/} && \
 	    chmod 644 $(call to,$(docdir))/$${u#etc/} || exit 1; done
@@ -372,8 +374,9 @@ install: $(BIN)
 uninstall:
 	rm -f $(call to,$(bindir))/pgbouncer $(call to,$(mandir)/man1)/pgbouncer.1 \
 	    $(call to,$(mandir)/man5)/pgbouncer.ini.5 $(call to,$(mandir)/man5)/pgbouncer.5 \
-	    $(addprefix $(call to,$(docdir))/,$(notdir $(SAMPLES) $(UNITS) $(GUIDES)))
-	-rmdir $(call to,$(docdir)) 2>/dev/null
+	    $(addprefix $(call to,$(docdir))/,$(notdir $(SAMPLES) $(UNITS) $(GUIDES))) \
+	    $(addprefix $(call to,$(docdir))/recipes/,$(notdir $(RECIPES)))
+	-rmdir $(call to,$(docdir))/recipes $(call to,$(docdir)) 2>/dev/null
 
 DIST = $(BUILD)/$(PACKAGE_TARNAME)-$(VERSION).tar.gz
 dist:

@@ -52,8 +52,9 @@ PAGE = """<!DOCTYPE html>
 
 def page_of(path):
     """The name of the page that a document becomes."""
-    return "index.html" if path == "README.md" else re.sub(r"\.md$", ".html", path.replace("doc/", "", 1)
-                                                           if path.startswith("doc/") else path.replace("/", "-"))
+    if path == "README.md":
+        return "index.html"
+    return re.sub(r"\.md$", ".html", re.sub("^doc/", "", path).replace("/", "-"))
 
 
 def title_of(path, text):

@@ -280,8 +280,10 @@ class Text(Scratch):
                  "| `closing because: closed: ...` | x |\n| psql: `oh no` | x |\n%s")
         self.put("doc/in/troubleshooting.md", guide % "")
         self.assertClean(quotes)
-        self.put("doc/in/troubleshooting.md", guide % "| `opened: ...` | x |\n")
-        self.assertFinds(quotes, "opened")
+        for guided in ("doc/recipes/a.md", "doc/in/troubleshooting.md"):
+            self.put(guided, guide % "| `opened: ...` | x |\n")
+            self.assertFinds(quotes, guided, "opened")
+            self.put(guided, "")
 
     def test_links_of_pages(self):
         self.put("a.html", '<h1 id="one">A</h1><a href="b.html#two">b</a> <a href="https://example.com">c</a>')
@@ -290,8 +292,8 @@ class Text(Scratch):
         self.put("b.html", '<h1 id="2">B</h1><a href="c.html">c</a>')
         self.assertEqual(list(pages.dead_links(self.root)),
                          ["a.html: nothing is at b.html#two", "b.html: nothing is at c.html"])
-        self.assertEqual([pages.page_of(path) for path in ("README.md", "doc/a.md", "test/README.md")],
-                         ["index.html", "a.html", "test-README.html"])
+        self.assertEqual([pages.page_of(path) for path in ("README.md", "doc/a.md", "test/README.md", "doc/b/c.md")],
+                         ["index.html", "a.html", "test-README.html", "b-c.html"])
 
     def test_lengths(self):
         self.put("src/base/a.c", "int a(void)\n{\n" + "\t;\n" * 90 + "}\n")

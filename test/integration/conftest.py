@@ -8,6 +8,7 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 
+import documents  # noqa: E402
 import fakeserver  # noqa: E402
 import pam  # noqa: E402
 import postgres  # noqa: E402
@@ -130,6 +131,25 @@ def make_pooler(binary):
     finally:
         for pooler in made:
             pooler.remove()
+
+
+@pytest.fixture
+def stage(make_pooler, binary):
+    """stage(path, real, secrets) returns a documents.Stage, for the steps of this document."""
+    made = []
+
+    def make(path, real, secrets):
+        made.append(documents.Stage(make_pooler, binary, path, real, secrets))
+        return made[-1]
+
+    yield make
+    try:
+        for one in made:
+            for pooler in one.poolers.values():
+                pooler.stop()
+    finally:
+        for one in made:
+            one.remove()
 
 
 @pytest.fixture

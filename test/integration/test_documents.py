@@ -1,7 +1,7 @@
 """What the documents show works: configurations, commands of the console and the shell, the quick
 start, the table of pool modes."""
 
-import glob
+import grp
 import os
 import re
 import shlex
@@ -12,32 +12,10 @@ import certs
 import programs
 import waiting
 import wire
+from documents import BLOCK, DOCUMENTS, blocks, commands, document
 from pooler import STATS, Pooler
 
-TOP = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
-DOCUMENTS = ["README.md", *sorted(os.path.relpath(p, TOP) for p in glob.glob(os.path.join(TOP, "doc/*.md")))]
-LANGUAGES = ("ini", "console", "sh", "text")
-BLOCK = re.compile(r"^( *)```(.*)\n((?:.*\n)*?) *```$", re.M)
 MODES = ("session", "transaction", "statement")
-
-
-def document(path):
-    with open(os.path.join(TOP, path), encoding="utf-8") as file:
-        return file.read()
-
-
-def blocks(language):
-    """Returns [(place, text)] of the blocks of this language in all documents."""
-    found = []
-    for path in DOCUMENTS:
-        text = document(path)
-        for block in BLOCK.finditer(text):
-            place = "%s:%d" % (path, text.count("\n", 0, block.start()) + 1)
-            assert block[2] in LANGUAGES, "%s: the block is in none of %s" % (place, LANGUAGES)
-            if block[2] == language:
-                found.append((place, re.sub("^" + block[1], "", block[3], flags=re.M)))
-    assert found
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +44,13 @@ def test_no_configuration_stands_in_an_unmarked_block():
 def test_configurations(pooler):
     """Fragments are completed with an empty section [pgbouncer]. The files and folders that they
     name exist, with the rules that doc/security.md shows."""
-    rules = [text for _, text in blocks("text") if text.startswith("local ")]
-    certs.Authority(pooler.dir, "ca").issue("server", "localhost", ["localhost"])
+    rules = [text for place, text in blocks("text") if "security.md" in place and text.startswith("local ")]
+    authority = certs.Authority(pooler.dir, "ca")
+    for name in ("server", "pooler"):
+        authority.issue(name, "localhost", ["localhost"])
     pooler.write("hba.conf", "".join(rules))
+    pooler.write("ident.conf", "apps www-data shop\n")
+    group = grp.getgrgid(pooler.account.pw_gid).gr_name
     for name in os.listdir(pooler.dir):
         waiting.give(pooler.path(name))
     for place, text in blocks("ini"):
@@ -77,7 +59,8 @@ def test_configurations(pooler):
         for folder in re.findall(r"/run/([\w-]+)$", text, re.M):
             os.makedirs(pooler.path(folder), exist_ok=True)
             waiting.give(pooler.path(folder))
-        path = pooler.write("shown.ini", text.replace("/run/", pooler.dir + "/"))
+        text = re.sub(r"/etc/pgbouncer|/var/log/pgbouncer|(?<=[= ])/run(?=/)", pooler.dir, text)
+        path = pooler.write("shown.ini", text.replace("www-data", group))
         code, out, err = pooler.run("--check-config", path)
         assert code == 0, "%s:\n%s%s" % (place, out, err)
 
@@ -134,19 +117,16 @@ def test_views_are_those_there_are(pooler):
 
 
 def shell_commands(program, text):
-    """Returns the words of each line that starts this program."""
-    lines = [shlex.split(line, comments=True) for line in text.split("\n") if line.strip().startswith(program + " ")]
-    assert lines
-    return lines
+    """Returns the words of each command that starts this program."""
+    return [shlex.split(line, comments=True) for line, _ in commands(text) if line.startswith(program + " ")]
 
 
 def test_options_are_those_there_are(pooler):
     known = set(re.findall(r"(?<!\S)--?\w[\w-]*", pooler.run("--help")[1]))
     for place, text in blocks("sh"):
-        if "pgbouncer -" in text:
-            for words in shell_commands("pgbouncer", text):
-                options = {word.partition("=")[0] for word in words if word.startswith("-")}
-                assert options <= known, (place, options - known)
+        for words in shell_commands("pgbouncer", text):
+            options = {word.partition("=")[0] for word in words if word.startswith("-")}
+            assert options <= known, (place, options - known)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+import documents
 import programs
 import replication
 import waiting
@@ -196,3 +197,63 @@ def test_failover_under_load(make, pair):
                          "the new standby is used", DEADLINE)
         load.wait_more()
         assert len(load.errors) == errors, load.errors
+
+
+RECIPE = "doc/recipes/failover.md"
+SECRETS = {"shop": "recipe shop 3d7", "admin": "recipe admin 60e"}
+
+
+@pytest.fixture
+def shop(stage, pair):
+    """The stage of the recipe, with its roles and database."""
+    first, second = pair.primary, pair.standby
+    pair.primary.do("create database shop", *["create role %s login password '%s'" % role for role in SECRETS.items()])
+    pair.wait_replayed()
+    made = stage(RECIPE, {
+        "host=pg1,pg2": "host=127.0.0.1,127.0.0.1 port=%d,%d" % (first.port, second.port),
+        "host=pg1 user=postgres": "host=127.0.0.1 port=%d user=owner" % first.port,
+        "pg1 5432": "127.0.0.1 %d" % first.port, "pg2 5432": "127.0.0.1 %d" % second.port,
+        "TO pg2": "TO 127.0.0.1:%d" % second.port, "pg2:5432": "127.0.0.1:%d" % second.port,
+        "listen_addr = *": "listen_addr = 127.0.0.1"}, SECRETS)
+    made.instead.update({
+        "psql -U postgres -c checkpoint": lambda: pair.primary.do("checkpoint"),
+        "pg_ctl stop -m fast": lambda: pair.primary.stop("INT"),
+        "psql -U postgres -c 'select pg_promote()'": pair.promote,
+        "pg_ctl promote": pair.promote})
+    yield made
+    for pooler in made.poolers.values():
+        pooler.stop()
+    pair.primary.do("drop database shop with (force)", *["drop role %s" % name for name in SECRETS])
+
+
+def test_recipe(shop, pair):
+    """A planned change gives nobody an error. A failover spares those who do nothing just then."""
+    shop.play("Set up")
+    switchover, begins = documents.commands(documents.blocks_of(RECIPE, "A planned change")[0])[0]
+    with wire.Client("127.0.0.1", shop.port, "shop", "shop", SECRETS["shop"]).login() as writer:
+        shop.play("See that it works")
+        assert writer.value("select pg_is_in_recovery()") == "f"
+        started = []
+        shop.instead[switchover] = lambda: started.append(begin_switchover(shop, switchover, writer))
+        shop.play("A planned change")
+        assert writer.finish().value == "f"
+        (process, notice), = started
+        documents.assert_shown(switchover, begins + documents.blocks_of(RECIPE, "A planned change")[-1],
+                               shop.shown(notice + process.communicate(timeout=DEADLINE)[0]))
+        pair.follow()
+        pair.wait_replayed()
+        pair.primary.stop("QUIT")
+        shop.wait_log("could not connect: ...")
+        writer.send(wire.query("select pg_is_in_recovery()"))
+        assert not writer.has_data(0.1)
+        shop.play("When the primary dies")
+        assert writer.finish().value == "f"
+
+
+def begin_switchover(shop, command, writer):
+    """Returns the console's process and its first line, when it waits for the next host. A client
+    waits, too."""
+    process = shop.begin(command)
+    notice = process.stdout.readline()
+    writer.send(wire.query("select pg_is_in_recovery()"))
+    return process, notice

@@ -1,0 +1,267 @@
+"""The recipes of doc/recipes, step by step as they stand, and what each of them promises."""
+
+import contextlib
+import grp
+import os
+import shutil
+import signal
+import threading
+
+import pytest
+
+import certs
+import documents
+import keeper
+import postgres
+import programs
+import waiting
+import wire
+from test_takeover import Restarts, wait_end
+
+HAPROXY = shutil.which("haproxy", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
+SECRETS = {"shop": "recipe shop 4f1", "admin": "recipe admin 8c2"}
+INI = "/etc/pgbouncer/pgbouncer.ini"
+
+
+@pytest.fixture
+def recipe(stage):
+    """recipe(name, real) returns the stage of a recipe."""
+    return lambda name, real, secrets=SECRETS: stage(os.path.join("doc/recipes", name) + ".md", real, secrets)
+
+
+@pytest.fixture
+def shop(pg):
+    """The roles and the database of the recipes."""
+    with given_roles(pg, SECRETS):
+        yield pg
+
+
+@contextlib.contextmanager
+def given_roles(pg, secrets):
+    for name, secret in secrets.items():
+        pg.do("create role %s login password '%s'" % (name, secret))
+    pg.do("create database shop")
+    try:
+        yield
+    finally:
+        pg.do("drop database shop with (force)", *["drop role %s" % name for name in secrets])
+
+
+def of_superuser(pg, **more):
+    return {"5432": str(pg.port), "user=postgres": "user=" + postgres.SUPERUSER,
+            "-U postgres": "-U " + postgres.SUPERUSER, **more}
+
+
+def client(stage, user="shop", database="shop", host="127.0.0.1"):
+    return wire.Client(host, stage.port, user, database, SECRETS[user]).login()
+
+
+def test_unix_socket(recipe, shop):
+    """Nobody needs a password, and no port is open."""
+    account = waiting.unprivileged()
+    stage = recipe("unix-socket", {
+        "pooler  pgbouncer  shop": "pooler  %s  shop" % account.pw_name,
+        "www-data  shop": account.pw_name + "  shop", "root      admin": account.pw_name + "  admin",
+        "= www-data": "= " + grp.getgrgid(account.pw_gid).gr_name,
+        "/var/run/postgresql": shop.dir, "5432": str(shop.port)}, {})
+    ident = os.path.join(shop.data, "pg_ident.conf")
+    stage.instead["pg_ident.conf"] = lambda text: stage.write(ident, text)
+    stage.instead["pg_hba.conf"] = lambda text: shop.set_hba(text.splitlines() + postgres.hba_lines())
+    try:
+        stage.play("Set up")
+        stage.play("See that it works")
+        assert not waiting.can_connect(stage.port)
+        stage.play("What goes wrong")
+        stage.wait_log("no authentication method is found")
+        stage.write("ident.conf", "apps somebody shop\n")
+        pooler = stage.poolers[INI]
+        pooler.signal("HUP")
+        pooler.wait_log("reload|RELOAD|got SIGHUP")
+        with wire.Client(os.path.join(stage.dir, "run"), stage.port, "shop", "shop", None) as stranger:
+            with pytest.raises(wire.Refused, match="unix socket login rejected"):
+                stranger.login()
+    finally:
+        shop.set_hba(postgres.hba_lines())
+
+
+@pytest.mark.skipif(not HAPROXY, reason="haproxy is not installed")
+def test_haproxy(recipe, shop):
+    """Cancel requests find their pooler, the poolers know the address of the client, and one of
+    them can be taken away."""
+    stage = recipe("haproxy", of_superuser(shop, **{
+        "10.0.0.10": "127.0.0.10", "10.0.0.11": "127.0.0.11", "10.0.0.12": "127.0.0.12",
+        "10.0.0.20": "127.0.0.1"}))
+    stage.real["/run/pgbouncer1"], stage.real["/run/pgbouncer2"] = stage.folder("run1"), stage.folder("run2")
+    stage.real["/etc/haproxy"] = stage.dir
+    begun = []
+    stage.instead["haproxy -D -f /etc/haproxy/haproxy.cfg"] = lambda: begun.append(stage.begin(
+        "exec %s -db -f /etc/haproxy/haproxy.cfg" % HAPROXY))
+    one, two = "/etc/pgbouncer/pooler1.ini", "/etc/pgbouncer/pooler2.ini"
+    try:
+        stage.play("Set up")
+        waiting.wait_for(lambda: can_connect(("127.0.0.10", stage.port)), "haproxy is up")
+        stage.play("See that it works")
+        sessions = [client(stage, host="127.0.0.10") for _ in range(6)]
+        for session in sessions:
+            session.send(wire.query("select pg_sleep(60)"))
+        waiting.wait_for(lambda: shop.backends("query like '%sleep(60)%' and state = 'active'") == 6, "all run")
+        for session in sessions:
+            session.cancel()
+            assert session.finish().errors[0].field("C") == "57014"
+        ports = {str(session.sock.getsockname()[1]) for session in sessions}
+        logs = stage.poolers[one].log() + stage.poolers[two].log()
+        assert all("@127.0.0.1:%s login attempt" % port in logs for port in ports)
+        stage.play("Take one pooler away")
+        waiting.wait_for(lambda: not can_connect(("127.0.0.11", stage.port)), "it listens no more")
+        for session in sessions:
+            assert session.value("select 1") == "1"
+            session.close()
+        assert stage.poolers[one].wait_exit() == 0
+        with client(stage, host="127.0.0.10") as fresh:
+            assert fresh.value("select 2") == "2"
+    finally:
+        for process in begun:
+            process.kill()
+            process.communicate()
+
+
+def can_connect(address):
+    try:
+        wire.open_socket(*address).close()
+        return True
+    except OSError:
+        return False
+
+
+def test_segments(recipe, pg):
+    """All clients are one role at the servers, with the startup options; one host gets more. That
+    the shares are those of the weights is seen in test_cases.py, over more clients."""
+    secrets = {"loader": "password of loader", "app": "password of app", "admin": "password of admin"}
+    pg.do("create role loader login password 'password of loader'", "create database sales")
+    port = waiting.PORTS.take()
+    stage = recipe("segments", {"gp_role": "search_path", "10.1.7.1": "127.0.0.1", "10.1.7.2": "localhost",
+                                "40000": str(pg.port), "6407": str(port)}, secrets)
+    try:
+        stage.play("Set up")
+        script = stage.write("one.sql", "select 1;\n")
+        pooler = stage.poolers["/etc/pgbouncer/segment7.ini"]
+        pooler.port = port
+        programs.pgbench(pooler, pg, "-n", "-f", script, "-c", 4, "-t", 500,
+                         "sales", user="app", secret=secrets["app"])
+        stage.play("See that it works")
+        with wire.Client("127.0.0.1", port, "admin", "pgbouncer", secrets["admin"]).login() as console:
+            shares = [int(row["assignments"]) for row in console.query("SHOW HOSTS").dicts()]
+        assert shares[0] > shares[1] > 0, shares
+    finally:
+        pg.do("drop database sales with (force)", "drop role loader")
+
+
+def test_auth_query(recipe, pg):
+    """A new role gets in at once, a superuser does not."""
+    secrets = {"shop": "password of shop", "admin": "password of admin", postgres.SUPERUSER: "owner secret 77"}
+    stage = recipe("auth-query", of_superuser(pg), secrets)
+    stage.instead["sql"] = pg.do
+    pg.do("alter role %s password 'owner secret 77'" % postgres.SUPERUSER)
+    try:
+        stage.play("Set up")
+        stage.play("See that it works")
+        stage.play("What goes wrong")
+        stage.wait_log("login failed: db=...")
+        pg.do("alter role shop password 'another password 5d'")
+        keeper.learn_stored()
+        with wire.Client("127.0.0.1", stage.port, "shop", "postgres", "another password 5d").login() as changed:
+            assert changed.value("select 1") == "1"
+        pg.do("revoke usage on schema pooler from pooler")
+        with pytest.raises(wire.Refused, match="bouncer config error"):
+            wire.Client("127.0.0.1", stage.port, "shop", "postgres", "another password 5d").login()
+        stage.wait_log("S: error in auth_query: ...")
+    finally:
+        pg.do("alter role %s password null" % postgres.SUPERUSER, "drop schema pooler cascade",
+              "drop role pooler", "drop role shop")
+
+
+def test_tls(recipe, shop):
+    """Both connections are bound, and what is not is refused."""
+    stage = recipe("tls", of_superuser(shop, **{
+        "pooler.example.com": "localhost", "db.example.com": "localhost", "10.0.0.0/8": "127.0.0.1/32",
+        "listen_addr = *": "listen_addr = 127.0.0.1"}))
+    stage.instead["postgresql.conf"] = lambda text: shop.do(*[
+        "alter system set " + line.replace("'db.", "'%s/db." % stage.dir) for line in text.splitlines()])
+    superuser = "host all %s 127.0.0.1/32 trust" % postgres.SUPERUSER
+    stage.instead["pg_hba.conf"] = lambda text: shop.set_hba(["local all all trust", superuser, text])
+    try:
+        stage.play("Certificates")
+        stage.play("Set up")
+        stage.play("See that it works")
+        stage.play("What goes wrong")
+        stage.wait_log("SSL required")
+        certs.Authority(stage.dir, "ca")
+        to_pooler = "psql 'host=pooler.example.com port=6432 user=%s dbname=%s sslmode=require' -c '%s'"
+        stage.give(to_pooler % ("admin", "pgbouncer", "RELOAD"))
+        stage.give(to_pooler % ("admin", "pgbouncer", "RECONNECT"))
+        waits = stage.begin(to_pooler % ("shop", "shop", "select 1"))
+        stage.wait_log("TLS handshake error: ...certificate verify failed")
+        waits.kill()
+        waits.communicate()
+    finally:
+        shop.do("alter system reset all")
+        shop.set_hba(postgres.hba_lines())
+
+
+def test_restart_postgresql(recipe, shop):
+    """A transaction under way ends first, a new one waits, and nobody sees an error."""
+    stage = recipe("restart-postgresql", of_superuser(shop))
+    stage.instead["systemctl restart postgresql"] = lambda: restart_seen(stage, shop, late)
+    stage.play("Set up")
+    with client(stage) as busy, client(stage) as late:
+        busy.query("begin")
+        before = busy.value("select pg_backend_pid()")
+        assert late.value("select 1") == "1"
+        ends = threading.Thread(target=end_when_paused, args=(stage, busy))
+        ends.start()
+        stage.play("Restart")
+        ends.join()
+        assert late.finish().value == "2"
+        assert busy.value("select pg_backend_pid()") != before
+
+
+def end_when_paused(stage, busy):
+    stage.poolers[INI].wait_log("PAUSE")
+    assert busy.query("commit").tag == "COMMIT"
+
+
+def restart_seen(stage, pg, late):
+    late.send(wire.query("select 2"))
+    stage.play("See that it works")
+    pg.restart()
+
+
+def test_upgrade(recipe, shop):
+    """Transactions and running queries survive it."""
+    restarts = Restarts()
+    stage = recipe("upgrade", of_superuser(shop))
+    stage.instead["-R"] = restarts
+    stage.play("Set up")
+    try:
+        with client(stage) as busy, client(stage) as running, client(stage) as idle:
+            assert idle.value("select 1") == "1"
+            busy.query("begin")
+            backend = busy.value("select pg_backend_pid()")
+            running.send(wire.query("select pg_sleep(0.3), 'done'"))
+            waiting.wait_for(lambda: shop.backends("query like '%sleep(0.3)%' and state = 'active'") == 1, "it runs")
+            stage.play("Upgrade")
+            assert busy.value("select pg_backend_pid()") == backend
+            assert busy.query("commit").tag == "COMMIT"
+            assert running.finish().rows[0][1] == "done"
+            assert idle.value("select 3") == "3"
+        wait_end(restarts.old[0], stage.poolers[INI])
+        text = documents.section(stage.path, "See that it works")
+        quoted = [line for block in documents.BLOCK.finditer(text) for line in block[3].splitlines()]
+        assert len(quoted) == 3
+        for line in quoted:
+            stage.wait_log(line)
+    finally:
+        for process in restarts.old:
+            if process.poll() is None:
+                os.kill(process.pid, signal.SIGKILL)
+                process.wait()
