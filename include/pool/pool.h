@@ -294,6 +294,10 @@ size_t pool_connected_count(const struct pool *pool);
 size_t pool_server_count(const struct pool *pool);
 /* Longest wait in the queue, microseconds (0 = nobody waits with a query). */
 uint64_t pool_max_wait(const struct pool *pool, uint64_t now_us);
+/* What those who wait in it wait for: the setting whose limit leaves no room for
+ * another server, "pause", or "connect" for a server that is being opened or cannot be.
+ */
+const char *pool_waits_for(const struct pool *pool);
 /* Frees a pool that has no client, no server and is killed or idle too long. */
 bool pool_may_be_freed(const struct pool *pool);
 

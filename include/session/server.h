@@ -41,6 +41,8 @@ struct link {
 	struct prepared_journal *journal; /* owned: changes in flight; NULL: none */
 	/* one reference: the long text of a Parse of which more comes; NULL: none */
 	struct prepared_text *parsing;
+	uint64_t since_us; /* when it began; of a link that was taken over, when that
+			      was */
 	uint64_t idle_xact_us; /* since when it is idle in transaction; 0 = it is not */
 	struct {
 		struct leak_watch watch;

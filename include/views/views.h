@@ -27,5 +27,9 @@ void view_clients_rest(struct site *site, struct buf *out, size_t column_count);
 view_walk_fn view_fds;
 /* views_stats.c */
 view_walk_fn view_stats, view_stats_totals, view_stats_averages, view_totals;
+/* views_latency.c */
+view_walk_fn view_latency;
+/* views_blockers.c */
+view_walk_fn view_blockers;
 
 #endif

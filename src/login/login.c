@@ -85,6 +85,9 @@ static void login_measure(const struct client *client)
 	uint64_t from_us = client->conn.connect_us, now_us = conn_now(&client->conn);
 
 	pool->stats.client_login_count++;
+	/* logins to the console say nothing of how applications fare */
+	if (client->database->is_admin)
+		return;
 	latency_add(
 	    &pool->latency, LATENCY_LOGIN, now_us > from_us ? now_us - from_us : 0);
 }

@@ -650,3 +650,17 @@ void pool_mark_seat_dirty(struct seat *seat)
 	seat->pool->has_dirty = true;
 	pool_kick(seat->pool);
 }
+
+const char *pool_waits_for(const struct pool *pool)
+{
+	int size = pool_size(pool), limit;
+	const char *lacked = room_lacked(pool, &limit);
+
+	if (pool_is_paused(pool))
+		return "pause";
+	if (lacked)
+		return lacked;
+	if (size > 0 && pool_servers_everywhere(pool) >= (size_t)size)
+		return "pool_size";
+	return "connect";
+}

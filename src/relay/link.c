@@ -22,6 +22,7 @@ bool link_begin(struct client *client, struct server *server)
 
 	link_clear(&server->link);
 	server->link.is_fresh = true;
+	server->link.since_us = conn_now(&server->conn);
 	conn_set_deadline(&client->conn, 0);
 	statements_link(server);
 	must_wait = params_apply(server, client);
@@ -32,6 +33,7 @@ bool link_begin(struct client *client, struct server *server)
 void link_restore(struct client *client, struct server *server, const struct link *was)
 {
 	server->link = *was;
+	server->link.since_us = conn_now(&server->conn);
 	list_init(&server->link.portals);
 	list_init(&server->link.aliases);
 	statements_link(server);

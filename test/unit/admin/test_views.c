@@ -128,6 +128,14 @@ static const struct shape {
 	      "assignments:20|failures:20|last_error:25|retry_in:20"},
     {"STATE_LEAKS",
 	"database:25|user:25|application_name:25|kind:25|count:20|last_time:25"},
+    {"LATENCY",
+	"database:25|user:25|kind:25|count:20|p50:20|p90:20|p99:20|p99_9:20|max:20|"
+	"avg:20|recent_count:20|recent_p50:20|recent_p90:20|recent_p99:20|"
+	"recent_p99_9:20|recent_max:20|recent_avg:20"},
+    {"BLOCKERS",
+	"database:25|user:25|waiting:23|maxwait_us:20|waits_for:25|id:23|ptr:25|"
+	"client_database:25|client_user:25|addr:25|port:23|application_name:25|"
+	"state:25|state_us:20|held_us:20|link:25|host:25|host_port:23|remote_pid:23"},
     {"WORKERS", "worker:25|clients:23|servers:23|busy:23|turns:20|longest_turn_us:20|"
 		"servers_out:20|servers_in:20|waits_served_elsewhere:20"},
 };
@@ -178,7 +186,7 @@ static void test_help(void **state)
 	    "\n\tEXPLAIN LOGIN <user> <db> [<address>]"
 	    "\n\tSWITCHOVER <db> [TO <host>]"
 	    "\n\tTAKEOVER <format>"
-	    "\n\tSHOW HOSTS|PREPARED_STATEMENTS|STATE_LEAKS|WORKERS"
+	    "\n\tSHOW HOSTS|PREPARED_STATEMENTS|STATE_LEAKS|LATENCY|BLOCKERS|WORKERS"
 	    "\nC SHOW\nZ I\n");
 }
 
@@ -360,6 +368,32 @@ static void has_field(const char *row, unsigned n, const char *expected)
 	free(value);
 }
 
+/* A pool that has counted nothing has no rows; all together always have. */
+static void test_latency(void **state)
+{
+	struct world *w = *state;
+	struct catalog *catalog = w->rig->site.catalog;
+	struct database *one = catalog_find_database(catalog, "one");
+	struct pool *boss = catalog_pool(one, catalog_user(catalog, "boss"));
+	struct pool *owner = catalog_pool(one, catalog_user(catalog, "owner"));
+
+	for (int i = 0; i < 3; i++)
+		latency_add(&owner->latency, LATENCY_QUERY, 100);
+	latency_snapshot(&owner->latency);
+	latency_snapshot(&owner->latency);
+	latency_add(&boss->latency, LATENCY_WAIT, 0);
+	latency_add(&boss->latency, LATENCY_QUERY, 100);
+	begins_with_rows(&w->desk, "show latency",
+	    "D one|boss|wait|1|0|0|0|0|0|0|1|0|0|0|0|0|0\n"
+	    "D one|boss|query|1|97|99|100|100|100|100|1|97|99|100|100|100|100\n"
+	    "D one|owner|query|3|97|99|100|100|100|100|0|0|0|0|0|0|0\n"
+	    "D \\N|\\N|wait|1|0|0|0|0|0|0|1|0|0|0|0|0|0\n"
+	    "D \\N|\\N|query|4|97|99|100|100|100|100|1|97|99|100|100|100|100\n"
+	    "D \\N|\\N|transaction|0|0|0|0|0|0|0|0|0|0|0|0|0|0\n"
+	    "D \\N|\\N|connect|0|0|0|0|0|0|0|0|0|0|0|0|0|0\n"
+	    "D \\N|\\N|login|0|0|0|0|0|0|0|0|0|0|0|0|0|0\n");
+}
+
 static void test_clients(void **state)
 {
 	struct world *w = *state;
@@ -473,6 +507,7 @@ int main(void)
 	    IN_WORLD(test_lists),
 	    IN_WORLD(test_mem),
 	    IN_WORLD(test_stats),
+	    IN_WORLD(test_latency),
 	    IN_WORLD(test_clients),
 	    IN_WORLD(test_servers),
 	    cmocka_unit_test(test_manuals),

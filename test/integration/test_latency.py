@@ -1,0 +1,140 @@
+"""Where time goes: SHOW LATENCY, and SHOW BLOCKERS for who holds what others wait for."""
+
+import pytest
+
+import wire
+
+TRANSACTION = {"pool_mode": "transaction"}
+KINDS = ["wait", "query", "transaction", "connect", "login"]
+FIGURES = "count p50 p90 p99 p99_9 max avg".split()
+ONE_OR_TWO = pytest.mark.parametrize("workers", [1, 2])
+
+
+def latencies(pooler, database="db", user="trust_user"):
+    """Returns {kind: {figure: number}} of SHOW LATENCY; database None: of all."""
+    return {row["kind"]: {name: int(row[name]) for name in row if name not in ("database", "user", "kind")}
+            for row in pooler.show("LATENCY") if (row["database"], row["user"]) == (database, user)}
+
+
+@ONE_OR_TWO
+def test_latency(make_pooler, pg, workers):
+    pooler = make_pooler({"db": pg.conn(), "other": pg.conn()}, settings=dict(TRANSACTION, workers=workers))
+    clients = [pooler.connect() for _ in range(4)]
+    for client in clients:
+        client.query("begin")
+        client.query("select pg_sleep(0.05)")
+        client.query("commit")
+    pooler.connect("other").query("select 1")
+    servers = len([s for s in pooler.show("SERVERS") if s["database"] == "db"])
+    found = latencies(pooler)
+    assert list(found) == KINDS
+    assert {kind: row["count"] for kind, row in found.items()} == {
+        "wait": found["wait"]["count"], "query": 12, "transaction": 4, "connect": servers, "login": 4}
+    assert found["wait"]["count"] >= 4
+    for row in found.values():
+        figures = [row[name] for name in FIGURES[1:-1]]
+        assert figures == sorted(figures) and row["avg"] <= row["max"]
+        assert all(row["recent_" + name] == row[name] for name in FIGURES)
+    assert found["query"]["max"] >= 50000 and found["query"]["p50"] < 50000
+    assert found["transaction"]["p50"] >= 50000 * 0.9  # A bucket is 9 % wide.
+    everything = latencies(pooler, None, None)
+    assert list(everything) == KINDS
+    assert everything["query"]["count"] == 13 and everything["login"]["count"] == 5
+    assert everything["query"]["max"] == found["query"]["max"]
+
+
+def test_latency_of_the_last_periods(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings=dict(TRANSACTION, stats_period=1))
+    pooler.connect().query("select 1")
+    while latencies(pooler)["query"]["recent_count"]:
+        pass
+    row = latencies(pooler)["query"]
+    assert row["count"] == 1 and row["max"] > 0
+    assert [row["recent_" + name] for name in FIGURES] == [0] * len(FIGURES)
+
+
+def test_wait_of_clients_that_queue(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings=TRANSACTION)
+    holder, second = pooler.connect(), pooler.connect()
+    holder.query("begin")
+    before = latencies(pooler)["wait"]
+    second.send(wire.query("select 1"))
+    pooler.wait_pool(cl_waiting=1)
+    holder.query("select pg_sleep(0.1)")
+    holder.query("commit")
+    second.finish()
+    after = latencies(pooler)["wait"]
+    assert after["count"] == before["count"] + 1
+    assert after["max"] >= 100000
+    assert after["p99_9"] == after["max"] or after["p99_9"] >= 90000
+
+
+def test_logins_to_the_console_are_not_measured(pooler):
+    assert [(r["database"], r["kind"], r["count"]) for r in pooler.show("LATENCY")] == [
+        (None, kind, "0") for kind in KINDS]
+
+
+# who holds the servers
+
+
+def blocker(pooler):
+    [row] = pooler.show("BLOCKERS")
+    return row
+
+
+@ONE_OR_TWO
+def test_blockers(make_pooler, pg, workers):
+    """Two clients of a pool with one server; with two workers they are at different ones."""
+    pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings=dict(TRANSACTION, workers=workers))
+    holder = pooler.connect(application_name="batch job")
+    second = pooler.connect(application_name="web")
+    holder.query("begin")
+    assert pooler.show("BLOCKERS") == []
+    pid = holder.value("select pg_backend_pid()")
+    second.send(wire.query("select 1"))
+    pooler.wait_pool(cl_waiting=1)
+    row = blocker(pooler)
+    [client] = [c for c in pooler.show("CLIENTS") if c["application_name"] == "batch job"]
+    assert {name: row[name] for name in ("id", "ptr", "link", "addr", "port", "application_name")} == {
+        name: client[name] for name in ("id", "ptr", "link", "addr", "port", "application_name")}
+    assert (row["database"], row["user"], row["client_database"], row["client_user"]) == (
+        "db", "trust_user", "db", "trust_user")
+    assert (row["waiting"], row["waits_for"], row["state"]) == ("1", "pool_size", "idle in transaction")
+    assert (row["host"], row["host_port"], row["remote_pid"]) == ("127.0.0.1", str(pg.port), pid)
+    assert int(row["held_us"]) >= int(row["state_us"]) > 0
+    assert int(row["maxwait_us"]) > 0
+    holder.query("select nonsense", check=False)
+    assert blocker(pooler)["state"] == "idle in transaction (aborted)"
+    holder.query("rollback")
+    second.finish()
+    assert pooler.show("BLOCKERS") == []
+
+
+def test_states_of_blockers(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn(pool_size=1)})
+    holder, second = pooler.connect(), pooler.connect()
+    holder.query("create temp table t(a int)")
+    second.send(wire.query("select 1"))
+    pooler.wait_pool(cl_waiting=1)
+    assert blocker(pooler)["state"] == "idle"
+    holder.send(wire.query("select pg_sleep(0.3)"))
+    while blocker(pooler)["state"] != "active":
+        pass
+    holder.finish()
+    holder.send(wire.query("copy t from stdin"))
+    holder.recv_kinds("G")
+    assert blocker(pooler)["state"] == "copying"
+    holder.close()
+    second.finish()
+
+
+def test_blockers_in_pools_that_share_a_limit(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn(max_db_connections=1)}, settings=TRANSACTION)
+    holder, second = pooler.connect(), pooler.connect(user="md5_user")
+    holder.query("begin")
+    second.send(wire.query("select 1"))
+    pooler.wait_pool(user="md5_user", cl_waiting=1)
+    row = blocker(pooler)
+    assert (row["user"], row["client_user"], row["waits_for"]) == ("md5_user", "trust_user", "max_db_connections")
+    holder.query("commit")
+    second.finish()
