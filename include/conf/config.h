@@ -51,6 +51,7 @@ struct database_config {
 	struct level own; /* the settings it has for itself */
 	const char *file; /* the file of its last line; NULL: it comes from no file */
 	unsigned line;
+	bool is_unchanged; /* its text is that of the entry in config->compared */
 };
 
 /* One [users] entry. */
@@ -87,6 +88,9 @@ struct config {
 	struct settings settings;
 	struct database_config *databases; /* sorted by name; without the template */
 	size_t database_count;
+	/* the databases that were in force when this was loaded; for comparison with a
+	 * pointer only */
+	const struct database_config *compared;
 	struct database_config *template; /* the `*` entry, not yet parsed: only name,
 					     connstr, file and line are set; or NULL */
 	struct user_config *users;        /* sorted by name */
@@ -152,6 +156,13 @@ const struct config_place *config_place(
 
 /* Does any entry of [databases] or [users] have this setting for itself? */
 bool config_has_own(const struct config *c, enum setting_index i);
+
+/* Has this entry of c the same text as that of its name in old? */
+static inline bool config_is_unchanged(const struct config *c,
+    const struct database_config *entry, const struct config *old)
+{
+	return entry->is_unchanged && old && c->compared == old->databases;
+}
 
 /* NULL when absent. */
 const struct database_config *config_database(const struct config *c, const char *name);

@@ -14,7 +14,6 @@
 #include "base/mark.h"
 #include "conf/config.h"
 #include "daemon/findings.h"
-#include "daemon/users_read.h"
 #include "session/rules.h"
 #include "session/tls_setup.h"
 
@@ -27,8 +26,6 @@ struct configuration {
 	struct findings findings;
 	bool has_broken_tls;    /* nothing but TLS is why the snapshot is refused */
 	struct mark users_mark; /* of the auth_file whose secrets are in force */
-	/* borrowed */
-	struct users_read *read; /* the user list, if it was read already; or NULL */
 };
 
 enum strictness {
@@ -41,13 +38,10 @@ void configuration_init(struct configuration *c);
 void configuration_done(struct configuration *c);
 
 /* Loads the file and all that it names.  running is the snapshot in force or NULL; what
- * has not changed since then is taken over from it and not read again.  -1: the
- * findings say why. */
+ * has not changed since then is taken over from it and not read again.  Touches nothing
+ * but c, so that a helper thread may do it.  -1: the findings say why. */
 int configuration_load(struct configuration *c, const char *path,
     const struct configuration *running, enum strictness strictness);
-/* The auth_file that loading this ini file would read, because it has changed; NULL:
- * none.  The caller frees it. */
-char *configuration_due_users(const char *path, const struct configuration *running);
 /* How a start that was refused ends: "cannot load config file", "TLS setup failed". */
 const char *configuration_failure(const struct configuration *c);
 /* Everything but the ini file: c->config is there already. */

@@ -19,11 +19,12 @@ void reload_tell_warnings(struct daemon *d, const struct configuration *c);
 /* Load certificates again if their files have changed (tls_reload_period). */
 void reload_changed_tls(struct daemon *d);
 
-/* Load everything and put it in force.  read: the user list, which was read already, or
- * NULL.  users: when it is not NULL and the list has changed, the secrets are not taken
- * over, but the caller has the list.  -1 and err of two lines: the error, and why. */
-int reload_load(struct daemon *d, struct users_read *read, struct userlist **users,
-    struct err *err);
+/* Put in force what configuration_load() has loaded with this result, and tell the log.
+ * users: when it is not NULL and the list has changed, the secrets are not taken over,
+ * but the caller has the list.  -1 and err of two lines: it is refused, and why.  next
+ * remains the caller's. */
+int reload_take(struct daemon *d, struct configuration *next, int result,
+    struct userlist **users, struct err *err);
 /* The process verb. */
 int reload_set(struct site *site, const char *name, const char *value, struct err *err);
 

@@ -1,8 +1,8 @@
 /*
- * Reloads that are asked for: one after the other, each in steps, so that a long user
- * list holds up no client.  A helper thread reads the list; then everything is loaded
- * and put in force, but for the secrets, which are taken over some users per turn; then
- * whoever asked is told.
+ * Reloads that are asked for: one after the other, each in steps, so that long files
+ * hold up no client.  A helper thread loads everything; then it is put in force, but
+ * for the secrets, which are taken over some users per turn; then whoever asked is
+ * told.
  */
 #ifndef DAEMON_RELOAD_RUN_H
 #define DAEMON_RELOAD_RUN_H
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "daemon/users_read.h"
+#include "daemon/load_job.h"
 #include "net/loop.h"
 
 struct site;
@@ -21,8 +21,9 @@ enum reload_phase { RELOAD_IDLE, RELOAD_READING, RELOAD_ADOPTING };
 
 struct reload_run {
 	struct later turn;      /* the next users */
-	struct users_job *job;  /* while RELOAD_READING */
+	struct load_job *job;   /* while RELOAD_READING, if a helper thread loads */
 	struct userlist *users; /* owned, while RELOAD_ADOPTING */
+	struct config *old;     /* a reference, until the end of a long reload */
 	/* Reloads are numbered.  begun is done, or in progress; wanted may be one more.
 	 */
 	uint64_t begun, done, wanted;

@@ -86,7 +86,9 @@ struct database {
 	int server_count;
 	int client_count; /* clients that have proven who they are */
 	int holder_count; /* clients that are or were logging in; see database_hold */
-	struct tally *tally; /* held: what all sites count; NULL: nobody else does */
+	unsigned config_round; /* catalog->config_round when config was set; 0: an
+				  auto-database */
+	struct tally *tally;   /* held: what all sites count; NULL: nobody else does */
 	bool is_auto, is_admin, paused, disabled;
 	bool is_switching; /* a SWITCHOVER is under way */
 	bool is_scouting;  /* ... and pools of this site look for its next host */
@@ -117,6 +119,7 @@ struct catalog {
 			      under max_server_connections, most first */
 	struct tally_view view; /* other sites of the process */
 	struct tally *tally;    /* held: what all of them count; NULL: there are none */
+	unsigned config_round;  /* counts the snapshots with other entries */
 	bool paused;            /* global PAUSE */
 	bool suspended;         /* global SUSPEND */
 	bool is_offered;     /* to another process: no pool decides anything until that

@@ -469,6 +469,26 @@ static void gather_entries(struct loader *l)
 	    l->peers, c->arena, sizeof(*c->peers), &c->peer_count, compare_peers);
 }
 
+/* Both are sorted by name. */
+static void note_unchanged(struct loader *l)
+{
+	const struct config *old = l->running;
+	struct config *c = l->config;
+	size_t at = 0;
+
+	c->compared = old->databases;
+	for (size_t i = 0; i < c->database_count; i++) {
+		struct database_config *entry = &c->databases[i];
+		while (at < old->database_count &&
+		       strcmp(old->databases[at].name, entry->name) < 0)
+			at++;
+		entry->is_unchanged =
+		    at < old->database_count &&
+		    strcmp(old->databases[at].name, entry->name) == 0 &&
+		    strcmp(old->databases[at].connstr, entry->connstr) == 0;
+	}
+}
+
 static int load_all(struct loader *l, const char *path)
 {
 	static const char missing[] =
@@ -480,6 +500,8 @@ static int load_all(struct loader *l, const char *path)
 	gather_entries(l);
 	if (rc < 0)
 		return rc;
+	if (l->running)
+		note_unchanged(l);
 	if (!l->main_seen && l->problems == 0 &&
 	    report(l, whole, missing, missing, "add a [pgbouncer] section") < 0)
 		return -1;

@@ -80,18 +80,17 @@ static void count_step(
 static struct counts count_databases(const struct config *old, const struct config *new)
 {
 	struct counts counts = {0, 0, 0};
-	size_t i = 0, k = 0;
 
-	while (i < old->database_count || k < new->database_count) {
-		const struct database_config *a = &old->databases[i];
-		const struct database_config *b = &new->databases[k];
-		int order = i == old->database_count   ? 1
-			    : k == new->database_count ? -1
-						       : strcmp(a->name, b->name);
-
-		count_step(&counts, order,
-		    order == 0 && strcmp(a->connstr, b->connstr) == 0, &i, &k);
+	for (size_t i = 0; i < new->database_count; i++) {
+		const struct database_config *entry = &new->databases[i], *before;
+		if (old == new || config_is_unchanged(new, entry, old))
+			continue;
+		before = config_database(old, entry->name);
+		counts.added += !before;
+		counts.changed +=
+		    before && strcmp(before->connstr, entry->connstr) != 0;
 	}
+	counts.removed = old->database_count + counts.added - new->database_count;
 	return counts;
 }
 

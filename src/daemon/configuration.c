@@ -70,8 +70,7 @@ static void check_log_file(struct configuration *c)
 
 /* ---- who may log in ---- */
 
-static void take_remark(
-    void *ctx, enum remark kind, const char *where, const char *text)
+static enum finding remark_finding(enum remark kind)
 {
 	static const enum finding kinds[] = {
 	    [REMARK_WARNING] = FINDING_WARNING,
@@ -79,7 +78,21 @@ static void take_remark(
 	    [REMARK_KNOWN] = FINDING_KNOWN,
 	};
 
-	found(ctx, kinds[kind], where, text);
+	return kinds[kind];
+}
+
+static void take_remark(
+    void *ctx, enum remark kind, const char *where, const char *text)
+{
+	found(ctx, remark_finding(kind), where, text);
+}
+
+/* A start goes on without the users of lines with a fault. */
+static void take_list_remark(
+    void *ctx, enum remark kind, const char *where, const char *text)
+{
+	found(ctx, kind == REMARK_FAULT ? FINDING_LOSS : remark_finding(kind), where,
+	    text);
 }
 
 static bool is_list_needed(const struct settings *s)
@@ -100,53 +113,19 @@ static bool has_same_list(
 	       mark_is_same(&c->users_mark, &running->users_mark);
 }
 
-static void take_users(struct configuration *c, struct users_read *r)
-{
-	c->users_mark = r->mark;
-	c->users = r->users;
-	r->users = NULL;
-	findings_append(&c->findings, &r->findings);
-	if (!c->users)
-		found(c, FINDING_ABSENT, "auth_file", r->err.text);
-}
-
 static void load_users(struct configuration *c, const struct configuration *running)
 {
 	const struct settings *s = &c->config->settings;
-	struct users_read own;
+	struct err err;
 
 	if (!is_list_needed(s))
 		return;
-	if (c->read && strcmp(c->read->path, s->auth_file) == 0) {
-		take_users(c, c->read);
-		return;
-	}
 	mark_take(&c->users_mark, s->auth_file);
 	if (has_same_list(c, running))
 		return;
-	users_read_init(&own, s->auth_file);
-	users_read_load(&own);
-	take_users(c, &own);
-	users_read_done(&own);
-}
-
-char *configuration_due_users(const char *path, const struct configuration *running)
-{
-	struct configuration c;
-	const struct settings *s;
-	char *due = NULL;
-
-	configuration_init(&c);
-	if (load_ini(&c, path, running) == 0) {
-		s = &c.config->settings;
-		if (is_list_needed(s)) {
-			mark_take(&c.users_mark, s->auth_file);
-			if (!has_same_list(&c, running))
-				due = mem_strdup(s->auth_file);
-		}
-	}
-	configuration_done(&c);
-	return due;
+	c->users = userlist_load(s->auth_file, take_list_remark, c, &err);
+	if (!c->users)
+		found(c, FINDING_ABSENT, "auth_file", err.text);
 }
 
 static void check_ldap(struct configuration *c)
@@ -352,6 +331,5 @@ void configuration_take(struct configuration *c, struct configuration *next)
 	c->tls = tls;
 	/* the catalog has the secrets by now */
 	userlist_free(&c->users);
-	c->read = NULL;
 	configuration_init(next);
 }

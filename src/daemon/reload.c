@@ -102,7 +102,6 @@ static int refused(struct daemon *d, struct configuration *next, struct err *err
 	log_warning(d->site.log, "config file loading failed");
 	reload_configure_log(d, site_settings(&d->site));
 	findings_first_error(&next->findings, err);
-	configuration_done(next);
 	return -1;
 }
 
@@ -122,31 +121,26 @@ static void forget_salted(struct site *site, void *ctx)
 	salted_forget_all(site);
 }
 
-int reload_load(
-    struct daemon *d, struct users_read *read, struct userlist **users, struct err *err)
+int reload_take(struct daemon *d, struct configuration *next, int result,
+    struct userlist **users, struct err *err)
 {
 	struct site *site = &d->site;
-	const char *path = site_settings(site)->conffile;
-	struct configuration next;
 
-	configuration_init(&next);
-	next.read = read;
-	if (configuration_load(&next, path, &d->in_force, STRICT) < 0)
-		return refused(d, &next, err);
+	if (result < 0)
+		return refused(d, next, err);
 	log_debug(site->log, "reload: everything is read");
-	findings_log_errors(&next.findings, site->log);
-	reload_tell_warnings(d, &next);
-	tell_changes(d, &next);
+	findings_log_errors(&next->findings, site->log);
+	reload_tell_warnings(d, next);
+	tell_changes(d, next);
 	if (users) {
-		*users = next.users;
-		next.users = NULL;
+		*users = next->users;
+		next->users = NULL;
 	}
-	reload_adopt(d, &next);
+	reload_adopt(d, next);
 	log_debug(
 	    site->log, "reload: databases, users, rules and certificates are in force");
 	(void)crew_each(site, forget_salted, NULL);
 	log_debug(site->log, "reload: derived keys are forgotten");
-	configuration_done(&next);
 	return 0;
 }
 

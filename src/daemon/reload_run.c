@@ -44,6 +44,8 @@ static void run_finish(struct daemon *d, int result)
 {
 	struct reload_run *r = &d->reloads;
 
+	if (r->users || r->old)
+		load_job_free(d->site.workers, &r->users, &r->old);
 	r->phase = RELOAD_IDLE;
 	r->result = result;
 	r->done = r->begun;
@@ -93,7 +95,6 @@ static void turn_of_users(struct later *l)
 		loop_at_turn_end(site->loop, l);
 		return;
 	}
-	users_read_free_list(site->workers, &r->users);
 	log_debug(site->log, "reload: the user list is in force");
 	run_finish(d, 0);
 }
@@ -103,54 +104,59 @@ static void begin_list(struct site *site, void *ctx)
 	catalog_begin_users(site->catalog, ctx);
 }
 
-static void begin_users(struct daemon *d, struct userlist *users)
+static void begin_users(struct daemon *d)
 {
 	struct reload_run *r = &d->reloads;
 
 	r->phase = RELOAD_ADOPTING;
-	r->users = users;
-	(void)crew_each(&d->site, begin_list, users);
+	(void)crew_each(&d->site, begin_list, r->users);
 	r->turn.run = turn_of_users;
 	loop_later(d->site.loop, &r->turn);
 }
 
 /* ---- loading ---- */
 
-/* read: the user list, if it has been read already. */
-static void run_load(struct daemon *d, struct users_read *read)
+/* is_long: the users are taken over some per turn, and the old snapshot is freed
+ * elsewhere. */
+static void run_take(
+    struct daemon *d, struct configuration *next, int result, bool is_long)
 {
 	struct reload_run *r = &d->reloads;
-	struct userlist *users = NULL;
-	int result = reload_load(d, read, read ? &users : NULL, &r->err);
 
-	if (users)
-		begin_users(d, users);
+	if (is_long)
+		r->old = config_ref(d->in_force.config);
+	result = reload_take(d, next, result, is_long ? &r->users : NULL, &r->err);
+	configuration_done(next);
+	if (r->users)
+		begin_users(d);
 	else
 		run_finish(d, result);
 }
 
-static void users_are_read(void *owner, struct users_read *read)
+static void config_is_loaded(void *owner, struct configuration *next, int result)
 {
 	struct daemon *d = owner;
 
 	d->reloads.job = NULL;
-	log_debug(d->site.log, "reload: the user list is read");
-	run_load(d, read);
+	run_take(d, next, result, true);
 }
 
 static void run_start(struct daemon *d)
 {
 	struct reload_run *r = &d->reloads;
-	char *path =
-	    configuration_due_users(site_settings(&d->site)->conffile, &d->in_force);
+	const char *path = site_settings(&d->site)->conffile;
+	struct configuration next;
 
 	r->begun++;
 	r->phase = RELOAD_READING;
-	if (path && users_read_is_long(path))
-		r->job = users_read_submit(d->site.workers, path, users_are_read, d);
-	mem_free(path);
-	if (!r->job)
-		run_load(d, NULL);
+	if (load_job_is_due(path, &d->in_force))
+		r->job = load_job_submit(
+		    d->site.workers, path, &d->in_force, config_is_loaded, d);
+	if (r->job)
+		return;
+	configuration_init(&next);
+	int result = configuration_load(&next, path, &d->in_force, STRICT);
+	run_take(d, &next, result, false);
 }
 
 /* ---- the verb ---- */
@@ -200,9 +206,10 @@ void reload_run_stop(struct daemon *d)
 	struct reload_run *r = &d->reloads;
 
 	if (r->job)
-		users_read_cancel(r->job);
+		load_job_cancel(r->job);
 	r->job = NULL;
 	later_cancel(d->site.loop, &r->turn);
 	catalog_begin_users(d->site.catalog, NULL);
 	userlist_free(&r->users);
+	config_unref(&r->old);
 }

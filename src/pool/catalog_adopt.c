@@ -26,23 +26,6 @@ struct adoption {
 	void *note_ctx;
 };
 
-static void drop_missing(const struct adoption *a)
-{
-	struct database *db;
-	size_t at = 0;
-
-	while ((db = map_next(a->c->databases, &at))) {
-		if (db->is_admin || db->is_auto ||
-		    config_database(a->c->config, db->name))
-			continue;
-		catalog_note(a->note, a->note_ctx,
-		    "dropping database '%s' as it does not exist anymore or inactive "
-		    "auto-database",
-		    db->name);
-		database_drop(db, a->old, error_text(ERROR_DATABASE_REMOVED));
-	}
-}
-
 static void adopt_changed(
     const struct adoption *a, struct database *db, const struct database_config *config)
 {
@@ -61,17 +44,51 @@ static void adopt_changed(
 		database_mark_dirty(db);
 }
 
+static void adopt_entry(
+    const struct adoption *a, struct database *db, const struct database_config *entry)
+{
+	bool is_losing_user = db->forced_user && !entry->user;
+
+	if (!db->config)
+		database_set_config(db, entry);
+	else if (!db->is_auto && !is_losing_user &&
+		 config_is_unchanged(a->c->config, entry, a->old))
+		db->config = entry;
+	else
+		adopt_changed(a, db, entry);
+}
+
 static void adopt_databases(const struct adoption *a)
 {
 	const struct config *config = a->c->config;
 
+	a->c->config_round++;
 	for (size_t i = 0; i < config->database_count; i++) {
 		const struct database_config *entry = &config->databases[i];
 		struct database *db = catalog_find_database(a->c, entry->name);
 		if (!db)
-			database_set_config(database_new(a->c, entry->name), entry);
-		else if (!db->is_admin)
-			adopt_changed(a, db, entry);
+			db = database_new(a->c, entry->name);
+		db->config_round = a->c->config_round;
+		if (!db->is_admin)
+			adopt_entry(a, db, entry);
+	}
+}
+
+/* Those that no entry of the new snapshot is about. */
+static void drop_missing(const struct adoption *a)
+{
+	struct database *db;
+	size_t at = 0;
+
+	while ((db = map_next(a->c->databases, &at))) {
+		if (db->is_admin || db->is_auto ||
+		    db->config_round == a->c->config_round)
+			continue;
+		catalog_note(a->note, a->note_ctx,
+		    "dropping database '%s' as it does not exist anymore or inactive "
+		    "auto-database",
+		    db->name);
+		database_drop(db, a->old, error_text(ERROR_DATABASE_REMOVED));
 	}
 }
 
@@ -225,8 +242,8 @@ void catalog_adopt(struct catalog *c, struct config *config,
 	c->config = config_ref(config);
 	credentials_forget_all(c);
 	if (!has_same_entries(a.old, config)) {
-		drop_missing(&a);
 		adopt_databases(&a);
+		drop_missing(&a);
 		adopt_template(&a);
 		adopt_user_entries(c);
 	}

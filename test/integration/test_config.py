@@ -855,3 +855,35 @@ def test_shutdown_amid_a_reload_of_a_long_list(crowded, how):
     for client in crowded.consoles:
         client.close()
     assert crowded.wait_exit(60) == 0
+
+
+def reload_through_pipe(pooler, text, client):
+    console = begin_reload(pooler)
+    assert client.value("select 1") == "1"
+    assert pooler.connect("moves").value("select current_database()") == "postgres"
+    with open(pooler.ini, "w") as pipe:
+        pipe.write(text)
+    return console.finish()
+
+
+def test_a_long_ini_file_holds_up_nobody(make_pooler, pg):
+    """What a file says is compared with what is in force, and only that is put in force which
+    differs."""
+    pooler = make_pooler({"db": pg.conn(), "goes": pg.conn(), "moves": pg.conn("postgres")})
+    client = pooler.connect("db")
+    pooler.databases = {"db": pg.conn(), "moves": pg.conn("other"), "comes": pg.conn()}
+    pooler.databases.update({"other%d" % i: pg.conn() for i in range(50)})
+    pooler.settings["query_timeout"] = 99
+    good, path = pooler.ini_text(), pooler.ini
+    os.unlink(path)
+    os.mkfifo(path)
+    waiting.give(path)
+    result = reload_through_pipe(pooler, good + "nonsense\n", client)
+    assert "pgbouncer.ini:%d" % (good.count("\n") + 1) in result.errors[0].field("D")
+    assert pooler.config()["query_timeout"] == "0"
+    assert reload_through_pipe(pooler, good, client).tag == "RELOAD"
+    assert pooler.config()["query_timeout"] == "99"
+    assert "databases 51 added, 1 changed, 1 removed" in pooler.log()
+    assert pooler.connect("moves").value("select current_database()") == "other"
+    assert pooler.connect("comes").value("select 2") == client.value("select 2") == "2"
+    assert "no such database: goes" in str(pooler.refusal("goes"))

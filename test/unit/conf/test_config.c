@@ -858,9 +858,31 @@ static void sample_of_settings_is_valid(void **state)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
+static void unchanged_entries(void **state)
+{
+	struct fixture *f = *state;
+	struct config *old = load(f, "[databases]\na=host=x\nb=\nc=\n[pgbouncer]\n");
+	struct config *new =
+	    load_over(f, old, "[databases]\nc=\nd=\na=host=x\nb=host=y\n[pgbouncer]\n");
+	struct config *other = load(f, "[databases]\na=host=x\n[pgbouncer]\n");
+
+	assert_true(config_is_unchanged(new, config_database(new, "a"), old));
+	assert_false(config_is_unchanged(new, config_database(new, "b"), old));
+	assert_true(config_is_unchanged(new, config_database(new, "c"), old));
+	assert_false(config_is_unchanged(new, config_database(new, "d"), old));
+	/* It was compared with another snapshot, or with none. */
+	assert_false(config_is_unchanged(new, config_database(new, "a"), other));
+	assert_false(config_is_unchanged(other, config_database(other, "a"), old));
+	assert_false(config_is_unchanged(new, config_database(new, "a"), NULL));
+	config_unref(&old);
+	config_unref(&new);
+	config_unref(&other);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    TEST(unchanged_entries),
 	    TEST(smallest_file),
 	    TEST(all_sections),
 	    TEST(later_entries_replace_earlier_ones),

@@ -608,6 +608,28 @@ static void sorted_walks_and_snapshots(void **state)
 	world_done(&w);
 }
 
+/* What an entry says is read from the snapshot in force, also when the entry is the
+ * same. */
+static void unchanged_entries(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w, "[databases]\na=host=x pool_size=3\nb=\n[pgbouncer]\n");
+	struct database *a = catalog_find_database(w.c, "a");
+	world_adopt(
+	    &w, "[databases]\na=host=x pool_size=3\nb=host=y\n[pgbouncer]\n", NULL);
+	assert_ptr_equal(a->config, config_database(w.c->config, "a"));
+	assert_string_equal(a->config->host, "x");
+	assert_string_equal(catalog_find_database(w.c, "b")->config->host, "y");
+	/* A snapshot that was compared with another one. */
+	world_set(&w, "query_timeout", "5");
+	world_adopt(&w, "[databases]\na=host=x pool_size=3\n[pgbouncer]\n", NULL);
+	assert_ptr_equal(a->config, config_database(w.c->config, "a"));
+	assert_null(catalog_find_database(w.c, "b"));
+	world_done(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -615,6 +637,7 @@ int main(void)
 	    cmocka_unit_test(values_in_force),
 	    cmocka_unit_test(client_limits),
 	    cmocka_unit_test(changed_entries),
+	    cmocka_unit_test(unchanged_entries),
 	    cmocka_unit_test(gone_databases),
 	    cmocka_unit_test(killed_pools),
 	    cmocka_unit_test(forced_users),

@@ -64,7 +64,7 @@ static void on_note(void *ctx, const char *text)
 	snprintf(w->notes + len, sizeof(w->notes) - len, "%s\n", text);
 }
 
-static struct config *config_of(const char *ini)
+static struct config *config_of(const char *ini, const struct config *running)
 {
 	char path[] = "/tmp/pool-test-XXXXXX";
 	struct err err = {.text = ""};
@@ -73,7 +73,7 @@ static struct config *config_of(const char *ini)
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, ini, strlen(ini)), strlen(ini));
 	close(fd);
-	struct config *config = config_load(path, NULL, NULL, NULL, &err);
+	struct config *config = config_load(path, running, NULL, NULL, &err);
 	unlink(path);
 	assert_string_equal(err.text, "");
 	assert_non_null(config);
@@ -82,7 +82,7 @@ static struct config *config_of(const char *ini)
 
 void world_adopt(struct world *w, const char *ini, const char *userlist)
 {
-	struct config *config = config_of(ini);
+	struct config *config = config_of(ini, w->c->config);
 	struct userlist *users = NULL;
 
 	if (userlist)

@@ -1,0 +1,134 @@
+/*
+ * Loads configurations, and frees what they were, where that holds up nobody.  How one
+ * is loaded is the configuration's business, what it means the reload's.
+ */
+#include "daemon/load_job.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+
+/* Some 1,000 databases or users, which take a few milliseconds. */
+enum { LONG_SIZE = 64 * 1024 };
+
+struct load_job {
+	struct workers_job job; /* first member */
+	char *path;             /* owned */
+	struct configuration running, next;
+	int result;
+	load_done_fn *done;
+	void *owner; /* borrowed */
+};
+
+static bool is_long(const char *path)
+{
+	struct stat st;
+
+	if (!text_or_null(path) || stat(path, &st) < 0)
+		return false;
+	return !S_ISREG(st.st_mode) || st.st_size > LONG_SIZE;
+}
+
+bool load_job_is_due(const char *path, const struct configuration *running)
+{
+	const struct config_file *file;
+
+	if (is_long(path) || is_long(running->config->settings.auth_file))
+		return true;
+	for (file = running->config->files; file; file = file->next)
+		if (is_long(file->path))
+			return true;
+	return false;
+}
+
+static struct load_job *job_of(struct workers_job *job)
+{
+	return container_of(job, struct load_job, job);
+}
+
+static void run_load(struct workers_job *job)
+{
+	struct load_job *j = job_of(job);
+
+	j->result = configuration_load(&j->next, j->path, &j->running, STRICT);
+}
+
+static void run_free(struct workers_job *job)
+{
+	configuration_done(&job_of(job)->next);
+}
+
+static void job_done(struct workers_job *job)
+{
+	struct load_job *j = job_of(job);
+
+	if (j->done)
+		j->done(j->owner, &j->next, j->result);
+}
+
+static void job_discard(struct workers_job *job)
+{
+	struct load_job *j = job_of(job);
+
+	configuration_done(&j->next);
+	configuration_done(&j->running);
+	mem_free(j->path);
+	mem_free(j);
+}
+
+static struct load_job *job_new(void (*run)(struct workers_job *job))
+{
+	struct load_job *j = mem_zero(sizeof(*j));
+
+	configuration_init(&j->running);
+	configuration_init(&j->next);
+	j->job.kind = WORKERS_READ;
+	j->job.run = run;
+	j->job.done = job_done;
+	j->job.discard = job_discard;
+	return j;
+}
+
+/* NULL: discarded. */
+static struct load_job *job_submit(struct workers *workers, struct load_job *j)
+{
+	struct err ignored;
+
+	if (workers_submit(workers, &j->job, &ignored) == 0)
+		return j;
+	job_discard(&j->job);
+	return NULL;
+}
+
+struct load_job *load_job_submit(struct workers *workers, const char *path,
+    const struct configuration *running, load_done_fn *done, void *owner)
+{
+	struct load_job *j = job_new(run_load);
+
+	j->path = mem_strdup(path);
+	j->running.config = config_ref(running->config);
+	j->running.tls = tls_setup_ref(running->tls);
+	j->running.users_mark = running->users_mark;
+	j->done = done;
+	j->owner = owner;
+	return job_submit(workers, j);
+}
+
+void load_job_cancel(struct load_job *job)
+{
+	workers_cancel(&job->job);
+}
+
+void load_job_free(
+    struct workers *workers, struct userlist **users, struct config **config)
+{
+	struct load_job *j = job_new(run_free);
+
+	j->next.users = *users;
+	j->next.config = *config;
+	*users = NULL;
+	*config = NULL;
+	job_submit(workers, j);
+}
