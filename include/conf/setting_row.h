@@ -43,11 +43,12 @@ enum setting_level {
 
 /* How values are read, and what a change of one causes. */
 enum setting_flags {
-	LIVE = 0,             /* RELOAD and SET change it */
-	RESTART = 1 << 0,     /* only a restart changes it */
-	NOT_CONSOLE = 1 << 2, /* names a database that must not be the console */
-	CLAMPED = 1 << 3,     /* a number outside the range is replaced by the nearest
-			       * in it, with a remark; without the flag it is an error */
+	LIVE = 0,               /* RELOAD and SET change it */
+	RESTART = 1 << 0,       /* only a restart changes it */
+	NOT_CONSOLE = 1 << 2,   /* names a database that must not be the console */
+	CLAMPED = 1 << 3,       /* a number outside the range is replaced by the nearest
+				 * in it, with a remark; without the flag it is an error */
+	IS_LOG_LEVELS = 1 << 7, /* a text that log_levels_parse can read */
 	/* In entries of [databases] and [users]: */
 	ABOVE_ZERO = 1 << 4,    /* 0 inherits as well as negative numbers do */
 	BELOW_IS_ZERO = 1 << 5, /* a negative number is taken as 0 */

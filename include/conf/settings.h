@@ -27,6 +27,8 @@ enum io_engine {
 	IO_ENGINE_URING,
 };
 
+enum log_format_setting { LOG_FORMAT_PLAIN, LOG_FORMAT_JSON };
+
 /* What becomes of session state that outlives its transaction. */
 enum session_state {
 	SESSION_STATE_FORWARD,

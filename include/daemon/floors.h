@@ -13,6 +13,8 @@
  * place; NULL: the site is alone.  -1 and err: floors_close is due all the same. */
 int floors_open(struct site *site, const struct settings *settings, struct crew *crew,
     unsigned index, struct err *err);
+/* Turns of its loop until loop_stop.  What one of them logs leaves at its end. */
+void floors_run(struct site *site);
 /* Closes all connections, in a few turns of the loop.  -1: some do not close. */
 int floors_empty(struct site *site);
 /* When they are closed, and nobody posts to the site any more. */

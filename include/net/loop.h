@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "base/mem.h"
+#include "net/deadlines.h"
 #include "net/loop_counts.h"
 
 struct loop;
@@ -36,24 +37,21 @@ uint64_t loop_wall(const struct loop *loop);
 /* Read the clock again (after something long). */
 void loop_touch_clock(struct loop *loop);
 
-/* ---- deadlines: a heap; moving a deadline later costs O(1) ---- */
-struct deadline {
-	uint64_t at_us;   /* loop_now() time; UINT64_MAX = not set */
-	uint64_t heap_us; /* the loop's: where it stands in the heap (<= at_us) */
-	uint32_t index;   /* the loop's: 0 = not in the heap */
-	void (*expired)(
-	    struct deadline *d); /* the deadline is cleared before the call */
-};
-static inline void deadline_init(struct deadline *d, void (*expired)(struct deadline *))
+/* ---- deadlines; moving one later costs O(1) ---- */
+struct deadlines *loop_deadlines(struct loop *loop);
+static inline void deadline_set(struct loop *loop, struct deadline *d, uint64_t at_us)
 {
-	d->at_us = UINT64_MAX;
-	d->heap_us = 0;
-	d->index = 0;
-	d->expired = expired;
+	deadlines_set(loop_deadlines(loop), d, at_us);
 }
-void deadline_set(struct loop *loop, struct deadline *d, uint64_t at_us);
 /* Stop it and take it out of the heap: must be called before its memory goes. */
-void deadline_clear(struct loop *loop, struct deadline *d);
+static inline void deadline_clear(struct loop *loop, struct deadline *d)
+{
+	deadlines_clear(loop_deadlines(loop), d);
+}
+
+/* Called at the end of each turn, with what is written once per turn; ctx is borrowed.
+ */
+void loop_on_turn_end(struct loop *loop, void (*fn)(void *ctx), void *ctx);
 
 /* ---- put off to later in this turn ---- */
 struct later {

@@ -146,8 +146,8 @@ static inline const char *client_replication_word(const struct client *client)
  * must not be linked any more. */
 void client_leave(struct client *client);
 
-/* "DB/USER" as log lines name a client: its database only once its user is known. */
-void client_put_name(const struct conn *conn, char *out, size_t size);
+/* As log lines name a client: its database only once its user is known. */
+void client_name_it(const struct conn *conn, struct conn_name *out);
 
 /* The shared handlers for conn_ops of all phases after login. */
 void client_malformed(struct conn *conn, const uint8_t *bytes, size_t have);

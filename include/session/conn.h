@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "net/stream.h"
+#include "session/conn_log.h"
 #include "session/site.h"
 
 /* What a handler says about the message it was shown. */
@@ -91,15 +92,15 @@ struct conn_ops {
 	void (*secured)(struct conn *conn);
 	/* What comes may be a password: received bytes do not outlive their message. */
 	bool has_secrets;
-	/* The "DB/USER" of log lines in this phase.  NULL: the kind's. */
-	void (*put_name)(const struct conn *conn, char *out, size_t size);
+	/* What log lines call it in this phase.  NULL: the kind's. */
+	void (*name_it)(const struct conn *conn, struct conn_name *out);
 };
 
 /* What a client and a server connection differ in for log and memory. */
 struct conn_kind {
 	char letter; /* C or S in the log tag */
-	/* Append "DB/USER" to out. */
-	void (*put_name)(const struct conn *conn, char *out, size_t size);
+	/* *out is zeroed. */
+	void (*name_it)(const struct conn *conn, struct conn_name *out);
 	const struct message_row *rows;     /* by type byte */
 	void (*destroy)(struct conn *conn); /* frees the memory that holds conn */
 };
@@ -142,11 +143,10 @@ struct conn {
 void conn_init(struct conn *conn, struct site *site, const struct conn_kind *kind,
     const struct conn_ops *ops);
 /* Hand the connection on: it is in another phase from now on. */
-void conn_note_phase(const struct conn *conn, const struct conn_ops *next);
 static inline void conn_hand_on(struct conn *conn, const struct conn_ops *ops)
 {
-	if (log_is_on(conn->site->log, LEVEL_DEBUG))
-		conn_note_phase(conn, ops);
+	if (log_is_on(conn->site->log, LEVEL_DEBUG | KIND_CONNECTIONS))
+		conn_log_phase(conn, ops);
 	conn->ops = ops;
 }
 /* Take over a connected socket. */
@@ -220,10 +220,6 @@ void conn_doom_quietly(struct conn *conn, const char *reason);
 /* at_us in loop_now() time; 0 or UINT64_MAX: none. */
 void conn_set_deadline(struct conn *conn, uint64_t at_us);
 uint64_t conn_now(const struct conn *conn);
-
-/* A log line with the connection's tag ("C-0x...: db/user@host:port"). */
-void conn_log(const struct conn *conn, enum log_level level, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
 
 /* Send what buf holds and empty it; a failed buf dooms the connection. */
 void conn_send(struct conn *conn, struct buf *buf);

@@ -178,7 +178,8 @@ static void resume_without_console(const struct client *client)
 	if (!site->catalog->suspended || site->shutdown != SHUTDOWN_NONE ||
 	    pool->clients.count > 1)
 		return;
-	log_info(site->log, "admin disappeared when suspended, doing RESUME");
+	log_put(site->log, LEVEL_LOG | KIND_CONSOLE, NULL,
+	    "admin disappeared when suspended, doing RESUME");
 	site->verbs->resume(site);
 }
 

@@ -32,7 +32,8 @@ void reply_error_detail(struct client *client, enum error_id id, const char *det
 
 	if (client->conn.is_doomed)
 		return;
-	log_error(client->conn.site->log, "%s", error_text(id));
+	log_put(client->conn.site->log, LEVEL_ERROR | KIND_CONSOLE, NULL, "%s",
+	    error_text(id));
 	client_error_detail(client, id, detail);
 	buf_init(&out, 0);
 	send_ready(client, &out);
@@ -47,8 +48,8 @@ void reply_error(struct client *client, enum error_id id, ...)
 	if (client->conn.is_doomed)
 		return;
 	va_start(ap, id);
-	log_error(
-	    client->conn.site->log, "%s", error_vprint(text, sizeof(text), id, ap));
+	log_put(client->conn.site->log, LEVEL_ERROR | KIND_CONSOLE, NULL, "%s",
+	    error_vprint(text, sizeof(text), id, ap));
 	va_end(ap);
 	va_start(ap, id);
 	client_verror(client, id, ap);

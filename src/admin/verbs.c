@@ -121,9 +121,10 @@ static void log_issued(const struct order *order, const char *name)
 	const char *database = order_database(order);
 
 	if (database)
-		log_info(log, "%s '%s' command issued", name, database);
+		log_put(log, LEVEL_LOG | KIND_CONSOLE, NULL, "%s '%s' command issued",
+		    name, database);
 	else
-		log_info(log, "%s command issued", name);
+		log_put(log, LEVEL_LOG | KIND_CONSOLE, NULL, "%s command issued", name);
 }
 
 static struct database *make_database(const struct order *order)
@@ -134,7 +135,7 @@ static struct database *make_database(const struct order *order)
 	    catalog_database(order_site(order)->catalog, name, &is_new);
 
 	if (db && is_new)
-		conn_log(&order->client->conn, LEVEL_LOG,
+		conn_log(&order->client->conn, LEVEL_LOG | KIND_POOLS,
 		    "registered new auto-database: %s", name);
 	return db;
 }
@@ -259,7 +260,7 @@ static void verb_set(const struct order *order)
 		return;
 	rc = site->verbs->set(site, command->argument, command->value, &err);
 	if (rc < 0) {
-		log_error(site->log, "%s", err.text);
+		log_put(site->log, LEVEL_ERROR | KIND_CONSOLE, NULL, "%s", err.text);
 		reply_error_detail(order->client, ERROR_SET_FAILED, err.text);
 		return;
 	}
@@ -298,7 +299,8 @@ static void verb_reload(const struct order *order)
 	if (result > 0)
 		return;
 	if (result < 0) {
-		log_error(site->log, "RELOAD Failed, see logs for more details");
+		log_put(site->log, LEVEL_ERROR | KIND_RELOAD, NULL,
+		    "RELOAD Failed, see logs for more details");
 		reply_error_detail(order->client, ERROR_RELOAD_FAILED, err.text);
 		return;
 	}
@@ -344,7 +346,7 @@ static void verb_shutdown(const struct order *order)
 		mode = SHUTDOWN_WAIT_FOR_SERVERS;
 	else if (text_equal_nocase(argument, "WAIT_FOR_CLIENTS"))
 		mode = SHUTDOWN_WAIT_FOR_CLIENTS;
-	log_info(site->log, "SHUTDOWN%s command issued",
+	log_put(site->log, LEVEL_LOG | KIND_CONSOLE, NULL, "SHUTDOWN%s command issued",
 	    mode == SHUTDOWN_NOW                ? ""
 	    : mode == SHUTDOWN_WAIT_FOR_SERVERS ? " WAIT_FOR_SERVERS"
 						: " WAIT_FOR_CLIENTS");

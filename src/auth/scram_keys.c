@@ -12,6 +12,7 @@
 #include <openssl/evp.h>
 
 #include "auth/saslprep.h"
+#include "base/last_words.h"
 #include "base/mem.h"
 
 enum { HMAC_BLOCK = 64 }; /* the block size of SHA-256 */
@@ -22,6 +23,7 @@ static void must(int ok)
 {
 	if (ok)
 		return;
+	last_words_say();
 	fputs("FATAL out of memory in libcrypto\n", stderr);
 	_exit(1);
 }

@@ -1,63 +1,59 @@
 /*
- * Lines of log to stderr (or the journal behind it), a file and syslog.  Every line
- * leaves with one write per sink; nothing is held back in a buffer.
+ * Lines of log to stderr (or the journal behind it), a file and syslog.  What a thread
+ * says within one turn of its loop is collected, and leaves with one write per sink.
  */
 #include "base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <syslog.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/last_words.h"
+#include "base/log_line.h"
 #include "base/mem.h"
 #include "base/text.h"
 
-/* A line is larger than its message by the stamp and by what stands behind newlines. */
-enum { MESSAGE_MOST = 2048, LINE_MOST = 128 + 5 * MESSAGE_MOST };
+/* What is held back at most, and from where on it is not. */
+enum { HELD_MOST = 64 * 1024, HELD_ENOUGH = HELD_MOST - LOG_LINE_MOST };
 
-/* Room for "YYYY-MM-DD HH:MM:SS.", and for " ZONE [PID] ". */
-enum { STAMP_SECONDS_SIZE = 32, ZONE_SIZE = 32, ZONE_AND_PID_SIZE = 64 };
+/* A place to write to, and whole lines that are not written yet. */
+struct sink {
+	struct buf held;
+	int fd;      /* of the file: -1 until the first line */
+	bool is_cut; /* what was written last ends within a line */
+};
 
-struct log {
-	struct log_threshold threshold; /* first: see log_is_on */
-	pthread_mutex_t lock; /* recursive: what fails to be logged is logged */
-	char *file, *syslog_ident;
+/* What the threads of a process share. */
+struct shared {
+	struct log_threshold threshold;
+	pthread_mutex_t lock; /* for all below */
+	unsigned users;
+	atomic_bool has_held;
+	struct sink err, file;
+	char *path, *syslog_ident;
 	struct buf line; /* has its memory from the start: lines about none come out */
-	long pid;
-	int fd; /* of the file; -1 until the first line */
+	struct log_clock clock;
 	int facility;
 	bool to_syslog, syslog_open;
 	bool quiet;
 	bool journal;      /* stderr is the journal's stream */
 	log_take_fn *take; /* NULL: lines go to stderr */
 	void *take_ctx;
-	/* The stamp of stamp_second. */
-	time_t stamp_second;
-	char stamp[STAMP_SECONDS_SIZE];
-	char behind_stamp[ZONE_AND_PID_SIZE];
 };
 
-struct level {
-	const char *name;
-	int priority; /* for syslog and the journal */
-};
-
-static const struct level levels[] = {
-    [LEVEL_FATAL] = {"FATAL", LOG_CRIT},
-    [LEVEL_ERROR] = {"ERROR", LOG_ERR},
-    [LEVEL_WARNING] = {"WARNING", LOG_WARNING},
-    [LEVEL_LOG] = {"LOG", LOG_INFO},
-    [LEVEL_DEBUG] = {"DEBUG", LOG_INFO},
-    [LEVEL_NOISE] = {"NOISE", LOG_DEBUG},
-    [LEVEL_TRACE] = {"NOISE", LOG_DEBUG},
+struct log {
+	const struct log_threshold *threshold; /* first: see log_is_on */
+	struct shared *shared;
+	struct last_words *last_words;
+	int worker; /* -1: none */
+	bool holds; /* its lines may wait for log_flush */
 };
 
 struct facility {
@@ -104,55 +100,189 @@ static bool is_journal_stream(int fd)
 	return strcmp(said, is) == 0;
 }
 
-static void log_lock_init(struct log *log)
-{
-	pthread_mutexattr_t attributes;
+/* ---- what is held back ---- */
 
-	pthread_mutexattr_init(&attributes);
-	pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
-	pthread_mutex_init(&log->lock, &attributes);
-	pthread_mutexattr_destroy(&attributes);
+/* Gives how many bytes were written.  When the log cannot be written, there is nowhere
+ * to report it. */
+static size_t write_all(int fd, const uint8_t *bytes, size_t len)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		ssize_t n = write(fd, bytes + done, len - done);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		done += (size_t)n;
+	}
+	return done;
+}
+
+static void sink_init(struct sink *sink, int fd)
+{
+	sink->fd = fd;
+	buf_init(&sink->held, HELD_MOST);
+	(void)buf_room(&sink->held, HELD_MOST);
+}
+
+/* What cannot be written is lost, and the next line begins a line again. */
+static void sink_write(struct sink *sink)
+{
+	struct buf *held = &sink->held;
+
+	if (!held->len)
+		return;
+	if (sink->is_cut)
+		(void)write_all(sink->fd, (const uint8_t *)"\n", 1);
+	size_t done = write_all(sink->fd, held->bytes, held->len);
+	sink->is_cut = done > 0 && held->bytes[done - 1] != '\n';
+	buf_clear(held);
+}
+
+static void sink_put(struct sink *sink, const struct buf *line)
+{
+	if (line->failed)
+		return;
+	buf_put(&sink->held, line->bytes, line->len);
+	if (sink->held.len > HELD_ENOUGH)
+		sink_write(sink);
+}
+
+static void write_held(struct shared *s)
+{
+	sink_write(&s->err);
+	sink_write(&s->file);
+	atomic_store_explicit(&s->has_held, false, memory_order_relaxed);
+}
+
+/* In a signal handler: no lock is taken. */
+static void say_held(void *ctx)
+{
+	const struct log *log = ctx;
+	const struct shared *s = log->shared;
+
+	(void)write_all(s->err.fd, s->err.held.bytes, s->err.held.len);
+	if (s->file.fd >= 0)
+		(void)write_all(s->file.fd, s->file.held.bytes, s->file.held.len);
+}
+
+void log_hold(struct log *log)
+{
+	log->last_words = last_words_begin(say_held, log);
+	/* without them a fault would lose what led to it */
+	log->holds = log->last_words;
+}
+
+void log_flush(struct log *log)
+{
+	struct shared *s = log->shared;
+
+	if (!atomic_load_explicit(&s->has_held, memory_order_relaxed))
+		return;
+	pthread_mutex_lock(&s->lock);
+	write_held(s);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void log_release(struct log *log)
+{
+	log_flush(log);
+	log->holds = false;
+	last_words_end(&log->last_words);
+}
+
+/* ---- making ---- */
+
+static void set_levels(struct shared *s, const struct log_levels *levels)
+{
+	for (int i = 0; i < LOG_KINDS; i++)
+		atomic_store_explicit(
+		    &s->threshold.most[i], levels->most[i], memory_order_relaxed);
+}
+
+static struct shared *shared_new(void)
+{
+	struct shared *s = mem_zero(sizeof(*s));
+	struct log_levels levels;
+
+	sink_init(&s->err, STDERR_FILENO);
+	sink_init(&s->file, -1);
+	buf_init(&s->line, LOG_LINE_MOST);
+	(void)buf_room(&s->line, LOG_LINE_MOST);
+	pthread_mutex_init(&s->lock, NULL);
+	log_clock_set(&s->clock, (long)getpid());
+	s->facility = LOG_DAEMON;
+	s->journal = is_journal_stream(STDERR_FILENO);
+	log_levels_set_all(&levels, 0);
+	set_levels(s, &levels);
+	return s;
+}
+
+static struct log *new_log(struct shared *s, int worker)
+{
+	struct log *log = mem_zero(sizeof(*log));
+
+	pthread_mutex_lock(&s->lock);
+	s->users++;
+	pthread_mutex_unlock(&s->lock);
+	log->threshold = &s->threshold;
+	log->shared = s;
+	log->worker = worker;
+	return log;
 }
 
 struct log *log_new(void)
 {
-	struct log *log = mem_zero(sizeof(*log));
-
-	log->fd = -1;
-	buf_init(&log->line, LINE_MOST);
-	(void)buf_room(&log->line, LINE_MOST);
-	log_lock_init(log);
-	log->stamp_second = -1;
-	log->pid = (long)getpid();
-	log->facility = LOG_DAEMON;
-	log->journal = is_journal_stream(STDERR_FILENO);
-	tzset();
-	return log;
+	return new_log(shared_new(), -1);
 }
 
-static void close_syslog(struct log *log)
+struct log *log_for_worker(struct log *log, unsigned worker)
 {
-	if (log->syslog_open)
+	return new_log(log->shared, (int)worker);
+}
+
+static void close_syslog(struct shared *s)
+{
+	if (s->syslog_open)
 		closelog();
-	log->syslog_open = false;
+	s->syslog_open = false;
+}
+
+static void shared_free(struct shared *s)
+{
+	write_held(s);
+	if (s->file.fd >= 0)
+		close(s->file.fd);
+	close_syslog(s);
+	mem_free(s->path);
+	mem_free(s->syslog_ident);
+	buf_done(&s->line);
+	buf_done(&s->err.held);
+	buf_done(&s->file.held);
+	pthread_mutex_destroy(&s->lock);
+	mem_free(s);
 }
 
 void log_free(struct log **logp)
 {
 	struct log *log = *logp;
+	struct shared *s;
 
 	if (!log)
 		return;
-	if (log->fd >= 0)
-		close(log->fd);
-	close_syslog(log);
-	mem_free(log->file);
-	mem_free(log->syslog_ident);
-	buf_done(&log->line);
-	pthread_mutex_destroy(&log->lock);
-	mem_free(log);
 	*logp = NULL;
+	log_release(log);
+	s = log->shared;
+	mem_free(log);
+	pthread_mutex_lock(&s->lock);
+	bool is_last = --s->users == 0;
+	pthread_mutex_unlock(&s->lock);
+	if (is_last)
+		shared_free(s);
 }
+
+/* ---- configuration ---- */
 
 static void replace_text(char **old, const char *text)
 {
@@ -181,191 +311,133 @@ int log_check_file(const char *path, struct err *err)
 	return 0;
 }
 
-/* Closes the file in use when another one can be opened, or when none is wanted. */
-static void change_file(struct log *log, const char *path)
+/* Closes the file in use when another one can be opened, or when none is wanted.  -1
+ * and err: it stays. */
+static int change_file(struct shared *s, const char *path, struct err *err)
 {
-	bool is_running = log->fd >= 0 && path && *path;
+	bool is_running = s->file.fd >= 0 && path && *path;
 	int fd = is_running ? open_for_append(path) : -1;
 
-	if (is_running && fd < 0) {
-		log_error(log, "cannot open logfile '%s': %s, going on with '%s'", path,
-		    strerror(errno), log->file);
-		return;
-	}
-	if (log->fd >= 0)
-		close(log->fd);
-	log->fd = fd;
-	replace_text(&log->file, path);
+	if (is_running && fd < 0)
+		return err_set(err, "cannot open logfile '%s': %s, going on with '%s'",
+		    path, strerror(errno), s->path);
+	if (s->file.fd >= 0)
+		close(s->file.fd);
+	s->file.fd = fd;
+	s->file.is_cut = false;
+	replace_text(&s->path, path);
+	return 0;
 }
 
 void log_configure(struct log *log, const struct log_config *config)
 {
-	pthread_mutex_lock(&log->lock);
-	change_file(log, config->file);
-	close_syslog(log);
-	replace_text(&log->syslog_ident, config->syslog_ident);
-	log->to_syslog = config->syslog;
-	log->facility = facility_by_name(config->syslog_facility);
-	/* less than nothing would hide errors */
-	log->threshold.verbose = config->verbose > 0 ? config->verbose : 0;
-	log->stamp_second = -1;
-	tzset();
-	pthread_mutex_unlock(&log->lock);
+	struct shared *s = log->shared;
+	struct err err;
+
+	pthread_mutex_lock(&s->lock);
+	/* what was said before belongs where it was said */
+	write_held(s);
+	int rc = change_file(s, config->file, &err);
+	close_syslog(s);
+	replace_text(&s->syslog_ident, config->syslog_ident);
+	s->to_syslog = config->syslog;
+	s->facility = facility_by_name(config->syslog_facility);
+	set_levels(s, &config->levels);
+	atomic_store_explicit(
+	    &s->threshold.is_json, config->format == LOG_JSON, memory_order_relaxed);
+	log_clock_set(&s->clock, s->clock.pid);
+	pthread_mutex_unlock(&s->lock);
+	if (rc < 0)
+		log_error(log, "%s", err.text);
 }
 
 void log_forked(struct log *log)
 {
-	log->pid = (long)getpid();
-	log->stamp_second = -1;
+	log_clock_set(&log->shared->clock, (long)getpid());
 }
 
 void log_quiet(struct log *log)
 {
-	log->quiet = true;
+	log->shared->quiet = true;
 }
 
 void log_divert(struct log *log, log_take_fn *take, void *ctx)
 {
-	log->take = take;
-	log->take_ctx = ctx;
+	log->shared->take = take;
+	log->shared->take_ctx = ctx;
 }
 
-/* What the lines of one second have in common. */
-static void new_second(struct log *log, time_t second)
+/* ---- one line ---- */
+
+/* s->line is the line as files have it: false before, true behind. */
+static void need_line(struct shared *s, const struct log_line *line, bool *is_made)
 {
-	char zone[ZONE_SIZE];
-	struct tm tm;
-
-	localtime_r(&second, &tm);
-	strftime(log->stamp, sizeof(log->stamp), "%Y-%m-%d %H:%M:%S.", &tm);
-	strftime(zone, sizeof(zone), "%Z", &tm);
-	snprintf(
-	    log->behind_stamp, sizeof(log->behind_stamp), " %s [%ld] ", zone, log->pid);
-	log->stamp_second = second;
-}
-
-/* The first columns of a line: time, zone and process. */
-static void put_stamp(struct log *log, struct buf *b)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	if (now.tv_sec != log->stamp_second)
-		new_second(log, now.tv_sec);
-	long ms = now.tv_nsec / 1000000;
-	char digits[] = {
-	    (char)('0' + ms / 100), (char)('0' + ms / 10 % 10), (char)('0' + ms % 10)};
-	buf_put_text(b, log->stamp);
-	buf_put(b, digits, sizeof(digits));
-	buf_put_text(b, log->behind_stamp);
-}
-
-/* text with a newline behind it, and with `mark` put behind every newline (a tab that
- * stands there already is not doubled). */
-static void put_lines(struct buf *b, const char *text, const char *mark)
-{
-	for (;;) {
-		const char *end = strchr(text, '\n');
-		buf_put(b, text, end ? (size_t)(end - text) : strlen(text));
-		buf_put_u8(b, '\n');
-		if (!end)
-			return;
-		text = end + 1;
-		if (*text == '\t')
-			text++;
-		buf_put_text(b, mark);
-	}
-}
-
-static void write_line(int fd, const struct buf *line)
-{
-	ssize_t written;
-
-	if (line->failed)
+	if (*is_made)
 		return;
-	/* When the log cannot be written, there is nowhere to report it. */
-	do {
-		written = write(fd, line->bytes, line->len);
-	} while (written < 0 && errno == EINTR);
-}
-
-static void make_line(struct log *log, enum log_level level, const char *text)
-{
-	struct buf *line = &log->line;
-
-	buf_clear(line);
-	put_stamp(log, line);
-	buf_put_text(line, levels[level].name);
-	buf_put_u8(line, ' ');
-	put_lines(line, text, "\t");
-}
-
-/* Each line of the stream is an entry of its own and begins with its priority. */
-static void make_journal_line(struct log *log, enum log_level level, const char *text)
-{
-	struct buf *line = &log->line;
-	char mark[8];
-
-	buf_clear(line);
-	snprintf(mark, sizeof(mark), "<%d>\t", levels[level].priority);
-	buf_put(line, mark, strlen(mark) - 1);
-	put_lines(line, text, mark);
-}
-
-/* log->line is this line as files have it: false before, true behind. */
-static void need_line(
-    struct log *log, enum log_level level, const char *text, bool *is_made)
-{
-	if (!*is_made)
-		make_line(log, level, text);
+	buf_clear(&s->line);
+	if (s->threshold.is_json)
+		log_line_put_json(&s->line, &s->clock, line);
+	else
+		log_line_put_plain(&s->line, &s->clock, line);
 	*is_made = true;
 }
 
-static void put_stderr(
-    struct log *log, enum log_level level, const char *text, bool *is_made)
+static void put_stderr(struct shared *s, const struct log_line *line, bool *is_made)
 {
-	if (log->journal)
-		make_journal_line(log, level, text);
-	else
-		need_line(log, level, text, is_made);
-	write_line(STDERR_FILENO, &log->line);
+	if (s->journal) {
+		buf_clear(&s->line);
+		log_line_put_journal(&s->line, &s->clock, line, s->threshold.is_json);
+	} else {
+		need_line(s, line, is_made);
+	}
+	sink_put(&s->err, &s->line);
 }
 
 /* A log file that cannot be opened ends the process: without it nobody would notice. */
-static void open_file(struct log *log)
+static void open_file(struct shared *s)
 {
-	log->fd = open_for_append(log->file);
-	if (log->fd >= 0)
-		return;
-	char reason[MESSAGE_MOST];
+	static const struct log_parts nothing;
+	char reason[LOG_MESSAGE_MOST];
+	struct log_line line = {
+	    .what = LEVEL_FATAL, .worker = -1, .text = reason, .parts = &nothing};
 	bool is_made = false;
-	snprintf(reason, sizeof(reason), "Cannot open logfile: '%s': %s", log->file,
+
+	s->file.fd = open_for_append(s->path);
+	if (s->file.fd >= 0)
+		return;
+	snprintf(reason, sizeof(reason), "Cannot open logfile: '%s': %s", s->path,
 	    strerror(errno));
-	put_stderr(log, LEVEL_FATAL, reason, &is_made);
+	put_stderr(s, &line, &is_made);
+	sink_write(&s->err);
 	exit(1);
 }
 
-static void put_file(
-    struct log *log, enum log_level level, const char *text, bool *is_made)
+static void put_file(struct shared *s, const struct log_line *line, bool *is_made)
 {
-	if (log->fd < 0)
-		open_file(log);
-	need_line(log, level, text, is_made);
-	write_line(log->fd, &log->line);
+	if (s->file.fd < 0)
+		open_file(s);
+	need_line(s, line, is_made);
+	sink_put(&s->file, &s->line);
 }
 
-static void put_syslog(struct log *log, enum log_level level, const char *text)
+/* syslog has a message of its own for each line. */
+static void put_syslog(struct shared *s, const struct log_line *line)
 {
-	if (!log->syslog_open) {
-		openlog(log->syslog_ident ? log->syslog_ident : "pgbouncer", LOG_PID,
-		    log->facility);
-		log->syslog_open = true;
+	struct buf *text = &s->line;
+
+	if (!s->syslog_open) {
+		openlog(s->syslog_ident ? s->syslog_ident : "pgbouncer", LOG_PID,
+		    s->facility);
+		s->syslog_open = true;
 	}
-	buf_clear(&log->line);
-	put_lines(&log->line, text, "\t");
-	if (!log->line.failed)
-		syslog(levels[level].priority, "%.*s", (int)log->line.len - 1,
-		    (const char *)log->line.bytes);
+	buf_clear(text);
+	if (s->threshold.is_json)
+		log_line_put_json(text, &s->clock, line);
+	else
+		log_line_put_bare(text, line);
+	if (!text->failed)
+		syslog(log_line_priority(line), "%.*s", (int)text->len - 1,
+		    (const char *)text->bytes);
 }
 
 /* Tag and message, cut at the maximum and without white space at the end. */
@@ -390,35 +462,57 @@ static const char *behind_tag(const char *text, const char *tag)
 	return len && text[len] ? text + len + 1 : text + len;
 }
 
-void log_putv(
-    struct log *log, enum log_level level, const char *tag, const char *fmt, va_list ap)
+/* To all sinks. */
+static void put_line(struct shared *s, const struct log_line *line, const char *tag)
 {
-	char text[MESSAGE_MOST];
-	int saved_errno = errno;
 	bool is_made = false;
 
-	if (!log_is_on(log, level))
+	if (s->take)
+		s->take(s->take_ctx, log_level_of(line->what), tag,
+		    behind_tag(line->text, tag));
+	else if (!s->quiet)
+		put_stderr(s, line, &is_made);
+	if (s->path)
+		put_file(s, line, &is_made);
+	if (s->to_syslog && log_level_of(line->what) <= LEVEL_LOG)
+		put_syslog(s, line);
+}
+
+void log_put_parts(struct log *log, unsigned what, const struct log_parts *parts,
+    const char *fmt, va_list ap)
+{
+	struct shared *s = log->shared;
+	char text[LOG_MESSAGE_MOST];
+	struct log_line line = {what, log->worker, text, parts};
+	int saved_errno = errno;
+
+	if (!log_is_on(log, what))
 		return;
+	const char *tag = log_is_json(log) ? NULL : parts->tag;
 	compose(text, sizeof(text), tag, fmt, ap);
-	pthread_mutex_lock(&log->lock);
-	if (log->take)
-		log->take(log->take_ctx, level, tag, behind_tag(text, tag));
-	else if (!log->quiet)
-		put_stderr(log, level, text, &is_made);
-	if (log->file)
-		put_file(log, level, text, &is_made);
-	if (log->to_syslog && level <= LEVEL_LOG)
-		put_syslog(log, level, text);
-	pthread_mutex_unlock(&log->lock);
+	pthread_mutex_lock(&s->lock);
+	put_line(s, &line, tag);
+	if (!log->holds || log_level_of(what) == LEVEL_FATAL)
+		write_held(s);
+	else
+		atomic_store_explicit(&s->has_held, true, memory_order_relaxed);
+	pthread_mutex_unlock(&s->lock);
 	errno = saved_errno;
 }
 
-void log_put(
-    struct log *log, enum log_level level, const char *tag, const char *fmt, ...)
+void log_putv(
+    struct log *log, unsigned what, const char *tag, const char *fmt, va_list ap)
+{
+	struct log_parts parts = {.tag = tag};
+
+	log_put_parts(log, what, &parts, fmt, ap);
+}
+
+void log_put(struct log *log, unsigned what, const char *tag, const char *fmt, ...)
 {
 	va_list ap;
 
 	va_start(ap, fmt);
-	log_putv(log, level, tag, fmt, ap);
+	log_putv(log, what, tag, fmt, ap);
 	va_end(ap);
 }

@@ -11,6 +11,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/last_words.h"
+
 #if defined(__has_feature)
 #	if __has_feature(address_sanitizer)
 #		define MEM_HAS_ASAN 1
@@ -28,8 +30,8 @@
 
 static void __attribute__((noreturn)) die(const char *message)
 {
+	last_words_say();
 	ssize_t ignored = write(STDERR_FILENO, message, strlen(message));
-
 	(void)ignored;
 	_exit(1);
 }

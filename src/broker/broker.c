@@ -66,8 +66,8 @@ static struct verdict noted(const struct pool *pool, struct verdict v)
 	};
 	const struct site *site = pool->database->catalog->events_ctx;
 
-	if (log_is_on(site->log, LEVEL_NOISE) && v.kind != VERDICT_NONE)
-		log_put(site->log, LEVEL_NOISE, NULL, "pool %s/%s: %s%s%s",
+	if (log_is_on(site->log, LEVEL_NOISE | KIND_POOLS) && v.kind != VERDICT_NONE)
+		log_put(site->log, LEVEL_NOISE | KIND_POOLS, NULL, "pool %s/%s: %s%s%s",
 		    pool->database->name, pool->user->name, names[v.kind],
 		    v.text ? ": " : "", v.text ? v.text : "");
 	return v;
@@ -135,7 +135,7 @@ static void broker_log_reserve(const struct pool *pool)
 	if (first) {
 		const struct request *r =
 		    ask_request(container_of(first, struct ask, node));
-		conn_log(r->ops->conn(r), LEVEL_WARNING,
+		conn_log(r->ops->conn(r), LEVEL_WARNING | KIND_POOLS,
 		    "taking connection from reserve_pool");
 	}
 }

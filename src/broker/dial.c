@@ -44,21 +44,24 @@ static const struct conn_ops connecting_ops, asking_ops, securing_ops, dial_ops;
 
 /* ---- failure ---- */
 
-static void log_failure(struct server *server, const char *what, const char *why)
+static void log_failure(
+    struct server *server, enum log_kind kind, const char *what, const char *why)
 {
-	conn_log(&server->conn, dial_log_level(server, why), "%s: %s", what, why);
+	conn_log(
+	    &server->conn, dial_log_level(server, why) | kind, "%s: %s", what, why);
 }
 
 static void dial_ended(struct conn *conn, const struct err *err)
 {
 	struct server *server = conn_server(conn);
 	if (stream_is_open(&conn->stream) && conn->stream.connecting) {
-		log_failure(server, "could not connect", err ? err->text : "closed");
+		log_failure(server, KIND_SERVERS, "could not connect",
+		    err ? err->text : "closed");
 		dial_fail_network(server, "connect failed");
 		return;
 	}
 	if (err && conn->ops == &securing_ops)
-		log_failure(server, "TLS handshake error", err->text);
+		log_failure(server, KIND_TLS, "TLS handshake error", err->text);
 	dial_fail_network(server, error_text(ERROR_SERVER_CRASHED));
 }
 
@@ -185,9 +188,8 @@ static void dial_secured(struct conn *conn)
 {
 	char text[TLS_TEXT];
 
-	if (site_settings(conn->site)->log_connections)
-		conn_log(conn, LEVEL_LOG, "SSL established: %s",
-		    conn_tls_text(conn, text, "no"));
+	conn_log(conn, LEVEL_LOG | KIND_CONNECTIONS, "SSL established: %s",
+	    conn_tls_text(conn, text, "no"));
 	conn_hand_on(conn, &dial_ops);
 	dial_send_startup(conn_server(conn));
 }
@@ -195,6 +197,7 @@ static void dial_secured(struct conn *conn)
 static void dial_connected(struct conn *conn)
 {
 	struct server *server = conn_server(conn);
+	const unsigned what = LEVEL_LOG | KIND_CONNECTIONS;
 	const char *reason = NULL;
 	enum tls_begin begin;
 	char text[SOCK_PORT_TEXT];
@@ -203,12 +206,12 @@ static void dial_connected(struct conn *conn)
 
 	if (conn->remote.family == AF_UNIX)
 		sock_peer(conn->stream.fd, &conn->peer_pid, &uid);
-	if (site_settings(conn->site)->log_connections) {
+	if (log_is_on(conn->site->log, what)) {
 		if (conn->remote.family == AF_UNIX ||
 		    sock_local(conn->stream.fd, &local) < 0)
-			conn_log(conn, LEVEL_LOG, "new connection to server");
+			conn_log(conn, what, "new connection to server");
 		else
-			conn_log(conn, LEVEL_LOG, "new connection to server (from %s)",
+			conn_log(conn, what, "new connection to server (from %s)",
 			    sock_addr_text(&local, 0, text));
 	}
 	begin = server_tls_begin(
@@ -258,7 +261,7 @@ static enum step dial_error(struct server *server, const struct message *m)
 
 	codec_read_error(message_body(m), message_body_len(m), &f);
 	if (server->dial->ran_connect_query) {
-		conn_log(&server->conn, LEVEL_ERROR,
+		conn_log(&server->conn, LEVEL_ERROR | KIND_SERVERS,
 		    "S: error while executing exec_on_query: %s: %s", f.severity,
 		    f.message);
 		return STEP_NEXT;
@@ -267,13 +270,14 @@ static enum step dial_error(struct server *server, const struct message *m)
 		return dial_again(server);
 	kind = failure_of(server, &f);
 	if (server->seat.is_replication) {
-		conn_log(&server->conn, LEVEL_ERROR, "S: login failed: %s: %s",
-		    f.severity, f.message);
+		conn_log(&server->conn, LEVEL_ERROR | KIND_SERVERS,
+		    "S: login failed: %s: %s", f.severity, f.message);
 		dial_fail(server, kind, error_text(ERROR_LOGIN_FAILED),
 		    error_sqlstate(ERROR_LOGIN_FAILED), error_text(ERROR_LOGIN_FAILED));
 		return STEP_CLOSE;
 	}
-	log_put(server->conn.site->log, dial_log_level(server, f.message), NULL,
+	log_put(server->conn.site->log,
+	    dial_log_level(server, f.message) | KIND_SERVERS, NULL,
 	    "server login failed: %s %s", f.severity, f.message);
 	dial_fail(server, kind, f.message, f.sqlstate, f.message);
 	return STEP_CLOSE;
@@ -413,7 +417,7 @@ static enum step dial_message(struct conn *conn, const struct message *m)
 	}
 	if (server->dial->ran_connect_query)
 		return STEP_NEXT;
-	conn_log(conn, LEVEL_ERROR, "unknown pkt from server: '%c'",
+	conn_log(conn, LEVEL_ERROR | KIND_PROTOCOL, "unknown pkt from server: '%c'",
 	    m->type >= 32 && m->type < 127 ? m->type : '?');
 	conn->site->protocol_errors++;
 	dial_fail_network(server, "unknown pkt from server");
@@ -466,7 +470,7 @@ static void dial_connect(struct server *server, const struct sock_target *target
 {
 	struct err err;
 	if (conn_connect(&server->conn, target, &err) < 0) {
-		log_failure(server, "could not connect", err.text);
+		log_failure(server, KIND_SERVERS, "could not connect", err.text);
 		dial_fail_network(server, "connect failed");
 	}
 }
@@ -486,7 +490,7 @@ static void dial_unix(struct server *server, const char *dir)
 	server->unix_dir = mem_strdup(dir);
 	server->conn.remote.family = AF_UNIX;
 	if (sock_target_unix(&target, dir, server->port, &err) < 0) {
-		log_failure(server, "could not connect", err.text);
+		log_failure(server, KIND_SERVERS, "could not connect", err.text);
 		dial_fail_network(server, "connect failed");
 		return;
 	}
@@ -501,7 +505,7 @@ static void dial_resolved(
 	if (server->conn.is_doomed)
 		return;
 	if (count == 0) {
-		conn_log(&server->conn, dial_log_level(server, err->text),
+		conn_log(&server->conn, dial_log_level(server, err->text) | KIND_DNS,
 		    "DNS lookup failed: %s: %s", server->host, err->text);
 		dial_fail_network(server, "server DNS lookup failed");
 		return;
@@ -593,7 +597,7 @@ struct server *dial_beside(
 	*is_full = failed && errno == EAGAIN;
 	if (failed == 0)
 		return server;
-	conn_log(&server->conn, *is_full ? LEVEL_DEBUG : LEVEL_WARNING,
+	conn_log(&server->conn, (*is_full ? LEVEL_DEBUG : LEVEL_WARNING) | KIND_SERVERS,
 	    "could not connect: %s", err.text);
 	server_retire(server, "connect failed");
 	return NULL;

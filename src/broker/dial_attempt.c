@@ -39,7 +39,8 @@ static void log_lack(const struct pool *pool, const struct site *site)
 
 	if (pool->lacks_host && hosts_has_roles(db) && !db->is_switching &&
 	    pool->refusal)
-		log_warning(site->log, "%s", pool->refusal);
+		log_put(
+		    site->log, LEVEL_WARNING | KIND_SERVERS, NULL, "%s", pool->refusal);
 }
 
 enum log_level dial_log_level(struct server *server, const char *why)

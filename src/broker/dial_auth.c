@@ -16,7 +16,7 @@
 
 static enum step dial_wrong_password(struct server *server, const char *what)
 {
-	conn_log(&server->conn, LEVEL_ERROR,
+	conn_log(&server->conn, LEVEL_ERROR | KIND_SERVERS,
 	    "cannot do %s authentication: wrong password type", what);
 	dial_fail(server, DIAL_LOGIN, error_text(ERROR_WRONG_PASSWORD_TYPE),
 	    error_sqlstate(ERROR_WRONG_PASSWORD_TYPE), "failed to answer authreq");
@@ -58,7 +58,7 @@ static enum step dial_answer_plain(struct server *server, const struct secret *s
 static enum step dial_sasl_failed(struct server *server, const struct err *err)
 {
 	char text[sizeof(err->text) + 32];
-	conn_log(&server->conn, LEVEL_ERROR, "%s", err->text);
+	conn_log(&server->conn, LEVEL_ERROR | KIND_SERVERS, "%s", err->text);
 	error_print(text, sizeof(text), ERROR_SERVER_LOGIN_FAILED, err->text);
 	dial_fail(server, DIAL_LOGIN, text, error_sqlstate(ERROR_SERVER_LOGIN_FAILED),
 	    "failed to answer authreq");
@@ -124,7 +124,7 @@ static enum step dial_begin_sasl(
 		dial->keys = pool->pass_through;
 		scram_client_init(&dial->scram, NULL, &dial->keys, NULL, binding);
 	} else if (secret->kind == SECRET_SCRAM) {
-		conn_log(&server->conn, LEVEL_ERROR,
+		conn_log(&server->conn, LEVEL_ERROR | KIND_SERVERS,
 		    "cannot do SCRAM authentication: password is SCRAM secret but "
 		    "client "
 		    "authentication did not provide SCRAM keys");
@@ -274,7 +274,7 @@ enum step dial_auth(struct server *server, const struct message *m)
 	}
 	if (request == AUTH_REQ_CLEARTEXT || request == AUTH_REQ_MD5) {
 		if (server->dial->has_answered) {
-			conn_log(&server->conn, LEVEL_ERROR,
+			conn_log(&server->conn, LEVEL_ERROR | KIND_SERVERS,
 			    "server asks for the password again");
 			dial_fail_network(server, "failed to answer authreq");
 			return STEP_CLOSE;
@@ -308,8 +308,8 @@ enum step dial_auth(struct server *server, const struct message *m)
 	case AUTH_REQ_SASL_FINAL:
 		return dial_continue_sasl(server, data, len, true);
 	}
-	conn_log(
-	    &server->conn, LEVEL_ERROR, "unknown/unsupported auth method: %u", request);
+	conn_log(&server->conn, LEVEL_ERROR | KIND_SERVERS,
+	    "unknown/unsupported auth method: %u", request);
 	dial_fail_network(server, "failed to answer authreq");
 	return STEP_CLOSE;
 }

@@ -54,7 +54,8 @@ static bool is_field(const uint8_t *value, size_t len, const char *word)
 
 static enum step fail(struct server *server, const char *why)
 {
-	conn_log(&server->conn, LEVEL_WARNING, "could not ask for the role: %s", why);
+	conn_log(&server->conn, LEVEL_WARNING | KIND_SERVERS,
+	    "could not ask for the role: %s", why);
 	dial_fail_network(server, "could not ask for the role");
 	return STEP_CLOSE;
 }

@@ -35,7 +35,7 @@ static int demands_of(struct conn *conn, const struct database_config *db,
 
 	if (tls_setup_server(conn->site->tls, db, tls, &err) == 0)
 		return 0;
-	conn_log(conn, LEVEL_ERROR, "%s", err.text);
+	conn_log(conn, LEVEL_ERROR | KIND_TLS, "%s", err.text);
 	*reason = "TLS startup failed";
 	return -1;
 }

@@ -183,7 +183,7 @@ void drain_begin(struct server *server)
 {
 	struct pipeline_entry made_up;
 
-	conn_log(&server->conn, LEVEL_DEBUG,
+	conn_log(&server->conn, LEVEL_DEBUG | KIND_DISCONNECTIONS,
 	    "client disconnected while server was not ready, tidying up");
 	server->left_us = conn_now(&server->conn);
 	conn_hand_on(&server->conn, &drain_ops);

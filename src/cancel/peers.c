@@ -134,14 +134,14 @@ static void errand_destroy(struct conn *conn)
 	mem_free(errand);
 }
 
-static void errand_put_name(const struct conn *conn, char *out, size_t size)
+static void errand_name_it(const struct conn *conn, struct conn_name *out)
 {
-	snprintf(out, size, "peer/%d", conn_errand(conn)->peer->id);
+	out->peer = conn_errand(conn)->peer->id;
 }
 
 static const struct conn_kind errand_kind = {
     .letter = 'S',
-    .put_name = errand_put_name,
+    .name_it = errand_name_it,
     .rows = message_back_rows,
     .destroy = errand_destroy,
 };
@@ -232,7 +232,7 @@ static void errand_ended(struct conn *conn, const struct err *err)
 		return;
 	}
 	if (err)
-		conn_log(conn, LEVEL_WARNING, "cannot reach peer %d: %s",
+		conn_log(conn, LEVEL_WARNING | KIND_SERVERS, "cannot reach peer %d: %s",
 		    errand->peer->id, err->text);
 	errand_finish(errand, "connect failed");
 }

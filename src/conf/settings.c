@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log_levels.h"
 #include "base/networks.h"
 #include "base/text.h"
 #include "conf/setting_row.h"
@@ -134,6 +135,11 @@ static const char *const workers_words[] = {
     "62",
     "63",
     "64",
+};
+
+static const char *const log_format_words[] = {
+    [LOG_FORMAT_PLAIN] = "plain",
+    [LOG_FORMAT_JSON] = "json",
 };
 
 static const char *const client_disconnect_words[] = {
@@ -293,6 +299,8 @@ static int parse_str(const struct setting *row, const char **out, const char *te
 		    "cannot use the reserved \"pgbouncer\" database as "
 		    "an %s",
 		    row->name);
+	if ((row->flags & IS_LOG_LEVELS) && log_levels_parse(NULL, text, err) < 0)
+		return -1;
 	/* without an arena the text is a default, a literal of the table */
 	*out = arena ? arena_strdup(arena, text) : text;
 	return 0;

@@ -72,7 +72,7 @@ static void note_change(void *ctx, const char *text)
 	const struct site *site = ctx;
 
 	if (crew_is_control(site))
-		log_warning(site->log, "%s", text);
+		log_put(site->log, LEVEL_WARNING | KIND_RELOAD, NULL, "%s", text);
 }
 
 /* What logins and connections hold of the old ones stays with them. */

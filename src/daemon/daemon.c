@@ -57,7 +57,7 @@ static int check_old_process(
 	bool is_reboot = d->options->is_reboot;
 
 	if (is_reboot) {
-		log_warning(d->site.log,
+		log_put(d->site.log, LEVEL_WARNING | KIND_TAKEOVER, NULL,
 		    "Online restart is deprecated, use so_reuseport instead");
 		if (!dir || !*dir)
 			return err_set(err, "cannot reboot if unix dir not configured");
@@ -68,7 +68,7 @@ static int check_old_process(
 	}
 	if (!listen_is_in_use(&d->site, settings)) {
 		if (is_reboot)
-			log_info(d->site.log,
+			log_put(d->site.log, LEVEL_LOG | KIND_TAKEOVER, NULL,
 			    "old process not found, try to continue normally");
 		return 0;
 	}
@@ -228,6 +228,7 @@ static void take_apart(struct daemon *d)
 	team_stop(d);
 	if (site->loop)
 		stop_clocks(d);
+	log_flush(site->log);
 	/* Whoever cannot be closed now is closed by the system. */
 	if (d->team || floors_empty(site) < 0)
 		return;
@@ -239,7 +240,7 @@ static void take_apart(struct daemon *d)
 
 static void daemon_init(struct daemon *d, const struct options *options)
 {
-	struct log_config to_stderr = {.verbose = options->verbose};
+	struct log_config to_stderr = {.file = NULL};
 
 	memset(d, 0, sizeof(*d));
 	d->options = options;
@@ -254,6 +255,7 @@ static void daemon_init(struct daemon *d, const struct options *options)
 	d->site.verbs = &verbs;
 	listen_note_passed(&d->site);
 	d->site.log = log_new();
+	log_levels_set_all(&to_stderr.levels, options->verbose);
 	log_configure(d->site.log, &to_stderr);
 	if (options->is_quiet)
 		log_quiet(d->site.log);
@@ -269,7 +271,7 @@ int daemon_run(const struct options *options)
 	rc = start(&d, &err);
 	if (rc == 0) {
 		say_up(&d);
-		loop_run(d.site.loop);
+		floors_run(&d.site);
 	} else {
 		log_fatal(d.site.log, "%s", err.text);
 	}

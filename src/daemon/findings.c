@@ -73,7 +73,7 @@ static void log_lines(struct log *log, const char *at)
 			at++;
 			continue;
 		}
-		log_error(log, "%s", buf_text(&line));
+		log_put(log, LEVEL_ERROR | KIND_RELOAD, NULL, "%s", buf_text(&line));
 		buf_clear(&line);
 	}
 	buf_done(&line);
@@ -93,12 +93,13 @@ static void log_found(struct log *log, const struct found *found)
 	}
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
 		if (text_has_prefix(found->text, known[i])) {
-			log_error(
-			    log, "%s\n%s: %s", known[i], found->where, found->text);
+			log_put(log, LEVEL_ERROR | KIND_RELOAD, NULL, "%s\n%s: %s",
+			    known[i], found->where, found->text);
 			return;
 		}
 	}
-	log_error(log, "%s\n%s", found->text, found->where);
+	log_put(
+	    log, LEVEL_ERROR | KIND_RELOAD, NULL, "%s\n%s", found->text, found->where);
 }
 
 void findings_log_errors(const struct findings *f, struct log *log)
@@ -119,8 +120,8 @@ void findings_log_warnings(const struct findings *f, struct log *log)
 	while (next_found(f, &at, &found)) {
 		if (found.kind != FINDING_WARNING)
 			continue;
-		log_warning(
-		    log, *found.where ? "%s\n%s" : "%s", found.text, found.where);
+		log_put(log, LEVEL_WARNING | KIND_RELOAD, NULL,
+		    *found.where ? "%s\n%s" : "%s", found.text, found.where);
 	}
 }
 

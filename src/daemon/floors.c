@@ -77,11 +77,12 @@ static void on_zone(void *ctx, const struct dns_zone_news *news)
 	if (!crew_may_tell(site, news->zone, news->failure ? UINT64_MAX : news->serial))
 		return;
 	if (news->failure)
-		log_warning(site->log, "zone '%s' has no serial: %s", news->zone,
-		    news->failure);
+		log_put(site->log, LEVEL_WARNING | KIND_DNS, NULL,
+		    "zone '%s' has no serial: %s", news->zone, news->failure);
 	else
-		log_info(site->log, "zone '%s' serial changed: old=%u new=%u",
-		    news->zone, news->old_serial, news->serial);
+		log_put(site->log, LEVEL_LOG | KIND_DNS, NULL,
+		    "zone '%s' serial changed: old=%u new=%u", news->zone,
+		    news->old_serial, news->serial);
 }
 
 /* Limits hold for all sites; clients are the workers'. */
@@ -122,6 +123,23 @@ int floors_open(struct site *site, const struct settings *settings, struct crew 
 	catalog_set_service(site->catalog, &relay_service);
 	catalog_add_admin(site->catalog, &console_service);
 	return rc;
+}
+
+/* ---- running ---- */
+
+static void flush_log(void *ctx)
+{
+	struct site *site = ctx;
+
+	log_flush(site->log);
+}
+
+void floors_run(struct site *site)
+{
+	log_hold(site->log);
+	loop_on_turn_end(site->loop, flush_log, site);
+	loop_run(site->loop);
+	log_release(site->log);
 }
 
 /* ---- unmaking ---- */

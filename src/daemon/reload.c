@@ -27,6 +27,22 @@ static int verbose_of(const struct daemon *d, const struct settings *settings)
 	return d->options->verbose;
 }
 
+/* What a setting of its own switches off, unless log_levels says otherwise. */
+static void set_levels(struct log_levels *levels, int verbose, const struct settings *s)
+{
+	log_levels_set_all(levels, verbose);
+	if (!s->log_connections)
+		log_levels_set(levels, KIND_CONNECTIONS, LEVEL_WARNING);
+	if (!s->log_disconnections)
+		log_levels_set(levels, KIND_DISCONNECTIONS, LEVEL_WARNING);
+	if (!s->log_pooler_errors)
+		log_levels_set(levels, KIND_POOLER_ERRORS, LEVEL_ERROR);
+	if (!s->log_stats)
+		log_levels_set(levels, KIND_STATS, LEVEL_WARNING);
+	/* was checked with the configuration */
+	(void)log_levels_parse(levels, s->log_levels, NULL);
+}
+
 void reload_configure_log(struct daemon *d, const struct settings *s)
 {
 	struct log_config config = {
@@ -34,9 +50,10 @@ void reload_configure_log(struct daemon *d, const struct settings *s)
 	    .syslog = s->syslog,
 	    .syslog_ident = s->syslog_ident,
 	    .syslog_facility = s->syslog_facility,
-	    .verbose = verbose_of(d, s),
+	    .format = s->log_format == LOG_FORMAT_JSON ? LOG_JSON : LOG_PLAIN,
 	};
 
+	set_levels(&config.levels, verbose_of(d, s), s);
 	log_configure(d->site.log, &config);
 }
 
@@ -59,7 +76,8 @@ void reload_adopt(struct daemon *d, struct configuration *next)
 	const struct settings *s = &next->config->settings;
 
 	reload_configure_log(d, s);
-	log_debug(site->log, "configuration of %s: %zu databases, %zu users, %zu peers",
+	log_put(site->log, LEVEL_DEBUG | KIND_RELOAD, NULL,
+	    "configuration of %s: %zu databases, %zu users, %zu peers",
 	    next->config->file, next->config->database_count, next->config->user_count,
 	    next->config->peer_count);
 	struct adoption *adoption = adoption_new(&d->in_force, next);
@@ -76,7 +94,8 @@ void reload_changed_tls(struct daemon *d)
 
 	configuration_init(&next);
 	if (configuration_load_tls(&next, &d->in_force) > 0) {
-		log_info(d->site.log, "certificate files have changed, using them");
+		log_put(d->site.log, LEVEL_LOG | KIND_TLS, NULL,
+		    "certificate files have changed, using them");
 		struct adoption *adoption = adoption_new(&d->in_force, &next);
 		adoption_limit_to_tls(adoption);
 		adoption_spread(&d->site, adoption);
@@ -99,7 +118,8 @@ void reload_tell_warnings(struct daemon *d, const struct configuration *c)
 static int refused(struct daemon *d, struct configuration *next, struct err *err)
 {
 	findings_log_errors(&next->findings, d->site.log);
-	log_warning(d->site.log, "config file loading failed");
+	log_put(d->site.log, LEVEL_WARNING | KIND_RELOAD, NULL,
+	    "config file loading failed");
 	reload_configure_log(d, site_settings(&d->site));
 	findings_first_error(&next->findings, err);
 	return -1;
@@ -111,7 +131,8 @@ static void tell_changes(struct daemon *d, const struct configuration *next)
 
 	buf_init(&line, 0);
 	changes_put(&line, &d->in_force, next);
-	log_info(d->site.log, "configuration reloaded, changed: %s", buf_text(&line));
+	log_put(d->site.log, LEVEL_LOG | KIND_RELOAD, NULL,
+	    "configuration reloaded, changed: %s", buf_text(&line));
 	buf_done(&line);
 }
 
@@ -128,7 +149,8 @@ int reload_take(struct daemon *d, struct configuration *next, int result,
 
 	if (result < 0)
 		return refused(d, next, err);
-	log_debug(site->log, "reload: everything is read");
+	log_put(
+	    site->log, LEVEL_DEBUG | KIND_RELOAD, NULL, "reload: everything is read");
 	findings_log_errors(&next->findings, site->log);
 	reload_tell_warnings(d, next);
 	tell_changes(d, next);
@@ -137,10 +159,11 @@ int reload_take(struct daemon *d, struct configuration *next, int result,
 		next->users = NULL;
 	}
 	reload_adopt(d, next);
-	log_debug(
-	    site->log, "reload: databases, users, rules and certificates are in force");
+	log_put(site->log, LEVEL_DEBUG | KIND_RELOAD, NULL,
+	    "reload: databases, users, rules and certificates are in force");
 	(void)crew_each(site, forget_salted, NULL);
-	log_debug(site->log, "reload: derived keys are forgotten");
+	log_put(site->log, LEVEL_DEBUG | KIND_RELOAD, NULL,
+	    "reload: derived keys are forgotten");
 	return 0;
 }
 

@@ -95,7 +95,8 @@ static void turn_of_users(struct later *l)
 		loop_at_turn_end(site->loop, l);
 		return;
 	}
-	log_debug(site->log, "reload: the user list is in force");
+	log_put(site->log, LEVEL_DEBUG | KIND_RELOAD, NULL,
+	    "reload: the user list is in force");
 	run_finish(d, 0);
 }
 

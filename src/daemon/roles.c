@@ -370,9 +370,10 @@ static void take_apart(struct reading *r)
 
 static void start_log(struct reading *r, int verbose)
 {
-	struct log_config config = {.verbose = verbose};
+	struct log_config config = {.file = NULL};
 
 	r->site.log = log_new();
+	log_levels_set_all(&config.levels, verbose);
 	log_configure(r->site.log, &config);
 	if (!verbose)
 		log_divert(r->site.log, hear, r);

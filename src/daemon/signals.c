@@ -45,7 +45,8 @@ static void on_hup(void *ctx, int signo)
 
 	(void)signo;
 	takeover_interrupt(site, "got SIGHUP");
-	log_info(site->log, "got SIGHUP, re-reading config");
+	log_put(
+	    site->log, LEVEL_LOG | KIND_RELOAD, NULL, "got SIGHUP, re-reading config");
 	notify_reloading();
 	if (site->verbs->reload(site, NULL, &ignored) <= 0)
 		notify_ready();

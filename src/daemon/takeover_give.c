@@ -158,11 +158,11 @@ static void give_up(struct giving *g, const char *why)
 		(void)courier_send(
 		    g->courier, TAKEOVER_GIVEN_UP, why, strlen(why), -1, 0, &ignored);
 	if (g->is_first)
-		log_error(giving_log(g),
+		log_put(giving_log(g), LEVEL_ERROR | KIND_TAKEOVER, NULL,
 		    "takeover by process %d failed: %s; this process goes on",
 		    g->taker_pid, why);
 	else
-		log_warning(giving_log(g),
+		log_put(giving_log(g), LEVEL_WARNING | KIND_TAKEOVER, NULL,
 		    "process %d takes no more clients: %s; they stay until they leave",
 		    g->taker_pid, why);
 	g->phase = GIVING_SERVING;
@@ -216,15 +216,16 @@ static void commit(struct giving *g)
 	crew_all(site, let_go_of_site);
 	each_console(site, start_console);
 	if (g->is_first) {
-		log_info(giving_log(g),
+		log_put(giving_log(g), LEVEL_LOG | KIND_TAKEOVER, NULL,
 		    "process %d has taken over %zu clients and %zu idle servers; %zu "
 		    "clients stay here until they are done",
 		    g->taker_pid, g->counts.clients,
 		    g->counts.silent - g->counts.clients, staying);
 		close_doors(g);
 	} else {
-		log_debug(giving_log(g), "process %d has taken over %zu clients more",
-		    g->taker_pid, g->counts.clients);
+		log_put(giving_log(g), LEVEL_DEBUG | KIND_TAKEOVER, NULL,
+		    "process %d has taken over %zu clients more", g->taker_pid,
+		    g->counts.clients);
 	}
 	g->phase = GIVING_SERVING;
 	g->is_first = false;
@@ -454,11 +455,12 @@ static void serve_rest(struct giving *g)
 		return;
 	}
 	if (is_over && client_count > 0) {
-		log_info(site->log, "takeover_drain_timeout: closing %zu clients",
-		    client_count);
+		log_put(site->log, LEVEL_LOG | KIND_TAKEOVER, NULL,
+		    "takeover_drain_timeout: closing %zu clients", client_count);
 		crew_all(site, drop_rest);
 	} else if (client_count == 0 && (is_over || !takeover_has_elder(g->d))) {
-		log_info(site->log, "client connections dropped, exiting");
+		log_put(site->log, LEVEL_LOG | KIND_TAKEOVER, NULL,
+		    "client connections dropped, exiting");
 		loop_stop(site->loop);
 		return;
 	}
@@ -535,7 +537,8 @@ static void giving_ended(void *ctx, const struct err *err)
 	struct giving *g = ctx;
 
 	if (g->phase == GIVING_SERVING)
-		log_debug(giving_log(g), "process %d is gone", g->taker_pid);
+		log_put(giving_log(g), LEVEL_DEBUG | KIND_TAKEOVER, NULL,
+		    "process %d is gone", g->taker_pid);
 	else
 		give_up(g, err ? err->text : "it has ended");
 	close_later(g);
@@ -598,7 +601,8 @@ int takeover_give(
 	deadline_init(&g->due, giving_due);
 	d->giving = g;
 	*fd = ends[1];
-	log_info(site->log, "process %d takes over", g->taker_pid);
+	log_put(site->log, LEVEL_LOG | KIND_TAKEOVER, NULL, "process %d takes over",
+	    g->taker_pid);
 	hold_still(g);
 	return 0;
 }

@@ -86,8 +86,8 @@ static void fail(struct taking *t)
 	(void)courier_send(t->courier, TAKEOVER_FAILED, t->err.text,
 	    strlen(t->err.text), -1, SEND_PATIENCE_MS, &ignored);
 	if (!t->is_first)
-		log_warning(taking_log(t), "clients of process %d stay there: %s",
-		    t->old_pid, t->err.text);
+		log_put(taking_log(t), LEVEL_WARNING | KIND_TAKEOVER, NULL,
+		    "clients of process %d stay there: %s", t->old_pid, t->err.text);
 	give_back(t);
 }
 
@@ -286,7 +286,7 @@ static void taking_arrived(
 static void old_has_ended(struct taking *t)
 {
 	if (t->phase == TAKING_READY) {
-		log_warning(taking_log(t),
+		log_put(taking_log(t), LEVEL_WARNING | KIND_TAKEOVER, NULL,
 		    "process %d ended in the middle of the takeover; going on with "
 		    "what "
 		    "it had handed over",
@@ -363,7 +363,7 @@ static void let_loose(struct taking *t)
 
 static void say_taken(const struct taking *t)
 {
-	log_info(taking_log(t),
+	log_put(taking_log(t), LEVEL_LOG | KIND_TAKEOVER, NULL,
 	    "took over %zu clients and %zu idle servers from process %d",
 	    t->counts.clients, t->counts.servers, t->old_pid);
 }
@@ -373,7 +373,8 @@ int takeover_take(struct daemon *d, struct err *err)
 	struct taking *t;
 	int fd, console;
 
-	log_info(d->site.log, "takeover_init: launching connection");
+	log_put(d->site.log, LEVEL_LOG | KIND_TAKEOVER, NULL,
+	    "takeover_init: launching connection");
 	if (takeover_ask(site_settings(&d->site), &fd, &console, err) < 0)
 		return -1;
 	t = mem_zero(sizeof(*t));

@@ -157,7 +157,7 @@ static void *work(void *arg)
 	if (floors_open(&w->site, w->team->settings, d->crew, w->index, &w->err) == 0) {
 		take_after_control(&w->site, &d->site, w->index);
 		note(w, &w->is_up);
-		loop_run(w->site.loop);
+		floors_run(&w->site);
 	} else {
 		note(w, &w->has_failed);
 	}
@@ -209,7 +209,7 @@ static void worker_init(struct worker *w, struct team *team, unsigned index)
 	w->index = index;
 	w->stop.open = stop;
 	mem_init(&w->site.mem);
-	w->site.log = control->log;
+	w->site.log = log_for_worker(control->log, index);
 	w->site.verbs = control->verbs;
 	w->site.version = control->version;
 }
@@ -284,6 +284,8 @@ void team_stop(struct daemon *d)
 	/* What a worker still uses stays until the process ends. */
 	if (!are_all_gone)
 		return;
+	for (unsigned i = 0; i < team->count; i++)
+		log_free(&team->workers[i].site.log);
 	pthread_mutex_destroy(&team->lock);
 	pthread_cond_destroy(&team->changed);
 	mem_free(team);

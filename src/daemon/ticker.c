@@ -81,10 +81,8 @@ static void stats_due(struct deadline *due)
 
 	(void)crew_each(site, snapshot, NULL);
 	average_all(site, &average);
-	if (site_settings(site)->log_stats) {
-		ticker_stats_line(&average, "us", line);
-		log_info(site->log, "%s", line);
-	}
+	ticker_stats_line(&average, "us", line);
+	log_put(site->log, LEVEL_LOG | KIND_STATS, NULL, "%s", line);
 	ticker_stats_line(&average, "\u03bcs", line);
 	notify_status(line);
 	arm_stats(d);
@@ -94,7 +92,7 @@ static void note_freed(void *ctx, const char *text)
 {
 	const struct site *site = ctx;
 
-	log_info(site->log, "%s", text);
+	log_put(site->log, LEVEL_LOG | KIND_POOLS, NULL, "%s", text);
 }
 
 /* ctx: when any of them wants it next. */

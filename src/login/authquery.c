@@ -157,8 +157,8 @@ static void lookup_tell_nobody(struct login *login)
 {
 	struct client *client = login->client;
 
-	conn_log(
-	    &client->conn, LEVEL_LOG, "login failed: db=%s", login->startup.database);
+	conn_log(&client->conn, LEVEL_LOG | KIND_AUTH, "login failed: db=%s",
+	    login->startup.database);
 	if (login->method == AUTH_MD5 || login->method == AUTH_TRUST) {
 		client_fatal(client, ERROR_NO_SUCH_USER);
 		return;
@@ -240,7 +240,7 @@ static enum step query_settled(struct server *server)
 
 static enum step query_refused(struct server *server, const char *reason)
 {
-	conn_log(&server->conn, LEVEL_ERROR, "%s", reason);
+	conn_log(&server->conn, LEVEL_ERROR | KIND_AUTH, "%s", reason);
 	server_retire(server, reason);
 	return STEP_CLOSE;
 }
@@ -318,8 +318,8 @@ static enum step query_error(struct server *server, const struct message *m)
 	struct error_fields f;
 
 	codec_read_error(message_body(m), message_body_len(m), &f);
-	conn_log(&server->conn, LEVEL_ERROR, "S: error in auth_query: %s: %s",
-	    f.severity, f.message);
+	conn_log(&server->conn, LEVEL_ERROR | KIND_AUTH,
+	    "S: error in auth_query: %s: %s", f.severity, f.message);
 	server_retire(server, "error response from auth_query");
 	return STEP_CLOSE;
 }
@@ -506,16 +506,16 @@ static struct database *find_database(struct client *client)
 	if (name)
 		db = catalog_database(catalog, name, &is_new);
 	if (is_new)
-		conn_log(
-		    &client->conn, LEVEL_LOG, "registered new auto-database: %s", name);
+		conn_log(&client->conn, LEVEL_LOG | KIND_POOLS,
+		    "registered new auto-database: %s", name);
 	if (!db) {
-		conn_log(&client->conn, LEVEL_ERROR,
+		conn_log(&client->conn, LEVEL_ERROR | KIND_AUTH,
 		    "authentication database \"%s\" is not configured.", name);
 		client_fatal(client, ERROR_CONFIG_ERROR);
 		return NULL;
 	}
 	if (db->is_admin) {
-		conn_log(&client->conn, LEVEL_ERROR,
+		conn_log(&client->conn, LEVEL_ERROR | KIND_AUTH,
 		    "cannot use the reserved \"%s\" database as an auth_dbname",
 		    db->name);
 		client_fatal(client, ERROR_CONFIG_ERROR);

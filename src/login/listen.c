@@ -169,7 +169,8 @@ static void startup_ended(struct conn *conn, const struct err *err)
 	/* a connection that is lost is no fault of TLS */
 	if (err && conn->ops == &encrypted_ops &&
 	    stream_has_tls_failure(&conn->stream) && !stream_tls(&conn->stream))
-		conn_log(conn, LEVEL_WARNING, "TLS handshake error: %s", err->text);
+		conn_log(conn, LEVEL_WARNING | KIND_TLS, "TLS handshake error: %s",
+		    err->text);
 	conn_doom_quietly(conn, "client unexpected eof");
 }
 
@@ -186,7 +187,7 @@ static enum step startup_first(
 {
 	(void)taken;
 	if (len > 4 && proxy_header_begins(p, len))
-		conn_log(conn, LEVEL_WARNING,
+		conn_log(conn, LEVEL_WARNING | KIND_PROTOCOL,
 		    "PROXY header from an address that proxy_protocol_from does not "
 		    "list");
 	if (*p == TLS_HANDSHAKE_RECORD && has_tls(conn))

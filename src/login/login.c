@@ -211,8 +211,9 @@ static enum step login_authenticated(struct client *client)
 	struct pool *pool;
 
 	if (login->is_fake_db) {
-		conn_log(&client->conn, LEVEL_LOG, "login failed: db=%s user=%s",
-		    login->startup.database, login->startup.user);
+		conn_log(&client->conn, LEVEL_LOG | KIND_AUTH,
+		    "login failed: db=%s user=%s", login->startup.database,
+		    login->startup.user);
 		client_fatal(client, ERROR_NO_SUCH_DATABASE, login->startup.database);
 		return STEP_CLOSE;
 	}
@@ -384,20 +385,19 @@ static void login_closed(struct conn *conn, const char *reason)
 
 /* A client that is refused is named in the log by the user and database it asked for:
  * log watchers look for that. */
-static void login_put_name(const struct conn *conn, char *out, size_t size)
+static void login_name_it(const struct conn *conn, struct conn_name *out)
 {
 	const struct client *client = conn_client(conn);
 
 	if (client->user || !client->login || !client->login->is_named)
-		client_put_name(conn, out, size);
+		client_name_it(conn, out);
 	else
-		text_append(text_append(out, out + size, "(nodb)/"), out + size,
-		    client->login->startup.user);
+		out->user = client->login->startup.user;
 }
 
 static const struct conn_ops login_ops = {
     .name = "login",
-    .put_name = login_put_name,
+    .name_it = login_name_it,
     .message = login_message,
     .expired = login_clocks_expired,
     .review = login_clocks_review,
@@ -435,8 +435,8 @@ static void login_find_database(struct client *client)
 	    catalog_database(catalog, login->startup.database, &is_new);
 
 	if (is_new)
-		conn_log(&client->conn, LEVEL_LOG, "registered new auto-database: %s",
-		    login->startup.database);
+		conn_log(&client->conn, LEVEL_LOG | KIND_POOLS,
+		    "registered new auto-database: %s", login->startup.database);
 	login->is_fake_db = db == NULL;
 	if (!db)
 		return;
@@ -451,8 +451,8 @@ static int login_find_any_user(struct client *client)
 	if (!db)
 		return 0;
 	if (!db->forced_user) {
-		conn_log(
-		    &client->conn, LEVEL_ERROR, "auth_type=any requires forced user");
+		conn_log(&client->conn, LEVEL_ERROR | KIND_AUTH,
+		    "auth_type=any requires forced user");
 		client_fatal(client, ERROR_CONFIG_ERROR);
 		return -1;
 	}
@@ -479,7 +479,8 @@ static void login_find_user(struct client *client)
 	client->user = login_static_user(client);
 	if (client->user)
 		return;
-	conn_log(&client->conn, LEVEL_LOG, "no such user: %s", login->startup.user);
+	conn_log(&client->conn, LEVEL_LOG | KIND_AUTH, "no such user: %s",
+	    login->startup.user);
 	login->is_mock = true;
 }
 
@@ -490,7 +491,7 @@ static int login_find_external_user(struct client *client)
 	const struct database *db = client->database;
 
 	if (db && db->config && db->config->own.auth_user) {
-		conn_log(&client->conn, LEVEL_ERROR,
+		conn_log(&client->conn, LEVEL_ERROR | KIND_AUTH,
 		    "%s authentication does not go together with auth_user",
 		    client->login->method == AUTH_PAM ? "PAM" : "LDAP");
 		client_fatal(client, ERROR_CONFIG_ERROR);
@@ -506,12 +507,10 @@ static void login_log_attempt(const struct client *client)
 	const struct startup *startup = &client->login->startup;
 	char tls[TLS_TEXT];
 
-	if (site_settings(client->conn.site)->log_connections)
-		conn_log(&client->conn, LEVEL_LOG,
-		    "login attempt: db=%s user=%s tls=%s replication=%s",
-		    startup->database, startup->user,
-		    conn_tls_text(&client->conn, tls, "no"),
-		    client_replication_word(client));
+	conn_log(&client->conn, LEVEL_LOG | KIND_CONNECTIONS,
+	    "login attempt: db=%s user=%s tls=%s replication=%s", startup->database,
+	    startup->user, conn_tls_text(&client->conn, tls, "no"),
+	    client_replication_word(client));
 }
 
 /* The process's own user on the unix socket needs no password for the console. */
@@ -526,7 +525,8 @@ static enum step login_own_console(struct client *client)
 {
 	client->user = catalog_user(client->conn.site->catalog, "pgbouncer");
 	client->is_admin = true;
-	conn_log(&client->conn, LEVEL_LOG, "pgbouncer access from unix socket");
+	conn_log(
+	    &client->conn, LEVEL_LOG | KIND_AUTH, "pgbouncer access from unix socket");
 	login_log_attempt(client);
 	return login_authenticated(client);
 }

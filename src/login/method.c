@@ -120,7 +120,8 @@ static void method_named(void *ctx, const char *name, const struct err *err)
 
 	client->login->name_query = NULL;
 	if (!name)
-		conn_log(&client->conn, LEVEL_DEBUG, "no host name: %s", err->text);
+		conn_log(&client->conn, LEVEL_DEBUG | KIND_DNS, "no host name: %s",
+		    err->text);
 	method_go_on(client, name);
 }
 
@@ -128,7 +129,7 @@ static void method_unnamed(struct deadline *due)
 {
 	struct login *login = container_of(due, struct login, name_due);
 
-	conn_log(&login->client->conn, LEVEL_WARNING,
+	conn_log(&login->client->conn, LEVEL_WARNING | KIND_DNS,
 	    "the name of the client's host was not found out in time");
 	method_go_on(login->client, NULL);
 }

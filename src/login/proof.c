@@ -118,16 +118,18 @@ static enum proof proof_certificate(const struct client *client)
 	const struct tls *tls = stream_tls(&conn->stream);
 
 	if (!tls)
-		conn_log(conn, LEVEL_ERROR, "TLS connection required");
+		conn_log(conn, LEVEL_ERROR | KIND_AUTH, "TLS connection required");
 	else if (!tls_has_client_certificate(tls))
-		conn_log(conn, LEVEL_ERROR, "TLS client certificate required");
+		conn_log(
+		    conn, LEVEL_ERROR | KIND_AUTH, "TLS client certificate required");
 	else if (!login->is_mock && has_certificate(client, tls))
 		return PROOF_DONE;
 	else if (login->rule && login->rule->map)
-		conn_log(conn, LEVEL_ERROR, "ident map: %s does not have a match",
-		    login->rule->map);
+		conn_log(conn, LEVEL_ERROR | KIND_AUTH,
+		    "ident map: %s does not have a match", login->rule->map);
 	else
-		conn_log(conn, LEVEL_ERROR, "TLS certificate name mismatch");
+		conn_log(
+		    conn, LEVEL_ERROR | KIND_AUTH, "TLS certificate name mismatch");
 	return PROOF_FAILED;
 }
 

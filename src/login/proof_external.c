@@ -88,7 +88,7 @@ static void account_done(struct workers_job *job)
 		is_his = ident_may(login->rules->ident, login->rule->map, account->name,
 		    login->startup.user);
 	if (!is_his)
-		conn_log(&client->conn, LEVEL_WARNING,
+		conn_log(&client->conn, LEVEL_WARNING | KIND_AUTH,
 		    "account %s (uid %u) may not log in as %s",
 		    account->name ? account->name : "without a name", account->uid,
 		    login->startup.user);
@@ -133,7 +133,8 @@ static void password_done(struct judge *answer)
 	struct login *login = client->login;
 
 	if (answer->result < 0)
-		conn_log(&client->conn, LEVEL_WARNING, "%s", answer->err.text);
+		conn_log(
+		    &client->conn, LEVEL_WARNING | KIND_AUTH, "%s", answer->err.text);
 	else
 		login->password = mem_strdup(answer->password);
 	proof_external_end(client, answer->result == 0);

@@ -104,7 +104,7 @@ static void sasl_choose_verifier(struct client *client)
 		return;
 	}
 	if (secret->kind == SECRET_MD5)
-		conn_log(&client->conn, LEVEL_ERROR,
+		conn_log(&client->conn, LEVEL_ERROR | KIND_AUTH,
 		    "SCRAM authentication failed: user has MD5 secret");
 	login->is_mock = true;
 	scram_verifier_mock(&login->verifier, login->startup.user,
@@ -225,7 +225,7 @@ static enum proof sasl_step(struct client *client, const uint8_t *data, size_t l
 		break;
 	}
 	buf_wipe_done(&out);
-	conn_log(&client->conn, LEVEL_ERROR, "%s", err.text);
+	conn_log(&client->conn, LEVEL_ERROR | KIND_AUTH, "%s", err.text);
 	return is_final && !login->has_waited ? proof_fail_slowly(client)
 					      : PROOF_FAILED;
 }

@@ -32,7 +32,7 @@ static void proxy_free(struct client *client)
 
 static enum step proxy_refuse(struct conn *conn)
 {
-	conn_log(conn, LEVEL_WARNING,
+	conn_log(conn, LEVEL_WARNING | KIND_PROTOCOL,
 	    "no valid PROXY header, although proxy_protocol_from lists this address");
 	conn_doom(conn, "broken PROXY header");
 	return STEP_CLOSE;

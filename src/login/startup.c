@@ -97,7 +97,7 @@ static int apply_option(struct client *client, char *setting)
 		return set_tracked(client, i, value);
 	if (text_list_has(ignored, setting) || text_list_has(ignored, "options"))
 		return 0;
-	conn_log(&client->conn, LEVEL_WARNING,
+	conn_log(&client->conn, LEVEL_WARNING | KIND_PROTOCOL,
 	    "unsupported startup parameter in options: %s=%s", setting, value);
 	client_fatal(client, ERROR_UNSUPPORTED_OPTION, setting);
 	return -1;
@@ -200,8 +200,8 @@ static int read_param(
 		return set_tracked(client, i, p->value);
 	if (text_list_has(ignored_list(client), p->name))
 		return 0;
-	conn_log(&client->conn, LEVEL_WARNING, "unsupported startup parameter: %s=%s",
-	    p->name, p->value);
+	conn_log(&client->conn, LEVEL_WARNING | KIND_PROTOCOL,
+	    "unsupported startup parameter: %s=%s", p->name, p->value);
 	client_fatal(client, ERROR_UNSUPPORTED_PARAMETER, p->name);
 	return -1;
 }

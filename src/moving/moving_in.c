@@ -416,7 +416,7 @@ static void open_conn(
 	if (failed || has_failed)
 		conn_doom(conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
 	else
-		conn_log(conn, LEVEL_DEBUG, "taken over");
+		conn_log(conn, LEVEL_DEBUG | KIND_TAKEOVER, "taken over");
 }
 
 static struct prepared_text *find_text(

@@ -1,14 +1,11 @@
 /*
- * The event loop: turns, deadlines, what is put off, watches, signals.
- * Not here: what is done with a descriptor that is ready (stream, dns, the listeners).
+ * The event loop: turns, what is put off, watches, signals.  Not here: the order of
+ * deadlines, and what is done with a descriptor that is ready (stream, dns, the
+ * listeners).
  *
  * Sockets are watched in an epoll instance of the loop's own, for libevent keeps 190
  * bytes for each and queues each event before it tells it.  libevent has the signals;
  * its own epoll instance is one of the descriptors that are watched.
- *
- * Deadlines stand in a heap under heap_us, which is never later than what the owner
- * wants (at_us): one that moved later is put where it belongs when it comes up, so that
- * re-arming a timeout costs two stores.
  */
 #include "net/loop.h"
 
@@ -77,14 +74,14 @@ struct loop {
 	struct epoll_event *events; /* of the last wait */
 	uint16_t wait_number;
 	uint64_t now_us;
-	struct deadline **heap; /* from index 1 */
-	uint32_t heap_count, heap_cap;
-	uint64_t expiring_to_us; /* deadlines up to here are called; 0: none */
+	struct deadlines deadlines;
 	/* Rings without a count: an entry can leave without knowing its ring. */
 	struct node laters, turn_ends, reaped;
 	struct list signals;   /* struct signal_watch by .node */
 	struct list listening; /* struct listening by .node */
 	struct loop_counts counts;
+	void (*on_turn_end)(void *ctx);   /* may be NULL */
+	void *on_turn_end_ctx;            /* borrowed */
 	const struct loop_waiter *waiter; /* borrowed; NULL: epoll waits */
 	struct watch *libevent; /* of its epoll instance; NULL: that is not known */
 	bool is_stopping;
@@ -147,6 +144,12 @@ void loop_at_turn_end(struct loop *loop, struct later *l)
 	ring_add(&loop->turn_ends, l);
 }
 
+void loop_on_turn_end(struct loop *loop, void (*fn)(void *ctx), void *ctx)
+{
+	loop->on_turn_end = fn;
+	loop->on_turn_end_ctx = ctx;
+}
+
 void loop_reap(struct loop *loop, struct later *l)
 {
 	ring_add(&loop->reaped, l);
@@ -181,102 +184,9 @@ uint64_t loop_wall(const struct loop *loop)
 
 /* ---- deadlines ---- */
 
-static void heap_place(struct loop *loop, uint32_t at, struct deadline *d)
+struct deadlines *loop_deadlines(struct loop *loop)
 {
-	loop->heap[at] = d;
-	d->index = at;
-}
-
-static void heap_up(struct loop *loop, struct deadline *d)
-{
-	uint32_t at = d->index;
-
-	while (at > 1 && loop->heap[at / 2]->heap_us > d->heap_us) {
-		heap_place(loop, at, loop->heap[at / 2]);
-		at /= 2;
-	}
-	heap_place(loop, at, d);
-}
-
-static void heap_down(struct loop *loop, struct deadline *d)
-{
-	uint32_t at = d->index, child;
-
-	while ((child = at * 2) <= loop->heap_count) {
-		if (child < loop->heap_count &&
-		    loop->heap[child + 1]->heap_us < loop->heap[child]->heap_us)
-			child++;
-		if (loop->heap[child]->heap_us >= d->heap_us)
-			break;
-		heap_place(loop, at, loop->heap[child]);
-		at = child;
-	}
-	heap_place(loop, at, d);
-}
-
-static void heap_add(struct loop *loop, struct deadline *d)
-{
-	if (loop->heap_count + 1 >= loop->heap_cap) {
-		loop->heap_cap = loop->heap_cap ? loop->heap_cap * 2 : 64;
-		loop->heap =
-		    mem_resize(loop->heap, loop->heap_cap * sizeof(struct deadline *));
-	}
-	heap_place(loop, ++loop->heap_count, d);
-	heap_up(loop, d);
-}
-
-static void heap_remove(struct loop *loop, struct deadline *d)
-{
-	struct deadline *last = loop->heap[loop->heap_count--];
-
-	if (last != d) {
-		heap_place(loop, d->index, last);
-		heap_up(loop, last);
-		heap_down(loop, last);
-	}
-	d->index = 0;
-}
-
-void deadline_set(struct loop *loop, struct deadline *d, uint64_t at_us)
-{
-	/* One that is set while others are called waits for the next turn. */
-	if (at_us <= loop->expiring_to_us)
-		at_us = loop->expiring_to_us + 1;
-	d->at_us = at_us;
-	if (d->index && at_us >= d->heap_us)
-		return;
-	if (!d->index && at_us == UINT64_MAX)
-		return;
-	d->heap_us = at_us;
-	if (d->index)
-		heap_up(loop, d);
-	else
-		heap_add(loop, d);
-}
-
-void deadline_clear(struct loop *loop, struct deadline *d)
-{
-	d->at_us = UINT64_MAX;
-	if (d->index)
-		heap_remove(loop, d);
-}
-
-static void call_expired(struct loop *loop)
-{
-	loop->expiring_to_us = loop->now_us;
-	while (loop->heap_count && loop->heap[1]->heap_us <= loop->expiring_to_us) {
-		struct deadline *d = loop->heap[1];
-		if (d->at_us == d->heap_us) {
-			deadline_clear(loop, d);
-			d->expired(d);
-		} else if (d->at_us == UINT64_MAX) {
-			heap_remove(loop, d);
-		} else {
-			d->heap_us = d->at_us;
-			heap_down(loop, d);
-		}
-	}
-	loop->expiring_to_us = 0;
+	return &loop->deadlines;
 }
 
 /* ---- descriptors ---- */
@@ -587,7 +497,7 @@ void loop_free(struct loop **lp)
 	slab_free(&loop->watches);
 	mem_free(loop->interests);
 	mem_free(loop->events);
-	mem_free(loop->heap);
+	deadlines_done(&loop->deadlines);
 	mem_free(loop);
 	*lp = NULL;
 }
@@ -605,9 +515,9 @@ static int64_t wait_us(const struct loop *loop)
 
 	if (has_work(loop))
 		return 0;
-	if (!loop->heap_count || loop->heap[1]->heap_us == UINT64_MAX)
+	uint64_t at_us = deadlines_next(&loop->deadlines);
+	if (at_us == UINT64_MAX)
 		return loop->libevent ? -1 : SIGNALS_US;
-	uint64_t at_us = loop->heap[1]->heap_us;
 	uint64_t us = at_us > loop->now_us ? at_us - loop->now_us : 0;
 	return (int64_t)(us < most_us ? us : most_us);
 }
@@ -666,10 +576,12 @@ static void wait_for_events(struct loop *loop)
 static void turn(struct loop *loop)
 {
 	wait_for_events(loop);
-	call_expired(loop);
+	deadlines_call(&loop->deadlines, loop->now_us);
 	ring_run(&loop->laters);
 	ring_run(&loop->turn_ends);
 	ring_run(&loop->reaped);
+	if (loop->on_turn_end)
+		loop->on_turn_end(loop->on_turn_end_ctx);
 	loop_counts_end(&loop->counts, read_clock(CLOCK_MONOTONIC));
 }
 

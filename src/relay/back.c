@@ -181,7 +181,8 @@ static void back_begin_again(struct server *server)
 {
 	static const uint8_t sync[] = {'S', 0, 0, 0, 4};
 
-	conn_log(&server->conn, LEVEL_DEBUG, "prepared statement lost, trying again");
+	conn_log(&server->conn, LEVEL_DEBUG | KIND_SERVERS,
+	    "prepared statement lost, trying again");
 	server->link.is_trying_again = true;
 	if (server->link.segment->is_ended)
 		return;
@@ -296,7 +297,8 @@ static bool is_plain(const struct server *server, const struct message *m)
 
 static enum step back_broken(struct server *server, const struct message *m)
 {
-	conn_log(&server->conn, LEVEL_ERROR, "unexpected pkt from server: '%c'",
+	conn_log(&server->conn, LEVEL_ERROR | KIND_PROTOCOL,
+	    "unexpected pkt from server: '%c'",
 	    m->type >= 32 && m->type < 127 ? m->type : '?');
 	server_protocol_error(server, error_text(ERROR_UNKNOWN_PACKET));
 	return STEP_CLOSE;
@@ -332,8 +334,8 @@ static enum step back_last_words(struct server *server, const struct message *m)
 
 	if (message_is_whole(m)) {
 		codec_read_error(message_body(m), message_body_len(m), &f);
-		conn_log(&server->conn, LEVEL_LOG, "server said: %s: %s", f.severity,
-		    f.message);
+		conn_log(&server->conn, LEVEL_LOG | KIND_SERVERS, "server said: %s: %s",
+		    f.severity, f.message);
 	}
 	back_replace(server, "idle server got dirty");
 	return STEP_CLOSE;

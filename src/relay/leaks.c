@@ -169,8 +169,8 @@ static void tell_refusal(struct client *client, enum leak_kind kind)
 
 	buf_init(&error, 0);
 	error_print(text, sizeof(text), ERROR_STATE_REFUSED, leak_name(kind));
-	if (site_settings(client->conn.site)->log_pooler_errors)
-		conn_log(&client->conn, LEVEL_WARNING, "pooler error: %s", text);
+	conn_log(&client->conn, LEVEL_WARNING | KIND_POOLER_ERRORS, "pooler error: %s",
+	    text);
 	codec_put_error(&error, "ERROR", error_sqlstate(ERROR_STATE_REFUSED), text,
 	    NULL, leak_hint(kind));
 	conn_send(&client->conn, &error);

@@ -132,8 +132,8 @@ bool params_apply(struct server *server, struct client *client)
 		is_put = is_put || is_put_now;
 	}
 	if (is_put) {
-		conn_log(
-		    &server->conn, LEVEL_DEBUG, "varcache_apply: %s", buf_text(&sql));
+		conn_log(&server->conn, LEVEL_DEBUG | KIND_SERVERS,
+		    "varcache_apply: %s", buf_text(&sql));
 		server->link.is_applying = true;
 		server->link.apply_failed = false;
 		server_query(server, buf_text(&sql));
@@ -176,8 +176,8 @@ bool params_apply_again(struct server *server, struct client *client)
 		if (client_is_own(client, i) &&
 		    vars_is_put_set(&client->vars, &server->vars, i,
 			is_local ? "LOCAL " : "", &sql)) {
-			conn_log(&server->conn, LEVEL_DEBUG, "varcache_apply: %s",
-			    buf_text(&sql));
+			conn_log(&server->conn, LEVEL_DEBUG | KIND_SERVERS,
+			    "varcache_apply: %s", buf_text(&sql));
 			failed =
 			    sql.failed || server_command(server, buf_text(&sql), 0) < 0;
 		}
@@ -199,7 +199,7 @@ static void log_canonical(const struct client *client, const struct vars *server
 		const char *old = vars_get(&client->vars, i),
 			   *new = vars_get(server, i);
 		if (old && new &&strcmp(old, new) != 0)
-			conn_log(&client->conn, LEVEL_DEBUG,
+			conn_log(&client->conn, LEVEL_DEBUG | KIND_SERVERS,
 			    "varcache_set_canonical: setting %s to its canonical "
 			    "version "
 			    "%s -> %s",
@@ -215,7 +215,7 @@ int params_applied(struct server *server, struct client *client)
 		server_retire(server, error_text(ERROR_INVALID_SERVER_PARAMETER));
 		return -1;
 	}
-	if (log_is_on(client->conn.site->log, LEVEL_DEBUG))
+	if (log_is_on(client->conn.site->log, LEVEL_DEBUG | KIND_SERVERS))
 		log_canonical(client, &server->vars);
 	server->link.may_undo_set |= server->status == 'T';
 	learn(server);
@@ -228,8 +228,8 @@ void params_failed(struct server *server, const struct message *m)
 {
 	struct error_fields f;
 	codec_read_error(message_body(m), message_body_len(m), &f);
-	conn_log(&server->conn, LEVEL_ERROR, "varcache_apply failed: %s: %s",
-	    f.severity, f.message);
+	conn_log(&server->conn, LEVEL_ERROR | KIND_SERVERS,
+	    "varcache_apply failed: %s: %s", f.severity, f.message);
 	server->link.apply_failed = true;
 }
 

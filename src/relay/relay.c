@@ -205,8 +205,8 @@ static bool is_ignored(const struct server *server, const struct message *m)
 
 static enum step front_unknown(struct client *client, const struct message *m)
 {
-	conn_log(&client->conn, LEVEL_ERROR, "unknown pkt from client: %u/0x%x",
-	    m->type, m->type);
+	conn_log(&client->conn, LEVEL_ERROR | KIND_PROTOCOL,
+	    "unknown pkt from client: %u/0x%x", m->type, m->type);
 	client_fatal(client, ERROR_UNKNOWN_PACKET);
 	return STEP_CLOSE;
 }
@@ -248,7 +248,8 @@ static enum step front_message(struct conn *conn, const struct message *m)
 		return STEP_CLOSE;
 	}
 	if (m->type == 'Q' && site_settings(conn->site)->disable_pqexec) {
-		conn_log(conn, LEVEL_ERROR, "client used \"Query\" packet type");
+		conn_log(conn, LEVEL_ERROR | KIND_PROTOCOL,
+		    "client used \"Query\" packet type");
 		client_fatal(client, ERROR_PQEXEC_DISALLOWED);
 		return STEP_CLOSE;
 	}

@@ -18,17 +18,14 @@
 #include "wire/message.h"
 #include "wire/prepared.h"
 
-void client_put_name(const struct conn *conn, char *out, size_t size)
+void client_name_it(const struct conn *conn, struct conn_name *out)
 {
 	const struct client *client = conn_client(conn);
-	const char *database = "(nodb)", *user = "(nouser)";
+
 	if (client->database && client->user)
-		database = client->database->name;
+		out->database = client->database->name;
 	if (client->user)
-		user = client->user->name;
-	char *at = text_append(out, out + size, database);
-	at = text_append(at, out + size, "/");
-	text_append(at, out + size, user);
+		out->user = client->user->name;
 }
 
 static void client_destroy(struct conn *conn)
@@ -44,7 +41,7 @@ static void client_destroy(struct conn *conn)
 
 static const struct conn_kind client_kind = {
     .letter = 'C',
-    .put_name = client_put_name,
+    .name_it = client_name_it,
     .rows = message_front_rows,
     .destroy = client_destroy,
 };
@@ -133,9 +130,9 @@ static void client_tell(struct client *client, const char *severity,
     const char *sqlstate, const char *text, const struct elaboration *more)
 {
 	struct buf buf;
-	if (site_settings(client->conn.site)->log_pooler_errors)
-		conn_log(&client->conn, LEVEL_WARNING, "pooler error: %s%s%s", text,
-		    more->detail ? "\n" : "", more->detail ? more->detail : "");
+	conn_log(&client->conn, LEVEL_WARNING | KIND_POOLER_ERRORS,
+	    "pooler error: %s%s%s", text, more->detail ? "\n" : "",
+	    more->detail ? more->detail : "");
 	/* it would be taken for the rest of that message */
 	if (client_is_receiving_message(client))
 		return;

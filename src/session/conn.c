@@ -13,13 +13,17 @@
 #include "base/text.h"
 #include "wire/message.h"
 
-enum { REASON_MAX = 127, SMALL = 4096, CONN_TAG = 320 };
+enum { REASON_MAX = 127, SMALL = 4096 };
 enum {
 	STOPPED_STEP_US = 1000000
 }; /* how often a deadline looks whether time goes on */
 
-static const char *conn_tag(const struct conn *conn, char out[CONN_TAG]);
-static void conn_trace_received(const struct conn *conn, const struct message *m);
+/* Does the log show messages one by one? */
+static bool conn_is_traced(const struct conn *conn)
+{
+	return log_is_on(conn->site->log, LEVEL_TRACE | KIND_PROTOCOL);
+}
+
 static void conn_turn(struct later *l);
 static void conn_reap(struct later *l);
 static void conn_walk(
@@ -242,10 +246,9 @@ static void conn_take_along(struct conn *conn, size_t size)
 	conn->along_len += size;
 }
 
-/* The log shows messages one by one. */
 static bool conn_may_take_along(const struct conn *conn)
 {
-	return !conn->is_doomed && !log_is_on(conn->site->log, LEVEL_TRACE);
+	return !conn->is_doomed && !conn_is_traced(conn);
 }
 
 size_t conn_take_alike(struct conn *conn, const struct message *m)
@@ -337,8 +340,8 @@ static size_t conn_show(struct conn *conn, const struct message *m, enum step *s
 		conn_wipe(owner, m->bytes, m->have);
 	if (*step != STEP_NEXT)
 		return 0;
-	if (log_is_on(conn->site->log, LEVEL_TRACE))
-		conn_trace_received(conn, m);
+	if (conn_is_traced(conn))
+		conn_log_received(conn, m->type, m->size);
 	conn->passing = (uint32_t)(m->size - m->have);
 	return taken;
 }
@@ -488,7 +491,7 @@ int conn_secure(struct conn *conn, struct tls_context *context,
 
 	if (stream_start_tls(&conn->stream, context, peer, initial, len, &err) == 0)
 		return 0;
-	conn_log(conn, LEVEL_WARNING, "TLS handshake error: %s", err.text);
+	conn_log(conn, LEVEL_WARNING | KIND_TLS, "TLS handshake error: %s", err.text);
 	conn_doom(conn, "%s", reason);
 	return -1;
 }
@@ -634,23 +637,14 @@ static void conn_reap(struct later *l)
 	conn->kind->destroy(conn);
 }
 
-/* The line comes before anything else is said about the end: log parsers know it so. */
-static void conn_log_end(const struct conn *conn)
-{
-	uint64_t age_us = conn_now(conn) - conn->connect_us;
-
-	if (!conn->is_quiet && site_settings(conn->site)->log_disconnections)
-		conn_log(conn, LEVEL_LOG, "closing because: %s (age=%llus)",
-		    conn->reason, (unsigned long long)(age_us / 1000000));
-}
-
 static void conn_doom_with(struct conn *conn, const char *reason)
 {
 	if (conn->is_doomed)
 		return;
 	conn->is_doomed = true;
 	conn->reason = mem_strdup(reason);
-	conn_log_end(conn);
+	if (!conn->is_quiet)
+		conn_log_end(conn);
 	stream_pause(&conn->stream);
 	loop_later(conn->site->loop, &conn->wake);
 }
@@ -690,67 +684,10 @@ uint64_t conn_now(const struct conn *conn)
 	return loop_now(conn->site->loop);
 }
 
-static const char *conn_tag(const struct conn *conn, char out[CONN_TAG])
-{
-	char name[220], host[SOCK_PORT_TEXT];
-	if (conn->ops->put_name)
-		conn->ops->put_name(conn, name, sizeof(name));
-	else
-		conn->kind->put_name(conn, name, sizeof(name));
-	if (conn->remote.family == AF_UNIX) {
-		if (conn->peer_pid > 0)
-			snprintf(host, sizeof(host), "unix(%d):%d", conn->peer_pid,
-			    conn->unix_port);
-		else
-			snprintf(host, sizeof(host), "unix:%d", conn->unix_port);
-	} else {
-		sock_addr_text(&conn->remote, conn->unix_port, host);
-	}
-	const char *end = out + CONN_TAG;
-	char kind[] = {conn->kind->letter, '\0'};
-	char *at = text_append(out, end, kind);
-	at = text_append_hex(text_append(at, end, "-0x"), end, (uintptr_t)conn);
-	at = text_append(text_append(at, end, ": "), end, name);
-	text_append(text_append(at, end, "@"), end, host);
-	return out;
-}
-
-void conn_log(const struct conn *conn, enum log_level level, const char *fmt, ...)
-{
-	char tag[CONN_TAG];
-	va_list ap;
-	if (!log_is_on(conn->site->log, level))
-		return;
-	va_start(ap, fmt);
-	log_putv(conn->site->log, level, conn_tag(conn, tag), fmt, ap);
-	va_end(ap);
-}
-
-/* ---- what it does, for who looks at the log ---- */
-
-void conn_note_phase(const struct conn *conn, const struct conn_ops *next)
-{
-	if (conn->ops != next)
-		conn_log(
-		    conn, LEVEL_DEBUG, "phase: %s -> %s", conn->ops->name, next->name);
-}
-
-/* Never what is in it. */
-static void conn_trace_received(const struct conn *conn, const struct message *m)
-{
-	if (m->type)
-		conn_log(conn, LEVEL_TRACE, "received '%c', %llu bytes",
-		    m->type >= ' ' && m->type <= '~' ? m->type : '?',
-		    (unsigned long long)m->size);
-	else
-		conn_log(conn, LEVEL_TRACE, "received a startup packet, %llu bytes",
-		    (unsigned long long)m->size);
-}
-
 void conn_send(struct conn *conn, struct buf *buf)
 {
-	if (log_is_on(conn->site->log, LEVEL_TRACE))
-		conn_log(conn, LEVEL_TRACE, "sending %zu bytes of our own", buf->len);
+	if (conn_is_traced(conn))
+		conn_log_sending(conn, buf->len);
 	if (buf->failed || stream_write(&conn->stream, buf->bytes, buf->len) < 0)
 		conn_doom(conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
 	buf_clear(buf);

@@ -43,8 +43,8 @@ struct workers_job *salted_submit(struct site *site, const struct scram_due *due
 		return NULL;
 	}
 	if (workers_submit(site->workers, &key_job->job, err) == 0) {
-		log_debug(site->log, "deriving a SCRAM key, %u iterations",
-		    (unsigned)due->iterations);
+		log_put(site->log, LEVEL_DEBUG | KIND_AUTH, NULL,
+		    "deriving a SCRAM key, %u iterations", (unsigned)due->iterations);
 		return &key_job->job;
 	}
 	key_job_discard(key_job);

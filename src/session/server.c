@@ -15,14 +15,14 @@
 
 enum { PARAMETER_MAX = 1024 * 1024 };
 
-static void server_put_name(const struct conn *conn, char *out, size_t size)
+static void server_name_it(const struct conn *conn, struct conn_name *out)
 {
-	const struct server *server = conn_server(conn);
-	const struct pool *pool = server->seat.pool;
-	if (pool)
-		snprintf(out, size, "%s/%s", pool->database->name, pool->user->name);
-	else
-		snprintf(out, size, "(nodb)/(nouser)");
+	const struct pool *pool = conn_server(conn)->seat.pool;
+
+	if (!pool)
+		return;
+	out->database = pool->database->name;
+	out->user = pool->user->name;
 }
 
 static void server_destroy(struct conn *conn)
@@ -36,7 +36,7 @@ static void server_destroy(struct conn *conn)
 
 const struct conn_kind server_kind = {
     .letter = 'S',
-    .put_name = server_put_name,
+    .name_it = server_name_it,
     .rows = message_back_rows,
     .destroy = server_destroy,
 };
@@ -321,7 +321,7 @@ static enum step rest_message(struct conn *conn, const struct message *m)
 	struct error_fields f;
 
 	if (!server->is_unheard)
-		conn_log(conn, LEVEL_WARNING,
+		conn_log(conn, LEVEL_WARNING | KIND_PROTOCOL,
 		    "got packet '%c' from server when not linked",
 		    m->type >= 32 && m->type < 127 ? m->type : '?');
 	server->is_unheard = true;
@@ -330,7 +330,8 @@ static enum step rest_message(struct conn *conn, const struct message *m)
 	switch (m->type) {
 	case 'E':
 		codec_read_error(message_body(m), message_body_len(m), &f);
-		conn_log(conn, LEVEL_LOG, "server said: %s: %s", f.severity, f.message);
+		conn_log(conn, LEVEL_LOG | KIND_SERVERS, "server said: %s: %s",
+		    f.severity, f.message);
 		server_retire(server, "idle server got dirty");
 		break;
 	case 'S':

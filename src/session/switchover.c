@@ -288,8 +288,9 @@ static void succeed(struct switchover *s, const struct successor *to)
 
 	buf_init(&name, 0);
 	host_put_name(&host, &name);
-	log_info(s->site->log, "switchover of database '%s': it goes on at %s",
-	    s->database, buf_text(&name));
+	log_put(s->site->log, LEVEL_LOG | KIND_TAKEOVER, NULL,
+	    "switchover of database '%s': it goes on at %s", s->database,
+	    buf_text(&name));
 	buf_printf(
 	    &s->news, "database \"%s\" goes on at %s", s->database, buf_text(&name));
 	buf_done(&name);
@@ -299,8 +300,8 @@ static void succeed(struct switchover *s, const struct successor *to)
 
 static void fail(struct switchover *s, const char *why)
 {
-	log_warning(
-	    s->site->log, "switchover of database '%s' failed: %s", s->database, why);
+	log_put(s->site->log, LEVEL_WARNING | KIND_TAKEOVER, NULL,
+	    "switchover of database '%s' failed: %s", s->database, why);
 	s->failure = mem_strdup(why);
 	finish(s);
 }
@@ -441,7 +442,7 @@ static void stand_still(struct switchover *s)
 	if (s->site->crew)
 		loop_touch_clock(s->site->loop);
 	s->paused_us = loop_now(s->site->loop);
-	log_info(s->site->log,
+	log_put(s->site->log, LEVEL_LOG | KIND_TAKEOVER, NULL,
 	    "switchover of database '%s': paused, waiting for its next host",
 	    s->database);
 	buf_printf(&s->news,
@@ -456,7 +457,7 @@ static void end_unused(struct switchover *s, const struct database *db)
 	struct successor to = {.is_there = false};
 	struct host *named;
 
-	log_info(s->site->log,
+	log_put(s->site->log, LEVEL_LOG | KIND_TAKEOVER, NULL,
 	    "switchover of database '%s': it has no server connections", s->database);
 	buf_printf(&s->news,
 	    "database \"%s\" has opened no server connection: nothing was to be moved, "

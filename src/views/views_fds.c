@@ -150,7 +150,8 @@ static void send_with_fd(struct conn *conn, struct buf *out, int fd)
 
 	if (!conn->is_doomed && sock_send_fd(conn->stream.fd, out->bytes, out->len, fd,
 				    PATIENCE_MS, &err) < 0) {
-		conn_log(conn, LEVEL_WARNING, "cannot pass descriptors: %s", err.text);
+		conn_log(conn, LEVEL_WARNING | KIND_CONSOLE,
+		    "cannot pass descriptors: %s", err.text);
 		conn_doom(conn, "cannot pass descriptors");
 	}
 	mem_wipe(out->bytes, out->len);

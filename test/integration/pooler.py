@@ -182,7 +182,7 @@ class Pooler:
         if self.process.poll() is not None:
             raise AssertionError("pooler ended with %s:\n%s" % (
                 self.process.returncode, self.log()[-3000:]))
-        return " process up: " in self.log()
+        return re.search(r"[ \"]process up: ", self.log())
 
     @property
     def pid(self):

@@ -1,8 +1,11 @@
 """The log: format, events, destinations (operation.md 7)."""
 
+import contextlib
+import json
 import os
 import re
 import socket
+import threading
 import time
 
 import pytest
@@ -11,6 +14,7 @@ import waiting
 import wire
 from test_cli import AS_ROOT
 
+LEVELS = ("FATAL", "ERROR", "WARNING", "LOG", "DEBUG", "NOISE")
 LINE = (r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \S+ \[\d+\] "
         r"(FATAL|ERROR|WARNING|LOG|DEBUG|NOISE) \S.*$")
 
@@ -269,3 +273,180 @@ def test_syslog_takes_the_message_alone(make_pooler):
                 assert b" mine" in seen and b" LOG " not in seen, seen
         finally:
             os.unlink("/dev/log")
+
+
+# JSON
+
+TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d$"
+
+
+def objects(text):
+    """Returns what a log in JSON says; a parser reads each line."""
+    assert text.endswith("\n")
+    found = [json.loads(line) for line in text.split("\n")[:-1]]
+    for one in found:
+        assert re.match(TIME, one["time"]) and one["level"] in LEVELS and one["message"], one
+        assert list(one)[:3] == ["time", "level", "pid"]
+    return found
+
+
+def test_json_lines(make_pooler, pg):
+    """Every line of a run is an object, whatever strangers send, and what the tag says is in
+    members."""
+    pooler = make_pooler({"db": pg.conn()}, start=False, settings={
+        "log_format": "json", "verbose": 3, "stats_period": 1})
+    pooler.settings["logfile"] = pooler.path("log")
+    pooler.start()
+    with pooler.connect() as client:
+        client.query("select 1")
+        row = pooler.show_one("CLIENTS", user="trust_user")
+        server = pooler.show_one("SERVERS")
+    nasty = 'a"b\\c\nd\te\x1b\u2028\u00e4'
+    pooler.refusal(user=nasty)
+    with pooler.raw() as raw:
+        raw.send(wire.startup([("user", b"\xff\xfe"), ("database", "db")]))
+        raw.recv()
+    pooler.admin.query("SHOW nonsense", check=False)
+    pooler.wait_log('"kind":"stats"')
+    pooler.stop()
+    said = objects(pooler.read("log"))
+    assert objects(pooler.log()) == said
+    assert [one for one in said if one["message"] == "no such user: " + nasty]
+    assert [one for one in said if one.get("user") == "\ufffd\ufffd"]
+    ours = [one for one in said if one.get("ptr") == row["ptr"]]
+    login = next(one for one in ours if one["message"].startswith("login attempt"))
+    assert {name: login.get(name) for name in (
+        "level", "kind", "side", "id", "database", "user", "address", "port")} == {
+            "level": "LOG", "kind": "connections", "side": "client", "id": int(row["id"]),
+            "database": "db", "user": "trust_user", "address": row["addr"], "port": int(row["port"])}
+    assert any(one["side"] == "server" and one["port"] == pg.port for one in said
+               if one.get("ptr") == server["ptr"])
+
+
+def test_json_names_workers_and_unix_peers(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings={"log_format": "json", "workers": 2})
+    with pooler.connect(unix=True) as client:
+        client.query("select 1")
+    pooler.wait_log('"message":"closing because')
+    said = objects(pooler.log())
+    login = next(one for one in said if one["message"].startswith("login attempt"))
+    assert login["worker"] in (0, 1) and login["address"] == "unix"
+    assert login["peer_pid"] == os.getpid() and login["port"] == pooler.port
+    assert not any("worker" in one for one in said if one["message"].startswith("process up"))
+
+
+def test_format_changes_while_it_runs(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()})
+    for form in ("json", "plain"):
+        pooler.set("log_format", form)
+        mark = pooler.mark()
+        pooler.connect().close()
+        pooler.wait_log("closing because", mark)
+        if form == "json":
+            objects(pooler.log_since(mark))
+        else:
+            assert all(re.match(LINE, line) for line in pooler.log_since(mark).splitlines())
+
+
+# kinds of lines
+
+KINDS = {"connections": "login attempt", "disconnections": "closing because",
+         "pooler_errors": "pooler error", "stats": "stats: ", "auth": "no such user",
+         "servers": "could not connect", "protocol": "unsupported startup parameter",
+         "tls": "TLS handshake error", "dns": "DNS lookup failed",
+         "pools": "registered new auto-database", "reload": "configuration reloaded",
+         "takeover": "switchover of database", "console": "RELOAD command issued"}
+
+
+@pytest.fixture
+def liar():
+    """The port of a server that agrees to TLS and does not speak it."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def serve():
+            with contextlib.suppress(OSError):
+                while True:
+                    with listener.accept()[0] as sock:
+                        sock.recv(8)
+                        sock.sendall(b"S")
+                        sock.recv(8)
+                        sock.sendall(b"nonsense" * 8)
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+def provoke(pooler, database):
+    """Does something that each kind has a line about."""
+    pooler.connect().close()
+    pooler.refusal(user="nobody")
+    pooler.refusal(no_such_parameter="1")
+    pooler.connect(database).close()
+    with contextlib.ExitStack() as open_now:
+        broken = [open_now.enter_context(pooler.client(name)) for name in ("unknown", "missing", "lying")]
+        for client in broken:
+            client.send(client.startup_packet())
+        for client in broken:
+            client.expect_fatal("query_wait_timeout")
+    pooler.reload()
+    pooler.admin.query("SWITCHOVER two")
+
+
+def test_kinds_have_levels_of_their_own(make_pooler, pg, liar):
+    """A line of each kind is written, and is not when the level of its kind is off."""
+    pooler = make_pooler({
+        "db": pg.conn(), "*": pg.conn(), "unknown": "host=absent.invalid",
+        "two": "host=127.0.0.1,127.0.0.2 port=%d load_balance_hosts=disable" % pg.port,
+        "missing": "host=/absent port=1",
+        "lying": "host=127.0.0.1 port=%d sslmode=require" % liar},
+        settings={"log_format": "json", "stats_period": 1, "query_wait_timeout": 0.3,
+                  "server_login_retry": 0.1})
+    provoke(pooler, "postgres")
+    for kind, text in KINDS.items():
+        pooler.wait_log('"kind":"%s",.*"message":"%s' % (kind, text))
+    pooler.change(log_levels=", ".join(kind + ":off" for kind in KINDS))
+    mark = pooler.mark()
+    provoke(pooler, "template1")
+    pooler.set("log_levels", "stats:log")
+    pooler.wait_log('"kind":"stats"', mark)
+    kinds = {one["kind"] for one in objects(pooler.log_since(mark))}
+    assert kinds <= {"stats", "general", "connections", "disconnections", "console"}, kinds
+
+
+def test_debugging_lines_of_single_kinds(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings={
+        "log_connections": 0, "log_levels": "pools:noise, connections:debug, protocol:trace"})
+    pooler.connect().close()
+    pooler.wait_log(" DEBUG C-.* phase: ")
+    pooler.wait_log(" LOG C-.* login attempt: ")
+    pooler.wait_log(" NOISE pool db/trust_user: ")
+    pooler.wait_log(" NOISE C-.* received a startup packet")
+    pooler.reload()
+    assert " DEBUG reload: " not in pooler.log()
+
+
+def test_levels_that_are_not_known(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()})
+    refused = pooler.admin.query("SET log_levels = 'dsn:debug'", check=False).errors[0]
+    assert "for parameter log_levels: kind 'dsn' is unknown; known are: general, " in refused.field("D")
+    pooler.settings["log_levels"] = "dns:loud"
+    pooler.write_files()
+    refused = pooler.admin.query("RELOAD", check=False).errors[0]
+    assert "level 'loud' is unknown; known are: off, error, " in refused.field("D")
+
+
+# when lines are written
+
+def test_the_end_of_a_process_loses_no_line(make_pooler, pg):
+    """A fault ends the process in the middle of a turn, and TERM in an orderly way."""
+    pooler = make_pooler({"db": pg.conn()}, start=False)
+    pooler.settings["logfile"] = pooler.path("log")
+    pooler.start()
+    clients = [pooler.connect() for _ in range(5)]
+    pooler.signal("TERM")
+    for client in clients:
+        client.close()
+    pooler.wait_exit()
+    assert len(re.findall(" C-.*closing because", pooler.read("log"))) == 5
+    assert pooler.read("log") == pooler.log()

@@ -178,6 +178,8 @@ listen_backlog 128
 listen_port 6432
 log_connections 1
 log_disconnections 1
+log_format plain
+log_levels -
 log_pooler_errors 1
 log_stats 1
 max_client_conn 100

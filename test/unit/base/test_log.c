@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <regex.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,6 +23,7 @@
 #include <cmocka.h>
 /* clang-format on */
 
+#include "base/last_words.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -108,6 +110,22 @@ static int close_sinks(void **state)
 	rmdir(s->folder);
 	mem_free(s);
 	return 0;
+}
+
+static void configure(struct log *log, const char *file, int verbose)
+{
+	struct log_config config = {.file = file};
+
+	log_levels_set_all(&config.levels, verbose);
+	log_configure(log, &config);
+}
+
+static void configure_json(struct log *log, const char *file)
+{
+	struct log_config config = {.file = file, .format = LOG_JSON};
+
+	log_levels_set_all(&config.levels, 0);
+	log_configure(log, &config);
 }
 
 static void expect_content(const char *path, const char *wanted)
@@ -210,12 +228,12 @@ static void levels(void **state)
 	log_debug(log, "unseen");
 	log_put(log, LEVEL_NOISE, NULL, "unseen");
 	expect_content(s->stderr_path, "");
-	log_configure(log, &(struct log_config){.verbose = 1});
+	configure(log, NULL, 1);
 	assert_true(log_is_on(log, LEVEL_DEBUG));
 	assert_false(log_is_on(log, LEVEL_NOISE));
-	log_configure(log, &(struct log_config){.verbose = 2});
+	configure(log, NULL, 2);
 	assert_true(log_is_on(log, LEVEL_NOISE));
-	log_configure(log, &(struct log_config){.verbose = 1});
+	configure(log, NULL, 1);
 	assert_true(log_is_on(log, LEVEL_DEBUG));
 	assert_false(log_is_on(log, LEVEL_NOISE));
 	log_debug(log, "seen");
@@ -227,10 +245,9 @@ static void file_is_lazy_appended_and_reopened(void **state)
 {
 	struct sinks *s = *state;
 	struct log *log = log_new();
-	struct log_config config = {.file = s->file_path};
 	char moved[96];
 
-	log_configure(log, &config);
+	configure(log, s->file_path, 0);
 	log_quiet(log);
 	expect_content(s->file_path, "(no file)");
 	log_info(log, "one");
@@ -239,19 +256,17 @@ static void file_is_lazy_appended_and_reopened(void **state)
 	assert_int_equal(rename(s->file_path, moved), 0);
 	log_info(log, "two");
 	expect_match(moved, "^" STAMP "LOG one\n" STAMP "LOG two\n$");
-	log_configure(log, &config);
+	configure(log, s->file_path, 0);
 	log_info(log, "three");
 	expect_match(s->file_path, "^" STAMP "LOG three\n$");
-	log_configure(log, &config);
+	configure(log, s->file_path, 0);
 	log_info(log, "four");
 	expect_match(s->file_path, "^" STAMP "LOG three\n" STAMP "LOG four\n$");
 	unlink(moved);
 
-	config.file = "";
-	log_configure(log, &config);
+	configure(log, "", 0);
 	log_info(log, "nowhere");
-	config.file = "/dev/null";
-	log_configure(log, &config);
+	configure(log, "/dev/null", 0);
 	log_info(log, "nowhere");
 	expect_content(s->stderr_path, "");
 	log_free(&log);
@@ -265,7 +280,7 @@ static void file_that_cannot_be_opened_ends_the_process(void **state)
 	pid_t pid = fork();
 	if (!pid) {
 		struct log *log = log_new();
-		log_configure(log, &(struct log_config){.file = "/nonexistent/x"});
+		configure(log, "/nonexistent/x", 0);
 		log_quiet(log);
 		log_info(log, "x");
 		_exit(0);
@@ -283,12 +298,11 @@ static void syslog_gets_messages_up_to_log(void **state)
 {
 	static const int priorities[] = {LOG_CRIT, LOG_ERR, LOG_WARNING, LOG_INFO};
 	struct log *log = log_new();
-	struct log_config config = {.syslog = true,
-	    .verbose = 2,
-	    .syslog_ident = "pooler",
-	    .syslog_facility = "local3"};
+	struct log_config config = {
+	    .syslog = true, .syslog_ident = "pooler", .syslog_facility = "local3"};
 
 	(void)state;
+	log_levels_set_all(&config.levels, 2);
 	log_configure(log, &config);
 	for (int level = LEVEL_FATAL; level <= LEVEL_LOG; level++) {
 		log_put(log, (enum log_level)level, "tag", "100%% a\nb %d\n", level);
@@ -327,7 +341,7 @@ static void journal_gets_priorities(void **state)
 	    (uintmax_t)st.st_ino);
 	setenv("JOURNAL_STREAM", stream, 1);
 	struct log *log = log_new();
-	log_configure(log, &(struct log_config){.file = s->file_path, .verbose = 2});
+	configure(log, s->file_path, 2);
 	log_fatal(log, "a");
 	log_put(log, LEVEL_WARNING, "tag", "b\nc");
 	log_info(log, "d");
@@ -349,7 +363,7 @@ static void errno_survives(void **state)
 	struct sinks *s = *state;
 	struct log *log = log_new();
 
-	log_configure(log, &(struct log_config){.file = s->file_path});
+	configure(log, s->file_path, 0);
 	errno = ENOENT;
 	log_put(log, LEVEL_LOG, "tag", "%m");
 	assert_int_equal(errno, ENOENT);
@@ -383,6 +397,267 @@ static void lines_go_elsewhere(void **state)
 	expect_content(s->stderr_path, "");
 }
 
+/* ---- fields and JSON ---- */
+
+static const struct log_field source[] = {
+    {"side", LOG_FIELD_TEXT, {.text = "client"}},
+    {"ptr", LOG_FIELD_HEX, {.hex = 0xab}},
+    {"database", LOG_FIELD_TEXT, {.text = NULL}},
+    {"user", LOG_FIELD_TEXT, {.text = "o\"x\xff"}},
+    {"port", LOG_FIELD_NUMBER, {.number = 6432}},
+};
+static const struct log_field more[] = {
+    {"wait_ms", LOG_FIELD_MS, {.us = 12045}},
+    {"query", LOG_FIELD_TEXT, {.text = "select\n1"}},
+    {"plain", LOG_FIELD_TEXT, {.text = "word"}},
+    {"absent", LOG_FIELD_TEXT, {.text = NULL}},
+    {"delta", LOG_FIELD_NUMBER, {.number = -3}},
+};
+static const struct log_parts parts = {
+    .tag = "C-0xab: db/o@here:1",
+    .source = {source, sizeof(source) / sizeof(source[0])},
+    .more = {more, sizeof(more) / sizeof(more[0])},
+};
+
+static void __attribute__((format(printf, 4, 5))) put_with(
+    struct log *log, unsigned what, const struct log_parts *with, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	log_put_parts(log, what, with, fmt, ap);
+	va_end(ap);
+}
+
+static void fields_stand_behind_the_message(void **state)
+{
+	struct sinks *s = *state;
+	struct log *log = log_new();
+
+	put_with(log, LEVEL_LOG, &parts, "slow %d\nvery", 1);
+	expect_match(s->stderr_path,
+	    "^" STAMP "LOG C-0xab: db/o@here:1 slow 1\n\tvery wait_ms=12\\.045 "
+	    "query=\"select\\\\n1\" plain=word delta=-3\n$");
+	log_free(&log);
+}
+
+#define JSON_STAMP(level)                                                              \
+	"\\{\"time\":\"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{" \
+	"3}"                                                                           \
+	"[+-][0-9]{2}:[0-9]{2}\",\"level\":\"" level "\",\"pid\":[0-9]+,"
+
+static void json_has_members(void **state)
+{
+	struct sinks *s = *state;
+	struct log *log = log_new();
+	struct log *other = log_for_worker(log, 3);
+
+	configure_json(log, s->file_path);
+	assert_true(log_is_json(other));
+	put_with(log, LEVEL_WARNING | KIND_DNS, &parts, "a\tb\n\x01\n");
+	log_info(other, "plain %s", "\xc3\xa4\xe2\x80\xa8\xe2\x82");
+	expect_match(s->file_path,
+	    "^" JSON_STAMP(
+		"WARNING") "\"kind\":\"dns\",\"side\":\"client\","
+			   "\"ptr\":\"0xab\",\"user\":\"o\\\\\"x\\\\ufffd\",\"port\":"
+			   "6432,"
+			   "\"message\":\"a\\\\tb\\\\n\\\\u0001\",\"wait_ms\":12\\.045,"
+			   "\"query\":\"select\\\\n1\",\"plain\":\"word\",\"delta\":-"
+			   "3\\}\n" JSON_STAMP(
+			       "LOG") "\"worker\":3,\"kind\":\"general\","
+				      "\"message\":\"plain "
+				      "\xc3\xa4\\\\u2028\\\\ufffd\\\\ufffd\"\\}\n$");
+	log_free(&log);
+	log_info(other, "still there");
+	expect_match(s->file_path, "\"still there\"\\}\n$");
+	log_free(&other);
+}
+
+/* Whatever is told, the line is whole. */
+static void long_json_lines_are_whole(void **state)
+{
+	struct sinks *s = *state;
+	struct log *log = log_new();
+	struct log_field many[16];
+	struct log_parts long_parts = {
+	    .source = {many, 4}, .more = {many, sizeof(many) / sizeof(many[0])}};
+	char big[9000];
+
+	memset(big, '\x01', sizeof(big) - 1);
+	big[sizeof(big) - 1] = '\0';
+	for (size_t i = 0; i < sizeof(many) / sizeof(many[0]); i++)
+		many[i] = log_field_text("big", big);
+	configure_json(log, s->file_path);
+	log_quiet(log);
+	put_with(log, LEVEL_LOG, &long_parts, "%s", big);
+	configure(log, s->file_path, 0);
+	put_with(log, LEVEL_LOG, &long_parts, "%s", big);
+	log_info(log, "next");
+	char *text = text_read_file(s->file_path, NULL, NULL);
+	assert_memory_equal(text, "{\"time\":", 8);
+	char *end = strchr(text, '\n');
+	assert_memory_equal(end - 2, "\"}\n", 3);
+	assert_in_range(end - text, 20000, 32768);
+	end = strchr(end + 1, '\n');
+	assert_memory_equal(end - 1, "\"\n", 2);
+	assert_non_null(strstr(end, " LOG next\n"));
+	mem_free(text);
+	log_free(&log);
+}
+
+static void json_goes_to_syslog_and_journal(void **state)
+{
+	struct sinks *s = *state;
+	char stream[64];
+	struct stat st;
+	struct log_config config = {.syslog = true, .format = LOG_JSON};
+
+	assert_int_equal(fstat(STDERR_FILENO, &st), 0);
+	snprintf(stream, sizeof(stream), "%ju:%ju", (uintmax_t)st.st_dev,
+	    (uintmax_t)st.st_ino);
+	setenv("JOURNAL_STREAM", stream, 1);
+	struct log *log = log_new();
+	log_levels_set_all(&config.levels, 0);
+	log_configure(log, &config);
+	log_warning(log, "two\nlines");
+	assert_non_null(strstr(syslog_said, ",\"message\":\"two\\nlines\"}"));
+	assert_null(strchr(syslog_said, '\n'));
+	expect_match(
+	    s->stderr_path, "^<4>" JSON_STAMP("WARNING") ".*two\\\\nlines\"\\}\n$");
+	log_free(&log);
+	unsetenv("JOURNAL_STREAM");
+}
+
+static void kinds_have_levels(void **state)
+{
+	struct sinks *s = *state;
+	struct log *log = log_new();
+	struct log_config config = {.file = NULL};
+	struct err err;
+
+	log_levels_set_all(&config.levels, 0);
+	assert_int_equal(
+	    log_levels_parse(&config.levels, "dns:debug, stats : off", &err), 0);
+	log_configure(log, &config);
+	assert_true(log_is_on(log, LEVEL_DEBUG | KIND_DNS));
+	assert_false(log_is_on(log, LEVEL_NOISE | KIND_DNS));
+	assert_false(log_is_on(log, LEVEL_DEBUG));
+	log_put(log, LEVEL_DEBUG | KIND_DNS, NULL, "seen");
+	log_put(log, LEVEL_ERROR | KIND_STATS, NULL, "unseen");
+	log_put(log, LEVEL_FATAL | KIND_STATS, NULL, "last");
+	expect_match(s->stderr_path, "^" STAMP "DEBUG seen\n" STAMP "FATAL last\n$");
+	log_free(&log);
+}
+
+/* ---- lines that wait ---- */
+
+static void lines_wait_for_the_end_of_a_turn(void **state)
+{
+	struct sinks *s = *state;
+	struct log *log = log_new();
+	struct log *other = log_for_worker(log, 0);
+
+	configure(log, s->file_path, 0);
+	log_hold(log);
+	log_info(log, "one");
+	log_info(log, "two");
+	expect_content(s->stderr_path, "");
+	log_flush(log);
+	expect_match(s->stderr_path, "^" STAMP "LOG one\n" STAMP "LOG two\n$");
+	expect_match(s->file_path, "^" STAMP "LOG one\n" STAMP "LOG two\n$");
+	log_info(log, "three");
+	/* one that cannot wait takes along what waits */
+	log_info(other, "four");
+	expect_match(s->file_path, "three\n.*four\n$");
+	log_info(log, "five");
+	log_fatal(log, "six");
+	expect_match(s->file_path, "six\n$");
+	log_info(log, "seven");
+	configure(log, "", 0);
+	expect_match(s->file_path, "seven\n$");
+	log_info(log, "eight");
+	log_free(&log);
+	expect_match(s->stderr_path, "eight\n$");
+	log_free(&other);
+}
+
+static void much_does_not_wait(void **state)
+{
+	struct sinks *s = *state;
+	struct log *log = log_new();
+	struct stat st = {.st_size = 0};
+
+	configure(log, s->file_path, 0);
+	log_quiet(log);
+	log_hold(log);
+	for (int i = 0; i < 1000; i++)
+		log_info(log, "line %d of many that are said in one turn", i);
+	assert_int_equal(stat(s->file_path, &st), 0);
+	assert_true(st.st_size > 30000);
+	log_free(&log);
+	char *text = text_read_file(s->file_path, NULL, NULL), *at = text;
+	for (int i = 0; i < 1000; i++) {
+		char wanted[64];
+		snprintf(wanted, sizeof(wanted), "LOG line %d of many", i);
+		at = strstr(at, wanted);
+		assert_non_null(at);
+	}
+	mem_free(text);
+}
+
+/* What the process said before it ended so is in the log. */
+static void dies_by(struct sinks *s, void (*die)(void), int signo)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		struct log *log = log_new();
+		for (int i = 1; i < NSIG; i++)
+			signal(i, SIG_DFL);
+		configure(log, s->file_path, 0);
+		log_quiet(log);
+		log_hold(log);
+		log_info(log, "last words");
+		die();
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (signo)
+		assert_int_equal(WTERMSIG(status), signo);
+	else
+		assert_int_equal(WEXITSTATUS(status), 1);
+	expect_match(s->file_path, "^" STAMP "LOG last words\n$");
+	unlink(s->file_path);
+}
+
+static void die_of_abort(void)
+{
+	abort();
+}
+static void die_of_a_kill(void)
+{
+	kill(getpid(), SIGABRT);
+}
+static void die_of_segv(void)
+{
+	raise(SIGSEGV);
+}
+/* As who has no memory does. */
+static void die_of_no_memory(void)
+{
+	last_words_say();
+	_exit(1);
+}
+
+static void a_fault_loses_nothing(void **state)
+{
+	dies_by(*state, die_of_abort, SIGABRT);
+	dies_by(*state, die_of_a_kill, SIGABRT);
+	dies_by(*state, die_of_segv, SIGSEGV);
+	dies_by(*state, die_of_no_memory, 0);
+}
+
 #define WITH_SINKS(test) cmocka_unit_test_setup_teardown(test, open_sinks, close_sinks)
 
 int main(void)
@@ -398,6 +673,14 @@ int main(void)
 	    WITH_SINKS(journal_gets_priorities),
 	    WITH_SINKS(errno_survives),
 	    WITH_SINKS(lines_go_elsewhere),
+	    WITH_SINKS(fields_stand_behind_the_message),
+	    WITH_SINKS(json_has_members),
+	    WITH_SINKS(long_json_lines_are_whole),
+	    WITH_SINKS(json_goes_to_syslog_and_journal),
+	    WITH_SINKS(kinds_have_levels),
+	    WITH_SINKS(lines_wait_for_the_end_of_a_turn),
+	    WITH_SINKS(much_does_not_wait),
+	    WITH_SINKS(a_fault_loses_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

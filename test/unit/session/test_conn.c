@@ -258,7 +258,9 @@ static void nothing_is_taken_along_unseen(void **state)
 	struct line line;
 	line_open(&line, STEP_NEXT);
 	line.takes_to = 'S';
-	log_configure(line.stage->site.log, &(struct log_config){.verbose = 3});
+	struct log_config all = {.file = NULL};
+	log_levels_set_all(&all.levels, 3);
+	log_configure(line.stage->site.log, &all);
 	line_say(&line,
 	    "d\0\0\0\x04"
 	    "d\0\0\0\x04",

@@ -1,0 +1,162 @@
+/*
+ * What the log calls a connection, as a tag and as fields.
+ */
+#include "session/conn_log.h"
+
+#include <stdio.h>
+
+#include "base/text.h"
+#include "session/conn.h"
+
+enum { TAG = 320, NAME = 220, SOURCE_MOST = 10 };
+
+static void name_of(const struct conn *conn, struct conn_name *name)
+{
+	*name = (struct conn_name){.database = NULL};
+	if (conn->ops->name_it)
+		conn->ops->name_it(conn, name);
+	else
+		conn->kind->name_it(conn, name);
+}
+
+/* ---- plain ---- */
+
+static void put_name(const struct conn *conn, char out[NAME])
+{
+	const char *end = out + NAME;
+	struct conn_name name;
+
+	name_of(conn, &name);
+	if (name.peer) {
+		snprintf(out, NAME, "peer/%d", name.peer);
+		return;
+	}
+	char *at = text_append(out, end, name.database ? name.database : "(nodb)");
+	at = text_append(at, end, "/");
+	text_append(at, end, name.user ? name.user : "(nouser)");
+}
+
+static void put_address(const struct conn *conn, char out[SOCK_PORT_TEXT])
+{
+	if (conn->remote.family != AF_UNIX)
+		sock_addr_text(&conn->remote, conn->unix_port, out);
+	else if (conn->peer_pid > 0)
+		snprintf(out, SOCK_PORT_TEXT, "unix(%d):%d", conn->peer_pid,
+		    conn->unix_port);
+	else
+		snprintf(out, SOCK_PORT_TEXT, "unix:%d", conn->unix_port);
+}
+
+static const char *put_tag(const struct conn *conn, char out[TAG])
+{
+	char name[NAME], address[SOCK_PORT_TEXT];
+	const char *end = out + TAG;
+	const char letter[] = {conn->kind->letter, '\0'};
+
+	put_name(conn, name);
+	put_address(conn, address);
+	char *at = text_append(out, end, letter);
+	at = text_append_hex(text_append(at, end, "-0x"), end, (uintptr_t)conn);
+	at = text_append(text_append(at, end, ": "), end, name);
+	text_append(text_append(at, end, "@"), end, address);
+	return out;
+}
+
+/* ---- JSON ---- */
+
+static size_t put_source(const struct conn *conn, struct log_field out[SOURCE_MOST],
+    char address[SOCK_ADDR_TEXT])
+{
+	bool is_unix = conn->remote.family == AF_UNIX;
+	struct log_field *at = out;
+	struct conn_name name;
+
+	name_of(conn, &name);
+	*at++ = log_field_text("side", conn->kind->letter == 'C' ? "client" : "server");
+	*at++ = log_field_number("id", (int64_t)conn->id);
+	*at++ = log_field_hex("ptr", (uintptr_t)conn);
+	*at++ = log_field_text("database", name.database);
+	*at++ = log_field_text("user", name.user);
+	if (name.peer)
+		*at++ = log_field_number("peer", name.peer);
+	*at++ = log_field_text("address", sock_addr_ip(&conn->remote, address));
+	*at++ = log_field_number("port", is_unix ? conn->unix_port : conn->remote.port);
+	if (is_unix && conn->peer_pid > 0)
+		*at++ = log_field_number("peer_pid", conn->peer_pid);
+	return (size_t)(at - out);
+}
+
+/* ---- lines ---- */
+
+static void __attribute__((format(printf, 4, 0))) put_line(const struct conn *conn,
+    unsigned what, const struct log_fields *fields, const char *fmt, va_list ap)
+{
+	struct log *log = conn->site->log;
+	struct log_parts parts = {.more = *fields};
+	struct log_field source[SOURCE_MOST];
+	char tag[TAG], address[SOCK_ADDR_TEXT];
+
+	if (log_is_json(log)) {
+		parts.source.at = source;
+		parts.source.count = put_source(conn, source, address);
+	} else {
+		parts.tag = put_tag(conn, tag);
+	}
+	log_put_parts(log, what, &parts, fmt, ap);
+}
+
+void conn_log(const struct conn *conn, unsigned what, const char *fmt, ...)
+{
+	static const struct log_fields none;
+	va_list ap;
+
+	if (!log_is_on(conn->site->log, what))
+		return;
+	va_start(ap, fmt);
+	put_line(conn, what, &none, fmt, ap);
+	va_end(ap);
+}
+
+void conn_log_fields(const struct conn *conn, unsigned what,
+    const struct log_fields *fields, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!log_is_on(conn->site->log, what))
+		return;
+	va_start(ap, fmt);
+	put_line(conn, what, fields, fmt, ap);
+	va_end(ap);
+}
+
+void conn_log_end(const struct conn *conn)
+{
+	uint64_t age_us = loop_now(conn->site->loop) - conn->connect_us;
+
+	conn_log(conn, LEVEL_LOG | KIND_DISCONNECTIONS,
+	    "closing because: %s (age=%llus)", conn->reason,
+	    (unsigned long long)(age_us / 1000000));
+}
+
+void conn_log_phase(const struct conn *conn, const struct conn_ops *next)
+{
+	if (conn->ops != next)
+		conn_log(conn, LEVEL_DEBUG | KIND_CONNECTIONS, "phase: %s -> %s",
+		    conn->ops->name, next->name);
+}
+
+void conn_log_received(const struct conn *conn, uint8_t type, uint64_t size)
+{
+	if (type)
+		conn_log(conn, LEVEL_TRACE | KIND_PROTOCOL, "received '%c', %llu bytes",
+		    type >= ' ' && type <= '~' ? type : '?', (unsigned long long)size);
+	else
+		conn_log(conn, LEVEL_TRACE | KIND_PROTOCOL,
+		    "received a startup packet, %llu bytes", (unsigned long long)size);
+}
+
+void conn_log_sending(const struct conn *conn, size_t len)
+{
+	conn_log(
+	    conn, LEVEL_TRACE | KIND_PROTOCOL, "sending %zu bytes of our own", len);
+}
