@@ -259,7 +259,7 @@ bench-programs: $(BENCH_BIN)
 
 # ------------------------------------------------------------- whole program
 
-.PHONY: setup-venv check check-integration check-structure check-docs check-dist demo bench oracle
+.PHONY: setup-venv check check-integration check-structure check-docs check-dist check-deb demo bench oracle
 VENV   := $(abspath $(BUILD))/venv
 PYTHON := $(VENV)/bin/python
 
@@ -285,6 +285,11 @@ check-docs: $(BIN)
 
 check-dist: dist
 	@test/check/dist $(DIST) '$(CC)'
+
+# The package holds the program as it is: what counts is what is around it.
+check-deb: dist $(BIN)
+	@PROGRAM='$(abspath $(BIN))' DEB_BUILD_OPTIONS='nocheck nostrip' test/setup/make-deb $(DIST) $(BUILD)/deb
+	@test/check/deb $(BUILD)/deb
 
 # All tests, in groups; the last line is the sum.
 check:
@@ -351,38 +356,82 @@ c_sources = $(filter %.c,$(c_files))
 
 # ------------------------------------------------------------------- install
 
-.PHONY: install uninstall dist
-SAMPLES := etc/pgbouncer.ini etc/pgbouncer-minimal.ini etc/userlist.txt
-UNITS   := etc/pgbouncer.service etc/pgbouncer.socket
+.PHONY: install install-config uninstall dist deb rpm
+SAMPLES := etc/pgbouncer.ini etc/pgbouncer-minimal.ini etc/userlist.txt etc/fail2ban-filter.conf \
+	etc/fail2ban-jail.conf
 GUIDES  := README.md CHANGELOG.md $(wildcard doc/*.md)
 RECIPES := $(wildcard doc/recipes/*.md)
+UNITS   := etc/pgbouncer.service etc/pgbouncer.socket
 to = $(DESTDIR)$(1)
 
+# Where systemd looks below each prefix; and the account and folders of the service.
+unitdir           ?= $(prefix)/lib/systemd/system
+tmpfilesdir       ?= $(prefix)/lib/tmpfiles.d
+sysusersdir       ?= $(prefix)/lib/sysusers.d
+examplesdir        = $(docdir)/examples
+service_user      ?= pgbouncer
+service_rundir    ?= /run/pgbouncer
+service_socketdir ?= /tmp
+
+# put FILE,FOLDER,NAME: with the paths and the account of this installation.
+put = sed -e 's,/usr/local/bin/,$(bindir)/,g' -e 's,/usr/local/libexec/,$(libexecdir)/,g' \
+	-e 's,/etc/pgbouncer/,$(sysconfdir)/pgbouncer/,g' \
+	-e 's,^ListenStream=/tmp/,ListenStream=$(service_socketdir)/,' \
+	-e '/^RuntimeDirectory/!s,/run/pgbouncer\b,$(service_rundir),g' -e 's,^User=.*,User=$(service_user),' \
+	-e 's,\(su\|0750\|0755\) pgbouncer pgbouncer,\1 $(service_user) $(service_user),' \
+	$(1) >$(call to,$(2))/$(3) && chmod 644 $(call to,$(2))/$(3)
+
 install: $(BIN)
-	$(INSTALL) -d $(call to,$(bindir)) $(call to,$(mandir)/man1) $(call to,$(mandir)/man5) $(call to,$(docdir))/recipes
+	$(INSTALL) -d $(foreach d,$(bindir) $(libexecdir)/pgbouncer $(mandir)/man1 $(mandir)/man5 $(examplesdir) $(docdir)/recipes \
+	    $(unitdir) $(tmpfilesdir) $(sysusersdir),$(call to,$d))
 	$(INSTALL) -m 755 $(BIN) $(call to,$(bindir))/pgbouncer
+	$(INSTALL) -m 755 etc/pgbouncer-reload $(call to,$(libexecdir))/pgbouncer/reload
 	$(INSTALL) -m 644 doc/pgbouncer.1 $(call to,$(mandir)/man1)/pgbouncer.1
 	$(INSTALL) -m 644 doc/pgbouncer.ini.5 $(call to,$(mandir)/man5)/pgbouncer.ini.5
 	echo '.so man5/pgbouncer.ini.5' >$(call to,$(mandir)/man5)/pgbouncer.5
 	chmod 644 $(call to,$(mandir)/man5)/pgbouncer.5
-	$(INSTALL) -m 644 $(SAMPLES) $(GUIDES) $(call to,$(docdir))
+	$(INSTALL) -m 644 $(GUIDES) $(call to,$(docdir))
 	$(INSTALL) -m 644 $(RECIPES) $(call to,$(docdir))/recipes
-	for u in $(UNITS); do \
-	    sed 's,/usr/local/bin/,$(bindir)/,' $$u >$(call to,$(docdir))/$${u#etc/} && \
-	    chmod 644 $(call to,$(docdir))/$${u#etc/} || exit 1; done
+	$(INSTALL) -m 644 $(SAMPLES) $(call to,$(examplesdir))
+	$(call put,etc/pgbouncer.logrotate,$(examplesdir),pgbouncer.logrotate)
+	$(foreach u,$(UNITS),$(call put,$u,$(unitdir),$(notdir $u)) &&) :
+	$(call put,etc/pgbouncer.tmpfiles,$(tmpfilesdir),pgbouncer.conf)
+	$(call put,etc/pgbouncer.sysusers,$(sysusersdir),pgbouncer.conf)
+
+# What an administrator changes is written once, and neither replaced nor uninstalled.
+keep = test -e $(call to,$(2))/$(3) || { $(call put,$(1),$(2),$(3)) && chmod $(4) $(call to,$(2))/$(3); }
+install-config:
+	$(INSTALL) -d $(call to,$(sysconfdir)/pgbouncer) $(call to,$(sysconfdir)/logrotate.d)
+	$(call keep,etc/packaging/pgbouncer.ini,$(sysconfdir)/pgbouncer,pgbouncer.ini,640)
+	$(call keep,etc/packaging/userlist.txt,$(sysconfdir)/pgbouncer,userlist.txt,640)
+	$(call keep,etc/pgbouncer.logrotate,$(sysconfdir)/logrotate.d,pgbouncer,644)
 
 uninstall:
-	rm -f $(call to,$(bindir))/pgbouncer $(call to,$(mandir)/man1)/pgbouncer.1 \
-	    $(call to,$(mandir)/man5)/pgbouncer.ini.5 $(call to,$(mandir)/man5)/pgbouncer.5 \
-	    $(addprefix $(call to,$(docdir))/,$(notdir $(SAMPLES) $(UNITS) $(GUIDES))) \
-	    $(addprefix $(call to,$(docdir))/recipes/,$(notdir $(RECIPES)))
-	-rmdir $(call to,$(docdir))/recipes $(call to,$(docdir)) 2>/dev/null
+	rm -f $(call to,$(bindir))/pgbouncer $(call to,$(libexecdir))/pgbouncer/reload \
+	    $(call to,$(mandir)/man1)/pgbouncer.1 $(call to,$(mandir)/man5)/pgbouncer.ini.5 \
+	    $(call to,$(mandir)/man5)/pgbouncer.5 $(addprefix $(call to,$(docdir))/,$(notdir $(GUIDES))) \
+	    $(addprefix $(call to,$(docdir))/recipes/,$(notdir $(RECIPES))) \
+	    $(addprefix $(call to,$(examplesdir))/,$(notdir $(SAMPLES) etc/pgbouncer.logrotate)) \
+	    $(addprefix $(call to,$(unitdir))/,$(notdir $(UNITS))) \
+	    $(call to,$(tmpfilesdir))/pgbouncer.conf $(call to,$(sysusersdir))/pgbouncer.conf
+	-rmdir $(call to,$(docdir))/recipes $(call to,$(examplesdir)) $(call to,$(docdir)) $(call to,$(libexecdir))/pgbouncer 2>/dev/null
 
-DIST = $(BUILD)/$(PACKAGE_TARNAME)-$(VERSION).tar.gz
+# ------------------------------------------------------------------ packages
+
+# The archive is the same bytes from the same commit, whoever makes it, where and when.
+NAME = $(PACKAGE_TARNAME)-$(VERSION)
+DIST = $(BUILD)/$(NAME).tar.gz
+SOURCE_DATE_EPOCH ?= $(shell git -c safe.directory='*' log -1 --format=%ct 2>/dev/null || stat -c %Y configure.ac)
 dist:
-	@test/setup/list-files | tar -czf $(DIST) --no-recursion --owner=0 --group=0 --numeric-owner --sort=name \
-	    --transform 's,^,$(PACKAGE_TARNAME)-$(VERSION)/,' -T -
+	@test/setup/list-files | LC_ALL=C TZ=UTC tar -cf - --format=gnu --no-recursion --owner=0 --group=0 --numeric-owner \
+	    --mtime=@$(SOURCE_DATE_EPOCH) --mode=u=rwX,go=rX --transform 's,^,$(NAME)/,' -T - | gzip -9n >$(DIST)
 	@echo $(DIST)
+
+# Both are built from the archive, in a folder of their own.
+deb: dist
+	@test/setup/make-deb $(DIST) $(BUILD)/deb
+rpm: dist
+	@test/setup/make-rpm $(DIST) $(BUILD)/rpm
 
 clean:
 	rm -rf $(BUILD)
@@ -395,8 +444,12 @@ help:
 	@echo 'make VARIANT=V           debug, asan (with UBSan), tsan, cov or fuzz, each in $(BUILD)/V'
 	@echo 'make demo                build, then start a scratch PostgreSQL and the pooler and compare them'
 	@echo 'make check               run every test; installs packages that are missing'
-	@echo 'make install uninstall   prefix=/usr/local, DESTDIR='
-	@echo 'make dist                $(BUILD)/pgbouncer-VERSION.tar.gz'
+	@echo 'make install uninstall   prefix=/usr/local, DESTDIR=; units, account, manual pages, examples'
+	@echo 'make install-config      a first configuration in sysconfdir=/etc, where there is none'
+	@echo 'make dist                $(BUILD)/pgbouncer-VERSION.tar.gz, the same bytes from the same commit'
+	@echo 'make deb rpm             packages, in $(BUILD)/deb and $(BUILD)/rpm'
+	@echo 'make check-dist          build the archive by itself; install, run, uninstall'
+	@echo 'make check-deb           install, upgrade and remove the Debian package (as root)'
 	@echo 'make docs                write the generated references, manuals and sample ini'
 	@echo 'make html                the documents as pages for a browser, in $(BUILD)/html (needs pandoc)'
 	@echo 'make format lint         lay out all C files with clang-format; examine them with clang-tidy'

@@ -51,6 +51,8 @@ int log_check_file(const char *path, struct err *err);
 void log_forked(struct log *log);
 /* Stops writing to stderr, as -q and -d ask for. */
 void log_quiet(struct log *log);
+/* Is stderr the stream that the journal gave this process? */
+bool log_has_journal(const struct log *log);
 
 /* From now on lines of this thread, which calls it, may wait for log_flush, to leave
  * together: between two turns of its loop.  A fault of the process still writes them.

@@ -8,6 +8,8 @@
 #include <stdint.h>
 
 void notify_ready(void);
+/* Ready, too, and from now on the main process of the service. */
+void notify_taken_over(void);
 void notify_reloading(void);
 void notify_stopping(void);
 /* Text for `systemctl status`. */

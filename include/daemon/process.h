@@ -4,6 +4,7 @@
 #ifndef DAEMON_PROCESS_H
 #define DAEMON_PROCESS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -20,8 +21,9 @@ int process_write_pidfile(const char *path, struct err *err);
 
 /* Leave the terminal: the caller goes on as a grandchild, and the parent ends here: at
  * once, or with starter (process_tell_starter) when it is told that all is well; it
- * ends with status 1 when the grandchild ends without that. */
-int process_to_background(int *starter, struct err *err);
+ * ends with status 1 when the grandchild ends without that.  Input and output are gone
+ * then, and stderr unless it is kept. */
+int process_to_background(int *starter, bool keeps_stderr, struct err *err);
 /* -1: nobody waits. */
 void process_tell_starter(int *starter);
 

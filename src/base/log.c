@@ -361,6 +361,11 @@ void log_quiet(struct log *log)
 	log->shared->quiet = true;
 }
 
+bool log_has_journal(const struct log *log)
+{
+	return log->shared->journal;
+}
+
 void log_divert(struct log *log, log_take_fn *take, void *ctx)
 {
 	log->shared->take = take;

@@ -91,8 +91,12 @@ static int go_background(
 		return -1;
 	if (!d->options->is_daemon)
 		return 0;
-	log_quiet(d->site.log);
-	int rc = process_to_background(d->takes_over ? &d->starter : NULL, err);
+	/* A service that restarts online goes on to log where it did. */
+	bool keeps_stderr = d->takes_over && log_has_journal(d->site.log);
+	if (!keeps_stderr)
+		log_quiet(d->site.log);
+	int rc = process_to_background(
+	    d->takes_over ? &d->starter : NULL, keeps_stderr, err);
 	log_forked(d->site.log);
 	return rc;
 }
@@ -177,7 +181,7 @@ static void say_up(struct daemon *d)
 	    "process up: PgBouncer %s, libevent %s (%s), adns: %s, tls: %s",
 	    version_number(), loop_library_version(), loop_method(site->loop),
 	    dns_library_version(), version_tls());
-	notify_ready();
+	d->takes_over ? notify_taken_over() : notify_ready();
 	process_tell_starter(&d->starter);
 }
 

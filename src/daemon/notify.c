@@ -40,6 +40,14 @@ void notify_ready(void)
 	notify("READY=1");
 }
 
+void notify_taken_over(void)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "MAINPID=%ld\nREADY=1", (long)getpid());
+	notify(text);
+}
+
 /* The manager tells this reload from earlier ones by the clock. */
 void notify_reloading(void)
 {

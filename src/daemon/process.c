@@ -137,14 +137,14 @@ static int fork_twice(const int pipe_ends[2], struct err *err)
 	return 0;
 }
 
-int process_to_background(int *starter, struct err *err)
+int process_to_background(int *starter, bool keeps_stderr, struct err *err)
 {
 	int ends[2];
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	if (null < 0)
 		return err_set(err, "could not open /dev/null: %s", strerror(errno));
-	for (int fd = 0; fd <= 2; fd++)
+	for (int fd = 0; fd <= (keeps_stderr ? 1 : 2); fd++)
 		dup2(null, fd);
 	if (null > 2)
 		close(null);

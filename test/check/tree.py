@@ -1,7 +1,7 @@
 """What the checks know about the source tree: its files, and which floor each is on."""
 import os
 
-FOLDERS = ("src", "include", "test", "doc", "etc", ".ci")
+FOLDERS = ("src", "include", "test", "doc", "etc", ".ci", ".github")
 TOP_FILES = ("Makefile", "configure.ac", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE",
              ".editorconfig", ".gitignore", ".gitattributes")
 

@@ -1,12 +1,18 @@
-"""Messages to the service manager, received by a stand-in for systemd (operation.md 6)."""
+"""Messages to the service manager, received by a stand-in for systemd (operation.md 6); the unit
+files, and what they run at `systemctl reload`."""
 
 import os
 import re
+import shutil
+import signal
 import socket
+import subprocess
 
 import pytest
 
 import waiting
+
+ETC = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../etc"))
 
 
 class Manager:
@@ -78,3 +84,97 @@ def test_no_signs_of_life_for_another_process(make_pooler, pg, manager):
     assert manager.hear() == "READY=1"
     pooler.signal("HUP")
     assert "WATCHDOG=1" not in manager.hear_until("READY=1")
+
+
+# systemctl reload
+
+
+class Service:
+    """A pooler as a service: its program file can be replaced, and its log is the journal."""
+
+    def __init__(self, pooler, manager):
+        self.pooler, self.manager = pooler, manager
+        self.program = pooler.path("program")
+        shutil.copy(pooler.binary, self.program)
+        pooler.binary = self.program
+        pooler.settings.update(pidfile=pooler.path("pid"))
+        pooler.env.update(NOTIFY_SOCKET=manager.path, WATCHDOG_USEC="200000")
+        pooler.start()
+
+    def replace_program(self):
+        shutil.copy(self.program, self.program + ".new")
+        os.rename(self.program + ".new", self.program)
+
+    def reload(self):
+        """Runs what the unit runs, with the journal as its stderr, and returns the exit code."""
+        with open(self.pooler.path("stderr"), "ab") as journal:
+            place = os.fstat(journal.fileno())
+            env = dict(self.pooler.environment(), JOURNAL_STREAM="%d:%d" % (place.st_dev, place.st_ino))
+            env.pop("WATCHDOG_USEC")
+            return subprocess.run([os.path.join(ETC, "pgbouncer-reload"), str(self.pid())], stderr=journal, env=env,
+                                  stdin=subprocess.DEVNULL, timeout=waiting.DEADLINE, cwd="/",
+                                  **waiting.run_as(self.pooler.account)).returncode
+
+    def pid(self):
+        return int(self.pooler.read("pid") or 0)
+
+    def end(self):
+        pid = self.pid()
+        if pid and pid != self.pooler.pid:
+            os.kill(pid, signal.SIGQUIT)
+            waiting.wait_for(lambda: not self.pid(), "the process that took over ends")
+
+
+@pytest.fixture
+def service(make_pooler, pg, manager):
+    made = Service(make_pooler({"db": pg.conn()}, start=False), manager)
+    yield made
+    made.end()
+
+
+def test_reload_of_the_same_program(service):
+    mark = service.pooler.mark()
+    assert service.reload() == 0
+    service.pooler.wait_log("got SIGHUP, re-reading config", mark)
+    assert service.pid() == service.pooler.pid
+
+
+def test_reload_of_a_new_program(service):
+    """It takes over the connections, is the main process and is watched, and logs to the journal."""
+    service.replace_program()
+    mark = service.pooler.mark()
+    with service.pooler.connect() as client:
+        client.query("begin")
+        backend = client.value("select pg_backend_pid()")
+        assert service.reload() == 0
+        assert service.pid() not in (0, service.pooler.pid)
+        service.manager.hear_until(r"MAINPID=%d\nREADY=1" % service.pid())
+        assert client.value("select pg_backend_pid()") == backend
+    assert service.pooler.wait_exit() == 0
+    service.pooler.wait_log("^<6>process up: ", mark)
+    # Those of the old process are heard first.
+    for _ in range(10):
+        service.manager.hear_until("WATCHDOG=1")
+
+
+def test_reload_of_a_new_program_that_cannot_start(service):
+    service.replace_program()
+    service.pooler.write("pgbouncer.ini", "[pgbouncer]\nnonsense = 1\n")
+    service.pooler.may_log_fatal = True
+    assert service.reload() != 0
+    assert service.pid() == service.pooler.pid
+    with service.pooler.connect() as client:
+        assert client.value("select 1") == "1"
+
+
+def test_units_are_correct(tmp_path):
+    verify = shutil.which("systemd-analyze")
+    if not verify:
+        pytest.skip("systemd-analyze is not installed")
+    for name in ("pgbouncer.service", "pgbouncer.socket"):
+        with open(os.path.join(ETC, name)) as unit:
+            text = re.sub(r"/usr/local/\S+", "/bin/true", unit.read())
+        (tmp_path / name).write_text(text)
+    done = subprocess.run([verify, "verify", "--man=no", tmp_path / "pgbouncer.service", tmp_path / "pgbouncer.socket"],
+                          capture_output=True, text=True)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")

@@ -41,12 +41,15 @@ static const char *heard(int fd, char text[256])
 
 static void says_everything(const char *address)
 {
-	char text[256];
+	char text[256], wanted[64];
 	unsigned long long clock;
 	int fd = listen_at(address);
 
 	notify_ready();
 	assert_string_equal(heard(fd, text), "READY=1");
+	notify_taken_over();
+	snprintf(wanted, sizeof(wanted), "MAINPID=%ld\nREADY=1", (long)getpid());
+	assert_string_equal(heard(fd, text), wanted);
 	notify_stopping();
 	assert_string_equal(heard(fd, text), "STOPPING=1");
 	notify_alive();

@@ -1,0 +1,182 @@
+"""Programs that administrators use beside the pooler, run on a real log or a real console
+(doc/usage.md, "Other programs"). Those that are not installed are skipped."""
+
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+import programs
+import waiting
+from pooler import STATS
+
+TOP = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
+PLACES = os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin:" + os.path.expanduser("~/go/bin")
+
+
+def needs(*names):
+    """Returns the path of the first program that is installed."""
+    for name in names:
+        path = shutil.which(name, path=PLACES)
+        if path:
+            return path
+    return pytest.skip("%s is not installed" % names[0])
+
+
+@pytest.fixture
+def watched(make_pooler, pg):
+    """A pooler that logs to a file, with users who may look at its console without a password."""
+    pooler = make_pooler({"db": pg.conn(pool_size=5)}, start=False, settings={
+        "pool_mode": "transaction", "stats_period": 1, "ignore_startup_parameters": "extra_float_digits"})
+    pooler.settings["logfile"] = pooler.path("pgbouncer.log")
+    return pooler.start()
+
+
+def used(pooler):
+    """Some traffic, and refused logins."""
+    with pooler.connect() as client:
+        for _ in range(20):
+            client.query("select 1")
+    pooler.refusal(user="nobody_known")
+    pooler.wait_log("pooler error.*authentication failed")
+    pooler.wait_log(" stats: ")
+    return pooler.path("pgbouncer.log")
+
+
+# on the log
+
+
+def test_pgbadger(watched):
+    program = needs("pgbadger")
+    log = used(watched)
+    done = subprocess.run([program, "-q", "-f", "pgbouncer", "-x", "json", "-o", watched.path("report.json"), log],
+                          capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stderr
+    with open(watched.path("report.json")) as report:
+        told = json.load(report)
+    found = json.dumps(told)
+    assert '"pgbouncer"' in found or "pgb_" in found, found[:2000]
+
+
+def banned(pooler, *lines):
+    """Returns the addresses that fail2ban's filter finds in these lines."""
+    program = needs("fail2ban-regex")
+    path = pooler.write("lines.log", "".join(line + "\n" for line in lines))
+    done = subprocess.run([program, "-o", "ip", path, os.path.join(TOP, "etc/fail2ban-filter.conf")],
+                          capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.split()
+
+
+def test_fail2ban(make_pooler, pg):
+    """Refused logins count, also over IPv6, and none of a stranger's names brings somebody else's
+    address into play."""
+    needs("fail2ban-regex")
+    pooler = make_pooler({"db": pg.conn()}, settings={"auth_type": "scram-sha-256"})
+    lie = "x@6.6.6.6:1 closing because: SASL authentication failed"
+    for database, user in (("db", "nobody"), ("db", lie + " (age=0s)"), (lie, "trust_user"), (lie + " (age=0s)", lie),
+                           ("db", "a\n" + lie + " (age=0s)"), ("db", "x@6.6.6.6:1 no such user: y")):
+        pooler.refusal(database=database, user=user, secret="wrong")
+        waiting.wait_for(lambda: re.search(r"pooler error: .*\n?.*$", pooler.log()), "it is refused")
+    lines = pooler.log().splitlines()
+    front = lines[0][:lines[0].index("]") + 1]
+    lines.append(front + " LOG C-0x1: (nodb)/nobody@[2001:db8::7]:99 closing because: password authentication failed (age=0s)")
+    lines.append(front + " LOG C-0x1: db/app@192.0.2.9:99 closing because: client close request (age=0s)")
+    found = banned(pooler, *lines)
+    assert set(found) == {"127.0.0.1", "2001:db8::7"}, found
+
+
+def test_logrotate(watched):
+    """A real rotation by the file that packages install; the process goes on in the new log."""
+    program = needs("logrotate")
+    with open(os.path.join(TOP, "etc/pgbouncer.logrotate")) as file:
+        text = file.read()
+    assert "create 0640" in text and "su pgbouncer pgbouncer" in text
+    watched.change(pidfile=None)
+    watched.write("pid", "%d\n" % watched.pid)
+    text = text.replace("/var/log/pgbouncer", watched.dir).replace("/run/pgbouncer/pgbouncer.pid", watched.path("pid"))
+    text = re.sub(r"\n\tsu .*", "", text)
+    rules = watched.write("rules", text)
+    os.chmod(rules, 0o644)
+    log = used(watched)
+    mine = waiting.run_as(watched.account)
+    done = subprocess.run([program, "-f", "-s", watched.path("state"), rules], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, **mine)
+    assert done.returncode == 0, done.stderr
+    with open(log + ".1") as rotated:
+        assert "process up" in rotated.read()
+    waiting.wait_for(lambda: os.path.exists(log) and os.path.getsize(log), "it writes to the new log")
+
+
+# on the console
+
+
+@pytest.mark.parametrize("action, args", [
+    ("pgbouncer_backends", ["--warning=90%", "--critical=95%"]),
+    ("pgb_pool_cl_active", ["--warning=50", "--critical=80"]),
+    ("pgb_pool_cl_waiting", ["--warning=50", "--critical=80"]),
+    ("pgb_pool_sv_active", ["--warning=50", "--critical=80"]),
+    ("pgb_pool_sv_idle", ["--warning=50", "--critical=80"]),
+    ("pgb_pool_maxwait", ["--warning=50", "--critical=80"]),
+    ("pgbouncer_checksum", ["--critical=0"]),
+])
+def test_check_postgres(watched, action, args):
+    program = needs("check_postgres", "check_postgres.pl")
+    with watched.connect() as client:
+        client.query("select 1")
+        done = programs.run(watched, program, "--action=" + action, "--dbname=pgbouncer", *args,
+                            user=STATS[0], check=False, PGDATABASE="pgbouncer")
+    said = done.stdout + done.stderr
+    if action == "pgbouncer_checksum":  # It tells the sum that is to be given from then on.
+        assert re.search(r"checksum: [0-9a-f]{32}", said), said
+    else:
+        assert re.match(r"POSTGRES_\w+ OK: ", said), said
+
+
+def test_community_exporter(watched):
+    """Its metrics agree with the console, and it finds no column that it does not know."""
+    program = needs("pgbouncer_exporter", "prometheus-pgbouncer-exporter")
+    port = waiting.PORTS.take()
+    with watched.connect() as client:
+        client.query("select 1")
+        url = "postgres://%s@127.0.0.1:%d/pgbouncer?sslmode=disable" % (STATS[0], watched.port)
+        with programs.Program([program, "--pgBouncer.connectionString=" + url, "--web.listen-address=127.0.0.1:%d" % port],
+                              dict(os.environ)) as exporter:
+            waiting.wait_for(lambda: waiting.can_connect(port), "it listens")
+            told = subprocess.run(["python3", "-c", "import sys, urllib.request as u; "
+                                   "print(u.urlopen(sys.argv[1]).read().decode())", "http://127.0.0.1:%d/metrics" % port],
+                                  capture_output=True, text=True).stdout
+            exporter.process.terminate()
+            err = exporter.finish()[2]
+    assert re.search(r"^pgbouncer_up 1$", told, re.M), told + err
+    assert re.search(r'^pgbouncer_pools_client_active_connections\{database="db",user="trust_user"\} 1$', told, re.M)
+    assert re.search(r'^pgbouncer_databases_pool_size\{.*name="db".*\} 5$', told, re.M)
+    assert not re.search(r"level=(error|ERROR)", err), err
+
+
+def test_pgcli(watched):
+    """Its completion asks the server much at once, from two connections."""
+    program = needs(os.path.join(os.path.dirname(shutil.which("python3") or ""), "pgcli"), "pgcli")
+    said = programs.run(watched, program, "--no-password", "--list", PGDATABASE="db")
+    assert "template1" in said
+
+
+# load
+
+
+def test_sysbench(make_pooler, cluster):
+    program = needs("sysbench")
+    if not glob.glob("/usr/share/sysbench/oltp_read_write.lua"):
+        pytest.skip("sysbench has no scripts here")
+    cluster.do("create database sysbench owner trust_user")
+    pooler = make_pooler({"db": cluster.conn("sysbench", pool_size=3)}, settings={"pool_mode": "transaction"})
+    command = ["--db-driver=pgsql", "--pgsql-host=127.0.0.1", "--pgsql-port=%d" % pooler.port, "--pgsql-user=trust_user",
+               "--pgsql-db=db", "--pgsql-sslmode=disable", "--tables=1", "--table-size=500", "oltp_read_write"]
+    programs.run(pooler, program, *command, "prepare")
+    pooler.admin.query("SET max_prepared_statements = 100")
+    said = programs.run(pooler, program, "--threads=8", "--events=200", "--time=30", *command, "run")
+    assert re.search(r"transactions: +\d+", said) and re.search(r"ignored errors: +0 ", said), said
