@@ -53,13 +53,13 @@ def used(pooler):
 def test_pgbadger(watched):
     program = needs("pgbadger")
     log = used(watched)
-    done = subprocess.run([program, "-q", "-f", "pgbouncer", "-x", "json", "-o", watched.path("report.json"), log],
+    done = subprocess.run([program, "-q", "-f", "pgbouncer3", "-x", "json", "-o", watched.path("report.json"), log],
                           capture_output=True, text=True, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stderr
     with open(watched.path("report.json")) as report:
         told = json.load(report)
-    found = json.dumps(told)
-    assert '"pgbouncer"' in found or "pgb_" in found, found[:2000]
+    assert told["pgb_connection_info"]["database"] == {"db": 2}
+    assert [error["count"] for text, error in told["pgb_error_info"].items() if "authentication failed" in text] == [1]
 
 
 def banned(pooler, *lines):
@@ -137,30 +137,8 @@ def test_check_postgres(watched, action, args):
         assert re.match(r"POSTGRES_\w+ OK: ", said), said
 
 
-def test_community_exporter(watched):
-    """Its metrics agree with the console, and it finds no column that it does not know."""
-    program = needs("pgbouncer_exporter", "prometheus-pgbouncer-exporter")
-    port = waiting.PORTS.take()
-    with watched.connect() as client:
-        client.query("select 1")
-        url = "postgres://%s@127.0.0.1:%d/pgbouncer?sslmode=disable" % (STATS[0], watched.port)
-        with programs.Program([program, "--pgBouncer.connectionString=" + url, "--web.listen-address=127.0.0.1:%d" % port],
-                              dict(os.environ)) as exporter:
-            waiting.wait_for(lambda: waiting.can_connect(port), "it listens")
-            told = subprocess.run(["python3", "-c", "import sys, urllib.request as u; "
-                                   "print(u.urlopen(sys.argv[1]).read().decode())", "http://127.0.0.1:%d/metrics" % port],
-                                  capture_output=True, text=True).stdout
-            exporter.process.terminate()
-            err = exporter.finish()[2]
-    assert re.search(r"^pgbouncer_up 1$", told, re.M), told + err
-    assert re.search(r'^pgbouncer_pools_client_active_connections\{database="db",user="trust_user"\} 1$', told, re.M)
-    assert re.search(r'^pgbouncer_databases_pool_size\{.*name="db".*\} 5$', told, re.M)
-    assert not re.search(r"level=(error|ERROR)", err), err
-
-
 def test_pgcli(watched):
-    """Its completion asks the server much at once, from two connections."""
-    program = needs(os.path.join(os.path.dirname(shutil.which("python3") or ""), "pgcli"), "pgcli")
+    program = needs("pgcli")
     said = programs.run(watched, program, "--no-password", "--list", PGDATABASE="db")
     assert "template1" in said
 
@@ -175,8 +153,9 @@ def test_sysbench(make_pooler, cluster):
     cluster.do("create database sysbench owner trust_user")
     pooler = make_pooler({"db": cluster.conn("sysbench", pool_size=3)}, settings={"pool_mode": "transaction"})
     command = ["--db-driver=pgsql", "--pgsql-host=127.0.0.1", "--pgsql-port=%d" % pooler.port, "--pgsql-user=trust_user",
-               "--pgsql-db=db", "--pgsql-sslmode=disable", "--tables=1", "--table-size=500", "oltp_read_write"]
+               "--pgsql-db=db", "--tables=1", "--table-size=500", "oltp_read_write"]
     programs.run(pooler, program, *command, "prepare")
     pooler.admin.query("SET max_prepared_statements = 100")
-    said = programs.run(pooler, program, "--threads=8", "--events=200", "--time=30", *command, "run")
-    assert re.search(r"transactions: +\d+", said) and re.search(r"ignored errors: +0 ", said), said
+    said = programs.run(pooler, program, "--threads=8", "--events=100", "--time=60", *command, "run")
+    # Threads that change the same row get errors of PostgreSQL, and try again.
+    assert re.search(r"transactions: +100 ", said) and re.search(r"reconnects: +0 ", said), said
