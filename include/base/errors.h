@@ -32,6 +32,9 @@ enum error_id {
 
 /* "FATAL" or "ERROR", or for a login and a query "ERROR or FATAL". */
 const char *error_severity(enum error_id id);
+/* "NO_MORE_CONNECTIONS".  Of ERROR_COUNT, which stands for what is no row: "OTHER", and
+ * SQLSTATE and text are NULL. */
+const char *error_name(enum error_id id);
 const char *error_sqlstate(enum error_id id);
 /* The setting whose limit was hit, or NULL. */
 const char *error_setting(enum error_id id);
@@ -48,6 +51,10 @@ char *error_vprint(char *out, size_t size, enum error_id id, va_list ap);
 /* What a client is told whose server was closed for this reason: the row of that text,
  * or ERROR_CONNECTION_LOST, whose argument is the reason. */
 enum error_id error_of_reason(const char *reason);
+
+/* The row of which this is the text with its arguments: the one that begins with most
+ * of it.  ERROR_COUNT: none, a server or a directory said so. */
+enum error_id error_of_text(const char *text);
 
 /* Print the table as "md".  -1 for another format. */
 int errors_describe(FILE *out, const char *as);

@@ -97,6 +97,34 @@ static inline struct node *list_next(const struct list *l, const struct node *n)
 	return n->next == &l->head ? NULL : n->next;
 }
 
+/* A way through a list that is gone in parts: what is removed meanwhile is left out,
+ * what is added at the end comes last. */
+struct list_walk {
+	struct node *next; /* NULL: it is over */
+};
+
+static inline void list_walk_begin(struct list_walk *w, const struct list *l)
+{
+	w->next = list_first(l);
+}
+
+/* The next node, or NULL if there is none. */
+static inline struct node *list_walk_next(struct list_walk *w, const struct list *l)
+{
+	struct node *n = w->next;
+	if (n)
+		w->next = list_next(l, n);
+	return n;
+}
+
+/* n is about to be removed. */
+static inline void list_walk_leave(
+    struct list_walk *w, const struct list *l, const struct node *n)
+{
+	if (w->next == n)
+		w->next = list_next(l, n);
+}
+
 /* `var` goes through the objects that contain the nodes.  Only within list_for_safe may
  * var be removed. */
 #define list_for(var, l, member)                                           \

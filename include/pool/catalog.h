@@ -82,6 +82,7 @@ struct database {
 	struct scram_cache forced_cache; /* keys derived from forced_secret */
 	struct map *credentials;         /* owned: see credentials.h; NULL: none */
 	struct config *held;   /* one reference once is_gone: what config points into */
+	struct node node;      /* in catalog->database_list, while in the map */
 	struct node idle_node; /* in catalog->idle_databases */
 	int server_count;
 	int client_count; /* clients that have proven who they are */
@@ -113,6 +114,9 @@ struct catalog {
 	struct map *users, *databases; /* by name */
 	struct map *pools;             /* by (database, user) */
 	struct list pool_list;         /* struct pool by .node, order of creation */
+	struct list database_list;     /* struct database by .node, order of creation */
+	/* Ways through them that are gone in parts; one at a time. */
+	struct list_walk pool_walk, database_walk;
 	int server_count;     /* seats of all pools, but those with a cancel request */
 	struct heap starving; /* struct pool by .room_nodes: see room.h */
 	struct heap spare; /* struct pool by .spare_node: those with a seat to give up

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/errors.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/map.h"
@@ -28,6 +29,7 @@ struct peers;
 struct server;
 struct site;
 struct tls_setup;
+struct metrics;
 struct moving;
 
 struct parcel_client;
@@ -149,8 +151,9 @@ struct site {
 	struct slab *client_slab, *server_slab, *login_slab, *dial_slab, *desk_slab;
 	/* Every client socket is in one of the two, by .site_node of its struct client.
 	 */
-	struct list login_clients; /* those that have not finished their login */
-	struct list clients;       /* the others */
+	struct list login_clients;    /* those that have not finished their login */
+	struct list clients;          /* the others */
+	struct list_walk client_walk; /* a way through clients that is gone in parts */
 	struct list rolls; /* struct roll by .node: those that something goes through */
 	struct map *cancel_keys; /* key bytes -> struct client */
 	struct map *lookups;     /* auth_query at work: see login/authquery.h */
@@ -159,6 +162,7 @@ struct site {
 	struct moving
 	    *lent; /* see moving/lend.h; NULL: nothing came from another site */
 	struct lend_counts lend_counts;
+	struct metrics *metrics; /* the metrics floor's; NULL: on no control thread */
 	struct waits *waits; /* the admin floor's: consoles that wait for something */
 	size_t server_count; /* server connections of all kinds */
 	size_t login_server_count; /* of them still logging in */
@@ -166,7 +170,11 @@ struct site {
 	uint64_t id_step; /* between two of them: other workers use those between */
 	uint64_t protocol_errors; /* server connections closed for what they sent:
 				   SHOW LISTS */
-	uint8_t mock_secret[32];  /* makes salts for users that do not exist */
+	/* How often clients were told each error of errors.def, and others: SHOW
+	 * ERRORS.
+	 */
+	uint64_t errors_told[ERROR_COUNT + 1];
+	uint8_t mock_secret[32]; /* makes salts for users that do not exist */
 	enum shutdown_mode shutdown;
 	bool is_still; /* SUSPEND is complete: see moving/handover.h */
 	/* Given up at the descriptor limit, so that the console gets in; see spares.h.

@@ -39,9 +39,18 @@ struct column {
 	const char *help;
 };
 
+/* Takes the cells themselves, instead of a DataRow made of them. */
+struct row_sink {
+	void (*text)(void *ctx, const char *text); /* NULL: SQL NULL */
+	void (*number)(void *ctx, long long value);
+	void (*end)(void *ctx);
+};
+
 struct rows {
 	struct site *site; /* borrowed, like all here */
-	struct buf *out;
+	struct buf *out;   /* NULL: there is a sink */
+	const struct row_sink *sink;
+	void *sink_ctx;
 	size_t column_count;
 	size_t row_at;        /* where the row that is being written begins */
 	uint64_t now_us;      /* loop time of the whole view */
@@ -52,6 +61,9 @@ struct rows {
 
 void rows_init(
     struct rows *rows, struct site *site, struct buf *out, size_t column_count);
+/* The rows go to a sink.  Cells that the kernel has to be asked for are empty. */
+void rows_init_sink(
+    struct rows *rows, struct site *site, const struct row_sink *sink, void *ctx);
 void row_begin(struct rows *rows);
 void row_end(struct rows *rows);
 
@@ -67,7 +79,7 @@ void row_int8(struct rows *rows, long long value);
 #define row_sum8  row_int8
 #define row_most8 row_int8
 void row_numeric(struct rows *rows, unsigned long long value);
-/* loop_now() time as local wall-clock time. */
+/* loop_now() time as local wall-clock time; for a sink, as seconds since 1970. */
 void row_time(struct rows *rows, uint64_t at_us);
 
 #endif

@@ -9,16 +9,21 @@
 #define ERROR  "ERROR"
 #define EITHER "ERROR or FATAL"
 static const struct {
-	const char *severity, *sqlstate, *setting, *text, *cause, *remedy;
+	const char *name, *severity, *sqlstate, *setting, *text, *cause, *remedy;
 } error_rows[ERROR_COUNT] = {
 #define ERROR_ROW(id, severity, sqlstate, setting, text, cause, remedy) \
-	[ERROR_##id] = {severity, sqlstate, setting, text, cause, remedy},
+	[ERROR_##id] = {#id, severity, sqlstate, setting, text, cause, remedy},
 #include "base/errors.def"
 #undef ERROR_ROW
 };
 #undef FATAL
 #undef ERROR
 #undef EITHER
+
+const char *error_name(enum error_id id)
+{
+	return id < ERROR_COUNT ? error_rows[id].name : "OTHER";
+}
 
 const char *error_severity(enum error_id id)
 {
@@ -42,12 +47,12 @@ const char *error_remedy(enum error_id id)
 
 const char *error_sqlstate(enum error_id id)
 {
-	return error_rows[id].sqlstate;
+	return id < ERROR_COUNT ? error_rows[id].sqlstate : NULL;
 }
 
 const char *error_text(enum error_id id)
 {
-	return error_rows[id].text;
+	return id < ERROR_COUNT ? error_rows[id].text : NULL;
 }
 
 char *error_vprint(char *out, size_t size, enum error_id id, va_list ap)
@@ -75,6 +80,24 @@ enum error_id error_of_reason(const char *reason)
 		if (strcmp(error_rows[i].text, reason) == 0)
 			return (enum error_id)i;
 	return ERROR_CONNECTION_LOST;
+}
+
+enum error_id error_of_text(const char *text)
+{
+	enum error_id found = ERROR_COUNT;
+	size_t longest = 0;
+
+	for (int i = 0; i < ERROR_COUNT; i++) {
+		const char *format = error_rows[i].text;
+		size_t len = strcspn(format, "%");
+		if (len <= longest || strncmp(format, text, len) != 0)
+			continue;
+		if ((format[len] == '\0') != (text[len] == '\0'))
+			continue;
+		longest = len;
+		found = (enum error_id)i;
+	}
+	return found;
 }
 
 int errors_describe(FILE *out, const char *as)

@@ -51,6 +51,7 @@ struct catalog *catalog_new(struct mem *mem)
 	c->databases = map_new();
 	c->pools = map_new();
 	list_init(&c->pool_list);
+	list_init(&c->database_list);
 	list_init(&c->idle_pools);
 	list_init(&c->counted);
 	list_init(&c->idle_databases);
@@ -121,6 +122,7 @@ void pool_free(struct pool *pool)
 		list_remove(&c->idle_pools, &pool->idle_node);
 	if (node_is_linked(&pool->counted_node))
 		list_remove(&c->counted, &pool->counted_node);
+	list_walk_leave(&c->pool_walk, &c->pool_list, &pool->node);
 	list_remove(&c->pool_list, &pool->node);
 	list_remove(&db->pools, &pool->db_node);
 	list_remove(&pool->user->pools, &pool->user_node);
@@ -244,7 +246,17 @@ struct database *database_new(struct catalog *c, const char *name)
 	list_init(&db->pools);
 	list_init(&db->resting);
 	map_put_str(c->databases, db->name, db);
+	list_push_back(&c->database_list, &db->node);
 	return db;
+}
+
+static void database_unlist(struct database *db)
+{
+	struct catalog *c = db->catalog;
+
+	map_del_str(c->databases, db->name);
+	list_walk_leave(&c->database_walk, &c->database_list, &db->node);
+	list_remove(&c->database_list, &db->node);
 }
 
 static void set_forced_secret(struct database *db, const char *password)
@@ -334,7 +346,7 @@ struct database *catalog_database(struct catalog *c, const char *name, bool *is_
 		return db;
 	db = database_new(c, name);
 	if (database_from_template(db) < 0) {
-		map_del_str(c->databases, db->name);
+		database_unlist(db);
 		database_free(db);
 		return NULL;
 	}
@@ -497,7 +509,7 @@ static void kill_pools_of(struct database *db, const char *reason)
 
 void database_drop(struct database *db, struct config *keep, const char *reason)
 {
-	map_del_str(db->catalog->databases, db->name);
+	database_unlist(db);
 	db->held = keep ? config_ref(keep) : NULL;
 	/* It must not be freed before all its pools are killed. */
 	database_hold(db);

@@ -167,6 +167,7 @@ static void tell_refusal(struct client *client, enum leak_kind kind)
 	char text[CLIENT_ERROR_MAX];
 	struct buf error;
 
+	client->conn.site->errors_told[ERROR_STATE_REFUSED]++;
 	buf_init(&error, 0);
 	error_print(text, sizeof(text), ERROR_STATE_REFUSED, leak_name(kind));
 	conn_log(&client->conn, LEVEL_WARNING | KIND_POOLER_ERRORS, "pooler error: %s",

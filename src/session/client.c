@@ -115,6 +115,8 @@ void client_leave(struct client *client)
 	mem_free(client->asked);
 	client->asked = NULL;
 	prepared_names_clear(&client->names);
+	if (client->is_settled)
+		list_walk_leave(&site->client_walk, &site->clients, &client->site_node);
 	list_remove(client->is_settled ? &site->clients : &site->login_clients,
 	    &client->site_node);
 }
@@ -153,6 +155,8 @@ static void client_end(struct client *client, const char *sqlstate, const char *
 
 void client_fatal_text(struct client *client, const char *sqlstate, const char *text)
 {
+	if (!client->conn.is_doomed)
+		client->conn.site->errors_told[error_of_text(text)]++;
 	client_end(client, sqlstate, text, &(struct elaboration){NULL, NULL});
 }
 
@@ -177,6 +181,7 @@ void client_fatal(struct client *client, enum error_id id, ...)
 
 	if (client->conn.is_doomed)
 		return;
+	client->conn.site->errors_told[id]++;
 	va_start(ap, id);
 	error_vprint(text, sizeof(text), id, ap);
 	va_end(ap);
@@ -189,6 +194,7 @@ void client_verror(struct client *client, enum error_id id, va_list ap)
 	char text[CLIENT_ERROR_MAX], detail[LIMIT_TEXT];
 	struct elaboration more = elaborate(client, id, detail);
 
+	client->conn.site->errors_told[id]++;
 	error_vprint(text, sizeof(text), id, ap);
 	client_tell(client, "ERROR", error_sqlstate(id), text, &more);
 }
@@ -204,6 +210,7 @@ void client_error(struct client *client, enum error_id id, ...)
 
 void client_error_detail(struct client *client, enum error_id id, const char *detail)
 {
+	client->conn.site->errors_told[id]++;
 	client_tell(client, "ERROR", error_sqlstate(id), error_text(id),
 	    &(struct elaboration){detail, NULL});
 }

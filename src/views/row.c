@@ -33,19 +33,34 @@ void rows_init(
 	}
 }
 
+void rows_init_sink(
+    struct rows *rows, struct site *site, const struct row_sink *sink, void *ctx)
+{
+	rows_init(rows, site, NULL, 0);
+	rows->sink = sink;
+	rows->sink_ctx = ctx;
+}
+
 void row_begin(struct rows *rows)
 {
-	rows->row_at = codec_begin_row(rows->out, rows->column_count);
+	if (!rows->sink)
+		rows->row_at = codec_begin_row(rows->out, rows->column_count);
 }
 
 void row_end(struct rows *rows)
 {
-	codec_end_row(rows->out, rows->row_at);
+	if (rows->sink)
+		rows->sink->end(rows->sink_ctx);
+	else
+		codec_end_row(rows->out, rows->row_at);
 }
 
 void row_text(struct rows *rows, const char *text)
 {
-	codec_put_field(rows->out, text);
+	if (rows->sink)
+		rows->sink->text(rows->sink_ctx, text);
+	else
+		codec_put_field(rows->out, text);
 }
 
 void row_bytea(struct rows *rows, const char *hex)
@@ -57,6 +72,10 @@ void row_int8(struct rows *rows, long long value)
 {
 	char text[24];
 
+	if (rows->sink) {
+		rows->sink->number(rows->sink_ctx, value);
+		return;
+	}
 	snprintf(text, sizeof(text), "%lld", value);
 	row_text(rows, text);
 }
@@ -70,6 +89,10 @@ void row_numeric(struct rows *rows, unsigned long long value)
 {
 	char text[24];
 
+	if (rows->sink) {
+		rows->sink->number(rows->sink_ctx, (long long)value);
+		return;
+	}
 	snprintf(text, sizeof(text), "%llu", value);
 	row_text(rows, text);
 }
@@ -82,6 +105,10 @@ void row_time(struct rows *rows, uint64_t at_us)
 	time_t second = (time_t)(wall_us / 1000000);
 	struct tm tm;
 
+	if (rows->sink) {
+		rows->sink->number(rows->sink_ctx, (long long)second);
+		return;
+	}
 	if (!rows->second_text[0] || second != rows->second) {
 		rows->second = second;
 		localtime_r(&second, &tm);

@@ -43,6 +43,34 @@ static bool is_shown(const struct database *db)
 	return !db->is_auto || db->idle_since_us == 0 || db->paused || db->disabled;
 }
 
+void view_databases_begin(struct site *site)
+{
+	list_walk_begin(&site->catalog->database_walk, &site->catalog->database_list);
+}
+
+typedef void put_database_fn(struct rows *rows, const struct database *db);
+
+static bool walk_databases(struct rows *rows, size_t most, put_database_fn *put)
+{
+	struct catalog *c = rows->site->catalog;
+	const struct node *node;
+
+	for (; most > 0; most--) {
+		node = list_walk_next(&c->database_walk, &c->database_list);
+		if (!node)
+			return false;
+		const struct database *db = container_of(node, struct database, node);
+		if (is_shown(db))
+			put(rows, db);
+	}
+	return true;
+}
+
+bool view_databases_part(struct rows *rows, size_t most)
+{
+	return walk_databases(rows, most, put_database);
+}
+
 void view_databases(struct rows *rows)
 {
 	size_t count;
@@ -68,20 +96,27 @@ static void put_host(
 	row_end(rows);
 }
 
+static void put_hosts(struct rows *rows, const struct database *db)
+{
+	for (size_t n = 0; !db->is_admin && n < db->hosts.count; n++)
+		put_host(rows, db, db->hosts.list[n]);
+}
+
 void view_hosts(struct rows *rows)
 {
 	size_t count;
 	struct database **databases =
 	    catalog_sorted_databases(rows->site->catalog, &count);
 
-	for (size_t i = 0; i < count; i++) {
-		const struct database *db = databases[i];
-		if (db->is_admin || !is_shown(db))
-			continue;
-		for (size_t n = 0; n < db->hosts.count; n++)
-			put_host(rows, db, db->hosts.list[n]);
-	}
+	for (size_t i = 0; i < count; i++)
+		if (is_shown(databases[i]))
+			put_hosts(rows, databases[i]);
 	free(databases);
+}
+
+bool view_hosts_part(struct rows *rows, size_t most)
+{
+	return walk_databases(rows, most, put_hosts);
 }
 
 #define SEATS(state) (long long)pool->seats[SEAT_##state].count
@@ -103,6 +138,32 @@ void view_pools(struct rows *rows)
 	for (size_t i = 0; i < count; i++)
 		put_pool(rows, pools[i]);
 	free(pools);
+}
+
+void view_pools_begin(struct site *site)
+{
+	list_walk_begin(&site->catalog->pool_walk, &site->catalog->pool_list);
+}
+
+const struct pool *view_pools_next(struct site *site)
+{
+	const struct node *node =
+	    list_walk_next(&site->catalog->pool_walk, &site->catalog->pool_list);
+
+	return node ? container_of(node, struct pool, node) : NULL;
+}
+
+bool view_pools_part(struct rows *rows, size_t most)
+{
+	const struct pool *pool;
+
+	for (; most > 0; most--) {
+		pool = view_pools_next(rows->site);
+		if (!pool)
+			return false;
+		put_pool(rows, pool);
+	}
+	return true;
 }
 
 enum { SIZE_TEXT = 16 };

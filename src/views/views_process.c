@@ -1,11 +1,13 @@
 /*
  * Views of the process as a whole: version, state, settings, counts, memory, names.
  */
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/errors.h"
 #include "cancel/peers.h"
 #include "conf/settings.h"
 #include "pool/pool.h"
@@ -149,6 +151,18 @@ static void add_pools(struct map *pools, const struct catalog *catalog)
 	buf_done(&key);
 }
 
+static void free_pools(struct map **pools)
+{
+	size_t at = 0;
+	char *key;
+
+	if (!*pools)
+		return;
+	while ((key = map_next(*pools, &at)))
+		mem_free(key);
+	map_free(pools);
+}
+
 static void add_lists(struct site *site, void *ctx)
 {
 	const struct catalog *catalog = site->catalog;
@@ -167,20 +181,21 @@ static void add_lists(struct site *site, void *ctx)
 	l->dns_zones = more(l->dns_zones, site->dns ? dns_zone_count(site->dns) : 0);
 	l->dns_queries += site->dns ? dns_pending_count(site->dns) : 0;
 	l->protocol_errors += site->protocol_errors;
-	add_pools(l->pools, catalog);
+	if (l->pools)
+		add_pools(l->pools, catalog);
 }
 
 void view_lists(struct rows *rows)
 {
-	struct lists l = {.pools = map_new()};
-	size_t at = 0;
-	char *key;
+	/* A sink has the rows of POOLS, and does not wait until all are counted. */
+	struct lists l = {.pools = rows->sink ? NULL : map_new()};
 
 	(void)crew_each(rows->site, add_lists, &l);
 	put_list(rows, "databases", l.databases);
 	put_list(rows, "users", l.users);
 	put_list(rows, "peers", l.peers);
-	put_list(rows, "pools", map_count(l.pools));
+	if (l.pools)
+		put_list(rows, "pools", map_count(l.pools));
 	put_list(rows, "peer_pools", l.peer_pools);
 	put_list(rows, "free_clients", l.free_clients);
 	put_list(rows, "used_clients", l.used_clients);
@@ -192,9 +207,26 @@ void view_lists(struct rows *rows)
 	put_list(rows, "dns_queries", l.dns_queries);
 	put_list(rows, "dns_pending", 0);
 	put_list(rows, "server_protocol_errors", l.protocol_errors);
-	while ((key = map_next(l.pools, &at)))
-		mem_free(key);
-	map_free(&l.pools);
+	free_pools(&l.pools);
+}
+
+static void put_error(struct rows *rows, enum error_id id, uint64_t count)
+{
+	char name[64];
+	size_t len = 0;
+
+	for (const char *p = error_name(id); *p && len < sizeof(name) - 1; p++)
+		name[len++] = (char)tolower((unsigned char)*p);
+	name[len] = '\0';
+	row_begin(rows);
+	ERRORS_COLUMNS(CELL)
+	row_end(rows);
+}
+
+void view_errors(struct rows *rows)
+{
+	for (int id = 0; id <= ERROR_COUNT; id++)
+		put_error(rows, (enum error_id)id, rows->site->errors_told[id]);
 }
 
 static void put_mem(struct rows *rows, const char *name, size_t size, size_t used,

@@ -123,10 +123,12 @@ struct socket_text {
 };
 
 /* What no connection keeps. */
-static void find_texts(const struct socket_row *s, struct socket_text *text)
+static void find_texts(
+    const struct rows *rows, const struct socket_row *s, struct socket_text *text)
 {
 	text->local_addr = (struct sock_addr){.family = s->conn->remote.family};
-	sock_local(s->conn->stream.fd, &text->local_addr);
+	if (!rows->sink)
+		sock_local(s->conn->stream.fd, &text->local_addr);
 	snprintf(text->ptr, POINTER_TEXT, "%p", (const void *)s->conn);
 	text->link[0] = '\0';
 	if (s->partner)
@@ -141,7 +143,7 @@ static void put_socket(struct rows *rows, const struct socket_row *s)
 	const char *ptr = text.ptr, *link = text.link;
 	const char *tls = conn_tls_text(conn, text.tls, "");
 
-	find_texts(s, &text);
+	find_texts(rows, s, &text);
 	row_begin(rows);
 	SOCKET_COLUMNS(CELL)
 	row_end(rows);
@@ -155,7 +157,7 @@ static void put_whole_socket(struct rows *rows, const struct socket_row *s)
 	const char *ptr = text.ptr, *link = text.link;
 	const char *tls = conn_tls_text(conn, text.tls, "");
 
-	find_texts(s, &text);
+	find_texts(rows, s, &text);
 	row_begin(rows);
 	ALL_SOCKET_COLUMNS(CELL)
 	row_end(rows);
@@ -211,14 +213,18 @@ static void put_cancels_of(
 	}
 }
 
+static void put_cancels(struct rows *rows, const struct pool *pool)
+{
+	put_cancels_of(rows, &pool->cancels_active, "active_cancel_req");
+	put_cancels_of(rows, &pool->cancels_waiting, "waiting_cancel_req");
+}
+
 static void put_all_cancels(struct rows *rows)
 {
-	struct pool *pool;
+	const struct pool *pool;
 
-	list_for (pool, &rows->site->catalog->pool_list, node) {
-		put_cancels_of(rows, &pool->cancels_active, "active_cancel_req");
-		put_cancels_of(rows, &pool->cancels_waiting, "waiting_cancel_req");
-	}
+	list_for (pool, &rows->site->catalog->pool_list, node)
+		put_cancels(rows, pool);
 }
 
 static void call_clients_of(struct roll *roll, const struct list *asks)
@@ -288,6 +294,38 @@ void view_clients(struct rows *rows)
 	view_clients_part(rows, &roll, SIZE_MAX);
 	roll_end(&roll, rows->site);
 	put_all_cancels(rows);
+}
+
+void view_clients_begin(struct site *site)
+{
+	list_walk_begin(&site->client_walk, &site->clients);
+}
+
+bool view_clients_walk(struct rows *rows, size_t most)
+{
+	struct site *site = rows->site;
+	const struct node *node;
+
+	for (; most > 0; most--) {
+		node = list_walk_next(&site->client_walk, &site->clients);
+		if (!node)
+			return false;
+		put_client(rows, container_of(node, struct client, site_node));
+	}
+	return true;
+}
+
+bool view_cancels_walk(struct rows *rows, size_t most)
+{
+	const struct pool *pool;
+
+	for (; most > 0; most--) {
+		pool = view_pools_next(rows->site);
+		if (!pool)
+			return false;
+		put_cancels(rows, pool);
+	}
+	return true;
 }
 
 static void put_servers_of(

@@ -127,6 +127,21 @@ void view_stats_totals(struct rows *rows)
 	walk_databases(rows, put_totals);
 }
 
+bool view_stats_totals_part(struct rows *rows, size_t most)
+{
+	const struct pool *pool;
+
+	for (; most > 0; most--) {
+		pool = view_pools_next(rows->site);
+		if (!pool)
+			return false;
+		const struct stats_sum sum = {
+		    .name = pool->database->name, .total = pool->stats};
+		put_totals(rows, &sum);
+	}
+	return true;
+}
+
 void view_stats_averages(struct rows *rows)
 {
 	walk_databases(rows, put_averages);

@@ -62,6 +62,7 @@ VIEWS = {
         SHORT + "avg_client_parse_count avg_server_parse_count avg_bind_count "
                 "avg_client_login_count", "N"),
     "TOTALS": "name:s value:N",
+    "ERRORS": "error:s sqlstate:s count:q message:s",
 }
 
 
@@ -99,7 +100,7 @@ HELP = """
 \tEXPLAIN LOGIN <user> <db> [<address>]
 \tSWITCHOVER <db> [TO <host>]
 \tTAKEOVER <format>
-\tSHOW HOSTS|PREPARED_STATEMENTS|STATE_LEAKS|LATENCY|BLOCKERS|WORKERS"""
+\tSHOW HOSTS|PREPARED_STATEMENTS|STATE_LEAKS|LATENCY|BLOCKERS|ERRORS|WORKERS"""
 
 
 def test_help(pooler):

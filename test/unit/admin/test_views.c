@@ -186,7 +186,8 @@ static void test_help(void **state)
 	    "\n\tEXPLAIN LOGIN <user> <db> [<address>]"
 	    "\n\tSWITCHOVER <db> [TO <host>]"
 	    "\n\tTAKEOVER <format>"
-	    "\n\tSHOW HOSTS|PREPARED_STATEMENTS|STATE_LEAKS|LATENCY|BLOCKERS|WORKERS"
+	    "\n\tSHOW "
+	    "HOSTS|PREPARED_STATEMENTS|STATE_LEAKS|LATENCY|BLOCKERS|ERRORS|WORKERS"
 	    "\nC SHOW\nZ I\n");
 }
 

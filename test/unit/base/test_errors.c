@@ -53,12 +53,32 @@ static void texts_are_printed_and_cut(void **state)
 	    error_print(out, 8, ERROR_NO_SUCH_DATABASE, "shop"), "no such");
 }
 
+static void texts_are_found_again(void **state)
+{
+	char out[200];
+
+	(void)state;
+	error_print(out, sizeof(out), ERROR_NO_SUCH_DATABASE, "shop");
+	assert_string_equal(
+	    error_text(error_of_text(out)), error_text(ERROR_NO_SUCH_DATABASE));
+	for (int id = 0; id < ERROR_COUNT; id++) {
+		const char *text = error_text((enum error_id)id);
+		if (!strchr(text, '%'))
+			assert_string_equal(error_text(error_of_text(text)), text);
+	}
+	assert_int_equal(error_of_text("what a server said"), ERROR_COUNT);
+	assert_int_equal(error_of_text("no such database: "), ERROR_COUNT);
+	assert_string_equal(error_name(ERROR_COUNT), "OTHER");
+	assert_string_equal(error_name(ERROR_NO_USERNAME), "NO_USERNAME");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(reasons_are_rows),
 	    cmocka_unit_test(every_row_is_whole),
 	    cmocka_unit_test(texts_are_printed_and_cut),
+	    cmocka_unit_test(texts_are_found_again),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

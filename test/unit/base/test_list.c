@@ -95,12 +95,40 @@ static void removal_during_a_walk(void **state)
 	assert_true(list_is_empty(&l));
 }
 
+/* Between its steps things are removed and added. */
+static void walk_in_parts(void **state)
+{
+	struct list_walk walk;
+	struct item items[5];
+	struct list l;
+
+	(void)state;
+	list_init(&l);
+	list_walk_begin(&walk, &l);
+	assert_null(list_walk_next(&walk, &l));
+	for (int i = 0; i < 4; i++)
+		list_push_back(&l, &items[i].node);
+	list_walk_begin(&walk, &l);
+	assert_ptr_equal(list_walk_next(&walk, &l), &items[0].node);
+	for (int i = 0; i < 2; i++) {
+		list_walk_leave(&walk, &l, &items[i].node);
+		list_remove(&l, &items[i].node);
+	}
+	assert_ptr_equal(list_walk_next(&walk, &l), &items[2].node);
+	list_push_back(&l, &items[4].node);
+	assert_ptr_equal(list_walk_next(&walk, &l), &items[3].node);
+	list_walk_leave(&walk, &l, &items[4].node);
+	list_remove(&l, &items[4].node);
+	assert_null(list_walk_next(&walk, &l));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(empty_list),
 	    cmocka_unit_test(pushes_and_removals),
 	    cmocka_unit_test(removal_during_a_walk),
+	    cmocka_unit_test(walk_in_parts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
