@@ -1,8 +1,8 @@
 /*
- * The event loop; the only file that includes libevent.  One turn is: wait, call every
- * ready watch and expired deadline, run what was put off with loop_later until nothing
- * is left, run the end-of-turn list (streams flush), run the reaper (memory of closed
- * things goes).  The clock is read once per wake-up.
+ * The event loop; the only file that includes libevent's core.  One turn is: wait, call
+ * every ready watch and expired deadline, run what was put off with loop_later until
+ * nothing is left, run the end-of-turn list (streams flush), run the reaper (memory of
+ * closed things goes).  The clock is read once per wake-up.
  *
  * No handler runs inside another: whoever wants to wake something uses loop_later.
  */
@@ -110,6 +110,13 @@ struct loop_waiter {
 /* Borrowed; NULL: the loop waits by itself.  Gives the loop's descriptor, which is
  * readable when a watch is ready or a signal came. */
 int loop_wait_elsewhere(struct loop *loop, const struct loop_waiter *waiter);
+
+/* ---- libevent itself, for net/http ---- */
+struct event_base;
+struct event_base *loop_libevent(const struct loop *loop);
+/* Calls what libevent has ready, also what its clocks say: the loop does not know when
+ * they are due. */
+void loop_ask_libevent(struct loop *loop);
 
 /* ---- turn statistics, for SHOW and tests ---- */
 struct loop_counts *loop_counts(struct loop *loop);

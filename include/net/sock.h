@@ -39,6 +39,8 @@ struct sock_target {
 /* DIR/.s.PGSQL.PORT; a leading @ means the abstract namespace (length exact).  -1 when
  * too long. */
 int sock_target_unix(struct sock_target *t, const char *dir, int port, struct err *err);
+/* This very path.  -1 when too long. */
+int sock_target_path(struct sock_target *t, const char *path, struct err *err);
 void sock_target_ip(struct sock_target *t, const struct sock_addr *addr);
 
 struct sock_options {

@@ -50,6 +50,10 @@ struct tls_context;
 /* One reference.  NULL: err is complete, e.g. "TLS setup failed: failed to load CA:
  * ..." or "invalid client_tls_protocols: V". */
 struct tls_context *tls_context_new(const struct tls_config *config, struct err *err);
+/* OpenSSL's own object for a connection that a library takes over, which frees it: it
+ * accepts, and speaks HTTP inside.  NULL: no memory.  The context must outlive it. */
+struct ssl_st;
+struct ssl_st *tls_context_accept(struct tls_context *context);
 struct tls_context *tls_context_ref(struct tls_context *context);
 void tls_context_unref(struct tls_context **context); /* *context may be NULL */
 

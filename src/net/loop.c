@@ -24,6 +24,7 @@
 
 enum {
 	POLL_FD_AMONG = 32,
+	LIBEVENT_ROUNDS = 4,
 	WAIT_MOST_US = 1000000000, /* longer is waited for in pieces */
 	SIGNALS_US = 50000,        /* how often libevent is asked if it must be */
 	EVENTS = 512,              /* at most, of one wait */
@@ -376,12 +377,25 @@ static int wait_in_epoll(struct loop *loop, int wait_ms)
 
 /* ---- signals ---- */
 
+/* What its handlers put off has no descriptor that would tell of it. */
+void loop_ask_libevent(struct loop *loop)
+{
+	for (int i = 0; i < LIBEVENT_ROUNDS; i++) {
+		event_base_loop(loop->base, EVLOOP_NONBLOCK);
+		if (event_base_get_num_events(loop->base, EVENT_BASE_COUNT_ACTIVE) == 0)
+			return;
+	}
+}
+
 static void ask_libevent(void *ctx, int fd)
 {
-	struct loop *loop = ctx;
-
 	(void)fd;
-	event_base_loop(loop->base, EVLOOP_NONBLOCK);
+	loop_ask_libevent(ctx);
+}
+
+struct event_base *loop_libevent(const struct loop *loop)
+{
+	return loop->base;
 }
 
 static void signal_ready(evutil_socket_t signo, short what, void *arg)

@@ -148,6 +148,18 @@ int sock_target_unix(struct sock_target *t, const char *dir, int port, struct er
 	return 0;
 }
 
+int sock_target_path(struct sock_target *t, const char *path, struct err *err)
+{
+	size_t len = strlen(path);
+
+	*t = (struct sock_target){.addr.family = AF_UNIX, .un.sun_family = AF_UNIX};
+	if (len >= sizeof(t->un.sun_path))
+		return err_set(err, "unix socket path is too long: %s", path);
+	memcpy(t->un.sun_path, path, len + 1);
+	t->un_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len + 1);
+	return 0;
+}
+
 void sock_target_ip(struct sock_target *t, const struct sock_addr *addr)
 {
 	*t = (struct sock_target){.addr = *addr};

@@ -263,11 +263,14 @@ static void set_verification(SSL_CTX *ssl, const struct tls_config *config)
 	SSL_CTX_set_verify_depth(ssl, CHAIN_MOST);
 }
 
-/* Who offers other protocols only has not come for PostgreSQL. */
+/* Who offers other protocols only has not come for PostgreSQL.  Connections of
+ * tls_context_accept have app data. */
 static int select_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
     const unsigned char *in, unsigned in_len, void *ctx)
 {
-	(void)ssl, (void)ctx;
+	(void)ctx;
+	if (SSL_get_app_data(ssl))
+		return SSL_TLSEXT_ERR_NOACK;
 	while (in_len > 0) {
 		unsigned size = 1u + in[0];
 		if (size > in_len)
@@ -310,6 +313,17 @@ static int set_up(SSL_CTX *ssl, const struct tls_config *config, struct err *err
 	if (config->is_server)
 		set_server_side(ssl, config);
 	return 0;
+}
+
+SSL *tls_context_accept(struct tls_context *context)
+{
+	SSL *ssl = SSL_new(context->ssl);
+
+	if (!ssl)
+		return NULL;
+	SSL_set_app_data(ssl, context);
+	SSL_set_accept_state(ssl);
+	return ssl;
 }
 
 struct tls_context *tls_context_new(const struct tls_config *config, struct err *err)

@@ -5,7 +5,8 @@ import tree
 
 # A library's headers, and the only files that may include them.
 OWNERS = (
-    (r"event2?/|event\.h|evutil\.h", r"src/net/loop[^/]*"),
+    (r"event2/(?:http|buffer|bufferevent|bufferevent_ssl|listener|keyvalq_struct)\.h", r"src/net/http[^/]*"),
+    (r"event2?/|event\.h|evutil\.h", r"src/net/(?:loop|http)[^/]*"),
     (r"ares", r"src/net/dns[^/]*"),
     (r"openssl/ssl\.h", r"src/net/tls[^/]*"),
     (r"liburing", r"(?:src|include)/net/ring[^/]*"),
