@@ -105,7 +105,7 @@ $(OUT)/flags: ;
 # ------------------------------------------------------------------- floors
 
 # From the top down, which is also the order in which archives are linked.
-FLOORS := daemon admin views login relay moving cancel broker session pool wire auth net conf base
+FLOORS := daemon admin metrics views login relay moving cancel broker session pool wire auth net conf base
 
 below_base    := base
 below_wire    := wire base
@@ -124,7 +124,8 @@ below_login   := $(below_stage)
 below_relay   := $(below_stage)
 below_views   := views $(below_stage)
 below_admin   := admin $(below_views)
-below_daemon  := daemon $(below_admin)
+below_metrics := metrics $(below_views)
+below_daemon  := daemon metrics $(below_admin)
 
 libs = $(foreach f,$(FLOORS),$(if $(filter $f,$(1)),$(OUT)/lib$f.a))
 
@@ -195,7 +196,7 @@ unit-$(1): $$(UNIT_$(1))
 endef
 $(foreach f,$(FLOORS),$(eval $(call unit_rules,$f)))
 # Lower floors run first, because their failures explain those above.
-UNIT := $(foreach f,base wire auth net conf pool session broker cancel moving relay login views admin daemon,$(UNIT_$f))
+UNIT := $(foreach f,base wire auth net conf pool session broker cancel moving relay login views admin metrics daemon,$(UNIT_$f))
 
 # Tests with several threads, which VARIANT=tsan checks.
 THREADED := $(filter $(addprefix $(OUT)/test/unit/,auth/test_workers% auth/test_judge% net/test_mailbox% pool/test_tally% session/test_crew% broker/test_dial% login/test_%),$(UNIT))
@@ -358,7 +359,7 @@ c_sources = $(filter %.c,$(c_files))
 
 .PHONY: install install-config uninstall dist deb rpm
 SAMPLES := etc/pgbouncer.ini etc/pgbouncer-minimal.ini etc/userlist.txt etc/fail2ban-filter.conf \
-	etc/fail2ban-jail.conf
+	etc/fail2ban-jail.conf etc/grafana-dashboard.json etc/prometheus-alerts.yml etc/prometheus.yml
 GUIDES  := README.md CHANGELOG.md $(wildcard doc/*.md)
 RECIPES := $(wildcard doc/recipes/*.md)
 UNITS   := etc/pgbouncer.service etc/pgbouncer.socket

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/endpoints.h"
 #include "base/log_levels.h"
 #include "base/networks.h"
 #include "base/text.h"
@@ -537,6 +538,12 @@ int settings_check(const struct settings *s, struct err *err)
 		return -1;
 	if (networks_check(s->proxy_protocol_from, &bad) < 0)
 		return err_set(err, "proxy_protocol_from: %s", bad.text);
+	if (endpoints_check(s->metrics_listen, &bad) < 0)
+		return err_set(err, "metrics_listen: %s", bad.text);
+	if (s->metrics_tls && s->client_tls_sslmode == TLS_DISABLE)
+		return err_set(err, "metrics_tls needs a certificate: set "
+				    "client_tls_sslmode, client_tls_key_file and "
+				    "client_tls_cert_file");
 	if (s->auth_type == AUTH_CERT) {
 		if (s->client_tls_sslmode != TLS_VERIFY_FULL)
 			return err_set(err, "auth_type=cert requires "

@@ -21,6 +21,7 @@
 #include "daemon/ticker.h"
 #include "daemon/version.h"
 #include "login/listen.h"
+#include "metrics/metrics.h"
 #include "session/crew.h"
 
 static const struct process_verbs verbs = {
@@ -133,8 +134,9 @@ static int build(struct daemon *d, const struct settings *settings, struct err *
 /* Server connections of every database at its largest, for each user that may come. */
 static long long expected_descriptors(const struct catalog *c)
 {
-	long long sum = c->config->settings.max_client_conn + 10LL +
-			team_descriptors(team_size(&c->config->settings));
+	const struct settings *s = &c->config->settings;
+	long long sum = s->max_client_conn + 10LL + team_descriptors(team_size(s)) +
+			(long long)metrics_descriptors(s);
 	long long users = (long long)map_count(c->users);
 	const struct database *db;
 	size_t at = 0;
@@ -171,6 +173,8 @@ static int open_doors(struct daemon *d, struct err *err)
 	ticker_start(d);
 	if ((d->takes_over ? takeover_take(d, err) : listen_open(site, err)) < 0)
 		return -1;
+	metrics_start(site);
+	metrics_review(site);
 	return write_pidfile(d, err);
 }
 static void say_up(struct daemon *d)
@@ -229,6 +233,7 @@ static void take_apart(struct daemon *d)
 		unlink(site_settings(site)->pidfile);
 	takeover_stop_giving(d);
 	takeover_stop_taking(d);
+	metrics_stop(&d->site);
 	team_stop(d);
 	if (site->loop)
 		stop_clocks(d);

@@ -12,6 +12,7 @@
 #include "conf/settings.h"
 #include "daemon/options.h"
 #include "daemon/troff.h"
+#include "metrics/family.h"
 #include "pool/pool.h"
 
 static const struct state_row {
@@ -69,6 +70,7 @@ static const struct topic {
     {"views", describe_views},
     {"errors", errors_describe},
     {"states", states_describe},
+    {"metrics", family_describe},
     {"options", options_describe},
 };
 

@@ -12,6 +12,7 @@
 #include "daemon/adoption.h"
 #include "daemon/changes.h"
 #include "login/listen.h"
+#include "metrics/metrics.h"
 #include "session/crew.h"
 #include "session/salted.h"
 
@@ -85,6 +86,7 @@ void reload_adopt(struct daemon *d, struct configuration *next)
 	adoption_unref(&adoption);
 	configuration_take(&d->in_force, next);
 	listen_apply_settings(site);
+	metrics_review(site);
 	set_clocks(d, s);
 }
 
@@ -101,6 +103,7 @@ void reload_changed_tls(struct daemon *d)
 		adoption_spread(&d->site, adoption);
 		adoption_unref(&adoption);
 		configuration_take(&d->in_force, &next);
+		metrics_review(&d->site);
 	}
 	findings_log_errors(&next.findings, d->site.log);
 	configuration_done(&next);

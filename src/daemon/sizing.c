@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "daemon/sizing_flow.h"
 #include "daemon/team.h"
+#include "metrics/metrics.h"
 
 /* Listening sockets, log, event loop, name lookups, helper threads, those in reserve
  * for consoles. */
@@ -362,7 +363,8 @@ static void count_descriptors(struct sizing *s, const struct sizing_input *input
 	const struct settings *settings = &c->settings;
 
 	s->clients = settings->max_client_conn > 0 ? settings->max_client_conn : 0;
-	s->others = OTHER_DESCRIPTORS + team_descriptors(input->workers);
+	s->others = OTHER_DESCRIPTORS + team_descriptors(input->workers) +
+		    (long long)metrics_descriptors(settings);
 	for (size_t i = 0; i < c->peer_count; i++) {
 		int size = c->peers[i].pool_size;
 

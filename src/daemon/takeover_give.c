@@ -13,6 +13,7 @@
 #include "daemon/reload_run.h"
 #include "daemon/takeover.h"
 #include "login/listen.h"
+#include "metrics/metrics.h"
 #include "moving/moving.h"
 #include "net/sock.h"
 #include "session/client.h"
@@ -184,6 +185,7 @@ static void close_doors(struct giving *g)
 	uint64_t limit = site_settings(site)->takeover_drain_timeout;
 
 	listen_let_go(site);
+	metrics_let_go(site);
 	if (d->owns_pidfile)
 		unlink(site_settings(site)->pidfile);
 	d->owns_pidfile = false;

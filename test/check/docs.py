@@ -17,7 +17,7 @@ import sys
 TOP = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
 
 # the generated documents; each is made from the text of the same name
-DOCUMENTS = ("doc/settings.md", "doc/console.md", "doc/troubleshooting.md", "doc/states.md",
+DOCUMENTS = ("doc/settings.md", "doc/console.md", "doc/troubleshooting.md", "doc/states.md", "doc/metrics.md",
              "doc/pgbouncer.1", "doc/pgbouncer.ini.5", "etc/pgbouncer.ini")
 # for each suffix of a document: the form of its tables, and its first line
 FORMS = {

@@ -1,0 +1,72 @@
+/*
+ * Figures of the process, asked of the kernel at each scrape.
+ */
+#include "metrics/facts.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "net/dns.h"
+#include "net/net.h"
+
+enum { MILLION = 1000000 };
+
+static long long cpu_us(void)
+{
+	struct rusage u;
+
+	if (getrusage(RUSAGE_SELF, &u) < 0)
+		return 0;
+	return (long long)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * MILLION +
+	       u.ru_utime.tv_usec + u.ru_stime.tv_usec;
+}
+
+static void find_memory(struct fact facts[FACT_COUNT])
+{
+	FILE *f = fopen("/proc/self/statm", "re");
+	long long size = 0, resident = 0, page = sysconf(_SC_PAGESIZE);
+
+	if (f && fscanf(f, "%lld %lld", &size, &resident) != 2)
+		size = resident = 0;
+	if (f)
+		fclose(f);
+	facts[FACT_VIRTUAL].micros = size * page * MILLION;
+	facts[FACT_RESIDENT].micros = resident * page * MILLION;
+}
+
+static long long most_descriptors(void)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_NOFILE, &limit) < 0 ? 0 : (long long)limit.rlim_cur;
+}
+
+/* None of these texts has a character that needs to be escaped. */
+static void find_versions(struct fact facts[FACT_COUNT], const struct site *site)
+{
+	snprintf(
+	    facts[FACT_VERSION].labels, FACT_LABELS, "version=\"%s\"", site->version);
+	snprintf(facts[FACT_BUILD].labels, FACT_LABELS,
+	    "version=\"%s\",libevent=\"%s\",adns=\"%s\",io_engine=\"%s\"",
+	    site->version, loop_library_version(), dns_library_version(),
+	    net_engine_name(&site->net));
+	facts[FACT_UP].micros = facts[FACT_VERSION].micros = facts[FACT_BUILD].micros =
+	    MILLION;
+}
+
+void facts_find(struct fact facts[FACT_COUNT], const struct site *site,
+    uint64_t began_us, unsigned missed)
+{
+	uint64_t uptime_us = loop_now(site->loop) - began_us;
+
+	memset(facts, 0, FACT_COUNT * sizeof(*facts));
+	find_versions(facts, site);
+	find_memory(facts);
+	facts[FACT_UPTIME].micros = (long long)uptime_us;
+	facts[FACT_START].micros = (long long)(loop_wall(site->loop) - uptime_us);
+	facts[FACT_MISSED].micros = (long long)missed * MILLION;
+	facts[FACT_CPU].micros = cpu_us();
+	facts[FACT_MAX_FDS].micros = most_descriptors() * MILLION;
+}

@@ -1,0 +1,185 @@
+/*
+ * The steps of a harvest: one view after the other, on every site that has rows of it.
+ * How rows are written is the views' business, what is kept of them the sheets'.
+ */
+#include "metrics/harvest.h"
+
+#include "base/mem.h"
+#include "session/crew.h"
+#include "views/show.h"
+#include "views/views.h"
+
+enum {
+	ROWS_PER_TURN = 50,    /* written in some ten microseconds */
+	PATIENCE_US = 1000000, /* with workers that do not answer */
+};
+
+/* One view, or a part of one. */
+struct job {
+	enum sheet_id sheet;
+	bool is_control; /* the view asks all sites itself */
+	view_begin_fn *begin;
+	view_part_fn *part; /* NULL: the whole view at once, which is short */
+};
+
+/* SHEET_COUNT stands for the durations. */
+static const struct job jobs[] = {
+    {SHEET_LISTS, true, NULL, NULL},
+    {SHEET_CONFIG, true, NULL, NULL},
+    {SHEET_STATE, true, NULL, NULL},
+    {SHEET_WORKERS, false, NULL, NULL},
+    {SHEET_MEM, false, NULL, NULL},
+    {SHEET_ERRORS, false, NULL, NULL},
+    {SHEET_DATABASES, false, view_databases_begin, view_databases_part},
+    {SHEET_HOSTS, false, view_databases_begin, view_hosts_part},
+    {SHEET_POOLS, false, view_pools_begin, view_pools_part},
+    {SHEET_STATS, false, view_pools_begin, view_stats_totals_part},
+    {SHEET_COUNT, false, view_pools_begin, durations_part},
+    {SHEET_CLIENTS, false, view_clients_begin, view_clients_walk},
+    {SHEET_CLIENTS, false, view_pools_begin, view_cancels_walk},
+};
+enum { JOBS = sizeof(jobs) / sizeof(jobs[0]) };
+
+enum progress { NOT_BEGUN, BEGUN, DONE };
+
+struct gathering {
+	struct harvest harvest; /* first: found by it */
+	struct later turn;
+	struct site *site;
+	harvest_fn *ready;
+	void *ctx;
+	uint64_t began_us;
+	size_t job;
+	unsigned done;     /* sites that have done it */
+	uint64_t since_us; /* of the last thing that anybody did */
+	unsigned missed;   /* workers */
+	unsigned char progress[CREW_MOST + 1];
+};
+
+static struct gathering *gathering_of(struct harvest *h)
+{
+	return container_of(h, struct gathering, harvest);
+}
+
+/* Runs on the site's thread. */
+static void step(struct site *site, void *ctx)
+{
+	struct gathering *g = ctx;
+	const struct job *job = &jobs[g->job];
+	unsigned char *progress = &g->progress[site->crew ? site->crew->index : 0];
+	void *sink = job->sheet == SHEET_COUNT ? (void *)g->harvest.durations
+					       : (void *)g->harvest.sheets[job->sheet];
+	struct rows rows;
+	bool has_more = false;
+
+	if (*progress == DONE)
+		return;
+	if (*progress == NOT_BEGUN && job->begin)
+		job->begin(site);
+	rows_init_sink(&rows, site, &sheet_sink, sink);
+	if (job->part)
+		has_more = job->part(&rows, ROWS_PER_TURN);
+	else
+		view_find(family_sheet(job->sheet)->view)->walk(&rows);
+	*progress = has_more ? BEGUN : DONE;
+	g->done += !has_more;
+	g->since_us = loop_now(g->site->loop);
+}
+
+static void step_everywhere(struct gathering *g)
+{
+	struct tallies *tallies = g->site->crew ? g->site->crew->crew->tallies : NULL;
+
+	if (!tallies || jobs[g->job].is_control) {
+		step(g->site, g);
+		return;
+	}
+	tallies_freeze(tallies, true);
+	(void)crew_each(g->site, step, g);
+	tallies_freeze(tallies, false);
+}
+
+/* A worker that stands still does not hold up the others' numbers. */
+static bool is_done(struct gathering *g)
+{
+	unsigned sites =
+	    jobs[g->job].is_control ? 1 : (unsigned)crew_site_count(g->site);
+
+	if (g->done == sites)
+		return true;
+	if (loop_now(g->site->loop) - g->since_us < PATIENCE_US)
+		return false;
+	g->missed = g->missed > sites - g->done ? g->missed : sites - g->done;
+	return true;
+}
+
+static void begin_job(struct gathering *g)
+{
+	g->done = 0;
+	g->since_us = loop_now(g->site->loop);
+	for (unsigned i = 0; i <= CREW_MOST; i++)
+		g->progress[i] = NOT_BEGUN;
+}
+
+static void take_turn(struct later *l);
+
+/* Behind all else of this turn: it goes on in the next one. */
+static void turn_over(struct later *l)
+{
+	struct gathering *g = container_of(l, struct gathering, turn);
+
+	l->run = take_turn;
+	loop_later(g->site->loop, l);
+}
+
+static void take_turn(struct later *l)
+{
+	struct gathering *g = container_of(l, struct gathering, turn);
+
+	step_everywhere(g);
+	if (is_done(g)) {
+		g->job++;
+		begin_job(g);
+	}
+	if (g->job == JOBS) {
+		facts_find(g->harvest.facts, g->site, g->began_us, g->missed);
+		g->ready(g->ctx);
+		return;
+	}
+	l->run = turn_over;
+	loop_at_turn_end(g->site->loop, l);
+}
+
+struct harvest *harvest_new(
+    struct site *site, uint64_t began_us, harvest_fn *ready, void *ctx)
+{
+	struct gathering *g = mem_zero(sizeof(*g));
+	size_t most = (size_t)site_settings(site)->metrics_max_client_series;
+
+	g->site = site;
+	g->began_us = began_us;
+	g->ready = ready;
+	g->ctx = ctx;
+	g->turn.run = take_turn;
+	for (int i = 0; i < SHEET_COUNT; i++)
+		g->harvest.sheets[i] = sheet_new((enum sheet_id)i, most);
+	g->harvest.durations = durations_new();
+	begin_job(g);
+	loop_later(site->loop, &g->turn);
+	return &g->harvest;
+}
+
+void harvest_free(struct harvest **hp)
+{
+	struct gathering *g;
+
+	if (!*hp)
+		return;
+	g = gathering_of(*hp);
+	later_cancel(g->site->loop, &g->turn);
+	for (int i = 0; i < SHEET_COUNT; i++)
+		sheet_free(&g->harvest.sheets[i]);
+	durations_free(&g->harvest.durations);
+	mem_free(g);
+	*hp = NULL;
+}

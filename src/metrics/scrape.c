@@ -1,0 +1,156 @@
+/*
+ * One scrape after the other gathers; those that have gathered are written side by
+ * side, as their readers take it.
+ */
+#include "metrics/scrape.h"
+
+#include "base/mem.h"
+#include "metrics/writer.h"
+
+enum { SCRAPES_MOST = 4 };
+
+struct scrapes {
+	struct site *site; /* borrowed */
+	uint64_t began_us;
+	struct list all;          /* struct scrape by .node: in the order of coming */
+	struct scrape *gathering; /* NULL: nobody does */
+};
+
+struct scrape {
+	struct node node;
+	struct scrapes *scrapes;
+	struct http_request *request; /* http's */
+	struct harvest *harvest;      /* NULL: it waits for its turn */
+	struct writer writer;
+	enum format format;
+	bool is_writing;
+	struct later turn;
+};
+
+struct scrapes *scrapes_new(struct site *site, uint64_t began_us)
+{
+	struct scrapes *s = mem_zero(sizeof(*s));
+
+	s->site = site;
+	s->began_us = began_us;
+	list_init(&s->all);
+	return s;
+}
+
+void scrapes_free(struct scrapes **scrapes)
+{
+	mem_free(*scrapes);
+	*scrapes = NULL;
+}
+
+bool scrapes_have_room(const struct scrapes *scrapes)
+{
+	return scrapes->all.count < SCRAPES_MOST;
+}
+
+/* ---- gathering ---- */
+
+static void gather_next(struct scrapes *scrapes);
+
+static void gathered(void *ctx)
+{
+	struct scrape *s = ctx;
+
+	s->scrapes->gathering = NULL;
+	s->is_writing = true;
+	writer_init(&s->writer, s->harvest, s->format);
+	http_begin(s->request, format_type(s->format));
+	loop_later(s->scrapes->site->loop, &s->turn);
+	gather_next(s->scrapes);
+}
+
+static void gather_next(struct scrapes *scrapes)
+{
+	struct scrape *s;
+
+	if (scrapes->gathering)
+		return;
+	list_for (s, &scrapes->all, node) {
+		if (s->harvest)
+			continue;
+		scrapes->gathering = s;
+		s->harvest = harvest_new(scrapes->site, scrapes->began_us, gathered, s);
+		return;
+	}
+}
+
+/* ---- writing ---- */
+
+static void scrape_free(struct scrape *s)
+{
+	struct scrapes *scrapes = s->scrapes;
+
+	later_cancel(scrapes->site->loop, &s->turn);
+	list_remove(&scrapes->all, &s->node);
+	if (scrapes->gathering == s)
+		scrapes->gathering = NULL;
+	harvest_free(&s->harvest);
+	mem_free(s);
+	gather_next(scrapes);
+}
+
+static void write_turn(struct later *l);
+
+/* Behind all else of this turn: it goes on in the next one. */
+static void turn_over(struct later *l)
+{
+	struct scrape *s = container_of(l, struct scrape, turn);
+
+	l->run = write_turn;
+	loop_later(s->scrapes->site->loop, l);
+}
+
+static void write_turn(struct later *l)
+{
+	struct scrape *s = container_of(l, struct scrape, turn);
+	struct http_request *request = s->request;
+	struct buf out;
+	bool has_more;
+
+	buf_init(&out, 0);
+	has_more = writer_part(&s->writer, &out);
+	if (out.len > 0) {
+		http_put(request, &out);
+	} else if (has_more) {
+		l->run = turn_over;
+		loop_at_turn_end(s->scrapes->site->loop, l);
+	} else {
+		scrape_free(s);
+		http_end(request);
+	}
+	buf_done(&out);
+}
+
+void scrape_begin(struct scrapes *scrapes, struct http_request *request)
+{
+	struct scrape *s = mem_zero(sizeof(*s));
+
+	s->scrapes = scrapes;
+	s->request = request;
+	s->format = format_choose(http_header(request, "Accept"));
+	s->turn.run = write_turn;
+	list_push_back(&scrapes->all, &s->node);
+	http_set_data(request, s);
+	gather_next(scrapes);
+}
+
+void scrape_go_on(struct http_request *request)
+{
+	struct scrape *s = http_data(request);
+
+	if (!s)
+		return;
+	s->turn.run = write_turn;
+	loop_later(s->scrapes->site->loop, &s->turn);
+}
+
+void scrape_drop(struct http_request *request)
+{
+	if (http_data(request))
+		scrape_free(http_data(request));
+}

@@ -1,0 +1,345 @@
+/*
+ * Cells come in, one after the other, and become rows.  Rows of several sites with the
+ * same labels become one as SHOW puts them together (views/row.h).
+ */
+#include "metrics/sheet.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "views/show.h"
+
+enum { COLUMNS_MOST = 32, APPLICATION_NAME = 2 };
+
+/* What becomes of a column. */
+struct use {
+	int label; /* which one; -1: none */
+	int slot;  /* of its number; -1: none */
+	bool is_sum;
+	enum cell_merge merge;
+	const char *name; /* borrowed from the view */
+};
+
+struct sheet {
+	const struct sheet_kind *kind;
+	enum sheet_id id;
+	unsigned label_count, slot_count;
+	struct use uses[COLUMNS_MOST];
+	const struct use *slot_uses[SLOTS_MOST];
+	struct list rows;
+	struct map *by_key;
+	size_t most; /* see sheet_new */
+	/* the row that comes in */
+	size_t column;
+	char labels[LABELS_MOST][LABEL_MOST + 1];
+	long long numbers[SLOTS_MOST];
+};
+
+/* ---- what is kept ---- */
+
+static int label_of(const struct sheet_kind *kind, const char *column)
+{
+	for (int i = 0; kind->labels[i]; i++)
+		if (strcmp(kind->labels[i], column) == 0)
+			return i;
+	return -1;
+}
+
+/* Does a family want this column? */
+static bool is_wanted(enum sheet_id id, const char *column)
+{
+	const struct family *f;
+
+	for (size_t i = 0; (f = family_at(i)); i++)
+		if (f->sheet == id &&
+		    (strcmp(f->column, column) == 0 || strcmp(f->micros, column) == 0))
+			return true;
+	return false;
+}
+
+static void use_column(struct sheet *s, size_t i, const struct column *column)
+{
+	struct use *use = &s->uses[i];
+	bool has_keys = s->kind->key_count == 0;
+
+	*use = (struct use){
+	    .label = label_of(s->kind, column->name),
+	    .slot = -1,
+	    .merge = column->type->merge,
+	    /* one row for each pool, of which SHOW writes the sum */
+	    .is_sum = s->id == SHEET_STATS || column->type->merge == CELL_SUM,
+	    .name = column->name,
+	};
+	if (has_keys ? i != 1 : !is_wanted(s->id, column->name))
+		return;
+	assert(s->slot_count < SLOTS_MOST);
+	s->slot_uses[s->slot_count] = use;
+	use->slot = (int)s->slot_count++;
+}
+
+struct sheet *sheet_new(enum sheet_id id, size_t most)
+{
+	struct sheet *s = mem_zero(sizeof(*s));
+	const struct view *view;
+
+	s->id = id;
+	s->kind = family_sheet(id);
+	s->most = most;
+	view = view_find(s->kind->view);
+	assert(view && view->column_count <= COLUMNS_MOST);
+	list_init(&s->rows);
+	s->by_key = map_new();
+	for (size_t i = 0; i < view->column_count; i++)
+		use_column(s, i, &view->columns[i]);
+	while (s->kind->labels[s->label_count])
+		s->label_count++;
+	if (id == SHEET_CLIENTS)
+		s->slot_count = 1; /* how many there are */
+	return s;
+}
+
+void sheet_free(struct sheet **sp)
+{
+	struct sheet *s = *sp;
+	struct sheet_row *row, *next;
+
+	if (!s)
+		return;
+	list_for_safe (row, next, &s->rows, node) {
+		mem_free(row->labels);
+		mem_free(row);
+	}
+	map_free(&s->by_key);
+	mem_free(s);
+	*sp = NULL;
+}
+
+/* ---- labels ---- */
+
+/* How many bytes a character has that begins so; 0: none does. */
+static size_t utf8_wanted(unsigned char first)
+{
+	if (first < 0x80)
+		return 1;
+	if (first >= 0xc2 && first <= 0xdf)
+		return 2;
+	if (first >= 0xe0 && first <= 0xef)
+		return 3;
+	return first >= 0xf0 && first <= 0xf4 ? 4 : 0;
+}
+
+/* The length of the character at p, 0 if it is none (RFC 3629, section 4). */
+static size_t utf8_len(const unsigned char *p)
+{
+	unsigned char low = p[0] == 0xe0 ? 0xa0 : p[0] == 0xf0 ? 0x90 : 0x80;
+	unsigned char high = p[0] == 0xed ? 0x9f : p[0] == 0xf4 ? 0x8f : 0xbf;
+	size_t len = utf8_wanted(p[0]);
+
+	for (size_t i = 1; i < len; i++) {
+		if (p[i] < low || p[i] > high)
+			return 0;
+		low = 0x80;
+		high = 0xbf;
+	}
+	return len;
+}
+
+/* What is no UTF-8 is replaced; what is too long is cut. */
+void sheet_take_label(char out[LABEL_MOST + 1], const char *text)
+{
+	static const char replacement[] = "\xef\xbf\xbd";
+	const unsigned char *p = (const unsigned char *)(text ? text : "");
+	size_t at = 0;
+
+	while (*p) {
+		size_t len = utf8_len(p), put = len ? len : sizeof(replacement) - 1;
+		if (at + put > LABEL_MOST)
+			break;
+		memcpy(out + at, len ? (const char *)p : replacement, put);
+		at += put;
+		p += len ? len : 1;
+	}
+	out[at] = '\0';
+}
+
+const char *sheet_label(const struct sheet_row *row, unsigned n)
+{
+	const char *at = row->labels;
+
+	while (n-- > 0)
+		at += strlen(at) + 1;
+	return at;
+}
+
+/* ---- rows ---- */
+
+/* All labels of the row that comes in, and how many of their bytes tell it apart. */
+struct key {
+	struct buf labels;
+	size_t len;
+};
+
+static void key_init(struct key *key, const struct sheet *s)
+{
+	unsigned keys = s->kind->key_count ? s->kind->key_count : 1;
+
+	buf_init(&key->labels, 0);
+	for (unsigned i = 0; i < s->label_count; i++) {
+		buf_put_str(&key->labels, s->labels[i]);
+		if (i + 1 == keys)
+			key->len = key->labels.len;
+	}
+}
+
+static struct sheet_row *find_row(const struct sheet *s, const struct key *key)
+{
+	return map_get(s->by_key, key->labels.bytes, key->len);
+}
+
+static struct sheet_row *add_row(struct sheet *s, const struct key *key)
+{
+	struct sheet_row *row =
+	    mem_zero(sizeof(*row) + s->slot_count * sizeof(row->numbers[0]));
+
+	row->labels = mem_dup(key->labels.bytes, key->labels.len);
+	list_push_back(&s->rows, &row->node);
+	map_put(s->by_key, row->labels, key->len, row);
+	return row;
+}
+
+/* As views/merge puts rows together. */
+static void combine(const struct sheet *s, struct sheet_row *row)
+{
+	int is_more = 0;
+
+	for (unsigned i = 0; i < s->slot_count; i++) {
+		const struct use *use = s->slot_uses[i];
+		long long *old = &row->numbers[i], new = s->numbers[i];
+		if (use->is_sum) {
+			*old += new;
+		} else if (use->merge == CELL_MOST) {
+			is_more = (new > *old) - (new < *old);
+			*old = is_more > 0 ? new : *old;
+		} else if (use->merge == CELL_REST) {
+			*old = is_more > 0 || (is_more == 0 && new > *old) ? new : *old;
+		}
+	}
+}
+
+static void take_ordinary(struct sheet *s)
+{
+	struct sheet_row *row;
+	struct key key;
+
+	key_init(&key, s);
+	row = find_row(s, &key);
+	if (row) {
+		combine(s, row);
+	} else {
+		row = add_row(s, &key);
+		memcpy(row->numbers, s->numbers, s->slot_count * sizeof(s->numbers[0]));
+	}
+	buf_done(&key.labels);
+}
+
+/* The row of the others in this group of database, user and state, which has its place
+ * from the group's first client on. */
+static struct sheet_row *row_of_others(struct sheet *s)
+{
+	char name[LABEL_MOST + 1];
+	struct sheet_row *row;
+	struct key key;
+
+	memcpy(name, s->labels[APPLICATION_NAME], sizeof(name));
+	sheet_take_label(s->labels[APPLICATION_NAME], "other");
+	key_init(&key, s);
+	row = find_row(s, &key);
+	if (!row)
+		row = add_row(s, &key);
+	buf_done(&key.labels);
+	memcpy(s->labels[APPLICATION_NAME], name, sizeof(name));
+	return row;
+}
+
+static void take_client(struct sheet *s)
+{
+	struct sheet_row *others = row_of_others(s), *row;
+	struct key key;
+
+	key_init(&key, s);
+	row = find_row(s, &key);
+	if (!row && s->rows.count < s->most)
+		row = add_row(s, &key);
+	buf_done(&key.labels);
+	(row ? row : others)->numbers[0]++;
+}
+
+static void take_row(void *ctx)
+{
+	struct sheet *s = ctx;
+
+	s->column = 0;
+	if (s->id == SHEET_CLIENTS)
+		take_client(s);
+	else
+		take_ordinary(s);
+}
+
+static void take_number(void *ctx, long long value)
+{
+	struct sheet *s = ctx;
+	const struct use *use = &s->uses[s->column++];
+
+	if (use->slot >= 0)
+		s->numbers[use->slot] = value;
+	if (use->label >= 0)
+		snprintf(s->labels[use->label], LABEL_MOST, "%lld", value);
+}
+
+static void take_text(void *ctx, const char *text)
+{
+	struct sheet *s = ctx;
+	const struct use *use = &s->uses[s->column++];
+
+	if (use->label >= 0)
+		sheet_take_label(s->labels[use->label], text);
+	if (use->slot < 0)
+		return;
+	s->numbers[use->slot] = 0;
+	if (text)
+		s->numbers[use->slot] =
+		    strcmp(text, "yes") == 0 ? 1 : strtoll(text, NULL, 10);
+}
+
+const struct row_sink sheet_sink = {
+    .text = take_text,
+    .number = take_number,
+    .end = take_row,
+};
+
+/* ---- reading ---- */
+
+const struct list *sheet_rows(const struct sheet *sheet)
+{
+	return &sheet->rows;
+}
+
+const struct sheet_row *sheet_find(const struct sheet *sheet, const char *key)
+{
+	return map_get(sheet->by_key, key, strlen(key) + 1);
+}
+
+int sheet_slot(const struct sheet *sheet, const char *name)
+{
+	if (*name && sheet->kind->key_count == 0)
+		return 0;
+	for (unsigned i = 0; *name && i < sheet->slot_count; i++)
+		if (strcmp(sheet->slot_uses[i]->name, name) == 0)
+			return (int)i;
+	return -1;
+}

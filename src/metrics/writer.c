@@ -1,0 +1,249 @@
+/*
+ * Goes through the families of all tables, and the rows of each.  How a sample looks in
+ * a format is text's and protobuf's business.
+ */
+#include "metrics/writer.h"
+
+#include <string.h>
+
+#include "metrics/protobuf.h"
+#include "metrics/text.h"
+
+/* One part: so many samples at most, and no more begun behind so many bytes. */
+enum { SAMPLES_PER_PART = 200, BYTES_PER_PART = 32 * 1024 };
+
+#define GAUGE                                    false
+#define COUNTER                                  true
+#define FACT(id, type, unit, name, labels, help) {name, help, unit, .is_counter = type},
+static const struct served facts[] = {METRIC_FACTS(FACT)};
+
+/* ---- which family ---- */
+
+static bool find_served(struct writer *w)
+{
+	const struct harvest *h = w->harvest;
+	size_t i = w->at;
+
+	if (i < FACT_COUNT) {
+		w->served = facts[i];
+		w->served.fact = &h->facts[i];
+		return true;
+	}
+	const struct family *f = family_at(i - FACT_COUNT);
+	if (f) {
+		w->served = (struct served){
+		    .name = w->other ? f->other : f->name,
+		    .help = f->help,
+		    .unit = f->unit,
+		    .is_counter = f->type == FAMILY_COUNTER,
+		    .family = f,
+		    .sheet = h->sheets[f->sheet],
+		};
+		return true;
+	}
+	const struct duration *d = duration_at(i - FACT_COUNT - family_count());
+	if (!d)
+		return false;
+	w->served = (struct served){
+	    .name = d->name,
+	    .help = d->help,
+	    .unit = "seconds",
+	    .is_histogram = true,
+	    .duration = d,
+	};
+	return true;
+}
+
+/* ---- which samples ---- */
+
+static const struct list *rows_of(const struct writer *w)
+{
+	if (w->served.duration)
+		return durations_rows(w->harvest->durations);
+	return sheet_rows(w->served.sheet);
+}
+
+static void rewind_rows(struct writer *w)
+{
+	const struct family *f = w->served.family;
+	bool is_one =
+	    !f || family_sheet(f->sheet)->key_count == 0 || family_is_row_count(f);
+
+	w->has_fact = is_one && !w->served.duration;
+	w->row = w->has_fact ? NULL : list_first(rows_of(w));
+}
+
+static void take_labels(
+    struct sample *s, const struct family *f, const struct sheet_row *r)
+{
+	const struct sheet_kind *kind = family_sheet(f->sheet);
+
+	s->label_count = family_label_count(f);
+	for (unsigned i = 0; i < s->label_count; i++) {
+		s->labels[i] = kind->labels[i];
+		s->values[i] = sheet_label(r, i);
+	}
+}
+
+static void take_numbers(
+    struct sample *s, const struct served *served, const struct sheet_row *row)
+{
+	const struct family *f = served->family;
+	int whole = sheet_slot(served->sheet, f->column);
+	int micros = sheet_slot(served->sheet, f->micros);
+
+	if (f->type == FAMILY_INFO)
+		s->whole = 1;
+	else if (f->type == FAMILY_COUNT)
+		s->whole = row->numbers[0];
+	if (whole >= 0)
+		s->whole = row->numbers[whole];
+	if (micros >= 0)
+		s->micros = row->numbers[micros];
+}
+
+/* One number without labels.  False: it is not known. */
+static bool take_single(const struct writer *w, struct sample *s)
+{
+	const struct served *served = &w->served;
+	const struct family *f = served->family;
+	const struct sheet_row *row;
+
+	if (served->fact) {
+		s->micros = served->fact->micros;
+		s->fixed_labels = served->fact->labels;
+		return true;
+	}
+	if (family_is_row_count(f)) {
+		s->whole = (long long)sheet_rows(served->sheet)->count;
+		return true;
+	}
+	row = sheet_find(served->sheet, *f->column ? f->column : f->micros);
+	if (row)
+		take_numbers(s, served, row);
+	return row;
+}
+
+static bool take_row(const struct writer *w, const struct node *node, struct sample *s)
+{
+	if (w->served.family) {
+		const struct sheet_row *row =
+		    container_of(node, struct sheet_row, node);
+		take_labels(s, w->served.family, row);
+		take_numbers(s, &w->served, row);
+		/* nobody needs it where no name was too many */
+		return w->served.family->type != FAMILY_COUNT || s->whole > 0;
+	}
+	const struct duration_row *row = container_of(node, struct duration_row, node);
+	s->histogram = row->histograms[w->served.duration->kind];
+	s->label_count = 2;
+	s->labels[0] = "database";
+	s->values[0] = row->key;
+	s->labels[1] = "user";
+	s->values[1] = row->key + strlen(row->key) + 1;
+	return s->histogram;
+}
+
+/* The next sample.  False: there are no more. */
+static bool next_sample(struct writer *w, struct sample *s)
+{
+	for (;;) {
+		memset(s, 0, sizeof(*s));
+		if (w->has_fact) {
+			w->has_fact = false;
+			if (take_single(w, s))
+				return true;
+			continue;
+		}
+		if (!w->row)
+			return false;
+		const struct node *node = w->row;
+		w->row = list_next(rows_of(w), node);
+		if (take_row(w, node, s))
+			return true;
+	}
+}
+
+/* ---- writing ---- */
+
+static void next_family(struct writer *w)
+{
+	const struct family *f = w->served.family;
+
+	w->other = f && f->other && !w->other;
+	if (!w->other)
+		w->at++;
+	w->state = WRITER_HEAD;
+}
+
+static void put_head(struct writer *w, struct buf *out)
+{
+	if (!find_served(w)) {
+		w->state = WRITER_OVER;
+		if (w->format == FORMAT_OPENMETRICS)
+			buf_put_text(out, "# EOF\n");
+		return;
+	}
+	rewind_rows(w);
+	w->size = 0;
+	w->state = w->format == FORMAT_PROTOBUF ? WRITER_SIZE : WRITER_SAMPLES;
+	if (w->format != FORMAT_PROTOBUF)
+		text_put_head(out, &w->served, w->format == FORMAT_OPENMETRICS);
+}
+
+/* The length of a message stands in front of it. */
+static void measure(struct writer *w, struct buf *out)
+{
+	struct sample sample;
+	struct buf one;
+
+	if (!next_sample(w, &sample)) {
+		if (w->size == 0) {
+			next_family(w);
+			return;
+		}
+		protobuf_put_head(out, &w->served, w->size);
+		rewind_rows(w);
+		w->state = WRITER_SAMPLES;
+		return;
+	}
+	buf_init(&one, 0);
+	protobuf_put_sample(&one, &w->served, &sample);
+	w->size += one.len;
+	buf_done(&one);
+}
+
+static void put_sample(struct writer *w, struct buf *out)
+{
+	struct sample sample;
+
+	if (!next_sample(w, &sample))
+		next_family(w);
+	else if (w->format == FORMAT_PROTOBUF)
+		protobuf_put_sample(out, &w->served, &sample);
+	else
+		text_put_sample(out, &w->served, &sample);
+}
+
+void writer_init(struct writer *w, const struct harvest *harvest, enum format format)
+{
+	memset(w, 0, sizeof(*w));
+	w->harvest = harvest;
+	w->format = format;
+	w->state = WRITER_HEAD;
+}
+
+bool writer_part(struct writer *w, struct buf *out)
+{
+	for (int i = 0; i < SAMPLES_PER_PART && out->len < BYTES_PER_PART; i++) {
+		if (w->state == WRITER_OVER)
+			return false;
+		if (w->state == WRITER_HEAD)
+			put_head(w, out);
+		else if (w->state == WRITER_SIZE)
+			measure(w, out);
+		else
+			put_sample(w, out);
+	}
+	return w->state != WRITER_OVER;
+}

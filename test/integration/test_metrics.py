@@ -1,0 +1,406 @@
+"""The metrics listener: what it serves, to whom, and what it does to nobody."""
+
+import http.client
+import json
+import os
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+
+import pytest
+import waiting
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+import certs
+
+ETC = os.path.join(os.path.dirname(__file__), "../../etc")
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
+PROTOBUF = ("application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;"
+            "encoding=delimited")
+KEPT = 32  # Connections at a time.
+
+
+class Listener:
+    """Where a pooler serves metrics."""
+
+    def __init__(self, port, context=None):
+        self.port = port
+        self.context = context
+
+    def get(self, path="/metrics", method="GET", **headers):
+        """Returns status, headers and text."""
+        make = http.client.HTTPSConnection if self.context else http.client.HTTPConnection
+        more = {"context": self.context} if self.context else {}
+        connection = make("127.0.0.1", self.port, timeout=waiting.DEADLINE, **more)
+        try:
+            connection.request(method, path, headers=headers)
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read()
+        finally:
+            connection.close()
+
+    def samples(self, accept="text/plain"):
+        """Returns {(name, labels): value}."""
+        status, headers, body = self.get(Accept=accept)
+        assert status == 200
+        parse = parse_openmetrics if "openmetrics" in headers["Content-Type"] else parse_text
+        return {(s.name, tuple(sorted(s.labels.items()))): s.value
+                for family in parse(body.decode()) for s in family.samples}
+
+    def value(self, metric, **labels):
+        return self.samples().get((metric, tuple(sorted(labels.items()))))
+
+    def raw(self):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=waiting.DEADLINE)
+
+
+@pytest.fixture
+def serve(make_pooler, pg):
+    """serve(databases, SETTING=...) returns a pooler and its listener."""
+
+    def start(databases=None, context=None, **settings):
+        port = waiting.PORTS.take()
+        pooler = make_pooler(databases or {"db": pg.conn()}, settings=dict(
+            {"pool_mode": "transaction", "metrics_listen": "127.0.0.1:%d" % port}, **settings))
+        pooler.wait_log("metrics are served on 127.0.0.1:%d" % port)
+        return pooler, Listener(port, context)
+
+    return start
+
+
+# what is served
+
+
+def number(row, column, micros=None):
+    return int(row[column] or 0) + (int(row[micros]) / 1e6 if micros else 0)
+
+
+def compare_with_show(pooler, samples):
+    """Numbers that nothing changes meanwhile are those of SHOW."""
+
+    def check(metric, value, /, **labels):
+        assert samples[metric, tuple(sorted(labels.items()))] == value, (metric, labels)
+
+    for row in pooler.show("POOLS"):
+        labels = {"database": row["database"], "user": row["user"]}
+        check("pgbouncer_pools_client_active_connections", number(row, "cl_active"), **labels)
+        check("pgbouncer_pools_client_waiting_connections", number(row, "cl_waiting"), **labels)
+        check("pgbouncer_pools_server_idle_connections", number(row, "sv_idle"), **labels)
+    for row in pooler.show("STATS_TOTALS"):
+        if row["database"] == "pgbouncer":
+            continue
+        for family in ("pgbouncer_stats_totals_", "pgbouncer_stats_"):
+            check(family + "queries_pooled_total", number(row, "query_count"), database=row["database"])
+            check(family + "received_bytes_total", number(row, "bytes_received"), database=row["database"])
+            check(family + "sql_transactions_pooled_total", number(row, "xact_count"),
+                  database=row["database"])
+            check(family + "queries_duration_seconds_total", pytest.approx(number(row, "query_time") / 1e6),
+                  database=row["database"])
+    lists = {row["list"]: int(row["items"]) for row in pooler.show("LISTS")}
+    for name in ("databases", "users", "pools", "used_clients", "used_servers"):
+        check("pgbouncer_" + name, lists[name])
+    for row in pooler.show("DATABASES"):
+        labels = {"name": row["name"], "host": row["host"] or "", "port": row["port"],
+                  "database": row["database"] or "", "force_user": row["force_user"] or "",
+                  "pool_mode": row["pool_mode"] or ""}
+        check("pgbouncer_databases_current_connections", number(row, "current_connections"), **labels)
+        check("pgbouncer_databases_reserve_pool", number(row, "reserve_pool_size"), **labels)
+    for row in pooler.show("HOSTS"):
+        check("pgbouncer_hosts_assignments_total", number(row, "assignments"), database=row["database"],
+              host=row["host"] or "", port=row["port"])
+    for row in pooler.show("ERRORS"):
+        check("pgbouncer_errors_total", number(row, "count"), error=row["error"], sqlstate=row["sqlstate"] or "")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_numbers_are_those_of_show(serve, workers):
+    pooler, listener = serve(workers=workers)
+    with pooler.connect(application_name='a "b\\ c') as one, \
+            pooler.connect(application_name=b"a\xff"):
+        one.query("select 1")
+        one.query("select 2")
+        pooler.refusal("nosuchdb")
+        pooler.wait_pool(cl_active=2, sv_active=0)
+        pooler.admin.query("SHOW VERSION")
+        for accept in ("text/plain", OPENMETRICS):
+            compare_with_show(pooler, listener.samples(accept))
+        samples = listener.samples()
+        labels = {"database": "db", "user": "trust_user", "state": "idle"}
+        assert samples["pgbouncer_client_connections", tuple(sorted(dict(
+            labels, application_name='a "b\\ c').items()))] == 1
+        assert samples["pgbouncer_client_connections", tuple(sorted(dict(
+            labels, application_name="a\ufffd").items()))] == 1
+        duration = ("pgbouncer_query_duration_seconds_count", (("database", "db"), ("user", "trust_user")))
+        assert samples[duration] == 2
+        assert samples["pgbouncer_query_duration_seconds_bucket",
+                       (("database", "db"), ("le", "+Inf"), ("user", "trust_user"))] == 2
+
+
+def fields(message):
+    """The fields of a protobuf message: [(number, value)]."""
+    found, at = [], 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = message[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while at < len(message):
+        tag = varint()
+        if tag & 7 == 0:
+            found.append((tag >> 3, varint()))
+        else:
+            size = 8 if tag & 7 == 1 else varint()
+            found.append((tag >> 3, message[at:at + size]))
+            at += size
+    return found
+
+
+def fields_of_stream(body):
+    """Messages with their length in front are what fields of bytes are, without a tag."""
+    at = 0
+    while at < len(body):
+        size = shift = 0
+        while True:
+            byte = body[at]
+            at += 1
+            size |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                break
+        yield 0, body[at:at + size]
+        at += size
+
+
+def test_native_histograms_travel_in_protobuf(serve):
+    pooler, listener = serve()
+    with pooler.connect() as client:
+        client.query("select 1")
+    _, headers, body = listener.get(Accept=PROTOBUF + ";q=0.6,text/plain;q=0.3")
+    assert "io.prometheus.client.MetricFamily" in headers["Content-Type"]
+    families = {}
+    for _, message in fields_of_stream(body):
+        families[dict(fields(message))[1].decode()] = fields(message)
+    query = families["pgbouncer_query_duration_seconds"]
+    metric = fields([value for number, value in query if number == 4][0])
+    histogram = dict(fields(dict(metric)[7]))
+    assert histogram[1] == 1 and histogram[5] == 6  # one sample; schema 3, zigzag
+    assert histogram[13] == b"\x02"  # one bucket with one sample, zigzag
+    texts = {name for name, _ in listener.samples()}
+    assert {n for n in families if not n.endswith("duration_seconds")} <= texts
+
+
+def test_too_many_application_names_are_other(serve):
+    pooler, listener = serve(metrics_max_client_series=5)
+    clients = [pooler.connect(application_name="app%d" % i) for i in range(8)]
+    counts = {dict(labels)["application_name"]: value for (name, labels), value in listener.samples().items()
+              if name == "pgbouncer_client_connections" and dict(labels)["database"] == "db"}
+    assert len(counts) <= 5 and counts["other"] >= 4 and sum(counts.values()) == 8
+    for client in clients:
+        client.close()
+
+
+def test_paths_and_methods(serve):
+    _, listener = serve()
+    assert listener.get("/healthz")[0] == 200
+    assert b"/metrics" in listener.get("/")[2]
+    assert listener.get("/nothere")[0] == 404
+    status, headers, _ = listener.get(method="POST")
+    assert status == 405 and headers["Allow"] == "GET, HEAD"
+    status, headers, body = listener.get(method="HEAD")
+    assert (status, body) == (200, b"") and headers["Content-Type"].startswith("text/plain; version=0.0.4")
+
+
+def test_readiness(serve):
+    """Not ready: paused, no server in reach, shutting down."""
+    pooler, listener = serve({"db": "host=127.0.0.1 port=%d" % waiting.PORTS.take()}, server_login_retry=60)
+    assert listener.get("/readyz")[::2] == (200, b"ready\n")
+    pooler.admin.query("PAUSE")
+    assert listener.get("/readyz")[::2] == (503, b"The pooler is paused.\n")
+    pooler.admin.query("RESUME")
+    with pooler.client() as client:
+        client.send(client.startup_packet())
+        waiting.wait_for(lambda: listener.get("/readyz")[::2] == (503, b"No server can be reached.\n"),
+                         "the host to be down")
+    assert listener.get("/healthz")[0] == 200
+    with pooler.raw():
+        pooler.admin.query("SHUTDOWN WAIT_FOR_CLIENTS")
+        assert listener.get("/readyz")[::2] == (503, b"The pooler is shutting down.\n")
+
+
+# where it listens
+
+
+def test_reload_moves_it(serve):
+    pooler, listener = serve()
+    moved = Listener(waiting.PORTS.take())
+    path = pooler.path("metrics.sock")
+    pooler.change(metrics_listen="127.0.0.1:%d, unix:%s" % (moved.port, path))
+    assert moved.get("/healthz")[0] == 200
+    with pytest.raises(ConnectionRefusedError):
+        listener.get("/healthz")
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(path)
+        sock.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+        assert b" 200 " in sock.recv(1000)
+    pooler.change(metrics_listen="")
+    with pytest.raises(ConnectionRefusedError):
+        moved.get("/healthz")
+    assert not os.path.exists(path)
+
+
+@pytest.mark.parametrize("value, says", [
+    ("9127", 'metrics_listen: "9127" has no port'),
+    ("127.0.0.1:0", "has no port between 1 and 65535"),
+    ("::1:9127", "is an IPv6 address without brackets"),
+    ("unix:metrics", "has no absolute path"),
+])
+def test_bad_address_is_refused(make_pooler, pg, value, says):
+    pooler = make_pooler({"db": pg.conn()}, start=False, settings={"metrics_listen": value})
+    pooler.write_files()
+    code, out, err = pooler.run("--check-config", pooler.ini)
+    assert code != 0 and says in out + err
+
+
+def test_tls(serve):
+    folder = waiting.scratch("certs")
+    try:
+        authority = certs.Authority(folder)
+        pair = authority.issue("server", "localhost", ["127.0.0.1"])
+        context = ssl.create_default_context(cafile=authority.file)
+        context.set_alpn_protocols(["h2", "http/1.1"])
+        pooler, listener = serve(context=context, metrics_tls=1, client_tls_sslmode="require",
+                                 client_tls_cert_file=pair.cert_file, client_tls_key_file=pair.key_file)
+        assert listener.value("pgbouncer_up") == 1
+        with listener.raw() as plain:
+            plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            assert not plain.recv(1000).startswith(b"HTTP")
+        with listener.raw():  # A handshake that never comes.
+            assert listener.get("/healthz")[0] == 200
+    finally:
+        waiting.discard(folder)
+
+
+def test_tls_needs_a_certificate(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, start=False,
+                         settings={"metrics_listen": "127.0.0.1:9127", "metrics_tls": 1})
+    pooler.write_files()
+    code, out, err = pooler.run("--check-config", pooler.ini)
+    assert code != 0 and "metrics_tls needs a certificate" in out + err
+
+
+# strangers
+
+
+def closes(sock):
+    """Does the other end close without an answer of 200?"""
+    data = b""
+    try:
+        while True:
+            more = sock.recv(65536)
+            if not more:
+                break
+            data += more
+    except ConnectionResetError:
+        pass
+    return b" 200 " not in data
+
+
+def test_hostile_clients(serve):
+    pooler, listener = serve()
+    hostile = (b"\x00\x01\x02 garbage\r\n\r\n",
+               b"GET /" + b"x" * 100000 + b" HTTP/1.1\r\n\r\n",
+               b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 20000,
+               b"POST / HTTP/1.1\r\nContent-Length: 1000000000\r\n\r\n" + b"z" * 100000,
+               b"GET /metrics HTTP/9.9\r\n\r\n",
+               b"\x00\x00\x00\x08\x04\xd2\x16\x2f")
+    with pooler.connect() as client:
+        for text in hostile:
+            with listener.raw() as sock:
+                try:
+                    sock.sendall(text)
+                    sock.shutdown(socket.SHUT_WR)
+                except OSError:
+                    pass
+                assert closes(sock), text[:30]
+            client.query("select 1")
+    assert listener.get("/healthz")[0] == 200
+
+
+def test_slow_and_many_clients(serve):
+    """Connections that ask for nothing, or do not read, are few, and hold up nobody for long."""
+    pooler, listener = serve()
+    before = pooler.fds()
+    idle = [listener.raw() for _ in range(20)]
+    sent = listener.raw()
+    sent.sendall(b"GET /metrics HTTP/1.1\r\n\r\n" + b"x" * 200000)  # ... and reads nothing
+    assert listener.get("/healthz")[0] == 200
+    with pooler.connect() as client:
+        crowd = []
+        for _ in range(300):
+            sock = socket.socket()
+            sock.setblocking(False)
+            sock.connect_ex(("127.0.0.1", listener.port))
+            crowd.append(sock)
+        client.query("select 1")
+        assert pooler.fds() <= before + KEPT + 20 + 10
+        for sock in crowd + idle + [sent]:
+            sock.close()
+        client.query("select 1")
+    waiting.wait_for(lambda: listener.get("/healthz")[0] == 200, "the listener to answer")
+    waiting.wait_for(lambda: pooler.fds() <= before + 2, "descriptors to be closed")
+
+
+def test_reader_who_leaves(serve):
+    """Scrapes whose readers leave end, and make room."""
+    pooler, listener = serve()
+    for _ in range(10):
+        with listener.raw() as sock:
+            sock.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+    waiting.wait_for(lambda: listener.get()[0] == 200, "room for a scrape")
+
+
+# dashboard and alerts
+
+
+def metrics_in(expression):
+    expression = re.sub(r'"[^"]*"', "", expression)
+    return set(re.findall(r"\b(?:pgbouncer|process)_[a-z_]+", expression))
+
+
+def rules():
+    with open(os.path.join(ETC, "prometheus-alerts.yml")) as file:
+        return re.findall(r"^ +expr: (.*)$", file.read(), re.M)
+
+
+def panels():
+    with open(os.path.join(ETC, "grafana-dashboard.json")) as file:
+        board = json.load(file)
+    found = [t["expr"] for p in board["panels"] for t in p["targets"]]
+    return found + [v["query"] for v in board["templating"]["list"] if v["type"] == "query"]
+
+
+def test_dashboard_and_alerts_use_what_is_served(serve):
+    pooler, listener = serve()
+    with pooler.connect() as client:
+        client.query("select 1")
+        served = {name for name, _ in listener.samples()}
+    used = set().union(*map(metrics_in, rules() + panels()))
+    assert len(rules()) > 10 and len(used) > 30
+    assert used - served == set()
+
+
+@pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")
+def test_promtool_accepts_rules_and_metrics(serve):
+    pooler, listener = serve()
+    subprocess.run(["promtool", "check", "config", os.path.join(ETC, "prometheus.yml")], check=True)
+    subprocess.run(["promtool", "check", "metrics"], input=listener.get()[2], check=False)
