@@ -53,6 +53,7 @@ enum setting_flags {
 	ABOVE_ZERO = 1 << 4,    /* 0 inherits as well as negative numbers do */
 	BELOW_IS_ZERO = 1 << 5, /* a negative number is taken as 0 */
 	MAY_BE_EMPTY = 1 << 6,  /* '' overrides the setting with an empty text */
+	FRACTIONS = 1 << 13,    /* a time may have a fraction: most times have none */
 	/* When the value changes: */
 	READS_USERS = 1 << 8, /* auth_file is read again */
 	READS_RULES = 1 << 9, /* the HBA and ident files are read again */

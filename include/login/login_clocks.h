@@ -14,6 +14,9 @@ void login_clocks_arm_welcome(struct client *client);
  * run. */
 void login_clocks_arm_lookup(struct client *client);
 
+/* The login is complete: it is counted, and how long it took. */
+void login_clocks_measure(const struct client *client);
+
 /* For conn_ops. */
 void login_clocks_expired(struct conn *conn);
 /* Settings have changed, or the login has come to another stage. */

@@ -23,6 +23,12 @@ struct text_facts {
 	uint8_t asked; /* of a tracked Parse without a name: see texts_asked */
 };
 
+/* Finds the text of a Query or Parse, or the part that has come: it ends with the
+ * message or at a NUL before that.  False: it has not begun. */
+bool texts_find(const struct message *m, const char **text, size_t *len);
+/* Is a backslash in a string special to this server? */
+bool texts_has_escapes(const struct server *server);
+
 enum { TEXTS_ASKED_ELSEWHERE = 0xff }; /* by another process */
 
 /* What is to be known of the text of a tracked Parse without a name, as bits: as long

@@ -47,6 +47,7 @@ struct client {
 	struct vars *asked; /* owned: what it wanted at its login, once that changed */
 	struct prepared_names *names; /* owned: statements it prepared; NULL: none */
 	struct unnamed_statement *unnamed; /* owned: see statements.h; NULL: none */
+	struct slow *slow; /* owned: with log_min_duration; see relay/slow.h */
 	union {
 		/* owned, before the login: part of a PROXY header; see login/proxy.h */
 		struct proxy_input *proxy;

@@ -30,9 +30,14 @@ struct sql_token {
 	size_t len;
 };
 
+/* Is shown each block comment, with its marks, as it is passed over. */
+typedef void sql_comment_fn(void *ctx, const char *comment, size_t len);
+
 /* The text that is left, and what is known of it. */
 struct sql_scan {
 	const char *at, *end;
+	sql_comment_fn *on_comment; /* NULL: nobody wants comments */
+	void *on_comment_ctx;
 	bool has_escapes;  /* standard_conforming_strings is off */
 	bool is_continued; /* a string behind a line break continues one of E'..' */
 };

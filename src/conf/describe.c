@@ -240,6 +240,10 @@ static const char *own_rule(const struct setting *row)
 			   : " 0 or less leaves it to the next level.";
 	if (row->flags & BELOW_IS_ZERO)
 		return " Whole seconds; a negative number means 0.";
+	if (row->flags & FRACTIONS)
+		return " Seconds, with a fraction or not; a negative number leaves it "
+		       "to "
+		       "the next level.";
 	return row->type == SETTING_TIME
 		   ? " Whole seconds; a negative number leaves it to the next level."
 		   : " A negative number leaves it to the next level.";

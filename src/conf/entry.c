@@ -209,8 +209,13 @@ static int set_number(const struct entry *e, const struct setting *row, const ch
     const char *value)
 {
 	void *member = (char *)e->own + row->offset;
-	int n = own_number(row, noted_int(e, key, value));
+	int n;
 
+	if (row->flags & FRACTIONS && text_seconds(value, member) == 0) {
+		level_set_given(e->own, setting_index(row), true);
+		return 0;
+	}
+	n = own_number(row, noted_int(e, key, value));
 	if (row->type == SETTING_TIME)
 		*(uint64_t *)member = n > 0 ? (uint64_t)n * 1000000 : 0;
 	else

@@ -78,20 +78,6 @@ static void login_make_key(struct client *client)
 	client->has_key = true;
 }
 
-static void login_measure(const struct client *client)
-{
-	struct pool *pool = client->request.ask.pool;
-	/* another thread's clock, which may have been ahead, says when it came */
-	uint64_t from_us = client->conn.connect_us, now_us = conn_now(&client->conn);
-
-	pool->stats.client_login_count++;
-	/* logins to the console say nothing of how applications fare */
-	if (client->database->is_admin)
-		return;
-	latency_add(
-	    &pool->latency, LATENCY_LOGIN, now_us > from_us ? now_us - from_us : 0);
-}
-
 static void login_finish(struct client *client)
 {
 	struct buf buf;
@@ -100,7 +86,7 @@ static void login_finish(struct client *client)
 	client_settle(client);
 	login_make_key(client);
 	client->request.ask.is_logged_in = true;
-	login_measure(client);
+	login_clocks_measure(client);
 	buf_init(&buf, 0);
 	codec_put_auth(&buf, AUTH_REQ_OK, NULL, 0);
 	conn_send(&client->conn, &buf);

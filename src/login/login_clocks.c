@@ -78,3 +78,17 @@ void login_clocks_review(struct conn *conn)
 	else
 		conn_set_deadline(conn, after(conn->connect_us, limit));
 }
+
+void login_clocks_measure(const struct client *client)
+{
+	struct pool *pool = client->request.ask.pool;
+	/* another thread's clock, which may have been ahead, says when it came */
+	uint64_t from_us = client->conn.connect_us, now_us = conn_now(&client->conn);
+
+	pool->stats.client_login_count++;
+	/* logins to the console say nothing of how applications fare */
+	if (client->database->is_admin)
+		return;
+	latency_add(
+	    &pool->latency, LATENCY_LOGIN, now_us > from_us ? now_us - from_us : 0);
+}

@@ -12,6 +12,7 @@
 #include "relay/link.h"
 #include "relay/params.h"
 #include "relay/segment.h"
+#include "relay/slow.h"
 #include "relay/sql_statements.h"
 #include "relay/statements.h"
 #include "session/server_role.h"
@@ -76,6 +77,8 @@ static void back_end_query(struct server *server, struct client *client, uint64_
 	struct ask *ask = &client->request.ask;
 	struct pool *pool = server->seat.pool;
 
+	if (client->slow)
+		slow_answered(client, server, now);
 	if (ask->query_us) {
 		pool->stats.query_time_us += now - ask->query_us;
 		latency_add(&pool->latency, LATENCY_QUERY, now - ask->query_us);
@@ -378,6 +381,13 @@ struct run {
 	size_t len;
 };
 
+static void count_sent(struct client *client, struct server *server, uint64_t size)
+{
+	server->seat.pool->stats.bytes_sent += size;
+	if (client->slow)
+		client->slow->sent += size;
+}
+
 static void put_run(
     struct client *client, struct server *server, struct block *block, struct run *run)
 {
@@ -402,7 +412,7 @@ static enum step back_pass(
 		    pipeline_answer(&server->pipeline, m.type, 0, &done);
 		server->link.is_dropping = answer == ANSWER_SWALLOW;
 		if (answer == ANSWER_FORWARD) {
-			server->seat.pool->stats.bytes_sent += m.size + alike;
+			count_sent(client, server, m.size + alike);
 			run.len += m.have + alike;
 		} else {
 			put_run(client, server, m.block, &run);
@@ -459,7 +469,7 @@ static enum step back_message(struct conn *conn, const struct message *m)
 	answer = back_decide(server, client, m, &done);
 	switch (answer) {
 	case ANSWER_FORWARD:
-		server->seat.pool->stats.bytes_sent += m->size;
+		count_sent(client, server, m->size);
 		if (m->type == 'Z')
 			params_settle(server, client);
 		is_told = leaks_answered(client, server, m, due);
@@ -498,6 +508,7 @@ static void back_closed(struct conn *conn, const char *reason)
 	struct client *client = server_client(server);
 	if (client) {
 		segment_deliver(server);
+		slow_end(client, server, "server_closed");
 		client_fatal(client, error_of_reason(reason), reason);
 		server->is_cut = client_is_sending_message(client);
 		link_end(client, server);

@@ -9,6 +9,7 @@
 #include "relay/long_text.h"
 #include "relay/params.h"
 #include "relay/segment.h"
+#include "relay/slow.h"
 #include "relay/sql_statements.h"
 #include "relay/statements.h"
 #include "relay/texts.h"
@@ -31,6 +32,13 @@ void forward_bytes(struct client *client, struct server *server, struct block *b
 		server->link.holds_client = true;
 		conn_pause(&client->conn);
 	}
+}
+
+static void count_received(struct client *client, struct server *server, uint64_t size)
+{
+	server->seat.pool->stats.bytes_received += size;
+	if (client->slow)
+		client->slow->received += size;
 }
 
 static enum step no_memory(struct client *client, struct server *server)
@@ -358,12 +366,14 @@ static enum step pass_plain(struct client *client, struct server *server,
 	do {
 		if (owe_plain(client, server, &m, way) < 0)
 			return no_memory(client, server);
+		if (client->slow)
+			slow_look(client, server, &m);
 		len += m.have;
 		size += m.size;
 	} while ((way = take_plain(client, server, &m)));
 	forward_bytes(client, server, first->block, first->bytes, len);
 	forward_began(server);
-	server->seat.pool->stats.bytes_received += size;
+	count_received(client, server, size);
 	return STEP_NEXT;
 }
 
@@ -376,7 +386,7 @@ static enum step pass_copy_data(
 	segment_note(server, m);
 	forward_bytes(client, server, m->block, m->bytes, m->have + alike);
 	forward_began(server);
-	server->seat.pool->stats.bytes_received += m->size + alike;
+	count_received(client, server, m->size + alike);
 	return STEP_NEXT;
 }
 
@@ -397,6 +407,8 @@ enum step forward_message(
 	if (m->type == 'E' && server->link.has_forgetting_portal &&
 	    !message_is_whole(m))
 		return STEP_MORE;
+	if (client->slow)
+		slow_look(client, server, m);
 	step = forward(client, server, m, &facts);
 	/* a server that reads COPY data waits for the client */
 	if (step == STEP_NEXT && must_hold_back(client, server, m, &facts) &&
@@ -405,7 +417,7 @@ enum step forward_message(
 		hold_back(server, m);
 	if (step == STEP_NEXT) {
 		forward_began(server);
-		server->seat.pool->stats.bytes_received += m->size;
+		count_received(client, server, m->size);
 	}
 	return step;
 }

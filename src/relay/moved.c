@@ -9,6 +9,7 @@
 #include "relay/clocks.h"
 #include "relay/link.h"
 #include "relay/segment.h"
+#include "relay/slow.h"
 #include "relay/unnamed.h"
 
 static bool is_ledger_certain(const struct pipeline *p)
@@ -51,6 +52,7 @@ void moved_let_go(struct client *client)
 	if (server)
 		link_end(client, server);
 	unnamed_forget(client);
+	slow_forget(client);
 }
 
 int moved_take(struct client *client, struct server *server,

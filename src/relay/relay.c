@@ -15,6 +15,7 @@
 #include "relay/link.h"
 #include "relay/moved.h"
 #include "relay/params.h"
+#include "relay/slow.h"
 #include "relay/sql_statements.h"
 #include "relay/statements.h"
 #include "relay/unnamed.h"
@@ -89,6 +90,7 @@ static void front_end_unrun(struct client *client)
 	static const uint8_t ready[] = {'Z', 0, 0, 0, 5, 'I'};
 
 	stream_put(&client->conn.stream, NULL, ready, sizeof(ready));
+	slow_end(client, NULL, "no_server");
 	client->request.ask.query_us = 0;
 	client->xact_us = 0;
 	clocks_arm_rest(client);
@@ -175,7 +177,10 @@ static void front_begin(struct client *client, struct server *server)
 	if (!client->xact_us) {
 		client->xact_us = ask->last_us;
 		ask->pool->stats.xact_count++;
+		slow_begin(client);
 	}
+	if (begins && client->slow)
+		slow_begin_query(client);
 	if (begins && server)
 		clocks_arm_link(server, client);
 }
@@ -309,6 +314,7 @@ static void front_ended(struct conn *conn, const struct err *err)
 static void front_leave_server(struct client *client, struct server *server)
 {
 	server->is_cut = client_is_sending_message(client);
+	slow_end(client, server, "client_closed");
 	link_end(client, server);
 	if (!server->conn.is_doomed && server->is_ready &&
 	    pipeline_is_settled(&server->pipeline) &&
@@ -341,6 +347,9 @@ static void front_closed(struct conn *conn, const char *reason)
 	(void)reason;
 	if (server)
 		front_leave_server(client, server);
+	else
+		slow_end(client, NULL, "no_server");
+	slow_forget(client);
 	unnamed_forget(client);
 	client_leave(client);
 }

@@ -12,9 +12,7 @@
 
 enum { HEADER_LEN = 5 };
 
-/* Finds the text, or the part that has come: it ends with the message or at a NUL
- * before that.  False: it has not begun. */
-static bool find_text(const struct message *m, const char **text, size_t *len)
+bool texts_find(const struct message *m, const char **text, size_t *len)
 {
 	const char *end = (const char *)m->bytes + m->have;
 
@@ -42,7 +40,7 @@ static bool is_long(const struct message *m, size_t *have)
 	const char *text;
 
 	if (m->size <= LONG_TEXT_MORE_THAN || !has_name(m) ||
-	    !find_text(m, &text, have))
+	    !texts_find(m, &text, have))
 		return false;
 	return m->size - (m->have - *have) > LONG_TEXT_MORE_THAN;
 }
@@ -59,10 +57,10 @@ bool texts_have_enough(
 	if (has_name(m) || m->have <= HEADER_LEN)
 		return is_long(m, &len) && len > EFFECTS_COMMAND_MAX;
 	return !sql_is_on(server) || m->size > EFFECTS_COMMAND_MAX ||
-	       !find_text(m, &text, &len) || !effects_may_be_command(text, len);
+	       !texts_find(m, &text, &len) || !effects_may_be_command(text, len);
 }
 
-static bool has_escapes(const struct server *server)
+bool texts_has_escapes(const struct server *server)
 {
 	const char *standard = vars_get(&server->vars, VAR_STD_STRINGS);
 
@@ -73,8 +71,8 @@ uint8_t texts_asked(const struct server *server)
 {
 	bool has_leaves = pool_mode(server->seat.pool) != POOL_MODE_SESSION;
 
-	return (
-	    uint8_t)(has_escapes(server) | has_leaves << 1 | sql_is_on(server) << 2);
+	return (uint8_t)(texts_has_escapes(server) | has_leaves << 1 |
+			 sql_is_on(server) << 2);
 }
 
 static struct sql_effects look(const struct server *server, const struct message *m,
@@ -83,7 +81,7 @@ static struct sql_effects look(const struct server *server, const struct message
 	bool is_shared = is_tracked && has_name(m);
 	const struct effects_ask ask = {
 	    .schema = server->conn.site->vars,
-	    .has_escapes = has_escapes(server),
+	    .has_escapes = texts_has_escapes(server),
 	    /* a shared text is scanned for everyone who will ever use it */
 	    .has_leaves =
 		is_shared || pool_mode(server->seat.pool) != POOL_MODE_SESSION,
@@ -102,7 +100,7 @@ struct text_facts texts_look(
 	size_t len;
 
 	/* the state of a replication server is neither restored nor cleaned */
-	if (server->seat.is_replication || !find_text(m, &text, &len)) {
+	if (server->seat.is_replication || !texts_find(m, &text, &len)) {
 		facts.effects =
 		    (struct sql_effects){.is_cut = true, .may_forget = true};
 		return facts;

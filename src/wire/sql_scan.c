@@ -123,6 +123,9 @@ static void skip_blanks(struct sql_scan *s)
 			behind++;
 		} else if (class == MINUS || class == SLASH) {
 			behind = skip_comment(s->at, s->end);
+			if (s->on_comment && behind > s->at && class == SLASH)
+				s->on_comment(
+				    s->on_comment_ctx, s->at, (size_t)(behind - s->at));
 		}
 		if (behind == s->at)
 			break;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "wire/effects.h"
+#include "wire/traceparent.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -45,6 +46,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check(!(
 		    leak_of_tag(&watch, text, size, &cleared) & ~(unsigned)LEAK_KINDS));
 	leak_may_matter(text, size);
+	char trace[TRACEPARENT_TEXT];
+	check(traceparent_find(text, size, size & 2, trace) ==
+	      (strnlen(trace, sizeof(trace)) == sizeof(trace) - 1));
 	vars_schema_free(&schema);
 	free(text);
 	return 0;

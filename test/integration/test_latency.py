@@ -1,5 +1,7 @@
 """Where time goes: SHOW LATENCY, and SHOW BLOCKERS for who holds what others wait for."""
 
+import re
+
 import pytest
 
 import wire
@@ -138,3 +140,53 @@ def test_blockers_in_pools_that_share_a_limit(make_pooler, pg):
     assert (row["user"], row["client_user"], row["waits_for"]) == ("md5_user", "trust_user", "max_db_connections")
     holder.query("commit")
     second.finish()
+
+
+# slow transactions
+
+
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def slow_line(pooler, since=0):
+    """Returns {field: value} of the only line about a slow transaction."""
+    pooler.wait_log(" slow transaction ", since)
+    [line] = [line for line in pooler.log_since(since).splitlines() if " slow " in line]
+    return dict(re.findall(r' (\w+)=("(?:[^"\\]|\\.)*"|\S+)', line.partition(" slow ")[2]))
+
+
+@ONE_OR_TWO
+def test_slow_transaction(make_pooler, pg, workers):
+    """It waits for a server, the server works, and it waits for its client."""
+    pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings=dict(
+        TRANSACTION, workers=workers, log_min_duration=0.2))
+    holder, client = pooler.connect(), pooler.connect(application_name="my app")
+    holder.query("begin")
+    client.send(wire.query("begin /*traceparent='%s'*/" % TRACE))
+    pooler.wait_pool(cl_waiting=1)
+    holder.query("commit")
+    client.finish()
+    pid = client.value("select pg_backend_pid()")
+    client.query("select 'hidden text', pg_sleep(0.3)")
+    since = pooler.mark()
+    client.query("rollback")
+    line = slow_line(pooler, since)
+    assert float(line["duration_ms"]) >= float(line["server_ms"]) >= 300
+    assert float(line["wait_ms"]) > 0 and float(line["client_ms"]) > 0
+    parts = sum(float(line[name]) for name in ("wait_ms", "server_ms", "client_ms"))
+    assert abs(parts - float(line["duration_ms"])) < 0.001
+    assert (line["queries"], line["ended"], line["application_name"], line["traceparent"]) == (
+        "4", "ready", '"my app"', TRACE)
+    assert (line["server"], line["server_pid"]) == ("127.0.0.1:%d" % pg.port, pid)
+    assert "hidden text" not in pooler.log()
+
+
+def test_slow_transactions_of_some(make_pooler, pg):
+    """log_min_duration of a database, and of the user that logged in, whose word counts first."""
+    pooler = make_pooler({"db": pg.conn(log_min_duration="0.000001"), "other": pg.conn()}, settings=TRANSACTION,
+                         users={"md5_user": "log_min_duration=0"})
+    for database, user in (("db", "md5_user"), ("other", "trust_user")):
+        pooler.connect(database, user).query("select 1")
+    assert " slow " not in pooler.log()
+    pooler.connect("db").query("select 1")
+    assert slow_line(pooler)["queries"] == "1"

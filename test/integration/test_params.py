@@ -505,6 +505,16 @@ def test_reset_leaves_the_unnamed_statement_alone(make_pooler, pg):
     assert client.value("show application_name") == "mine"
 
 
+@pytest.mark.parametrize("mode", ["session", "transaction", "statement"])
+def test_application_name_is_that_of_the_client(make_pooler, pg, mode):
+    """Whoever looks at the server sees which application has it, also when it was another's before."""
+    pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings={"pool_mode": mode})
+    for name in "one", "two":
+        with pooler.connect(application_name=name) as client:
+            assert client.value("select application_name from pg_stat_activity where pid = pg_backend_pid()") == name
+            assert pooler.show_one("SERVERS")["application_name"] == name
+
+
 @pytest.mark.parametrize("unix", [False, True])
 def test_application_name_add_host(make_pooler, pg, unix):
     import os

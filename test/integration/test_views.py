@@ -181,6 +181,7 @@ log_connections 1
 log_disconnections 1
 log_format plain
 log_levels -
+log_min_duration 0
 log_pooler_errors 1
 log_stats 1
 max_client_conn 100

@@ -599,6 +599,27 @@ static void what_has_no_effect_is_told(void **state)
 	warns(f, "[pgbouncer]\nsuspend_timeout=3\nsuspend_timeout=10\n", "");
 }
 
+/* Most times of an entry are whole seconds, as PgBouncer has them. */
+static void some_times_have_fractions(void **state)
+{
+	struct fixture *f = *state;
+	struct config *c =
+	    load(f, "[pgbouncer]\nlog_min_duration=0.5\n"
+		    "[databases]\na = log_min_duration=0.25\nb = log_min_duration=0\n"
+		    "c = log_min_duration=-1\nd = log_min_duration=2\n");
+	const struct database_config *a = config_database(c, "a");
+
+	assert_int_equal(c->settings.global.log_min_duration, 500000);
+	assert_int_equal(OWN(a, log_min_duration), 250000);
+	assert_int_equal(OWN(config_database(c, "b"), log_min_duration), 0);
+	assert_int_equal(OWN(config_database(c, "d"), log_min_duration), 2000000);
+	assert_false(
+	    level_has(&config_database(c, "c")->own, SETTING_INDEX_log_min_duration));
+	config_unref(&c);
+	warns(f, "[pgbouncer]\n[databases]\na = log_min_duration=1.x\n",
+	    "%s:3 \"1.x\" is not a whole number, log_min_duration is taken as 1\n");
+}
+
 static void odd_things_are_told(void **state)
 {
 	struct fixture *f = *state;
@@ -901,6 +922,7 @@ int main(void)
 	    TEST(a_name_with_weights_may_be_repeated),
 	    TEST(a_name_that_is_repeated_is_told),
 	    TEST(what_has_no_effect_is_told),
+	    TEST(some_times_have_fractions),
 	    TEST(odd_things_are_told),
 	    TEST(includes_continue_sections),
 	    TEST(includes_nest_ten_deep),

@@ -1,0 +1,226 @@
+/*
+ * The time of a transaction is what passed from its first message to its end.  The
+ * client waited for a server until it was linked to one; the server worked while a
+ * query was open, from its first message to its last answer; in between it waited for
+ * the client.
+ */
+#include "relay/slow.h"
+
+#include <string.h>
+
+#include "base/text.h"
+#include "relay/texts.h"
+#include "wire/prepared.h"
+
+static void span_clear(struct slow_span *span)
+{
+	prepared_unref(span->bound);
+	*span = (struct slow_span){.bound = NULL};
+}
+
+void slow_forget(struct client *client)
+{
+	if (!client->slow)
+		return;
+	span_clear(&client->slow->xact);
+	span_clear(&client->slow->query);
+	mem_free(client->slow);
+	client->slow = NULL;
+}
+
+void slow_begin(struct client *client)
+{
+	uint64_t limit_us =
+	    scope_log_min_duration(scope_of_login(client->database, client->user));
+
+	if (!limit_us || client->replication) {
+		slow_forget(client);
+		return;
+	}
+	if (!client->slow)
+		client->slow = mem_zero(sizeof(*client->slow));
+	span_clear(&client->slow->xact);
+	span_clear(&client->slow->query);
+	*client->slow = (struct slow){.limit_us = limit_us};
+}
+
+void slow_begin_query(struct client *client)
+{
+	struct slow *slow = client->slow;
+
+	span_clear(&slow->query);
+	slow->query.received = slow->received;
+	slow->query.sent = slow->sent;
+	slow->query_count++;
+}
+
+/* ---- traces ---- */
+
+static void note_trace(struct slow_span *span, const char *traceparent)
+{
+	if (!span->traceparent[0] && !span->bound)
+		memcpy(span->traceparent, traceparent, TRACEPARENT_TEXT);
+}
+
+static void note_bound(struct slow_span *span, struct prepared_text *text)
+{
+	if (!span->traceparent[0] && !span->bound)
+		span->bound = prepared_ref(text);
+}
+
+/* A statement that was prepared before, perhaps for another transaction: its text is
+ * looked at when there is something to log. */
+static void look_at_bind(
+    struct slow *slow, struct client *client, const struct message *m)
+{
+	struct prepared_text *text;
+	const char *name;
+
+	if (prepared_look(m->bytes, m->have, m->size, &name, NULL) != PREPARED_NAMED)
+		return;
+	text = prepared_names_find(client->names, name);
+	if (!text)
+		return;
+	note_bound(&slow->xact, text);
+	note_bound(&slow->query, text);
+}
+
+void slow_look(
+    struct client *client, const struct server *server, const struct message *m)
+{
+	struct slow *slow = client->slow;
+	char traceparent[TRACEPARENT_TEXT];
+	const char *text;
+	size_t len;
+
+	if (m->type == 'B') {
+		look_at_bind(slow, client, m);
+		return;
+	}
+	if ((m->type != 'Q' && m->type != 'P') || !texts_find(m, &text, &len) ||
+	    !traceparent_find(text, len, texts_has_escapes(server), traceparent))
+		return;
+	note_trace(&slow->xact, traceparent);
+	note_trace(&slow->query, traceparent);
+}
+
+/* "": it belongs to none. */
+static const char *trace_of(struct slow_span *span, const struct server *server)
+{
+	const char *sql;
+
+	if (!span->traceparent[0] && span->bound) {
+		sql = prepared_sql(span->bound);
+		(void)traceparent_find(sql, strlen(sql),
+		    server && texts_has_escapes(server), span->traceparent);
+	}
+	return span->traceparent;
+}
+
+/* ---- the line ---- */
+
+/* How long the client waited for a server, and the server worked. */
+struct slow_times {
+	uint64_t whole_us, waited_us, worked_us;
+};
+
+static uint64_t between(uint64_t from_us, uint64_t to_us)
+{
+	return to_us > from_us ? to_us - from_us : 0;
+}
+
+static uint64_t worked(
+    const struct client *client, const struct server *server, uint64_t now_us)
+{
+	uint64_t query_us = client->request.ask.query_us;
+
+	if (!query_us || !server)
+		return 0;
+	return between(
+	    server->link.since_us > query_us ? server->link.since_us : query_us,
+	    now_us);
+}
+
+static uint64_t waited(const struct server *server, uint64_t from_us, uint64_t now_us)
+{
+	return between(from_us, server ? server->link.since_us : now_us);
+}
+
+static void put_line(struct client *client, const struct server *server,
+    struct slow_span *span, const struct slow_times *t, const char *how)
+{
+	const struct slow *slow = client->slow;
+	bool is_xact = span == &slow->xact;
+	const char *trace = trace_of(span, server);
+	const char *name = vars_get(&client->vars, VAR_APPLICATION_NAME);
+	char address[SOCK_PORT_TEXT] = "";
+	struct log_field fields[] = {
+	    log_field_ms("duration_ms", t->whole_us),
+	    log_field_ms("wait_ms", t->waited_us),
+	    log_field_ms("server_ms", t->worked_us),
+	    log_field_ms(
+		"client_ms", between(t->waited_us + t->worked_us, t->whole_us)),
+	    log_field_number("queries", is_xact ? slow->query_count : 1),
+	    log_field_number("received", (int64_t)(slow->received - span->received)),
+	    log_field_number("sent", (int64_t)(slow->sent - span->sent)),
+	    log_field_text("ended", how),
+	    log_field_text("application_name", text_or_null(name)),
+	    log_field_text("traceparent", text_or_null(trace)),
+	    log_field_text("server", address),
+	    log_field_number("server_pid", server ? server->remote_pid : 0),
+	};
+	/* those of the server come last, so that they can be left out */
+	size_t count = sizeof(fields) / sizeof(fields[0]) - (server ? 0 : 2);
+
+	if (server)
+		sock_addr_text(&server->conn.remote, server->conn.unix_port, address);
+	conn_log_fields(&client->conn, LEVEL_LOG | KIND_SLOW,
+	    &(struct log_fields){fields, count}, "slow %s",
+	    is_xact ? "transaction" : "query");
+}
+
+static void log_query(
+    struct client *client, const struct server *server, uint64_t now_us)
+{
+	const struct slow_times times = {
+	    .whole_us = between(client->request.ask.query_us, now_us),
+	    .waited_us = waited(server, client->request.ask.query_us, now_us),
+	    .worked_us = worked(client, server, now_us),
+	};
+
+	if (times.whole_us >= client->slow->limit_us)
+		put_line(client, server, &client->slow->query, &times, "ready");
+}
+
+static void log_xact(struct client *client, const struct server *server,
+    uint64_t now_us, const char *how)
+{
+	const struct slow_times times = {
+	    .whole_us = between(client->xact_us, now_us),
+	    .waited_us = waited(server, client->xact_us, now_us),
+	    .worked_us = client->slow->worked_us,
+	};
+
+	if (times.whole_us >= client->slow->limit_us)
+		put_line(client, server, &client->slow->xact, &times, how);
+}
+
+void slow_answered(struct client *client, const struct server *server, uint64_t now_us)
+{
+	client->slow->worked_us += worked(client, server, now_us);
+	if (server->status == 'I' && client->xact_us)
+		log_xact(client, server, now_us, "ready");
+	else if (client->request.ask.query_us &&
+		 pool_mode(server->seat.pool) == POOL_MODE_SESSION)
+		log_query(client, server, now_us);
+}
+
+void slow_end(struct client *client, const struct server *server, const char *how)
+{
+	uint64_t now_us = conn_now(&client->conn);
+
+	if (!client->slow || !client->xact_us)
+		return;
+	client->slow->worked_us += worked(client, server, now_us);
+	log_xact(client, server, now_us, how);
+}
