@@ -376,12 +376,29 @@ static void conn_walk(
 	conn->is_walking = false;
 }
 
+/* Behind what is held.  False: there is no memory, and it is doomed. */
+static bool conn_may_join(struct conn *conn, const uint8_t *p, size_t len)
+{
+	if (conn_join(conn, p, len) == 0)
+		return true;
+	conn_doom(conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
+	return false;
+}
+
 static void conn_received(
     struct stream *s, struct block *block, const uint8_t *p, size_t len)
 {
 	struct conn *conn = stream_conn(s);
 	if (conn->is_doomed)
 		return;
+	/* The engine had taken it already: it is shown where the connection goes. */
+	if (conn->is_going) {
+		if (conn->held)
+			(void)conn_may_join(conn, p, len);
+		else
+			conn_hold(conn, block, p, len);
+		return;
+	}
 	while (conn->ops->raw) {
 		size_t taken = len;
 		if (conn->ops->raw(conn, p, len, &taken) == STEP_MORE)
@@ -395,11 +412,8 @@ static void conn_received(
 		conn_walk(conn, block, p, len);
 		return;
 	}
-	if (conn_join(conn, p, len) < 0) {
-		conn_doom(conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
-		return;
-	}
-	if (!conn->is_parked && conn->held_len >= conn->held_until)
+	if (conn_may_join(conn, p, len) && !conn->is_parked &&
+	    conn->held_len >= conn->held_until)
 		conn_walk_held(conn);
 }
 

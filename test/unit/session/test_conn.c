@@ -97,6 +97,18 @@ static void line_expired(struct conn *conn)
 	buf_put_text(&conn_line(conn)->heard, "expired ");
 }
 
+static void line_silent(struct conn *conn)
+{
+	struct buf unread;
+
+	buf_init(&unread, 0);
+	conn_put_unread(conn, &unread);
+	buf_printf(&conn_line(conn)->heard, "silent:%.*s ", (int)unread.len,
+	    (const char *)unread.bytes);
+	buf_done(&unread);
+	conn_doom(conn, "gone");
+}
+
 static void line_closed(struct conn *conn, const char *reason)
 {
 	buf_printf(&conn_line(conn)->heard, "closed:%s ", reason);
@@ -110,6 +122,7 @@ static const struct conn_ops line_ops = {
     .malformed = line_malformed,
     .ended = line_ended,
     .expired = line_expired,
+    .silent = line_silent,
     .closed = line_closed,
 };
 
@@ -388,6 +401,28 @@ static void deadline_comes_once(void **state)
 	line_close(&line);
 }
 
+/* What the engine had taken when the connection was to go is shown to nobody here, and
+ * goes with it. */
+static void bytes_that_come_while_it_goes(void **state)
+{
+	struct line line;
+	struct block *block = block_new(8);
+	struct conn *conn;
+
+	(void)state;
+	line_open(&line, STEP_NEXT);
+	conn = &line.client->conn;
+	memcpy(block->bytes, "QXYZ", 4);
+	conn_hush_to_go(conn);
+	conn_start(conn);
+	conn->stream.ops->received(&conn->stream, block, block->bytes, 2);
+	conn->stream.ops->received(&conn->stream, block, block->bytes + 2, 2);
+	block_unref(block);
+	assert_string_equal(line_heard(&line), "silent:QXYZ closed:gone ");
+	assert_int_equal(line.shown, 0);
+	line_close(&line);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -405,6 +440,7 @@ int main(void)
 	    cmocka_unit_test(nothing_is_shown_after_the_doom),
 	    cmocka_unit_test(first_reason_counts),
 	    cmocka_unit_test(deadline_comes_once),
+	    cmocka_unit_test(bytes_that_come_while_it_goes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
