@@ -41,9 +41,12 @@ void scram_verifier_from_password(
  */
 void scram_verifier_from_salted(struct scram_verifier *v, const struct scram_due *due,
     const uint8_t salted[SCRAM_KEY_LEN]);
-/* A verifier that no password satisfies, for users that do not exist.  Its salt is the
- * first 16 bytes of SHA-256(user || secret[32]), so that the same user always sees the
- * same salt. */
+/* A salt that is the same for the same user and password (NULL: none) wherever it is
+ * made, and that tells nothing to whoever does not know the secret. */
+void scram_steady_salt(const char *user, const char *password, const uint8_t secret[32],
+    uint8_t salt[SCRAM_SALT_LEN]);
+/* A verifier that no password satisfies, for users that do not exist.  It has a salt of
+ * that kind, as users with plain passwords have. */
 void scram_verifier_mock(struct scram_verifier *v, const char *user,
     const uint8_t secret[32], uint32_t iterations);
 

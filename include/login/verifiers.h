@@ -18,8 +18,10 @@ void verifiers_done(struct site *site);
 
 /* The verifier of a user whose secret is a plain password.  It has a salt and the
  * number of rounds at once, and keys only when user->has_adhoc_keys is set.  The user
- * owns it; it is made anew when the number of rounds or the password changes. */
-const struct scram_verifier *verifiers_of_user(struct user *user, uint32_t rounds);
+ * owns it; it is made anew when the number of rounds or the password changes.  The salt
+ * is the same at every site: users that do not exist have one salt, too. */
+const struct scram_verifier *verifiers_of_user(
+    const struct site *site, struct user *user, uint32_t rounds);
 /* Does this login check its proof against the verifier that its user has now?  After a
  * reload it may still have an older one. */
 bool verifiers_is_shared(const struct client *client);

@@ -130,20 +130,31 @@ void scram_verifier_from_password(
 	mem_wipe(salted, sizeof(salted));
 }
 
-void scram_verifier_mock(struct scram_verifier *v, const char *user,
-    const uint8_t secret[32], uint32_t iterations)
+void scram_steady_salt(const char *user, const char *password, const uint8_t secret[32],
+    uint8_t salt[SCRAM_SALT_LEN])
 {
+	/* A NUL between the two: no name has one. */
+	size_t user_len = strlen(user) + (password ? 1 : 0);
+	size_t password_len = password ? strlen(password) : 0;
 	uint8_t digest[SCRAM_KEY_LEN];
 	EVP_MD_CTX *context = EVP_MD_CTX_new();
 
 	must(context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) &&
-	     EVP_DigestUpdate(context, user, strlen(user)) &&
+	     EVP_DigestUpdate(context, user, user_len) &&
+	     EVP_DigestUpdate(context, password, password_len) &&
 	     EVP_DigestUpdate(context, secret, 32) &&
 	     EVP_DigestFinal_ex(context, digest, NULL));
 	EVP_MD_CTX_free(context);
+	memcpy(salt, digest, SCRAM_SALT_LEN);
+}
+
+void scram_verifier_mock(struct scram_verifier *v, const char *user,
+    const uint8_t secret[32], uint32_t iterations)
+{
 	v->iterations = iterations;
-	v->salt = mem_dup(digest, SCRAM_SALT_LEN);
 	v->salt_len = SCRAM_SALT_LEN;
+	v->salt = mem_alloc(SCRAM_SALT_LEN);
+	scram_steady_salt(user, NULL, secret, v->salt);
 	mem_random(v->stored_key, sizeof(v->stored_key));
 	mem_random(v->server_key, sizeof(v->server_key));
 }

@@ -77,14 +77,16 @@ static void sasl_make_verifier(
 	login->lacks_keys = true;
 	login->sasl_password = mem_strdup(secret->text);
 	if (secret == &client->user->secret) {
-		sasl_take_verifier(login, verifiers_of_user(client->user, rounds));
+		sasl_take_verifier(
+		    login, verifiers_of_user(client->conn.site, client->user, rounds));
 		login->lacks_keys = !client->user->has_adhoc_keys;
 		return;
 	}
 	v->iterations = rounds;
 	v->salt_len = SCRAM_SALT_LEN;
 	v->salt = mem_alloc(v->salt_len);
-	mem_random(v->salt, v->salt_len);
+	scram_steady_salt(
+	    client->user->name, secret->text, client->conn.site->mock_secret, v->salt);
 }
 
 /* The verifier is the stored one, one made from the plain password, or one that no

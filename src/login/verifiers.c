@@ -23,7 +23,8 @@ struct verifier_wait {
 	struct user *user;
 };
 
-const struct scram_verifier *verifiers_of_user(struct user *user, uint32_t rounds)
+const struct scram_verifier *verifiers_of_user(
+    const struct site *site, struct user *user, uint32_t rounds)
 {
 	struct scram_verifier *v = user->adhoc;
 
@@ -37,7 +38,7 @@ const struct scram_verifier *verifiers_of_user(struct user *user, uint32_t round
 	v->iterations = rounds;
 	v->salt = mem_alloc(SCRAM_SALT_LEN);
 	v->salt_len = SCRAM_SALT_LEN;
-	mem_random(v->salt, SCRAM_SALT_LEN);
+	scram_steady_salt(user->name, user->secret.text, site->mock_secret, v->salt);
 	return v;
 }
 
