@@ -38,6 +38,9 @@ void passing_begin(struct client *client, struct crew_member *to);
 /* A connection with a CancelRequest, which is shown to the next site; packet is the
  * whole of it.  False: all have seen it. */
 bool passing_may_ask_next(struct client *carrier, const uint8_t *packet, size_t len);
+/* The same for one that concerns another process: the control site deals with those.
+ * False: it is this one. */
+bool passing_may_ask_control(struct client *carrier, const uint8_t *packet, size_t len);
 
 /* On arrival: opens the connection with what came.  -1: no memory; it is doomed. */
 int passing_open(struct client *client, struct passage *passage);

@@ -410,8 +410,12 @@ void cancel_begin(struct client *carrier, const struct message *m)
 
 	carrier_begin(carrier);
 	memcpy(key, m->bytes + 8, len);
+	/* Limits of peers are one site's, so that they hold for all workers. */
 	if (peers_is_foreign(site, key, len)) {
-		peers_forward(carrier, key, len);
+		if (passing_may_ask_control(carrier, m->bytes, (size_t)m->size))
+			conn_doom_quietly(&carrier->conn, "cancel request passed on");
+		else
+			peers_forward(carrier, key, len);
 		return;
 	}
 	client = map_get(site->cancel_keys, key, len);

@@ -144,33 +144,46 @@ void passing_begin(struct client *client, struct crew_member *to)
 
 /* ---- cancel requests ---- */
 
-bool passing_may_ask_next(struct client *carrier, const uint8_t *packet, size_t len)
+static bool may_show_to(struct client *carrier, struct crew_member *to,
+    unsigned hops_left, const uint8_t *packet, size_t len)
 {
 	struct conn *conn = &carrier->conn;
-	struct crew_member *own = conn->site->crew;
-	struct crew *crew = own ? own->crew : NULL;
 	struct passage *p;
-	int fd;
+	int fd = spares_duplicate(conn->site, conn->stream.fd);
 
-	if (!crew)
-		return false;
-	unsigned left = carrier->was_passed ? carrier->hops_left : crew->worker_count;
-	/* Who is asked last is the control site: it knows other processes. */
-	if (left == 0 && crew_is_control(conn->site))
-		return false;
-	struct crew_member *to =
-	    left == 0 ? crew_control(crew)
-		      : &crew->members[(own->index + 1) % (crew->worker_count + 1)];
-	fd = spares_duplicate(conn->site, conn->stream.fd);
 	if (fd < 0)
 		return false;
 	/* The copy keeps alive what the engine knows of the socket. */
 	conn_hush(conn);
 	p = describe(conn, to, fd);
-	p->hops_left = (uint8_t)(left ? left - 1 : 0);
+	p->hops_left = (uint8_t)hops_left;
 	buf_put(&p->unread, packet, len);
 	post_client(p, carrier);
 	return true;
+}
+
+bool passing_may_ask_next(struct client *carrier, const uint8_t *packet, size_t len)
+{
+	struct crew_member *own = carrier->conn.site->crew;
+	struct crew *crew = own ? own->crew : NULL;
+
+	if (!crew)
+		return false;
+	unsigned left = carrier->was_passed ? carrier->hops_left : crew->worker_count;
+	/* Who is asked last is the control site: it knows other processes. */
+	if (left == 0)
+		return passing_may_ask_control(carrier, packet, len);
+	return may_show_to(carrier,
+	    &crew->members[(own->index + 1) % (crew->worker_count + 1)], left - 1,
+	    packet, len);
+}
+
+bool passing_may_ask_control(struct client *carrier, const uint8_t *packet, size_t len)
+{
+	struct site *site = carrier->conn.site;
+
+	return !crew_is_control(site) &&
+	       may_show_to(carrier, crew_control(site->crew->crew), 0, packet, len);
 }
 
 /* ---- arrival ---- */
