@@ -131,8 +131,8 @@ bool crew_may_tell(struct site *site, const char *what, uint64_t value);
 
 /* ---- clients ---- */
 
-/* The worker that has the fewest clients; it counts one more from now on.  The control
- * thread asks. */
+/* The worker that has the fewest clients, of those that answer; it counts one more from
+ * now on.  The control thread asks. */
 struct crew_member *crew_pick(struct crew *crew);
 /* A client socket of this site begins or ends to be one; nothing happens without a
  * crew. */

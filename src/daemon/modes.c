@@ -184,9 +184,9 @@ void modes_shutdown(struct site *site, enum shutdown_mode mode)
 		loop_stop(site->loop);
 		return;
 	}
+	listen_close(site, false);
 	crew_all(site, mode == SHUTDOWN_WAIT_FOR_SERVERS ? go_down_with_servers
 							 : go_down_with_clients);
-	listen_close(site, false);
 	if (mode == SHUTDOWN_WAIT_FOR_SERVERS)
 		modes_pause(site);
 	/* not before this turn's work is done: whoever is refused is told first */

@@ -362,13 +362,22 @@ static void count_at(struct crew_member *member, int change)
 	    &member->crew->client_count, (unsigned)change, memory_order_relaxed);
 }
 
+/* One that stands still is no place for a client, whatever it has to do. */
+static bool is_better(const struct crew_member *a, const struct crew_member *b)
+{
+	bool is_a_silent = atomic_load(&a->is_silent);
+	bool is_b_silent = atomic_load(&b->is_silent);
+
+	return is_a_silent == is_b_silent ? load_of(a) < load_of(b) : is_b_silent;
+}
+
 struct crew_member *crew_pick(struct crew *crew)
 {
 	unsigned best = (crew->last_picked + 1) % crew->worker_count;
 
 	for (unsigned i = 1; i < crew->worker_count; i++) {
 		unsigned at = (crew->last_picked + 1 + i) % crew->worker_count;
-		if (load_of(&crew->members[at]) < load_of(&crew->members[best]))
+		if (is_better(&crew->members[at], &crew->members[best]))
 			best = at;
 	}
 	crew->last_picked = best;

@@ -312,6 +312,22 @@ static void new_clients_are_spread_evenly(void **state)
 	assert_int_equal(crew_client_count(&s->control), 10 * WORKERS);
 }
 
+static void who_stands_still_gets_no_client(void **state)
+{
+	struct scene *s = *state;
+	struct crew_member *member = &s->crew->members[1];
+	struct visit v = {.count = 0};
+	struct obstacle o;
+
+	stop_member(member, &o);
+	assert_false(crew_call(member, visited, &v));
+	for (int i = 0; i < 4; i++)
+		assert_int_not_equal(crew_pick(s->crew)->index, 1);
+	sem_post(&o.gate);
+	drain(member);
+	assert_int_equal(crew_pick(s->crew)->index, 1);
+}
+
 static void the_one_with_the_fewest_is_next(void **state)
 {
 	struct scene *s = *state;
@@ -373,6 +389,7 @@ int main(void)
 	    CREW_TEST(all_are_visited_the_silent_one_later),
 	    CREW_TEST(others_are_visited_meanwhile),
 	    CREW_TEST(new_clients_are_spread_evenly),
+	    CREW_TEST(who_stands_still_gets_no_client),
 	    CREW_TEST(the_one_with_the_fewest_is_next),
 	    CREW_TEST(nobody_is_the_favourite),
 	};
