@@ -21,6 +21,9 @@ void elsewhere_ask_welcome(struct pool *pool, uint64_t now_us, uint64_t *wake_us
 int elsewhere_heir(const struct pool *pool, const struct ask *first, uint64_t now_us);
 /* Ask whoever has a server at rest under this limit to close it.  False: nobody has. */
 bool elsewhere_asks_for_room(struct pool *pool, enum room_kind kind, uint64_t now_us);
+/* Ask whoever has a server at rest in this pool to close it: it is of no use to the
+ * client that waits.  False: there are no other sites. */
+bool elsewhere_asks_for_seat(struct pool *pool, uint64_t now_us);
 /* A client of another site has waited longer for room under this limit; it is told that
  * there may be some. */
 bool elsewhere_is_first(

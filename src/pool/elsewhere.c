@@ -143,6 +143,15 @@ bool elsewhere_asks_for_room(struct pool *pool, enum room_kind kind, uint64_t no
 	return true;
 }
 
+bool elsewhere_asks_for_seat(struct pool *pool, uint64_t now_us)
+{
+	int site = tally_find_resting(view_of(pool), pool->tally);
+
+	if (site >= 0)
+		send(pool, site, WISH_ROOM, TALLY_POOL, now_us);
+	return pool->tally != NULL;
+}
+
 bool elsewhere_is_first(const struct pool *pool, enum room_kind kind, uint64_t place_us)
 {
 	enum tally_kind of = kind_of_room(kind);

@@ -218,6 +218,8 @@ static bool has_pool_room(struct launch *l)
 	if (!l->is_replication)
 		return may_use_reserve(l);
 	l->evicted = pool_longest_resting(pool);
+	if (!l->evicted && elsewhere_asks_for_seat(pool, l->now_us))
+		l->wake_us = earlier(l->wake_us, l->now_us + ASK_AGAIN_US);
 	return false;
 }
 

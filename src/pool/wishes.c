@@ -5,6 +5,7 @@
 #include "pool/wishes.h"
 
 #include "pool/elsewhere.h"
+#include "pool/pool_effective.h"
 #include "pool/queue.h"
 #include "pool/room.h"
 #include "pool/seats.h"
@@ -53,6 +54,9 @@ static struct verdict give_room(struct catalog *c, const struct wish *wish)
 	} else if (wish->of == TALLY_USER) {
 		struct user *user = catalog_find_user(c, wish->user);
 		seat = user ? room_free_of_user(user) : NULL;
+	} else if (wish->of == TALLY_POOL) {
+		struct pool *pool = wishes_pool(c, wish->database, wish->user);
+		seat = pool ? pool_longest_resting(pool) : NULL;
 	} else {
 		seat = room_free_of_process(c);
 	}
