@@ -33,6 +33,13 @@ def find_pg_bin():
     return os.path.dirname(found[-1]) if found else ""
 
 
+@pytest.fixture(autouse=True)
+def one_worker(request, monkeypatch):
+    """A test that is marked so has one worker, however many the run asks for."""
+    if request.node.get_closest_marker("one_worker"):
+        monkeypatch.setenv("POOLER_SETTINGS", os.environ.get("POOLER_SETTINGS", "") + "; workers=1")
+
+
 @pytest.fixture(scope="session")
 def pg_bin(request):
     return request.config.getoption("--pg-bin") or find_pg_bin()

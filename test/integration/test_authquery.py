@@ -385,6 +385,7 @@ def test_crowd_is_one_query(asking, table, pg):
 # cached answers
 
 
+@pytest.mark.one_worker  # Each worker asks for itself.
 def test_kept_answers(asking, table):
     table(("aq_trust", "aq_trust", SECRET))
     pooler = asking("md5", keys=table.keys, auth_query_cache_time=60)
@@ -413,6 +414,7 @@ def test_kept_answers(asking, table):
     assert login(pooler, "late") == "aq_trust"
 
 
+@pytest.mark.one_worker  # Each worker asks for itself.
 def test_kept_answers_per_database(asking, pg, table):
     table(("aq_trust", "aq_trust", SECRET))
     pooler = asking("md5", databases={
@@ -424,6 +426,7 @@ def test_kept_answers_per_database(asking, pg, table):
         assert table.count() - before == queries
 
 
+@pytest.mark.one_worker  # Each worker asks for itself.
 def test_changed_scram_password(asking, pg):
     """SCRAM cannot be repeated on one connection: the first attempt fails, and the next one
     succeeds."""

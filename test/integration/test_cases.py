@@ -119,6 +119,7 @@ def test_tpcc(make_pooler, pg, role, method, kind):
     assert pg.backends("usename = 'postgres'") <= 56
 
 
+@pytest.mark.one_worker  # Each worker balances the connections that it has just then.
 def test_segment_of_several_hosts(make_pooler, pg, role):
     """The segment has one line per host, each with a weight. Here all lines name the same
     server."""

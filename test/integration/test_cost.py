@@ -63,6 +63,7 @@ def test_cost_does_not_tell_who_exists(costly, method):
     assert set(counts.values()) == {1}, counts
 
 
+@pytest.mark.one_worker  # Each worker derives keys for itself.
 def test_right_proofs_cost_one_derivation(costly):
     pooler = costly("password")
     since = pooler.mark()

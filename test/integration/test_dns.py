@@ -157,6 +157,7 @@ def pooler_by_name(make_pooler, server, names, host="db.example", **settings):
     return pooler.start()
 
 
+@pytest.mark.one_worker  # Each worker looks names up for itself.
 def test_servers_of_a_lost_address_are_closed(make_pooler, fake, names):
     server = fake()
     pooler = pooler_by_name(make_pooler, server, names)
@@ -201,6 +202,7 @@ def test_servers_of_an_address_that_stays_are_kept(make_pooler, fake, names):
     assert not server.sessions[0].ended.is_set()
 
 
+@pytest.mark.one_worker  # Each worker looks names up for itself.
 def test_results_are_used_for_dns_max_ttl(make_pooler, fake, names):
     server = fake()
     pooler = pooler_by_name(make_pooler, server, names, dns_max_ttl=3600)

@@ -15,6 +15,7 @@ import certs
 import postgres
 import toolchain
 import waiting
+from pooler import settings_of_run
 
 USER = "scram_user"
 
@@ -157,10 +158,13 @@ def test_driver(make_pooler, database, environment, authority, driver, place):
 
 def look_after(pooler, size):
     """Checks that all server connections are back in the pool and that none was closed with an
-    error."""
+    error. With several workers another one may be open when one is closed for what its client left
+    behind."""
     if "client_tls_sslmode" in pooler.settings:
         attempts = re.findall("login attempt: db=db .* tls=(\\S+)", pooler.log())
         assert attempts and "no" not in attempts
     row = pooler.wait_pool(user=USER, cl_active=0, cl_waiting=0, sv_active=0, sv_used=0, sv_tested=0)
     assert row["sv_idle"] <= size, row
+    if settings_of_run().get("workers", "1") != "1":
+        size += pooler.log().count("client disconnect while server was not ready")
     assert 1 <= pooler.log().count("new connection to server") <= size, pooler.log()[-3000:]

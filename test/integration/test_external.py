@@ -191,6 +191,7 @@ def test_a_deaf_directory_delays_nobody(judged, deaf):
         assert not judged_client.has_data(0.001)
 
 
+@pytest.mark.one_worker  # Each worker has a queue.
 def test_a_full_queue_refuses(judged, deaf):
     pooler = judged("host all p all md5\nhost all all all ldap %s\n" % options(deaf))
     with contextlib.ExitStack() as stack:

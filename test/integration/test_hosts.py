@@ -7,6 +7,8 @@ import fakeserver
 import waiting
 import wire
 
+pytestmark = pytest.mark.one_worker  # Each worker has its own records of hosts.
+
 
 def entry(servers, more=""):
     return "host=%s port=%s %s" % (",".join(s.host for s in servers),

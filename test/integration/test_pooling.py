@@ -123,12 +123,14 @@ def test_last_in_first_out(pooler):
     assert pid(clients[2]) == pids[0]
 
 
+@pytest.mark.one_worker  # Each worker takes its own connections in turn.
 def test_round_robin(make_pooler, pg):
     pooler = make_pooler({"db": pg.conn()}, settings=dict(TRANSACTION, server_round_robin=1))
     clients, pids = three_idle(pooler)
     assert [pid(clients[0]) for _ in range(6)] == pids * 2
 
 
+@pytest.mark.one_worker  # Clients of one worker keep their order.
 def test_waiting_is_first_come_first_served(make_pooler, pg):
     pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings=TRANSACTION)
     holder = pooler.connect()

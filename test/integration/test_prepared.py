@@ -235,6 +235,7 @@ def test_sql_names_belong_to_one_client(sql_pooler):
     assert sql_error(c, "execute same") == ("26000", 'prepared statement "same" does not exist', None)
 
 
+@pytest.mark.one_worker  # Each worker has its own texts, and numbers them.
 def test_sql_texts_are_shared(sql_pooler):
     for _ in range(3):
         client = sql_pooler.connect()
@@ -442,6 +443,7 @@ def test_names_that_are_taken_or_unknown(make_pooler, pg):
         "08P01", 'bind message supplies 1 parameters, but prepared statement "taken" requires 0')
 
 
+@pytest.mark.one_worker  # Each worker has its own texts, and numbers them.
 def test_views_and_counters(make_pooler, pg):
     pooler = make(make_pooler, pg)
     a, b = pooler.connect(), pooler.connect()

@@ -186,6 +186,7 @@ def test_server_that_names_an_older_version(make_pooler, fake):
     assert len(server.sessions) == 1
 
 
+@pytest.mark.one_worker  # Each worker finds out by itself.
 @pytest.mark.parametrize("code, text", [
     ("0A000", "unsupported frontend protocol 3.2: server supports 1.0 to 3.0"),
     ("08P01", "bad packet header: '0000002900030002'")])

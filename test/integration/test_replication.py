@@ -613,6 +613,7 @@ def test_dirty_is_closed_at_once(stream_pooler, source):
     wait_no_senders(source)
 
 
+@pytest.mark.one_worker  # The parameters are cached where the first client is.
 def test_login_error_is_its_own(stream_pooler):
     """A role without the right to replicate gets an error, and other clients of its pool are not
     affected."""
@@ -628,6 +629,7 @@ def test_login_error_is_its_own(stream_pooler):
     assert "server login failed" not in pooler.log()
 
 
+@pytest.mark.one_worker  # The parameters are cached where the first client is.
 def test_login_error_while_others_wait(fake_pooler):
     def replica(session):
         pooler.wait_pool("db", USER, cl_waiting=1)
@@ -831,6 +833,7 @@ def test_replication_is_dialed_again_with_an_older_version(make_pooler, fake, ki
     assert "login failed" not in pooler.log()
 
 
+@pytest.mark.one_worker  # The parameters are cached where the first client is.
 def test_replication_that_is_refused_for_good(make_pooler, fake):
     def script(session):
         session.recv_startup()
