@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import urllib.request
 
 import pytest
 
@@ -135,6 +136,36 @@ def test_check_postgres(watched, action, args):
         assert re.search(r"checksum: [0-9a-f]{32}", said), said
     else:
         assert re.match(r"POSTGRES_\w+ OK: ", said), said
+
+
+EXPORTER = """
+exporter_host: 127.0.0.1
+exporter_port: %d
+pgbouncers:
+  - dsn: postgresql://%s:%s@127.0.0.1:%d/pgbouncer?sslmode=disable
+    extra_labels:
+      pool_id: 1
+"""
+
+
+def test_exporter(watched):
+    """The prometheus-pgbouncer-exporter of PyPI shows what the console says."""
+    program = needs("pgbouncer-exporter")
+    own = waiting.PORTS.take()
+    config = watched.write("exporter.yml", EXPORTER % (own, STATS[0], STATS[1].replace(" ", "%20"), watched.port))
+    with watched.connect() as client, programs.Program([program, "--config", config], dict(os.environ)) as exporter:
+        client.query("begin")
+        waiting.wait_for(lambda: waiting.can_connect(own), "it listens")
+        with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % own) as answer:
+            told = answer.read().decode()
+        exporter.process.terminate()
+        said = "".join(exporter.finish()[1:])
+    assert "pgbouncer_up{" in told and not re.search("ERROR|Traceback", said), told + said
+    for line in (r'pgbouncer_pools_client_active_connections\{database="db".*\} 1\.0',
+                 r'pgbouncer_databases_database_pool_size\{.*database="db".*\} 5\.0',
+                 r'pgbouncer_stats_queries_total\{database="db".*\} [12]\.0',
+                 r'pgbouncer_config_max_client_conn\{.*\} 100\.0'):
+        assert re.search("^%s$" % line, told, re.M), line + told
 
 
 def test_pgcli(watched):

@@ -152,7 +152,14 @@ def test_reload_of_a_new_program(service):
         assert client.value("select pg_backend_pid()") == backend
     assert service.pooler.wait_exit() == 0
     service.pooler.wait_log("^<6>process up: ", mark)
-    # Those of the old process are heard first.
+    first = service.pid()
+    service.replace_program()
+    assert service.reload() == 0
+    service.manager.hear_until(r"MAINPID=%d\nREADY=1" % service.pid())
+    waiting.wait_for(lambda: not os.path.exists("/proc/%d" % first), "the second process ends")
+    with open("/proc/%d/cmdline" % service.pid()) as line:
+        assert line.read().split("\0") == [service.program, service.pooler.ini, "-R", "-d", ""]
+    # Those of the other processes are heard first.
     for _ in range(10):
         service.manager.hear_until("WATCHDOG=1")
 
