@@ -7,6 +7,8 @@
 #include <getopt.h>
 #include <string.h>
 
+#include "daemon/wrapped.h"
+
 enum option_id {
 #define OPTION(id, ...) OPTION_##id,
 #include "daemon/options.def"
@@ -167,16 +169,17 @@ void options_help(FILE *out, const char *program)
 	    program, program, program);
 	for (int id = 0; id < OPTION_COUNT; id++) {
 		const struct option_row *row = &option_rows[id];
-		int width = row->letter ? fprintf(out, "  -%c, ", row->letter)
-					: fprintf(out, "      ");
-
-		width += fprintf(out, "--%s%s%s", row->name, row->argument ? "=" : "",
+		char option[64], lead[sizeof(option)];
+		int width = snprintf(option, sizeof(option), "  %c%c%c --%s%s%s",
+		    row->letter ? '-' : ' ', row->letter ? row->letter : ' ',
+		    row->letter ? ',' : ' ', row->name, row->argument ? "=" : "",
 		    row->argument ? row->argument : "");
-		if (width >= HELP_COLUMN) {
-			fputc('\n', out);
-			width = 0;
-		}
-		fprintf(out, "%*s%s\n", HELP_COLUMN - width, "", row->help);
+
+		if (width >= HELP_COLUMN)
+			fprintf(out, "%s\n", option);
+		snprintf(lead, sizeof(lead), "%-*s", HELP_COLUMN,
+		    width < HELP_COLUMN ? option : "");
+		wrapped_put(out, lead, "%s", row->help);
 	}
 	fputs("\nReport bugs where you got this program from.\n"
 	      "Manual and home page: see pgbouncer(1) and the README beside it.\n",

@@ -71,7 +71,9 @@ def converted(path, text, pages):
             return found[0]
         if goal not in pages:
             return found[1]
-        return "[%s](%s%s)" % (found[1], page_of(goal), "#" + anchor if anchor else "")
+        # A page has no file name for its reader, but a title.
+        shown = re.sub(r"^[\w/.-]+\.md\b", title_of(goal, pages[goal]), found[1])
+        return "[%s](%s%s)" % (shown, page_of(goal), "#" + anchor if anchor else "")
 
     text = links.outside_of_code(text, lambda part: links.LINK.sub(target, part))
     done = subprocess.run(["pandoc", "--from=gfm", "--to=html5", "--wrap=none", "--no-highlight"], input=text, text=True,
@@ -120,9 +122,9 @@ def main():
     texts = {path: tree.text(TOP, path) for path in paths}
     shutil.rmtree(out, ignore_errors=True)
     os.makedirs(out)
-    # The menu has the order in which README.md names them.
+    # The menu has the order in which README.md names them. A folder of documents has one place in it.
     places = {path: texts["README.md"].find("](%s)" % path) for path in paths}
-    order = sorted(paths, key=lambda p: (p != "README.md", places[p] < 0, places[p]))
+    order = sorted([p for p in paths if p.count("/") < 2 or p.endswith("README.md")], key=lambda p: (p != "README.md", places[p] < 0, places[p]))
     for path in paths:
         menu = "\n".join('<a href="%s">%s</a>' % (page_of(p), html.escape(title_of(p, texts[p]))) for p in order)
         body = converted(path, texts[path], texts)

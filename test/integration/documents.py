@@ -162,7 +162,8 @@ class Stage:
             self.instead[name](text)
             return
         if name.endswith(".ini"):
-            lines = "".join("%s = %s\n" % pair for pair in settings_of_run().items())
+            lines = "unix_socket_dir = %s\n" % self.folder("run")
+            lines += "".join("%s = %s\n" % pair for pair in settings_of_run().items())
             text = text.replace("[pgbouncer]\n", "[pgbouncer]\n" + lines)
         self.write(self.here(name), text, 0o600 if "userlist" in name else 0o644)
 
@@ -203,7 +204,7 @@ class Stage:
             pooler = self.poolers[ini] = self.make_pooler(start=False)
             pooler.port = self.port
             pooler.write_files = lambda: None
-            pooler.command = lambda *_: [self.binary, *pooler.args, self.here(ini)]
+            pooler.command = lambda *_: ["env", "-C", self.dir, self.binary, *pooler.args, self.here(ini)]
         if takes_over:
             self.instead["-R"](pooler)
         else:

@@ -129,40 +129,38 @@ def test_options_are_those_there_are(pooler):
             assert options <= known, (place, options - known)
 
 
+SECRETS = {"app": "quick app 9b", "admin": "quick admin 3e"}
+
+
 @pytest.fixture
 def roles(cluster):
     """The roles and the database of the quick start."""
-    cluster.do("create role admin login password 'quick admin 3e'", "create role app login password 'quick app 9b'",
-               "create database mydb")
+    cluster.do(*["create role %s login password '%s'" % role for role in SECRETS.items()], "create database mydb")
     yield
-    cluster.do("drop database mydb with (force)", "drop role admin", "drop role app")
+    cluster.do("drop database mydb with (force)", *["drop role %s" % name for name in SECRETS])
 
 
-def test_quick_start(make_pooler, cluster, roles):
-    """The steps as they stand, but for the addresses of the machine and the name of the superuser."""
-    text = document("doc/usage.md").split("\n## Quick start\n")[1].split("\n## ")[0]
-    made = make_pooler(start=False)
-    shell, config = ("\n".join(block[3] for block in BLOCK.finditer(text) if block[2] == language)
-                     for language in ("sh", "ini"))
-    config = re.sub("^ +", "", config, flags=re.M).replace("= 6432", "= %d" % made.port)
-    made.write("pgbouncer.ini", config.replace("port=5432", "port=%d" % cluster.port)
-               + "unix_socket_dir = %s\n" % made.dir)
-    made.write_files = lambda: None
-    list_, check, start = shell_commands("pgbouncer", shell)
-    conninfo = list_[2].replace("postgres", "owner") + " port=%d dbname=postgres" % cluster.port
-    code, out, err = made.run(*list_[1:2], conninfo, *list_[3:])
-    assert code == 0, err
-    code, out, err = made.run(*check[1:])
-    assert code == 0, out
-    assert start[1:] == ["-d", "pgbouncer.ini"]
-    made.start()
-    secrets = {"app": "quick app 9b", "admin": "quick admin 3e"}
-    for words in shell_commands("psql", shell):
-        *address, user, database = [word for word in words[1:] if word not in ("-h", "-p", "-U")]
-        assert address == ["127.0.0.1", "6432"]
-        sql = "show pools" if database == "pgbouncer" else "select current_user || '|' || current_database()"
-        out = programs.psql(made, "-c", sql, database, user=user, secret=secrets[user])
-        assert "mydb|app" in out or out == "app|mydb\n", out
+@pytest.mark.parametrize("path, heading", [
+    ("README.md", "Ten minutes to a pooler in front of your PostgreSQL"), ("doc/usage.md", "Quick start")])
+def test_quick_start(stage, cluster, roles, path, heading):
+    """A newcomer's steps as they stand, on another port, with another superuser's name. The archive
+    that `make check-dist` builds and installs is built and installed by the commands of README.md."""
+    ours = stage(path, {"5432": str(cluster.port), "9127": str(waiting.PORTS.take()), "user=postgres": "user=owner",
+                        "choose a password": SECRETS["admin"],
+                        "127.0.0.1 user=postgres": "127.0.0.1 user=owner port=%d" % cluster.port}, SECRETS)
+    ours.instead.update({"sudo apt-get install " + " ".join(debian_packages()): lambda: None,
+                         "make": lambda: None, "sudo make install": lambda: None})
+    told = ours.play(heading)
+    if path == "README.md":
+        assert "The most server connections" in told, told
+        assert re.search(r"^database +\| mydb\nuser +\| app$", told, re.M), told
+        assert "\npgbouncer_up 1\n" in told and told.endswith("ready\n"), told[-3000:]
+
+
+def debian_packages():
+    """The packages without which the program cannot be built."""
+    needs = document("test/setup/install-packages").split("need_build() {")[1].split("}")[0]
+    return [words[2] for words in map(shlex.split, needs.strip().splitlines())]
 
 
 # the table of doc/usage.md: what works in which pool mode
