@@ -249,6 +249,22 @@ static int load_trust(SSL_CTX *ssl, const struct tls_config *config, struct err 
 	return 0;
 }
 
+/* The certificates that are sent with our own: those in its file, or those that the CAs
+ * lead to.  They are looked up once, because OpenSSL otherwise searches the folders of
+ * the CAs in each handshake.  What is not found there the peer may have. */
+static void complete_chain(SSL_CTX *ssl)
+{
+	STACK_OF(X509) *chain = NULL;
+
+	SSL_CTX_set_mode(ssl, SSL_MODE_NO_AUTO_CHAIN);
+	SSL_CTX_get0_chain_certs(ssl, &chain);
+	if (!SSL_CTX_get0_certificate(ssl) || sk_X509_num(chain) > 0)
+		return;
+	(void)SSL_CTX_build_cert_chain(
+	    ssl, SSL_BUILD_CHAIN_FLAG_IGNORE_ERROR | SSL_BUILD_CHAIN_FLAG_CLEAR_ERROR);
+	ERR_clear_error();
+}
+
 /* ---- the context ---- */
 
 static void set_verification(SSL_CTX *ssl, const struct tls_config *config)
@@ -309,6 +325,7 @@ static int set_up(SSL_CTX *ssl, const struct tls_config *config, struct err *err
 	    set_key_exchange(ssl, config, err) < 0 || load_own(ssl, config, err) < 0 ||
 	    load_trust(ssl, config, err) < 0)
 		return -1;
+	complete_chain(ssl);
 	set_verification(ssl, config);
 	if (config->is_server)
 		set_server_side(ssl, config);

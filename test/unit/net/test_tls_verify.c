@@ -170,6 +170,31 @@ static void test_server_chains(void **state)
 	    "certificate verify failed: certificate has expired");
 }
 
+/* The server's file has its own certificate only; the next one is among its CAs. */
+static void test_completed_chain(void **state)
+{
+	const struct tls_peer_config peer = {.host = "elsewhere.test"};
+	struct tls_config server = {.peer_check = TLS_PEER_IF_SHOWN};
+	struct pair p;
+
+	(void)state;
+	certs_make("middle",
+	    &(struct cert_wish){.issuer = "ca", .cn = "middle", .is_ca = true});
+	certs_make("leaf", &(struct cert_wish){.issuer = "middle", .cn = "leaf"});
+	server.cert_file = certs_path("leaf.crt");
+	server.key_file = certs_path("leaf.key");
+	server.ca_file = certs_path("middle.crt");
+	pair_init(&p, server_context(&server),
+	    client_context(&(struct tls_config){
+		.ca_file = certs_path("ca.crt"), .peer_check = TLS_PEER_REQUIRED}),
+	    &peer);
+	pair_run(&p);
+	if (p.client.status == TLS_FAILED)
+		fail_msg("%s", p.client.err.text);
+	assert_true(tls_is_complete(p.server.tls));
+	pair_done(&p);
+}
+
 static void expect_name(const char *cert, const char *host, bool is_good)
 {
 	const struct tls_peer_config peer = {.host = host, .checks_name = true};
@@ -385,6 +410,7 @@ int main(void)
 	    cmocka_unit_test(test_client_certificates),
 	    cmocka_unit_test(test_chain_depth),
 	    cmocka_unit_test(test_server_chains),
+	    cmocka_unit_test(test_completed_chain),
 	    cmocka_unit_test(test_server_names),
 	    cmocka_unit_test(test_wildcards_are_not_for_addresses),
 	    cmocka_unit_test(test_nul_in_a_name),
