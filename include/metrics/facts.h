@@ -20,7 +20,7 @@ enum fact_id {
 enum { FACT_LABELS = 256 };
 
 struct fact {
-	long long micros;         /* the value in millionths */
+	long long whole, micros;  /* the value is their sum */
 	char labels[FACT_LABELS]; /* complete: a="b",c="d"; "": none */
 };
 

@@ -32,15 +32,17 @@ static void find_memory(struct fact facts[FACT_COUNT])
 		size = resident = 0;
 	if (f)
 		fclose(f);
-	facts[FACT_VIRTUAL].micros = size * page * MILLION;
-	facts[FACT_RESIDENT].micros = resident * page * MILLION;
+	facts[FACT_VIRTUAL].whole = size * page;
+	facts[FACT_RESIDENT].whole = resident * page;
 }
 
 static long long most_descriptors(void)
 {
 	struct rlimit limit;
 
-	return getrlimit(RLIMIT_NOFILE, &limit) < 0 ? 0 : (long long)limit.rlim_cur;
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return 0;
+	return limit.rlim_cur > INT64_MAX ? INT64_MAX : (long long)limit.rlim_cur;
 }
 
 /* None of these texts has a character that needs to be escaped. */
@@ -52,8 +54,7 @@ static void find_versions(struct fact facts[FACT_COUNT], const struct site *site
 	    "version=\"%s\",libevent=\"%s\",adns=\"%s\",io_engine=\"%s\"",
 	    site->version, loop_library_version(), dns_library_version(),
 	    net_engine_name(&site->net));
-	facts[FACT_UP].micros = facts[FACT_VERSION].micros = facts[FACT_BUILD].micros =
-	    MILLION;
+	facts[FACT_UP].whole = facts[FACT_VERSION].whole = facts[FACT_BUILD].whole = 1;
 }
 
 void facts_find(struct fact facts[FACT_COUNT], const struct site *site,
@@ -66,7 +67,7 @@ void facts_find(struct fact facts[FACT_COUNT], const struct site *site,
 	find_memory(facts);
 	facts[FACT_UPTIME].micros = (long long)uptime_us;
 	facts[FACT_START].micros = (long long)(loop_wall(site->loop) - uptime_us);
-	facts[FACT_MISSED].micros = (long long)missed * MILLION;
+	facts[FACT_MISSED].whole = missed;
 	facts[FACT_CPU].micros = cpu_us();
-	facts[FACT_MAX_FDS].micros = most_descriptors() * MILLION;
+	facts[FACT_MAX_FDS].whole = most_descriptors();
 }

@@ -5,12 +5,54 @@
 
 #include <string.h>
 
+#include "base/buf.h"
+#include "base/map.h"
 #include "pool/hosts_role.h"
 #include "session/crew.h"
 
-struct hosts_seen {
-	bool is_any_known, is_any_there;
+/* One host, as all sites together know it: of a site that has not tried it lately
+ * nothing is learnt. */
+struct host_seen {
+	bool is_down;
+	char key[];
 };
+
+struct hosts_seen {
+	struct map *hosts; /* struct host_seen by key: "name:port" */
+	bool is_any_there; /* one is known to be */
+	bool is_alone;     /* there is no other site to know better */
+};
+
+static struct host_seen *host_of(struct hosts_seen *seen, const struct host *host)
+{
+	struct host_seen *found;
+	struct buf key;
+
+	buf_init(&key, 0);
+	buf_printf(&key, "%s:%d", host->name ? host->name : "", host->port);
+	found = map_get_str(seen->hosts, buf_text(&key));
+	if (!found) {
+		found = mem_zero(sizeof(*found) + key.len + 1);
+		memcpy(found->key, key.bytes, key.len);
+		map_put_str(seen->hosts, found->key, found);
+	}
+	buf_done(&key);
+	return found;
+}
+
+static void look_at_host(
+    struct hosts_seen *seen, const struct database *db, const struct host *host)
+{
+	const char *state = hosts_state_shown(db, host);
+	bool is_down = strcmp(state, "down") == 0 || strcmp(state, "probing") == 0;
+
+	if (is_down)
+		host_of(seen, host)->is_down = true;
+	else if (seen->is_alone || host->assignments > 0)
+		seen->is_any_there = true;
+	else
+		(void)host_of(seen, host);
+}
 
 static void look_at_site(struct site *site, void *ctx)
 {
@@ -20,32 +62,42 @@ static void look_at_site(struct site *site, void *ctx)
 	/* the control thread of several workers connects to nobody */
 	if (site->catalog->view.serves_nobody)
 		return;
-	list_for (db, &site->catalog->database_list, node) {
+	list_for (db, &site->catalog->database_list, node)
 		for (size_t i = 0; !db->is_admin && i < db->hosts.count; i++) {
-			const char *state = hosts_state_shown(db, db->hosts.list[i]);
-			seen->is_any_known = true;
-			if (strcmp(state, "up") != 0 && strcmp(state, "unfit") != 0)
-				continue;
-			seen->is_any_there = true;
-			return;
+			look_at_host(seen, db, db->hosts.list[i]);
+			if (seen->is_any_there)
+				return;
 		}
-		if (seen->is_any_there)
-			return;
+}
+
+/* False: there are hosts, and each of them is down. */
+static bool is_any_reachable(struct site *site)
+{
+	struct hosts_seen seen = {
+	    .hosts = map_new(), .is_alone = crew_site_count(site) == 1};
+	struct host_seen *host;
+	bool is_any_up = false;
+	size_t at = 0;
+
+	(void)crew_each(site, look_at_site, &seen);
+	is_any_up = seen.is_any_there || map_count(seen.hosts) == 0;
+	while ((host = map_next(seen.hosts, &at))) {
+		is_any_up = is_any_up || !host->is_down;
+		mem_free(host);
 	}
+	map_free(&seen.hosts);
+	return is_any_up;
 }
 
 const char *readiness_obstacle(struct site *site)
 {
-	struct hosts_seen seen = {false, false};
-
 	if (site->shutdown != SHUTDOWN_NONE)
 		return "The pooler is shutting down.";
 	if (site->catalog->suspended)
 		return "The pooler is suspended.";
 	if (site->catalog->paused)
 		return "The pooler is paused.";
-	(void)crew_each(site, look_at_site, &seen);
-	if (seen.is_any_known && !seen.is_any_there)
+	if (!is_any_reachable(site))
 		return "No server can be reached.";
 	return NULL;
 }

@@ -110,6 +110,7 @@ static bool take_single(const struct writer *w, struct sample *s)
 	const struct sheet_row *row;
 
 	if (served->fact) {
+		s->whole = served->fact->whole;
 		s->micros = served->fact->micros;
 		s->fixed_labels = served->fact->labels;
 		return true;
