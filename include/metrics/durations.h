@@ -21,6 +21,8 @@ struct duration_row {
 struct durations;
 
 struct durations *durations_new(void);
+/* Frees so many rows at most.  False: there are none left. */
+bool durations_drop_rows(struct durations *durations, size_t most);
 void durations_free(struct durations **durations);
 /* As view_part_fn, on the way through the pools (views.h); rows->sink_ctx is the struct
  * durations. */

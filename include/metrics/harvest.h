@@ -11,6 +11,7 @@
 #include "session/site.h"
 
 struct harvest {
+	struct node node; /* the owner's */
 	struct fact facts[FACT_COUNT];
 	struct sheet *sheets[SHEET_COUNT];
 	struct durations *durations;
@@ -23,7 +24,10 @@ typedef void harvest_fn(void *ctx);
  * through their pools each.  began_us: when the process began. */
 struct harvest *harvest_new(
     struct site *site, uint64_t began_us, harvest_fn *ready, void *ctx);
-/* Also before it is complete. */
+/* It is not wanted any more, complete or not: nothing is told of it.  Frees a part of
+ * it, for there may be very many rows, and all of it at last.  False: it is gone. */
+bool harvest_drop_part(struct harvest **harvest);
+/* At once. */
 void harvest_free(struct harvest **harvest);
 
 #endif

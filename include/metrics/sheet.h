@@ -26,6 +26,8 @@ struct sheet;
 /* most: of clients, how many series there are; the application_name of all others is
  * "other". */
 struct sheet *sheet_new(enum sheet_id id, size_t most);
+/* Frees so many rows at most.  False: there are none left. */
+bool sheet_drop_rows(struct sheet *sheet, size_t most);
 void sheet_free(struct sheet **sheet);
 
 /* rows_init_sink takes them. */

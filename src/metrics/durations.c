@@ -3,6 +3,7 @@
  */
 #include "metrics/durations.h"
 
+#include <stdint.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -34,19 +35,30 @@ struct durations *durations_new(void)
 	return d;
 }
 
-void durations_free(struct durations **dp)
+bool durations_drop_rows(struct durations *durations, size_t most)
 {
-	struct durations *d = *dp;
-	struct duration_row *row, *next;
+	struct node *n;
 
-	if (!d)
-		return;
-	list_for_safe (row, next, &d->rows, node) {
+	for (; most > 0; most--) {
+		n = list_pop_front(&durations->rows);
+		if (!n)
+			return false;
+		struct duration_row *row = container_of(n, struct duration_row, node);
 		for (int i = 0; i < LATENCY_KINDS; i++)
 			histogram_free(&row->histograms[i]);
 		mem_free(row->key);
 		mem_free(row);
 	}
+	return true;
+}
+
+void durations_free(struct durations **dp)
+{
+	struct durations *d = *dp;
+
+	if (!d)
+		return;
+	durations_drop_rows(d, SIZE_MAX);
 	map_free(&d->by_key);
 	mem_free(d);
 	*dp = NULL;

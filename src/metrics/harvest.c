@@ -10,7 +10,8 @@
 #include "views/views.h"
 
 enum {
-	ROWS_PER_TURN = 50,    /* written in some ten microseconds */
+	ROWS_PER_TURN = 50, /* written in some ten microseconds */
+	DROPS_PER_TURN = 200,
 	PATIENCE_US = 1000000, /* with workers that do not answer */
 };
 
@@ -167,6 +168,20 @@ struct harvest *harvest_new(
 	begin_job(g);
 	loop_later(site->loop, &g->turn);
 	return &g->harvest;
+}
+
+bool harvest_drop_part(struct harvest **hp)
+{
+	struct harvest *h = *hp;
+
+	later_cancel(gathering_of(h)->site->loop, &gathering_of(h)->turn);
+	for (int i = 0; i < SHEET_COUNT; i++)
+		if (sheet_drop_rows(h->sheets[i], DROPS_PER_TURN))
+			return true;
+	if (durations_drop_rows(h->durations, DROPS_PER_TURN))
+		return true;
+	harvest_free(hp);
+	return false;
 }
 
 void harvest_free(struct harvest **hp)

@@ -14,6 +14,8 @@ struct scrapes {
 	uint64_t began_us;
 	struct list all;          /* struct scrape by .node: in the order of coming */
 	struct scrape *gathering; /* NULL: nobody does */
+	struct list dropped;      /* struct harvest by .node: being freed */
+	struct later dropping;
 };
 
 struct scrape {
@@ -27,6 +29,46 @@ struct scrape {
 	struct later turn;
 };
 
+/* ---- the end of harvests ---- */
+
+static void drop_turn(struct later *l);
+
+static void drop_turn_over(struct later *l)
+{
+	struct scrapes *s = container_of(l, struct scrapes, dropping);
+
+	l->run = drop_turn;
+	loop_later(s->site->loop, l);
+}
+
+static void drop_turn(struct later *l)
+{
+	struct scrapes *s = container_of(l, struct scrapes, dropping);
+	struct harvest *h =
+	    container_of(list_pop_front(&s->dropped), struct harvest, node);
+
+	if (harvest_drop_part(&h))
+		list_push_front(&s->dropped, &h->node);
+	if (list_is_empty(&s->dropped))
+		return;
+	l->run = drop_turn_over;
+	loop_at_turn_end(s->site->loop, l);
+}
+
+/* It gathers no more, but may be long. */
+static void drop_harvest(struct scrapes *s, struct harvest *h)
+{
+	if (!harvest_drop_part(&h))
+		return;
+	list_push_back(&s->dropped, &h->node);
+	if (node_is_linked(&s->dropping.node))
+		return;
+	s->dropping.run = drop_turn;
+	loop_later(s->site->loop, &s->dropping);
+}
+
+/* ---- all of them ---- */
+
 struct scrapes *scrapes_new(struct site *site, uint64_t began_us)
 {
 	struct scrapes *s = mem_zero(sizeof(*s));
@@ -34,11 +76,20 @@ struct scrapes *scrapes_new(struct site *site, uint64_t began_us)
 	s->site = site;
 	s->began_us = began_us;
 	list_init(&s->all);
+	list_init(&s->dropped);
+	s->dropping.run = drop_turn;
 	return s;
 }
 
 void scrapes_free(struct scrapes **scrapes)
 {
+	struct node *n;
+
+	while ((n = list_pop_front(&(*scrapes)->dropped))) {
+		struct harvest *h = container_of(n, struct harvest, node);
+		harvest_free(&h);
+	}
+	later_cancel((*scrapes)->site->loop, &(*scrapes)->dropping);
 	mem_free(*scrapes);
 	*scrapes = NULL;
 }
@@ -89,7 +140,8 @@ static void scrape_free(struct scrape *s)
 	list_remove(&scrapes->all, &s->node);
 	if (scrapes->gathering == s)
 		scrapes->gathering = NULL;
-	harvest_free(&s->harvest);
+	if (s->harvest)
+		drop_harvest(scrapes, s->harvest);
 	mem_free(s);
 	gather_next(scrapes);
 }

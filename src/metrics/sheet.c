@@ -5,6 +5,7 @@
 #include "metrics/sheet.h"
 
 #include <assert.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,17 +104,28 @@ struct sheet *sheet_new(enum sheet_id id, size_t most)
 	return s;
 }
 
-void sheet_free(struct sheet **sp)
+bool sheet_drop_rows(struct sheet *sheet, size_t most)
 {
-	struct sheet *s = *sp;
-	struct sheet_row *row, *next;
+	struct node *n;
 
-	if (!s)
-		return;
-	list_for_safe (row, next, &s->rows, node) {
+	for (; most > 0; most--) {
+		n = list_pop_front(&sheet->rows);
+		if (!n)
+			return false;
+		struct sheet_row *row = container_of(n, struct sheet_row, node);
 		mem_free(row->labels);
 		mem_free(row);
 	}
+	return true;
+}
+
+void sheet_free(struct sheet **sp)
+{
+	struct sheet *s = *sp;
+
+	if (!s)
+		return;
+	sheet_drop_rows(s, SIZE_MAX);
 	map_free(&s->by_key);
 	mem_free(s);
 	*sp = NULL;
