@@ -63,32 +63,45 @@ def test_pgbadger(watched):
     assert [error["count"] for text, error in told["pgb_error_info"].items() if "authentication failed" in text] == [1]
 
 
-def banned(pooler, *lines):
-    """Returns the addresses that fail2ban's filter finds in these lines."""
-    program = needs("fail2ban-regex")
+FILTER = os.path.join(TOP, "etc/fail2ban-filter.conf")
+
+
+def banned_by_fail2ban(program, pooler, lines):
     path = pooler.write("lines.log", "".join(line + "\n" for line in lines))
-    done = subprocess.run([program, "-o", "ip", path, os.path.join(TOP, "etc/fail2ban-filter.conf")],
-                          capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    done = subprocess.run([program, "-o", "ip", path, FILTER], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.split()
+    return set(done.stdout.split())
+
+
+def banned_by_expression(lines):
+    """What the filter finds, without fail2ban, which takes the time away from the front of a line."""
+    with open(FILTER) as file:
+        wanted = re.search("^failregex = (.*)$", file.read(), re.M)[1].replace(
+            "<ADDR>", r"\[?([0-9a-f:]*:[0-9a-f:]+|\d+\.\d+\.\d+\.\d+)\]?")
+    found = [re.search(wanted, line[len("2026-11-22 16:00:00.123"):]) for line in lines]
+    return {match[1] for match in found if match}
 
 
 def test_fail2ban(make_pooler, pg):
     """Refused logins count, also over IPv6, and none of a stranger's names brings somebody else's
     address into play."""
-    needs("fail2ban-regex")
     pooler = make_pooler({"db": pg.conn()}, settings={"auth_type": "scram-sha-256"})
     lie = "x@6.6.6.6:1 closing because: SASL authentication failed"
     for database, user in (("db", "nobody"), ("db", lie + " (age=0s)"), (lie, "trust_user"), (lie + " (age=0s)", lie),
                            ("db", "a\n" + lie + " (age=0s)"), ("db", "x@6.6.6.6:1 no such user: y")):
+        mark = pooler.mark()
         pooler.refusal(database=database, user=user, secret="wrong")
-        waiting.wait_for(lambda: re.search(r"pooler error: .*\n?.*$", pooler.log()), "it is refused")
+        pooler.wait_log(" pooler error: ", mark)
     lines = pooler.log().splitlines()
     front = lines[0][:lines[0].index("]") + 1]
     lines.append(front + " LOG C-0x1: (nodb)/nobody@[2001:db8::7]:99 closing because: password authentication failed (age=0s)")
     lines.append(front + " LOG C-0x1: db/app@192.0.2.9:99 closing because: client close request (age=0s)")
-    found = banned(pooler, *lines)
-    assert set(found) == {"127.0.0.1", "2001:db8::7"}, found
+    wanted = {"127.0.0.1", "2001:db8::7"}
+    assert banned_by_expression(lines) == wanted
+    program = shutil.which("fail2ban-regex", path=PLACES)
+    if program:
+        assert banned_by_fail2ban(program, pooler, lines) == wanted
 
 
 def test_logrotate(watched):
@@ -103,7 +116,7 @@ def test_logrotate(watched):
     text = re.sub(r"\n\tsu .*", "", text)
     rules = watched.write("rules", text)
     os.chmod(rules, 0o644)
-    log = used(watched)
+    log = watched.path("pgbouncer.log")
     mine = waiting.run_as(watched.account)
     done = subprocess.run([program, "-f", "-s", watched.path("state"), rules], capture_output=True, text=True,
                           stdin=subprocess.DEVNULL, **mine)
@@ -118,9 +131,7 @@ def test_logrotate(watched):
 
 @pytest.mark.parametrize("action, args", [
     ("pgbouncer_backends", ["--warning=90%", "--critical=95%"]),
-    ("pgb_pool_cl_active", ["--warning=50", "--critical=80"]),
     ("pgb_pool_cl_waiting", ["--warning=50", "--critical=80"]),
-    ("pgb_pool_sv_active", ["--warning=50", "--critical=80"]),
     ("pgb_pool_sv_idle", ["--warning=50", "--critical=80"]),
     ("pgb_pool_maxwait", ["--warning=50", "--critical=80"]),
     ("pgbouncer_checksum", ["--critical=0"]),
@@ -174,6 +185,23 @@ def test_pgcli(watched):
     assert "template1" in said
 
 
+def test_health_check_of_the_container(watched):
+    def ask():
+        done = subprocess.run([os.path.join(TOP, "etc/packaging/container/pgbouncer-health"), watched.ini],
+                              capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stdout
+
+    assert ask() == (0, "")
+    watched.signal("STOP")
+    try:
+        assert ask() == (1, "no answer on 127.0.0.1 port %d\n" % watched.port)
+    finally:
+        watched.signal("CONT")
+    watched.signal("QUIT")
+    watched.wait_exit()
+    assert ask() == (1, "nobody listens on 127.0.0.1 port %d\n" % watched.port)
+
+
 # load
 
 
@@ -187,6 +215,6 @@ def test_sysbench(make_pooler, cluster):
                "--pgsql-db=db", "--tables=1", "--table-size=500", "oltp_read_write"]
     programs.run(pooler, program, *command, "prepare")
     pooler.admin.query("SET max_prepared_statements = 100")
-    said = programs.run(pooler, program, "--threads=8", "--events=100", "--time=60", *command, "run")
+    said = programs.run(pooler, program, "--threads=8", "--events=50", "--time=60", *command, "run")
     # Threads that change the same row get errors of PostgreSQL, and try again.
-    assert re.search(r"transactions: +100 ", said) and re.search(r"reconnects: +0 ", said), said
+    assert re.search(r"transactions: +50 ", said) and re.search(r"reconnects: +0 ", said), said
