@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "daemon/inquiry.h"
 
 struct role {
 	/* owned */
@@ -21,16 +22,10 @@ struct roles {
 	size_t count, room;
 };
 
-enum roles_answer {
-	ROLES_READ,
-	ROLES_PASSWORD_WANTED, /* the server asks for one, and there is none */
-	ROLES_FAILED,          /* err says why, in one line or several */
-};
-
 /* Connects to a server, which is described as an entry of [databases] is, with a user.
  * verbose: log as with so many -v; 0: nothing is logged.  roles are to be freed by
  * roles_done, whatever the answer is. */
-enum roles_answer roles_read(
+enum inquiry_answer roles_read(
     struct roles *roles, const char *entry, int verbose, struct err *err);
 void roles_done(struct roles *roles);
 

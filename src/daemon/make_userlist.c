@@ -1,10 +1,8 @@
 /*
- * From a connection string to a list: what libpq's programs take from the environment
- * when the string does not say it is taken from there, too.
+ * From a connection string to a list.
  */
 #include "daemon/make_userlist.h"
 
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,120 +12,33 @@
 #include "auth/userlist.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "conf/conninfo.h"
+#include "daemon/libpq_entry.h"
 #include "daemon/secret_file.h"
 #include "daemon/terminal.h"
 
 /* ---- the server ---- */
 
-/* Keys that have a variable of the environment. */
-static const struct {
-	const char *key, *variable;
-} variables[] = {
-    {"host", "PGHOST"},
-    {"port", "PGPORT"},
-    {"user", "PGUSER"},
-    {"dbname", "PGDATABASE"},
-    {"password", "PGPASSWORD"},
-    {"sslmode", "PGSSLMODE"},
-    {"sslrootcert", "PGSSLROOTCERT"},
-};
-
-enum { VARIABLES = sizeof(variables) / sizeof(variables[0]) };
-
-/* An entry as in [databases]. */
-struct entry {
-	struct buf text;
-	bool has[VARIABLES];
-};
-
-static const char *key_of(const char *key)
-{
-	return strcmp(key, "connect_timeout") == 0 ? "server_connect_timeout" : key;
-}
-
-static int put_pair(void *ctx, const char *key, const char *value, struct err *err)
-{
-	struct entry *entry = ctx;
-
-	(void)err;
-	/* as if it had not been given */
-	if (!*value)
-		return 0;
-	for (size_t i = 0; i < VARIABLES; i++)
-		if (strcmp(variables[i].key, key) == 0)
-			entry->has[i] = true;
-	buf_printf(&entry->text, "%s='", key_of(key));
-	for (; *value; value++) {
-		if (*value == '\'')
-			buf_put_u8(&entry->text, '\'');
-		buf_put_u8(&entry->text, (uint8_t)*value);
-	}
-	buf_put_text(&entry->text, "' ");
-	return 0;
-}
-
-static const char *account_name(void)
-{
-	const struct passwd *account = getpwuid(geteuid());
-
-	return account ? account->pw_name : "postgres";
-}
-
-/* Where Debian's and Fedora's packages put the socket, or else where PostgreSQL itself
- * does. */
-static const char *socket_folder(void)
-{
-	static const char packaged[] = "/var/run/postgresql";
-
-	return access(packaged, X_OK) == 0 ? packaged : "/tmp";
-}
-
-static const char *default_of(const char *key)
-{
-	if (strcmp(key, "host") == 0)
-		return socket_folder();
-	if (strcmp(key, "user") == 0)
-		return account_name();
-	return strcmp(key, "dbname") == 0 ? "postgres" : NULL;
-}
-
-static int read_conninfo(struct entry *entry, const char *conninfo, struct err *err)
-{
-	if (conninfo_read(conninfo, put_pair, entry, err) < 0)
-		return -1;
-	for (size_t i = 0; i < VARIABLES; i++) {
-		const char *value = text_or_null(getenv(variables[i].variable));
-
-		if (entry->has[i])
-			continue;
-		if (!value)
-			value = default_of(variables[i].key);
-		if (value)
-			put_pair(entry, variables[i].key, value, err);
-	}
-	return 0;
-}
+static const struct libpq_defaults of_server = {.dbname = "postgres"};
 
 /* A password is asked for when the server wants one. */
-static enum roles_answer ask_server(
-    struct roles *roles, struct entry *entry, int verbose, struct err *err)
+static enum inquiry_answer ask_server(
+    struct roles *roles, struct libpq_entry *entry, int verbose, struct err *err)
 {
-	enum roles_answer answer =
+	enum inquiry_answer answer =
 	    roles_read(roles, buf_text(&entry->text), verbose, err);
 	struct err why;
 	char *secret;
 
-	if (answer != ROLES_PASSWORD_WANTED)
+	if (answer != INQUIRY_PASSWORD_WANTED)
 		return answer;
 	secret = terminal_ask_secret("Password: ", &why);
 	if (!secret) {
 		err_set(err,
 		    "the server asks for a password, but %s; PGPASSWORD can hold it",
 		    why.text);
-		return ROLES_FAILED;
+		return INQUIRY_FAILED;
 	}
-	put_pair(entry, "password", secret, err);
+	libpq_entry_put(entry, "password", secret);
 	mem_free_secret(secret);
 	return roles_read(roles, buf_text(&entry->text), verbose, err);
 }
@@ -237,30 +148,30 @@ static int put_list(
 	return rc;
 }
 
-static int make(const struct options *options, struct entry *entry, struct roles *roles,
-    struct err *err)
+static int make(const struct options *options, struct libpq_entry *entry,
+    struct roles *roles, struct err *err)
 {
 	if (options->output && secret_file_check(options->output, err) < 0)
 		return -1;
-	if (read_conninfo(entry, options->conninfo, err) < 0)
+	if (libpq_entry_read(entry, options->conninfo, &of_server, err) < 0)
 		return -1;
-	if (ask_server(roles, entry, options->verbose, err) != ROLES_READ)
+	if (ask_server(roles, entry, options->verbose, err) != INQUIRY_DONE)
 		return -1;
 	return put_list(options, roles, err);
 }
 
 int make_userlist(const struct options *options)
 {
-	struct entry entry = {.has = {false}};
+	struct libpq_entry entry;
 	struct roles roles = {.list = NULL};
 	struct err err = {.text = ""};
 	int rc;
 
-	buf_init(&entry.text, 0);
+	libpq_entry_init(&entry);
 	rc = make(options, &entry, &roles, &err);
 	if (rc < 0)
 		say(options, err.text);
-	buf_wipe_done(&entry.text);
+	libpq_entry_done(&entry);
 	roles_done(&roles);
 	return rc < 0 ? 1 : 0;
 }
