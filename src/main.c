@@ -10,6 +10,7 @@
 #include "daemon/make_userlist.h"
 #include "daemon/options.h"
 #include "daemon/version.h"
+#include "top/top.h"
 
 /* What was to be printed must have got where it should. */
 static int printed(void)
@@ -40,6 +41,8 @@ int main(int argc, char **argv)
 		return explain_config(stdout, &options) > 0 ? 1 : printed();
 	case OPTIONS_MAKE_USERLIST:
 		return make_userlist(&options);
+	case OPTIONS_TOP:
+		return top_run(&options);
 	case OPTIONS_RUN:
 		break;
 	}

@@ -12,6 +12,7 @@ enum options_action {
 	OPTIONS_CHECK,
 	OPTIONS_EXPLAIN,
 	OPTIONS_MAKE_USERLIST,
+	OPTIONS_TOP,
 	OPTIONS_DESCRIBE,
 	OPTIONS_VERSION,
 	OPTIONS_HELP,
@@ -24,9 +25,9 @@ struct options {
 	const char *file; /* NULL for the actions that need none */
 	const char *user; /* NULL: not given */
 	const char *topic, *form;
-	const char *conninfo;
-	const char *output; /* NULL: stdout */
-	int verbose;        /* how often -v was given */
+	const char *conninfo; /* NULL: none was given */
+	const char *output;   /* NULL: stdout */
+	int verbose;          /* how often -v was given */
 	bool is_daemon, is_quiet, is_reboot;
 };
 

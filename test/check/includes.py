@@ -10,6 +10,7 @@ OWNERS = (
     (r"ares", r"src/net/dns[^/]*"),
     (r"openssl/ssl\.h", r"src/net/tls[^/]*"),
     (r"liburing", r"(?:src|include)/net/ring[^/]*"),
+    (r"ncurses|curses", r"src/top/display"),
     (r"security/pam|ldap\.h", r"src/auth/judge_[^/]*"),
 )
 

@@ -1,0 +1,42 @@
+/*
+ * What the live view knows of a pooler: the last answers of its console, and those
+ * before them.
+ */
+#ifndef TOP_BOARD_H
+#define TOP_BOARD_H
+
+#include "top/panel.h"
+#include "top/table.h"
+
+/* Asked in this order; those of panels only while they are shown. */
+enum board_view {
+	BOARD_VERSION,
+	BOARD_STATE,
+	BOARD_POOLS,
+	BOARD_STATS,
+	BOARD_WORKERS,
+	BOARD_LATENCY,
+	BOARD_BLOCKERS,
+	BOARD_HOSTS,
+	BOARD_VIEWS
+};
+
+struct board {
+	struct table now[BOARD_VIEWS], before[BOARD_VIEWS];
+};
+
+void board_clear(struct board *board);
+/* "SHOW POOLS" */
+const char *board_query(enum board_view view);
+/* Is it needed while this panel is shown? */
+bool board_needs(const struct board *board, enum board_view view, enum panel_id panel);
+enum board_view board_view_of(enum panel_id panel);
+/* The answer becomes the last one; it is empty afterwards. */
+void board_take(struct board *board, enum board_view view, struct table *answer);
+
+/* The lines above the panel, three of them: who is asked, how many clients and servers
+ * there are, what goes through. */
+void board_put_head(
+    struct buf *out, const struct board *board, const char *clock, int width);
+
+#endif

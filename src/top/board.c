@@ -1,0 +1,146 @@
+/*
+ * What the live view knows of a pooler.
+ */
+#include "top/board.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const queries[BOARD_VIEWS] = {
+    [BOARD_VERSION] = "SHOW VERSION",
+    [BOARD_STATE] = "SHOW STATE",
+    [BOARD_POOLS] = "SHOW POOLS",
+    [BOARD_STATS] = "SHOW STATS",
+    [BOARD_WORKERS] = "SHOW WORKERS",
+    [BOARD_LATENCY] = "SHOW LATENCY",
+    [BOARD_BLOCKERS] = "SHOW BLOCKERS",
+    [BOARD_HOSTS] = "SHOW HOSTS",
+};
+
+static const enum board_view views[PANELS] = {
+    [PANEL_POOLS] = BOARD_POOLS,
+    [PANEL_DATABASES] = BOARD_STATS,
+    [PANEL_LATENCY] = BOARD_LATENCY,
+    [PANEL_BLOCKERS] = BOARD_BLOCKERS,
+    [PANEL_HOSTS] = BOARD_HOSTS,
+    [PANEL_WORKERS] = BOARD_WORKERS,
+};
+
+void board_clear(struct board *board)
+{
+	for (int i = 0; i < BOARD_VIEWS; i++) {
+		table_clear(&board->now[i]);
+		table_clear(&board->before[i]);
+	}
+}
+
+const char *board_query(enum board_view view)
+{
+	return queries[view];
+}
+
+enum board_view board_view_of(enum panel_id panel)
+{
+	return views[panel];
+}
+
+bool board_needs(const struct board *board, enum board_view view, enum panel_id panel)
+{
+	if (view == BOARD_VERSION)
+		return !board->now[view].arena;
+	/* an older pooler does not learn it meanwhile */
+	if (board->now[view].is_refused)
+		return false;
+	return view <= BOARD_WORKERS || view == views[panel];
+}
+
+void board_take(struct board *board, enum board_view view, struct table *answer)
+{
+	table_clear(&board->before[view]);
+	board->before[view] = board->now[view];
+	board->now[view] = *answer;
+	*answer = (struct table){.arena = NULL};
+}
+
+/* ---- the head ---- */
+
+static const char *state_of(const struct table *t)
+{
+	static const char *const words[] = {"suspended", "paused", "active"};
+
+	for (size_t w = 0; w < sizeof(words) / sizeof(words[0]); w++)
+		for (size_t row = 0; row < t->row_count; row++)
+			if (strcmp(table_text(t, row, "key"), words[w]) == 0 &&
+			    strcmp(table_text(t, row, "value"), "yes") == 0)
+				return words[w];
+	return "";
+}
+
+static double rate(const struct board *board, const char *name)
+{
+	const struct table *now = &board->now[BOARD_STATS];
+	const struct table *before = &board->before[BOARD_STATS];
+	double grown =
+	    table_sum(now, name, "pgbouncer") - table_sum(before, name, "pgbouncer");
+
+	if (!before->arena || now->taken_us <= before->taken_us || grown < 0)
+		return 0;
+	return grown * 1e6 / (double)(now->taken_us - before->taken_us);
+}
+
+static void put_rate(
+    struct buf *out, const struct board *board, const char *name, const char *unit)
+{
+	char text[16];
+
+	panel_print_number(rate(board, name), text);
+	buf_printf(out, "%s%s   ", text, unit);
+}
+
+static void put_busy(struct buf *out, const struct table *t)
+{
+	if (!t->row_count)
+		return;
+	buf_put_text(out, "busy:");
+	for (size_t row = 0; row < t->row_count; row++)
+		buf_printf(out, " %s%%", table_text(t, row, "busy"));
+}
+
+static void end_line(struct buf *out, size_t begin, int width)
+{
+	if (out->len - begin > (size_t)width)
+		out->len = begin + (size_t)width;
+	buf_put_u8(out, '\n');
+}
+
+static int pools_sum(const struct board *board, const char *name)
+{
+	return (int)table_sum(&board->now[BOARD_POOLS], name, "pgbouncer");
+}
+
+void board_put_head(
+    struct buf *out, const struct board *board, const char *clock, int width)
+{
+	const struct table *version = &board->now[BOARD_VERSION];
+	size_t begin = out->len;
+
+	buf_printf(out, "%s   %s   %s", clock,
+	    version->row_count ? table_text(version, 0, "version") : "",
+	    state_of(&board->now[BOARD_STATE]));
+	end_line(out, begin, width);
+	begin = out->len;
+	buf_printf(out, "clients: %d active, %d waiting   ",
+	    pools_sum(board, "cl_active"), pools_sum(board, "cl_waiting"));
+	buf_printf(out, "servers: %d active, %d idle, %d logging in",
+	    pools_sum(board, "sv_active"),
+	    pools_sum(board, "sv_idle") + pools_sum(board, "sv_used"),
+	    pools_sum(board, "sv_login"));
+	end_line(out, begin, width);
+	begin = out->len;
+	put_rate(out, board, "total_xact_count", " xact/s");
+	put_rate(out, board, "total_query_count", " queries/s");
+	put_rate(out, board, "total_received", " B/s in");
+	put_rate(out, board, "total_sent", " B/s out");
+	put_busy(out, &board->now[BOARD_WORKERS]);
+	end_line(out, begin, width);
+}

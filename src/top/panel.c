@@ -1,0 +1,361 @@
+/*
+ * Tables of the console as columns on a screen.
+ */
+#include "top/panel.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+
+enum column_kind {
+	COLUMN_TEXT,
+	COLUMN_NUMBER,
+	COLUMN_RATE,     /* of a total: per second since the table before */
+	COLUMN_DURATION, /* of microseconds */
+	COLUMN_WAIT,     /* maxwait and maxwait_us in one */
+	COLUMN_MEAN,     /* a total of times, by the growth of xact or query counts */
+};
+
+struct column {
+	const char *title;
+	const char *name; /* in the view */
+	enum column_kind kind;
+	int width;
+	const char *per; /* COLUMN_MEAN: the count */
+};
+
+enum { COLUMNS_MOST = 12, CELL = 128, SPARE_MOST = 20 };
+
+struct panel {
+	char key;
+	const char *title, *query;
+	size_t keys; /* columns of the view that tell rows apart */
+	int sort;
+	struct column columns[COLUMNS_MOST];
+};
+
+static const struct panel panels[PANELS] = {
+    [PANEL_POOLS] = {'1', "pools", "SHOW POOLS", 2, 3,
+	{{"DATABASE", "database", COLUMN_TEXT, 14, NULL},
+	    {"USER", "user", COLUMN_TEXT, 10, NULL},
+	    {"CL_ACT", "cl_active", COLUMN_NUMBER, 7, NULL},
+	    {"CL_WAIT", "cl_waiting", COLUMN_NUMBER, 8, NULL},
+	    {"SV_ACT", "sv_active", COLUMN_NUMBER, 7, NULL},
+	    {"SV_IDLE", "sv_idle", COLUMN_NUMBER, 8, NULL},
+	    {"MAXWAIT", "maxwait", COLUMN_WAIT, 8, NULL},
+	    {"MODE", "pool_mode", COLUMN_TEXT, 11, NULL},
+	    {"SV_USED", "sv_used", COLUMN_NUMBER, 8, NULL},
+	    {"SV_TEST", "sv_tested", COLUMN_NUMBER, 8, NULL},
+	    {"SV_LOGIN", "sv_login", COLUMN_NUMBER, 9, NULL}}},
+    [PANEL_DATABASES] = {'2', "databases", "SHOW STATS", 1, 1,
+	{{"DATABASE", "database", COLUMN_TEXT, 16, NULL},
+	    {"XACT/S", "total_xact_count", COLUMN_RATE, 8, NULL},
+	    {"QUERY/S", "total_query_count", COLUMN_RATE, 8, NULL},
+	    {"IN B/S", "total_received", COLUMN_RATE, 8, NULL},
+	    {"OUT B/S", "total_sent", COLUMN_RATE, 8, NULL},
+	    {"XACT", "total_xact_time", COLUMN_MEAN, 7, "total_xact_count"},
+	    {"QUERY", "total_query_time", COLUMN_MEAN, 7, "total_query_count"},
+	    {"WAIT", "total_wait_time", COLUMN_MEAN, 7, "total_xact_count"}}},
+    [PANEL_LATENCY] = {'3', "latency since the start", "SHOW LATENCY", 3, 3,
+	{{"DATABASE", "database", COLUMN_TEXT, 14, NULL},
+	    {"USER", "user", COLUMN_TEXT, 10, NULL},
+	    {"KIND", "kind", COLUMN_TEXT, 11, NULL},
+	    {"COUNT", "count", COLUMN_NUMBER, 7, NULL},
+	    {"P50", "p50", COLUMN_DURATION, 6, NULL},
+	    {"P90", "p90", COLUMN_DURATION, 6, NULL},
+	    {"P99", "p99", COLUMN_DURATION, 6, NULL},
+	    {"P99.9", "p99_9", COLUMN_DURATION, 6, NULL},
+	    {"MAX", "max", COLUMN_DURATION, 6, NULL}}},
+    [PANEL_BLOCKERS] = {'4', "blockers: who holds servers that clients wait for",
+	"SHOW BLOCKERS", 0, -1,
+	{{"DATABASE", "database", COLUMN_TEXT, 10, NULL},
+	    {"WAITING", "waiting", COLUMN_NUMBER, 8, NULL},
+	    {"MAXWAIT", "maxwait_us", COLUMN_DURATION, 8, NULL},
+	    {"FOR", "waits_for", COLUMN_TEXT, 9, NULL},
+	    {"ID", "id", COLUMN_NUMBER, 6, NULL},
+	    {"CLIENT", "client_user", COLUMN_TEXT, 10, NULL},
+	    {"STATE", "state", COLUMN_TEXT, 15, NULL},
+	    {"HELD", "held_us", COLUMN_DURATION, 7, NULL},
+	    {"ADDRESS", "addr", COLUMN_TEXT, 15, NULL},
+	    {"APPLICATION", "application_name", COLUMN_TEXT, 20, NULL}}},
+    [PANEL_HOSTS] = {'5', "hosts", "SHOW HOSTS", 3, 5,
+	{{"DATABASE", "database", COLUMN_TEXT, 14, NULL},
+	    {"HOST", "host", COLUMN_TEXT, 18, NULL},
+	    {"PORT", "port", COLUMN_NUMBER, 5, NULL},
+	    {"ROLE", "role", COLUMN_TEXT, 9, NULL},
+	    {"STATE", "state", COLUMN_TEXT, 7, NULL},
+	    {"CONN", "connections", COLUMN_NUMBER, 5, NULL},
+	    {"ACTIVE", "active", COLUMN_NUMBER, 7, NULL},
+	    {"FAILED", "failures", COLUMN_NUMBER, 7, NULL},
+	    {"LAST ERROR", "last_error", COLUMN_TEXT, 40, NULL}}},
+    [PANEL_WORKERS] = {'6', "workers", "SHOW WORKERS", 1, 3,
+	{{"WORKER", "worker", COLUMN_TEXT, 8, NULL},
+	    {"CLIENTS", "clients", COLUMN_NUMBER, 8, NULL},
+	    {"SERVERS", "servers", COLUMN_NUMBER, 8, NULL},
+	    {"BUSY %", "busy", COLUMN_NUMBER, 7, NULL},
+	    {"TURNS/S", "turns", COLUMN_RATE, 8, NULL},
+	    {"LONGEST", "longest_turn_us", COLUMN_DURATION, 8, NULL}}},
+};
+
+char panel_key(enum panel_id id)
+{
+	return panels[id].key;
+}
+
+const char *panel_title(enum panel_id id)
+{
+	return panels[id].title;
+}
+
+const char *panel_query(enum panel_id id)
+{
+	return panels[id].query;
+}
+
+int panel_columns(enum panel_id id)
+{
+	int count = 0;
+
+	while (count < COLUMNS_MOST && panels[id].columns[count].title)
+		count++;
+	return count;
+}
+
+void panel_choice_init(struct panel_choice *choice)
+{
+	memset(choice, 0, sizeof(*choice));
+	for (int i = 0; i < PANELS; i++)
+		choice->sort[i] = panels[i].sort;
+}
+
+/* ---- numbers ---- */
+
+void panel_print_number(double number, char out[16])
+{
+	static const char units[] = " kMGTP";
+	int unit = 0;
+
+	if (fabs(number) < 999999.5) {
+		snprintf(out, 16, "%.0f", number);
+		return;
+	}
+	while (fabs(number) >= 999.5 && units[unit + 1]) {
+		number /= 1000;
+		unit++;
+	}
+	snprintf(out, 16, "%.*f%c", fabs(number) < 99.95 ? 1 : 0, number, units[unit]);
+}
+
+void panel_print_duration(double us, char out[16])
+{
+	if (us < 999.5)
+		snprintf(out, 16, "%.0fus", us);
+	else if (us < 999500)
+		snprintf(out, 16, "%.*fms", us < 9950 ? 1 : 0, us / 1000);
+	else
+		snprintf(out, 16, "%.*fs", us < 99.95e6 ? 1 : 0, us / 1e6);
+}
+
+/* ---- cells ---- */
+
+struct look {
+	const struct panel *panel;
+	const struct panel_choice *choice;
+	const struct table *now, *before;
+	double seconds; /* between the two; 0: there is nothing to compare */
+	int spare;      /* that the first two columns have more */
+};
+
+/* How much a total has grown; 0 where it began anew, as after a restart. */
+static double growth(const struct look *l, size_t row, const char *name)
+{
+	int old = table_find_alike(l->before, l->now, row, l->panel->keys);
+	double had = old < 0 ? 0 : table_number(l->before, (size_t)old, name);
+	double has = table_number(l->now, row, name);
+
+	return has > had ? has - had : 0;
+}
+
+static double number_in(const struct look *l, size_t row, const struct column *c)
+{
+	double count;
+
+	switch (c->kind) {
+	case COLUMN_RATE:
+		return l->seconds > 0 ? growth(l, row, c->name) / l->seconds : 0;
+	case COLUMN_MEAN:
+		count = growth(l, row, c->per);
+		return l->seconds > 0 && count > 0 ? growth(l, row, c->name) / count
+						   : 0;
+	case COLUMN_WAIT:
+		return table_number(l->now, row, "maxwait") * 1e6 +
+		       table_number(l->now, row, "maxwait_us");
+	default:
+		return table_number(l->now, row, c->name);
+	}
+}
+
+static void print_cell(
+    const struct look *l, size_t row, const struct column *c, char out[CELL])
+{
+	switch (c->kind) {
+	case COLUMN_TEXT:
+		snprintf(out, CELL, "%s", table_text(l->now, row, c->name));
+		break;
+	case COLUMN_NUMBER:
+	case COLUMN_RATE:
+		panel_print_number(number_in(l, row, c), out);
+		break;
+	case COLUMN_DURATION:
+	case COLUMN_MEAN:
+	case COLUMN_WAIT:
+		panel_print_duration(number_in(l, row, c), out);
+		break;
+	}
+}
+
+/* ---- order ---- */
+
+/* NULL: the order of the view. */
+static const struct column *sorted_by(const struct look *l)
+{
+	int at = l->choice->sort[l->choice->id];
+
+	return at >= 0 && at < panel_columns(l->choice->id) ? &l->panel->columns[at]
+							    : NULL;
+}
+
+static int compare(const void *x, const void *y, void *ctx)
+{
+	const struct look *l = ctx;
+	size_t a = *(const size_t *)x, b = *(const size_t *)y;
+	const struct column *c = sorted_by(l);
+	int order;
+
+	if (c->kind == COLUMN_TEXT) {
+		order = strcmp(
+		    table_text(l->now, a, c->name), table_text(l->now, b, c->name));
+	} else {
+		double p = number_in(l, a, c), q = number_in(l, b, c);
+		/* the greatest comes first */
+		order = p > q ? -1 : p < q;
+	}
+	if (l->choice->is_upside[l->choice->id])
+		order = -order;
+	return order ? order : a < b ? -1 : a > b;
+}
+
+static bool is_wanted(const struct look *l, size_t row)
+{
+	const char *filter = l->choice->filter;
+
+	return !*filter || table_column(l->now, "database") < 0 ||
+	       strstr(table_text(l->now, row, "database"), filter);
+}
+
+/* ---- lines ---- */
+
+/* How many bytes the first `most` characters have. */
+static size_t bytes_of(const char *text, int most, int *count)
+{
+	size_t len = 0;
+
+	for (*count = 0; text[len] && *count < most; ++*count) {
+		len++;
+		while (((unsigned char)text[len] & 0xc0) == 0x80)
+			len++;
+	}
+	return len;
+}
+
+/* One cell, and the blanks that it is filled up with.  Returns what is left of the
+ * line. */
+static int put_cell(
+    struct buf *out, const char *text, int width, bool is_left, bool is_first, int left)
+{
+	int count;
+
+	if (!is_first) {
+		if (left < 2)
+			return 0;
+		buf_put_u8(out, ' ');
+		left--;
+	}
+	if (width > left)
+		width = left;
+	size_t len = bytes_of(text, width, &count);
+	if (!is_left)
+		buf_printf(out, "%*s", width - count, "");
+	buf_put(out, text, len);
+	if (is_left)
+		buf_printf(out, "%*s", width - count, "");
+	return left - width;
+}
+
+/* Names of databases and users get what is left. */
+static int spare_of(const struct panel_choice *choice, int width)
+{
+	int spare = width;
+
+	for (int i = 0; i < panel_columns(choice->id); i++)
+		spare -= panels[choice->id].columns[i].width + 1;
+	return spare < 0 ? 0 : spare < 2 * SPARE_MOST ? spare / 2 : SPARE_MOST;
+}
+
+static int width_of(const struct look *l, int i)
+{
+	const struct column *c = &l->panel->columns[i];
+
+	return i < 2 && c->kind == COLUMN_TEXT ? c->width + l->spare : c->width;
+}
+
+static void put_titles(struct buf *out, const struct look *l, int width)
+{
+	const struct column *by = sorted_by(l);
+
+	for (int i = 0; i < panel_columns(l->choice->id); i++) {
+		const struct column *c = &l->panel->columns[i];
+		char title[CELL];
+		snprintf(title, sizeof(title), "%s%s", c == by ? "*" : "", c->title);
+		width = put_cell(
+		    out, title, width_of(l, i), c->kind == COLUMN_TEXT, i == 0, width);
+	}
+	buf_put_u8(out, '\n');
+}
+
+static void put_row(struct buf *out, const struct look *l, size_t row, int width)
+{
+	char text[CELL];
+
+	for (int i = 0; i < panel_columns(l->choice->id); i++) {
+		const struct column *c = &l->panel->columns[i];
+		print_cell(l, row, c, text);
+		width = put_cell(
+		    out, text, width_of(l, i), c->kind == COLUMN_TEXT, i == 0, width);
+	}
+	buf_put_u8(out, '\n');
+}
+
+size_t panel_put(struct buf *out, const struct panel_choice *choice,
+    const struct table *now, const struct table *before, int width, int lines)
+{
+	struct look l = {
+	    &panels[choice->id], choice, now, before, 0, spare_of(choice, width)};
+	size_t *rows = mem_alloc((now->row_count + 1) * sizeof(*rows)), count = 0;
+
+	if (before->arena && now->taken_us > before->taken_us)
+		l.seconds = (double)(now->taken_us - before->taken_us) / 1e6;
+	for (size_t row = 0; row < now->row_count; row++)
+		if (is_wanted(&l, row))
+			rows[count++] = row;
+	if (sorted_by(&l))
+		qsort_r(rows, count, sizeof(*rows), compare, &l);
+	put_titles(out, &l, width);
+	for (size_t i = (size_t)choice->skip; i < count && --lines > 0; i++)
+		put_row(out, &l, rows[i], width);
+	mem_free(rows);
+	return count;
+}

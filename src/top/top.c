@@ -1,0 +1,338 @@
+/*
+ * Asks the console of a pooler every second, and shows the answers.  What they look
+ * like is the business of screen, panel and board.
+ */
+#include "top/top.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/inquiry.h"
+#include "daemon/libpq_entry.h"
+#include "daemon/terminal.h"
+#include "top/display.h"
+#include "top/screen.h"
+
+/* What is written where there is no terminal. */
+enum { TEXT_WIDTH = 200, TEXT_LINES = 1000000, AGAIN_MS = 1000 };
+
+static const struct libpq_defaults of_console = {.dbname = "pgbouncer", .port = "6432"};
+
+struct top {
+	const struct options *options;
+	struct libpq_entry entry;
+	struct inquiry *inquiry;
+	struct display *display; /* NULL: no terminal */
+	struct board board;
+	struct keys keys;
+	struct table answer;   /* as far as it has come */
+	enum board_view asked; /* BOARD_VIEWS: nothing is asked just now */
+	bool is_pressed;       /* ask anew when the answers are here */
+	bool has_seen;         /* there were answers once */
+	bool is_over;
+	struct deadline due;
+	struct watch *keyboard;
+	struct err err;
+	char message[256];
+};
+
+/* ---- showing ---- */
+
+static void draw(struct top *t)
+{
+	struct screen s = {.board = &t->board,
+	    .keys = &t->keys,
+	    .message = t->message,
+	    .width = TEXT_WIDTH,
+	    .lines = TEXT_LINES};
+	time_t now = time(NULL);
+	struct buf text, foot;
+	struct tm tm;
+	char clock[16];
+
+	strftime(clock, sizeof(clock), "%H:%M:%S", localtime_r(&now, &tm));
+	s.clock = clock;
+	buf_init(&text, 0);
+	buf_init(&foot, 0);
+	if (t->display)
+		display_size(t->display, &s.width, &s.lines);
+	screen_put(&text, &s);
+	keys_put_foot(&foot, &t->keys);
+	if (t->display)
+		display_draw(t->display, buf_text(&text),
+		    t->keys.is_helping ? -1 : SCREEN_TITLES, buf_text(&foot));
+	else if (printf("%s\n", buf_text(&text)) < 0 || fflush(stdout) != 0)
+		t->is_over = true;
+	buf_done(&text);
+	buf_done(&foot);
+}
+
+/* ---- asking ---- */
+
+static void leave(struct top *t)
+{
+	t->is_over = true;
+	if (t->inquiry)
+		inquiry_end(t->inquiry);
+}
+
+/* The next view that is needed, from this one on; behind the last one all is shown. */
+static void ask_from(struct top *t, unsigned view)
+{
+	while (view < BOARD_VIEWS &&
+	       !board_needs(&t->board, (enum board_view)view, t->keys.choice.id))
+		view++;
+	t->asked = (enum board_view)view;
+	if (view < BOARD_VIEWS) {
+		inquiry_ask(t->inquiry, board_query(t->asked));
+		return;
+	}
+	struct loop *loop = inquiry_loop(t->inquiry);
+	double wait_s = t->is_pressed ? 0 : t->keys.delay_s;
+	t->is_pressed = false;
+	t->has_seen = true;
+	t->message[0] = '\0';
+	draw(t);
+	if (t->is_over)
+		leave(t);
+	deadline_set(loop, &t->due, loop_now(loop) + (uint64_t)(wait_s * 1e6));
+}
+
+static void look(struct deadline *due)
+{
+	ask_from(container_of(due, struct top, due), 0);
+}
+
+static int take_columns(void *ctx, const struct inquiry_row *names)
+{
+	struct top *t = ctx;
+
+	for (size_t i = 0; i < names->count; i++)
+		table_put_name(&t->answer, names->values[i], names->lens[i]);
+	return 0;
+}
+
+static int take_row(void *ctx, const struct inquiry_row *row)
+{
+	struct top *t = ctx;
+
+	if (table_begin_row(&t->answer, row->count) < 0)
+		return -1;
+	for (size_t i = 0; i < row->count; i++)
+		table_put_cell(&t->answer, i, row->values[i], row->lens[i]);
+	return 0;
+}
+
+/* A pooler that does not know the view, or a user who may not see it. */
+static int take_error(
+    void *ctx, const char *user, const struct error_fields *fields, struct err *err)
+{
+	struct top *t = ctx;
+
+	(void)user, (void)fields, (void)err;
+	t->answer.is_refused = true;
+	return 0;
+}
+
+static void ready(void *ctx)
+{
+	struct top *t = ctx;
+	unsigned next = 0;
+
+	if (t->asked < BOARD_VIEWS) {
+		t->answer.taken_us = loop_now(inquiry_loop(t->inquiry));
+		board_take(&t->board, t->asked, &t->answer);
+		next = t->asked + 1;
+	}
+	ask_from(t, next);
+}
+
+static const struct inquiry_ops top_ops = {
+    .columns = take_columns,
+    .row = take_row,
+    .error = take_error,
+    .ready = ready,
+};
+
+/* ---- keys and signals ---- */
+
+static void press(struct top *t, int key)
+{
+	bool is_idle = t->inquiry && t->asked == BOARD_VIEWS;
+
+	switch (keys_press(&t->keys, key)) {
+	case KEYS_LEAVE:
+		leave(t);
+		break;
+	case KEYS_ASK:
+		draw(t);
+		if (is_idle && t->due.at_us != UINT64_MAX)
+			deadline_set(inquiry_loop(t->inquiry), &t->due,
+			    loop_now(inquiry_loop(t->inquiry)));
+		else
+			t->is_pressed = true;
+		break;
+	case KEYS_DRAW:
+		draw(t);
+		break;
+	case KEYS_NOTHING:
+		break;
+	}
+}
+
+static void press_all(struct top *t)
+{
+	int key;
+
+	while (!t->is_over && (key = display_key(t->display)) >= 0)
+		press(t, key);
+}
+
+static void keyboard_ready(void *ctx, int fd)
+{
+	struct pollfd gone = {.fd = fd, .events = POLLIN};
+	struct top *t = ctx;
+
+	press_all(t);
+	/* nobody is at the terminal any more */
+	if (poll(&gone, 1, 0) > 0 && (gone.revents & (POLLHUP | POLLERR)))
+		leave(t);
+}
+
+static void on_end(void *ctx, int signo)
+{
+	(void)signo;
+	leave(ctx);
+}
+
+static void on_resize(void *ctx, int signo)
+{
+	struct top *t = ctx;
+
+	(void)signo;
+	display_resize(t->display);
+	draw(t);
+}
+
+static void listen_to_person(struct top *t)
+{
+	struct loop *loop = inquiry_loop(t->inquiry);
+
+	loop_on_signal(loop, SIGINT, on_end, t);
+	loop_on_signal(loop, SIGTERM, on_end, t);
+	loop_on_signal(loop, SIGHUP, on_end, t);
+	if (!t->display)
+		return;
+	loop_on_signal(loop, SIGWINCH, on_resize, t);
+	t->keyboard = watch_new(loop, STDIN_FILENO, WATCH_READ, keyboard_ready, t);
+}
+
+/* ---- one connection after the other ---- */
+
+static enum inquiry_answer connect_and_show(struct top *t)
+{
+	enum inquiry_answer answer = INQUIRY_FAILED;
+
+	t->asked = BOARD_VIEWS;
+	deadline_init(&t->due, look);
+	t->inquiry = inquiry_new(
+	    buf_text(&t->entry.text), t->options->verbose, &top_ops, t, &t->err);
+	if (!t->inquiry)
+		return answer;
+	listen_to_person(t);
+	answer = inquiry_run(t->inquiry);
+	deadline_clear(inquiry_loop(t->inquiry), &t->due);
+	watch_free(&t->keyboard);
+	inquiry_free(&t->inquiry);
+	table_clear(&t->answer);
+	board_clear(&t->board);
+	return answer;
+}
+
+static int ask_password(struct top *t)
+{
+	struct err why;
+	char *secret = terminal_ask_secret("Password: ", &why);
+
+	if (!secret)
+		return err_set(&t->err,
+		    "the pooler asks for a password, but %s; PGPASSWORD can hold it",
+		    why.text);
+	libpq_entry_put(&t->entry, "password", secret);
+	mem_free_secret(secret);
+	return 0;
+}
+
+/* Looks at keys meanwhile. */
+static void wait_for_next_attempt(struct top *t)
+{
+	struct pollfd keyboard = {.fd = STDIN_FILENO, .events = POLLIN};
+
+	snprintf(t->message, sizeof(t->message), "trying again: %.200s", t->err.text);
+	for (char *at = t->message; *at; at++)
+		if (*at == '\n')
+			*at = ' ';
+	if (!t->display) {
+		fprintf(stderr, "%s: %s\n", t->options->program, t->message);
+		(void)poll(NULL, 0, AGAIN_MS);
+		return;
+	}
+	draw(t);
+	if (poll(&keyboard, 1, AGAIN_MS) > 0)
+		press_all(t);
+}
+
+/* A password is asked for before the terminal is taken over.  -1: the first connection
+ * has failed. */
+static int show_first(struct top *t)
+{
+	enum inquiry_answer answer = connect_and_show(t);
+
+	if (answer == INQUIRY_PASSWORD_WANTED) {
+		display_close(&t->display);
+		if (ask_password(t) < 0)
+			return -1;
+		if (isatty(STDOUT_FILENO) && !(t->display = display_open(&t->err)))
+			return -1;
+		answer = connect_and_show(t);
+	}
+	return answer == INQUIRY_FAILED && !t->has_seen ? -1 : 0;
+}
+
+static int show(struct top *t)
+{
+	if (libpq_entry_read(&t->entry,
+		t->options->conninfo ? t->options->conninfo : "", &of_console,
+		&t->err) < 0)
+		return -1;
+	if (isatty(STDOUT_FILENO) && !(t->display = display_open(&t->err)))
+		return -1;
+	if (show_first(t) < 0)
+		return -1;
+	while (!t->is_over) {
+		wait_for_next_attempt(t);
+		if (!t->is_over)
+			(void)connect_and_show(t);
+	}
+	return 0;
+}
+
+int top_run(const struct options *options)
+{
+	struct top t = {.options = options};
+	int rc;
+
+	keys_init(&t.keys);
+	libpq_entry_init(&t.entry);
+	rc = show(&t);
+	display_close(&t.display);
+	if (rc < 0)
+		fprintf(stderr, "%s: %s\n", options->program, t.err.text);
+	libpq_entry_done(&t.entry);
+	board_clear(&t.board);
+	return rc < 0 ? 1 : 0;
+}

@@ -1,0 +1,119 @@
+"""The live view, pgbouncer --top (operation.md 8)."""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+
+import pytest
+
+import waiting
+
+
+def command(pooler, conninfo=None):
+    return [pooler.binary, "--top",
+            conninfo or "host=%s port=%d user=admin_user" % (pooler.host, pooler.port)]
+
+
+def environment(pooler):
+    return dict(os.environ, PGPASSWORD=pooler.userlist["admin_user"], TERM="xterm", LC_ALL="C.UTF-8")
+
+
+class Terminal:
+    """A person at a terminal, who sees what was written there so far."""
+
+    def __init__(self, pooler, lines=24, columns=80):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.execve(pooler.binary, command(pooler), environment(pooler))
+        self.seen = ""
+        self.resize(lines, columns)
+
+    def resize(self, lines, columns):
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    def wait(self, pattern):
+        """Waits until the pattern is drawn, and forgets what came up to its end."""
+        end = time.monotonic() + waiting.DEADLINE
+        while not (found := re.search(pattern, self.seen, re.S)):
+            assert time.monotonic() < end, "no %r in %r" % (pattern, self.seen[-3000:])
+            if select.select([self.fd], [], [], 0.1)[0]:
+                self.seen += os.read(self.fd, 65536).decode(errors="replace")
+        self.seen = self.seen[found.end():]
+
+    def press(self, keys):
+        os.write(self.fd, keys.encode())
+
+    def end(self):
+        """Waits for the end of the program and returns its exit code."""
+        try:
+            while os.read(self.fd, 65536):
+                pass
+        except OSError:
+            pass
+        os.close(self.fd)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def test_panels_and_keys_on_a_terminal(make_pooler, pg):
+    """Keys choose panels; the connection is opened again when the pooler comes back."""
+    pooler = make_pooler({"db": pg.conn()})
+    with pooler.connect() as client:
+        client.query("select 1")
+        terminal = Terminal(pooler)
+        terminal.wait(r"clients: 1 active, 0 waiting")
+        terminal.wait(r"pools: 2.*CL_WAIT.*trust_user")
+        terminal.press("2")
+        terminal.wait(r"databases.*QUERY/S")
+        terminal.press("3")
+        terminal.wait(r"latency.*P99")
+        terminal.press("5")
+        terminal.wait(r"hosts.*127\.0\.0\.1")
+        terminal.press("h")
+        terminal.wait("this help")
+        terminal.resize(40, 120)
+        os.kill(terminal.pid, signal.SIGWINCH)
+        terminal.wait("this help")
+        terminal.press("x1")
+        terminal.wait("SV_LOGIN")
+    pooler.stop()
+    terminal.wait("trying again: ")
+    pooler.start()
+    terminal.wait(r"PgBouncer \S+ +active")
+    terminal.press("q")
+    assert terminal.end() == 0
+
+
+def test_text_where_there_is_no_terminal(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()})
+    with subprocess.Popen(command(pooler), stdout=subprocess.PIPE, text=True,
+                          env=environment(pooler)) as view:
+        texts = [view.stdout.readline() for _ in range(12)]
+        view.stdout.close()
+        assert view.wait(waiting.DEADLINE) == 0
+    assert re.match(r"\d\d:\d\d:\d\d   PgBouncer \S+   active\n$", texts[0]), texts
+    assert re.match(r"clients: 0 active, 0 waiting   servers: 0 active", texts[1]), texts
+    assert texts[4].startswith("pools: 1") and texts[5].startswith("DATABASE "), texts
+
+
+@pytest.mark.parametrize("conninfo, code, pattern", [
+    ("host=127.0.0.1 port=1 user=x", 1, "could not connect"),
+    ("host=127.0.0.1 nonsense=1", 1, "nonsense"),
+])
+def test_what_cannot_be_reached(make_pooler, conninfo, code, pattern):
+    pooler = make_pooler({"db": ""})
+    done = subprocess.run(command(pooler, conninfo), capture_output=True, text=True,
+                          env=environment(pooler), timeout=waiting.DEADLINE)
+    assert done.returncode == code and pattern in done.stderr and not done.stdout
+
+
+def test_one_connection_string_at_most(make_pooler):
+    pooler = make_pooler({"db": ""})
+    done = subprocess.run([pooler.binary, "--top", "a", "b"], capture_output=True, text=True)
+    assert done.returncode == 1 and "quote it" in done.stderr
