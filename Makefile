@@ -272,7 +272,7 @@ PYTEST_ARGS ?=
 # The cases mostly wait, so twice as many run as there are processors.
 TEST_JOBS   ?= $(shell expr $(JOBS) '*' 2)
 # The oracle replays fewer sequences with a slow variant; `make oracle` replays new ones.
-check-integration: export ORACLE_SHARE ?= $(if $(filter asan tsan cov,$(VARIANT)),0.1,0.3)
+check-integration: export ORACLE_SHARE ?= $(if $(filter asan tsan cov,$(VARIANT)),0.06,0.15)
 check-integration: $(BIN) $(BENCH_BIN) setup-venv
 	@mkdir -p $(OUT)/pytest
 	@test/check/integration.py --python $(PYTHON) --pooler $(abspath $(BIN)) \
