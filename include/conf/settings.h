@@ -153,6 +153,11 @@ const char *setting_default(const struct setting *row);
 /* False for restart-only settings. */
 bool setting_is_live(const struct setting *row);
 
+/* Appends the words of an enum row, for a message or a reference; of very many the
+ * first ones and the last. */
+struct buf;
+void setting_put_words(struct buf *out, const struct setting *row);
+
 /* All defaults; settings without one are NULL/0.  Strings are literals. */
 void settings_defaults(struct settings *s);
 /* Parse text into the member of row; strings are copied into arena.  -1 and err (what

@@ -136,8 +136,8 @@ static const struct style troff = {man_section, man_item};
 
 static void put_words(struct buf *b, const struct setting *row)
 {
-	for (long long i = 0; i <= row->max; i++)
-		buf_printf(b, "%s%s", i ? ", " : " (", row->words[i]);
+	buf_put_text(b, " (");
+	setting_put_words(b, row);
 	buf_put_text(b, ")");
 }
 

@@ -356,6 +356,19 @@ static int parse_time(uint64_t *out, const char *text, struct err *err)
 	return 0;
 }
 
+enum { WORDS_MOST = 16, WORDS_FIRST = 4 };
+
+void setting_put_words(struct buf *out, const struct setting *row)
+{
+	for (long long i = 0; i <= row->max; i++) {
+		if (row->max >= WORDS_MOST && i == WORDS_FIRST) {
+			buf_put_text(out, ", ...");
+			i = row->max;
+		}
+		buf_printf(out, "%s%s", i ? ", " : "", row->words[i]);
+	}
+}
+
 static int parse_enum(
     const struct setting *row, int *out, const char *text, struct err *err)
 {
@@ -367,8 +380,7 @@ static int parse_enum(
 			return 0;
 		}
 	buf_init(&list, 0);
-	for (int i = 0; i <= row->max; i++)
-		buf_printf(&list, "%s%s", i ? ", " : "", row->words[i]);
+	setting_put_words(&list, row);
 	err_set(err, "must be one of: %s", buf_text(&list));
 	buf_done(&list);
 	return -1;

@@ -227,12 +227,22 @@ static int load_crl(SSL_CTX *ssl, const char *file, struct err *err)
 	return 0;
 }
 
+/* The file stands behind the text that log watchers know. */
+static int no_authorities(struct err *err, const char *file)
+{
+	char reason[REASON];
+
+	tls_last_error(reason, sizeof(reason));
+	return err_set(
+	    err, "TLS setup failed: failed to load CA: %s (%s)", reason, file);
+}
+
 static int load_trust(SSL_CTX *ssl, const struct tls_config *config, struct err *err)
 {
 	const char *ca = config->ca_file;
 
 	if (is_set(ca) && !SSL_CTX_load_verify_locations(ssl, ca, NULL))
-		return set_up_failed(err, "failed to load CA", NULL);
+		return no_authorities(err, ca);
 	if (!is_set(ca) && config->peer_check != TLS_PEER_UNCHECKED &&
 	    !SSL_CTX_set_default_verify_paths(ssl))
 		return set_up_failed(err, "failed to load CA", NULL);
@@ -241,7 +251,7 @@ static int load_trust(SSL_CTX *ssl, const struct tls_config *config, struct err 
 	    config->peer_check != TLS_PEER_UNCHECKED) {
 		STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(ca);
 		if (!names)
-			return set_up_failed(err, "failed to load CA", NULL);
+			return no_authorities(err, ca);
 		SSL_CTX_set_client_CA_list(ssl, names);
 	}
 	if (is_set(config->crl_file))

@@ -90,7 +90,7 @@ def test_haproxy(recipe, shop):
     them can be taken away."""
     stage = recipe("haproxy", of_superuser(shop, **{
         "10.0.0.10": "127.0.0.10", "10.0.0.11": "127.0.0.11", "10.0.0.12": "127.0.0.12",
-        "10.0.0.20": "127.0.0.1"}))
+        "10.0.0.20": "127.0.0.1", "9127": str(waiting.PORTS.take())}))
     stage.real["/run/pgbouncer1"], stage.real["/run/pgbouncer2"] = stage.folder("run1"), stage.folder("run2")
     stage.real["/etc/haproxy"] = stage.dir
     begun = []
@@ -101,6 +101,8 @@ def test_haproxy(recipe, shop):
         stage.play("Set up")
         waiting.wait_for(lambda: can_connect(("127.0.0.10", stage.port)), "haproxy is up")
         stage.play("See that it works")
+        for number in (11, 12):
+            assert stage.give("curl -s http://10.0.0.%d:9127/readyz" % number) == "ready\n"
         sessions = [client(stage, host="127.0.0.10") for _ in range(6)]
         for session in sessions:
             session.send(wire.query("select pg_sleep(60)"))

@@ -175,6 +175,8 @@ static void enums(void **state)
 	refuses(f, "pool_mode", "trans");
 	assert_string_equal(
 	    f->err.text, "must be one of: session, transaction, statement");
+	refuses(f, "workers", "65");
+	assert_string_equal(f->err.text, "must be one of: auto, 1, 2, 3, ..., 64");
 	refuses(f, "auth_type", "peer");
 	refuses(f, "auth_type", "reject");
 	assert_string_equal(setting_auth_type_name(AUTH_REJECT), "reject");

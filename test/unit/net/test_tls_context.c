@@ -226,11 +226,13 @@ static void test_trust(void **state)
 	c.peer_check = TLS_PEER_REQUIRED;
 	expect_good(&c); /* the system's bundle */
 	c.ca_file = "/nowhere/f";
-	expect_error(
-	    &c, "TLS setup failed: failed to load CA: No such file or directory");
+	expect_file_error(&c,
+	    "TLS setup failed: failed to load CA: No such file or directory (%s)",
+	    c.ca_file);
 	c.ca_file = certs_path("server.key");
-	expect_error(
-	    &c, "TLS setup failed: failed to load CA: no certificate or crl found");
+	expect_file_error(&c,
+	    "TLS setup failed: failed to load CA: no certificate or crl found (%s)",
+	    c.ca_file);
 	c.ca_file = certs_path("ca.crt");
 	c.crl_file = "/nowhere/f";
 	expect_error(&c,
