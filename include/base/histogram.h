@@ -19,6 +19,8 @@ enum { HISTOGRAM_FIRST = -159, HISTOGRAM_LAST = 136 };
 struct histogram;
 
 void histogram_add(struct histogram **h, uint64_t duration_us);
+/* So many of 0 us. */
+void histogram_add_zeros(struct histogram **h, uint64_t count);
 /* Adds all that h has counted; h may be NULL. */
 void histogram_merge(struct histogram **sum, const struct histogram *h);
 void histogram_free(struct histogram **h);

@@ -33,14 +33,30 @@ struct latency_past;
 
 /* A zeroed one has counted nothing. */
 struct latency {
-	struct histogram *running[LATENCY_KINDS]; /* owned: since the last snapshot */
-	struct latency_past *past;                /* owned; NULL: nothing */
+	/* owned, since the last snapshot: of each kind, without what follows */
+	struct histogram *running[LATENCY_KINDS];
+	struct histogram *single;  /* owned: queries that were a transaction each */
+	uint64_t unwaited;         /* waits of 0 */
+	struct latency_past *past; /* owned; NULL: nothing */
 };
 
 static inline void latency_add(
     struct latency *l, enum latency_kind kind, uint64_t duration_us)
 {
 	histogram_add(&l->running[kind], duration_us);
+}
+
+/* A query that was a whole transaction counts as both: most are, and are looked at
+ * once. */
+static inline void latency_add_single(struct latency *l, uint64_t duration_us)
+{
+	histogram_add(&l->single, duration_us);
+}
+
+/* A server was free. */
+static inline void latency_add_unwaited(struct latency *l)
+{
+	l->unwaited++;
 }
 
 /* The statistics take a snapshot. */

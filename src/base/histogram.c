@@ -42,19 +42,24 @@ static const uint64_t bounds[PER_OCTAVE + 1] = {
 static const uint8_t bounds_below[16] = {
     0, 1, 1, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 7, 8};
 
+/* It may be behind the last place. */
 static unsigned place_of(uint64_t duration_us)
 {
 	unsigned zeros = (unsigned)__builtin_clzll(duration_us);
 	uint64_t mantissa = duration_us << zeros;
 	unsigned below = bounds_below[mantissa >> 59 & 15];
-	unsigned place = (63 - zeros) * PER_OCTAVE + below + (mantissa > bounds[below]);
 
+	return (63 - zeros) * PER_OCTAVE + below + (mantissa > bounds[below]);
+}
+
+static unsigned place_within(unsigned place)
+{
 	return place < PLACES ? place : PLACES - 1;
 }
 
 int histogram_bucket(uint64_t duration_us)
 {
-	return (int)place_of(duration_us) + HISTOGRAM_FIRST;
+	return (int)place_within(place_of(duration_us)) + HISTOGRAM_FIRST;
 }
 
 double histogram_bound_us(int bucket)
@@ -107,23 +112,30 @@ void histogram_free(struct histogram **h)
 
 /* ---- counting ---- */
 
-static void add_zero(struct histogram **hp)
+void histogram_add_zeros(struct histogram **hp, uint64_t count)
 {
+	if (count == 0)
+		return;
 	if (!*hp)
 		*hp = mem_zero(sizeof(**hp));
-	(*hp)->zero_count++;
+	(*hp)->zero_count += count;
 }
 
-static void add_first(struct histogram **hp, unsigned place, uint64_t duration_us)
+static void count(struct histogram *h, unsigned at, uint64_t duration_us)
 {
-	struct histogram *h;
-
-	cover(hp, place, place + 1);
-	h = *hp;
-	h->counts[place - h->first]++;
+	h->counts[at]++;
 	h->sum_us += duration_us;
 	if (duration_us > h->max_us)
 		h->max_us = duration_us;
+}
+
+/* There is no room yet at this place, or it is behind the last one. */
+static void add_beyond(struct histogram **hp, unsigned place, uint64_t duration_us)
+{
+	place = place_within(place);
+	if (!*hp || place - (*hp)->first >= (*hp)->len)
+		cover(hp, place, place + 1);
+	count(*hp, place - (*hp)->first, duration_us);
 }
 
 void histogram_add(struct histogram **hp, uint64_t duration_us)
@@ -132,18 +144,14 @@ void histogram_add(struct histogram **hp, uint64_t duration_us)
 	unsigned place;
 
 	if (duration_us == 0) {
-		add_zero(hp);
+		histogram_add_zeros(hp, 1);
 		return;
 	}
 	place = place_of(duration_us);
-	if (!h || place - h->first >= h->len) {
-		add_first(hp, place, duration_us);
-		return;
-	}
-	h->counts[place - h->first]++;
-	h->sum_us += duration_us;
-	if (duration_us > h->max_us)
-		h->max_us = duration_us;
+	if (h && place - h->first < h->len)
+		count(h, place - h->first, duration_us);
+	else
+		add_beyond(hp, place, duration_us);
 }
 
 /* Has s room for all that h has counted? */

@@ -28,7 +28,15 @@ static bool is_running(const struct latency *l)
 	for (int kind = 0; kind < LATENCY_KINDS; kind++)
 		if (l->running[kind])
 			return true;
-	return false;
+	return l->single || l->unwaited;
+}
+
+/* Adds what is counted apart. */
+static void add_apart(const struct latency *l, struct histogram *sum[LATENCY_KINDS])
+{
+	histogram_merge(&sum[LATENCY_QUERY], l->single);
+	histogram_merge(&sum[LATENCY_TRANSACTION], l->single);
+	histogram_add_zeros(&sum[LATENCY_WAIT], l->unwaited);
 }
 
 void latency_snapshot(struct latency *l)
@@ -37,6 +45,9 @@ void latency_snapshot(struct latency *l)
 		return;
 	if (!l->past)
 		l->past = mem_zero(sizeof(*l->past));
+	add_apart(l, l->running);
+	histogram_free(&l->single);
+	l->unwaited = 0;
 	for (int kind = 0; kind < LATENCY_KINDS; kind++) {
 		histogram_merge(&l->past->all[kind], l->running[kind]);
 		histogram_free(&l->past->last[kind]);
@@ -67,6 +78,8 @@ void latency_done(struct latency *l)
 			histogram_free(&l->past->last[kind]);
 		}
 	}
+	histogram_free(&l->single);
+	l->unwaited = 0;
 	mem_free(l->past);
 	l->past = NULL;
 }
@@ -74,6 +87,9 @@ void latency_done(struct latency *l)
 void latency_sum(const struct latency *l, struct histogram *total[LATENCY_KINDS],
     struct histogram *recent[LATENCY_KINDS])
 {
+	add_apart(l, total);
+	if (recent)
+		add_apart(l, recent);
 	for (int kind = 0; kind < LATENCY_KINDS; kind++) {
 		if (l->past)
 			histogram_merge(&total[kind], l->past->all[kind]);

@@ -148,7 +148,7 @@ void queue_unlink(struct seat *seat)
 struct verdict queue_grant(struct ask *ask, struct seat *seat, uint64_t now_us)
 {
 	if (ask->state != ASK_WAITING)
-		latency_add(&ask->pool->latency, LATENCY_WAIT, 0);
+		latency_add_unwaited(&ask->pool->latency);
 	queue_link(ask, seat, now_us);
 	seat_move(seat, SEAT_ACTIVE, now_us);
 	return (struct verdict){.kind = VERDICT_GRANT, .ask = ask, .seat = seat};

@@ -76,12 +76,16 @@ static void back_end_query(struct server *server, struct client *client, uint64_
 {
 	struct ask *ask = &client->request.ask;
 	struct pool *pool = server->seat.pool;
+	bool is_single = server->status == 'I' && ask->query_us == client->xact_us;
 
 	if (client->slow)
 		slow_answered(client, server, now);
 	if (ask->query_us) {
 		pool->stats.query_time_us += now - ask->query_us;
-		latency_add(&pool->latency, LATENCY_QUERY, now - ask->query_us);
+		if (is_single)
+			latency_add_single(&pool->latency, now - ask->query_us);
+		else
+			latency_add(&pool->latency, LATENCY_QUERY, now - ask->query_us);
 	}
 	ask->query_us = 0;
 	if (server->status != 'I') {
@@ -90,7 +94,9 @@ static void back_end_query(struct server *server, struct client *client, uint64_
 	}
 	if (client->xact_us) {
 		pool->stats.xact_time_us += now - client->xact_us;
-		latency_add(&pool->latency, LATENCY_TRANSACTION, now - client->xact_us);
+		if (!is_single)
+			latency_add(
+			    &pool->latency, LATENCY_TRANSACTION, now - client->xact_us);
 	}
 	client->xact_us = 0;
 	server->link.idle_xact_us = 0;

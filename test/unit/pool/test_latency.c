@@ -70,6 +70,39 @@ static void since_the_last_snapshot_but_one(void **state)
 	assert_true(latency_is_empty(&l));
 }
 
+/* What is counted apart is in the sums, before and behind a snapshot. */
+static void queries_that_are_transactions(void **state)
+{
+	struct latency l = {.past = NULL};
+	struct figures f;
+
+	(void)state;
+	latency_add_single(&l, 300);
+	latency_add_unwaited(&l);
+	assert_false(latency_is_empty(&l));
+	latency_add(&l, LATENCY_TRANSACTION, 500);
+	latency_add(&l, LATENCY_WAIT, 20);
+	for (int i = 0; i < 3; i++) {
+		figures_of(&f, &l);
+		assert_int_equal(histogram_sum(f.total[LATENCY_QUERY]), 300);
+		assert_int_equal(histogram_sum(f.total[LATENCY_TRANSACTION]), 800);
+		assert_int_equal(histogram_count(f.total[LATENCY_TRANSACTION]), 2);
+		assert_int_equal(histogram_count(f.total[LATENCY_WAIT]), 2);
+		assert_int_equal(histogram_zero_count(f.total[LATENCY_WAIT]), 1);
+		assert_int_equal(
+		    histogram_count(f.recent[LATENCY_TRANSACTION]), i < 2 ? 2 : 0);
+		assert_int_equal(
+		    histogram_count(f.recent[LATENCY_WAIT]), i < 2 ? 2 : 0);
+		figures_done(&f);
+		assert_int_equal(latency_is_still(&l), i == 2);
+		latency_snapshot(&l);
+	}
+	latency_add_unwaited(&l);
+	assert_false(latency_is_still(&l));
+	latency_done(&l);
+	assert_true(latency_is_empty(&l));
+}
+
 static void names(void **state)
 {
 	(void)state;
@@ -139,6 +172,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(since_the_last_snapshot_but_one),
+	    cmocka_unit_test(queries_that_are_transactions),
 	    cmocka_unit_test(names),
 	    cmocka_unit_test(waits_and_connections),
 	};
