@@ -87,17 +87,14 @@ static void step(struct site *site, void *ctx)
 	g->since_us = loop_now(g->site->loop);
 }
 
+/* Unlike for SHOW, nothing is frozen meanwhile: the steps do not fit together anyway,
+ * and servers shall go from worker to worker during a long scrape. */
 static void step_everywhere(struct gathering *g)
 {
-	struct tallies *tallies = g->site->crew ? g->site->crew->crew->tallies : NULL;
-
-	if (!tallies || jobs[g->job].is_control) {
+	if (jobs[g->job].is_control)
 		step(g->site, g);
-		return;
-	}
-	tallies_freeze(tallies, true);
-	(void)crew_each(g->site, step, g);
-	tallies_freeze(tallies, false);
+	else
+		(void)crew_each(g->site, step, g);
 }
 
 /* A worker that stands still does not hold up the others' numbers. */

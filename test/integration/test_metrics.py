@@ -15,6 +15,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 import certs
+from test_takeover import restart, wait_end  # noqa: F401
 
 ETC = os.path.join(os.path.dirname(__file__), "../../etc")
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -256,6 +257,29 @@ def test_reload_moves_it(serve):
     with pytest.raises(ConnectionRefusedError):
         moved.get("/healthz")
     assert not os.path.exists(path)
+
+
+def test_online_restart_hands_it_on(serve, restart):  # noqa: F811
+    pooler, listener = serve()
+    path = pooler.path("metrics.sock")
+    pooler.change(metrics_listen="127.0.0.1:%d, unix:%s" % (listener.port, path))
+    began = listener.value("process_start_time_seconds")
+    with pooler.connect(application_name="moved") as client:
+        old = restart(pooler)
+        waiting.wait_for(lambda: can_ask(listener) and listener.value("process_start_time_seconds") > began,
+                         "the new process to serve metrics")
+        assert listener.value("pgbouncer_client_connections", database="db", user="trust_user",
+                              application_name="moved", state="idle") == 1
+        wait_end(old, pooler)
+        waiting.wait_for(lambda: os.path.exists(path), "the file that the old process left alone")
+        client.query("select 1")
+
+
+def can_ask(listener):
+    try:
+        return listener.get("/healthz")[0] == 200
+    except OSError:
+        return False
 
 
 @pytest.mark.parametrize("value, says", [
