@@ -41,6 +41,11 @@ struct crew_member {
 	_Alignas(64) atomic_uint client_count;
 	/* It did not answer the last call in time, and has not done so since. */
 	atomic_bool is_silent;
+	/* New connections that it has taken; and, of the control thread: those that it
+	 * was given, and how many it had taken when that was looked at last. */
+	atomic_uint taken_count;
+	unsigned given_count, seen_count;
+	uint64_t seen_us;
 	/* One of those that were on their way is there, and will be a client in a
 	 * moment; its own thread's. */
 	bool has_arrival;
@@ -133,7 +138,10 @@ bool crew_may_tell(struct site *site, const char *what, uint64_t value);
 
 /* The worker that has the fewest clients, of those that answer; it counts one more from
  * now on.  The control thread asks. */
-struct crew_member *crew_pick(struct crew *crew);
+struct crew_member *crew_pick(struct crew *crew, uint64_t now_us);
+/* A new connection goes to the member, on the control thread; it has come. */
+void crew_given(struct crew_member *member);
+void crew_taken(struct crew_member *member);
 /* A client socket of this site begins or ends to be one; nothing happens without a
  * crew. */
 void crew_count_client(struct site *site, int change);

@@ -278,7 +278,8 @@ static void place_client(
 
 	/* One on a spare descriptor is a console, or is sent away. */
 	if (own && !is_spare)
-		passing_send_new(crew_pick(own->crew), fd, peer, l->is_unix);
+		passing_send_new(crew_pick(own->crew, loop_now(l->site->loop)), fd,
+		    peer, l->is_unix);
 	else
 		greet_client(l->site, l->is_unix, fd, peer, is_spare);
 }

@@ -362,22 +362,45 @@ static void count_at(struct crew_member *member, int change)
 	    &member->crew->client_count, (unsigned)change, memory_order_relaxed);
 }
 
-/* One that stands still is no place for a client, whatever it has to do. */
-static bool is_better(const struct crew_member *a, const struct crew_member *b)
+void crew_given(struct crew_member *member)
 {
-	bool is_a_silent = atomic_load(&a->is_silent);
-	bool is_b_silent = atomic_load(&b->is_silent);
-
-	return is_a_silent == is_b_silent ? load_of(a) < load_of(b) : is_b_silent;
+	member->given_count++;
 }
 
-struct crew_member *crew_pick(struct crew *crew)
+void crew_taken(struct crew_member *member)
+{
+	atomic_fetch_add(&member->taken_count, 1);
+}
+
+/* It does not answer, or does not take what it was given. */
+static bool stands_still(struct crew_member *m, uint64_t now_us)
+{
+	unsigned taken = atomic_load(&m->taken_count);
+
+	if (atomic_load(&m->is_silent))
+		return true;
+	if (taken == m->given_count || taken != m->seen_count) {
+		m->seen_count = taken;
+		m->seen_us = now_us;
+	}
+	return now_us - m->seen_us > PATIENCE_MS * UINT64_C(1000);
+}
+
+/* One that stands still is no place for a client, whatever it has to do. */
+static bool is_better(struct crew_member *a, struct crew_member *b, uint64_t now_us)
+{
+	bool is_a_still = stands_still(a, now_us), is_b_still = stands_still(b, now_us);
+
+	return is_a_still == is_b_still ? load_of(a) < load_of(b) : is_b_still;
+}
+
+struct crew_member *crew_pick(struct crew *crew, uint64_t now_us)
 {
 	unsigned best = (crew->last_picked + 1) % crew->worker_count;
 
 	for (unsigned i = 1; i < crew->worker_count; i++) {
 		unsigned at = (crew->last_picked + 1 + i) % crew->worker_count;
-		if (is_better(&crew->members[at], &crew->members[best]))
+		if (is_better(&crew->members[at], &crew->members[best], now_us))
 			best = at;
 	}
 	crew->last_picked = best;

@@ -35,6 +35,8 @@ static void arrived(struct letter *letter)
 {
 	struct passage *p = container_of(letter, struct passage, letter);
 
+	if (p->is_new)
+		crew_taken(p->to);
 	crew_arrival_begins(p->to);
 	if (p->to->site->shutdown != SHUTDOWN_NOW)
 		p->to->crew->ops->admit(p->to->site, p);
@@ -64,6 +66,7 @@ void passing_send_new(
 	p->remote = *remote;
 	p->is_new = true;
 	p->is_unix = is_unix;
+	crew_given(to);
 	post(p);
 }
 

@@ -302,7 +302,7 @@ static void new_clients_are_spread_evenly(void **state)
 	unsigned picked[WORKERS + 1] = {0};
 
 	for (int i = 0; i < 10 * WORKERS; i++) {
-		picked[crew_pick(s->crew)->index]++;
+		picked[crew_pick(s->crew, 0)->index]++;
 		for (int k = 0; k < WORKERS; k++)
 			for (int n = 0; n < k; n++)
 				assert_true(picked[k] <= picked[n] + 1 &&
@@ -322,10 +322,29 @@ static void who_stands_still_gets_no_client(void **state)
 	stop_member(member, &o);
 	assert_false(crew_call(member, visited, &v));
 	for (int i = 0; i < 4; i++)
-		assert_int_not_equal(crew_pick(s->crew)->index, 1);
+		assert_int_not_equal(crew_pick(s->crew, 0)->index, 1);
 	sem_post(&o.gate);
 	drain(member);
-	assert_int_equal(crew_pick(s->crew)->index, 1);
+	assert_int_equal(crew_pick(s->crew, 0)->index, 1);
+}
+
+/* Nobody has called it yet, but it does not take what it was given. */
+static void who_takes_nothing_gets_no_more(void **state)
+{
+	struct scene *s = *state;
+	struct crew_member *member = &s->crew->members[1];
+
+	for (int i = 0; i < WORKERS; i++)
+		crew_pick(s->crew, 1000);
+	crew_given(member);
+	for (int i = 0; i < WORKERS; i++)
+		crew_pick(s->crew, 2000);
+	assert_int_equal(member->client_count, 2);
+	for (int i = 0; i < WORKERS; i++)
+		crew_pick(s->crew, 10000000);
+	assert_int_equal(member->client_count, 2);
+	crew_taken(member);
+	assert_int_equal(crew_pick(s->crew, 10000001)->index, 1);
 }
 
 static void the_one_with_the_fewest_is_next(void **state)
@@ -333,16 +352,16 @@ static void the_one_with_the_fewest_is_next(void **state)
 	struct scene *s = *state;
 
 	for (int i = 0; i < 4 * WORKERS; i++)
-		crew_pick(s->crew);
+		crew_pick(s->crew, 0);
 	crew_count_client(&s->workers[2].site, -3);
 	crew_count_client(&s->workers[1].site, -1);
 	crew_count_client(&s->control, 1); /* a console counts, but elsewhere */
 	assert_int_equal(crew_client_count(&s->control), 4 * WORKERS - 3);
 	assert_int_equal(crew_client_count(&s->workers[0].site), 4 * WORKERS - 3);
-	assert_int_equal(crew_pick(s->crew)->index, 2);
-	assert_int_equal(crew_pick(s->crew)->index, 2);
-	assert_int_not_equal(crew_pick(s->crew)->index, 0);
-	assert_int_not_equal(crew_pick(s->crew)->index, 0);
+	assert_int_equal(crew_pick(s->crew, 0)->index, 2);
+	assert_int_equal(crew_pick(s->crew, 0)->index, 2);
+	assert_int_not_equal(crew_pick(s->crew, 0)->index, 0);
+	assert_int_not_equal(crew_pick(s->crew, 0)->index, 0);
 	assert_int_equal(s->crew->members[1].client_count, 4);
 	assert_int_equal(s->crew->members[2].client_count, 4);
 }
@@ -354,7 +373,7 @@ static void nobody_is_the_favourite(void **state)
 	unsigned picked[WORKERS] = {0};
 
 	for (int i = 0; i < 4 * WORKERS; i++) {
-		struct crew_member *member = crew_pick(s->crew);
+		struct crew_member *member = crew_pick(s->crew, 0);
 		picked[member->index]++;
 		crew_count_client(member->site, -1);
 	}
@@ -390,6 +409,7 @@ int main(void)
 	    CREW_TEST(others_are_visited_meanwhile),
 	    CREW_TEST(new_clients_are_spread_evenly),
 	    CREW_TEST(who_stands_still_gets_no_client),
+	    CREW_TEST(who_takes_nothing_gets_no_more),
 	    CREW_TEST(the_one_with_the_fewest_is_next),
 	    CREW_TEST(nobody_is_the_favourite),
 	};

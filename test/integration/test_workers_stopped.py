@@ -1,0 +1,95 @@
+"""A worker that stands still, as under a debugger, holds up its own clients and nobody else."""
+
+import pytest
+
+import tracer
+import waiting
+import wire
+from test_roles import ask
+from test_switchover import DEADLINE, await_end, await_notice, make, swap, two  # noqa: F401
+from test_views import TRANSACTION
+
+CLIENTS = 6
+
+
+@pytest.fixture
+def pooler(make_pooler, pg):
+    return make_pooler({"db": pg.conn(pool_size=2 * CLIENTS)}, settings=dict(TRANSACTION, workers=2))
+
+
+def answered(clients, timeout=0.05):
+    return [client for client in clients if client.has_data(timeout)]
+
+
+def test_others_are_served(pooler):
+    clients = [pooler.connect() for _ in range(CLIENTS)]
+    for client in clients:
+        client.query("select 1")
+    console = pooler.console()
+    with tracer.stopped(pooler.pid, "worker 0"):
+        for client in clients:
+            client.send(wire.query("select 2"))
+        waiting.wait_for(lambda: len(answered(clients)) == CLIENTS // 2, "half of them are served")
+        served = answered(clients)
+        # Both the console and the clients of the other worker go on.
+        for view in ("POOLS", "CLIENTS", "STATS"):
+            console.query("SHOW " + view)
+        for sql in ("DISABLE db", "ENABLE db", "RECONNECT"):
+            console.query(sql)
+        for client in served:
+            assert client.finish().value == "2"
+            for _ in range(20):
+                assert client.value("select 3") == "3"
+        # New clients go to the worker that answers.
+        for _ in range(CLIENTS):
+            with pooler.connect() as fresh:
+                assert fresh.value("select 4") == "4"
+        pooler.admin.query("RELOAD")
+    for client in clients:
+        if client not in served:
+            assert client.finish().value == "2"
+        assert client.value("select 5") == "5"
+        client.close()
+    # What the console said reaches the worker when it goes on.
+    waiting.wait_for(lambda: len(pooler.show("WORKERS")) == 3, "all workers answer")
+
+
+def test_pause_waits_for_all(pooler):
+    """A worker that stands still hears of PAUSE as soon as it goes on."""
+    clients = [pooler.connect() for _ in range(2)]
+    for client in clients:
+        client.query("select 1")
+    assert pooler.admin.query("SHOW VERSION")
+    console = pooler.console()
+    with tracer.stopped(pooler.pid, "worker 1"):
+        console.send(wire.query("PAUSE db"))
+        waiting.wait_for(lambda: pooler.show_one("DATABASES", name="db")["paused"] == "1", "it is paused")
+        assert not console.has_data(0.1)
+    console.recv_until("Z")
+    for client in clients:
+        client.send(wire.query("select 2"))
+    pooler.wait_pool(cl_waiting=2)
+    pooler.admin.query("RESUME db")
+    for client in clients:
+        assert client.finish().value == "2"
+        client.close()
+
+
+def test_switchover_waits_for_all(make_pooler, two):  # noqa: F811
+    pooler = make(make_pooler, two, workers=2)
+    clients = [pooler.connect() for _ in range(2)]
+    for client in clients:
+        ask(client)
+    watcher, console = pooler.admin, pooler.console()
+    with tracer.stopped(pooler.pid, "worker 1"):
+        console.send(wire.query("SWITCHOVER db"))
+        waiting.wait_for(lambda: watcher.query("SHOW DATABASES").dicts()[0]["paused"] == "1", "it has begun",
+                         DEADLINE)
+        assert not console.has_data(0.1)
+    await_notice(console)
+    swap(two)
+    assert await_end(console) == "SWITCHOVER"
+    for client in clients:
+        ask(client)
+        client.close()
+    assert two[1].queries() == 2

@@ -1,0 +1,43 @@
+"""Stops single threads of a process, as a debugger does."""
+
+import contextlib
+import ctypes
+import errno
+import os
+
+import pytest
+
+ATTACH, DETACH = 16, 17
+WALL = 0x40000000  # waitpid: also for threads
+
+libc = ctypes.CDLL(None, use_errno=True)
+libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+libc.ptrace.restype = ctypes.c_long
+
+
+def ptrace(request, thread):
+    if libc.ptrace(request, thread, None, None) < 0:
+        code = ctypes.get_errno()
+        if code in (errno.EPERM, errno.ENOSYS):
+            pytest.skip("ptrace() is not allowed here")
+        raise OSError(code, os.strerror(code))
+
+
+def find_thread(pid, name):
+    for thread in os.listdir("/proc/%d/task" % pid):
+        with open("/proc/%d/task/%s/comm" % (pid, thread)) as comm:
+            if comm.read().strip() == name:
+                return int(thread)
+    raise AssertionError("no thread %s" % name)
+
+
+@contextlib.contextmanager
+def stopped(pid, name):
+    """The thread of this name stands still."""
+    thread = find_thread(pid, name)
+    ptrace(ATTACH, thread)
+    os.waitpid(thread, WALL)
+    try:
+        yield
+    finally:
+        ptrace(DETACH, thread)
