@@ -2,6 +2,7 @@
 
 import glob
 import os
+import subprocess
 import sys
 
 import pytest
@@ -60,6 +61,16 @@ def cluster(pg_bin):
         yield server.create()
     finally:
         server.remove()
+
+
+@pytest.fixture(scope="session")
+def bench(cluster):
+    """A database with pgbench's tables, owned by trust_user."""
+    cluster.do("create database moved owner trust_user")
+    env = dict(os.environ, PGHOST=cluster.dir, PGPORT=str(cluster.port), PGUSER="trust_user")
+    subprocess.run([cluster.program("pgbench"), "-i", "-q", "moved"], env=env, check=True,
+                   capture_output=True)
+    return cluster
 
 
 @pytest.fixture(scope="session")

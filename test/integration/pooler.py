@@ -34,8 +34,13 @@ VIEWS = ("HELP CONFIG DATABASES POOLS CLIENTS SERVERS USERS VERSION PEERS PEER_P
 
 def settings_of_run():
     """Returns {name: value} of $POOLER_SETTINGS, for example "io_engine=epoll; workers=2": the
-    settings in which two runs of the tests differ. The settings of a test take precedence."""
-    lines = os.environ.get("POOLER_SETTINGS", "").replace(";", "\n").splitlines()
+    settings in which two runs of the tests differ. Files that $POOLER_TWO_WORKERS names have two
+    workers. The settings of a test take precedence."""
+    text = os.environ.get("POOLER_SETTINGS", "")
+    file = os.path.basename(os.environ.get("PYTEST_CURRENT_TEST", "").partition("::")[0])
+    if file.removesuffix(".py") in os.environ.get("POOLER_TWO_WORKERS", "").split():
+        text = "workers=2;" + text
+    lines = text.replace(";", "\n").splitlines()
     pairs = [line.partition("=") for line in lines if line.strip()]
     return {name.strip(): value.strip() for name, _, value in pairs}
 

@@ -774,6 +774,7 @@ def test_counts_in_pool_size_and_evicts(stream_pooler):
         two.recv_until("Z")
 
 
+@pytest.mark.one_worker  # The parameters are cached where the first client is.
 def test_waits_for_room(stream_pooler):
     pooler = stream_pooler(pool_size=1)
     with pooler.connect("db", USER) as one, logical(pooler) as client:
@@ -785,6 +786,7 @@ def test_waits_for_room(stream_pooler):
         pooler.wait_pool("db", USER, sv_active=1, sv_idle=0)
 
 
+@pytest.mark.one_worker  # The parameters are cached where the first client is.
 def test_waits_not_for_ever(stream_pooler):
     pooler = stream_pooler({"query_wait_timeout": "1"}, pool_size=1)
     with pooler.connect("db", USER) as one, logical(pooler) as client:

@@ -119,6 +119,7 @@ def test_unknown_value(make_pooler):
     assert code == 1 and "invalid target_session_attrs: master" in err, err
 
 
+@pytest.mark.one_worker  # Each worker has its own records of hosts.
 @pytest.mark.parametrize("kind", [14, 13])
 def test_promotion_is_seen_while_clients_wait(make_pooler, fake, kind):
     """No host is a primary. Waiting clients are served as soon as one becomes primary."""
@@ -153,6 +154,7 @@ def test_nobody_fits(make_pooler, fake):
         assert msg.field("D") == "query_wait_timeout is 0.2; " + lack
 
 
+@pytest.mark.one_worker  # Each worker has its own records of hosts.
 def test_role_changes_on_idle_connections(make_pooler, fake):
     """A primary becomes read-only and reports it on its idle connections. The pooler closes them at
     once, long before the next check of roles."""
@@ -172,6 +174,7 @@ def test_role_changes_on_idle_connections(make_pooler, fake):
     assert (first.queries(), second.queries()) == (1, 1)
 
 
+@pytest.mark.one_worker  # Each worker has its own records of hosts.
 def test_role_changes_on_a_linked_connection(make_pooler, fake):
     """The client may finish its transaction; then the connection is closed."""
     host, other = Host(fake, 3, standby=True), Host(fake, 4, standby=True)
@@ -190,6 +193,7 @@ def test_role_changes_on_a_linked_connection(make_pooler, fake):
                                      if "begin" in s.queries()), "it is closed", DEADLINE)
 
 
+@pytest.mark.one_worker  # Each worker has its own records of hosts.
 def test_error_of_a_read_only_server_is_looked_into(make_pooler, fake):
     """An old server shows only by an error that it is read-only now."""
     first, second = Host(fake, 3, kind=13), Host(fake, 4, kind=13, standby=True)

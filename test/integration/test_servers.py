@@ -262,6 +262,7 @@ def test_all_waiting_clients_are_told(make_pooler, fake):
         client.expect_fatal("too many clients already", "53300")
 
 
+@pytest.mark.one_worker  # Each worker tries by itself.
 def test_fast_failure_of_clients_that_are_in(make_pooler, fake):
     server = fake(failing(None, TROUBLE))
     pooler = make_pooler({"db": server.conn()}, settings={"pool_mode": "transaction"})
@@ -277,6 +278,7 @@ def test_fast_failure_of_clients_that_are_in(make_pooler, fake):
     assert len(server.sessions) == 2
 
 
+@pytest.mark.one_worker  # Each worker tries by itself.
 def test_login_retry_spacing(make_pooler, fake):
     server = fake(failing(TROUBLE))
     pooler = make_pooler({"db": server.conn()}, settings={"server_login_retry": 0.7})

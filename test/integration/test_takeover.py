@@ -352,33 +352,27 @@ def test_background(make_pooler, pg, restart):
 # under load
 
 
-@pytest.fixture(scope="session")
-def bench(cluster):
-    """A database with pgbench's tables, owned by trust_user."""
-    cluster.do("create database moved owner trust_user")
-    env = dict(os.environ, PGHOST=cluster.dir, PGPORT=str(cluster.port), PGUSER="trust_user")
-    subprocess.run([cluster.program("pgbench"), "-i", "-q", "moved"], env=env, check=True,
-                   capture_output=True)
-    return cluster
-
-
 def test_under_load(make_pooler, bench, restart):
-    """Clients with prepared statements and open transactions see no error. (pgbench waits for each
-    PREPARE with all its clients, so every client needs a server connection.)"""
-    pooler = make_pooler({"db": bench.conn("moved")}, settings=TRANSACTION)
+    """Clients with prepared statements and open transactions see no error."""
+    take_over_under_load(make_pooler({"db": bench.conn("moved")}, settings=TRANSACTION), bench, restart,
+                         [{}] * TAKEOVERS)
 
+
+def take_over_under_load(pooler, bench, restart, changes):
+    """Each takeover changes these settings. (pgbench waits for each PREPARE with all its clients, so
+    every client needs a server connection.)"""
     def done():
         return sum(int(row["total_xact_count"]) for row in pooler.show("STATS") if row["database"] == "db")
 
     command = [bench.program("pgbench"), "-n", "-M", "prepared", "-c", "8", "-j", "2", "-T", "600", "db"]
     with programs.Program(command, pooler.env_for()) as load:
-        for _ in range(TAKEOVERS):
+        for settings in changes:
             before = done()
             waiting.wait_for(lambda: done() > before + 100, "load")
             with pooler.connect() as held:
                 held.query("begin")
                 backend = held.value("select pg_backend_pid()")
-                wait_end(restart(pooler), pooler)
+                wait_end(restart(pooler, **settings), pooler)
                 assert held.value("select pg_backend_pid()") == backend
                 held.query("rollback")
             assert load.process.poll() is None, load.finish()

@@ -222,6 +222,7 @@ def long_text(value, size=3 << 20):
     return "select '%s' /*%s*/" % (value, "x" * size)
 
 
+@pytest.mark.one_worker  # Which server the client gets is another one.
 def test_long_named_text_on_two_servers(make_pooler, pg):
     pooler = make(make_pooler, pg, default_pool_size=2)
     client, other = pooler.connect(), pooler.connect()

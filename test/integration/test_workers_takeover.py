@@ -5,7 +5,7 @@ import pytest
 import waiting
 import wire
 from test_suspend import owner_console, receive_rows
-from test_takeover import restart, wait_end, wait_running  # noqa: F401 (restart is a fixture)
+from test_takeover import restart, take_over_under_load, wait_end, wait_running  # noqa: F401 (restart is a fixture)
 from test_views import TRANSACTION
 
 CLIENTS = 6
@@ -128,3 +128,8 @@ def test_descriptors_of_all_workers(clients):
         assert console.query("RESUME").tag == "RESUME"
     for client in everybody:
         assert client.value("select 2") == "2"
+
+
+def test_under_load(make_pooler, bench, restart):  # noqa: F811
+    pooler = make_pooler({"db": bench.conn("moved")}, settings=dict(TRANSACTION, workers=2))
+    take_over_under_load(pooler, bench, restart, [{"workers": 3}])

@@ -12,7 +12,9 @@
 #include "../stage/stage.h"
 #include "broker/broker.h"
 #include "moving/moving.h"
+#include "session/crew.h"
 #include "wire/codec.h"
+#include "wire/prepared.h"
 
 /* clang-format off: needs some of the headers above */
 #include <cmocka.h>
@@ -246,6 +248,38 @@ static void session_that_was_taken_is_told_nothing(void **state)
 	stage_free(&stage);
 }
 
+/* ---- ids ---- */
+
+/* Texts that sites of a process make after a takeover have names that neither the old
+ * process nor another site gives. */
+static void texts_are_numbered_apart(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("", "");
+	struct site *site = &stage->site;
+	struct crew *crew = crew_new(2);
+	const struct parcel_origin origin = {.last_text = 2 * CREW_TEXTS_MOST + 500,
+	    .last_sql_text = CREW_TEXTS_MOST + 7};
+	uint64_t before = origin.last_text, before_sql = origin.last_sql_text;
+	struct err err;
+
+	for (unsigned i = 0; i <= 2; i++) {
+		site->crew = &crew->members[i];
+		struct moving *moving = moving_new(site, &origin, &err);
+		assert_non_null(moving);
+		moving_free(&moving);
+		uint64_t last = prepared_registry_last(site->prepared);
+		uint64_t last_sql = prepared_registry_last(site->sql_prepared);
+		assert_true(last >= before + (i ? CREW_TEXTS_MOST : 1));
+		assert_true(last_sql >= before_sql + (i ? CREW_TEXTS_MOST : 1));
+		before = last;
+		before_sql = last_sql;
+	}
+	site->crew = NULL;
+	crew_free(&crew);
+	stage_free(&stage);
+}
+
 /* ---- cancel requests ---- */
 
 static struct buf passed; /* the last request that was passed on */
@@ -326,6 +360,7 @@ int main(void)
 	    cmocka_unit_test(session_that_was_taken_is_told_nothing),
 	    cmocka_unit_test(cancel_of_who_was_taken_is_passed_on),
 	    cmocka_unit_test(cancel_of_who_was_not_taken_works_afterwards),
+	    cmocka_unit_test(texts_are_numbered_apart),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
