@@ -293,6 +293,7 @@ def test_query_is_ended(slow, pg, how):
     assert pooler.show_one("LISTS", list="used_clients")["items"] == "1"
 
 
+@pytest.mark.one_worker  # Each worker asks for itself.
 def test_client_leaves(slow, pg):
     pooler, client = slow
     other = pooler.client(user="aq_md5", secret=SECRET)
