@@ -165,8 +165,13 @@ int conn_secure(struct conn *conn, struct tls_context *context,
     const struct tls_peer_config *peer, const uint8_t *initial, size_t len,
     const char *reason);
 /* "TLSv1.3/TLS_AES_256_GCM_SHA384/ECDH=X25519", or `none` without TLS. */
-const char *conn_tls_text(
-    const struct conn *conn, char out[TLS_TEXT], const char *none);
+static inline const char *conn_tls_text(
+    const struct conn *conn, char out[TLS_TEXT], const char *none)
+{
+	const struct tls *tls = stream_tls(&conn->stream);
+
+	return tls ? tls_describe(tls, out) : none;
+}
 
 /* While an ordinary message is shown that the owner will take: takes the whole messages
  * of its type that came right behind it, too.  Gives their bytes: rows and COPY data

@@ -13,10 +13,8 @@
 #include "base/text.h"
 #include "wire/message.h"
 
-enum { REASON_MAX = 127, SMALL = 4096 };
-enum {
-	STOPPED_STEP_US = 1000000
-}; /* how often a deadline looks whether time goes on */
+/* STOPPED_STEP_US: how often a deadline looks whether time goes on. */
+enum { REASON_MAX = 127, SMALL = 4096, STOPPED_STEP_US = 1000000 };
 
 /* Does the log show messages one by one? */
 static bool conn_is_traced(const struct conn *conn)
@@ -508,13 +506,6 @@ int conn_secure(struct conn *conn, struct tls_context *context,
 	conn_log(conn, LEVEL_WARNING | KIND_TLS, "TLS handshake error: %s", err.text);
 	conn_doom(conn, "%s", reason);
 	return -1;
-}
-
-const char *conn_tls_text(const struct conn *conn, char out[TLS_TEXT], const char *none)
-{
-	const struct tls *tls = stream_tls(&conn->stream);
-
-	return tls ? tls_describe(tls, out) : none;
 }
 
 /* ---- parking ---- */
