@@ -1,5 +1,6 @@
 """Where time goes: SHOW LATENCY, and SHOW BLOCKERS for who holds what others wait for."""
 
+import json
 import re
 
 import pytest
@@ -190,3 +191,10 @@ def test_slow_transactions_of_some(make_pooler, pg):
     assert " slow " not in pooler.log()
     pooler.connect("db").query("select 1")
     assert slow_line(pooler)["queries"] == "1"
+    pooler.change(log_format="json")
+    pooler.connect("db", application_name="my app").query("select 1 /*traceparent='%s'*/" % TRACE)
+    pooler.wait_log('"slow transaction"')
+    [line] = [json.loads(line) for line in pooler.log().splitlines() if '"slow transaction"' in line]
+    assert (line["kind"], line["side"], line["queries"]) == ("slow", "client", 1)
+    assert (line["application_name"], line["traceparent"]) == ("my app", TRACE)
+    assert line["duration_ms"] >= line["server_ms"] > 0
