@@ -58,6 +58,9 @@ static int check_old_process(
 	bool is_reboot = d->options->is_reboot;
 
 	if (is_reboot) {
+		/* Log watchers know this line. */
+		log_put(d->site.log, LEVEL_WARNING | KIND_TAKEOVER, NULL,
+		    "Online restart is deprecated, use so_reuseport instead");
 		if (!dir || !*dir)
 			return err_set(err, "cannot reboot if unix dir not configured");
 		if (*dir == '@')

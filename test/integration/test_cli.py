@@ -530,7 +530,7 @@ def test_only_tcp_or_only_unix(make_pooler, pg):
 
 def test_reboot_without_an_old_process(make_pooler, pg):
     pooler = make_pooler({"db": pg.conn()}, args=["-R"])
-    assert " WARNING " not in pooler.log()
+    assert " WARNING Online restart is deprecated, use so_reuseport instead\n" in pooler.log()
     assert " LOG old process not found, try to continue normally\n" in pooler.log()
     pooler.connect().close()
 
