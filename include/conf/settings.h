@@ -187,6 +187,8 @@ void settings_dup(
 /* Checks that need more than one setting, or a range that depends on the build
  * (auth_type=cert needs ...).  -1 and err with the reference's text. */
 int settings_check(const struct settings *s, struct err *err);
+/* The part of it that SET owes as well: lists of networks and addresses can be read. */
+int settings_check_lists(const struct settings *s, struct err *err);
 
 /* Print the settings as "md" or "man", for the reference and the manual page, or as
  * "ini": a [pgbouncer] section with the defaults in comments.  -1 for another format.

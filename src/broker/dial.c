@@ -47,8 +47,8 @@ static const struct conn_ops connecting_ops, asking_ops, securing_ops, dial_ops;
 static void log_failure(
     struct server *server, enum log_kind kind, const char *what, const char *why)
 {
-	conn_log(
-	    &server->conn, dial_log_level(server, why) | kind, "%s: %s", what, why);
+	conn_log(&server->conn, (unsigned)dial_log_level(server, why) | (unsigned)kind,
+	    "%s: %s", what, why);
 }
 
 static void dial_ended(struct conn *conn, const struct err *err)

@@ -11,11 +11,14 @@
 
 enum { ITEM_MOST = 256, QUALITY_ONE = 1000000 };
 
+#define PROTOBUF_TYPE                       \
+	"application/vnd.google.protobuf; " \
+	"proto=io.prometheus.client.MetricFamily; encoding=delimited"
+
 static const char *const types[] = {
     [FORMAT_TEXT] = "text/plain; version=0.0.4; charset=utf-8",
     [FORMAT_OPENMETRICS] = "application/openmetrics-text; version=1.0.0; charset=utf-8",
-    [FORMAT_PROTOBUF] = "application/vnd.google.protobuf; "
-			"proto=io.prometheus.client.MetricFamily; encoding=delimited",
+    [FORMAT_PROTOBUF] = PROTOBUF_TYPE,
 };
 
 const char *format_type(enum format format)

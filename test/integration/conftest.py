@@ -2,6 +2,7 @@
 
 import glob
 import os
+import signal
 import subprocess
 import sys
 
@@ -18,6 +19,10 @@ import toolchain  # noqa: E402
 import versions  # noqa: E402
 import waiting  # noqa: E402
 from pooler import Pooler  # noqa: E402
+
+# A shell starts what runs in its background with SIGINT ignored, and the programs that tests stop
+# with it would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 OURS = os.path.normpath(os.path.join(HERE, "../../build/release/pgbouncer"))

@@ -82,6 +82,9 @@ static const char *random_value(
 	buf_clear(b);
 	switch (row->type) {
 	case SETTING_STR:
+		/* the only text that is read as soon as it is set */
+		if (row == setting_find("log_levels"))
+			return below(seed, 2) ? "" : "dns:debug, slow:warning";
 		return random_text(seed, b);
 	case SETTING_INT:
 	case SETTING_UINT:
@@ -118,8 +121,10 @@ static void randomize(struct settings *s, struct arena *arena, uint64_t *seed)
 	/* combinations with TLS may be refused, which is not tested here */
 	s->client_tls_sslmode = TLS_DISABLE;
 	s->auth_type = s->auth_type == AUTH_CERT ? AUTH_ANY : s->auth_type;
-	/* not every text is a list of networks */
+	s->metrics_tls = 0;
+	/* not every text is a list of networks or addresses */
 	s->proxy_protocol_from = below(seed, 2) ? "" : "10.0.0.0/8, ::1, unix";
+	s->metrics_listen = below(seed, 2) ? "" : "[::1]:9127, unix:/run/metrics";
 }
 
 static void write_settings(const struct settings *s, const char *path)

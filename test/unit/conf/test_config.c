@@ -750,6 +750,9 @@ static void set_makes_a_copy(void **state)
 	assert_null(config_with(c, "pool_mode", "x", &f->err));
 	assert_non_null(
 	    strstr(f->err.text, "invalid value \"x\" for parameter pool_mode"));
+	assert_null(config_with(c, "proxy_protocol_from", "10.0.0.0/99", &f->err));
+	assert_non_null(strstr(f->err.text, "proxy_protocol_from"));
+	assert_null(config_with(c, "metrics_listen", "nowhere", &f->err));
 	assert_null(config_with(c, "auth_dbname", "pgbouncer", &f->err));
 	config_unref(&a);
 	config_unref(&b);
