@@ -49,8 +49,8 @@ static inline void deadline_clear(struct loop *loop, struct deadline *d)
 	deadlines_clear(loop_deadlines(loop), d);
 }
 
-/* Called at the end of each turn, with what is written once per turn; ctx is borrowed.
- */
+/* Called twice at the end of each turn, before streams send what they have and behind
+ * all else, for what is written once per turn; ctx is borrowed. */
 void loop_on_turn_end(struct loop *loop, void (*fn)(void *ctx), void *ctx);
 
 /* ---- put off to later in this turn ---- */

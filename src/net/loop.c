@@ -587,15 +587,22 @@ static void wait_for_events(struct loop *loop)
 		ask_libevent(loop, -1);
 }
 
+static void call_turn_end(const struct loop *loop)
+{
+	if (loop->on_turn_end)
+		loop->on_turn_end(loop->on_turn_end_ctx);
+}
+
 static void turn(struct loop *loop)
 {
 	wait_for_events(loop);
 	deadlines_call(&loop->deadlines, loop->now_us);
 	ring_run(&loop->laters);
+	/* Whoever gets what is sent now finds what was written before. */
+	call_turn_end(loop);
 	ring_run(&loop->turn_ends);
 	ring_run(&loop->reaped);
-	if (loop->on_turn_end)
-		loop->on_turn_end(loop->on_turn_end_ctx);
+	call_turn_end(loop);
 	loop_counts_end(&loop->counts, read_clock(CLOCK_MONOTONIC));
 }
 

@@ -105,6 +105,11 @@ static struct act act(struct scene *s, char letter)
 	return (struct act){.later.run = run_act, .scene = s, .letter = letter};
 }
 
+static void write_once(void *ctx)
+{
+	note(ctx, 'w');
+}
+
 static void test_order_of_a_turn(void **state)
 {
 	struct scene *s = *state;
@@ -122,8 +127,9 @@ static void test_order_of_a_turn(void **state)
 	loop_later(s->loop, &later.later);
 	loop_later(s->loop, &later.later);
 	reap2.is_last = true;
+	loop_on_turn_end(s->loop, write_once, s);
 	loop_run(s->loop);
-	assert_string_equal(s->ran, "lLeErR");
+	assert_string_equal(s->ran, "lLweErRw");
 	assert_int_equal(loop_counts(s->loop)->turns, 1);
 }
 
