@@ -614,6 +614,7 @@ static void conn_close(struct conn *conn)
 {
 	deadline_clear(conn->site->loop, &conn->deadline);
 	conn->ops->closed(conn, conn->reason);
+	log_flush(conn->site->log); /* a peer that sees the end finds its line */
 	stream_close(&conn->stream);
 	conn_drop_held(conn);
 	later_cancel(conn->site->loop, &conn->wake);
