@@ -26,6 +26,7 @@ import rooms  # noqa: E402
 import structure  # noqa: E402
 import settings  # noqa: E402
 import sqlstates  # noqa: E402
+import symbols  # noqa: E402
 import words  # noqa: E402
 
 GUARDED = "#ifndef %s\n#define %s\n%s\n#endif\n"
@@ -54,6 +55,7 @@ class Scratch(unittest.TestCase):
         os.makedirs(os.path.dirname(out), exist_ok=True)
         subprocess.run(["cc", "-fPIE", "-fno-common", "-c", "-o", out,
                         os.path.join(self.root, "src", name + ".c")], check=True)
+        symbols.symbols.cache_clear()
 
     def assertFinds(self, module, *parts):
         problems = module.check(self.options)
@@ -73,6 +75,13 @@ class Headers(Scratch):
     def test_needs_another(self):
         self.header("include/base/a.h", "size_t one(void);")
         self.assertFinds(headers, "include/base/a.h", "does not compile alone")
+
+    def test_code_includes_its_header_first(self):
+        self.header("include/base/a.h", "size_t one(void);")
+        self.put("src/base/a.c", '#include "base/a.h"\n#include <stddef.h>\n')
+        self.assertClean(headers)
+        self.put("src/base/a.c", '#include <stddef.h>\n#include "base/a.h"\n')
+        self.assertFinds(headers, "src/base/a.c", "base/a.h")
 
     def test_guard(self):
         self.put("include/base/a.h", GUARDED % ("A_H", "A_H", "int one(void);"))

@@ -1,4 +1,5 @@
 """What the object files define and use, as nm prints it."""
+import functools
 import os
 import subprocess
 
@@ -15,8 +16,9 @@ def objects(options):
     return sorted(found)
 
 
+@functools.lru_cache(maxsize=None)
 def symbols(nm, path):
-    """Rows of (name, class letter, section) of one object file."""
+    """Rows of (name, class letter, section) of one object file, which several checks look into."""
     done = subprocess.run([nm, "--format=sysv", path], stdout=subprocess.PIPE, check=True)
     rows = []
     for line in done.stdout.decode().splitlines():
