@@ -172,10 +172,13 @@ class Pooler:
     def launch(self):
         """Starts the process and does not wait."""
         self.write_files()
+        command, env, switch = self.command(self.ini), self.environment(), {}
+        if not self.as_root:
+            command, switch = waiting.program_as(self.account, command, env)
         with open(self.path("stderr"), "ab") as err, open(self.path("stdout"), "ab") as out:
             self.process = subprocess.Popen(
-                self.command(self.ini), stdout=out, stderr=err, stdin=subprocess.DEVNULL,
-                cwd=self.dir, env=self.environment(), preexec_fn=self.preexec, **self.switch())
+                command, stdout=out, stderr=err, stdin=subprocess.DEVNULL,
+                cwd=self.dir, env=env, preexec_fn=self.preexec, **switch)
         return self
 
     def start(self):
@@ -235,8 +238,9 @@ class Pooler:
             with self.client("pgbouncer", ADMIN[0]) as console:
                 console.sock.settimeout(1)
                 console.login()
-                for view in VIEWS:
-                    console.query("SHOW " + view, check=False)
+                console.send(b"".join(wire.query("SHOW " + view) for view in VIEWS))
+                for _ in VIEWS:
+                    console.recv_until("Z")
         except (OSError, wire.Refused, wire.Closed, AssertionError):
             pass  # The test left the pooler in a state in which the console does not answer.
 

@@ -53,7 +53,7 @@ class Postgres:
     def __init__(self, bindir):
         self.bindir = bindir
         self.account = waiting.unprivileged()
-        self.dir = waiting.scratch("pgtest")
+        self.dir = waiting.scratch("pgtest", waiting.fast_place())
         self.data = os.path.join(self.dir, "data")
         self.port = waiting.PORTS.take()
         self.host = "127.0.0.1"

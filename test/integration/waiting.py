@@ -125,12 +125,36 @@ def run_as(account):
     return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
 
 
-def scratch(prefix):
+def program_as(account, command, env):
+    """Returns the command that runs this command as the unprivileged account, and more arguments
+    for subprocess. subprocess would copy the whole process of the tests to switch the account,
+    which setpriv does for less; a library to preload is not for setpriv."""
+    if os.getuid() != 0 or "LD_PRELOAD" in env or not shutil.which("setpriv"):
+        return command, run_as(account)
+    return ["setpriv", "--reuid=%d" % account.pw_uid, "--regid=%d" % account.pw_gid,
+            "--clear-groups", "--", *command], {}
+
+
+def scratch(prefix, where="/tmp"):
     """Returns a new folder that belongs to the unprivileged account."""
-    path = tempfile.mkdtemp(prefix=prefix + "-", dir="/tmp")
+    path = tempfile.mkdtemp(prefix=prefix + "-", dir=where)
     os.chmod(path, 0o755)
     give(path)
     return path
+
+
+MEMORY = "/dev/shm"
+MEMORY_LEAST = 4 << 30
+
+
+def fast_place():
+    """Returns the folder in memory, if it has room for the data of PostgreSQL, or else /tmp."""
+    try:
+        there = os.statvfs(MEMORY)
+    except OSError:
+        return "/tmp"
+    is_roomy = there.f_bavail * there.f_frsize >= MEMORY_LEAST and os.access(MEMORY, os.W_OK)
+    return MEMORY if is_roomy else "/tmp"
 
 
 def give(path):
