@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 TIMEOUT_S = 120
 
@@ -41,6 +42,27 @@ def run(argv):
         return "%s: %s\n" % (argv[0], problem.strerror), -1
 
 
+def examine(program, args):
+    """Runs one program and returns its counts and what is to be printed of it."""
+    argv = [os.path.abspath(program)] + ([args.seed] if args.seed else [])
+    name = os.path.basename(program)
+    if args.corpus:
+        folder = os.path.join(args.corpus, re.sub("^fuzz_", "", name))
+        if not os.path.isdir(folder) or not os.listdir(folder):
+            return (0, 1, 0), "  FAIL  %s: no corpus in %s" % (name, folder)
+        argv.append(folder)
+    started = time.monotonic()
+    output, code = run(argv)
+    counts = count(output, code)
+    told = ["  %s  %-32s %3d passed, %d failed, %d skipped  (%.1f s)" % (
+        "FAIL" if counts[1] else "ok  ", name, *counts, time.monotonic() - started)]
+    if counts[1]:
+        told.append(output.rstrip())
+        if code != 0:
+            told.append("  %s: exit status %d" % (name, code))
+    return counts, "\n".join(told)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--corpus")
@@ -48,27 +70,13 @@ def main():
     parser.add_argument("program", nargs="*")
     args = parser.parse_args()
     sums = [0, 0, 0]
-    for program in args.program:
-        argv = [os.path.abspath(program)] + ([args.seed] if args.seed else [])
-        name = os.path.basename(program)
-        if args.corpus:
-            folder = os.path.join(args.corpus, re.sub("^fuzz_", "", name))
-            if not os.path.isdir(folder) or not os.listdir(folder):
-                print("  FAIL  %s: no corpus in %s" % (name, folder))
-                sums[1] += 1
-                continue
-            argv.append(folder)
-        started = time.monotonic()
-        output, code = run(argv)
-        counts = count(output, code)
-        sums = [a + b for a, b in zip(sums, counts)]
-        print("  %s  %-32s %3d passed, %d failed, %d skipped  (%.1f s)" % (
-            "FAIL" if counts[1] else "ok  ", name, *counts, time.monotonic() - started))
-        if counts[1]:
-            print(output.rstrip())
-            if code != 0:
-                print("  %s: exit status %d" % (name, code))
-        sys.stdout.flush()
+    # The programs wait about as long as they compute, so that twice as many run as there are
+    # processors. They are told of in the order given.
+    with ThreadPoolExecutor(2 * (os.cpu_count() or 1)) as pool:
+        for counts, told in pool.map(lambda program: examine(program, args), args.program):
+            sums = [a + b for a, b in zip(sums, counts)]
+            print(told)
+            sys.stdout.flush()
     print("%d passed, %d failed, %d skipped" % tuple(sums))
     return 1 if sums[1] else 0
 
