@@ -272,7 +272,9 @@ PYTEST_ARGS ?=
 # The cases mostly wait, so twice as many run as there are processors.
 TEST_JOBS   ?= $(shell expr $(JOBS) '*' 2)
 # The oracle replays fewer sequences with a slow variant; `make oracle` replays new ones.
-check-integration: export ORACLE_SHARE ?= $(if $(filter asan tsan cov,$(VARIANT)),0.06,0.15)
+check-integration: export ORACLE_SHARE ?= $(if $(filter asan tsan cov,$(VARIANT)),0.06,0.12)
+# So do the clients that share servers: by default they go on for 10 s.
+check-integration: export WRONG_ROW_SECONDS ?= 6
 check-integration: $(BIN) $(BENCH_BIN) setup-venv
 	@mkdir -p $(OUT)/pytest
 	@test/check/integration.py --python $(PYTHON) --pooler $(abspath $(BIN)) \

@@ -4,6 +4,7 @@ Many clients share a few server connections. Each answer carries its client's ta
 cancel their queries and some vanish in the middle; the others must not notice."""
 
 import asyncio
+import os
 import random
 import struct
 
@@ -13,7 +14,7 @@ import wire
 
 CLIENTS = 200
 SERVERS = 10
-SECONDS = 10.0
+SECONDS = float(os.environ.get("WRONG_ROW_SECONDS", "10"))
 # The clients go on, for at most MOST_SECONDS, until each of WHATS has happened more than
 # ENOUGH times: a cancel request hits its query only if this program is quick.
 MOST_SECONDS = 150.0

@@ -49,7 +49,7 @@ static const char *path_of(const char *name, const char *ending)
 {
 	char file[48];
 
-	snprintf(file, sizeof(file), "%s.%s", name, ending);
+	snprintf(file, sizeof(file), "%.40s.%s", name, ending);
 	return certs_path(file);
 }
 
