@@ -15,7 +15,8 @@ struct loop_counts {
 	 * began. */
 	uint64_t period_busy_us, last_busy_us;
 	uint64_t period_began_us, last_began_us;
-	uint64_t began_us; /* the turn that runs */
+	uint64_t began_us;   /* the turn that runs */
+	uint64_t started_us; /* the first one */
 };
 
 /* A turn begins behind its wait, and ends before the next one. */

@@ -18,6 +18,7 @@ enum board_view {
 	BOARD_LATENCY,
 	BOARD_BLOCKERS,
 	BOARD_HOSTS,
+	BOARD_CLIENTS,
 	BOARD_VIEWS
 };
 
@@ -31,6 +32,7 @@ const char *board_query(enum board_view view);
 /* Is it needed while this panel is shown? */
 bool board_needs(const struct board *board, enum board_view view, enum panel_id panel);
 enum board_view board_view_of(enum panel_id panel);
+struct panel_input board_input(const struct board *board, enum panel_id panel);
 /* The answer becomes the last one; it is empty afterwards. */
 void board_take(struct board *board, enum board_view view, struct table *answer);
 

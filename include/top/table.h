@@ -36,9 +36,8 @@ const char *table_text(const struct table *t, size_t row, const char *name);
 double table_number(const struct table *t, size_t row, const char *name);
 /* The sum of a column over rows whose first cell is not `but`, which may be NULL. */
 double table_sum(const struct table *t, const char *name, const char *but);
-/* The row that has the same texts in the first `keys` columns as this row of another
- * table; -1: there is none. */
-int table_find_alike(
-    const struct table *t, const struct table *other, size_t row, size_t keys);
+/* The row that begins with these texts; -1: there is none.  It is looked for from row
+ * `hint` on first. */
+int table_find(const struct table *t, const char **texts, size_t count, size_t hint);
 
 #endif

@@ -126,8 +126,8 @@ static char *cut(char *text, const char *stops)
 }
 
 /* HOST, HOST:PORT, [ADDRESS]:PORT, appended to two lists. */
-static int add_place(
-    const struct reader *r, char *place, struct buf *hosts, struct buf *ports)
+static int add_place(const struct reader *r, char *place, struct buf *hosts,
+    struct buf *ports, bool *has_port)
 {
 	const char *between = ports->len ? "," : "";
 	char *port;
@@ -146,6 +146,8 @@ static int add_place(
 	if (decode(r, place) < 0)
 		return -1;
 	buf_printf(hosts, "%s%s", between, place);
+	if (port && *port)
+		*has_port = true;
 	buf_printf(ports, "%s%s", between, port && *port ? port : "5432");
 	return 0;
 }
@@ -153,17 +155,18 @@ static int add_place(
 static int read_places(const struct reader *r, char *at)
 {
 	struct buf hosts, ports;
+	bool has_port = false;
 	int rc = 0;
 
 	buf_init(&hosts, 0);
 	buf_init(&ports, 0);
 	for (char *next; rc == 0 && at && *at; at = next) {
 		next = cut(at, ",");
-		rc = add_place(r, at, &hosts, &ports);
+		rc = add_place(r, at, &hosts, &ports, &has_port);
 	}
 	if (rc == 0 && hosts.len)
 		rc = give(r, "host", buf_text(&hosts));
-	if (rc == 0 && ports.len)
+	if (rc == 0 && has_port)
 		rc = give(r, "port", buf_text(&ports));
 	buf_done(&hosts);
 	buf_done(&ports);

@@ -34,7 +34,8 @@ static enum inquiry_answer ask_server(
 	secret = terminal_ask_secret("Password: ", &why);
 	if (!secret) {
 		err_set(err,
-		    "the server asks for a password, but %s; PGPASSWORD can hold it",
+		    "the server asks for a password, but %s; PGPASSWORD or a "
+		    "password file can hold it",
 		    why.text);
 		return INQUIRY_FAILED;
 	}
@@ -155,8 +156,10 @@ static int make(const struct options *options, struct libpq_entry *entry,
 		return -1;
 	if (libpq_entry_read(entry, options->conninfo, &of_server, err) < 0)
 		return -1;
-	if (ask_server(roles, entry, options->verbose, err) != INQUIRY_DONE)
+	if (ask_server(roles, entry, options->verbose, err) != INQUIRY_DONE) {
+		libpq_entry_explain(entry, err);
 		return -1;
+	}
 	return put_list(options, roles, err);
 }
 

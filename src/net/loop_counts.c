@@ -6,8 +6,10 @@
 void loop_counts_begin(struct loop_counts *counts, uint64_t now_us)
 {
 	counts->began_us = now_us;
-	if (!counts->period_began_us)
+	if (!counts->period_began_us) {
+		counts->started_us = now_us;
 		counts->period_began_us = counts->last_began_us = now_us;
+	}
 }
 
 void loop_counts_end(struct loop_counts *counts, uint64_t now_us)

@@ -4,6 +4,7 @@
 #include "top/board.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const queries[BOARD_VIEWS] = {
@@ -15,6 +16,7 @@ static const char *const queries[BOARD_VIEWS] = {
     [BOARD_LATENCY] = "SHOW LATENCY",
     [BOARD_BLOCKERS] = "SHOW BLOCKERS",
     [BOARD_HOSTS] = "SHOW HOSTS",
+    [BOARD_CLIENTS] = "SHOW CLIENTS",
 };
 
 static const enum board_view views[PANELS] = {
@@ -24,6 +26,7 @@ static const enum board_view views[PANELS] = {
     [PANEL_BLOCKERS] = BOARD_BLOCKERS,
     [PANEL_HOSTS] = BOARD_HOSTS,
     [PANEL_WORKERS] = BOARD_WORKERS,
+    [PANEL_CLIENTS] = BOARD_CLIENTS,
 };
 
 void board_clear(struct board *board)
@@ -51,7 +54,18 @@ bool board_needs(const struct board *board, enum board_view view, enum panel_id 
 	/* an older pooler does not learn it meanwhile */
 	if (board->now[view].is_refused)
 		return false;
-	return view <= BOARD_WORKERS || view == views[panel];
+	return view <= BOARD_WORKERS || view == views[panel] ||
+	       (view == BOARD_LATENCY && panel == PANEL_POOLS);
+}
+
+struct panel_input board_input(const struct board *board, enum panel_id panel)
+{
+	enum board_view view = views[panel];
+
+	return (struct panel_input){.now = &board->now[view],
+	    .before = &board->before[view],
+	    .beside_now = &board->now[BOARD_LATENCY],
+	    .beside_before = &board->before[BOARD_LATENCY]};
 }
 
 void board_take(struct board *board, enum board_view view, struct table *answer)
@@ -64,16 +78,37 @@ void board_take(struct board *board, enum board_view view, struct table *answer)
 
 /* ---- the head ---- */
 
+/* "": there is no such key. */
+static const char *value_of(const struct table *t, const char *key)
+{
+	for (size_t row = 0; row < t->row_count; row++)
+		if (strcmp(table_text(t, row, "key"), key) == 0)
+			return table_text(t, row, "value");
+	return "";
+}
+
 static const char *state_of(const struct table *t)
 {
 	static const char *const words[] = {"suspended", "paused", "active"};
 
 	for (size_t w = 0; w < sizeof(words) / sizeof(words[0]); w++)
-		for (size_t row = 0; row < t->row_count; row++)
-			if (strcmp(table_text(t, row, "key"), words[w]) == 0 &&
-			    strcmp(table_text(t, row, "value"), "yes") == 0)
-				return words[w];
+		if (strcmp(value_of(t, words[w]), "yes") == 0)
+			return words[w];
 	return "";
+}
+
+/* "up 3d 04:05:06"; older poolers do not tell it. */
+static void put_uptime(struct buf *out, const struct table *t)
+{
+	const char *text = value_of(t, "uptime_seconds");
+	long s = strtol(text, NULL, 10);
+
+	if (!*text)
+		return;
+	buf_put_text(out, "   up ");
+	if (s >= 24 * 3600)
+		buf_printf(out, "%ldd ", s / (24 * 3600));
+	buf_printf(out, "%02ld:%02ld:%02ld", s / 3600 % 24, s / 60 % 60, s % 60);
 }
 
 static double rate(const struct board *board, const char *name)
@@ -127,6 +162,7 @@ void board_put_head(
 	buf_printf(out, "%s   %s   %s", clock,
 	    version->row_count ? table_text(version, 0, "version") : "",
 	    state_of(&board->now[BOARD_STATE]));
+	put_uptime(out, &board->now[BOARD_STATE]);
 	end_line(out, begin, width);
 	begin = out->len;
 	buf_printf(out, "clients: %d active, %d waiting   ",

@@ -19,10 +19,12 @@ void keys_init(struct keys *keys)
 
 const char *keys_help(void)
 {
-	return "1 pools   2 databases   3 latency   4 blockers   5 hosts   6 workers\n"
+	return "1 pools   2 databases   3 latency   4 blockers   5 hosts   6 workers   "
+	       "7 clients\n"
 	       "\n"
 	       "< >       sort by the column to the left or right (also arrows)\n"
 	       "r         the other way round\n"
+	       "t         latency: since the start, or recent\n"
 	       "/         rows of databases with this in their name; empty: all\n"
 	       "up, down  rows further up or down (also k, j, page keys)\n"
 	       "d s       seconds between two looks\n"
@@ -44,8 +46,8 @@ void keys_put_foot(struct buf *out, const struct keys *keys)
 		break;
 	case PROMPT_NONE:
 		buf_put_text(out,
-		    "1-6 panels  < > sort  r reverse  / filter  d delay  h help  "
-		    "q quit");
+		    "h help  q quit  1-7 panels  < > sort  r reverse  / filter  "
+		    "d delay");
 		break;
 	}
 }
@@ -165,6 +167,9 @@ enum keys_result keys_press(struct keys *keys, int key)
 		return KEYS_DRAW;
 	case 'r':
 		keys->choice.is_upside[keys->choice.id] ^= true;
+		return KEYS_DRAW;
+	case 't':
+		keys->choice.is_recent ^= true;
 		return KEYS_DRAW;
 	case '/':
 		return begin(keys, PROMPT_FILTER);

@@ -13,10 +13,12 @@
 enum column_kind {
 	COLUMN_TEXT,
 	COLUMN_NUMBER,
-	COLUMN_RATE,     /* of a total: per second since the table before */
-	COLUMN_DURATION, /* of microseconds */
-	COLUMN_WAIT,     /* maxwait and maxwait_us in one */
-	COLUMN_MEAN,     /* a total of times, by the growth of xact or query counts */
+	COLUMN_ID,        /* a number with all of its digits */
+	COLUMN_RATE,      /* of a total: per second since the table before */
+	COLUMN_DURATION,  /* of microseconds */
+	COLUMN_WAIT,      /* seconds, and the microseconds of the column behind it */
+	COLUMN_MEAN,      /* a total of times, by the growth of xact or query counts */
+	COLUMN_POOL_RATE, /* transactions of a pool per second, from LATENCY */
 };
 
 struct column {
@@ -24,7 +26,9 @@ struct column {
 	const char *name; /* in the view */
 	enum column_kind kind;
 	int width;
-	const char *per; /* COLUMN_MEAN: the count */
+	/* COLUMN_MEAN: the count; COLUMN_WAIT: the microseconds; of LATENCY: the same
+	 * in the last period */
+	const char *other;
 };
 
 enum { COLUMNS_MOST = 12, CELL = 128, SPARE_MOST = 20 };
@@ -39,13 +43,14 @@ struct panel {
 
 static const struct panel panels[PANELS] = {
     [PANEL_POOLS] = {'1', "pools", "SHOW POOLS", 2, 3,
-	{{"DATABASE", "database", COLUMN_TEXT, 14, NULL},
+	{{"DATABASE", "database", COLUMN_TEXT, 13, NULL},
 	    {"USER", "user", COLUMN_TEXT, 10, NULL},
 	    {"CL_ACT", "cl_active", COLUMN_NUMBER, 7, NULL},
 	    {"CL_WAIT", "cl_waiting", COLUMN_NUMBER, 8, NULL},
 	    {"SV_ACT", "sv_active", COLUMN_NUMBER, 7, NULL},
 	    {"SV_IDLE", "sv_idle", COLUMN_NUMBER, 8, NULL},
-	    {"MAXWAIT", "maxwait", COLUMN_WAIT, 8, NULL},
+	    {"MAXWAIT", "maxwait", COLUMN_WAIT, 8, "maxwait_us"},
+	    {"XACT/S", "", COLUMN_POOL_RATE, 7, NULL},
 	    {"MODE", "pool_mode", COLUMN_TEXT, 11, NULL},
 	    {"SV_USED", "sv_used", COLUMN_NUMBER, 8, NULL},
 	    {"SV_TEST", "sv_tested", COLUMN_NUMBER, 8, NULL},
@@ -59,24 +64,24 @@ static const struct panel panels[PANELS] = {
 	    {"XACT", "total_xact_time", COLUMN_MEAN, 7, "total_xact_count"},
 	    {"QUERY", "total_query_time", COLUMN_MEAN, 7, "total_query_count"},
 	    {"WAIT", "total_wait_time", COLUMN_MEAN, 7, "total_xact_count"}}},
-    [PANEL_LATENCY] = {'3', "latency since the start", "SHOW LATENCY", 3, 3,
+    [PANEL_LATENCY] = {'3', "latency since the start (t: recent)", "SHOW LATENCY", 3, 3,
 	{{"DATABASE", "database", COLUMN_TEXT, 14, NULL},
 	    {"USER", "user", COLUMN_TEXT, 10, NULL},
 	    {"KIND", "kind", COLUMN_TEXT, 11, NULL},
-	    {"COUNT", "count", COLUMN_NUMBER, 7, NULL},
-	    {"P50", "p50", COLUMN_DURATION, 6, NULL},
-	    {"P90", "p90", COLUMN_DURATION, 6, NULL},
-	    {"P99", "p99", COLUMN_DURATION, 6, NULL},
-	    {"P99.9", "p99_9", COLUMN_DURATION, 6, NULL},
-	    {"MAX", "max", COLUMN_DURATION, 6, NULL}}},
+	    {"COUNT", "count", COLUMN_NUMBER, 7, "recent_count"},
+	    {"P50", "p50", COLUMN_DURATION, 6, "recent_p50"},
+	    {"P90", "p90", COLUMN_DURATION, 6, "recent_p90"},
+	    {"P99", "p99", COLUMN_DURATION, 6, "recent_p99"},
+	    {"P99.9", "p99_9", COLUMN_DURATION, 6, "recent_p99_9"},
+	    {"MAX", "max", COLUMN_DURATION, 6, "recent_max"}}},
     [PANEL_BLOCKERS] = {'4', "blockers: who holds servers that clients wait for",
 	"SHOW BLOCKERS", 0, -1,
 	{{"DATABASE", "database", COLUMN_TEXT, 10, NULL},
 	    {"WAITING", "waiting", COLUMN_NUMBER, 8, NULL},
 	    {"MAXWAIT", "maxwait_us", COLUMN_DURATION, 8, NULL},
 	    {"FOR", "waits_for", COLUMN_TEXT, 9, NULL},
-	    {"ID", "id", COLUMN_NUMBER, 6, NULL},
-	    {"CLIENT", "client_user", COLUMN_TEXT, 10, NULL},
+	    {"ID", "id", COLUMN_ID, 7, NULL},
+	    {"CLIENT", "client_user", COLUMN_TEXT, 9, NULL},
 	    {"STATE", "state", COLUMN_TEXT, 15, NULL},
 	    {"HELD", "held_us", COLUMN_DURATION, 7, NULL},
 	    {"ADDRESS", "addr", COLUMN_TEXT, 15, NULL},
@@ -98,6 +103,16 @@ static const struct panel panels[PANELS] = {
 	    {"BUSY %", "busy", COLUMN_NUMBER, 7, NULL},
 	    {"TURNS/S", "turns", COLUMN_RATE, 8, NULL},
 	    {"LONGEST", "longest_turn_us", COLUMN_DURATION, 8, NULL}}},
+    [PANEL_CLIENTS] = {'7', "clients, by the time since their query began",
+	"SHOW CLIENTS", 0, 3,
+	{{"DATABASE", "database", COLUMN_TEXT, 14, NULL},
+	    {"USER", "user", COLUMN_TEXT, 10, NULL},
+	    {"STATE", "state", COLUMN_TEXT, 8, NULL},
+	    {"QUERY", "wait", COLUMN_WAIT, 7, "wait_us"},
+	    {"ADDRESS", "addr", COLUMN_TEXT, 15, NULL},
+	    {"PORT", "port", COLUMN_ID, 5, NULL}, {"ID", "id", COLUMN_ID, 8, NULL},
+	    {"APPLICATION", "application_name", COLUMN_TEXT, 20, NULL},
+	    {"SINCE", "connect_time", COLUMN_TEXT, 19, NULL}}},
 };
 
 char panel_key(enum panel_id id)
@@ -105,9 +120,11 @@ char panel_key(enum panel_id id)
 	return panels[id].key;
 }
 
-const char *panel_title(enum panel_id id)
+const char *panel_title(const struct panel_choice *choice)
 {
-	return panels[id].title;
+	if (choice->id == PANEL_LATENCY && choice->is_recent)
+		return "latency in the last stats_period and the running one (t: all)";
+	return panels[choice->id].title;
 }
 
 const char *panel_query(enum panel_id id)
@@ -164,38 +181,95 @@ void panel_print_duration(double us, char out[16])
 struct look {
 	const struct panel *panel;
 	const struct panel_choice *choice;
-	const struct table *now, *before;
-	double seconds; /* between the two; 0: there is nothing to compare */
-	int spare;      /* that the first two columns have more */
+	const struct panel_input *in;
+	int spare; /* that the first two columns have more */
 };
+
+/* Between two tables; 0: there is nothing to compare. */
+static double seconds_between(const struct table *before, const struct table *now)
+{
+	if (!before->arena || now->taken_us <= before->taken_us)
+		return 0;
+	return (double)(now->taken_us - before->taken_us) / 1e6;
+}
+
+static double since_last(const struct look *l)
+{
+	return seconds_between(l->in->before, l->in->now);
+}
 
 /* How much a total has grown; 0 where it began anew, as after a restart. */
 static double growth(const struct look *l, size_t row, const char *name)
 {
-	int old = table_find_alike(l->before, l->now, row, l->panel->keys);
-	double had = old < 0 ? 0 : table_number(l->before, (size_t)old, name);
-	double has = table_number(l->now, row, name);
+	const struct table *now = l->in->now, *before = l->in->before;
+	int old = table_find(
+	    before, now->cells + row * now->column_count, l->panel->keys, row);
+	double had = old < 0 ? 0 : table_number(before, (size_t)old, name);
+	double has = table_number(now, row, name);
 
 	return has > had ? has - had : 0;
 }
 
+static double transactions_of(
+    const struct table *latency, const struct look *l, size_t row)
+{
+	const struct table *pools = l->in->now;
+	const char *wanted[] = {table_text(pools, row, "database"),
+	    table_text(pools, row, "user"), "transaction"};
+	/* it has several rows for each pool, in the same order */
+	int at =
+	    table_find(latency, wanted, 3, row * latency->row_count / pools->row_count);
+
+	return at < 0 ? 0 : table_number(latency, (size_t)at, "count");
+}
+
+static double pool_rate(const struct look *l, size_t row)
+{
+	const struct table *now = l->in->beside_now, *before = l->in->beside_before;
+	double seconds = seconds_between(before, now);
+
+	if (seconds <= 0)
+		return 0;
+	double grown = transactions_of(now, l, row) - transactions_of(before, l, row);
+	return grown > 0 ? grown / seconds : 0;
+}
+
+static const char *name_in(const struct look *l, const struct column *c)
+{
+	bool has_recent = l->choice->id == PANEL_LATENCY && c->other;
+
+	return has_recent && l->choice->is_recent ? c->other : c->name;
+}
+
 static double number_in(const struct look *l, size_t row, const struct column *c)
 {
-	double count;
+	const struct table *now = l->in->now;
+	double seconds = since_last(l), count;
 
 	switch (c->kind) {
 	case COLUMN_RATE:
-		return l->seconds > 0 ? growth(l, row, c->name) / l->seconds : 0;
+		return seconds > 0 ? growth(l, row, c->name) / seconds : 0;
 	case COLUMN_MEAN:
-		count = growth(l, row, c->per);
-		return l->seconds > 0 && count > 0 ? growth(l, row, c->name) / count
-						   : 0;
+		count = seconds > 0 ? growth(l, row, c->other) : 0;
+		return count > 0 ? growth(l, row, c->name) / count : 0;
 	case COLUMN_WAIT:
-		return table_number(l->now, row, "maxwait") * 1e6 +
-		       table_number(l->now, row, "maxwait_us");
+		return table_number(now, row, c->name) * 1e6 +
+		       table_number(now, row, c->other);
+	case COLUMN_POOL_RATE:
+		return pool_rate(l, row);
 	default:
-		return table_number(l->now, row, c->name);
+		return table_number(now, row, name_in(l, c));
 	}
+}
+
+/* Rows of LATENCY that add all up name no database and no user. */
+static const char *text_in(const struct look *l, size_t row, const struct column *c)
+{
+	const char *text = table_text(l->in->now, row, c->name);
+
+	if (*text || l->choice->id != PANEL_LATENCY)
+		return text;
+	return strcmp(c->name, "database") == 0 ? "(all)" : "";
 }
 
 static void print_cell(
@@ -203,8 +277,15 @@ static void print_cell(
 {
 	switch (c->kind) {
 	case COLUMN_TEXT:
-		snprintf(out, CELL, "%s", table_text(l->now, row, c->name));
+	case COLUMN_ID:
+		snprintf(out, CELL, "%s", text_in(l, row, c));
 		break;
+	case COLUMN_POOL_RATE:
+		if (!l->in->beside_now->arena) {
+			snprintf(out, CELL, "-");
+			break;
+		}
+		/* fall through */
 	case COLUMN_NUMBER:
 	case COLUMN_RATE:
 		panel_print_number(number_in(l, row, c), out);
@@ -228,32 +309,41 @@ static const struct column *sorted_by(const struct look *l)
 							    : NULL;
 }
 
+/* A row and what it is sorted by: one of the two. */
+struct place {
+	size_t row;
+	const char *text;
+	double number;
+};
+
+static struct place place_of(const struct look *l, size_t row, const struct column *by)
+{
+	if (!by)
+		return (struct place){.row = row};
+	if (by->kind == COLUMN_TEXT)
+		return (struct place){.row = row, .text = text_in(l, row, by)};
+	return (struct place){.row = row, .number = number_in(l, row, by)};
+}
+
+/* Of numbers the greatest comes first; those that are alike stay as they were. */
 static int compare(const void *x, const void *y, void *ctx)
 {
-	const struct look *l = ctx;
-	size_t a = *(const size_t *)x, b = *(const size_t *)y;
-	const struct column *c = sorted_by(l);
-	int order;
+	const bool *is_upside = ctx;
+	const struct place *a = x, *b = y;
+	int order = a->text ? strcmp(a->text, b->text)
+			    : (a->number < b->number) - (a->number > b->number);
 
-	if (c->kind == COLUMN_TEXT) {
-		order = strcmp(
-		    table_text(l->now, a, c->name), table_text(l->now, b, c->name));
-	} else {
-		double p = number_in(l, a, c), q = number_in(l, b, c);
-		/* the greatest comes first */
-		order = p > q ? -1 : p < q;
-	}
-	if (l->choice->is_upside[l->choice->id])
+	if (*is_upside)
 		order = -order;
-	return order ? order : a < b ? -1 : a > b;
+	return order ? order : (a->row > b->row) - (a->row < b->row);
 }
 
 static bool is_wanted(const struct look *l, size_t row)
 {
 	const char *filter = l->choice->filter;
 
-	return !*filter || table_column(l->now, "database") < 0 ||
-	       strstr(table_text(l->now, row, "database"), filter);
+	return !*filter || table_column(l->in->now, "database") < 0 ||
+	       strstr(table_text(l->in->now, row, "database"), filter);
 }
 
 /* ---- lines ---- */
@@ -340,22 +430,23 @@ static void put_row(struct buf *out, const struct look *l, size_t row, int width
 }
 
 size_t panel_put(struct buf *out, const struct panel_choice *choice,
-    const struct table *now, const struct table *before, int width, int lines)
+    const struct panel_input *input, int width, int lines)
 {
-	struct look l = {
-	    &panels[choice->id], choice, now, before, 0, spare_of(choice, width)};
-	size_t *rows = mem_alloc((now->row_count + 1) * sizeof(*rows)), count = 0;
+	const struct look l = {
+	    &panels[choice->id], choice, input, spare_of(choice, width)};
+	const struct column *by = sorted_by(&l);
+	bool is_upside = choice->is_upside[choice->id];
+	size_t rows = input->now->row_count, count = 0;
+	struct place *places = mem_alloc((rows + 1) * sizeof(*places));
 
-	if (before->arena && now->taken_us > before->taken_us)
-		l.seconds = (double)(now->taken_us - before->taken_us) / 1e6;
-	for (size_t row = 0; row < now->row_count; row++)
+	for (size_t row = 0; row < rows; row++)
 		if (is_wanted(&l, row))
-			rows[count++] = row;
-	if (sorted_by(&l))
-		qsort_r(rows, count, sizeof(*rows), compare, &l);
+			places[count++] = place_of(&l, row, by);
+	if (by)
+		qsort_r(places, count, sizeof(*places), compare, &is_upside);
 	put_titles(out, &l, width);
 	for (size_t i = (size_t)choice->skip; i < count && --lines > 0; i++)
-		put_row(out, &l, rows[i], width);
-	mem_free(rows);
+		put_row(out, &l, places[i].row, width);
+	mem_free(places);
 	return count;
 }

@@ -17,7 +17,7 @@ static void put_title(struct buf *out, const struct screen *s, size_t count)
 	struct buf line;
 
 	buf_init(&line, 0);
-	buf_printf(&line, "%s: %zu", panel_title(choice->id), count);
+	buf_printf(&line, "%s: %zu", panel_title(choice), count);
 	if (*choice->filter)
 		buf_printf(&line, " with '%s' in the database's name", choice->filter);
 	if (choice->skip)
@@ -29,20 +29,20 @@ static void put_title(struct buf *out, const struct screen *s, size_t count)
 static void put_panel(struct buf *out, const struct screen *s)
 {
 	struct panel_choice *choice = &s->keys->choice;
-	enum board_view view = board_view_of(choice->id);
-	const struct table *now = &s->board->now[view];
+	struct panel_input input = board_input(s->board, choice->id);
+	const struct table *now = input.now;
 	struct buf rows;
 
 	if (now->is_refused) {
-		put_line(out, panel_title(choice->id), s->width);
+		put_line(out, panel_title(choice), s->width);
 		put_line(out, "this pooler has no such view", s->width);
 		return;
 	}
 	buf_init(&rows, 0);
 	if (choice->skip && (size_t)choice->skip >= now->row_count)
 		choice->skip = now->row_count ? (int)now->row_count - 1 : 0;
-	size_t count = panel_put(&rows, choice, now, &s->board->before[view], s->width,
-	    s->lines - SCREEN_TITLES - 1);
+	size_t count =
+	    panel_put(&rows, choice, &input, s->width, s->lines - SCREEN_TITLES - 1);
 	put_title(out, s, count);
 	buf_put(out, rows.bytes, rows.len);
 	buf_done(&rows);

@@ -84,20 +84,17 @@ double table_sum(const struct table *t, const char *name, const char *but)
 	return sum;
 }
 
-int table_find_alike(
-    const struct table *t, const struct table *other, size_t row, size_t keys)
+int table_find(const struct table *t, const char **texts, size_t count, size_t hint)
 {
-	const char **wanted = other->cells + row * other->column_count;
-
-	if (t->column_count < keys || other->column_count < keys)
+	if (t->column_count < count)
 		return -1;
 	for (size_t i = 0; i < t->row_count; i++) {
-		const char **have = t->cells + i * t->column_count;
-		size_t key = 0;
-		while (key < keys && strcmp(have[key], wanted[key]) == 0)
+		size_t row = (hint + i) % t->row_count, key = 0;
+		const char **have = t->cells + row * t->column_count;
+		while (key < count && strcmp(have[key], texts[key]) == 0)
 			key++;
-		if (key == keys)
-			return (int)i;
+		if (key == count)
+			return (int)row;
 	}
 	return -1;
 }

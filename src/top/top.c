@@ -20,7 +20,8 @@
 /* What is written where there is no terminal. */
 enum { TEXT_WIDTH = 200, TEXT_LINES = 1000000, AGAIN_MS = 1000 };
 
-static const struct libpq_defaults of_console = {.dbname = "pgbouncer", .port = "6432"};
+static const struct libpq_defaults of_console = {
+    .dbname = "pgbouncer", .port = "6432", .is_console = true};
 
 struct top {
 	const struct options *options;
@@ -260,7 +261,8 @@ static int ask_password(struct top *t)
 
 	if (!secret)
 		return err_set(&t->err,
-		    "the pooler asks for a password, but %s; PGPASSWORD can hold it",
+		    "the pooler asks for a password, but %s; PGPASSWORD or a "
+		    "password file can hold it",
 		    why.text);
 	libpq_entry_put(&t->entry, "password", secret);
 	mem_free_secret(secret);
@@ -300,7 +302,10 @@ static int show_first(struct top *t)
 			return -1;
 		answer = connect_and_show(t);
 	}
-	return answer == INQUIRY_FAILED && !t->has_seen ? -1 : 0;
+	if (answer != INQUIRY_FAILED || t->has_seen)
+		return 0;
+	libpq_entry_explain(&t->entry, &t->err);
+	return -1;
 }
 
 static int show(struct top *t)

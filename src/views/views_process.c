@@ -65,6 +65,11 @@ static void add_turns(struct site *site, void *ctx)
 	turns->recent_us = greater(turns->recent_us, loop_counts_recent_us(counts));
 }
 
+static uint64_t uptime_us(struct loop *loop)
+{
+	return loop_now(loop) - loop_counts(loop)->started_us;
+}
+
 void view_state(struct rows *rows)
 {
 	const struct catalog *catalog = rows->site->catalog;
@@ -79,6 +84,7 @@ void view_state(struct rows *rows)
 	put_state_number(rows, "turns", turns.count);
 	put_state_number(rows, "longest_turn_us", turns.longest_us);
 	put_state_number(rows, "recent_longest_turn_us", turns.recent_us);
+	put_state_number(rows, "uptime_seconds", uptime_us(rows->site->loop) / 1000000);
 }
 
 /* auth_ldap_options may contain a password: it is cut off where that begins. */

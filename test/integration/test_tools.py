@@ -126,7 +126,7 @@ def test_list_on_stdout(make_pooler, roles):
     ("{1} user=scram_user password=wrong",
      r'server login failed: FATAL password authentication failed for user "scram_user"'),
     ("{1} user=scram_user", r"the server asks for a password, but there is no terminal to ask for it; "
-     r"PGPASSWORD can hold it"),
+     r"PGPASSWORD or a password file can hold it"),
     ("{1} user=trust_user", r'role "trust_user" may not read pg_authid, .*log in as a superuser'),
     ("{1} user=trust_user dbname=nowhere", r'server login failed: FATAL database "nowhere" does not exist'),
     ("{1} user=trust_user sslmode=require", r"server refused SSL"),

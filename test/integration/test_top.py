@@ -75,6 +75,8 @@ def test_panels_and_keys_on_a_terminal(make_pooler, pg):
         terminal.wait(r"latency.*P99")
         terminal.press("5")
         terminal.wait(r"hosts.*127\.0\.0\.1")
+        terminal.press("7")
+        terminal.wait("since their query began")
         terminal.press("h")
         terminal.wait("this help")
         terminal.resize(40, 120)
@@ -92,12 +94,8 @@ def test_panels_and_keys_on_a_terminal(make_pooler, pg):
 
 def test_text_where_there_is_no_terminal(make_pooler, pg):
     pooler = make_pooler({"db": pg.conn()})
-    with subprocess.Popen(command(pooler), stdout=subprocess.PIPE, text=True,
-                          env=environment(pooler)) as view:
-        texts = [view.stdout.readline() for _ in range(12)]
-        view.stdout.close()
-        assert view.wait(waiting.DEADLINE) == 0
-    assert re.match(r"\d\d:\d\d:\d\d   PgBouncer \S+   active\n$", texts[0]), texts
+    texts = first_texts(command(pooler), environment(pooler))
+    assert re.match(r"\d\d:\d\d:\d\d   PgBouncer \S+   active   up 00:\d\d:\d\d\n$", texts[0]), texts
     assert re.match(r"clients: 0 active, 0 waiting   servers: 0 active", texts[1]), texts
     assert texts[4].startswith("pools: 1") and texts[5].startswith("DATABASE "), texts
 
@@ -111,6 +109,38 @@ def test_what_cannot_be_reached(make_pooler, conninfo, code, pattern):
     done = subprocess.run(command(pooler, conninfo), capture_output=True, text=True,
                           env=environment(pooler), timeout=waiting.DEADLINE)
     assert done.returncode == code and pattern in done.stderr and not done.stdout
+
+
+def first_texts(arguments, env, **more):
+    """The first twelve lines of the view as text."""
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env=env, **more) as view:
+        texts = [view.stdout.readline() for _ in range(12)]
+        view.stdout.close()
+        assert view.wait(waiting.DEADLINE) == 0
+    return texts
+
+
+def test_what_other_programs_take_from_the_environment(make_pooler, pg):
+    """PGHOST, PGPORT, PGUSER and the password file; PGDATABASE names another database than the console's."""
+    pooler = make_pooler({"db": pg.conn()}, settings={"auth_type": "scram-sha-256"})
+    path = pooler.write("pgpass", "*:*:pgbouncer:admin_user:%s\n" % pooler.userlist["admin_user"])
+    os.chmod(path, 0o600)
+    env = dict(os.environ, PGHOST=pooler.host, PGPORT=str(pooler.port), PGUSER="admin_user", PGDATABASE="db",
+               PGPASSFILE=path)
+    env.pop("PGPASSWORD", None)
+    mine = waiting.run_as(pooler.account)
+    assert "pools: 1" in first_texts([pooler.binary, "--top"], env, **mine)[4]
+    assert "pools: 1" in first_texts([pooler.binary, "--top", "postgresql://%s" % pooler.host], env, **mine)[4]
+    pooler.write("pgpass", "*:*:pgbouncer:admin_user:not this one\n")
+    done = subprocess.run([pooler.binary, "--top"], capture_output=True, text=True, env=env,
+                          timeout=waiting.DEADLINE, **mine)
+    assert done.returncode == 1
+    assert "authentication failed\nthe password was taken from the file " + path in done.stderr
+    os.chmod(path, 0o644)
+    done = subprocess.run([pooler.binary, "--top"], capture_output=True, text=True, env=env, start_new_session=True,
+                          timeout=waiting.DEADLINE, **mine)
+    assert done.returncode == 1 and "WARNING: the password file %s is not used" % path in done.stderr
+    assert "a password file can hold it" in done.stderr and "not this" not in done.stderr
 
 
 def test_one_connection_string_at_most(make_pooler):

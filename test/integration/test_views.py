@@ -147,8 +147,9 @@ def test_turns_of_the_loop(pooler):
         return {r["key"]: r["value"] for r in pooler.show("STATE")[4:]}
 
     before, after = counts(), counts()
-    assert list(before) == ["turns", "longest_turn_us", "recent_longest_turn_us"]
+    assert list(before) == ["turns", "longest_turn_us", "recent_longest_turn_us", "uptime_seconds"]
     assert int(after["turns"]) > int(before["turns"]) > 0
+    assert 0 <= int(before["uptime_seconds"]) <= int(after["uptime_seconds"]) < 600
     assert int(after["longest_turn_us"]) >= int(after["recent_longest_turn_us"]) > 0
 
 

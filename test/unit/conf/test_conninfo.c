@@ -64,14 +64,14 @@ static void uris(void **state)
 {
 	(void)state;
 	reads("postgresql://", "");
-	reads("postgres://u@h/d", "user=u;host=h;port=5432;dbname=d;");
+	reads("postgres://u@h/d", "user=u;host=h;dbname=d;");
 	reads("postgresql://u:p%40%2f@h:6000/d?sslmode=require&x=%20",
 	    "user=u;password=p@/;host=h;port=6000;dbname=d;sslmode=require;x= ;");
 	reads("postgresql://[::1]:7000,h2,[fe80::1]",
 	    "host=::1,h2,fe80::1;port=7000,5432,5432;");
-	reads("postgresql://%2Fvar%2Frun/d", "host=/var/run;port=5432;dbname=d;");
+	reads("postgresql://%2Fvar%2Frun/d", "host=/var/run;dbname=d;");
 	reads("postgresql:///d?host=/tmp", "dbname=d;host=/tmp;");
-	reads("postgresql://u:p@ss@h", "user=u;password=p@ss;host=h;port=5432;");
+	reads("postgresql://u:p@ss@h", "user=u;password=p@ss;host=h;");
 	refuses("postgresql://u:hush%4@h", "two hexadecimal digits");
 	refuses("postgresql://u:hush%00@h", "two hexadecimal digits");
 	refuses("postgresql://[::1", "IPv6");

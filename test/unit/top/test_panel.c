@@ -57,7 +57,7 @@ static int set_up(void **state)
 	fill(&f->board.now[BOARD_POOLS], 3000000,
 	    "database user cl_active cl_waiting sv_active sv_idle maxwait maxwait_us "
 	    "pool_mode\na u 3 1 2 1 2 500000 session\nb u 4 0 1 0 0 0 transaction\n"
-	    "pgbouncer pgbouncer 1 0 0 0 0 0 statement\n");
+	    "pgbouncer pgbouncer 1 0 0 0 0 0 statment\n");
 	*state = f;
 	return 0;
 }
@@ -141,8 +141,8 @@ static void rows_are_sorted_and_chosen(void **state)
 	const char *text = shown(f, 80, 24);
 
 	has(text, "*CL_WAIT");
-	has(text, "\na              u                3        1       2        1     "
-		  "2.5s session");
+	has(text, "\na             u                3        1       2        1     "
+		  "2.5s       - sess");
 	assert_true(strstr(text, "\na  ") < strstr(text, "\nb  "));
 	assert_int_equal(keys_press(&f->keys, '<'), KEYS_DRAW);
 	text = shown(f, 80, 24);
@@ -185,6 +185,68 @@ static void lines_are_within_the_screen(void **state)
 	assert_non_null(strstr(shown(f, 80, 9), "\nb  "));
 }
 
+#define LATENCY "database user kind count recent_count p50 recent_p50\n"
+
+static void transactions_of_pools_come_from_latency(void **state)
+{
+	struct fixture *f = *state;
+
+	fill(&f->board.before[BOARD_LATENCY], 1000000, LATENCY "a u transaction 10\n");
+	fill(&f->board.now[BOARD_LATENCY], 3000000,
+	    LATENCY "a u wait 7\na u transaction 50\nb u transaction 4\n"
+		    " transaction 99\n");
+	assert_true(board_needs(&f->board, BOARD_LATENCY, PANEL_POOLS));
+	const char *text = shown(f, 80, 24);
+	has(text, " 2.5s      20 sess");
+	has(text, " 0us       2 tran");
+	has(text, " 0us       0 stat");
+}
+
+static void latency_of_the_last_period(void **state)
+{
+	struct fixture *f = *state;
+
+	fill(&f->board.now[BOARD_LATENCY], 1000000,
+	    LATENCY "a u query 50 5 300 1300\n  query 60 6 200 1200\n");
+	(void)keys_press(&f->keys, '3');
+	const char *text = shown(f, 80, 24);
+	has(text, "\nlatency since the start (t: recent): 2");
+	has(text, "\n(all)                     query            60  200us");
+	assert_int_equal(keys_press(&f->keys, 't'), KEYS_DRAW);
+	text = shown(f, 80, 24);
+	has(text, "\nlatency in the last stats_period and the running one (t: all)");
+	has(text, "\na              u          query             5  1.3ms");
+}
+
+static void clients_are_sorted_by_their_query(void **state)
+{
+	struct fixture *f = *state;
+
+	fill(&f->board.now[BOARD_CLIENTS], 1000000,
+	    "user database state addr wait wait_us id application_name\n"
+	    "u d idle ::1 0 0 4 \nu d waiting ::1 3 500000 5 web\n"
+	    "u d active 10.0.0.1 0 900 6 job\n");
+	assert_int_equal(keys_press(&f->keys, '7'), KEYS_ASK);
+	assert_true(board_needs(&f->board, BOARD_CLIENTS, PANEL_CLIENTS));
+	assert_false(board_needs(&f->board, BOARD_CLIENTS, PANEL_POOLS));
+	const char *text = shown(f, 80, 24);
+	has(text, " waiting     3.5s ::1 ");
+	assert_true(strstr(text, " waiting ") < strstr(text, " active "));
+	assert_true(strstr(text, "900us") < strstr(text, " idle "));
+}
+
+static void uptime(void **state)
+{
+	struct fixture *f = *state;
+
+	fill(&f->board.now[BOARD_STATE], 0, "key value\nactive yes\n");
+	assert_null(strstr(shown(f, 80, 24), " up "));
+	fill(&f->board.now[BOARD_STATE], 0, "key value\nuptime_seconds 3725\n");
+	has(shown(f, 80, 24), " up 01:02:05\n");
+	fill(&f->board.now[BOARD_STATE], 0, "key value\nuptime_seconds 90061\n");
+	has(shown(f, 80, 24), " up 1d 01:01:01\n");
+}
+
 static void an_older_pooler_has_fewer_views(void **state)
 {
 	struct fixture *f = *state;
@@ -224,6 +286,10 @@ int main(void)
 	    WITH_BOARD(rates_and_averages),
 	    WITH_BOARD(rows_are_sorted_and_chosen),
 	    WITH_BOARD(lines_are_within_the_screen),
+	    WITH_BOARD(transactions_of_pools_come_from_latency),
+	    WITH_BOARD(latency_of_the_last_period),
+	    WITH_BOARD(clients_are_sorted_by_their_query),
+	    WITH_BOARD(uptime),
 	    WITH_BOARD(an_older_pooler_has_fewer_views),
 	    WITH_BOARD(other_keys),
 	};
