@@ -35,5 +35,8 @@ void elsewhere_tell_next(const struct pool *pool, const struct tally *tally);
 /* ... of these names, whether or not the pool exists here. */
 void elsewhere_tell_named(struct catalog *c, const struct tally *tally,
     const char *database, const char *user);
+/* The pool ends: its clients are nobody's concern any more, and what is shown of its
+ * name is soon that of another pool. */
+void elsewhere_leave(struct pool *pool);
 
 #endif

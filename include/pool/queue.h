@@ -27,4 +27,8 @@ struct verdict queue_refuse(struct ask *ask, const char *text, const char *sqlst
 /* The same with text and SQLSTATE of a row. */
 struct verdict queue_refuse_for(struct ask *ask, enum error_id id);
 
+/* Other sites see since when somebody waits here for a server, and who waits for the
+ * welcome. */
+void queue_note_waiting(struct pool *pool);
+
 #endif

@@ -55,7 +55,8 @@ void tallies_freeze(struct tallies *t, bool is_frozen);
 bool tallies_are_frozen(const struct tallies *t);
 
 /* The tally of this kind and these names (user NULL or database NULL: it is not about
- * one), made on demand.  tally_release by the same thread or another. */
+ * one), made on demand.  tally_release by the same thread or another; it lasts while
+ * somebody holds it, or a server is counted in it. */
 struct tally *tally_hold(
     struct tallies *t, enum tally_kind kind, const char *database, const char *user);
 void tally_release(struct tallies *t, struct tally **tally);

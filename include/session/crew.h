@@ -47,8 +47,9 @@ struct crew_member {
 	unsigned given_count, seen_count;
 	uint64_t seen_us;
 	/* One of those that were on their way is there, and will be a client in a
-	 * moment; its own thread's. */
+	 * moment; its own thread's, as the next. */
 	bool has_arrival;
+	unsigned order; /* the last one that it has carried out */
 };
 
 struct passage;
@@ -73,7 +74,8 @@ struct crew {
 	struct tallies *tallies;   /* owned: what limits count for all sites */
 	struct workers_door *door; /* one reference: of helper threads of all sites */
 	unsigned worker_count;
-	unsigned last_picked; /* the control thread's */
+	unsigned last_picked; /* the control thread's, as the next */
+	unsigned last_order;  /* that was given */
 	pthread_mutex_t told_lock;
 	struct map *told; /* struct told by name, under the lock */
 	/* All client sockets; one that goes from site to site counts once. */
@@ -127,6 +129,18 @@ typedef void crew_order_fn(struct site *site, const void *what);
 void crew_all(struct site *site, crew_site_fn *fn);
 /* The same with something to read, of which such a worker gets a copy. */
 void crew_order(struct site *site, crew_order_fn *fn, const void *what, size_t size);
+
+/* Such orders have numbers, for what changes sites while one is given: if it left a
+ * site that had not carried the order out, and comes to one that has, the order has
+ * missed it.  An order that is given in another way than by these functions begins with
+ * crew_begin_order, and each site says crew_end_order. */
+unsigned crew_begin_order(struct site *control);
+void crew_end_order(struct site *site, unsigned order);
+/* What left its site after that order, and before the next: has one missed it? */
+static inline bool crew_has_missed(const struct crew_member *member, unsigned order)
+{
+	return (int)(member->order - order) > 0;
+}
 
 /* ---- what is told once ---- */
 

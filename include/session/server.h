@@ -122,7 +122,8 @@ struct server {
 	char *host; /* owned: the host entry it was dialed from; NULL = unix */
 	int port;
 	uint32_t remote_pid;
-	uint8_t lent_to; /* the site it goes to: see moving/lend.h */
+	uint8_t lent_to;     /* the site it goes to: see moving/lend.h */
+	unsigned lent_after; /* the order that was the last one then: see crew.h */
 };
 
 static inline struct server *conn_server(const struct conn *conn)

@@ -18,6 +18,7 @@ struct adoption {
 	struct tls_setup *tls;
 	struct userlist *users; /* owned; NULL: the secrets in force stay */
 	atomic_uint refs;
+	unsigned order;     /* its number, once it goes to all sites */
 	bool is_obsoleting; /* servers with TLS as it was are to be replaced */
 	bool is_tls_only;
 };
@@ -110,14 +111,17 @@ void adoption_take(struct site *site, const struct adoption *a)
 
 static void adopt(struct site *site, void *ctx)
 {
-	adoption_take(site, ctx);
+	const struct adoption *a = ctx;
+
+	adoption_take(site, a);
+	crew_end_order(site, a->order);
 }
 
 static void notice_opened(struct letter *letter)
 {
 	struct notice *notice = container_of(letter, struct notice, letter);
 
-	adoption_take(notice->site, notice->adoption);
+	adopt(notice->site, notice->adoption);
 	adoption_unref(&notice->adoption);
 	mem_free(notice);
 }
@@ -137,8 +141,9 @@ void adoption_spread(struct site *control, struct adoption *a)
 {
 	struct crew *crew = control->crew ? control->crew->crew : NULL;
 
+	a->order = crew_begin_order(control);
 	for (unsigned i = 0; crew && i < crew->worker_count; i++)
 		if (!crew_call(&crew->members[i], adopt, a))
 			send_notice(&crew->members[i], a);
-	adoption_take(control, a);
+	adopt(control, a);
 }

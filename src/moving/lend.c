@@ -17,6 +17,7 @@ struct loan {
 	struct letter letter;
 	struct crew_member *to;
 	unsigned from;
+	unsigned after; /* the last order when what it has was true */
 	/* of the pool that it is about; owned */
 	char *database, *user;
 	struct buf parcels; /* of each: kind, length, bytes */
@@ -32,6 +33,7 @@ static struct loan *loan_new(
 
 	loan->to = &from->crew->crew->members[to];
 	loan->from = from->crew->index;
+	loan->after = from->crew->order;
 	loan->database = mem_strdup(database);
 	loan->user = mem_strdup(user);
 	buf_init(&loan->parcels, 0);
@@ -120,6 +122,12 @@ static void unpack_one(struct loan *loan, enum parcel_kind kind, const uint8_t *
 
 	if (parcel_decode(&parcel, kind, bytes, len, arena) < 0)
 		return;
+	/* RECONNECT, or another configuration: what was known of servers there counts
+	 * for as little as what was known here. */
+	if (crew_has_missed(loan->to, loan->after) && kind == PARCEL_SERVER)
+		parcel.server.seat.is_dirty = true;
+	else if (crew_has_missed(loan->to, loan->after) && kind == PARCEL_POOL)
+		parcel.pool.has_welcome = false;
 	if (moving_check(moving, &parcel, &ignored) == 0) {
 		if (kind == PARCEL_SERVER)
 			take_server(loan, &parcel);
@@ -189,6 +197,7 @@ static void send_off(struct conn *conn)
 	struct loan *loan =
 	    loan_of_pool(conn->site, server->lent_to, server->seat.pool);
 
+	loan->after = server->lent_after;
 	loan->fd = spares_duplicate(conn->site, conn->stream.fd);
 	if (loan->fd < 0 ||
 	    moving_offer_server(conn->site, server, put_parcel, loan) < 0) {
@@ -221,6 +230,7 @@ static const struct conn_ops lending_ops = {
 void lend_hand(struct server *server, unsigned site)
 {
 	server->lent_to = (uint8_t)site;
+	server->lent_after = server->conn.site->crew->order;
 	conn_hand_on(&server->conn, &lending_ops);
 	conn_hush_to_go(&server->conn);
 }

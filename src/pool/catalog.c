@@ -15,6 +15,7 @@
 #include "conf/setting_row.h"
 #include "pool/catalog_parts.h"
 #include "pool/credentials.h"
+#include "pool/elsewhere.h"
 #include "pool/idle.h"
 #include "pool/pool_effective.h"
 #include "pool/room.h"
@@ -131,8 +132,7 @@ void pool_free(struct pool *pool)
 	mem_free(pool->fast_failure);
 	mem_wipe(&pool->pass_through, sizeof(pool->pass_through));
 	credential_forget_for_pool(pool);
-	if (pool->tally)
-		tally_note_waiting(&c->view, pool->tally, 0);
+	elsewhere_leave(pool);
 	tally_release(c->view.tallies, &pool->tally);
 	latency_done(&pool->latency);
 	slab_put(c->pool_slab, pool);
@@ -492,6 +492,8 @@ static void kill_pool(struct pool *pool, const char *reason)
 	if (pool->is_killed)
 		return;
 	map_del(c->pools, &pool->database, sizeof(struct pool_key));
+	room_forget(pool);
+	elsewhere_leave(pool);
 	pool->is_killed = true;
 	if (pool_is_empty(pool))
 		pool_free(pool);

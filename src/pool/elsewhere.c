@@ -106,14 +106,14 @@ bool elsewhere_has_help(
 	/* The last one who was asked does not answer: others may, or a new server. */
 	bool is_late = pool->wished_us != 0;
 	pool->wished_us = 0;
-	if (!first)
-		return !is_late && !pool->is_welcome_valid &&
-		       has_welcome_elsewhere(pool, now_us, wake_us);
+	if (!first && !is_late && !pool->is_welcome_valid &&
+	    has_welcome_elsewhere(pool, now_us, wake_us))
+		return true;
 	/* What comes to rest there a moment later is not seen now, nor is what is on
-	 * its way there. */
+	 * its way there; and who waits for the welcome is not told of room. */
 	if (pool_servers_everywhere(pool) > pool_server_count(pool))
 		*wake_us = earlier(*wake_us, now_us + LOOK_US);
-	site = is_late ? -1 : tally_find_resting(view_of(pool), pool->tally);
+	site = is_late || !first ? -1 : tally_find_resting(view_of(pool), pool->tally);
 	if (site < 0)
 		return false;
 	pool->wished_us = now_us;
@@ -194,6 +194,17 @@ void elsewhere_tell_named(struct catalog *c, const struct tally *tally,
 			.database = database,
 			.user = user,
 			.since_us = since_us});
+}
+
+void elsewhere_leave(struct pool *pool)
+{
+	const struct tally_view *view = view_of(pool);
+
+	if (!pool->tally || pool->is_killed)
+		return;
+	tally_note_waiting(view, pool->tally, 0);
+	atomic_store(&tally_own(view, pool->tally)->wants_welcome, false);
+	atomic_store(&tally_own(view, pool->tally)->has_welcome, false);
 }
 
 /* ---- giving ---- */

@@ -439,7 +439,7 @@ struct verdict pool_logged_in(struct seat *seat, uint64_t now_us)
 static void pool_note_welcome(struct pool *pool, bool is_valid)
 {
 	pool->is_welcome_valid = is_valid;
-	if (pool->tally)
+	if (pool->tally && !pool->is_killed)
 		atomic_store(&tally_own(&pool->database->catalog->view, pool->tally)
 				  ->has_welcome,
 		    is_valid);

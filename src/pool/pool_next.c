@@ -653,6 +653,8 @@ struct verdict pool_next(struct pool *pool, uint64_t now_us)
 		room_want(pool, ROOM_COUNT);
 		return v;
 	}
+	/* It may have been paused or resumed. */
+	queue_note_waiting(pool);
 	if (!pool_is_paused(pool))
 		return next_while_running(pool, now_us);
 	v = next_while_paused(pool, now_us);

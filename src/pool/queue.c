@@ -33,19 +33,29 @@ static bool has_room(const struct pool *pool)
 	return size <= 0 || pool_servers_everywhere(pool) < (size_t)size;
 }
 
-/* Other sites see who waits here, and for what; as in room.c. */
-static void note_waiting(struct pool *pool)
+static void note_newcomers(const struct pool *pool)
+{
+	atomic_bool *own =
+	    &tally_own(&pool->database->catalog->view, pool->tally)->wants_welcome;
+	bool wants_welcome = !list_is_empty(&pool->newcomers);
+
+	if (atomic_load_explicit(own, memory_order_relaxed) != wants_welcome)
+		atomic_store(own, wants_welcome);
+}
+
+/* As in room.c.  A server that came to a paused pool would be closed there. */
+void queue_note_waiting(struct pool *pool)
 {
 	const struct tally_view *view = &pool->database->catalog->view;
-	const struct ask *first = queue_first_seeker(pool);
+	const struct ask *first =
+	    pool_is_paused(pool) ? NULL : queue_first_seeker(pool);
 
-	if (!pool->tally)
+	if (!pool->tally || pool->is_killed)
 		return;
 	if (tally_note_waiting(view, pool->tally, first ? first->queued_us : 0) &&
 	    has_room(pool))
 		elsewhere_tell_next(pool, pool->tally);
-	atomic_store(&tally_own(view, pool->tally)->wants_welcome,
-	    !list_is_empty(&pool->newcomers));
+	note_newcomers(pool);
 }
 
 void queue_add(struct ask *ask, enum ask_kind kind, uint64_t now_us)
@@ -59,7 +69,7 @@ void queue_add(struct ask *ask, enum ask_kind kind, uint64_t now_us)
 	ask->kind = kind;
 	ask->state = ASK_WAITING;
 	ask->queued_us = now_us;
-	note_waiting(pool);
+	queue_note_waiting(pool);
 	room_note(pool);
 }
 
@@ -72,7 +82,7 @@ void queue_remove(struct ask *ask)
 	list_remove(list_of_kind(pool, ask->kind), &ask->kind_node);
 	list_push_back(&pool->clients, &ask->node);
 	ask->state = ASK_RESTING;
-	note_waiting(pool);
+	queue_note_waiting(pool);
 	room_note(pool);
 	if (!list_is_empty(&pool->waiting)) {
 		room_reorder(pool);

@@ -188,7 +188,10 @@ static void note_waiting(const struct pool *pool, enum room_kind kind)
 	const struct heap_node *first = heap_first(queue_of(pool, kind));
 	struct tally *tally = tally_of(pool, kind);
 
-	if (tally && tally_note_waiting(view_of(pool), tally, first ? first->key : 0) &&
+	/* A killed one stands in no queue, and that of its database may be another's
+	 * now. */
+	if (tally && !pool->is_killed &&
+	    tally_note_waiting(view_of(pool), tally, first ? first->key : 0) &&
 	    !room_is_full(pool, kind))
 		elsewhere_tell_next(pool, tally);
 }

@@ -17,6 +17,12 @@ struct tallies {
 	atomic_bool is_frozen;
 };
 
+static void tally_free(struct tally *tally)
+{
+	mem_free(tally->key);
+	mem_free(tally);
+}
+
 struct tallies *tallies_new(unsigned site_count)
 {
 	struct tallies *t = mem_zero(sizeof(*t));
@@ -30,9 +36,14 @@ struct tallies *tallies_new(unsigned site_count)
 void tallies_free(struct tallies **tp)
 {
 	struct tallies *t = *tp;
+	struct tally *tally;
+	size_t at = 0;
 
 	if (!t)
 		return;
+	/* Of servers that never arrived. */
+	while ((tally = map_next(t->by_key, &at)))
+		tally_free(tally);
 	map_free(&t->by_key);
 	pthread_mutex_destroy(&t->lock);
 	mem_free(t);
@@ -59,6 +70,11 @@ void tallies_freeze(struct tallies *t, bool is_frozen)
 bool tallies_are_frozen(const struct tallies *t)
 {
 	return t && atomic_load_explicit(&t->is_frozen, memory_order_relaxed);
+}
+
+static int read_count(const atomic_int *count)
+{
+	return atomic_load_explicit(count, memory_order_relaxed);
 }
 
 /* A NUL divides what no name has. */
@@ -109,6 +125,16 @@ struct tally *tally_hold(
 	return tally;
 }
 
+/* A server on its way between two sites may belong to a pool that neither has now; it
+ * is counted until it is taken or lost. */
+static bool is_counting(const struct tallies *t, const struct tally *tally)
+{
+	for (unsigned i = 0; i < t->site_count; i++)
+		if (read_count(&tally->slots[i].servers) != 0)
+			return true;
+	return false;
+}
+
 void tally_release(struct tallies *t, struct tally **tp)
 {
 	struct tally *tally = *tp;
@@ -118,13 +144,14 @@ void tally_release(struct tallies *t, struct tally **tp)
 		return;
 	pthread_mutex_lock(&t->lock);
 	bool is_last = --tally->users == 0;
+	bool is_over = is_last && !is_counting(t, tally);
 	if (is_last)
+		atomic_store(&tally->is_told, false);
+	if (is_over)
 		map_del(t->by_key, tally->key, tally->key_len);
 	pthread_mutex_unlock(&t->lock);
-	if (!is_last)
-		return;
-	mem_free(tally->key);
-	mem_free(tally);
+	if (is_over)
+		tally_free(tally);
 }
 
 bool tally_is_news(struct tally *tally)
@@ -141,11 +168,6 @@ bool tally_is_last(struct tallies *t, const struct tally *tally)
 }
 
 /* ---- looking ---- */
-
-static int read_count(const atomic_int *count)
-{
-	return atomic_load_explicit(count, memory_order_relaxed);
-}
 
 #define SUM_ELSEWHERE(view, tally, member)                                    \
 	do {                                                                  \

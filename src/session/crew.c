@@ -250,6 +250,7 @@ struct errand {
 	struct letter letter;
 	struct crew_member *to;
 	crew_order_fn *fn;
+	unsigned number;
 	_Alignas(max_align_t) char what[];
 };
 
@@ -258,42 +259,57 @@ static void errand_opened(struct letter *letter)
 	struct errand *errand = container_of(letter, struct errand, letter);
 
 	errand->fn(errand->to->site, errand->what);
+	crew_end_order(errand->to->site, errand->number);
 	mem_free(errand);
-}
-
-static void leave_errand(
-    struct crew_member *to, crew_order_fn *fn, const void *what, size_t size)
-{
-	struct errand *errand = mem_zero(sizeof(*errand) + size);
-
-	errand->letter.open = errand_opened;
-	errand->to = to;
-	errand->fn = fn;
-	memcpy(errand->what, what, size);
-	crew_post(to, &errand->letter);
 }
 
 struct order {
 	crew_order_fn *fn;
 	const void *what;
+	size_t size;
+	unsigned number;
 };
+
+static void leave_errand(struct crew_member *to, const struct order *order)
+{
+	struct errand *errand = mem_zero(sizeof(*errand) + order->size);
+
+	errand->letter.open = errand_opened;
+	errand->to = to;
+	errand->fn = order->fn;
+	errand->number = order->number;
+	memcpy(errand->what, order->what, order->size);
+	crew_post(to, &errand->letter);
+}
 
 static void run_order(struct site *site, void *ctx)
 {
 	const struct order *order = ctx;
 
 	order->fn(site, order->what);
+	crew_end_order(site, order->number);
 }
 
 void crew_order(struct site *site, crew_order_fn *fn, const void *what, size_t size)
 {
 	struct crew *crew = site->crew ? site->crew->crew : NULL;
-	struct order order = {fn, what};
+	struct order order = {fn, what, size, crew_begin_order(site)};
 
 	for (unsigned i = 0; crew && i < crew->worker_count; i++)
 		if (!crew_call(&crew->members[i], run_order, &order))
-			leave_errand(&crew->members[i], fn, what, size);
-	fn(site, what);
+			leave_errand(&crew->members[i], &order);
+	run_order(site, &order);
+}
+
+unsigned crew_begin_order(struct site *control)
+{
+	return control->crew ? ++control->crew->crew->last_order : 0;
+}
+
+void crew_end_order(struct site *site, unsigned order)
+{
+	if (site->crew)
+		site->crew->order = order;
 }
 
 static void run_plain(struct site *site, const void *what)

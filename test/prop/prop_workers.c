@@ -1,12 +1,16 @@
 /* links: pool wire auth net conf base */
 /*
- * The pools of several workers in one thread: random clients and servers, and letters
- * between the workers that arrive in any order but that of each pair.  After each step
- * no limit is exceeded over all, what workers tell each other of their servers is true,
- * and no server is lent twice.  From time to time, and at the end, everybody is left
- * alone until all is said: then no client waits for a server that rests elsewhere, or
- * while there is room for another one.  At the end nobody waits, and nothing is on its
- * way.
+ * The pools of several workers in one thread: random clients, servers and cancel
+ * requests, letters between the workers that arrive in any order but that of each pair,
+ * and administrators whose commands reach one worker after the other: PAUSE, RESUME,
+ * RECONNECT, KILL, DISABLE, ENABLE, and RELOAD with other limits, databases and
+ * servers. No server is opened beyond a limit that its worker knows, no limit that
+ * stays is exceeded over all, what workers tell each other of their servers is true,
+ * and no server is lent twice, to a pool that is paused or killed, or after a RECONNECT
+ * that was meant for it.  From time to time, and at the end, everybody is left alone
+ * until all is said: then no client waits for a server that rests elsewhere, or while
+ * there is room for another one, and what a smaller limit leaves over is closed.  At
+ * the end nobody waits, and nothing is on its way.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -21,7 +25,7 @@
 #include "prop.h"
 
 enum {
-	RUNS = 200,
+	RUNS = 150,
 	STEPS = 1500,
 	PARTS = 4,
 	CLIENTS = 24,
@@ -36,20 +40,36 @@ static const char *const database_names[] = {"a", "b", "c"};
 static const char *const user_names[] = {"u1", "u2"};
 enum { DATABASES = 3, USERS = 2, POOLS = DATABASES * USERS };
 
-static const int db_limits[DATABASES] = {0, 3, 5};
-static const int pool_sizes[DATABASES] = {2, 3, 4};
-static const int user_limits[USERS] = {4, 0};
-static const char ini_format[] = "[databases]\n"
-				 "a = pool_size=2\n"
-				 "b = pool_size=3 max_db_connections=3\n"
-				 "c = pool_size=4 max_db_connections=5\n"
-				 "[users]\n"
-				 "u1 = max_user_connections=4\n"
-				 "[pgbouncer]\n"
+/* What a snapshot of the configuration says; 0: no limit. */
+struct limits {
+	int sizes[DATABASES], reserves[DATABASES], least[DATABASES], dbs[DATABASES];
+	int users[USERS];
+	int process;
+	int host; /* the servers of b are others when it changes */
+	bool has_no_c;
+};
+
+/* Runs without an administrator have one of the first two. */
+static const struct limits snapshots[] = {
+    {{2, 3, 4}, {0}, {0}, {0, 3, 5}, {4, 0}, 0, 1, false},
+    {{2, 3, 4}, {0}, {0}, {0, 3, 5}, {4, 0}, 6, 1, false},
+    {{2, 3, 4}, {1, 0, 2}, {0, 2, 0}, {0, 4, 6}, {0, 4}, 0, 2, false},
+    {{1, 2, 1}, {0, 1, 1}, {0, 0, 1}, {2, 2, 0}, {3, 2}, 4, 1, false},
+    {{3, 1, 1}, {1, 1, 0}, {1, 1, 0}, {3, 0, 0}, {2, 0}, 9, 1, true},
+};
+enum { SNAPSHOTS = sizeof(snapshots) / sizeof(snapshots[0]) };
+static const char ini_format[] = "[pgbouncer]\n"
 				 "pool_mode = transaction\n"
 				 "server_check_query =\n"
 				 "server_login_retry = 1\n"
-				 "max_server_connections = %d\n";
+				 "reserve_pool_timeout = 0.02\n"
+				 "max_server_connections = %d\n"
+				 "[users]\n"
+				 "u1 = max_user_connections=%d\n"
+				 "u2 = max_user_connections=%d\n"
+				 "[databases]\n";
+static const char entry_format[] = "%s = dbname=%s%d pool_size=%d reserve_pool_size=%d "
+				   "min_pool_size=%d max_db_connections=%d\n";
 
 struct client {
 	struct ask ask;
@@ -65,9 +85,29 @@ struct server {
 	unsigned to;         /* handed */
 	struct seat was;     /* on its way */
 	bool has_welcome;
+	/* Orders that its worker had carried out when it was opened, or handed over. */
+	unsigned born_round, handed_round;
 };
 
-enum letter_kind { LETTER_WISH, LETTER_SERVER, LETTER_WELCOME };
+/* LETTER_ORDER is an administrator's. */
+enum letter_kind { LETTER_WISH, LETTER_SERVER, LETTER_WELCOME, LETTER_ORDER };
+
+enum order_kind {
+	ORDER_PAUSE,
+	ORDER_RESUME,
+	ORDER_RECONNECT,
+	ORDER_KILL,
+	ORDER_DISABLE,
+	ORDER_ENABLE,
+	ORDER_RELOAD,
+	ORDER_KINDS,
+};
+
+struct order {
+	enum order_kind kind;
+	unsigned database; /* DATABASES: all */
+	unsigned snapshot; /* RELOAD */
+};
 
 struct letter {
 	struct node node;
@@ -76,6 +116,8 @@ struct letter {
 	struct server *server;
 	unsigned from, pool; /* number of the pool that it is about */
 	bool has_welcome;
+	struct order order;
+	unsigned round; /* of the sender; ORDER: its number */
 };
 
 struct part {
@@ -83,6 +125,10 @@ struct part {
 	struct catalog *c;
 	struct pool *kicked[KICKS];
 	size_t kick_count;
+	const struct limits *limits; /* in force */
+	unsigned round;              /* number of the last order carried out */
+	/* Number of the order since which servers of a database are others. */
+	unsigned renewed[DATABASES];
 };
 
 /* pool->desk points to it. */
@@ -93,13 +139,20 @@ struct desk {
 static struct world {
 	uint64_t random, now;
 	unsigned parts;
-	int process_limit;
+	unsigned orders;
+	int cancels; /* connections with a cancel request */
+	bool has_administrator;
+	struct config *const *configs;
 	struct tallies *tallies;
 	struct part part[PARTS];
-	struct list ways[PARTS][PARTS]; /* struct letter by .node, from and to */
+	/* struct letter by .node, from and to; those of administrators come last */
+	struct list ways[PARTS + 1][PARTS];
 	struct client clients[CLIENTS];
 	struct server servers[SERVERS];
-	unsigned grants, dials, hands, closed_for_others, losses, calms;
+	struct counts {
+		unsigned grants, dials, hands, closed_for_others, losses, calms;
+		unsigned reserves, refills, parks, cancels, outdated, killed, surplus;
+	} counts;
 } w;
 
 static unsigned any(unsigned n)
@@ -133,10 +186,17 @@ static const char *user_of(unsigned pool)
 	return user_names[pool % USERS];
 }
 
+/* NULL: the database is not there. */
 static struct pool *pool_of(struct part *part, unsigned pool)
 {
-	return catalog_pool(catalog_find_database(part->c, database_of(pool)),
-	    catalog_user(part->c, user_of(pool)));
+	struct database *db = catalog_find_database(part->c, database_of(pool));
+
+	return db ? catalog_pool(db, catalog_user(part->c, user_of(pool))) : NULL;
+}
+
+static struct part *part_of(const struct pool *pool)
+{
+	return pool->database->catalog->events_ctx;
 }
 
 static struct desk *desk_of(struct pool *pool)
@@ -162,6 +222,7 @@ static struct letter *post(unsigned from, unsigned to, enum letter_kind kind)
 	CHECK(from != to && to < w.parts);
 	letter->kind = kind;
 	letter->from = from;
+	letter->round = from < PARTS ? w.part[from].round : w.orders;
 	list_push_back(&w.ways[from][to], &letter->node);
 	return letter;
 }
@@ -179,8 +240,9 @@ static void on_kick(void *ctx, struct pool *pool)
 
 static void on_kill(void *ctx, struct pool *pool, const char *reason)
 {
-	(void)ctx, (void)pool, (void)reason;
-	CHECK(!"nothing is killed here");
+	(void)ctx, (void)reason;
+	CHECK(pool->is_killed && w.has_administrator);
+	w.counts.killed++;
 }
 
 static const char *known_name(const char *const *names, const char *name)
@@ -243,6 +305,27 @@ static bool is_counted(const struct server *s)
 	return s->is_used && !s->is_closing;
 }
 
+struct sums {
+	int pools[POOLS], dbs[DATABASES], users[USERS], process;
+};
+
+static struct sums count_servers(void)
+{
+	struct sums sums = {0};
+
+	for (int i = 0; i < SERVERS; i++) {
+		const struct server *s = &w.servers[i];
+		if (!is_counted(s))
+			continue;
+		sums.pools[s->pool]++;
+		sums.dbs[s->pool / USERS]++;
+		sums.users[s->pool % USERS]++;
+		/* Cancel requests need no room there. */
+		sums.process += s->seat.state != SEAT_ACTIVE_CANCEL;
+	}
+	return sums;
+}
+
 static void check_sum(
     enum tally_kind kind, const char *database, const char *user, int truth, int limit)
 {
@@ -250,53 +333,61 @@ static void check_sum(
 	const struct tally_view view = {.tallies = w.tallies, .site_count = w.parts};
 
 	CHECK(tally_servers(&view, tally) == truth);
-	CHECK(limit <= 0 || truth <= limit);
+	/* Administrators change limits, and cancel requests need no room. */
+	CHECK(w.has_administrator || limit <= 0 || truth <= limit + w.cancels);
 	tally_release(w.tallies, &tally);
 }
 
 static void check_limits(void)
 {
-	int by_pool[POOLS] = {0}, by_db[DATABASES] = {0}, by_user[USERS] = {0};
-	int total = 0;
+	const struct limits *l = w.part[0].limits;
+	struct sums sums = count_servers();
 
-	for (int i = 0; i < SERVERS; i++) {
-		const struct server *s = &w.servers[i];
-		if (!is_counted(s))
-			continue;
-		by_pool[s->pool]++;
-		by_db[s->pool / USERS]++;
-		by_user[s->pool % USERS]++;
-		total++;
-	}
 	for (unsigned i = 0; i < POOLS; i++)
-		check_sum(TALLY_POOL, database_of(i), user_of(i), by_pool[i],
-		    pool_sizes[i / USERS]);
+		check_sum(TALLY_POOL, database_of(i), user_of(i), sums.pools[i],
+		    l->sizes[i / USERS]);
 	for (unsigned i = 0; i < DATABASES; i++)
 		check_sum(
-		    TALLY_DATABASE, database_names[i], NULL, by_db[i], db_limits[i]);
+		    TALLY_DATABASE, database_names[i], NULL, sums.dbs[i], l->dbs[i]);
 	for (unsigned i = 0; i < USERS; i++)
-		check_sum(TALLY_USER, NULL, user_names[i], by_user[i], user_limits[i]);
-	check_sum(TALLY_PROCESS, NULL, NULL, total, w.process_limit);
+		check_sum(TALLY_USER, NULL, user_names[i], sums.users[i], l->users[i]);
+	check_sum(TALLY_PROCESS, NULL, NULL, sums.process, l->process);
 }
 
-/* What others look at is what is there. */
+/* What others look at is what is there.  Several pools may have one name, of which all
+ * but one are killed. */
+static void check_slot(const struct part *part, const struct tally *tally)
+{
+	const struct tally_slot *slot = &tally->slots[number_of_part(part)];
+	size_t resting = 0, connected = 0;
+	const struct pool *pool, *living = NULL;
+
+	list_for (pool, &part->c->pool_list, node) {
+		if (pool->tally != tally)
+			continue;
+		resting += pool->seats[SEAT_IDLE].count + pool->seats[SEAT_USED].count;
+		connected += pool_connected_count(pool);
+		CHECK(pool->is_killed || !living);
+		if (!pool->is_killed)
+			living = pool;
+	}
+	/* After a PAUSE or RESUME it is told when the pool is asked. */
+	bool is_told = living && !pool_is_paused(living);
+	struct node *first = is_told ? list_first(&living->seekers) : NULL;
+	CHECK(slot->resting == (int)resting && slot->connected == (int)connected);
+	CHECK((living && living->is_kicked) ||
+	      slot->waiting_us ==
+		  (first ? container_of(first, struct ask, kind_node)->queued_us : 0));
+	CHECK(slot->has_welcome == (living && living->is_welcome_valid));
+	CHECK(slot->wants_welcome == (living && !list_is_empty(&living->newcomers)));
+}
+
 static void check_slots(void)
 {
 	for (unsigned i = 0; i < w.parts; i++) {
-		struct pool *pool;
-		list_for (pool, &w.part[i].c->pool_list, node) {
-			struct tally_slot *slot = &pool->tally->slots[i];
-			struct node *first = list_first(&pool->seekers);
-			CHECK(slot->resting == (int)(pool->seats[SEAT_IDLE].count +
-						     pool->seats[SEAT_USED].count));
-			CHECK(slot->connected == (int)pool_connected_count(pool));
-			CHECK(slot->waiting_us ==
-			      (first ? container_of(first, struct ask, kind_node)
-					   ->queued_us
-				     : 0));
-			CHECK(slot->has_welcome == pool->is_welcome_valid);
-			CHECK(slot->wants_welcome == !list_is_empty(&pool->newcomers));
-		}
+		const struct pool *pool;
+		list_for (pool, &w.part[i].c->pool_list, node)
+			check_slot(&w.part[i], pool->tally);
 	}
 }
 
@@ -335,22 +426,55 @@ static struct server *unused_server(void)
 	return NULL;
 }
 
-static void dial(struct part *part, struct pool *pool)
+static bool is_within(int count, int limit)
+{
+	return limit <= 0 || count <= limit;
+}
+
+/* The server is counted already. */
+static void check_dial(const struct pool *pool, const struct verdict *v)
+{
+	const struct limits *l = part_of(pool)->limits;
+	unsigned number = number_of(pool), db = number / USERS;
+	const struct sums sums = count_servers();
+	int count = sums.pools[number];
+
+	CHECK(!pool_is_paused(pool) && !pool->is_killed);
+	CHECK(is_within(sums.dbs[db], l->dbs[db]));
+	CHECK(is_within(sums.users[number % USERS], l->users[number % USERS]));
+	CHECK(is_within(sums.process, l->process));
+	/* Clients are greeted with what a server says, and there is none that does. */
+	bool is_first =
+	    !pool->is_welcome_valid && count == 1 + (int)pool_server_count(pool);
+	CHECK(is_first ||
+	      is_within(count, l->sizes[db] + (v->is_reserve ? l->reserves[db] : 0)));
+	w.counts.reserves += v->is_reserve;
+	if (list_is_empty(&pool->waiting)) {
+		/* One may be opened to see whether another attempt fails, too. */
+		CHECK(count <= l->least[db] || pool->last_connect_failed);
+		w.counts.refills++;
+	}
+}
+
+static void dial(struct part *part, struct pool *pool, const struct verdict *v)
 {
 	struct server *s = unused_server();
 
 	s->part = number_of_part(part);
 	s->pool = number_of(pool);
+	s->born_round = part->round;
+	check_dial(pool, v);
 	pool_dialing(pool, &s->seat, w.now);
-	w.dials++;
+	w.counts.dials++;
 }
 
 static void close_server(struct server *s)
 {
 	struct pool *pool = s->seat.pool;
 
+	w.cancels -= s->seat.state == SEAT_ACTIVE_CANCEL;
 	pool_gone(&s->seat, w.now);
-	s->is_used = false;
+	s->is_used = s->is_handed = false;
 	pool_free_if_unused(pool);
 }
 
@@ -362,7 +486,10 @@ static void check_grant(const struct verdict *v)
 	CHECK(v->seat->state == SEAT_ACTIVE && v->seat->ask == v->ask);
 	CHECK(v->ask->state == ASK_LINKED && v->ask->seat == v->seat);
 	CHECK(container_of(v->ask, struct client, ask)->part == s->part);
-	w.grants++;
+	CHECK(!v->seat->is_dirty && !v->seat->cancels_in_flight);
+	CHECK(!v->seat->pool->is_killed && !pool_is_paused(v->seat->pool));
+	CHECK(s->born_round >= w.part[s->part].renewed[s->pool / USERS]);
+	w.counts.grants++;
 }
 
 static void carry(struct part *part, struct pool *pool, const struct verdict *v)
@@ -372,17 +499,20 @@ static void carry(struct part *part, struct pool *pool, const struct verdict *v)
 		check_grant(v);
 		break;
 	case VERDICT_DIAL:
-		CHECK(!v->is_replication && !v->is_reserve);
-		dial(part, pool);
+		CHECK(!v->is_replication);
+		dial(part, pool, v);
 		break;
 	case VERDICT_RETIRE:
 		server_of(v->seat)->is_closing = true;
-		w.closed_for_others += strcmp(v->text, "evicted") == 0;
+		w.counts.closed_for_others += strcmp(v->text, "evicted") == 0;
+		w.counts.surplus += strncmp(v->text, "too many servers", 16) == 0;
 		break;
 	case VERDICT_HAND:
 		CHECK(v->site < w.parts && v->site != number_of_part(part));
 		CHECK(!v->seat->ask && v->seat->state == SEAT_NONE);
+		CHECK(!v->seat->is_dirty && !v->seat->cancels_in_flight);
 		server_of(v->seat)->is_handed = true;
+		server_of(v->seat)->handed_round = part->round;
 		server_of(v->seat)->to = v->site;
 		break;
 	case VERDICT_ADMIT:
@@ -390,11 +520,16 @@ static void carry(struct part *part, struct pool *pool, const struct verdict *v)
 		v->ask->is_logged_in = true;
 		break;
 	case VERDICT_CHECK:
-	case VERDICT_RESET:
-	case VERDICT_PARK:
 		CHECK(!"nothing asks for that");
 		break;
-	case VERDICT_REFUSE: /* the last connection has failed */
+	case VERDICT_RESET:
+		CHECK(v->seat->state == SEAT_TESTED);
+		break;
+	case VERDICT_PARK:
+		CHECK(v->seat->state == SEAT_BEING_CANCELED);
+		w.counts.parks++;
+		break;
+	case VERDICT_REFUSE: /* the last connection has failed, or the pool is killed */
 		CHECK(v->ask->state == ASK_RESTING);
 		break;
 	case VERDICT_REST:
@@ -461,23 +596,134 @@ static void take_server(struct part *part, const struct letter *letter)
 {
 	struct server *s = letter->server;
 	struct pool *pool = pool_of(part, s->pool);
+	bool is_outdated = s->handed_round < part->round;
 	struct verdict v;
 
-	s->is_closing = any(20) == 0;
+	s->is_closing = !pool || any(20) == 0;
 	if (s->is_closing) {
 		s->is_used = false;
 		wishes_lost(
 		    part->c, database_of(s->pool), user_of(s->pool), letter->from);
-		w.losses++;
+		w.counts.losses++;
 		return;
 	}
-	if (s->has_welcome && !pool->is_welcome_valid)
+	if (s->has_welcome && !is_outdated && !pool->is_welcome_valid)
 		pool_welcomed(pool);
+	/* The order could not reach it where it was. */
+	s->was.is_dirty |= is_outdated;
+	w.counts.outdated += is_outdated;
 	s->part = number_of_part(part);
 	s->seat = (struct seat){.state = SEAT_NONE};
 	pool_move_in(pool, &s->seat, NULL, &s->was, NULL, 5432, w.now);
 	v = pool_review(&s->seat, w.now);
 	carry(part, pool, &v);
+}
+
+/* ---- orders ---- */
+
+static void adopt(struct part *part, unsigned snapshot, unsigned round)
+{
+	const struct limits *before = part->limits;
+
+	part->limits = &snapshots[snapshot];
+	catalog_adopt(part->c, w.configs[snapshot], NULL, NULL, NULL);
+	if (before->host != part->limits->host)
+		part->renewed[1] = round;
+	if (before->has_no_c != part->limits->has_no_c)
+		part->renewed[2] = round;
+	for (int i = 0; i < SERVERS; i++) {
+		struct server *s = &w.servers[i];
+		if (!s->is_used || !s->seat.pool || s->part != number_of_part(part))
+			continue;
+		struct verdict v = pool_review(&s->seat, w.now);
+		carry(part, s->seat.pool, &v);
+	}
+}
+
+static void renew(struct part *part, unsigned database, unsigned round)
+{
+	for (unsigned i = 0; i < DATABASES; i++)
+		if (database == DATABASES || i == database)
+			part->renewed[i] = round;
+}
+
+/* db NULL: all. */
+static void order_at(
+    struct part *part, struct database *db, const struct letter *letter)
+{
+	struct catalog *c = part->c;
+
+	switch (letter->order.kind) {
+	case ORDER_PAUSE:
+	case ORDER_RESUME:
+		*(db ? &db->paused : &c->paused) = letter->order.kind == ORDER_PAUSE;
+		catalog_kick_all(c, db);
+		break;
+	case ORDER_RECONNECT:
+		catalog_mark_dirty(c, db);
+		renew(part, letter->order.database, letter->round);
+		break;
+	case ORDER_KILL:
+		catalog_kill(c, db, "killed");
+		renew(part, letter->order.database, letter->round);
+		break;
+	case ORDER_DISABLE:
+	case ORDER_ENABLE:
+		if (db)
+			db->disabled = letter->order.kind == ORDER_DISABLE;
+		break;
+	case ORDER_RELOAD:
+		adopt(part, letter->order.snapshot, letter->round);
+		break;
+	case ORDER_KINDS:
+		break;
+	}
+}
+
+static void carry_out(struct part *part, const struct letter *letter)
+{
+	unsigned number = letter->order.database;
+	struct database *db =
+	    number < DATABASES ? catalog_find_database(part->c, database_names[number])
+			       : NULL;
+
+	if (db || number == DATABASES)
+		order_at(part, db, letter);
+	CHECK(part->round + 1 == letter->round);
+	part->round = letter->round;
+}
+
+/* It reaches one worker after the other. */
+static void command(enum order_kind kind, unsigned database, unsigned snapshot)
+{
+	/* KILL of all is one of each. */
+	for (unsigned i = 1;
+	     kind == ORDER_KILL && database == DATABASES && i < database; i++)
+		command(kind, i, 0);
+	if (kind == ORDER_KILL && database == DATABASES)
+		database = 0;
+	if (kind == ORDER_RELOAD)
+		database = DATABASES;
+	w.orders++;
+	for (unsigned i = 0; i < w.parts; i++)
+		post(PARTS, i, LETTER_ORDER)->order =
+		    (struct order){kind, database, snapshot};
+}
+
+static void administrator_acts(void)
+{
+	command((enum order_kind)any(ORDER_KINDS), any(DATABASES + 1), any(SNAPSHOTS));
+}
+
+/* Everything is as it was at the start. */
+static void administrator_leaves(void)
+{
+	for (unsigned i = 0; w.has_administrator && i <= DATABASES; i++) {
+		command(ORDER_ENABLE, i, 0);
+		command(ORDER_RESUME, i, 0);
+	}
+	if (w.has_administrator)
+		command(ORDER_RELOAD, DATABASES, 0);
 }
 
 static void open_letter(struct part *part, struct letter *letter)
@@ -493,9 +739,13 @@ static void open_letter(struct part *part, struct letter *letter)
 		break;
 	case LETTER_WELCOME:
 		pool = pool_of(part, letter->pool);
-		if (letter->has_welcome && !pool->is_welcome_valid)
+		if (pool && letter->has_welcome && letter->round >= part->round &&
+		    !pool->is_welcome_valid)
 			pool_welcomed(pool);
 		break;
+	case LETTER_ORDER:
+		carry_out(part, letter);
+		return;
 	}
 	pool = wishes_pool(part->c, database_of(letter->pool), user_of(letter->pool));
 	if (pool)
@@ -519,14 +769,15 @@ static void send_off(struct server *s)
 	struct letter *letter;
 	struct pool *pool = s->seat.pool;
 
-	s->is_handed = false;
+	CHECK(s->is_handed);
 	if (any(20) == 0) {
 		/* It cannot be described: it closes like any other. */
 		s->is_closing = true;
 		close_server(s);
-		w.losses++;
+		w.counts.losses++;
 		return;
 	}
+	s->is_handed = false;
 	letter = post(s->part, s->to, LETTER_SERVER);
 	letter->server = s;
 	letter->pool = s->pool;
@@ -538,7 +789,7 @@ static void send_off(struct server *s)
 	pool_carried(&s->seat);
 	pool_gone(&s->seat, w.now);
 	pool_free_if_unused(pool);
-	w.hands++;
+	w.counts.hands++;
 }
 
 /* ---- what clients and servers do ---- */
@@ -546,20 +797,34 @@ static void send_off(struct server *s)
 static void client_comes(struct client *c)
 {
 	struct part *part = &w.part[any(w.parts)];
+	struct pool *pool = pool_of(part, any(POOLS));
 	struct verdict v;
 
+	if (!pool || pool->database->disabled)
+		return;
 	c->part = number_of_part(part);
 	c->ask = (struct ask){.is_logged_in = true};
-	pool_join(pool_of(part, any(POOLS)), &c->ask);
+	pool_join(pool, &c->ask);
 	c->ask.last_us = c->ask.query_us = w.now;
 	v = pool_ask(&c->ask, any(5) ? ASK_QUERY : ASK_WELCOME, w.now);
 	carry(part, c->ask.pool, &v);
+}
+
+static void client_goes(struct client *c)
+{
+	struct pool *pool = c->ask.pool;
+
+	pool_part(&c->ask);
+	if (pool)
+		pool_free_if_unused(pool);
 }
 
 static void give_back(struct server *s)
 {
 	struct part *part = &w.part[s->part];
 	struct pool *pool = s->seat.pool;
+
+	s->seat.needs_reset = any(10) == 0;
 	struct verdict v = pool_give(&s->seat, w.now);
 
 	carry(part, pool, &v);
@@ -575,7 +840,7 @@ static void client_acts(struct client *c, bool is_patient)
 		break;
 	case ASK_RESTING:
 		if (any(2)) {
-			pool_part(&c->ask);
+			client_goes(c);
 			break;
 		}
 		c->ask.last_us = c->ask.query_us = w.now;
@@ -584,7 +849,7 @@ static void client_acts(struct client *c, bool is_patient)
 		break;
 	case ASK_WAITING:
 		if (!is_patient)
-			pool_part(&c->ask);
+			client_goes(c);
 		break;
 	case ASK_LINKED:
 		give_back(server_of(c->ask.seat));
@@ -602,35 +867,118 @@ static void logs_in(struct server *s)
 	carry(&w.part[s->part], pool, &v);
 }
 
-/* What becomes of it by itself. */
-static void server_acts(struct server *s, bool is_lucky)
+/* A connection that carries a cancel request, opened for it or turned to it. */
+static void cancel_begins(struct server *target)
+{
+	struct pool *pool = target->seat.pool;
+
+	if (!target->is_used || !pool || target->is_closing || target->is_handed ||
+	    !pool_may_dial_cancel(pool))
+		return;
+	if (target->seat.state == SEAT_LOGIN) {
+		pool_dialing_cancel(pool, &target->seat, w.now);
+	} else if (target->seat.state == SEAT_ACTIVE) {
+		struct server *s = unused_server();
+		s->part = target->part;
+		s->pool = target->pool;
+		pool_dialing_cancel(pool, &s->seat, w.now);
+		target->seat.cancels_in_flight++;
+	} else {
+		return;
+	}
+	w.cancels++;
+	w.counts.cancels++;
+}
+
+static void cancel_ends(struct server *s)
+{
+	struct pool *pool = s->seat.pool;
+	struct verdict v = pool_cancel_done(&s->seat, w.now);
+
+	carry(&w.part[s->part], pool, &v);
+}
+
+static void reset_ends(struct server *s)
+{
+	struct pool *pool = s->seat.pool;
+	struct verdict v = pool_tested(&s->seat, w.now);
+
+	carry(&w.part[s->part], pool, &v);
+}
+
+static void login_ends(struct server *s, bool is_lucky)
+{
+	if (is_lucky || any(8)) {
+		logs_in(s);
+		return;
+	}
+	s->is_closing = true;
+	pool_dial_failed(&s->seat, DIAL_NETWORK, "connect failed", "08006", w.now);
+}
+
+/* What becomes of it by itself.  False: nothing does, but that it may die. */
+static bool has_acted(struct server *s, bool is_lucky)
 {
 	if (!s->is_used || !s->seat.pool)
-		return;
-	if (s->is_handed) {
+		return false;
+	if (s->is_handed)
 		send_off(s);
-	} else if (s->is_closing) {
+	else if (s->is_closing || s->seat.state == SEAT_ACTIVE_CANCEL)
 		close_server(s);
-	} else if (s->seat.state == SEAT_LOGIN) {
-		if (is_lucky || any(8)) {
-			logs_in(s);
-			return;
+	else if (s->seat.state == SEAT_LOGIN)
+		login_ends(s, is_lucky);
+	else if (s->seat.cancels_in_flight)
+		cancel_ends(s);
+	else if (s->seat.state == SEAT_TESTED)
+		reset_ends(s);
+	else
+		return false;
+	return true;
+}
+
+static void server_acts(struct server *s)
+{
+	if (has_acted(s, false) || !s->is_used || !s->seat.pool || any(40))
+		return;
+	/* It dies. */
+	s->is_closing = true;
+	close_server(s);
+}
+
+/* Clients and servers of pools that are killed are closed, and so are those that
+ * clients of it have; what is on its way to another worker goes on. */
+static bool has_buried_one(void)
+{
+	for (int i = 0; i < SERVERS; i++) {
+		struct server *s = &w.servers[i];
+		if (s->is_used && s->seat.pool && s->seat.pool->is_killed &&
+		    !s->is_handed) {
+			s->is_closing = true;
+			close_server(s);
+			return true;
 		}
-		s->is_closing = true;
-		pool_dial_failed(
-		    &s->seat, DIAL_NETWORK, "connect failed", "08006", w.now);
-	} else if (!is_lucky && any(40) == 0) {
-		/* It dies. */
-		s->is_closing = true;
-		close_server(s);
 	}
+	for (int i = 0; i < CLIENTS; i++) {
+		struct client *c = &w.clients[i];
+		if (c->ask.pool && c->ask.pool->is_killed &&
+		    c->ask.state != ASK_LINKED) {
+			client_goes(c);
+			return true;
+		}
+	}
+	return false;
 }
 
 static void happen(void)
 {
 	struct part *part = &w.part[any(w.parts)];
 
-	switch (any(10)) {
+	if (w.has_administrator && any(120) == 0)
+		administrator_acts();
+	/* Mostly the administrator comes back soon. */
+	if (w.has_administrator && any(80) == 0)
+		command(any(2) ? ORDER_RESUME : ORDER_ENABLE, any(DATABASES + 1), 0);
+	switch (any(11)) {
 	case 0:
 	case 1:
 	case 2:
@@ -638,11 +986,13 @@ static void happen(void)
 		break;
 	case 3:
 	case 4:
-		server_acts(&w.servers[any(SERVERS)], false);
+		server_acts(&w.servers[any(SERVERS)]);
 		break;
 	case 5:
 	case 6:
 		deliver(any(w.parts), any(w.parts));
+		if (any(3) == 0)
+			deliver(PARTS, any(w.parts));
 		break;
 	case 7:
 		if (part->kick_count)
@@ -650,6 +1000,12 @@ static void happen(void)
 		break;
 	case 8:
 		w.now += any(8) ? any(3000) : any(50000);
+		break;
+	case 9:
+		if (any(4) == 0)
+			cancel_begins(&w.servers[any(SERVERS)]);
+		else
+			(void)has_buried_one();
 		break;
 	default:
 		serve_woken(part);
@@ -667,18 +1023,15 @@ static bool has_settled_once(void)
 	for (unsigned i = 0; i < w.parts; i++) {
 		for (; w.part[i].kick_count; is_still = false)
 			serve_kicked(&w.part[i], 0);
-		for (unsigned k = 0; k < w.parts; k++)
-			for (; !list_is_empty(&w.ways[i][k]); is_still = false)
-				deliver(i, k);
+		for (unsigned k = 0; k <= PARTS; k++)
+			for (; !list_is_empty(&w.ways[k][i]); is_still = false)
+				deliver(k, i);
 	}
-	for (int i = 0; i < SERVERS; i++) {
-		struct server *s = &w.servers[i];
-		if (!s->is_used || !s->seat.pool ||
-		    !(s->is_handed || s->is_closing || s->seat.state == SEAT_LOGIN))
-			continue;
-		server_acts(s, true);
+	for (int i = 0; i < SERVERS; i++)
+		if (has_acted(&w.servers[i], true))
+			is_still = false;
+	while (has_buried_one())
 		is_still = false;
-	}
 	check_all();
 	return is_still;
 }
@@ -707,40 +1060,65 @@ static bool is_anybody_waiting(void)
 	return false;
 }
 
-static bool has_room(struct pool *pool, unsigned number)
+/* Who waits has done so for longer than reserve_pool_timeout. */
+static bool has_room(const struct pool *pool)
 {
-	const struct tally_view *view = &pool->database->catalog->view;
-	int db_limit = db_limits[number / USERS];
-	int user_limit = user_limits[number % USERS];
+	const struct limits *l = part_of(pool)->limits;
+	unsigned number = number_of(pool), db = number / USERS;
+	const struct sums sums = count_servers();
 
-	return tally_servers(view, pool->tally) < pool_sizes[number / USERS] &&
-	       (!db_limit || tally_servers(view, pool->database->tally) < db_limit) &&
-	       (!user_limit || tally_servers(view, pool->user->tally) < user_limit) &&
-	       (!w.process_limit ||
-		   tally_servers(view, pool->database->catalog->tally) <
-		       w.process_limit);
+	return is_within(sums.pools[number] + 1, l->sizes[db] + l->reserves[db]) &&
+	       is_within(sums.dbs[db] + 1, l->dbs[db]) &&
+	       is_within(sums.users[number % USERS] + 1, l->users[number % USERS]) &&
+	       is_within(sums.process + 1, l->process);
 }
 
 /* Nobody waits for what is there. */
+static void check_waiting(const struct pool *pool)
+{
+	const struct tally_view *view = &pool->database->catalog->view;
+
+	if (list_is_empty(&pool->waiting) || pool_is_paused(pool))
+		return;
+	CHECK(!pool->is_killed);
+	/* Newcomers need no server that others have. */
+	CHECK(list_is_empty(&pool->newcomers) || !pool->is_welcome_valid);
+	CHECK(list_is_empty(&pool->seats[SEAT_IDLE]));
+	CHECK(tally_find_resting(view, pool->tally) < 0);
+	CHECK(pool->last_connect_failed || !has_room(pool));
+}
+
+/* Nothing at rest is more than the limits in force allow. */
+static void check_surplus(const struct pool *pool)
+{
+	const struct limits *l = part_of(pool)->limits;
+	unsigned number = number_of(pool), db = number / USERS;
+	const struct sums sums = count_servers();
+
+	if (list_is_empty(&pool->seats[SEAT_IDLE]))
+		return;
+	CHECK(!pool_is_closing_for_pause(pool) && !pool->is_killed);
+	CHECK(is_within(sums.pools[number], l->sizes[db] + l->reserves[db]));
+	CHECK(is_within(sums.process, l->process));
+}
+
 static void check_calm(void)
 {
 	for (unsigned i = 0; i < w.parts; i++) {
 		struct pool *pool;
+		CHECK(w.part[i].round == w.orders);
 		list_for (pool, &w.part[i].c->pool_list, node) {
-			const struct tally_view *view = &w.part[i].c->view;
-			if (list_is_empty(&pool->seekers))
-				continue;
-			CHECK(list_is_empty(&pool->seats[SEAT_IDLE]));
-			CHECK(tally_find_resting(view, pool->tally) < 0);
-			CHECK(pool->last_connect_failed ||
-			      !has_room(pool, number_of(pool)));
+			check_waiting(pool);
+			check_surplus(pool);
 		}
 	}
-	w.calms++;
+	w.counts.calms++;
 }
 
 static void everybody_is_served(void)
 {
+	administrator_leaves();
+	pass(1000);
 	for (int i = 0; is_anybody_waiting(); i++) {
 		CHECK(i < 2000);
 		for (int k = 0; k < CLIENTS; k++) {
@@ -748,7 +1126,7 @@ static void everybody_is_served(void)
 			if (c->ask.state == ASK_LINKED)
 				give_back(server_of(c->ask.seat));
 			if (c->ask.state == ASK_RESTING)
-				pool_part(&c->ask);
+				client_goes(c);
 		}
 		pass(10000);
 	}
@@ -756,16 +1134,26 @@ static void everybody_is_served(void)
 
 /* ---- runs ---- */
 
-static struct config *load(int process_limit)
+static void write_ini(FILE *f, const struct limits *l)
 {
-	char path[] = "/tmp/prop-workers-XXXXXX", ini[sizeof(ini_format) + 20];
+	fprintf(f, ini_format, l->process, l->users[0], l->users[1]);
+	for (int i = 0; i < DATABASES - l->has_no_c; i++)
+		fprintf(f, entry_format, database_names[i], database_names[i],
+		    i == 1 ? l->host : 0, l->sizes[i], l->reserves[i], l->least[i],
+		    l->dbs[i]);
+}
+
+static struct config *load(const struct limits *limits)
+{
+	char path[] = "/tmp/prop-workers-XXXXXX";
 	struct err err = {.text = ""};
 	int fd = mkstemp(path);
-	size_t len = (size_t)snprintf(ini, sizeof(ini), ini_format, process_limit);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
 
-	if (fd < 0 || write(fd, ini, len) != (ssize_t)len)
+	if (!f)
 		abort();
-	close(fd);
+	write_ini(f, limits);
+	fclose(f);
 	struct config *config = config_load(path, NULL, NULL, NULL, &err);
 	unlink(path);
 	if (!config) {
@@ -777,24 +1165,27 @@ static struct config *load(int process_limit)
 
 static void begin(uint64_t seed, struct config *const *configs)
 {
-	struct config *config = configs[seed % 2];
+	unsigned first = seed % 2;
 
 	memset(&w, 0, sizeof(w));
 	w.random = seed * 0x9e3779b97f4a7c15u + 1;
 	w.now = 1000 * (uint64_t)SECOND;
 	w.parts = 2 + any(PARTS - 1);
-	w.process_limit = config->settings.max_server_connections;
+	w.has_administrator = seed % 4 > 1;
+	w.configs = configs;
 	w.tallies = tallies_new(w.parts);
+	for (unsigned i = 0; i <= PARTS; i++)
+		for (unsigned k = 0; k < PARTS; k++)
+			list_init(&w.ways[i][k]);
 	for (unsigned i = 0; i < w.parts; i++) {
 		struct part *part = &w.part[i];
-		for (unsigned k = 0; k < w.parts; k++)
-			list_init(&w.ways[i][k]);
 		mem_init(&part->mem);
 		part->c = catalog_new(&part->mem);
 		part->c->events = &events;
 		part->c->events_ctx = part;
+		part->limits = &snapshots[first];
 		catalog_share(part->c, w.tallies, i, w.parts);
-		catalog_adopt(part->c, config, NULL, NULL, NULL);
+		catalog_adopt(part->c, configs[first], NULL, NULL, NULL);
 	}
 }
 
@@ -810,7 +1201,7 @@ static void end(void)
 		close_server(s);
 	}
 	for (int i = 0; i < CLIENTS; i++)
-		pool_part(&w.clients[i].ask);
+		client_goes(&w.clients[i]);
 	check_all();
 	for (unsigned i = 0; i < w.parts; i++) {
 		for (unsigned k = 0; k < w.parts; k++)
@@ -840,30 +1231,48 @@ static void run(void)
 	end();
 }
 
+static void add_counts(struct counts *sums)
+{
+	const unsigned *from = (const unsigned *)&w.counts;
+	unsigned *to = (unsigned *)sums;
+
+	for (size_t i = 0; i < sizeof(*sums) / sizeof(*to); i++)
+		to[i] += from[i];
+}
+
+/* The test proves something only if enough has happened. */
+static bool has_enough_happened(const struct counts *c)
+{
+	const unsigned *count = (const unsigned *)c;
+
+	for (size_t i = 0; i < sizeof(*c) / sizeof(*count); i++)
+		if (!count[i])
+			return false;
+	return c->grants > RUNS && c->dials > RUNS && c->hands > RUNS;
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : (uint64_t)time(NULL);
-	struct config *configs[2] = {load(0), load(6)};
-	unsigned grants = 0, dials = 0, hands = 0, evicted = 0, losses = 0, calms = 0;
+	struct config *configs[SNAPSHOTS];
+	struct counts c = {0};
 
 	printf("seed %" PRIu64 "\n", seed);
 	fflush(stdout);
+	for (int i = 0; i < SNAPSHOTS; i++)
+		configs[i] = load(&snapshots[i]);
 	for (run_number = 0; run_number < RUNS; run_number++) {
 		begin(seed + run_number, configs);
 		run();
-		grants += w.grants;
-		dials += w.dials;
-		hands += w.hands;
-		evicted += w.closed_for_others;
-		losses += w.losses;
-		calms += w.calms;
+		add_counts(&c);
 	}
-	printf("%u grants, %u dials, %u handed over, %u closed for others, %u lost on "
-	       "the way, %u times calm\n",
-	    grants, dials, hands, evicted, losses, calms);
-	config_unref(&configs[0]);
-	config_unref(&configs[1]);
-	/* The test proves something only if enough has happened. */
-	return grants > RUNS && dials > RUNS && hands > RUNS && evicted && losses ? 0
-										  : 1;
+	printf(
+	    "%u grants, %u dials, %u of the reserve, %u for min_pool_size, %u handed "
+	    "over, %u closed for others, %u lost on the way, %u outdated on the way, "
+	    "%u too many, %u cancels, %u parked, %u pools killed, %u times calm\n",
+	    c.grants, c.dials, c.reserves, c.refills, c.hands, c.closed_for_others,
+	    c.losses, c.outdated, c.surplus, c.cancels, c.parks, c.killed, c.calms);
+	for (int i = 0; i < SNAPSHOTS; i++)
+		config_unref(&configs[i]);
+	return has_enough_happened(&c) ? 0 : 1;
 }

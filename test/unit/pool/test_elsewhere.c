@@ -60,7 +60,6 @@ static void on_kick(void *ctx, struct pool *pool)
 static void on_kill(void *ctx, struct pool *pool, const char *reason)
 {
 	(void)ctx, (void)pool, (void)reason;
-	fail_msg("nothing is killed here");
 }
 
 static void on_wish(void *ctx, unsigned site, const struct wish *wish)
@@ -426,6 +425,70 @@ static void room_is_left_to_another_site(void **state)
 	dial_in(county.pools[0], 0, VERDICT_GRANT);
 }
 
+/* What is shown of a pool's name is that of the pool which has it now. */
+static void killed_pool_is_shown_no_more(void **state)
+{
+	(void)state;
+	struct pool *old = county.pools[1];
+	struct tally_slot *slot = &old->tally->slots[1];
+
+	pool_welcomed(old);
+	struct ask *gone = ask(1, VERDICT_WAIT);
+	catalog_kill(county.sites[1].c, old->database, "killed");
+	assert_int_equal(slot->waiting_us, 0);
+	assert_false(slot->has_welcome);
+	county.pools[1] = world_pool(&county.sites[1], "d", "u");
+	assert_ptr_not_equal(county.pools[1], old);
+	county.pools[1]->database->paused = false;
+	ask(1, VERDICT_WAIT);
+	uint64_t since_us = slot->waiting_us;
+	assert_true(since_us > 0);
+	pool_part(gone);
+	pool_free_if_unused(old);
+	assert_true(slot->waiting_us == since_us);
+}
+
+/* A server that went there would be closed. */
+static void paused_pool_is_no_heir(void **state)
+{
+	(void)state;
+	struct ask *holder = ask_and_dial(0);
+
+	ask(1, VERDICT_WAIT);
+	pass(SECOND);
+	county.pools[1]->database->paused = true;
+	next(1, VERDICT_NONE);
+	assert_int_equal(
+	    pool_give(holder->seat, county.sites[0].now).kind, VERDICT_REST);
+	county.pools[1]->database->paused = false;
+	next(1, VERDICT_NONE);
+	assert_int_equal(hear(only_wish(WISH_SERVER), VERDICT_HAND).site, 1);
+}
+
+/* Who waits for the welcome alone looks again when the other site does not answer and
+ * there is no room for a server of its own. */
+static void newcomer_looks_again(void **state)
+{
+	(void)state;
+	struct ask *newcomer = &county.asks[ASKS - 1];
+
+	set_all("default_pool_size", "1");
+	pool_welcomed(county.pools[0]);
+	ask_and_dial(0);
+	world_join(county.pools[1], newcomer);
+	assert_int_equal(
+	    pool_ask(newcomer, ASK_WELCOME, county.sites[1].now).kind, VERDICT_WAIT);
+	for (int i = 0; i < 3; i++) {
+		struct verdict v = next(1, VERDICT_NONE);
+		assert_true(v.wake_us < UINT64_MAX);
+		pass(SECOND);
+	}
+	forget_wishes();
+	for (int i = 0; i < 2; i++)
+		next(1, VERDICT_NONE);
+	assert_int_equal(only_wish(WISH_WELCOME)->to, 0);
+}
+
 /* One site opens what all keep. */
 static void min_pool_size_over_all(void **state)
 {
@@ -753,6 +816,9 @@ int main(void)
 	    TEST(told_of_what_is_left),
 	    TEST(told_of_what_is_left_under_a_limit),
 	    TEST(room_is_left_to_another_site),
+	    TEST(killed_pool_is_shown_no_more),
+	    TEST(paused_pool_is_no_heir),
+	    TEST(newcomer_looks_again),
 	    TEST(min_pool_size_over_all),
 	    TEST(room_is_asked_for),
 	    TEST(client_limits_over_all),

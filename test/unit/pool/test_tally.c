@@ -43,17 +43,17 @@ static void one_tally_for_one_name(void **state)
 	}
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		tally_release(t, &others[i]);
-	/* What is counted lasts as long as anybody holds it. */
-	pool->slots[1].servers = 5;
+	/* What is counted lasts as long as anybody holds it, but for servers. */
+	pool->slots[1].clients = 5;
 	tally_release(t, &pool);
 	assert_null(pool);
 	pool = tally_hold(t, TALLY_POOL, "d", "u");
 	assert_ptr_equal(pool, same);
-	assert_int_equal(pool->slots[1].servers, 5);
+	assert_int_equal(pool->slots[1].clients, 5);
 	tally_release(t, &pool);
 	tally_release(t, &same);
 	same = tally_hold(t, TALLY_POOL, "d", "u");
-	assert_int_equal(same->slots[1].servers, 0);
+	assert_int_equal(same->slots[1].clients, 0);
 	tally_release(t, &same);
 	tally_release(t, &same);
 	tallies_free(&t);
@@ -213,6 +213,29 @@ static void limit_among_threads(void **state)
 	tallies_free(&t);
 }
 
+/* Nobody has a pool of that name while its only server is on its way. */
+static void counts_what_nobody_holds(void **state)
+{
+	(void)state;
+	struct tallies *t = tallies_new(SITES);
+	struct tally_view view = view_at(t, 0);
+
+	for (int i = 0; i < 2; i++) {
+		struct tally *tally = tally_hold(t, TALLY_POOL, "d", "u");
+		assert_int_equal(tally_servers(&view, tally), i);
+		tally_add(&tally_own(&view, tally)->servers, 1);
+		assert_true(tally_is_news(tally));
+		tally_release(t, &tally);
+	}
+	struct tally *tally = tally_hold(t, TALLY_POOL, "d", "u");
+	tally_add(&tally_own(&view, tally)->servers, -2);
+	tally_release(t, &tally);
+	tally = tally_hold(t, TALLY_POOL, "d", "v");
+	tally_add(&tally_own(&view, tally)->servers, 1);
+	tally_release(t, &tally);
+	tallies_free(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -222,6 +245,7 @@ int main(void)
 	    cmocka_unit_test(known_welcome),
 	    cmocka_unit_test(longest_waiting),
 	    cmocka_unit_test(limit_among_threads),
+	    cmocka_unit_test(counts_what_nobody_holds),
 	};
 
 	return cmocka_run_group_tests_name("tally", tests, NULL, NULL);

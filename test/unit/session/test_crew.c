@@ -265,10 +265,16 @@ static void all_are_visited_the_silent_one_later(void **state)
 	crew_all(&s->control, count_visit);
 	assert_int_equal(s->control.next_id, 1);
 	assert_int_equal(s->workers[0].site.next_id, 0);
+	/* What has left the silent one now has missed the order where it comes. */
+	unsigned before = member->order;
+	assert_true(crew_has_missed(crew_control(s->crew), before));
+	assert_false(crew_has_missed(member, before));
 	sem_post(&o.gate);
 	/* What is asked for later comes later. */
 	call_surely(member, read_visits, &visits);
 	assert_int_equal(visits, 1);
+	assert_int_equal(member->order, crew_control(s->crew)->order);
+	assert_false(crew_has_missed(crew_control(s->crew), member->order));
 	for (unsigned i = 1; i < WORKERS; i++) {
 		drain(&s->crew->members[i]);
 		call_surely(&s->crew->members[i], read_visits, &visits);
