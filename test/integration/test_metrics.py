@@ -384,6 +384,26 @@ def test_slow_and_many_clients(serve):
     waiting.wait_for(lambda: pooler.fds() <= before + 2, "descriptors to be closed")
 
 
+def test_scrapes_that_nobody_reads(serve):
+    """Four answers are made at a time; whoever else asks is told so, and other paths are served."""
+    databases = {"db%d" % i: "host=127.0.0.1 port=1" for i in range(3000)}
+    _, listener = serve(databases)
+    idle = []
+    for _ in range(4):
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.connect(("127.0.0.1", listener.port))
+        sock.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        assert sock.recv(100)  # It is being written.
+        idle.append(sock)
+    assert listener.get()[0] == 503
+    assert listener.get("/healthz")[0] == 200
+    idle.pop().close()
+    waiting.wait_for(lambda: listener.get()[0] == 200, "room for a scrape")
+    for sock in idle:
+        sock.close()
+
+
 def test_reader_who_leaves(serve):
     """Scrapes whose readers leave end, and make room."""
     pooler, listener = serve()

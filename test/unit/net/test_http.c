@@ -1,0 +1,401 @@
+/*
+ * The HTTP server's limits: how many may be there, and for how long.  The clock is the
+ * test's own: it goes on when the test says so.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "net/http.h"
+
+enum { TURNS_MOST = 2000, PART = 100000 };
+
+/* What the whole program takes for the time since the machine was started. */
+static int64_t *ahead_s(void)
+{
+	static int64_t seconds;
+
+	return &seconds;
+}
+
+int clock_gettime(clockid_t id, struct timespec *time)
+{
+	int rc = (int)syscall(SYS_clock_gettime, id, time);
+
+	if (id == CLOCK_MONOTONIC || id == CLOCK_MONOTONIC_COARSE)
+		time->tv_sec += *ahead_s();
+	return rc;
+}
+
+struct scene {
+	struct mem mem;
+	struct loop *loop;
+	struct http *http;
+	struct deadline stop;
+	struct sockaddr_in at;
+	struct http_request *request; /* the last one that is not answered */
+	int asked, gone;
+	bool is_slow;  /* requests are kept */
+	bool is_large; /* ... and get parts as long as they take them */
+};
+
+/* ---- what is asked ---- */
+
+static void put_part(struct http_request *r)
+{
+	struct buf part;
+
+	buf_init(&part, 0);
+	(void)buf_room(&part, PART);
+	memset(part.bytes, 'x', PART);
+	buf_grow(&part, PART);
+	http_put(r, &part);
+	buf_done(&part);
+}
+
+static void asked(void *ctx, struct http_request *r)
+{
+	struct scene *s = ctx;
+
+	s->asked++;
+	if (s->is_slow) {
+		s->request = r;
+	} else if (s->is_large) {
+		http_begin(r, "text/plain");
+		put_part(r);
+	} else {
+		http_answer(r, 200, "text/plain", NULL, "hello");
+	}
+}
+
+static void wanted(void *ctx, struct http_request *r)
+{
+	(void)ctx;
+	put_part(r);
+}
+
+static void gone(void *ctx, struct http_request *r)
+{
+	struct scene *s = ctx;
+
+	(void)r;
+	s->gone++;
+	s->request = NULL;
+}
+
+static const struct http_ops ops = {.asked = asked, .wanted = wanted, .gone = gone};
+
+/* ---- turns ---- */
+
+static void stop(struct deadline *d)
+{
+	struct scene *s = container_of(d, struct scene, stop);
+
+	loop_stop(s->loop);
+}
+
+/* Some turns, with half a millisecond between two of them. */
+static void turns(struct scene *s, int count)
+{
+	while (count-- > 0) {
+		deadline_set(s->loop, &s->stop, loop_now(s->loop) + 500);
+		loop_run(s->loop);
+	}
+}
+
+static void pass(struct scene *s, int seconds)
+{
+	*ahead_s() += seconds;
+	turns(s, 5);
+}
+
+static void wait_for(struct scene *s, const int *count, int wanted_count)
+{
+	for (int i = 0; i < TURNS_MOST && *count < wanted_count; i++)
+		turns(s, 1);
+	assert_int_equal(*count, wanted_count);
+}
+
+static int set_up(void **state)
+{
+	struct scene *s = mem_zero(sizeof(*s));
+	socklen_t len = sizeof(s->at);
+	struct err err;
+
+	mem_init(&s->mem);
+	s->loop = loop_new(&s->mem, &err);
+	assert_non_null(s->loop);
+	deadline_init(&s->stop, stop);
+	s->http = http_new(s->loop, &ops, s);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	s->at.sin_family = AF_INET;
+	s->at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(bind(fd, (struct sockaddr *)&s->at, sizeof(s->at)), 0);
+	assert_int_equal(listen(fd, 2 * HTTP_CONNECTIONS_MOST), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&s->at, &len), 0);
+	assert_int_equal(http_listen(s->http, fd, NULL, &err), 0);
+	*state = s;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct scene *s = *state;
+
+	http_free(&s->http);
+	deadline_clear(s->loop, &s->stop);
+	loop_free(&s->loop);
+	mem_free(s);
+	return 0;
+}
+
+/* ---- callers ---- */
+
+static int call(const struct scene *s)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	assert_int_equal(
+	    connect(fd, (const struct sockaddr *)&s->at, sizeof(s->at)), 0);
+	assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+	return fd;
+}
+
+static void say(int fd, const char *text)
+{
+	assert_int_equal(
+	    send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+}
+
+#define REQUEST "GET /x?y HTTP/1.1\r\nHost: h\r\n\r\n"
+
+/* Takes what has come; false: the connection has ended. */
+static bool is_open(int fd)
+{
+	char bytes[4096];
+	ssize_t got;
+
+	while ((got = recv(fd, bytes, sizeof(bytes), 0)) > 0)
+		continue;
+	return got < 0 && errno == EAGAIN;
+}
+
+static void wait_end(struct scene *s, int fd)
+{
+	bool is_there = true;
+
+	for (int i = 0; i < TURNS_MOST && (is_there = is_open(fd)); i++)
+		turns(s, 1);
+	assert_false(is_there);
+}
+
+static void test_answer(void **state)
+{
+	struct scene *s = *state;
+	int fd = call(s);
+	char text[512];
+
+	say(fd, REQUEST);
+	wait_for(s, &s->asked, 1);
+	turns(s, 5);
+	ssize_t len = recv(fd, text, sizeof(text) - 1, 0);
+	assert_true(len > 0);
+	text[len] = '\0';
+	assert_non_null(strstr(text, "HTTP/1.1 200 OK\r\n"));
+	assert_non_null(strstr(text, "\r\n\r\nhello"));
+	/* one request for each connection */
+	wait_end(s, fd);
+	close(fd);
+	assert_int_equal(s->gone, 0);
+}
+
+/* Ten seconds for a request, also if it comes byte by byte. */
+static void test_slow_head(void **state)
+{
+	struct scene *s = *state;
+	int silent = call(s), slow = call(s);
+
+	turns(s, 5);
+	say(slow, "GET / HTTP/1.1\r\nX: ");
+	for (int i = 0; i < 9; i++) {
+		pass(s, 1);
+		say(slow, "x");
+	}
+	assert_true(is_open(silent) && is_open(slow));
+	pass(s, 2);
+	wait_end(s, silent);
+	wait_end(s, slow);
+	assert_int_equal(s->asked, 0);
+	close(silent);
+	close(slow);
+}
+
+/* A minute for an answer: the peer is sent away, and an answer that comes later is
+ * nobody's ... */
+static void test_slow_answer(void **state)
+{
+	struct scene *s = *state;
+	int fd = call(s);
+
+	s->is_slow = true;
+	say(fd, REQUEST);
+	wait_for(s, &s->asked, 1);
+	assert_string_equal(http_path(s->request), "/x");
+	pass(s, 58);
+	assert_true(is_open(fd));
+	pass(s, 4);
+	wait_end(s, fd);
+	if (s->request)
+		http_answer(s->request, 200, "text/plain", NULL, "late");
+	turns(s, 5);
+	close(fd);
+}
+
+/* ... and one that its reader does not take ends. */
+static void test_slow_reader(void **state)
+{
+	struct scene *s = *state;
+	int fd = call(s);
+
+	s->is_large = true;
+	say(fd, REQUEST);
+	wait_for(s, &s->asked, 1);
+	pass(s, 58);
+	assert_int_equal(s->gone, 0);
+	pass(s, 4);
+	wait_for(s, &s->gone, 1);
+	close(fd);
+}
+
+static void test_reader_leaves(void **state)
+{
+	struct scene *s = *state;
+	int fd = call(s);
+
+	s->is_large = true;
+	say(fd, REQUEST);
+	wait_for(s, &s->asked, 1);
+	close(fd);
+	wait_for(s, &s->gone, 1);
+}
+
+/* Those beyond the limit wait until there is room. */
+static void test_full(void **state)
+{
+	int fds[HTTP_CONNECTIONS_MOST], next;
+	struct scene *s = *state;
+
+	for (int i = 0; i < HTTP_CONNECTIONS_MOST; i++) {
+		fds[i] = call(s);
+		turns(s, 2);
+	}
+	next = call(s);
+	say(next, REQUEST);
+	turns(s, 20);
+	assert_int_equal(s->asked, 0);
+	assert_true(is_open(next));
+	close(fds[0]);
+	pass(s, 1);
+	wait_for(s, &s->asked, 1);
+	for (int i = 1; i < HTTP_CONNECTIONS_MOST; i++) {
+		assert_true(is_open(fds[i]));
+		close(fds[i]);
+	}
+	close(next);
+}
+
+/* Silent ones do not keep others out for longer than a request may take. */
+static void test_full_of_silent_ones(void **state)
+{
+	int fds[HTTP_CONNECTIONS_MOST], next;
+	struct scene *s = *state;
+
+	for (int i = 0; i < HTTP_CONNECTIONS_MOST; i++)
+		fds[i] = call(s);
+	turns(s, 5);
+	next = call(s);
+	say(next, REQUEST);
+	pass(s, 11);
+	wait_for(s, &s->asked, 1);
+	for (int i = 0; i < HTTP_CONNECTIONS_MOST; i++) {
+		wait_end(s, fds[i]);
+		close(fds[i]);
+	}
+	close(next);
+}
+
+/* A crowd that comes at once is served to the last one. */
+static void test_crowd(void **state)
+{
+	enum { CROWD = HTTP_CONNECTIONS_MOST + 8 };
+	struct scene *s = *state;
+	int fds[CROWD];
+
+	for (int i = 0; i < CROWD; i++) {
+		fds[i] = call(s);
+		say(fds[i], REQUEST);
+	}
+	for (int i = 0; i < CROWD && s->asked < CROWD; i++)
+		pass(s, 1);
+	wait_for(s, &s->asked, CROWD);
+	for (int i = 0; i < CROWD; i++) {
+		wait_end(s, fds[i]);
+		close(fds[i]);
+	}
+}
+
+static void test_long_requests(void **state)
+{
+	struct scene *s = *state;
+	char text[10000];
+	int fd = call(s);
+
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	memcpy(text, "GET /", 5);
+	say(fd, text);
+	wait_end(s, fd);
+	close(fd);
+	fd = call(s);
+	say(fd, "POST / HTTP/1.1\r\nContent-Length: 2000\r\n\r\n");
+	text[2000] = '\0';
+	say(fd, text);
+	wait_end(s, fd);
+	close(fd);
+	assert_int_equal(s->asked, 0);
+}
+
+#define SCENE_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    SCENE_TEST(test_answer),
+	    SCENE_TEST(test_slow_head),
+	    SCENE_TEST(test_slow_answer),
+	    SCENE_TEST(test_slow_reader),
+	    SCENE_TEST(test_reader_leaves),
+	    SCENE_TEST(test_full),
+	    SCENE_TEST(test_full_of_silent_ones),
+	    SCENE_TEST(test_crowd),
+	    SCENE_TEST(test_long_requests),
+	};
+
+	/* as the program does */
+	(void)signal(SIGPIPE, SIG_IGN);
+	return cmocka_run_group_tests_name("http", tests, NULL, NULL);
+}
