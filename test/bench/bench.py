@@ -15,8 +15,10 @@ import re
 import shlex
 import signal
 import sys
+import time
 
 import calls
+import crew
 import report
 import scenarios
 import subjects
@@ -58,6 +60,9 @@ def add_what(add):
         help="the pooler to compare with, or `none`; default %(default)s")
     add("--engines", action="store_true",
         help="the pooler of interest with io_engine = epoll, and with io_engine = io_uring")
+    add("--workers", action="store_true",
+        help="only the pooler of interest, with 1, 2, 4 and 8 workers, which are compared with one; "
+             "without --scenario, the scenarios that are about workers")
     add("--opponents", choices=("some", "all", "none"), default="some",
         help="haproxy, bare relays and direct connections: where scenarios ask for them, "
              "wherever they can, or nowhere (%(default)s)")
@@ -125,6 +130,8 @@ def parse_options(arguments):
         make_quick(options)
     if options.targets:
         options.engines = options.syscalls = True
+    if options.workers and (options.targets or options.engines):
+        parser.error("--workers does not go with --targets or --engines")
     if options.sampling > 1:
         parser.error("--sampling is at most 1")
     options.command = "bench.py " + " ".join(shlex.quote(a) for a in arguments)
@@ -141,8 +148,10 @@ def make_quick(options):
 def pick(options):
     if options.scenario:
         return [s for s in scenarios.ALL if s.name in options.scenario]
+    if options.workers:
+        return list(crew.ALL)
     if options.targets:
-        return [s for s in scenarios.ALL if s.name in targets.SCENARIOS]
+        return [s for s in scenarios.ALL if s.name in targets.ENGINE_AIMS.scenarios()]
     return [s for s in scenarios.ALL if s.main or options.all]
 
 
@@ -151,13 +160,16 @@ class Bench:
 
     def __init__(self, options, machine):
         self.options, self.machine = options, machine
-        self.postgres = self.canned = self.canned_path = self.counter = None
+        self.postgres = self.canned_path = self.counter = None
+        self.canned = {}
         self.scenarios = pick(options)
         self.subjects, self.results = [], {}
 
     def prepare(self):
         options = self.options
         self.fit_descriptors()
+        if options.workers:
+            options.against = options.opponents = "none"
         if options.against != "none" and not os.path.exists(options.against):
             note("the reference is left out: no %s" % options.against)
             options.against = "none"
@@ -181,10 +193,11 @@ class Bench:
             self.postgres = Postgres(self.machine, max_connections=self.options.clients + 200)
         return self.postgres
 
-    def need_canned(self):
-        if not self.canned:
-            self.canned = Canned(self.machine, self.canned_program())
-        return self.canned
+    def need_canned(self, delay=0):
+        """Returns the server of canned answers that waits so many milliseconds before each."""
+        if delay not in self.canned:
+            self.canned[delay] = Canned(self.machine, self.canned_program(), delay)
+        return self.canned[delay]
 
     def canned_program(self):
         if not self.canned_path:
@@ -199,7 +212,7 @@ class Bench:
         running = subject.start(self, scenario)
         try:
             return work(self, running, self.options)
-        except (Trouble, OSError, ProcessLookupError) as trouble:
+        except (Trouble, OSError) as trouble:
             running.check()
             raise Trouble(str(trouble) or type(trouble).__name__) from None
         finally:
@@ -210,6 +223,7 @@ class Bench:
         result = {"about": scenario.about, "metrics": scenario.metrics,
                   "rounds": {subject.name: [] for subject in taking_part}}
         self.results[scenario.name] = result
+        start = time.monotonic()
         for turn in range(self.options.rounds):
             for subject in taking_part:
                 row = self.with_subject(scenario, subject, scenario.measure)
@@ -218,11 +232,11 @@ class Bench:
                     scenario.name, turn + 1, self.options.rounds, subject.name,
                     ", ".join("%s %s" % (title, report.number(row.get(key)))
                               for key, title in scenario.metrics)))
-        result["ratios"] = report.ratios(result)
         if self.counter and scenario.is_loaded:
             result["calls"] = {
                 subject.name: self.with_subject(scenario, subject, scenario.count_calls)
                 for subject in taking_part if subject.name != "direct"}
+        note("%s took %.0f s" % (scenario.name, time.monotonic() - start))
 
     def run_all(self):
         """Runs every scenario and returns the failures. A failed scenario does not stop the
@@ -239,18 +253,23 @@ class Bench:
 
     def figures(self):
         options = self.options
-        taken = {name for result in self.results.values() for name in result["rounds"]}
+        other = crew.name_of(1) if options.workers else report.REFERENCE
+        measured = {name: result for name, result in self.results.items()
+                    if "trouble" in result or any(result["rounds"].values())}
+        for result in measured.values():
+            result["ratios"] = report.ratios(result, other)
+        taken = {name for result in measured.values() for name in result["rounds"]}
         return {
             "machine": {"processor": processor(), "processors": os.cpu_count(),
                         "kernel": platform.release(), "date": datetime.date.today().isoformat(),
-                        "postgres": self.postgres.version() if self.postgres else "-"},
+                        "postgres": self.postgres.version if self.postgres else "-"},
             "options": {"rounds": options.rounds, "seconds": options.seconds,
                         "clients": options.clients, "servers": SERVERS, "unix": options.unix,
-                        "canned": options.canned,
+                        "canned": options.canned, "workers": options.workers,
                         "command": options.command},
             "subjects": {s.name: {"about": s.about, "settings": s.settings}
                          for s in self.subjects if s.name in taken},
-            "scenarios": self.results}
+            "scenarios": measured}
 
 
 def processor():
@@ -267,20 +286,30 @@ def show(figures, options):
         else:
             with open(options.json, "w") as out:
                 out.write(text)
+    aims = targets.of(figures)
     if options.write_doc:
         report.write_into(options.write_doc, report.markdown(
-            figures, (targets.TITLES, targets.rows(figures))))
+            figures, (aims.titles(), aims.rows(figures))), aims.mark)
     if options.json != "-":
         lines = report.heading(figures) + report.table(figures) + report.calls_table(figures)
-        print("\n".join(lines + (targets.table(figures) if options.targets else [])))
+        print("\n".join(lines + (
+            aims.table(figures) if options.targets or figures["options"].get("workers") else [])))
 
 
 def note(text):
     print(text, file=sys.stderr, flush=True)
 
 
-def interrupted(_signal, _frame):
-    sys.exit(130)
+class Interrupted(BaseException):
+    """A signal asks for the end. What was measured until then is shown."""
+
+    def __init__(self, number):
+        super().__init__(signal.Signals(number).name)
+        self.status = 128 + number
+
+
+def interrupted(number, _frame):
+    raise Interrupted(number)
 
 
 def measure(options):
@@ -288,9 +317,13 @@ def measure(options):
     try:
         bench = Bench(options, machine)
         bench.prepare()
-        failures = bench.run_all()
+        try:
+            status = 1 if bench.run_all() else 0
+        except Interrupted as end:
+            note("%s: these are the rounds that were complete" % end)
+            status = end.status
         show(bench.figures(), options)
-        return 1 if failures else 0
+        return status
     finally:
         machine.close()
 
@@ -310,6 +343,8 @@ def main(arguments):
     except (Trouble, ValueError, OSError) as trouble:
         note("bench: %s" % trouble)
         return 2
+    except Interrupted as end:
+        return end.status
 
 
 if __name__ == "__main__":

@@ -129,6 +129,26 @@ class Peer:
         self.sock.close()
 
 
+def column_names(body):
+    """Returns the names in a RowDescription."""
+    found, at = [], 2
+    for _ in range(struct.unpack_from("!h", body)[0]):
+        end = body.index(b"\0", at)
+        found.append(body[at:end].decode())
+        at = end + 19
+    return found
+
+
+def column_values(body):
+    """Returns the texts in a DataRow, None for NULL."""
+    found, at = [], 2
+    for _ in range(struct.unpack_from("!h", body)[0]):
+        size = struct.unpack_from("!i", body, at)[0]
+        found.append(None if size < 0 else body[at + 4:at + 4 + size].decode())
+        at += 4 + max(0, size)
+    return found
+
+
 class Blocking:
     """One client on a connected socket, which blocks until each answer arrives."""
 
@@ -152,6 +172,31 @@ class Blocking:
         answer = self.say(message(b"Q", text.encode() + b"\0"))
         if answer.startswith(b"E"):
             raise Trouble("%s: %s" % (text, answer.replace(b"\0", b" ").decode(errors="replace")))
+
+    def rows(self, text):
+        """Runs one command of the console and returns its rows: a list of {column: value}."""
+        self.sock.sendall(message(b"Q", text.encode() + b"\0"))
+        names, rows = [], []
+        while True:
+            kind = self.take(1)
+            body = self.take(struct.unpack("!i", self.take(4))[0] - 4)
+            if kind == b"T":
+                names = column_names(body)
+            elif kind == b"D":
+                rows.append(dict(zip(names, column_values(body))))
+            elif kind == b"E":
+                raise Trouble("%s: %s" % (text, body.replace(b"\0", b" ").decode(errors="replace")))
+            elif kind == b"Z":
+                return rows
+
+    def take(self, count):
+        found = b""
+        while len(found) < count:
+            more = self.sock.recv(count - len(found))
+            if not more:
+                raise Trouble("the pooler closed a connection")
+            found += more
+        return found
 
     def prepare(self, numbers):
         """Prepares named statements, each with a different text."""

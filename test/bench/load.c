@@ -5,7 +5,11 @@
  *   - --active requests at a time; after each answer the client that was idle longest
  *     sends the next request, so that all clients take turns; or
  *   - --rate requests per second at random moments, whether earlier ones have been
- * answered or not. The latency then counts from the moment at which a request was due.
+ *     answered or not. The latency then counts from the moment at which a request was
+ *     due.
+ *
+ * With --every N only one client in N sends requests, and the others are idle: a pooler
+ * that gives new clients to its threads in turns has all the load on one thread.
  *
  * Prints one line of JSON. `load --help` lists the options.
  */
@@ -21,6 +25,7 @@
 #include "tool.h"
 
 #define MOST_CLIENTS   1000000
+#define MOST_GROUPS    64L
 #define LOGINS_AT_ONCE 64L
 #define EVENTS         512
 #define INPUT          (256 << 10)
@@ -38,9 +43,9 @@ enum kind {
 struct options {
 	const char *unix_dir, *user, *database, *query;
 	enum kind kind;
-	long port, clients, active, depth, rate, threads;
-	double seconds, warm;
-	pid_t watched;
+	long port, clients, active, depth, rate, threads, groups;
+	double seconds, warm, shift;
+	pid_t watched, server;
 	int is_reconnecting, is_holding, is_visiting;
 };
 
@@ -61,8 +66,13 @@ struct client {
 	struct client *next; /* in the queue of idle clients */
 };
 
+/* Idle clients, of which the first has been idle for longest. */
+struct rest {
+	struct client *first, *last;
+};
+
 struct counts {
-	uint64_t requests, buckets[BUCKETS], most, sum;
+	uint64_t requests, early, buckets[BUCKETS], most, sum;
 };
 
 /* The CPU time that a process has used so far, in microseconds. */
@@ -77,13 +87,14 @@ struct worker {
 	int poll;
 	struct client *clients;
 	long count, opened, ready, busy;
-	struct client *first_rest, *last_rest;
+	struct rest rests[MOST_GROUPS];
+	long group; /* of the clients that send requests now */
 	struct bytes preparation, request;
 	unsigned request_owed;
-	uint64_t next_due, begin, end, random;
+	uint64_t next_due, next_shift, begin, end, random;
 	int is_counting, is_over;
 	double gap; /* nanoseconds from one request to the next, on average */
-	struct cpu cpu_begin, cpu_end, own_begin, own_end;
+	struct cpu cpu_begin, cpu_end, own_begin, own_end, server_begin, server_end;
 	uint8_t *input;
 	struct counts counts;
 };
@@ -150,6 +161,7 @@ static void count_one(struct counts *c, uint64_t ns)
 static void add_counts(struct counts *to, const struct counts *c)
 {
 	to->requests += c->requests;
+	to->early += c->early;
 	to->sum += c->sum;
 	if (c->most > to->most)
 		to->most = c->most;
@@ -333,13 +345,15 @@ static void close_client(struct client *c)
 
 static void put_to_rest(struct worker *w, struct client *c)
 {
+	struct rest *rest = &w->rests[c->number % w->options->groups];
+
 	c->state = STATE_REST;
 	c->next = NULL;
-	if (w->last_rest)
-		w->last_rest->next = c;
+	if (rest->last)
+		rest->last->next = c;
 	else
-		w->first_rest = c;
-	w->last_rest = c;
+		rest->first = c;
+	rest->last = c;
 }
 
 static void ask(struct worker *w, struct client *c, uint64_t due)
@@ -353,11 +367,12 @@ static void ask(struct worker *w, struct client *c, uint64_t due)
 
 static void wake_one(struct worker *w, uint64_t due)
 {
-	struct client *c = w->first_rest;
+	struct rest *rest = &w->rests[w->group];
+	struct client *c = rest->first;
 
-	w->first_rest = c->next;
+	rest->first = c->next;
 	if (!c->next)
-		w->last_rest = NULL;
+		rest->last = NULL;
 	if (!w->options->is_reconnecting) {
 		ask(w, c, due);
 		return;
@@ -377,22 +392,35 @@ static uint64_t next_gap(struct worker *w)
 	return (uint64_t)(-log(part) * w->gap);
 }
 
+/* With --shift the next group of clients sends requests from now on. */
+static void shift_group(struct worker *w, uint64_t now)
+{
+	if (w->options->shift <= 0 || now < w->next_shift)
+		return;
+	if (w->next_shift)
+		w->group = (w->group + 1) % w->options->groups;
+	w->next_shift = now + (uint64_t)(w->options->shift * (double)NS);
+}
+
 /* Returns the nanoseconds until the next request; 0 means not to wait for one. */
 static uint64_t make_requests(struct worker *w)
 {
 	uint64_t now = now_ns();
+	const struct rest *rest;
 
+	shift_group(w, now);
+	rest = &w->rests[w->group];
 	if (!w->options->rate) {
 		long active = w->options->active / w->options->threads;
-		while (w->first_rest && w->busy < (active ? active : 1))
+		while (rest->first && w->busy < (active ? active : 1))
 			wake_one(w, now);
 		return 0;
 	}
-	while (w->first_rest && w->next_due <= now) {
+	while (rest->first && w->next_due <= now) {
 		wake_one(w, w->next_due);
 		w->next_due += next_gap(w);
 	}
-	return w->first_rest && w->next_due > now ? w->next_due - now : 0;
+	return rest->first && w->next_due > now ? w->next_due - now : 0;
 }
 
 static void request_is_over(struct worker *w, struct client *c)
@@ -402,6 +430,8 @@ static void request_is_over(struct worker *w, struct client *c)
 	w->busy--;
 	if (w->is_counting)
 		count_one(&w->counts, now > c->due ? now - c->due : 0);
+	else
+		w->counts.early++;
 	if (w->options->is_reconnecting || w->options->is_visiting)
 		close_client(c);
 	put_to_rest(w, c);
@@ -513,12 +543,16 @@ static void begin_counting(struct worker *w)
 	w->own_begin = cpu_of(getpid());
 	if (w->options->watched)
 		w->cpu_begin = cpu_of(w->options->watched);
+	if (w->options->server)
+		w->server_begin = cpu_of(w->options->server);
 }
 
 static void end_counting(struct worker *w)
 {
 	if (w->options->watched)
 		w->cpu_end = cpu_of(w->options->watched);
+	if (w->options->server)
+		w->server_end = cpu_of(w->options->server);
 	w->own_end = cpu_of(getpid());
 	w->end = now_ns();
 	w->is_over = 1;
@@ -606,13 +640,17 @@ static void print_result(const struct options *o, const struct worker *workers)
 		add_counts(&all, &workers[i].counts);
 	printf("{\"transactions\": %llu, \"tps\": %.1f, \"seconds\": %.3f, "
 	       "\"mean\": %.5f, \"p50\": %.5f, \"p99\": %.5f, \"p99.9\": %.5f, "
-	       "\"max\": %.5f, \"load_cpu\": %.3f",
+	       "\"max\": %.5f, \"early\": %llu, \"load_cpu\": %.3f",
 	    (unsigned long long)all.requests, (double)all.requests / seconds, seconds,
 	    (double)all.sum / (double)all.requests / 1e6, percentile(&all, 50),
 	    percentile(&all, 99), percentile(&all, 99.9), (double)all.most / 1e6,
+	    (unsigned long long)all.early,
 	    (w->own_end.all - w->own_begin.all) / (double)all.requests);
 	if (o->watched)
 		print_cpu(w, (double)all.requests);
+	if (o->server)
+		printf(", \"server_cpu\": %.3f",
+		    (w->server_end.all - w->server_begin.all) / (double)all.requests);
 	printf("}\n");
 }
 
@@ -684,11 +722,15 @@ static const char usage[] =
     "  --clients N       (32)\n"
     "  --active N        requests under way at once (all clients)\n"
     "  --rate N          requests per second, instead of --active\n"
+    "  --every N         only each Nth client sends requests (1)\n"
+    "  --shift S         after S seconds the clients next to them do so instead, and "
+    "so on\n"
     "  --seconds S       length of the load that counts (3)\n"
     "  --warm S          length of the load before it (0.3)\n"
     "  --threads N       the clients and the rate are divided among them (1)\n"
     "  --watch PID       tell the CPU time of this process per request, in "
     "microseconds\n"
+    "  --watch-server PID  likewise, of the process behind it\n"
     "  --reconnect       a new connection for each request\n"
     "  --hold            all log in, ask once and stay until standard input ends;\n"
     "                    `ready` is printed when they are there\n"
@@ -761,6 +803,15 @@ static void set_option(struct options *o, int c, const char *value)
 	case 'P':
 		o->watched = (pid_t)number_of(value, 1, 1 << 30);
 		break;
+	case 'e':
+		o->groups = number_of(value, 1, MOST_GROUPS);
+		break;
+	case 'S':
+		o->shift = seconds_of(value);
+		break;
+	case 'B':
+		o->server = (pid_t)number_of(value, 1, 1 << 30);
+		break;
 	case 'C':
 		o->is_reconnecting = 1;
 		break;
@@ -784,7 +835,8 @@ static const struct option long_options[] = {{"port", 1, NULL, 'p'},
     {"query", 1, NULL, 'q'}, {"kind", 1, NULL, 'k'}, {"depth", 1, NULL, 'D'},
     {"clients", 1, NULL, 'c'}, {"active", 1, NULL, 'a'}, {"rate", 1, NULL, 'r'},
     {"seconds", 1, NULL, 's'}, {"warm", 1, NULL, 'w'}, {"threads", 1, NULL, 't'},
-    {"watch", 1, NULL, 'P'}, {"reconnect", 0, NULL, 'C'}, {"hold", 0, NULL, 'H'},
+    {"watch", 1, NULL, 'P'}, {"watch-server", 1, NULL, 'B'},
+    {"every", 1, NULL, 'e'}, {"shift", 1, NULL, 'S'}, {"reconnect", 0, NULL, 'C'}, {"hold", 0, NULL, 'H'},
     {"visit", 0, NULL, 'V'}, {"help", 0, NULL, 'h'}, {NULL, 0, NULL, 0}};
 
 int main(int argc, char **argv)
@@ -795,6 +847,7 @@ int main(int argc, char **argv)
 	    .depth = 1,
 	    .clients = 32,
 	    .threads = 1,
+	    .groups = 1,
 	    .seconds = 3,
 	    .warm = 0.3};
 	int c;
@@ -809,6 +862,8 @@ int main(int argc, char **argv)
 		o.active = o.clients;
 	if (o.threads > o.clients)
 		o.threads = o.clients;
+	if (o.groups > o.clients || (o.groups > 1 && o.threads > 1))
+		die("--every needs as many clients, and one thread");
 	if (o.is_reconnecting + o.is_holding + o.is_visiting > 1)
 		die("only one of --reconnect, --hold and --visit");
 	signal(SIGPIPE, SIG_IGN);

@@ -207,6 +207,7 @@ class Postgres:
         self.psql("create database " + DATABASE, database="postgres")
         machine.run(self.program("pgbench"), "-i", "-q", "-h", HOST, "-p", str(self.port),
                     "-U", USER, DATABASE)
+        self.version = self.psql("show server_version")
 
     def program(self, name):
         return os.path.join(self.bin, name)
@@ -227,9 +228,6 @@ class Postgres:
         wanted = ["create role %s login" % name for name in names if name not in known]
         if wanted:
             self.psql("; ".join(wanted))
-
-    def version(self):
-        return self.psql("show server_version")
 
 
 class Process:
@@ -267,6 +265,14 @@ class Process:
             fields = stat.read().rpartition(")")[2].split()
         user, system = (int(field) / TICKS for field in fields[11:13])
         return time.clock_gettime(~self.pid << 3 | 2), user, system
+
+    def thread_cpu(self):
+        """Returns {thread: CPU time used so far in seconds} of the threads that exist."""
+        found, folder = {}, "/proc/%d/task" % self.pid
+        for thread in os.listdir(folder):
+            with open("%s/%s/schedstat" % (folder, thread)) as stat:
+                found[thread] = int(stat.read().split()[0]) / 1e9
+        return found
 
     def memory(self):
         """Returns the memory of the process in bytes (PSS: shared pages count in part)."""

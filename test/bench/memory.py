@@ -137,9 +137,9 @@ class Statements(Scenario):
 class Canned(Process):
     """The server of canned answers, which accepts every login for every database."""
 
-    def __init__(self, machine, program):
+    def __init__(self, machine, program, delay=0):
         port = free_port()
-        super().__init__(machine, "canned", [program, "--port", str(port)],
+        super().__init__(machine, "canned", [program, "--port", str(port), "--delay", str(delay)],
                          machine.fresh_path("canned.log"), port)
         self.wait_until_up()
 

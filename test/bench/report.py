@@ -1,7 +1,7 @@
 """From the figures of a run to tables. Figures are plain data, as they are written to JSON:
 
     machine     processor, processors, kernel, PostgreSQL, date
-    options     rounds, seconds, clients, servers, unix, command
+    options     rounds, seconds, clients, servers, unix, workers, command
     subjects    {name: {"about", "settings"}}, in the order of the turns
     scenarios   {name: {"about", "metrics": [[key, title]], "rounds": {subject: [row]},
                         "ratios": {subject: {key: [median, lowest, highest]}},
@@ -30,12 +30,12 @@ def ratio(result, subject, other, key):
     return (statistics.median(each), min(each), max(each)) if each else None
 
 
-def ratios(result):
-    """Returns {subject: {key: (median, lowest, highest)}} of the ratios to the reference."""
+def ratios(result, other):
+    """Returns {subject: {key: (median, lowest, highest)}} of the ratios to the other subject."""
     found = {}
     for subject in result["rounds"]:
-        if subject != REFERENCE:
-            each = {key: ratio(result, subject, REFERENCE, key) for key, _ in result["metrics"]}
+        if subject != other:
+            each = {key: ratio(result, subject, other, key) for key, _ in result["metrics"]}
             found[subject] = {key: value for key, value in each.items() if value}
     return found
 
@@ -115,7 +115,7 @@ def calls_table(figures):
 
 # ------------------------------------------------------------------ Markdown
 
-BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
+BEGIN, END = "<!-- %s: begin -->", "<!-- %s: end -->"
 KIND_COLUMNS = ("cpu", "tps", "p50", "p99", "p99.9")
 
 
@@ -174,13 +174,14 @@ def markdown(figures, targets):
     return parts
 
 
-def write_into(path, lines):
-    """Writes the lines between the two marks of a document."""
+def write_into(path, lines, mark):
+    """Writes the lines between the two lines of a document that have this mark."""
+    first, last = BEGIN % mark, END % mark
     with open(path) as document:
         text = document.read()
-    before, begin, rest = text.partition(BEGIN + "\n")
-    _, end, after = rest.partition(END)
+    before, begin, rest = text.partition(first + "\n")
+    _, end, after = rest.partition(last)
     if not begin or not end:
-        raise ValueError("%s has no lines %s and %s" % (path, BEGIN, END))
+        raise ValueError("%s has no lines %s and %s" % (path, first, last))
     with open(path, "w") as document:
         document.write(before + begin + "\n".join(lines) + "\n" + end + after)

@@ -2,6 +2,7 @@
 
 import signal
 
+import crew
 from felt import MANY, WAVE, HostDown, Reload, Show, Wave
 from loads import Copy, Crowd, Pgbench, Program, Storm
 from memory import POOLS, USERS, Idle, IdleTls, ManyPools, Pools, Statements, Users
@@ -56,4 +57,4 @@ ALL = (
     Reload("reload", "RELOAD of %d users and databases beside established clients" % MANY),
     Reload("user-list", "RELOAD of a changed list of 200,000 users beside established clients",
            users=200000, databases=0, is_ours_only=True),
-)
+) + crew.ALL

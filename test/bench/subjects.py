@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 
+import crew
 from machine import HOST, Pooler, Process, Trouble, free_port
 
 HAPROXY = """
@@ -126,11 +127,15 @@ def find_program(name):
 
 
 def poolers(options, machine):
-    """Returns the reference and the pooler under test: the latter once, or once per engine."""
+    """Returns the reference and the pooler under test: the latter once, or once per engine; or the
+    latter alone, once per number of workers."""
     both = dict(options.set_both)
     if options.unix:
         both["unix_socket_dir"] = machine.dir
     ours = dict(both, **dict(options.set))
+    if options.workers:
+        return [PoolerSubject(machine, crew.name_of(count), options.pooler,
+                              dict(ours, workers=count)) for count in (1, *crew.COUNTS)]
     found = []
     if options.against != "none":
         found.append(PoolerSubject(machine, "reference", options.against, both, True))

@@ -1,20 +1,36 @@
 """The performance targets of each engine, and how close the figures of a run come to them."""
 
+import crew
 import report
 
 ENGINES = ("epoll", "io_uring")
+SEVERAL = tuple(crew.name_of(count) for count in crew.COUNTS)
+FULL = 95  # If so many percent of the processors' time are used, more throughput is not possible.
 
 
 class Target:
-    """A target with an upper limit. `limits` has one value per engine, None where there is no
+    """A target with an upper limit. `limits` has one value per subject, None where there is no
     limit."""
+
+    limit_format = "%g"
 
     def __init__(self, title, scenario, limits, key="cpu"):
         self.title, self.scenario, self.key = title, scenario, key
-        self.limits = dict(zip(ENGINES, limits))
+        self.limits = limits
 
     def value(self, figures, subject):
         raise NotImplementedError
+
+    def is_reached(self, _figures, _subject, value, limit):
+        return value <= limit
+
+    def cells(self, figures, subject, limit):
+        """Returns the value, the limit, and whether it is reached, as texts."""
+        value = self.value(figures, subject)
+        reached = ""
+        if value is not None and limit is not None:
+            reached = "yes" if self.is_reached(figures, subject, value, limit) else "no"
+        return [report.number(value), "" if limit is None else self.limit_format % limit, reached]
 
 
 class Ratio(Target):
@@ -55,7 +71,23 @@ class Calls(Target):
         return sum(found.values()) if found else None
 
 
-ALL = (
+class RatioToOne(Ratio):
+    """The target for the ratio to one worker."""
+
+    other = crew.name_of(1)
+
+
+class Throughput(RatioToOne):
+    """The lowest ratio of throughput to one worker. It is also reached where the processors have no
+    time left."""
+
+    limit_format = "%g or more"
+
+    def is_reached(self, figures, subject, value, limit):
+        return value >= limit or report.median(figures, self.scenario, subject, "in_use") >= FULL
+
+
+OF_ENGINES = (
     Ratio("select 1", "select1", (0.78, 0.55)),
     Ratio("pgbench -S, simple protocol", "simple", (0.78, 0.55)),
     Ratio("pgbench -S, extended protocol", "extended", (0.80, 0.55)),
@@ -84,24 +116,57 @@ ALL = (
     Plain("p99 beside RELOAD of 200,000 users, to quiet", "user-list", (2, 2), "times"),
 )
 
-SCENARIOS = {target.scenario for target in ALL}
-TITLES = ["", *(title for engine in ENGINES for title in (engine, "at most", "reached"))]
+OF_WORKERS = (
+    Throughput("select 1, 32 clients: throughput, or the processors are in use", "scale",
+               (1.7, None, None), "tps"),
+    Throughput("select 1, 1,000 clients: throughput, or the processors are in use", "scale-1000",
+               (1.7, None, None), "tps"),
+    Plain("select 1, 32 clients: percent of the processors in use", "scale", (None,) * 3, "in_use"),
+    Plain("select 1, 1,000 clients: percent of the processors in use", "scale-1000", (None,) * 3,
+          "in_use"),
+    RatioToOne("select 1, 32 clients: CPU time", "scale", (1.1,) * 3),
+    RatioToOne("select 1, 32 clients, a server for each: CPU time", "scale-wide", (1.1,) * 3),
+    RatioToOne("select 1, 1,000 clients: CPU time", "scale-1000", (1.1,) * 3),
+    RatioToOne("all active clients at one worker: CPU time", "uneven", (None,) * 3),
+    RatioToOne("active clients at changing workers: CPU time", "wander", (None,) * 3),
+    RatioToOne("600 clients, 10 servers: longest wait", "fairness", (1.5,) * 3, "max"),
+    RatioToOne("600 clients, 10 servers: p99 of waits", "fairness", (1.5,) * 3, "p99"),
+    RatioToOne("servers rest elsewhere: longest wait", "elsewhere", (None,) * 3, "max"),
+    RatioToOne("servers rest elsewhere: p99.9 of waits", "elsewhere", (None,) * 3, "p99.9"),
+)
 
 
-def rows(figures):
-    """Returns the rows of the targets for which something was measured."""
-    for target in ALL:
-        cells = []
-        for engine in ENGINES:
-            value, limit = target.value(figures, engine), target.limits[engine]
-            reached = "" if value is None or limit is None else "yes" if value <= limit else "no"
-            cells += [report.number(value), "" if limit is None else "%g" % limit, reached]
-        if any(cell not in ("-", "") for cell in cells[::3]):
-            yield [target.title] + cells
+class Aims:
+    """A table of targets. `mark` names the place of its figures in a document."""
+
+    def __init__(self, title, mark, subjects, targets):
+        self.title, self.mark, self.subjects, self.targets = title, mark, subjects, targets
+
+    def scenarios(self):
+        return {target.scenario for target in self.targets}
+
+    def titles(self):
+        return ["", *(title for subject in self.subjects for title in (subject, "aim", "reached"))]
+
+    def rows(self, figures):
+        """Returns the rows of the targets for which something was measured."""
+        for target in self.targets:
+            cells = [cell for subject, limit in zip(self.subjects, target.limits)
+                     for cell in target.cells(figures, subject, limit)]
+            if any(cell not in ("-", "") for cell in cells[::3]):
+                yield [target.title] + cells
+
+    def table(self, figures):
+        lines = ["", "%-78s" % self.title + "".join("%12s" % each for each in self.titles()[1:])]
+        return lines + ["%-78s" % row[0] + "".join("%12s" % cell for cell in row[1:])
+                        for row in self.rows(figures)]
 
 
-def table(figures):
-    lines = ["", "%-78s" % "targets (ratios of CPU time to the reference unless said)" + "".join(
-        "%9s" % title for title in TITLES[1:])]
-    return lines + ["%-78s" % row[0] + "".join("%9s" % cell for cell in row[1:])
-                    for row in rows(figures)]
+ENGINE_AIMS = Aims("targets (ratios of CPU time to the reference unless said; an aim is a limit)",
+                   "figures", ENGINES, OF_ENGINES)
+WORKER_AIMS = Aims("targets (ratios to one worker, or percent)", "workers", SEVERAL, OF_WORKERS)
+
+
+def of(figures):
+    """Returns the targets for the kind of run that the figures are from."""
+    return WORKER_AIMS if figures["options"].get("workers") else ENGINE_AIMS

@@ -3,10 +3,13 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 
 import pytest
+
+import waiting
 
 TOP = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
 BENCH = os.path.join(TOP, "test/bench/bench.py")
@@ -14,20 +17,29 @@ SCENARIOS = ("pipeline", "crowd", "idle", "show")
 
 
 @pytest.fixture
-def bench(request):
-    """Runs the benchmark with these arguments and returns its output."""
+def command(request):
+    """The command that runs the benchmark."""
     pooler = os.path.abspath(request.config.getoption("--pooler"))
     if not os.path.exists(os.path.join(os.path.dirname(pooler), "test/bench/load")):
         pytest.skip("the programs of the benchmark are not built: make bench-programs")
+    engine = os.environ.get("POOLER_IO_ENGINE") or "auto"
+    return [sys.executable, BENCH, "--pooler", pooler, "--set", "io_engine=" + engine]
 
+
+@pytest.fixture
+def bench(command):
+    """Runs the benchmark with these arguments and returns its output."""
     def run(*arguments):
-        engine = os.environ.get("POOLER_IO_ENGINE") or "auto"
-        done = subprocess.run(
-            [sys.executable, BENCH, "--pooler", pooler, "--set", "io_engine=" + engine, *arguments],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300, check=False)
+        done = subprocess.run([*command, *arguments], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
     return run
+
+
+def text_of(path):
+    with open(path) as file:
+        return file.read()
 
 
 def test_scenarios_of_the_benchmark_work(bench, tmp_path):
@@ -49,3 +61,35 @@ def test_scenarios_of_the_benchmark_work(bench, tmp_path):
     bench("--from", found, "--write-doc", document)
     with open(document) as written:
         assert written.read() == text
+
+
+def test_an_interrupted_benchmark_keeps_what_it_has(command, tmp_path):
+    """The rounds that are complete when SIGINT arrives are shown and written."""
+    found, notes = str(tmp_path / "figures.json"), str(tmp_path / "notes")
+    with open(notes, "wb") as err, subprocess.Popen(
+            [*command, "--canned", "--against", "none", "--opponents", "none", "--scenario",
+             "pipeline", "--scenario", "one", "--rounds", "10000", "--seconds", "0.1", "--json", found],
+            stdout=subprocess.PIPE, stderr=err, text=True) as process:
+        waiting.wait_for(lambda: "pipeline 2/10000" in text_of(notes) or process.poll() is not None)
+        process.send_signal(signal.SIGINT)
+        table = process.communicate(timeout=60)[0]
+    assert process.returncode == 130, text_of(notes)
+    assert "pipeline    pooler" in table
+    with open(found) as figures:
+        scenarios = json.load(figures)["scenarios"]
+    assert list(scenarios) == ["pipeline"] and len(scenarios["pipeline"]["rounds"]["pooler"]) >= 2
+
+
+def test_workers_are_compared_with_one(bench, tmp_path):
+    """The figures of several workers are ratios to one, and have a table of aims of their own."""
+    found = str(tmp_path / "figures.json")
+    bench("--workers", "--scenario", "elsewhere", "--rounds", "1", "--seconds", "0.1", "--json",
+          found)
+    with open(found) as figures:
+        result = json.load(figures)["scenarios"]["elsewhere"]
+    assert [row[0]["busiest"] > 0 for row in result["rounds"].values()] == [True] * 4
+    assert set(result["ratios"]) == {"2 workers", "4 workers", "8 workers"}
+    assert result["rounds"]["1 worker"][0]["handed"] == 0 < result["rounds"]["8 workers"][0]["handed"]
+    document = shutil.copy(os.path.join(TOP, "doc/performance.md"), str(tmp_path))
+    assert "servers rest elsewhere: longest wait" in bench("--from", found, "--write-doc", document)
+    assert "| servers rest elsewhere: longest wait |" in text_of(document)
