@@ -88,6 +88,9 @@ def add_how(add):
         help="clients of the scenarios crowd and show (%(default)s)")
     add("--many-pools", type=positive(int), default=100000,
         help="of the scenario of that name (%(default)s)")
+    add("--reference-pools", type=positive(int), default=5000,
+        help="those of the reference in that scenario, if its cost per pool grows with their number "
+             "(%(default)s)")
     add("--felt-seconds", type=positive(float), default=4,
         help="length of each part of show, reload and user-list (%(default)s)")
     add("--sampling", type=positive(float), default=0.25, metavar="PART",
@@ -142,7 +145,8 @@ def make_quick(options):
     options.rounds = 1
     options.seconds = options.felt_seconds = 0.3
     options.idle_clients = min(options.idle_clients, 500)
-    options.tls_clients, options.crowd, options.many_pools = 50, 300, 1000
+    options.tls_clients, options.crowd = 50, 300
+    options.many_pools = options.reference_pools = 1000
 
 
 def pick(options):
@@ -224,12 +228,13 @@ class Bench:
                   "rounds": {subject.name: [] for subject in taking_part}}
         self.results[scenario.name] = result
         start = time.monotonic()
-        for turn in range(self.options.rounds):
+        rounds = min(self.options.rounds, scenario.most_rounds or self.options.rounds)
+        for turn in range(rounds):
             for subject in taking_part:
                 row = self.with_subject(scenario, subject, scenario.measure)
                 result["rounds"][subject.name].append(row)
                 note("%s %d/%d %s: %s" % (
-                    scenario.name, turn + 1, self.options.rounds, subject.name,
+                    scenario.name, turn + 1, rounds, subject.name,
                     ", ".join("%s %s" % (title, report.number(row.get(key)))
                               for key, title in scenario.metrics)))
         if self.counter and scenario.is_loaded:
@@ -291,7 +296,8 @@ def show(figures, options):
         report.write_into(options.write_doc, report.markdown(
             figures, (aims.titles(), aims.rows(figures))), aims.mark)
     if options.json != "-":
-        lines = report.heading(figures) + report.table(figures) + report.calls_table(figures)
+        lines = report.heading(figures) + report.table(figures) + report.nearest_table(figures)
+        lines += report.calls_table(figures)
         print("\n".join(lines + (
             aims.table(figures) if options.targets or figures["options"].get("workers") else [])))
 

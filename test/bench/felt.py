@@ -61,6 +61,7 @@ class Felt(Scenario):
 
     metrics = (("quiet", "p99 quiet"), ("during", "p99 beside"), ("times", "times"),
                ("max", "max ms"), ("cpu_ms", "cpu ms/piece"), ("took", "took ms"))
+    most_rounds = 3
 
     def steady(self, bench, subject, options):
         return run_load(bench, "--port", subject.port, "--rate", RATE, "--seconds",

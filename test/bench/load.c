@@ -835,8 +835,8 @@ static const struct option long_options[] = {{"port", 1, NULL, 'p'},
     {"query", 1, NULL, 'q'}, {"kind", 1, NULL, 'k'}, {"depth", 1, NULL, 'D'},
     {"clients", 1, NULL, 'c'}, {"active", 1, NULL, 'a'}, {"rate", 1, NULL, 'r'},
     {"seconds", 1, NULL, 's'}, {"warm", 1, NULL, 'w'}, {"threads", 1, NULL, 't'},
-    {"watch", 1, NULL, 'P'}, {"watch-server", 1, NULL, 'B'},
-    {"every", 1, NULL, 'e'}, {"shift", 1, NULL, 'S'}, {"reconnect", 0, NULL, 'C'}, {"hold", 0, NULL, 'H'},
+    {"watch", 1, NULL, 'P'}, {"watch-server", 1, NULL, 'B'}, {"every", 1, NULL, 'e'},
+    {"shift", 1, NULL, 'S'}, {"reconnect", 0, NULL, 'C'}, {"hold", 0, NULL, 'H'},
     {"visit", 0, NULL, 'V'}, {"help", 0, NULL, 'h'}, {NULL, 0, NULL, 0}};
 
 int main(int argc, char **argv)

@@ -151,6 +151,7 @@ class ManyPools(Scenario):
 
     metrics = (("memory", "bytes/pool"), ("login_cpu", "cpu us/visit"), ("quiet", "p99 before"),
                ("during", "p99 after"), ("times", "times"), ("idle_cpu", "idle cpu ms/s"))
+    most_rounds = 2
 
     def server(self, bench):
         return bench.need_canned()
@@ -168,6 +169,8 @@ class ManyPools(Scenario):
 
     def measure(self, bench, subject, options):
         count = options.many_pools
+        if subject.name == "reference":
+            count = min(count, options.reference_pools)
         quiet = self.steady(bench, subject, options)["p99"]
         memory, before = subject.memory(), subject.cpu()
         bench.machine.run(bench.load_program, "--port", str(subject.port), "--clients", str(count),

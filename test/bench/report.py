@@ -155,6 +155,30 @@ def calls_rows(figures):
                    ", ".join(most_often(calls))]
 
 
+NEAREST = {"epoll": ("relay_epoll", "relay_login", "haproxy"),
+           "io_uring": ("relay_uring", "relay_login", "haproxy")}
+NEAREST_TITLES = ["", "engine", "compared with", "CPU ratio to it", "its ratio to the reference"]
+
+
+def nearest_rows(figures):
+    """Returns how close each engine comes to what does least in its place."""
+    for name, result in figures["scenarios"].items():
+        first = result["about"]
+        for engine, others in NEAREST.items():
+            for other in others:
+                found = ratio(result, engine, other, "cpu")
+                if found:
+                    theirs = ratio(result, other, REFERENCE, "cpu")
+                    yield [first, engine, other, "%.2f (%.2f-%.2f)" % found,
+                           "%.2f (%.2f-%.2f)" % theirs if theirs else ""]
+                    first = ""
+
+
+def nearest_table(figures):
+    rows = [NEAREST_TITLES, *nearest_rows(figures)]
+    return [""] + ["%-52s %-10s%-14s%-20s%s" % tuple(row) for row in rows] if rows[1:] else []
+
+
 def markdown(figures, targets):
     """Returns the lines of the Markdown report. `targets` gives the titles and rows of the table of
     targets."""
@@ -165,6 +189,8 @@ def markdown(figures, targets):
             ("Under load: CPU time per transaction (COPY: per MB) in microseconds, throughput, "
              "latency in milliseconds, and the ratio of CPU time to the reference with its range",
              ["", "", "CPU us", "tx/s", "p50", "p99", "p99.9", "CPU ratio"], load_rows(figures)),
+            ("How close each engine comes to relays, which do less than a pooler", NEAREST_TITLES,
+             nearest_rows(figures)),
             ("At rest, and beside something big", ["", "", ""], other_rows(figures)),
             ("System calls per transaction, logins included", ["", "", "all", "most often"],
              calls_rows(figures))):

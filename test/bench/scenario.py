@@ -49,6 +49,7 @@ def secured(machine):
 class Scenario:
     entry = ""  # Options that are added to the database's connection string.
     metrics = ()  # A list of (key of a row, title of its column).
+    most_rounds = None  # A limit of rounds for a scenario that takes long.
     main = False  # Whether the scenario runs when none is chosen on the command line.
     # Whether relays and a direct connection to PostgreSQL can run this scenario, too.
     is_plain = False

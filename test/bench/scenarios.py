@@ -11,7 +11,8 @@ from scenario import MEGABYTE
 LARGE = "select repeat('x', %d) from generate_series(1, 10);\n" % MEGABYTE
 MANY_ROWS = "select n, repeat('x', 90) from generate_series(1, 100000) n;\n"
 ROWS_OF_1K = "select repeat('x', 1000) from generate_series(1, 20000);\n"
-ALL_OPPONENTS = ("direct", "haproxy", "relay_epoll", "relay_uring")
+RELAYS = ("haproxy", "relay_epoll", "relay_uring")
+ALL_OPPONENTS = ("direct", *RELAYS)
 
 ALL = (
     Pgbench("select1", "select 1, simple protocol", [], script="select 1;\n", main=True,
@@ -25,12 +26,14 @@ ALL = (
     Program("pipeline", "10 queries per flush, extended protocol",
             lambda o: ("--kind", "extended", "--depth", 10), main=True),
     Program("one", "select 1, one client", lambda o: (), client_count=lambda o: 1, main=True,
-            opponents=("direct",)),
-    Program("fixed", "select 1 at a fixed 8,000 per second", lambda o: ("--rate", 8000), main=True),
+            opponents=ALL_OPPONENTS),
+    Program("fixed", "select 1 at a fixed 8,000 per second", lambda o: ("--rate", 8000), main=True,
+            opponents=RELAYS),
     Pgbench("secured", "select 1 inside TLS", [], script="select 1;\n", is_secured=True, main=True),
     Pgbench("secured-c", "short connections (pgbench -S -C) inside TLS", ["-S", "-C"],
             is_secured=True, main=True),
-    Pgbench("trust-c", "short connections, trust", ["-S", "-C"], main=True),
+    Pgbench("trust-c", "short connections, trust", ["-S", "-C"], main=True,
+            opponents=("haproxy", "relay_login")),
     Pgbench("md5-c", "short connections, md5", ["-S", "-C"], auth="md5", main=True),
     Pgbench("scram-c", "short connections, SCRAM secret in the user list", ["-S", "-C"],
             auth="scram-sha-256", main=True),
@@ -49,7 +52,8 @@ ALL = (
     Users("users", "%d users in the user list: memory" % USERS),
     Pools("pools", "%d pools in which nothing happens any more: memory" % POOLS),
     Statements("statements", "prepared statements in transaction mode: memory"),
-    ManyPools("many-pools", "100,000 idle pools (--many-pools) of unconfigured databases"),
+    ManyPools("many-pools", "100,000 idle pools of unconfigured databases (--many-pools; reference: "
+              "5,000, --reference-pools)"),
     Show("show", "SHOW CLIENTS on 10,000 (--crowd) beside established clients"),
     HostDown("host-dead", "one of two hosts refuses connections", signal.SIGKILL),
     HostDown("host-silent", "one of two hosts accepts connections and says nothing",

@@ -97,6 +97,14 @@ class Relay(Subject):
         return process
 
 
+class LoginRelay(Relay):
+    """The smallest pooler. It is worth a comparison only where clients connect anew."""
+
+    def fits(self, scenario, options):
+        return (self.name in scenario.opponents and super().fits(scenario, options)
+                and scenario.count(options) < LENT)
+
+
 class Direct(Subject):
     """A direct connection to the server."""
 
@@ -118,8 +126,11 @@ class Direct(Subject):
         return self.Nothing(bench.server_port(scenario))
 
 
-RELAYS = (("relay_epoll", "the smallest relay on epoll"),
-          ("relay_uring", "the smallest relay on io_uring"))
+LENT = 64  # The number of server connections that relay_login lends.
+RELAYS = ((Relay, "relay_epoll", "the smallest relay on epoll"),
+          (Relay, "relay_uring", "the smallest relay on io_uring"),
+          (LoginRelay, "relay_login", "the smallest pooler on epoll: it welcomes a client and lends "
+           "it a connection"))
 
 
 def find_program(name):
@@ -155,10 +166,10 @@ def opponents(options, machine, note):
         found.append(Haproxy(haproxy))
     else:
         note("haproxy is left out: it is not installed")
-    for name, about in RELAYS:
+    for kind, name, about in RELAYS:
         path = os.path.join(options.programs, name)
         try:
-            found.append(Relay(machine, name, about, path))
+            found.append(kind(machine, name, about, path))
         except Trouble as trouble:
             note("%s is left out: %s" % (name, trouble))
     return found
