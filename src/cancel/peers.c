@@ -22,6 +22,8 @@ enum { WAITING_MAX = 1000 };
 enum { RETRY_US = 50000 };
 
 /* Where the key says which process made it, and how often it may still be passed on. */
+#define PEER_UNKNOWN "could not find peer to forward request to"
+
 enum { KEY_PEER_LOW = 1, KEY_PEER_HIGH = 2, KEY_TTL = 7, KEY_TTL_MASK = 3 };
 
 struct peer {
@@ -376,7 +378,7 @@ static void peer_work(struct later *l)
 		struct peer_errand *errand =
 		    container_of(node, struct peer_errand, node);
 		if (!config)
-			errand_finish(errand, "cancel request for unknown peer");
+			errand_finish(errand, PEER_UNKNOWN);
 		else if (peer->active.count < peer_room(peer->site, config))
 			errand_launch(errand, config);
 		else
@@ -435,10 +437,13 @@ void peers_forward(struct client *carrier, const uint8_t *key, size_t len)
 	struct site *site = carrier->conn.site;
 	int id = key_peer(key);
 
-	if (len > CANCEL_KEY_LONG || (key[KEY_TTL] & KEY_TTL_MASK) == 0)
+	if (len > CANCEL_KEY_LONG)
 		conn_doom(&carrier->conn, "failed cancel request");
+	else if ((key[KEY_TTL] & KEY_TTL_MASK) == 0)
+		conn_doom(&carrier->conn,
+		    "failed to forward cancel request because its TTL was exhausted");
 	else if (!peer_config_of(site, id))
-		conn_doom(&carrier->conn, "cancel request for unknown peer");
+		conn_doom(&carrier->conn, PEER_UNKNOWN);
 	else if (peer_of(site, id)->waiting.count >= WAITING_MAX)
 		conn_doom(&carrier->conn, "too many cancel requests for this peer");
 	else

@@ -92,6 +92,21 @@ static void drop_missing(const struct adoption *a)
 	}
 }
 
+static void drop_peers(const struct adoption *a)
+{
+	const struct config *old = a->old, *new = a->c->config;
+	size_t at = 0;
+
+	for (size_t i = 0; old && i < old->peer_count; i++) {
+		while (at < new->peer_count &&new->peers[at].id < old->peers[i].id)
+			at++;
+		if (at == new->peer_count || new->peers[at].id != old->peers[i].id)
+			catalog_note(a->note, a->note_ctx,
+			    "dropping peer %d as it does not exist anymore",
+			    old->peers[i].id);
+	}
+}
+
 static void adopt_template(const struct adoption *a)
 {
 	struct catalog *c = a->c;
@@ -244,6 +259,7 @@ void catalog_adopt(struct catalog *c, struct config *config,
 	if (!has_same_entries(a.old, config)) {
 		adopt_databases(&a);
 		drop_missing(&a);
+		drop_peers(&a);
 		adopt_template(&a);
 		adopt_user_entries(c);
 	}

@@ -93,9 +93,9 @@ def test_it_is_not_passed_on_for_ever(family):
         pooler.reload()
     marks = first.mark(), second.mark()
     send_cancel(first, b"\x01\x03\x00\x00\x00\x00\x00\xff")
-    first.wait_log("failed cancel request|successfully sent", marks[0])
+    first.wait_log("TTL was exhausted|successfully sent", marks[0])
     logs = first.log_since(marks[0]) + second.log_since(marks[1])
-    assert logs.count("closing because: failed cancel request") == 1
+    assert logs.count("closing because: failed to forward cancel request because its TTL was exhausted") == 1
 
 
 def test_unknown_peers_and_dead_ones(family):
@@ -104,7 +104,7 @@ def test_unknown_peers_and_dead_ones(family):
     second.write_files()
     second.reload()
     send_cancel(second, b"\x01\x09\x00\x00\x00\x00\x00\x03")
-    second.wait_log("closing because: cancel request for unknown peer")
+    second.wait_log("closing because: could not find peer to forward request to")
     send_cancel(second, b"\x01\x07\x00\x00\x00\x00\x00\x03")
     second.wait_log("cannot reach peer 7")
     assert second.connect().value("select 1") == "1"
@@ -178,8 +178,9 @@ def test_a_peer_that_is_removed_gets_none(family):
     second.peers = {}
     second.write_files()
     second.reload()
+    assert "WARNING dropping peer 1 as it does not exist anymore" in second.log()
     send_cancel(second, b"\x01\x01\x00\x00\x00\x00\x00\x03")
-    second.wait_log("closing because: cancel request for unknown peer")
+    second.wait_log("closing because: could not find peer to forward request to")
 
 
 def full_queue(path):
