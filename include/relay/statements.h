@@ -30,7 +30,8 @@ enum statement_fate {
 	STATEMENT_DONE,    /* all that was to be sent was sent and entered */
 	STATEMENT_MORE,    /* show it again when it is whole */
 	STATEMENT_WAIT,    /* show it again when no ReadyForQuery is owed */
-	STATEMENT_BROKEN,  /* client and server are being closed */
+	STATEMENT_UNREADABLE, /* the name cannot be told */
+	STATEMENT_BROKEN,     /* client and server are being closed */
 };
 /* A message of type P B D C Q, or E with portals of commands, is about to go to the
  * server; facts: of the text of P and Q, otherwise NULL. */

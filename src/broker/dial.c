@@ -465,12 +465,30 @@ static const struct conn_ops dial_ops = {
 
 /* ---- where to ---- */
 
+/* The words that log watchers know for a connect that fails at once. */
+static void dial_name_failure(const struct sock_target *target, char *out, size_t size)
+{
+	static const char text[] = "sbuf_connect failed to connect to";
+	char place[SOCK_PORT_TEXT];
+
+	if (target->addr.family == AF_UNIX)
+		snprintf(out, size, "%s unix:%s%s", text,
+		    target->un.sun_path[0] ? "" : "@",
+		    target->un.sun_path + !target->un.sun_path[0]);
+	else
+		snprintf(
+		    out, size, "%s %s", text, sock_addr_text(&target->addr, 0, place));
+}
+
 /* Note the target in the server, so that a cancel finds the same place, and connect. */
 static void dial_connect(struct server *server, const struct sock_target *target)
 {
 	struct err err;
 	if (conn_connect(&server->conn, target, &err) < 0) {
-		log_failure(server, KIND_SERVERS, "could not connect", err.text);
+		const char *why = strstr(err.text, "(): ");
+		char what[sizeof(target->un.sun_path) + 48];
+		dial_name_failure(target, what, sizeof(what));
+		log_failure(server, KIND_SERVERS, what, why ? why + 4 : err.text);
 		dial_fail_network(server, "connect failed");
 	}
 }

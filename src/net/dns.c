@@ -233,8 +233,9 @@ static void note_result(struct host *h, int status)
 	h->is_known = true;
 	if (h->is_failed) {
 		set_clear(&h->fresh);
-		err_set(&h->err, "%s",
-		    ares_strerror(status == ARES_SUCCESS ? ARES_ENODATA : status));
+		if (status == ARES_SUCCESS)
+			status = ARES_ENODATA;
+		err_set(&h->err, "result=%d (%s)", status, ares_strerror(status));
 	}
 	h->found_us = loop_now(h->dns->loop);
 	loop_later(h->dns->loop, &h->answer);

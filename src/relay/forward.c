@@ -95,6 +95,17 @@ static enum statement_fate rewrite_statement(struct client *client,
 	return STATEMENT_BROKEN;
 }
 
+/* PostgreSQL says what is wrong with a kind of Describe and Close that does not exist.
+ */
+static enum step forward_unreadable(
+    struct client *client, struct server *server, const struct message *m)
+{
+	if ((m->type == 'D' || m->type == 'C') && *message_body(m) != 'S')
+		return forward_as_is(client, server, m);
+	client_fatal(client, ERROR_BROKEN_MESSAGE, message_front(m->type)->name);
+	return STEP_CLOSE;
+}
+
 static enum step forward_statement(struct client *client, struct server *server,
     const struct message *m, const struct text_facts *facts)
 {
@@ -116,6 +127,9 @@ static enum step forward_statement(struct client *client, struct server *server,
 	case STATEMENT_WAIT:
 		server->link.hold = LINK_UNTIL_READY;
 		return STEP_PARK;
+	case STATEMENT_UNREADABLE:
+		step = forward_unreadable(client, server, m);
+		break;
 	case STATEMENT_BROKEN:
 		return STEP_CLOSE;
 	}

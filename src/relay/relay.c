@@ -5,6 +5,8 @@
  */
 #include "relay/relay.h"
 
+#include <string.h>
+
 #include "broker/broker.h"
 #include "broker/dial.h"
 #include "cancel/drain.h"
@@ -354,6 +356,18 @@ static void front_closed(struct conn *conn, const char *reason)
 	client_leave(client);
 }
 
+/* The messages about statements have a text of their own when they are too short. */
+static void front_malformed(struct conn *conn, const uint8_t *bytes, size_t have)
+{
+	const struct message_row *row = message_front(bytes[0]);
+	uint32_t len = have > 4 ? get_u32(bytes + 1) : 0;
+
+	if (strchr("PBDC", bytes[0]) && len >= 4 && len < row->min_len)
+		client_fatal(conn_client(conn), ERROR_BROKEN_MESSAGE, row->name);
+	else
+		client_malformed(conn, bytes, have);
+}
+
 static const struct conn_ops front_ops = {
     .name = "relay",
     .message = front_message,
@@ -361,7 +375,7 @@ static const struct conn_ops front_ops = {
     .writable = front_writable,
     .expired = clocks_client_expired,
     .review = clocks_review,
-    .malformed = client_malformed,
+    .malformed = front_malformed,
     .ended = front_ended,
     .closed = front_closed,
 };

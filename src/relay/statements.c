@@ -63,7 +63,7 @@ enum statement_fate statements_close_at_rest(
 	case PREPARED_PORTAL: /* there are no portals outside a transaction */
 		break;
 	case PREPARED_PARTIAL:
-	case PREPARED_BROKEN: /* PostgreSQL says what is wrong with it */
+	case PREPARED_BROKEN:
 		return STATEMENT_FORWARD;
 	}
 	stream_put(&client->conn.stream, NULL, close_complete, sizeof(close_complete));
@@ -492,8 +492,8 @@ static enum statement_fate rewrite(struct client *client, struct server *server,
 		if (m->type == 'C')
 			close_portal(server, m);
 		return STATEMENT_FORWARD;
-	case PREPARED_BROKEN: /* PostgreSQL says what is wrong with it */
-		return STATEMENT_FORWARD;
+	case PREPARED_BROKEN:
+		return STATEMENT_UNREADABLE;
 	case PREPARED_NAMED:
 		break;
 	}

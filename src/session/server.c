@@ -315,6 +315,13 @@ void server_ask(struct server *server)
 
 /* ---- at rest ---- */
 
+/* What is at rest ends with the name of the list in which it was. */
+static const char *rest_reason(const struct server *server)
+{
+	return server->seat.state == SEAT_USED ? "SV_USED server got dirty"
+					       : "SV_IDLE server got dirty";
+}
+
 static enum step rest_message(struct conn *conn, const struct message *m)
 {
 	struct server *server = conn_server(conn);
@@ -332,16 +339,16 @@ static enum step rest_message(struct conn *conn, const struct message *m)
 		codec_read_error(message_body(m), message_body_len(m), &f);
 		conn_log(conn, LEVEL_LOG | KIND_SERVERS, "server said: %s: %s",
 		    f.severity, f.message);
-		server_retire(server, "idle server got dirty");
+		server_retire(server, rest_reason(server));
 		break;
 	case 'S':
 		/* the pool closes it if its host is not to be used any more */
 		if (note_own(server, m) == 0 && server_role_is_named(m))
 			return STEP_NEXT;
-		server_retire(server, "idle server got dirty");
+		server_retire(server, rest_reason(server));
 		break;
 	case 'N':
-		server_retire(server, "idle server got dirty");
+		server_retire(server, rest_reason(server));
 		break;
 	default:
 		server_protocol_error(server, error_text(ERROR_UNKNOWN_PACKET));
@@ -358,7 +365,7 @@ static void rest_expired(struct conn *conn)
 /* The next client's answers would be taken for the rest of it. */
 static void rest_partial(struct conn *conn)
 {
-	server_protocol_error(conn_server(conn), "idle server got dirty");
+	server_protocol_error(conn_server(conn), rest_reason(conn_server(conn)));
 }
 
 static const struct conn_ops rest_ops = {

@@ -137,8 +137,8 @@ def test_failed_connects_are_tagged(make_pooler):
     with pooler.client("unknown") as one, pooler.client("missing") as other:
         one.send(one.startup_packet())
         other.send(other.startup_packet())
-        pooler.wait_log(tag % "unknown" + "DNS lookup failed: absent.invalid: ")
-        pooler.wait_log(tag % "missing" + "could not connect: ")
+        pooler.wait_log(tag % "unknown" + r"DNS lookup failed: absent.invalid: result=\d+ \(")
+        pooler.wait_log(tag % "missing" + "sbuf_connect failed to connect to unix:/absent/.s.PGSQL.1: No such file")
 
 
 def test_newline_in_a_message(pooler):
@@ -352,7 +352,7 @@ def test_format_changes_while_it_runs(make_pooler, pg):
 
 KINDS = {"connections": "login attempt", "disconnections": "closing because",
          "pooler_errors": "pooler error", "stats": "stats: ", "auth": "no such user",
-         "servers": "could not connect", "protocol": "unsupported startup parameter",
+         "servers": "sbuf_connect failed to connect", "protocol": "unsupported startup parameter",
          "tls": "TLS handshake error", "dns": "DNS lookup failed",
          "pools": "registered new auto-database", "reload": "configuration reloaded",
          "takeover": "switchover of database", "console": "RELOAD command issued"}

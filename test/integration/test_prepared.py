@@ -235,6 +235,22 @@ def test_sql_names_belong_to_one_client(sql_pooler):
     assert sql_error(c, "execute same") == ("26000", 'prepared statement "same" does not exist', None)
 
 
+@pytest.mark.parametrize("kind, body", [
+    ("P", b"s"), ("P", b"named"), ("P", b"s\0select 1"), ("P", b"s\0select 1\0"),
+    ("P", b"s\0select 1\0\0\2\0\0\0\x17"), ("B", b"\0"), ("B", b"portal and more"),
+    ("B", b"\0statement"), ("D", b""), ("D", b"S"), ("D", b"Sname"), ("C", b"S"), ("C", b"Sname")])
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_message_that_cannot_be_read(make_pooler, pg, kind, body, is_linked):
+    pooler = make(make_pooler, pg)
+    client = pooler.connect()
+    if is_linked:
+        client.query("begin")
+    client.send(wire.message(kind, body))
+    client.expect_fatal("broken %s packet" % {
+        "P": "Parse", "B": "Bind", "D": "Describe", "C": "Close"}[kind])
+    assert pooler.connect().value("select 1") == "1"
+
+
 @pytest.mark.one_worker  # Each worker has its own texts, and numbers them.
 def test_sql_texts_are_shared(sql_pooler):
     for _ in range(3):

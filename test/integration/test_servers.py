@@ -625,6 +625,7 @@ def test_unasked_messages_on_an_idle_server(make_pooler, fake, data, stays):
     pooler.wait_log(r"WARNING .*got packet '%s' from server when not linked$" % data[:1].decode())
     if not stays:
         waiting.wait_for(lambda: server.sessions[0].ended.is_set(), "server closed")
+        pooler.wait_log(r"S-\S+ \S+ closing because: (SV_IDLE server got dirty|unknown pkt) \(age")
     assert client.value("select 2") == "fake"
     assert len(server.sessions) == (1 if stays else 2)
     assert not client.has_data(0.05)

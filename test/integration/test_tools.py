@@ -122,7 +122,7 @@ def test_list_on_stdout(make_pooler, roles):
 
 @pytest.mark.parametrize("text, why", [
     ("host=127.0.0.1 port=1 user=x", r"127\.0\.0\.1:1: could not connect: Connection refused"),
-    ("host={0.dir} port=1 user=x", r"unix:1: could not connect: .*No such file"),
+    ("host={0.dir} port=1 user=x", r"unix:1: sbuf_connect failed to connect to unix:.*: No such file"),
     ("{1} user=scram_user password=wrong",
      r'server login failed: FATAL password authentication failed for user "scram_user"'),
     ("{1} user=scram_user", r"the server asks for a password, but there is no terminal to ask for it; "

@@ -376,16 +376,17 @@ static void test_failures_are_remembered(void **state)
 	struct scene *s = *state;
 
 	s->is_unknown = true;
-	ask_and_wait(s, "none.test", "Domain name not found;");
+	ask_and_wait(s, "none.test", "result=4 (Domain name not found);");
 	int query_count = s->query_count;
 	s->is_unknown = false;
 	s->answers[0] = "127.0.0.5";
-	ask_and_wait(s, "none.test", "Domain name not found;");
+	ask_and_wait(s, "none.test", "result=4 (Domain name not found);");
 	assert_int_equal(s->query_count, query_count);
 	/* Failures are not kept any more. */
 	dns_configure(s->dns, 3600000000u, 0, 0);
 	s->is_empty = true;
-	ask_and_wait(s, "empty.test", "DNS server returned answer with no data;");
+	ask_and_wait(
+	    s, "empty.test", "result=1 (DNS server returned answer with no data);");
 	s->is_empty = false;
 	ask_and_wait(s, "empty.test", "127.0.0.5;");
 }
@@ -395,7 +396,8 @@ static void test_silent_server(void **state)
 	struct scene *s = *state;
 
 	s->is_silent = true;
-	ask_and_wait(s, "slow.test", "Timeout while contacting DNS servers;");
+	ask_and_wait(
+	    s, "slow.test", "result=12 (Timeout while contacting DNS servers);");
 }
 
 static void test_expiry_and_change(void **state)
@@ -418,7 +420,7 @@ static void test_expiry_and_change(void **state)
 	 * one. */
 	s->is_unknown = true;
 	s->told[0] = '\0';
-	ask_and_wait(s, "two.test", "Domain name not found;");
+	ask_and_wait(s, "two.test", "result=4 (Domain name not found);");
 	assert_string_equal(s->gone, "two.test=127.0.0.6 ");
 	s->is_unknown = false;
 	s->answers[1] = NULL;
