@@ -458,11 +458,22 @@ static struct user *login_static_user(const struct client *client)
 	return is_known ? user : NULL;
 }
 
+/* Who has left auth_file has no secret any more, which trust does not ask for. */
+static struct user *login_former_user(const struct client *client)
+{
+	struct user *user =
+	    catalog_find_user(client->conn.site->catalog, client->login->startup.user);
+
+	return user && user->list_round > 0 ? user : NULL;
+}
+
 static void login_find_user(struct client *client)
 {
 	struct login *login = client->login;
 
 	client->user = login_static_user(client);
+	if (!client->user && login->method == AUTH_TRUST)
+		client->user = login_former_user(client);
 	if (client->user)
 		return;
 	conn_log(&client->conn, LEVEL_LOG | KIND_AUTH, "no such user: %s",
@@ -478,7 +489,7 @@ static int login_find_external_user(struct client *client)
 
 	if (db && db->config && db->config->own.auth_user) {
 		conn_log(&client->conn, LEVEL_ERROR | KIND_AUTH,
-		    "%s authentication does not go together with auth_user",
+		    "%s can't be used together with database authentication",
 		    client->login->method == AUTH_PAM ? "PAM" : "LDAP");
 		client_fatal(client, ERROR_CONFIG_ERROR);
 		return -1;

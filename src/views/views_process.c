@@ -45,9 +45,9 @@ static void put_state_number(struct rows *rows, const char *key, uint64_t number
 	put_state(rows, key, value);
 }
 
-/* Turns of all loops; of the longest ones the longest. */
+/* Of all sites; of the longest turns the longest. */
 struct turns {
-	uint64_t count, longest_us, recent_us;
+	uint64_t count, longest_us, recent_us, protocol_errors;
 };
 
 static uint64_t greater(uint64_t a, uint64_t b)
@@ -63,6 +63,7 @@ static void add_turns(struct site *site, void *ctx)
 	turns->count += counts->turns;
 	turns->longest_us = greater(turns->longest_us, counts->longest_us);
 	turns->recent_us = greater(turns->recent_us, loop_counts_recent_us(counts));
+	turns->protocol_errors += site->protocol_errors;
 }
 
 static uint64_t uptime_us(struct loop *loop)
@@ -85,6 +86,7 @@ void view_state(struct rows *rows)
 	put_state_number(rows, "longest_turn_us", turns.longest_us);
 	put_state_number(rows, "recent_longest_turn_us", turns.recent_us);
 	put_state_number(rows, "uptime_seconds", uptime_us(rows->site->loop) / 1000000);
+	put_state_number(rows, "server_protocol_errors", turns.protocol_errors);
 }
 
 /* auth_ldap_options may contain a password: it is cut off where that begins. */
@@ -130,7 +132,7 @@ static void put_list(struct rows *rows, const char *name, size_t items)
 struct lists {
 	size_t databases, users, peers, peer_pools;
 	size_t free_clients, used_clients, login_clients, free_servers, used_servers;
-	size_t dns_names, dns_zones, dns_queries, protocol_errors;
+	size_t dns_names, dns_zones, dns_queries;
 	struct map *pools; /* names of database and user */
 };
 
@@ -186,7 +188,6 @@ static void add_lists(struct site *site, void *ctx)
 	l->dns_names = more(l->dns_names, site->dns ? dns_host_count(site->dns) : 0);
 	l->dns_zones = more(l->dns_zones, site->dns ? dns_zone_count(site->dns) : 0);
 	l->dns_queries += site->dns ? dns_pending_count(site->dns) : 0;
-	l->protocol_errors += site->protocol_errors;
 	if (l->pools)
 		add_pools(l->pools, catalog);
 }
@@ -212,7 +213,6 @@ void view_lists(struct rows *rows)
 	put_list(rows, "dns_zones", l.dns_zones);
 	put_list(rows, "dns_queries", l.dns_queries);
 	put_list(rows, "dns_pending", 0);
-	put_list(rows, "server_protocol_errors", l.protocol_errors);
 	free_pools(&l.pools);
 }
 

@@ -583,6 +583,10 @@ def test_reload_of_the_user_list(make_pooler, pg):
     pooler.connect(user="a").close()
     pooler.connect(user="c").close()
     assert pooler.refusal(user="b", secret="two") == "password authentication failed"
+    # Trust asks for no password.
+    pooler.set("auth_type", "trust")
+    pooler.connect(user="b").close()
+    assert pooler.refusal(user="never_listed") == '"trust" authentication failed'
 
 
 def test_conffile_can_be_set(pooler):

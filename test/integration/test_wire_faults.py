@@ -42,7 +42,7 @@ FAULTS = {
 
 
 def protocol_errors(pooler):
-    return int(pooler.show_one("LISTS", list="server_protocol_errors")["items"])
+    return int(pooler.show_one("STATE", key="server_protocol_errors")["value"])
 
 
 @pytest.mark.parametrize("mode", ["session", "transaction"])

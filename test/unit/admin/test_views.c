@@ -301,7 +301,7 @@ static void test_lists(void **state)
 	    "D databases|3\nD users|3\nD peers|2\nD pools|1\nD peer_pools|0\n"
 	    "D free_clients|0\nD used_clients|1\nD login_clients|0\nD free_servers|0\n"
 	    "D used_servers|0\nD dns_names|0\nD dns_zones|0\nD dns_queries|0\n"
-	    "D dns_pending|0\nD server_protocol_errors|0\n");
+	    "D dns_pending|0\n");
 }
 
 static void test_mem(void **state)
