@@ -1,5 +1,5 @@
 /*
- * The command line's first reader: which of the program's jobs is wanted.
+ * Reads the command line and starts the part of the program that it asks for.
  */
 #include <stdio.h>
 
@@ -12,7 +12,8 @@
 #include "daemon/version.h"
 #include "top/top.h"
 
-/* What was to be printed must have got where it should. */
+/* The exit code of a job that prints: 1 if the output could not be written, for example
+ * to a full disk. */
 static int printed(void)
 {
 	return fflush(stdout) == 0 && !ferror(stdout) ? 0 : 1;

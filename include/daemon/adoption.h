@@ -1,7 +1,7 @@
 /*
- * What the sites of the process take over from a snapshot of the configuration.  The
- * snapshot is loaded once; every worker adopts it between two turns of its loop, also
- * one that stands still when it is put in force: that one does so as soon as it can.
+ * How all sites of the process take over a new snapshot of the configuration.  The
+ * snapshot is loaded once; each worker adopts it between two turns of its loop.  A
+ * worker that does not answer at that moment adopts it as soon as it runs again.
  */
 #ifndef DAEMON_ADOPTION_H
 #define DAEMON_ADOPTION_H
@@ -11,16 +11,17 @@
 
 struct adoption;
 
-/* From running to next, whose user list changes hands.  One reference. */
+/* What changes from running to next.  The user list moves out of next.  Returns one
+ * reference. */
 struct adoption *adoption_new(
     const struct configuration *running, struct configuration *next);
-/* Nothing but certificates has changed. */
+/* Only certificates have changed, so only they are adopted. */
 void adoption_limit_to_tls(struct adoption *a);
 void adoption_unref(struct adoption **a);
 
-/* By one site, on its thread. */
+/* One site adopts it; call it on the site's thread. */
 void adoption_take(struct site *site, const struct adoption *a);
-/* By all sites, and by the caller's own last. */
+/* All sites adopt it, the control site as the last one. */
 void adoption_spread(struct site *control, struct adoption *a);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * What usually goes wrong with a configuration that is no error: values that mean
- * nothing together, limits that are none, secrets that others can read.
+ * Advice of --explain-config: common mistakes that are no errors, such as values that
+ * have no effect together, missing limits, and secrets that other accounts can read.
  */
 #ifndef DAEMON_ADVICE_H
 #define DAEMON_ADVICE_H
@@ -9,9 +9,9 @@
 
 #include "daemon/overview.h"
 
-/* Prints each piece of advice with its place, and a title before the first.  Looks at
- * the permissions of files, and at nothing else outside the configuration.  Returns how
- * many there were. */
+/* Prints each piece of advice with the place that it is about, and a title before the
+ * first.  Apart from the configuration it looks only at the permissions of files.
+ * Returns the number of pieces. */
 unsigned advice_put(FILE *out, const struct overview *o);
 
 #endif

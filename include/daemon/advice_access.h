@@ -1,6 +1,6 @@
 /*
- * Advice about who may come in: names that nobody has, logins without proof, secrets
- * that others can read.
+ * Advice about who may log in: names in settings that no user has, logins without a
+ * proof, secrets that other accounts can read.
  */
 #ifndef DAEMON_ADVICE_ACCESS_H
 #define DAEMON_ADVICE_ACCESS_H

@@ -1,5 +1,5 @@
 /*
- * One piece of advice after the other, each with its place.
+ * Prints pieces of advice, each with the place that it is about.
  */
 #ifndef DAEMON_ADVICE_GIVEN_H
 #define DAEMON_ADVICE_GIVEN_H
@@ -9,13 +9,13 @@
 #include "daemon/overview.h"
 
 struct advice {
-	unsigned count; /* of those given */
+	unsigned count; /* how many were given */
 	/* borrowed */
 	FILE *out;
 	const struct overview *o;
 };
 
-/* About a setting of the process; NULL: about nothing that is written in one place. */
+/* Advice about a setting of the process.  row NULL: it is not about a single place. */
 void advice_give(struct advice *a, const struct setting *row, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void advice_give_at(struct advice *a, const char *file, unsigned line, const char *fmt,

@@ -7,8 +7,8 @@
 #include "base/buf.h"
 #include "daemon/configuration.h"
 
-/* "settings pool_mode, query_timeout; databases 1 added, 2 changed; ...", or "nothing".
- * Before next is taken over. */
+/* Appends "settings pool_mode, query_timeout; databases 1 added, 2 changed; ...", or
+ * "nothing".  Call it before next is taken over. */
 void changes_put(struct buf *out, const struct configuration *running,
     const struct configuration *next);
 

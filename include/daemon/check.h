@@ -9,12 +9,13 @@
 #include "daemon/configuration.h"
 #include "daemon/options.h"
 
-/* Read the configuration and all it names, print each problem and each warning as
- * "file:line: what, and what to do".  Returns the number of problems.  Touches nothing,
- * but when run by root the process becomes the user it is to run as. */
+/* Reads the configuration and all files that it names, and prints each problem and each
+ * warning as "file:line: what is wrong, and what to do".  Returns the number of
+ * problems.  Changes nothing; but a process of root becomes the account that the pooler
+ * is to run as. */
 unsigned check_config(FILE *out, const struct options *options);
-/* The same; what could be read is left in *loaded, which configuration_init has made.
- */
+/* The same.  Leaves what could be read in *loaded, which the caller has passed to
+ * configuration_init. */
 unsigned check_loaded(
     FILE *out, const struct options *options, struct configuration *loaded);
 

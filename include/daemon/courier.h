@@ -1,6 +1,6 @@
 /*
- * Carries frames, each with a descriptor or without, over a socket between two
- * processes of one machine.
+ * Sends and receives frames over a unix socket between two processes.  A frame may
+ * carry one file descriptor.
  */
 #ifndef DAEMON_COURIER_H
 #define DAEMON_COURIER_H
@@ -14,30 +14,31 @@
 struct courier;
 
 struct courier_ops {
-	/* A frame came; bytes are borrowed, fd (-1: none) is the receiver's.  It may
-	 * send, but must not free the courier. */
+	/* A frame has arrived.  bytes are borrowed; fd (-1: none) belongs to the
+	 * receiver.  The function may send, but must not free the courier. */
 	void (*arrived)(
 	    void *ctx, uint8_t kind, const uint8_t *bytes, size_t len, int fd);
-	/* The other end is closed (err NULL), or what came cannot be read.  Called
-	 * once; the owner frees the courier then or later. */
+	/* The other end has closed (err NULL), or sent something that cannot be read.
+	 * Called once; the owner frees the courier then or later. */
 	void (*ended)(void *ctx, const struct err *err);
 };
 
-/* Frames longer than this are not sent and not believed. */
+/* Longer frames are not sent, and end the connection when they are received. */
 enum { COURIER_FRAME_MAX = 512 * 1024 * 1024 };
 
-/* fd is a non-blocking socket, the courier's from now on. */
+/* fd is a non-blocking socket, which the courier owns from now on. */
 struct courier *courier_new(
     struct loop *loop, int fd, const struct courier_ops *ops, void *ctx);
 void courier_free(struct courier **courier);
 
-/* Sends the whole frame, and waits for the other end to read, each time at most so
- * long. fd stays the caller's.  -1 and err: the other end will not understand anything
- * sent after that. */
+/* Sends a whole frame.  When the socket is full it waits at most patience_ms
+ * milliseconds for the other end to read something.  fd stays the caller's.  -1 and
+ * err: the frame was not sent completely, so nothing more may be sent. */
 int courier_send(struct courier *courier, uint8_t kind, const void *bytes, size_t len,
     int fd, int patience_ms, struct err *err);
-/* It is over: nothing that the other end sends from now on arrives, and its sending
- * fails; what it has sent before arrives inside the call. */
+/* Closes the connection for the other end: nothing that it sends from now on arrives,
+ * and its sending fails.  Frames that it has sent before are delivered inside the call.
+ */
 void courier_cut(struct courier *courier);
 
 #endif

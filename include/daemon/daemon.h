@@ -1,5 +1,5 @@
 /*
- * One running pooler: everything wired together, from start to end.
+ * One running pooler: starts, connects and ends its parts.
  */
 #ifndef DAEMON_DAEMON_H
 #define DAEMON_DAEMON_H
@@ -20,22 +20,25 @@ struct team;
 
 struct daemon {
 	struct site site;
-	struct configuration in_force; /* what the site borrows its parts from */
+	struct configuration
+	    in_force; /* the site borrows settings, rules and TLS contexts from it */
 	struct reload_run reloads;
 	struct deadline stats_due; /* the next line of statistics */
-	struct deadline tidy_due;  /* the next look at what has been idle for long */
+	struct deadline tidy_due;  /* the next search for what has been idle for long */
 	struct deadline
 	    watchdog_due;            /* the next sign of life for the service manager */
-	struct deadline tls_due;     /* the next look at the files of certificates */
-	struct deadline exit_due;    /* the next look whether a shutdown is complete */
-	struct deadline suspend_due; /* the next look whether all stands still */
-	uint64_t suspend_until_us;   /* then what does not is closed */
+	struct deadline tls_due;     /* the next check of the files of certificates */
+	struct deadline exit_due;    /* the next check whether a shutdown is complete */
+	struct deadline suspend_due; /* the next check whether a SUSPEND is complete */
+	uint64_t suspend_until_us;   /* when clients that have not stopped are closed */
 	bool is_cut_short;           /* the process ends with an error status */
 	bool owns_pidfile;
-	bool takes_over;       /* -R, and there is a process to take over from */
-	int starter;           /* waits for us in the foreground, or -1 */
-	struct giving *giving; /* to a newer process, or NULL; see takeover.h */
-	struct taking *taking; /* from an older process, or NULL */
+	bool takes_over; /* -R was given, and an old process runs */
+	int starter; /* descriptor to the process that waits in the foreground until the
+			start succeeds; -1: none */
+	struct giving
+	    *giving; /* the takeover by a newer process, or NULL; see takeover.h */
+	struct taking *taking; /* the takeover from an older process, or NULL */
 	struct crew *crew;     /* owned; NULL: one worker, which is this thread */
 	struct team *team;     /* owned: its threads; or NULL */
 	/* borrowed */
@@ -47,7 +50,8 @@ static inline struct daemon *site_daemon(struct site *site)
 	return container_of(site, struct daemon, site);
 }
 
-/* Start, serve, and end.  Returns the exit status; errors have been logged. */
+/* Starts the pooler, serves until the end, and returns the exit status.  Errors have
+ * been logged. */
 int daemon_run(const struct options *options);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-/* Print the table of a topic (settings, databases, users, peers, commands, views,
+/* Prints the table of a topic (settings, databases, users, peers, commands, views,
  * errors, states, options) to out in a form: md, ini, or man (with a .TH line, so that
  * man can show it as a page).  -1: there is no such topic, or it cannot be printed in
  * this form; a line on `complaints` says which. */

@@ -6,9 +6,9 @@
 
 #include "session/site.h"
 
-/* Drops all without a word to them, and runs the loop until they are gone.  Peers must
- * have been made (peers_init).  -1: some do not go, and the site must not be taken
- * apart. */
+/* Closes all connections without sending them anything, and runs the loop until they
+ * are closed.  Call it after peers_init.  -1: some have not closed, so the site must
+ * not be freed. */
 int ending_drop_all(struct site *site);
 
 #endif

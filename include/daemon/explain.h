@@ -1,5 +1,6 @@
 /*
- * --explain-config: what --check-config finds, and what the configuration amounts to.
+ * --explain-config: what --check-config finds, and an overview of pools, limits and
+ * connections.
  */
 #ifndef DAEMON_EXPLAIN_H
 #define DAEMON_EXPLAIN_H
@@ -9,7 +10,7 @@
 #include "daemon/options.h"
 
 /* Loads and prints as check_config does, and then the overview and the advice.  Returns
- * the number of problems; advice is none.  Nothing is connected to. */
+ * the number of problems; advice does not count.  Opens no connection. */
 unsigned explain_config(FILE *out, const struct options *options);
 
 #endif

@@ -9,15 +9,18 @@
 #include "session/crew.h"
 #include "session/site.h"
 
-/* On the site's thread; mem, log and verbs are set.  crew: where it joins, in this
- * place; NULL: the site is alone.  -1 and err: floors_close is due all the same. */
+/* Builds a site whose members mem, log and verbs are set; call it on the site's thread.
+ * crew: the crew that it joins, at position index; NULL: the site is the only one.  -1
+ * and err: call floors_close all the same. */
 int floors_open(struct site *site, const struct settings *settings, struct crew *crew,
     unsigned index, struct err *err);
-/* Turns of its loop until loop_stop.  What one of them logs leaves at its end. */
+/* Runs the loop until loop_stop.  Lines that a turn logs are written at the end of the
+ * turn. */
 void floors_run(struct site *site);
 /* Closes all connections, in a few turns of the loop.  -1: some do not close. */
 int floors_empty(struct site *site);
-/* When they are closed, and nobody posts to the site any more. */
+/* Frees the site.  Call it when all connections are closed and no other thread posts to
+ * the site any more. */
 void floors_close(struct site *site);
 
 #endif

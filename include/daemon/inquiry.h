@@ -1,6 +1,6 @@
 /*
- * Queries that this program asks a server, or the console of a pooler, over a
- * connection of its own kind.
+ * Connects as a client to a PostgreSQL server, or to the console of a pooler, and runs
+ * queries.  Used by --make-userlist and `top`.
  */
 #ifndef DAEMON_INQUIRY_H
 #define DAEMON_INQUIRY_H
@@ -22,11 +22,12 @@ struct inquiry_row {
 };
 
 struct inquiry_ops {
-	/* -1: not what was asked for; the connection is closed. */
+	/* A row of the answer.  -1: it is not as expected; the connection is closed. */
 	int (*row)(void *ctx, const struct inquiry_row *row);
-	/* Their names, before the first row; may be NULL. */
+	/* The names of the columns, before the first row.  May be NULL. */
 	int (*columns)(void *ctx, const struct inquiry_row *names);
-	/* 0: what is asked next may go better; -1 and err: it is of no use. */
+	/* An error of the server.  0: further queries may be sent; -1 and err: give up.
+	 */
 	int (*error)(void *ctx, const char *user, const struct error_fields *fields,
 	    struct err *err);
 	/* The server waits for a query: after the login, and after each answer. */
@@ -35,20 +36,21 @@ struct inquiry_ops {
 
 enum inquiry_answer {
 	INQUIRY_DONE,
-	INQUIRY_PASSWORD_WANTED, /* the server asks for one, and there is none */
+	INQUIRY_PASSWORD_WANTED, /* the server asks for a password, and none was given
+				  */
 	INQUIRY_FAILED,          /* err says why, in one line or several */
 };
 
 struct inquiry;
 
-/* A server is described as an entry of [databases] is, with a user.  verbose: log as
- * with so many -v; 0: nothing is logged.  ctx and err are borrowed until the end.  NULL
- * and err. */
+/* entry describes the server like an entry of [databases], with a user.  verbose: logs
+ * as with so many -v; 0: logs nothing.  ctx and err are borrowed until inquiry_free.
+ * NULL and err: it failed. */
 struct inquiry *inquiry_new(const char *entry, int verbose,
     const struct inquiry_ops *ops, void *ctx, struct err *err);
-/* Connects, and returns when inquiry_end was called, or with the connection's end. */
+/* Connects and runs the loop until inquiry_end is called or the connection ends. */
 enum inquiry_answer inquiry_run(struct inquiry *inquiry);
-/* When it is ready. */
+/* Sends a query; call it when ops->ready has been called. */
 void inquiry_ask(struct inquiry *inquiry, const char *sql);
 void inquiry_end(struct inquiry *inquiry);
 struct loop *inquiry_loop(struct inquiry *inquiry);

@@ -1,6 +1,6 @@
 /*
- * A connection string as libpq takes it, with the variables of its environment, made an
- * entry as in [databases].
+ * Converts a connection string of libpq, together with libpq's environment variables,
+ * to the form of an entry of [databases].
  */
 #ifndef DAEMON_LIBPQ_ENTRY_H
 #define DAEMON_LIBPQ_ENTRY_H
@@ -18,14 +18,15 @@ struct libpq_entry {
 	bool has_file_password;
 };
 
-/* What counts where neither string nor environment says it; NULL: nothing. */
+/* The values that apply if neither the string nor the environment has one; NULL: none.
+ */
 struct libpq_defaults {
 	const char *dbname, *port;
 	bool is_console; /* PGDATABASE means another database */
 };
 
 void libpq_entry_init(struct libpq_entry *entry);
-/* The text may hold a password: it is wiped. */
+/* Wipes the text, which may contain a password. */
 void libpq_entry_done(struct libpq_entry *entry);
 /* A password that stands nowhere else comes from the password file; one that cannot be
  * used is told on stderr. */

@@ -12,8 +12,8 @@
 
 struct load_job;
 
-/* Would loading this ini file, or the user list that is in force, hold up the loop?
- * Small regular files do not. */
+/* Would loading this ini file, or the user list that is in force, delay the loop? Small
+ * regular files do not. */
 bool load_job_is_due(const char *path, const struct configuration *running);
 
 /* configuration_load() for a reload, on a helper thread; done(owner, next, result) is

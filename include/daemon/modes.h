@@ -6,19 +6,19 @@
 
 #include "session/site.h"
 
-/* The process verbs of these names. */
+/* The process verbs of these names (site.h). */
 void modes_pause(struct site *site);
 void modes_suspend(struct site *site);
 void modes_resume(struct site *site);
 void modes_shutdown(struct site *site, enum shutdown_mode mode);
 
-/* Is the shutdown that was asked for complete?  The line for the log, or NULL. */
+/* If the shutdown that was asked for is complete: the line for the log; else NULL. */
 const char *modes_exit_reason(struct site *site);
 
-/* The daemon's deadline while a SUSPEND is not complete. */
+/* Checks whether a SUSPEND is complete; runs at the daemon's suspend_due. */
 void modes_suspend_check(struct deadline *due);
 
-/* The daemon's deadline while shutting down. */
+/* Checks whether a shutdown is complete; runs at the daemon's exit_due. */
 void modes_exit_check(struct deadline *due);
 
 #endif

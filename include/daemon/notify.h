@@ -1,6 +1,7 @@
 /*
- * Tells the service manager how we are: the sd_notify(3) protocol, one datagram to the
- * socket named by NOTIFY_SOCKET.  Without that variable nothing happens.
+ * Tells the service manager the state of the process: the sd_notify(3) protocol, one
+ * datagram to the socket that NOTIFY_SOCKET names.  Without that variable the functions
+ * do nothing.
  */
 #ifndef DAEMON_NOTIFY_H
 #define DAEMON_NOTIFY_H
@@ -8,14 +9,14 @@
 #include <stdint.h>
 
 void notify_ready(void);
-/* Ready, too, and from now on the main process of the service. */
+/* The process is ready and is the main process of the service from now on. */
 void notify_taken_over(void);
 void notify_reloading(void);
 void notify_stopping(void);
-/* Text for `systemctl status`. */
+/* Sets the text that `systemctl status` shows. */
 void notify_status(const char *text);
-/* The manager restarts a process that it has not heard of for so many microseconds
- * (WATCHDOG_USEC); 0: it does not watch this process. */
+/* The manager restarts the process if notify_alive was not called for so many
+ * microseconds (WATCHDOG_USEC).  0: it does not watch this process. */
 uint64_t notify_watchdog_us(void);
 void notify_alive(void);
 

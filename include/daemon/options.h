@@ -22,7 +22,7 @@ enum options_action {
 struct options {
 	enum options_action action;
 	const char *program;
-	const char *file; /* NULL for the actions that need none */
+	const char *file; /* NULL for actions that need none */
 	const char *user; /* NULL: not given */
 	const char *topic, *form;
 	const char *conninfo; /* NULL: none was given */
@@ -31,12 +31,13 @@ struct options {
 	bool is_daemon, is_quiet, is_reboot;
 };
 
-/* argv is reordered.  -1: misuse, which has been explained on stderr. */
+/* Reads the command line; reorders argv.  -1: wrong usage, which has been explained on
+ * stderr. */
 int options_parse(struct options *o, int argc, char **argv);
-/* What --help prints. */
+/* Prints the text of --help. */
 void options_help(FILE *out, const char *program);
-/* Print the table as "md", or as "man": a list for a section of pgbouncer(1).  -1 for
- * another format. */
+/* Prints the table as "md", or as "man": a list for a section of pgbouncer(1).  Returns
+ * -1 for another format. */
 int options_describe(FILE *out, const char *as);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * What a configuration amounts to, for people: the pools and limits in force, with the
- * place where each value is written, and the connections and descriptors that it can
- * take.
+ * The overview of --explain-config: the pools and limits in force, with the place where
+ * each value is written, and the connections and descriptors that the configuration can
+ * use.
  */
 #ifndef DAEMON_OVERVIEW_H
 #define DAEMON_OVERVIEW_H
@@ -15,13 +15,13 @@ struct overview {
 	/* borrowed */
 	const struct sizing_input *input;
 	const struct sizing *sizing;
-	/* of this process: now, and what it may be raised to */
+	/* of this process: the soft and the hard limit of open files */
 	long long descriptor_limit, descriptor_limit_hard;
 };
 
 void overview_put(FILE *out, const struct overview *o);
 
-/* Appends "line 7", with the file before it when that is not the ini file itself. */
+/* Appends "line 7", with the file before it if that is not the ini file itself. */
 void overview_put_place(
     struct buf *out, const struct config *c, const char *file, unsigned line);
 

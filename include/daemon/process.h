@@ -1,5 +1,6 @@
 /*
- * The process as the system sees it: its user, its pidfile, its terminal, its limits.
+ * The process as the operating system sees it: its account, pidfile, terminal and
+ * limits.
  */
 #ifndef DAEMON_PROCESS_H
 #define DAEMON_PROCESS_H
@@ -10,27 +11,30 @@
 #include "base/err.h"
 #include "base/log.h"
 
-/* Become this system user; supplementary groups are given up when we are root. */
+/* Makes the process run as this account.  If it is root's, it also gives up its
+ * supplementary groups. */
 int process_switch_user(const char *name, struct err *err);
 
-/* May a pidfile be written here?  A missing one is fine, one of a dead process is
- * logged and removed; -1 and err otherwise. */
+/* Checks whether a pidfile may be written at this path.  Logs and removes one of a
+ * process that has ended.  -1 and err if its process runs. */
 int process_check_pidfile(const char *path, struct log *log, struct err *err);
-/* Write our process id into a file that does not exist. */
+/* Writes the process id into a file, which must not exist yet. */
 int process_write_pidfile(const char *path, struct err *err);
 
-/* Leave the terminal: the caller goes on as a grandchild, and the parent ends here: at
- * once, or with starter (process_tell_starter) when it is told that all is well; it
- * ends with status 1 when the grandchild ends without that.  Input and output are gone
- * then, and stderr unless it is kept. */
+/* Puts the process into the background: the caller continues in a grandchild, and the
+ * original process exits.  If starter is NULL it exits at once; else it waits for
+ * process_tell_starter, and exits with status 1 if the grandchild ends without calling
+ * that.  stdin and stdout are redirected to /dev/null, and stderr unless keeps_stderr.
+ */
 int process_to_background(int *starter, bool keeps_stderr, struct err *err);
-/* -1: nobody waits. */
+/* Tells the original process that the start has succeeded.  Does nothing if *starter is
+ * -1. */
 void process_tell_starter(int *starter);
 
-/* A peer that hangs up must not end us. */
+/* Ignores SIGPIPE, so that writing to a closed connection does not end the process. */
 void process_ignore_sigpipe(void);
 
-/* The line `kernel file descriptor limit: ...`. */
+/* Logs the line `kernel file descriptor limit: ...`. */
 void process_log_limits(struct log *log, long long max_client_conn, long long expected);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Puts configurations in force.  Loading a new one may fail and touches nothing;
+ * Puts configurations in force.  Loading a new one may fail and changes nothing;
  * putting it in force cannot fail.
  */
 #ifndef DAEMON_RELOAD_H
@@ -9,23 +9,23 @@
 #include "daemon/configuration.h"
 #include "daemon/daemon.h"
 
-/* Point the log where the settings say. */
+/* Sets destinations and levels of the log as the settings say. */
 void reload_configure_log(struct daemon *d, const struct settings *settings);
-/* Put a loaded snapshot in force; *next is empty afterwards.  The start calls it once.
- */
+/* Puts a loaded snapshot in force; *next is empty afterwards.  The start calls it once,
+ * too. */
 void reload_adopt(struct daemon *d, struct configuration *next);
-/* Log the warnings of a snapshot unless the one in force had the same. */
+/* Logs the warnings of a snapshot unless the one in force had the same. */
 void reload_tell_warnings(struct daemon *d, const struct configuration *c);
-/* Load certificates again if their files have changed (tls_reload_period). */
+/* Loads certificates again if their files have changed (tls_reload_period). */
 void reload_changed_tls(struct daemon *d);
 
-/* Put in force what configuration_load() has loaded with this result, and tell the log.
- * users: when it is not NULL and the list has changed, the secrets are not taken over,
- * but the caller has the list.  -1 and err of two lines: it is refused, and why.  next
- * remains the caller's. */
+/* Puts in force what configuration_load() has loaded with this result, and logs it.
+ * users: if it is not NULL and the user list has changed, the secrets are not taken
+ * over; the caller gets the list instead.  -1 and err: refused; err has two lines, the
+ * second says why.  next remains the caller's. */
 int reload_take(struct daemon *d, struct configuration *next, int result,
     struct userlist **users, struct err *err);
-/* The process verb. */
+/* The process verb `set` (site.h). */
 int reload_set(struct site *site, const char *name, const char *value, struct err *err);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * Reloads that are asked for: one after the other, each in steps, so that long files
- * hold up no client.  A helper thread loads everything; then it is put in force, but
- * for the secrets, which are taken over some users per turn; then whoever asked is
- * told.
+ * Runs the reloads that are asked for, one after the other and each in steps, so that
+ * long files delay no client.  A helper thread loads the files.  Then the snapshot is
+ * put in force, except for the secrets, which are taken over a few users per turn of
+ * the loop.  Then those who asked for the reload get the result.
  */
 #ifndef DAEMON_RELOAD_RUN_H
 #define DAEMON_RELOAD_RUN_H
@@ -20,21 +20,23 @@ struct daemon;
 enum reload_phase { RELOAD_IDLE, RELOAD_READING, RELOAD_ADOPTING };
 
 struct reload_run {
-	struct later turn;      /* the next users */
-	struct load_job *job;   /* while RELOAD_READING, if a helper thread loads */
+	struct later turn;      /* takes over the next users */
+	struct load_job *job;   /* while RELOAD_READING on a helper thread; else NULL */
 	struct userlist *users; /* owned, while RELOAD_ADOPTING */
-	struct config *old;     /* a reference, until the end of a long reload */
-	/* Reloads are numbered.  begun is done, or in progress; wanted may be one more.
-	 */
+	struct config
+	    *old; /* one reference, held until a long reload ends; else NULL */
+	/* Reloads are numbered.  The number begun is done or in progress; wanted is
+	 * begun, or begun + 1 if another reload has been asked for. */
 	uint64_t begun, done, wanted;
-	struct err err; /* of the one that was done last */
+	struct err err; /* of the reload that ended last */
 	int result;
 	enum reload_phase phase;
-	bool is_manager_waiting; /* the service manager is to be told of the end */
+	bool is_manager_waiting; /* the service manager waits for the end of the reload
+				  */
 };
 
 void reload_run_init(struct reload_run *r);
-/* The process ends: what is under way is given up. */
+/* The process ends: gives up a reload that is in progress. */
 void reload_run_stop(struct daemon *d);
 /* The process verbs: see site.h. */
 int reload_run_ask(struct site *site, uint64_t *ticket, struct err *err);

@@ -1,6 +1,5 @@
 /*
- * The roles of a PostgreSQL server that can log in, read from pg_authid over a server
- * connection of this program's own kind.
+ * Reads the roles that can log in from pg_authid of a PostgreSQL server.
  */
 #ifndef DAEMON_ROLES_H
 #define DAEMON_ROLES_H
@@ -14,7 +13,8 @@ struct role {
 	/* owned */
 	char *name;
 	char *secret;     /* as it is stored; NULL: none */
-	char *expired_at; /* since when its password is no longer valid; NULL: it is */
+	char *expired_at; /* since when the password is no longer valid; NULL: it is
+			     valid */
 };
 
 struct roles {
@@ -22,9 +22,9 @@ struct roles {
 	size_t count, room;
 };
 
-/* Connects to a server, which is described as an entry of [databases] is, with a user.
- * verbose: log as with so many -v; 0: nothing is logged.  roles are to be freed by
- * roles_done, whatever the answer is. */
+/* Connects to the server that entry describes like an entry of [databases], with a
+ * user, and reads its roles.  verbose: logs as with so many -v; 0: logs nothing.  Free
+ * roles by roles_done, whatever the answer is. */
 enum inquiry_answer roles_read(
     struct roles *roles, const char *entry, int verbose, struct err *err);
 void roles_done(struct roles *roles);

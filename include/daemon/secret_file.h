@@ -1,6 +1,6 @@
 /*
- * Files with secrets: written as a whole or not at all, and never where others can read
- * them.
+ * Writes files with secrets: completely or not at all, and never readable by other
+ * accounts.
  */
 #ifndef DAEMON_SECRET_FILE_H
 #define DAEMON_SECRET_FILE_H
@@ -9,11 +9,12 @@
 
 #include "base/err.h"
 
-/* May a secret file be written here?  Not over one that others can read or write, nor
- * over what is no file.  -1 and err, which says what to do. */
+/* Checks whether a secret file may be written at this path.  -1 and err, which says
+ * what to do, if other accounts can read or write the file there, or if it is no
+ * regular file. */
 int secret_file_check(const char *path, struct err *err);
-/* Writes it in place of the one that is there, whose owner and permissions it keeps; a
- * new one is for its owner alone.  -1 and err: nothing has changed. */
+/* Writes the file and replaces an older one, whose owner and permissions it keeps.  A
+ * new file is readable by its owner only.  -1 and err: nothing has changed. */
 int secret_file_write(const char *path, const void *bytes, size_t len, struct err *err);
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * What the signals of the system mean.
+ * What the signals do that the process receives.
  */
 #ifndef DAEMON_SIGNALS_H
 #define DAEMON_SIGNALS_H
 
 #include "session/site.h"
 
-/* Handle them in the site's loop, by its process verbs, until the loop is freed. */
+/* Handles signals in the site's loop, by its process verbs, until the loop is freed. */
 void signals_start(struct site *site);
 
 #endif

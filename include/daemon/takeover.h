@@ -1,8 +1,8 @@
 /*
- * Online restart: a new process (-R) takes over what an old one has.  The new one gives
- * the command TAKEOVER on the old one's console and gets a socket with the answer.  On
- * it the old one sends, frame by frame, all that can be moved (moving/moving.h), and
- * then:
+ * Online restart: a new process (-R) takes over the clients and servers of an old one.
+ * The new process gives the command TAKEOVER on the old one's console and gets a socket
+ * with the answer.  Over it the old process sends everything that can be moved
+ * (moving/moving.h) in frames, and then:
  *
  *     old  END      that was all
  *     new  READY    all of it can be taken            or FAILED, why not
@@ -23,7 +23,7 @@
 #include "daemon/daemon.h"
 
 enum takeover_frame {
-	/* besides those of enum parcel_kind */
+	/* in addition to those of enum parcel_kind */
 	TAKEOVER_END = 'e',
 	TAKEOVER_READY = 'r',
 	TAKEOVER_FAILED = 'f',
@@ -36,35 +36,38 @@ enum takeover_frame {
 
 /* ---- the old process ---- */
 
-/* The process verb. */
+/* The process verb "takeover" (site.h). */
 int takeover_give(
     struct site *site, struct client *console, int format, int *fd, struct err *err);
-/* Something else is to be done that a takeover must not see: what is under way is given
- * up, and everything goes on. */
+/* Call it before anything that must not happen during a takeover, such as a reload: a
+ * takeover in progress is given up, and this process continues. */
 void takeover_interrupt(struct site *site, const char *why);
 void takeover_stop_giving(struct daemon *d);
 
 /* ---- the new process ---- */
 
-/* Ask the process at the unix socket of these settings: gives the socket for all else,
- * and the console, which stays open until we are up. */
+/* Asks the process at the unix socket of these settings to hand over.  Gives the socket
+ * for the frames, and that of the console, which stays open until this process is up.
+ */
 int takeover_ask(
     const struct settings *settings, int *fd, int *console, struct err *err);
-/* Runs the loop until everything is ours; the listening sockets are, too.  -1 and err:
- * the old process goes on, if it can. */
+/* Runs the loop until this process has taken over everything that can be moved, and the
+ * listening sockets.  -1 and err: it failed, and the old process continues if it still
+ * runs. */
 int takeover_take(struct daemon *d, struct err *err);
 void takeover_stop_taking(struct daemon *d);
-/* Is nothing ours yet? */
+/* Is a takeover in progress that has not taken over anything yet? */
 bool takeover_is_beginning(const struct daemon *d);
-/* Is there a process that still serves some of its clients for us? */
+/* Does the old process still run, to serve clients that could not be moved? */
 bool takeover_has_elder(const struct daemon *d);
 
 /* ---- both ---- */
 
-/* The process verb. */
+/* The process verb "pass_cancel" (site.h): passes a request to the other process. */
 bool takeover_may_pass_cancel(
     struct client *carrier, const uint8_t *packet, size_t len);
-/* To the one or to the other. */
+/* Pass a cancel request to the newer process, or to the older one.  False: there is
+ * none. */
 bool takeover_may_pass_to_heir(
     struct daemon *d, const struct client *carrier, const uint8_t *packet, size_t len);
 bool takeover_may_pass_to_elder(

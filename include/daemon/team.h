@@ -1,6 +1,6 @@
 /*
- * The threads of `workers`: started before the listening sockets open, ended when the
- * process ends.
+ * The threads of the setting `workers`.  They start before the listening sockets open,
+ * and end with the process.
  */
 #ifndef DAEMON_TEAM_H
 #define DAEMON_TEAM_H
@@ -12,18 +12,19 @@
 struct daemon;
 struct team;
 
-/* How many workers these settings ask for: with `auto` as many as there are processors
- * for this process. */
+/* How many workers these settings ask for; `auto` means one for each processor that the
+ * process may use. */
 unsigned team_size(const struct settings *settings);
 
-/* How many descriptors so many workers need besides those of clients and servers, and
- * of what the process has with one of them. */
+/* How many descriptors this number of workers needs in addition to those of a process
+ * with one worker, without those of clients and servers. */
 unsigned team_descriptors(unsigned count);
 
-/* Starts the threads and waits until each has built its site.  Nothing happens with one
- * worker.  -1 and err. */
+/* Starts the threads and waits until each has built its site.  Does nothing with one
+ * worker.  -1 and err: a worker could not be started. */
 int team_start(struct daemon *d, const struct settings *settings, struct err *err);
-/* Ends them: connections close.  Before the control site is taken apart. */
+/* Closes the workers' connections and ends the threads.  Call it before the control
+ * site is freed. */
 void team_stop(struct daemon *d);
 
 #endif

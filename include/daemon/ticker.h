@@ -1,5 +1,6 @@
 /*
- * What the process does by the clock: statistics, and freeing what is idle for long.
+ * What the process does periodically: statistics, freeing what has been idle for long,
+ * and the service manager's watchdog.
  */
 #ifndef DAEMON_TICKER_H
 #define DAEMON_TICKER_H
@@ -9,14 +10,14 @@
 #include "daemon/daemon.h"
 #include "pool/stats.h"
 
-/* Once, before anything else. */
+/* Call it once, before the other functions. */
 void ticker_init(struct daemon *d);
-/* Arm the deadlines; the first period of the statistics begins now. */
+/* Sets the deadlines; the first period of the statistics begins now. */
 void ticker_start(struct daemon *d);
 void ticker_stop(struct daemon *d);
 
 enum { TICKER_LINE = 512 };
-/* "stats: ..." of these averages; micro is how a microsecond is abbreviated. */
+/* Writes the line "stats: ..." for these averages.  micro: the sign for microsecond. */
 void ticker_stats_line(
     const struct stats *average, const char *micro, char out[TICKER_LINE]);
 

@@ -1,13 +1,14 @@
 /*
- * Manual pages from the little Markdown that our tables print.
+ * Makes manual pages from the Markdown that the program's tables print.
  */
 #ifndef DAEMON_TROFF_H
 #define DAEMON_TROFF_H
 
 #include <stdio.h>
 
-/* Headings become sections, each row of a table an entry with the first cell as its
- * name, everything else paragraphs.  The .TH line is the caller's; text is changed. */
+/* Headings become sections, each row of a table becomes an entry with the first cell as
+ * its name, and everything else paragraphs.  The caller prints the .TH line.  text is
+ * modified. */
 void troff_from_markdown(FILE *out, char *text);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * What this program is and what it was built with.
+ * The version of the program, and the libraries that it was built with.
  */
 #ifndef DAEMON_VERSION_H
 #define DAEMON_VERSION_H
@@ -10,7 +10,7 @@
 const char *version_number(void);
 /* "OpenSSL 3.0.15 3 Sep 2024" */
 const char *version_tls(void);
-/* What --version prints. */
+/* Prints the text of --version. */
 void version_print(FILE *out);
 
 #endif

@@ -1,13 +1,13 @@
 /*
- * Prose for a terminal of 80 columns.
+ * Prints prose on a terminal of 80 columns.
  */
 #ifndef DAEMON_WRAPPED_H
 #define DAEMON_WRAPPED_H
 
 #include <stdio.h>
 
-/* Prints the words of a printf text, as many to a line as fit.  lead stands before the
- * first line, and as many blanks before the others. */
+/* Prints a printf text, wrapped between words.  lead is put before the first line, and
+ * as many blanks before the others. */
 void wrapped_put(FILE *out, const char *lead, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

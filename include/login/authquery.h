@@ -1,9 +1,11 @@
 /*
  * Finds the secret of a user who is not in auth_file by running auth_query (protocol.md
- * 5), as an inner client of the pool of (auth database, auth user).  One query serves
- * all clients of a database who want to log in as the same user while it waits or runs.
+ * 5).  The query gets its server from the pool of (auth database, auth user), where it
+ * queues like a client.  One query serves all clients of a database that log in as the
+ * same user while the query waits or runs.
  *
- * It lets nobody in: what was found is in client->login, and login goes on with it.
+ * It does not decide whether a client may log in: the secret that was found is in
+ * client->login, and the login continues with it.
  */
 #ifndef LOGIN_AUTHQUERY_H
 #define LOGIN_AUTHQUERY_H
@@ -16,22 +18,25 @@
 void authquery_init(struct site *site);
 void authquery_done(struct site *site);
 
-/* Is auth_query configured for this client, in case it has no secret of its own? */
+/* Does auth_query apply to this client if its user is not in auth_file? */
 bool authquery_is_for(const struct client *client);
 
 enum authquery {
-	AUTHQUERY_FOUND,   /* login->found and login->found_user are set */
-	AUTHQUERY_WAIT,    /* login->on_found is called later, or the client is told and
-			    * doomed */
-	AUTHQUERY_REFUSED, /* the client was told and is doomed */
+	AUTHQUERY_FOUND, /* login->found and login->found_user are set */
+	AUTHQUERY_WAIT,  /* on_found is called later, or the client gets an error and is
+			    doomed */
+	AUTHQUERY_REFUSED, /* the client has got an error and is doomed */
 };
-/* is_again: the kept answer did not fit; the query runs again. */
+/* Finds the secret in the cache or by the query.  is_again: the client's proof did not
+ * fit the cached secret, so the query runs whatever the cache has. */
 enum authquery authquery_begin(
     struct client *client, bool is_again, void (*on_found)(struct client *client));
-/* While it waits for the query to run: when the limits of a queue are reached
- * (UINT64_MAX: never), and which of them is reached first. */
+/* For a client whose query still waits for a server: the time (loop clock,
+ * microseconds) at which query_wait_timeout or query_timeout ends the wait; *error says
+ * which of the two.  UINT64_MAX, with *error unset, if none does. */
 uint64_t authquery_due(const struct client *client, enum error_id *error);
-/* The client waits no more.  Harmless for one that does not wait. */
+/* The client's login ends: it waits for its query no longer.  Does nothing for a client
+ * that does not wait. */
 void authquery_leave(struct client *client);
 
 #endif

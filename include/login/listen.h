@@ -13,31 +13,35 @@
 struct listener;
 struct passage;
 
-/* Open every socket that listen_addr, unix_socket_dir and LISTEN_FDS ask for; logs
- * each. -1 and err when none could be opened or a fatal condition holds. */
+/* Opens every socket that listen_addr, unix_socket_dir and LISTEN_FDS ask for and logs
+ * each of them.  Returns -1 and fills err if the settings name nowhere to listen, or if
+ * the sockets cannot be opened. */
 int listen_open(struct site *site, struct err *err);
-/* A listening socket of another process: taken over, and stopped.  listen_open keeps it
- * if the settings ask for it. */
+/* Takes over a listening socket that another process has passed to this one.  It
+ * accepts nothing yet; listen_open keeps it if the settings ask for its address. */
 void listen_take(struct site *site, int fd, bool is_unix);
-/* They are another process's now. */
+/* Another process has taken over all listening sockets: closes them here and leaves the
+ * files of unix sockets in place. */
 void listen_let_go(struct site *site);
-/* None accepts anything, and then all do again. */
+/* Stop and start accepting on all listening sockets, which stay open. */
 void listen_stop(struct site *site);
 void listen_start(struct site *site);
-/* A connection that another process has accepted, and what it has said so far: a cancel
- * request that nobody knew there. */
+/* Takes over a connection that another process has accepted.  bytes are what the peer
+ * has sent so far: a cancel request whose key that process does not know. */
 void listen_admit(
     struct site *site, int fd, enum passed_from from, const uint8_t *bytes, size_t len);
-/* A connection that comes from another site of the process: see passing.h. */
+/* Takes over a connection from another site of this process (passing.h). */
 void listen_admit_passage(struct site *site, struct passage *passage);
-/* Stop accepting: TCP ones are closed; unix ones too when all is true. */
+/* Closes the listening TCP sockets, and the unix sockets too if all is true. */
 void listen_close(struct site *site, bool all);
-/* Notes how many sockets the service manager has passed to this process.  To be called
- * before the process goes into the background: they are passed by process id. */
+/* Notes how many sockets the service manager has passed to this process.  Call it
+ * before the process goes into the background: LISTEN_PID names the process that they
+ * are for. */
 void listen_note_passed(struct site *site);
 /* Does another process serve the unix socket that these settings name? */
 bool listen_is_in_use(const struct site *site, const struct settings *settings);
-/* Settings of sockets may have changed. */
+/* Applies settings of sockets that a reload may have changed to the listening sockets.
+ */
 void listen_apply_settings(struct site *site);
 
 #endif

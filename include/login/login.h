@@ -1,6 +1,7 @@
 /*
- * Proves who a client is: chooses the method, runs the exchange, waits for the pool's
- * welcome, hands the client to its database's service (protocol.md 3, 4, 6).
+ * The login of a client: chooses the method, runs the exchange, waits until the pool
+ * knows the parameters to greet the client with (its welcome), and hands the client to
+ * the service of its database, which is the relay or the console (protocol.md 3, 4, 6).
  */
 #ifndef LOGIN_LOGIN_H
 #define LOGIN_LOGIN_H
@@ -8,13 +9,13 @@
 #include "session/client.h"
 
 void login_init(struct site *site);
-/* A whole StartupMessage has come: the login takes the client over. */
+/* The login begins with a whole StartupMessage. */
 enum step login_begin(struct client *client, const struct message *m);
-/* The name the client asked to log in as; until its login is complete. */
+/* The name that the client asked to log in as.  Only while its login lasts. */
 const char *login_user_name(const struct client *client);
 
-/* Does the client's login wait for the pooler?  It does not when the client has to send
- * the next message, or has not sent its StartupMessage. */
+/* Does the client's login wait for the pooler, a server or a helper thread?  False if
+ * the client has to send the next message, such as its StartupMessage. */
 bool login_is_at_work(const struct client *client);
 
 #endif

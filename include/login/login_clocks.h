@@ -7,19 +7,20 @@
 
 #include "session/client.h"
 
-/* The login waits for the pool's first server: the clocks of a queue and of the login
- * run. */
+/* Sets the deadline of a client that waits for the pool's welcome, from the limits of
+ * logins and of queues. */
 void login_clocks_arm_welcome(struct client *client);
-/* The login waits for the answer of auth_query: the clocks of the login and of a queue
- * run. */
+/* Sets the deadline of a client that waits for auth_query, from the limits of logins
+ * and of queues. */
 void login_clocks_arm_lookup(struct client *client);
 
-/* The login is complete: it is counted, and how long it took. */
+/* The login is complete: counts it, and measures how long it took. */
 void login_clocks_measure(const struct client *client);
 
-/* For conn_ops. */
+/* Members of the login's conn_ops: the deadline has passed. */
 void login_clocks_expired(struct conn *conn);
-/* Settings have changed, or the login has come to another stage. */
+/* Sets the deadline anew after a reload, or when the login has come to another stage.
+ */
 void login_clocks_review(struct conn *conn);
 
 #endif

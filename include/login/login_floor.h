@@ -1,15 +1,15 @@
 /*
- * What the login floor needs before the first connection.
+ * The part of struct site that belongs to the login floor.
  */
 #ifndef LOGIN_LOGIN_FLOOR_H
 #define LOGIN_LOGIN_FLOOR_H
 
 #include "session/site.h"
 
-/* Makes it.  Call it after session_init, and before the first connection. */
+/* Call it after session_init and before the first connection. */
 void login_floor_init(struct site *site);
-/* Frees it.  Call it after session_done: then no connection and no helper thread is
- * left that could use it. */
+/* Frees what login_floor_init made.  Call it after session_done, when no connection and
+ * no helper thread is left that could use it. */
 void login_floor_done(struct site *site);
 
 #endif

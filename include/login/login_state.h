@@ -1,5 +1,5 @@
 /*
- * What is known of a client until its login is complete.  Private to the login floor.
+ * The state of a client until its login is complete.  Private to the login floor.
  */
 #ifndef LOGIN_LOGIN_STATE_H
 #define LOGIN_LOGIN_STATE_H
@@ -16,11 +16,11 @@
 #include "session/client.h"
 
 enum login_phase {
-	LOGIN_LOOKUP, /* auth_query is asked */
+	LOGIN_LOOKUP, /* auth_query waits or runs */
 	LOGIN_PASSWORD,
 	LOGIN_SASL_INITIAL,
 	LOGIN_SASL_FINAL,
-	LOGIN_AWAIT, /* the login waits for an answer that is not the client's */
+	LOGIN_AWAIT, /* a helper thread or the resolver works for the login */
 	LOGIN_WELCOME,
 };
 
@@ -28,57 +28,61 @@ struct login {
 	struct client *client; /* borrowed */
 	struct startup startup;
 	enum auth_type method;
-	enum login_phase phase, before; /* before: the one that LOGIN_AWAIT stopped */
-	struct rules *rules;            /* one reference: the rules in force when the
-					 * login began */
-	const struct hba_rule *rule;    /* borrowed from rules; NULL: the method is
-					 * auth_type's */
-	struct dns_reverse *name_query; /* the name of the client's host is being looked
-					 * up */
+	enum login_phase phase,
+	    before;          /* before: the phase to return to after LOGIN_AWAIT */
+	struct rules *rules; /* one reference: the rules in force when the
+			      * login began */
+	const struct hba_rule *rule; /* borrowed from rules; NULL: auth_type decides */
+	struct dns_reverse *name_query; /* the running look-up of the name of the
+					   client's host; NULL: none */
 	struct deadline name_due;
-	struct workers_job *job; /* the workers own it: cancelled when the login ends */
-	char *password;          /* owned: proven by LDAP or PAM */
-	struct verifier_wait *verifier_wait; /* see verifiers.c; NULL: it waits for no
-					      * keys */
+	struct workers_job
+	    *job;       /* owned by the helper threads; cancelled when the login ends */
+	char *password; /* owned: the password that LDAP or PAM accepted */
+	struct verifier_wait
+	    *verifier_wait; /* the derivation it waits for (verifiers.c); NULL: none */
 	struct node verifier_node;
-	/* Where the login goes on when the answer has come that it had to wait for. */
+	/* Continue the login when the answer that it waits for has come. */
 	method_known_fn *method_known;
 	void (*proven)(struct client *client, enum proof proof);
 	void (*derived)(struct client *client);
-	bool is_named;         /* startup is whole: the log names its user */
-	bool is_mock;          /* there is no such user: the exchange takes place all
-				* the same, and fails */
-	bool is_fake_db;       /* there is no such database, which is told only after
-				* the proof */
+	bool is_named;   /* startup has been read: the log names its user */
+	bool is_mock;    /* there is no such user: the exchange takes place all the same
+			    and fails, so that nobody learns it */
+	bool is_fake_db; /* there is no such database; the client learns it only after
+			    the proof */
 	struct secret nothing; /* SECRET_NONE, for users that do not exist */
 	uint8_t salt[4];
 	struct scram_server scram;
 	struct scram_binding binding;
-	uint8_t end_point[TLS_HASH_MAX]; /* what binding points to */
+	uint8_t end_point[TLS_HASH_MAX]; /* the bytes that binding points to */
 	bool has_scram;
-	char *sasl_password; /* owned: the password that keys are made from; a reload
-			      * may change the user's */
-	bool lacks_keys;     /* verifier has salt and rounds only */
-	bool has_waited;     /* ... and the login has waited for its keys */
-	bool was_derived;    /* a message was put back until its password had been
-			      * derived; it ... */
-	bool is_right;       /* ... is right or not */
-	struct scram_verifier verifier; /* a copy: a reload may change the user's */
+	char *sasl_password; /* owned: a copy of the password that the keys are derived
+				from, because a reload may change the user's */
+	bool lacks_keys;     /* the verifier has only salt and rounds, no keys */
+	bool has_waited;     /* the login has waited for the verifier's keys */
+	bool was_derived; /* keys have been derived for the message that was put back */
+	bool is_right;    /* with was_derived: the password in that message is right */
+	struct scram_verifier
+	    verifier; /* a copy, because a reload may change the user's */
 
 	/* auth_query: see authquery.h */
 	struct lookup *lookup; /* the lookup it waits for; NULL: none */
 	struct node lookup_node;
 	void (*on_found)(struct client *client);
 	uint64_t waits_since_us;
-	struct secret found; /* the secret that the client has to prove; with has_found
-			      */
+	struct secret
+	    found; /* the secret that the client has to prove; valid with has_found */
 	struct user *found_user;
-	uint64_t found_us; /* when the query was sent */
+	uint64_t found_us; /* when the query for it was sent (loop clock) */
 	bool has_found;
-	bool may_be_outdated; /* the secret was kept from an earlier query */
+	bool may_be_outdated; /* the secret may be older than a change of it: it is from
+				 the cache, or from a query that ran already when this
+				 login joined */
 };
 
-/* The client waits for an answer that is not its own.  Whatever it sends is kept. */
+/* The login begins to wait for a helper thread or the resolver.  What the client sends
+ * meanwhile is kept unread. */
 static inline void login_await(struct login *login)
 {
 	login->before = login->phase;

@@ -1,6 +1,7 @@
 /*
  * The exchange in which a client proves who it is (protocol.md 4; PostgreSQL
- * "Start-up"): cleartext, md5, SCRAM.  It chooses no method and lets nobody in.
+ * "Start-up"): cleartext, md5, SCRAM.  It does not choose the method, and what follows
+ * from the result is decided in login.c.
  */
 #ifndef LOGIN_PROOF_H
 #define LOGIN_PROOF_H
@@ -8,22 +9,21 @@
 #include "session/client.h"
 
 enum proof {
-	PROOF_MORE,    /* another message of the client is expected, or, in the phase
-			  LOGIN_AWAIT, somebody's answer: login->proven comes then */
-	PROOF_LATER,   /* the same message has to be shown again when login->derived is
-			* called */
-	PROOF_DONE,    /* the client is who it says */
-	PROOF_FAILED,  /* proof_fail says so to the client */
-	PROOF_REFUSED, /* the client was told and is doomed */
+	PROOF_MORE,    /* the client has to send another message; or, in the phase
+			  LOGIN_AWAIT, login->proven is called with the result */
+	PROOF_LATER,   /* pass the same message again when login->derived is called */
+	PROOF_DONE,    /* the client has proven who it is */
+	PROOF_FAILED,  /* the proof is wrong; proof_fail sends the error */
+	PROOF_REFUSED, /* the client has got an error and is doomed */
 };
 
-/* Ask for the proof that client->login->method wants. */
+/* Asks the client for the proof that client->login->method requires. */
 enum proof proof_begin(struct client *client);
 /* A whole message of type 'p'. */
 enum proof proof_message(struct client *client, const struct message *m);
-/* The text of the method for a proof that failed, FATAL. */
+/* Sends the client the FATAL error of its method for a wrong proof. */
 void proof_fail(struct client *client);
-/* The login ends, in whatever way. */
+/* Frees what the exchange holds.  Call it whenever a login ends. */
 void proof_done(struct client *client);
 
 #endif

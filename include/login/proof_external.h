@@ -8,11 +8,11 @@
 
 #include "login/proof.h"
 
-/* May the account at the other end of the unix socket log in as the user, by the rule's
- * map? */
+/* Asks whether the account at the other end of the unix socket may log in as the user,
+ * by the ident map of the rule. */
 enum proof proof_external_ask_account(struct client *client);
-/* Do LDAP or PAM accept this password of the user?  If so, it is remembered for logins
- * to servers. */
+/* Asks LDAP or PAM whether this is the user's password.  If it is, logins to servers
+ * use it too. */
 enum proof proof_external_ask_password(struct client *client, const char *password);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "login/proof.h"
 
-/* Offer the mechanisms. */
+/* Offers the client the mechanisms that its connection allows. */
 enum proof proof_sasl_begin(struct client *client);
 /* A whole message of type 'p'. */
 enum proof proof_sasl_message(struct client *client, const struct message *m);
@@ -14,11 +14,13 @@ enum proof proof_sasl_message(struct client *client, const struct message *m);
 /* Is a login refused on this connection without channel binding? */
 bool proof_requires_binding(const struct client *client);
 
-/* An Authentication message with this request. */
+/* Sends an Authentication message; request is its code. */
 void proof_send_auth(
     struct client *client, uint32_t request, const void *data, size_t len);
-/* The proof has failed, and it takes as long to say so as if keys had been derived for
- * it: PROOF_LATER, and PROOF_FAILED when the message comes again. */
+/* The proof is wrong.  Derives keys that nobody needs first, so that the time of the
+ * answer does not tell which users exist: returns PROOF_LATER, and the caller gets
+ * PROOF_FAILED when it passes the message again.  PROOF_FAILED at once if the helper
+ * threads are busy. */
 enum proof proof_fail_slowly(struct client *client);
 
 #endif

@@ -20,10 +20,10 @@ struct startup {
 
 void startup_init(struct startup *s, uint32_t version);
 void startup_done(struct startup *s);
-/* Read the packet; tracked parameters go to client->vars.  -1: refused, the client was
- * told. */
+/* Reads the StartupMessage; tracked parameters go to client->vars.  -1: it is refused,
+ * and the client has got an error. */
 int startup_read(struct client *client, struct startup *s, const struct message *m);
-/* The version spoken from now on. */
+/* The protocol version of the connection from now on. */
 uint32_t startup_protocol(const struct startup *s);
 /* Did the client ask for a protocol version or option that is not supported? */
 bool startup_needs_negotiation(const struct startup *s);

@@ -1,5 +1,6 @@
 /*
- * What no view shows: version, the process and its resources.
+ * Metrics that no view has: the version, the process and its resources (METRIC_FACTS in
+ * metrics.def).
  */
 #ifndef METRICS_FACTS_H
 #define METRICS_FACTS_H
@@ -20,11 +21,12 @@ enum fact_id {
 enum { FACT_LABELS = 256 };
 
 struct fact {
-	long long whole, micros;  /* the value is their sum */
-	char labels[FACT_LABELS]; /* complete: a="b",c="d"; "": none */
+	long long whole, micros;  /* the value is whole + micros / 1,000,000 */
+	char labels[FACT_LABELS]; /* as they are written: a="b",c="d"; "": none */
 };
 
-/* began_us: when the process began, in loop_now() time.  missed: workers. */
+/* Fills facts.  began_us: when the process began, on the loop's clock.  missed: how
+ * many workers have not answered. */
 void facts_find(struct fact facts[FACT_COUNT], const struct site *site,
     uint64_t began_us, unsigned missed);
 

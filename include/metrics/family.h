@@ -1,6 +1,6 @@
 /*
- * The table of metrics.def: which sheets there are, and which families of metrics are
- * made of their columns.
+ * The table of metrics.def as data.  A sheet holds the rows of one view; a family is a
+ * metric that is made of one of its columns.
  */
 #ifndef METRICS_FAMILY_H
 #define METRICS_FAMILY_H
@@ -22,8 +22,9 @@ enum { LABELS_MOST = 6 };
 
 struct sheet_kind {
 	const char *view;
-	unsigned key_count; /* labels that tell rows apart; 0: keys, see metrics.def */
-	const char *labels[LABELS_MOST + 1]; /* NULL ends */
+	unsigned key_count; /* the first so many labels identify a row; 0: see KEYS in
+			       metrics.def */
+	const char *labels[LABELS_MOST + 1]; /* NULL after the last */
 };
 
 enum family_type { FAMILY_GAUGE, FAMILY_COUNTER, FAMILY_INFO, FAMILY_COUNT };
@@ -31,23 +32,23 @@ enum family_type { FAMILY_GAUGE, FAMILY_COUNTER, FAMILY_INFO, FAMILY_COUNT };
 struct family {
 	enum sheet_id sheet;
 	enum family_type type;
-	const char *unit;            /* NULL: none */
-	const char *name;            /* of its samples */
-	const char *other;           /* the same under another name; NULL: none */
+	const char *unit;  /* NULL: none */
+	const char *name;  /* the name of its samples */
+	const char *other; /* a second name under which it is served too; NULL: none */
 	const char *column, *micros; /* "": none */
 	const char *help;
 };
 
 const struct sheet_kind *family_sheet(enum sheet_id id);
-/* The i-th, NULL past the end. */
+/* The i-th family; NULL past the end. */
 const struct family *family_at(size_t i);
 size_t family_count(void);
-/* How many labels its samples have. */
+/* How many labels the samples of the family have. */
 unsigned family_label_count(const struct family *family);
-/* Is it the number of the sheet's rows? */
+/* Is the value of the family the number of rows of its sheet? */
 bool family_is_row_count(const struct family *family);
 
-/* Print the table as "md".  -1 for another format. */
+/* Prints the table as Markdown (as = "md").  Returns -1 for another format. */
 int family_describe(FILE *out, const char *as);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * Everything that one scrape serves, gathered from all sites, some rows per turn, so
- * that nobody waits for it.  Each row is true at the moment in which it is read.
+ * A harvest is all data that one scrape serves, gathered from all sites.  It is
+ * gathered a few rows per turn of the loop, so that no client is delayed.  Rows are
+ * read at different moments, so sums of them may not agree.
  */
 #ifndef METRICS_HARVEST_H
 #define METRICS_HARVEST_H
@@ -11,23 +12,25 @@
 #include "session/site.h"
 
 struct harvest {
-	struct node node; /* the owner's */
+	struct node node; /* for the owner's list */
 	struct fact facts[FACT_COUNT];
 	struct sheet *sheets[SHEET_COUNT];
 	struct durations *durations;
 };
 
-/* It is complete; called from the loop. */
+/* Called from the loop when a harvest is complete. */
 typedef void harvest_fn(void *ctx);
 
-/* Begins to gather on the control thread, only one at a time, as the sites have one way
- * through their pools each.  began_us: when the process began. */
+/* Begins a harvest; call it on the control thread.  Only one may gather at a time,
+ * because each site has a single position in the walk through its pools.  began_us:
+ * when the process began, on the loop's clock. */
 struct harvest *harvest_new(
     struct site *site, uint64_t began_us, harvest_fn *ready, void *ctx);
-/* It is not wanted any more, complete or not: nothing is told of it.  Frees a part of
- * it, for there may be very many rows, and all of it at last.  False: it is gone. */
+/* Frees a part of a harvest, complete or not, because there may be very many rows;
+ * ready is not called any more.  Call it until it returns false: then all is freed and
+ * *harvest is NULL. */
 bool harvest_drop_part(struct harvest **harvest);
-/* At once. */
+/* Frees all of it at once. */
 void harvest_free(struct harvest **harvest);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * The metrics listener: what the console's views show, for Prometheus and its like, and
- * the health of the process, over HTTP.  On the control thread's loop.
+ * The HTTP server of metrics_listen: it serves what the console's views show to
+ * Prometheus and other scrapers, and the health of the process.  It runs on the control
+ * thread's loop.
  */
 #ifndef METRICS_METRICS_H
 #define METRICS_METRICS_H
@@ -9,18 +10,21 @@
 
 struct metrics;
 
-/* On the control thread, when its loop is there; hangs from site->metrics.  Nothing is
- * opened yet. */
+/* Makes site->metrics.  Call it on the control thread when its loop exists.  Opens no
+ * socket yet. */
 void metrics_start(struct site *site);
 /* metrics_listen, metrics_tls or certificates may have changed: opens and closes
- * listening sockets.  One that cannot be opened is told in the log, and tried again. */
+ * listening sockets.  A socket that cannot be opened is logged once and tried again
+ * every second. */
 void metrics_review(struct site *site);
-/* Closes the listening sockets, whose addresses another process wants now. */
+/* Closes the listening sockets for good, because another process takes over their
+ * addresses. */
 void metrics_let_go(struct site *site);
-/* Before the loop goes.  Nothing happens without metrics_start. */
+/* Frees site->metrics; call it before the loop is freed.  Does nothing without
+ * metrics_start. */
 void metrics_stop(struct site *site);
 
-/* Descriptors that it can use with these settings. */
+/* How many descriptors the metrics server can use with these settings. */
 size_t metrics_descriptors(const struct settings *settings);
 
 #endif

@@ -7,7 +7,8 @@
 
 #include "metrics/writer.h"
 
-/* All of a family but its samples, which are samples_len bytes and follow. */
+/* Writes a family without its samples.  The caller appends them: samples_len bytes by
+ * protobuf_put_sample. */
 void protobuf_put_head(
     struct buf *out, const struct served *served, size_t samples_len);
 void protobuf_put_sample(

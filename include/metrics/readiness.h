@@ -1,14 +1,14 @@
 /*
- * Whether new clients can be served: for balancers and orchestrators.
+ * Whether new clients can be served, for load balancers and orchestrators (/readyz).
  */
 #ifndef METRICS_READINESS_H
 #define METRICS_READINESS_H
 
 #include "session/site.h"
 
-/* NULL: they can; else why not, as a sentence.  They cannot while the pooler is
- * shutting down, suspended or paused, and while each host of each database that is
- * known is down.  A host nobody has tried yet is not down. */
+/* NULL if new clients can be served, else a sentence that says why not: the pooler is
+ * shutting down, suspended or paused, or all hosts of all databases are down.  A host
+ * that nobody has tried yet does not count as down. */
 const char *readiness_obstacle(struct site *site);
 
 #endif

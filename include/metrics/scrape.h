@@ -1,6 +1,6 @@
 /*
- * Scrapes: each is a harvest, written to one request.  At most a few at a time, of
- * which one gathers.
+ * A scrape answers one HTTP request with one harvest.  Several scrapes can be under way
+ * at a time; one of them gathers.
  */
 #ifndef METRICS_SCRAPE_H
 #define METRICS_SCRAPE_H
@@ -13,16 +13,18 @@
 
 struct scrapes;
 
-/* site is the control thread's, and lives longer.  began_us: when the process began. */
+/* site is the control thread's and must outlive the result.  began_us: when the process
+ * began, on the loop's clock. */
 struct scrapes *scrapes_new(struct site *site, uint64_t began_us);
-/* When no request has one any more. */
+/* Call it when no request has a scrape any more. */
 void scrapes_free(struct scrapes **scrapes);
 
-/* Can one more begin? */
+/* May another scrape begin? */
 bool scrapes_have_room(const struct scrapes *scrapes);
-/* Answers the request, by and by; its data are the scrape. */
+/* Begins a scrape that answers the request in parts.  It becomes the request's data
+ * (http_data). */
 void scrape_begin(struct scrapes *scrapes, struct http_request *request);
-/* What http says of such a request. */
+/* The http_ops of such a request: its peer can take more bytes; it is gone. */
 void scrape_go_on(struct http_request *request);
 void scrape_drop(struct http_request *request);
 

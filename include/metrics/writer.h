@@ -1,7 +1,7 @@
 /*
- * A harvest as bytes, some samples at a time, in one of three formats: Prometheus's
- * text (0.0.4), OpenMetrics (1.0), and Prometheus's protobuf messages, which alone
- * carry native histograms.
+ * Writes a harvest in parts, in one of three formats: Prometheus text (0.0.4),
+ * OpenMetrics (1.0), or Prometheus protobuf, which is the only one with native
+ * histograms.
  */
 #ifndef METRICS_WRITER_H
 #define METRICS_WRITER_H
@@ -13,40 +13,40 @@
 #include "metrics/format.h"
 #include "metrics/harvest.h"
 
-/* One family, whichever table it is from. */
+/* The family that is being written, whichever table of metrics.def it is from. */
 struct served {
 	const char *name, *help, *unit; /* unit NULL: none */
 	bool is_counter, is_histogram;
 	const struct fact *fact;         /* or NULL */
 	const struct family *family;     /* or NULL */
 	const struct duration *duration; /* or NULL */
-	const struct sheet *sheet;       /* the family's */
+	const struct sheet *sheet;       /* of the family; NULL: none */
 };
 
-/* A sample of it. */
+/* One sample of the family. */
 struct sample {
 	const char *labels[LABELS_MOST], *values[LABELS_MOST];
 	unsigned label_count;
-	const char *fixed_labels;          /* of a fact: complete */
-	long long whole, micros;           /* the value is their sum */
-	const struct histogram *histogram; /* of a duration */
+	const char *fixed_labels;          /* of a fact: as they are written */
+	long long whole, micros;           /* the value is whole + micros / 1,000,000 */
+	const struct histogram *histogram; /* of a duration; NULL: none */
 };
 
 struct writer {
 	/* borrowed */
 	const struct harvest *harvest;
 	enum format format;
-	size_t at;  /* the family, counting through all tables */
-	bool other; /* it is served under its other name now */
+	size_t at;  /* index of the family, counted through all tables */
+	bool other; /* the family is being served under its second name */
 	struct served served;
 	enum { WRITER_HEAD, WRITER_SIZE, WRITER_SAMPLES, WRITER_OVER } state;
 	struct node *row; /* the next one; NULL: none */
-	bool has_fact;    /* a fact, or a number of rows, is still to come */
-	size_t size;      /* protobuf: of all samples of the family */
+	bool has_fact;    /* a sample that comes from no row is still to be written */
+	size_t size;      /* protobuf: bytes of all samples of the family */
 };
 
 void writer_init(struct writer *w, const struct harvest *harvest, enum format format);
-/* Appends some more.  False: that was all. */
+/* Appends another part to out.  Returns false at the end. */
 bool writer_part(struct writer *w, struct buf *out);
 
 #endif

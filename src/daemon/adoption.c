@@ -1,6 +1,5 @@
 /*
- * Snapshots on their way to the sites.  What a snapshot means for databases and users
- * is the catalog's business.
+ * Brings a snapshot to each site.  The catalog applies it to databases and users.
  */
 #include "daemon/adoption.h"
 
@@ -13,17 +12,18 @@
 #include "session/session.h"
 
 struct adoption {
-	struct config *config; /* one reference, as the next two */
-	struct rules *rules;   /* NULL: nobody asks for any */
+	struct config *config; /* one reference, as of the next two members */
+	struct rules *rules;   /* NULL: auth_type needs no rules */
 	struct tls_setup *tls;
 	struct userlist *users; /* owned; NULL: the secrets in force stay */
 	atomic_uint refs;
 	unsigned order;     /* its number, once it goes to all sites */
-	bool is_obsoleting; /* servers with TLS as it was are to be replaced */
+	bool is_obsoleting; /* TLS settings of servers have changed: their connections
+			       are replaced */
 	bool is_tls_only;
 };
 
-/* One on its way to a worker that did not answer. */
+/* An adoption as a letter to a worker that did not answer. */
 struct notice {
 	struct letter letter;
 	struct site *site;
@@ -67,7 +67,7 @@ void adoption_unref(struct adoption **ap)
 
 /* ---- one site ---- */
 
-/* Every site says so to itself; one tells it. */
+/* Every site reports the same change; only the control site logs it. */
 static void note_change(void *ctx, const char *text)
 {
 	const struct site *site = ctx;
@@ -76,7 +76,8 @@ static void note_change(void *ctx, const char *text)
 		log_put(site->log, LEVEL_WARNING | KIND_RELOAD, NULL, "%s", text);
 }
 
-/* What logins and connections hold of the old ones stays with them. */
+/* Logins and connections keep the old rules and contexts that they hold references to.
+ */
 static void take_rules(struct site *site, const struct adoption *a)
 {
 	struct rules *old_rules = site->rules;

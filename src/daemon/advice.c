@@ -1,5 +1,5 @@
 /*
- * The advice about pools and limits.  That about secrets and who may come in is in
+ * The advice about pools and limits.  Advice about secrets and logins is in
  * advice_access.c.
  */
 #include "daemon/advice.h"
@@ -9,13 +9,13 @@
 #include "daemon/advice_access.h"
 #include "daemon/advice_given.h"
 
-/* A pool that clients idle in transactions can easily hold as a whole. */
+/* In a pool of up to this size, idle transactions can easily occupy all servers. */
 enum { SMALL_POOL = 50 };
 
 /* PostgreSQL's defaults: max_connections and superuser_reserved_connections. */
 enum { USUAL_CONNECTIONS = 100, USUAL_RESERVED = 3 };
 
-/* Whose values are looked at: those of the process, of one database, of one user. */
+/* Whose values are examined: those of the process, of one database or of one user. */
 struct subject {
 	struct scope scope;
 	const struct level *own; /* its entry; NULL: the process */
@@ -24,8 +24,8 @@ struct subject {
 	unsigned line;
 };
 
-/* Is it to blame for this value?  What the process or another entry says is told
- * there. */
+/* Is the value written in the subject's own entry?  Advice about inherited values is
+ * given where they are written. */
 static bool is_said_by(const struct subject *at, enum setting_index i)
 {
 	return !at->own || level_has(at->own, i);
@@ -95,8 +95,8 @@ static bool has_shared_pools(const struct config *c)
 	return false;
 }
 
-/* Does the entry keep all that it concerns in session mode?  A user's mode counts
- * before that of the database. */
+/* Does the entry put all its clients into session mode?  A user's mode has precedence
+ * over that of the database. */
 static bool is_in_session_mode(const struct advice *a, const struct subject *at)
 {
 	const struct config *c = a->o->input->config;

@@ -25,7 +25,7 @@ static bool is_listed(const struct advice *a, const char *name)
 
 /* ---- names ---- */
 
-/* Who logs in to servers, and with what? */
+/* Do logins to the database's servers have a user and a password? */
 static void look_at_database(
     struct advice *a, const struct database_config *db, const char *file, unsigned line)
 {
@@ -56,7 +56,7 @@ static bool is_forced(const struct advice *a, const char *name)
 	       strcmp(a->o->input->template->user, name) == 0;
 }
 
-/* May anybody come whose name is written nowhere? */
+/* May users log in whose names are in neither the configuration nor the user list? */
 static bool has_other_users(const struct advice *a)
 {
 	const struct config *c = config_of(a);

@@ -1,6 +1,6 @@
 /*
  * Compares two snapshots.  Entries are sorted by name, so that one walk over both lists
- * finds what came, what went and what changed.
+ * finds the added, removed and changed ones.
  */
 #include "daemon/changes.h"
 
@@ -8,14 +8,14 @@
 
 #include "conf/setting_row.h"
 
-/* More names do not fit a line of the log well. */
+/* More names would make the line of the log too long. */
 enum { NAMES_MOST = 20 };
 
 struct counts {
 	size_t added, changed, removed;
 };
 
-/* One more part of the line. */
+/* Separates a part of the line from the one before. */
 static void begin_part(struct buf *out, size_t start)
 {
 	if (out->len > start)

@@ -1,7 +1,7 @@
 /*
- * Checks a configuration and the world it is to run in, without opening a socket or
- * writing a file.  The grammar of the file is checked by conf/config_load; here it is
- * what the values name: files, folders, addresses, users.
+ * Checks a configuration and the system that it is to run on, without opening a socket
+ * or writing a file.  conf/config_load checks the grammar of the file; the code here
+ * checks what the values name: files, folders, addresses, accounts.
  */
 #include "daemon/check.h"
 
@@ -62,7 +62,7 @@ problem(struct check *c, const char *setting, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* What may be meant so. */
+/* A warning: it may be intended. */
 static void __attribute__((format(printf, 3, 4)))
 warning(struct check *c, const char *setting, const char *fmt, ...)
 {
@@ -96,7 +96,7 @@ static void put_setting_place(void *ctx, const char *setting)
 	put_place(ctx, setting);
 }
 
-/* What may be on purpose, but looks as if something was forgotten. */
+/* Warns of rules that may be intended, but look as if something was forgotten. */
 static void advise_rules(struct check *c, const struct hba *hba)
 {
 	const struct hba_rule *rule;
@@ -149,7 +149,8 @@ static void advise_names(struct check *c, const char *setting, const char *names
 	}
 }
 
-/* auth_query finds other users, but not the one who runs it. */
+/* Warns of names without a usable secret.  With auth_query only auth_user must be in
+ * the list, because the query finds all others. */
 static void advise_users(struct check *c, const struct userlist *users)
 {
 	const struct settings *s = c->settings;
@@ -185,7 +186,7 @@ static void check_readable(struct check *c, const char *setting, const char *pat
 		problem(c, setting, "cannot read %s: %s", path, strerror(errno));
 }
 
-/* Can a file be created or replaced there? */
+/* Checks that a file can be created or replaced at this path. */
 static void check_writable(struct check *c, const char *setting, const char *path)
 {
 	const char *slash = path ? strrchr(path, '/') : NULL;
@@ -281,7 +282,8 @@ static void check_listening(struct check *c)
 		    c, "listen_addr", "nowhere to listen; set it, or unix_socket_dir");
 }
 
-/* From here on the world is seen as the pooler will see it. */
+/* Becomes the account that the pooler will run as, so that the checks see its
+ * permissions. */
 static void become_user(struct check *c)
 {
 	const char *user = c->options->user ? c->options->user : c->settings->user;
@@ -304,7 +306,7 @@ unsigned check_loaded(
 	    config_check(options->file, put_problem, put_warning, &c, &loaded->config);
 	c.config = loaded->config;
 	c.settings = &loaded->config->settings;
-	/* the rest is looked at as far as the file could be read */
+	/* checks go on with the part of the file that could be read */
 	check_loading(&c, loaded);
 	become_user(&c);
 	check_files(&c);

@@ -1,6 +1,6 @@
 /*
- * Loads a snapshot step by step.  What a new one means for databases, clients and
- * servers is the reload's business; the grammars are those of conf/ and auth/.
+ * Loads a snapshot step by step.  conf/ and auth/ read the files; reload.c applies a
+ * new snapshot to databases, clients and servers.
  */
 #include "daemon/configuration.h"
 
@@ -38,7 +38,7 @@ static void take_warning(void *ctx, const char *where, const char *text)
 {
 	struct err line;
 
-	/* the place comes first in these lines of the log */
+	/* lines about the ini file begin with the place */
 	err_set(&line, "%s%s%s", where, *where ? ": " : "", text);
 	found(ctx, FINDING_WARNING, "", line.text);
 }
@@ -59,7 +59,8 @@ static int load_ini(
 	return c->config ? 0 : -1;
 }
 
-/* A start may still be root, and opens its log file later. */
+/* Checks that a reload can write the log file.  A start may still run as root, and
+ * opens its log file later. */
 static void check_log_file(struct configuration *c)
 {
 	struct err err;
@@ -87,7 +88,8 @@ static void take_remark(
 	found(ctx, remark_finding(kind), where, text);
 }
 
-/* A start goes on without the users of lines with a fault. */
+/* A start continues without the users in lines that cannot be read; a reload is
+ * refused. */
 static void take_list_remark(
     void *ctx, enum remark kind, const char *where, const char *text)
 {
@@ -144,14 +146,15 @@ static void check_ldap(struct configuration *c)
 	}
 }
 
-/* Without a file of authorities every certificate of a public one would be trusted. */
+/* Without client_tls_ca_file, a certificate from any public authority would be
+ * accepted. */
 static void check_cert_rules(struct configuration *c, const struct hba *hba)
 {
 	const struct hba_rule *rule = hba_find_method(hba, HBA_CERT);
 	const struct settings *s = &c->config->settings;
 	char place[512];
 
-	/* without TLS nobody has a certificate */
+	/* without TLS no client has a certificate */
 	if (!rule || s->client_tls_sslmode == TLS_DISABLE ||
 	    text_or_null(s->client_tls_ca_file))
 		return;
@@ -159,7 +162,8 @@ static void check_cert_rules(struct configuration *c, const struct hba *hba)
 	found(c, FINDING_ERROR, place, "the method cert requires client_tls_ca_file");
 }
 
-/* A file that could not be opened.  One that was refused has said so by its faults. */
+/* Reports a file that could not be opened.  The errors in a file that was read have
+ * been reported already. */
 static void found_missing(struct configuration *c, const char *setting,
     unsigned errors_before, const struct err *err)
 {
@@ -186,7 +190,7 @@ static void load_rules(struct configuration *c)
 		check_cert_rules(c, hba);
 	} else {
 		found_missing(c, "auth_hba_file", errors, &err);
-		/* no rules: everybody is rejected */
+		/* without rules every client is rejected */
 		hba = hba_parse(s->auth_hba_file, "", 0, ident, NULL, NULL, &err);
 	}
 	c->rules = rules_new(hba, ident);
@@ -226,7 +230,7 @@ static void load_tls(struct configuration *c, const struct configuration *runnin
 		    "configuration");
 }
 
-/* ---- the whole ---- */
+/* ---- all steps in order ---- */
 
 static int verdict_on(const struct configuration *c, enum strictness strictness)
 {
@@ -308,8 +312,8 @@ int configuration_set(struct configuration *c, const struct configuration *runni
 	}
 	if (!setting_is_flagged(row, READS_TLS))
 		return err->text[0] ? 1 : 0;
-	/* values that make no sense yet may with the next SET: they are kept, without
-	 * effect */
+	/* several SETs may be needed until the TLS settings fit together: the value is
+	 * kept and the contexts in force stay */
 	c->tls = tls_setup_new(c->config, err);
 	if (c->tls)
 		return 0;
@@ -329,7 +333,7 @@ void configuration_take(struct configuration *c, struct configuration *next)
 	configuration_done(c);
 	*c = *next;
 	c->tls = tls;
-	/* the catalog has the secrets by now */
+	/* the catalog has taken over the secrets */
 	userlist_free(&c->users);
 	configuration_init(next);
 }

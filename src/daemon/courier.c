@@ -1,7 +1,7 @@
 /*
  * Frames on a stream socket: kind, whether there is a descriptor, length, bytes.  The
  * kernel passes a descriptor with the first byte of what was sent with it, and so in
- * the order of the frames.  What frames mean is the owner's.
+ * the order of the frames.  The owner knows what the frames mean.
  */
 #include "daemon/courier.h"
 
@@ -28,11 +28,11 @@ struct courier {
 	const struct courier_ops *ops;
 	void *ctx;
 	struct buf in;
-	int fds[FDS_MOST]; /* came, and belong to frames that are not complete */
+	int fds[FDS_MOST]; /* received; they belong to frames that are not complete */
 	size_t fd_count;
 	int fd;
 	bool is_over;
-	bool is_cut; /* the owner knows that it is over */
+	bool is_cut; /* courier_cut was called: ended() is not */
 };
 
 static void readable(void *ctx, int fd);
@@ -116,7 +116,8 @@ static int take_fd(struct courier *c)
 	return fd;
 }
 
-/* 0: it is not whole yet; else its size. */
+/* Delivers the frame at this position.  Returns its size, 0 if it is not complete yet.
+ */
 static size_t deliver_one(struct courier *c, const uint8_t *at, size_t have)
 {
 	size_t len;
@@ -152,7 +153,7 @@ static void deliver(struct courier *c)
 		buf_shift(&c->in, done);
 }
 
-/* True: there may be more. */
+/* Reads once from the socket.  True: more may be there. */
 static bool may_read_more(struct courier *c)
 {
 	uint8_t *room = buf_room(&c->in, READ_MOST);

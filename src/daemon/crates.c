@@ -1,6 +1,6 @@
 /*
- * Sharing out what came.  Each site gets a batch, which is unpacked on its thread while
- * the control thread waits; a worker that does not answer finds it later.
+ * Shares out crates.  Each site gets a batch, which is unpacked on its thread while the
+ * control thread waits; a worker that does not answer in time unpacks its batch later.
  */
 #include "daemon/crates.h"
 
@@ -37,7 +37,7 @@ void crate_free(struct crate **cp)
 struct batch {
 	struct letter letter;
 	struct site *site;
-	struct crate *origin; /* owned, as the others */
+	struct crate *origin; /* owned, as the crates of the list */
 	struct list crates;
 };
 
@@ -85,7 +85,7 @@ static void unpack_pair(struct batch *batch, struct moving *moving,
 	crate_free(&next);
 }
 
-/* It was counted when it was shared out. */
+/* The client has been counted when it was shared out. */
 static void unpack_client(struct batch *batch, struct moving *moving,
     struct crate *crate, const struct parcel_client *client, struct arena *arena)
 {
@@ -101,7 +101,7 @@ static void unpack_client(struct batch *batch, struct moving *moving,
 		crew_arrival_ends(member);
 }
 
-/* It was decoded without fault when it came. */
+/* Decoding cannot fail: it has succeeded when the crate arrived. */
 static void unpack(struct batch *batch, struct moving *moving, struct crate *crate)
 {
 	struct arena *arena = arena_new();
@@ -135,7 +135,7 @@ static void unpack_batch(struct batch *batch)
 {
 	struct moving *moving = open_origin(batch);
 
-	/* The old process has not closed what it gave. */
+	/* The old process still has the descriptors open, too. */
 	loop_note_shared(batch->site->loop, true);
 	while (!list_is_empty(&batch->crates)) {
 		struct crate *crate = take_first(&batch->crates);
@@ -162,10 +162,10 @@ static void unpack_opened(struct letter *letter)
 
 struct sharing {
 	struct site *control;
-	struct moving *moving; /* of the control site */
+	struct moving *moving; /* the control site's */
 	struct batch *batches[CREW_MOST];
 	unsigned count;
-	unsigned next_server; /* the batch that gets it */
+	unsigned next_server; /* the batch that gets the next idle server */
 	struct crates_counts *counts;
 };
 
@@ -179,7 +179,7 @@ static void sharing_init(struct sharing *s, const struct crate *origin)
 		    batch_new(crew ? crew->members[i].site : s->control, origin);
 }
 
-/* It counts there from now on. */
+/* The site for the next client, which counts there from now on. */
 static struct batch *pick(struct sharing *s)
 {
 	struct crew_member *own = s->control->crew;
@@ -205,7 +205,7 @@ static void share_server(struct sharing *s, struct crate *crate)
 	s->next_server = (s->next_server + 1) % s->count;
 }
 
-/* Consoles ask the control site about databases. */
+/* The control site also needs what concerns databases, because consoles ask it. */
 static void note_at_control(struct sharing *s, const struct crate *crate)
 {
 	struct arena *arena = arena_new();

@@ -1,7 +1,6 @@
 /*
- * Wires a pooler together, in the order that operators see: configuration, user,
- * pidfile, background, loop, sockets, service; and takes it apart again.  What the
- * parts do is theirs.
+ * Starts a pooler in this order: configuration, account, pidfile, background, loop,
+ * sockets, service; and ends it.
  */
 #include "daemon/daemon.h"
 
@@ -50,7 +49,8 @@ static int switch_user(
 	return 0;
 }
 
-/* A process that runs already is taken over, or is in the way. */
+/* Finds a process that runs already: with -R it is taken over, otherwise the start
+ * fails. */
 static int check_old_process(
     struct daemon *d, const struct settings *settings, struct err *err)
 {
@@ -58,7 +58,7 @@ static int check_old_process(
 	bool is_reboot = d->options->is_reboot;
 
 	if (is_reboot) {
-		/* Log watchers know this line. */
+		/* tools that watch the log know this line */
 		log_put(d->site.log, LEVEL_WARNING | KIND_TAKEOVER, NULL,
 		    "Online restart is deprecated, use so_reuseport instead");
 		if (!dir || !*dir)
@@ -93,7 +93,7 @@ static int go_background(
 		return -1;
 	if (!d->options->is_daemon)
 		return 0;
-	/* A service that restarts online goes on to log where it did. */
+	/* A service that restarts online continues to log to the journal. */
 	bool keeps_stderr = d->takes_over && log_has_journal(d->site.log);
 	if (!keeps_stderr)
 		log_quiet(d->site.log);
@@ -103,8 +103,8 @@ static int go_background(
 	return rc;
 }
 
-/* Only what the process was meant to own may be created: so the log file is not opened
- * before the user is settled. */
+/* Becomes the account of the setting `user`, and opens the log file only then, so that
+ * the file belongs to that account. */
 static int settle(struct daemon *d, const struct configuration *c, struct err *err)
 {
 	const struct settings *settings = &c->config->settings;
@@ -132,7 +132,8 @@ static int build(struct daemon *d, const struct settings *settings, struct err *
 	return floors_open(&d->site, settings, d->crew, workers, err);
 }
 
-/* Server connections of every database at its largest, for each user that may come. */
+/* An estimate for the log: descriptors of clients, and of full pools for each known
+ * user of each database. */
 static long long expected_descriptors(const struct catalog *c)
 {
 	const struct settings *s = &c->config->settings;
@@ -148,7 +149,8 @@ static long long expected_descriptors(const struct catalog *c)
 	return sum;
 }
 
-/* That of a process that was taken over is gone, or it has ended without notice. */
+/* After a takeover the old process has removed its pidfile, or has ended without doing
+ * so. */
 static int write_pidfile(struct daemon *d, struct err *err)
 {
 	const char *pidfile = site_settings(&d->site)->pidfile;
@@ -239,7 +241,7 @@ static void take_apart(struct daemon *d)
 	if (site->loop)
 		stop_clocks(d);
 	log_flush(site->log);
-	/* Whoever cannot be closed now is closed by the system. */
+	/* connections that do not close now are closed by the exit */
 	if (d->team || floors_empty(site) < 0)
 		return;
 	floors_close(site);

@@ -1,6 +1,6 @@
 /*
- * Finds who prints the table of a topic.  That of the states of server connections is
- * printed here, because it has no code of its own.
+ * Finds the function that prints the table of a topic.  The table of states of server
+ * connections is printed here, because no other file does it.
  */
 #include "daemon/describe.h"
 
@@ -76,7 +76,7 @@ static const struct topic {
 
 enum { TOPICS = sizeof(topics) / sizeof(topics[0]) };
 
-/* The manual page of a table that only comes in Markdown. */
+/* Prints a table that is available only as Markdown as a manual page. */
 static int describe_by_markdown(FILE *out, const struct topic *topic)
 {
 	char *text = NULL;

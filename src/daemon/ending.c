@@ -1,12 +1,12 @@
 /*
- * Connections close in their own turns, so the loop takes a few more.
+ * Connections close in later turns of the loop, so it runs a little longer.
  */
 #include "daemon/ending.h"
 
 #include "cancel/peers.h"
 #include "session/session.h"
 
-/* An exit must come, whatever a connection does. */
+/* The process must end, even if a connection does not close. */
 enum { TURNS_MAX = 1000 };
 
 struct last_turn {
@@ -29,7 +29,7 @@ int ending_drop_all(struct site *site)
 	struct last_turn turn = {.loop = site->loop};
 
 	deadline_init(&turn.due, turned);
-	/* no pool is filled up again */
+	/* so that no pool opens new servers */
 	site->catalog->paused = true;
 	for (int i = 0; i < TURNS_MAX && !is_empty(site); i++) {
 		session_drop_all(site);

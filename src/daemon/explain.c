@@ -1,5 +1,5 @@
 /*
- * Puts together what there is to tell about a configuration.
+ * Runs the check, and prints the overview and the advice for the loaded configuration.
  */
 #include "daemon/explain.h"
 

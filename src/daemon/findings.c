@@ -1,6 +1,5 @@
 /*
- * Keeps findings as bytes in a buffer, because most loads have none.  Who finds them
- * and what follows from them is not known here.
+ * Keeps findings as bytes in a buffer, because most loads have none.
  */
 #include "daemon/findings.h"
 
@@ -41,7 +40,7 @@ void findings_append(struct findings *f, const struct findings *more)
 		f->counts[kind] += more->counts[kind];
 }
 
-/* The next one; false at the end. */
+/* Reads the next finding; false at the end. */
 static bool next_found(const struct findings *f, size_t *at, struct found *found)
 {
 	const char *bytes = (const char *)f->list.bytes;
@@ -56,8 +55,8 @@ static bool next_found(const struct findings *f, size_t *at, struct found *found
 	return true;
 }
 
-/* A text of several lines becomes as many; a line that begins with a tab goes with the
- * one before. */
+/* Logs each line of a text as a line of the log.  A line that begins with a tab
+ * continues the one before. */
 static void log_lines(struct log *log, const char *at)
 {
 	struct buf line;
@@ -69,7 +68,8 @@ static void log_lines(struct log *log, const char *at)
 		buf_put(&line, at, len);
 		at += len + (at[len] == '\n');
 		if (*at == '\t') {
-			buf_put_u8(&line, '\n'); /* the log indents it again */
+			buf_put_u8(&line,
+			    '\n'); /* the log indents continuation lines itself */
 			at++;
 			continue;
 		}
@@ -79,13 +79,13 @@ static void log_lines(struct log *log, const char *at)
 	buf_done(&line);
 }
 
-/* The line that log watchers know comes first, then the place. */
+/* The line that tools expect comes first, then the place. */
 static void log_found(struct log *log, const struct found *found)
 {
 	static const char *const known[] = {"username too long in auth file",
 	    "password too long in auth file", "broken auth file"};
 
-	/* the place of a missing file is in the text */
+	/* the text about a missing file has its place */
 	if (!*found->where ||
 	    (found->kind != FINDING_ERROR && setting_find(found->where))) {
 		log_lines(log, found->text);
@@ -153,7 +153,7 @@ unsigned findings_print(const struct findings *f, FILE *out,
 	return errors;
 }
 
-/* They are for the log, whose further lines are indented. */
+/* Removes the tabs that mark continuation lines for the log. */
 static void drop_tabs(char *text)
 {
 	char *to = text;

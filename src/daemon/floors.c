@@ -1,6 +1,6 @@
 /*
- * The floors of one site.  Which sites there are, and what they serve, is the daemon's
- * business.
+ * Builds and frees the floors of one site.  daemon.c and team.c decide which sites
+ * there are.
  */
 #include "daemon/floors.h"
 
@@ -31,7 +31,7 @@ static void ring_lost(void *ctx, int errnum)
 	    strerror(errnum));
 }
 
-/* What is the same for all sites is told once. */
+/* Logs what is the same for all sites only once, at the control site. */
 static void __attribute__((format(printf, 2, 3)))
 tell(const struct site *site, const char *fmt, ...)
 {
@@ -44,7 +44,8 @@ tell(const struct site *site, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* io_uring where it was asked for or can be had; the log says what became of it. */
+/* Starts io_uring if the settings ask for it, or if they are "auto" and the kernel
+ * allows it; logs which engine is used. */
 static int start_engine(
     struct site *site, const struct settings *settings, struct err *err)
 {
@@ -73,7 +74,7 @@ static void on_zone(void *ctx, const struct dns_zone_news *news)
 {
 	struct site *site = ctx;
 
-	/* Each site looks names up for itself. */
+	/* each site looks up names itself: only the first one logs it */
 	if (!crew_may_tell(site, news->zone, news->failure ? UINT64_MAX : news->serial))
 		return;
 	if (news->failure)
@@ -85,7 +86,8 @@ static void on_zone(void *ctx, const struct dns_zone_news *news)
 		    news->old_serial, news->serial);
 }
 
-/* Limits hold for all sites; clients are the workers'. */
+/* Joins the counts of limits, which hold for all sites together.  The control site of
+ * several workers serves no clients of pools. */
 static void share(struct site *site, const struct crew *crew, unsigned index)
 {
 	catalog_share(site->catalog, crew->tallies, index, crew->worker_count + 1);
@@ -112,8 +114,8 @@ int floors_open(struct site *site, const struct settings *settings, struct crew 
 	site->catalog = catalog_new(&site->mem);
 	if (crew)
 		share(site, crew, index);
-	/* Even if it fails the other floors are made, for floors_close frees them all.
-	 */
+	/* the other floors are made even if this fails, because floors_close frees all
+	 * of them */
 	int rc = session_init(site, err);
 	broker_floor_init(site);
 	peers_init(site);
@@ -148,7 +150,7 @@ int floors_empty(struct site *site)
 {
 	if (!site->catalog)
 		return 0;
-	/* Letters that still come find a site that takes nothing. */
+	/* letters that still arrive must not bring new clients or servers */
 	site->shutdown = SHUTDOWN_NOW;
 	listen_close(site, true);
 	return ending_drop_all(site);

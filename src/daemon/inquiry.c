@@ -1,6 +1,6 @@
 /*
- * An inner client: a site with one database, whose one pool opens one server
- * connection, and queries over it, one after the other.
+ * Uses the pooler's own code to connect: a site with one database, whose only pool
+ * opens one server connection.  Queries are sent over it one after the other.
  */
 #include "daemon/inquiry.h"
 
@@ -22,15 +22,16 @@
 
 #define DATABASE "inquiry"
 
-/* The longest message of an answer, and how long all of it may take. */
+/* The limits of an answer: the size of a message, and the time for all of it. */
 enum { ANSWER_MESSAGE_MAX = 1024 * 1024, ANSWER_US = 60 * 1000000 };
 
 struct inquiry {
 	struct site site;
 	struct request request;
-	struct server_events watched;          /* the broker's, but for the end */
+	struct server_events
+	    watched; /* the broker's functions, except for the end of a server */
 	const struct server_events *of_broker; /* borrowed */
-	struct buf said;                       /* what the log would tell */
+	struct buf said; /* errors and warnings that were logged */
 	enum inquiry_answer answer;
 	bool is_over;
 	/* borrowed */
@@ -56,7 +57,7 @@ static void end(struct inquiry *r, enum inquiry_answer answer)
 	loop_stop(r->site.loop);
 }
 
-/* Where there is more to tell than the reason, it is in what was logged. */
+/* The lines that were logged say more than the reason, if there are any. */
 static void fail(struct inquiry *r, const char *reason)
 {
 	if (r->is_over)
@@ -65,7 +66,8 @@ static void fail(struct inquiry *r, const char *reason)
 	end(r, INQUIRY_FAILED);
 }
 
-/* Warnings and errors, each with the address that it is about. */
+/* Receives log lines: keeps warnings and errors, each with the address that it is
+ * about. */
 static void hear(void *ctx, enum log_level level, const char *tag, const char *text)
 {
 	struct inquiry *r = ctx;
@@ -73,7 +75,7 @@ static void hear(void *ctx, enum log_level level, const char *tag, const char *t
 
 	if (level > LEVEL_WARNING)
 		return;
-	/* no address is known yet */
+	/* the address is not known yet */
 	if (at && at[1] == '(')
 		at = NULL;
 	buf_printf(&r->said, "%s%s%s%s", r->said.len ? "\n" : "", at ? at + 1 : "",
@@ -119,7 +121,7 @@ static enum step take_error(struct server *server, const struct message *m)
 	return STEP_CLOSE;
 }
 
-/* The names of the columns, each as if it were a value. */
+/* Passes on the names of the columns in the form of a row. */
 static enum step take_columns(struct server *server, const struct message *m)
 {
 	struct inquiry *r = site_inquiry(server->conn.site);
@@ -208,7 +210,7 @@ static const struct conn_ops answer_ops = {
     .has_secrets = true,
 };
 
-/* ---- the way to it ---- */
+/* ---- connecting ---- */
 
 static void granted(struct request *request)
 {
@@ -244,8 +246,7 @@ static const struct request_ops inquiry_request_ops = {
     .killed = killed,
 };
 
-/* A pool would try again after a while, because clients wait.  Here nobody has the
- * time. */
+/* A pool would connect again after a while.  An inquiry fails at once instead. */
 static void on_gone(struct server *server, const char *reason)
 {
 	struct site *site = server->conn.site;
@@ -305,7 +306,8 @@ static int build(struct inquiry *r, struct config *config, struct err *err)
 		return -1;
 	site->vars = vars_schema_new("");
 	site->catalog = catalog_new(&site->mem);
-	/* Even if it fails the others are made, for take_apart frees them all. */
+	/* the other floors are made even if this fails, because take_apart frees all of
+	 * them */
 	rc = session_init(site, err);
 	broker_floor_init(site);
 	peers_init(site);
@@ -322,7 +324,7 @@ static void take_apart(struct inquiry *r)
 	struct site *site = &r->site;
 
 	if (site->catalog) {
-		/* whoever cannot be closed now is closed by the system */
+		/* connections that do not close now are closed by the exit */
 		if (ending_drop_all(site) < 0)
 			return;
 		if (r->request.ask.pool)
@@ -410,7 +412,7 @@ void inquiry_free(struct inquiry **rp)
 	if (!r)
 		return;
 	*rp = NULL;
-	/* what it says at its end is not why */
+	/* the reason that closing reports is not the result */
 	r->is_over = true;
 	take_apart(r);
 	log_free(&r->site.log);

@@ -1,6 +1,6 @@
 /*
- * What libpq's programs take from the environment when the string does not say it is
- * taken from there, too.
+ * Values that are missing in the string are taken from the environment variables that
+ * libpq reads.
  */
 #include "daemon/libpq_entry.h"
 
@@ -15,7 +15,7 @@
 #include "conf/conninfo.h"
 #include "daemon/passfile.h"
 
-/* Keys that have a variable of the environment. */
+/* Keys and their environment variables. */
 enum {
 	KEY_HOST,
 	KEY_PORT,
@@ -78,7 +78,7 @@ static int put_pair(void *ctx, const char *key, const char *value, struct err *e
 	bool is_for_us = strcmp(key, variables[KEY_PASSFILE].key) == 0;
 
 	(void)err;
-	/* as if it had not been given */
+	/* an empty value counts as missing */
 	if (!*value)
 		return 0;
 	for (size_t i = 0; i < LIBPQ_ENTRY_KEYS; i++)
@@ -98,8 +98,8 @@ static const char *account_name(void)
 	return account ? account->pw_name : "postgres";
 }
 
-/* Where Debian's and Fedora's packages put the socket, or else where PostgreSQL itself
- * does. */
+/* The folder of the server's socket: that of Debian's and Fedora's packages if it
+ * exists, else PostgreSQL's own default. */
 static const char *socket_folder(void)
 {
 	static const char packaged[] = "/var/run/postgresql";

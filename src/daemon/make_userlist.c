@@ -1,5 +1,5 @@
 /*
- * From a connection string to a list.
+ * Reads the roles of the server and writes the list.
  */
 #include "daemon/make_userlist.h"
 
@@ -20,7 +20,7 @@
 
 static const struct libpq_defaults of_server = {.dbname = "postgres"};
 
-/* A password is asked for when the server wants one. */
+/* Reads the roles.  Asks for a password on the terminal if the server wants one. */
 static enum inquiry_answer ask_server(
     struct roles *roles, struct libpq_entry *entry, int verbose, struct err *err)
 {
@@ -46,14 +46,14 @@ static enum inquiry_answer ask_server(
 
 /* ---- the list ---- */
 
-/* For a comment, which ends with its line. */
+/* Writes a name into a comment, where it must not contain a line end. */
 static void put_printable(struct buf *out, const char *text)
 {
 	for (; *text; text++)
 		buf_put_u8(out, (uint8_t)*text < ' ' ? '?' : (uint8_t)*text);
 }
 
-/* Why a role is left out; NULL: it is not. */
+/* Why the role is left out; NULL if it is not. */
 static const char *obstacle(const struct role *role, enum secret_kind kind)
 {
 	if (strlen(role->name) > USERLIST_NAME_MAX)
@@ -105,9 +105,9 @@ size_t make_userlist_put(
 	return count;
 }
 
-/* ---- the whole ---- */
+/* ---- the command ---- */
 
-/* Each line of the text, with the program's name. */
+/* Prints each line of the text on stderr, with the program's name. */
 static void say(const struct options *options, const char *text)
 {
 	while (*text) {

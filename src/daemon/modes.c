@@ -1,6 +1,6 @@
 /*
- * Pause, resume and the ways to shut down: what they change for everybody.  Who is
- * told, and by what, is up to the pools.
+ * PAUSE, SUSPEND, RESUME and SHUTDOWN of the whole process.  They set the mode; pools
+ * and clients act on it.
  */
 #include "daemon/modes.h"
 
@@ -12,10 +12,11 @@
 #include "moving/handover.h"
 #include "session/crew.h"
 
-/* The conditions of a shutdown are looked at three times per second. */
+/* How often it is checked whether a shutdown is complete. */
 enum { EXIT_CHECK_US = 333000 };
 
-/* Clients stand still while a SUSPEND waits for the last of them. */
+/* How often it is checked whether a SUSPEND is complete.  It is short because stopped
+ * clients wait for the last one. */
 enum { SUSPEND_CHECK_US = 10000 };
 
 static void pause_site(struct site *site)
@@ -35,7 +36,7 @@ static void suspend_site(struct site *site)
 	catalog_kick_all(site->catalog, NULL);
 }
 
-/* Everything stops between two messages, as soon as it stands there. */
+/* Each connection stops between two messages, as soon as it gets there. */
 void modes_suspend(struct site *site)
 {
 	struct daemon *d = site_daemon(site);
@@ -51,7 +52,7 @@ struct stillness {
 	bool is_still;
 };
 
-/* One that is on its way to another site does not count here. */
+/* Counts clients without those that are on their way to another site. */
 static size_t present_count(const struct site *site)
 {
 	const struct client *client;
@@ -72,7 +73,7 @@ static void stop_site(struct site *site, void *ctx)
 	s->client_count += present_count(site);
 }
 
-/* Nor may a connection be on its way from one site to another. */
+/* Do all sites stand still, with no connection on its way from one site to another? */
 static bool is_still(struct site *site)
 {
 	struct stillness s = {.is_still = true};
@@ -189,6 +190,6 @@ void modes_shutdown(struct site *site, enum shutdown_mode mode)
 							 : go_down_with_clients);
 	if (mode == SHUTDOWN_WAIT_FOR_SERVERS)
 		modes_pause(site);
-	/* not before this turn's work is done: whoever is refused is told first */
+	/* not in this turn, so that clients that are refused get their error first */
 	deadline_set(site->loop, &d->exit_due, loop_now(site->loop) + EXIT_CHECK_US);
 }

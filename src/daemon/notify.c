@@ -1,6 +1,6 @@
 /*
- * The sd_notify(3) protocol.  A manager that cannot be reached is no reason to stop, so
- * nothing here fails.
+ * The sd_notify(3) protocol.  Errors are ignored, because a manager that cannot be
+ * reached is no reason to stop.
  */
 #include "daemon/notify.h"
 
@@ -48,7 +48,7 @@ void notify_taken_over(void)
 	notify(text);
 }
 
-/* The manager tells this reload from earlier ones by the clock. */
+/* The manager tells reloads apart by the time that is sent. */
 void notify_reloading(void)
 {
 	struct timespec now;
@@ -70,8 +70,8 @@ void notify_alive(void)
 	notify("WATCHDOG=1");
 }
 
-/* A child of the watched process inherits the variables, so WATCHDOG_PID says whose
- * they are. */
+/* Child processes inherit the variables, so WATCHDOG_PID names the process that they
+ * are for. */
 uint64_t notify_watchdog_us(void)
 {
 	const char *limit = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");

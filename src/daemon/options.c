@@ -1,6 +1,5 @@
 /*
- * Reads the command line by the table options.def, and prints that table.  What an
- * option does is not decided here.
+ * Reads the command line by the table options.def, and prints that table.
  */
 #include "daemon/options.h"
 
@@ -26,7 +25,7 @@ static const struct option_row {
 #undef OPTION
 };
 
-/* What getopt returns for options that have no letter stands above all letters. */
+/* getopt's codes for options without a letter begin above all letters. */
 enum { CODE_BASE = 256 };
 
 static int code_of(enum option_id id)
@@ -129,14 +128,14 @@ int options_parse(struct options *o, int argc, char **argv)
 
 	*o = (struct options){.program = argc > 0 ? argv[0] : "pgbouncer"};
 	make_getopt_tables(letters, longs);
-	optind = 0; /* a fresh start, whoever used getopt before */
+	optind = 0; /* getopt may have been used before */
 	while ((code = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
 		int id = id_of(code);
 
 		if (id < 0)
 			return misuse(o, NULL);
 		take_option(o, (enum option_id)id, optarg);
-		/* whatever follows does not count */
+		/* further options are ignored */
 		if (o->action == OPTIONS_HELP || o->action == OPTIONS_VERSION)
 			return 0;
 	}
@@ -214,7 +213,7 @@ static void describe_md(FILE *out)
 	}
 }
 
-/* Every hyphen of an option is one to be typed. */
+/* Escapes hyphens, so that they can be copied from the page. */
 static void put_man_text(FILE *out, const char *text)
 {
 	for (; *text; text++) {

@@ -1,6 +1,5 @@
 /*
- * Prints the overview.  What the numbers are is sizing's business, what may be wrong
- * with them advice's.
+ * Prints the overview.  sizing.c computes the numbers; advice.c judges them.
  */
 #include "daemon/overview.h"
 
@@ -16,7 +15,7 @@ enum { VALUE_TEXT = 32, HOST_WIDTH = 36 };
 
 struct row {
 	enum setting_index index;
-	bool is_limit; /* 0 means that there is none */
+	bool is_limit; /* 0 means no limit */
 };
 
 static const struct row process_rows[] = {
@@ -47,7 +46,7 @@ static const struct row user_rows[] = {
 
 #define COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
 
-/* ---- one value and where it comes from ---- */
+/* ---- a value and its origin ---- */
 
 void overview_put_place(
     struct buf *out, const struct config *c, const char *file, unsigned line)
@@ -58,8 +57,8 @@ void overview_put_place(
 		buf_printf(out, "line %u", line);
 }
 
-/* Of the level whose value is in force.  user: whose entry counts before the one that
- * is printed; or NULL. */
+/* Appends where the value in force is written.  user: a user whose entry has precedence
+ * over the entry that is printed; or NULL. */
 static void put_origin(struct buf *out, const struct overview *o, struct scope scope,
     const struct user_config *user, const struct setting *row)
 {
@@ -169,7 +168,7 @@ static void put_hosts(
 	buf_done(&list);
 }
 
-/* By which names its servers are logged in to; each has a pool. */
+/* Prints the users that log in to the database's servers; each of them has a pool. */
 static void put_users(
     FILE *out, const struct overview *o, const struct database_config *db)
 {

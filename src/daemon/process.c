@@ -1,6 +1,6 @@
 /*
- * User, pidfile, background, limits: each is a call or two to the system.  When they
- * are made is decided in daemon.c.
+ * System calls for account, pidfile, background and limits.  daemon.c decides when they
+ * are made.
  */
 #include "daemon/process.h"
 
@@ -37,7 +37,7 @@ static int could_not_open(const char *path, struct err *err)
 	return err_set(err, "could not open pidfile '%s': %s", path, strerror(errno));
 }
 
-/* The number in the file; 0 when there is none. */
+/* The process id in the file; 0 if there is none. */
 static long pid_in(const char *text)
 {
 	char *end;
@@ -59,7 +59,7 @@ int process_check_pidfile(const char *path, struct log *log, struct err *err)
 	close(fd);
 	text[len > 0 ? len : 0] = '\0';
 	long pid = pid_in(text);
-	/* a number that is no process id says nothing about a dead process */
+	/* a file without a valid process id is not removed: its process may run */
 	if (pid <= 0 || pid != (pid_t)pid || kill((pid_t)pid, 0) == 0 || errno != ESRCH)
 		return err_set(
 		    err, "pidfile '%s' exists, another instance running?", path);
@@ -95,7 +95,8 @@ static int fork_failed(struct err *err)
 	    err, "could not go into the background: fork(): %s", strerror(errno));
 }
 
-/* The parent: until the grandchild has said a byte, or has ended. */
+/* In the original process: waits until the grandchild has written a byte, or has ended.
+ */
 static void await_grandchild(const int pipe_ends[2])
 {
 	char byte;
@@ -127,7 +128,7 @@ static int fork_twice(const int pipe_ends[2], struct err *err)
 		await_grandchild(pipe_ends);
 	if (child > 0)
 		_exit(0);
-	/* The second fork: a session leader could get a terminal again. */
+	/* the second fork: a session leader could acquire a terminal again */
 	setsid();
 	child = fork();
 	if (child < 0)

@@ -1,7 +1,6 @@
 /*
- * Puts a loaded snapshot in force and tells what it changes.  Loading is the
- * configuration's business; what a snapshot means for databases and users is the
- * catalog's.
+ * Puts a loaded snapshot in force and logs what it changes.  configuration.c loads it;
+ * the catalog applies it to databases and users.
  */
 #include "daemon/reload.h"
 
@@ -18,7 +17,7 @@
 
 /* ---- taking over ---- */
 
-/* A value of the file or of SET replaces the count of -v. */
+/* The setting `verbose`, if it is set, replaces the count of -v. */
 static int verbose_of(const struct daemon *d, const struct settings *settings)
 {
 	char text[32];
@@ -28,7 +27,8 @@ static int verbose_of(const struct daemon *d, const struct settings *settings)
 	return d->options->verbose;
 }
 
-/* What a setting of its own switches off, unless log_levels says otherwise. */
+/* Settings such as log_connections switch off kinds of lines, unless log_levels sets
+ * the level of that kind. */
 static void set_levels(struct log_levels *levels, int verbose, const struct settings *s)
 {
 	log_levels_set_all(levels, verbose);
@@ -40,7 +40,7 @@ static void set_levels(struct log_levels *levels, int verbose, const struct sett
 		log_levels_set(levels, KIND_POOLER_ERRORS, LEVEL_ERROR);
 	if (!s->log_stats)
 		log_levels_set(levels, KIND_STATS, LEVEL_WARNING);
-	/* was checked with the configuration */
+	/* cannot fail: it was checked when the configuration was loaded */
 	(void)log_levels_parse(levels, s->log_levels, NULL);
 }
 
@@ -67,7 +67,7 @@ static void set_clocks(struct daemon *d, const struct settings *s)
 		    loop_now(site->loop) + s->tls_reload_period);
 	else
 		deadline_clear(site->loop, &d->tls_due);
-	/* limits of idleness may have become shorter */
+	/* idle timeouts may have become shorter */
 	deadline_set(site->loop, &d->tidy_due, loop_now(site->loop));
 }
 
@@ -117,7 +117,7 @@ void reload_tell_warnings(struct daemon *d, const struct configuration *c)
 
 /* ---- the verbs ---- */
 
-/* All stays as it was. */
+/* The new snapshot is refused: logs why, and the one in force stays. */
 static int refused(struct daemon *d, struct configuration *next, struct err *err)
 {
 	findings_log_errors(&next->findings, d->site.log);

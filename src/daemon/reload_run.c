@@ -1,6 +1,6 @@
 /*
- * The steps of reloads, and who waits for their end.  What is loaded and put in force
- * is reload's business.
+ * The steps of reloads, and the consoles that wait for their end.  configuration.c
+ * loads, reload.c puts in force.
  */
 #include "daemon/reload_run.h"
 
@@ -14,7 +14,7 @@
 #include "session/crew.h"
 #include "session/salted.h"
 
-/* Taken over in some hundred microseconds. */
+/* takes some hundred microseconds */
 enum { USERS_PER_TURN = 200 };
 
 static struct daemon *run_daemon(struct reload_run *r)
@@ -26,7 +26,7 @@ static void run_start(struct daemon *d);
 
 /* ---- the end ---- */
 
-/* Consoles that wait are shown their command again, and ask for the result. */
+/* Consoles that wait run their command again, which then finds the result. */
 static void wake_consoles(struct daemon *d)
 {
 	struct pool *pool;
@@ -62,7 +62,7 @@ static void run_finish(struct daemon *d, int result)
 
 static void turn_of_users(struct later *l);
 
-/* Behind all else of this turn: the next users come in the next one. */
+/* Runs after everything else in this turn; the next users follow in the next one. */
 static void turn_over(struct later *l)
 {
 	struct reload_run *r = container_of(l, struct reload_run, turn);
@@ -89,7 +89,8 @@ static void turn_of_users(struct later *l)
 	bool has_more = false;
 	unsigned missed = crew_each(site, some_users, &has_more);
 
-	/* A worker that stands still goes on with the list when it can. */
+	/* a worker that does not answer takes over the rest of the list when it runs
+	 * again */
 	if (has_more || missed) {
 		l->run = turn_over;
 		loop_at_turn_end(site->loop, l);
@@ -117,8 +118,8 @@ static void begin_users(struct daemon *d)
 
 /* ---- loading ---- */
 
-/* is_long: the users are taken over some per turn, and the old snapshot is freed
- * elsewhere. */
+/* is_long: users are taken over a few per turn, and a helper thread frees the old
+ * snapshot. */
 static void run_take(
     struct daemon *d, struct configuration *next, int result, bool is_long)
 {
@@ -170,7 +171,8 @@ static int run_result(struct reload_run *r, uint64_t *ticket, struct err *err)
 	return r->result;
 }
 
-/* One that is under way may have read the files before they were changed. */
+/* A reload in progress may have read the files before they were changed, so another one
+ * follows it. */
 int reload_run_ask(struct site *site, uint64_t *ticket, struct err *err)
 {
 	struct daemon *d = site_daemon(site);

@@ -1,5 +1,5 @@
 /*
- * Reads roles by one query.  The list goes to who asked for it.
+ * Reads roles by one query.
  */
 #include "daemon/roles.h"
 
@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "daemon/inquiry.h"
 
-/* Nothing in it can be redirected by a search_path. */
+/* All names have their schema, so that no search_path can redirect them. */
 static const char query[] =
     "SELECT rolname, rolpassword, CASE WHEN rolvaliduntil OPERATOR(pg_catalog.<) "
     "pg_catalog.now() THEN rolvaliduntil END FROM pg_catalog.pg_authid "

@@ -1,5 +1,5 @@
 /*
- * A file is written beside its place and then moved there, so that nobody reads half of
+ * A file is written under another name and then renamed, so that no reader sees half of
  * it.
  */
 #include "daemon/secret_file.h"
@@ -15,7 +15,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 
-/* 1: it is there; 0: it is not. */
+/* 1: the file exists; 0: it does not. */
 static int look_at(const char *path, struct stat *st, struct err *err)
 {
 	if (stat(path, st) < 0)
@@ -54,7 +54,7 @@ static int write_all(int fd, const char *bytes, size_t len)
 	return 0;
 }
 
-/* Gives it owner and permissions of the file whose place it takes. */
+/* Copies owner and permissions from the file that is being replaced. */
 static int take_after(int fd, const struct stat *st)
 {
 	if ((st->st_uid != geteuid() || st->st_gid != getegid()) &&
@@ -74,7 +74,7 @@ static int write_beside(const char *place, const struct stat *old, const void *b
 	buf_printf(&name, "%s.XXXXXX", place);
 	path = mem_strdup(buf_text(&name));
 	buf_done(&name);
-	fd = mkstemp(path); /* for its owner alone */
+	fd = mkstemp(path); /* readable by its owner only */
 	rc = fd;
 	if (fd >= 0) {
 		rc = (old && take_after(fd, old) < 0) ||
@@ -102,7 +102,7 @@ int secret_file_write(const char *path, const void *bytes, size_t len, struct er
 
 	if (is_there < 0)
 		return -1;
-	/* a link stays one */
+	/* a symbolic link is kept: the file that it points to is replaced */
 	place = is_there ? realpath(path, NULL) : NULL;
 	rc = write_beside(place ? place : path, is_there ? &st : NULL, bytes, len, err);
 	free(place);

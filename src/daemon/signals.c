@@ -1,5 +1,5 @@
 /*
- * From signals to process verbs, with the log lines that operators know.
+ * Maps signals to process verbs, and logs them in the words that operators know.
  */
 #include "daemon/signals.h"
 
@@ -14,8 +14,8 @@ static void fast_exit(struct site *site)
 	site->verbs->shutdown(site, SHUTDOWN_NOW);
 }
 
-/* A signal that stops the process, while nothing is ours yet: the old process goes on.
- */
+/* A signal that stops this process at the beginning of a takeover: nothing has been
+ * taken over yet, so the old process continues. */
 static bool ends_takeover(struct site *site)
 {
 	struct daemon *d = site_daemon(site);
@@ -27,7 +27,8 @@ static bool ends_takeover(struct site *site)
 	return true;
 }
 
-/* Who suspended the process is about to take it over; it cannot go on afterwards. */
+/* A suspended process cannot shut down gracefully, because its clients have stopped: it
+ * exits at once. */
 static bool is_suspended(struct site *site)
 {
 	if (!site->catalog->suspended)
@@ -41,7 +42,7 @@ static bool is_suspended(struct site *site)
 static void on_hup(void *ctx, int signo)
 {
 	struct site *site = ctx;
-	struct err ignored; /* reload has logged it */
+	struct err ignored; /* the reload has logged it */
 
 	(void)signo;
 	takeover_interrupt(site, "got SIGHUP");

@@ -1,8 +1,8 @@
 /*
- * The greatest number of server connections.  Pools are limited one by one, and some of
- * them together: those of a database, those of a user.  So the number for a host is a
- * greatest flow: from databases, each with its limit, by way of their pools to users,
- * each with theirs.  Users about whom the configuration says the same are one class.
+ * The greatest number of server connections.  Each pool has a limit, and so have all
+ * pools of a database together, and all pools of a user together.  So the number for a
+ * host is a maximum flow: from the databases, each with its limit, through their pools
+ * to the users, each with theirs.  Users with the same settings form one class.
  */
 #include "daemon/sizing.h"
 
@@ -14,20 +14,20 @@
 #include "daemon/team.h"
 #include "metrics/metrics.h"
 
-/* Listening sockets, log, event loop, name lookups, helper threads, those in reserve
- * for consoles. */
+/* Descriptors for listening sockets, log, event loop, name look-ups, helper threads,
+ * and the spare ones for consoles. */
 enum { OTHER_DESCRIPTORS = 40 };
 
 struct class
 {
-	const char *name; /* borrowed; NULL: of those that have no name here */
+	const char *name; /* borrowed; NULL: the class of users without a name in the
+			     configuration */
 	const struct level *own;
 	int64_t count;
-	bool
-	    is_listed; /* in the user list; others are found by auth_query, LDAP, PAM */
+	bool is_listed; /* in the user list; auth_query, LDAP or PAM find the others */
 };
 
-/* A class that auth_query runs as in some database. */
+/* A class whose user runs auth_query in some database. */
 struct asker {
 	const struct class *class;
 	struct asker *next;
@@ -35,14 +35,15 @@ struct asker {
 
 struct model {
 	const struct sizing_input *input;
-	struct map *by_name; /* struct class, those with a name */
+	struct map *by_name; /* struct class by its name */
 	struct class *classes;
 	size_t class_count;
-	/* all databases, the template last */
+	/* all databases; the template is the last one */
 	const struct database_config **databases;
 	size_t database_count;
-	struct asker *askers; /* at most one for each database that asks */
-	struct asker **asked; /* of each database */
+	struct asker *askers; /* at most one for each database with auth_query */
+	struct asker *
+	    *asked; /* for each database: the classes that run auth_query there */
 };
 
 static int64_t limited(int64_t n)
@@ -57,13 +58,13 @@ static int64_t product(int64_t a, int64_t b)
 	return a > SIZING_NO_LIMIT / b ? SIZING_NO_LIMIT : limited(a * b);
 }
 
-/* A limit as settings have it: 0 and less is none. */
+/* A limit of the settings, where 0 and less mean no limit. */
 static int64_t limit(int value)
 {
 	return value > 0 ? value : SIZING_NO_LIMIT;
 }
 
-/* ---- who may come where ---- */
+/* ---- which users may use which database ---- */
 
 static struct scope scope_for(const struct sizing_input *input,
     const struct database_config *db, const struct level *user)
@@ -175,7 +176,8 @@ static void find_classes(struct model *m)
 
 /* ---- pools ---- */
 
-/* Where auth_query of this database runs; m->database_count: nowhere. */
+/* The index of the database in which auth_query of this database runs;
+ * m->database_count: none. */
 static size_t place_of(const struct model *m, size_t asker)
 {
 	const struct database_config *db = m->databases[asker];
@@ -186,7 +188,7 @@ static size_t place_of(const struct model *m, size_t asker)
 
 	if (name && place)
 		return (size_t)(place - m->input->config->databases);
-	if (name) /* made from the template, which comes last */
+	if (name) /* it is made from the template, which is the last one */
 		return m->database_count - (m->input->template ? 1 : 0);
 	return asker;
 }
@@ -237,8 +239,8 @@ static bool is_template(const struct model *m, const struct database_config *db)
 	return db == m->input->template;
 }
 
-/* The most connections of all pools of a database and the users of a class.  Of the
- * template any number of databases may be made. */
+/* The greatest number of connections of all pools of a database and the users of a
+ * class.  Any number of databases may be made from the template. */
 static int64_t room_of(
     const struct model *m, size_t i, const struct class *class, bool is_named)
 {
@@ -283,8 +285,8 @@ static bool has_host(const struct model *m, const struct database_config *db,
 	return false;
 }
 
-/* The most at this host, or at all together (NULL).  Of several hosts of a database
- * each may get all connections. */
+/* The greatest number of connections at this host, or at all hosts together (NULL).  If
+ * a database has several hosts, each of them may get all its connections. */
 static int64_t most_at(
     const struct model *m, const struct sizing_host *host, bool is_named)
 {

@@ -1,7 +1,7 @@
 /*
- * The flow is found by augmenting, first straight, then along shortest ways.  Databases
- * without a limit need no node of their own, and they serve before the others, which
- * can only be right: what they give costs nobody else anything.
+ * Finds a maximum flow by augmenting paths: first direct ones, then shortest ones
+ * (Edmonds-Karp).  Databases without a limit need no node of their own.  Their flow is
+ * used first, which is always right, because it takes nothing from other users.
  */
 #include "daemon/sizing_flow.h"
 
@@ -10,14 +10,16 @@
 #include "base/mem.h"
 #include "daemon/sizing.h"
 
-/* Nodes are databases, then users. */
+/* The nodes of the graph are the databases, followed by the users. */
 struct search {
-	int64_t *supply; /* of databases, what they may still give */
-	int64_t *demand; /* of users, what they may still take */
-	int64_t *room;   /* from a database to a user, what may still pass */
-	int64_t *passed; /* the other way: what may be taken back */
+	int64_t *supply; /* for each database: what it may still give */
+	int64_t *demand; /* for each user: what they may still take */
+	int64_t *room;   /* for each database and user: what may still flow */
+	int64_t *passed; /* for each database and user: the flow so far, which may be
+			    taken back */
 	size_t database_count, user_count;
-	size_t *before; /* of a node that was reached: 1 + the node before; 0: not */
+	size_t *before; /* for each node: 1 + the node before it on the path; 0: not
+			   reached */
 	size_t *queue;
 };
 
@@ -69,7 +71,7 @@ void sizing_flow_pool(struct sizing_flow *f, size_t user, int64_t room)
 		f->direct[user] = sum(f->direct[user], room);
 }
 
-/* What one step from this node to that one can carry. */
+/* The capacity of the edge between two nodes. */
 static int64_t *step_of(const struct search *s, size_t from, size_t to)
 {
 	if (from < s->database_count)
@@ -77,7 +79,8 @@ static int64_t *step_of(const struct search *s, size_t from, size_t to)
 	return &s->passed[to * s->user_count + from - s->database_count];
 }
 
-/* The nearest user with demand that can be reached from any supply; SIZE_MAX: none. */
+/* Finds the nearest user with demand that can be reached from a database with supply;
+ * SIZE_MAX: none. */
 static size_t find_way(struct search *s)
 {
 	size_t head = 0, tail = 0, nodes = s->database_count + s->user_count;
@@ -105,7 +108,7 @@ static size_t find_way(struct search *s)
 	return SIZE_MAX;
 }
 
-/* Sends as much along the way to this user as it can carry. */
+/* Sends as much along the path to this user as it can carry. */
 static int64_t send_along(struct search *s, size_t user)
 {
 	int64_t amount = s->demand[user - s->database_count];
@@ -123,7 +126,7 @@ static int64_t send_along(struct search *s, size_t user)
 	return amount;
 }
 
-/* Most of it flows without taking anything back. */
+/* Most of the flow can be sent along direct edges. */
 static int64_t send_straight(struct search *s)
 {
 	int64_t total = 0;

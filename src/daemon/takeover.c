@@ -1,18 +1,19 @@
 /*
- * Cancel requests between the two processes of a takeover: who serves a client is known
- * by that process alone.
+ * Passes cancel requests between the two processes of a takeover, because each process
+ * knows only its own clients.
  */
 #include "daemon/takeover.h"
 
 #include "session/client.h"
 #include "session/crew.h"
 
-/* On and on in one direction, so that no request goes round. */
+/* A request that has come from another process goes on in the same direction only, so
+ * that it cannot travel in a circle. */
 bool takeover_may_pass_cancel(struct client *carrier, const uint8_t *packet, size_t len)
 {
 	struct daemon *d;
 
-	/* Couriers belong to the control site, which is the last to be asked. */
+	/* the control site has the couriers, and is asked after all other sites */
 	if (!crew_is_control(carrier->conn.site))
 		return false;
 	d = site_daemon(carrier->conn.site);

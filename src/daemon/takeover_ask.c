@@ -1,6 +1,7 @@
 /*
- * How the new process finds the old one: as its owner's console on the unix socket.  It
- * has nothing else to do meanwhile, and so it waits.
+ * How the new process asks the old one: it opens a console on the unix socket, which
+ * the owner of the process may do.  The calls block, because the new process has
+ * nothing else to do yet.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,12 +17,12 @@
 #include "wire/codec.h"
 #include "wire/message.h"
 
-/* The old process has answered a probe a moment ago. */
+/* The old process has answered a probe just before, so it should answer soon. */
 enum { PATIENCE_S = 30, ANSWER_MOST = 1024 * 1024, FDS_ROOM = 16 };
 
 struct call {
 	int fd;
-	int passed; /* the descriptor that came, or -1 */
+	int passed; /* the descriptor that was received, or -1 */
 	struct buf in;
 };
 
@@ -61,7 +62,7 @@ static int say(struct call *call, struct buf *out, struct err *err)
 	return result;
 }
 
-/* More bytes, and the descriptor when it comes with them. */
+/* Reads more bytes, and the descriptor if it comes with them. */
 static int hear(struct call *call, struct err *err)
 {
 	uint8_t *room = buf_room(&call->in, 4096);
@@ -85,7 +86,7 @@ static int hear(struct call *call, struct err *err)
 	return 0;
 }
 
-/* 1: it says that it is ready.  -1: it refuses. */
+/* 1: the old process is ready.  -1 and err: it refuses.  0: neither. */
 static int look(const uint8_t *message, size_t size, struct err *err)
 {
 	struct error_fields f;

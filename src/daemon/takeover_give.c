@@ -1,10 +1,11 @@
 /*
- * The old process.  Everything is done in rounds: stop, describe, wait for the other
- * side, let go or go on.  The first round has the listening sockets; when it is
- * through, this process only serves what was left, and offers more as it becomes free.
+ * The old process of a takeover.  It works in rounds: stop connections, describe them
+ * to the new process, wait for its answer, then let go of them or continue to serve
+ * them.  The first round includes the listening sockets; after it, this process only
+ * serves the remaining clients, and offers them in further rounds as they become free.
  *
- * With several workers each step is done by all of them, on their threads, while this
- * one waits: so they may use the courier.
+ * With several workers each worker does its part of a step on its own thread while the
+ * control thread waits, so that they may use the courier.
  */
 #include <string.h>
 #include <unistd.h>
@@ -21,15 +22,15 @@
 #include "wire/prepared.h"
 
 enum phase {
-	GIVING_STOPPING, /* until all has left that is on its way */
+	GIVING_STOPPING, /* until everything has been sent that is on its way */
 	GIVING_OFFERED,  /* END was sent; READY or FAILED follows */
 	GIVING_DECIDED,  /* GO was sent; ALIVE follows */
-	GIVING_SERVING,  /* what could not be moved */
+	GIVING_SERVING,  /* it serves clients that could not be moved */
 };
 
 enum {
-	LOOK_US = 2000,    /* how often it is looked whether all has left */
-	BUSY_US = 500000,  /* so long clients wait for those that are busy */
+	LOOK_US = 2000,    /* how often GIVING_STOPPING is checked */
+	BUSY_US = 500000,  /* how long stopped clients wait for those that are busy */
 	ROUND_US = 200000, /* between rounds */
 	SEND_PATIENCE_MS = 2000,
 	DECISION_US = 10000000, /* without suspend_timeout */
@@ -39,16 +40,16 @@ enum {
 
 struct giving {
 	struct daemon *d;
-	struct courier *courier; /* NULL: nobody is there any more */
+	struct courier *courier; /* NULL: the new process has gone */
 	struct deadline due;
 	struct moving_counts counts;
 	enum phase phase;
 	uint64_t phase_until_us;
-	uint64_t drain_until_us; /* UINT64_MAX: without end */
+	uint64_t drain_until_us; /* UINT64_MAX: no limit */
 	size_t console_count;
 	int taker_pid;
-	bool is_first; /* the round that is under way */
-	bool is_cut;   /* the courier ended inside its own call */
+	bool is_first; /* the first round is in progress */
+	bool is_cut;   /* the courier has ended; it is freed at the deadline `due` */
 };
 
 static struct log *giving_log(const struct giving *g)
@@ -66,7 +67,7 @@ static void look_again(struct giving *g, uint64_t in_us)
 	deadline_set(g->d->site.loop, &g->due, giving_now(g) + in_us);
 }
 
-/* ---- consoles: no command may come in between ---- */
+/* ---- consoles, which must not run commands during a round ---- */
 
 static void each_console(struct site *site, void (*act)(struct client *client))
 {
@@ -140,15 +141,15 @@ static void giving_free(struct giving *g)
 	mem_free(g);
 }
 
-/* The courier may be in the middle of a call to us. */
+/* Frees the courier later, because it may be in a call to this file. */
 static void close_later(struct giving *g)
 {
 	g->is_cut = true;
 	look_again(g, 0);
 }
 
-/* The round comes to nothing.  Of the first one nothing is left; after later ones this
- * process goes on alone with what it has. */
+/* Ends a round without success.  If it was the first, this process continues as if
+ * nothing had happened; otherwise it continues to serve its remaining clients alone. */
 static void give_up(struct giving *g, const char *why)
 {
 	struct err ignored;
@@ -199,7 +200,8 @@ static void count_console(struct client *client)
 	site_daemon(client->conn.site)->giving->console_count++;
 }
 
-/* Of those that were offered none has left. */
+/* Counts the clients that stay here.  The clients that were offered have not left yet.
+ */
 static size_t staying_count(struct giving *g)
 {
 	size_t all = crew_client_count(&g->d->site);
@@ -254,9 +256,9 @@ static void decide(struct giving *g)
 		give_up(g, err.text);
 }
 
-/* We want no more of it, whatever the other side does.  Behind GO it may have said
- * ALIVE a moment ago: once it can send nothing any more, that is certain.  It must not
- * hear GIVEN_UP then. */
+/* Gives up the round from this side.  After GO the new process may have just sent
+ * ALIVE: so its connection is cut first, which delivers what it has sent.  If that was
+ * ALIVE, the round has succeeded, and the new process must not get GIVEN_UP. */
 static void break_off(struct giving *g, const char *why)
 {
 	if (g->phase == GIVING_DECIDED)
@@ -269,7 +271,8 @@ static void break_off(struct giving *g, const char *why)
 
 struct offering {
 	struct giving *giving;
-	uint64_t next_id, last_text, last_sql_text; /* the greatest of all sites */
+	uint64_t next_id, last_text,
+	    last_sql_text; /* the greatest numbers of all sites */
 	struct err err;
 	bool has_failed;
 };
@@ -326,7 +329,8 @@ static int emit_origin(struct offering *o)
 	return result;
 }
 
-/* Who stops reading may have said why. */
+/* The new process does not read any more.  It may have sent the reason before, which
+ * the cut delivers. */
 static void not_wanted(struct giving *g, const char *why)
 {
 	courier_cut(g->courier);
@@ -347,7 +351,8 @@ static void stop_site(struct site *site, void *ctx)
 	g->counts.clients += own.clients;
 }
 
-/* A worker goes on with what cannot be stopped: what is counted is what is offered. */
+/* Offers what has stopped at one site.  A worker continues to serve what cannot be
+ * stopped, so only what is offered counts. */
 static void offer_site(struct site *site, void *ctx)
 {
 	struct offering *o = ctx;
@@ -358,7 +363,7 @@ static void offer_site(struct site *site, void *ctx)
 	o->has_failed = moving_offer(site, o->giving->is_first, emit, o) < 0;
 }
 
-/* -1: the other side does not listen.  1: a worker does not. */
+/* -1: the new process does not read.  1: a worker does not answer. */
 static int offer_all(struct offering *o)
 {
 	struct giving *g = o->giving;
@@ -434,7 +439,8 @@ static void look_for_more(struct site *site, void *ctx)
 	*has_more = *has_more || moving_has_more(site);
 }
 
-/* What a reload brings must not come in the middle of a round. */
+/* May another round begin?  Not during a reload, whose changes must not be put in force
+ * within a round. */
 static bool may_offer_more(struct giving *g)
 {
 	struct site *site = &g->d->site;
@@ -469,7 +475,7 @@ static void serve_rest(struct giving *g)
 	look_again(g, ROUND_US);
 }
 
-/* The process that had us in its care is gone, or nothing was taken. */
+/* The new process has gone, or has taken nothing. */
 static void without_courier(struct giving *g)
 {
 	courier_free(&g->courier);

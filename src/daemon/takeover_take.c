@@ -1,6 +1,6 @@
 /*
- * The new process.  What comes is looked at and laid aside; it becomes clients and
- * servers when the old process has said GO and was told that they are ours.
+ * The new process of a takeover.  It checks what the old process sends and keeps it;
+ * clients and servers are made of it only after GO was received and ALIVE sent.
  */
 #include <string.h>
 #include <unistd.h>
@@ -17,27 +17,29 @@ enum { SEND_PATIENCE_MS = 2000 };
 enum phase {
 	TAKING_COLLECTING,
 	TAKING_READY,  /* READY was sent */
-	TAKING_WAITING /* ours; the old process says when it has let go */
+	TAKING_WAITING /* ALIVE was sent; DONE follows */
 };
 
 struct taking {
 	struct daemon *d;
 	struct courier *courier;
-	struct moving *moving; /* the control site's: what is known of the sender */
-	struct crate *origin;  /* what it said of itself */
+	struct moving
+	    *moving; /* of the control site; NULL before the sender's first parcel */
+	struct crate *origin; /* the sender's first parcel; NULL: not received yet */
 	struct list crates;
-	struct deadline due; /* the courier is freed outside of its calls */
+	struct deadline due; /* frees it, outside of the courier's calls */
 	struct err err;
 	enum phase phase;
 	struct crates_counts counts;
 	int old_pid;
-	int console;    /* open until we are up, or -1 */
-	bool is_first;  /* the loop runs for us alone */
-	bool is_held;   /* takeover_take is about to look at it */
-	bool is_linked; /* the last client's server has to follow */
-	bool is_paused; /* the old process was */
+	int console;    /* of the old process, open until this process is up; or -1 */
+	bool is_first;  /* the first round is in progress, and takeover_take runs the
+			   loop */
+	bool is_held;   /* takeover_take still uses it */
+	bool is_linked; /* the server of the last client has to follow */
+	bool is_paused; /* the old process was paused */
 	bool has_failed;
-	bool has_ended; /* nothing more comes */
+	bool has_ended; /* the connection has ended */
 };
 
 static struct log *taking_log(const struct taking *t)
@@ -60,7 +62,7 @@ static void throw_away(struct taking *t)
 	t->is_linked = false;
 }
 
-/* Nothing more comes. */
+/* Nothing more arrives: frees the rest later. */
 static void end_taking(struct taking *t)
 {
 	throw_away(t);
@@ -76,7 +78,7 @@ static void give_back(struct taking *t)
 		loop_stop(t->d->site.loop);
 }
 
-/* It cannot be taken: the old process goes on. */
+/* What was sent cannot be taken over: tells the old process, which continues. */
 static void fail(struct taking *t)
 {
 	struct err ignored;
@@ -109,8 +111,9 @@ static void release_site(struct site *site)
 	catalog_kick_all(site->catalog, NULL);
 }
 
-/* At the first time no worker may begin before all servers are there and count: it
- * would open new ones.  Nothing else can be stopped then. */
+/* In the first round, workers must not start before all servers have been unpacked and
+ * counted, otherwise they would open new ones.  In later rounds the workers are serving
+ * clients already and go on. */
 static void unpack_all(struct taking *t)
 {
 	struct site *site = &t->d->site;
@@ -136,7 +139,7 @@ static void finish_first(struct taking *t)
 	loop_stop(t->d->site.loop);
 }
 
-/* From here on the old process takes nothing back. */
+/* Accepts: after ALIVE the old process cannot take anything back. */
 static void go(struct taking *t)
 {
 	if (courier_send(t->courier, TAKEOVER_ALIVE, NULL, 0, -1, 0, &t->err) < 0) {
@@ -172,7 +175,7 @@ static int begin(struct taking *t, const struct parcel_origin *origin)
 	return t->moving ? 0 : -1;
 }
 
-/* A linked server comes right behind its client, and no other way. */
+/* A linked server must come directly after its client. */
 static int check_order(struct taking *t, const struct parcel *parcel)
 {
 	bool is_due = parcel->kind == PARCEL_SERVER && parcel->server.is_linked;
@@ -281,8 +284,8 @@ static void taking_arrived(
 	}
 }
 
-/* A process that stays alive says GIVEN_UP before it closes: this one was ended from
- * outside.  If we have all of it, nobody else can go on with it. */
+/* The old process has ended without GIVEN_UP, so it was killed.  If this process has
+ * received everything, it takes over, because nobody else can serve the clients. */
 static void old_has_ended(struct taking *t)
 {
 	if (t->phase == TAKING_READY) {
@@ -323,9 +326,9 @@ static const struct courier_ops taking_ops = {
     .ended = taking_ended,
 };
 
-/* ---- life ---- */
+/* ---- begin and end ---- */
 
-/* The old process has closed what it gave. */
+/* The old process has closed the descriptors that it handed over. */
 static void note_unshared(struct site *site)
 {
 	loop_note_shared(site->loop, false);
@@ -353,7 +356,8 @@ static void taking_due(struct deadline *due)
 		taking_free(t);
 }
 
-/* What came last may have been the end of the old process. */
+/* takeover_take does not use it any more.  It is freed if the old process has ended
+ * meanwhile. */
 static void let_loose(struct taking *t)
 {
 	t->is_held = false;

@@ -1,6 +1,5 @@
 /*
- * The threads of workers, from start to end.  What they do in between is the business
- * of their sites.
+ * Starts and ends the threads of workers.
  */
 #include "daemon/team.h"
 
@@ -25,12 +24,12 @@ static const struct crew_ops crew_ops = {
     .welcomed = lend_welcome,
 };
 
-/* A worker that does not end by then is left to the system. */
+/* The process exits without waiting longer for a worker. */
 enum { END_PATIENCE_S = 5 };
 
-/* Of a worker that serves nobody: its event loop and engine, its letter box, what name
- * lookups and helper threads tell it by, those in reserve for consoles; and some for
- * sockets on their way to another worker, which are there twice. */
+/* Descriptors of a worker without clients: event loop and engine, mailbox, the wake-ups
+ * of name look-ups and helper threads, the spare ones for consoles; and some for
+ * sockets on their way to another worker, which are open twice for a moment. */
 enum { DESCRIPTORS = 12 };
 
 struct worker {
@@ -46,7 +45,7 @@ struct worker {
 
 struct team {
 	struct daemon *d;
-	const struct settings *settings; /* until all are up */
+	const struct settings *settings; /* valid until all workers are up */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	unsigned count;
@@ -56,7 +55,8 @@ struct team {
 
 /* ---- how many ---- */
 
-/* CPUs that the quota of the control group pays for; 0: there is none. */
+/* The number of CPUs that the quota of the control group allows; 0: there is no quota.
+ */
 static unsigned quota_cpus(void)
 {
 	FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
@@ -113,7 +113,8 @@ static void count_at_work(struct team *team, int change)
 	pthread_mutex_unlock(&team->lock);
 }
 
-/* Nobody's letters find a closed box. */
+/* Waits until no worker can send letters any more, so that no mailbox is freed too
+ * early. */
 static void await_end_of_all(struct team *team)
 {
 	count_at_work(team, -1);
@@ -138,12 +139,14 @@ static void name_thread(const struct worker *w)
 	(void)pthread_setname_np(pthread_self(), name);
 }
 
-/* What a stranger or a server can tell apart is the same, or different, for all. */
+/* Clients must not notice which worker serves them, so all workers have the same secret
+ * for made-up salts.  Names of prepared statements must differ from worker to worker.
+ */
 static void take_after_control(
     struct site *site, const struct site *control, unsigned index)
 {
 	memcpy(site->mock_secret, control->mock_secret, sizeof(site->mock_secret));
-	/* A server may be used by one worker after the other. */
+	/* a server may go from one worker to another */
 	prepared_registry_skip(site->prepared, index * CREW_TEXTS_MOST);
 	prepared_registry_skip(site->sql_prepared, index * CREW_TEXTS_MOST);
 }
@@ -176,7 +179,7 @@ static int start_thread(struct worker *w, struct err *err)
 	sigset_t all, old;
 
 	count_at_work(w->team, 1);
-	/* Signals are the control thread's. */
+	/* the control thread handles all signals */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	int failure = pthread_create(&w->thread, NULL, work, w);
@@ -188,7 +191,7 @@ static int start_thread(struct worker *w, struct err *err)
 	return err_set(err, "cannot start a worker: %s", strerror(failure));
 }
 
-/* -1: it could not be built. */
+/* Waits until the worker has built its site.  -1 and err: it failed. */
 static int await_up(struct worker *w, struct err *err)
 {
 	pthread_mutex_lock(&w->team->lock);
@@ -240,7 +243,7 @@ int team_start(struct daemon *d, const struct settings *settings, struct err *er
 	d->team = team_new(d, count);
 	d->team->settings = settings;
 	d->crew->ops = &crew_ops;
-	/* One after the other: then it is clear which one fails. */
+	/* one after the other, so that it is clear which one fails */
 	for (unsigned i = 0; i < count; i++)
 		if (start_thread(&d->team->workers[i], err) < 0 ||
 		    await_up(&d->team->workers[i], err) < 0)
@@ -250,7 +253,7 @@ int team_start(struct daemon *d, const struct settings *settings, struct err *er
 
 /* ---- end ---- */
 
-/* False: it does not end. */
+/* Waits until the worker has ended.  False: it does not end in time. */
 static bool may_join(struct worker *w)
 {
 	struct timespec end;
@@ -281,7 +284,7 @@ void team_stop(struct daemon *d)
 	for (unsigned i = 0; i < team->count; i++)
 		if (team->workers[i].has_begun && !may_join(&team->workers[i]))
 			are_all_gone = false;
-	/* What a worker still uses stays until the process ends. */
+	/* memory that a worker still uses is freed by the exit */
 	if (!are_all_gone)
 		return;
 	for (unsigned i = 0; i < team->count; i++)

@@ -1,6 +1,6 @@
 /*
- * Reads a line without echo.  Signals that would end the process meanwhile wait until
- * the terminal is as it was.
+ * Reads a line without echo.  Signals that would end the process are blocked until the
+ * terminal has been restored.
  */
 #include "daemon/terminal.h"
 
@@ -18,7 +18,7 @@
 
 enum { SECRET_MAX = 1024 };
 
-/* False: a signal came instead. */
+/* Waits for input.  False: a signal came first. */
 static bool is_line_coming(int tty, int signals)
 {
 	struct pollfd ready[] = {
@@ -51,7 +51,7 @@ static void put_text(int tty, const char *text)
 	(void)!write(tty, text, strlen(text));
 }
 
-/* The signals of `ends` are blocked. */
+/* The caller has blocked the signals of `ends`. */
 static char *ask_unseen(
     int tty, const char *prompt, const sigset_t *ends, struct err *err)
 {
@@ -91,7 +91,7 @@ char *terminal_ask_secret(const char *prompt, struct err *err)
 		sigaddset(&ends, numbers[i]);
 	sigprocmask(SIG_BLOCK, &ends, &before);
 	secret = ask_unseen(tty, prompt, &ends, err);
-	/* here the process ends if one of them has come */
+	/* a signal that came meanwhile ends the process here */
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	close(tty);
 	return secret;

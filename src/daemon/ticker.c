@@ -1,6 +1,7 @@
 /*
- * Statistics of every stats_period, for log and service manager, and housekeeping of
- * the catalog.  Counters and what is idle are the pool floor's.
+ * Reports statistics every stats_period to the log and the service manager, and calls
+ * the catalog's housekeeping.  The pool floor keeps the counters and knows what is
+ * idle.
  */
 #include "daemon/ticker.h"
 
@@ -13,7 +14,7 @@
 #include "pool/pool.h"
 #include "session/crew.h"
 
-/* Housekeeping looks this often at least, as limits can be as short as a second. */
+/* Housekeeping runs at least this often, as idle limits can be as short as a second. */
 enum { TIDY_MOST_US = 3000000 };
 
 void ticker_stats_line(
@@ -38,8 +39,8 @@ static void snapshot(struct site *site, void *ctx)
 	loop_counts_end_period(loop_counts(site->loop));
 }
 
-/* Over the period between the last two snapshots.  What is not in the list has not
- * moved. */
+/* The sums at the last two snapshots.  Pools that are not in the list `counted` have
+ * not changed. */
 struct sums {
 	struct stats newer, older;
 };
@@ -95,7 +96,7 @@ static void note_freed(void *ctx, const char *text)
 	log_put(site->log, LEVEL_LOG | KIND_POOLS, NULL, "%s", text);
 }
 
-/* ctx: when any of them wants it next. */
+/* ctx: the earliest time at which a site wants housekeeping again. */
 static void tidy_site(struct site *site, void *ctx)
 {
 	uint64_t *due_us = ctx;
@@ -125,7 +126,7 @@ static void tls_due(struct deadline *due)
 	deadline_set(d->site.loop, due, loop_now(d->site.loop) + period);
 }
 
-/* Twice as often as the manager wants to hear it. */
+/* Runs twice as often as the manager requires. */
 static void watchdog_due(struct deadline *due)
 {
 	struct daemon *d = container_of(due, struct daemon, watchdog_due);

@@ -1,6 +1,6 @@
 /*
- * Line by line from Markdown to troff: headings, tables, paragraphs, inline code.  It
- * knows no more of Markdown than our own tables use.
+ * Converts Markdown to troff, line by line: headings, tables, paragraphs, inline code.
+ * It supports only the Markdown that the program's tables use.
  */
 #include "daemon/troff.h"
 
@@ -10,12 +10,12 @@
 enum { COLUMNS_MAX = 16 };
 
 struct table {
-	size_t count; /* columns; 0 outside of a table */
+	size_t count; /* columns; 0: not in a table */
 	char *names[COLUMNS_MAX];
 };
 
-/* Marks of code go, escapes lose their backslash, and troff's own characters get one.
- */
+/* Removes the marks of inline code and the backslashes of Markdown, and escapes troff's
+ * special characters. */
 static void put_text(FILE *out, const char *text)
 {
 	if (*text == '.' || *text == '\'')
@@ -45,7 +45,8 @@ static char *trim(char *text)
 	return text;
 }
 
-/* "| a | b |" in place; an escaped bar is no border. */
+/* Cuts a row such as "| a | b |" into cells, in place; an escaped bar does not end a
+ * cell. */
 static size_t cut_cells(char *line, char *cells[COLUMNS_MAX])
 {
 	size_t count = 0;

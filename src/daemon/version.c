@@ -22,7 +22,7 @@ const char *version_tls(void)
 
 void version_print(FILE *out)
 {
-	/* the protocol of systemd is spoken without its library */
+	/* systemd's protocol is supported without its library */
 	fprintf(out,
 	    "PgBouncer %s\nlibevent %s\nadns: %s\ntls: %s\nsystemd: yes\npam: %s\n"
 	    "ldap: %s\n",

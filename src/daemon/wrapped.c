@@ -1,5 +1,6 @@
 /*
- * Breaks lines between words.  A word that is longer than a line has one for itself.
+ * Breaks lines between words.  A word that is longer than a line gets a line of its
+ * own.
  */
 #include "daemon/wrapped.h"
 

@@ -16,35 +16,36 @@
 #include "wire/codec.h"
 #include "wire/message.h"
 
-/* The longest message of an answer that is read. */
+/* A server whose answer contains a longer message is closed. */
 enum { ANSWER_MESSAGE_MAX = 1024 * 1024 };
-/* How long a query may run on although nobody waits for it any more: it is not cut off
- * at once, so that clients who come and go cost no server connections. */
+/* How long a query may continue after the last client that waited for it has left.
+ * Cutting it off would cost the server connection, so that clients which connect and
+ * leave again at once would cause many server logins. */
 enum { ABANDONED_US = 5 * 1000000 };
 
 enum lookup_state {
 	LOOKUP_QUEUED, /* no server yet */
 	LOOKUP_RUNNING,
-	LOOKUP_OVER, /* work is due */
+	LOOKUP_OVER, /* the answer is there; lookup->work tells the logins */
 };
 
 struct lookup {
 	struct request request;
 	struct site *site;
 	struct later work;
-	char *key;                 /* owned: in site->lookups */
-	char *name;                /* owned: the user name that is looked up */
-	struct list logins;        /* struct login by .lookup_node: the logins that wait
-				    */
-	struct database *database; /* the database of those that wait; only while there
-				    * are any */
-	uint64_t epoch;            /* of the catalog, when the query began */
+	char *key;          /* owned: its key in site->lookups */
+	char *name;         /* owned: the user name that is looked up */
+	struct list logins; /* struct login by .lookup_node: logins that wait */
+	struct database
+	    *database;  /* the clients' database; NULL when no client waits any more */
+	uint64_t epoch; /* catalog->credentials_epoch when the query began */
 	uint64_t sent_us;
 	enum lookup_state state;
-	/* what came out */
+	/* The answer. */
 	char *user;    /* owned; NULL: no row */
 	char *secret;  /* owned */
-	char *refusal; /* owned: FATAL for all; NULL: none */
+	char *refusal; /* owned: the text of a FATAL error for all that wait; NULL: none
+			*/
 	char sqlstate[6];
 };
 
@@ -83,7 +84,8 @@ static struct lookup *server_lookup(const struct server *server)
 	return request_lookup(ask_request(server->seat.ask));
 }
 
-/* As long as its clients are there, so is their database. */
+/* The key has the address of the database: it is valid because a database lives as long
+ * as its clients. */
 static char *lookup_key(const struct client *client)
 {
 	struct buf key;
@@ -98,7 +100,7 @@ static char *lookup_key(const struct client *client)
 static void lookup_unlist(struct lookup *lookup)
 {
 	struct map *lookups = lookup->site->lookups;
-	/* another lookup may have taken its place */
+	/* a newer lookup may have replaced this one in the map */
 	if (map_get_str(lookups, lookup->key) == lookup)
 		map_del_str(lookups, lookup->key);
 }
@@ -121,9 +123,10 @@ static void lookup_free(struct lookup *lookup)
 	mem_free(lookup);
 }
 
-/* ---- its end ---- */
+/* ---- the end of a lookup ---- */
 
-/* There is a row: keeps it, and makes it the secret of the user's pool. */
+/* The query returned a row: keeps the secret for later logins and for the logins of the
+ * user's pool to servers. */
 static struct user *lookup_settle(struct lookup *lookup, struct secret *secret)
 {
 	struct catalog *catalog = lookup->site->catalog;
@@ -168,7 +171,7 @@ static void lookup_tell_nobody(struct login *login)
 	login->on_found(client);
 }
 
-/* May free the login. */
+/* Tells one login the result.  This may free the login. */
 static void lookup_tell(const struct lookup *lookup, struct login *login,
     struct user *user, const struct secret *secret)
 {
@@ -206,7 +209,7 @@ static void lookup_work(struct later *l)
 	lookup_free(lookup);
 }
 
-/* The lookup is over.  Those who wait are told later in this turn. */
+/* The lookup is over.  The logins that wait are told later in this turn of the loop. */
 static void lookup_over(struct lookup *lookup)
 {
 	lookup->state = LOOKUP_OVER;
@@ -224,15 +227,15 @@ static void lookup_refuse(struct lookup *lookup, const char *sqlstate, const cha
 	lookup_over(lookup);
 }
 
-/* ---- what the server says ---- */
+/* ---- the server's answer ---- */
 
-/* The answer is complete: the server is given back. */
+/* The answer is complete: the server goes back to its pool. */
 static enum step query_settled(struct server *server)
 {
 	struct lookup *lookup = server_lookup(server);
 
 	server->is_ready = true;
-	server_rest(server, 0); /* from here on the server is not ours */
+	server_rest(server, 0); /* the pool may lend it to others from here on */
 	broker_give(server);
 	lookup_over(lookup);
 	return STEP_NEXT;
@@ -285,7 +288,7 @@ static int query_field(struct cursor *c, char **text, bool *is_null)
 	return 0;
 }
 
-/* The last row counts. */
+/* If the query returns several rows, the last one counts. */
 static enum step query_row(struct server *server, const struct message *m)
 {
 	struct lookup *lookup = server_lookup(server);
@@ -307,7 +310,7 @@ static enum step query_row(struct server *server, const struct message *m)
 	if (has_no_user || !*lookup->user)
 		return query_refused(
 		    server, "auth_query response contained null user name");
-	/* a user without a secret: no proof fits it */
+	/* an empty secret, which no proof fits */
 	if (has_no_secret)
 		lookup->secret = mem_strdup("");
 	return STEP_NEXT;
@@ -334,7 +337,7 @@ static enum step query_ready(struct server *server)
 {
 	if (!pipeline_is_settled(&server->pipeline))
 		return STEP_NEXT;
-	/* a query that leaves a transaction open is a fault of the configuration */
+	/* auth_query has left a transaction open: it must be corrected */
 	return server->status == 'I' ? query_settled(server) : query_unexpected(server);
 }
 
@@ -412,7 +415,7 @@ static const struct conn_ops query_ops = {
     .closed = query_closed,
 };
 
-/* ---- asking it ---- */
+/* ---- sending the query ---- */
 
 static uint64_t after(uint64_t start_us, uint64_t limit_us)
 {
@@ -433,7 +436,9 @@ static void query_owe(struct server *server)
 			server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 }
 
-/* Sends Parse to Sync in one go, and no SET for any client's parameters before them. */
+/* Sends Parse, Bind, Describe, Execute and Sync in one write.  No parameters of a
+ * client are set on the server before: a client's search_path must not change what the
+ * query finds. */
 static void lookup_send(struct lookup *lookup)
 {
 	struct server *server = seat_server(lookup->request.ask.seat);
@@ -474,7 +479,7 @@ static void request_refused(
 static void request_killed(struct request *request, const char *reason)
 {
 	struct lookup *lookup = request_lookup(request);
-	/* a running one is told when its server closes */
+	/* a running query ends when its server closes */
 	if (lookup->state == LOOKUP_QUEUED)
 		lookup_refuse(lookup, error_sqlstate(error_of_reason(reason)), reason);
 }
@@ -494,7 +499,7 @@ static const struct request_ops lookup_request_ops = {
 
 /* ---- the auth database ---- */
 
-/* NULL: there is no such database, and the client was told. */
+/* NULL: there is no such database, and the client has got an error. */
 static struct database *find_database(struct client *client)
 {
 	struct catalog *catalog = client->conn.site->catalog;
@@ -557,7 +562,7 @@ static void lookup_join(struct lookup *lookup, struct client *client)
 	login->client = client;
 	login->lookup = lookup;
 	login->waits_since_us = conn_now(&client->conn);
-	/* a query that runs already may not see what has just changed */
+	/* a query that runs already may not see a secret that has just changed */
 	login->may_be_outdated = lookup->state == LOOKUP_RUNNING;
 	list_push_back(&lookup->logins, &login->lookup_node);
 }
@@ -640,7 +645,8 @@ uint64_t authquery_due(const struct client *client, enum error_id *error)
 	return earlier(wait, query);
 }
 
-/* The answer of a running query is awaited for a while, and then dropped. */
+/* Nobody waits for the running query any more: it may continue for a while (see
+ * ABANDONED_US) and its answer is not used. */
 static void lookup_abandon(struct lookup *lookup)
 {
 	struct conn *conn = &seat_server(lookup->request.ask.seat)->conn;

@@ -1,6 +1,6 @@
 /*
- * Which clients are closed at the descriptor limit. listen.c notices that it is
- * reached.
+ * Chooses and closes clients in mid-login.  listen.c calls it when it cannot accept a
+ * connection for lack of descriptors.
  */
 #include "login/evict.h"
 
@@ -9,11 +9,10 @@
 #include "session/crew.h"
 
 enum {
-	/* Even on a slow network an honest client answers sooner; and a client that
-	 * waits in the listener's queue behind such connections gets in within seconds.
-	 */
+	/* Honest clients answer sooner even on a slow network; and with this value a
+	   client that waits in the kernel's accept queue is accepted within seconds. */
 	EVICT_AGE_US = 400000,
-	EVICT_MOST = 64, /* at a time */
+	EVICT_MOST = 64, /* in one call */
 };
 
 static bool evict_is_due(const struct client *client)

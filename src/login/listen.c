@@ -28,7 +28,8 @@
 enum {
 	ACCEPT_PAUSE_US = 5000000, /* after an accept that failed for no known reason */
 	SPARE_PAUSE_US = 100000,   /* at the descriptor limit, with all spares in use */
-	EVICTED_PAUSE_US = 10000,  /* ... while clients that were evicted are closing */
+	EVICTED_PAUSE_US =
+	    10000, /* at the descriptor limit, until evicted clients have closed */
 	ADDRESSES_PER_NAME = 32,
 	FIRST_PASSED_FD = 3,
 	TLS_HANDSHAKE_RECORD = 0x16, /* RFC 8446 section 5.1 */
@@ -107,7 +108,8 @@ static enum step startup_cancel(struct client *client, const struct message *m)
 		conn_doom(&client->conn, "bad cancel request");
 		return STEP_CLOSE;
 	}
-	/* In a moment another process may have the client that is meant. */
+	/* This process is handing its clients over.  The cancel request waits until it
+	 * is clear which process has the client that it is about. */
 	if (client->conn.site->catalog->is_offered) {
 		conn_put_off(&client->conn);
 		return STEP_PARK;
@@ -166,7 +168,7 @@ static void startup_expired(struct conn *conn)
 
 static void startup_ended(struct conn *conn, const struct err *err)
 {
-	/* a connection that is lost is no fault of TLS */
+	/* a lost connection is not reported as a failure of TLS */
 	if (err && conn->ops == &encrypted_ops &&
 	    stream_has_tls_failure(&conn->stream) && !stream_tls(&conn->stream))
 		conn_log(conn, LEVEL_WARNING | KIND_TLS, "TLS handshake error: %s",
@@ -263,20 +265,21 @@ static void greet_client(struct site *site, bool is_unix, int fd,
 	if (proxy_is_expected(client))
 		proxy_expect(client, &first_ops);
 	startup_arm(conn);
-	/* With tcp_defer_accept it was accepted because its first bytes are there. */
+	/* With tcp_defer_accept the first bytes have come already. */
 	if (!is_unix && settings->tcp_defer_accept)
 		conn_open_hearing(conn, fd);
 	else
 		conn_open(conn, fd);
 }
 
-/* Serves it here, or gives it to the worker that has the least to do. */
+/* Serves the connection here, or gives it to the worker with the least load. */
 static void place_client(
     struct listener *l, int fd, const struct sock_addr *peer, bool is_spare)
 {
 	struct crew_member *own = l->site->crew;
 
-	/* One on a spare descriptor is a console, or is sent away. */
+	/* A connection on a spare descriptor may only become a console, which is served
+	 * by this site. */
 	if (own && !is_spare)
 		passing_send_new(crew_pick(own->crew, loop_now(l->site->loop)), fd,
 		    peer, l->is_unix);
@@ -298,8 +301,8 @@ static void pause_over(struct deadline *d)
 		watch_on(l->watch);
 }
 
-/* At the descriptor limit: accepts one more on a spare descriptor, which only the
- * console may keep.  Returns the socket or -1. */
+/* At the descriptor limit: gives up a spare descriptor to accept one more connection,
+ * which only a console may keep.  Returns the socket or -1. */
 static int accept_on_spare(struct listener *l, struct sock_addr *peer)
 {
 	struct site *site = l->site;
@@ -313,8 +316,8 @@ static int accept_on_spare(struct listener *l, struct sock_addr *peer)
 	return fd;
 }
 
-/* No descriptor is left, and somebody waits to be accepted, perhaps the administrator.
- */
+/* No descriptor is left: closes clients that do not answer, because the next connection
+ * may be the administrator's, and tries again after a pause. */
 static void accept_later(struct listener *l)
 {
 	bool is_soon = evict_silent(l->site) > 0;
@@ -322,7 +325,7 @@ static void accept_later(struct listener *l)
 	pause_accepting(l, is_soon ? EVICTED_PAUSE_US : SPARE_PAUSE_US);
 }
 
-/* Accepts one connection, if there is one; or accepting pauses. */
+/* Accepts a connection if one is there.  Pauses accepting if that fails. */
 static void accept_one(struct listener *l)
 {
 	struct sock_addr peer;
@@ -352,10 +355,10 @@ static void accept_ready(void *ctx, int fd)
 	struct listener *l = ctx;
 
 	(void)fd;
-	/* It accepts one: mostly a second call would only learn that there are no more,
-	 * and connections that wait make the listener ready again in the next turn. */
+	/* One per turn: a second accept() would usually find nothing, and a connection
+	 * that still waits makes the socket ready again in the next turn. */
 	accept_one(l);
-	/* another connection may have taken the descriptor that was in reserve */
+	/* the connection may have taken a spare descriptor */
 	spares_refill(l->site);
 }
 
@@ -390,9 +393,9 @@ static void listener_free(struct listener *l)
 	list_remove(&l->site->listeners, &l->node);
 	deadline_clear(l->site->loop, &l->pause);
 	watch_free(&l->watch);
-	/* The socket of a suspended process may have been handed to another one.  The
-	 * file is removed first: once nobody listens here, it may belong to another
-	 * process. */
+	/* A stopped listener (SUSPEND) may have been handed to another process, so its
+	 * file stays.  The file is removed before the socket is closed, because a new
+	 * process may create its own file as soon as nobody listens here. */
 	if (l->path && !l->is_stopped)
 		unlink(l->path);
 	close(l->fd);
@@ -400,7 +403,7 @@ static void listener_free(struct listener *l)
 	mem_free(l);
 }
 
-/* What was taken over from another process needs not be opened again. */
+/* Finds the address among the sockets that were taken over from another process. */
 static bool claim_tcp(struct site *site, const struct sock_addr *addr)
 {
 	struct listener *l;
@@ -565,7 +568,8 @@ static void listen_passed(struct site *site, int count)
 		    "sockets passed from service manager, cf_unix_socket_dir ignored");
 }
 
-/* The new configuration has no use for them. */
+/* Closes sockets that were taken over and that the new configuration does not ask for.
+ */
 static void drop_unclaimed(struct site *site)
 {
 	struct listener *l, *next;
@@ -610,7 +614,7 @@ void listen_let_go(struct site *site)
 	struct listener *l, *next;
 
 	list_for_safe (l, next, &site->listeners, node) {
-		listener_stop(l); /* its file is another process's */
+		listener_stop(l); /* its file belongs to the other process */
 		listener_free(l);
 	}
 }

@@ -1,7 +1,7 @@
 /*
- * Finds out who a client is and hands it to its service: startup parameters, look-ups,
- * the password exchange, the wait for the pool's welcome.  No message of a client is
- * forwarded here.
+ * The steps of a login: startup parameters, look-up of database and user, the password
+ * exchange, the wait for the pool's welcome, and the hand-over to the service.  Nothing
+ * that a client sends is forwarded to a server here.
  */
 #include "login/login.h"
 
@@ -27,7 +27,7 @@
 #include "wire/codec.h"
 #include "wire/message.h"
 
-/* The longest password message that is read. */
+/* A client that sends a longer password message is closed. */
 enum { PASSWORD_MESSAGE_MAX = 128 * 1024 };
 
 static const struct conn_ops login_ops;
@@ -96,8 +96,10 @@ static void login_finish(struct client *client)
 	conn_unpark(&client->conn);
 }
 
-/* A replication client waits for its own connection.  No ordinary server is opened to
- * greet it: a physical one names a database, "replication", that need not exist. */
+/* A replication client waits for the server connection that it gets for itself, which
+ * also provides the parameters to greet it with.  No ordinary server is opened for
+ * that: a client of physical replication names the database "replication", which need
+ * not exist. */
 static enum step login_await_welcome(struct client *client)
 {
 	enum ask_kind kind = client->replication ? ASK_REPLICATION : ASK_WELCOME;
@@ -119,17 +121,17 @@ static enum step login_await_welcome(struct client *client)
 	return STEP_NEXT;
 }
 
-/* Keys of a proof against a stored SCRAM secret open the server's door as well, if the
- * server login is of the same user. */
+/* The keys of a proof against a stored SCRAM secret also serve to log in to the server,
+ * if that login is of the same user. */
 static void login_keep_keys(struct client *client, struct pool *pool)
 {
 	struct login *login = client->login;
-	/* the pool may have got a later answer of auth_query */
+	/* a later auth_query may have given the pool another secret */
 	const struct secret *secret = pool_server_secret(pool);
 	if (!login->has_scram || secret->kind != SECRET_SCRAM ||
 	    pool->database->forced_user)
 		return;
-	/* the proof was made with a secret that has changed meanwhile */
+	/* the secret has changed since the proof was checked */
 	if (memcmp(login->verifier.stored_key, secret->scram.stored_key,
 		SCRAM_KEY_LEN) != 0)
 		return;
@@ -145,9 +147,9 @@ static bool login_is_console_admin(const struct client *client)
 		   client->login->startup.user);
 }
 
-/* Counts the client against the limits of its database and user, now that it has proven
- * who it is: without a proof nobody can use up the connections of others.  -1: a limit
- * is exceeded; the client was told. */
+/* Counts the client against the limits of its database and user.  It is counted only
+ * after its proof, so that strangers cannot use up the connections of others.  -1: a
+ * limit is exceeded, and the client has got an error. */
 static int login_count(struct client *client)
 {
 	bool exempt = login_is_console_admin(client);
@@ -165,7 +167,7 @@ static int login_count(struct client *client)
 	return 0;
 }
 
-/* Logins to servers use the password that LDAP or PAM has found right. */
+/* Logins to servers use the password that LDAP or PAM has accepted. */
 static void login_take_password(struct client *client)
 {
 	const struct login *login = client->login;
@@ -176,12 +178,13 @@ static void login_take_password(struct client *client)
 	user_remember(client->user, login->password);
 }
 
-/* Rights are looked at after the proof: an answer before it would tell who exists. */
+/* Rights are checked after the proof: an error before it would tell which users exist.
+ */
 static bool login_may_use_service(struct client *client)
 {
 	const struct service *service =
 	    client->database ? client->database->service : NULL;
-	/* the owner of the process has all rights already */
+	/* the owner of the process has all rights */
 	if (client->is_admin || !service || !service->may_login)
 		return true;
 	if (service->may_login(client))
@@ -236,7 +239,8 @@ static void request_admitted(struct request *request)
 		login_finish(client);
 }
 
-/* A replication client has its own connection, which knows what it is greeted with. */
+/* A replication client has got its own server connection, whose parameters it is
+ * greeted with. */
 static void request_granted(struct request *request)
 {
 	assert(request_client(request)->replication);
@@ -292,14 +296,15 @@ static enum step login_take(struct client *client, enum proof proof)
 	return STEP_NEXT;
 }
 
-/* The answer that the login waited for has come. */
+/* The operating system, LDAP or PAM has answered. */
 static void login_proven(struct client *client, enum proof proof)
 {
 	(void)login_take(client, proof);
 	conn_unpark(&client->conn);
 }
 
-/* The message that was put back can be judged now. */
+/* The keys for the message that was put back have been derived: the message is read
+ * again. */
 static void login_derived(struct client *client)
 {
 	login_await_end(client->login);
@@ -315,8 +320,8 @@ static enum step login_judge(struct client *client, const struct message *m)
 		return login_take(client, proof);
 	if (login->phase == LOGIN_PASSWORD)
 		return login_ask_again(client);
-	/* this SCRAM exchange keeps the secret it began with; the next one has the new
-	 * one */
+	/* this SCRAM exchange cannot change its secret; the client's next login will
+	 * run the query again */
 	credential_forget(client->database, login->startup.user);
 	return login_take(client, proof);
 }
@@ -334,11 +339,11 @@ static enum step login_message(struct conn *conn, const struct message *m)
 		return STEP_CLOSE;
 	}
 	if (client->login->phase == LOGIN_AWAIT)
-		return STEP_PARK; /* sent ahead */
+		return STEP_PARK; /* the client sent it early */
 	if (client->login->phase == LOGIN_WELCOME && m->type != 'p')
-		return STEP_PARK; /* it was sent ahead, and is for the service */
+		return STEP_PARK; /* sent early; it is for the service */
 	if (client->login->phase == LOGIN_LOOKUP && m->type == 'p')
-		return STEP_PARK; /* ... or for the exchange that follows */
+		return STEP_PARK; /* sent early; it is for the exchange that follows */
 	if (m->type != 'p' || client->login->phase == LOGIN_WELCOME ||
 	    m->size > PASSWORD_MESSAGE_MAX) {
 		conn_doom(conn, "%s", error_text(ERROR_BAD_PACKET));
@@ -369,8 +374,8 @@ static void login_closed(struct conn *conn, const char *reason)
 	login_free(client);
 }
 
-/* A client that is refused is named in the log by the user and database it asked for:
- * log watchers look for that. */
+/* The log names a client that is refused by the user and database that it asked for, as
+ * tools that watch the log expect. */
 static void login_name_it(const struct conn *conn, struct conn_name *out)
 {
 	const struct client *client = conn_client(conn);
@@ -410,7 +415,7 @@ bool login_is_at_work(const struct client *client)
 	return true;
 }
 
-/* ---- who and where ---- */
+/* ---- database and user ---- */
 
 static void login_find_database(struct client *client)
 {
@@ -452,7 +457,7 @@ static struct user *login_static_user(const struct client *client)
 	struct user *user =
 	    catalog_find_user(client->conn.site->catalog, client->login->startup.user);
 
-	/* the console's own user exists without being in any list */
+	/* the user "pgbouncer" of the console is in no list */
 	bool is_known =
 	    user && (user->has_secret || strcmp(user->name, "pgbouncer") == 0);
 	return is_known ? user : NULL;
@@ -481,8 +486,8 @@ static void login_find_user(struct client *client)
 	login->is_mock = true;
 }
 
-/* LDAP or PAM know whether there is such a user: a user who is not known here becomes
- * known when the proof succeeds. */
+/* With LDAP and PAM a user need not be in a list of the pooler.  An unknown user is
+ * added to the catalog when the proof has succeeded. */
 static int login_find_external_user(struct client *client)
 {
 	const struct database *db = client->database;
@@ -510,7 +515,8 @@ static void login_log_attempt(const struct client *client)
 	    client_replication_word(client));
 }
 
-/* The process's own user on the unix socket needs no password for the console. */
+/* On the unix socket the account that the process runs as needs no password for the
+ * console. */
 static bool login_is_own_console(const struct client *client)
 {
 	return client->database && client->database->is_admin &&
@@ -528,14 +534,14 @@ static enum step login_own_console(struct client *client)
 	return login_authenticated(client);
 }
 
-/* User and secret are known (or known to be missing): let it prove itself. */
+/* User and secret are known, or known to be missing: asks the client for its proof. */
 static enum step login_prove(struct client *client)
 {
 	login_log_attempt(client);
 	return login_take(client, proof_begin(client));
 }
 
-/* auth_query has found somebody. */
+/* auth_query has found a secret. */
 static enum step login_found(struct client *client)
 {
 	client->user = client->login->found_user;
@@ -550,7 +556,8 @@ static void login_found_later(struct client *client)
 		conn_unpark(&client->conn);
 }
 
-/* The message that did not fit the kept secret is checked against the new one. */
+/* auth_query has run again, because the password did not fit the cached secret: checks
+ * the same message against the new secret. */
 static void login_found_again(struct client *client)
 {
 	client->login->phase = LOGIN_PASSWORD;
@@ -606,7 +613,7 @@ static enum step login_settle_user(struct client *client)
 	return found < 0 ? STEP_CLOSE : login_prove(client);
 }
 
-/* The name of the client's host has been looked up, or it has none. */
+/* The method is known now that the name of the client's host has been looked up. */
 static void login_method_known(struct client *client)
 {
 	login_await_end(client->login);
@@ -642,14 +649,14 @@ static bool login_is_over_limit(const struct client *client)
 		   site_settings(site)->max_client_conn;
 }
 
-/* The console is served by the control site. */
+/* With several workers, clients of the console are served by the control site. */
 static bool login_is_for_control(const struct client *client)
 {
 	return !crew_is_control(client->conn.site) &&
 	       strcmp(client->login->startup.database, "pgbouncer") == 0;
 }
 
-/* It begins its login anew there. */
+/* Sends the client to the control site, where its login begins anew. */
 static void login_pass_on(struct client *client)
 {
 	login_free(client);

@@ -82,11 +82,11 @@ void login_clocks_review(struct conn *conn)
 void login_clocks_measure(const struct client *client)
 {
 	struct pool *pool = client->request.ask.pool;
-	/* another thread's clock, which may have been ahead, says when it came */
+	/* connect_us may be from another thread, whose clock may be ahead */
 	uint64_t from_us = client->conn.connect_us, now_us = conn_now(&client->conn);
 
 	pool->stats.client_login_count++;
-	/* logins to the console say nothing of how applications fare */
+	/* the durations are about applications, not about the console */
 	if (client->database->is_admin)
 		return;
 	latency_add(

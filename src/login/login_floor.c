@@ -1,5 +1,5 @@
 /*
- * What the login floor needs before the first connection.
+ * Makes and frees the part of struct site that belongs to the login floor.
  */
 #include "login/login_floor.h"
 

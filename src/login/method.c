@@ -1,6 +1,6 @@
 /*
- * Chooses the method of a login.  The rules themselves are in auth/hba; the name of a
- * host is looked up by net/dns, for a limited time.
+ * Chooses the method of a login.  auth/hba matches the rules; net/dns looks up the
+ * names of hosts, for a limited time.
  */
 #include "login/method.h"
 
@@ -8,8 +8,8 @@
 
 #include "login/login_state.h"
 
-/* A name server that does not answer must not delay a login until the resolver gives
- * up. */
+/* The limit of a look-up: the resolver itself would wait longer for a name server that
+ * does not answer. */
 enum { NAME_WAIT_US = 5000000 };
 
 enum auth_type method_of_rule(const struct hba_rule *rule)
@@ -47,8 +47,8 @@ bool method_is_external(enum auth_type method)
 	return method == AUTH_LDAP || method == AUTH_PAM;
 }
 
-/* The console replicates nothing, whatever its client asks for: rules that let in for
- * replication are not about it. */
+/* Rules for replication do not apply to the console, even if its client asks for
+ * replication. */
 static enum hba_replication method_replication(const struct client *client)
 {
 	if (client->database && client->database->is_admin)
@@ -64,7 +64,8 @@ static enum hba_replication method_replication(const struct client *client)
 	return HBA_REPLICATION_NONE;
 }
 
-/* host_name NULL with HBA_NAME_NONE and HBA_NAME_UNKNOWN. */
+/* Sets login->method and login->rule from the first rule that fits.  host_name is NULL
+ * with HBA_NAME_NONE and HBA_NAME_UNKNOWN. */
 static enum method method_match(
     struct client *client, enum hba_name name, const char *host_name)
 {

@@ -1,7 +1,7 @@
 /*
  * The exchange in which a client proves who it is: cleartext, md5, SCRAM, certificates,
- * and what LDAP, PAM or the operating system decide.  The method is chosen, and the
- * outcome is acted upon, elsewhere in the login.
+ * and what LDAP, PAM or the operating system decide.  method.c has chosen the method;
+ * login.c acts on the result.
  */
 #include "login/proof.h"
 
@@ -48,7 +48,8 @@ void proof_fail(struct client *client)
 	client_fatal(client, proof_failure(client->login));
 }
 
-/* False: this build or configuration has nobody to ask; the client was told. */
+/* False: this build does not support PAM or LDAP, or auth_ldap_options is not set; the
+ * client has got an error. */
 static bool proof_has_judge(struct client *client)
 {
 	const struct login *login = client->login;
@@ -65,17 +66,18 @@ static bool proof_has_judge(struct client *client)
 	return false;
 }
 
-/* Channel binding is required, and somebody in between could read this password. */
+/* Channel binding is required, and with this method a man in the middle could read the
+ * password. */
 static enum proof proof_unbound(struct client *client)
 {
 	client_fatal(client, ERROR_BINDING_REQUIRED);
 	return PROOF_REFUSED;
 }
 
-/* The names of a client's certificate. */
+/* The names in a client's certificate, as the matching of ident maps asks for them. */
 struct certified {
 	const struct tls *tls; /* borrowed */
-	char *last;            /* owned: the name that was asked for last */
+	char *last;            /* owned: the name that was returned last */
 };
 
 static bool is_certified_name(void *ctx, const char *name)
@@ -93,7 +95,8 @@ static const char *certified_name_at(void *ctx, size_t i)
 	return certified->last;
 }
 
-/* Is the client's certificate the user's, by the map of the rule that asks for it? */
+/* May a client with this certificate log in as the user, by the ident map of the rule?
+ */
 static bool has_certificate(const struct client *client, const struct tls *tls)
 {
 	const struct login *login = client->login;
@@ -110,7 +113,7 @@ static bool has_certificate(const struct client *client, const struct tls *tls)
 	return is_his;
 }
 
-/* The client is told the same, whatever is wrong with its certificate. */
+/* The error for the client is the same whatever is wrong with its certificate. */
 static enum proof proof_certificate(const struct client *client)
 {
 	const struct login *login = client->login;
@@ -251,7 +254,8 @@ static enum proof proof_password(struct client *client, const struct message *m)
 	const char *password;
 
 	if (codec_read_password(message_body(m), message_body_len(m), &password) < 0)
-		return PROOF_MORE; /* the login timeout ends it */
+		return PROOF_MORE; /* an incomplete message; client_login_timeout ends
+				      the wait */
 	if (*password == '\0') {
 		client_fatal(client, ERROR_EMPTY_PASSWORD);
 		return PROOF_REFUSED;

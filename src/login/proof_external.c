@@ -1,7 +1,6 @@
 /*
- * Questions about a client to LDAP, PAM or the operating system, asked on helper
- * threads.  How they are asked is in the auth floor; what follows from the answers is
- * decided by the login.
+ * Asks LDAP, PAM or the operating system about a client, on helper threads.  auth/judge
+ * asks LDAP and PAM; login.c acts on the answers.
  */
 #include "login/proof_external.h"
 
@@ -14,10 +13,10 @@
 #include "auth/workers.h"
 #include "login/login_state.h"
 
-/* No account has a longer entry. */
+/* The limit of the buffer for an entry of the account database. */
 enum { ACCOUNT_ENTRY_MAX = 1024 * 1024 };
 
-/* -1: the queue of the helper threads is full; the client was told. */
+/* -1: the queue of the helper threads is full; the client has got an error. */
 static int proof_external_submit(struct client *client, struct workers_job *job)
 {
 	struct login *login = client->login;
@@ -38,7 +37,7 @@ static enum proof proof_external_no_memory(struct client *client)
 	return PROOF_REFUSED;
 }
 
-/* The answer has come; the client has been told nothing yet. */
+/* The answer has come: continues the login with it. */
 static void proof_external_end(struct client *client, bool is_proven)
 {
 	struct login *login = client->login;

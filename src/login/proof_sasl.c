@@ -1,10 +1,10 @@
 /*
- * SCRAM with a client: which verifier, the exchange, and what it may cost.  The steps
- * themselves are auth's.
+ * SCRAM with a client: chooses the verifier, runs the exchange and limits its cost.
+ * auth/scram computes the steps.
  *
- * Whoever fails has waited for one key_job, whether the user exists or not and
- * whatever its secret is: the time of the answer tells nothing.  Whoever succeeds waits
- * only for keys that nobody has needed yet.
+ * A login that fails has always waited for one key_job, whether the user exists or not
+ * and whatever its secret is, so that the time of the answer tells nothing.  A login
+ * that succeeds waits only for keys that have not been derived yet.
  */
 #include "login/proof_sasl.h"
 
@@ -46,7 +46,7 @@ enum proof proof_fail_slowly(struct client *client)
 	static const uint8_t salt[SCRAM_SALT_LEN] = {0};
 	struct site *site = client->conn.site;
 	struct login *login = client->login;
-	/* nothing is ever stored under this key */
+	/* a salt of zeros, for which no keys are ever cached */
 	struct scram_due due = {login->startup.user, salt, sizeof(salt),
 	    (uint32_t)site_settings(site)->scram_iterations};
 	uint8_t salted[SCRAM_KEY_LEN];
@@ -59,7 +59,7 @@ enum proof proof_fail_slowly(struct client *client)
 	return PROOF_LATER;
 }
 
-/* ---- what to prove against ---- */
+/* ---- the verifier ---- */
 
 static void sasl_take_verifier(struct login *login, const struct scram_verifier *from)
 {
@@ -140,7 +140,7 @@ static enum proof sasl_want_keys(struct client *client)
 	else
 		result = salted_derive(client->conn.site, &due, sasl_derived, client,
 		    salted, &login->job, &err);
-	/* nobody else has this salt, so nobody has derived with it */
+	/* the salt is this login's alone, so its keys cannot be cached */
 	assert(result <= 0);
 	if (result < 0) {
 		client_fatal_text(client, err.sqlstate, err.text);
@@ -152,7 +152,7 @@ static enum proof sasl_want_keys(struct client *client)
 
 /* ---- channel binding ---- */
 
-/* Over a unix socket nobody can stand between. */
+/* Not over a unix socket, where a man in the middle is not possible. */
 bool proof_requires_binding(const struct client *client)
 {
 	return client->conn.remote.family != AF_UNIX &&
@@ -222,7 +222,7 @@ static enum proof sasl_step(struct client *client, const uint8_t *data, size_t l
 		proof_send_auth(client, AUTH_REQ_SASL_FINAL, out.bytes, out.len);
 		buf_wipe_done(&out);
 		return PROOF_DONE;
-	case SCRAM_DERIVE: /* only clients do */
+	case SCRAM_DERIVE: /* a state of the client's side */
 	case SCRAM_FAIL:
 		break;
 	}
@@ -248,7 +248,8 @@ enum proof proof_sasl_message(struct client *client, const struct message *m)
 			return PROOF_REFUSED;
 		}
 	} else if (login->was_derived) {
-		return PROOF_FAILED; /* it has waited, and can be told now */
+		return PROOF_FAILED; /* it has waited for a derivation
+					(proof_fail_slowly) */
 	} else if (login->lacks_keys) {
 		proof = sasl_want_keys(client);
 		login->has_waited = proof == PROOF_LATER;

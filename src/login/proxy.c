@@ -79,7 +79,7 @@ static enum step proxy_raw(
 	return STEP_NEXT;
 }
 
-/* In this phase bytes are never cut into messages. */
+/* This phase reads raw bytes, so no message can come. */
 static enum step proxy_message(struct conn *conn, const struct message *m)
 {
 	(void)m;

@@ -1,5 +1,5 @@
 /*
- * The parameters of a StartupMessage, read.  Users and databases are not looked up
+ * Reads the parameters of a StartupMessage.  Users and databases are not looked up
  * here.
  */
 #include "login/startup.h"
@@ -62,8 +62,8 @@ static const char *ignored_list(const struct client *client)
 
 /* ---- options ---- */
 
-/* One word of the options string; a backslash takes the next character as it is.  -1 at
- * the end, else its length. */
+/* Reads one word of the options string; a backslash quotes the next character.  Returns
+ * the length of the word, -1 at the end. */
 static int next_word(const char **at, struct buf *word)
 {
 	const char *p = *at;
@@ -184,8 +184,8 @@ static int read_param(
 	if (strcmp(p->name, "replication") == 0)
 		return 0;
 	if (strcmp(p->name, "options") == 0 && client->replication) {
-		/* kept for the server connection that this client will have to itself
-		 */
+		/* a replication client gets its own server connection, which these
+		 * options are passed to */
 		replace(&client->options, p->value);
 		return 0;
 	}

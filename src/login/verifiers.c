@@ -68,7 +68,8 @@ static void verifier_derived(struct key_job *key_job)
 	struct node *node;
 
 	scram_verifier_from_salted(&found, &key_job->due, key_job->salted);
-	/* the user's password or the number of rounds may have changed meanwhile */
+	/* the user's password or the number of rounds may have changed during the
+	 * derivation */
 	if (is_of_salt(user->adhoc, &key_job->due)) {
 		take_keys(user->adhoc, &found);
 		user->has_adhoc_keys = true;

@@ -1,5 +1,5 @@
 /*
- * Figures of the process, asked of the kernel at each scrape.
+ * Asks the kernel at each scrape for the figures of the process.
  */
 #include "metrics/facts.h"
 
@@ -45,7 +45,7 @@ static long long most_descriptors(void)
 	return limit.rlim_cur > INT64_MAX ? INT64_MAX : (long long)limit.rlim_cur;
 }
 
-/* None of these texts has a character that needs to be escaped. */
+/* The texts contain no character that would have to be escaped. */
 static void find_versions(struct fact facts[FACT_COUNT], const struct site *site)
 {
 	snprintf(

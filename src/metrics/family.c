@@ -1,5 +1,5 @@
 /*
- * metrics.def as data, and as a table of the documents.
+ * The rows of metrics.def, and their table in the documents.
  */
 #include "metrics/family.h"
 
@@ -34,7 +34,8 @@ bool family_is_row_count(const struct family *f)
 	return f->type == FAMILY_GAUGE && !*f->column && !*f->micros;
 }
 
-/* Role and state of a host change, and would make new series of all its numbers. */
+/* Only the family of type INFO has all labels of SHOW HOSTS: role and state of a host
+ * change, and each change would begin new series of all its numbers. */
 unsigned family_label_count(const struct family *family)
 {
 	const struct sheet_kind *kind = &sheets[family->sheet];

@@ -1,5 +1,5 @@
 /*
- * The header Accept, as scrapers send it.
+ * Reads the Accept header of a scrape.
  */
 #include "metrics/format.h"
 
@@ -26,7 +26,7 @@ const char *format_type(enum format format)
 	return types[format];
 }
 
-/* "a / b ; q = 0.5" without its blanks. */
+/* Copies an item, such as "a/b ; q = 0.5", without its blanks. */
 static void copy_item(char out[ITEM_MOST], const char *item, size_t len)
 {
 	size_t put = 0;
@@ -37,7 +37,8 @@ static void copy_item(char out[ITEM_MOST], const char *item, size_t len)
 	out[put] = '\0';
 }
 
-/* Has it this parameter, with this value (NULL: any)?  The value begins at *value. */
+/* Has the item this parameter, with the value `wanted` (NULL: any)?  *value points to
+ * the value. */
 static bool has_parameter(
     const char *item, const char *name, const char *wanted, const char **value)
 {
@@ -63,7 +64,7 @@ static bool is_type(const char *item, const char *type)
 	return strlen(type) == len && strncasecmp(item, type, len) == 0;
 }
 
-/* In millionths. */
+/* The item's quality (q) in millionths. */
 static uint64_t quality_of(const char *item)
 {
 	const char *value;

@@ -1,6 +1,6 @@
 /*
- * The steps of a harvest: one view after the other, on every site that has rows of it.
- * How rows are written is the views' business, what is kept of them the sheets'.
+ * The steps of a harvest: it goes through one view after the other, on every site that
+ * has rows of it.  The views write rows, the sheets keep them.
  */
 #include "metrics/harvest.h"
 
@@ -10,17 +10,17 @@
 #include "views/views.h"
 
 enum {
-	ROWS_PER_TURN = 50, /* written in some ten microseconds */
+	ROWS_PER_TURN = 50, /* takes some ten microseconds */
 	DROPS_PER_TURN = 200,
-	PATIENCE_US = 1000000, /* with workers that do not answer */
+	PATIENCE_US = 1000000, /* a worker that is silent for so long is left out */
 };
 
-/* One view, or a part of one. */
+/* One step: a view, or a part of one. */
 struct job {
 	enum sheet_id sheet;
-	bool is_control; /* the view asks all sites itself */
+	bool is_control; /* the view collects from all sites itself */
 	view_begin_fn *begin;
-	view_part_fn *part; /* NULL: the whole view at once, which is short */
+	view_part_fn *part; /* NULL: the view is short and is written at once */
 };
 
 /* SHEET_COUNT stands for the durations. */
@@ -44,16 +44,16 @@ enum { JOBS = sizeof(jobs) / sizeof(jobs[0]) };
 enum progress { NOT_BEGUN, BEGUN, DONE };
 
 struct gathering {
-	struct harvest harvest; /* first: found by it */
+	struct harvest harvest; /* first: gathering_of() finds the whole by it */
 	struct later turn;
 	struct site *site;
 	harvest_fn *ready;
 	void *ctx;
 	uint64_t began_us;
 	size_t job;
-	unsigned done;     /* sites that have done it */
-	uint64_t since_us; /* of the last thing that anybody did */
-	unsigned missed;   /* workers */
+	unsigned done;     /* sites that have finished the job */
+	uint64_t since_us; /* when a site last made progress */
+	unsigned missed;   /* how many workers have not answered */
 	unsigned char progress[CREW_MOST + 1];
 };
 
@@ -87,8 +87,9 @@ static void step(struct site *site, void *ctx)
 	g->since_us = loop_now(g->site->loop);
 }
 
-/* Unlike for SHOW, nothing is frozen meanwhile: the steps do not fit together anyway,
- * and servers shall go from worker to worker during a long scrape. */
+/* Unlike SHOW, a harvest does not keep servers from going to other workers meanwhile:
+ * its rows are from different moments anyway, and a long scrape must not hold servers
+ * back. */
 static void step_everywhere(struct gathering *g)
 {
 	if (jobs[g->job].is_control)
@@ -97,7 +98,8 @@ static void step_everywhere(struct gathering *g)
 		(void)crew_each(g->site, step, g);
 }
 
-/* A worker that stands still does not hold up the others' numbers. */
+/* Is the job finished?  It also ends when a worker does not answer, so that the numbers
+ * of the others are served. */
 static bool is_done(struct gathering *g)
 {
 	unsigned sites =
@@ -121,7 +123,7 @@ static void begin_job(struct gathering *g)
 
 static void take_turn(struct later *l);
 
-/* Behind all else of this turn: it goes on in the next one. */
+/* Runs after everything else in this turn and continues in the next one. */
 static void turn_over(struct later *l)
 {
 	struct gathering *g = container_of(l, struct gathering, turn);

@@ -1,6 +1,5 @@
 /*
- * Listening sockets and paths of the metrics listener.  What is in an answer of
- * /metrics is the scrape's business.
+ * Listening sockets and paths of the metrics server.  scrape.c answers /metrics.
  */
 #include "metrics/metrics.h"
 
@@ -20,10 +19,10 @@
 
 enum {
 	ADDRESSES_PER_NAME = 32,
-	AGAIN_US = 1000000, /* between two attempts to open what could not be opened */
+	AGAIN_US = 1000000, /* until the next attempt to open a socket */
 };
 
-/* A socket file of ours, to be removed at the end. */
+/* The file of a unix socket, which is removed when the socket closes. */
 struct socket_file {
 	struct node node;
 	dev_t device;
@@ -33,14 +32,14 @@ struct socket_file {
 
 struct metrics {
 	struct site *site; /* borrowed */
-	struct http *http; /* NULL: nothing listens */
+	struct http *http; /* NULL: nothing is open */
 	struct scrapes *scrapes;
 	struct list files; /* struct socket_file by .node */
 	struct deadline again;
-	/* What is open, as configured; owned. */
+	/* owned: the value of metrics_listen that the sockets were opened for */
 	char *listening;
-	struct tls_setup *tls;        /* one reference; NULL: in clear */
-	bool is_open[ENDPOINTS_MOST]; /* the n-th of them */
+	struct tls_setup *tls;        /* one reference; NULL: without TLS */
+	bool is_open[ENDPOINTS_MOST]; /* the n-th endpoint of `listening` */
 	bool has_failed, is_let_go;
 };
 
@@ -77,7 +76,7 @@ static void answer_ready(const struct metrics *m, struct http_request *r)
 	http_answer(r, obstacle ? 503 : 200, plain, NULL, text);
 }
 
-static void asked(void *ctx, struct http_request *r)
+static void answer_request(void *ctx, struct http_request *r)
 {
 	struct metrics *m = ctx;
 	const char *path = http_path(r);
@@ -97,26 +96,27 @@ static void asked(void *ctx, struct http_request *r)
 		    "Nothing is here: look at /metrics, /healthz or /readyz.\n");
 }
 
-static void wanted(void *ctx, struct http_request *r)
+static void continue_answer(void *ctx, struct http_request *r)
 {
 	(void)ctx;
 	scrape_go_on(r);
 }
 
-static void gone(void *ctx, struct http_request *r)
+static void drop_request(void *ctx, struct http_request *r)
 {
 	(void)ctx;
 	scrape_drop(r);
 }
 
-static const struct http_ops ops = {.asked = asked, .wanted = wanted, .gone = gone};
+static const struct http_ops ops = {
+    .asked = answer_request, .wanted = continue_answer, .gone = drop_request};
 
 /* ---- listening ---- */
 
 static void tell_failure(
     struct metrics *m, const struct endpoint *e, const struct err *why)
 {
-	/* it is tried again and again, and told once */
+	/* logged once, although it is tried every second */
 	if (!m->has_failed)
 		log_warning(m->site->log,
 		    "cannot listen on %s (metrics_listen): %s; it is tried again "
@@ -161,7 +161,7 @@ static int open_unix(struct metrics *m, const struct endpoint *e, struct err *er
 	return 0;
 }
 
-/* A name may stand for several addresses, of which one is enough. */
+/* A name may have several addresses; the first that can be listened at is enough. */
 static int open_tcp(struct metrics *m, const struct endpoint *e, struct err *err)
 {
 	struct sock_addr addrs[ADDRESSES_PER_NAME];
@@ -186,7 +186,7 @@ static int open_one(struct metrics *m, const struct endpoint *e, struct err *err
 	return 0;
 }
 
-/* What is not open yet. */
+/* Opens the endpoints that are not open yet. */
 static void open_all(struct metrics *m)
 {
 	const char *list = m->listening;
@@ -208,7 +208,7 @@ static void open_all(struct metrics *m)
 		    m->site->loop, &m->again, loop_now(m->site->loop) + AGAIN_US);
 }
 
-/* Another process may have made a file of the same name. */
+/* A file of the same name that another process has made meanwhile stays. */
 static void remove_files(struct metrics *m)
 {
 	struct node *n;
@@ -223,7 +223,7 @@ static void remove_files(struct metrics *m)
 	}
 }
 
-/* Requests under way are given up: a scraper asks again. */
+/* Unfinished requests are dropped; a scraper asks again at its next interval. */
 static void close_all(struct metrics *m)
 {
 	deadline_clear(m->site->loop, &m->again);
@@ -285,7 +285,7 @@ void metrics_let_go(struct site *site)
 		http_stop_listening(m->http);
 }
 
-/* ---- the whole ---- */
+/* ---- start and end ---- */
 
 void metrics_start(struct site *site)
 {

@@ -1,15 +1,15 @@
 /*
- * The few messages of Prometheus's metrics.proto that are needed, written by hand
- * (protobuf.dev, "Encoding").
+ * Writes the few messages of Prometheus's metrics.proto that are needed, without a
+ * protobuf library (protobuf.dev, "Encoding").
  */
 #include "metrics/protobuf.h"
 
 #include <string.h>
 
-/* How a field is written. */
+/* The wire types of fields. */
 enum wire { WIRE_VARINT = 0, WIRE_DOUBLE = 1, WIRE_BYTES = 2 };
 
-/* Numbers of fields. */
+/* The field numbers of metrics.proto. */
 enum {
 	FAMILY_NAME = 1,
 	FAMILY_HELP = 2,
@@ -56,7 +56,7 @@ static void put_number(struct buf *out, unsigned field, uint64_t v)
 	put_varint(out, v);
 }
 
-/* Small numbers of either sign are short so. */
+/* The zigzag encoding, which keeps small negative numbers short. */
 static uint64_t zigzag(int64_t v)
 {
 	return (uint64_t)v << 1 ^ (uint64_t)(v >> 63);
@@ -84,7 +84,7 @@ static void put_text(struct buf *out, unsigned field, const char *text)
 	put_bytes(out, field, text, strlen(text));
 }
 
-/* A message within a message; its buffer is done then. */
+/* Writes a message within a message and frees its buffer. */
 static void put_message(struct buf *out, unsigned field, struct buf *message)
 {
 	put_bytes(out, field, message->bytes, message->len);
@@ -135,14 +135,15 @@ static void put_fixed_labels(struct buf *out, const char *at)
 	}
 }
 
-/* Native buckets in the order of their bounds: runs of buckets without a gap, and each
- * count as its difference to the one before. */
+/* The buckets of a native histogram in the order of their bounds.  They are written as
+ * spans, which are runs of buckets without a gap; each count is the difference to the
+ * one before. */
 struct native {
 	struct buf spans, deltas;
-	int next;        /* the bucket behind the last one */
-	int offset;      /* of the run that is open, from the end of the one before */
-	unsigned length; /* its buckets */
-	int64_t count;   /* of the last one */
+	int next;        /* the bucket after the last one */
+	int offset;      /* of the open span, from the end of the span before */
+	unsigned length; /* buckets of the open span */
+	int64_t count;   /* of the last bucket */
 };
 
 static void close_span(struct native *n)

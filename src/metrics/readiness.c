@@ -1,5 +1,6 @@
 /*
- * Modes of the pooler and states of hosts; which states there are is pool/hosts's.
+ * Derives readiness from the mode of the pooler and the states of the hosts
+ * (pool/hosts.h).
  */
 #include "metrics/readiness.h"
 
@@ -10,8 +11,8 @@
 #include "pool/hosts_role.h"
 #include "session/crew.h"
 
-/* One host, as all sites together know it: of a site that has not tried it lately
- * nothing is learnt. */
+/* What all sites together know of one host.  A site that has not connected to it lately
+ * knows nothing of it. */
 struct host_seen {
 	bool is_down;
 	char key[];
@@ -19,8 +20,9 @@ struct host_seen {
 
 struct hosts_seen {
 	struct map *hosts; /* struct host_seen by key: "name:port" */
-	bool is_any_there; /* one is known to be */
-	bool is_alone;     /* there is no other site to know better */
+	bool is_any_there; /* at least one host is known to be reachable */
+	bool is_alone; /* this is the only site: a host that it has not tried counts as
+			  reachable */
 };
 
 static struct host_seen *host_of(struct hosts_seen *seen, const struct host *host)
@@ -59,7 +61,7 @@ static void look_at_site(struct site *site, void *ctx)
 	struct hosts_seen *seen = ctx;
 	const struct database *db;
 
-	/* the control thread of several workers connects to nobody */
+	/* with several workers the control thread connects to no server */
 	if (site->catalog->view.serves_nobody)
 		return;
 	list_for (db, &site->catalog->database_list, node)
@@ -70,7 +72,7 @@ static void look_at_site(struct site *site, void *ctx)
 		}
 }
 
-/* False: there are hosts, and each of them is down. */
+/* False if there are hosts and each of them is down. */
 static bool is_any_reachable(struct site *site)
 {
 	struct hosts_seen seen = {

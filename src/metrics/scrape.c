@@ -1,6 +1,6 @@
 /*
- * One scrape after the other gathers; those that have gathered are written side by
- * side, as their readers take it.
+ * Scrapes gather one after the other.  Those that have gathered are written at the same
+ * time, as fast as their clients read.
  */
 #include "metrics/scrape.h"
 
@@ -12,8 +12,8 @@ enum { SCRAPES_MOST = 4 };
 struct scrapes {
 	struct site *site; /* borrowed */
 	uint64_t began_us;
-	struct list all;          /* struct scrape by .node: in the order of coming */
-	struct scrape *gathering; /* NULL: nobody does */
+	struct list all;          /* struct scrape by .node, the oldest first */
+	struct scrape *gathering; /* NULL: none */
 	struct list dropped;      /* struct harvest by .node: being freed */
 	struct later dropping;
 };
@@ -21,8 +21,8 @@ struct scrapes {
 struct scrape {
 	struct node node;
 	struct scrapes *scrapes;
-	struct http_request *request; /* http's */
-	struct harvest *harvest;      /* NULL: it waits for its turn */
+	struct http_request *request; /* owned by http */
+	struct harvest *harvest;      /* NULL: it waits until others have gathered */
 	struct writer writer;
 	enum format format;
 	bool is_writing;
@@ -55,7 +55,7 @@ static void drop_turn(struct later *l)
 	loop_at_turn_end(s->site->loop, l);
 }
 
-/* It gathers no more, but may be long. */
+/* The harvest may be large, so it is freed in parts. */
 static void drop_harvest(struct scrapes *s, struct harvest *h)
 {
 	if (!harvest_drop_part(&h))
@@ -67,7 +67,7 @@ static void drop_harvest(struct scrapes *s, struct harvest *h)
 	loop_later(s->site->loop, &s->dropping);
 }
 
-/* ---- all of them ---- */
+/* ---- the set of scrapes ---- */
 
 struct scrapes *scrapes_new(struct site *site, uint64_t began_us)
 {
@@ -148,7 +148,7 @@ static void scrape_free(struct scrape *s)
 
 static void write_turn(struct later *l);
 
-/* Behind all else of this turn: it goes on in the next one. */
+/* Runs after everything else in this turn and continues in the next one. */
 static void turn_over(struct later *l)
 {
 	struct scrape *s = container_of(l, struct scrape, turn);

@@ -1,6 +1,7 @@
 /*
- * Cells come in, one after the other, and become rows.  Rows of several sites with the
- * same labels become one as SHOW puts them together (views/row.h).
+ * Makes rows from the cells that a view writes one after the other.  Rows of several
+ * sites with the same labels become one, by the rules with which SHOW merges them
+ * (views/row.h).
  */
 #include "metrics/sheet.h"
 
@@ -17,10 +18,10 @@
 
 enum { COLUMNS_MOST = 32, APPLICATION_NAME = 2 };
 
-/* What becomes of a column. */
+/* How a column of the view is used. */
 struct use {
-	int label; /* which one; -1: none */
-	int slot;  /* of its number; -1: none */
+	int label; /* index of its label; -1: it is no label */
+	int slot;  /* index of its number; -1: its number is not kept */
 	bool is_sum;
 	enum cell_merge merge;
 	const char *name; /* borrowed from the view */
@@ -35,7 +36,7 @@ struct sheet {
 	struct list rows;
 	struct map *by_key;
 	size_t most; /* see sheet_new */
-	/* the row that comes in */
+	/* the row that is being written */
 	size_t column;
 	char labels[LABELS_MOST][LABEL_MOST + 1];
 	long long numbers[SLOTS_MOST];
@@ -72,7 +73,7 @@ static void use_column(struct sheet *s, size_t i, const struct column *column)
 	    .label = label_of(s->kind, column->name),
 	    .slot = -1,
 	    .merge = column->type->merge,
-	    /* one row for each pool, of which SHOW writes the sum */
+	    /* SHEET_STATS gets a row for each pool, and their sum is served */
 	    .is_sum = s->id == SHEET_STATS || column->type->merge == CELL_SUM,
 	    .name = column->name,
 	};
@@ -100,7 +101,7 @@ struct sheet *sheet_new(enum sheet_id id, size_t most)
 	while (s->kind->labels[s->label_count])
 		s->label_count++;
 	if (id == SHEET_CLIENTS)
-		s->slot_count = 1; /* how many there are */
+		s->slot_count = 1; /* the number of clients */
 	return s;
 }
 
@@ -133,7 +134,7 @@ void sheet_free(struct sheet **sp)
 
 /* ---- labels ---- */
 
-/* How many bytes a character has that begins so; 0: none does. */
+/* The length of a character that begins with this byte; 0: no character does. */
 static size_t utf8_wanted(unsigned char first)
 {
 	if (first < 0x80)
@@ -161,7 +162,7 @@ static size_t utf8_len(const unsigned char *p)
 	return len;
 }
 
-/* What is no UTF-8 is replaced; what is too long is cut. */
+/* Each byte that is not UTF-8 is replaced. */
 void sheet_take_label(char out[LABEL_MOST + 1], const char *text)
 {
 	static const char replacement[] = "\xef\xbf\xbd";
@@ -190,7 +191,7 @@ const char *sheet_label(const struct sheet_row *row, unsigned n)
 
 /* ---- rows ---- */
 
-/* All labels of the row that comes in, and how many of their bytes tell it apart. */
+/* The labels of the row that is being written; the first len bytes identify the row. */
 struct key {
 	struct buf labels;
 	size_t len;
@@ -224,7 +225,7 @@ static struct sheet_row *add_row(struct sheet *s, const struct key *key)
 	return row;
 }
 
-/* As views/merge puts rows together. */
+/* Merges two rows as views/merge does. */
 static void combine(const struct sheet *s, struct sheet_row *row)
 {
 	int is_more = 0;
@@ -259,8 +260,9 @@ static void take_ordinary(struct sheet *s)
 	buf_done(&key.labels);
 }
 
-/* The row of the others in this group of database, user and state, which has its place
- * from the group's first client on. */
+/* The row of application_name "other" for this database, user and state.  It is made
+ * with the group's first client, so that the limit never leaves a client without a row.
+ */
 static struct sheet_row *row_of_others(struct sheet *s)
 {
 	char name[LABEL_MOST + 1];

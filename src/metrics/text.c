@@ -1,5 +1,5 @@
 /*
- * Lines of text.  Which families and samples there are is the writer's business.
+ * Writes the lines of the text formats.  writer.c chooses families and samples.
  */
 #include "metrics/text.h"
 
@@ -7,7 +7,7 @@
 
 static const char total[] = "_total";
 
-/* OpenMetrics names a counter without the ending of its samples. */
+/* OpenMetrics names a family of counters without the suffix "_total" of its samples. */
 static size_t family_name_len(const struct served *s, bool is_open)
 {
 	size_t len = strlen(s->name);
@@ -48,7 +48,7 @@ static void put_name(struct buf *out, const char *name, const char *ending)
 	buf_put_text(out, ending);
 }
 
-/* le: NULL: none. */
+/* le: the value of the label "le"; NULL: none. */
 static void put_labels(struct buf *out, const struct sample *sample, const char *le)
 {
 	const char *between = "{";
@@ -86,8 +86,8 @@ static void put_micros(struct buf *out, long long whole, long long micros)
 
 /* ---- histograms ---- */
 
-/* Bounds of classic buckets: powers of 2, which are bounds of the histogram, too; as
- * text in OpenMetrics's canonical form. */
+/* The bounds of classic buckets.  They are powers of 2, so they are also bounds of the
+ * histogram's own buckets.  The texts have OpenMetrics's canonical form. */
 static const struct {
 	int exponent;
 	const char *text;

@@ -1,6 +1,6 @@
 /*
- * Goes through the families of all tables, and the rows of each.  How a sample looks in
- * a format is text's and protobuf's business.
+ * Goes through the families of all tables and the rows of each.  text.c and protobuf.c
+ * write the samples.
  */
 #include "metrics/writer.h"
 
@@ -9,7 +9,7 @@
 #include "metrics/protobuf.h"
 #include "metrics/text.h"
 
-/* One part: so many samples at most, and no more begun behind so many bytes. */
+/* A part ends after so many samples, or when it has this many bytes. */
 enum { SAMPLES_PER_PART = 200, BYTES_PER_PART = 32 * 1024 };
 
 #define GAUGE                                    false
@@ -102,7 +102,7 @@ static void take_numbers(
 		s->micros = row->numbers[micros];
 }
 
-/* One number without labels.  False: it is not known. */
+/* The single sample of a family without rows.  False: there is no value. */
 static bool take_single(const struct writer *w, struct sample *s)
 {
 	const struct served *served = &w->served;
@@ -132,7 +132,7 @@ static bool take_row(const struct writer *w, const struct node *node, struct sam
 		    container_of(node, struct sheet_row, node);
 		take_labels(s, w->served.family, row);
 		take_numbers(s, &w->served, row);
-		/* nobody needs it where no name was too many */
+		/* the row of "other" is served only if clients were counted in it */
 		return w->served.family->type != FAMILY_COUNT || s->whole > 0;
 	}
 	const struct duration_row *row = container_of(node, struct duration_row, node);
@@ -145,7 +145,7 @@ static bool take_row(const struct writer *w, const struct node *node, struct sam
 	return s->histogram;
 }
 
-/* The next sample.  False: there are no more. */
+/* Finds the next sample of the family.  False: there are no more. */
 static bool next_sample(struct writer *w, struct sample *s)
 {
 	for (;;) {
@@ -192,7 +192,8 @@ static void put_head(struct writer *w, struct buf *out)
 		text_put_head(out, &w->served, w->format == FORMAT_OPENMETRICS);
 }
 
-/* The length of a message stands in front of it. */
+/* Adds up the sizes of a family's samples, because protobuf needs the length before the
+ * message. */
 static void measure(struct writer *w, struct buf *out)
 {
 	struct sample sample;
