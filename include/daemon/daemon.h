@@ -20,8 +20,8 @@ struct team;
 
 struct daemon {
 	struct site site;
-	struct configuration
-	    in_force; /* the site borrows settings, rules and TLS contexts from it */
+	/* the site borrows settings, rules and TLS contexts from it */
+	struct configuration in_force;
 	struct reload_run reloads;
 	struct deadline stats_due; /* the next line of statistics */
 	struct deadline tidy_due;  /* the next search for what has been idle for long */
@@ -36,8 +36,8 @@ struct daemon {
 	bool takes_over; /* -R was given, and an old process runs */
 	int starter; /* descriptor to the process that waits in the foreground until the
 			start succeeds; -1: none */
-	struct giving
-	    *giving; /* the takeover by a newer process, or NULL; see takeover.h */
+	/* the takeover by a newer process, or NULL; see takeover.h */
+	struct giving *giving;
 	struct taking *taking; /* the takeover from an older process, or NULL */
 	struct crew *crew;     /* owned; NULL: one worker, which is this thread */
 	struct team *team;     /* owned: its threads; or NULL */

@@ -23,8 +23,8 @@ struct reload_run {
 	struct later turn;      /* takes over the next users */
 	struct load_job *job;   /* while RELOAD_READING on a helper thread; else NULL */
 	struct userlist *users; /* owned, while RELOAD_ADOPTING */
-	struct config
-	    *old; /* one reference, held until a long reload ends; else NULL */
+	/* one reference, held until a long reload ends; else NULL */
+	struct config *old;
 	/* Reloads are numbered.  The number begun is done or in progress; wanted is
 	 * begun, or begun + 1 if another reload has been asked for. */
 	uint64_t begun, done, wanted;

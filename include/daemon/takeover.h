@@ -63,7 +63,7 @@ bool takeover_has_elder(const struct daemon *d);
 
 /* ---- both ---- */
 
-/* The process verb "pass_cancel" (site.h): passes a request to the other process. */
+/* The process verb "may_pass_cancel" (site.h). */
 bool takeover_may_pass_cancel(
     struct client *carrier, const uint8_t *packet, size_t len);
 /* Pass a cancel request to the newer process, or to the older one.  False: there is

@@ -28,19 +28,19 @@ struct login {
 	struct client *client; /* borrowed */
 	struct startup startup;
 	enum auth_type method;
-	enum login_phase phase,
-	    before;          /* before: the phase to return to after LOGIN_AWAIT */
-	struct rules *rules; /* one reference: the rules in force when the
-			      * login began */
+	/* before: the phase to return to after LOGIN_AWAIT */
+	enum login_phase phase, before;
+	struct rules *rules;         /* one reference: the rules in force when the
+				      * login began */
 	const struct hba_rule *rule; /* borrowed from rules; NULL: auth_type decides */
 	struct dns_reverse *name_query; /* the running look-up of the name of the
 					   client's host; NULL: none */
 	struct deadline name_due;
-	struct workers_job
-	    *job;       /* owned by the helper threads; cancelled when the login ends */
+	/* owned by the helper threads; cancelled when the login ends */
+	struct workers_job *job;
 	char *password; /* owned: the password that LDAP or PAM accepted */
-	struct verifier_wait
-	    *verifier_wait; /* the derivation it waits for (verifiers.c); NULL: none */
+	/* the derivation it waits for (verifiers.c); NULL: none */
+	struct verifier_wait *verifier_wait;
 	struct node verifier_node;
 	/* Continue the login when the answer that it waits for has come. */
 	method_known_fn *method_known;
@@ -63,16 +63,16 @@ struct login {
 	bool has_waited;     /* the login has waited for the verifier's keys */
 	bool was_derived; /* keys have been derived for the message that was put back */
 	bool is_right;    /* with was_derived: the password in that message is right */
-	struct scram_verifier
-	    verifier; /* a copy, because a reload may change the user's */
+	/* a copy, because a reload may change the user's */
+	struct scram_verifier verifier;
 
 	/* auth_query: see authquery.h */
 	struct lookup *lookup; /* the lookup it waits for; NULL: none */
 	struct node lookup_node;
 	void (*on_found)(struct client *client);
 	uint64_t waits_since_us;
-	struct secret
-	    found; /* the secret that the client has to prove; valid with has_found */
+	/* the secret that the client has to prove; valid with has_found */
+	struct secret found;
 	struct user *found_user;
 	uint64_t found_us; /* when the query for it was sent (loop clock) */
 	bool has_found;

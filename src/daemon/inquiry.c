@@ -28,8 +28,8 @@ enum { ANSWER_MESSAGE_MAX = 1024 * 1024, ANSWER_US = 60 * 1000000 };
 struct inquiry {
 	struct site site;
 	struct request request;
-	struct server_events
-	    watched; /* the broker's functions, except for the end of a server */
+	/* the broker's functions, except for the end of a server */
+	struct server_events watched;
 	const struct server_events *of_broker; /* borrowed */
 	struct buf said; /* errors and warnings that were logged */
 	enum inquiry_answer answer;

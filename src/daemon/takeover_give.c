@@ -271,8 +271,8 @@ static void break_off(struct giving *g, const char *why)
 
 struct offering {
 	struct giving *giving;
-	uint64_t next_id, last_text,
-	    last_sql_text; /* the greatest numbers of all sites */
+	/* the greatest numbers of all sites */
+	uint64_t next_id, last_text, last_sql_text;
 	struct err err;
 	bool has_failed;
 };

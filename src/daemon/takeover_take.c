@@ -23,8 +23,8 @@ enum phase {
 struct taking {
 	struct daemon *d;
 	struct courier *courier;
-	struct moving
-	    *moving; /* of the control site; NULL before the sender's first parcel */
+	/* of the control site; NULL before the sender's first parcel */
+	struct moving *moving;
 	struct crate *origin; /* the sender's first parcel; NULL: not received yet */
 	struct list crates;
 	struct deadline due; /* frees it, outside of the courier's calls */

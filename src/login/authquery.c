@@ -36,8 +36,8 @@ struct lookup {
 	char *key;          /* owned: its key in site->lookups */
 	char *name;         /* owned: the user name that is looked up */
 	struct list logins; /* struct login by .lookup_node: logins that wait */
-	struct database
-	    *database;  /* the clients' database; NULL when no client waits any more */
+	/* the clients' database; NULL when no client waits any more */
+	struct database *database;
 	uint64_t epoch; /* catalog->credentials_epoch when the query began */
 	uint64_t sent_us;
 	enum lookup_state state;
