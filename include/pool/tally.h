@@ -82,6 +82,7 @@ int tally_clients_elsewhere(const struct tally_view *view, const struct tally *t
 int tally_connected_elsewhere(const struct tally_view *view, const struct tally *tally);
 /* The site, if any, with the most servers at rest; -1: none has one. */
 int tally_find_resting(const struct tally_view *view, const struct tally *tally);
+bool tally_has_servers(const struct tally *tally, unsigned site);
 /* The site that knows the welcome; -1: none. */
 int tally_find_welcome(const struct tally_view *view, const struct tally *tally);
 /* The site whose client has waited longest, since *since_us; -1: none waits.  Cheap

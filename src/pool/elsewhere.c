@@ -11,6 +11,11 @@
  * would wander with every transaction. */
 enum { LEAD_US = 3000 };
 
+/* So long a client waits for a server of its own site, where the pool has one, before
+ * it gets one that rests elsewhere: that one's own clients are about to ask for it
+ * again, and servers would wander between sites that all have work for them. */
+enum { PATIENCE_US = 1000 };
+
 /* For so long a client waits for the answer of a site that was asked for a server, and
  * a new connection is not opened meanwhile. */
 enum { ANSWER_US = 20000 };
@@ -116,6 +121,10 @@ bool elsewhere_has_help(
 	site = is_late || !first ? -1 : tally_find_resting(view_of(pool), pool->tally);
 	if (site < 0)
 		return false;
+	if (pool_server_count(pool) > 0 && now_us < first->queued_us + PATIENCE_US) {
+		*wake_us = earlier(*wake_us, first->queued_us + PATIENCE_US);
+		return true;
+	}
 	pool->wished_us = now_us;
 	*wake_us = earlier(*wake_us, now_us + ANSWER_US);
 	send(pool, site, WISH_SERVER, TALLY_POOL, first->queued_us);
@@ -218,7 +227,12 @@ int elsewhere_heir(const struct pool *pool, const struct ask *first, uint64_t no
 	    tallies_are_frozen(view_of(pool)->tallies))
 		return -1;
 	site = tally_find_waiting(view_of(pool), pool->tally, &since_us);
-	if (site < 0 || !first)
+	if (site < 0)
+		return -1;
+	if (tally_has_servers(pool->tally, (unsigned)site) &&
+	    now_us < since_us + PATIENCE_US)
+		return -1;
+	if (!first)
 		return site;
 	uint64_t own_us = first->queued_us < now_us ? now_us - first->queued_us : 0;
 	return since_us + LEAD_US + own_us / 2 < first->queued_us ? site : -1;

@@ -211,6 +211,11 @@ int tally_find_resting(const struct tally_view *view, const struct tally *tally)
 	return best;
 }
 
+bool tally_has_servers(const struct tally *tally, unsigned site)
+{
+	return read_count(&tally->slots[site].servers) > 0;
+}
+
 int tally_find_welcome(const struct tally_view *view, const struct tally *tally)
 {
 	for (unsigned i = 0; tally && i < view->site_count; i++)

@@ -802,6 +802,41 @@ static void welcome_is_asked_for(void **state)
 	assert_int_equal(servers(county.pools[0]->tally), 1);
 }
 
+/* Sites with a server each do not take those that others have just given back. */
+static void own_server_is_awaited(void **state)
+{
+	(void)state;
+	struct ask *first = ask_and_dial(0);
+
+	ask_and_dial(1);
+	world_give(&county.sites[0], first->seat, VERDICT_REST);
+	ask(1, VERDICT_WAIT);
+	struct verdict v = next(1, VERDICT_NONE);
+	assert_true(v.wake_us <= county.sites[1].now + MS);
+	no_wish(WISH_SERVER);
+	pass(MS);
+	next(1, VERDICT_NONE);
+	assert_int_equal(hear(only_wish(WISH_SERVER), VERDICT_HAND).site, 1);
+}
+
+/* What is given back goes to a client elsewhere only if that one's own site lets it
+ * wait. */
+static void given_back_while_own_server_is_awaited(void **state)
+{
+	(void)state;
+	struct ask *first = ask_and_dial(0);
+
+	ask_and_dial(1);
+	ask(1, VERDICT_WAIT);
+	next(1, VERDICT_NONE);
+	world_give(&county.sites[0], first->seat, VERDICT_REST);
+	world_ask(&county.sites[0], first, VERDICT_GRANT);
+	pass(MS);
+	struct verdict v = pool_give(first->seat, county.sites[0].now);
+	assert_int_equal(v.kind, VERDICT_HAND);
+	assert_int_equal(v.site, 1);
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -824,6 +859,8 @@ int main(void)
 	    TEST(client_limits_over_all),
 	    TEST(given_back_for_another_site),
 	    TEST(resting_elsewhere),
+	    TEST(own_server_is_awaited),
+	    TEST(given_back_while_own_server_is_awaited),
 	    TEST(resting_elsewhere_for_another),
 	    TEST(nothing_left_to_give),
 	    TEST(no_answer),
