@@ -15,21 +15,23 @@ struct buf {
 	uint8_t *bytes; /* NULL while empty and unallocated */
 	size_t len;
 	size_t cap;
-	size_t max;  /* len never exceeds it */
-	bool failed; /* a put did not fit, or there was no memory: do not use the
-			content */
+	size_t max; /* len never exceeds this */
+	/* a put did not fit or memory ran out; the content must not be used */
+	bool failed;
 };
 
-/* An empty buffer; allocates nothing.  max 0 means SIZE_MAX/2. */
+/* Makes an empty buffer without allocating anything.  A max of 0 means SIZE_MAX/2. */
 void buf_init(struct buf *b, size_t max);
-void buf_done(struct buf *b);      /* frees; the buffer is empty and usable again */
-void buf_wipe_done(struct buf *b); /* the same, overwriting the content first */
-void buf_clear(struct buf *b);     /* len = 0, failed = false; memory is kept */
+/* frees the bytes; the buffer is empty and can be used again */
+void buf_done(struct buf *b);
+/* like buf_done, but overwrites the content before it is freed */
+void buf_wipe_done(struct buf *b);
+void buf_clear(struct buf *b); /* len = 0, failed = false; memory is kept */
 /* Drops n bytes at the front (n <= len). */
 void buf_shift(struct buf *b, size_t n);
 
-/* Room for n more bytes at the end; NULL (and failed) when there is none.  The caller
- * writes there and then calls buf_grow. */
+/* Makes room for n more bytes and returns where they go; the caller writes them there
+ * and then calls buf_grow.  NULL (and failed is set) when there is no room. */
 uint8_t *buf_room(struct buf *b, size_t n);
 void buf_grow(struct buf *b, size_t n);
 
@@ -43,13 +45,14 @@ void buf_printf(struct buf *b, const char *fmt, ...)
     __attribute__((format(printf, 2, 3))); /* without NUL */
 void buf_vprintf(struct buf *b, const char *fmt, va_list ap)
     __attribute__((format(printf, 2, 0)));
-/* Ends the bytes with a NUL that is not counted and returns them as a string; "" when
- * failed or empty. */
+/* Puts a NUL behind the bytes, which len does not count, and returns them as a string.
+ * Returns "" when the buffer has failed or is empty. */
 const char *buf_text(struct buf *b);
 
 struct cursor {
 	const uint8_t *at, *end;
-	bool overrun; /* a get wanted more than there was; values since are zero/"" */
+	/* a get wanted more bytes than were left; all later gets return 0 or "" */
+	bool overrun;
 };
 
 static inline void cursor_init(struct cursor *c, const void *p, size_t len)
@@ -67,9 +70,10 @@ static inline size_t cursor_left(const struct cursor *c)
 uint8_t cursor_u8(struct cursor *c);
 uint16_t cursor_u16(struct cursor *c);
 uint32_t cursor_u32(struct cursor *c);
-/* NULL on overrun. */
+/* Returns len bytes and moves past them; NULL on overrun. */
 const uint8_t *cursor_bytes(struct cursor *c, size_t len);
-/* A NUL-terminated string inside the bytes; "" and overrun when no NUL comes. */
+/* Returns a NUL-terminated string and moves past its NUL; "" and overrun when there is
+ * no NUL. */
 const char *cursor_str(struct cursor *c);
 
 /* Network-order integers at any address. */

@@ -1,6 +1,7 @@
 /*
- * Lists of places to listen at, as settings have them: "127.0.0.1:9127, [::1]:9127,
- * *:9127, unix:/run/pgbouncer/metrics.sock".  The text is read anew each time.
+ * Lists of addresses to listen on, as they are written in settings: "127.0.0.1:9127,
+ * [::1]:9127, *:9127, unix:/run/pgbouncer/metrics.sock".  The lists are short, so the
+ * text is parsed again each time it is asked for something.
  */
 #ifndef BASE_ENDPOINTS_H
 #define BASE_ENDPOINTS_H
@@ -13,21 +14,22 @@
 enum { ENDPOINT_TEXT = 256, ENDPOINTS_MOST = 16, ENDPOINT_PATH_MOST = 107 };
 
 struct endpoint {
-	char text[ENDPOINT_TEXT]; /* as written */
-	char host[ENDPOINT_TEXT]; /* name or address without brackets; "*": any */
-	int port;                 /* 0: a unix socket */
-	char path[ENDPOINT_PATH_MOST + 1]; /* of the unix socket */
+	char text[ENDPOINT_TEXT]; /* the item as it is written */
+	/* name or address without brackets; "*" means every address */
+	char host[ENDPOINT_TEXT];
+	int port;                          /* 0 for a Unix socket */
+	char path[ENDPOINT_PATH_MOST + 1]; /* path of the Unix socket */
 };
 
-/* The next item of a list separated by commas.  1: *out is filled; 0: there is none; -1
- * and err: it is not understood; err names it. */
+/* Reads the next item of a comma-separated list.  Returns 1 when *out is filled, 0 at
+ * the end of the list, -1 when the item is malformed; err then names it. */
 int endpoints_next(const char **at, struct endpoint *out, struct err *err);
-/* Are all items understood, and not too many?  -1 and err.  NULL and "" are empty
- * lists. */
+/* Checks that all items can be read and that there are at most ENDPOINTS_MOST.  Returns
+ * -1 and fills err otherwise.  NULL and "" are empty lists. */
 int endpoints_check(const char *list, struct err *err);
-/* Is there an item with a port? */
+/* Whether the list has an item with a port. */
 bool endpoints_have_tcp(const char *list);
-/* How many items there are; those behind one that is not understood do not count. */
+/* Returns the number of items in front of the first malformed one. */
 size_t endpoints_count(const char *list);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * One error: a text for people, and the SQLSTATE with which a client is told.  The
- * function that notices the error fills it, and the one that decides what happens
- * prints it: an error is logged or returned, never both.
+ * One error: a text for people, and the SQLSTATE that a client gets with it.  The
+ * function that notices an error fills struct err; the function that decides what to do
+ * about it prints it.  So an error is either logged or returned, never both.
  */
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
@@ -19,7 +19,8 @@ struct err {
  * use as `return err_set(err, ...)`.  A text that is too long is cut. */
 int err_set(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* The same with text and SQLSTATE of a row, which a client may be told. */
+/* Like err_set, with the text and SQLSTATE of a row of errors.def.  Use it for errors
+ * that a client may see. */
 int err_set_row(struct err *e, enum error_id id, ...);
 
 /* Put a printf text in front of what e already says: "file:3: " + text. */

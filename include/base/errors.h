@@ -1,5 +1,5 @@
 /*
- * Every error we tell a client ourselves, from one table.
+ * Every error that the pooler itself sends to clients, as one table (errors.def).
  */
 #ifndef BASE_ERRORS_H
 #define BASE_ERRORS_H
@@ -15,8 +15,9 @@ enum error_id {
 	ERROR_COUNT
 };
 
-/* SQLSTATEs of servers that the pooler acts on, and those it makes up where there is no
- * row: of struct err that no client is told, of TLS, of messages without one. */
+/* SQLSTATEs from servers that the pooler reacts to, and SQLSTATEs for errors that have
+ * no row in errors.def: those no client sees, those of TLS, and those without a
+ * message. */
 #define SQLSTATE_SUCCESS                "00000"
 #define SQLSTATE_CONNECTION_FAILURE     "08006"
 #define SQLSTATE_PROTOCOL_VIOLATION     "08P01"
@@ -30,33 +31,39 @@ enum error_id {
 #define SQLSTATE_CANNOT_CONNECT_NOW     "57P03"
 #define SQLSTATE_INTERNAL_ERROR         "XX000"
 
-/* "FATAL" or "ERROR", or for a login and a query "ERROR or FATAL". */
+/* Returns "FATAL", "ERROR" or "ERROR or FATAL".  The last one is for errors that end a
+ * login but only make a query fail. */
 const char *error_severity(enum error_id id);
-/* "NO_MORE_CONNECTIONS".  Of ERROR_COUNT, which stands for what is no row: "OTHER", and
- * SQLSTATE and text are NULL. */
+/* Returns the name of the row, such as "NO_MORE_CONNECTIONS".  ERROR_COUNT stands for
+ * errors that are not in the table: its name is "OTHER", its SQLSTATE and text are
+ * NULL. */
 const char *error_name(enum error_id id);
 const char *error_sqlstate(enum error_id id);
-/* The setting whose limit was hit, or NULL. */
+/* The setting whose limit was reached, or NULL. */
 const char *error_setting(enum error_id id);
-/* Why it happens. */
+/* Why the error happens, in whole sentences. */
 const char *error_cause(enum error_id id);
-/* What to do. */
+/* What to do about the error, in whole sentences. */
 const char *error_remedy(enum error_id id);
-/* printf format. */
+/* The printf format of the message. */
 const char *error_text(enum error_id id);
-/* The text with its arguments; cut when it is too long.  Returns out. */
+/* Prints the message with its arguments into out and cuts it when it is too long.
+ * Returns out. */
 char *error_print(char *out, size_t size, enum error_id id, ...);
 char *error_vprint(char *out, size_t size, enum error_id id, va_list ap);
 
-/* What a client is told whose server was closed for this reason: the row of that text,
- * or ERROR_CONNECTION_LOST, whose argument is the reason. */
+/* Returns the row for a client whose server connection was closed for this reason: the
+ * row whose text is the reason, or else ERROR_CONNECTION_LOST, which takes the reason
+ * as its argument. */
 enum error_id error_of_reason(const char *reason);
 
-/* The row of which this is the text with its arguments: the one that begins with most
- * of it.  ERROR_COUNT: none, a server or a directory said so. */
+/* Returns the row that a message was printed from.  When several rows fit, the one with
+ * the longest fixed beginning counts.  ERROR_COUNT: no row fits, so the message came
+ * from a server or an LDAP directory. */
 enum error_id error_of_text(const char *text);
 
-/* Print the table as "md".  -1 for another format. */
+/* Prints the table for doc/errors.md; the format is "md".  Returns -1 for any other
+ * format. */
 int errors_describe(FILE *out, const char *as);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * Intrusive heap: which object has the least key.  A node is a member of the object; an
- * object is in at most one heap per node.  A zeroed node is "in no heap", a zeroed heap
- * is empty.  heap_first and heap_put are O(1), heap_remove is O(log n) on average over
- * all calls.  (A pairing heap: Fredman, Sedgewick, Sleator, Tarjan, 1986.)
+ * Intrusive heap, for finding the object with the least key.  A node is a member of the
+ * object; each node is in at most one heap.  A zeroed node is in no heap, and a zeroed
+ * heap is empty.  heap_first and heap_put are O(1), heap_remove is O(log n) on average
+ * over all calls.  (It is a pairing heap: Fredman, Sedgewick, Sleator, Tarjan, 1986.)
  */
 #ifndef BASE_HEAP_H
 #define BASE_HEAP_H
@@ -13,9 +13,10 @@
 
 struct heap_node {
 	uint64_t key;
-	struct heap_node *child;  /* the first of those below it */
-	struct heap_node *next;   /* beside it, below the same parent */
-	struct heap_node **place; /* what points to it; NULL: it is in no heap */
+	struct heap_node *child; /* its first child */
+	struct heap_node *next;  /* the next child of the same parent */
+	/* the pointer that points to this node; NULL: it is in no heap */
+	struct heap_node **place;
 };
 
 struct heap {

@@ -1,5 +1,5 @@
 /*
- * Texts as JSON has them, in one line whatever they hold.
+ * Writes texts as JSON strings.  A string never contains a line break.
  */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
@@ -8,9 +8,9 @@
 
 #include "base/buf.h"
 
-/* The text with quotes around it.  Bytes that are no UTF-8 become U+FFFD.  What does
- * not fit into `most` bytes between the quotes is left out, from a whole character on.
- */
+/* Appends the text in quotation marks.  Bytes that are not valid UTF-8 become U+FFFD.
+ * The text is cut after the last whole character that fits into `most` bytes between
+ * the quotation marks. */
 void json_put_text(struct buf *b, const char *text, size_t most);
 
 #endif

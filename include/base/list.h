@@ -1,7 +1,7 @@
 /*
- * Intrusive doubly linked list that knows its length.  A node is a member of the
- * object it links; an object is in at most one list per node.  A zeroed node is
- * "in no list"; list_init is needed for the list itself only.  Everything is O(1).
+ * Intrusive doubly linked list that knows its length.  A node is a member of the object
+ * that it links; each node is in at most one list.  A zeroed node is in no list; only
+ * the list itself needs list_init.  Every operation is O(1).
  */
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
@@ -21,7 +21,7 @@ struct list {
 
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
-/* Makes the list empty.  Nodes that are in it are forgotten, not unlinked. */
+/* Makes the list empty.  Nodes that were in it are not unlinked. */
 static inline void list_init(struct list *l)
 {
 	l->head.next = l->head.prev = &l->head;
@@ -33,14 +33,14 @@ static inline bool list_is_empty(const struct list *l)
 	return l->count == 0;
 }
 
-/* Is the node in some list? */
+/* Whether the node is in a list. */
 static inline bool node_is_linked(const struct node *n)
 {
 	return n->next != NULL;
 }
 
-/* Put n, which is in no list, in front of pos.  pos is in this list, or it is &l->head:
- * then n becomes the last one. */
+/* Inserts n, which must be in no list, in front of pos.  pos is a node of this list, or
+ * &l->head, which makes n the last one. */
 static inline void list_insert_before(struct list *l, struct node *pos, struct node *n)
 {
 	n->prev = pos->prev;
@@ -82,7 +82,7 @@ static inline struct node *list_last(const struct list *l)
 	return l->count ? l->head.prev : NULL;
 }
 
-/* Take the first node out of the list.  NULL: the list is empty. */
+/* Takes the first node out of the list and returns it.  NULL: the list is empty. */
 static inline struct node *list_pop_front(struct list *l)
 {
 	struct node *n = list_first(l);
@@ -97,10 +97,10 @@ static inline struct node *list_next(const struct list *l, const struct node *n)
 	return n->next == &l->head ? NULL : n->next;
 }
 
-/* A way through a list that is gone in parts: what is removed meanwhile is left out,
- * what is added at the end comes last. */
+/* A walk through a list in several parts, between which the list may change.  Nodes
+ * removed meanwhile are not visited, and nodes added at the end are visited last. */
 struct list_walk {
-	struct node *next; /* NULL: it is over */
+	struct node *next; /* NULL: the walk is over */
 };
 
 static inline void list_walk_begin(struct list_walk *w, const struct list *l)
@@ -108,7 +108,7 @@ static inline void list_walk_begin(struct list_walk *w, const struct list *l)
 	w->next = list_first(l);
 }
 
-/* The next node, or NULL if there is none. */
+/* Returns the next node, or NULL at the end of the list. */
 static inline struct node *list_walk_next(struct list_walk *w, const struct list *l)
 {
 	struct node *n = w->next;
@@ -117,7 +117,7 @@ static inline struct node *list_walk_next(struct list_walk *w, const struct list
 	return n;
 }
 
-/* n is about to be removed. */
+/* Must be called for every walk before n is removed from the list. */
 static inline void list_walk_leave(
     struct list_walk *w, const struct list *l, const struct node *n)
 {

@@ -1,12 +1,12 @@
 /*
- * The log writes lines with a level and a tag to stderr, a file and syslog, in the
- * format that log parsers know, or as JSON.  Each thread has a struct log; those of a
- * process share what they write to, and each line is whole whatever threads write.
- * There is no global one.
+ * The log writes lines with a level and a tag to stderr, a file and syslog, as plain
+ * text in the format that log parsers know, or as JSON.  Each thread has a struct log.
+ * Those of one process share their outputs, and lines of several threads are never
+ * mixed.  There is no global log.
  *
- * Plain: `YYYY-MM-DD HH:MM:SS.mmm TZ [PID] LEVEL TAG MESSAGE NAME=VALUE\n`; a newline
- * inside a message becomes newline + tab; trailing white space is removed; a message
- * has about 2 KiB at most.  JSON: one object in one line.
+ * Plain: `YYYY-MM-DD HH:MM:SS.mmm TZ [PID] LEVEL TAG MESSAGE NAME=VALUE\n`.  A newline
+ * inside a message becomes newline and tab, white space at the end is removed, and a
+ * message is cut at about 2 KiB.  JSON: one object per line.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
@@ -24,51 +24,53 @@ struct log;
 
 enum log_format { LOG_PLAIN, LOG_JSON };
 
-/* What the configuration says; strings are copied. */
+/* The part of the configuration that concerns the log; log_configure copies the
+ * strings. */
 struct log_config {
-	const char
-	    *file; /* NULL or "": no file.  Opened at the first line, appended to */
+	/* NULL or "": no file.  It is opened for appending with the first line */
+	const char *file;
 	bool syslog;
 	const char *syslog_ident;
-	const char *syslog_facility; /* unknown names mean daemon */
+	const char *syslog_facility; /* an unknown name means "daemon" */
 	enum log_format format;
 	struct log_levels levels;
 };
 
-/* A log that writes to stderr only, without debugging lines. */
+/* Makes a log that writes to stderr only, without debugging lines. */
 struct log *log_new(void);
-/* Another one for the thread of this worker, which JSON names.  It writes to the same
- * places, and the one who makes it may be freed before. */
+/* Makes a log for the thread of this worker, whose number appears in JSON lines.  It
+ * writes to the same outputs as `log`, and either of them may be freed first. */
 struct log *log_for_worker(struct log *log, unsigned worker);
 void log_free(struct log **log);
-/* Takes over new configuration for all threads and opens the file again at the next
- * line. */
+/* Puts a new configuration in force for all threads.  The log file is opened again with
+ * the next line. */
 void log_configure(struct log *log, const struct log_config *config);
-/* Checks that lines can be written to the file, and makes it if needed.  -1 and err
- * when they cannot. */
+/* Checks that lines can be written to the file, and creates it if it is missing.
+ * Returns -1 and fills err when it cannot be written. */
 int log_check_file(const char *path, struct err *err);
-/* Notes that this process is a child of the one that made the log. */
+/* Tells the log that this process is a forked child of the one that made the log. */
 void log_forked(struct log *log);
-/* Stops writing to stderr, as -q and -d ask for. */
+/* Stops writing to stderr, as -q and -d demand. */
 void log_quiet(struct log *log);
-/* Is stderr the stream that the journal gave this process? */
+/* Whether stderr is the stream that systemd's journal gave this process. */
 bool log_has_journal(const struct log *log);
 
-/* From now on lines of this thread, which calls it, may wait for log_flush, to leave
- * together: between two turns of its loop.  A fault of the process still writes them.
- */
+/* From now on lines of the calling thread may be held back until log_flush, so that all
+ * lines of one turn of its loop are written together.  They are not lost when the
+ * process dies by a fault. */
 void log_hold(struct log *log);
-/* Writes what waits, of all threads. */
+/* Writes the held lines of all threads. */
 void log_flush(struct log *log);
-/* The end of log_hold; also part of log_free. */
+/* Ends log_hold for this thread; log_free does this too. */
 void log_release(struct log *log);
 
-/* What every line is compared with; a struct log begins with a pointer to it. */
+/* The levels that every line is compared with.  A struct log begins with a pointer to
+ * this, so that log_is_on can be inline. */
 struct log_threshold {
 	atomic_schar most[LOG_KINDS];
 	atomic_bool is_json;
 };
-/* what: a level, or-ed with a kind. */
+/* Whether such lines are written.  what is a level, or-ed with a kind. */
 static inline bool log_is_on(const struct log *log, unsigned what)
 {
 	const struct log_threshold *t = *(const struct log_threshold *const *)log;
@@ -77,7 +79,7 @@ static inline bool log_is_on(const struct log *log, unsigned what)
 	       atomic_load_explicit(
 		   &t->most[what >> LOG_LEVEL_BITS], memory_order_relaxed);
 }
-/* Do lines become JSON?  Then a tag is not worth making. */
+/* Whether lines are JSON.  They have no tag then, so callers need not build one. */
 static inline bool log_is_json(const struct log *log)
 {
 	const struct log_threshold *t = *(const struct log_threshold *const *)log;
@@ -85,12 +87,13 @@ static inline bool log_is_json(const struct log *log)
 	return atomic_load_explicit(&t->is_json, memory_order_relaxed);
 }
 
-/* Lines go there instead of stderr, each without time and process. */
+/* Receives each line instead of stderr, without time and process id. */
 typedef void log_take_fn(
     void *ctx, enum log_level level, const char *tag, const char *text);
 void log_divert(struct log *log, log_take_fn *take, void *ctx);
 
-/* tag may be NULL or ""; otherwise it stands before the message with one space. */
+/* Writes one line.  tag may be NULL or ""; otherwise it stands in front of the message,
+ * followed by a space. */
 void log_put(struct log *log, unsigned what, const char *tag, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 void log_putv(struct log *log, unsigned what, const char *tag, const char *fmt,
@@ -109,14 +112,14 @@ void log_putv(struct log *log, unsigned what, const char *tag, const char *fmt,
 /* ---- fields ---- */
 
 enum log_field_type {
-	LOG_FIELD_TEXT,   /* NULL: the field is left out */
+	LOG_FIELD_TEXT,   /* a string; NULL leaves the field out */
 	LOG_FIELD_NUMBER, /* a whole number */
-	LOG_FIELD_MS,     /* of microseconds: 12.345 */
-	LOG_FIELD_HEX,    /* 0x1f */
+	LOG_FIELD_MS,     /* microseconds, printed in milliseconds: 12.345 */
+	LOG_FIELD_HEX,    /* printed as 0x1f */
 };
 
-/* One thing that a line tells beside its message.  name is a word of letters, digits
- * and underscores that no other field of the line has; texts are borrowed. */
+/* One fact that a line gives in addition to its message.  name consists of letters,
+ * digits and underscores and is unique within the line; strings are borrowed. */
 struct log_field {
 	const char *name;
 	enum log_field_type type;
@@ -150,10 +153,11 @@ struct log_fields {
 	size_t count;
 };
 
-/* What a line tells beside its message.  All may be zero. */
+/* What a line contains in addition to its message.  All of it may be zero. */
 struct log_parts {
-	const char *tag;          /* plain only */
-	struct log_fields source; /* JSON only: what the tag says, one by one */
+	const char *tag; /* only in plain lines */
+	/* only in JSON lines: the parts of the tag as separate fields */
+	struct log_fields source;
 	struct log_fields
 	    more; /* plain: NAME=VALUE behind the message; JSON: members */
 };

@@ -1,5 +1,5 @@
 /*
- * Whether a file is still the one that was read.
+ * Tells whether a file has changed since it was read.
  */
 #ifndef BASE_MARK_H
 #define BASE_MARK_H
@@ -13,13 +13,14 @@ struct mark {
 	ino_t inode;
 	off_t size;
 	int64_t changed_ns, status_ns; /* mtime and ctime */
-	bool is_sure; /* false: the file is missing, or so young that it may change once
-			 more without a trace in its times */
+	/* false: the file is missing, or was changed so lately that another change
+	 * might leave its times as they are */
+	bool is_sure;
 };
 
-/* Looks at the file, before it is read. */
+/* Notes the state of the file.  Must be called before the file is read. */
 void mark_take(struct mark *mark, const char *path);
-/* Is it certain that the contents are the same? */
+/* Whether the contents are certain to be the same. */
 bool mark_is_same(const struct mark *a, const struct mark *b);
 
 #endif

@@ -1,11 +1,11 @@
 /*
  * Memory is allocated in four ways:
- *   mem_*    for small things of fixed size; without memory the process stops with a
- *            message.
- *   try_*    for anything whose size a peer chose; it may return NULL, and then the
- *            caller closes that peer with "out of memory".
- *   slab     for objects of one kind, which SHOW MEM counts by name.
- *   arena    for things that are freed together, such as a configuration snapshot.
+ *   mem_*      for small things of fixed size; if memory runs out, the process
+ *              writes a message and stops.
+ *   mem_try*   for anything whose size a peer chose; these may return NULL, and
+ *              the caller then closes that peer with "out of memory".
+ *   slab       for objects of one kind, which SHOW MEM counts by name.
+ *   arena      for things that are freed together, such as a configuration snapshot.
  */
 #ifndef BASE_MEM_H
 #define BASE_MEM_H
@@ -18,8 +18,7 @@
 void *mem_alloc(size_t size) __attribute__((malloc, returns_nonnull));
 void *mem_zero(size_t size) __attribute__((malloc, returns_nonnull));
 void *mem_resize(void *p, size_t size) __attribute__((returns_nonnull));
-/* The same at the beginning of a line of the processor's cache, for what threads share.
- */
+/* Like mem_zero, but aligned to a cache line, for data that several threads use. */
 void *mem_zero_lines(size_t size) __attribute__((malloc, returns_nonnull));
 char *mem_strdup(const char *s) __attribute__((malloc, returns_nonnull));
 void *mem_dup(const void *p, size_t len) __attribute__((malloc, returns_nonnull));
@@ -28,23 +27,24 @@ void mem_free(void *p);
 void mem_free_secret(char *text);
 
 void *mem_try(size_t size) __attribute__((malloc));
-/* NULL: no memory, and p is as it was. */
+/* NULL: there is no memory, and p is unchanged. */
 void *mem_try_resize(void *p, size_t size);
 
-/* Overwrites a secret; the compiler cannot leave that out. */
+/* Overwrites a secret in a way that the compiler cannot optimize away. */
 void mem_wipe(void *p, size_t len);
-/* Compares in constant time, so that nobody learns from it where they differ.  1 when
- * equal. */
+/* Compares in constant time, so that the duration does not reveal where the two
+ * differ.  Returns 1 when they are equal. */
 int mem_equal_const_time(const void *a, const void *b, size_t len);
-/* Fills with random bytes from the system; without any the process stops. */
+/* Fills p with random bytes from the system.  The process stops when the system has
+ * none. */
 void mem_random(void *p, size_t len);
 
-/* Slabs: fixed-size objects, zeroed when handed out, kept on a free list.  They come
- * from the system several at once, and are aligned for pointers.  All slabs
- * of a program hang from one struct mem, whose list SHOW MEM walks. */
+/* A slab hands out objects of one size, zeroed, and keeps returned ones on a free
+ * list.  It allocates several objects at once, aligned for pointers.  All slabs of a
+ * thread belong to one struct mem, whose list SHOW MEM walks. */
 struct mem {
 	struct list slabs; /* struct slab by .node */
-	/* Random bytes that nobody has had yet: the last random_left of them. */
+	/* Random bytes in reserve: the last random_left of these are unused. */
 	uint8_t random[256];
 	size_t random_left;
 };
@@ -52,34 +52,37 @@ struct mem {
 struct slab {
 	struct node node;
 	const char *name;
-	size_t size; /* of one object */
-	size_t used; /* handed out */
-	size_t free; /* on the free list */
+	size_t size; /* bytes of one object */
+	size_t used; /* number of objects handed out */
+	size_t free; /* number of objects on the free list */
 	void *free_list;
-	struct slab_chunk *chunks; /* owned: the newest first */
-	size_t fresh;              /* objects in the newest one not yet handed out */
-	size_t next_count;         /* objects in the next one */
+	struct slab_chunk *chunks; /* owned; the newest first */
+	/* objects of the newest chunk that were never handed out */
+	size_t fresh;
+	size_t next_count; /* number of objects that the next chunk will have */
 	struct mem *mem;
 };
 
 void mem_init(struct mem *m);
-/* Bytes that no one can guess, few at a time: one call of the system serves many.  A
- * process that forks must not have called it before. */
+/* Returns random bytes like mem_random, but fetches many from the system at once, which
+ * is cheaper for small amounts.  A process must not fork after calling it, because the
+ * child would get the same bytes. */
 void mem_draw(struct mem *m, void *p, size_t len);
-/* The name is borrowed (a literal).  From then on the slab belongs to m. */
+/* Makes a slab, which belongs to m.  The name is borrowed (a string literal). */
 struct slab *slab_new(struct mem *m, const char *name, size_t size);
-/* Frees the slab and its free list; all objects must have been put back. */
+/* Frees the slab with its free list; all objects must have been put back. */
 void slab_free(struct slab **s);
 void *slab_get(struct slab *s) __attribute__((returns_nonnull));
 void slab_put(struct slab *s, void *object);
-/* The bytes of all objects that exist, in use or on the free list. */
+/* Bytes of all objects, both in use and on the free list. */
 size_t slab_bytes(const struct slab *s);
 
 /* An arena holds many small allocations that are freed at once.  It grows by chunks and
  * never fails. */
 struct arena;
 struct arena *arena_new(void);
-void arena_free(struct arena **a); /* wipes nothing; secrets are wiped by their owner */
+/* does not wipe; the owner of a secret wipes it before */
+void arena_free(struct arena **a);
 void *arena_alloc(struct arena *a, size_t size)
     __attribute__((returns_nonnull));               /* zeroed */
 char *arena_strdup(struct arena *a, const char *s); /* NULL gives NULL */

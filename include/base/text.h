@@ -12,58 +12,63 @@
 
 #include "base/buf.h"
 
-/* Whole-string numbers as C strtol/strtoul with base 0 (0x.., 0..); -1 when partial,
- * empty or out of range. */
+/* Parse a whole string as a number, like strtol and strtoul with base 0 (0x..  is
+ * hexadecimal, 0..  octal).  Return -1 when the string is empty, has other characters,
+ * or is out of range. */
 int text_int(const char *s, int *out);
 int text_uint(const char *s, unsigned *out);
-/* Non-negative decimal seconds, fraction with '.', whatever the locale, and an exponent
- * (1e2), to microseconds (truncated).  No sign, no unit, not empty. */
+/* Parses seconds as a non-negative decimal number into microseconds, rounded down.  The
+ * number may have a fraction with '.' (in every locale) and an exponent (1e2), but no
+ * sign and no unit.  Returns -1 for anything else. */
 int text_seconds(const char *s, uint64_t *out_us);
-/* Microseconds as C %g of seconds, into out. */
+/* Prints microseconds as seconds, in the format of C's %g. */
 void text_print_seconds(uint64_t us, char *out, size_t size);
 
-/* What printf would do at a multiple of the cost: these put something at `at`, cut at
- * `end`, with a NUL behind it that stands before `end` as well, and give the place of
- * that NUL.  There is room for the NUL. */
+/* Cheap replacements for printf.  Each writes at `at`, cuts the result so that it and
+ * its NUL stay before `end`, and returns the position of the NUL.  There must be room
+ * for the NUL. */
 char *text_append(char *at, const char *end, const char *s);
 char *text_append_number(char *at, const char *end, uint64_t n);
 char *text_append_hex(char *at, const char *end, uint64_t n);
-/* vsnprintf itself, which costs as little where all conversions are %s or %llu. */
+/* Like vsnprintf, but as cheap as the above when all conversions are %s or %llu. */
 char *text_vprint(char *at, const char *end, const char *fmt, va_list ap)
     __attribute__((format(printf, 3, 0)));
 
 bool text_equal_nocase(const char *a, const char *b);
 bool text_has_prefix(const char *s, const char *prefix);
 
-/* Does `list` contain `word` as a whole token delimited by comma, white space or the
- * ends?  Case-sensitive. */
+/* Whether `list` contains `word` as an item; items are separated by commas or white
+ * space.  Case-sensitive. */
 bool text_list_has(const char *list, const char *word);
-/* Next item of a comma-separated list, blanks trimmed, empty ones left out:
- * `const char *at = list; while (text_list_next(&at, &item, &len))`. */
+/* Returns the next item of a comma-separated list, without blanks around it; empty
+ * items are left out.  Use: `const char *at = list; while (text_list_next(&at, &item,
+ * &len))`. */
 bool text_list_next(const char **at, const char **item, size_t *len);
 
-/* SQL literal of a value: 'it''s'; E'..' with doubled backslashes when it has one. */
+/* Appends the value as an SQL literal, such as 'it''s'.  A value with a backslash
+ * becomes E'..' with doubled backslashes. */
 void text_put_literal(struct buf *b, const char *value);
 
-/* The tokenizer.  Cuts a text into words and single characters by a set of rules; it
- * keeps line numbers so that errors can say where. */
+/* The tokenizer cuts a text into words and single characters by a set of rules.  It
+ * counts lines, so that errors can name the line. */
 enum token_kind {
-	TOKEN_END,    /* end of text */
-	TOKEN_LINE,   /* end of line (only with .lines) */
-	TOKEN_WORD,   /* bare word */
-	TOKEN_QUOTED, /* quoted; the text is without quotes and with doubled ones single
-		       */
-	TOKEN_CHAR,   /* one of .singles */
-	TOKEN_BAD,    /* unterminated quote */
+	TOKEN_END,  /* end of text */
+	TOKEN_LINE, /* end of line (only with .lines) */
+	TOKEN_WORD, /* bare word */
+	/* quoted; the text has no outer quotes, and doubled inner ones are single */
+	TOKEN_QUOTED,
+	TOKEN_CHAR, /* one of .singles */
+	TOKEN_BAD,  /* unterminated quote */
 };
 
 struct token_rules {
 	const char *blanks; /* skipped between tokens */
-	const char *quotes; /* each opens and closes a quoted token; doubled = itself */
+	/* each one opens and closes a quoted token; a doubled one stands for itself */
+	const char *quotes;
 	const char *singles; /* characters that are tokens by themselves */
-	const char *comment; /* characters that start a comment to the end of line */
-	bool lines;          /* newline is a token; otherwise it is a blank */
-	bool inner_quotes;   /* quotes inside a word quote a part of it: a"b c" */
+	const char *comment; /* each one starts a comment that ends with the line */
+	bool lines;          /* a newline is a token; otherwise it is a blank */
+	bool inner_quotes;   /* quotes inside a word quote a part of it, as in a"b c" */
 };
 
 struct tokenizer {
@@ -71,24 +76,24 @@ struct tokenizer {
 	const char *at, *end;
 	unsigned line; /* of the current token, from 1 */
 	enum token_kind kind;
-	const char *start; /* where the current token starts in the text */
-	struct buf text;   /* the current token as a string (buf_text) */
+	const char *start; /* where the current token begins in the original text */
+	struct buf text;   /* the current token; see tokenizer_text */
 };
 
 void tokenizer_init(
     struct tokenizer *t, const struct token_rules *rules, const char *text, size_t len);
 void tokenizer_done(struct tokenizer *t);
-/* Goes on to the next token and returns its kind, which is in t->kind as well. */
+/* Moves to the next token and returns its kind (also in t->kind). */
 enum token_kind tokenizer_next(struct tokenizer *t);
-/* The text of the current token. */
+/* The text of the current token as a string, valid until the next call. */
 const char *tokenizer_text(struct tokenizer *t);
 
-/* Read a whole file; a NUL byte ends it.  NULL and err on failure (text: strerror).
- * Caller frees with mem_free. */
+/* Reads a whole file; its content ends at the first NUL byte.  The caller frees it with
+ * mem_free.  On failure returns NULL and fills err with the text of strerror. */
 struct err;
 char *text_read_file(const char *path, size_t *len, struct err *err);
 
-/* The text, or NULL when it is empty or NULL. */
+/* Returns s, or NULL when it is empty. */
 static inline const char *text_or_null(const char *s)
 {
 	return s && *s ? s : NULL;

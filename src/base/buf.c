@@ -1,5 +1,5 @@
 /*
- * Growable bytes and the read cursor.  Memory is fallible: sizes come from peers.
+ * Growable bytes and the cursor.  Sizes come from peers, so an allocation may fail.
  */
 #include "base/buf.h"
 
@@ -44,8 +44,8 @@ void buf_shift(struct buf *b, size_t n)
 	memmove(b->bytes, b->bytes + n, b->len);
 }
 
-/* The content is copied to a new block, and the old one is overwritten, because it may
- * hold a secret; realloc would leave it behind. */
+/* Copies the content to a new block and overwrites the old one, which may hold a
+ * secret; realloc would leave the old bytes in freed memory. */
 static int move_to(struct buf *b, size_t cap)
 {
 	uint8_t *bytes = mem_try(cap);
@@ -62,8 +62,8 @@ static int move_to(struct buf *b, size_t cap)
 	return 0;
 }
 
-/* Makes room for n more bytes, and for the NUL that ends a text, which may stand behind
- * the maximum. */
+/* Makes room for n more bytes.  extra is 1 for the NUL behind a text, which does not
+ * count against the maximum. */
 static __attribute__((noinline)) uint8_t *make_room(
     struct buf *b, size_t n, size_t extra)
 {
@@ -90,7 +90,8 @@ static __attribute__((noinline)) uint8_t *make_room(
 	return b->bytes + b->len;
 }
 
-/* Mostly there is room, and messages are made of many small pieces. */
+/* Inline for speed: there is nearly always room, and a message is built of many small
+ * pieces. */
 static inline uint8_t *reserve(struct buf *b, size_t n, size_t extra)
 {
 	if (!b->failed && b->bytes && n <= b->max - b->len &&

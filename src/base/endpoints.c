@@ -1,5 +1,5 @@
 /*
- * Places to listen at, read from text.  Nothing is opened or looked up here.
+ * Parses addresses to listen on.  Nothing is opened or looked up here.
  */
 #include "base/endpoints.h"
 

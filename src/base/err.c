@@ -1,5 +1,5 @@
 /*
- * Filling struct err.  No memory is taken and nothing is printed here.
+ * Fills struct err.  Allocates nothing and prints nothing.
  */
 #include "base/err.h"
 
@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A text that was cut may end within a UTF-8 character, which some clients refuse: that
- * part is dropped. */
+/* Removes an incomplete UTF-8 character from the end of a text that was cut, because
+ * some clients refuse invalid UTF-8. */
 static void drop_partial_character(char *text)
 {
 	size_t len = strlen(text), tail = 0;
@@ -24,7 +24,7 @@ static void drop_partial_character(char *text)
 		text[len - 1 - tail] = '\0';
 }
 
-/* The arguments may point into e itself, so the text is made in a local one first. */
+/* Prints into a local buffer first, because the arguments may point into e itself. */
 static void __attribute__((format(printf, 2, 0)))
 fill_text(struct err *e, const char *fmt, va_list ap)
 {

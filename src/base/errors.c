@@ -1,5 +1,5 @@
 /*
- * The table of errors at work: texts, codes, the printed reference.
+ * Access to the table of errors, and its printed reference.
  */
 #include "base/errors.h"
 

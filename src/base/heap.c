@@ -1,5 +1,6 @@
 /*
- * The pairing heap.  Each node has a list of subtrees, whose keys are not less.
+ * The pairing heap.  Each node has a list of children, whose keys are not less than its
+ * own.
  */
 #include "base/heap.h"
 
@@ -12,7 +13,7 @@ static void attach(struct heap_node **place, struct heap_node *n)
 		n->place = place;
 }
 
-/* One tree of two; either may be NULL.  Its root hangs nowhere yet. */
+/* Joins two trees into one; either may be NULL.  The caller links the returned root. */
 static struct heap_node *meld(struct heap_node *a, struct heap_node *b)
 {
 	if (!a || !b)
@@ -27,7 +28,8 @@ static struct heap_node *meld(struct heap_node *a, struct heap_node *b)
 	return a;
 }
 
-/* One tree of the row that begins with n: in pairs, then all of these. */
+/* Joins n and all nodes behind it into one tree: first in pairs, then the pairs with
+ * each other. */
 static struct heap_node *meld_row(struct heap_node *n)
 {
 	struct heap_node *pairs = NULL, *all = NULL;

@@ -1,6 +1,6 @@
 /*
- * The bucket of a duration is found by its highest bit and a table of the eight bounds
- * between two powers of two.
+ * The bucket of a duration is found from its highest bit and a table of the eight
+ * bounds between two powers of two.
  */
 #include "base/histogram.h"
 
@@ -11,20 +11,21 @@
 
 enum {
 	PER_OCTAVE = 8,
-	PLACES = HISTOGRAM_LAST - HISTOGRAM_FIRST + 1, /* places count from 0 */
-	PIECE = 4, /* buckets are allocated so many at a time */
+	/* a place is the number of a bucket, counted from 0 */
+	PLACES = HISTOGRAM_LAST - HISTOGRAM_FIRST + 1,
+	PIECE = 4, /* memory grows by this many buckets */
 };
 
 struct histogram {
 	uint64_t sum_us, max_us;
 	uint64_t zero_count;
-	uint16_t first; /* place of counts[0] */
+	uint16_t first; /* the place that counts[0] belongs to */
 	uint16_t len;
 	uint64_t counts[];
 };
 
-/* The bounds between 1 and 2 in microseconds, 10^6 * 2^(bucket/8) for the first
- * buckets, times 2^63 and rounded down. */
+/* The eight bounds between two powers of two: microseconds 10^6 * 2^(bucket/8), scaled
+ * to lie between 1 and 2, then multiplied by 2^63 and rounded down. */
 static const uint64_t bounds[PER_OCTAVE + 1] = {
     0x851e5ddc7f9a447e,
     0x912ab8eb868bef75,
@@ -37,12 +38,12 @@ static const uint64_t bounds[PER_OCTAVE + 1] = {
     UINT64_MAX,
 };
 
-/* For the four bits below the highest: how many of the bounds are less.  At most one
- * more is between these bits and the next. */
+/* Indexed by the four bits below the highest one: how many of the bounds are less.  At
+ * most one more bound lies between these bits and the next value. */
 static const uint8_t bounds_below[16] = {
     0, 1, 1, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 7, 8};
 
-/* It may be behind the last place. */
+/* Returns the place of a duration; it can be behind the last place. */
 static unsigned place_of(uint64_t duration_us)
 {
 	unsigned zeros = (unsigned)__builtin_clzll(duration_us);
@@ -76,7 +77,7 @@ double histogram_bound_us(int bucket)
 
 /* ---- memory ---- */
 
-/* Makes room for the places from..to-1. */
+/* Makes room for the places from `from` to to-1. */
 static void cover(struct histogram **hp, unsigned from, unsigned to)
 {
 	struct histogram *old = *hp, *h;
@@ -129,7 +130,7 @@ static void count(struct histogram *h, unsigned at, uint64_t duration_us)
 		h->max_us = duration_us;
 }
 
-/* There is no room yet at this place, or it is behind the last one. */
+/* Counts a duration whose place has no memory yet or is behind the last place. */
 static void add_beyond(struct histogram **hp, unsigned place, uint64_t duration_us)
 {
 	place = place_within(place);
@@ -154,7 +155,7 @@ void histogram_add(struct histogram **hp, uint64_t duration_us)
 		add_beyond(hp, place, duration_us);
 }
 
-/* Has s room for all that h has counted? */
+/* Whether s has memory for all places that h has counted. */
 static bool is_covered(const struct histogram *s, const struct histogram *h)
 {
 	return s->first <= h->first && h->first + h->len <= s->first + s->len;
@@ -210,7 +211,8 @@ uint64_t histogram_average(const struct histogram *h)
 	return count ? h->sum_us / count : 0;
 }
 
-/* So far up in the bucket at this place as this part of its durations is. */
+/* Interpolates within the bucket at this place: a fraction of its durations is taken to
+ * be the same fraction of the way up. */
 static uint64_t interpolated(const struct histogram *h, unsigned place, double part)
 {
 	int bucket = (int)place + HISTOGRAM_FIRST;

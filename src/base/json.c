@@ -1,5 +1,5 @@
 /*
- * Texts as JSON has them.
+ * Writes texts as JSON strings.
  */
 #include "base/json.h"
 
@@ -9,7 +9,8 @@
 
 enum { PIECE = 8, REPLACEMENT = 0xfffd };
 
-/* How many bytes follow the first one of a character; 0: it begins none of several. */
+/* Returns how many bytes follow the first byte of a UTF-8 character; 0 if it does not
+ * begin a multi-byte character. */
 static int followers(unsigned char first)
 {
 	return first >= 0xf0 && first <= 0xf4 ? 3
@@ -26,8 +27,8 @@ static bool is_allowed(unsigned code, int follow)
 	       (code < 0xd800 || code > 0xdfff);
 }
 
-/* The character at s and how many bytes it has; a byte that is no UTF-8 is a
- * replacement character of one byte. */
+/* Returns the character at s and sets *len to its bytes.  A byte that is not valid
+ * UTF-8 gives one replacement character. */
 static unsigned decode(const unsigned char *s, size_t *len)
 {
 	int follow = followers(*s);
@@ -47,7 +48,7 @@ static unsigned decode(const unsigned char *s, size_t *len)
 	return code;
 }
 
-/* Control characters, and what some readers take for the end of a line. */
+/* Control characters, and the characters that some readers take for a line end. */
 static bool is_hidden(unsigned code)
 {
 	return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x2028 ||
@@ -71,7 +72,8 @@ static char short_escape(unsigned code)
 	}
 }
 
-/* Gives how many bytes the character at s becomes in `out`; *len: how many it has. */
+/* Writes the JSON form of the character at s to `out` and returns its length; sets *len
+ * to the bytes read. */
 static size_t encode(const char *s, size_t *len, char out[PIECE])
 {
 	unsigned code = decode((const unsigned char *)s, len);
@@ -101,7 +103,7 @@ void json_put_text(struct buf *b, const char *text, size_t most)
 
 	buf_put_u8(b, '"');
 	while (*text) {
-		/* most of a text needs no second look */
+		/* copy the longest part that needs no escaping at once */
 		for (len = 0; len < most && is_plain(text[len]); len++)
 			;
 		buf_put(b, text, len);

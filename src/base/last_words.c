@@ -1,6 +1,7 @@
 /*
- * Found through the alternate signal stack of the thread, which has them at its end.
- * This file uses no other, for those that have no memory call it.
+ * The data of a thread stands at the end of its alternate signal stack, where the
+ * signal handler finds it.  This file uses no other file of the program, because it
+ * runs when memory is exhausted or the process is already failing.
  */
 #include "base/last_words.h"
 
@@ -18,12 +19,12 @@ struct last_words {
 	char mark[sizeof(mark)];
 	last_words_fn *say;
 	void *ctx;
-	stack_t before; /* what the thread had */
+	stack_t before; /* the alternate stack that the thread had before */
 };
 
 _Static_assert(sizeof(struct last_words) < STACK_SIZE / 2, "there is room for a stack");
 
-/* Those of this thread, or NULL. */
+/* The data of this thread, or NULL. */
 static struct last_words *find(void)
 {
 	struct last_words *words;
@@ -44,14 +45,16 @@ void last_words_say(void)
 		words->say(words->ctx);
 }
 
-/* The signal has its default again, and ends the process when this returns. */
+/* Calls the thread's function.  The signal's default action is already restored, so
+ * that returning ends the process. */
 static void on_fault(int signo)
 {
 	last_words_say();
 	raise(signo);
 }
 
-/* Who has a handler already, as sanitizers have, keeps it. */
+/* Installs the handler, unless somebody else (such as a sanitizer) has installed
+ * one. */
 static void watch(int signo)
 {
 	struct sigaction old, new = {.sa_handler = on_fault};

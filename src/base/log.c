@@ -1,6 +1,7 @@
 /*
- * Lines of log to stderr (or the journal behind it), a file and syslog.  What a thread
- * says within one turn of its loop is collected, and leaves with one write per sink.
+ * Writes lines of the log to stderr (or the journal behind it), a file and syslog.  The
+ * lines of one turn of a thread's loop are collected and written with one write per
+ * output.
  */
 #include "base/log.h"
 
@@ -20,40 +21,43 @@
 #include "base/mem.h"
 #include "base/text.h"
 
-/* What is held back at most, and from where on it is not. */
+/* The limit of held bytes, and the amount from which on lines are written at once. */
 enum { HELD_MOST = 64 * 1024, HELD_ENOUGH = HELD_MOST - LOG_LINE_MOST };
 
-/* A place to write to, and whole lines that are not written yet. */
+/* An output, and whole lines that are not yet written to it. */
 struct sink {
 	struct buf held;
-	int fd;      /* of the file: -1 until the first line */
-	bool is_cut; /* what was written last ends within a line */
+	int fd; /* of the file; -1 before the first line */
+	/* the last write was incomplete, so the output ends within a line */
+	bool is_cut;
 };
 
-/* What the threads of a process share. */
+/* What the logs of all threads share. */
 struct shared {
 	struct log_threshold threshold;
-	pthread_mutex_t lock; /* for all below */
+	pthread_mutex_t lock; /* protects everything below */
 	unsigned users;
 	atomic_bool has_held;
 	struct sink err, file;
 	char *path, *syslog_ident;
-	struct buf line; /* has its memory from the start: lines about none come out */
+	/* allocated at the start, so that "out of memory" can still be logged */
+	struct buf line;
 	struct log_clock clock;
 	int facility;
 	bool to_syslog, syslog_open;
 	bool quiet;
-	bool journal;      /* stderr is the journal's stream */
-	log_take_fn *take; /* NULL: lines go to stderr */
+	bool journal;      /* stderr is the stream of systemd's journal */
+	log_take_fn *take; /* receives lines instead of stderr; NULL: none */
 	void *take_ctx;
 };
 
 struct log {
-	const struct log_threshold *threshold; /* first: see log_is_on */
+	/* must be the first member, see log_is_on */
+	const struct log_threshold *threshold;
 	struct shared *shared;
 	struct last_words *last_words;
-	int worker; /* -1: none */
-	bool holds; /* its lines may wait for log_flush */
+	int worker; /* number of the worker; -1: none */
+	bool holds; /* lines of this thread may wait for log_flush */
 };
 
 struct facility {
@@ -86,8 +90,8 @@ static int facility_by_name(const char *name)
 	return LOG_DAEMON;
 }
 
-/* The journal names the device and inode of the stream it gave us, so that a stderr
- * that was redirected since is told apart. */
+/* The journal puts the device and inode of its stream into the environment; comparing
+ * them notices a stderr that was redirected since. */
 static bool is_journal_stream(int fd)
 {
 	const char *said = getenv("JOURNAL_STREAM");
@@ -102,8 +106,8 @@ static bool is_journal_stream(int fd)
 
 /* ---- what is held back ---- */
 
-/* Gives how many bytes were written.  When the log cannot be written, there is nowhere
- * to report it. */
+/* Returns the number of bytes written.  An error cannot be reported anywhere, because
+ * this is the log. */
 static size_t write_all(int fd, const uint8_t *bytes, size_t len)
 {
 	size_t done = 0;
@@ -126,7 +130,7 @@ static void sink_init(struct sink *sink, int fd)
 	(void)buf_room(&sink->held, HELD_MOST);
 }
 
-/* What cannot be written is lost, and the next line begins a line again. */
+/* Lines that cannot be written are lost; the next line then starts on a new line. */
 static void sink_write(struct sink *sink)
 {
 	struct buf *held = &sink->held;
@@ -156,7 +160,7 @@ static void write_held(struct shared *s)
 	atomic_store_explicit(&s->has_held, false, memory_order_relaxed);
 }
 
-/* In a signal handler: no lock is taken. */
+/* Writes the held lines from a signal handler, so it takes no lock. */
 static void say_held(void *ctx)
 {
 	const struct log *log = ctx;
@@ -170,7 +174,7 @@ static void say_held(void *ctx)
 void log_hold(struct log *log)
 {
 	log->last_words = last_words_begin(say_held, log);
-	/* without them a fault would lose what led to it */
+	/* without last words, a crash would lose the lines that led to it */
 	log->holds = log->last_words;
 }
 
@@ -311,8 +315,8 @@ int log_check_file(const char *path, struct err *err)
 	return 0;
 }
 
-/* Closes the file in use when another one can be opened, or when none is wanted.  -1
- * and err: it stays. */
+/* Opens the new file, if any, and closes the old one.  On failure returns -1 and err,
+ * and keeps the old file. */
 static int change_file(struct shared *s, const char *path, struct err *err)
 {
 	bool is_running = s->file.fd >= 0 && path && *path;
@@ -335,7 +339,7 @@ void log_configure(struct log *log, const struct log_config *config)
 	struct err err;
 
 	pthread_mutex_lock(&s->lock);
-	/* what was said before belongs where it was said */
+	/* lines from before the change belong to the old file */
 	write_held(s);
 	int rc = change_file(s, config->file, &err);
 	close_syslog(s);
@@ -374,7 +378,8 @@ void log_divert(struct log *log, log_take_fn *take, void *ctx)
 
 /* ---- one line ---- */
 
-/* s->line is the line as files have it: false before, true behind. */
+/* Builds the line in s->line: plain or JSON as the file gets it, unless it is already
+ * there. */
 static void need_line(struct shared *s, const struct log_line *line, bool *is_made)
 {
 	if (*is_made)
@@ -398,7 +403,8 @@ static void put_stderr(struct shared *s, const struct log_line *line, bool *is_m
 	sink_put(&s->err, &s->line);
 }
 
-/* A log file that cannot be opened ends the process: without it nobody would notice. */
+/* Exits when the log file cannot be opened, because nobody would notice a missing
+ * log. */
 static void open_file(struct shared *s)
 {
 	static const struct log_parts nothing;
@@ -425,7 +431,7 @@ static void put_file(struct shared *s, const struct log_line *line, bool *is_mad
 	sink_put(&s->file, &s->line);
 }
 
-/* syslog has a message of its own for each line. */
+/* syslog gets a separate message for each line of a text. */
 static void put_syslog(struct shared *s, const struct log_line *line)
 {
 	struct buf *text = &s->line;
@@ -445,7 +451,8 @@ static void put_syslog(struct shared *s, const struct log_line *line)
 		    (const char *)text->bytes);
 }
 
-/* Tag and message, cut at the maximum and without white space at the end. */
+/* Joins tag and message, cuts them at the maximum and removes white space at the
+ * end. */
 static void __attribute__((format(printf, 4, 0)))
 compose(char *text, size_t size, const char *tag, const char *fmt, va_list ap)
 {
@@ -467,7 +474,7 @@ static const char *behind_tag(const char *text, const char *tag)
 	return len && text[len] ? text + len + 1 : text + len;
 }
 
-/* To all sinks. */
+/* Writes the line to all outputs. */
 static void put_line(struct shared *s, const struct log_line *line, const char *tag)
 {
 	bool is_made = false;

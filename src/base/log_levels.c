@@ -1,5 +1,5 @@
 /*
- * Which lines are written.
+ * Parses and compares the levels of lines.
  */
 #include "base/log_levels.h"
 
@@ -16,7 +16,7 @@ static const char *const kind_names[] = {
 };
 
 static const char *const level_words[] = {
-    [LEVEL_FATAL] = "off", /* FATAL is the last word of a process: always written */
+    [LEVEL_FATAL] = "off", /* the last line before the process exits: always written */
     [LEVEL_ERROR] = "error",
     [LEVEL_WARNING] = "warning",
     [LEVEL_LOG] = "log",
@@ -53,7 +53,7 @@ static bool is_word(const char *word, const char *text, size_t len)
 	return strlen(word) == len && strncmp(word, text, len) == 0;
 }
 
-/* -1: it is none of them. */
+/* Returns the index of the text in words, or -1. */
 static int find_word(const char *const *words, int count, const char *text, size_t len)
 {
 	for (int i = 0; i < count; i++)
@@ -84,7 +84,7 @@ static void trim(const char **text, size_t *len)
 		--*len;
 }
 
-/* "dns:debug" */
+/* Parses one item, such as "dns:debug". */
 static int parse_one(
     struct log_levels *levels, const char *item, size_t len, struct err *err)
 {

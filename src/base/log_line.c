@@ -1,5 +1,5 @@
 /*
- * Lines of the log as bytes.  Where they go is the log's business.
+ * Builds lines of the log as bytes.  base/log decides where they go.
  */
 #include "base/log_line.h"
 
@@ -11,12 +11,13 @@
 #include "base/json.h"
 #include "base/text.h"
 
-/* The text of one field, and what is kept for the end of the line. */
+/* The most bytes of one field's text, of a number, and the room kept for the end of the
+ * line. */
 enum { FIELD_MOST = 4096, NUMBER_SIZE = 32, END_SIZE = 64 };
 
 struct level {
 	const char *name;
-	int priority; /* for syslog and the journal */
+	int priority; /* priority of syslog and the journal */
 };
 
 static const struct level levels[] = {
@@ -102,7 +103,7 @@ static void print_number(const struct log_field *f, char out[NUMBER_SIZE])
 	}
 }
 
-/* Nobody could tell where it ends without quotes. */
+/* Whether the value needs quotes, because a reader could not tell where it ends. */
 static bool is_quoted(const char *text)
 {
 	if (!*text)
@@ -113,7 +114,7 @@ static bool is_quoted(const char *text)
 	return false;
 }
 
-/* How much of a text there is room for. */
+/* How many bytes of a text still fit. */
 static size_t text_most(const struct buf *b)
 {
 	size_t left = b->max - b->len;
@@ -148,8 +149,8 @@ static void put_more(struct buf *b, const struct log_fields *more)
 	}
 }
 
-/* The message with `mark` behind every newline (a tab that stands there already is not
- * doubled), fields, and a newline. */
+/* Puts the message, with `mark` behind each newline (unless a tab stands there
+ * already), then the fields and a newline. */
 static void put_lines(struct buf *b, const struct log_line *line, const char *mark)
 {
 	const char *text = line->text, *end;
@@ -199,7 +200,7 @@ void log_line_put_journal(
 
 /* ---- JSON ---- */
 
-/* Behind another member. */
+/* Puts a comma and the name of a JSON member, which must not be the first one. */
 static void put_name(struct buf *b, const char *name)
 {
 	buf_put_text(b, ",\"");

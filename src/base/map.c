@@ -1,8 +1,9 @@
 /*
- * The hash map: entries stand densely in one array, in any order; a table of slots
- * (linear probing, no tombstones) leads from a key's hash to its place there.  Walks
- * go down the array, so that the last entry, which fills the place of a removed one,
- * has been seen already, and the table may shrink during a walk.
+ * The hash map.  Entries are stored densely in one array, in any order; a table of
+ * slots (linear probing, no tombstones) gives the place of a key's entry in that
+ * array.  A walk goes down the array from its end.  Deleting moves the last entry into
+ * the free place; that entry was already visited, so a walk misses nothing when the
+ * current entry is deleted or the table shrinks.
  */
 #include "base/map.h"
 
@@ -23,13 +24,13 @@ struct entry {
 
 struct slot {
 	uint32_t hash;
-	uint32_t place; /* index in entries + 1; 0: free */
+	uint32_t place; /* index in entries plus 1; 0: the slot is free */
 };
 
 struct map {
-	struct entry *entries; /* room for entries_most(slot_count) */
+	struct entry *entries; /* has room for entries_most(slot_count) */
 	struct slot *slots;
-	size_t count, slot_count; /* slot_count: 0 or a power of two */
+	size_t count, slot_count; /* slot_count is 0 or a power of two */
 	uint64_t seed[2];
 };
 
@@ -42,7 +43,7 @@ static inline uint64_t rotate(uint64_t v, unsigned bits)
 	return v << bits | v >> (64 - bits);
 }
 
-/* Small, and called for each word: a call would cost more than it does. */
+/* Always inline, because a call would cost more than the function. */
 static inline __attribute__((always_inline)) void sip_round(struct sip *s)
 {
 	s->a += s->b;
@@ -73,7 +74,7 @@ static uint64_t load_word(const uint8_t *p, size_t len)
 	return word;
 }
 
-/* In a form of which the compiler makes one load. */
+/* Written in a form that the compiler turns into one load. */
 static inline uint64_t load_whole_word(const uint8_t *p)
 {
 	return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 |
@@ -127,7 +128,7 @@ size_t map_count(const struct map *m)
 	return m->count;
 }
 
-/* At most three quarters of the slots are taken. */
+/* How many entries are allowed: three quarters of the slots. */
 static size_t entries_most(size_t slot_count)
 {
 	return slot_count - slot_count / 4;
@@ -163,7 +164,7 @@ static bool is_key_of(
 	       (!key_len || memcmp(e->key, key, key_len) == 0);
 }
 
-/* The slot of a key, or NULL. */
+/* Returns the slot of a key, or NULL. */
 static struct slot *find(
     const struct map *m, uint32_t hash, const void *key, size_t key_len)
 {
@@ -232,7 +233,7 @@ void *map_get_or_put(
 	return value;
 }
 
-/* Frees a slot, and moves those behind it that probing would no longer reach. */
+/* Frees a slot and moves the following ones up that probing would no longer reach. */
 static void clear_slot(struct map *m, struct slot *slot)
 {
 	size_t mask = m->slot_count - 1, hole = (size_t)(slot - m->slots), i = hole;
@@ -250,7 +251,7 @@ static void clear_slot(struct map *m, struct slot *slot)
 	m->slots[hole].place = 0;
 }
 
-/* Moves the last entry to a free place; its slot is found by its place. */
+/* Moves the last entry into the free place and corrects its slot. */
 static void fill_place(struct map *m, size_t place)
 {
 	if (place == m->count)
@@ -310,7 +311,7 @@ void *map_del_str(struct map *m, const char *key)
 	return map_del(m, key, strlen(key));
 }
 
-/* *at: 0 before the first entry, then the place (index + 1) of the one returned. */
+/* *at is 0 at the start, then the place (index + 1) of the entry returned last. */
 void *map_next(const struct map *m, size_t *at)
 {
 	size_t place = *at ? *at - 1 : m->count;
@@ -318,7 +319,7 @@ void *map_next(const struct map *m, size_t *at)
 	if (place > m->count)
 		place = m->count;
 	if (!place) {
-		/* The walk stays at the end when it is asked again. */
+		/* when called again at the end, it stays at the end */
 		*at = 1;
 		return NULL;
 	}

@@ -1,6 +1,5 @@
 /*
- * Compares files by what stat tells of them, so that a file that has not changed need
- * not be read again.
+ * Compares files by what stat() says, so that an unchanged file need not be read again.
  */
 #include "base/mark.h"
 
@@ -8,7 +7,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-/* Coarser than the steps in which file systems count time. */
+/* Longer than the granularity of time stamps in any file system. */
 #define YOUNG_NS INT64_C(1000000000)
 
 static int64_t nanoseconds(const struct timespec *t)

@@ -1,6 +1,6 @@
 /*
- * Allocation, wiping, random bytes, slabs and arenas.  This file does not know the log:
- * a process without memory reports that to stderr directly.
+ * Allocation, wiping, random bytes, slabs and arenas.  This file does not use the log:
+ * a process without memory writes directly to stderr.
  */
 #include "base/mem.h"
 
@@ -25,7 +25,7 @@
 #	include <sanitizer/asan_interface.h>
 #endif
 
-/* No peer may ask for more than this, so that the allocator is not even called. */
+/* The largest size that a peer may cause to be allocated; larger ones fail at once. */
 #define TRY_MOST ((uint64_t)1 << 36)
 
 static void __attribute__((noreturn)) die(const char *message)
@@ -135,8 +135,8 @@ void mem_random(void *p, size_t len)
 	}
 }
 
-/* Objects that were allocated together.  Where AddressSanitizer watches single objects,
- * each chunk holds one. */
+/* Objects that were allocated together.  With AddressSanitizer each chunk holds a
+ * single object, so that it can check each one. */
 struct slab_chunk {
 	struct slab_chunk *next;
 	unsigned char bytes[];
@@ -144,7 +144,8 @@ struct slab_chunk {
 
 enum { SLAB_ALIGNMENT = _Alignof(void *), SLAB_CHUNK_MOST = 16 * 1024 };
 
-/* An object on the free list begins with this; the rest of it may not be touched. */
+/* The beginning of an object on the free list; the rest of the object must not be
+ * accessed. */
 struct free_object {
 	struct free_object *next;
 };
@@ -152,7 +153,7 @@ struct free_object {
 static void forbid_use(struct free_object *object, size_t size)
 {
 #if defined(MEM_HAS_ASAN)
-	/* The link stays readable, because the leak checker follows it. */
+	/* the link stays readable, because the leak checker follows it */
 	ASAN_POISON_MEMORY_REGION(object + 1, size - sizeof(*object));
 #else
 	(void)object, (void)size;
@@ -234,7 +235,7 @@ void slab_free(struct slab **sp)
 	*sp = NULL;
 }
 
-/* Takes the next object that was never handed out. */
+/* Takes the next object of the newest chunk, one that was never handed out. */
 static void *take_fresh(struct slab *s)
 {
 	if (!s->fresh) {
@@ -291,7 +292,8 @@ struct chunk {
 };
 
 struct arena {
-	struct chunk *chunks; /* the newest first; allocations come from it */
+	/* the newest first; allocations are taken from the first one */
+	struct chunk *chunks;
 	size_t next_len;
 };
 
@@ -326,7 +328,7 @@ static struct chunk *add_chunk(struct arena *a, size_t size)
 		or_die(NULL);
 	struct chunk *chunk = mem_zero(sizeof(*chunk) + len);
 	chunk->len = len;
-	/* A chunk that was made for one large thing is full, so the one before stays in
+	/* A chunk made for one large allocation is full, so the previous chunk stays in
 	 * use. */
 	if (len == size && a->chunks) {
 		chunk->next = a->chunks->next;

@@ -1,5 +1,5 @@
 /*
- * Reads lists of networks and compares addresses with them.
+ * Parses lists of networks and compares addresses with them.
  */
 #include "base/networks.h"
 
@@ -10,7 +10,7 @@
 
 #include "base/text.h"
 
-/* The longest item: an IPv6 address with its bits. */
+/* The longest item: an IPv6 address with its prefix length. */
 enum { ITEM_MAX = INET6_ADDRSTRLEN + 4 };
 
 struct network {
@@ -24,7 +24,7 @@ static unsigned family_bits(uint16_t family)
 	return family == AF_INET ? 32 : family == AF_INET6 ? 128 : 0;
 }
 
-/* Only digits: text_uint would also take signs and 0x. */
+/* Accepts digits only; text_uint would also accept signs and 0x. */
 static int read_bits(const char *text, unsigned most, unsigned *bits)
 {
 	if (!*text || strspn(text, "0123456789") != strlen(text) || strlen(text) > 3 ||

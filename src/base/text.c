@@ -1,7 +1,6 @@
 /*
- * Numbers, lists, SQL quoting, reading a file, and the tokenizer.  This
- * file does not know what tokens mean in ini files, connection strings, HBA files or
- * the console.
+ * Numbers, lists, SQL quoting, reading a file, and the tokenizer.  What tokens mean in
+ * ini files, connection strings, HBA files and the console is decided elsewhere.
  */
 #include "base/text.h"
 
@@ -18,12 +17,12 @@
 #include "base/err.h"
 #include "base/mem.h"
 
-/* A larger file cannot be a configuration. */
+/* A file larger than this cannot be a configuration file. */
 enum { FILE_MOST = 1024 * 1024 * 1024, FILE_STEP = 16 * 1024 };
 
 #define SECOND_US 1000000u
 
-/* More digits than a number of microseconds can be moved by. */
+/* An exponent beyond this cannot give a number of microseconds that fits. */
 enum { EXPONENT_MAX = 100 };
 
 static int whole_number(const char *s, long long least, long long most, long long *out)
@@ -71,7 +70,7 @@ char *text_append(char *at, const char *end, const char *s)
 	return append_bytes(at, end, s, strlen(s));
 }
 
-/* base: 10 or 16 */
+/* Prints n in the base 10 or 16. */
 static char *append_in(char *at, const char *end, uint64_t n, unsigned base)
 {
 	char digits[20];
@@ -94,7 +93,7 @@ char *text_append_hex(char *at, const char *end, uint64_t n)
 	return append_in(at, end, n, 16);
 }
 
-/* Are all conversions %s or %llu? */
+/* Whether all conversions are %s or %llu. */
 static bool is_simple(const char *fmt)
 {
 	while ((fmt = strchr(fmt, '%'))) {
@@ -139,8 +138,8 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* The rest of a number from its "e" on: *us is scaled.  -1: no exponent, or too large.
- */
+/* Reads the exponent, which begins with "e", and scales *us.  Returns -1 when there is
+ * none or it is too large. */
 static int take_exponent(const char *s, uint64_t *us)
 {
 	bool is_negative;
@@ -250,7 +249,7 @@ bool text_list_next(const char **at, const char **item, size_t *len)
 	return true;
 }
 
-/* Appends s with every character of `doubled` written twice. */
+/* Appends s and writes every character of `doubled` twice. */
 static void put_doubled(struct buf *b, const char *s, const char *doubled)
 {
 	while (*s) {
@@ -286,7 +285,7 @@ void tokenizer_init(
 	buf_init(&t->text, 0);
 }
 
-/* Tokens of a configuration may be passwords, so they are wiped. */
+/* Wipes the token's text, because tokens of a configuration may be passwords. */
 void tokenizer_done(struct tokenizer *t)
 {
 	buf_wipe_done(&t->text);
@@ -340,8 +339,8 @@ static bool is_word_end(const struct tokenizer *t, char c)
 	       is_in(t->rules->comment, c);
 }
 
-/* Without .inner_quotes a quote inside a word is part of the word: only a token's first
- * character opens. */
+/* Reads a bare word.  Without .inner_quotes a quote inside a word is an ordinary
+ * character; only a quote at its beginning opens a quoted token. */
 static enum token_kind take_word(struct tokenizer *t)
 {
 	while (t->at < t->end && !is_word_end(t, *t->at)) {
@@ -384,7 +383,7 @@ const char *tokenizer_text(struct tokenizer *t)
 	return buf_text(&t->text);
 }
 
-/* Reads to the end; -1 and errno on failure. */
+/* Reads to the end of the file; -1 and errno on failure. */
 static int read_all(int fd, struct buf *b)
 {
 	for (;;) {
