@@ -1,12 +1,12 @@
 /*
- * What an SQL text does beyond its answer, found in one look at it: the session state
- * that it leaves behind, the parameters that it sets or resets, whether prepared
- * statements are forgotten, whether it is one of PREPARE, EXECUTE and DEALLOCATE.
+ * Scans an SQL text once and says what it does beside returning its result: which
+ * session state it leaves behind, which parameters it sets or resets, whether it makes
+ * the server forget prepared statements, and whether it is a PREPARE, EXECUTE or
+ * DEALLOCATE.  The result is a value, kept with a prepared statement and passed on with
+ * a message.  It depends on the text alone, so it holds for every server.
  *
- * The result is a value: it is kept with a prepared statement and passed on with a
- * message.  It depends on the text alone, so that it holds on every server.  It is no
- * parser's: what a function does is not known, and what stands in a string only where
- * the string is the body of a DO.
+ * This is no parser.  It does not know what user-defined functions do, and it looks
+ * into strings only where a string is the body of a DO.
  */
 #ifndef WIRE_EFFECTS_H
 #define WIRE_EFFECTS_H
@@ -19,76 +19,88 @@
 #include "wire/vars.h"
 
 enum {
-	/* So many bytes of a text are looked at, and so many of one that begins with
-	 * PREPARE, EXECUTE or DEALLOCATE. */
+	/* How many bytes of a text are looked at; the second limit is for texts that
+	 * begin with PREPARE, EXECUTE or DEALLOCATE. */
 	EFFECTS_TEXT_MAX = 64 * 1024,
 	EFFECTS_COMMAND_MAX = 1024 * 1024,
-	/* Parameters of a schema that can be told apart; others are not noted. */
+	/* Only the first so many parameters of a schema are noted. */
 	EFFECTS_PARAMETERS = 64,
 };
 
-/* Bits of tracked parameters.  What counts is what is said last of a parameter. */
+/* Sets of tracked parameters as bits.  When a text changes a parameter several times,
+ * the last change counts. */
 struct reset_effects {
-	uint64_t session; /* RESET, SET .. TO DEFAULT */
-	uint64_t local;   /* SET LOCAL .. TO DEFAULT: until the transaction ends */
-	uint64_t set;     /* set to something else */
-	/* Brought back by set_config(.., NULL, false) or in the body of a DO, if the
-	 * server reports that they have their default value. */
+	uint64_t session; /* changed by RESET or SET ..  TO DEFAULT */
+	/* changed by SET LOCAL ..  TO DEFAULT: until the transaction ends */
+	uint64_t local;
+	uint64_t set; /* set to another value */
+	/* Reset by set_config(.., NULL, false) or in the body of a DO.  Counts only if
+	 * the server then reports the default value. */
 	uint64_t hidden;
-	bool has_reset; /* there is a RESET, of whatever and whatever came behind it */
-	bool has_default; /* there is a SET .. TO DEFAULT */
+	/* the text has a RESET of any parameter, even if a later statement sets it */
+	bool has_reset;
+	bool has_default; /* the text has a SET ..  TO DEFAULT */
 };
 
 enum command_kind {
-	COMMAND_NONE, /* something else, or more than one statement */
+	COMMAND_NONE, /* another command, or more than one statement */
 	COMMAND_PREPARE,
 	COMMAND_EXECUTE,
 	COMMAND_DEALLOCATE,
 	COMMAND_DEALLOCATE_ALL,
 };
 
-/* PREPARE, EXECUTE or DEALLOCATE, if that is all of the text. */
+/* Where the parts of a PREPARE, EXECUTE or DEALLOCATE stand, if the text consists of
+ * nothing else.  Offsets in bytes. */
 struct command_span {
 	enum command_kind kind;
-	uint32_t from, to; /* of the statement's name as it is written */
-	uint32_t end;      /* of the command, before its semicolon */
+	uint32_t from, to; /* the statement's name, as it is written */
+	uint32_t end;      /* the end of the command, before its semicolon */
 };
 
 struct sql_effects {
-	/* Session state left behind: bits of enum leak_kind and of enum leak_flag; by
-	 * the first statement and by functions anywhere, and by all statements. */
+	/* Session state left behind: bits of enum leak_kind and enum leak_flag.
+	 * leaves_first: by the first statement and by functions anywhere; leaves: by
+	 * all statements. */
 	uint16_t leaves_first, leaves;
-	/* Parameters set with SET and set_config(): these leave something behind only
-	 * on a server that does not report them. */
+	/* Parameters changed by SET (in the first statement; in any) and by
+	 * set_config().  These leave something behind only on a server that does not
+	 * report them. */
 	uint64_t sets_first, sets, configs;
 	struct reset_effects resets;
 	struct command_span command;
-	bool forgets : 1;    /* the first statement is a DISCARD or DEALLOCATE */
-	bool may_forget : 1; /* any statement is, or what was not looked at may be */
-	bool hides_forgetting : 1; /* the body of a DO mentions one */
-	bool is_command : 1;  /* the first word is PREPARE, EXECUTE or DEALLOCATE */
-	bool reads_clock : 1; /* a string like 'now' or 'today', read when parsed */
-	bool is_cut : 1;      /* the text goes on behind what was looked at */
+	bool forgets : 1; /* the first statement is DISCARD or DEALLOCATE */
+	/* some statement is DISCARD or DEALLOCATE, or the text was too long to tell */
+	bool may_forget : 1;
+	bool hides_forgetting : 1; /* the body of a DO has a DISCARD or DEALLOCATE */
+	bool is_command : 1; /* the first word is PREPARE, EXECUTE or DEALLOCATE */
+	/* it has a string such as 'now' or 'today', which PostgreSQL evaluates in
+	 * Parse */
+	bool reads_clock : 1;
+	bool is_cut : 1; /* the text was longer than what was looked at */
 };
 
-/* What somebody wants to know. */
+/* What the caller of effects_of_text wants to know. */
 struct effects_ask {
-	const struct vars_schema *schema; /* parameters that are tracked */
-	bool has_escapes;                 /* standard_conforming_strings is off */
-	bool
-	    has_leaves; /* also functions and SELECT INTO that leave something behind */
-	bool has_clock; /* also reads_clock */
-	bool is_part;   /* the text may go on, unless it ends with a NUL */
+	const struct vars_schema *schema; /* the parameters that are tracked */
+	/* standard_conforming_strings is off, so that '..' has backslash escapes */
+	bool has_escapes;
+	/* also look for functions and SELECT INTO that leave session state behind */
+	bool has_leaves;
+	bool has_clock; /* also set reads_clock */
+	/* the text is a beginning: it goes on behind len unless it has a NUL there */
+	bool is_part;
 };
 
 struct sql_effects effects_of_text(
     const char *text, size_t len, const struct effects_ask *ask);
 
-/* Is the first word PREPARE, EXECUTE or DEALLOCATE, as far as can be seen? */
+/* Whether the first word is or could become PREPARE, EXECUTE or DEALLOCATE. */
 bool effects_may_be_command(const char *text, size_t len);
 
-/* The session state left behind on a server that reports these parameters: kinds of
- * the first statement, and all with the flags. */
+/* The session state that the text leaves behind on a server that reports the parameters
+ * in `reported`.  first: kinds of the first statement; all: kinds and flags of all
+ * statements. */
 struct leak_look {
 	uint16_t first, all;
 };
@@ -100,7 +112,7 @@ static inline bool effects_is_reset(const struct reset_effects *r)
 	return r->session || r->local || r->hidden;
 }
 
-/* Is there nothing in the text that anybody would note? */
+/* Whether the text has no effect that is noted. */
 static inline bool effects_is_nothing(const struct sql_effects *e)
 {
 	const struct reset_effects *r = &e->resets;
@@ -112,7 +124,7 @@ static inline bool effects_is_nothing(const struct sql_effects *e)
 	       !e->reads_clock && !e->is_cut;
 }
 
-/* What is added comes behind what is in *to. */
+/* Adds the effects of a later text to those of earlier ones. */
 static inline void effects_add_resets(
     struct reset_effects *to, const struct reset_effects *more)
 {

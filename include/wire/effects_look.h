@@ -1,5 +1,5 @@
 /*
- * Inside of wire/effects: the look at one text while it runs.
+ * Private to wire/effects: the state of the scan of one text.
  */
 #ifndef WIRE_EFFECTS_LOOK_H
 #define WIRE_EFFECTS_LOOK_H
@@ -7,54 +7,60 @@
 #include "wire/effects.h"
 #include "wire/sql_scan.h"
 
-/* Calls of set_config() that contain each other are told apart up to this depth. */
+/* How many calls of set_config() inside each other are followed. */
 enum { EFFECTS_NESTED_MAX = 4 };
 
 /* A call of set_config() whose arguments are being read. */
 struct config_call {
-	uint64_t bit;     /* of the tracked parameter that its first one names, or 0 */
-	uint32_t depth;   /* of its parentheses */
-	uint8_t argument; /* which one is being read: 0, 1, 2 */
-	bool is_fresh;    /* nothing of this argument was read */
-	bool is_null;     /* the second one is NULL */
+	/* bit of the tracked parameter that the first argument names, or 0 */
+	uint64_t bit;
+	uint32_t depth;   /* number of open parentheses around its arguments */
+	uint8_t argument; /* number of the argument being read: 0, 1 or 2 */
+	bool is_fresh;    /* nothing of this argument was read yet */
+	bool is_null;     /* the second argument is NULL */
 };
 
 struct effects_look {
 	const char *text;
 	struct sql_scan scan;
 	struct sql_token token;
-	struct sql_token before; /* the word before the token, if there is one */
+	struct sql_token before; /* the word in front of the token, if there is one */
 	const struct effects_ask *ask;
 	struct sql_effects effects;
-	size_t statements; /* how many have ended, empty ones not counted */
-	bool has_empty;    /* an empty one came first */
-	/* what goes on in a statement, see effects_inner.c */
+	/* number of statements that have ended, without empty ones */
+	size_t statements;
+	bool has_empty; /* the text has an empty statement */
+	/* State within a statement, for effects_inner.c. */
 	struct config_call calls[EFFECTS_NESTED_MAX];
 	uint32_t call_count;
-	uint32_t depth;   /* of parentheses, while calls are read */
-	uint16_t pending; /* a function of this leak_kind bit was named just before */
-	bool is_into;     /* INTO came just before, and may have LOCAL behind it */
+	uint32_t depth; /* number of open parentheses; counted only inside a call */
+	/* the leak_kind bit of the function that was named just before, or 0 */
+	uint16_t pending;
+	bool is_into; /* the token before was INTO, or INTO LOCAL or INTO GLOBAL */
 };
 
-/* Look at the token that was just read; for whatever matters anywhere in a statement.
- */
+/* Notes what the current token means anywhere in a statement. */
 void effects_inner_observe(struct effects_look *l);
-/* Must the next token be read one by one, or may uninteresting ones be passed? */
+/* Whether the next token must be read one by one; otherwise the scan may skip
+ * uninteresting ones. */
 bool effects_inner_is_busy(const struct effects_look *l);
-/* The next token, observed.  At the end of a statement it stays there. */
+/* Moves to the next token and notes what it means.  At the end of a statement it does
+ * not move. */
 void effects_inner_next(struct effects_look *l);
-/* A statement has ended. */
+/* Must be called at the end of a statement. */
 void effects_inner_end(struct effects_look *l);
 
-/* Is the token the semicolon or the end of the text? */
+/* Whether the token is a semicolon or the end of the text. */
 bool effects_look_is_end(const struct effects_look *l);
 
-/* May a statement that begins with this word say something with its first words? */
+/* Whether this word can begin a statement that effects_statement notes.  May be true
+ * for a few other words. */
 bool effects_statement_is_known(const struct sql_token *t);
-/* The first words of a statement: the token is the very first one. */
+/* Notes what the first words of a statement mean.  The current token is the first
+ * word. */
 void effects_statement(struct effects_look *l);
 
-/* The parameter of this name: its bit, or 0 when it is not tracked. */
+/* Returns the bit of the parameter with this name, or 0 when it is not tracked. */
 uint64_t effects_look_parameter(
     const struct effects_look *l, const char *name, size_t len);
 

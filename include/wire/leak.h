@@ -1,10 +1,8 @@
 /*
  * Kinds of session state that statements leave behind for longer than their
- * transaction.  A kind is recognized from what a text promises (wire/effects) together
- * with the CommandComplete tag that the server sends.  A tag that no text explains
- * counts where the tag alone says enough.
- *
- * Sets of kinds are bits.
+ * transaction.  A kind is recognized from the statement's text (wire/effects) together
+ * with the CommandComplete tag that the server sends.  A tag that fits no text counts
+ * by itself where it is unambiguous.  Sets of kinds are bits.
  */
 #ifndef WIRE_LEAK_H
 #define WIRE_LEAK_H
@@ -24,33 +22,37 @@ enum leak_kind {
 
 enum { LEAK_KINDS = (1 << LEAK_KIND_COUNT) - 1 };
 
-/* Bits beside those of kinds. */
+/* Bits in a set of kinds that are no kinds themselves. */
 enum leak_flag {
-	/* A SET leaves nothing: it is LOCAL, of a tracked parameter, to its default. */
+	/* A SET that leaves nothing behind: it is LOCAL, of a tracked parameter, or to
+	 * the default. */
 	LEAK_HARMLESS_SET = 1 << 14,
 	LEAK_UNLISTEN_ALL = 1 << 15,
-	/* The pooler keeps the PREPAREs itself, so that they leave nothing. */
+	/* The pooler handles PREPARE itself, so that it leaves nothing behind. */
 	LEAK_HARMLESS_PREPARE = 1 << 13,
 };
 
-/* "SET ROLE"; what to do instead. */
+/* leak_name: the kind as users see it, such as "SET ROLE".  leak_hint: what to do
+ * instead. */
 const char *leak_name(enum leak_kind kind);
 const char *leak_hint(enum leak_kind kind);
 
-/* Kinds that a FunctionCall of this built-in function leaves. */
+/* The kinds that a FunctionCall of the built-in function with this oid leaves
+ * behind. */
 uint16_t leak_of_function(uint32_t oid);
 
-/* Expectations for what is in flight on one connection. */
+/* The kinds expected from the texts in flight on one server connection. */
 struct leak_watch {
-	uint16_t expected; /* of texts sent */
-	uint16_t met;      /* of them, those a tag was found for */
+	uint16_t expected; /* kinds that the texts sent may leave behind */
+	uint16_t met;      /* those of them for which a tag has arrived */
 };
 
-/* A statement was completed with this tag.  Returns the kinds it leaves; *cleared gets
- * those that are gone. */
+/* A statement was completed with this tag.  Returns the kinds that it leaves behind;
+ * *cleared gets the kinds that it removed. */
 uint16_t leak_of_tag(
     struct leak_watch *watch, const char *tag, size_t len, uint16_t *cleared);
-/* Could this tag, with nothing expected, matter?  For a quick way past most of them. */
+/* Whether this tag can matter when nothing is expected.  Most tags do not, which this
+ * finds out quickly. */
 bool leak_may_matter(const char *tag, size_t len);
 
 #endif

@@ -1,7 +1,8 @@
 /*
- * The message-type table (messages.def) and cutting of frames.  See the PostgreSQL
- * documentation, "Message Formats".  A frame is: type byte (absent in the startup
- * phase), length as 32 bits that counts itself but not the type byte, body.
+ * The table of message types (messages.def), and reading the headers of messages.
+ * PostgreSQL documentation: "Message Formats".  A frame is one message with its header:
+ * type byte (absent in the startup phase), length as 32 bits (it counts itself, but not
+ * the type byte), body.
  */
 #ifndef WIRE_MESSAGE_H
 #define WIRE_MESSAGE_H
@@ -13,24 +14,26 @@
 #include "base/buf.h"
 
 enum message_flag {
-	MSG_LOGIN = 1 << 0,   /* belongs to the login phase only */
-	MSG_OWES = 1 << 1,    /* front: owes an answer (enters the ledger) */
-	MSG_OPENS = 1 << 2,   /* front: needs a server, opens a transaction */
-	MSG_NAMES = 1 << 3,   /* front: names a prepared statement or portal */
-	MSG_STREAMS = 1 << 4, /* never needed whole: may pass in pieces */
-	MSG_SECRET = 1 << 5,  /* content must never be logged */
+	MSG_LOGIN = 1 << 0, /* allowed only during the login */
+	/* from clients: has an answer, so it is entered in the ledger */
+	MSG_OWES = 1 << 1,
+	/* from clients: needs a server and begins a transaction */
+	MSG_OPENS = 1 << 2,
+	MSG_NAMES = 1 << 3,   /* from clients: names a prepared statement or portal */
+	MSG_STREAMS = 1 << 4, /* may be forwarded in pieces; nobody needs it whole */
+	MSG_SECRET = 1 << 5,  /* the content must never be logged */
 	MSG_COPY = 1 << 6,    /* part of a COPY stream */
-	MSG_ASYNC = 1 << 7,   /* back: may come at any time, answers nothing */
-	MSG_KNOWN = 1 << 8,   /* set for every row of the table */
+	MSG_ASYNC = 1 << 7,   /* from servers: may come at any time and is no answer */
+	MSG_KNOWN = 1 << 8,   /* set in every row of the table */
 };
 
 struct message_row {
-	const char *name; /* "Query"; NULL for bytes that are no message */
-	uint32_t min_len; /* smallest legal length field */
+	const char *name; /* such as "Query"; NULL: no message has this type byte */
+	uint32_t min_len; /* the least legal value of the length field */
 	uint32_t flags;
 };
 
-/* Rows by type byte; unknown bytes have a row with flags 0. */
+/* The table by type byte.  A byte that is no message has a row whose flags are 0. */
 extern const struct message_row message_front_rows[256]; /* client to server */
 extern const struct message_row message_back_rows[256];  /* server to client */
 
@@ -43,7 +46,7 @@ static inline const struct message_row *message_back(uint8_t type)
 	return &message_back_rows[type];
 }
 
-/* Codes in place of a protocol version in the first packet. */
+/* Request codes that stand in place of a protocol version in the first packet. */
 enum {
 	STARTUP_CANCEL = 80877102,
 	STARTUP_SSL = 80877103,
@@ -56,17 +59,20 @@ enum {
 struct frame {
 	uint8_t type; /* 0 for a startup-phase packet */
 	uint64_t
-	    size; /* whole frame on the wire: type byte and length field included */
-	uint32_t code; /* startup-phase packets: version or request code */
+	    size; /* bytes of the whole frame, including type byte and length field */
+	uint32_t code; /* startup phase only: protocol version or request code */
 };
 
 enum cut {
-	CUT_OK,      /* *frame is filled; the body may be incomplete */
-	CUT_PARTIAL, /* fewer than 5 (8) bytes: wait */
-	CUT_BAD,     /* length below the type's minimum or frame above max_size */
+	CUT_OK, /* *frame is filled, though the body may be incomplete */
+	/* fewer bytes than a header has (5, startup phase 8): wait for more */
+	CUT_PARTIAL,
+	/* the length is below the type's minimum, or the frame is larger than
+	 * max_size */
+	CUT_BAD,
 };
 
-/* Look at the header of an ordinary message.  rows: those of its side. */
+/* Reads the header of an ordinary message.  rows is the table of the sender's side. */
 static inline enum cut frame_cut(const uint8_t *bytes, size_t have, uint64_t max_size,
     const struct message_row *rows, struct frame *frame)
 {
@@ -80,13 +86,13 @@ static inline enum cut frame_cut(const uint8_t *bytes, size_t have, uint64_t max
 	frame->type = bytes[0];
 	frame->size = (uint64_t)length + 1;
 	frame->code = 0;
-	/* A byte that is no message still has a length that counts itself. */
+	/* the length of an unknown message must at least count itself */
 	if (length < sizeof(length) || length < least || frame->size > max_size)
 		return CUT_BAD;
 	return CUT_OK;
 }
-/* Look at a packet of the startup phase (no type byte): length 8..65535 and its first
- * two bytes zero, else CUT_BAD. */
+/* Reads the header of a packet of the startup phase, which has no type byte.  The
+ * length must be 8 to 65535 (so its first two bytes are zero); otherwise CUT_BAD. */
 enum cut frame_cut_startup(
     const uint8_t *bytes, size_t have, uint64_t max_size, struct frame *frame);
 

@@ -1,12 +1,14 @@
 /*
- * Prepared statements across server connections: client statement name -> shared text
- * -> server statement name, and the rewriting of Parse, Bind, Describe and Close.
- * Documentation: "Extended Query", "Message Formats" (Parse, Bind, Describe, Close).
+ * Prepared statements across server connections: a client's statement name leads to a
+ * shared text, and that to the statement's name on servers; Parse, Bind, Describe and
+ * Close are rewritten accordingly.  PostgreSQL documentation: "Extended Query",
+ * "Message Formats" (Parse, Bind, Describe, Close).
  *
- * Four things: the registry of texts (one per process), the names a client gave
- * (prepared_names), the texts a server holds (prepared_set, least recently used first
- * out), and the journal of changes that are undone when their message gets no answer
- * because an earlier one failed.  No sockets; what is sent when is the relay's.
+ * There are four parts: the registry of texts (one per thread), the names that a client
+ * gave (prepared_names), the texts that a server connection holds (prepared_set, from
+ * which the least recently used one is evicted), and the journal, which undoes changes
+ * when their message gets no answer because an earlier one failed.  There are no
+ * sockets here; the relay decides what is sent when.
  */
 #ifndef WIRE_PREPARED_H
 #define WIRE_PREPARED_H
@@ -21,204 +23,221 @@
 
 /* ---- texts: shared, counted by reference ---- */
 struct prepared_registry;
-struct prepared_shelf; /* texts that were read under the same parameters */
+struct prepared_shelf; /* the texts that belong to one reading of the parameters */
 
-/* Bytes that somebody else keeps for a text; let go with it. */
+/* Bytes of a text that another object keeps; they are released with the text. */
 struct prepared_body {
 	void (*let_go)(struct prepared_body *body);
 };
 
 struct prepared_text {
-	uint64_t id;    /* from 1 */
-	size_t key_len; /* query text with its NUL, then the types as in Parse */
-	uint32_t refs;  /* names and sets that hold it, in-flight journal records */
-	uint32_t clients, servers; /* of them names of clients, sets of servers */
-	uint32_t key_hash;         /* the shelf's, of the key; 0 without a shelf */
-	uint64_t hits;             /* Bind and Describe that used it */
+	uint64_t id; /* counts from 1 */
+	/* bytes of the key: query text with its NUL, then the types as in Parse */
+	size_t key_len;
+	uint32_t refs; /* references of names, sets, records in journals and callers */
+	/* how many of them are names of clients, and sets of servers */
+	uint32_t clients, servers;
+	uint32_t key_hash; /* hash of the key in its shelf; 0 without a shelf */
+	/* number of Bind and Describe messages that used it */
+	uint64_t hits;
 	uint64_t last_use_us;
-	struct sql_effects effects;         /* the owner's: what the text does */
+	struct sql_effects effects;         /* set by the owner: what the text does */
 	char name[32];                      /* "PGBOUNCER_<id>" */
 	struct prepared_registry *registry; /* borrowed */
-	struct prepared_shelf *shelf;       /* borrowed; NULL: it is private */
-	/* owned; NULL: the key is everything, else only a beginning without types */
+	struct prepared_shelf *shelf;       /* borrowed; NULL: the text is private */
+	/* owned; NULL: the key is complete.  Otherwise the key is only the beginning of
+	 * the text, without types */
 	struct prepared_body *body;
 	uint8_t key[];
 };
 
 struct prepared_registry *prepared_registry_new(void);
-/* The same for texts whose names begin otherwise; prefix is constant and short. */
+/* Makes a registry whose statement names begin with another prefix, which must be short
+ * and constant. */
 struct prepared_registry *prepared_registry_new_named(const char *prefix);
-void prepared_registry_free(struct prepared_registry **r); /* all texts unreferenced */
+/* frees the registry; nobody may hold a text of it */
+void prepared_registry_free(struct prepared_registry **r);
 size_t prepared_registry_count(const struct prepared_registry *r);
-/* All texts in order of id; caller frees the array with free(). */
+/* Returns all texts in order of id; the caller frees the array with free(). */
 struct prepared_text **prepared_registry_sorted(
     const struct prepared_registry *r, size_t *count);
-/* The text for these bytes (everything of a Parse body behind the name), made if
- * needed; one reference for the caller.  What PostgreSQL makes of a text when it
- * prepares it depends on parameters: `reading` (vars_reading) stands for their values,
- * and the same bytes under another reading are another text.  NULL: no memory. */
+/* Returns the text for these bytes (everything behind the name in a Parse) with one
+ * reference for the caller, and makes it if it does not exist.  How PostgreSQL
+ * understands a text depends on the parameters at the time of Parse; `reading` (see
+ * vars_reading) stands for their values, and the same bytes with another reading are
+ * another text.  NULL: no memory. */
 struct prepared_text *prepared_intern(
     struct prepared_registry *r, const char *reading, const uint8_t *key, size_t len);
-/* The same if there is one already: one reference for the caller, or NULL. */
+/* Returns the text if it exists, with one reference for the caller, or NULL. */
 struct prepared_text *prepared_find(
     struct prepared_registry *r, const char *reading, const uint8_t *key, size_t len);
-/* Does the caller have the only reference?  So it is with a text that was just made. */
+/* Whether the caller has the only reference, as with a text that was just made. */
 bool prepared_is_unshared(const struct prepared_text *t);
-/* A text that nobody else gets, whatever it says: a new one each time. */
+/* Makes a private text: it is never shared, even with equal bytes. */
 struct prepared_text *prepared_intern_private(
     struct prepared_registry *r, const uint8_t *key, size_t len);
-/* The same with bytes that are kept elsewhere, of which `begin` are the first.  The
- * text takes the body over, if there is memory. */
+/* Makes a private text whose bytes another object keeps; `begin` are the first of
+ * them.  The text takes the body over unless there is no memory. */
 struct prepared_text *prepared_intern_body(struct prepared_registry *r,
     const uint8_t *begin, size_t len, struct prepared_body *body);
-/* The text that a server gets for this one when it is prepared under this reading, or
- * with reading NULL under one that is not known; one reference for the caller.  A
- * private text stays what it is.  NULL: no memory. */
+/* Returns the text that stands for the same bytes under another reading (NULL: a
+ * reading that is not known), with one reference for the caller.  A private text is
+ * returned as it is.  NULL: no memory. */
 struct prepared_text *prepared_variant(struct prepared_text *t, const char *reading);
-/* Was it read, or is it private? */
+/* Whether the text belongs to this reading or is private. */
 bool prepared_is_read_as(const struct prepared_text *t, const char *reading);
-/* Under which it was read; NULL: it is private. */
+/* The reading that the text belongs to; NULL: it is private. */
 const char *prepared_reading(const struct prepared_text *t);
-/* For texts of another process whose servers become ours.  Ids: those of our own texts
- * come behind this one from now on; the last one given.  The text with this id, made if
- * needed; one reference for the caller.  It is private when there is one already for
- * these bytes.  NULL: no memory, or the id is that of another text. */
+/* These three are for texts that come from another process whose servers are taken
+ * over.  prepared_registry_skip: ids of new texts will be greater than this one.
+ * prepared_registry_last: the id given last.  prepared_restore: returns the text with
+ * this id, made if needed, with one reference for the caller; it is private when these
+ * bytes already have a text.  NULL: no memory, or the id belongs to another text. */
 void prepared_registry_skip(struct prepared_registry *r, uint64_t id);
 uint64_t prepared_registry_last(const struct prepared_registry *r);
 struct prepared_text *prepared_restore(struct prepared_registry *r, uint64_t id,
     const char *reading, const uint8_t *key, size_t len);
 struct prepared_text *prepared_ref(struct prepared_text *t);
-void prepared_unref(struct prepared_text *t); /* NULL is fine */
-/* A server-side name that no text ever gets: what is unknown stays unknown. */
+void prepared_unref(struct prepared_text *t); /* t may be NULL */
+/* A statement name that no text ever gets.  It is sent when the client's name is
+ * unknown, so that the server reports an unknown statement. */
 #define PREPARED_NONE "PGBOUNCER_0"
-/* A Parse for it under its server-side name; not for one with a body. */
+/* Appends a Parse of the text under its server-side name.  The text must not have a
+ * body. */
 void prepared_put_parse(const struct prepared_text *t, struct buf *out);
-/* The beginning of a Parse, up to and with the name; body_len bytes follow.  out fails
- * when it would grow too long. */
+/* Appends the beginning of a Parse up to and with the name; the caller sends the other
+ * body_len bytes.  out fails when the message would be too long. */
 void prepared_put_parse_begin(
     const struct prepared_text *t, size_t body_len, struct buf *out);
-/* A Close of statement `name`. */
+/* Appends a Close of the statement with this name. */
 void prepared_put_close(const char *name, struct buf *out);
-/* Query text (NUL-terminated; of one with a body the beginning) and its parameter
- * types.
- */
+/* The query text (NUL-terminated; only its beginning when there is a body), and its
+ * parameter types. */
 const char *prepared_sql(const struct prepared_text *t);
 size_t prepared_type_count(const struct prepared_text *t);
 uint32_t prepared_type(const struct prepared_text *t, size_t i);
 
 /* ---- names of one client; NULL pointer = none ---- */
 struct prepared_names;
-/* NULL when the name is not known. */
+/* NULL: the client has no such name. */
 struct prepared_text *prepared_names_find(
     const struct prepared_names *n, const char *name);
-/* Takes a reference of its own.  Replaces.  -1: no memory. */
+/* Puts a name, or replaces what it stands for; takes a reference of its own.  -1: no
+ * memory. */
 int prepared_names_put(
     struct prepared_names **n, const char *name, struct prepared_text *text);
-/* Mark all names: the statements may be gone without the pooler having seen it. */
+/* Marks all names as doubtful: the server may have forgotten the statements in a way
+ * that the pooler cannot see. */
 void prepared_names_doubt(struct prepared_names *n);
-/* Is this name marked?  It is not any more once it is put again. */
+/* Whether this name is doubtful.  Putting it again ends that. */
 bool prepared_names_is_doubtful(const struct prepared_names *n, const char *name);
-/* False when it was not there. */
+/* Removes a name; false when it did not exist. */
 bool prepared_names_del(struct prepared_names **n, const char *name);
 void prepared_names_clear(struct prepared_names **n);
 size_t prepared_names_count(const struct prepared_names *n);
-/* One of a list: the name of a client for it, or NULL; doubtful or spoilt. */
+/* One item of a list.  name: a client's name, NULL in a list of a set.  The flag says
+ * that a name is doubtful or a server's statement is spoilt. */
 struct prepared_item {
 	const char *name;
 	struct prepared_text *text;
 	bool is_marked;
 };
-/* All of them, in no order, into as many as prepared_names_count says. */
+/* Fills items, which has room for prepared_names_count of them, in no special order. */
 void prepared_names_list(const struct prepared_names *n, struct prepared_item *items);
 
 /* ---- what one server holds; NULL pointer = nothing ---- */
 struct prepared_set;
 bool prepared_set_has(const struct prepared_set *s, const struct prepared_text *text);
-/* Makes it the most recently used. */
+/* Makes the text the most recently used one. */
 void prepared_set_touch(struct prepared_set *s, struct prepared_text *text);
-/* -1: no memory. */
+/* Adds a text as the most recently used one.  -1: no memory. */
 int prepared_set_add(struct prepared_set **s, struct prepared_text *text);
-/* Add as the least recently used one: takes back an eviction.  -1: no memory. */
+/* Adds a text as the least recently used one, which undoes an eviction.  -1: no
+ * memory. */
 int prepared_set_restore(struct prepared_set **s, struct prepared_text *text);
 void prepared_set_del(struct prepared_set **s, struct prepared_text *text);
-/* What the server has of it is of no use any more: to be closed before it is parsed
- * again (which makes it as good as new). */
+/* Marks the text as spoilt: what the server has under this name is out of date.  It
+ * must be closed there before it is parsed again, which makes it good again. */
 void prepared_set_spoil(struct prepared_set *s, const struct prepared_text *text);
-/* The same of all that it has. */
+/* Marks all texts of the set as spoilt. */
 void prepared_set_spoil_all(struct prepared_set *s);
 bool prepared_set_is_spoilt(
     const struct prepared_set *s, const struct prepared_text *text);
-/* The one of this server-side name, or NULL; walks the whole set. */
+/* Finds a text by its server-side name, or returns NULL.  Walks the whole set. */
 struct prepared_text *prepared_set_find(const struct prepared_set *s, const char *name);
-/* The least recently used one when there are more than max.  NULL: there are not. */
+/* Returns the least recently used text if the set has more than max, else NULL. */
 struct prepared_text *prepared_set_oldest(const struct prepared_set *s, size_t max);
-/* The same, taken out; the caller gets the set's
- * reference.  NULL: there are not. */
+/* Takes the least recently used text out if the set has more than max, and hands its
+ * reference to the caller; else NULL. */
 struct prepared_text *prepared_set_evict(struct prepared_set **s, size_t max);
 void prepared_set_clear(struct prepared_set **s);
 size_t prepared_set_count(const struct prepared_set *s);
-/* All of them, the least recently used first. */
+/* Fills items with all texts, the least recently used first. */
 void prepared_set_list(const struct prepared_set *s, struct prepared_item *items);
 
 /* ---- the journal: changes whose message is still in flight ---- */
 enum prepared_change {
-	PREPARED_NAME_ADDED,     /* undo: the name goes */
-	PREPARED_NAME_REMOVED,   /* undo: the name comes back */
-	PREPARED_SET_ADDED,      /* undo: the server does not hold it */
-	PREPARED_SET_REMOVED,    /* undo: the server still holds it (an eviction) */
-	PREPARED_SPOILT_REMOVED, /* the same of one that is of no use */
+	PREPARED_NAME_ADDED,   /* to undo it, the name is removed */
+	PREPARED_NAME_REMOVED, /* to undo it, the name is put back */
+	PREPARED_SET_ADDED,    /* to undo it, the text is taken out of the set */
+	/* (an eviction) to undo it, the text is put back into the set */
+	PREPARED_SET_REMOVED,
+	/* to undo it, the text is put back and marked as spoilt */
+	PREPARED_SPOILT_REMOVED,
 };
 
-struct prepared_journal; /* NULL pointer = empty */
-/* Record a change under a tag (> 0, chosen by the caller, rising).  name is copied
- * (NULL for changes of a set); a reference to text is taken.  -1: no memory. */
+struct prepared_journal; /* a NULL pointer is an empty journal */
+/* Records a change that belongs to the message with this tag.  The caller chooses tags,
+ * which are greater than 0 and rise.  name is copied (NULL for changes of a set); the
+ * journal takes a reference to text.  -1: no memory. */
 int prepared_journal_note(struct prepared_journal **j, uint32_t tag,
     enum prepared_change change, const char *name, struct prepared_text *text);
-/* The message of this tag was answered well: its changes stand. */
+/* The message with this tag succeeded, so its changes are final. */
 void prepared_journal_commit(struct prepared_journal **j, uint32_t tag);
-/* It failed or gets no answer: to be undone by the next prepared_journal_undo. */
+/* The message with this tag failed or gets no answer; the next prepared_journal_undo
+ * undoes its changes. */
 void prepared_journal_fail(struct prepared_journal **j, uint32_t tag);
-/* Undo all failed changes, the newest first.  Where a later change of the same name or
- * text has not failed, that one stands.  -1: no memory (something could not be brought
- * back): the client must be closed. */
+/* Undoes all failed changes, the newest first, except where a later change of the same
+ * name or text has not failed.  -1: no memory, something could not be restored; the
+ * client must be closed. */
 int prepared_journal_undo(struct prepared_journal **j, struct prepared_names **names,
     struct prepared_set **set);
-/* The server has forgotten all statements (DISCARD ALL, DEALLOCATE ALL) at this point
- * of the order: names and set are cleared, but for what messages still in flight added.
+/* The server has forgotten all statements at this point (DISCARD ALL, DEALLOCATE ALL).
+ * Removes all names and texts except those added by messages that are still in flight.
  * -1: no memory. */
 int prepared_journal_forget(struct prepared_journal *j, struct prepared_names **names,
     struct prepared_set **set);
-/* The link ends: name changes that are in flight are forgotten (the client keeps what
- * it has), set changes too. */
+/* The link between client and server ends: forgets all records without undoing
+ * anything, so that the client keeps its names as they are. */
 void prepared_journal_clear(struct prepared_journal **j);
 
 /* ---- messages ---- */
 enum prepared_target {
-	PREPARED_PARTIAL, /* the names are not here whole: show it again with more */
-	PREPARED_UNNAMED, /* the unnamed statement */
-	PREPARED_NAMED,   /* *name is the statement's name */
-	PREPARED_PORTAL,  /* Describe or Close of a portal */
-	PREPARED_BROKEN,  /* cannot be read */
+	PREPARED_PARTIAL, /* the name is incomplete: call again with more bytes */
+	PREPARED_UNNAMED, /* it is about the unnamed statement */
+	PREPARED_NAMED,   /* it is about the statement *name */
+	PREPARED_PORTAL,  /* it is a Describe or Close of a portal */
+	PREPARED_BROKEN,  /* the message is malformed */
 };
-/* What a Parse, Bind, Describe or Close (type P B D C) is about.  bytes: from the type
- * byte on, `have` of `size` are here.  *name points into bytes (PREPARED_NAMED, else
- * "").  *rest (may be NULL) is the offset of what follows the name.  A Parse of a named
- * statement that is here whole is checked to its end: what follows its name can be
- * interned. */
+/* Finds the statement that a Parse, Bind, Describe or Close (type P B D C) is about.
+ * bytes begins with the type byte; `have` of `size` bytes are there.  *name points into
+ * bytes, and is "" unless the result is PREPARED_NAMED.  *rest (may be NULL) is the
+ * offset of what follows the name.  A complete Parse of a named statement is checked to
+ * its end, so that what follows the name can be interned. */
 enum prepared_target prepared_look(
     const uint8_t *bytes, size_t have, uint64_t size, const char **name, size_t *rest);
-/* The same message with another statement name: its beginning, up to and with the name,
- * is appended to out; *rest is the offset in bytes from which the original goes on. out
- * fails when prepared_look finds no statement in it, or it would grow too long. */
+/* Rewrites the message with another statement name: appends its beginning, up to and
+ * with the name, to out.  *rest is the offset from which the original message goes on.
+ * out fails when the message is malformed or would be too long. */
 void prepared_rename(const uint8_t *bytes, size_t have, uint64_t size, const char *name,
     struct buf *out, size_t *rest);
-/* May a whole Bind of this text be sent again although the types of its parameters or
- * of its result may be others by now?  What the client wrote or will read must be text
- * then, or its type settled: parameters by the Parse, the result by a Describe. */
+/* Whether a complete Bind of this text may be sent again, although by then the types of
+ * its parameters or columns may be different.  It may if those values are text, or if
+ * their types are fixed: of parameters by the Parse, of columns by a Describe. */
 bool prepared_may_bind_again(const uint8_t *bytes, size_t size,
     const struct prepared_text *text, bool is_described);
-/* An ErrorResponse that names `ours` (a server-side name) in its message, with `theirs`
- * in its place (once); other fields unchanged.  Appends the whole message. */
+/* Appends an ErrorResponse in whose message `ours` (a server-side name) is replaced
+ * once by `theirs` (the client's name).  Other fields are not changed. */
 void prepared_put_error_renamed(const uint8_t *body, size_t len, const char *ours,
     const char *theirs, struct buf *out);
 

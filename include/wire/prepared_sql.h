@@ -1,7 +1,7 @@
 /*
- * The commands PREPARE, EXECUTE and DEALLOCATE as a client wrote them: the name of the
- * statement, and where errors in them are.  PostgreSQL's manual, "Identifiers and Key
- * Words" and the three commands.
+ * The SQL commands PREPARE, EXECUTE and DEALLOCATE: reading the statement's name, and
+ * correcting positions in errors.  PostgreSQL documentation: "Identifiers and Key
+ * Words" and the pages of the three commands.
  */
 #ifndef WIRE_PREPARED_SQL_H
 #define WIRE_PREPARED_SQL_H
@@ -17,25 +17,29 @@ enum { PREPARED_SQL_NAME = 64 };
 
 struct prepared_sql {
 	struct command_span span;
-	char name[PREPARED_SQL_NAME]; /* folded and cut as PostgreSQL does (of ASCII) */
+	/* in lower case unless quoted, and cut, as PostgreSQL does with ASCII names */
+	char name[PREPARED_SQL_NAME];
 };
 
-/* Read the name at the span that effects_of_text found in the text.  Its name is empty
+/* Reads the name at the span that effects_of_text found in the text.  The name is empty
  * if the span's kind is COMMAND_NONE. */
 void prepared_sql_read(
     const char *text, const struct command_span *span, struct prepared_sql *sql);
-/* How many characters a text in UTF-8 has. */
+/* Returns the number of characters of a text in UTF-8. */
 size_t prepared_sql_characters(const char *text, size_t len);
 
-/* How a query that was sent to the server differs from the client's own, so that the
- * position in an error can be corrected.  All in characters. */
+/* How the query that was sent to the server differs from the client's query, so that
+ * the position in an error can be corrected.  All in characters. */
 struct prepared_sql_move {
-	size_t before; /* so many stand before the client's text: no position there */
-	size_t name;   /* so many before the name in the client's text */
-	long longer;   /* by how much the name was made longer */
+	/* number of characters that stand in front of the client's text; a position
+	 * there is removed */
+	size_t before;
+	/* number of characters in front of the name in the client's text */
+	size_t name;
+	long longer; /* how much longer the name has become */
 };
-/* Append the body of an ErrorResponse to out, with its position as it is in the
- * client's text.  If there is no memory, out->failed is set. */
+/* Appends the body of an ErrorResponse with its position corrected for the client's
+ * text.  If there is no memory, out->failed is set. */
 void prepared_sql_put_error(const uint8_t *body, size_t len,
     const struct prepared_sql_move *move, struct buf *out);
 

@@ -1,6 +1,7 @@
 /*
- * A quick question before a text is scanned: do three letters that are part of a word
- * of interest stand anywhere in it?  Most texts have none, and need no more of a look.
+ * A quick test before a text is scanned: does it contain one of some sequences of three
+ * letters, each a part of an interesting word?  Most texts do not, and need not be
+ * scanned.
  */
 #ifndef WIRE_SQL_HINT_H
 #define WIRE_SQL_HINT_H
@@ -11,12 +12,12 @@
 
 enum { SQL_HINT_WIDTH = 16 };
 
-/* Three letters, each as often as there are places that are compared at once. */
+/* The three letters, each repeated to fill the vector that is compared at once. */
 struct sql_hint {
 	uint8_t letters[3][SQL_HINT_WIDTH];
 };
 
-/* Of small letters, which stand for capital ones as well. */
+/* The letters are lower case and match upper case as well. */
 #define SQL_HINT(a, b, c)                                                         \
 	{                                                                         \
 		{                                                                 \

@@ -1,10 +1,10 @@
 /*
- * The scanner of SQL texts: words, quoted names, strings, comments, in one pass that
- * only goes forward.  It knows PostgreSQL's manual, "Lexical Structure": nested
- * comments, '..', E'..', U&'..', $tag$..$tag$, "..".  It is no parser: what the words
- * mean is decided elsewhere.
+ * The scanner of SQL texts.  It cuts them into words, quoted names, strings and
+ * comments in one forward pass.  It follows PostgreSQL's "Lexical Structure": nested
+ * comments, '..', E'..', U&'..', $tag$..$tag$, "..".  It is no parser: the meaning of
+ * words is decided elsewhere.
  *
- * Every byte of a text is looked at a fixed number of times, whatever stands in it.
+ * It looks at every byte a limited number of times, whatever the text is.
  */
 #ifndef WIRE_SQL_SCAN_H
 #define WIRE_SQL_SCAN_H
@@ -15,7 +15,7 @@
 
 enum sql_token_kind {
 	SQL_END,    /* the text ends here */
-	SQL_WORD,   /* a keyword or a name without quotes */
+	SQL_WORD,   /* a keyword or an unquoted name */
 	SQL_NAME,   /* a name in double quotes */
 	SQL_STRING, /* a string of any kind */
 	SQL_MARK,   /* one other character, or a number (mark is '0') */
@@ -23,43 +23,46 @@ enum sql_token_kind {
 
 struct sql_token {
 	enum sql_token_kind kind;
-	char mark;             /* of SQL_MARK */
-	bool is_open;          /* its closing quote is missing */
-	const char *from, *to; /* as it is written, with quotes */
-	const char *at;        /* what stands between the quotes */
+	char mark;             /* the character of a SQL_MARK */
+	bool is_open;          /* the closing quote is missing */
+	const char *from, *to; /* the token as it is written, with its quotes */
+	const char *at;        /* the text between the quotes */
 	size_t len;
 };
 
-/* Is shown each block comment, with its marks, as it is passed over. */
+/* Is called with each block comment that is skipped, with its comment marks. */
 typedef void sql_comment_fn(void *ctx, const char *comment, size_t len);
 
-/* The text that is left, and what is known of it. */
+/* The rest of the text, and the state of the scan. */
 struct sql_scan {
 	const char *at, *end;
-	sql_comment_fn *on_comment; /* NULL: nobody wants comments */
+	sql_comment_fn *on_comment; /* NULL: comments are skipped silently */
 	void *on_comment_ctx;
-	bool has_escapes;  /* standard_conforming_strings is off */
-	bool is_continued; /* a string behind a line break continues one of E'..' */
+	/* standard_conforming_strings is off, so that '..' has backslash escapes */
+	bool has_escapes;
+	/* the string before was E'..'; a string behind a line break continues it */
+	bool is_continued;
 };
 
-/* A text that ends at a NUL, or after so many bytes. */
+/* Begins a scan.  The text ends at a NUL or after len bytes. */
 void sql_scan_init(struct sql_scan *s, const char *text, size_t len, bool has_escapes);
 
-/* The next token.  Blanks and comments are passed over. */
+/* Reads the next token; skips blanks and comments. */
 void sql_scan_next(struct sql_scan *s, struct sql_token *t);
 
-/* Words that sql_scan_find stops at: their first letters and lengths. */
+/* The words at which sql_scan_find stops, by first letter and length. */
 struct sql_filter {
-	uint32_t lengths[32]; /* by first letter & 31: a bit per length, up to 31 */
+	/* index: first letter & 31; each has a bit per length up to 31 */
+	uint32_t lengths[32];
 };
-/* The next token that is a semicolon, the end, a string if they are wanted, or a word
- * that passes the filter; many words that pass are not those that were meant.  *before
- * becomes the word (SQL_WORD) that stands last before it, if there is one. This is the
+/* Reads the next token that is a semicolon, the end, a string (if wants_strings), or a
+ * word that passes the filter; other words with the same first letter and length pass
+ * too.  *before gets the word (SQL_WORD) in front of it, if there is one.  This is the
  * fast way through a text in which little is of interest. */
 void sql_scan_find(struct sql_scan *s, const struct sql_filter *filter,
     bool wants_strings, struct sql_token *t, struct sql_token *before);
 
-/* Is it this unquoted word?  `word` is in lower case. */
+/* Whether the token is this unquoted word.  `word` is in lower case. */
 bool sql_token_is(const struct sql_token *t, const char *word);
 static inline bool sql_token_is_mark(const struct sql_token *t, char mark)
 {

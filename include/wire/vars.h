@@ -1,8 +1,8 @@
 /*
- * Tracked parameters: the values a client wants and a server has, and their difference
- * as one SET.  Values are interned, and so are sets of them: equal values are equal
- * pointers, a thousand clients that want the same share one set, and a client and a
- * server that agree have the same.
+ * Tracked parameters: the values that a client wants, the values that a server has, and
+ * the SET commands that make the two equal.  Values and whole sets of values are
+ * interned: equal sets are the same pointer, so that a thousand clients with the same
+ * values share one set, and comparing is cheap.
  */
 #ifndef WIRE_VARS_H
 #define WIRE_VARS_H
@@ -13,7 +13,7 @@
 
 #include "base/buf.h"
 
-/* Built-in parameters in the order in which the greeting reports them. */
+/* Built-in parameters, in the order in which the greeting reports them. */
 enum {
 	VAR_DATESTYLE,
 	VAR_CLIENT_ENCODING,
@@ -23,68 +23,70 @@ enum {
 	VAR_BUILTIN_COUNT
 };
 
-/* The names in order (built-in, extra ones, then all that servers are known to report
- * and clients may change) and the pool of interned values. */
+/* The names in order (built-in ones, extra ones, then all others that servers are known
+ * to report and clients may change) and the pool of interned values. */
 struct vars_schema;
 
-/* extra: comma-separated names as in track_extra_parameters; duplicates of earlier ones
- * are left out. */
+/* extra: comma-separated names as in track_extra_parameters; names that are already
+ * there are skipped. */
 struct vars_schema *vars_schema_new(const char *extra);
-void vars_schema_free(struct vars_schema **s); /* all sets must be done */
+/* vars_done must have been called for all sets */
+void vars_schema_free(struct vars_schema **s);
 size_t vars_schema_count(const struct vars_schema *s);
 const char *vars_schema_name(const struct vars_schema *s, size_t i);
-/* Is it built-in or in the extra list?  The others are tracked for what servers report
- * of them, but a client may not ask for them at its start: a server that does not
- * report one would not be told. */
+/* Whether it is built-in or in the extra list.  The others are tracked as servers
+ * report them, but a client may not set them in its startup packet, because a server
+ * that does not report such a parameter would never get it. */
 bool vars_schema_is_named(const struct vars_schema *s, size_t i);
-/* in_hot_standby is tracked, but nobody can SET or RESET it. */
+/* False for in_hot_standby, which is tracked although nobody can SET or RESET it. */
 bool vars_schema_may_be_set(const struct vars_schema *s, size_t i);
-/* -1 when the name (case-insensitive) is not tracked. */
+/* Returns the index of a name (case-insensitive), or -1 when it is not tracked. */
 int vars_schema_find(const struct vars_schema *s, const char *name);
 
-struct vars_set; /* interned, never changed */
+struct vars_set; /* interned, so it never changes */
 
 struct vars {
-	struct vars_set *set; /* a reference; NULL once done */
+	struct vars_set *set; /* a reference; NULL after vars_done */
 };
 
 void vars_init(struct vars *v, struct vars_schema *schema);
 void vars_done(struct vars *v);
 const struct vars_schema *vars_schema(const struct vars *v);
-/* Another set from now on.  text NULL unsets.  -1: no memory for a value whose size a
- * peer chose. */
+/* Sets one value; text NULL unsets it.  -1: no memory (a peer chose the size of the
+ * value). */
 int vars_set(struct vars *v, size_t i, const char *text);
-/* NULL when unset. */
+/* NULL: the parameter has no value. */
 const char *vars_get(const struct vars *v, size_t i);
-/* A text that stands for the values of those parameters that PostgreSQL reads when it
- * prepares a statement: the same for equal values.  It is valid as long as v is not
- * changed.  NULL: no memory. */
+/* Returns a string that stands for the values of all parameters that influence how
+ * PostgreSQL understands a text in Parse.  Equal values give equal strings.  It is
+ * valid until v changes.  NULL: no memory. */
 const char *vars_reading(const struct vars *v);
-/* Bits of these parameters, of the first 64. */
+/* The bits of these parameters, as far as they are among the first 64. */
 uint64_t vars_schema_read_bits(const struct vars_schema *s);
-/* Take every value that from has (unset ones leave to's alone). */
+/* Takes over every value that `from` has; other values of `to` stay. */
 void vars_take(struct vars *to, const struct vars *from);
-/* Take the values that to has none of. */
+/* Takes over the values that `to` does not have. */
 void vars_fill(struct vars *to, const struct vars *from);
-/* Is parameter i the same in both, in every byte? */
+/* Whether parameter i has the same value in both, byte for byte. */
 bool vars_is_same(const struct vars *a, const struct vars *b, size_t i);
-/* Are all of them? */
+/* Whether all parameters have the same values. */
 bool vars_is_equal(const struct vars *a, const struct vars *b);
-/* Is there anything to SET on a server that has `server`, for a client that wants
- * `client`?  Both must have a value and they must differ ignoring case. */
+/* Whether the server with the values `server` needs a SET for a client that wants
+ * `client`: both have a value for some parameter, and the two differ ignoring case. */
 bool vars_is_different(const struct vars *client, const struct vars *server);
-/* Append `SET name='value';...` for all that differ.  search_path is sent unquoted as
- * reported (an element "" as ''), others as literals.  Returns how many. */
+/* Appends `SET name='value';...` for all values that differ.  search_path is sent
+ * unquoted, as servers report it (with '' for an element ""), others as literals.
+ * Returns the number of SETs. */
 size_t vars_put_set(
     const struct vars *client, const struct vars *server, struct buf *sql);
-/* The same for parameter i alone, without the semicolon; word stands behind SET ("", or
- * "LOCAL ").  False: it does not differ. */
+/* Appends the SET of parameter i only, without the semicolon; word stands behind SET
+ * ("" or "LOCAL ").  False: the values do not differ, and nothing was appended. */
 bool vars_is_put_set(const struct vars *client, const struct vars *server, size_t i,
     const char *word, struct buf *sql);
-/* Append `RESET name` for parameter i. */
+/* Appends `RESET name` for parameter i. */
 void vars_put_reset(const struct vars_schema *s, size_t i, struct buf *sql);
-/* Append a ParameterStatus for each value: wanted's if it has one, else server's; names
- * as in the schema; unknown ones are left out. */
+/* Appends a ParameterStatus for each parameter that has a value in wanted, or else in
+ * server. */
 void vars_put_status(
     const struct vars *wanted, const struct vars *server, struct buf *out);
 

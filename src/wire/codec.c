@@ -1,6 +1,5 @@
 /*
- * Bodies of messages, built and read.  No state, no decisions: what a message means is
- * for others to say.
+ * Builds and reads the bodies of messages.  It has no state and decides nothing.
  */
 #include "wire/codec.h"
 
@@ -14,7 +13,8 @@
 
 enum { LENGTH_LEN = 4, KEY_LEAST = 8, KEY_MOST = 260, SQLSTATE_LEN = 5 };
 
-#define NO_VALUE UINT32_MAX /* the length -1 of an SQL NULL or an absent response */
+#define NO_VALUE UINT32_MAX /* the length of an SQL NULL or of an absent response: -1 \
+			     */
 
 /* ---- framing ---- */
 
@@ -158,11 +158,11 @@ void codec_put_bind_text(struct buf *b, const char *const *values, size_t count)
 
 	buf_put_str(b, ""); /* portal */
 	buf_put_str(b, ""); /* statement */
-	put_count(b, 0);    /* parameter formats: all text */
+	put_count(b, 0);    /* parameter formats: none, so all are text */
 	put_count(b, count);
 	for (size_t i = 0; i < count && !b->failed; i++)
 		codec_put_field(b, values[i]);
-	put_count(b, 0); /* result formats: all text */
+	put_count(b, 0); /* result formats: none, so all are text */
 	codec_end(b, at);
 }
 
@@ -176,7 +176,7 @@ void codec_put_execute(struct buf *b)
 	size_t at = codec_begin(b, 'E');
 
 	buf_put_str(b, ""); /* portal */
-	buf_put_u32(b, 0);  /* all rows */
+	buf_put_u32(b, 0);  /* row limit: none */
 	codec_end(b, at);
 }
 
@@ -206,7 +206,7 @@ int codec_read_sasl_initial(const uint8_t *body, size_t len, const char **mechan
 	return 0;
 }
 
-/* One string that is the whole body. */
+/* Reads a body that consists of one string. */
 static int read_string(const uint8_t *body, size_t len, const char **s)
 {
 	struct cursor c;
@@ -520,7 +520,7 @@ int codec_bool_word(const char *s)
 {
 	static const struct {
 		const char *word;
-		size_t least; /* the shortest prefix that is unique */
+		size_t least; /* length of the shortest unique prefix */
 		int value;
 	} words[] = {
 	    {"true", 1, 1},

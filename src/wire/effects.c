@@ -1,7 +1,7 @@
 /*
- * One look at a text: statement by statement, with the fast way through what is of no
- * interest.  What the first words of a statement mean is in effects_statement, what
- * matters anywhere inside of one in effects_inner.
+ * Scans a text statement by statement, with a fast way through uninteresting parts.
+ * effects_statement knows the first words of statements, effects_inner what matters
+ * anywhere in them.
  */
 #include "wire/effects.h"
 
@@ -10,7 +10,7 @@
 #include "wire/effects_look.h"
 #include "wire/sql_hint.h"
 
-/* The rest of a statement, of which nothing but its inside matters any more. */
+/* Scans the rest of a statement, where only effects_inner can find something. */
 static void pass_statement(struct effects_look *l)
 {
 	static const struct sql_filter words = {{
@@ -33,8 +33,8 @@ static void pass_statement(struct effects_look *l)
 	effects_inner_end(l);
 }
 
-/* Does nothing of interest come behind the first words of a statement?  True for most
- * texts, and found out much quicker than by scanning them. */
+/* Whether nothing of interest follows the first words of the statement.  True for most
+ * texts, and much quicker to find out than by scanning them. */
 static bool is_plain(const struct sql_scan *s, const struct effects_ask *ask)
 {
 	static const struct sql_hint inner[] = {
@@ -59,7 +59,7 @@ static bool is_plain(const struct sql_scan *s, const struct effects_ask *ask)
 	return !ask->has_clock || !sql_hint_is_there(at, len, clock, 3);
 }
 
-/* The first token was read. */
+/* Scans all statements; the first token has been read. */
 static void look(struct effects_look *l)
 {
 	while (l->token.kind != SQL_END) {
@@ -79,11 +79,12 @@ static void look(struct effects_look *l)
 		l->effects.command.kind = COMMAND_NONE;
 }
 
-/* Of a text that goes on behind what was looked at. */
+/* Corrects the effects of a text that is longer than what was looked at. */
 static void cut(struct sql_effects *e)
 {
 	e->is_cut = e->may_forget = true;
-	/* what stands at the end could be read for something else */
+	/* the last token may be incomplete, so what was found at the end is not
+	 * certain */
 	e->resets = (struct reset_effects){0};
 	e->command.kind = COMMAND_NONE;
 }
@@ -139,7 +140,7 @@ struct sql_effects effects_of_text(
 
 /* ---- what is kept of it ---- */
 
-/* Parameters of these bits that the server does not report. */
+/* Whether some of these parameters are not reported by the server. */
 static bool has_unreported(uint64_t bits, const struct vars *reported)
 {
 	for (; bits; bits &= bits - 1) {

@@ -1,5 +1,5 @@
 /*
- * What matters anywhere in a statement: INTO TEMP, the functions that take advisory
+ * Finds what matters anywhere in a statement: INTO TEMP, functions that take advisory
  * locks, set_config() with its arguments, and strings that stand for the present time.
  */
 #include <string.h>
@@ -9,7 +9,7 @@
 
 /* ---- strings ---- */
 
-/* Longer ones are no dates. */
+/* A longer string is no date. */
 enum { CLOCK_MAX = 64 };
 
 static bool is_letter(char c)
@@ -27,7 +27,8 @@ static bool is_clock_word(const char *word, size_t len)
 	return false;
 }
 
-/* PostgreSQL turns such a string into a time when the statement is prepared. */
+/* Whether the string contains a word such as 'now', which PostgreSQL turns into a time
+ * when it prepares the statement. */
 static bool is_clock(const struct sql_token *t)
 {
 	const char *at = t->at, *end = t->at + t->len, *word;
@@ -63,7 +64,8 @@ static void begin_config(struct effects_look *l)
 	    (struct config_call){.depth = l->depth, .is_fresh = true};
 }
 
-/* Nothing more is to be known of the innermost call. */
+/* Stops following the innermost call.  If it may have left something behind, that is
+ * noted. */
 static void end_config(struct effects_look *l, bool is_harmless)
 {
 	l->call_count--;
@@ -71,7 +73,7 @@ static void end_config(struct effects_look *l, bool is_harmless)
 		leave(l, LEAK_BIT(CONFIG));
 }
 
-/* The parameter is set, or brought back, for the session. */
+/* Notes that the call sets or resets its parameter for the session. */
 static void note_config(struct effects_look *l, const struct config_call *call)
 {
 	struct reset_effects more = {0};
@@ -86,7 +88,7 @@ static void note_config(struct effects_look *l, const struct config_call *call)
 	effects_add_resets(&l->effects.resets, &more);
 }
 
-/* The first token of an argument. */
+/* Reads the first token of an argument. */
 static void read_argument(struct effects_look *l, struct config_call *call)
 {
 	const struct sql_token *t = &l->token;
@@ -110,7 +112,8 @@ static void read_argument(struct effects_look *l, struct config_call *call)
 	}
 }
 
-/* Parentheses are counted only while a call is read. */
+/* Follows the parentheses and commas of calls.  Outside of a call nothing is
+ * counted. */
 static void observe_call(struct effects_look *l)
 {
 	struct config_call *call = &l->calls[l->call_count - 1];
@@ -133,8 +136,8 @@ static void observe_call(struct effects_look *l)
 
 /* ---- words ---- */
 
-/* The kind that a call of this function leaves.  Functions that lock until the end of
- * the transaction have an xact in their names. */
+/* The kind of session state that a call of this function leaves behind, or 0.  Names
+ * with "xact" are functions whose locks end with the transaction. */
 static uint16_t function_kind(const struct sql_token *t)
 {
 	static const char *const locks[] = {"pg_advisory_lock",
@@ -149,8 +152,8 @@ static uint16_t function_kind(const struct sql_token *t)
 	return 0;
 }
 
-/* SELECT .. INTO [LOCAL | GLOBAL] TEMP; behind INSERT and MERGE, temp is the name of a
- * table. */
+/* Notices SELECT ..  INTO [LOCAL | GLOBAL] TEMP.  Behind INSERT and MERGE, TEMP would
+ * be the name of a table. */
 static void observe_into(struct effects_look *l)
 {
 	const struct sql_token *t = &l->token;
@@ -180,7 +183,7 @@ bool effects_inner_is_busy(const struct effects_look *l)
 	return l->call_count > 0 || l->pending || l->is_into;
 }
 
-/* A function that was just named is called. */
+/* Notices the "(" behind the name of a function: it is called. */
 static void observe_open(struct effects_look *l)
 {
 	uint16_t kind = l->pending;

@@ -1,5 +1,5 @@
 /*
- * What the parts of a look have in common.
+ * Small functions that the parts of the scan share.
  */
 #include "wire/effects_look.h"
 

@@ -1,6 +1,6 @@
 /*
- * What the first words of a statement say: SET, RESET, CREATE TEMP, DECLARE, PREPARE
- * and the others that change more than tables.
+ * Knows the first words of statements: SET, RESET, CREATE TEMP, DECLARE, PREPARE and
+ * others that change more than tables.
  */
 #include <string.h>
 
@@ -20,15 +20,16 @@ static void leave(struct effects_look *l, uint16_t kinds)
 
 /* ---- SET ---- */
 
-/* What a SET is about. */
+/* The parameter that a SET changes. */
 struct set_target {
-	uint64_t bit;  /* of a tracked parameter, or 0 */
-	uint16_t kind; /* ROLE and AUTHORIZATION have kinds of their own */
+	uint64_t bit; /* bit of a tracked parameter, or 0 */
+	/* kind of session state; ROLE and SESSION AUTHORIZATION have their own */
+	uint16_t kind;
 	bool is_zone, is_names;
 };
 
-/* The token is the first one of a name; it ends at the first one behind it.  The name
- * may have a qualification: a.b. */
+/* Reads a name, which may be qualified (a.b).  The current token is its first one;
+ * afterwards it is the first one behind the name.  Returns the parameter's bit. */
 static uint64_t take_name(struct effects_look *l)
 {
 	const char *at = l->token.at;
@@ -55,13 +56,14 @@ static bool is_name(const struct effects_look *l, const char *name)
 {
 	struct sql_token t = l->token;
 
-	/* a quoted name counts as well */
+	/* a quoted name is a name like any other */
 	if (t.kind == SQL_NAME)
 		t.kind = SQL_WORD;
 	return sql_token_is(&t, name);
 }
 
-/* The token is the first one behind SET [SESSION | LOCAL]. */
+/* Reads the target of a SET; the token is the first one behind SET [SESSION |
+ * LOCAL]. */
 static struct set_target take_target(struct effects_look *l)
 {
 	struct set_target target = {.kind = LEAK_BIT(SET)};
@@ -78,14 +80,14 @@ static struct set_target take_target(struct effects_look *l)
 							    : "search_path");
 		effects_inner_next(l);
 		if (target.is_zone)
-			effects_inner_next(l); /* ZONE */
+			effects_inner_next(l); /* skips ZONE */
 	} else {
 		target.bit = take_name(l);
 	}
 	return target;
 }
 
-/* The token is the first one behind the name. */
+/* Notices TO DEFAULT; the token is the first one behind the name. */
 static bool take_default(struct effects_look *l, const struct set_target *target)
 {
 	if (sql_token_is_mark(&l->token, '=') || is_word(l, "to"))
@@ -107,7 +109,7 @@ static void note_set(struct effects_look *l, const struct set_target *target,
 		more.local = target->bit;
 	else
 		more.session = target->bit;
-	/* whatever was said before of the parameter */
+	/* this statement overrides earlier ones of the same text */
 	l->effects.resets.session &= ~target->bit;
 	l->effects.resets.local &= ~target->bit;
 	effects_add_resets(&l->effects.resets, &more);
@@ -129,7 +131,7 @@ static void set_parameter(struct effects_look *l, bool is_local)
 	note_set(l, &target, is_local, take_default(l, &target));
 }
 
-/* SET SESSION .. */
+/* Reads the rest of SET SESSION ... */
 static void set_session(struct effects_look *l)
 {
 	const struct set_target target = {.kind = LEAK_BIT(AUTHORIZATION)};
@@ -162,7 +164,7 @@ static void set_statement(struct effects_look *l)
 
 /* ---- RESET ---- */
 
-/* The token is the first one behind RESET. */
+/* Reads the target of a RESET; the token is the first one behind RESET. */
 static uint64_t take_reset(struct effects_look *l)
 {
 	if (is_word(l, "all"))
@@ -200,7 +202,7 @@ static void unlisten_statement(struct effects_look *l)
 		leave(l, LEAK_UNLISTEN_ALL);
 }
 
-/* Do these words stand one after the other before `stop` or the statement's end? */
+/* Whether these words follow each other in the statement, before the word `stop`. */
 static bool has_words(
     struct effects_look *l, const char *const words[], const char *stop)
 {
@@ -236,14 +238,14 @@ static void declare_statement(struct effects_look *l)
 	static const char *const with_hold[] = {"with", "hold", NULL};
 
 	effects_inner_next(l);
-	effects_inner_next(l); /* behind its name */
+	effects_inner_next(l); /* skip the cursor's name */
 	if (has_words(l, with_hold, "for"))
 		leave(l, LEAK_BIT(CURSOR));
 }
 
 /* ---- PREPARE, EXECUTE, DEALLOCATE ---- */
 
-/* May this token stand behind the name? */
+/* Whether this token can follow the statement's name in such a command. */
 static bool may_follow(const struct effects_look *l, enum command_kind kind)
 {
 	bool is_open = sql_token_is_mark(&l->token, '(');
@@ -264,7 +266,7 @@ static bool may_be_name(const struct sql_token *t)
 	       (t->kind == SQL_NAME && t->len > 0 && !t->is_open);
 }
 
-/* To the end of the statement. */
+/* Scans to the end of the statement and returns its offset. */
 static size_t take_end(struct effects_look *l)
 {
 	while (!effects_look_is_end(l))
@@ -272,8 +274,9 @@ static size_t take_end(struct effects_look *l)
 	return (size_t)(l->token.from - l->text);
 }
 
-/* The token is the statement's name.  Only the first statement of a text counts, and
- * only if no other one comes. */
+/* Reads the rest of a PREPARE, EXECUTE or DEALLOCATE; the token is the statement's
+ * name.  Only the first statement of a text counts, and only if no other one
+ * follows. */
 static void take_command(
     struct effects_look *l, enum command_kind kind, const struct sql_token *name)
 {
@@ -329,7 +332,7 @@ static void deallocate_statement(struct effects_look *l)
 	begin_command(l);
 	name = l->token;
 	effects_inner_next(l);
-	/* a statement may be called prepare */
+	/* the name may itself be "prepare" */
 	if (sql_token_is(&name, "prepare") && !effects_look_is_end(l)) {
 		name = l->token;
 		effects_inner_next(l);
@@ -341,8 +344,8 @@ static void deallocate_statement(struct effects_look *l)
 
 /* ---- DO ---- */
 
-/* The body of a DO, or a string in it, which may be executed: RESET, SET and
- * DEALLOCATE anywhere. */
+/* Scans the body of a DO, or a string in it that the body may execute, for RESET, SET,
+ * DISCARD and DEALLOCATE anywhere. */
 static void look_at_body(struct effects_look *outer, bool is_string)
 {
 	struct effects_look l = {.ask = outer->ask, .statements = 1};
@@ -360,7 +363,7 @@ static void look_at_body(struct effects_look *outer, bool is_string)
 		} else if (is_word(&l, "set")) {
 			set_statement(&l);
 		}
-		/* the last token may be one that ended such a statement */
+		/* go on, although the token may be the end of a statement */
 		sql_scan_next(&l.scan, &l.token);
 	}
 	more = l.effects.resets;
@@ -400,8 +403,8 @@ static const struct verb {
     {"load", load_statement},
 };
 
-/* Lengths of these words by their first letter, as most statements begin with others.
- */
+/* The lengths of these words by first letter: a quick test, because most statements
+ * begin with other words. */
 static const uint32_t lengths[32] = {
     ['s' & 31] = 1U << 3,
     ['r' & 31] = 1U << 5,

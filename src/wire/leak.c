@@ -1,6 +1,6 @@
 /*
- * From CommandComplete tags and function numbers to kinds of session state left behind.
- * Who counts them, cleans the server or refuses the statement is not known here.
+ * Tells from CommandComplete tags and function oids which session state was left
+ * behind.  The relay counts the kinds, cleans the server or refuses the statement.
  */
 #include "wire/leak.h"
 
@@ -30,7 +30,7 @@ const char *leak_hint(enum leak_kind kind)
 
 /* ---- functions ---- */
 
-/* As pg_proc.dat has them, and has had them ever since. */
+/* The oids of pg_proc.dat, which never change. */
 uint16_t leak_of_function(uint32_t oid)
 {
 	enum { SET_CONFIG = 2078, LOCK_FIRST = 2880, LOCK_LAST = 2889 };
@@ -54,9 +54,9 @@ static bool is_tag(const char *tag, size_t len, const char *wanted)
 bool leak_may_matter(const char *tag, size_t len)
 {
 	switch (len ? tag[0] : 'S') {
-	case 'S': /* not SELECT */
+	case 'S': /* SET, but not SELECT */
 		return len < 3 || tag[2] == 'T';
-	case 'C': /* not COPY, COMMIT */
+	case 'C': /* CLOSE CURSOR, but not COPY or COMMIT */
 		return len < 2 || tag[1] == 'L';
 	case 'L':
 	case 'D':
@@ -81,8 +81,8 @@ static uint16_t cleared_by(uint16_t expected, const char *tag, size_t len)
 	return 0;
 }
 
-/* Several SETs of different kinds are told apart by their number only: those that leave
- * something come first, so that none is missed. */
+/* Which SET this tag belongs to is unknown when several are in flight.  The kinds that
+ * leave something behind are taken first, so that none is missed. */
 static uint16_t of_set(struct leak_watch *watch)
 {
 	uint16_t family = watch->expected & (SET_FAMILY | LEAK_HARMLESS_SET);
@@ -97,7 +97,8 @@ static uint16_t of_set(struct leak_watch *watch)
 	return bit & LEAK_KINDS;
 }
 
-/* Kinds many statements may leave: by the first that is not about the transaction. */
+/* Some kinds can be left by statements with any tag.  They are counted with the first
+ * tag that does not belong to BEGIN or SET. */
 static uint16_t of_any(struct leak_watch *watch, const char *tag, size_t len)
 {
 	uint16_t due = watch->expected & (uint16_t)~watch->met &
@@ -123,7 +124,7 @@ uint16_t leak_of_tag(
 			kinds |= (uint16_t)(1 << i);
 	if (watch->expected & LEAK_HARMLESS_PREPARE)
 		kinds &= (uint16_t)~LEAK_BIT(PREPARE);
-	/* what a DECLARE holds is known from its text alone */
+	/* Only the text of a DECLARE tells whether the cursor is held. */
 	if (!(watch->expected & (uint16_t)~watch->met & LEAK_BIT(CURSOR)))
 		kinds &= (uint16_t)~LEAK_BIT(CURSOR);
 	watch->met |= kinds & LEAK_BIT(CURSOR);

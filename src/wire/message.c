@@ -1,11 +1,11 @@
 /*
- * The message table and the headers of frames.  Bodies are not looked at here.
+ * The message table and the headers of frames.  Bodies are not read here.
  */
 #include "wire/message.h"
 
 enum { STARTUP_HEADER_LEN = 8, STARTUP_MOST = 65535 };
 
-/* Each inclusion takes the rows of one side. */
+/* The file is included twice, and each time gives the rows of one side. */
 #define ROW(byte, text, least, bits) [byte] = {text, least, (bits) | MSG_KNOWN},
 #define NO_ROW(byte, text, least, bits)
 #define MSG(side, byte, text, least, bits) side(byte, text, least, bits)

@@ -42,19 +42,19 @@
 
 enum { RING_LEAST = 8, RING_KEPT = 128, RING_MOST = 1 << 20 };
 
-/* What a message is to the entry at the head. */
+/* What a message is for the entry at the head. */
 enum fit {
-	FIT_NONE,  /* out of order */
-	FIT_PART,  /* more is to come */
-	FIT_DONE,  /* completes it */
-	FIT_FAILS, /* ErrorResponse */
+	FIT_NONE,  /* it is no answer to this entry */
+	FIT_PART,  /* it is a part of the answer */
+	FIT_DONE,  /* it completes the answer */
+	FIT_FAILS, /* it is an ErrorResponse */
 };
 
-/* Types of entries as an index. */
+/* Turns the type of an entry into an index. */
 #define TYPE(letter) ((letter)&63)
 enum { TYPES = 64, ANSWERS = 128 };
 
-/* What an answer is to an entry where nothing else matters: no COPY, no error. */
+/* How the answer belongs to the entry in the ordinary case: no COPY, no error. */
 static const uint8_t ordinary[TYPES][ANSWERS] = {
     [TYPE('P')] = {['1'] = FIT_DONE},
     [TYPE('B')] = {['2'] = FIT_DONE},
@@ -77,7 +77,7 @@ static const uint8_t ordinary[TYPES][ANSWERS] = {
     [TYPE('S')] = {['Z'] = FIT_DONE},
 };
 
-/* How far the answer to an entry has come. */
+/* How much of the answer to an entry has been seen. */
 struct progress {
 	uint8_t copy;
 	bool copy_open;
@@ -184,7 +184,8 @@ static void drop_head(struct pipeline *p)
 	report_drop(p, &e);
 }
 
-/* Markers at the head: the COPY they could have ended is over or never was. */
+/* Removes markers at the head.  The COPY that they could have ended is over or never
+ * began. */
 static void trim(struct pipeline *p)
 {
 	while (p->count && entry_at(p, 0)->type == 'c')
@@ -200,7 +201,8 @@ static struct pipeline_entry take_answered(struct pipeline *p)
 	return e;
 }
 
-/* Mostly of the extended protocol, and counted nowhere else. */
+/* The fast version of take_answered for messages of the extended protocol, which are
+ * not counted anywhere else. */
 static inline struct pipeline_entry take_ordinary(struct pipeline *p)
 {
 	struct pipeline_entry e = p->ring[p->head];
@@ -248,7 +250,7 @@ static bool is_possible(const struct pipeline_entry *e)
 	       (!e->maybe || e->type == 'S') && (!e->is_early || e->type == 'c');
 }
 
-/* What is on is about the entry at the head. */
+/* Checks that the state could belong to an entry like the one at the head. */
 static bool is_possible_state(
     const struct pipeline *state, const struct pipeline_entry *head)
 {
@@ -281,13 +283,13 @@ int pipeline_restore(struct pipeline *p, const struct pipeline *state,
 
 /* ---- entering ---- */
 
-/* The server takes what it gets for COPY data. */
+/* Whether the server takes what it receives as COPY data. */
 static bool is_eating(const struct pipeline *p)
 {
 	return p->copy == 'G' && p->copy_open;
 }
 
-/* CopyDone or CopyFail. */
+/* Enters a CopyDone or CopyFail. */
 static int owe_copy_end(struct pipeline *p)
 {
 	struct pipeline_entry marker = {
@@ -366,7 +368,7 @@ static enum fit fits_when(bool ok, enum fit fit)
 	return ok ? fit : FIT_NONE;
 }
 
-/* While COPY is on, within a Query or an Execute. */
+/* How a message belongs to a Query or Execute while a COPY is running. */
 static enum fit fits_copy(const struct progress *so_far, uint8_t back)
 {
 	switch (so_far->copy) {
@@ -374,7 +376,7 @@ static enum fit fits_copy(const struct progress *so_far, uint8_t back)
 		return fits_when(back == 'C' && !so_far->copy_open, FIT_DONE);
 	case 'H':
 		return fits_when(back == 'd' || back == 'c', FIT_PART);
-	default: /* after CopyBoth its end may be told in rows */
+	default: /* COPY BOTH: rows may follow its end */
 		if (back == 'C')
 			return FIT_DONE;
 		return fits_when(memchr("dcTD", back, 4), FIT_PART);
@@ -444,7 +446,8 @@ static enum fit fits_head(const struct pipeline *p, uint8_t back)
 
 /* ---- COPY ---- */
 
-/* Where, behind the head, the client ended the COPY; count when it has not. */
+/* Returns the index of the entry where the client ended the COPY; p->count when it has
+ * not. */
 static uint32_t find_copy_end(const struct pipeline *p)
 {
 	uint32_t i = 1;
@@ -454,8 +457,8 @@ static uint32_t find_copy_end(const struct pipeline *p)
 	return i;
 }
 
-/* CopyInResponse or CopyBothResponse: what the client sent eagerly is now read as COPY
- * data, Syncs included. */
+/* The server sent CopyInResponse or CopyBothResponse: it reads as COPY data what the
+ * client has already sent, including Syncs. */
 static void begin_copy_in(struct pipeline *p, uint8_t back)
 {
 	uint32_t end = find_copy_end(p);
@@ -473,8 +476,9 @@ static void begin_copy_in(struct pipeline *p, uint8_t back)
 	}
 }
 
-/* Takes the doubtful Syncs and the marker of the COPY that ends out of the ring; what
- * is kept moves up to them, which is little, for they stand close to the head. */
+/* Removes the doubtful Syncs and the marker of the ended COPY from the ring.  The
+ * entries in front of them move up; there are few, because those stand close to the
+ * head. */
 static void take_out_copy(struct pipeline *p)
 {
 	uint32_t end = p->copy_open ? p->count : find_copy_end(p);
@@ -494,7 +498,7 @@ static void take_out_copy(struct pipeline *p)
 	p->maybes = 0;
 }
 
-/* COPY IN or BOTH came to its end; a COPY OUT has no entries of its own. */
+/* A COPY IN or BOTH has ended.  (A COPY OUT has no entries of its own.) */
 static void end_copy(struct pipeline *p)
 {
 	if (p->copy == 'G' || p->copy == 'W')
@@ -517,7 +521,7 @@ static void note_part(struct pipeline *p, uint8_t back)
 
 /* ---- errors ---- */
 
-/* The COPY at the head failed: how many Syncs had it eaten? */
+/* The COPY at the head has failed, and it is unknown how many Syncs it has eaten. */
 static void begin_doubt(struct pipeline *p)
 {
 	p->strays = p->maybes;
@@ -546,8 +550,8 @@ static struct pipeline_entry fail_run(struct pipeline *p)
 	return e;
 }
 
-/* The Query itself still gets its ReadyForQuery; a second error is the end of the
- * connection and changes nothing. */
+/* A Query failed.  It still gets its ReadyForQuery; a second error would mean that the
+ * connection ends, and changes nothing here. */
 static void fail_cycle(struct pipeline *p)
 {
 	p->failed_head = p->in_answer = true;
@@ -570,7 +574,7 @@ static enum answer answer_head(
 {
 	enum answer answer = pass_to(head_of(p));
 
-	/* this is the Close of our question, and there is no other answer to it */
+	/* this is the Close that pipeline_ask has sent; nothing else can answer it */
 	if (p->is_asked && entry_at(p, 0)->type == 'C')
 		end_doubt(p);
 	if (fit == FIT_PART) {
@@ -587,8 +591,8 @@ static enum answer answer_head(
 	return answer;
 }
 
-/* What nobody asked for: a ReadyForQuery may be a stray, and an error is the server's
- * last word. */
+/* Handles a message when no answer is owed.  A ReadyForQuery may be a stray, and an
+ * error is the last message before the server closes. */
 static enum answer answer_unasked(struct pipeline *p, uint8_t back)
 {
 	if (back == 'E')
@@ -613,7 +617,7 @@ static bool is_status(uint8_t status)
 	return status == 'I' || status == 'T' || status == 'E';
 }
 
-/* Most answers: rows, and what completes a message in the ordinary way. */
+/* Whether this is one of the common cases: a row, or an ordinary end of an answer. */
 static bool is_ordinary(const struct pipeline *p, uint8_t back)
 {
 	static const bool is_common[ANSWERS] = {['1'] = true,

@@ -1,7 +1,7 @@
 /*
- * The registry of prepared texts: one object per query text, parameter types and
- * reading, shared by whoever names or holds it.  Who does is not known here, only how
- * many.
+ * The registry of prepared texts: one object for each combination of query text,
+ * parameter types and reading, shared by all names and sets that refer to it.  It knows
+ * how many those are, but not which.
  */
 #include "wire/prepared.h"
 
@@ -16,9 +16,9 @@
 
 struct prepared_registry {
 	struct map *shelves; /* owned: reading -> struct prepared_shelf */
-	struct map *by_id;   /* owned: id -> struct prepared_text, all of them */
+	struct map *by_id;   /* owned: id -> struct prepared_text; has all texts */
 	uint64_t last_id;
-	const char *prefix; /* of the names */
+	const char *prefix; /* the beginning of statement names */
 };
 
 struct prepared_shelf {
@@ -73,7 +73,8 @@ struct prepared_text **prepared_registry_sorted(
 	return (struct prepared_text **)map_sorted(r->by_id, count, compare_ids);
 }
 
-/* A NUL that is not counted ends the key, so that even a broken one has a text. */
+/* Allocates the text with a NUL behind its key, so that even a malformed key ends like
+ * a string. */
 static struct prepared_text *new_text(
     struct prepared_registry *r, uint64_t id, const uint8_t *key, size_t len)
 {
@@ -123,7 +124,7 @@ static void drop_shelf_if_empty(struct prepared_shelf *shelf)
 
 struct wanted {
 	struct prepared_shelf *shelf;
-	uint64_t id; /* 0: the next one */
+	uint64_t id; /* 0: take the next id */
 	const uint8_t *key;
 	size_t len;
 };
@@ -317,7 +318,8 @@ const char *prepared_sql(const struct prepared_text *t)
 	return (const char *)t->key;
 }
 
-/* The cursor stands at the first type; the number never exceeds what is there. */
+/* Places the cursor at the first type and returns the number of types, which is never
+ * more than there are bytes for. */
 static size_t begin_types(const struct prepared_text *t, struct cursor *c)
 {
 	cursor_init(c, t->key, t->key_len);

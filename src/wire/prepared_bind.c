@@ -1,12 +1,13 @@
 /*
- * What a Bind says of the formats of its values.  The values are the server's.
+ * Reads the formats of parameters and results from a Bind.  The server checks the
+ * values.
  */
 #include "base/buf.h"
 #include "wire/prepared.h"
 
 enum { HEADER_LEN = 5 };
 
-/* Format codes, with their number in front.  False: one is not text. */
+/* Reads a list of format codes with its count.  False: one of them is not text. */
 static bool is_text(struct cursor *c)
 {
 	bool all_text = true;
@@ -17,7 +18,7 @@ static bool is_text(struct cursor *c)
 	return all_text;
 }
 
-/* How many there are. */
+/* Skips the parameter values and returns their number. */
 static size_t skip_values(struct cursor *c)
 {
 	size_t count = cursor_u16(c);

@@ -1,11 +1,12 @@
 /*
- * Changes whose message is in flight, and how they are undone.  Names and sets are
- * changed by the caller when the message is sent; here is what was there before.
+ * Records changes of names and sets whose message is in flight, so that they can be
+ * undone.  The caller makes the changes when it sends the message; a record keeps what
+ * was there before.
  *
- * Behind a Sync a change that fails may be followed by one of the same name or text
- * that does not.  The later one then stands, and should it fail in turn, what was there
- * before the first comes back.  Hence a line of records for each name and text:
- * whatever a client sends ahead, an answer costs no walk over all that is in flight.
+ * A failed change can be followed, behind a Sync, by a change of the same name or text
+ * that succeeds and then counts.  If that one fails as well, the state before the first
+ * change is restored.  So the records of each name or text form a chain, which makes an
+ * answer cheap: nobody walks over everything that is in flight.
  */
 #include <assert.h>
 #include <string.h>
@@ -16,24 +17,23 @@
 #include "wire/prepared.h"
 
 struct record {
-	struct node node;           /* in open, or in failed */
+	struct node node;           /* in the list open or failed */
 	struct prepared_text *text; /* one reference */
-	/* Changes of the same name, or of the set for the same text. */
+	/* The chain of changes of the same name, or of the set for the same text. */
 	struct record *older, *newer;
 	uint32_t tag;
 	bool is_of_name;
 	bool has_failed;
-	bool is_kept;   /* by prepared_journal_forget */
-	bool was_there; /* undo: back it comes, else out it goes */
+	bool is_kept;   /* set by prepared_journal_forget: this one stays */
+	bool was_there; /* undoing puts it back; otherwise undoing removes it */
 	bool was_spoilt;
 	char name[];
 };
 
 struct prepared_journal {
-	struct list open;   /* by tag */
-	struct list failed; /* to be undone */
-	/* Name, or address of a text -> its newest record; NULL as long as not needed.
-	 */
+	struct list open;   /* in order of tags */
+	struct list failed; /* failed, to be undone */
+	/* Name, or address of a text -> its newest record.  NULL until needed. */
 	struct map *names, *texts;
 };
 
@@ -54,7 +54,7 @@ static void free_if_empty(struct prepared_journal **jp)
 	*jp = NULL;
 }
 
-/* Makes r the newest of its line; returns what was. */
+/* Makes r the newest record of its chain; returns the one before. */
 static struct record *index_put(struct prepared_journal *j, struct record *r)
 {
 	struct map **index = r->is_of_name ? &j->names : &j->texts;
@@ -89,7 +89,7 @@ static void drop(struct prepared_journal *j, struct record *r)
 	mem_free(r);
 }
 
-/* Tags rise, but may have come around. */
+/* Tags rise and may overflow. */
 static bool is_before(uint32_t tag, uint32_t other)
 {
 	return (int32_t)(tag - other) < 0;
@@ -134,7 +134,8 @@ int prepared_journal_note(struct prepared_journal **jp, uint32_t tag,
 	return 0;
 }
 
-/* The first open record of this tag.  Answers come in order, so it stands in front. */
+/* The first open record with this tag.  Answers come in order, so it is near the
+ * front. */
 static struct record *open_record(const struct prepared_journal *j, uint32_t tag)
 {
 	struct record *r = at_node(list_first(&j->open));
@@ -151,7 +152,7 @@ void prepared_journal_commit(struct prepared_journal **jp, uint32_t tag)
 	if (!*jp)
 		return;
 	while ((r = open_record(*jp, tag))) {
-		/* What failed before it makes no difference any more. */
+		/* earlier failed changes of the same name do not matter any more */
 		while (r->older)
 			drop(*jp, r->older);
 		drop(*jp, r);
@@ -172,15 +173,16 @@ void prepared_journal_fail(struct prepared_journal **jp, uint32_t tag)
 	}
 }
 
-/* What the newer change found is now what this one had found. */
-static void bequeath(struct record *r)
+/* Before r is removed from the middle of its chain: the state before the newer change
+ * is now the state before this one. */
+static void hand_to_newer(struct record *r)
 {
 	struct prepared_text *text = r->newer->text;
 
 	r->newer->was_there = r->was_there;
 	r->newer->was_spoilt = r->was_spoilt;
-	r->newer->text =
-	    r->text; /* of a set it is the same: a key in the index stays */
+	/* for a set the text is the same, and the key in the index stays */
+	r->newer->text = r->text;
 	r->text = text;
 }
 
@@ -212,7 +214,7 @@ int prepared_journal_undo(struct prepared_journal **jp, struct prepared_names **
 		return 0;
 	while ((r = at_node(list_last(&(*jp)->failed)))) {
 		if (r->newer)
-			bequeath(r);
+			hand_to_newer(r);
 		else if (bring_back(r, names, set))
 			result = -1;
 		drop(*jp, r);
@@ -259,7 +261,7 @@ void prepared_journal_clear(struct prepared_journal **jp)
 
 	if (!*jp)
 		return;
-	/* The newest first: no line changes its newest more than it must. */
+	/* The newest first, so that each record dropped is the end of its chain. */
 	while ((r = at_node(list_last(&(*jp)->open))) ||
 	       (r = at_node(list_last(&(*jp)->failed))))
 		drop(*jp, r);

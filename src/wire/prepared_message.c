@@ -1,7 +1,6 @@
 /*
- * The bytes of Parse, Bind, Describe and Close: which statement they are about, and the
- * same with another name; an error that names one.  What a name stands for is not known
- * here.
+ * The bytes of Parse, Bind, Describe and Close: finding the statement's name and
+ * replacing it, also in errors.  What the name stands for is not known here.
  */
 #include <stdint.h>
 #include <string.h>
@@ -12,15 +11,16 @@
 
 enum { HEADER_LEN = 5 };
 
-/* Offsets in the message. */
+/* Offsets in a message. */
 struct place {
 	size_t name, rest; /* of the statement's name, and of what follows its NUL */
 };
 
-/* Offset behind the NUL of the string at `from`; 0 when it does not end here. */
+/* Returns the offset behind the NUL of the string at `from`; 0 when the NUL is
+ * missing. */
 static size_t string_end(const uint8_t *bytes, size_t from, size_t have)
 {
-	/* mostly it is empty */
+	/* the usual case: an empty string */
 	if (from < have && !bytes[from])
 		return from + 1;
 	const uint8_t *nul = from < have ? memchr(bytes + from, 0, have - from) : NULL;
@@ -28,13 +28,13 @@ static size_t string_end(const uint8_t *bytes, size_t from, size_t have)
 	return nul ? (size_t)(nul - bytes) + 1 : 0;
 }
 
-/* For a message of which a string does not end in what is here. */
+/* The result for a message with an unfinished string: it is incomplete or malformed. */
 static enum prepared_target unended(size_t have, uint64_t size)
 {
 	return have < size ? PREPARED_PARTIAL : PREPARED_BROKEN;
 }
 
-/* have <= size */
+/* Requires have <= size. */
 static enum prepared_target find_name(
     const uint8_t *bytes, size_t have, uint64_t size, struct place *place)
 {
@@ -67,7 +67,7 @@ static enum prepared_target find_name(
 	return bytes[at] ? PREPARED_NAMED : PREPARED_UNNAMED;
 }
 
-/* Query text and types of a Parse, from its name to its end. */
+/* Checks the query text and types of a Parse: everything behind the name. */
 static bool is_key_sound(const uint8_t *key, size_t len)
 {
 	struct cursor c;
@@ -78,8 +78,8 @@ static bool is_key_sound(const uint8_t *key, size_t len)
 	return !c.overrun && cursor_left(&c) == types * sizeof(uint32_t);
 }
 
-/* Is what follows the name as it must be, as far as that can be told?  The values of a
- * Bind are the server's to judge. */
+/* Checks what follows the name, as far as it is there.  The values of a Bind are left
+ * to the server. */
 static bool is_rest_sound(const uint8_t *bytes, size_t have, uint64_t size, size_t rest)
 {
 	if (bytes[0] == 'P')
@@ -135,8 +135,9 @@ static bool is_word_char(char c)
 	       (c >= 'a' && c <= 'z') || c == '_' || c == '$';
 }
 
-/* The first `word` in text that is no part of a longer one, or NULL.  A quotation mark
- * beside it may be any character, « too: only ASCII letters make a longer word. */
+/* Finds the first `word` in text that is not a part of a longer word, or NULL.  Only
+ * ASCII letters and the like make a word longer, because localized messages use various
+ * quotation marks around a name, even «. */
 static const char *find_word(const char *text, const char *word)
 {
 	size_t len = strlen(word);
@@ -180,7 +181,8 @@ void prepared_put_error_renamed(const uint8_t *body, size_t len, const char *our
 		}
 		at = end;
 	}
-	/* The end of the list, and whatever could not be read. */
+	/* what is behind the list of fields, or could not be read, is copied
+	 * unchanged */
 	if (at < len)
 		buf_put(out, body + at, len - at);
 	codec_end(out, begin);

@@ -1,6 +1,6 @@
 /*
- * The names one client gave to prepared statements.  A client without any has no
- * object at all.  Whether a name may be given twice is the caller's question.
+ * The names that one client gave to prepared statements.  A client without names has no
+ * object.  The caller decides whether a name may be given twice.
  */
 #include <string.h>
 

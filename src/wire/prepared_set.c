@@ -1,6 +1,6 @@
 /*
- * The prepared texts one server connection holds, in order of use.  How many it may
- * hold, and what is sent for it to forget one, is the caller's.
+ * The prepared texts that one server connection holds, in order of use.  The caller
+ * decides how many it may hold, and sends the messages that make the server forget one.
  */
 #include <string.h>
 
@@ -25,7 +25,8 @@ static struct held_text *at_node(struct node *n)
 	return container_of(n, struct held_text, node);
 }
 
-/* The latest is asked for most: it costs no hashing. */
+/* The text used last is asked for most often, so it is compared first, without
+ * hashing. */
 static struct held_text *find(
     const struct prepared_set *s, const struct prepared_text *text)
 {
@@ -52,7 +53,7 @@ void prepared_set_touch(struct prepared_set *s, struct prepared_text *text)
 	list_push_back(&s->by_use, &h->node);
 }
 
-/* NULL: no memory.  It is in no place of the order yet. */
+/* Adds the text, but not to the order of use.  NULL: no memory. */
 static struct held_text *hold(struct prepared_set **sp, struct prepared_text *text)
 {
 	struct held_text *h = mem_try(sizeof(*h));
@@ -101,7 +102,7 @@ static void free_set(struct prepared_set **sp)
 	*sp = NULL;
 }
 
-/* Its reference passes to the caller. */
+/* Removes it from the set; its reference passes to the caller. */
 static struct prepared_text *take_out(struct prepared_set **sp, struct held_text *h)
 {
 	struct prepared_text *text = h->text;

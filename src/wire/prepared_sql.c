@@ -1,6 +1,6 @@
 /*
- * Names in PREPARE, EXECUTE and DEALLOCATE, as PostgreSQL reads them; positions in the
- * errors of such commands.  Where a name stands is known from wire/effects.
+ * Reads the names in PREPARE, EXECUTE and DEALLOCATE as PostgreSQL does, and corrects
+ * positions in their errors.  wire/effects finds where the name stands.
  */
 #include "wire/prepared_sql.h"
 
@@ -9,7 +9,7 @@
 
 /* ---- names ---- */
 
-/* PostgreSQL cuts long names where a character of UTF-8 ends. */
+/* Copies a name and cuts it like PostgreSQL, between two UTF-8 characters. */
 static void put_name(struct prepared_sql *sql, const char *name, size_t len)
 {
 	if (len >= sizeof(sql->name)) {
@@ -28,7 +28,8 @@ static void fold(char *name)
 			*name = (char)(*name - 'A' + 'a');
 }
 
-/* What stands between the quotes, with doubled ones once; as much as a name can be. */
+/* Copies a quoted name without quotes, with doubled quotes as one, up to the
+ * maximum. */
 static void unquote(struct prepared_sql *sql, const char *at, const char *end)
 {
 	char name[2 * sizeof(sql->name)];

@@ -1,6 +1,6 @@
 /*
- * Reads the headers of the PROXY protocol: one line of text, or a binary block with
- * extensions, which are passed over.
+ * Reads headers of the PROXY protocol: one line of text (version 1), or a binary block
+ * with extensions, which are skipped (version 2).
  */
 #include "wire/proxy_header.h"
 
@@ -41,7 +41,7 @@ bool proxy_header_begins(const uint8_t *bytes, size_t len)
 
 /* ---- version 1 ---- */
 
-/* The next field of the line, without the blank behind it; NULL when there is none. */
+/* Returns the next field of the line without the blank behind it; NULL at the end. */
 static char *next_field(char **at)
 {
 	char *field = *at;
@@ -88,7 +88,7 @@ static int read_addresses(char *at, struct proxy_header *header)
 	return 0;
 }
 
-/* line: what stands between PROXY and CR LF. */
+/* line is the part between PROXY and CR LF. */
 static int read_line(char *line, struct proxy_header *header)
 {
 	char *at = line;
@@ -97,7 +97,7 @@ static int read_line(char *line, struct proxy_header *header)
 	if (!kind)
 		return -1;
 	if (strcmp(kind, "UNKNOWN") == 0)
-		return 0; /* whatever follows is to be ignored */
+		return 0; /* the rest of the line is to be ignored */
 	header->family = strcmp(kind, "TCP4") == 0   ? AF_INET
 			 : strcmp(kind, "TCP6") == 0 ? AF_INET6
 						     : AF_UNSPEC;
@@ -132,7 +132,7 @@ static uint16_t get_u16(const uint8_t *p)
 	return (uint16_t)(p[0] << 8 | p[1]);
 }
 
-/* Source address, target address, source port, target port. */
+/* The block has source address, target address, source port, target port. */
 static int read_block(
     const uint8_t *block, size_t len, size_t ip_len, struct proxy_header *header)
 {

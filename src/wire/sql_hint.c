@@ -1,11 +1,11 @@
 /*
- * Sixteen places of a text at a time are compared, in vectors of the compiler's.
+ * Compares sixteen positions of a text at once, with the compiler's vector types.
  */
 #include "wire/sql_hint.h"
 
 #include <string.h>
 
-/* A test counts the bytes that are looked at. */
+/* A unit test defines this to count the bytes that are looked at. */
 #ifndef SQL_SCAN_LOOKED_AT
 #	define SQL_SCAN_LOOKED_AT(count) ((void)0)
 #endif
@@ -31,7 +31,7 @@ static bool is_any(flags found)
 	return (halves[0] | halves[1]) != 0;
 }
 
-/* READ bytes are there. */
+/* Requires READ bytes at `at`. */
 static bool is_here(const char *at, const struct sql_hint *hints, size_t count)
 {
 	bytes first = load(at) | 0x20, second = load(at + 1) | 0x20,

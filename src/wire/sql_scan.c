@@ -1,19 +1,19 @@
 /*
- * Tokens of SQL texts.  No token is ever looked at again: a quote or comment without an
- * end reaches to the end of the text, so that nothing behind it is tried.
+ * Cuts SQL texts into tokens.  No byte is scanned again: a quote or comment without an
+ * end reaches to the end of the text.
  */
 #include "wire/sql_scan.h"
 
 #include <string.h>
 #include <strings.h>
 
-/* A test counts the bytes that are looked at. */
+/* A unit test defines this to count the bytes that are looked at. */
 #ifndef SQL_SCAN_LOOKED_AT
 #	define SQL_SCAN_LOOKED_AT(count) ((void)0)
 #endif
 
-/* Classes of bytes.  Those up to MARK never begin a token that is longer than one
- * byte; those from DIGIT on can stand in a word. */
+/* Classes of bytes.  The classes up to MARK are always tokens of one byte; those from
+ * DIGIT on can be part of a word. */
 enum {
 	BLANK = ' ',
 	MARK = '!',
@@ -27,7 +27,7 @@ enum {
 	LETTER = 'a',
 };
 
-/* Bytes beyond ASCII are letters too. */
+/* Bytes above ASCII count as letters. */
 static const char classes[257] = "!!!!!!!!!     !!"
 				 "!!!!!!!!!!!!!!!!"
 				 " !\"!@!!'!!!!!-!/"
@@ -77,7 +77,7 @@ static const char *skip_line(const char *at, const char *end)
 	return at;
 }
 
-/* Behind the block comment that begins here. */
+/* Returns the end of the block comment that begins here. */
 static const char *skip_block(const char *at, const char *end)
 {
 	size_t depth = 0;
@@ -97,7 +97,7 @@ static const char *skip_block(const char *at, const char *end)
 	return at;
 }
 
-/* Behind the comment that begins here; at, if there is none. */
+/* Returns the end of the comment that begins here, or `at` if there is none. */
 static const char *skip_comment(const char *at, const char *end)
 {
 	const char *behind = at;
@@ -110,7 +110,8 @@ static const char *skip_comment(const char *at, const char *end)
 	return behind;
 }
 
-/* To the next token.  A line break lets a string go on in another one. */
+/* Skips blanks and comments.  Notes a line break, behind which a string may
+ * continue. */
 static void skip_blanks(struct sql_scan *s)
 {
 	bool has_break = false;
@@ -136,7 +137,7 @@ static void skip_blanks(struct sql_scan *s)
 
 /* ---- quotes ---- */
 
-/* The next quote, doubled or not; the end when there is none. */
+/* Returns the next quote, doubled or not, or the end. */
 static const char *find_quote(
     const char *at, const char *end, char quote, bool has_escapes)
 {
@@ -149,8 +150,8 @@ static const char *find_quote(
 	return at;
 }
 
-/* The token in quotes that begins at `open`, with or without backslashes that take the
- * next byte along. */
+/* Reads the quoted token that begins at `open`.  has_escapes: a backslash escapes the
+ * next byte. */
 static void take_quoted(
     struct sql_scan *s, struct sql_token *t, const char *open, bool has_escapes)
 {
@@ -176,7 +177,7 @@ static void take_string(
 	s->is_continued = has_escapes;
 }
 
-/* $1, $tag$..$tag$ or a dollar that is neither. */
+/* Reads $1, $tag$..$tag$, or a single dollar. */
 static void take_dollars(struct sql_scan *s, struct sql_token *t)
 {
 	const char *at = s->at + 1, *close;
@@ -224,7 +225,7 @@ static void take_word(struct sql_scan *s, struct sql_token *t)
 	s->at = end;
 }
 
-/* The token at s->at, which is no blank and no comment. */
+/* Reads the token at s->at, which is no blank and no comment. */
 static void take(struct sql_scan *s, struct sql_token *t)
 {
 	bool is_continued = s->is_continued;
@@ -285,7 +286,8 @@ static bool is_wanted(const struct sql_filter *filter, const char *word, size_t 
 	return filter->lengths[*word & 31] >> (len < 31 ? len : 31) & 1;
 }
 
-/* Behind blanks, marks, numbers and words that nobody wants: at something else. */
+/* Skips blanks, marks, numbers and words that do not pass the filter; returns where
+ * something else begins. */
 static const char *pass(const struct sql_scan *s, const struct sql_filter *filter,
     const char **word, const char **word_to)
 {
@@ -314,7 +316,8 @@ void sql_scan_find(struct sql_scan *s, const struct sql_filter *filter,
 	const char *word = NULL, *word_to = NULL;
 
 	do {
-		/* behind an E'..' blanks may matter */
+		/* behind E'..' a line break matters, so blanks must not be skipped
+		 * here */
 		if (!s->is_continued)
 			s->at = pass(s, filter, &word, &word_to);
 		sql_scan_next(s, t);

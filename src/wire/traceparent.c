@@ -1,6 +1,6 @@
 /*
- * Comments are found by the scanner of SQL texts, so that a string that looks like one
- * is none.
+ * Uses the SQL scanner to find comments, so that a string that looks like a comment
+ * does not count.
  */
 #include "wire/traceparent.h"
 
@@ -11,7 +11,8 @@
 static const char key[] = "traceparent='";
 enum { KEY_LEN = sizeof(key) - 1, VALUE_LEN = TRACEPARENT_TEXT - 1 };
 
-/* Digits of version, trace id, parent id and flags, with a '-' between two of them. */
+/* Number of digits of version, trace id, parent id and flags; a '-' stands between
+ * them. */
 static const size_t digits[] = {2, 32, 16, 2};
 enum { PARTS = sizeof(digits) / sizeof(digits[0]), TRACE_ID = 1, PARENT_ID = 2 };
 
@@ -20,8 +21,7 @@ static bool is_digit(char c)
 	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
 }
 
-/* The VALUE_LEN bytes at `at`.  Version ff and ids that are 0 mean that there is none.
- */
+/* Checks the VALUE_LEN bytes at `at`.  Version ff and ids of zeros only are invalid. */
 static bool is_valid(const char *at)
 {
 	if (memcmp(at, "ff", 2) == 0)
@@ -41,7 +41,8 @@ static bool is_valid(const char *at)
 	return true;
 }
 
-/* Pairs begin behind a comma, a blank or the comment's mark. */
+/* Whether a pair can begin behind this character: a comma, a blank or the comment's
+ * mark. */
 static bool begins_pair(char before)
 {
 	return before == ',' || before == '*' || before == ' ' || before == '\t' ||
@@ -53,7 +54,7 @@ static void look(void *ctx, const char *comment, size_t len)
 	const char *end = comment + len, *at = comment;
 	char *out = ctx;
 
-	/* an end is missing: PostgreSQL does not take it for a comment */
+	/* the comment has no end, so PostgreSQL does not take it for one */
 	if (len < 4 || memcmp(end - 2, "*/", 2) != 0)
 		return;
 	while (!*out && (at = memmem(at, (size_t)(end - at), key, KEY_LEN))) {

@@ -1,6 +1,7 @@
 /*
- * Schema of tracked parameters, interned values, sets of them and their difference.
- * When a SET is sent and what becomes of its answer is not known here.
+ * The schema of tracked parameters, interned values and sets, and the SETs that make
+ * two sets equal.  When a SET is sent and what happens to its answer is decided
+ * elsewhere.
  */
 #include "wire/vars.h"
 
@@ -13,27 +14,27 @@
 #include "wire/codec.h"
 
 struct vars_schema {
-	char **names; /* owned, each one too */
+	char **names; /* owned, also each string */
 	size_t count;
-	size_t named_count;    /* of them built-in or configured */
-	int standby;           /* in_hot_standby */
+	size_t named_count;    /* how many of them are built-in or configured */
+	int standby;           /* index of in_hot_standby */
 	uint64_t read_bits;    /* see vars_schema_read_bits */
 	struct map *values;    /* owned: text -> struct vars_value */
 	struct map *sets;      /* owned: values -> struct vars_set */
-	struct vars_set *none; /* the set without values: one reference */
+	struct vars_set *none; /* the set without values; has one reference */
 };
 
 struct vars_value {
 	size_t refs;
-	char text[]; /* also its key in the map */
+	char text[]; /* also the key in the map */
 };
 
 struct vars_set {
 	size_t refs;
-	struct vars_value *reading; /* a reference; NULL: nobody has asked yet */
+	struct vars_value *reading; /* a reference; NULL until vars_reading is called */
 	/* borrowed */
 	struct vars_schema *schema;
-	/* One per name, NULL: unset.  A reference each; also the key in the map. */
+	/* One per name, with a reference; NULL: no value.  Also the key in the map. */
 	struct vars_value *values[];
 };
 
@@ -78,7 +79,8 @@ static size_t values_size(const struct vars_schema *s)
 	return s->count * sizeof(struct vars_value *);
 }
 
-/* A set in the making, with references to these values; intern_set is to follow. */
+/* Makes a copy with references to these values, to be changed and given to
+ * intern_set. */
 static struct vars_set *copy_set(
     struct vars_schema *s, struct vars_value *const *values)
 {
@@ -106,7 +108,8 @@ static void let_go_set(struct vars_set *set)
 	free_set(set);
 }
 
-/* The one set with these values, which may be another one: a reference to it. */
+/* Returns a reference to the one set with these values: this set, or an equal one that
+ * exists already (then this one is freed). */
 static struct vars_set *intern_set(struct vars_set *set)
 {
 	struct vars_schema *s = set->schema;
@@ -177,8 +180,9 @@ const char *vars_get(const struct vars *v, size_t i)
 
 /* ---- readings ---- */
 
-/* Not so application_name and the like.  Of any other parameter it is better to assume
- * that the meaning of a text depends on it. */
+/* Whether the parameter influences how PostgreSQL understands a text in Parse.  These
+ * names do not; of any other parameter, also an unknown one, it is safer to assume
+ * it. */
 static bool is_read(const struct vars_schema *s, size_t i)
 {
 	static const char *const others[] = {"application_name",
@@ -221,7 +225,8 @@ const char *vars_reading(const struct vars *v)
 	return set->reading ? set->reading->text : NULL;
 }
 
-/* The values of first, and where it has none those of second. */
+/* Makes a set with the values of first, and with those of second where first has
+ * none. */
 static struct vars_set *merge(
     const struct vars_set *first, const struct vars_set *second)
 {
@@ -271,7 +276,7 @@ struct vars_schema *vars_schema_new(const char *extra)
 	    [VAR_STD_STRINGS] = "standard_conforming_strings",
 	    [VAR_APPLICATION_NAME] = "application_name",
 	};
-	/* what servers of some version report besides and clients may change */
+	/* clients may change these, and servers of some versions report them */
 	static const char *const reported[] = {"IntervalStyle",
 	    "default_transaction_read_only", "search_path", "scram_iterations"};
 	static const char standby[] = "in_hot_standby";
@@ -387,7 +392,8 @@ static bool is_name_byte(char c, bool is_first)
 	return !is_first && (c == '$' || (c >= '0' && c <= '9'));
 }
 
-/* Length of the identifier, bare or in double quotes, at the start of s; 0 if none. */
+/* Returns the length of the identifier at the start of s, bare or in double quotes; 0
+ * if there is none. */
 static size_t identifier_len(const char *s)
 {
 	const char *at = s;
@@ -405,8 +411,9 @@ static size_t identifier_len(const char *s)
 	return (size_t)(at - s);
 }
 
-/* The reported list of identifiers as SET takes it: SET knows no empty identifier in
- * double quotes.  -1 when the value is no such list; sql is then untouched. */
+/* Appends a reported list of identifiers as SET accepts it; SET does not accept an
+ * empty identifier in double quotes.  -1: the value is no such list, and nothing was
+ * appended. */
 static int put_path(struct buf *sql, const char *value)
 {
 	size_t before = sql->len;
@@ -444,8 +451,8 @@ static void put_set(
 	buf_put_text(sql, word);
 	buf_put_text(sql, name);
 	buf_put_text(sql, "=");
-	/* Anything else than a list, were it sent as it is, would be SQL of the
-	 * client's. */
+	/* Only a proper list may be sent unquoted; anything else could be SQL injected
+	 * by the client. */
 	if (!is_path || put_path(sql, value))
 		text_put_literal(sql, value);
 }
