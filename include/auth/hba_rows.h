@@ -1,5 +1,5 @@
 /*
- * The parts of an HBA rule: names, addresses, the row.  Private to auth/hba.
+ * The parts of an HBA rule: names, address, and the whole row.  Private to auth/hba.
  */
 #ifndef AUTH_HBA_ROWS_H
 #define AUTH_HBA_ROWS_H
@@ -20,17 +20,20 @@ enum hba_column { HBA_DATABASE, HBA_USER };
 
 struct hba_names {
 	bool is_all, is_same_user;
-	bool has_replication;     /* the keyword, in the database field only */
-	struct map *names;        /* arena strings by themselves; NULL: none */
+	/* the keyword "replication"; in the database column only */
+	bool has_replication;
+	/* the strings are their own keys, in the arena; NULL: none */
+	struct map *names;
 	struct pattern *patterns; /* owned: regular expressions */
 	size_t pattern_count;
 };
 
-/* Reads a list, from the current token of f up to the token behind the list. */
+/* Reads a list of names.  Begins at the current token of f and stops at the token
+ * behind the list. */
 int hba_names_parse(struct hba_names *n, enum hba_column column,
     const struct rule_reader *r, struct rule_file *f, struct err *err);
 void hba_names_done(struct hba_names *n);
-/* Is the name, which is the peer's database or user, in the list? */
+/* Whether the name (the peer's database or user) is in the list. */
 enum pattern_result hba_names_match(
     const struct hba_names *n, const char *name, const struct hba_peer *peer);
 
@@ -41,26 +44,25 @@ enum hba_address_kind {
 	HBA_NETWORK,
 	HBA_SAME_HOST,
 	HBA_SAME_NET,
-	HBA_HOST,   /* matches the host name */
-	HBA_DOMAIN, /* matches host names that end in this text, which begins with a dot
-		     */
+	HBA_HOST,   /* matches this host name */
+	HBA_DOMAIN, /* matches all host names with this end, which begins with a dot */
 };
 
 struct hba_address {
 	enum hba_address_kind kind;
-	uint16_t family; /* HBA_NETWORK */
+	uint16_t family; /* only for HBA_NETWORK */
 	uint8_t ip[16], mask[16];
-	const char *name; /* HBA_HOST, HBA_DOMAIN; in the arena */
+	const char *name; /* only for HBA_HOST and HBA_DOMAIN; in the arena */
 };
 
-/* Reads from the current token of f up to the method. */
+/* Reads the address from the current token of f up to the method. */
 int hba_address_parse(struct hba_address *a, const struct rule_reader *r,
     struct rule_file *f, struct err *err);
-/* Drops the bits of a network's address that lie outside its mask. */
+/* Clears the bits of a network's address that lie outside its mask. */
 void hba_address_apply_mask(struct hba_address *a);
 bool hba_address_is_name(const struct hba_address *a);
-/* Does the address match the peer?  For a host name the caller has looked up the peer's
- * name before. */
+/* Whether the address matches the peer.  For a host name the peer's name must have been
+ * looked up before. */
 bool hba_address_has(const struct hba_address *a, const struct hba_peer *peer);
 
 /* ---- rows ---- */
@@ -72,18 +74,18 @@ struct hba_row {
 	bool is_local;
 	enum hba_tls tls;
 	struct hba_names databases, users;
-	struct hba_address address; /* not for local ones */
+	struct hba_address address; /* unused in `local` rules */
 };
 
-/* Reads the current line of f; ident may be NULL.  The row needs hba_row_done even
+/* Reads the current line of f; ident may be NULL.  hba_row_done must be called even
  * after a failure. */
 int hba_row_parse(struct hba_row *row, const struct ident *ident,
     const struct rule_reader *r, struct rule_file *f, struct err *err);
 void hba_row_done(struct hba_row *row);
 
 struct hba {
-	struct arena *arena;   /* rows and their texts */
-	struct hba_row **rows; /* in the order of the file */
+	struct arena *arena;   /* has the rows and their strings */
+	struct hba_row **rows; /* in the order of the files */
 	size_t count;
 };
 

@@ -1,6 +1,6 @@
 /*
- * A user name and a password that an LDAP directory or PAM judges.
- * Both are synchronous and slow, so the job asks them on a helper thread.
+ * Logins whose password an LDAP directory or PAM checks (the "judge").  Both are
+ * synchronous and slow, so a job asks them on a helper thread.
  */
 #ifndef AUTH_JUDGE_H
 #define AUTH_JUDGE_H
@@ -11,35 +11,37 @@
 #include "auth/workers.h"
 #include "base/err.h"
 
-/* Was the program built with PAM, with LDAP? */
+/* Whether the program was built with PAM, and with LDAP. */
 bool judge_has_pam(void);
 bool judge_has_ldap(void);
 
 /*
- * PAM service `pgbouncer`: authentication and account management.  host is the client's
- * address as text, or "unix".  0 when PAM lets the user in; -1 and err, which is for
- * the log, when it does not, or when the program was built without PAM.
+ * Asks the PAM service `pgbouncer` for authentication and account management.  host is
+ * the client's address as text, or "unix".  Returns 0 when PAM accepts the user;
+ * otherwise, or when the program was built without PAM, -1 and err, which is for the
+ * log only.
  */
 int judge_pam_check(
     const char *user, const char *password, const char *host, struct err *err);
 
 /*
- * Simple bind, or search and bind.  job, which may be NULL, is asked now and then
- * whether it has been cancelled.  0 when the directory accepts the password; -1 and
- * err, which is for the log and never shows a password, otherwise.  An empty
- * password is refused: directories take it for an anonymous login, and accept it.
+ * Asks a directory by a simple bind, or by search and bind.  job may be NULL; otherwise
+ * the function stops when it was cancelled.  Returns 0 when the directory accepts the
+ * password; otherwise -1 and err, which is for the log only and never shows a
+ * password.  An empty password is refused, because directories would accept it as an
+ * anonymous login.
  */
 int judge_ldap_check(const struct ldap_options *options, const char *user,
     const char *password, const struct workers_job *job, struct err *err);
 
-/* The job; done() of the owner is given this struct. */
+/* The job.  done() gets this struct. */
 struct judge {
 	struct workers_job job;
 	/* owned copies */
 	char *user, *password;
-	char *host;    /* PAM only */
-	char *options; /* LDAP only: the text, read on the thread */
-	/* The result: 0 or -1, and why, for the log. */
+	char *host;    /* only for PAM */
+	char *options; /* only for LDAP: their text, which the helper thread parses */
+	/* 0 or -1; err says why, for the log */
 	int result;
 	struct err err;
 	/* borrowed */
@@ -47,8 +49,8 @@ struct judge {
 	void *owner;
 };
 
-/* Copies everything.  NULL when there is no memory.  Submit `&login->job`; whoever
- * could not, ends it with judge_discard. */
+/* Make a job with copies of everything.  NULL: no memory.  The caller submits
+ * `&login->job`, or ends it with judge_discard if that fails. */
 struct judge *judge_new_pam(const char *user, const char *password, const char *host,
     void (*done)(struct judge *login), void *owner);
 struct judge *judge_new_ldap(const char *user, const char *password,

@@ -1,11 +1,10 @@
 /*
- * Salted passwords that were derived lately, so that the next login with the same
- * password, salt and iteration count costs nothing.  Bounded: the one unused for
- * longest goes first.  Passwords are not kept: entries are found by a keyed hash of
- * them.
- *
- * Put in only what has proven right, or the wrong guesses of one client push out the
- * keys of all others.
+ * Salted passwords that were derived recently, so that the next login with the same
+ * password, salt and iteration count costs nothing.  The size is bounded; the entry
+ * that was not used for the longest time is dropped first.  Passwords are not kept:
+ * entries are found by a keyed hash of them.  Only derivations of correct passwords may
+ * be put in, because otherwise one client that guesses could drive out the entries of
+ * all others.
  */
 #ifndef AUTH_KEY_CACHE_H
 #define AUTH_KEY_CACHE_H
@@ -20,14 +19,14 @@ enum { KEY_CACHE_ENTRIES = 1024 };
 struct key_cache;
 
 struct key_cache *key_cache_new(size_t entries_max);
-void key_cache_free(struct key_cache **d); /* wipes */
+void key_cache_free(struct key_cache **d); /* wipes and frees everything */
 
-/* 0 and the salted password, or -1 when it is not known. */
+/* Returns 0 and the salted password, or -1 when it is not in the cache. */
 int key_cache_find(
     struct key_cache *d, const struct scram_due *due, uint8_t salted[SCRAM_KEY_LEN]);
 void key_cache_put(struct key_cache *d, const struct scram_due *due,
     const uint8_t salted[SCRAM_KEY_LEN]);
-/* Forgets and wipes everything: at reload. */
+/* Forgets and wipes everything, as a reload demands. */
 void key_cache_clear(struct key_cache *d);
 size_t key_cache_count(const struct key_cache *d);
 

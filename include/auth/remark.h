@@ -1,18 +1,20 @@
 /*
- * What the readers of access files (HBA, ident, user list) say while they read.
+ * Remarks of the functions that read access files (HBA, ident, user list).
  */
 #ifndef AUTH_REMARK_H
 #define AUTH_REMARK_H
 
 enum remark {
-	REMARK_WARNING, /* the line is taken, but it may not mean what was intended */
-	REMARK_FAULT,   /* the line cannot be read, so the file is refused as a whole */
-	REMARK_KNOWN,   /* the text that log watchers know; it adds nothing to the fault
-			   before it and is for the log only */
+	/* the line is used, but may not mean what its author intended */
+	REMARK_WARNING,
+	REMARK_FAULT, /* the line cannot be read, so the whole file is refused */
+	/* for the log only: the text that log watchers know, following a fault and
+	 * saying the same */
+	REMARK_KNOWN,
 };
 
-/* Remarks come in the order of the lines.  where is "FILE:LINE"; where and text are
- * borrowed for the call.  Readers take NULL when nobody wants the remarks. */
+/* Is called in the order of the lines.  where is "FILE:LINE"; where and text are
+ * borrowed for the call.  A reader may be given NULL instead. */
 typedef void remark_fn(
     void *ctx, enum remark kind, const char *where, const char *text);
 

@@ -1,5 +1,5 @@
 /*
- * The user list file (auth_file): names and their secrets.
+ * The user list file (auth_file): names of users and their secrets.
  */
 #ifndef AUTH_USERLIST_H
 #define AUTH_USERLIST_H
@@ -14,23 +14,23 @@
 struct secret;
 struct userlist;
 
-/* Longest name and secret, in bytes between the quotes. */
+/* The longest name and secret, in bytes between the quotes. */
 enum { USERLIST_NAME_MAX = 127, USERLIST_SECRET_MAX = 65530 };
 
 /* Reads the file.  NULL and err when it cannot be opened ("could not open auth_file F:
  * strerror").  An entry that cannot be read is reported as a fault ("broken auth file:
- * what, and what to do") and ends the reading; the entries before it stay.  A secret
- * that nothing can match is reported as a warning. */
+ * what, and what to do") and ends the reading; earlier entries are kept.  A secret that
+ * nothing can match is reported as a warning. */
 struct userlist *userlist_load(
     const char *path, remark_fn *remark, void *ctx, struct err *err);
-/* The same with the text of the file; path is for messages only. */
+/* Like userlist_load, with the text of the file; path is used in messages only. */
 struct userlist *userlist_parse(
     const char *path, const char *text, size_t len, remark_fn *remark, void *ctx);
-void userlist_free(struct userlist **u); /* wipes every secret */
-/* Appends an entry as the file has it, with its line end. */
+void userlist_free(struct userlist **u); /* wipes all secrets and frees them */
+/* Appends an entry as a line of the file. */
 void userlist_put(struct buf *out, const char *name, const char *secret);
 size_t userlist_count(const struct userlist *u);
-/* NULL when the user is not in the file.  Borrowed. */
+/* Returns the user's secret (borrowed), or NULL when the file has no such user. */
 const struct secret *userlist_find(const struct userlist *u, const char *name);
 /* Visits all entries in any order: `size_t at = 0; while (userlist_next(u, &at, &name,
  * &secret))`. */

@@ -1,6 +1,6 @@
 /*
- * Base64 with a decoder that refuses every spelling but the canonical one: white space,
- * misplaced padding and stray bits at the end would give one proof many texts.
+ * Base64.  The decoder accepts the canonical spelling only: with white space, misplaced
+ * padding or stray bits at the end, one proof could be written in many ways.
  */
 #include "auth/base64.h"
 

@@ -1,5 +1,5 @@
 /*
- * HBA rules as a whole: reading a file into a snapshot, and finding the rule that
+ * The HBA rules as a whole: reads a file into a snapshot, and finds the rule that
  * matches a peer.  The grammar of one rule is in hba_parse.c.
  */
 #include "auth/hba.h"
@@ -62,7 +62,7 @@ struct hba *hba_load(const char *path, const struct ident *ident, remark_fn *rem
 		return NULL;
 	}
 	struct hba *hba = hba_parse(path, text, len, ident, remark, ctx, err);
-	mem_wipe(text, len); /* LDAP options may hold a password */
+	mem_wipe(text, len); /* LDAP options may contain a password */
 	mem_free(text);
 	return hba;
 }
@@ -131,7 +131,7 @@ enum hba_result hba_match(
 		if (!is_right_socket(row, peer))
 			continue;
 		enum pattern_result names = match_names(row, peer);
-		/* The rule may be a `reject`, so the rules behind it cannot count. */
+		/* the rule could be a `reject`, so later rules must not be tried */
 		if (names == PATTERN_FAILED)
 			return HBA_NO_MATCH;
 		if (names == PATTERN_NO)

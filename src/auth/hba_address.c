@@ -1,7 +1,7 @@
 /*
- * The addresses of HBA rules, numeric and by name.  samehost and samenet look at the
- * network interfaces each time such a rule is reached, because interfaces come and go.
- * The caller looks up host names.
+ * Addresses of HBA rules, numeric and by name.  samehost and samenet read the list of
+ * network interfaces each time, because interfaces come and go.  The caller looks up
+ * host names.
  */
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -57,8 +57,9 @@ static int parse_mask(struct hba_address *a, struct rule_file *f, struct err *er
 	return 0;
 }
 
-/* As in PgBouncer, a rule with such an address is kept and matches nobody.  Only a
- * `reject` matches, as in PostgreSQL: it must never let people in by mistake. */
+/* Warns about an address with bits outside its mask.  As in PgBouncer, such a rule is
+ * kept and matches nobody; but a `reject` matches, as in PostgreSQL, because it must
+ * never let people in by mistake. */
 static void check_mask(
     const struct hba_address *a, const struct rule_reader *r, const struct rule_file *f)
 {
@@ -76,8 +77,9 @@ static void check_mask(
 	rule_file_warn(r, f, text.text);
 }
 
-/* A host name consists of letters, digits, hyphens and underscores between single dots.
- * Its last part is not a number, so that a mistyped address is not taken for a name. */
+/* A host name consists of letters, digits, hyphens and underscores between single
+ * dots.  Its last part is not a number, so that a mistyped address is not taken for a
+ * name. */
 static bool is_host_name(const char *name)
 {
 	const char *last = strrchr(name, '.');
@@ -147,7 +149,8 @@ int hba_address_parse(struct hba_address *a, const struct rule_reader *r,
 
 /* ---- matching ---- */
 
-/* A socket of both families reports IPv4 peers as ::ffff:a.b.c.d. */
+/* Returns the peer's address in this family.  A socket for both families reports IPv4
+ * peers as ::ffff:a.b.c.d. */
 static const uint8_t *ip_as(uint16_t family, const struct hba_peer *peer)
 {
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
@@ -160,7 +163,7 @@ static const uint8_t *ip_as(uint16_t family, const struct hba_peer *peer)
 	return NULL;
 }
 
-/* Nobody matches an ip with bits outside the mask. */
+/* Compares the bits of the mask.  An ip with bits outside its mask matches nobody. */
 static bool is_inside(uint16_t family, const uint8_t *ip, const uint8_t *mask,
     const struct hba_peer *peer)
 {

@@ -1,6 +1,6 @@
 /*
- * The name lists of HBA rules: keywords, names, @files with names, regular expressions.
- * A quoted token is always a name.
+ * Lists of names in HBA rules: keywords, names, @files with names, regular
+ * expressions.  A quoted token is always a name.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@ struct names_reader {
 	struct hba_names *names;
 	enum hba_column column;
 	const struct rule_reader *reader;
-	const struct rule_file *rule; /* where the rule itself is written */
+	const struct rule_file *rule; /* the file that has the rule itself */
 };
 
 static int parse_list(struct names_reader *n, struct rule_file *f, struct err *err);
@@ -38,7 +38,7 @@ static int add_pattern(struct names_reader *n, const char *text, struct err *err
 	return 0;
 }
 
-/* Each line of a file with names is one list. */
+/* Each line of an @file is a list of names. */
 static int parse_name_lines(
     struct names_reader *n, struct rule_file *f, struct err *err)
 {

@@ -1,6 +1,6 @@
 /*
- * Reads one line of an HBA file into one rule.  Lists of names are read by hba_names,
- * addresses by hba_address.
+ * Parses one line of an HBA file.  hba_names reads lists of names, hba_address
+ * addresses.
  */
 #include <string.h>
 
@@ -76,7 +76,7 @@ static int parse_method(struct hba_row *row, struct rule_file *f, struct err *er
 	return rule_file_error(f, err, "unsupported method: buf=%.200s", text);
 }
 
-/* The text behind the sign is not shown: it may be a password. */
+/* The text behind the "=" is not shown, because it may be a password. */
 static int malformed_map(const struct rule_file *f, const char *word, struct err *err)
 {
 	const char *sign = strchr(word, '=');
@@ -106,8 +106,8 @@ static int parse_map(struct hba_row *row, const struct ident *ident,
 	return 0;
 }
 
-/* The end of LDAP options: a comment ends them, as it ends every other line.  A #
- * inside a word or quotes is part of the option. */
+/* Returns the end of LDAP options, which is a comment or the end of the line.  A #
+ * inside a word or quotes is part of an option. */
 static const char *options_end(const char *at, const char *end)
 {
 	bool is_quoted = false, is_after_blank = true;
@@ -122,8 +122,8 @@ static const char *options_end(const char *at, const char *end)
 	return end;
 }
 
-/* The options are checked now, so that a slip in them is found by the reload and not by
- * the first login. */
+/* Checks the options now, so that an error is found by the reload and not by the first
+ * login. */
 static int parse_ldap(struct hba_row *row, const struct rule_reader *r,
     const struct rule_file *f, const char *at, struct err *err)
 {
@@ -137,8 +137,8 @@ static int parse_ldap(struct hba_row *row, const struct rule_reader *r,
 	return 0;
 }
 
-/* The rule's own text, which may be shown, ends before options with a password and
- * before a comment. */
+/* Copies the rule's text for display, without a comment and without LDAP options, which
+ * may contain a password. */
 static int parse_method_and_rest(struct hba_row *row, const struct ident *ident,
     const struct rule_reader *r, struct rule_file *f, struct err *err)
 {

@@ -1,6 +1,6 @@
 /*
- * The ident file: maps from system users to database users.  The lines of one map are
- * tried in their order; the first that matches both names lets the user in.
+ * The ident file: maps from system users to database users.  The lines of a map are
+ * tried in order; the first one that matches both names lets the user in.
  */
 #include "auth/ident.h"
 
@@ -12,9 +12,9 @@
 #include "base/mem.h"
 
 struct ident_line {
-	struct pattern system_user, db_user; /* texts in the arena */
-	bool is_all;                         /* any database user */
-	bool has_reference;                  /* \1 in db_user */
+	struct pattern system_user, db_user; /* their texts are in the arena */
+	bool is_all;                         /* matches any database user */
+	bool has_reference;                  /* db_user contains \1 */
 	struct ident_line *next;
 };
 
@@ -24,7 +24,7 @@ struct ident_map {
 };
 
 struct ident {
-	struct arena *arena; /* maps and lines */
+	struct arena *arena; /* has maps and lines */
 	struct map *maps;    /* struct ident_map by .name */
 };
 
@@ -61,7 +61,8 @@ static int no_field(const struct rule_file *f, const char *what, struct err *err
 	return rule_file_error(f, err, "%s is missing", what);
 }
 
-/* A name, or bare with a slash in front a regular expression. */
+/* Reads a name or, when it is unquoted and begins with a slash, a regular
+ * expression. */
 static int parse_user(struct ident_reader *r, struct rule_file *f, const char *what,
     struct pattern *user, struct err *err)
 {
@@ -78,7 +79,8 @@ static int parse_user(struct ident_reader *r, struct rule_file *f, const char *w
 	return err_prefix(err, "ident line %u: ", f->line);
 }
 
-/* As in PostgreSQL, \1 needs a regular expression with parentheses. */
+/* As in PostgreSQL, \1 needs a system user that is a regular expression with
+ * parentheses. */
 static int check_reference(
     struct ident_line *line, const struct rule_file *f, struct err *err)
 {
@@ -108,7 +110,7 @@ static int parse_db_user(struct ident_reader *r, struct rule_file *f,
 		return -1;
 	line->is_all =
 	    is_word && strcmp(line->db_user.text, "all") == 0 && !line->db_user.regex;
-	/* PgBouncer accepts one more token behind "all". */
+	/* PgBouncer accepts one more token behind "all" */
 	if (line->is_all &&
 	    (f->tokens.kind == TOKEN_WORD || f->tokens.kind == TOKEN_QUOTED))
 		tokenizer_next(&f->tokens);
@@ -200,7 +202,8 @@ bool ident_has_map(const struct ident *ident, const char *map)
 
 /* ---- matching ---- */
 
-/* name is db_user's text with its first \1 replaced by what was found. */
+/* Whether name is db_user's text with its first \1 replaced by the part that
+ * matched. */
 static bool is_expanded(
     const char *text, const struct pattern_part *part, const char *name)
 {

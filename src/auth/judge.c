@@ -1,6 +1,5 @@
 /*
- * A login that LDAP or PAM decides, as a job.  How they are asked is in judge_ldap.c
- * and judge_pam.c.
+ * A login that LDAP or PAM decides, as a job.  judge_ldap.c and judge_pam.c ask them.
  */
 #include "auth/judge.h"
 
@@ -44,7 +43,7 @@ static void login_end(struct workers_job *job)
 	judge_discard(login_of(job));
 }
 
-/* A copy of a text whose length a peer has chosen; NULL stays NULL. */
+/* Copies a text whose length a peer has chosen; NULL stays NULL. */
 static int copy_text(char **copy, const char *text)
 {
 	size_t size = text ? strlen(text) + 1 : 0;
@@ -58,7 +57,7 @@ static int copy_text(char **copy, const char *text)
 	return 0;
 }
 
-/* `from` has the run() of the job, the texts to be copied, and the owner. */
+/* Makes a job with the run() and owner of `from` and copies of its strings. */
 static struct judge *login_new(const struct judge *from)
 {
 	struct judge *login = mem_zero(sizeof(*login));

@@ -1,7 +1,7 @@
 /*
- * A directory checks a password: a simple bind, or a search for the user's entry and a
- * bind as that entry.  It runs synchronously on the caller's thread, over a connection
- * of its own.  A build without LDAP refuses every login.
+ * Lets an LDAP directory check a password: by a simple bind, or by a search for the
+ * user's entry and a bind as that entry.  It runs synchronously on the calling thread,
+ * with its own connection.  A build without LDAP refuses every login.
  */
 #include "auth/judge.h"
 #include "config.h"
@@ -18,16 +18,16 @@
 
 #	include "base/mem.h"
 
-/* Limits: to connect, to send and between the parts of an answer; and for
- * the whole answer, which a directory may have to fetch from another one. */
+/* Time limits: to connect, to send, and between the parts of an answer; and for the
+ * whole answer, which one directory may have to fetch from another. */
 enum { NETWORK_TIMEOUT_SECONDS = 3, ANSWER_TIMEOUT_MS = 10000 };
-/* How long a cancelled job may go on waiting until it notices. */
+/* How often a wait checks whether the job was cancelled. */
 enum { PATIENCE_MS = 100 };
 
-/* One conversation, with the first server that can be reached. */
+/* One conversation with the first server that can be reached. */
 struct talk {
 	const struct ldap_options *options;
-	const struct workers_job *job; /* or NULL */
+	const struct workers_job *job; /* may be NULL */
 	LDAP *ld;
 	struct ldap_conncb on_connect;
 	struct buf uris; /* the server's address, for messages */
@@ -54,12 +54,12 @@ static bool is_cancelled(const struct talk *t)
 
 /* ---- the socket ---- */
 
-/* The library's own timeout is for connecting only.  A server that accepts and then
- * sends nothing, or half a message, would block the thread for ever, above all in a TLS
- * handshake.  So a layer of our own between the socket and TLS limits every wait. */
+/* The LDAP library limits the time for connecting only.  A server that accepts and then
+ * sends nothing, or half a message, would block the thread forever, for example in a
+ * TLS handshake.  So a layer between the socket and TLS limits every wait. */
 enum { LAYER_LEVEL = (LBER_SBIOD_LEVEL_PROVIDER + LBER_SBIOD_LEVEL_TRANSPORT) / 2 };
 
-/* -1 and errno when the socket is not ready in time. */
+/* Waits until the socket is ready.  -1 and errno: it was not ready in time. */
 static int wait_ready(Sockbuf_IO_Desc *layer, short events)
 {
 	const struct talk *t = layer->sbiod_pvt;
@@ -102,7 +102,7 @@ static int layer_setup(Sockbuf_IO_Desc *layer, void *talk)
 	return 0;
 }
 
-/* The layer does not own the conversation. */
+/* The conversation is not freed here, because the layer does not own it. */
 static int layer_end(Sockbuf_IO_Desc *layer)
 {
 	(void)layer;
@@ -112,7 +112,8 @@ static int layer_end(Sockbuf_IO_Desc *layer)
 static int add_layer(LDAP *ld, Sockbuf *socket, LDAPURLDesc *server,
     struct sockaddr *address, struct ldap_conncb *on_connect)
 {
-	/* The library only reads it, although its parameter is not const. */
+	/* not const, because the library's parameter is not; the library only reads
+	 * it */
 	static const Sockbuf_IO layer = {
 	    .sbi_setup = layer_setup,
 	    .sbi_remove = layer_end,
@@ -138,7 +139,7 @@ static void forget_connection(LDAP *ld, Sockbuf *socket, struct ldap_conncb *on_
 
 /* ---- answers ---- */
 
-/* The error of the connection, for a call that failed before anything was sent. */
+/* The error of a call that failed before anything was sent. */
 static int local_error(LDAP *ld)
 {
 	int code = LDAP_OTHER;
@@ -147,8 +148,8 @@ static int local_error(LDAP *ld)
 	return code == LDAP_SUCCESS ? LDAP_OTHER : code;
 }
 
-/* Waits for the whole answer to a request.  An LDAP result code; the answer is the
- * caller's to free when it is not NULL. */
+/* Waits for the whole answer to a request and returns an LDAP result code.  The caller
+ * frees the answer when it is not NULL. */
 static int await(const struct talk *t, int request, LDAPMessage **answer)
 {
 	int64_t end = now_ms() + ANSWER_TIMEOUT_MS;
@@ -173,7 +174,7 @@ static int await(const struct talk *t, int request, LDAPMessage **answer)
 	return code;
 }
 
-/* For requests whose answer is a result code and nothing else. */
+/* Waits for an answer that consists of a result code only. */
 static int await_code(const struct talk *t, int request)
 {
 	LDAPMessage *answer;
@@ -185,7 +186,7 @@ static int await_code(const struct talk *t, int request)
 
 /* ---- the connection ---- */
 
-/* The servers that DNS names for the domain of the base DN. */
+/* Looks up the servers that DNS names for the domain of the base DN. */
 static int find_servers(struct talk *t)
 {
 	char *domain = NULL, *hosts = NULL;
@@ -238,7 +239,7 @@ static int set_up(struct talk *t)
 		LDAP_OPT_SUCCESS ||
 	    ldap_set_option(t->ld, LDAP_OPT_NETWORK_TIMEOUT, &timeout) !=
 		LDAP_OPT_SUCCESS ||
-	    /* Referrals are off: they would be followed without a password. */
+	    /* Referrals would be followed without a password, so they are off. */
 	    ldap_set_option(t->ld, LDAP_OPT_REFERRALS, LDAP_OPT_OFF) !=
 		LDAP_OPT_SUCCESS)
 		return err_set(t->err, "could not set LDAP options");
@@ -276,7 +277,7 @@ static int simple_bind(const struct talk *t, const char *dn, const char *passwor
 	return code == LDAP_SUCCESS ? await_code(t, request) : code;
 }
 
-/* The bind whose result decides about the login. */
+/* The bind whose result decides the login. */
 static int bind_as(struct talk *t, const char *dn, const char *password)
 {
 	int code = simple_bind(t, dn, password);
@@ -299,7 +300,8 @@ static int search(struct talk *t, const char *filter, LDAPMessage **answer)
 	char *attributes[] = {no_attributes, NULL};
 	int request, code;
 
-	/* At most two entries are asked for: a second one is already too many. */
+	/* The limit is two entries, because a second one already makes the result
+	 * ambiguous. */
 	code = ldap_search_ext(t->ld, t->options->base_dn, scopes[t->options->scope],
 	    filter, attributes, 0, NULL, NULL, NULL, 2, &request);
 	*answer = NULL;
@@ -312,7 +314,7 @@ static int search(struct talk *t, const char *filter, LDAPMessage **answer)
 	    buf_text(&t->uris), ldap_err2string(code));
 }
 
-/* The DN of the only entry that was found, to be freed with ldap_memfree; NULL and err
+/* Returns the DN of the only entry found, to be freed with ldap_memfree.  NULL and err
  * when there is not exactly one. */
 static char *found_dn(struct talk *t, LDAPMessage *answer, const char *user)
 {
@@ -378,7 +380,7 @@ static int search_and_bind(struct talk *t, const char *user, const char *passwor
 	if (open_talk(t) == 0 && bind_to_search(t) == 0)
 		dn = search_user(t, user);
 	close_talk(t);
-	/* Binds on a new connection, which has none of the searcher's rights. */
+	/* a new connection has none of the rights of the user who searched */
 	if (dn && open_talk(t) == 0)
 		result = bind_as(t, dn, password);
 	ldap_memfree(dn);
@@ -400,7 +402,7 @@ static int bind_only(struct talk *t, const char *user, const char *password)
 	return result;
 }
 
-/* Makes the library read its configuration.  It does so at its first use, which must
+/* Makes the library read its configuration, which it does at its first use.  That must
  * not happen on two threads at once. */
 static void prepare_library(void)
 {

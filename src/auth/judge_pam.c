@@ -1,6 +1,6 @@
 /*
- * PAM checks a password: one conversation from beginning to end, on the caller's
- * thread, with a handle of its own.  A build without PAM refuses every login.
+ * Lets PAM check a password in one conversation, on the calling thread, with a handle
+ * of its own.  A build without PAM refuses every login.
  */
 #include "auth/judge.h"
 #include "config.h"
@@ -19,7 +19,7 @@ bool judge_has_pam(void)
 	return true;
 }
 
-/* The memory is PAM's: it frees it with free(). */
+/* The memory of the answer is freed by PAM with free(). */
 static int answer(int style, const char *password, struct pam_response *reply)
 {
 	switch (style) {
@@ -30,7 +30,7 @@ static int answer(int style, const char *password, struct pam_response *reply)
 	case PAM_TEXT_INFO:
 		return PAM_SUCCESS;
 	default:
-		/* Nobody could answer any other question. */
+		/* there is nobody to answer any other question */
 		return PAM_CONV_ERR;
 	}
 }

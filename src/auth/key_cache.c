@@ -1,5 +1,5 @@
 /*
- * The cache of salted passwords: a map over a list in order of use.  Derives nothing.
+ * The cache of salted passwords: a map, and a list in order of use.
  */
 #include "auth/key_cache.h"
 
@@ -20,8 +20,7 @@ struct key_cache {
 	struct map *entries;
 	struct list by_use; /* the latest first */
 	size_t entries_max;
-	uint8_t secret[SCRAM_KEY_LEN]; /* the key of the hash that stands for passwords
-					*/
+	uint8_t secret[SCRAM_KEY_LEN]; /* key of the hash that stands for passwords */
 };
 
 struct key_cache *key_cache_new(size_t entries_max)
@@ -36,8 +35,8 @@ struct key_cache *key_cache_new(size_t entries_max)
 	return d;
 }
 
-/* HMAC(HMAC(secret, password), iterations || salt), so that no two combinations give
- * the same input. */
+/* HMAC(HMAC(secret, password), iterations || salt): no two combinations of password,
+ * salt and iterations have the same input. */
 static void make_key(
     const struct key_cache *d, const struct scram_due *due, uint8_t key[SCRAM_KEY_LEN])
 {
@@ -65,7 +64,7 @@ static struct entry *last_entry(const struct key_cache *d)
 	return node ? container_of(node, struct entry, node) : NULL;
 }
 
-/* The entry of this key, which counts as used. */
+/* Returns the entry with this key and marks it as the latest. */
 static struct entry *use_entry(struct key_cache *d, const uint8_t key[SCRAM_KEY_LEN])
 {
 	struct entry *entry = map_get(d->entries, key, SCRAM_KEY_LEN);

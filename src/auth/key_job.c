@@ -1,5 +1,5 @@
 /*
- * One SCRAM derivation as a job.  The result is not kept here.
+ * A SCRAM derivation as a job.
  */
 #include "auth/key_job.h"
 
@@ -31,7 +31,7 @@ static void key_job_end(struct workers_job *job)
 	key_job_discard(key_job_of(job));
 }
 
-/* The copies of the password and the salt stand behind the struct. */
+/* The copies of password and salt follow the struct in one allocation. */
 struct key_job *key_job_new(
     const struct scram_due *due, void (*done)(struct key_job *key_job), void *owner)
 {

@@ -1,5 +1,5 @@
 /*
- * LDAP options as text: read, checked, and put together for one user.
+ * Parses, checks and uses the text of LDAP options.
  */
 #include "auth/ldap_options.h"
 
@@ -67,7 +67,7 @@ static int hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* %XX in place.  -1: something else behind a %, or a NUL byte. */
+/* Decodes %XX in place.  -1: something else follows a %, or it is a NUL byte. */
 static int decode_percent(char *text)
 {
 	char *out = text;
@@ -87,7 +87,7 @@ static int decode_percent(char *text)
 	return 0;
 }
 
-/* host, host:port, [address]:port, or nothing, which leaves it to DNS. */
+/* Reads host, host:port or [address]:port.  An empty host means a look-up in DNS. */
 static int set_url_host(struct ldap_options *o, char *host, struct err *err)
 {
 	char *colon = strrchr(host, ':');
@@ -112,7 +112,7 @@ static int set_url_attribute(struct ldap_options *o, char *attributes)
 	return 0;
 }
 
-/* The parts behind the host, each of them a string; NULL = not there. */
+/* Copies the parts of a URL behind the host; NULL: a part is missing. */
 static int set_url_parts(struct ldap_options *o, char *parts[4])
 {
 	char *dn = parts[0], *attributes = parts[1], *scope = parts[2],
@@ -135,7 +135,7 @@ static int set_url_parts(struct ldap_options *o, char *parts[4])
 	return 0;
 }
 
-/* ldap[s]://host[:port]/basedn?attributes?scope?filter, taken apart in place. */
+/* Parses ldap[s]://host[:port]/basedn?attributes?scope?filter in place. */
 static int set_url_copy(struct ldap_options *o, char *url, struct err *err)
 {
 	char *parts[4] = {NULL}, *host, *at;
@@ -208,7 +208,7 @@ static int set_option(
 	return err_set(err, "invalid LDAP option: \"%s\"", key);
 }
 
-/* Reads a bare word, or one in double quotes where "" is a quote.  Returns the text
+/* Reads a bare word, or a word in double quotes where "" is a quote.  Returns the text
  * behind it; NULL when there is no word. */
 static const char *read_word(const char *at, const char *stops, struct buf *word)
 {
@@ -236,7 +236,7 @@ static const char *skip_blanks(const char *at)
 	return at + strspn(at, BLANKS);
 }
 
-/* Returns the text behind the pair; NULL when there is no pair. */
+/* Reads key=value.  Returns the text behind it; NULL when there is no pair. */
 static const char *read_pair(const char *at, struct buf *key, struct buf *value)
 {
 	at = read_word(at, BLANKS ",=\"", key);
@@ -246,7 +246,8 @@ static const char *read_pair(const char *at, struct buf *key, struct buf *value)
 	return *at == '=' ? read_word(at + 1, BLANKS ",", value) : NULL;
 }
 
-/* A pair and the comma behind it.  The pair must end there: `a="b"c=d` is a slip. */
+/* Reads a pair and a comma behind it.  The pair must end there: `a="b"c=d` is a
+ * mistake. */
 static const char *read_separated_pair(
     const char *at, struct buf *key, struct buf *value)
 {

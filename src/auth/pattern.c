@@ -1,8 +1,8 @@
 /*
  * Names and regular expressions, matched by the C library.  Patterns come from a
- * trusted file, names from peers.  So back references are refused, because a name could
- * make their matching slow, and so are names longer than names can be, because the time
- * may grow with the square of the length.
+ * trusted file, but names come from peers.  So back references are refused, because
+ * some names would make them very slow; and so are names longer than real ones, because
+ * the time may grow with the square of the length.
  */
 #include "auth/pattern.h"
 
@@ -19,7 +19,8 @@ static int refuse(const char *text, const char *why, struct err *err)
 	return err_set(err, "invalid regular expression \"%.200s\": %s", text, why);
 }
 
-/* The end of a bracket expression; NULL when it has none, which regcomp reports. */
+/* Returns the end of a bracket expression; NULL when it has none, which regcomp will
+ * report. */
 static const char *bracket_end(const char *at)
 {
 	at++;
@@ -48,8 +49,8 @@ static int check_bracket(const char *text, const char **at, struct err *err)
 	return 0;
 }
 
-/* Only characters that have a meaning may be escaped; \w and the like have none in
- * POSIX. */
+/* Allows escapes only for characters with a special meaning; \w and the like mean
+ * nothing in POSIX. */
 static int check_escape(const char *text, char c, struct err *err)
 {
 	if (c >= '0' && c <= '9')
@@ -67,13 +68,13 @@ static bool is_quantifier(const char *at)
 	return strchr("*+?", at[0]) || (at[0] == '{' && isdigit((unsigned char)at[1]));
 }
 
-/* Checks one part of an expression; *at is left on its last character. */
+/* Checks one part of an expression; leaves *at on its last character. */
 static int check_part(
     const char *text, const char **at, bool *may_repeat, struct err *err)
 {
 	if (is_quantifier(*at)) {
-		/* with a++ the C library uses memory without end; a*? means something
-		 * else in PostgreSQL */
+		/* a++ makes the C library use memory without limit, and a*?  means
+		 * something else in PostgreSQL */
 		if (!*may_repeat)
 			return refuse(text, "a quantifier has nothing to repeat", err);
 		*may_repeat = false;
@@ -94,7 +95,7 @@ static int check_part(
 	return 0;
 }
 
-/* Refuses what regcomp would accept with another meaning than PostgreSQL's. */
+/* Refuses expressions that regcomp accepts but PostgreSQL understands differently. */
 static int check_dialect(const char *text, struct err *err)
 {
 	bool may_repeat = false;

@@ -1,7 +1,7 @@
 /*
- * Reader of the lines of HBA and ident files and of what they include.  What stands in
- * a line is not known here.  A fault costs one line (or one included file), never the
- * rest.
+ * Reads the lines of HBA and ident files and of the files they include.  It does not
+ * know what the lines mean.  A fault affects one line (or one included file); the rest
+ * is still read.
  */
 #include "auth/rule_file.h"
 
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Blanks include the line ends of other systems. */
+/* \r is a blank, for files from other systems. */
 static const struct token_rules token_rules = {
     .blanks = " \t\r\v\f",
     .quotes = "\"",
@@ -27,7 +27,7 @@ enum include_kind { INCLUDE_NONE, INCLUDE_FILE, INCLUDE_IF_EXISTS, INCLUDE_DIR }
 void rule_file_init(struct rule_file *f, const char *path, const char *text, size_t len)
 {
 	*f = (struct rule_file){.path = path, .at = text, .next_line = 1};
-	/* Names are C strings: nothing counts behind a NUL. */
+	/* text is used as C strings, so it ends at a NUL */
 	f->end = text + strnlen(text, len);
 	buf_init(&f->text, 0);
 	tokenizer_init(&f->tokens, &token_rules, "", 0);
@@ -47,7 +47,7 @@ static void restart_tokens(struct rule_file *f)
 	tokenizer_next(&f->tokens);
 }
 
-/* One line of the text without its end. */
+/* Reads one line of the text, without its end. */
 static void take_physical_line(struct rule_file *f)
 {
 	const char *eol = memchr(f->at, '\n', (size_t)(f->end - f->at));
@@ -60,8 +60,8 @@ static void take_physical_line(struct rule_file *f)
 	f->next_line++;
 }
 
-/* A comment ends with its line, whatever it ends with, as it does in the reference: it
- * must not swallow a rule. */
+/* A comment ends with its line even if that ends with a backslash, as in PgBouncer: it
+ * must not swallow the next rule. */
 static bool is_continued(const struct buf *line)
 {
 	bool is_quoted = false;
@@ -92,7 +92,7 @@ bool rule_file_next(struct rule_file *f)
 	return true;
 }
 
-/* name as seen from the file it is written in. */
+/* Makes a path relative to the file that contains the name. */
 static char *path_beside(const char *path, const char *name, struct arena *arena)
 {
 	const char *slash = strrchr(path, '/');
@@ -188,7 +188,8 @@ int rule_file_result(
 
 /* ---- includes ---- */
 
-/* An include is a line of two fields; otherwise the word has its usual meaning. */
+/* An include is a line of exactly two fields; otherwise the word has its usual
+ * meaning. */
 static enum include_kind parse_include(struct rule_file *f, char **name)
 {
 	static const char *const words[] = {
@@ -243,7 +244,7 @@ static int compare_names(const struct dirent **a, const struct dirent **b)
 	return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-/* Files behind one that cannot be read are read as well, for their faults. */
+/* Reads the files behind an unreadable one too, to report their faults. */
 static int include_dir(struct rule_reader *r, const struct rule_file *from,
     const char *dir, struct err *err)
 {

@@ -1,7 +1,7 @@
 /*
- * SASLprep: map, check, normalize to NFKC (Unicode Standard Annex 15).  The order is
- * PostgreSQL's, which checks before it normalizes.  A password that cannot be prepared
- * is used as it is, also as in PostgreSQL.
+ * SASLprep: map, check, normalize to NFKC (Unicode Standard Annex 15).  Like
+ * PostgreSQL, it checks before it normalizes, and a password that cannot be prepared is
+ * used as it is.
  */
 #include "auth/saslprep.h"
 
@@ -14,13 +14,12 @@
 #include "auth/unicode.h"
 #include "base/mem.h"
 
-/* Hangul syllables are computed (Unicode 3.12). */
+/* Hangul syllables are computed instead of looked up (Unicode 3.12). */
 enum {
 	HANGUL_FIRST = 0xAC00,
 	LEAD_FIRST = 0x1100,
 	VOWEL_FIRST = 0x1161,
-	TAIL_FIRST = 0x11A7, /* one before the first tail, so that 0 means that there is
-			      * none */
+	TAIL_FIRST = 0x11A7, /* one before the first tail; index 0 means "no tail" */
 	LEAD_COUNT = 19,
 	VOWEL_COUNT = 21,
 	TAIL_COUNT = 28,
@@ -29,14 +28,14 @@ enum {
 
 struct mark {
 	uint32_t code;
-	uint32_t index; /* keeps sorting stable */
+	uint32_t index; /* position, which makes sorting stable */
 	uint8_t class;
 };
 
 struct marks {
 	struct mark *list; /* owned */
 	size_t count, cap;
-	bool failed; /* no memory */
+	bool failed; /* there was no memory */
 };
 
 static void marks_done(struct marks *m)
@@ -59,7 +58,7 @@ static void marks_add(struct marks *m, uint32_t code, uint8_t class)
 		}
 		if (m->count)
 			memcpy(list, m->list, m->count * sizeof(*list));
-		/* It is not resized: that would leave a copy that is not wiped. */
+		/* not a resize, which would leave an unwiped copy */
 		marks_done(m);
 		m->list = list;
 		m->cap = cap;
@@ -68,7 +67,7 @@ static void marks_add(struct marks *m, uint32_t code, uint8_t class)
 	m->count++;
 }
 
-/* One character of UTF-8; 0 when it is none (or the end). */
+/* Reads one UTF-8 character; 0 at the end or when it is invalid. */
 static uint32_t read_utf8(const char **at)
 {
 	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -114,7 +113,7 @@ static char *put_utf8(char *out, uint32_t code)
 	return out;
 }
 
-/* Steps "map" of RFC 4013.  -1 when the text is not UTF-8 or nothing is left. */
+/* The step "map" of RFC 4013.  -1: the text is not UTF-8, or nothing is left of it. */
 static int read_mapped(const struct unicode *u, const char *at, struct marks *out)
 {
 	while (*at) {
@@ -138,8 +137,8 @@ static bool has_any(
 	return false;
 }
 
-/* RFC 3454 section 6: where there is text from right to left, there is none from left
- * to right, and both ends are such text. */
+/* RFC 3454 section 6: a text with right-to-left characters has no left-to-right ones,
+ * and begins and ends with a right-to-left one. */
 static bool is_direction_mixed(const struct unicode *u, const struct marks *m)
 {
 	if (!has_any(u, UNICODE_RIGHT, m))
@@ -157,7 +156,7 @@ static void decompose_hangul(uint32_t index, struct marks *out)
 		marks_add(out, TAIL_FIRST + index % TAIL_COUNT, 0);
 }
 
-/* Recursion is as deep as the tables nest, which is less than five levels. */
+/* Recursive; the tables nest less than five levels deep. */
 static void decompose(const struct unicode *u, uint32_t code, struct marks *out)
 {
 	const uint32_t *parts;
@@ -185,7 +184,7 @@ static int compare_marks(const void *a, const void *b)
 	return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* Sorts each run of combining marks by class. */
+/* Sorts each sequence of combining marks by class. */
 static void order(struct marks *m)
 {
 	for (size_t i = 0; i < m->count; i++) {
@@ -211,12 +210,12 @@ static uint32_t compose_pair(const struct unicode *u, uint32_t first, uint32_t s
 	return unicode_pair(u, first, second);
 }
 
-/* Composes in place: a mark joins the last starter unless a mark of its class or above
- * stands between them. */
+/* Composes in place: a mark is joined with the last starter (a character that does not
+ * combine) unless a mark of the same or a higher class stands between them. */
 static void compose(const struct unicode *u, struct marks *m)
 {
 	struct mark *starter = NULL;
-	int between = -1; /* class of the last mark kept after the starter */
+	int between = -1; /* class of the last mark kept behind the starter */
 	size_t kept = 0;
 
 	for (size_t i = 0; i < m->count; i++) {

@@ -1,6 +1,6 @@
 /*
- * The client's end of a SCRAM-SHA-256 exchange: proves a password, or keys that came by
- * pass-through, and makes the server prove itself.
+ * The client's side of a SCRAM-SHA-256 exchange: proves a password, or keys taken from
+ * a client's login, and makes the server prove itself.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -70,7 +70,7 @@ static int client_first_step(struct scram_client *c, struct buf *out, struct err
 	static const struct scram_field nothing = {"", 0};
 
 	c->nonce = scram_make_nonce(&nothing, NULL);
-	/* PostgreSQL takes the user from the startup packet; this one stays empty. */
+	/* PostgreSQL takes the user from the startup packet and ignores this one */
 	if (!c->nonce || asprintf(&c->client_first_bare, "n=,r=%s", c->nonce) < 0) {
 		c->client_first_bare = NULL;
 		return scram_no_memory(err);
@@ -143,7 +143,8 @@ static void cache_keys(struct scram_cache *cache, const struct scram_client *c,
 	cache->iterations = c->iterations;
 }
 
-/* The proof that we have the keys, and the signature that the server must show. */
+/* Makes the proof that we have the keys, and the signature that the server must
+ * send. */
 static int client_prove(struct scram_client *c, const struct scram_keys *keys,
     struct buf *out, struct err *err)
 {

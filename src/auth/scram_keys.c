@@ -1,6 +1,6 @@
 /*
  * Key derivation for SCRAM-SHA-256 with libcrypto, and the verifiers made from the
- * keys.  Messages are not known here.
+ * keys.
  */
 #include "auth/scram_keys.h"
 
@@ -15,10 +15,10 @@
 #include "base/last_words.h"
 #include "base/mem.h"
 
-enum { HMAC_BLOCK = 64 }; /* the block size of SHA-256 */
+enum { HMAC_BLOCK = 64 }; /* block size of SHA-256 */
 
-/* These calls fail only when there is no memory.  To go on with a key of unknown bytes
- * could let somebody in. */
+/* Such calls fail only without memory.  Going on with a key of undefined bytes could
+ * let somebody in, so the process stops. */
 static void must(int ok)
 {
 	if (ok)
@@ -56,8 +56,8 @@ void scram_derive(const struct scram_due *due, uint8_t out[SCRAM_KEY_LEN])
 	    due->password, due->salt, due->salt_len, due->iterations, out);
 }
 
-/* One pass of HMAC: the digest of the padded key and what stands behind it.  With a
- * context that has digested before, the algorithm is not looked up again. */
+/* One pass of HMAC: the digest of the padded key and the text behind it.  The context
+ * is reused so that libcrypto does not look up the algorithm again. */
 static void digest_padded(EVP_MD_CTX *context, const EVP_MD *algorithm,
     const uint8_t key[SCRAM_KEY_LEN], uint8_t pad, const void *text, size_t len,
     uint8_t out[SCRAM_KEY_LEN])
@@ -74,8 +74,8 @@ static void digest_padded(EVP_MD_CTX *context, const EVP_MD *algorithm,
 	mem_wipe(padded, sizeof(padded));
 }
 
-/* HMAC-SHA-256 (RFC 2104).  libcrypto's own takes three times as long for texts of this
- * size, because it looks up what it needs and copies contexts. */
+/* HMAC-SHA-256 (RFC 2104).  libcrypto's own function takes three times as long for such
+ * short texts, because it looks up algorithms and copies contexts. */
 void scram_sign(const uint8_t key[SCRAM_KEY_LEN], const void *text, size_t len,
     uint8_t out[SCRAM_KEY_LEN])
 {
@@ -133,7 +133,7 @@ void scram_verifier_from_password(
 void scram_steady_salt(const char *user, const char *password, const uint8_t secret[32],
     uint8_t salt[SCRAM_SALT_LEN])
 {
-	/* A NUL between the two: no name has one. */
+	/* the NUL separates the two, because no name contains one */
 	size_t user_len = strlen(user) + (password ? 1 : 0);
 	size_t password_len = password ? strlen(password) : 0;
 	uint8_t digest[SCRAM_KEY_LEN];

@@ -1,6 +1,6 @@
 /*
- * Attributes of SCRAM messages: reading, checking, copying.  Which ones come in which
- * order is known to the two ends only.
+ * Reads, checks and copies attributes of SCRAM messages.  The two sides know their
+ * order.
  */
 #include "auth/scram_message.h"
 
@@ -47,7 +47,7 @@ char scram_next_letter(const struct scram_reader *r)
 	return r->at[0];
 }
 
-/* Takes the attribute that next_letter saw, with the comma behind it. */
+/* Takes the attribute that scram_next_letter has seen, and the comma behind it. */
 static void take_field(struct scram_reader *r, struct scram_field *f)
 {
 	const char *comma;

@@ -1,6 +1,6 @@
 /*
- * The server's end of a SCRAM-SHA-256 exchange.  It does not look up users: it is given
- * a verifier, a real one or a mock.
+ * The server's side of a SCRAM-SHA-256 exchange.  It does not look up users: it gets a
+ * verifier, which is real or a mock.
  */
 #include <assert.h>
 #include <string.h>
@@ -56,7 +56,7 @@ void scram_server_done(struct scram_server *s)
 	mem_wipe(s, sizeof(*s));
 }
 
-/* Takes the flag, up to the comma: "n", "y" or "p=tls-server-end-point". */
+/* Reads the flag up to the comma: "n", "y" or "p=tls-server-end-point". */
 static int read_gs2_flag(
     struct scram_server *s, struct scram_reader *r, struct err *err)
 {
@@ -87,8 +87,8 @@ static int read_gs2_flag(
 		    "client selected %s and does not bind SCRAM to the "
 		    "channel",
 		    SCRAM_MECHANISM_PLUS);
-	/* The client could bind, but saw no offer of ours: somebody in between has
-	 * removed it. */
+	/* the client supports binding but saw no offer of it, so somebody in between
+	 * removed it */
 	if (s->gs2_flag == 'y' && may_bind(s))
 		return err_set(err, "client thinks that we do not offer SCRAM channel "
 				    "binding, but we do");
@@ -101,7 +101,7 @@ static int read_gs2_flag(
 	return 0;
 }
 
-/* The GS2 header in front of the bare message: the flag and an empty identity. */
+/* Reads the GS2 header in front of the bare message: the flag and an empty identity. */
 static int read_gs2_header(
     struct scram_server *s, struct scram_reader *r, struct err *err)
 {
@@ -156,8 +156,8 @@ static int server_first_step(
 	if (read_gs2_header(s, r, err) < 0)
 		return -1;
 	bare = r->at;
-	/* The user name is that of the startup packet, as in PostgreSQL; this one is
-	 * ignored. */
+	/* the user name of the startup packet counts, as in PostgreSQL; this one is
+	 * ignored */
 	if (scram_read_field(r, 'n', &user, err) < 0 ||
 	    scram_read_field(r, 'r', &nonce, err) < 0)
 		return -1;
@@ -171,7 +171,7 @@ static int server_first_step(
 	return server_answer_first(s, &nonce, out, err);
 }
 
-/* Was the proof made with the client key that the verifier stands for?  The key is left
+/* Checks that the proof was made with the client key of the verifier.  Leaves that key
  * in s. */
 static int server_check_proof(struct scram_server *s, const struct buf *message,
     const uint8_t proof[SCRAM_KEY_LEN], struct err *err)
@@ -189,7 +189,7 @@ static int server_check_proof(struct scram_server *s, const struct buf *message,
 	return err_set_row(err, ERROR_PASSWORD_FAILED);
 }
 
-/* Does it repeat the header of the first message, and name this TLS connection? */
+/* Whether it repeats the header of the first message and names this TLS connection. */
 static bool is_bound_to(const struct scram_server *s, const struct scram_field *binding)
 {
 	struct buf expected;

@@ -1,7 +1,7 @@
 /*
- * Stored passwords: classification, comparison, and PostgreSQL's md5 scheme.  The SCRAM
- * exchange is in scram_client.c and scram_server.c; here a SCRAM secret is only read
- * and compared with a password in clear.
+ * Stored passwords: their kinds, comparison, and PostgreSQL's md5 scheme.  SCRAM
+ * exchanges are in scram_client.c and scram_server.c; here a SCRAM secret is parsed and
+ * compared with a plain-text password.
  */
 #include "auth/secret.h"
 
@@ -15,7 +15,8 @@
 #define SCRAM_NAME   "SCRAM-SHA-256"
 #define SCRAM_PREFIX SCRAM_NAME "$"
 
-/* "md5" and so many hexadecimal digits are no password that a person chose. */
+/* "md5" with at least this many hexadecimal digits is no password that a person
+ * chose. */
 enum { HASH_DIGITS_MIN = 16 };
 
 static bool is_md5_text(const char *text)
@@ -24,8 +25,8 @@ static bool is_md5_text(const char *text)
 	       strspn(text + 3, "0123456789abcdef") == MD5_TEXT_LEN - 3;
 }
 
-/* Was this meant to be a hash or a verifier, and was it damaged on its way here?  A
- * password such as "md5 is weak" is none of these. */
+/* Whether this was meant to be a hash or a verifier but is damaged.  A password such as
+ * "md5 is weak" is fine. */
 static bool is_malformed(const char *text)
 {
 	size_t digits;
@@ -39,8 +40,8 @@ static bool is_malformed(const char *text)
 	       strlen(text) == MD5_TEXT_LEN;
 }
 
-/* Decimal digits up to `stop`; NULL when there are none, or not a count PBKDF2 takes.
- */
+/* Reads decimal digits up to `stop`.  NULL: there are none, or PBKDF2 does not accept
+ * the count. */
 static const char *read_iterations(const char *at, char stop, uint32_t *out)
 {
 	uint64_t value = 0;
@@ -65,7 +66,7 @@ static int read_key(const char *text, size_t len, uint8_t out[SCRAM_KEY_LEN])
 	return key_len == SCRAM_KEY_LEN ? 0 : -1;
 }
 
-/* ITER:SALT$STORED:SERVER.  -1, and v is untouched, when the text is anything else. */
+/* Parses ITER:SALT$STORED:SERVER.  -1: malformed, and v is unchanged. */
 static int read_verifier(const char *at, struct scram_verifier *v)
 {
 	struct scram_verifier found = {0};
@@ -117,7 +118,8 @@ void secret_done(struct secret *s)
 	memset(s, 0, sizeof(*s));
 }
 
-/* The time this takes tells how long the texts are, but not where they differ. */
+/* Compares in a time that depends on the lengths only, not on where the texts
+ * differ. */
 static bool is_same_text(const char *a, const char *b)
 {
 	size_t len = strlen(a);
@@ -171,7 +173,7 @@ static bool is_scram_password(const struct secret *s, const char *password)
 	return is_match;
 }
 
-/* "md5" + hex of MD5(a || b); "" and -1 where libcrypto has no MD5, as under FIPS. */
+/* "md5" and hex of MD5(a || b).  "" and -1 where libcrypto has no MD5, as with FIPS. */
 static int md5_text(const void *a, size_t a_len, const void *b, size_t b_len,
     char out[MD5_TEXT_LEN + 1])
 {

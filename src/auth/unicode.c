@@ -1,6 +1,6 @@
 /*
- * Unpacks the Unicode tables and looks up characters in them.  How they are packed is
- * described in the program that writes them.
+ * Unpacks the Unicode tables and looks up characters in them.  The program that
+ * generates the tables describes their format.
  */
 #include "auth/unicode.h"
 
@@ -27,7 +27,7 @@ struct set {
 
 struct mapping {
 	uint32_t code;
-	uint32_t at; /* of its parts */
+	uint32_t at; /* index of its parts */
 	uint8_t count;
 };
 
@@ -67,7 +67,7 @@ static uint32_t read_number(const char **at)
 	return value;
 }
 
-/* `base` plus the next number of the table, which has a sign. */
+/* Returns `base` plus the next number of the table, which may be negative. */
 static uint32_t read_change(const char **at, uint32_t base)
 {
 	uint32_t number = read_number(at);

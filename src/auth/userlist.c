@@ -1,6 +1,6 @@
 /*
- * Reader of the user list file.  A malformed entry ends the reading, because nobody can
- * tell where the next entry would begin.
+ * Reads the user list file.  A malformed entry ends the reading, because nobody can
+ * tell where the next entry begins.
  */
 #include "auth/userlist.h"
 
@@ -26,12 +26,12 @@ struct userlist {
 struct reader {
 	const char *path;
 	const char *at, *end;
-	unsigned line; /* of `at` */
+	unsigned line; /* line of `at` */
 	remark_fn *remark;
 	void *remark_ctx;
 };
 
-/* The raw text between quotes, in which a quote is doubled. */
+/* The raw text between quotes; quotes inside are doubled. */
 struct quoted {
 	const char *start;
 	size_t len;
@@ -58,7 +58,7 @@ static void skip_to_entry(struct reader *r)
 	}
 }
 
-/* Everything between name and secret is skipped, line ends included. */
+/* Skips everything between name and secret, line ends included. */
 static void skip_to_quote(struct reader *r)
 {
 	for (; r->at < r->end && *r->at != '"'; r->at++)
@@ -72,7 +72,7 @@ static void skip_line(struct reader *r)
 	r->at = eol ? eol : r->end;
 }
 
-/* r->at is at the opening quote.  -1 when the closing quote is missing. */
+/* Begins at the opening quote.  -1: the closing quote is missing. */
 static int read_quoted(struct reader *r, struct quoted *q)
 {
 	unsigned line = r->line;
@@ -95,7 +95,7 @@ static int read_quoted(struct reader *r, struct quoted *q)
 	return -1;
 }
 
-/* out has room for q->len + 1. */
+/* Removes the doubling of quotes; out has room for q->len + 1. */
 static void unquote(const struct quoted *q, char *out)
 {
 	for (size_t i = 0; i < q->len; i++) {
@@ -120,7 +120,7 @@ static void say(const struct reader *r, enum remark kind, const char *text)
 	buf_done(&where);
 }
 
-/* known is the text that log watchers know.  Returns -1. */
+/* Reports a fault; known is the text that log watchers know.  Returns -1. */
 static int __attribute__((format(printf, 3, 4)))
 fault(const struct reader *r, const char *known, const char *fmt, ...)
 {
@@ -181,7 +181,7 @@ static int read_fields(struct reader *r, struct quoted *name, struct quoted *sec
 	return 0;
 }
 
-/* The last of several entries with one name counts. */
+/* Adds an entry; of several with the same name the last one counts. */
 static void add_entry(struct userlist *u, const struct reader *r,
     const struct quoted *name, const struct quoted *secret)
 {
@@ -206,7 +206,7 @@ struct userlist *userlist_parse(
 	struct userlist *u = mem_zero(sizeof(*u));
 	struct reader r = {.path = path,
 	    .at = text,
-	    /* Names and secrets are C strings: text behind a NUL byte is ignored. */
+	    /* names and secrets are C strings, so the text ends at a NUL byte */
 	    .end = text + strnlen(text, len),
 	    .line = 1,
 	    .remark = remark,

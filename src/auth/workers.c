@@ -1,6 +1,6 @@
 /*
- * Helper threads with a bounded queue for each kind of job, and the list of finished
- * jobs that the loop collects.  Knows nothing of what the jobs do.
+ * Helper threads with a limited queue for each kind of job, and the list of finished
+ * jobs that the loop collects.  It does not know what the jobs do.
  */
 #include "auth/workers.h"
 
@@ -19,8 +19,8 @@
 #include "base/mem.h"
 
 enum { COMPUTE_NICE = 10 };
-/* How long workers_free waits for running jobs: PAM modules may take minutes and cannot
- * be stopped. */
+/* How long workers_free waits for running jobs.  PAM modules may take minutes and
+ * cannot be stopped. */
 enum { LAST_WAIT_SECONDS = 1 };
 
 /* The threads of one kind and the jobs that wait for them. */
@@ -40,16 +40,17 @@ struct workers_door {
 };
 
 struct workers {
-	pthread_mutex_t lock; /* of everything below */
+	pthread_mutex_t lock; /* protects everything below up to is_abandoned */
 	struct crew crews[WORKERS_KINDS];
 	struct list finished;
 	int is_ending;
-	unsigned threads_left;      /* of all crews */
-	pthread_cond_t is_deserted; /* the last thread has ended */
-	int is_abandoned;           /* workers_free has given up waiting: the last
-				     * thread frees all this */
-	/* written once */
-	struct workers_door *door; /* one reference; taken while lock is not held */
+	unsigned threads_left;      /* number of threads of all kinds */
+	pthread_cond_t is_deserted; /* signalled when the last thread ends */
+	/* workers_free no longer waits: the last thread frees this struct */
+	int is_abandoned;
+	/* written only at the start */
+	/* one reference; must not be locked while lock is held */
+	struct workers_door *door;
 	int fd;
 };
 
@@ -65,7 +66,7 @@ static void crew_init(
 	crew->workers = e;
 }
 
-/* Its waits use the monotonic clock, which nobody can set. */
+/* The condition uses the monotonic clock, which does not jump when the time is set. */
 static void init_deserted(pthread_cond_t *is_deserted)
 {
 	pthread_condattr_t attributes;
@@ -183,7 +184,7 @@ static void dispose(struct workers *e)
 
 /* ---- on the helper threads ---- */
 
-/* Waits, under the lock, for a job; NULL when the end has come. */
+/* Waits under the lock for a job; NULL when the threads are to end. */
 static struct workers_job *crew_wait(struct crew *crew)
 {
 	struct workers *e = crew->workers;
@@ -200,11 +201,12 @@ static struct workers_job *crew_wait(struct crew *crew)
 	return job;
 }
 
-/* Threads that compute have a lower priority than the loop, for machines with few
+/* Gives this thread a lower priority than the loop, for machines with few
  * processors. */
 static void stand_back(void)
 {
-	/* Linux has priorities per thread.  A refusal changes nothing but latency. */
+	/* on Linux this applies to the thread; if it is refused, only latency
+	 * suffers */
 	(void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), COMPUTE_NICE);
 }
 
@@ -239,8 +241,8 @@ static void *crew_work(void *argument)
 		list_remove(&crew->running, &job->node);
 		list_push_back(&e->finished, &job->node);
 		job->state = WORKERS_FINISHED;
-		/* The write can fail only when the counter of the eventfd is at its
-		 * maximum. */
+		/* it only fails when the counter of the eventfd is at its maximum, and
+		 * then the descriptor is readable anyway */
 		if (write(e->fd, &one, sizeof(one)) < 0)
 			assert(errno == EAGAIN);
 	}
@@ -262,7 +264,8 @@ void workers_alone(const struct workers_job *job, void (*f)(void))
 
 /* ---- on the loop's thread ---- */
 
-/* Starts one more thread, with all signals blocked: the loop handles them. */
+/* Starts one more thread.  All signals are blocked in it, because the loop handles
+ * them. */
 static int crew_grow(struct crew *crew)
 {
 	sigset_t all, before;
@@ -280,8 +283,8 @@ static int crew_grow(struct crew *crew)
 	return error;
 }
 
-/* A job for which a thread is free waits only until that thread has woken up, and does
- * not count. */
+/* A job for which a thread is free does not count: it waits only until that thread
+ * wakes up. */
 static bool is_full(const struct crew *crew)
 {
 	size_t free_count = crew->threads_max - crew->running.count;
@@ -300,7 +303,7 @@ static int crew_accept(struct crew *crew, enum workers_kind kind, struct err *er
 	if (crew->threads_count <= crew->running.count + crew->waiting.count &&
 	    crew->threads_count < crew->threads_max)
 		error = crew_grow(crew);
-	/* One thread is enough: the job waits for it. */
+	/* existing threads will take the job */
 	if (crew->threads_count == 0)
 		return err_set_row(err, ERROR_NO_THREAD, strerror(error));
 	return 0;
@@ -348,11 +351,11 @@ void workers_collect(struct workers *e)
 	struct workers_job *job;
 	uint64_t count;
 
-	/* The eventfd is read before the list: a job that finishes meanwhile makes it
-	 * readable again. */
+	/* the eventfd is read before the list, so that a job that finishes in between
+	 * makes it readable again */
 	if (read(e->fd, &count, sizeof(count)) < 0)
 		assert(errno == EAGAIN);
-	/* Jobs leave the list one at a time, because done() may cancel others. */
+	/* one at a time, because done() may cancel other jobs */
 	while ((job = take_finished(e))) {
 		if (!workers_is_cancelled(job))
 			job->done(job);
@@ -372,7 +375,7 @@ unsigned workers_waiting(struct workers *e, enum workers_kind kind)
 
 /* ---- the end ---- */
 
-/* Waits under the lock.  True: all threads have left. */
+/* Waits under the lock for all threads to end; false: the time is over. */
 static bool is_deserted_in_time(struct workers *e)
 {
 	struct timespec end;
@@ -395,7 +398,7 @@ static void cancel_running(struct crew *crew)
 	pthread_cond_broadcast(&crew->has_work);
 }
 
-/* Under the lock: detaches the threads that nobody will join. */
+/* Detaches the threads, because nobody will join them.  Under the lock. */
 static void detach(const struct crew *crew)
 {
 	for (unsigned i = 0; i < crew->threads_count; i++)
