@@ -13,8 +13,7 @@
 
 enum { LENGTH_LEN = 4, KEY_LEAST = 8, KEY_MOST = 260, SQLSTATE_LEN = 5 };
 
-#define NO_VALUE UINT32_MAX /* the length of an SQL NULL or of an absent response: -1 \
-			     */
+#define NO_VALUE UINT32_MAX /* the length -1: SQL NULL or an absent response */
 
 /* ---- framing ---- */
 
