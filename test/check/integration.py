@@ -62,7 +62,7 @@ def main():
     if os.path.exists(report):
         os.unlink(report)
     argv = [args.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml", report,
-            "-o", "junit_family=xunit1", "--pooler", args.pooler]
+            "-o", "junit_family=xunit1", "--dist", "worksteal", "--pooler", args.pooler]
     pg_bin = subprocess.run([os.path.join(TOP, "test/setup/pg-bin")], stdout=subprocess.PIPE)
     if pg_bin.returncode == 0:
         argv += ["--pg-bin", pg_bin.stdout.decode().strip()]

@@ -33,6 +33,18 @@ def pytest_addoption(parser):
     parser.addoption("--pg-bin", default=None, help="folder of PostgreSQL's programs")
 
 
+# The longest cases begin first, so that no process of a parallel run is left with them at the end.
+LONGEST = ("test_drivers.py", "test_wrong_row.py", "test_oracle.py")
+
+
+def pytest_collection_modifyitems(items):
+    def place(item):
+        name = item.path.name
+        return LONGEST.index(name) if name in LONGEST else len(LONGEST)
+
+    items.sort(key=place)
+
+
 def find_pg_bin():
     found = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb") + glob.glob("/usr/pgsql-*/bin/initdb"),
                    key=lambda p: float(p.split("/")[-3].split("-")[-1]))

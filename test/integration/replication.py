@@ -71,8 +71,9 @@ class Pair:
             "select count(*) from pg_stat_replication where state = 'streaming'") == "1"
 
     def wait_replayed(self):
-        """Waits until the standby has replayed everything that the primary has written."""
-        lsn = self.primary.value("select pg_current_wal_lsn()")
+        """Waits until the standby has replayed everything that was done at the primary, which need not
+        be written yet when its client is told so (synchronous_commit)."""
+        lsn = self.primary.value("select pg_current_wal_insert_lsn()")
         waiting.wait_for(lambda: self.standby.value(
             "select pg_last_wal_replay_lsn() >= '%s'" % lsn) == "t", "all is replayed", UP)
 
