@@ -154,6 +154,11 @@ void config_unref(struct config **c);
 const struct config_place *config_place(
     const struct config *c, const struct setting *row);
 
+/* ... and of the one that an error is about: it names the setting, or a file of TLS as
+ * the setting does.  NULL: none that is written there. */
+const struct config_place *config_place_blamed(
+    const struct config *c, const char *text);
+
 /* Does any entry of [databases] or [users] have this setting for itself? */
 bool config_has_own(const struct config *c, enum setting_index i);
 

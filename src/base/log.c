@@ -140,7 +140,8 @@ static void sink_write(struct sink *sink)
 	if (sink->is_cut)
 		(void)write_all(sink->fd, (const uint8_t *)"\n", 1);
 	size_t done = write_all(sink->fd, held->bytes, held->len);
-	sink->is_cut = done > 0 && held->bytes[done - 1] != '\n';
+	if (done > 0)
+		sink->is_cut = held->bytes[done - 1] != '\n';
 	buf_clear(held);
 }
 

@@ -5,6 +5,7 @@
 #include "conf/config.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,6 +82,11 @@ struct config *config_with(
 		config_unref(&c);
 		return NULL;
 	}
+	if (!setting_is_live(row))
+		err_set(&remark,
+		    "%s keeps its value until the next start, which reads "
+		    "it from the file",
+		    name);
 	if (err)
 		*err = remark;
 	return c;
@@ -104,6 +110,49 @@ const struct config_place *config_place(
     const struct config *c, const struct setting *row)
 {
 	return &c->places[setting_index(row)];
+}
+
+static bool is_word_char(char c)
+{
+	return c == '_' || isalnum((unsigned char)c);
+}
+
+/* Is it in the text as a word? */
+static bool is_named(const char *text, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (const char *at = text; (at = strstr(at, name)); at += len)
+		if ((at == text || !is_word_char(at[-1])) && !is_word_char(at[len]))
+			return true;
+	return false;
+}
+
+/* Files of TLS are named by their paths. */
+static bool is_quoted(
+    const char *text, const struct setting *row, const struct settings *s)
+{
+	const char *value;
+
+	if (row->type != SETTING_STR || !setting_is_flagged(row, READS_TLS))
+		return false;
+	value = setting_print(row, s, NULL, 0);
+	return value && *value == '/' && strstr(text, value);
+}
+
+const struct config_place *config_place_blamed(const struct config *c, const char *text)
+{
+	const struct setting *row;
+
+	for (size_t i = 0; (row = setting_at(i)); i++)
+		/* other names are usual words */
+		if (c->places[i].file && strchr(row->name, '_') &&
+		    is_named(text, row->name))
+			return &c->places[i];
+	for (size_t i = 0; (row = setting_at(i)); i++)
+		if (c->places[i].file && is_quoted(text, row, &c->settings))
+			return &c->places[i];
+	return NULL;
 }
 
 bool config_has_own(const struct config *c, enum setting_index i)

@@ -489,6 +489,18 @@ static void note_unchanged(struct loader *l)
 	}
 }
 
+/* Settings that do not go together. */
+static int report_check(struct loader *l, struct config_place whole, const char *text)
+{
+	const struct config_place *at = config_place_blamed(l->config, text);
+	struct err line;
+
+	if (!at)
+		return report(l, whole, text, text, NULL);
+	err_set(&line, "%s\n\t%s", text, where(l, *at));
+	return report(l, *at, text, line.text, NULL);
+}
+
 static int load_all(struct loader *l, const char *path)
 {
 	static const char missing[] =
@@ -506,7 +518,7 @@ static int load_all(struct loader *l, const char *path)
 	    report(l, whole, missing, missing, "add a [pgbouncer] section") < 0)
 		return -1;
 	if (settings_check(&l->config->settings, &err) < 0 &&
-	    report(l, whole, err.text, err.text, NULL) < 0)
+	    report_check(l, whole, err.text) < 0)
 		return -1;
 	warn_ambiguous(l, whole);
 	if (l->config->peer_count > 0 && !l->config->settings.peer_id)

@@ -406,6 +406,34 @@ int setting_parse_member(const struct setting *row, void *member, const char *te
 	return -1;
 }
 
+/* 1 and err: the value is taken as PgBouncer does, but is hardly what was meant. */
+static int doubt(const struct setting *row, const struct settings *s, const char *text,
+    struct err *err)
+{
+	static const char facilities[] =
+	    "auth,authpriv,daemon,user,local0,local1,local2,local3,local4,local5,"
+	    "local6,local7";
+
+	text += strspn(text, " \t");
+	if (row == &rows[SETTING_INDEX_unix_socket_mode] && *text >= '1' &&
+	    *text <= '9') {
+		err_set(err,
+		    "%s is a decimal number here, mode %#o: write 0%s if that "
+		    "is meant",
+		    text, (unsigned)s->unix_socket_mode, text);
+		return 1;
+	}
+	if (row == &rows[SETTING_INDEX_syslog_facility] && *text &&
+	    !text_list_has(facilities, text)) {
+		err_set(err,
+		    "there is no facility \"%.100s\", daemon is used: write one "
+		    "of %s",
+		    text, facilities);
+		return 1;
+	}
+	return 0;
+}
+
 int setting_parse(const struct setting *row, struct settings *s, const char *text,
     struct arena *arena, struct err *err)
 {
@@ -413,9 +441,10 @@ int setting_parse(const struct setting *row, struct settings *s, const char *tex
 
 	assert(arena);
 	rc = setting_parse_member(row, member_in(row, s), text, arena, err);
-	if (rc >= 0)
-		level_set_given(&s->global, setting_index(row), true);
-	return rc;
+	if (rc < 0)
+		return rc;
+	level_set_given(&s->global, setting_index(row), true);
+	return rc > 0 ? rc : doubt(row, s, text, err);
 }
 
 void settings_defaults(struct settings *s)

@@ -212,6 +212,17 @@ static void load_access(struct configuration *c)
 
 /* ---- TLS ---- */
 
+/* A text about an entry has its place in front. */
+static void found_at_setting(struct configuration *c, const char *text)
+{
+	const struct config_place *at = config_place_blamed(c->config, text);
+	struct err place = {.text = ""};
+
+	if (at && !text_has_prefix(text, c->config->file))
+		err_set(&place, "%s:%u", at->file, at->line);
+	found(c, FINDING_ERROR, place.text, text);
+}
+
 static void load_tls(struct configuration *c, const struct configuration *running)
 {
 	struct err err;
@@ -219,11 +230,14 @@ static void load_tls(struct configuration *c, const struct configuration *runnin
 	if (running && running->config == c->config &&
 	    !tls_setup_is_stale(running->tls))
 		return;
+	/* what does not go together was told with the ini file */
+	if (!running && settings_check(&c->config->settings, &err) < 0)
+		return;
 	c->tls = tls_setup_new(c->config, &err);
 	if (c->tls)
 		return;
 	c->has_broken_tls = c->findings.counts[FINDING_ERROR] == 0;
-	found(c, FINDING_ERROR, "", err.text);
+	found_at_setting(c, err.text);
 	if (running)
 		found(c, FINDING_KNOWN, "",
 		    "TLS configuration could not be reloaded, keeping old "

@@ -57,7 +57,10 @@ def test_accepted_forms(pooler, sql):
 ])
 def test_set(pooler, sql, key, value):
     console, before = pooler.admin, pooler.config()
-    assert console.query(sql).tag == "SET %s=%s" % (key, value)
+    result = console.query(sql)
+    assert result.tag == "SET %s=%s" % (key, value)
+    assert [notice.field("M") for notice in result.notices] == (
+        ["listen_port keeps its value until the next start, which reads it from the file"] if key == "listen_port" else [])
     after = pooler.config()
     assert after[key] == (before[key] if key == "listen_port" else value)
 

@@ -216,6 +216,22 @@ def test_logfile_that_cannot_be_opened_later(make_pooler, pg):
     pooler.reload()
 
 
+@pytest.mark.parametrize("log_format", ["plain", "json"])
+def test_log_on_a_full_disk(make_pooler, pg, log_format):
+    """Clients do not notice it, stderr has the lines, and so has a new file."""
+    pooler = make_pooler({"db": pg.conn()}, settings={"logfile": "/dev/full", "log_format": log_format})
+    for _ in range(20):
+        with pooler.connect() as client:
+            assert client.value("select 1") == "1"
+    pooler.refusal("nosuchdb")
+    pooler.reload()
+    pooler.wait_log("login attempt: db=db")
+    # There is room again.
+    pooler.admin.query("SET logfile = '%s'" % pooler.path("other"))
+    pooler.connect().close()
+    waiting.wait_for(lambda: "login attempt: db=db" in pooler.read("other"), "lines in the new file")
+
+
 def test_verbose_setting(make_pooler):
     pooler = make_pooler({"db": ""}, settings={"verbose": 2})
     assert " DEBUG " in pooler.log() or " NOISE " in pooler.log()

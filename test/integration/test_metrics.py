@@ -293,6 +293,7 @@ def test_bad_address_is_refused(make_pooler, pg, value, says):
     pooler.write_files()
     code, out, err = pooler.run("--check-config", pooler.ini)
     assert code != 0 and says in out + err
+    assert re.fullmatch(r"\S+pgbouncer.ini:\d+: metrics_listen: .*\n", out), out
 
 
 def test_tls(serve):

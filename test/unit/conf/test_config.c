@@ -525,6 +525,30 @@ static void tls_is_checked_as_a_whole(void **state)
 	assert_string_equal(f->err.text,
 	    "To allow TLS connections from clients, client_tls_key_file and "
 	    "client_tls_cert_file must be set.");
+	/* where one of the settings that it names is written, it says so */
+	assert_null(load_over(f, NULL,
+	    "[pgbouncer]\nclient_tls_sslmode=require\nclient_tls_key_file=x\n"));
+	assert_non_null(strstr(f->err.text, "must be set.\n\t"));
+	assert_string_equal(f->err.text + strlen(f->err.text) - 2, ":3");
+	assert_null(load_over(f, NULL, "[pgbouncer]\n\nmetrics_listen=1\n"));
+	assert_non_null(strstr(f->err.text, "metrics_listen: \"1\" has no port"));
+	assert_string_equal(f->err.text + strlen(f->err.text) - 2, ":3");
+}
+
+static void errors_find_their_setting(void **state)
+{
+	struct fixture *f = *state;
+	struct config *c = load(f, "[pgbouncer]\nclient_tls_ca_file=/a/ca\n"
+				   "server_tls_ciphers=x\nuser=u\n");
+	const struct config_place *at;
+
+	at = config_place_blamed(c, "failed to load CA: none (/a/ca)");
+	assert_int_equal(at ? at->line : 0, 2);
+	at = config_place_blamed(c, "invalid server_tls_ciphers: x");
+	assert_int_equal(at ? at->line : 0, 3);
+	assert_null(config_place_blamed(c, "server_tls_ciphers_more and a user"));
+	assert_null(config_place_blamed(c, "client_tls_sslmode is written nowhere"));
+	config_unref(&c);
 }
 
 static void a_name_with_weights_may_be_repeated(void **state)
@@ -922,6 +946,7 @@ int main(void)
 	    TEST(database_errors),
 	    TEST(user_and_peer_errors),
 	    TEST(tls_is_checked_as_a_whole),
+	    TEST(errors_find_their_setting),
 	    TEST(a_name_with_weights_may_be_repeated),
 	    TEST(a_name_that_is_repeated_is_told),
 	    TEST(what_has_no_effect_is_told),

@@ -238,6 +238,30 @@ static void copies_and_compares(void **state)
 	assert_ptr_equal(copy.auth_file, f->s.auth_file);
 }
 
+static void taken_but_told(struct fixture *f, const char *name, const char *text)
+{
+	f->err.text[0] = '\0';
+	assert_int_equal(parse(f, name, text), 1);
+	assert_string_not_equal(f->err.text, "");
+}
+
+static void values_that_are_hardly_meant(void **state)
+{
+	struct fixture *f = *state;
+
+	taken_but_told(f, "unix_socket_mode", "700");
+	assert_int_equal(f->s.unix_socket_mode, 700);
+	assert_string_equal(f->err.text,
+	    "700 is a decimal number here, mode 01274: write 0700 if that is meant");
+	assert_int_equal(parse(f, "unix_socket_mode", "0700"), 0);
+	assert_int_equal(parse(f, "unix_socket_mode", "0x1c0"), 0);
+	assert_int_equal(parse(f, "unix_socket_mode", "0"), 0);
+	taken_but_told(f, "syslog_facility", "local8");
+	assert_non_null(strstr(f->err.text, "there is no facility \"local8\""));
+	assert_int_equal(parse(f, "syslog_facility", "local7"), 0);
+	assert_int_equal(parse(f, "syslog_facility", ""), 0);
+}
+
 static void tls_settings_together(void **state)
 {
 	struct fixture *f = *state;
@@ -331,6 +355,7 @@ int main(void)
 	    TEST(strings),
 	    TEST(unset_number_differs_from_zero),
 	    TEST(copies_and_compares),
+	    TEST(values_that_are_hardly_meant),
 	    TEST(tls_settings_together),
 	    TEST(describes_every_row),
 	    TEST(describes_keys),
