@@ -86,8 +86,10 @@ bool vars_is_put_set(const struct vars *client, const struct vars *server, size_
 /* Appends `RESET name` for parameter i. */
 void vars_put_reset(const struct vars_schema *s, size_t i, struct buf *sql);
 /* Appends a ParameterStatus for each parameter that has a value in wanted, or else in
- * server. */
-void vars_put_status(
-    const struct vars *wanted, const struct vars *server, struct buf *out);
+ * server: first the messages in `reported` in their order, with that value if the
+ * parameter is tracked but not named (vars_schema_is_named); then the named ones; then
+ * all others. */
+void vars_put_status(const struct vars *wanted, const struct vars *server,
+    const struct buf *reported, struct buf *out);
 
 #endif

@@ -396,8 +396,7 @@ static void put_greeting(struct client *client, struct buf *buf)
 
 	if (!untracked)
 		return;
-	buf_put(buf, untracked->bytes, untracked->len);
-	vars_put_status(&client->vars, vars, buf);
+	vars_put_status(&client->vars, vars, untracked, buf);
 	/* A server with another value reports that. */
 	vars_fill(&client->vars, vars);
 }

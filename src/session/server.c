@@ -193,11 +193,12 @@ int server_note_parameter(struct server *server, const struct message *m,
 		return -1;
 	}
 	i = vars_schema_find(server->conn.site->vars, name);
-	if (i < 0) {
-		if (untracked)
-			codec_put_parameter_status(untracked, name, value);
+	/* what no client can ask for keeps its place among what servers report */
+	if (untracked &&
+	    (i < 0 || !vars_schema_is_named(server->conn.site->vars, (size_t)i)))
+		codec_put_parameter_status(untracked, name, value);
+	if (i < 0)
 		return 0;
-	}
 	if (vars_set(&server->vars, (size_t)i, value) < 0 ||
 	    (also && vars_set(also, (size_t)i, value) < 0)) {
 		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));

@@ -485,17 +485,52 @@ size_t vars_put_set(
 	return count;
 }
 
-void vars_put_status(
-    const struct vars *wanted, const struct vars *server, struct buf *out)
+struct status {
+	const struct vars *wanted, *server;
+	uint64_t seen; /* bits of those of the first 64 that were put */
+};
+
+static void put_one(struct status *st, size_t i, struct buf *out)
+{
+	const char *value = vars_get(st->wanted, i);
+
+	if (!value)
+		value = vars_get(st->server, i);
+	if (!value || (i < 64 && st->seen & UINT64_C(1) << i))
+		return;
+	st->seen |= i < 64 ? UINT64_C(1) << i : 0;
+	codec_put_parameter_status(out, st->wanted->set->schema->names[i], value);
+}
+
+/* Those that the server reports, but that are not named. */
+static void put_reported(struct status *st, const struct buf *reported, struct buf *out)
+{
+	enum { HEADER_LEN = 5 };
+	const struct vars_schema *s = st->wanted->set->schema;
+	const uint8_t *p = reported->bytes, *end = p + reported->len;
+
+	while (end - p > HEADER_LEN) {
+		size_t size = (size_t)get_u32(p + 1) + 1;
+		if (size <= HEADER_LEN || size > (size_t)(end - p) || p[size - 1])
+			return;
+		int i = vars_schema_find(s, (const char *)p + HEADER_LEN);
+		if (i < 0)
+			buf_put(out, p, size);
+		else if (!vars_schema_is_named(s, (size_t)i))
+			put_one(st, (size_t)i, out);
+		p += size;
+	}
+}
+
+void vars_put_status(const struct vars *wanted, const struct vars *server,
+    const struct buf *reported, struct buf *out)
 {
 	const struct vars_schema *s = wanted->set->schema;
+	struct status st = {.wanted = wanted, .server = server};
 
 	assert(s == server->set->schema);
-	for (size_t i = 0; i < s->count; i++) {
-		const char *value = vars_get(wanted, i);
-		if (!value)
-			value = vars_get(server, i);
-		if (value)
-			codec_put_parameter_status(out, s->names[i], value);
-	}
+	if (reported->len)
+		put_reported(&st, reported, out);
+	for (size_t i = 0; i < s->count; i++)
+		put_one(&st, i, out);
 }

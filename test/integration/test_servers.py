@@ -534,8 +534,8 @@ def test_server_login_byte_by_byte(make_pooler, fake):
 
 
 def test_welcome_is_that_of_the_server(make_pooler, fake):
-    known = [("zeta", "1"), ("server_version", "99"), ("DateStyle", "ISO"), ("alpha", ""),
-             ("client_encoding", "UTF8"), ("standard_conforming_strings", "on"), ("TimeZone", "UTC"),
+    known = [("zeta", "1"), ("in_hot_standby", "off"), ("server_version", "99"), ("DateStyle", "ISO"),
+             ("alpha", ""), ("client_encoding", "UTF8"), ("standard_conforming_strings", "on"), ("TimeZone", "UTC"),
              ("application_name", ""), ("IntervalStyle", "postgres")]
 
     def script(session):
@@ -543,15 +543,15 @@ def test_welcome_is_that_of_the_server(make_pooler, fake):
         session.serve()
 
     pooler = make_pooler({"db": fake(script).conn()})
-    expected = [("zeta", "1"), ("server_version", "99"), ("alpha", ""), ("DateStyle", "ISO"),
-                ("client_encoding", "UTF8"), ("TimeZone", "UTC"),
+    expected = [("zeta", "1"), ("in_hot_standby", "off"), ("server_version", "99"), ("alpha", ""),
+                ("DateStyle", "ISO"), ("client_encoding", "UTF8"), ("TimeZone", "UTC"),
                 ("standard_conforming_strings", "on"), ("application_name", ""),
                 ("IntervalStyle", "postgres")]
     for _ in range(2):
         client = pooler.connect()
         assert client.parameters() == expected
         kinds = "".join(m.kind for m in client.login_messages)
-        assert kinds == "R" + "S" * 9 + "KZ"
+        assert kinds == "R" + "S" * 10 + "KZ"
         assert len(client.key) == 8 and client.key[0] < 0x80
         client.close()
 

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 /* clang-format on */
 
+#include "wire/codec.h"
 #include "wire/vars.h"
 
 static struct vars_schema *schema;
@@ -209,14 +210,47 @@ static void status_prefers_the_wanted(void **state)
 				       "DateStyle\0ISO\0"
 				       "S\0\0\0\x12"
 				       "TimeZone\0UTC_\0";
+	struct buf reported;
 
 	(void)state;
+	buf_init(&reported, 0);
 	set(&client, "DateStyle", "ISO");
 	set(&server, "DateStyle", "German");
 	set(&server, "TimeZone", "UTC_");
-	vars_put_status(&client, &server, &out);
+	vars_put_status(&client, &server, &reported, &out);
 	assert_int_equal(out.len, sizeof(expected) - 1);
 	assert_memory_equal(out.bytes, expected, out.len);
+	buf_done(&reported);
+}
+
+/* The messages of a greeting are those that the server sent, but for those that clients
+ * may ask for. */
+static void status_in_the_order_of_the_server(void **state)
+{
+	struct buf reported, wanted;
+
+	(void)state;
+	buf_init(&reported, 0);
+	buf_init(&wanted, 0);
+	codec_put_parameter_status(&reported, "zeta", "1");
+	codec_put_parameter_status(&reported, "in_hot_standby", "off");
+	codec_put_parameter_status(&reported, "DateStyle", "German");
+	codec_put_parameter_status(&reported, "alpha", "");
+	set(&server, "DateStyle", "ISO");
+	set(&server, "in_hot_standby", "on");
+	set(&server, "search_path", "public");
+	set(&client, "TimeZone", "UTC");
+	vars_put_status(&client, &server, &reported, &out);
+	codec_put_parameter_status(&wanted, "zeta", "1");
+	codec_put_parameter_status(&wanted, "in_hot_standby", "on");
+	codec_put_parameter_status(&wanted, "alpha", "");
+	codec_put_parameter_status(&wanted, "DateStyle", "ISO");
+	codec_put_parameter_status(&wanted, "TimeZone", "UTC");
+	codec_put_parameter_status(&wanted, "search_path", "public");
+	assert_int_equal(out.len, wanted.len);
+	assert_memory_equal(out.bytes, wanted.bytes, out.len);
+	buf_done(&reported);
+	buf_done(&wanted);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, start, stop)
@@ -234,6 +268,7 @@ int main(void)
 	    CASE(search_path_is_a_list),
 	    CASE(long_values),
 	    CASE(status_prefers_the_wanted),
+	    CASE(status_in_the_order_of_the_server),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
