@@ -34,7 +34,7 @@ def churn(pooler, names, rounds, failures):
 
 
 def test_limits_hold_at_every_moment(make_pooler, pg):
-    """PostgreSQL never has more connections than pool_size allows, though many clients come and go."""
+    """SHOW POOLS never has more servers than pool_size allows, though many clients come and go."""
     names = ["one", "two"]
     pooler = make_pooler({name: pg.conn() for name in names},
                          settings=settings(default_pool_size=4, max_user_connections=6,

@@ -1,0 +1,87 @@
+"""Limits on servers as PostgreSQL sees them while clients of several workers come and go."""
+
+import random
+import threading
+from collections import Counter
+
+WORKERS = 4
+ROUNDS = 20
+CLIENTS = 12
+USERS = ["trust_user", "second_user"]
+# pool_size, reserve_pool_size and max_db_connections of each database of PostgreSQL
+DATABASES = {"postgres": (2, 1, 5), "other": (4, 0, 4), "template1": (3, 0, 5)}
+USER_LIMITS = {"trust_user": 7, "second_user": 5}
+PROCESS_LIMIT = 10
+
+
+def come_and_go(pooler, seed, failures):
+    draw = random.Random(seed)
+    try:
+        for _ in range(ROUNDS):
+            with pooler.connect(draw.choice(list(DATABASES)), draw.choice(USERS)) as client:
+                for _ in range(draw.randint(1, 4)):
+                    assert client.value("select 1 from pg_sleep(%f)" % draw.uniform(0, 0.01)) == "1"
+    except BaseException as fault:
+        failures.append(fault)
+
+
+def open_ports(port):
+    """Local ports of the TCP connections to this one that nobody has closed."""
+    with open("/proc/net/tcp") as table:
+        rows = [line.split() for line in table.readlines()[1:]]
+    return {int(row[1].split(":")[1], 16) for row in rows
+            if row[3] == "01" and int(row[2].split(":")[1], 16) == port}
+
+
+def sample(watcher, port):
+    """Returns (database, user) of each connection that was open at one moment: PostgreSQL knew of it
+    before, and it was not closed afterwards. One that is closed may be seen a little longer."""
+    seen = watcher.query("select datname, usename, client_port from pg_stat_activity"
+                         " where usename in ('%s')" % "', '".join(USERS)).rows
+    still_open = open_ports(port)
+    return [(database, user) for database, user, client in seen if int(client) in still_open]
+
+
+def check(found):
+    pools, databases, users = (Counter(key(row) for row in found) for key in (
+        lambda row: row, lambda row: row[0], lambda row: row[1]))
+    for (database, user), count in pools.items():
+        size, reserve, _ = DATABASES[database]
+        assert count <= size + reserve, (database, user, pools)
+    for database, count in databases.items():
+        assert count <= DATABASES[database][2], pools
+    for user, count in users.items():
+        assert count <= USER_LIMITS[user], pools
+    assert len(found) <= PROCESS_LIMIT, pools
+
+
+def test_postgresql_never_sees_more_than_the_limits(make_pooler, pg):
+    """Nor in a moment in which servers change workers, are replaced, or give way to others."""
+    entries = {name: pg.conn(name) + " pool_size=%d reserve_pool_size=%d max_db_connections=%d" % limits
+               for name, limits in DATABASES.items()}
+    pooler = make_pooler(entries, settings={
+        "pool_mode": "transaction", "workers": WORKERS, "max_server_connections": PROCESS_LIMIT,
+        "max_user_connections": USER_LIMITS["trust_user"], "reserve_pool_timeout": 0.02,
+        "query_wait_timeout": 60}, users={
+        "second_user": "max_user_connections=%d" % USER_LIMITS["second_user"]})
+    failures, most = [], 0
+    threads = [threading.Thread(target=come_and_go, args=(pooler, seed, failures))
+               for seed in range(CLIENTS)]
+
+    for thread in threads:
+        thread.start()
+    try:
+        with pg.client() as watcher, pooler.console() as console:
+            while any(thread.is_alive() for thread in threads):
+                for _ in range(5):
+                    found = sample(watcher, pg.port)
+                    most = max(most, len(found))
+                    check(found)
+                # The other databases keep their greeting; a pool without one may open one server
+                # more than its size (protocol.md 10.1), but not more than other limits allow.
+                console.query("RECONNECT other")
+    finally:
+        for thread in threads:
+            thread.join(60)
+    assert not failures
+    assert most > PROCESS_LIMIT // 2, "there was contention"
