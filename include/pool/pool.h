@@ -216,6 +216,8 @@ struct verdict pool_logged_in(struct seat *seat, uint64_t now_us);
 /* The broker keeps the parameters of a server login.  Call it before
  * pool_logged_in, and not for a seat that is_dirty. */
 void pool_welcomed(struct pool *pool);
+/* Clients can be greeted, perhaps after another site was asked. */
+bool pool_has_welcome_somewhere(const struct pool *pool);
 
 enum dial_failure {
 	DIAL_NETWORK, /* refused, timeout, DNS, EOF: waiting clients go on waiting */

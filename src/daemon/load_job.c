@@ -64,6 +64,8 @@ static void job_done(struct workers_job *job)
 {
 	struct load_job *j = job_of(job);
 
+	/* This is not the reference that is left last: freeing is long, too. */
+	configuration_done(&j->running);
 	if (j->done)
 		j->done(j->owner, &j->next, j->result);
 }

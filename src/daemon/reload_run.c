@@ -101,9 +101,11 @@ static void turn_of_users(struct later *l)
 	run_finish(d, 0);
 }
 
-static void begin_list(struct site *site, void *ctx)
+static void begin_list(struct site *site, const void *what)
 {
-	catalog_begin_users(site->catalog, ctx);
+	struct userlist *const *list = what;
+
+	catalog_begin_users(site->catalog, *list);
 }
 
 static void begin_users(struct daemon *d)
@@ -111,7 +113,8 @@ static void begin_users(struct daemon *d)
 	struct reload_run *r = &d->reloads;
 
 	r->phase = RELOAD_ADOPTING;
-	(void)crew_each(&d->site, begin_list, r->users);
+	/* The list lasts until all have taken it over. */
+	crew_order(&d->site, begin_list, &r->users, sizeof(r->users));
 	r->turn.run = turn_of_users;
 	loop_later(d->site.loop, &r->turn);
 }

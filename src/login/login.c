@@ -97,12 +97,14 @@ static void login_finish(struct client *client)
 }
 
 /* A replication client waits for the server connection that it gets for itself, which
- * also provides the parameters to greet it with.  No ordinary server is opened for
- * that: a client of physical replication names the database "replication", which need
- * not exist. */
+ * also provides the parameters to greet it with, unless another worker knows those of
+ * ordinary servers.  No ordinary server is opened for that: a client of physical
+ * replication names the database "replication", which need not exist. */
 static enum step login_await_welcome(struct client *client)
 {
-	enum ask_kind kind = client->replication ? ASK_REPLICATION : ASK_WELCOME;
+	bool has_own = client->replication &&
+		       !pool_has_welcome_somewhere(client->request.ask.pool);
+	enum ask_kind kind = has_own ? ASK_REPLICATION : ASK_WELCOME;
 	const char *sqlstate, *text;
 
 	client->login->phase = LOGIN_WELCOME;

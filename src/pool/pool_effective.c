@@ -103,6 +103,12 @@ size_t pool_servers_everywhere(const struct pool *pool)
 			   : pool_server_count(pool);
 }
 
+bool pool_has_welcome_somewhere(const struct pool *pool)
+{
+	return pool->is_welcome_valid ||
+	       tally_find_welcome(&pool->database->catalog->view, pool->tally) >= 0;
+}
+
 bool pool_is_oversized(const struct pool *pool)
 {
 	int size = pool_size(pool);

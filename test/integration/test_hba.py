@@ -102,7 +102,6 @@ def test_the_first_rule_that_fits_counts(ruled):
         assert client.auth_codes() == [0]
 
 
-@pytest.mark.one_worker  # The parameters are cached where the first client is.
 def test_replication_is_a_database_of_its_own(ruled):
     pooler = ruled("host all all all md5\nhost replication all all trust\n")
     with pooler.connect(user="p"):

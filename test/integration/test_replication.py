@@ -613,7 +613,6 @@ def test_dirty_is_closed_at_once(stream_pooler, source):
     wait_no_senders(source)
 
 
-@pytest.mark.one_worker  # The parameters are cached where the first client is.
 def test_login_error_is_its_own(stream_pooler):
     """A role without the right to replicate gets an error, and other clients of its pool are not
     affected."""
@@ -629,7 +628,7 @@ def test_login_error_is_its_own(stream_pooler):
     assert "server login failed" not in pooler.log()
 
 
-@pytest.mark.one_worker  # The parameters are cached where the first client is.
+@pytest.mark.one_worker  # Another worker would connect meanwhile.
 def test_login_error_while_others_wait(fake_pooler):
     def replica(session):
         pooler.wait_pool("db", USER, cl_waiting=1)
@@ -774,7 +773,6 @@ def test_counts_in_pool_size_and_evicts(stream_pooler):
         two.recv_until("Z")
 
 
-@pytest.mark.one_worker  # The parameters are cached where the first client is.
 def test_waits_for_room(stream_pooler):
     pooler = stream_pooler(pool_size=1)
     with pooler.connect("db", USER) as one, logical(pooler) as client:
@@ -786,7 +784,6 @@ def test_waits_for_room(stream_pooler):
         pooler.wait_pool("db", USER, sv_active=1, sv_idle=0)
 
 
-@pytest.mark.one_worker  # The parameters are cached where the first client is.
 def test_waits_not_for_ever(stream_pooler):
     pooler = stream_pooler({"query_wait_timeout": "1"}, pool_size=1)
     with pooler.connect("db", USER) as one, logical(pooler) as client:
@@ -835,7 +832,7 @@ def test_replication_is_dialed_again_with_an_older_version(make_pooler, fake, ki
     assert "login failed" not in pooler.log()
 
 
-@pytest.mark.one_worker  # The parameters are cached where the first client is.
+@pytest.mark.one_worker  # Each worker finds out by itself what version the server speaks.
 def test_replication_that_is_refused_for_good(make_pooler, fake):
     def script(session):
         session.recv_startup()

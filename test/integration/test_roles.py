@@ -68,6 +68,7 @@ def ask(client, sql="select 1"):
     return client.query(sql)
 
 
+@pytest.mark.one_worker  # Each worker balances its own connections.
 @pytest.mark.parametrize("kind", [14, 13])
 @pytest.mark.parametrize("target, used", [
     ("any", "psr"), ("read-write", "p"), ("read-only", "sr"), ("primary", "pr"), ("standby", "s"),

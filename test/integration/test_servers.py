@@ -321,6 +321,7 @@ def test_host_list_begins_with_its_first(make_pooler, fake):
     assert not second.sessions
 
 
+@pytest.mark.one_worker  # Each worker balances its own connections.
 def test_hosts_with_ports_and_weights(make_pooler, fake):
     servers = [fake(host="127.0.0.3"), fake(host="127.0.0.4"), fake(host="127.0.0.5")]
     pooler = make_pooler({"db": "host=%s port=%s weight=3,1,1" % (
