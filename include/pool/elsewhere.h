@@ -17,8 +17,13 @@ bool elsewhere_has_help(
 /* Who waits for the welcome alone is let in also while the pool is paused: a site that
  * knows it is asked.  *wake_us as above. */
 void elsewhere_ask_welcome(struct pool *pool, uint64_t now_us, uint64_t *wake_us);
-/* The seat has come free: the site whose client is to get it, or -1 if it stays. */
+/* A seat is free that another site asks for: the site whose client is to get it, or -1
+ * if it stays. */
 int elsewhere_heir(const struct pool *pool, const struct ask *first, uint64_t now_us);
+/* The same for one that has just been given back, which may be wanted here at once: a
+ * site that has servers of the pool gets it only when its client has waited a while. */
+int elsewhere_heir_of_used(
+    const struct pool *pool, const struct ask *first, uint64_t now_us);
 /* Ask whoever has a server at rest under this limit to close it.  False: nobody has. */
 bool elsewhere_asks_for_room(struct pool *pool, enum room_kind kind, uint64_t now_us);
 /* Ask whoever has a server at rest in this pool to close it: it is of no use to the

@@ -218,22 +218,35 @@ void elsewhere_leave(struct pool *pool)
 
 /* ---- giving ---- */
 
-int elsewhere_heir(const struct pool *pool, const struct ask *first, uint64_t now_us)
+/* The site whose client has waited longest, since *since_us; -1: none may be given to.
+ */
+static int find_heir(const struct pool *pool, uint64_t *since_us)
 {
-	uint64_t since_us;
-	int site;
-
 	if (!pool->tally || pool_is_paused(pool) ||
 	    tallies_are_frozen(view_of(pool)->tallies))
 		return -1;
-	site = tally_find_waiting(view_of(pool), pool->tally, &since_us);
-	if (site < 0)
-		return -1;
-	if (tally_has_servers(pool->tally, (unsigned)site) &&
-	    now_us < since_us + PATIENCE_US)
-		return -1;
-	if (!first)
+	return tally_find_waiting(view_of(pool), pool->tally, since_us);
+}
+
+int elsewhere_heir(const struct pool *pool, const struct ask *first, uint64_t now_us)
+{
+	uint64_t since_us;
+	int site = find_heir(pool, &since_us);
+
+	if (site < 0 || !first)
 		return site;
 	uint64_t own_us = first->queued_us < now_us ? now_us - first->queued_us : 0;
 	return since_us + LEAD_US + own_us / 2 < first->queued_us ? site : -1;
+}
+
+int elsewhere_heir_of_used(
+    const struct pool *pool, const struct ask *first, uint64_t now_us)
+{
+	uint64_t since_us;
+	int site = find_heir(pool, &since_us);
+
+	if (site >= 0 && tally_has_servers(pool->tally, (unsigned)site) &&
+	    now_us < since_us + PATIENCE_US)
+		return -1;
+	return site < 0 ? -1 : elsewhere_heir(pool, first, now_us);
 }

@@ -256,7 +256,7 @@ static struct verdict settle(struct seat *seat, uint64_t now_us)
 	/* One that is new was opened when it was this pool's turn. */
 	if (ask && seat->was_lent && room_is_owed(pool, now_us))
 		return seat_retire(seat, "evicted");
-	int heir = elsewhere_heir(pool, ask, now_us);
+	int heir = elsewhere_heir_of_used(pool, ask, now_us);
 	if (heir >= 0) {
 		seat_move(seat, SEAT_IDLE, now_us);
 		return seat_carry(seat, (unsigned)heir);

@@ -819,6 +819,25 @@ static void own_server_is_awaited(void **state)
 	assert_int_equal(hear(only_wish(WISH_SERVER), VERDICT_HAND).site, 1);
 }
 
+/* It is the asker that decides how long: were it refused, it would ask again at once.
+ */
+static void who_asks_gets(void **state)
+{
+	(void)state;
+	struct ask *first = ask_and_dial(0);
+	const struct sent sent = {.to = 0,
+	    .wish = {.kind = WISH_SERVER,
+		.from = 1,
+		.of = TALLY_POOL,
+		.database = "d",
+		.user = "u"}};
+
+	ask_and_dial(1);
+	ask(1, VERDICT_WAIT);
+	world_give(&county.sites[0], first->seat, VERDICT_REST);
+	assert_int_equal(hear(&sent, VERDICT_HAND).site, 1);
+}
+
 /* What is given back goes to a client elsewhere only if that one's own site lets it
  * wait. */
 static void given_back_while_own_server_is_awaited(void **state)
@@ -860,6 +879,7 @@ int main(void)
 	    TEST(given_back_for_another_site),
 	    TEST(resting_elsewhere),
 	    TEST(own_server_is_awaited),
+	    TEST(who_asks_gets),
 	    TEST(given_back_while_own_server_is_awaited),
 	    TEST(resting_elsewhere_for_another),
 	    TEST(nothing_left_to_give),
