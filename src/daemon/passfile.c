@@ -108,18 +108,18 @@ static bool is_usual_folder(const char *host)
 	       strcmp(host, "/run/postgresql") == 0 || strcmp(host, "/tmp") == 0;
 }
 
-static char *secret_for_host(const char *file, size_t len,
+static char *secret_for_host(const char *file, size_t size,
     const struct passfile_key *key, const char *host, const char *port)
 {
 	const char *wanted[] = {host, port, key->dbname, key->user};
-	char *text = mem_dup(file, len + 1), *secret = secret_in(text, wanted);
+	char *text = mem_dup(file, size), *secret = secret_in(text, wanted);
 
 	if (!secret && is_usual_folder(host)) {
-		memcpy(text, file, len + 1);
+		memcpy(text, file, size);
 		wanted[0] = "localhost";
 		secret = secret_in(text, wanted);
 	}
-	mem_wipe(text, len);
+	mem_wipe(text, size);
 	mem_free(text);
 	return secret;
 }
@@ -138,13 +138,13 @@ static bool next_place(const char **hosts, const char **ports, char *host, char 
 	return true;
 }
 
-static char *secret_for(const char *file, size_t len, const struct passfile_key *key)
+static char *secret_for(const char *file, size_t size, const struct passfile_key *key)
 {
 	char host[NAME_MAX_LEN], port[NAME_MAX_LEN] = "5432", *secret = NULL;
 	const char *hosts = key->host, *ports = key->port;
 
 	while (!secret && next_place(&hosts, &ports, host, port))
-		secret = secret_for_host(file, len, key, host, port);
+		secret = secret_for_host(file, size, key, host, port);
 	return secret;
 }
 
@@ -183,7 +183,7 @@ char *passfile_find(const char *path, const struct passfile_key *key, struct err
 		err_prefix(err, "the password file %s cannot be read: ", path);
 		return NULL;
 	}
-	secret = secret_for(file, len, key);
+	secret = secret_for(file, len + 1, key);
 	mem_free_secret(file);
 	return secret;
 }
