@@ -68,7 +68,10 @@ void loop_at_turn_end(struct loop *loop, struct later *l);
 void loop_reap(struct loop *loop, struct later *l);
 
 /* ---- file descriptors ---- */
-enum { WATCH_READ = 1, WATCH_WRITE = 2 };
+/* WATCH_EDGE beside one of them: the handler is called once when the descriptor becomes
+ * ready, not in each turn in which it is, and that costs the kernel less.  So it reads
+ * or writes until the kernel has no more, or calls watch_again. */
+enum { WATCH_READ = 1, WATCH_WRITE = 2, WATCH_EDGE = 8 };
 struct watch; /* persistent interest in one descriptor, read or write */
 typedef void watch_fn(void *ctx, int fd);
 /* Interest in one direction; starts switched on. */
@@ -79,6 +82,8 @@ struct watch *watch_new(
 struct watch *watch_new_listener(struct loop *loop, int fd, watch_fn *ready, void *ctx);
 void watch_on(struct watch *w);
 void watch_off(struct watch *w);
+/* Call the handler in the next turn if the descriptor is ready still. */
+void watch_again(const struct watch *w);
 void watch_free(struct watch **w);
 /* The same for a descriptor that the caller closes right behind it: closing it ends
  * what the kernel knows of it. */

@@ -206,9 +206,17 @@ static struct interest *interest_in(struct loop *loop, int fd)
 	return &loop->interests[fd];
 }
 
+static bool is_level(const struct watch *w)
+{
+	return w && !(w->what & WATCH_EDGE);
+}
+
 static uint32_t events_of(const struct interest *i)
 {
-	return (i->reader ? EPOLLIN : 0u) | (i->writer ? EPOLLOUT : 0u);
+	uint32_t edge = is_level(i->reader) || is_level(i->writer) ? 0u : EPOLLET;
+
+	return (i->reader ? EPOLLIN | EPOLLRDHUP | edge : 0u) |
+	       (i->writer ? EPOLLOUT | edge : 0u);
 }
 
 /* A descriptor that was closed while something else had it open, too, may still be
@@ -316,6 +324,14 @@ void watch_off(struct watch *w)
 	l->elsewhere = NULL;
 }
 
+void watch_again(const struct watch *w)
+{
+	uint32_t events = events_of(interest_in(w->loop, w->fd));
+
+	if (w->is_on && w->what & WATCH_EDGE)
+		tell_epoll(w->loop, w->fd, events, events);
+}
+
 void watch_free(struct watch **wp)
 {
 	struct watch *w = *wp;
@@ -354,18 +370,31 @@ static void tell_watch(const struct loop *loop, const struct watch *w)
 		w->ready(w->ctx, w->fd);
 }
 
+/* A peer that has gone will not become readable once more: the handler may have read
+ * what it sent last, and not yet that it is gone. */
+static void tell_reader_of_end(const struct loop *loop, int fd)
+{
+	const struct watch *w = loop->interests[fd].reader;
+
+	if (w && w->since != loop->wait_number)
+		watch_again(w);
+}
+
 /* Each of them may switch watches on and off, and free them.  A failed or closed
  * socket can be read and written: that says why. */
 static void deliver_events(struct loop *loop, int count)
 {
 	for (int i = 0; i < count; i++) {
 		uint32_t events = loop->events[i].events;
+		uint32_t end = events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR);
 		int fd = loop->events[i].data.fd;
 
-		if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+		if (end || events & EPOLLIN)
 			tell_watch(loop, loop->interests[fd].reader);
 		if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
 			tell_watch(loop, loop->interests[fd].writer);
+		if (end)
+			tell_reader_of_end(loop, fd);
 	}
 }
 

@@ -13,15 +13,27 @@ enum { PEEK_MOST = 16384 };
 
 /* ---- receiving ---- */
 
-/* One receive.  0: nothing came, or it was the end and that is told. */
+/* The loop tells it once that there is something to read.  Whoever leaves bytes in the
+ * kernel, other than by stop_reading, asks to be told again. */
+static void read_again(const struct stream *s)
+{
+	if (s->reader && !s->reader_off)
+		watch_again(s->reader);
+}
+
+/* One receive: fewer bytes than there was room for are all there were.  0: nothing
+ * came, or it was the end and that is told. */
 static size_t receive_into(struct stream *s, uint8_t *at, size_t room)
 {
-	ssize_t got = recv(s->fd, at, room, 0);
+	ssize_t got;
 
-	loop_counts(s->net->loop)->recv_calls++;
+	do {
+		got = recv(s->fd, at, room, 0);
+		loop_counts(s->net->loop)->recv_calls++;
+	} while (got < 0 && errno == EINTR);
 	if (got > 0)
 		return (size_t)got;
-	if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
+	if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK))
 		stream_end(s, got < 0 ? errno : 0);
 	return 0;
 }
@@ -59,11 +71,14 @@ static bool may_receive_more(struct stream *s)
 static void receive(struct stream *s)
 {
 	int left = s->net->rounds;
+	bool has_more;
 
-	while (may_receive_more(s) && s->delivering && !s->paused && !s->ended &&
-	       !stream_has_input(s) && --left != 0)
+	while ((has_more = may_receive_more(s)) && s->delivering && !s->paused &&
+	       !s->ended && !stream_has_input(s) && --left != 0)
 		;
 	s->delivering = false;
+	if (has_more)
+		read_again(s);
 }
 
 void stream_receive_now(struct stream *s)
@@ -110,7 +125,17 @@ static void records_while_paused(struct stream *s)
 	b->used = (uint32_t)receive_into(s, b->bytes, PEEK_MOST);
 	if (b->used > 0)
 		stream_arrived(s, b, b->bytes, b->used);
+	if (b->used == PEEK_MOST)
+		read_again(s);
 	block_unref(b);
+}
+
+/* What was received before comes first, and a handshake when it is its turn. */
+static void read_behind_input(struct stream *s)
+{
+	if (stream_has_input(s))
+		stream_deliver_waiting(s);
+	read_again(s);
 }
 
 static void readable(void *ctx, int fd)
@@ -122,15 +147,16 @@ static void readable(void *ctx, int fd)
 		records_while_paused(s);
 	else if (s->paused)
 		readable_while_paused(s);
-	else if (stream_has_input(s))
-		stream_deliver_waiting(s);
-	else if (!stream_is_put_off(s)) /* it is readable in the next turn too */
+	else if (!stream_has_input(s) && !stream_is_put_off(s))
 		receive(s);
+	else
+		read_behind_input(s);
 }
 
 static void ready_start(struct stream *s)
 {
-	s->reader = watch_new(s->net->loop, s->fd, WATCH_READ, readable, s);
+	s->reader =
+	    watch_new(s->net->loop, s->fd, WATCH_READ | WATCH_EDGE, readable, s);
 }
 
 static void ready_stop(struct stream *s)
@@ -177,7 +203,8 @@ static void wait_until_writable(struct stream *s)
 	if (s->writer)
 		watch_on(s->writer);
 	else
-		s->writer = watch_new(s->net->loop, s->fd, WATCH_WRITE, writable, s);
+		s->writer = watch_new(
+		    s->net->loop, s->fd, WATCH_WRITE | WATCH_EDGE, writable, s);
 }
 
 static void ready_send(struct stream *s, bool is_now)

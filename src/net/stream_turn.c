@@ -281,8 +281,10 @@ static void note_drained(struct stream *s)
 
 void stream_sent(struct stream *s, size_t n)
 {
-	stream_queue_consume(s->net, &s->out, n);
-	s->pending -= n;
+	if (n > 0) {
+		stream_queue_consume(s->net, &s->out, n);
+		s->pending -= n;
+	}
 	note_drained(s);
 }
 

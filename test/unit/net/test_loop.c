@@ -387,6 +387,69 @@ static void test_both_directions(void **state)
 	assert_int_equal(loop_counts(s->loop)->ctl_calls, 4);
 }
 
+/* Lets the loop run for some turns that do not wait. */
+struct turns {
+	struct later begin, end;
+	struct scene *scene;
+	int left;
+};
+
+static void turn_begins(struct later *l)
+{
+	struct turns *t = container_of(l, struct turns, begin);
+
+	loop_at_turn_end(t->scene->loop, &t->end);
+}
+
+static void turn_ends(struct later *l)
+{
+	struct turns *t = container_of(l, struct turns, end);
+
+	if (--t->left == 0)
+		loop_stop(t->scene->loop);
+	else
+		loop_later(t->scene->loop, &t->begin);
+}
+
+static void run_turns(struct scene *s, int count)
+{
+	struct turns t = {
+	    .begin.run = turn_begins, .end.run = turn_ends, .scene = s, .left = count};
+
+	loop_later(s->loop, &t.begin);
+	loop_run(s->loop);
+}
+
+/* What becomes ready is told once, until it becomes ready again, somebody asks, or the
+ * watch is switched on; but that a peer is gone is told until it is read. */
+static void test_edge(void **state)
+{
+	struct scene *s = *state;
+	struct watch *w;
+
+	assert_int_equal(write(s->fds[1], "x", 1), 1);
+	w = watch_new(s->loop, s->fds[0], WATCH_READ | WATCH_EDGE, note_reader, s);
+	run_turns(s, 3);
+	assert_string_equal(s->ran, "r");
+	assert_int_equal(write(s->fds[1], "x", 1), 1);
+	run_turns(s, 3);
+	assert_string_equal(s->ran, "rr");
+	watch_again(w);
+	run_turns(s, 3);
+	assert_string_equal(s->ran, "rrr");
+	watch_off(w);
+	watch_again(w);
+	run_turns(s, 3);
+	assert_string_equal(s->ran, "rrr");
+	watch_on(w);
+	run_turns(s, 3);
+	assert_string_equal(s->ran, "rrrr");
+	assert_int_equal(shutdown(s->fds[1], SHUT_WR), 0);
+	run_turns(s, 3);
+	assert_string_equal(s->ran, "rrrrrrr");
+	watch_free(&w);
+}
+
 /* Watches two sockets; the first that is reported replaces the other. */
 struct pair {
 	struct scene *scene;
@@ -561,6 +624,7 @@ int main(void)
 	    SCENE_TEST(test_watch_freed_before_closing),
 	    SCENE_TEST(test_watch_freed_by_itself),
 	    SCENE_TEST(test_both_directions),
+	    SCENE_TEST(test_edge),
 	    SCENE_TEST(test_number_used_again),
 	    SCENE_TEST(test_signal),
 	    SCENE_TEST(test_signal_where_libevent_has_no_epoll),
