@@ -39,6 +39,8 @@ uint8_t texts_asked(const struct server *server);
  * client's prepared statements are. */
 bool texts_have_enough(
     const struct server *server, const struct message *m, bool is_tracked);
+/* A whole Query of which nobody needs to know anything: most of them are. */
+bool texts_is_plain(const struct server *server, const struct message *query);
 /* The caller gives the reference back with prepared_unref. */
 struct text_facts texts_look(
     const struct server *server, const struct message *m, bool is_tracked);

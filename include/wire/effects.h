@@ -95,6 +95,10 @@ struct effects_ask {
 struct sql_effects effects_of_text(
     const char *text, size_t len, const struct effects_ask *ask);
 
+/* Whether it is quickly seen that the whole text has nothing that anybody would note.
+ * True for most texts. */
+bool effects_is_plain(const char *text, size_t len, const struct effects_ask *ask);
+
 /* Whether the first word is or could become PREPARE, EXECUTE or DEALLOCATE. */
 bool effects_may_be_command(const char *text, size_t len);
 

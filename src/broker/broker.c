@@ -47,8 +47,8 @@ static uint64_t site_now(const struct site *site)
 
 /* ---- carrying out ---- */
 
-/* The verdict, noted for who looks at the log. */
-static struct verdict noted(const struct pool *pool, struct verdict v)
+/* For who looks at the log. */
+static void note(const struct pool *pool, const struct verdict *v)
 {
 	static const char *const names[] = {
 	    [VERDICT_NONE] = "nothing to do",
@@ -66,11 +66,10 @@ static struct verdict noted(const struct pool *pool, struct verdict v)
 	};
 	const struct site *site = pool->database->catalog->events_ctx;
 
-	if (log_is_on(site->log, LEVEL_NOISE | KIND_POOLS) && v.kind != VERDICT_NONE)
+	if (log_is_on(site->log, LEVEL_NOISE | KIND_POOLS) && v->kind != VERDICT_NONE)
 		log_put(site->log, LEVEL_NOISE | KIND_POOLS, NULL, "pool %s/%s: %s%s%s",
-		    pool->database->name, pool->user->name, names[v.kind],
-		    v.text ? ": " : "", v.text ? v.text : "");
-	return v;
+		    pool->database->name, pool->user->name, names[v->kind],
+		    v->text ? ": " : "", v->text ? v->text : "");
 }
 
 static void broker_refuse(struct request *request, const struct verdict *v)
@@ -188,8 +187,8 @@ static void desk_work(struct later *l)
 	if (pool->has_dirty)
 		broker_close_fast(pool);
 	desk_wake_cancel(desk);
-	while (
-	    (v = noted(pool, pool_next(pool, site_now(site)))).kind != VERDICT_NONE) {
+	while ((v = pool_next(pool, site_now(site))).kind != VERDICT_NONE) {
+		note(pool, &v);
 		switch (v.kind) {
 		case VERDICT_GRANT:
 			broker_place(seat_server(v.seat), &v);
@@ -344,7 +343,8 @@ static void on_logged_in(struct server *server)
 		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 		return;
 	}
-	v = noted(pool, pool_logged_in(&server->seat, site_now(site)));
+	v = pool_logged_in(&server->seat, site_now(site));
+	note(pool, &v);
 	broker_place(server, &v);
 	broker_kick_at(site, pool);
 }
@@ -356,7 +356,8 @@ static void on_tested(struct server *server)
 
 	if (!broker_is_clean(server))
 		return;
-	v = noted(pool, pool_tested(&server->seat, site_now(server->conn.site)));
+	v = pool_tested(&server->seat, site_now(server->conn.site));
+	note(pool, &v);
 	broker_place(server, &v);
 }
 
@@ -428,8 +429,9 @@ enum broker_answer broker_ask(struct request *request, enum ask_kind kind,
 	struct pool *pool = request->ask.pool;
 	struct catalog *catalog = pool->database->catalog;
 	struct site *site = catalog->events_ctx;
-	struct verdict v = noted(pool, pool_ask(&request->ask, kind, site_now(site)));
+	struct verdict v = pool_ask(&request->ask, kind, site_now(site));
 
+	note(pool, &v);
 	switch (v.kind) {
 	case VERDICT_GRANT:
 		return BROKER_GRANTED;
@@ -455,7 +457,8 @@ void broker_give(struct server *server)
 		pool_abandon(&server->seat, site_now(server->conn.site));
 		return;
 	}
-	v = noted(pool, pool_give(&server->seat, site_now(server->conn.site)));
+	v = pool_give(&server->seat, site_now(server->conn.site));
+	note(pool, &v);
 	broker_place(server, &v);
 }
 

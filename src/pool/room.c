@@ -225,7 +225,10 @@ bool room_is_wanted(const struct pool *pool)
 
 void room_reorder(struct pool *pool)
 {
-	room_want(pool, wanted_room(pool));
+	enum room_kind wanted = wanted_room(pool);
+
+	if (wanted != ROOM_COUNT || tally_of(pool, ROOM_PROCESS))
+		room_want(pool, wanted);
 }
 
 void room_forget(struct pool *pool)
@@ -480,12 +483,13 @@ static bool is_owed_to(const struct pool *other, const struct pool *pool,
 static bool is_owed_elsewhere(
     const struct pool *pool, enum room_kind kind, uint64_t now_us)
 {
-	uint64_t own_us = place_with(pool, kind, pool_connected_count(pool) - 1);
+	const struct tally *tally = tally_of(pool, kind);
 	uint64_t theirs_us;
 
-	if (!limit_of(pool, kind) ||
-	    tally_find_waiting(view_of(pool), tally_of(pool, kind), &theirs_us) < 0)
+	if (!tally || !limit_of(pool, kind) ||
+	    tally_find_waiting(view_of(pool), tally, &theirs_us) < 0)
 		return false;
+	uint64_t own_us = place_with(pool, kind, pool_connected_count(pool) - 1);
 	return theirs_us < own_us && own_us - theirs_us > lead_us(pool, now_us);
 }
 

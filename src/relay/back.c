@@ -453,7 +453,7 @@ static enum step back_message(struct conn *conn, const struct message *m)
 		return back_last_words(server, m);
 	if (server_wants_tag(m))
 		return STEP_MORE;
-	if (params_is_reset(server, m))
+	if (m->type == 'C' && params_is_reset(server, m))
 		params_note_reset(server, m);
 	else if (server->link.was_reset)
 		params_note_outcome(server, m);

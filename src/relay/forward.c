@@ -294,6 +294,7 @@ enum way {
 	WAY_NOTED,   /* the same, behind what is kept to be sent again */
 	WAY_UNNAMED, /* a Bind or Describe of the tracked statement without a name */
 	WAY_AGAIN,   /* a Parse of it that the server gets once more */
+	WAY_QUERY,   /* a Query of which nobody has to note anything */
 };
 
 static enum way way_of_unnamed(
@@ -304,6 +305,26 @@ static enum way way_of_unnamed(
 	if (m->type == 'P')
 		return unnamed_is_again(client, server, m) ? WAY_AGAIN : WAY_NONE;
 	return unnamed_is_quiet(client, server) ? WAY_UNNAMED : WAY_NONE;
+}
+
+/* Nothing before it is unanswered, so that it is run for certain. */
+static bool is_plain_query(const struct server *server, const struct message *m)
+{
+	const struct link *link = &server->link;
+
+	return !pipeline_count(&server->pipeline) &&
+	       pipeline_is_calm(&server->pipeline) && !link->sql && !link->journal &&
+	       !link->is_trying_again && texts_is_plain(server, m);
+}
+
+/* It ends the statement without a name, and what could not be sent again. */
+static void note_plain_query(struct client *client, struct server *server)
+{
+	server->link.is_segment_spoilt = false;
+	if (!statements_are_tracked(client, server))
+		return;
+	server->link.has_unnamed = true;
+	unnamed_forget(client);
 }
 
 /* Most messages concern the ledger alone: there is no need to ask everyone. */
@@ -321,6 +342,8 @@ static enum way way_of(
 	if (server->link.segment)
 		return WAY_NONE;
 	switch (m->type) {
+	case 'Q':
+		return is_plain_query(server, m) ? WAY_QUERY : WAY_NONE;
 	case 'P':
 		return way_of_unnamed(client, server, m);
 	case 'D':
@@ -346,6 +369,8 @@ static int owe_plain(
 		server->link.is_segment_spoilt = true;
 	else if (m->type == 'S')
 		server->link.is_segment_spoilt = false;
+	else if (way == WAY_QUERY)
+		note_plain_query(client, server);
 	if (pipeline_owe(&server->pipeline, m->type, OWED_CLIENT, 0) < 0)
 		return -1;
 	if (way == WAY_NOTED)

@@ -29,6 +29,9 @@
 /* Texts up to this size are looked at whole; for a part of one no server is taken. */
 enum { WHOLE_TEXT_MAX = 16 * 1024 };
 
+/* Mostly enough for a greeting, whose buffer need not grow then. */
+enum { GREETING_ROOM = 768 };
+
 /* ---- linking ---- */
 
 /* The pool has linked the two: the relay takes the server over and gives it the
@@ -412,6 +415,7 @@ static void relay_adopt(struct client *client)
 	conn_hand_on(&client->conn, &front_ops);
 	client->request.ops = &relay_request_ops;
 	buf_init(&buf, 0);
+	buf_room(&buf, GREETING_ROOM);
 	put_greeting(client, &buf);
 	key = client_cancel_key(client, &key_len);
 	codec_put_backend_key(&buf, key, key_len);

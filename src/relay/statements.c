@@ -595,8 +595,9 @@ bool statements_answered(struct client *client, struct server *server,
 {
 	bool is_sent = false;
 
-	if (server_has_forgotten(m) && prepared_journal_forget(server->link.journal,
-					   &client->names, &server->statements) < 0)
+	if (m->type == 'C' && server_has_forgotten(m) &&
+	    prepared_journal_forget(
+		server->link.journal, &client->names, &server->statements) < 0)
 		no_memory(client, server);
 	if (done->tag && m->type == 'E') {
 		is_sent = !server->link.is_trying_again &&

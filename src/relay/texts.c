@@ -92,6 +92,18 @@ static struct sql_effects look(const struct server *server, const struct message
 	return effects_of_text(text, len, &ask);
 }
 
+bool texts_is_plain(const struct server *server, const struct message *query)
+{
+	const struct effects_ask ask = {
+	    .has_leaves = pool_mode(server->seat.pool) != POOL_MODE_SESSION,
+	};
+
+	return !server->seat.is_replication && message_is_whole(query) &&
+	       query->have > HEADER_LEN &&
+	       effects_is_plain((const char *)query->bytes + HEADER_LEN,
+		   query->have - HEADER_LEN, &ask);
+}
+
 struct text_facts texts_look(
     const struct server *server, const struct message *m, bool is_tracked)
 {

@@ -33,9 +33,10 @@ static void pass_statement(struct effects_look *l)
 	effects_inner_end(l);
 }
 
-/* Whether nothing of interest follows the first words of the statement.  True for most
- * texts, and much quicker to find out than by scanning them. */
-static bool is_plain(const struct sql_scan *s, const struct effects_ask *ask)
+/* Whether nothing of interest is in the first word or follows it.  True for most texts,
+ * and much quicker to find out than by scanning them. */
+static bool is_plain_behind(const struct sql_scan *s, const struct sql_token *first,
+    const struct effects_ask *ask)
 {
 	static const struct sql_hint inner[] = {
 	    SQL_HINT('_', 'c', 'o'), /* set_config */
@@ -49,6 +50,8 @@ static bool is_plain(const struct sql_scan *s, const struct effects_ask *ask)
 	};
 	const char *at = s->at, *end = s->end;
 
+	if (first->kind != SQL_WORD || effects_statement_is_known(first))
+		return false;
 	while (end > at && (end[-1] == ';' || end[-1] == ' ' || end[-1] == '\n'))
 		end--;
 	size_t len = (size_t)(end - at);
@@ -114,6 +117,18 @@ bool effects_may_be_command(const char *text, size_t len)
 	return s.at == s.end || is_command(&first);
 }
 
+bool effects_is_plain(const char *text, size_t len, const struct effects_ask *ask)
+{
+	struct sql_token first;
+	struct sql_scan s;
+
+	if (len > EFFECTS_TEXT_MAX)
+		return false;
+	sql_scan_init(&s, text, len, ask->has_escapes);
+	sql_scan_next(&s, &first);
+	return is_plain_behind(&s, &first, ask);
+}
+
 struct sql_effects effects_of_text(
     const char *text, size_t len, const struct effects_ask *ask)
 {
@@ -128,8 +143,7 @@ struct sql_effects effects_of_text(
 		most = EFFECTS_COMMAND_MAX;
 		s.end = text + strnlen(text, len < most ? len : most);
 	}
-	if (first.kind == SQL_WORD && !effects_statement_is_known(&first) &&
-	    is_plain(&s, ask))
+	if (is_plain_behind(&s, &first, ask))
 		memset(&effects, 0, sizeof(effects));
 	else
 		effects = look_at(&s, &first, text, ask);

@@ -23,8 +23,36 @@
 static struct sql_effects effects(const char *text)
 {
 	const struct effects_ask ask = {.has_leaves = true};
+	struct sql_effects found = effects_of_text(text, strlen(text) + 1, &ask);
 
-	return effects_of_text(text, strlen(text) + 1, &ask);
+	if (effects_is_plain(text, strlen(text) + 1, &ask) &&
+	    !effects_is_nothing(&found))
+		fail_msg("%s: it is not plain", text);
+	return found;
+}
+
+static void most_texts_are_plain(void **state)
+{
+	(void)state;
+	static const char *const plain[] = {"select 1", " select 1;\n",
+	    "/* c */ UPDATE t SET a = 'listen' WHERE b = $1",
+	    "with x as (select 1) select * from x"};
+	static const char *const others[] = {"", "set a = 1", "select 1; select 2",
+	    "select set_config('a', 'b', false)", "(select 1)",
+	    "select pg_advisory_lock(1)", "discard all", "prepare x as select 1"};
+	const struct effects_ask ask = {.has_leaves = true};
+	static char text[EFFECTS_TEXT_MAX + 2] = "select ";
+
+	for (size_t i = 0; i < COUNT_OF(plain); i++)
+		if (!effects_is_plain(plain[i], strlen(plain[i]) + 1, &ask))
+			fail_msg("%s: it is plain", plain[i]);
+	for (size_t i = 0; i < COUNT_OF(others); i++)
+		if (effects_is_plain(others[i], strlen(others[i]) + 1, &ask))
+			fail_msg("%s: it is not plain", others[i]);
+	/* what lies behind what is looked at is not known */
+	memset(text + 7, 'x', sizeof(text) - 8);
+	assert_true(effects_is_plain(text, EFFECTS_TEXT_MAX, &ask));
+	assert_false(effects_is_plain(text, sizeof(text), &ask));
 }
 
 static struct leak_look look(const char *text)
@@ -597,6 +625,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(first_words),
+	    cmocka_unit_test(most_texts_are_plain),
 	    cmocka_unit_test(statements_behind_the_first_are_expected_only),
 	    cmocka_unit_test(advisory_locks_of_the_session),
 	    cmocka_unit_test(configuration_of_the_session),
