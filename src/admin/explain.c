@@ -14,6 +14,7 @@
 #include "auth/judge.h"
 #include "base/text.h"
 #include "login/method.h"
+#include "session/crew.h"
 #include "views/row.h"
 #include "views/show.h"
 #include "wire/codec.h"
@@ -33,7 +34,9 @@ struct explanation {
 	const struct hba_rule *rule; /* NULL: auth_type is the method */
 	const char *user_name, *database_name;
 	struct site *site;
-	struct database *database; /* NULL: there is none of this name now */
+	struct database *database; /* NULL: there is none of this name now, or other
+				    * workers alone have it */
+	bool is_elsewhere;         /* they have made it from the fallback entry */
 	struct user *user;         /* NULL: no user of this name is known */
 	/* the database's entry, or the fallback entry that it would be made from */
 	const struct database_config *config; /* NULL: there is no database of this
@@ -91,6 +94,14 @@ static void explain_connection(struct explanation *e)
 		    sock_addr_ip(&e->addr, ip), e->is_tls ? "with" : "without");
 }
 
+static void look_for_database(struct site *site, void *ctx)
+{
+	struct explanation *e = ctx;
+
+	if (catalog_find_database(site->catalog, e->database_name))
+		e->is_elsewhere = true;
+}
+
 static void explain_read_database(struct explanation *e)
 {
 	struct catalog *catalog = e->site->catalog;
@@ -102,6 +113,7 @@ static void explain_read_database(struct explanation *e)
 	if (!db && catalog_may_make(catalog, e->database_name)) {
 		e->arena = arena_new();
 		e->config = catalog_read_template(catalog, e->database_name, e->arena);
+		(void)crew_each(e->site, look_for_database, e);
 	}
 	if (!e->config)
 		return;
@@ -120,8 +132,8 @@ static void explain_database(struct explanation *e)
 		explain(e, "database", "the console");
 	else if (db && db->disabled)
 		explain(e, "database", "%s, which is disabled", db->name);
-	else if (db)
-		explain(e, "database", "%s", db->name);
+	else if (db || (e->config && e->is_elsewhere))
+		explain(e, "database", "%s", e->database_name);
 	else if (e->config)
 		explain(e, "database", "%s, to be made from the fallback entry *",
 		    e->database_name);

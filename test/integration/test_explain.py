@@ -95,6 +95,14 @@ def test_items(pooler, text, item, value):
     assert explain(pooler.admin, text)[item] == value
 
 
+def test_a_database_that_a_worker_has_made(make_pooler, pg):
+    """The console's own thread has no databases of clients."""
+    pooler = make_pooler({"*": pg.conn()}, settings={"workers": 2})
+    assert explain(pooler.admin, "trust_user made")["database"] == "made, to be made from the fallback entry *"
+    with pooler.connect("made"):
+        assert explain(pooler.admin, "trust_user made")["database"] == "made"
+
+
 def test_host_names_are_not_looked_up(pooler):
     told = explain(pooler.admin, "p named 192.0.2.1")
     assert told["host name"].startswith("%s:7: host named all name.invalid trust: " % pooler.path("hba"))

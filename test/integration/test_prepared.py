@@ -49,6 +49,32 @@ def refusal(client, *parts):
     return caught.value.code, caught.value.text
 
 
+# statements of one text and several readings
+
+
+@pytest.mark.parametrize("name, value, other, sql", [
+    ("datestyle", "SQL, DMY", "ISO, MDY", "select '01/02/2001'::date - date '2001-01-01'"),
+    ("timezone", "America/New_York", "Asia/Tokyo", "select extract(epoch from '2001-01-01 00:00'::timestamptz)"),
+    ("intervalstyle", "sql_standard", "postgres", "select extract(epoch from '-1 1:00:00'::interval)"),
+    ("standard_conforming_strings", "off", "on", r"select length('a\\b')"),
+    ("client_encoding", "LATIN1", "UTF8", "select octet_length('\u00e9')"),
+])
+def test_statements_are_read_under_their_clients_parameters(make_pooler, pg, name, value, other, sql):
+    """What PostgreSQL reads into constants when it parses is not shared with clients who mean something else."""
+    pooler = make(make_pooler, pg)
+    wanted = []
+    for one in (value, other):
+        with pg.client(**{name: one}) as direct:
+            prepare(direct, "s", sql)
+            wanted.append(rows(direct, run("s")))
+    assert wanted[0] != wanted[1]
+    clients = [pooler.connect(**{name: one}) for one in (value, other)]
+    assert [rows(client, wire.parse("s", sql), run("s")) for client in clients] == wanted
+    for _ in range(2):
+        assert [rows(client, run("s")) for client in clients] == wanted
+    assert pooler.pool()["sv_idle"] == 1
+
+
 # statements that the server has lost
 
 

@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import struct
 import subprocess
@@ -141,6 +142,22 @@ def test_what_other_programs_take_from_the_environment(make_pooler, pg):
                           timeout=waiting.DEADLINE, **mine)
     assert done.returncode == 1 and "WARNING: the password file %s is not used" % path in done.stderr
     assert "a password file can hold it" in done.stderr and "not this" not in done.stderr
+
+
+OTHER = shutil.which("pgbouncer", path="/usr/sbin:/usr/bin")
+
+
+@pytest.mark.skipif(not OTHER, reason="no other pgbouncer is installed")
+def test_view_of_another_pooler(make_pooler, pg):
+    """PgBouncer of the distribution lacks some views."""
+    pooler = make_pooler({"db": pg.conn()}, start=False)
+    ours, pooler.binary = pooler.binary, OTHER
+    pooler.start()
+    with pooler.connect() as client:
+        client.query("select 1")
+        texts = first_texts([ours] + command(pooler)[1:], environment(pooler))
+    assert re.match(r"\d\d:\d\d:\d\d   PgBouncer 1\.\S+ ", texts[0]), texts
+    assert "clients: 1 active" in texts[1] and texts[4] == "pools: 2\n", texts
 
 
 def test_one_connection_string_at_most(make_pooler):
