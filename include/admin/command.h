@@ -1,6 +1,6 @@
 /*
- * One console command line: from text to words (operation.md 3; EXPLAIN is ours).  What
- * the words mean is the business of verbs.
+ * Cuts one console command line into words (operation.md 3).  verbs.c interprets the
+ * words.
  */
 #ifndef ADMIN_COMMAND_H
 #define ADMIN_COMMAND_H
@@ -8,20 +8,20 @@
 #include <stdbool.h>
 
 enum command_form {
-	COMMAND_INVALID,    /* fits no form */
-	COMMAND_TOO_LONG,   /* fits one, but a word is longer than it may be */
+	COMMAND_INVALID,    /* it has none of the forms */
+	COMMAND_TOO_LONG,   /* it has one of the forms, but a word is too long */
 	COMMAND_WORDS,      /* CMD [ARG] [;] */
 	COMMAND_SET,        /* SET KEY (=|TO) VALUE [;] */
-	COMMAND_SWITCHOVER, /* SWITCHOVER DATABASE TO HOST [;]; without TO it is words
-			     */
+	COMMAND_SWITCHOVER, /* SWITCHOVER DATABASE TO HOST [;]; without TO it is
+			       COMMAND_WORDS */
 	COMMAND_EXPLAIN,    /* EXPLAIN LOGIN USER DATABASE [ADDRESS] [;] */
 };
 
-/* Longest words in the text of a command, quotes included. */
+/* The longest words that a command may have, quotes included. */
 enum { COMMAND_WORD_MAX = 15, COMMAND_ARGUMENT_MAX = 63, COMMAND_VALUE_MAX = 255 };
 
-/* Words without their quotes; "" where there is none.  The address of EXPLAIN and the
- * host of SWITCHOVER are its value. */
+/* The words of a command, without quotes; "": none.  `value` has the address of EXPLAIN
+ * and the host of SWITCHOVER. */
 struct command {
 	enum command_form form;
 	char word[COMMAND_WORD_MAX + 1];

@@ -1,13 +1,13 @@
 /*
- * The admin pseudo-database: reads console commands, checks rights, carries them out.
+ * The admin console: reads commands, checks rights and runs the commands.
  */
 #ifndef ADMIN_CONSOLE_H
 #define ADMIN_CONSOLE_H
 
 #include "session/site.h"
 
-/* The service of the database `pgbouncer`.  The owner of the process over the unix
- * socket logs in without may_login being asked, and gets is_admin from the login. */
+/* The service of the database `pgbouncer`.  For the process's own account on the unix
+ * socket, the login sets client->is_admin and does not call may_login. */
 extern const struct service console_service;
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * What drivers ask or set right after connecting, answered so that they go on.
+ * Answers to the SHOW and SET commands that drivers send right after connecting, so
+ * that drivers can use the console.
  */
 #ifndef ADMIN_COURTESY_H
 #define ADMIN_COURTESY_H
@@ -11,9 +12,9 @@ struct courtesy {
 	const char *value;
 };
 
-/* NULL when the name (in any case) is not one of them. */
+/* Finds a parameter by its name, in upper or lower case; NULL: it is none of them. */
 const struct courtesy *courtesy_find(const char *name);
-/* Append the whole answer to SHOW of it: one column with one row. */
+/* Appends the whole answer to SHOW of the parameter: one column with one row. */
 void courtesy_put(const struct courtesy *courtesy, struct buf *out);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * EXPLAIN LOGIN: how a login would go, without anybody logging in.
+ * EXPLAIN LOGIN: explains how a login would be decided, without a login.
  */
 #ifndef ADMIN_EXPLAIN_H
 #define ADMIN_EXPLAIN_H
@@ -7,8 +7,8 @@
 #include "admin/command.h"
 #include "session/client.h"
 
-/* Append the whole answer up to CommandComplete. -1: the address is invalid, and
- * nothing was appended. */
+/* Appends the whole answer up to CommandComplete.  -1: the address is invalid; nothing
+ * was appended. */
 int explain_put(
     const struct client *asking, const struct command *command, struct buf *out);
 

@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 
-/* Append the whole answer. */
+/* Appends the whole answer. */
 void help_put(struct buf *out);
 
 #endif

@@ -1,7 +1,8 @@
 /*
- * SHOW CLIENTS of many: the rows are written a few per turn, so that nobody waits for
- * them.  Each row is true at the moment in which it is written; the clients are those
- * of the moment of the command, as far as they are still there.
+ * SHOW CLIENTS with many clients: the rows are written in slices, a few per turn of the
+ * loop, so that no client is delayed.  The rows are for the clients that were there
+ * when the command came and still exist; each row shows the moment in which it is
+ * written.
  */
 #ifndef ADMIN_SLICES_H
 #define ADMIN_SLICES_H
@@ -13,15 +14,15 @@
 
 struct slices;
 
-/* Are there so many rows that they are sent in slices? */
+/* Does the view have so many rows that they must be sent in slices? */
 bool slices_are_due(const struct view *view, const struct site *site);
-/* Sends the head of the answer, and the rest in the turns to come.  Then *place is NULL
- * again, and the next command is shown to the console. */
+/* Sends the head of the answer at once and the rest in later turns.  After the end
+ * *place is NULL again, and the console continues with the next command. */
 void slices_start(
     struct slices **place, const struct view *view, struct client *console);
-/* The console has read: go on if that was what they waited for. */
+/* The console has read its output: continues if the slices have waited for that. */
 void slices_go_on(struct slices *slices);
-/* The console leaves.  NULL is allowed. */
+/* The console closes: frees the slices.  *place may be NULL. */
 void slices_drop(struct slices **place);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * What commands do, and who may give them.
+ * The console's commands: what they do, and who may give them.
  */
 #ifndef ADMIN_VERBS_H
 #define ADMIN_VERBS_H
@@ -12,15 +12,17 @@
 #include "admin/slices.h"
 #include "session/client.h"
 
-/* One command given by one client; all borrowed. */
+/* One command of one client; everything is borrowed. */
 struct order {
 	struct client *client;
-	const char *query; /* as sent */
+	const char *query; /* the text as the client sent it */
 	const struct command *command;
-	/* 0: it has its answer.  Else it is shown again later: a RELOAD that takes
-	 * longer (see site.h), or a SET that waits for one. */
+	/* *ticket is 0 if the command has been answered.  Otherwise the command is run
+	 * again later: it is a RELOAD that takes longer (site.h), or a SET that waits
+	 * for one. */
 	uint64_t *ticket;
-	/* The console's; not NULL after a SHOW whose rows follow in the next turns. */
+	/* The console's slices: *slices is not NULL after a SHOW whose rows follow in
+	 * later turns. */
 	struct slices **slices;
 };
 
@@ -33,13 +35,13 @@ struct verb {
 	bool is_for_anyone;
 };
 
-/* The i-th in the order of SHOW HELP, NULL past the end. */
+/* The i-th command in the order of SHOW HELP; NULL past the end. */
 const struct verb *verb_at(size_t i);
-/* NULL when there is no such command. */
+/* The verb of a command; NULL: there is no such command. */
 const struct verb *verb_find(const struct command *command);
-/* Does the command have its argument, as far as that does not depend on rights? */
+/* Does the command have the arguments that the verb needs? */
 bool verb_has_form(const struct verb *verb, const struct command *command);
-/* The only check of rights: what is not allowed here is denied. */
+/* May the client give this command?  This is the only check of rights. */
 bool verb_is_allowed(
     const struct verb *verb, const struct command *command, bool is_admin);
 

@@ -1,6 +1,7 @@
 /*
- * Carries the pool's verdicts out: grants, dials, tests, retires, wakes; keeps each
- * pool's cached server parameters (the welcome).
+ * Carries the pool's verdicts out: lends servers, opens, tests and closes them, wakes
+ * waiting clients.  It also keeps the server parameters with which each pool greets its
+ * clients (the welcome).
  */
 #ifndef BROKER_BROKER_H
 #define BROKER_BROKER_H
@@ -14,40 +15,41 @@
 
 struct server;
 
-/* Set the site's catalog events and server events. */
+/* Sets the site's catalog events and server events. */
 void broker_init(struct site *site);
 
 enum broker_answer { BROKER_GRANTED, BROKER_WAIT, BROKER_REFUSED, BROKER_FULL };
-/* Ask for a server (or the welcome, by kind).  GRANTED: linked at once.  WAIT: an op
- * follows.  REFUSED: sqlstate and text are filled.  FULL: the same, because of
- * max_waiting_clients; it may ask again. */
+/* Asks for a server, or for the welcome, by kind.  GRANTED: it is linked at once. WAIT:
+ * a function of request_ops follows.  REFUSED: sqlstate and text say why.  FULL: the
+ * same, because of max_waiting_clients; it may ask again. */
 enum broker_answer broker_ask(struct request *request, enum ask_kind kind,
     const char **sqlstate, const char **text);
-/* Give the linked, ready server back; may grant it to another request at once. */
+/* Gives back a linked server that is ready; another request may get it at once. */
 void broker_give(struct server *server);
 /* A cancel aimed at a released server has finished. */
 void broker_cancel_done(struct server *server);
-/* Settings or limits changed: look at every resting server and every queue again. */
+/* Settings or limits have changed: checks every idle server and every queue again. */
 void broker_review_all(struct site *site);
-/* The host name no longer means this address: its servers there are marked to close
- * (protocol.md 16).  ctx is the site: for dns_on_change. */
+/* A host name has lost this address: marks its servers there to be closed (protocol.md
+ * 16).  ctx is the site; for dns_on_change. */
 void broker_lose_address(void *ctx, const char *host, const struct sock_addr *gone);
-/* Run pool_next for this pool later in this turn. */
+/* Runs pool_next for this pool later in this turn. */
 void broker_kick(struct pool *pool);
 
-/* What the server has for parameter i is its own value: clients that come are greeted
- * with it.  -1: no memory. */
+/* The server's present value of parameter i becomes its own value, and new clients are
+ * greeted with it.  -1: no memory. */
 int broker_learn(struct server *server, size_t i);
 
-/* The cached parameters of a pool: what a server of it reported at login. */
+/* The parameters that a server of the pool has reported at its login.  Clients are
+ * greeted with them. */
 struct welcome {
 	struct vars vars;     /* the tracked ones */
 	struct buf untracked; /* ParameterStatus messages, ready to be sent */
 };
 /* NULL when none is valid. */
 const struct welcome *broker_welcome(const struct pool *pool);
-/* What another process knows of the pool's servers, unless something is known here.
- * vars are taken, untracked is copied. */
+/* Sets the pool's welcome to what another process knew, unless it has one.  Takes over
+ * vars and copies untracked. */
 void broker_restore_welcome(struct site *site, struct pool *pool,
     const struct vars *vars, const uint8_t *untracked, size_t len);
 

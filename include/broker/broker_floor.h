@@ -1,19 +1,18 @@
 /*
- * The broker floor's part of the site: what the broker keeps for pools, and attempts to
- * open connections.
+ * The part of struct site that belongs to the broker floor: what the broker keeps for
+ * pools, and the attempts to open connections.
  */
 #ifndef BROKER_BROKER_FLOOR_H
 #define BROKER_BROKER_FLOOR_H
 
 #include "session/site.h"
 
-/* Makes it.  Call it after session_init, and before the first connection. */
+/* Call it after session_init and before the first connection. */
 void broker_floor_init(struct site *site);
-/* Settings or limits have changed: every resting server and every queue is looked at
- * again. */
+/* Settings or limits have changed: checks every idle server and every queue again. */
 void broker_floor_review(struct site *site);
-/* Frees it.  Call it after session_done: then no connection and no helper thread is
- * left that could use it. */
+/* Frees what broker_floor_init made.  Call it after session_done, when no connection
+ * and no helper thread is left that could use it. */
 void broker_floor_done(struct site *site);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * How we prove to a server that we may log in (protocol.md 8; PostgreSQL "Start-up").
+ * Answers a server that asks for a proof of the user (protocol.md 8; PostgreSQL
+ * "Start-up").
  */
 #ifndef BROKER_DIAL_AUTH_H
 #define BROKER_DIAL_AUTH_H
@@ -7,7 +8,7 @@
 #include "session/conn.h"
 #include "session/server.h"
 
-/* A whole Authentication message of a server that is being logged in to. */
+/* Handles a whole Authentication message during a login to a server. */
 enum step dial_auth(struct server *server, const struct message *m);
 
 #endif

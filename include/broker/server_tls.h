@@ -1,7 +1,7 @@
 /*
- * How TLS with a server begins, before anything else is said to it (protocol.md 17;
- * PostgreSQL "SSL Session Encryption"): for connections that log in, and for those that
- * carry a cancel request.
+ * How TLS with a server begins, before anything else is sent (protocol.md 17;
+ * PostgreSQL "SSL Session Encryption").  Used for connections that log in and for those
+ * that carry a cancel request.
  */
 #ifndef BROKER_SERVER_TLS_H
 #define BROKER_SERVER_TLS_H
@@ -10,8 +10,9 @@
 #include "session/conn.h"
 
 enum tls_begin {
-	TLS_BEGIN_CLEAR,   /* there is no TLS here: go on in clear */
-	TLS_BEGIN_ASKED,   /* its answer comes as raw bytes: server_tls_answer */
+	TLS_BEGIN_CLEAR, /* continue without TLS */
+	TLS_BEGIN_ASKED, /* an SSLRequest was sent; pass the raw bytes of its answer to
+			    server_tls_answer */
 	TLS_BEGIN_STARTED, /* ops->secured or ops->ended follows */
 	TLS_BEGIN_REFUSED, /* *reason says why there can be no connection */
 };

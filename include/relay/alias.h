@@ -1,6 +1,6 @@
 /*
- * Names in answers: PostgreSQL names a statement as the pooler called it, and the
- * client is to read its own name for it.
+ * Changes names in answers: PostgreSQL's messages have the pooler's name of a
+ * statement, and the client must read its own name for it.
  */
 #ifndef RELAY_ALIAS_H
 #define RELAY_ALIAS_H
@@ -15,10 +15,10 @@
 struct alias {
 	struct node node;
 	uint32_t tag;
-	struct prepared_sql_move move; /* how the position in an error changes; 0: it
-					* does not */
-	/* for a Parse that should fail because the name is in use: the text that the
-	 * name stands for if it succeeds; one reference, or NULL */
+	/* how the position in an error changes; 0: not at all */
+	struct prepared_sql_move move;
+	/* for a Parse that should fail because the name is in use: the text that gets
+	 * the name if the Parse succeeds; one reference, or NULL */
 	struct prepared_text *parsed;
 	/* for the Execute of PREPARE, EXECUTE or DEALLOCATE: what its success changes
 	 */
@@ -27,10 +27,11 @@ struct alias {
 	char ours[sizeof(((struct prepared_text *)0)->name)];
 	char theirs[];
 };
-/* NULL: no memory. */
+/* Makes an alias for the answer of this tag and enters it in the link.  NULL: no
+ * memory. */
 struct alias *alias_new(
     struct server *server, uint32_t tag, const char *ours, const char *theirs);
-/* NULL: there is none. */
+/* The alias of this tag; NULL: there is none. */
 struct alias *alias_find(const struct server *server, uint32_t tag);
 void alias_end(struct server *server, uint32_t tag);
 void alias_clear_all(struct server *server);

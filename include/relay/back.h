@@ -12,11 +12,11 @@
 /* The phase of a server that is linked to a client. */
 extern const struct conn_ops back_ops;
 
-/* To be called when nothing more is owed, or when what the client waits for has come:
- * gives the server back if the client is done with it. */
+/* Call it when nothing more is owed, or when what the client waits for has come: gives
+ * the server back if the client does not need it any more. */
 enum step back_ready(struct server *server, struct client *client);
-/* Ask the server how many of the messages that were sent belonged to a COPY that
- * failed, if that is in doubt. */
+/* Asks the server, if it is not certain, how many of the messages that were sent
+ * belonged to a COPY that has failed. */
 void back_ask(struct server *server, struct client *client);
 
 #endif

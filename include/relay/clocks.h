@@ -1,5 +1,5 @@
 /*
- * The clocks of clients after their login and of the servers linked to them
+ * The timeouts of clients after their login and of the servers linked to them
  * (protocol.md 15).
  */
 #ifndef RELAY_CLOCKS_H
@@ -8,10 +8,11 @@
 #include "session/client.h"
 #include "session/server.h"
 
-/* The client holds no server and asks for none: client_idle_timeout. */
+/* Sets the deadline of a client that neither has nor wants a server:
+ * client_idle_timeout. */
 void clocks_arm_rest(struct client *client);
-/* The client waits for a server: query_wait_timeout, query_timeout, query_wait_notify.
- */
+/* Sets the deadline of a client that waits for a server: query_wait_timeout,
+ * query_timeout, query_wait_notify. */
 void clocks_arm_wait(struct client *client);
 /*
  * The client is linked to the server: one clock, on the server, for all that may take
@@ -31,10 +32,10 @@ void clocks_arm_wait(struct client *client);
  */
 void clocks_arm_link(struct server *server, const struct client *client);
 
-/* For conn_ops. */
+/* conn_ops.expired of a client, and of a server that is linked to one. */
 void clocks_client_expired(struct conn *conn);
 void clocks_link_expired(struct conn *conn);
-/* Settings have changed: look at the clocks that run for this client. */
+/* Settings have changed: sets the deadlines of this client and its server anew. */
 void clocks_review(struct conn *conn);
 
 #endif

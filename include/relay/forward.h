@@ -8,23 +8,24 @@
 #include "session/client.h"
 #include "session/server.h"
 
-/* Forward a message of a client that is linked to server: enter it in the ledger, count
- * it, and take care of statements, parameters and state that would be left behind.
- * STEP_PARK: it must wait (server->link.hold). */
+/* Forwards a message of a client that is linked to server: enters it in the ledger,
+ * counts it, and handles prepared statements, parameters and session state that it
+ * would leave behind.  STEP_PARK: it must wait (server->link.hold). */
 enum step forward_message(
     struct client *client, struct server *server, const struct message *m);
 /* The same without counting: a message that is sent once more. */
 enum step forward_again(
     struct client *client, struct server *server, const struct message *m);
-/* May the client send more?  Not while too many answers are owed, unless the server
- * reads COPY data. */
+/* May more be read from the client?  Not while too many answers are owed, unless the
+ * server reads COPY data. */
 bool forward_may_go_on(const struct server *server);
-/* The client waits until everything is answered. */
+/* Makes the client wait until everything is answered; returns STEP_PARK. */
 enum step forward_hold(struct server *server);
-/* Send bytes to the server; the client waits when the server takes no more. */
+/* Sends bytes to the server.  Nothing more is read from the client while the server's
+ * output queue is full. */
 void forward_bytes(struct client *client, struct server *server, struct block *block,
     const uint8_t *p, size_t len);
-/* More bytes of a message of which the beginning was forwarded. */
+/* Forwards more bytes of a message whose first part was forwarded. */
 enum step forward_part(struct client *client, struct server *server,
     struct block *block, const uint8_t *p, size_t len);
 

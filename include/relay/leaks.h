@@ -3,9 +3,9 @@
  * and statement mode): counted, cleaned or refused, as session_state says.  What a text
  * or a tag leaves is wire/leak's to know.
  *
- * A refused statement is replaced by one that PostgreSQL cannot analyse, and its error
- * by ours: so everything around it (a failed transaction, what is skipped up to Sync)
- * is PostgreSQL's own doing, and the statement has not run.
+ * A refused statement is replaced by one that PostgreSQL rejects, and PostgreSQL's
+ * error by the pooler's.  So the statement does not run, and PostgreSQL itself handles
+ * everything around the error (a failed transaction, messages skipped up to Sync).
  */
 #ifndef RELAY_LEAKS_H
 #define RELAY_LEAKS_H
@@ -19,7 +19,7 @@
 #include "session/server.h"
 #include "wire/effects.h"
 
-/* Tags of the ledger below this one belong to refused statements: leak_kind + 1. */
+/* Smaller tags in the ledger are those of refused statements: leak_kind + 1. */
 enum { LEAKS_TAG_END = LEAK_KIND_COUNT + 1 };
 
 /* ---- SHOW STATE_LEAKS ---- */
@@ -30,7 +30,7 @@ struct leak_row {
 	struct node node;
 	enum leak_kind kind;
 	uint64_t count;
-	uint64_t last_us; /* loop time */
+	uint64_t last_us; /* loop clock */
 	const char *database, *user, *application_name;
 	size_t key_len;
 	char key[]; /* the kind, then the three names with their NULs */
@@ -40,15 +40,16 @@ struct leak_table;
 
 struct leak_table *leaks_new(void);
 void leaks_free(struct leak_table **table);
-/* struct leak_row by .node, the latest first; of more than LEAKS_ROWS_MAX the oldest
- * are forgotten. */
+/* struct leak_row by .node, the latest first.  With more than LEAKS_ROWS_MAX the oldest
+ * rows are dropped. */
 const struct list *leaks_rows(const struct leak_table *table);
 
-/* ---- the relay's ---- */
+/* ---- calls of the relay ---- */
 
 enum leak_fate {
 	LEAK_PASS,
-	LEAK_REFUSED, /* something else was sent and entered: drop the message */
+	LEAK_REFUSED, /* the replacement was sent and entered in the ledger: drop the
+			 message */
 	LEAK_BROKEN,  /* client and server are being closed */
 };
 /* A Query or Parse of these effects is about to go to the server. */
@@ -67,7 +68,7 @@ bool leaks_want_whole(const struct server *server, const struct message *m);
  * its place. */
 bool leaks_answered(struct client *client, struct server *server,
     const struct message *m, uint32_t due);
-/* All is answered. */
+/* Everything that was sent is answered. */
 void leaks_settle(struct server *server);
 /* The server is about to be given back. */
 void leaks_release(struct server *server);

@@ -1,5 +1,6 @@
 /*
- * One client linked to one server: the hot path.  The service of ordinary databases.
+ * The service of all databases except the console: forwards messages between a client
+ * and a server.
  */
 #ifndef RELAY_RELAY_H
 #define RELAY_RELAY_H

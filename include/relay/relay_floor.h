@@ -1,16 +1,16 @@
 /*
- * The relay floor's part of the site: registries of prepared statements, and the record
- * of clients that left session state on servers.
+ * The part of struct site that belongs to the relay floor: registries of prepared
+ * statements, and the table of clients that left session state on servers.
  */
 #ifndef RELAY_RELAY_FLOOR_H
 #define RELAY_RELAY_FLOOR_H
 
 #include "session/site.h"
 
-/* Makes it.  Call it after session_init, and before the first connection. */
+/* Call it after session_init and before the first connection. */
 void relay_floor_init(struct site *site);
-/* Frees it.  Call it after session_done: then no connection and no helper thread is
- * left that could use it. */
+/* Frees what relay_floor_init made.  Call it after session_done, when no connection and
+ * no helper thread is left that could use it. */
 void relay_floor_done(struct site *site);
 
 #endif

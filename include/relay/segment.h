@@ -1,8 +1,8 @@
 /*
- * What a client sent since its last Sync, from the first use of a prepared statement
- * on: kept as long as it is in flight, so that it can be sent once more when the server
- * turns out to have lost that statement.  Nothing of it has run then, for PostgreSQL
- * skips all that follows an error up to the Sync.
+ * A segment: the messages of a client since its last Sync, from the first use of a
+ * prepared statement on.  They are kept until they are answered, so that they can be
+ * sent again if the server turns out to have lost that statement.  None of them has run
+ * then, because PostgreSQL skips everything after an error up to the Sync.
  */
 #ifndef RELAY_SEGMENT_H
 #define RELAY_SEGMENT_H
@@ -17,30 +17,30 @@
 struct segment {
 	uint32_t tag;     /* the tag of its first message in the ledger */
 	bool is_ended;    /* the Sync is in it */
-	struct buf bytes; /* the client's own */
-	/* a ParameterDescription that is held back: an error may still follow, and then
-	 * another one */
+	struct buf bytes; /* as the client sent them */
+	/* a ParameterDescription that is held back, because an error may follow and
+	 * then the repetition brings another one */
 	struct buf described;
 };
 
-/* A Bind or Describe of a prepared statement is about to go to the server: if it is the
- * first that the server has to answer since the last Sync, a segment begins. */
+/* A Bind or Describe of a prepared statement is about to be sent: begins a segment if
+ * it is the first message since the last Sync that the server has to answer. */
 void segment_begin(struct server *server, const struct message *m);
-/* A message of the client went to the server; in the ledger it has server->last_tag if
- * it began a segment. */
+/* A message of the client was sent: adds it to the segment, if there is one.  If it
+ * begins the segment, its tag in the ledger is server->last_tag. */
 void segment_note(struct server *server, const struct message *m);
-/* For a takeover. */
+/* Describes the segment for a takeover. */
 void segment_describe(const struct server *server, struct parcel_server *out);
-/* -1: no memory, or no segment is ever like that. */
+/* -1: no memory, or the description is not valid. */
 int segment_restore(struct server *server, const struct parcel_server *from);
-/* All is answered. */
+/* Everything is answered: frees the segment. */
 void segment_end(struct server *server);
-/* Frees the segment; what was held back of the answer goes to the client first. */
+/* Sends the client what was held back of the answer, and frees the segment. */
 void segment_drop(struct server *server);
-/* Must this answer be held back until the next message comes?  It is needed whole then.
+/* Must this answer be held back until the next message comes?  Then it must be whole.
  */
 bool segment_may_hold(const struct server *server, const struct message *m);
-/* Is an answer other than an error no matter of the segment's? */
+/* May an answer that is no error be forwarded without the segment's functions? */
 static inline bool segment_lets_pass(
     const struct server *server, const struct message *m)
 {
@@ -49,7 +49,7 @@ static inline bool segment_lets_pass(
 	return !s || (m->type != 't' && !s->described.len);
 }
 void segment_hold(struct server *server, const struct message *m);
-/* What was held back of the answer goes to the client. */
+/* Sends the client what was held back of the answer. */
 void segment_deliver(struct server *server);
 /* Returns its first message, and whether it describes the statement that it runs. */
 void segment_look(const struct segment *s, struct message *first, bool *is_described);

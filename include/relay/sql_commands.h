@@ -1,10 +1,10 @@
 /*
  * The commands PREPARE, EXECUTE and DEALLOCATE of clients that get another server for
- * each transaction (track_sql_prepare): what they name, what is sent instead, what must
- * be sent before it, and what their success changes.  As in PostgreSQL, they share
- * their names with the statements of the protocol.  Commands in a Query are handled in
- * sql_statements.h, those in Parse, Bind and Execute in statements.h.  A result of -1
- * always means: no memory.
+ * each transaction (track_sql_prepare): which statement they name, what is sent in
+ * their place, what must be sent before, and what changes when they succeed.  As in
+ * PostgreSQL, they share their names with the statements of the protocol.  Commands in
+ * a Query are handled in sql_statements.h, those in Parse, Bind and Execute in
+ * statements.h.  A result of -1 always means: no memory.
  */
 #ifndef RELAY_SQL_COMMANDS_H
 #define RELAY_SQL_COMMANDS_H
@@ -23,7 +23,7 @@ struct sql_command {
 	/* one reference: the text that is run, or prepared; NULL: there is none */
 	struct prepared_text *text;
 	struct prepared_sql_move move;
-	char ours[sizeof(((struct prepared_text *)0)->name)]; /* instead of the name */
+	char ours[sizeof(((struct prepared_text *)0)->name)]; /* the pooler's name */
 };
 
 bool sql_is_on(const struct server *server);
@@ -31,29 +31,29 @@ bool sql_is_on(const struct server *server);
 int sql_command_init(struct sql_command *c, const struct client *client,
     const struct server *server, const char *text, const struct sql_effects *effects);
 void sql_command_done(struct sql_command *c);
-/* Append the text under our name, without a NUL. */
+/* Appends the text with the pooler's name in it, without a NUL. */
 void sql_command_put(
     const struct sql_command *c, const char *text, size_t len, struct buf *out);
-/* The text of a Parse in its place, shared; one reference for the caller.  NULL: no
- * memory. */
+/* The shared text of the Parse that is sent in place of the client's; one reference for
+ * the caller.  NULL: no memory. */
 struct prepared_text *sql_command_text(const struct sql_command *c,
     const struct server *server, const struct prepared_text *text);
-/* Send what must stand before a Parse, Bind or Describe of it. */
+/* Sends what must precede a Parse, Bind or Describe of the command. */
 int sql_command_before(const struct sql_command *c, struct server *server);
 
-/* Send this Parse of it for the client; in errors, names and positions are those of the
- * client's text. */
+/* Sends this Parse for the client.  In errors the client reads names and positions of
+ * its own text. */
 int sql_command_send(struct server *server, const struct sql_command *c,
     const struct buf *parse, uint32_t tag);
 
-/* Send what must stand before it is run. */
+/* Sends what must precede the command when it runs. */
 int sql_before_run(const struct client *client, struct server *server,
     enum command_kind kind, const char *name, struct prepared_text *text);
-/* It was completed. */
+/* The command has succeeded: applies its changes. */
 int sql_completed(struct client *client, struct server *server, enum command_kind kind,
     const char *name, struct prepared_text *text);
-/* The command failed: is the statement unknown to the server, or can it not run any
- * more?  It is prepared again before its next use then. */
+/* The command has failed: is the statement unknown to the server, or can it not run any
+ * more?  Then it is prepared again before its next use. */
 bool sql_has_lost(struct server *server, const struct message *m,
     enum command_kind kind, struct prepared_text *text);
 

@@ -1,7 +1,7 @@
 /*
  * The commands PREPARE, EXECUTE and DEALLOCATE as simple queries: see sql_commands.h.
- * On a server one such query runs at a time, with nothing before or behind it but what
- * it needs itself.
+ * On a server only one such query is in flight at a time, together with the messages
+ * that the pooler sends for it.
  */
 #ifndef RELAY_SQL_STATEMENTS_H
 #define RELAY_SQL_STATEMENTS_H
@@ -14,7 +14,7 @@
 
 enum sql_fate {
 	SQL_FORWARD, /* not one of these commands */
-	SQL_SENT,    /* it was sent in other words and entered in the ledger */
+	SQL_SENT,    /* a rewritten form was sent and entered in the ledger */
 	SQL_WAIT,    /* show it again when nothing is owed any more */
 	SQL_BROKEN,  /* client and server are being closed */
 };
@@ -27,7 +27,7 @@ bool sql_wants_whole(const struct server *server, const struct message *m);
 
 enum sql_answer {
 	SQL_PASS, /* the client gets it */
-	SQL_KEEP, /* it does not, or was sent something in its place */
+	SQL_KEEP, /* it does not get it, or has got something in its place */
 };
 /* A message of the server that would be forwarded, and completed `done`. */
 enum sql_answer sql_answered(struct client *client, struct server *server,

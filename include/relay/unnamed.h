@@ -14,41 +14,42 @@
 
 struct text_facts;
 
-/* For site->unnamed_slab. */
+/* Makes site->unnamed_slab. */
 struct slab *unnamed_slab(struct mem *mem);
 
-/* Enters a Parse of it in the ledger. 0: the message is to be sent as it is; 1: it was
- * sent in other words.  Its text is at that offset. */
+/* Enters a Parse of the unnamed statement in the ledger.  text_at: offset of its text
+ * in the message.  0: send the message as it is; 1: a rewritten form was sent. */
 int unnamed_parse(struct client *client, struct server *server, const struct message *m,
     size_t text_at, const struct text_facts *facts);
-/* Is it, byte for byte, the Parse that the client sent last, in whose text is nothing
- * that needs to be noted?  That costs no look at the text. */
+/* Is the message, byte for byte, the Parse that the client sent last, and does its text
+ * have no effects to be noted?  Then the text need not be examined. */
 bool unnamed_is_again(
     const struct client *client, const struct server *server, const struct message *m);
-/* Enters such a Parse in the ledger; it is to be sent as it is. */
+/* Enters such a Parse in the ledger; the caller sends it as it is. */
 int unnamed_parse_again(struct client *client, struct server *server);
-/* Does the server have the statement, and does its Bind or Describe mean nothing to
- * anybody else? */
+/* Does the server have the statement, and does a Bind or Describe of it concern only
+ * the ledger? */
 bool unnamed_is_quiet(const struct client *client, const struct server *server);
-/* Enters a Query or Close, which ends the statement; the message is to be sent as it
- * is. */
+/* Enters a Query or Close, which ends the statement, in the ledger; the caller sends it
+ * as it is. */
 int unnamed_end(struct client *client, struct server *server, const struct message *m);
-/* The message of this tag succeeded; it may be any message. */
+/* The message of this tag, which may be any message, has succeeded. */
 void unnamed_parsed(struct client *client, uint32_t tag);
-/* It failed: there is no unnamed statement any more. */
+/* The message of this tag has failed: there is no unnamed statement any more. */
 void unnamed_failed(struct client *client, struct server *server, uint32_t tag);
-/* It was skipped: the earlier statement is still there. */
+/* The message of this tag was skipped: the earlier statement still exists. */
 void unnamed_skipped(struct client *client, struct server *server, uint32_t tag);
 /* Makes sure that the server has the statement before a Bind or Describe of it, which
- * is to be sent as it is. 1: wait until no ReadyForQuery is owed. */
+ * the caller sends as it is.  1: the client must wait until no ReadyForQuery is owed.
+ */
 int unnamed_bring(
     struct client *client, struct server *server, const struct message *m);
-/* For a takeover: can it be told what it is just now? */
+/* For a takeover: is it certain at the moment which statement the client has? */
 bool unnamed_is_certain(const struct client *client);
 void unnamed_describe(const struct client *client, struct parcel_client *out);
-/* -1: no memory, or no such statement ever was. */
+/* -1: no memory, or the description is not valid. */
 int unnamed_restore(struct client *client, const struct parcel_client *from);
-/* The statement is certainly gone. */
+/* The client certainly has no unnamed statement. */
 void unnamed_forget(struct client *client);
 
 #endif

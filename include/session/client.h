@@ -1,6 +1,7 @@
 /*
- * One client as an object: birth, errors to it, death.  What it does with its
- * connection is the business of listen (startup), login, and then of its service.
+ * One client as an object: how it is made, how errors are sent to it, how it ends.
+ * login/listen.c, login/login.c and then the service of its database handle its
+ * messages.
  */
 #ifndef SESSION_CLIENT_H
 #define SESSION_CLIENT_H
@@ -22,65 +23,76 @@ struct login;
 struct proxy_input;
 struct console;
 
-/* What it asked for in its startup packet. */
+/* The value of `replication` in the startup packet. */
 enum replication { REPLICATION_NONE, REPLICATION_LOGICAL, REPLICATION_PHYSICAL };
 
-/* A connection with a cancel request that another process has passed on. */
+/* Which process has passed on this connection with a cancel request, in a takeover. */
 enum passed_from { PASSED_BY_NOBODY, PASSED_BY_OLDER, PASSED_BY_NEWER };
 
-/* Process id and secret: for protocol 3.0, and for 3.2. */
+/* The length of a cancel key (process id and secret): in protocol 3.0, and in 3.2. */
 enum { CANCEL_KEY_LEN = 8, CANCEL_KEY_LONG = 4 + 32 };
 
 struct client {
-	struct conn conn; /* first member */
-	struct request
-	    request; /* its place in the pool; request.ask.pool is NULL before */
-	struct node site_node;     /* in site->login_clients, then in site->clients */
+	struct conn conn;       /* first member */
+	struct request request; /* its place in the pool; request.ask.pool is NULL until
+				   it has one */
+	struct node site_node;  /* in site->login_clients, then in site->clients */
 	struct database *database; /* borrowed, held by database_hold; or NULL */
 	struct user *user;         /* the login user; or NULL */
-	struct vars vars;          /* what it has been told, or wants */
-	/* bits of tracked parameters: values that it asked for at its start; the same
-	 * and those it has changed itself.  For all others each server's own value
-	 * counts. */
+	struct vars vars;          /* its parameters: reported to it, or wanted by it */
+	/* bits of tracked parameters: `requested` has those that it asked for in its
+	 * startup packet; `own` has these and the ones that it has changed since.  For
+	 * all others the server's own value is in force. */
 	uint64_t requested, own;
-	uint64_t doubtful;  /* of its own: the administrator may have changed it */
-	struct vars *asked; /* owned: what it wanted at its login, once that changed */
-	struct prepared_names *names; /* owned: statements it prepared; NULL: none */
+	uint64_t doubtful;  /* bits of `own` whose value may have come from the server's
+			       configuration instead of the client */
+	struct vars *asked; /* owned: the values of its startup packet, once it has
+			       changed one; else NULL */
+	/* owned: the statements that it has prepared; NULL: none */
+	struct prepared_names *names;
 	struct unnamed_statement *unnamed; /* owned: see statements.h; NULL: none */
 	struct slow *slow; /* owned: with log_min_duration; see relay/slow.h */
 	union {
-		/* owned, before the login: part of a PROXY header; see login/proxy.h */
+		/* owned, before the login: the part of a PROXY header that has arrived;
+		 * see login/proxy.h */
 		struct proxy_input *proxy;
 		struct login *login;           /* owned, until the login is complete */
 		struct console *console;       /* owned by the admin service */
-		struct crew_member *passes_to; /* see passing.h */
+		struct crew_member *passes_to; /* with is_passing: see passing.h */
 		/* if is_carrier: the CancelRequest it brought, or NULL; see
 		 * cancel/carrier.h */
 		struct carried *carried;
 	};
-	char *options;    /* owned: of a replication client, or NULL */
+	char *options; /* owned: the option string of a replication client; or NULL */
 	uint64_t xact_us; /* start of the current transaction; 0 = none */
 	union {
 		uint8_t cancel_key[CANCEL_KEY_LEN];
 		uint8_t *long_key; /* owned; with has_long_key */
 	};
-	bool has_key : 1;        /* its cancel key is in site->cancel_keys */
-	bool has_long_key : 1;   /* ... and has CANCEL_KEY_LONG bytes */
-	bool is_unix_owner : 1;  /* unix socket, peer uid is our own */
-	bool is_admin : 1;       /* console: full rights */
-	bool is_settled : 1;     /* see client_settle */
-	bool is_counted : 1;     /* against the limits of its database and user */
-	bool is_carrier : 1;     /* it brought a CancelRequest, and is no login */
-	bool is_passing : 1;     /* it goes to another site: passes_to */
-	bool is_spare : 1;       /* accepted on a spare descriptor: console only */
-	bool is_canceled : 1;    /* cancelled while it queued: answer, do not run */
-	bool is_skipping : 1;    /* ... and skip what follows up to Sync */
-	bool is_dropping : 1;    /* the rest of the message in transit is discarded */
-	bool waits_to_drain : 1; /* it has to read before we read on */
-	bool was_notified : 1;   /* query_wait_notify was sent in this wait */
-	bool was_passed : 1;     /* it comes from another site: see passing.h */
-	bool has_gone : 1;       /* ... to another site, and counts there */
-	uint8_t hops_left;   /* ... of a CancelRequest: sites that have not seen it */
+	bool has_key : 1;       /* its cancel key is in site->cancel_keys */
+	bool has_long_key : 1;  /* its cancel key has CANCEL_KEY_LONG bytes */
+	bool is_unix_owner : 1; /* it uses the unix socket and runs as the pooler's own
+				   account */
+	bool is_admin : 1;      /* console: full rights */
+	bool is_settled : 1;    /* see client_settle */
+	bool is_counted : 1;    /* it is counted against the limits of its database and
+				   user */
+	bool is_carrier : 1;    /* it brought a CancelRequest and does not log in */
+	bool is_passing : 1;    /* it is going to another site: passes_to */
+	bool is_spare : 1;      /* accepted on a spare descriptor: console only */
+	bool is_canceled : 1; /* cancelled while it waited: its query gets an error and
+				 does not run */
+	bool is_skipping : 1; /* with is_canceled: what follows is skipped up to the
+				 Sync */
+	bool is_dropping : 1; /* the rest of the message in transit is discarded */
+	bool waits_to_drain : 1; /* nothing is read from it until it has read what was
+				    sent */
+	bool was_notified : 1;   /* the notice of query_wait_notify was sent during this
+				    wait */
+	bool was_passed : 1;     /* it has come from another site: see passing.h */
+	bool has_gone : 1;       /* it has gone to another site and is counted there */
+	uint8_t hops_left;   /* with was_passed, of a CancelRequest: how many sites have
+				not seen it */
 	uint8_t replication; /* enum replication */
 	uint8_t passed_from; /* enum passed_from */
 };
@@ -94,48 +106,51 @@ static inline struct client *request_client(const struct request *r)
 	return container_of(r, struct client, request);
 }
 
-/* Is the value of parameter i its own?  Those that have no bit are taken for it. */
+/* Is the value of parameter i the client's own?  True for parameters beyond the bits.
+ */
 static inline bool client_is_own(const struct client *client, size_t i)
 {
 	return i >= EFFECTS_PARAMETERS || (client->own >> i & 1);
 }
 
-/* For request_ops. */
+/* request_ops.conn of a client's request. */
 const struct conn *client_of_request(const struct request *request);
 
-/* A client for an accepted socket, in the site's lists, without ops: the caller sets
- * them before conn_open. */
+/* Makes a client for an accepted socket and enters it in the site's lists.  The caller
+ * then calls conn_open. */
 struct client *client_new(struct site *site, const struct conn_ops *ops);
 
-/* It is no longer logging in: in site->clients from now on. */
+/* The login is over: moves the client to site->clients. */
 void client_settle(struct client *client);
 
-/* ErrorResponse FATAL from the table of errors, logged as "pooler error", then doom
- * with the text as the reason; the arguments are those of the text. */
+/* Sends an ErrorResponse FATAL from the table of errors, logs it as "pooler error", and
+ * dooms the connection with the text as the reason.  The arguments are those of the
+ * text. */
 void client_fatal(struct client *client, enum error_id id, ...);
-/* The same with a text and SQLSTATE that come from the table by way of a verdict or a
- * struct err, or from a server. */
+/* The same with a text and SQLSTATE that the caller has from a verdict, a struct err or
+ * a server. */
 void client_fatal_text(struct client *client, const char *sqlstate, const char *text);
-/* ErrorResponse ERROR from the table (the connection goes on), logged as "pooler
- * error". A text that is too long is cut. */
+/* Sends an ErrorResponse ERROR from the table, after which the connection continues,
+ * and logs it as "pooler error".  A text that is too long is cut. */
 enum { CLIENT_ERROR_MAX = 1024 };
 void client_error(struct client *client, enum error_id id, ...);
 void client_verror(struct client *client, enum error_id id, va_list ap);
-/* The same for a text without arguments, with a DETAIL that says more. */
+/* The same for a text without arguments, with a DETAIL. */
 void client_error_detail(struct client *client, enum error_id id, const char *detail);
 void client_notice(struct client *client, const char *text);
 
 /* The server it is linked to, or NULL. */
 struct server *client_server(const struct client *client);
-/* It has sent the beginning of a message that its server gets, and not yet the rest. */
+/* Has the client sent only the first part of a message, which is being forwarded to its
+ * server? */
 bool client_is_sending_message(const struct client *client);
-/* It was sent the beginning of a message of its server, and not yet the rest. */
+/* Was the client sent only the first part of a message of its server? */
 bool client_is_receiving_message(const struct client *client);
 
-/* What a CancelRequest for it carries; once has_key. */
+/* The key that a CancelRequest for this client has.  Valid with has_key. */
 const uint8_t *client_cancel_key(const struct client *client, size_t *len);
 
-/* "no", "database", "yes": as log lines and servers have it. */
+/* The value of `replication` for log lines and servers: "no", "database" or "yes". */
 static inline const char *client_replication_word(const struct client *client)
 {
 	return client->replication == REPLICATION_NONE      ? "no"
@@ -143,14 +158,14 @@ static inline const char *client_replication_word(const struct client *client)
 							    : "yes";
 }
 
-/* Let go of pool, database, user, keys; for ops->closed of every phase.  The client
- * must not be linked any more. */
+/* Gives up the client's pool, database, user and keys; every phase's ops->closed calls
+ * it.  The client must not be linked any more. */
 void client_leave(struct client *client);
 
-/* As log lines name a client: its database only once its user is known. */
+/* How log lines name a client.  They have its database only once its user is known. */
 void client_name_it(const struct conn *conn, struct conn_name *out);
 
-/* The shared handlers for conn_ops of all phases after login. */
+/* conn_ops.malformed of all phases after the login. */
 void client_malformed(struct conn *conn, const uint8_t *bytes, size_t have);
 
 #endif

@@ -1,10 +1,11 @@
 /*
- * One peer: a stream, framing, an owner, one deadline; the only place that closes.
+ * A connection to one peer: a stream that is cut into messages, an owner that handles
+ * them, and one deadline.  Connections are closed only here.
  *
- * The owner is a table of functions, and handing a connection on is a change of table.
- * Handlers return, they do not destroy: whoever wants a connection gone dooms it with a
- * reason, and its own turn calls ops->closed and closes.  Memory goes at the end of the
- * loop turn.
+ * The owner is a table of functions (conn_ops); a connection changes its phase by
+ * getting another table.  A handler never closes a connection directly: it dooms it
+ * with a reason (conn_doom), and a later step of the loop calls ops->closed and closes
+ * it.  Its memory is freed at the end of that turn of the loop.
  */
 #ifndef SESSION_CONN_H
 #define SESSION_CONN_H
@@ -18,30 +19,32 @@
 #include "session/conn_log.h"
 #include "session/site.h"
 
-/* What a handler says about the message it was shown. */
+/* What a handler returns for the message that it was shown. */
 enum step {
-	STEP_NEXT,  /* taken (as far as it is here; the rest comes through ops->part) */
-	STEP_MORE,  /* show it again when it is whole (never said of a whole one) */
-	STEP_PARK,  /* not taken: keep it and all behind it, read nothing, until
-		       conn_unpark */
+	STEP_NEXT, /* the message is taken; if it is incomplete, the rest comes through
+		      ops->part */
+	STEP_MORE, /* show the message again when it is whole; not for one that is whole
+		    */
+	STEP_PARK, /* not taken: keep it and what follows, and read nothing, until
+		      conn_unpark */
 	STEP_CLOSE, /* the connection was doomed */
 };
 
 struct message {
 	uint8_t type;         /* 0 in the startup phase */
-	uint32_t code;        /* startup phase: version or request code */
+	uint32_t code;        /* in the startup phase: version or request code */
 	uint64_t size;        /* whole size on the wire */
 	const uint8_t *bytes; /* the first byte on the wire */
-	size_t have;          /* how many of size bytes are here */
-	size_t behind;        /* how many bytes came with it, behind it */
-	struct block *block;  /* they lie in it; borrowed until the handler returns */
+	size_t have;          /* how many of the size bytes have arrived */
+	size_t behind;        /* how many bytes have arrived behind it */
+	struct block *block;  /* holds the bytes; borrowed until the handler returns */
 };
 
 static inline bool message_is_whole(const struct message *m)
 {
 	return m->have == m->size;
 }
-/* Body of a whole ordinary message. */
+/* The body of a whole message with a type byte. */
 static inline const uint8_t *message_body(const struct message *m)
 {
 	return m->bytes + 5;
@@ -56,47 +59,49 @@ struct conn;
 struct conn_ops {
 	const char *name;
 	enum step (*message)(struct conn *conn, const struct message *m);
-	/* The beginning of a message came, and not all of it: doom the connection, for
-	 * nobody is to wait for the rest.  NULL: it is kept until more comes. */
+	/* Only a part of a message has arrived: the function dooms the connection,
+	 * because in this phase nobody waits for the rest.  NULL: the part is kept
+	 * until more comes. */
 	void (*partial)(struct conn *conn);
-	/* More of a message that was taken while incomplete.  NULL: never happens (the
-	 * owner says STEP_MORE to incomplete ones). */
+	/* More of a message that was taken while incomplete.  NULL if the owner never
+	 * takes incomplete messages (STEP_MORE). */
 	enum step (*part)(
 	    struct conn *conn, struct block *block, const uint8_t *p, size_t len);
-	/* Output fell below the low water mark.  May be NULL. */
+	/* The output queue has fallen below its low water mark.  May be NULL. */
 	void (*writable)(struct conn *conn);
-	/* The deadline came.  May be NULL if the owner sets none. */
+	/* The deadline has passed.  May be NULL if the owner sets none. */
 	void (*expired)(struct conn *conn);
-	/* Client: settings have changed: set the deadline anew.  Server: a cancel
-	 * request aimed at it has ended.  May be NULL. */
+	/* Of a client: settings have changed, so it sets its deadline anew.  Of a
+	 * server: a cancel request aimed at it has ended.  May be NULL. */
 	void (*review)(struct conn *conn);
-	/* A frame that is no frame: doom the connection.  bytes: up to 8 of them. */
+	/* What arrives is not a valid message: the function dooms the connection.
+	 * bytes: the first bytes, at most 8. */
 	void (*malformed)(struct conn *conn, const uint8_t *bytes, size_t have);
-	/* The peer is gone (err NULL: closed, else why): doom the connection with the
-	 * reason that fits. */
+	/* The peer has closed the connection (err NULL), or it has failed (err): the
+	 * function dooms it with a suitable reason. */
 	void (*ended)(struct conn *conn, const struct err *err);
-	/* The connection closes now: let go of everything.  The stream is still open, a
-	 * last message may be written. */
+	/* The connection closes now: the function frees what the owner has.  The stream
+	 * is still open, so a last message may be sent. */
 	void (*closed)(struct conn *conn, const char *reason);
 	void (*connected)(struct conn *conn); /* dial only */
-	/* All is said of one that goes elsewhere (conn_hush_to_go). */
+	/* After conn_hush_to_go: nothing is in transit any more. */
 	void (*silent)(struct conn *conn);
-	/* Bytes of what comes before messages (a PROXY header, TLS, or the answer to
-	 * whether there is any).  Takes *taken of them, which is len unless it says
-	 * less, and the table of functions then in force gets the rest; or has set a
-	 * table without raw and returns STEP_MORE: they are messages.  NULL: all bytes
-	 * are messages. */
+	/* Bytes that come before messages: a PROXY header, TLS, or the answer to an
+	 * SSLRequest.  *taken is len; the function lowers it if it takes less.  The
+	 * rest goes to the table that is then in force.  If the bytes are messages
+	 * after all, the function sets a table without raw and returns STEP_MORE. NULL:
+	 * all bytes are messages. */
 	enum step (*raw)(
 	    struct conn *conn, const uint8_t *p, size_t len, size_t *taken);
 	/* conn_secure is complete.  May be NULL. */
 	void (*secured)(struct conn *conn);
-	/* What comes may be a password: received bytes do not outlive their message. */
+	/* Messages may contain passwords: their bytes are wiped after each message. */
 	bool has_secrets;
-	/* What log lines call it in this phase.  NULL: the kind's. */
+	/* How log lines name the connection in this phase.  NULL: kind->name_it. */
 	void (*name_it)(const struct conn *conn, struct conn_name *out);
 };
 
-/* What a client and a server connection differ in for log and memory. */
+/* The differences between client and server connections for log and memory. */
 struct conn_kind {
 	char letter; /* C or S in the log tag */
 	/* *out is zeroed. */
@@ -111,16 +116,16 @@ struct conn {
 	const struct conn_kind *kind;
 	struct site *site;
 	struct deadline deadline;
-	struct later wake; /* unparking, closing, and then the memory's end */
-	/* while a message is shown: what came behind it in the same bytes, without
-	 * what is taken along with it */
+	struct later wake; /* runs unparking, closing and freeing later in the turn */
+	/* while a message is shown: the bytes behind it, without those that are taken
+	 * along with it */
 	const uint8_t *behind;
 	size_t behind_len;
 	size_t along_len;             /* bytes that are taken along */
 	struct block *held;           /* owned: bytes not yet taken */
-	uint32_t held_from, held_len; /* where in it, and how many */
-	uint32_t
-	    held_until;   /* the owner said STEP_MORE: not shown again before so many */
+	uint32_t held_from, held_len; /* their place in the block, and their number */
+	uint32_t held_until; /* after STEP_MORE: the message is shown again when it has
+				so many bytes */
 	uint32_t passing; /* bytes still to come of a message taken while incomplete */
 	uint64_t id;
 	uint64_t connect_us; /* loop_now at accept or dial */
@@ -131,36 +136,39 @@ struct conn {
 	bool is_parked : 1;
 	bool is_paused : 1;  /* conn_pause is in force */
 	bool is_stopped : 1; /* conn_stop is in force */
-	bool is_woken : 1;   /* ... and it was unparked meanwhile */
-	bool is_going : 1;   /* conn_hush_to_go: it is not started again */
-	bool is_offered : 1; /* described to another process, which may take it */
+	bool is_woken : 1;   /* with is_stopped: it was unparked meanwhile */
+	bool is_going : 1;   /* conn_hush_to_go is in force; it is not started again */
+	bool is_offered : 1; /* it was described to another process, which may take it
+				over */
 	bool is_doomed : 1;
-	bool is_walking : 1; /* inside conn's own delivery */
+	bool is_walking : 1; /* messages are being shown to the owner */
 	bool is_quiet : 1;   /* close without a log line */
 };
 
-/* After the caller filled site, kind, ops, remote.  A zeroed conn otherwise. */
+/* Initialises a zeroed conn.  The caller may have set remote. */
 void conn_init(struct conn *conn, struct site *site, const struct conn_kind *kind,
     const struct conn_ops *ops);
-/* Hand the connection on: it is in another phase from now on. */
+/* The connection enters another phase: its messages go to these functions from now on.
+ */
 static inline void conn_hand_on(struct conn *conn, const struct conn_ops *ops)
 {
 	if (log_is_on(conn->site->log, LEVEL_DEBUG | KIND_CONNECTIONS))
 		conn_log_phase(conn, ops);
 	conn->ops = ops;
 }
-/* Take over a connected socket. */
+/* Takes over a connected socket. */
 void conn_open(struct conn *conn, int fd);
-/* The same, and what the peer has sent already is shown from inside the call. */
+/* The same, and reads at once what the peer has sent already, within the call. */
 void conn_open_hearing(struct conn *conn, int fd);
-/* For conn_ops.part of an owner who has no use for the rest of such a message. */
+/* conn_ops.part for owners that ignore the rest of such a message. */
 enum step conn_ignore_part(
     struct conn *conn, struct block *block, const uint8_t *p, size_t len);
-/* Begin to connect; ops->connected or ops->ended follows.  -1: failed at once. */
+/* Begins to connect; ops->connected or ops->ended follows.  -1 and err: it failed at
+ * once. */
 int conn_connect(struct conn *conn, const struct sock_target *target, struct err *err);
 
-/* TLS from now on: see stream_start_tls.  ops->secured or ops->ended follows.  -1:
- * doomed with `reason`, and err logged. */
+/* Begins TLS on the connection: see stream_start_tls.  ops->secured or ops->ended
+ * follows.  -1: the connection is doomed with `reason`, and the error is logged. */
 int conn_secure(struct conn *conn, struct tls_context *context,
     const struct tls_peer_config *peer, const uint8_t *initial, size_t len,
     const char *reason);
@@ -173,60 +181,61 @@ static inline const char *conn_tls_text(
 	return tls ? tls_describe(tls, out) : none;
 }
 
-/* While an ordinary message is shown that the owner will take: takes the whole messages
- * of its type that came right behind it, too.  Gives their bytes: rows and COPY data
- * come by the thousand, and each is treated as the one before. */
+/* Call it while a message is shown that the owner will take: also takes the whole
+ * messages of the same type that follow it directly.  Returns their number of bytes. It
+ * saves time for rows and COPY data, which come by the thousand and are all treated
+ * alike. */
 size_t conn_take_alike(struct conn *conn, const struct message *m);
-/* While an ordinary message is shown that the owner will take: makes *m, a copy of that
- * message at first, the whole message that comes next behind it and what was taken
- * along.  False: there is none, or it is to be shown by itself; *m is as it was. */
+/* Call it while a message is shown that the owner will take; *m is a copy of that
+ * message at first.  Sets *m to the whole message that follows it, or that follows the
+ * one which was taken along last.  False: there is none, or it has to be shown on its
+ * own; *m is unchanged. */
 bool conn_look_next(const struct conn *conn, struct message *m);
-/* Takes that message along: it is not shown. */
+/* Takes the message that conn_look_next has found along: it is not shown. */
 void conn_take_next(struct conn *conn, const struct message *m);
 
-/* Redeliver what was parked, later in this turn; reading goes on. */
+/* Shows what was parked again, later in this turn, and continues to read. */
 void conn_unpark(struct conn *conn);
 /* Stop and start reading without parking a message: flow control of a relay. */
 void conn_pause(struct conn *conn);
 void conn_resume(struct conn *conn);
-/* SUSPEND: nothing is read, nothing that was parked is shown again, and no deadline
- * expires until conn_start.  Output still leaves. */
+/* For SUSPEND: until conn_start nothing is read, nothing that was parked is shown
+ * again, and no deadline expires.  Output is still sent. */
 void conn_stop(struct conn *conn);
 void conn_start(struct conn *conn);
-/* For an owner who then says STEP_PARK to the message it is shown: conn_stop, and
- * conn_start shows it again. */
+/* conn_stop for an owner that then returns STEP_PARK for the message that it is shown;
+ * conn_start shows the message again. */
 void conn_put_off(struct conn *conn);
 
-/* For a takeover: the same as conn_stop, and nothing more is taken from the socket
- * either. */
+/* For a takeover: conn_stop, and the engine takes no more bytes from the socket. */
 void conn_hush(struct conn *conn);
-/* Is all said of one that was hushed?  Its output has left then, and what came in is
- * here or still in the socket. */
+/* After conn_hush: is nothing in transit any more?  Then all output has been sent, and
+ * what the peer has sent is in memory here or still in the socket. */
 bool conn_is_silent(const struct conn *conn);
-/* For a move within the process: conn_hush until the end of the struct, and
- * ops->silent, in a later turn, when all is said. */
+/* For a move to another site of the process: conn_hush for good, and ops->silent in a
+ * later turn, when nothing is in transit any more. */
 void conn_hush_to_go(struct conn *conn);
-/* Append the bytes that came and were not taken; they stay. */
+/* Appends the bytes that have arrived and were not taken; they are kept here as well.
+ */
 void conn_put_unread(const struct conn *conn, struct buf *out);
-/* Take over a connected socket that another process has served so far, in the middle of
- * whatever it was: so many bytes are still to come of a message that was taken, and
- * these have come and were not taken (copied; shown later in this turn).  -1: no
- * memory. */
+/* Takes over a connected socket that another process has served so far.  passing: how
+ * many bytes of a message that was taken are still to come.  bytes: what has arrived
+ * and was not taken; they are copied and shown later in this turn.  -1: no memory. */
 int conn_restore(
     struct conn *conn, int fd, uint64_t passing, const uint8_t *bytes, size_t len);
 
-/* The connection is to close in its own turn, with this reason (printf; the first one
- * counts; at most 127 bytes are kept). */
+/* Dooms the connection: it closes in a later step of the loop, with this printf text as
+ * the reason.  Only the first reason counts; it is cut to 127 bytes. */
 void conn_doom(struct conn *conn, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* The same without a "closing because" line. */
 void conn_doom_quietly(struct conn *conn, const char *reason);
 
-/* at_us in loop_now() time; 0 or UINT64_MAX: none. */
+/* Sets the deadline, in microseconds of the loop's clock; 0 or UINT64_MAX: none. */
 void conn_set_deadline(struct conn *conn, uint64_t at_us);
 uint64_t conn_now(const struct conn *conn);
 
-/* Send what buf holds and empty it; a failed buf dooms the connection. */
+/* Sends what buf holds, and empties it.  A buf that has failed dooms the connection. */
 void conn_send(struct conn *conn, struct buf *buf);
 
 #endif

@@ -22,27 +22,28 @@
 #include "net/mailbox.h"
 #include "session/site.h"
 
-/* More threads than this would wait for each other more than they work. */
+/* With more threads they would mostly wait for each other. */
 enum { CREW_MOST = 64 };
 
-/* Prepared texts that one site makes while the process lives.  Their ids tell the sites
- * apart, for a server may be used by one after the other. */
+/* How many prepared texts one site can make in the life of the process.  Each site has
+ * its own range of ids, because a server may go from one site to another. */
 #define CREW_TEXTS_MOST (UINT64_C(1) << 40)
 
 struct crew;
 
-/* What a site is to the others.  Hangs from site->crew. */
+/* A site as its place in the crew: site->crew. */
 struct crew_member {
 	struct crew *crew;
 	struct site *site;
 	struct mailbox *mailbox;
-	unsigned index; /* of the control site: the number of workers */
-	/* Client sockets that it has, or that are on their way to it. */
+	unsigned index; /* 0 for the first worker; of the control site: the number of
+			   workers */
+	/* client sockets that it has, or that are on their way to it */
 	_Alignas(64) atomic_uint client_count;
-	/* It did not answer the last call in time, and has not done so since. */
+	/* it did not answer the last call in time, and has not answered since */
 	atomic_bool is_silent;
-	/* New connections that it has taken; and, of the control thread: those that it
-	 * was given, and how many it had taken when that was looked at last. */
+	/* new connections that it has taken; and, used by the control thread only: how
+	 * many it was given, and the value of taken_count at the last check */
 	atomic_uint taken_count;
 	unsigned given_count, seen_count;
 	uint64_t seen_us;
@@ -57,40 +58,43 @@ struct pool;
 struct server;
 struct wish;
 
-/* What floors above and below do with letters; set by daemon. */
+/* Functions of other floors that the crew calls; set by daemon. */
 struct crew_ops {
-	/* A connection that another site has accepted has come. */
+	/* A connection that another site has accepted has arrived. */
 	void (*admit)(struct site *site, struct passage *passage);
-	/* The server, which has left its pool, goes to another site. */
+	/* Sends a server, which has left its pool, to another site. */
 	void (*hand)(struct server *server, unsigned site);
-	/* The pool floor wants something of another site. */
+	/* Sends a wish of the pool floor to another site (pool/wishes.h). */
 	void (*wish)(struct site *from, unsigned to, const struct wish *wish);
-	/* Other sites wait for this pool's welcome, which is known now. */
+	/* Sends this pool's welcome, which is known now, to other sites that wait for
+	 * it. */
 	void (*welcomed)(struct pool *pool);
 };
 
 struct crew {
 	const struct crew_ops *ops;
-	struct tallies *tallies;   /* owned: what limits count for all sites */
-	struct workers_door *door; /* one reference: of helper threads of all sites */
+	/* owned: the counts of limits that hold for all sites together */
+	struct tallies *tallies;
+	struct workers_door *door; /* one reference: for work that only one helper
+				      thread of all sites may do at a time */
 	unsigned worker_count;
-	unsigned last_picked; /* the control thread's, as the next */
+	unsigned last_picked; /* used by the control thread only, as the next */
 	unsigned last_order;  /* that was given */
 	pthread_mutex_t told_lock;
-	struct map *told; /* struct told by name, under the lock */
-	/* All client sockets; one that goes from site to site counts once. */
+	struct map *told; /* struct told by name, protected by told_lock */
+	/* client sockets of all sites; one on its way from site to site counts once */
 	_Alignas(64) atomic_uint client_count;
 	struct crew_member members[CREW_MOST + 1];
 };
 
 struct crew *crew_new(unsigned worker_count);
-/* Nobody runs any more. */
+/* Call it when no other thread runs any more. */
 void crew_free(struct crew **crew);
 
-/* The site takes this place; called on its own thread, when its loop is there.  The
- * control site comes first, and starts the others.  -1 and err: no descriptor. */
+/* The site takes its place in the crew; call it on the site's thread, when its loop
+ * exists.  The control site joins first.  -1 and err: no descriptor. */
 int crew_join(struct crew *crew, unsigned index, struct site *site, struct err *err);
-/* On its own thread, when nobody posts to it any more. */
+/* Call it on the site's thread, when no thread posts letters to it any more. */
 void crew_leave(struct site *site);
 
 static inline struct crew_member *crew_control(struct crew *crew)
@@ -104,30 +108,30 @@ unsigned crew_site_count(const struct site *site);
 
 /* ---- letters ---- */
 
-/* The letter is opened on the member's thread. */
+/* Sends a letter, which is opened on the member's thread. */
 void crew_post(struct crew_member *to, struct letter *letter);
 
 /* ---- calls ---- */
 
 typedef void crew_fn(struct site *site, void *ctx);
 
-/* Runs fn for one member, on its thread, and waits for its end; the control thread
- * calls.  False: the worker is busy with something so long that it did not begin in
- * time; fn is not run then. */
+/* Runs fn for one member, on the member's thread, and waits for its end.  Only the
+ * control thread may call it.  False: the worker did not begin in time, and fn was not
+ * run. */
 bool crew_call(struct crew_member *member, crew_fn *fn, void *ctx);
-/* Runs fn for each site there is, one after the other, and for the caller's own last.
- * Returns how many did not answer. */
+/* Runs fn for each site, one after the other, the caller's own as the last one. Returns
+ * how many did not answer. */
 unsigned crew_each(struct site *site, crew_fn *fn, void *ctx);
-/* The same with the caller's own first. */
+/* The same with the caller's own as the first one. */
 unsigned crew_each_own_first(struct site *site, crew_fn *fn, void *ctx);
 
 typedef void crew_site_fn(struct site *site);
 typedef void crew_order_fn(struct site *site, const void *what);
 
-/* Runs fn for each site there is, the caller's own last.  A worker that does not answer
- * runs it as soon as it can, before all that it is asked for later. */
+/* Runs fn for each site, the caller's own as the last one.  A worker that does not
+ * answer runs it as soon as it can, before anything that it is asked for later. */
 void crew_all(struct site *site, crew_site_fn *fn);
-/* The same with something to read, of which such a worker gets a copy. */
+/* The same with data for fn, size bytes, of which such a worker gets a copy. */
 void crew_order(struct site *site, crew_order_fn *fn, const void *what, size_t size);
 
 /* Such orders have numbers, for what changes sites while one is given: if it left a
@@ -142,28 +146,29 @@ static inline bool crew_has_missed(const struct crew_member *member, unsigned or
 	return (int)(member->order - order) > 0;
 }
 
-/* ---- what is told once ---- */
+/* ---- events that only one site logs ---- */
 
-/* Several sites come to know the same of something, one after the other: true for the
- * first that brings this value, and for that site again. */
+/* May this site log an event that all sites notice one after the other?  True for the
+ * first site with this value, and for the same site again. */
 bool crew_may_tell(struct site *site, const char *what, uint64_t value);
 
 /* ---- clients ---- */
 
-/* The worker that has the fewest clients, of those that answer; it counts one more from
- * now on.  The control thread asks. */
+/* The worker with the fewest clients among those that answer; it counts one more client
+ * from now on.  Only the control thread may call it. */
 struct crew_member *crew_pick(struct crew *crew, uint64_t now_us);
-/* A new connection goes to the member, on the control thread; it has come. */
+/* A new connection is sent to the member (on the control thread); it has arrived (on
+ * the member's thread). */
 void crew_given(struct crew_member *member);
 void crew_taken(struct crew_member *member);
-/* A client socket of this site begins or ends to be one; nothing happens without a
- * crew. */
+/* Counts a client socket that this site gets (1) or closes (-1).  Does nothing without
+ * a crew. */
 void crew_count_client(struct site *site, int change);
-/* A client of this site is on its way to another: it is one of that site's from now on,
- * and none of this one, whose struct client may live a little longer. */
+/* A client of this site is on its way to another and counts there from now on.  Its
+ * struct client here may exist a little longer. */
 void crew_client_goes(struct site *site, struct crew_member *to);
-/* One that was on its way has come, and the next client that begins is it.  After the
- * end there is none that was not counted, also if nothing has begun. */
+/* A connection that was counted on its way has arrived: the client that is made between
+ * these two calls is not counted again.  If none is made, the count is corrected. */
 void crew_arrival_begins(struct crew_member *member);
 void crew_arrival_ends(struct crew_member *member);
 /* Client sockets of all sites. */

@@ -6,8 +6,8 @@
 
 #include "session/site.h"
 
-/* Makes site->workers and has their results delivered by the loop.  -1 and err: there
- * is no descriptor or no thread for them. */
+/* Makes site->workers; the loop delivers their results.  -1 and err: there is no
+ * descriptor or no thread for them. */
 int helpers_init(struct site *site, struct err *err);
 /* Ends the threads, waits for them, and drops the jobs that still wait. */
 void helpers_done(struct site *site);

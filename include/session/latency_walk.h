@@ -1,5 +1,5 @@
 /*
- * How long things took, over all workers: what views and metrics show of it.
+ * The durations that views and metrics show, added up over all workers.
  */
 #ifndef SESSION_LATENCY_WALK_H
 #define SESSION_LATENCY_WALK_H
@@ -7,7 +7,7 @@
 #include "pool/latency.h"
 #include "session/site.h"
 
-/* The pools of one database and user of all sites together. */
+/* The histograms of one database and user, of the pools of all sites together. */
 struct latency_totals {
 	const char *database, *user;
 	/* NULL where nothing was counted; recent: see pool/latency.h */
@@ -16,9 +16,9 @@ struct latency_totals {
 
 typedef void latency_walk_fn(void *ctx, const struct latency_totals *totals);
 
-/* On the control thread: calls fn for each database and user that anything was counted
- * for, ordered by their names; what it is given lasts as long as the call.  Returns how
- * many workers did not answer, whose figures are missing. */
+/* Calls fn for each database and user with any counts, ordered by their names; totals
+ * are valid during the call only.  Call it on the control thread.  Returns how many
+ * workers did not answer; their counts are missing. */
 unsigned latency_walk(struct site *site, latency_walk_fn *fn, void *ctx);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * Which value of a limit or timeout is in force for one client: for errors that say so.
+ * Describes the value of a limit or timeout that is in force for one client, for the
+ * DETAIL of errors.
  */
 #ifndef SESSION_LIMITS_H
 #define SESSION_LIMITS_H
@@ -8,11 +9,11 @@
 
 enum { LIMIT_TEXT = 640 };
 
-/* Write to out which value of the setting counts for this client, as in
- * "max_client_conn is 100": the value of its database or user if these have one of
- * their own.  For max_waiting_clients the text also says how many clients wait for
- * which database and user.  If the client waits for a server, it also says which limit
- * leaves its pool no room, or that no host of its database serves.  Returns out. */
+/* Writes to out which value of the setting is in force for this client, as in
+ * "max_client_conn is 100": the value of its database or user if they have their own.
+ * For max_waiting_clients the text also says how many clients wait for which database
+ * and user.  If the client waits for a server, it also says which limit leaves its pool
+ * no room, or that no host of its database serves.  Returns out. */
 const char *limit_describe(
     const struct client *client, const char *setting, char out[LIMIT_TEXT]);
 

@@ -1,7 +1,7 @@
 /*
- * Connections that another site of the process accepted: new ones, and those of which
- * the first packet says that they concern another site (a console, a cancel request).
- * They take along what they have said so far, and their TLS.
+ * Connections that go from one site of the process to another: new ones, and those
+ * whose first packet concerns another site (a console, a cancel request).  What they
+ * have sent so far goes along, and so does their TLS state.
  */
 #ifndef SESSION_PASSING_H
 #define SESSION_PASSING_H
@@ -12,37 +12,37 @@
 
 struct tls;
 
-/* One on its way. */
+/* A connection on its way. */
 struct passage {
 	struct letter letter;
 	struct crew_member *to;
 	int fd; /* owned until it is admitted */
 	struct sock_addr remote;
-	struct tls *tls;   /* owned until it is admitted; NULL: in clear */
-	struct buf sealed; /* records of it that came and were not read */
-	struct buf unread; /* what came and was not taken */
+	struct tls *tls;   /* owned until it is admitted; NULL: without TLS */
+	struct buf sealed; /* TLS records that have arrived and were not decrypted */
+	struct buf unread; /* bytes that have arrived and were not taken */
 	uint64_t connect_us;
 	int peer_pid;
-	bool is_new; /* nothing was read yet */
+	bool is_new; /* it was just accepted; nothing was read yet */
 	bool is_unix, is_unix_owner;
 	uint8_t passed_from; /* enum passed_from */
 	uint8_t hops_left;   /* of a cancel request: how many sites have not seen it */
 };
 
-/* A new connection goes to this worker; the descriptor is its own from now on. */
+/* Sends a new connection to this worker, which owns the descriptor from now on. */
 void passing_send_new(
     struct crew_member *to, int fd, const struct sock_addr *remote, bool is_unix);
-/* The client's handler has not taken its first packet (STEP_PARK), and the client goes
- * on with it over there.  It must not be linked to anything yet. */
+/* Sends a client to another site together with its first packet, which its handler then
+ * parks (STEP_PARK).  The client must not have a pool or a server yet. */
 void passing_begin(struct client *client, struct crew_member *to);
-/* A connection with a CancelRequest, which is shown to the next site; packet is the
- * whole of it.  False: all have seen it. */
+/* Passes a connection with a CancelRequest on to the next site; packet is the whole
+ * request.  False: all sites have seen it. */
 bool passing_may_ask_next(struct client *carrier, const uint8_t *packet, size_t len);
-/* The same for one that concerns another process: the control site deals with those.
- * False: it is this one. */
+/* The same for a request that concerns another process: passes it on to the control
+ * site.  False: this is the control site. */
 bool passing_may_ask_control(struct client *carrier, const uint8_t *packet, size_t len);
 
-/* On arrival: opens the connection with what came.  -1: no memory; it is doomed. */
+/* Opens the connection at the receiving site.  -1: no memory; it is doomed. */
 int passing_open(struct client *client, struct passage *passage);
 
 #endif

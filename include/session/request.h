@@ -1,7 +1,7 @@
 /*
- * Whoever wants a server has a request, and keeps it as long as it may want one.  The
- * pool decides about the ask in it, and whoever carries the decision out calls its
- * operations.
+ * A request for a server.  Its owner keeps it as long as it may need a server.  The
+ * pool decides about the ask in it; the broker carries the decision out and calls the
+ * request's operations.
  */
 #ifndef SESSION_REQUEST_H
 #define SESSION_REQUEST_H
@@ -11,20 +11,20 @@
 struct conn;
 struct request;
 
-/* Called from the loop, never from inside broker_ask. */
+/* All are called from the loop, never from inside broker_ask. */
 struct request_ops {
-	/* request->ask.seat is linked now. */
+	/* The request has got a server: request->ask.seat is linked. */
 	void (*granted)(struct request *request);
 	/* ASK_WELCOME: the pool's welcome is known. */
 	void (*admitted)(struct request *request);
-	/* ASK_REPLICATION: the attempt to open its connection has ended without a
-	 * failure, and it may ask again. */
+	/* ASK_REPLICATION: the attempt to open its connection has ended, but another
+	 * attempt may succeed: the client may ask again. */
 	void (*retried)(struct request *request);
 	void (*refused)(
 	    struct request *request, const char *sqlstate, const char *text);
 	/* The pool is being killed. */
 	void (*killed)(struct request *request, const char *reason);
-	/* On whose behalf log lines about it are written. */
+	/* The connection that log lines about the request name. */
 	const struct conn *(*conn)(const struct request *request);
 };
 

@@ -1,6 +1,7 @@
 /*
- * Clients in the order in which something long goes through them, a few per turn.  One
- * that dies meanwhile is struck out; one that comes later is not in it.
+ * A list of clients for a task that handles a few of them per turn of the loop.  A
+ * client that ends meanwhile is removed from the list; one that connects later is not
+ * added.
  */
 #ifndef SESSION_ROLL_H
 #define SESSION_ROLL_H
@@ -14,20 +15,22 @@ struct site;
 
 struct roll {
 	struct node node;        /* in site->rolls */
-	struct client **clients; /* owned; the clients borrowed; NULL: struck out */
+	struct client **clients; /* owned array of borrowed clients; NULL: removed */
 	size_t count, room, at;
 };
 
-/* Makes an empty roll and enters it in the site's list.  End it with roll_end. */
+/* Initialises an empty roll and enters it in the site's list.  Call roll_end at the
+ * end. */
 void roll_begin(struct roll *roll, struct site *site);
-/* The client is borrowed, and struck out if it dies. */
+/* Adds a client, which is borrowed and is removed if it ends. */
 void roll_add(struct roll *roll, struct client *client);
-/* The next client that is still alive; each comes once.  NULL: there are no more. */
+/* The next client that still exists; each is returned once.  NULL: there are no more.
+ */
 struct client *roll_next(struct roll *roll);
-/* Frees what the roll has allocated, and takes it out of the site's list. */
+/* Frees the roll's memory and removes it from the site's list. */
 void roll_end(struct roll *roll, struct site *site);
 
-/* The client is about to be freed: it is struck out of every roll of the site. */
+/* Removes a client that is about to be freed from every roll of the site. */
 void roll_strike(struct site *site, const struct client *client);
 
 #endif

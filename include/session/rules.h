@@ -1,6 +1,6 @@
 /*
- * The HBA rules and ident maps that were read together.  The site holds those in force;
- * a login holds those it began with until it ends.
+ * The HBA rules and ident maps that were loaded together.  The site holds those in
+ * force; a login holds those with which it began until it ends.
  */
 #ifndef SESSION_RULES_H
 #define SESSION_RULES_H
@@ -16,7 +16,7 @@ struct rules {
 	atomic_uint refs;    /* workers share them */
 };
 
-/* Takes both over.  The caller gets the first reference. */
+/* Takes over both.  The caller gets the first reference. */
 struct rules *rules_new(struct hba *hba, struct ident *ident);
 /* Another reference to the same rules.  NULL gives NULL. */
 struct rules *rules_ref(struct rules *rules);

@@ -1,7 +1,8 @@
 /*
- * One server connection as an object: its seat in the pool, what it owes, what it
- * reported; at rest, under test, and its end.  Dialing and login are dial.h's, the
- * linked life is the relay's.
+ * One server connection as an object: its seat in the pool, the answers that it owes
+ * and the parameters that it has reported.  The functions here handle it while it is
+ * idle, while a reset or check query runs, and at its end.  broker/dial.c connects and
+ * logs in; the relay handles it while a client is linked to it.
  */
 #ifndef SESSION_SERVER_H
 #define SESSION_SERVER_H
@@ -21,7 +22,7 @@ struct dial;
 
 enum { BACKEND_KEY_MAX = 260 };
 
-/* What the client's next messages wait for. */
+/* What the client's next messages wait for before they are forwarded. */
 enum link_hold {
 	LINK_OPEN,           /* nothing: they are forwarded as they come */
 	LINK_UNTIL_ANSWERED, /* every message that was sent is answered */
@@ -30,99 +31,122 @@ enum link_hold {
 };
 
 /*
- * All that lives exactly as long as one client is linked to one server.  It begins with
- * link_begin and ends with link_end (relay/link.h), and nothing of it is left for the
- * next client.  What outlives a link stands in struct server.
+ * A link: the state that exists exactly as long as one client is linked to one server.
+ * It begins with link_begin and ends with link_end (relay/link.h), and nothing of it is
+ * left for the next client.  What outlives a link is in struct server.
  */
 struct link {
-	/* what each message looks at, close together */
+	/* members that every message uses come first, close together in memory */
 	struct sql_query *sql;   /* owned: see sql_statements.h; NULL: none runs */
-	struct segment *segment; /* owned: see segment.h; NULL: nothing is kept */
-	struct prepared_journal *journal; /* owned: changes in flight; NULL: none */
-	/* one reference: the long text of a Parse of which more comes; NULL: none */
+	struct segment *segment; /* owned: messages kept for a repetition, see
+				    segment.h; NULL: none */
+	struct prepared_journal *journal; /* owned: changes to prepared statements that
+					     are not yet answered; NULL: none */
+	/* one reference: the text of a long Parse that is still arriving; NULL: none */
 	struct prepared_text *parsing;
-	uint64_t since_us; /* when it began; of a link that was taken over, when that
-			      was */
-	uint64_t idle_xact_us; /* since when it is idle in transaction; 0 = it is not */
+	uint64_t since_us; /* when it began, or when it was taken over from another
+			      process */
+	/* since when it is idle in a transaction; 0: it is not */
+	uint64_t idle_xact_us;
 	struct {
 		struct leak_watch watch;
-		uint16_t called; /* kinds that FunctionCalls in flight leave */
+		uint16_t called; /* kinds of state that FunctionCalls leave which are
+				    not answered yet */
 	} leaks;                 /* see leaks.h */
 	uint8_t hold;            /* enum link_hold */
-	uint8_t held_type;       /* LINK_UNTIL_COPY_END: of the message that waits */
-	bool is_fresh : 1;       /* nothing of the client's was forwarded yet */
-	bool is_dropping : 1;    /* the rest of the server's message is swallowed */
-	bool holds_client : 1; /* the client is not read: the server's queue is full */
-	bool holds_server : 1; /* the server is not read: the client's queue is full */
+	uint8_t held_type; /* LINK_UNTIL_COPY_END: the type of the message that waits */
+	bool is_fresh : 1; /* nothing of the client was forwarded yet */
+	bool is_dropping : 1;  /* the rest of the server's message is discarded */
+	bool holds_client : 1; /* nothing is read from the client, because the server's
+				  output queue is full */
+	bool holds_server : 1; /* nothing is read from the server, because the client's
+				  output queue is full */
 	bool is_flushed : 1;   /* the client's last message was a Flush */
-	bool is_applying : 1;  /* our SETs for the client are running */
-	bool apply_failed : 1; /* PostgreSQL refused one of them */
-	bool may_have_set : 1; /* the client's commands may have changed parameters */
-	bool may_undo_set : 1; /* the transaction's end may change how texts are read */
-	bool wants_apply : 1;  /* a RESET brought back values the server lacks */
-	bool was_reset : 1;    /* a RESET, DISCARD ALL, SET TO DEFAULT was completed */
-	bool is_reset_kept : 1; /* ... and committed: no error undoes it */
-	bool has_unnamed : 1; /* the unnamed statement is what the client last parsed */
-	bool has_forgetting_portal : 1; /* an Execute may discard all statements */
-	bool is_segment_spoilt : 1;     /* none can begin before the next Sync */
-	bool is_trying_again : 1;       /* the segment failed for a reason of ours */
-	uint32_t unnamed_tag;           /* of the last Parse or Close for has_unnamed */
+	bool is_applying : 1;  /* the pooler's SETs for the client's parameters are
+				  running */
+	bool apply_failed : 1; /* PostgreSQL has refused one of these SETs */
+	bool may_have_set : 1; /* a command of the client may have changed parameters */
+	bool may_undo_set : 1; /* the end of the transaction may undo a change of how
+				  SQL texts are read */
+	bool wants_apply : 1;  /* a RESET brought back values of the client that the
+				  server does not have */
+	bool was_reset : 1; /* a RESET, DISCARD ALL or SET TO DEFAULT has completed */
+	bool is_reset_kept : 1; /* with was_reset: it is committed, so that no error can
+				   undo it */
+	bool has_unnamed : 1;   /* the server's unnamed statement is the one that the
+				   client parsed last */
+	bool has_forgetting_portal : 1; /* an Execute of an open portal may discard all
+					   statements */
+	bool is_segment_spoilt : 1;     /* no segment can begin before the next Sync */
+	bool is_trying_again : 1; /* the segment is being repeated, because the pooler
+				     caused its error */
+	uint32_t unnamed_tag;     /* tag of the last Parse or Close that has changed
+				     has_unnamed */
 	/* struct sql_portal by .node: portals of PREPARE, EXECUTE, DEALLOCATE */
 	struct list portals;
-	struct map *portal_names; /* owned: name -> struct sql_portal; NULL: none */
+	struct map *portal_names; /* owned: struct sql_portal by name; NULL: none */
 	struct list aliases;      /* struct alias by .node: see alias.h */
-	/* bits of tracked parameters, since the last ReadyForQuery: reported; brought
-	 * to their defaults by what the client sent, some until the transaction's end
-	 */
+	/* since the last ReadyForQuery, as bits of tracked parameters: those that the
+	 * server has reported; and those that the client's commands set to their
+	 * defaults, some of them until the end of the transaction */
 	uint64_t reported;
 	struct reset_effects reset;
-	uint64_t brought_back; /* with is_applying: bits that a RESET of ours names */
-	uint64_t apply_local;  /* with wants_apply: by SET LOCAL */
+	uint64_t brought_back; /* with is_applying: bits of parameters that the pooler's
+				  RESET names */
+	uint64_t apply_local;  /* with wants_apply: bits of those to be applied by SET
+				  LOCAL */
 	uint64_t apply_us;     /* with is_applying: since when */
 };
 
-/* A cancel request, as far as the server that it is aimed at and its pool know it.
- * Whoever changes something for the request puts `work` off to the end of the turn;
- * then the request looks whether it is still due and whether there is room for it. */
+/* The part of a cancel request that its target server and their pool know.  Code that
+ * changes something for the request schedules `work`, which runs later in the turn and
+ * checks whether the request is still needed and whether there is room for its
+ * connection. */
 struct cancel_aim {
 	struct node pool_node;   /* in the pool's cancels_waiting or cancels_active */
 	struct node target_node; /* in target->cancels, while there is a target */
-	struct server *target;   /* whose query is to be cancelled; NULL = gone */
+	struct server *target; /* whose query is to be cancelled; NULL: it has closed */
 	struct later work;
 };
 
 struct server {
 	struct conn conn; /* first member */
 	struct seat seat;
-	struct pipeline pipeline; /* what it owes */
-	uint64_t last_us;         /* last message from it */
-	uint8_t status;           /* of its last ReadyForQuery: I T E; 0 = none yet */
-	bool is_ready : 1;        /* status I, and nothing was sent since */
-	bool is_unheard : 1;      /* it spoke at rest, and the log has it */
-	bool is_left : 1;         /* its client vanished: see cancel/drain.h */
-	bool is_drained : 1;      /* ... and what it left is answered */
-	bool is_cut : 1;          /* got half a message, and the rest will not come */
-	uint16_t leaks_left; /* kinds of leaks.h left behind since it was last clean */
-	uint32_t last_tag;   /* of the ledger and the journal */
-	struct link link;    /* while a client is linked to it; else empty */
+	struct pipeline pipeline; /* the ledger: answers that it owes */
+	uint64_t last_us;         /* when its last message arrived */
+	uint8_t status;      /* of its last ReadyForQuery: I, T or E; 0: none yet */
+	bool is_ready : 1;   /* its status is I and nothing was sent to it since */
+	bool is_unheard : 1; /* a message that it sent while idle has been logged */
+	bool is_left : 1;    /* its client has vanished: see cancel/drain.h */
+	bool is_drained : 1; /* with is_left: everything that the client had sent is
+				answered */
+	bool is_cut : 1; /* it got a part of a message, and the rest will not come */
+	uint16_t leaks_left; /* kinds of session state (leaks.h) left behind since it
+				was last clean */
+	uint32_t last_tag;   /* the last tag used in the ledger and the journal */
+	struct link link;    /* while a client is linked to it; otherwise empty */
 
 	struct dial *dial; /* owned, until the login is complete */
-	struct vars vars;  /* what it has */
-	/* what it has by itself: it reported that at its login, or after a RESET */
+	struct vars vars;  /* its parameters as they are now */
+	/* its own values: those that it reported at its login or after a RESET */
 	struct vars own;
 	uint64_t left_us; /* with is_left: since when */
-	uint64_t pinned;  /* bits: own values that connect_query has set */
-	struct prepared_set *statements; /* owned: what it holds; NULL: nothing */
-	const char *test_failure; /* literal: reason when the running test fails */
-	uint8_t *key;             /* owned: process id and secret; NULL = none */
+	uint64_t pinned; /* bits of parameters whose own values connect_query has set */
+	/* owned: the prepared statements that it has; NULL: none */
+	struct prepared_set *statements;
+	const char *test_failure; /* string literal: the reason for closing it if the
+				     running test fails */
+	uint8_t *key;             /* owned: its cancel key; NULL: none */
 	size_t key_len;
-	struct list cancels;       /* struct cancel_aim by .target_node: aimed at it */
-	struct cancel_job *errand; /* the CancelRequest it carries, or NULL */
-	char *unix_dir;            /* owned: socket folder, for unix servers */
-	char *host; /* owned: the host entry it was dialed from; NULL = unix */
+	/* struct cancel_aim by .target_node: requests aimed at it */
+	struct list cancels;
+	/* the cancel request that this connection sends, or NULL */
+	struct cancel_job *errand;
+	char *unix_dir; /* owned: socket folder, for unix servers */
+	char *host;     /* owned: the host in the configuration; NULL: a unix socket */
 	int port;
 	uint32_t remote_pid;
-	uint8_t lent_to;     /* the site it goes to: see moving/lend.h */
+	uint8_t lent_to;     /* the site that it is going to: see moving/lend.h */
 	unsigned lent_after; /* the order that was the last one then: see crew.h */
 };
 
@@ -139,54 +163,61 @@ extern const struct conn_kind server_kind;
 
 struct server *server_new(struct site *site, const struct conn_ops *ops);
 
-/* At rest until something comes or wake_us (then server_events->review). */
+/* The server is idle from now on.  At wake_us server_events->review is called. */
 void server_rest(struct server *server, uint64_t wake_us);
-/* Run a simple query of our own on a resting or just released server; done well:
- * server_events->tested.  reason_failed closes it otherwise. */
+/* Runs a reset or check query on an idle or just released server.  If it succeeds,
+ * server_events->tested is called; otherwise the server closes with reason_failed. */
 void server_test(struct server *server, const char *sql, const char *reason_failed);
-/* All that came from it, up to the last byte, are whole messages, and behind the one
- * that is just shown there are only such as may come at any time.  Nobody else can be
- * lent it otherwise: its rest would be taken for an answer. */
+/* True if everything that has arrived from it are whole messages, and behind the one
+ * that is being shown there are only asynchronous ones.  Otherwise it must not be lent
+ * to another client, which would take the rest for its own answer. */
 bool server_is_between_messages(const struct server *server);
-/* Its login is complete. */
+/* Is its login complete? */
 bool server_is_logged_in(const struct server *server);
-/* Is this the beginning of a CommandComplete whose tag is still to come?  It is shown
- * again when it is whole, so that whoever asks for a tag finds it there. */
+/* Is this an incomplete CommandComplete?  Its handler then returns STEP_MORE, so that
+ * the tag is there when it is shown again. */
 bool server_wants_tag(const struct message *m);
 /* Is it a CommandComplete with this tag? */
 bool server_has_tag(const struct message *m, const char *tag);
-/* Does this CommandComplete say that it forgot its prepared statements? */
+/* Does this CommandComplete say that the server has dropped its prepared statements? */
 bool server_has_forgotten(const struct message *m);
-/* Close it: reason for the log and, when linked, for the client. */
+/* Closes the server connection, with a reason for the log and for the client if one is
+ * linked. */
 void server_retire(struct server *server, const char *reason);
-/* It changes hands or goes: cancel requests aimed at it are looked at again. */
+/* The server is given to another client or closes: the cancel requests aimed at it are
+ * checked again. */
 void server_review_cancels(struct server *server);
-/* The same when its client goes and leaves it in a state that nobody can use. */
+/* server_retire for a server that its client has left in an unusable state. */
 void server_abandon(struct server *server, const char *reason);
-/* The shared end: last Terminate, events->gone, memory.  For ops->closed. */
+/* The end of every server connection: sends Terminate, calls server_events->gone,
+ * frees.  For ops->closed. */
 void server_leave(struct server *server, const char *reason);
-/* A ParameterStatus: note it, for `also` too when not NULL; an untracked one is
- * appended to untracked when that is not NULL.  -1: malformed or no memory; the server
- * is doomed. */
+/* Notes a ParameterStatus in server->vars, and in `also` if not NULL.  One that is not
+ * tracked is appended to untracked, if not NULL.  -1: malformed or no memory; the
+ * server is doomed. */
 int server_note_parameter(struct server *server, const struct message *m,
     struct vars *also, struct buf *untracked);
 void server_malformed(struct conn *conn, const uint8_t *bytes, size_t have);
 void server_ended(struct conn *conn, const struct err *err);
-/* The next tag for a message in the ledger and for its changes in the journal. */
+/* The next tag, which identifies a message in the ledger and its changes in the
+ * journal. */
 uint32_t server_next_tag(struct server *server);
-/* Enter in the ledger that a message of this type was sent.  -1: no memory. */
-int server_owe(struct server *server, uint8_t type, enum owed_to to, uint32_t tag);
-/* Send sql as a simple Query of our own: entered in the ledger as swallowed. */
-void server_query(struct server *server, const char *sql);
-/* The same for one command, as extended messages under a name of ours and without Sync:
- * what the client has under no name stays.  The tag is its Execute's in the ledger. -1:
+/* Enters in the ledger that a message of this type was sent, whose answer is owed. -1:
  * no memory. */
+int server_owe(struct server *server, uint8_t type, enum owed_to to, uint32_t tag);
+/* Sends sql as a simple Query of the pooler, whose answer no client gets. */
+void server_query(struct server *server, const char *sql);
+/* The same for one command, in extended messages without Sync.  They use a name of the
+ * pooler's, so that the client's unnamed statement and portal stay.  tag: that of its
+ * Execute in the ledger.  -1: no memory. */
 int server_command(struct server *server, const char *sql, uint32_t tag);
-/* A Sync of our own. */
+/* Sends a Sync of the pooler. */
 int server_sync(struct server *server);
-/* Ask what is uncertain about what the client is owed (pipeline_ask). */
+/* Asks the server what is not certain about the answers that the client is owed
+ * (pipeline_ask). */
 void server_ask(struct server *server);
-/* Closed for what it sent: counted, logged, doomed. */
+/* The server has violated the protocol: counts and logs it, and dooms the connection.
+ */
 void server_protocol_error(struct server *server, const char *reason);
 
 /* The client it is linked to, or NULL (also while it runs an auth_query). */

@@ -1,24 +1,24 @@
 /*
- * The session floor as a whole: what a site needs before the first connection.
+ * The part of struct site that belongs to the session floor.
  */
 #ifndef SESSION_SESSION_H
 #define SESSION_SESSION_H
 
 #include "session/site.h"
 
-/* Slabs, lists, maps, the spare descriptors, secrets of the process.  site has log, mem
- * (initialised), loop, net, dns, catalog, vars and version set.  -1 and err: there is
- * no descriptor or no thread for helpers; everything else is made. */
+/* Makes slabs, lists, maps, spare descriptors and secrets of the process.  The caller
+ * has set log, mem, loop, net, dns, catalog, vars and version.  -1 and err: there is no
+ * descriptor or no thread for the helper threads; everything else has been made. */
 int session_init(struct site *site, struct err *err);
-/* Settings or limits have changed: every client's deadline is looked at again. */
+/* Settings or limits have changed: sets every client's deadline anew. */
 void session_review(struct site *site);
-/* Frees everything; no client and no server is left. */
+/* Frees everything.  Call it when no client and no server is left. */
 void session_done(struct site *site);
 /* For an immediate exit: sets site->shutdown to SHUTDOWN_NOW and dooms every client and
- * server without a word to them or the log.  They are gone after the loop's next turn
- * (session_is_empty). */
+ * server, without messages to them or to the log.  They are closed in the next turns of
+ * the loop (session_is_empty). */
 void session_drop_all(struct site *site);
-/* No client and no server is left. */
+/* True if no client and no server is left. */
 bool session_is_empty(const struct site *site);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * Everything one pooler process has.  main builds it, all else hangs from it; there is
- * no other shared state.
+ * A site is everything that one thread of the pooler works with.  A process has one
+ * site, or one for each worker and one for the control thread (crew.h).  There are no
+ * other writable globals.
  */
 #ifndef SESSION_SITE_H
 #define SESSION_SITE_H
@@ -35,34 +36,36 @@ struct moving;
 struct parcel_client;
 struct parcel_server;
 
-/* How clients of a service are moved to another process: see moving/moving.h.  What is
- * told of one that is linked to a server is about that as well. */
+/* How clients of a service are moved to another process: see moving/moving.h.  If a
+ * client is linked to a server, its functions include the server. */
 struct service_moves {
-	/* Can what it has in flight be described just now? */
+	/* Can the client be moved in its present state? */
 	bool (*is_movable)(const struct client *client);
-	/* What the service knows of it beyond client and server. */
+	/* Describes what the service knows of it, in addition to client and server. */
 	void (*describe)(const struct client *client, struct parcel_client *out,
 	    struct parcel_server *server);
-	/* It is another process's now; it and its server are released. */
+	/* Another process has taken it over: releases the client and its server here.
+	 */
 	void (*let_go)(struct client *client);
-	/* One that came from there, linked to a server if there is one: own the
-	 * connection.  -1: no memory. */
+	/* Takes over a client that has come from another process, and is linked to its
+	 * server if it has one.  -1: no memory. */
 	int (*take)(struct client *client, const struct parcel_client *from,
 	    const struct parcel_server *server);
 };
 
-/* Who serves the clients of a database from the end of their login on. */
+/* A service handles the clients of a database after their login: the relay or the
+ * console. */
 struct service {
 	const char *name;
-	/* Says before the password exchange whether this user may log in at all and
-	 * sets what the service needs to know of him.  NULL: everybody may. */
+	/* Whether this user may use the service; sets what the service needs to know of
+	 * the user.  Called after the password exchange.  NULL: everybody may. */
 	bool (*may_login)(struct client *client);
-	/* The login is complete: greet (AuthenticationOk is sent, ReadyForQuery is
-	 * not), set conn ops, own the connection. */
+	/* The login is complete: takes over the connection and greets the client.
+	 * AuthenticationOk has been sent, ReadyForQuery has not. */
 	void (*adopt)(struct client *client);
-	/* A CancelRequest with this client's key arrived. */
+	/* A CancelRequest with this client's key has arrived. */
 	void (*cancel)(struct client *client);
-	const struct service_moves *moves; /* NULL: they stay */
+	const struct service_moves *moves; /* NULL: they cannot be moved */
 };
 
 enum shutdown_mode {
@@ -72,59 +75,62 @@ enum shutdown_mode {
 	SHUTDOWN_NOW,
 };
 
-/* What the console asks of the process; set by daemon.c. */
+/* Operations on the whole process, which the console and signals call; set by daemon.c.
+ */
 struct process_verbs {
-	/* -1 and err when refused.  1: it takes longer.  A console leaves a ticket (0
-	 * before), is woken at the end and asks again with it; NULL: nobody waits. */
+	/* -1 and err: refused.  1: it takes longer; *ticket, which was 0, is set, and
+	 * the console is woken at the end and calls again with the ticket.  ticket
+	 * NULL: nobody waits. */
 	int (*reload)(struct site *site, uint64_t *ticket, struct err *err);
-	/* The console's SET; -1 and err when refused; 1 when done with a remark, which
-	 * is in err. */
+	/* The console's SET.  -1 and err: refused.  1 and err: done, with a warning. */
 	int (*set)(
 	    struct site *site, const char *name, const char *value, struct err *err);
-	/* A reload that was asked for has yet to read the settings, and would bring
-	 * back what SET changes now: as with reload, the console is woken. */
+	/* True while a reload has not read the settings yet: it would undo a SET.  The
+	 * console waits and is woken as with reload. */
 	bool (*is_set_put_off)(const struct site *site);
 	void (*shutdown)(struct site *site, enum shutdown_mode mode);
-	/* PAUSE, SUSPEND and RESUME of everything.  site->is_still says when a SUSPEND
-	 * is complete. */
+	/* PAUSE, SUSPEND and RESUME of everything.  site->is_still is set when a
+	 * SUSPEND is complete. */
 	void (*pause)(struct site *site);
 	void (*suspend)(struct site *site);
 	void (*resume)(struct site *site);
-	/* TAKEOVER: hand everything over to the process behind this console, which
-	 * speaks this format.  *fd is for it, to be passed and closed by the caller.
-	 * -1: err. */
+	/* TAKEOVER: hands everything over to the process at this console, which
+	 * supports this format.  The caller passes *fd to it and closes it.  -1 and
+	 * err: refused. */
 	int (*takeover)(struct site *site, struct client *console, int format, int *fd,
 	    struct err *err);
-	/* A cancel request for nobody here goes to a process that this one has taken
-	 * over, or was taken over by.  False: there is none, or it does not listen. */
+	/* Passes a cancel request that is for no client here to the other process of a
+	 * takeover.  False: there is none, or it does not read. */
 	bool (*may_pass_cancel)(
 	    struct client *carrier, const uint8_t *packet, size_t len);
 };
 
-/* Told about the life of servers; set by the broker. */
+/* Called at events of server connections; set by the broker. */
 struct server_events {
 	void (*logged_in)(struct server *server);
-	/* The reset or check query is done well. */
+	/* The reset or check query has succeeded. */
 	void (*tested)(struct server *server);
-	/* It reports something while nobody is linked to it. */
+	/* It has reported a parameter while no client is linked to it. */
 	void (*reported)(struct server *server);
-	/* The deadline of a resting server came. */
+	/* The deadline of an idle server has passed. */
 	void (*review)(struct server *server);
-	/* It is closed and leaves its pool now. */
+	/* It has closed and leaves its pool. */
 	void (*gone)(struct server *server, const char *reason);
 };
 
-/* Servers that changed sites; see moving/lend.h. */
+/* How many servers have gone to other sites and come from them; see moving/lend.h. */
 struct lend_counts {
 	uint64_t out, in;
-	uint64_t waits_served; /* a client was waiting for the one that came */
+	uint64_t waits_served; /* servers that came while a client waited for one */
 };
 
-/* How many connections can be in the middle of their login at the descriptor limit. */
+/* The number of spare descriptors, and so of connections that can log in at a time when
+ * the descriptor limit is reached. */
 enum { SITE_SPARES = 8 };
 
 struct site {
-	struct crew_member *crew; /* what it is to other workers; NULL: it is alone */
+	/* its place among several workers; NULL: it is the only site */
+	struct crew_member *crew;
 	struct log *log;
 	struct mem mem;
 	struct loop *loop;
@@ -133,51 +139,53 @@ struct site {
 	struct catalog *catalog;
 	struct workers *workers; /* helper threads */
 	struct watch *external_watch;
-	struct key_cache *key_cache; /* salted passwords that proved right */
+	struct key_cache *key_cache; /* see salted.h */
 	struct map *verifier_waits;  /* see login/verifiers.h */
-	struct rules *rules;         /* one reference; NULL: nobody asks for any */
+	struct rules *rules;         /* one reference; NULL: auth_type needs none */
 	struct vars_schema *vars;
 	struct prepared_registry *prepared;     /* texts of all prepared statements */
-	struct prepared_registry *sql_prepared; /* ... of PREPARE as a command */
+	struct prepared_registry *sql_prepared; /* texts of PREPARE commands */
 	struct long_texts *long_texts;          /* see relay/long_text.h */
-	struct tls_setup *tls;                  /* what is in force; never NULL */
+	struct tls_setup *tls;                  /* the contexts in force; never NULL */
 	struct peers *peers;                    /* see cancel/peers.h */
-	struct leak_table *leaks;               /* who left session state behind */
-	struct slab *unnamed_slab;              /* see relay/unnamed.h */
+	/* session state that clients left behind (SHOW LEAKS) */
+	struct leak_table *leaks;
+	struct slab *unnamed_slab; /* see relay/unnamed.h */
 	const struct process_verbs *verbs;
 	const struct server_events *server_events;
 
 	struct map *dial_turns; /* by "host:port": see broker/dial_turn.h */
 	struct slab *client_slab, *server_slab, *login_slab, *dial_slab, *desk_slab;
-	/* Every client socket is in one of the two, by .site_node of its struct client.
-	 */
-	struct list login_clients;    /* those that have not finished their login */
-	struct list clients;          /* the others */
-	struct list_walk client_walk; /* a way through clients that is gone in parts */
-	struct list rolls; /* struct roll by .node: those that something goes through */
-	struct map *cancel_keys; /* key bytes -> struct client */
-	struct map *lookups;     /* auth_query at work: see login/authquery.h */
+	/* Every client is in one of these two lists, by .site_node of its struct
+	 * client. */
+	struct list login_clients; /* those that have not finished their login */
+	struct list clients;       /* the others */
+	/* the position of a walk through `clients` in parts */
+	struct list_walk client_walk;
+	struct list rolls;       /* struct roll by .node */
+	struct map *cancel_keys; /* struct client by the bytes of its key */
+	struct map *lookups;     /* running auth_queries: see login/authquery.h */
 	struct list switchovers; /* see switchover.h */
 	struct list listeners;   /* struct listener by .node */
 	struct moving
-	    *lent; /* see moving/lend.h; NULL: nothing came from another site */
+	    *lent; /* see moving/lend.h; NULL: no server has come from another site */
 	struct lend_counts lend_counts;
-	struct metrics *metrics; /* the metrics floor's; NULL: on no control thread */
-	struct waits *waits; /* the admin floor's: consoles that wait for something */
+	struct metrics *metrics; /* of the control site; NULL at others */
+	struct waits *waits; /* consoles that wait for something: see admin/wait.h */
 	size_t server_count; /* server connections of all kinds */
-	size_t login_server_count; /* of them still logging in */
+	size_t login_server_count; /* those of them that are still logging in */
 	uint64_t next_id;          /* the id of the next client or server */
-	uint64_t id_step; /* between two of them: other workers use those between */
-	uint64_t protocol_errors; /* server connections closed for what they sent:
-				   SHOW LISTS */
-	/* How often clients were told each error of errors.def, and others: SHOW
-	 * ERRORS.
-	 */
+	uint64_t id_step; /* distance between two ids of this site; other workers use
+			     those between */
+	uint64_t protocol_errors; /* server connections closed for protocol errors (SHOW
+				     LISTS) */
+	/* how often clients got each error of errors.def; the last one counts all
+	 * others (SHOW ERRORS) */
 	uint64_t errors_told[ERROR_COUNT + 1];
-	uint8_t mock_secret[32]; /* makes salts for users that do not exist */
+	uint8_t mock_secret[32]; /* salts of users that do not exist are made from it */
 	enum shutdown_mode shutdown;
 	bool is_still; /* SUSPEND is complete: see moving/handover.h */
-	/* Given up at the descriptor limit, so that the console gets in; see spares.h.
+	/* closed at the descriptor limit, so that a console can connect; see spares.h
 	 */
 	int spare_fds[SITE_SPARES];
 	unsigned spare_count;

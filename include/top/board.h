@@ -1,6 +1,5 @@
 /*
- * What the live view knows of a pooler: the last answers of its console, and those
- * before them.
+ * The data of the live view: the last answers of the console, and those before them.
  */
 #ifndef TOP_BOARD_H
 #define TOP_BOARD_H
@@ -8,7 +7,8 @@
 #include "top/panel.h"
 #include "top/table.h"
 
-/* Asked in this order; those of panels only while they are shown. */
+/* The views that are asked for, in this order; those of panels only while they are
+ * shown. */
 enum board_view {
 	BOARD_VERSION,
 	BOARD_STATE,
@@ -33,11 +33,11 @@ const char *board_query(enum board_view view);
 bool board_needs(const struct board *board, enum board_view view, enum panel_id panel);
 enum board_view board_view_of(enum panel_id panel);
 struct panel_input board_input(const struct board *board, enum panel_id panel);
-/* The answer becomes the last one; it is empty afterwards. */
+/* Stores an answer as the last one; *answer is empty afterwards. */
 void board_take(struct board *board, enum board_view view, struct table *answer);
 
-/* The lines above the panel, three of them: who is asked, how many clients and servers
- * there are, what goes through. */
+/* Writes the three lines above the panel: the pooler, the numbers of clients and
+ * servers, the throughput. */
 void board_put_head(
     struct buf *out, const struct board *board, const char *clock, int width);
 

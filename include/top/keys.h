@@ -1,5 +1,5 @@
 /*
- * What keys do: which panel is shown, how it is sorted, how often it is asked for.
+ * What keys do: they choose the panel, its order, and how often the pooler is asked.
  */
 #ifndef TOP_KEYS_H
 #define TOP_KEYS_H
@@ -8,7 +8,7 @@
 
 #include "top/panel.h"
 
-/* Besides characters. */
+/* Keys that are no characters. */
 enum {
 	KEYS_UP = 256,
 	KEYS_DOWN,
@@ -23,7 +23,7 @@ enum keys_prompt { PROMPT_NONE, PROMPT_FILTER, PROMPT_DELAY };
 
 struct keys {
 	struct panel_choice choice;
-	double delay_s; /* between two looks */
+	double delay_s; /* seconds between two queries */
 	bool is_helping;
 	enum keys_prompt prompt; /* what is being typed */
 	char typed[64];
@@ -31,17 +31,17 @@ struct keys {
 
 enum keys_result {
 	KEYS_NOTHING,
-	KEYS_DRAW,  /* what is known is to be drawn anew */
-	KEYS_ASK,   /* something else is to be asked for, now */
-	KEYS_LEAVE, /* the person wants to go */
+	KEYS_DRAW,  /* draw again */
+	KEYS_ASK,   /* ask the pooler now */
+	KEYS_LEAVE, /* end the program */
 };
 
 void keys_init(struct keys *keys);
 enum keys_result keys_press(struct keys *keys, int key);
 
-/* Lines that explain the keys. */
+/* The help: lines that explain the keys. */
 const char *keys_help(void);
-/* The last line of the screen, with no newline. */
+/* Writes the last line of the screen, without a newline. */
 void keys_put_foot(struct buf *out, const struct keys *keys);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The panels of the live view: which view of the console each shows, and how.
+ * The panels of the live view.  Each shows one view of the console.
  */
 #ifndef TOP_PANEL_H
 #define TOP_PANEL_H
@@ -21,35 +21,35 @@ enum panel_id {
 	PANELS
 };
 
-/* What is shown of it; changed by keys. */
+/* What is shown of the panels; keys change it. */
 struct panel_choice {
 	enum panel_id id;
-	int sort[PANELS];       /* column that is sorted by */
-	bool is_upside[PANELS]; /* least first */
-	char filter[64];        /* rows of databases whose name has this in it */
-	int skip;               /* rows above the first one that is shown */
-	bool is_recent;         /* latency: of the last period, not since the start */
+	int sort[PANELS];       /* the column by which a panel is sorted */
+	bool is_upside[PANELS]; /* the smallest first */
+	char filter[64]; /* only rows of databases whose name contains this are shown */
+	int skip;        /* rows that are scrolled away at the top */
+	bool is_recent;  /* latency: of the last period instead of since the start */
 };
 
-/* The same view now and some time ago, for what is told per second.  beside: that of
- * LATENCY, for pools. */
+/* The view now and some time ago, for values per second.  beside: the same of LATENCY,
+ * for the panel of pools. */
 struct panel_input {
 	const struct table *now, *before, *beside_now, *beside_before;
 };
 
-/* The key that leads to it, the title of the chosen one, and what is asked for it:
+/* The key that selects a panel, the title of the chosen one, and its query, such as
  * "SHOW POOLS". */
 char panel_key(enum panel_id id);
 const char *panel_title(const struct panel_choice *choice);
 const char *panel_query(enum panel_id id);
-/* How many columns it has. */
+/* How many columns a panel has. */
 int panel_columns(enum panel_id id);
-/* Sorted as is most useful: the greatest first of a column that tells. */
+/* Sets the default order: the greatest value of a useful column first. */
 void panel_choice_init(struct panel_choice *choice);
 
-/* Appends the titles of the columns as one line, then rows, as many as there is room
- * for: lines of `width` at most, each with its newline.  Tables of the input may be
- * empty.  Returns how many rows fit the filter. */
+/* Appends a line with the titles of the columns, then as many rows as there is room
+ * for. Lines have at most `width` characters and a newline.  Tables of the input may be
+ * empty.  Returns how many rows match the filter. */
 size_t panel_put(struct buf *out, const struct panel_choice *choice,
     const struct panel_input *input, int width, int lines);
 

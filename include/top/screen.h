@@ -1,5 +1,5 @@
 /*
- * All that the live view shows, as lines of text.
+ * Everything that the live view shows, as lines of text.
  */
 #ifndef TOP_SCREEN_H
 #define TOP_SCREEN_H
@@ -8,14 +8,14 @@
 #include "top/board.h"
 #include "top/keys.h"
 
-/* The line with the titles of columns, from 0 on. */
+/* The index of the line with the titles of columns. */
 enum { SCREEN_TITLES = 5 };
 
 struct screen {
 	const struct board *board;
-	struct keys *keys;   /* its skip is kept within what there is */
+	struct keys *keys;   /* its skip is limited to the rows that exist */
 	const char *clock;   /* "12:34:56" */
-	const char *message; /* "": all is well */
+	const char *message; /* an error to be shown; "": none */
 	int width, lines;
 };
 

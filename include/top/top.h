@@ -6,8 +6,8 @@
 
 #include "daemon/options.h"
 
-/* Until its person quits, or, where the output is no terminal, the reader does.  Gives
- * the exit code. */
+/* Runs until the user quits, or, if the output is no terminal, until the reader closes
+ * it.  Returns the exit status. */
 int top_run(const struct options *options);
 
 #endif

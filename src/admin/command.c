@@ -11,11 +11,11 @@
 
 enum { PIECE_MOST = 6 }; /* EXPLAIN LOGIN USER DATABASE ADDRESS ; */
 
-/* A token of the line.  Of a word that is too long for every place only the length is
- * kept. */
+/* A token of the line.  Of a word that is too long for any use only the length is kept.
+ */
 struct piece {
 	enum token_kind kind;
-	char quote;     /* of a quoted one; otherwise 0 */
+	char quote;     /* the quote character; 0: it is not quoted */
 	bool has_gap;   /* white space stands before it */
 	bool is_plain;  /* a word of letters, digits and underscores */
 	size_t raw_len; /* its length in the line, quotes included */
@@ -35,7 +35,7 @@ static bool is_bare_word(const char *text)
 				 "abcdefghijklmnopqrstuvwxyz")] == '\0';
 }
 
-/* -1: this token stands in none of the forms. */
+/* Reads one token.  -1: no form has such a token. */
 static int piece_take(struct piece *piece, struct tokenizer *t, const char *before)
 {
 	const char *text = tokenizer_text(t);
@@ -129,7 +129,7 @@ static bool is_switchover(const struct piece *p, int count)
 	       is_name(&p[3]);
 }
 
-/* Copy a piece to where at most `most` characters may stand. */
+/* Copies a piece, which may have at most `most` characters. */
 static void place(struct command *out, char *to, size_t most, const struct piece *piece)
 {
 	if (piece->raw_len > most)

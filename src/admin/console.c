@@ -1,6 +1,6 @@
 /*
- * The console's side of the protocol: the greeting, messages, whole command lines, the
- * end.  What commands do is in verbs.c.
+ * The protocol of the console: the greeting, messages, command lines, the end of a
+ * connection.  verbs.c runs the commands.
  */
 #include "admin/console.h"
 
@@ -17,12 +17,13 @@
 #include "wire/codec.h"
 #include "wire/message.h"
 
-/* No command is nearly as long; the limit bounds the memory that one client can use. */
+/* The limit of messages, which bounds the memory that a client can use.  Commands are
+ * far shorter. */
 enum { MESSAGE_MOST = 1024 * 1024 };
 
 struct console {
 	uint64_t ticket;       /* see struct order */
-	struct slices *slices; /* owned: of an answer under way; NULL: none is */
+	struct slices *slices; /* owned: the rest of an unfinished answer; NULL: none */
 	bool has_commanded;    /* the first command was counted as a query */
 };
 
@@ -93,12 +94,12 @@ static enum step take_query(struct client *client, const struct message *m)
 	run_query(client, query);
 	if (client->conn.is_doomed)
 		return STEP_CLOSE;
-	/* it is shown again at the end of a reload */
+	/* the message is shown again at the end of the reload */
 	return client->console->ticket ? STEP_PARK : STEP_NEXT;
 }
 
-/* A Close of a named statement does no harm, as there is none.  Anything else is
- * refused. */
+/* A Close of a named statement is answered, although there are no statements.  Anything
+ * else is refused. */
 static enum step take_close(struct client *client, const struct message *m)
 {
 	struct cursor c;
@@ -116,7 +117,7 @@ static enum step take_close(struct client *client, const struct message *m)
 	return STEP_NEXT;
 }
 
-/* The whole message is needed: the step until it is there. */
+/* The step for an incomplete message, which is needed as a whole. */
 static enum step await_rest(struct client *client, const struct message *m)
 {
 	return m->size > MESSAGE_MOST ? refuse(client) : STEP_MORE;
@@ -126,7 +127,7 @@ static enum step console_message(struct conn *conn, const struct message *m)
 {
 	struct client *client = conn_client(conn);
 
-	/* A client that does not read its answers is not read any more. */
+	/* nothing more is read from a client that does not read its answers */
 	if (client->console->slices || stream_is_above_high(&conn->stream))
 		return STEP_PARK;
 	client->request.ask.last_us = conn_now(conn);
@@ -169,7 +170,7 @@ static void console_ended(struct conn *conn, const struct err *err)
 	conn_doom(conn, "client unexpected eof");
 }
 
-/* With the last console the SUSPEND ends: nobody is left to give RESUME. */
+/* The last console closes: ends a SUSPEND, because nobody is left to give RESUME. */
 static void resume_without_console(const struct client *client)
 {
 	struct site *site = client->conn.site;
@@ -250,8 +251,8 @@ static void console_adopt(struct client *client)
 	buf_done(&out);
 }
 
-/* Rights depend on the name that the client asked for: with auth_type=any the user is
- * the same for all.  The owner of the process on the unix socket is not asked. */
+/* The rights are those of the name that the client asked for, because with
+ * auth_type=any the user is the same for all. */
 static bool console_may_login(struct client *client)
 {
 	const struct settings *s = site_settings(client->conn.site);

@@ -1,5 +1,5 @@
 /*
- * The questions and settings of drivers right after connecting.
+ * The parameters that drivers show or set right after connecting.
  */
 #include "admin/courtesy.h"
 

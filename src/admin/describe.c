@@ -1,6 +1,6 @@
 /*
- * The console describes itself, from the tables it works by.  The prose around them is
- * in doc/in.
+ * Prints commands and views from the tables that the console uses.  The prose around
+ * them is in doc/in.
  */
 #include "admin/describe.h"
 
@@ -9,7 +9,7 @@
 #include "admin/verbs.h"
 #include "views/show.h"
 
-/* A | ends a cell of a table. */
+/* Escapes the character |, which would end a cell of the table. */
 static void put_cell(FILE *out, const char *text)
 {
 	for (; *text; text++) {
@@ -19,7 +19,7 @@ static void put_cell(FILE *out, const char *text)
 	}
 }
 
-/* The lines of a usage, each as code. */
+/* Prints each line of a usage as code. */
 static void put_usage(FILE *out, const char *usage)
 {
 	for (;;) {
@@ -57,7 +57,7 @@ static void commands_as_md(FILE *out)
 	}
 }
 
-/* A hyphen is a minus in troff unless it is escaped. */
+/* Escapes hyphens, so that they can be copied from the page. */
 static void put_troff(FILE *out, const char *text)
 {
 	for (; *text; text++) {

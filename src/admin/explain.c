@@ -1,6 +1,6 @@
 /*
- * EXPLAIN LOGIN: follows the steps of a login with what is known now, and writes down
- * what each would decide.  It asks no name server, no directory and no PostgreSQL,
+ * EXPLAIN LOGIN: goes through the steps of a login with what is known now, and prints
+ * the decision of each.  It asks no name server, no directory and no PostgreSQL server,
  * creates nothing and shows no secret.
  */
 #include "admin/explain.h"
@@ -31,20 +31,21 @@ struct explanation {
 	enum auth_type method;
 	bool is_unix, is_tls;
 	struct sock_addr addr;
-	const struct hba_rule *rule; /* NULL: auth_type is the method */
+	const struct hba_rule *rule; /* NULL: auth_type decides */
 	const char *user_name, *database_name;
 	struct site *site;
-	struct database *database; /* NULL: there is none of this name now, or other
-				    * workers alone have it */
-	bool is_elsewhere;         /* they have made it from the fallback entry */
-	struct user *user;         /* NULL: no user of this name is known */
-	/* the database's entry, or the fallback entry that it would be made from */
-	const struct database_config *config; /* NULL: there is no database of this
-					       * name, and none can be made */
-	struct arena *arena;                  /* owned: of config, if that was read here
-					       */
+	/* NULL: no database of this name exists at this site now */
+	struct database *database;
+	/* only other workers have it; they have made it from the fallback entry */
+	bool is_elsewhere;
+	struct user *user; /* NULL: no user of this name is known */
+	/* the database's entry, or the fallback entry that it would be made from; NULL:
+	 * no database of this name exists or can be made */
+	const struct database_config *config;
+	/* owned: memory of config, if it was made here; else NULL */
+	struct arena *arena;
 	const char *forced_name;      /* NULL: servers log in as the client's user */
-	enum secret_kind forced_kind; /* of password= */
+	enum secret_kind forced_kind; /* the kind of the secret in password= */
 };
 
 static void __attribute__((format(printf, 3, 4)))
@@ -65,9 +66,10 @@ explain(struct explanation *e, const char *item, const char *fmt, ...)
 		free(value);
 }
 
-/* ---- from where, to where ---- */
+/* ---- address and database ---- */
 
-/* "" is the console's own connection. */
+/* Reads the address that the login would come from; "": that of the console's client.
+ */
 static int explain_read_address(
     struct explanation *e, const struct client *asking, const char *text)
 {
@@ -77,7 +79,7 @@ static int explain_read_address(
 	else if (*text && sock_addr_parse(text, 0, &e->addr) < 0)
 		return -1;
 	e->is_unix = e->addr.family == AF_UNIX;
-	/* where TLS is required, a client that gets so far has it */
+	/* if TLS is required, the client is assumed to use it */
 	e->is_tls =
 	    !e->is_unix && site_settings(e->site)->client_tls_sslmode >= TLS_REQUIRE;
 	return 0;
@@ -142,7 +144,7 @@ static void explain_database(struct explanation *e)
 		    "none of this name: told only after the client has proven itself");
 }
 
-/* ---- how it has to prove itself ---- */
+/* ---- the method ---- */
 
 static void explain_match(struct explanation *e, bool is_tls)
 {
@@ -212,7 +214,7 @@ static void explain_method(struct explanation *e)
 	explain(e, "method", "%s", explain_method_name(e));
 }
 
-/* ---- what it is measured by ---- */
+/* ---- user and secret ---- */
 
 static const char *kind_name(enum secret_kind kind)
 {
@@ -243,7 +245,7 @@ static struct scope explain_scope(const struct explanation *e)
 	    .database = &e->config->own, .settings = site_settings(e->site)};
 }
 
-/* The user as whom auth_query would run; NULL: it would not run. */
+/* The user that auth_query would run as; NULL: it would not run. */
 static const char *explain_auth_user(const struct explanation *e)
 {
 	if (e->method == AUTH_ANY || method_is_external(e->method) ||
@@ -274,7 +276,8 @@ static void explain_secret(struct explanation *e)
 	}
 }
 
-/* Why every proof fails, as the client is told; ERROR_COUNT: it may succeed. */
+/* The error that the client would get if every proof must fail; ERROR_COUNT: a proof
+ * may succeed. */
 static enum error_id password_obstacle(
     const struct explanation *e, enum error_id failed)
 {
@@ -335,7 +338,7 @@ static enum error_id method_obstacle(const struct explanation *e)
 	return ERROR_METHOD_UNAVAILABLE;
 }
 
-/* Would the login fail because the password is not bound to the TLS connection? */
+/* Would the login fail because channel binding is required and the method has none? */
 static bool is_unbound(const struct explanation *e)
 {
 	bool is_scram =
@@ -349,7 +352,8 @@ static bool is_unbound(const struct explanation *e)
 		   CHANNEL_BINDING_REQUIRE;
 }
 
-/* Users that are not known are told that their proof failed instead. */
+/* Would the client lack the right to use the console?  Unknown users get the error of a
+ * wrong proof instead. */
 static bool lacks_console_rights(const struct explanation *e)
 {
 	const struct settings *s = site_settings(e->site);
@@ -359,7 +363,7 @@ static bool lacks_console_rights(const struct explanation *e)
 	       !text_list_has(s->stats_users, e->user_name);
 }
 
-/* The obstacles of which a client is told only after its proof. -1: there is one. */
+/* Prints the errors that a client would get only after its proof.  -1: there is one. */
 static int explain_late_outcome(struct explanation *e)
 {
 	static const char item[] = "login";
@@ -375,14 +379,15 @@ static int explain_late_outcome(struct explanation *e)
 	return -1;
 }
 
-/* The account that the pooler runs as needs no proof on the console. */
+/* Is it the pooler's own account on the unix socket, which needs no proof for the
+ * console? */
 static bool is_own_console(const struct explanation *e)
 {
 	return e->database && e->database->is_admin && e->is_unix &&
 	       strcmp(e->user_name, e->database_name) == 0;
 }
 
-/* -1: the login fails. */
+/* Prints whether the login would succeed.  -1: it would fail. */
 static int explain_outcome(struct explanation *e)
 {
 	enum error_id obstacle = method_obstacle(e);
@@ -409,9 +414,9 @@ static int explain_outcome(struct explanation *e)
 	return 0;
 }
 
-/* ---- what happens at the server ---- */
+/* ---- the login to the server ---- */
 
-/* The keys of the client's own proof open the server's door too. */
+/* Would the keys of the client's SCRAM proof also serve to log in to the server? */
 static bool passes_keys(const struct explanation *e)
 {
 	return (e->method == AUTH_SCRAM || e->method == AUTH_MD5) && !e->forced_name;

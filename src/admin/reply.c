@@ -1,6 +1,5 @@
 /*
- * How answers of the console are sent.  What is answered is decided in verbs.c and
- * wait.c.
+ * Sends the answers of the console, for verbs.c and wait.c.
  */
 #include "admin/reply.h"
 

@@ -1,6 +1,6 @@
 /*
- * The slices of SHOW CLIENTS: some rows in each turn, as long as the console reads
- * them.  Where rows come from is the view's business.
+ * Sends the slices of SHOW CLIENTS: some rows in each turn, as fast as the console
+ * reads them.
  */
 #include "admin/slices.h"
 
@@ -8,12 +8,12 @@
 #include "views/views.h"
 #include "wire/codec.h"
 
-/* Written in some hundred microseconds. */
+/* takes some hundred microseconds */
 enum { ROWS_PER_TURN = 100 };
 
 struct slices {
 	struct later turn;
-	struct slices **place; /* where the console keeps them */
+	struct slices **place; /* the console's pointer to this */
 	struct client *console;
 	const struct view *view;
 	struct roll roll;
@@ -23,12 +23,12 @@ static void slice_turn(struct later *l);
 
 bool slices_are_due(const struct view *view, const struct site *site)
 {
-	/* Workers write their rows side by side with their clients. */
+	/* with several workers each writes its rows on its own thread */
 	return !site->crew && view->walk == view_clients &&
 	       site->clients.count > ROWS_PER_TURN;
 }
 
-/* Behind all else of this turn: the next rows come in the next one. */
+/* Runs after everything else in this turn; the next rows follow in the next one. */
 static void turn_over(struct later *l)
 {
 	struct slices *s = container_of(l, struct slices, turn);

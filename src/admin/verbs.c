@@ -1,6 +1,6 @@
 /*
- * What commands do, and who may give them.  Command lines are parsed in command.c,
- * replies are sent by reply.c.
+ * Runs commands and checks who may give them.  command.c parses command lines, reply.c
+ * sends replies.
  */
 #include "admin/verbs.h"
 
@@ -102,14 +102,14 @@ bool verb_is_allowed(
 	return verb->is_for_anyone;
 }
 
-/* ---- what several of them need ---- */
+/* ---- shared by several commands ---- */
 
 static struct site *order_site(const struct order *order)
 {
 	return order->client->conn.site;
 }
 
-/* The database the command names, or NULL for all. */
+/* The database that the command names, or NULL for all. */
 static const char *order_database(const struct order *order)
 {
 	return order->command->argument[0] ? order->command->argument : NULL;
@@ -140,8 +140,8 @@ static struct database *make_database(const struct order *order)
 	return db;
 }
 
-/* Only databases of ordinary clients; the error reply is sent for all else.  `verb` as
- * in "cannot VERB admin db". */
+/* Checks that db exists and is not the console; NULL: the error was sent.  `verb` is
+ * for the text "cannot VERB admin db". */
 static struct database *ordinary_database(
     const struct order *order, struct database *db, const char *verb)
 {
@@ -156,7 +156,8 @@ static struct database *ordinary_database(
 	return NULL;
 }
 
-/* The database is made from the template if need be. */
+/* The same for the database that the command names; it is made from the `*` entry if
+ * necessary. */
 static struct database *target_database(const struct order *order, const char *verb)
 {
 	return ordinary_database(order, make_database(order), verb);
@@ -355,7 +356,8 @@ static void verb_shutdown(const struct order *order)
 	site->verbs->shutdown(site, mode);
 }
 
-/* Its answer brings one end of a socket on which all else is said. */
+/* TAKEOVER: its answer carries a socket, over which the two processes then communicate.
+ */
 static void verb_takeover(const struct order *order)
 {
 	struct site *site = order_site(order);
@@ -510,8 +512,8 @@ static void kill_used(struct site *site)
 	catalog_kill(site->catalog, NULL, error_text(ERROR_DATABASE_REMOVED));
 }
 
-/* What one site uses is killed and stays paused at all of them.  A worker that does not
- * answer now kills later what it alone uses. */
+/* KILL of all databases.  Those that any site uses are killed and stay paused at all
+ * sites.  A worker that does not answer kills later what only it uses. */
 static void kill_all(const struct order *order)
 {
 	struct site *site = order_site(order);
@@ -556,7 +558,7 @@ static void verb_wait_close(const struct order *order)
 
 /* ---- one database ---- */
 
-/* NULL: the command names no database, and the reply has been sent. */
+/* False: the command names no database, and the reply has been sent. */
 static bool has_database(const struct order *order)
 {
 	if (order_database(order))
@@ -626,8 +628,8 @@ static void verb_switchover(const struct order *order)
 
 /* ---- one client ---- */
 
-/* Clients that are still logging in have no place in SHOW CLIENTS, so nobody can mean
- * them. */
+/* Finds a client by its id in SHOW CLIENTS, which does not show clients that are still
+ * logging in. */
 static struct client *find_client(struct site *site, uint64_t id)
 {
 	struct client *client;

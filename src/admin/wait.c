@@ -1,6 +1,6 @@
 /*
- * Replies that come later.  The conditions are checked every few milliseconds, but only
- * while somebody waits.
+ * Commands whose reply comes later.  Their conditions are checked every few
+ * milliseconds while any command waits.
  */
 #include "admin/wait.h"
 
@@ -9,7 +9,7 @@
 #include "pool/pool.h"
 #include "session/crew.h"
 
-/* A waiting PAUSE holds up every client, so it is not kept waiting for long. */
+/* The interval is short, because a waiting PAUSE delays every client. */
 enum { RECHECK_US = 20 * 1000 };
 
 struct waits {
@@ -23,7 +23,8 @@ struct wait {
 	struct client *client; /* borrowed; wait_drop ends it */
 	char *database;        /* owned; NULL: all */
 	enum wait_kind kind;
-	struct switchover *switchover; /* watched; NULL: it waits for something else */
+	/* until switchover_forget; NULL: another kind of wait */
+	struct switchover *switchover;
 };
 
 static const char *const tags[] = {
@@ -86,7 +87,7 @@ static bool is_done_in(enum wait_kind kind, const struct database *db)
 struct done {
 	enum wait_kind kind;
 	const char *name;
-	bool is_so; /* at every site that was asked */
+	bool is_so; /* the condition holds at every site that has answered */
 };
 
 /* A database that is gone has no servers. */
@@ -142,7 +143,7 @@ static void arm(struct waits *waits)
 		deadline_set(loop, &waits->recheck, loop_now(loop) + RECHECK_US);
 }
 
-/* True when the command has had its reply. */
+/* Checks the condition.  True: the reply was sent. */
 static bool has_ended(struct client *client, enum wait_kind kind, const char *database)
 {
 	switch (outcome_of(client->conn.site, kind, database)) {
@@ -159,7 +160,7 @@ static bool has_ended(struct client *client, enum wait_kind kind, const char *da
 	return false;
 }
 
-/* The same for a SWITCHOVER, after what there is to tell. */
+/* The same for a SWITCHOVER, after sending its news. */
 static bool has_switched(struct client *client, struct switchover *s)
 {
 	const char *news = switchover_news(s);

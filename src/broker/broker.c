@@ -1,6 +1,5 @@
 /*
- * Carries the pool's verdicts out.  It decides nothing: pool.c says what, this file
- * does.
+ * Carries the pool's verdicts out.  pool/pool.c decides, this file acts.
  */
 #include "broker/broker.h"
 
@@ -12,7 +11,7 @@
 #include "session/server.h"
 #include "session/server_role.h"
 
-/* What the broker keeps for a pool; hangs from pool->desk. */
+/* What the broker keeps for a pool, in pool->desk. */
 struct desk {
 	struct pool *pool;
 	struct site *site;
@@ -45,9 +44,9 @@ static uint64_t site_now(const struct site *site)
 	return loop_now(site->loop);
 }
 
-/* ---- carrying out ---- */
+/* ---- carrying out verdicts ---- */
 
-/* For who looks at the log. */
+/* Logs the verdict, at the level of details. */
 static void note(const struct pool *pool, const struct verdict *v)
 {
 	static const char *const names[] = {
@@ -83,7 +82,7 @@ static void broker_hand(struct server *server, unsigned site)
 	server->conn.site->crew->crew->ops->hand(server, site);
 }
 
-/* What becomes of a server that was given back or passed its test. */
+/* Acts on the verdict about a server that was given back or has passed its test. */
 static void broker_place(struct server *server, const struct verdict *v)
 {
 
@@ -149,7 +148,8 @@ static void broker_dial(struct site *site, struct pool *pool, const struct verdi
 		dial_server(site, pool);
 }
 
-/* server_fast_close: dirty servers close although linked, if nothing runs on them. */
+/* For server_fast_close: closes servers that are marked to be replaced, even if a
+ * client is linked, when nothing runs on them. */
 static void broker_close_fast(struct pool *pool)
 {
 	struct seat *seat;
@@ -163,7 +163,8 @@ static void broker_close_fast(struct pool *pool)
 			    seat_server(seat), error_text(ERROR_DATABASE_CHANGED));
 }
 
-/* The first cancel request that waits may have room now. */
+/* Wakes the first waiting cancel request, as there may be room for its connection now.
+ */
 static void desk_wake_cancel(struct desk *desk)
 {
 	struct node *n = list_first(&desk->pool->cancels_waiting);
@@ -172,7 +173,7 @@ static void desk_wake_cancel(struct desk *desk)
 		    &container_of(n, struct cancel_aim, pool_node)->work);
 }
 
-/* All there is to do for a pool now. */
+/* Acts on all verdicts of a pool until there is nothing more to do now. */
 static void desk_work(struct later *l)
 {
 	struct desk *desk = container_of(l, struct desk, work);
@@ -181,7 +182,8 @@ static void desk_work(struct later *l)
 	struct verdict v;
 
 	pool->is_kicked = false;
-	/* What was offered to another process has to be there as it was described. */
+	/* connections that were offered to another process must stay as they were
+	 * described */
 	if (site->shutdown == SHUTDOWN_NOW || pool->database->catalog->is_offered)
 		return;
 	if (pool->has_dirty)
@@ -238,7 +240,7 @@ static void broker_kick_at(struct site *site, struct pool *pool)
 	loop_later(site->loop, &pool_desk(site, pool)->work);
 }
 
-/* ---- told by the catalog ---- */
+/* ---- events of the catalog ---- */
 
 static void on_kick(void *ctx, struct pool *pool)
 {
@@ -300,9 +302,9 @@ static const struct catalog_events broker_catalog_events = {
     .freed = on_freed,
 };
 
-/* ---- told by servers ---- */
+/* ---- events of servers ---- */
 
-/* What it sent behind its last answer is nobody's. */
+/* Checks that the server has sent nothing after its last answer.  False: it closes. */
 static bool broker_is_clean(struct server *server)
 {
 	if (server_is_between_messages(server))
@@ -311,7 +313,7 @@ static bool broker_is_clean(struct server *server)
 	return false;
 }
 
-/* Clients are greeted with what the server that logged in last has reported.  -1: no
+/* Makes the welcome from the parameters of the server that logged in last.  -1: no
  * memory. */
 static int desk_greet(struct desk *desk, struct server *server)
 {
@@ -337,7 +339,7 @@ static void on_logged_in(struct server *server)
 	struct verdict v;
 
 	vars_take(&server->own, &server->vars);
-	/* What one client alone asked for is no greeting for others. */
+	/* the parameters of a replication server were set for one client */
 	if (!server->seat.is_dirty && !server->seat.is_replication &&
 	    desk_greet(pool_desk(site, pool), server) < 0) {
 		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
@@ -390,7 +392,7 @@ static const struct server_events broker_server_events = {
     .gone = on_gone,
 };
 
-/* ---- asked by the resolver ---- */
+/* ---- events of the resolver ---- */
 
 static bool is_connected_to(
     const struct server *server, const char *host, const struct sock_addr *addr)
@@ -413,7 +415,7 @@ void broker_lose_address(void *ctx, const char *host, const struct sock_addr *go
 					pool_mark_seat_dirty(seat);
 }
 
-/* ---- asked by clients ---- */
+/* ---- calls of clients ---- */
 
 void broker_init(struct site *site)
 {
@@ -475,7 +477,7 @@ void broker_review_all(struct site *site)
 	struct seat *seat, *next;
 
 	list_for (pool, &site->catalog->pool_list, node) {
-		/* Nobody uses it: there is nothing to look at. */
+		/* an idle pool has no clients and no servers */
 		if (node_is_linked(&pool->idle_node))
 			continue;
 		for (size_t i = 0; i < 2; i++)

@@ -1,5 +1,5 @@
 /*
- * What the rooms that bring servers to clients need before the first connection.
+ * Makes and frees the part of struct site that belongs to the broker floor.
  */
 #include "broker/broker_floor.h"
 

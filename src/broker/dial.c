@@ -1,6 +1,6 @@
 /*
- * Opens server connections: picks the host, resolves its name, connects, logs in.  It
- * tells the broker through server_events; it decides nothing about pools.
+ * Opens server connections: chooses the host, looks up its name, connects and logs in.
+ * It reports to the broker through server_events.
  */
 #include "broker/dial.h"
 
@@ -39,7 +39,7 @@ static struct server *dial_new(struct site *site, const struct conn_ops *ops)
 	return server;
 }
 
-/* In this order, the middle two only where there is TLS. */
+/* The phases of an attempt in their order; the middle two only with TLS. */
 static const struct conn_ops connecting_ops, asking_ops, securing_ops, dial_ops;
 
 /* ---- failure ---- */
@@ -91,8 +91,9 @@ static void dial_closed(struct conn *conn, const char *reason)
 
 /* ---- login ---- */
 
-/* What a replication client wants goes to its server at once, for there will be no SET:
- * protocol.md 14.  Of parameters named twice a server takes the last one. */
+/* The parameters of a replication client are in its server's startup packet, because no
+ * SET can follow (protocol.md 14).  If a parameter is there twice, the server takes the
+ * last one. */
 static void dial_put_replica(
     struct buf *buf, const struct client *client, const char *database_options)
 {
@@ -151,7 +152,7 @@ static const struct database_config *dial_database(const struct server *server)
 	return server->seat.pool->database->config;
 }
 
-/* After each step towards TLS. */
+/* Continues after each step of beginning TLS. */
 static void dial_go_on(struct server *server, enum tls_begin begin, const char *reason)
 {
 	switch (begin) {
@@ -219,8 +220,8 @@ static void dial_connected(struct conn *conn)
 	dial_go_on(server, begin, reason);
 }
 
-/* Servers from before 2017, and some of what stands before servers, refuse a version
- * that they do not know instead of naming one that they do. */
+/* Servers from before 2017, and some proxies, refuse an unknown protocol version
+ * instead of naming one that they support. */
 static bool is_version_refused(const struct dial *dial, const struct error_fields *f)
 {
 	return dial->version != PROTOCOL_3_0 && dial->answers == 1 &&
@@ -240,8 +241,9 @@ static enum step dial_again(struct server *server)
 	return STEP_CLOSE;
 }
 
-/* A server that is coming up or going down: somebody else may serve, or the same one
- * another time.  Of a single host that goes down clients are told: protocol.md 10.4. */
+/* How an error at the login counts.  A server that starts up or shuts down is tried
+ * again later, or another host is.  If the database has a single host that shuts down,
+ * the clients get the error (protocol.md 10.4). */
 static enum dial_failure failure_of(
     const struct server *server, const struct error_fields *f)
 {
@@ -283,7 +285,7 @@ static enum step dial_error(struct server *server, const struct message *m)
 	return STEP_CLOSE;
 }
 
-/* An older version than we asked for is as good. */
+/* NegotiateProtocolVersion: an older version than the one asked for is accepted. */
 static enum step dial_negotiated(struct server *server, const struct message *m)
 {
 	const struct dial *dial = server->dial;
@@ -314,7 +316,7 @@ static enum step dial_key(struct server *server, const struct message *m)
 	return STEP_NEXT;
 }
 
-/* A server of a physical replica understands no SQL. */
+/* The connect_query, or NULL.  A walsender of physical replication runs no SQL. */
 static const char *dial_connect_query(const struct server *server)
 {
 	const struct client *replica = server_client(server);
@@ -463,7 +465,7 @@ static const struct conn_ops dial_ops = {
     .closed = dial_closed,
 };
 
-/* ---- where to ---- */
+/* ---- the address ---- */
 
 /* The words that log watchers know for a connect that fails at once. */
 static void dial_name_failure(const struct sock_target *target, char *out, size_t size)
@@ -480,7 +482,8 @@ static void dial_name_failure(const struct sock_target *target, char *out, size_
 		    out, size, "%s %s", text, sock_addr_text(&target->addr, 0, place));
 }
 
-/* Note the target in the server, so that a cancel finds the same place, and connect. */
+/* Stores the address in the server, so that a cancel request finds the same one, and
+ * connects. */
 static void dial_connect(struct server *server, const struct sock_target *target)
 {
 	struct err err;
@@ -531,7 +534,7 @@ static void dial_resolved(
 	dial_ip(server, addrs[0]);
 }
 
-/* NULL or "": the abstract socket without a folder. */
+/* The host's name, or the folder of its socket.  NULL or "": an abstract socket. */
 static const char *dial_place(const struct server *server)
 {
 	if (server->host)
@@ -539,7 +542,7 @@ static const char *dial_place(const struct server *server)
 	return site_settings(server->conn.site)->unix_socket_dir;
 }
 
-/* Its turn has come. */
+/* server_connect_rate allows the attempt now. */
 static void dial_go(struct server *server)
 {
 	struct site *site = server->conn.site;

@@ -1,6 +1,5 @@
 /*
- * The end of an attempt to open a server connection, bad or good.  What is tried, and
- * in which order, is dial's.
+ * The end of an attempt to open a server connection.  dial.c runs the attempt.
  */
 #include "broker/dial_attempt.h"
 
@@ -32,7 +31,7 @@ void dial_free(struct server *server)
 	server->conn.site->login_server_count--;
 }
 
-/* Nobody serves: the log tells what is known of all hosts. */
+/* If no host can be used: logs what is known of all hosts. */
 static void log_lack(const struct pool *pool, const struct site *site)
 {
 	const struct database *db = pool->database;
@@ -84,7 +83,8 @@ void dial_fail(struct server *server, enum dial_failure kind, const char *text,
 void dial_fail_network(struct server *server, const char *reason)
 {
 	const struct dial *dial = server->dial;
-	/* does it not understand us? the other version next time */
+	/* the server closed without an answer, perhaps because of the protocol version:
+	 * the next attempt uses the other one */
 	if (dial->version && !dial->answers && !dial->has_failed && server->seat.pool)
 		server->seat.pool->speaks_3_0 = dial->version != PROTOCOL_3_0;
 	dial_fail(server, DIAL_NETWORK, reason, error_sqlstate(ERROR_CONNECTION_LOST),

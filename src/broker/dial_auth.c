@@ -1,6 +1,6 @@
 /*
- * Answers to a server that asks who we are: cleartext, md5, SCRAM.  Where the secret
- * comes from is the pool's business.
+ * Answers a server that asks for a proof: cleartext, md5, SCRAM.  The pool has the
+ * secret.
  */
 #include "broker/dial_auth.h"
 
@@ -45,7 +45,8 @@ static enum step dial_answer_md5(
 static enum step dial_answer_plain(struct server *server, const struct secret *secret)
 {
 	struct buf buf;
-	/* A hash or a verifier in a server's hands would let it log in as the user. */
+	/* only a plain password is sent: with a hash or verifier the server could log
+	 * in elsewhere as the user */
 	if (secret->kind != SECRET_PLAIN)
 		return dial_wrong_password(server, "cleartext");
 	buf_init(&buf, 0);
@@ -65,7 +66,7 @@ static enum step dial_sasl_failed(struct server *server, const struct err *err)
 	return STEP_CLOSE;
 }
 
-/* Over a unix socket nobody can stand between. */
+/* Not over a unix socket, where a man in the middle is not possible. */
 static bool dial_requires_binding(const struct server *server)
 {
 	return server->conn.remote.family != AF_UNIX &&
@@ -73,7 +74,7 @@ static bool dial_requires_binding(const struct server *server)
 		   CHANNEL_BINDING_REQUIRE;
 }
 
-/* NULL: none is wanted. */
+/* The channel binding to use; NULL: none. */
 static const struct scram_binding *dial_binding(struct server *server)
 {
 	const struct tls *tls = stream_tls(&server->conn.stream);
@@ -90,8 +91,8 @@ static const struct scram_binding *dial_binding(struct server *server)
 	return binding;
 }
 
-/* Has it proven that nobody stands between, where that is required?  -1: no; it failed.
- */
+/* Checks that channel binding was used if it is required.  -1: it was not; the attempt
+ * has failed. */
 static int dial_check_binding(struct server *server)
 {
 	const struct dial *dial = server->dial;
@@ -166,7 +167,7 @@ static void dial_send_sasl(struct server *server, struct buf *out)
 	buf_wipe_done(out);
 }
 
-/* Keys of a password that is gone are neither used nor kept. */
+/* Uses the pool's cache of keys only if the password is still the pool's. */
 static void dial_find_cache(struct server *server)
 {
 	struct pool *pool = server->seat.pool;
@@ -179,7 +180,7 @@ static void dial_find_cache(struct server *server)
 			: NULL;
 }
 
-/* The keys are there: prove that we have them. */
+/* The keys have been derived: sends the proof. */
 static enum step dial_prove(struct server *server, const uint8_t salted[SCRAM_KEY_LEN])
 {
 	struct dial *dial = server->dial;
@@ -207,7 +208,7 @@ static void dial_derived(struct key_job *key_job)
 		(void)dial_prove(server, key_job->salted);
 }
 
-/* The server says nothing until it gets our proof; whatever it says earlier fails. */
+/* Derives the keys.  A server that sends anything before it gets the proof fails. */
 static enum step dial_derive(struct server *server)
 {
 	struct dial *dial = server->dial;
@@ -285,7 +286,7 @@ enum step dial_auth(struct server *server, const struct message *m)
 	case AUTH_REQ_OK:
 		server->dial->is_let_in = true;
 		if (server->dial->has_scram && !server->dial->is_authenticated) {
-			/* a server that skips its proof may be anybody */
+			/* a server that leaves out its own proof may be an impostor */
 			struct err err;
 			err_set(&err, "failed to verify server signature");
 			return dial_sasl_failed(server, &err);

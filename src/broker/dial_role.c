@@ -1,6 +1,6 @@
 /*
- * Finds out the role of a server at the end of its login.  Which roles a database uses
- * is decided by the pool.
+ * Finds out the role of a server at the end of its login.  The pool decides which roles
+ * a database uses.
  */
 #include "broker/dial_role.h"
 
@@ -19,7 +19,7 @@ static const char role_query[] =
     "SELECT pg_catalog.pg_is_in_recovery(), "
     "pg_catalog.current_setting('default_transaction_read_only')";
 
-/* A server of a physical replica understands no SQL. */
+/* A walsender of physical replication runs no SQL. */
 static bool may_be_asked(const struct server *server)
 {
 	const struct client *replica = server_client(server);

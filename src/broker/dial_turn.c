@@ -1,7 +1,7 @@
 /*
- * Turns at hosts: one row of attempts for each host and port, of which the first one
- * goes when the last connect is long enough ago.  A host that nobody has connected to
- * lately has no row.
+ * One queue of attempts for each host and port.  The first attempt in it continues when
+ * enough time has passed since the last connect.  A host without recent connects has no
+ * queue.
  */
 #include "broker/dial_turn.h"
 
@@ -12,11 +12,11 @@ struct dial_turns {
 	struct site *site;
 	struct list waiting; /* struct dial by .turn_node */
 	struct deadline next;
-	uint64_t last_us; /* when the last one went; 0 = none did */
+	uint64_t last_us; /* when the last attempt went on; 0: none has */
 	dial_go_fn *go;
 };
 
-/* 0: there is no limit. */
+/* The time between two connects, in microseconds; 0: no limit. */
 static uint64_t turns_distance(const struct site *site)
 {
 	int rate = site_settings(site)->server_connect_rate;

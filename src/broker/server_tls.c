@@ -1,6 +1,6 @@
 /*
- * The first step with a server: agree on TLS.  What the contexts are is tls_setup's,
- * what is said inside dial's and cancel's.
+ * Agrees with a server on TLS, as the first step on a connection.  session/tls_setup.c
+ * makes the contexts.
  */
 #include "broker/server_tls.h"
 
@@ -75,7 +75,7 @@ enum tls_begin server_tls_answer(struct conn *conn, const char *host,
 	if (*p == 'N')
 		return tls.mode >= TLS_REQUIRE ? refuse(reason, "server refused SSL")
 					       : TLS_BEGIN_CLEAR;
-	/* a reload may have switched it off since we asked */
+	/* a reload may have switched TLS off since the SSLRequest was sent */
 	if (!tls.context)
 		return refuse(reason, "sslreq processing failed");
 	return start(conn, host, &tls, reason);

@@ -68,7 +68,8 @@ static void fail(struct inquiry *r, const char *reason)
 
 /* Receives log lines: keeps warnings and errors, each with the address that it is
  * about. */
-static void hear(void *ctx, enum log_level level, const char *tag, const char *text)
+static void keep_log_line(
+    void *ctx, enum log_level level, const char *tag, const char *text)
 {
 	struct inquiry *r = ctx;
 	const char *at = tag ? strrchr(tag, '@') : NULL;
@@ -350,7 +351,7 @@ static void start_log(struct inquiry *r, int verbose)
 	log_levels_set_all(&config.levels, verbose);
 	log_configure(r->site.log, &config);
 	if (!verbose)
-		log_divert(r->site.log, hear, r);
+		log_divert(r->site.log, keep_log_line, r);
 }
 
 struct inquiry *inquiry_new(const char *entry, int verbose,

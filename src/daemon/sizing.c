@@ -178,7 +178,7 @@ static void find_classes(struct model *m)
 
 /* The index of the database in which auth_query of this database runs;
  * m->database_count: none. */
-static size_t place_of(const struct model *m, size_t asker)
+static size_t query_database_of(const struct model *m, size_t asker)
 {
 	const struct database_config *db = m->databases[asker];
 	const char *name =
@@ -209,7 +209,7 @@ static void find_askers(struct model *m)
 	for (size_t i = 0; i < m->database_count; i++) {
 		const char *name = auth_user_of(m->input, m->databases[i]);
 		const struct class *class = name ? map_get_str(m->by_name, name) : NULL;
-		size_t place = place_of(m, i);
+		size_t place = query_database_of(m, i);
 
 		if (!class || is_asked_as(m, place, class))
 			continue;

@@ -63,7 +63,7 @@ static int say(struct call *call, struct buf *out, struct err *err)
 }
 
 /* Reads more bytes, and the descriptor if it comes with them. */
-static int hear(struct call *call, struct err *err)
+static int receive_more(struct call *call, struct err *err)
 {
 	uint8_t *room = buf_room(&call->in, 4096);
 	int fds[FDS_ROOM];
@@ -87,7 +87,7 @@ static int hear(struct call *call, struct err *err)
 }
 
 /* 1: the old process is ready.  -1 and err: it refuses.  0: neither. */
-static int look(const uint8_t *message, size_t size, struct err *err)
+static int read_answer(const uint8_t *message, size_t size, struct err *err)
 {
 	struct error_fields f;
 
@@ -114,11 +114,11 @@ static int await_ready(struct call *call, struct err *err)
 			return err_set(
 			    err, "takeover: the running process is no pooler");
 		if (cut != CUT_OK || frame.size > have) {
-			if (hear(call, err) < 0)
+			if (receive_more(call, err) < 0)
 				return -1;
 			continue;
 		}
-		int result = look(call->in.bytes, (size_t)frame.size, err);
+		int result = read_answer(call->in.bytes, (size_t)frame.size, err);
 		buf_shift(&call->in, (size_t)frame.size);
 		if (result != 0)
 			return result < 0 ? -1 : 0;

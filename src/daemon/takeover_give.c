@@ -331,7 +331,7 @@ static int emit_origin(struct offering *o)
 
 /* The new process does not read any more.  It may have sent the reason before, which
  * the cut delivers. */
-static void not_wanted(struct giving *g, const char *why)
+static void give_up_unread(struct giving *g, const char *why)
 {
 	courier_cut(g->courier);
 	if (g->phase != GIVING_SERVING)
@@ -390,7 +390,7 @@ static void offer(struct giving *g)
 	err_set(&o.err, "%s", error_text(ERROR_OUT_OF_MEMORY));
 	int result = offer_all(&o);
 	if (result < 0)
-		not_wanted(g, o.err.text);
+		give_up_unread(g, o.err.text);
 	else if (result > 0)
 		give_up(g, WORKER_SILENT);
 	if (result != 0)

@@ -151,7 +151,7 @@ static void take_after_control(
 	prepared_registry_skip(site->sql_prepared, index * CREW_TEXTS_MOST);
 }
 
-static void *work(void *arg)
+static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
 	struct daemon *d = w->team->d;
@@ -182,7 +182,7 @@ static int start_thread(struct worker *w, struct err *err)
 	/* the control thread handles all signals */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	int failure = pthread_create(&w->thread, NULL, work, w);
+	int failure = pthread_create(&w->thread, NULL, worker_main, w);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	w->has_begun = !failure;
 	if (!failure)

@@ -280,7 +280,7 @@ static const struct request_ops login_request_ops = {
 
 static enum step login_ask_again(struct client *client);
 
-static enum step login_take(struct client *client, enum proof proof)
+static enum step login_handle_proof(struct client *client, enum proof proof)
 {
 	switch (proof) {
 	case PROOF_DONE:
@@ -301,7 +301,7 @@ static enum step login_take(struct client *client, enum proof proof)
 /* The operating system, LDAP or PAM has answered. */
 static void login_proven(struct client *client, enum proof proof)
 {
-	(void)login_take(client, proof);
+	(void)login_handle_proof(client, proof);
 	conn_unpark(&client->conn);
 }
 
@@ -319,13 +319,13 @@ static enum step login_judge(struct client *client, const struct message *m)
 	enum proof proof = proof_message(client, m);
 
 	if (proof != PROOF_FAILED || !login->may_be_outdated)
-		return login_take(client, proof);
+		return login_handle_proof(client, proof);
 	if (login->phase == LOGIN_PASSWORD)
 		return login_ask_again(client);
 	/* this SCRAM exchange cannot change its secret; the client's next login will
 	 * run the query again */
 	credential_forget(client->database, login->startup.user);
-	return login_take(client, proof);
+	return login_handle_proof(client, proof);
 }
 
 static enum step login_message(struct conn *conn, const struct message *m)
@@ -540,7 +540,7 @@ static enum step login_own_console(struct client *client)
 static enum step login_prove(struct client *client)
 {
 	login_log_attempt(client);
-	return login_take(client, proof_begin(client));
+	return login_handle_proof(client, proof_begin(client));
 }
 
 /* auth_query has found a secret. */

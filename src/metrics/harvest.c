@@ -63,7 +63,7 @@ static struct gathering *gathering_of(struct harvest *h)
 }
 
 /* Runs on the site's thread. */
-static void step(struct site *site, void *ctx)
+static void do_step(struct site *site, void *ctx)
 {
 	struct gathering *g = ctx;
 	const struct job *job = &jobs[g->job];
@@ -90,12 +90,12 @@ static void step(struct site *site, void *ctx)
 /* Unlike SHOW, a harvest does not keep servers from going to other workers meanwhile:
  * its rows are from different moments anyway, and a long scrape must not hold servers
  * back. */
-static void step_everywhere(struct gathering *g)
+static void do_step_everywhere(struct gathering *g)
 {
 	if (jobs[g->job].is_control)
-		step(g->site, g);
+		do_step(g->site, g);
 	else
-		(void)crew_each(g->site, step, g);
+		(void)crew_each(g->site, do_step, g);
 }
 
 /* Is the job finished?  It also ends when a worker does not answer, so that the numbers
@@ -136,7 +136,7 @@ static void take_turn(struct later *l)
 {
 	struct gathering *g = container_of(l, struct gathering, turn);
 
-	step_everywhere(g);
+	do_step_everywhere(g);
 	if (is_done(g)) {
 		g->job++;
 		begin_job(g);

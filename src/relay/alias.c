@@ -24,8 +24,8 @@ struct alias *alias_find(const struct server *server, uint32_t tag)
 {
 	struct alias *a;
 
-	/* they stand in order of their tags and are answered in it, so that the first
-	 * one is the one that is looked for, or has a later tag */
+	/* answers come in the order of tags, so the first alias is the right one or has
+	 * a later tag */
 	if (tag)
 		list_for (a, &server->link.aliases, node) {
 			if (a->tag == tag)

@@ -1,7 +1,7 @@
 /*
- * The server's side of a relay: the ledger checks each message, it goes to the client
- * or is kept, and when everything is answered the server is given back.  This is the
- * hot path: of content it reads only parameter reports and ReadyForQuery.
+ * The server's side of a relay.  The ledger checks each message, which then goes to the
+ * client or is swallowed; when everything is answered the server is given back.  This
+ * code runs for every message, so of contents it reads as little as possible.
  */
 #include "relay/back.h"
 
@@ -19,7 +19,7 @@
 #include "wire/codec.h"
 #include "wire/message.h"
 
-/* The longest message of a server that is read whole. */
+/* The longest message of a server that is looked at as a whole. */
 enum { LOOKED_AT_MAX = 1024 * 1024 };
 
 static enum step back_settled(struct server *server, struct client *client);
@@ -51,7 +51,7 @@ static void put_to_client(struct client *client, struct server *server,
 	}
 }
 
-/* A COPY failed: how many of the messages that were sent belonged to it? */
+/* A COPY has failed: asks how many of the messages that were sent belonged to it. */
 void back_ask(struct server *server, struct client *client)
 {
 	if (pipeline_must_ask(&server->pipeline) && !client_is_sending_message(client))
@@ -60,12 +60,12 @@ void back_ask(struct server *server, struct client *client)
 
 /* ---- server to client ---- */
 
-/* Our SETs were answered. */
+/* The pooler's SETs were answered. */
 static enum step back_applied(struct server *server, struct client *client)
 {
 	if (params_applied(server, client) < 0)
 		return STEP_CLOSE;
-	/* the query was cancelled meanwhile, or there was nothing to run */
+	/* the query was cancelled in the meantime, or there was nothing to run */
 	if (client->is_canceled || !client->conn.is_parked)
 		return back_settled(server, client);
 	conn_unpark(&client->conn);
@@ -149,7 +149,7 @@ static bool has_forbidden_transaction(const struct server *server)
 	       pool_mode(server->seat.pool) == POOL_MODE_STATEMENT;
 }
 
-/* What must be read of a message before it goes on.  -1: the server was doomed. */
+/* Reads what the pooler needs of a message.  -1: the server is doomed. */
 static int back_read(
     struct server *server, struct client *client, const struct message *m)
 {
@@ -166,7 +166,7 @@ static int back_read(
 		server_protocol_error(server, error_text(ERROR_BAD_PACKET));
 		return -1;
 	}
-	/* the client is told instead of this ReadyForQuery */
+	/* the client gets an error instead of this ReadyForQuery */
 	if (has_forbidden_transaction(server)) {
 		server_retire(server, error_text(ERROR_STATEMENT_TRANSACTION));
 		return -1;
@@ -221,14 +221,14 @@ static enum step back_try_again(struct server *server, struct client *client)
 	return server->conn.is_doomed ? STEP_CLOSE : STEP_NEXT;
 }
 
-/* A client that keeps its server may LISTEN, and is told of notifications at any time.
+/* A client that keeps its server may LISTEN, so notifications are for it at any time.
  */
 static bool is_notification_of(const struct server *server, const struct message *m)
 {
 	return m->type == 'A' && pool_mode(server->seat.pool) == POOL_MODE_SESSION;
 }
 
-/* Forward it, or keep it to ourselves? */
+/* Decides whether a message is forwarded or swallowed. */
 static enum answer back_decide(struct server *server, struct client *client,
     const struct message *m, struct pipeline_entry *done)
 {
@@ -252,7 +252,7 @@ static enum answer back_decide(struct server *server, struct client *client,
 		back_begin_again(server);
 		return ANSWER_SWALLOW;
 	}
-	segment_deliver(server); /* all of it is valid */
+	segment_deliver(server); /* no error can follow that would cause a repetition */
 	return answer;
 }
 
@@ -280,7 +280,7 @@ static bool has_plain_tag(const struct message *m)
 	}
 }
 
-/* Most messages concern the ledger alone: the other modules need not be asked. */
+/* Is this a message that only the ledger has to check, as most are? */
 static bool is_plain(const struct server *server, const struct message *m)
 {
 	switch (m->type) {
@@ -313,15 +313,16 @@ static enum step back_broken(struct server *server, const struct message *m)
 	return STEP_CLOSE;
 }
 
-/* ---- servers that die ---- */
+/* ---- lost servers ---- */
 
-/* Was it lost before it got anything of its client's? */
+/* Was the server lost before it got anything from its client? */
 static bool is_unused(const struct server *server)
 {
 	return server->link.is_fresh && !server->seat.is_replication;
 }
 
-/* The client asks for another server, and sees nothing but a wait: its clocks go on. */
+/* The client gets another server.  It only notices a longer wait, so its clocks
+ * continue. */
 static void back_replace(struct server *server, const char *reason)
 {
 	struct client *client = server_client(server);
@@ -336,7 +337,8 @@ static void back_replace(struct server *server, const char *reason)
 	conn_unpark(&client->conn);
 }
 
-/* Nothing was asked: it says why it goes, as at rest. */
+/* An error of a server that has got nothing from the client: it says why it closes the
+ * connection. */
 static enum step back_last_words(struct server *server, const struct message *m)
 {
 	struct error_fields f;
@@ -362,14 +364,13 @@ static void back_ended(struct conn *conn, const struct err *err)
 
 /* ---- messages ---- */
 
-/* Rows and COPY data are parts of an answer: what is true of one is true of those that
- * came right behind it. */
+/* Takes the rows or COPY data that follow directly, because they are treated alike. */
 static size_t take_alike(struct server *server, const struct message *m)
 {
 	return m->type == 'D' || m->type == 'd' ? conn_take_alike(&server->conn, m) : 0;
 }
 
-/* Makes *m the plain message that came right behind it, if there is one. */
+/* Makes *m the plain message that follows directly, if there is one. */
 static bool take_plain(struct server *server, struct message *m)
 {
 	struct message next = *m;
@@ -381,7 +382,7 @@ static bool take_plain(struct server *server, struct message *m)
 	return true;
 }
 
-/* Answers that lie behind one another go to the client as one span. */
+/* Messages that are adjacent in memory go to the client as one span. */
 struct run {
 	const uint8_t *from;
 	size_t len;
@@ -403,7 +404,7 @@ static void put_run(
 	run->len = 0;
 }
 
-/* Passes a plain message, and the plain ones that came right behind it. */
+/* Passes on a plain message, and the plain ones that follow directly. */
 static enum step back_pass(
     struct server *server, struct client *client, const struct message *first)
 {

@@ -1,6 +1,6 @@
 /*
- * The clocks of a client and of the server it is linked to: what is due when, and what
- * happens then.  It moves no bytes.
+ * The timeouts of a client and of the server that it is linked to: when each is
+ * reached, and what happens then.
  */
 #include "relay/clocks.h"
 
@@ -14,19 +14,19 @@ static uint64_t later(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* When the limit is over that began at start; never if one of the two is 0. */
+/* When a limit ends that runs from start_us; UINT64_MAX (never) if one of the two is 0.
+ */
 static uint64_t due(uint64_t start_us, uint64_t limit_us)
 {
 	return start_us && limit_us ? start_us + limit_us : UINT64_MAX;
 }
 
-/* The scope of limits that concern the client without a server. */
+/* The scope of limits for a client without a server. */
 static struct scope client_scope(const struct client *client)
 {
 	return scope_of_login(client->database, client->user);
 }
 
-/* The client holds no server and asks for none. */
 void clocks_arm_rest(struct client *client)
 {
 	uint64_t limit = scope_client_idle_timeout(client_scope(client));
@@ -103,7 +103,7 @@ void clocks_client_expired(struct conn *conn)
 
 /* ---- a link ---- */
 
-/* On a replication connection one command runs for hours, so that its clocks count from
+/* On a replication connection one command may run for hours, so the limits count from
  * the client's last message. */
 static uint64_t link_query_start(
     const struct client *client, const struct server *server)
@@ -125,7 +125,7 @@ static uint64_t link_xact_start(
 	return client->xact_us;
 }
 
-/* While our SETs run the client still waits for a server that it can use. */
+/* While the pooler's SETs run, the client still waits for a server that it can use. */
 static uint64_t link_wait_start(
     const struct client *client, const struct server *server)
 {
@@ -135,8 +135,8 @@ static uint64_t link_wait_start(
 					    : server->link.apply_us;
 }
 
-/* Does the server wait for the client?  During a COPY it does not count as waiting: a
- * query is running. */
+/* Does the server wait for the client?  Not during a COPY, which counts as a running
+ * query. */
 static bool link_waits_for_client(
     const struct client *client, const struct server *server)
 {
@@ -150,15 +150,16 @@ static bool link_waits_for_client(
 	       !client->conn.is_paused;
 }
 
-/* A session's client keeps its server while it rests; there is no clock for that. */
+/* In session mode the client keeps its server while it is idle; no limit applies then.
+ */
 static bool link_is_at_rest(const struct client *client, const struct server *server)
 {
 	return server->is_ready && !client->request.ask.query_us;
 }
 
-/* When the client has been silent for too long.  While the server works it is not known
- * when the client's silence will begin: the clock comes again after the same time, so
- * that nothing has to be armed when an answer comes. */
+/* When the client has been silent for too long.  While the server works, it is not
+ * known when the silence will begin.  The deadline then simply passes and is set anew,
+ * so that it need not be set with each answer. */
 static uint64_t link_silence_due(
     const struct client *client, const struct server *server, uint64_t limit)
 {
@@ -223,7 +224,6 @@ void clocks_link_expired(struct conn *conn)
 	clocks_arm_link(server, client);
 }
 
-/* Settings have changed: look at the clocks that run. */
 void clocks_review(struct conn *conn)
 {
 	struct server *server = client_server(conn_client(conn));

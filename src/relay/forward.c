@@ -17,10 +17,9 @@
 #include "wire/message.h"
 #include "wire/prepared.h"
 
-/* How many answers may be owed to a client before it is no longer read. */
+/* Nothing more is read from a client while so many answers are owed to it. */
 enum { OWED_MOST = 16 * 1024 };
 
-/* Sends bytes to the server; the client waits when the server takes no more. */
 void forward_bytes(struct client *client, struct server *server, struct block *block,
     const uint8_t *p, size_t len)
 {
@@ -57,7 +56,7 @@ enum step forward_part(struct client *client, struct server *server,
 	return STEP_NEXT;
 }
 
-/* The server is at work now. */
+/* Notes that the server has got work. */
 static void forward_began(struct server *server)
 {
 	if (pipeline_is_settled(&server->pipeline))
@@ -95,8 +94,8 @@ static enum statement_fate rewrite_statement(struct client *client,
 	return STATEMENT_BROKEN;
 }
 
-/* PostgreSQL says what is wrong with a kind of Describe and Close that does not exist.
- */
+/* Forwards a Describe or Close of an unknown kind as it is: PostgreSQL reports the
+ * error. */
 static enum step forward_unreadable(
     struct client *client, struct server *server, const struct message *m)
 {
@@ -143,9 +142,9 @@ static bool names_statement(uint8_t type)
 	return type == 'P' || type == 'B' || type == 'D' || type == 'C' || type == 'Q';
 }
 
-/* Must what follows wait for the outcome of this message, because statements may be
- * forgotten or parameters be brought back?  A client that has prepared nothing loses
- * nothing by a DEALLOCATE further on in the text. */
+/* Must the messages that follow wait for the outcome of this one, because it may drop
+ * statements or reset parameters?  A client that has prepared nothing loses nothing by
+ * a DEALLOCATE. */
 static bool must_hold_back(const struct client *client, const struct server *server,
     const struct message *m, const struct text_facts *facts)
 {
@@ -163,7 +162,8 @@ static bool must_hold_back(const struct client *client, const struct server *ser
 	}
 }
 
-/* A Flush: without it the server would keep its answers until the client's Sync. */
+/* Sends a Flush, without which the server would keep its answers until the client's
+ * Sync. */
 static void ask_for_answers(struct server *server)
 {
 	static const uint8_t flush[] = {'H', 0, 0, 0, 4};
@@ -199,7 +199,8 @@ static enum step pass(struct client *client, struct server *server,
 			  : forward_as_is(client, server, m);
 }
 
-/* Passes a Query or Parse, which may be refused for what it would leave behind. */
+/* Forwards a Query or Parse, or refuses it because of session state that it would leave
+ * behind. */
 static enum step pass_text(struct client *client, struct server *server,
     const struct message *m, const struct text_facts *facts, bool is_tracked)
 {
@@ -262,7 +263,8 @@ enum step forward_again(
 	return forward(client, server, m, &facts);
 }
 
-/* Behind a message that cannot be sent again, nothing of the segment can. */
+/* Does the message name a portal after the segment was given up?  Then the segment
+ * cannot be sent again. */
 static bool is_of_portal(const struct server *server, const struct message *m)
 {
 	return server->link.is_segment_spoilt && m->have > 5 && m->bytes[5] == 'P';
@@ -287,14 +289,15 @@ static bool is_unnamed(const struct message *m)
 	}
 }
 
-/* How a message goes on that is sent as it is and concerns the ledger alone. */
+/* How a message is forwarded that is sent as it is and only entered in the ledger. */
 enum way {
-	WAY_NONE,    /* it may concern others */
-	WAY_PLAIN,   /* it names no statement, or nobody tracks them */
-	WAY_NOTED,   /* the same, behind what is kept to be sent again */
-	WAY_UNNAMED, /* a Bind or Describe of the tracked statement without a name */
-	WAY_AGAIN,   /* a Parse of it that the server gets once more */
-	WAY_QUERY,   /* a Query of which nobody has to note anything */
+	WAY_NONE,    /* not in this way: it may concern more than the ledger */
+	WAY_PLAIN,   /* it names no statement, or statements are not tracked */
+	WAY_NOTED,   /* the same, after messages that are kept for a repetition
+			(segment.h) */
+	WAY_UNNAMED, /* a Bind or Describe of the tracked unnamed statement */
+	WAY_AGAIN,   /* a Parse of the unnamed statement that equals the last one */
+	WAY_QUERY,   /* a Query in which nothing has to be noted */
 };
 
 static enum way way_of_unnamed(
@@ -307,7 +310,8 @@ static enum way way_of_unnamed(
 	return unnamed_is_quiet(client, server) ? WAY_UNNAMED : WAY_NONE;
 }
 
-/* Nothing before it is unanswered, so that it is run for certain. */
+/* Is it a Query in which nothing has to be noted, and which will certainly run because
+ * everything before it is answered? */
 static bool is_plain_query(const struct server *server, const struct message *m)
 {
 	const struct link *link = &server->link;
@@ -317,7 +321,7 @@ static bool is_plain_query(const struct server *server, const struct message *m)
 	       !link->is_trying_again && texts_is_plain(server, m);
 }
 
-/* It ends the statement without a name, and what could not be sent again. */
+/* Such a Query ends the unnamed statement, and a segment can begin after it. */
 static void note_plain_query(struct client *client, struct server *server)
 {
 	server->link.is_segment_spoilt = false;
@@ -327,7 +331,7 @@ static void note_plain_query(struct client *client, struct server *server)
 	unnamed_forget(client);
 }
 
-/* Most messages concern the ledger alone: there is no need to ask everyone. */
+/* Finds the way of a message.  Most messages concern only the ledger. */
 static enum way way_of(
     const struct client *client, const struct server *server, const struct message *m)
 {
@@ -378,8 +382,8 @@ static int owe_plain(
 	return 0;
 }
 
-/* Makes *m the plain message that came right behind it, if there is one that can go on
- * whatever was sent before it. */
+/* Makes *m the plain message that follows directly, if there is one that does not
+ * depend on the messages before it. */
 static enum way take_plain(
     struct client *client, struct server *server, struct message *m)
 {
@@ -394,7 +398,7 @@ static enum way take_plain(
 	return way;
 }
 
-/* Passes a plain message, and the plain ones that came right behind it, as one span. */
+/* Forwards a plain message, and the plain ones that follow directly, as one span. */
 static enum step pass_plain(struct client *client, struct server *server,
     const struct message *first, enum way way)
 {
@@ -416,7 +420,7 @@ static enum step pass_plain(struct client *client, struct server *server,
 	return STEP_NEXT;
 }
 
-/* COPY data owes nothing, and what came right behind it goes the same way. */
+/* Forwards COPY data, which owes no answer, and the COPY data that follows directly. */
 static enum step pass_copy_data(
     struct client *client, struct server *server, const struct message *m)
 {

@@ -1,6 +1,6 @@
 /*
- * Session state that clients leave behind on servers: which client left what is counted
- * here; when a server is cleaned is the pool's decision.
+ * Session state that clients leave behind on servers: counts what each client leaves.
+ * The pool decides when a server is cleaned.
  */
 #include "relay/leaks.h"
 
@@ -17,7 +17,7 @@ enum { APPLICATION_NAME_MAX = 63 };
 /* The error of a replaced statement is short. */
 enum { ERROR_MAX = 4096 };
 
-/* No table has such a column: PostgreSQL says so (SQLSTATE_UNDEFINED_COLUMN), unless
+/* PostgreSQL reports that there is no such column (SQLSTATE_UNDEFINED_COLUMN), unless
  * the transaction has failed already or the statement is cancelled. */
 static const char replacement[] = "SELECT \"refused by the pooler: session_state\"";
 /* No statement of this name is ever made. */
@@ -26,7 +26,7 @@ static const char replaced_name[] = "PGBOUNCER_0";
 /* ---- the table ---- */
 
 struct leak_table {
-	struct map *rows; /* key -> struct leak_row */
+	struct map *rows; /* struct leak_row by its key */
 	struct list list;
 };
 
@@ -191,7 +191,7 @@ static enum leak_kind first_kind(uint16_t kinds)
 	return (enum leak_kind)__builtin_ctz(kinds);
 }
 
-/* PREPARE as a command of its own is kept per client: see sql_commands.h. */
+/* Is it a PREPARE command that the pooler tracks (sql_commands.h), and so no leak? */
 static bool is_kept_prepare(
     const struct server *server, const struct sql_effects *effects)
 {
@@ -304,8 +304,8 @@ void leaks_settle(struct server *server)
 	server->link.leaks.called = 0;
 }
 
-/* With session_state=forward, too, it is noted what was left behind: the setting may
- * change. */
+/* What was left behind is also noted with session_state=forward, because the setting
+ * may change. */
 void leaks_release(struct server *server)
 {
 	leaks_settle(server);

@@ -1,6 +1,5 @@
 /*
- * The beginning and the end of a link.  What is said in between is the business of
- * relay, forward and back.
+ * Begins and ends links.  relay.c, forward.c and back.c handle the messages in between.
  */
 #include "relay/link.h"
 

@@ -1,6 +1,5 @@
 /*
- * Texts of named statements in parts.  Which statements have such a text, and when it
- * is sent, is not known here.
+ * Keeps, sends and frees texts in parts.
  */
 #include "relay/long_text.h"
 
@@ -9,7 +8,7 @@
 
 #include "net/block.h"
 
-/* Parts that are freed in one turn; bytes that views may want to show. */
+/* FREED_MOST: parts freed in one turn.  SHOWN_MOST: bytes that views can show. */
 enum { FREED_MOST = 64, SHOWN_MOST = 1024 };
 
 struct long_texts {
@@ -20,18 +19,18 @@ struct long_texts {
 
 struct long_part {
 	struct node node;
-	struct block *block; /* one reference; nothing else is in it */
+	struct block *block; /* one reference; it holds nothing else */
 };
 
 struct long_text {
-	struct prepared_body body; /* what the registry knows of it */
+	struct prepared_body body; /* first: what wire/prepared knows of the text */
 	struct list parts;         /* struct long_part by .node */
 	size_t len;
-	struct node node;        /* with nobody to need it */
+	struct node node;        /* in home->gone, when there are no references */
 	struct long_texts *home; /* borrowed */
 };
 
-/* ---- those that are gone ---- */
+/* ---- freeing ---- */
 
 static void free_part(struct node *n)
 {
@@ -113,7 +112,7 @@ bool long_text_is(const struct prepared_text *text)
 	return text->body != NULL;
 }
 
-/* The last part, if there is room in it, else a new one. */
+/* The last part if it has room, else a new one. */
 static struct block *room_in(struct long_text *t)
 {
 	struct node *last = list_last(&t->parts);

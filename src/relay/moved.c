@@ -1,7 +1,7 @@
 /*
- * What of a link can be told to another process, and a link made again from that.  What
- * hangs on many small objects (statements in the middle of being made, commands in
- * other words) cannot: it is over soon, or with the transaction.
+ * Describes a link to another process, and makes it again from the description.  A link
+ * with many small objects (statements that are being prepared, rewritten commands) is
+ * not moved: that state ends soon, at the latest with the transaction.
  */
 #include "relay/moved.h"
 
@@ -46,7 +46,7 @@ void moved_let_go(struct client *client)
 {
 	struct server *server = client_server(client);
 
-	/* what is kept of an answer is delivered by the other process */
+	/* the other process delivers what is held back of an answer */
 	if (server && server->link.segment)
 		buf_clear(&server->link.segment->described);
 	if (server)

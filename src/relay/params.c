@@ -1,6 +1,6 @@
 /*
- * Parameters between a client and the server it is linked to.  How values are kept and
- * compared is wire/vars' business; when this runs is the relay's.
+ * Parameters between a client and the server that it is linked to.  wire/vars keeps and
+ * compares the values.
  */
 #include "relay/params.h"
 
@@ -10,10 +10,10 @@
 #include "session/server_role.h"
 #include "wire/codec.h"
 
-/* ---- which values count ---- */
+/* ---- whose value is in force ---- */
 
-/* Clients are told when the administrator has changed it; all other parameters are
- * changed by clients far more often than in the configuration. */
+/* Is this a parameter whose changes are taken for the administrator's?  All others are
+ * changed by clients far more often than in the server's configuration. */
 static bool is_administrators(const struct client *client, size_t i)
 {
 	const char *name = vars_schema_name(client->conn.site->vars, i);
@@ -21,9 +21,9 @@ static bool is_administrators(const struct client *client, size_t i)
 	return strcmp(name, "default_transaction_read_only") == 0;
 }
 
-/* The server reports another value while the client is linked to it.  Either the client
- * or the administrator has changed it; when it is not known who, the next client of the
- * server finds out with a RESET. */
+/* The server reports another value while the client is linked to it: notes whether the
+ * client or the administrator has changed it.  If that is not known, a RESET for the
+ * next client of the server shows it. */
 static void note_owner(struct server *server, struct client *client, size_t i)
 {
 	uint64_t bit = i < EFFECTS_PARAMETERS ? UINT64_C(1) << i : 0;
@@ -42,8 +42,8 @@ static void note_owner(struct server *server, struct client *client, size_t i)
 	}
 }
 
-/* By now other servers of the pool, or other clients, may have shown that a value which
- * a function of the client seemed to have set is what all servers have. */
+/* Doubtful values: if the pool's servers now have the same value by themselves, the
+ * administrator has set it, and not a function that the client called. */
 static void review_doubts(struct client *client)
 {
 	const struct welcome *welcome = broker_welcome(client->request.ask.pool);
@@ -60,11 +60,9 @@ static void review_doubts(struct client *client)
 	}
 }
 
-/* The client did not ask for what the server has instead of its own value: another
- * client did.  After a RESET the server's own value is what it has then, whatever the
- * administrator has switched meanwhile; a SET would keep it from what he switches
- * later.
- */
+/* Adds a RESET for a value that another client has left on the server and that this
+ * client did not ask for.  RESET restores the value that the configuration has now.  A
+ * SET would hide later changes of the configuration. */
 static bool is_put_back(
     struct server *server, struct client *client, size_t i, struct buf *sql)
 {
@@ -91,8 +89,8 @@ static void put_status(struct client *client, size_t i, const char *value)
 	buf_done(&status);
 }
 
-/* Tell the client the values of this server that the last one did not have. */
-static void tell(struct server *server, struct client *client)
+/* Reports to the client the values in which this server differs from its last one. */
+static void report_differences(struct server *server, struct client *client)
 {
 	size_t count = vars_schema_count(client->conn.site->vars);
 
@@ -138,7 +136,7 @@ bool params_apply(struct server *server, struct client *client)
 		server->link.apply_failed = false;
 		server_query(server, buf_text(&sql));
 	} else {
-		tell(server, client);
+		report_differences(server, client);
 	}
 	if (sql.failed)
 		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
@@ -146,8 +144,8 @@ bool params_apply(struct server *server, struct client *client)
 	return is_put;
 }
 
-/* The pooler's RESETs are answered: the values are the server's own now. */
-static void learn(struct server *server)
+/* The pooler's RESETs are answered: the reported values are the server's own. */
+static void note_own_values(struct server *server)
 {
 	for (size_t i = 0; i < EFFECTS_PARAMETERS && server->link.brought_back; i++) {
 		bool is_new = (server->link.brought_back >> i & 1) &&
@@ -218,8 +216,8 @@ int params_applied(struct server *server, struct client *client)
 	if (log_is_on(client->conn.site->log, LEVEL_DEBUG | KIND_SERVERS))
 		log_canonical(client, &server->vars);
 	server->link.may_undo_set |= server->status == 'T';
-	learn(server);
-	tell(server, client);
+	note_own_values(server);
+	report_differences(server, client);
 	vars_take(&client->vars, &server->vars);
 	return 0;
 }
@@ -235,8 +233,8 @@ void params_failed(struct server *server, const struct message *m)
 
 /* ---- RESET ---- */
 
-/* Keeps, before the first change, what the client asked for and was told at its login.
- */
+/* Keeps, before the first change, the values that the client asked for and got at its
+ * login. */
 static void keep_asked(struct client *client)
 {
 	if (client->asked)
@@ -269,7 +267,8 @@ int params_report(struct server *server, struct client *client, const struct mes
 	return 0;
 }
 
-/* Tell the client the values that it has again, and set them on the next server. */
+/* Reports to the client the values that were restored, which are set on its next
+ * server. */
 static void bring_back(struct server *server, struct client *client, size_t i)
 {
 	const char *value = vars_get(client->asked, i);
@@ -297,7 +296,7 @@ void params_expect(struct server *server, const struct sql_effects *effects)
 		server->link.may_have_set = true;
 }
 
-/* A DO or set_config() that may have brought something back was completed. */
+/* Has a DO or set_config() completed that may have reset a parameter? */
 static bool is_hidden(const struct server *server, const struct message *m)
 {
 	return server->link.reset.hidden && m->type == 'C' &&
@@ -328,8 +327,8 @@ void params_note_reset(struct server *server, const struct message *m)
 	server->link.was_reset = true;
 	if (server_has_tag(m, "DISCARD ALL")) {
 		server->link.reset.session = UINT64_MAX;
-		server->link.is_reset_kept = true; /* outside a transaction block the
-						    * command commits at once */
+		server->link.is_reset_kept =
+		    true; /* outside a transaction block the command is committed */
 	}
 }
 
@@ -341,8 +340,9 @@ void params_note_outcome(struct server *server, const struct message *m)
 		server->link.was_reset = server->link.is_reset_kept;
 }
 
-/* Without the text of the RESET (in session mode it may have been prepared before):
- * what was reported and is now as it was when the server logged in. */
+/* Guesses without the text of the RESET, which may have been prepared earlier in
+ * session mode: the parameter was reported and has its value from the server's login
+ * again. */
 static bool looks_reset(const struct server *server, size_t i)
 {
 	return (server->link.reported >> i & 1) &&
@@ -379,10 +379,10 @@ static void note_transaction(struct server *server)
 void params_settle(struct server *server, struct client *client)
 {
 	note_transaction(server);
-	/* what was noted may belong to a message behind this ReadyForQuery */
+	/* what was noted may belong to a message after this ReadyForQuery */
 	if (!server->link.was_reset && server->pipeline.syncs > 0)
 		return;
-	/* a replication server was started with what its client asked for */
+	/* a replication server has its client's parameters from its startup packet */
 	if (server->link.was_reset && client->asked && !server->seat.is_replication)
 		bring_all_back(server, client);
 	server->link.was_reset = server->link.is_reset_kept = false;

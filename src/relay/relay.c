@@ -1,7 +1,7 @@
 /*
- * The client's side of a relay: its messages, with and without a server; the service of
- * ordinary databases.  This is the hot path: it copies no bytes, they go from block to
- * socket.  The server's messages are handled in back.c.
+ * The client's side of a relay: handles its messages, with and without a server.  This
+ * code runs for every message; it copies no bytes, they go from their block to the
+ * socket.  back.c handles the server's messages.
  */
 #include "relay/relay.h"
 
@@ -26,7 +26,7 @@
 #include "wire/codec.h"
 #include "wire/message.h"
 
-/* Texts up to this size are looked at whole; for a part of one no server is taken. */
+/* A Query or Parse up to this size must be complete before a server is asked for. */
 enum { WHOLE_TEXT_MAX = 16 * 1024 };
 
 /* Mostly enough for a greeting, whose buffer need not grow then. */
@@ -34,8 +34,8 @@ enum { GREETING_ROOM = 768 };
 
 /* ---- linking ---- */
 
-/* The pool has linked the two: the relay takes the server over and gives it the
- * client's parameters.  True when the client must wait until they are applied. */
+/* The pool has linked the two: takes over the server and sets the client's parameters
+ * on it.  True if the client must wait until they are set. */
 static bool relay_link(struct client *client, struct server *server)
 {
 	conn_hand_on(&server->conn, &back_ops);
@@ -45,7 +45,7 @@ static bool relay_link(struct client *client, struct server *server)
 static void request_granted(struct request *request)
 {
 	struct client *client = request_client(request);
-	/* one that is going gives it back as it is */
+	/* a client that is closing gives it back unused */
 	if (client->conn.is_doomed)
 		return;
 	if (!relay_link(client, client_server(client)))
@@ -63,7 +63,7 @@ static void request_killed(struct request *request, const char *reason)
 	client_fatal(request_client(request), error_of_reason(reason), reason);
 }
 
-/* A client that is logged in never asks for a welcome. */
+/* Never called: a client that is logged in does not ask for a welcome. */
 static void request_admitted(struct request *request)
 {
 	conn_unpark(&request_client(request)->conn);
@@ -89,7 +89,7 @@ static enum step front_drop(struct client *client)
 	return STEP_NEXT;
 }
 
-/* The end of a query that no server got. */
+/* Ends a query that no server got. */
 static void front_end_unrun(struct client *client)
 {
 	static const uint8_t ready[] = {'Z', 0, 0, 0, 5, 'I'};
@@ -101,7 +101,7 @@ static void front_end_unrun(struct client *client)
 	clocks_arm_rest(client);
 }
 
-/* The pooler answers m with an error of its own; what follows up to Sync is skipped. */
+/* Answers m with an error of the pooler; what follows up to Sync is skipped. */
 static enum step front_fail(struct client *client, const struct message *m)
 {
 	client->is_skipping = m->type != 'Q' && m->type != 'F' && m->type != 'S';
@@ -152,8 +152,8 @@ static void front_writable(struct conn *conn)
 
 /* ---- client to server ---- */
 
-/* The query was cancelled while it queued, or there was no room in the queue: answer as
- * PostgreSQL would, run nothing. */
+/* The query was cancelled while it waited for a server, or there was no room in the
+ * queue: answers as PostgreSQL would, without running anything. */
 static enum step front_answer_unrun(struct client *client, const struct message *m)
 {
 	if (client->is_canceled) {
@@ -168,8 +168,8 @@ static enum step front_answer_unrun(struct client *client, const struct message 
 	return front_drop(client);
 }
 
-/* Clocks and counters of a query begin with its first message.  server: NULL, or the
- * one it is linked to already. */
+/* Starts the clocks and counters of a query, at its first message.  server: the one
+ * that the client is linked to, or NULL. */
 static void front_begin(struct client *client, struct server *server)
 {
 	struct ask *ask = &client->request.ask;
@@ -190,8 +190,8 @@ static void front_begin(struct client *client, struct server *server)
 		clocks_arm_link(server, client);
 }
 
-/* What the next message means depends on how a COPY ends, for which a Flush may be
- * needed. */
+/* The client waits until a COPY has ended, because the meaning of its next message
+ * depends on it.  A Flush may be needed to see the end. */
 static enum step front_wait_for_copy(struct server *server, const struct message *m)
 {
 	static const uint8_t flush[] = {'H', 0, 0, 0, 4};
@@ -202,9 +202,8 @@ static enum step front_wait_for_copy(struct server *server, const struct message
 	return STEP_PARK;
 }
 
-/* Would PostgreSQL ignore it?  It ignores COPY messages while nothing is owed, because
- * the COPY they were meant for has failed; and behind an error everything up to the
- * next Sync. */
+/* Would PostgreSQL ignore the message?  It ignores COPY messages while nothing is owed,
+ * because their COPY has failed; and everything after an error up to the next Sync. */
 static bool is_ignored(const struct server *server, const struct message *m)
 {
 	if (pipeline_is_skipping(&server->pipeline))
@@ -221,8 +220,8 @@ static enum step front_unknown(struct client *client, const struct message *m)
 	return STEP_CLOSE;
 }
 
-/* The client has no server: a Close is answered at once, late COPY messages and Flush
- * mean nothing, and for everything else a server is asked for. */
+/* A message of a client without a server: a Close is answered at once, late COPY
+ * messages and Flush are ignored, and everything else needs a server. */
 static enum step front_without_server(struct client *client, const struct message *m)
 {
 	enum step step;
@@ -268,7 +267,8 @@ static enum step front_message(struct conn *conn, const struct message *m)
 	if ((m->type == 'Q' || m->type == 'P') && !message_is_whole(m) &&
 	    m->size <= WHOLE_TEXT_MAX)
 		return STEP_MORE;
-	/* Answers that the pooler makes up are limited by no server. */
+	/* answers that the pooler makes up are not slowed down by a server, so a client
+	 * that does not read them is stopped here */
 	if (!(row->flags & MSG_COPY) && stream_is_above_high(&conn->stream)) {
 		client->waits_to_drain = true;
 		return STEP_PARK;
@@ -315,7 +315,8 @@ static void front_ended(struct conn *conn, const struct err *err)
 	conn_doom(conn, err ? "unexpected eof" : "client unexpected eof");
 }
 
-/* The client leaves a linked server: back to the pool if it is good, else closed. */
+/* The client leaves a server that it is linked to: the server goes back to the pool if
+ * it is usable, otherwise it closes. */
 static void front_leave_server(struct client *client, struct server *server)
 {
 	server->is_cut = client_is_sending_message(client);
@@ -359,7 +360,7 @@ static void front_closed(struct conn *conn, const char *reason)
 	client_leave(client);
 }
 
-/* The messages about statements have a text of their own when they are too short. */
+/* Messages about prepared statements that are too short get an error of their own. */
 static void front_malformed(struct conn *conn, const uint8_t *bytes, size_t have)
 {
 	const struct message_row *row = message_front(bytes[0]);
@@ -385,9 +386,9 @@ static const struct conn_ops front_ops = {
 
 /* ---- the service ---- */
 
-/* The parameters of the greeting: what the pool's servers report.  A replication client
- * is linked to its own server already, and greeted with what that one has reported if
- * no other has. */
+/* Writes the parameters with which the client is greeted: those that the pool's servers
+ * report.  If no server has reported any, a replication client is greeted with those of
+ * its own server, to which it is linked already. */
 static void put_greeting(struct client *client, struct buf *buf)
 {
 	const struct welcome *welcome = broker_welcome(client->request.ask.pool);
@@ -400,7 +401,7 @@ static void put_greeting(struct client *client, struct buf *buf)
 	if (!untracked)
 		return;
 	vars_put_status(&client->vars, vars, untracked, buf);
-	/* A server with another value reports that. */
+	/* if its server has another value, that is reported later */
 	vars_fill(&client->vars, vars);
 }
 
@@ -430,7 +431,7 @@ static void relay_adopt(struct client *client)
 	clocks_arm_rest(client);
 }
 
-/* ---- from another process ---- */
+/* ---- clients from another process ---- */
 
 static int relay_take(struct client *client, const struct parcel_client *from,
     const struct parcel_server *from_server)

@@ -1,5 +1,5 @@
 /*
- * What the relay floor needs before the first connection.
+ * Makes and frees the part of struct site that belongs to the relay floor.
  */
 #include "relay/relay_floor.h"
 

@@ -1,6 +1,6 @@
 /*
- * A copy of what a client sent since its last Sync.  When it is sent again, and because
- * of which errors, is decided in statements.c and back.c.
+ * Keeps a copy of what a client sent since its last Sync.  statements.c and back.c
+ * decide when it is sent again.
  */
 #include "relay/segment.h"
 
@@ -40,7 +40,7 @@ void segment_end(struct server *server)
 	segment_drop(server);
 }
 
-/* There is no segment until the next Sync. */
+/* Gives up the segment; none can begin before the next Sync. */
 static void spoil(struct server *server)
 {
 	segment_drop(server);
@@ -53,7 +53,7 @@ static void drop_ended(struct server *server)
 		segment_drop(server);
 }
 
-/* Only outside a transaction block can messages be sent again. */
+/* Messages can be sent again only outside a transaction block. */
 void segment_begin(struct server *server, const struct message *m)
 {
 	if (server->link.is_trying_again)
@@ -104,7 +104,7 @@ void segment_note(struct server *server, const struct message *m)
 	case 'S':
 		server->link.is_segment_spoilt = false;
 		break;
-	case 'P': /* a statement outlives the error */
+	case 'P': /* the statement of a Parse may exist in spite of the error */
 	case 'C':
 		break;
 	case 'Q':
@@ -178,13 +178,13 @@ struct block *segment_detach(struct server *server, size_t *count)
 		memcpy(block->bytes, bytes->bytes, bytes->len);
 		block->used = (uint32_t)bytes->len;
 	}
-	/* the same answer comes once more */
+	/* the repetition brings the same answer again */
 	buf_clear(&server->link.segment->described);
 	segment_drop(server);
 	return block;
 }
 
-/* ---- from one process to another ---- */
+/* ---- takeover ---- */
 
 void segment_describe(const struct server *server, struct parcel_server *out)
 {
@@ -200,7 +200,7 @@ void segment_describe(const struct server *server, struct parcel_server *out)
 	    (struct parcel_bytes){s->described.bytes, s->described.len};
 }
 
-/* Whole messages and nothing else. */
+/* Are the bytes whole messages and nothing else? */
 static bool has_messages(const struct parcel_bytes *bytes)
 {
 	size_t left = bytes->len;

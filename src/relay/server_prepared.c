@@ -1,6 +1,6 @@
 /*
- * What one server connection holds.  Which clients know a statement, and under which
- * names, is not known here.
+ * The prepared statements of one server connection.  Clients and their names are not
+ * known here.
  */
 #include "relay/server_prepared.h"
 
@@ -80,8 +80,8 @@ static int send_parse(
 
 /* ---- readings ---- */
 
-/* The parameter values under which the server will read the next message.  NULL: they
- * are not known, because what was sent may change them, or there is no memory. */
+/* The parameter values with which the server will read the next message.  NULL: no
+ * memory, or they are not known because messages that were sent may change them. */
 static const char *reading(const struct server *server)
 {
 	const struct reset_effects *sent = &server->link.reset;
@@ -165,7 +165,7 @@ int server_prepared_close_spoilt(struct server *server, struct prepared_text *te
 	return server_prepared_drop(server, text);
 }
 
-/* An EXECUTE needs two statements: itself, and the one that it runs. */
+/* An EXECUTE needs two statements: its own, and the one that it runs. */
 static size_t most_held(const struct server *server)
 {
 	int max = server_prepared_limit(server);

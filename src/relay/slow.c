@@ -1,8 +1,8 @@
 /*
- * The time of a transaction is what passed from its first message to its end.  The
- * client waited for a server until it was linked to one; the server worked while a
- * query was open, from its first message to its last answer; in between it waited for
- * the client.
+ * The time of a transaction is that from its first message to its end.  It has three
+ * parts: the client waits for a server until it is linked to one; the server works on
+ * each query from its first message to its last answer; and in between the server waits
+ * for the client.
  */
 #include "relay/slow.h"
 
@@ -68,8 +68,8 @@ static void note_bound(struct slow_span *span, struct prepared_text *text)
 		span->bound = prepared_ref(text);
 }
 
-/* A statement that was prepared before, perhaps for another transaction: its text is
- * looked at when there is something to log. */
+/* A Bind of a statement that was prepared earlier: keeps its text, which is examined
+ * only if the transaction is logged. */
 static void look_at_bind(
     struct slow *slow, struct client *client, const struct message *m)
 {
@@ -104,7 +104,7 @@ void slow_look(
 	note_trace(&slow->query, traceparent);
 }
 
-/* "": it belongs to none. */
+/* The trace that a span belongs to; "": none. */
 static const char *trace_of(struct slow_span *span, const struct server *server)
 {
 	const char *sql;
@@ -119,7 +119,7 @@ static const char *trace_of(struct slow_span *span, const struct server *server)
 
 /* ---- the line ---- */
 
-/* How long the client waited for a server, and the server worked. */
+/* How long the client waited for a server, and how long the server worked. */
 struct slow_times {
 	uint64_t whole_us, waited_us, worked_us;
 };
@@ -169,7 +169,7 @@ static void put_line(struct client *client, const struct server *server,
 	    log_field_text("server", address),
 	    log_field_number("server_pid", server ? server->remote_pid : 0),
 	};
-	/* those of the server come last, so that they can be left out */
+	/* the server's fields come last, so that they can be left out */
 	size_t count = sizeof(fields) / sizeof(fields[0]) - (server ? 0 : 2);
 
 	if (server)

@@ -1,6 +1,6 @@
 /*
- * PREPARE, EXECUTE and DEALLOCATE under names of ours.  The lexing is
- * wire/prepared_sql's.
+ * Rewrites PREPARE, EXECUTE and DEALLOCATE to the pooler's names.  wire/prepared_sql
+ * parses them.
  */
 #include "relay/sql_commands.h"
 
@@ -11,8 +11,8 @@
 #include "relay/alias.h"
 #include "wire/codec.h"
 
-/* The statement that a DEALLOCATE closes instead of the client's, which others may
- * need.  It is made only before a DEALLOCATE that is to succeed. */
+/* The statement that a DEALLOCATE closes in place of the client's, which other clients
+ * may need.  It is made only before a DEALLOCATE that has to succeed. */
 static const char closed_name[] = "PGBOUNCER_CLOSED";
 
 bool sql_is_on(const struct server *server)
@@ -29,7 +29,7 @@ static int find_text(struct sql_command *c, const struct client *client,
     const struct server *server, const char *text, const struct sql_effects *effects)
 {
 	const struct prepared_sql *sql = &c->sql;
-	/* the effects of the PREPARE are not those of its statement */
+	/* the effects of the PREPARE itself are not those of the statement in it */
 	const struct sql_effects of_text = {.reads_clock = effects->reads_clock};
 	struct prepared_text *named;
 
@@ -44,7 +44,8 @@ static int find_text(struct sql_command *c, const struct client *client,
 		break;
 	case COMMAND_EXECUTE:
 		named = prepared_names_find(client->names, sql->name);
-		/* what a command within a command does is not known */
+		/* not supported: EXECUTE of a statement that is such a command itself
+		 */
 		if (!named || named->effects.is_command)
 			break;
 		c->text = server_prepared_variant(server, named);
@@ -181,8 +182,8 @@ int sql_completed(struct client *client, struct server *server, enum command_kin
 	if (prepared_set_add(&server->statements, text) < 0)
 		return -1;
 	if (prepared_names_find(client->names, name)) {
-		/* it was to fail because of a statement of that name, which the server
-		 * has lost */
+		/* it should have failed because the name is in use, so the server has
+		 * lost that statement */
 		prepared_set_spoil(server->statements, text);
 		return 0;
 	}
@@ -261,7 +262,7 @@ static int add_portal(
 	if (!server->link.portal_names)
 		server->link.portal_names = map_new();
 	map_put_str(server->link.portal_names, p->name, p);
-	/* messages behind its Execute depend on its outcome */
+	/* messages after its Execute depend on its outcome */
 	if (p->kind != COMMAND_EXECUTE)
 		server->link.has_forgetting_portal = true;
 	return 0;

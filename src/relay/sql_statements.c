@@ -1,6 +1,6 @@
 /*
- * PREPARE, EXECUTE and DEALLOCATE as simple queries: when they are sent, and which of
- * the answers are the client's.
+ * Sends PREPARE, EXECUTE and DEALLOCATE of simple queries in rewritten form, and
+ * decides which answers the client gets.
  */
 #include "relay/sql_statements.h"
 
@@ -16,12 +16,11 @@ enum { HEADER_LEN = 5, KEPT_MAX = 64 * 1024 };
 struct sql_query {
 	struct sql_command command;
 	struct sql_effects effects; /* of the client's text */
-	bool has_answer;            /* some of it went to the client */
-	bool may_retry;  /* it is the first of its transaction, and this is the first
-			  * attempt */
-	bool is_lost;    /* it is to be tried again */
-	struct buf kept; /* the client's text, for another attempt; empty: it was too
-			  * long */
+	bool has_answer;            /* a part of the answer went to the client */
+	bool may_retry;  /* it began the transaction, and this is the first attempt */
+	bool is_lost;    /* it will be tried again */
+	struct buf kept; /* the client's text for another attempt; empty: too long to be
+			    kept */
 };
 
 static int send_query(
@@ -64,8 +63,8 @@ static enum sql_fate no_memory(struct client *client, struct server *server)
 	return SQL_BROKEN;
 }
 
-/* Sends what the command needs, in the same transaction.  In a failed transaction that
- * would be of no use. */
+/* Sends what the command needs, in the same transaction; not in a failed transaction,
+ * where it would fail too. */
 static int send_before(
     const struct sql_command *c, struct client *client, struct server *server)
 {
@@ -74,8 +73,9 @@ static int send_before(
 	return sql_before_run(client, server, c->sql.span.kind, c->sql.name, c->text);
 }
 
-/* text has so many bytes, without its NUL.  The command is owned from here on. */
-static enum sql_fate run(struct client *client, struct server *server,
+/* Sends the command; text has len bytes, without its NUL.  The query owns the command
+ * from here on. */
+static enum sql_fate send_command(struct client *client, struct server *server,
     const struct sql_command *command, const struct sql_effects *effects,
     const char *text, size_t len)
 {
@@ -119,13 +119,13 @@ enum sql_fate sql_rewrite_query(struct client *client, struct server *server,
 	if (command.sql.span.kind == COMMAND_NONE)
 		return SQL_FORWARD;
 	if (pipeline_count(&server->pipeline) > 0) {
-		/* otherwise the answers that it waits for would not come before a Sync
+		/* otherwise the answers that it waits for would come only with a Sync
 		 */
 		stream_put(&server->conn.stream, NULL, flush, sizeof(flush));
 		sql_command_done(&command);
 		return SQL_WAIT;
 	}
-	return run(client, server, &command, effects, text, len);
+	return send_command(client, server, &command, effects, text, len);
 }
 
 /* ---- the server's answers ---- */
@@ -150,8 +150,9 @@ static void send_error(
 	buf_done(&out);
 }
 
-/* What was sent before the Query failed, so that PostgreSQL skips the Query, too: a
- * Sync makes it send the ReadyForQuery that the client waits for. */
+/* A message that the pooler sent before the Query has failed, so PostgreSQL skips the
+ * Query, too.  Sends a Sync, which brings the ReadyForQuery that the client waits for.
+ */
 static int end_skipping(struct server *server)
 {
 	static const uint8_t sync[] = {'S', 0, 0, 0, 4};
@@ -195,8 +196,8 @@ static enum sql_answer answer_ready(
 		text = (const char *)kept.bytes;
 		if (sql_command_init(&command, client, server, text, &effects) < 0)
 			no_memory(client, server);
-		else if (run(client, server, &command, &effects, text, kept.len) ==
-			 SQL_SENT)
+		else if (send_command(client, server, &command, &effects, text,
+			     kept.len) == SQL_SENT)
 			server->link.sql->may_retry = false;
 	}
 	buf_done(&kept);

@@ -1,7 +1,7 @@
 /*
  * Prepared statements of clients that get another server for each transaction.  Data
  * structures and the rewriting of messages are in wire/prepared, the order of answers
- * in wire/pipeline; here it is decided what is sent in place of what a client sent.
+ * in wire/pipeline.  The code here decides what is sent in place of a client's message.
  */
 #include "relay/statements.h"
 
@@ -60,7 +60,7 @@ enum statement_fate statements_close_at_rest(
 	case PREPARED_UNNAMED:
 		unnamed_forget(client);
 		break;
-	case PREPARED_PORTAL: /* there are no portals outside a transaction */
+	case PREPARED_PORTAL: /* no portal exists outside a transaction */
 		break;
 	case PREPARED_PARTIAL:
 	case PREPARED_BROKEN:
@@ -72,7 +72,7 @@ enum statement_fate statements_close_at_rest(
 
 /* ---- what is in flight ---- */
 
-/* The message of this tag had no effect. */
+/* Undoes what was noted for the message of this tag, which had no effect. */
 static void fail_tag(struct server *server, uint32_t tag)
 {
 	prepared_journal_fail(&server->link.journal, tag);
@@ -115,7 +115,7 @@ static enum statement_fate no_memory(struct client *client, struct server *serve
 	return STATEMENT_BROKEN;
 }
 
-/* Sends the message with the pooler's name up to that name; the rest are the client's
+/* Sends the message up to and including the pooler's name.  The rest are the client's
  * bytes from *rest on. */
 static int send_renamed(struct server *server, const struct message *m,
     const char *name, uint32_t tag, size_t *rest)
@@ -128,7 +128,7 @@ static int send_renamed(struct server *server, const struct message *m,
 	return server_owe(server, m->type, OWED_CLIENT, tag);
 }
 
-/* The same, and in errors about the statement the client reads its own name. */
+/* The same, and the client will read its own name in errors about the statement. */
 static int send_renamed_back(struct server *server, const struct message *m,
     const char *ours, const char *theirs, size_t *rest)
 {
@@ -138,13 +138,13 @@ static int send_renamed_back(struct server *server, const struct message *m,
 	return send_renamed(server, m, ours, tag, rest);
 }
 
-/* What a server gets for a client's text. */
+/* What is sent to a server for a client's text. */
 struct server_text {
 	struct sql_command command;
 	struct prepared_text *text; /* one reference */
 };
 
-/* What a command needs is sent before it. */
+/* Finds it, and sends what must precede a command. */
 static int server_text_init(struct server_text *ours, struct client *client,
     struct server *server, struct prepared_text *text)
 {
@@ -169,8 +169,8 @@ static void server_text_done(struct server_text *ours)
 /* ---- Parse ---- */
 
 /* May ParseComplete be made up?  Only if the server would certainly have sent it: it
- * holds the text, and no transaction is aborted or may be aborted by what is in flight.
- */
+ * has the statement, and no transaction is aborted or may be aborted by messages in
+ * flight. */
 static bool may_make_up_parse(
     const struct server *server, const struct prepared_text *text)
 {
@@ -178,8 +178,8 @@ static bool may_make_up_parse(
 	       server_prepared_is_held(server, text);
 }
 
-/* The name is in use: PostgreSQL analyses the text first and then reports an error.  If
- * it reports none, it has lost the statement: see parsed_again. */
+/* A Parse of a name that is in use: PostgreSQL analyses the text first and then reports
+ * an error.  If it reports none, it has lost the statement: see parsed_again. */
 static int parse_again(struct client *client, struct server *server,
     const struct message *m, const char *name, struct prepared_text *taken,
     struct prepared_text *text, size_t *rest)
@@ -197,16 +197,17 @@ static int parse_again(struct client *client, struct server *server,
 	return failed;
 }
 
-/* What runs may make the server forget statements without a tag that says so. */
-static void doubt(struct client *client, struct server *server)
+/* Notes that a running command may drop statements without a CommandComplete that says
+ * so. */
+static void doubt_statements(struct client *client, struct server *server)
 {
 	server_prepared_doubt(server);
 	prepared_names_doubt(client->names);
 }
 
-/* A Parse that was expected to fail succeeded: the server had forgotten its statements
- * without a tag that says so.  The client's name stands for the new text now, and what
- * the server holds under the pooler's names is uncertain. */
+/* A Parse that was expected to fail has succeeded, so the server had dropped its
+ * statements unnoticed.  The client's name stands for the new text now, and all
+ * statements of the server are uncertain. */
 static int parsed_again(
     struct client *client, struct server *server, const struct message *m, uint32_t tag)
 {
@@ -214,12 +215,12 @@ static int parsed_again(
 
 	if (m->type != '1' || !a || !a->parsed)
 		return 0;
-	doubt(client, server);
+	doubt_statements(client, server);
 	return prepared_names_put(&client->names, a->theirs, a->parsed);
 }
 
-/* Gives the name to the text; an older text of that name, which the server may have
- * lost, goes. */
+/* Gives the name to the text, in place of an older text whose statement the server may
+ * have lost. */
 static int add_name(struct client *client, struct server *server, uint32_t tag,
     const char *name, struct prepared_text *text)
 {
@@ -285,7 +286,7 @@ static int parse_new(struct client *client, struct server *server,
 	return message_is_whole(m) ? server_prepared_make_room(server, 0) : 0;
 }
 
-/* The text of a Parse, shared where it can be; one reference. */
+/* The text of a Parse, shared if possible; one reference. */
 static struct prepared_text *text_of_parse(struct server *server,
     const struct message *m, const struct text_facts *facts, size_t at)
 {
@@ -368,7 +369,7 @@ static enum statement_fate rewrite_bind(struct client *client, struct server *se
 	if (!failed)
 		failed = send_renamed_back(server, m, ours.text->name, name, rest);
 	if (m->type == 'B' && text->effects.hides_forgetting)
-		doubt(client, server);
+		doubt_statements(client, server);
 	server_text_done(&ours);
 	return failed ? no_memory(client, server) : STATEMENT_RENAMED;
 }
@@ -426,7 +427,7 @@ static enum statement_fate rewrite_unnamed(struct client *client, struct server 
 
 /* ---- Execute ---- */
 
-/* Whatever the portal needs is there when it runs. */
+/* Makes sure that everything that the portal needs exists when it runs. */
 static enum statement_fate rewrite_execute(
     struct client *client, struct server *server, const struct message *m, size_t *rest)
 {
@@ -452,7 +453,7 @@ static enum statement_fate rewrite_execute(
 	a->text = p->text ? prepared_ref(p->text) : NULL;
 	a->move = p->move;
 	*rest = 0;
-	/* it ends the alias when the message is skipped */
+	/* the entry ends the alias if the message is skipped */
 	if (server_owe(server, 'E', OWED_CLIENT, tag) < 0)
 		return no_memory(client, server);
 	return STATEMENT_RENAMED;
@@ -478,7 +479,7 @@ static enum statement_fate rewrite(struct client *client, struct server *server,
 		/* a simple query ends the unnamed statement, and its portal */
 		sql_portal_drop(server, "");
 		if (facts->effects.hides_forgetting)
-			doubt(client, server);
+			doubt_statements(client, server);
 		return end_unnamed(client, server, m, rest);
 	}
 	if (m->type == 'E')
@@ -497,8 +498,8 @@ static enum statement_fate rewrite(struct client *client, struct server *server,
 	case PREPARED_NAMED:
 		break;
 	}
-	/* Behind a Sync it is not known which names and texts there are until all
-	 * before it is answered. */
+	/* after a Sync, names and texts are not certain until everything before it is
+	 * answered */
 	if (server->link.journal && server->pipeline.syncs > 0)
 		return STATEMENT_WAIT;
 	if (m->type == 'P')
@@ -509,7 +510,7 @@ static enum statement_fate rewrite(struct client *client, struct server *server,
 	return rewrite_bind(client, server, m, name, rest);
 }
 
-/* A message without an answer had no effect: what was noted for it is undone. */
+/* Undoes what was noted for messages that got no answer and so had no effect. */
 static int undo_failed(struct client *client, struct server *server)
 {
 	return server->link.journal ? prepared_journal_undo(&server->link.journal,
@@ -535,7 +536,7 @@ enum statement_fate statements_rewrite(struct client *client, struct server *ser
 
 /* ---- the server's messages ---- */
 
-/* Errors about statements are short. */
+/* Longer errors are not about statements. */
 enum { ERROR_MAX = 256 * 1024 };
 
 bool statements_want_whole(const struct server *server, const struct message *m)
@@ -571,8 +572,8 @@ bool statements_is_for_client(const struct server *server, const struct message 
 	       !server->link.is_applying;
 }
 
-/* The Execute of a command has succeeded; the portal of this name may be another one by
- * now. */
+/* The Execute of a command has succeeded.  The portal of this name may have been
+ * replaced meanwhile. */
 static void note_completion(
     struct client *client, struct server *server, const struct message *m, uint32_t tag)
 {
@@ -624,8 +625,8 @@ bool statements_answered(struct client *client, struct server *server,
 
 /* ---- lost statements ---- */
 
-/* The statement does not exist, or its result has other types since the table was
- * altered. */
+/* Does the error say that the statement does not exist, or that its result types have
+ * changed with a table? */
 static bool is_loss(const struct message *m)
 {
 	struct error_fields f;
@@ -636,7 +637,8 @@ static bool is_loss(const struct message *m)
 	       strcmp(f.sqlstate, SQLSTATE_FEATURE_NOT_SUPPORTED) == 0;
 }
 
-/* The text that a Bind or Describe in flight is about, as far as the server has it. */
+/* The text of a Bind or Describe in flight; NULL: the server does not have its
+ * statement. */
 static struct prepared_text *used_text(
     const struct server *server, const struct pipeline_entry *entry)
 {
@@ -647,8 +649,8 @@ static struct prepared_text *used_text(
 	return r ? prepared_set_find(server->statements, r->ours) : NULL;
 }
 
-/* Is the error the first answer to all that came since the last Sync, is all of that
- * kept, and has nothing come behind it? */
+/* Is the error the first answer since the last Sync, is everything since then kept in
+ * the segment, and was nothing sent after it? */
 static bool has_whole_segment(const struct client *client, const struct server *server,
     const struct pipeline_entry *done)
 {

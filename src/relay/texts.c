@@ -1,6 +1,5 @@
 /*
- * What the settings in force need to know of a text.  The scan itself is in
- * wire/effects.
+ * Examines texts for what the settings in force need to know.  wire/effects scans them.
  */
 #include "relay/texts.h"
 
@@ -34,7 +33,8 @@ static bool has_name(const struct message *m)
 	return m->type == 'P' && m->have > HEADER_LEN && m->bytes[HEADER_LEN];
 }
 
-/* Has it a named text that is kept in parts?  *have: bytes of it that are here. */
+/* Is it a named Parse whose text is kept in parts?  *have: bytes of the text that have
+ * arrived. */
 static bool is_long(const struct message *m, size_t *have)
 {
 	const char *text;
@@ -53,7 +53,7 @@ bool texts_have_enough(
 
 	if (message_is_whole(m) || !is_tracked)
 		return true;
-	/* a shared text is compared whole */
+	/* a text that may be shared is compared as a whole */
 	if (has_name(m) || m->have <= HEADER_LEN)
 		return is_long(m, &len) && len > EFFECTS_COMMAND_MAX;
 	return !sql_is_on(server) || m->size > EFFECTS_COMMAND_MAX ||
@@ -82,7 +82,7 @@ static struct sql_effects look(const struct server *server, const struct message
 	const struct effects_ask ask = {
 	    .schema = server->conn.site->vars,
 	    .has_escapes = texts_has_escapes(server),
-	    /* a shared text is scanned for everyone who will ever use it */
+	    /* a shared text is examined for all clients that will use it */
 	    .has_leaves =
 		is_shared || pool_mode(server->seat.pool) != POOL_MODE_SESSION,
 	    .has_clock = is_shared || (is_tracked && sql_is_on(server)),
@@ -111,7 +111,7 @@ struct text_facts texts_look(
 	const char *text;
 	size_t len;
 
-	/* the state of a replication server is neither restored nor cleaned */
+	/* a replication server is used by one client only */
 	if (server->seat.is_replication || !texts_find(m, &text, &len)) {
 		facts.effects =
 		    (struct sql_effects){.is_cut = true, .may_forget = true};
@@ -125,7 +125,7 @@ struct text_facts texts_look(
 		facts.asked = texts_asked(server);
 	facts.effects = facts.shared ? facts.shared->effects
 				     : look(server, m, text, len, is_tracked);
-	/* the registry has too little of it to rewrite it */
+	/* a text in parts cannot be rewritten */
 	if (facts.is_long)
 		facts.effects.command.kind = COMMAND_NONE;
 	return facts;

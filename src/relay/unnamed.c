@@ -1,6 +1,6 @@
 /*
- * The unnamed statement: kept as the client sent it, and sent again to whichever server
- * it is used on.
+ * Keeps a client's unnamed statement as the client sent it, and sends it again to each
+ * server on which it is used.
  */
 #include "relay/unnamed.h"
 
@@ -15,37 +15,37 @@
 #include "wire/codec.h"
 #include "wire/prepared.h"
 
-/* The longest Parse that is kept for a Bind that comes when the client has another
- * server.  Behind a longer one such a Bind fails, as on a direct connection after the
- * statement is gone. */
+/* The longest Parse that is kept for another server.  After a longer one, a Bind that
+ * comes when the client has another server fails, as if the statement did not exist. */
 enum { UNNAMED_MAX = 16 * 1024 };
 
-/* How many earlier ones are kept per client: each may turn out to be the valid one when
- * later messages fail. */
+/* How many earlier statements are kept per client: each may become the valid one again
+ * if later messages are skipped. */
 enum { OLDER_MAX = 32 };
 
-/* A Parse that clients' statements of one name and text have in common. */
+/* The text of an unnamed Parse; a client's statements share it by reference. */
 struct unnamed_text {
 	uint32_t refs;
-	uint8_t asked;              /* how it was looked at: see texts_asked */
-	bool is_quiet;              /* there is nothing in it to be noted */
+	uint8_t asked;              /* what it was examined for: see texts_asked */
+	bool is_quiet;              /* it has no effects to be noted */
 	bool is_command;            /* see sql_commands.h */
 	struct sql_effects effects; /* of the text */
-	char ours[sizeof(((struct prepared_text *)0)->name)]; /* the name in the command
-							       * that was sent */
+	char ours[sizeof(
+	    ((struct prepared_text *)0)->name)]; /* with is_command: the pooler's name
+						    in the rewritten command */
 	size_t size;
-	uint8_t parse[]; /* the whole message, as it came */
+	uint8_t parse[]; /* the whole message as the client sent it */
 };
 
 struct unnamed_statement {
-	/* owned: the statement that holds if this one's message is skipped; NULL: none
-	 */
+	/* owned: the statement that is valid if this one's message is skipped; NULL:
+	 * none */
 	struct unnamed_statement *older;
-	/* one reference; NULL: not a statement, the Query or Close of this tag ends the
-	 * older one */
+	/* one reference; NULL: this stands for a Query or Close that ends the older
+	 * statement */
 	struct unnamed_text *text;
 	unsigned older_count;
-	uint32_t tag; /* the tag of its Parse, until that is answered */
+	uint32_t tag; /* the tag of its message; 0 when that is answered */
 };
 
 struct slab *unnamed_slab(struct mem *mem)
@@ -131,7 +131,7 @@ void unnamed_parsed(struct client *client, uint32_t tag)
 	if (!u)
 		return;
 	free_older(slab_of(client), u);
-	u->tag = 0; /* tags of another server mean something else */
+	u->tag = 0; /* tags are valid on one server only */
 	if (!u->text)
 		free_one(slab_of(client), up);
 }
@@ -153,8 +153,8 @@ void unnamed_skipped(struct client *client, struct server *server, uint32_t tag)
 		server->link.has_unnamed = false;
 }
 
-/* The next message that ends or replaces the statement may be skipped only if something
- * before it may fail. */
+/* Takes the chain of statements off the client.  They are kept only if the next message
+ * may be skipped, which needs an earlier message in flight that may fail. */
 static struct unnamed_statement *take_older(
     struct client *client, const struct server *server)
 {
@@ -169,8 +169,8 @@ static struct unnamed_statement *take_older(
 	return u;
 }
 
-/* Makes an object for the message of this tag, the newest of the chain.  The reference
- * to the text passes to it. */
+/* Adds the newest statement to the chain, for the message of this tag.  It takes over
+ * the reference to the text. */
 static void push(struct client *client, const struct server *server, uint32_t tag,
     struct unnamed_text *text)
 {
@@ -222,9 +222,9 @@ static int keep(struct client *client, const struct server *server,
 	return 0;
 }
 
-/* ---- the same once more ---- */
+/* ---- the same Parse again ---- */
 
-/* The text of the client's statement if nothing of it needs to be noted. */
+/* The text of the client's statement if it has no effects to be noted; else NULL. */
 static struct unnamed_text *quiet_text(const struct client *client)
 {
 	const struct unnamed_statement *u = client->unnamed;
@@ -272,7 +272,7 @@ static const char *text_of(const uint8_t *parse)
 	return (const char *)parse + 6;
 }
 
-/* Appends the command's Parse without a name. */
+/* Appends the unnamed Parse of the rewritten command. */
 static void put_command(
     const struct sql_command *c, const uint8_t *parse, size_t size, struct buf *out)
 {
@@ -285,7 +285,8 @@ static void put_command(
 	codec_end(out, at);
 }
 
-/* When the Parse is skipped, the server still has what it had. */
+/* Enters a Parse of the pooler in the ledger.  If it is skipped, the server still has
+ * its earlier statement. */
 static int owe_parse(struct server *server)
 {
 	server->link.unnamed_tag = server_next_tag(server);
@@ -310,9 +311,9 @@ static int bring_command(
 	return failed ? -1 : owe_parse(server);
 }
 
-/* The unnamed statement of this server may be another client's: it is replaced by the
- * client's own, or closed so that PostgreSQL reports that there is none. */
-static int bring(
+/* Replaces the server's unnamed statement, which may be another client's, by that of
+ * the client, or closes it so that PostgreSQL reports that there is none. */
+static int bring_to_server(
     struct server *server, struct unnamed_text *u, const struct sql_command *c)
 {
 	if (c->sql.span.kind != COMMAND_NONE)
@@ -376,7 +377,7 @@ int unnamed_parse(struct client *client, struct server *server, const struct mes
 	return result;
 }
 
-/* The effects of the text count from its Bind on. */
+/* Notes the effects of the text, which take place from its Bind on. */
 static int note_bind(struct client *client, struct server *server,
     const struct message *m, const struct unnamed_text *u,
     const struct sql_command *command)
@@ -404,14 +405,14 @@ int unnamed_bring(struct client *client, struct server *server, const struct mes
 		failed = sql_command_init(
 		    &command, client, server, text_of(u->parse), &u->effects);
 	if (!failed)
-		failed = bring(server, u, &command);
+		failed = bring_to_server(server, u, &command);
 	if (!failed && m->type == 'B')
 		failed = note_bind(client, server, m, u, &command);
 	sql_command_done(&command);
 	return failed;
 }
 
-/* ---- from one process to another ---- */
+/* ---- takeover ---- */
 
 bool unnamed_is_certain(const struct client *client)
 {
@@ -433,7 +434,7 @@ void unnamed_describe(const struct client *client, struct parcel_client *out)
 	out->unnamed.parse = (struct parcel_bytes){t->parse, t->size};
 }
 
-/* A Parse without a name, whose text has an end. */
+/* Is it a complete unnamed Parse? */
 static bool is_parse(const struct parcel_bytes *parse)
 {
 	return parse->len > 6 && parse->at[0] == 'P' && !parse->at[5] &&

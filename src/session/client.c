@@ -1,6 +1,6 @@
 /*
- * One client as an object.  What it says is listen's, login's and its service's
- * business.
+ * One client as an object.  Its messages are handled by listen.c, login.c and its
+ * service.
  */
 #include "session/client.h"
 
@@ -121,9 +121,9 @@ void client_leave(struct client *client)
 	    &client->site_node);
 }
 
-/* ---- what we tell it ---- */
+/* ---- errors and notices ---- */
 
-/* What is said besides severity, SQLSTATE and text; NULL: nothing. */
+/* The optional fields of an error; NULL: none. */
 struct elaboration {
 	const char *detail, *hint;
 };
@@ -135,7 +135,8 @@ static void client_tell(struct client *client, const char *severity,
 	conn_log(&client->conn, LEVEL_WARNING | KIND_POOLER_ERRORS,
 	    "pooler error: %s%s%s", text, more->detail ? "\n" : "",
 	    more->detail ? more->detail : "");
-	/* it would be taken for the rest of that message */
+	/* the client would read the error as part of the message that it is receiving
+	 */
 	if (client_is_receiving_message(client))
 		return;
 	buf_init(&buf, 0);
@@ -232,7 +233,7 @@ void client_malformed(struct conn *conn, const uint8_t *bytes, size_t have)
 	client_fatal(conn_client(conn), ERROR_BAD_HEADER, hex);
 }
 
-/* ---- what it is doing ---- */
+/* ---- messages in transit ---- */
 
 struct server *client_server(const struct client *client)
 {

@@ -1,6 +1,6 @@
 /*
- * One peer: cuts the stream into messages, shows them to the owner, keeps what was not
- * taken, closes.  It knows frames, not their meaning.
+ * Cuts a stream into messages, shows them to the owner, keeps what was not taken, and
+ * closes.  It knows the frames of messages, not their meaning.
  */
 #include "session/conn.h"
 
@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "wire/message.h"
 
-/* STOPPED_STEP_US: how often a deadline looks whether time goes on. */
+/* STOPPED_STEP_US: by how much a stopped connection's deadline is put off. */
 enum { REASON_MAX = 127, SMALL = 4096, STOPPED_STEP_US = 1000000 };
 
 /* Does the log show messages one by one? */
@@ -32,7 +32,7 @@ static struct conn *stream_conn(struct stream *s)
 	return container_of(s, struct conn, stream);
 }
 
-/* The engine may still have a request under way that takes bytes from the socket. */
+/* The engine may still run a request that takes bytes from the socket: waits for it. */
 static void conn_look_for_silence(struct conn *conn)
 {
 	if (conn->is_doomed)
@@ -69,7 +69,7 @@ void conn_init(struct conn *conn, struct site *site, const struct conn_kind *kin
 
 /* ---- keeping what was not taken ---- */
 
-/* Bytes that nobody is going to read again, of one who may have sent a password. */
+/* Wipes bytes that may contain a password and are not needed any more. */
 static void conn_wipe(const struct conn_ops *owner, const uint8_t *p, size_t len)
 {
 	if (owner->has_secrets)
@@ -113,8 +113,8 @@ static uint64_t frame_most(const struct conn *conn)
 	return site_settings(conn->site)->max_packet_size;
 }
 
-/* A client's frame that begins with a zero byte is a packet of the startup phase,
- * whenever it comes. */
+/* A client's frame that begins with a zero byte is a packet of the startup phase, in
+ * every phase. */
 static enum cut conn_cut_frame(const struct conn *conn, uint64_t max, const uint8_t *p,
     size_t have, struct frame *frame)
 {
@@ -123,8 +123,8 @@ static enum cut conn_cut_frame(const struct conn *conn, uint64_t max, const uint
 	return frame_cut(p, have, max, conn->kind->rows, frame);
 }
 
-/* How much room the message that begins at p will want; a lying length must not make us
- * allocate more than a few times what really came. */
+/* How much room to allocate for the message that begins at p.  A false length must not
+ * cause more than a few times the bytes that have really arrived to be allocated. */
 static size_t conn_room_for(
     const struct conn *conn, const uint8_t *p, size_t have, size_t more)
 {
@@ -137,7 +137,7 @@ static size_t conn_room_for(
 	return need;
 }
 
-/* The held bytes in a block with this room.  NULL: no memory, and nothing has changed.
+/* Moves the held bytes to a block with this room.  NULL: no memory; all is as before.
  */
 static struct block *conn_held_in(struct conn *conn, size_t room)
 {
@@ -146,7 +146,7 @@ static struct block *conn_held_in(struct conn *conn, size_t room)
 
 	if (room > UINT32_MAX)
 		return NULL;
-	/* what may be a password leaves no copy behind */
+	/* no copy of a password may be left behind */
 	if (!held->pool && held->refs == 1 && !conn->held_from &&
 	    !conn->ops->has_secrets)
 		return block_grow(held, room);
@@ -159,7 +159,7 @@ static struct block *conn_held_in(struct conn *conn, size_t room)
 	return bigger;
 }
 
-/* Append fresh bytes to the incomplete message that is held.  -1: no memory. */
+/* Appends new bytes to the incomplete message that is held.  -1: no memory. */
 static int conn_join(struct conn *conn, const uint8_t *p, size_t len)
 {
 	struct block *held = conn->held;
@@ -181,7 +181,7 @@ static int conn_join(struct conn *conn, const uint8_t *p, size_t len)
 	return 0;
 }
 
-/* Hand everything held to the walk; it holds again what is left. */
+/* Shows everything that is held; what is not taken is held again. */
 static void conn_walk_held(struct conn *conn)
 {
 	struct block *block = conn->held;
@@ -194,13 +194,13 @@ static void conn_walk_held(struct conn *conn)
 	block_unref(block);
 }
 
-/* ---- the walk ---- */
+/* ---- showing messages ---- */
 
 static enum cut conn_cut(const struct conn *conn, uint64_t max, const uint8_t *p,
     size_t len, struct message *m)
 {
 	struct frame frame;
-	/* Most begin with a letter, whoever sends them. */
+	/* most messages begin with a letter, of clients and servers */
 	enum cut cut = len > 0 && *p ? frame_cut(p, len, max, conn->kind->rows, &frame)
 				     : conn_cut_frame(conn, max, p, len, &frame);
 	if (cut != CUT_OK)
@@ -214,9 +214,9 @@ static enum cut conn_cut(const struct conn *conn, uint64_t max, const uint8_t *p
 	return CUT_OK;
 }
 
-/* When to show an incomplete message again: when it is whole, or when twice as much of
- * it is here.  So an owner that looks through what is here each time looks at every
- * byte of a message twice at most. */
+/* An incomplete message is shown again when it is whole, or when twice as much of it
+ * has arrived.  So an owner that reads all of it each time reads each byte about twice
+ * at most. */
 static uint32_t conn_until(const struct message *m)
 {
 	uint64_t twice = 2 * (uint64_t)m->have;
@@ -225,7 +225,7 @@ static uint32_t conn_until(const struct message *m)
 	return until < UINT32_MAX ? (uint32_t)until : UINT32_MAX;
 }
 
-/* The size of the whole message that begins here; 0: it is none, or not whole. */
+/* The size of the whole message that begins here; 0: it is not valid or not whole. */
 static size_t conn_whole(
     const struct conn *conn, uint64_t max, const uint8_t *p, size_t len)
 {
@@ -285,7 +285,7 @@ void conn_take_next(struct conn *conn, const struct message *m)
 	conn_take_along(conn, m->have);
 }
 
-/* More of a message that was taken while it was incomplete.  Gives its bytes. */
+/* Passes on more of a message that was taken while incomplete.  Returns its bytes. */
 static size_t conn_pass_part(
     struct conn *conn, struct block *block, const uint8_t *p, size_t len)
 {
@@ -298,7 +298,7 @@ static size_t conn_pass_part(
 	return n;
 }
 
-/* What is here is no whole message, and the owner is not shown it. */
+/* The bytes are no whole message: reports them, or holds them until more arrives. */
 static void conn_stop_at(
     struct conn *conn, enum cut cut, struct block *block, const uint8_t *p, size_t len)
 {
@@ -310,7 +310,7 @@ static void conn_stop_at(
 		conn_hold(conn, block, p, len);
 }
 
-/* The owner did not take it. */
+/* The owner has not taken the message: holds it. */
 static void conn_keep_back(struct conn *conn, enum step step, const struct message *m,
     const uint8_t *p, size_t len)
 {
@@ -324,7 +324,7 @@ static void conn_keep_back(struct conn *conn, enum step step, const struct messa
 		conn->held_until = conn_until(m);
 }
 
-/* Gives the bytes that the owner took: those of the message and of others alike. */
+/* Shows a message.  Returns the bytes that the owner has taken, also along with it. */
 static size_t conn_show(struct conn *conn, const struct message *m, enum step *step)
 {
 	const struct conn_ops *owner = conn->ops;
@@ -344,7 +344,7 @@ static size_t conn_show(struct conn *conn, const struct message *m, enum step *s
 	return taken;
 }
 
-/* Show messages to the owner until one is not taken or the bytes end. */
+/* Shows messages to the owner until one is not taken or the bytes end. */
 static void conn_walk(
     struct conn *conn, struct block *block, const uint8_t *p, size_t len)
 {
@@ -374,7 +374,7 @@ static void conn_walk(
 	conn->is_walking = false;
 }
 
-/* Behind what is held.  False: there is no memory, and it is doomed. */
+/* Appends to what is held.  False: no memory; the connection is doomed. */
 static bool conn_may_join(struct conn *conn, const uint8_t *p, size_t len)
 {
 	if (conn_join(conn, p, len) == 0)
@@ -389,7 +389,7 @@ static void conn_received(
 	struct conn *conn = stream_conn(s);
 	if (conn->is_doomed)
 		return;
-	/* The engine had taken it already: it is shown where the connection goes. */
+	/* the engine had read them before: the other site shows them */
 	if (conn->is_going) {
 		if (conn->held)
 			(void)conn_may_join(conn, p, len);
@@ -516,7 +516,7 @@ void conn_unpark(struct conn *conn)
 		loop_later(conn->site->loop, &conn->wake);
 }
 
-/* Read, unless there is a reason not to. */
+/* Reads again, unless another reason to stop is in force. */
 static void conn_read_on(struct conn *conn)
 {
 	if (!conn->is_parked && !conn->is_paused && !conn->is_stopped &&
@@ -559,7 +559,7 @@ void conn_start(struct conn *conn)
 	conn_read_on(conn);
 }
 
-/* ---- from one process to another ---- */
+/* ---- moves to other sites and processes ---- */
 
 void conn_hush(struct conn *conn)
 {
@@ -614,7 +614,8 @@ static void conn_close(struct conn *conn)
 {
 	deadline_clear(conn->site->loop, &conn->deadline);
 	conn->ops->closed(conn, conn->reason);
-	log_flush(conn->site->log); /* a peer that sees the end finds its line */
+	/* a peer that sees the end finds the line in the log */
+	log_flush(conn->site->log);
 	stream_close(&conn->stream);
 	conn_drop_held(conn);
 	later_cancel(conn->site->loop, &conn->wake);

@@ -1,6 +1,5 @@
 /*
- * Places, letters and calls between the threads of one process.  What is posted and
- * called is the business of others.
+ * Places, letters and calls between the threads of one process.
  */
 #include "session/crew.h"
 
@@ -15,10 +14,10 @@
 #include "base/map.h"
 #include "base/mem.h"
 
-/* A turn of the loop is far shorter; only a worker that stands still needs longer. */
+/* A turn of the loop is far shorter; only a worker that hangs needs longer. */
 enum { PATIENCE_MS = 300 };
 
-/* Who told the latest of something. */
+/* The value that was logged last for an event, and the site that logged it. */
 struct told {
 	uint64_t value;
 	unsigned site;
@@ -100,7 +99,7 @@ void crew_post(struct crew_member *to, struct letter *letter)
 
 enum call_state { CALL_WAITS, CALL_RUNS, CALL_DONE, CALL_GIVEN_UP };
 
-/* The caller's, who frees it; the member's once it is given up. */
+/* A call.  The caller frees it, or the member if the caller has given it up. */
 struct call {
 	struct letter letter;
 	struct crew_member *member;
@@ -142,7 +141,7 @@ static void call_set(struct call *call, enum call_state state)
 	pthread_mutex_unlock(&call->lock);
 }
 
-/* True when it is still wanted. */
+/* May the call run?  False if the caller has given it up. */
 static bool may_run(struct call *call)
 {
 	pthread_mutex_lock(&call->lock);
@@ -158,7 +157,8 @@ static void call_opened(struct letter *letter)
 	struct call *call = container_of(letter, struct call, letter);
 
 	if (!may_run(call)) {
-		/* Not before: the caller may just be noting that nobody answered. */
+		/* cleared after may_run has held the lock: the caller sets it under the
+		 * lock when it gives up */
 		atomic_store(&call->member->is_silent, false);
 		call_free(call);
 		return;
@@ -180,7 +180,8 @@ static struct timespec patience_end(void)
 	return end;
 }
 
-/* What has begun is waited for: it uses what the caller has. */
+/* Waits for the end of a call.  One that has begun is always waited for, because it
+ * uses the caller's data. */
 static bool has_ended(struct call *call)
 {
 	struct timespec end = patience_end();
@@ -207,7 +208,7 @@ bool crew_call(struct crew_member *member, crew_fn *fn, void *ctx)
 		fn(member->site, ctx);
 		return true;
 	}
-	/* It was waited for once; it says when it is there again. */
+	/* it has kept a caller waiting once; it clears the flag when it runs again */
 	if (atomic_load(&member->is_silent))
 		return false;
 	struct call *call = call_new(member, fn, ctx);
@@ -243,7 +244,7 @@ unsigned crew_each_own_first(struct site *site, crew_fn *fn, void *ctx)
 	return each_worker(site, fn, ctx);
 }
 
-/* ---- what no worker is spared ---- */
+/* ---- orders, which every worker runs ---- */
 
 /* For one that does not answer. */
 struct errand {
@@ -324,7 +325,7 @@ void crew_all(struct site *site, crew_site_fn *fn)
 	crew_order(site, run_plain, &fn, sizeof(fn));
 }
 
-/* ---- what is told once ---- */
+/* ---- events that only one site logs ---- */
 
 static struct told *told_of(struct crew *crew, const char *what)
 {
@@ -388,7 +389,7 @@ void crew_taken(struct crew_member *member)
 	atomic_fetch_add(&member->taken_count, 1);
 }
 
-/* It does not answer, or does not take what it was given. */
+/* Does the member hang?  It does not answer calls, or does not take new connections. */
 static bool stands_still(struct crew_member *m, uint64_t now_us)
 {
 	unsigned taken = atomic_load(&m->taken_count);
@@ -402,7 +403,7 @@ static bool stands_still(struct crew_member *m, uint64_t now_us)
 	return now_us - m->seen_us > PATIENCE_MS * UINT64_C(1000);
 }
 
-/* One that stands still is no place for a client, whatever it has to do. */
+/* Is a better than b for a new client?  A member that hangs is worse than any other. */
 static bool is_better(struct crew_member *a, struct crew_member *b, uint64_t now_us)
 {
 	bool is_a_still = stands_still(a, now_us), is_b_still = stands_still(b, now_us);

@@ -14,7 +14,7 @@
 struct sum {
 	struct latency_totals totals;
 	size_t key_len;
-	char key[]; /* both names, each with its end */
+	char key[]; /* both names, each with its NUL */
 };
 
 static struct sum *sum_new(const char *database, const char *user)

@@ -1,5 +1,5 @@
 /*
- * The value of a limit for one client.  Keeping it is the business of others.
+ * Finds the value of a limit for one client.  Other files enforce it.
  */
 #include "session/limits.h"
 
@@ -10,8 +10,8 @@
 #include "pool/catalog.h"
 #include "pool/room.h"
 
-/* Limits of a query or a transaction are those of the server's user, others the
- * client's own. */
+/* The limits of queries and transactions are those of the pool's user, all others those
+ * of the client's user. */
 static struct scope limit_scope(const struct client *client, bool is_of_pool)
 {
 	const struct pool *pool = client->request.ask.pool;
@@ -23,7 +23,7 @@ static struct scope limit_scope(const struct client *client, bool is_of_pool)
 	return (struct scope){.settings = site_settings(client->conn.site)};
 }
 
-/* Counts as they are, times in seconds. */
+/* The value of a setting; times are in seconds. */
 static double limit_value(const struct client *client, const char *setting)
 {
 	struct scope own = limit_scope(client, false), link = limit_scope(client, true);
@@ -67,7 +67,7 @@ static void describe_queue(const struct client *client, char out[LIMIT_TEXT])
 	    scope_max_waiting_clients(scope_of_pool(pool)));
 }
 
-/* Why a client without a server waits in vain, or NULL. */
+/* Why the client's pool cannot get a server at the moment, or NULL. */
 static const char *lack_of(const struct client *client)
 {
 	const struct pool *pool = client->request.ask.pool;

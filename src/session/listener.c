@@ -14,7 +14,7 @@ void listener_start(struct listener *listener)
 	if (!listener->is_stopped)
 		return;
 	listener->is_stopped = false;
-	/* a pause after a failed accept goes on, and ends by itself */
+	/* a pause after a failed accept() ends by its own deadline */
 	if (listener->pause.at_us == UINT64_MAX)
 		watch_on(listener->watch);
 }

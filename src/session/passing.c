@@ -1,6 +1,6 @@
 /*
- * Connections on their way from one site of the process to another.  Who admits them
- * there is the login floor's listen.
+ * Sends connections from one site of the process to another.  login/listen.c admits
+ * them there.
  */
 #include "session/passing.h"
 
@@ -50,7 +50,7 @@ static void post(struct passage *p)
 	crew_post(p->to, &p->letter);
 }
 
-/* It counts for the receiver from now on. */
+/* Posts a client, which counts for the receiver from now on. */
 static void post_client(struct passage *p, struct client *client)
 {
 	client->has_gone = true;
@@ -70,7 +70,7 @@ void passing_send_new(
 	post(p);
 }
 
-/* ---- clients that have said something ---- */
+/* ---- clients that have sent a first packet ---- */
 
 static void passing_closed(struct conn *conn, const char *reason)
 {
@@ -103,7 +103,8 @@ static struct passage *describe(struct conn *conn, struct crew_member *to, int f
 	return p;
 }
 
-/* The descriptor is given away as a copy: closing one's own tells the peer nothing. */
+/* The other site gets a copy of the descriptor, so that closing it here does not end
+ * the connection. */
 static void pass_on(struct conn *conn)
 {
 	struct crew_member *to = conn_client(conn)->passes_to;
@@ -156,7 +157,7 @@ static bool may_show_to(struct client *carrier, struct crew_member *to,
 
 	if (fd < 0)
 		return false;
-	/* The copy keeps alive what the engine knows of the socket. */
+	/* the copy keeps the socket open, so the engine's requests must end first */
 	conn_hush(conn);
 	p = describe(conn, to, fd);
 	p->hops_left = (uint8_t)hops_left;
@@ -173,7 +174,7 @@ bool passing_may_ask_next(struct client *carrier, const uint8_t *packet, size_t 
 	if (!crew)
 		return false;
 	unsigned left = carrier->was_passed ? carrier->hops_left : crew->worker_count;
-	/* Who is asked last is the control site: it knows other processes. */
+	/* the control site is asked last, because it can ask other processes */
 	if (left == 0)
 		return passing_may_ask_control(carrier, packet, len);
 	return may_show_to(carrier,

@@ -1,6 +1,6 @@
 /*
- * Clients that are gone through a few per turn.  There is hardly ever such a roll, so
- * that clients need not know in which they are: who dies is looked for.
+ * Lists of clients for tasks in steps.  Rolls are rare, so clients do not know in which
+ * rolls they are: a client that ends is searched for in all of them.
  */
 #include "session/roll.h"
 

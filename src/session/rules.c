@@ -1,5 +1,6 @@
 /*
- * HBA rules and ident maps as one counted thing.  What they say is auth's business.
+ * HBA rules and ident maps with a reference count.  auth/hba.c and auth/ident.c apply
+ * them.
  */
 #include "session/rules.h"
 

@@ -1,6 +1,6 @@
 /*
- * Salted passwords for SCRAM, derived on a helper thread; those that proved right are
- * kept for the next login.  What is proven with them is not known here.
+ * Derives salted passwords for SCRAM on helper threads, and keeps those with which a
+ * login has succeeded.
  */
 #include "session/salted.h"
 
@@ -10,7 +10,7 @@
 #include "auth/workers.h"
 #include "base/log.h"
 
-/* A queue with more derivations than this takes only those that are needed. */
+/* With more derivations in the queue, it counts as busy (salted_is_busy). */
 enum { BUSY_COUNT = 64 };
 
 void salted_init(struct site *site)

@@ -1,6 +1,6 @@
 /*
- * One server connection as an object: at rest, under test, its end.  Dialing is
- * dial.c's, the linked life relay.c's; decisions about it are the pool's.
+ * One server connection as an object: while it is idle, while a reset or check query
+ * runs, and at its end.  The pool decides what happens with it.
  */
 #include "session/server.h"
 
@@ -58,7 +58,7 @@ struct server *server_new(struct site *site, const struct conn_ops *ops)
 struct client *server_client(const struct server *server)
 {
 	const struct ask *ask = server->seat.ask;
-	/* the ask of an auth_query lies in no client */
+	/* the ask of an auth_query belongs to no client */
 	return ask && ask->kind != ASK_AUTH ? request_client(ask_request(ask)) : NULL;
 }
 
@@ -69,7 +69,7 @@ bool server_is_logged_in(const struct server *server)
 
 /* ---- tags ---- */
 
-/* Longer ones are no tags of PostgreSQL's. */
+/* PostgreSQL sends no longer ones. */
 enum { TAG_MAX = 4096 };
 
 bool server_wants_tag(const struct message *m)
@@ -110,7 +110,7 @@ int server_owe(struct server *server, uint8_t type, enum owed_to to, uint32_t ta
 void server_retire(struct server *server, const char *reason)
 {
 	conn_doom(&server->conn, "%s", reason);
-	/* until it is closed nobody may be given it */
+	/* the pool must not lend it any more */
 	if (server->seat.pool && !server->seat.ask)
 		pool_abandon(&server->seat, conn_now(&server->conn));
 }
@@ -150,7 +150,7 @@ void server_leave(struct server *server, const char *reason)
 		buf_done(&buf);
 	}
 	server_review_cancels(server);
-	/* cancel requests aimed at it are aimed at nothing from now on */
+	/* the cancel requests aimed at it lose their target */
 	while ((n = list_pop_front(&server->cancels)))
 		container_of(n, struct cancel_aim, target_node)->target = NULL;
 	site->server_events->gone(server, reason);
@@ -179,7 +179,7 @@ static void server_closed(struct conn *conn, const char *reason)
 	server_leave(conn_server(conn), reason);
 }
 
-/* ---- what it says of itself ---- */
+/* ---- its parameters, and commands of the pooler ---- */
 
 int server_note_parameter(struct server *server, const struct message *m,
     struct vars *also, struct buf *untracked)
@@ -207,7 +207,8 @@ int server_note_parameter(struct server *server, const struct message *m,
 	return 0;
 }
 
-/* Nobody is linked to it, so that what it reports is its own.  -1: see above. */
+/* Notes a ParameterStatus as the server's own value, because no client is linked to it.
+ * -1: the server is doomed. */
 static int note_own(struct server *server, const struct message *m)
 {
 	struct vars before;
@@ -226,7 +227,7 @@ static int note_own(struct server *server, const struct message *m)
 	return failed;
 }
 
-/* Of ours alone: nobody else uses this name. */
+/* The name of the pooler's statement and portal, which no client uses. */
 static const char command_name[] = "PGBOUNCER_COMMAND";
 
 static void put_command_close(struct buf *out, char what)
@@ -238,7 +239,7 @@ static void put_command_close(struct buf *out, char what)
 	codec_end(out, at);
 }
 
-/* What an earlier one left behind when it failed is closed first. */
+/* Closes the name first, because an earlier command that failed may have left it. */
 static void put_command(struct buf *out, const char *sql)
 {
 	size_t at;
@@ -249,7 +250,7 @@ static void put_command(struct buf *out, const char *sql)
 	at = codec_begin(out, 'B');
 	buf_put_str(out, command_name);
 	buf_put_str(out, command_name);
-	for (int i = 0; i < 3; i++) /* no formats, values, formats of results */
+	for (int i = 0; i < 3; i++) /* zero parameter formats, values, result formats */
 		buf_put_u16(out, 0);
 	codec_end(out, at);
 	at = codec_begin(out, 'E');
@@ -314,7 +315,7 @@ void server_ask(struct server *server)
 	buf_done(&buf);
 }
 
-/* ---- at rest ---- */
+/* ---- while idle ---- */
 
 /* What is at rest ends with the name of the list in which it was. */
 static const char *rest_reason(const struct server *server)
@@ -333,7 +334,8 @@ static enum step rest_message(struct conn *conn, const struct message *m)
 		    "got packet '%c' from server when not linked",
 		    m->type >= 32 && m->type < 127 ? m->type : '?');
 	server->is_unheard = true;
-	if (m->type == 'A') /* of a LISTEN that a client left behind: harmless */
+	if (m->type ==
+	    'A') /* a notification for a LISTEN of an earlier client: harmless */
 		return STEP_NEXT;
 	switch (m->type) {
 	case 'E':
@@ -343,7 +345,7 @@ static enum step rest_message(struct conn *conn, const struct message *m)
 		server_retire(server, rest_reason(server));
 		break;
 	case 'S':
-		/* the pool closes it if its host is not to be used any more */
+		/* the pool closes it if its host must not be used any more */
 		if (note_own(server, m) == 0 && server_role_is_named(m))
 			return STEP_NEXT;
 		server_retire(server, rest_reason(server));
@@ -363,7 +365,8 @@ static void rest_expired(struct conn *conn)
 	conn->site->server_events->review(conn_server(conn));
 }
 
-/* The next client's answers would be taken for the rest of it. */
+/* An idle server has sent a part of a message.  It closes, because its rest would mix
+ * with the next client's answers. */
 static void rest_partial(struct conn *conn)
 {
 	server_protocol_error(conn_server(conn), rest_reason(conn_server(conn)));
@@ -386,7 +389,8 @@ void server_rest(struct server *server, uint64_t wake_us)
 	conn_set_deadline(&server->conn, wake_us);
 }
 
-/* These may come at any time (protocol documentation, "Asynchronous Operations"). */
+/* Messages that a server may send at any time (PostgreSQL, "Asynchronous Operations").
+ */
 static bool is_asynchronous(uint8_t type)
 {
 	return type == 'A' || type == 'N' || type == 'S';
@@ -410,9 +414,10 @@ bool server_is_between_messages(const struct server *server)
 	return !conn->held && conn->passing == 0;
 }
 
-/* ---- under test ---- */
+/* ---- while a reset or check query runs ---- */
 
-/* A short message is needed whole; a long one ends the connection. */
+/* An unexpected message: a short one is read as a whole, a long one ends the
+ * connection. */
 static enum step unheard_wants_whole(struct server *server, const struct message *m)
 {
 	if (m->size <= PARAMETER_MAX)

@@ -1,6 +1,6 @@
 /*
- * Reads the role of a server from what it reports.  What follows from it is decided by
- * the pool.
+ * Reads the role of a server from what it reports.  The pool decides what follows from
+ * it.
  */
 #include "session/server_role.h"
 
@@ -10,7 +10,7 @@
 #include "wire/codec.h"
 #include "wire/message.h"
 
-/* Longer ones are no errors of PostgreSQL's. */
+/* PostgreSQL sends no longer errors. */
 enum { ERROR_MAX = 1024 * 1024 };
 
 static const char *value_of(
@@ -29,7 +29,7 @@ static bool is_on(const char *value)
 void server_role_read(
     const struct server *server, const struct vars *vars, struct host_report *out)
 {
-	/* Which nobody can set. */
+	/* no client can change this parameter */
 	const char *standby = value_of(server, &server->vars, "in_hot_standby");
 
 	*out = (struct host_report){.role = HOST_ROLE_UNKNOWN};

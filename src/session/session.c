@@ -1,5 +1,5 @@
 /*
- * The session floor as a whole: its part of the site, made and unmade.
+ * Makes and frees the part of struct site that belongs to the session floor.
  */
 #include "session/session.h"
 

@@ -1,5 +1,6 @@
 /*
- * Spare descriptors.  Who gets them at the descriptor limit is login/listen's business.
+ * Spare descriptors.  login/listen.c decides at the descriptor limit what they are used
+ * for.
  */
 #include "session/spares.h"
 
@@ -9,8 +10,8 @@
 
 #include "session/crew.h"
 
-/* A worker accepts nothing; it makes one copy at a time. */
-static unsigned most(const struct site *site)
+/* A worker accepts no connections, but needs a spare one for spares_duplicate. */
+static unsigned spares_wanted(const struct site *site)
 {
 	return crew_is_control(site) ? SITE_SPARES : 1;
 }
@@ -37,7 +38,7 @@ bool spares_give_up(struct site *site)
 
 void spares_refill(struct site *site)
 {
-	while (site->spare_count < most(site)) {
+	while (site->spare_count < spares_wanted(site)) {
 		int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		if (fd < 0)
 			return;

@@ -1,10 +1,10 @@
 /*
- * Moves databases from host to host.  How pools pause, and how they look at hosts while
- * they are paused, is the pool's business; here is when to go on, and the clock.
+ * Decides when a paused database continues, and at which host.  The pool floor pauses
+ * the pools and checks the hosts.
  *
- * With several workers each has its pools and its records of hosts.  The control thread
- * looks at all of them again and again: every site is paused, one of them looks at
- * hosts, and what that one finds is told to all when the database goes on.
+ * With several workers each has its own pools and records of hosts.  The control thread
+ * checks all sites periodically: every site is paused, one of them checks the hosts,
+ * and what it finds is passed to all when the database continues.
  */
 #include "session/switchover.h"
 
@@ -16,10 +16,10 @@
 #include "pool/scopes.h"
 #include "session/crew.h"
 
-/* Clients stand still meanwhile, so nothing is kept waiting for long. */
+/* The interval is short because the clients wait. */
 enum { CHECK_US = 10000 };
 
-/* The one to go on at. */
+/* The host at which the database continues. */
 struct successor {
 	char *name; /* owned; NULL: the unix socket */
 	int port;
@@ -28,11 +28,11 @@ struct successor {
 	bool is_there, was_looked_at;
 };
 
-/* What there is at all sites. */
+/* The state of the database at all sites. */
 struct survey {
 	struct switchover *s;
 	size_t in_use;
-	bool has_pool; /* one that can log in, so that somebody can look at hosts */
+	bool has_pool; /* some site has a pool that has logged in and can check hosts */
 	struct successor successor;
 };
 
@@ -40,22 +40,23 @@ struct switchover {
 	struct node node; /* in site->switchovers */
 	struct site *site;
 	char *database;  /* owned */
-	char *to;        /* owned; "": whichever */
+	char *to;        /* owned; "": any host */
 	char *failure;   /* owned */
-	struct buf news; /* what was not told yet */
-	struct buf told; /* what was asked for last */
-	/* names (owned) of hosts that served before; each site has records of its own
-	 */
+	struct buf news; /* text that switchover_news has not returned yet */
+	struct buf told; /* the text that switchover_news has returned last */
+	/* names (owned) of hosts that served before; kept here because each site has
+	 * its own records of hosts */
 	struct map *old;
 	uint64_t until_us;
-	uint64_t paused_us; /* since when no server is in use; 0: some still are */
+	/* since when no server is in use; 0: some still are in use */
+	uint64_t paused_us;
 	struct deadline due;
 	bool is_watched, has_ended;
 };
 
 /* ---- hosts ---- */
 
-/* Is it what was written: a name, or a name and a port? */
+/* Does the text name this host, with or without its port? */
 static bool is_named(const struct host *host, const char *text)
 {
 	struct buf name;
@@ -70,7 +71,7 @@ static bool is_named(const struct host *host, const char *text)
 	return is_it;
 }
 
-/* How many there are of that name; *found is the last. */
+/* How many hosts have that name; *found is the last one. */
 static size_t find_hosts(
     const struct hosts *hosts, const char *text, struct host **found)
 {
@@ -86,7 +87,7 @@ static size_t find_hosts(
 	return count;
 }
 
-/* Does it use one host at a time? */
+/* Does the database use one host at a time? */
 static bool is_single(const struct database *db)
 {
 	int target = scope_target_session_attrs(scope_of_database(db));
@@ -96,7 +97,7 @@ static bool is_single(const struct database *db)
 	       db->hosts.elected;
 }
 
-/* It may have been interrupted, and not have noticed yet. */
+/* Is a switchover of this database in progress? */
 static bool is_under_way(const struct site *site, const struct database *db)
 {
 	const struct switchover *s;
@@ -133,7 +134,7 @@ int switchover_check(const struct site *site, const struct database *db, const c
 	return -1;
 }
 
-/* ---- what was before ---- */
+/* ---- hosts that served before ---- */
 
 static bool is_old(const struct switchover *s, const struct host *host)
 {
@@ -181,15 +182,15 @@ static void note_old(struct switchover *s, const struct database *db)
 	for (size_t i = 0; i < hosts->count; i++) {
 		const struct host *host = hosts->list[i];
 		bool is_known = host->report.role != HOST_ROLE_UNKNOWN;
-		/* one that is being looked at for the first time serves nobody yet */
+		/* connections that are still logging in serve nobody yet */
 		bool serves = host->connections > host->logins;
 		if (is_known ? hosts_is_successor(db, host) : serves)
 			add_old(s, host);
 	}
 }
 
-/* One that has been gone, or something else, since the database stands still may become
- * the one to go on at. */
+/* A host that served before may become the successor again if it was down, or had
+ * another role, while the database was paused. */
 static void forget_old(
     struct switchover *s, const struct database *db, const struct host *host)
 {
@@ -224,7 +225,7 @@ static void finish(struct switchover *s)
 		free_switchover(s);
 }
 
-/* For every site, also for one that hears of it later. */
+/* The end of a switchover, as an order for every site. */
 struct ending {
 	bool elects, has_name, was_looked_at;
 	int port;
@@ -258,7 +259,7 @@ static void end_at(struct site *site, const void *what)
 	catalog_kick_all(site->catalog, db);
 }
 
-/* NULL: where it was. */
+/* Makes all sites continue at this host; NULL: at the old one. */
 static void go_on(const struct switchover *s, const struct successor *to)
 {
 	const char *host = to && to->name ? to->name : "";
@@ -306,7 +307,7 @@ static void fail(struct switchover *s, const char *why)
 	finish(s);
 }
 
-/* ---- what there is at each site ---- */
+/* ---- the state at each site ---- */
 
 static size_t servers_in_use(const struct database *db)
 {
@@ -318,7 +319,7 @@ static size_t servers_in_use(const struct database *db)
 	return count;
 }
 
-/* Without a login to any server nobody can look at hosts. */
+/* Is there a pool that has logged in to a server?  Only such a pool can check hosts. */
 static bool has_pool(const struct database *db)
 {
 	const struct pool *pool;
@@ -330,7 +331,7 @@ static bool has_pool(const struct database *db)
 	return false;
 }
 
-/* The host to go on at, if there is one yet. */
+/* Finds the host to continue at, if there is one yet. */
 static void find_successor(
     struct switchover *s, const struct database *db, struct successor *found)
 {
@@ -355,8 +356,8 @@ static void find_successor(
 	}
 }
 
-/* Pools stand still.  A database can be new at a site, and a worker that did not answer
- * before hears of it now. */
+/* Pauses the database at this site.  It runs at each check, because the database can be
+ * new at a site, and a worker may not have answered before. */
 static void hold(struct switchover *s, struct database *db)
 {
 	if (db->is_switching)
@@ -383,7 +384,7 @@ static void look_at(struct site *site, void *ctx)
 
 	if (!db)
 		return;
-	/* One site is enough to look at hosts. */
+	/* one site is enough to check hosts */
 	bool is_scouting = !survey->has_pool && has_pool(db);
 	hold(s, db);
 	let_scout(db, is_scouting);
@@ -398,7 +399,7 @@ struct description {
 	struct buf *out;
 };
 
-/* Who looks at hosts knows what they are. */
+/* Describes the hosts, at the site that checks them. */
 static void describe(struct site *site, void *ctx)
 {
 	struct description *d = ctx;
@@ -408,7 +409,7 @@ static void describe(struct site *site, void *ctx)
 		hosts_describe(&db->hosts, d->out);
 }
 
-/* ---- on the way ---- */
+/* ---- progress ---- */
 
 static void time_out(struct switchover *s, const struct database *db, size_t in_use)
 {
@@ -435,10 +436,11 @@ static void time_out(struct switchover *s, const struct database *db, size_t in_
 	buf_done(&why);
 }
 
-/* Nothing is in use any more: PostgreSQL may be switched over now. */
+/* No server is in use any more: PostgreSQL may be switched over now. */
 static void stand_still(struct switchover *s)
 {
-	/* Others have looked at hosts while all of them were asked. */
+	/* other sites may have checked hosts while they were asked one after the other
+	 */
 	if (s->site->crew)
 		loop_touch_clock(s->site->loop);
 	s->paused_us = loop_now(s->site->loop);
@@ -451,7 +453,7 @@ static void stand_still(struct switchover *s)
 	    s->database);
 }
 
-/* Nothing is to be moved. */
+/* The database has no server connections, so the switchover ends at once. */
 static void end_unused(struct switchover *s, const struct database *db)
 {
 	struct successor to = {.is_there = false};
@@ -490,7 +492,7 @@ static void advance(struct switchover *s, const struct database *db)
 	mem_free(survey.successor.name);
 }
 
-/* Does it have a reason to end? */
+/* Why the switchover has to be given up; NULL: it has not. */
 static const char *interruption(const struct switchover *s, const struct database *db)
 {
 	struct host *host;

@@ -1,6 +1,6 @@
 /*
- * Contexts of TLS for what the configuration names.  How TLS works is net/tls's, when a
- * connection uses it listen's and server_tls's.
+ * Makes TLS contexts from the configuration.  net/tls implements TLS; login/listen.c
+ * and broker/server_tls.c begin it on connections.
  */
 #include "session/tls_setup.h"
 
@@ -26,7 +26,7 @@ struct tls_file {
 	char path[];
 };
 
-/* Contexts are shared by all databases with the same files and the same demands. */
+/* A context is shared by all databases with the same files and TLS settings. */
 struct shared_context {
 	char *key; /* owned */
 	struct tls_context *context;
@@ -35,7 +35,7 @@ struct shared_context {
 struct tls_setup {
 	/* owned */
 	struct tls_context *client;
-	struct map *servers; /* key -> struct shared_context */
+	struct map *servers; /* struct shared_context by its key */
 	struct list files;
 	struct config *config; /* one reference: strings of the settings */
 	pthread_mutex_t lock;  /* for servers and files: workers share the setup */
@@ -110,7 +110,8 @@ void tls_setup_touch(struct tls_setup *setup)
 	pthread_mutex_unlock(&setup->lock);
 }
 
-/* Files are noted before they are read: one that changes meanwhile is read again. */
+/* The state of files is noted before they are read, so that one which changes meanwhile
+ * is read again. */
 static struct tls_context *new_context(
     struct tls_setup *setup, const struct tls_config *config, struct err *err)
 {
@@ -164,8 +165,8 @@ static enum tls_mode server_mode(
 	return (enum tls_mode)scope_server_tls_sslmode(scope_of(setup, db));
 }
 
-/* Its certificate goes with its key: one of an entry never meets one of the settings.
- */
+/* The TLS settings of a database's servers.  An entry has both certificate and key or
+ * neither, so that an entry's key is never used with the global certificate. */
 static void server_config(const struct tls_setup *setup,
     const struct database_config *db, struct tls_config *config)
 {
@@ -260,7 +261,8 @@ static void wipe(const char *text)
 		mem_wipe((char *)(uintptr_t)text, strlen(text));
 }
 
-/* What databases made from it will want.  One that does not parse makes none. */
+/* Makes the contexts of databases that will be made from the `*` entry.  An entry that
+ * cannot be parsed makes none. */
 static int load_template(struct tls_setup *setup, struct err *err)
 {
 	const struct database_config *template = setup->config->template;
@@ -291,7 +293,7 @@ static int load_servers(struct tls_setup *setup, struct err *err)
 	const struct database_config nameless = {.name = ""};
 	struct server_tls tls;
 
-	/* what the settings say must be right even if every entry has its own */
+	/* the global settings must be valid even if every entry has its own */
 	if (tls_setup_server(setup, &nameless, &tls, err) < 0)
 		return -1;
 	for (size_t i = 0; i < config->database_count; i++)
@@ -303,7 +305,7 @@ static int load_servers(struct tls_setup *setup, struct err *err)
 	return load_template(setup, err);
 }
 
-/* ---- the whole ---- */
+/* ---- the setup ---- */
 
 struct tls_setup *tls_setup_new(const struct config *config, struct err *err)
 {

@@ -1,5 +1,5 @@
 /*
- * What the live view knows of a pooler.
+ * The data of the live view, and the lines above the panel.
  */
 #include "top/board.h"
 
@@ -51,7 +51,7 @@ bool board_needs(const struct board *board, enum board_view view, enum panel_id 
 {
 	if (view == BOARD_VERSION)
 		return !board->now[view].arena;
-	/* an older pooler does not learn it meanwhile */
+	/* an older pooler without this view is not asked again */
 	if (board->now[view].is_refused)
 		return false;
 	return view <= BOARD_WORKERS || view == views[panel] ||
@@ -78,7 +78,7 @@ void board_take(struct board *board, enum board_view view, struct table *answer)
 
 /* ---- the head ---- */
 
-/* "": there is no such key. */
+/* The value of a key in a table; "": there is no such key. */
 static const char *value_of(const struct table *t, const char *key)
 {
 	for (size_t row = 0; row < t->row_count; row++)
@@ -97,7 +97,7 @@ static const char *state_of(const struct table *t)
 	return "";
 }
 
-/* "up 3d 04:05:06"; older poolers do not tell it. */
+/* Writes "up 3d 04:05:06"; nothing for older poolers, which do not report it. */
 static void put_uptime(struct buf *out, const struct table *t)
 {
 	const char *text = value_of(t, "uptime_seconds");

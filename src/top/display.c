@@ -1,5 +1,5 @@
 /*
- * The terminal, by ncurses.  It sends what has changed only, so that nothing flickers.
+ * The terminal, by ncurses, which sends only changes to the terminal.
  */
 #include "top/display.h"
 
@@ -96,7 +96,7 @@ static void draw_line(int y, int width, int look, const char *text, size_t len)
 {
 	attrset(look);
 	mvaddnstr(y, 0, text, (int)len);
-	/* the bar goes to the edge */
+	/* the highlighted bar reaches to the edge */
 	if (look & (int)A_REVERSE)
 		for (int x = getcurx(stdscr); x && x < width && getcury(stdscr) == y;
 		     x++)
@@ -115,7 +115,7 @@ void display_draw(struct display *d, const char *text, int titles, const char *f
 		draw_line(y, width, look_of(d, y, titles), text, len);
 		text += len + (text[len] == '\n');
 	}
-	/* the last place of the last line would scroll */
+	/* a character in the last place of the screen would make it scroll */
 	draw_line(lines - 1, width, A_DIM, foot, strnlen(foot, (size_t)width - 1));
 	refresh();
 }

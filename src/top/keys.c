@@ -1,5 +1,5 @@
 /*
- * What keys do.
+ * Changes the choice of what is shown as keys are pressed.
  */
 #include "top/keys.h"
 
@@ -52,7 +52,7 @@ void keys_put_foot(struct buf *out, const struct keys *keys)
 	}
 }
 
-/* ---- what is typed ---- */
+/* ---- prompts ---- */
 
 static enum keys_result finish(struct keys *keys)
 {

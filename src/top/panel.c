@@ -13,21 +13,22 @@
 enum column_kind {
 	COLUMN_TEXT,
 	COLUMN_NUMBER,
-	COLUMN_ID,        /* a number with all of its digits */
-	COLUMN_RATE,      /* of a total: per second since the table before */
-	COLUMN_DURATION,  /* of microseconds */
-	COLUMN_WAIT,      /* seconds, and the microseconds of the column behind it */
-	COLUMN_MEAN,      /* a total of times, by the growth of xact or query counts */
+	COLUMN_ID,       /* a number, printed with all its digits */
+	COLUMN_RATE,     /* a total, printed as growth per second */
+	COLUMN_DURATION, /* a number of microseconds */
+	COLUMN_WAIT,     /* seconds, with the microseconds of the next column */
+	COLUMN_MEAN, /* a total of times, divided by the growth of xact or query counts
+		      */
 	COLUMN_POOL_RATE, /* transactions of a pool per second, from LATENCY */
 };
 
 struct column {
 	const char *title;
-	const char *name; /* in the view */
+	const char *name; /* the column's name in the view */
 	enum column_kind kind;
 	int width;
-	/* COLUMN_MEAN: the count; COLUMN_WAIT: the microseconds; of LATENCY: the same
-	 * in the last period */
+	/* COLUMN_MEAN: the column of counts; COLUMN_WAIT: that of microseconds; of
+	 * LATENCY: the column for the last period */
 	const char *other;
 };
 
@@ -36,7 +37,7 @@ enum { COLUMNS_MOST = 12, CELL = 128, SPARE_MOST = 20 };
 struct panel {
 	char key;
 	const char *title, *query;
-	size_t keys; /* columns of the view that tell rows apart */
+	size_t keys; /* the first so many columns of the view identify a row */
 	int sort;
 	struct column columns[COLUMNS_MOST];
 };
@@ -182,10 +183,10 @@ struct look {
 	const struct panel *panel;
 	const struct panel_choice *choice;
 	const struct panel_input *in;
-	int spare; /* that the first two columns have more */
+	int spare; /* extra width of the first two columns */
 };
 
-/* Between two tables; 0: there is nothing to compare. */
+/* The seconds between two tables; 0: one of them is missing. */
 static double seconds_between(const struct table *before, const struct table *now)
 {
 	if (!before->arena || now->taken_us <= before->taken_us)
@@ -198,7 +199,7 @@ static double since_last(const struct look *l)
 	return seconds_between(l->in->before, l->in->now);
 }
 
-/* How much a total has grown; 0 where it began anew, as after a restart. */
+/* How much a total has grown; 0 if it has started again, as after a restart. */
 static double growth(const struct look *l, size_t row, const char *name)
 {
 	const struct table *now = l->in->now, *before = l->in->before;
@@ -216,7 +217,7 @@ static double transactions_of(
 	const struct table *pools = l->in->now;
 	const char *wanted[] = {table_text(pools, row, "database"),
 	    table_text(pools, row, "user"), "transaction"};
-	/* it has several rows for each pool, in the same order */
+	/* LATENCY has several rows for each pool, in the same order */
 	int at =
 	    table_find(latency, wanted, 3, row * latency->row_count / pools->row_count);
 
@@ -262,7 +263,8 @@ static double number_in(const struct look *l, size_t row, const struct column *c
 	}
 }
 
-/* Rows of LATENCY that add all up name no database and no user. */
+/* A cell as text; "(all)" is for the rows of LATENCY that add up all databases and
+ * users. */
 static const char *text_in(const struct look *l, size_t row, const struct column *c)
 {
 	const char *text = table_text(l->in->now, row, c->name);
@@ -300,7 +302,7 @@ static void print_cell(
 
 /* ---- order ---- */
 
-/* NULL: the order of the view. */
+/* The column to sort by; NULL: the order of the view. */
 static const struct column *sorted_by(const struct look *l)
 {
 	int at = l->choice->sort[l->choice->id];
@@ -309,7 +311,7 @@ static const struct column *sorted_by(const struct look *l)
 							    : NULL;
 }
 
-/* A row and what it is sorted by: one of the two. */
+/* A row and the value to sort it by, a number or a text. */
 struct place {
 	size_t row;
 	const char *text;
@@ -325,7 +327,8 @@ static struct place place_of(const struct look *l, size_t row, const struct colu
 	return (struct place){.row = row, .number = number_in(l, row, by)};
 }
 
-/* Of numbers the greatest comes first; those that are alike stay as they were. */
+/* Compares two places: the greatest number comes first, and equal ones keep their
+ * order. */
 static int compare(const void *x, const void *y, void *ctx)
 {
 	const bool *is_upside = ctx;
@@ -348,7 +351,7 @@ static bool is_wanted(const struct look *l, size_t row)
 
 /* ---- lines ---- */
 
-/* How many bytes the first `most` characters have. */
+/* How many bytes the first `most` characters of a UTF-8 text have. */
 static size_t bytes_of(const char *text, int most, int *count)
 {
 	size_t len = 0;
@@ -361,8 +364,7 @@ static size_t bytes_of(const char *text, int most, int *count)
 	return len;
 }
 
-/* One cell, and the blanks that it is filled up with.  Returns what is left of the
- * line. */
+/* Prints one cell, padded with blanks.  Returns the width that is left in the line. */
 static int put_cell(
     struct buf *out, const char *text, int width, bool is_left, bool is_first, int left)
 {
@@ -385,7 +387,7 @@ static int put_cell(
 	return left - width;
 }
 
-/* Names of databases and users get what is left. */
+/* The width that no column needs, which the names of databases and users get. */
 static int spare_of(const struct panel_choice *choice, int width)
 {
 	int spare = width;

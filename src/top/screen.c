@@ -1,5 +1,5 @@
 /*
- * Head, panel and foot, one below the other.
+ * Puts head, panel and foot together.
  */
 #include "top/screen.h"
 

@@ -13,7 +13,7 @@ void table_clear(struct table *t)
 	*t = (struct table){.arena = NULL};
 }
 
-/* Control characters would move the cursor. */
+/* Copies a text and replaces control characters, which would move the cursor. */
 static const char *text_of(struct table *t, const uint8_t *text, size_t len)
 {
 	if (!t->arena)

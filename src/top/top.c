@@ -1,6 +1,6 @@
 /*
- * Asks the console of a pooler every second, and shows the answers.  What they look
- * like is the business of screen, panel and board.
+ * Asks the console of a pooler every second, and shows the answers.  screen.c, panel.c
+ * and board.c format them.
  */
 #include "top/top.h"
 
@@ -17,7 +17,8 @@
 #include "top/display.h"
 #include "top/screen.h"
 
-/* What is written where there is no terminal. */
+/* TEXT_WIDTH and TEXT_LINES: the size of the output if it is no terminal.  AGAIN_MS:
+ * the pause before the next attempt to connect. */
 enum { TEXT_WIDTH = 200, TEXT_LINES = 1000000, AGAIN_MS = 1000 };
 
 static const struct libpq_defaults of_console = {
@@ -27,13 +28,13 @@ struct top {
 	const struct options *options;
 	struct libpq_entry entry;
 	struct inquiry *inquiry;
-	struct display *display; /* NULL: no terminal */
+	struct display *display; /* NULL: the output is no terminal */
 	struct board board;
 	struct keys keys;
-	struct table answer;   /* as far as it has come */
-	enum board_view asked; /* BOARD_VIEWS: nothing is asked just now */
-	bool is_pressed;       /* ask anew when the answers are here */
-	bool has_seen;         /* there were answers once */
+	struct table answer;   /* the part of the answer that has arrived */
+	enum board_view asked; /* the running query; BOARD_VIEWS: none */
+	bool is_pressed;       /* ask again as soon as all answers have arrived */
+	bool has_seen;         /* all answers have arrived at least once */
 	bool is_over;
 	struct deadline due;
 	struct watch *keyboard;
@@ -81,7 +82,8 @@ static void leave(struct top *t)
 		inquiry_end(t->inquiry);
 }
 
-/* The next view that is needed, from this one on; behind the last one all is shown. */
+/* Asks for the next view that is needed, beginning with this one; after the last one it
+ * draws. */
 static void ask_from(struct top *t, unsigned view)
 {
 	while (view < BOARD_VIEWS &&
@@ -128,7 +130,7 @@ static int take_row(void *ctx, const struct inquiry_row *row)
 	return 0;
 }
 
-/* A pooler that does not know the view, or a user who may not see it. */
+/* An error: the pooler does not know the view, or the user may not see it. */
 static int take_error(
     void *ctx, const char *user, const struct error_fields *fields, struct err *err)
 {
@@ -199,7 +201,7 @@ static void keyboard_ready(void *ctx, int fd)
 	struct top *t = ctx;
 
 	press_all(t);
-	/* nobody is at the terminal any more */
+	/* the terminal has been closed */
 	if (poll(&gone, 1, 0) > 0 && (gone.revents & (POLLHUP | POLLERR)))
 		leave(t);
 }
@@ -232,7 +234,7 @@ static void listen_to_person(struct top *t)
 	t->keyboard = watch_new(loop, STDIN_FILENO, WATCH_READ, keyboard_ready, t);
 }
 
-/* ---- one connection after the other ---- */
+/* ---- connecting again and again ---- */
 
 static enum inquiry_answer connect_and_show(struct top *t)
 {
@@ -269,7 +271,7 @@ static int ask_password(struct top *t)
 	return 0;
 }
 
-/* Looks at keys meanwhile. */
+/* Waits, and handles keys meanwhile. */
 static void wait_for_next_attempt(struct top *t)
 {
 	struct pollfd keyboard = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -288,8 +290,8 @@ static void wait_for_next_attempt(struct top *t)
 		press_all(t);
 }
 
-/* A password is asked for before the terminal is taken over.  -1: the first connection
- * has failed. */
+/* The first connection, for which a password is asked before the terminal is taken
+ * over. -1: it has failed. */
 static int show_first(struct top *t)
 {
 	enum inquiry_answer answer = connect_and_show(t);
