@@ -16,4 +16,7 @@ void merge_add(struct merge *merge, const struct buf *rows);
 /* Append the DataRows of all sites together. */
 void merge_put(const struct merge *merge, struct buf *out);
 
+/* Of two states of one thing that two sites see: above 0 if a needs more attention. */
+int merge_compare_states(const char *a, const char *b);
+
 #endif

@@ -19,7 +19,8 @@ enum cell_merge {
 	CELL_FIRST, /* the first that is not empty: it is the same everywhere */
 	CELL_SUM,
 	CELL_MOST,  /* the greatest number */
-	CELL_REST,  /* belongs to the column before it, which is CELL_MOST */
+	CELL_WORST, /* the state that needs most attention */
+	CELL_REST,  /* belongs to the column before it, CELL_MOST or CELL_WORST */
 	CELL_LATEST /* the greatest text */
 };
 
@@ -31,7 +32,8 @@ struct cell_type {
 	enum cell_merge merge;
 };
 extern const struct cell_type cell_text, cell_int4, cell_int8, cell_numeric, cell_time,
-    cell_bytea, cell_sum4, cell_sum8, cell_most4, cell_most8, cell_rest4;
+    cell_bytea, cell_sum4, cell_sum8, cell_most4, cell_most8, cell_rest4, cell_rest8,
+    cell_worst, cell_rest_text;
 
 struct column {
 	const char *name;
@@ -78,6 +80,10 @@ void row_int8(struct rows *rows, long long value);
 #define row_rest4 row_int4
 #define row_sum8  row_int8
 #define row_most8 row_int8
+#define row_rest8 row_int8
+/* and text */
+#define row_worst     row_text
+#define row_rest_text row_text
 void row_numeric(struct rows *rows, unsigned long long value);
 /* loop_now() time as local wall-clock time; for a sink, as seconds since 1970. */
 void row_time(struct rows *rows, uint64_t at_us);

@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "views/merge.h"
 #include "views/show.h"
 
 enum { COLUMNS_MOST = 32, APPLICATION_NAME = 2 };
@@ -244,6 +245,46 @@ static void combine(const struct sheet *s, struct sheet_row *row)
 	}
 }
 
+static enum cell_merge merge_of_label(const struct sheet *s, unsigned label)
+{
+	for (size_t i = 0; i < COLUMNS_MOST; i++)
+		if (s->uses[i].name && s->uses[i].label == (int)label)
+			return s->uses[i].merge;
+	return CELL_FIRST;
+}
+
+/* Is what this site says of the label more than what the row has? */
+static bool is_better_label(
+    const struct sheet *s, const struct sheet_row *row, unsigned label)
+{
+	const char *old = sheet_label(row, label), *new = s->labels[label];
+
+	if (merge_of_label(s, label) == CELL_WORST)
+		return merge_compare_states(new, old) > 0;
+	return !*old && *new;
+}
+
+/* The same with labels that are no part of the key. */
+static void combine_labels(struct sheet *s, struct sheet_row *row, size_t key_len)
+{
+	bool has_changed = false;
+	struct buf labels;
+
+	buf_init(&labels, 0);
+	for (unsigned i = 0; i < s->label_count; i++) {
+		bool is_better = is_better_label(s, row, i);
+		has_changed = has_changed || is_better;
+		buf_put_str(&labels, is_better ? s->labels[i] : sheet_label(row, i));
+	}
+	if (has_changed) {
+		map_del(s->by_key, row->labels, key_len);
+		mem_free(row->labels);
+		row->labels = mem_dup(labels.bytes, labels.len);
+		map_put(s->by_key, row->labels, key_len, row);
+	}
+	buf_done(&labels);
+}
+
 static void take_ordinary(struct sheet *s)
 {
 	struct sheet_row *row;
@@ -253,6 +294,7 @@ static void take_ordinary(struct sheet *s)
 	row = find_row(s, &key);
 	if (row) {
 		combine(s, row);
+		combine_labels(s, row, key.len);
 	} else {
 		row = add_row(s, &key);
 		memcpy(row->numbers, s->numbers, s->slot_count * sizeof(s->numbers[0]));

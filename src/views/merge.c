@@ -113,6 +113,22 @@ static void swap(struct cell *a, struct cell *b)
 	*b = c;
 }
 
+static int rank_of(const char *state)
+{
+	static const char *const states[] = {"up", "unfit", "probing", "down"};
+	int rank = 0;
+
+	for (int i = 0; state && i < (int)(sizeof(states) / sizeof(states[0])); i++)
+		if (strcmp(state, states[i]) == 0)
+			rank = i;
+	return rank;
+}
+
+int merge_compare_states(const char *a, const char *b)
+{
+	return rank_of(a) - rank_of(b);
+}
+
 /* The first of two numbers that tell one time has decided whose the second is. */
 static void combine(const struct merge *m, struct merged *into, struct merged *from)
 {
@@ -134,8 +150,14 @@ static void combine(const struct merge *m, struct merged *into, struct merged *f
 			if (is_more > 0)
 				swap(a, b);
 			break;
+		case CELL_WORST:
+			is_more = merge_compare_states(b->text, a->text);
+			if (is_more > 0)
+				swap(a, b);
+			break;
 		case CELL_REST:
-			if (is_more > 0 || (is_more == 0 && y > x))
+			if (b->text &&
+			    (!a->text || is_more > 0 || (is_more == 0 && y > x)))
 				swap(a, b);
 			break;
 		case CELL_LATEST:

@@ -19,6 +19,9 @@ const struct cell_type cell_sum8 = {"int8", 20, 8, CELL_SUM};
 const struct cell_type cell_most4 = {"int4", 23, 4, CELL_MOST};
 const struct cell_type cell_most8 = {"int8", 20, 8, CELL_MOST};
 const struct cell_type cell_rest4 = {"int4", 23, 4, CELL_REST};
+const struct cell_type cell_rest8 = {"int8", 20, 8, CELL_REST};
+const struct cell_type cell_worst = {"text", 25, -1, CELL_WORST};
+const struct cell_type cell_rest_text = {"text", 25, -1, CELL_REST};
 
 void rows_init(
     struct rows *rows, struct site *site, struct buf *out, size_t column_count)

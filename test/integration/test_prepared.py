@@ -65,8 +65,7 @@ def test_statements_are_read_under_their_clients_parameters(make_pooler, pg, nam
     wanted = []
     for one in (value, other):
         with pg.client(**{name: one}) as direct:
-            prepare(direct, "s", sql)
-            wanted.append(rows(direct, run("s")))
+            wanted.append(rows(direct, wire.parse("s", sql), run("s")))
     assert wanted[0] != wanted[1]
     clients = [pooler.connect(**{name: one}) for one in (value, other)]
     assert [rows(client, wire.parse("s", sql), run("s")) for client in clients] == wanted

@@ -321,6 +321,40 @@ static void a_paused_pool_looks_at_hosts_for_a_switchover(void **state)
 	town_done(&t);
 }
 
+/* Under a full limit it looks when there is room: one at rest of another pool makes
+ * some, and one in use is waited for. */
+static void a_look_needs_room(void **state)
+{
+	struct ask a, b;
+	struct town t;
+
+	(void)state;
+	town_init(&t, "target_session_attrs=primary",
+	    "max_server_connections=1\n[databases]\ne=host=e\n");
+	struct pool *other = world_pool(&t.w, "e", "u");
+	t.standbys = "bc";
+	town_ask(&t, t.pool, &a);
+	t.pool->database->paused = t.pool->database->is_switching = true;
+	town_give(&t, &a);
+	town_ask(&t, other, &b);
+	assert_non_null(b.seat);
+	t.pool->database->is_scouting = true;
+	t.dialed[0] = '\0';
+	struct verdict v = world_next(&t.w, t.pool, VERDICT_NONE);
+	assert_true(v.wake_us > t.w.now && v.wake_us < UINT64_MAX);
+	assert_int_equal(t.w.c->server_count, 1);
+	pool_give(b.seat, t.w.now);
+	/* The only server of a pool is left to it for a moment after its use. */
+	world_next(&t.w, t.pool, VERDICT_NONE);
+	t.w.now += SECOND;
+	town_serve(&t, t.pool);
+	assert_string_equal(t.dialed, "abc");
+	assert_int_equal(pool_server_count(other), 0);
+	assert_int_equal(t.w.c->server_count, 0);
+	pool_part(&b);
+	town_done(&t);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -333,6 +367,7 @@ int main(void)
 	    cmocka_unit_test(the_second_pass_ends_with_a_standby),
 	    cmocka_unit_test(an_elected_host_is_used_alone),
 	    cmocka_unit_test(a_paused_pool_looks_at_hosts_for_a_switchover),
+	    cmocka_unit_test(a_look_needs_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

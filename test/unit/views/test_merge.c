@@ -51,6 +51,16 @@ static void put_row(struct buf *out, const char *text)
 	codec_end_row(out, row);
 }
 
+/* "" stands for NULL. */
+static void put_cells(struct buf *out, const char *const *cells)
+{
+	size_t row = codec_begin_row(out, 5);
+
+	for (size_t i = 0; i < 5; i++)
+		codec_put_field(out, cells[i][0] ? cells[i] : NULL);
+	codec_end_row(out, row);
+}
+
 static void add_site(struct merge *m, const char *const *texts)
 {
 	struct buf rows;
@@ -117,6 +127,51 @@ static void nothing_gives_way_to_something(void **state)
 	EXPECT(m, "-|u|z|1|1|0|0|-", "a|u|x|4|1|0|0|2026-02", "b|u|y|2|2|0|0|2026-04");
 }
 
+/* A host that is down for one of the workers is down, with its error. */
+static void worst_state(void **state)
+{
+	static const struct column host_columns[] = {
+	    {"host", &cell_text, ""},
+	    {"state", &cell_worst, ""},
+	    {"connections", &cell_sum4, ""},
+	    {"last_error", &cell_rest_text, ""},
+	    {"retry_in", &cell_rest8, ""},
+	};
+	static const char *const sites[][2][5] = {
+	    {{"a", "up", "1", "", "0"}, {"b", "probing", "1", "lost", "2"}},
+	    {{"a", "down", "0", "refused", "9"}, {"b", "unfit", "0", "", "7"}},
+	    {{"a", "unfit", "2", "slow", "3"}, {"b", "up", "4", "", "0"}},
+	};
+	static const char *const wanted[2][5] = {
+	    {"a", "down", "3", "refused", "9"}, {"b", "probing", "5", "lost", "2"}};
+	static const struct view hosts = {.name = "HOSTS",
+	    .columns = host_columns,
+	    .column_count = 5,
+	    .key_count = 1,
+	    .sorted_by = 1};
+	struct merge *m = merge_new(&hosts);
+	struct buf rows, got, want;
+
+	(void)state;
+	buf_init(&got, 0);
+	buf_init(&want, 0);
+	for (size_t i = 0; i < 3; i++) {
+		buf_init(&rows, 0);
+		put_cells(&rows, sites[i][0]);
+		put_cells(&rows, sites[i][1]);
+		merge_add(m, &rows);
+		buf_done(&rows);
+	}
+	merge_put(m, &got);
+	put_cells(&want, wanted[0]);
+	put_cells(&want, wanted[1]);
+	assert_int_equal(got.len, want.len);
+	assert_memory_equal(got.bytes, want.bytes, want.len);
+	buf_done(&got);
+	buf_done(&want);
+	merge_free(&m);
+}
+
 /* By the first column only; what is alike stays in the order of coming.  An empty text
  * and NULL are two keys. */
 static void sorted_rows(void **state)
@@ -163,6 +218,7 @@ int main(void)
 	    cmocka_unit_test(sums_and_first_values),
 	    cmocka_unit_test(longest_wait),
 	    cmocka_unit_test(nothing_gives_way_to_something),
+	    cmocka_unit_test(worst_state),
 	    cmocka_unit_test(sorted_rows),
 	    cmocka_unit_test(keys_are_told_apart),
 	    cmocka_unit_test(no_rows),
