@@ -123,8 +123,7 @@ static enum step login_await_welcome(struct client *client)
 	return STEP_NEXT;
 }
 
-/* The keys of a proof against a stored SCRAM secret also serve to log in to the server,
- * if that login is of the same user. */
+/* The keys of a SCRAM proof also serve for a server login of the same user. */
 static void login_keep_keys(struct client *client, struct pool *pool)
 {
 	struct login *login = client->login;
@@ -149,9 +148,8 @@ static bool login_is_console_admin(const struct client *client)
 		   client->login->startup.user);
 }
 
-/* Counts the client against the limits of its database and user.  It is counted only
- * after its proof, so that strangers cannot use up the connections of others.  -1: a
- * limit is exceeded, and the client has got an error. */
+/* Counts the client against limits, after its proof, so that strangers cannot use up
+ * the connections of others.  -1: a limit is exceeded; the client has got an error. */
 static int login_count(struct client *client)
 {
 	bool exempt = login_is_console_admin(client);
@@ -180,8 +178,7 @@ static void login_take_password(struct client *client)
 	user_remember(client->user, login->password);
 }
 
-/* Rights are checked after the proof: an error before it would tell which users exist.
- */
+/* Rights are checked after the proof, so that errors do not tell who exists. */
 static bool login_may_use_service(struct client *client)
 {
 	const struct service *service =
@@ -241,8 +238,7 @@ static void request_admitted(struct request *request)
 		login_finish(client);
 }
 
-/* A replication client has got its own server connection, whose parameters it is
- * greeted with. */
+/* A replication client has got its own server, which it is greeted by. */
 static void request_granted(struct request *request)
 {
 	assert(request_client(request)->replication);
@@ -305,8 +301,7 @@ static void login_proven(struct client *client, enum proof proof)
 	conn_unpark(&client->conn);
 }
 
-/* The keys for the message that was put back have been derived: the message is read
- * again. */
+/* The keys have been derived: the message that was put back is read again. */
 static void login_derived(struct client *client)
 {
 	login_await_end(client->login);
@@ -322,8 +317,8 @@ static enum step login_judge(struct client *client, const struct message *m)
 		return login_handle_proof(client, proof);
 	if (login->phase == LOGIN_PASSWORD)
 		return login_ask_again(client);
-	/* this SCRAM exchange cannot change its secret; the client's next login will
-	 * run the query again */
+	/* a SCRAM exchange cannot change its secret; the next login runs the query
+	 * again */
 	credential_forget(client->database, login->startup.user);
 	return login_handle_proof(client, proof);
 }
@@ -376,8 +371,7 @@ static void login_closed(struct conn *conn, const char *reason)
 	login_free(client);
 }
 
-/* The log names a client that is refused by the user and database that it asked for, as
- * tools that watch the log expect. */
+/* A refused client is logged with the user and database that it asked for. */
 static void login_name_it(const struct conn *conn, struct conn_name *out)
 {
 	const struct client *client = conn_client(conn);
@@ -488,8 +482,7 @@ static void login_find_user(struct client *client)
 	login->is_mock = true;
 }
 
-/* With LDAP and PAM a user need not be in a list of the pooler.  An unknown user is
- * added to the catalog when the proof has succeeded. */
+/* With LDAP and PAM, an unknown user is added when the proof has succeeded. */
 static int login_find_external_user(struct client *client)
 {
 	const struct database *db = client->database;
@@ -517,8 +510,7 @@ static void login_log_attempt(const struct client *client)
 	    client_replication_word(client));
 }
 
-/* On the unix socket the account that the process runs as needs no password for the
- * console. */
+/* On the unix socket, the process's own account needs no password for the console. */
 static bool login_is_own_console(const struct client *client)
 {
 	return client->database && client->database->is_admin &&
@@ -536,7 +528,7 @@ static enum step login_own_console(struct client *client)
 	return login_authenticated(client);
 }
 
-/* User and secret are known, or known to be missing: asks the client for its proof. */
+/* User and secret are known, or known to be missing: asks for the proof. */
 static enum step login_prove(struct client *client)
 {
 	login_log_attempt(client);
@@ -558,8 +550,7 @@ static void login_found_later(struct client *client)
 		conn_unpark(&client->conn);
 }
 
-/* auth_query has run again, because the password did not fit the cached secret: checks
- * the same message against the new secret. */
+/* auth_query has run again, because the password did not fit the cached secret. */
 static void login_found_again(struct client *client)
 {
 	client->login->phase = LOGIN_PASSWORD;
@@ -615,7 +606,7 @@ static enum step login_settle_user(struct client *client)
 	return found < 0 ? STEP_CLOSE : login_prove(client);
 }
 
-/* The method is known now that the name of the client's host has been looked up. */
+/* The name of the client's host has been looked up, so the method is known. */
 static void login_method_known(struct client *client)
 {
 	login_await_end(client->login);

@@ -205,9 +205,8 @@ static void doubt_statements(struct client *client, struct server *server)
 	prepared_names_doubt(client->names);
 }
 
-/* A Parse that was expected to fail has succeeded, so the server had dropped its
- * statements unnoticed.  The client's name stands for the new text now, and all
- * statements of the server are uncertain. */
+/* A Parse that was expected to fail has succeeded: the server had dropped statements.
+ * The client's name stands for the new text now; other statements are uncertain. */
 static int parsed_again(
     struct client *client, struct server *server, const struct message *m, uint32_t tag)
 {
@@ -572,8 +571,7 @@ bool statements_is_for_client(const struct server *server, const struct message 
 	       !server->link.is_applying;
 }
 
-/* The Execute of a command has succeeded.  The portal of this name may have been
- * replaced meanwhile. */
+/* The Execute of a command has succeeded.  Its portal may have been replaced since. */
 static void note_completion(
     struct client *client, struct server *server, const struct message *m, uint32_t tag)
 {
@@ -637,8 +635,7 @@ static bool is_loss(const struct message *m)
 	       strcmp(f.sqlstate, SQLSTATE_FEATURE_NOT_SUPPORTED) == 0;
 }
 
-/* The text of a Bind or Describe in flight; NULL: the server does not have its
- * statement. */
+/* The text of a Bind or Describe in flight; NULL: the server does not have it. */
 static struct prepared_text *used_text(
     const struct server *server, const struct pipeline_entry *entry)
 {

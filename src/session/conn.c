@@ -214,9 +214,8 @@ static enum cut conn_cut(const struct conn *conn, uint64_t max, const uint8_t *p
 	return CUT_OK;
 }
 
-/* An incomplete message is shown again when it is whole, or when twice as much of it
- * has arrived.  So an owner that reads all of it each time reads each byte about twice
- * at most. */
+/* When to show an incomplete message again: when it is whole, or twice as long.  So an
+ * owner that reads all of it each time reads each byte about twice at most. */
 static uint32_t conn_until(const struct message *m)
 {
 	uint64_t twice = 2 * (uint64_t)m->have;
