@@ -1,7 +1,7 @@
 /*
- * The deadlines of one loop, the next one first.  Moving one later costs O(1): it
- * stands under heap_us, which is never later than what its owner wants (at_us), and is
- * put where it belongs when it comes up.
+ * The deadlines of one loop, as a heap with the next one first.  Moving a deadline to a
+ * later time costs O(1): its place in the heap depends on heap_us, which stays as it is
+ * and may be earlier than at_us; the place is corrected when heap_us comes.
  */
 #ifndef NET_DEADLINES_H
 #define NET_DEADLINES_H
@@ -9,9 +9,10 @@
 #include <stdint.h>
 
 struct deadline {
-	uint64_t at_us;   /* loop_now() time; UINT64_MAX = not set */
-	uint64_t heap_us; /* the heap's: where it stands (<= at_us) */
-	uint32_t index;   /* the heap's: 0 = not in it */
+	uint64_t at_us; /* in terms of loop_now(); UINT64_MAX: not set */
+	/* private: the time that its place in the heap depends on (<= at_us) */
+	uint64_t heap_us;
+	uint32_t index; /* private: index in the heap; 0: not in the heap */
 	void (*expired)(
 	    struct deadline *d); /* the deadline is cleared before the call */
 };
@@ -24,18 +25,21 @@ static inline void deadline_init(struct deadline *d, void (*expired)(struct dead
 }
 
 struct deadlines {
-	struct deadline **heap; /* from index 1 */
+	struct deadline **heap; /* the first element is unused */
 	uint32_t count, cap;
-	uint64_t calling_to_us; /* those up to here are called; 0: none */
+	/* while deadlines are called: those up to this time; otherwise 0 */
+	uint64_t calling_to_us;
 };
 
-/* A zeroed struct has none. */
+/* A zeroed struct has no deadlines. */
 void deadlines_done(struct deadlines *all);
 void deadlines_set(struct deadlines *all, struct deadline *d, uint64_t at_us);
 void deadlines_clear(struct deadlines *all, struct deadline *d);
-/* Calls those that are due.  One that is set meanwhile is not among them. */
+/* Calls all deadlines that have come.  One that is set meanwhile waits for the next
+ * call. */
 void deadlines_call(struct deadlines *all, uint64_t now_us);
-/* When to look again, which may be before any is due; UINT64_MAX: never. */
+/* When deadlines_call must be called next, which may be earlier than the first
+ * deadline; UINT64_MAX: never. */
 uint64_t deadlines_next(const struct deadlines *all);
 
 #endif

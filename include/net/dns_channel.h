@@ -1,6 +1,6 @@
 /*
- * The channel to the name servers: c-ares' descriptors and timeouts in the loop.
- * Private to net/dns.
+ * The connection to the name servers: watches the descriptors and timeouts of c-ares in
+ * the loop.  Private to net/dns.
  */
 #ifndef NET_DNS_CHANNEL_H
 #define NET_DNS_CHANNEL_H
@@ -11,23 +11,24 @@
 #include "base/list.h"
 #include "net/loop.h"
 
-struct ares_channeldata; /* c-ares' own */
+struct ares_channeldata; /* the type of c-ares */
 
 struct dns_channel {
 	struct ares_channeldata *ares;
-	struct list sockets; /* c-ares' descriptors */
+	struct list sockets; /* descriptors of c-ares */
 	struct deadline timeout;
-	size_t pending_count; /* questions that have no answer yet; kept by who asks */
+	/* queries without an answer yet; counted by those who send them */
+	size_t pending_count;
 	/* borrowed */
 	struct loop *loop;
 };
 
-/* -1: the resolver cannot be started, and there is nothing to undo. */
+/* -1: the resolver cannot be started; dns_channel_done is then not needed. */
 int dns_channel_init(struct dns_channel *channel, struct loop *loop,
     const char *resolv_conf, struct err *err);
-/* All questions end with ARES_EDESTRUCTION. */
+/* Ends all queries with ARES_EDESTRUCTION. */
 void dns_channel_done(struct dns_channel *channel);
-/* To be called after a question was asked: c-ares may want to be woken earlier. */
+/* Must be called after each query, because c-ares may need an earlier timeout. */
 void dns_channel_follow(struct dns_channel *channel);
 
 #endif

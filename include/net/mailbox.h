@@ -1,6 +1,7 @@
 /*
- * Letters from other threads to a loop.  Any thread may post; the loop's thread opens
- * them between two handlers, in the order in which each thread has posted its own.
+ * Messages ("letters") from other threads to a loop.  Any thread may post one; the
+ * loop's thread handles ("opens") them between two handlers.  Letters of the same
+ * thread keep their order.
  */
 #ifndef NET_MAILBOX_H
 #define NET_MAILBOX_H
@@ -8,21 +9,22 @@
 #include "base/err.h"
 #include "net/loop.h"
 
-/* Embedded in whatever is sent; the poster's until it is posted, the opener's then. */
+/* Embedded in whatever is sent.  It belongs to the sender until it is posted, then to
+ * the receiver. */
 struct letter {
-	struct letter *next; /* the mailbox's */
+	struct letter *next; /* used by the mailbox */
 	void (*open)(struct letter *letter);
 };
 
 struct mailbox;
 
-/* NULL and err: no descriptor is left. */
+/* NULL and err: there is no descriptor left. */
 struct mailbox *mailbox_new(struct loop *loop, struct err *err);
-/* On the loop's thread, when nobody can post any more.  Letters that have come are
- * opened first. */
+/* Opens the letters that have arrived, and frees the mailbox.  To be called on the
+ * loop's thread when nobody can post any more. */
 void mailbox_free(struct mailbox **m);
 
-/* From any thread; never waits. */
+/* May be called from any thread; never waits. */
 void mailbox_post(struct mailbox *m, struct letter *letter);
 
 #endif

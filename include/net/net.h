@@ -1,5 +1,6 @@
 /*
- * What all streams of a process share, and which engine carries their bytes.
+ * What all streams of one thread share, and the choice of the engine: epoll or
+ * io_uring.
  */
 #ifndef NET_NET_H
 #define NET_NET_H
@@ -16,38 +17,41 @@ struct stream;
 struct stream_engine;
 struct net_ring;
 
-/* What all streams of a process share. */
+/* What all streams of one thread share. */
 struct net {
 	struct loop *loop;
 	const struct stream_engine *engine;
-	struct net_ring *ring; /* NULL: the engine is readiness */
+	struct net_ring *ring; /* NULL: the engine is epoll */
 	struct block_pool *blocks;
-	struct block *current; /* being filled by receives of this turn */
-	struct slab *queues;   /* output queues, handed to streams that have output */
-	struct slab *secured;  /* what TLS adds to a stream */
+	struct block *current; /* the block that receives of this turn fill */
+	/* output queues; a stream has one only while it has output */
+	struct slab *queues;
+	struct slab *secured; /* struct stream_tls of streams with TLS */
 	struct {
-		struct stream *stream; /* whose last span may grow; NULL: nobody's */
+		/* the stream whose last span may be extended; NULL: none */
+		struct stream *stream;
 		struct span *span;
 	} growing;
-	int rounds; /* sbuf_loopcnt */
+	int rounds; /* the setting sbuf_loopcnt */
 	struct {
-		uint64_t turn; /* of the loop */
-		int steps;     /* of handshakes, in this turn */
+		uint64_t turn; /* number of the loop's turn that `steps` counts for */
+		int steps;     /* handshake steps done in that turn */
 	} handshakes;
 	struct mem *mem;
 };
-/* Over readiness, for now. */
+/* Begins with the engine epoll. */
 void net_init(struct net *net, struct loop *loop, struct mem *mem);
-/* All streams are closed. */
+/* All streams must be closed. */
 void net_done(struct net *net);
-/* Streams opened from now on are carried by io_uring, and the loop waits in it.  When
- * it breaks later, all of them go on over readiness, and `lost` is called (may be
- * NULL). -1: it cannot be had; err says why, and nothing has changed. */
+/* Uses io_uring for all streams opened from now on; the loop then waits in it.  If
+ * io_uring breaks later, all its streams continue with epoll, and `lost` is called (may
+ * be NULL).  -1: io_uring is not available, err says why, and nothing has changed. */
 int net_start_ring(
     struct net *net, void (*lost)(void *ctx, int errnum), void *ctx, struct err *err);
-/* "epoll" or "io_uring". */
+/* Returns "epoll" or "io_uring". */
 const char *net_engine_name(const struct net *net);
-/* For SHOW MEM: the blocks that io_uring receives into; gives the size of one. */
+/* For SHOW MEM: counts the blocks that io_uring receives into, and returns the size of
+ * one. */
 size_t net_ring_usage(
     const struct net *net, size_t *used, size_t *free_count, size_t *bytes);
 

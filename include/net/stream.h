@@ -1,15 +1,17 @@
 /*
- * A byte stream over one socket.  Bytes are delivered; output is handed over as spans
- * and leaves once per turn in one gathered send; no owner ever calls recv or send.
- * Below it stands one of two engines, which no owner can tell apart: readiness
- * (stream_ready.c) or the completions of io_uring (stream_ring.c).  TLS may stand
- * between: the owner goes on in clear, the socket carries records.
+ * A byte stream over one socket.  Received bytes are delivered to the owner; output is
+ * handed over as spans, and is sent once per turn with one system call.  Owners never
+ * call recv or send.
  *
- * An idle stream owns no buffer.  Of all handshakes of TLS only a few steps are made in
- * a turn: the others wait for the next one.  Pausing costs something only if the peer
- * really sends more meanwhile.  With readiness there is one receive each time the
- * socket becomes readable, because a short one means that the socket is drained, and
- * there are at most net.rounds receives per stream and turn (0 = no limit).
+ * Two engines can carry a stream, and owners see no difference: epoll (stream_ready.c)
+ * and io_uring (stream_ring.c).  With TLS the owner still reads and writes plain text,
+ * and the socket carries records.
+ *
+ * An idle stream has no buffer.  Only a few TLS handshake steps are done per turn; the
+ * others wait for the next turn.  Pausing costs a system call only if the peer sends
+ * more meanwhile.  With epoll there is one receive each time the socket becomes
+ * readable, because a short one means that nothing is left, and at most net.rounds
+ * receives per stream and turn (0: no limit).
  */
 #ifndef NET_STREAM_H
 #define NET_STREAM_H
@@ -28,128 +30,146 @@
 struct stream;
 
 struct stream_ops {
-	/* Bytes [p, p + len) arrived; they lie in block, which is borrowed (block_ref
-	 * to keep).  The owner may pause, write to any stream, or close this one. */
+	/* The bytes [p, p + len) have arrived; they are in block, which is borrowed
+	 * (use block_ref to keep it).  The owner may pause, write to any stream, or
+	 * close this one. */
 	void (*received)(
 	    struct stream *s, struct block *block, const uint8_t *p, size_t len);
-	/* stream_connect succeeded.  May be NULL. */
+	/* stream_connect has succeeded.  May be NULL. */
 	void (*connected)(struct stream *s);
 	/* The peer closed (err NULL) or the socket failed (reading, writing or
-	 * connecting). Called once, from the loop; the owner calls stream_close.  Comes
-	 * even while paused if the failure was seen on writing, or if the peer closed
-	 * and left nothing unread. */
+	 * connecting).  Is called once, from the loop; the owner then calls
+	 * stream_close.  It comes even while paused if writing has failed, or if the
+	 * peer closed and left nothing unread. */
 	void (*ended)(struct stream *s, const struct err *err);
-	/* Pending output, once above STREAM_HIGH, fell to STREAM_LOW.  May be NULL. */
+	/* Pending output was above STREAM_HIGH and has fallen to STREAM_LOW.  May be
+	 * NULL. */
 	void (*drained)(struct stream *s);
-	/* The TLS handshake is complete.  Comes from the loop, before any byte that was
-	 * received inside.  The owner may do what it may in `received`.  May be NULL.
-	 */
+	/* The TLS handshake is complete.  Is called from the loop, before any byte
+	 * received inside TLS is delivered.  The owner may do the same as in
+	 * `received`.  May be NULL. */
 	void (*secured)(struct stream *s);
 };
 
 enum { STREAM_HIGH = 256 * 1024, STREAM_LOW = 64 * 1024 };
 
 struct stream {
-	struct net *net; /* NULL: not open */
+	struct net *net; /* NULL: the stream is not open */
 	const struct stream_ops *ops;
-	struct ring_port *port; /* with io_uring; NULL: with readiness, or connecting */
-	struct watch *reader;   /* with readiness */
-	struct watch *writer;   /* while it connects, or output waits for readiness */
-	struct stream_queue *out; /* NULL while there is no output */
-	struct stream_queue *in;  /* received and not delivered; mostly NULL */
-	struct stream_tls *tls;   /* NULL: bytes go in clear */
-	size_t pending;           /* bytes of output not yet taken by the kernel */
-	struct later flush;       /* end-of-turn work */
+	struct ring_port *port; /* only with io_uring; NULL: epoll, or connecting */
+	struct watch *reader;   /* only with epoll */
+	/* only while connecting, or while output waits until the socket is writable */
+	struct watch *writer;
+	struct stream_queue *out; /* NULL: there is no output */
+	struct stream_queue *in;  /* received but not yet delivered; usually NULL */
+	struct stream_tls *tls;   /* NULL: no TLS */
+	/* bytes of output that the kernel has not taken yet */
+	size_t pending;
+	struct later flush; /* work at the end of the turn */
 	int fd;
-	uint16_t failure;     /* errno that `ended` will report; 0: none so far */
-	uint16_t over_errnum; /* ... that ended the receiving, behind what is in `in` */
-	bool paused : 1;      /* the owner wants nothing delivered */
-	bool reader_off : 1;  /* the watch is really switched off */
-	bool readable : 1;    /* readiness came while paused: more may be waiting */
-	bool blocked : 1; /* the kernel took less than all; waiting for writability */
-	bool above : 1;   /* pending passed STREAM_HIGH; drained is due */
+	uint16_t failure; /* errno to report with `ended`; 0: none */
+	/* errno that ended the receiving; reported after what is in `in` */
+	uint16_t over_errnum;
+	bool paused : 1;     /* the owner wants no deliveries */
+	bool reader_off : 1; /* the watch is switched off, not only ignored */
+	/* the socket became readable while paused: more may be waiting */
+	bool readable : 1;
+	/* the kernel took only a part; waiting until the socket is writable */
+	bool blocked : 1;
+	/* pending was above STREAM_HIGH; `drained` must be called later */
+	bool above : 1;
 	bool connecting : 1;
-	bool ended : 1;      /* the owner was told */
-	bool delivering : 1; /* `received` is being called and has not closed us */
+	bool ended : 1; /* `ended` was called */
+	/* `received` is being called and has not closed the stream */
+	bool delivering : 1;
 	bool connected_due : 1;
 	bool drained_due : 1;
-	bool input_due : 1;  /* what was received before waits to be delivered */
-	bool over : 1;       /* nothing more will be received */
-	bool last_words : 1; /* a failure waits for what the peer said before */
+	bool input_due : 1; /* received bytes wait to be delivered */
+	bool over : 1;      /* nothing more will be received */
+	/* a failure is reported only after the bytes received before it */
+	bool last_words : 1;
 };
 
-/* Take over a connected, non-blocking socket: the stream closes it.  ops is borrowed.
- */
+/* Takes over a connected, non-blocking socket, which stream_close closes.  ops is
+ * borrowed. */
 void stream_open(
     struct stream *s, struct net *net, int fd, const struct stream_ops *ops);
-/* The same for a peer that has sent something already, which saves a turn: it is
- * delivered from inside the call, in which the owner must not close the stream. */
+/* Like stream_open, for a peer that has already sent something, which saves a turn: the
+ * bytes are delivered from inside the call.  The owner must not close the stream during
+ * the call. */
 void stream_open_hearing(
     struct stream *s, struct net *net, int fd, const struct stream_ops *ops);
-/* Connect; connected or ended follows from the loop.  -1: failed at once (err); the
- * stream is not open then. */
+/* Begins to connect; later the loop calls `connected` or `ended`.  -1: it failed at
+ * once (err), and the stream is not open. */
 int stream_connect(struct stream *s, struct net *net, const struct sock_target *target,
     const struct sock_options *options, const struct stream_ops *ops, struct err *err);
-/* Has it a socket: opened or connecting, and not closed? */
+/* Whether the stream has a socket: it is open or connecting, and not closed. */
 bool stream_is_open(const struct stream *s);
 
-/* From now on all is TLS, as client or server as the context says; a stream has it
- * once. Output that was handed over before leaves in clear in front; what is handed
- * over until the handshake is complete waits for it.  initial: bytes that were received
- * already and belong to TLS (direct TLS: the first packet), copied; after an SSLRequest
- * or its answer there must be none, which is the caller's to refuse.  May be called
- * from inside `received`; nothing is told from inside the call.  Reading must not be
- * paused until `secured`, or the handshake stands still.  A handshake that fails is
- * told by `ended` with err (an alert leaves at stream_close); a peer that closes in the
- * middle of it, or later without close_notify, by `ended` without. -1: err; the stream
- * goes on in clear. */
+/*
+ * Begins TLS, as client or server, whichever the context is for; a stream can do this
+ * once.  Output handed over before is sent unencrypted first; output handed over until
+ * the handshake is complete waits for it.
+ *
+ * initial: bytes already received that belong to TLS (direct TLS: the first packet);
+ * they are copied.  After an SSLRequest or its answer there must be none, and the
+ * caller refuses them.
+ *
+ * May be called from inside `received`; no callback comes from inside the call.
+ * Reading must not be paused before `secured`, or the handshake does not go on.  A
+ * failed handshake is reported by `ended` with err (stream_close then sends the alert);
+ * a peer that closes during it, or later without close_notify, by `ended` without err.
+ * -1: err, and the stream continues without TLS.
+ */
 int stream_start_tls(struct stream *s, struct tls_context *context,
     const struct tls_peer_config *peer, const uint8_t *initial, size_t len,
     struct err *err);
 /* For the questions of net/tls.h; NULL: in clear, or the handshake is not complete. */
 const struct tls *stream_tls(const struct stream *s);
-/* Takes TLS off a stream that was hushed and is silent, so that another one over the
- * same socket goes on with it; the caller's.  Records that came and were not read are
- * appended to `sealed`.  NULL: the stream is in clear. */
+/* Takes the TLS state off a stream that is hushed and silent, so that another stream
+ * can continue it over the same socket; it then belongs to the caller.  Records that
+ * were received but not read are appended to `sealed`.  NULL: the stream has no TLS. */
 struct tls *stream_take_tls(struct stream *s, struct buf *sealed);
-/* The other end of that: an open stream from which nothing was received yet.  *tls is
- * the stream's from now on, also in failure.  -1: no memory. */
+/* Continues the TLS state of stream_take_tls on an open stream that has received
+ * nothing yet.  *tls belongs to the stream from now on, even after a failure.  -1: no
+ * memory. */
 int stream_give_tls(
     struct stream *s, struct tls **tls, const uint8_t *sealed, size_t len);
-/* Is it TLS that failed, and not the socket below? */
+/* Whether TLS failed, as opposed to the socket. */
 bool stream_has_tls_failure(const struct stream *s);
 
-/* Hand over bytes that lie in block (a reference is taken); adjoining spans of one
+/* Hands over bytes of a block as output (takes a reference); adjoining spans of one
  * block are joined.  block NULL: constant bytes. */
 void stream_put(struct stream *s, struct block *block, const uint8_t *p, size_t len);
-/* Hand over a copy of bytes: for what we build ourselves.  -1: no memory; the stream
- * has failed then and ended will be called. */
+/* Hands over a copy of bytes, for messages that the pooler builds itself.  -1: no
+ * memory; the stream has failed, and `ended` will be called. */
 int stream_write(struct stream *s, const void *p, size_t len);
 /* Bytes of output that the kernel has not taken yet. */
 size_t stream_pending(const struct stream *s);
-/* Is there more pending output than STREAM_HIGH?  Then ops->drained will be called. */
+/* Whether more than STREAM_HIGH bytes are pending.  Then `drained` will be called. */
 bool stream_is_above_high(const struct stream *s);
-/* Try to send now (used when pending grows past STREAM_HIGH within one turn). */
+/* Tries to send now instead of at the end of the turn, because much is pending. */
 void stream_flush(struct stream *s);
 
-/* No delivery until stream_resume.  After resume, bytes that wait in the kernel are
- * delivered by the loop, never from inside the call. */
+/* Stops deliveries until stream_resume.  Bytes that wait in the kernel are then
+ * delivered by the loop, never from inside stream_resume. */
 void stream_pause(struct stream *s);
 void stream_resume(struct stream *s);
 
-/* Pause, and have the engine take nothing more from the socket either: it is about to
- * be handed to another process.  stream_resume ends that. */
+/* Pauses, and also stops the engine from taking bytes from the socket, because the
+ * socket is about to be handed to another process.  stream_resume ends that. */
 void stream_hush(struct stream *s);
-/* Is all said of a stream that was hushed?  No request of ours is on its way that could
- * take bytes from the socket, and all output has left. */
+/* Whether a hushed stream can be handed over: no request is pending that could take
+ * bytes from the socket, and all output was sent. */
 bool stream_is_silent(const struct stream *s);
-/* Append what was received and not yet delivered; it stays.  Nothing of a stream in
- * TLS, whose records are appended by stream_take_tls. */
+/* Appends what was received and not yet delivered, without removing it.  Appends
+ * nothing with TLS; stream_take_tls gives the records. */
 void stream_put_unread(const struct stream *s, struct buf *out);
 
-/* One last non-blocking attempt to send what is pending, then close.  No callback comes
- * any more.  Safe on a stream that is not open, and inside its own callbacks: its
- * memory must last to the end of the turn then (loop_reap). */
+/* Tries once more to send pending output, without waiting, and closes.  No callback
+ * comes afterwards.  May be called on a stream that is not open, and inside the
+ * stream's own callbacks; in that case its memory must live until the end of the turn
+ * (loop_reap). */
 void stream_close(struct stream *s);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * What the files of this room share; nobody else includes it.
+ * Private to net/tls.
  */
 #ifndef NET_TLS_PARTS_H
 #define NET_TLS_PARTS_H
@@ -20,24 +20,25 @@ struct tls_context {
 	bool is_server;
 };
 
-/* The name by which PostgreSQL is chosen in ALPN, as it is sent: with its length. */
+/* The protocol name of PostgreSQL in ALPN, as it is sent: with its length in front. */
 #define TLS_ALPN "\012postgresql"
 enum { TLS_ALPN_SIZE = 11 };
 
-/* The oldest entry of OpenSSL's queue of errors, which says most; the rest is dropped.
- */
+/* Prints the oldest entry of OpenSSL's queue of errors, which is the most specific, and
+ * clears the queue. */
 const char *tls_last_error(char *out, size_t size);
 
-/* The way bytes take between a connection and OpenSSL. */
+/* Moves bytes between a connection and OpenSSL. */
 struct tls_pipe {
 	tls_put_fn *put;
-	void *ctx;         /* put's */
-	const uint8_t *in; /* borrowed: the peer's bytes OpenSSL has not taken yet */
+	void *ctx; /* argument of put */
+	/* borrowed: bytes of the peer that OpenSSL has not taken yet */
+	const uint8_t *in;
 	size_t in_len;
-	bool has_no_memory; /* put said so */
+	bool has_no_memory; /* put has failed */
 };
 BIO_METHOD *tls_pipe_method(void);
-/* pipe must outlive it.  NULL: no memory. */
+/* pipe must outlive the BIO.  NULL: no memory. */
 BIO *tls_pipe_new(const BIO_METHOD *method, struct tls_pipe *pipe);
 
 bool tls_cert_is_named(const X509 *cert, const char *name);

@@ -1,5 +1,5 @@
 /*
- * Receive blocks and their pool.  Who fills and who sends them is the stream's matter.
+ * Blocks of received bytes and their pool.  Streams fill and send them.
  */
 #include "net/block.h"
 
@@ -20,8 +20,8 @@
 #endif
 
 struct block_pool {
-	size_t size;      /* of the bytes of each */
-	size_t free_most; /* free blocks beyond these go back to the system */
+	size_t size;      /* bytes in each block */
+	size_t free_most; /* more free blocks than this go back to the system */
 	struct block *free_list;
 	size_t used, free_count;
 };
@@ -51,8 +51,8 @@ void block_pool_free(struct block_pool **pp)
 	*pp = NULL;
 }
 
-/* Spans that outlive their block's last reference are bugs that only show when the
- * memory of a free block is off limits. */
+/* With AddressSanitizer, forbids access to the bytes of a free block, which finds spans
+ * that are used after the last reference to their block. */
 static void forbid_bytes(struct block *b)
 {
 #if defined(BLOCK_HAS_ASAN)

@@ -1,5 +1,5 @@
 /*
- * A heap of deadlines.  When it is looked at is the loop's business.
+ * A heap of deadlines.  The loop decides when to call them.
  */
 #include "net/deadlines.h"
 
@@ -70,7 +70,7 @@ static void take_out(struct deadlines *all, struct deadline *d)
 
 void deadlines_set(struct deadlines *all, struct deadline *d, uint64_t at_us)
 {
-	/* One that is set while others are called waits for the next turn. */
+	/* a deadline set while others are called waits for the next turn */
 	if (at_us <= all->calling_to_us)
 		at_us = all->calling_to_us + 1;
 	d->at_us = at_us;

@@ -1,7 +1,8 @@
 /*
- * Names to addresses over c-ares: one row per host with its last result, one query at
- * a time per host, any number of waiters.  Answers are always given from the loop.
- * Lifetimes come from the configuration; those of the DNS records are not looked at.
+ * Looks up addresses with c-ares: one row per host with its last result, at most one
+ * query at a time per host, any number of waiting lookups.  Results are always given
+ * from the loop.  The configuration says how long they are used; the times in DNS
+ * records are ignored.
  */
 #include "net/dns.h"
 
@@ -18,7 +19,7 @@
 #include "net/dns_channel.h"
 #include "net/dns_zones.h"
 
-/* Addresses of one host beyond these are left out. */
+/* At most so many addresses of one host are used. */
 enum { ADDRS_MOST = 256 };
 
 struct addr_set {
@@ -29,13 +30,13 @@ struct addr_set {
 struct host {
 	struct node zone_node; /* in the zone of its name */
 	char *name;
-	struct addr_set set;   /* the last good result; kept while a lookup fails */
-	struct addr_set fresh; /* came in, and is not yet adopted */
+	struct addr_set set;   /* the last good result; kept when a lookup fails */
+	struct addr_set fresh; /* the result that is coming in */
 	struct err err;        /* why the last lookup failed */
 	struct list waiters;   /* struct dns_query by .node */
 	struct later answer;
-	uint64_t found_us; /* when the result came in */
-	size_t turn;       /* which address comes first next time */
+	uint64_t found_us; /* when the result came */
+	size_t turn;       /* index of the address that the next lookup gets first */
 	bool is_asking, is_failed, is_known, has_fresh;
 	/* borrowed */
 	struct dns *dns;
@@ -49,13 +50,13 @@ struct dns_query {
 	void *ctx;
 };
 
-/* A name asked for an address, then addresses for the name. */
+/* A reverse lookup: first the name of an address, then the addresses of that name. */
 struct dns_reverse {
 	struct node node;
-	char *name;     /* not verified before is_verified says so */
-	struct err err; /* why it is not */
+	char *name;     /* must not be used unless is_verified */
+	struct err err; /* why the name is not verified */
 	struct later answer;
-	dns_name_fn *done; /* NULL: nobody waits any more */
+	dns_name_fn *done; /* NULL: the lookup was cancelled */
 	bool is_asking, is_verified;
 	struct sock_addr addr;
 	/* borrowed */
@@ -158,7 +159,7 @@ static void free_host(struct host *h)
 	mem_free(h);
 }
 
-/* Take over a new good result and tell which addresses are gone. */
+/* Makes the new result the one in use, and reports addresses that are gone. */
 static void adopt_fresh(struct host *h)
 {
 	struct addr_set old = h->set;
@@ -174,7 +175,7 @@ static void adopt_fresh(struct host *h)
 	set_clear(&old);
 }
 
-/* The result from another address on, each time one further. */
+/* Gives the result to one lookup, rotated by one address more than the last time. */
 static void give_rotated(struct host *h, dns_done_fn *done, void *ctx)
 {
 	size_t count = h->set.count, first = h->turn++ % count;
@@ -205,13 +206,14 @@ static void answer_waiters(struct later *l)
 
 	if (h->has_fresh)
 		adopt_fresh(h);
-	/* Who asks again from inside `done` is answered in its own time. */
+	/* only lookups that were waiting before; one begun inside `done` is answered
+	 * later */
 	for (; count && h->waiters.count; count--)
 		answer_one(h,
 		    container_of(list_pop_front(&h->waiters), struct dns_query, node));
 }
 
-/* For how long the result is used still, as things are configured now. */
+/* How long the result may still be used with the current settings. */
 static uint64_t time_left_us(const struct host *h)
 {
 	uint64_t ttl_us = h->is_failed ? h->dns->nxdomain_ttl_us : h->dns->max_ttl_us;
@@ -220,8 +222,9 @@ static uint64_t time_left_us(const struct host *h)
 	return h->is_known && age_us < ttl_us ? ttl_us - age_us : 0;
 }
 
-/* h->fresh holds what was found; nothing means failure.  One that is asked for only
- * because a zone has changed takes nothing away before its time. */
+/* Notes the result of a lookup; h->fresh has the addresses, none means failure.  If the
+ * lookup was made only because a zone has changed, a failure does not replace a good
+ * result before its time is over. */
 static void note_result(struct host *h, int status)
 {
 	if (!h->fresh.count && !h->is_failed && time_left_us(h)) {
@@ -266,7 +269,7 @@ static void ask(struct host *h)
 	    .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
 	struct sock_addr literal;
 
-	/* c-ares asks name servers even for what is an address already. */
+	/* c-ares would ask name servers even for a numeric address */
 	if (sock_addr_parse(h->name, 0, &literal) == 0) {
 		set_clear(&h->fresh);
 		h->fresh.addrs = mem_dup(&literal, sizeof(literal));
@@ -280,7 +283,7 @@ static void ask(struct host *h)
 	dns_channel_follow(&dns->channel);
 }
 
-/* The result in use stays until the new one has come. */
+/* Looks the name up again.  The old result stays in use until the new one comes. */
 static void zone_changed(struct node *name)
 {
 	struct host *h = container_of(name, struct host, zone_node);
@@ -315,7 +318,8 @@ static void answer_reverse(struct later *l)
 	mem_free(name);
 }
 
-/* c-ares may call back while it is asked or destroyed: answers come later. */
+/* Ends a reverse lookup from the loop, because c-ares may call back from inside our
+ * calls. */
 static void end_reverse(struct dns_reverse *r)
 {
 	r->is_asking = false;
@@ -345,8 +349,9 @@ static void forward_done(
 	end_reverse(r);
 }
 
-/* The forward lookup goes past the rows of hosts: the peer chose the name, and could
- * fill them.  An address for a name would verify itself. */
+/* The forward lookup does not use the rows of hosts: the peer chose the name and could
+ * fill them.  A "name" that is a numeric address is refused, because it would verify
+ * itself. */
 static void name_found(void *ctx, int status, int timeouts, char *name, char *service)
 {
 	struct ares_addrinfo_hints hints = {
@@ -404,7 +409,7 @@ struct dns_reverse *dns_reverse(
 	return r;
 }
 
-/* c-ares cannot forget one question: the row stays until its answer. */
+/* c-ares cannot cancel a single query, so the struct stays until its answer comes. */
 void dns_reverse_cancel(struct dns_reverse **rp)
 {
 	struct dns_reverse *r = *rp;
@@ -472,7 +477,7 @@ struct dns_query *dns_lookup(
 	q->done = done;
 	q->ctx = ctx;
 	list_push_back(&h->waiters, &q->node);
-	/* An answer that is on its way serves this one too. */
+	/* an answer that is about to be given serves this lookup too */
 	if (node_is_linked(&h->answer.node))
 		return q;
 	if (time_left_us(h))

@@ -1,5 +1,5 @@
 /*
- * c-ares' descriptors and timeouts in the loop.
+ * Watches the descriptors and timeouts of c-ares in the loop.
  */
 #include "net/dns_channel.h"
 
@@ -14,7 +14,7 @@
 struct dns_socket {
 	struct node node;
 	int fd;
-	struct watch *reader, *writer; /* NULL: not wanted */
+	struct watch *reader, *writer; /* NULL: not watched */
 };
 
 void dns_channel_follow(struct dns_channel *channel)
@@ -25,7 +25,8 @@ void dns_channel_follow(struct dns_channel *channel)
 		deadline_clear(channel->loop, &channel->timeout);
 		return;
 	}
-	/* c-ares counts by its own clock: one millisecond more, or we ask too early. */
+	/* c-ares reads its own clock in milliseconds; without one more we would ask too
+	 * early */
 	uint64_t wait_us = (uint64_t)left->tv_sec * 1000000 + (uint64_t)left->tv_usec;
 	deadline_set(
 	    channel->loop, &channel->timeout, loop_now(channel->loop) + wait_us + 1000);
@@ -84,7 +85,8 @@ static void follow_wish(
 		    what == WATCH_READ ? socket_readable : socket_writable, channel);
 }
 
-/* c-ares tells what it wants to know of a socket; nothing: it is about to close it. */
+/* Called by c-ares with what it wants to know about a socket; nothing means that it is
+ * about to close the socket. */
 static void socket_wish(void *ctx, ares_socket_t fd, int readable, int writable)
 {
 	struct dns_channel *channel = ctx;

@@ -1,7 +1,7 @@
 /*
- * Serial numbers of zones.  The questions are spread over the period, and a zone is not
- * asked about again before the answer has come: a name server that is silent costs
- * nothing but that.
+ * Checks the serial numbers of zones.  The queries are spread over the period, and a
+ * zone is not queried again before its answer came, so that a silent name server costs
+ * little.
  */
 #include "net/dns_zones.h"
 
@@ -15,7 +15,7 @@
 struct dns_zone {
 	struct node node; /* in zones->turns */
 	char *name;
-	const char *asked; /* name, or the part of it that has a serial */
+	const char *asked; /* the name, or the parent of it that has a serial */
 	struct list names;
 	uint32_t serial;
 	bool has_serial, is_asking, is_failing;
@@ -49,7 +49,7 @@ void dns_zones_done(struct dns_zones *zones)
 
 /* ---- questions and answers ---- */
 
-/* Serials are compared as RFC 1982 has it: they may have gone past their end. */
+/* Compares serials as in RFC 1982: they may wrap around. */
 static bool is_later(uint32_t serial, uint32_t old)
 {
 	return serial != old && serial - old < UINT32_C(0x80000000);
@@ -64,7 +64,7 @@ static void note_serial(struct dns_zone *zone, uint32_t serial)
 	struct node *name, *after;
 
 	zone->is_failing = false;
-	/* Of several servers one may lag behind: an older serial is no news. */
+	/* one of several servers may lag behind, so an older serial is no news */
 	if (zone->has_serial && !has_changed)
 		return;
 	zone->serial = serial;
@@ -90,7 +90,7 @@ static void note_failure(struct dns_zone *zone, int status)
 	zone->is_failing = true;
 }
 
-/* The part of a name behind its first dot; NULL: nothing. */
+/* The part of a name behind its first dot, or NULL. */
 static const char *parent_of(const char *name)
 {
 	const char *dot = strchr(name, '.');
@@ -100,8 +100,9 @@ static const char *parent_of(const char *name)
 
 static void ask(struct dns_zone *zone);
 
-/* A name may lie deeper than the zone that it is in.  Zones without a dot are not gone
- * up to: in the serials of top level domains nobody would find anything. */
+/* The zone may begin at a parent of the name, so the parent is asked next.  Names
+ * without a dot are not asked: the serial of a top level domain changes all the time
+ * and says nothing. */
 static bool goes_up(struct dns_zone *zone, int status)
 {
 	const char *parent = parent_of(zone->asked);
@@ -171,7 +172,8 @@ static void next_expired(struct deadline *d)
 		ask(zone);
 }
 
-/* What is not known yet is asked at once: a change can be seen from then on. */
+/* Zones with an unknown serial are asked at once, because changes can only be seen from
+ * then on. */
 void dns_zones_configure(struct dns_zones *zones, uint64_t period_us)
 {
 	struct dns_zone *zone;

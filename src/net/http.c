@@ -1,8 +1,8 @@
 /*
- * libevent's HTTP server in the loop, and what it lacks: a limit of connections, and of
- * the time that one may take.  It does not tell when a connection ends, so they are
- * counted by what it waits for: each has an event in its base.
- * Not here: what is asked and answered.
+ * Runs libevent's HTTP server in the loop and adds what it lacks: limits of the number
+ * of connections and of their time.  libevent does not report the end of a connection,
+ * so connections are counted by looking for their events in its event base.  The owner
+ * decides how requests are answered.
  */
 #include "net/http.h"
 
@@ -26,28 +26,28 @@
 enum {
 	HEADERS_MOST = 8 * 1024,
 	BODY_MOST = 1024,
-	INPUT_MOST = 32 * 1024, /* what a peer can make us keep */
+	INPUT_MOST = 32 * 1024, /* the most bytes that a peer can make us keep */
 	TICK_US = 500000,
-	ASK_US = 10000000,    /* from accept to the end of the request */
-	ANSWER_US = 60000000, /* from there to the end of the answer */
-	IDLE_SECONDS = 60,    /* libevent's own limits; ours come before them */
+	ASK_US = 10000000,    /* limit of time from accept to the end of the request */
+	ANSWER_US = 60000000, /* limit of time from there to the end of the answer */
+	IDLE_SECONDS = 60,    /* libevent's own limit, which is longer than ours */
 };
 
 /* A listening socket. */
-struct door {
+struct listening {
 	struct node node;
 	struct http *http; /* borrowed */
 	struct evhttp *server;
-	struct evconnlistener *listener; /* the server's; NULL: closed */
+	struct evconnlistener *listener; /* owned by the server; NULL: closed */
 	struct evhttp_bound_socket *bound;
-	struct tls_context *context; /* one reference; NULL: in clear */
+	struct tls_context *context; /* one reference; NULL: no TLS */
 };
 
-/* A connection that was accepted. */
-struct caller {
-	const struct bufferevent *bev; /* libevent's; may be gone */
+/* An accepted connection. */
+struct connection {
+	const struct bufferevent *bev; /* owned by libevent, which may have freed it */
 	uint64_t due_us;
-	bool is_there;
+	bool is_seen;
 	bool is_too_many;
 };
 
@@ -55,12 +55,12 @@ struct http {
 	struct loop *loop;
 	const struct http_ops *ops;
 	void *ctx;
-	struct list doors;    /* struct door by .node */
-	struct list requests; /* struct http_request by .node */
-	struct caller *callers;
-	size_t caller_count, caller_room;
+	struct list listenings; /* struct listening by .node */
+	struct list requests;   /* struct http_request by .node */
+	struct connection *connections;
+	size_t connection_count, connection_room;
 	struct deadline tick;
-	struct later cleaning; /* those who are too many are sent away */
+	struct later enforcing; /* closes connections beyond the limit */
 };
 
 struct http_request {
@@ -71,13 +71,13 @@ struct http_request {
 	char *path; /* owned */
 };
 
-/* ---- who is there ---- */
+/* ---- connections and their limits ---- */
 
-static struct caller *find_caller(struct http *h, const void *bev)
+static struct connection *find_connection(struct http *h, const void *bev)
 {
-	for (size_t i = 0; i < h->caller_count; i++)
-		if (h->callers[i].bev == bev)
-			return &h->callers[i];
+	for (size_t i = 0; i < h->connection_count; i++)
+		if (h->connections[i].bev == bev)
+			return &h->connections[i];
 	return NULL;
 }
 
@@ -88,106 +88,111 @@ static struct bufferevent *bev_of(const struct http_request *r)
 	return c ? evhttp_connection_get_bufferevent(c) : NULL;
 }
 
-/* The events of a connection have its bufferevent as argument. */
-static int note_there(
+/* Marks the connection that an event belongs to.  Events of a connection have its
+ * bufferevent as argument. */
+static int mark_seen(
     const struct event_base *base, const struct event *event, void *ctx)
 {
-	struct caller *caller = find_caller(ctx, event_get_callback_arg(event));
+	struct connection *connection =
+	    find_connection(ctx, event_get_callback_arg(event));
 
 	(void)base;
-	if (caller)
-		caller->is_there = true;
+	if (connection)
+		connection->is_seen = true;
 	return 0;
 }
 
-/* Forgets those who have left.  One whose answer is being made may wait for nothing. */
-static void count_again(struct http *h)
+/* Removes connections that have ended.  While its answer is being made, a connection
+ * may have no event, so those of requests are kept. */
+static void drop_ended(struct http *h)
 {
 	struct event_base *base = loop_libevent(h->loop);
 	const struct http_request *r;
-	struct caller *caller;
+	struct connection *connection;
 	size_t kept = 0;
 
-	for (size_t i = 0; i < h->caller_count; i++)
-		h->callers[i].is_there = false;
-	event_base_foreach_event(base, note_there, h);
+	for (size_t i = 0; i < h->connection_count; i++)
+		h->connections[i].is_seen = false;
+	event_base_foreach_event(base, mark_seen, h);
 	list_for (r, &h->requests, node) {
-		caller = find_caller(h, bev_of(r));
-		if (caller)
-			caller->is_there = true;
+		connection = find_connection(h, bev_of(r));
+		if (connection)
+			connection->is_seen = true;
 	}
-	for (size_t i = 0; i < h->caller_count; i++)
-		if (h->callers[i].is_there)
-			h->callers[kept++] = h->callers[i];
-	h->caller_count = kept;
+	for (size_t i = 0; i < h->connection_count; i++)
+		if (h->connections[i].is_seen)
+			h->connections[kept++] = h->connections[i];
+	h->connection_count = kept;
 }
 
-/* Called for a bufferevent that was just made: one of the same address has left. */
-static void add_caller(struct http *h, const struct bufferevent *bev)
+/* Called for a new bufferevent.  If an old connection had the same address, it has
+ * ended, and its entry is reused. */
+static void add_connection(struct http *h, const struct bufferevent *bev)
 {
-	struct caller *caller = find_caller(h, bev);
+	struct connection *connection = find_connection(h, bev);
 
-	if (!caller) {
-		if (h->caller_count == h->caller_room) {
-			h->caller_room = h->caller_room * 2 + HTTP_CONNECTIONS_MOST;
-			h->callers = mem_resize(
-			    h->callers, h->caller_room * sizeof(*h->callers));
+	if (!connection) {
+		if (h->connection_count == h->connection_room) {
+			h->connection_room =
+			    h->connection_room * 2 + HTTP_CONNECTIONS_MOST;
+			h->connections = mem_resize(h->connections,
+			    h->connection_room * sizeof(*h->connections));
 		}
-		caller = &h->callers[h->caller_count++];
+		connection = &h->connections[h->connection_count++];
 	}
-	*caller = (struct caller){
+	*connection = (struct connection){
 	    .bev = bev,
 	    .due_us = loop_now(h->loop) + ASK_US,
-	    .is_there = true,
-	    .is_too_many = h->caller_count > HTTP_CONNECTIONS_MOST,
+	    .is_seen = true,
+	    .is_too_many = h->connection_count > HTTP_CONNECTIONS_MOST,
 	};
-	if (caller->is_too_many)
-		loop_later(h->loop, &h->cleaning);
+	if (connection->is_too_many)
+		loop_later(h->loop, &h->enforcing);
 }
 
-static void open_doors(struct http *h, bool is_open)
+static void accept_connections(struct http *h, bool is_on)
 {
-	struct door *door;
+	struct listening *listening;
 
-	list_for (door, &h->doors, node) {
-		if (!door->listener)
+	list_for (listening, &h->listenings, node) {
+		if (!listening->listener)
 			continue;
-		if (is_open)
-			evconnlistener_enable(door->listener);
+		if (is_on)
+			evconnlistener_enable(listening->listener);
 		else
-			evconnlistener_disable(door->listener);
+			evconnlistener_disable(listening->listener);
 	}
 }
 
-/* libevent sees the end of the connection, and frees it. */
-static void hang_up(const struct caller *caller)
+/* Shuts the socket down; libevent notices the end of the connection and frees it. */
+static void shut_down(const struct connection *connection)
 {
-	int fd = bufferevent_getfd((struct bufferevent *)(uintptr_t)caller->bev);
+	int fd = bufferevent_getfd((struct bufferevent *)(uintptr_t)connection->bev);
 
 	if (fd >= 0)
 		shutdown(fd, SHUT_RDWR);
 }
 
-static void clean(struct later *l)
+static void enforce_limits(struct later *l)
 {
-	struct http *h = container_of(l, struct http, cleaning);
+	struct http *h = container_of(l, struct http, enforcing);
 	uint64_t now_us = loop_now(h->loop);
 
-	count_again(h);
-	for (size_t i = 0; i < h->caller_count; i++)
-		if (h->callers[i].is_too_many || h->callers[i].due_us <= now_us)
-			hang_up(&h->callers[i]);
-	open_doors(h, h->caller_count < HTTP_CONNECTIONS_MOST);
+	drop_ended(h);
+	for (size_t i = 0; i < h->connection_count; i++)
+		if (h->connections[i].is_too_many || h->connections[i].due_us <= now_us)
+			shut_down(&h->connections[i]);
+	accept_connections(h, h->connection_count < HTTP_CONNECTIONS_MOST);
 }
 
-/* Limits of time are looked at twice per second while somebody is there; and libevent's
- * own clocks go only when it is asked. */
+/* Checks the limits of time twice per second, and runs libevent's own timers, which
+ * need to be called. */
 static void tick(struct deadline *d)
 {
 	struct http *h = container_of(d, struct http, tick);
 
 	loop_ask_libevent(h->loop);
-	clean(&h->cleaning);
+	enforce_limits(&h->enforcing);
 	deadline_set(h->loop, d, loop_now(h->loop) + TICK_US);
 }
 
@@ -195,29 +200,30 @@ static void tick(struct deadline *d)
 
 static struct bufferevent *new_bufferevent(struct event_base *base, void *ctx)
 {
-	struct door *door = ctx;
-	struct http *h = door->http;
+	struct listening *listening = ctx;
+	struct http *h = listening->http;
 	struct bufferevent *bev;
 
-	if (door->context)
+	if (listening->context)
 		bev = bufferevent_openssl_socket_new(base, -1,
-		    tls_context_accept(door->context), BUFFEREVENT_SSL_ACCEPTING,
+		    tls_context_accept(listening->context), BUFFEREVENT_SSL_ACCEPTING,
 		    BEV_OPT_CLOSE_ON_FREE);
 	else
 		bev = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
 	assert(bev);
-	if (door->context)
+	if (listening->context)
 		bufferevent_openssl_set_allow_dirty_shutdown(bev, 1);
 	bufferevent_setwatermark(bev, EV_READ, 0, INPUT_MOST);
-	if (h->caller_count >= HTTP_CONNECTIONS_MOST)
-		count_again(h);
-	add_caller(h, bev);
-	if (h->caller_count >= HTTP_CONNECTIONS_MOST)
-		open_doors(h, false);
+	if (h->connection_count >= HTTP_CONNECTIONS_MOST)
+		drop_ended(h);
+	add_connection(h, bev);
+	if (h->connection_count >= HTTP_CONNECTIONS_MOST)
+		accept_connections(h, false);
 	return bev;
 }
 
-/* No descriptor is left, or the like: the clock opens it again. */
+/* Accepting failed, for example because no descriptor is left.  tick() enables the
+ * listener again. */
 static void accept_failed(struct evconnlistener *listener, void *ctx)
 {
 	(void)ctx;
@@ -233,7 +239,8 @@ static void request_free(struct http_request *r)
 	mem_free(r);
 }
 
-/* libevent frees its request if it still belongs to the connection. */
+/* Is called when the connection ends before its request.  libevent frees the request if
+ * it still belongs to the connection. */
 static void connection_closed(struct evhttp_connection *c, void *ctx)
 {
 	struct http_request *r = ctx;
@@ -256,20 +263,20 @@ static char *path_of(struct evhttp_request *request)
 
 static void request_came(struct evhttp_request *request, void *ctx)
 {
-	struct door *door = ctx;
-	struct http *h = door->http;
+	struct listening *listening = ctx;
+	struct http *h = listening->http;
 	struct evhttp_connection *c = evhttp_request_get_connection(request);
 	struct http_request *r = mem_zero(sizeof(*r));
-	struct caller *caller;
+	struct connection *connection;
 
 	r->http = h;
 	r->request = request;
 	r->path = path_of(request);
 	list_push_back(&h->requests, &r->node);
 	evhttp_connection_set_closecb(c, connection_closed, r);
-	caller = find_caller(h, bev_of(r));
-	if (caller)
-		caller->due_us = loop_now(h->loop) + ANSWER_US;
+	connection = find_connection(h, bev_of(r));
+	if (connection)
+		connection->due_us = loop_now(h->loop) + ANSWER_US;
 	h->ops->asked(h->ctx, r);
 }
 
@@ -329,7 +336,7 @@ static void put_headers(struct http_request *r, const char *type)
 	evhttp_add_header(headers, "Connection", "close");
 }
 
-/* What follows is libevent's. */
+/* Frees our part of a request; libevent ends the rest. */
 static struct evhttp_request *release(struct http_request *r)
 {
 	struct evhttp_request *request = r->request;
@@ -386,7 +393,7 @@ void http_end(struct http_request *r)
 	evhttp_send_reply_end(release(r));
 }
 
-/* ---- the whole ---- */
+/* ---- the server ---- */
 
 struct http *http_new(struct loop *loop, const struct http_ops *ops, void *ctx)
 {
@@ -395,30 +402,30 @@ struct http *http_new(struct loop *loop, const struct http_ops *ops, void *ctx)
 	h->loop = loop;
 	h->ops = ops;
 	h->ctx = ctx;
-	list_init(&h->doors);
+	list_init(&h->listenings);
 	list_init(&h->requests);
 	deadline_init(&h->tick, tick);
-	h->cleaning.run = clean;
+	h->enforcing.run = enforce_limits;
 	deadline_set(loop, &h->tick, loop_now(loop) + TICK_US);
 	return h;
 }
 
-static void door_free(struct door *door)
+static void listening_free(struct listening *listening)
 {
-	list_remove(&door->http->doors, &door->node);
-	if (door->server)
-		evhttp_free(door->server);
-	tls_context_unref(&door->context);
-	mem_free(door);
+	list_remove(&listening->http->listenings, &listening->node);
+	if (listening->server)
+		evhttp_free(listening->server);
+	tls_context_unref(&listening->context);
+	mem_free(listening);
 }
 
-static struct evhttp *new_server(struct door *door)
+static struct evhttp *new_server(struct listening *listening)
 {
-	struct evhttp *server = evhttp_new(loop_libevent(door->http->loop));
+	struct evhttp *server = evhttp_new(loop_libevent(listening->http->loop));
 
 	if (!server)
 		return NULL;
-	/* Whatever else it is, it is refused in the owner's words. */
+	/* all methods are accepted here, because the owner answers unsupported ones */
 	evhttp_set_allowed_methods(
 	    server, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST |
 			EVHTTP_REQ_PUT | EVHTTP_REQ_DELETE | EVHTTP_REQ_OPTIONS |
@@ -426,55 +433,56 @@ static struct evhttp *new_server(struct door *door)
 	evhttp_set_max_headers_size(server, HEADERS_MOST);
 	evhttp_set_max_body_size(server, BODY_MOST);
 	evhttp_set_timeout(server, IDLE_SECONDS);
-	evhttp_set_bevcb(server, new_bufferevent, door);
-	evhttp_set_gencb(server, request_came, door);
+	evhttp_set_bevcb(server, new_bufferevent, listening);
+	evhttp_set_gencb(server, request_came, listening);
 	return server;
 }
 
 int http_listen(struct http *http, int fd, struct tls_context *context, struct err *err)
 {
-	struct door *door = mem_zero(sizeof(*door));
+	struct listening *listening = mem_zero(sizeof(*listening));
 
-	door->http = http;
-	door->context = context ? tls_context_ref(context) : NULL;
-	list_push_back(&http->doors, &door->node);
-	door->server = new_server(door);
-	if (door->server)
-		door->bound = evhttp_accept_socket_with_handle(door->server, fd);
-	if (!door->bound) {
+	listening->http = http;
+	listening->context = context ? tls_context_ref(context) : NULL;
+	list_push_back(&http->listenings, &listening->node);
+	listening->server = new_server(listening);
+	if (listening->server)
+		listening->bound =
+		    evhttp_accept_socket_with_handle(listening->server, fd);
+	if (!listening->bound) {
 		close(fd);
-		door_free(door);
+		listening_free(listening);
 		return err_set(err, "libevent cannot serve the socket");
 	}
-	door->listener = evhttp_bound_socket_get_listener(door->bound);
-	evconnlistener_set_error_cb(door->listener, accept_failed);
+	listening->listener = evhttp_bound_socket_get_listener(listening->bound);
+	evconnlistener_set_error_cb(listening->listener, accept_failed);
 	return 0;
 }
 
 void http_stop_listening(struct http *http)
 {
-	struct door *door;
+	struct listening *listening;
 
-	list_for (door, &http->doors, node) {
-		if (door->bound)
-			evhttp_del_accept_socket(door->server, door->bound);
-		door->bound = NULL;
-		door->listener = NULL;
+	list_for (listening, &http->listenings, node) {
+		if (listening->bound)
+			evhttp_del_accept_socket(listening->server, listening->bound);
+		listening->bound = NULL;
+		listening->listener = NULL;
 	}
 }
 
 void http_free(struct http **hp)
 {
 	struct http *h = *hp;
-	struct door *door, *next;
+	struct listening *listening, *next;
 
 	if (!h)
 		return;
-	list_for_safe (door, next, &h->doors, node)
-		door_free(door);
+	list_for_safe (listening, next, &h->listenings, node)
+		listening_free(listening);
 	deadline_clear(h->loop, &h->tick);
-	later_cancel(h->loop, &h->cleaning);
-	mem_free(h->callers);
+	later_cancel(h->loop, &h->enforcing);
+	mem_free(h->connections);
 	mem_free(h);
 	*hp = NULL;
 }

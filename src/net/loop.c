@@ -1,11 +1,10 @@
 /*
- * The event loop: turns, what is put off, watches, signals.  Not here: the order of
- * deadlines, and what is done with a descriptor that is ready (stream, dns, the
- * listeners).
+ * The event loop: turns, deferred calls, watches, signals.  net/deadlines has the order
+ * of deadlines; streams, dns and listeners handle ready descriptors.
  *
- * Sockets are watched in an epoll instance of the loop's own, for libevent keeps 190
- * bytes for each and queues each event before it tells it.  libevent has the signals;
- * its own epoll instance is one of the descriptors that are watched.
+ * Sockets are watched in an epoll instance of the loop itself, because libevent needs
+ * 190 bytes for each socket and queues each event before reporting it.  libevent
+ * handles signals; its own epoll instance is one of the watched descriptors.
  */
 #include "net/loop.h"
 
@@ -25,9 +24,10 @@
 enum {
 	POLL_FD_AMONG = 32,
 	LIBEVENT_ROUNDS = 4,
-	WAIT_MOST_US = 1000000000, /* longer is waited for in pieces */
-	SIGNALS_US = 50000,        /* how often libevent is asked if it must be */
-	EVENTS = 512,              /* at most, of one wait */
+	WAIT_MOST_US = 1000000000, /* a longer wait is split */
+	/* how often libevent is asked when its descriptor is unknown */
+	SIGNALS_US = 50000,
+	EVENTS = 512,              /* the most events of one wait */
 };
 
 struct watch {
@@ -36,23 +36,24 @@ struct watch {
 	struct loop *loop;
 	void *ctx;
 	int fd;
-	/* It was switched on after this wait, whose events are none of its business:
-	 * they may be about a descriptor that had the same number. */
+	/* Number of the wait after which it was switched on.  Events of that wait are
+	 * not for it: they may belong to an older descriptor with the same number. */
 	uint16_t since;
 	uint8_t what;
 	bool is_on;
 };
 
-enum { WATCH_LISTENING = 4 }; /* beside WATCH_READ: it is part of a listening */
+enum { WATCH_LISTENING = 4 }; /* or-ed with WATCH_READ: part of a struct listening */
 
-/* A watch of a listening socket: there are few of them. */
+/* A watch of a listening socket. */
 struct listening {
-	struct watch watch; /* first: found by it */
+	struct watch watch; /* must be the first member */
 	struct node node;   /* in loop.listening */
-	void *elsewhere;    /* the waiter's; NULL: epoll has it, or nobody */
+	/* handle of the waiter; NULL: watched by epoll, or not at all */
+	void *elsewhere;
 };
 
-/* Who waits for a descriptor; borrowed, NULL: nobody. */
+/* The watches of one descriptor; borrowed, NULL: none. */
 struct interest {
 	struct watch *reader, *writer;
 };
@@ -71,20 +72,22 @@ struct loop {
 	struct slab *watches;
 	int epoll_fd;
 	int interest_count;
-	struct interest *interests; /* by descriptor */
-	struct epoll_event *events; /* of the last wait */
+	struct interest *interests; /* indexed by descriptor */
+	struct epoll_event *events; /* events of the last wait */
 	uint16_t wait_number;
 	uint64_t now_us;
 	struct deadlines deadlines;
-	/* Rings without a count: an entry can leave without knowing its ring. */
+	/* Circular lists without a head that counts, so that an entry can be removed
+	 * without knowing its list. */
 	struct node laters, turn_ends, reaped;
 	struct list signals;   /* struct signal_watch by .node */
 	struct list listening; /* struct listening by .node */
 	struct loop_counts counts;
 	void (*on_turn_end)(void *ctx);   /* may be NULL */
 	void *on_turn_end_ctx;            /* borrowed */
-	const struct loop_waiter *waiter; /* borrowed; NULL: epoll waits */
-	struct watch *libevent; /* of its epoll instance; NULL: that is not known */
+	const struct loop_waiter *waiter; /* borrowed; NULL: wait with epoll */
+	/* of libevent's epoll instance; NULL: its descriptor is unknown */
+	struct watch *libevent;
 	bool is_stopping;
 	bool has_shared; /* see loop_note_shared */
 };
@@ -118,7 +121,7 @@ static void ring_leave(struct node *n)
 	n->next = n->prev = NULL;
 }
 
-/* Entries added meanwhile are run too. */
+/* Runs all entries, also those added meanwhile. */
 static void ring_run(struct node *ring)
 {
 	while (!ring_is_empty(ring)) {
@@ -219,8 +222,9 @@ static uint32_t events_of(const struct interest *i)
 	       (i->writer ? EPOLLOUT | edge : 0u);
 }
 
-/* A descriptor that was closed while something else had it open, too, may still be
- * known, and one that was closed and opened again may not. */
+/* Tells epoll which events of a descriptor are wanted.  A closed descriptor may still
+ * be known to epoll if a copy of it is open, and one that was closed and opened again
+ * may be unknown; both cases are corrected. */
 static void tell_epoll(struct loop *loop, int fd, uint32_t before, uint32_t after)
 {
 	struct epoll_event event = {.events = after, .data.fd = fd};
@@ -380,8 +384,8 @@ static void tell_reader_of_end(const struct loop *loop, int fd)
 		watch_again(w);
 }
 
-/* Each of them may switch watches on and off, and free them.  A failed or closed
- * socket can be read and written: that says why. */
+/* Each handler may switch watches on and off, and free them.  A failed or closed socket
+ * counts as readable and writable, so that its handler finds the error. */
 static void deliver_events(struct loop *loop, int count)
 {
 	for (int i = 0; i < count; i++) {
@@ -406,7 +410,7 @@ static int wait_in_epoll(struct loop *loop, int wait_ms)
 
 /* ---- signals ---- */
 
-/* What its handlers put off has no descriptor that would tell of it. */
+/* The handlers may defer work inside libevent, which no descriptor would report. */
 void loop_ask_libevent(struct loop *loop)
 {
 	for (int i = 0; i < LIBEVENT_ROUNDS; i++) {
@@ -468,9 +472,10 @@ static bool is_open(int fd)
 	return fcntl(fd, F_GETFD) >= 0;
 }
 
-/* libevent does not tell the descriptor of its epoll instance.  It is one of the first
- * that are free when it starts, and the only epoll instance among those it opened: an
- * epoll instance says ENOENT when asked to remove what it does not have. */
+/* Makes libevent's base and finds the descriptor of its epoll instance, which libevent
+ * does not tell.  It is among the first descriptors that were free before, and it is
+ * the only epoll instance among them: an epoll instance answers ENOENT when asked to
+ * remove an unknown descriptor. */
 static struct event_base *new_base_with_fd(int *poll_fd)
 {
 	int mark = eventfd(0, EFD_CLOEXEC);
@@ -527,7 +532,7 @@ void loop_free(struct loop **lp)
 
 	if (!loop)
 		return;
-	/* What was closed last still waits for its memory to go. */
+	/* objects closed last still wait for their memory to be freed */
 	ring_run(&loop->reaped);
 	while ((n = list_pop_front(&loop->signals))) {
 		struct signal_watch *s = container_of(n, struct signal_watch, node);
@@ -551,7 +556,7 @@ static bool has_work(const struct loop *loop)
 	       !ring_is_empty(&loop->reaped);
 }
 
-/* Until the next deadline; -1: for as long as it takes. */
+/* Time until the next deadline; -1: no limit. */
 static int64_t wait_us(const struct loop *loop)
 {
 	uint64_t most_us = loop->libevent ? WAIT_MOST_US : SIGNALS_US;
@@ -575,13 +580,13 @@ static void wait_here(struct loop *loop)
 	deliver_events(loop, count);
 }
 
-/* What it had of listening sockets is gone with it. */
+/* The waiter is broken: epoll watches the listening sockets that it watched. */
 static void lose_waiter(struct loop *loop)
 {
 	struct node *n;
 
 	loop->waiter = NULL;
-	/* Requests that it has not given up yet hold descriptors as well. */
+	/* requests that it has not ended may still hold descriptors */
 	loop->has_shared = true;
 	for (n = list_first(&loop->listening); n; n = list_next(&loop->listening, n)) {
 		struct listening *l = container_of(n, struct listening, node);
@@ -627,7 +632,8 @@ static void turn(struct loop *loop)
 	wait_for_events(loop);
 	deadlines_call(&loop->deadlines, loop->now_us);
 	ring_run(&loop->laters);
-	/* Whoever gets what is sent now finds what was written before. */
+	/* what is written once per turn, such as the log, is written before anything is
+	 * sent */
 	call_turn_end(loop);
 	ring_run(&loop->turn_ends);
 	ring_run(&loop->reaped);

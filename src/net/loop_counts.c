@@ -1,5 +1,5 @@
 /*
- * Turns of a loop and how long they take.  The clock is the loop's.
+ * Counts the turns of a loop and their duration.
  */
 #include "net/loop_counts.h"
 
@@ -47,7 +47,7 @@ unsigned loop_counts_busy(const struct loop_counts *counts, uint64_t now_us)
 	uint64_t us =
 	    now_us > counts->last_began_us ? now_us - counts->last_began_us : 0;
 
-	/* The turn in which a period ends counts for the next one as a whole. */
+	/* the turn in which a period ends belongs completely to the next period */
 	if (busy_us >= us)
 		return busy_us ? 100 : 0;
 	return (unsigned)(100 * busy_us / us);

@@ -1,6 +1,6 @@
 /*
- * Letters from other threads: a stack without locks that is emptied at once, and an
- * eventfd that wakes the loop.
+ * Letters from other threads: a lock-free stack that is emptied at once, and an eventfd
+ * that wakes the loop.
  */
 #include "net/mailbox.h"
 
@@ -14,12 +14,12 @@
 
 struct mailbox {
 	_Atomic(struct letter *)
-	    last; /* the one posted last, and by .next the others */
+	    last; /* the letter posted last; .next leads to older ones */
 	struct watch *watch;
 	int fd;
 };
 
-/* Takes all that have come, the oldest first. */
+/* Takes all letters, the oldest first. */
 static struct letter *take_all(struct mailbox *m)
 {
 	struct letter *letter =
@@ -51,7 +51,8 @@ static void ready(void *ctx, int fd)
 	struct mailbox *m = ctx;
 	uint64_t count;
 
-	/* Before the letters are taken: whoever posts later wakes the loop again. */
+	/* read before the letters are taken, so that a later post wakes the loop
+	 * again */
 	while (read(fd, &count, sizeof(count)) < 0 && errno == EINTR)
 		;
 	open_all(m);
@@ -95,7 +96,7 @@ void mailbox_post(struct mailbox *m, struct letter *letter)
 		letter->next = last;
 	} while (!atomic_compare_exchange_weak_explicit(
 	    &m->last, &last, letter, memory_order_release, memory_order_relaxed));
-	/* Otherwise the loop was woken already, and has not yet looked. */
+	/* if there were letters before, the loop has been woken already */
 	if (last)
 		return;
 	while (write(m->fd, &one, sizeof(one)) < 0 && errno == EINTR)

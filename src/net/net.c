@@ -1,5 +1,5 @@
 /*
- * What all streams share, made and unmade; the choice of the engine.
+ * Makes and frees what all streams of a thread share, and chooses the engine.
  */
 #include "net/net.h"
 

@@ -1,6 +1,6 @@
 /*
- * Sockets on io_uring: requests are queued, completions are told to the owners.  How a
- * ring is made and tried is in ring_setup.c.
+ * Sockets on io_uring: queues requests, and reports completions to the owners.
+ * ring_setup.c makes and tests a ring.
  */
 #include "net/ring.h"
 
@@ -18,14 +18,14 @@
 #	include "net/ring_parts.h"
 
 enum {
-	/* A socket that filled its buffer gets large ones until so many receives in a
+	/* A socket that fills its buffer gets large ones, until this many receives in a
 	 * row were small. */
 	SMALL_IN_A_ROW = 4,
 	LEAVING_TURNS_MOST = 1000,
 };
 
-/* What a completion is about stands in the low bits of its data, above them the port.
- */
+/* The kind of a completion, in the low bits of its user data; the other bits are the
+ * port. */
 enum kind {
 	KIND_NONE,
 	KIND_RECEIVE,
@@ -38,7 +38,7 @@ enum kind {
 
 /* ---- requests ---- */
 
-/* A request to be filled in.  When the ring is broken it is one that nobody reads. */
+/* Returns an empty request.  When the ring is broken, it is one that nobody reads. */
 static struct io_uring_sqe *next_request(struct ring *r)
 {
 	struct io_uring_sqe *sqe;
@@ -64,7 +64,7 @@ static void *object_of(const struct io_uring_cqe *cqe)
 	return (void *)(uintptr_t)(cqe->user_data & ~(uint64_t)KIND_MASK);
 }
 
-/* Where the kernel's head of the queue stands once it has taken this request. */
+/* The position of the kernel's queue head after it has taken this request. */
 static unsigned position(const struct ring *r, const struct io_uring_sqe *sqe)
 {
 	return r->uring.sq.sqe_tail + (sqe == &r->unread);
@@ -172,8 +172,9 @@ bool ring_is_receiving(const struct ring_port *port)
 	return port->is_receiving;
 }
 
-/* Large buffers pay only where much comes at once, and every turn: otherwise one
- * request that stays is cheaper than one for each receive. */
+/* Chooses between the two ways to receive.  A request for one large buffer has to be
+ * made again each time, which pays only when much arrives in every turn; otherwise one
+ * request for many small buffers is cheaper. */
 static void learn_size(struct ring_port *port, size_t len)
 {
 	if (len >= RING_SMALL_SIZE) {
@@ -208,7 +209,7 @@ static void completed_receive(struct ring_port *port, const struct io_uring_cqe 
 {
 	bool is_last = !(cqe->flags & IORING_CQE_F_MORE);
 
-	/* Before the owner is called, which may start or leave. */
+	/* before the owner is called, because it may start receiving again or leave */
 	if (is_last)
 		port->is_receiving = false;
 	if (cqe->flags & IORING_CQE_F_BUFFER)
@@ -230,7 +231,7 @@ static void completed_receive(struct ring_port *port, const struct io_uring_cqe 
 void ring_send(
     struct ring_port *port, const struct iovec *iov, int count, bool is_urgent)
 {
-	/* Tried once: the bytes are the owner's again when the call returns. */
+	/* tried only once, so that the kernel does not use the bytes after the call */
 	const int flags = MSG_NOSIGNAL | MSG_DONTWAIT | MSG_WAITALL;
 	struct ring *r = port->ring;
 	struct io_uring_sqe *sqe = next_request(r);
@@ -264,7 +265,8 @@ bool ring_is_sending(const struct ring_port *port)
 	return port->is_sending;
 }
 
-/* Its request was taken, and all completions since then are known. */
+/* Reports the result of a send (or closes) when its request was taken and all
+ * completions up to then are known. */
 static void conclude(struct ring_port *port)
 {
 	struct ring *r = port->ring;
@@ -286,7 +288,7 @@ static void conclude_all(struct ring *r)
 {
 	struct node *n;
 
-	/* What the owners queue meanwhile stands behind, and is not taken yet. */
+	/* what the owners queue meanwhile is behind these, and was not taken yet */
 	while ((n = list_first(&r->unsettled))) {
 		struct ring_port *port = container_of(n, struct ring_port, unsettled);
 		if (!is_taken(r, port->request_at))
@@ -318,7 +320,7 @@ static void completed_poll(struct ring_port *port)
 
 /* ---- listening sockets ---- */
 
-/* One completion each time, so that those who still wait make another one. */
+/* one completion per request; connections still waiting complete the next one */
 static void arm_listener(struct ring_listener *l)
 {
 	struct io_uring_sqe *sqe = next_request(l->ring);
@@ -361,7 +363,8 @@ static void completed_listener(struct ring_listener *l)
 
 /* ---- completions ---- */
 
-/* A send that was not complete must be known before anything is concluded. */
+/* The result of a send is kept as soon as it is known; other completions wait for
+ * ring_deliver. */
 static void keep(struct ring *r, const struct io_uring_cqe *cqe)
 {
 	enum kind kind = (enum kind)(cqe->user_data & KIND_MASK);
@@ -423,14 +426,14 @@ void ring_deliver(struct ring *r)
 	collect(r);
 	conclude_all(r);
 	while (r->batch_at < r->batch_count) {
-		/* The array may move when an owner settles something. */
+		/* a copy, because the array may move when an owner settles a send */
 		struct io_uring_cqe cqe = r->batch[r->batch_at++];
 		dispatch(r, &cqe);
 	}
 	r->batch_at = r->batch_count = 0;
 }
 
-/* Until the kernel has taken the request at this place. */
+/* Submits until the kernel has taken the request at this position. */
 static void submit_until(struct ring *r, unsigned at)
 {
 	while (!r->broken && !is_taken(r, at)) {
@@ -440,7 +443,8 @@ static void submit_until(struct ring *r, unsigned at)
 	}
 }
 
-/* A socket is closed only when its cancelled requests have ended. */
+/* Submits everything, and lets cancelled requests end, because only then are their
+ * sockets closed. */
 static void submit_all(struct ring *r)
 {
 	submit_until(r, r->uring.sq.sqe_tail);
@@ -476,7 +480,7 @@ void ring_listener_free(struct ring_listener **lp)
 		return;
 	*lp = NULL;
 	l->ready = NULL;
-	/* else it is just being told, and goes then */
+	/* otherwise it is being reported right now and will be freed afterwards */
 	if (l->is_armed) {
 		cancel(l->ring, l, KIND_LISTENER);
 		submit_all(l->ring);

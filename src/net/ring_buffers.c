@@ -1,5 +1,5 @@
 /*
- * The buffers that the kernel fills, and the end of a ring.
+ * The buffers that the kernel fills, and freeing a ring.
  */
 #include "config.h"
 #include "net/ring_parts.h"

@@ -1,5 +1,5 @@
 /*
- * Making a ring: its queues, and a trial of all that is used later.
+ * Makes a ring: its queues, and a test of everything that is used later.
  */
 #include "config.h"
 #include "net/ring_parts.h"
@@ -11,9 +11,10 @@
 #	include <unistd.h>
 
 enum {
-	REQUESTS = 1024,     /* more are given to the kernel in between */
-	COMPLETIONS = 16384, /* the kernel keeps more of them aside, which is slower */
-	/* Powers of two.  So much can arrive at once, also for somebody who paused. */
+	REQUESTS = 1024, /* if more are queued, the first ones are submitted */
+	/* beyond this the kernel keeps completions elsewhere, which is slower */
+	COMPLETIONS = 16384,
+	/* Powers of two.  This much can arrive at once, also for paused streams. */
 	SMALL_COUNT = 64,
 	LARGE_COUNT = 8,
 	TRIAL_WAIT_US = 1000000,
@@ -66,7 +67,8 @@ static const struct ring_ops trial_ops = {
     .lost = trial_nothing,
 };
 
-/* One end sends twice to the other and leaves: what arrives, how often, and the end. */
+/* Tests two sends and a close of one end: what arrives at the other end, in how many
+ * parts, and the end. */
 static int try_pair(struct ring *r, const int fds[2])
 {
 	struct trial from = {.sent = 0}, to = {.sent = 0};
@@ -127,7 +129,7 @@ static int make_queues(struct ring *r, struct err *err)
 	}
 	if ((params.features & needed) != needed)
 		return err_set(err, "the kernel's io_uring is too old");
-	/* Only saves time. */
+	/* an optimization; failure does not matter */
 	(void)io_uring_register_ring_fd(&r->uring);
 	return 0;
 }

@@ -1,6 +1,6 @@
 /*
- * Sockets: addresses, listening, accepting, connecting, options.  Who waits for them
- * to be ready is not this file's matter.
+ * Sockets: addresses, listening, accepting, connecting, options.  Nothing here waits
+ * for sockets to be ready.
  */
 #include "net/sock.h"
 
@@ -24,7 +24,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 
-/* How often a lock is tried, 10 ms apart. */
+/* How often a lock is tried, every 10 ms. */
 enum { LOCK_TRIES = 200 };
 
 /* ---- addresses ---- */
@@ -169,7 +169,7 @@ void sock_target_ip(struct sock_target *t, const struct sock_addr *addr)
 
 static void set_int(int fd, int level, int name, int value)
 {
-	/* Tuning that the system refuses is no reason not to serve. */
+	/* an option that the system refuses is no reason not to serve */
 	(void)setsockopt(fd, level, name, &value, sizeof(value));
 }
 
@@ -195,7 +195,7 @@ void sock_tune(int fd, int family, const struct sock_options *o)
 	set_if(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, o->user_timeout_ms);
 }
 
-/* Where nothing is wanted, what a new socket has. */
+/* Fills an option that is not set with the value of a new socket. */
 static void fill_from(int fresh, int name, int *value)
 {
 	socklen_t len = sizeof(*value);
@@ -256,7 +256,7 @@ static int prepare_ip(int fd, int family, const struct sock_options *o, struct e
 	return 0;
 }
 
-/* Only a socket is taken out of the way, never somebody's file. */
+/* Removes an old socket file, but never a file of another type. */
 static void remove_stale(const char *path)
 {
 	struct stat st;
@@ -279,7 +279,7 @@ static int find_group(const char *name, gid_t *gid, struct err *err)
 	return 0;
 }
 
-/* Before listen(), so that nobody connects under other rights. */
+/* Called before listen(), so that nobody can connect with the old permissions. */
 static int set_file_rights(
     const char *path, const struct sock_options *o, struct err *err)
 {
@@ -297,9 +297,9 @@ static int set_file_rights(
 	return 0;
 }
 
-/* Locks the folder of a socket file, so that of two processes that start at once only
- * one looks at the file and replaces it at a time.  Returns a descriptor, whose closing
- * unlocks; -1 when this file system has no locks. */
+/* Locks the folder of a socket file, so that only one of two processes starting at the
+ * same time can check and replace the file.  Returns a descriptor, whose closing
+ * unlocks; -1: this file system has no locks. */
 static int lock_folder(const char *path)
 {
 	const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
@@ -402,7 +402,7 @@ int sock_accept(int listener, struct sock_addr *peer)
 	struct sockaddr_storage from = {0};
 	int fd;
 
-	/* One that hung up while it waited is skipped. */
+	/* skip connections that were closed while they waited */
 	do {
 		socklen_t len = sizeof(from);
 		fd = accept4(listener, (struct sockaddr *)&from, &len,
@@ -430,7 +430,7 @@ int sock_connect(
 		*fd = s;
 		return 0;
 	}
-	/* Interrupted, a connect goes on by itself. */
+	/* an interrupted connect continues in the background */
 	if (errno == EINPROGRESS || errno == EINTR) {
 		*fd = s;
 		return 1;
@@ -502,7 +502,7 @@ int sock_peer(int fd, int *pid, unsigned *uid)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
 		return -1;
-	/* Of other sockets than unix ones the system says "nobody". */
+	/* for other sockets than Unix ones the system says "nobody" */
 	if (peer.pid == 0 || peer.uid == (uid_t)-1)
 		return -1;
 	*pid = (int)peer.pid;
@@ -512,7 +512,7 @@ int sock_peer(int fd, int *pid, unsigned *uid)
 
 /* ---- handing on ---- */
 
-/* Returns how much was taken, as send does. */
+/* Returns the number of bytes sent, like send(). */
 static ssize_t send_with_fd(int fd, const void *bytes, size_t len, int passed)
 {
 	union {

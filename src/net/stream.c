@@ -1,6 +1,6 @@
 /*
- * The interface of streams: opening, connecting, handing over output, pausing, closing.
- * What happens in the turns between is in stream_turn.c; sockets are the engines'.
+ * The interface of streams: opening, connecting, handing over output, pausing,
+ * closing.  stream_turn.c does the work of a turn, and the engines use the sockets.
  */
 #include "net/stream.h"
 
@@ -84,11 +84,11 @@ int stream_start_tls(struct stream *s, struct tls_context *context,
     struct err *err)
 {
 	assert(s->net && !s->tls && !s->connecting);
-	/* nothing more joins what leaves in clear */
+	/* later bytes must not be joined with unencrypted ones */
 	s->net->growing.stream = NULL;
 	if (stream_tls_new(s, context, peer, initial, len, err) < 0)
 		return -1;
-	/* A stream that failed already has something else to tell. */
+	/* a failure that happened before is reported first */
 	if (s->failure) {
 		stream_tls_drop_output(s);
 		return 0;
@@ -129,17 +129,17 @@ static void added_output(struct stream *s)
 {
 	if (s->pending > STREAM_HIGH) {
 		s->above = true;
-		/* Another will come; one now would wake the owner too early. */
+		/* pending rises above the mark again, so `drained` comes later */
 		s->drained_due = false;
 	}
-	/* Output of TLS that has to wait is made into records at least: it pins no
-	 * block.
-	 */
+	/* with TLS, output that has to wait is at least encrypted, which frees the
+	 * blocks it refers to */
 	if (s->tls || (!s->blocked && !s->connecting))
 		stream_flush_at_turn_end(s);
 }
 
-/* One message after the other of one receive mostly goes to one stream. */
+/* Joins bytes to the last span if they follow it in the same block, which is common:
+ * several messages of one receive usually go to one stream. */
 static bool has_grown(
     struct stream *s, const struct block *block, const uint8_t *p, size_t len)
 {

@@ -1,10 +1,8 @@
 /*
- * Queues of spans, and the shared blocks they borrow from.  When they are sent is the
- * stream's matter.
- *
- * Spans that leave within the turn only borrow blocks.  Small ones that have to wait
- * move into blocks of their own, so that a slow peer with little to come does not hold
- * on to large blocks.
+ * Queues of spans, and the shared blocks that they refer to.  Spans that are sent
+ * within the turn only borrow blocks.  Small ones that have to wait are copied to
+ * blocks of their own, so that a slow peer with little output does not keep large
+ * blocks in memory.
  */
 #include <assert.h>
 #include <string.h>
@@ -17,11 +15,11 @@ enum {
 	COPY_BLOCK = 8192,
 };
 
-/* A piece of a queue; the head of a queue knows the last one. */
+/* A part of a queue; the first part knows the last one. */
 struct stream_queue {
 	struct stream_queue *next;
-	struct stream_queue *last; /* in the head only */
-	unsigned first, end;       /* spans [first, end) are in use */
+	struct stream_queue *last; /* only in the first part */
+	unsigned first, end;       /* the spans [first, end) are in use */
 	struct span spans[CHUNK_SPANS];
 };
 
@@ -30,7 +28,7 @@ struct slab *stream_queue_slab(struct mem *mem)
 	return slab_new(mem, "stream_queue", sizeof(struct stream_queue));
 }
 
-/* When only we hold it, its old bytes are gone from everywhere, and its beginning is
+/* If nobody else holds the current block, it is used again from its beginning, which is
  * likely still in the processor's cache. */
 struct block *stream_room(struct net *net, size_t room)
 {
@@ -67,7 +65,7 @@ static struct span *new_span(struct net *net, struct stream_queue **q)
 	return &last->spans[last->end++];
 }
 
-/* Append without a new reference unless one is needed. */
+/* Appends a span, or extends the last one; takes a new reference only if needed. */
 static void add(struct net *net, struct stream_queue **q, struct block *block,
     const uint8_t *p, size_t len)
 {
@@ -83,8 +81,8 @@ static void add(struct net *net, struct stream_queue **q, struct block *block,
 	*new_span(net, q) = (struct span){.block = block, .bytes = p, .len = len};
 }
 
-/* Append a copy in a lone block: behind the last one if there is room, else in a new
- * one that can hold `cap`.  -1: no memory. */
+/* Appends a copy in a single block: behind the last one if there is room, otherwise in
+ * a new block with room for `cap`.  -1: no memory. */
 static int add_copy(
     struct net *net, struct stream_queue **q, const uint8_t *p, size_t len, size_t cap)
 {
@@ -164,7 +162,7 @@ struct span stream_queue_pop(struct net *net, struct stream_queue **q)
 	struct stream_queue *head = *q;
 
 	net->growing.stream = NULL;
-	/* Only the last chunk can be empty, and an empty queue has none. */
+	/* only the last part can be empty, and an empty queue has no part */
 	struct span span = head->spans[head->first++];
 	if (head->first == head->end)
 		drop_head(net, q);
@@ -182,7 +180,7 @@ void stream_queue_drop(struct net *net, struct stream_queue **q)
 	}
 }
 
-/* All of it goes into one block of its size when it is small together. */
+/* If the whole content is small, it is copied into one block of its size. */
 void stream_queue_settle(struct net *net, struct stream_queue **q, size_t size)
 {
 	struct stream_queue *old = *q;

@@ -1,6 +1,6 @@
 /*
- * Streams over readiness: the loop says which sockets can be read or written, and they
- * are by system calls.
+ * The engine epoll: the loop tells which sockets can be read or written, and system
+ * calls do it.
  */
 #include <errno.h>
 #include <sys/socket.h>
@@ -8,7 +8,7 @@
 
 #include "net/stream_parts.h"
 
-/* Bytes of records that are read from a peer nobody listens to now. */
+/* Bytes of records that are read at most while the owner has paused. */
 enum { PEEK_MOST = 16384 };
 
 /* ---- receiving ---- */
@@ -38,7 +38,7 @@ static size_t receive_into(struct stream *s, uint8_t *at, size_t room)
 	return 0;
 }
 
-/* True: the room was filled, so there may be more. */
+/* Receives TLS records once.  True: the room was filled, so there may be more. */
 static bool may_receive_more_records(struct stream *s)
 {
 	struct block *b = block_get(s->net->blocks);
@@ -51,7 +51,7 @@ static bool may_receive_more_records(struct stream *s)
 	return is_full;
 }
 
-/* One receive.  True: the room was filled, so there may be more. */
+/* Receives once.  True: the room was filled, so there may be more. */
 static bool may_receive_more(struct stream *s)
 {
 	if (s->tls)
@@ -67,7 +67,8 @@ static bool may_receive_more(struct stream *s)
 	return got == room;
 }
 
-/* s->delivering falls when the owner closes the stream, even if it opens it again. */
+/* s->delivering becomes false when the owner closes the stream, even if the owner opens
+ * it again. */
 static void receive(struct stream *s)
 {
 	int left = s->net->rounds;
@@ -93,8 +94,9 @@ static void stop_reading(struct stream *s)
 	watch_off(s->reader);
 }
 
-/* Readable while paused: it is told when the peer has left with nothing unread, so that
- * nobody keeps a place in a queue for it; otherwise the bytes wait in the kernel. */
+/* The socket became readable while paused.  If the peer has closed and left nothing
+ * unread, that is reported, so that its client does not keep a place in a queue;
+ * otherwise the bytes stay in the kernel. */
 static void readable_while_paused(struct stream *s)
 {
 	char next;
@@ -103,7 +105,7 @@ static void readable_while_paused(struct stream *s)
 	loop_counts(s->net->loop)->recv_calls++;
 	bool is_gone = got == 0 || (got < 0 && errno != EAGAIN &&
 				       errno != EWOULDBLOCK && errno != EINTR);
-	/* a failure that is about to be told says more */
+	/* a failure that is about to be reported says more */
 	if (is_gone && !s->failure) {
 		stream_end(s, got < 0 ? errno : 0);
 		return;
@@ -111,7 +113,8 @@ static void readable_while_paused(struct stream *s)
 	stop_reading(s);
 }
 
-/* With TLS the peer says so in a record, and so they are read until one has bytes. */
+/* With TLS the peer closes by a record, so records are read until one has bytes for the
+ * owner. */
 static void records_while_paused(struct stream *s)
 {
 	bool may_look = tls_is_complete(s->tls->tls) && !s->failure;

@@ -1,6 +1,6 @@
 /*
- * Streams over io_uring: the kernel receives into blocks of its own, and takes what is
- * to be sent with the call that waits.
+ * The engine io_uring: the kernel receives into blocks lent to it, and sends with the
+ * call that waits for completions.
  */
 #include "config.h"
 #include "net/stream_parts.h"
@@ -18,7 +18,7 @@ struct net_ring {
 	void (*lost)(void *ctx, int errnum);
 	void *lost_ctx;
 	struct net *net; /* borrowed */
-	int errnum;      /* why it broke */
+	int errnum;      /* why the ring broke */
 };
 
 /* ---- sending ---- */
@@ -28,7 +28,8 @@ static void queue_send(struct stream *s)
 	struct iovec iov[STREAM_GATHER_MOST];
 	size_t total, tls_len = s->tls ? s->tls->plain_len : 0;
 	int count = stream_queue_gather(s->out, iov, &total);
-	/* Somebody waits for the end of it, and nothing else may come to wake us. */
+	/* the owner waits until everything is sent, and no other event may come to end
+	 * the wait */
 	bool is_urgent = s->above || total < s->pending - tls_len;
 
 	loop_counts(s->net->loop)->send_calls++;
@@ -45,7 +46,7 @@ static void ring_engine_send(struct stream *s, bool is_now)
 		ring_settle(s->port);
 }
 
-/* What is under way is counted as pending until now. */
+/* The bytes being sent are counted as pending until here. */
 static void port_sent(void *owner, ssize_t result, size_t asked)
 {
 	struct stream *s = owner;
@@ -124,7 +125,7 @@ static void ring_engine_resume(struct stream *s)
 	ring_receive(s->port);
 }
 
-/* What the peer said is delivered with the next turn, at the latest. */
+/* What the peer has sent is delivered in the next turn at the latest. */
 static bool ring_engine_may_hear_more(struct stream *s)
 {
 	if (s->last_words || !s->port || s->over)
@@ -163,7 +164,7 @@ const struct stream_engine stream_ring = {
 
 /* ---- when it breaks ---- */
 
-/* The stream goes on over readiness, from where it stands. */
+/* The ring is broken: the stream continues with epoll from where it is. */
 static void port_lost(void *owner)
 {
 	struct stream *s = owner;

@@ -1,18 +1,19 @@
 /*
- * TLS between a stream's owner and its socket: what the owner hands over becomes
- * records in the output queue; received records that nobody wants yet are kept.
- * Receiving, sending and telling the owner are in stream.c.
+ * TLS between a stream's owner and its socket: encrypts what the owner hands over into
+ * the output queue, and keeps received records that must wait.  stream_turn.c receives,
+ * sends and calls the owner.
  */
 #include <string.h>
 
 #include "net/stream_parts.h"
 
 enum {
-	RECORD_MOST = 16384,  /* bytes that one record carries */
-	REPLIES_MOST = 65536, /* to a peer that makes TLS answer and reads nothing */
+	RECORD_MOST = 16384, /* most plain bytes in one record */
+	/* limit for a peer that makes TLS answer and reads nothing */
+	REPLIES_MOST = 65536,
 };
 
-/* A record goes behind what is to be sent already. */
+/* Appends a record to the output. */
 static int put_record(void *ctx, const uint8_t *p, size_t len)
 {
 	struct stream *s = ctx;
@@ -28,7 +29,7 @@ static int put_record(void *ctx, const uint8_t *p, size_t len)
 	return 0;
 }
 
-/* Copies what is to be used later.  -1: no memory. */
+/* Copies input that is used later.  -1: no memory. */
 static int hold_copy(struct stream_tls *t, const uint8_t *p, size_t len)
 {
 	struct block *copy = block_new(len);
@@ -63,7 +64,7 @@ int stream_tls_new(struct stream *s, struct tls_context *context,
 		err_set_row(err, ERROR_OUT_OF_MEMORY);
 		goto failed;
 	}
-	/* A server waits for the client's first record. */
+	/* a server waits for the client's first record */
 	if (tls_speaks_first(t->tls) && tls_handshake(t->tls, err) == TLS_FAILED)
 		goto failed;
 	return 0;
@@ -113,7 +114,8 @@ void stream_tls_free(struct stream *s)
 	slab_put(s->net->secured, t);
 }
 
-/* Before the handshake is complete it may wait for long. */
+/* Before the handshake is complete the output may wait for long, so small spans are
+ * copied. */
 void stream_tls_put(struct stream *s, struct block *block, const uint8_t *p, size_t len)
 {
 	stream_queue_put(
@@ -136,7 +138,7 @@ void stream_tls_drop_output(struct stream *s)
 	s->tls->plain_len = 0;
 }
 
-/* All that there is, in records as full as may be. */
+/* Encrypts all waiting output into as few records as possible. */
 static int encrypt(struct stream *s, struct stream_tls *t)
 {
 	uint8_t room[RECORD_MOST];
@@ -146,7 +148,7 @@ static int encrypt(struct stream *s, struct stream_tls *t)
 		const uint8_t *p =
 		    stream_queue_front(t->plain, room, sizeof(room), &len);
 		enum tls_status status = tls_write(t->tls, p, len, NULL);
-		/* The peer has begun something that it must finish first. */
+		/* the peer has begun a handshake message that it must finish first */
 		if (status == TLS_HUNGRY)
 			return 0;
 		if (status != TLS_DONE)

@@ -1,7 +1,7 @@
 /*
- * What a stream does within a turn of the loop: delivers what arrived, through TLS if
- * there is any, tells its owner what happened, and has its output sent.  Below it are
- * the queues and TLS, above it the engines and the interface.
+ * What a stream does within a turn of the loop: delivers what arrived (through TLS if
+ * there is any), calls its owner's callbacks, and has its output sent.  It is above the
+ * queues and TLS, and below the engines and the interface.
  */
 #include <assert.h>
 #include <errno.h>
@@ -10,7 +10,8 @@
 
 #include "net/stream_parts.h"
 
-/* A step may cost a millisecond for its keys, and others wait meanwhile. */
+/* One step can take a millisecond of computation, during which all other streams
+ * wait. */
 enum { HANDSHAKES_MOST = 8 };
 
 /* ---- telling the owner ---- */
@@ -25,7 +26,7 @@ void stream_tell_later(struct stream *s)
 	loop_later(s->net->loop, &s->flush);
 }
 
-/* When something is to be told, that comes first and this after it. */
+/* If callbacks are due, they come first, and flushing follows them. */
 void stream_flush_at_turn_end(struct stream *s)
 {
 	if (node_is_linked(&s->flush.node))
@@ -106,13 +107,14 @@ bool stream_has_input(const struct stream *s)
 
 static void deliver(struct stream *s, struct block *b, const uint8_t *p, size_t len)
 {
-	/* Held during the call: writes of the owner may replace the current block. */
+	/* held during the call, because writes of the owner may replace the current
+	 * block */
 	block_ref(b);
 	s->ops->received(s, b, p, len);
 	block_unref(b);
 }
 
-/* What was decrypted lies behind what is in the block. */
+/* Decrypted bytes are placed behind the used part of the block. */
 static void deliver_clear(struct stream *s, struct block *b, size_t len)
 {
 	uint8_t *at = b->bytes + b->used;
@@ -121,7 +123,7 @@ static void deliver_clear(struct stream *s, struct block *b, size_t len)
 	deliver(s, b, at, len);
 }
 
-/* Let records that are there go on by one step.  True: there may be more in them. */
+/* Decrypts or shakes hands for one step.  True: there may be more in the records. */
 static bool may_decrypt_more(struct stream *s)
 {
 	struct tls *tls = s->tls->tls;
@@ -146,7 +148,8 @@ static bool may_decrypt_more(struct stream *s)
 	return status == TLS_DONE && s->delivering && !s->paused && tls_has_input(tls);
 }
 
-/* What is not used now, while paused, waits.  A handshake answers by itself. */
+/* Keeps the records that cannot be used while paused.  A handshake goes on
+ * nevertheless. */
 static void put_records_aside(struct stream *s, struct block *b)
 {
 	if (stream_tls_keep_input(s, b) < 0)
@@ -169,17 +172,17 @@ void stream_take(struct stream *s, struct block *b, const uint8_t *p, size_t len
 		deliver(s, b, p, len);
 		return;
 	}
-	/* Records of earlier receives come first; the engines see to it. */
+	/* the engines deliver records of earlier receives first */
 	assert(!tls_has_input(s->tls->tls));
 	tls_set_input(s->tls->tls, p, len);
 	decrypt(s, b);
 }
 
-/* The first of what waits goes to TLS or to the owner. */
+/* Hands the first waiting span to TLS or to the owner. */
 static void take_waiting(struct stream *s)
 {
 	if (has_records(s)) {
-		/* They lie in a block that is held already. */
+		/* the records are in a block that is already held */
 		decrypt(s, NULL);
 		return;
 	}
@@ -209,7 +212,8 @@ void stream_deliver_waiting(struct stream *s)
 	}
 }
 
-/* That the peer leaves is said in a record, so one is read; what it holds waits. */
+/* A peer closes by a record, so one record is decrypted; its bytes wait for the
+ * owner. */
 enum stream_look stream_look(struct stream *s)
 {
 	struct err err;
@@ -254,8 +258,8 @@ void stream_arrived(struct stream *s, struct block *b, const uint8_t *p, size_t 
 	}
 }
 
-/* A peer that left is told even to an owner that paused, unless it left something to be
- * read, or a failure that says more is about to be told. */
+/* The end is reported even to an owner that has paused, unless unread bytes are left or
+ * a failure that says more is about to be reported. */
 void stream_over(struct stream *s, int errnum)
 {
 	if (s->ended || (s->paused && s->failure))
@@ -269,7 +273,7 @@ void stream_over(struct stream *s, int errnum)
 
 /* ---- output ---- */
 
-/* Another drain will come if it rises above the mark once more. */
+/* If pending rises above the mark again, `drained` comes another time. */
 static void note_drained(struct stream *s)
 {
 	if (!s->above || s->pending > STREAM_LOW)
@@ -353,14 +357,14 @@ static void turn_end(struct later *l)
 
 static void tell_failure(struct stream *s)
 {
-	/* A peer that closed may have said why: its last words come first. */
+	/* the peer may have sent the reason before closing, so its bytes come first */
 	if (!s->paused && !s->ended) {
 		if (stream_has_input(s))
 			stream_deliver_waiting(s);
 		else if (s->net->engine->may_hear_more(s))
 			return;
 	}
-	/* A stream that was closed meanwhile has no failure left. */
+	/* the stream may have been closed meanwhile */
 	if (!s->failure || s->ended)
 		return;
 	if (stream_has_tls_failure(s)) {
@@ -382,7 +386,8 @@ static void tell_input(struct stream *s)
 		stream_deliver_waiting(s);
 }
 
-/* Output of TLS that has to wait is made into records at least: it pins no block. */
+/* With TLS, output that has to wait is at least encrypted, which frees the blocks that
+ * it refers to. */
 static bool may_flush(const struct stream *s)
 {
 	return s->tls || (s->out && !s->blocked && !s->connecting);

@@ -1,6 +1,6 @@
 /*
- * One TLS connection between two sets of bytes: those of the peer, which are shown to
- * it, and those for the peer, which it puts.  It never waits and touches no socket.
+ * One TLS connection between two byte sequences: input from the peer, which it is
+ * given, and output for the peer, which it puts.  It never waits and uses no socket.
  */
 #include "net/tls.h"
 
@@ -19,16 +19,18 @@
 struct tls {
 	SSL *ssl;
 	struct tls_context *context;
-	char *host;          /* whose certificate it must be; NULL: anybody's */
-	struct err *failure; /* NULL: none; nothing goes on after the first one */
+	char *host; /* name that the certificate must have; NULL: any */
+	/* NULL: nothing has failed; after a failure nothing continues */
+	struct err *failure;
 	struct tls_pipe pipe;
 	bool needs_alpn;
-	bool is_complete; /* stays so; OpenSSL's own word for it does not */
+	/* the handshake was completed once (OpenSSL's own flag may change back) */
+	bool is_complete;
 };
 
 /* ---- birth and death ---- */
 
-/* Called for each certificate of the chain, the peer's own last. */
+/* Is called for each certificate of the chain, the peer's own last. */
 static int check_name(int is_good, X509_STORE_CTX *store)
 {
 	SSL *ssl =
@@ -54,7 +56,7 @@ static int set_up_client(struct tls *tls, const struct tls_peer_config *peer)
 	if (peer->checks_name) {
 		assert(peer->host);
 		tls->host = mem_strdup(peer->host);
-		/* OpenSSL takes 96 bytes to remember it: only here. */
+		/* only here, because OpenSSL needs 96 bytes to store it */
 		SSL_set_app_data(tls->ssl, tls);
 		SSL_set_verify(tls->ssl, SSL_VERIFY_PEER, check_name);
 	}
@@ -186,7 +188,7 @@ static enum tls_status failed(const struct tls *tls, struct err *err)
 	return TLS_FAILED;
 }
 
-/* Why OpenSSL did less than was wanted. */
+/* Explains why OpenSSL did less than was asked. */
 static enum tls_status explain(struct tls *tls, int result, struct err *err)
 {
 	switch (SSL_get_error(tls->ssl, result)) {
@@ -232,7 +234,7 @@ const struct err *tls_failure(const struct tls *tls)
 	return tls->failure;
 }
 
-/* As many records as fit are read at once; what stopped it is told by the next call. */
+/* Reads as many records as fit.  What stopped it is reported by the next call. */
 enum tls_status tls_read(
     struct tls *tls, uint8_t *out, size_t cap, size_t *len, struct err *err)
 {
@@ -290,8 +292,8 @@ void tls_close(struct tls *tls)
 
 /* ---- questions ---- */
 
-/* "/ECDH=X25519" or "/DH=2048", as far as OpenSSL tells: it forgets the peer's key on
- * some ways, and the group on others. */
+/* Prints "/ECDH=X25519" or "/DH=2048", as far as OpenSSL knows: sometimes it forgets
+ * the peer's key, sometimes the group. */
 static void put_key_exchange(const struct tls *tls, char *out, size_t size)
 {
 	EVP_PKEY *key = NULL;
@@ -324,7 +326,7 @@ const char *tls_describe(const struct tls *tls, char out[TLS_TEXT])
 {
 	char exchange[TLS_TEXT / 4] = "";
 
-	/* A session resumed below TLS 1.3 has no exchange of its own. */
+	/* a session resumed below TLS 1.3 has no key exchange of its own */
 	if (!tls_is_resumed(tls) || SSL_version(tls->ssl) >= TLS1_3_VERSION)
 		put_key_exchange(tls, exchange, sizeof(exchange));
 	snprintf(out, TLS_TEXT, "%s/%s%s", SSL_get_version(tls->ssl),

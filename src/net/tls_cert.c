@@ -1,6 +1,6 @@
 /*
- * Certificates: whose they are, and their hash for channel binding.  Whether they are
- * to be believed is OpenSSL's matter.
+ * Certificates: their names, and their hash for channel binding.  OpenSSL verifies
+ * them.
  */
 #include <string.h>
 #include <strings.h>
@@ -13,7 +13,8 @@
 #include "net/sock.h"
 #include "net/tls_parts.h"
 
-/* "*.domain.tld" stands for exactly one label in front of at least two. */
+/* The * of "*.domain.tld" stands for exactly one label, in front of at least two
+ * others. */
 static bool is_wildcard_for(const char *pattern, size_t len, const char *name)
 {
 	const char *rest = strchr(name, '.');
@@ -25,7 +26,8 @@ static bool is_wildcard_for(const char *pattern, size_t len, const char *name)
 	return strlen(rest) == len - 1 && strncasecmp(rest, pattern + 1, len - 1) == 0;
 }
 
-/* Text of a certificate may hold anything, NUL too: lengths are compared. */
+/* A text of a certificate can contain anything, even NUL, so lengths are compared
+ * too. */
 static bool is_name_for(
     const uint8_t *text, size_t len, const char *name, bool is_address)
 {
@@ -69,7 +71,8 @@ static bool has_alternative(
 	return is_found;
 }
 
-/* Its length, and *text for OPENSSL_free; -1: there is none. */
+/* Returns the length of the subject's common name; *text is freed with OPENSSL_free.
+ * -1: there is none. */
 static int common_name(const X509 *cert, unsigned char **text)
 {
 	const X509_NAME *subject = X509_get_subject_name(cert);
@@ -100,11 +103,11 @@ bool tls_cert_is_named(const X509 *cert, const char *name)
 
 	bool is_found = *name && (has_alternative(cert, name, address) ||
 				     is_common_name(cert, name, address));
-	ERR_clear_error(); /* of a malformed extension or name */
+	ERR_clear_error(); /* a malformed extension or name leaves errors behind */
 	return is_found;
 }
 
-/* A copy of a name that has no NUL in it; NULL: it has, or is empty. */
+/* Returns a copy of a name; NULL: it contains a NUL or is empty. */
 static char *copy_name(const uint8_t *text, int len)
 {
 	char *name;
@@ -117,7 +120,8 @@ static char *copy_name(const uint8_t *text, int len)
 	return name;
 }
 
-/* The one with `*left` others before it, which is counted down. */
+/* Returns the alternative name that has `*left` others in front of it; counts *left
+ * down. */
 static char *alternative_at(const X509 *cert, size_t *left)
 {
 	GENERAL_NAMES *alts = X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
@@ -161,7 +165,7 @@ int tls_cert_hash(const X509 *cert, uint8_t out[TLS_HASH_MAX], size_t *len)
 	_Static_assert(TLS_HASH_MAX >= EVP_MAX_MD_SIZE, "every hash must fit");
 	if (!X509_get_signature_info((X509 *)(uintptr_t)cert, &hash, NULL, NULL, NULL))
 		hash = NID_undef;
-	/* These two are not good enough any more (RFC 5929 section 4.1). */
+	/* these two are too weak, so SHA-256 replaces them (RFC 5929 section 4.1) */
 	if (hash == NID_md5 || hash == NID_sha1)
 		hash = NID_sha256;
 	const EVP_MD *md = hash == NID_undef ? NULL : EVP_get_digestbynid(hash);

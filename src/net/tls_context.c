@@ -1,6 +1,5 @@
 /*
- * From words and files of the configuration to a context.  What a connection does with
- * it is in tls.c.
+ * Makes a context from the settings and files of the configuration.  tls.c uses it.
  */
 #include <assert.h>
 #include <string.h>
@@ -13,10 +12,12 @@
 #include "net/tls_parts.h"
 
 enum {
-	CHAIN_MOST = 6, /* CA certificates between a certificate and its root */
-	/* What was verified at first stands for so long when a session is resumed. */
+	CHAIN_MOST = 6, /* most CA certificates between a certificate and its root */
+	/* How long the verification of a certificate stays valid when sessions are
+	 * resumed. */
 	RESUME_SECONDS = 300,
-	TICKETS = 1, /* per connection: poolers' clients make one at a time */
+	/* per connection: clients of a pooler open one connection at a time */
+	TICKETS = 1,
 	REASON = 200,
 };
 
@@ -75,7 +76,7 @@ static unsigned word_versions(const char *word, size_t len)
 	return 0;
 }
 
-/* 0: not a list of protocols, or nothing is left of it. */
+/* 0: the list cannot be read, or it leaves no protocol. */
 static unsigned parse_protocols(const char *list)
 {
 	unsigned versions = 0;
@@ -102,7 +103,7 @@ static unsigned parse_protocols(const char *list)
 	}
 }
 
-/* OpenSSL's own configuration may set limits; the pooler's is what counts here. */
+/* OpenSSL's own configuration may set limits; the pooler's settings override them. */
 static int set_protocols(SSL_CTX *ssl, const struct tls_config *config, struct err *err)
 {
 	static const struct {
@@ -168,7 +169,7 @@ static int set_key_exchange(
 	if (strcasecmp(dh, "auto") != 0 && strcasecmp(dh, "none") != 0)
 		return invalid(err, config, "dheparams", dh);
 	SSL_CTX_set_dh_auto(ssl, strcasecmp(dh, "auto") == 0);
-	/* `none` never took ECDH away: TLS 1.3 cannot do without. */
+	/* `none` leaves ECDH on as well, because TLS 1.3 needs it */
 	if (strcasecmp(curve, "auto") == 0 || strcasecmp(curve, "none") == 0)
 		return 0;
 	if (!SSL_CTX_set1_groups_list(ssl, curve))
@@ -178,7 +179,7 @@ static int set_key_exchange(
 
 /* ---- files ---- */
 
-/* Nobody is there to be asked. */
+/* Refuses encrypted keys, because there is nobody to ask for a passphrase. */
 static int no_passphrase(char *out, int size, int is_writing, void *ctx)
 {
 	(void)out, (void)size, (void)is_writing, (void)ctx;
@@ -227,7 +228,7 @@ static int load_crl(SSL_CTX *ssl, const char *file, struct err *err)
 	return 0;
 }
 
-/* The file stands behind the text that log watchers know. */
+/* The name of the file follows the text that log watchers know. */
 static int no_authorities(struct err *err, const char *file)
 {
 	char reason[REASON];
@@ -246,7 +247,7 @@ static int load_trust(SSL_CTX *ssl, const struct tls_config *config, struct err 
 	if (!is_set(ca) && config->peer_check != TLS_PEER_UNCHECKED &&
 	    !SSL_CTX_set_default_verify_paths(ssl))
 		return set_up_failed(err, "failed to load CA", NULL);
-	/* Clients that have several certificates choose by this. */
+	/* clients that have several certificates choose one by this list */
 	if (is_set(ca) && config->is_server &&
 	    config->peer_check != TLS_PEER_UNCHECKED) {
 		STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(ca);
@@ -259,9 +260,10 @@ static int load_trust(SSL_CTX *ssl, const struct tls_config *config, struct err 
 	return 0;
 }
 
-/* The certificates that are sent with our own: those in its file, or those that the CAs
- * lead to.  They are looked up once, because OpenSSL otherwise searches the folders of
- * the CAs in each handshake.  What is not found there the peer may have. */
+/* Adds the certificates to send with our own: those in its file, or those that lead to
+ * a CA.  They are looked up once, because OpenSSL would otherwise search the CA files
+ * in each handshake.  Intermediate certificates that are not found may still be known
+ * to the peer. */
 static void complete_chain(SSL_CTX *ssl)
 {
 	STACK_OF(X509) *chain = NULL;
@@ -289,8 +291,8 @@ static void set_verification(SSL_CTX *ssl, const struct tls_config *config)
 	SSL_CTX_set_verify_depth(ssl, CHAIN_MOST);
 }
 
-/* Who offers other protocols only has not come for PostgreSQL.  Connections of
- * tls_context_accept have app data. */
+/* Refuses a peer that offers only other protocols, because it is no PostgreSQL client.
+ * Connections of tls_context_accept, which have app data, are for HTTP. */
 static int select_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
     const unsigned char *in, unsigned in_len, void *ctx)
 {
@@ -371,7 +373,7 @@ struct tls_context *tls_context_new(const struct tls_config *config, struct err 
 	} else if (set_up(context->ssl, config, err) < 0) {
 		tls_context_unref(&context);
 	}
-	/* Loading a file leaves remarks behind even when it went well. */
+	/* loading a file leaves errors in OpenSSL's queue even when it succeeds */
 	ERR_clear_error();
 	return context;
 }

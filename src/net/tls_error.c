@@ -1,5 +1,5 @@
 /*
- * What OpenSSL says went wrong, in words.
+ * Texts for OpenSSL's errors.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * The way of bytes between a connection and OpenSSL: a BIO without memory of its own.
- * The peer's bytes are taken from where they lie, those for the peer put where they go.
+ * Moves bytes between a connection and OpenSSL: a BIO without memory of its own, which
+ * reads input in place and passes output on.
  */
 #include <string.h>
 
