@@ -1,13 +1,13 @@
 /*
- * The grammar of connection strings, `key=value key='va''lue'`, as used in [databases],
- * [users] and [peers].  Keys are not known here.
+ * Connection strings in the form `key=value key='va''lue'`, as in [databases], [users]
+ * and [peers].  The meaning of keys is not known here.
  */
 #ifndef CONF_CONNSTR_H
 #define CONF_CONNSTR_H
 
-/* Read the next pair at *at and move *at behind it.  The text is cut and unquoted in
- * place, and *key and *value point into it.  1: there is a pair; its value is empty
- * only if it was written as ''.  0: there are no more pairs.  -1: syntax error. */
+/* Reads the next pair at *at and moves *at behind it.  The text is cut and unquoted in
+ * place; *key and *value point into it.  Returns 1 for a pair (its value is empty only
+ * if it was written as ''), 0 at the end, -1 for a syntax error. */
 int connstr_next(char **at, const char **key, const char **value);
 
 #endif

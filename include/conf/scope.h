@@ -1,17 +1,20 @@
 /*
- * Which value of a setting is in force: the user's, else the database's, else the
- * process's.  scope_NAME(scope) answers for the setting NAME, whatever its level; a
- * setting that gets another level needs no change where it is asked for.
+ * Which value of a setting is in force: that of the user, otherwise that of the
+ * database, otherwise the global one.  scope_NAME(scope) returns it for the setting
+ * NAME, whatever its level is; so the level of a setting can change without changes to
+ * its uses.
  */
 #ifndef CONF_SCOPE_H
 #define CONF_SCOPE_H
 
 #include "conf/settings.h"
 
-/* For whom a setting is asked.  Borrowed. */
+/* The user and database that a setting is asked for.  Borrowed. */
 struct scope {
-	const struct level *user;     /* its [users] entry; NULL: none */
-	const struct level *database; /* its [databases] entry; NULL: none */
+	/* settings of the [users] entry; NULL: there is none */
+	const struct level *user;
+	/* settings of the [databases] entry; NULL: there is none */
+	const struct level *database;
 	const struct settings *settings;
 };
 

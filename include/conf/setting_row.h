@@ -1,7 +1,7 @@
 /*
- * One row of settings.def as data, for those that read the table: settings.c (parse,
- * print, compare), entry.c (entries), describe.c (manuals) and the reload, which asks
- * what a change sets off.
+ * One row of settings.def as data, for the code that reads the table: settings.c
+ * (parse, print, compare), entry.c (entries), describe.c (documents), and the reload,
+ * which looks up what a change requires.
  */
 #ifndef CONF_SETTING_ROW_H
 #define CONF_SETTING_ROW_H
@@ -21,7 +21,7 @@ enum setting_type {
 	SETTING_ENUM,
 };
 
-/* The chapters of the manual, in their order. */
+/* The chapters of the manual, in order. */
 enum setting_group {
 	GROUP_PROCESS,
 	GROUP_POOLING,
@@ -33,7 +33,7 @@ enum setting_group {
 	GROUP_COUNT,
 };
 
-/* Where a setting may stand besides [pgbouncer]. */
+/* Where a setting may stand in addition to [pgbouncer]. */
 enum setting_level {
 	LEVEL_GLOBAL = 0,
 	LEVEL_DATABASE = 1 << 0,
@@ -41,25 +41,31 @@ enum setting_level {
 	LEVEL_BOTH = LEVEL_DATABASE | LEVEL_USER,
 };
 
-/* How values are read, and what a change of one causes. */
+/* How values are parsed, and what a change of the value requires. */
 enum setting_flags {
-	LIVE = 0,               /* RELOAD and SET change it */
-	RESTART = 1 << 0,       /* only a restart changes it */
-	NOT_CONSOLE = 1 << 2,   /* names a database that must not be the console */
-	CLAMPED = 1 << 3,       /* a number outside the range is replaced by the nearest
-				 * in it, with a remark; without the flag it is an error */
-	IS_LOG_LEVELS = 1 << 7, /* a text that log_levels_parse can read */
+	LIVE = 0,         /* RELOAD and SET can change it */
+	RESTART = 1 << 0, /* only a restart can change it */
+	/* the value is a database name and must not be the console's */
+	NOT_CONSOLE = 1 << 2,
+	/* a number outside the range is replaced by the nearest one within it, with a
+	 * remark; without this flag it is an error */
+	CLAMPED = 1 << 3,
+	IS_LOG_LEVELS = 1 << 7, /* log_levels_parse must be able to parse it */
 	/* In entries of [databases] and [users]: */
-	ABOVE_ZERO = 1 << 4,    /* 0 inherits as well as negative numbers do */
-	BELOW_IS_ZERO = 1 << 5, /* a negative number is taken as 0 */
-	MAY_BE_EMPTY = 1 << 6,  /* '' overrides the setting with an empty text */
-	FRACTIONS = 1 << 13,    /* a time may have a fraction: most times have none */
+	ABOVE_ZERO = 1 << 4,    /* 0 means "inherited", as negative numbers do */
+	BELOW_IS_ZERO = 1 << 5, /* a negative number means 0 */
+	/* '' overrides the inherited value with an empty text */
+	MAY_BE_EMPTY = 1 << 6,
+	/* a time may have a fraction; other times are whole seconds */
+	FRACTIONS = 1 << 13,
 	/* When the value changes: */
 	READS_USERS = 1 << 8, /* auth_file is read again */
 	READS_RULES = 1 << 9, /* the HBA and ident files are read again */
 	READS_TLS = 1 << 10,  /* certificates are loaded again */
-	OBSOLETES = 1 << 11, /* the global value: all server connections are replaced */
-	OBSOLETES_ITS_DB = 1 << 12, /* an entry's: those of its database are */
+	/* if the global value changes: all server connections are replaced */
+	OBSOLETES = 1 << 11,
+	/* if an entry's value changes: the connections of its database are replaced */
+	OBSOLETES_ITS_DB = 1 << 12,
 };
 
 struct setting {
@@ -68,19 +74,23 @@ struct setting {
 	enum setting_level level;
 	enum setting_group group;
 	unsigned flags;
-	const char *default_text; /* NULL: unset until the file or SET gives one */
-	size_t offset;            /* of the member: in struct settings at LEVEL_GLOBAL,
-				     in struct level otherwise */
-	long long min, max;       /* INT and UINT: values; ENUM: max is the last word */
-	const char *const *words; /* ENUM only */
-	const char *help;         /* one line, no full stop */
+	/* NULL: no default; unset until the file or SET gives a value */
+	const char *default_text;
+	/* offset of the member, in struct settings for LEVEL_GLOBAL, otherwise in
+	 * struct level */
+	size_t offset;
+	/* INT and UINT: the range; ENUM: max is the index of the last word */
+	long long min, max;
+	const char *const *words; /* only for ENUM */
+	const char *help;         /* one line without a full stop */
 	const char *details;      /* sentences for the manuals */
 };
 
-/* Parse text into a member that is not within struct settings; as setting_parse. */
+/* Parses text into a member outside of struct settings; otherwise like
+ * setting_parse. */
 int setting_parse_member(const struct setting *row, void *member, const char *text,
     struct arena *arena, struct err *err);
-/* Is the row equal in two levels?  The row must not be LEVEL_GLOBAL. */
+/* Whether two levels have the same value.  The row must not be LEVEL_GLOBAL. */
 bool setting_is_equal_at(
     const struct setting *row, const struct level *a, const struct level *b);
 void level_set_given(struct level *level, enum setting_index i, bool is_given);

@@ -1,6 +1,6 @@
 /*
- * The snapshot itself: references, look-ups, a copy with one setting changed.  How it
- * comes from a file is in config_load.c.
+ * The snapshot itself: references, look-ups, and copies with one setting changed.
+ * config_load.c makes it from a file.
  */
 #include "conf/config.h"
 
@@ -48,7 +48,7 @@ void config_unref(struct config **config)
 		wipe_secrets(c);
 	config_unref(&c->base);
 	struct arena *arena = c->arena;
-	arena_free(&arena); /* the arena, which holds c itself */
+	arena_free(&arena); /* frees c too, which is in the arena */
 }
 
 struct config *config_with(
@@ -65,14 +65,15 @@ struct config *config_with(
 	}
 	arena = arena_new();
 	c = arena_alloc(arena, sizeof(*c));
-	/* All but the count of references, which other threads change meanwhile. */
+	/* everything except the reference count, which other threads may change
+	 * meanwhile */
 	memcpy(c, old, offsetof(struct config, refs));
 	c->arena = arena;
 	c->refs = 1;
 	settings_dup(&c->settings, &old->settings, arena);
 	c->file = arena_strdup(arena, old->file);
-	/* the first snapshot of the chain owns the entries; the copies in between may
-	 * be freed */
+	/* the first snapshot of the chain owns the entries; copies in between may be
+	 * freed */
 	c->base = config_ref(old->base ? old->base : (struct config *)(uintptr_t)old);
 	if (setting_is_live(row) &&
 	    (setting_parse(row, &c->settings, value, arena, &remark) < 0 ||

@@ -1,7 +1,7 @@
 /*
- * From ini files to a snapshot: sections, defaults, includes, and errors that say
- * where. The same walk serves loading, which ends at the first error, and checking,
- * which reports each and goes on.  Nothing outside the new snapshot is touched.
+ * Makes a snapshot from ini files: sections, defaults, includes, and errors that say
+ * where.  The same code serves loading, which ends at the first error, and checking,
+ * which reports each error and goes on.  Nothing outside the new snapshot is changed.
  */
 #include <assert.h>
 #include <stdarg.h>
@@ -23,13 +23,14 @@ enum section {
 	SECTION_DATABASES,
 	SECTION_USERS,
 	SECTION_PEERS,
-	SECTION_UNKNOWN, /* an unknown section, while checking: its items are skipped */
+	SECTION_UNKNOWN, /* an unknown section, when checking: its items are skipped */
 };
 
 struct loader {
 	struct config *config;
 	struct settings defaults;
-	struct map *databases, *users, *peers; /* entries live in the config's arena */
+	/* the entries are in the config's arena */
+	struct map *databases, *users, *peers;
 	struct buf where;
 	enum section section;
 	bool main_seen;
@@ -43,7 +44,7 @@ struct loader {
 	struct err *err;
 };
 
-/* "file:line", valid until the next call. */
+/* Returns "file:line", valid until the next call. */
 static const char *where(struct loader *l, struct config_place at)
 {
 	buf_clear(&l->where);
@@ -67,15 +68,15 @@ warn(struct loader *l, struct config_place at, const char *fmt, ...)
 	l->warn(l->ctx, at.file ? where(l, at) : "", text.text);
 }
 
-/* Reports one problem: what is wrong, the log line for it with the place in it, and
- * what to do (or NULL).  Returns 0 when reading goes on. */
+/* Reports a problem: what is wrong, the log line for it (which names the place), and
+ * what to do (or NULL).  Returns 0 when the reading should go on. */
 static int report(struct loader *l, struct config_place at, const char *what,
     const char *log_line, const char *advice)
 {
 	struct err text;
 
 	l->problems++;
-	if (!l->problem) /* log parsers know this line: it stays as it is */
+	if (!l->problem) /* log parsers know this line, so it must not change */
 		return err_set(l->err, "%s%s%s", log_line, advice ? "\n\t" : "",
 		    advice ? advice : "");
 	err_set(&text, "%s%s%s", what, advice ? ": " : "", advice ? advice : "");
@@ -108,7 +109,7 @@ static int report_section(struct loader *l, struct config_place at, const char *
 static int report_value(struct loader *l, struct config_place at,
     const struct ini_item *item, const char *what, const char *advice)
 {
-	/* connection strings may hold a password */
+	/* connection strings may contain a password */
 	bool is_secret =
 	    l->section == SECTION_NONE ||
 	    (l->section == SECTION_DATABASES && strstr(item->value, "password"));
@@ -137,8 +138,8 @@ static int assign_setting(
 		return report_value(
 		    l, at, item, err.text, "remove it or correct its name");
 	}
-	/* a restart-only setting keeps its value, but the next start needs a good one
-	 */
+	/* a restart-only setting keeps its value now, but the next start will use the
+	 * new one, so it is checked */
 	bool is_kept = l->running && !setting_is_live(row);
 	struct settings *to = is_kept ? &ignored : &l->config->settings;
 	int rc = setting_parse(row, to, item->value, l->config->arena, &err);
@@ -169,8 +170,8 @@ static void note_own(struct config *config, const struct level *own)
 		config->own_given[i] |= own->given[i];
 }
 
-/* The template is parsed only for remarks here; databases are made from it when clients
- * ask for them. */
+/* Parses the template only to report problems now; databases are made from it when
+ * clients ask for them. */
 static void assign_template(struct loader *l, struct config_place at,
     const struct ini_item *item, const struct entry_notes *notes)
 {
@@ -198,8 +199,8 @@ static void assign_template(struct loader *l, struct config_place at,
 	l->config->template = template;
 }
 
-/* The name has come before.  With weight= the lines name several hosts; without it the
- * later line counts. */
+/* The database has an earlier line.  If both have weight=, their hosts are joined;
+ * otherwise the later line counts. */
 static int meet_earlier(struct loader *l, struct config_place at,
     struct database_config *db, struct err *err)
 {
@@ -372,8 +373,8 @@ static int load_item(
 	return 0;
 }
 
-/* The mark is taken before the file is read, so that a change meanwhile is noticed
- * later. */
+/* Notes a file with its mark, which is taken before the file is read, so that a change
+ * meanwhile is noticed later. */
 static const char *note_file(struct config *c, const char *path)
 {
 	struct config_file *file = arena_alloc(c->arena, sizeof(*file));
@@ -408,7 +409,7 @@ static int load_file(struct loader *l, const char *path, unsigned depth)
 	return rc;
 }
 
-/* Two sources of the same secret: the login refuses to choose. */
+/* Warns when a secret has two sources, because logins that need it are refused. */
 static void warn_ambiguous(struct loader *l, struct config_place whole)
 {
 	const struct config *c = l->config;
@@ -444,7 +445,7 @@ static int compare_peers(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The values of a map, each of size bytes, as one sorted array. */
+/* Copies the values of a map, each of size bytes, to one sorted array. */
 static void *flatten(const struct map *m, struct arena *arena, size_t size,
     size_t *count, int (*compare)(const void *, const void *))
 {
@@ -469,7 +470,7 @@ static void gather_entries(struct loader *l)
 	    l->peers, c->arena, sizeof(*c->peers), &c->peer_count, compare_peers);
 }
 
-/* Both are sorted by name. */
+/* Walks both lists in parallel, because both are sorted by name. */
 static void note_unchanged(struct loader *l)
 {
 	const struct config *old = l->running;
@@ -559,7 +560,7 @@ static void loader_init(
 	buf_init(&l->where, 0);
 }
 
-/* Frees everything but the config. */
+/* Frees everything except the config. */
 static void loader_done(struct loader *l)
 {
 	map_free(&l->databases);

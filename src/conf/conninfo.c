@@ -1,6 +1,6 @@
 /*
- * The scanner of connection strings in libpq's two forms.  The text is copied, cut in
- * place and wiped.
+ * Parses connection strings in libpq's two forms.  The text is copied, cut in place,
+ * and wiped at the end.
  */
 #include "conf/conninfo.h"
 
@@ -26,8 +26,8 @@ static int give(const struct reader *r, const char *key, const char *value)
 
 /* ---- key=value ---- */
 
-/* Cuts the value at *at out of its quotes or blanks; a backslash takes the next
- * character as it is. */
+/* Cuts the value at *at, without its quotes; a backslash takes the next character
+ * literally. */
 static int cut_value(const struct reader *r, char **at, const char **value)
 {
 	char *from = *at, *to = *at;
@@ -113,8 +113,8 @@ static int give_decoded(const struct reader *r, const char *key, char *value)
 	return decode(r, value) < 0 ? -1 : give(r, key, value);
 }
 
-/* Cuts the text at the first of `stops` and returns what follows; NULL: there is none.
- */
+/* Cuts the text at the first of the characters `stops` and returns what follows it, or
+ * NULL. */
 static char *cut(char *text, const char *stops)
 {
 	char *stop = text + strcspn(text, stops);
@@ -125,7 +125,7 @@ static char *cut(char *text, const char *stops)
 	return stop + 1;
 }
 
-/* HOST, HOST:PORT, [ADDRESS]:PORT, appended to two lists. */
+/* Appends HOST, HOST:PORT or [ADDRESS]:PORT to the two lists. */
 static int add_place(const struct reader *r, char *place, struct buf *hosts,
     struct buf *ports, bool *has_port)
 {
@@ -189,13 +189,13 @@ static int read_options(const struct reader *r, char *at)
 	return 0;
 }
 
-/* What stands behind "postgresql://". */
+/* Parses what follows "postgresql://". */
 static int read_uri(const struct reader *r, char *at)
 {
 	char *options = cut(at, "?");
 	char *database, *password, *at_sign;
 
-	/* a password may hold a slash, though it should not */
+	/* a password may contain an unescaped slash, although it should not */
 	at_sign = strrchr(at, '@');
 	if (at_sign) {
 		char *user = at;

@@ -1,13 +1,14 @@
 /*
- * The scanner of connection strings.  Only spaces separate pairs, a tab is part of a
- * value, and the character behind a closing quote is skipped, whatever it is.
+ * Parses connection strings.  Its peculiarities are relied on by existing files: only
+ * spaces separate pairs, a tab is part of a value, and the character behind a closing
+ * quote is skipped, whatever it is.
  */
 #include "conf/connstr.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-/* *at stands behind the opening quote. */
+/* Reads a quoted value; *at is behind the opening quote. */
 static int take_quoted(char **at, const char **value)
 {
 	char *from = *at, *to = *at;

@@ -1,7 +1,7 @@
 /*
- * The tables of the configuration as parts of documents: of the reference in Markdown,
- * of pgbouncer.ini(5) and of the sample file.  Reference and manual are the same walk
- * in two styles.  The prose around the tables is in doc/in.
+ * Prints the tables of the configuration for documents: the reference in Markdown, the
+ * manual page pgbouncer.ini(5), and the sample file.  Reference and manual page are the
+ * same walk in two styles.  The text around the tables is in doc/in.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,10 +10,10 @@
 #include "conf/entry.h"
 #include "conf/setting_row.h"
 
-/* How a row is written in one form. */
+/* How a row is printed in one format. */
 struct style {
 	void (*section)(FILE *out, const char *title);
-	/* a term with its explanation; facts may be NULL */
+	/* prints a term with its explanation; facts may be NULL */
 	void (*item)(FILE *out, const char *term, const char *facts, const char *text);
 };
 
@@ -41,7 +41,7 @@ static const char *const type_names[] = {
     [SETTING_ENUM] = "enum",
 };
 
-/* What the sample file sets, besides everything else in comments. */
+/* Settings with a value in the sample file; it has all others in comments. */
 static const struct {
 	const char *name, *value;
 } sample[] = {
@@ -158,7 +158,7 @@ static void put_scopes(struct buf *b, const struct setting *row)
 		buf_put_text(b, ".");
 }
 
-/* "Type: int. Default: 20. ..." */
+/* Returns a text such as "Type: int.  Default: 20.  ...". */
 static const char *facts_of(struct buf *b, const struct setting *row)
 {
 	buf_clear(b);
@@ -220,7 +220,7 @@ static void describe_keys(
 	for (size_t i = 0; (key = key_at(i)); i++) {
 		buf_clear(&text);
 		put_sentence(&text, key->help);
-		text.len--; /* without the blank at the end */
+		text.len--; /* removes the blank at the end */
 		style->item(out, key->key, NULL, buf_text(&text));
 	}
 	buf_done(&text);
@@ -249,7 +249,7 @@ static const char *own_rule(const struct setting *row)
 		   : " A negative number leaves it to the next level.";
 }
 
-/* The settings that entries of this level can have. */
+/* Prints the settings that entries of this level can have. */
 static void describe_own(FILE *out, const struct style *style, enum setting_level level)
 {
 	const struct setting *row;

@@ -1,7 +1,7 @@
 /*
- * Reads entries by the tables of keys and settings.  What a key means for pools and
- * servers is not known here.  Numbers are read as by C's atoi, because existing files
- * rely on that; a text that is not a whole number gets a remark.
+ * Parses entries by the tables of keys and settings.  The meaning of a key for pools
+ * and servers is not known here.  Numbers are parsed like C's atoi, because existing
+ * files rely on that; a text that is not a whole number gets a remark.
  */
 #include "conf/entry.h"
 
@@ -19,7 +19,7 @@
 
 #define COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
 
-/* The largest weight: weights are added up, and the sum must stay far from overflow. */
+/* The largest weight.  Weights are added up, and the sum must not overflow. */
 enum { WEIGHT_MAX = 1000000 };
 
 static const struct entry_key database_keys[] = {
@@ -62,7 +62,8 @@ static const char *alias_of(const struct setting *row, size_t nth)
 	return NULL;
 }
 
-/* reserve_pool is the older name of a key; all other aliases replace the name. */
+/* Whether entries use only the alias.  reserve_pool is an older name besides the new
+ * one; all other aliases replace the setting's name. */
 static bool is_renamed(const struct setting *row)
 {
 	const char *alias = alias_of(row, 0);
@@ -80,7 +81,7 @@ const char *entry_other_key_of(const struct setting *row)
 	return is_renamed(row) ? NULL : alias_of(row, 0);
 }
 
-/* The setting that has this key in entries of a level. */
+/* Finds the setting that has this key in entries of a level. */
 static const struct setting *find_setting(const char *key, enum setting_level level)
 {
 	const struct setting *row = NULL;
@@ -102,17 +103,18 @@ struct params {
 	size_t count;
 };
 
-/* One entry while it is read. */
+/* State of parsing one entry. */
 struct entry {
-	const struct entry_key *(*key_at)(size_t i); /* NULL: settings only */
+	/* the table of keys; NULL: settings only */
+	const struct entry_key *(*key_at)(size_t i);
 	enum setting_level level;
-	struct level *own; /* NULL: no settings */
+	struct level *own; /* NULL: the entry has no settings */
 	void *out;
-	struct params *params; /* NULL: none can be given */
+	struct params *params; /* NULL: the entry has no param.NAME */
 	struct arena *arena;
 	const struct entry_notes *notes;
-	const char *syntax_error; /* whole text */
-	const char *unknown_key;  /* text before the key */
+	const char *syntax_error; /* error text for bad syntax */
+	const char *unknown_key;  /* error text in front of an unknown key */
 };
 
 static void __attribute__((format(printf, 2, 3)))
@@ -129,7 +131,7 @@ note(const struct entry_notes *notes, const char *fmt, ...)
 	notes->warn(notes->ctx, notes->where, text);
 }
 
-/* Reads a number as C's atoi does, but limits numbers that are too large. */
+/* Parses a number like C's atoi, but limits numbers that are too large. */
 static int leading_int(const char *s)
 {
 	long v = strtol(s, NULL, 10);
@@ -197,7 +199,7 @@ static int set_member(const struct entry *e, const struct entry_key *key,
 
 /* ---- settings of an entry ---- */
 
-/* The value of a number, or -1 when it inherits. */
+/* Returns the value of a number, or -1 when it means "inherited". */
 static int own_number(const struct setting *row, int n)
 {
 	if (n < 0)
@@ -234,7 +236,7 @@ static int set_choice(const struct entry *e, const struct setting *row, const ch
 		level_set_given(e->own, setting_index(row), true);
 		return 0;
 	}
-	/* log watchers know this text with a blank */
+	/* log watchers know the text "pool mode" with a blank */
 	return err_set(err, "invalid %s: %.100s",
 	    strcmp(key, "pool_mode") == 0 ? "pool mode" : key, value);
 }
@@ -263,7 +265,7 @@ static int set_setting(const struct entry *e, const struct setting *row,
 
 #define PARAM_PREFIX "param."
 
-/* Is it a parameter that has a key of its own, or that the pooler itself sets? */
+/* Refuses a parameter that has its own key or that the pooler itself sets. */
 static int check_param_name(const char *name, struct err *err)
 {
 	static const char *const pairs[][2] = {{"user", "user"}, {"database", "dbname"},
@@ -285,7 +287,7 @@ static int check_param_name(const char *name, struct err *err)
 	return 0;
 }
 
-/* A name that comes again replaces the earlier value. */
+/* Adds a parameter; a later value of the same name replaces the earlier one. */
 static int take_param(
     const struct entry *e, const char *name, const char *value, struct err *err)
 {
@@ -347,7 +349,8 @@ static int take_pair(
 	const struct setting *row =
 	    key || !e->own ? NULL : find_setting(name, e->level);
 
-	/* a setting may be switched off by an empty text; nothing else can be empty */
+	/* only some settings can be switched off with an empty text; nothing else may
+	 * be empty */
 	if (!*value && (key || (row && !(row->flags & MAY_BE_EMPTY))))
 		return err_set(err, "%s", e->syntax_error);
 	if (key)
@@ -369,7 +372,7 @@ static int parse_pairs(const struct entry *e, const char *text, struct err *err)
 		rc = more < 0 ? err_set(err, "%s", e->syntax_error)
 			      : take_pair(e, name, value, err);
 	if (rc < 0)
-		mem_wipe(copy, strlen(text)); /* there may be a password in it */
+		mem_wipe(copy, strlen(text)); /* it may contain a password */
 	return rc;
 }
 
@@ -417,7 +420,7 @@ static int take_weight(const char *item, size_t len, int *out)
 	return v > 0 ? 0 : -1;
 }
 
-/* One port for all hosts, or one for each. */
+/* Sets one port for all hosts, or one for each. */
 static int set_ports(struct database_config *db, struct arena *arena, struct err *err)
 {
 	const char *at = db->ports, *item;
@@ -436,7 +439,7 @@ static int set_ports(struct database_config *db, struct arena *arena, struct err
 	return 0;
 }
 
-/* One weight for all hosts, or one for each. */
+/* Sets one weight for all hosts, or one for each. */
 static int set_weights(struct database_config *db, struct err *err)
 {
 	const char *at = db->weight, *item;
@@ -541,12 +544,13 @@ static const char *join_texts(
 	buf_init(&text, 0);
 	buf_printf(&text, "%s%s%s", a ? a : "", between, b ? b : "");
 	const char *joined = arena_strdup(arena, buf_text(&text));
-	/* The text may contain a password. */
+	/* the text may contain a password */
 	buf_wipe_done(&text);
 	return joined;
 }
 
-/* The numbers of all hosts as one list, as if they had been written in one line. */
+/* Prints the ports or weights of all hosts as one list, as if they had been written in
+ * one line. */
 static const char *list_numbers(
     const struct database_config *db, bool of_weights, struct arena *arena)
 {
@@ -561,7 +565,7 @@ static const char *list_numbers(
 	return list;
 }
 
-/* Are the two alike in everything but their hosts? */
+/* Whether the two are equal in everything except their hosts. */
 static bool is_same_database(
     const struct database_config *a, const struct database_config *b)
 {
@@ -589,8 +593,8 @@ int entry_join(struct database_config *db, const struct database_config *before,
 	db->hosts = hosts;
 	db->host_count = count;
 	db->port = hosts[0].port;
-	/* Joins what a reload compares and SHOW prints, as if it had been written in
-	 * one line. */
+	/* joins the texts that a reload compares and SHOW prints, as if they had been
+	 * written in one line */
 	if (before->host || db->host)
 		db->host = join_texts(arena, before->host, ",", db->host);
 	db->ports = list_numbers(db, false, arena);

@@ -1,6 +1,6 @@
 /*
- * The scanner of ini files.  It works in place, because a value is the rest of its
- * line, with blanks, quotes and comment characters: there is nothing to unescape.
+ * Parses ini files in place.  A value is the rest of its line, including blanks, quotes
+ * and comment characters, so that nothing has to be unescaped.
  */
 #include "conf/ini.h"
 
@@ -40,7 +40,7 @@ static void skip_blanks(struct ini *ini)
 		ini->at++;
 }
 
-/* The rest of the line as a string without trailing white space. */
+/* Cuts the rest of the line, without trailing white space. */
 static char *take_line(struct ini *ini)
 {
 	char *start = ini->at;
@@ -88,7 +88,7 @@ static enum ini_kind take_include(struct ini *ini, struct ini_item *item)
 	return INI_INCLUDE;
 }
 
-/* The key's end, or NULL when there is no key; at is moved behind it. */
+/* Returns the end of the key, or NULL when there is none; moves `at` behind it. */
 static char *take_key(struct ini *ini, struct ini_item *item)
 {
 	char *stop;

@@ -1,6 +1,6 @@
 /*
- * The settings table: find, parse, print and compare values.  Which file a value came
- * from, and what it does, is not known here.
+ * The table of settings: finds rows, and parses, prints and compares values.  It does
+ * not know where a value comes from or what it does.
  */
 #include "conf/settings.h"
 
@@ -69,7 +69,7 @@ static const char *const io_engine_words[] = {
     [IO_ENGINE_URING] = "io_uring",
 };
 
-/* [0] is auto, any other the number itself. */
+/* Index 0 is auto; any other index is the number itself. */
 static const char *const workers_words[] = {
     "auto",
     "1",
@@ -211,8 +211,8 @@ const char *setting_target_name(int target)
 
 const struct setting *setting_find(const char *name)
 {
-	/* Most of them differ in their first byte, and entries have thousands of keys.
-	 */
+	/* the first byte is compared first, because names mostly differ there and
+	 * entries have thousands of keys */
 	for (size_t i = 0; i < COUNT_OF(rows); i++)
 		if (rows[i].name[0] == name[0] && strcmp(rows[i].name, name) == 0)
 			return &rows[i];
@@ -302,7 +302,7 @@ static int parse_str(const struct setting *row, const char **out, const char *te
 		    row->name);
 	if ((row->flags & IS_LOG_LEVELS) && log_levels_parse(NULL, text, err) < 0)
 		return -1;
-	/* without an arena the text is a default, a literal of the table */
+	/* without an arena the text is a default, which is a literal of the table */
 	*out = arena ? arena_strdup(arena, text) : text;
 	return 0;
 }
@@ -556,7 +556,7 @@ static bool is_blank(const char *s)
 	return s == NULL || *s == '\0';
 }
 
-/* What the program was built with. */
+/* Refuses settings that need something the program was built without. */
 static int check_build(const struct settings *s, struct err *err)
 {
 #ifndef HAVE_PAM
@@ -604,7 +604,8 @@ int settings_check(const struct settings *s, struct err *err)
 		return err_set(err,
 		    "To allow TLS connections from clients, client_tls_key_file and "
 		    "client_tls_cert_file must be set.");
-	/* Without a file every certificate of a public authority would be trusted. */
+	/* without this file every certificate of a public authority would be
+	 * accepted */
 	if (s->client_tls_sslmode >= TLS_VERIFY_CA && is_blank(s->client_tls_ca_file))
 		return err_set(err, "client_tls_sslmode requires client_tls_ca_file");
 	return 0;
