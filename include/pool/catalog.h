@@ -1,7 +1,8 @@
 /*
- * What exists: live databases, users and pools, their limits and counts.  It takes over
- * a new snapshot (catalog_adopt cannot fail) and says which pools that makes obsolete.
- * No I/O; names are looked up in maps; nothing here walks all clients.
+ * The catalog: all live databases, users and pools with their limits and counts.  It
+ * takes over new configurations (catalog_adopt, which cannot fail) and decides which
+ * pools these make obsolete.  It does no I/O, finds names with maps, and never walks
+ * all clients.
  */
 #ifndef POOL_CATALOG_H
 #define POOL_CATALOG_H
@@ -25,274 +26,304 @@
 
 struct pool;
 
-/* Limits that several pools share; the narrowest first. */
+/* Limits that several pools share, the narrowest first. */
 enum room_kind {
 	ROOM_USER,     /* max_user_connections */
 	ROOM_DATABASE, /* max_db_connections */
 	ROOM_PROCESS,  /* max_server_connections */
-	ROOM_COUNT,    /* none of them */
+	ROOM_COUNT,    /* the number of limits; as a value: no limit */
 };
 
 struct wish;
-struct service; /* who serves the clients of a database: defined in session/ */
+struct service; /* serves the clients of a database; defined in session/ */
 
-/* The password that LDAP or PAM found right last: it is for logins to servers. */
+/* The last password that LDAP or PAM accepted.  It is used to log in to servers. */
 struct remembered {
 	struct secret secret;
-	struct scram_cache cache; /* keys derived from it */
+	struct scram_cache cache; /* keys derived from the password */
 };
 
 struct user {
 	char *name;
 	struct catalog *catalog;
-	struct secret
-	    secret; /* from auth_file; SECRET_NONE with has_secret false if not there */
-	struct remembered *remembered; /* owned; NULL: nothing */
-	uint32_t list_round;           /* of the user list that had it last */
-	bool has_secret; /* has a static entry in auth_file (possibly empty) */
+	struct secret secret; /* from auth_file; SECRET_NONE if has_secret is false */
+	struct remembered *remembered; /* owned; NULL: no password */
+	/* number of the last user list that had this user */
+	uint32_t list_round;
+	bool has_secret; /* auth_file has this user (perhaps with an empty secret) */
 	const struct user_config
-	    *config; /* borrowed from catalog->config; NULL = none */
-	struct scram_verifier
-	    *adhoc;          /* owned: verifier built from a plain password, kept
-				until the password changes; NULL = not built */
-	bool has_adhoc_keys; /* until then it is salt and rounds only */
+	    *config; /* borrowed from catalog->config; NULL: no [users] entry */
+	/* owned: verifier made from a plain password, kept until the password changes;
+	 * NULL: not made yet */
+	struct scram_verifier *adhoc;
+	bool has_adhoc_keys; /* false: adhoc has only salt and iteration count so far */
 	struct scram_cache scram_cache; /* keys derived for logins to servers */
-	int server_count;    /* seats of all pools whose pool user this is, any state */
-	int client_count;    /* clients that have proven that they are this user */
-	struct tally *tally; /* held: what all sites count; NULL: nobody else does */
-	struct list pools;   /* struct pool by .user_node: as pool user */
-	struct list
-	    resting; /* struct seat by .user_node: idle and used ones, longest first */
-	struct heap starving; /* struct pool by .room_nodes: see room.h */
+	/* seats of all pools whose pool user this is, in any state */
+	int server_count;
+	int client_count; /* clients that have proven to be this user */
+	/* counts of all sites, with a reference; NULL: there is one site */
+	struct tally *tally;
+	/* struct pool by .user_node: pools whose pool user this is */
+	struct list pools;
+	/* struct seat by .user_node: idle and used ones, the longest resting first */
+	struct list resting;
+	/* struct pool by .room_nodes: pools that wait for room, see room.h */
+	struct heap starving;
 };
 
 struct database {
 	char *name;
 	struct catalog *catalog;
-	const struct database_config *config; /* borrowed: snapshot or own arena */
-	struct arena *arena; /* owned: auto-databases' config; NULL otherwise */
+	/* borrowed from the snapshot, or from arena */
+	const struct database_config *config;
+	/* owned: has the config of an auto-database; otherwise NULL */
+	struct arena *arena;
 	const struct service *service;
-	struct user *forced_user; /* NULL: pools by login user */
-	struct secret
-	    forced_secret;    /* password= of the entry; SECRET_NONE if not given */
-	struct hosts hosts;   /* what is known of those that config names */
-	struct list pools;    /* struct pool by .db_node */
-	struct list resting;  /* struct seat by .db_node: longest resting first */
-	struct heap starving; /* struct pool by .room_nodes: see room.h */
+	struct user *forced_user;    /* NULL: pools belong to the user who logs in */
+	struct secret forced_secret; /* password= of the entry; SECRET_NONE: none */
+	struct hosts hosts;          /* what is known about the hosts of the entry */
+	struct list pools;           /* struct pool by .db_node */
+	struct list resting; /* struct seat by .db_node: the longest resting first */
+	/* struct pool by .room_nodes: pools that wait for room, see room.h */
+	struct heap starving;
 	struct scram_cache forced_cache; /* keys derived from forced_secret */
-	struct map *credentials;         /* owned: see credentials.h; NULL: none */
-	struct config *held;   /* one reference once is_gone: what config points into */
-	struct node node;      /* in catalog->database_list, while in the map */
+	struct map *credentials;         /* owned, see credentials.h; NULL: none */
+	/* one reference once is_gone, because config points into it */
+	struct config *held;
+	struct node node;      /* in catalog->database_list while it is in the map */
 	struct node idle_node; /* in catalog->idle_databases */
 	int server_count;
 	int client_count; /* clients that have proven who they are */
-	int holder_count; /* clients that are or were logging in; see database_hold */
-	unsigned config_round; /* catalog->config_round when config was set; 0: an
-				  auto-database */
-	struct tally *tally;   /* held: what all sites count; NULL: nobody else does */
+	int holder_count; /* clients from their startup packet on; see database_hold */
+	/* catalog->config_round when config was set; 0: an auto-database */
+	unsigned config_round;
+	/* counts of all sites, with a reference; NULL: there is one site */
+	struct tally *tally;
 	bool is_auto, is_admin, paused, disabled;
-	bool is_switching; /* a SWITCHOVER is under way */
-	bool is_scouting;  /* ... and pools of this site look for its next host */
+	bool is_switching; /* a SWITCHOVER is running */
+	/* the pools of this site look for the next host of the SWITCHOVER */
+	bool is_scouting;
 	bool is_gone;  /* no longer in the map; freed with its last pool and client */
-	bool was_used; /* a client has proven who it is; see database_may_enter */
+	bool was_used; /* some client has proven who it is; see database_may_enter */
 	uint64_t
-	    idle_since_us; /* auto-databases without clients and servers; 0 = in use */
+	    idle_since_us; /* auto-databases without clients and servers; 0: in use */
 };
 
-/* How far the taking over of a user list is. */
+/* Progress of taking over a user list in steps. */
 struct users_adoption {
-	const struct userlist *list; /* borrowed; NULL: none is */
+	const struct userlist *list; /* borrowed; NULL: no list is being taken over */
 	size_t at;
 	size_t scram_count, other_count;
-	bool is_sweeping; /* all in the list are there: now for those that are not */
+	/* all users of the list are done; now users that are not in it are handled */
+	bool is_sweeping;
 };
 
 struct catalog {
-	struct config *config; /* one reference: the snapshot in force */
+	struct config *config; /* one reference to the snapshot in force */
 	struct mem *mem;
 	struct slab *user_slab, *database_slab, *pool_slab;
 	struct map *users, *databases; /* by name */
 	struct map *pools;             /* by (database, user) */
-	struct list pool_list;         /* struct pool by .node, order of creation */
-	struct list database_list;     /* struct database by .node, order of creation */
-	/* Ways through them that are gone in parts; one at a time. */
+	struct list pool_list;         /* struct pool by .node, in order of creation */
+	/* struct database by .node, in order of creation */
+	struct list database_list;
+	/* Walks through the lists in several parts; one at a time. */
 	struct list_walk pool_walk, database_walk;
-	int server_count;     /* seats of all pools, but those with a cancel request */
-	struct heap starving; /* struct pool by .room_nodes: see room.h */
-	struct heap spare; /* struct pool by .spare_node: those with a seat to give up
-			      under max_server_connections, most first */
-	struct tally_view view; /* other sites of the process */
-	struct tally *tally;    /* held: what all of them count; NULL: there are none */
-	unsigned config_round;  /* counts the snapshots with other entries */
-	bool paused;            /* global PAUSE */
-	bool suspended;         /* global SUSPEND */
-	bool is_offered;     /* to another process: no pool decides anything until that
-				has taken it or has not; or it is being taken from one */
-	bool is_leaving;     /* taken over: no pool is kept filled any more */
-	bool refuse_waiting; /* SHUTDOWN WAIT_FOR_SERVERS: who must wait is refused */
+	/* seats of all pools, except those with a cancel request */
+	int server_count;
+	/* struct pool by .room_nodes: pools that wait for room, see room.h */
+	struct heap starving;
+	/* struct pool by .spare_node: pools that can give up a seat under
+	 * max_server_connections, those with the most first */
+	struct heap spare;
+	struct tally_view view; /* the other sites of the process */
+	/* counts of all sites, with a reference; NULL: there is one site */
+	struct tally *tally;
+	/* number of snapshots so far whose entries had changed */
+	unsigned config_round;
+	bool paused;    /* PAUSE of all databases */
+	bool suspended; /* SUSPEND */
+	/* The servers are being handed to or taken from another process, which may
+	 * still fail.  Meanwhile no pool decides anything. */
+	bool is_offered;
+	/* another process has taken over: pools are no longer filled up */
+	bool is_leaving;
+	/* SHUTDOWN WAIT_FOR_SERVERS: a client that would have to wait is refused */
+	bool refuse_waiting;
 	uint64_t snapshot_us,
-	    older_snapshot_us;         /* when stats_history was taken; 0 = never */
-	const struct service *service; /* of ordinary databases */
-	const struct database_config
-	    *template;                  /* the `*` entry in force; NULL = none */
-	struct config *template_config; /* one reference: where template lives */
-	struct list idle_pools; /* struct pool by .idle_node: longest idle first */
-	/* struct pool by .counted_node: those that have counted anything since the last
-	 * snapshot but one, or are in use.  Of all others both snapshots are what they
-	 * count now. */
+	    older_snapshot_us;         /* when stats_history was taken; 0: never */
+	const struct service *service; /* service of ordinary databases */
+	const struct database_config *template; /* the `*` entry in force; NULL: none */
+	/* one reference to the snapshot that has template */
+	struct config *template_config;
+	struct list idle_pools; /* struct pool by .idle_node: the longest idle first */
+	/* struct pool by .counted_node: pools in use, and those that have counted
+	 * anything since the last snapshot but one.  For all others both snapshots
+	 * equal the current counts. */
 	struct list counted;
-	/* struct database by .idle_node: those nobody ever used, then the same */
+	/* struct database by .idle_node: first list: databases that were never used;
+	 * second: the others */
 	struct list idle_databases;
-	uint64_t seen_us; /* the latest time any call told: for calls that tell none */
+	/* the latest time known, for functions that are not given one */
+	uint64_t seen_us;
 	uint64_t credentials_epoch; /* see credentials_forget_all */
-	/* of the user list: SCRAM secrets, and plain passwords and md5 hashes */
+	/* number of secrets in the user list: SCRAM secrets; plain passwords and md5
+	 * hashes */
 	size_t scram_secret_count, other_secret_count;
 	struct users_adoption coming; /* the user list that is being taken over */
-	uint32_t list_round;          /* its number */
+	uint32_t list_round;          /* number of that list */
 
-	/* Set by whoever does the I/O (the broker), soon after catalog_new; not NULL
-	 * from then on. */
+	/* Set by the broker soon after catalog_new, and not NULL from then on. */
 	const struct catalog_events *events;
 	void *events_ctx;
 };
 
-/* Calls out of the pool floor.  None may call back into catalog or pool at once: they
- * queue work. */
+/* Calls from the pool floor to the broker.  They must not call the catalog or a pool at
+ * once, but queue the work. */
 struct catalog_events {
-	/* Something changed for this pool: call pool_next until it says nothing. */
+	/* Something has changed for this pool: pool_next must be called until it
+	 * returns NONE. */
 	void (*kick)(void *ctx, struct pool *pool);
-	/* The pool's seats and clients must go: database removed, KILL.  reason is the
-	 * text for clients and log ("database removed").  The pool is freed by
-	 * pool_free_if_unused when the last of them left.  Not called for a pool that
-	 * has nobody: it is freed at once. */
+	/* The pool's seats and clients must go, because the database was removed, or by
+	 * KILL.  reason is the text for clients and log ("database removed").
+	 * pool_free_if_unused frees the pool when the last of them has left.  Not
+	 * called for a pool without seats and clients, which is freed at once. */
 	void (*kill)(void *ctx, struct pool *pool, const char *reason);
-	/* Another site can help; what is in the wish is copied.  NULL: there is none.
-	 */
+	/* Another site can help.  The wish must be copied.  The function is NULL when
+	 * there is only one site. */
 	void (*wish)(void *ctx, unsigned site, const struct wish *wish);
-	/* The pool has a welcome now, and other sites' clients wait for it. */
+	/* The pool now has a welcome (the parameters that clients are greeted with),
+	 * and clients of other sites wait for it. */
 	void (*welcomed)(void *ctx, struct pool *pool);
-	/* The pool is about to be freed: drop what hangs on pool->desk, and take it
-	 * out of the queue of kicked pools. */
+	/* The pool is about to be freed: free pool->desk, and remove the pool from the
+	 * queue of kicked pools. */
 	void (*freed)(void *ctx, struct pool *pool);
 };
 
-/* An empty catalog; its slabs are listed in mem, which is borrowed. */
+/* Makes an empty catalog.  Its slabs are listed in mem, which is borrowed. */
 struct catalog *catalog_new(struct mem *mem);
-/* Others count as well: see tally.h.  Before anything else. */
+/* Shares counts with the other sites, see tally.h.  Must be called before anything
+ * else. */
 void catalog_share(
     struct catalog *c, struct tallies *tallies, unsigned site, unsigned site_count);
-void catalog_free(struct catalog **c); /* pools must be empty */
+void catalog_free(struct catalog **c); /* all pools must be empty */
 
-/* What reload does, for the log: one call per thing. */
+/* Gets each message that a reload writes to the log. */
 typedef void catalog_note_fn(void *ctx, const char *text);
 
 /*
- * Take over a snapshot (a reference is taken) and, when users is not NULL, the user
- * list: secrets of all users are replaced, those gone from the list lose theirs.
- * Databases: new ones are added; changed ones marked dirty (pool_mark_dirty) when
- * entry_is_obsoleting; gone ones killed and noted ("dropping database 'X' as
- * it does not exist anymore or inactive auto-database"); auto-databases live on,
- * re-made from a changed template; the template of the old snapshot stays in force when
- * the new one has none.  Forced users cannot be lost (configuration.md 3).  Cannot
- * fail.
+ * Puts a snapshot in force (takes a reference).  If users is not NULL, replaces the
+ * secrets of all users; users that are not in the list lose theirs.
+ *
+ * Databases: new ones are added.  Changed ones are marked dirty (pool_mark_dirty) if
+ * entry_is_obsoleting.  Removed ones are killed and reported ("dropping database 'X' as
+ * it does not exist anymore or inactive auto-database").  Auto-databases stay and are
+ * made again from a changed template; if the new snapshot has no template, the old one
+ * stays in force.  A forced user stays even if the entry loses it (configuration.md
+ * 3).  Cannot fail.
  */
 void catalog_adopt(struct catalog *c, struct config *config,
     const struct userlist *users, catalog_note_fn *note, void *note_ctx);
 
-/* The secrets of a user list in steps: for one with very many users.  The list must
- * last until catalog_adopt_users returns false; one that was being taken over gives
- * way, as it does to a list given to catalog_adopt.  NULL: none is taken over. */
+/* Takes over a very long user list in steps.  The list must live until
+ * catalog_adopt_users returns false.  A list that is being taken over is replaced by
+ * the new one, also by one given to catalog_adopt.  NULL: stops the taking over. */
 void catalog_begin_users(struct catalog *c, const struct userlist *users);
-/* The next `most` users.  True: there are more. */
+/* Handles the next `most` users.  True: there are more. */
 bool catalog_adopt_users(struct catalog *c, size_t most);
 
-/* The reserved console database: forced user and pool `pgbouncer`, size 2, statement.
- */
+/* Adds the console's database: forced user and pool `pgbouncer`, pool size 2, statement
+ * mode. */
 struct database *catalog_add_admin(struct catalog *c, const struct service *service);
-/* The service of every ordinary database, also those that come later. */
+/* Sets the service of all ordinary databases, including later ones. */
 void catalog_set_service(struct catalog *c, const struct service *service);
 
-/* NULL when there is none.  No auto-database is made. */
+/* Returns the database, or NULL.  Makes no auto-database. */
 struct database *catalog_find_database(struct catalog *c, const char *name);
-/* The same, making an auto-database from the `*` template when needed; *is_new says so
- * ("registered new auto-database"), at the first of several sites only.  NULL: unknown,
- * or the template does not parse. */
+/* Returns the database; if there is none, makes an auto-database from the `*`
+ * template.  *is_new tells that ("registered new auto-database"); with several sites
+ * only the first one is told.  NULL: unknown, or the template cannot be parsed. */
 struct database *catalog_database(struct catalog *c, const char *name, bool *is_new);
-/* Might one be made of this name?  Only its template says whether that is so. */
+/* Whether there is a template, so that a database of this name could be made. */
 bool catalog_may_make(const struct catalog *c, const char *name);
-/* What the template says for a database of this name, in arena memory; there must be
- * one.  NULL: it does not parse. */
+/* Parses the template for a database of this name into arena memory.  There must be a
+ * template.  NULL: it cannot be parsed. */
 const struct database_config *catalog_read_template(
     const struct catalog *c, const char *name, struct arena *arena);
-/* A user known from auth_file, [users], as forced user, or found by auth_query: NULL if
- * not known. */
+/* Returns a user known from auth_file, from [users], as a forced user, or from
+ * auth_query; otherwise NULL. */
 struct user *catalog_find_user(struct catalog *c, const char *name);
-/* The same, making it known. */
+/* Returns the user, and adds it if it is not known. */
 struct user *catalog_user(struct catalog *c, const char *name);
-/* LDAP or PAM has accepted this password of the user: from now on it is the password
- * for logins to servers as this user.  It is copied. */
+/* LDAP or PAM has accepted this password of the user.  It is copied, and used from now
+ * on to log in to servers as this user. */
 void user_remember(struct user *user, const char *password);
-/* The pool of (database, forced user or this login user), made on demand.  That of a
- * database that is gone refuses everyone. */
+/* Returns the pool of the database and its forced user or, if it has none, this user;
+ * makes it if needed.  The pool of a database that is gone refuses all clients. */
 struct pool *catalog_pool(struct database *db, struct user *login_user);
-/* The pool of (database, this very user), whoever the database's forced user is. */
+/* Returns the pool of the database and exactly this user, whatever the forced user
+ * is. */
 struct pool *catalog_pool_as(struct database *db, struct user *pool_user);
-/* The same pools if they exist.  NULL: there is none now. */
+/* Returns the pool if it exists, else NULL. */
 struct pool *catalog_find_pool(struct database *db, struct user *login_user);
 struct pool *catalog_find_pool_as(struct database *db, struct user *pool_user);
 
 /*
- * How long things live.  A user lives as long as the catalog.  A database lives while
- * it is in the map, has a pool, or is held by a client (database_hold until
- * database_release).  A pool lives while it has an ask, a seat (until pool_gone, also
- * after RETIRE) or a cancel request, and otherwise until it is killed or idle for too
- * long. So a client that goes calls, in this order: pool_part, pool_free_if_unused,
- * user_leave, database_leave, database_release; a seat: pool_gone, pool_free_if_unused.
+ * Lifetimes.  A user lives as long as the catalog.  A database lives while it is in the
+ * map, has a pool, or is held by a client (from database_hold to database_release).  A
+ * pool lives while it has an ask, a seat (until pool_gone, also after RETIRE) or a
+ * cancel request; without them, until it is killed or idle for too long.
+ *
+ * A client that leaves therefore calls, in this order: pool_part, pool_free_if_unused,
+ * user_leave, database_leave, database_release.  A seat: pool_gone,
+ * pool_free_if_unused.
  */
-/* Free a killed pool that has nobody left, and with the last one its gone database.
- * Harmless for any other pool. */
+/* Frees a killed pool without seats and clients, and its database if that is gone and
+ * this was its last pool.  Does nothing for any other pool. */
 void pool_free_if_unused(struct pool *pool);
 
-/* A client that asks for a database holds it from its startup packet until it goes.
- * Holders do not count against a limit, and do not make an auto-database stay: anybody
- * can be one. */
+/* A client holds its database from its startup packet until it leaves.  Holders do not
+ * count against limits and do not keep an auto-database alive, because they need no
+ * login. */
 void database_hold(struct database *db);
-/* Frees a database that is gone and has neither pools nor other holders. */
+/* Ends database_hold; frees a database that is gone and has neither pools nor other
+ * holders. */
 void database_release(struct database *db);
-/* Counts clients against max_db_client_connections and max_user_client_connections:
- * *_may_enter when a client has proven who it is, *_leave when it goes.  *_may_enter
- * returns false when the limit is exceeded; the client is counted all the same and must
+/* Count clients against max_db_client_connections and max_user_client_connections:
+ * *_may_enter when a client has proven who it is, *_leave when it leaves.  *_may_enter
+ * returns false when the limit is exceeded; the client is counted even then and must
  * leave.  exempt: see protocol.md 10.3. */
 bool database_may_enter(struct database *db, bool exempt);
 void database_leave(struct database *db);
 bool user_may_enter(struct user *user, bool exempt);
 void user_leave(struct user *user);
 
-/* Mark pools dirty: one database's, or all (db NULL).  RECONNECT. */
+/* RECONNECT: marks the pools of one database dirty, or all pools (db NULL). */
 void catalog_mark_dirty(struct catalog *c, struct database *db);
-/* Global or per-database pause changed: kick what it concerns. */
+/* A pause has changed, of one database or of all (db NULL): kicks their pools. */
 void catalog_kick_all(struct catalog *c, struct database *db);
-/* Kill the pools of one database or all (db NULL; not the console's) and pause them. */
+/* KILL: kills the pools of one database, or of all (db NULL) except the console's, and
+ * pauses the databases. */
 void catalog_kill(struct catalog *c, struct database *db, const char *reason);
 
-/* Housekeeping, called a few times per minute or when told: frees auto-databases idle
- * longer than autodb_idle_timeout and pools idle longer than pool_idle_timeout; returns
- * when it wants to be called next (loop_now time, UINT64_MAX = no need). */
+/* Housekeeping: frees auto-databases idle longer than autodb_idle_timeout and pools
+ * idle longer than pool_idle_timeout.  Returns when it must be called next (in terms of
+ * loop_now; UINT64_MAX: not needed). */
 uint64_t catalog_housekeeping(
     struct catalog *c, uint64_t now_us, catalog_note_fn *note, void *note_ctx);
-/* Every stats_period: shift the snapshots of all pools. */
+/* To be called every stats_period: takes snapshots of the counters of all pools. */
 void catalog_snapshot_stats(struct catalog *c, uint64_t now_us);
 
-/* Sorted walks for SHOW; caller frees the array with free(). */
+/* Return sorted arrays for SHOW; the caller frees them with free(). */
 struct database **catalog_sorted_databases(const struct catalog *c, size_t *count);
 struct user **catalog_sorted_users(const struct catalog *c, size_t *count);
 struct pool **catalog_sorted_pools(const struct catalog *c, size_t *count);
 
-/* The secret for logging in to a server of this pool: the entry's password=, else
- * (where no user is forced) what is remembered of the pool user, else its own in
- * auth_file, else the one that auth_query found. */
+/* The secret for logging in to a server of this pool: the entry's password=; else
+ * (without a forced user) the password remembered for the pool user; else its secret in
+ * auth_file; else the one that auth_query found. */
 const struct secret *pool_server_secret(const struct pool *pool);
-/* Where the keys derived from that secret are kept. */
+/* The cache for keys derived from that secret. */
 struct scram_cache *pool_server_scram_cache(struct pool *pool);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * What auth_query has found: answers kept for auth_query_cache_time, and the secret
- * with which the pool of a user found so logs in to its server.
+ * Answers of auth_query, kept for auth_query_cache_time, and the secrets with which
+ * pools log in to servers as users found by auth_query.
  */
 #ifndef POOL_CREDENTIALS_H
 #define POOL_CREDENTIALS_H
@@ -11,30 +11,32 @@
 #include "pool/catalog.h"
 
 struct credential {
-	char *name;        /* owned: who was asked for */
-	struct user *user; /* borrowed: who was found */
+	char *name;        /* owned: the name that was asked for */
+	struct user *user; /* borrowed: the user that was found */
 	struct secret secret;
 	uint64_t asked_us; /* when the query was sent */
 };
 
-/* The answer for a client of this database; NULL when there is none that is fresh. */
+/* Returns the answer kept for a name, for a client of this database.  NULL: there is
+ * none, or it is too old. */
 const struct credential *credential_find(
     struct database *db, const char *name, uint64_t now_us);
-/* Keep one, unless answers of this database are not to be kept. */
+/* Keeps an answer, unless auth_query_cache_time is 0 for this database. */
 void credential_keep(struct database *db, const char *name, struct user *user,
     const struct secret *secret, uint64_t asked_us);
 void credential_forget(struct database *db, const char *name);
-/* All of one database, for database_free. */
+/* Frees the answers of a database; for database_free. */
 void credentials_done(struct database *db);
-/* All of all databases; answers to what was asked before are not kept either
- * (catalog->credentials_epoch moves on). */
+/* Forgets the answers of all databases.  Answers to queries sent before are not kept
+ * either (catalog->credentials_epoch changes). */
 void credentials_forget_all(struct catalog *c);
 
-/* The pool's user was found with this secret: it is the one for server logins from now
- * on, unless a later query has found another.  Secrets of auth_file go before it. */
+/* Notes the secret that auth_query found for the pool's user.  It is used for logins to
+ * servers, unless a later query has found another one.  A secret in auth_file has
+ * priority. */
 void credential_keep_for_pool(
     struct pool *pool, const struct secret *secret, uint64_t asked_us);
-/* For pool_free. */
+/* Forgets the pool's secret; for pool_free. */
 void credential_forget_for_pool(struct pool *pool);
 
 #endif

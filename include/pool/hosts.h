@@ -1,8 +1,9 @@
 /*
- * The hosts of a database: what is known of each, and which of them the next connection
- * or the next client goes to.  All pools of a database share the records, so that a
- * failure is noticed once and weights hold for all clients together.  No I/O: a host is
- * down when a connection to it failed, and up when one got through.
+ * The hosts of a database: what is known about each, and which one gets the next
+ * connection or the next client.  All pools of a database share these records, so that
+ * a failure is noticed once, and weights apply to all clients together.  There is no
+ * I/O: a host is down when a connection to it has failed, and up when one has
+ * succeeded.
  */
 #ifndef POOL_HOSTS_H
 #define POOL_HOSTS_H
@@ -20,136 +21,145 @@ struct seat;
 
 enum host_state {
 	HOST_UP,
-	HOST_DOWN,    /* left out until retry_us, then due to be tried again */
-	HOST_PROBING, /* an attempt to reach it is under way */
+	HOST_DOWN,    /* not used until retry_us; then it may be tried again */
+	HOST_PROBING, /* an attempt to reach it is running */
 };
 
 enum host_role {
-	HOST_ROLE_UNKNOWN, /* no server has told yet */
+	HOST_ROLE_UNKNOWN, /* no server has told it yet */
 	HOST_PRIMARY,
-	HOST_STANDBY, /* in recovery */
+	HOST_STANDBY, /* in recovery (hot standby) */
 };
 
-/* What one server says of itself. */
+/* What a server reports about itself. */
 struct host_report {
 	enum host_role role;
-	bool is_read_only;   /* default_transaction_read_only */
-	bool is_kept_posted; /* it says by itself when that changes */
+	bool is_read_only;   /* the value of default_transaction_read_only */
+	bool is_kept_posted; /* the server reports changes by itself */
 };
 
-/* Each database and each share that knows it holds a reference. */
+/* One host.  The database and each share for it hold a reference. */
 struct host {
-	char *name; /* owned; NULL: the unix socket in unix_socket_dir */
+	char *name; /* owned; NULL: the Unix socket in unix_socket_dir */
 	int port, weight;
 	unsigned refs;
-	bool is_listed; /* the database's entry still names it */
+	bool is_listed; /* the database's entry still has this host */
 	enum host_state state;
-	struct host_report report; /* of the last server that told; see hosts_role.h */
-	/* when it told or could not be reached, and when to look at it again */
+	struct host_report report; /* the latest report of a server; see hosts_role.h */
+	/* looked_us: when the server reported or could not be reached; look_us: when
+	 * the role must be checked again */
 	uint64_t looked_us, look_us;
-	uint64_t scouted_us; /* when a SWITCHOVER tried it last */
-	bool is_doubtful;    /* ... because it seems to have changed */
-	/* Assignments for the balance: set level with the others when the host comes
-	 * back, for it shall not get all clients to make up for its absence. */
+	uint64_t scouted_us; /* when a SWITCHOVER last tried it */
+	/* the role must be checked because it seems to have changed */
+	bool is_doubtful;
+	/* Assignments as counted for load balancing.  When the host comes back, the
+	 * count is raised to that of the others, because it should not get all clients
+	 * to make up for its absence. */
 	uint64_t turns;
-	uint64_t assignments, failures;        /* since it is known */
-	unsigned connections, resting, logins; /* of all pools; the latter two of it */
-	uint64_t pause_us, retry_us;           /* while it is down */
-	char last_error[100];                  /* of the last failure, "" = none */
-	char logged[100]; /* what the log was told last during a SWITCHOVER */
+	uint64_t assignments, failures; /* since the host is known */
+	/* of all pools; resting and logins are a part of connections */
+	unsigned connections, resting, logins;
+	/* while it is down: the length of the pause, and its end */
+	uint64_t pause_us, retry_us;
+	char last_error[100]; /* text of the last failure; "": none */
+	char logged[100];     /* the last text that was logged during a SWITCHOVER */
 	uint64_t logged_us;
 };
 
 struct hosts {
 	struct host **list; /* owned, in the order of the entry */
 	size_t count;
-	/* A reference: the only one in use as long as it is up and its role fits.
-	 * NULL: none, all are equal. */
+	/* a reference: the host to use exclusively while it is up and has the right
+	 * role.  NULL: all hosts are equal. */
 	struct host *elected;
-	uint64_t draws; /* numbers taken for load_balance_hosts=random */
+	/* number of random numbers drawn for load_balance_hosts=random */
+	uint64_t draws;
 };
 
 /* What one pool has at one host. */
 struct share {
 	struct node node; /* in pool->shares */
 	struct host *host;
-	struct list idle; /* struct seat by .share_node, in the order of lending */
+	/* struct seat by .share_node, in the order in which they are lent */
+	struct list idle;
 	size_t seat_count;
-	uint64_t lag_seen; /* how far it was behind when a connection was wanted */
-	/* Roles can have their own default_transaction_read_only: as the last server of
-	 * this pool had it, and when that is to be looked at again. */
+	/* how far the host was behind when a connection for balance was wanted */
+	uint64_t lag_seen;
+	/* default_transaction_read_only can be set per role, so this is the value of
+	 * this pool's last server there, and when to check it again. */
 	bool is_read_only, has_told;
 	uint64_t look_us;
 };
 
 /* ---- the records ---- */
-/* Follow an entry: hosts that it still names keep what is known of them. */
+/* Takes over the hosts of an entry.  Hosts that it still has keep their records. */
 void hosts_adopt(struct hosts *hosts, const struct database_config *config);
 void hosts_done(struct hosts *hosts);
-/* The one of this name (NULL: the unix socket) and port, or NULL. */
+/* Returns the host with this name (NULL: the Unix socket) and port, or NULL. */
 struct host *hosts_find(const struct hosts *hosts, const char *name, int port);
-/* Use this one alone as long as it serves; NULL: any. */
+/* Uses this host exclusively as long as it can serve; NULL: uses any. */
 void hosts_elect(struct database *db, struct host *host);
-/* What a pool has at a host, made when it is not there. */
+/* Returns what a pool has at a host; makes it if needed. */
 struct share *hosts_share(struct pool *pool, struct host *host);
-/* Frees what a pool has at hosts that are gone; all: at any. No seat may be there. */
+/* Frees what a pool has at hosts that the entry no longer has; all: at any host.  There
+ * must be no seat. */
 void hosts_forget_shares(struct pool *pool, bool all);
 
 /* ---- the choice ---- */
-/* The host for the pool's next connection. */
+/* Returns the host for the pool's next connection. */
 struct host *hosts_next(struct pool *pool);
-/* A host that is due to be tried again or looked at is wanted from now on. */
+/* Marks a host as wanted that should be tried again or whose role must be checked. */
 void hosts_look_around(struct pool *pool, uint64_t now_us);
-/* While a SWITCHOVER waits: the number of the host to look at now, from 1; 0: none, and
- * *due_us is when there will be one, if that is earlier. */
+/* During a SWITCHOVER: returns 1 + the index of the host to check now; 0: none, and
+ * *due_us is lowered to when there will be one. */
 size_t hosts_find_scouted(const struct pool *pool, uint64_t now_us, uint64_t *due_us);
-/* The pool's next connection goes there. */
+/* The pool's next connection goes to that host. */
 void hosts_scout(struct pool *pool, size_t wanted, uint64_t now_us);
-/* The host to which a connection should be opened though nobody waits for it: one that
- * is due to be tried again, or one that gets too few clients for want of connections.
- * NULL: none. */
+/* Returns a host to which a connection should be opened although no client waits for
+ * it: one that should be tried again, or one that gets too few clients because it lacks
+ * connections.  NULL: none. */
 struct host *hosts_wanted(const struct pool *pool, uint64_t now_us);
-/* The idle seat for the next client, or NULL. */
+/* Returns the idle seat for the next client, or NULL. */
 struct seat *hosts_idle_seat(const struct pool *pool);
-/* Is the host that is wanted so far behind that another connection may go for it? */
+/* Whether the wanted host is so far behind its share that a connection to another host
+ * may be closed for it. */
 bool hosts_may_replace(const struct pool *pool);
-/* Is the seat at the host that is furthest ahead of its share? */
+/* Whether the seat is at the host that is furthest ahead of its share. */
 bool hosts_may_spare(const struct seat *seat, const struct host *wanted);
 /* The seat was lent to a client. */
 void hosts_lend(struct seat *seat, uint64_t now_us);
 
 /* ---- what happens to seats; those that carry cancel requests are at no host ---- */
-/* A connection to the host is being opened, with is_probe only to see whether it
- * serves. */
+/* A connection to the host is being opened; is_probe: only to see whether the host can
+ * serve. */
 void hosts_dial(
     struct pool *pool, struct seat *seat, struct host *host, uint64_t now_us);
-/* Its login is through, or was refused by a server that is there. */
+/* The login has succeeded, or was refused by a server (so the host is reachable). */
 void hosts_answered(struct seat *seat);
-/* The connection takes long to be opened: others look elsewhere until it is. */
+/* Opening the connection takes long: until it is open, other hosts are used. */
 void hosts_suspect(struct seat *seat);
-/* It could not be reached: it is left out for retry_us, with each failed try for twice
- * as long as before, up to 16 times that. */
+/* The host could not be reached: it is not used for retry_us.  The pause doubles with
+ * each failure in a row, up to 16 times retry_us. */
 void hosts_failed(
     struct seat *seat, const char *text, uint64_t retry_us, uint64_t now_us);
-/* Is that worth a line in the log?  While a SWITCHOVER looks at all hosts again and
- * again, only what is another failure than before is, or the same after a while. */
+/* Whether a failure should be logged.  During a SWITCHOVER, which checks all hosts
+ * repeatedly, the same failure is only logged again after a while. */
 bool hosts_is_news(const struct seat *seat, const char *text, uint64_t now_us);
-/* What the server of the seat says of itself, at its login or later.  Connections to
- * hosts that are not to be used any more are marked to close. */
+/* Handles what a seat's server reports about itself, at the login or later.
+ * Connections to hosts that may no longer be used are marked to be closed. */
 void hosts_learn(struct seat *seat, const struct host_report *report, uint64_t now_us);
-/* Another site has found the host up, and this is what a server said of itself there.
- */
+/* Another site has found the host up, and a server there has reported this. */
 void hosts_hear(struct database *db, struct host *host,
     const struct host_report *report, uint64_t looked_us);
-/* Mark a connection to a host that is not to be used any more to be closed.
- * Replication goes on where it is. */
+/* Marks the seat to be closed if its host may no longer be used.  Replication
+ * connections are kept. */
 void hosts_review(struct seat *seat);
-/* It says something that makes its role doubtful: it is looked at. */
+/* A message of the server makes its role doubtful: the role will be checked. */
 void hosts_doubt(const struct seat *seat, uint64_t now_us);
-/* The seat comes into seat->state or leaves it; to_front: lent next. */
+/* The seat enters or leaves seat->state; to_front: it is lent next. */
 void hosts_seat_comes(struct seat *seat, bool to_front);
 void hosts_seat_goes(struct seat *seat);
-/* It is no longer a connection. */
+/* The seat is no longer a connection. */
 void hosts_seat_ends(struct seat *seat);
 
 #endif

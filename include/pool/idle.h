@@ -1,12 +1,14 @@
 /*
- * Which pools and databases nobody uses, and since when.  Private to the pool floor.
+ * The lists of pools and databases that nobody uses, with the time since when.  Private
+ * to the pool floor.
  */
 #ifndef POOL_IDLE_H
 #define POOL_IDLE_H
 
 #include "pool/pool.h"
 
-/* Put it on the list of idle ones or take it off, as things are now. */
+/* Puts the object on its idle list or takes it off, depending on whether it is in use
+ * now. */
 void idle_note_pool(struct pool *pool);
 void idle_note_database(struct database *db);
 

@@ -1,7 +1,8 @@
 /*
- * Who may have which server.  Seats (server connections) by state, asks (clients) by
- * queue; every function decides and records, none does I/O.  The broker carries the
- * verdicts out.  protocol.md 9 and 10 say what the decisions are.
+ * Decides which client gets which server.  A seat is a server connection as the pool
+ * sees it; an ask is a client.  Seats are in lists by state, asks are in queues.  Every
+ * function decides and records; none does I/O: the broker carries out the verdicts.
+ * protocol.md 9 and 10 describe the decisions.
  *
  * The owner embeds `struct seat` in a server and `struct ask` in a client.
  */
@@ -27,45 +28,49 @@ enum seat_state {
 };
 #define SEAT_BIT(name) (1u << SEAT_##name)
 
-/* Names from states.def. */
-const char *seat_state_shown(enum seat_state state);        /* "new" */
-const char *seat_state_socket_shown(enum seat_state state); /* "sv_login" */
+/* The names in states.def. */
+const char *seat_state_shown(enum seat_state state);        /* such as "new" */
+const char *seat_state_socket_shown(enum seat_state state); /* such as "sv_login" */
 
 struct ask;
 struct desk;
 
 struct seat {
-	struct node node;               /* in pool->seats[state] */
-	struct node db_node, user_node; /* in the resting lists while idle or used */
+	struct node node; /* in pool->seats[state] */
+	/* in the lists of resting seats while idle or used */
+	struct node db_node, user_node;
 	struct pool *pool;
-	struct ask *ask;        /* the client it is lent to */
+	struct ask *ask;        /* the client that has it */
 	struct share *share;    /* of its host; NULL: it carries a cancel request */
 	struct node share_node; /* in share->idle while idle */
-	uint64_t born_us;       /* launch */
-	uint64_t rested_us;     /* when it last came to rest */
+	uint64_t born_us;       /* when the connection was begun */
+	uint64_t rested_us;     /* when it last became idle or used */
 	uint64_t tested_us;     /* when its last reset or check query was sent */
 	enum seat_state state;
-	unsigned
-	    cancels_in_flight; /* sent, not yet finished, aimed at this connection */
-	bool is_dirty;         /* close at the next release */
-	bool is_replication;   /* never shared */
-	bool is_probe;         /* logging in to see whether its host serves */
-	bool is_misplaced;     /* is_dirty because its host is not to be used */
+	/* number of unfinished cancel requests for this connection */
+	unsigned cancels_in_flight;
+	bool is_dirty; /* to be closed at the next release */
+	/* belongs to one replication client and is never shared */
+	bool is_replication;
+	bool is_probe;     /* logs in only to see whether its host can serve */
+	bool is_misplaced; /* is_dirty because its host may no longer be used */
 	bool was_lent;
-	bool was_checked; /* the check query has passed, or it has just logged in */
-	bool is_carried;  /* it goes to another site, or comes: still counted there */
-	unsigned carried_from;      /* ... the site that it comes from */
-	enum seat_state carried_as; /* ... its state there */
-	/* the owner's: its client left session state behind; reset before it is lent
-	 * again, closed when there is no reset query */
+	bool was_checked; /* the check query has succeeded, or it has just logged in */
+	/* it goes to or comes from another site, where it still counts */
+	bool is_carried;
+	unsigned carried_from;      /* if it comes: the site it comes from */
+	enum seat_state carried_as; /* if it comes: its state there */
+	/* set by the owner: the client left session state behind.  The seat is reset
+	 * before it is lent again, or closed when there is no reset query. */
 	bool needs_reset;
 };
 
 enum ask_kind {
-	ASK_QUERY,       /* a logged-in client has something to send */
-	ASK_WELCOME,     /* a client that logs in needs the server's parameters */
-	ASK_AUTH,        /* auth_query on behalf of a client */
-	ASK_REPLICATION, /* wants a server of its own */
+	ASK_QUERY, /* a client sent a query */
+	/* a client logs in and needs the server's parameters (the welcome) */
+	ASK_WELCOME,
+	ASK_AUTH,        /* auth_query for a client that logs in */
+	ASK_REPLICATION, /* a replication client, which gets its own connection */
 };
 
 enum ask_state { ASK_OUTSIDE, ASK_RESTING, ASK_WAITING, ASK_LINKED };
@@ -76,8 +81,8 @@ struct ask {
 	    kind_node; /* while waiting: in pool->seekers, newcomers or replicas */
 	struct pool *pool;
 	struct seat *seat;  /* while linked */
-	uint64_t query_us;  /* start of the current query; 0 = none is being timed */
-	uint64_t last_us;   /* last message of the client */
+	uint64_t query_us;  /* start of the current query; 0: none is being timed */
+	uint64_t last_us;   /* time of the client's last message */
 	uint64_t queued_us; /* when it began to wait */
 	enum ask_kind kind : 8;
 	enum ask_state state : 8;
@@ -88,58 +93,69 @@ struct pool {
 	struct node node, db_node, user_node;
 	struct node idle_node;     /* in catalog->idle_pools */
 	struct node counted_node;  /* in catalog->counted */
-	struct database *database; /* this and user are the key in the map */
-	struct user *user;         /* the pool user */
-	/* [SEAT_NONE]: retired, not yet gone; they count nowhere */
+	struct database *database; /* database and user are the key in the map */
+	struct user *user;         /* the pool user, as whom servers log in */
+	/* in [SEAT_NONE]: retired but not yet gone; those count nowhere */
 	struct list seats[SEAT_STATE_COUNT];
 	struct list clients; /* struct ask: logged in, resting or linked */
-	struct list waiting; /* struct ask, first come first served */
-	/* the waiting ones by what they need, in the same order */
-	struct list seekers;   /* a seat: ASK_QUERY, ASK_AUTH */
-	struct list newcomers; /* the welcome: ASK_WELCOME */
-	struct list replicas;  /* a connection of their own: ASK_REPLICATION */
+	struct list waiting; /* struct ask: waiting, first come first served */
+	/* the waiting asks by what they need, in the same order */
+	struct list seekers;   /* for any seat: ASK_QUERY, ASK_AUTH */
+	struct list newcomers; /* for the welcome: ASK_WELCOME */
+	struct list replicas;  /* for their own connection: ASK_REPLICATION */
 	struct list cancels_waiting,
-	    cancels_active;    /* cancel requests: nodes of the owner */
-	struct desk *desk;     /* the broker's, owned by it; NULL: none yet */
+	    cancels_active;    /* cancel requests, by nodes of the owner */
+	struct desk *desk;     /* owned by the broker; NULL: not made yet */
 	bool is_welcome_valid; /* set by pool_welcomed, cleared by pool_mark_dirty */
 	bool last_connect_failed;
-	bool last_login_failed; /* ... with an answer of the server: fast failure */
-	char failure[100];      /* cached text of the last failure */
+	/* the last login failed with an answer of the server, so clients are refused at
+	 * once ("fast failure") */
+	bool last_login_failed;
+	char failure[100]; /* text of the last failure */
 	char failure_sqlstate[6];
-	char
-	    *refusal; /* owned: the text for who waited for the failed login; or NULL */
-	char *fast_failure; /* owned: the text for who asks after it; or NULL */
-	bool has_wasted;    /* a server was lost before anybody had it */
-	bool has_refused;   /* everyone who waits is told refusal */
-	bool has_dirty;     /* pool_next has dirty seats to look for */
-	bool wants_probe;   /* somebody failed fast: try again though nobody waits */
-	uint64_t dial_us;   /* start of the last attempt; 0 = never */
-	uint64_t lifetime_closed_us; /* last close for server_lifetime */
-	uint64_t idle_since_us;      /* no clients, no servers; 0 = in use */
-	unsigned next_host;          /* load_balance_hosts=disable: entry in use */
-	struct list shares;          /* owned: struct share, see hosts.h */
-	size_t probe_count;          /* seats that are probes */
-	size_t wanted_host; /* 1 + index of what hosts_wanted looks at; 0: none */
+	/* owned: text for clients that waited for the failed login; or NULL */
+	char *refusal;
+	char *fast_failure; /* owned: text for clients that ask after it; or NULL */
+	bool has_wasted;    /* a server was lost before any client had it */
+	bool has_refused;   /* all waiting clients are to be refused with refusal */
+	bool has_dirty;     /* there may be dirty seats for pool_next to retire */
+	bool wants_probe;   /* a client failed fast: try again although nobody waits */
+	uint64_t dial_us;   /* start of the last attempt to connect; 0: none */
+	/* when a server was last closed for server_lifetime */
+	uint64_t lifetime_closed_us;
+	/* since when there are no clients and servers; 0: in use */
+	uint64_t idle_since_us;
+	/* load_balance_hosts=disable: index of the host in use */
+	unsigned next_host;
+	struct list shares; /* owned: struct share, see hosts.h */
+	size_t probe_count; /* number of seats that are probes */
+	/* 1 + index of the host that hosts_wanted returned; 0: none */
+	size_t wanted_host;
 	uint64_t wanted_lag;
-	bool wants_room;    /* the connection to it lacks room */
-	bool dials_wanted;  /* VERDICT_DIAL was given for it */
-	bool has_logged_in; /* to a server, at least once */
-	bool lacks_host;    /* the last failure left no host up */
-	bool speaks_3_0;    /* the next connection begins with protocol 3.0, not 3.2 */
-	bool is_killed;     /* clients and servers are being closed; freed when empty */
-	bool is_kicked;     /* the broker's: work is queued */
-	/* see elsewhere.h */
-	struct tally *tally; /* held: what all sites count; NULL: nobody else does */
-	uint64_t wished_us;  /* another site was asked for a server then; 0: none is */
-	bool has_claim;      /* the next seat is counted already */
-	/* in the starving heaps: DIAL was impossible because of a limit */
+	bool wants_room;    /* the connection to that host lacks room */
+	bool dials_wanted;  /* VERDICT_DIAL was given for that host */
+	bool has_logged_in; /* some login to a server has succeeded */
+	bool lacks_host;    /* after the last failure no host is up */
+	/* the next connection begins with protocol 3.0 instead of 3.2 */
+	bool speaks_3_0;
+	/* clients and servers are being closed; the pool is freed when empty */
+	bool is_killed;
+	bool is_kicked; /* set by the broker: the pool is queued for pool_next */
+	/* with several sites, see elsewhere.h */
+	/* counts of all sites, with a reference; NULL: there is one site */
+	struct tally *tally;
+	/* when another site was asked for a server; 0: none is asked */
+	uint64_t wished_us;
+	bool has_claim; /* the next seat is already counted */
+	/* in the starving heaps: no connection was possible because of a limit */
 	struct heap_node room_nodes[ROOM_COUNT];
 	struct heap_node spare_node; /* in catalog->spare */
-	/* SCRAM keys of the client's own login, for passing through; pools without
-	 * forced user only */
+	/* SCRAM keys from a client's own login, for logging in to servers.  Only in
+	 * pools without a forced user. */
 	struct scram_keys pass_through;
 	bool has_pass_through;
-	struct secret found; /* by auth_query: see credentials.h; if has_found */
+	/* the secret that auth_query found, if has_found; see credentials.h */
+	struct secret found;
 	struct scram_cache found_cache; /* keys derived from it */
 	uint64_t found_us;              /* when that query was sent */
 	bool has_found;
@@ -149,24 +165,27 @@ struct pool {
 };
 
 enum verdict_kind {
-	VERDICT_NONE,   /* nothing to do until wake_us (UINT64_MAX: until an event) */
-	VERDICT_GRANT,  /* ask and seat are linked now */
-	VERDICT_WAIT,   /* ask is queued */
-	VERDICT_ADMIT,  /* ask (ASK_WELCOME) may finish its login; it left the queue */
-	VERDICT_REFUSE, /* ask left the queue: tell its client text/sqlstate and close
-			   it, unless is_full says that it may ask again */
-	VERDICT_DIAL,   /* open a server connection: then pool_dialing() */
-	VERDICT_CHECK,  /* run server_check_query on seat (now TESTED), then
-			   pool_tested() */
-	VERDICT_RESET,  /* run server_reset_query on seat (now TESTED), then
-			   pool_tested() */
-	/* Close seat; text is the reason.  It is out of every list and count already;
-	 * seat->pool stays until pool_gone.  ask is who is linked to it (replication
-	 * only) */
+	VERDICT_NONE,  /* nothing to do until wake_us (UINT64_MAX: until an event) */
+	VERDICT_GRANT, /* ask and seat are linked now */
+	VERDICT_WAIT,  /* ask is queued */
+	/* ask (ASK_WELCOME) has left the queue and may finish its login */
+	VERDICT_ADMIT,
+	/* ask has left the queue: send its client text and sqlstate and close it,
+	 * unless is_full, when it may ask again */
+	VERDICT_REFUSE,
+	VERDICT_DIAL, /* open a server connection, then call pool_dialing */
+	/* run server_check_query on seat (now TESTED), then call pool_tested */
+	VERDICT_CHECK,
+	/* run server_reset_query on seat (now TESTED), then call pool_tested */
+	VERDICT_RESET,
+	/* Close seat; text is the reason.  It is already out of every list and count,
+	 * but seat->pool stays until pool_gone.  ask is the client linked to it
+	 * (replication only). */
 	VERDICT_RETIRE,
-	VERDICT_REST, /* seat is at rest (idle or used); review at wake_us */
-	VERDICT_PARK, /* seat waits for cancels in flight (being_canceled) */
-	/* Hand seat over to `site`.  It is out of every list, and still counted. */
+	VERDICT_REST, /* seat is idle or used; call pool_review at wake_us */
+	/* seat waits until its cancel requests are finished (being_canceled) */
+	VERDICT_PARK,
+	/* Hand seat over to `site`.  It is out of every list, but still counted. */
 	VERDICT_HAND,
 };
 
@@ -174,133 +193,140 @@ struct verdict {
 	enum verdict_kind kind;
 	struct ask *ask;
 	struct seat *seat;
-	const char *text; /* borrowed: literal or the pool's */
+	const char *text; /* borrowed: a literal, or owned by the pool */
 	const char *sqlstate;
 	uint64_t wake_us;
-	unsigned site;   /* HAND */
-	bool is_full;    /* REFUSE: max_waiting_clients is reached */
-	bool is_reserve; /* DIAL: taken from the reserve (to be logged) */
-	/* DIAL for the replication client `ask`: set seat->is_replication and seat->ask
-	 * before pool_dialing, which takes it out of the queue and links the two */
+	unsigned site;   /* for HAND */
+	bool is_full;    /* for REFUSE: max_waiting_clients is reached */
+	bool is_reserve; /* for DIAL: taken from the reserve (to be logged) */
+	/* For DIAL: it is for the replication client `ask`.  Set seat->is_replication
+	 * and seat->ask before pool_dialing, which takes the client out of the queue
+	 * and links the two. */
 	bool is_replication;
 };
 
 /*
- * Every change that could give pool_next something to say kicks the pool
- * (catalog_events.kick), also a pool other than the one that was called.
- * Counted here: stats.server_assignment_count and stats.wait_time_us; of latency how
- * long clients wait, and how long connecting takes.
+ * Every change that could make pool_next return something kicks the pool
+ * (catalog_events.kick), also pools other than the one in the call.
+ *
+ * Counted here: stats.server_assignment_count and stats.wait_time_us, and in latency
+ * how long clients wait and how long connecting takes.
  */
 
 /* ---- clients ---- */
-/* A client belongs to the pool from the end of its authentication. */
+/* A client joins the pool at the end of its authentication. */
 void pool_join(struct pool *pool, struct ask *ask);
-/* It leaves, from any state but linked (give its seat first). */
+/* The client leaves, in any state except linked (give its seat back first). */
 void pool_part(struct ask *ask);
-/* GRANT, WAIT or REFUSE.  ask must have joined and be resting.  Fast: no allocation. */
+/* Asks for what kind needs.  Returns GRANT, WAIT or REFUSE.  ask must have joined and
+ * be resting.  Fast: it does not allocate. */
 struct verdict pool_ask(struct ask *ask, enum ask_kind kind, uint64_t now_us);
-/* Leave the queue without being served (timeout, gone, cancelled). */
+/* Leaves the queue without being served (timeout, client gone, or cancelled). */
 void pool_withdraw(struct ask *ask);
 
 /* ---- what to do next for the queue: call until VERDICT_NONE ---- */
-/* GRANT, ADMIT, REFUSE, CHECK, DIAL, RETIRE or NONE.  Covers waiters, pause, shrinking,
- * eviction for limits, min_pool_size, retry spacing, the reserve, shutdown. */
+/* Decides the next thing to do: GRANT, ADMIT, REFUSE, CHECK, DIAL, RETIRE or NONE.
+ * Covers waiting clients, pauses, shrinking, eviction for limits, min_pool_size, the
+ * time between attempts, the reserve, and shutdown. */
 struct verdict pool_next(struct pool *pool, uint64_t now_us);
 
 /* ---- servers ---- */
-/* A connection is being opened (after VERDICT_DIAL): seat->share->host says where to.
- */
+/* A connection is being opened after VERDICT_DIAL; seat->share->host says to which
+ * host. */
 void pool_dialing(struct pool *pool, struct seat *seat, uint64_t now_us);
-/* Login is complete: REST, RETIRE, ... as pool_give without reset. */
+/* The login is complete: REST, RETIRE and others, as from pool_give without reset. */
 struct verdict pool_logged_in(struct seat *seat, uint64_t now_us);
-/* The broker keeps the parameters of a server login.  Call it before
- * pool_logged_in, and not for a seat that is_dirty. */
+/* The broker has kept the parameters of a server login.  To be called before
+ * pool_logged_in, but not for a seat that is_dirty. */
 void pool_welcomed(struct pool *pool);
 /* Clients can be greeted, perhaps after another site was asked. */
 bool pool_has_welcome_somewhere(const struct pool *pool);
 
 enum dial_failure {
-	DIAL_NETWORK, /* refused, timeout, DNS, EOF: waiting clients go on waiting */
-	DIAL_LOGIN,   /* the server answered with an error, or our secret cannot do */
-	DIAL_NOT_YET, /* the server is coming up, or going down: waiting goes on */
-	DIAL_UNFIT,   /* its host is not one that is to be used: see hosts_role.h */
+	DIAL_NETWORK, /* refused, timeout, DNS, EOF: clients go on waiting */
+	/* the server answered with an error, or our secret is unsuitable */
+	DIAL_LOGIN,
+	/* the server is starting up or shutting down: clients go on waiting */
+	DIAL_NOT_YET,
+	DIAL_UNFIT, /* the host may not be used: see hosts_role.h */
 };
-/* The attempt failed; text and sqlstate are copied.  The seat is retired: pool_gone
- * follows when its connection is closed.  Clients to be refused come out of pool_next;
- * the client of a replication seat is resting afterwards and the caller's to refuse. */
+/* The attempt to connect has failed; text and sqlstate are copied.  The seat is
+ * retired, and pool_gone follows when its connection is closed.  Clients to be refused
+ * come out of pool_next.  The client of a replication seat is resting afterwards; the
+ * caller refuses it. */
 void pool_dial_failed(struct seat *seat, enum dial_failure kind, const char *text,
     const char *sqlstate, uint64_t now_us);
 
-/* The client is done with it (transaction end, or client gone with the server ready).
- * Unlinks.  RETIRE (lifetime, dirty, pause), PARK, RESET, NEXT as GRANT (the longest
- * waiting ask is linked at once), or REST. */
+/* The client no longer needs the seat (its transaction ended, or it is gone and the
+ * server is ready).  Unlinks them.  Returns RETIRE (lifetime, dirty, pause), PARK,
+ * RESET, GRANT (linked at once to the ask that has waited longest), HAND or REST. */
 struct verdict pool_give(struct seat *seat, uint64_t now_us);
-/* The reset or check query is done well: GRANT, REST, RETIRE. */
+/* The reset or check query has succeeded: GRANT, REST or RETIRE. */
 struct verdict pool_tested(struct seat *seat, uint64_t now_us);
-/* A cancel aimed at it has finished; when it was the last and the seat is parked:
- * the same verdicts as pool_give; otherwise NONE. */
+/* A cancel request for the seat has finished.  If it was the last one and the seat is
+ * parked: the same verdicts as pool_give; otherwise NONE. */
 struct verdict pool_cancel_done(struct seat *seat, uint64_t now_us);
-/* An idle or used seat's deadline came: RETIRE, or REST with the next wake_us (it may
- * have become used).  To be called for all resting seats after catalog_adopt, whose
- * settings may have moved the deadlines.  NONE for a seat in another state. */
+/* The time given with REST has come: RETIRE, or REST with the next time (the seat may
+ * have become used).  To be called for all resting seats after catalog_adopt too,
+ * because settings may have changed the times.  NONE for a seat in another state. */
 struct verdict pool_review(struct seat *seat, uint64_t now_us);
-/* The client left it in a state that nobody else can use: unlinked and retired;
+/* The client left the seat in a state that nobody else can use: unlinks and retires it;
  * pool_gone follows when the connection is closed. */
 void pool_abandon(struct seat *seat, uint64_t now_us);
-/* The same of one that was lost before its client had sent it anything: that one may
- * ask again. */
+/* Like pool_abandon, for a connection that was lost before its client had sent anything
+ * on it, so that the client may ask again. */
 void pool_lose_unused(struct seat *seat, uint64_t now_us);
-/* Its client has vanished, and the owner tidies up what that one left: unlinked, and
- * still active.  pool_give, pool_abandon or pool_gone follows. */
+/* The client has disappeared, and the owner cleans up what it left: unlinks the seat,
+ * which stays active.  pool_give, pool_abandon or pool_gone follows. */
 void pool_orphan(struct seat *seat, uint64_t now_us);
-/* It ends without having failed, and another attempt may follow at once. */
+/* The attempt ends without having failed, and another one may follow at once. */
 void pool_dial_again(struct seat *seat, uint64_t now_us);
-/* The connection is closed: leaves the pool from any state, unlinked from its ask
- * (whose state becomes resting).  Harmless for a seat that has left. */
+/* The connection is closed: the seat leaves the pool from any state and is unlinked
+ * from its ask (which is then resting).  Does nothing for a seat that has left. */
 void pool_gone(struct seat *seat, uint64_t now_us);
 
-/* A connection that another process has logged in, to this host (NULL: the unix socket)
- * and port: idle or used, or active and linked to ask.  In *was are its times, as of
- * now here, and its flags.  One whose host the database does not name any more is
- * closed when nobody has it. */
+/* Adds a connection that another process has logged in, at this host (NULL: the Unix
+ * socket) and port: idle or used, or active and linked to ask.  *was has its times (in
+ * terms of this process's clock) and flags.  If the database no longer has that host,
+ * the connection is closed when no client has it. */
 void pool_move_in(struct pool *pool, struct seat *seat, struct ask *ask,
     const struct seat *was, const char *host, int port, uint64_t now_us);
 
-/* What a VERDICT_HAND has given away is on its way: it counts for the other site from
- * now on.  pool_gone follows. */
+/* The seat of a VERDICT_HAND is on its way: from now on it counts for the other site.
+ * pool_gone follows. */
 void pool_carried(struct seat *seat);
 
 /* ---- cancel requests (protocol.md 13) ---- */
-/* May one more connection be opened to carry a cancel request? */
+/* Whether one more connection may be opened to carry a cancel request. */
 bool pool_may_dial_cancel(const struct pool *pool);
-/* A connection that carries one: counted as SEAT_ACTIVE_CANCEL.  A seat of this pool
- * that is only connecting may change over to it. */
+/* Adds a connection that carries a cancel request; it counts as SEAT_ACTIVE_CANCEL.  A
+ * seat of this pool that is still connecting may be changed into one. */
 void pool_dialing_cancel(struct pool *pool, struct seat *seat, uint64_t now_us);
 
 /* ---- state ---- */
-/* All its connections close at their next release, idle ones through pool_next; the
- * welcome is forgotten. */
+/* Marks all connections of the pool to be closed at their next release, idle ones
+ * through pool_next; the welcome is forgotten. */
 void pool_mark_dirty(struct pool *pool);
-/* Only this one of its connections; what is known of the server holds. */
+/* Marks only this connection; the welcome stays valid. */
 void pool_mark_seat_dirty(struct seat *seat);
 bool pool_is_paused(const struct pool *pool);
-int pool_mode(const struct pool *pool); /* enum pool_mode in force */
-int pool_size(const struct pool *pool); /* 0 = unlimited */
+int pool_mode(const struct pool *pool); /* the enum pool_mode in force */
+int pool_size(const struct pool *pool); /* 0: unlimited */
 int pool_reserve_size(const struct pool *pool);
 int pool_min_size(const struct pool *pool);
-/* active + being_canceled + tested: none is left when a PAUSE is complete */
+/* active + being_canceled + tested.  A PAUSE is complete when it is 0. */
 size_t pool_count_in_use(const struct pool *pool);
 /* active + being_canceled + idle + tested + used */
 size_t pool_connected_count(const struct pool *pool);
 /* connected + login + active_cancel */
 size_t pool_server_count(const struct pool *pool);
-/* Longest wait in the queue, microseconds (0 = nobody waits with a query). */
+/* The longest wait in the queue in microseconds; 0: no query waits. */
 uint64_t pool_max_wait(const struct pool *pool, uint64_t now_us);
-/* What those who wait in it wait for: the setting whose limit leaves no room for
- * another server, "pause", or "connect" for a server that is being opened or cannot be.
- */
+/* What the waiting clients wait for: the setting whose limit is reached, "pause", or
+ * "connect" when a server is being opened or cannot be reached. */
 const char *pool_waits_for(const struct pool *pool);
-/* Frees a pool that has no client, no server and is killed or idle too long. */
+/* Whether a pool without clients and servers was killed or has been idle for too
+ * long. */
 bool pool_may_be_freed(const struct pool *pool);
 
 #endif

@@ -1,30 +1,32 @@
 /*
- * Asks: the queue of a pool, and the link between an ask and a seat.  Private to the
- * pool floor.
+ * The queue of a pool, and the link between an ask and a seat.  Private to the pool
+ * floor.
  */
 #ifndef POOL_QUEUE_H
 #define POOL_QUEUE_H
 
 #include "pool/pool.h"
 
-/* From resting to waiting, and back. */
+/* Changes an ask from resting to waiting; queue_remove changes it back. */
 void queue_add(struct ask *ask, enum ask_kind kind, uint64_t now_us);
 void queue_remove(struct ask *ask);
-/* The same, because it is served: its wait is counted. */
+/* Like queue_remove, because the ask is served: its wait is counted. */
 void queue_serve(struct ask *ask, uint64_t now_us);
 
-/* An idle seat that may be lent, or NULL. */
+/* Returns an idle seat that may be lent, or NULL. */
 struct seat *queue_idle_seat(const struct pool *pool);
-/* The first ask that waits for any seat, or NULL. */
+/* Returns the first ask that waits for any seat, or NULL. */
 struct ask *queue_first_seeker(const struct pool *pool);
-/* Both become each other's; ask may have waited.  The seat's state is the caller's. */
+/* Links the two; ask may have been waiting.  The caller changes the state of the
+ * seat. */
 void queue_link(struct ask *ask, struct seat *seat, uint64_t now_us);
 void queue_unlink(struct seat *seat);
-/* Link them and say so. */
+/* Links the two and returns the verdict GRANT. */
 struct verdict queue_grant(struct ask *ask, struct seat *seat, uint64_t now_us);
-/* The ask leaves the queue if it is in it, and is told text. */
+/* Takes the ask out of the queue, if it is there, and returns the verdict REFUSE with
+ * this text. */
 struct verdict queue_refuse(struct ask *ask, const char *text, const char *sqlstate);
-/* The same with text and SQLSTATE of a row. */
+/* The same with text and SQLSTATE of a row in errors.def. */
 struct verdict queue_refuse_for(struct ask *ask, enum error_id id);
 
 /* Other sites see since when somebody waits here for a server, and who waits for the

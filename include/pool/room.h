@@ -1,8 +1,8 @@
 /*
- * Who waits for room under the limits that pools share: max_user_connections,
- * max_db_connections, max_server_connections.  Pools take turns in the order in which
- * their first clients began to wait.  Who holds a limit, and what counts against it, is
- * known here alone.
+ * Limits that pools share: max_user_connections, max_db_connections,
+ * max_server_connections.  Pools that need room for a connection wait in queues, in the
+ * order in which their first clients began to wait.  Only this file knows what counts
+ * against a limit and which pool comes first.
  */
 #ifndef POOL_ROOM_H
 #define POOL_ROOM_H
@@ -10,64 +10,67 @@
 #include "pool/pool.h"
 
 /* ---- what counts ---- */
-/* A seat begins and ends to count for this pool: for its user, its database and the
- * process, for which one that carries a cancel request does not count.  An end makes
- * room, and whoever waits for it is told. */
+/* A seat begins (take) or ends (give) to count for the user, the database and the
+ * process of this pool; one that carries a cancel request does not count for the
+ * process.  An end makes room, which is told to those who wait. */
 void room_take(struct pool *pool, bool is_cancel);
 void room_give(struct pool *pool, bool is_cancel);
-/* The next seat of this pool counts for other sites from now on: whoever has seen under
- * the lock of the tallies that there is room takes it so. */
+/* The next seat of this pool counts for other sites from now on.  To be called under
+ * the lock of the tallies, after seeing that there is room. */
 void room_claim(struct pool *pool);
-/* A seat goes to another site, comes from one, or was lost on the way: for other sites
+/* A seat goes to another site, comes from one, or was lost on the way.  For other sites
  * it counts all the time. */
 void room_carry_out(struct pool *pool);
 void room_carry_in(struct pool *pool, unsigned from);
 void room_carry_nowhere(struct pool *pool);
-/* The limit has no room for another seat of this pool. */
+/* Whether the limit has no room for another seat of this pool. */
 bool room_is_full(const struct pool *pool, enum room_kind kind);
-/* More seats than the process may have: the limit was lowered. */
+/* Whether the process has more seats than allowed, because the limit was lowered. */
 bool room_is_exceeded(const struct pool *pool);
 
 /* ---- who waits ---- */
-/* The pool could open a server if this limit had room: it enters the queue for it, and
- * leaves any other (ROOM_COUNT: all).  Who becomes the first by that is told. */
+/* The pool could open a server if this limit had room: puts it into the queue for it
+ * and takes it out of any other (ROOM_COUNT: out of all).  A pool that becomes the
+ * first in a queue is told. */
 void room_want(struct pool *pool, enum room_kind kind);
-/* It is in one of them. */
+/* Whether the pool is in one of the queues. */
 bool room_is_wanted(const struct pool *pool);
-/* Another client is the pool's first waiter. */
+/* The pool's first waiting client has changed, which changes its place in the queue. */
 void room_reorder(struct pool *pool);
-/* There may be room, or a resting seat to evict: tell who is first in the queues of
- * this pool's user and database, and of the process. */
+/* There may be room, or a resting seat to evict: tells the first pools in the queues of
+ * this pool's user, its database, and the process. */
 void room_offer(const struct pool *pool);
-/* The same in one of these queues. */
+/* Tells the first pool in one of these queues. */
 void room_tell_first(const struct heap *starving, enum room_kind kind);
-/* Under which limit another pool comes first; ROOM_COUNT: this one does under all. */
+/* Returns a limit under which another pool comes first; ROOM_COUNT: there is none. */
 enum room_kind room_before(const struct pool *pool);
-/* Another pool has so long a lead that a seat which comes free here is worth closing
- * for it. */
+/* Whether another pool has waited so much longer that a seat that becomes free here
+ * should be closed for it. */
 bool room_is_owed(const struct pool *pool, uint64_t now_us);
-/* The setting under which the pool waits for room that others have, e.g.
- * "max_db_connections"; NULL: under none.  *limit is its value. */
+/* The setting whose limit the pool waits for, e.g. "max_db_connections"; NULL: none.
+ * *limit is its value. */
 const char *room_lacked(const struct pool *pool, int *limit);
-/* The pool is about to be freed. */
+/* The pool is about to be freed: takes it out of all queues. */
 void room_forget(struct pool *pool);
 
 /* ---- who gives up what ---- */
-/* A seat at rest that may be closed to make room for this pool, or NULL: then *wake_us
- * becomes earlier if time alone can change that. */
+/* Returns a resting seat that may be closed to make room for this pool, or NULL;
+ * *wake_us is then lowered if that can change by time alone. */
 struct seat *room_evictable(
     const struct pool *pool, enum room_kind kind, uint64_t now_us, uint64_t *wake_us);
-/* A seat at rest that could be closed at once for a pool of another site, or NULL. */
+/* Return a resting seat that could be closed at once for a pool of another site, or
+ * NULL. */
 struct seat *room_free_of_database(const struct database *db);
 struct seat *room_free_of_user(const struct user *user);
 struct seat *room_free_of_process(const struct catalog *c);
-/* A seat at rest, of any pool, that must go because there are too many, or NULL. */
+/* Returns a resting seat, of any pool, that must be closed because there are too many,
+ * or NULL. */
 struct seat *room_surplus(const struct pool *pool);
 extern const char room_surplus_reason[];
-/* Something has changed that says whether the pool has a seat to give up: its seats at
- * rest, their number, its clients, its waiters, its settings. */
+/* Must be called when something changes that decides whether the pool can give up a
+ * seat: its resting seats, their number, its clients, its queue, its settings. */
 void room_note(struct pool *pool);
-/* The same for all pools: settings have changed. */
+/* The same for all pools, because settings have changed. */
 void room_note_all(struct catalog *c);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * Counters per pool, snapshots for averages, sums per database.  Added up when read.
+ * Counters of a pool, their snapshots for averages, and sums per database.  They are
+ * added up when they are read.
  */
 #ifndef POOL_STATS_H
 #define POOL_STATS_H
@@ -21,15 +22,15 @@ struct stats {
 	uint64_t client_login_count;
 };
 
-/* The last two snapshots of one set of counters. */
+/* The last two snapshots of a set of counters. */
 struct stats_history {
 	struct stats newer, older;
 };
 
 void stats_add(struct stats *sum, const struct stats *s);
-/* Counters now, and per second / per transaction averages over elapsed_us since
- * `before` (operation.md 5.1): counts and bytes per second; xact_time,
- * query_time, wait_time per xact, query, assignment.  Truncated integers. */
+/* Computes averages over elapsed_us, since `before` (operation.md 5.1): counts and
+ * bytes per second; xact_time, query_time and wait_time per transaction, query and
+ * assignment.  Rounded down. */
 void stats_average(const struct stats *now, const struct stats *before,
     uint64_t elapsed_us, struct stats *average);
 

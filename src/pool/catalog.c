@@ -1,7 +1,7 @@
 /*
- * Databases, users and pools: making, finding, dropping them, and what is done to all
- * of them.  Taking over a new snapshot is catalog_adopt.c's; limits and
- * values are pool_effective.c's.
+ * Databases, users and pools: making, finding and dropping them, and what is done to
+ * all of them.  catalog_adopt.c takes over snapshots; pool_effective.c knows limits and
+ * values.
  */
 #include "pool/catalog.h"
 
@@ -116,7 +116,8 @@ void pool_free(struct pool *pool)
 
 	c->events->freed(c->events_ctx, pool);
 	room_forget(pool);
-	/* A killed one has left the map; another may be there under its key. */
+	/* a killed pool is no longer in the map; another one may be there under its
+	 * key */
 	if (!pool->is_killed)
 		map_del(c->pools, &pool->database, 2 * sizeof(void *));
 	if (node_is_linked(&pool->idle_node))
@@ -228,7 +229,7 @@ void user_remember(struct user *user, const char *password)
 	user_forget(user);
 	user->remembered = mem_zero(sizeof(*user->remembered));
 	secret = &user->remembered->secret;
-	/* never anything else, whatever it looks like */
+	/* a plain password, even if it looks like a hash */
 	secret->kind = SECRET_PLAIN;
 	secret->text = mem_strdup(password);
 }
@@ -292,7 +293,8 @@ void database_set_config(struct database *db, const struct database_config *conf
 		db->forced_user = catalog_user(db->catalog, config->user);
 	if (text_or_null(config->own.auth_user))
 		catalog_user(db->catalog, config->own.auth_user);
-	/* A forced user that was kept keeps its password too. */
+	/* a forced user that stays without being in the entry keeps its password as
+	 * well */
 	if (config->user || config->password || !db->forced_user)
 		set_forced_secret(db, config->password);
 }
@@ -350,15 +352,15 @@ struct database *catalog_database(struct catalog *c, const char *name, bool *is_
 		database_free(db);
 		return NULL;
 	}
-	/* It is idle from the start: the client that asked for it may fail to log in.
-	 */
+	/* idle from the start, because the client that asked for it may fail to log
+	 * in */
 	idle_note_database(db);
 	catalog_share_database(db);
 	*is_new = !db->tally || tally_is_news(db->tally);
 	return db;
 }
 
-/* The console's own pool has nothing to do with the settings. */
+/* The console's pool has fixed limits, independent of the settings. */
 static void set_admin_limits(struct level *own)
 {
 	own->default_pool_size = 2;
@@ -468,8 +470,8 @@ struct pool *catalog_pool_as(struct database *db, struct user *pool_user)
 	list_push_back(&c->pool_list, &pool->node);
 	list_push_back(&db->pools, &pool->db_node);
 	list_push_back(&key.user->pools, &pool->user_node);
-	/* A client that logs in while its database goes finds a pool that refuses it.
-	 */
+	/* a client may log in while its database is being removed; this pool refuses
+	 * it */
 	pool->is_killed = db->is_gone;
 	catalog_share_pool(pool);
 	if (!pool->is_killed)
@@ -513,7 +515,7 @@ void database_drop(struct database *db, struct config *keep, const char *reason)
 {
 	database_unlist(db);
 	db->held = keep ? config_ref(keep) : NULL;
-	/* It must not be freed before all its pools are killed. */
+	/* held so that it is not freed before all its pools are killed */
 	database_hold(db);
 	db->is_gone = true;
 	kill_pools_of(db, reason);
@@ -581,7 +583,7 @@ void catalog_mark_dirty(struct catalog *c, struct database *db)
 {
 	struct pool *pool;
 
-	/* the database may be the one where those of others were asked for */
+	/* the database may be the one in which auth_query ran for other databases */
 	credentials_forget_all(c);
 	if (db) {
 		database_mark_dirty(db);
@@ -593,7 +595,7 @@ void catalog_mark_dirty(struct catalog *c, struct database *db)
 	}
 }
 
-/* With min_pool_size a forced user's pool is there before the first client. */
+/* With min_pool_size the pool of a forced user must exist before the first client. */
 static void make_forced_pool(struct database *db)
 {
 	if (!db->is_admin && db->forced_user &&
@@ -601,7 +603,7 @@ static void make_forced_pool(struct database *db)
 		catalog_pool(db, NULL);
 }
 
-/* There can be thousands that nobody uses; they have nothing to do. */
+/* Skips unused pools, because there may be thousands of them. */
 static void kick_unless_unused(struct pool *pool)
 {
 	if (!node_is_linked(&pool->idle_node) || pool_is_undersized(pool))

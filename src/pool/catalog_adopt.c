@@ -1,6 +1,6 @@
 /*
- * Taking over a new snapshot: what is new is made, what changed is marked, what is gone
- * is dropped.  Nothing here can fail.
+ * Puts a new snapshot in force: makes what is new, marks what has changed, drops what
+ * is gone.  Nothing here can fail.
  */
 #include <string.h>
 
@@ -21,7 +21,7 @@ static bool is_text_equal(const char *a, const char *b)
 
 struct adoption {
 	struct catalog *c;
-	struct config *old; /* NULL at start */
+	struct config *old; /* NULL at the start */
 	catalog_note_fn *note;
 	void *note_ctx;
 };
@@ -35,7 +35,7 @@ static void adopt_changed(
 		catalog_note(a->note, a->note_ctx,
 		    "losing forced user not supported, keeping old setting");
 	database_set_config(db, config);
-	/* It may have been an auto-database so far. */
+	/* it may have been an auto-database before */
 	db->is_auto = false;
 	if (db->arena)
 		arena_free(&db->arena);
@@ -74,7 +74,7 @@ static void adopt_databases(const struct adoption *a)
 	}
 }
 
-/* Those that no entry of the new snapshot is about. */
+/* Drops the databases that have no entry in the new snapshot. */
 static void drop_missing(const struct adoption *a)
 {
 	struct database *db;
@@ -129,7 +129,7 @@ static void adopt_template(const struct adoption *a)
 		config_unref(&old_config);
 }
 
-/* Of servers that were let in as any it may not be known what they are. */
+/* If target_session_attrs was `any` before, the roles of servers may be unknown. */
 static void adopt_target(const struct adoption *a)
 {
 	struct database *db;
@@ -158,7 +158,7 @@ static void adopt_user_entries(struct catalog *c)
 		user->config = config_user(c->config, user->name);
 }
 
-/* secret NULL: none any more. */
+/* secret NULL: the user has none any more. */
 static void set_secret(struct user *user, const struct secret *secret)
 {
 	user->has_secret = secret != NULL;
@@ -182,7 +182,7 @@ void catalog_begin_users(struct catalog *c, const struct userlist *users)
 	c->list_round += users != NULL;
 }
 
-/* True: there are more. */
+/* Handles the next user of the list.  True: there are more. */
 static bool adopt_listed(struct catalog *c)
 {
 	struct users_adoption *coming = &c->coming;
@@ -201,8 +201,9 @@ static bool adopt_listed(struct catalog *c)
 	return true;
 }
 
-/* True: there are more.  Users that are made meanwhile are in no list, and need not be
- * walked over. */
+/* Handles the next user that may be missing in the list.  True: there are more.  Users
+ * that are made meanwhile are not in the list and have no secret of it, so the walk may
+ * miss them. */
 static bool sweep_unlisted(struct catalog *c)
 {
 	struct user *user = map_next(c->users, &c->coming.at);
@@ -241,7 +242,7 @@ static void adopt_secrets(struct catalog *c, const struct userlist *users)
 	catalog_adopt_users(c, SIZE_MAX);
 }
 
-/* SET shares the entries of the snapshot it started from. */
+/* SET makes a snapshot with the same entries. */
 static bool has_same_entries(const struct config *a, const struct config *b)
 {
 	return a && a->databases == b->databases && a->users == b->users &&

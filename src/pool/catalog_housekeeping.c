@@ -1,7 +1,6 @@
 /*
- * What has been unused for long enough is dropped, and counters are copied aside now
- * and then.  The idle lists are in order of time, so that only what is due is looked
- * at.
+ * Drops what has been unused for long enough, and takes snapshots of counters.  The
+ * idle lists are in order of time, so only what is due is looked at.
  */
 #include <string.h>
 
@@ -20,7 +19,7 @@ static bool has_own_idle_timeout(const struct config *config)
 	return config && config_has_own(config, SETTING_INDEX_pool_idle_timeout);
 }
 
-/* Several sites have one, which is one to whoever reads the log. */
+/* Several sites have parts of one pool; only the last part is reported in the log. */
 static bool is_last_of_pool(const struct pool *pool)
 {
 	return !pool->tally ||
@@ -43,7 +42,8 @@ static uint64_t drop_idle_pools(
 		} else if (!timeout || age < timeout) {
 			if (timeout)
 				next = earlier(next, pool->idle_since_us + timeout);
-			/* the rest is younger */
+			/* with the same timeout for all, the rest of the list is not
+			 * due either */
 			if (is_uniform)
 				break;
 		} else if (pool_may_be_freed(pool)) {
@@ -60,7 +60,7 @@ static uint64_t drop_idle_pools(
 	return next;
 }
 
-/* Its pools can still be used by auth queries of other databases' clients. */
+/* Auth queries for clients of other databases may still use the pools. */
 static bool has_used_pool(const struct database *db)
 {
 	struct pool *pool;
@@ -84,9 +84,11 @@ static uint64_t drop_idle_databases(
 	struct database *db, *after;
 
 	list_for_safe (db, after, &c->idle_databases, idle_node) {
-		/* Anybody can make one by asking for it. */
+		/* anybody can make a database from the template by asking for it, so
+		 * unused ones go at once */
 		bool is_due = !db->was_used;
-		/* The same for all of them: they have one entry, the template. */
+		/* all of them have the same entry, the template, and so the same
+		 * timeout */
 		timeout = scope_autodb_idle_timeout(scope_of_database(db));
 		if (!is_due && !timeout)
 			break;
@@ -94,7 +96,7 @@ static uint64_t drop_idle_databases(
 			next = db->idle_since_us + timeout;
 			break;
 		}
-		/* What the administrator said of it would be forgotten with it. */
+		/* PAUSE and DISABLE of the administrator would be forgotten with it */
 		if (db->paused || db->disabled || has_used_pool(db))
 			continue;
 		if (!is_due && is_known_here_only(db))
@@ -116,7 +118,7 @@ uint64_t catalog_housekeeping(
 	return earlier(databases, pools);
 }
 
-/* Nobody uses it, and nothing was counted since the last snapshot. */
+/* Whether nobody uses the pool and nothing was counted since the last snapshot. */
 static bool is_still(const struct pool *pool)
 {
 	return node_is_linked(&pool->idle_node) && latency_is_still(&pool->latency) &&

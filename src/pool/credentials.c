@@ -1,13 +1,13 @@
 /*
- * What auth_query has found, kept for a while per database and name.  Who asks, and
- * whether an answer proves anything, is session's business.
+ * Keeps answers of auth_query per database and name.  The login floor asks and judges
+ * the answers.
  */
 #include "pool/credentials.h"
 
 #include "pool/pool.h"
 
-/* More would mean that the query finds whoever is asked for: then nothing is gained by
- * keeping all of it. */
+/* The most answers kept.  If there were more, the query would find any name that
+ * clients make up, and keeping all answers would be of no use. */
 enum { CREDENTIALS_MAX = 10000 };
 
 static void credential_free(struct credential *credential)
@@ -103,7 +103,7 @@ void credential_keep_for_pool(
 	credential_forget_for_pool(pool);
 	secret_init(&pool->found, secret->text);
 	pool->has_found = true;
-	/* keys that somebody proved to have fitted the old one */
+	/* these keys belong to the old secret */
 	mem_wipe(&pool->pass_through, sizeof(pool->pass_through));
 	pool->has_pass_through = false;
 }

@@ -1,26 +1,28 @@
 /*
- * Pools of several sites that are one pool to clients and limits.  Who gets what here
- * is decided in pool.c, pool_next.c and room.c; letters between sites are the broker's.
+ * Makes the pools of several sites look like one pool to clients and limits.  pool.c,
+ * pool_next.c and room.c decide who gets what at this site; the broker sends letters
+ * between sites.
  */
 #include "pool/elsewhere.h"
 
 #include "pool/pool_effective.h"
 
-/* A server that is wanted here changes sites only for a client that has waited longer
- * by so much, and by half of what the first one here has waited: otherwise servers
- * would wander with every transaction. */
+/* A server that is needed here goes to another site only if that site's client has
+ * waited longer by this time, and by half of the time that the first client here has
+ * waited.  Otherwise servers would change sites with every transaction. */
 enum { LEAD_US = 3000 };
 
-/* So long a client waits for a server of its own site, where the pool has one, before
- * it gets one that rests elsewhere: that one's own clients are about to ask for it
- * again, and servers would wander between sites that all have work for them. */
+/* If the pool has servers at the client's own site, how long the client waits for one
+ * of them before it gets a server that rests at another site.  The clients there are
+ * about to use that server again; without this time servers would move back and forth
+ * between busy sites. */
 enum { PATIENCE_US = 1000 };
 
-/* For so long a client waits for the answer of a site that was asked for a server, and
- * a new connection is not opened meanwhile. */
+/* How long a client waits for the answer of a site that was asked for a server.
+ * Meanwhile no new connection is opened for it. */
 enum { ANSWER_US = 20000 };
 
-/* How often a client that waits looks again whether a server rests elsewhere. */
+/* How often a waiting client checks again whether a server rests at another site. */
 enum { LOOK_US = 2000 };
 
 static const struct tally_view *view_of(const struct pool *pool)
@@ -50,7 +52,7 @@ static enum tally_kind kind_of_room(enum room_kind kind)
 				       : TALLY_PROCESS;
 }
 
-/* The names are left out where it is not about one. */
+/* The names are NULL where the tally is not about one. */
 static void send_named(struct catalog *c, int site, struct wish wish)
 {
 	wish.from = c->view.site;
@@ -84,7 +86,8 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Clients wait for the welcome, and it is known elsewhere, or is about to be. */
+/* Whether clients wait for the welcome, and another site has it or will have it
+ * soon. */
 static bool has_welcome_elsewhere(struct pool *pool, uint64_t now_us, uint64_t *wake_us)
 {
 	int site = tally_find_welcome(view_of(pool), pool->tally);
@@ -108,14 +111,16 @@ bool elsewhere_has_help(
 		*wake_us = earlier(*wake_us, pool->wished_us + ANSWER_US);
 		return true;
 	}
-	/* The last one who was asked does not answer: others may, or a new server. */
+	/* if the last site asked does not answer, another one may, or a new server is
+	 * opened */
 	bool is_late = pool->wished_us != 0;
 	pool->wished_us = 0;
 	if (!first && !is_late && !pool->is_welcome_valid &&
 	    has_welcome_elsewhere(pool, now_us, wake_us))
 		return true;
-	/* What comes to rest there a moment later is not seen now, nor is what is on
-	 * its way there; and who waits for the welcome is not told of room. */
+	/* A server that comes to rest a moment later, or is on its way, is not visible
+	 * now, and clients that wait for the welcome are not told of room; so check
+	 * again. */
 	if (pool_servers_everywhere(pool) > pool_server_count(pool))
 		*wake_us = earlier(*wake_us, now_us + LOOK_US);
 	site = is_late || !first ? -1 : tally_find_resting(view_of(pool), pool->tally);
@@ -218,9 +223,9 @@ void elsewhere_leave(struct pool *pool)
 
 /* ---- giving ---- */
 
-/* The site whose client has waited longest, since *since_us; -1: none may be given to.
- */
-static int find_heir(const struct pool *pool, uint64_t *since_us)
+/* Returns the site whose client has waited longest, since *since_us; -1: there is none,
+ * or this pool may give nothing now. */
+static int find_receiver(const struct pool *pool, uint64_t *since_us)
 {
 	if (!pool->tally || pool_is_paused(pool) ||
 	    tallies_are_frozen(view_of(pool)->tallies))
@@ -228,10 +233,11 @@ static int find_heir(const struct pool *pool, uint64_t *since_us)
 	return tally_find_waiting(view_of(pool), pool->tally, since_us);
 }
 
-int elsewhere_heir(const struct pool *pool, const struct ask *first, uint64_t now_us)
+int elsewhere_receiver(
+    const struct pool *pool, const struct ask *first, uint64_t now_us)
 {
 	uint64_t since_us;
-	int site = find_heir(pool, &since_us);
+	int site = find_receiver(pool, &since_us);
 
 	if (site < 0 || !first)
 		return site;
@@ -239,14 +245,14 @@ int elsewhere_heir(const struct pool *pool, const struct ask *first, uint64_t no
 	return since_us + LEAD_US + own_us / 2 < first->queued_us ? site : -1;
 }
 
-int elsewhere_heir_of_used(
+int elsewhere_receiver_of_used(
     const struct pool *pool, const struct ask *first, uint64_t now_us)
 {
 	uint64_t since_us;
-	int site = find_heir(pool, &since_us);
+	int site = find_receiver(pool, &since_us);
 
 	if (site >= 0 && tally_has_servers(pool->tally, (unsigned)site) &&
 	    now_us < since_us + PATIENCE_US)
 		return -1;
-	return site < 0 ? -1 : elsewhere_heir(pool, first, now_us);
+	return site < 0 ? -1 : elsewhere_receiver(pool, first, now_us);
 }

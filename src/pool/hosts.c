@@ -1,6 +1,6 @@
 /*
- * The records of hosts: what entries name, what attempts to reach them came to, and the
- * connections there are.  Which host is taken is hosts_balance.c's.
+ * The records of hosts: which hosts entries have, the results of attempts to reach
+ * them, and their connections.  hosts_balance.c chooses among them.
  */
 #include "pool/hosts.h"
 
@@ -14,13 +14,13 @@
 #include "pool/scopes.h"
 #include "pool/seats.h"
 
-/* A doubt is looked into at most so often. */
+/* How often at most a doubt about a role is checked. */
 enum { DOUBT_US = 1000000 };
 
-/* How often the log is told the same of a host during a SWITCHOVER. */
+/* How often the same text about a host is logged during a SWITCHOVER. */
 enum { NEWS_US = 10000000 };
 
-/* The pause after a failure grows up to this many times server_login_retry. */
+/* The pause after failures grows up to this many times server_login_retry. */
 enum { PAUSE_GROWTH_MAX = 16 };
 
 static void host_unref(struct host *host)
@@ -37,7 +37,8 @@ static bool is_same_text(const char *a, const char *b)
 	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-/* The record of an address, once; the rest of the list says it is not listed. */
+/* Returns the record of a host and marks it as listed, so that the same host later in
+ * the list gets a new record. */
 static struct host *take_known(
     const struct hosts *hosts, const struct host_config *config)
 {
@@ -78,7 +79,8 @@ void hosts_adopt(struct hosts *hosts, const struct database_config *config)
 		is_other = is_other || list[i]->weight != config->hosts[i].weight;
 		list[i]->weight = config->hosts[i].weight;
 	}
-	/* Other shares begin anew. */
+	/* the weights may have changed, so that counting for the balance begins
+	 * again */
 	for (size_t i = 0; is_other && i < config->host_count; i++)
 		list[i]->turns = 0;
 	if (elected && elected->is_listed)
@@ -141,7 +143,7 @@ struct share *hosts_share(struct pool *pool, struct host *host)
 
 /* ---- attempts ---- */
 
-/* When a role that is known now is to be looked at again. */
+/* Sets when a role that is known now must be checked again. */
 static void set_look(struct share *share, const struct pool *pool, uint64_t now_us)
 {
 	uint64_t period_us = scope_role_check_period(scope_of_database(pool->database));
@@ -160,14 +162,14 @@ void hosts_dial(
 	host->connections++;
 	if (!seat->is_probe)
 		return;
-	/* Nobody else looks meanwhile. */
+	/* no other pool needs to check meanwhile */
 	set_look(seat->share, pool, now_us);
 	if (host->state != HOST_UP)
 		host->state = HOST_PROBING;
 	pool->probe_count++;
 }
 
-/* As far as the one of the others that is furthest behind. */
+/* Raises the host's count to that of the other host that is furthest behind. */
 static void set_level(struct host *host, const struct pool *pool)
 {
 	const struct hosts *hosts = &pool->database->hosts;
@@ -189,8 +191,8 @@ static void set_level(struct host *host, const struct pool *pool)
 		host->turns = level;
 }
 
-/* Who else tries this host makes an ordinary connection now, and who has tried in vain
- * may go on. */
+/* Pools that try this host too make ordinary connections now, and pools whose attempt
+ * has failed may try again. */
 static void tell_pools(struct database *db, const struct host *host)
 {
 	struct pool *pool;
@@ -230,7 +232,7 @@ static void mark_misplaced(struct pool *pool)
 	}
 }
 
-/* Who is fit may be another one now. */
+/* Roles have changed: checks which connections may still be used. */
 static void follow_roles(struct database *db)
 {
 	struct pool *pool;
@@ -333,8 +335,8 @@ void hosts_answered(struct seat *seat)
 	follow_roles(seat->pool->database);
 }
 
-/* What pools without a host wait for has changed, or what those wait for that log in to
- * a slow one. */
+/* Kicks pools that wait because no host serves, or because their login to a slow host
+ * takes long. */
 static void tell_waiting_pools(const struct database *db)
 {
 	struct pool *pool;
@@ -370,7 +372,7 @@ void hosts_failed(
 	host->looked_us = now_us;
 	host->report = (struct host_report){.role = HOST_ROLE_UNKNOWN};
 	snprintf(host->last_error, sizeof(host->last_error), "%s", text);
-	/* Attempts that began before it was known to be down say nothing new. */
+	/* attempts that began before the host was known to be down tell nothing new */
 	if (host->state != HOST_UP && !seat->is_probe)
 		return;
 	uint64_t most = retry_us * PAUSE_GROWTH_MAX;
@@ -426,7 +428,7 @@ static void end_probe(struct seat *seat)
 	seat->pool->probe_count--;
 	if (host->state != HOST_PROBING)
 		return;
-	/* It came to nothing: the next one may try at once. */
+	/* the attempt ended without a result, so the next one may follow at once */
 	host->state = HOST_DOWN;
 	tell_waiting_pools(seat->pool->database);
 }

@@ -1,22 +1,22 @@
 /*
- * Which host is taken: for the next connection, for the next client, and for a
- * connection that nobody waits for.  The walks here are over the hosts of one database.
+ * Chooses a host: for the next connection, for the next client, and for a connection
+ * that no client waits for.  All walks here are over the hosts of one database.
  */
 #include "pool/hosts.h"
 #include "pool/hosts_role.h"
 #include "pool/pool.h"
 #include "pool/seats.h"
 
-/* A host that is more clients than this behind its share wants another connection, and
- * one more whenever it has fallen behind by as much again.  Small against what a
- * balance is judged by, and large enough that chance opens no connections. */
+/* A host that is more clients than this behind its share gets another connection, and
+ * one more each time it has fallen behind by as much again.  Small compared with real
+ * imbalance, but large enough that chance opens no connections. */
 enum { LAG_MAX = 32 };
 
-/* From here on a connection to another host is closed to make room for it: rarely
- * enough for the logins to cost little. */
+/* From here on a connection to another host is closed to make room.  This is so rare
+ * that the cost of the logins does not matter. */
 enum { LAG_TO_REPLACE = 128 };
 
-/* Between two looks at a host while clients stand still for a SWITCHOVER. */
+/* The time between two checks of a host while clients wait for a SWITCHOVER. */
 enum { SCOUT_US = 200000 };
 
 static int balance_of(const struct pool *pool)
@@ -24,7 +24,8 @@ static int balance_of(const struct pool *pool)
 	return pool->database->config->load_balance_hosts;
 }
 
-/* Would a have had less for its weight than b, each with one more client? */
+/* Whether a, with one more client, would have fewer clients for its weight than b with
+ * one more. */
 static bool is_owed_more(const struct host *a, const struct host *b)
 {
 	return (a->turns + a->logins + 1) * (uint64_t)b->weight <
@@ -46,7 +47,8 @@ static bool is_before(int balance, const struct host *a, const struct host *b)
 	return is_owed_more(a, b);
 }
 
-/* A number that follows from how many were taken before (splitmix64). */
+/* Returns a pseudo-random number that depends on how many were drawn before
+ * (splitmix64). */
 static uint64_t draw(const struct hosts *hosts)
 {
 	uint64_t x = (hosts->draws + 1) * UINT64_C(0x9e3779b97f4a7c15);
@@ -77,7 +79,7 @@ static struct host *pick_by_chance(const struct pool *pool)
 	return NULL;
 }
 
-/* The host whose turn it is; NULL: none may serve. */
+/* Returns the host whose turn it is; NULL: none may serve. */
 static struct host *pick(const struct pool *pool)
 {
 	const struct hosts *hosts = &pool->database->hosts;
@@ -97,7 +99,7 @@ static struct host *pick(const struct pool *pool)
 
 /* ---- the next connection ---- */
 
-/* No host serves: the one that is due first, of those that nobody tries already. */
+/* When no host serves: the one that is due first among those that nobody is trying. */
 static struct host *first_to_retry(const struct pool *pool)
 {
 	const struct hosts *hosts = &pool->database->hosts;
@@ -111,7 +113,7 @@ static struct host *first_to_retry(const struct pool *pool)
 	return best;
 }
 
-/* The next from the one in use on, or NULL. */
+/* Returns the next host that serves, beginning with the one in use, or NULL. */
 static struct host *next_that_serves(struct pool *pool)
 {
 	const struct hosts *hosts = &pool->database->hosts;
@@ -126,7 +128,7 @@ static struct host *next_that_serves(struct pool *pool)
 	return NULL;
 }
 
-/* load_balance_hosts=disable: the same as before, or the next after it. */
+/* load_balance_hosts=disable: the same host as before, or the next one that serves. */
 static struct host *stay_or_move_on(struct pool *pool)
 {
 	if (pool->last_connect_failed)
@@ -153,7 +155,7 @@ static struct seat *first_clean(const struct list *idle)
 {
 	struct seat *seat;
 
-	/* Dirty ones are there only until pool_next has run. */
+	/* dirty seats only exist until pool_next has run */
 	list_for (seat, idle, share_node) {
 		if (!seat->is_dirty)
 			return seat;
@@ -161,7 +163,7 @@ static struct seat *first_clean(const struct list *idle)
 	return NULL;
 }
 
-/* Connections to a host that is down may work; they are the last to be lent. */
+/* Connections to a host that is down may still work; they are lent last. */
 static bool is_lent_before(
     const struct pool *pool, const struct host *a, const struct host *b)
 {
@@ -191,7 +193,7 @@ struct seat *hosts_idle_seat(const struct pool *pool)
 
 /* ---- connections that nobody waits for ---- */
 
-/* How many clients picked is behind host. */
+/* By how many clients host is behind the host that was picked. */
 static uint64_t lag_of(const struct host *picked, const struct host *host)
 {
 	uint64_t due =
@@ -200,7 +202,7 @@ static uint64_t lag_of(const struct host *picked, const struct host *host)
 	return due > picked->turns ? due - picked->turns : 0;
 }
 
-/* Does the pool need another connection to picked, who is so far behind? */
+/* Whether the pool needs another connection to picked, which is so far behind. */
 static bool wants_more(struct pool *pool, struct host *picked, uint64_t lag)
 {
 	struct share *share = hosts_share(pool, picked);

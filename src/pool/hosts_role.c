@@ -1,6 +1,5 @@
 /*
- * Roles of hosts against what target_session_attrs asks for.  Where roles come from is
- * not known here.
+ * Compares the roles of hosts with target_session_attrs.
  */
 #include "pool/hosts_role.h"
 
@@ -43,7 +42,7 @@ static bool is_writable(const struct host_report *r)
 	return r->role == HOST_PRIMARY && !r->is_read_only;
 }
 
-/* Is one of the others up that is a standby, or may be one? */
+/* Whether another host is up and is, or may be, a standby. */
 static bool has_other_standby(const struct hosts *hosts, const struct host *host)
 {
 	for (size_t i = 0; i < hosts->count; i++) {
@@ -54,7 +53,7 @@ static bool has_other_standby(const struct hosts *hosts, const struct host *host
 	return false;
 }
 
-/* Does a host with this report have the role? */
+/* Whether a host with this report has the role. */
 static bool has_role(const struct database *db, const struct host *host,
     const struct host_report *report)
 {
@@ -78,7 +77,7 @@ static bool has_role(const struct database *db, const struct host *host,
 	return true;
 }
 
-/* Another one was elected, and can be used. */
+/* Whether another host was elected and can be used, so that this one is not used. */
 static bool is_passed_over(const struct database *db, const struct host *host)
 {
 	const struct host *elected = db->hosts.elected;
@@ -143,7 +142,8 @@ bool hosts_is_successor(const struct database *db, const struct host *host)
 
 /* ---- when ---- */
 
-/* What keeps the host out is either known to all pools, or only to this one. */
+/* The next check of the host's role.  What makes a host unfit is either known to all
+ * pools (host) or only to this one (share). */
 static uint64_t role_look_us(const struct pool *pool, const struct host *host)
 {
 	bool is_own_matter = is_fit_for_all(pool->database, host);
@@ -165,7 +165,8 @@ uint64_t host_due_us(const struct pool *pool, const struct host *host)
 	return role_look_us(pool, host);
 }
 
-/* The same for the background, which also looks after roles that nobody reports. */
+/* The same for background checks, which also look after roles that servers do not
+ * report. */
 static uint64_t look_us(const struct pool *pool, const struct host *host)
 {
 	const struct database *db = pool->database;

@@ -1,5 +1,5 @@
 /*
- * The lists of pools and databases that nobody uses, longest idle first.
+ * The lists of pools and databases that nobody uses, the longest idle first.
  */
 #include "pool/idle.h"
 
@@ -18,7 +18,7 @@ void idle_note_pool(struct pool *pool)
 		list_remove(&c->idle_pools, &pool->idle_node);
 	if (!is_idle && !node_is_linked(&pool->counted_node))
 		list_push_back(&c->counted, &pool->counted_node);
-	/* 0 means in use, also when the clock has just begun */
+	/* 0 means "in use", so it must not be 0 even if the clock is */
 	pool->idle_since_us = !is_idle ? 0 : c->seen_us ? c->seen_us : 1;
 }
 

@@ -1,15 +1,16 @@
 /*
- * The histograms of one pool.  A duration is counted once, in the running ones; a
- * snapshot adds those to what was before and keeps them for one more period.
+ * The histograms of one pool.  A duration is counted once, in `running`; a snapshot
+ * adds that to what was before, and keeps it for one more period.
  */
 #include "pool/latency.h"
 
 #include "base/mem.h"
 
 struct latency_past {
-	struct histogram *all[LATENCY_KINDS]; /* owned; until the last snapshot */
+	/* owned: everything until the last snapshot */
+	struct histogram *all[LATENCY_KINDS];
 	struct histogram
-	    *last[LATENCY_KINDS]; /* owned; of these, since the one before */
+	    *last[LATENCY_KINDS]; /* owned: the period between the last two snapshots */
 };
 
 const char *latency_kind_shown(enum latency_kind kind)
@@ -31,7 +32,7 @@ static bool is_running(const struct latency *l)
 	return l->single || l->unwaited;
 }
 
-/* Adds what is counted apart. */
+/* Adds what is counted in `single` and `unwaited`. */
 static void add_apart(const struct latency *l, struct histogram *sum[LATENCY_KINDS])
 {
 	histogram_merge(&sum[LATENCY_QUERY], l->single);

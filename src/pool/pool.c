@@ -1,6 +1,7 @@
 /*
- * Clients that come, ask and go; servers that are lent, given back, tested and lost.
- * What the queue needs besides (dialling, evicting, refusing) is pool_next.c's.
+ * Clients join, ask and leave; servers are lent, given back, tested and lost.
+ * pool_next.c decides everything else that the queue needs: connecting, evicting,
+ * refusing.
  */
 #include "pool/pool.h"
 
@@ -18,7 +19,7 @@
 #include "pool/scopes.h"
 #include "pool/seats.h"
 
-/* Bytes of a server's message that are kept: with what is put around it the whole still
+/* How many bytes of a server's message are kept.  With the text around it, it still
  * fits into an error that every client reads. */
 enum { REASON_MAX = 400, FAST_FAILURE_MAX = REASON_MAX + 100 };
 
@@ -62,17 +63,17 @@ void pool_withdraw(struct ask *ask)
 	if (ask->state != ASK_WAITING)
 		return;
 	queue_remove(ask);
-	/* Who waits behind it may need something else, or nobody may need room any
-	 * more. */
+	/* the next client in the queue may need something else, or room may no longer
+	 * be needed */
 	pool_kick(ask->pool);
 }
 
-/* protocol.md 10.4: the last login failed and there is no server to wait for. */
+/* protocol.md 10.4: the last login failed, and there is no server to wait for. */
 static bool is_failing_fast(const struct ask *ask, enum ask_kind kind)
 {
 	const struct pool *pool = ask->pool;
 
-	/* With several hosts there is always something to wait for. */
+	/* with several hosts there is always something to wait for */
 	if (!pool->last_login_failed || pool->lacks_host || pool_connected_count(pool))
 		return false;
 	return kind == ASK_AUTH || (kind == ASK_QUERY && ask->is_logged_in);
@@ -90,7 +91,7 @@ static struct verdict fail_fast(struct ask *ask, uint64_t now_us)
 	    ask, pool->fast_failure, error_sqlstate(ERROR_SERVER_LOGIN_FAILING));
 }
 
-/* max_waiting_clients. */
+/* Whether max_waiting_clients is reached. */
 static bool is_queue_full(const struct pool *pool)
 {
 	int limit = scope_max_waiting_clients(scope_of_pool(pool));
@@ -186,7 +187,7 @@ static uint64_t later(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* When something about a seat at rest falls due. */
+/* The time of the next pool_review of a resting seat. */
 static uint64_t review_time(const struct seat *seat, uint64_t now_us)
 {
 	const struct pool *pool = seat->pool;
@@ -204,7 +205,7 @@ static uint64_t review_time(const struct seat *seat, uint64_t now_us)
 			: 0);
 	if (idle) {
 		uint64_t due = seat->rested_us + idle;
-		/* Held by min_pool_size: nothing tells when that ends. */
+		/* min_pool_size keeps it; no event tells when that ends */
 		if (due <= now_us)
 			due = now_us + idle;
 		at = earlier(at, due);
@@ -256,10 +257,10 @@ static struct verdict settle(struct seat *seat, uint64_t now_us)
 	/* One that is new was opened when it was this pool's turn. */
 	if (ask && seat->was_lent && room_is_owed(pool, now_us))
 		return seat_retire(seat, "evicted");
-	int heir = elsewhere_heir_of_used(pool, ask, now_us);
-	if (heir >= 0) {
+	int receiver = elsewhere_receiver_of_used(pool, ask, now_us);
+	if (receiver >= 0) {
 		seat_move(seat, SEAT_IDLE, now_us);
-		return seat_carry(seat, (unsigned)heir);
+		return seat_carry(seat, (unsigned)receiver);
 	}
 	if (makes_room_for_host(seat, now_us))
 		return seat_retire(seat, "another host is due");
@@ -299,7 +300,7 @@ static bool wants_reset(const struct seat *seat)
 	       pool_mode(pool) == POOL_MODE_SESSION;
 }
 
-/* protocol.md 9.2, after use. */
+/* What happens after use: protocol.md 9.2. */
 static struct verdict release(struct seat *seat, uint64_t now_us)
 {
 	struct pool *pool = seat->pool;
@@ -348,7 +349,7 @@ struct verdict pool_cancel_done(struct seat *seat, uint64_t now_us)
 	return release(seat, now_us);
 }
 
-/* protocol.md 9.3. */
+/* See protocol.md 9.3. */
 struct verdict pool_review(struct seat *seat, uint64_t now_us)
 {
 	struct pool *pool = seat->pool;
@@ -364,7 +365,7 @@ struct verdict pool_review(struct seat *seat, uint64_t now_us)
 		return seat_retire(seat, error_text(ERROR_DATABASE_CHANGED));
 	if (idle && rested >= idle && may_close_idle(pool))
 		return seat_retire(seat, "server idle timeout");
-	/* A lifetime of 0 means one use; it has ended at the release. */
+	/* a lifetime of 0 means one use, which ended at the release */
 	if (scope_server_lifetime(scope_of_pool(pool)) &&
 	    is_over_lifetime(seat, now_us))
 		return retire_for_lifetime(seat, now_us);
@@ -423,7 +424,7 @@ struct verdict pool_logged_in(struct seat *seat, uint64_t now_us)
 	latency_add(&pool->latency, LATENCY_CONNECT, now_us - seat->born_us);
 	hosts_answered(seat);
 	forget_failure(pool);
-	/* The next one may be opened now. */
+	/* another connection may be opened now */
 	pool_kick(pool);
 	if (seat->is_replication && seat->ask && !seat->is_dirty) {
 		seat_move(seat, SEAT_ACTIVE, now_us);
@@ -431,7 +432,7 @@ struct verdict pool_logged_in(struct seat *seat, uint64_t now_us)
 		    .kind = VERDICT_GRANT, .ask = seat->ask, .seat = seat};
 	}
 	struct verdict v = close_or_park(seat, now_us);
-	/* Nothing can have become of it since it said that it is ready. */
+	/* nothing can have happened since it said that it is ready */
 	seat->was_checked = true;
 	return v.kind != VERDICT_NONE ? v : settle(seat, now_us);
 }
@@ -454,7 +455,7 @@ void pool_welcomed(struct pool *pool)
 	pool_kick(pool);
 }
 
-/* Length of text cut to max bytes, but not within a UTF-8 character. */
+/* Returns the length of a text cut to max bytes, but not within a UTF-8 character. */
 static int cut_len(const char *text, size_t max)
 {
 	size_t len = strlen(text);
@@ -483,7 +484,8 @@ static void remember_failure(struct pool *pool, const char *text, const char *sq
 	pool->last_connect_failed = pool->last_login_failed = true;
 }
 
-/* No host serves, which has more reasons than that the last one tried did not. */
+/* Keeps the text for clients when no host serves; it lists all hosts, not only the one
+ * tried last. */
 static void remember_lack(struct pool *pool, const char *text, const char *sqlstate)
 {
 	const struct database *db = pool->database;
@@ -503,15 +505,16 @@ static void remember_lack(struct pool *pool, const char *text, const char *sqlst
 	buf_done(&why);
 }
 
-/* Is there another host, or might the same one have another role another time? */
+/* Whether other hosts exist or the host's role may change, so that clients should go on
+ * waiting. */
 static bool is_for_want_of_hosts(const struct pool *pool, enum dial_failure kind)
 {
 	return kind == DIAL_UNFIT ||
 	       (kind != DIAL_LOGIN && hosts_are_awaited(pool->database));
 }
 
-/* A login that is refused says nothing about those that clients wait for: that a role
- * may not replicate, or that a host refuses which was only looked at. */
+/* Whether a refused login says nothing about the servers that clients wait for: the
+ * role may not replicate, or the connection was only a probe. */
 static bool is_beside_the_point(const struct seat *seat, enum dial_failure kind)
 {
 	const struct pool *pool = seat->pool;
@@ -535,7 +538,7 @@ void pool_dial_failed(struct seat *seat, enum dial_failure kind, const char *tex
 		hosts_answered(seat);
 	else
 		hosts_failed(seat, text, pool_login_retry(pool), now_us);
-	/* Another host may be tried at once. */
+	/* another host may be tried at once */
 	if (kind != DIAL_LOGIN && hosts_has_candidate(pool, now_us)) {
 		seat_retire(seat, "");
 		return;
@@ -561,8 +564,8 @@ void pool_abandon(struct seat *seat, uint64_t now_us)
 {
 	note_time(seat->pool, now_us);
 	queue_unlink(seat);
-	/* A new connection that fails its check is as good as none: the next attempt
-	 * comes no sooner. */
+	/* a new connection that fails its check counts as a failed attempt, so that the
+	 * next one does not follow at once */
 	if (seat->state == SEAT_TESTED && !seat->was_lent)
 		seat->pool->last_connect_failed = true;
 	if (seat->state != SEAT_LOGIN && seat->state != SEAT_NONE && !seat->was_lent)
@@ -573,7 +576,7 @@ void pool_abandon(struct seat *seat, uint64_t now_us)
 
 void pool_lose_unused(struct seat *seat, uint64_t now_us)
 {
-	/* A new connection is as good as none then, too. */
+	/* a new connection counts as a failed attempt here, too */
 	if (seat->born_us == seat->pool->dial_us)
 		seat->pool->last_connect_failed = true;
 	pool_abandon(seat, now_us);
@@ -606,11 +609,11 @@ bool pool_may_dial_cancel(const struct pool *pool)
 {
 	int size = pool_size(pool);
 
-	/* a pause waits for running queries: cancelling them must work then, too */
+	/* a pause waits for running queries, so cancelling them must work even then */
 	if (pool->is_killed)
 		return false;
-	/* One may always go: servers of the reserve, or of the time before the limit
-	 * was lowered, must not keep every request waiting. */
+	/* One is always allowed: servers of the reserve, or from before the limit was
+	 * lowered, must not block all cancel requests. */
 	return !size || pool_server_count(pool) < 2 * (size_t)size ||
 	       list_is_empty(&pool->seats[SEAT_ACTIVE_CANCEL]);
 }
@@ -623,7 +626,7 @@ void pool_dialing_cancel(struct pool *pool, struct seat *seat, uint64_t now_us)
 		return;
 	}
 	seat_move(seat, SEAT_ACTIVE_CANCEL, now_us);
-	/* Who waited for its login needs another. */
+	/* clients that waited for its login need another connection */
 	pool_kick(pool);
 }
 

@@ -1,10 +1,10 @@
 /*
- * What is in force for a pool: sizes, modes, pauses, secrets, counts.  A value is
- * looked up at every use, so that SET and RELOAD need to tell nobody.
+ * Values in force for a pool: sizes, modes, pauses, secrets, counts.  They are looked
+ * up at every use, so that SET and RELOAD need not update anything.
  */
 #include "pool/pool_effective.h"
 
-/* Often enough that nobody notices it, and cheap. */
+/* Short enough not to be noticed, and long enough to cost little. */
 enum { LOGIN_RETRY_LEAST_US = 10000 };
 
 const struct secret *pool_server_secret(const struct pool *pool)
@@ -119,7 +119,7 @@ bool pool_is_oversized(const struct pool *pool)
 
 bool pool_is_undersized(const struct pool *pool)
 {
-	/* Several sites may be logging in for it. */
+	/* several sites may be logging in for the pool at the same time */
 	size_t connected =
 	    pool->tally ? pool_servers_everywhere(pool) : pool_connected_count(pool);
 
@@ -173,7 +173,7 @@ bool pool_may_be_freed(const struct pool *pool)
 	return timeout && db->catalog->seen_us - pool->idle_since_us >= timeout;
 }
 
-/* The one of two that has rested longer; either may be NULL. */
+/* Returns the seat that has rested longer; either node may be NULL. */
 static struct seat *longer_resting(struct node *a, struct node *b)
 {
 	struct seat *x = a ? container_of(a, struct seat, node) : NULL;
@@ -184,8 +184,8 @@ static struct seat *longer_resting(struct node *a, struct node *b)
 	return x->rested_us < y->rested_us ? x : y;
 }
 
-/* Those that need a check go first.  The lists may be in either order, depending on
- * server_round_robin. */
+/* Seats that need a check are closed first.  Depending on server_round_robin the list
+ * is in one order or the other. */
 struct seat *pool_longest_resting(const struct pool *pool)
 {
 	const struct list *used = &pool->seats[SEAT_USED];

@@ -1,12 +1,11 @@
 /*
- * Connections that come from another process: they are entered as if they had been
- * opened here.
+ * Adds connections that come from another process, as if they had been opened here.
  */
 #include "pool/pool.h"
 #include "pool/queue.h"
 #include "pool/seats.h"
 
-/* No assignment: the client was given it elsewhere. */
+/* Does not count as an assignment, because the client got the seat elsewhere. */
 static void link_again(struct ask *ask, struct seat *seat, uint64_t now_us)
 {
 	queue_link(ask, seat, now_us);
@@ -35,7 +34,7 @@ void pool_move_in(struct pool *pool, struct seat *seat, struct ask *ask,
 	seat->was_lent = was->was_lent;
 	seat->was_checked = was->was_checked;
 	seat->needs_reset = was->needs_reset;
-	/* What was decided while it was on its way holds for it, too. */
+	/* the role of its host may have become unsuitable while it was on its way */
 	hosts_review(seat);
 	if (was->is_dirty || !place)
 		pool_mark_seat_dirty(seat);

@@ -1,7 +1,8 @@
 /*
- * What happens next in a pool: who is told what, which server is closed, checked or
- * opened.  One verdict per call; each changes what the next call sees, so that a row of
- * calls ends.  Only the launch rules of protocol.md 10.1 look at other pools.
+ * Decides what happens next in a pool: which client is told something, which server is
+ * closed, checked or opened.  Each call returns one verdict and changes what the next
+ * call sees, so that repeated calls come to an end.  Only the rules for new connections
+ * (protocol.md 10.1) look at other pools.
  */
 #include "pool/elsewhere.h"
 #include "pool/hosts_role.h"
@@ -10,26 +11,25 @@
 #include "pool/room.h"
 #include "pool/seats.h"
 
-/* How often a pool below min_pool_size looks for room under a limit, or replaces
- * servers that were lost unused.  It does not wait for room in the queue of those that
- * have clients waiting. */
+/* How often a pool below min_pool_size checks for room under a limit, or replaces
+ * servers that were lost unused.  Such a pool does not queue for room with pools whose
+ * clients wait. */
 enum { REFILL_US = 1000000 };
 
-/* How long a waiter hopes for a server that runs its reset or check query before
- * another one is opened for it: much longer than such a query takes on a healthy
- * server, and short for a client. */
+/* How long a client waits for servers that run their reset or check query before
+ * another server is opened.  Much longer than such a query takes on a healthy server,
+ * and short for a client. */
 enum { TEST_PATIENCE_US = 200000 };
 
-/* How long a waiter hopes for a connection that is being opened before one to another
- * host is opened beside it: a host that is gone says nothing for as long as
- * server_connect_timeout. */
+/* How long a client waits for a connection that is being opened before another host is
+ * tried as well.  A host that is gone does not answer until server_connect_timeout. */
 enum { LOGIN_PATIENCE_US = 200000 };
 
-/* How often a site whose client waits asks others again; and for how long it leaves
+/* How often a site with a waiting client asks other sites again; and how long it leaves
  * room to a client of another site that has waited longer. */
 enum { ASK_AGAIN_US = 5000, COURTESY_US = 20000 };
 
-/* How often it is looked whether a view was read. */
+/* How often a site checks whether the tallies are still frozen for a view. */
 enum { FROZEN_US = 1000 };
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -75,8 +75,8 @@ static struct seat *find_dirty(
 	return NULL;
 }
 
-/* Once after each marking, which has mostly flagged every seat, so that the first
- * looked at is a hit. */
+/* Returns after the first dirty seat.  It is usually found at once, because a marking
+ * concerns most seats. */
 static struct verdict retire_dirty(struct pool *pool)
 {
 	struct seat *seat = find_dirty(pool, SEAT_LOGIN, false);
@@ -104,8 +104,8 @@ static struct verdict retire_for_pause(struct pool *pool)
 		seat = first_seat(pool, SEAT_IDLE);
 	if (!seat) {
 		seat = first_seat(pool, SEAT_LOGIN);
-		/* One that has its client already is in use, and one that a SWITCHOVER
-		 * has sent goes when it has logged in. */
+		/* a probe for a SWITCHOVER logs in while the pool is paused, and is
+		 * closed afterwards */
 		bool is_scout = pool->database->is_switching && seat && seat->is_probe;
 		if (seat && (seat->ask || is_scout))
 			seat = NULL;
@@ -125,22 +125,25 @@ static struct verdict shrink(struct pool *pool)
 
 struct launch {
 	struct pool *pool;
-	const struct ask *asker; /* the first in the queue; NULL: nobody waits */
+	const struct ask *asker; /* the first client in the queue; NULL: nobody waits */
 	bool is_replication;
 	bool may_evict, is_refill;
-	const struct host *wanted; /* for balance or as a probe, though nobody waits */
+	/* the host for balance or a probe, though nobody waits */
+	const struct host *wanted;
 	uint64_t now_us;
-	/* what came out */
+	/* the results */
 	bool is_reserve, lacks_pool_room;
-	enum room_kind lacks_room; /* ROOM_COUNT: there is some */
-	bool is_frozen;            /* it could not even be asked */
+	/* the limit without room; ROOM_COUNT: there is room */
+	enum room_kind lacks_room;
+	/* the tallies are frozen, so the limits could not be checked */
+	bool is_frozen;
 	bool is_behind;      /* there is room, but another pool's client comes first */
-	bool is_behind_here; /* ... one of this site */
+	bool is_behind_here; /* that pool is at this site */
 	uint64_t wake_us;
 	struct seat *evicted;
 };
 
-/* Attempts that only show whether a host serves, while others do. */
+/* Number of connections that only probe a host while others serve clients. */
 static size_t probes_beside(const struct pool *pool)
 {
 	return hosts_has_server(pool) ? pool->probe_count : 0;
@@ -160,7 +163,7 @@ static bool is_login_in_the_way(const struct launch *l)
 	return pool->seats[SEAT_LOGIN].count > probes_beside(pool);
 }
 
-/* protocol.md 10.4: when the next attempt may follow one that failed. */
+/* protocol.md 10.4: when the next attempt may follow a failed one. */
 static uint64_t retry_time(const struct launch *l)
 {
 	const struct pool *pool = l->pool;
@@ -171,7 +174,7 @@ static uint64_t retry_time(const struct launch *l)
 	return pool->lacks_host ? earlier(retry_us, hosts_due_us(pool)) : retry_us;
 }
 
-/* The reserve is for those who have waited long enough. */
+/* The reserve is for clients that have waited longer than reserve_pool_timeout. */
 static bool may_use_reserve(struct launch *l)
 {
 	struct pool *pool = l->pool;
@@ -191,7 +194,8 @@ static bool may_use_reserve(struct launch *l)
 	return true;
 }
 
-/* Nobody knows what clients are greeted with, and nobody is about to find out. */
+/* Nobody knows the welcome of this pool, and no login is running that would bring
+ * it. */
 static bool needs_first_login(const struct pool *pool)
 {
 	return !pool->is_welcome_valid &&
@@ -199,15 +203,15 @@ static bool needs_first_login(const struct pool *pool)
 		   pool_servers_everywhere(pool) == pool_server_count(pool));
 }
 
-/* Step 5.  One eviction at a time: the count is taken anew at each call. */
+/* Step 5.  One eviction at a time, because each call counts again. */
 static bool has_pool_room(struct launch *l)
 {
 	struct pool *pool = l->pool;
 	int size = pool_size(pool);
 	size_t beside = probes_beside(pool);
 
-	/* Nobody shall have to wait because a host is tried that may be down still: the
-	 * attempt is not counted. */
+	/* a probe of a host that may still be down is not counted, so that nobody has
+	 * to wait because of it */
 	if (size <= 0 || pool_servers_everywhere(pool) - beside < (size_t)size ||
 	    needs_first_login(pool) || is_look(l))
 		return true;
@@ -223,8 +227,8 @@ static bool has_pool_room(struct launch *l)
 	return false;
 }
 
-/* A client of another site has waited longer.  If that site does not come, for whatever
- * reason, this one does not wait for ever. */
+/* Whether a client of another site has waited longer.  If that site does not use the
+ * room in time, this client no longer waits for it. */
 static bool is_second(struct launch *l, enum room_kind kind)
 {
 	uint64_t place_us = l->asker ? l->asker->queued_us : UINT64_MAX;
@@ -237,7 +241,7 @@ static bool is_second(struct launch *l, enum room_kind kind)
 	return true;
 }
 
-/* A server may come to rest there a moment later, so it is asked again. */
+/* Asks again regularly, because a server may come to rest there later. */
 static void ask_elsewhere(struct launch *l, enum room_kind kind)
 {
 	if (!l->may_evict || !l->pool->tally)
@@ -246,8 +250,8 @@ static void ask_elsewhere(struct launch *l, enum room_kind kind)
 	l->wake_us = earlier(l->wake_us, l->now_us + ASK_AGAIN_US);
 }
 
-/* Steps 6 to 8.  Nobody is evicted for one limit while another leaves no room: it would
- * be for nothing. */
+/* Steps 6 to 8.  Nothing is evicted for one limit while another one leaves no room,
+ * because it would be in vain. */
 static bool has_limit_room(struct launch *l)
 {
 	struct seat *evicted = NULL;
@@ -269,7 +273,7 @@ static bool has_limit_room(struct launch *l)
 	l->evicted = evicted;
 	if (evicted)
 		return false;
-	/* There is room, but is it for another pool, whose client comes first? */
+	/* there is room, but another pool's client may come first */
 	l->lacks_room = room_before(l->pool);
 	l->is_behind_here = l->lacks_room != ROOM_COUNT;
 	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++)
@@ -290,11 +294,10 @@ static bool may_launch(struct launch *l)
 		l->wake_us = earlier(l->wake_us, retry_us);
 		return false;
 	}
-	/* Another site may have filled it meanwhile. */
+	/* another site may have filled the pool up meanwhile */
 	if (l->is_refill && pool->tally && !pool_is_undersized(pool))
 		return false;
-	/* A pool whose servers end by themselves is not filled up as fast as it can
-	 * be. */
+	/* if servers end by themselves, the pool is not filled up at full speed */
 	if (l->is_refill && pool->has_wasted && l->now_us < pool->dial_us + REFILL_US) {
 		l->wake_us = earlier(l->wake_us, pool->dial_us + REFILL_US);
 		return false;
@@ -302,12 +305,13 @@ static bool may_launch(struct launch *l)
 	return has_pool_room(l) && has_limit_room(l);
 }
 
-/* May it, and is what it takes taken?  All sites see the same room. */
+/* Whether a connection is allowed, which is then counted at once under the lock, so
+ * that all sites see the same room. */
 static bool has_claimed(struct launch *l)
 {
 	struct tallies *tallies = l->pool->database->catalog->view.tallies;
 
-	/* What is put off for a view comes as soon as it is read. */
+	/* connections put off while a view is read follow as soon as it is read */
 	if (tallies_are_frozen(tallies)) {
 		l->is_frozen = true;
 		l->wake_us = earlier(l->wake_us, l->now_us + FROZEN_US);
@@ -331,14 +335,14 @@ static struct verdict launch(struct launch *l)
 		    .is_replication = l->is_replication,
 		    .wake_us = UINT64_MAX};
 	}
-	/* min_pool_size takes from those that have more than theirs, but only under the
-	 * limit that all share. */
+	/* for min_pool_size only pools with more than their own are evicted, and only
+	 * under the limit that all pools share */
 	if (l->evicted && (l->may_evict || l->lacks_room == ROOM_PROCESS))
 		return seat_retire(l->evicted, "evicted");
 	if (l->may_evict) {
 		room_want(l->pool, l->lacks_room);
-		/* Whoever is before it may not know yet that there is room.  Another
-		 * site was told already. */
+		/* the pool that comes first may not know yet that there is room; other
+		 * sites were told already */
 		if (l->is_behind_here)
 			room_offer(l->pool);
 	} else {
@@ -349,9 +353,9 @@ static struct verdict launch(struct launch *l)
 	return nothing(l->wake_us);
 }
 
-/* Is there a server under test for every waiter, whose query has not run for too long?
- * Then *until_us is when the next one of them has.  The list is in order of time, and a
- * query that hangs is rare, so that this mostly looks at one server. */
+/* Whether there is a server under test for each waiting client, whose query has not run
+ * for too long; *until_us is then when the next query has.  The list is in order of
+ * time, and queries that hang are rare, so usually only one server is looked at. */
 static bool may_await_tests(
     const struct pool *pool, uint64_t now_us, uint64_t *until_us)
 {
@@ -372,7 +376,8 @@ static bool may_await_tests(
 	return true;
 }
 
-/* Waiters that no tested server will serve, or that want what a login brings. */
+/* Whether clients wait whom no tested server will serve, or who need what a login
+ * brings. */
 static bool wants_server(const struct pool *pool, uint64_t now_us, uint64_t *wake_us)
 {
 	if (!list_is_empty(&pool->newcomers) && !pool->is_welcome_valid)
@@ -389,8 +394,8 @@ static bool wants_refill(const struct pool *pool)
 	return pool_is_undersized(pool);
 }
 
-/* Nobody waits for this one.  Where there is no room, the next server that is given
- * back makes some. */
+/* Opens a connection that nobody waits for.  If there is no room, the next server that
+ * is given back makes some. */
 static struct verdict launch_to_host(struct pool *pool, uint64_t now_us)
 {
 	struct launch l = {.pool = pool,
@@ -415,8 +420,8 @@ static struct verdict launch_to_host(struct pool *pool, uint64_t now_us)
 	return nothing(l.is_frozen ? l.wake_us : UINT64_MAX);
 }
 
-/* A host that keeps a waiter waiting is left out until it answers, if there is another.
- * *wake_us: when to look again. */
+/* If there is another host, one that makes a client wait is not used until it answers.
+ * *wake_us: when to check again. */
 static void doubt_slow_hosts(struct pool *pool, uint64_t now_us, uint64_t *wake_us)
 {
 	struct seat *seat;
@@ -449,7 +454,8 @@ static struct verdict launch_wanted(struct pool *pool, uint64_t now_us)
 	    .now_us = now_us,
 	    .wake_us = wake_us};
 
-	/* What rests elsewhere is had sooner than a new connection. */
+	/* a server that rests at another site is available sooner than a new
+	 * connection */
 	if (is_for_any && !is_for_replica &&
 	    elsewhere_has_help(pool, queue_first_seeker(pool), now_us, &l.wake_us))
 		return nothing(l.wake_us);
@@ -473,7 +479,7 @@ static struct verdict check_used(struct pool *pool, uint64_t now_us)
 	if (seat->is_dirty)
 		return seat_retire(seat, "obsolete connection");
 	uint64_t delay = scope_server_check_delay(scope_of_pool(pool));
-	/* The setting has changed since: no check is due. */
+	/* the setting has changed meanwhile, so no check is needed */
 	if (!pool_has_check(pool) || (delay && now_us - seat->rested_us < delay))
 		return queue_grant(queue_first_seeker(pool), seat, now_us);
 	seat_move(seat, SEAT_TESTED, now_us);
@@ -496,7 +502,7 @@ static struct verdict serve_seekers(struct pool *pool, uint64_t now_us)
 	return nothing(UINT64_MAX);
 }
 
-/* Who waits for the welcome only is let in also while the pool is paused. */
+/* Clients that only wait for the welcome are admitted even while the pool is paused. */
 static struct verdict admit(struct pool *pool, uint64_t now_us)
 {
 	struct node *first = list_first(&pool->newcomers);
@@ -508,7 +514,7 @@ static struct verdict admit(struct pool *pool, uint64_t now_us)
 	return (struct verdict){.kind = VERDICT_ADMIT, .ask = ask};
 }
 
-/* The text for everyone who waits, or NULL. */
+/* Returns the text for all waiting clients, or NULL. */
 static const char *refusal_of_all(const struct pool *pool, const char **sqlstate)
 {
 	if (pool->has_refused && !pool->is_killed) {
@@ -534,15 +540,15 @@ static struct verdict refuse(struct pool *pool)
 	return nothing(UINT64_MAX);
 }
 
-/* Roles are looked after while somebody might want a server, and has one: otherwise the
- * next attempt for a client finds out. */
+/* Roles are checked while some client might need a server and the pool has one;
+ * otherwise the next attempt for a client shows them. */
 static bool is_looking_around(const struct pool *pool)
 {
 	return hosts_has_roles(pool->database) && pool_connected_count(pool) > 0 &&
 	       !(list_is_empty(&pool->clients) && list_is_empty(&pool->waiting));
 }
 
-/* When to do so next.  What is due now and could not be done waits a while. */
+/* When to check next.  A check that is due but not possible now is put off. */
 static uint64_t look_time(const struct pool *pool, uint64_t now_us)
 {
 	uint64_t look_us = is_looking_around(pool) ? hosts_look_us(pool) : UINT64_MAX;
@@ -570,8 +576,8 @@ static struct verdict next_while_running(struct pool *pool, uint64_t now_us)
 	return v;
 }
 
-/* A look takes one connection under the shared limits, and that for so short a time
- * that it stands in no queue: it needs room, or somebody at rest who makes some. */
+/* A check takes one connection under the shared limits, but only for a short time, so
+ * it does not queue: it needs room now, or a resting seat that can be evicted. */
 static bool has_room_to_scout(struct launch *l)
 {
 	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++) {
@@ -602,7 +608,7 @@ static bool has_claimed_to_scout(struct launch *l)
 	return may;
 }
 
-/* A SWITCHOVER waits for another host: any pool that knows how to log in looks. */
+/* A SWITCHOVER waits for another host: any pool that can log in checks them. */
 static struct verdict scout(struct pool *pool, uint64_t now_us)
 {
 	struct launch l = {

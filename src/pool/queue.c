@@ -1,7 +1,7 @@
 /*
  * The queue of a pool, and links.  An ask is in pool->clients or in pool->waiting;
- * while it waits it is also in the list of those that need the same, so that each kind
- * finds its first without a walk.
+ * while it waits, it is also in the list of those with the same need, so that the first
+ * of each kind is found without a walk.
  */
 #include "pool/queue.h"
 
@@ -43,7 +43,8 @@ static void note_newcomers(const struct pool *pool)
 		atomic_store(own, wants_welcome);
 }
 
-/* As in room.c.  A server that came to a paused pool would be closed there. */
+/* Publishes since when clients wait here, and for what, to other sites; see room.c. The
+ * clients of a paused pool do not count, because the pool would close the server. */
 void queue_note_waiting(struct pool *pool)
 {
 	const struct tally_view *view = &pool->database->catalog->view;
@@ -88,10 +89,10 @@ void queue_remove(struct ask *ask)
 		room_reorder(pool);
 	} else if (room_is_wanted(pool)) {
 		room_want(pool, ROOM_COUNT);
-		/* It may be below min_pool_size still. */
+		/* the pool may still be below min_pool_size */
 		pool_kick(pool);
 	}
-	/* When nobody seeks a seat, those at rest are free for others. */
+	/* when nobody waits for a seat, resting ones may be closed for other pools */
 	if (list_is_empty(&pool->seekers))
 		room_offer(pool);
 }
@@ -114,7 +115,7 @@ struct seat *queue_idle_seat(const struct pool *pool)
 	if (pool->shares.count > 1 &&
 	    pool->database->config->load_balance_hosts != LOAD_BALANCE_DISABLE)
 		return hosts_idle_seat(pool);
-	/* Dirty ones are there only until pool_next has run. */
+	/* dirty seats only exist until pool_next has run */
 	list_for (seat, &pool->seats[SEAT_IDLE], node) {
 		if (!seat->is_dirty)
 			return seat;

@@ -1,10 +1,10 @@
 /*
- * The queues for room under limits that pools share: heaps by the time at which the
- * first client of a pool began to wait.
+ * The queues for room under limits that pools share: heaps ordered by the time since
+ * when the first client of a pool waits.
  *
  * The limit of the process is shared more carefully than the others, because its pools
- * have nothing else in common: a pool that has no server at all comes before those that
- * have some, and what min_pool_size keeps is given up last.
+ * have nothing else in common: a pool without any server comes before pools that have
+ * some, and the servers of min_pool_size are given up last.
  */
 #include "pool/room.h"
 
@@ -13,20 +13,21 @@
 #include "pool/scopes.h"
 #include "pool/seats.h"
 
-/* A connection is closed for another pool's client when that one has waited longer by
- * as much as the own one has, but at least and at most this: a new connection is dear,
- * and pools that are equally busy are not to take turns with every transaction. */
+/* A connection is closed for another pool's client when that client has waited twice as
+ * long as the own one; the lead is at least and at most these values.  A new connection
+ * is expensive, and equally busy pools must not take turns with every transaction. */
 enum { LEAST_LEAD_US = 10000, MOST_LEAD_US = 200000 };
 
-/* Under the limit of the process: the lead of a pool without any server, and for how
- * long others wait until they, too, are given what min_pool_size keeps. */
+/* Under the limit of the process: the lead of a pool without servers; and how long the
+ * others wait until they, too, get the servers that min_pool_size keeps. */
 enum { PATIENCE_US = 5000000 };
 
-/* For how long the only server of a pool is left to it when it has come to rest: its
- * clients may be about to use it again, and a new one is dear. */
+/* How long the only server of a pool is left to it after coming to rest.  Its clients
+ * may be about to use it again, and a new one is expensive. */
 enum { FRESH_US = 200000 };
 
-/* A key in catalog->spare: the heap has the least first. */
+/* Base of keys in catalog->spare, so that the pool with the most spare seats has the
+ * least key. */
 enum { SPARE_KEY_BASE = 1 << 30 };
 
 const char room_surplus_reason[] = "too many servers (max_server_connections)";
@@ -55,7 +56,7 @@ static int *count_of(const struct pool *pool, enum room_kind kind)
 				     : &pool->database->catalog->server_count;
 }
 
-/* 0: none. */
+/* 0: there is no limit. */
 static int limit_of(const struct pool *pool, enum room_kind kind)
 {
 	int limit;
@@ -82,7 +83,7 @@ static const struct tally_view *view_of(const struct pool *pool)
 	return &pool->database->catalog->view;
 }
 
-/* With those of other sites. */
+/* The sum with other sites. */
 static int total_of(const struct pool *pool, enum room_kind kind)
 {
 	const struct tally *tally = tally_of(pool, kind);
@@ -114,7 +115,7 @@ static uint64_t waiting_since(const struct pool *pool)
 	return first ? container_of(first, struct ask, node)->queued_us : UINT64_MAX;
 }
 
-/* None of its servers will come free for the first waiter. */
+/* Whether no server of the pool can become free for its first waiting client. */
 static bool has_nothing(const struct pool *pool, size_t connected)
 {
 	struct node *first = list_first(&pool->waiting);
@@ -123,7 +124,8 @@ static bool has_nothing(const struct pool *pool, size_t connected)
 					   ASK_REPLICATION);
 }
 
-/* Its place in the queue if it had so many servers: a time; the least comes first. */
+/* The pool's place in the queue if it had so many servers: a time, and the least comes
+ * first. */
 static uint64_t place_with(
     const struct pool *pool, enum room_kind kind, size_t connected)
 {
@@ -159,16 +161,16 @@ void room_tell_first(const struct heap *starving, enum room_kind kind)
 		pool_kick(first);
 }
 
-/* The first pool that waits for room looks whether it can use what there is now.  It
- * leaves the queue when it could, or does not need it any more, and that tells the
- * next. */
+/* Kicks the first pool in the queue, which checks whether it can use the room.  When it
+ * could, or does not need it any more, it leaves the queue, and then the next pool is
+ * told. */
 void room_offer(const struct pool *pool)
 {
 	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++)
 		room_tell_first(queue_of(pool, kind), kind);
 }
 
-/* True when it has left, or is not the first any more. */
+/* True: the pool has left, or is no longer the first. */
 static bool is_moved_out(
     struct heap *heap, struct heap_node *node, bool is_wanted, uint64_t key)
 {
@@ -181,8 +183,8 @@ static bool is_moved_out(
 	return (was_wanted && !is_wanted) || (was_first && heap_first(heap) != node);
 }
 
-/* Other sites see since when somebody waits here.  Who was told of room, and has taken
- * what it needs, tells the next if there is more. */
+/* Publishes since when somebody waits here.  A site that was told of room and has taken
+ * what it needs tells the next one if there is more. */
 static void note_waiting(const struct pool *pool, enum room_kind kind)
 {
 	const struct heap_node *first = heap_first(queue_of(pool, kind));
@@ -208,7 +210,7 @@ void room_want(struct pool *pool, enum room_kind wanted)
 	}
 }
 
-/* It waits in one queue at a time. */
+/* The limit in whose queue the pool waits; it is at most one. */
 static enum room_kind wanted_room(const struct pool *pool)
 {
 	enum room_kind kind = 0;
@@ -263,8 +265,8 @@ enum room_kind room_before(const struct pool *pool)
 
 /* ---- what counts ---- */
 
-/* Requests to cancel are never refused for lack of room, and PostgreSQL does not count
- * them either: a moment with many of them costs nobody a server. */
+/* Cancel requests are never refused for lack of room, and PostgreSQL does not count
+ * them either, so many of them at once must not cost a client its server. */
 static enum room_kind narrower_rooms(bool is_cancel)
 {
 	return is_cancel ? ROOM_PROCESS : ROOM_COUNT;
@@ -276,7 +278,7 @@ static void count(const struct pool *pool, bool is_cancel, int change)
 		*count_of(pool, kind) += change;
 }
 
-/* For other sites to see: of this site's slots. */
+/* Changes the counts in the slot of a site, which the other sites read. */
 static void count_for_all(struct pool *pool, unsigned site, bool is_cancel, int change)
 {
 	if (!pool->tally)
@@ -339,7 +341,7 @@ void room_carry_nowhere(struct pool *pool)
 
 /* ---- who gives up what ---- */
 
-/* Servers beyond those that min_pool_size keeps; below 0 when it has fewer. */
+/* Number of servers beyond those of min_pool_size; negative when there are fewer. */
 static int spare_count(const struct pool *pool)
 {
 	bool is_in_use = !list_is_empty(&pool->clients) ||
@@ -377,7 +379,7 @@ void room_note_all(struct catalog *c)
 		room_note(pool);
 }
 
-/* The pool with the most, of those that have a seat to give up. */
+/* Returns the pool with the most spare seats. */
 static const struct pool *richest(const struct catalog *c)
 {
 	struct heap_node *first = heap_first(&c->spare);
@@ -410,8 +412,9 @@ static struct seat *evictable_of_process(
 	return NULL;
 }
 
-/* The one that rested longest, but nobody's waiter loses a server that it could have.
- * Such a waiter is rare (a seat at rest serves it at once), so the first is taken. */
+/* Returns the longest resting seat that no waiting client of its own pool could have.
+ * Such clients are rare, because a resting seat serves them at once; so usually the
+ * first seat is taken. */
 struct seat *room_free_of_database(const struct database *db)
 {
 	struct seat *seat;
@@ -466,7 +469,8 @@ static uint64_t lead_us(const struct pool *pool, uint64_t now_us)
 	return own_us < MOST_LEAD_US ? own_us : MOST_LEAD_US;
 }
 
-/* The place of this pool counts as it will be without the seat in question. */
+/* Compares the two pools; the place of this one is computed as if it had one seat
+ * less. */
 static bool is_owed_to(const struct pool *other, const struct pool *pool,
     enum room_kind kind, uint64_t now_us)
 {
@@ -479,7 +483,7 @@ static bool is_owed_to(const struct pool *other, const struct pool *pool,
 	return theirs_us < own_us && own_us - theirs_us > lead_us(pool, now_us);
 }
 
-/* The same for the client of another site that waits longest. */
+/* The same for the client of another site that has waited longest. */
 static bool is_owed_elsewhere(
     const struct pool *pool, enum room_kind kind, uint64_t now_us)
 {

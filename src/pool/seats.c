@@ -1,6 +1,6 @@
 /*
- * Seats in their lists, and every count and list that follows from where they are.  Who
- * may have which seat is decided in pool.c and pool_next.c.
+ * Seats in their lists, and every count and list that depends on their state.  pool.c
+ * and pool_next.c decide who may have which seat.
  */
 #include "pool/seats.h"
 
@@ -53,7 +53,7 @@ static bool is_connected(enum seat_state state)
 	return state != SEAT_NONE && state != SEAT_LOGIN && state != SEAT_ACTIVE_CANCEL;
 }
 
-/* What other sites look at: see tally.h. */
+/* Changes the counts that other sites read, see tally.h. */
 static void count_for_all(
     const struct pool *pool, enum seat_state before, enum seat_state after)
 {
@@ -76,7 +76,8 @@ static void count_for_all(
 static void put_into_list(struct seat *seat, enum seat_state state)
 {
 	struct list *l = &seat->pool->seats[state];
-	/* the most recently used one is lent first, or every one in turn */
+	/* usually the seat used last is lent next; with server_round_robin they take
+	 * turns */
 	bool to_front = state == SEAT_USED ||
 			(state == SEAT_IDLE &&
 			    !scope_server_round_robin(scope_of_pool(seat->pool)));
@@ -116,16 +117,16 @@ void seat_enter(
 	idle_note_database(pool->database);
 }
 
-/* Who could make something of a seat that is at rest: a waiter that wants it checked,
- * or closed to make room for another; the pool itself when it has shrunk or must have
- * none at rest; pools that wait for room. */
+/* A seat has come to rest: tells all who could make use of it.  These are a client that
+ * waits for it to be checked or closed, the pool itself when it has shrunk or must have
+ * none at rest, and pools that wait for room. */
 static void tell_of_rest(struct pool *pool)
 {
 	if (!list_is_empty(&pool->waiting) || pool_is_oversized(pool) ||
 	    pool_is_paused(pool))
 		pool_kick(pool);
 	room_offer(pool);
-	/* It could be closed for a client of another site. */
+	/* it could be closed for a client of another site */
 	elsewhere_tell_of_room(pool);
 }
 
@@ -155,7 +156,7 @@ void seat_move(struct seat *seat, enum seat_state state, uint64_t now_us)
 	tell_of_rest(pool);
 }
 
-/* Out of everything that counts. */
+/* Takes the seat out of all counts. */
 static void take_out(struct seat *seat)
 {
 	struct pool *pool = seat->pool;
@@ -203,7 +204,7 @@ void seat_leave(struct seat *seat)
 	struct pool *pool = seat->pool;
 
 	take_out(seat);
-	/* It was lost on its way to another site. */
+	/* it was lost on its way to another site */
 	if (seat->is_carried)
 		room_carry_nowhere(pool);
 	seat->is_carried = false;

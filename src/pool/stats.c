@@ -1,9 +1,9 @@
 /*
- * Arithmetic on counters.  Who counts what is said in pool.h and by the session floor.
+ * Arithmetic on counters.  pool.h and the session floor say what is counted where.
  */
 #include "pool/stats.h"
 
-/* Every counter, so that sum and difference cannot forget one. */
+/* Lists every counter, so that sums and differences cannot forget one. */
 #define FOR_EACH_COUNTER(DO)        \
 	DO(server_assignment_count) \
 	DO(xact_count)              \
@@ -30,7 +30,7 @@ void stats_add(struct stats *sum, const struct stats *s)
 #undef ADD
 }
 
-/* Sums shrink when a pool is freed; that is no negative rate. */
+/* Sums become smaller when a pool is freed; that must not give a negative rate. */
 static uint64_t growth(uint64_t now, uint64_t before)
 {
 	return now > before ? now - before : 0;

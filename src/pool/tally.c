@@ -1,6 +1,6 @@
 /*
- * Counts shared by sites: slots, and who waits.  What is counted, and what limits are,
- * is known elsewhere.
+ * Counts shared by sites: slots, and who waits.  Limits and their meaning are not known
+ * here.
  */
 #include "pool/tally.h"
 
@@ -41,7 +41,7 @@ void tallies_free(struct tallies **tp)
 
 	if (!t)
 		return;
-	/* Of servers that never arrived. */
+	/* counted for servers that never arrived */
 	while ((tally = map_next(t->by_key, &at)))
 		tally_free(tally);
 	map_free(&t->by_key);
@@ -77,7 +77,7 @@ static int read_count(const atomic_int *count)
 	return atomic_load_explicit(count, memory_order_relaxed);
 }
 
-/* A NUL divides what no name has. */
+/* A NUL separates the names, because no name contains one. */
 static size_t put_key(
     char *out, enum tally_kind kind, const char *database, const char *user)
 {
@@ -125,8 +125,8 @@ struct tally *tally_hold(
 	return tally;
 }
 
-/* A server on its way between two sites may belong to a pool that neither has now; it
- * is counted until it is taken or lost. */
+/* A server on its way between two sites may belong to a pool that neither of them has
+ * any more; it is counted until it is accepted or lost. */
 static bool is_counting(const struct tallies *t, const struct tally *tally)
 {
 	for (unsigned i = 0; i < t->site_count; i++)
@@ -251,8 +251,8 @@ bool tally_note_waiting(
 
 	if (before == since_us)
 		return false;
-	/* In one order for all: who gives something back after this sees it, or who
-	 * waits sees what was given. */
+	/* sequentially consistent: either a site that gives something back later sees
+	 * this, or the waiting site sees what was given */
 	atomic_store(own, since_us);
 	if (!before != !since_us)
 		atomic_fetch_add(&tally->waiting_count, since_us ? 1u : -1u);

@@ -1,6 +1,5 @@
 /*
- * What a site does about the wishes of another.  Who wishes what is decided in
- * elsewhere.c.
+ * Answers the wishes of other sites.  elsewhere.c decides what to wish for.
  */
 #include "pool/wishes.h"
 
@@ -30,9 +29,9 @@ static struct verdict give_server(
 
 	if (!pool || pool_is_paused(pool) || pool->is_killed)
 		return nothing();
-	/* Who asked may not be the one who has waited longest. */
-	int heir = elsewhere_heir(pool, queue_first_seeker(pool), now_us);
-	if (heir < 0)
+	/* the site that asked may not be the one whose client has waited longest */
+	int receiver = elsewhere_receiver(pool, queue_first_seeker(pool), now_us);
+	if (receiver < 0)
 		return nothing();
 	struct seat *seat = queue_idle_seat(pool);
 	if (!seat && !list_is_empty(&pool->seats[SEAT_USED]))
@@ -40,10 +39,10 @@ static struct verdict give_server(
 		    list_first(&pool->seats[SEAT_USED]), struct seat, node);
 	if (!seat || seat->is_dirty)
 		return nothing();
-	return seat_carry(seat, (unsigned)heir);
+	return seat_carry(seat, (unsigned)receiver);
 }
 
-/* The same that a pool of this site could have closed. */
+/* Chooses the same seat that a pool of this site could have closed. */
 static struct verdict give_room(struct catalog *c, const struct wish *wish)
 {
 	struct seat *seat = NULL;
@@ -85,7 +84,7 @@ static void look_again(struct catalog *c, const struct wish *wish)
 
 struct verdict wishes_hear(struct catalog *c, const struct wish *wish, uint64_t now_us)
 {
-	/* What was described to another process has to stay as it is. */
+	/* what was described to another process must stay as it is */
 	if (c->is_offered)
 		return nothing();
 	switch (wish->kind) {

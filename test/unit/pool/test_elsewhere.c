@@ -449,7 +449,7 @@ static void killed_pool_is_shown_no_more(void **state)
 }
 
 /* A server that went there would be closed. */
-static void paused_pool_is_no_heir(void **state)
+static void paused_pool_receives_nothing(void **state)
 {
 	(void)state;
 	struct ask *holder = ask_and_dial(0);
@@ -871,7 +871,7 @@ int main(void)
 	    TEST(told_of_what_is_left_under_a_limit),
 	    TEST(room_is_left_to_another_site),
 	    TEST(killed_pool_is_shown_no_more),
-	    TEST(paused_pool_is_no_heir),
+	    TEST(paused_pool_receives_nothing),
 	    TEST(newcomer_looks_again),
 	    TEST(min_pool_size_over_all),
 	    TEST(room_is_asked_for),
