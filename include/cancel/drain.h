@@ -1,7 +1,7 @@
 /*
- * Servers whose client has vanished in the middle of its work, with
- * client_disconnect=cancel: the query is cancelled, what is owed is read and dropped,
- * the transaction is rolled back, and the server goes back to its pool.
+ * With client_disconnect=cancel: cleans up servers whose client has vanished in the
+ * middle of its work.  The query is cancelled, owed answers are read and dropped, the
+ * transaction is rolled back, and the server goes back to its pool.
  */
 #ifndef CANCEL_DRAIN_H
 #define CANCEL_DRAIN_H
@@ -10,12 +10,12 @@
 
 struct server;
 
-/* Can this server be tidied up, and does client_disconnect ask for it?  It must have
- * got whole messages only. */
+/* Whether client_disconnect asks for it and the server can be cleaned up.  It must have
+ * received whole messages only. */
 bool drain_is_wanted(const struct server *server);
-/* Its client has vanished and the link is ended: the pool takes them apart, and the
- * server goes back by broker_give when it has come to rest, or is closed when that
- * takes longer than cancel_wait_timeout. */
+/* Begins the clean-up after the client has vanished and the link has ended.  The pool
+ * unlinks the two.  The server goes back to its pool by broker_give when all is done,
+ * or is closed when that takes longer than cancel_wait_timeout. */
 void drain_begin(struct server *server);
 
 #endif

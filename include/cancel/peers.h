@@ -1,7 +1,7 @@
 /*
- * Peers: other poolers behind the same address (peer_id, [peers]).  A cancel request
- * that reaches the wrong one is passed on to the one whose client it is about; the key
- * says which (protocol.md 13).
+ * Peers: other pooler processes behind the same address (peer_id, [peers]).  A cancel
+ * request that reaches the wrong process is forwarded to the one that has the client;
+ * the key says which one that is (protocol.md 13).
  */
 #ifndef CANCEL_PEERS_H
 #define CANCEL_PEERS_H
@@ -13,34 +13,35 @@
 #include "base/buf.h"
 #include "session/client.h"
 
-struct peers; /* of a site */
+struct peers; /* the peers that a site knows */
 struct peer_errand;
 
 void peers_init(struct site *site);
 void peers_done(struct site *site);
-/* Settings have changed: requests for peers that are gone are dropped, others may have
- * room now. */
+/* Settings have changed: drops requests for peers that no longer exist, and sends
+ * others if there is room now. */
 void peers_review(struct site *site);
-/* Every connection to a peer closes without a word.  For an immediate exit. */
+/* Closes every connection to a peer silently, for an immediate exit. */
 void peers_drop_all(struct site *site);
 bool peers_are_idle(const struct site *site);
 
-/* Write into a new key which process it belongs to. */
+/* Writes the number of this process into a new key. */
 void peers_mark_key(const struct site *site, uint8_t *key);
-/* Is the key of a CancelRequest another process's?  One of our own is made fit for
- * comparison. */
+/* Whether the key of a CancelRequest belongs to another process.  A key of this process
+ * is changed so that it can be compared. */
 bool peers_is_foreign(const struct site *site, uint8_t *key, size_t len);
-/* Pass on the request: takes the client that brought it over.  Not more than
- * pool_size requests per peer are under way at once; others wait in order, for
- * cancel_wait_timeout at most. */
+/* Forwards the request; takes over the client that brought it.  At most pool_size
+ * requests per peer are sent at a time; others wait in order, for at most
+ * cancel_wait_timeout. */
 void peers_forward(struct client *carrier, const uint8_t *key, size_t len);
 
-/* For SHOW PEER_POOLS: peers that were used since the start. */
+/* For SHOW PEER_POOLS: a peer that was used since the start. */
 struct peer_view {
 	int id;
-	size_t active_count;  /* requests under way */
-	size_t waiting_count; /* requests that wait for room */
-	size_t sent_count;    /* connections on which the request was sent */
+	size_t active_count;  /* number of requests being sent */
+	size_t waiting_count; /* number of requests that wait for their turn */
+	/* number of active connections that have sent the request */
+	size_t sent_count;
 	size_t connecting_count;
 };
 typedef void peers_view_fn(void *ctx, const struct peer_view *view);

@@ -1,8 +1,8 @@
 /*
- * Cancel requests: from the key to the client whose query it is, and on to the very
- * server connection that runs it, over a connection of its own.  A request that comes
- * too late is dropped; one that was sent keeps its target from being lent until it is
- * done.
+ * Cancel requests: from the key to the client whose query it is for, and to the server
+ * that runs the query, over a separate connection ("messenger").  A request that comes
+ * too late is dropped.  While one is being sent, its target server is not lent to
+ * another client.
  */
 #include "cancel/cancel.h"
 
@@ -17,8 +17,8 @@
 #include "session/server.h"
 #include "wire/codec.h"
 
-/* Many cancels at once fill the queue of a server's unix socket, which then refuses the
- * next connection; it has room again soon. */
+/* Many cancel requests at once can fill the queue of a server's Unix socket, which then
+ * refuses connections; it soon has room again. */
 enum { RETRY_US = 50000 };
 
 static const struct conn_ops messenger_ops, messenger_asking_ops;
@@ -31,7 +31,8 @@ static struct list *job_list(const struct cancel_job *job)
 			      : &job->pool->cancels_waiting;
 }
 
-/* It is over, one way or the other: everybody who took part is released. */
+/* Ends a request, successful or not, and releases the carrier, the messenger and the
+ * target. */
 static void job_finish(struct cancel_job *job, const char *reason)
 {
 	struct pool *pool = job->pool;
@@ -59,7 +60,7 @@ static void job_finish(struct cancel_job *job, const char *reason)
 	pool_free_if_unused(pool);
 }
 
-/* Does the target still run a query of the client that was meant? */
+/* Whether the target still runs the query that the request is for. */
 static bool job_is_due(const struct cancel_job *job)
 {
 	const struct server *target = job->aim.target;
@@ -75,7 +76,7 @@ static bool job_is_due(const struct cancel_job *job)
 	       client->request.ask.query_us == job->query_us;
 }
 
-/* Without cancel_wait_timeout this is the only clock of a connect that hangs. */
+/* Without cancel_wait_timeout, this is the only limit of a connect that hangs. */
 static void messenger_start_clock(struct server *messenger)
 {
 	uint64_t limit =
@@ -113,7 +114,7 @@ static void job_try(struct cancel_job *job)
 	messenger->errand = job;
 	job->messenger = messenger;
 	messenger_start_clock(messenger);
-	/* there may be room for the next one, too */
+	/* there may be room for the next request, too */
 	broker_kick(job->pool);
 }
 
@@ -125,7 +126,8 @@ static void job_retry(struct deadline *d)
 	job_try(job);
 }
 
-/* Asked whenever the target changed hands or the pool may have room. */
+/* Sends the request if that is possible now.  Runs whenever the target gets another
+ * client, or the pool may have room. */
 static void job_work(struct later *l)
 {
 	struct cancel_job *job = container_of(l, struct cancel_job, aim.work);
@@ -138,8 +140,8 @@ static void job_work(struct later *l)
 		    job, "not sending cancel request for client that is now idle");
 }
 
-/* When the server never closed, it is unknown whether the cancel may still hit, so the
- * target is not lent again. */
+/* The time is over.  If the server has not closed the connection, the cancel may still
+ * hit, so the target is not lent again. */
 static void job_expired(struct deadline *d)
 {
 	struct cancel_job *job = container_of(d, struct cancel_job, patience);
@@ -169,13 +171,14 @@ static void messenger_send(struct server *messenger)
 	buf_done(&buf);
 }
 
-/* After each step towards TLS. */
+/* Is called after each step towards TLS. */
 static void messenger_go_on(
     struct server *messenger, enum tls_begin begin, const char *reason)
 {
 	switch (begin) {
 	case TLS_BEGIN_CLEAR:
-		/* the key of a query that is encrypted does not go in clear */
+		/* the key is not sent unencrypted if the query's connection is
+		 * encrypted */
 		if (stream_tls(&messenger->errand->aim.target->conn.stream)) {
 			job_finish(messenger->errand, "server refused SSL");
 			break;
@@ -198,7 +201,7 @@ static const struct database_config *messenger_database(const struct server *mes
 	return messenger->errand->aim.target->seat.pool->database->config;
 }
 
-/* As encrypted as the query that it is to cancel. */
+/* The messenger uses TLS like the connection that runs the query. */
 static void messenger_connected(struct conn *conn)
 {
 	struct server *messenger = conn_server(conn);
@@ -225,7 +228,7 @@ static enum step messenger_tls_answer(
 
 	conn_hand_on(conn, &messenger_ops);
 	if (!job_is_due(messenger->errand)) {
-		messenger_send(messenger); /* says so */
+		messenger_send(messenger); /* reports that to the caller */
 		return STEP_NEXT;
 	}
 	begin = server_tls_answer(&messenger->conn, messenger->host,
@@ -346,14 +349,16 @@ void cancel_left(struct server *server)
 	job_try(job);
 }
 
-/* Its query has not begun: it is answered at once, as if it had been cancelled. */
+/* The client's query was not sent yet: it is answered at once, as if it had been
+ * cancelled. */
 static void cancel_unsent(struct client *client)
 {
 	client->is_canceled = true;
 	conn_unpark(&client->conn);
 }
 
-/* Nor will it need a server. */
+/* The client waits in the queue: its query is answered, and it needs no server any
+ * more. */
 static void cancel_queued(struct client *client)
 {
 	pool_withdraw(&client->request.ask);
@@ -361,7 +366,7 @@ static void cancel_queued(struct client *client)
 	cancel_unsent(client);
 }
 
-/* NULL when the request is on its way, else why it is not. */
+/* Returns NULL when the request will be sent, otherwise the reason why not. */
 static const char *cancel_aim(struct client *carrier, struct client *client)
 {
 	struct server *server;
@@ -377,8 +382,10 @@ static const char *cancel_aim(struct client *carrier, struct client *client)
 		cancel_queued(client);
 		return "cancel request for waiting client";
 	}
-	/* A parked client of such a server has a query that comes after our SETs.  In a
-	 * transaction only PostgreSQL can answer it: the transaction fails with it. */
+	/* The server is still applying our SETs, and the query of the parked client
+	 * comes after them.  Outside of a transaction the query can be answered here;
+	 * in a transaction only PostgreSQL can, because the transaction fails with
+	 * it. */
 	if (server && server->link.is_applying && client->conn.is_parked &&
 	    server->status == 'I') {
 		cancel_unsent(client);
@@ -410,7 +417,8 @@ void cancel_begin(struct client *carrier, const struct message *m)
 
 	carrier_begin(carrier);
 	memcpy(key, m->bytes + 8, len);
-	/* Limits of peers are one site's, so that they hold for all workers. */
+	/* one site forwards all requests to peers, so that limits hold for all
+	 * workers */
 	if (peers_is_foreign(site, key, len)) {
 		if (passing_may_ask_control(carrier, m->bytes, (size_t)m->size))
 			conn_doom_quietly(&carrier->conn, "cancel request passed on");

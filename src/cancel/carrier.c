@@ -1,5 +1,6 @@
 /*
- * Client sockets that brought a CancelRequest.  The request goes on without them.
+ * Client sockets that brought a CancelRequest.  If they close, the request goes on
+ * without them.
  */
 #include "cancel/carrier.h"
 
@@ -37,7 +38,7 @@ static void carrier_malformed(struct conn *conn, const uint8_t *bytes, size_t ha
 	conn_doom_quietly(conn, error_text(ERROR_BAD_PACKET));
 }
 
-/* Many drivers close at once. */
+/* Many drivers close the socket immediately. */
 static void carrier_ended(struct conn *conn, const struct err *err)
 {
 	(void)err;

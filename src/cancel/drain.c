@@ -1,7 +1,7 @@
 /*
- * A server whose client has vanished.  Three steps: everything that is owed is answered
- * and no cancel request is on its way any more; then our own query rolls back and
- * forgets prepared statements; then the pool has it again, which resets it.
+ * Cleans up a server whose client has vanished, in three steps: wait until everything
+ * owed is answered and no cancel request is being sent; roll back and deallocate
+ * prepared statements by a query; give the server back to the pool, which resets it.
  */
 #include "cancel/drain.h"
 
@@ -14,8 +14,8 @@
 
 enum { PARAMETER_MAX = 1024 * 1024 };
 
-/* A cancel request that comes before the server has begun the query does nothing, so
- * that it is repeated, after growing pauses that begin with this one. */
+/* A cancel request that arrives before the server has begun the query has no effect, so
+ * it is repeated.  This is the first pause in between; the pauses grow. */
 enum { LEAST_PAUSE_US = 20000 };
 
 static const struct conn_ops drain_ops;
@@ -30,7 +30,7 @@ bool drain_is_wanted(const struct server *server)
 	       !owed->is_lost && server->conn.site->shutdown != SHUTDOWN_NOW;
 }
 
-/* What an ordinary client would have to send, so that all comes to an end. */
+/* Sends what the client would have to send to end a COPY. */
 static void drain_end_copy(struct server *server)
 {
 	static const uint8_t fail[] = {'f', 0, 0, 0, 5, 0};
@@ -45,8 +45,8 @@ static void drain_end_copy(struct server *server)
 		server_ask(server);
 }
 
-/* With session_state other than forward all session state has to go, also such as was
- * not seen to be left; otherwise the pool's reset query is run if there is one. */
+/* If session_state is not forward, all session state is reset, even kinds that were not
+ * noticed; otherwise the pool's reset query is run, if there is one. */
 static void drain_done(struct server *server)
 {
 	struct scope scope = scope_of_pool(server->seat.pool);
@@ -59,7 +59,7 @@ static void drain_done(struct server *server)
 	broker_give(server);
 }
 
-/* What is under way has ended: the next step. */
+/* Something has ended: takes the next step. */
 static void drain_go_on(struct server *server)
 {
 	if (server->conn.is_doomed || !pipeline_is_settled(&server->pipeline))
@@ -68,7 +68,7 @@ static void drain_go_on(struct server *server)
 		drain_done(server);
 		return;
 	}
-	/* A cancel request on its way would hit what is sent now. */
+	/* a cancel request being sent could hit the query that is sent next */
 	if (!list_is_empty(&server->cancels)) {
 		server_review_cancels(server);
 		return;
@@ -78,7 +78,7 @@ static void drain_go_on(struct server *server)
 	    server->status == 'I' ? "DEALLOCATE ALL" : "ROLLBACK; DEALLOCATE ALL");
 }
 
-/* -1: the server is doomed. */
+/* -1: the server is about to be closed. */
 static int drain_read(struct server *server, const struct message *m)
 {
 	if (m->type == 'S')
@@ -125,7 +125,7 @@ static enum step drain_message(struct conn *conn, const struct message *m)
 	return server->conn.is_doomed ? STEP_CLOSE : STEP_NEXT;
 }
 
-/* When it is given up. */
+/* When the clean-up is given up. */
 static uint64_t drain_due(const struct server *server)
 {
 	uint64_t limit = scope_cancel_wait_timeout(scope_of_pool(server->seat.pool));
@@ -133,7 +133,7 @@ static uint64_t drain_due(const struct server *server)
 	return limit ? server->left_us + limit : UINT64_MAX;
 }
 
-/* A cancel request that was aimed at it has ended. */
+/* A cancel request for the server has ended. */
 static void drain_review(struct conn *conn)
 {
 	struct server *server = conn_server(conn);
@@ -196,7 +196,7 @@ void drain_begin(struct server *server)
 		;
 	if (!pipeline_is_settled(&server->pipeline)) {
 		drain_end_copy(server);
-		/* What it sent last may have been no Sync. */
+		/* the last message of the client may not have been a Sync */
 		if (server_sync(server) < 0)
 			server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 		cancel_left(server);

@@ -1,6 +1,7 @@
 /*
- * Passes cancel requests on to the process that the key names, each over a connection
- * of its own: connect, TLS if it is wanted, the request, wait for the peer to close.
+ * Forwards cancel requests to the process that the key names.  Each one uses a
+ * connection of its own: connect, TLS if configured, send the request, wait until the
+ * peer closes.
  */
 #include "cancel/peers.h"
 
@@ -15,13 +16,15 @@
 #include "wire/codec.h"
 #include "wire/message.h"
 
-/* Anyone can send a CancelRequest, so that the queue must have an end. */
+/* Limits the queue, because anyone can send a CancelRequest. */
 enum { WAITING_MAX = 1000 };
 
-/* Many at once fill the queue of a peer's unix socket; it has room again soon. */
+/* Many requests at once can fill the queue of a peer's Unix socket; it soon has room
+ * again. */
 enum { RETRY_US = 50000 };
 
-/* Where the key says which process made it, and how often it may still be passed on. */
+/* The bytes of a key that contain the number of its process, and how often the request
+ * may still be forwarded. */
 #define PEER_UNKNOWN "could not find peer to forward request to"
 
 enum { KEY_PEER_LOW = 1, KEY_PEER_HIGH = 2, KEY_TTL = 7, KEY_TTL_MASK = 3 };
@@ -29,9 +32,10 @@ enum { KEY_PEER_LOW = 1, KEY_PEER_HIGH = 2, KEY_TTL = 7, KEY_TTL_MASK = 3 };
 struct peer {
 	int id;
 	struct list waiting, active; /* struct peer_errand by .node */
-	size_t sent_count;           /* of the active ones */
-	struct later work;           /* there may be room for the next one */
-	struct site *site;           /* borrowed */
+	/* how many of the active ones have sent the request */
+	size_t sent_count;
+	struct later work; /* sends waiting requests if there is room */
+	struct site *site; /* borrowed */
 };
 
 struct peers {
@@ -39,17 +43,17 @@ struct peers {
 	size_t errand_count;
 };
 
-/* One request on its way to a peer. */
+/* One request that is forwarded to a peer. */
 struct peer_errand {
-	struct conn conn; /* first member */
+	struct conn conn; /* must be the first member */
 	struct node node; /* in peer->waiting or peer->active */
 	struct peer *peer;
 	struct carried carried;  /* the client socket that brought it */
-	struct dns_query *query; /* while the peer's name is looked up */
-	struct deadline retry;   /* the peer's unix socket had no room */
-	char *host;              /* owned: as [peers] has it */
+	struct dns_query *query; /* while the peer's name is being looked up */
+	struct deadline retry;   /* the peer's Unix socket had no room */
+	char *host;              /* owned: the host as written in [peers] */
 	int port;
-	uint64_t due_us; /* cancel_wait_timeout; UINT64_MAX: none */
+	uint64_t due_us; /* end of cancel_wait_timeout; UINT64_MAX: none */
 	bool is_active;
 	bool is_sent;
 	bool is_over;
@@ -59,7 +63,7 @@ struct peer_errand {
 
 static const struct conn_ops errand_ops, errand_asking_ops;
 
-/* TLS towards peers is what the settings of server TLS say. */
+/* TLS to peers follows the settings of TLS to servers. */
 static const struct database_config nameless = {.name = "peers"};
 
 static struct peer_errand *conn_errand(const struct conn *conn)
@@ -210,7 +214,7 @@ static void errand_secured(struct conn *conn)
 	errand_send(conn_errand(conn));
 }
 
-/* A peer has nothing to say. */
+/* A peer must not send any message. */
 static enum step errand_message(struct conn *conn, const struct message *m)
 {
 	(void)m;
@@ -327,7 +331,7 @@ static void errand_resolved(
 		errand_ip(errand, addrs[0]);
 }
 
-/* Without cancel_wait_timeout this is the only clock of a connect that hangs. */
+/* Without cancel_wait_timeout, this is the only limit of a connect that hangs. */
 static void errand_start_clock(struct peer_errand *errand)
 {
 	struct conn *conn = &errand->conn;
@@ -367,7 +371,7 @@ static size_t peer_room(const struct site *site, const struct peer_config *confi
 	return size > 0 ? (size_t)size : 1;
 }
 
-/* Send off those for which there is room; all go when the peer is gone. */
+/* Sends waiting requests if there is room; if the peer no longer exists, drops all. */
 static void peer_work(struct later *l)
 {
 	struct peer *peer = container_of(l, struct peer, work);
