@@ -1,6 +1,6 @@
 /*
- * Servers that change hands between the sites of one process, and what sites ask each
- * other for (pool/wishes.h), as letters.
+ * Letters between the sites of one process: servers that go from one site to another,
+ * and the wishes of pool/wishes.h.
  */
 #ifndef MOVING_LEND_H
 #define MOVING_LEND_H
@@ -10,12 +10,12 @@
 
 struct server;
 
-/* For crew_ops. */
+/* Callbacks for crew_ops. */
 void lend_hand(struct server *server, unsigned site);
 void lend_wish(struct site *from, unsigned to, const struct wish *wish);
 void lend_welcome(struct pool *pool);
 
-/* The site is taken apart. */
+/* The site is being freed. */
 void lend_done(struct site *site);
 
 #endif

@@ -1,11 +1,12 @@
 /*
- * Clients, servers and listening sockets on their way to another process (or, one day,
- * to another loop of this one): what can go is stopped, described by parcels, and then
- * either let go or started again; on the other side each parcel becomes what it was.
- * Who carries parcels, and when it is decided, is daemon/takeover's.
+ * Moves clients, servers and listening sockets to another process, or servers to
+ * another site of this process.  The sender stops what can be moved, describes it by
+ * parcels (moving/parcel.h), and then either drops it or lets it continue; the receiver
+ * turns each parcel into the same object again.  The daemon transports parcels and
+ * decides when (daemon/takeover).
  *
- * What stays is served here: connections over TLS, replication, logins, clients of the
- * console.
+ * Some objects stay and are served by the old process until they end: connections with
+ * TLS, replication, logins, console clients.
  */
 #ifndef MOVING_MOVING_H
 #define MOVING_MOVING_H
@@ -20,63 +21,64 @@
 
 struct moving_counts {
 	size_t silent;  /* clients and servers that can be described now */
-	size_t pending; /* stopped, but a byte of them is still on its way */
-	size_t busy;    /* cannot be described just now */
-	size_t staying; /* clients that never can */
-	size_t clients; /* of the silent ones */
+	size_t pending; /* stopped, but some of their bytes are still being sent */
+	size_t busy;    /* cannot be described at the moment */
+	size_t staying; /* clients that can never be moved */
+	size_t clients; /* how many of the silent ones are clients */
 };
 
-/* Stops what can go.  is_first: the listeners too.  In a later round the servers at
- * rest of clients that stay remain with them.  To be called again until nothing is
- * pending, and what is busy was given time enough. */
+/* Stops what can be moved.  is_first: the listeners too.  In later rounds, resting
+ * servers needed by clients that stay are not moved.  To be called repeatedly until
+ * nothing is pending, and busy ones have had enough time. */
 void moving_stop(struct site *site, bool is_first, struct moving_counts *counts);
-/* Without stopping anything: is there something that could go in another round? */
+/* Whether another round could move something.  Stops nothing. */
 bool moving_has_more(struct site *site);
 
-/* Takes one parcel and the descriptor (-1: none) that belongs to it.  -1: no more. */
+/* Is given one parcel and its descriptor (-1: none).  -1: no more parcels are taken. */
 typedef int moving_emit_fn(void *ctx, const struct parcel *parcel, int fd);
-/* Describes all that is silent; what is not goes on.  From here on until moving_keep no
- * pool grants, refuses, opens or closes anything by itself, and cancel requests wait:
- * what the other process was told stays true, and it may begin to use it before we
- * know.  -1: emit said so. */
+/* Describes everything silent and lets the rest continue.  From now on until
+ * moving_keep no pool grants, refuses, opens or closes anything by itself, and cancel
+ * requests wait, because the other process may begin to use what was described before
+ * we know of it.  -1: emit has returned -1. */
 int moving_offer(struct site *site, bool is_first, moving_emit_fn *emit, void *ctx);
-/* One server that has left its pool to go to another site of this process (seat.h says
- * as what it comes): what it needs there, then itself, all without descriptors.  The
- * pool alone.  -1: emit said so. */
+/* Describes one server that has left its pool for another site of this process: first
+ * what it needs there, then the server, all without descriptors.  seat.h says in which
+ * state it comes.  -1: emit has returned -1. */
 int moving_offer_server(
     struct site *site, struct server *server, moving_emit_fn *emit, void *ctx);
 int moving_offer_pool(
     struct site *site, struct pool *pool, moving_emit_fn *emit, void *ctx);
-/* What was offered is another process's: it ends here without a word.  moving_keep
- * follows. */
+/* Another process has taken over what was offered: closes it here silently.
+ * moving_keep follows. */
 void moving_let_go(struct site *site);
-/* What there is stays here, and goes on; all pools have to be kicked then. */
+/* Everything that still exists here continues; all pools have to be kicked
+ * afterwards. */
 void moving_keep(struct site *site);
 
 /* ---- the side that takes ---- */
 
-struct moving; /* what is known of the sender */
+struct moving; /* the receiver's state for one sender */
 
-/* NULL and err: the parcel is from a process that cannot be understood. */
+/* NULL and err: the sender's parcels cannot be understood. */
 struct moving *moving_new(
     struct site *site, const struct parcel_origin *origin, struct err *err);
-/* The sender is another site of this process. */
+/* For a sender that is another site of this process. */
 struct moving *moving_new_within(struct site *site);
 void moving_free(struct moving **moving);
 
-/* Could it be taken?  Nothing is changed but that an auto-database may be made.  -1 and
- * err. */
+/* Whether the parcel can be accepted.  Changes nothing, except that an auto-database
+ * may be made.  -1 and err. */
 int moving_check(
     const struct moving *moving, const struct parcel *parcel, struct err *err);
-/* What has no descriptor: databases, pools, texts.  A text is kept until
- * moving_forget_texts. */
+/* Accepts a parcel without a descriptor: a database, pool or text.  Texts are kept
+ * until moving_forget_texts. */
 void moving_note(struct moving *moving, const struct parcel *parcel);
 void moving_forget_texts(struct moving *moving);
-/* They go on here from now on; the descriptors are ours.  server: NULL, or the one that
- * the client is linked to. */
+/* Makes a client, and the server it is linked to (NULL: none); takes the descriptors
+ * over. */
 void moving_take_client(struct moving *moving, const struct parcel_client *from, int fd,
     const struct parcel_server *server, int server_fd);
-/* A server at rest. */
+/* Makes a resting server. */
 struct server *moving_take_server(
     struct moving *moving, const struct parcel_server *from, int fd);
 

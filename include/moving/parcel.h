@@ -1,14 +1,15 @@
 /*
- * What a client or a server connection is besides its descriptor, as a value: enough to
- * go on with it elsewhere, in another process or on another loop.  And what the two
- * need to find there: texts of prepared statements, pools, databases, users.
+ * A parcel: everything about a client or server connection except its descriptor, as a
+ * value with which another process or site can continue it; also the objects that these
+ * refer to: texts of prepared statements, pools, databases, users.
  *
- * A value is encoded as a flat row of fields, numbers in network byte order, texts and
- * lists with their length in front.  Nothing in it says what a field is: both sides
- * must have the same PARCEL_FORMAT, which is raised with every change of a field.
+ * A parcel is encoded as a flat sequence of fields: numbers in network byte order,
+ * strings and lists with their length in front.  The encoding does not describe its
+ * fields, so both sides must have the same PARCEL_FORMAT, which is increased with every
+ * change of a field.
  *
- * Times are told as how long ago they were, for clocks differ between processes.  Bits
- * and values of tracked parameters are in the order of the names in the sender's
+ * Times are sent as how long ago they were, because clocks differ between processes.
+ * Bits and values of tracked parameters are in the order of the names in the sender's
  * struct parcel_origin.
  */
 #ifndef MOVING_PARCEL_H
@@ -30,12 +31,12 @@
 enum { PARCEL_FORMAT = 2 };
 
 enum parcel_kind {
-	PARCEL_ORIGIN = 'O', /* first of all */
+	PARCEL_ORIGIN = 'O', /* comes first of all */
 	PARCEL_LISTENER = 'L',
 	PARCEL_DATABASE = 'D',
 	PARCEL_POOL = 'P',
-	PARCEL_TEXT = 'T',   /* before the first that refers to it */
-	PARCEL_CLIENT = 'C', /* its server follows at once when it is linked to one */
+	PARCEL_TEXT = 'T',   /* comes before the first parcel that refers to it */
+	PARCEL_CLIENT = 'C', /* followed by its server if it is linked to one */
 	PARCEL_SERVER = 'S',
 };
 
@@ -50,12 +51,13 @@ struct parcel_conn {
 	struct sock_addr remote;
 	int peer_pid;
 	uint16_t unix_port;
-	uint64_t passing;           /* still to come of a message that was taken */
-	struct parcel_bytes unread; /* came, and was not taken */
+	/* bytes still to come of a message that is being forwarded */
+	uint64_t passing;
+	struct parcel_bytes unread; /* bytes received but not processed */
 };
 
-/* Its value, and the other one that counts: of a client what it asked for at its login,
- * of a server its own.  NULL: it has none. */
+/* The value of a parameter, and a second value: of a client, the one it asked for at
+ * its login; of a server, the server's own.  NULL: no value. */
 struct parcel_var {
 	const char *value, *other;
 };
@@ -65,12 +67,12 @@ struct parcel_vars {
 	size_t count;
 };
 
-/* A prepared text by its id in the sender's registry. */
+/* A prepared text, by its id in the sender's registry. */
 struct parcel_statement {
 	uint64_t id;
-	const char *name; /* the client's; NULL: what a server holds */
-	bool is_sql;      /* of the registry for PREPARE as a command */
-	bool is_marked;   /* doubtful, or spoilt */
+	const char *name; /* the client's name; NULL in the list of a server */
+	bool is_sql;      /* it is in the registry of the SQL command PREPARE */
+	bool is_marked;   /* doubtful (client) or spoilt (server) */
 };
 
 struct parcel_statements {
@@ -82,7 +84,7 @@ struct parcel_client {
 	struct parcel_conn conn;
 	const char *database, *user;
 	struct parcel_vars vars;
-	bool has_asked; /* parcel_var.other counts */
+	bool has_asked; /* parcel_var.other is valid */
 	uint64_t requested, own, doubtful;
 	struct parcel_statements statements;
 	struct {
@@ -94,14 +96,15 @@ struct parcel_client {
 	struct parcel_bytes key;
 	bool is_unix_owner, is_canceled, is_skipping, is_dropping, was_notified;
 	bool is_linked;
-	/* how long ago; UINT64_MAX: not at all */
+	/* how long ago; UINT64_MAX: never */
 	uint64_t query_us, xact_us, last_us;
 };
 
 struct parcel_server {
 	struct parcel_conn conn;
 	const char *database, *user; /* of its pool */
-	struct seat seat;            /* its numbers and flags; times as how long ago */
+	/* numbers and flags of the seat; times as how long ago */
+	struct seat seat;
 	uint64_t last_us;
 	uint8_t status;
 	bool is_ready, is_unheard;
@@ -113,9 +116,9 @@ struct parcel_server {
 	struct parcel_bytes key;
 	const char *unix_dir, *host;
 	int port;
-	bool is_linked; /* to the client that came before it */
-	/* when it is linked */
-	struct link link;       /* without what it owns; idle_xact_us: how long ago */
+	bool is_linked; /* linked to the client of the parcel before */
+	/* if it is linked: */
+	struct link link;       /* without pointers; idle_xact_us as how long ago */
 	struct pipeline ledger; /* without its entries */
 	struct pipeline_entry *entries;
 	size_t entry_count;
@@ -139,10 +142,11 @@ struct parcel_pool {
 	const char *database, *user;
 	const char *found; /* the secret that auth_query found; NULL: none */
 	uint64_t found_us; /* how long ago */
-	bool has_keys;     /* for passing through */
+	/* there are keys for logging in to servers with the client's proof */
+	bool has_keys;
 	struct scram_keys keys;
-	const char *remembered; /* the password that LDAP or PAM found right, or NULL */
-	const char *entry;      /* of the database: its connection string */
+	const char *remembered; /* the password that LDAP or PAM accepted, or NULL */
+	const char *entry;      /* connection string of the database */
 	bool has_welcome;
 	struct parcel_vars welcome;
 	struct parcel_bytes untracked;
@@ -151,7 +155,8 @@ struct parcel_pool {
 struct parcel_database {
 	const char *name;
 	bool is_paused, is_disabled;
-	bool has_elected; /* a SWITCHOVER has chosen the host that is used alone */
+	/* a SWITCHOVER has elected the host that is used exclusively */
+	bool has_elected;
 	const char *elected;
 	int elected_port;
 };
@@ -161,14 +166,14 @@ struct parcel_listener {
 };
 
 struct parcel_origin {
-	const char *version; /* of the program, for the log */
+	const char *version; /* version of the program, for the log */
 	int pid;
 	uint64_t next_id, last_text, last_sql_text;
 	bool is_paused;
-	struct parcel_vars names; /* of the tracked parameters, as values */
+	struct parcel_vars names; /* names of the tracked parameters, as values */
 };
 
-/* The one of its kind. */
+/* Depending on the kind, one member is valid. */
 struct parcel {
 	enum parcel_kind kind;
 	union {
@@ -182,12 +187,12 @@ struct parcel {
 	};
 };
 
-/* Append the fields of the parcel to out; its kind and length are not written.  If
- * there is no memory, out->failed is set. */
+/* Appends the fields of the parcel to out, without kind and length.  If there is no
+ * memory, out->failed is set. */
 void parcel_encode(const struct parcel *parcel, struct buf *out);
-/* Read a parcel of this kind from its fields.  Its lists are made in arena; its texts
- * and bytes are borrowed: they point into `bytes`.  -1: these are not the fields of
- * such a parcel, and *parcel must not be used. */
+/* Decodes the fields of a parcel of this kind.  Lists are allocated in arena; strings
+ * and bytes are borrowed and point into `bytes`.  -1: malformed, and *parcel must not
+ * be used. */
 int parcel_decode(struct parcel *parcel, enum parcel_kind kind, const uint8_t *bytes,
     size_t len, struct arena *arena);
 

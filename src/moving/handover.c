@@ -1,6 +1,6 @@
 /*
- * The walk over everything that can be handed on, and stopping it at message
- * boundaries.  When to stop, and who is told, is the business of the process's modes.
+ * The walk over everything that can be handed over, and stopping connections at message
+ * boundaries.  The daemon decides when to stop.
  */
 #include "moving/handover.h"
 
@@ -28,7 +28,8 @@ static void show_client(
 	show(walk, &thing);
 }
 
-/* Only the asks of clients that have logged in lie in a client. */
+/* Other asks in these lists are not part of a client, only those of clients that have
+ * logged in. */
 static void walk_asks(const struct walk *walk, const struct list *asks)
 {
 	struct ask *ask, *after;
@@ -96,8 +97,9 @@ void handover_walk(struct site *site, handover_visit_fn *visit, void *ctx)
 
 /* ---- stopping ---- */
 
-/* A server that works for the pooler itself (it logs in, is tested, asks auth_query or
- * carries a cancel request) has to finish that first; nor can a login stand still. */
+/* Whether the object may stop now.  A server that works for the pooler itself (login,
+ * test, auth_query, cancel request) must finish first, and a login cannot stand
+ * still. */
 static bool may_stop(const struct handover *thing)
 {
 	const struct server *server = thing->server;
@@ -120,8 +122,8 @@ static bool is_between_messages(const struct conn *conn)
 	return conn->passing == 0 && stream_pending(&conn->stream) == 0;
 }
 
-/* A client that stopped has nothing more for its server; the server may still have to
- * send what came before. */
+/* Whether the client has stopped and has nothing more for its server.  The server may
+ * still have to send answers. */
 static bool is_fed(const struct server *server)
 {
 	const struct client *client = server_client(server);
@@ -140,7 +142,8 @@ static bool try_to_stop(const struct handover *thing)
 	return true;
 }
 
-/* It is about to leave for another site of this process, and stopped for that. */
+/* Whether the server is stopped because it is about to go to another site of this
+ * process. */
 static bool is_passing(const struct handover *thing)
 {
 	return thing->client && thing->client->is_passing;
@@ -156,7 +159,8 @@ static void stop_one(void *ctx, const struct handover *thing)
 		*is_quiet = false;
 }
 
-/* What a server still sends goes to a client that has stopped. */
+/* Finds output that is still to be sent; what a server sends goes to a client that has
+ * stopped. */
 static void look_at_output(void *ctx, const struct handover *thing)
 {
 	bool *is_quiet = ctx;

@@ -1,6 +1,7 @@
 /*
- * Letters between sites: a server at rest with all that belongs to it, a pool's
- * welcome, wishes and the answers to them.  Who gets what is the pool's decision.
+ * Letters between sites: a resting server with everything that belongs to it, the
+ * welcome of a pool, wishes, and the answers to wishes.  The pools decide who gets
+ * what.
  */
 #include "moving/lend.h"
 
@@ -18,12 +19,12 @@ struct loan {
 	struct crew_member *to;
 	unsigned from;
 	unsigned after; /* the last order when what it has was true */
-	/* of the pool that it is about; owned */
+	/* owned; names of the pool that it is about */
 	char *database, *user;
-	struct buf parcels; /* of each: kind, length, bytes */
-	int fd;             /* owned; -1: there is no server */
-	struct tls *tls;    /* owned; NULL: in clear */
-	struct buf sealed;  /* records of it that came and were not read */
+	struct buf parcels; /* each one as kind, length and bytes */
+	int fd;             /* owned; -1: no server */
+	struct tls *tls;    /* owned; NULL: no TLS */
+	struct buf sealed;  /* records received but not read */
 };
 
 static struct loan *loan_new(
@@ -92,7 +93,7 @@ static void count_arrival(struct site *site, const struct pool *pool)
 		site->lend_counts.waits_served++;
 }
 
-/* The server goes on here. */
+/* Makes the server at this site. */
 static void take_server(struct loan *loan, struct parcel *parcel)
 {
 	struct site *site = loan->to->site;
@@ -107,12 +108,12 @@ static void take_server(struct loan *loan, struct parcel *parcel)
 	if (loan->tls && stream_give_tls(&server->conn.stream, &loan->tls,
 			     loan->sealed.bytes, loan->sealed.len) < 0)
 		conn_doom(&server->conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
-	/* It was on its way when all else was stopped. */
+	/* the site was suspended while the server was on its way */
 	if (site->catalog->suspended && server->seat.state == SEAT_IDLE)
 		conn_hush(&server->conn);
 }
 
-/* Those that cannot be read or used here are left out. */
+/* Parcels that cannot be decoded or used here are skipped. */
 static void unpack_one(struct loan *loan, enum parcel_kind kind, const uint8_t *bytes,
     size_t len, struct arena *arena)
 {
@@ -152,7 +153,7 @@ static void unpack(struct loan *loan)
 		at += 5 + len;
 	}
 	moving_forget_texts(site_moving(site));
-	/* The server that came was not taken. */
+	/* the server was not accepted */
 	if (loan->fd >= 0)
 		wishes_lost(site->catalog, loan->database, loan->user, loan->from);
 }
@@ -190,7 +191,7 @@ static const struct conn_ops lent_ops = {
     .closed = lending_closed,
 };
 
-/* Its descriptor is given away as a copy, so that it is closed here as any other. */
+/* Sends a copy of the descriptor, so that this connection is closed like any other. */
 static void send_off(struct conn *conn)
 {
 	struct server *server = conn_server(conn);
@@ -215,7 +216,8 @@ static void send_off(struct conn *conn)
 	conn->site->lend_counts.out++;
 	post(loan);
 	conn_hand_on(conn, &lent_ops);
-	server->is_cut = true; /* no Terminate: it lives on */
+	/* no Terminate is sent, because the server connection lives on */
+	server->is_cut = true;
 	conn_doom_quietly(conn, "lent to another worker");
 }
 
@@ -273,7 +275,7 @@ static void answer(struct site *site, const struct wish *wish)
 
 	if (pool)
 		send_welcome(pool, wish->from);
-	else /* It was freed meanwhile. */
+	else /* the pool was freed meanwhile */
 		post(loan_new(site, wish->from, wish->database, wish->user));
 }
 

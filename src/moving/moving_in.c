@@ -1,6 +1,6 @@
 /*
- * The side that takes.  Bits and values of parameters come in the sender's order, and
- * are brought into our own; what we do not track is left out.
+ * The receiving side.  Bits and values of parameters come in the sender's order and are
+ * converted to ours; parameters that we do not track are dropped.
  */
 #include <string.h>
 
@@ -15,24 +15,27 @@
 #include "session/server_role.h"
 #include "wire/prepared.h"
 
-/* Ids that the sender gives to connections and texts while it still serves others stay
- * below ours. */
+/* While the sender still serves others, it gives new ids to connections and texts.
+ * This gap keeps them below ours. */
 enum { ID_GAP = 1000000 };
 
-/* A text is not made twice; its reference is ours until all who use it have come. */
+/* A text that was received.  It is made only once; our reference is kept until
+ * everything that uses it has come. */
 struct known_text {
-	uint64_t key;               /* the id, and in its lowest bit the registry */
-	struct prepared_text *text; /* of this very name, as servers have it; or NULL */
-	struct prepared_text *named; /* the one that clients' names get */
+	uint64_t key; /* the id; the lowest bit says which registry */
+	/* the text with exactly the name that servers have; or NULL */
+	struct prepared_text *text;
+	struct prepared_text *named; /* the text that clients' names refer to */
 };
 
 struct moving {
 	struct site *site;
-	int *params; /* owned: the sender's parameter -> ours, or -1 */
+	int *params; /* owned: index of the sender's parameter -> our index, or -1 */
 	size_t param_count;
 	bool is_same_schema;
-	struct map *texts;           /* struct known_text by its key */
-	const struct pool *outdated; /* its database's entry has changed */
+	struct map *texts; /* struct known_text by its key */
+	/* the last pool whose database entry differs here */
+	const struct pool *outdated;
 };
 
 /* ---- parameters ---- */
@@ -100,9 +103,9 @@ static int take_vars(const struct moving *m, const struct parcel_vars *from,
 
 /* ---- life ---- */
 
-/* Texts of the sender keep their ids, whichever of its sites made them.  Ours come
- * behind all of these, at each of our sites in a space of its own: so a server never
- * knows two texts by one name, though one site after the other uses it. */
+/* Texts of the sender keep their ids, whichever of its sites made them.  Our new ids
+ * are greater, and each of our sites has its own range.  So a server never has two
+ * texts under one name, even when several sites use it one after the other. */
 static void skip_ids(struct site *site, const struct parcel_origin *origin)
 {
 	uint64_t space = site->crew ? site->crew->index * CREW_TEXTS_MOST : 0;
@@ -252,7 +255,7 @@ static uint64_t text_key(uint64_t id, bool is_sql)
 	return id << 1 | is_sql;
 }
 
-/* The parameters that a reading stands for are others where the schema is another. */
+/* The reading is only valid if both sides track the same parameters. */
 static void note_text(struct moving *m, const struct parcel_text *from)
 {
 	struct prepared_registry *registry =
@@ -295,7 +298,7 @@ static bool is_other_entry(const struct database *db, const char *theirs)
 	return is_other;
 }
 
-/* Keys of a proof against the very secret that is in force here. */
+/* Whether the keys belong to the secret that is in force here. */
 static bool are_of_secret(const struct pool *pool, const struct scram_keys *keys)
 {
 	const struct secret *secret = pool_server_secret(pool);
@@ -385,7 +388,7 @@ void moving_note(struct moving *moving, const struct parcel *parcel)
 
 /* ---- what both have ---- */
 
-/* 0: never. */
+/* Converts "how long ago" to a time; 0: never. */
 static uint64_t at_us(const struct moving *m, uint64_t ago_us)
 {
 	uint64_t now = loop_now(m->site->loop);
@@ -405,8 +408,8 @@ static void fill_conn(
 	conn->unix_port = from->unix_port;
 }
 
-/* From here on the loop shows what comes.  Without memory for what came before, or for
- * anything else of it, the connection closes. */
+/* From here on the loop delivers what comes.  If memory was lacking for any part of the
+ * connection, it is closed. */
 static void open_conn(
     struct conn *conn, const struct parcel_conn *from, int fd, bool has_failed)
 {
@@ -432,7 +435,7 @@ static struct prepared_text *find_text(
 
 /* ---- clients ---- */
 
-/* Before they have an owner. */
+/* For clients that close before they have an owner. */
 static void client_gone(struct conn *conn, const char *reason)
 {
 	(void)reason;
@@ -486,7 +489,7 @@ static int take_names(
 			return -1;
 		has_doubt = has_doubt || s->is_marked;
 	}
-	/* It is only asked for more often than needed. */
+	/* the doubt only causes more checks than needed */
 	if (has_doubt)
 		prepared_names_doubt(client->names);
 	return 0;
@@ -539,8 +542,8 @@ static const struct conn_ops server_coming_ops = {
     .closed = server_gone,
 };
 
-/* What the server has under names that cannot be made here again would clash with what
- * we prepare: such a server is of no use for another client. */
+/* The server has statements under names that cannot be made again here.  They would
+ * clash with ours, so no other client may use this server. */
 static int take_set(
     const struct moving *m, struct server *server, const struct parcel_statements *from)
 {

@@ -1,7 +1,7 @@
 /*
- * The side that gives.  Every client and server is in one of four cases at any time: it
- * stays for ever, it is busy, it can be described once its last bytes have left, it can
- * be described now.
+ * The sending side.  Every client and server is in one of four states: it stays for
+ * good, it is busy, it can be described once its last bytes are sent, or it can be
+ * described now.
  */
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #include "session/server.h"
 #include "wire/prepared.h"
 
-/* Half a message can be very long; one that is longer than this ends first. */
+/* An incomplete message longer than this has to be completed first. */
 enum { UNREAD_MOST = 64 * 1024 * 1024 };
 
 enum fate { FATE_STAYS, FATE_BUSY, FATE_GOES };
@@ -32,7 +32,8 @@ static enum fate fate_of_pair(const struct client *client, const struct server *
 	return moves->is_movable(client) ? FATE_GOES : FATE_BUSY;
 }
 
-/* A long text lies in parts, which no parcel has room for. */
+/* Whether some text is so long that it is kept in parts, which a parcel cannot
+ * contain. */
 static bool has_long_text(const struct prepared_names *names)
 {
 	size_t count = prepared_names_count(names);
@@ -63,7 +64,7 @@ static enum fate fate_of_client(const struct client *client)
 	return moves->is_movable(client) ? FATE_GOES : FATE_BUSY;
 }
 
-/* A server that no client has. */
+/* For a server without a client. */
 static enum fate fate_of_server(const struct server *server)
 {
 	if (server->conn.stream.tls || server->seat.is_dirty)
@@ -76,7 +77,7 @@ static enum fate fate_of_server(const struct server *server)
 /* ---- servers at rest: theirs or ours? ---- */
 
 struct company {
-	const struct pool *pool; /* asked about last */
+	const struct pool *pool; /* the pool asked about last */
 	bool has_staying, has_going;
 };
 
@@ -94,8 +95,8 @@ static void look_at_asks(struct company *company, const struct list *asks)
 	}
 }
 
-/* Clients that stay go on with the servers there are, unless others are about to need
- * them at once. */
+/* Whether the pool's resting servers stay for clients that stay, unless other clients
+ * need servers at once. */
 static bool has_to_stay(struct company *company, const struct pool *pool, bool is_first)
 {
 	if (company->pool != pool) {
@@ -109,7 +110,7 @@ static bool has_to_stay(struct company *company, const struct pool *pool, bool i
 /* ---- stopping ---- */
 
 struct stop {
-	struct moving_counts *counts; /* NULL: nothing is stopped */
+	struct moving_counts *counts; /* NULL: only look, stop nothing */
 	struct company company;
 	bool is_first, has_more;
 };
@@ -131,7 +132,7 @@ static void count_stopped(struct moving_counts *counts, const struct conn *conn,
 	counts->clients += is_client;
 }
 
-/* It was stopped, and has become busy since. */
+/* It was stopped and has become busy since: lets it continue. */
 static void let_run(struct conn *conn)
 {
 	conn_start(conn);
@@ -162,7 +163,7 @@ static void stop_client(struct stop *stop, struct client *client)
 static void stop_server(struct stop *stop, struct server *server)
 {
 	if (server->seat.ask)
-		return; /* comes with its client */
+		return; /* is described with its client */
 	if (fate_of_server(server) != FATE_GOES ||
 	    has_to_stay(&stop->company, server->seat.pool, stop->is_first))
 		return;
@@ -216,10 +217,10 @@ struct offer {
 	struct site *site;
 	moving_emit_fn *emit;
 	void *ctx;
-	struct map *texts;   /* addresses of those described */
-	struct pool *pool;   /* described last */
-	struct arena *keys;  /* of texts */
-	struct arena *arena; /* for one client or server */
+	struct map *texts;   /* addresses of the texts described so far */
+	struct pool *pool;   /* the pool described last */
+	struct arena *keys;  /* keys of texts */
+	struct arena *arena; /* memory for one client or server */
 	bool is_first, has_failed;
 };
 
@@ -229,7 +230,7 @@ static void emit(struct offer *offer, const struct parcel *parcel, int fd)
 		offer->has_failed = true;
 }
 
-/* 0 is no time. */
+/* 0 means "never". */
 static uint64_t ago(const struct offer *offer, uint64_t at_us)
 {
 	uint64_t now = loop_now(offer->site->loop);
@@ -278,7 +279,8 @@ static struct parcel_statements describe_statements(
 	out.count = 0;
 	for (size_t i = 0; i < count; i++) {
 		struct prepared_text *text = items[i].text;
-		/* A server may keep one under a name that nobody uses any more. */
+		/* the server may have such a text under a name that nobody uses any
+		 * more */
 		if (text->body)
 			continue;
 		offer_text(offer, text);
@@ -487,7 +489,7 @@ static void offer_listener(struct offer *offer, const struct listener *listener)
 	emit(offer, &parcel, listener->fd);
 }
 
-/* What still moved when it was too late for it. */
+/* Lets everything continue that still moved when its time was over. */
 static void go_on(const struct handover *thing)
 {
 	struct server *linked = thing->client ? client_server(thing->client) : NULL;
@@ -507,7 +509,7 @@ static void offer_one(void *ctx, const struct handover *thing)
 			offer_listener(offer, thing->listener);
 		return;
 	}
-	/* Such a one may be stopped because it goes to another site of this process. */
+	/* it may have been stopped because it goes to another site of this process */
 	if (thing->kind != HANDOVER_CLIENT && thing->kind != HANDOVER_SERVER)
 		return;
 	if (!thing->conn->is_stopped || is_pair_part || offer->has_failed)
@@ -624,7 +626,8 @@ static const struct conn_ops server_gone_ops = {
 static void release_server(struct server *server)
 {
 	conn_hand_on(&server->conn, &server_gone_ops);
-	server->is_cut = true; /* no Terminate: it lives on */
+	/* no Terminate is sent, because the server connection lives on */
+	server->is_cut = true;
 	server->seat.was_lent = true;
 	pool_abandon(&server->seat, conn_now(&server->conn));
 	conn_doom_quietly(&server->conn, "moved to another process");
@@ -637,7 +640,8 @@ static void release_client(struct client *client)
 	client->database->service->moves->let_go(client);
 	if (server)
 		release_server(server);
-	/* A pool that goes on before this one is closed finds nobody to serve. */
+	/* the client leaves the queue first, so that its pool cannot serve it any
+	 * more */
 	pool_withdraw(&client->request.ask);
 	conn_hand_on(&client->conn, &client_gone_ops);
 	conn_doom_quietly(&client->conn, "moved to another process");

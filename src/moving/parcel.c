@@ -1,16 +1,16 @@
 /*
- * Fields to bytes and back.  One function per struct does both, so that the two cannot
- * differ: a form either writes each field or fills it.
+ * Encodes and decodes parcels.  One function per struct does both, so that the two
+ * cannot differ: a form either writes each field or fills it.
  */
 #include "moving/parcel.h"
 
 #include <string.h>
 
 struct form {
-	struct buf *out;   /* NULL: it is read */
-	struct cursor *in; /* NULL: it is written */
+	struct buf *out;   /* NULL: decoding */
+	struct cursor *in; /* NULL: encoding */
 	struct arena *arena;
-	bool is_bad; /* a value that no sender has */
+	bool is_bad; /* a value was found that no sender writes */
 };
 
 /* ---- single fields ---- */
@@ -65,7 +65,7 @@ static bool form_bool(struct form *f, bool v)
 	return byte == 1;
 }
 
-/* Of bit fields as well as of bools. */
+/* For bit fields as well as for bool. */
 #define FORM_BOOL(f, lvalue) ((lvalue) = form_bool(f, lvalue))
 
 static void form_size(struct form *f, size_t *v)
@@ -87,7 +87,7 @@ static void form_bytes(struct form *f, struct parcel_bytes *v)
 		*v = (struct parcel_bytes){NULL, 0};
 }
 
-/* A text, or NULL. */
+/* A string or NULL. */
 static void form_optional(struct form *f, const char **v)
 {
 	if (!form_bool(f, *v != NULL)) {
@@ -99,7 +99,7 @@ static void form_optional(struct form *f, const char **v)
 	}
 }
 
-/* A text that is never NULL. */
+/* A string that is never NULL. */
 static void form_text(struct form *f, const char **v)
 {
 	if (f->out)
@@ -108,9 +108,9 @@ static void form_text(struct form *f, const char **v)
 		*v = cursor_str(f->in);
 }
 
-/* How many elements a list has; when it is read, its memory.  Each element takes a byte
- * at least, so that a lying count makes us allocate no more than a few times what came.
- */
+/* The number of elements of a list and, when decoding, their memory.  Each element has
+ * at least one byte, so that a wrong count cannot make us allocate much more than was
+ * received. */
 static void *form_list(struct form *f, void *list, size_t *count, size_t size)
 {
 	form_size(f, count);
@@ -433,7 +433,8 @@ static void form_parcel(struct form *f, struct parcel *v)
 
 void parcel_encode(const struct parcel *parcel, struct buf *out)
 {
-	struct parcel copy = *parcel; /* what is written is read from it alone */
+	/* a copy, because the functions may assign to what they encode */
+	struct parcel copy = *parcel;
 	struct form form = {.out = out};
 
 	form_parcel(&form, &copy);
