@@ -1,5 +1,5 @@
 /*
- * The rows of one view from several sites, put together as those of one pooler.
+ * Merges the rows of one view from several sites into rows for the whole process.
  */
 #ifndef VIEWS_MERGE_H
 #define VIEWS_MERGE_H
@@ -11,9 +11,9 @@ struct merge;
 struct merge *merge_new(const struct view *view);
 void merge_free(struct merge **merge);
 
-/* The DataRow messages that the view's walker has written for one site. */
+/* Adds the DataRow messages that the view's walker has written for one site. */
 void merge_add(struct merge *merge, const struct buf *rows);
-/* Append the DataRows of all sites together. */
+/* Appends the merged DataRows of all sites. */
 void merge_put(const struct merge *merge, struct buf *out);
 
 /* Of two states of one thing that two sites see: above 0 if a needs more attention. */

@@ -1,8 +1,7 @@
 /*
- * The rows of a view: typed cells written as DataRow messages into a buffer.
- *
- * A cell's function is named after its type in views.def, so that a column there is
- * enough to describe it and to write it.
+ * The rows of a view: typed cells, written as DataRow messages into a buffer.  The
+ * function for a cell has the name of its type in views.def, so that one entry there
+ * both describes and writes a column.
  */
 #ifndef VIEWS_ROW_H
 #define VIEWS_ROW_H
@@ -14,9 +13,9 @@
 #include "base/buf.h"
 #include "session/site.h"
 
-/* What becomes of the cells of one column when rows of several sites become one. */
+/* How the cells of a column are merged when rows of several sites become one. */
 enum cell_merge {
-	CELL_FIRST, /* the first that is not empty: it is the same everywhere */
+	CELL_FIRST, /* the first one that is not empty, because all are equal */
 	CELL_SUM,
 	CELL_MOST,  /* the greatest number */
 	CELL_WORST, /* the state that needs most attention */
@@ -24,9 +23,9 @@ enum cell_merge {
 	CELL_LATEST /* the greatest text */
 };
 
-/* A type of cell on the wire. */
+/* A type of cell in the protocol. */
 struct cell_type {
-	const char *word; /* "text" */
+	const char *word; /* such as "text" */
 	uint32_t oid;
 	int16_t len;
 	enum cell_merge merge;
@@ -41,7 +40,7 @@ struct column {
 	const char *help;
 };
 
-/* Takes the cells themselves, instead of a DataRow made of them. */
+/* Receives the cells instead of a DataRow made of them. */
 struct row_sink {
 	void (*text)(void *ctx, const char *text); /* NULL: SQL NULL */
 	void (*number)(void *ctx, long long value);
@@ -49,32 +48,32 @@ struct row_sink {
 };
 
 struct rows {
-	struct site *site; /* borrowed, like all here */
+	struct site *site; /* borrowed, as everything here */
 	struct buf *out;   /* NULL: there is a sink */
 	const struct row_sink *sink;
 	void *sink_ctx;
 	size_t column_count;
-	size_t row_at;        /* where the row that is being written begins */
-	uint64_t now_us;      /* loop time of the whole view */
-	uint64_t wall_us;     /* the same instant on the wall clock */
-	time_t second;        /* the second whose text is in second_text */
-	char second_text[64]; /* "": none yet */
+	size_t row_at;        /* where the current row begins */
+	uint64_t now_us;      /* loop time, the same for the whole view */
+	uint64_t wall_us;     /* wall-clock time of the same instant */
+	time_t second;        /* the second that second_text is about */
+	char second_text[64]; /* "": not made yet */
 };
 
 void rows_init(
     struct rows *rows, struct site *site, struct buf *out, size_t column_count);
-/* The rows go to a sink.  Cells that the kernel has to be asked for are empty. */
+/* Begins rows that go to a sink.  Cells that need a system call are left empty. */
 void rows_init_sink(
     struct rows *rows, struct site *site, const struct row_sink *sink, void *ctx);
 void row_begin(struct rows *rows);
 void row_end(struct rows *rows);
 
-/* To be called for each cell, in the order of the columns. */
+/* Are called for each cell, in the order of the columns. */
 void row_text(struct rows *rows, const char *text); /* NULL: SQL NULL */
 void row_bytea(struct rows *rows, const char *hex); /* "\\x..."; NULL: SQL NULL */
 void row_int4(struct rows *rows, long long value);
 void row_int8(struct rows *rows, long long value);
-/* int4 and int8 under names that say how sites are put together. */
+/* int4 and int8 under names that say how cells of several sites are merged. */
 #define row_sum4  row_int4
 #define row_most4 row_int4
 #define row_rest4 row_int4
@@ -85,7 +84,8 @@ void row_int8(struct rows *rows, long long value);
 #define row_worst     row_text
 #define row_rest_text row_text
 void row_numeric(struct rows *rows, unsigned long long value);
-/* loop_now() time as local wall-clock time; for a sink, as seconds since 1970. */
+/* Writes a time of loop_now() as local wall-clock time; to a sink, as seconds since
+ * 1970. */
 void row_time(struct rows *rows, uint64_t at_us);
 
 #endif

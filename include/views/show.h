@@ -1,5 +1,5 @@
 /*
- * SHOW: finds a view, describes its columns, lets its walker write the rows.
+ * SHOW: finds a view, describes its columns, and lets its walker write the rows.
  */
 #ifndef VIEWS_SHOW_H
 #define VIEWS_SHOW_H
@@ -15,23 +15,24 @@ struct view {
 	const char *help;
 	const struct column *columns;
 	size_t column_count; /* 0: no row set */
-	view_walk_fn *walk;  /* NULL: no rows, the console has a notice for it (HELP) */
+	view_walk_fn *walk;  /* NULL: no rows; the console sends a notice (HELP) */
 	unsigned help_line;
 	bool is_admin_only;
-	/* Of several sites: rows with the same key are put together, and sorted. */
-	bool has_each; /* ... or come one after the other */
+	/* How rows of several sites are put together.  has_each: all are listed;
+	 * otherwise rows whose first key_count columns are equal become one. */
+	bool has_each;
 	unsigned key_count, sorted_by;
 };
 
-/* The view of this name, in upper or lower case.  NULL: there is none. */
+/* Returns the view with this name (in upper or lower case), or NULL. */
 const struct view *view_find(const char *name);
-/* The view at index i, in the order of SHOW HELP.  NULL: i is past the last one. */
+/* Returns a view by its index, in the order of SHOW HELP; NULL behind the last one. */
 const struct view *view_at(size_t i);
 
-/* Append the RowDescription of these columns. */
+/* Appends the RowDescription of these columns. */
 void show_put_columns(const struct column *columns, size_t count, struct buf *out);
-/* Append the whole answer to SHOW: columns (none if column_count is 0), rows, and
- * CommandComplete.  If there is no memory, out->failed is set. */
+/* Appends the whole answer to SHOW: RowDescription (none if column_count is 0), rows,
+ * and CommandComplete.  If there is no memory, out->failed is set. */
 void view_put(const struct view *view, struct site *site, struct buf *out);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Rows with the same key become one: how, the types of their columns say (views.def).
+ * Merges rows with the same key; the types of their columns (views.def) say how.
  */
 #include "views/merge.h"
 
@@ -15,7 +15,7 @@ struct cell {
 };
 
 struct merged {
-	size_t number; /* in the order of coming */
+	size_t number; /* position in the order of arrival */
 	char *key;     /* owned */
 	size_t key_len;
 	struct cell cells[];
@@ -65,7 +65,7 @@ static uint32_t read_u32(const uint8_t *p)
 	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-/* A DataRow that this program has written. */
+/* Reads a DataRow that this program has written, so it is well-formed. */
 static struct merged *read_row(const struct merge *m, const uint8_t *body)
 {
 	size_t count = m->view->column_count;
@@ -129,7 +129,8 @@ int merge_compare_states(const char *a, const char *b)
 	return rank_of(a) - rank_of(b);
 }
 
-/* The first of two numbers that tell one time has decided whose the second is. */
+/* Merges a row into another one.  A CELL_REST cell comes from the row whose cell before
+ * it was taken. */
 static void combine(const struct merge *m, struct merged *into, struct merged *from)
 {
 	int is_more = 0;

@@ -1,5 +1,5 @@
 /*
- * The rows of a view: cells of each type.  Views are not known here.
+ * The rows of a view: writes cells of each type.
  */
 #include "views/row.h"
 
@@ -100,7 +100,8 @@ void row_numeric(struct rows *rows, unsigned long long value)
 	row_text(rows, text);
 }
 
-/* Thousands of rows share a few seconds, so that the text of the last one is kept. */
+/* Thousands of rows contain few different seconds, so the last second's text is
+ * kept. */
 void row_time(struct rows *rows, uint64_t at_us)
 {
 	uint64_t ago_us = rows->now_us > at_us ? rows->now_us - at_us : 0;

@@ -1,6 +1,6 @@
 /*
- * SHOW: the table of views, and what is the same for all of them.  The rows come from
- * the walkers in views_*.c.
+ * SHOW: the table of views, and everything that is the same for all views.  The walkers
+ * in views_*.c write the rows.
  */
 #include "views/show.h"
 
@@ -18,7 +18,7 @@ enum { COLUMNS_MOST = 32 };
 #define ANYONE false
 #define ADMIN  true
 
-/* A last row with nothing in it, so that views without columns have an array too. */
+/* ends with an empty row, because an array must not be empty */
 #define COLUMN(name, type, value, help) {#name, &cell_##type, help},
 #define VIEW_ARRAY(name, line, rights, sites, walk, columns, help) \
 	static const struct column columns_of_##name[] = {         \
@@ -58,10 +58,10 @@ void show_put_columns(const struct column *columns, size_t count, struct buf *ou
 	codec_put_row_description(out, described, count);
 }
 
-/* Rows of several sites. */
+/* Collects the rows of several sites. */
 struct gathering {
 	const struct view *view;
-	struct merge *merge; /* NULL: they come one after the other */
+	struct merge *merge; /* NULL: the rows are listed one after the other */
 	struct buf *out;
 };
 
@@ -79,7 +79,7 @@ static void gather(struct site *site, void *ctx)
 	buf_done(&own);
 }
 
-/* A worker that stands still does not hold up the console. */
+/* Adds a notice about workers that did not answer; the view is shown without them. */
 static void put_missed(struct buf *out, unsigned missed)
 {
 	char text[100];
@@ -103,7 +103,7 @@ static void put_rows(const struct view *view, struct site *site, struct buf *out
 	if (view->key_count > 0)
 		g.merge = merge_new(view);
 	tallies_freeze(site->crew->crew->tallies, true);
-	/* Listeners come before what came through them. */
+	/* listeners are listed before the connections that came through them */
 	missed = view->walk == view_fds ? crew_each_own_first(site, gather, &g)
 					: crew_each(site, gather, &g);
 	tallies_freeze(site->crew->crew->tallies, false);

@@ -1,7 +1,6 @@
 /*
- * SHOW BLOCKERS.  Clients that wait and those that keep them waiting may be at
- * different workers: first all sites are asked who waits, and then all who holds what
- * is waited for.
+ * SHOW BLOCKERS.  A waiting client and the one it waits for may be at different sites.
+ * So first all sites are asked who waits, and then who holds what those wait for.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,16 +16,16 @@
 
 enum { POINTER_TEXT = 24 };
 
-/* Clients of one database and user that wait, at all sites. */
+/* Waiting clients of one database and user, at all sites. */
 struct waiting_pool {
-	const char *database, *user; /* in key */
-	const char *waits_for;       /* literal */
+	const char *database, *user; /* point into key */
+	const char *waits_for;       /* a literal */
 	int waiting;
 	uint64_t max_wait_us;
-	char key[]; /* both names, each with its end */
+	char key[]; /* both names, each with its NUL */
 };
 
-/* A client that holds what one of them waits for: its row, which is in the buffer. */
+/* A client that holds what another one waits for: its row, which is in the buffer. */
 struct blocker {
 	const struct waiting_pool *queue;
 	uint64_t held_us;
@@ -35,17 +34,17 @@ struct blocker {
 
 struct blockers {
 	struct map *queues; /* struct waiting_pool by key */
-	struct buf key;     /* of the pool that is looked for */
-	struct buf out;     /* the rows, in the order of coming */
+	struct buf key;     /* key for searching */
+	struct buf out;     /* the rows, in the order in which they were found */
 	struct blocker *list;
 	size_t count, room;
 	size_t column_count;
-	bool has_shared; /* somebody waits for a limit that pools share */
+	bool has_shared; /* somebody waits for a limit that several pools share */
 };
 
 /* ---- who waits ---- */
 
-/* NULL: nobody waits there. */
+/* NULL: nobody waits for this pool. */
 static struct waiting_pool *queue_find(struct blockers *all, const struct pool *pool)
 {
 	buf_clear(&all->key);
@@ -94,7 +93,7 @@ static void add_waiting(struct site *site, void *ctx)
 
 /* ---- who holds ---- */
 
-/* Does a server of another pool count under the limit that is waited for? */
+/* Whether a server of another pool counts against the limit that is waited for. */
 static bool is_shared(const struct waiting_pool *queue, const struct pool *pool)
 {
 	if (strcmp(queue->waits_for, "max_user_connections") == 0)
@@ -107,7 +106,8 @@ static bool is_shared(const struct waiting_pool *queue, const struct pool *pool)
 /* What a client does with its server. */
 struct holding {
 	const char *state;
-	uint64_t state_us, held_us; /* for how long */
+	/* how long it is in this state, and how long it has the server */
+	uint64_t state_us, held_us;
 };
 
 static uint64_t passed(uint64_t now_us, uint64_t since_us)

@@ -1,7 +1,7 @@
 /*
- * SHOW FDS: what another process could take over, row by row.  The owner of the process
- * gets each descriptor along with its row, and the secrets that go with it; all other
- * consoles see the rows alone.
+ * SHOW FDS: everything that another process could take over, row by row.  The owner of
+ * the process also gets each descriptor with its row, and the secrets; other consoles
+ * see the rows only.
  */
 #include "views/views_fds.h"
 
@@ -15,13 +15,13 @@
 #include "views/views.h"
 #include "wire/codec.h"
 
-/* A console that does not read its answer blocks everybody for at most this long, and
- * is closed then. */
+/* How long a console that does not read its answer may block the process before it is
+ * closed. */
 enum { PATIENCE_MS = 2000 };
 
 struct fds {
 	struct rows rows;
-	struct client *receiver; /* gets descriptors and secrets; NULL: nobody does */
+	struct client *receiver; /* gets descriptors and secrets; NULL: nobody */
 };
 
 struct fd_row {
@@ -142,8 +142,7 @@ static void put_row(struct fds *fds, const struct fd_row *row)
 	mem_wipe(server_key, sizeof(server_key));
 }
 
-/* Sends the bytes together with a descriptor.  The console is closed when that fails.
- */
+/* Sends the bytes with a descriptor.  If that fails, the console is closed. */
 static void send_with_fd(struct conn *conn, struct buf *out, int fd)
 {
 	struct err err;
@@ -158,7 +157,7 @@ static void send_with_fd(struct conn *conn, struct buf *out, int fd)
 	buf_clear(out);
 }
 
-/* A TLS connection has state that cannot be handed over to another process. */
+/* False with TLS, whose state another process cannot take over. */
 static bool can_be_moved(const struct handover *thing)
 {
 	const struct server *server =
@@ -202,7 +201,7 @@ bool views_may_send_fds(const struct client *client)
 	       strcmp(client->user->name, "pgbouncer") == 0;
 }
 
-/* On the site's thread, while the console's waits. */
+/* Runs on the site's thread, while the console's thread waits. */
 static void send_site(struct site *site, void *ctx)
 {
 	loop_note_shared(site->loop, true);
@@ -218,7 +217,7 @@ void views_send_fds(struct client *client, size_t column_count)
 	buf_init(&out, 0);
 	stream_flush(&conn->stream);
 	rows_init(&fds.rows, conn->site, &out, column_count);
-	/* Who wants all of them must not take a part for the whole. */
+	/* the receiver wants everything, so it must not take a part for the whole */
 	if (crew_each_own_first(conn->site, send_site, &fds) > 0 && !conn->is_doomed)
 		conn_doom(conn, "cannot pass descriptors: a worker does not answer");
 	codec_put_command_complete(&out, "SHOW");

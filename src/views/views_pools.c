@@ -1,5 +1,5 @@
 /*
- * Views of what exists: databases and their hosts, pools, users, peers.
+ * Views of databases and their hosts, pools, users and peers.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static const char *load_balance_shown(const struct database *db)
 	return setting_load_balance_name(db->config->load_balance_hosts);
 }
 
-/* The value that an entry has for a setting; -1: none. own may be NULL. */
+/* The value that an entry gives to a setting; -1: none.  own may be NULL. */
 #define OWN(own, name) \
 	((own) && level_has(own, SETTING_INDEX_##name) ? (own)->name : -1)
 
@@ -36,8 +36,8 @@ static void put_database(struct rows *rows, const struct database *db)
 	row_end(rows);
 }
 
-/* Databases from the template come and go; those that somebody uses or has stopped are
- * shown. */
+/* Databases made from the template are only shown while somebody uses them or an
+ * administrator has stopped them. */
 static bool is_shown(const struct database *db)
 {
 	return !db->is_auto || db->idle_since_us == 0 || db->paused || db->disabled;
@@ -168,8 +168,8 @@ bool view_pools_part(struct rows *rows, size_t most)
 
 enum { SIZE_TEXT = 16 };
 
-/* Right-aligned in nine places, "" when not set: existing readers of this view know it
- * so. */
+/* Right-aligned in nine columns, "" when not set, because programs that read this view
+ * expect it. */
 static const char *size_shown(int size, char out[SIZE_TEXT])
 {
 	if (size < 0)

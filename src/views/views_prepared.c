@@ -9,10 +9,10 @@
 #include "views/views.h"
 #include "wire/prepared.h"
 
-/* How much of a query is shown: enough to recognize it. */
+/* How many bytes of a query are shown, which is enough to recognize it. */
 enum { QUERY_SHOWN = 200 };
 
-/* Cut, but not within a UTF-8 character. */
+/* Copies a query and cuts it, but not within a UTF-8 character. */
 static void shorten(const char *sql, char out[QUERY_SHOWN + sizeof("...")])
 {
 	size_t len = strlen(sql);

@@ -1,5 +1,5 @@
 /*
- * Views of the process as a whole: version, state, settings, counts, memory, names.
+ * Views of the whole process: version, state, settings, counts, memory, names.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -89,7 +89,7 @@ void view_state(struct rows *rows)
 	put_state_number(rows, "server_protocol_errors", turns.protocol_errors);
 }
 
-/* auth_ldap_options may contain a password: it is cut off where that begins. */
+/* Cuts auth_ldap_options before the first option that may contain a password. */
 static const char *without_password(const char *value, struct buf *shown)
 {
 	static const char key[] = "ldapbindpasswd";
@@ -128,12 +128,12 @@ static void put_list(struct rows *rows, const char *name, size_t items)
 	row_end(rows);
 }
 
-/* What exists once counts once, whichever sites know it. */
+/* Counts for SHOW LISTS.  An object known to several sites counts once. */
 struct lists {
 	size_t databases, users, peers, peer_pools;
 	size_t free_clients, used_clients, login_clients, free_servers, used_servers;
 	size_t dns_names, dns_zones, dns_queries;
-	struct map *pools; /* names of database and user */
+	struct map *pools; /* by the names of database and user */
 };
 
 static size_t more(size_t a, size_t b)
@@ -194,7 +194,7 @@ static void add_lists(struct site *site, void *ctx)
 
 void view_lists(struct rows *rows)
 {
-	/* A sink has the rows of POOLS, and does not wait until all are counted. */
+	/* a sink has the rows of POOLS, so it needs no count of them */
 	struct lists l = {.pools = rows->sink ? NULL : map_new()};
 
 	(void)crew_each(rows->site, add_lists, &l);

@@ -12,23 +12,23 @@
 #include "views/views.h"
 #include "wire/prepared.h"
 
-/* A client or a server as these views show it. */
+/* A client or server, as these views show it. */
 struct socket_row {
 	const struct conn *conn;
 	const struct conn *partner; /* NULL: none */
 	const char *type, *user, *database, *replication, *state;
 	const char *application_name;
-	uint64_t request_us; /* last message */
-	uint64_t wait_us;    /* since the current query began; 0: none runs */
+	uint64_t request_us; /* time of the last message */
+	uint64_t wait_us;    /* duration of the current query; 0: none runs */
 	unsigned pid;
 	unsigned prepared_count;
 	bool is_dirty;
 };
 
-/* A pool list and the names of its members' state. */
+/* A list of seats, and the name of their state. */
 struct seat_list {
 	enum seat_state state;
-	bool is_of_sockets; /* SHOW SOCKETS has it too */
+	bool is_of_sockets; /* SHOW SOCKETS includes it */
 };
 
 static const struct seat_list seat_lists[] = {
@@ -122,7 +122,7 @@ struct socket_text {
 	char tls[TLS_TEXT];
 };
 
-/* What no connection keeps. */
+/* Fills the texts that connections do not keep. */
 static void find_texts(
     const struct rows *rows, const struct socket_row *s, struct socket_text *text)
 {
@@ -163,7 +163,8 @@ static void put_whole_socket(struct rows *rows, const struct socket_row *s)
 	row_end(rows);
 }
 
-/* Is it in the middle of a message?  The console that asks always is. */
+/* Whether it is in the middle of a message.  The console that runs the command always
+ * is. */
 static bool is_busy(const struct conn *conn)
 {
 	return conn->held_len > 0 || conn->passing > 0 || conn->is_walking ||
@@ -178,7 +179,7 @@ static void put_busy_socket(struct rows *rows, const struct socket_row *s)
 
 typedef void put_socket_fn(struct rows *rows, const struct socket_row *s);
 
-/* Only asks of clients that have logged in lie in a client. */
+/* Other asks are not part of a client, only those of clients that have logged in. */
 static const struct client *logged_in_client(const struct ask *ask)
 {
 	return ask->is_logged_in ? container_of(ask, struct client, request.ask) : NULL;
@@ -250,7 +251,7 @@ void view_clients_call(struct roll *roll, struct site *site)
 	free(pools);
 }
 
-/* One that is about to close may have left its pool. */
+/* a client that is about to close may have left its pool */
 static void put_client(struct rows *rows, const struct client *client)
 {
 	static const char *const states[] = {

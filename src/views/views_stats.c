@@ -1,6 +1,5 @@
 /*
- * Views of counters, per database and over all databases, which are added up when they
- * are read.
+ * Views of counters, per database and in total; they are added up when they are read.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,15 +11,15 @@
 #include "views/views.def"
 #include "views/views.h"
 
-/* The pools of one database, or of all, together. */
+/* The sum over the pools of one database, or of all databases. */
 struct stats_sum {
-	const char *name; /* the key; owned by the sums */
+	const char *name; /* the key; owned by the map of sums */
 	struct stats total, before, average;
 };
 
-/* One sum for each name, over all sites. */
+/* The sums of all sites, by name. */
 struct stats_sums {
-	struct map *by_name; /* NULL: all go into `all` */
+	struct map *by_name; /* NULL: everything is added to `all` */
 	struct stats_sum all;
 };
 
@@ -28,7 +27,7 @@ static void sum_pool(
     struct stats_sum *sum, const struct catalog *catalog, const struct pool *pool)
 {
 	stats_add(&sum->total, &pool->stats);
-	/* Until there are two snapshots, the first one is used. */
+	/* before there are two snapshots, the newer one is used */
 	stats_add(&sum->before,
 	    catalog->older_snapshot_us ? &pool->history.older : &pool->history.newer);
 }
