@@ -142,8 +142,8 @@ static bool try_to_stop(const struct handover *thing)
 	return true;
 }
 
-/* Whether the server is stopped because it is about to go to another site of this
- * process. */
+/* Whether the client is about to move to another site of this process and was stopped
+ * for that. */
 static bool is_passing(const struct handover *thing)
 {
 	return thing->client && thing->client->is_passing;

@@ -129,7 +129,8 @@ static void adopt_template(const struct adoption *a)
 		config_unref(&old_config);
 }
 
-/* If target_session_attrs was `any` before, the roles of servers may be unknown. */
+/* The global target_session_attrs has changed.  The role of servers that were accepted
+ * under the old value may be unknown, so they are replaced. */
 static void adopt_target(const struct adoption *a)
 {
 	struct database *db;

@@ -37,8 +37,8 @@ static bool is_same_text(const char *a, const char *b)
 	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-/* Returns the record of a host and marks it as listed, so that the same host later in
- * the list gets a new record. */
+/* Returns the record of a host that is not listed yet, with a reference, or NULL.  The
+ * caller lists it, so that a host that occurs twice in an entry has two records. */
 static struct host *take_known(
     const struct hosts *hosts, const struct host_config *config)
 {

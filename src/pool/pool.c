@@ -484,8 +484,8 @@ static void remember_failure(struct pool *pool, const char *text, const char *sq
 	pool->last_connect_failed = pool->last_login_failed = true;
 }
 
-/* Keeps the text for clients when no host serves; it lists all hosts, not only the one
- * tried last. */
+/* Keeps the text for clients when no host serves.  If roles matter it lists all hosts,
+ * because the one tried last is only one of the reasons. */
 static void remember_lack(struct pool *pool, const char *text, const char *sqlstate)
 {
 	const struct database *db = pool->database;
@@ -505,8 +505,8 @@ static void remember_lack(struct pool *pool, const char *text, const char *sqlst
 	buf_done(&why);
 }
 
-/* Whether other hosts exist or the host's role may change, so that clients should go on
- * waiting. */
+/* Whether the attempt failed for lack of a host that serves, so that clients go on
+ * waiting for one. */
 static bool is_for_want_of_hosts(const struct pool *pool, enum dial_failure kind)
 {
 	return kind == DIAL_UNFIT ||

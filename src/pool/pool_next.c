@@ -104,8 +104,8 @@ static struct verdict retire_for_pause(struct pool *pool)
 		seat = first_seat(pool, SEAT_IDLE);
 	if (!seat) {
 		seat = first_seat(pool, SEAT_LOGIN);
-		/* a probe for a SWITCHOVER logs in while the pool is paused, and is
-		 * closed afterwards */
+		/* kept: a connection that already has its client, and a probe for a
+		 * SWITCHOVER, which is closed when it has logged in */
 		bool is_scout = pool->database->is_switching && seat && seat->is_probe;
 		if (seat && (seat->ask || is_scout))
 			seat = NULL;
