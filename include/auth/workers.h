@@ -65,17 +65,17 @@ struct workers_job {
 struct workers;
 
 /* A lock for workers_alone. */
-struct workers_door;
+struct workers_mutex;
 
-struct workers_door *workers_door_new(void);
+struct workers_mutex *workers_mutex_new(void);
 /* The lock lives until the last reference is dropped. */
-void workers_door_unref(struct workers_door **door);
+void workers_mutex_unref(struct workers_mutex **mutex);
 
 /* threads: how many jobs of the kind WORKERS_ASK run at a time; queue_max: how many
- * more may wait; door: a lock shared with others, or NULL.  Returns NULL when there is
+ * more may wait; mutex: a lock shared with others, or NULL.  Returns NULL when there is
  * no descriptor left. */
 struct workers *workers_new(
-    unsigned threads, unsigned queue_max, struct workers_door *door, struct err *err);
+    unsigned threads, unsigned queue_max, struct workers_mutex *mutex, struct err *err);
 /* Cancels all jobs, waits up to a second for the threads, and discards the jobs.  A job
  * that is still running then is discarded when it ends. */
 void workers_free(struct workers **e);

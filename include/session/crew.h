@@ -75,8 +75,9 @@ struct crew {
 	const struct crew_ops *ops;
 	/* owned: the counts of limits that hold for all sites together */
 	struct tallies *tallies;
-	struct workers_door *door; /* one reference: for work that only one helper
-				      thread of all sites may do at a time */
+	/* one reference: for work that only one helper thread of all sites may do at a
+	 * time */
+	struct workers_mutex *mutex;
 	unsigned worker_count;
 	unsigned last_picked; /* used by the control thread only, as the next */
 	unsigned last_order;  /* that was given */

@@ -34,7 +34,7 @@ struct crew {
 	struct workers *workers;
 };
 
-struct workers_door {
+struct workers_mutex {
 	pthread_mutex_t lock;
 	atomic_uint users;
 };
@@ -50,7 +50,7 @@ struct workers {
 	int is_abandoned;
 	/* written only at the start */
 	/* one reference; must not be locked while lock is held */
-	struct workers_door *door;
+	struct workers_mutex *mutex;
 	int fd;
 };
 
@@ -77,36 +77,36 @@ static void init_deserted(pthread_cond_t *is_deserted)
 	pthread_condattr_destroy(&attributes);
 }
 
-struct workers_door *workers_door_new(void)
+struct workers_mutex *workers_mutex_new(void)
 {
-	struct workers_door *door = mem_zero(sizeof(*door));
+	struct workers_mutex *mutex = mem_zero(sizeof(*mutex));
 
-	pthread_mutex_init(&door->lock, NULL);
-	atomic_store(&door->users, 1);
-	return door;
+	pthread_mutex_init(&mutex->lock, NULL);
+	atomic_store(&mutex->users, 1);
+	return mutex;
 }
 
-void workers_door_unref(struct workers_door **doorp)
+void workers_mutex_unref(struct workers_mutex **mutexp)
 {
-	struct workers_door *door = *doorp;
+	struct workers_mutex *mutex = *mutexp;
 
-	*doorp = NULL;
-	if (!door || atomic_fetch_sub(&door->users, 1) > 1)
+	*mutexp = NULL;
+	if (!mutex || atomic_fetch_sub(&mutex->users, 1) > 1)
 		return;
-	pthread_mutex_destroy(&door->lock);
-	mem_free(door);
+	pthread_mutex_destroy(&mutex->lock);
+	mem_free(mutex);
 }
 
-static struct workers_door *door_ref(struct workers_door *door)
+static struct workers_mutex *mutex_ref(struct workers_mutex *mutex)
 {
-	if (!door)
-		return workers_door_new();
-	atomic_fetch_add(&door->users, 1);
-	return door;
+	if (!mutex)
+		return workers_mutex_new();
+	atomic_fetch_add(&mutex->users, 1);
+	return mutex;
 }
 
 struct workers *workers_new(
-    unsigned threads, unsigned queue_max, struct workers_door *door, struct err *err)
+    unsigned threads, unsigned queue_max, struct workers_mutex *mutex, struct err *err)
 {
 	int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	struct workers *e;
@@ -120,7 +120,7 @@ struct workers *workers_new(
 	e->fd = fd;
 	list_init(&e->finished);
 	pthread_mutex_init(&e->lock, NULL);
-	e->door = door_ref(door);
+	e->mutex = mutex_ref(mutex);
 	init_deserted(&e->is_deserted);
 	crew_init(&e->crews[WORKERS_ASK], e, threads, queue_max);
 	crew_init(&e->crews[WORKERS_ACCOUNT], e, WORKERS_ACCOUNT_THREADS,
@@ -176,7 +176,7 @@ static void dispose(struct workers *e)
 	while ((job = take_finished(e)))
 		job->discard(job);
 	pthread_mutex_destroy(&e->lock);
-	workers_door_unref(&e->door);
+	workers_mutex_unref(&e->mutex);
 	pthread_cond_destroy(&e->is_deserted);
 	close(e->fd);
 	mem_free(e);
@@ -257,9 +257,9 @@ bool workers_is_cancelled(const struct workers_job *job)
 
 void workers_alone(const struct workers_job *job, void (*f)(void))
 {
-	pthread_mutex_lock(&job->workers->door->lock);
+	pthread_mutex_lock(&job->workers->mutex->lock);
 	f();
-	pthread_mutex_unlock(&job->workers->door->lock);
+	pthread_mutex_unlock(&job->workers->mutex->lock);
 }
 
 /* ---- on the loop's thread ---- */

@@ -32,7 +32,7 @@ struct crew *crew_new(unsigned worker_count)
 	crew->told = map_new();
 	crew->worker_count = worker_count;
 	crew->tallies = tallies_new(worker_count + 1);
-	crew->door = workers_door_new();
+	crew->mutex = workers_mutex_new();
 	for (unsigned i = 0; i <= worker_count; i++) {
 		crew->members[i].crew = crew;
 		crew->members[i].index = i;
@@ -57,7 +57,7 @@ void crew_free(struct crew **crew)
 		return;
 	free_told(*crew);
 	tallies_free(&(*crew)->tallies);
-	workers_door_unref(&(*crew)->door);
+	workers_mutex_unref(&(*crew)->mutex);
 	mem_free(*crew);
 	*crew = NULL;
 }

@@ -16,9 +16,9 @@ static void helpers_answered(void *ctx, int fd)
 
 int helpers_init(struct site *site, struct err *err)
 {
-	struct workers_door *door = site->crew ? site->crew->crew->door : NULL;
+	struct workers_mutex *mutex = site->crew ? site->crew->crew->mutex : NULL;
 
-	site->workers = workers_new(WORKERS_ASK_THREADS, WORKERS_ASK_QUEUE, door, err);
+	site->workers = workers_new(WORKERS_ASK_THREADS, WORKERS_ASK_QUEUE, mutex, err);
 	if (!site->workers)
 		return -1;
 	site->external_watch = watch_new(

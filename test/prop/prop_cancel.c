@@ -32,7 +32,9 @@ static unsigned pick(unsigned n)
 /* The other end of a server connection, or of one that carries a cancel request. */
 struct back {
 	bool is_messenger, is_slow;
-	uint32_t target; /* of a messenger: number of the server it means */
+	/* for a connection that carries a cancel request: number of its target
+	 * server */
+	uint32_t target;
 };
 
 struct front {
@@ -44,7 +46,7 @@ struct world {
 	struct stage *stage;
 	struct front fronts[CLIENTS];
 	struct peer *carriers[CARRIERS];
-	bool is_quiet; /* messages are not lost any more, and servers answer at once */
+	bool is_quiet; /* messages are no longer lost, and servers answer at once */
 };
 
 /* ---- servers ---- */
@@ -75,7 +77,8 @@ static void serve(struct peer *peer)
 	}
 }
 
-/* A query is cancelled only while it runs: requests that come sooner do nothing. */
+/* A query is cancelled only while it runs; requests that come earlier have no
+ * effect. */
 static void hit(struct world *w, uint32_t number)
 {
 	struct peer *peer;
@@ -276,14 +279,14 @@ static void step_admin(struct world *w)
 }
 
 /* Servers stop and start accepting, with a short or a long listen queue. */
-static void step_door(struct world *w)
+static void step_listener(struct world *w)
 {
 	if (pick(30) == 0)
-		watch_off(w->stage->door);
+		watch_off(w->stage->listener);
 	else if (pick(10) == 0)
-		watch_on(w->stage->door);
+		watch_on(w->stage->listener);
 	if (pick(40) == 0)
-		listen(w->stage->door_fd, pick(2) ? 1000 : 2);
+		listen(w->stage->listener_fd, pick(2) ? 1000 : 2);
 }
 
 /* ---- the run ---- */
@@ -295,7 +298,7 @@ static void step(struct world *w)
 		storm(w);
 	step_servers(w);
 	step_admin(w);
-	step_door(w);
+	step_listener(w);
 	stage_turn(w->stage);
 	hear_all(w);
 	carriers_left(w);
@@ -318,8 +321,8 @@ static unsigned jobs_left(struct world *w)
 	return (unsigned)(pool->cancels_waiting.count + pool->cancels_active.count);
 }
 
-/* No query ends by itself here: a carrier is free when its cancel request has ended.  A
- * request whose carrier has closed goes on without it. */
+/* Queries do not end by themselves here.  A carrier closes when its cancel request has
+ * ended; a request whose carrier has closed goes on without it. */
 static void wait_for_all(struct world *w, unsigned (*are_left)(struct world *w))
 {
 	static const struct timespec nap = {.tv_nsec = 300000};
@@ -360,8 +363,8 @@ static void settle(struct world *w)
 static void finish(struct world *w)
 {
 	w->is_quiet = true;
-	listen(w->stage->door_fd, 1000);
-	watch_on(w->stage->door);
+	listen(w->stage->listener_fd, 1000);
+	watch_on(w->stage->listener);
 	wait_for_all(w, carriers_left);
 	/* a request that comes before its query has begun does nothing, so several
 	 * rounds may be needed */

@@ -25,7 +25,7 @@ static unsigned pick(unsigned n)
 struct backend {
 	struct peer *peer;
 	struct buf out;
-	unsigned owner; /* serial of the client it works for; 0 = nobody */
+	unsigned owner; /* serial of the client that it works for; 0: none */
 	char status;
 	bool is_copying, copy_fails, is_skipping, is_open; /* open: owes a Z message */
 	bool has_failed;                                   /* this Parse is to fail */
@@ -239,7 +239,7 @@ struct world {
 	struct stage *stage;
 	struct front fronts[CLIENTS];
 	unsigned serials;
-	bool canceled[1 << 14]; /* by serial: somebody asked to cancel its query */
+	bool canceled[1 << 14]; /* by serial: a cancel request was sent for its query */
 	bool is_paused, may_lose;
 };
 
@@ -462,7 +462,7 @@ static struct backend *find_backend(struct world *w, uint32_t number)
 }
 
 /* Reads the first packet of a server connection: a login, or a cancel request. */
-static void door_step(struct world *w, struct peer *peer)
+static void first_packet_step(struct world *w, struct peer *peer)
 {
 	struct buf *in = &peer->in;
 	if (peer->has_ended) {
@@ -512,7 +512,7 @@ static void servers_step(struct world *w)
 	struct peer *peer, *next;
 	list_for_safe (peer, next, &w->stage->fresh, fresh_node)
 		if (pick(2))
-			door_step(w, peer);
+			first_packet_step(w, peer);
 	list_for_safe (peer, next, &w->stage->peers, node)
 		if (peer->ctx && pick(2))
 			backend_step(w, peer->ctx);

@@ -427,10 +427,10 @@ static void passer_nothing(struct workers_job *job)
 	(void)job;
 }
 
-/* Helper threads of several sites have one door. */
-static void test_door(void **state)
+/* Helper threads of several sites share one mutex. */
+static void test_shared_mutex(void **state)
 {
-	struct workers_door *door = workers_door_new();
+	struct workers_mutex *mutex = workers_mutex_new();
 	struct workers *workers[2];
 	struct workers_job jobs[2] = {{.kind = WORKERS_ASK}, {.kind = WORKERS_ASK}};
 
@@ -439,10 +439,10 @@ static void test_door(void **state)
 		struct workers_job *job = &jobs[i];
 		job->run = passer_run;
 		job->done = job->discard = passer_nothing;
-		workers[i] = workers_new(1, 1, door, NULL);
+		workers[i] = workers_new(1, 1, mutex, NULL);
 		assert_int_equal(workers_submit(workers[i], job, NULL), 0);
 	}
-	workers_door_unref(&door);
+	workers_mutex_unref(&mutex);
 	while (atomic_load(&through) < 400)
 		sched_yield();
 	for (int i = 0; i < 2; i++)
@@ -462,7 +462,7 @@ int main(void)
 	    cmocka_unit_test(test_cancel_from_done),
 	    cmocka_unit_test(test_end),
 	    cmocka_unit_test(test_end_while_a_job_hangs),
-	    cmocka_unit_test(test_door),
+	    cmocka_unit_test(test_shared_mutex),
 	    cmocka_unit_test(test_many),
 	    cmocka_unit_test(test_derivation),
 	};

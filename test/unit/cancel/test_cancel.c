@@ -387,8 +387,8 @@ static int fill_queue(struct stage *stage, int *fds, int most)
 	struct err err;
 	int count = 0;
 
-	watch_off(stage->door);
-	listen(stage->door_fd, 0);
+	watch_off(stage->listener);
+	listen(stage->listener_fd, 0);
 	assert_int_equal(sock_target_unix(&target, stage->back_dir, 5432, &err), 0);
 	while (count < most && sock_connect(&target, &options, &fds[count], &err) == 0)
 		count++;
@@ -412,8 +412,8 @@ static void server_that_has_a_full_queue_gets_it_later(void **state)
 	assert_false(carrier->has_ended);
 	for (int i = 0; i < count; i++)
 		close(fds[i]);
-	listen(stage->door_fd, 1000);
-	watch_on(stage->door);
+	listen(stage->listener_fd, 1000);
+	watch_on(stage->listener);
 	stage_until(stage, is_cancel, stage);
 	stage_free(&stage);
 }

@@ -41,7 +41,7 @@ static void name_is_a_parameter(void **state)
 	stage_free(&stage);
 }
 
-static void found_secret_opens_both_doors(void **state)
+static void found_secret_serves_both_logins(void **state)
 {
 	(void)state;
 	struct peer *client, *server, *asked_server;
@@ -427,7 +427,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(name_is_a_parameter),
-	    cmocka_unit_test(found_secret_opens_both_doors),
+	    cmocka_unit_test(found_secret_serves_both_logins),
 	    cmocka_unit_test(forced_user_of_the_database_is_not_asked),
 	    cmocka_unit_test(listed_users_are_not_asked_for),
 	    cmocka_unit_test(every_method_takes_what_was_found),

@@ -1,6 +1,7 @@
 /*
  * The ring itself: partial sends, sockets closed with requests pending, descriptor
- * numbers used again, buffers used up, and a ring that breaks under streams.
+ * numbers that are used again, exhausted buffers, and a ring that breaks under its
+ * streams.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -399,7 +400,7 @@ static void test_wait_ends_in_time(void **state)
 /* ---- listening sockets ---- */
 
 /* A listening socket, and the clients that connect to it. */
-struct door {
+struct listener {
 	struct ring_listener *listener;
 	struct sock_target target;
 	int fd, open_count;
@@ -407,9 +408,9 @@ struct door {
 	int guests[8], guest_count;
 };
 
-static void door_ready(void *owner)
+static void listener_ready(void *owner)
 {
-	struct door *d = owner;
+	struct listener *d = owner;
 	struct sock_addr peer;
 	int fd = sock_accept(d->fd, &peer);
 
@@ -420,7 +421,7 @@ static void door_ready(void *owner)
 		ring_listener_free(&d->listener);
 }
 
-static void door_make(struct door *d)
+static void listener_make(struct listener *d)
 {
 	const struct sock_options options = {.backlog = 16, .unix_mode = -1};
 	struct sockaddr_in own;
@@ -437,7 +438,7 @@ static void door_make(struct door *d)
 	d->target.addr.port = ntohs(own.sin_port);
 }
 
-static void door_knock(struct door *d)
+static void listener_connect(struct listener *d)
 {
 	struct sock_options options = {.unix_mode = -1};
 	struct err err;
@@ -446,7 +447,7 @@ static void door_knock(struct door *d)
 			&d->target, &options, &d->guests[d->guest_count++], &err) >= 0);
 }
 
-static void door_done(struct door *d)
+static void listener_done(struct listener *d)
 {
 	ring_listener_free(&d->listener);
 	close(d->fd);
@@ -458,12 +459,12 @@ static void door_done(struct door *d)
 static void test_listener(void **state)
 {
 	NEED_RING(w);
-	struct door d;
+	struct listener d;
 
-	door_make(&d);
+	listener_make(&d);
 	for (int i = 0; i < 3; i++)
-		door_knock(&d);
-	d.listener = ring_listener_new(w->ring, d.fd, door_ready, &d);
+		listener_connect(&d);
+	d.listener = ring_listener_new(w->ring, d.fd, listener_ready, &d);
 	for (int i = 1; i <= 3; i++) {
 		turn(w, RING_FOREVER);
 		assert_int_equal(d.open_count, i);
@@ -471,10 +472,10 @@ static void test_listener(void **state)
 	turn(w, 0);
 	turn(w, 0);
 	assert_int_equal(d.open_count, 3);
-	door_knock(&d);
+	listener_connect(&d);
 	turn(w, RING_FOREVER);
 	assert_int_equal(d.open_count, 4);
-	door_done(&d);
+	listener_done(&d);
 }
 
 /* After a stop no client is reported, and once the socket is closed nothing listens on
@@ -484,19 +485,19 @@ static void test_listener_is_freed(void **state)
 	NEED_RING(w);
 	struct sock_options options = {.unix_mode = -1};
 	struct err err;
-	struct door d;
+	struct listener d;
 	int fd, result;
 
-	door_make(&d);
-	d.listener = ring_listener_new(w->ring, d.fd, door_ready, &d);
+	listener_make(&d);
+	d.listener = ring_listener_new(w->ring, d.fd, listener_ready, &d);
 	turn(w, 0);
-	door_knock(&d);
+	listener_connect(&d);
 	ring_listener_free(&d.listener);
 	assert_null(d.listener);
 	turn(w, 0);
 	assert_int_equal(d.open_count, 0);
-	door_ready(&d);
-	d.listener = ring_listener_new(w->ring, d.fd, door_ready, &d);
+	listener_ready(&d);
+	d.listener = ring_listener_new(w->ring, d.fd, listener_ready, &d);
 	turn(w, 0);
 	ring_listener_free(&d.listener);
 	close(d.fd);
@@ -509,24 +510,24 @@ static void test_listener_is_freed(void **state)
 	}
 	assert_int_equal(result, -1);
 	d.fd = -1;
-	door_done(&d);
+	listener_done(&d);
 }
 
 static void test_listener_is_freed_while_told(void **state)
 {
 	NEED_RING(w);
-	struct door d;
+	struct listener d;
 
-	door_make(&d);
+	listener_make(&d);
 	d.closes = true;
-	door_knock(&d);
-	door_knock(&d);
-	d.listener = ring_listener_new(w->ring, d.fd, door_ready, &d);
+	listener_connect(&d);
+	listener_connect(&d);
+	d.listener = ring_listener_new(w->ring, d.fd, listener_ready, &d);
 	turn(w, RING_FOREVER);
 	turn(w, 0);
 	turn(w, 0);
 	assert_int_equal(d.open_count, 1);
-	door_done(&d);
+	listener_done(&d);
 }
 
 /* ---- a ring that breaks ---- */
@@ -560,30 +561,30 @@ static void note_loss(void *ctx, int errnum)
 	*(int *)ctx = errnum;
 }
 
-struct hall {
-	struct door door;
+struct moving_listener {
+	struct listener listener;
 	struct watch *watch;
 };
 
-static void hall_ready(void *ctx, int fd)
+static void moving_ready(void *ctx, int fd)
 {
-	struct hall *h = ctx;
+	struct moving_listener *h = ctx;
 
-	CHECK(fd == h->door.fd);
-	door_ready(&h->door);
+	CHECK(fd == h->listener.fd);
+	listener_ready(&h->listener);
 }
 
 /* The listener is made before the ring is, moves to it, and moves back. */
-static void hall_open(struct hall *h, struct loop *loop)
+static void moving_open(struct moving_listener *h, struct loop *loop)
 {
-	door_make(&h->door);
-	h->watch = watch_new_listener(loop, h->door.fd, hall_ready, h);
+	listener_make(&h->listener);
+	h->watch = watch_new_listener(loop, h->listener.fd, moving_ready, h);
 }
 
-static void hall_close(struct hall *h)
+static void moving_close(struct moving_listener *h)
 {
 	watch_free(&h->watch);
-	door_done(&h->door);
+	listener_done(&h->listener);
 }
 
 /* More bytes than the socket takes are on their way in both directions. */
@@ -599,12 +600,12 @@ static void break_under_a_stream(void)
 	int fds[2];
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) == 0);
 	o->peer = fds[1];
-	struct hall hall;
-	hall_open(&hall, o->loop);
+	struct moving_listener moving;
+	moving_open(&moving, o->loop);
 	CHECK(net_start_ring(&o->net, note_loss, &errnum, &err) == 0);
-	door_knock(&hall.door);
+	listener_connect(&moving.listener);
 	one_turn(o);
-	CHECK(hall.door.open_count == 1);
+	CHECK(moving.listener.open_count == 1);
 	stream_open(&o->stream, &o->net, fds[0], &owner_ops);
 	say(o, "before ");
 	one_turn(o);
@@ -635,10 +636,10 @@ static void break_under_a_stream(void)
 	buf_clear(&heard);
 	hear(o, &heard);
 	CHECK(strcmp(buf_text(&heard), "after") == 0);
-	door_knock(&hall.door);
+	listener_connect(&moving.listener);
 	one_turn(o);
-	CHECK(hall.door.open_count == 2);
-	hall_close(&hall);
+	CHECK(moving.listener.open_count == 2);
+	moving_close(&moving);
 	buf_done(&heard);
 	mem_free(much);
 	owner_tear_down(&state);

@@ -140,7 +140,7 @@ void peer_close(struct peer *peer)
 	mem_free(peer);
 }
 
-static void door_ready(void *ctx, int fd)
+static void listener_ready(void *ctx, int fd)
 {
 	struct stage *stage = ctx;
 	int got;
@@ -218,18 +218,18 @@ void stage_users(struct stage *stage, const char *userlist)
 	stage_adopt(stage, stage->site.catalog->config, userlist);
 }
 
-static void stage_open_door(struct stage *stage)
+static void stage_listen(struct stage *stage)
 {
 	struct sock_options options = {.unix_mode = -1, .backlog = 1000};
 	struct sock_target target;
 	struct err err;
 	if (sock_target_unix(&target, stage->back_dir, BACK_PORT, &err) < 0)
 		stage_fail(err.text);
-	stage->door_fd = sock_listen(&target, &options, &err);
-	if (stage->door_fd < 0)
+	stage->listener_fd = sock_listen(&target, &options, &err);
+	if (stage->listener_fd < 0)
 		stage_fail(err.text);
-	stage->door =
-	    watch_new(stage->site.loop, stage->door_fd, WATCH_READ, door_ready, stage);
+	stage->listener = watch_new(
+	    stage->site.loop, stage->listener_fd, WATCH_READ, listener_ready, stage);
 }
 
 static void stage_ini(
@@ -285,7 +285,7 @@ struct stage *stage_new(const char *database_options, const char *settings)
 		stage_fail(err.text);
 	stage_adopt(stage, stage->config, "\"u\" \"secret\"\n\"v\" \"secret\"\n");
 	catalog_set_service(site->catalog, &relay_service);
-	stage_open_door(stage);
+	stage_listen(stage);
 	if (listen_open(site, &err) < 0)
 		stage_fail(err.text);
 	return stage;
@@ -339,8 +339,8 @@ void stage_free(struct stage **s)
 	stage_close_peers(stage);
 	stage_settle(stage);
 	stage_drop_all(stage);
-	watch_free(&stage->door);
-	close(stage->door_fd);
+	watch_free(&stage->listener);
+	close(stage->listener_fd);
 	listen_close(site, true);
 	stage_until(stage, stage_is_over, stage);
 	stage_turn(stage);

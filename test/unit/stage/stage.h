@@ -25,8 +25,8 @@ struct stage {
 	struct config *config;
 	struct list peers; /* struct peer by .node */
 	struct list fresh; /* struct peer by .fresh_node: dialed, not taken yet */
-	struct watch *door;
-	int door_fd;
+	struct watch *listener;
+	int listener_fd;
 	uint32_t dialed; /* number of connections to servers so far */
 	char back_dir[64], front_dir[64];
 	peer_fn *play; /* plays the servers; NULL: the test does */
