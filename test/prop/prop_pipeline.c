@@ -342,7 +342,7 @@ static void put(struct world *w, struct message m, enum owed_to to)
 		line_put(&w->server.in, m);
 }
 
-/* Sends a message of the pooler's own before the client's request. */
+/* Sends a message of the pooler itself before the client's request. */
 static void put_own(struct world *w)
 {
 	struct message m = new_message(w, "PC"[below(&w->random, 2)], OWED_SELF);

@@ -51,7 +51,7 @@ static const char full_ini[] =
     "server_idle_timeout = 40\n"
     "pool_idle_timeout = 30\n"
     "autodb_idle_timeout = 60\n";
-/* In this file c is gone, and a and the template have other values. */
+/* With this file c is gone, and a and the template have other values. */
 static const char other_ini[] = "[databases]\n"
 				"a = max_db_connections=3 host=127.0.0.1\n"
 				"b = user=f password=x min_pool_size=1 pool_size=2\n"

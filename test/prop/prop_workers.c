@@ -7,10 +7,11 @@
  * servers. No server is opened beyond a limit that its worker knows, no limit that
  * stays is exceeded over all, what workers tell each other of their servers is true,
  * and no server is lent twice, to a pool that is paused or killed, or after a RECONNECT
- * that was meant for it.  From time to time, and at the end, everybody is left alone
- * until all is said: then no client waits for a server that rests elsewhere, or while
- * there is room for another one, and what a smaller limit leaves over is closed.  At
- * the end nobody waits, and nothing is on its way.
+ * that was meant for it.  From time to time, and at the end, no
+ * new events happen until everything is delivered: then no client waits for a server
+ * that rests at another worker, or while there is room for another one, and servers
+ * beyond a smaller limit are closed.  At the end nobody waits, and nothing is on its
+ * way.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -32,7 +33,7 @@ enum {
 	SERVERS = 48,
 	KICKS = 64,
 	SECOND = 1000000,
-	/* Longer than anybody waits for an answer, or leaves room to others. */
+	/* Longer than any wait for an answer, and than room is left to other sites. */
 	CALM_US = 60000,
 };
 
@@ -40,12 +41,12 @@ static const char *const database_names[] = {"a", "b", "c"};
 static const char *const user_names[] = {"u1", "u2"};
 enum { DATABASES = 3, USERS = 2, POOLS = DATABASES * USERS };
 
-/* What a snapshot of the configuration says; 0: no limit. */
+/* The limits in a snapshot of the configuration; 0: no limit. */
 struct limits {
 	int sizes[DATABASES], reserves[DATABASES], least[DATABASES], dbs[DATABASES];
 	int users[USERS];
 	int process;
-	int host; /* the servers of b are others when it changes */
+	int host; /* a change of it means that the servers of b are different ones */
 	bool has_no_c;
 };
 
@@ -78,18 +79,19 @@ struct client {
 
 struct server {
 	struct seat seat;
-	unsigned part, pool; /* where it is, or goes to; number of its pool */
-	bool is_used;        /* it exists, also on its way */
-	bool is_handed;      /* it has left its pool, and is not on its way yet */
-	bool is_closing;     /* it is to be closed, and counts no more */
-	unsigned to;         /* handed */
-	struct seat was;     /* on its way */
+	unsigned part, pool; /* where it is or goes to; and the number of its pool */
+	bool is_used;        /* it exists, perhaps on its way */
+	bool is_handed;      /* it has left its pool but is not on its way yet */
+	bool is_closing;     /* it is about to be closed and no longer counts */
+	unsigned to;         /* when handed: where it goes */
+	struct seat was;     /* its state when it was sent */
 	bool has_welcome;
-	/* Orders that its worker had carried out when it was opened, or handed over. */
+	/* Number of orders that its worker had carried out when the server was opened,
+	 * or handed over. */
 	unsigned born_round, handed_round;
 };
 
-/* LETTER_ORDER is an administrator's. */
+/* LETTER_ORDER is a command of an administrator. */
 enum letter_kind { LETTER_WISH, LETTER_SERVER, LETTER_WELCOME, LETTER_ORDER };
 
 enum order_kind {
@@ -105,8 +107,8 @@ enum order_kind {
 
 struct order {
 	enum order_kind kind;
-	unsigned database; /* DATABASES: all */
-	unsigned snapshot; /* RELOAD */
+	unsigned database; /* DATABASES: all of them */
+	unsigned snapshot; /* for RELOAD */
 };
 
 struct letter {
@@ -125,9 +127,10 @@ struct part {
 	struct catalog *c;
 	struct pool *kicked[KICKS];
 	size_t kick_count;
-	const struct limits *limits; /* in force */
+	const struct limits *limits; /* the limits in force */
 	unsigned round;              /* number of the last order carried out */
-	/* Number of the order since which servers of a database are others. */
+	/* Number of the order since which the servers of a database are different
+	 * ones. */
 	unsigned renewed[DATABASES];
 };
 
@@ -186,7 +189,7 @@ static const char *user_of(unsigned pool)
 	return user_names[pool % USERS];
 }
 
-/* NULL: the database is not there. */
+/* NULL: the database does not exist. */
 static struct pool *pool_of(struct part *part, unsigned pool)
 {
 	struct database *db = catalog_find_database(part->c, database_of(pool));
@@ -299,7 +302,7 @@ static const struct catalog_events events = {.kick = on_kick,
 
 /* ---- checks ---- */
 
-/* Counts against the limits: it is being opened, open, or on its way. */
+/* Whether it counts against the limits: it is being opened, open, or on its way. */
 static bool is_counted(const struct server *s)
 {
 	return s->is_used && !s->is_closing;
@@ -320,7 +323,7 @@ static struct sums count_servers(void)
 		sums.pools[s->pool]++;
 		sums.dbs[s->pool / USERS]++;
 		sums.users[s->pool % USERS]++;
-		/* Cancel requests need no room there. */
+		/* cancel requests need no room under this limit */
 		sums.process += s->seat.state != SEAT_ACTIVE_CANCEL;
 	}
 	return sums;
@@ -333,7 +336,7 @@ static void check_sum(
 	const struct tally_view view = {.tallies = w.tallies, .site_count = w.parts};
 
 	CHECK(tally_servers(&view, tally) == truth);
-	/* Administrators change limits, and cancel requests need no room. */
+	/* administrators change limits, and cancel requests need no room */
 	CHECK(w.has_administrator || limit <= 0 || truth <= limit + w.cancels);
 	tally_release(w.tallies, &tally);
 }
@@ -354,8 +357,8 @@ static void check_limits(void)
 	check_sum(TALLY_PROCESS, NULL, NULL, sums.process, l->process);
 }
 
-/* What others look at is what is there.  Several pools may have one name, of which all
- * but one are killed. */
+/* Compares a slot of a tally with the facts.  Several pools can have the same name, of
+ * which all but one are killed. */
 static void check_slot(const struct part *part, const struct tally *tally)
 {
 	const struct tally_slot *slot = &tally->slots[number_of_part(part)];
@@ -371,7 +374,7 @@ static void check_slot(const struct part *part, const struct tally *tally)
 		if (!pool->is_killed)
 			living = pool;
 	}
-	/* After a PAUSE or RESUME it is told when the pool is asked. */
+	/* the slot changes when the pool is asked after a PAUSE or RESUME */
 	bool is_told = living && !pool_is_paused(living);
 	struct node *first = is_told ? list_first(&living->seekers) : NULL;
 	CHECK(slot->resting == (int)resting && slot->connected == (int)connected);
@@ -431,7 +434,7 @@ static bool is_within(int count, int limit)
 	return limit <= 0 || count <= limit;
 }
 
-/* The server is counted already. */
+/* The server is already counted. */
 static void check_dial(const struct pool *pool, const struct verdict *v)
 {
 	const struct limits *l = part_of(pool)->limits;
@@ -443,14 +446,14 @@ static void check_dial(const struct pool *pool, const struct verdict *v)
 	CHECK(is_within(sums.dbs[db], l->dbs[db]));
 	CHECK(is_within(sums.users[number % USERS], l->users[number % USERS]));
 	CHECK(is_within(sums.process, l->process));
-	/* Clients are greeted with what a server says, and there is none that does. */
+	/* there is no welcome, and no server that could give it */
 	bool is_first =
 	    !pool->is_welcome_valid && count == 1 + (int)pool_server_count(pool);
 	CHECK(is_first ||
 	      is_within(count, l->sizes[db] + (v->is_reserve ? l->reserves[db] : 0)));
 	w.counts.reserves += v->is_reserve;
 	if (list_is_empty(&pool->waiting)) {
-		/* One may be opened to see whether another attempt fails, too. */
+		/* one may be opened to see whether another attempt fails as well */
 		CHECK(count <= l->least[db] || pool->last_connect_failed);
 		w.counts.refills++;
 	}
@@ -582,7 +585,7 @@ static void hear(struct part *part, const struct wish *wish)
 	struct verdict v = wishes_hear(part->c, wish, w.now);
 
 	carry(part, v.seat ? v.seat->pool : NULL, &v);
-	/* The server that comes is the answer. */
+	/* the server itself is the answer */
 	if (v.kind == VERDICT_HAND && v.site == wish->from)
 		return;
 	if (wish->kind != WISH_SERVER && wish->kind != WISH_WELCOME)
@@ -609,7 +612,7 @@ static void take_server(struct part *part, const struct letter *letter)
 	}
 	if (s->has_welcome && !is_outdated && !pool->is_welcome_valid)
 		pool_welcomed(pool);
-	/* The order could not reach it where it was. */
+	/* the order could not reach it on its way */
 	s->was.is_dirty |= is_outdated;
 	w.counts.outdated += is_outdated;
 	s->part = number_of_part(part);
@@ -647,7 +650,7 @@ static void renew(struct part *part, unsigned database, unsigned round)
 			part->renewed[i] = round;
 }
 
-/* db NULL: all. */
+/* db NULL: all databases. */
 static void order_at(
     struct part *part, struct database *db, const struct letter *letter)
 {
@@ -693,10 +696,10 @@ static void carry_out(struct part *part, const struct letter *letter)
 	part->round = letter->round;
 }
 
-/* It reaches one worker after the other. */
+/* The command reaches one worker after the other. */
 static void command(enum order_kind kind, unsigned database, unsigned snapshot)
 {
-	/* KILL of all is one of each. */
+	/* KILL of all databases is one KILL for each */
 	for (unsigned i = 1;
 	     kind == ORDER_KILL && database == DATABASES && i < database; i++)
 		command(kind, i, 0);
@@ -715,7 +718,7 @@ static void administrator_acts(void)
 	command((enum order_kind)any(ORDER_KINDS), any(DATABASES + 1), any(SNAPSHOTS));
 }
 
-/* Everything is as it was at the start. */
+/* Undoes everything that the administrator has done. */
 static void administrator_leaves(void)
 {
 	for (unsigned i = 0; w.has_administrator && i <= DATABASES; i++) {
@@ -771,7 +774,7 @@ static void send_off(struct server *s)
 
 	CHECK(s->is_handed);
 	if (any(20) == 0) {
-		/* It cannot be described: it closes like any other. */
+		/* it cannot be described, so it is closed */
 		s->is_closing = true;
 		close_server(s);
 		w.counts.losses++;
@@ -867,7 +870,8 @@ static void logs_in(struct server *s)
 	carry(&w.part[s->part], pool, &v);
 }
 
-/* A connection that carries a cancel request, opened for it or turned to it. */
+/* A connection that carries a cancel request begins: a new one, or one that was being
+ * opened. */
 static void cancel_begins(struct server *target)
 {
 	struct pool *pool = target->seat.pool;
@@ -916,7 +920,7 @@ static void login_ends(struct server *s, bool is_lucky)
 	pool_dial_failed(&s->seat, DIAL_NETWORK, "connect failed", "08006", w.now);
 }
 
-/* What becomes of it by itself.  False: nothing does, but that it may die. */
+/* Lets the server take its next step.  False: it has none, but may still die. */
 static bool has_acted(struct server *s, bool is_lucky)
 {
 	if (!s->is_used || !s->seat.pool)
@@ -940,13 +944,13 @@ static void server_acts(struct server *s)
 {
 	if (has_acted(s, false) || !s->is_used || !s->seat.pool || any(40))
 		return;
-	/* It dies. */
+	/* the server dies */
 	s->is_closing = true;
 	close_server(s);
 }
 
-/* Clients and servers of pools that are killed are closed, and so are those that
- * clients of it have; what is on its way to another worker goes on. */
+/* Closes clients and servers of killed pools, and servers that clients of such pools
+ * have.  What is on its way to another worker continues. */
 static bool has_buried_one(void)
 {
 	for (int i = 0; i < SERVERS; i++) {
@@ -975,7 +979,7 @@ static void happen(void)
 
 	if (w.has_administrator && any(120) == 0)
 		administrator_acts();
-	/* Mostly the administrator comes back soon. */
+	/* usually the administrator undoes it soon */
 	if (w.has_administrator && any(80) == 0)
 		command(any(2) ? ORDER_RESUME : ORDER_ENABLE, any(DATABASES + 1), 0);
 	switch (any(11)) {
@@ -1015,7 +1019,7 @@ static void happen(void)
 
 /* ---- calm ---- */
 
-/* Everything that is under way arrives. */
+/* Delivers everything that is on its way. */
 static bool has_settled_once(void)
 {
 	bool is_still = true;
@@ -1060,7 +1064,7 @@ static bool is_anybody_waiting(void)
 	return false;
 }
 
-/* Who waits has done so for longer than reserve_pool_timeout. */
+/* Clients have waited longer than reserve_pool_timeout. */
 static bool has_room(const struct pool *pool)
 {
 	const struct limits *l = part_of(pool)->limits;
@@ -1073,7 +1077,7 @@ static bool has_room(const struct pool *pool)
 	       is_within(sums.process + 1, l->process);
 }
 
-/* Nobody waits for what is there. */
+/* No client may wait for something that is available. */
 static void check_waiting(const struct pool *pool)
 {
 	const struct tally_view *view = &pool->database->catalog->view;
@@ -1081,14 +1085,14 @@ static void check_waiting(const struct pool *pool)
 	if (list_is_empty(&pool->waiting) || pool_is_paused(pool))
 		return;
 	CHECK(!pool->is_killed);
-	/* Newcomers need no server that others have. */
+	/* clients that wait for the welcome need no server that another worker has */
 	CHECK(list_is_empty(&pool->newcomers) || !pool->is_welcome_valid);
 	CHECK(list_is_empty(&pool->seats[SEAT_IDLE]));
 	CHECK(tally_find_resting(view, pool->tally) < 0);
 	CHECK(pool->last_connect_failed || !has_room(pool));
 }
 
-/* Nothing at rest is more than the limits in force allow. */
+/* There must be no more resting servers than the limits in force allow. */
 static void check_surplus(const struct pool *pool)
 {
 	const struct limits *l = part_of(pool)->limits;
@@ -1195,7 +1199,7 @@ static void end(void)
 		struct server *s = &w.servers[i];
 		if (!s->is_used)
 			continue;
-		/* It is where somebody can see it. */
+		/* it must be in a pool, not lost */
 		CHECK(s->seat.pool && !s->is_handed);
 		s->is_closing = true;
 		close_server(s);

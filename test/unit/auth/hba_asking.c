@@ -73,7 +73,7 @@ struct hba_peer peer_at(const char *ip)
 	return p;
 }
 
-/* The line of the rule that fits, or 0. */
+/* Returns the line of the rule that matches, or 0. */
 unsigned line_for(const struct hba *hba, const struct hba_peer *p)
 {
 	const struct hba_rule *rule;
@@ -84,7 +84,7 @@ unsigned line_for(const struct hba *hba, const struct hba_peer *p)
 	return rule ? rule->line : 0;
 }
 
-/* Does this one rule fit? */
+/* Whether this single rule matches. */
 bool is_let_in(const char *rule, const struct hba_peer *p)
 {
 	struct hba *hba = parse(rule);
@@ -111,7 +111,7 @@ bool is_name_in(const char *rule, const char *database, const char *user)
 	return is_let_in(rule, &p);
 }
 
-/* A file of this one line is refused with this fault. */
+/* Expects that a file with this one line is refused with this fault. */
 void expect_refused(const char *line, const char *why)
 {
 	char notes[1024];

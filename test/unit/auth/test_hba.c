@@ -1,4 +1,5 @@
-/* HBA lines: types, names, methods, options, order, and which rule fits which peer. */
+/* HBA lines: types, names, methods, options, order, and which rule matches which
+ * client. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

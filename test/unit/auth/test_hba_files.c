@@ -1,4 +1,5 @@
-/* What HBA files name: lists of names, includes, folders; and how deep includes go. */
+/* Files named in HBA files: lists of names, includes, folders, and the depth of
+ * includes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -105,7 +106,7 @@ static void load(struct tree *t, const char *notes)
 	mem_free(path);
 }
 
-/* FILE:LINE of the rule that fits, or "". */
+/* Returns FILE:LINE of the rule that matches, or "". */
 static const char *place_for(struct tree *t, const char *database, const char *user)
 {
 	struct hba_peer p = peer_at(NULL);

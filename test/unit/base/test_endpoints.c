@@ -1,5 +1,6 @@
 /*
- * Lists of places to listen at: what is understood, and what is told of the rest.
+ * Lists of addresses to listen on: which items are accepted, and the errors of the
+ * others.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
- * Histograms: each duration is in the bucket that the logarithm says, and figures are
- * those of the durations within the width of a bucket.
+ * Histograms: each duration is in the bucket that its logarithm gives, and quantiles
+ * are right within the width of a bucket.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 
 #include "base/histogram.h"
 
-/* Long double has 64 bits for what is below an hour and a half. */
+/* A long double has 64 bits, which is exact for durations below an hour and a half. */
 static int bucket_by_logarithm(uint64_t us)
 {
 	return (int)ceill(8 * (log2l((long double)us) - log2l(1000000)));
@@ -91,7 +91,7 @@ static void zeros(void **state)
 	for (int i = 0; i < 99; i++)
 		histogram_add(&h, 0);
 	assert_int_equal(histogram_quantile(h, 0.99), 0);
-	histogram_walk(h, NULL, NULL); /* they are in no bucket */
+	histogram_walk(h, NULL, NULL); /* durations of 0 are in no bucket */
 	histogram_add(&h, 5000);
 	assert_int_equal(histogram_count(h), 100);
 	assert_int_equal(histogram_zero_count(h), 99);
@@ -161,7 +161,7 @@ static void see(struct seen *seen, const struct histogram *h)
 	histogram_walk(h, note, seen);
 }
 
-/* Against a plain array, with durations of all sizes in any order. */
+/* Compares with a plain array of durations of all sizes in random order. */
 static void sums_of_many(void **state)
 {
 	struct histogram *parts[5] = {NULL}, *sum = NULL;

@@ -1,4 +1,4 @@
-/* Texts as JSON: escapes, what is no UTF-8, cuts. */
+/* Texts as JSON: escapes, invalid UTF-8, cuts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,9 +33,10 @@ static void utf8(void **state)
 	(void)state;
 	becomes("\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", 100,
 	    "\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\"");
-	/* ends of lines for some readers, and other control characters */
+	/* characters that some readers take for line ends, and other control
+	 * characters */
 	becomes("\xc2\x85\xe2\x80\xa8\xe2\x80\xa9", 100, "\"\\u0085\\u2028\\u2029\"");
-	/* its own replacement character is one */
+	/* U+FFFD in the text itself stays as it is */
 	becomes("\xef\xbf\xbd", 100, "\"\xef\xbf\xbd\"");
 }
 

@@ -95,7 +95,7 @@ static void removal_during_a_walk(void **state)
 	assert_true(list_is_empty(&l));
 }
 
-/* Between its steps things are removed and added. */
+/* Nodes are removed and added between the steps of a walk. */
 static void walk_in_parts(void **state)
 {
 	struct list_walk walk;

@@ -1,6 +1,6 @@
 /*
- * The log by what arrives in its sinks: stderr redirected to a file, a log file, and
- * syslog replaced by functions of this program.
+ * The log, tested by what arrives in its outputs: stderr redirected to a file, a log
+ * file, and syslog replaced by functions of this program.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,8 @@
 #include "base/mem.h"
 #include "base/text.h"
 
-/* What syslog was told; the code under test calls these functions instead of libc's. */
+/* What syslog was given; the code under test calls these functions instead of
+ * libc's. */
 static char syslog_said[4096];
 static char syslog_ident[64];
 static int syslog_facility, syslog_priority;
@@ -62,7 +63,7 @@ void __attribute__((format(printf, 2, 3))) syslog(int priority, const char *fmt,
 	va_end(ap);
 }
 
-/* The name of syslog in that case. */
+/* The name of the function behind that macro. */
 void __syslog_chk(int priority, int flag, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void __syslog_chk(int priority, int flag, const char *fmt, ...)
@@ -473,7 +474,7 @@ static void json_has_members(void **state)
 	log_free(&other);
 }
 
-/* Whatever is told, the line is whole. */
+/* A line is complete JSON whatever the message contains. */
 static void long_json_lines_are_whole(void **state)
 {
 	struct sinks *s = *state;
@@ -566,7 +567,7 @@ static void lines_wait_for_the_end_of_a_turn(void **state)
 	expect_match(s->stderr_path, "^" STAMP "LOG one\n" STAMP "LOG two\n$");
 	expect_match(s->file_path, "^" STAMP "LOG one\n" STAMP "LOG two\n$");
 	log_info(log, "three");
-	/* one that cannot wait takes along what waits */
+	/* a line that may not be held back also writes the held ones */
 	log_info(other, "four");
 	expect_match(s->file_path, "three\n.*four\n$");
 	log_info(log, "five");
@@ -605,7 +606,7 @@ static void much_does_not_wait(void **state)
 	mem_free(text);
 }
 
-/* What the process said before it ended so is in the log. */
+/* Held lines are in the log after the process has died in this way. */
 static void dies_by(struct sinks *s, void (*die)(void), int signo)
 {
 	int status;
@@ -643,7 +644,7 @@ static void die_of_segv(void)
 {
 	raise(SIGSEGV);
 }
-/* As who has no memory does. */
+/* Dies as a process without memory does. */
 static void die_of_no_memory(void)
 {
 	last_words_say();

@@ -133,8 +133,8 @@ static void quoting(void **state)
 	expect_quoted(text_put_literal, "\\", "E'\\\\'");
 }
 
-/* One letter per token: word, quoted, character, line, bad; its line when it changes.
- */
+/* wanted has one letter per token (word, quoted, character, line, bad), and the line
+ * number where it changes. */
 static void expect_tokens(
     const struct token_rules *rules, const char *text, const char *wanted)
 {
@@ -284,12 +284,12 @@ static void prints(void **state)
 	assert_string_equal(room, "plain=70.");
 	vprint(room, end, "<%s>", nothing);
 	assert_string_equal(room, "<(null)>");
-	/* what else there is */
+	/* all other formats */
 	assert_ptr_equal(vprint(room, end, "%s %d%%", "at", -5), room + 6);
 	assert_string_equal(room, "at -5%");
 	vprint(room, end, "%-3s|%5.1f", "a", 2.0);
 	assert_string_equal(room, "a  |  2.0");
-	/* cut */
+	/* the result is cut */
 	assert_ptr_equal(vprint(room, end, "%s%s", "123456789", "0abcdefg"), room + 15);
 	assert_string_equal(room, "1234567890abcde");
 	assert_ptr_equal(vprint(room, end, "%s%d", "123456789", 123456789), room + 15);

@@ -525,7 +525,7 @@ static void tls_is_checked_as_a_whole(void **state)
 	assert_string_equal(f->err.text,
 	    "To allow TLS connections from clients, client_tls_key_file and "
 	    "client_tls_cert_file must be set.");
-	/* where one of the settings that it names is written, it says so */
+	/* the error names the line of one of the settings that it is about */
 	assert_null(load_over(f, NULL,
 	    "[pgbouncer]\nclient_tls_sslmode=require\nclient_tls_key_file=x\n"));
 	assert_non_null(strstr(f->err.text, "must be set.\n\t"));
@@ -623,7 +623,7 @@ static void what_has_no_effect_is_told(void **state)
 	warns(f, "[pgbouncer]\nsuspend_timeout=3\nsuspend_timeout=10\n", "");
 }
 
-/* Most times of an entry are whole seconds, as PgBouncer has them. */
+/* Most times of an entry are whole seconds, as in PgBouncer. */
 static void some_times_have_fractions(void **state)
 {
 	struct fixture *f = *state;
@@ -870,8 +870,8 @@ static void which_changes_are_obsoleting(void **state)
 	arena_free(&arena);
 }
 
-/* The settings of the sample load; they also load with every commented default switched
- * on, and then give the defaults. */
+/* The sample file loads, also with every commented default switched on, and then gives
+ * the defaults. */
 static void sample_of_settings_is_valid(void **state)
 {
 	struct fixture *f = *state;
@@ -918,7 +918,7 @@ static void unchanged_entries(void **state)
 	assert_false(config_is_unchanged(new, config_database(new, "b"), old));
 	assert_true(config_is_unchanged(new, config_database(new, "c"), old));
 	assert_false(config_is_unchanged(new, config_database(new, "d"), old));
-	/* It was compared with another snapshot, or with none. */
+	/* it was compared with another snapshot, or with none */
 	assert_false(config_is_unchanged(new, config_database(new, "a"), other));
 	assert_false(config_is_unchanged(other, config_database(other, "a"), old));
 	assert_false(config_is_unchanged(new, config_database(new, "a"), NULL));

@@ -10,7 +10,7 @@
 #include "base/buf.h"
 #include "conf/conninfo.h"
 
-static struct buf pairs; /* of the last text that was read, as "key=value;" */
+static struct buf pairs; /* the pairs of the last text, as "key=value;" */
 
 static int note(void *ctx, const char *key, const char *value, struct err *err)
 {
@@ -32,7 +32,7 @@ static void reads(const char *text, const char *expected)
 	buf_done(&pairs);
 }
 
-/* What is said does not repeat the text, which holds a password. */
+/* The error does not repeat the text, which may contain a password. */
 static void refuses(const char *text, const char *why)
 {
 	struct err err = {.text = ""};

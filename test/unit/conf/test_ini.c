@@ -9,7 +9,7 @@
 
 #include "conf/ini.h"
 
-/* What is expected next; a NULL text is not compared. */
+/* Expects the next item; a NULL text is not compared. */
 static void expect(struct ini *ini, enum ini_kind kind, unsigned line, const char *name,
     const char *value)
 {

@@ -1,6 +1,6 @@
 /*
- * The side that gives: between the offer and the decision everything that was offered
- * stays as it was described, and what was taken ends without a word.
+ * The sending side: between offer and decision everything offered stays as it was
+ * described; what was taken over ends silently.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +36,8 @@ static int take_note(void *ctx, const struct parcel *parcel, int fd)
 	return 0;
 }
 
-/* What daemon/takeover_give does up to END: after it the other process has it all. */
+/* Does what daemon/takeover_give does up to END; after that the other process has
+ * everything. */
 static struct taker offer(struct stage *stage)
 {
 	struct moving_counts counts;
@@ -59,7 +60,7 @@ static void go_on(struct stage *stage)
 	stage_settle(stage);
 }
 
-/* ... and at ALIVE. */
+/* Does what it does at ALIVE. */
 static void let_go(struct stage *stage)
 {
 	moving_let_go(&stage->site);
@@ -110,8 +111,8 @@ static void wait_for_server(struct stage *stage, struct peer *client)
 	assert_int_equal(stage_pool(stage)->waiting.count, 1);
 }
 
-/* A transaction and a client that waits are taken; a busy client stays, and its server
- * is at rest when the others go. */
+/* A transaction and a waiting client are taken over; a busy client stays, and its
+ * server is resting when the others leave. */
 static void who_was_taken_gets_no_server(void **state)
 {
 	(void)state;
@@ -185,7 +186,7 @@ static void who_was_not_taken_is_refused_afterwards(void **state)
 	stage_free(&stage);
 }
 
-/* A server at rest that this process would close meanwhile. */
+/* A resting server that this process would close meanwhile is told nothing. */
 static void server_that_was_taken_is_told_nothing(void **state)
 {
 	(void)state;
@@ -208,7 +209,7 @@ static void server_that_was_taken_is_told_nothing(void **state)
 	}
 }
 
-/* The same for one whose check is due: a process that stands still would close it. */
+/* The same for a server whose check is due. */
 static void server_to_be_checked_is_told_nothing(void **state)
 {
 	(void)state;
@@ -226,7 +227,8 @@ static void server_to_be_checked_is_told_nothing(void **state)
 	stage_free(&stage);
 }
 
-/* server_fast_close: servers of sessions close although their clients have them. */
+/* server_fast_close: servers of sessions are closed although their clients have
+ * them. */
 static void session_that_was_taken_is_told_nothing(void **state)
 {
 	(void)state;
@@ -250,8 +252,8 @@ static void session_that_was_taken_is_told_nothing(void **state)
 
 /* ---- ids ---- */
 
-/* Texts that sites of a process make after a takeover have names that neither the old
- * process nor another site gives. */
+/* Texts made after an online restart have names that neither the old process nor
+ * another site uses. */
 static void texts_are_numbered_apart(void **state)
 {
 	(void)state;
@@ -282,7 +284,7 @@ static void texts_are_numbered_apart(void **state)
 
 /* ---- cancel requests ---- */
 
-static struct buf passed; /* the last request that was passed on */
+static struct buf passed; /* the last cancel request that was forwarded */
 
 static bool pass_cancel(struct client *carrier, const uint8_t *packet, size_t len)
 {
@@ -294,7 +296,7 @@ static bool pass_cancel(struct client *carrier, const uint8_t *packet, size_t le
 
 static const struct process_verbs passing_verbs = {.may_pass_cancel = pass_cancel};
 
-/* The request is about a client that is on its way to another process. */
+/* The cancel request is for a client that is on its way to another process. */
 static struct stage *offered_and_cancelled(
     struct peer **waiter, struct peer **carrier, struct buf *request)
 {

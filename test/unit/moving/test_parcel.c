@@ -1,5 +1,5 @@
 /*
- * Parcels to bytes and back: nothing is lost, and input that is cut, too long or
+ * Encoding and decoding parcels: nothing is lost, and input that is cut, too long or
  * impossible is refused.
  */
 #include <setjmp.h>
@@ -182,7 +182,8 @@ static void values_are_the_same(void **state)
 	arena_free(&arena);
 }
 
-/* Its client has sent it nothing yet: if it dies now, the client gets another one. */
+/* The client has sent its server nothing yet: if the server dies now, the client gets
+ * another one. */
 static void link_without_a_message(void **state)
 {
 	struct parcel parcel = some_server(), read;

@@ -1,6 +1,6 @@
 /*
- * The HTTP server's limits: how many may be there, and for how long.  The clock is the
- * test's own: it goes on when the test says so.
+ * The limits of the HTTP server: number of connections, and their time.  The clock is
+ * controlled by the test.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -24,7 +24,7 @@
 
 enum { TURNS_MOST = 2000, PART = 100000 };
 
-/* What the whole program takes for the time since the machine was started. */
+/* Is added to the monotonic clock of the whole program. */
 static int64_t *ahead_s(void)
 {
 	static int64_t seconds;
@@ -47,10 +47,10 @@ struct scene {
 	struct http *http;
 	struct deadline stop;
 	struct sockaddr_in at;
-	struct http_request *request; /* the last one that is not answered */
+	struct http_request *request; /* the last request that was not answered */
 	int asked, gone;
-	bool is_slow;  /* requests are kept */
-	bool is_large; /* ... and get parts as long as they take them */
+	bool is_slow;  /* requests are kept unanswered */
+	bool is_large; /* kept requests get parts as long as the peer reads them */
 };
 
 /* ---- what is asked ---- */
@@ -108,7 +108,7 @@ static void stop(struct deadline *d)
 	loop_stop(s->loop);
 }
 
-/* Some turns, with half a millisecond between two of them. */
+/* Runs some turns with half a millisecond between them. */
 static void turns(struct scene *s, int count)
 {
 	while (count-- > 0) {
@@ -183,7 +183,7 @@ static void say(int fd, const char *text)
 
 #define REQUEST "GET /x?y HTTP/1.1\r\nHost: h\r\n\r\n"
 
-/* Takes what has come; false: the connection has ended. */
+/* Reads what has come; false: the connection has ended. */
 static bool is_open(int fd)
 {
 	char bytes[4096];
@@ -223,7 +223,7 @@ static void test_answer(void **state)
 	assert_int_equal(s->gone, 0);
 }
 
-/* Ten seconds for a request, also if it comes byte by byte. */
+/* A request has ten seconds, even if it comes byte by byte. */
 static void test_slow_head(void **state)
 {
 	struct scene *s = *state;
@@ -244,8 +244,8 @@ static void test_slow_head(void **state)
 	close(slow);
 }
 
-/* A minute for an answer: the peer is sent away, and an answer that comes later is
- * nobody's ... */
+/* An answer has one minute; then the peer is disconnected, and a later answer is
+ * dropped. */
 static void test_slow_answer(void **state)
 {
 	struct scene *s = *state;
@@ -265,7 +265,7 @@ static void test_slow_answer(void **state)
 	close(fd);
 }
 
-/* ... and one that its reader does not take ends. */
+/* The same when the peer does not read the answer. */
 static void test_slow_reader(void **state)
 {
 	struct scene *s = *state;
@@ -293,7 +293,7 @@ static void test_reader_leaves(void **state)
 	wait_for(s, &s->gone, 1);
 }
 
-/* Those beyond the limit wait until there is room. */
+/* Connections beyond the limit wait until there is room. */
 static void test_full(void **state)
 {
 	int fds[HTTP_CONNECTIONS_MOST], next;
@@ -318,7 +318,7 @@ static void test_full(void **state)
 	close(next);
 }
 
-/* Silent ones do not keep others out for longer than a request may take. */
+/* Silent connections keep others out only for the time that a request may take. */
 static void test_full_of_silent_ones(void **state)
 {
 	int fds[HTTP_CONNECTIONS_MOST], next;
@@ -338,7 +338,7 @@ static void test_full_of_silent_ones(void **state)
 	close(next);
 }
 
-/* A crowd that comes at once is served to the last one. */
+/* Many connections that come at once are all served. */
 static void test_crowd(void **state)
 {
 	enum { CROWD = HTTP_CONNECTIONS_MOST + 8 };
@@ -395,7 +395,7 @@ int main(void)
 	    SCENE_TEST(test_long_requests),
 	};
 
-	/* as the program does */
+	/* as the pooler does */
 	(void)signal(SIGPIPE, SIG_IGN);
 	return cmocka_run_group_tests_name("http", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /*
- * Letters to a loop: the order of each poster's, the wake-up, and those that are there
- * when the mailbox is freed.
+ * Letters to a loop: the order of each sender's letters, the wake-up, and letters that
+ * are left when the mailbox is freed.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -17,7 +17,7 @@
 
 enum { POSTERS = 4, LETTERS = 5000, VOLLEYS = 2000, SECOND = 1000000 };
 
-/* One thread's loop with a mailbox, and what was opened there. */
+/* The loop of one thread with a mailbox, and the letters that were opened there. */
 struct post {
 	struct mem mem;
 	struct loop *loop;
@@ -189,7 +189,7 @@ static void keeps_the_order_of_each_poster(void **state)
 	free(posters);
 }
 
-/* Two loops with nothing to do but to wait for the one letter that goes to and fro. */
+/* Two loops that only wait for one letter, which goes back and forth. */
 struct court {
 	struct post *sides;
 	struct note ball;
@@ -202,7 +202,7 @@ static void hit(struct letter *letter)
 	struct post *from = court->ball.at;
 	struct post *to = &court->sides[from == court->sides];
 
-	/* The last one ends the other side's game as well. */
+	/* the last letter ends the other loop as well */
 	if (++court->volleys > VOLLEYS)
 		loop_stop(from->loop);
 	if (court->volleys > VOLLEYS + 1)

@@ -1,5 +1,6 @@
 /*
- * Sockets: address texts, targets, listening, accepting, rights of socket files.
+ * Sockets: texts of addresses, targets, listening, accepting, permissions of socket
+ * files.
  */
 #include <errno.h>
 #include <fcntl.h>

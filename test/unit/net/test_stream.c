@@ -46,7 +46,8 @@ static void test_echo(void **state)
 	assert_int_equal(o->net.queues->used, 0);
 }
 
-/* What is there at the start needs no turn of its own, and the end no call of epoll. */
+/* Bytes that are there at the start need no extra turn, and the end needs no epoll
+ * call. */
 static void test_open_hearing(void **state)
 {
 	struct owner *o = *state;
@@ -162,7 +163,8 @@ static void test_pause(void **state)
 	one_turn(o);
 	one_turn(o);
 	assert_int_equal(o->receive_count, 0);
-	assert_int_equal(counts->recv_calls, 1); /* looks whether the peer left */
+	/* checks whether the peer has closed */
+	assert_int_equal(counts->recv_calls, 1);
 	if (!engine_is_ring(&o->net))
 		assert_int_equal(counts->ctl_calls, ctl_calls + 1);
 	assert_true(o->stream.readable);
@@ -235,7 +237,7 @@ static void test_peer_closes(void **state)
 	assert_string_equal(buf_text(&o->got), "bye");
 	assert_int_equal(o->end_count, 1);
 	assert_string_equal(o->end_text, "");
-	/* The owner has not closed the stream yet, and still the loop does not spin. */
+	/* the loop does not spin although the owner has not closed the stream yet */
 	assert_true(stream_is_open(&o->stream));
 }
 

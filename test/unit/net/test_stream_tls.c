@@ -270,7 +270,7 @@ static void test_handshake_and_bytes(void **state)
 	assert_null(w->server.stream.tls->held);
 }
 
-/* "S" in clear, records behind it; the request is answered from inside `received`. */
+/* "S" unencrypted, then records; the request is answered from inside `received`. */
 static void test_start_after_a_request(void **state)
 {
 	struct world *w = *state;
@@ -438,7 +438,8 @@ static void test_unread_words_while_paused(void **state)
 	assert_string_equal(w->server.heard, "unread");
 }
 
-/* Two messages and the end in one segment; the owner listens to one at a time. */
+/* Two messages and the end come in one segment; the owner takes one message at a
+ * time. */
 static void test_end_behind_what_is_delivered(void **state)
 {
 	struct world *w = *state;
@@ -658,7 +659,7 @@ static void test_key_update(void **state)
 	SSL_CTX_free(ctx);
 }
 
-/* Answers that TLS makes do not pile up for a peer that does not read them. */
+/* Answers that TLS itself makes do not pile up for a peer that does not read. */
 static void test_key_update_flood(void **state)
 {
 	struct world *w = *state;

@@ -1,5 +1,6 @@
 /*
- * Which databases, users and pools exist, how long, and what a new snapshot changes.
+ * Which databases, users and pools exist, for how long, and what a new snapshot
+ * changes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -349,7 +350,7 @@ static void secrets_in_steps(void **state)
 	assert_false(catalog_find_user(w.c, "ma")->has_secret);
 	assert_int_equal(w.c->other_secret_count, 2);
 	assert_false(catalog_adopt_users(w.c, 1));
-	/* a newer list replaces the one under way */
+	/* a newer list replaces the one being taken over */
 	catalog_begin_users(w.c, list);
 	assert_true(catalog_adopt_users(w.c, 1));
 	world_adopt(&w, ini, "\"v\" \"five\"\n");
@@ -608,8 +609,8 @@ static void sorted_walks_and_snapshots(void **state)
 	world_done(&w);
 }
 
-/* What an entry says is read from the snapshot in force, also when the entry is the
- * same. */
+/* The settings of an entry are read from the snapshot in force, even if the entry is
+ * the same. */
 static void unchanged_entries(void **state)
 {
 	struct world w;
@@ -622,7 +623,7 @@ static void unchanged_entries(void **state)
 	assert_ptr_equal(a->config, config_database(w.c->config, "a"));
 	assert_string_equal(a->config->host, "x");
 	assert_string_equal(catalog_find_database(w.c, "b")->config->host, "y");
-	/* A snapshot that was compared with another one. */
+	/* a snapshot that was compared with another one */
 	world_set(&w, "query_timeout", "5");
 	world_adopt(&w, "[databases]\na=host=x pool_size=3\n[pgbouncer]\n", NULL);
 	assert_ptr_equal(a->config, config_database(w.c->config, "a"));

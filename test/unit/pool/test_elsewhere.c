@@ -1,7 +1,7 @@
 /*
- * Catalogs that share their counts, as those of several workers do: limits over all of
- * them, servers that change hands, who is served first, and what they ask of each
- * other.  Wishes arrive when the test says so.
+ * Catalogs that share their counts, like those of several workers: limits over all of
+ * them, servers that change sites, the order of clients, and wishes.  Wishes arrive
+ * when the test delivers them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@ static const char ini[] = "[databases]\n"
 			  "server_check_query =\n"
 			  "default_pool_size = 2\n";
 
-/* A wish on its way. */
+/* A wish that was sent and not yet delivered. */
 struct sent {
 	unsigned to;
 	struct wish wish;
@@ -115,7 +115,7 @@ static int tear_down(void **state)
 		pool_gone(&county.seats[i], county.sites[0].now);
 	for (size_t i = 0; i < ASKS; i++)
 		pool_part(&county.asks[i]);
-	/* Nothing counts any more. */
+	/* nothing is counted any more */
 	for (unsigned i = 0; i < SITES; i++) {
 		const struct tally *tally = county.sites[i].c->tally;
 		for (unsigned k = 0; k < SITES; k++) {
@@ -199,7 +199,7 @@ static void forget_wishes(void)
 	county.sent_count = 0;
 }
 
-/* The only wish of this kind that is on its way. */
+/* Returns the only undelivered wish of this kind. */
 static const struct sent *only_wish(enum wish_kind kind)
 {
 	const struct sent *found = NULL;
@@ -229,7 +229,7 @@ static struct verdict hear(const struct sent *sent, enum verdict_kind kind)
 	return v;
 }
 
-/* What the verdict hands over goes, and comes. */
+/* Carries the seat of the verdict to its new site. */
 static struct seat *carry(unsigned from, const struct verdict *v)
 {
 	struct pool *pool = county.pools[v->site];
@@ -259,7 +259,7 @@ static void pool_size_over_all(void **state)
 
 	ask(0, VERDICT_WAIT);
 	next(0, VERDICT_DIAL);
-	/* It counts before it is dialed. */
+	/* the server counts before it is dialed */
 	assert_int_equal(servers(tally), 1);
 	struct seat *seat = unused_seat();
 	pool_dialing(county.pools[0], seat, county.sites[0].now);
@@ -275,7 +275,8 @@ static void pool_size_over_all(void **state)
 	assert_int_equal(servers(tally), 2);
 }
 
-/* Where nobody knows yet what clients are greeted with, a full pool is as good. */
+/* While the welcome is unknown at all sites, a login of another site in a full pool
+ * brings it as well. */
 static void first_login_of_a_site_counts(void **state)
 {
 	(void)state;
@@ -320,7 +321,7 @@ static void max_server_connections_over_all(void **state)
 	expect_shared_limit("max_server_connections");
 }
 
-/* One that goes makes room for the site that waits. */
+/* A server that closes makes room for the site that waits. */
 static void told_of_room(void **state)
 {
 	(void)state;
@@ -342,7 +343,8 @@ static void told_of_room(void **state)
 	dial_in(county.pools[1], 1, VERDICT_GRANT);
 }
 
-/* Of two that wait the first is told; when it needs no more, it tells the other one. */
+/* Of two waiting sites the first is told; when it needs no more, it tells the other
+ * one. */
 static void told_of_what_is_left(void **state)
 {
 	(void)state;
@@ -398,8 +400,8 @@ static void told_of_what_is_left_under_a_limit(void **state)
 	dial_in(county.pools[2], 2, VERDICT_GRANT);
 }
 
-/* Room is left to a client of another site that has waited longer, which is told; the
- * pool itself looks again after a while, and not at once. */
+/* Room is left to a client of another site that has waited longer, and that site is
+ * told.  The pool itself checks again only after a while. */
 static void room_is_left_to_another_site(void **state)
 {
 	(void)state;
@@ -420,12 +422,12 @@ static void room_is_left_to_another_site(void **state)
 	assert_true(v.wake_us < UINT64_MAX);
 	assert_false(county.pools[0]->is_kicked);
 	assert_int_equal(only_wish(WISH_LOOK)->to, 1);
-	/* The other one does not come: it may be standing still. */
+	/* the other site does not take the room; its thread may be busy */
 	pass(SECOND);
 	dial_in(county.pools[0], 0, VERDICT_GRANT);
 }
 
-/* What is shown of a pool's name is that of the pool which has it now. */
+/* The tally of a pool's name shows only the pool that has the name now. */
 static void killed_pool_is_shown_no_more(void **state)
 {
 	(void)state;
@@ -448,7 +450,7 @@ static void killed_pool_is_shown_no_more(void **state)
 	assert_true(slot->waiting_us == since_us);
 }
 
-/* A server that went there would be closed. */
+/* A server that went to a paused pool would be closed there. */
 static void paused_pool_receives_nothing(void **state)
 {
 	(void)state;
@@ -465,8 +467,8 @@ static void paused_pool_receives_nothing(void **state)
 	assert_int_equal(hear(only_wish(WISH_SERVER), VERDICT_HAND).site, 1);
 }
 
-/* Who waits for the welcome alone looks again when the other site does not answer and
- * there is no room for a server of its own. */
+/* A client that waits for the welcome checks again when the other site does not answer
+ * and there is no room for a server of its own. */
 static void newcomer_looks_again(void **state)
 {
 	(void)state;
@@ -489,7 +491,7 @@ static void newcomer_looks_again(void **state)
 	assert_int_equal(only_wish(WISH_WELCOME)->to, 0);
 }
 
-/* One site opens what all keep. */
+/* One site opens the servers that min_pool_size asks of all sites together. */
 static void min_pool_size_over_all(void **state)
 {
 	(void)state;
@@ -508,7 +510,7 @@ static void min_pool_size_over_all(void **state)
 	assert_int_equal(servers(county.pools[0]->tally), 1);
 }
 
-/* A server at rest elsewhere, of another pool, makes room. */
+/* A resting server of another pool at another site makes room. */
 static void room_is_asked_for(void **state)
 {
 	(void)state;
@@ -546,7 +548,7 @@ static void client_limits_over_all(void **state)
 		assert_true(database_may_enter(county.pools[i]->database, false));
 		assert_true(user_may_enter(county.pools[i]->user, false));
 	}
-	/* The one too many counts until it leaves. */
+	/* the client that is one too many counts until it leaves */
 	assert_false(database_may_enter(county.pools[2]->database, false));
 	assert_false(user_may_enter(county.pools[2]->user, false));
 	assert_true(database_may_enter(county.pools[2]->database, true));
@@ -565,7 +567,8 @@ static void client_limits_over_all(void **state)
 
 /* ---- servers that change hands ---- */
 
-/* A client that waits gets the server that comes to rest, or rests, elsewhere. */
+/* A waiting client gets the server that comes to rest, or already rests, at another
+ * site. */
 static void given_back_for_another_site(void **state)
 {
 	(void)state;
@@ -577,7 +580,7 @@ static void given_back_for_another_site(void **state)
 	next(1, VERDICT_NONE);
 	struct verdict v = world_give(&county.sites[0], holder->seat, VERDICT_HAND);
 	assert_int_equal(v.site, 1);
-	/* On its way it counts, and nobody else has it. */
+	/* on its way the server counts, and nobody else has it */
 	assert_int_equal(servers(tally), 1);
 	assert_int_equal(tally->slots[0].resting, 0);
 	ask(2, VERDICT_WAIT);
@@ -609,7 +612,7 @@ static void resting_elsewhere(void **state)
 	assert_int_equal(wish->to, 0);
 	assert_string_equal(wish->wish.database, "d");
 	assert_string_equal(wish->wish.user, "u");
-	/* It is asked for once, and nothing is dialed meanwhile. */
+	/* the server is asked for once, and nothing is dialed meanwhile */
 	next(1, VERDICT_NONE);
 	v = hear(only_wish(WISH_SERVER), VERDICT_HAND);
 	assert_ptr_equal(v.seat, seat);
@@ -620,7 +623,7 @@ static void resting_elsewhere(void **state)
 	assert_int_equal(servers(county.pools[0]->tally), 1);
 }
 
-/* Who asks for it is not the one who has waited longest. */
+/* The site that asks is not the one whose client has waited longest. */
 static void resting_elsewhere_for_another(void **state)
 {
 	(void)state;
@@ -631,7 +634,7 @@ static void resting_elsewhere_for_another(void **state)
 	next(2, VERDICT_NONE);
 	pass(50 * MS);
 	ask(1, VERDICT_WAIT);
-	/* It comes to rest at a moment at which no server goes anywhere. */
+	/* the server comes to rest while no server may change sites */
 	tallies_freeze(county.tallies, true);
 	world_give(&county.sites[0], holder->seat, VERDICT_REST);
 	tallies_freeze(county.tallies, false);
@@ -643,7 +646,7 @@ static void resting_elsewhere_for_another(void **state)
 	assert_ptr_equal(v.ask, first);
 }
 
-/* Whoever was asked has given it to its own client meanwhile. */
+/* The site that was asked has meanwhile given the server to its own client. */
 static void nothing_left_to_give(void **state)
 {
 	(void)state;
@@ -660,7 +663,7 @@ static void nothing_left_to_give(void **state)
 	assert_int_equal(servers(county.pools[0]->tally), 2);
 }
 
-/* A site that does not answer does not hold up a client for ever. */
+/* A site that does not answer does not block a client for ever. */
 static void no_answer(void **state)
 {
 	(void)state;
@@ -680,7 +683,7 @@ static void no_answer(void **state)
 	pool_dialing(county.pools[1], seat, county.sites[1].now);
 }
 
-/* The client that asked has gone: the server stays. */
+/* The client that asked has left: the server stays. */
 static void asked_for_in_vain(void **state)
 {
 	(void)state;
@@ -720,7 +723,7 @@ static void longest_waiter_first(void **state)
 	assert_ptr_equal(v.ask, own);
 }
 
-/* A little longer is not worth a journey. */
+/* A slightly longer wait does not make a server change sites. */
 static void about_as_long(void **state)
 {
 	(void)state;
@@ -802,7 +805,7 @@ static void welcome_is_asked_for(void **state)
 	assert_int_equal(servers(county.pools[0]->tally), 1);
 }
 
-/* Sites with a server each do not take those that others have just given back. */
+/* Sites with one server each do not take servers that others have just given back. */
 static void own_server_is_awaited(void **state)
 {
 	(void)state;
@@ -819,8 +822,8 @@ static void own_server_is_awaited(void **state)
 	assert_int_equal(hear(only_wish(WISH_SERVER), VERDICT_HAND).site, 1);
 }
 
-/* It is the asker that decides how long: were it refused, it would ask again at once.
- */
+/* A site that asks has already waited long enough, so it is not refused; otherwise it
+ * would ask again at once. */
 static void who_asks_gets(void **state)
 {
 	(void)state;
@@ -838,8 +841,8 @@ static void who_asks_gets(void **state)
 	assert_int_equal(hear(&sent, VERDICT_HAND).site, 1);
 }
 
-/* What is given back goes to a client elsewhere only if that one's own site lets it
- * wait. */
+/* A server that is given back goes to another site's client only if that site lets its
+ * client wait. */
 static void given_back_while_own_server_is_awaited(void **state)
 {
 	(void)state;

@@ -1,5 +1,6 @@
 /*
- * Several hosts of one database: which is next, which is left out and taken back.
+ * Several hosts of one database: which one is next, which one is not used, and when it
+ * is used again.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -420,8 +421,8 @@ static void a_refused_login_leaves_the_host_up(void **state)
 	town_done(&t);
 }
 
-/* Clients wait for the hosts that serve, or for the end of the SWITCHOVER: what a host
- * says that is only looked at is none of their business. */
+/* Clients wait for hosts that serve, or for the end of the SWITCHOVER.  An error of a
+ * host that is only checked is not told to them. */
 static void a_refused_look_is_told_to_nobody(void **state)
 {
 	struct ask a, b;
@@ -460,7 +461,8 @@ static void a_refused_look_is_told_to_nobody(void **state)
 	}
 }
 
-/* A SWITCHOVER looks at hosts five times per second. */
+/* A SWITCHOVER checks hosts five times per second, but logs the same failure only
+ * once. */
 static void what_repeats_is_no_news(void **state)
 {
 	struct town t;

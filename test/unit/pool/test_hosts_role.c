@@ -17,7 +17,7 @@
 #include "base/buf.h"
 #include "town.h"
 
-/* Clients ask at the same time: which hosts do they get? */
+/* Clients ask at the same time; expects which hosts they get. */
 static void expect_used(struct town *t, const char *names)
 {
 	struct ask asks[9];

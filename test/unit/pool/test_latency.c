@@ -1,6 +1,6 @@
 /*
- * How long things took in a pool: what is counted when, over which time, and that a
- * pool that nobody uses holds nothing lately counted.
+ * Durations in a pool: what is counted when, for which time, and that an unused pool
+ * has no recent ones.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,7 +31,7 @@ static void figures_done(struct figures *f)
 	}
 }
 
-/* So many queries since the beginning, and lately. */
+/* Expects so many queries in total, and so many recent ones. */
 static void assert_queries(const struct latency *l, uint64_t total, uint64_t recent)
 {
 	struct figures f;
@@ -70,7 +70,7 @@ static void since_the_last_snapshot_but_one(void **state)
 	assert_true(latency_is_empty(&l));
 }
 
-/* What is counted apart is in the sums, before and behind a snapshot. */
+/* What is counted separately is in the sums, before and after a snapshot. */
 static void queries_that_are_transactions(void **state)
 {
 	struct latency l = {.past = NULL};
@@ -110,7 +110,8 @@ static void names(void **state)
 	assert_string_equal(latency_kind_shown(LATENCY_LOGIN), "login");
 }
 
-/* Who gets a server at once waits 0; a connection counts when it can be used. */
+/* A client that gets a server at once waits 0; a connection counts when it can be
+ * used. */
 static void waits_and_connections(void **state)
 {
 	struct world w;
@@ -134,7 +135,7 @@ static void waits_and_connections(void **state)
 	assert_int_equal(pool_logged_in(&seat, w.now).kind, VERDICT_GRANT);
 	world_ask(&w, &second, VERDICT_WAIT);
 	world_ask(&w, &third, VERDICT_WAIT);
-	pool_withdraw(&third); /* it got none */
+	pool_withdraw(&third); /* the client got no server */
 	w.now += 2000;
 	world_give(&w, &seat, VERDICT_GRANT);
 	world_give(&w, &seat, VERDICT_REST);

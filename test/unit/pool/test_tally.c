@@ -1,6 +1,6 @@
 /*
- * Counts that several sites share: sums, who waits longest, who has what; and a limit
- * that threads fight for.
+ * Counts that several sites share: sums, who waits longest, which site has what, and a
+ * limit that threads compete for.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -43,7 +43,8 @@ static void one_tally_for_one_name(void **state)
 	}
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		tally_release(t, &others[i]);
-	/* What is counted lasts as long as anybody holds it, but for servers. */
+	/* a tally lives while there are references, whatever is counted except
+	 * servers */
 	pool->slots[1].clients = 5;
 	tally_release(t, &pool);
 	assert_null(pool);
@@ -92,7 +93,7 @@ static void most_at_rest(void **state)
 
 	assert_int_equal(tally_find_resting(&view, NULL), -1);
 	assert_int_equal(tally_find_resting(&view, tally), -1);
-	tally->slots[1].resting = 9; /* its own are not elsewhere */
+	tally->slots[1].resting = 9; /* a site's own count is not included */
 	assert_int_equal(tally_find_resting(&view, tally), -1);
 	tally->slots[0].resting = 1;
 	assert_int_equal(tally_find_resting(&view, tally), 0);
@@ -138,7 +139,7 @@ static void longest_waiting(void **state)
 	assert_int_equal(since_us, 20);
 	assert_int_equal(tally_find_waiting(&views[1], tally, &since_us), 0);
 	assert_int_equal(since_us, 10);
-	/* The next one there, and nobody any more. */
+	/* the next client of that site waits, and then none */
 	tally_note_waiting(&views[0], tally, 40);
 	assert_int_equal(tally_find_waiting(&views[1], tally, &since_us), 3);
 	tally_note_waiting(&views[3], tally, 0);
@@ -164,7 +165,7 @@ struct rival {
 	bool was_exceeded;
 };
 
-/* Takes under the lock what there is room for, and gives it back without. */
+/* Takes room under the lock if there is any, and gives it back without the lock. */
 static void *rush(void *arg)
 {
 	struct rival *r = arg;
@@ -213,7 +214,7 @@ static void limit_among_threads(void **state)
 	tallies_free(&t);
 }
 
-/* Nobody has a pool of that name while its only server is on its way. */
+/* No site has a pool of that name while its only server is on its way. */
 static void counts_what_nobody_holds(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /*
- * Stands in for everything around the pools, and notes what it is told.
+ * Stands in for everything around the pools, and records the events it gets.
  */
 #include "world.h"
 

@@ -1,5 +1,6 @@
 /*
- * A catalog made from ini text, which notes what it is told, for the tests of pool/.
+ * A catalog made from ini text, which records the events it gets, for the tests of
+ * pool/.
  */
 #ifndef TEST_POOL_WORLD_H
 #define TEST_POOL_WORLD_H
@@ -29,7 +30,7 @@ void world_done(struct world *w);
 void world_adopt(struct world *w, const char *ini, const char *userlist);
 void world_set(struct world *w, const char *name, const char *value);
 struct pool *world_pool(struct world *w, const char *database, const char *user);
-/* Was the pool kicked since the last question? */
+/* Whether the pool was kicked since the last call. */
 bool world_was_kicked(struct world *w, const struct pool *pool);
 
 /* These fail when the verdict is not of this kind. */

@@ -1,6 +1,5 @@
 /*
- * Rows of several sites become those of one pooler: what becomes of each kind of cell,
- * and the order.
+ * Merging rows of several sites: what happens to each kind of cell, and the order.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,7 +33,7 @@ static const struct view view = {
     .sorted_by = 1,
 };
 
-/* A row, its cells divided by '|'; "-" stands for NULL. */
+/* Appends a row; '|' separates its cells, and "-" stands for NULL. */
 static void put_row(struct buf *out, const char *text)
 {
 	char cells[200];
@@ -73,7 +72,7 @@ static void add_site(struct merge *m, const char *const *texts)
 }
 #define ADD(m, ...) add_site(m, (const char *const[]){__VA_ARGS__, NULL})
 
-/* What comes out is byte for byte what these rows are. */
+/* Expects exactly these rows, byte for byte. */
 static void expect_rows(struct merge *m, const char *const *texts)
 {
 	struct buf expected, got;
@@ -103,7 +102,7 @@ static void sums_and_first_values(void **state)
 	EXPECT(m, "a|u|session|4|9000000001|0|0|2026");
 }
 
-/* Seconds decide, and where they are the same what is left of them; no mixture. */
+/* The seconds decide, and if they are equal the microseconds; values are not mixed. */
 static void longest_wait(void **state)
 {
 	(void)state;
@@ -172,8 +171,8 @@ static void worst_state(void **state)
 	merge_free(&m);
 }
 
-/* By the first column only; what is alike stays in the order of coming.  An empty text
- * and NULL are two keys. */
+/* Sorted by the first column only; equal rows stay in the order of arrival.  An empty
+ * text and NULL are different keys. */
 static void sorted_rows(void **state)
 {
 	(void)state;
@@ -186,7 +185,7 @@ static void sorted_rows(void **state)
 	    "a|b||1|0|0|0|", "ab|u||1|0|0|0|", "c|x||2|0|0|0|");
 }
 
-/* The names of two columns are not one text. */
+/* The texts of two key columns are not simply joined. */
 static void keys_are_told_apart(void **state)
 {
 	(void)state;

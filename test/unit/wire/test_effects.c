@@ -1,6 +1,6 @@
 /*
- * Effects of query texts beside their answers: state left behind, parameters reset,
- * commands about prepared statements.
+ * Effects of query texts: session state left behind, parameters reset, commands about
+ * prepared statements.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -178,7 +178,8 @@ static void advisory_locks_of_the_session(void **state)
 		check(&(struct sample){harmless[i], 0, 0});
 }
 
-/* Every prefix of a text may be all that has arrived of it. */
+/* The function must accept every prefix of a text, because more may not have
+ * arrived. */
 static void configuration_of_the_session(void **state)
 {
 	(void)state;

@@ -1,4 +1,5 @@
-/* The ledger: which request a message answers, case by case.  Random: prop_pipeline. */
+/* The ledger: which request a message answers, case by case.  prop_pipeline tests it
+ * with random messages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -525,8 +526,8 @@ static void test_copy_both(void **state)
 	settled(true);
 }
 
-/* A walsender answers one Query with result sets and COPY OUT one after another, and
- * tells the end of a stream in rows and with two CommandComplete. */
+/* A walsender answers one Query with several result sets and COPY OUTs, and ends a
+ * stream with rows and two CommandCompletes. */
 static void test_replication_commands(void **state)
 {
 	static const char *const answers[] = {
@@ -553,7 +554,7 @@ static void test_replication_commands(void **state)
 	owe("dc");
 	forwards("TDCCZ");
 	settled(true);
-	owe("Q"); /* START_REPLICATION that fails: the client knows and goes on */
+	owe("Q"); /* START_REPLICATION fails: the client has seen that and goes on */
 	forwards("WddEZ");
 	settled(true);
 	owe("Q");

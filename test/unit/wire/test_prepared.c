@@ -1,5 +1,5 @@
-/* Prepared statements: texts, names, sets and the journal, case by case.  Random runs
- * of all together: prop_prepared; messages: test_prepared_message. */
+/* Prepared statements: texts, names, sets and the journal, case by case.  prop_prepared
+ * tests all of them with random messages; test_prepared_message tests the messages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -542,7 +542,7 @@ static void test_what_is_spoilt_comes_back_so(void **state)
 	assert_int_equal(
 	    prepared_journal_note(&d.journal, 7, PREPARED_SPOILT_REMOVED, NULL, t), 0);
 	prepared_set_del(&d.set, t);
-	/* the same text that is prepared again behind it fails, too */
+	/* the same text, prepared again behind it, fails as well */
 	add_held(&d, 8, "a");
 	assert_false(prepared_set_is_spoilt(d.set, t));
 	prepared_journal_fail(&d.journal, 7);
@@ -584,7 +584,8 @@ static void test_texts_keep_their_ids(void **state)
 	prepared_unref(private);
 }
 
-/* A text is known by its number on the server; the one interned here has another. */
+/* A text has a number on the server; the same text was interned here under another
+ * number. */
 static void test_texts_that_are_known_already(void **state)
 {
 	struct prepared_text *own =

@@ -1,5 +1,6 @@
 /*
- * Which traceparent a text has: only what is in a comment and exactly of its form.
+ * Which traceparent a text has: it counts only within a comment and in exactly the
+ * right form.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,7 +46,7 @@ static void found(void **state)
 	    "select 1; -- more\nselect 2 /*db_driver='x'," PAIR "*/ ; \n",
 	    "select '/*', $$ it's $$ /*" PAIR "*/",
 	    "begin /*" PAIR "*/; select 1 /*traceparent='" TRACE "'*/",
-	    /* one that is none does not hide the next */
+	    /* an invalid one does not hide a later valid one */
 	    "/*traceparent='none'*/ select 1 /*" PAIR "*/",
 	    "/*traceparent='',traceparent='x'," PAIR "*/ select 1",
 	};
