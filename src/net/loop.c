@@ -27,7 +27,7 @@ enum {
 	WAIT_MOST_US = 1000000000, /* a longer wait is split */
 	/* how often libevent is asked when its descriptor is unknown */
 	SIGNALS_US = 50000,
-	EVENTS = 512,              /* the most events of one wait */
+	EVENTS = 512, /* the most events of one wait */
 };
 
 struct watch {
