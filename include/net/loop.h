@@ -72,9 +72,10 @@ void loop_at_turn_end(struct loop *loop, struct later *l);
 void loop_reap(struct loop *loop, struct later *l);
 
 /* ---- file descriptors ---- */
-/* WATCH_EDGE beside one of them: the handler is called once when the descriptor becomes
- * ready, not in each turn in which it is, and that costs the kernel less.  So it reads
- * or writes until the kernel has no more, or calls watch_again. */
+/* The direction of a watch.  With WATCH_EDGE in addition, the handler is called only
+ * once when the descriptor becomes ready, which is cheaper than in each turn while it
+ * is ready.  So the handler reads or writes until the kernel has no more, or calls
+ * watch_again. */
 enum { WATCH_READ = 1, WATCH_WRITE = 2, WATCH_EDGE = 8 };
 struct watch; /* watches one descriptor for reading or writing */
 typedef void watch_fn(void *ctx, int fd);
@@ -86,7 +87,7 @@ struct watch *watch_new(
 struct watch *watch_new_listener(struct loop *loop, int fd, watch_fn *ready, void *ctx);
 void watch_on(struct watch *w);
 void watch_off(struct watch *w);
-/* Call the handler in the next turn if the descriptor is ready still. */
+/* Calls the handler in the next turn if the descriptor is still ready. */
 void watch_again(const struct watch *w);
 void watch_free(struct watch **w);
 /* Like watch_free, for a descriptor that the caller closes right afterwards.  This

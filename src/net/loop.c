@@ -374,8 +374,8 @@ static void tell_watch(const struct loop *loop, const struct watch *w)
 		w->ready(w->ctx, w->fd);
 }
 
-/* A peer that has gone will not become readable once more: the handler may have read
- * what it sent last, and not yet that it is gone. */
+/* After a peer has closed, its socket does not become readable again: the handler may
+ * have read the peer's last bytes, but not the end. */
 static void tell_reader_of_end(const struct loop *loop, int fd)
 {
 	const struct watch *w = loop->interests[fd].reader;

@@ -13,16 +13,17 @@ enum { PEEK_MOST = 16384 };
 
 /* ---- receiving ---- */
 
-/* The loop tells it once that there is something to read.  Whoever leaves bytes in the
- * kernel, other than by stop_reading, asks to be told again. */
+/* The watch reports only once that there are bytes to read.  A function that leaves
+ * some of them in the kernel calls this to have them reported again (unless it has
+ * called stop_reading). */
 static void read_again(const struct stream *s)
 {
 	if (s->reader && !s->reader_off)
 		watch_again(s->reader);
 }
 
-/* One receive: fewer bytes than there was room for are all there were.  0: nothing
- * came, or it was the end and that is told. */
+/* Receives once.  Fewer bytes than there was room for are all that had come.  Returns 0
+ * when nothing came, or when it was the end, which is then reported. */
 static size_t receive_into(struct stream *s, uint8_t *at, size_t room)
 {
 	ssize_t got;
@@ -133,7 +134,8 @@ static void records_while_paused(struct stream *s)
 	block_unref(b);
 }
 
-/* What was received before comes first, and a handshake when it is its turn. */
+/* Delivers bytes received before first; new bytes, or a handshake that has to wait, are
+ * reported again in the next turn. */
 static void read_behind_input(struct stream *s)
 {
 	if (stream_has_input(s))
