@@ -1,5 +1,5 @@
 /*
- * The scanner of password files.  All that is copied is wiped.
+ * Searches password files.  Copies of their contents are wiped.
  */
 #include "daemon/passfile.h"
 
@@ -46,7 +46,7 @@ char *passfile_default_path(void)
 	return copy;
 }
 
-/* Steps behind one field of a line, and says whether it fits. */
+/* Reads one field of a line.  True: it matches. */
 static bool take_field(const char **at, const char *wanted)
 {
 	const char *s = *at;
@@ -67,7 +67,7 @@ static bool take_field(const char **at, const char *wanted)
 	return fits;
 }
 
-/* What stands behind the fourth colon; NULL: the line is about others. */
+/* The text after the fourth colon; NULL: the line does not match. */
 static char *secret_of_line(const char *line, const char *const wanted[4])
 {
 	bool fits = *line != '#';
@@ -87,7 +87,7 @@ static char *secret_of_line(const char *line, const char *const wanted[4])
 	return secret;
 }
 
-/* Cuts the lines for good. */
+/* The password in a text of lines, which are cut in place; NULL: no line matches. */
 static char *secret_in(char *text, const char *const wanted[4])
 {
 	char *secret = NULL;
@@ -101,7 +101,7 @@ static char *secret_in(char *text, const char *const wanted[4])
 	return secret;
 }
 
-/* Folders where sockets are unless something else is said have the name localhost. */
+/* The default folders of sockets are called localhost in the file. */
 static bool is_usual_folder(const char *host)
 {
 	return strcmp(host, "/var/run/postgresql") == 0 ||
@@ -124,7 +124,8 @@ static char *secret_for_host(const char *file, size_t size,
 	return secret;
 }
 
-/* The next host of the list with its port; the last port counts for those behind it. */
+/* The next host of the list with its port.  If there are fewer ports, the last one is
+ * used for all further hosts. */
 static bool next_place(const char **hosts, const char **ports, char *host, char *port)
 {
 	const char *item;
@@ -148,7 +149,7 @@ static char *secret_for(const char *file, size_t size, const struct passfile_key
 	return secret;
 }
 
-/* False: nobody has promised that there is a file. */
+/* May the file be used?  False with an empty err: there is none, which is no error. */
 static bool is_fit(const char *path, struct err *err)
 {
 	struct stat st;
