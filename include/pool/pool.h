@@ -119,6 +119,7 @@ struct pool {
 	bool has_wasted;    /* a server was lost before any client had it */
 	bool has_refused;   /* all waiting clients are to be refused with refusal */
 	bool has_dirty;     /* there may be dirty seats for pool_next to retire */
+	bool has_sessions;  /* pool_mode was session when pool_review_mode looked */
 	bool wants_probe;   /* a client failed fast: try again although nobody waits */
 	uint64_t dial_us;   /* start of the last attempt to connect; 0: none */
 	/* when a server was last closed for server_lifetime */
@@ -309,6 +310,10 @@ void pool_dialing_cancel(struct pool *pool, struct seat *seat, uint64_t now_us);
 void pool_mark_dirty(struct pool *pool);
 /* Marks only this connection; the welcome stays valid. */
 void pool_mark_seat_dirty(struct seat *seat);
+/* Called for a new pool, and when pool_mode may have changed.  After a change no client
+ * meets the session state of another one: servers in use are reset when they leave
+ * session mode, and servers at rest are replaced when session mode begins. */
+void pool_review_mode(struct pool *pool);
 bool pool_is_paused(const struct pool *pool);
 int pool_mode(const struct pool *pool); /* the enum pool_mode in force */
 int pool_size(const struct pool *pool); /* 0: unlimited */

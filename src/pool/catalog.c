@@ -473,6 +473,7 @@ struct pool *catalog_pool_as(struct database *db, struct user *pool_user)
 	/* a client may log in while its database is being removed; this pool refuses
 	 * it */
 	pool->is_killed = db->is_gone;
+	pool_review_mode(pool);
 	catalog_share_pool(pool);
 	if (!pool->is_killed)
 		map_put(c->pools, &pool->database, sizeof(key), pool);

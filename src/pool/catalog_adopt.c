@@ -146,6 +146,14 @@ static void adopt_target(const struct adoption *a)
 	}
 }
 
+static void adopt_modes(struct catalog *c)
+{
+	struct pool *pool;
+
+	list_for (pool, &c->pool_list, node)
+		pool_review_mode(pool);
+}
+
 /* ---- users ---- */
 
 static void adopt_user_entries(struct catalog *c)
@@ -270,6 +278,7 @@ void catalog_adopt(struct catalog *c, struct config *config,
 	if (users)
 		adopt_secrets(c, users);
 	adopt_target(&a);
+	adopt_modes(c);
 	if (a.old)
 		config_unref(&a.old);
 	room_note_all(c);

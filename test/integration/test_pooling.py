@@ -96,6 +96,21 @@ def test_mode_changes_at_once(pooler):
     assert pooler.pool()["sv_active"] == 1
 
 
+def test_another_mode_inherits_no_session(make_pooler, pg):
+    """Two clients use the same name for a statement. Neither ever runs that of the other, whichever
+    mode it was prepared in."""
+    pooler = make_pooler({"db": pg.conn(pool_size=1)})
+    one = pooler.connect()
+    one.query("prepare q as select 'one'")
+    other = pooler.connect()
+    pooler.change(pool_mode="transaction")
+    assert one.value("execute q") == "one"
+    assert other.query("execute q", check=False).errors[0].field("C") == "26000"
+    one.query("prepare q as select 'one'")
+    pooler.change(pool_mode="session")
+    assert other.query("execute q", check=False).errors[0].field("C") == "26000"
+
+
 def test_no_server_before_the_first_query(pooler):
     pooler.connect().close()
     pooler.wait_pool(sv_idle=1, cl_active=0)

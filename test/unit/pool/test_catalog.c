@@ -144,8 +144,10 @@ static void changed_entries(void **state)
 		world_give(&w, &seats[i], VERDICT_REST);
 	}
 	world_was_kicked(&w, a);
-	world_adopt(
-	    &w, "[databases]\na=port=7777\nb=pool_size=7\nn=\n[pgbouncer]\n", NULL);
+	world_adopt(&w,
+	    "[databases]\na=port=7777\nb=pool_size=7\nn=\n[pgbouncer]\n"
+	    "pool_mode=transaction\n",
+	    NULL);
 	assert_string_equal(w.notes, "");
 	assert_non_null(catalog_find_database(w.c, "n"));
 	assert_true(seats[0].is_dirty && !a->is_welcome_valid);

@@ -181,6 +181,44 @@ static void session_state_left_behind_is_reset(void **state)
 	LEAVE(&w, seats, asks);
 }
 
+/* Who had a session while pool_mode was session leaves nothing to those who share the
+ * server from then on, and a session begins with a server that nobody else has used. */
+static void another_mode_inherits_no_session_state(void **state)
+{
+	struct world w;
+	struct seat seats[3];
+	struct ask asks[3];
+
+	(void)state;
+	world_init(&w, INI(TRANSACTION "server_reset_query=clean\n"));
+	struct pool *pool = world_pool(&w, "db", "u");
+	fill(&w, pool, seats, asks, 3);
+	world_ask(&w, &asks[0], VERDICT_GRANT);
+	world_ask(&w, &asks[1], VERDICT_GRANT);
+	world_set(&w, "pool_mode", "session");
+	world_next(&w, pool, VERDICT_RETIRE);
+	asks[1].seat->cancels_in_flight = 1;
+	struct seat *first = asks[0].seat, *second = asks[1].seat;
+	world_give(&w, second, VERDICT_PARK);
+	world_set(&w, "pool_mode", "transaction");
+	world_give(&w, first, VERDICT_RESET);
+	assert_int_equal(pool_tested(first, w.now).kind, VERDICT_REST);
+	assert_int_equal(pool_cancel_done(second, w.now).kind, VERDICT_RESET);
+	assert_int_equal(pool_tested(second, w.now).kind, VERDICT_REST);
+	/* Between the other modes nothing changes. */
+	world_set(&w, "pool_mode", "statement");
+	world_ask(&w, &asks[0], VERDICT_GRANT);
+	world_give(&w, asks[0].seat, VERDICT_REST);
+	world_ask(&w, &asks[0], VERDICT_GRANT);
+	first = asks[0].seat;
+	world_set(&w, "pool_mode", "session");
+	assert_string_equal(world_next(&w, pool, VERDICT_RETIRE).text,
+	    "database configuration changed");
+	world_give(&w, first, VERDICT_RESET);
+	assert_int_equal(pool_tested(first, w.now).kind, VERDICT_REST);
+	LEAVE(&w, seats, asks);
+}
+
 static void session_state_in_force(void **state)
 {
 	struct world w;
@@ -987,6 +1025,7 @@ int main(void)
 	    cmocka_unit_test(last_used_first),
 	    cmocka_unit_test(resets_and_checks),
 	    cmocka_unit_test(session_state_left_behind_is_reset),
+	    cmocka_unit_test(another_mode_inherits_no_session_state),
 	    cmocka_unit_test(session_state_in_force),
 	    cmocka_unit_test(idle_ones_are_reviewed),
 	    cmocka_unit_test(lifetime_ends_at_release),
