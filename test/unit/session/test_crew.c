@@ -77,9 +77,9 @@ static int set_up(void **state)
 		w->joined = &joined;
 		w->end.open = end_worker;
 		assert_int_equal(pthread_create(&w->thread, NULL, work, w), 0);
-	}
-	for (unsigned i = 0; i < WORKERS; i++)
+		/* loops are made one after the other: see loop_new */
 		sem_wait(&joined);
+	}
 	sem_destroy(&joined);
 	site_open(&s->control, &s->mem, s->crew, WORKERS);
 	*state = s;
