@@ -92,8 +92,9 @@ struct share {
 };
 
 /* ---- the records ---- */
-/* Takes over the hosts of an entry.  Hosts that it still has keep their records. */
-void hosts_adopt(struct hosts *hosts, const struct database_config *config);
+/* Takes over the hosts of an entry.  Hosts that it still has keep their records.
+ * Returns true if hosts or weights are others now: the balance begins anew then. */
+bool hosts_adopt(struct hosts *hosts, const struct database_config *config);
 void hosts_done(struct hosts *hosts);
 /* Returns the host with this name (NULL: the Unix socket) and port, or NULL. */
 struct host *hosts_find(const struct hosts *hosts, const char *name, int port);
@@ -106,6 +107,10 @@ struct share *hosts_share(struct pool *pool, struct host *host);
 void hosts_forget_shares(struct pool *pool, bool all);
 
 /* ---- the choice ---- */
+/* Begins the balance as if so many clients had been assigned.  Sites begin at different
+ * places because each balances only its own clients: otherwise all would send their
+ * first clients to the same host. */
+void hosts_begin_at(struct hosts *hosts, unsigned place);
 /* Returns the host for the pool's next connection. */
 struct host *hosts_next(struct pool *pool);
 /* Marks a host as wanted that should be tried again or whose role must be checked. */

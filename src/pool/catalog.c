@@ -278,7 +278,8 @@ static void adopt_hosts(struct database *db)
 {
 	struct pool *pool;
 
-	hosts_adopt(&db->hosts, db->config);
+	if (hosts_adopt(&db->hosts, db->config))
+		hosts_begin_at(&db->hosts, db->catalog->view.site);
 	list_for (pool, &db->pools, db_node) {
 		pool->wanted_host = 0;
 		hosts_forget_shares(pool, false);

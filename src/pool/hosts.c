@@ -63,7 +63,7 @@ static struct host *host_new(const struct host_config *config)
 	return host;
 }
 
-void hosts_adopt(struct hosts *hosts, const struct database_config *config)
+bool hosts_adopt(struct hosts *hosts, const struct database_config *config)
 {
 	struct host **list = mem_alloc(config->host_count * sizeof(struct host *));
 	struct host *elected = hosts->elected;
@@ -91,6 +91,7 @@ void hosts_adopt(struct hosts *hosts, const struct database_config *config)
 	hosts->list = list;
 	hosts->count = config->host_count;
 	hosts->elected = elected;
+	return is_other;
 }
 
 void hosts_done(struct hosts *hosts)

@@ -47,6 +47,18 @@ static bool is_before(int balance, const struct host *a, const struct host *b)
 	return is_owed_more(a, b);
 }
 
+void hosts_begin_at(struct hosts *hosts, unsigned place)
+{
+	hosts->draws += (uint64_t)place << 32;
+	for (; place; place--) {
+		struct host *best = hosts->list[0];
+		for (size_t i = 1; i < hosts->count; i++)
+			if (is_owed_more(hosts->list[i], best))
+				best = hosts->list[i];
+		best->turns++;
+	}
+}
+
 /* Returns a pseudo-random number that depends on how many were drawn before
  * (splitmix64). */
 static uint64_t draw(const struct hosts *hosts)

@@ -247,16 +247,19 @@ static struct verdict settle(struct seat *seat, uint64_t now_us)
 		return seat_retire(seat, "pause mode");
 	if (room_is_exceeded(pool))
 		return seat_retire(seat, room_surplus_reason);
-	struct ask *ask = pool_is_paused(pool) ? NULL : queue_first_seeker(pool);
+	bool is_paused = pool_is_paused(pool);
+	struct ask *ask = is_paused ? NULL : queue_first_seeker(pool);
+	/* One that is new was opened when it was this pool's turn.  If nobody waits for
+	 * it here, somebody may do elsewhere. */
+	bool is_wanted = ask || (pool->tally && !is_paused);
+	if (is_wanted && seat->was_lent && room_is_owed(pool, now_us))
+		return seat_retire(seat, "evicted");
 	bool is_checked_always =
 	    !scope_server_check_delay(scope_of_pool(pool)) && pool_has_check(pool);
 	if (is_checked_always && !(ask && seat->was_checked)) {
 		seat_move(seat, SEAT_USED, now_us);
 		return rest_verdict(seat, now_us);
 	}
-	/* One that is new was opened when it was this pool's turn. */
-	if (ask && seat->was_lent && room_is_owed(pool, now_us))
-		return seat_retire(seat, "evicted");
 	int receiver = elsewhere_receiver_of_used(pool, ask, now_us);
 	if (receiver >= 0) {
 		seat_move(seat, SEAT_IDLE, now_us);

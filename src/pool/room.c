@@ -115,6 +115,16 @@ static uint64_t waiting_since(const struct pool *pool)
 	return first ? container_of(first, struct ask, node)->queued_us : UINT64_MAX;
 }
 
+/* Returns the same for the clients of all sites. */
+static uint64_t waiting_anywhere_since(const struct pool *pool)
+{
+	uint64_t own_us = waiting_since(pool), other_us;
+
+	if (tally_find_waiting(view_of(pool), pool->tally, &other_us) < 0)
+		return own_us;
+	return other_us < own_us ? other_us : own_us;
+}
+
 /* Whether no server of the pool can become free for its first waiting client. */
 static bool has_nothing(const struct pool *pool, size_t connected)
 {
@@ -124,13 +134,11 @@ static bool has_nothing(const struct pool *pool, size_t connected)
 					   ASK_REPLICATION);
 }
 
-/* The pool's place in the queue if it had so many servers: a time, and the least comes
- * first. */
+/* The pool's place in the queue if it had so many servers and its first client waited
+ * since then: a time, and the least comes first. */
 static uint64_t place_with(
-    const struct pool *pool, enum room_kind kind, size_t connected)
+    const struct pool *pool, enum room_kind kind, size_t connected, uint64_t since_us)
 {
-	uint64_t since_us = waiting_since(pool);
-
 	if (kind != ROOM_PROCESS || since_us == UINT64_MAX)
 		return since_us;
 	return since_us + (has_nothing(pool, connected) ? 0 : PATIENCE_US);
@@ -138,7 +146,7 @@ static uint64_t place_with(
 
 static uint64_t place_of(const struct pool *pool, enum room_kind kind)
 {
-	return place_with(pool, kind, pool_connected_count(pool));
+	return place_with(pool, kind, pool_connected_count(pool), waiting_since(pool));
 }
 
 static struct pool *first_of(const struct heap *starving, enum room_kind kind)
@@ -459,9 +467,8 @@ struct seat *room_surplus(const struct pool *pool)
 				      : NULL;
 }
 
-static uint64_t lead_us(const struct pool *pool, uint64_t now_us)
+static uint64_t lead_us(uint64_t since_us, uint64_t now_us)
 {
-	uint64_t since_us = waiting_since(pool);
 	uint64_t own_us = since_us < now_us ? now_us - since_us : 0;
 
 	if (own_us < LEAST_LEAD_US)
@@ -469,42 +476,54 @@ static uint64_t lead_us(const struct pool *pool, uint64_t now_us)
 	return own_us < MOST_LEAD_US ? own_us : MOST_LEAD_US;
 }
 
-/* Compares the two pools; the place of this one is computed as if it had one seat
- * less. */
-static bool is_owed_to(const struct pool *other, const struct pool *pool,
+/* Whether a client with the place theirs_us comes before the pool's clients, the first
+ * of which has waited since since_us.  The place of the pool is computed as if it had
+ * one seat less. */
+static bool is_owed_to(uint64_t theirs_us, const struct pool *pool, uint64_t since_us,
     enum room_kind kind, uint64_t now_us)
 {
-	uint64_t theirs_us = place_of(other, kind);
-	uint64_t own_us = place_with(pool, kind, pool_connected_count(pool) - 1);
-	bool is_kept = kind == ROOM_PROCESS && spare_count(pool) <= 0;
+	uint64_t own_us =
+	    place_with(pool, kind, pool_connected_count(pool) - 1, since_us);
+	/* Kept by min_pool_size, or left to a pool that may use it again at once. */
+	bool is_kept =
+	    kind == ROOM_PROCESS && (spare_count(pool) <= 0 || since_us == UINT64_MAX);
 
 	if (is_kept && theirs_us > now_us)
 		return false;
-	return theirs_us < own_us && own_us - theirs_us > lead_us(pool, now_us);
+	return theirs_us < own_us && own_us - theirs_us > lead_us(since_us, now_us);
 }
 
-/* The same for the client of another site that has waited longest. */
-static bool is_owed_elsewhere(
-    const struct pool *pool, enum room_kind kind, uint64_t now_us)
+/* If no client waits for the seat it becomes idle.  The pools of this site that wait
+ * for room are told then, and can close it before it is used again. */
+static bool is_owed_here(
+    const struct pool *pool, uint64_t since_us, enum room_kind kind, uint64_t now_us)
 {
-	const struct tally *tally = tally_of(pool, kind);
+	const struct pool *other = first_in(pool, kind);
+
+	return other && other != pool && since_us != UINT64_MAX &&
+	       is_owed_to(place_of(other, kind), pool, since_us, kind, now_us);
+}
+
+/* The same for the client of another site that has waited longest.  If there is room,
+ * that site has been told already. */
+static bool is_owed_elsewhere(
+    const struct pool *pool, uint64_t since_us, enum room_kind kind, uint64_t now_us)
+{
 	uint64_t theirs_us;
 
-	if (!tally || !limit_of(pool, kind) ||
-	    tally_find_waiting(view_of(pool), tally, &theirs_us) < 0)
-		return false;
-	uint64_t own_us = place_with(pool, kind, pool_connected_count(pool) - 1);
-	return theirs_us < own_us && own_us - theirs_us > lead_us(pool, now_us);
+	return tally_find_waiting(view_of(pool), tally_of(pool, kind), &theirs_us) >=
+		   0 &&
+	       room_is_full(pool, kind) &&
+	       is_owed_to(theirs_us, pool, since_us, kind, now_us);
 }
 
 bool room_is_owed(const struct pool *pool, uint64_t now_us)
 {
-	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++) {
-		const struct pool *other = first_in(pool, kind);
-		if (other && other != pool && is_owed_to(other, pool, kind, now_us))
+	uint64_t since_us = waiting_anywhere_since(pool);
+
+	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++)
+		if (is_owed_here(pool, since_us, kind, now_us) ||
+		    is_owed_elsewhere(pool, since_us, kind, now_us))
 			return true;
-		if (is_owed_elsewhere(pool, kind, now_us))
-			return true;
-	}
 	return false;
 }

@@ -10,8 +10,9 @@
  * that was meant for it.  From time to time, and at the end, no
  * new events happen until everything is delivered: then no client waits for a server
  * that rests at another worker, or while there is room for another one, and servers
- * beyond a smaller limit are closed.  At the end nobody waits, and nothing is on its
- * way.
+ * beyond a smaller limit are closed.  In some runs all clients ask again as soon as
+ * they were served, and none of them waits for long.  At the end nobody waits, and
+ * nothing is on its way.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -27,6 +28,7 @@
 
 enum {
 	RUNS = 150,
+	RUSHES = 3, /* every so many runs with an administrator */
 	STEPS = 1500,
 	PARTS = 4,
 	CLIENTS = 24,
@@ -35,6 +37,11 @@ enum {
 	SECOND = 1000000,
 	/* Longer than any wait for an answer, and than room is left to other sites. */
 	CALM_US = 60000,
+	/* All ask again as soon as they were served: for so long, and so long a client
+	 * waits at most, and under the limit of the process. */
+	RUSH_US = 12 * SECOND,
+	RUSH_WAIT_US = 3 * SECOND,
+	RUSH_WAIT_OF_PROCESS_US = 8 * SECOND,
 };
 
 static const char *const database_names[] = {"a", "b", "c"};
@@ -57,8 +64,12 @@ static const struct limits snapshots[] = {
     {{2, 3, 4}, {1, 0, 2}, {0, 2, 0}, {0, 4, 6}, {0, 4}, 0, 2, false},
     {{1, 2, 1}, {0, 1, 1}, {0, 0, 1}, {2, 2, 0}, {3, 2}, 4, 1, false},
     {{3, 1, 1}, {1, 1, 0}, {1, 1, 0}, {3, 0, 0}, {2, 0}, 9, 1, true},
+    /* of one kind each */
+    {{2, 3, 4}, {0}, {0}, {1, 2, 5}, {0}, 0, 1, false},
+    {{2, 3, 4}, {0}, {0}, {0}, {1, 3}, 0, 1, false},
+    {{2, 3, 4}, {0}, {0}, {0}, {0}, 4, 1, false},
 };
-enum { SNAPSHOTS = sizeof(snapshots) / sizeof(snapshots[0]) };
+enum { SNAPSHOTS = sizeof(snapshots) / sizeof(snapshots[0]), RUSH_SNAPSHOTS = 3 };
 static const char ini_format[] = "[pgbouncer]\n"
 				 "pool_mode = transaction\n"
 				 "server_check_query =\n"
@@ -156,6 +167,7 @@ static struct world {
 		unsigned grants, dials, hands, closed_for_others, losses, calms;
 		unsigned reserves, refills, parks, cancels, outdated, killed, surplus;
 	} counts;
+	uint64_t longest_us; /* that somebody waited in a rush */
 } w;
 
 static unsigned any(unsigned n)
@@ -833,10 +845,15 @@ static void give_back(struct server *s)
 	carry(part, pool, &v);
 }
 
+static void client_asks(struct client *c)
+{
+	c->ask.last_us = c->ask.query_us = w.now;
+	struct verdict v = pool_ask(&c->ask, ASK_QUERY, w.now);
+	carry(&w.part[c->part], c->ask.pool, &v);
+}
+
 static void client_acts(struct client *c, bool is_patient)
 {
-	struct verdict v;
-
 	switch (c->ask.state) {
 	case ASK_OUTSIDE:
 		client_comes(c);
@@ -846,9 +863,7 @@ static void client_acts(struct client *c, bool is_patient)
 			client_goes(c);
 			break;
 		}
-		c->ask.last_us = c->ask.query_us = w.now;
-		v = pool_ask(&c->ask, ASK_QUERY, w.now);
-		carry(&w.part[c->part], c->ask.pool, &v);
+		client_asks(c);
 		break;
 	case ASK_WAITING:
 		if (!is_patient)
@@ -1119,10 +1134,40 @@ static void check_calm(void)
 	w.counts.calms++;
 }
 
+static void check_patience(const struct ask *ask)
+{
+	uint64_t most_us =
+	    w.part[0].limits->process ? RUSH_WAIT_OF_PROCESS_US : RUSH_WAIT_US;
+	uint64_t waited_us = ask->state == ASK_WAITING ? w.now - ask->queued_us : 0;
+
+	CHECK(waited_us <= most_us);
+	if (waited_us > w.longest_us)
+		w.longest_us = waited_us;
+}
+
+/* Nobody starves while others never pause.  A pool that lacks room under two limits
+ * waits for one after the other, so the limits are of one kind. */
+static void everybody_is_busy(void)
+{
+	command(ORDER_RELOAD, DATABASES, SNAPSHOTS - 1 - any(RUSH_SNAPSHOTS));
+	pass(CALM_US);
+	for (uint64_t end = w.now + RUSH_US; w.now < end; pass(1000)) {
+		for (int i = 0; i < CLIENTS; i++) {
+			struct client *c = &w.clients[i];
+			check_patience(&c->ask);
+			if (c->ask.state == ASK_OUTSIDE) {
+				client_comes(c);
+			} else if (c->ask.state == ASK_LINKED && any(20) == 0) {
+				give_back(server_of(c->ask.seat));
+			}
+			if (c->ask.state == ASK_RESTING)
+				client_asks(c);
+		}
+	}
+}
+
 static void everybody_is_served(void)
 {
-	administrator_leaves();
-	pass(1000);
 	for (int i = 0; is_anybody_waiting(); i++) {
 		CHECK(i < 2000);
 		for (int k = 0; k < CLIENTS; k++) {
@@ -1229,6 +1274,10 @@ static void run(void)
 			check_calm();
 		}
 	}
+	administrator_leaves();
+	pass(1000);
+	if (w.has_administrator && any(RUSHES) == 0)
+		everybody_is_busy();
 	everybody_is_served();
 	pass(CALM_US);
 	check_calm();
@@ -1260,6 +1309,7 @@ int main(int argc, char **argv)
 	uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : (uint64_t)time(NULL);
 	struct config *configs[SNAPSHOTS];
 	struct counts c = {0};
+	uint64_t longest_us = 0;
 
 	printf("seed %" PRIu64 "\n", seed);
 	fflush(stdout);
@@ -1269,6 +1319,7 @@ int main(int argc, char **argv)
 		begin(seed + run_number, configs);
 		run();
 		add_counts(&c);
+		longest_us = w.longest_us > longest_us ? w.longest_us : longest_us;
 	}
 	printf(
 	    "%u grants, %u dials, %u of the reserve, %u for min_pool_size, %u handed "
@@ -1276,6 +1327,7 @@ int main(int argc, char **argv)
 	    "%u too many, %u cancels, %u parked, %u pools killed, %u times calm\n",
 	    c.grants, c.dials, c.reserves, c.refills, c.hands, c.closed_for_others,
 	    c.losses, c.outdated, c.surplus, c.cancels, c.parks, c.killed, c.calms);
+	printf("longest wait while all are busy: %" PRIu64 " ms\n", longest_us / 1000);
 	for (int i = 0; i < SNAPSHOTS; i++)
 		config_unref(&configs[i]);
 	return has_enough_happened(&c) ? 0 : 1;

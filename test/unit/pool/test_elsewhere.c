@@ -12,6 +12,8 @@
 #include <cmocka.h>
 
 #include "pool/elsewhere.h"
+#include "pool/hosts.h"
+#include "pool/room.h"
 #include "pool/wishes.h"
 #include "world.h"
 
@@ -20,6 +22,9 @@ enum { SITES = 3, SEATS = 8, ASKS = 8, WISHES = 64, MS = 1000 };
 static const char ini[] = "[databases]\n"
 			  "d =\n"
 			  "e =\n"
+			  "h = host=a,b,c\n"
+			  "r = host=a,b,c load_balance_hosts=random\n"
+			  "f = host=a,b,c load_balance_hosts=disable\n"
 			  "[pgbouncer]\n"
 			  "pool_mode = transaction\n"
 			  "server_check_query =\n"
@@ -522,11 +527,13 @@ static void room_is_asked_for(void **state)
 	world_join(other, client);
 	world_ask(w, client, VERDICT_WAIT);
 	struct seat *seat = dial_in(other, 1, VERDICT_GRANT);
-	ask(0, VERDICT_WAIT);
+	struct ask *first = ask(0, VERDICT_WAIT);
 	next(0, VERDICT_NONE);
 	no_wish(WISH_ROOM);
+	pool_withdraw(first);
 	world_give(w, seat, VERDICT_REST);
 	forget_wishes();
+	world_ask(&county.sites[0], first, VERDICT_WAIT);
 	next(0, VERDICT_NONE);
 	const struct sent *room = only_wish(WISH_ROOM);
 	assert_int_equal(room->to, 1);
@@ -859,6 +866,126 @@ static void given_back_while_own_server_is_awaited(void **state)
 	assert_int_equal(v.site, 1);
 }
 
+/* A client of database d's other user waits at this site for room under the limit. */
+static void ask_of_other_pool(unsigned site)
+{
+	struct world *w = &county.sites[site];
+	struct pool *other = world_pool(w, "d", "v");
+	struct ask *a = county.asks;
+
+	while (a->pool)
+		assert_true(++a < county.asks + ASKS);
+	world_join(other, a);
+	world_ask(w, a, VERDICT_WAIT);
+	world_next(w, other, VERDICT_NONE);
+	assert_true(room_is_wanted(other));
+}
+
+/* The clients of a pool never all rest, but each site has one of them alone.  A server
+ * that is given back is closed when another pool's client has waited longer than all of
+ * them. */
+static void busy_pool_makes_room(void **state)
+{
+	(void)state;
+	set_all("max_db_connections", "1");
+	struct ask *first = ask_and_dial(0);
+
+	ask_of_other_pool(2);
+	pass(SECOND);
+	ask(1, VERDICT_WAIT);
+	next(1, VERDICT_NONE);
+	pass(50 * MS);
+	struct verdict v = pool_give(first->seat, county.sites[0].now);
+	assert_int_equal(v.kind, VERDICT_RETIRE);
+	forget_wishes();
+	world_gone(&county.sites[0], v.seat);
+	assert_int_equal(servers(county.pools[0]->database->tally), 0);
+	for (size_t i = 0; i < county.sent_count; i++)
+		if (county.sent[i].wish.of == TALLY_DATABASE)
+			assert_int_equal(county.sent[i].to, 2);
+}
+
+/* The same pool's client at another site has waited longer. */
+static void busy_pool_keeps_its_turn(void **state)
+{
+	(void)state;
+	set_all("max_db_connections", "1");
+	struct ask *first = ask_and_dial(0);
+
+	ask(1, VERDICT_WAIT);
+	next(1, VERDICT_NONE);
+	pass(SECOND);
+	ask_of_other_pool(2);
+	pass(SECOND);
+	ask(0, VERDICT_WAIT);
+	pass(SECOND);
+	struct verdict v = pool_give(first->seat, county.sites[0].now);
+	assert_int_equal(v.kind, VERDICT_HAND);
+	assert_int_equal(v.site, 1);
+}
+
+/* The only client may ask again before the other site asks for room. */
+static void resting_server_makes_room(void **state)
+{
+	(void)state;
+	set_all("max_db_connections", "1");
+	struct ask *first = ask_and_dial(0);
+
+	world_give(&county.sites[0], first->seat, VERDICT_REST);
+	world_ask(&county.sites[0], first, VERDICT_GRANT);
+	ask_of_other_pool(2);
+	pass(MS);
+	world_give(&county.sites[0], first->seat, VERDICT_RETIRE);
+}
+
+static void suspended_server_stays(void **state)
+{
+	(void)state;
+	set_all("max_db_connections", "1");
+	struct ask *first = ask_and_dial(0);
+
+	ask_of_other_pool(2);
+	pass(SECOND);
+	for (unsigned i = 0; i < SITES; i++)
+		county.sites[i].c->suspended = true;
+	world_give(&county.sites[0], first->seat, VERDICT_REST);
+}
+
+/* Each site balances its own clients, and its first ones are few. */
+static void sites_begin_at_other_hosts(void **state)
+{
+	static const char *const names[SITES] = {"a", "b", "c"};
+
+	(void)state;
+	for (unsigned i = 0; i < SITES; i++) {
+		struct world *w = &county.sites[i];
+		struct pool *pool = world_pool(w, "h", "u");
+		assert_string_equal(hosts_next(pool)->name, names[i]);
+		assert_int_equal(hosts_next(pool)->assignments, 0);
+		/* The first host of the list is taken as long as it serves. */
+		pool = world_pool(w, "f", "u");
+		assert_string_equal(hosts_next(pool)->name, "a");
+	}
+}
+
+static void sites_draw_other_hosts(void **state)
+{
+	enum { DRAWS = 32 };
+	struct pool *pools[2];
+	unsigned same = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++)
+		pools[i] = world_pool(&county.sites[i], "r", "u");
+	for (unsigned k = 0; k < DRAWS; k++) {
+		same +=
+		    strcmp(hosts_next(pools[0])->name, hosts_next(pools[1])->name) == 0;
+		for (unsigned i = 0; i < 2; i++)
+			pools[i]->database->hosts.draws++;
+	}
+	assert_in_range(same, 1, DRAWS - 1);
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -885,6 +1012,12 @@ int main(void)
 	    TEST(who_asks_gets),
 	    TEST(given_back_while_own_server_is_awaited),
 	    TEST(resting_elsewhere_for_another),
+	    TEST(busy_pool_makes_room),
+	    TEST(busy_pool_keeps_its_turn),
+	    TEST(resting_server_makes_room),
+	    TEST(suspended_server_stays),
+	    TEST(sites_begin_at_other_hosts),
+	    TEST(sites_draw_other_hosts),
 	    TEST(nothing_left_to_give),
 	    TEST(no_answer),
 	    TEST(asked_for_in_vain),
