@@ -131,6 +131,7 @@ def three_idle(pooler):
     return clients, pids
 
 
+@pytest.mark.one_worker  # Each worker takes its own connections first.
 def test_last_in_first_out(pooler):
     clients, pids = three_idle(pooler)
     assert [pid(clients[0]) for _ in range(3)] == [pids[2]] * 3
@@ -393,6 +394,7 @@ def test_error_names_the_limit_that_left_no_room(make_pooler, pg):
     one.close()
 
 
+@pytest.mark.one_worker  # Each worker knows the order of its own connections.
 def test_least_recently_used_is_evicted(make_pooler, pg):
     pooler = make_pooler({"db": pg.conn()}, settings=dict(TRANSACTION, max_db_connections=3))
     clients = {user: pooler.connect("db", user) for user in ("trust_user", "second_user", "owner")}
