@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import urllib.request
 
 import pytest
@@ -16,7 +17,8 @@ import waiting
 from pooler import STATS
 
 TOP = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
-PLACES = os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin:" + os.path.expanduser("~/go/bin")
+PLACES = ":".join((os.environ.get("PATH", ""), os.path.dirname(sys.executable), "/usr/sbin", "/usr/local/sbin",
+                   os.path.expanduser("~/go/bin")))
 
 
 def needs(*names):
