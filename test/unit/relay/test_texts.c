@@ -109,8 +109,14 @@ static void effects_of_a_shared_text_stay(void **state)
 
 	stage_pair(stage, &client, &server);
 	first_prepare(client, server);
+	/* a session begins on a new server */
 	stage_set(stage, "pool_mode", "session");
-	prepare_again(client, server, "b");
+	prepare(client, "b");
+	server = stage_ready_server(stage);
+	assert_hears(server, 'S', "P S");
+	peer_put(server, '1', NULL, 0);
+	peer_ready(server, 'I');
+	assert_hears(client, 'Z', "1 Z:I");
 	stage_set(stage, "pool_mode", "transaction");
 	run(client, server);
 	assert_int_equal(leaks_counted(stage), 1);
