@@ -682,8 +682,10 @@ static bool replace_unreset(struct pool *pool)
 
 void pool_review_mode(struct pool *pool)
 {
+	/* The console has no servers, and exists before the settings are known. */
+	if (pool->database->is_admin)
+		return;
 	bool has_sessions = pool_mode(pool) == POOL_MODE_SESSION;
-
 	if (has_sessions == pool->has_sessions)
 		return;
 	pool->has_sessions = has_sessions;
