@@ -1,0 +1,43 @@
+/*
+ * What a change of pool_mode means for the servers that a pool has.
+ */
+#include "pool/pool.h"
+#include "pool/seats.h"
+
+/* The release looks at the new mode, in which it would not reset these servers. */
+static void reset_sessions(struct pool *pool)
+{
+	static const enum seat_state held[] = {SEAT_ACTIVE, SEAT_BEING_CANCELED};
+	struct seat *seat;
+
+	for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++)
+		list_for (seat, &pool->seats[held[i]], node)
+			seat->needs_reset = true;
+}
+
+/* Returns false if no server is at rest. */
+static bool replace_unreset(struct pool *pool)
+{
+	static const enum seat_state resting[] = {SEAT_IDLE, SEAT_USED, SEAT_TESTED};
+	struct seat *seat;
+
+	for (size_t i = 0; i < sizeof(resting) / sizeof(resting[0]); i++)
+		list_for (seat, &pool->seats[resting[i]], node)
+			seat->is_dirty = pool->has_dirty = true;
+	return pool->has_dirty;
+}
+
+void pool_review_mode(struct pool *pool)
+{
+	/* The console has no servers, and exists before the settings are known. */
+	if (pool->database->is_admin)
+		return;
+	bool has_sessions = pool_mode(pool) == POOL_MODE_SESSION;
+	if (has_sessions == pool->has_sessions)
+		return;
+	pool->has_sessions = has_sessions;
+	if (!has_sessions)
+		reset_sessions(pool);
+	else if (replace_unreset(pool))
+		pool_kick(pool);
+}
