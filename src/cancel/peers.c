@@ -25,9 +25,10 @@ enum { RETRY_US = 50000 };
 
 /* The bytes of a key that contain the number of its process, and how often the request
  * may still be forwarded. */
-#define PEER_UNKNOWN "could not find peer to forward request to"
-
 enum { KEY_PEER_LOW = 1, KEY_PEER_HIGH = 2, KEY_TTL = 7, KEY_TTL_MASK = 3 };
+
+/* The reason in the log where [peers] has no such peer. */
+#define PEER_UNKNOWN "could not find peer to forward request to"
 
 struct peer {
 	int id;
