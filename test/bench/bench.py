@@ -62,7 +62,8 @@ def add_what(add):
         help="the pooler of interest with io_engine = epoll, and with io_engine = io_uring")
     add("--workers", action="store_true",
         help="only the pooler of interest, with 1, 2, 4 and 8 workers, which are compared with one; "
-             "without --scenario, the scenarios that are about workers")
+             "without --scenario, the scenarios that are about workers. In some of them the "
+             "smallest relay runs with as many threads, which shows the lowest possible ratio")
     add("--opponents", choices=("some", "all", "none"), default="some",
         help="haproxy, bare relays and direct connections: where scenarios ask for them, "
              "wherever they can, or nowhere (%(default)s)")
@@ -258,11 +259,11 @@ class Bench:
 
     def figures(self):
         options = self.options
-        other = crew.name_of(1) if options.workers else report.REFERENCE
+        other_of = crew.compared_with if options.workers else lambda _: report.REFERENCE
         measured = {name: result for name, result in self.results.items()
                     if "trouble" in result or any(result["rounds"].values())}
         for result in measured.values():
-            result["ratios"] = report.ratios(result, other)
+            result["ratios"] = report.ratios(result, other_of)
         taken = {name for result in measured.values() for name in result["rounds"]}
         return {
             "machine": {"processor": processor(), "processors": os.cpu_count(),

@@ -4,6 +4,7 @@ import os
 
 import clients
 from loads import METRICS, Program
+from machine import Pooler
 from scenario import SERVERS, run_load
 
 COUNTS = (2, 4, 8)  # Numbers of workers that are compared with one.
@@ -16,6 +17,18 @@ PER_GROUP = 32  # Active clients where one group at a time is active.
 
 def name_of(count):
     return "%d worker%s" % (count, "" if count == 1 else "s")
+
+
+def relay_name(count):
+    return "%d thread%s" % (count, "" if count == 1 else "s")
+
+
+BESIDE = {name_of(count): relay_name(count) for count in (1, *COUNTS)}
+
+
+def compared_with(subject):
+    """Returns the subject with which this one is compared."""
+    return relay_name(1) if subject in BESIDE.values() else name_of(1)
 
 
 def handed_over(subject):
@@ -44,9 +57,10 @@ class Crew(Program):
     is_plain = False
     delay = 0
 
-    def __init__(self, name, about, words, servers=SERVERS, **more):
+    def __init__(self, name, about, words, servers=SERVERS, has_relays=False, **more):
+        """`has_relays`: the smallest relay runs beside, with as many threads."""
         super().__init__(name, about, words, **more)
-        self.servers = servers
+        self.servers, self.has_relays = servers, has_relays
 
     def settings(self, options, machine):
         return dict(super().settings(options, machine), default_pool_size=self.servers)
@@ -58,11 +72,13 @@ class Crew(Program):
         words = self.arguments(bench, subject, options) + [
             "--seconds", options.seconds, "--watch", subject.pid,
             "--watch-server", self.server(bench).pid]
-        before, threads = handed_over(subject), subject.thread_cpu()
+        is_pooler = isinstance(subject, Pooler)
+        before, threads = is_pooler and handed_over(subject), subject.thread_cpu()
         row = run_load(bench, *words)
         row["busiest"] = 100 * busiest(threads, subject.thread_cpu())
         requests = row["transactions"] + row["early"]
-        row["handed"] = 1000 * (handed_over(subject) - before) / requests
+        if is_pooler:
+            row["handed"] = 1000 * (handed_over(subject) - before) / requests
         used = row["cpu"] + row["load_cpu"] + row["server_cpu"]
         row["in_use"] = row["tps"] * used / 1e4 / os.cpu_count()
         row["memory"] = subject.memory() / 1e6
@@ -89,9 +105,11 @@ def group_after_group(options):
 
 
 ALL = (
-    Crew("scale", "select 1, 32 clients", lambda o: ()),
-    Crew("scale-1000", "select 1, 1,000 clients", lambda o: (), client_count=lambda o: 1000),
-    Crew("scale-wide", "select 1, 32 clients, a server for each", lambda o: (), servers=MANY_SERVERS),
+    Crew("scale", "select 1, 32 clients", lambda o: (), has_relays=True),
+    Crew("scale-1000", "select 1, 1,000 clients", lambda o: (), client_count=lambda o: 1000,
+         has_relays=True),
+    Crew("scale-wide", "select 1, 32 clients, a server for each", lambda o: (),
+         servers=MANY_SERVERS, has_relays=True),
     Crew("uneven", "select 1, all %d active clients of %d at one worker" % (
         PER_GROUP, PER_GROUP * GROUPS), one_group, client_count=lambda o: PER_GROUP * GROUPS),
     Crew("wander", "select 1, the %d active clients of %d at another worker ten times a second" % (

@@ -4,12 +4,13 @@
  * and one send per event. Benchmarks compare the cost of a pooler with epoll to this
  * relay.
  *
- *   relay_epoll LISTEN_PORT SERVER_PORT     on 127.0.0.1, until a signal ends it
+ *   relay_epoll LISTEN_PORT SERVER_PORT [THREADS]     on 127.0.0.1, until a signal ends
+ * it
  */
 #include <poll.h>
-#include <signal.h>
 #include <sys/epoll.h>
 
+#include "threads.h"
 #include "tool.h"
 
 #define EVENTS 256
@@ -26,8 +27,8 @@ struct pair {
 };
 
 struct relay {
-	int poll, listener;
-	long server_port;
+	const struct place *place;
+	int poll;
 	struct pair *closed; /* freed after the turn: later events may point to them */
 	uint8_t *input;
 };
@@ -40,14 +41,13 @@ static void watch(const struct relay *r, int fd, void *side)
 		die_of("epoll_ctl");
 }
 
-static void accept_one(const struct relay *r)
+static void take_client(const struct relay *r)
 {
-	int fd = accept4(r->listener, NULL, NULL, SOCK_CLOEXEC);
-	int to = fd < 0 ? -1 : connect_to(r->server_port);
+	int fd = place_client(r->place);
+	int to = connect_to(r->place->server_port);
 
 	if (to < 0) {
-		if (fd >= 0)
-			close(fd);
+		close(fd);
 		return;
 	}
 	struct pair *p = need(1, sizeof(*p));
@@ -123,26 +123,25 @@ static void run(struct relay *r)
 			if (events[i].data.ptr)
 				serve(r, events[i].data.ptr);
 			else
-				accept_one(r);
+				take_client(r);
 		free_closed(r);
 	}
 }
 
-int main(int argc, char **argv)
+static void *serve_place(void *place)
 {
-	struct relay r = {0};
+	struct relay r = {.place = place};
 
-	if (argc != 3)
-		die("usage: %s LISTEN_PORT SERVER_PORT", argv[0]);
-	signal(SIGPIPE, SIG_IGN);
-	raise_descriptors();
-	r.server_port = number_of(argv[2], 1, 65535);
-	r.listener = listen_on(number_of(argv[1], 1, 65535));
 	r.input = need(1, INPUT);
 	r.poll = epoll_create1(EPOLL_CLOEXEC);
 	if (r.poll < 0)
 		die_of("epoll_create1");
-	watch(&r, r.listener, NULL);
+	watch(&r, r.place->clients, NULL);
 	run(&r);
-	return 0;
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	serve_by_threads(argc, argv, serve_place);
 }

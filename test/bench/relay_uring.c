@@ -4,11 +4,13 @@
  * system call per turn submits all sends and waits. Benchmarks compare the cost of a
  * pooler with io_uring to this relay.
  *
- *   relay_uring LISTEN_PORT SERVER_PORT     on 127.0.0.1, until a signal ends it
+ *   relay_uring LISTEN_PORT SERVER_PORT [THREADS]     on 127.0.0.1, until a signal ends
+ * it
  */
 #include <liburing.h>
-#include <signal.h>
+#include <poll.h>
 
+#include "threads.h"
 #include "tool.h"
 
 #define ENTRIES     1024
@@ -20,7 +22,7 @@
 /* The kind of an operation, in the low bits of its user data. The other bits are a
  * pointer to the side, or the number of the buffer. */
 enum {
-	OP_ACCEPT,
+	OP_CLIENT,
 	OP_RECEIVE,
 	OP_SEND,
 	OP_MASK = 7,
@@ -43,8 +45,8 @@ struct relay {
 	struct io_uring ring;
 	struct io_uring_buf_ring *free_buffers;
 	uint8_t *buffers;
-	int listener, returned;
-	long server_port;
+	const struct place *place;
+	int returned;
 };
 
 static struct io_uring_sqe *next_entry(struct relay *r)
@@ -63,12 +65,13 @@ static void give_back(struct relay *r, unsigned buffer)
 	    BUFFER_LEN, (unsigned short)buffer, BUFFERS - 1, r->returned++);
 }
 
-static void start_accepting(struct relay *r)
+/* Asks for one completion when a client has come. */
+static void wait_for_client(struct relay *r)
 {
 	struct io_uring_sqe *e = next_entry(r);
 
-	io_uring_prep_multishot_accept(e, r->listener, NULL, NULL, SOCK_CLOEXEC);
-	io_uring_sqe_set_data64(e, OP_ACCEPT);
+	io_uring_prep_poll_add(e, r->place->clients, POLLIN);
+	io_uring_sqe_set_data64(e, OP_CLIENT);
 }
 
 static void start_receiving(struct relay *r, struct side *s)
@@ -82,20 +85,18 @@ static void start_receiving(struct relay *r, struct side *s)
 	s->pair->receiving++;
 }
 
-static void accepted(struct relay *r, const struct io_uring_cqe *c)
+static void take_client(struct relay *r)
 {
-	int to = c->res < 0 ? -1 : connect_to(r->server_port);
+	int fd = place_client(r->place), to = connect_to(r->place->server_port);
 
-	if (!(c->flags & IORING_CQE_F_MORE))
-		start_accepting(r);
+	wait_for_client(r);
 	if (to < 0) {
-		if (c->res >= 0)
-			close(c->res);
+		close(fd);
 		return;
 	}
 	struct pair *p = need(1, sizeof(*p));
-	set_nodelay(c->res);
-	p->client = (struct side){c->res, &p->server, p};
+	set_nodelay(fd);
+	p->client = (struct side){fd, &p->server, p};
 	p->server = (struct side){to, &p->client, p};
 	start_receiving(r, &p->client);
 	start_receiving(r, &p->server);
@@ -154,7 +155,7 @@ static void take_completions(struct relay *r)
 		else if ((c->user_data & OP_MASK) == OP_SEND)
 			give_back(r, (unsigned)(c->user_data >> 3));
 		else
-			accepted(r, c);
+			take_client(r);
 	}
 	io_uring_buf_ring_advance(r->free_buffers, r->returned);
 	r->returned = 0;
@@ -188,20 +189,19 @@ static void make_ring(struct relay *r)
 	r->returned = 0;
 }
 
-int main(int argc, char **argv)
+static __attribute__((noreturn)) void *serve_place(void *place)
 {
-	static struct relay r;
+	struct relay r = {.place = place};
 
-	if (argc != 3)
-		die("usage: %s LISTEN_PORT SERVER_PORT", argv[0]);
-	signal(SIGPIPE, SIG_IGN);
-	raise_descriptors();
-	r.server_port = number_of(argv[2], 1, 65535);
-	r.listener = listen_on(number_of(argv[1], 1, 65535));
 	make_ring(&r);
-	start_accepting(&r);
+	wait_for_client(&r);
 	for (;;) {
 		io_uring_submit_and_wait(&r.ring, 1);
 		take_completions(&r);
 	}
+}
+
+int main(int argc, char **argv)
+{
+	serve_by_threads(argc, argv, serve_place);
 }

@@ -30,10 +30,12 @@ def ratio(result, subject, other, key):
     return (statistics.median(each), min(each), max(each)) if each else None
 
 
-def ratios(result, other):
-    """Returns {subject: {key: (median, lowest, highest)}} of the ratios to the other subject."""
+def ratios(result, other_of):
+    """Returns {subject: {key: (median, lowest, highest)}} of the ratios to another subject.
+    `other_of` returns the name of that one for each subject."""
     found = {}
     for subject in result["rounds"]:
+        other = other_of(subject)
         if subject != other:
             each = {key: ratio(result, subject, other, key) for key, _ in result["metrics"]}
             found[subject] = {key: value for key, value in each.items() if value}

@@ -4,8 +4,9 @@ import os
 import shutil
 import subprocess
 
+import clients
 import crew
-from machine import HOST, Pooler, Process, Trouble, free_port
+from machine import HOST, USER, Pooler, Process, Trouble, free_port
 
 HAPROXY = """
 global
@@ -84,6 +85,8 @@ class Haproxy(Subject):
 class Relay(Subject):
     """A minimal relay, one of the programs of this folder."""
 
+    arguments = ()
+
     def __init__(self, machine, name, about, path):
         super().__init__(name, about)
         self.program = machine.copy(path, name)
@@ -91,10 +94,23 @@ class Relay(Subject):
     def start(self, bench, scenario):
         machine, port = bench.machine, free_port()
         process = Process(machine, self.name,
-                          [self.program, str(port), str(bench.server_port(scenario))],
+                          [self.program, str(port), str(bench.server_port(scenario)),
+                           *self.arguments],
                           machine.fresh_path(self.name), port)
         process.wait_until_up()
         return process
+
+
+class RelayBeside(Relay):
+    """A minimal relay with as many threads as the pooler has workers."""
+
+    def __init__(self, machine, path, count):
+        about = "the smallest relay (%s), threads that share nothing" % os.path.basename(path)
+        super().__init__(machine, crew.relay_name(count), about, path)
+        self.arguments = (str(count),)
+
+    def fits(self, scenario, options):
+        return getattr(scenario, "has_relays", False) and not options.unix
 
 
 class LoginRelay(Relay):
@@ -137,6 +153,20 @@ def find_program(name):
     return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
 
 
+def relay_beside(machine, subject):
+    """Returns the smallest relay with the engine that this pooler uses here."""
+    users = {USER: clients.scram_secret()}
+    pooler = Pooler(machine, "engine", subject.program, {}, users,
+                    dict(subject.settings, auth_type="trust"))
+    try:
+        console = clients.console(pooler.port)
+        rows = {row["key"]: row["value"] for row in console.rows("show state")}
+        console.sock.close()
+        return "relay_" + rows["io_engine"].replace("io_", "")
+    finally:
+        pooler.stop()
+
+
 def poolers(options, machine):
     """Returns the reference and the pooler under test: the latter once, or once per engine; or the
     latter alone, once per number of workers."""
@@ -145,8 +175,10 @@ def poolers(options, machine):
         both["unix_socket_dir"] = machine.dir
     ours = dict(both, **dict(options.set))
     if options.workers:
-        return [PoolerSubject(machine, crew.name_of(count), options.pooler,
-                              dict(ours, workers=count)) for count in (1, *crew.COUNTS)]
+        found = [PoolerSubject(machine, crew.name_of(count), options.pooler,
+                               dict(ours, workers=count)) for count in (1, *crew.COUNTS)]
+        relay = os.path.join(options.programs, relay_beside(machine, found[0]))
+        return found + [RelayBeside(machine, relay, count) for count in (1, *crew.COUNTS)]
     found = []
     if options.against != "none":
         found.append(PoolerSubject(machine, "reference", options.against, both, True))

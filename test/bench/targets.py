@@ -77,6 +77,26 @@ class RatioToOne(Ratio):
     other = crew.name_of(1)
 
 
+class RelayToOne(RatioToOne):
+    """The ratio of the smallest relay with as many threads to the one with one thread: what the
+    kernel asks for more threads."""
+
+    other = crew.relay_name(1)
+
+    def value(self, figures, subject):
+        return super().value(figures, crew.BESIDE[subject])
+
+
+class OverRelay(Target):
+    """The ratio to one worker, divided by that of the smallest relay: what several workers of the
+    pooler add to it."""
+
+    def value(self, figures, subject):
+        ours = RatioToOne(self.title, self.scenario, ()).value(figures, subject)
+        theirs = RelayToOne(self.title, self.scenario, ()).value(figures, subject)
+        return ours / theirs if ours and theirs else None
+
+
 class Throughput(RatioToOne):
     """The lowest ratio of throughput to one worker. It is also reached where the processors have no
     time left."""
@@ -125,8 +145,14 @@ OF_WORKERS = (
     Plain("select 1, 1,000 clients: percent of the processors in use", "scale-1000", (None,) * 3,
           "in_use"),
     RatioToOne("select 1, 32 clients: CPU time", "scale", (1.1,) * 3),
+    RelayToOne("select 1, 32 clients: CPU time of the relay", "scale", (None,) * 3),
+    OverRelay("select 1, 32 clients: CPU time, divided by that", "scale", (None,) * 3),
     RatioToOne("select 1, 32 clients, a server for each: CPU time", "scale-wide", (1.1,) * 3),
+    RelayToOne("select 1, 32 clients, a server for each: CPU time of the relay", "scale-wide", (None,) * 3),
+    OverRelay("select 1, 32 clients, a server for each: CPU time, divided by that", "scale-wide", (None,) * 3),
     RatioToOne("select 1, 1,000 clients: CPU time", "scale-1000", (1.1,) * 3),
+    RelayToOne("select 1, 1,000 clients: CPU time of the relay", "scale-1000", (None,) * 3),
+    OverRelay("select 1, 1,000 clients: CPU time, divided by that", "scale-1000", (None,) * 3),
     RatioToOne("all active clients at one worker: CPU time", "uneven", (None,) * 3),
     RatioToOne("active clients at changing workers: CPU time", "wander", (None,) * 3),
     RatioToOne("600 clients, 10 servers: longest wait", "fairness", (1.5,) * 3, "max"),

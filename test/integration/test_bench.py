@@ -81,15 +81,20 @@ def test_an_interrupted_benchmark_keeps_what_it_has(command, tmp_path):
 
 
 def test_workers_are_compared_with_one(bench, tmp_path):
-    """The figures of several workers are ratios to one, and have a table of aims of their own."""
+    """The figures of several workers are ratios to one, and have a table of aims of their own. A
+    relay with as many threads shows what the kernel has a part in."""
     found = str(tmp_path / "figures.json")
-    bench("--workers", "--scenario", "elsewhere", "--rounds", "1", "--seconds", "0.1", "--json",
-          found)
+    bench("--workers", "--scenario", "elsewhere", "--scenario", "scale", "--rounds", "1",
+          "--seconds", "0.1", "--json", found)
     with open(found) as figures:
-        result = json.load(figures)["scenarios"]["elsewhere"]
+        scenarios = json.load(figures)["scenarios"]
+    result = scenarios["elsewhere"]
     assert [row[0]["busiest"] > 0 for row in result["rounds"].values()] == [True] * 4
     assert set(result["ratios"]) == {"2 workers", "4 workers", "8 workers"}
     assert result["rounds"]["1 worker"][0]["handed"] == 0 < result["rounds"]["8 workers"][0]["handed"]
+    relays = [name for name in scenarios["scale"]["ratios"] if "thread" in name]
+    assert relays == ["2 threads", "4 threads", "8 threads"]
     document = shutil.copy(os.path.join(TOP, "doc/performance.md"), str(tmp_path))
     assert "servers rest elsewhere: longest wait" in bench("--from", found, "--write-doc", document)
     assert "| servers rest elsewhere: longest wait |" in text_of(document)
+    assert "| select 1, 32 clients: CPU time, divided by that |" in text_of(document)
