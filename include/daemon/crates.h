@@ -18,6 +18,7 @@
 struct crate {
 	struct node node;
 	enum parcel_kind kind;
+	int format;     /* of the bytes */
 	int fd;         /* owned until it is unpacked; -1: none */
 	bool is_linked; /* a client whose server is in the next crate */
 	size_t len;
@@ -26,7 +27,7 @@ struct crate {
 
 /* The crate owns fd from now on. */
 struct crate *crate_new(
-    enum parcel_kind kind, const uint8_t *bytes, size_t len, int fd);
+    enum parcel_kind kind, int format, const uint8_t *bytes, size_t len, int fd);
 /* The crate must not be in a list. */
 void crate_free(struct crate **crate);
 

@@ -34,6 +34,10 @@ enum takeover_frame {
 	TAKEOVER_STRAY = 'k',
 };
 
+/* How the text begins with which a process refuses a format that it does not know.  The
+ * new process then asks for an older one, so released versions must keep it. */
+#define TAKEOVER_FORMAT_TEXT "takeover format"
+
 /* ---- the old process ---- */
 
 /* The process verb "takeover" (site.h). */
@@ -46,11 +50,15 @@ void takeover_stop_giving(struct daemon *d);
 
 /* ---- the new process ---- */
 
-/* Asks the process at the unix socket of these settings to hand over.  Gives the socket
- * for the frames, and that of the console, which stays open until this process is up.
- */
+/* What the old process answers. */
+struct takeover_terms {
+	int fd;      /* the socket for the frames */
+	int console; /* the console's, which stays open until this process is up */
+	int format;  /* of the parcels */
+};
+/* Asks the process at the unix socket of these settings to hand over. */
 int takeover_ask(
-    const struct settings *settings, int *fd, int *console, struct err *err);
+    const struct settings *settings, struct takeover_terms *terms, struct err *err);
 /* Runs the loop until this process has taken over everything that can be moved, and the
  * listening sockets.  -1 and err: it failed, and the old process continues if it still
  * runs. */

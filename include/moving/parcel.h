@@ -5,8 +5,10 @@
  *
  * A parcel is encoded as a flat sequence of fields: numbers in network byte order,
  * strings and lists with their length in front.  The encoding does not describe its
- * fields, so both sides must have the same PARCEL_FORMAT, which is increased with every
- * change of a field.
+ * fields, so both sides must use the same format.  PARCEL_FORMAT is increased with
+ * every release that adds a field; formats down to PARCEL_FORMAT_OLDEST are written and
+ * read as well, without the fields that they do not have, so that a process can take
+ * over an older or a newer one.
  *
  * Times are sent as how long ago they were, because clocks differ between processes.
  * Bits and values of tracked parameters are in the order of the names in the sender's
@@ -28,7 +30,11 @@
 #include "wire/effects.h"
 #include "wire/pipeline.h"
 
-enum { PARCEL_FORMAT = 2 };
+enum {
+	PARCEL_FORMAT_OLDEST = 2,
+	PARCEL_FORMAT_SLOW = 3, /* since then: parcel_client.slow, link.since_us */
+	PARCEL_FORMAT = 3,
+};
 
 enum parcel_kind {
 	PARCEL_ORIGIN = 'O', /* comes first of all */
@@ -80,6 +86,12 @@ struct parcel_statements {
 	size_t count;
 };
 
+/* See struct slow_span in relay/slow.h. */
+struct parcel_span {
+	uint64_t received, sent;
+	const char *traceparent; /* "": none */
+};
+
 struct parcel_client {
 	struct parcel_conn conn;
 	const char *database, *user;
@@ -98,6 +110,13 @@ struct parcel_client {
 	bool is_linked;
 	/* how long ago; UINT64_MAX: never */
 	uint64_t query_us, xact_us, last_us;
+	/* notes about its running transaction; see relay/slow.h */
+	struct {
+		bool is_there;
+		uint64_t received, sent, worked_us;
+		uint32_t query_count;
+		struct parcel_span xact, query;
+	} slow;
 };
 
 struct parcel_server {
@@ -118,7 +137,8 @@ struct parcel_server {
 	int port;
 	bool is_linked; /* linked to the client of the parcel before */
 	/* if it is linked: */
-	struct link link;       /* without pointers; idle_xact_us as how long ago */
+	/* without pointers; idle_xact_us and since_us as how long ago */
+	struct link link;
 	struct pipeline ledger; /* without its entries */
 	struct pipeline_entry *entries;
 	size_t entry_count;
@@ -187,13 +207,18 @@ struct parcel {
 	};
 };
 
+static inline bool parcel_is_known_format(int format)
+{
+	return format >= PARCEL_FORMAT_OLDEST && format <= PARCEL_FORMAT;
+}
+
 /* Appends the fields of the parcel to out, without kind and length.  If there is no
  * memory, out->failed is set. */
-void parcel_encode(const struct parcel *parcel, struct buf *out);
+void parcel_encode(const struct parcel *parcel, int format, struct buf *out);
 /* Decodes the fields of a parcel of this kind.  Lists are allocated in arena; strings
  * and bytes are borrowed and point into `bytes`.  -1: malformed, and *parcel must not
  * be used. */
-int parcel_decode(struct parcel *parcel, enum parcel_kind kind, const uint8_t *bytes,
-    size_t len, struct arena *arena);
+int parcel_decode(struct parcel *parcel, enum parcel_kind kind, int format,
+    const uint8_t *bytes, size_t len, struct arena *arena);
 
 #endif

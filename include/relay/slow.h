@@ -1,7 +1,8 @@
 /*
  * log_min_duration: keeps notes of a client's running transaction, and logs a line
  * about it if it took longer.  A client has a struct slow while the setting is in force
- * for it, except in a transaction that began in another process.
+ * for it.  The notes of a running transaction go along when another process takes the
+ * client over, and are used there if the setting is in force there as well.
  */
 #ifndef RELAY_SLOW_H
 #define RELAY_SLOW_H
@@ -12,6 +13,7 @@
 #include "session/server.h"
 #include "wire/traceparent.h"
 
+struct parcel_client;
 struct prepared_text;
 
 /* The beginning of a transaction or a query, and the trace that it belongs to. */
@@ -46,5 +48,9 @@ void slow_answered(struct client *client, const struct server *server, uint64_t 
  * had, or NULL. */
 void slow_end(struct client *client, const struct server *server, const char *how);
 void slow_forget(struct client *client);
+/* For a move to another process.  The texts that they give are valid as long as the
+ * client is not used. */
+void slow_describe(const struct client *client, struct parcel_client *out);
+void slow_restore(struct client *client, const struct parcel_client *from);
 
 #endif

@@ -10,11 +10,12 @@
 #include "base/mem.h"
 #include "session/crew.h"
 
-struct crate *crate_new(enum parcel_kind kind, const uint8_t *bytes, size_t len, int fd)
+struct crate *crate_new(
+    enum parcel_kind kind, int format, const uint8_t *bytes, size_t len, int fd)
 {
 	struct crate *crate = mem_alloc(sizeof(*crate) + len);
 
-	*crate = (struct crate){.kind = kind, .fd = fd, .len = len};
+	*crate = (struct crate){.kind = kind, .format = format, .fd = fd, .len = len};
 	memcpy(crate->bytes, bytes, len);
 	return crate;
 }
@@ -32,6 +33,14 @@ void crate_free(struct crate **cp)
 	mem_free(crate);
 }
 
+/* Cannot fail: it has succeeded when the crate arrived. */
+static void decode(
+    struct parcel *parcel, const struct crate *crate, struct arena *arena)
+{
+	(void)parcel_decode(
+	    parcel, crate->kind, crate->format, crate->bytes, crate->len, arena);
+}
+
 /* ---- batches ---- */
 
 struct batch {
@@ -43,7 +52,7 @@ struct batch {
 
 static struct crate *copy(const struct crate *crate)
 {
-	return crate_new(crate->kind, crate->bytes, crate->len, -1);
+	return crate_new(crate->kind, crate->format, crate->bytes, crate->len, -1);
 }
 
 static struct batch *batch_new(struct site *site, const struct crate *origin)
@@ -80,7 +89,7 @@ static void unpack_pair(struct batch *batch, struct moving *moving,
 	struct crate *next = take_first(&batch->crates);
 	struct parcel server;
 
-	(void)parcel_decode(&server, next->kind, next->bytes, next->len, arena);
+	decode(&server, next, arena);
 	moving_take_client(moving, client, fd, &server.server, take_fd(next));
 	crate_free(&next);
 }
@@ -101,13 +110,12 @@ static void unpack_client(struct batch *batch, struct moving *moving,
 		crew_arrival_ends(member);
 }
 
-/* Decoding cannot fail: it has succeeded when the crate arrived. */
 static void unpack(struct batch *batch, struct moving *moving, struct crate *crate)
 {
 	struct arena *arena = arena_new();
 	struct parcel parcel;
 
-	(void)parcel_decode(&parcel, crate->kind, crate->bytes, crate->len, arena);
+	decode(&parcel, crate, arena);
 	if (parcel.kind == PARCEL_CLIENT)
 		unpack_client(batch, moving, crate, &parcel.client, arena);
 	else if (parcel.kind == PARCEL_SERVER)
@@ -125,7 +133,7 @@ static struct moving *open_origin(struct batch *batch)
 	struct parcel parcel;
 	struct err ignored;
 
-	(void)parcel_decode(&parcel, from->kind, from->bytes, from->len, arena);
+	decode(&parcel, from, arena);
 	struct moving *moving = moving_new(batch->site, &parcel.origin, &ignored);
 	arena_free(&arena);
 	return moving;
@@ -211,7 +219,7 @@ static void note_at_control(struct sharing *s, const struct crate *crate)
 	struct arena *arena = arena_new();
 	struct parcel parcel;
 
-	(void)parcel_decode(&parcel, crate->kind, crate->bytes, crate->len, arena);
+	decode(&parcel, crate, arena);
 	moving_note(s->moving, &parcel);
 	arena_free(&arena);
 }

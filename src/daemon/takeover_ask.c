@@ -22,7 +22,8 @@ enum { PATIENCE_S = 30, ANSWER_MOST = 1024 * 1024, FDS_ROOM = 16 };
 
 struct call {
 	int fd;
-	int passed; /* the descriptor that was received, or -1 */
+	int passed;           /* the descriptor that was received, or -1 */
+	bool is_other_format; /* it was refused because of the format */
 	struct buf in;
 };
 
@@ -86,8 +87,14 @@ static int receive_more(struct call *call, struct err *err)
 	return 0;
 }
 
+static bool is_about_format(const char *text)
+{
+	return strncmp(text, TAKEOVER_FORMAT_TEXT, strlen(TAKEOVER_FORMAT_TEXT)) == 0;
+}
+
 /* 1: the old process is ready.  -1 and err: it refuses.  0: neither. */
-static int read_answer(const uint8_t *message, size_t size, struct err *err)
+static int read_answer(
+    struct call *call, const uint8_t *message, size_t size, struct err *err)
 {
 	struct error_fields f;
 
@@ -100,6 +107,7 @@ static int read_answer(const uint8_t *message, size_t size, struct err *err)
 	if (message[0] != 'E')
 		return 0;
 	codec_read_error(message + 5, size - 5, &f);
+	call->is_other_format = is_about_format(f.message);
 	return err_set(err, "takeover refused by the running process: %s", f.message);
 }
 
@@ -118,7 +126,7 @@ static int await_ready(struct call *call, struct err *err)
 				return -1;
 			continue;
 		}
-		int result = read_answer(call->in.bytes, (size_t)frame.size, err);
+		int result = read_answer(call, call->in.bytes, (size_t)frame.size, err);
 		buf_shift(&call->in, (size_t)frame.size);
 		if (result != 0)
 			return result < 0 ? -1 : 0;
@@ -138,23 +146,39 @@ static int log_in(struct call *call, struct err *err)
 	return say(call, &out, err) < 0 ? -1 : await_ready(call, err);
 }
 
-static int command(struct call *call, struct err *err)
+static int command(struct call *call, int format, struct err *err)
 {
 	char text[32];
 	struct buf out;
 
-	snprintf(text, sizeof(text), "TAKEOVER %d", PARCEL_FORMAT);
+	call->is_other_format = false;
+	snprintf(text, sizeof(text), "TAKEOVER %d", format);
 	buf_init(&out, 0);
 	codec_put_query(&out, text);
-	if (say(call, &out, err) < 0 || await_ready(call, err) < 0)
-		return -1;
+	return say(call, &out, err) < 0 ? -1 : await_ready(call, err);
+}
+
+/* An older process knows older formats only. */
+static int agree(struct call *call, int *format, struct err *err)
+{
+	struct err ignored;
+
+	*format = PARCEL_FORMAT;
+	while (command(call, *format, err) < 0) {
+		if (!call->is_other_format || *format == PARCEL_FORMAT_OLDEST)
+			return -1;
+		/* ReadyForQuery follows the error */
+		if (await_ready(call, &ignored) < 0)
+			return -1;
+		--*format;
+	}
 	if (call->passed < 0)
 		return err_set(err, "takeover: the running process sent no socket");
 	return 0;
 }
 
 int takeover_ask(
-    const struct settings *settings, int *fd, int *console, struct err *err)
+    const struct settings *settings, struct takeover_terms *terms, struct err *err)
 {
 	struct call call = {.fd = -1, .passed = -1};
 	int result;
@@ -164,7 +188,7 @@ int takeover_ask(
 	if (result == 0)
 		result = log_in(&call, err);
 	if (result == 0)
-		result = command(&call, err);
+		result = agree(&call, &terms->format, err);
 	buf_done(&call.in);
 	if (result < 0) {
 		if (call.fd >= 0)
@@ -173,7 +197,7 @@ int takeover_ask(
 			close(call.passed);
 		return -1;
 	}
-	*fd = call.passed;
-	*console = call.fd;
+	terms->fd = call.passed;
+	terms->console = call.fd;
 	return 0;
 }

@@ -48,6 +48,7 @@ struct giving {
 	uint64_t drain_until_us; /* UINT64_MAX: no limit */
 	size_t console_count;
 	int taker_pid;
+	int format;    /* of the parcels that the new process has asked for */
 	bool is_first; /* the first round is in progress */
 	bool is_cut;   /* the courier has ended; it is freed at the deadline `due` */
 };
@@ -284,7 +285,7 @@ static int emit(void *ctx, const struct parcel *parcel, int fd)
 	int result;
 
 	buf_init(&bytes, 0);
-	parcel_encode(parcel, &bytes);
+	parcel_encode(parcel, o->giving->format, &bytes);
 	result = bytes.failed
 		     ? err_set(&o->err, "%s", error_text(ERROR_OUT_OF_MEMORY))
 		     : courier_send(o->giving->courier, (uint8_t)parcel->kind,
@@ -574,11 +575,12 @@ static int refuse(const struct daemon *d, int format, struct err *err)
 {
 	const struct site *site = &d->site;
 
-	if (format != PARCEL_FORMAT)
+	if (!parcel_is_known_format(format))
 		return err_set(err,
-		    "takeover format %d is not known here, only %d: the two processes "
-		    "are of different versions",
-		    format, PARCEL_FORMAT);
+		    TAKEOVER_FORMAT_TEXT
+		    " %d is not known here, only %d to %d: the two processes are of "
+		    "different versions",
+		    format, PARCEL_FORMAT_OLDEST, PARCEL_FORMAT);
 	if (d->giving)
 		return err_set(err, "a takeover is under way");
 	if (reload_run_is_reading(site))
@@ -604,6 +606,7 @@ int takeover_give(
 	g = mem_zero(sizeof(*g));
 	g->d = d;
 	g->is_first = true;
+	g->format = format;
 	g->taker_pid = console->conn.peer_pid;
 	g->courier = courier_new(site->loop, ends[0], &giving_ops, g);
 	deadline_init(&g->due, giving_due);

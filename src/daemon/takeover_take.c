@@ -31,6 +31,7 @@ struct taking {
 	struct err err;
 	enum phase phase;
 	struct crates_counts counts;
+	int format; /* of the parcels */
 	int old_pid;
 	int console;    /* of the old process, open until this process is up; or -1 */
 	bool is_first;  /* the first round is in progress, and takeover_take runs the
@@ -224,7 +225,7 @@ static void collect(
 {
 	struct arena *arena = arena_new();
 	struct parcel parcel;
-	int result = parcel_decode(&parcel, kind, bytes, len, arena);
+	int result = parcel_decode(&parcel, kind, t->format, bytes, len, arena);
 
 	if (result < 0)
 		err_set(&t->err, "what came cannot be read (%c, %zu bytes)", kind, len);
@@ -237,7 +238,7 @@ static void collect(
 	} else if (kind == PARCEL_LISTENER) {
 		listen_take(&t->d->site, fd, parcel.listener.is_unix);
 	} else {
-		lay_aside(t, &parcel, crate_new(kind, bytes, len, fd));
+		lay_aside(t, &parcel, crate_new(kind, t->format, bytes, len, fd));
 	}
 	mem_wipe(&parcel, sizeof(parcel));
 	arena_free(&arena);
@@ -375,19 +376,20 @@ static void say_taken(const struct taking *t)
 int takeover_take(struct daemon *d, struct err *err)
 {
 	struct taking *t;
-	int fd, console;
+	struct takeover_terms terms;
 
 	log_put(d->site.log, LEVEL_LOG | KIND_TAKEOVER, NULL,
 	    "takeover_init: launching connection");
-	if (takeover_ask(site_settings(&d->site), &fd, &console, err) < 0)
+	if (takeover_ask(site_settings(&d->site), &terms, err) < 0)
 		return -1;
 	t = mem_zero(sizeof(*t));
 	t->d = d;
-	t->console = console;
+	t->console = terms.console;
+	t->format = terms.format;
 	t->is_first = t->is_held = true;
 	list_init(&t->crates);
 	deadline_init(&t->due, taking_due);
-	t->courier = courier_new(d->site.loop, fd, &taking_ops, t);
+	t->courier = courier_new(d->site.loop, terms.fd, &taking_ops, t);
 	d->taking = t;
 	while (t->is_first && !t->has_failed && !d->is_cut_short)
 		loop_run(d->site.loop);

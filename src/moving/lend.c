@@ -68,7 +68,7 @@ static int put_parcel(void *ctx, const struct parcel *parcel, int fd)
 
 	(void)fd;
 	buf_init(&bytes, 0);
-	parcel_encode(parcel, &bytes);
+	parcel_encode(parcel, PARCEL_FORMAT, &bytes);
 	buf_put_u8(&loan->parcels, (uint8_t)parcel->kind);
 	buf_put_u32(&loan->parcels, (uint32_t)bytes.len);
 	buf_put(&loan->parcels, bytes.bytes, bytes.len);
@@ -121,7 +121,7 @@ static void unpack_one(struct loan *loan, enum parcel_kind kind, const uint8_t *
 	struct parcel parcel;
 	struct err ignored;
 
-	if (parcel_decode(&parcel, kind, bytes, len, arena) < 0)
+	if (parcel_decode(&parcel, kind, PARCEL_FORMAT, bytes, len, arena) < 0)
 		return;
 	/* RECONNECT, or another configuration: what was known of servers there counts
 	 * for as little as what was known here. */

@@ -610,6 +610,7 @@ static struct parcel_server in_our_bits(
 	struct parcel_server ours = *from;
 
 	ours.link.idle_xact_us = at_us(m, from->link.idle_xact_us);
+	ours.link.since_us = at_us(m, from->link.since_us);
 	ours.link.reported = our_bits(m, from->link.reported);
 	ours.link.apply_local = our_bits(m, from->link.apply_local);
 	our_resets(m, &ours.link.reset);

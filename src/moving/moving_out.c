@@ -402,6 +402,7 @@ static void fill_server(struct offer *offer, const struct server *server,
 	out->seat.born_us = ago(offer, server->seat.born_us);
 	out->seat.rested_us = ago(offer, server->seat.rested_us);
 	out->link.idle_xact_us = ago(offer, server->link.idle_xact_us);
+	out->link.since_us = ago(offer, server->link.since_us);
 	fill_entries(offer, &server->pipeline, out);
 }
 

@@ -6,7 +6,10 @@
 
 #include <string.h>
 
+#include "wire/traceparent.h"
+
 struct form {
+	int format;
 	struct buf *out;   /* NULL: decoding */
 	struct cursor *in; /* NULL: encoding */
 	struct arena *arena;
@@ -213,6 +216,10 @@ static void form_effects(struct form *f, struct sql_effects *v)
 static void form_link(struct form *f, struct link *v)
 {
 	form_u64(f, &v->idle_xact_us);
+	if (f->format >= PARCEL_FORMAT_SLOW)
+		form_u64(f, &v->since_us);
+	else
+		v->since_us = UINT64_MAX;
 	form_u16(f, &v->leaks.watch.expected);
 	form_u16(f, &v->leaks.watch.met);
 	form_u16(f, &v->leaks.called);
@@ -288,6 +295,30 @@ static void form_seat(struct form *f, struct seat *v)
 	FORM_BOOL(f, v->needs_reset);
 }
 
+static void form_slow_span(struct form *f, struct parcel_span *v)
+{
+	form_u64(f, &v->received);
+	form_u64(f, &v->sent);
+	form_text(f, &v->traceparent);
+	f->is_bad =
+	    f->is_bad || (v->traceparent && strlen(v->traceparent) >= TRACEPARENT_TEXT);
+}
+
+static void form_slow(struct form *f, struct parcel_client *v)
+{
+	if (f->format < PARCEL_FORMAT_SLOW)
+		return;
+	FORM_BOOL(f, v->slow.is_there);
+	if (!v->slow.is_there)
+		return;
+	form_u64(f, &v->slow.received);
+	form_u64(f, &v->slow.sent);
+	form_u64(f, &v->slow.worked_us);
+	form_u32(f, &v->slow.query_count);
+	form_slow_span(f, &v->slow.xact);
+	form_slow_span(f, &v->slow.query);
+}
+
 /* ---- the parcels ---- */
 
 static void form_client(struct form *f, struct parcel_client *v)
@@ -318,6 +349,7 @@ static void form_client(struct form *f, struct parcel_client *v)
 	form_u64(f, &v->query_us);
 	form_u64(f, &v->xact_us);
 	form_u64(f, &v->last_us);
+	form_slow(f, v);
 }
 
 static void form_server(struct form *f, struct parcel_server *v)
@@ -431,21 +463,21 @@ static void form_parcel(struct form *f, struct parcel *v)
 	f->is_bad = true;
 }
 
-void parcel_encode(const struct parcel *parcel, struct buf *out)
+void parcel_encode(const struct parcel *parcel, int format, struct buf *out)
 {
 	/* a copy, because the functions may assign to what they encode */
 	struct parcel copy = *parcel;
-	struct form form = {.out = out};
+	struct form form = {.format = format, .out = out};
 
 	form_parcel(&form, &copy);
 	mem_wipe(&copy, sizeof(copy));
 }
 
-int parcel_decode(struct parcel *parcel, enum parcel_kind kind, const uint8_t *bytes,
-    size_t len, struct arena *arena)
+int parcel_decode(struct parcel *parcel, enum parcel_kind kind, int format,
+    const uint8_t *bytes, size_t len, struct arena *arena)
 {
 	struct cursor cursor;
-	struct form form = {.in = &cursor, .arena = arena};
+	struct form form = {.format = format, .in = &cursor, .arena = arena};
 
 	cursor_init(&cursor, bytes, len);
 	memset(parcel, 0, sizeof(*parcel));

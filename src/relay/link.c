@@ -32,7 +32,8 @@ bool link_begin(struct client *client, struct server *server)
 void link_restore(struct client *client, struct server *server, const struct link *was)
 {
 	server->link = *was;
-	server->link.since_us = conn_now(&server->conn);
+	if (!server->link.since_us)
+		server->link.since_us = conn_now(&server->conn);
 	list_init(&server->link.portals);
 	list_init(&server->link.aliases);
 	statements_link(server);

@@ -38,6 +38,7 @@ void moved_describe(const struct client *client, struct parcel_client *out,
     struct parcel_server *server)
 {
 	unnamed_describe(client, out);
+	slow_describe(client, out);
 	if (server)
 		segment_describe(client_server(client), server);
 }
@@ -60,6 +61,7 @@ int moved_take(struct client *client, struct server *server,
 {
 	if (unnamed_restore(client, from) < 0)
 		return -1;
+	slow_restore(client, from);
 	if (!server) {
 		clocks_arm_rest(client);
 		return 0;

@@ -6,11 +6,18 @@
  */
 #include "relay/slow.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
+#include "moving/parcel.h"
 #include "relay/texts.h"
 #include "wire/prepared.h"
+
+static uint64_t limit_of(const struct client *client)
+{
+	return scope_log_min_duration(scope_of_login(client->database, client->user));
+}
 
 static void span_clear(struct slow_span *span)
 {
@@ -30,8 +37,7 @@ void slow_forget(struct client *client)
 
 void slow_begin(struct client *client)
 {
-	uint64_t limit_us =
-	    scope_log_min_duration(scope_of_login(client->database, client->user));
+	uint64_t limit_us = limit_of(client);
 
 	if (!limit_us || client->replication) {
 		slow_forget(client);
@@ -223,4 +229,54 @@ void slow_end(struct client *client, const struct server *server, const char *ho
 		return;
 	client->slow->worked_us += worked(client, server, now_us);
 	log_xact(client, server, now_us, how);
+}
+
+/* ---- in another process ---- */
+
+/* The text that was bound stays here, so it is examined now. */
+static struct parcel_span describe_span(
+    struct slow_span *span, const struct server *server)
+{
+	return (struct parcel_span){.received = span->received,
+	    .sent = span->sent,
+	    .traceparent = trace_of(span, server)};
+}
+
+void slow_describe(const struct client *client, struct parcel_client *out)
+{
+	struct slow *slow = client->slow;
+	const struct server *server = client_server(client);
+
+	if (!slow || !client->xact_us)
+		return;
+	out->slow.is_there = true;
+	out->slow.received = slow->received;
+	out->slow.sent = slow->sent;
+	out->slow.worked_us = slow->worked_us;
+	out->slow.query_count = slow->query_count;
+	out->slow.xact = describe_span(&slow->xact, server);
+	out->slow.query = describe_span(&slow->query, server);
+}
+
+static void restore_span(struct slow_span *span, const struct parcel_span *from)
+{
+	span->received = from->received;
+	span->sent = from->sent;
+	snprintf(span->traceparent, sizeof(span->traceparent), "%s", from->traceparent);
+}
+
+void slow_restore(struct client *client, const struct parcel_client *from)
+{
+	uint64_t limit_us = limit_of(client);
+
+	if (!limit_us || !from->slow.is_there)
+		return;
+	client->slow = mem_zero(sizeof(*client->slow));
+	client->slow->limit_us = limit_us;
+	client->slow->received = from->slow.received;
+	client->slow->sent = from->slow.sent;
+	client->slow->worked_us = from->slow.worked_us;
+	client->slow->query_count = from->slow.query_count;
+	restore_span(&client->slow->xact, &from->slow.xact);
+	restore_span(&client->slow->query, &from->slow.query);
 }

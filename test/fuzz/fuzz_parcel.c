@@ -1,7 +1,8 @@
 /* links: moving broker session pool wire auth net conf base */
 /*
- * Any bytes as a parcel of the kind that the first byte says.  An accepted parcel is
- * encoded to the same bytes, and its ledger is refused or consistent.
+ * Any bytes as a parcel of the kind that the first byte says; its highest bit says
+ * whether the format is the newest or the oldest one.  An accepted parcel is encoded to
+ * the same bytes, and its ledger is refused or consistent.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -37,13 +38,14 @@ static void check_ledger(const struct parcel_server *server)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	struct arena *arena = arena_new();
+	int format = len > 0 && data[0] & 0x80 ? PARCEL_FORMAT : PARCEL_FORMAT_OLDEST;
 	struct parcel parcel;
 	struct buf again;
 
 	buf_init(&again, 0);
-	if (len > 0 && parcel_decode(&parcel, (enum parcel_kind)data[0], data + 1,
-			   len - 1, arena) == 0) {
-		parcel_encode(&parcel, &again);
+	if (len > 0 && parcel_decode(&parcel, (enum parcel_kind)(data[0] & 0x7f),
+			   format, data + 1, len - 1, arena) == 0) {
+		parcel_encode(&parcel, format, &again);
 		check(again.len == len - 1 && !again.failed);
 		check(again.len == 0 || memcmp(again.bytes, data + 1, len - 1) == 0);
 		if (parcel.kind == PARCEL_SERVER)

@@ -20,7 +20,7 @@ from test_suspend import owner_console
 from test_views import TRANSACTION
 
 TAKEOVERS = int(os.environ.get("TAKEOVERS", "2"))  # The number of consecutive takeovers under load.
-FORMAT = 2
+FORMAT = 2  # The oldest one: new and old processes agree on what both know.
 
 
 class Restarts:
@@ -83,15 +83,18 @@ def shared(make_pooler, pg):
 
 
 def test_at_rest_and_in_transactions(shared, restart):
+    shared.admin.query("SET log_min_duration = '0.000001'")
     with shared.connect() as idle, shared.connect() as busy:
         idle.query("select 1")
         busy.query("begin")
         backend = busy.value("select pg_backend_pid()")
         known = {row["id"] for row in shared.show("CLIENTS") if row["database"] == "db"}
-        wait_end(restart(shared), shared)
+        wait_end(restart(shared, log_min_duration="0.000001"), shared)
         assert {row["id"] for row in shared.show("CLIENTS") if row["database"] == "db"} == known
         assert busy.value("select pg_backend_pid()") == backend
+        mark = shared.mark()
         assert busy.query("commit").tag == "COMMIT"
+        shared.wait_log(r"slow transaction .* queries=4 .* ended=ready", mark)
         assert idle.value("select 2") == "2"
         with shared.connect() as fresh:
             assert fresh.value("select 3") == "3"
@@ -654,7 +657,7 @@ def test_whom_it_is_refused(make_pooler, pg):
     pooler = make_pooler({"db": pg.conn()}, settings=TRANSACTION)
     assert pooler.admin.query("TAKEOVER %d" % FORMAT, check=False).errors[0].text() == "admin access needed"
     with owner_console(pooler) as console:
-        for number, text in (("99", "takeover format 99 is not known here, only 2: the two processes are "
+        for number, text in (("99", "takeover format 99 is not known here, only 2 to 3: the two processes are "
                                     "of different versions"), ("x", "TAKEOVER needs the number of a format")):
             assert console.query("TAKEOVER " + number, check=False).errors[0].text() == text
         console.query("SUSPEND")
@@ -707,7 +710,16 @@ def pass_socket(conn, say):
             pass
 
 
+def know_older(conn):
+    """Answers as an older version does: it knows only the first format that there was."""
+    conn.sendall(wire.error("ERROR", "55000", "takeover format 3 is not known here, only 2: the two processes are of "
+                                              "different versions") + wire.ready())
+    assert conn.recv(4096) == wire.query("TAKEOVER 2")
+    pass_socket(conn, frame("x", b"it is agreed"))
+
+
 FAULTS = {
+    "older": (know_older, "the running process has given up: it is agreed"),
     "error": (lambda conn: conn.sendall(wire.error("ERROR", "08P01", "not me") + wire.ready()),
               "takeover refused by the running process: not me"),
     "end": (lambda conn: None, "takeover: the running process does not answer"),

@@ -57,7 +57,13 @@ static struct parcel some_client(void)
 		.key = {(const uint8_t *)"12345678", 8},
 		.is_skipping = true,
 		.is_linked = true,
-		.query_us = UINT64_MAX}};
+		.query_us = UINT64_MAX,
+		.slow = {.is_there = true,
+		    .received = 1000,
+		    .worked_us = 70,
+		    .query_count = 3,
+		    .xact = {.traceparent = "00-ab-cd-01"},
+		    .query = {.sent = 9, .traceparent = ""}}}};
 }
 
 static struct parcel some_server(void)
@@ -139,12 +145,12 @@ static void there_and_back(void **state)
 
 		buf_init(&first, 0);
 		buf_init(&second, 0);
-		parcel_encode(&parcel, &first);
+		parcel_encode(&parcel, PARCEL_FORMAT, &first);
 		assert_false(first.failed);
-		assert_int_equal(
-		    parcel_decode(&read, parcel.kind, first.bytes, first.len, arena),
+		assert_int_equal(parcel_decode(&read, parcel.kind, PARCEL_FORMAT,
+				     first.bytes, first.len, arena),
 		    0);
-		parcel_encode(&read, &second);
+		parcel_encode(&read, PARCEL_FORMAT, &second);
 		assert_int_equal(first.len, second.len);
 		assert_memory_equal(first.bytes, second.bytes, first.len);
 		buf_done(&first);
@@ -162,9 +168,10 @@ static void values_are_the_same(void **state)
 
 	(void)state;
 	buf_init(&bytes, 0);
-	parcel_encode(&parcel, &bytes);
-	assert_int_equal(
-	    parcel_decode(&read, PARCEL_CLIENT, bytes.bytes, bytes.len, arena), 0);
+	parcel_encode(&parcel, PARCEL_FORMAT, &bytes);
+	assert_int_equal(parcel_decode(&read, PARCEL_CLIENT, PARCEL_FORMAT, bytes.bytes,
+			     bytes.len, arena),
+	    0);
 	assert_string_equal(c->database, "db");
 	assert_true(c->conn.id == UINT64_C(0x1122334455667788));
 	assert_int_equal(c->conn.peer_pid, -1);
@@ -178,7 +185,45 @@ static void values_are_the_same(void **state)
 	assert_true(c->query_us == UINT64_MAX);
 	assert_int_equal(c->unnamed.effects.command.kind, COMMAND_EXECUTE);
 	assert_memory_equal(c->key.at, "12345678", 8);
+	assert_true(c->slow.is_there);
+	assert_int_equal(c->slow.received, 1000);
+	assert_int_equal(c->slow.query_count, 3);
+	assert_string_equal(c->slow.xact.traceparent, "00-ab-cd-01");
+	assert_int_equal(c->slow.query.sent, 9);
 	buf_done(&bytes);
+	arena_free(&arena);
+}
+
+/* A process of an older version gets, and sends, what its format has. */
+static void older_format(void **state)
+{
+	struct parcel client = some_client(), server = some_server(), read;
+	struct arena *arena = arena_new();
+	struct buf older, newer;
+
+	(void)state;
+	buf_init(&older, 0);
+	buf_init(&newer, 0);
+	parcel_encode(&client, 2, &older);
+	parcel_encode(&client, 3, &newer);
+	assert_true(older.len < newer.len);
+	assert_memory_equal(older.bytes, newer.bytes, older.len);
+	assert_int_equal(
+	    parcel_decode(&read, PARCEL_CLIENT, 2, older.bytes, older.len, arena), 0);
+	assert_string_equal(read.client.user, "somebody");
+	assert_false(read.client.slow.is_there);
+	assert_int_equal(
+	    parcel_decode(&read, PARCEL_CLIENT, 3, older.bytes, older.len, arena), -1);
+	assert_int_equal(
+	    parcel_decode(&read, PARCEL_CLIENT, 2, newer.bytes, newer.len, arena), -1);
+	buf_clear(&older);
+	parcel_encode(&server, 2, &older);
+	assert_int_equal(
+	    parcel_decode(&read, PARCEL_SERVER, 2, older.bytes, older.len, arena), 0);
+	assert_true(read.server.link.since_us == UINT64_MAX);
+	assert_int_equal(read.server.segment.tag, 77);
+	buf_done(&older);
+	buf_done(&newer);
 	arena_free(&arena);
 }
 
@@ -194,9 +239,9 @@ static void link_without_a_message(void **state)
 		struct buf bytes;
 		buf_init(&bytes, 0);
 		parcel.server.link.is_fresh = is_fresh;
-		parcel_encode(&parcel, &bytes);
-		assert_int_equal(
-		    parcel_decode(&read, PARCEL_SERVER, bytes.bytes, bytes.len, arena),
+		parcel_encode(&parcel, PARCEL_FORMAT, &bytes);
+		assert_int_equal(parcel_decode(&read, PARCEL_SERVER, PARCEL_FORMAT,
+				     bytes.bytes, bytes.len, arena),
 		    0);
 		assert_int_equal(read.server.link.is_fresh, is_fresh);
 		buf_done(&bytes);
@@ -213,14 +258,14 @@ static void cut_or_too_long(void **state)
 		struct buf bytes;
 
 		buf_init(&bytes, 0);
-		parcel_encode(&parcel, &bytes);
+		parcel_encode(&parcel, PARCEL_FORMAT, &bytes);
 		for (size_t len = 0; len < bytes.len; len++)
-			assert_int_equal(
-			    parcel_decode(&read, parcel.kind, bytes.bytes, len, arena),
+			assert_int_equal(parcel_decode(&read, parcel.kind,
+					     PARCEL_FORMAT, bytes.bytes, len, arena),
 			    -1);
 		buf_put_u8(&bytes, 0);
-		assert_int_equal(
-		    parcel_decode(&read, parcel.kind, bytes.bytes, bytes.len, arena),
+		assert_int_equal(parcel_decode(&read, parcel.kind, PARCEL_FORMAT,
+				     bytes.bytes, bytes.len, arena),
 		    -1);
 		buf_done(&bytes);
 		arena_free(&arena);
@@ -231,8 +276,8 @@ static int decode_origin(const char *bytes, size_t len)
 {
 	struct arena *arena = arena_new();
 	struct parcel read;
-	int result =
-	    parcel_decode(&read, PARCEL_ORIGIN, (const uint8_t *)bytes, len, arena);
+	int result = parcel_decode(
+	    &read, PARCEL_ORIGIN, PARCEL_FORMAT, (const uint8_t *)bytes, len, arena);
 
 	arena_free(&arena);
 	return result;
@@ -265,17 +310,28 @@ static void impossible_values(void **state)
 	(void)state;
 	buf_init(&bytes, 0);
 	parcel.server.is_linked = false; /* but its state is active */
-	parcel_encode(&parcel, &bytes);
-	assert_int_equal(
-	    parcel_decode(&read, PARCEL_SERVER, bytes.bytes, bytes.len, arena), -1);
+	parcel_encode(&parcel, PARCEL_FORMAT, &bytes);
+	assert_int_equal(parcel_decode(&read, PARCEL_SERVER, PARCEL_FORMAT, bytes.bytes,
+			     bytes.len, arena),
+	    -1);
 	buf_clear(&bytes);
 	parcel.server.is_linked = true;
 	parcel.server.seat.state = SEAT_LOGIN;
-	parcel_encode(&parcel, &bytes);
-	assert_int_equal(
-	    parcel_decode(&read, PARCEL_SERVER, bytes.bytes, bytes.len, arena), -1);
-	assert_int_equal(
-	    parcel_decode(&read, (enum parcel_kind)'?', bytes.bytes, 0, arena), -1);
+	parcel_encode(&parcel, PARCEL_FORMAT, &bytes);
+	assert_int_equal(parcel_decode(&read, PARCEL_SERVER, PARCEL_FORMAT, bytes.bytes,
+			     bytes.len, arena),
+	    -1);
+	buf_clear(&bytes);
+	parcel = some_client();
+	parcel.client.slow.xact.traceparent =
+	    "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0100";
+	parcel_encode(&parcel, PARCEL_FORMAT, &bytes);
+	assert_int_equal(parcel_decode(&read, PARCEL_CLIENT, PARCEL_FORMAT, bytes.bytes,
+			     bytes.len, arena),
+	    -1);
+	assert_int_equal(parcel_decode(&read, (enum parcel_kind)'?', PARCEL_FORMAT,
+			     bytes.bytes, 0, arena),
+	    -1);
 	buf_done(&bytes);
 	arena_free(&arena);
 }
@@ -285,6 +341,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(there_and_back),
 	    cmocka_unit_test(values_are_the_same),
+	    cmocka_unit_test(older_format),
 	    cmocka_unit_test(link_without_a_message),
 	    cmocka_unit_test(cut_or_too_long),
 	    cmocka_unit_test(lying_lengths),

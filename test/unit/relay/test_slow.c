@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "../stage/stage.h"
+#include "moving/parcel.h"
+#include "relay/slow.h"
 #include "wire/codec.h"
 
 /* clang-format off: needs some of the headers above */
@@ -359,6 +361,62 @@ static void traces_of_extended_queries(void **state)
 	done(&stage, &lines);
 }
 
+static struct client *only_client(struct stage *stage)
+{
+	return container_of(list_first(&stage->site.clients), struct client, site_node);
+}
+
+/* What another process gets has everything for the line at the end. */
+static void notes_go_along(void **state)
+{
+	struct lines lines;
+	struct stage *stage =
+	    stage_with(&lines, EVERYTHING "max_prepared_statements = 10\n");
+	struct parcel_client parcel = {.conn = {0}};
+	struct peer *client, *server;
+	char trace[64];
+	struct buf buf;
+
+	(void)state;
+	buf_init(&buf, 0);
+	stage_pair(stage, &client, &server);
+	slow_describe(only_client(stage), &parcel);
+	assert_false(parcel.slow.is_there); /* no transaction runs */
+	put_parse(&buf, "named", COMMENT("2") "begin");
+	extended(client, server, &buf, "1");
+	clear(&lines);
+	put_bind(&buf, "named");
+	buf_put(&buf, "S\0\0\0\4", 5);
+	peer_send(client, buf.bytes, buf.len);
+	peer_hear(server, 'S');
+	peer_put(server, '2', "", 0);
+	peer_answer(server, "BEGIN", 'T');
+	peer_hear(client, 'Z');
+	slow_describe(only_client(stage), &parcel);
+	assert_true(parcel.slow.is_there);
+	assert_int_equal(parcel.slow.query_count, 1);
+	assert_int_equal(parcel.slow.received, buf.len);
+	assert_true(parcel.slow.worked_us > 0);
+	snprintf(trace, sizeof(trace), "%s", parcel.slow.xact.traceparent);
+	parcel.slow.xact.traceparent = parcel.slow.query.traceparent = trace;
+	slow_forget(only_client(stage));
+	slow_restore(only_client(stage), &parcel);
+	run(client, server, "commit", 'I');
+	assert_string_equal(field(&lines, "queries"), "2");
+	assert_string_equal(field(&lines, "traceparent"), TRACE("2"));
+	assert_true(ms(&lines, "server_ms") * 1000 >= (double)parcel.slow.worked_us);
+	assert_int_equal((int)ms(&lines, "received"), (int)buf.len + 12);
+	assert_split(&lines);
+	/* where the setting is not in force, they are not used */
+	run(client, server, "begin", 'T');
+	stage_set(stage, "log_min_duration", "0");
+	slow_forget(only_client(stage));
+	slow_restore(only_client(stage), &parcel);
+	assert_null(only_client(stage)->slow);
+	buf_done(&buf);
+	done(&stage, &lines);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -368,6 +426,7 @@ int main(void)
 	    cmocka_unit_test(other_ends_are_told),
 	    cmocka_unit_test(session_tells_of_queries),
 	    cmocka_unit_test(traces_of_extended_queries),
+	    cmocka_unit_test(notes_go_along),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
