@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "broker/greeting.h"
 #include "session/request.h"
 #include "session/site.h"
 #include "wire/vars.h"
@@ -40,13 +41,8 @@ void broker_kick(struct pool *pool);
  * greeted with it.  -1: no memory. */
 int broker_learn(struct server *server, size_t i);
 
-/* The parameters that a server of the pool has reported at its login.  Clients are
- * greeted with them. */
-struct welcome {
-	struct vars vars;     /* the tracked ones */
-	struct buf untracked; /* ParameterStatus messages, ready to be sent */
-};
-/* NULL when none is valid. */
+/* The parameters with which the pool greets its clients, the newest ones of all sites;
+ * NULL when none are valid. */
 const struct welcome *broker_welcome(const struct pool *pool);
 /* Sets the pool's welcome to what another process knew, unless it has one.  Takes over
  * vars and copies untracked. */

@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
+
 enum tally_kind { TALLY_USER, TALLY_DATABASE, TALLY_PROCESS, TALLY_POOL };
 
 /* The counts of one site, on cache lines of their own. */
@@ -38,6 +40,10 @@ struct tally {
 	char *key; /* owned */
 	size_t key_len;
 	atomic_uint waiting_count; /* number of slots with waiting_us */
+	/* the shared text, see tally_write_text; protected by the lock */
+	struct buf text;
+	unsigned text_order;
+	atomic_uint text_number;
 	struct tally_slot slots[];
 };
 
@@ -65,6 +71,19 @@ void tally_release(struct tallies *t, struct tally **tally);
  * more. */
 bool tally_is_news(struct tally *tally);
 bool tally_is_last(struct tallies *t, const struct tally *tally);
+
+/* ---- a text that all sites may read; what it says is not known here ---- */
+
+/* The number of the text, which changes with it; 0: there is none.  Needs no lock. */
+unsigned tally_text_number(const struct tally *tally);
+/* Appends the text to `out`, sets *order to what the writer gave, and returns the
+ * number. */
+unsigned tally_read_text(
+    struct tallies *t, const struct tally *tally, struct buf *out, unsigned *order);
+/* Replaces the text, and takes over the memory of `text`.  False: another site has
+ * written one since the text with this number; read that first. */
+bool tally_write_text(struct tallies *t, struct tally *tally, unsigned *number,
+    unsigned order, struct buf *text);
 
 /* ---- one site's view; tally NULL: nobody else counts ---- */
 

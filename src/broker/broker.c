@@ -17,7 +17,7 @@ struct desk {
 	struct site *site;
 	struct later work;
 	struct deadline wake;
-	struct welcome welcome;
+	struct greeting greeting;
 };
 
 static void desk_work(struct later *l);
@@ -32,8 +32,7 @@ static struct desk *pool_desk(struct site *site, struct pool *pool)
 		desk->site = site;
 		desk->work.run = desk_work;
 		deadline_init(&desk->wake, desk_wake);
-		vars_init(&desk->welcome.vars, site->vars);
-		buf_init(&desk->welcome.untracked, 0);
+		greeting_init(&desk->greeting, site->vars);
 		pool->desk = desk;
 	}
 	return desk;
@@ -273,8 +272,7 @@ static void on_freed(void *ctx, struct pool *pool)
 		return;
 	later_cancel(site->loop, &desk->work);
 	deadline_clear(site->loop, &desk->wake);
-	vars_done(&desk->welcome.vars);
-	buf_done(&desk->welcome.untracked);
+	greeting_done(&desk->greeting);
 	slab_put(site->desk_slab, desk);
 	pool->desk = NULL;
 }
@@ -313,19 +311,27 @@ static bool broker_is_clean(struct server *server)
 	return false;
 }
 
+/* Where other sites find the welcome. */
+static struct greeting_place desk_place(const struct desk *desk)
+{
+	const struct pool *pool = desk->pool;
+	const struct crew_member *own = desk->site->crew;
+
+	return (struct greeting_place){.tallies = pool->database->catalog->view.tallies,
+	    .tally = pool->is_killed ? NULL : pool->tally,
+	    .order = own ? own->order : 0};
+}
+
 /* Makes the welcome from the parameters of the server that logged in last.  -1: no
  * memory. */
 static int desk_greet(struct desk *desk, struct server *server)
 {
-	struct buf *untracked = &desk->welcome.untracked;
-	const struct buf *seen = dial_untracked(server);
+	const struct greeting_place place = desk_place(desk);
 
-	vars_done(&desk->welcome.vars);
-	vars_init(&desk->welcome.vars, desk->site->vars);
-	vars_take(&desk->welcome.vars, &server->vars);
-	buf_clear(untracked);
-	buf_put(untracked, seen->bytes, seen->len);
-	if (seen->failed || untracked->failed)
+	if (!desk->pool->is_welcome_valid)
+		greeting_begin(&desk->greeting, &place);
+	if (greeting_replace(
+		&desk->greeting, &place, &server->vars, dial_untracked(server)) < 0)
 		return -1;
 	if (!desk->pool->is_welcome_valid)
 		pool_welcomed(desk->pool);
@@ -494,30 +500,41 @@ void broker_kick(struct pool *pool)
 
 int broker_learn(struct server *server, size_t i)
 {
-	struct desk *desk = server->seat.pool->desk;
+	const struct pool *pool = server->seat.pool;
+	struct desk *desk = pool->desk;
 	const char *value = vars_get(&server->vars, i);
 
 	if (vars_set(&server->own, i, value) < 0)
 		return -1;
 	server_role_follow(server, &server->own);
-	if (!desk || server->seat.is_dirty || server->seat.is_replication)
+	if (!desk || !pool->is_welcome_valid || server->seat.is_dirty ||
+	    server->seat.is_replication)
 		return 0;
-	return vars_set(&desk->welcome.vars, i, value);
+	const struct greeting_place place = desk_place(desk);
+	return greeting_set(&desk->greeting, &place, i, value);
 }
 
 const struct welcome *broker_welcome(const struct pool *pool)
 {
-	const struct desk *desk = pool->desk;
-	return desk && pool->is_welcome_valid ? &desk->welcome : NULL;
+	struct desk *desk = pool->desk;
+
+	if (!desk || !pool->is_welcome_valid)
+		return NULL;
+	const struct greeting_place place = desk_place(desk);
+	greeting_follow(&desk->greeting, &place);
+	return &desk->greeting.welcome;
 }
 
 void broker_restore_welcome(struct site *site, struct pool *pool,
     const struct vars *vars, const uint8_t *untracked, size_t len)
 {
-	struct welcome *welcome = &pool_desk(site, pool)->welcome;
+	struct desk *desk = pool_desk(site, pool);
+	struct welcome *welcome = &desk->greeting.welcome;
+	const struct greeting_place place = desk_place(desk);
 
 	if (pool->is_welcome_valid)
 		return;
+	greeting_begin(&desk->greeting, &place);
 	vars_take(&welcome->vars, vars);
 	buf_clear(&welcome->untracked);
 	buf_put(&welcome->untracked, untracked, len);

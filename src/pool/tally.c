@@ -1,6 +1,6 @@
 /*
- * Counts shared by sites: slots, and who waits.  Limits and their meaning are not known
- * here.
+ * Counts shared by sites: slots, and who waits; and a text per tally.  Limits and the
+ * meaning of the text are not known here.
  */
 #include "pool/tally.h"
 
@@ -19,6 +19,7 @@ struct tallies {
 
 static void tally_free(struct tally *tally)
 {
+	buf_done(&tally->text);
 	mem_free(tally->key);
 	mem_free(tally);
 }
@@ -101,6 +102,7 @@ static struct tally *tally_new(
 	tally->kind = kind;
 	tally->key = key;
 	tally->key_len = len;
+	buf_init(&tally->text, 0);
 	return tally;
 }
 
@@ -165,6 +167,48 @@ bool tally_is_last(struct tallies *t, const struct tally *tally)
 	bool is_last = tally->users == 1;
 	pthread_mutex_unlock(&t->lock);
 	return is_last;
+}
+
+/* ---- the shared text ---- */
+
+unsigned tally_text_number(const struct tally *tally)
+{
+	return atomic_load_explicit(&tally->text_number, memory_order_acquire);
+}
+
+unsigned tally_read_text(
+    struct tallies *t, const struct tally *tally, struct buf *out, unsigned *order)
+{
+	pthread_mutex_lock(&t->lock);
+	buf_put(out, tally->text.bytes, tally->text.len);
+	*order = tally->text_order;
+	unsigned number = tally_text_number(tally);
+	pthread_mutex_unlock(&t->lock);
+	return number;
+}
+
+bool tally_write_text(struct tallies *t, struct tally *tally, unsigned *number,
+    unsigned order, struct buf *text)
+{
+	struct buf old = {0};
+
+	pthread_mutex_lock(&t->lock);
+	bool may = tally_text_number(tally) == *number;
+	if (may) {
+		old = tally->text;
+		tally->text = *text;
+		tally->text_order = order;
+		if (++*number == 0)
+			*number = 1;
+		atomic_store_explicit(
+		    &tally->text_number, *number, memory_order_release);
+	}
+	pthread_mutex_unlock(&t->lock);
+	if (may) {
+		buf_init(text, 0);
+		buf_done(&old);
+	}
+	return may;
 }
 
 /* ---- looking ---- */

@@ -48,8 +48,6 @@ static void review_doubts(struct client *client)
 {
 	const struct welcome *welcome = broker_welcome(client->request.ask.pool);
 
-	if (!client->doubtful)
-		return;
 	for (size_t i = 0; welcome && i < EFFECTS_PARAMETERS; i++) {
 		uint64_t bit = UINT64_C(1) << i;
 		if ((client->doubtful & bit) &&
@@ -113,11 +111,15 @@ bool params_apply(struct server *server, struct client *client)
 	struct buf sql;
 	bool is_put = false;
 
-	if (server->seat.is_replication ||
-	    (vars_is_equal(&client->vars, &server->vars) &&
-		vars_is_equal(&server->vars, &server->own)))
+	if (server->seat.is_replication)
 		return false;
-	review_doubts(client);
+	/* also if there is nothing to set: with the next change of the administrator it
+	 * would be too late */
+	if (client->doubtful)
+		review_doubts(client);
+	if (vars_is_equal(&client->vars, &server->vars) &&
+	    vars_is_equal(&server->vars, &server->own))
+		return false;
 	buf_init(&sql, 0);
 	server->link.brought_back = 0;
 	for (size_t i = 0; i < vars_schema_count(schema); i++) {

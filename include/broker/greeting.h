@@ -1,0 +1,54 @@
+/*
+ * The parameters with which a pool greets its clients, at one site (the welcome).  If
+ * the pool has sites at several workers, each of them knows the newest: who changes it
+ * writes a text into the pool's tally, and the others read that when they need the
+ * welcome next.  The last change counts.
+ */
+#ifndef BROKER_GREETING_H
+#define BROKER_GREETING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "pool/tally.h"
+#include "wire/vars.h"
+
+/* The parameters that a server of the pool has reported at its login.  Clients are
+ * greeted with them. */
+struct welcome {
+	struct vars vars;     /* the tracked ones */
+	struct buf untracked; /* ParameterStatus messages, ready to be sent */
+};
+
+struct greeting {
+	struct welcome welcome;
+	unsigned number; /* of the shared text that was read or written last */
+	/* the last order before the welcome was known here: texts from before say
+	 * nothing about it */
+	unsigned since;
+	bool is_shared; /* it is what the text with this number says */
+};
+
+/* Where a greeting is shared; borrowed. */
+struct greeting_place {
+	struct tallies *tallies;
+	struct tally *tally; /* NULL: nowhere */
+	unsigned order;      /* the last order that this site has carried out */
+};
+
+void greeting_init(struct greeting *g, struct vars_schema *schema);
+void greeting_done(struct greeting *g);
+
+/* There was no welcome, or it has been forgotten; from now on there is this one. */
+void greeting_begin(struct greeting *g, const struct greeting_place *place);
+/* Takes over the newest welcome of all sites. */
+void greeting_follow(struct greeting *g, const struct greeting_place *place);
+/* Replaces the welcome, here and at the other sites.  -1: no memory. */
+int greeting_replace(struct greeting *g, const struct greeting_place *place,
+    const struct vars *vars, const struct buf *untracked);
+/* The same for one parameter. */
+int greeting_set(struct greeting *g, const struct greeting_place *place, size_t i,
+    const char *value);
+
+#endif

@@ -1,0 +1,132 @@
+/*
+ * The welcome of a pool, and its text for other sites.  All sites of a process have the
+ * same schema of parameters, so the text has values in that order.
+ */
+#include "broker/greeting.h"
+
+#include <string.h>
+
+void greeting_init(struct greeting *g, struct vars_schema *schema)
+{
+	*g = (struct greeting){0};
+	vars_init(&g->welcome.vars, schema);
+	buf_init(&g->welcome.untracked, 0);
+}
+
+void greeting_done(struct greeting *g)
+{
+	vars_done(&g->welcome.vars);
+	buf_done(&g->welcome.untracked);
+}
+
+void greeting_begin(struct greeting *g, const struct greeting_place *place)
+{
+	g->since = place->order;
+	g->number = 0;
+	g->is_shared = false;
+}
+
+/* ---- the text ---- */
+
+static void put_text(const struct welcome *welcome, struct buf *text)
+{
+	size_t count = vars_schema_count(vars_schema(&welcome->vars));
+
+	for (size_t i = 0; i < count; i++) {
+		const char *value = vars_get(&welcome->vars, i);
+		buf_put_u8(text, value != NULL);
+		if (value)
+			buf_put_str(text, value);
+	}
+	buf_put(text, welcome->untracked.bytes, welcome->untracked.len);
+}
+
+/* What there is no memory for stays as it was. */
+static void take_text(struct welcome *welcome, const struct buf *text)
+{
+	size_t count = vars_schema_count(vars_schema(&welcome->vars));
+	const uint8_t *at = text->bytes, *end = at + text->len;
+
+	for (size_t i = 0; i < count; i++) {
+		const char *value = *at++ ? (const char *)at : NULL;
+		at += value ? strlen(value) + 1 : 0;
+		(void)vars_set(&welcome->vars, i, value);
+	}
+	buf_clear(&welcome->untracked);
+	buf_put(&welcome->untracked, at, (size_t)(end - at));
+}
+
+/* ---- changes ---- */
+
+void greeting_follow(struct greeting *g, const struct greeting_place *place)
+{
+	struct buf text;
+	unsigned order;
+
+	if (!place->tally || tally_text_number(place->tally) == g->number)
+		return;
+	buf_init(&text, 0);
+	g->number = tally_read_text(place->tallies, place->tally, &text, &order);
+	g->is_shared = !text.failed && (int)(order - g->since) >= 0;
+	if (g->is_shared)
+		take_text(&g->welcome, &text);
+	buf_done(&text);
+}
+
+/* Writes the text.  False: another site has written one meanwhile. */
+static bool may_share(struct greeting *g, const struct greeting_place *place)
+{
+	struct buf text;
+
+	if (!place->tally)
+		return true;
+	buf_init(&text, 0);
+	put_text(&g->welcome, &text);
+	bool has_failed = text.failed;
+	bool is_done = has_failed || tally_write_text(place->tallies, place->tally,
+					 &g->number, place->order, &text);
+	g->is_shared = is_done && !has_failed;
+	buf_done(&text);
+	return is_done;
+}
+
+static bool is_as(
+    const struct welcome *welcome, const struct vars *vars, const struct buf *untracked)
+{
+	return vars_is_equal(&welcome->vars, vars) &&
+	       welcome->untracked.len == untracked->len &&
+	       (!untracked->len || memcmp(welcome->untracked.bytes, untracked->bytes,
+				       untracked->len) == 0);
+}
+
+int greeting_replace(struct greeting *g, const struct greeting_place *place,
+    const struct vars *vars, const struct buf *untracked)
+{
+	struct welcome *welcome = &g->welcome;
+	const struct vars_schema *schema = vars_schema(vars);
+
+	do {
+		greeting_follow(g, place);
+		if (g->is_shared && is_as(welcome, vars, untracked))
+			return 0;
+		for (size_t i = 0; i < vars_schema_count(schema); i++)
+			if (vars_set(&welcome->vars, i, vars_get(vars, i)) < 0)
+				return -1;
+		buf_clear(&welcome->untracked);
+		buf_put(&welcome->untracked, untracked->bytes, untracked->len);
+		if (untracked->failed || welcome->untracked.failed)
+			return -1;
+	} while (!may_share(g, place));
+	return 0;
+}
+
+int greeting_set(
+    struct greeting *g, const struct greeting_place *place, size_t i, const char *value)
+{
+	do {
+		greeting_follow(g, place);
+		if (vars_set(&g->welcome.vars, i, value) < 0)
+			return -1;
+	} while (!may_share(g, place));
+	return 0;
+}
