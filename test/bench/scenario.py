@@ -53,6 +53,7 @@ class Scenario:
     main = False  # Whether the scenario runs when none is chosen on the command line.
     # Whether relays and a direct connection to PostgreSQL can run this scenario, too.
     is_plain = False
+    is_secured = False  # Whether clients use TLS.
     is_ours_only = False  # Whether the reference cannot run this scenario.
     is_loaded = False  # Whether system calls per transaction can be counted.
     # The subjects other than poolers that take part, unless all or none are requested.

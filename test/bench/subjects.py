@@ -32,9 +32,12 @@ class Subject:
     def __init__(self, name, about, settings=None):
         self.name, self.about, self.settings = name, about, settings or {}
 
+    def can_run(self, scenario):
+        return scenario.is_plain
+
     def fits(self, scenario, options):
         """Says whether the subject can run this scenario and is requested for it."""
-        if not scenario.is_plain or scenario.count(options) > 200:
+        if not self.can_run(scenario) or scenario.count(options) > 200:
             return False
         if options.unix and not isinstance(self, Direct):
             return False
@@ -93,10 +96,11 @@ class Relay(Subject):
 
     def start(self, bench, scenario):
         machine, port = bench.machine, free_port()
-        process = Process(machine, self.name,
-                          [self.program, str(port), str(bench.server_port(scenario)),
-                           *self.arguments],
-                          machine.fresh_path(self.name), port)
+        command = [self.program, str(port), str(bench.server_port(scenario)),
+                   *self.arguments]
+        if scenario.is_secured:
+            command += machine.certificate()
+        process = Process(machine, self.name, command, machine.fresh_path(self.name), port)
         process.wait_until_up()
         return process
 
@@ -114,7 +118,11 @@ class RelayBeside(Relay):
 
 
 class LoginRelay(Relay):
-    """The smallest pooler. It is worth a comparison only where clients connect anew."""
+    """The smallest pooler, for clients that connect anew, or that speak TLS, which no other
+    relay does."""
+
+    def can_run(self, scenario):
+        return scenario.is_plain or scenario.is_secured
 
     def fits(self, scenario, options):
         return (self.name in scenario.opponents and super().fits(scenario, options)
