@@ -233,9 +233,14 @@ void conn_doom_quietly(struct conn *conn, const char *reason);
 
 /* Sets the deadline, in microseconds of the loop's clock; 0 or UINT64_MAX: none. */
 void conn_set_deadline(struct conn *conn, uint64_t at_us);
-uint64_t conn_now(const struct conn *conn);
+static inline uint64_t conn_now(const struct conn *conn)
+{
+	return loop_now(conn->site->loop);
+}
 
 /* Sends what buf holds, and empties it.  A buf that has failed dooms the connection. */
 void conn_send(struct conn *conn, struct buf *buf);
+/* The same, and buf stays as it is. */
+void conn_send_copy(struct conn *conn, const struct buf *buf);
 
 #endif

@@ -63,6 +63,8 @@ const char *vars_get(const struct vars *v, size_t i);
 const char *vars_reading(const struct vars *v);
 /* The bits of these parameters, as far as they are among the first 64. */
 uint64_t vars_schema_read_bits(const struct vars_schema *s);
+/* Makes `to`, which may be zeroed or have a set, the same as `from`. */
+void vars_share(struct vars *to, const struct vars *from);
 /* Takes over every value that `from` has; other values of `to` stay. */
 void vars_take(struct vars *to, const struct vars *from);
 /* Takes over the values that `to` does not have. */

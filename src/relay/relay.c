@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "broker/broker.h"
-#include "broker/dial.h"
 #include "cancel/drain.h"
 #include "relay/back.h"
 #include "relay/clocks.h"
@@ -16,6 +15,7 @@
 #include "relay/leaks.h"
 #include "relay/link.h"
 #include "relay/moved.h"
+#include "relay/opening.h"
 #include "relay/params.h"
 #include "relay/slow.h"
 #include "relay/sql_statements.h"
@@ -23,14 +23,10 @@
 #include "relay/unnamed.h"
 #include "session/client.h"
 #include "session/server.h"
-#include "wire/codec.h"
 #include "wire/message.h"
 
 /* A Query or Parse up to this size must be complete before a server is asked for. */
 enum { WHOLE_TEXT_MAX = 16 * 1024 };
-
-/* Mostly enough for a greeting, whose buffer need not grow then. */
-enum { GREETING_ROOM = 768 };
 
 /* ---- linking ---- */
 
@@ -386,45 +382,13 @@ static const struct conn_ops front_ops = {
 
 /* ---- the service ---- */
 
-/* Writes the parameters with which the client is greeted: those that the pool's servers
- * report.  If no server has reported any, a replication client is greeted with those of
- * its own server, to which it is linked already. */
-static void put_greeting(struct client *client, struct buf *buf)
-{
-	const struct welcome *welcome = broker_welcome(client->request.ask.pool);
-	struct server *own = client_server(client);
-	const struct buf *untracked = own       ? dial_untracked(own)
-				      : welcome ? &welcome->untracked
-						: NULL;
-	const struct vars *vars = own ? &own->vars : welcome ? &welcome->vars : NULL;
-
-	if (!untracked)
-		return;
-	vars_put_status(&client->vars, vars, untracked, buf);
-	/* if its server has another value, that is reported later */
-	vars_fill(&client->vars, vars);
-}
-
 static void relay_adopt(struct client *client)
 {
 	struct server *own = client_server(client);
-	const char *notice = site_settings(client->conn.site)->login_notify_message;
-	const uint8_t *key;
-	size_t key_len;
-	struct buf buf;
 
 	conn_hand_on(&client->conn, &front_ops);
 	client->request.ops = &relay_request_ops;
-	buf_init(&buf, 0);
-	buf_room(&buf, GREETING_ROOM);
-	put_greeting(client, &buf);
-	key = client_cancel_key(client, &key_len);
-	codec_put_backend_key(&buf, key, key_len);
-	if (notice && *notice)
-		codec_put_notice(&buf, notice, NULL);
-	codec_put_ready(&buf, 'I');
-	conn_send(&client->conn, &buf);
-	buf_done(&buf);
+	opening_send(client);
 	client->request.ask.last_us = conn_now(&client->conn);
 	if (own)
 		relay_link(client, own);

@@ -5,6 +5,7 @@
 
 #include "relay/leaks.h"
 #include "relay/long_text.h"
+#include "relay/opening.h"
 #include "relay/unnamed.h"
 #include "wire/prepared.h"
 
@@ -14,6 +15,7 @@ void relay_floor_init(struct site *site)
 	site->sql_prepared = prepared_registry_new_named("PGBOUNCER_SQL_");
 	site->long_texts = long_texts_new(site->loop);
 	site->leaks = leaks_new();
+	site->openings = openings_new();
 	site->unnamed_slab = unnamed_slab(&site->mem);
 }
 
@@ -23,5 +25,6 @@ void relay_floor_done(struct site *site)
 	prepared_registry_free(&site->sql_prepared);
 	long_texts_free(&site->long_texts);
 	leaks_free(&site->leaks);
+	openings_free(&site->openings);
 	slab_free(&site->unnamed_slab);
 }

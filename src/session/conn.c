@@ -685,16 +685,16 @@ void conn_set_deadline(struct conn *conn, uint64_t at_us)
 		deadline_set(conn->site->loop, &conn->deadline, at_us);
 }
 
-uint64_t conn_now(const struct conn *conn)
-{
-	return loop_now(conn->site->loop);
-}
-
-void conn_send(struct conn *conn, struct buf *buf)
+void conn_send_copy(struct conn *conn, const struct buf *buf)
 {
 	if (conn_is_traced(conn))
 		conn_log_sending(conn, buf->len);
 	if (buf->failed || stream_write(&conn->stream, buf->bytes, buf->len) < 0)
 		conn_doom(conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
+}
+
+void conn_send(struct conn *conn, struct buf *buf)
+{
+	conn_send_copy(conn, buf);
 	buf_clear(buf);
 }

@@ -146,6 +146,14 @@ void vars_done(struct vars *v)
 	v->set = NULL;
 }
 
+void vars_share(struct vars *to, const struct vars *from)
+{
+	from->set->refs++;
+	if (to->set)
+		let_go_set(to->set);
+	to->set = from->set;
+}
+
 const struct vars_schema *vars_schema(const struct vars *v)
 {
 	return v->set->schema;
