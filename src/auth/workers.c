@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
@@ -18,7 +19,9 @@
 
 #include "base/mem.h"
 
-enum { COMPUTE_NICE = 10 };
+/* A thread that computes for long has this priority, and the kernel may give its
+ * processor to another after this time. */
+enum { HELPER_NICE = 10, HELPER_SLICE_NS = 100 * 1000 };
 /* How long workers_free waits for running jobs.  PAM modules may take minutes and
  * cannot be stopped. */
 enum { LAST_WAIT_SECONDS = 1 };
@@ -201,13 +204,31 @@ static struct workers_job *crew_wait(struct crew *crew)
 	return job;
 }
 
-/* Gives this thread a lower priority than the loop, for machines with few
- * processors. */
+/* What sched_setattr(2) takes.  The kernel's own header cannot be included together
+ * with that of libc. */
+struct scheduling {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime_ns, deadline_ns, period_ns;
+};
+
+/* Gives this thread a lower priority than the loop, and lets the kernel take the
+ * processor away from it at once when a loop wakes up, for machines with few
+ * processors.  The slice is known to Linux 6.12; older ones take the rest. */
 static void stand_back(void)
 {
-	/* on Linux this applies to the thread; if it is refused, only latency
-	 * suffers */
-	(void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), COMPUTE_NICE);
+	int inherited = getpriority(PRIO_PROCESS, 0);
+	const struct scheduling low = {
+	    .size = sizeof(low),
+	    .policy = SCHED_BATCH,
+	    .nice = inherited > HELPER_NICE ? inherited : HELPER_NICE,
+	    .runtime_ns = HELPER_SLICE_NS,
+	};
+
+	/* the 0 stands for this thread; if it is refused, only latency suffers */
+	(void)syscall(SYS_sched_setattr, 0, &low, 0);
 }
 
 /* The last step of a thread, under the lock. */
@@ -231,7 +252,7 @@ static void *crew_work(void *argument)
 	struct workers *e = crew->workers;
 	struct workers_job *job;
 
-	if (crew == &e->crews[WORKERS_COMPUTE])
+	if (crew == &e->crews[WORKERS_COMPUTE] || crew == &e->crews[WORKERS_READ])
 		stand_back();
 	pthread_mutex_lock(&e->lock);
 	while ((job = crew_wait(crew))) {

@@ -9,6 +9,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -35,6 +38,7 @@ struct work {
 	bool is_gated;
 	/* written by run() */
 	bool has_run, has_signals, was_cancelled;
+	int nice;
 	pthread_t thread;
 };
 
@@ -51,6 +55,7 @@ static void work_run(struct workers_job *job)
 	pthread_sigmask(SIG_SETMASK, NULL, &blocked);
 	work->has_signals = !sigismember(&blocked, SIGTERM);
 	work->thread = pthread_self();
+	work->nice = getpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid));
 	if (work->is_gated) {
 		sem_post(&work->seen->entered);
 		sem_wait(&work->seen->gate);
@@ -67,6 +72,10 @@ static void work_done(struct workers_job *job)
 	assert_true(work->has_run);
 	assert_false(work->has_signals);
 	assert_false(work->was_cancelled);
+	if (work->job.kind == WORKERS_COMPUTE || work->job.kind == WORKERS_READ)
+		assert_true(work->nice >= 10);
+	else
+		assert_int_equal(work->nice, getpriority(PRIO_PROCESS, 0));
 	assert_false(pthread_equal(work->thread, pthread_self()));
 	work->seen->order[len] = work->name;
 	if (work->name == '!')
