@@ -1,6 +1,7 @@
 """Scenarios that measure the latency of established clients during a disturbance."""
 
 import os
+import shutil
 import signal
 import threading
 import time
@@ -184,7 +185,7 @@ class Show(Felt):
 
 
 class Reload(Felt):
-    """Runs RELOAD with many users and databases. Each time one user more is new."""
+    """Runs RELOAD with many users and databases. One user and one database come and go."""
 
     def __init__(self, name, about, users=MANY, databases=MANY, is_ours_only=False, **more):
         super().__init__(name, about, **more)
@@ -200,17 +201,37 @@ class Reload(Felt):
         return dict(super().databases(port),
                     **{"base%d" % n: entry for n in range(self.many_databases)})
 
-    class Nobody:
+    class Versions:
+        """Two versions of the files, of which the second has one user and one database more. They are
+        written beforehand, because writing them would take processor time from the measurement."""
+
+        def __init__(self, scenario, subject):
+            self.subject, self.turn = subject, 0
+            self.files = (subject.userlist, subject.ini)
+            if scenario.many_users:
+                subject.users["new"] = scenario.secret()
+            if scenario.many_databases:
+                subject.databases["new"] = subject.databases[DATABASE]
+            for path in self.files:
+                shutil.copy(path, path + ".0")
+            subject.write_files(subject.machine)
+            for path in self.files:
+                shutil.copy(path, path + ".1")
+
+        def swap(self):
+            for path in self.files:
+                os.link("%s.%d" % (path, self.turn), path + ".new")
+                os.rename(path + ".new", path)
+            self.turn = 1 - self.turn
+
         def close(self):
             pass
 
     def around(self, bench, subject, options):
-        return self.Nobody()
+        self.versions = self.Versions(self, subject)
+        return self.versions
 
     def act(self, subject, console):
-        if self.many_users:
-            subject.users["new%d" % len(subject.users)] = self.secret()
-        if self.many_databases:
-            subject.databases["new%d" % len(subject.databases)] = subject.databases[DATABASE]
-        subject.write_files(subject.machine)
-        console.command("reload")
+        self.versions.swap()
+        if not os.environ.get("PROBE_NO_RELOAD"):
+            console.command("reload")
