@@ -32,6 +32,9 @@ struct server_param {
 /* One [databases] entry.  Strings are NULL when they are not given. */
 struct database_config {
 	const char *name;
+	/* place plus 1 of the entry of this name in config->compared, if its text is
+	 * the same; otherwise 0 */
+	size_t twin;
 	/* the text of the entry, for templates and for comparison */
 	const char *connstr;
 	const char *dbname; /* never NULL; the default is name */
@@ -53,7 +56,6 @@ struct database_config {
 	struct level own; /* the settings that this entry has */
 	const char *file; /* the file that has the entry; NULL: it comes from no file */
 	unsigned line;
-	bool is_unchanged; /* the text is the same as in config->compared */
 };
 
 /* One [users] entry. */
@@ -170,7 +172,7 @@ bool config_has_own(const struct config *c, enum setting_index i);
 static inline bool config_is_unchanged(const struct config *c,
     const struct database_config *entry, const struct config *old)
 {
-	return entry->is_unchanged && old && c->compared == old->databases;
+	return entry->twin && old && c->compared == old->databases;
 }
 
 /* NULL: there is no such entry. */

@@ -76,10 +76,16 @@ struct database {
 	struct catalog *catalog;
 	/* borrowed from the snapshot, or from arena */
 	const struct database_config *config;
+	struct map *credentials;  /* owned, see credentials.h; NULL: none */
+	struct user *forced_user; /* NULL: pools belong to the user who logs in */
+	/* catalog->config_round when config was set; 0: an auto-database */
+	unsigned config_round;
+	bool is_auto, is_admin, paused, disabled;
+	/* A RELOAD looks at what stands above for each database. */
+
 	/* owned: has the config of an auto-database; otherwise NULL */
 	struct arena *arena;
 	const struct service *service;
-	struct user *forced_user;    /* NULL: pools belong to the user who logs in */
 	struct secret forced_secret; /* password= of the entry; SECRET_NONE: none */
 	struct hosts hosts;          /* what is known about the hosts of the entry */
 	struct list pools;           /* struct pool by .db_node */
@@ -87,7 +93,6 @@ struct database {
 	/* struct pool by .room_nodes: pools that wait for room, see room.h */
 	struct heap starving;
 	struct scram_cache forced_cache; /* keys derived from forced_secret */
-	struct map *credentials;         /* owned, see credentials.h; NULL: none */
 	/* one reference once is_gone, because config points into it */
 	struct config *held;
 	struct node node;      /* in catalog->database_list while it is in the map */
@@ -95,11 +100,8 @@ struct database {
 	int server_count;
 	int client_count; /* clients that have proven who they are */
 	int holder_count; /* clients from their startup packet on; see database_hold */
-	/* catalog->config_round when config was set; 0: an auto-database */
-	unsigned config_round;
 	/* counts of all sites, with a reference; NULL: there is one site */
 	struct tally *tally;
-	bool is_auto, is_admin, paused, disabled;
 	bool is_switching; /* a SWITCHOVER is running */
 	/* the pools of this site look for the next host of the SWITCHOVER */
 	bool is_scouting;
@@ -124,7 +126,9 @@ struct catalog {
 	struct slab *user_slab, *database_slab, *pool_slab;
 	struct map *users, *databases; /* by name */
 	struct map *pools;             /* by (database, user) */
-	struct list pool_list;         /* struct pool by .node, in order of creation */
+	/* the database of each entry of config->databases, in their order; owned */
+	struct database **by_entry;
+	struct list pool_list; /* struct pool by .node, in order of creation */
 	/* struct database by .node, in order of creation */
 	struct list database_list;
 	/* Walks through the lists in several parts; one at a time. */

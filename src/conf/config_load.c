@@ -483,10 +483,10 @@ static void note_unchanged(struct loader *l)
 		while (at < old->database_count &&
 		       strcmp(old->databases[at].name, entry->name) < 0)
 			at++;
-		entry->is_unchanged =
-		    at < old->database_count &&
+		if (at < old->database_count &&
 		    strcmp(old->databases[at].name, entry->name) == 0 &&
-		    strcmp(old->databases[at].connstr, entry->connstr) == 0;
+		    strcmp(old->databases[at].connstr, entry->connstr) == 0)
+			entry->twin = at + 1;
 	}
 }
 

@@ -164,6 +164,7 @@ void catalog_free(struct catalog **cp)
 		database_free(db);
 	for (at = 0; (user = map_next(c->users, &at));)
 		user_free(c, user);
+	mem_free(c->by_entry);
 	map_free(&c->pools);
 	map_free(&c->databases);
 	map_free(&c->users);

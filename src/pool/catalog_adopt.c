@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/text.h"
 #include "conf/entry.h"
 #include "pool/catalog_parts.h"
@@ -58,20 +59,35 @@ static void adopt_entry(
 		adopt_changed(a, db, entry);
 }
 
+/* Most entries have not changed, and the walk goes through memory in order; looking up
+ * the name would take several times as long. */
+static struct database *database_of_entry(const struct adoption *a,
+    struct database *const *known, const struct database_config *entry)
+{
+	struct database *db;
+
+	if (config_is_unchanged(a->c->config, entry, a->old))
+		return known[entry->twin - 1];
+	db = catalog_find_database(a->c, entry->name);
+	return db ? db : database_new(a->c, entry->name);
+}
+
 static void adopt_databases(const struct adoption *a)
 {
 	const struct config *config = a->c->config;
+	struct database **known = a->c->by_entry;
 
 	a->c->config_round++;
+	a->c->by_entry = mem_alloc(config->database_count * sizeof(struct database *));
 	for (size_t i = 0; i < config->database_count; i++) {
 		const struct database_config *entry = &config->databases[i];
-		struct database *db = catalog_find_database(a->c, entry->name);
-		if (!db)
-			db = database_new(a->c, entry->name);
+		struct database *db = database_of_entry(a, known, entry);
+		a->c->by_entry[i] = db;
 		db->config_round = a->c->config_round;
 		if (!db->is_admin)
 			adopt_entry(a, db, entry);
 	}
+	mem_free(known);
 }
 
 /* Drops the databases that have no entry in the new snapshot. */
@@ -94,16 +110,16 @@ static void drop_missing(const struct adoption *a)
 
 static void drop_peers(const struct adoption *a)
 {
-	const struct config *old = a->old, *new = a->c->config;
+	const struct config *old = a->old, *config = a->c->config;
 	size_t at = 0;
 
 	for (size_t i = 0; old && i < old->peer_count; i++) {
-		while (at < new->peer_count &&new->peers[at].id < old->peers[i].id)
+		int id = old->peers[i].id;
+		while (at < config->peer_count && config->peers[at].id < id)
 			at++;
-		if (at == new->peer_count || new->peers[at].id != old->peers[i].id)
+		if (at == config->peer_count || config->peers[at].id != id)
 			catalog_note(a->note, a->note_ctx,
-			    "dropping peer %d as it does not exist anymore",
-			    old->peers[i].id);
+			    "dropping peer %d as it does not exist anymore", id);
 	}
 }
 
@@ -156,11 +172,14 @@ static void adopt_modes(struct catalog *c)
 
 /* ---- users ---- */
 
-static void adopt_user_entries(struct catalog *c)
+static void adopt_user_entries(const struct adoption *a)
 {
+	struct catalog *c = a->c;
 	struct user *user;
 	size_t at = 0;
 
+	if (a->old && !a->old->user_count && !c->config->user_count)
+		return;
 	for (size_t i = 0; i < c->config->user_count; i++)
 		catalog_user(c, c->config->users[i].name);
 	while ((user = map_next(c->users, &at)))
@@ -271,7 +290,7 @@ void catalog_adopt(struct catalog *c, struct config *config,
 		drop_missing(&a);
 		drop_peers(&a);
 		adopt_template(&a);
-		adopt_user_entries(c);
+		adopt_user_entries(&a);
 	}
 	if (auth_user)
 		catalog_user(c, auth_user);

@@ -169,6 +169,39 @@ static void changed_entries(void **state)
 	world_done(&w);
 }
 
+/* An entry that has not changed finds its database again, whatever stands before it. */
+static void entries_keep_their_databases(void **state)
+{
+	static const char *const inis[] = {
+	    "[databases]\na=dbname=1\nd=dbname=4\n[pgbouncer]\n",
+	    "[databases]\na=dbname=1\nb=dbname=2\nc=dbname=3\nd=dbname=4\n[pgbouncer]"
+	    "\n",
+	    "[databases]\nb=dbname=2\nd=dbname=4\ne=dbname=5\n[pgbouncer]\n",
+	    "[databases]\nd=dbname=4\n[pgbouncer]\n",
+	    "[databases]\n[pgbouncer]\n",
+	    "[databases]\na=dbname=9\nd=dbname=4\n[pgbouncer]\n",
+	};
+	struct world w;
+
+	(void)state;
+	world_init(&w, "[databases]\nd=dbname=4\n[pgbouncer]\n");
+	struct database *d = catalog_find_database(w.c, "d");
+	for (size_t n = 0; n < sizeof(inis) / sizeof(inis[0]); n++) {
+		world_adopt(&w, inis[n], NULL);
+		world_set(&w, "verbose", "1");
+		for (size_t i = 0; i < w.c->config->database_count; i++) {
+			const struct database_config *entry =
+			    &w.c->config->databases[i];
+			struct database *db = catalog_find_database(w.c, entry->name);
+			assert_ptr_equal(w.c->by_entry[i], db);
+			assert_ptr_equal(db->config, entry);
+		}
+		if (n < 4)
+			assert_ptr_equal(catalog_find_database(w.c, "d"), d);
+	}
+	world_done(&w);
+}
+
 /* Clients and servers of a removed database are closed one after the other; nothing
  * that is still in use is freed. */
 static void gone_databases(void **state)
@@ -641,6 +674,7 @@ int main(void)
 	    cmocka_unit_test(client_limits),
 	    cmocka_unit_test(changed_entries),
 	    cmocka_unit_test(unchanged_entries),
+	    cmocka_unit_test(entries_keep_their_databases),
 	    cmocka_unit_test(gone_databases),
 	    cmocka_unit_test(killed_pools),
 	    cmocka_unit_test(forced_users),
