@@ -41,6 +41,8 @@ struct scram_server {
 	const struct scram_verifier *verifier; /* borrowed; must outlive the exchange */
 	const struct scram_binding *binding;   /* borrowed, or NULL */
 	struct mem *mem; /* borrowed, source of random bytes; NULL: the system */
+	/* borrowed; NULL: it is looked up for each use */
+	struct digest *sha256;
 	/* the user does not exist: the exchange runs to its end and then fails */
 	bool is_mock;
 	bool has_plus; /* the client chose SCRAM-SHA-256-PLUS */

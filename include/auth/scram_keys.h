@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct digest;
+
 enum { SCRAM_KEY_LEN = 32, SCRAM_SALT_MAX = 1024 };
 enum { SCRAM_SALT_LEN = 16 }; /* length of salts that the pooler makes */
 
@@ -64,5 +66,10 @@ void scram_stored_key(
 /* HMAC-SHA-256 of a text, which is every signature of the exchange. */
 void scram_sign(const uint8_t key[SCRAM_KEY_LEN], const void *text, size_t len,
     uint8_t out[SCRAM_KEY_LEN]);
+/* The same two with a SHA-256 that is looked up already; NULL: it is looked up now. */
+void scram_stored_key_with(struct digest *kept, const uint8_t client_key[SCRAM_KEY_LEN],
+    uint8_t out[SCRAM_KEY_LEN]);
+void scram_sign_with(struct digest *kept, const uint8_t key[SCRAM_KEY_LEN],
+    const void *text, size_t len, uint8_t out[SCRAM_KEY_LEN]);
 
 #endif

@@ -58,5 +58,8 @@ int secret_md5_answer(const struct secret *s, const char *user, const uint8_t sa
 /* Whether this is the right answer to AuthenticationMD5Password. */
 bool secret_is_md5_answer(const struct secret *s, const char *user,
     const uint8_t salt[4], const char *answer);
+/* The same with an MD5 that is looked up already; NULL: it is looked up now. */
+bool secret_is_md5_answer_with(struct digest *kept, const struct secret *s,
+    const char *user, const uint8_t salt[4], const char *answer);
 
 #endif

@@ -24,6 +24,7 @@
 
 struct client;
 struct crew_member;
+struct digest;
 struct key_cache;
 struct workers;
 struct peers;
@@ -141,7 +142,9 @@ struct site {
 	struct watch *external_watch;
 	struct key_cache *key_cache; /* see salted.h */
 	struct map *verifier_waits;  /* see login/verifiers.h */
-	struct rules *rules;         /* one reference; NULL: auth_type needs none */
+	/* for the proofs of clients; NULL: libcrypto does not have it */
+	struct digest *sha256, *md5;
+	struct rules *rules; /* one reference; NULL: auth_type needs none */
 	struct vars_schema *vars;
 	struct prepared_registry *prepared;     /* texts of all prepared statements */
 	struct prepared_registry *sql_prepared; /* texts of PREPARE commands */

@@ -11,6 +11,7 @@
 
 #include <openssl/evp.h>
 
+#include "auth/digest.h"
 #include "auth/saslprep.h"
 #include "base/last_words.h"
 #include "base/mem.h"
@@ -56,36 +57,52 @@ void scram_derive(const struct scram_due *due, uint8_t out[SCRAM_KEY_LEN])
 	    due->password, due->salt, due->salt_len, due->iterations, out);
 }
 
-/* One pass of HMAC: the digest of the padded key and the text behind it.  The context
- * is reused so that libcrypto does not look up the algorithm again. */
-static void digest_padded(EVP_MD_CTX *context, const EVP_MD *algorithm,
-    const uint8_t key[SCRAM_KEY_LEN], uint8_t pad, const void *text, size_t len,
-    uint8_t out[SCRAM_KEY_LEN])
+/* The kept digest, or one for this call if none is kept. */
+static struct digest *sha256_begin(struct digest *kept)
+{
+	struct digest *used = kept ? kept : digest_new("SHA256");
+
+	must(used != NULL);
+	return used;
+}
+
+static void sha256_end(struct digest *kept, struct digest *used)
+{
+	if (used != kept)
+		digest_free(&used);
+}
+
+/* One pass of HMAC: the digest of the padded key and the text behind it. */
+static void digest_padded(struct digest *sha256, const uint8_t key[SCRAM_KEY_LEN],
+    uint8_t pad, const void *text, size_t len, uint8_t out[SCRAM_KEY_LEN])
 {
 	uint8_t padded[HMAC_BLOCK];
 
 	memset(padded, pad, sizeof(padded));
 	for (size_t i = 0; i < SCRAM_KEY_LEN; i++)
 		padded[i] ^= key[i];
-	must(context && EVP_DigestInit_ex(context, algorithm, NULL) &&
-	     EVP_DigestUpdate(context, padded, sizeof(padded)) &&
-	     EVP_DigestUpdate(context, text, len) &&
-	     EVP_DigestFinal_ex(context, out, NULL));
+	must(digest_of(sha256, padded, sizeof(padded), text, len, out) == 0);
 	mem_wipe(padded, sizeof(padded));
 }
 
 /* HMAC-SHA-256 (RFC 2104).  libcrypto's own function takes three times as long for such
  * short texts, because it looks up algorithms and copies contexts. */
+void scram_sign_with(struct digest *kept, const uint8_t key[SCRAM_KEY_LEN],
+    const void *text, size_t len, uint8_t out[SCRAM_KEY_LEN])
+{
+	struct digest *sha256 = sha256_begin(kept);
+	uint8_t inner[SCRAM_KEY_LEN];
+
+	digest_padded(sha256, key, 0x36, text, len, inner);
+	digest_padded(sha256, key, 0x5c, inner, sizeof(inner), out);
+	sha256_end(kept, sha256);
+	mem_wipe(inner, sizeof(inner));
+}
+
 void scram_sign(const uint8_t key[SCRAM_KEY_LEN], const void *text, size_t len,
     uint8_t out[SCRAM_KEY_LEN])
 {
-	EVP_MD_CTX *context = EVP_MD_CTX_new();
-	uint8_t inner[SCRAM_KEY_LEN];
-
-	digest_padded(context, EVP_sha256(), key, 0x36, text, len, inner);
-	digest_padded(context, NULL, key, 0x5c, inner, sizeof(inner), out);
-	EVP_MD_CTX_free(context);
-	mem_wipe(inner, sizeof(inner));
+	scram_sign_with(NULL, key, text, len, out);
 }
 
 void scram_client_key(const uint8_t salted[SCRAM_KEY_LEN], uint8_t out[SCRAM_KEY_LEN])
@@ -98,10 +115,19 @@ void scram_server_key(const uint8_t salted[SCRAM_KEY_LEN], uint8_t out[SCRAM_KEY
 	scram_sign(salted, "Server Key", strlen("Server Key"), out);
 }
 
+void scram_stored_key_with(struct digest *kept, const uint8_t client_key[SCRAM_KEY_LEN],
+    uint8_t out[SCRAM_KEY_LEN])
+{
+	struct digest *sha256 = sha256_begin(kept);
+
+	must(digest_of(sha256, client_key, SCRAM_KEY_LEN, NULL, 0, out) == 0);
+	sha256_end(kept, sha256);
+}
+
 void scram_stored_key(
     const uint8_t client_key[SCRAM_KEY_LEN], uint8_t out[SCRAM_KEY_LEN])
 {
-	must(EVP_Digest(client_key, SCRAM_KEY_LEN, out, NULL, EVP_sha256(), NULL));
+	scram_stored_key_with(NULL, client_key, out);
 }
 
 void scram_verifier_from_salted(struct scram_verifier *v, const struct scram_due *due,

@@ -174,6 +174,8 @@ int scram_auth_message(
     struct buf *message, const struct scram_transcript *t, struct err *err)
 {
 	buf_init(message, 0);
+	buf_room(message, strlen(t->client_first_bare) + t->server_first_len +
+			      t->client_final_len + 2);
 	buf_put_text(message, t->client_first_bare);
 	buf_put_u8(message, ',');
 	buf_put(message, t->server_first, t->server_first_len);

@@ -9,6 +9,7 @@
 #include "auth/scram.h"
 #include "auth/scram_message.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 enum { STEP_FIRST, STEP_FINAL, STEP_OVER };
 
@@ -123,7 +124,7 @@ static int server_answer_first(struct scram_server *s,
     const struct scram_field *client_nonce, struct buf *out, struct err *err)
 {
 	const struct scram_verifier *v = s->verifier;
-	char salt[BASE64_LEN(SCRAM_SALT_MAX) + 1];
+	char salt[BASE64_LEN(SCRAM_SALT_MAX) + 1], rounds[sizeof("4294967295")];
 	struct buf message;
 	int result = 0;
 
@@ -132,10 +133,16 @@ static int server_answer_first(struct scram_server *s,
 	if (!s->nonce)
 		return scram_no_memory(err);
 	base64_encode(v->salt, v->salt_len, salt);
+	text_append_number(rounds, rounds + sizeof(rounds), v->iterations);
 	buf_init(&message, 0);
+	buf_room(&message,
+	    strlen(s->nonce) + strlen(salt) + sizeof("r=,s=,i=") + sizeof(rounds));
 	buf_put_text(&message, "r=");
 	buf_put_text(&message, s->nonce);
-	buf_printf(&message, ",s=%s,i=%u", salt, v->iterations);
+	buf_put_text(&message, ",s=");
+	buf_put_text(&message, salt);
+	buf_put_text(&message, ",i=");
+	buf_put_text(&message, rounds);
 	if (!message.failed) {
 		buf_put(out, message.bytes, message.len);
 		s->server_first =
@@ -178,10 +185,11 @@ static int server_check_proof(struct scram_server *s, const struct buf *message,
 {
 	uint8_t signature[SCRAM_KEY_LEN], stored_key[SCRAM_KEY_LEN];
 
-	scram_sign(s->verifier->stored_key, message->bytes, message->len, signature);
+	scram_sign_with(s->sha256, s->verifier->stored_key, message->bytes,
+	    message->len, signature);
 	for (size_t i = 0; i < SCRAM_KEY_LEN; i++)
 		s->client_key[i] = proof[i] ^ signature[i];
-	scram_stored_key(s->client_key, stored_key);
+	scram_stored_key_with(s->sha256, s->client_key, stored_key);
 	if (mem_equal_const_time(stored_key, s->verifier->stored_key, SCRAM_KEY_LEN) &&
 	    !s->is_mock)
 		return 0;
@@ -241,8 +249,8 @@ static int server_final_step(
 	if (result == 0)
 		result = server_check_proof(s, &message, proof, err);
 	if (result == 0) {
-		scram_sign(
-		    s->verifier->server_key, message.bytes, message.len, signature);
+		scram_sign_with(s->sha256, s->verifier->server_key, message.bytes,
+		    message.len, signature);
 		buf_put_text(out, "v=");
 		scram_put_key(out, signature);
 		if (out->failed)

@@ -7,9 +7,8 @@
 
 #include <string.h>
 
-#include <openssl/evp.h>
-
 #include "auth/base64.h"
+#include "auth/digest.h"
 #include "base/mem.h"
 
 #define SCRAM_NAME   "SCRAM-SHA-256"
@@ -173,37 +172,34 @@ static bool is_scram_password(const struct secret *s, const char *password)
 	return is_match;
 }
 
-/* "md5" and hex of MD5(a || b).  "" and -1 where libcrypto has no MD5, as with FIPS. */
-static int md5_text(const void *a, size_t a_len, const void *b, size_t b_len,
-    char out[MD5_TEXT_LEN + 1])
+/* "md5" and hex of MD5(a || b).  "" and -1 where libcrypto has no MD5, as with FIPS.
+ * kept: NULL, or MD5 looked up already. */
+static int md5_text(struct digest *kept, const void *a, size_t a_len, const void *b,
+    size_t b_len, char out[MD5_TEXT_LEN + 1])
 {
 	static const char hex[] = "0123456789abcdef";
+	struct digest *md5 = kept ? kept : digest_new("MD5");
 	uint8_t digest[16];
-	EVP_MD_CTX *context = EVP_MD_CTX_new();
-	int result = -1;
+	int result = md5 ? digest_of(md5, a, a_len, b, b_len, digest) : -1;
 
 	*out = '\0';
-	if (!context || !EVP_DigestInit_ex(context, EVP_md5(), NULL) ||
-	    !EVP_DigestUpdate(context, a, a_len) ||
-	    !EVP_DigestUpdate(context, b, b_len) ||
-	    !EVP_DigestFinal_ex(context, digest, NULL))
-		goto out;
+	if (!kept)
+		digest_free(&md5);
+	if (result < 0)
+		return -1;
 	memcpy(out, "md5", 3);
 	for (size_t i = 0; i < sizeof(digest); i++) {
 		out[3 + 2 * i] = hex[digest[i] >> 4];
 		out[4 + 2 * i] = hex[digest[i] & 15];
 	}
 	out[MD5_TEXT_LEN] = '\0';
-	result = 0;
-out:
-	EVP_MD_CTX_free(context);
-	return result;
+	return 0;
 }
 
 void secret_md5_of_password(
     const char *password, const char *user, char out[MD5_TEXT_LEN + 1])
 {
-	(void)md5_text(password, strlen(password), user, strlen(user), out);
+	(void)md5_text(NULL, password, strlen(password), user, strlen(user), out);
 }
 
 bool secret_is_password(const struct secret *s, const char *user, const char *password)
@@ -227,31 +223,42 @@ bool secret_is_password(const struct secret *s, const char *user, const char *pa
 	return false;
 }
 
-int secret_md5_answer(const struct secret *s, const char *user, const uint8_t salt[4],
-    char out[MD5_TEXT_LEN + 1])
+static int md5_answer(const struct secret *s, struct digest *md5, const char *user,
+    const uint8_t salt[4], char out[MD5_TEXT_LEN + 1])
 {
-	char stored[MD5_TEXT_LEN + 1];
+	char stored[MD5_TEXT_LEN + 1] = "";
 	int result;
 
 	*out = '\0';
 	if (s->kind == SECRET_MD5)
 		memcpy(stored, s->text, sizeof(stored));
 	else if (s->kind == SECRET_PLAIN)
-		secret_md5_of_password(s->text, user, stored);
-	else
-		return -1;
+		(void)md5_text(
+		    md5, s->text, strlen(s->text), user, strlen(user), stored);
 	if (*stored == '\0')
 		return -1;
-	result = md5_text(stored + 3, MD5_TEXT_LEN - 3, salt, 4, out);
+	result = md5_text(md5, stored + 3, MD5_TEXT_LEN - 3, salt, 4, out);
 	mem_wipe(stored, sizeof(stored));
 	return result;
+}
+
+int secret_md5_answer(const struct secret *s, const char *user, const uint8_t salt[4],
+    char out[MD5_TEXT_LEN + 1])
+{
+	return md5_answer(s, NULL, user, salt, out);
+}
+
+bool secret_is_md5_answer_with(struct digest *kept, const struct secret *s,
+    const char *user, const uint8_t salt[4], const char *answer)
+{
+	char expected[MD5_TEXT_LEN + 1];
+
+	return md5_answer(s, kept, user, salt, expected) == 0 &&
+	       is_same_text(expected, answer);
 }
 
 bool secret_is_md5_answer(
     const struct secret *s, const char *user, const uint8_t salt[4], const char *answer)
 {
-	char expected[MD5_TEXT_LEN + 1];
-
-	return secret_md5_answer(s, user, salt, expected) == 0 &&
-	       is_same_text(expected, answer);
+	return secret_is_md5_answer_with(NULL, s, user, salt, answer);
 }

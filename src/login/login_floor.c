@@ -3,6 +3,7 @@
  */
 #include "login/login_floor.h"
 
+#include "auth/digest.h"
 #include "login/authquery.h"
 #include "login/login.h"
 #include "login/verifiers.h"
@@ -12,6 +13,8 @@ void login_floor_init(struct site *site)
 	login_init(site);
 	authquery_init(site);
 	verifiers_init(site);
+	site->sha256 = digest_new("SHA256");
+	site->md5 = digest_new("MD5");
 }
 
 void login_floor_done(struct site *site)
@@ -19,4 +22,6 @@ void login_floor_done(struct site *site)
 	verifiers_done(site);
 	authquery_done(site);
 	slab_free(&site->login_slab);
+	digest_free(&site->sha256);
+	digest_free(&site->md5);
 }

@@ -191,6 +191,7 @@ enum proof proof_sasl_begin(struct client *client)
 	scram_server_init(
 	    &login->scram, &login->verifier, login->is_mock, sasl_binding(client));
 	login->scram.mem = &client->conn.site->mem;
+	login->scram.sha256 = client->conn.site->sha256;
 	login->has_scram = true;
 	scram_server_offer(&login->scram, mechanisms);
 	if (!mechanisms[0]) {

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "auth/base64.h"
+#include "auth/digest.h"
 #include "auth/scram_keys.h"
 #include "auth/secret.h"
 #include "base/mem.h"
@@ -138,6 +139,29 @@ static void test_signature(void **state)
 	assert_memory_equal(out + 28, "\x64\xec\x38\x43", 4);
 }
 
+/* A digest that is kept gives the same keys each time as one for each use. */
+static void test_kept_digest(void **state)
+{
+	struct digest *sha256 = digest_new("SHA256");
+	uint8_t key[SCRAM_KEY_LEN], once[SCRAM_KEY_LEN], again[SCRAM_KEY_LEN];
+
+	(void)state;
+	assert_non_null(sha256);
+	memset(key, 7, sizeof(key));
+	for (size_t len = 0; len < 200; len += 33) {
+		static const char text[200] = "n=user,r=nonce";
+		scram_sign(key, text, len, once);
+		scram_sign_with(sha256, key, text, len, again);
+		assert_memory_equal(once, again, SCRAM_KEY_LEN);
+		scram_stored_key(once, key);
+		scram_stored_key_with(sha256, again, again);
+		assert_memory_equal(key, again, SCRAM_KEY_LEN);
+	}
+	digest_free(&sha256);
+	assert_null(sha256);
+	assert_null(digest_new("no such digest"));
+}
+
 /* A password that is not UTF-8 is used as it is. */
 static void test_raw_password(void **state)
 {
@@ -202,6 +226,7 @@ int main(void)
 	    cmocka_unit_test(test_postgres),
 	    cmocka_unit_test(test_rfc7677),
 	    cmocka_unit_test(test_signature),
+	    cmocka_unit_test(test_kept_digest),
 	    cmocka_unit_test(test_raw_password),
 	    cmocka_unit_test(test_fresh_salt),
 	    cmocka_unit_test(test_mock_salt),

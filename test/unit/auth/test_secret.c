@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <openssl/evp.h>
 
+#include "auth/digest.h"
 #include "auth/secret.h"
 #include "base/mem.h"
 
@@ -290,6 +291,7 @@ static void test_md5_answer(void **state)
 	static const uint8_t salt[4] = {'s', 'a', 'l', 't'};
 	static const uint8_t zeros[4] = {0};
 	char from_plain[MD5_TEXT_LEN + 1], from_md5[MD5_TEXT_LEN + 1];
+	struct digest *kept = digest_new("MD5");
 	struct secret plain, md5, scram;
 
 	(void)state;
@@ -305,6 +307,15 @@ static void test_md5_answer(void **state)
 	assert_true(secret_is_md5_answer(&plain, "alice", salt, from_plain));
 	assert_true(secret_is_md5_answer(&md5, "alice", salt, from_plain));
 	assert_false(secret_is_md5_answer(&plain, "bob", salt, from_plain));
+	for (int i = 0; i < 2; i++) {
+		assert_true(
+		    secret_is_md5_answer_with(kept, &plain, "alice", salt, from_plain));
+		assert_true(
+		    secret_is_md5_answer_with(kept, &md5, "alice", salt, from_plain));
+		assert_false(
+		    secret_is_md5_answer_with(kept, &plain, "bob", salt, from_plain));
+	}
+	digest_free(&kept);
 	assert_false(secret_is_md5_answer(&plain, "alice", zeros, from_plain));
 	assert_false(secret_is_md5_answer(&scram, "alice", salt, from_plain));
 	assert_false(secret_is_md5_answer(&md5, "alice", salt, ALICE_SECRET));
