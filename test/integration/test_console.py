@@ -165,7 +165,7 @@ def test_stats_user_may_only_look(pooler):
         assert console.query("SHOW " + view).tag == "SHOW"
     for sql in ("SET query_timeout = 1", "RELOAD", "PAUSE", "PAUSE db", "RESUME", "RESUME db",
                 "DISABLE db", "ENABLE db", "RECONNECT", "RECONNECT db", "KILL", "KILL db",
-                "KILL_CLIENT 1", "WAIT_CLOSE", "WAIT_CLOSE db", "SHUTDOWN",
+                "KILL_CLIENT 1", "WAIT_CLOSE", "WAIT_CLOSE db", "SUSPEND", "SWITCHOVER db", "TAKEOVER 2", "SHUTDOWN",
                 "SHUTDOWN WAIT_FOR_SERVERS", "SHUTDOWN WAIT_FOR_CLIENTS"):
         result = console.query(sql, check=False)
         assert result.kinds() == "EZ", sql

@@ -2,6 +2,7 @@
 (see keeper.py). The tests here provoke output that could contain secrets."""
 
 import os
+import urllib.request
 
 import pytest
 
@@ -34,11 +35,13 @@ def parts(secret):
 @pytest.mark.parametrize("auth_type", ["plain", "md5", "scram-sha-256"])
 def test_nothing_is_told(make_pooler, pg, auth_type):
     scram = pg.secret_of("scram_user")
+    metrics = waiting.PORTS.take()
     users = {"plain_one": PLAIN, "md5_one": wire.md5_hash("md5_one", PLAIN), "scram_user": scram,
              "md5_user": FORCED, "admin_user": "admin secret 91c"}
     pooler = make_pooler(
         {"db": pg.conn(), "forced": pg.conn(user="md5_user", password=FORCED)},
-        settings={"auth_type": auth_type, "verbose": 3, "stats_period": 1}, userlist=users,
+        settings={"auth_type": auth_type, "verbose": 3, "stats_period": 1,
+                  "metrics_listen": "127.0.0.1:%d" % metrics}, userlist=users,
         args=["-v", "-v", "-v"])
     told = []
     scram_secret = postgres.USERS["scram_user"][0]
@@ -60,8 +63,12 @@ def test_nothing_is_told(make_pooler, pg, auth_type):
         told += [m.raw() for m in console.query("SHOW " + view).messages]
     for sql in ("SET nonsense = 'x'", "SET auth_file = '/nonexistent'", "RELOAD", "KILL_CLIENT 77"):
         told += [m.raw() for m in console.query(sql, check=False).messages]
+    for accepted in ("text/plain", "application/openmetrics-text", "application/vnd.google.protobuf"):
+        asked = urllib.request.Request("http://127.0.0.1:%d/metrics" % metrics, headers={"Accept": accepted})
+        with urllib.request.urlopen(asked) as answer:
+            told.append(answer.read())
     everything = pooler.log().encode() + b"".join(told)
-    assert b"login attempt" in everything
+    assert b"login attempt" in everything and b"pgbouncer_pools" in everything
     for secret in [PLAIN, TYPED, scram_secret, "admin secret 91c", *users.values()]:
         for part in parts(secret):
             assert part.encode() not in everything, part
@@ -160,13 +167,17 @@ def test_broken_files_do_not_tell_either(make_pooler):
 
 
 def test_secrets_of_removed_users_are_gone(make_pooler, pg):
-    """After a reload that removes the user, the old password is refused."""
+    """After a reload that removes the user, the old password is refused, and no longer in memory."""
+    may_look = os.getuid() == 0
     pooler = make_pooler({"db": pg.conn(user="trust_user")}, settings={"auth_type": "md5"},
                          userlist={"u": PLAIN, "admin_user": "admin secret 91c"})
     pooler.connect(user="u", secret=PLAIN).close()
+    assert not may_look or places_in_memory(pooler.pid, PLAIN.encode()) > 0
     pooler.userlist.pop("u")
     pooler.write_files()
     pooler.reload()
+    if may_look:
+        waiting.wait_for(lambda: places_in_memory(pooler.pid, PLAIN.encode()) == 0, "it is erased")
     assert pooler.refusal(user="u", secret=PLAIN) == "password authentication failed"
     assert pooler.refusal(user="u", secret="md5") == "password authentication failed"
 
