@@ -22,6 +22,7 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 PROTOBUF = ("application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;"
             "encoding=delimited")
 KEPT = 32  # Connections at a time.
+PROMTOOL = shutil.which("promtool", path=os.environ.get("PATH", "") + ":" + os.path.expanduser("~/go/bin"))
 
 
 class Listener:
@@ -444,8 +445,48 @@ def test_dashboard_and_alerts_use_what_is_served(serve):
     assert used - served == set()
 
 
-@pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")
+# Which alert is raised after how long, for which series.
+ALERTS = """
+rule_files: [%s/prometheus-alerts.yml]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - series: up{job="pgbouncer", instance="down"}
+        values: 0x20
+      - series: up{job="pgbouncer", instance="up"}
+        values: 1x20
+      - series: pgbouncer_used_clients{instance="a"}
+        values: 91x20
+      - series: pgbouncer_config_max_client_connections{instance="a"}
+        values: 100x20
+      - series: pgbouncer_hosts_state{database="d", host="h", port="1", state="down"}
+        values: 0x5 1x15
+    alert_rule_test:
+      - {eval_time: 3m, alertname: PgBouncerDown, exp_alerts: [{
+           exp_labels: {severity: critical, job: pgbouncer, instance: down},
+           exp_annotations: {summary: The pooler down does not answer.}}]}
+      - {eval_time: 4m, alertname: PgBouncerClientsNearLimit, exp_alerts: []}
+      - {eval_time: 6m, alertname: PgBouncerClientsNearLimit, exp_alerts: [{
+           exp_labels: {severity: warning, instance: a},
+           exp_annotations: {summary: The pooler a uses more than 90 %% of max_client_conn.}}]}
+      - {eval_time: 4m, alertname: PgBouncerHostDown, exp_alerts: []}
+      - {eval_time: 10m, alertname: PgBouncerHostDown, exp_alerts: [{
+           exp_labels: {severity: critical, database: d, host: h, port: "1", state: down},
+           exp_annotations: {summary: "h:1 of d cannot be reached."}}]}
+"""
+
+
+@pytest.mark.skipif(not PROMTOOL, reason="promtool is not installed (make promtool)")
 def test_promtool_accepts_rules_and_metrics(serve):
     pooler, listener = serve()
-    subprocess.run(["promtool", "check", "config", os.path.join(ETC, "prometheus.yml")], check=True)
-    subprocess.run(["promtool", "check", "metrics"], input=listener.get()[2], check=False)
+
+    def check(*args, text=None):
+        done = subprocess.run([PROMTOOL, *args], input=text, capture_output=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    with pooler.connect() as client:
+        client.query("select 1")
+        check("check", "metrics", text=listener.get(Accept="text/plain")[2])
+    check("check", "config", os.path.join(ETC, "prometheus.yml"))
+    check("test", "rules", pooler.write("alerts.yml", ALERTS % os.path.abspath(ETC)))

@@ -1,6 +1,7 @@
 """Programs that administrators use beside the pooler, run on a real log or a real console
 (doc/usage.md, "Other programs"). Those that are not installed are skipped."""
 
+import fcntl
 import glob
 import json
 import os
@@ -11,8 +12,10 @@ import sys
 import urllib.request
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 import programs
+import toolchain
 import waiting
 from pooler import STATS
 
@@ -35,7 +38,8 @@ def watched(make_pooler, pg):
     """A pooler that logs to a file, with users who may look at its console without a password."""
     pooler = make_pooler({"db": pg.conn(pool_size=5)}, start=False, settings={
         "pool_mode": "transaction", "stats_period": 1, "ignore_startup_parameters": "extra_float_digits"})
-    pooler.settings["logfile"] = pooler.path("pgbouncer.log")
+    pooler.metrics = waiting.PORTS.take()
+    pooler.settings.update(logfile=pooler.path("pgbouncer.log"), metrics_listen="127.0.0.1:%d" % pooler.metrics)
     return pooler.start()
 
 
@@ -161,24 +165,58 @@ pgbouncers:
 """
 
 
-def test_exporter(watched):
-    """The prometheus-pgbouncer-exporter of PyPI shows what the console says."""
-    program = needs("pgbouncer-exporter")
+@pytest.fixture
+def exporter():
+    """Returns (program, environment) of the exporter. It is installed by itself, because what it asks
+    for would need a compiler and libpq's headers; the packages of the tests serve as well."""
+    program = shutil.which("pgbouncer-exporter", path=PLACES)
+    if program:
+        return program, dict(os.environ)
+    folder = os.path.join(os.path.dirname(toolchain.build_folder()), "exporter")
+    os.makedirs(os.path.dirname(folder), exist_ok=True)
+    with open(folder + ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        program = os.path.join(folder, "bin/pgbouncer-exporter")
+        done = os.path.exists(program) or subprocess.run(
+            [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "-q", "--no-deps", "--upgrade",
+             "--target", folder, "prometheus-pgbouncer-exporter", "PyYAML", "python-json-logger"],
+            stdin=subprocess.DEVNULL, capture_output=True).returncode == 0
+    if not done:
+        pytest.skip("the exporter cannot be fetched")
+    return program, dict(os.environ, PYTHONPATH=folder)
+
+
+def numbers(port):
+    """Returns {metric: value} of the database db, as a listener for Prometheus tells them."""
+    with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % port) as answer:
+        families = parse_text(answer.read().decode())
+    return {s.name: s.value for family in families for s in family.samples
+            if s.labels.get("database") == "db" and s.labels.get("user") in (None, "trust_user")}
+
+
+def test_exporter(watched, exporter):
+    """The prometheus-pgbouncer-exporter of PyPI shows what the console says, and what the pooler's
+    own listener shows under the same names."""
+    program, env = exporter
     own = waiting.PORTS.take()
     config = watched.write("exporter.yml", EXPORTER % (own, STATS[0], STATS[1].replace(" ", "%20"), watched.port))
-    with watched.connect() as client, programs.Program([program, "--config", config], dict(os.environ)) as exporter:
+    with watched.connect() as client, programs.Program([program, "--config", config], env) as running:
         client.query("begin")
         waiting.wait_for(lambda: waiting.can_connect(own), "it listens")
         with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % own) as answer:
             told = answer.read().decode()
-        exporter.process.terminate()
-        said = "".join(exporter.finish()[1:])
+        theirs, same = numbers(own), numbers(watched.metrics)
+        running.process.terminate()
+        said = "".join(running.finish()[1:])
     assert "pgbouncer_up{" in told and not re.search("ERROR|Traceback", said), told + said
     for line in (r'pgbouncer_pools_client_active_connections\{database="db".*\} 1\.0',
                  r'pgbouncer_databases_database_pool_size\{.*database="db".*\} 5\.0',
                  r'pgbouncer_stats_queries_total\{database="db".*\} [12]\.0',
                  r'pgbouncer_config_max_client_conn\{.*\} 100\.0'):
         assert re.search("^%s$" % line, told, re.M), line + told
+    common = {name for name in theirs if name in same}
+    assert {name: theirs[name] for name in common} == {name: same[name] for name in common}
+    assert {"pgbouncer_pools_client_active_connections", "pgbouncer_pools_server_active_connections"} < common, common
 
 
 def test_pgcli(watched):
