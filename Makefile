@@ -261,7 +261,8 @@ bench-programs: $(BENCH_BIN)
 
 # ------------------------------------------------------------- whole program
 
-.PHONY: setup-venv check check-integration check-structure check-docs check-dist check-deb demo bench oracle
+.PHONY: setup-venv check check-integration check-structure check-docs check-dist check-deb check-rpm \
+        check-container promtool demo bench oracle
 VENV   := $(abspath $(BUILD))/venv
 PYTHON := $(VENV)/bin/python
 
@@ -294,6 +295,16 @@ check-dist: dist
 check-deb: dist $(BIN)
 	@PROGRAM='$(abspath $(BIN))' DEB_BUILD_OPTIONS='nocheck nostrip' test/setup/make-deb $(DIST) $(BUILD)/deb
 	@test/check/deb $(BUILD)/deb
+check-rpm: dist $(BIN)
+	@PROGRAM='$(abspath $(BIN))' test/check/rpm $(DIST) $(BUILD)/rpm-check
+
+# Builds and runs the container of a release, so it takes minutes; not part of check.
+check-container: dist
+	@test/check/container $(DIST)
+
+# The checker of Prometheus, which some tests use where it is; it is built in minutes.
+promtool:
+	@test/setup/promtool
 
 # All tests, in groups; the last line is the sum.
 check:
@@ -454,6 +465,9 @@ help:
 	@echo 'make deb rpm             packages, in $(BUILD)/deb and $(BUILD)/rpm'
 	@echo 'make check-dist          build the archive by itself; install, run, uninstall'
 	@echo 'make check-deb           install, upgrade and remove the Debian package (as root)'
+	@echo 'make check-rpm           build the RPM package around the program, and look into it'
+	@echo 'make check-container     build the container and run it (as root, with buildah)'
+	@echo 'make promtool            fetch and build the checker of Prometheus, for tests'
 	@echo 'make docs                write the generated references, manuals and sample ini'
 	@echo 'make html                the documents as pages for a browser, in $(BUILD)/html (needs pandoc)'
 	@echo 'make format lint         lay out all C files with clang-format; examine them with clang-tidy'
