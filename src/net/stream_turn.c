@@ -114,13 +114,22 @@ static void deliver(struct stream *s, struct block *b, const uint8_t *p, size_t 
 	block_unref(b);
 }
 
-/* Decrypted bytes are placed behind the used part of the block. */
-static void deliver_clear(struct stream *s, struct block *b, size_t len)
+/* Decrypts what fits into a block, and delivers it.  TLS may answer a record, so the
+ * rest of the block is taken meanwhile: answers are written to the same block. */
+static enum tls_status decrypt_some(struct stream *s, struct err *err)
 {
+	struct block *b = block_ref(stream_room(s->net, BLOCK_MIN_ROOM));
 	uint8_t *at = b->bytes + b->used;
+	uint32_t before = b->used;
+	size_t len;
 
-	b->used += (uint32_t)len;
-	deliver(s, b, at, len);
+	b->used = b->cap;
+	enum tls_status status = tls_read(s->tls->tls, at, b->cap - before, &len, err);
+	b->used = before + (uint32_t)len;
+	if (status == TLS_DONE)
+		deliver(s, b, at, len);
+	block_unref(b);
+	return status;
 }
 
 /* Decrypts or shakes hands for one step.  True: there may be more in the records. */
@@ -136,12 +145,7 @@ static bool may_decrypt_more(struct stream *s)
 		if (status == TLS_DONE && s->ops->secured)
 			s->ops->secured(s);
 	} else {
-		struct block *b = stream_room(s->net, BLOCK_MIN_ROOM);
-		size_t len;
-		status =
-		    tls_read(tls, b->bytes + b->used, b->cap - b->used, &len, &err);
-		if (status == TLS_DONE)
-			deliver_clear(s, b, len);
+		status = decrypt_some(s, &err);
 	}
 	if (status == TLS_CLOSED || status == TLS_FAILED)
 		stream_end_saying(s, status == TLS_FAILED ? &err : NULL);

@@ -659,6 +659,40 @@ static void test_key_update(void **state)
 	SSL_CTX_free(ctx);
 }
 
+/* TLS answers a record by itself while others of the same receive are decrypted. */
+static void test_key_update_between_data(void **state)
+{
+	struct world *w = *state;
+	SSL_CTX *ctx;
+	SSL *ssl = raw_client(w, &ctx);
+
+	assert_int_equal(SSL_write(ssl, "one ", 4), 4);
+	for (int i = 0; i < 2; i++) {
+		SSL_key_update(ssl, SSL_KEY_UPDATE_REQUESTED);
+		assert_int_equal(SSL_write(ssl, "two ", 4), 4);
+	}
+	turn_until(w, w->server.got == 12);
+	assert_string_equal(w->server.heard, "one two two ");
+	SSL_free(ssl);
+	SSL_CTX_free(ctx);
+}
+
+/* What came in good records is delivered as it was, before the failure is reported. */
+static void test_garbage_behind_data(void **state)
+{
+	struct world *w = *state;
+	SSL_CTX *ctx;
+	SSL *ssl = raw_client(w, &ctx);
+
+	assert_int_equal(SSL_write(ssl, "words", 5), 5);
+	assert_int_equal(write(w->fds[0], "clear and no record", 19), 19);
+	turn_until(w, w->server.end_count);
+	assert_string_equal(w->server.heard, "words");
+	assert_string_equal(w->server.end_text, "wrong version number");
+	SSL_free(ssl);
+	SSL_CTX_free(ctx);
+}
+
 /* Answers that TLS itself makes do not pile up for a peer that does not read. */
 static void test_key_update_flood(void **state)
 {
@@ -727,6 +761,8 @@ static int run(const char *name)
 	    TEST(test_many_handshakes_take_many_turns),
 	    TEST(test_many_direct_handshakes_take_many_turns),
 	    TEST(test_key_update),
+	    TEST(test_key_update_between_data),
+	    TEST(test_garbage_behind_data),
 	    TEST(test_key_update_flood),
 	    TEST(test_failing_context),
 	};
