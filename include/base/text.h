@@ -34,6 +34,11 @@ char *text_append_hex(char *at, const char *end, uint64_t n);
 char *text_vprint(char *at, const char *end, const char *fmt, va_list ap)
     __attribute__((format(printf, 3, 0)));
 
+/* Is it a character of ASCII that a terminal shows, or a space? */
+static inline bool text_is_printable(uint8_t c)
+{
+	return c >= ' ' && c <= '~';
+}
 bool text_equal_nocase(const char *a, const char *b);
 bool text_has_prefix(const char *s, const char *prefix);
 

@@ -8,6 +8,7 @@
 #ifndef SESSION_CONN_LOG_H
 #define SESSION_CONN_LOG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,6 +16,7 @@
 
 struct conn;
 struct conn_ops;
+struct err;
 
 /* The names in log lines about a connection; texts are borrowed. */
 struct conn_name {
@@ -33,6 +35,10 @@ void conn_log_fields(const struct conn *conn, unsigned what,
 /* Logs why the connection closes.  Tools expect this line before all others about the
  * end. */
 void conn_log_end(const struct conn *conn);
+
+/* Logs a failure of TLS behind the handshake.  err: of ops->ended.  False: the peer or
+ * the network has ended the connection. */
+bool conn_log_tls_failure(const struct conn *conn, const struct err *err);
 
 /* ---- lines of LEVEL_DEBUG and below ---- */
 

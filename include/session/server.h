@@ -172,6 +172,8 @@ void server_test(struct server *server, const char *sql, const char *reason_fail
  * that is being shown there are only asynchronous ones.  Otherwise it must not be lent
  * to another client, which would take the rest for its own answer. */
 bool server_is_between_messages(const struct server *server);
+/* Otherwise: logs the type of the message that nobody asked for. */
+void server_log_unasked(const struct server *server);
 /* Is its login complete? */
 bool server_is_logged_in(const struct server *server);
 /* Is this an incomplete CommandComplete?  Its handler then returns STEP_MORE, so that
@@ -216,9 +218,17 @@ int server_sync(struct server *server);
 /* Asks the server what is not certain about the answers that the client is owed
  * (pipeline_ask). */
 void server_ask(struct server *server);
-/* The server has violated the protocol: counts and logs it, and dooms the connection.
- */
+/* The server has violated the protocol: counts it, and dooms the connection. */
 void server_protocol_error(struct server *server, const char *reason);
+/* The same, for a message that does not belong there.  The log tells its type. */
+void server_unexpected(
+    struct server *server, const struct message *m, const char *reason);
+/* The same, for a message whose body cannot be read. */
+void server_unreadable(struct server *server, const struct message *m);
+/* Logs a header of which `have` bytes are there and that no message can have. */
+void server_log_header(const struct server *server, const uint8_t *bytes, size_t have);
+/* Logs why the connection was lost, unless the server has just closed it (err NULL). */
+void server_log_loss(const struct server *server, const struct err *err);
 
 /* The client it is linked to, or NULL (also while it runs an auth_query). */
 struct client *server_client(const struct server *server);

@@ -46,6 +46,14 @@ static inline const struct message_row *message_back(uint8_t type)
 	return &message_back_rows[type];
 }
 
+/* A type byte as a text for the log: "D", or "\\x00" if it is not printable. */
+enum { MESSAGE_LETTER = 5 };
+const char *message_letter(uint8_t type, char out[MESSAGE_LETTER]);
+/* What a server's message is called behind its letter in the log: " (DataRow)"; "" if
+ * PostgreSQL has no such message. */
+enum { MESSAGE_NAME = 32 };
+const char *message_back_name(uint8_t type, char out[MESSAGE_NAME]);
+
 /* Request codes that stand in place of a protocol version in the first packet. */
 enum {
 	STARTUP_CANCEL = 80877102,

@@ -166,7 +166,7 @@ static void console_writable(struct conn *conn)
 
 static void console_ended(struct conn *conn, const struct err *err)
 {
-	(void)err;
+	conn_log_tls_failure(conn, err);
 	conn_doom(conn, "client unexpected eof");
 }
 

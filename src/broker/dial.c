@@ -62,6 +62,8 @@ static void dial_ended(struct conn *conn, const struct err *err)
 	}
 	if (err && conn->ops == &securing_ops)
 		log_failure(server, KIND_TLS, "TLS handshake error", err->text);
+	else
+		server_log_loss(server, err);
 	dial_fail_network(server, error_text(ERROR_SERVER_CRASHED));
 }
 
@@ -72,8 +74,7 @@ static void dial_expired(struct conn *conn)
 
 static void dial_malformed(struct conn *conn, const uint8_t *bytes, size_t have)
 {
-	(void)bytes;
-	(void)have;
+	server_log_header(conn_server(conn), bytes, have);
 	conn->site->protocol_errors++;
 	dial_fail_network(conn_server(conn), error_text(ERROR_SERVER_BAD_HEADER));
 }
@@ -262,6 +263,8 @@ static enum step dial_error(struct server *server, const struct message *m)
 	enum dial_failure kind;
 
 	codec_read_error(message_body(m), message_body_len(m), &f);
+	if (!*f.message)
+		f.message = "no reason given";
 	if (server->dial->ran_connect_query) {
 		conn_log(&server->conn, LEVEL_ERROR | KIND_SERVERS,
 		    "S: error while executing exec_on_query: %s: %s", f.severity,
@@ -349,6 +352,7 @@ static enum step dial_ready(struct server *server, const struct message *m)
 		return STEP_NEXT;
 	}
 	if (!server_is_between_messages(server)) {
+		server_log_unasked(server);
 		site->protocol_errors++;
 		dial_fail_network(server, error_text(ERROR_BAD_PACKET));
 		return STEP_CLOSE;
@@ -389,10 +393,12 @@ static enum step dial_parameter(struct server *server, const struct message *m)
 static enum step dial_message(struct conn *conn, const struct message *m)
 {
 	struct server *server = conn_server(conn);
+	char letter[MESSAGE_LETTER], name[MESSAGE_NAME];
 
 	if (!message_is_whole(m) && m->size <= LOGIN_MESSAGE_MAX)
 		return STEP_MORE;
 	if (m->size > LOGIN_MESSAGE_MAX) {
+		server_log_header(server, m->bytes, m->have);
 		dial_fail_network(server, error_text(ERROR_SERVER_BAD_HEADER));
 		return STEP_CLOSE;
 	}
@@ -419,8 +425,8 @@ static enum step dial_message(struct conn *conn, const struct message *m)
 	}
 	if (server->dial->ran_connect_query)
 		return STEP_NEXT;
-	conn_log(conn, LEVEL_ERROR | KIND_PROTOCOL, "unknown pkt from server: '%c'",
-	    m->type >= 32 && m->type < 127 ? m->type : '?');
+	conn_log(conn, LEVEL_ERROR | KIND_PROTOCOL, "unknown pkt from server: '%s'%s",
+	    message_letter(m->type, letter), message_back_name(m->type, name));
 	conn->site->protocol_errors++;
 	dial_fail_network(server, "unknown pkt from server");
 	return STEP_CLOSE;

@@ -80,6 +80,8 @@ static enum step take_row(struct server *server, const struct message *m)
 
 enum step dial_role_answer(struct server *server, const struct message *m)
 {
+	char letter[MESSAGE_LETTER], name[MESSAGE_NAME];
+	char why[sizeof(letter) + sizeof(name) + 32];
 	struct error_fields f;
 
 	switch (m->type) {
@@ -93,7 +95,9 @@ enum step dial_role_answer(struct server *server, const struct message *m)
 		codec_read_error(message_body(m), message_body_len(m), &f);
 		return fail(server, f.message);
 	default:
-		return fail(server, "the server says something else");
+		snprintf(why, sizeof(why), "the server says '%s'%s",
+		    message_letter(m->type, letter), message_back_name(m->type, name));
+		return fail(server, why);
 	}
 }
 

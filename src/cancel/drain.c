@@ -89,7 +89,7 @@ static int drain_read(struct server *server, const struct message *m)
 	}
 	if (m->type == 'Z' && codec_read_ready(message_body(m), message_body_len(m),
 				  &server->status) < 0) {
-		server_protocol_error(server, error_text(ERROR_BAD_PACKET));
+		server_unreadable(server, m);
 		return -1;
 	}
 	if (server_has_forgotten(m))
@@ -106,6 +106,7 @@ static enum step drain_message(struct conn *conn, const struct message *m)
 	if (is_read && !message_is_whole(m)) {
 		if (m->size <= PARAMETER_MAX)
 			return STEP_MORE;
+		server_log_header(server, m->bytes, m->have);
 		server_protocol_error(server, error_text(ERROR_SERVER_BAD_HEADER));
 		return STEP_CLOSE;
 	}
@@ -114,7 +115,7 @@ static enum step drain_message(struct conn *conn, const struct message *m)
 		return STEP_CLOSE;
 	if (pipeline_answer(&server->pipeline, m->type,
 		m->type == 'Z' ? server->status : 0, NULL) == ANSWER_BROKEN) {
-		server_protocol_error(server, error_text(ERROR_UNKNOWN_PACKET));
+		server_unexpected(server, m, error_text(ERROR_UNKNOWN_PACKET));
 		return STEP_CLOSE;
 	}
 	while (pipeline_next_made_up(&server->pipeline, &made_up))

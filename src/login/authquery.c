@@ -255,7 +255,7 @@ static enum step query_columns(struct server *server, const struct message *m)
 
 	if (m->type == 'T' && codec_read_row_description(
 				  message_body(m), message_body_len(m), &count) < 0) {
-		server_protocol_error(server, error_text(ERROR_BAD_PACKET));
+		server_unreadable(server, m);
 		return STEP_CLOSE;
 	}
 	if (count == 2)
@@ -304,7 +304,7 @@ static enum step query_row(struct server *server, const struct message *m)
 	if (codec_read_row_count(&c, &count) < 0 || count != 2 ||
 	    query_field(&c, &lookup->user, &has_no_user) < 0 ||
 	    query_field(&c, &lookup->secret, &has_no_secret) < 0 || cursor_left(&c)) {
-		server_protocol_error(server, error_text(ERROR_BAD_PACKET));
+		server_unreadable(server, m);
 		return STEP_CLOSE;
 	}
 	if (has_no_user || !*lookup->user)
@@ -327,9 +327,9 @@ static enum step query_error(struct server *server, const struct message *m)
 	return STEP_CLOSE;
 }
 
-static enum step query_unexpected(struct server *server)
+static enum step query_unexpected(struct server *server, const struct message *m)
 {
-	server_protocol_error(server, "unexpected response from auth_query");
+	server_unexpected(server, m, "unexpected response from auth_query");
 	return STEP_CLOSE;
 }
 
@@ -337,8 +337,9 @@ static enum step query_ready(struct server *server)
 {
 	if (!pipeline_is_settled(&server->pipeline))
 		return STEP_NEXT;
-	/* auth_query has left a transaction open: it must be corrected */
-	return server->status == 'I' ? query_settled(server) : query_unexpected(server);
+	return server->status == 'I'
+		   ? query_settled(server)
+		   : query_refused(server, "auth_query has left a transaction open");
 }
 
 static enum step query_read(struct server *server, const struct message *m)
@@ -364,7 +365,7 @@ static enum step query_read(struct server *server, const struct message *m)
 	case 'A':
 		return STEP_NEXT;
 	}
-	return query_unexpected(server);
+	return query_unexpected(server, m);
 }
 
 static enum step query_message(struct conn *conn, const struct message *m)
@@ -373,19 +374,19 @@ static enum step query_message(struct conn *conn, const struct message *m)
 	uint8_t status = 0;
 
 	if (m->size > ANSWER_MESSAGE_MAX) {
-		server_protocol_error(server, error_text(ERROR_BAD_PACKET));
+		server_unreadable(server, m);
 		return STEP_CLOSE;
 	}
 	if (!message_is_whole(m))
 		return STEP_MORE;
 	if (m->type == 'Z' &&
 	    codec_read_ready(message_body(m), message_body_len(m), &status) < 0) {
-		server_protocol_error(server, error_text(ERROR_BAD_PACKET));
+		server_unreadable(server, m);
 		return STEP_CLOSE;
 	}
 	server->last_us = conn_now(conn);
 	if (pipeline_answer(&server->pipeline, m->type, status, NULL) == ANSWER_BROKEN)
-		return query_unexpected(server);
+		return query_unexpected(server, m);
 	if (m->type == 'Z')
 		server->status = status;
 	return query_read(server, m);

@@ -353,7 +353,7 @@ static enum step login_message(struct conn *conn, const struct message *m)
 
 static void login_ended(struct conn *conn, const struct err *err)
 {
-	(void)err;
+	conn_log_tls_failure(conn, err);
 	if (conn_client(conn)->login->phase == LOGIN_WELCOME)
 		conn_doom(conn, "client unexpected eof");
 	else

@@ -163,7 +163,7 @@ static int back_read(
 		return 0;
 	if (codec_read_ready(message_body(m), message_body_len(m), &server->status) <
 	    0) {
-		server_protocol_error(server, error_text(ERROR_BAD_PACKET));
+		server_unreadable(server, m);
 		return -1;
 	}
 	/* the client gets an error instead of this ReadyForQuery */
@@ -306,10 +306,7 @@ static bool is_plain(const struct server *server, const struct message *m)
 
 static enum step back_broken(struct server *server, const struct message *m)
 {
-	conn_log(&server->conn, LEVEL_ERROR | KIND_PROTOCOL,
-	    "unexpected pkt from server: '%c'",
-	    m->type >= 32 && m->type < 127 ? m->type : '?');
-	server_protocol_error(server, error_text(ERROR_UNKNOWN_PACKET));
+	server_unexpected(server, m, error_text(ERROR_UNKNOWN_PACKET));
 	return STEP_CLOSE;
 }
 
@@ -464,6 +461,7 @@ static enum step back_message(struct conn *conn, const struct message *m)
 		if (!message_is_whole(m) && m->size <= LOOKED_AT_MAX)
 			return STEP_MORE;
 		if (m->size > LOOKED_AT_MAX) {
+			server_log_header(server, m->bytes, m->have);
 			server_protocol_error(
 			    server, error_text(ERROR_SERVER_BAD_HEADER));
 			return STEP_CLOSE;

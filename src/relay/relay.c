@@ -308,6 +308,7 @@ static enum step front_part(
 
 static void front_ended(struct conn *conn, const struct err *err)
 {
+	conn_log_tls_failure(conn, err);
 	conn_doom(conn, err ? "unexpected eof" : "client unexpected eof");
 }
 

@@ -138,6 +138,16 @@ void conn_log_end(const struct conn *conn)
 	    (unsigned long long)(age_us / 1000000));
 }
 
+bool conn_log_tls_failure(const struct conn *conn, const struct err *err)
+{
+	if (!err || !stream_has_tls_failure(&conn->stream) ||
+	    !stream_tls(&conn->stream))
+		return false;
+	conn_log(conn, LEVEL_WARNING | KIND_TLS, "tls_sbufio_recv: read failed: %s",
+	    err->text);
+	return true;
+}
+
 void conn_log_phase(const struct conn *conn, const struct conn_ops *next)
 {
 	if (conn->ops != next)
@@ -149,7 +159,7 @@ void conn_log_received(const struct conn *conn, uint8_t type, uint64_t size)
 {
 	if (type)
 		conn_log(conn, LEVEL_TRACE | KIND_PROTOCOL, "received '%c', %llu bytes",
-		    type >= ' ' && type <= '~' ? type : '?', (unsigned long long)size);
+		    text_is_printable(type) ? type : '?', (unsigned long long)size);
 	else
 		conn_log(conn, LEVEL_TRACE | KIND_PROTOCOL,
 		    "received a startup packet, %llu bytes", (unsigned long long)size);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "session/client.h"
 #include "session/server_role.h"
 #include "wire/codec.h"
@@ -129,6 +130,29 @@ void server_protocol_error(struct server *server, const char *reason)
 	server_retire(server, reason);
 }
 
+/* The log tells the type of the message, and nothing of its content. */
+static void log_fault(const struct server *server, const char *what, uint8_t type)
+{
+	char letter[MESSAGE_LETTER], name[MESSAGE_NAME];
+
+	conn_log(&server->conn, LEVEL_ERROR | KIND_PROTOCOL,
+	    "%s pkt from server: '%s'%s", what, message_letter(type, letter),
+	    message_back_name(type, name));
+}
+
+void server_unexpected(
+    struct server *server, const struct message *m, const char *reason)
+{
+	log_fault(server, "unexpected", m->type);
+	server_protocol_error(server, reason);
+}
+
+void server_unreadable(struct server *server, const struct message *m)
+{
+	log_fault(server, "unreadable", m->type);
+	server_protocol_error(server, error_text(ERROR_BAD_PACKET));
+}
+
 void server_review_cancels(struct server *server)
 {
 	struct cancel_aim *aim;
@@ -163,14 +187,37 @@ void server_leave(struct server *server, const char *reason)
 
 void server_malformed(struct conn *conn, const uint8_t *bytes, size_t have)
 {
-	(void)bytes;
-	(void)have;
+	server_log_header(conn_server(conn), bytes, have);
 	server_protocol_error(conn_server(conn), error_text(ERROR_SERVER_BAD_HEADER));
+}
+
+void server_log_header(const struct server *server, const uint8_t *bytes, size_t have)
+{
+	enum { HEADER = 5, SHOWN_MOST = 8 };
+	char letter[MESSAGE_LETTER], shown[SHOWN_MOST + 1] = "";
+
+	if (have < HEADER)
+		return;
+	/* after the login, what follows the header may be data of a client */
+	if (!server_is_logged_in(server))
+		for (size_t i = 0; i < have && i < SHOWN_MOST; i++)
+			shown[i] = text_is_printable(bytes[i]) ? (char)bytes[i] : '.';
+	conn_log(&server->conn, LEVEL_ERROR | KIND_PROTOCOL,
+	    "bad pkt header from server: '%s' with length %u%s%s",
+	    message_letter(bytes[0], letter), get_u32(bytes + 1),
+	    *shown ? ", as text: " : "", shown);
+}
+
+void server_log_loss(const struct server *server, const struct err *err)
+{
+	if (!conn_log_tls_failure(&server->conn, err) && err)
+		conn_log(&server->conn, LEVEL_LOG | KIND_SERVERS,
+		    "server connection lost: %s", err->text);
 }
 
 void server_ended(struct conn *conn, const struct err *err)
 {
-	(void)err;
+	server_log_loss(conn_server(conn), err);
 	server_retire(conn_server(conn), error_text(ERROR_SERVER_CRASHED));
 }
 
@@ -324,18 +371,31 @@ static const char *rest_reason(const struct server *server)
 					       : "SV_IDLE server got dirty";
 }
 
+/* Does the server stay idle?  Of such messages only the first one is logged. */
+static bool is_harmless(const struct message *m)
+{
+	/* 'A': a notification for a LISTEN of an earlier client */
+	return m->type == 'A' || (m->type == 'S' && server_role_is_named(m));
+}
+
+static void log_unheard(const struct conn *conn, const struct message *m)
+{
+	char letter[MESSAGE_LETTER], name[MESSAGE_NAME];
+
+	conn_log(conn, LEVEL_WARNING | KIND_PROTOCOL,
+	    "got packet '%s' from server when not linked%s",
+	    message_letter(m->type, letter), message_back_name(m->type, name));
+}
+
 static enum step rest_message(struct conn *conn, const struct message *m)
 {
 	struct server *server = conn_server(conn);
 	struct error_fields f;
 
-	if (!server->is_unheard)
-		conn_log(conn, LEVEL_WARNING | KIND_PROTOCOL,
-		    "got packet '%c' from server when not linked",
-		    m->type >= 32 && m->type < 127 ? m->type : '?');
+	if (!server->is_unheard || !is_harmless(m))
+		log_unheard(conn, m);
 	server->is_unheard = true;
-	if (m->type ==
-	    'A') /* a notification for a LISTEN of an earlier client: harmless */
+	if (m->type == 'A')
 		return STEP_NEXT;
 	switch (m->type) {
 	case 'E':
@@ -369,6 +429,8 @@ static void rest_expired(struct conn *conn)
  * with the next client's answers. */
 static void rest_partial(struct conn *conn)
 {
+	conn_log(conn, LEVEL_WARNING | KIND_PROTOCOL,
+	    "got a part of a packet from server when not linked");
 	server_protocol_error(conn_server(conn), rest_reason(conn_server(conn)));
 }
 
@@ -396,22 +458,37 @@ static bool is_asynchronous(uint8_t type)
 	return type == 'A' || type == 'N' || type == 'S';
 }
 
-bool server_is_between_messages(const struct server *server)
+/* The first byte behind the message that is being shown that belongs to no whole
+ * asynchronous message; NULL: there is none. */
+static const uint8_t *first_unasked(const struct server *server)
 {
-	const struct conn *conn = &server->conn;
-	const uint8_t *p = conn->behind;
-	size_t left = conn->behind_len;
+	const uint8_t *p = server->conn.behind;
+	size_t left = server->conn.behind_len;
 	struct frame frame;
 
 	while (left > 0) {
 		if (frame_cut(p, left, PARAMETER_MAX, message_back_rows, &frame) !=
 			CUT_OK ||
 		    frame.size > left || !is_asynchronous(frame.type))
-			return false;
+			return p;
 		p += frame.size;
 		left -= (size_t)frame.size;
 	}
-	return !conn->held && conn->passing == 0;
+	return NULL;
+}
+
+bool server_is_between_messages(const struct server *server)
+{
+	return !first_unasked(server) && !server->conn.held &&
+	       server->conn.passing == 0;
+}
+
+void server_log_unasked(const struct server *server)
+{
+	const uint8_t *unasked = first_unasked(server);
+
+	if (unasked)
+		log_fault(server, "unexpected", *unasked);
 }
 
 /* ---- while a reset or check query runs ---- */
@@ -422,7 +499,7 @@ static enum step unheard_wants_whole(struct server *server, const struct message
 {
 	if (m->size <= PARAMETER_MAX)
 		return STEP_MORE;
-	server_protocol_error(server, "idle server got dirty");
+	server_unexpected(server, m, "idle server got dirty");
 	return STEP_CLOSE;
 }
 
@@ -440,7 +517,7 @@ static enum step test_message(struct conn *conn, const struct message *m)
 			conn->site->server_events->reported(server);
 		if (m->type == 'Z' && codec_read_ready(message_body(m),
 					  message_body_len(m), &status) < 0) {
-			server_protocol_error(server, error_text(ERROR_BAD_PACKET));
+			server_unreadable(server, m);
 			return STEP_CLOSE;
 		}
 	}
@@ -451,7 +528,7 @@ static enum step test_message(struct conn *conn, const struct message *m)
 		prepared_set_clear(&server->statements);
 	if (pipeline_answer(&server->pipeline, m->type, status, NULL) ==
 	    ANSWER_BROKEN) {
-		server_protocol_error(server, error_text(ERROR_UNKNOWN_PACKET));
+		server_unexpected(server, m, error_text(ERROR_UNKNOWN_PACKET));
 		return STEP_CLOSE;
 	}
 	if (m->type != 'Z' || !pipeline_is_settled(&server->pipeline))

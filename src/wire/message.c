@@ -3,6 +3,10 @@
  */
 #include "wire/message.h"
 
+#include <stdio.h>
+
+#include "base/text.h"
+
 enum { STARTUP_HEADER_LEN = 8, STARTUP_MOST = 65535 };
 
 /* The file is included twice, and each time gives the rows of one side. */
@@ -25,6 +29,20 @@ const struct message_row message_back_rows[256] = {
 };
 #undef FRONT
 #undef BACK
+
+const char *message_letter(uint8_t type, char out[MESSAGE_LETTER])
+{
+	snprintf(out, MESSAGE_LETTER, text_is_printable(type) ? "%c" : "\\x%02x", type);
+	return out;
+}
+
+const char *message_back_name(uint8_t type, char out[MESSAGE_NAME])
+{
+	const char *name = message_back(type)->name;
+
+	snprintf(out, MESSAGE_NAME, name ? " (%s)" : "", name);
+	return out;
+}
 
 enum cut frame_cut_startup(
     const uint8_t *bytes, size_t have, uint64_t max_size, struct frame *frame)

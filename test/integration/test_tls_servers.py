@@ -1,5 +1,6 @@
 """TLS towards servers: all values of sslmode, host names, client certificates, cancel requests."""
 
+import os
 import re
 import ssl
 import threading
@@ -269,6 +270,29 @@ def test_bytes_in_clear_after_the_answer_are_never_believed(make_pooler, fake):
         server_tls_sslmode="require", query_wait_timeout="0.5"))
     assert pooler.refusal() == "query_wait_timeout"
     pooler.wait_log("TLS handshake error: ")
+
+
+def test_bytes_in_clear_amid_tls(make_pooler, fake, ca):
+    """The log names the failure, and the next server connection serves the client."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificate = ca.issue("amid", "localhost", ["localhost"])
+    context.load_cert_chain(certificate.cert_file, certificate.key_file)
+
+    def script(session):
+        session.tls = context
+        if session.number > 0:
+            return fakeserver.polite(session)
+        session.login()
+        session.recv()
+        os.write(session.sock.fileno(), wire.data_row(["clear"]))
+        return session.recv()
+
+    pooler = make_pooler({"db": fake(script).conn()}, settings=settings(server_tls_sslmode="require"))
+    client = pooler.connect()
+    client.send(wire.query("select 1"))
+    client.expect_fatal("server conn crashed?")
+    pooler.wait_log("WARNING S-0x.* tls_sbufio_recv: read failed: wrong version number$")
+    assert pooler.connect().value("select 1") == "fake"
 
 
 # direct TLS

@@ -14,6 +14,13 @@ EXTENDED = wire.parse("", "select broken") + wire.bind() + wire.execute() + wire
 
 UNKNOWN = "unknown pkt"
 
+# What the log says in front of the reason.
+NAMED = {
+    "unknown pkt": r"unexpected pkt from server: '(.|\\x01)'( \(\w+\))?$",
+    "bad packet": r"unreadable pkt from server: 'Z' \(ReadyForQuery\)$",
+    "bad pkt header": r"bad pkt header from server: '[CZ]' with length \d+$",
+}
+
 # (what the client sends, what the server sends, why the pooler closes the server connection)
 FAULTS = {
     "ready at once": (QUERY, Z, UNKNOWN),
@@ -28,9 +35,10 @@ FAULTS = {
     "end of a copy the client is sending": (QUERY, COPY_IN + C, UNKNOWN),
     "short length": (QUERY, T + b"C\0\0\0\x01", "bad pkt header"),
     "negative length": (QUERY, T + b"C\xff\xff\xff\xfe", "bad pkt header"),
-    "ready without status": (QUERY, T + C + wire.message("Z"), None),
-    "ready with too much": (QUERY, T + C + wire.message("Z", b"IIII"), None),
-    "ready with a wrong status": (QUERY, T + C + wire.message("Z", b"x"), None),
+    "no printable type": (QUERY, T + wire.message("\x01", b"x"), UNKNOWN),
+    "ready without status": (QUERY, T + C + wire.message("Z"), "bad pkt header"),
+    "ready with too much": (QUERY, T + C + wire.message("Z", b"IIII"), "bad packet"),
+    "ready with a wrong status": (QUERY, T + C + wire.message("Z", b"x"), "bad packet"),
     "broken parameter": (QUERY, wire.message("S", b"abc"), "broken ParameterStatus packet"),
     "bound before parsed": (EXTENDED, BOUND, UNKNOWN),
     "parsed twice": (EXTENDED, PARSED * 2, UNKNOWN),
@@ -70,8 +78,9 @@ def test_fault_of_a_server(make_pooler, fake, name, mode):
     assert [m.kind for m in told].count("E") == 1
     assert told[-1].field("S") == "FATAL" and told[-1].field("C") == "08P01"
     waiting.wait_for(lambda: server.sessions[0].ended.is_set(), "server closed")
-    if reason:
-        assert told[-1].field("M") == reason
+    assert told[-1].field("M") == reason
+    if reason in NAMED:
+        pooler.wait_log("ERROR S-0x.* " + NAMED[reason])
     pooler.wait_log(r" S-0x\S+: db/\S+ closing because: %s \(age" % told[-1].field("M"))
     assert protocol_errors(pooler) == 1
     assert pooler.connect().value("select 1") == "fake"

@@ -47,6 +47,20 @@ static void rows_are_sound(void **state)
 	assert_int_equal(backs, 24);
 }
 
+static void names_messages_for_the_log(void **state)
+{
+	char letter[MESSAGE_LETTER], name[MESSAGE_NAME];
+
+	(void)state;
+	assert_string_equal(message_letter('D', letter), "D");
+	assert_string_equal(message_letter(0, letter), "\\x00");
+	assert_string_equal(message_letter(0xff, letter), "\\xff");
+	assert_string_equal(message_back_name('D', name), " (DataRow)");
+	assert_string_equal(
+	    message_back_name('v', name), " (NegotiateProtocolVersion)");
+	assert_string_equal(message_back_name('!', name), "");
+}
+
 static enum cut cut(
     uint8_t type, uint32_t length, size_t have, uint64_t max, struct frame *f)
 {
@@ -111,6 +125,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(rows_of_both_sides),
 	    cmocka_unit_test(rows_are_sound),
+	    cmocka_unit_test(names_messages_for_the_log),
 	    cmocka_unit_test(cuts_ordinary_frames),
 	    cmocka_unit_test(cuts_startup_packets),
 	};
