@@ -120,8 +120,8 @@ struct conn {
 	/* while a message is shown: the bytes behind it, without those that are taken
 	 * along with it */
 	const uint8_t *behind;
-	size_t behind_len;
-	size_t along_len;             /* bytes that are taken along */
+	uint32_t behind_len;
+	uint32_t along_len;           /* bytes that are taken along */
 	struct block *held;           /* owned: bytes not yet taken */
 	uint32_t held_from, held_len; /* their place in the block, and their number */
 	uint32_t held_until; /* after STEP_MORE: the message is shown again when it has

@@ -239,8 +239,8 @@ static size_t conn_whole(
 static void conn_take_along(struct conn *conn, size_t size)
 {
 	conn->behind += size;
-	conn->behind_len -= size;
-	conn->along_len += size;
+	conn->behind_len -= (uint32_t)size;
+	conn->along_len += (uint32_t)size;
 }
 
 static bool conn_may_take_along(const struct conn *conn)
@@ -329,7 +329,7 @@ static size_t conn_show(struct conn *conn, const struct message *m, enum step *s
 	const struct conn_ops *owner = conn->ops;
 
 	conn->behind = m->bytes + m->have;
-	conn->behind_len = m->behind;
+	conn->behind_len = (uint32_t)m->behind; /* of one block */
 	*step = owner->message(conn, m);
 	size_t taken = m->have + conn->along_len;
 	conn->behind_len = conn->along_len = 0;
