@@ -25,6 +25,7 @@ struct dial {
 	struct node turn_node; /* in turns->waiting */
 	/* while server_connect_rate makes it wait: see dial_turn.h */
 	struct dial_turns *turns;
+	uint64_t turn_us;        /* since when */
 	struct dns_query *query; /* while the host's name is being looked up */
 	struct buf untracked;    /* ParameterStatus messages for the welcome */
 	struct scram_client scram;

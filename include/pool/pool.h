@@ -242,6 +242,8 @@ struct verdict pool_logged_in(struct seat *seat, uint64_t now_us);
 void pool_welcomed(struct pool *pool);
 /* Clients can be greeted, perhaps after another site was asked. */
 bool pool_has_welcome_somewhere(const struct pool *pool);
+/* How many clients wait in this pool, at all sites. */
+size_t pool_queued_everywhere(const struct pool *pool);
 
 enum dial_failure {
 	DIAL_NETWORK, /* refused, timeout, DNS, EOF: clients go on waiting */

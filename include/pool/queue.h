@@ -7,6 +7,9 @@
 
 #include "pool/pool.h"
 
+/* Counts one more client that waits in this pool, unless as many as `limit` (0: no
+ * limit) wait already, at all sites.  If true, queue_add must follow. */
+bool queue_may_take(const struct pool *pool, int limit);
 /* Changes an ask from resting to waiting; queue_remove changes it back. */
 void queue_add(struct ask *ask, enum ask_kind kind, uint64_t now_us);
 void queue_remove(struct ask *ask);

@@ -1,8 +1,9 @@
 /*
  * Counts that the catalogs of several workers share, so that a limit holds for all of
- * them together.  A tally has the counts for one pool, one database, one user or the
- * process.  Each site has a slot in it, which only that site changes (except in
- * tally_carry); the sum is computed by adding up the slots.
+ * them together.  A tally has the counts for one pool, one database, one user, the
+ * process, or one host at which connections are opened by turns.  Each site has a slot
+ * in it, which only that site changes (except in tally_carry); the sum is computed by
+ * adding up the slots.
  *
  * A site that is about to take more of something limited holds the lock from reading
  * the sum until it has changed its slot, so that the limit is never exceeded.  Giving
@@ -18,7 +19,7 @@
 
 #include "base/buf.h"
 
-enum tally_kind { TALLY_USER, TALLY_DATABASE, TALLY_PROCESS, TALLY_POOL };
+enum tally_kind { TALLY_USER, TALLY_DATABASE, TALLY_PROCESS, TALLY_POOL, TALLY_HOST };
 
 /* The counts of one site, on cache lines of their own. */
 struct tally_slot {
@@ -26,8 +27,10 @@ struct tally_slot {
 	atomic_int clients;              /* clients that count against the limit */
 	atomic_int connected;            /* of a pool: servers that have logged in */
 	atomic_int resting;              /* resting servers */
+	atomic_int queued;               /* of a pool: clients that wait in it */
 	/* Since when the first client of the site waits for something that others could
-	 * give: a server of the pool, or room under the limit.  0: no client waits. */
+	 * give: a server of the pool, or room under the limit; of a host: the first
+	 * connection for its turn.  0: none waits. */
 	atomic_ullong waiting_us;
 	/* of a pool: clients wait for the welcome; the welcome is known here */
 	atomic_bool wants_welcome, has_welcome;
@@ -40,6 +43,7 @@ struct tally {
 	char *key; /* owned */
 	size_t key_len;
 	atomic_uint waiting_count; /* number of slots with waiting_us */
+	atomic_ullong turn_us;     /* of a host: the last connect by turns; 0: none */
 	/* the shared text, see tally_write_text; protected by the lock */
 	struct buf text;
 	unsigned text_order;
@@ -98,6 +102,7 @@ int tally_servers(const struct tally_view *view, const struct tally *tally);
 /* Sums of the slots of all other sites. */
 int tally_clients_elsewhere(const struct tally_view *view, const struct tally *tally);
 int tally_connected_elsewhere(const struct tally_view *view, const struct tally *tally);
+int tally_queued_elsewhere(const struct tally_view *view, const struct tally *tally);
 /* Returns the site with the most resting servers; -1: none has one. */
 int tally_find_resting(const struct tally_view *view, const struct tally *tally);
 bool tally_has_servers(const struct tally *tally, unsigned site);

@@ -1,11 +1,16 @@
 /*
  * One queue of attempts for each host and port.  The first attempt in it continues when
  * enough time has passed since the last connect.  A host without recent connects has no
- * queue.
+ * queue.  Several sites have a queue each, and the time of the last connect in common.
  */
 #include "broker/dial_turn.h"
 
+#include "session/crew.h"
 #include "session/server.h"
+
+/* How often a site looks whether another, whose attempt has waited longer, has taken
+ * the turn. */
+enum { LOOK_US = 5000 };
 
 struct dial_turns {
 	char *name; /* owned: the key in site->dial_turns */
@@ -13,6 +18,9 @@ struct dial_turns {
 	struct list waiting; /* struct dial by .turn_node */
 	struct deadline next;
 	uint64_t last_us; /* when the last attempt went on; 0: none has */
+	/* a reference; for last_us of all sites, and who waits; NULL: one site */
+	struct tally *tally;
+	struct tally_view view;
 	dial_go_fn *go;
 };
 
@@ -26,33 +34,92 @@ static uint64_t turns_distance(const struct site *site)
 
 static uint64_t turns_due(const struct dial_turns *turns)
 {
-	return turns->last_us ? turns->last_us + turns_distance(turns->site) : 0;
+	uint64_t last_us =
+	    turns->tally ? atomic_load(&turns->tally->turn_us) : turns->last_us;
+
+	return last_us ? last_us + turns_distance(turns->site) : 0;
+}
+
+/* Since when the first attempt waits here; 0: none does. */
+static uint64_t turns_since(const struct dial_turns *turns)
+{
+	struct node *first = list_first(&turns->waiting);
+
+	return first ? container_of(first, struct dial, turn_node)->turn_us : 0;
+}
+
+static void turns_note(const struct dial_turns *turns)
+{
+	if (turns->tally)
+		(void)tally_note_waiting(
+		    &turns->view, turns->tally, turns_since(turns));
+}
+
+/* Has an attempt of another site waited longer?  One that hangs is not waited for. */
+static bool turns_is_behind(const struct dial_turns *turns, uint64_t since_us)
+{
+	const struct crew_member *own = turns->site->crew;
+	uint64_t other_us;
+	int other = tally_find_waiting(&turns->view, turns->tally, &other_us);
+
+	return other >= 0 && other_us < since_us &&
+	       !atomic_load(&own->crew->members[other].is_silent);
+}
+
+/* Takes the turn for an attempt that waits since then.  False: it is not due. */
+static bool turns_take(struct dial_turns *turns, uint64_t since_us, uint64_t now)
+{
+	struct tallies *tallies = turns->view.tallies;
+
+	if (!turns->tally) {
+		bool is_due = now >= turns_due(turns);
+		turns->last_us = is_due ? now : turns->last_us;
+		return is_due;
+	}
+	tallies_lock(tallies);
+	bool may = now >= turns_due(turns) && !turns_is_behind(turns, since_us);
+	if (may)
+		atomic_store(&turns->tally->turn_us, now);
+	tallies_unlock(tallies);
+	return may;
 }
 
 static void turns_free(struct dial_turns *turns)
 {
+	if (turns->tally)
+		tally_release(turns->view.tallies, &turns->tally);
 	map_del_str(turns->site->dial_turns, turns->name);
 	deadline_clear(turns->site->loop, &turns->next);
 	mem_free(turns->name);
 	mem_free(turns);
 }
 
+/* Sets the time of the next look, or frees what is not needed any more. */
+static void turns_arm(struct dial_turns *turns, uint64_t now)
+{
+	uint64_t due = turns_due(turns);
+
+	if (now < due)
+		deadline_set(turns->site->loop, &turns->next, due);
+	else if (list_is_empty(&turns->waiting))
+		turns_free(turns);
+	else
+		deadline_set(turns->site->loop, &turns->next, now + LOOK_US);
+}
+
 static void turns_expired(struct deadline *d)
 {
 	struct dial_turns *turns = container_of(d, struct dial_turns, next);
-	uint64_t now = loop_now(turns->site->loop);
-	struct node *first;
+	uint64_t now = loop_now(turns->site->loop), since_us;
 
-	while (now >= turns_due(turns) && (first = list_pop_front(&turns->waiting))) {
-		struct dial *dial = container_of(first, struct dial, turn_node);
+	while ((since_us = turns_since(turns)) && turns_take(turns, since_us, now)) {
+		struct dial *dial = container_of(
+		    list_pop_front(&turns->waiting), struct dial, turn_node);
 		dial->turns = NULL;
-		turns->last_us = now;
+		turns_note(turns);
 		turns->go(dial->server);
 	}
-	if (now >= turns_due(turns))
-		turns_free(turns);
-	else
-		deadline_set(turns->site->loop, &turns->next, turns_due(turns));
+	turns_arm(turns, now);
 }
 
 static struct dial_turns *turns_at(
@@ -69,6 +136,10 @@ static struct dial_turns *turns_at(
 		turns->name = mem_strdup(buf_text(&name));
 		turns->site = site;
 		turns->go = go;
+		turns->view = site->catalog->view;
+		if (turns->view.tallies)
+			turns->tally = tally_hold(
+			    turns->view.tallies, TALLY_HOST, turns->name, NULL);
 		list_init(&turns->waiting);
 		deadline_init(&turns->next, turns_expired);
 		map_put_str(site->dial_turns, turns->name, turns);
@@ -86,13 +157,16 @@ bool dial_turn_take(struct server *server, const char *place, dial_go_fn *go)
 	if (!turns_distance(site))
 		return true;
 	turns = turns_at(site, place, server->port, go);
-	if (list_is_empty(&turns->waiting) && now >= turns_due(turns)) {
-		turns->last_us = now;
+	if (list_is_empty(&turns->waiting) && turns_take(turns, now, now)) {
 		deadline_set(site->loop, &turns->next, turns_due(turns));
 		return true;
 	}
 	list_push_back(&turns->waiting, &server->dial->turn_node);
 	server->dial->turns = turns;
+	server->dial->turn_us = now;
+	turns_note(turns);
+	if (turns->next.at_us == UINT64_MAX)
+		turns_arm(turns, now);
 	return false;
 }
 
@@ -101,6 +175,7 @@ void dial_turn_leave(struct dial *dial)
 	if (!dial || !dial->turns)
 		return;
 	list_remove(&dial->turns->waiting, &dial->turn_node);
+	turns_note(dial->turns);
 	dial->turns = NULL;
 }
 

@@ -40,6 +40,7 @@ static struct tally *tally_of(const struct pool *pool, enum tally_kind kind)
 	case TALLY_PROCESS:
 		return pool->database->catalog->tally;
 	case TALLY_POOL:
+	case TALLY_HOST:
 		break;
 	}
 	return pool->tally;

@@ -91,12 +91,14 @@ static struct verdict fail_fast(struct ask *ask, uint64_t now_us)
 	    ask, pool->fast_failure, error_sqlstate(ERROR_SERVER_LOGIN_FAILING));
 }
 
-/* Whether max_waiting_clients is reached. */
-static bool is_queue_full(const struct pool *pool)
+/* Does what the ask needs exist already, here or at another site?  Then it waits for a
+ * moment at most. */
+static bool is_served_soon(const struct pool *pool, enum ask_kind kind)
 {
-	int limit = scope_max_waiting_clients(scope_of_pool(pool));
-
-	return limit > 0 && pool->waiting.count >= (size_t)limit;
+	if (kind == ASK_WELCOME)
+		return pool_has_welcome_somewhere(pool);
+	return kind != ASK_REPLICATION && !pool_is_paused(pool) &&
+	       tally_find_resting(&pool->database->catalog->view, pool->tally) >= 0;
 }
 
 static struct verdict refuse_for_full_queue(struct ask *ask)
@@ -112,10 +114,11 @@ static struct verdict wait_in_queue(
 {
 	struct pool *pool = ask->pool;
 
-	bool is_served_soon = kind == ASK_WELCOME && pool->is_welcome_valid;
-	if (pool->database->catalog->refuse_waiting && !is_served_soon)
+	bool is_greeted = kind == ASK_WELCOME && pool->is_welcome_valid;
+	int limit = scope_max_waiting_clients(scope_of_pool(pool));
+	if (pool->database->catalog->refuse_waiting && !is_greeted)
 		return queue_refuse_for(ask, ERROR_SERVER_SHUTTING_DOWN);
-	if (is_queue_full(pool) && !is_served_soon)
+	if (!queue_may_take(pool, is_served_soon(pool, kind) ? 0 : limit))
 		return refuse_for_full_queue(ask);
 	queue_add(ask, kind, now_us);
 	pool_kick(pool);

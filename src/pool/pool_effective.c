@@ -103,6 +103,12 @@ size_t pool_servers_everywhere(const struct pool *pool)
 			   : pool_server_count(pool);
 }
 
+size_t pool_queued_everywhere(const struct pool *pool)
+{
+	return pool->waiting.count + (size_t)tally_queued_elsewhere(
+					 &pool->database->catalog->view, pool->tally);
+}
+
 bool pool_has_welcome_somewhere(const struct pool *pool)
 {
 	return pool->is_welcome_valid ||

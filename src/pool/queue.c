@@ -59,6 +59,32 @@ void queue_note_waiting(struct pool *pool)
 	note_newcomers(pool);
 }
 
+/* How many wait here, for the other sites. */
+static void count_queued(const struct pool *pool, int change)
+{
+	if (pool->tally)
+		tally_add_own(
+		    &tally_own(&pool->database->catalog->view, pool->tally)->queued,
+		    change);
+}
+
+bool queue_may_take(const struct pool *pool, int limit)
+{
+	struct tallies *tallies = pool->database->catalog->view.tallies;
+
+	if (limit > 0) {
+		tallies_lock(tallies);
+		if (pool_queued_everywhere(pool) >= (size_t)limit) {
+			tallies_unlock(tallies);
+			return false;
+		}
+	}
+	count_queued(pool, 1);
+	if (limit > 0)
+		tallies_unlock(tallies);
+	return true;
+}
+
 void queue_add(struct ask *ask, enum ask_kind kind, uint64_t now_us)
 {
 	struct pool *pool = ask->pool;
@@ -79,6 +105,7 @@ void queue_remove(struct ask *ask)
 	struct pool *pool = ask->pool;
 
 	assert(ask->state == ASK_WAITING);
+	count_queued(pool, -1);
 	list_remove(&pool->waiting, &ask->node);
 	list_remove(list_of_kind(pool, ask->kind), &ask->kind_node);
 	list_push_back(&pool->clients, &ask->node);

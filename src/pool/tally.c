@@ -241,6 +241,11 @@ int tally_connected_elsewhere(const struct tally_view *view, const struct tally 
 	SUM_ELSEWHERE(view, tally, connected);
 }
 
+int tally_queued_elsewhere(const struct tally_view *view, const struct tally *tally)
+{
+	SUM_ELSEWHERE(view, tally, queued);
+}
+
 int tally_find_resting(const struct tally_view *view, const struct tally *tally)
 {
 	int best = -1, most = 0;

@@ -63,7 +63,7 @@ static void describe_queue(const struct client *client, char out[LIMIT_TEXT])
 	snprintf(out, LIMIT_TEXT,
 	    "Clients that wait for a server connection of database \"%.127s\" and user "
 	    "\"%.127s\": %zu; max_waiting_clients is %d.",
-	    pool->database->name, pool->user->name, pool->waiting.count,
+	    pool->database->name, pool->user->name, pool_queued_everywhere(pool),
 	    scope_max_waiting_clients(scope_of_pool(pool)));
 }
 

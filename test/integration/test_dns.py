@@ -188,6 +188,7 @@ def test_servers_of_a_lost_address_are_closed(make_pooler, fake, names):
     assert len(server.sessions) == 3
 
 
+@pytest.mark.one_worker  # Each worker looks names up for itself.
 def test_servers_of_an_address_that_stays_are_kept(make_pooler, fake, names):
     server = fake()
     pooler = pooler_by_name(make_pooler, server, names)
@@ -236,6 +237,7 @@ def test_failures_are_used_for_dns_nxdomain_ttl(make_pooler, fake, names):
     assert client.finish().value == "fake"
 
 
+@pytest.mark.one_worker  # Each worker looks names up for itself.
 def test_zone_of_a_real_name_server(make_pooler, fake, nsd):
     """The pooler looks names up again when the serial of the zone has grown, long before they
     expire."""

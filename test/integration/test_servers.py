@@ -311,6 +311,7 @@ def test_connect_that_fails_at_once_without_pause(make_pooler, fake, where):
     assert client.value("select 1") == "fake"
 
 
+@pytest.mark.one_worker  # Each worker begins at another host.
 def test_host_list_begins_with_its_first(make_pooler, fake):
     first = fake(host="127.0.0.3")
     second = fake(host="127.0.0.4", port=first.port)

@@ -129,6 +129,7 @@ static int tear_down(void **state)
 		}
 		assert_int_equal(tally->waiting_count, 0);
 		assert_int_equal(county.pools[i]->tally->waiting_count, 0);
+		assert_int_equal(county.pools[i]->tally->slots[i].queued, 0);
 	}
 	for (unsigned i = 0; i < SITES; i++)
 		world_done(&county.sites[i]);
@@ -324,6 +325,35 @@ static void max_server_connections_over_all(void **state)
 {
 	(void)state;
 	expect_shared_limit("max_server_connections");
+}
+
+static void max_waiting_clients_over_all(void **state)
+{
+	(void)state;
+	set_all("max_waiting_clients", "2");
+	set_all("default_pool_size", "1");
+	ask_and_dial(0);
+	ask(1, VERDICT_WAIT);
+	struct ask *second = ask(0, VERDICT_WAIT);
+	for (unsigned i = 0; i < SITES; i++) {
+		ask(i, VERDICT_REFUSE);
+		assert_int_equal(pool_queued_everywhere(county.pools[i]), 2);
+	}
+	pool_part(second);
+	ask(2, VERDICT_WAIT);
+	ask(0, VERDICT_REFUSE);
+}
+
+/* Who waits for a moment only, because what it needs is at another site, is not
+ * refused. */
+static void queue_that_moves_refuses_nobody(void **state)
+{
+	(void)state;
+	struct ask *holder = ask_and_dial(0);
+	set_all("max_waiting_clients", "1");
+	world_give(&county.sites[0], holder->seat, VERDICT_REST);
+	ask(1, VERDICT_WAIT);
+	ask(2, VERDICT_WAIT);
 }
 
 /* A server that closes makes room for the site that waits. */
@@ -996,6 +1026,8 @@ int main(void)
 	    TEST(max_db_connections_over_all),
 	    TEST(max_user_connections_over_all),
 	    TEST(max_server_connections_over_all),
+	    TEST(max_waiting_clients_over_all),
+	    TEST(queue_that_moves_refuses_nobody),
 	    TEST(told_of_room),
 	    TEST(told_of_what_is_left),
 	    TEST(told_of_what_is_left_under_a_limit),
