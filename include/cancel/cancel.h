@@ -37,6 +37,10 @@ struct cancel_job {
 /* The longest key that a CancelRequest may have, in bytes. */
 enum { CANCEL_REQUEST_KEY_MAX = 256 };
 
+/* Makes the key of a client that has logged in, which no other client has.  is_long: as
+ * in protocol 3.2. */
+void cancel_give_key(struct client *client, bool is_long);
+
 /* A CancelRequest came on this new connection; takes the client over.  Its key has at
  * most CANCEL_REQUEST_KEY_MAX bytes. */
 void cancel_begin(struct client *carrier, const struct message *m);

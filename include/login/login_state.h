@@ -51,7 +51,6 @@ struct login {
 			    and fails, so that nobody learns it */
 	bool is_fake_db; /* there is no such database; the client learns it only after
 			    the proof */
-	struct secret nothing; /* SECRET_NONE, for users that do not exist */
 	uint8_t salt[4];
 	struct scram_server scram;
 	struct scram_binding binding;
@@ -99,7 +98,7 @@ static inline const struct secret *login_secret(const struct client *client)
 {
 	const struct login *login = client->login;
 	if (login->is_mock || !client->user)
-		return &login->nothing;
+		return client->conn.site->no_secret;
 	return login->has_found ? &login->found : &client->user->secret;
 }
 

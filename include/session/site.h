@@ -28,6 +28,7 @@ struct digest;
 struct key_cache;
 struct workers;
 struct peers;
+struct secret;
 struct server;
 struct site;
 struct tls_setup;
@@ -144,7 +145,8 @@ struct site {
 	struct map *verifier_waits;  /* see login/verifiers.h */
 	/* for the proofs of clients; NULL: libcrypto does not have it */
 	struct digest *sha256, *md5;
-	struct rules *rules; /* one reference; NULL: auth_type needs none */
+	struct secret *no_secret; /* SECRET_NONE, of users that do not exist */
+	struct rules *rules;      /* one reference; NULL: auth_type needs none */
 	struct vars_schema *vars;
 	struct prepared_registry *prepared;     /* texts of all prepared statements */
 	struct prepared_registry *sql_prepared; /* texts of PREPARE commands */

@@ -23,6 +23,37 @@ enum { RETRY_US = 50000 };
 
 static const struct conn_ops messenger_ops, messenger_asking_ops;
 
+/* ---- keys ---- */
+
+static void *enter_key(void *ctx, uint32_t hash, const void **key)
+{
+	size_t len;
+
+	(void)hash;
+	*key = client_cancel_key(ctx, &len);
+	return ctx;
+}
+
+void cancel_give_key(struct client *client, bool is_long)
+{
+	struct site *site = client->conn.site;
+	uint8_t *key = client->cancel_key;
+	size_t len;
+
+	if (is_long) {
+		key = client->long_key = mem_alloc(CANCEL_KEY_LONG);
+		client->has_long_key = true;
+	}
+	client_cancel_key(client, &len);
+	do {
+		mem_draw(&site->mem, key, len);
+		key[0] &= 0x7f;
+		peers_mark_key(site, key);
+	} while (
+	    map_get_or_put(site->cancel_keys, key, len, enter_key, client) != client);
+	client->has_key = true;
+}
+
 /* ---- the job ---- */
 
 static struct list *job_list(const struct cancel_job *job)

@@ -13,7 +13,7 @@
 #include "auth/secret.h"
 #include "base/text.h"
 #include "broker/broker.h"
-#include "cancel/peers.h"
+#include "cancel/cancel.h"
 #include "login/authquery.h"
 #include "login/login_clocks.h"
 #include "login/login_state.h"
@@ -58,33 +58,14 @@ const char *login_user_name(const struct client *client)
 
 /* ---- the end of the login ---- */
 
-static void login_make_key(struct client *client)
-{
-	struct map *keys = client->conn.site->cancel_keys;
-	uint8_t *key = client->cancel_key;
-	size_t len;
-
-	if (startup_protocol(&client->login->startup) == PROTOCOL_3_2) {
-		key = client->long_key = mem_alloc(CANCEL_KEY_LONG);
-		client->has_long_key = true;
-	}
-	client_cancel_key(client, &len);
-	do {
-		mem_draw(&client->conn.site->mem, key, len);
-		key[0] &= 0x7f;
-		peers_mark_key(client->conn.site, key);
-	} while (map_get(keys, key, len));
-	map_put(keys, key, len, client);
-	client->has_key = true;
-}
-
 static void login_finish(struct client *client)
 {
 	struct buf buf;
 
 	conn_set_deadline(&client->conn, 0);
 	client_settle(client);
-	login_make_key(client);
+	cancel_give_key(
+	    client, startup_protocol(&client->login->startup) == PROTOCOL_3_2);
 	client->request.ask.is_logged_in = true;
 	login_clocks_measure(client);
 	buf_init(&buf, 0);
@@ -598,8 +579,8 @@ static enum step login_settle_user(struct client *client)
 		found = login_find_any_user(client);
 	else if (method_is_external(method))
 		found = login_find_external_user(client);
-	else if (method_may_succeed(method) && !login_static_user(client) &&
-		 authquery_is_for(client))
+	else if (method_may_succeed(method) && authquery_is_for(client) &&
+		 !login_static_user(client))
 		return login_ask(client);
 	else
 		login_find_user(client);
@@ -678,7 +659,6 @@ enum step login_begin(struct client *client, const struct message *m)
 	login->proven = login_proven;
 	login->derived = login_derived;
 	conn_hand_on(&client->conn, &login_ops);
-	secret_init(&login->nothing, "");
 	startup_init(&login->startup, m->code);
 	if (startup_read(client, &login->startup, m) < 0)
 		return STEP_CLOSE;

@@ -288,7 +288,6 @@ void proof_done(struct client *client)
 	if (login->has_scram)
 		scram_server_done(&login->scram);
 	scram_verifier_done(&login->verifier);
-	secret_done(&login->nothing);
 	if (login->has_found)
 		secret_done(&login->found);
 }

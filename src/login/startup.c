@@ -152,11 +152,12 @@ static enum replication replication_of(const char *value)
 	return codec_bool_word(value) == 1 ? REPLICATION_PHYSICAL : REPLICATION_NONE;
 }
 
-/* It is read before all other parameters, because it decides which options are allowed.
- */
-static void find_replication(struct client *client, struct cursor c)
+/* Finds the parameter wherever it is, because it decides which options are allowed. */
+static void find_replication(struct client *client, const struct cursor *all)
 {
+	struct cursor c = *all;
 	struct startup_param p;
+
 	while (codec_next_param(&c, &p) == 1)
 		if (strcmp(p.name, "replication") == 0)
 			client->replication = (uint8_t)replication_of(p.value);
@@ -168,8 +169,21 @@ static void replace(char **to, const char *text)
 	*to = mem_strdup(text);
 }
 
-static int read_param(
-    struct client *client, struct startup *s, const struct startup_param *p)
+static int take_options(
+    struct client *client, const char *options, const struct cursor *all)
+{
+	find_replication(client, all);
+	if (!client->replication)
+		return read_options(client, options);
+	/* a replication client gets its own server connection, which these options are
+	 * passed to */
+	replace(&client->options, options);
+	return 0;
+}
+
+/* all: the parameters from the first one on. */
+static int read_param(struct client *client, struct startup *s,
+    const struct startup_param *p, const struct cursor *all)
 {
 	int i;
 
@@ -181,16 +195,12 @@ static int read_param(
 		replace(&s->database, p->value);
 		return 0;
 	}
-	if (strcmp(p->name, "replication") == 0)
-		return 0;
-	if (strcmp(p->name, "options") == 0 && client->replication) {
-		/* a replication client gets its own server connection, which these
-		 * options are passed to */
-		replace(&client->options, p->value);
+	if (strcmp(p->name, "replication") == 0) {
+		client->replication = (uint8_t)replication_of(p->value);
 		return 0;
 	}
 	if (strcmp(p->name, "options") == 0)
-		return read_options(client, p->value);
+		return take_options(client, p->value, all);
 	if (text_has_prefix(p->name, "_pq_.")) {
 		note_unsupported(s, p->name);
 		return 0;
@@ -231,13 +241,13 @@ static int add_host(struct client *client)
 int startup_read(struct client *client, struct startup *s, const struct message *m)
 {
 	struct startup_param p;
-	struct cursor c;
+	struct cursor all, c;
 	int r;
 
-	cursor_init(&c, m->bytes + 8, (size_t)m->size - 8);
-	find_replication(client, c);
+	cursor_init(&all, m->bytes + 8, (size_t)m->size - 8);
+	c = all;
 	while ((r = codec_next_param(&c, &p)) == 1)
-		if (read_param(client, s, &p) < 0)
+		if (read_param(client, s, &p, &all) < 0)
 			return -1;
 	if (r < 0) {
 		client_fatal(client, ERROR_BAD_STARTUP_LAYOUT);

@@ -426,11 +426,6 @@ static struct user *pool_user_of(const struct database *db, struct user *login_u
 	return db->forced_user ? db->forced_user : login_user;
 }
 
-static struct pool *find_pool(const struct catalog *c, const struct pool_key *key)
-{
-	return map_get(c->pools, key, sizeof(*key));
-}
-
 struct pool *catalog_find_pool(struct database *db, struct user *login_user)
 {
 	return catalog_find_pool_as(db, pool_user_of(db, login_user));
@@ -439,8 +434,13 @@ struct pool *catalog_find_pool(struct database *db, struct user *login_user)
 struct pool *catalog_find_pool_as(struct database *db, struct user *pool_user)
 {
 	struct pool_key key = {db, pool_user};
+	struct node *first = list_first(&db->pools);
+	struct pool *pool = first ? container_of(first, struct pool, db_node) : NULL;
 
-	return find_pool(db->catalog, &key);
+	/* most databases have one pool */
+	if (pool && pool->user == pool_user && !pool->is_killed)
+		return pool;
+	return map_get(db->catalog->pools, &key, sizeof(key));
 }
 
 struct pool *catalog_pool(struct database *db, struct user *login_user)
@@ -451,14 +451,13 @@ struct pool *catalog_pool(struct database *db, struct user *login_user)
 struct pool *catalog_pool_as(struct database *db, struct user *pool_user)
 {
 	struct catalog *c = db->catalog;
-	struct pool_key key = {db, pool_user};
-	struct pool *pool = find_pool(c, &key);
+	struct pool *pool = catalog_find_pool_as(db, pool_user);
 
 	if (pool)
 		return pool;
 	pool = slab_get(c->pool_slab);
-	pool->database = key.database;
-	pool->user = key.user;
+	pool->database = db;
+	pool->user = pool_user;
 	for (int state = 0; state < SEAT_STATE_COUNT; state++)
 		list_init(&pool->seats[state]);
 	list_init(&pool->clients);
@@ -471,14 +470,14 @@ struct pool *catalog_pool_as(struct database *db, struct user *pool_user)
 	list_init(&pool->cancels_active);
 	list_push_back(&c->pool_list, &pool->node);
 	list_push_back(&db->pools, &pool->db_node);
-	list_push_back(&key.user->pools, &pool->user_node);
+	list_push_back(&pool_user->pools, &pool->user_node);
 	/* a client may log in while its database is being removed; this pool refuses
 	 * it */
 	pool->is_killed = db->is_gone;
 	pool_review_mode(pool);
 	catalog_share_pool(pool);
 	if (!pool->is_killed)
-		map_put(c->pools, &pool->database, sizeof(key), pool);
+		map_put(c->pools, &pool->database, sizeof(struct pool_key), pool);
 	idle_note_pool(pool);
 	return pool;
 }

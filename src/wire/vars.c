@@ -22,6 +22,8 @@ struct vars_schema {
 	struct map *values;    /* owned: text -> struct vars_value */
 	struct map *sets;      /* owned: values -> struct vars_set */
 	struct vars_set *none; /* the set without values; has one reference */
+	/* owned: one per name, borrowed; the values of the set that is looked for */
+	struct vars_value **draft;
 };
 
 struct vars_value {
@@ -79,16 +81,27 @@ static size_t values_size(const struct vars_schema *s)
 	return s->count * sizeof(struct vars_value *);
 }
 
-/* Makes a copy with references to these values, to be changed and given to
- * intern_set. */
-static struct vars_set *copy_set(
-    struct vars_schema *s, struct vars_value *const *values)
+/* Makes the set that s->draft describes, with references to its values. */
+static void *make_set(void *ctx, uint32_t hash, const void **key)
 {
+	struct vars_schema *s = ctx;
 	struct vars_set *set = mem_zero(sizeof(*set) + values_size(s));
 
+	(void)hash;
 	set->schema = s;
-	for (size_t i = 0; values && i < s->count; i++)
-		set->values[i] = share_value(values[i]);
+	for (size_t i = 0; i < s->count; i++)
+		set->values[i] = share_value(s->draft[i]);
+	*key = set->values;
+	return set;
+}
+
+/* Returns a reference to the one set with the values in s->draft. */
+static struct vars_set *intern_draft(struct vars_schema *s)
+{
+	struct vars_set *set =
+	    map_get_or_put(s->sets, s->draft, values_size(s), make_set, s);
+
+	set->refs++;
 	return set;
 }
 
@@ -108,29 +121,10 @@ static void let_go_set(struct vars_set *set)
 	free_set(set);
 }
 
-/* Returns a reference to the one set with these values: this set, or an equal one that
- * exists already (then this one is freed). */
-static struct vars_set *intern_set(struct vars_set *set)
+static void replace_set(struct vars *v, struct vars_set *set)
 {
-	struct vars_schema *s = set->schema;
-	struct vars_set *known = map_get(s->sets, set->values, values_size(s));
-
-	if (known) {
-		free_set(set);
-		set = known;
-	} else {
-		map_put(s->sets, set->values, values_size(s), set);
-	}
-	set->refs++;
-	return set;
-}
-
-static void replace_set(struct vars *v, struct vars_set *made)
-{
-	struct vars_set *old = v->set;
-
-	v->set = intern_set(made);
-	let_go_set(old);
+	let_go_set(v->set);
+	v->set = set;
 }
 
 void vars_init(struct vars *v, struct vars_schema *schema)
@@ -163,7 +157,6 @@ int vars_set(struct vars *v, size_t i, const char *text)
 {
 	struct vars_schema *s = v->set->schema;
 	struct vars_value *value = NULL;
-	struct vars_set *made;
 
 	assert(i < s->count);
 	if (text && !(value = intern(s, text)))
@@ -172,10 +165,11 @@ int vars_set(struct vars *v, size_t i, const char *text)
 		let_go_value(s, value);
 		return 0;
 	}
-	made = copy_set(s, v->set->values);
-	let_go_value(s, made->values[i]);
-	made->values[i] = value;
-	replace_set(v, made);
+	memcpy(s->draft, v->set->values, values_size(s));
+	s->draft[i] = value;
+	replace_set(v, intern_draft(s));
+	/* the set has a reference of its own */
+	let_go_value(s, value);
 	return 0;
 }
 
@@ -233,18 +227,17 @@ const char *vars_reading(const struct vars *v)
 	return set->reading ? set->reading->text : NULL;
 }
 
-/* Makes a set with the values of first, and with those of second where first has
+/* Returns the set with the values of first, and with those of second where first has
  * none. */
 static struct vars_set *merge(
     const struct vars_set *first, const struct vars_set *second)
 {
-	struct vars_set *made = copy_set(first->schema, first->values);
+	struct vars_schema *s = first->schema;
 
-	assert(first->schema == second->schema);
-	for (size_t i = 0; i < made->schema->count; i++)
-		if (!made->values[i])
-			made->values[i] = share_value(second->values[i]);
-	return made;
+	assert(s == second->schema);
+	for (size_t i = 0; i < s->count; i++)
+		s->draft[i] = first->values[i] ? first->values[i] : second->values[i];
+	return intern_draft(s);
 }
 
 void vars_take(struct vars *to, const struct vars *from)
@@ -305,7 +298,8 @@ struct vars_schema *vars_schema_new(const char *extra)
 	s->standby = vars_schema_find(s, standby);
 	for (size_t i = 0; i < s->count && i < 64; i++)
 		s->read_bits |= is_read(s, i) ? UINT64_C(1) << i : 0;
-	s->none = intern_set(copy_set(s, NULL));
+	s->draft = mem_zero(values_size(s));
+	s->none = intern_draft(s);
 	return s;
 }
 
@@ -322,6 +316,7 @@ void vars_schema_free(struct vars_schema **sp)
 	for (size_t i = 0; i < s->count; i++)
 		mem_free(s->names[i]);
 	mem_free(s->names);
+	mem_free(s->draft);
 	mem_free(s);
 	*sp = NULL;
 }
