@@ -25,6 +25,9 @@ int unnamed_parse(struct client *client, struct server *server, const struct mes
  * have no effects to be noted?  Then the text need not be examined. */
 bool unnamed_is_again(
     const struct client *client, const struct server *server, const struct message *m);
+/* That Parse; NULL: it would have to be examined. */
+const uint8_t *unnamed_repeatable(
+    const struct client *client, const struct server *server, size_t *size);
 /* Enters such a Parse in the ledger; the caller sends it as it is. */
 int unnamed_parse_again(struct client *client, struct server *server);
 /* Does the server have the statement, and does a Bind or Describe of it concern only

@@ -186,13 +186,15 @@ static inline const char *conn_tls_text(
  * saves time for rows and COPY data, which come by the thousand and are all treated
  * alike. */
 size_t conn_take_alike(struct conn *conn, const struct message *m);
-/* Call it while a message is shown that the owner will take; *m is a copy of that
- * message at first.  Sets *m to the whole message that follows it, or that follows the
- * one which was taken along last.  False: there is none, or it has to be shown on its
- * own; *m is unchanged. */
-bool conn_look_next(const struct conn *conn, struct message *m);
-/* Takes the message that conn_look_next has found along: it is not shown. */
-void conn_take_next(struct conn *conn, const struct message *m);
+/* Call it while a message is shown that the owner will take: returns the number of
+ * bytes behind it, or behind what was taken along last.  0: there are none, or what
+ * follows has to be shown message by message. */
+size_t conn_behind(const struct conn *conn, const uint8_t **p);
+/* Takes bytes of conn_behind along, which must be whole messages: they are not shown.
+ */
+void conn_take_behind(struct conn *conn, size_t size);
+/* The longest message that is allowed. */
+uint64_t conn_most(const struct conn *conn);
 
 /* Shows what was parked again, later in this turn, and continues to read. */
 void conn_unpark(struct conn *conn);

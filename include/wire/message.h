@@ -99,6 +99,22 @@ static inline enum cut frame_cut(const uint8_t *bytes, size_t have, uint64_t max
 		return CUT_BAD;
 	return CUT_OK;
 }
+/* Returns the size of the whole message that begins here; 0: it is not whole, or not
+ * valid.  frame_cut tells which. */
+static inline size_t frame_whole(const uint8_t *bytes, size_t have, uint64_t max_size,
+    const struct message_row *rows)
+{
+	struct frame frame;
+
+	return frame_cut(bytes, have, max_size, rows, &frame) == CUT_OK &&
+		       frame.size <= have
+		   ? (size_t)frame.size
+		   : 0;
+}
+/* Returns how many bytes the whole messages of this type are that begin here, one after
+ * the other. */
+size_t frame_alike(const uint8_t *bytes, size_t have, uint64_t max_size,
+    const struct message_row *rows, uint8_t type);
 /* Reads the header of a packet of the startup phase, which has no type byte.  The
  * length must be 8 to 65535 (so its first two bytes are zero); otherwise CUT_BAD. */
 enum cut frame_cut_startup(

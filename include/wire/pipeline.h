@@ -73,6 +73,16 @@ struct pipeline {
 	void *on_drop_arg;         /* borrowed */
 };
 
+/* How a message of the server belongs to an entry when no COPY is running and nothing
+ * has failed. */
+enum { PIPELINE_NO_ANSWER, PIPELINE_PART, PIPELINE_WHOLE };
+#define PIPELINE_INDEX(type) ((type)&63)
+enum { PIPELINE_TYPES = 64, PIPELINE_ANSWERS = 128 };
+/* By PIPELINE_INDEX of the entry's type, and the type of the server's message. */
+extern const uint8_t pipeline_ordinary[PIPELINE_TYPES][PIPELINE_ANSWERS];
+/* A ring with more room than this is freed when nothing is owed. */
+enum { PIPELINE_KEPT = 128 };
+
 void pipeline_init(struct pipeline *p);
 void pipeline_done(struct pipeline *p);
 void pipeline_on_drop(struct pipeline *p, pipeline_drop_fn *fn, void *arg);
@@ -169,5 +179,49 @@ static inline size_t pipeline_count(const struct pipeline *p)
 }
 /* The tag of the entry whose answer comes next; 0 when no answer is owed. */
 uint32_t pipeline_head_tag(const struct pipeline *p);
+
+/*
+ * The same for many messages in a row (relay/walk.c).  These functions do what
+ * pipeline_owe and pipeline_answer would do, but only in the common cases.
+ */
+
+/* Enters a P, B, D, E, C or S whose answer is for the client, while pipeline_is_calm;
+ * that stays so.  -1: no memory. */
+static inline int pipeline_owe_calmly(struct pipeline *p, uint8_t type, uint32_t tag)
+{
+	if (p->count == p->cap)
+		return pipeline_owe(p, type, OWED_CLIENT, tag);
+	p->ring[(p->head + p->count++) & (p->cap - 1)] =
+	    (struct pipeline_entry){.type = type, .tag = tag};
+	p->syncs += type == 'S';
+	return 0;
+}
+/* Whether answers are owed, no COPY is running and nothing has failed, so that the
+ * functions below may be called.  As long as an answer is owed, they do not change
+ * that. */
+static inline bool pipeline_is_ordinary(const struct pipeline *p)
+{
+	return p->count && !p->copy && !p->failed_head && !p->is_asked && !p->is_lost &&
+	       p->cap <= PIPELINE_KEPT;
+}
+/* What a message is for the head: a part of its answer, the end, or something else,
+ * which is also said if the answer is not for the client. */
+static inline uint8_t pipeline_ordinarily(const struct pipeline *p, uint8_t back)
+{
+	const struct pipeline_entry *head = &p->ring[p->head];
+
+	return head->to == OWED_CLIENT && back < PIPELINE_ANSWERS
+		   ? pipeline_ordinary[PIPELINE_INDEX(head->type)][back]
+		   : PIPELINE_NO_ANSWER;
+}
+/* Removes the head, a P, B, D, E or C, whose answer is complete.  After the last call
+ * in a row, pipeline_trim. */
+static inline void pipeline_take_ordinary(struct pipeline *p)
+{
+	p->head = (p->head + 1) & (p->cap - 1);
+	p->count--;
+	p->in_answer = false;
+}
+void pipeline_trim(struct pipeline *p);
 
 #endif

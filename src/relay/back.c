@@ -15,6 +15,7 @@
 #include "relay/slow.h"
 #include "relay/sql_statements.h"
 #include "relay/statements.h"
+#include "relay/walk.h"
 #include "session/server_role.h"
 #include "wire/codec.h"
 #include "wire/message.h"
@@ -256,30 +257,6 @@ static enum answer back_decide(struct server *server, struct client *client,
 	return answer;
 }
 
-/* CommandComplete of SELECT, INSERT, UPDATE, DELETE, BEGIN, COMMIT and others that
- * leave nothing behind and bring nothing back. */
-static bool has_plain_tag(const struct message *m)
-{
-	const uint8_t *tag = m->bytes + 5;
-
-	if (m->have < 5 + 3)
-		return false;
-	switch (tag[0]) {
-	case 'I':
-	case 'B':
-		return true;
-	case 'S':
-	case 'D':
-		return tag[2] == 'L';
-	case 'U':
-		return tag[1] == 'P';
-	case 'C':
-		return tag[1] == 'O';
-	default:
-		return false;
-	}
-}
-
 /* Is this a message that only the ledger has to check, as most are? */
 static bool is_plain(const struct server *server, const struct message *m)
 {
@@ -290,7 +267,7 @@ static bool is_plain(const struct server *server, const struct message *m)
 		return false;
 	case 'C':
 		if (server->link.leaks.watch.expected || server->link.was_reset ||
-		    server->link.reset.hidden || !has_plain_tag(m))
+		    server->link.reset.hidden || !walk_has_plain_tag(m->bytes, m->have))
 			return false;
 		break;
 	case 'V':
@@ -367,24 +344,6 @@ static size_t take_alike(struct server *server, const struct message *m)
 	return m->type == 'D' || m->type == 'd' ? conn_take_alike(&server->conn, m) : 0;
 }
 
-/* Makes *m the plain message that follows directly, if there is one. */
-static bool take_plain(struct server *server, struct message *m)
-{
-	struct message next = *m;
-
-	if (!conn_look_next(&server->conn, &next) || !is_plain(server, &next))
-		return false;
-	conn_take_next(&server->conn, &next);
-	*m = next;
-	return true;
-}
-
-/* Messages that are adjacent in memory go to the client as one span. */
-struct run {
-	const uint8_t *from;
-	size_t len;
-};
-
 static void count_sent(struct client *client, struct server *server, uint64_t size)
 {
 	server->seat.pool->stats.bytes_sent += size;
@@ -392,48 +351,40 @@ static void count_sent(struct client *client, struct server *server, uint64_t si
 		client->slow->sent += size;
 }
 
-static void put_run(
-    struct client *client, struct server *server, struct block *block, struct run *run)
+/* Passes on messages that the ledger has found to be for the client. */
+static void back_deliver(struct server *server, struct client *client,
+    const struct message *m, size_t len, uint64_t size)
 {
-	if (run->len > 0)
-		put_to_client(client, server, block, run->from, run->len);
-	run->from += run->len;
-	run->len = 0;
+	server->link.is_dropping = false;
+	count_sent(client, server, size);
+	put_to_client(client, server, m->block, m->bytes, len);
 }
 
-/* Passes on a plain message, and the plain ones that follow directly. */
-static enum step back_pass(
-    struct server *server, struct client *client, const struct message *first)
+static enum step back_go_on(struct server *server, struct client *client)
 {
-	struct run run = {.from = first->bytes};
-	struct message m = *first;
-	struct pipeline_entry done;
-
-	server->last_us = conn_now(&server->conn);
-	do {
-		size_t alike = take_alike(server, &m);
-		enum answer answer =
-		    pipeline_answer(&server->pipeline, m.type, 0, &done);
-		server->link.is_dropping = answer == ANSWER_SWALLOW;
-		if (answer == ANSWER_FORWARD) {
-			count_sent(client, server, m.size + alike);
-			run.len += m.have + alike;
-		} else {
-			put_run(client, server, m.block, &run);
-			run.from += m.have + alike;
-		}
-		if (answer == ANSWER_BROKEN)
-			return back_broken(server, &m);
-		if (done.tag) {
-			put_run(client, server, m.block, &run);
-			statements_answered(client, server, &m, &done);
-		}
-	} while (!pipeline_has_made_up(&server->pipeline) && take_plain(server, &m));
-	put_run(client, server, m.block, &run);
 	if (pipeline_has_made_up(&server->pipeline))
 		statements_make_up(client, server);
 	link_let_go(server, client);
 	return STEP_NEXT;
+}
+
+/* Passes on a plain message, and rows or COPY data that follow directly. */
+static enum step back_pass(
+    struct server *server, struct client *client, const struct message *m)
+{
+	struct pipeline_entry done;
+	size_t alike = take_alike(server, m);
+	enum answer answer = pipeline_answer(&server->pipeline, m->type, 0, &done);
+
+	if (answer == ANSWER_BROKEN)
+		return back_broken(server, m);
+	if (answer == ANSWER_FORWARD)
+		back_deliver(server, client, m, m->have + alike, m->size + alike);
+	else
+		server->link.is_dropping = true;
+	if (done.tag)
+		statements_answered(client, server, m, &done);
+	return back_go_on(server, client);
 }
 
 static enum step back_message(struct conn *conn, const struct message *m)
@@ -443,8 +394,14 @@ static enum step back_message(struct conn *conn, const struct message *m)
 	struct pipeline_entry done;
 	enum answer answer;
 	uint32_t due = m->type == 'E' ? pipeline_head_tag(&server->pipeline) : 0;
+	size_t walked = walk_answers(server, client, m);
 	bool is_told;
 
+	server->last_us = conn_now(conn);
+	if (walked) {
+		back_deliver(server, client, m, walked, walked);
+		return back_go_on(server, client);
+	}
 	if (is_plain(server, m))
 		return back_pass(server, client, m);
 	if (m->type == 'E' && is_unused(server) && !server->link.is_applying)
@@ -469,7 +426,6 @@ static enum step back_message(struct conn *conn, const struct message *m)
 		if (back_read(server, client, m) < 0)
 			return STEP_CLOSE;
 	}
-	server->last_us = conn_now(conn);
 	server->link.is_dropping = false;
 	answer = back_decide(server, client, m, &done);
 	switch (answer) {

@@ -14,6 +14,7 @@
 #include "relay/statements.h"
 #include "relay/texts.h"
 #include "relay/unnamed.h"
+#include "relay/walk.h"
 #include "wire/message.h"
 #include "wire/prepared.h"
 
@@ -382,42 +383,48 @@ static int owe_plain(
 	return 0;
 }
 
-/* Makes *m the plain message that follows directly, if there is one that does not
- * depend on the messages before it. */
-static enum way take_plain(
-    struct client *client, struct server *server, struct message *m)
+/* How many more answers may be owed. */
+static size_t owed_room(const struct server *server)
 {
-	enum way way;
+	size_t count = pipeline_count(&server->pipeline);
 
-	if (!pipeline_is_calm(&server->pipeline) || !forward_may_go_on(server) ||
-	    !conn_look_next(&client->conn, m))
-		return WAY_NONE;
-	way = way_of(client, server, m);
-	if (way)
-		conn_take_next(&client->conn, m);
-	return way;
+	return count < OWED_MOST ? OWED_MOST - count : 0;
 }
 
-/* Forwards a plain message, and the plain ones that follow directly, as one span. */
-static enum step pass_plain(struct client *client, struct server *server,
-    const struct message *first, enum way way)
+static void sent_to_server(struct client *client, struct server *server, uint64_t size)
 {
-	struct message m = *first;
-	uint64_t size = 0;
-	size_t len = 0;
-
-	do {
-		if (owe_plain(client, server, &m, way) < 0)
-			return no_memory(client, server);
-		if (client->slow)
-			slow_look(client, server, &m);
-		len += m.have;
-		size += m.size;
-	} while ((way = take_plain(client, server, &m)));
-	forward_bytes(client, server, first->block, first->bytes, len);
 	forward_began(server);
 	count_received(client, server, size);
+}
+
+/* Forwards a plain message. */
+static enum step pass_plain(
+    struct client *client, struct server *server, const struct message *m, enum way way)
+{
+	if (owe_plain(client, server, m, way) < 0)
+		return no_memory(client, server);
+	if (client->slow)
+		slow_look(client, server, m);
+	forward_bytes(client, server, m->block, m->bytes, m->have);
+	sent_to_server(client, server, m->size);
 	return STEP_NEXT;
+}
+
+/* Forwards the messages from this one on that concern only the ledger, as one span.
+ * False: this one does not. */
+static bool has_walked(
+    struct client *client, struct server *server, const struct message *m)
+{
+	size_t len;
+
+	if (m->type == 'Q' || m->type == 'd')
+		return false;
+	len = walk_requests(client, server, m, owed_room(server));
+	if (!len)
+		return false;
+	forward_bytes(client, server, m->block, m->bytes, len);
+	sent_to_server(client, server, len);
+	return true;
 }
 
 /* Forwards COPY data, which owes no answer, and the COPY data that follows directly. */
@@ -428,8 +435,7 @@ static enum step pass_copy_data(
 
 	segment_note(server, m);
 	forward_bytes(client, server, m->block, m->bytes, m->have + alike);
-	forward_began(server);
-	count_received(client, server, m->size + alike);
+	sent_to_server(client, server, m->size + alike);
 	return STEP_NEXT;
 }
 
@@ -442,6 +448,8 @@ enum step forward_message(
 
 	server->link.is_fresh = false;
 	server->link.is_flushed = m->type == 'H';
+	if (has_walked(client, server, m))
+		return STEP_NEXT;
 	if (m->type == 'd')
 		return pass_copy_data(client, server, m);
 	way = way_of(client, server, m);
@@ -458,9 +466,7 @@ enum step forward_message(
 	    pipeline_count(&server->pipeline) > 0 &&
 	    !pipeline_is_copy_in(&server->pipeline))
 		hold_back(server, m);
-	if (step == STEP_NEXT) {
-		forward_began(server);
-		count_received(client, server, m->size);
-	}
+	if (step == STEP_NEXT)
+		sent_to_server(client, server, m->size);
 	return step;
 }

@@ -23,9 +23,8 @@ enum { UNNAMED_MAX = 16 * 1024 };
  * if later messages are skipped. */
 enum { OLDER_MAX = 32 };
 
-/* The text of an unnamed Parse; a client's statements share it by reference. */
+/* The text of an unnamed Parse. */
 struct unnamed_text {
-	uint32_t refs;
 	uint8_t asked;              /* what it was examined for: see texts_asked */
 	bool is_quiet;              /* it has no effects to be noted */
 	bool is_command;            /* see sql_commands.h */
@@ -41,11 +40,14 @@ struct unnamed_statement {
 	/* owned: the statement that is valid if this one's message is skipped; NULL:
 	 * none */
 	struct unnamed_statement *older;
-	/* one reference; NULL: this stands for a Query or Close that ends the older
+	/* owned; NULL: this stands for a Query or Close that ends the older
 	 * statement */
 	struct unnamed_text *text;
 	unsigned older_count;
-	uint32_t tag; /* the tag of its message; 0 when that is answered */
+	/* the tag of its messages; 0 when all are answered */
+	uint32_t tag;
+	uint32_t in_flight; /* how many those are */
+	bool is_parsed;     /* one of them has succeeded */
 };
 
 struct slab *unnamed_slab(struct mem *mem)
@@ -58,18 +60,6 @@ static struct slab *slab_of(const struct client *client)
 	return client->conn.site->unnamed_slab;
 }
 
-static struct unnamed_text *ref_text(struct unnamed_text *t)
-{
-	t->refs++;
-	return t;
-}
-
-static void unref_text(struct unnamed_text *t)
-{
-	if (t && --t->refs == 0)
-		mem_free(t);
-}
-
 /* NULL: no memory. */
 static struct unnamed_text *new_text(
     const uint8_t *parse, size_t size, const struct sql_effects *effects)
@@ -79,7 +69,6 @@ static struct unnamed_text *new_text(
 	if (!t)
 		return NULL;
 	*t = (struct unnamed_text){
-	    .refs = 1,
 	    .is_quiet = effects_is_nothing(effects),
 	    .effects = *effects,
 	    .size = size,
@@ -93,7 +82,7 @@ static void free_one(struct slab *slab, struct unnamed_statement **up)
 	struct unnamed_statement *u = *up;
 
 	*up = u->older;
-	unref_text(u->text);
+	mem_free(u->text);
 	slab_put(slab, u);
 }
 
@@ -131,6 +120,9 @@ void unnamed_parsed(struct client *client, uint32_t tag)
 	if (!u)
 		return;
 	free_older(slab_of(client), u);
+	u->is_parsed = true;
+	if (--u->in_flight > 0)
+		return;
 	u->tag = 0; /* tags are valid on one server only */
 	if (!u->text)
 		free_one(slab_of(client), up);
@@ -138,17 +130,29 @@ void unnamed_parsed(struct client *client, uint32_t tag)
 
 void unnamed_failed(struct client *client, struct server *server, uint32_t tag)
 {
-	free_all(slab_of(client), find(client, tag));
+	struct unnamed_statement **up = find(client, tag), *u = *up;
+
+	if (u && u->in_flight > 1) {
+		/* behind the next Sync it may be parsed again */
+		free_older(slab_of(client), u);
+		u->is_parsed = false;
+		u->in_flight--;
+	} else {
+		free_all(slab_of(client), up);
+	}
 	if (tag == server->link.unnamed_tag)
 		server->link.has_unnamed = false;
 }
 
 void unnamed_skipped(struct client *client, struct server *server, uint32_t tag)
 {
-	struct unnamed_statement **up = find(client, tag);
+	struct unnamed_statement **up = find(client, tag), *u = *up;
 
-	if (*up)
-		free_one(slab_of(client), up);
+	if (u && --u->in_flight == 0) {
+		u->tag = 0;
+		if (!u->is_parsed)
+			free_one(slab_of(client), up);
+	}
 	if (tag == server->link.unnamed_tag)
 		server->link.has_unnamed = false;
 }
@@ -176,7 +180,7 @@ static void push(struct client *client, const struct server *server, uint32_t ta
 {
 	struct unnamed_statement *u = slab_get(slab_of(client));
 
-	*u = (struct unnamed_statement){.tag = tag, .text = text};
+	*u = (struct unnamed_statement){.tag = tag, .in_flight = 1, .text = text};
 	u->older = take_older(client, server);
 	u->older_count = u->older ? u->older->older_count + 1 : 0;
 	client->unnamed = u;
@@ -233,6 +237,17 @@ static struct unnamed_text *quiet_text(const struct client *client)
 									 : NULL;
 }
 
+const uint8_t *unnamed_repeatable(
+    const struct client *client, const struct server *server, size_t *size)
+{
+	const struct unnamed_text *t = quiet_text(client);
+
+	if (!t || t->asked != texts_asked(server))
+		return NULL;
+	*size = t->size;
+	return t->parse;
+}
+
 bool unnamed_is_again(
     const struct client *client, const struct server *server, const struct message *m)
 {
@@ -246,17 +261,12 @@ bool unnamed_is_again(
 int unnamed_parse_again(struct client *client, struct server *server)
 {
 	struct unnamed_statement *u = client->unnamed;
-	uint32_t tag = server_next_tag(server);
 
+	if (u->in_flight++ == 0)
+		u->tag = server_next_tag(server);
 	server->link.has_unnamed = true;
-	server->link.unnamed_tag = tag;
-	if (pipeline_count(&server->pipeline) == 0) {
-		free_older(slab_of(client), u);
-		u->tag = tag;
-	} else {
-		push(client, server, tag, ref_text(u->text));
-	}
-	return server_owe(server, 'P', OWED_CLIENT, tag);
+	server->link.unnamed_tag = u->tag;
+	return server_owe(server, 'P', OWED_CLIENT, u->tag);
 }
 
 bool unnamed_is_quiet(const struct client *client, const struct server *server)
@@ -459,7 +469,7 @@ int unnamed_restore(struct client *client, const struct parcel_client *from)
 	t->is_command = from->unnamed.is_command;
 	memcpy(t->ours, from->unnamed.ours, strlen(from->unnamed.ours) + 1);
 	u = slab_get(slab_of(client));
-	*u = (struct unnamed_statement){.text = t};
+	*u = (struct unnamed_statement){.text = t, .is_parsed = true};
 	client->unnamed = u;
 	return 0;
 }

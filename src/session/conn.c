@@ -108,7 +108,7 @@ static void conn_hold(
 	conn->held_len = (uint32_t)len;
 }
 
-static uint64_t frame_most(const struct conn *conn)
+uint64_t conn_most(const struct conn *conn)
 {
 	return site_settings(conn->site)->max_packet_size;
 }
@@ -129,7 +129,7 @@ static size_t conn_room_for(
     const struct conn *conn, const uint8_t *p, size_t have, size_t more)
 {
 	struct frame frame;
-	enum cut cut = conn_cut_frame(conn, frame_most(conn), p, have, &frame);
+	enum cut cut = conn_cut_frame(conn, conn_most(conn), p, have, &frame);
 	size_t need = have + more;
 	size_t most = 2 * need + SMALL;
 	if (cut == CUT_OK && frame.size > need)
@@ -224,64 +224,29 @@ static uint32_t conn_until(const struct message *m)
 	return until < UINT32_MAX ? (uint32_t)until : UINT32_MAX;
 }
 
-/* The size of the whole message that begins here; 0: it is not valid or not whole. */
-static size_t conn_whole(
-    const struct conn *conn, uint64_t max, const uint8_t *p, size_t len)
+size_t conn_behind(const struct conn *conn, const uint8_t **p)
 {
-	struct frame frame;
-
-	return frame_cut(p, len, max, conn->kind->rows, &frame) == CUT_OK &&
-		       frame.size <= len
-		   ? (size_t)frame.size
-		   : 0;
+	*p = conn->behind;
+	return conn->is_doomed || conn_is_traced(conn) ? 0 : conn->behind_len;
 }
 
-static void conn_take_along(struct conn *conn, size_t size)
+void conn_take_behind(struct conn *conn, size_t size)
 {
+	assert(size <= conn->behind_len);
 	conn->behind += size;
 	conn->behind_len -= (uint32_t)size;
 	conn->along_len += (uint32_t)size;
 }
 
-static bool conn_may_take_along(const struct conn *conn)
-{
-	return !conn->is_doomed && !conn_is_traced(conn);
-}
-
 size_t conn_take_alike(struct conn *conn, const struct message *m)
 {
-	const uint8_t *p = conn->behind, *end = p + conn->behind_len;
-	uint64_t max = frame_most(conn);
-	size_t size;
+	const uint8_t *p;
+	size_t len = conn_behind(conn, &p);
 
-	if (!conn_may_take_along(conn))
-		return 0;
-	while (p < end && *p == m->type &&
-	       (size = conn_whole(conn, max, p, (size_t)(end - p))))
-		p += size;
-	size = (size_t)(p - conn->behind);
-	conn_take_along(conn, size);
-	return size;
-}
-
-bool conn_look_next(const struct conn *conn, struct message *m)
-{
-	const uint8_t *p = conn->behind;
-	size_t left = conn->behind_len, size;
-
-	if (!left || !conn_may_take_along(conn) ||
-	    !(size = conn_whole(conn, frame_most(conn), p, left)))
-		return false;
-	m->type = *p;
-	m->size = m->have = size;
-	m->bytes = p;
-	m->behind = left - size;
-	return true;
-}
-
-void conn_take_next(struct conn *conn, const struct message *m)
-{
-	conn_take_along(conn, m->have);
+	if (len)
+		len = frame_alike(p, len, conn_most(conn), conn->kind->rows, m->type);
+	conn_take_behind(conn, len);
+	return len;
 }
 
 /* Passes on more of a message that was taken while incomplete.  Returns its bytes. */
@@ -348,7 +313,7 @@ static void conn_walk(
     struct conn *conn, struct block *block, const uint8_t *p, size_t len)
 {
 	struct message m = {.block = block};
-	uint64_t max = frame_most(conn);
+	uint64_t max = conn_most(conn);
 	enum step step = STEP_NEXT;
 
 	conn->is_walking = true;

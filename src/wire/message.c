@@ -44,6 +44,28 @@ const char *message_back_name(uint8_t type, char out[MESSAGE_NAME])
 	return out;
 }
 
+/* This runs for each row of a result, so it is as short as it can be: `left` is the
+ * most that a length may say, because a frame is one byte longer. */
+size_t frame_alike(const uint8_t *bytes, size_t have, uint64_t max_size,
+    const struct message_row *rows, uint8_t type)
+{
+	uint32_t least = rows[type].min_len;
+	const uint8_t *at = bytes;
+	size_t left = have;
+
+	least = least < sizeof(uint32_t) ? sizeof(uint32_t) : least;
+	if (max_size < have)
+		return 0;
+	while (left > least && *at == type) {
+		uint32_t length = get_u32(at + 1);
+		if (length < least || length >= left)
+			break;
+		at += (size_t)length + 1;
+		left -= (size_t)length + 1;
+	}
+	return have - left;
+}
+
 enum cut frame_cut_startup(
     const uint8_t *bytes, size_t have, uint64_t max_size, struct frame *frame)
 {

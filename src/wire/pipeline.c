@@ -40,22 +40,21 @@
 
 #include "base/mem.h"
 
-enum { RING_LEAST = 8, RING_KEPT = 128, RING_MOST = 1 << 20 };
+enum { RING_LEAST = 8, RING_KEPT = PIPELINE_KEPT, RING_MOST = 1 << 20 };
 
 /* What a message is for the entry at the head. */
 enum fit {
-	FIT_NONE,  /* it is no answer to this entry */
-	FIT_PART,  /* it is a part of the answer */
-	FIT_DONE,  /* it completes the answer */
+	FIT_NONE = PIPELINE_NO_ANSWER,
+	FIT_PART = PIPELINE_PART,
+	FIT_DONE = PIPELINE_WHOLE,
 	FIT_FAILS, /* it is an ErrorResponse */
 };
 
 /* Turns the type of an entry into an index. */
-#define TYPE(letter) ((letter)&63)
-enum { TYPES = 64, ANSWERS = 128 };
+#define TYPE(letter) PIPELINE_INDEX(letter)
+enum { TYPES = PIPELINE_TYPES, ANSWERS = PIPELINE_ANSWERS };
 
-/* How the answer belongs to the entry in the ordinary case: no COPY, no error. */
-static const uint8_t ordinary[TYPES][ANSWERS] = {
+const uint8_t pipeline_ordinary[TYPES][ANSWERS] = {
     [TYPE('P')] = {['1'] = FIT_DONE},
     [TYPE('B')] = {['2'] = FIT_DONE},
     [TYPE('C')] = {['3'] = FIT_DONE},
@@ -186,7 +185,7 @@ static void drop_head(struct pipeline *p)
 
 /* Removes markers at the head.  The COPY that they could have ended is over or never
  * began. */
-static void trim(struct pipeline *p)
+void pipeline_trim(struct pipeline *p)
 {
 	while (p->count && entry_at(p, 0)->type == 'c')
 		take_head(p);
@@ -197,7 +196,7 @@ static struct pipeline_entry take_answered(struct pipeline *p)
 	struct pipeline_entry e = take_head(p);
 
 	p->in_answer = p->failed_head = false;
-	trim(p);
+	pipeline_trim(p);
 	return e;
 }
 
@@ -213,7 +212,7 @@ static inline struct pipeline_entry take_ordinary(struct pipeline *p)
 	p->count--;
 	p->in_answer = p->failed_head = false;
 	if (p->count && p->ring[p->head].type == 'c')
-		trim(p);
+		pipeline_trim(p);
 	return e;
 }
 
@@ -385,7 +384,8 @@ static enum fit fits_copy(const struct progress *so_far, uint8_t back)
 
 static enum fit ordinarily(uint8_t type, uint8_t back)
 {
-	return back < ANSWERS ? (enum fit)ordinary[TYPE(type)][back] : FIT_NONE;
+	return back < ANSWERS ? (enum fit)pipeline_ordinary[TYPE(type)][back]
+			      : FIT_NONE;
 }
 
 static enum fit fits_query(const struct progress *so_far, uint8_t back)
@@ -642,7 +642,7 @@ enum answer pipeline_answer(
 	*done = (struct pipeline_entry){0};
 	if (is_ordinary(p, back_type)) {
 		const struct pipeline_entry *head = &p->ring[p->head];
-		enum fit fit = (enum fit)ordinary[TYPE(head->type)][back_type];
+		enum fit fit = (enum fit)pipeline_ordinary[TYPE(head->type)][back_type];
 		if (head->to != OWED_MADE_UP && fit == FIT_PART) {
 			p->in_answer = true;
 			return pass_to(head);

@@ -182,6 +182,113 @@ static void unnamed_text_is_looked_at_once(void **state)
 	stage_free(&stage);
 }
 
+static const char failure[] = "SERROR\0C42P01\0Mno such table\0";
+
+static void put_run(struct peer *client)
+{
+	peer_put(client, 'B', "\0\0\0\0\0\0\0\0", 8);
+	peer_put(client, 'E', "\0\0\0\0\0", 5);
+}
+
+static void put_parse_and_run(struct peer *client)
+{
+	peer_put(client, 'P', "\0select 1\0\0\0", 12);
+	put_run(client);
+}
+
+static void put_answers(struct peer *server)
+{
+	peer_put(server, '1', NULL, 0);
+	peer_put(server, '2', NULL, 0);
+	peer_text(server, 'C', "SELECT 1");
+}
+
+/* The client runs the statement without a Parse, and the server gets this for it. */
+static void assert_brings(
+    struct peer *client, struct peer *server, const char *to_server)
+{
+	put_run(client);
+	peer_put(client, 'S', NULL, 0);
+	assert_hears(server, 'S', to_server);
+}
+
+/* Two Parses of the text that the client has parsed before are in flight at once. */
+static struct stage *parsed_twice(struct peer **client, struct peer **server)
+{
+	struct stage *stage = stage_new("pool_size=1", "");
+
+	stage_pair(stage, client, server);
+	run_unnamed(*client, *server, "select 1");
+	put_parse_and_run(*client);
+	put_parse_and_run(*client);
+	peer_put(*client, 'S', NULL, 0);
+	assert_hears(*server, 'S', "P B E:: P B E:: S");
+	return stage;
+}
+
+static void same_parse_comes_twice_in_a_pipeline(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = parsed_twice(&client, &server);
+
+	put_answers(server);
+	put_answers(server);
+	peer_ready(server, 'I');
+	assert_hears(client, 'Z', "1 2 C:SELECT 1 1 2 C:SELECT 1 Z:I");
+	assert_brings(client, server, "P B E:: S");
+	put_answers(server);
+	peer_ready(server, 'I');
+	assert_hears(client, 'Z', "2 C:SELECT 1 Z:I");
+	stage_free(&stage);
+}
+
+static void statement_is_kept_when_its_second_parse_is_skipped(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = parsed_twice(&client, &server);
+
+	peer_put(server, '1', NULL, 0);
+	peer_put(server, 'E', failure, sizeof(failure));
+	peer_ready(server, 'I');
+	assert_hears(client, 'Z', "1 E:ERROR:no such table Z:I");
+	assert_brings(client, server, "P B E:: S");
+	stage_free(&stage);
+}
+
+static void statement_is_lost_when_its_parse_fails(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = parsed_twice(&client, &server);
+
+	peer_put(server, 'E', failure, sizeof(failure));
+	peer_ready(server, 'I');
+	assert_hears(client, 'Z', "E:ERROR:no such table Z:I");
+	assert_brings(client, server, "C:S B E:: S");
+	stage_free(&stage);
+}
+
+static void parse_behind_the_sync_succeeds_after_a_failure(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = parsed_twice(&client, &server);
+
+	put_parse_and_run(client);
+	peer_put(client, 'S', NULL, 0);
+	assert_hears(server, 'S', "P B E:: S");
+	peer_put(server, 'E', failure, sizeof(failure));
+	peer_ready(server, 'I');
+	assert_hears(client, 'Z', "E:ERROR:no such table Z:I");
+	put_answers(server);
+	peer_ready(server, 'I');
+	assert_hears(client, 'Z', "1 2 C:SELECT 1 Z:I");
+	assert_brings(client, server, "P B E:: S");
+	stage_free(&stage);
+}
+
 static void what_an_unnamed_text_leaves_is_counted_each_time(void **state)
 {
 	(void)state;
@@ -239,6 +346,10 @@ int main(void)
 	    cmocka_unit_test(shared_text_is_looked_at_once),
 	    cmocka_unit_test(effects_of_a_shared_text_stay),
 	    cmocka_unit_test(unnamed_text_is_looked_at_once),
+	    cmocka_unit_test(same_parse_comes_twice_in_a_pipeline),
+	    cmocka_unit_test(statement_is_kept_when_its_second_parse_is_skipped),
+	    cmocka_unit_test(statement_is_lost_when_its_parse_fails),
+	    cmocka_unit_test(parse_behind_the_sync_succeeds_after_a_failure),
 	    cmocka_unit_test(what_an_unnamed_text_leaves_is_counted_each_time),
 	    cmocka_unit_test(long_text_goes_on_as_it_arrives),
 	};

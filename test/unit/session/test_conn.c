@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "../stage/stage.h"
+#include "wire/message.h"
 
 /* clang-format off: needs some of the headers above */
 #include <cmocka.h>
@@ -35,15 +36,17 @@ static struct line *conn_line(const struct conn *conn)
 	return conn->site->waits ? (struct line *)conn->site->waits : NULL;
 }
 
-static void line_take_next(struct conn *conn, const struct message *m)
+static void line_take_behind(struct conn *conn)
 {
 	struct line *line = conn_line(conn);
-	struct message next = *m;
+	const uint8_t *p;
+	size_t left, size;
 
-	while (conn_look_next(conn, &next) && next.type != line->takes_to) {
-		buf_printf(
-		    &line->heard, ">%c%zu:%zu ", next.type, next.have, next.behind);
-		conn_take_next(conn, &next);
+	while ((left = conn_behind(conn, &p)) &&
+	       (size = frame_whole(p, left, conn_most(conn), conn->kind->rows)) &&
+	       *p != line->takes_to) {
+		buf_printf(&line->heard, ">%c%zu:%zu ", *p, size, left - size);
+		conn_take_behind(conn, size);
 	}
 }
 
@@ -61,7 +64,7 @@ static enum step line_message(struct conn *conn, const struct message *m)
 	if (line->takes_alike && m->type == 'd' && message_is_whole(m))
 		buf_printf(&line->heard, "&%zu ", conn_take_alike(conn, m));
 	if (line->takes_to)
-		line_take_next(conn, m);
+		line_take_behind(conn);
 	if (line->pauses)
 		conn_pause(conn);
 	if (line->say == STEP_CLOSE)

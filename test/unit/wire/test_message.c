@@ -120,6 +120,30 @@ static void cuts_startup_packets(void **state)
 	assert_int_equal(frame_cut_startup(bytes, 8, 8, &f), CUT_BAD);
 }
 
+/* Rows are counted up to one that is cut, too short, too long or of another type. */
+static void counts_frames_of_one_type(void **state)
+{
+	(void)state;
+	static const uint8_t rows[] = {
+	    'D', 0, 0, 0, 6, 0, 0, 'D', 0, 0, 0, 8, 0, 1, 2, 3, 'C', 0, 0, 0, 5, 0};
+	const struct message_row *table = message_back_rows;
+	uint8_t bad[sizeof(rows)];
+
+	memcpy(bad, rows, sizeof(rows));
+	assert_int_equal(frame_alike(rows, sizeof(rows), 1000, table, 'D'), 16);
+	assert_int_equal(frame_alike(rows, 16, 16, table, 'D'), 16);
+	assert_int_equal(frame_alike(rows, 16, 15, table, 'D'), 0);
+	assert_int_equal(frame_alike(rows, 15, 1000, table, 'D'), 7);
+	assert_int_equal(frame_alike(rows, 11, 1000, table, 'D'), 7);
+	assert_int_equal(frame_alike(rows, 6, 1000, table, 'D'), 0);
+	assert_int_equal(frame_alike(rows, 0, 1000, table, 'D'), 0);
+	assert_int_equal(frame_alike(rows, sizeof(rows), 1000, table, 'C'), 0);
+	bad[4] = 3;
+	assert_int_equal(frame_alike(bad, sizeof(bad), 1000, table, 'D'), 0);
+	memset(bad + 1, 0xff, 4);
+	assert_int_equal(frame_alike(bad, sizeof(bad), 1000, table, 'D'), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -128,6 +152,7 @@ int main(void)
 	    cmocka_unit_test(names_messages_for_the_log),
 	    cmocka_unit_test(cuts_ordinary_frames),
 	    cmocka_unit_test(cuts_startup_packets),
+	    cmocka_unit_test(counts_frames_of_one_type),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

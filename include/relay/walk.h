@@ -1,0 +1,26 @@
+/*
+ * Walks over messages that follow one another in one block and concern only the ledger.
+ * A walk begins with the message that is being shown, decides once for all of them what
+ * such messages may be, and enters them in one loop.
+ */
+#ifndef RELAY_WALK_H
+#define RELAY_WALK_H
+
+#include "session/client.h"
+#include "session/server.h"
+
+/* Enters the client's messages in the ledger, at most so many.  Returns how many bytes
+ * they are; those behind m are taken, and the caller forwards all as they are.  0: m
+ * may concern more than the ledger, and nothing has changed. */
+size_t walk_requests(
+    struct client *client, struct server *server, const struct message *m, size_t most);
+/* The same for the server's answers, which are checked against the ledger and are for
+ * the client. */
+size_t walk_answers(
+    struct server *server, struct client *client, const struct message *m);
+
+/* CommandComplete of SELECT, INSERT, UPDATE, DELETE, BEGIN, COMMIT and others that
+ * leave nothing behind and bring nothing back. */
+bool walk_has_plain_tag(const uint8_t *message, size_t have);
+
+#endif

@@ -1,0 +1,262 @@
+/*
+ * This code runs for every message of a pipeline and every row of a result, so it reads
+ * headers, the first bytes of some bodies, and nothing else.
+ */
+#include "relay/walk.h"
+
+#include <string.h>
+
+#include "relay/segment.h"
+#include "relay/statements.h"
+#include "relay/unnamed.h"
+#include "wire/message.h"
+
+/* ---- requests ---- */
+
+/* What is the same for all messages of one walk. */
+struct requests {
+	struct client *client;
+	struct server *server;
+	bool is_tracked; /* prepared statements are */
+	bool is_quiet;   /* see unnamed_is_quiet */
+	/* the Parse that may come again without being examined; NULL: none */
+	const uint8_t *again;
+	size_t again_size;
+};
+
+/* May messages concern only the ledger at the moment? */
+static bool may_walk_requests(const struct client *client, const struct server *server)
+{
+	const struct link *link = &server->link;
+
+	return !client->slow && !link->segment && !link->has_forgetting_portal &&
+	       list_is_empty(&link->portals) && !effects_is_reset(&link->reset) &&
+	       pipeline_is_calm(&server->pipeline);
+}
+
+static struct requests requests_of(struct client *client, struct server *server)
+{
+	struct requests r = {
+	    .client = client,
+	    .server = server,
+	    .is_tracked = statements_are_tracked(client, server),
+	};
+
+	if (r.is_tracked) {
+		r.is_quiet = unnamed_is_quiet(client, server);
+		r.again = unnamed_repeatable(client, server, &r.again_size);
+	}
+	return r;
+}
+
+static bool is_entered(struct requests *r, uint8_t type)
+{
+	return pipeline_owe_calmly(&r->server->pipeline, type, 0) == 0;
+}
+
+static bool is_parse_entered(struct requests *r, const uint8_t *p, size_t size)
+{
+	if (!r->again || size != r->again_size || memcmp(p, r->again, size) != 0 ||
+	    unnamed_parse_again(r->client, r->server) < 0)
+		return false;
+	r->is_quiet = true;
+	return true;
+}
+
+/* A Bind or Describe that names no statement ends what could be sent again. */
+static bool is_use_entered(struct requests *r, uint8_t type, bool is_unnamed)
+{
+	struct link *link = &r->server->link;
+
+	if (r->is_tracked ? !is_unnamed || !r->is_quiet : link->is_segment_spoilt)
+		return false;
+	link->is_segment_spoilt = link->is_segment_spoilt || r->is_tracked;
+	return is_entered(r, type);
+}
+
+/* Describes a portal, whose statement is known. */
+static bool is_of_portal(const struct requests *r, const uint8_t *p)
+{
+	return r->server->link.is_segment_spoilt && p[5] == 'P';
+}
+
+/* Enters a whole message, if it concerns only the ledger.  The table of messages says
+ * that those with a body have at least two bytes of it. */
+static bool is_request_entered(struct requests *r, const uint8_t *p, size_t size)
+{
+	struct link *link = &r->server->link;
+
+	switch (*p) {
+	case 'E':
+		return is_entered(r, 'E');
+	case 'S':
+		link->is_segment_spoilt = false;
+		return is_entered(r, 'S');
+	case 'P':
+		return is_parse_entered(r, p, size);
+	case 'B':
+		return is_use_entered(r, 'B', !p[5] && !p[6]);
+	case 'D':
+		return is_of_portal(r, p)
+			   ? is_entered(r, 'D')
+			   : is_use_entered(r, 'D', p[5] == 'S' && !p[6]);
+	case 'C':
+		return !r->is_tracked && !link->is_segment_spoilt && is_entered(r, 'C');
+	default:
+		return false;
+	}
+}
+
+/* The number of bytes from the message on, as far as they may be taken together. */
+static size_t reach(const struct conn *conn, const struct message *m)
+{
+	const uint8_t *behind;
+
+	return m->have + conn_behind(conn, &behind);
+}
+
+static size_t taken(struct conn *conn, const struct message *m, const uint8_t *end)
+{
+	size_t len = (size_t)(end - m->bytes);
+
+	if (len > m->have)
+		conn_take_behind(conn, len - m->have);
+	return len;
+}
+
+size_t walk_requests(
+    struct client *client, struct server *server, const struct message *m, size_t most)
+{
+	const uint8_t *p = m->bytes;
+	size_t left = reach(&client->conn, m), size;
+
+	if (!may_walk_requests(client, server))
+		return 0;
+	struct requests r = requests_of(client, server);
+	uint64_t max = conn_most(&client->conn);
+	for (; most > 0; most--, p += size, left -= size) {
+		size = frame_whole(p, left, max, message_front_rows);
+		if (!size || !is_request_entered(&r, p, size))
+			break;
+	}
+	return taken(&client->conn, m, p);
+}
+
+/* ---- answers ---- */
+
+bool walk_has_plain_tag(const uint8_t *message, size_t have)
+{
+	const uint8_t *tag = message + 5;
+
+	if (have < 5 + 3)
+		return false;
+	switch (tag[0]) {
+	case 'I':
+	case 'B':
+		return true;
+	case 'S':
+	case 'D':
+		return tag[2] == 'L';
+	case 'U':
+		return tag[1] == 'P';
+	case 'C':
+		return tag[1] == 'O';
+	default:
+		return false;
+	}
+}
+
+/* The types that only the ledger has to see, with exceptions. */
+static const bool is_walked[256] = {['1'] = true,
+    ['2'] = true,
+    ['3'] = true,
+    ['C'] = true,
+    ['D'] = true,
+    ['I'] = true,
+    ['T'] = true,
+    ['n'] = true};
+
+struct answers {
+	struct client *client;
+	struct server *server;
+	bool wants_tags; /* somebody reads the tags of CommandComplete */
+	bool has_aliases;
+};
+
+static bool may_walk_answers(const struct server *server)
+{
+	const struct link *link = &server->link;
+
+	return !link->sql && !link->journal && !link->is_trying_again &&
+	       (!link->segment || !link->segment->described.len) &&
+	       pipeline_is_ordinary(&server->pipeline);
+}
+
+static struct answers answers_of(struct server *server, struct client *client)
+{
+	const struct link *link = &server->link;
+
+	return (struct answers){
+	    .client = client,
+	    .server = server,
+	    .wants_tags =
+		link->leaks.watch.expected || link->was_reset || link->reset.hidden,
+	    .has_aliases = !list_is_empty(&link->aliases),
+	};
+}
+
+/* The head is answered.  False: somebody else has to know that. */
+static bool is_head_taken(struct answers *a, uint8_t type)
+{
+	struct pipeline *owed = &a->server->pipeline;
+	uint32_t tag = pipeline_head_tag(owed);
+
+	if (tag && (type != '1' || a->has_aliases))
+		return false;
+	pipeline_take_ordinary(owed);
+	if (tag)
+		unnamed_parsed(a->client, tag);
+	return true;
+}
+
+/* Checks a whole message against the ledger.  False: it may concern more than that, and
+ * nothing has changed. */
+static bool is_answer_entered(struct answers *a, const uint8_t *p, size_t size)
+{
+	struct pipeline *owed = &a->server->pipeline;
+
+	if (!is_walked[*p] ||
+	    (*p == 'C' && (a->wants_tags || !walk_has_plain_tag(p, size))))
+		return false;
+	switch (pipeline_ordinarily(owed, *p)) {
+	case PIPELINE_PART:
+		owed->in_answer = true;
+		return true;
+	case PIPELINE_WHOLE:
+		return is_head_taken(a, *p);
+	default:
+		return false;
+	}
+}
+
+size_t walk_answers(
+    struct server *server, struct client *client, const struct message *m)
+{
+	const uint8_t *p = m->bytes;
+	size_t left = reach(&server->conn, m), size;
+
+	if (!is_walked[m->type] || !may_walk_answers(server))
+		return 0;
+	struct answers a = answers_of(server, client);
+	uint64_t max = conn_most(&server->conn);
+	for (; pipeline_count(&server->pipeline) > 0; p += size, left -= size) {
+		size = frame_whole(p, left, max, message_back_rows);
+		if (!size || !is_answer_entered(&a, p, size))
+			break;
+		if (*p == 'D')
+			size += frame_alike(
+			    p + size, left - size, max, message_back_rows, 'D');
+	}
+	pipeline_trim(&server->pipeline);
+	return taken(&server->conn, m, p);
+}
