@@ -5,6 +5,8 @@
 
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "conf/entry.h"
 #include "daemon/advice.h"
@@ -48,6 +50,13 @@ static void put_whole(FILE *out, const struct sizing_input *input)
 	sizing_done(&sizing);
 }
 
+static bool is_there(const char *file)
+{
+	struct stat st;
+
+	return stat(file, &st) == 0 && !S_ISDIR(st.st_mode) && access(file, R_OK) == 0;
+}
+
 unsigned explain_config(FILE *out, const struct options *options)
 {
 	struct configuration loaded;
@@ -68,11 +77,12 @@ unsigned explain_config(FILE *out, const struct options *options)
 	    entry_parse_connstr(
 		&template, "*", loaded.config->template->connstr, arena, &err) == 0)
 		input.template = &template;
-	if (problems > 0)
+	if (problems > 0 && is_there(options->file))
 		wrapped_put(out, "",
 		    "The problems above have to be solved first. What follows is about "
 		    "the parts that could be read.");
-	put_whole(out, &input);
+	if (is_there(options->file))
+		put_whole(out, &input);
 	if (input.template)
 		wipe_text(template.connstr);
 	if (input.template && template.password)

@@ -156,6 +156,9 @@ void libpq_entry_explain(const struct libpq_entry *entry, struct err *err)
 		snprintf(err->text + len, sizeof(err->text) - len,
 		    "\nthe password was taken from the file %s",
 		    entry->values[KEY_PASSFILE]);
+	else if (strstr(err->text, "FATAL not allowed"))
+		snprintf(err->text + len, sizeof(err->text) - len,
+		    ": the console is for the users in admin_users and stats_users");
 }
 
 /* ---- all of it ---- */

@@ -261,6 +261,12 @@ static void wipe(const char *text)
 		mem_wipe((char *)(uintptr_t)text, strlen(text));
 }
 
+static void put_place(const struct database_config *db, struct err *err)
+{
+	if (db->file)
+		err_prefix(err, "%s:%u: ", db->file, db->line);
+}
+
 /* Makes the contexts of databases that will be made from the `*` entry.  An entry that
  * cannot be parsed makes none. */
 static int load_template(struct tls_setup *setup, struct err *err)
@@ -283,7 +289,7 @@ static int load_template(struct tls_setup *setup, struct err *err)
 	}
 	arena_free(&arena);
 	if (rc < 0)
-		err_prefix(err, "%s:%u: ", setup->config->file, template->line);
+		put_place(template, err);
 	return rc;
 }
 
@@ -298,8 +304,7 @@ static int load_servers(struct tls_setup *setup, struct err *err)
 		return -1;
 	for (size_t i = 0; i < config->database_count; i++)
 		if (tls_setup_server(setup, &config->databases[i], &tls, err) < 0) {
-			err_prefix(
-			    err, "%s:%u: ", config->file, config->databases[i].line);
+			put_place(&config->databases[i], err);
 			return -1;
 		}
 	return load_template(setup, err);

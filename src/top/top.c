@@ -130,13 +130,19 @@ static int take_row(void *ctx, const struct inquiry_row *row)
 	return 0;
 }
 
-/* An error: the pooler does not know the view, or the user may not see it. */
+/* An error: the pooler does not know the view, or the user may not see it.  The first
+ * one is known to every pooler. */
 static int take_error(
     void *ctx, const char *user, const struct error_fields *fields, struct err *err)
 {
 	struct top *t = ctx;
 
-	(void)user, (void)fields, (void)err;
+	(void)user;
+	if (t->asked == BOARD_VERSION)
+		return err_set(err,
+		    "this is no console of a pooler (%s): name its host and port, and "
+		    "the database pgbouncer",
+		    fields->message);
 	t->answer.is_refused = true;
 	return 0;
 }

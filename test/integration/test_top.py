@@ -166,3 +166,19 @@ def test_one_connection_string_at_most(make_pooler):
     pooler = make_pooler({"db": ""})
     done = subprocess.run([pooler.binary, "--top", "a", "b"], capture_output=True, text=True)
     assert done.returncode == 1 and "quote it" in done.stderr
+
+
+def test_what_is_no_console(make_pooler, pg):
+    """It is told apart from a pooler that lacks a view."""
+    pooler = make_pooler({"db": pg.conn(user="trust_user")})
+    env = dict(os.environ, LC_ALL="C.UTF-8")
+    for conninfo, text in (
+            ("host=%s port=%d user=trust_user dbname=db" % (pooler.host, pooler.port),
+             "this is no console of a pooler ("),
+            ("host=%s port=%d user=trust_user" % (pooler.host, pooler.port),
+             "not allowed: the console is for the users in admin_users and stats_users\n"),
+            ("host=%s port=%d sslmode=verify-full sslrootcert=/nonexistent" % (pooler.host, pooler.port),
+             "pgbouncer: TLS setup failed: ")):
+        done = subprocess.run(command(pooler, conninfo), capture_output=True, text=True, env=env,
+                              stdin=subprocess.DEVNULL, timeout=waiting.DEADLINE)
+        assert done.returncode == 1 and text in done.stderr and done.stdout == "", done
