@@ -62,7 +62,7 @@ static void put_troff(FILE *out, const char *text)
 {
 	for (; *text; text++) {
 		if (*text == '\n')
-			fputs("\n.br\n.B ", out);
+			fputs("\n.TQ\n.B ", out);
 		else if (*text == '-' || *text == '\\')
 			fprintf(out, "\\%c", *text == '\\' ? 'e' : '-');
 		else
