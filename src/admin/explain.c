@@ -446,9 +446,9 @@ static void explain_kind(struct explanation *e, enum secret_kind kind)
 			    "login; not where the server asks for md5 or password");
 		else
 			explain(e, item,
-			    "works only where the server asks for no password: a SCRAM "
-			    "secret opens no door unless the client itself has proven "
-			    "by scram-sha-256 that it knows the password");
+			    "works only where the server asks for no password: with a "
+			    "SCRAM secret the pooler can log in only after the client "
+			    "has proven by scram-sha-256 that it knows the password");
 		break;
 	}
 }

@@ -164,7 +164,7 @@ static int write_pidfile(struct daemon *d, struct err *err)
 	return 0;
 }
 
-static int open_doors(struct daemon *d, struct err *err)
+static int begin_to_serve(struct daemon *d, struct err *err)
 {
 	struct site *site = &d->site;
 	const struct settings *settings = site_settings(site);
@@ -180,6 +180,7 @@ static int open_doors(struct daemon *d, struct err *err)
 	metrics_review(site);
 	return write_pidfile(d, err);
 }
+
 static void say_up(struct daemon *d)
 {
 	struct site *site = &d->site;
@@ -212,7 +213,7 @@ static int start(struct daemon *d, struct err *err)
 	if (rc == 0)
 		reload_adopt(d, &first);
 	configuration_done(&first);
-	return rc == 0 ? open_doors(d, err) : -1;
+	return rc == 0 ? begin_to_serve(d, err) : -1;
 }
 
 /* ---- the end ---- */

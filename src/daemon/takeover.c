@@ -19,12 +19,12 @@ bool takeover_may_pass_cancel(struct client *carrier, const uint8_t *packet, siz
 	d = site_daemon(carrier->conn.site);
 	switch ((enum passed_from)carrier->passed_from) {
 	case PASSED_BY_OLDER:
-		return takeover_may_pass_to_heir(d, carrier, packet, len);
+		return takeover_may_pass_to_newer(d, carrier, packet, len);
 	case PASSED_BY_NEWER:
-		return takeover_may_pass_to_elder(d, carrier, packet, len);
+		return takeover_may_pass_to_older(d, carrier, packet, len);
 	case PASSED_BY_NOBODY:
 		break;
 	}
-	return takeover_may_pass_to_heir(d, carrier, packet, len) ||
-	       takeover_may_pass_to_elder(d, carrier, packet, len);
+	return takeover_may_pass_to_newer(d, carrier, packet, len) ||
+	       takeover_may_pass_to_older(d, carrier, packet, len);
 }

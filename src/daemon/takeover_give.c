@@ -180,7 +180,7 @@ static void leave_site(struct site *site)
 	site->catalog->is_leaving = true;
 }
 
-static void close_doors(struct giving *g)
+static void stop_accepting(struct giving *g)
 {
 	struct daemon *d = g->d;
 	struct site *site = &d->site;
@@ -226,7 +226,7 @@ static void commit(struct giving *g)
 		    "clients stay here until they are done",
 		    g->taker_pid, g->counts.clients,
 		    g->counts.silent - g->counts.clients, staying);
-		close_doors(g);
+		stop_accepting(g);
 	} else {
 		log_put(giving_log(g), LEVEL_DEBUG | KIND_TAKEOVER, NULL,
 		    "process %d has taken over %zu clients more", g->taker_pid,
@@ -632,7 +632,7 @@ void takeover_stop_giving(struct daemon *d)
 		giving_free(d->giving);
 }
 
-bool takeover_may_pass_to_heir(
+bool takeover_may_pass_to_newer(
     struct daemon *d, const struct client *carrier, const uint8_t *packet, size_t len)
 {
 	struct giving *g = d->giving;

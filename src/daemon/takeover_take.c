@@ -422,7 +422,7 @@ bool takeover_has_elder(const struct daemon *d)
 	return d->taking != NULL;
 }
 
-bool takeover_may_pass_to_elder(
+bool takeover_may_pass_to_older(
     struct daemon *d, const struct client *carrier, const uint8_t *packet, size_t len)
 {
 	struct taking *t = d->taking;

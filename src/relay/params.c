@@ -196,14 +196,14 @@ static void log_canonical(const struct client *client, const struct vars *server
 {
 	size_t count = vars_schema_count(client->conn.site->vars);
 	for (size_t i = 0; i < count; i++) {
-		const char *old = vars_get(&client->vars, i),
-			   *new = vars_get(server, i);
-		if (old && new &&strcmp(old, new) != 0)
+		const char *before = vars_get(&client->vars, i);
+		const char *now = vars_get(server, i);
+		if (before && now && strcmp(before, now) != 0)
 			conn_log(&client->conn, LEVEL_DEBUG | KIND_SERVERS,
 			    "varcache_set_canonical: setting %s to its canonical "
 			    "version "
 			    "%s -> %s",
-			    vars_schema_name(client->conn.site->vars, i), old, new);
+			    vars_schema_name(client->conn.site->vars, i), before, now);
 	}
 }
 
