@@ -221,13 +221,26 @@ static void dial_connected(struct conn *conn)
 	dial_go_on(server, begin, reason);
 }
 
+/* The classes of SQLSTATE with which PostgreSQL refuses a login that it has understood.
+ */
+static bool is_about_login(const char *sqlstate)
+{
+	static const char *const classes[] = {
+	    "22", "28", "3D", "42", "53", "55", "57", "58"};
+
+	for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
+		if (strncmp(sqlstate, classes[i], strlen(classes[i])) == 0)
+			return true;
+	return false;
+}
+
 /* Servers from before 2017, and some proxies, refuse an unknown protocol version
- * instead of naming one that they support. */
+ * instead of naming one that they support.  Proxies do so with SQLSTATEs of their own
+ * choice. */
 static bool is_version_refused(const struct dial *dial, const struct error_fields *f)
 {
 	return dial->version != PROTOCOL_3_0 && dial->answers == 1 &&
-	       (strcmp(f->sqlstate, SQLSTATE_FEATURE_NOT_SUPPORTED) == 0 ||
-		   strcmp(f->sqlstate, SQLSTATE_PROTOCOL_VIOLATION) == 0);
+	       !is_about_login(f->sqlstate);
 }
 
 static enum step dial_again(struct server *server)

@@ -41,8 +41,12 @@ static int id_of(int code)
 	return -1;
 }
 
+/* Scripts may abbreviate --daemon, which has had this letter alone before there was
+ * --describe. */
+static const struct option old_abbreviation = {"d", no_argument, NULL, 'd'};
+
 static void make_getopt_tables(
-    char letters[2 * OPTION_COUNT + 1], struct option longs[OPTION_COUNT + 1])
+    char letters[2 * OPTION_COUNT + 1], struct option longs[OPTION_COUNT + 2])
 {
 	for (int id = 0; id < OPTION_COUNT; id++) {
 		const struct option_row *row = &option_rows[id];
@@ -57,7 +61,8 @@ static void make_getopt_tables(
 			*letters++ = ':';
 	}
 	*letters = '\0';
-	longs[OPTION_COUNT] = (struct option){NULL, 0, NULL, 0};
+	longs[OPTION_COUNT] = old_abbreviation;
+	longs[OPTION_COUNT + 1] = (struct option){NULL, 0, NULL, 0};
 }
 
 static void take_option(struct options *o, enum option_id id, const char *argument)
@@ -122,7 +127,7 @@ static int misuse(const struct options *o, const char *what)
 
 int options_parse(struct options *o, int argc, char **argv)
 {
-	struct option longs[OPTION_COUNT + 1];
+	struct option longs[OPTION_COUNT + 2];
 	char letters[2 * OPTION_COUNT + 1];
 	int code;
 

@@ -68,6 +68,15 @@ static void abbreviations(void **state)
 	assert_string_equal(o.user, "me");
 }
 
+static void old_abbreviation_of_daemon(void **state)
+{
+	(void)state;
+	PARSE(o, "--d file.ini");
+
+	assert_int_equal(rc, 0);
+	assert_true(o.is_daemon);
+}
+
 static void help_and_version_need_no_file(void **state)
 {
 	(void)state;
@@ -137,6 +146,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(all_of_them),
 	    cmocka_unit_test(abbreviations),
+	    cmocka_unit_test(old_abbreviation_of_daemon),
 	    cmocka_unit_test(help_and_version_need_no_file),
 	    cmocka_unit_test(misuse),
 	    cmocka_unit_test(every_option_is_printed),
