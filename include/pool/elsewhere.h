@@ -32,6 +32,9 @@ bool elsewhere_asks_for_room(struct pool *pool, enum room_kind kind, uint64_t no
 /* Asks a site that has a resting server in this pool to close it, because the waiting
  * client cannot use that server.  False: there are no other sites. */
 bool elsewhere_asks_for_seat(struct pool *pool, uint64_t now_us);
+/* The pool has too many servers, and none rests at this site: tells a site where one
+ * does. */
+void elsewhere_tell_of_surplus(struct pool *pool, uint64_t now_us);
 /* Whether a client of another site has waited longer for room under this limit.  That
  * site is told that there may be room. */
 bool elsewhere_is_first(

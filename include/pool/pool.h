@@ -59,6 +59,7 @@ struct seat {
 	/* it goes to or comes from another site, where it still counts */
 	bool is_carried;
 	unsigned carried_from;      /* if it comes: the site it comes from */
+	unsigned carried_to;        /* if it goes: the site it goes to */
 	enum seat_state carried_as; /* if it comes: its state there */
 	/* set by the owner: the client left session state behind.  The seat is reset
 	 * before it is lent again, or closed when there is no reset query. */
@@ -147,6 +148,8 @@ struct pool {
 	struct tally *tally;
 	/* when another site was asked for a server; 0: none is asked */
 	uint64_t wished_us;
+	/* since when room is left to a client of another site; 0: it is not */
+	uint64_t yielded_us;
 	bool has_claim; /* the next seat is already counted */
 	/* in the starving heaps: no connection was possible because of a limit */
 	struct heap_node room_nodes[ROOM_COUNT];

@@ -2,8 +2,8 @@
  * Counts that the catalogs of several workers share, so that a limit holds for all of
  * them together.  A tally has the counts for one pool, one database, one user, the
  * process, or one host at which connections are opened by turns.  Each site has a slot
- * in it, which only that site changes (except in tally_carry); the sum is computed by
- * adding up the slots.
+ * in it; the sum is computed by adding up the slots.  Only that site changes it, except
+ * when a server goes from site to site.
  *
  * A site that is about to take more of something limited holds the lock from reading
  * the sum until it has changed its slot, so that the limit is never exceeded.  Giving
@@ -28,6 +28,8 @@ struct tally_slot {
 	atomic_int connected;            /* of a pool: servers that have logged in */
 	atomic_int resting;              /* resting servers */
 	atomic_int queued;               /* of a pool: clients that wait in it */
+	/* of a pool: servers on their way to the site, counted here by their senders */
+	atomic_int arriving;
 	/* Since when the first client of the site waits for something that others could
 	 * give: a server of the pool, or room under the limit; of a host: the first
 	 * connection for its turn.  0: none waits. */
@@ -111,6 +113,9 @@ int tally_find_welcome(const struct tally_view *view, const struct tally *tally)
 /* Returns the site whose client has waited longest, since *since_us; -1: none waits.
  * Cheap while no client waits. */
 int tally_find_waiting(
+    const struct tally_view *view, const struct tally *tally, uint64_t *since_us);
+/* The same, without sites to which a server is on its way. */
+int tally_find_receiver(
     const struct tally_view *view, const struct tally *tally, uint64_t *since_us);
 /* Notes since when the first client of this site waits (0: none waits).  True: the
  * client that was the first here before no longer waits. */

@@ -167,6 +167,14 @@ bool elsewhere_asks_for_seat(struct pool *pool, uint64_t now_us)
 	return pool->tally != NULL;
 }
 
+void elsewhere_tell_of_surplus(struct pool *pool, uint64_t now_us)
+{
+	int site = tally_find_resting(view_of(pool), pool->tally);
+
+	if (site >= 0)
+		send(pool, site, WISH_LOOK, TALLY_POOL, now_us);
+}
+
 bool elsewhere_is_first(const struct pool *pool, enum room_kind kind, uint64_t place_us)
 {
 	enum tally_kind of = kind_of_room(kind);
@@ -225,13 +233,15 @@ void elsewhere_leave(struct pool *pool)
 /* ---- giving ---- */
 
 /* Returns the site whose client has waited longest, since *since_us; -1: there is none,
- * or this pool may give nothing now. */
+ * or this pool may give nothing now.  A site gets one server at a time: otherwise all
+ * sites would send it servers for the same client, and one whose thread stands still
+ * would get them all. */
 static int find_receiver(const struct pool *pool, uint64_t *since_us)
 {
 	if (!pool->tally || pool_is_paused(pool) ||
 	    tallies_are_frozen(view_of(pool)->tallies))
 		return -1;
-	return tally_find_waiting(view_of(pool), pool->tally, since_us);
+	return tally_find_receiver(view_of(pool), pool->tally, since_us);
 }
 
 int elsewhere_receiver(

@@ -113,12 +113,14 @@ static struct verdict retire_for_pause(struct pool *pool)
 	return seat ? seat_retire(seat, "pause mode") : nothing(UINT64_MAX);
 }
 
-static struct verdict shrink(struct pool *pool)
+static struct verdict shrink(struct pool *pool, uint64_t now_us)
 {
 	struct seat *seat = pool_longest_resting(pool);
 
-	return seat ? seat_retire(seat, "too many servers in the pool")
-		    : nothing(UINT64_MAX);
+	if (seat)
+		return seat_retire(seat, "too many servers in the pool");
+	elsewhere_tell_of_surplus(pool, now_us);
+	return nothing(UINT64_MAX);
 }
 
 /* ---- launching: protocol.md 10.1 ---- */
@@ -233,9 +235,11 @@ static bool is_second(struct launch *l, enum room_kind kind)
 {
 	uint64_t place_us = l->asker ? l->asker->queued_us : UINT64_MAX;
 
-	if (l->asker && l->now_us >= place_us + COURTESY_US)
-		return false;
 	if (!elsewhere_is_first(l->pool, kind, place_us))
+		return false;
+	if (!l->pool->yielded_us)
+		l->pool->yielded_us = l->now_us;
+	if (l->asker && l->now_us >= l->pool->yielded_us + COURTESY_US)
 		return false;
 	l->wake_us = earlier(l->wake_us, l->now_us + ASK_AGAIN_US);
 	return true;
@@ -261,6 +265,7 @@ static bool has_limit_room(struct launch *l)
 			continue;
 		struct seat *seat =
 		    room_evictable(l->pool, kind, l->now_us, &l->wake_us);
+		l->pool->yielded_us = 0;
 		if (!evicted)
 			evicted = seat;
 		if (!seat || l->lacks_room == ROOM_COUNT)
@@ -280,6 +285,8 @@ static bool has_limit_room(struct launch *l)
 		if (l->lacks_room == ROOM_COUNT && is_second(l, kind))
 			l->lacks_room = kind;
 	l->is_behind = l->lacks_room != ROOM_COUNT;
+	if (!l->is_behind)
+		l->pool->yielded_us = 0;
 	return !l->is_behind;
 }
 
@@ -563,7 +570,7 @@ static struct verdict next_while_running(struct pool *pool, uint64_t now_us)
 	if (is_looking_around(pool))
 		hosts_look_around(pool, now_us);
 	if (v.kind == VERDICT_NONE && pool_is_oversized(pool))
-		v = shrink(pool);
+		v = shrink(pool, now_us);
 	struct seat *surplus = v.kind == VERDICT_NONE ? room_surplus(pool) : NULL;
 	if (surplus)
 		v = seat_retire(surplus, room_surplus_reason);

@@ -321,9 +321,10 @@ void room_give(struct pool *pool, bool is_cancel)
 	elsewhere_tell_of_room(pool);
 }
 
-void room_carry_out(struct pool *pool)
+void room_carry_out(struct pool *pool, unsigned to)
 {
 	count(pool, false, -1);
+	tally_add(&pool->tally->slots[to].arriving, 1);
 	room_note(pool);
 }
 
@@ -336,11 +337,13 @@ void room_carry_in(struct pool *pool, unsigned from)
 	count_for_all(pool, from, false, -1);
 	count_for_all(pool, view_of(pool)->site, false, 1);
 	tallies_unlock(tallies);
+	tally_add(&tally_own(view_of(pool), pool->tally)->arriving, -1);
 	room_note(pool);
 }
 
-void room_carry_nowhere(struct pool *pool)
+void room_carry_nowhere(struct pool *pool, unsigned to)
 {
+	tally_add(&pool->tally->slots[to].arriving, -1);
 	count_for_all(pool, view_of(pool)->site, false, -1);
 	pool_kick(pool);
 	room_offer(pool);

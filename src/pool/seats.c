@@ -172,7 +172,7 @@ static void take_out(struct seat *seat)
 	count_for_all(pool, seat->state, SEAT_NONE);
 	seat->state = SEAT_NONE;
 	if (seat->is_carried)
-		room_carry_out(pool);
+		room_carry_out(pool, seat->carried_to);
 	else
 		room_give(pool, is_cancel);
 	pool_kick(pool);
@@ -193,6 +193,7 @@ struct verdict seat_carry(struct seat *seat, unsigned site)
 	assert(is_resting(seat->state));
 	seat->is_carried = true;
 	seat->carried_as = seat->state;
+	seat->carried_to = site;
 	take_out(seat);
 	list_push_back(&seat->pool->seats[SEAT_NONE], &seat->node);
 	return (struct verdict){
@@ -206,7 +207,7 @@ void seat_leave(struct seat *seat)
 	take_out(seat);
 	/* it was lost on its way to another site */
 	if (seat->is_carried)
-		room_carry_nowhere(pool);
+		room_carry_nowhere(pool, seat->carried_to);
 	seat->is_carried = false;
 	seat->pool = NULL;
 	idle_note_pool(pool);

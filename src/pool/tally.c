@@ -273,8 +273,8 @@ int tally_find_welcome(const struct tally_view *view, const struct tally *tally)
 	return -1;
 }
 
-int tally_find_waiting(
-    const struct tally_view *view, const struct tally *tally, uint64_t *since_us)
+static int find_first(const struct tally_view *view, const struct tally *tally,
+    bool is_for_server, uint64_t *since_us)
 {
 	int found = -1;
 
@@ -286,10 +286,24 @@ int tally_find_waiting(
 		    &tally->slots[i].waiting_us, memory_order_relaxed);
 		if (i == view->site || us == 0 || (found >= 0 && us >= *since_us))
 			continue;
+		if (is_for_server && read_count(&tally->slots[i].arriving) > 0)
+			continue;
 		*since_us = us;
 		found = (int)i;
 	}
 	return found;
+}
+
+int tally_find_waiting(
+    const struct tally_view *view, const struct tally *tally, uint64_t *since_us)
+{
+	return find_first(view, tally, false, since_us);
+}
+
+int tally_find_receiver(
+    const struct tally_view *view, const struct tally *tally, uint64_t *since_us)
+{
+	return find_first(view, tally, true, since_us);
 }
 
 bool tally_note_waiting(

@@ -114,6 +114,8 @@ void wishes_lost(
 		struct tally *tally = tally_hold(c->view.tallies, kinds[i],
 		    has_database ? database : NULL, has_user ? user : NULL);
 		tally_add(&tally->slots[from].servers, -1);
+		if (kinds[i] == TALLY_POOL)
+			tally_add(&tally_own(&c->view, tally)->arriving, -1);
 		elsewhere_tell_named(c, tally, database, user);
 		tally_release(c->view.tallies, &tally);
 		look_again(c,

@@ -1104,6 +1104,7 @@ static void check_waiting(const struct pool *pool)
 	CHECK(list_is_empty(&pool->newcomers) || !pool->is_welcome_valid);
 	CHECK(list_is_empty(&pool->seats[SEAT_IDLE]));
 	CHECK(tally_find_resting(view, pool->tally) < 0);
+	CHECK(tally_own(view, pool->tally)->arriving == 0);
 	CHECK(pool->last_connect_failed || !has_room(pool));
 }
 

@@ -448,6 +448,8 @@ static void room_is_left_to_another_site(void **state)
 	pass(10 * MS);
 	ask(0, VERDICT_WAIT);
 	next(0, VERDICT_NONE);
+	/* however long the client here has waited, too */
+	pass(SECOND);
 	struct seat *seat = holder->seat;
 	pool_abandon(seat, county.sites[0].now);
 	world_gone(&county.sites[0], seat);
@@ -460,6 +462,25 @@ static void room_is_left_to_another_site(void **state)
 	/* the other site does not take the room; its thread may be busy */
 	pass(SECOND);
 	dial_in(county.pools[0], 0, VERDICT_GRANT);
+}
+
+/* A pool has become too small for its servers: the site where one rests closes it. */
+static void surplus_rests_elsewhere(void **state)
+{
+	(void)state;
+	struct ask *holder = ask_and_dial(0);
+
+	ask_and_dial(1);
+	world_give(&county.sites[0], holder->seat, VERDICT_REST);
+	set_all("default_pool_size", "1");
+	forget_wishes();
+	next(1, VERDICT_NONE);
+	const struct sent *look = only_wish(WISH_LOOK);
+	assert_int_equal(look->to, 0);
+	county.pools[0]->is_kicked = false;
+	hear(look, VERDICT_NONE);
+	assert_true(county.pools[0]->is_kicked);
+	next(0, VERDICT_RETIRE);
 }
 
 /* The tally of a pool's name shows only the pool that has the name now. */
@@ -760,6 +781,35 @@ static void longest_waiter_first(void **state)
 	assert_ptr_equal(v.ask, own);
 }
 
+/* While a server is on its way to a site, the next one goes to another site that waits,
+ * or stays: the thread of the first may stand still. */
+static void one_server_at_a_time(void **state)
+{
+	(void)state;
+	struct ask *holders[3];
+
+	set_all("default_pool_size", "3");
+	for (unsigned i = 0; i < 3; i++)
+		holders[i] = ask_and_dial(0);
+	ask(1, VERDICT_WAIT);
+	ask(1, VERDICT_WAIT);
+	pass(50 * MS);
+	ask(2, VERDICT_WAIT);
+	struct verdict v = world_give(&county.sites[0], holders[0]->seat, VERDICT_HAND);
+	assert_int_equal(v.site, 1);
+	struct verdict other =
+	    world_give(&county.sites[0], holders[1]->seat, VERDICT_HAND);
+	assert_int_equal(other.site, 2);
+	world_give(&county.sites[0], holders[2]->seat, VERDICT_REST);
+	carry(0, &v);
+	next(1, VERDICT_GRANT);
+	pass(5 * MS);
+	forget_wishes();
+	next(1, VERDICT_NONE);
+	v = hear(only_wish(WISH_SERVER), VERDICT_HAND);
+	assert_int_equal(v.site, 1);
+}
+
 /* A slightly longer wait does not make a server change sites. */
 static void about_as_long(void **state)
 {
@@ -790,6 +840,7 @@ static void lost_before_it_went(void **state)
 	county.pools[0]->is_kicked = false;
 	world_gone(&county.sites[0], v.seat);
 	assert_int_equal(servers(county.pools[0]->tally), 0);
+	assert_int_equal(county.pools[0]->tally->slots[1].arriving, 0);
 	assert_true(county.pools[0]->is_kicked);
 	assert_int_equal(only_wish(WISH_LOOK)->to, 1);
 }
@@ -812,6 +863,7 @@ static void lost_on_arrival(void **state)
 	wishes_lost(county.sites[1].c, "d", "u", 0);
 	assert_int_equal(servers(county.pools[0]->tally), 0);
 	assert_int_equal(servers(county.sites[0].c->tally), 0);
+	assert_int_equal(county.pools[0]->tally->slots[1].arriving, 0);
 	assert_true(county.pools[1]->is_kicked);
 	assert_int_equal(only_wish(WISH_LOOK)->to, 2);
 }
@@ -1054,6 +1106,8 @@ int main(void)
 	    TEST(no_answer),
 	    TEST(asked_for_in_vain),
 	    TEST(longest_waiter_first),
+	    TEST(one_server_at_a_time),
+	    TEST(surplus_rests_elsewhere),
 	    TEST(about_as_long),
 	    TEST(lost_before_it_went),
 	    TEST(lost_on_arrival),
