@@ -21,6 +21,7 @@ enum reload_phase { RELOAD_IDLE, RELOAD_READING, RELOAD_ADOPTING };
 
 struct reload_run {
 	struct later turn;      /* takes over the next users */
+	struct deadline again;  /* the same, when a worker does not answer */
 	struct load_job *job;   /* while RELOAD_READING on a helper thread; else NULL */
 	struct userlist *users; /* owned, while RELOAD_ADOPTING */
 	/* one reference, held until a long reload ends; else NULL */

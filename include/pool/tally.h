@@ -71,6 +71,10 @@ bool tallies_are_frozen(const struct tallies *t);
 struct tally *tally_hold(
     struct tallies *t, enum tally_kind kind, const char *database, const char *user);
 void tally_release(struct tallies *t, struct tally **tally);
+/* Calls fn with the database of each pool of any site; a database may come several
+ * times. */
+typedef void tallies_database_fn(void *ctx, const char *database);
+void tallies_each_database(struct tallies *t, tallies_database_fn *fn, void *ctx);
 
 /* For events that several sites notice one after the other.  tally_is_news: whether
  * this site is the first.  tally_is_last: whether no other site has a reference any

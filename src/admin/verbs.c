@@ -490,44 +490,43 @@ static void kill_one(struct database *db)
 	catalog_kill(db->catalog, db, error_text(ERROR_DATABASE_REMOVED));
 }
 
-/* ctx: names of databases that some site uses, by name. */
-static void name_used(struct site *site, void *ctx)
+/* ctx: names of databases, by name. */
+static void add_name(void *ctx, const char *database)
 {
 	struct map *names = ctx;
-	struct database *db;
-	size_t at = 0;
+	size_t len = strlen(database);
 
-	while ((db = map_next(site->catalog->databases, &at))) {
-		size_t len = strlen(db->name);
-		if (db->is_admin || list_is_empty(&db->pools) ||
-		    map_get(names, db->name, len))
-			continue;
-		char *name = mem_strdup(db->name);
+	if (!map_get(names, database, len)) {
+		char *name = mem_strdup(database);
 		map_put(names, name, len, name);
 	}
 }
 
-static void kill_used(struct site *site)
+/* Those that have a pool at any site are killed at all of them.  The tallies know of
+ * them, so that a worker that does not answer later kills the same ones. */
+static void kill_shared(struct site *site, struct tallies *tallies)
 {
-	catalog_kill(site->catalog, NULL, error_text(ERROR_DATABASE_REMOVED));
-}
-
-/* KILL of all databases.  Those that any site uses are killed and stay paused at all
- * sites.  A worker that does not answer kills later what only it uses. */
-static void kill_all(const struct order *order)
-{
-	struct site *site = order_site(order);
 	struct map *names = map_new();
 	size_t at = 0;
 	char *name;
 
-	(void)crew_each(site, name_used, names);
+	tallies_each_database(tallies, add_name, names);
 	while ((name = map_next(names, &at))) {
 		act_everywhere(site, name, kill_one);
 		mem_free(name);
 	}
 	map_free(&names);
-	crew_all(site, kill_used);
+}
+
+/* KILL of all databases that are used; they stay paused. */
+static void kill_all(const struct order *order)
+{
+	struct site *site = order_site(order);
+
+	if (site->crew)
+		kill_shared(site, site->crew->crew->tallies);
+	else
+		catalog_kill(site->catalog, NULL, error_text(ERROR_DATABASE_REMOVED));
 }
 
 static void verb_kill(const struct order *order)
@@ -657,6 +656,22 @@ static void end_client(struct site *site, void *ctx)
 	client_fatal(client, ERROR_ADMIN_DISCONNECT);
 }
 
+static void end_client_at(struct site *site, const void *what)
+{
+	struct wanted wanted = *(const struct wanted *)what;
+
+	end_client(site, &wanted);
+}
+
+/* Only a worker that does not answer can have the client: it ends it as soon as it goes
+ * on. */
+static void leave_word(const struct order *order, const struct wanted *wanted)
+{
+	crew_order(order_site(order), end_client_at, wanted, sizeof(*wanted));
+	client_notice(order->client, "a worker does not answer; if it has the client, "
+				     "it closes it as soon as it answers again");
+}
+
 static void verb_kill_client(const struct order *order)
 {
 	const char *argument = order->command->argument;
@@ -666,8 +681,10 @@ static void verb_kill_client(const struct order *order)
 		return;
 	}
 	struct wanted wanted = {.id = strtoull(argument, NULL, 10)};
-	(void)crew_each(order_site(order), end_client, &wanted);
-	if (!wanted.is_found) {
+	unsigned missed = crew_each(order_site(order), end_client, &wanted);
+	if (!wanted.is_found && missed > 0) {
+		leave_word(order, &wanted);
+	} else if (!wanted.is_found) {
 		reply_error(order->client, ERROR_NO_SUCH_CLIENT);
 		return;
 	}

@@ -17,6 +17,9 @@
 /* takes some hundred microseconds */
 enum { USERS_PER_TURN = 200 };
 
+/* How often a worker that does not answer is asked again. */
+enum { AGAIN_US = 50000 };
+
 static struct daemon *run_daemon(struct reload_run *r)
 {
 	return container_of(r, struct daemon, reloads);
@@ -71,6 +74,13 @@ static void turn_over(struct later *l)
 	loop_later(run_daemon(r)->site.loop, l);
 }
 
+static void again_expired(struct deadline *d)
+{
+	struct reload_run *r = container_of(d, struct reload_run, again);
+
+	turn_of_users(&r->turn);
+}
+
 static void some_users(struct site *site, void *ctx)
 {
 	bool *has_more = ctx;
@@ -89,11 +99,15 @@ static void turn_of_users(struct later *l)
 	bool has_more = false;
 	unsigned missed = crew_each(site, some_users, &has_more);
 
-	/* a worker that does not answer takes over the rest of the list when it runs
-	 * again */
-	if (has_more || missed) {
+	if (has_more) {
 		l->run = turn_over;
 		loop_at_turn_end(site->loop, l);
+		return;
+	}
+	/* a worker that does not answer takes over the rest of the list when it runs
+	 * again */
+	if (missed > 0) {
+		deadline_set(site->loop, &r->again, loop_now(site->loop) + AGAIN_US);
 		return;
 	}
 	log_put(site->log, LEVEL_DEBUG | KIND_RELOAD, NULL,
@@ -205,6 +219,7 @@ bool reload_run_is_reading(const struct site *site)
 void reload_run_init(struct reload_run *r)
 {
 	memset(r, 0, sizeof(*r));
+	deadline_init(&r->again, again_expired);
 }
 
 void reload_run_stop(struct daemon *d)
@@ -215,6 +230,7 @@ void reload_run_stop(struct daemon *d)
 		load_job_cancel(r->job);
 	r->job = NULL;
 	later_cancel(d->site.loop, &r->turn);
+	deadline_clear(d->site.loop, &r->again);
 	catalog_begin_users(d->site.catalog, NULL);
 	userlist_free(&r->users);
 	config_unref(&r->old);

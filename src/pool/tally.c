@@ -156,6 +156,18 @@ void tally_release(struct tallies *t, struct tally **tp)
 		tally_free(tally);
 }
 
+void tallies_each_database(struct tallies *t, tallies_database_fn *fn, void *ctx)
+{
+	struct tally *tally;
+	size_t at = 0;
+
+	pthread_mutex_lock(&t->lock);
+	while ((tally = map_next(t->by_key, &at)))
+		if (tally->kind == TALLY_POOL)
+			fn(ctx, tally->key + 1);
+	pthread_mutex_unlock(&t->lock);
+}
+
 bool tally_is_news(struct tally *tally)
 {
 	return !atomic_exchange(&tally->is_told, true);

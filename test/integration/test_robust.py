@@ -273,9 +273,15 @@ def test_reconnect_under_load(busy, pg):
     bench_under(pooler, pg, disturb)
 
 
+PER_WORKER = 12  # descriptors of a worker itself, where there are several
+
+
 def limited(make_pooler, pg, descriptors):
+    """Besides those that several workers need for themselves."""
     pooler = make_pooler({"db": pg.conn(pool_size=3)}, start=False,
                          settings=dict(TRANSACTION, max_client_conn=1000, client_login_timeout=5))
+    workers = int(pooler.settings.get("workers", 1))
+    descriptors += PER_WORKER * workers if workers > 1 else 0
     pooler.preexec = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
     return pooler.start()
 

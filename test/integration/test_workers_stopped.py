@@ -54,6 +54,38 @@ def test_others_are_served(pooler):
     waiting.wait_for(lambda: len(pooler.show("WORKERS")) == 3, "all workers answer")
 
 
+def only_worker(pooler):
+    """Returns the name of the only worker that has clients."""
+    return "worker " + [row["worker"] for row in pooler.show("WORKERS")
+                        if row["worker"] != "control" and row["clients"] != "0"][0]
+
+
+def test_kill_means_the_same_later(make_pooler, pg):
+    """KILL of everything pauses a database that only a worker that stands still uses, at all workers,
+    and KILL_CLIENT finds a client there."""
+    pooler = make_pooler({"db": pg.conn(), "idle": pg.conn()}, settings=dict(TRANSACTION, workers=2))
+    first = pooler.connect()
+    first.query("select 1")
+    worker, number = only_worker(pooler), pooler.show_one("CLIENTS", database="db")["id"]
+    second = pooler.console()
+    with tracer.stopped(pooler.pid, worker):
+        reply = second.query("KILL_CLIENT " + number)
+        assert reply.tag == "KILL_CLIENT" and "does not answer" in reply.notices[0].text()
+    assert first.recv_until("E")[-1].text() == "admin forced disconnect"
+    assert second.query("KILL_CLIENT " + number, check=False).errors
+
+    first = pooler.connect()
+    first.query("select 1")
+    with tracer.stopped(pooler.pid, only_worker(pooler)):
+        pooler.admin.query("KILL")
+        paused = {row["name"]: row["paused"] for row in pooler.show("DATABASES")}
+        assert (paused["db"], paused["idle"]) == ("1", "0")
+        pooler.admin.query("RESUME db")
+    assert first.recv_until("E")[-1].text() == "database removed"
+    for client in [pooler.connect() for _ in range(4)]:
+        assert client.value("select 2") == "2"
+
+
 def test_pause_waits_for_all(pooler):
     """A worker that stands still hears of PAUSE as soon as it goes on."""
     clients = [pooler.connect() for _ in range(2)]

@@ -61,6 +61,29 @@ static void one_tally_for_one_name(void **state)
 	assert_null(t);
 }
 
+static void count_d(void *ctx, const char *database)
+{
+	assert_string_equal(database, "d");
+	++*(int *)ctx;
+}
+
+static void databases_with_a_pool(void **state)
+{
+	(void)state;
+	struct tallies *t = tallies_new(SITES);
+	struct tally *held[] = {tally_hold(t, TALLY_POOL, "d", "u"),
+	    tally_hold(t, TALLY_POOL, "d", "v"),
+	    tally_hold(t, TALLY_DATABASE, "e", NULL),
+	    tally_hold(t, TALLY_HOST, "f", NULL)};
+	int count = 0;
+
+	tallies_each_database(t, count_d, &count);
+	assert_int_equal(count, 2);
+	for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++)
+		tally_release(t, &held[i]);
+	tallies_free(&t);
+}
+
 static void sums(void **state)
 {
 	(void)state;
@@ -241,6 +264,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(one_tally_for_one_name),
+	    cmocka_unit_test(databases_with_a_pool),
 	    cmocka_unit_test(sums),
 	    cmocka_unit_test(most_at_rest),
 	    cmocka_unit_test(known_welcome),
