@@ -38,9 +38,15 @@ static int read_port(struct endpoint *out, const char *text, struct err *err)
 
 static int read_tcp(struct endpoint *out, struct err *err)
 {
-	const char *colon = strrchr(out->text, ':'), *host = out->text;
+	const char *host = out->text, *bracket = strrchr(host, ']');
+	/* colons within brackets are those of the address */
+	const char *colon = strrchr(bracket ? bracket : host, ':');
 	size_t len = colon ? (size_t)(colon - host) : 0;
 
+	if (host[strcspn(host, "/ \t")])
+		return refuse(err, out, "is no address with a port");
+	if (host[0] == '[' && !bracket)
+		return refuse(err, out, "has no closing bracket");
 	if (!colon)
 		return refuse(err, out, "has no port");
 	if (len >= 2 && host[0] == '[' && host[len - 1] == ']') {

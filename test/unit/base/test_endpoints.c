@@ -65,6 +65,10 @@ static void test_refused(void **state)
 	refuse("a:0x10", "has no port between 1 and 65535");
 	refuse("a:99999999999999999999", "has no port between 1 and 65535");
 	refuse("::1:9127", "without brackets");
+	refuse("[::1:9127", "has no closing bracket");
+	refuse("[::1]", "has no port; ");
+	refuse("a:1 b:2", "is no address with a port");
+	refuse("http://a:1", "is no address with a port");
 	refuse("a:1, unix:m", "\"unix:m\" has no absolute path");
 	memset(text, 'x', sizeof(text));
 	text[sizeof(text) - 1] = '\0';
