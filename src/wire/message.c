@@ -40,7 +40,9 @@ const char *message_back_name(uint8_t type, char out[MESSAGE_NAME])
 {
 	const char *name = message_back(type)->name;
 
-	snprintf(out, MESSAGE_NAME, name ? " (%s)" : "", name);
+	out[0] = '\0';
+	if (name)
+		snprintf(out, MESSAGE_NAME, " (%s)", name);
 	return out;
 }
 
