@@ -174,8 +174,7 @@ static void entries_keep_their_databases(void **state)
 {
 	static const char *const inis[] = {
 	    "[databases]\na=dbname=1\nd=dbname=4\n[pgbouncer]\n",
-	    "[databases]\na=dbname=1\nb=dbname=2\nc=dbname=3\nd=dbname=4\n[pgbouncer]"
-	    "\n",
+	    "[databases]\na=dbname=1\nb=dbname=2\nc=\nd=dbname=4\n[pgbouncer]\n",
 	    "[databases]\nb=dbname=2\nd=dbname=4\ne=dbname=5\n[pgbouncer]\n",
 	    "[databases]\nd=dbname=4\n[pgbouncer]\n",
 	    "[databases]\n[pgbouncer]\n",
