@@ -12,6 +12,7 @@
 enum {
 	CHUNK_SPANS = 8,
 	SHARED_WRITE_MOST = 16640, /* longer writes get a block of their own */
+	JOINED_MOST = 256,
 	COPY_BLOCK = 8192,
 };
 
@@ -105,11 +106,32 @@ static int add_copy(
 	return 0;
 }
 
+/* Copies a small piece behind the last one, if that ends where the current block is
+ * free.  One piece is cheaper to send than two, and a message under another name has
+ * short ones before and behind it. */
+static bool has_joined(
+    struct net *net, struct stream_queue *q, const uint8_t *p, size_t len)
+{
+	struct span *last = stream_queue_last(q);
+	struct block *b = net->current;
+
+	if (len > JOINED_MOST || !b || !last || last->block != b ||
+	    last->bytes + last->len != b->bytes + b->used || b->cap - b->used < len)
+		return false;
+	net->growing.stream = NULL;
+	memcpy(b->bytes + b->used, p, len);
+	b->used += (uint32_t)len;
+	last->len += len;
+	return true;
+}
+
 void stream_queue_put(struct net *net, struct stream_queue **q, struct block *block,
     const uint8_t *p, size_t len, bool is_waiting)
 {
 	bool copy = is_waiting && block && block->pool && len <= STREAM_COPY_MOST;
 
+	if (!is_waiting && has_joined(net, *q, p, len))
+		return;
 	if (!copy || add_copy(net, q, p, len, COPY_BLOCK) < 0)
 		add(net, q, block, p, len);
 }

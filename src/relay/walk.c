@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "relay/alias.h"
 #include "relay/segment.h"
 #include "relay/statements.h"
 #include "relay/unnamed.h"
@@ -180,7 +181,6 @@ struct answers {
 	struct client *client;
 	struct server *server;
 	bool wants_tags; /* somebody reads the tags of CommandComplete */
-	bool has_aliases;
 };
 
 static bool may_walk_answers(const struct server *server)
@@ -201,8 +201,22 @@ static struct answers answers_of(struct server *server, struct client *client)
 	    .server = server,
 	    .wants_tags =
 		link->leaks.watch.expected || link->was_reset || link->reset.hidden,
-	    .has_aliases = !list_is_empty(&link->aliases),
 	};
+}
+
+/* Ends what waits for the answer with this tag, if it is the Parse of an unnamed
+ * statement, or a Bind in which only a name was changed. */
+static bool is_tag_ended(struct answers *a, uint8_t type, uint32_t tag)
+{
+	const struct alias *alias = alias_find(a->server, tag);
+
+	if (type == '1' && !alias)
+		unnamed_parsed(a->client, tag);
+	else if (type == '2' && alias && alias->kind == COMMAND_NONE)
+		alias_end(a->server, tag);
+	else
+		return false;
+	return true;
 }
 
 /* The head is answered.  False: somebody else has to know that. */
@@ -211,11 +225,9 @@ static bool is_head_taken(struct answers *a, uint8_t type)
 	struct pipeline *owed = &a->server->pipeline;
 	uint32_t tag = pipeline_head_tag(owed);
 
-	if (tag && (type != '1' || a->has_aliases))
+	if (tag && !is_tag_ended(a, type, tag))
 		return false;
 	pipeline_take_ordinary(owed);
-	if (tag)
-		unnamed_parsed(a->client, tag);
 	return true;
 }
 

@@ -31,15 +31,18 @@ static size_t fill_kernel(struct owner *o, size_t want)
 	return sum;
 }
 
+/* Long pieces are sent from where they are. */
 static void test_gather(void **state)
 {
+	static const uint8_t piece[300] = "ab";
+	enum { PAIR = sizeof(piece) + 2 };
 	struct owner *o = *state;
 
 	for (int i = 0; i < 50; i++) {
-		stream_put(&o->stream, NULL, (const uint8_t *)"ab", 2);
+		stream_put(&o->stream, NULL, piece, sizeof(piece));
 		assert_int_equal(stream_write(&o->stream, "cd", 2), 0);
 	}
-	assert_int_equal(stream_pending(&o->stream), 200);
+	assert_int_equal(stream_pending(&o->stream), 50 * PAIR);
 	assert_int_equal(loop_counts(o->loop)->send_calls, 0);
 	one_turn(o);
 	/* With io_uring the second send goes out in the next turn. */
@@ -49,11 +52,37 @@ static void test_gather(void **state)
 	assert_int_equal(loop_counts(o->loop)->send_calls, 2);
 	struct buf b;
 	buf_init(&b, 0);
-	assert_int_equal(hear(o, &b), 200);
-	for (int i = 0; i < 50; i++)
-		assert_memory_equal(b.bytes + i * 4, "abcd", 4);
+	assert_int_equal(hear(o, &b), 50 * PAIR);
+	for (int i = 0; i < 50; i++) {
+		assert_memory_equal(b.bytes + i * PAIR, piece, sizeof(piece));
+		assert_memory_equal(b.bytes + (i + 1) * PAIR - 2, "cd", 2);
+	}
 	buf_done(&b);
 	assert_int_equal(o->net.queues->used, 0);
+}
+
+/* Small pieces are copied behind what was written, whatever block they are in. */
+static void test_small_pieces_become_one(void **state)
+{
+	struct owner *o = *state;
+	struct block *b = block_get(o->net.blocks);
+
+	memcpy(b->bytes, "ef", 2);
+	assert_int_equal(stream_write(&o->stream, "ab", 2), 0);
+	stream_put(&o->stream, NULL, (const uint8_t *)"cd", 2);
+	stream_put(&o->stream, b, b->bytes, 2);
+	assert_int_equal(stream_write(&o->stream, "gh", 2), 0);
+	assert_int_equal(b->refs, 1);
+	assert_int_equal(o->net.queues->used, 1);
+	memcpy(b->bytes, "xx", 2);
+	one_turn(o);
+	assert_int_equal(loop_counts(o->loop)->send_calls, 1);
+	struct buf heard;
+	buf_init(&heard, 0);
+	assert_int_equal(hear(o, &heard), 8);
+	assert_memory_equal(heard.bytes, "abcdefgh", 8);
+	buf_done(&heard);
+	block_unref(b);
 }
 
 static void test_join(void **state)
@@ -259,6 +288,7 @@ static int run(const char *name)
 {
 	const struct CMUnitTest tests[] = {
 	    OPEN_TEST(test_gather),
+	    OPEN_TEST(test_small_pieces_become_one),
 	    OPEN_TEST(test_join),
 	    OPEN_TEST(test_slow_peer),
 	    OPEN_TEST(test_drained_comes_from_the_loop),
