@@ -217,6 +217,7 @@ def test_error_of_a_read_only_server_is_looked_into(make_pooler, fake):
                          "the other is used", DEADLINE)
 
 
+@pytest.mark.one_worker  # Each worker begins at another host.
 def test_servers_that_cannot_be_asked(make_pooler, fake):
     def script(session):
         session.login()
