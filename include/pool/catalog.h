@@ -306,6 +306,9 @@ void user_leave(struct user *user);
 void catalog_mark_dirty(struct catalog *c, struct database *db);
 /* A pause has changed, of one database or of all (db NULL): kicks their pools. */
 void catalog_kick_all(struct catalog *c, struct database *db);
+/* In a process that another one has taken over nobody can end a pause: the clients that
+ * wait for paused databases are refused. */
+void catalog_refuse_paused(struct catalog *c);
 /* KILL: kills the pools of one database, or of all (db NULL) except the console's, and
  * pauses the databases. */
 void catalog_kill(struct catalog *c, struct database *db, const char *reason);

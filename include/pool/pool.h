@@ -119,6 +119,7 @@ struct pool {
 	char *fast_failure; /* owned: text for clients that ask after it; or NULL */
 	bool has_wasted;    /* a server was lost before any client had it */
 	bool has_refused;   /* all waiting clients are to be refused with refusal */
+	bool sends_away;    /* all that wait now are to be told that it shuts down */
 	bool has_dirty;     /* there may be dirty seats for pool_next to retire */
 	bool has_sessions;  /* pool_mode was session when pool_review_mode looked */
 	bool wants_probe;   /* a client failed fast: try again although nobody waits */

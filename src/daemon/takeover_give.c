@@ -440,6 +440,11 @@ static void look_for_more(struct site *site, void *ctx)
 	*has_more = *has_more || moving_has_more(site);
 }
 
+static void refuse_paused(struct site *site)
+{
+	catalog_refuse_paused(site->catalog);
+}
+
 /* May another round begin?  Not during a reload, whose changes must not be put in force
  * within a round. */
 static bool may_offer_more(struct giving *g)
@@ -463,6 +468,7 @@ static void serve_rest(struct giving *g)
 		hold_still(g);
 		return;
 	}
+	crew_all(site, refuse_paused);
 	if (is_over && client_count > 0) {
 		log_put(site->log, LEVEL_LOG | KIND_TAKEOVER, NULL,
 		    "takeover_drain_timeout: closing %zu clients", client_count);

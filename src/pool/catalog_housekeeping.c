@@ -19,6 +19,18 @@ static bool has_own_idle_timeout(const struct config *config)
 	return config && config_has_own(config, SETTING_INDEX_pool_idle_timeout);
 }
 
+void catalog_refuse_paused(struct catalog *c)
+{
+	struct pool *pool;
+
+	list_for (pool, &c->pool_list, node) {
+		pool->sends_away =
+		    pool_is_closing_for_pause(pool) && !list_is_empty(&pool->waiting);
+		if (pool->sends_away)
+			pool_kick(pool);
+	}
+}
+
 /* Several sites have parts of one pool; only the last part is reported in the log. */
 static bool is_last_of_pool(const struct pool *pool)
 {

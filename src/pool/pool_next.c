@@ -528,7 +528,8 @@ static const char *refusal_of_all(const struct pool *pool, const char **sqlstate
 		*sqlstate = pool->failure_sqlstate;
 		return pool->refusal;
 	}
-	if (!pool->is_killed && !pool->database->catalog->refuse_waiting)
+	if (!pool->is_killed && !pool->database->catalog->refuse_waiting &&
+	    !pool->sends_away)
 		return NULL;
 	enum error_id id =
 	    pool->is_killed ? ERROR_DATABASE_REMOVED : ERROR_SERVER_SHUTTING_DOWN;
@@ -543,7 +544,7 @@ static struct verdict refuse(struct pool *pool)
 
 	if (ask && text)
 		return queue_refuse(ask, text, sqlstate);
-	pool->has_refused = false;
+	pool->has_refused = pool->sends_away = false;
 	return nothing(UINT64_MAX);
 }
 

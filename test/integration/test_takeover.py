@@ -269,6 +269,21 @@ def test_paused_stays_paused(make_pooler, pg, restart):
         assert client.value("select 2") == "2"
 
 
+def test_who_waits_for_a_pause_and_cannot_move_is_sent_away(make_pooler, pg, restart):
+    """A login waits for a server, and the database is paused. Only the new process can end that."""
+    pooler = make_pooler({"db": pg.conn()}, settings=TRANSACTION)
+    pooler.admin.query("KILL db")
+    with pooler.client() as client:
+        client.send(client.startup_packet())
+        pooler.wait_pool(cl_waiting=1)
+        wait_end(restart(pooler), pooler)
+        assert client.recv_until("E")[-1].text() == "server shutting down"
+        client.expect_closed()
+    assert pooler.show_one("DATABASES", name="db")["paused"] == "1"
+    pooler.admin.query("RESUME db")
+    assert pooler.connect().value("select 1") == "1"
+
+
 def test_secrets_go_along(make_pooler, pg, restart):
     """The new process logs in to the server with the SCRAM keys from the client's login."""
     stored = pg.value("select rolpassword from pg_authid where rolname = 'scram_user'")

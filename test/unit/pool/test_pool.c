@@ -447,6 +447,38 @@ static void shutting_down(void **state)
 	LEAVE(&w, seats, asks);
 }
 
+/* Another process has taken over, and only there the pause can be ended. */
+static void paused_clients_are_sent_away(void **state)
+{
+	struct world w;
+	struct seat seats[1];
+	struct ask asks[3];
+
+	(void)state;
+	world_init(&w, INI("default_pool_size=1\n"));
+	struct pool *pool = world_pool(&w, "db", "u");
+	fill(&w, pool, seats, asks, 1);
+	world_join(pool, &asks[1]);
+	world_join(pool, &asks[2]);
+	world_ask(&w, &asks[0], VERDICT_GRANT);
+	catalog_refuse_paused(w.c);
+	pool->database->paused = true;
+	world_ask(&w, &asks[1], VERDICT_WAIT);
+	catalog_refuse_paused(w.c);
+	struct verdict v = world_next(&w, pool, VERDICT_REFUSE);
+	assert_ptr_equal(v.ask, &asks[1]);
+	assert_string_equal(v.text, "server shutting down");
+	world_next(&w, pool, VERDICT_NONE);
+	/* those who come later may be moved before the next look */
+	world_ask(&w, &asks[2], VERDICT_WAIT);
+	world_next(&w, pool, VERDICT_NONE);
+	catalog_refuse_paused(w.c);
+	world_next(&w, pool, VERDICT_REFUSE);
+	world_next(&w, pool, VERDICT_NONE);
+	world_give(&w, &seats[0], VERDICT_RETIRE);
+	LEAVE(&w, seats, asks);
+}
+
 static void queue_has_a_limit(void **state)
 {
 	struct world w;
@@ -1033,6 +1065,7 @@ int main(void)
 	    cmocka_unit_test(welcome),
 	    cmocka_unit_test(paused_pools),
 	    cmocka_unit_test(shutting_down),
+	    cmocka_unit_test(paused_clients_are_sent_away),
 	    cmocka_unit_test(queue_has_a_limit),
 	    cmocka_unit_test(retries_are_spaced),
 	    cmocka_unit_test(no_row_of_attempts_in_one_turn),
