@@ -53,6 +53,9 @@ struct tls_config {
 
 struct tls_context;
 
+/* OpenSSL's memory stays until the process is gone, because threads that nobody waits
+ * for may still use it during the exit.  To be called before OpenSSL is used. */
+void tls_stay_at_exit(void);
 /* Returns a context with one reference.  NULL: err is complete, e.g. "TLS setup failed:
  * failed to load CA: ..." or "invalid client_tls_protocols: V". */
 struct tls_context *tls_context_new(const struct tls_config *config, struct err *err);

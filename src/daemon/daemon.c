@@ -21,6 +21,7 @@
 #include "daemon/version.h"
 #include "login/listen.h"
 #include "metrics/metrics.h"
+#include "net/tls.h"
 #include "session/crew.h"
 
 static const struct process_verbs verbs = {
@@ -280,6 +281,7 @@ int daemon_run(const struct options *options)
 	struct err err;
 	int rc;
 
+	tls_stay_at_exit();
 	daemon_init(&d, options);
 	rc = start(&d, &err);
 	if (rc == 0) {

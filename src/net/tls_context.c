@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
@@ -20,6 +21,11 @@ enum {
 	TICKETS = 1,
 	REASON = 200,
 };
+
+void tls_stay_at_exit(void)
+{
+	OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
+}
 
 static bool is_set(const char *text)
 {
