@@ -452,6 +452,11 @@ static void put_syslog(struct shared *s, const struct log_line *line)
 		    (const char *)text->bytes);
 }
 
+static bool is_blank(char c)
+{
+	return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
 /* Joins tag and message, cuts them at the maximum and removes white space at the
  * end. */
 static void __attribute__((format(printf, 4, 0)))
@@ -463,7 +468,7 @@ compose(char *text, size_t size, const char *tag, const char *fmt, va_list ap)
 	if (tag && *tag)
 		end = text_append(text_append(text, most, tag), most, " ");
 	end = text_vprint(end, most, fmt, ap);
-	while (end > text && strchr(" \t\n\v\f\r", end[-1]))
+	while (end > text && is_blank(end[-1]))
 		end--;
 	*end = '\0';
 }

@@ -93,34 +93,31 @@ char *text_append_hex(char *at, const char *end, uint64_t n)
 	return append_in(at, end, n, 16);
 }
 
-/* Whether all conversions are %s or %llu. */
-static bool is_simple(const char *fmt)
+static char *print_rest(char *at, const char *end, const char *fmt, va_list ap)
+    __attribute__((format(printf, 3, 0)));
+
+static char *print_rest(char *at, const char *end, const char *fmt, va_list ap)
 {
-	while ((fmt = strchr(fmt, '%'))) {
-		if (fmt[1] == 's')
-			fmt += 2;
-		else if (text_has_prefix(fmt, "%llu"))
-			fmt += 4;
-		else
-			return false;
-	}
-	return true;
+	size_t most = (size_t)(end - at) - 1;
+	int len = vsnprintf(at, most + 1, fmt, ap);
+
+	if (len < 0)
+		*at = '\0';
+	return len < 0 ? at : at + ((size_t)len < most ? (size_t)len : most);
 }
 
+/* Most formats only have %s and %llu, which are printed here; from the first other
+ * conversion on, libc does it. */
 char *text_vprint(char *at, const char *end, const char *fmt, va_list ap)
 {
 	const char *next;
 
-	if (!is_simple(fmt)) {
-		int len = vsnprintf(at, (size_t)(end - at), fmt, ap);
-		size_t most = (size_t)(end - at) - 1;
-		if (len < 0)
-			*at = '\0';
-		return len < 0 ? at : at + ((size_t)len < most ? (size_t)len : most);
-	}
 	for (; (next = strchr(fmt, '%')); fmt = next) {
+		bool is_text = next[1] == 's';
+		if (!is_text && !text_has_prefix(next, "%llu"))
+			return print_rest(at, end, fmt, ap);
 		at = append_bytes(at, end, fmt, (size_t)(next - fmt));
-		if (next[1] == 's') {
+		if (is_text) {
 			const char *text = va_arg(ap, const char *);
 			at = text_append(at, end, text ? text : "(null)");
 			next += 2;

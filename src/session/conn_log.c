@@ -21,19 +21,19 @@ static void name_of(const struct conn *conn, struct conn_name *name)
 
 /* ---- plain ---- */
 
-static void put_name(const struct conn *conn, char out[NAME])
+/* The name is cut so that the address behind it has room. */
+static char *append_name(const struct conn *conn, char *at)
 {
-	const char *end = out + NAME;
+	const char *end = at + NAME;
 	struct conn_name name;
 
 	name_of(conn, &name);
-	if (name.peer) {
-		snprintf(out, NAME, "peer/%d", name.peer);
-		return;
-	}
-	char *at = text_append(out, end, name.database ? name.database : "(nodb)");
-	at = text_append(at, end, "/");
-	text_append(at, end, name.user ? name.user : "(nouser)");
+	if (name.peer)
+		return text_append_number(
+		    text_append(at, end, "peer/"), end, (uint64_t)name.peer);
+	at = text_append(at, end, name.database ? name.database : "(nodb)");
+	return text_append(
+	    text_append(at, end, "/"), end, name.user ? name.user : "(nouser)");
 }
 
 static void put_address(const struct conn *conn, char out[SOCK_PORT_TEXT])
@@ -49,15 +49,14 @@ static void put_address(const struct conn *conn, char out[SOCK_PORT_TEXT])
 
 static const char *put_tag(const struct conn *conn, char out[TAG])
 {
-	char name[NAME], address[SOCK_PORT_TEXT];
+	char address[SOCK_PORT_TEXT];
 	const char *end = out + TAG;
 	const char letter[] = {conn->kind->letter, '\0'};
 
-	put_name(conn, name);
 	put_address(conn, address);
 	char *at = text_append(out, end, letter);
 	at = text_append_hex(text_append(at, end, "-0x"), end, (uintptr_t)conn);
-	at = text_append(text_append(at, end, ": "), end, name);
+	at = append_name(conn, text_append(at, end, ": "));
 	text_append(text_append(at, end, "@"), end, address);
 	return out;
 }
