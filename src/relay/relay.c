@@ -238,6 +238,13 @@ static enum step front_without_server(struct client *client, const struct messag
 	return forward_message(client, client_server(client), m);
 }
 
+/* Data for a COPY that was cancelled before its server got it.  A message that waits
+ * for the pooler's SETs would be taken for the next query, by a cancel request. */
+static bool is_left_over(const struct server *server, const struct message_row *row)
+{
+	return server->link.is_applying && row->flags & MSG_COPY;
+}
+
 static enum step front_message(struct conn *conn, const struct message *m)
 {
 	struct client *client = conn_client(conn);
@@ -258,6 +265,9 @@ static enum step front_message(struct conn *conn, const struct message *m)
 		client_fatal(client, ERROR_PQEXEC_DISALLOWED);
 		return STEP_CLOSE;
 	}
+	server = client_server(client);
+	if (server && is_left_over(server, row))
+		return front_drop(client);
 	if (client->is_canceled || client->is_skipping)
 		return front_answer_unrun(client, m);
 	if ((m->type == 'Q' || m->type == 'P') && !message_is_whole(m) &&
@@ -270,7 +280,6 @@ static enum step front_message(struct conn *conn, const struct message *m)
 		return STEP_PARK;
 	}
 
-	server = client_server(client);
 	if (!server)
 		return front_without_server(client, m);
 	if (server->dial || server->link.is_applying ||

@@ -216,6 +216,33 @@ static void query_behind_our_set_is_answered_at_once(void **state)
 	stage_free(&stage);
 }
 
+/* The data of a cancelled COPY is not taken for the next query, which is cancelled
+ * too. */
+static void copy_behind_our_set_is_dropped_whole(void **state)
+{
+	static const char told[] =
+	    "E:ERROR:canceling statement due to user request Z:I";
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1", "");
+	struct peer *b, *server;
+	begin_applying(stage, &b, &server, "copy t from stdin");
+	peer_put(b, 'd', "row\n", 4);
+	peer_put(b, 'c', "", 0);
+	stage_settle(stage);
+	peer_last_words(ask_to_cancel(stage, b));
+	assert_string_equal(peer_hear(b, 'Z'), told);
+	peer_text(b, 'Q', "second of b");
+	stage_settle(stage);
+	peer_last_words(ask_to_cancel(stage, b));
+	assert_string_equal(peer_hear(b, 'Z'), told);
+	peer_text(b, 'Q', "third of b");
+	end_applying(server);
+	assert_string_equal(peer_hear(server, 'Q'), "Q:third of b");
+	peer_answer(server, "SELECT 1", 'I');
+	assert_string_equal(peer_hear(b, 'Z'), "C:SELECT 1 Z:I");
+	stage_free(&stage);
+}
+
 /* No client waits for the server any more, so it must be given back. */
 static void server_is_given_back_after_a_cancelled_set(void **state)
 {
@@ -553,6 +580,7 @@ int main(void)
 	    cmocka_unit_test(key_of_any_length_is_looked_up),
 	    cmocka_unit_test(unknown_key_is_closed),
 	    cmocka_unit_test(query_behind_our_set_is_answered_at_once),
+	    cmocka_unit_test(copy_behind_our_set_is_dropped_whole),
 	    cmocka_unit_test(server_is_given_back_after_a_cancelled_set),
 	    cmocka_unit_test(cancelled_set_in_session_mode),
 	    cmocka_unit_test(query_behind_our_set_in_a_transaction_runs),
