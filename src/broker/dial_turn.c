@@ -70,8 +70,9 @@ static bool turns_is_behind(const struct dial_turns *turns, uint64_t since_us)
 static bool turns_take(struct dial_turns *turns, uint64_t since_us, uint64_t now)
 {
 	struct tallies *tallies = turns->view.tallies;
+	struct tally *tally = turns->tally;
 
-	if (!turns->tally) {
+	if (!tally) {
 		bool is_due = now >= turns_due(turns);
 		turns->last_us = is_due ? now : turns->last_us;
 		return is_due;
@@ -79,7 +80,7 @@ static bool turns_take(struct dial_turns *turns, uint64_t since_us, uint64_t now
 	tallies_lock(tallies);
 	bool may = now >= turns_due(turns) && !turns_is_behind(turns, since_us);
 	if (may)
-		atomic_store(&turns->tally->turn_us, now);
+		atomic_store(&tally->turn_us, now);
 	tallies_unlock(tallies);
 	return may;
 }
