@@ -89,6 +89,8 @@ struct ring_port *ring_port_new(struct ring *ring, int fd, void *owner);
 /* The owner no longer needs the port: pending requests are cancelled, then the socket
  * is closed.  No send may be pending (see ring_settle). */
 void ring_port_leave(struct ring_port *port);
+/* The same when no request is pending, and the socket stays open. */
+void ring_port_forget(struct ring_port *port);
 /* Start and stop receiving.  After a stop, bytes that had arrived before may still be
  * reported. */
 void ring_receive(struct ring_port *port);

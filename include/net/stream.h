@@ -166,6 +166,11 @@ bool stream_is_silent(const struct stream *s);
  * nothing with TLS; stream_take_tls gives the records. */
 void stream_put_unread(const struct stream *s, struct buf *out);
 
+/* Takes the descriptor off a stream that is hushed and silent, and returns it.  The
+ * caller owns it; the stream can only be closed then, which does not end the
+ * connection. */
+int stream_take_fd(struct stream *s);
+
 /* Tries once more to send pending output, without waiting, and closes.  No callback
  * comes afterwards.  May be called on a stream that is not open, and inside the
  * stream's own callbacks; in that case its memory must live until the end of the turn

@@ -33,6 +33,8 @@ struct stream_engine {
 	 * that may still arrive in the next turn, false if everything was delivered. */
 	bool (*may_hear_more)(struct stream *s);
 	/* Sends s->out as far as possible without waiting, and closes the socket. */
+	/* Forgets the descriptor of a silent stream, which stays open. */
+	void (*give_fd)(struct stream *s);
 	void (*leave)(struct stream *s);
 };
 

@@ -10,7 +10,6 @@
 
 #include "moving/moving.h"
 #include "session/server.h"
-#include "session/spares.h"
 
 /* ---- loans: parcels on their way ---- */
 
@@ -191,7 +190,7 @@ static const struct conn_ops lent_ops = {
     .closed = lending_closed,
 };
 
-/* Sends a copy of the descriptor, so that this connection is closed like any other. */
+/* Sends the descriptor; what is left here is closed like any other connection. */
 static void send_off(struct conn *conn)
 {
 	struct server *server = conn_server(conn);
@@ -199,9 +198,7 @@ static void send_off(struct conn *conn)
 	    loan_of_pool(conn->site, server->lent_to, server->seat.pool);
 
 	loan->after = server->lent_after;
-	loan->fd = spares_duplicate(conn->site, conn->stream.fd);
-	if (loan->fd < 0 ||
-	    moving_offer_server(conn->site, server, put_parcel, loan) < 0) {
+	if (moving_offer_server(conn->site, server, put_parcel, loan) < 0) {
 		loan_free(loan);
 		server_retire(server, "cannot be handed to another worker");
 		return;
@@ -212,6 +209,7 @@ static void send_off(struct conn *conn)
 		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 		return;
 	}
+	loan->fd = stream_take_fd(&conn->stream);
 	pool_carried(&server->seat);
 	conn->site->lend_counts.out++;
 	post(loan);

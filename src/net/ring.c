@@ -128,6 +128,12 @@ void ring_port_leave(struct ring_port *port)
 	list_push_back(&r->unsettled, &port->unsettled);
 }
 
+void ring_port_forget(struct ring_port *port)
+{
+	assert(!port->is_sending && !port->is_receiving && !port->is_polling);
+	free_port(port);
+}
+
 /* ---- receiving ---- */
 
 static void arm(struct ring_port *port)

@@ -233,6 +233,16 @@ void stream_put_unread(const struct stream *s, struct buf *out)
 		stream_queue_copy(s->in, out);
 }
 
+int stream_take_fd(struct stream *s)
+{
+	int fd = s->fd;
+
+	assert(stream_is_silent(s));
+	s->net->engine->give_fd(s);
+	s->fd = -1;
+	return fd;
+}
+
 void stream_close(struct stream *s)
 {
 	struct net *net = s->net;
@@ -241,7 +251,8 @@ void stream_close(struct stream *s)
 		return;
 	if (s->tls && !s->failure)
 		stream_tls_say_goodbye(s);
-	net->engine->leave(s);
+	if (s->fd >= 0)
+		net->engine->leave(s);
 	stream_queue_drop(net, &s->out);
 	stream_queue_drop(net, &s->in);
 	if (s->tls)

@@ -239,6 +239,12 @@ static void ready_settle(struct stream *s)
 	(void)s;
 }
 
+static void ready_give_fd(struct stream *s)
+{
+	watch_free(&s->reader);
+	watch_free(&s->writer);
+}
+
 static void ready_leave(struct stream *s)
 {
 	if (s->out && !s->connecting)
@@ -257,5 +263,6 @@ const struct stream_engine stream_ready = {
     .send = ready_send,
     .settle = ready_settle,
     .may_hear_more = ready_may_hear_more,
+    .give_fd = ready_give_fd,
     .leave = ready_leave,
 };

@@ -135,6 +135,14 @@ static bool ring_engine_may_hear_more(struct stream *s)
 	return true;
 }
 
+static void ring_engine_give_fd(struct stream *s)
+{
+	watch_free(&s->writer);
+	if (s->port)
+		ring_port_forget(s->port);
+	s->port = NULL;
+}
+
 static void ring_engine_leave(struct stream *s)
 {
 	struct ring_port *port = s->port;
@@ -159,6 +167,7 @@ const struct stream_engine stream_ring = {
     .send = ring_engine_send,
     .settle = ring_engine_settle,
     .may_hear_more = ring_engine_may_hear_more,
+    .give_fd = ring_engine_give_fd,
     .leave = ring_engine_leave,
 };
 

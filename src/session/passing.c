@@ -4,7 +4,6 @@
  */
 #include "session/passing.h"
 
-#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -103,19 +102,11 @@ static struct passage *describe(struct conn *conn, struct crew_member *to, int f
 	return p;
 }
 
-/* The other site gets a copy of the descriptor, so that closing it here does not end
- * the connection. */
 static void pass_on(struct conn *conn)
 {
 	struct crew_member *to = conn_client(conn)->passes_to;
-	int fd = spares_duplicate(conn->site, conn->stream.fd);
-	struct passage *p;
+	struct passage *p = describe(conn, to, -1);
 
-	if (fd < 0) {
-		conn_doom(conn, "cannot pass it on: %s", strerror(errno));
-		return;
-	}
-	p = describe(conn, to, fd);
 	conn_put_unread(conn, &p->unread);
 	p->tls = stream_take_tls(&conn->stream, &p->sealed);
 	if (p->unread.failed || p->sealed.failed) {
@@ -123,6 +114,7 @@ static void pass_on(struct conn *conn)
 		conn_doom(conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
 		return;
 	}
+	p->fd = stream_take_fd(&conn->stream);
 	post_client(p, conn_client(conn));
 	conn_hand_on(conn, &gone_ops);
 	conn_doom_quietly(conn, "passed on");

@@ -52,7 +52,8 @@ int spares_duplicate(struct site *site, int fd)
 
 	if (copy >= 0)
 		spares_refill(site);
-	else if (errno == EMFILE && spares_give_up(site))
-		copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	else if (errno == EMFILE && site->spare_count > 0)
+		/* in one step: another thread accepts connections meanwhile */
+		copy = dup3(fd, site->spare_fds[--site->spare_count], O_CLOEXEC);
 	return copy;
 }

@@ -188,6 +188,33 @@ static void test_peer_leaves_while_paused(void **state)
 	assert_string_equal(o->end_text, "");
 }
 
+/* The descriptor outlives the stream, and the engine takes nothing from the socket any
+ * more. */
+static void test_descriptor_taken(void **state)
+{
+	struct owner *o = *state;
+	char got[8];
+	int fd = o->stream.fd, taken;
+
+	stream_hush(&o->stream);
+	for (int i = 0; !stream_is_silent(&o->stream); i++) {
+		assert_true(i < 100);
+		one_turn(o);
+	}
+	taken = stream_take_fd(&o->stream);
+	assert_int_equal(taken, fd);
+	stream_close(&o->stream);
+	say(o, "later");
+	one_turn(o);
+	one_turn(o);
+	assert_int_equal(o->receive_count + o->end_count, 0);
+	assert_int_equal(recv(taken, got, sizeof(got), 0), 5);
+	assert_memory_equal(got, "later", 5);
+	assert_int_equal(send(taken, "on", 2, 0), 2);
+	expect_heard(o, "on");
+	close(taken);
+}
+
 static void test_pause_inside_received(void **state)
 {
 	struct owner *o = *state;
@@ -367,6 +394,7 @@ static int run(const char *name)
 	    OPEN_TEST(test_kept_blocks_are_not_reused),
 	    OPEN_TEST(test_pause),
 	    OPEN_TEST(test_peer_leaves_while_paused),
+	    OPEN_TEST(test_descriptor_taken),
 	    OPEN_TEST(test_pause_inside_received),
 	    OPEN_TEST(test_close_inside_received),
 	    OPEN_TEST(test_peer_closes),
