@@ -146,7 +146,8 @@ static uint64_t place_with(
 
 static uint64_t place_of(const struct pool *pool, enum room_kind kind)
 {
-	return place_with(pool, kind, pool_connected_count(pool), waiting_since(pool));
+	return place_with(
+	    pool, kind, pool_connected_everywhere(pool), waiting_since(pool));
 }
 
 static struct pool *first_of(const struct heap *starving, enum room_kind kind)
@@ -486,7 +487,7 @@ static bool is_owed_to(uint64_t theirs_us, const struct pool *pool, uint64_t sin
     enum room_kind kind, uint64_t now_us)
 {
 	uint64_t own_us =
-	    place_with(pool, kind, pool_connected_count(pool) - 1, since_us);
+	    place_with(pool, kind, pool_connected_everywhere(pool) - 1, since_us);
 	/* Kept by min_pool_size, or left to a pool that may use it again at once. */
 	bool is_kept =
 	    kind == ROOM_PROCESS && (spare_count(pool) <= 0 || since_us == UINT64_MAX);

@@ -1006,6 +1006,29 @@ static void busy_pool_keeps_its_turn(void **state)
 	assert_int_equal(v.site, 1);
 }
 
+/* Under max_server_connections only a pool without any server takes one that
+ * min_pool_size keeps, not a part of a pool whose servers are at other sites. */
+static void minimum_of_another_pool_stays(void **state)
+{
+	(void)state;
+	set_all("max_server_connections", "2");
+	set_all("min_pool_size", "1");
+	struct world *w = &county.sites[1];
+	struct pool *other = world_pool(w, "d", "v");
+	struct ask *owner = &county.asks[ASKS - 1];
+
+	ask_and_dial(0);
+	world_join(other, owner);
+	world_ask(w, owner, VERDICT_WAIT);
+	dial_in(other, 1, VERDICT_GRANT);
+	world_give(w, owner->seat, VERDICT_REST);
+	ask(1, VERDICT_WAIT);
+	pass(50 * MS);
+	next(1, VERDICT_NONE);
+	pass(5 * SECOND);
+	assert_ptr_equal(next(1, VERDICT_RETIRE).seat->pool, other);
+}
+
 /* The only client may ask again before the other site asks for room. */
 static void resting_server_makes_room(void **state)
 {
@@ -1108,6 +1131,7 @@ int main(void)
 	    TEST(longest_waiter_first),
 	    TEST(one_server_at_a_time),
 	    TEST(surplus_rests_elsewhere),
+	    TEST(minimum_of_another_pool_stays),
 	    TEST(about_as_long),
 	    TEST(lost_before_it_went),
 	    TEST(lost_on_arrival),
