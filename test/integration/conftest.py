@@ -20,9 +20,10 @@ import versions  # noqa: E402
 import waiting  # noqa: E402
 from pooler import Pooler  # noqa: E402
 
-# A shell starts what runs in its background with SIGINT ignored, and the programs that tests stop
-# with it would inherit that.
+# A shell starts what runs in its background with SIGINT and SIGQUIT ignored, and the programs that
+# tests stop with them would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 OURS = os.path.normpath(os.path.join(HERE, "../../build/release/pgbouncer"))
