@@ -20,6 +20,11 @@ def sleeping(pg, count=1):
 def family(make_pooler, pg):
     """family(count, host) returns poolers that are peers of each other, with the ids 1, 2 and so
     on."""
+    # A query that an earlier test has left behind would be taken for one of this test.
+    pg.do("select pg_terminate_backend(pid) from pg_stat_activity "
+          "where backend_type = 'client backend' and pid <> pg_backend_pid()")
+    waiting.wait_for(lambda: not sleeping(pg), "nobody sleeps")
+
     def make(count=2, host=None, **settings):
         made = [make_pooler({"db": pg.conn(pool_size=60)}, start=False,
                             settings={"peer_id": str(i + 1), **settings}) for i in range(count)]

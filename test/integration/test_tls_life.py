@@ -455,16 +455,23 @@ def test_cancel_storm(both, ca):
     pooler = both(default_pool_size="2")
     hit = []
 
+    def cancel_until(conn, over):
+        # A server that has not begun with the query ignores a request.
+        while not over.wait(0.05):
+            conn.cancel_safe()
+
     def sleeper():
         with libpq(pooler, ca) as conn:
             for _ in range(10):
-                timer = threading.Timer(0.05, conn.cancel_safe)
-                timer.start()
+                over = threading.Event()
+                canceller = threading.Thread(target=cancel_until, args=(conn, over))
+                canceller.start()
                 try:
                     conn.execute("select pg_sleep(20)")
                 except psycopg.errors.QueryCanceled:
                     hit.append(1)
-                timer.join()
+                over.set()
+                canceller.join()
 
     threads = [threading.Thread(target=sleeper) for _ in range(3)]
     for thread in threads:
