@@ -55,11 +55,9 @@ void secret_md5_of_password(
  * neither a plain password nor an md5 hash, or libcrypto has no MD5. */
 int secret_md5_answer(const struct secret *s, const char *user, const uint8_t salt[4],
     char out[MD5_TEXT_LEN + 1]);
-/* Whether this is the right answer to AuthenticationMD5Password. */
-bool secret_is_md5_answer(const struct secret *s, const char *user,
+/* Whether this is the right answer to AuthenticationMD5Password.  kept: an MD5 that is
+ * looked up already; NULL: it is looked up now. */
+bool secret_is_md5_answer(struct digest *kept, const struct secret *s, const char *user,
     const uint8_t salt[4], const char *answer);
-/* The same with an MD5 that is looked up already; NULL: it is looked up now. */
-bool secret_is_md5_answer_with(struct digest *kept, const struct secret *s,
-    const char *user, const uint8_t salt[4], const char *answer);
 
 #endif

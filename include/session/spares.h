@@ -16,9 +16,9 @@ void spares_done(struct site *site);
 /* Closes one spare descriptor, so that one more socket can be opened.  false: there is
  * none left. */
 bool spares_give_up(struct site *site);
-/* Duplicates this descriptor, for a connection on its way to another site.  At the
- * limit it uses a spare one, which a later call replaces when there is room.  -1: none
- * is left. */
+/* Duplicates this descriptor, for a cancel request that is shown to another site.  At
+ * the limit it uses a spare one, which a later call replaces when there is room.  -1:
+ * none is left. */
 int spares_duplicate(struct site *site, int fd);
 /* Opens the spares that are missing, as many as the process has descriptors for. */
 void spares_refill(struct site *site);

@@ -248,17 +248,11 @@ int secret_md5_answer(const struct secret *s, const char *user, const uint8_t sa
 	return md5_answer(s, NULL, user, salt, out);
 }
 
-bool secret_is_md5_answer_with(struct digest *kept, const struct secret *s,
-    const char *user, const uint8_t salt[4], const char *answer)
+bool secret_is_md5_answer(struct digest *kept, const struct secret *s, const char *user,
+    const uint8_t salt[4], const char *answer)
 {
 	char expected[MD5_TEXT_LEN + 1];
 
 	return md5_answer(s, kept, user, salt, expected) == 0 &&
 	       is_same_text(expected, answer);
-}
-
-bool secret_is_md5_answer(
-    const struct secret *s, const char *user, const uint8_t salt[4], const char *answer)
-{
-	return secret_is_md5_answer_with(NULL, s, user, salt, answer);
 }

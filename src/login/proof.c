@@ -264,7 +264,7 @@ static enum proof proof_password(struct client *client, const struct message *m)
 		return proof_external_ask_password(client, password);
 	if (login->method == AUTH_PLAIN)
 		return proof_cleartext(client, password);
-	if (login->is_mock || !secret_is_md5_answer_with(client->conn.site->md5, secret,
+	if (login->is_mock || !secret_is_md5_answer(client->conn.site->md5, secret,
 				  login->startup.user, login->salt, password))
 		return PROOF_FAILED;
 	return PROOF_DONE;

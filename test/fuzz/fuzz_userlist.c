@@ -44,7 +44,7 @@ static void check_secret(const char *name, const struct secret *s)
 	if (s->kind == SECRET_PLAIN && !secret_is_password(s, name, s->text))
 		abort();
 	if (secret_md5_answer(s, name, salt, answer) == 0 &&
-	    !secret_is_md5_answer(s, name, salt, answer))
+	    !secret_is_md5_answer(NULL, s, name, salt, answer))
 		abort();
 }
 

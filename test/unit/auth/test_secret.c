@@ -82,7 +82,7 @@ static void expect_no_match(const char *text)
 	assert_false(secret_is_password(&s, "alice", ""));
 	assert_int_equal(secret_prepare(&s, text, &due), 0);
 	assert_int_equal(secret_md5_answer(&s, "alice", salt, answer), -1);
-	assert_false(secret_is_md5_answer(&s, "alice", salt, ""));
+	assert_false(secret_is_md5_answer(NULL, &s, "alice", salt, ""));
 	secret_done(&s);
 }
 
@@ -202,8 +202,8 @@ static void test_nothing_never_matches(void **state)
 	for (size_t i = 0; i < sizeof(stored) / sizeof(*stored); i++) {
 		secret_init(&s, stored[i]);
 		assert_false(secret_is_password(&s, "alice", ""));
-		assert_false(
-		    secret_is_md5_answer(&s, "alice", (const uint8_t *)"salt", ""));
+		assert_false(secret_is_md5_answer(
+		    NULL, &s, "alice", (const uint8_t *)"salt", ""));
 		secret_done(&s);
 	}
 	for (size_t i = 0; i < 2; i++) {
@@ -304,25 +304,26 @@ static void test_md5_answer(void **state)
 	assert_string_equal(from_md5, from_plain);
 	assert_int_equal(secret_md5_answer(&scram, "alice", salt, from_md5), -1);
 	assert_string_equal(from_md5, "");
-	assert_true(secret_is_md5_answer(&plain, "alice", salt, from_plain));
-	assert_true(secret_is_md5_answer(&md5, "alice", salt, from_plain));
-	assert_false(secret_is_md5_answer(&plain, "bob", salt, from_plain));
+	assert_true(secret_is_md5_answer(NULL, &plain, "alice", salt, from_plain));
+	assert_true(secret_is_md5_answer(NULL, &md5, "alice", salt, from_plain));
+	assert_false(secret_is_md5_answer(NULL, &plain, "bob", salt, from_plain));
 	for (int i = 0; i < 2; i++) {
 		assert_true(
-		    secret_is_md5_answer_with(kept, &plain, "alice", salt, from_plain));
+		    secret_is_md5_answer(kept, &plain, "alice", salt, from_plain));
 		assert_true(
-		    secret_is_md5_answer_with(kept, &md5, "alice", salt, from_plain));
+		    secret_is_md5_answer(kept, &md5, "alice", salt, from_plain));
 		assert_false(
-		    secret_is_md5_answer_with(kept, &plain, "bob", salt, from_plain));
+		    secret_is_md5_answer(kept, &plain, "bob", salt, from_plain));
 	}
 	digest_free(&kept);
-	assert_false(secret_is_md5_answer(&plain, "alice", zeros, from_plain));
-	assert_false(secret_is_md5_answer(&scram, "alice", salt, from_plain));
-	assert_false(secret_is_md5_answer(&md5, "alice", salt, ALICE_SECRET));
-	assert_false(secret_is_md5_answer(&md5, "alice", salt, from_plain + 3));
+	assert_false(secret_is_md5_answer(NULL, &plain, "alice", zeros, from_plain));
+	assert_false(secret_is_md5_answer(NULL, &scram, "alice", salt, from_plain));
+	assert_false(secret_is_md5_answer(NULL, &md5, "alice", salt, ALICE_SECRET));
+	assert_false(secret_is_md5_answer(NULL, &md5, "alice", salt, from_plain + 3));
 	for (size_t i = 0; i < MD5_TEXT_LEN; i++) {
 		from_plain[i] ^= 1;
-		assert_false(secret_is_md5_answer(&md5, "alice", salt, from_plain));
+		assert_false(
+		    secret_is_md5_answer(NULL, &md5, "alice", salt, from_plain));
 		from_plain[i] ^= 1;
 	}
 	/* A salt is binary and may contain NUL bytes. */
@@ -349,7 +350,7 @@ static void test_without_md5(void **state)
 	assert_false(secret_is_password(&md5, "alice", "secret"));
 	assert_int_equal(secret_md5_answer(&plain, "alice", salt, out), -1);
 	assert_int_equal(secret_md5_answer(&md5, "alice", salt, out), -1);
-	assert_false(secret_is_md5_answer(&md5, "alice", salt, ""));
+	assert_false(secret_is_md5_answer(NULL, &md5, "alice", salt, ""));
 	assert_true(secret_is_password(&plain, "alice", "secret"));
 	assert_int_equal(EVP_set_default_properties(NULL, ""), 1);
 	assert_true(secret_is_password(&md5, "alice", "secret"));
