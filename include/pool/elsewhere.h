@@ -26,9 +26,9 @@ int elsewhere_receiver(
  * while. */
 int elsewhere_receiver_of_used(
     const struct pool *pool, const struct ask *first, uint64_t now_us);
-/* Asks a site that has a resting server under this limit to close it.  False: there is
- * none. */
-bool elsewhere_asks_for_room(struct pool *pool, enum room_kind kind, uint64_t now_us);
+/* Asks a site that has a resting server under this limit to close it for the client
+ * with this place (room_place). */
+void elsewhere_ask_for_room(struct pool *pool, enum room_kind kind, uint64_t place_us);
 /* Asks a site that has a resting server in this pool to close it, because the waiting
  * client cannot use that server.  False: there are no other sites. */
 bool elsewhere_asks_for_seat(struct pool *pool, uint64_t now_us);

@@ -54,15 +54,18 @@ const char *room_lacked(const struct pool *pool, int *limit);
 void room_forget(struct pool *pool);
 
 /* ---- who gives up what ---- */
+/* The place of the pool's first waiting client in the queue of all sites: a time, and
+ * the least comes first.  UINT64_MAX: none waits. */
+uint64_t room_place(const struct pool *pool, enum room_kind kind);
 /* Returns a resting seat that may be closed to make room for this pool, or NULL;
  * *wake_us is then lowered if that can change by time alone. */
 struct seat *room_evictable(
     const struct pool *pool, enum room_kind kind, uint64_t now_us, uint64_t *wake_us);
-/* Return a resting seat that could be closed at once for a pool of another site, or
- * NULL. */
+/* The same for a pool of another site, which has this place. */
+struct seat *room_evictable_of_process(
+    const struct catalog *c, uint64_t place_us, uint64_t now_us, uint64_t *wake_us);
 struct seat *room_free_of_database(const struct database *db);
 struct seat *room_free_of_user(const struct user *user);
-struct seat *room_free_of_process(const struct catalog *c);
 /* Returns a resting seat, of any pool, that must be closed because there are too many,
  * or NULL. */
 struct seat *room_surplus(const struct pool *pool);

@@ -20,7 +20,8 @@ struct wish {
 	enum tally_kind of;          /* WISH_ROOM, WISH_LOOK: the kind of limit */
 	unsigned from;               /* the site that asks */
 	const char *database, *user; /* borrowed; NULL if the limit is not about one */
-	uint64_t since_us;           /* since when the client waits */
+	/* since when the client waits; WISH_ROOM: its place, see room_place */
+	uint64_t since_us;
 };
 
 /* Answers a wish.  HAND: give this seat to the site of the verdict, whose client has

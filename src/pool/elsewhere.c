@@ -147,15 +147,13 @@ void elsewhere_ask_welcome(struct pool *pool, uint64_t now_us, uint64_t *wake_us
 		(void)has_welcome_elsewhere(pool, now_us, wake_us);
 }
 
-bool elsewhere_asks_for_room(struct pool *pool, enum room_kind kind, uint64_t now_us)
+void elsewhere_ask_for_room(struct pool *pool, enum room_kind kind, uint64_t place_us)
 {
 	enum tally_kind of = kind_of_room(kind);
 	int site = tally_find_resting(view_of(pool), tally_of(pool, of));
 
-	if (site < 0)
-		return false;
-	send(pool, site, WISH_ROOM, of, now_us);
-	return true;
+	if (site >= 0)
+		send(pool, site, WISH_ROOM, of, place_us);
 }
 
 bool elsewhere_asks_for_seat(struct pool *pool, uint64_t now_us)

@@ -250,7 +250,7 @@ static void ask_elsewhere(struct launch *l, enum room_kind kind)
 {
 	if (!l->may_evict || !l->pool->tally)
 		return;
-	(void)elsewhere_asks_for_room(l->pool, kind, l->now_us);
+	elsewhere_ask_for_room(l->pool, kind, room_place(l->pool, kind));
 	l->wake_us = earlier(l->wake_us, l->now_us + ASK_AGAIN_US);
 }
 

@@ -144,7 +144,7 @@ static uint64_t place_with(
 	return since_us + (has_nothing(pool, connected) ? 0 : PATIENCE_US);
 }
 
-static uint64_t place_of(const struct pool *pool, enum room_kind kind)
+uint64_t room_place(const struct pool *pool, enum room_kind kind)
 {
 	return place_with(
 	    pool, kind, pool_connected_everywhere(pool), waiting_since(pool));
@@ -213,7 +213,7 @@ void room_want(struct pool *pool, enum room_kind wanted)
 		struct heap_node *node = &pool->room_nodes[kind];
 		if ((kind == wanted || heap_has(node)) &&
 		    is_moved_out(queue_of(pool, kind), node, kind == wanted,
-			place_of(pool, kind)))
+			room_place(pool, kind)))
 			room_tell_first(queue_of(pool, kind), kind);
 		note_waiting(pool, kind);
 	}
@@ -266,7 +266,7 @@ enum room_kind room_before(const struct pool *pool)
 	for (kind = 0; kind < ROOM_COUNT; kind++) {
 		const struct pool *other = first_in(pool, kind);
 		if (limit_of(pool, kind) && other && other != pool &&
-		    place_of(other, kind) < place_of(pool, kind))
+		    room_place(other, kind) < room_place(pool, kind))
 			break;
 	}
 	return kind;
@@ -404,11 +404,10 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-static struct seat *evictable_of_process(
-    const struct pool *pool, uint64_t now_us, uint64_t *wake_us)
+struct seat *room_evictable_of_process(
+    const struct catalog *c, uint64_t place_us, uint64_t now_us, uint64_t *wake_us)
 {
-	const struct pool *rich = richest(pool->database->catalog);
-	uint64_t place_us = place_of(pool, ROOM_PROCESS);
+	const struct pool *rich = richest(c);
 
 	if (!rich)
 		return NULL;
@@ -449,7 +448,7 @@ struct seat *room_free_of_user(const struct user *user)
 	return NULL;
 }
 
-struct seat *room_free_of_process(const struct catalog *c)
+static struct seat *free_of_process(const struct catalog *c)
 {
 	const struct pool *rich = richest(c);
 
@@ -461,14 +460,15 @@ struct seat *room_evictable(
 {
 	if (kind == ROOM_USER)
 		return room_free_of_user(pool->user);
-	return kind == ROOM_DATABASE ? room_free_of_database(pool->database)
-				     : evictable_of_process(pool, now_us, wake_us);
+	if (kind == ROOM_DATABASE)
+		return room_free_of_database(pool->database);
+	return room_evictable_of_process(
+	    pool->database->catalog, room_place(pool, kind), now_us, wake_us);
 }
 
 struct seat *room_surplus(const struct pool *pool)
 {
-	return room_is_exceeded(pool) ? room_free_of_process(pool->database->catalog)
-				      : NULL;
+	return room_is_exceeded(pool) ? free_of_process(pool->database->catalog) : NULL;
 }
 
 static uint64_t lead_us(uint64_t since_us, uint64_t now_us)
@@ -505,7 +505,7 @@ static bool is_owed_here(
 	const struct pool *other = first_in(pool, kind);
 
 	return other && other != pool && since_us != UINT64_MAX &&
-	       is_owed_to(place_of(other, kind), pool, since_us, kind, now_us);
+	       is_owed_to(room_place(other, kind), pool, since_us, kind, now_us);
 }
 
 /* The same for the client of another site that has waited longest.  If there is room,

@@ -42,10 +42,13 @@ static struct verdict give_server(
 	return seat_carry(seat, (unsigned)receiver);
 }
 
-/* Chooses the same seat that a pool of this site could have closed. */
-static struct verdict give_room(struct catalog *c, const struct wish *wish)
+/* Chooses the same seat that a pool of this site could have closed.  Who asks does so
+ * again, so that time alone need not be waited for. */
+static struct verdict give_room(
+    struct catalog *c, const struct wish *wish, uint64_t now_us)
 {
 	struct seat *seat = NULL;
+	uint64_t ignored = UINT64_MAX;
 
 	if (wish->of == TALLY_DATABASE) {
 		struct database *db = catalog_find_database(c, wish->database);
@@ -57,7 +60,7 @@ static struct verdict give_room(struct catalog *c, const struct wish *wish)
 		struct pool *pool = wishes_pool(c, wish->database, wish->user);
 		seat = pool ? pool_longest_resting(pool) : NULL;
 	} else {
-		seat = room_free_of_process(c);
+		seat = room_evictable_of_process(c, wish->since_us, now_us, &ignored);
 	}
 	return seat ? seat_retire(seat, "evicted") : nothing();
 }
@@ -91,7 +94,7 @@ struct verdict wishes_hear(struct catalog *c, const struct wish *wish, uint64_t 
 	case WISH_SERVER:
 		return give_server(c, wish, now_us);
 	case WISH_ROOM:
-		return give_room(c, wish);
+		return give_room(c, wish, now_us);
 	case WISH_LOOK:
 		look_again(c, wish);
 		break;

@@ -1025,8 +1025,16 @@ static void minimum_of_another_pool_stays(void **state)
 	ask(1, VERDICT_WAIT);
 	pass(50 * MS);
 	next(1, VERDICT_NONE);
+	/* nor does it when another site asks */
+	forget_wishes();
+	ask(2, VERDICT_WAIT);
+	pass(50 * MS);
+	next(2, VERDICT_NONE);
+	const struct sent *room = only_wish(WISH_ROOM);
+	assert_int_equal(room->to, 1);
+	hear(room, VERDICT_NONE);
 	pass(5 * SECOND);
-	assert_ptr_equal(next(1, VERDICT_RETIRE).seat->pool, other);
+	assert_ptr_equal(hear(room, VERDICT_RETIRE).seat->pool, other);
 }
 
 /* The only client may ask again before the other site asks for room. */
