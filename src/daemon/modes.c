@@ -36,14 +36,21 @@ static void suspend_site(struct site *site)
 	catalog_kick_all(site->catalog, NULL);
 }
 
+static void begin_suspend_timeout(struct daemon *d)
+{
+	struct site *site = &d->site;
+	uint64_t limit = site_settings(site)->suspend_timeout;
+
+	d->suspend_until_us = limit ? loop_now(site->loop) + limit : UINT64_MAX;
+}
+
 /* Each connection stops between two messages, as soon as it gets there. */
 void modes_suspend(struct site *site)
 {
 	struct daemon *d = site_daemon(site);
-	uint64_t limit = site_settings(site)->suspend_timeout;
 
 	crew_all(site, suspend_site);
-	d->suspend_until_us = limit ? loop_now(site->loop) + limit : UINT64_MAX;
+	begin_suspend_timeout(d);
 	deadline_set(site->loop, &d->suspend_due, loop_now(site->loop));
 }
 
@@ -73,13 +80,18 @@ static void stop_site(struct site *site, void *ctx)
 	s->client_count += present_count(site);
 }
 
-/* Do all sites stand still, with no connection on its way from one site to another? */
-static bool is_still(struct site *site)
+/* Do all sites stand still, with no connection on its way from one site to another?
+ * While a worker does not answer, its clients cannot stop, so suspend_timeout begins
+ * after that: they would be closed otherwise when it goes on. */
+static bool is_still(struct daemon *d)
 {
+	struct site *site = &d->site;
 	struct stillness s = {.is_still = true};
+	unsigned missed = crew_each(site, stop_site, &s);
 
-	return crew_each(site, stop_site, &s) == 0 && s.is_still &&
-	       s.client_count == crew_client_count(site);
+	if (missed > 0)
+		begin_suspend_timeout(d);
+	return missed == 0 && s.is_still && s.client_count == crew_client_count(site);
 }
 
 static void drop_rest(struct site *site, void *ctx)
@@ -93,7 +105,7 @@ void modes_suspend_check(struct deadline *due)
 	struct daemon *d = container_of(due, struct daemon, suspend_due);
 	struct site *site = &d->site;
 
-	if (is_still(site)) {
+	if (is_still(d)) {
 		site->is_still = true;
 		wait_review(site);
 		return;

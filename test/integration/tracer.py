@@ -20,7 +20,7 @@ def ptrace(request, thread):
         code = ctypes.get_errno()
         if code in (errno.EPERM, errno.ENOSYS):
             pytest.skip("ptrace() is not allowed here")
-        raise OSError(code, os.strerror(code))
+        raise OSError(code, os.strerror(code))  # of the class that belongs to this number
 
 
 def find_thread(pid, name):
@@ -31,13 +31,20 @@ def find_thread(pid, name):
     raise AssertionError("no thread %s" % name)
 
 
+def await_death(thread):
+    """Waits until a thread that stands still has ended with its process, which is not over before
+    somebody has waited so."""
+    os.waitpid(thread, WALL)
+
+
 @contextlib.contextmanager
 def stopped(pid, name):
-    """The thread of this name stands still."""
+    """The thread of this name stands still. Returns its number."""
     thread = find_thread(pid, name)
     ptrace(ATTACH, thread)
     os.waitpid(thread, WALL)
     try:
-        yield
+        yield thread
     finally:
-        ptrace(DETACH, thread)
+        with contextlib.suppress(ProcessLookupError):  # The test has waited for its death.
+            ptrace(DETACH, thread)
