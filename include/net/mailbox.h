@@ -6,6 +6,9 @@
 #ifndef NET_MAILBOX_H
 #define NET_MAILBOX_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "base/err.h"
 #include "net/loop.h"
 
@@ -26,5 +29,8 @@ void mailbox_free(struct mailbox **m);
 
 /* May be called from any thread; never waits. */
 void mailbox_post(struct mailbox *m, struct letter *letter);
+/* Whether the loop has left a letter unopened for that long.  May be called from any
+ * thread. */
+bool mailbox_is_unread_for(const struct mailbox *m, uint64_t us);
 
 #endif

@@ -64,6 +64,10 @@ void tallies_unlock(struct tallies *t);
  * the sites one after the other gives consistent numbers. */
 void tallies_freeze(struct tallies *t, bool is_frozen);
 bool tallies_are_frozen(const struct tallies *t);
+/* Sets the function that says whether a site does not answer, and must not be counted
+ * upon.  It is called on any thread.  Without it all sites answer. */
+typedef bool tallies_deaf_fn(void *ctx, unsigned site);
+void tallies_on_deaf(struct tallies *t, tallies_deaf_fn *fn, void *ctx);
 
 /* Returns the tally of this kind and these names (user or database may be NULL,
  * depending on the kind) with a reference, and makes it if needed.  Any thread may
@@ -109,7 +113,8 @@ int tally_servers(const struct tally_view *view, const struct tally *tally);
 int tally_clients_elsewhere(const struct tally_view *view, const struct tally *tally);
 int tally_connected_elsewhere(const struct tally_view *view, const struct tally *tally);
 int tally_queued_elsewhere(const struct tally_view *view, const struct tally *tally);
-/* Returns the site with the most resting servers; -1: none has one. */
+/* Returns the site with the most resting servers of those that answer; -1: none has
+ * one. */
 int tally_find_resting(const struct tally_view *view, const struct tally *tally);
 bool tally_has_servers(const struct tally *tally, unsigned site);
 /* Returns a site that knows the welcome; -1: none. */
@@ -118,7 +123,8 @@ int tally_find_welcome(const struct tally_view *view, const struct tally *tally)
  * Cheap while no client waits. */
 int tally_find_waiting(
     const struct tally_view *view, const struct tally *tally, uint64_t *since_us);
-/* The same, without sites to which a server is on its way. */
+/* The same, without sites to which a server is on its way, and those that do not
+ * answer. */
 int tally_find_receiver(
     const struct tally_view *view, const struct tally *tally, uint64_t *since_us);
 /* Notes since when the first client of this site waits (0: none waits).  True: the

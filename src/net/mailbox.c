@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -15,6 +16,7 @@
 struct mailbox {
 	_Atomic(struct letter *)
 	    last; /* the letter posted last; .next leads to older ones */
+	_Atomic uint64_t since_us; /* when the oldest of them was posted */
 	struct watch *watch;
 	int fd;
 };
@@ -87,12 +89,25 @@ void mailbox_free(struct mailbox **mp)
 	*mp = NULL;
 }
 
+/* The sender's loop may have read its clock long ago. */
+static uint64_t clock_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
 void mailbox_post(struct mailbox *m, struct letter *letter)
 {
 	static const uint64_t one = 1;
 	struct letter *last = atomic_load_explicit(&m->last, memory_order_relaxed);
 
 	do {
+		/* before the letter can be seen */
+		if (!last)
+			atomic_store_explicit(
+			    &m->since_us, clock_us(), memory_order_relaxed);
 		letter->next = last;
 	} while (!atomic_compare_exchange_weak_explicit(
 	    &m->last, &last, letter, memory_order_release, memory_order_relaxed));
@@ -101,4 +116,13 @@ void mailbox_post(struct mailbox *m, struct letter *letter)
 		return;
 	while (write(m->fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
+}
+
+bool mailbox_is_unread_for(const struct mailbox *m, uint64_t us)
+{
+	if (!atomic_load_explicit(&m->last, memory_order_acquire))
+		return false;
+	uint64_t since_us = atomic_load_explicit(&m->since_us, memory_order_relaxed);
+	uint64_t now_us = clock_us();
+	return now_us > since_us && now_us - since_us >= us;
 }

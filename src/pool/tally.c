@@ -15,6 +15,9 @@ struct tallies {
 	struct map *by_key; /* struct tally by its key */
 	unsigned site_count;
 	atomic_bool is_frozen;
+	/* NULL: all sites answer */
+	tallies_deaf_fn *is_deaf;
+	void *deaf_ctx;
 };
 
 static void tally_free(struct tally *tally)
@@ -71,6 +74,19 @@ void tallies_freeze(struct tallies *t, bool is_frozen)
 bool tallies_are_frozen(const struct tallies *t)
 {
 	return t && atomic_load_explicit(&t->is_frozen, memory_order_relaxed);
+}
+
+void tallies_on_deaf(struct tallies *t, tallies_deaf_fn *fn, void *ctx)
+{
+	t->is_deaf = fn;
+	t->deaf_ctx = ctx;
+}
+
+static bool is_deaf(const struct tally_view *view, unsigned site)
+{
+	const struct tallies *t = view->tallies;
+
+	return t->is_deaf && t->is_deaf(t->deaf_ctx, site);
 }
 
 static int read_count(const atomic_int *count)
@@ -264,7 +280,7 @@ int tally_find_resting(const struct tally_view *view, const struct tally *tally)
 
 	for (unsigned i = 0; tally && i < view->site_count; i++) {
 		int count = read_count(&tally->slots[i].resting);
-		if (i != view->site && count > most) {
+		if (i != view->site && count > most && !is_deaf(view, i)) {
 			most = count;
 			best = (int)i;
 		}
@@ -298,7 +314,8 @@ static int find_first(const struct tally_view *view, const struct tally *tally,
 		    &tally->slots[i].waiting_us, memory_order_relaxed);
 		if (i == view->site || us == 0 || (found >= 0 && us >= *since_us))
 			continue;
-		if (is_for_server && read_count(&tally->slots[i].arriving) > 0)
+		if (is_for_server &&
+		    (read_count(&tally->slots[i].arriving) > 0 || is_deaf(view, i)))
 			continue;
 		*since_us = us;
 		found = (int)i;

@@ -17,12 +17,25 @@
 /* A turn of the loop is far shorter; only a worker that hangs needs longer. */
 enum { PATIENCE_MS = 300 };
 
+/* A worker that leaves letters unopened for so long is not asked for servers, and gets
+ * none.  It costs little if it only waits for a CPU. */
+enum { DEAF_US = 50000 };
+
 /* The value that was logged last for an event, and the site that logged it. */
 struct told {
 	uint64_t value;
 	unsigned site;
 	char what[];
 };
+
+static bool is_deaf(void *ctx, unsigned site)
+{
+	const struct crew *crew = ctx;
+	const struct crew_member *member = &crew->members[site];
+
+	return atomic_load_explicit(&member->is_silent, memory_order_relaxed) ||
+	       mailbox_is_unread_for(member->mailbox, DEAF_US);
+}
 
 struct crew *crew_new(unsigned worker_count)
 {
@@ -32,6 +45,7 @@ struct crew *crew_new(unsigned worker_count)
 	crew->told = map_new();
 	crew->worker_count = worker_count;
 	crew->tallies = tallies_new(worker_count + 1);
+	tallies_on_deaf(crew->tallies, is_deaf, crew);
 	crew->mutex = workers_mutex_new();
 	for (unsigned i = 0; i <= worker_count; i++) {
 		crew->members[i].crew = crew;

@@ -12,7 +12,7 @@ from test_config import long_list
 from test_suspend import state
 from test_takeover import restart, wait_end  # noqa: F401 (restart is a fixture)
 from test_views import TRANSACTION
-from test_workers_stopped import answered
+from test_workers_stopped import answered, divide, finish
 
 CLIENTS = 4
 SETTINGS = dict(TRANSACTION, workers=2)
@@ -35,23 +35,6 @@ def go_on(clients):
     """All of them are served."""
     for client in clients:
         assert client.value("select 'on'") == "on"
-
-
-def divide(clients):
-    """Sends a query of each client, and returns those that are served and those whose worker stands
-    still."""
-    for client in clients:
-        client.send(wire.query("select 'late'"))
-    waiting.wait_for(lambda: len(answered(clients)) == len(clients) // 2, "half of them are served")
-    served = answered(clients)
-    finish(served)
-    return served, [client for client in clients if client not in served]
-
-
-def finish(held):
-    """What they have sent meanwhile is answered."""
-    for client in held:
-        assert client.finish().value == "late"
 
 
 def error(console):

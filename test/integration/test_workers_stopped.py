@@ -125,3 +125,83 @@ def test_switchover_waits_for_all(make_pooler, two):  # noqa: F811
         ask(client)
         client.close()
     assert two[1].queries() == 2
+
+
+def divide(clients):
+    """Sends a query of each client, and returns those that are served and those whose worker stands
+    still."""
+    for client in clients:
+        client.send(wire.query("select 'late'"))
+    waiting.wait_for(lambda: len(answered(clients)) == len(clients) // 2, "half of them are served")
+    served = answered(clients)
+    finish(served)
+    return served, [client for client in clients if client not in served]
+
+
+def finish(held):
+    """What they have sent meanwhile is answered."""
+    for client in held:
+        assert client.finish().value == "late"
+
+
+def test_who_waits_there_for_room_holds_up_nobody(make_pooler, pg):
+    """The client that has waited longest for room under a limit is one of the worker that stands
+    still."""
+    pooler = make_pooler({"one": pg.conn(), "two": pg.conn()}, settings=dict(TRANSACTION, workers=2))
+    clients = {name: [pooler.connect(name) for _ in range(4)] for name in ("one", "two")}
+    for client in clients["one"] + clients["two"]:
+        client.query("select 1")
+    watcher = pooler.admin
+    with tracer.stopped(pooler.pid, "worker 0"):
+        (holders, others), (two, rest) = divide(clients["one"]), divide(clients["two"])
+    finish(others + rest)
+    late, early = two[0], rest[0]
+    watcher.query("RECONNECT")
+    waiting.wait_for(lambda: not pooler.show("SERVERS"), "no servers")
+    watcher.query("SET max_server_connections = 2")
+    for client in holders:
+        client.query("begin")
+    for count, client in enumerate((early, late)):
+        client.send(wire.query("select 'late'"))
+        pooler.wait_pool("two", cl_waiting=count + 1)
+    with tracer.stopped(pooler.pid, "worker 0"):
+        for client in holders:
+            client.query("commit")
+        finish([late])
+    finish([early])
+
+
+def clients_of_workers(pooler, clients, workers):
+    """Returns the clients of each worker."""
+    found = []
+    for number in range(workers):
+        with tracer.stopped(pooler.pid, "worker %d" % number):
+            for client in clients:
+                client.send(wire.query("select 'late'"))
+            waiting.wait_for(lambda: len(answered(clients)) == len(clients) * (workers - 1) // workers,
+                             "the others are served")
+            found.append([client for client in clients if not client.has_data(0.05)])
+        finish(clients)
+    return found
+
+
+@pytest.mark.parametrize("name", ["one", "two"])
+def test_servers_that_rest_elsewhere_are_found(make_pooler, pg, name):
+    """Most servers rest at the worker that stands still. One of another worker is used, or closed for a
+    pool that has no server."""
+    pooler = make_pooler({"one": pg.conn(), "two": pg.conn()}, settings=dict(TRANSACTION, workers=3))
+    clients = {name: [pooler.connect(name) for _ in range(6)] for name in ("one", "two")}
+    for client in clients["one"] + clients["two"]:
+        client.query("select 1")
+    workers = clients_of_workers(pooler, clients["one"], 3)
+    seekers = clients_of_workers(pooler, clients[name], 3)[2]
+    pooler.admin.query("RECONNECT")
+    waiting.wait_for(lambda: not pooler.show("SERVERS"), "no servers")
+    pooler.admin.query("SET max_server_connections = 3")
+    users = workers[0] + workers[1][:1]
+    for sql in ("begin", "commit"):
+        for client in users:
+            client.query(sql)
+    with tracer.stopped(pooler.pid, "worker 0"):
+        assert seekers[0].value("select 2") == "2"
+    assert seekers[1].value("select 3") == "3"

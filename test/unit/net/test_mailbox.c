@@ -131,6 +131,30 @@ static void opens_all_before_it_is_freed(void **state)
 	mailbox_free(&p.mailbox);
 }
 
+static void knows_since_when_letters_wait(void **state)
+{
+	(void)state;
+	struct post p;
+
+	post_open(&p);
+	struct note a = named(&p, 'a'), last = named(&p, '.'), later = named(&p, '.');
+	assert_false(mailbox_is_unread_for(p.mailbox, 0));
+	mailbox_post(p.mailbox, &a.letter);
+	assert_false(mailbox_is_unread_for(p.mailbox, 3600 * (uint64_t)SECOND));
+	while (!mailbox_is_unread_for(p.mailbox, 1000))
+		;
+	/* the oldest letter counts */
+	mailbox_post(p.mailbox, &last.letter);
+	assert_true(mailbox_is_unread_for(p.mailbox, 1000));
+	loop_run(p.loop);
+	assert_false(mailbox_is_unread_for(p.mailbox, 0));
+	/* a time of its own for what comes afterwards */
+	mailbox_post(p.mailbox, &later.letter);
+	assert_false(mailbox_is_unread_for(p.mailbox, 3600 * (uint64_t)SECOND));
+	loop_run(p.loop);
+	post_close(&p);
+}
+
 /* ---- several threads ---- */
 
 struct poster {
@@ -244,6 +268,7 @@ int main(void)
 	    cmocka_unit_test(opens_in_the_order_of_posting),
 	    cmocka_unit_test(opens_what_is_posted_meanwhile),
 	    cmocka_unit_test(opens_all_before_it_is_freed),
+	    cmocka_unit_test(knows_since_when_letters_wait),
 	    cmocka_unit_test(keeps_the_order_of_each_poster),
 	    cmocka_unit_test(wakes_a_loop_that_waits),
 	};

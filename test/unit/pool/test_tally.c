@@ -126,6 +126,44 @@ static void most_at_rest(void **state)
 	tallies_free(&t);
 }
 
+static bool is_deaf(void *ctx, unsigned site)
+{
+	return *(unsigned *)ctx == site;
+}
+
+/* It has the most resting servers, and the client that has waited longest. */
+static void site_that_does_not_answer(void **state)
+{
+	(void)state;
+	struct tallies *t = tallies_new(SITES);
+	struct tally *tally = tally_hold(t, TALLY_POOL, "d", "u");
+	struct tally_view view = view_at(t, 1), deaf_view = view_at(t, 3),
+			  other_view = view_at(t, 2);
+	unsigned deaf = SITES;
+	uint64_t since_us;
+
+	tallies_on_deaf(t, is_deaf, &deaf);
+	tally->slots[0].resting = 1;
+	tally->slots[3].resting = 2;
+	tally_note_waiting(&deaf_view, tally, 100);
+	assert_int_equal(tally_find_resting(&view, tally), 3);
+	assert_int_equal(tally_find_receiver(&view, tally, &since_us), 3);
+	deaf = 3;
+	assert_int_equal(tally_find_resting(&view, tally), 0);
+	assert_int_equal(tally_find_receiver(&view, tally, &since_us), -1);
+	tally_note_waiting(&other_view, tally, 200);
+	assert_int_equal(tally_find_receiver(&view, tally, &since_us), 2);
+	assert_int_equal(since_us, 200);
+	/* it is still told of room, and looks when it goes on */
+	assert_int_equal(tally_find_waiting(&view, tally, &since_us), 3);
+	tally->slots[0].resting = 0;
+	assert_int_equal(tally_find_resting(&view, tally), -1);
+	tally_note_waiting(&deaf_view, tally, 0);
+	tally_note_waiting(&other_view, tally, 0);
+	tally_release(t, &tally);
+	tallies_free(&t);
+}
+
 static void known_welcome(void **state)
 {
 	(void)state;
@@ -267,6 +305,7 @@ int main(void)
 	    cmocka_unit_test(databases_with_a_pool),
 	    cmocka_unit_test(sums),
 	    cmocka_unit_test(most_at_rest),
+	    cmocka_unit_test(site_that_does_not_answer),
 	    cmocka_unit_test(known_welcome),
 	    cmocka_unit_test(longest_waiting),
 	    cmocka_unit_test(limit_among_threads),
