@@ -91,6 +91,9 @@ struct client {
 				    wait */
 	bool was_passed : 1;     /* it has come from another site: see passing.h */
 	bool has_gone : 1;       /* it has gone to another site and is counted there */
+	/* of a CancelRequest: it went past a site that does not answer, and asks all
+	 * sites once more, that one too; it does so now */
+	bool has_skipped : 1, skips_none : 1;
 	uint8_t hops_left;   /* with was_passed, of a CancelRequest: how many sites have
 				not seen it */
 	uint8_t replication; /* enum replication */

@@ -107,6 +107,10 @@ bool crew_is_control(const struct site *site);
 /* The workers and the control site; 1 without a crew. */
 unsigned crew_site_count(const struct site *site);
 
+/* Whether this worker does not answer: it has missed the last call, or leaves its
+ * letters unopened.  Any thread may ask.  The control site always answers. */
+bool crew_is_deaf(const struct crew *crew, unsigned index);
+
 /* ---- letters ---- */
 
 /* Sends a letter, which is opened on the member's thread. */

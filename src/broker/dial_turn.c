@@ -63,7 +63,7 @@ static bool turns_is_behind(const struct dial_turns *turns, uint64_t since_us)
 	int other = tally_find_waiting(&turns->view, turns->tally, &other_us);
 
 	return other >= 0 && other_us < since_us &&
-	       !atomic_load(&own->crew->members[other].is_silent);
+	       !crew_is_deaf(own->crew, (unsigned)other);
 }
 
 /* Takes the turn for an attempt that waits since then.  False: it is not due. */

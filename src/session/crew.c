@@ -28,13 +28,18 @@ struct told {
 	char what[];
 };
 
+bool crew_is_deaf(const struct crew *crew, unsigned index)
+{
+	const struct crew_member *member = &crew->members[index];
+
+	return index < crew->worker_count &&
+	       (atomic_load_explicit(&member->is_silent, memory_order_relaxed) ||
+		   mailbox_is_unread_for(member->mailbox, DEAF_US));
+}
+
 static bool is_deaf(void *ctx, unsigned site)
 {
-	const struct crew *crew = ctx;
-	const struct crew_member *member = &crew->members[site];
-
-	return atomic_load_explicit(&member->is_silent, memory_order_relaxed) ||
-	       mailbox_is_unread_for(member->mailbox, DEAF_US);
+	return crew_is_deaf(ctx, site);
 }
 
 struct crew *crew_new(unsigned worker_count)

@@ -99,6 +99,8 @@ static struct passage *describe(struct conn *conn, struct crew_member *to, int f
 	p->is_unix = conn->remote.family == AF_UNIX;
 	p->is_unix_owner = client->is_unix_owner;
 	p->passed_from = client->passed_from;
+	p->has_skipped = client->has_skipped;
+	p->skips_none = client->skips_none;
 	return p;
 }
 
@@ -158,6 +160,25 @@ static bool may_show_to(struct client *carrier, struct crew_member *to,
 	return true;
 }
 
+/* The next site that answers, or just the next one in the second round; NULL: there is
+ * none.  *left: how many sites have not seen the request, and how many after that one.
+ */
+static struct crew_member *next_to_ask(struct client *carrier, unsigned *left)
+{
+	const struct crew_member *own = carrier->conn.site->crew;
+	struct crew *crew = own->crew;
+	unsigned index = own->index;
+
+	while (*left > 0) {
+		index = (index + 1) % (crew->worker_count + 1);
+		--*left;
+		if (carrier->skips_none || !crew_is_deaf(crew, index))
+			return &crew->members[index];
+		carrier->has_skipped = true;
+	}
+	return NULL;
+}
+
 bool passing_may_ask_next(struct client *carrier, const uint8_t *packet, size_t len)
 {
 	struct crew_member *own = carrier->conn.site->crew;
@@ -166,12 +187,15 @@ bool passing_may_ask_next(struct client *carrier, const uint8_t *packet, size_t 
 	if (!crew)
 		return false;
 	unsigned left = carrier->was_passed ? carrier->hops_left : crew->worker_count;
+	struct crew_member *next = next_to_ask(carrier, &left);
+	if (!next && carrier->has_skipped && !carrier->skips_none) {
+		carrier->skips_none = true;
+		left = crew->worker_count;
+		next = next_to_ask(carrier, &left);
+	}
 	/* the control site is asked last, because it can ask other processes */
-	if (left == 0)
-		return passing_may_ask_control(carrier, packet, len);
-	return may_show_to(carrier,
-	    &crew->members[(own->index + 1) % (crew->worker_count + 1)], left - 1,
-	    packet, len);
+	return next ? may_show_to(carrier, next, left, packet, len)
+		    : passing_may_ask_control(carrier, packet, len);
 }
 
 bool passing_may_ask_control(struct client *carrier, const uint8_t *packet, size_t len)
@@ -196,6 +220,8 @@ int passing_open(struct client *client, struct passage *p)
 	client->passed_from = p->passed_from;
 	client->was_passed = true;
 	client->hops_left = p->hops_left;
+	client->has_skipped = p->has_skipped;
+	client->skips_none = p->skips_none;
 	p->fd = -1;
 	if (conn_restore(conn, fd, 0, p->unread.bytes, p->unread.len) < 0 ||
 	    (p->tls && stream_give_tls(&conn->stream, &p->tls, p->sealed.bytes,

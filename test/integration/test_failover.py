@@ -136,7 +136,9 @@ def test_each_value(make, pair):
     del seen["any"]
     assert seen == {"read-write": "f", "primary": "f", "read-only": "t", "standby": "t",
                     "prefer-standby": "t"}
-    assert roles(pooler) == {pair.primary.port: "primary", pair.standby.port: "standby"}
+    # For some databases only one host was tried: with several workers each begins at another one.
+    known = {(int(row["port"]), row["role"]) for row in pooler.show("HOSTS") if row["role"]}
+    assert known == {(pair.primary.port, "primary"), (pair.standby.port, "standby")}
 
 
 @pytest.mark.parametrize("protocol", ["simple", "prepared"])

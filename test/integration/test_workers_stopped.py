@@ -1,5 +1,7 @@
 """A worker that stands still, as under a debugger, holds up its own clients and nobody else."""
 
+import threading
+
 import pytest
 
 import tracer
@@ -205,3 +207,29 @@ def test_servers_that_rest_elsewhere_are_found(make_pooler, pg, name):
     with tracer.stopped(pooler.pid, "worker 0"):
         assert seekers[0].value("select 2") == "2"
     assert seekers[1].value("select 3") == "3"
+
+
+def test_cancel_requests_pass_it_by(make_pooler, pg):
+    """A request goes from worker to worker, and not through the one that stands still, unless that one
+    has the client."""
+    pooler = make_pooler({"db": pg.conn()}, settings=dict(TRANSACTION, workers=3))
+    clients = [pooler.connect() for _ in range(6)]
+    for client in clients:
+        client.query("select 1")
+    here, *others = clients_of_workers(pooler, clients, 3)
+    others = others[0] + others[1]
+    watcher = pooler.admin
+    for client in clients:
+        client.send(wire.query("select pg_sleep(60)"))
+    pooler.wait_pool(sv_active=6)
+    with tracer.stopped(pooler.pid, "worker 0"):
+        assert watcher.query("SHOW POOLS")  # From now on no new connection is sent there.
+        for client in others:
+            client.cancel()
+            assert client.finish().errors[0].field("C") == "57014"
+        sent = [threading.Thread(target=client.cancel) for client in here]
+        for thread in sent:
+            thread.start()
+    for client, thread in zip(here, sent):
+        assert client.finish().errors[0].field("C") == "57014"
+        thread.join()
