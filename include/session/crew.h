@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/list.h"
 #include "net/mailbox.h"
 #include "session/site.h"
 
@@ -42,11 +43,6 @@ struct crew_member {
 	_Alignas(64) atomic_uint client_count;
 	/* it did not answer the last call in time, and has not answered since */
 	atomic_bool is_silent;
-	/* new connections that it has taken; and, used by the control thread only: how
-	 * many it was given, and the value of taken_count at the last check */
-	atomic_uint taken_count;
-	unsigned given_count, seen_count;
-	uint64_t seen_us;
 	/* One of those that were on their way is there, and will be a client in a
 	 * moment; its own thread's, as the next. */
 	bool has_arrival;
@@ -79,8 +75,11 @@ struct crew {
 	 * time */
 	struct workers_mutex *mutex;
 	unsigned worker_count;
-	unsigned last_picked; /* used by the control thread only, as the next */
+	unsigned last_picked; /* used by the control thread only, as the next four */
 	unsigned last_order;  /* that was given */
+	/* new connections that were sent to workers a moment ago (session/passing) */
+	struct list given;
+	struct deadline look;
 	pthread_mutex_t told_lock;
 	struct map *told; /* struct told by name, protected by told_lock */
 	/* client sockets of all sites; one on its way from site to site counts once */
@@ -161,11 +160,9 @@ bool crew_may_tell(struct site *site, const char *what, uint64_t value);
 
 /* The worker with the fewest clients among those that answer; it counts one more client
  * from now on.  Only the control thread may call it. */
-struct crew_member *crew_pick(struct crew *crew, uint64_t now_us);
-/* A new connection is sent to the member (on the control thread); it has arrived (on
- * the member's thread). */
-void crew_given(struct crew_member *member);
-void crew_taken(struct crew_member *member);
+struct crew_member *crew_pick(struct crew *crew);
+/* The member does not get the client for which it was picked. */
+void crew_unpick(struct crew_member *member);
 /* Counts a client socket that this site gets (1) or closes (-1).  Does nothing without
  * a crew. */
 void crew_count_client(struct site *site, int change);

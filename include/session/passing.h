@@ -15,6 +15,12 @@ struct tls;
 /* A connection on its way. */
 struct passage {
 	struct letter letter;
+	struct node node; /* in crew.given */
+	/* one reference of the letter; of a new connection, one of crew.given, too */
+	atomic_uint refs;
+	/* of a new connection: the worker has taken it, or the control thread has taken
+	 * it back.  The rest belongs to whoever has done so. */
+	atomic_bool is_claimed;
 	struct crew_member *to;
 	int fd; /* owned until it is admitted */
 	struct sock_addr remote;
@@ -30,7 +36,14 @@ struct passage {
 	bool has_skipped, skips_none; /* see struct client */
 };
 
-/* Sends a new connection to this worker, which owns the descriptor from now on. */
+/* To be called when the crew is made; and when the workers have ended, for the control
+ * site, which may have no crew. */
+void passing_init(struct crew *crew);
+void passing_done(struct site *control);
+
+/* Sends a new connection to this worker (crew_pick), which owns the descriptor from now
+ * on; or to another one, if this one does not take it.  Only the control thread may
+ * call it. */
 void passing_send_new(
     struct crew_member *to, int fd, const struct sock_addr *remote, bool is_unix);
 /* Sends a client to another site together with its first packet, which its handler then

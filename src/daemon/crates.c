@@ -192,8 +192,7 @@ static struct batch *pick(struct sharing *s)
 {
 	struct crew_member *own = s->control->crew;
 
-	return s->batches[own ? crew_pick(own->crew, loop_now(s->control->loop))->index
-			      : 0];
+	return s->batches[own ? crew_pick(own->crew)->index : 0];
 }
 
 static void share_client(struct sharing *s, struct list *crates, struct crate *crate)

@@ -22,7 +22,7 @@
 #include "login/listen.h"
 #include "metrics/metrics.h"
 #include "net/tls.h"
-#include "session/crew.h"
+#include "session/passing.h"
 
 static const struct process_verbs verbs = {
     .reload = reload_run_ask,
@@ -128,8 +128,10 @@ static int build(struct daemon *d, const struct settings *settings, struct err *
 {
 	unsigned workers = team_size(settings);
 
-	if (workers > 1)
+	if (workers > 1) {
 		d->crew = crew_new(workers);
+		passing_init(d->crew);
+	}
 	return floors_open(&d->site, settings, d->crew, workers, err);
 }
 
@@ -244,7 +246,10 @@ static void take_apart(struct daemon *d)
 		stop_clocks(d);
 	log_flush(site->log);
 	/* connections that do not close now are closed by the exit */
-	if (d->team || floors_empty(site) < 0)
+	if (d->team)
+		return;
+	passing_done(site);
+	if (floors_empty(site) < 0)
 		return;
 	floors_close(site);
 	crew_free(&d->crew);

@@ -281,8 +281,7 @@ static void place_client(
 	/* A connection on a spare descriptor may only become a console, which is served
 	 * by this site. */
 	if (own && !is_spare)
-		passing_send_new(crew_pick(own->crew, loop_now(l->site->loop)), fd,
-		    peer, l->is_unix);
+		passing_send_new(crew_pick(own->crew), fd, peer, l->is_unix);
 	else
 		greet_client(l->site, l->is_unix, fd, peer, is_spare);
 }

@@ -18,7 +18,7 @@
 enum { PATIENCE_MS = 300 };
 
 /* A worker that leaves letters unopened for so long is not asked for servers, and gets
- * none.  It costs little if it only waits for a CPU. */
+ * none, and no clients.  It costs little if it only waits for a CPU. */
 enum { DEAF_US = 50000 };
 
 /* The value that was logged last for an event, and the site that logged it. */
@@ -398,50 +398,32 @@ static void count_at(struct crew_member *member, int change)
 	    &member->crew->client_count, (unsigned)change, memory_order_relaxed);
 }
 
-void crew_given(struct crew_member *member)
-{
-	member->given_count++;
-}
-
-void crew_taken(struct crew_member *member)
-{
-	atomic_fetch_add(&member->taken_count, 1);
-}
-
-/* Does the member hang?  It does not answer calls, or does not take new connections. */
-static bool stands_still(struct crew_member *m, uint64_t now_us)
-{
-	unsigned taken = atomic_load(&m->taken_count);
-
-	if (atomic_load(&m->is_silent))
-		return true;
-	if (taken == m->given_count || taken != m->seen_count) {
-		m->seen_count = taken;
-		m->seen_us = now_us;
-	}
-	return now_us - m->seen_us > PATIENCE_MS * UINT64_C(1000);
-}
-
 /* Is a better than b for a new client?  A member that hangs is worse than any other. */
-static bool is_better(struct crew_member *a, struct crew_member *b, uint64_t now_us)
+static bool is_better(const struct crew_member *a, const struct crew_member *b)
 {
-	bool is_a_still = stands_still(a, now_us), is_b_still = stands_still(b, now_us);
+	bool is_a_deaf = crew_is_deaf(a->crew, a->index);
+	bool is_b_deaf = crew_is_deaf(b->crew, b->index);
 
-	return is_a_still == is_b_still ? load_of(a) < load_of(b) : is_b_still;
+	return is_a_deaf == is_b_deaf ? load_of(a) < load_of(b) : is_b_deaf;
 }
 
-struct crew_member *crew_pick(struct crew *crew, uint64_t now_us)
+struct crew_member *crew_pick(struct crew *crew)
 {
 	unsigned best = (crew->last_picked + 1) % crew->worker_count;
 
 	for (unsigned i = 1; i < crew->worker_count; i++) {
 		unsigned at = (crew->last_picked + 1 + i) % crew->worker_count;
-		if (is_better(&crew->members[at], &crew->members[best], now_us))
+		if (is_better(&crew->members[at], &crew->members[best]))
 			best = at;
 	}
 	crew->last_picked = best;
 	count_at(&crew->members[best], 1);
 	return &crew->members[best];
+}
+
+void crew_unpick(struct crew_member *member)
+{
+	count_at(member, -1);
 }
 
 void crew_count_client(struct site *site, int change)

@@ -9,10 +9,14 @@
 
 #include "session/spares.h"
 
+/* How often it is checked whether workers take new connections. */
+enum { LOOK_US = 50000 };
+
 static struct passage *passage_new(struct crew_member *to, int fd)
 {
 	struct passage *p = mem_zero(sizeof(*p));
 
+	p->refs = 1;
 	p->to = to;
 	p->fd = fd;
 	buf_init(&p->sealed, 0);
@@ -30,17 +34,32 @@ static void passage_free(struct passage *p)
 	mem_free(p);
 }
 
-static void arrived(struct letter *letter)
+static void passage_unref(struct passage *p)
 {
-	struct passage *p = container_of(letter, struct passage, letter);
+	if (atomic_fetch_sub(&p->refs, 1) == 1)
+		passage_free(p);
+}
 
-	if (p->is_new)
-		crew_taken(p->to);
+static bool may_claim(struct passage *p)
+{
+	return !atomic_exchange(&p->is_claimed, true);
+}
+
+static void admit(struct passage *p)
+{
 	crew_arrival_begins(p->to);
 	if (p->to->site->shutdown != SHUTDOWN_NOW)
 		p->to->crew->ops->admit(p->to->site, p);
 	crew_arrival_ends(p->to);
-	passage_free(p);
+}
+
+static void arrived(struct letter *letter)
+{
+	struct passage *p = container_of(letter, struct passage, letter);
+
+	if (may_claim(p))
+		admit(p);
+	passage_unref(p);
 }
 
 static void post(struct passage *p)
@@ -57,16 +76,91 @@ static void post_client(struct passage *p, struct client *client)
 	post(p);
 }
 
+/* ---- new connections ---- */
+
+static void look_soon(struct crew *crew)
+{
+	struct loop *loop = crew_control(crew)->site->loop;
+
+	if (crew->look.at_us == UINT64_MAX)
+		deadline_set(loop, &crew->look, loop_now(loop) + LOOK_US);
+}
+
 void passing_send_new(
     struct crew_member *to, int fd, const struct sock_addr *remote, bool is_unix)
 {
 	struct passage *p = passage_new(to, fd);
 
+	p->refs = 2;
 	p->remote = *remote;
 	p->is_new = true;
 	p->is_unix = is_unix;
-	crew_given(to);
+	list_push_back(&to->crew->given, &p->node);
+	look_soon(to->crew);
 	post(p);
+}
+
+/* Gives a connection that its worker does not take to one that answers.  False: there
+ * is none. */
+static bool may_redirect(struct passage *p)
+{
+	struct crew_member *to = crew_pick(p->to->crew);
+
+	if (crew_is_deaf(to->crew, to->index)) {
+		crew_unpick(to);
+		return false;
+	}
+	if (!may_claim(p)) {
+		crew_unpick(to);
+		return true;
+	}
+	crew_unpick(p->to);
+	passing_send_new(to, p->fd, &p->remote, p->is_unix);
+	p->fd = -1;
+	return true;
+}
+
+static bool is_settled(struct passage *p)
+{
+	return atomic_load(&p->is_claimed) ||
+	       (crew_is_deaf(p->to->crew, p->to->index) && may_redirect(p));
+}
+
+static void forget(struct crew *crew, struct passage *p)
+{
+	list_remove(&crew->given, &p->node);
+	passage_unref(p);
+}
+
+static void look_expired(struct deadline *d)
+{
+	struct crew *crew = container_of(d, struct crew, look);
+	struct passage *p, *after;
+
+	list_for_safe (p, after, &crew->given, node) {
+		if (is_settled(p))
+			forget(crew, p);
+	}
+	if (!list_is_empty(&crew->given))
+		look_soon(crew);
+}
+
+void passing_init(struct crew *crew)
+{
+	list_init(&crew->given);
+	deadline_init(&crew->look, look_expired);
+}
+
+void passing_done(struct site *control)
+{
+	struct crew *crew = control->crew ? control->crew->crew : NULL;
+
+	if (!crew)
+		return;
+	deadline_clear(control->loop, &crew->look);
+	while (!list_is_empty(&crew->given))
+		forget(
+		    crew, container_of(list_first(&crew->given), struct passage, node));
 }
 
 /* ---- clients that have sent a first packet ---- */

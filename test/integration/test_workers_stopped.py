@@ -56,6 +56,22 @@ def test_others_are_served(pooler):
     waiting.wait_for(lambda: len(pooler.show("WORKERS")) == 3, "all workers answer")
 
 
+def test_new_clients_are_given_to_others(pooler):
+    """Also those that were given to the worker before it was known to stand still."""
+    clients = [pooler.connect() for _ in range(2)]
+    for client in clients:
+        client.query("select 1")
+    with tracer.stopped(pooler.pid, "worker 1"):
+        for number in range(CLIENTS):
+            with pooler.connect() as client:
+                assert client.value("select %d" % number) == str(number)
+    assert [client.value("select 2") for client in clients] == ["2"] * 2
+    # Each is counted where it is.
+    waiting.wait_for(lambda: [row["clients"] for row in pooler.show("WORKERS")] == ["1", "1", "1"], "counted")
+    clients += [pooler.connect() for _ in range(CLIENTS)]
+    assert [row["clients"] for row in pooler.show("WORKERS")] == [str(len(clients) // 2)] * 2 + ["1"]
+
+
 def only_worker(pooler):
     """Returns the name of the only worker that has clients."""
     return "worker " + [row["worker"] for row in pooler.show("WORKERS")
@@ -223,7 +239,7 @@ def test_cancel_requests_pass_it_by(make_pooler, pg):
         client.send(wire.query("select pg_sleep(60)"))
     pooler.wait_pool(sv_active=6)
     with tracer.stopped(pooler.pid, "worker 0"):
-        assert watcher.query("SHOW POOLS")  # From now on no new connection is sent there.
+        assert watcher.query("SHOW POOLS")  # From now on it is known that it does not answer.
         for client in others:
             client.cancel()
             assert client.finish().errors[0].field("C") == "57014"

@@ -53,7 +53,10 @@ class Peer:
 
     async def connect(self):
         async with self.door:
-            self.reader, self.writer = await asyncio.open_unix_connection(self.path())
+            await self.log_in()
+
+    async def log_in(self):
+        self.reader, self.writer = await asyncio.open_unix_connection(self.path())
         self.raw = b""
         self.prepared = set()
         self.writer.write(wire.startup({"user": "trust_user", "database": "db",
@@ -231,7 +234,8 @@ def run_crowd(pooler, named, has_blocks):
     seed = random.randrange(10 ** 9)
     print("seed %d" % seed)
     rng = random.Random(seed)
-    # A listening socket with a full queue refuses further connections.
+    # A listening socket with a full queue refuses further connections, and a connection is in the
+    # queue until the pooler accepts it.
     door = asyncio.Semaphore(20)
     peers = [Peer(n, pooler, named, random.Random(rng.random()), door, has_blocks)
              for n in range(CLIENTS)]

@@ -308,7 +308,7 @@ static void new_clients_are_spread_evenly(void **state)
 	unsigned picked[WORKERS + 1] = {0};
 
 	for (int i = 0; i < 10 * WORKERS; i++) {
-		picked[crew_pick(s->crew, 0)->index]++;
+		picked[crew_pick(s->crew)->index]++;
 		for (int k = 0; k < WORKERS; k++)
 			for (int n = 0; n < k; n++)
 				assert_true(picked[k] <= picked[n] + 1 &&
@@ -328,29 +328,36 @@ static void who_stands_still_gets_no_client(void **state)
 	stop_member(member, &o);
 	assert_false(crew_call(member, visited, &v));
 	for (int i = 0; i < 4; i++)
-		assert_int_not_equal(crew_pick(s->crew, 0)->index, 1);
+		assert_int_not_equal(crew_pick(s->crew)->index, 1);
 	sem_post(&o.gate);
 	drain(member);
-	assert_int_equal(crew_pick(s->crew, 0)->index, 1);
+	assert_int_equal(crew_pick(s->crew)->index, 1);
 }
 
-/* Nobody has called it yet, but it does not take what it was given. */
-static void who_takes_nothing_gets_no_more(void **state)
+/* Nobody has called it yet, but it does not open its letters. */
+static void who_opens_no_letter_gets_no_client(void **state)
 {
 	struct scene *s = *state;
 	struct crew_member *member = &s->crew->members[1];
+	struct obstacle o;
 
-	for (int i = 0; i < WORKERS; i++)
-		crew_pick(s->crew, 1000);
-	crew_given(member);
-	for (int i = 0; i < WORKERS; i++)
-		crew_pick(s->crew, 2000);
-	assert_int_equal(member->client_count, 2);
-	for (int i = 0; i < WORKERS; i++)
-		crew_pick(s->crew, 10000000);
-	assert_int_equal(member->client_count, 2);
-	crew_taken(member);
-	assert_int_equal(crew_pick(s->crew, 10000001)->index, 1);
+	stop_member(member, &o);
+	assert_false(crew_is_deaf(s->crew, 1));
+	struct sign sign = {.letter.open = sign_seen};
+	sem_init(&sign.seen, 0, 0);
+	crew_post(member, &sign.letter);
+	while (!crew_is_deaf(s->crew, 1))
+		;
+	assert_false(member->is_silent);
+	for (int i = 0; i < 4 * WORKERS; i++)
+		assert_int_not_equal(crew_pick(s->crew)->index, 1);
+	sem_post(&o.gate);
+	drain(member);
+	assert_false(crew_is_deaf(s->crew, 1));
+	assert_int_equal(crew_pick(s->crew)->index, 1);
+	crew_unpick(member);
+	assert_int_equal(member->client_count, 0);
+	sem_destroy(&sign.seen);
 }
 
 static void the_one_with_the_fewest_is_next(void **state)
@@ -358,16 +365,16 @@ static void the_one_with_the_fewest_is_next(void **state)
 	struct scene *s = *state;
 
 	for (int i = 0; i < 4 * WORKERS; i++)
-		crew_pick(s->crew, 0);
+		crew_pick(s->crew);
 	crew_count_client(&s->workers[2].site, -3);
 	crew_count_client(&s->workers[1].site, -1);
 	crew_count_client(&s->control, 1); /* a console counts, but elsewhere */
 	assert_int_equal(crew_client_count(&s->control), 4 * WORKERS - 3);
 	assert_int_equal(crew_client_count(&s->workers[0].site), 4 * WORKERS - 3);
-	assert_int_equal(crew_pick(s->crew, 0)->index, 2);
-	assert_int_equal(crew_pick(s->crew, 0)->index, 2);
-	assert_int_not_equal(crew_pick(s->crew, 0)->index, 0);
-	assert_int_not_equal(crew_pick(s->crew, 0)->index, 0);
+	assert_int_equal(crew_pick(s->crew)->index, 2);
+	assert_int_equal(crew_pick(s->crew)->index, 2);
+	assert_int_not_equal(crew_pick(s->crew)->index, 0);
+	assert_int_not_equal(crew_pick(s->crew)->index, 0);
 	assert_int_equal(s->crew->members[1].client_count, 4);
 	assert_int_equal(s->crew->members[2].client_count, 4);
 }
@@ -379,7 +386,7 @@ static void nobody_is_the_favourite(void **state)
 	unsigned picked[WORKERS] = {0};
 
 	for (int i = 0; i < 4 * WORKERS; i++) {
-		struct crew_member *member = crew_pick(s->crew, 0);
+		struct crew_member *member = crew_pick(s->crew);
 		picked[member->index]++;
 		crew_count_client(member->site, -1);
 	}
@@ -415,7 +422,7 @@ int main(void)
 	    CREW_TEST(others_are_visited_meanwhile),
 	    CREW_TEST(new_clients_are_spread_evenly),
 	    CREW_TEST(who_stands_still_gets_no_client),
-	    CREW_TEST(who_takes_nothing_gets_no_more),
+	    CREW_TEST(who_opens_no_letter_gets_no_client),
 	    CREW_TEST(the_one_with_the_fewest_is_next),
 	    CREW_TEST(nobody_is_the_favourite),
 	};
