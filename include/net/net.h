@@ -34,6 +34,12 @@ struct net {
 	} growing;
 	int rounds; /* the setting sbuf_loopcnt */
 	struct {
+		/* owned; streams that rest from receiving, NULL: one that has left */
+		struct stream **streams;
+		size_t count, room;
+		struct deadline over; /* the rest of all of them */
+	} resting;
+	struct {
 		uint64_t turn; /* number of the loop's turn that `steps` counts for */
 		int steps;     /* handshake steps done in that turn */
 	} handshakes;

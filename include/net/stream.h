@@ -72,8 +72,6 @@ struct stream {
 	uint16_t over_errnum;
 	bool paused : 1;     /* the owner wants no deliveries */
 	bool reader_off : 1; /* the watch is switched off, not only ignored */
-	/* the socket became readable while paused: more may be waiting */
-	bool readable : 1;
 	/* the kernel took only a part; waiting until the socket is writable */
 	bool blocked : 1;
 	/* pending was above STREAM_HIGH; `drained` must be called later */
@@ -86,8 +84,13 @@ struct stream {
 	bool drained_due : 1;
 	bool input_due : 1; /* received bytes wait to be delivered */
 	bool over : 1;      /* nothing more will be received */
+	/* see net/stream_rest.c; rested: the next receive is the first after a rest */
+	bool resting : 1, rested : 1;
 	/* a failure is reported only after the bytes received before it */
 	bool last_words : 1;
+	/* received one after the other without any output in between, in KB, and when
+	 * the last of it came, in milliseconds */
+	uint16_t run_kb, run_ms;
 };
 
 /* Takes over a connected, non-blocking socket, which stream_close closes.  ops is

@@ -22,6 +22,8 @@ struct stream_engine {
 	void (*stop)(struct stream *s);
 	/* Receives again after a pause, when nothing received before is waiting. */
 	void (*resume)(struct stream *s);
+	/* The stream has rested: receives what has arrived meanwhile. */
+	void (*go_on)(struct stream *s);
 	/* After stop: whether no pending request can take bytes from the socket. */
 	bool (*is_still)(const struct stream *s);
 	/* Sends what is in s->out.  is_now: before this returns, as far as the kernel
@@ -83,6 +85,18 @@ void stream_deliver_waiting(struct stream *s);
 int stream_send_queue(struct stream *s);
 void stream_tell_later(struct stream *s);
 void stream_flush_at_turn_end(struct stream *s);
+
+/* ---- streams in which much arrives ---- */
+
+/* n bytes were received. */
+void stream_rest_count(struct stream *s, size_t n);
+/* Everything that had arrived was received, `got_kb` of it just now.  True: the stream
+ * rests, so the engine receives nothing before `go_on`. */
+bool stream_rest_begin(struct stream *s, unsigned got_kb);
+/* The stream does not rest any longer, if it does. */
+void stream_rest_end(struct stream *s);
+void stream_rest_init(struct net *net);
+void stream_rest_done(struct net *net);
 
 /* ---- shared blocks ---- */
 

@@ -20,6 +20,7 @@
 #include <event2/event.h>
 
 #include "base/mem.h"
+#include "config.h"
 
 enum {
 	POLL_FD_AMONG = 32,
@@ -27,7 +28,8 @@ enum {
 	WAIT_MOST_US = 1000000000, /* a longer wait is split */
 	/* how often libevent is asked when its descriptor is unknown */
 	SIGNALS_US = 50000,
-	EVENTS = 512, /* the most events of one wait */
+	SHORT_US = 10000, /* shorter waits are exact */
+	EVENTS = 512,     /* the most events of one wait */
 };
 
 struct watch {
@@ -89,6 +91,7 @@ struct loop {
 	/* of libevent's epoll instance; NULL: its descriptor is unknown */
 	struct watch *libevent;
 	bool is_stopping;
+	bool is_coarse;  /* the kernel has no epoll_pwait2 */
 	bool has_shared; /* see loop_note_shared */
 };
 
@@ -402,9 +405,22 @@ static void deliver_events(struct loop *loop, int count)
 	}
 }
 
-static int wait_in_epoll(struct loop *loop, int wait_ms)
+/* wait_us: -1: without limit.  Linux before 5.11 waits for whole milliseconds only. */
+static int wait_in_epoll(struct loop *loop, int64_t wait_us)
 {
+	int wait_ms = wait_us < 0 ? -1 : (int)((wait_us + 999) / 1000);
+
 	loop->wait_number++;
+#if defined(HAVE_EPOLL_PWAIT2)
+	const struct timespec most = {wait_us / 1000000, wait_us % 1000000 * 1000};
+	if (wait_us > 0 && wait_us < SHORT_US && !loop->is_coarse) {
+		int count =
+		    epoll_pwait2(loop->epoll_fd, loop->events, EVENTS, &most, NULL);
+		if (count >= 0 || errno != ENOSYS)
+			return count;
+		loop->is_coarse = true;
+	}
+#endif
 	return epoll_wait(loop->epoll_fd, loop->events, EVENTS, wait_ms);
 }
 
@@ -572,8 +588,7 @@ static int64_t wait_us(const struct loop *loop)
 
 static void wait_here(struct loop *loop)
 {
-	int64_t us = wait_us(loop);
-	int count = wait_in_epoll(loop, us < 0 ? -1 : (int)((us + 999) / 1000));
+	int count = wait_in_epoll(loop, wait_us(loop));
 
 	loop_touch_clock(loop);
 	loop_counts_begin(&loop->counts, loop->now_us);

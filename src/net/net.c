@@ -18,11 +18,13 @@ void net_init(struct net *net, struct loop *loop, struct mem *mem)
 	    .rounds = ROUNDS_DEFAULT,
 	    .mem = mem,
 	};
+	stream_rest_init(net);
 }
 
 void net_done(struct net *net)
 {
 	stream_ring_stop(net);
+	stream_rest_done(net);
 	block_unref(net->current);
 	net->current = NULL;
 	block_pool_free(&net->blocks);

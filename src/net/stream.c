@@ -127,6 +127,7 @@ static bool is_lost(const struct stream *s)
 
 static void added_output(struct stream *s)
 {
+	s->run_kb = 0;
 	if (s->pending > STREAM_HIGH) {
 		s->above = true;
 		/* pending rises above the mark again, so `drained` comes later */
@@ -204,7 +205,6 @@ void stream_pause(struct stream *s)
 void stream_resume(struct stream *s)
 {
 	s->paused = false;
-	s->readable = false;
 	if (s->ended)
 		return;
 	if (stream_has_input(s)) {
@@ -251,6 +251,7 @@ void stream_close(struct stream *s)
 		return;
 	if (s->tls && !s->failure)
 		stream_tls_say_goodbye(s);
+	stream_rest_end(s);
 	if (s->fd >= 0)
 		net->engine->leave(s);
 	stream_queue_drop(net, &s->out);

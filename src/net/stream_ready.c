@@ -32,8 +32,10 @@ static size_t receive_into(struct stream *s, uint8_t *at, size_t room)
 		got = recv(s->fd, at, room, 0);
 		loop_counts(s->net->loop)->recv_calls++;
 	} while (got < 0 && errno == EINTR);
-	if (got > 0)
+	if (got > 0) {
+		stream_rest_count(s, (size_t)got);
 		return (size_t)got;
+	}
 	if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK))
 		stream_end(s, got < 0 ? errno : 0);
 	return 0;
@@ -68,31 +70,34 @@ static bool may_receive_more(struct stream *s)
 	return got == room;
 }
 
+static void stop_reading(struct stream *s)
+{
+	s->reader_off = true;
+	watch_off(s->reader);
+}
+
 /* s->delivering becomes false when the owner closes the stream, even if the owner opens
  * it again. */
 static void receive(struct stream *s)
 {
 	int left = s->net->rounds;
+	unsigned before_kb = s->run_kb;
 	bool has_more;
 
 	while ((has_more = may_receive_more(s)) && s->delivering && !s->paused &&
 	       !s->ended && !stream_has_input(s) && --left != 0)
 		;
+	bool is_left = !s->delivering;
 	s->delivering = false;
 	if (has_more)
 		read_again(s);
+	else if (!is_left && stream_rest_begin(s, s->run_kb - before_kb))
+		stop_reading(s);
 }
 
 void stream_receive_now(struct stream *s)
 {
 	receive(s);
-}
-
-static void stop_reading(struct stream *s)
-{
-	s->readable = true;
-	s->reader_off = true;
-	watch_off(s->reader);
 }
 
 /* The socket became readable while paused.  If the peer has closed and left nothing
@@ -166,6 +171,7 @@ static void ready_start(struct stream *s)
 
 static void ready_stop(struct stream *s)
 {
+	stream_rest_end(s);
 	if (s->reader)
 		watch_off(s->reader);
 	s->reader_off = true;
@@ -179,10 +185,20 @@ static bool ready_is_still(const struct stream *s)
 
 static void ready_resume(struct stream *s)
 {
+	stream_rest_end(s);
 	if (!s->reader_off || s->ended || !s->reader)
 		return;
 	s->reader_off = false;
 	watch_on(s->reader);
+}
+
+/* While the stream goes on resting, epoll does not watch it. */
+static void ready_go_on(struct stream *s)
+{
+	if (!s->paused && !stream_has_input(s) && s->reader)
+		receive(s);
+	if (!s->resting)
+		ready_resume(s);
 }
 
 static bool ready_may_hear_more(struct stream *s)
@@ -258,6 +274,7 @@ const struct stream_engine stream_ready = {
     .name = "epoll",
     .start = ready_start,
     .stop = ready_stop,
+    .go_on = ready_go_on,
     .is_still = ready_is_still,
     .resume = ready_resume,
     .send = ready_send,

@@ -86,9 +86,16 @@ static void ring_engine_settle(struct stream *s)
 static void port_received(void *owner, struct block *block, size_t len)
 {
 	struct stream *s = owner;
+	struct ring_port *port = s->port;
 
 	loop_counts(s->net->loop)->recv_calls++;
+	stream_rest_count(s, len);
 	stream_arrived(s, block, block->bytes, len);
+	/* otherwise more has arrived already, or the kernel has a request to receive it
+	 */
+	if (len < block->cap && s->port == port && !ring_is_receiving(port) &&
+	    stream_rest_begin(s, (unsigned)(len / 1024)))
+		ring_stop_receiving(port);
 }
 
 static void port_ended(void *owner, int errnum)
@@ -102,11 +109,12 @@ static void ring_engine_start(struct stream *s)
 	if (!s->paused)
 		ring_receive(s->port);
 	else
-		s->readable = s->reader_off = true;
+		s->reader_off = true;
 }
 
 static void ring_engine_stop(struct stream *s)
 {
+	stream_rest_end(s);
 	s->reader_off = true;
 	if (s->port)
 		ring_stop_receiving(s->port);
@@ -115,6 +123,12 @@ static void ring_engine_stop(struct stream *s)
 static bool ring_engine_is_still(const struct stream *s)
 {
 	return !s->port || (!ring_is_receiving(s->port) && !ring_is_sending(s->port));
+}
+
+static void ring_engine_go_on(struct stream *s)
+{
+	if (s->port && !s->reader_off && !s->ended)
+		ring_receive(s->port);
 }
 
 static void ring_engine_resume(struct stream *s)
@@ -162,6 +176,7 @@ const struct stream_engine stream_ring = {
     .name = "io_uring",
     .start = ring_engine_start,
     .stop = ring_engine_stop,
+    .go_on = ring_engine_go_on,
     .is_still = ring_engine_is_still,
     .resume = ring_engine_resume,
     .send = ring_engine_send,
@@ -178,6 +193,7 @@ static void port_lost(void *owner)
 {
 	struct stream *s = owner;
 
+	stream_rest_end(s);
 	s->port = NULL;
 	s->blocked = false;
 	stream_ready.start(s);

@@ -257,7 +257,6 @@ void stream_arrived(struct stream *s, struct block *b, const uint8_t *p, size_t 
 		s->input_due = true;
 		stream_flush_at_turn_end(s);
 	} else if (stream_look(s) == LOOK_BYTES) {
-		s->readable = true;
 		s->net->engine->stop(s);
 	}
 }

@@ -167,7 +167,7 @@ static void test_pause(void **state)
 	assert_int_equal(counts->recv_calls, 1);
 	if (!engine_is_ring(&o->net))
 		assert_int_equal(counts->ctl_calls, ctl_calls + 1);
-	assert_true(o->stream.readable);
+	assert_true(o->stream.reader_off);
 	o->in_call = true;
 	stream_resume(&o->stream);
 	o->in_call = false;
