@@ -1,6 +1,6 @@
 /*
- * SHOW CLIENTS with many clients: the rows are written in slices, a few per turn of the
- * loop, so that no client is delayed.  The rows are for the clients that were there
+ * SHOW CLIENTS with many clients: the rows are written in slices, a few at a time, so
+ * that no client is delayed.  The rows are for the clients that were there
  * when the command came and still exist; each row shows the moment in which it is
  * written.
  */

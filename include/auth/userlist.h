@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+struct breath;
 struct secret;
 struct userlist;
 
@@ -20,13 +21,16 @@ enum { USERLIST_NAME_MAX = 127, USERLIST_SECRET_MAX = 65530 };
 /* Reads the file.  NULL and err when it cannot be opened ("could not open auth_file F:
  * strerror").  An entry that cannot be read is reported as a fault ("broken auth file:
  * what, and what to do") and ends the reading; earlier entries are kept.  A secret that
- * nothing can match is reported as a warning. */
-struct userlist *userlist_load(
-    const char *path, remark_fn *remark, void *ctx, struct err *err);
+ * nothing can match is reported as a warning.  breath: of the thread, see
+ * base/breath.h; may be NULL. */
+struct userlist *userlist_load(const char *path, struct breath *breath,
+    remark_fn *remark, void *ctx, struct err *err);
 /* Like userlist_load, with the text of the file; path is used in messages only. */
 struct userlist *userlist_parse(
     const char *path, const char *text, size_t len, remark_fn *remark, void *ctx);
 void userlist_free(struct userlist **u); /* wipes all secrets and frees them */
+/* The same on a helper thread. */
+void userlist_free_slowly(struct userlist **u, struct breath *breath);
 /* Appends an entry as a line of the file. */
 void userlist_put(struct buf *out, const char *name, const char *secret);
 size_t userlist_count(const struct userlist *u);

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "auth/userlist.h"
+#include "base/breath.h"
 #include "base/mark.h"
 #include "conf/config.h"
 #include "daemon/findings.h"
@@ -25,6 +26,7 @@ struct configuration {
 	struct tls_setup *tls;  /* NULL: the contexts in force stay */
 	struct findings findings;
 	bool has_broken_tls;    /* TLS is the only reason why the snapshot is refused */
+	struct breath *breath;  /* borrowed: of a helper thread; NULL: not on one */
 	struct mark users_mark; /* of the auth_file whose secrets are in force */
 };
 

@@ -20,8 +20,7 @@ struct daemon;
 enum reload_phase { RELOAD_IDLE, RELOAD_READING, RELOAD_ADOPTING };
 
 struct reload_run {
-	struct later turn;      /* takes over the next users */
-	struct deadline again;  /* the same, when a worker does not answer */
+	struct deadline users_due; /* takes over the next users */
 	struct load_job *job;   /* while RELOAD_READING on a helper thread; else NULL */
 	struct userlist *users; /* owned, while RELOAD_ADOPTING */
 	/* one reference, held until a long reload ends; else NULL */

@@ -174,6 +174,9 @@ struct catalog {
 	/* number of secrets in the user list: SCRAM secrets; plain passwords and md5
 	 * hashes */
 	size_t scram_secret_count, other_secret_count;
+	/* number of users who have a secret of the user list in force, or of the one
+	 * that is being taken over */
+	size_t listed_count;
 	struct users_adoption coming; /* the user list that is being taken over */
 	uint32_t list_round;          /* number of that list */
 

@@ -1,6 +1,6 @@
 /*
- * Sends the slices of SHOW CLIENTS: some rows in each turn, as fast as the console
- * reads them.
+ * Sends the slices of SHOW CLIENTS: some rows at a time, as fast as the console reads
+ * them.
  */
 #include "admin/slices.h"
 
@@ -8,33 +8,23 @@
 #include "views/views.h"
 #include "wire/codec.h"
 
-/* takes some hundred microseconds */
-enum { ROWS_PER_TURN = 100 };
+/* Slices come at intervals: a loop that is busy without a break would keep other
+ * processes off its processor for milliseconds. */
+enum { ROWS_AT_ONCE = 50, INTERVAL_US = 300 };
 
 struct slices {
-	struct later turn;
+	struct deadline due;
 	struct slices **place; /* the console's pointer to this */
 	struct client *console;
 	const struct view *view;
 	struct roll roll;
 };
 
-static void slice_turn(struct later *l);
-
 bool slices_are_due(const struct view *view, const struct site *site)
 {
 	/* with several workers each writes its rows on its own thread */
 	return !site->crew && view->walk == view_clients &&
-	       site->clients.count > ROWS_PER_TURN;
-}
-
-/* Runs after everything else in this turn; the next rows follow in the next one. */
-static void turn_over(struct later *l)
-{
-	struct slices *s = container_of(l, struct slices, turn);
-
-	l->run = slice_turn;
-	loop_later(s->console->conn.site->loop, l);
+	       site->clients.count > ROWS_AT_ONCE;
 }
 
 static void finish(struct slices *s, struct buf *out)
@@ -49,9 +39,9 @@ static void finish(struct slices *s, struct buf *out)
 	conn_unpark(&console->conn);
 }
 
-static void slice_turn(struct later *l)
+static void next_slice(struct deadline *due)
 {
-	struct slices *s = container_of(l, struct slices, turn);
+	struct slices *s = container_of(due, struct slices, due);
 	struct conn *conn = &s->console->conn;
 	struct buf out;
 	struct rows rows;
@@ -60,10 +50,10 @@ static void slice_turn(struct later *l)
 		return;
 	buf_init(&out, 0);
 	rows_init(&rows, conn->site, &out, s->view->column_count);
-	if (view_clients_part(&rows, &s->roll, ROWS_PER_TURN)) {
+	if (view_clients_part(&rows, &s->roll, ROWS_AT_ONCE)) {
 		conn_send(conn, &out);
-		l->run = turn_over;
-		loop_at_turn_end(conn->site->loop, l);
+		deadline_set(
+		    conn->site->loop, due, loop_now(conn->site->loop) + INTERVAL_US);
 	} else {
 		finish(s, &out);
 	}
@@ -76,7 +66,7 @@ void slices_start(
 	struct slices *s = mem_zero(sizeof(*s));
 	struct buf out;
 
-	s->turn.run = slice_turn;
+	deadline_init(&s->due, next_slice);
 	s->place = place;
 	s->console = console;
 	s->view = view;
@@ -87,13 +77,15 @@ void slices_start(
 	show_put_columns(view->columns, view->column_count, &out);
 	conn_send(&console->conn, &out);
 	buf_done(&out);
-	loop_later(console->conn.site->loop, &s->turn);
+	slices_go_on(s);
 }
 
 void slices_go_on(struct slices *s)
 {
-	if (!node_is_linked(&s->turn.node))
-		loop_later(s->console->conn.site->loop, &s->turn);
+	struct loop *loop = s->console->conn.site->loop;
+
+	if (s->due.at_us == UINT64_MAX)
+		deadline_set(loop, &s->due, loop_now(loop));
 }
 
 void slices_drop(struct slices **place)
@@ -102,7 +94,7 @@ void slices_drop(struct slices **place)
 
 	if (!s)
 		return;
-	later_cancel(s->console->conn.site->loop, &s->turn);
+	deadline_clear(s->console->conn.site->loop, &s->due);
 	roll_end(&s->roll, s->console->conn.site);
 	mem_free(s);
 	*place = NULL;

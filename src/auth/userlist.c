@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "auth/secret.h"
+#include "base/breath.h"
 #include "base/buf.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -29,6 +30,7 @@ struct reader {
 	unsigned line; /* line of `at` */
 	remark_fn *remark;
 	void *remark_ctx;
+	struct breath *breath; /* borrowed, may be NULL */
 };
 
 /* The raw text between quotes; quotes inside are doubled. */
@@ -200,10 +202,25 @@ static void add_entry(struct userlist *u, const struct reader *r,
 		entry_free(old);
 }
 
+static struct userlist *read_entries(struct reader *r)
+{
+	struct userlist *u = mem_zero(sizeof(*u));
+	struct quoted name, secret;
+
+	u->entries = map_new();
+	for (skip_to_entry(r); r->at < r->end; skip_to_entry(r)) {
+		if (read_fields(r, &name, &secret) < 0)
+			break;
+		add_entry(u, r, &name, &secret);
+		skip_line(r);
+		breath_step(r->breath);
+	}
+	return u;
+}
+
 struct userlist *userlist_parse(
     const char *path, const char *text, size_t len, remark_fn *remark, void *ctx)
 {
-	struct userlist *u = mem_zero(sizeof(*u));
 	struct reader r = {.path = path,
 	    .at = text,
 	    /* names and secrets are C strings, so the text ends at a NUL byte */
@@ -211,21 +228,18 @@ struct userlist *userlist_parse(
 	    .line = 1,
 	    .remark = remark,
 	    .remark_ctx = ctx};
-	struct quoted name, secret;
 
-	u->entries = map_new();
-	for (skip_to_entry(&r); r.at < r.end; skip_to_entry(&r)) {
-		if (read_fields(&r, &name, &secret) < 0)
-			break;
-		add_entry(u, &r, &name, &secret);
-		skip_line(&r);
-	}
-	return u;
+	return read_entries(&r);
 }
 
-struct userlist *userlist_load(
-    const char *path, remark_fn *remark, void *ctx, struct err *err)
+struct userlist *userlist_load(const char *path, struct breath *breath,
+    remark_fn *remark, void *ctx, struct err *err)
 {
+	struct reader r = {.path = path,
+	    .line = 1,
+	    .remark = remark,
+	    .remark_ctx = ctx,
+	    .breath = breath};
 	struct userlist *u;
 	size_t len;
 	char *text = text_read_file(path, &len, err);
@@ -234,7 +248,9 @@ struct userlist *userlist_load(
 		err_prefix(err, "could not open auth_file %s: ", path);
 		return NULL;
 	}
-	u = userlist_parse(path, text, len, remark, ctx);
+	r.at = text;
+	r.end = text + len;
+	u = read_entries(&r);
 	mem_wipe(text, len);
 	mem_free(text);
 	return u;
@@ -261,6 +277,11 @@ void userlist_put(struct buf *out, const char *name, const char *secret)
 
 void userlist_free(struct userlist **u)
 {
+	userlist_free_slowly(u, NULL);
+}
+
+void userlist_free_slowly(struct userlist **u, struct breath *breath)
+{
 	struct user_entry *e;
 	size_t at = 0;
 
@@ -269,6 +290,7 @@ void userlist_free(struct userlist **u)
 	while ((e = map_next((*u)->entries, &at))) {
 		map_del_str((*u)->entries, e->name);
 		entry_free(e);
+		breath_step(breath);
 	}
 	map_free(&(*u)->entries);
 	mem_free(*u);

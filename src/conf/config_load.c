@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/breath.h"
 #include "base/map.h"
 #include "base/text.h"
 #include "conf/config.h"
@@ -42,6 +43,7 @@ struct loader {
 	config_warn_fn *warn;
 	void *ctx;
 	struct err *err;
+	struct breath *breath; /* may be NULL */
 };
 
 /* Returns "file:line", valid until the next call. */
@@ -402,8 +404,10 @@ static int load_file(struct loader *l, const char *path, unsigned depth)
 		    "it must exist and be readable by the user the pooler runs as");
 	}
 	ini_init(&ini, text, len);
-	while (rc == 0 && ini_next(&ini, &item) != INI_END)
+	while (rc == 0 && ini_next(&ini, &item) != INI_END) {
 		rc = load_item(l, file, &item, depth);
+		breath_step(l->breath);
+	}
 	mem_wipe(text, len);
 	mem_free(text);
 	return rc;
@@ -570,12 +574,13 @@ static void loader_done(struct loader *l)
 }
 
 struct config *config_load(const char *path, const struct config *running,
-    config_warn_fn *warn_fn, void *warn_ctx, struct err *err)
+    struct breath *breath, config_warn_fn *warn_fn, void *warn_ctx, struct err *err)
 {
 	struct err unwanted;
 	struct loader l;
 
 	loader_init(&l, path, running);
+	l.breath = breath;
 	l.warn = warn_fn;
 	l.ctx = warn_ctx;
 	l.err = err ? err : &unwanted;

@@ -14,8 +14,9 @@
 #include "session/crew.h"
 #include "session/salted.h"
 
-/* takes some hundred microseconds */
-enum { USERS_PER_TURN = 200 };
+/* Users are taken over at intervals: a loop that is busy without a break would keep
+ * other processes off its processor for milliseconds. */
+enum { USERS_AT_ONCE = 100, INTERVAL_US = 300 };
 
 /* How often a worker that does not answer is asked again. */
 enum { AGAIN_US = 50000 };
@@ -63,51 +64,29 @@ static void run_finish(struct daemon *d, int result)
 
 /* ---- taking over users ---- */
 
-static void turn_of_users(struct later *l);
-
-/* Runs after everything else in this turn; the next users follow in the next one. */
-static void turn_over(struct later *l)
-{
-	struct reload_run *r = container_of(l, struct reload_run, turn);
-
-	l->run = turn_of_users;
-	loop_later(run_daemon(r)->site.loop, l);
-}
-
-static void again_expired(struct deadline *d)
-{
-	struct reload_run *r = container_of(d, struct reload_run, again);
-
-	turn_of_users(&r->turn);
-}
-
 static void some_users(struct site *site, void *ctx)
 {
 	bool *has_more = ctx;
 
-	if (catalog_adopt_users(site->catalog, USERS_PER_TURN))
+	if (catalog_adopt_users(site->catalog, USERS_AT_ONCE))
 		*has_more = true;
 	else
 		salted_forget_all(site);
 }
 
-static void turn_of_users(struct later *l)
+static void next_users(struct deadline *due)
 {
-	struct reload_run *r = container_of(l, struct reload_run, turn);
+	struct reload_run *r = container_of(due, struct reload_run, users_due);
 	struct daemon *d = run_daemon(r);
 	struct site *site = &d->site;
 	bool has_more = false;
 	unsigned missed = crew_each(site, some_users, &has_more);
 
-	if (has_more) {
-		l->run = turn_over;
-		loop_at_turn_end(site->loop, l);
-		return;
-	}
 	/* a worker that does not answer takes over the rest of the list when it runs
 	 * again */
-	if (missed > 0) {
-		deadline_set(site->loop, &r->again, loop_now(site->loop) + AGAIN_US);
+	if (has_more || missed > 0) {
+		deadline_set(site->loop, due,
+		    loop_now(site->loop) + (has_more ? INTERVAL_US : AGAIN_US));
 		return;
 	}
 	log_put(site->log, LEVEL_DEBUG | KIND_RELOAD, NULL,
@@ -129,8 +108,7 @@ static void begin_users(struct daemon *d)
 	r->phase = RELOAD_ADOPTING;
 	/* The list lasts until all have taken it over. */
 	crew_order(&d->site, begin_list, &r->users, sizeof(r->users));
-	r->turn.run = turn_of_users;
-	loop_later(d->site.loop, &r->turn);
+	deadline_set(d->site.loop, &r->users_due, loop_now(d->site.loop));
 }
 
 /* ---- loading ---- */
@@ -219,7 +197,7 @@ bool reload_run_is_reading(const struct site *site)
 void reload_run_init(struct reload_run *r)
 {
 	memset(r, 0, sizeof(*r));
-	deadline_init(&r->again, again_expired);
+	deadline_init(&r->users_due, next_users);
 }
 
 void reload_run_stop(struct daemon *d)
@@ -229,8 +207,7 @@ void reload_run_stop(struct daemon *d)
 	if (r->job)
 		load_job_cancel(r->job);
 	r->job = NULL;
-	later_cancel(d->site.loop, &r->turn);
-	deadline_clear(d->site.loop, &r->again);
+	deadline_clear(d->site.loop, &r->users_due);
 	catalog_begin_users(d->site.catalog, NULL);
 	userlist_free(&r->users);
 	config_unref(&r->old);

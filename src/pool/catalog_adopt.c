@@ -189,7 +189,13 @@ static void adopt_user_entries(const struct adoption *a)
 /* secret NULL: the user has none any more. */
 static void set_secret(struct user *user, const struct secret *secret)
 {
-	user->has_secret = secret != NULL;
+	if (user->has_secret != (secret != NULL)) {
+		user->has_secret = secret != NULL;
+		if (secret)
+			user->catalog->listed_count++;
+		else
+			user->catalog->listed_count--;
+	}
 	if (secret ? secret_is_equal(&user->secret, secret)
 		   : user->secret.kind == SECRET_NONE)
 		return;
@@ -229,13 +235,14 @@ static bool adopt_listed(struct catalog *c)
 	return true;
 }
 
-/* Handles the next user that may be missing in the list.  True: there are more.  Users
- * that are made meanwhile are not in the list and have no secret of it, so the walk may
- * miss them. */
+/* Handles the next user that may be missing in the list.  False: none is left that has
+ * a secret and is not in the list.  Users that are made meanwhile are not in the list
+ * and have no secret of it, so the walk may miss them. */
 static bool sweep_unlisted(struct catalog *c)
 {
+	if (c->listed_count == userlist_count(c->coming.list))
+		return false;
 	struct user *user = map_next(c->users, &c->coming.at);
-
 	if (user && user->list_round != c->list_round)
 		set_secret(user, NULL);
 	return user != NULL;

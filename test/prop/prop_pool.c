@@ -1300,7 +1300,7 @@ static struct config *load(const char *ini)
 	if (fd < 0 || write(fd, ini, strlen(ini)) != (ssize_t)strlen(ini))
 		abort();
 	close(fd);
-	struct config *config = config_load(path, NULL, NULL, NULL, &err);
+	struct config *config = config_load(path, NULL, NULL, NULL, NULL, &err);
 	unlink(path);
 	if (!config) {
 		fprintf(stderr, "%s\n", err.text);

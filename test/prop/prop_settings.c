@@ -159,7 +159,7 @@ static int settings_survive(const char *path, uint64_t *seed)
 	setting_parse(setting_find("conffile"), &s, "x", arena, NULL);
 	randomize(&s, arena, seed);
 	write_settings(&s, path);
-	c = config_load(path, NULL, NULL, NULL, &err);
+	c = config_load(path, NULL, NULL, NULL, NULL, &err);
 	if (!c) {
 		printf("not loaded: %s\n", err.text);
 		bad = 1;

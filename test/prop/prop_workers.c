@@ -1204,7 +1204,7 @@ static struct config *load(const struct limits *limits)
 		abort();
 	write_ini(f, limits);
 	fclose(f);
-	struct config *config = config_load(path, NULL, NULL, NULL, &err);
+	struct config *config = config_load(path, NULL, NULL, NULL, NULL, &err);
 	unlink(path);
 	if (!config) {
 		fprintf(stderr, "%s\n", err.text);

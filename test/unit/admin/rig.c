@@ -103,7 +103,7 @@ static struct config *load(const char *ini)
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, ini, strlen(ini)), (ssize_t)strlen(ini));
 	close(fd);
-	struct config *config = config_load(path, NULL, NULL, NULL, &err);
+	struct config *config = config_load(path, NULL, NULL, NULL, NULL, &err);
 	unlink(path);
 	if (!config)
 		fail_msg("%s", err.text);

@@ -306,14 +306,14 @@ static void test_load(void **state)
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, "\"a\" \"1\"\nb\n", 10), 10);
 	close(fd);
-	u = userlist_load(path, take_remark, &said, &err);
+	u = userlist_load(path, NULL, take_remark, &said, &err);
 	snprintf(wanted, sizeof(wanted), "%s:2: broken auth file: ", path);
 	assert_memory_equal(said.text, wanted, strlen(wanted));
 	expect_user(u, "a", "1");
 	userlist_free(&u);
 	unlink(path);
 	said.faults = 0;
-	assert_null(userlist_load(path, take_remark, &said, &err));
+	assert_null(userlist_load(path, NULL, take_remark, &said, &err));
 	snprintf(wanted, sizeof(wanted),
 	    "could not open auth_file %s: No such file or directory", path);
 	assert_string_equal(err.text, wanted);

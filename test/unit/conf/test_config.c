@@ -99,7 +99,7 @@ static struct config *load_over(
 	write_file(f, "main.ini", text);
 	buf_clear(&f->warnings);
 	f->err.text[0] = '\0';
-	return config_load(f->main, running, keep_warning, f, &f->err);
+	return config_load(f->main, running, NULL, keep_warning, f, &f->err);
 }
 
 static struct config *load(struct fixture *f, const char *text)
@@ -446,10 +446,10 @@ static void file_errors(void **state)
 	    "could not load file \"/nonexistent/x.ini\": No such file or directory: ");
 	assert_non_null(strstr(f->err.text, "\nerror processing include file in "
 					    "configuration ("));
-	assert_null(config_load("/nonexistent", NULL, NULL, NULL, &f->err));
+	assert_null(config_load("/nonexistent", NULL, NULL, NULL, NULL, &f->err));
 	assert_non_null(strstr(f->err.text,
 	    "could not load file \"/nonexistent\": No such file or directory"));
-	assert_null(config_load("/nonexistent", NULL, NULL, NULL, NULL));
+	assert_null(config_load("/nonexistent", NULL, NULL, NULL, NULL, NULL));
 }
 
 static void database_fails(struct fixture *f, const char *entry, const char *what)

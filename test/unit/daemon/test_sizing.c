@@ -41,7 +41,7 @@ static void size_up(const char *text, bool has_judge)
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
 	close(fd);
-	config = config_load(path, NULL, NULL, NULL, &err);
+	config = config_load(path, NULL, NULL, NULL, NULL, &err);
 	unlink(path);
 	assert_non_null(config);
 	users = userlist_parse("users", list, strlen(list), NULL, NULL);

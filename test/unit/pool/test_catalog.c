@@ -384,6 +384,11 @@ static void secrets_in_steps(void **state)
 	assert_false(catalog_find_user(w.c, "ma")->has_secret);
 	assert_int_equal(w.c->other_secret_count, 2);
 	assert_false(catalog_adopt_users(w.c, 1));
+	/* no user is missing in the same list, so they are not walked through */
+	catalog_begin_users(w.c, list);
+	for (steps = 0; catalog_adopt_users(w.c, 1); steps++)
+		;
+	assert_int_equal(steps, userlist_count(list) + 1);
 	/* a newer list replaces the one being taken over */
 	catalog_begin_users(w.c, list);
 	assert_true(catalog_adopt_users(w.c, 1));

@@ -73,7 +73,7 @@ static struct config *config_of(const char *ini, const struct config *running)
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, ini, strlen(ini)), strlen(ini));
 	close(fd);
-	struct config *config = config_load(path, running, NULL, NULL, &err);
+	struct config *config = config_load(path, running, NULL, NULL, NULL, &err);
 	unlink(path);
 	assert_string_equal(err.text, "");
 	assert_non_null(config);

@@ -166,7 +166,7 @@ static struct config *stage_config(const char *ini)
 	stage_check(fd >= 0 && write(fd, ini, strlen(ini)) == (ssize_t)strlen(ini),
 	    "cannot write the ini file");
 	close(fd);
-	config = config_load(path, NULL, NULL, NULL, &err);
+	config = config_load(path, NULL, NULL, NULL, NULL, &err);
 	unlink(path);
 	if (!config)
 		stage_fail(err.text);
