@@ -233,5 +233,37 @@ class Reload(Felt):
 
     def act(self, subject, console):
         self.versions.swap()
-        if not os.environ.get("PROBE_NO_RELOAD"):
-            console.command("reload")
+        console.command("reload")
+
+
+class BusyProcess:
+    """A process of low priority that computes without end."""
+
+    def __init__(self, machine, niceness):
+        self.machine = machine
+        self.process = machine.start(["nice", "-n", str(niceness), "sh", "-c", "while :; do :; done"])
+
+    def close(self):
+        self.machine.stop(self.process, signal.SIGKILL)
+
+
+class Beside(Felt):
+    """Runs an unrelated process of low priority during the second measurement, and the pooler does
+    nothing but serve its clients: what is felt here is the scheduler's share of the other
+    scenarios."""
+
+    metrics = (("quiet", "p99 quiet"), ("during", "p99 beside"), ("times", "times"),
+               ("max", "max ms"))
+    niceness = 10  # That of the pooler's helper threads.
+
+    def measure(self, bench, subject, options):
+        self.steady(bench, subject, options)
+        quiet = self.steady(bench, subject, options)
+        busy = BusyProcess(bench.machine, self.niceness)
+        try:
+            during = self.steady(bench, subject, options)
+        finally:
+            busy.close()
+        subject.check()
+        return {"quiet": quiet["p99"], "during": during["p99"], "max": during["max"],
+                "times": during["p99"] / quiet["p99"]}

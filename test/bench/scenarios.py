@@ -3,7 +3,7 @@
 import signal
 
 import crew
-from felt import MANY, WAVE, HostDown, Reload, Show, Wave
+from felt import MANY, WAVE, Beside, HostDown, Reload, Show, Wave
 from loads import Copy, Crowd, Pgbench, Program, Storm
 from memory import POOLS, USERS, Idle, IdleTls, ManyPools, Pools, Statements, Users
 from scenario import MEGABYTE
@@ -64,4 +64,6 @@ ALL = (
     Reload("reload", "RELOAD of %d users and databases beside established clients" % MANY),
     Reload("user-list", "RELOAD of a changed list of 200,000 users beside established clients",
            users=200000, databases=0, is_ours_only=True),
+    Beside("beside", "an unrelated busy process of nice 10 beside established clients: the limit of "
+           "the three before"),
 ) + crew.ALL
