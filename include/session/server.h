@@ -130,6 +130,11 @@ struct server {
 	struct vars vars;  /* its parameters as they are now */
 	/* its own values: those that it reported at its login or after a RESET */
 	struct vars own;
+	/* the last client for which nothing had to be set or reported: what that
+	 * depends on, see params.c */
+	struct {
+		uint64_t client_id, server_id, own_id, client_own;
+	} fitted;
 	uint64_t left_us; /* with is_left: since when */
 	uint64_t pinned; /* bits of parameters whose own values connect_query has set */
 	/* owned: the prepared statements that it has; NULL: none */

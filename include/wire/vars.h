@@ -73,6 +73,9 @@ void vars_fill(struct vars *to, const struct vars *from);
 bool vars_is_same(const struct vars *a, const struct vars *b, size_t i);
 /* Whether all parameters have the same values. */
 bool vars_is_equal(const struct vars *a, const struct vars *b);
+/* A number that stands for all values: sets of one schema that have the same id, at
+ * whatever times, have the same values.  It is never 0. */
+uint64_t vars_id(const struct vars *v);
 /* Whether the server with the values `server` needs a SET for a client that wants
  * `client`: both have a value for some parameter, and the two differ ignoring case. */
 bool vars_is_different(const struct vars *client, const struct vars *server);

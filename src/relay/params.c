@@ -87,22 +87,45 @@ static void put_status(struct client *client, size_t i, const char *value)
 	buf_done(&status);
 }
 
-/* Reports to the client the values in which this server differs from its last one. */
-static void report_differences(struct server *server, struct client *client)
+/* Reports to the client the values in which this server differs from its last one, and
+ * says whether there were any. */
+static bool has_reported_differences(const struct server *server, struct client *client)
 {
 	size_t count = vars_schema_count(client->conn.site->vars);
+	bool has_any = false;
 
 	if (vars_is_equal(&client->vars, &server->vars))
-		return;
+		return false;
 	for (size_t i = 0; i < count; i++) {
 		const char *value = vars_get(&server->vars, i);
 		if (!value || client_is_own(client, i) ||
 		    vars_is_same(&client->vars, &server->vars, i))
 			continue;
+		has_any = true;
 		put_status(client, i, value);
 		if (vars_set(&client->vars, i, value) < 0)
 			conn_doom(&client->conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
 	}
+	return has_any;
+}
+
+/* Whether the last client that the server fitted had the same values as this one, and
+ * the server has the same as then.  Most clients of a pool do, so the values are not
+ * compared one by one for each transaction. */
+static bool has_fitted(const struct server *server, const struct client *client)
+{
+	return server->fitted.client_id == vars_id(&client->vars) &&
+	       server->fitted.server_id == vars_id(&server->vars) &&
+	       server->fitted.own_id == vars_id(&server->own) &&
+	       server->fitted.client_own == client->own;
+}
+
+static void note_fit(struct server *server, const struct client *client)
+{
+	server->fitted.client_id = vars_id(&client->vars);
+	server->fitted.server_id = vars_id(&server->vars);
+	server->fitted.own_id = vars_id(&server->own);
+	server->fitted.client_own = client->own;
 }
 
 bool params_apply(struct server *server, struct client *client)
@@ -117,8 +140,7 @@ bool params_apply(struct server *server, struct client *client)
 	 * would be too late */
 	if (client->doubtful)
 		review_doubts(client);
-	if (vars_is_equal(&client->vars, &server->vars) &&
-	    vars_is_equal(&server->vars, &server->own))
+	if (has_fitted(server, client))
 		return false;
 	buf_init(&sql, 0);
 	server->link.brought_back = 0;
@@ -137,8 +159,8 @@ bool params_apply(struct server *server, struct client *client)
 		server->link.is_applying = true;
 		server->link.apply_failed = false;
 		server_query(server, buf_text(&sql));
-	} else {
-		report_differences(server, client);
+	} else if (!has_reported_differences(server, client) && !sql.failed) {
+		note_fit(server, client);
 	}
 	if (sql.failed)
 		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
@@ -219,7 +241,7 @@ int params_applied(struct server *server, struct client *client)
 		log_canonical(client, &server->vars);
 	server->link.may_undo_set |= server->status == 'T';
 	note_own_values(server);
-	report_differences(server, client);
+	(void)has_reported_differences(server, client);
 	vars_take(&client->vars, &server->vars);
 	return 0;
 }

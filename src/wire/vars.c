@@ -21,6 +21,7 @@ struct vars_schema {
 	uint64_t read_bits;    /* see vars_schema_read_bits */
 	struct map *values;    /* owned: text -> struct vars_value */
 	struct map *sets;      /* owned: values -> struct vars_set */
+	uint64_t last_id;      /* the last id that a set got */
 	struct vars_set *none; /* the set without values; has one reference */
 	/* owned: one per name, borrowed; the values of the set that is looked for */
 	struct vars_value **draft;
@@ -33,6 +34,7 @@ struct vars_value {
 
 struct vars_set {
 	size_t refs;
+	uint64_t id;
 	struct vars_value *reading; /* a reference; NULL until vars_reading is called */
 	/* borrowed */
 	struct vars_schema *schema;
@@ -89,6 +91,7 @@ static void *make_set(void *ctx, uint32_t hash, const void **key)
 
 	(void)hash;
 	set->schema = s;
+	set->id = ++s->last_id;
 	for (size_t i = 0; i < s->count; i++)
 		set->values[i] = share_value(s->draft[i]);
 	*key = set->values;
@@ -375,6 +378,11 @@ bool vars_is_same(const struct vars *a, const struct vars *b, size_t i)
 bool vars_is_equal(const struct vars *a, const struct vars *b)
 {
 	return a->set == b->set;
+}
+
+uint64_t vars_id(const struct vars *v)
+{
+	return v->set->id;
 }
 
 bool vars_is_different(const struct vars *client, const struct vars *server)

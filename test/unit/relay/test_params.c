@@ -79,10 +79,34 @@ static void clients_follow_every_change(void **state)
 	stage_free(&stage);
 }
 
+/* What was found to need nothing is looked at again when the values of the client or of
+ * the server have changed. */
+static void values_are_compared_again_after_a_change(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1", "");
+	struct peer *a, *b, *server;
+
+	stage_pair(stage, &a, &server);
+	b = stage_login(stage, "u", NULL, NULL);
+	query(b, server);
+	query(a, server);
+	query(b, server);
+	query_that_sees(a, server, "Asia/Tokyo");
+	query_behind_reset(b, server);
+	query(b, server);
+	query_that_sees(b, server, "UTC");
+	query_behind_reset(a, server);
+	query(b, server);
+	query(a, server);
+	stage_free(&stage);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(clients_follow_every_change),
+	    cmocka_unit_test(values_are_compared_again_after_a_change),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

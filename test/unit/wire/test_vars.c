@@ -167,6 +167,24 @@ static void only_true_differences_are_set(void **state)
 	    buf_text(&out), "SET TimeZone=E'x\\\\y';SET application_name='it''s';");
 }
 
+static void ids_stand_for_values(void **state)
+{
+	uint64_t first, second;
+
+	(void)state;
+	set(&client, "application_name", "a");
+	first = vars_id(&client);
+	assert_true(first > 0);
+	/* while nobody has the first values, the id is not given to others */
+	set(&client, "application_name", "b");
+	second = vars_id(&client);
+	assert_true(second != first);
+	set(&client, "application_name", "c");
+	assert_true(vars_id(&client) != first && vars_id(&client) != second);
+	set(&server, "application_name", "c");
+	assert_true(vars_id(&client) == vars_id(&server));
+}
+
 static void search_path(const char *value, const char *sql)
 {
 	buf_clear(&out);
@@ -265,6 +283,7 @@ int main(void)
 	    CASE(fill_leaves_set_ones_alone),
 	    CASE(equal_sets_are_one),
 	    CASE(only_true_differences_are_set),
+	    CASE(ids_stand_for_values),
 	    CASE(search_path_is_a_list),
 	    CASE(long_values),
 	    CASE(status_prefers_the_wanted),
