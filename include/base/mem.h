@@ -72,7 +72,10 @@ void mem_draw(struct mem *m, void *p, size_t len);
 struct slab *slab_new(struct mem *m, const char *name, size_t size);
 /* Frees the slab with its free list; all objects must have been put back. */
 void slab_free(struct slab **s);
+/* Returns zeroed memory. */
 void *slab_get(struct slab *s) __attribute__((returns_nonnull));
+/* The same, but the memory may hold anything. */
+void *slab_take(struct slab *s) __attribute__((returns_nonnull));
 void slab_put(struct slab *s, void *object);
 /* Bytes of all objects, both in use and on the free list. */
 size_t slab_bytes(const struct slab *s);

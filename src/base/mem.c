@@ -252,16 +252,19 @@ static void *take_fresh(struct slab *s)
 	return s->chunks->bytes + --s->fresh * s->size;
 }
 
-void *slab_get(struct slab *s)
+void *slab_take(struct slab *s)
 {
 	void *object = pop_free(s);
 
-	if (object)
-		memset(object, 0, s->size);
-	else
+	if (!object)
 		object = take_fresh(s);
 	s->used++;
 	return object;
+}
+
+void *slab_get(struct slab *s)
+{
+	return memset(slab_take(s), 0, s->size);
 }
 
 void slab_put(struct slab *s, void *p)

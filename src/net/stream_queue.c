@@ -56,7 +56,9 @@ static struct span *new_span(struct net *net, struct stream_queue **q)
 	struct stream_queue *last = *q ? (*q)->last : NULL;
 
 	if (!last || last->end == CHUNK_SPANS) {
-		struct stream_queue *chunk = slab_get(net->queues);
+		struct stream_queue *chunk = slab_take(net->queues);
+		chunk->next = NULL;
+		chunk->first = chunk->end = 0;
 		if (last)
 			last->next = chunk;
 		else
