@@ -22,6 +22,8 @@ struct block {
 };
 
 enum { BLOCK_SIZE = 65536, BLOCK_MIN_ROOM = 8192, BLOCK_FREE_MOST = 64 };
+/* the size of blocks for a few bytes that wait, such as a query without a server */
+enum { BLOCK_SMALL = 256, BLOCK_SMALL_FREE_MOST = 256 };
 
 /* Makes a pool of blocks with `size` bytes.  It keeps up to free_most free blocks and
  * gives the others back to the system. */

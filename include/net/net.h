@@ -23,7 +23,8 @@ struct net {
 	const struct stream_engine *engine;
 	struct net_ring *ring; /* NULL: the engine is epoll */
 	struct block_pool *blocks;
-	struct block *current; /* the block that receives of this turn fill */
+	struct block_pool *smalls; /* blocks of BLOCK_SMALL bytes */
+	struct block *current;     /* the block that receives of this turn fill */
 	/* output queues; a stream has one only while it has output */
 	struct slab *queues;
 	struct slab *secured; /* struct stream_tls of streams with TLS */

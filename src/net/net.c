@@ -13,6 +13,7 @@ void net_init(struct net *net, struct loop *loop, struct mem *mem)
 	    .loop = loop,
 	    .engine = &stream_ready,
 	    .blocks = block_pool_new(BLOCK_SIZE, BLOCK_FREE_MOST),
+	    .smalls = block_pool_new(BLOCK_SMALL, BLOCK_SMALL_FREE_MOST),
 	    .queues = stream_queue_slab(mem),
 	    .secured = slab_new(mem, "stream_tls", sizeof(struct stream_tls)),
 	    .rounds = ROUNDS_DEFAULT,
@@ -28,6 +29,7 @@ void net_done(struct net *net)
 	block_unref(net->current);
 	net->current = NULL;
 	block_pool_free(&net->blocks);
+	block_pool_free(&net->smalls);
 	slab_free(&net->queues);
 	slab_free(&net->secured);
 }

@@ -86,12 +86,17 @@ static void conn_drop_held(struct conn *conn)
 	conn->held_from = conn->held_len = 0;
 }
 
+static struct block *conn_room(const struct conn *conn, size_t len)
+{
+	return len <= BLOCK_SMALL ? block_get(conn->site->net.smalls) : block_new(len);
+}
+
 /* Small leftovers are copied so that they pin no receive block. */
 static void conn_hold(
     struct conn *conn, struct block *block, const uint8_t *p, size_t len)
 {
 	if (block->pool && len <= SMALL) {
-		struct block *copy = block_new(len);
+		struct block *copy = conn_room(conn, len);
 		if (!copy) {
 			conn_doom(conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
 			return;
@@ -605,6 +610,7 @@ static void conn_reap(struct later *l)
 {
 	struct conn *conn = container_of(l, struct conn, wake);
 	mem_free(conn->reason);
+	assert(!conn->deadline.index);
 	conn->kind->destroy(conn);
 }
 
