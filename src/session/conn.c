@@ -650,10 +650,9 @@ void conn_doom_quietly(struct conn *conn, const char *reason)
 
 void conn_set_deadline(struct conn *conn, uint64_t at_us)
 {
-	if (at_us == 0 || at_us == UINT64_MAX)
-		deadline_clear(conn->site->loop, &conn->deadline);
-	else
-		deadline_set(conn->site->loop, &conn->deadline, at_us);
+	/* without one it keeps its place in the heap, because the next one comes soon;
+	 * conn_close clears it */
+	deadline_set(conn->site->loop, &conn->deadline, at_us ? at_us : UINT64_MAX);
 }
 
 void conn_send_copy(struct conn *conn, const struct buf *buf)
