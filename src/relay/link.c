@@ -19,7 +19,6 @@ bool link_begin(struct client *client, struct server *server)
 {
 	bool must_wait;
 
-	link_clear(&server->link);
 	server->link.is_fresh = true;
 	server->link.since_us = conn_now(&server->conn);
 	conn_set_deadline(&client->conn, 0);
