@@ -18,10 +18,15 @@ struct buf {
 	size_t max; /* len never exceeds this */
 	/* a put did not fit or memory ran out; the content must not be used */
 	bool failed;
+	bool is_lent; /* bytes is the room of buf_init_in */
 };
 
 /* Makes an empty buffer without allocating anything.  A max of 0 means SIZE_MAX/2. */
 void buf_init(struct buf *b, size_t max);
+/* The same; the first bytes go to `room`, of `cap` bytes, which the caller owns and
+ * which must be there as long as the buffer is in use.  Only a longer content is
+ * allocated. */
+void buf_init_in(struct buf *b, size_t max, uint8_t *room, size_t cap);
 /* frees the bytes; the buffer is empty and can be used again */
 void buf_done(struct buf *b);
 /* like buf_done, but overwrites the content before it is freed */

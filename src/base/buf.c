@@ -17,9 +17,24 @@ void buf_init(struct buf *b, size_t max)
 	b->max = max && max < SIZE_MAX / 2 ? max : SIZE_MAX / 2;
 }
 
+void buf_init_in(struct buf *b, size_t max, uint8_t *room, size_t cap)
+{
+	buf_init(b, max);
+	b->bytes = room;
+	b->cap = cap;
+	b->is_lent = true;
+}
+
+static void let_go(struct buf *b)
+{
+	if (!b->is_lent)
+		mem_free(b->bytes);
+	b->is_lent = false;
+}
+
 void buf_done(struct buf *b)
 {
-	mem_free(b->bytes);
+	let_go(b);
 	buf_init(b, b->max);
 }
 
@@ -55,7 +70,7 @@ static int move_to(struct buf *b, size_t cap)
 	if (b->bytes) {
 		memcpy(bytes, b->bytes, b->len);
 		mem_wipe(b->bytes, b->cap);
-		mem_free(b->bytes);
+		let_go(b);
 	}
 	b->bytes = bytes;
 	b->cap = cap;

@@ -158,12 +158,37 @@ static void overrun_sticks(void **state)
 	mem_free(three);
 }
 
+static void room_of_the_caller(void **state)
+{
+	uint8_t room[8];
+	struct buf b;
+
+	(void)state;
+	buf_init_in(&b, 100, room, sizeof(room));
+	buf_put(&b, "12345678", 8);
+	assert_ptr_equal(b.bytes, room);
+	/* it can be used again, and what does not fit is allocated */
+	buf_clear(&b);
+	buf_put_text(&b, "abcdef");
+	assert_ptr_equal(b.bytes, room);
+	buf_put_text(&b, "ghi");
+	assert_ptr_not_equal(b.bytes, room);
+	assert_string_equal(buf_text(&b), "abcdefghi");
+	buf_done(&b);
+	buf_init_in(&b, 3, room, sizeof(room));
+	buf_put_text(&b, "abcd"); /* the maximum holds */
+	assert_true(b.failed);
+	buf_done(&b);
+	assert_null(b.bytes);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(puts_in_network_order),
 	    cmocka_unit_test(the_maximum_holds_and_failure_sticks),
 	    cmocka_unit_test(room_and_grow),
+	    cmocka_unit_test(room_of_the_caller),
 	    cmocka_unit_test(cursor_reads_what_buf_wrote),
 	    cmocka_unit_test(overrun_sticks),
 	};
