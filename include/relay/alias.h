@@ -24,9 +24,12 @@ struct alias {
 	 */
 	enum command_kind kind;
 	struct prepared_text *text; /* one reference, or NULL */
+	bool is_short;              /* it is of the slab */
 	char ours[sizeof(((struct prepared_text *)0)->name)];
 	char theirs[];
 };
+/* Aliases whose names are short, as nearly all are, come from a slab. */
+struct slab *alias_slab(struct mem *mem);
 /* Makes an alias for the answer of this tag and enters it in the link.  NULL: no
  * memory. */
 struct alias *alias_new(

@@ -21,7 +21,9 @@ struct segment {
 	/* a ParameterDescription that is held back, because an error may follow and
 	 * then the repetition brings another one */
 	struct buf described;
+	uint8_t room[256]; /* holds the bytes if they are few, as they are mostly */
 };
+struct slab *segment_slab(struct mem *mem);
 
 /* A Bind or Describe of a prepared statement is about to be sent: begins a segment if
  * it is the first message since the last Sync that the server has to answer. */

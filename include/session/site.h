@@ -156,6 +156,8 @@ struct site {
 	/* session state that clients left behind (SHOW LEAKS) */
 	struct leak_table *leaks;
 	struct slab *unnamed_slab; /* see relay/unnamed.h */
+	struct slab *segment_slab; /* see relay/segment.h */
+	struct slab *alias_slab;   /* see relay/alias.h */
 	struct openings *openings; /* see relay/opening.h */
 	const struct process_verbs *verbs;
 	const struct server_events *server_events;

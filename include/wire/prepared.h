@@ -120,8 +120,7 @@ uint32_t prepared_type(const struct prepared_text *t, size_t i);
 /* ---- names of one client; NULL pointer = none ---- */
 struct prepared_names;
 /* NULL: the client has no such name. */
-struct prepared_text *prepared_names_find(
-    const struct prepared_names *n, const char *name);
+struct prepared_text *prepared_names_find(struct prepared_names *n, const char *name);
 /* Puts a name, or replaces what it stands for; takes a reference of its own.  -1: no
  * memory. */
 int prepared_names_put(
@@ -130,7 +129,7 @@ int prepared_names_put(
  * that the pooler cannot see. */
 void prepared_names_doubt(struct prepared_names *n);
 /* Whether this name is doubtful.  Putting it again ends that. */
-bool prepared_names_is_doubtful(const struct prepared_names *n, const char *name);
+bool prepared_names_is_doubtful(struct prepared_names *n, const char *name);
 /* Removes a name; false when it did not exist. */
 bool prepared_names_del(struct prepared_names **n, const char *name);
 void prepared_names_clear(struct prepared_names **n);

@@ -6,16 +6,26 @@
 
 #include <string.h>
 
+enum { SHORT_SIZE = 32 };
+
+struct slab *alias_slab(struct mem *mem)
+{
+	return slab_new(mem, "alias_cache", sizeof(struct alias) + SHORT_SIZE);
+}
+
 struct alias *alias_new(
     struct server *server, uint32_t tag, const char *ours, const char *theirs)
 {
-	struct alias *a = mem_try(sizeof(*a) + strlen(theirs) + 1);
+	size_t size = strlen(theirs) + 1;
+	bool is_short = size <= SHORT_SIZE;
+	struct alias *a = is_short ? slab_take(server->conn.site->alias_slab)
+				   : mem_try(sizeof(*a) + size);
 
 	if (!a)
 		return NULL;
-	*a = (struct alias){.tag = tag};
+	*a = (struct alias){.tag = tag, .is_short = is_short};
 	memcpy(a->ours, ours, strlen(ours) + 1);
-	memcpy(a->theirs, theirs, strlen(theirs) + 1);
+	memcpy(a->theirs, theirs, size);
 	list_push_back(&server->link.aliases, &a->node);
 	return a;
 }
@@ -41,7 +51,10 @@ static void end(struct server *server, struct alias *a)
 	list_remove(&server->link.aliases, &a->node);
 	prepared_unref(a->text);
 	prepared_unref(a->parsed);
-	mem_free(a);
+	if (a->is_short)
+		slab_put(server->conn.site->alias_slab, a);
+	else
+		mem_free(a);
 }
 
 void alias_end(struct server *server, uint32_t tag)

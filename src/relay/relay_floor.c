@@ -3,9 +3,11 @@
  */
 #include "relay/relay_floor.h"
 
+#include "relay/alias.h"
 #include "relay/leaks.h"
 #include "relay/long_text.h"
 #include "relay/opening.h"
+#include "relay/segment.h"
 #include "relay/unnamed.h"
 #include "wire/prepared.h"
 
@@ -17,6 +19,8 @@ void relay_floor_init(struct site *site)
 	site->leaks = leaks_new();
 	site->openings = openings_new();
 	site->unnamed_slab = unnamed_slab(&site->mem);
+	site->segment_slab = segment_slab(&site->mem);
+	site->alias_slab = alias_slab(&site->mem);
 }
 
 void relay_floor_done(struct site *site)
@@ -27,4 +31,6 @@ void relay_floor_done(struct site *site)
 	leaks_free(&site->leaks);
 	openings_free(&site->openings);
 	slab_free(&site->unnamed_slab);
+	slab_free(&site->segment_slab);
+	slab_free(&site->alias_slab);
 }

@@ -12,6 +12,23 @@
 
 enum { SEGMENT_MAX = 64 * 1024 };
 
+struct slab *segment_slab(struct mem *mem)
+{
+	return slab_new(mem, "segment_cache", sizeof(struct segment));
+}
+
+static struct segment *new_segment(struct server *server)
+{
+	struct segment *s = slab_take(server->conn.site->segment_slab);
+
+	s->tag = 0;
+	s->is_ended = false;
+	buf_init_in(&s->bytes, SEGMENT_MAX, s->room, sizeof(s->room));
+	buf_init(&s->described, SEGMENT_MAX);
+	server->link.segment = s;
+	return s;
+}
+
 void segment_deliver(struct server *server)
 {
 	struct segment *s = server->link.segment;
@@ -30,7 +47,7 @@ void segment_drop(struct server *server)
 	segment_deliver(server);
 	buf_done(&s->bytes);
 	buf_done(&s->described);
-	mem_free(s);
+	slab_put(server->conn.site->segment_slab, s);
 	server->link.segment = NULL;
 }
 
@@ -62,9 +79,7 @@ void segment_begin(struct server *server, const struct message *m)
 	if (server->link.segment || server->link.is_segment_spoilt ||
 	    server->status != 'I' || m->size > SEGMENT_MAX)
 		return;
-	server->link.segment = mem_zero(sizeof(*server->link.segment));
-	buf_init(&server->link.segment->bytes, SEGMENT_MAX);
-	buf_init(&server->link.segment->described, SEGMENT_MAX);
+	(void)new_segment(server);
 }
 
 static void append(struct server *server, const struct message *m)
@@ -224,11 +239,9 @@ int segment_restore(struct server *server, const struct parcel_server *from)
 		return 0;
 	if (!bytes->len || !has_messages(bytes) || !has_messages(described))
 		return -1;
-	s = server->link.segment = mem_zero(sizeof(*s));
+	s = new_segment(server);
 	s->tag = from->segment.tag;
 	s->is_ended = from->segment.is_ended;
-	buf_init(&s->bytes, SEGMENT_MAX);
-	buf_init(&s->described, SEGMENT_MAX);
 	buf_put(&s->bytes, bytes->at, bytes->len);
 	buf_put(&s->described, described->at, described->len);
 	return s->bytes.failed || s->described.failed ? -1 : 0;

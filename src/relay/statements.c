@@ -120,8 +120,9 @@ static enum statement_fate no_memory(struct client *client, struct server *serve
 static int send_renamed(struct server *server, const struct message *m,
     const char *name, uint32_t tag, size_t *rest)
 {
+	uint8_t room[128];
 	struct buf buf;
-	buf_init(&buf, 0);
+	buf_init_in(&buf, 0, room, sizeof(room));
 	prepared_rename(m->bytes, m->have, m->size, name, &buf, rest);
 	conn_send(&server->conn, &buf);
 	buf_done(&buf);

@@ -223,7 +223,7 @@ int prepared_journal_undo(struct prepared_journal **jp, struct prepared_names **
 	return result;
 }
 
-static bool is_there(const struct record *r, const struct prepared_names *names,
+static bool is_there(const struct record *r, struct prepared_names *names,
     const struct prepared_set *set)
 {
 	return r->is_of_name ? prepared_names_find(names, r->name) == r->text

@@ -10,6 +10,9 @@
 
 struct prepared_names {
 	struct map *by_name; /* owned: name -> struct given_name; never empty */
+	/* the name that was looked for last, which is compared first, without hashing;
+	 * or NULL */
+	struct given_name *latest;
 };
 
 struct given_name {
@@ -30,10 +33,18 @@ static void let_text_go(struct prepared_text *text)
 	prepared_unref(text);
 }
 
-struct prepared_text *prepared_names_find(
-    const struct prepared_names *n, const char *name)
+static struct given_name *find(struct prepared_names *n, const char *name)
 {
-	const struct given_name *g = n ? map_get_str(n->by_name, name) : NULL;
+	if (!n)
+		return NULL;
+	if (!n->latest || strcmp(n->latest->name, name) != 0)
+		n->latest = map_get_str(n->by_name, name);
+	return n->latest;
+}
+
+struct prepared_text *prepared_names_find(struct prepared_names *n, const char *name)
+{
+	const struct given_name *g = find(n, name);
 
 	return g ? g->text : NULL;
 }
@@ -58,7 +69,7 @@ static struct given_name *add(struct prepared_names **np, const char *name)
 int prepared_names_put(
     struct prepared_names **np, const char *name, struct prepared_text *text)
 {
-	struct given_name *g = *np ? map_get_str((*np)->by_name, name) : NULL;
+	struct given_name *g = find(*np, name);
 	struct prepared_text *old = g ? g->text : NULL;
 
 	if (!g)
@@ -81,9 +92,9 @@ void prepared_names_doubt(struct prepared_names *n)
 		g->is_doubtful = true;
 }
 
-bool prepared_names_is_doubtful(const struct prepared_names *n, const char *name)
+bool prepared_names_is_doubtful(struct prepared_names *n, const char *name)
 {
-	const struct given_name *g = n ? map_get_str(n->by_name, name) : NULL;
+	const struct given_name *g = find(n, name);
 
 	return g && g->is_doubtful;
 }
@@ -101,6 +112,8 @@ bool prepared_names_del(struct prepared_names **np, const char *name)
 
 	if (!g)
 		return false;
+	if ((*np)->latest == g)
+		(*np)->latest = NULL;
 	let_text_go(g->text);
 	mem_free(g);
 	if (map_count((*np)->by_name) == 0)
