@@ -24,10 +24,11 @@ enum tally_kind { TALLY_USER, TALLY_DATABASE, TALLY_PROCESS, TALLY_POOL, TALLY_H
 /* The counts of one site, on cache lines of their own. */
 struct tally_slot {
 	_Alignas(64) atomic_int servers; /* servers that count against the limit */
-	atomic_int clients;              /* clients that count against the limit */
-	atomic_int connected;            /* of a pool: servers that have logged in */
-	atomic_int resting;              /* resting servers */
-	atomic_int queued;               /* of a pool: clients that wait in it */
+	/* clients that count against the limit; of a pool: its clients */
+	atomic_int clients;
+	atomic_int connected; /* of a pool: servers that have logged in */
+	atomic_int resting;   /* resting servers */
+	atomic_int queued;    /* of a pool: clients that wait in it */
 	/* of a pool: servers on their way to the site, counted here by their senders */
 	atomic_int arriving;
 	/* Since when the first client of the site waits for something that others could

@@ -30,14 +30,23 @@ static void note_time(struct pool *pool, uint64_t now_us)
 
 /* ---- clients ---- */
 
+static void note_clients(struct pool *pool, int change)
+{
+	if (pool->tally)
+		tally_add_own(
+		    &tally_own(&pool->database->catalog->view, pool->tally)->clients,
+		    change);
+	idle_note_pool(pool);
+	room_note(pool);
+}
+
 void pool_join(struct pool *pool, struct ask *ask)
 {
 	assert(ask->state == ASK_OUTSIDE);
 	ask->pool = pool;
 	ask->state = ASK_RESTING;
 	list_push_back(&pool->clients, &ask->node);
-	idle_note_pool(pool);
-	room_note(pool);
+	note_clients(pool, 1);
 	if (pool_is_undersized(pool))
 		pool_kick(pool);
 }
@@ -54,8 +63,7 @@ void pool_part(struct ask *ask)
 	ask->state = ASK_OUTSIDE;
 	ask->pool = NULL;
 	note_time(pool, ask->last_us);
-	idle_note_pool(pool);
-	room_note(pool);
+	note_clients(pool, -1);
 }
 
 void pool_withdraw(struct ask *ask)

@@ -353,14 +353,17 @@ void room_carry_nowhere(struct pool *pool, unsigned to)
 
 /* ---- who gives up what ---- */
 
-/* Number of servers beyond those of min_pool_size; negative when there are fewer. */
+/* Number of servers of all sites beyond those of min_pool_size; negative when there are
+ * fewer. */
 static int spare_count(const struct pool *pool)
 {
-	bool is_in_use = !list_is_empty(&pool->clients) ||
-			 !list_is_empty(&pool->waiting) ||
-			 pool->user == pool->database->forced_user;
+	bool is_in_use =
+	    !list_is_empty(&pool->clients) || !list_is_empty(&pool->waiting) ||
+	    pool->user == pool->database->forced_user ||
+	    (pool->tally && tally_clients_elsewhere(view_of(pool), pool->tally) > 0);
 
-	return (int)pool_connected_count(pool) - (is_in_use ? pool_min_size(pool) : 0);
+	return (int)pool_connected_everywhere(pool) -
+	       (is_in_use ? pool_min_size(pool) : 0);
 }
 
 static bool has_seat_to_give(const struct pool *pool)
@@ -391,11 +394,17 @@ void room_note_all(struct catalog *c)
 		room_note(pool);
 }
 
-/* Returns the pool with the most spare seats. */
+/* Returns the pool with the most spare seats.  Other sites do not note here what they
+ * change, so the first pool is noted again, until that does not move it. */
 static const struct pool *richest(const struct catalog *c)
 {
-	struct heap_node *first = heap_first(&c->spare);
+	struct heap_node *first = heap_first(&c->spare), *before = NULL;
 
+	while (c->view.tallies && first && first != before) {
+		before = first;
+		room_note(container_of(first, struct pool, spare_node));
+		first = heap_first(&c->spare);
+	}
 	return first ? container_of(first, struct pool, spare_node) : NULL;
 }
 
@@ -414,7 +423,7 @@ struct seat *room_evictable_of_process(
 	struct seat *seat = pool_longest_resting(rich);
 	uint64_t due_us = place_us;
 	if (spare_count(rich) > 0) {
-		uint64_t fresh_us = pool_connected_count(rich) > 1 ? 0 : FRESH_US;
+		uint64_t fresh_us = pool_connected_everywhere(rich) > 1 ? 0 : FRESH_US;
 		due_us = earlier(place_us, seat->rested_us + fresh_us);
 	}
 	if (due_us <= now_us)

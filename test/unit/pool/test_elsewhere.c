@@ -1037,6 +1037,30 @@ static void minimum_of_another_pool_stays(void **state)
 	assert_ptr_equal(hear(room, VERDICT_RETIRE).seat->pool, other);
 }
 
+/* Its client may be at another site than its server. */
+static void minimum_of_a_client_elsewhere_stays(void **state)
+{
+	(void)state;
+	set_all("max_server_connections", "2");
+	set_all("min_pool_size", "1");
+	struct world *w = &county.sites[1];
+	struct pool *other = world_pool(w, "d", "v");
+	struct ask *leaver = &county.asks[ASKS - 1], *stayer = &county.asks[ASKS - 2];
+
+	ask_and_dial(0);
+	world_join(other, leaver);
+	world_ask(w, leaver, VERDICT_WAIT);
+	dial_in(other, 1, VERDICT_GRANT);
+	world_give(w, leaver->seat, VERDICT_REST);
+	world_join(world_pool(&county.sites[2], "d", "v"), stayer);
+	pool_part(leaver);
+	ask(1, VERDICT_WAIT);
+	pass(SECOND);
+	next(1, VERDICT_NONE);
+	pool_part(stayer);
+	assert_ptr_equal(next(1, VERDICT_RETIRE).seat->pool, other);
+}
+
 /* The only client may ask again before the other site asks for room. */
 static void resting_server_makes_room(void **state)
 {
@@ -1140,6 +1164,7 @@ int main(void)
 	    TEST(one_server_at_a_time),
 	    TEST(surplus_rests_elsewhere),
 	    TEST(minimum_of_another_pool_stays),
+	    TEST(minimum_of_a_client_elsewhere_stays),
 	    TEST(about_as_long),
 	    TEST(lost_before_it_went),
 	    TEST(lost_on_arrival),
