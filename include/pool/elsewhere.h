@@ -35,10 +35,10 @@ bool elsewhere_asks_for_seat(struct pool *pool, uint64_t now_us);
 /* The pool has too many servers, and none rests at this site: tells a site where one
  * does. */
 void elsewhere_tell_of_surplus(struct pool *pool, uint64_t now_us);
-/* Whether a client of another site has waited longer for room under this limit.  That
- * site is told that there may be room. */
-bool elsewhere_is_first(
-    const struct pool *pool, enum room_kind kind, uint64_t place_us);
+/* Whether a client of another site has waited longer for room under this limit, and has
+ * the place *theirs_us.  That site is told that there may be room. */
+bool elsewhere_is_first(const struct pool *pool, enum room_kind kind, uint64_t place_us,
+    uint64_t *theirs_us);
 /* A seat no longer counts: tells the sites that wait for room. */
 void elsewhere_tell_of_room(const struct pool *pool);
 /* The same for one limit, or for the pool itself. */

@@ -144,13 +144,14 @@ struct pool {
 	/* clients and servers are being closed; the pool is freed when empty */
 	bool is_killed;
 	bool is_kicked; /* set by the broker: the pool is queued for pool_next */
+	/* since when room is left to a client that has waited longer (0: it is not);
+	 * when its pool was last told of the room */
+	uint64_t yielded_us, told_us;
 	/* with several sites, see elsewhere.h */
 	/* counts of all sites, with a reference; NULL: there is one site */
 	struct tally *tally;
 	/* when another site was asked for a server; 0: none is asked */
 	uint64_t wished_us;
-	/* since when room is left to a client of another site; 0: it is not */
-	uint64_t yielded_us;
 	bool has_claim; /* the next seat is already counted */
 	/* in the starving heaps: no connection was possible because of a limit */
 	struct heap_node room_nodes[ROOM_COUNT];

@@ -29,10 +29,15 @@ bool room_is_full(const struct pool *pool, enum room_kind kind);
 bool room_is_exceeded(const struct pool *pool);
 
 /* ---- who waits ---- */
-/* The pool could open a server if this limit had room: puts it into the queue for it
- * and takes it out of any other (ROOM_COUNT: out of all).  A pool that becomes the
+/* A set of limits is the sum of these. */
+#define ROOM_BIT(kind) (1u << (kind))
+/* The pool could open a server if the limits of this set had room: puts it into the
+ * queues for them and takes it out of the others.  It may want one that has room, so
+ * that the room is left to it while it waits for the others.  A pool that becomes the
  * first in a queue is told. */
-void room_want(struct pool *pool, enum room_kind kind);
+void room_want(struct pool *pool, unsigned wanted);
+/* The set of limits that the settings give for this pool. */
+unsigned room_limited(const struct pool *pool);
 /* Whether the pool is in one of the queues. */
 bool room_is_wanted(const struct pool *pool);
 /* The pool's first waiting client has changed, which changes its place in the queue. */
@@ -42,8 +47,9 @@ void room_reorder(struct pool *pool);
 void room_offer(const struct pool *pool);
 /* Tells the first pool in one of these queues. */
 void room_tell_first(const struct heap *starving, enum room_kind kind);
-/* Returns a limit under which another pool comes first; ROOM_COUNT: there is none. */
-enum room_kind room_before(const struct pool *pool);
+/* Returns the limit under which another pool comes first, with the least place if there
+ * are several; ROOM_COUNT: there is none. */
+enum room_kind room_before(const struct pool *pool, uint64_t *place_us);
 /* Whether another pool has waited so much longer that a seat that becomes free here
  * should be closed for it. */
 bool room_is_owed(const struct pool *pool, uint64_t now_us);

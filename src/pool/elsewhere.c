@@ -173,15 +173,15 @@ void elsewhere_tell_of_surplus(struct pool *pool, uint64_t now_us)
 		send(pool, site, WISH_LOOK, TALLY_POOL, now_us);
 }
 
-bool elsewhere_is_first(const struct pool *pool, enum room_kind kind, uint64_t place_us)
+bool elsewhere_is_first(const struct pool *pool, enum room_kind kind, uint64_t place_us,
+    uint64_t *theirs_us)
 {
 	enum tally_kind of = kind_of_room(kind);
-	uint64_t since_us;
-	int site = tally_find_waiting(view_of(pool), tally_of(pool, of), &since_us);
+	int site = tally_find_waiting(view_of(pool), tally_of(pool, of), theirs_us);
 
-	if (site < 0 || since_us >= place_us || place_us - since_us <= LEAD_US)
+	if (site < 0 || *theirs_us >= place_us || place_us - *theirs_us <= LEAD_US)
 		return false;
-	send(pool, site, WISH_LOOK, of, since_us);
+	send(pool, site, WISH_LOOK, of, *theirs_us);
 	return true;
 }
 

@@ -25,9 +25,19 @@ enum { TEST_PATIENCE_US = 200000 };
  * tried as well.  A host that is gone does not answer until server_connect_timeout. */
 enum { LOGIN_PATIENCE_US = 200000 };
 
-/* How often a site with a waiting client asks other sites again; and how long it leaves
- * room to a client of another site that has waited longer. */
-enum { ASK_AGAIN_US = 5000, COURTESY_US = 20000 };
+/* How often a site with a waiting client asks other sites again. */
+enum { ASK_AGAIN_US = 5000 };
+
+/* How long room is left to a client that has waited longer, at another site or for room
+ * under other limits as well: a tenth of the time that it has waited, within these
+ * bounds.  It may never use the room, if its site stands still. */
+enum { LEAST_COURTESY_US = 20000, MOST_COURTESY_US = 200000 };
+
+/* A client that waits under several limits waits for one after the other, so that no
+ * room is left unused for it.  After this time it waits for all of them at once,
+ * because in its turn with one limit the room under another may always be gone
+ * again. */
+enum { STARVING_US = 1000000 };
 
 /* How often a site checks whether the tallies are still frozen for a view. */
 enum { FROZEN_US = 1000 };
@@ -139,8 +149,8 @@ struct launch {
 	enum room_kind lacks_room;
 	/* the tallies are frozen, so the limits could not be checked */
 	bool is_frozen;
-	bool is_behind;      /* there is room, but another pool's client comes first */
-	bool is_behind_here; /* that pool is at this site */
+	bool is_behind; /* there is room, but another pool's client comes first */
+	bool has_elder_to_tell; /* it is at this site, and may not know of the room */
 	uint64_t wake_us;
 	struct seat *evicted;
 };
@@ -229,20 +239,54 @@ static bool has_pool_room(struct launch *l)
 	return false;
 }
 
-/* Whether a client of another site has waited longer.  If that site does not use the
- * room in time, this client no longer waits for it. */
-static bool is_second(struct launch *l, enum room_kind kind)
+static uint64_t courtesy_us(uint64_t place_us, uint64_t now_us)
 {
-	uint64_t place_us = l->asker ? l->asker->queued_us : UINT64_MAX;
+	uint64_t share_us = place_us < now_us ? (now_us - place_us) / 10 : 0;
 
-	if (!elsewhere_is_first(l->pool, kind, place_us))
-		return false;
+	if (share_us < LEAST_COURTESY_US)
+		return LEAST_COURTESY_US;
+	return earlier(share_us, MOST_COURTESY_US);
+}
+
+/* Leaves the room to the client with this place, which has waited longer, but not for
+ * ever.  False: it is this pool's turn. */
+static bool yields(struct launch *l, uint64_t theirs_us)
+{
 	if (!l->pool->yielded_us)
 		l->pool->yielded_us = l->now_us;
-	if (l->asker && l->now_us >= l->pool->yielded_us + COURTESY_US)
+	if (l->asker &&
+	    l->now_us >= l->pool->yielded_us + courtesy_us(theirs_us, l->now_us))
 		return false;
 	l->wake_us = earlier(l->wake_us, l->now_us + ASK_AGAIN_US);
 	return true;
+}
+
+/* Returns a limit whose room is left to a client of another site; ROOM_COUNT: none. */
+static enum room_kind find_elder_elsewhere(struct launch *l)
+{
+	uint64_t place_us = l->asker ? l->asker->queued_us : UINT64_MAX, theirs_us;
+	enum room_kind kind = 0;
+
+	while (kind < ROOM_COUNT &&
+	       !(elsewhere_is_first(l->pool, kind, place_us, &theirs_us) &&
+		   yields(l, theirs_us)))
+		kind++;
+	return kind;
+}
+
+/* There is room, but another client may come first. */
+static void give_way(struct launch *l)
+{
+	uint64_t theirs_us;
+	enum room_kind kind = room_before(l->pool, &theirs_us);
+	bool is_behind_here = kind != ROOM_COUNT && yields(l, theirs_us);
+
+	l->lacks_room = is_behind_here ? kind : find_elder_elsewhere(l);
+	l->is_behind = l->lacks_room != ROOM_COUNT;
+	l->has_elder_to_tell =
+	    is_behind_here && l->now_us >= l->pool->told_us + ASK_AGAIN_US;
+	if (!l->is_behind)
+		l->pool->yielded_us = 0;
 }
 
 /* Asks again regularly, because a server may come to rest there later. */
@@ -278,15 +322,7 @@ static bool has_limit_room(struct launch *l)
 	l->evicted = evicted;
 	if (evicted)
 		return false;
-	/* there is room, but another pool's client may come first */
-	l->lacks_room = room_before(l->pool);
-	l->is_behind_here = l->lacks_room != ROOM_COUNT;
-	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++)
-		if (l->lacks_room == ROOM_COUNT && is_second(l, kind))
-			l->lacks_room = kind;
-	l->is_behind = l->lacks_room != ROOM_COUNT;
-	if (!l->is_behind)
-		l->pool->yielded_us = 0;
+	give_way(l);
 	return !l->is_behind;
 }
 
@@ -332,10 +368,20 @@ static bool has_claimed(struct launch *l)
 	return may;
 }
 
+/* The set of limits for whose room the pool is to wait. */
+static unsigned rooms_wanted(const struct launch *l)
+{
+	if (l->lacks_room == ROOM_COUNT)
+		return 0;
+	if (l->asker && l->now_us >= l->asker->queued_us + STARVING_US)
+		return room_limited(l->pool);
+	return ROOM_BIT(l->lacks_room);
+}
+
 static struct verdict launch(struct launch *l)
 {
 	if (has_claimed(l)) {
-		room_want(l->pool, ROOM_COUNT);
+		room_want(l->pool, 0);
 		return (struct verdict){.kind = VERDICT_DIAL,
 		    .ask = l->is_replication ? first_replica(l->pool) : NULL,
 		    .is_reserve = l->is_reserve,
@@ -347,13 +393,13 @@ static struct verdict launch(struct launch *l)
 	if (l->evicted && (l->may_evict || l->lacks_room == ROOM_PROCESS))
 		return seat_retire(l->evicted, "evicted");
 	if (l->may_evict) {
-		room_want(l->pool, l->lacks_room);
-		/* the pool that comes first may not know yet that there is room; other
-		 * sites were told already */
-		if (l->is_behind_here)
+		room_want(l->pool, rooms_wanted(l));
+		if (l->has_elder_to_tell) {
+			l->pool->told_us = l->now_us;
 			room_offer(l->pool);
+		}
 	} else {
-		room_want(l->pool, ROOM_COUNT);
+		room_want(l->pool, 0);
 		if (l->lacks_room != ROOM_COUNT)
 			l->wake_us = earlier(l->wake_us, l->now_us + REFILL_US);
 	}
@@ -473,7 +519,7 @@ static struct verdict launch_wanted(struct pool *pool, uint64_t now_us)
 	l.is_refill = !l.may_evict && !is_probe;
 	if (!l.is_refill || wants_refill(pool))
 		return launch(&l);
-	room_want(pool, ROOM_COUNT);
+	room_want(pool, 0);
 	return nothing(wake_us);
 }
 
@@ -637,7 +683,7 @@ static struct verdict next_while_paused(struct pool *pool, uint64_t now_us)
 {
 	struct verdict v;
 
-	room_want(pool, ROOM_COUNT);
+	room_want(pool, 0);
 	pool->wants_probe = false;
 	if (pool_is_closing_for_pause(pool)) {
 		v = retire_for_pause(pool);
@@ -664,7 +710,7 @@ struct verdict pool_next(struct pool *pool, uint64_t now_us)
 	if (v.kind != VERDICT_NONE)
 		return v;
 	if (pool->is_killed) {
-		room_want(pool, ROOM_COUNT);
+		room_want(pool, 0);
 		return v;
 	}
 	/* It may have been paused or resumed. */

@@ -115,7 +115,7 @@ void queue_remove(struct ask *ask)
 	if (!list_is_empty(&pool->waiting)) {
 		room_reorder(pool);
 	} else if (room_is_wanted(pool)) {
-		room_want(pool, ROOM_COUNT);
+		room_want(pool, 0);
 		/* the pool may still be below min_pool_size */
 		pool_kick(pool);
 	}

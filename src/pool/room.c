@@ -207,69 +207,88 @@ static void note_waiting(const struct pool *pool, enum room_kind kind)
 		elsewhere_tell_next(pool, tally);
 }
 
-void room_want(struct pool *pool, enum room_kind wanted)
+void room_want(struct pool *pool, unsigned wanted)
 {
 	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++) {
 		struct heap_node *node = &pool->room_nodes[kind];
-		if ((kind == wanted || heap_has(node)) &&
-		    is_moved_out(queue_of(pool, kind), node, kind == wanted,
-			room_place(pool, kind)))
+		bool is_wanted = wanted & ROOM_BIT(kind);
+		if ((is_wanted || heap_has(node)) &&
+		    is_moved_out(
+			queue_of(pool, kind), node, is_wanted, room_place(pool, kind)))
 			room_tell_first(queue_of(pool, kind), kind);
 		note_waiting(pool, kind);
 	}
 }
 
-/* The limit in whose queue the pool waits; it is at most one. */
-static enum room_kind wanted_room(const struct pool *pool)
+unsigned room_limited(const struct pool *pool)
 {
-	enum room_kind kind = 0;
+	unsigned limited = 0;
 
-	while (kind < ROOM_COUNT && !heap_has(&pool->room_nodes[kind]))
-		kind++;
-	return kind;
+	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++)
+		limited |= limit_of(pool, kind) ? ROOM_BIT(kind) : 0;
+	return limited;
+}
+
+static unsigned wanted_rooms(const struct pool *pool)
+{
+	unsigned wanted = 0;
+
+	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++)
+		wanted |= heap_has(&pool->room_nodes[kind]) ? ROOM_BIT(kind) : 0;
+	return wanted;
 }
 
 bool room_is_wanted(const struct pool *pool)
 {
-	return wanted_room(pool) != ROOM_COUNT;
+	return wanted_rooms(pool) != 0;
 }
 
 void room_reorder(struct pool *pool)
 {
-	enum room_kind wanted = wanted_room(pool);
+	unsigned wanted = wanted_rooms(pool);
 
-	if (wanted != ROOM_COUNT || tally_of(pool, ROOM_PROCESS))
+	if (wanted || tally_of(pool, ROOM_PROCESS))
 		room_want(pool, wanted);
 }
 
 void room_forget(struct pool *pool)
 {
-	room_want(pool, ROOM_COUNT);
+	room_want(pool, 0);
 	if (heap_has(&pool->spare_node))
 		heap_remove(&pool->database->catalog->spare, &pool->spare_node);
 }
 
 const char *room_lacked(const struct pool *pool, int *limit)
 {
-	enum room_kind kind = wanted_room(pool);
+	unsigned wanted = wanted_rooms(pool);
+	enum room_kind kind = 0;
 
-	if (kind == ROOM_COUNT)
+	if (!wanted)
 		return NULL;
+	/* it may stand in queues for limits that have room, see room.h */
+	while (!(wanted & ROOM_BIT(kind)) ||
+	       (!room_is_full(pool, kind) && wanted >> (kind + 1)))
+		kind++;
 	*limit = limit_of(pool, kind);
 	return settings[kind];
 }
 
-enum room_kind room_before(const struct pool *pool)
+enum room_kind room_before(const struct pool *pool, uint64_t *place_us)
 {
-	enum room_kind kind;
+	enum room_kind found = ROOM_COUNT;
 
-	for (kind = 0; kind < ROOM_COUNT; kind++) {
+	*place_us = UINT64_MAX;
+	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++) {
 		const struct pool *other = first_in(pool, kind);
-		if (limit_of(pool, kind) && other && other != pool &&
-		    room_place(other, kind) < room_place(pool, kind))
-			break;
+		if (!limit_of(pool, kind) || !other || other == pool)
+			continue;
+		uint64_t theirs_us = room_place(other, kind);
+		if (theirs_us < room_place(pool, kind) && theirs_us < *place_us) {
+			found = kind;
+			*place_us = theirs_us;
+		}
 	}
-	return kind;
+	return found;
 }
 
 /* ---- what counts ---- */
@@ -514,6 +533,7 @@ static bool is_owed_here(
 	const struct pool *other = first_in(pool, kind);
 
 	return other && other != pool && since_us != UINT64_MAX &&
+	       room_is_full(pool, kind) &&
 	       is_owed_to(room_place(other, kind), pool, since_us, kind, now_us);
 }
 

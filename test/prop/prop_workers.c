@@ -35,8 +35,9 @@ enum {
 	SERVERS = 48,
 	KICKS = 64,
 	SECOND = 1000000,
-	/* Longer than any wait for an answer, and than room is left to other sites. */
-	CALM_US = 60000,
+	/* Longer than any wait for an answer, and than room is left to others, several
+	 * times. */
+	CALM_US = 700000,
 	/* All ask again as soon as they were served: for so long, and so long a client
 	 * waits at most, and under the limit of the process. */
 	RUSH_US = 12 * SECOND,
@@ -68,8 +69,11 @@ static const struct limits snapshots[] = {
     {{2, 3, 4}, {0}, {0}, {1, 2, 5}, {0}, 0, 1, false},
     {{2, 3, 4}, {0}, {0}, {0}, {1, 3}, 0, 1, false},
     {{2, 3, 4}, {0}, {0}, {0}, {0}, 4, 1, false},
+    /* of two and three kinds */
+    {{2, 3, 4}, {0}, {0}, {1, 2, 5}, {1, 3}, 0, 1, false},
+    {{2, 3, 4}, {0}, {0}, {1, 2, 5}, {1, 3}, 4, 1, false},
 };
-enum { SNAPSHOTS = sizeof(snapshots) / sizeof(snapshots[0]), RUSH_SNAPSHOTS = 3 };
+enum { SNAPSHOTS = sizeof(snapshots) / sizeof(snapshots[0]), RUSH_SNAPSHOTS = 5 };
 static const char ini_format[] = "[pgbouncer]\n"
 				 "pool_mode = transaction\n"
 				 "server_check_query =\n"
@@ -167,7 +171,8 @@ static struct world {
 		unsigned grants, dials, hands, closed_for_others, losses, calms;
 		unsigned reserves, refills, parks, cancels, outdated, killed, surplus;
 	} counts;
-	uint64_t longest_us; /* that somebody waited in a rush */
+	uint64_t rush_us;    /* when it began */
+	uint64_t longest_us; /* that somebody waited in it */
 } w;
 
 static unsigned any(unsigned n)
@@ -1139,20 +1144,24 @@ static void check_patience(const struct ask *ask)
 {
 	uint64_t most_us =
 	    w.part[0].limits->process ? RUSH_WAIT_OF_PROCESS_US : RUSH_WAIT_US;
-	uint64_t waited_us = ask->state == ASK_WAITING ? w.now - ask->queued_us : 0;
+	/* before the rush nobody may have given a server back */
+	uint64_t since_us = ask->queued_us > w.rush_us ? ask->queued_us : w.rush_us;
+	uint64_t waited_us = ask->state == ASK_WAITING ? w.now - since_us : 0;
 
 	CHECK(waited_us <= most_us);
 	if (waited_us > w.longest_us)
 		w.longest_us = waited_us;
 }
 
-/* Nobody starves while others never pause.  A pool that lacks room under two limits
- * waits for one after the other, so the limits are of one kind. */
+/* Nobody starves while others never pause, also where limits of several kinds have to
+ * have room at once. */
 static void everybody_is_busy(void)
 {
 	command(ORDER_RELOAD, DATABASES, SNAPSHOTS - 1 - any(RUSH_SNAPSHOTS));
 	pass(CALM_US);
-	for (uint64_t end = w.now + RUSH_US; w.now < end; pass(1000)) {
+	w.rush_us = w.now;
+	while (w.now < w.rush_us + RUSH_US) {
+		pass(1000);
 		for (int i = 0; i < CLIENTS; i++) {
 			struct client *c = &w.clients[i];
 			check_patience(&c->ask);
@@ -1317,7 +1326,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < SNAPSHOTS; i++)
 		configs[i] = load(&snapshots[i]);
 	for (run_number = 0; run_number < RUNS; run_number++) {
-		begin(seed + run_number, configs);
+		begin(seed * RUNS + run_number, configs);
 		run();
 		add_counts(&c);
 		longest_us = w.longest_us > longest_us ? w.longest_us : longest_us;

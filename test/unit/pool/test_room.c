@@ -233,6 +233,54 @@ static void nobody_starves(void **state)
 	end(&r);
 }
 
+/* A pool that lacks room under two limits waits for one after the other at first. After
+ * a second the room under one is left to it while it waits for the other, but only for
+ * a moment at a time. */
+static void two_limits_at_once(void **state)
+{
+	struct room_world r;
+	int limit;
+
+	(void)state;
+	begin(&r, "max_db_connections=1\n[users]\nu1=max_user_connections=1\n");
+	struct pool *of_database = world_pool(&r.w, "a", "u2");
+	struct pool *of_user = world_pool(&r.w, "b", "u1");
+	take(&r, of_database, 0, 0);
+	take(&r, of_user, 1, 1);
+	assert_string_equal(want(&r, r.a, 2, &limit), "max_user_connections");
+	r.w.now += SECOND / 2;
+	want(&r, of_user, 3, &limit);
+	world_give(&r.w, &r.seats[1], VERDICT_RETIRE);
+	pool_gone(&r.seats[1], r.w.now);
+	world_next(&r.w, r.a, VERDICT_NONE);
+	assert_string_equal(room_lacked(r.a, &limit), "max_db_connections");
+	world_dial(&r.w, of_user, &r.seats[1], VERDICT_GRANT);
+	r.w.now += SECOND / 2;
+	world_next(&r.w, r.a, VERDICT_NONE);
+	want(&r, of_user, 1, &limit);
+	r.w.now += SECOND / 10;
+	world_give(&r.w, &r.seats[1], VERDICT_RETIRE);
+	pool_gone(&r.seats[1], r.w.now);
+	world_next(&r.w, r.a, VERDICT_NONE);
+	assert_string_equal(room_lacked(r.a, &limit), "max_db_connections");
+	world_next(&r.w, of_user, VERDICT_NONE);
+	/* a tenth of the time that the client of a has waited */
+	r.w.now += SECOND / 10;
+	world_next(&r.w, of_user, VERDICT_NONE);
+	r.w.now += SECOND / 10;
+	world_dial(&r.w, of_user, &r.seats[1], VERDICT_GRANT);
+	/* The next time both limits have room in time. */
+	want(&r, of_user, 3, &limit);
+	r.w.now += SECOND / 10;
+	world_give(&r.w, &r.seats[1], VERDICT_RETIRE);
+	pool_gone(&r.seats[1], r.w.now);
+	world_next(&r.w, of_user, VERDICT_NONE);
+	give(&r, 0);
+	evict(&r, r.a, 0);
+	world_dial(&r.w, r.a, &r.seats[0], VERDICT_GRANT);
+	end(&r);
+}
+
 /* A limit lowered at run time closes idle servers at once, others when idle. */
 static void a_lower_limit_counts_at_once(void **state)
 {
@@ -287,6 +335,7 @@ int main(void)
 	    cmocka_unit_test(the_least_size_is_kept),
 	    cmocka_unit_test(the_only_one_is_left_for_a_moment),
 	    cmocka_unit_test(nobody_starves),
+	    cmocka_unit_test(two_limits_at_once),
 	    cmocka_unit_test(a_lower_limit_counts_at_once),
 	    cmocka_unit_test(cancels_do_not_count),
 	};
