@@ -120,12 +120,11 @@ int tally_find_resting(const struct tally_view *view, const struct tally *tally)
 bool tally_has_servers(const struct tally *tally, unsigned site);
 /* Returns a site that knows the welcome; -1: none. */
 int tally_find_welcome(const struct tally_view *view, const struct tally *tally);
-/* Returns the site whose client has waited longest, since *since_us; -1: none waits.
- * Cheap while no client waits. */
+/* Returns the site whose client has waited longest, since *since_us, of those that
+ * answer; -1: none waits.  Cheap while no client waits. */
 int tally_find_waiting(
     const struct tally_view *view, const struct tally *tally, uint64_t *since_us);
-/* The same, without sites to which a server is on its way, and those that do not
- * answer. */
+/* The same, without sites to which a server is on its way. */
 int tally_find_receiver(
     const struct tally_view *view, const struct tally *tally, uint64_t *since_us);
 /* Notes since when the first client of this site waits (0: none waits).  True: the

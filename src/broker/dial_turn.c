@@ -55,15 +55,13 @@ static void turns_note(const struct dial_turns *turns)
 		    &turns->view, turns->tally, turns_since(turns));
 }
 
-/* Has an attempt of another site waited longer?  One that hangs is not waited for. */
+/* Has an attempt of another site waited longer? */
 static bool turns_is_behind(const struct dial_turns *turns, uint64_t since_us)
 {
-	const struct crew_member *own = turns->site->crew;
 	uint64_t other_us;
-	int other = tally_find_waiting(&turns->view, turns->tally, &other_us);
 
-	return other >= 0 && other_us < since_us &&
-	       !crew_is_deaf(own->crew, (unsigned)other);
+	return tally_find_waiting(&turns->view, turns->tally, &other_us) >= 0 &&
+	       other_us < since_us;
 }
 
 /* Takes the turn for an attempt that waits since then.  False: it is not due. */

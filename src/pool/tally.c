@@ -314,8 +314,8 @@ static int find_first(const struct tally_view *view, const struct tally *tally,
 		    &tally->slots[i].waiting_us, memory_order_relaxed);
 		if (i == view->site || us == 0 || (found >= 0 && us >= *since_us))
 			continue;
-		if (is_for_server &&
-		    (read_count(&tally->slots[i].arriving) > 0 || is_deaf(view, i)))
+		if ((is_for_server && read_count(&tally->slots[i].arriving) > 0) ||
+		    is_deaf(view, i))
 			continue;
 		*since_us = us;
 		found = (int)i;

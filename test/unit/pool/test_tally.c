@@ -151,11 +151,12 @@ static void site_that_does_not_answer(void **state)
 	deaf = 3;
 	assert_int_equal(tally_find_resting(&view, tally), 0);
 	assert_int_equal(tally_find_receiver(&view, tally, &since_us), -1);
+	/* nor is room left to it; it looks again when it goes on */
+	assert_int_equal(tally_find_waiting(&view, tally, &since_us), -1);
 	tally_note_waiting(&other_view, tally, 200);
 	assert_int_equal(tally_find_receiver(&view, tally, &since_us), 2);
 	assert_int_equal(since_us, 200);
-	/* it is still told of room, and looks when it goes on */
-	assert_int_equal(tally_find_waiting(&view, tally, &since_us), 3);
+	assert_int_equal(tally_find_waiting(&view, tally, &since_us), 2);
 	tally->slots[0].resting = 0;
 	assert_int_equal(tally_find_resting(&view, tally), -1);
 	tally_note_waiting(&deaf_view, tally, 0);
