@@ -11,8 +11,8 @@ struct breath {
 	unsigned steps; /* since it slept; 0 at first */
 };
 
-/* A step of the task is done: about a microsecond of work.  Sleeps if enough of them
- * were done.  NULL: nobody else is waiting, and nothing happens. */
-void breath_step(struct breath *b);
+/* Steps of the task are done, each about a microsecond of work.  Sleeps if enough of
+ * them were done.  NULL: nobody else is waiting, and nothing happens. */
+void breath_take(struct breath *b, unsigned steps);
 
 #endif

@@ -213,7 +213,7 @@ static struct userlist *read_entries(struct reader *r)
 			break;
 		add_entry(u, r, &name, &secret);
 		skip_line(r);
-		breath_step(r->breath);
+		breath_take(r->breath, 1);
 	}
 	return u;
 }
@@ -242,7 +242,7 @@ struct userlist *userlist_load(const char *path, struct breath *breath,
 	    .breath = breath};
 	struct userlist *u;
 	size_t len;
-	char *text = text_read_file(path, &len, err);
+	char *text = text_read_slowly(path, breath, &len, err);
 
 	if (!text) {
 		err_prefix(err, "could not open auth_file %s: ", path);
@@ -251,8 +251,7 @@ struct userlist *userlist_load(const char *path, struct breath *breath,
 	r.at = text;
 	r.end = text + len;
 	u = read_entries(&r);
-	mem_wipe(text, len);
-	mem_free(text);
+	text_free_secret_slowly(text, len, breath);
 	return u;
 }
 
@@ -290,7 +289,7 @@ void userlist_free_slowly(struct userlist **u, struct breath *breath)
 	while ((e = map_next((*u)->entries, &at))) {
 		map_del_str((*u)->entries, e->name);
 		entry_free(e);
-		breath_step(breath);
+		breath_take(breath, 1);
 	}
 	map_free(&(*u)->entries);
 	mem_free(*u);

@@ -10,11 +10,11 @@
  * else wants the processor. */
 enum { STEPS_MOST = 150, SLEEP_NS = 1000 };
 
-void breath_step(struct breath *b)
+void breath_take(struct breath *b, unsigned steps)
 {
 	const struct timespec moment = {.tv_nsec = SLEEP_NS};
 
-	if (!b || ++b->steps < STEPS_MOST)
+	if (!b || (b->steps += steps) < STEPS_MOST)
 		return;
 	b->steps = 0;
 	nanosleep(&moment, NULL);

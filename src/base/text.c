@@ -14,11 +14,18 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/breath.h"
 #include "base/err.h"
 #include "base/mem.h"
 
 /* A file larger than this cannot be a configuration file. */
-enum { FILE_MOST = 1024 * 1024 * 1024, FILE_STEP = 16 * 1024 };
+enum {
+	FILE_MOST = 1024 * 1024 * 1024,
+	FILE_STEP = 16 * 1024,
+	/* for breaths: reading into new memory, and wiping */
+	READ_STEPS = 10,
+	WIPE_STEPS = 2,
+};
 
 #define SECOND_US 1000000u
 
@@ -381,7 +388,7 @@ const char *tokenizer_text(struct tokenizer *t)
 }
 
 /* Reads to the end of the file; -1 and errno on failure. */
-static int read_all(int fd, struct buf *b)
+static int read_all(int fd, struct buf *b, struct breath *breath)
 {
 	for (;;) {
 		uint8_t *to = buf_room(b, FILE_STEP);
@@ -395,17 +402,33 @@ static int read_all(int fd, struct buf *b)
 		if (got <= 0)
 			return (int)got;
 		buf_grow(b, (size_t)got);
+		breath_take(breath, READ_STEPS);
 	}
 }
 
 char *text_read_file(const char *path, size_t *len, struct err *err)
+{
+	return text_read_slowly(path, NULL, len, err);
+}
+
+void text_free_secret_slowly(char *text, size_t len, struct breath *breath)
+{
+	for (size_t at = 0; at < len; at += FILE_STEP) {
+		mem_wipe(text + at, len - at < FILE_STEP ? len - at : FILE_STEP);
+		breath_take(breath, WIPE_STEPS);
+	}
+	mem_free(text);
+}
+
+char *text_read_slowly(
+    const char *path, struct breath *breath, size_t *len, struct err *err)
 {
 	char *text = NULL;
 	struct buf b;
 
 	buf_init(&b, FILE_MOST);
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	if (fd < 0 || read_all(fd, &b)) {
+	if (fd < 0 || read_all(fd, &b, breath)) {
 		err_set(err, "%s", strerror(errno));
 		goto done;
 	}

@@ -395,7 +395,7 @@ static int load_file(struct loader *l, const char *path, unsigned depth)
 	struct err why, line;
 	struct ini ini;
 	size_t len;
-	char *text = text_read_file(path, &len, &why);
+	char *text = text_read_slowly(path, l->breath, &len, &why);
 	int rc = 0;
 
 	if (!text) {
@@ -406,10 +406,9 @@ static int load_file(struct loader *l, const char *path, unsigned depth)
 	ini_init(&ini, text, len);
 	while (rc == 0 && ini_next(&ini, &item) != INI_END) {
 		rc = load_item(l, file, &item, depth);
-		breath_step(l->breath);
+		breath_take(l->breath, 1);
 	}
-	mem_wipe(text, len);
-	mem_free(text);
+	text_free_secret_slowly(text, len, l->breath);
 	return rc;
 }
 

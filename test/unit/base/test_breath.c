@@ -27,7 +27,7 @@ static void test_sleeps_now_and_then(void **state)
 
 	(void)state;
 	for (int i = 0; i < STEPS; i++)
-		breath_step(&breath);
+		breath_take(&breath, 1);
 	assert_in_range(sleeps() - before, SLEEPS_LEAST, SLEEPS_MOST);
 }
 
@@ -37,7 +37,7 @@ static void test_nobody_waits(void **state)
 
 	(void)state;
 	for (int i = 0; i < STEPS; i++)
-		breath_step(NULL);
+		breath_take(NULL, 1);
 	assert_int_equal(sleeps(), before);
 }
 
