@@ -15,7 +15,4 @@ void lend_hand(struct server *server, unsigned site);
 void lend_wish(struct site *from, unsigned to, const struct wish *wish);
 void lend_welcome(struct pool *pool);
 
-/* The site is being freed. */
-void lend_done(struct site *site);
-
 #endif

@@ -24,6 +24,7 @@
 #include "pool/stats.h"
 #include "pool/tally.h"
 
+struct activity;
 struct pool;
 
 /* Limits that several pools share, the narrowest first. */
@@ -160,6 +161,7 @@ struct catalog {
 	const struct database_config *template; /* the `*` entry in force; NULL: none */
 	/* one reference to the snapshot that has template */
 	struct config *template_config;
+	struct activity *activity; /* owned, see activity.h; NULL: nothing is counted */
 	struct list idle_pools; /* struct pool by .idle_node: the longest idle first */
 	/* struct pool by .counted_node: pools in use, and those that have counted
 	 * anything since the last snapshot but one.  For all others both snapshots
@@ -304,6 +306,13 @@ bool database_may_enter(struct database *db, bool exempt);
 void database_leave(struct database *db);
 bool user_may_enter(struct user *user, bool exempt);
 void user_leave(struct user *user);
+/* A client that was counted goes to another site (carry), where it counts from then on,
+ * and arrives there (receive).  catalog_lose_client: it was not accepted there. */
+void database_carry(struct database *db, unsigned to);
+void database_receive(struct database *db);
+void user_carry(struct user *user, unsigned to);
+void user_receive(struct user *user);
+void catalog_lose_client(struct catalog *c, const char *database, const char *user);
 
 /* RECONNECT: marks the pools of one database dirty, or all pools (db NULL). */
 void catalog_mark_dirty(struct catalog *c, struct database *db);

@@ -3,7 +3,7 @@
  * them together.  A tally has the counts for one pool, one database, one user, the
  * process, or one host at which connections are opened by turns.  Each site has a slot
  * in it; the sum is computed by adding up the slots.  Only that site changes it, except
- * when a server goes from site to site.
+ * when a server or client goes from site to site.
  *
  * A site that is about to take more of something limited holds the lock from reading
  * the sum until it has changed its slot, so that the limit is never exceeded.  Giving
@@ -72,7 +72,7 @@ void tallies_on_deaf(struct tallies *t, tallies_deaf_fn *fn, void *ctx);
 
 /* Returns the tally of this kind and these names (user or database may be NULL,
  * depending on the kind) with a reference, and makes it if needed.  Any thread may
- * release it.  It lives while there are references, or servers are counted in it. */
+ * release it.  It lives while there are references, or servers or clients are counted in it. */
 struct tally *tally_hold(
     struct tallies *t, enum tally_kind kind, const char *database, const char *user);
 void tally_release(struct tallies *t, struct tally **tally);

@@ -175,8 +175,8 @@ struct site {
 	struct map *lookups;     /* running auth_queries: see login/authquery.h */
 	struct list switchovers; /* see switchover.h */
 	struct list listeners;   /* struct listener by .node */
-	struct moving
-	    *lent; /* see moving/lend.h; NULL: no server has come from another site */
+	/* see moving/bundle.h; NULL: nothing has come from another site */
+	struct moving *moving_within;
 	struct lend_counts lend_counts;
 	struct metrics *metrics; /* of the control site; NULL at others */
 	struct waits *waits; /* consoles that wait for something: see admin/wait.h */

@@ -14,7 +14,7 @@
 #include "daemon/ending.h"
 #include "login/listen.h"
 #include "login/login_floor.h"
-#include "moving/lend.h"
+#include "moving/bundle.h"
 #include "relay/relay.h"
 #include "relay/relay_floor.h"
 #include "session/session.h"
@@ -158,7 +158,7 @@ int floors_empty(struct site *site)
 
 static void free_catalog(struct site *site)
 {
-	lend_done(site);
+	bundle_forget_senders(site);
 	waits_free(&site->waits);
 	catalog_free(&site->catalog);
 	session_done(site);

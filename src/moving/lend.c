@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "moving/moving.h"
+#include "moving/bundle.h"
 #include "session/server.h"
 
 /* ---- loans: parcels on their way ---- */
@@ -20,10 +20,10 @@ struct loan {
 	unsigned after; /* the last order when what it has was true */
 	/* owned; names of the pool that it is about */
 	char *database, *user;
-	struct buf parcels; /* each one as kind, length and bytes */
-	int fd;             /* owned; -1: no server */
-	struct tls *tls;    /* owned; NULL: no TLS */
-	struct buf sealed;  /* records received but not read */
+	struct bundle parcels;
+	int fd;            /* owned; -1: no server */
+	struct tls *tls;   /* owned; NULL: no TLS */
+	struct buf sealed; /* records received but not read */
 };
 
 static struct loan *loan_new(
@@ -36,7 +36,7 @@ static struct loan *loan_new(
 	loan->after = from->crew->order;
 	loan->database = mem_strdup(database);
 	loan->user = mem_strdup(user);
-	buf_init(&loan->parcels, 0);
+	bundle_init(&loan->parcels);
 	buf_init(&loan->sealed, 0);
 	loan->fd = -1;
 	return loan;
@@ -53,37 +53,14 @@ static void loan_free(struct loan *loan)
 	if (loan->fd >= 0)
 		close(loan->fd);
 	tls_free(&loan->tls);
-	buf_wipe_done(&loan->parcels);
+	bundle_done(&loan->parcels);
 	buf_wipe_done(&loan->sealed);
 	mem_free(loan->database);
 	mem_free(loan->user);
 	mem_free(loan);
 }
 
-static int put_parcel(void *ctx, const struct parcel *parcel, int fd)
-{
-	struct loan *loan = ctx;
-	struct buf bytes;
-
-	(void)fd;
-	buf_init(&bytes, 0);
-	parcel_encode(parcel, PARCEL_FORMAT, &bytes);
-	buf_put_u8(&loan->parcels, (uint8_t)parcel->kind);
-	buf_put_u32(&loan->parcels, (uint32_t)bytes.len);
-	buf_put(&loan->parcels, bytes.bytes, bytes.len);
-	bool has_failed = bytes.failed || loan->parcels.failed;
-	buf_wipe_done(&bytes);
-	return has_failed ? -1 : 0;
-}
-
 /* ---- arrival ---- */
-
-static struct moving *site_moving(struct site *site)
-{
-	if (!site->lent)
-		site->lent = moving_new_within(site);
-	return site->lent;
-}
 
 static void count_arrival(struct site *site, const struct pool *pool)
 {
@@ -93,7 +70,7 @@ static void count_arrival(struct site *site, const struct pool *pool)
 }
 
 /* Makes the server at this site. */
-static void take_server(struct loan *loan, struct parcel *parcel)
+static void take_server(struct loan *loan, struct moving *moving, struct parcel *parcel)
 {
 	struct site *site = loan->to->site;
 	struct server *server;
@@ -103,7 +80,7 @@ static void take_server(struct loan *loan, struct parcel *parcel)
 	parcel->server.seat.carried_from = loan->from;
 	loan->fd = -1;
 	count_arrival(site, wishes_pool(site->catalog, loan->database, loan->user));
-	server = moving_take_server(site_moving(site), &parcel->server, fd);
+	server = moving_take_server(moving, &parcel->server, fd);
 	if (loan->tls && stream_give_tls(&server->conn.stream, &loan->tls,
 			     loan->sealed.bytes, loan->sealed.len) < 0)
 		conn_doom(&server->conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
@@ -112,46 +89,27 @@ static void take_server(struct loan *loan, struct parcel *parcel)
 		conn_hush(&server->conn);
 }
 
-/* Parcels that cannot be decoded or used here are skipped. */
-static void unpack_one(struct loan *loan, enum parcel_kind kind, const uint8_t *bytes,
-    size_t len, struct arena *arena)
+static void take_one(void *ctx, struct moving *moving, struct parcel *parcel)
 {
-	struct moving *moving = site_moving(loan->to->site);
-	struct parcel parcel;
-	struct err ignored;
+	struct loan *loan = ctx;
 
-	if (parcel_decode(&parcel, kind, PARCEL_FORMAT, bytes, len, arena) < 0)
-		return;
 	/* RECONNECT, or another configuration: what was known of servers there counts
 	 * for as little as what was known here. */
-	if (crew_has_missed(loan->to, loan->after) && kind == PARCEL_SERVER)
-		parcel.server.seat.is_dirty = true;
-	else if (crew_has_missed(loan->to, loan->after) && kind == PARCEL_POOL)
-		parcel.pool.has_welcome = false;
-	if (moving_check(moving, &parcel, &ignored) == 0) {
-		if (kind == PARCEL_SERVER)
-			take_server(loan, &parcel);
-		else
-			moving_note(moving, &parcel);
-	}
-	mem_wipe(&parcel, sizeof(parcel));
+	if (crew_has_missed(loan->to, loan->after) && parcel->kind == PARCEL_SERVER)
+		parcel->server.seat.is_dirty = true;
+	else if (crew_has_missed(loan->to, loan->after) && parcel->kind == PARCEL_POOL)
+		parcel->pool.has_welcome = false;
+	if (parcel->kind == PARCEL_SERVER)
+		take_server(loan, moving, parcel);
+	else
+		moving_note(moving, parcel);
 }
 
 static void unpack(struct loan *loan)
 {
 	struct site *site = loan->to->site;
-	const uint8_t *at = loan->parcels.bytes;
-	const uint8_t *end = at + loan->parcels.len;
 
-	while (at < end) {
-		struct arena *arena = arena_new();
-		size_t len = (size_t)at[1] << 24 | (size_t)at[2] << 16 |
-			     (size_t)at[3] << 8 | at[4];
-		unpack_one(loan, (enum parcel_kind)at[0], at + 5, len, arena);
-		arena_free(&arena);
-		at += 5 + len;
-	}
-	moving_forget_texts(site_moving(site));
+	bundle_open(&loan->parcels, site, take_one, loan);
 	/* the server was not accepted */
 	if (loan->fd >= 0)
 		wishes_lost(site->catalog, loan->database, loan->user, loan->from);
@@ -198,7 +156,7 @@ static void send_off(struct conn *conn)
 	    loan_of_pool(conn->site, server->lent_to, server->seat.pool);
 
 	loan->after = server->lent_after;
-	if (moving_offer_server(conn->site, server, put_parcel, loan) < 0) {
+	if (moving_offer_server(conn->site, server, bundle_put, &loan->parcels) < 0) {
 		loan_free(loan);
 		server_retire(server, "cannot be handed to another worker");
 		return;
@@ -242,9 +200,9 @@ static void send_welcome(struct pool *pool, unsigned to)
 	struct site *site = pool->database->catalog->events_ctx;
 	struct loan *loan = loan_of_pool(site, to, pool);
 
-	(void)moving_offer_pool(site, pool, put_parcel, loan);
-	if (loan->parcels.failed)
-		buf_clear(&loan->parcels);
+	(void)moving_offer_pool(site, pool, bundle_put, &loan->parcels);
+	if (loan->parcels.bytes.failed)
+		buf_clear(&loan->parcels.bytes);
 	post(loan);
 }
 
@@ -318,9 +276,4 @@ void lend_wish(struct site *from, unsigned to, const struct wish *wish)
 	    wish->database ? mem_strdup(wish->database) : NULL;
 	w->wish.user = w->user = wish->user ? mem_strdup(wish->user) : NULL;
 	crew_post(w->to, &w->letter);
-}
-
-void lend_done(struct site *site)
-{
-	moving_free(&site->lent);
 }

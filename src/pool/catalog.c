@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "conf/entry.h"
 #include "conf/setting_row.h"
+#include "pool/activity.h"
 #include "pool/catalog_parts.h"
 #include "pool/credentials.h"
 #include "pool/elsewhere.h"
@@ -159,6 +160,7 @@ void catalog_free(struct catalog **cp)
 
 	if (!c)
 		return;
+	activity_end(c);
 	free_all_pools(c);
 	while ((db = map_next(c->databases, &at)))
 		database_free(db);

@@ -56,6 +56,58 @@ bool catalog_may_enter(
 	return limit <= 0 || sum <= limit;
 }
 
+/* The lock keeps others from reading the sum when one slot has changed and the other has
+ * not. */
+static void carry(
+    const struct tally_view *view, struct tally *tally, int *count, unsigned to)
+{
+	--*count;
+	tallies_lock(view->tallies);
+	tally_add(&tally_own(view, tally)->clients, -1);
+	tally_add(&tally->slots[to].clients, 1);
+	tallies_unlock(view->tallies);
+}
+
+void database_carry(struct database *db, unsigned to)
+{
+	assert(db->client_count > 0);
+	carry(&db->catalog->view, db->tally, &db->client_count, to);
+}
+
+void database_receive(struct database *db)
+{
+	db->was_used = true;
+	catalog_share_database(db);
+	db->client_count++;
+}
+
+void user_carry(struct user *user, unsigned to)
+{
+	assert(user->client_count > 0);
+	carry(&user->catalog->view, user->tally, &user->client_count, to);
+}
+
+void user_receive(struct user *user)
+{
+	catalog_share_user(user);
+	user->client_count++;
+}
+
+static void lose(
+    struct catalog *c, enum tally_kind kind, const char *database, const char *user)
+{
+	struct tally *tally = tally_hold(c->view.tallies, kind, database, user);
+
+	tally_add(&tally_own(&c->view, tally)->clients, -1);
+	tally_release(c->view.tallies, &tally);
+}
+
+void catalog_lose_client(struct catalog *c, const char *database, const char *user)
+{
+	lose(c, TALLY_DATABASE, database, NULL);
+	lose(c, TALLY_USER, NULL, user);
+}
+
 void catalog_leave(const struct tally_view *view, struct tally *tally, int *count)
 {
 	--*count;

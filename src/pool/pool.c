@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "pool/activity.h"
 #include "pool/elsewhere.h"
 #include "pool/hosts_role.h"
 #include "pool/idle.h"
@@ -59,6 +60,8 @@ void pool_part(struct ask *ask)
 		return;
 	pool_withdraw(ask);
 	assert(ask->state == ASK_RESTING);
+	if (pool->database->catalog->activity)
+		activity_leave(pool->database->catalog->activity, ask);
 	list_remove(&pool->clients, &ask->node);
 	ask->state = ASK_OUTSIDE;
 	ask->pool = NULL;

@@ -6,6 +6,7 @@
 
 #include <assert.h>
 
+#include "pool/activity.h"
 #include "pool/elsewhere.h"
 #include "pool/idle.h"
 #include "pool/pool_effective.h"
@@ -55,14 +56,18 @@ static bool is_connected(enum seat_state state)
 
 /* Changes the counts that other sites read, see tally.h. */
 static void count_for_all(
-    const struct pool *pool, enum seat_state before, enum seat_state after)
+    const struct seat *seat, enum seat_state before, enum seat_state after)
 {
+	const struct pool *pool = seat->pool;
 	const struct catalog *c = pool->database->catalog;
 	int connected = is_connected(after) - is_connected(before);
 	int resting = is_resting(after) - is_resting(before);
 
 	if (!pool->tally)
 		return;
+	if (after == SEAT_ACTIVE && c->activity && seat->ask &&
+	    seat->ask->is_logged_in)
+		activity_note(c->activity, seat->ask);
 	if (connected)
 		tally_add_own(&tally_own(&c->view, pool->tally)->connected, connected);
 	if (!resting)
@@ -82,7 +87,7 @@ static void put_into_list(struct seat *seat, enum seat_state state)
 			(state == SEAT_IDLE &&
 			    !scope_server_round_robin(scope_of_pool(seat->pool)));
 
-	count_for_all(seat->pool, seat->state, state);
+	count_for_all(seat, seat->state, state);
 	seat->state = state;
 	hosts_seat_comes(seat, to_front);
 	if (to_front)
@@ -169,7 +174,7 @@ static void take_out(struct seat *seat)
 	hosts_seat_goes(seat);
 	hosts_seat_ends(seat);
 	bool is_cancel = seat->state == SEAT_ACTIVE_CANCEL;
-	count_for_all(pool, seat->state, SEAT_NONE);
+	count_for_all(seat, seat->state, SEAT_NONE);
 	seat->state = SEAT_NONE;
 	if (seat->is_carried)
 		room_carry_out(pool, seat->carried_to);

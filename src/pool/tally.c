@@ -143,12 +143,13 @@ struct tally *tally_hold(
 	return tally;
 }
 
-/* A server on its way between two sites may belong to a pool that neither of them has
- * any more; it is counted until it is accepted or lost. */
+/* What is on its way between two sites may belong to a pool, database or user that
+ * neither of them has any more; it is counted until it is accepted or lost. */
 static bool is_counting(const struct tallies *t, const struct tally *tally)
 {
 	for (unsigned i = 0; i < t->site_count; i++)
-		if (read_count(&tally->slots[i].servers) != 0)
+		if (read_count(&tally->slots[i].servers) != 0 ||
+		    read_count(&tally->slots[i].clients) != 0)
 			return true;
 	return false;
 }
