@@ -15,6 +15,7 @@
 
 struct crew;
 struct giving;
+struct spread;
 struct taking;
 struct team;
 
@@ -41,6 +42,7 @@ struct daemon {
 	struct taking *taking; /* the takeover from an older process, or NULL */
 	struct crew *crew;     /* owned; NULL: one worker, which is this thread */
 	struct team *team;     /* owned: its threads; or NULL */
+	struct spread *spread; /* owned: see spread.h; NULL: one worker */
 	/* borrowed */
 	const struct options *options;
 };

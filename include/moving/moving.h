@@ -1,12 +1,12 @@
 /*
- * Moves clients, servers and listening sockets to another process, or servers to
- * another site of this process.  The sender stops what can be moved, describes it by
- * parcels (moving/parcel.h), and then either drops it or lets it continue; the receiver
- * turns each parcel into the same object again.  The daemon transports parcels and
- * decides when (daemon/takeover).
+ * Moves clients, servers and listening sockets to another process, or clients and
+ * servers to another site of this process.  The sender stops what can be moved,
+ * describes it by parcels (moving/parcel.h), and then either drops it or lets it
+ * continue; the receiver turns each parcel into the same object again.  The daemon
+ * transports parcels and decides when (daemon/takeover).
  *
  * Some objects stay and are served by the old process until they end: connections with
- * TLS, replication, logins, console clients.
+ * TLS, replication, logins, console clients.  Between sites, TLS is no obstacle.
  */
 #ifndef MOVING_MOVING_H
 #define MOVING_MOVING_H
@@ -48,6 +48,12 @@ int moving_offer_server(
     struct site *site, struct server *server, moving_emit_fn *emit, void *ctx);
 int moving_offer_pool(
     struct site *site, struct pool *pool, moving_emit_fn *emit, void *ctx);
+/* Does the client rest, so that it can go to another site of this process?  Then it has
+ * no server and wants none, and nothing is on its way to it. */
+bool moving_is_at_rest(const struct client *client);
+/* The same as moving_offer_server for such a client that was hushed. */
+int moving_offer_client(
+    struct site *site, struct client *client, moving_emit_fn *emit, void *ctx);
 /* Another process has taken over what was offered: closes it here silently.
  * moving_keep follows. */
 void moving_let_go(struct site *site);
@@ -76,8 +82,9 @@ void moving_note(struct moving *moving, const struct parcel *parcel);
 void moving_forget_texts(struct moving *moving);
 /* Makes a client, and the server it is linked to (NULL: none); takes the descriptors
  * over. */
-void moving_take_client(struct moving *moving, const struct parcel_client *from, int fd,
-    const struct parcel_server *server, int server_fd);
+struct client *moving_take_client(struct moving *moving,
+    const struct parcel_client *from, int fd, const struct parcel_server *server,
+    int server_fd);
 /* Makes a resting server. */
 struct server *moving_take_server(
     struct moving *moving, const struct parcel_server *from, int fd);

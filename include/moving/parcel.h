@@ -108,6 +108,8 @@ struct parcel_client {
 	struct parcel_bytes key;
 	bool is_unix_owner, is_canceled, is_skipping, is_dropping, was_notified;
 	bool is_linked;
+	/* not encoded: its sender has counted it for this site already */
+	bool was_carried;
 	/* how long ago; UINT64_MAX: never */
 	uint64_t query_us, xact_us, last_us;
 	/* notes about its running transaction; see relay/slow.h */

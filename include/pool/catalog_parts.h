@@ -28,6 +28,9 @@ void catalog_share_user(struct user *user);
 bool catalog_may_enter(
     const struct tally_view *view, struct tally *tally, int *count, int limit);
 void catalog_leave(const struct tally_view *view, struct tally *tally, int *count);
+/* The client goes to another site and counts there from now on. */
+void catalog_carry(
+    const struct tally_view *view, struct tally *tally, int *count, unsigned to);
 /* Frees an empty pool, and a database that is gone with its last pool. */
 void pool_free(struct pool *pool);
 

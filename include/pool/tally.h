@@ -72,7 +72,8 @@ void tallies_on_deaf(struct tallies *t, tallies_deaf_fn *fn, void *ctx);
 
 /* Returns the tally of this kind and these names (user or database may be NULL,
  * depending on the kind) with a reference, and makes it if needed.  Any thread may
- * release it.  It lives while there are references, or servers or clients are counted in it. */
+ * release it.  It lives while there are references, or servers or clients are counted
+ * in it. */
 struct tally *tally_hold(
     struct tallies *t, enum tally_kind kind, const char *database, const char *user);
 void tally_release(struct tallies *t, struct tally **tally);

@@ -96,6 +96,7 @@ struct client {
 	bool has_skipped : 1, skips_none : 1;
 	uint8_t hops_left;   /* with was_passed, of a CancelRequest: how many sites have
 				not seen it */
+	uint16_t moves_seen; /* of a CancelRequest: see crew_moves */
 	uint8_t replication; /* enum replication */
 	uint8_t passed_from; /* enum passed_from */
 };

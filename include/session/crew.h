@@ -43,6 +43,8 @@ struct crew_member {
 	_Alignas(64) atomic_uint client_count;
 	/* it did not answer the last call in time, and has not answered since */
 	atomic_bool is_silent;
+	/* used by the control thread only: it has much more to do than others */
+	bool is_overworked;
 	/* One of those that were on their way is there, and will be a client in a
 	 * moment; its own thread's, as the next. */
 	bool has_arrival;
@@ -81,7 +83,8 @@ struct crew {
 	struct list given;
 	struct deadline look;
 	pthread_mutex_t told_lock;
-	struct map *told; /* struct told by name, protected by told_lock */
+	struct map *told;  /* struct told by name, protected by told_lock */
+	atomic_uint moves; /* see crew_moves */
 	/* client sockets of all sites; one on its way from site to site counts once */
 	_Alignas(64) atomic_uint client_count;
 	struct crew_member members[CREW_MOST + 1];
@@ -158,8 +161,9 @@ bool crew_may_tell(struct site *site, const char *what, uint64_t value);
 
 /* ---- clients ---- */
 
-/* The worker with the fewest clients among those that answer; it counts one more client
- * from now on.  Only the control thread may call it. */
+/* The worker with the fewest clients among those that answer, where a client of one that
+ * is overworked counts double; it counts one more client from now on.  Only the control
+ * thread may call it. */
 struct crew_member *crew_pick(struct crew *crew);
 /* The member does not get the client for which it was picked. */
 void crew_unpick(struct crew_member *member);
@@ -173,6 +177,17 @@ void crew_client_goes(struct site *site, struct crew_member *to);
  * these two calls is not counted again.  If none is made, the count is corrected. */
 void crew_arrival_begins(struct crew_member *member);
 void crew_arrival_ends(struct crew_member *member);
+/* Clients that have logged in go from worker to worker between these two calls, on the
+ * control thread.  It posts them itself: so whatever it asks the receiver for
+ * afterwards finds them there, and nothing that it asks all sites for can miss one. */
+void crew_begin_moves(struct crew *crew);
+void crew_end_moves(struct crew *crew);
+/* A number that is odd meanwhile, and another one afterwards. */
+unsigned crew_moves(const struct crew *crew);
+static inline bool crew_are_moving(unsigned moves)
+{
+	return moves & 1;
+}
 /* Client sockets of all sites. */
 size_t crew_client_count(const struct site *site);
 

@@ -34,6 +34,7 @@ struct passage {
 	uint8_t passed_from; /* enum passed_from */
 	uint8_t hops_left;   /* of a cancel request: how many sites have not seen it */
 	bool has_skipped, skips_none; /* see struct client */
+	uint16_t moves_seen; /* of a cancel request: see crew_moves */
 };
 
 /* To be called when the crew is made; and when the workers have ended, for the control
@@ -50,7 +51,8 @@ void passing_send_new(
  * parks (STEP_PARK).  The client must not have a pool or a server yet. */
 void passing_begin(struct client *client, struct crew_member *to);
 /* Passes a connection with a CancelRequest on to the next site; packet is the whole
- * request.  Sites that do not answer come last.  False: all sites have seen it. */
+ * request.  Sites that do not answer come last.  False: all sites have seen it, and no
+ * client has changed sites meanwhile. */
 bool passing_may_ask_next(struct client *carrier, const uint8_t *packet, size_t len);
 /* The same for a request that concerns another process: passes it on to the control
  * site.  False: this is the control site. */

@@ -34,6 +34,7 @@ struct site;
 struct tls_setup;
 struct metrics;
 struct moving;
+struct relocation;
 
 struct parcel_client;
 struct parcel_server;
@@ -126,6 +127,11 @@ struct lend_counts {
 	uint64_t waits_served; /* servers that came while a client waited for one */
 };
 
+/* How many clients have gone to other sites and come from them. */
+struct relocate_counts {
+	uint64_t out, in;
+};
+
 /* The number of spare descriptors, and so of connections that can log in at a time when
  * the descriptor limit is reached. */
 enum { SITE_SPARES = 8 };
@@ -168,8 +174,9 @@ struct site {
 	 * client. */
 	struct list login_clients; /* those that have not finished their login */
 	struct list clients;       /* the others */
-	/* the position of a walk through `clients` in parts */
-	struct list_walk client_walk;
+	/* the positions of walks through `clients` in parts: of a scrape, and for
+	 * clients that could go to another site */
+	struct list_walk client_walk, idle_walk;
 	struct list rolls;       /* struct roll by .node */
 	struct map *cancel_keys; /* struct client by the bytes of its key */
 	struct map *lookups;     /* running auth_queries: see login/authquery.h */
@@ -178,6 +185,10 @@ struct site {
 	/* see moving/bundle.h; NULL: nothing has come from another site */
 	struct moving *moving_within;
 	struct lend_counts lend_counts;
+	/* the clients that are about to go to another site, or NULL, and how many have
+	 * gone and come: see moving/relocate.h */
+	struct relocation *relocation;
+	struct relocate_counts relocate_counts;
 	struct metrics *metrics; /* of the control site; NULL at others */
 	struct waits *waits; /* consoles that wait for something: see admin/wait.h */
 	size_t server_count; /* server connections of all kinds */

@@ -15,6 +15,7 @@
 #include "daemon/reload.h"
 #include "daemon/reload_run.h"
 #include "daemon/signals.h"
+#include "daemon/spread.h"
 #include "daemon/takeover.h"
 #include "daemon/team.h"
 #include "daemon/ticker.h"
@@ -177,6 +178,7 @@ static int begin_to_serve(struct daemon *d, struct err *err)
 	process_ignore_sigpipe();
 	signals_start(site);
 	ticker_start(d);
+	spread_start(d);
 	if ((d->takes_over ? takeover_take(d, err) : listen_open(site, err)) < 0)
 		return -1;
 	metrics_start(site);
@@ -228,6 +230,7 @@ static void stop_clocks(struct daemon *d)
 	deadline_clear(loop, &d->exit_due);
 	deadline_clear(loop, &d->suspend_due);
 	ticker_stop(d);
+	spread_stop(d);
 	if (d->site.catalog)
 		reload_run_stop(d);
 }

@@ -15,6 +15,7 @@
 #include "login/listen.h"
 #include "login/login_floor.h"
 #include "moving/bundle.h"
+#include "moving/relocate.h"
 #include "relay/relay.h"
 #include "relay/relay_floor.h"
 #include "session/session.h"
@@ -158,6 +159,7 @@ int floors_empty(struct site *site)
 
 static void free_catalog(struct site *site)
 {
+	relocate_end(site);
 	bundle_forget_senders(site);
 	waits_free(&site->waits);
 	catalog_free(&site->catalog);

@@ -7,6 +7,7 @@
 #include "admin/wait.h"
 #include "daemon/daemon.h"
 #include "daemon/notify.h"
+#include "daemon/spread.h"
 #include "daemon/takeover.h"
 #include "login/listen.h"
 #include "moving/handover.h"
@@ -49,6 +50,7 @@ void modes_suspend(struct site *site)
 {
 	struct daemon *d = site_daemon(site);
 
+	spread_interrupt(site);
 	crew_all(site, suspend_site);
 	begin_suspend_timeout(d);
 	deadline_set(site->loop, &d->suspend_due, loop_now(site->loop));

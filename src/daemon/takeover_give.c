@@ -12,6 +12,7 @@
 
 #include "daemon/courier.h"
 #include "daemon/reload_run.h"
+#include "daemon/spread.h"
 #include "daemon/takeover.h"
 #include "login/listen.h"
 #include "metrics/metrics.h"
@@ -620,6 +621,7 @@ int takeover_give(
 	*fd = ends[1];
 	log_put(site->log, LEVEL_LOG | KIND_TAKEOVER, NULL, "process %d takes over",
 	    g->taker_pid);
+	spread_interrupt(site);
 	hold_still(g);
 	return 0;
 }

@@ -50,8 +50,8 @@ struct opening {
 	void *ctx;
 };
 
-static void open_one(const struct opening *o, enum parcel_kind kind,
-    const uint8_t *bytes, size_t len)
+static void open_one(
+    const struct opening *o, enum parcel_kind kind, const uint8_t *bytes, size_t len)
 {
 	struct arena *arena = arena_new();
 	struct parcel parcel;

@@ -455,8 +455,13 @@ static void enter_client(const struct moving *m, struct client *client,
 	client->database = find_database(m, from->database);
 	database_hold(client->database);
 	client->user = catalog_user(m->site->catalog, from->user);
-	(void)database_may_enter(client->database, true);
-	(void)user_may_enter(client->user, true);
+	if (from->was_carried) {
+		database_receive(client->database);
+		user_receive(client->user);
+	} else {
+		(void)database_may_enter(client->database, true);
+		(void)user_may_enter(client->user, true);
+	}
 	client->is_counted = true;
 	if (!pool)
 		pool = catalog_pool(client->database, client->user);
@@ -617,8 +622,9 @@ static struct parcel_server in_our_bits(
 	return ours;
 }
 
-void moving_take_client(struct moving *moving, const struct parcel_client *from, int fd,
-    const struct parcel_server *from_server, int server_fd)
+struct client *moving_take_client(struct moving *moving,
+    const struct parcel_client *from, int fd, const struct parcel_server *from_server,
+    int server_fd)
 {
 	struct parcel_client ours = *from;
 	struct parcel_server linked;
@@ -641,6 +647,7 @@ void moving_take_client(struct moving *moving, const struct parcel_client *from,
 	if (server)
 		open_conn(&server->conn, &from_server->conn, server_fd, server_failed);
 	open_conn(&client->conn, &from->conn, fd, has_failed);
+	return client;
 }
 
 struct server *moving_take_server(

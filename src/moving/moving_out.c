@@ -15,6 +15,10 @@
 /* An incomplete message longer than this has to be completed first. */
 enum { UNREAD_MOST = 64 * 1024 * 1024 };
 
+/* A client with a longer one, or with more prepared statements, does not go to another
+ * site: describing it would take longer than a turn should, and it is not urgent. */
+enum { WITHIN_MOST = 64 * 1024, NAMES_MOST = 2000 };
+
 enum fate { FATE_STAYS, FATE_BUSY, FATE_GOES };
 
 /* ---- what can go ---- */
@@ -62,6 +66,24 @@ static enum fate fate_of_client(const struct client *client)
 	if (server)
 		return fate_of_pair(client, server);
 	return moves->is_movable(client) ? FATE_GOES : FATE_BUSY;
+}
+
+bool moving_is_at_rest(const struct client *client)
+{
+	const struct conn *conn = &client->conn;
+	const struct ask *ask = &client->request.ask;
+
+	if (conn->is_doomed || conn->is_parked || conn->passing || !ask->is_logged_in ||
+	    ask->state != ASK_RESTING || ask->pool->is_killed || ask->query_us ||
+	    client->xact_us || client->replication)
+		return false;
+	if (stream_pending(&conn->stream) ||
+	    (conn->stream.tls && !stream_tls(&conn->stream)))
+		return false;
+	const struct service_moves *moves = client->database->service->moves;
+	return moves && moves->is_movable(client) && conn->held_len <= WITHIN_MOST &&
+	       prepared_names_count(client->names) <= NAMES_MOST &&
+	       !has_long_text(client->names);
 }
 
 /* For a server without a client. */
@@ -588,6 +610,18 @@ int moving_offer_server(
 	offer_pool(&offer, server->seat.pool);
 	offer_server(&offer, server);
 	server->conn.is_offered = false;
+	return offer_end(&offer);
+}
+
+int moving_offer_client(
+    struct site *site, struct client *client, moving_emit_fn *emit_fn, void *ctx)
+{
+	struct offer offer;
+
+	offer_init(&offer, site, emit_fn, ctx);
+	offer_pool(&offer, client->request.ask.pool);
+	offer_client(&offer, client);
+	client->conn.is_offered = false;
 	return offer_end(&offer);
 }
 

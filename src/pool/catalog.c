@@ -558,6 +558,19 @@ void database_leave(struct database *db)
 	catalog_leave(&db->catalog->view, db->tally, &db->client_count);
 }
 
+void database_carry(struct database *db, unsigned to)
+{
+	assert(db->client_count > 0);
+	catalog_carry(&db->catalog->view, db->tally, &db->client_count, to);
+}
+
+void database_receive(struct database *db)
+{
+	db->was_used = true;
+	catalog_share_database(db);
+	db->client_count++;
+}
+
 bool user_may_enter(struct user *user, bool exempt)
 {
 	int limit = scope_max_user_client_connections(scope_of_user(user));
@@ -571,6 +584,18 @@ void user_leave(struct user *user)
 {
 	assert(user->client_count > 0);
 	catalog_leave(&user->catalog->view, user->tally, &user->client_count);
+}
+
+void user_carry(struct user *user, unsigned to)
+{
+	assert(user->client_count > 0);
+	catalog_carry(&user->catalog->view, user->tally, &user->client_count, to);
+}
+
+void user_receive(struct user *user)
+{
+	catalog_share_user(user);
+	user->client_count++;
 }
 
 /* ---- something is done to all ---- */

@@ -56,9 +56,9 @@ bool catalog_may_enter(
 	return limit <= 0 || sum <= limit;
 }
 
-/* The lock keeps others from reading the sum when one slot has changed and the other has
- * not. */
-static void carry(
+/* The lock keeps others from reading the sum when one slot has changed and the other
+ * has not. */
+void catalog_carry(
     const struct tally_view *view, struct tally *tally, int *count, unsigned to)
 {
 	--*count;
@@ -66,31 +66,6 @@ static void carry(
 	tally_add(&tally_own(view, tally)->clients, -1);
 	tally_add(&tally->slots[to].clients, 1);
 	tallies_unlock(view->tallies);
-}
-
-void database_carry(struct database *db, unsigned to)
-{
-	assert(db->client_count > 0);
-	carry(&db->catalog->view, db->tally, &db->client_count, to);
-}
-
-void database_receive(struct database *db)
-{
-	db->was_used = true;
-	catalog_share_database(db);
-	db->client_count++;
-}
-
-void user_carry(struct user *user, unsigned to)
-{
-	assert(user->client_count > 0);
-	carry(&user->catalog->view, user->tally, &user->client_count, to);
-}
-
-void user_receive(struct user *user)
-{
-	catalog_share_user(user);
-	user->client_count++;
 }
 
 static void lose(

@@ -65,8 +65,7 @@ static void count_for_all(
 
 	if (!pool->tally)
 		return;
-	if (after == SEAT_ACTIVE && c->activity && seat->ask &&
-	    seat->ask->is_logged_in)
+	if (after == SEAT_ACTIVE && c->activity && seat->ask && seat->ask->is_logged_in)
 		activity_note(c->activity, seat->ask);
 	if (connected)
 		tally_add_own(&tally_own(&c->view, pool->tally)->connected, connected);

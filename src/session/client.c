@@ -115,8 +115,10 @@ void client_leave(struct client *client)
 	mem_free(client->asked);
 	client->asked = NULL;
 	prepared_names_clear(&client->names);
-	if (client->is_settled)
+	if (client->is_settled) {
 		list_walk_leave(&site->client_walk, &site->clients, &client->site_node);
+		list_walk_leave(&site->idle_walk, &site->clients, &client->site_node);
+	}
 	list_remove(client->is_settled ? &site->clients : &site->login_clients,
 	    &client->site_node);
 }

@@ -398,13 +398,20 @@ static void count_at(struct crew_member *member, int change)
 	    &member->crew->client_count, (unsigned)change, memory_order_relaxed);
 }
 
+/* What a client of an overworked member will do is not known, but the others are less
+ * likely to be used already. */
+static unsigned weight_of(const struct crew_member *member)
+{
+	return load_of(member) * (member->is_overworked ? 2 : 1);
+}
+
 /* Is a better than b for a new client?  A member that hangs is worse than any other. */
 static bool is_better(const struct crew_member *a, const struct crew_member *b)
 {
 	bool is_a_deaf = crew_is_deaf(a->crew, a->index);
 	bool is_b_deaf = crew_is_deaf(b->crew, b->index);
 
-	return is_a_deaf == is_b_deaf ? load_of(a) < load_of(b) : is_b_deaf;
+	return is_a_deaf == is_b_deaf ? weight_of(a) < weight_of(b) : is_b_deaf;
 }
 
 struct crew_member *crew_pick(struct crew *crew)
@@ -442,6 +449,21 @@ void crew_client_goes(struct site *site, struct crew_member *to)
 {
 	change_load(to, 1);
 	change_load(site->crew, -1);
+}
+
+void crew_begin_moves(struct crew *crew)
+{
+	atomic_fetch_add(&crew->moves, 1);
+}
+
+void crew_end_moves(struct crew *crew)
+{
+	atomic_fetch_add(&crew->moves, 1);
+}
+
+unsigned crew_moves(const struct crew *crew)
+{
+	return atomic_load(&crew->moves);
 }
 
 void crew_arrival_begins(struct crew_member *member)

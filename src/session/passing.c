@@ -195,6 +195,7 @@ static struct passage *describe(struct conn *conn, struct crew_member *to, int f
 	p->passed_from = client->passed_from;
 	p->has_skipped = client->has_skipped;
 	p->skips_none = client->skips_none;
+	p->moves_seen = client->moves_seen;
 	return p;
 }
 
@@ -273,6 +274,27 @@ static struct crew_member *next_to_ask(struct client *carrier, unsigned *left)
 	return NULL;
 }
 
+/* How many sites have not seen the request.  A round ends where it began, because a
+ * client that goes to the first site may not have been there yet. */
+static unsigned begin_round(struct client *carrier, const struct crew *crew)
+{
+	carrier->moves_seen = (uint16_t)crew_moves(crew);
+	return crew->worker_count + 1;
+}
+
+/* Not all sites were asked; or clients have changed sites meanwhile, and the request may
+ * have missed its client. */
+static bool must_ask_again(struct client *carrier, const struct crew *crew)
+{
+	uint16_t moves = (uint16_t)crew_moves(crew);
+
+	if (carrier->has_skipped && !carrier->skips_none) {
+		carrier->skips_none = true;
+		return true;
+	}
+	return carrier->moves_seen != moves || crew_are_moving(moves);
+}
+
 bool passing_may_ask_next(struct client *carrier, const uint8_t *packet, size_t len)
 {
 	struct crew_member *own = carrier->conn.site->crew;
@@ -280,11 +302,11 @@ bool passing_may_ask_next(struct client *carrier, const uint8_t *packet, size_t 
 
 	if (!crew)
 		return false;
-	unsigned left = carrier->was_passed ? carrier->hops_left : crew->worker_count;
+	unsigned left =
+	    carrier->was_passed ? carrier->hops_left : begin_round(carrier, crew);
 	struct crew_member *next = next_to_ask(carrier, &left);
-	if (!next && carrier->has_skipped && !carrier->skips_none) {
-		carrier->skips_none = true;
-		left = crew->worker_count;
+	if (!next && must_ask_again(carrier, crew)) {
+		left = begin_round(carrier, crew);
 		next = next_to_ask(carrier, &left);
 	}
 	/* the control site is asked last, because it can ask other processes */
@@ -316,6 +338,7 @@ int passing_open(struct client *client, struct passage *p)
 	client->hops_left = p->hops_left;
 	client->has_skipped = p->has_skipped;
 	client->skips_none = p->skips_none;
+	client->moves_seen = p->moves_seen;
 	p->fd = -1;
 	if (conn_restore(conn, fd, 0, p->unread.bytes, p->unread.len) < 0 ||
 	    (p->tls && stream_give_tls(&conn->stream, &p->tls, p->sealed.bytes,

@@ -137,7 +137,8 @@ static const struct shape {
 	"client_database:25|client_user:25|addr:25|port:23|application_name:25|"
 	"state:25|state_us:20|held_us:20|link:25|host:25|host_port:23|remote_pid:23"},
     {"WORKERS", "worker:25|clients:23|servers:23|busy:23|turns:20|longest_turn_us:20|"
-		"servers_out:20|servers_in:20|waits_served_elsewhere:20"},
+		"servers_out:20|servers_in:20|waits_served_elsewhere:20|"
+		"clients_out:20|clients_in:20"},
 };
 
 static void test_columns(void **state)

@@ -19,10 +19,13 @@
 #include "conf/config.h"
 #include "login/listen.h"
 #include "login/login_floor.h"
+#include "moving/bundle.h"
+#include "moving/relocate.h"
 #include "net/block.h"
 #include "net/sock.h"
 #include "relay/relay.h"
 #include "relay/relay_floor.h"
+#include "session/crew.h"
 #include "session/session.h"
 #include "session/tls_setup.h"
 #include "wire/codec.h"
@@ -232,8 +235,8 @@ static void stage_listen(struct stage *stage)
 	    stage->site.loop, stage->listener_fd, WATCH_READ, listener_ready, stage);
 }
 
-static void stage_ini(
-    struct stage *stage, struct buf *ini, const char *options, const char *settings)
+/* The sites of a crew have the same servers, which are dialed at the first stage. */
+static void stage_name(struct stage *stage, const struct crew *crew)
 {
 	static const char hex[] = "0123456789abcdef";
 	uint8_t random[8];
@@ -244,6 +247,14 @@ static void stage_ini(
 		name[i] = hex[random[i / 2] >> (i % 2 * 4) & 15];
 	snprintf(stage->back_dir, sizeof(stage->back_dir), "@back-%s", name);
 	snprintf(stage->front_dir, sizeof(stage->front_dir), "@front-%s", name);
+	if (crew)
+		snprintf(stage->back_dir, sizeof(stage->back_dir), "@back-%d-%p",
+		    (int)getpid(), (const void *)crew);
+}
+
+static void stage_ini(
+    struct stage *stage, struct buf *ini, const char *options, const char *settings)
+{
 	buf_init(ini, 0);
 	buf_printf(ini,
 	    "[databases]\nd = host=%s port=%d %s\n[pgbouncer]\nlisten_addr =\n"
@@ -254,7 +265,23 @@ static void stage_ini(
 	    settings);
 }
 
+static void stage_join(struct stage *stage, struct crew *crew, unsigned index)
+{
+	struct site *site = &stage->site;
+	struct err err;
+
+	if (crew_join(crew, index, site, &err) < 0)
+		stage_fail(err.text);
+	catalog_share(site->catalog, crew->tallies, index, crew->worker_count + 1);
+}
+
 struct stage *stage_new(const char *database_options, const char *settings)
+{
+	return stage_new_in(NULL, 0, database_options, settings);
+}
+
+struct stage *stage_new_in(struct crew *crew, unsigned index,
+    const char *database_options, const char *settings)
 {
 	struct stage *stage = mem_zero(sizeof(*stage));
 	struct site *site = &stage->site;
@@ -270,7 +297,10 @@ struct stage *stage_new(const char *database_options, const char *settings)
 	net_init(&site->net, site->loop, &site->mem);
 	site->vars = vars_schema_new("");
 	site->catalog = catalog_new(&site->mem);
+	if (crew)
+		stage_join(stage, crew, index);
 	site->version = "2.0.0";
+	stage_name(stage, crew);
 	stage_ini(stage, &ini, database_options, settings);
 	stage->config = stage_config(buf_text(&ini));
 	buf_done(&ini);
@@ -285,7 +315,9 @@ struct stage *stage_new(const char *database_options, const char *settings)
 		stage_fail(err.text);
 	stage_adopt(stage, stage->config, "\"u\" \"secret\"\n\"v\" \"secret\"\n");
 	catalog_set_service(site->catalog, &relay_service);
-	stage_listen(stage);
+	stage->listener_fd = -1;
+	if (index == 0)
+		stage_listen(stage);
 	if (listen_open(site, &err) < 0)
 		stage_fail(err.text);
 	return stage;
@@ -340,13 +372,16 @@ void stage_free(struct stage **s)
 	stage_settle(stage);
 	stage_drop_all(stage);
 	watch_free(&stage->listener);
-	close(stage->listener_fd);
+	if (stage->listener_fd >= 0)
+		close(stage->listener_fd);
 	listen_close(site, true);
 	stage_until(stage, stage_is_over, stage);
 	stage_turn(stage);
 	stage_check_empty(stage);
 	/* those that were dialed meanwhile */
 	stage_close_peers(stage);
+	relocate_end(site);
+	bundle_forget_senders(site);
 	catalog_free(&site->catalog);
 	session_done(site);
 	login_floor_done(site);
@@ -355,6 +390,7 @@ void stage_free(struct stage **s)
 	broker_floor_done(site);
 	vars_schema_free(&site->vars);
 	tls_setup_unref(&site->tls);
+	crew_leave(site);
 	net_done(&site->net);
 	loop_free(&site->loop);
 	log_free(&site->log);

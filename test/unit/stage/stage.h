@@ -16,6 +16,7 @@
 #include "session/server.h"
 #include "session/site.h"
 
+struct crew;
 struct peer;
 /* Plays a server: called whenever bytes came, also at the end. */
 typedef void peer_fn(struct peer *peer);
@@ -53,6 +54,10 @@ struct peer {
 /* The stage has database d with these options, users u and v with the password
  * "secret", and settings as lines of [pgbouncer]. */
 struct stage *stage_new(const char *database_options, const char *settings);
+/* The same as one of several sites.  It has a loop of its own: the test turns all of
+ * them.  The servers of all are dialed at the one with index 0, which is made first. */
+struct stage *stage_new_in(struct crew *crew, unsigned index,
+    const char *database_options, const char *settings);
 /* Closes every peer, waits until the site has forgotten them, and checks that all
  * memory was given back. */
 void stage_free(struct stage **stage);

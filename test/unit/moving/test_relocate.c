@@ -1,0 +1,416 @@
+/*
+ * Clients that go from one site to another: what they have goes along, whoever does not
+ * rest stays, and every count is right on the way.  Two stages are two sites of one
+ * process; both loops run on this thread.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+#include "../stage/stage.h"
+#include "login/listen.h"
+#include "moving/lend.h"
+#include "moving/relocate.h"
+#include "session/crew.h"
+#include "wire/prepared.h"
+
+/* clang-format off: needs some of the headers above */
+#include <cmocka.h>
+/* clang-format on */
+
+enum { PATIENCE_S = 60 };
+
+static const struct crew_ops ops = {
+    .admit = listen_admit_passage,
+    .hand = lend_hand,
+    .wish = lend_wish,
+    .welcomed = lend_welcome,
+};
+
+struct scene {
+	struct crew *crew;
+	struct stage *here, *there;
+	struct peer *client,
+	    *server; /* a first client, logged in here, and its server */
+};
+
+static void scene_open(struct scene *s, const char *settings)
+{
+	s->crew = crew_new(2);
+	s->crew->ops = &ops;
+	s->here = stage_new_in(s->crew, 0, "pool_size=1", settings);
+	s->there = stage_new_in(s->crew, 1, "pool_size=1", settings);
+	/* new clients come to the other one */
+	atomic_store(&s->crew->members[1].is_silent, true);
+	stage_pair(s->here, &s->client, &s->server);
+}
+
+static void turn(struct scene *s)
+{
+	for (int i = 0; i < 10; i++) {
+		stage_settle(s->here);
+		stage_settle(s->there);
+	}
+}
+
+static void scene_close(struct scene *s)
+{
+	stage_free(&s->here);
+	stage_free(&s->there);
+	crew_free(&s->crew);
+}
+
+/* Does what daemon/spread does.  Returns how many of the clients that were chosen have
+ * stayed. */
+static size_t send_chosen(struct scene *s, struct list *gone)
+{
+	size_t left = 0;
+
+	list_init(gone);
+	for (int i = 0; i < 10; i++) {
+		left = relocate_step(&s->here->site, &s->crew->members[1], gone);
+		stage_settle(s->here);
+	}
+	relocate_end(&s->here->site);
+	return left;
+}
+
+static size_t move_all(struct scene *s)
+{
+	struct list gone;
+
+	(void)relocate_choose_idle(&s->here->site, 100);
+	size_t left = send_chosen(s, &gone);
+	relocate_post(&gone);
+	turn(s);
+	return left;
+}
+
+static size_t clients(const struct stage *stage)
+{
+	return site_client_count(&stage->site);
+}
+
+static void query(struct scene *s, struct peer *client, const char *text)
+{
+	peer_text(client, 'Q', text);
+	turn(s);
+}
+
+/* Waits for a message, and returns all that came. */
+static const char *hear(struct scene *s, struct peer *peer)
+{
+	time_t end = time(NULL) + PATIENCE_S;
+
+	while (peer_message(peer) == 0) {
+		stage_turn(s->here);
+		stage_turn(s->there);
+		assert_true(time(NULL) <= end);
+	}
+	turn(s);
+	return peer_heard(peer);
+}
+
+/* Answers as the server, whichever site has it. */
+static void answer(struct scene *s, char status)
+{
+	peer_answer(s->server, "SELECT 1", status);
+	turn(s);
+}
+
+/* The server, which rests here, follows the client. */
+static void client_goes_with_all_it_has(void **state)
+{
+	(void)state;
+	struct scene s;
+
+	scene_open(&s, "max_prepared_statements = 10\n");
+	peer_put(s.client, 'P', "mine\0select 1\0\0\0", 16);
+	peer_put(s.client, 'S', "", 0);
+	hear(&s, s.server);
+	peer_put(s.server, '1', "", 0);
+	peer_ready(s.server, 'I');
+	turn(&s);
+	assert_string_equal(hear(&s, s.client), "1 Z:I");
+	query(&s, s.client, "set application_name to 'x'");
+	assert_string_equal(hear(&s, s.server), "Q:set application_name to 'x'");
+	peer_put(s.server, 'S', "application_name\0x", 19);
+	answer(&s, 'I');
+	hear(&s, s.client);
+
+	const struct client *before =
+	    container_of(list_first(&s.here->site.clients), struct client, site_node);
+	uint64_t id = before->conn.id;
+	assert_int_equal(move_all(&s), 0);
+	assert_int_equal(clients(s.here), 0);
+	assert_int_equal(clients(s.there), 1);
+	const struct client *after =
+	    container_of(list_first(&s.there->site.clients), struct client, site_node);
+	assert_int_equal(after->conn.id, id);
+	assert_ptr_equal(
+	    map_get(s.there->site.cancel_keys, s.client->key, s.client->key_len),
+	    after);
+	assert_null(
+	    map_get(s.here->site.cancel_keys, s.client->key, s.client->key_len));
+	assert_int_equal(prepared_names_count(after->names), 1);
+	assert_int_equal(crew_client_count(&s.here->site), 1);
+	assert_int_equal(s.here->site.relocate_counts.out, 1);
+	assert_int_equal(s.there->site.relocate_counts.in, 1);
+
+	peer_put(s.client, 'B', "\0mine\0\0\0\0\0\0\0", 12);
+	peer_put(s.client, 'E', "\0\0\0\0\0", 5);
+	peer_put(s.client, 'S', "", 0);
+	turn(&s);
+	assert_int_equal(s.there->site.lend_counts.in, 1);
+	hear(&s, s.server);
+	peer_put(s.server, '2', "", 0);
+	answer(&s, 'I');
+	assert_string_equal(hear(&s, s.client), "2 C:SELECT 1 Z:I");
+	scene_close(&s);
+}
+
+/* What a client sends while it is on its way is there when it arrives, whether it had
+ * been received before or not. */
+static void bytes_on_the_way_are_kept(void **state)
+{
+	(void)state;
+	struct scene s;
+	struct list gone;
+
+	scene_open(&s, "");
+	peer_send(s.client, "Q\0\0\0\x0dselect", 11);
+	turn(&s);
+	assert_int_equal(relocate_choose_idle(&s.here->site, 10), 1);
+	assert_int_equal(send_chosen(&s, &gone), 0);
+	assert_int_equal(gone.count, 1);
+	assert_int_equal(clients(s.here), 0);
+	assert_int_equal(crew_client_count(&s.here->site), 1);
+	peer_send(s.client, " 1\0", 3);
+	relocate_post(&gone);
+	turn(&s);
+	assert_string_equal(hear(&s, s.server), "Q:select 1");
+	answer(&s, 'I');
+	assert_string_equal(hear(&s, s.client), "C:SELECT 1 Z:I");
+	scene_close(&s);
+}
+
+/* A client that does not rest stays, and notices nothing. */
+static void who_does_not_rest_stays(void **state)
+{
+	(void)state;
+	struct scene s;
+	struct peer *waiter;
+
+	scene_open(&s, "");
+	waiter = stage_login(s.here, "u", NULL, NULL);
+	assert_int_equal(relocate_choose_idle(&s.here->site, 10), 2);
+	query(&s, s.client, "begin");
+	hear(&s, s.server);
+	answer(&s, 'T');
+	assert_string_equal(hear(&s, s.client), "C:SELECT 1 Z:T");
+	query(&s, waiter, "select 2");
+	struct list gone;
+	assert_int_equal(send_chosen(&s, &gone), 2);
+	assert_int_equal(gone.count, 0);
+	query(&s, s.client, "commit");
+	hear(&s, s.server);
+	answer(&s, 'I');
+	assert_string_equal(hear(&s, s.client), "C:SELECT 1 Z:I");
+	assert_string_equal(hear(&s, s.server), "Q:select 2");
+	answer(&s, 'I');
+	assert_string_equal(hear(&s, waiter), "C:SELECT 1 Z:I");
+	scene_close(&s);
+}
+
+/* One that was stopped, and does not go after all, goes on here. */
+static void who_was_stopped_goes_on(void **state)
+{
+	(void)state;
+	struct scene s;
+	struct list gone;
+
+	scene_open(&s, "");
+	assert_int_equal(relocate_choose_idle(&s.here->site, 10), 1);
+	list_init(&gone);
+	/* it is at home nowhere, and cannot be described as resting */
+	s.here->site.catalog->suspended = true;
+	struct client *client =
+	    container_of(list_first(&s.here->site.clients), struct client, site_node);
+	conn_hush(&client->conn);
+	query(&s, s.client, "select 1");
+	assert_string_equal(peer_heard(s.server), "");
+	s.here->site.catalog->suspended = false;
+	relocate_end(&s.here->site);
+	turn(&s);
+	assert_string_equal(hear(&s, s.server), "Q:select 1");
+	answer(&s, 'I');
+	assert_string_equal(hear(&s, s.client), "C:SELECT 1 Z:I");
+	scene_close(&s);
+}
+
+/* One that has closed meanwhile is forgotten. */
+static void who_has_closed_is_forgotten(void **state)
+{
+	(void)state;
+	struct scene s;
+	struct list gone;
+
+	scene_open(&s, "");
+	assert_int_equal(relocate_choose_idle(&s.here->site, 10), 1);
+	peer_close(s.client);
+	turn(&s);
+	assert_int_equal(send_chosen(&s, &gone), 0);
+	assert_int_equal(gone.count, 0);
+	assert_int_equal(crew_client_count(&s.here->site), 0);
+	scene_close(&s);
+}
+
+/* At every moment the sum over the sites is right. */
+static int counted(const struct tally *tally)
+{
+	return atomic_load(&tally->slots[0].clients) +
+	       atomic_load(&tally->slots[1].clients);
+}
+
+static void limits_count_each_client_once(void **state)
+{
+	(void)state;
+	struct scene s;
+	struct list gone;
+
+	scene_open(&s, "max_db_client_connections = 1\n");
+	const struct pool *pool = stage_pool(s.here);
+	assert_int_equal(counted(pool->database->tally), 1);
+	assert_int_equal(relocate_choose_idle(&s.here->site, 10), 1);
+	assert_int_equal(send_chosen(&s, &gone), 0);
+	assert_int_equal(counted(pool->database->tally), 1);
+	assert_int_equal(counted(pool->user->tally), 1);
+	assert_int_equal(pool->database->client_count, 0);
+	relocate_post(&gone);
+	turn(&s);
+	assert_int_equal(counted(pool->database->tally), 1);
+	assert_int_equal(counted(pool->user->tally), 1);
+	assert_int_equal(stage_pool(s.there)->database->client_count, 1);
+	assert_int_equal(stage_pool(s.there)->user->client_count, 1);
+	peer_close(s.client);
+	turn(&s);
+	assert_int_equal(counted(pool->database->tally), 0);
+	assert_int_equal(counted(pool->user->tally), 0);
+	scene_close(&s);
+}
+
+/* A site that is going down closes who arrives, without losing count. */
+static void nobody_arrives_at_the_end(void **state)
+{
+	(void)state;
+	struct scene s;
+	struct list gone;
+
+	scene_open(&s, "");
+	assert_int_equal(relocate_choose_idle(&s.here->site, 10), 1);
+	assert_int_equal(send_chosen(&s, &gone), 0);
+	s.there->site.shutdown = SHUTDOWN_NOW;
+	relocate_post(&gone);
+	turn(&s);
+	assert_string_equal(peer_last_words(s.client), "");
+	assert_int_equal(clients(s.there), 0);
+	scene_close(&s);
+}
+
+/* ---- the choice ---- */
+
+static void work(struct scene *s, struct peer *client, int times)
+{
+	for (int i = 0; i < times; i++) {
+		query(s, client, "select 1");
+		hear(s, s->server);
+		answer(s, 'I');
+		hear(s, client);
+	}
+}
+
+/* Of the clients that use servers so many go that half of the work goes. */
+static void half_of_the_work_goes(void **state)
+{
+	(void)state;
+	struct scene s;
+	struct peer *peers[4];
+
+	scene_open(&s, "");
+	for (int i = 0; i < 4; i++)
+		peers[i] = stage_login(s.here, "u", NULL, NULL);
+	relocate_watch(&s.here->site);
+	for (int i = 0; i < 4; i++)
+		work(&s, peers[i], 3);
+	assert_int_equal(relocate_choose_active(&s.here->site, 50), 2);
+	struct list gone;
+	assert_int_equal(send_chosen(&s, &gone), 0);
+	assert_int_equal(gone.count, 2);
+	relocate_post(&gone);
+	turn(&s);
+	assert_int_equal(clients(s.here), 3);
+	assert_int_equal(clients(s.there), 2);
+	for (int i = 0; i < 4; i++)
+		work(&s, peers[i], 1);
+	scene_close(&s);
+}
+
+/* A client that makes all the work would take it along. */
+static void one_that_does_it_all_stays(void **state)
+{
+	(void)state;
+	struct scene s;
+	struct peer *small;
+
+	scene_open(&s, "");
+	small = stage_login(s.here, "u", NULL, NULL);
+	relocate_watch(&s.here->site);
+	work(&s, s.client, 20);
+	work(&s, small, 1);
+	assert_int_equal(relocate_choose_active(&s.here->site, 50), 1);
+	struct list gone;
+	assert_int_equal(send_chosen(&s, &gone), 0);
+	relocate_post(&gone);
+	turn(&s);
+	assert_int_equal(clients(s.here), 1);
+	work(&s, s.client, 1);
+	assert_int_equal(clients(s.here), 1);
+	scene_close(&s);
+}
+
+/* One that leaves while it is counted is not chosen. */
+static void who_leaves_is_not_counted(void **state)
+{
+	(void)state;
+	struct scene s;
+
+	scene_open(&s, "");
+	relocate_watch(&s.here->site);
+	work(&s, s.client, 3);
+	peer_close(s.client);
+	turn(&s);
+	assert_int_equal(relocate_choose_active(&s.here->site, 50), 0);
+	relocate_end(&s.here->site);
+	assert_null(s.here->site.catalog->activity);
+	scene_close(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(client_goes_with_all_it_has),
+	    cmocka_unit_test(bytes_on_the_way_are_kept),
+	    cmocka_unit_test(who_does_not_rest_stays),
+	    cmocka_unit_test(who_was_stopped_goes_on),
+	    cmocka_unit_test(who_has_closed_is_forgotten),
+	    cmocka_unit_test(limits_count_each_client_once),
+	    cmocka_unit_test(nobody_arrives_at_the_end),
+	    cmocka_unit_test(half_of_the_work_goes),
+	    cmocka_unit_test(one_that_does_it_all_stays),
+	    cmocka_unit_test(who_leaves_is_not_counted),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
