@@ -45,7 +45,12 @@ class Host:
         self.__dict__.update(what)
         news = [pair for pair in self.report() if pair not in before]
         for session in self.open_sessions() if self.kind >= 14 else []:
-            session.send(*[wire.parameter_status(*pair) for pair in news])
+            try:
+                session.send(*[wire.parameter_status(*pair) for pair in news])
+            except OSError:
+                # The pooler may have closed it just now.
+                if not session.ended.wait(DEADLINE):
+                    raise
 
     def open_sessions(self):
         return [s for s in self.server.sessions if s.startup_code and not s.ended.is_set()]
