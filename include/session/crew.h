@@ -161,9 +161,9 @@ bool crew_may_tell(struct site *site, const char *what, uint64_t value);
 
 /* ---- clients ---- */
 
-/* The worker with the fewest clients among those that answer, where a client of one that
- * is overworked counts double; it counts one more client from now on.  Only the control
- * thread may call it. */
+/* The worker with the fewest clients among those that answer, where a client of one
+ * that is overworked counts double; it counts one more client from now on.  Only the
+ * control thread may call it. */
 struct crew_member *crew_pick(struct crew *crew);
 /* The member does not get the client for which it was picked. */
 void crew_unpick(struct crew_member *member);

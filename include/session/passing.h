@@ -34,7 +34,7 @@ struct passage {
 	uint8_t passed_from; /* enum passed_from */
 	uint8_t hops_left;   /* of a cancel request: how many sites have not seen it */
 	bool has_skipped, skips_none; /* see struct client */
-	uint16_t moves_seen; /* of a cancel request: see crew_moves */
+	uint16_t moves_seen;          /* of a cancel request: see crew_moves */
 };
 
 /* To be called when the crew is made; and when the workers have ended, for the control

@@ -282,8 +282,8 @@ static unsigned begin_round(struct client *carrier, const struct crew *crew)
 	return crew->worker_count + 1;
 }
 
-/* Not all sites were asked; or clients have changed sites meanwhile, and the request may
- * have missed its client. */
+/* Not all sites were asked; or clients have changed sites meanwhile, and the request
+ * may have missed its client. */
 static bool must_ask_again(struct client *carrier, const struct crew *crew)
 {
 	uint16_t moves = (uint16_t)crew_moves(crew);

@@ -14,7 +14,7 @@
 #include "login/listen.h"
 #include "moving/lend.h"
 #include "moving/relocate.h"
-#include "session/crew.h"
+#include "session/passing.h"
 #include "wire/prepared.h"
 
 /* clang-format off: needs some of the headers above */
@@ -32,6 +32,7 @@ static const struct crew_ops ops = {
 
 struct scene {
 	struct crew *crew;
+	/* a worker, to which new clients come, and the control site */
 	struct stage *here, *there;
 	struct peer *client,
 	    *server; /* a first client, logged in here, and its server */
@@ -39,12 +40,11 @@ struct scene {
 
 static void scene_open(struct scene *s, const char *settings)
 {
-	s->crew = crew_new(2);
+	s->crew = crew_new(1);
 	s->crew->ops = &ops;
+	passing_init(s->crew);
 	s->here = stage_new_in(s->crew, 0, "pool_size=1", settings);
 	s->there = stage_new_in(s->crew, 1, "pool_size=1", settings);
-	/* new clients come to the other one */
-	atomic_store(&s->crew->members[1].is_silent, true);
 	stage_pair(s->here, &s->client, &s->server);
 }
 
@@ -58,6 +58,7 @@ static void turn(struct scene *s)
 
 static void scene_close(struct scene *s)
 {
+	passing_done(&s->there->site);
 	stage_free(&s->here);
 	stage_free(&s->there);
 	crew_free(&s->crew);

@@ -44,17 +44,17 @@ static void one_tally_for_one_name(void **state)
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		tally_release(t, &others[i]);
 	/* a tally lives while there are references, whatever is counted except
-	 * servers */
-	pool->slots[1].clients = 5;
+	 * servers and clients */
+	pool->slots[1].queued = 5;
 	tally_release(t, &pool);
 	assert_null(pool);
 	pool = tally_hold(t, TALLY_POOL, "d", "u");
 	assert_ptr_equal(pool, same);
-	assert_int_equal(pool->slots[1].clients, 5);
+	assert_int_equal(pool->slots[1].queued, 5);
 	tally_release(t, &pool);
 	tally_release(t, &same);
 	same = tally_hold(t, TALLY_POOL, "d", "u");
-	assert_int_equal(same->slots[1].clients, 0);
+	assert_int_equal(same->slots[1].queued, 0);
 	tally_release(t, &same);
 	tally_release(t, &same);
 	tallies_free(&t);
@@ -292,6 +292,11 @@ static void counts_what_nobody_holds(void **state)
 	}
 	struct tally *tally = tally_hold(t, TALLY_POOL, "d", "u");
 	tally_add(&tally_own(&view, tally)->servers, -2);
+	tally_add(&tally_own(&view, tally)->clients, 1);
+	tally_release(t, &tally);
+	tally = tally_hold(t, TALLY_POOL, "d", "u");
+	assert_int_equal(tally_own(&view, tally)->clients, 1);
+	tally_add(&tally_own(&view, tally)->clients, -1);
 	tally_release(t, &tally);
 	tally = tally_hold(t, TALLY_POOL, "d", "v");
 	tally_add(&tally_own(&view, tally)->servers, 1);
