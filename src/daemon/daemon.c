@@ -300,5 +300,8 @@ int daemon_run(const struct options *options)
 	}
 	rc = rc == 0 && !d.is_cut_short ? 0 : 1;
 	take_apart(&d);
+	/* a thread that stands still may go on, and use what the exit would free */
+	if (d.team)
+		_exit(rc);
 	return rc;
 }
