@@ -101,7 +101,7 @@ def test_server_logins_derive_beside_the_loop(make_pooler, pg):
             PLAIN, iterations=SLOW_ROUNDS).secret())
     try:
         pooler = make_pooler({"db": pg.conn(), "slow": pg.conn(user="slow", password=PLAIN)},
-                             settings={"verbose": 1})
+                             settings={"verbose": 1, "server_connect_timeout": 300})
         with pooler.connect() as client, pooler.client("slow") as waiting_client:
             client.value("select 1")
             waiting_client.send(waiting_client.startup_packet())

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+import waiting
 import wire
 
 TRANSACTION = {"pool_mode": "transaction"}
@@ -82,7 +83,8 @@ def test_logins_to_the_console_are_not_measured(pooler):
 
 
 def blocker(pooler):
-    [row] = pooler.show("BLOCKERS")
+    # A client that waits at one worker may first be waiting for the answer of another one.
+    [row] = waiting.wait_for(lambda: pooler.show("BLOCKERS"), "a blocker")
     return row
 
 
