@@ -149,9 +149,11 @@ def test_sample_is_a_config_file(make_pooler, sample):
     pooler = make_pooler(start=False)
     out = sample(pooler)
     assert "[pgbouncer]\n" in out
-    for folder in ("/var/log/pgbouncer", "/run/pgbouncer"):
-        out = out.replace(" = %s/pgbouncer." % folder, " = %s/pgbouncer." % pooler.dir)
+    for path in ("/var/log/pgbouncer/pgbouncer.", "/run/pgbouncer/pgbouncer.",
+                 "/etc/pgbouncer/userlist."):
+        out = out.replace(" = " + path, " = " + pooler.path(os.path.basename(path)))
     pooler.write("sample.ini", out)
+    pooler.write("userlist.txt", "")
     code, out, err = pooler.run("-t", pooler.path("sample.ini"))
     assert code == 0, out + err
 
