@@ -139,25 +139,30 @@ static int leading_int(const char *s)
 	return v > INT_MAX ? INT_MAX : v < INT_MIN ? INT_MIN : (int)v;
 }
 
-static int noted_int(const struct entry *e, const char *key, const char *value)
+/* Parses a number, with a remark if it is not what the text seems to say. */
+static int noted_int(
+    const struct entry_notes *notes, const char *key, const char *value)
 {
 	char *stop;
 	int v = leading_int(value);
+	long whole = strtol(value, &stop, 10);
 
-	strtol(value, &stop, 10);
 	if (stop == value || *stop)
-		note(e->notes, "\"%.60s\" is not a whole number, %s is taken as %d",
-		    value, key, v);
+		note(notes, "\"%.60s\" is not a whole number, %s is taken as %d", value,
+		    key, v);
+	else if (whole != v)
+		note(notes, "\"%.60s\" is too large, %s is taken as %d", value, key, v);
 	return v;
 }
 
-static int set_port(int *out, const char *value, struct err *err)
+static int set_port(
+    int *out, const char *value, const struct entry_notes *notes, struct err *err)
 {
 	int port = leading_int(value);
 
 	if (port < 1 || port > 65535)
 		return err_set(err, "invalid port: %.100s", value);
-	*out = port;
+	*out = noted_int(notes, "port", value);
 	return 0;
 }
 
@@ -183,14 +188,14 @@ static int set_member(const struct entry *e, const struct entry_key *key,
 		*(const char **)member = value;
 		return 0;
 	case ENTRY_PORT:
-		return set_port(member, value, err);
+		return set_port(member, value, e->notes, err);
 	case ENTRY_LOAD_BALANCE:
 		return set_word(
 		    member, setting_load_balance_name, key->key, value, err);
 	case ENTRY_TLS_START:
 		return set_word(member, setting_tls_start_name, key->key, value, err);
 	case ENTRY_SIZE:
-		n = noted_int(e, key->key, value);
+		n = noted_int(e->notes, key->key, value);
 		*(int *)member = n < 0 ? -1 : n;
 		return 0;
 	}
@@ -217,7 +222,7 @@ static int set_number(const struct entry *e, const struct setting *row, const ch
 		level_set_given(e->own, setting_index(row), true);
 		return 0;
 	}
-	n = own_number(row, noted_int(e, key, value));
+	n = own_number(row, noted_int(e->notes, key, value));
 	if (row->type == SETTING_TIME)
 		*(uint64_t *)member = n > 0 ? (uint64_t)n * 1000000 : 0;
 	else
@@ -421,14 +426,16 @@ static int take_weight(const char *item, size_t len, int *out)
 }
 
 /* Sets one port for all hosts, or one for each. */
-static int set_ports(struct database_config *db, struct arena *arena, struct err *err)
+static int set_ports(struct database_config *db, struct arena *arena,
+    const struct entry_notes *notes, struct err *err)
 {
 	const char *at = db->ports, *item;
 	size_t len, n = 0;
 
 	for (; text_list_next(&at, &item, &len) && n < db->host_count; n++) {
-		if (set_port(&db->hosts[n].port, arena_strndup(arena, item, len), err) <
-		    0)
+		const char *text = arena_strndup(arena, item, len);
+
+		if (set_port(&db->hosts[n].port, text, notes, err) < 0)
 			return -1;
 	}
 	if (n != count_items(db->ports) || (n != 1 && n != db->host_count))
@@ -518,8 +525,8 @@ int entry_parse_database(struct database_config *out, const char *name,
 	int rc = -1;
 
 	if (check_database_name(name, err) == 0 && parse_pairs(&e, text, err) == 0 &&
-	    split_hosts(&db, arena, err) == 0 && set_ports(&db, arena, err) == 0 &&
-	    set_weights(&db, err) == 0)
+	    split_hosts(&db, arena, err) == 0 &&
+	    set_ports(&db, arena, notes, err) == 0 && set_weights(&db, err) == 0)
 		rc = check_tls(&db, err);
 	if (rc < 0) {
 		wipe_text(db.password);

@@ -76,11 +76,17 @@ static int put_pair(void *ctx, const char *key, const char *value, struct err *e
 {
 	struct libpq_entry *entry = ctx;
 	bool is_for_us = strcmp(key, variables[KEY_PASSFILE].key) == 0;
+	int seconds;
 
-	(void)err;
 	/* an empty value counts as missing */
 	if (!*value)
 		return 0;
+	/* an entry of [databases] would take any text for a number */
+	if (strcmp(key, "connect_timeout") == 0 && text_int(value, &seconds) < 0)
+		return err_set(err,
+		    "invalid integer value \"%.60s\" for connection option "
+		    "\"connect_timeout\"",
+		    value);
 	for (size_t i = 0; i < LIBPQ_ENTRY_KEYS; i++)
 		if (strcmp(variables[i].key, key) == 0) {
 			mem_free_secret(entry->values[i]);

@@ -131,6 +131,7 @@ def test_list_on_stdout(make_pooler, roles):
     ("{1} user=trust_user dbname=nowhere", r'server login failed: FATAL database "nowhere" does not exist'),
     ("{1} user=trust_user sslmode=require", r"server refused SSL"),
     ("{1} nonsense=1", r"unrecognized connection parameter: nonsense"),
+    ("{1} connect_timeout=abc", r'invalid integer value "abc" for connection option "connect_timeout"'),
     ("nonsense", r"write key=value pairs .*"),
 ])
 def test_what_goes_wrong_is_told(make_pooler, roles, text, why):

@@ -650,6 +650,12 @@ static void odd_things_are_told(void **state)
 
 	warns(f, "[pgbouncer]\n[databases]\na = pool_size=x\n",
 	    "%s:3 \"x\" is not a whole number, pool_size is taken as 0\n");
+	warns(f, "[pgbouncer]\n[databases]\na = pool_size=99999999999\n",
+	    "%s:3 \"99999999999\" is too large, pool_size is taken as 2147483647\n");
+	warns(f, "[pgbouncer]\n[databases]\na = port=54s\n",
+	    "%s:3 \"54s\" is not a whole number, port is taken as 54\n");
+	warns(f, "[pgbouncer]\n[databases]\na = host=x,y port=54,5.5\n",
+	    "%s:3 \"5.5\" is not a whole number, port is taken as 5\n");
 	warns(f, "[pgbouncer]\n[databases]\na = host=x,,y\n",
 	    "%s:3 empty names in the host list are left out\n");
 	warns(f, "[pgbouncer]\n[databases]\n* = port=x\n",
