@@ -25,7 +25,7 @@ struct alias {
 	enum command_kind kind;
 	struct prepared_text *text; /* one reference, or NULL */
 	bool is_short;              /* it is of the slab */
-	char ours[sizeof(((struct prepared_text *)0)->name)];
+	char ours[PREPARED_NAME_SIZE];
 	char theirs[];
 };
 /* Aliases whose names are short, as nearly all are, come from a slab. */

@@ -23,7 +23,7 @@ struct sql_command {
 	/* one reference: the text that is run, or prepared; NULL: there is none */
 	struct prepared_text *text;
 	struct prepared_sql_move move;
-	char ours[sizeof(((struct prepared_text *)0)->name)]; /* the pooler's name */
+	char ours[PREPARED_NAME_SIZE]; /* the pooler's name */
 };
 
 bool sql_is_on(const struct server *server);
@@ -64,7 +64,7 @@ struct sql_portal {
 	enum command_kind kind;
 	struct prepared_text *text; /* one reference, or NULL */
 	struct prepared_sql_move move;
-	char ours[sizeof(((struct prepared_text *)0)->name)];
+	char ours[PREPARED_NAME_SIZE];
 	char theirs[PREPARED_SQL_NAME];
 	char name[];
 };

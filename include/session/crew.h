@@ -26,10 +26,6 @@
 /* With more threads they would mostly wait for each other. */
 enum { CREW_MOST = 64 };
 
-/* How many prepared texts one site can make in the life of the process.  Each site has
- * its own range of ids, because a server may go from one site to another. */
-#define CREW_TEXTS_MOST (UINT64_C(1) << 40)
-
 struct crew;
 
 /* A site as its place in the crew: site->crew. */
@@ -73,6 +69,8 @@ struct crew {
 	const struct crew_ops *ops;
 	/* owned: the counts of limits that hold for all sites together */
 	struct tallies *tallies;
+	/* one reference to each: texts of named Parses, and of PREPARE */
+	struct prepared_store *texts, *sql_texts;
 	/* one reference: for work that only one helper thread of all sites may do at a
 	 * time */
 	struct workers_mutex *mutex;

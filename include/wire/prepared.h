@@ -4,11 +4,12 @@
  * Close are rewritten accordingly.  PostgreSQL documentation: "Extended Query",
  * "Message Formats" (Parse, Bind, Describe, Close).
  *
- * There are four parts: the registry of texts (one per thread), the names that a client
- * gave (prepared_names), the texts that a server connection holds (prepared_set, from
- * which the least recently used one is evicted), and the journal, which undoes changes
- * when their message gets no answer because an earlier one failed.  There are no
- * sockets here; the relay decides what is sent when.
+ * There are four parts: the registry of texts (one per thread; the bytes of all
+ * threads' texts are in wire/prepared_store), the names that a client gave
+ * (prepared_names), the texts that a server connection holds (prepared_set, from which
+ * the least recently used one is evicted), and the journal, which undoes changes when
+ * their message gets no answer because an earlier one failed.  There are no sockets
+ * here; the relay decides what is sent when.
  */
 #ifndef WIRE_PREPARED_H
 #define WIRE_PREPARED_H
@@ -20,10 +21,10 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "wire/effects.h"
+#include "wire/prepared_store.h"
 
 /* ---- texts: shared, counted by reference ---- */
 struct prepared_registry;
-struct prepared_shelf; /* the texts that belong to one reading of the parameters */
 
 /* Bytes of a text that another object keeps; they are released with the text. */
 struct prepared_body {
@@ -31,30 +32,30 @@ struct prepared_body {
 };
 
 struct prepared_text {
-	uint64_t id; /* counts from 1 */
-	/* bytes of the key: query text with its NUL, then the types as in Parse */
-	size_t key_len;
+	const struct stored_text *stored; /* the registry has taken it: id and bytes */
+	const char *name;                 /* borrowed from there */
 	uint32_t refs; /* references of names, sets, records in journals and callers */
 	/* how many of them are names of clients, and sets of servers */
 	uint32_t clients, servers;
-	uint32_t key_hash; /* hash of the key in its shelf; 0 without a shelf */
+	uint32_t hash; /* hash of the key in its shelf; 0 without a shelf */
 	/* number of Bind and Describe messages that used it */
 	uint64_t hits;
 	uint64_t last_use_us;
 	struct sql_effects effects;         /* set by the owner: what the text does */
-	char name[32];                      /* "PGBOUNCER_<id>" */
 	struct prepared_registry *registry; /* borrowed */
-	struct prepared_shelf *shelf;       /* borrowed; NULL: the text is private */
+	struct shelf *shelf; /* borrowed, the registry's; NULL: the text is private */
 	/* owned; NULL: the key is complete.  Otherwise the key is only the beginning of
 	 * the text, without types */
 	struct prepared_body *body;
-	uint8_t key[];
 };
 
-struct prepared_registry *prepared_registry_new(void);
-/* Makes a registry whose statement names begin with another prefix, which must be short
- * and constant. */
-struct prepared_registry *prepared_registry_new_named(const char *prefix);
+/* What the names of statements begin with: those of named Parses, and those of PREPARE.
+ */
+#define PREPARED_PREFIX     "PGBOUNCER_"
+#define PREPARED_SQL_PREFIX "PGBOUNCER_SQL_"
+
+/* Takes over the caller's reference to the store. */
+struct prepared_registry *prepared_registry_new(struct prepared_store *store);
 /* frees the registry; nobody may hold a text of it */
 void prepared_registry_free(struct prepared_registry **r);
 size_t prepared_registry_count(const struct prepared_registry *r);
@@ -88,11 +89,13 @@ struct prepared_text *prepared_variant(struct prepared_text *t, const char *read
 bool prepared_is_read_as(const struct prepared_text *t, const char *reading);
 /* The reading that the text belongs to; NULL: it is private. */
 const char *prepared_reading(const struct prepared_text *t);
-/* These three are for texts that come from another process whose servers are taken
- * over.  prepared_registry_skip: ids of new texts will be greater than this one.
+/* These three are for texts that come with a server or client from another thread, or
+ * from another process that is taken over.  prepared_registry_skip: ids of new texts
+ * will be greater than this one, in all registries of the same store.
  * prepared_registry_last: the id given last.  prepared_restore: returns the text with
  * this id, made if needed, with one reference for the caller; it is private when these
- * bytes already have a text.  NULL: no memory, or the id belongs to another text. */
+ * bytes have a text with another id.  NULL: no memory, or the id belongs to another
+ * text. */
 void prepared_registry_skip(struct prepared_registry *r, uint64_t id);
 uint64_t prepared_registry_last(const struct prepared_registry *r);
 struct prepared_text *prepared_restore(struct prepared_registry *r, uint64_t id,
@@ -101,7 +104,7 @@ struct prepared_text *prepared_ref(struct prepared_text *t);
 void prepared_unref(struct prepared_text *t); /* t may be NULL */
 /* A statement name that no text ever gets.  It is sent when the client's name is
  * unknown, so that the server reports an unknown statement. */
-#define PREPARED_NONE "PGBOUNCER_0"
+#define PREPARED_NONE PREPARED_PREFIX "0"
 /* Appends a Parse of the text under its server-side name.  The text must not have a
  * body. */
 void prepared_put_parse(const struct prepared_text *t, struct buf *out);

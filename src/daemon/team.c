@@ -15,7 +15,6 @@
 #include "login/listen.h"
 #include "moving/lend.h"
 #include "session/crew.h"
-#include "wire/prepared.h"
 
 static const struct crew_ops crew_ops = {
     .admit = listen_admit_passage,
@@ -140,15 +139,10 @@ static void name_thread(const struct worker *w)
 }
 
 /* Clients must not notice which worker serves them, so all workers have the same secret
- * for made-up salts.  Names of prepared statements must differ from worker to worker.
- */
-static void take_after_control(
-    struct site *site, const struct site *control, unsigned index)
+ * for made-up salts. */
+static void take_after_control(struct site *site, const struct site *control)
 {
 	memcpy(site->mock_secret, control->mock_secret, sizeof(site->mock_secret));
-	/* a server may go from one worker to another */
-	prepared_registry_skip(site->prepared, index * CREW_TEXTS_MOST);
-	prepared_registry_skip(site->sql_prepared, index * CREW_TEXTS_MOST);
 }
 
 static void *worker_main(void *arg)
@@ -158,7 +152,7 @@ static void *worker_main(void *arg)
 
 	name_thread(w);
 	if (floors_open(&w->site, w->team->settings, d->crew, w->index, &w->err) == 0) {
-		take_after_control(&w->site, &d->site, w->index);
+		take_after_control(&w->site, &d->site);
 		note(w, &w->is_up);
 		floors_run(&w->site);
 	} else {

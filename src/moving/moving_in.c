@@ -103,18 +103,14 @@ static int take_vars(const struct moving *m, const struct parcel_vars *from,
 
 /* ---- life ---- */
 
-/* Texts of the sender keep their ids, whichever of its sites made them.  Our new ids
- * are greater, and each of our sites has its own range.  So a server never has two
- * texts under one name, even when several sites use it one after the other. */
+/* Texts of the sender keep their ids, and our new ids are greater.  So a server never
+ * has two texts under one name. */
 static void skip_ids(struct site *site, const struct parcel_origin *origin)
 {
-	uint64_t space = site->crew ? site->crew->index * CREW_TEXTS_MOST : 0;
-
 	while (site->next_id < origin->next_id + ID_GAP)
 		site->next_id += site->id_step * ID_GAP;
-	prepared_registry_skip(site->prepared, origin->last_text + ID_GAP + space);
-	prepared_registry_skip(
-	    site->sql_prepared, origin->last_sql_text + ID_GAP + space);
+	prepared_registry_skip(site->prepared, origin->last_text + ID_GAP);
+	prepared_registry_skip(site->sql_prepared, origin->last_sql_text + ID_GAP);
 }
 
 struct moving *moving_new(

@@ -278,10 +278,10 @@ static struct parcel_vars describe_vars(
 static void offer_text(struct offer *offer, struct prepared_text *text)
 {
 	const struct parcel parcel = {.kind = PARCEL_TEXT,
-	    .text = {.id = text->id,
+	    .text = {.id = text->stored->id,
 		.is_sql = text->registry == offer->site->sql_prepared,
 		.reading = prepared_reading(text),
-		.key = {text->key, text->key_len},
+		.key = {text->stored->key, text->stored->len},
 		.effects = text->effects}};
 
 	if (map_get(offer->texts, &text, sizeof(text)))
@@ -306,10 +306,11 @@ static struct parcel_statements describe_statements(
 		if (text->body)
 			continue;
 		offer_text(offer, text);
-		out.list[out.count++] = (struct parcel_statement){.id = text->id,
-		    .name = items[i].name,
-		    .is_sql = text->registry == offer->site->sql_prepared,
-		    .is_marked = items[i].is_marked};
+		out.list[out.count++] =
+		    (struct parcel_statement){.id = text->stored->id,
+			.name = items[i].name,
+			.is_sql = text->registry == offer->site->sql_prepared,
+			.is_marked = items[i].is_marked};
 	}
 	return out;
 }

@@ -9,12 +9,25 @@
 #include "relay/opening.h"
 #include "relay/segment.h"
 #include "relay/unnamed.h"
+#include "session/crew.h"
 #include "wire/prepared.h"
+
+/* All workers have the same bytes of texts, but each counts their uses itself. */
+static void make_registries(struct site *site)
+{
+	const struct crew *crew = site->crew ? site->crew->crew : NULL;
+
+	site->prepared =
+	    prepared_registry_new(crew ? prepared_store_ref(crew->texts)
+				       : prepared_store_new(PREPARED_PREFIX));
+	site->sql_prepared =
+	    prepared_registry_new(crew ? prepared_store_ref(crew->sql_texts)
+				       : prepared_store_new(PREPARED_SQL_PREFIX));
+}
 
 void relay_floor_init(struct site *site)
 {
-	site->prepared = prepared_registry_new();
-	site->sql_prepared = prepared_registry_new_named("PGBOUNCER_SQL_");
+	make_registries(site);
 	site->long_texts = long_texts_new(site->loop);
 	site->leaks = leaks_new();
 	site->openings = openings_new();

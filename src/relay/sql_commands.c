@@ -104,7 +104,7 @@ struct prepared_text *sql_command_text(const struct sql_command *c,
 
 	buf_init(&key, 0);
 	sql_command_put(c, sql, len, &key);
-	buf_put(&key, text->key + len, text->key_len - len);
+	buf_put(&key, text->stored->key + len, text->stored->len - len);
 	if (!key.failed)
 		made = server_prepared_intern(server, server->conn.site->prepared,
 		    key.bytes, key.len, &text->effects);

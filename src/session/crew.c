@@ -13,6 +13,7 @@
 #include "auth/workers.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "wire/prepared.h"
 
 /* A turn of the loop is far shorter; only a worker that hangs needs longer. */
 enum { PATIENCE_MS = 300 };
@@ -51,6 +52,8 @@ struct crew *crew_new(unsigned worker_count)
 	crew->worker_count = worker_count;
 	crew->tallies = tallies_new(worker_count + 1);
 	tallies_on_deaf(crew->tallies, is_deaf, crew);
+	crew->texts = prepared_store_new(PREPARED_PREFIX);
+	crew->sql_texts = prepared_store_new(PREPARED_SQL_PREFIX);
 	crew->mutex = workers_mutex_new();
 	for (unsigned i = 0; i <= worker_count; i++) {
 		crew->members[i].crew = crew;
@@ -76,6 +79,8 @@ void crew_free(struct crew **crew)
 		return;
 	free_told(*crew);
 	tallies_free(&(*crew)->tallies);
+	prepared_store_unref(&(*crew)->texts);
+	prepared_store_unref(&(*crew)->sql_texts);
 	workers_mutex_unref(&(*crew)->mutex);
 	mem_free(*crew);
 	*crew = NULL;

@@ -196,16 +196,27 @@ void merge_add(struct merge *m, const struct buf *rows)
 
 struct order {
 	const struct merged *row;
-	size_t sorted_by;
+	const struct view *view;
 };
+
+/* Columns of fixed length are numbers. */
+static int compare_cells(
+    const struct column *column, const struct cell *a, const struct cell *b)
+{
+	long long x = number_of(a), y = number_of(b);
+
+	if (column->type->len > 0)
+		return (x > y) - (x < y);
+	return strcmp(a->text ? a->text : "", b->text ? b->text : "");
+}
 
 static int compare(const void *a, const void *b)
 {
 	const struct order *x = a, *y = b;
 
-	for (size_t i = 0; i < x->sorted_by; i++) {
-		const char *s = x->row->cells[i].text, *t = y->row->cells[i].text;
-		int result = strcmp(s ? s : "", t ? t : "");
+	for (size_t i = 0; i < x->view->sorted_by; i++) {
+		int result = compare_cells(
+		    &x->view->columns[i], &x->row->cells[i], &y->row->cells[i]);
 		if (result)
 			return result;
 	}
@@ -228,7 +239,7 @@ void merge_put(const struct merge *m, struct buf *out)
 	const struct merged *row;
 
 	while ((row = map_next(m->rows, &at)))
-		order[n++] = (struct order){row, m->view->sorted_by};
+		order[n++] = (struct order){row, m->view};
 	qsort(order, count, sizeof(*order), compare);
 	for (size_t i = 0; i < count; i++)
 		put_row(m, order[i].row, out);

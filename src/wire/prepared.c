@@ -1,45 +1,32 @@
 /*
- * The registry of prepared texts: one object for each combination of query text,
- * parameter types and reading, shared by all names and sets that refer to it.  It knows
- * how many those are, but not which.
+ * The registry of prepared texts of one thread: one object for each combination of
+ * query text, parameter types and reading, shared by all names and sets that refer to
+ * it.  It knows how many those are, but not which.
  */
 #include "wire/prepared.h"
 
 #include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/map.h"
 #include "base/mem.h"
 #include "wire/codec.h"
+#include "wire/prepared_shelves.h"
 
 struct prepared_registry {
-	struct map *shelves; /* owned: reading -> struct prepared_shelf */
-	struct map *by_id;   /* owned: id -> struct prepared_text; has all texts */
-	uint64_t last_id;
-	const char *prefix; /* the beginning of statement names */
+	struct prepared_store *store; /* one reference */
+	struct shelves *shelves;      /* owned: struct prepared_text */
+	struct map *by_id; /* owned: id -> struct prepared_text; has all texts */
 };
 
-struct prepared_shelf {
-	struct map *texts; /* owned: key -> struct prepared_text; never empty */
-	struct prepared_registry *registry; /* borrowed */
-	char reading[];
-};
-
-struct prepared_registry *prepared_registry_new_named(const char *prefix)
+struct prepared_registry *prepared_registry_new(struct prepared_store *store)
 {
 	struct prepared_registry *r = mem_zero(sizeof(*r));
 
-	r->shelves = map_new();
+	r->store = store;
+	r->shelves = shelves_new();
 	r->by_id = map_new();
-	r->prefix = prefix;
 	return r;
-}
-
-struct prepared_registry *prepared_registry_new(void)
-{
-	return prepared_registry_new_named("PGBOUNCER_");
 }
 
 void prepared_registry_free(struct prepared_registry **rp)
@@ -48,9 +35,10 @@ void prepared_registry_free(struct prepared_registry **rp)
 
 	if (!r)
 		return;
-	assert(map_count(r->by_id) == 0 && map_count(r->shelves) == 0);
-	map_free(&r->shelves);
+	assert(map_count(r->by_id) == 0);
+	shelves_free(&r->shelves);
 	map_free(&r->by_id);
+	prepared_store_unref(&r->store);
 	mem_free(r);
 	*rp = NULL;
 }
@@ -64,7 +52,9 @@ static int compare_ids(const void *a, const void *b)
 {
 	const struct prepared_text *const *x = a, *const *y = b;
 
-	return ((*x)->id > (*y)->id) - ((*x)->id < (*y)->id);
+	uint64_t i = (*x)->stored->id, j = (*y)->stored->id;
+
+	return (i > j) - (i < j);
 }
 
 struct prepared_text **prepared_registry_sorted(
@@ -73,92 +63,76 @@ struct prepared_text **prepared_registry_sorted(
 	return (struct prepared_text **)map_sorted(r->by_id, count, compare_ids);
 }
 
-/* Allocates the text with a NUL behind its key, so that even a malformed key ends like
- * a string. */
-static struct prepared_text *new_text(
-    struct prepared_registry *r, uint64_t id, const uint8_t *key, size_t len)
-{
-	struct prepared_text *t =
-	    len > UINT32_MAX ? NULL : mem_try(sizeof(*t) + len + 1);
+/* ---- finding and making ---- */
 
-	if (!t)
-		return NULL;
-	*t = (struct prepared_text){
-	    .id = id,
-	    .key_len = len,
-	    .registry = r,
-	};
-	if (len)
-		memcpy(t->key, key, len);
-	t->key[len] = 0;
-	snprintf(t->name, sizeof(t->name), "%s%" PRIu64, r->prefix, t->id);
-	map_put(r->by_id, &t->id, sizeof(t->id), t);
-	return t;
-}
-
-/* ---- shelves ---- */
-
-static struct prepared_shelf *add_shelf(
-    struct prepared_registry *r, const char *reading)
-{
-	size_t size = strlen(reading) + 1;
-	struct prepared_shelf *shelf = mem_try(sizeof(*shelf) + size);
-
-	if (!shelf)
-		return NULL;
-	shelf->texts = map_new();
-	shelf->registry = r;
-	memcpy(shelf->reading, reading, size);
-	map_put_str(r->shelves, shelf->reading, shelf);
-	return shelf;
-}
-
-static void drop_shelf_if_empty(struct prepared_shelf *shelf)
-{
-	if (map_count(shelf->texts) > 0)
-		return;
-	map_del_str(shelf->registry->shelves, shelf->reading);
-	map_free(&shelf->texts);
-	mem_free(shelf);
-}
-
+/* What make_text needs. */
 struct wanted {
-	struct prepared_shelf *shelf;
-	uint64_t id; /* 0: take the next id */
+	struct prepared_registry *registry;
+	struct shelf *shelf;              /* NULL: the text is private */
+	const struct stored_text *stored; /* NULL: it has to be taken from the store */
 	const uint8_t *key;
 	size_t len;
 };
 
-static void *make_text(void *ctx, uint32_t hash, const void **key)
+/* Makes the text of w->stored, which is given back if there is no memory. */
+static struct prepared_text *new_text(const struct wanted *w, uint32_t hash)
 {
-	const struct wanted *w = ctx;
-	struct prepared_registry *r = w->shelf->registry;
-	struct prepared_text *t =
-	    new_text(r, w->id ? w->id : ++r->last_id, w->key, w->len);
+	struct prepared_registry *r = w->registry;
+	struct prepared_text *t = w->stored ? mem_try(sizeof(*t)) : NULL;
 
-	if (!t)
+	if (!t) {
+		if (w->stored)
+			prepared_store_give(r->store, w->stored);
 		return NULL;
-	t->shelf = w->shelf;
-	t->key_hash = hash;
-	*key = t->key;
+	}
+	*t = (struct prepared_text){
+	    .stored = w->stored,
+	    .name = w->stored->name,
+	    .hash = hash,
+	    .registry = r,
+	    .shelf = w->shelf,
+	};
+	map_put(r->by_id, &t->stored->id, sizeof(t->stored->id), t);
 	return t;
 }
 
-static struct prepared_text *get_text(
-    struct prepared_shelf *shelf, uint64_t id, const uint8_t *key, size_t len)
+static void *make_shared(void *ctx, uint32_t hash, const void **key)
 {
-	struct wanted w = {shelf, id, key, len};
-	struct prepared_text *t = map_get_or_put(shelf->texts, key, len, make_text, &w);
+	struct wanted *w = ctx;
+	struct prepared_text *t;
 
-	drop_shelf_if_empty(shelf);
+	if (!w->stored)
+		w->stored = prepared_store_take(
+		    w->registry->store, shelf_reading(w->shelf), w->key, w->len);
+	t = new_text(w, hash);
+	if (t)
+		*key = t->stored->key;
 	return t;
+}
+
+/* Returns the text that stands for these bytes under this reading, with a reference for
+ * the caller. */
+static struct prepared_text *get_shared(struct wanted *w, const char *reading)
+{
+	struct prepared_text *t = shelves_get_or_put(
+	    w->registry->shelves, reading, w->key, w->len, &w->shelf, make_shared, w);
+
+	return t ? prepared_ref(t) : NULL;
+}
+
+static struct prepared_text *make_private(
+    struct prepared_registry *r, const struct stored_text *stored)
+{
+	struct prepared_text *t =
+	    new_text(&(struct wanted){.registry = r, .stored = stored}, 0);
+
+	return t ? prepared_ref(t) : NULL;
 }
 
 struct prepared_text *prepared_find(
     struct prepared_registry *r, const char *reading, const uint8_t *key, size_t len)
 {
-	struct prepared_shelf *shelf = map_get_str(r->shelves, reading);
-	struct prepared_text *t = shelf ? map_get(shelf->texts, key, len) : NULL;
+	struct prepared_text *t = shelves_get(r->shelves, reading, key, len);
 
 	return t ? prepared_ref(t) : NULL;
 }
@@ -171,22 +145,15 @@ bool prepared_is_unshared(const struct prepared_text *t)
 struct prepared_text *prepared_intern(
     struct prepared_registry *r, const char *reading, const uint8_t *key, size_t len)
 {
-	struct prepared_shelf *shelf = map_get_str(r->shelves, reading);
-	struct prepared_text *t = NULL;
+	struct wanted w = {.registry = r, .key = key, .len = len};
 
-	if (!shelf)
-		shelf = add_shelf(r, reading);
-	if (shelf)
-		t = get_text(shelf, 0, key, len);
-	return t ? prepared_ref(t) : NULL;
+	return get_shared(&w, reading);
 }
 
 struct prepared_text *prepared_intern_private(
     struct prepared_registry *r, const uint8_t *key, size_t len)
 {
-	struct prepared_text *t = new_text(r, ++r->last_id, key, len);
-
-	return t ? prepared_ref(t) : NULL;
+	return make_private(r, prepared_store_take(r->store, NULL, key, len));
 }
 
 struct prepared_text *prepared_intern_body(struct prepared_registry *r,
@@ -199,50 +166,45 @@ struct prepared_text *prepared_intern_body(struct prepared_registry *r,
 	return t;
 }
 
-/* ---- texts of another process ---- */
+/* ---- texts that come from elsewhere ---- */
 
 void prepared_registry_skip(struct prepared_registry *r, uint64_t id)
 {
-	if (r->last_id < id)
-		r->last_id = id;
+	prepared_store_skip(r->store, id);
 }
 
 uint64_t prepared_registry_last(const struct prepared_registry *r)
 {
-	return r->last_id;
+	return prepared_store_last(r->store);
 }
 
-static bool is_same(const struct prepared_text *t, const uint8_t *key, size_t len)
+static bool is_same(const struct stored_text *s, const uint8_t *key, size_t len)
 {
-	return t->key_len == len && (!len || memcmp(t->key, key, len) == 0);
+	return s->len == len && (!len || memcmp(s->key, key, len) == 0);
 }
 
 struct prepared_text *prepared_restore(struct prepared_registry *r, uint64_t id,
     const char *reading, const uint8_t *key, size_t len)
 {
-	struct prepared_shelf *shelf =
-	    reading ? map_get_str(r->shelves, reading) : NULL;
 	struct prepared_text *t = map_get(r->by_id, &id, sizeof(id));
+	struct wanted w = {.registry = r, .key = key, .len = len};
 
 	if (t)
-		return is_same(t, key, len) ? prepared_ref(t) : NULL;
-	if (reading && !shelf)
-		shelf = add_shelf(r, reading);
-	if (shelf && !map_get(shelf->texts, key, len))
-		t = get_text(shelf, id, key, len);
-	else
-		t = new_text(r, id, key, len);
-	return t ? prepared_ref(t) : NULL;
+		return is_same(t->stored, key, len) ? prepared_ref(t) : NULL;
+	w.stored = prepared_store_restore(r->store, id, reading, key, len);
+	/* If others may have it, these bytes have no other text here. */
+	return w.stored && w.stored->shelf ? get_shared(&w, reading)
+					   : make_private(r, w.stored);
 }
 
 bool prepared_is_read_as(const struct prepared_text *t, const char *reading)
 {
-	return !t->shelf || (reading && strcmp(t->shelf->reading, reading) == 0);
+	return !t->shelf || (reading && strcmp(shelf_reading(t->shelf), reading) == 0);
 }
 
 const char *prepared_reading(const struct prepared_text *t)
 {
-	return t->shelf ? t->shelf->reading : NULL;
+	return t->shelf ? shelf_reading(t->shelf) : NULL;
 }
 
 struct prepared_text *prepared_variant(struct prepared_text *t, const char *reading)
@@ -251,8 +213,10 @@ struct prepared_text *prepared_variant(struct prepared_text *t, const char *read
 
 	if (prepared_is_read_as(t, reading))
 		return prepared_ref(t);
-	made = reading ? prepared_intern(t->registry, reading, t->key, t->key_len)
-		       : prepared_intern_private(t->registry, t->key, t->key_len);
+	made =
+	    reading
+		? prepared_intern(t->registry, reading, t->stored->key, t->stored->len)
+		: prepared_intern_private(t->registry, t->stored->key, t->stored->len);
 	if (made && prepared_is_unshared(made))
 		made->effects = t->effects;
 	return made;
@@ -272,13 +236,12 @@ void prepared_unref(struct prepared_text *t)
 	if (--t->refs)
 		return;
 	assert(t->clients == 0 && t->servers == 0);
-	map_del(t->registry->by_id, &t->id, sizeof(t->id));
-	if (t->shelf) {
-		map_del_made(t->shelf->texts, t->key_hash, t);
-		drop_shelf_if_empty(t->shelf);
-	}
+	map_del(t->registry->by_id, &t->stored->id, sizeof(t->stored->id));
+	if (t->shelf)
+		shelf_del(t->shelf, t->hash, t);
 	if (t->body)
 		t->body->let_go(t->body);
+	prepared_store_give(t->registry->store, t->stored);
 	mem_free(t);
 }
 
@@ -288,7 +251,7 @@ void prepared_put_parse(const struct prepared_text *t, struct buf *out)
 
 	assert(!t->body);
 	buf_put_str(out, t->name);
-	buf_put(out, t->key, t->key_len);
+	buf_put(out, t->stored->key, t->stored->len);
 	codec_end(out, at);
 }
 
@@ -315,14 +278,14 @@ void prepared_put_close(const char *name, struct buf *out)
 
 const char *prepared_sql(const struct prepared_text *t)
 {
-	return (const char *)t->key;
+	return (const char *)t->stored->key;
 }
 
 /* Places the cursor at the first type and returns the number of types, which is never
  * more than there are bytes for. */
 static size_t begin_types(const struct prepared_text *t, struct cursor *c)
 {
-	cursor_init(c, t->key, t->key_len);
+	cursor_init(c, t->stored->key, t->stored->len);
 	cursor_str(c);
 	size_t count = cursor_u16(c), there = cursor_left(c) / sizeof(uint32_t);
 	return count < there ? count : there;

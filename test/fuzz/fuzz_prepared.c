@@ -64,7 +64,8 @@ static void rename_there_and_back(const uint8_t *bytes, size_t len, const char *
 
 static void intern(const uint8_t *key, size_t len)
 {
-	struct prepared_registry *r = prepared_registry_new();
+	struct prepared_registry *r =
+	    prepared_registry_new(prepared_store_new(PREPARED_PREFIX));
 	struct prepared_text *t = prepared_intern(r, "", key, len);
 	struct buf out;
 

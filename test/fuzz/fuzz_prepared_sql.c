@@ -69,7 +69,8 @@ static void move_error(const uint8_t *body, size_t len)
 
 static void bind_again(const uint8_t *bytes, size_t len)
 {
-	struct prepared_registry *r = prepared_registry_new();
+	struct prepared_registry *r =
+	    prepared_registry_new(prepared_store_new(PREPARED_PREFIX));
 	struct prepared_text *text = prepared_intern(r, "", bytes, len);
 
 	check(text);

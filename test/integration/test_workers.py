@@ -86,6 +86,24 @@ def test_what_a_server_holds_goes_with_it(make_pooler, pg):
         assert zones == ["Asia/Tokyo", "America/New_York", "UTC"]
 
 
+def test_a_text_exists_once(make_pooler, pg):
+    """A server that goes from worker to worker prepares a statement of all clients only once."""
+    pooler = make_pooler({"db": pg.conn()}, settings=settings(default_pool_size=1))
+    clients = [pooler.connect() for _ in range(2 * WORKERS)]
+    for n, client in enumerate(clients):
+        client.send(wire.parse("mine%d" % n, "select 'what all of them ask'"), wire.sync())
+        client.finish()
+    for _ in range(3):
+        for n, client in enumerate(clients):
+            client.send(wire.bind("", "mine%d" % n), wire.execute(""), wire.sync())
+            assert client.finish().value == "what all of them ask"
+    names = clients[0].query("select name from pg_prepared_statements").rows
+    shown = pooler.show("PREPARED_STATEMENTS")
+    assert [(row["name"], row["clients"], row["hits"]) for row in shown] == \
+        [(names[0][0], str(len(clients)), str(3 * len(clients)))]
+    assert len(names) == 1
+
+
 def test_a_server_keeps_its_encryption(make_pooler, tls_pg):  # noqa: F811
     entry = postgres.connstr(host=tls_pg.host, port=tls_pg.port, dbname="postgres")
     pooler = make_pooler({"db": entry}, settings=settings(default_pool_size=1, server_tls_sslmode="require"))

@@ -160,7 +160,7 @@ static void evict(struct server *s)
 	while ((t = prepared_set_evict(&s->set, set_most))) {
 		uint32_t tag = next_tag(s);
 		note(s, tag, PREPARED_SET_REMOVED, text_index(t), t);
-		send_message(s, 'C', tag, t->id);
+		send_message(s, 'C', tag, t->stored->id);
 		prepared_unref(t);
 	}
 	assert(prepared_set_count(s->set) <= set_most);
@@ -170,7 +170,7 @@ static void send_parse(struct server *s, uint32_t tag, struct prepared_text *t)
 {
 	note(s, tag, PREPARED_SET_ADDED, text_index(t), t);
 	assert(!prepared_set_add(&s->set, t));
-	send_message(s, 'P', tag, t->id);
+	send_message(s, 'P', tag, t->stored->id);
 	evict(s);
 }
 
@@ -227,7 +227,7 @@ static void client_binds(struct client *c, struct server *s)
 	if (!prepared_set_has(s->set, t))
 		send_parse(s, next_tag(s), t);
 	prepared_set_touch(s->set, t);
-	send_message(s, 'B', next_tag(s), t->id);
+	send_message(s, 'B', next_tag(s), t->stored->id);
 }
 
 static void client_closes(struct client *c, struct server *s)
@@ -347,7 +347,7 @@ static void end_well(struct server *s)
 	assert(!s->journal);
 	struct prepared_text **all = prepared_registry_sorted(registry, &count);
 	for (size_t i = 0; i < count; i++) {
-		bool holds = held_at(s, all[i]->id) < s->held_count;
+		bool holds = held_at(s, all[i]->stored->id) < s->held_count;
 		assert(prepared_set_has(s->set, all[i]) == holds);
 		held += holds;
 	}
@@ -499,7 +499,7 @@ static void play(uint64_t seed)
 
 	random_state = seed * 0x9e3779b97f4a7c15u + 1;
 	set_most = sizes[below(3)];
-	registry = prepared_registry_new();
+	registry = prepared_registry_new(prepared_store_new(PREPARED_PREFIX));
 	for (int i = 0; i < CLIENTS; i++)
 		clients[i] = (struct client){.server = NOWHERE};
 	memset(servers, 0, sizeof(servers));
@@ -587,7 +587,7 @@ static void play_order(void)
 	struct prepared_text *texts[TEXTS], *out;
 	struct order o = {.count = 0};
 
-	registry = prepared_registry_new();
+	registry = prepared_registry_new(prepared_store_new(PREPARED_PREFIX));
 	for (int i = 0; i < TEXTS; i++)
 		texts[i] = text_from_parse(0, i);
 	for (int i = 0; i < 20 * STEPS; i++)

@@ -185,6 +185,53 @@ static void sorted_rows(void **state)
 	    "a|b||1|0|0|0|", "ab|u||1|0|0|0|", "c|x||2|0|0|0|");
 }
 
+/* 10 comes behind 9. */
+static void sorted_numbers(void **state)
+{
+	static const struct column text_columns[] = {
+	    {"id", &cell_int8, ""},
+	    {"name", &cell_text, ""},
+	    {"clients", &cell_sum4, ""},
+	    {"hits", &cell_sum8, ""},
+	    {"note", &cell_text, ""},
+	};
+	static const char *const here[][5] = {
+	    {"9", "i", "1", "1", ""}, {"10", "j", "1", "1", ""}};
+	static const char *const there[][5] = {
+	    {"-7", "-g", "1", "1", ""}, {"9", "i", "2", "4", ""}};
+	static const char *const wanted[][5] = {{"-7", "-g", "1", "1", ""},
+	    {"9", "i", "3", "5", ""}, {"10", "j", "1", "1", ""}};
+	static const struct view texts = {.name = "TEXTS",
+	    .columns = text_columns,
+	    .column_count = 5,
+	    .key_count = 2,
+	    .sorted_by = 1};
+	struct merge *m = merge_new(&texts);
+	struct buf first, second, got, want;
+
+	(void)state;
+	buf_init(&first, 0);
+	buf_init(&second, 0);
+	buf_init(&got, 0);
+	buf_init(&want, 0);
+	for (size_t i = 0; i < 2; i++) {
+		put_cells(&first, here[i]);
+		put_cells(&second, there[i]);
+	}
+	merge_add(m, &first);
+	merge_add(m, &second);
+	merge_put(m, &got);
+	for (size_t i = 0; i < 3; i++)
+		put_cells(&want, wanted[i]);
+	assert_int_equal(got.len, want.len);
+	assert_memory_equal(got.bytes, want.bytes, want.len);
+	buf_done(&first);
+	buf_done(&second);
+	buf_done(&got);
+	buf_done(&want);
+	merge_free(&m);
+}
+
 /* The texts of two key columns are not simply joined. */
 static void keys_are_told_apart(void **state)
 {
@@ -219,6 +266,7 @@ int main(void)
 	    cmocka_unit_test(nothing_gives_way_to_something),
 	    cmocka_unit_test(worst_state),
 	    cmocka_unit_test(sorted_rows),
+	    cmocka_unit_test(sorted_numbers),
 	    cmocka_unit_test(keys_are_told_apart),
 	    cmocka_unit_test(no_rows),
 	};

@@ -19,7 +19,7 @@ static struct prepared_registry *registry;
 static int start(void **state)
 {
 	(void)state;
-	registry = prepared_registry_new();
+	registry = prepared_registry_new(prepared_store_new(PREPARED_PREFIX));
 	return 0;
 }
 
@@ -73,8 +73,8 @@ static void test_same_bytes_share_one_text(void **state)
 	assert_ptr_equal(a, b);
 	assert_ptr_not_equal(a, other);
 	assert_int_equal(a->refs, 2);
-	assert_int_equal(a->id, 1);
-	assert_int_equal(other->id, 2);
+	assert_int_equal(a->stored->id, 1);
+	assert_int_equal(other->stored->id, 2);
 	assert_string_equal(a->name, "PGBOUNCER_1");
 	assert_string_equal(prepared_sql(a), "select $1");
 	assert_int_equal(prepared_type_count(a), 2);
@@ -97,7 +97,7 @@ static void test_a_text_that_nobody_wants_is_gone(void **state)
 	assert_int_equal(prepared_registry_count(registry), 0);
 	/* Numbers are not used again: a server may still have the old statement. */
 	t = text_of("select 1");
-	assert_int_equal(t->id, 2);
+	assert_int_equal(t->stored->id, 2);
 	prepared_unref(t);
 }
 
@@ -577,7 +577,7 @@ static void test_texts_keep_their_ids(void **state)
 	assert_ptr_equal(own, shared);
 	prepared_unref(own);
 	own = prepared_intern(registry, "here", (const uint8_t *)"b", 2);
-	assert_int_equal(own->id, 1001);
+	assert_int_equal(own->stored->id, 1001);
 	assert_int_equal(prepared_registry_last(registry), 1001);
 	prepared_unref(own);
 	prepared_unref(shared);

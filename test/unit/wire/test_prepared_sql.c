@@ -56,7 +56,8 @@ static void positions_are_those_of_the_clients_text(void **state)
 static bool may_bind(
     unsigned in, unsigned values, unsigned out, uint32_t type, bool described)
 {
-	struct prepared_registry *r = prepared_registry_new();
+	struct prepared_registry *r =
+	    prepared_registry_new(prepared_store_new(PREPARED_PREFIX));
 	struct buf key, bind;
 	bool result;
 
@@ -101,7 +102,7 @@ static void bind_comes_again_only_if_its_types_are_known(void **state)
 static void spoilt_statement_is_as_good_as_new_when_added_again(void **state)
 {
 	(void)state;
-	struct prepared_registry *r = prepared_registry_new_named("SQL_");
+	struct prepared_registry *r = prepared_registry_new(prepared_store_new("SQL_"));
 	struct prepared_text *text = prepared_intern(r, "", (const uint8_t *)"q", 2);
 	struct prepared_set *set = NULL;
 

@@ -1,0 +1,59 @@
+/*
+ * The bytes and names of prepared texts, which exist once for all threads.  A server
+ * connection that goes from thread to thread so has each text under one name only.
+ *
+ * Each thread has a registry of its own (wire/prepared), which counts references and
+ * uses without asking anybody.  It takes a text from the store when it meets it for the
+ * first time, and gives it back when it needs it no more; only these two take a lock.
+ */
+#ifndef WIRE_PREPARED_STORE_H
+#define WIRE_PREPARED_STORE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes of the longest name, with its NUL. */
+enum { PREPARED_NAME_SIZE = 32 };
+
+struct prepared_store;
+struct shelf;
+
+/* A text; nothing of it changes while anybody has it, except what only the store
+ * uses. */
+struct stored_text {
+	uint64_t id;                   /* counts from 1 */
+	char name[PREPARED_NAME_SIZE]; /* the prefix and the id */
+	struct shelf *shelf; /* borrowed; the store's; NULL: it belongs to one taker */
+	uint32_t hash;       /* the store's */
+	uint32_t takers;     /* the store's, protected by its lock */
+	/* query text with its NUL, then the types as in Parse.  A NUL stands behind the
+	 * key, so that even a malformed one ends like a string. */
+	size_t len;
+	uint8_t key[];
+};
+
+/* Names begin with the prefix, which must be short and constant.  The caller has a
+ * reference. */
+struct prepared_store *prepared_store_new(const char *prefix);
+struct prepared_store *prepared_store_ref(struct prepared_store *s);
+/* Frees the store with its last reference; then nobody may have a text of it. */
+void prepared_store_unref(struct prepared_store **s);
+
+/* Takes the text of these bytes under this reading, and makes it if nobody has it.
+ * reading NULL: makes a text that nobody else gets.  Any thread may call it, as the
+ * next ones.  NULL: no memory. */
+const struct stored_text *prepared_store_take(
+    struct prepared_store *s, const char *reading, const uint8_t *key, size_t len);
+/* The same for a text that comes from another thread or process and has its id already.
+ * It is one that nobody else gets if these bytes have another id here. */
+const struct stored_text *prepared_store_restore(struct prepared_store *s, uint64_t id,
+    const char *reading, const uint8_t *key, size_t len);
+/* Gives back what was taken. */
+void prepared_store_give(struct prepared_store *s, const struct stored_text *text);
+
+/* Ids of new texts will be greater than this one. */
+void prepared_store_skip(struct prepared_store *s, uint64_t id);
+/* The id given last. */
+uint64_t prepared_store_last(struct prepared_store *s);
+
+#endif

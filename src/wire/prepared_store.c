@@ -1,0 +1,169 @@
+/*
+ * The store of prepared texts, under one lock.
+ */
+#include "wire/prepared_store.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "wire/prepared_shelves.h"
+
+struct prepared_store {
+	pthread_mutex_t lock;    /* protects everything below */
+	struct shelves *shelves; /* owned: struct stored_text that others may take */
+	uint64_t last_id;
+	size_t text_count;
+	unsigned refs;
+	const char *prefix; /* never changes */
+};
+
+struct prepared_store *prepared_store_new(const char *prefix)
+{
+	struct prepared_store *s = mem_zero(sizeof(*s));
+
+	pthread_mutex_init(&s->lock, NULL);
+	s->shelves = shelves_new();
+	s->refs = 1;
+	s->prefix = prefix;
+	return s;
+}
+
+struct prepared_store *prepared_store_ref(struct prepared_store *s)
+{
+	pthread_mutex_lock(&s->lock);
+	s->refs++;
+	pthread_mutex_unlock(&s->lock);
+	return s;
+}
+
+void prepared_store_unref(struct prepared_store **sp)
+{
+	struct prepared_store *s = *sp;
+	bool is_last;
+
+	if (!s)
+		return;
+	*sp = NULL;
+	pthread_mutex_lock(&s->lock);
+	is_last = --s->refs == 0;
+	pthread_mutex_unlock(&s->lock);
+	if (!is_last)
+		return;
+	assert(s->text_count == 0);
+	shelves_free(&s->shelves);
+	pthread_mutex_destroy(&s->lock);
+	mem_free(s);
+}
+
+/* A text that somebody wants, and what is needed to make it. */
+struct wanted {
+	struct prepared_store *store;
+	struct shelf *shelf; /* NULL: nobody else gets it */
+	uint64_t id;         /* 0: take the next one */
+	const uint8_t *key;
+	size_t len;
+};
+
+static struct stored_text *make(const struct wanted *w, uint32_t hash)
+{
+	struct prepared_store *s = w->store;
+	struct stored_text *text =
+	    w->len > UINT32_MAX ? NULL : mem_try(sizeof(*text) + w->len + 1);
+
+	if (!text)
+		return NULL;
+	*text = (struct stored_text){
+	    .id = w->id ? w->id : ++s->last_id,
+	    .shelf = w->shelf,
+	    .hash = hash,
+	    .len = w->len,
+	};
+	if (w->len)
+		memcpy(text->key, w->key, w->len);
+	text->key[w->len] = 0;
+	snprintf(text->name, sizeof(text->name), "%s%" PRIu64, s->prefix, text->id);
+	s->text_count++;
+	return text;
+}
+
+static void *make_shared(void *ctx, uint32_t hash, const void **key)
+{
+	struct stored_text *text = make(ctx, hash);
+
+	if (text)
+		*key = text->key;
+	return text;
+}
+
+/* Requires the lock. */
+static struct stored_text *get(struct prepared_store *s, const char *reading,
+    uint64_t id, const uint8_t *key, size_t len)
+{
+	struct wanted w = {.store = s, .id = id, .key = key, .len = len};
+	struct stored_text *text = reading ? shelves_get_or_put(s->shelves, reading,
+						 key, len, &w.shelf, make_shared, &w)
+					   : NULL;
+
+	if (!text || (id && text->id != id)) {
+		w.shelf = NULL;
+		text = make(&w, 0);
+	}
+	if (text)
+		text->takers++;
+	return text;
+}
+
+const struct stored_text *prepared_store_restore(struct prepared_store *s, uint64_t id,
+    const char *reading, const uint8_t *key, size_t len)
+{
+	struct stored_text *text;
+
+	pthread_mutex_lock(&s->lock);
+	text = get(s, reading, id, key, len);
+	pthread_mutex_unlock(&s->lock);
+	return text;
+}
+
+const struct stored_text *prepared_store_take(
+    struct prepared_store *s, const char *reading, const uint8_t *key, size_t len)
+{
+	return prepared_store_restore(s, 0, reading, key, len);
+}
+
+void prepared_store_give(struct prepared_store *s, const struct stored_text *given)
+{
+	struct stored_text *text = (struct stored_text *)given;
+	bool is_last;
+
+	pthread_mutex_lock(&s->lock);
+	assert(text->takers > 0);
+	is_last = --text->takers == 0;
+	if (is_last && text->shelf)
+		shelf_del(text->shelf, text->hash, text);
+	s->text_count -= is_last;
+	pthread_mutex_unlock(&s->lock);
+	if (is_last)
+		mem_free(text);
+}
+
+void prepared_store_skip(struct prepared_store *s, uint64_t id)
+{
+	pthread_mutex_lock(&s->lock);
+	if (s->last_id < id)
+		s->last_id = id;
+	pthread_mutex_unlock(&s->lock);
+}
+
+uint64_t prepared_store_last(struct prepared_store *s)
+{
+	uint64_t id;
+
+	pthread_mutex_lock(&s->lock);
+	id = s->last_id;
+	pthread_mutex_unlock(&s->lock);
+	return id;
+}

@@ -1,0 +1,168 @@
+/*
+ * The store of prepared texts, and registries of several threads that share it.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "wire/prepared.h"
+
+static const struct stored_text *take(
+    struct prepared_store *store, const char *reading, const char *sql)
+{
+	return prepared_store_take(
+	    store, reading, (const uint8_t *)sql, strlen(sql) + 1);
+}
+
+static const struct stored_text *restore(
+    struct prepared_store *store, uint64_t id, const char *reading, const char *sql)
+{
+	return prepared_store_restore(
+	    store, id, reading, (const uint8_t *)sql, strlen(sql) + 1);
+}
+
+static void equal_texts_are_one(void **state)
+{
+	struct prepared_store *store = prepared_store_new("S_");
+	const struct stored_text *a = take(store, "here", "a");
+	const struct stored_text *again = take(store, "here", "a");
+	const struct stored_text *there = take(store, "there", "a");
+	const struct stored_text *alone = take(store, NULL, "a");
+
+	(void)state;
+	assert_ptr_equal(a, again);
+	assert_ptr_not_equal(a, there);
+	assert_ptr_not_equal(a, alone);
+	assert_string_equal(a->name, "S_1");
+	assert_string_equal((const char *)a->key, "a");
+	assert_int_equal(alone->id, 3);
+	prepared_store_give(store, a);
+	/* the other taker still has it */
+	assert_string_equal((const char *)again->key, "a");
+	prepared_store_give(store, again);
+	prepared_store_give(store, there);
+	prepared_store_give(store, alone);
+	/* an id is not used again */
+	a = take(store, "here", "a");
+	assert_int_equal(a->id, 4);
+	assert_int_equal(prepared_store_last(store), 4);
+	prepared_store_give(store, a);
+	prepared_store_unref(&store);
+}
+
+static void a_text_keeps_its_id(void **state)
+{
+	struct prepared_store *store = prepared_store_new("S_");
+	const struct stored_text *theirs = restore(store, 70, "here", "a");
+	const struct stored_text *same = take(store, "here", "a");
+	const struct stored_text *again = restore(store, 70, "here", "a");
+	const struct stored_text *second = restore(store, 71, "here", "a");
+
+	(void)state;
+	assert_string_equal(theirs->name, "S_70");
+	assert_ptr_equal(same, theirs);
+	assert_ptr_equal(again, theirs);
+	/* the same bytes under another id: only its taker has it */
+	assert_string_equal(second->name, "S_71");
+	assert_null(second->shelf);
+	prepared_store_skip(store, 100);
+	prepared_store_skip(store, 50);
+	assert_int_equal(prepared_store_last(store), 100);
+	prepared_store_give(store, theirs);
+	prepared_store_give(store, same);
+	prepared_store_give(store, again);
+	prepared_store_give(store, second);
+	prepared_store_unref(&store);
+}
+
+/* A server that goes to another thread has its statements under the names that the
+ * clients there use as well. */
+static void registries_agree_about_names(void **state)
+{
+	struct prepared_store *store = prepared_store_new("S_");
+	struct prepared_registry *here =
+	    prepared_registry_new(prepared_store_ref(store));
+	struct prepared_registry *there = prepared_registry_new(store);
+	const uint8_t *key = (const uint8_t *)"a";
+	struct prepared_text *ours = prepared_intern(here, "r", key, 2);
+	struct prepared_text *theirs = prepared_intern(there, "r", key, 2);
+	struct prepared_text *moved =
+	    prepared_restore(there, ours->stored->id, "r", key, 2);
+
+	(void)state;
+	assert_ptr_not_equal(ours, theirs);
+	assert_ptr_equal(ours->stored, theirs->stored);
+	assert_ptr_equal(moved, theirs);
+	assert_int_equal(ours->refs, 1);
+	prepared_unref(ours);
+	prepared_registry_free(&here);
+	assert_string_equal(prepared_sql(theirs), "a");
+	prepared_unref(theirs);
+	prepared_unref(moved);
+	prepared_registry_free(&there);
+}
+
+/* ---- several threads ---- */
+
+enum { THREADS = 4, ROUNDS = 3000, KINDS = 7 };
+
+static struct prepared_store *common;
+
+static void *use(void *arg)
+{
+	struct prepared_registry *r = prepared_registry_new(prepared_store_ref(common));
+	unsigned seed = *(unsigned *)arg;
+	struct prepared_text *held[KINDS] = {NULL};
+
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		unsigned kind = (i * 31 + seed * 17 + i / 7) % KINDS;
+		char sql[8];
+		snprintf(sql, sizeof(sql), "%u", kind);
+		if (held[kind]) {
+			assert_string_equal(prepared_sql(held[kind]), sql);
+			prepared_unref(held[kind]);
+			held[kind] = NULL;
+			continue;
+		}
+		held[kind] =
+		    prepared_intern(r, kind % 2 ? "odd" : "even", (uint8_t *)sql, 2);
+	}
+	for (unsigned i = 0; i < KINDS; i++)
+		prepared_unref(held[i]);
+	prepared_registry_free(&r);
+	return NULL;
+}
+
+static void threads_do_not_disturb_each_other(void **state)
+{
+	pthread_t threads[THREADS];
+	unsigned seeds[THREADS];
+
+	(void)state;
+	common = prepared_store_new("S_");
+	for (unsigned i = 0; i < THREADS; i++) {
+		seeds[i] = i;
+		assert_int_equal(pthread_create(&threads[i], NULL, use, &seeds[i]), 0);
+	}
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	prepared_store_unref(&common);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(equal_texts_are_one),
+	    cmocka_unit_test(a_text_keeps_its_id),
+	    cmocka_unit_test(registries_agree_about_names),
+	    cmocka_unit_test(threads_do_not_disturb_each_other),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
