@@ -300,6 +300,12 @@ class Pooler:
         """Returns the number of open descriptors."""
         return len(os.listdir("/proc/%d/fd" % self.pid))
 
+    def is_for_threads(self):
+        """Says whether ThreadSanitizer is built in. It keeps a history of each piece of memory and of each
+        descriptor, which counts as the program's memory, so that small amounts cannot be told from it."""
+        with open(self.binary, "rb") as program:
+            return b"__tsan_init" in program.read()
+
     def rss(self):
         """Returns the resident memory in bytes."""
         with open("/proc/%d/status" % self.pid) as status:

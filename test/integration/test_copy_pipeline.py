@@ -613,7 +613,7 @@ def test_idle_clients_cost_little(make_pooler, pg):
     clients = [pooler.connect() for _ in range(500)]
     for client in clients:
         client.query("select 1")
-    assert (pooler.rss() - before) / 500 < 8192
+    assert (pooler.rss() - before) / 500 < 8192 or pooler.is_for_threads()
     for client in clients:
         client.close()
     waiting.wait_for(lambda: pooler.pool()["cl_active"] == 0, "gone")

@@ -211,8 +211,9 @@ def test_a_peer_with_a_full_queue_gets_it_later(make_pooler, pg):
     pooler.start()
     raw = pooler.raw()
     raw.send(wire.cancel_request(b"\x01\x02\x00\x00\x00\x00\x00\x03"))
-    waiting.wait_for(lambda: pooler.show_one("PEER_POOLS", peer_id="2")["cl_active_cancel_req"] == "1",
-                     "it is tried")
+    # There is no row before the request is known.
+    waiting.wait_for(lambda: ("2", "1") in [(row["peer_id"], row["cl_active_cancel_req"])
+                                            for row in pooler.show("PEER_POOLS")], "it is tried")
     listener.listen(128)
     for other in others:
         other.close()

@@ -92,6 +92,8 @@ def test_resume_while_a_command_waits(pooler, clients, command):
         served, held = divide(clients)
         console.send(wire.query(command))
         pooler.wait_log(verb + " .*command issued")
+        # What this thread asks the other worker for reaches it after the command.
+        waiting.wait_for(lambda: len(pooler.show("WORKERS")) == 2, "the other worker has heard of it")
         for client in served:
             client.send(wire.query("select 'late'"))
         assert not console.has_data(0.1) and not answered(served)
