@@ -4,10 +4,6 @@
  */
 #include "daemon/spread.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <time.h>
-
 #include "daemon/daemon.h"
 #include "daemon/spread_plan.h"
 #include "moving/relocate.h"
@@ -55,26 +51,6 @@ static void arm(struct spread *s, enum phase phase, uint64_t in_us)
 
 /* ---- comparing ---- */
 
-/* For how long the calling thread has run, or waited for a processor, since it began.
- * The time of its turns is no measure: with io_uring the kernel sends and receives
- * while a turn waits.  Without the file (proc(5): schedstat), waits for a processor do
- * not count. */
-static uint64_t thread_busy_us(void)
-{
-	FILE *file = fopen("/proc/thread-self/schedstat", "re");
-	uint64_t run_ns = 0, wait_ns = 0;
-	struct timespec used;
-
-	if (!file || fscanf(file, "%" SCNu64 " %" SCNu64, &run_ns, &wait_ns) != 2) {
-		(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-		run_ns = (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
-		wait_ns = 0;
-	}
-	if (file)
-		fclose(file);
-	return (run_ns + wait_ns) / 1000;
-}
-
 struct look {
 	struct seen *seen;
 	struct spread_load load;
@@ -84,7 +60,7 @@ struct look {
 static void look_at(struct site *site, void *ctx)
 {
 	struct look *look = ctx;
-	struct seen now = {loop_now(site->loop), thread_busy_us()};
+	struct seen now = {loop_now(site->loop), loop_busy_us(site->loop)};
 	uint64_t past_us = now.at_us - look->seen->at_us;
 	uint64_t busy_us = now.busy_us - look->seen->busy_us;
 

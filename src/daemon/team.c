@@ -26,10 +26,11 @@ static const struct crew_ops crew_ops = {
 /* The process exits without waiting longer for a worker. */
 enum { END_PATIENCE_S = 5 };
 
-/* Descriptors of a worker without clients: event loop and engine, mailbox, the wake-ups
- * of name look-ups and helper threads, the spare ones for consoles; and some for
- * sockets on their way to another worker, which are open twice for a moment. */
-enum { DESCRIPTORS = 12 };
+/* Descriptors of a worker without clients: event loop and engine, its time, mailbox,
+ * the wake-ups of name look-ups and helper threads, the spare ones for consoles; and
+ * some for sockets on their way to another worker, which are open twice for a moment.
+ */
+enum { DESCRIPTORS = 13 };
 
 struct worker {
 	struct site site;

@@ -36,7 +36,8 @@ static void snapshot(struct site *site, void *ctx)
 {
 	(void)ctx;
 	catalog_snapshot_stats(site->catalog, loop_now(site->loop));
-	loop_counts_end_period(loop_counts(site->loop));
+	loop_counts_end_period(
+	    loop_counts(site->loop), loop_now(site->loop), loop_busy_us(site->loop));
 }
 
 /* The sums at the last two snapshots.  Pools that are not in the list `counted` have

@@ -20,6 +20,7 @@
 #include <event2/event.h>
 
 #include "base/mem.h"
+#include "base/thread_time.h"
 #include "config.h"
 
 enum {
@@ -85,6 +86,7 @@ struct loop {
 	struct list signals;   /* struct signal_watch by .node */
 	struct list listening; /* struct listening by .node */
 	struct loop_counts counts;
+	struct thread_time thread_time;   /* open while the loop runs */
 	void (*on_turn_end)(void *ctx);   /* may be NULL */
 	void *on_turn_end_ctx;            /* borrowed */
 	const struct loop_waiter *waiter; /* borrowed; NULL: wait with epoll */
@@ -532,6 +534,7 @@ struct loop *loop_new(struct mem *mem, struct err *err)
 		loop->libevent =
 		    watch_new(loop, poll_fd, WATCH_READ, ask_libevent, loop);
 	loop->counts.ctl_calls = 0;
+	loop->thread_time.fd = -1;
 	ring_init(&loop->laters);
 	ring_init(&loop->turn_ends);
 	ring_init(&loop->reaped);
@@ -658,11 +661,16 @@ static void turn(struct loop *loop)
 
 void loop_run(struct loop *loop)
 {
+	thread_time_open(&loop->thread_time);
+	if (!loop->counts.started_us)
+		loop_counts_start(
+		    &loop->counts, read_clock(CLOCK_MONOTONIC), loop_busy_us(loop));
 	while (!loop->is_stopping)
 		turn(loop);
 	loop->is_stopping = false;
 	if (loop->waiter)
 		loop->waiter->settle(loop->waiter->ctx);
+	thread_time_close(&loop->thread_time);
 }
 
 static void move_listening(struct watch *w, const struct loop_waiter *to)
@@ -705,4 +713,9 @@ const char *loop_method(const struct loop *loop)
 struct loop_counts *loop_counts(struct loop *loop)
 {
 	return &loop->counts;
+}
+
+uint64_t loop_busy_us(struct loop *loop)
+{
+	return thread_time_busy_us(&loop->thread_time);
 }

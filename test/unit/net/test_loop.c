@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -577,11 +578,11 @@ static void test_longest_turn(void **state)
 	uint64_t longest_us = counts->longest_us;
 	assert_true(longest_us >= 3000);
 	assert_true(counts->period_longest_us == longest_us);
-	loop_counts_end_period(counts);
+	loop_counts_end_period(counts, 0, 0);
 	assert_true(counts->last_longest_us == longest_us);
 	assert_true(loop_counts_recent_us(counts) == longest_us);
 	assert_true(counts->period_longest_us == 0);
-	loop_counts_end_period(counts);
+	loop_counts_end_period(counts, 0, 0);
 	assert_true(loop_counts_recent_us(counts) == 0);
 	assert_true(counts->longest_us == longest_us);
 }
@@ -591,21 +592,79 @@ static void test_busy(void **state)
 	struct loop_counts counts = {0};
 
 	(void)state;
-	assert_int_equal(loop_counts_busy(&counts, 0), 0);
-	loop_counts_begin(&counts, 1000);
-	loop_counts_end(&counts, 1300);
-	assert_int_equal(loop_counts_busy(&counts, 2000), 30);
-	loop_counts_begin(&counts, 2000);
-	loop_counts_end_period(&counts);
-	loop_counts_end(&counts, 2100);
+	assert_int_equal(loop_counts_busy(&counts, 0, 0), 0);
+	/* what the thread did before does not count */
+	loop_counts_start(&counts, 1000, 70);
+	assert_int_equal(loop_counts_busy(&counts, 1000, 70), 0);
+	assert_int_equal(loop_counts_busy(&counts, 2000, 370), 30);
+	loop_counts_end_period(&counts, 2000, 370);
 	/* both periods */
-	assert_int_equal(loop_counts_busy(&counts, 3000), 20);
-	loop_counts_begin(&counts, 3000);
-	loop_counts_end_period(&counts);
+	assert_int_equal(loop_counts_busy(&counts, 3000, 470), 20);
+	loop_counts_end_period(&counts, 3000, 470);
 	/* the first one is forgotten */
-	assert_int_equal(loop_counts_busy(&counts, 3000), 10);
-	loop_counts_end(&counts, 6000);
-	assert_int_equal(loop_counts_busy(&counts, 5000), 100);
+	assert_int_equal(loop_counts_busy(&counts, 3000, 470), 10);
+	/* a turn that goes on */
+	assert_int_equal(loop_counts_busy(&counts, 3000, 6000), 100);
+}
+
+/* A waiter that works during its wait, as the kernel does for io_uring. */
+struct worker {
+	struct loop *loop;
+	unsigned wait_count;
+};
+
+static uint64_t thread_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+enum { WORK_US = 20000 };
+
+static int work(void *ctx, int64_t wait_us)
+{
+	struct worker *worker = ctx;
+	uint64_t end_us = thread_us() + WORK_US;
+
+	(void)wait_us;
+	while (thread_us() < end_us)
+		;
+	if (++worker->wait_count == 3)
+		loop_stop(worker->loop);
+	return 0;
+}
+
+static bool has_nothing(void *ctx)
+{
+	(void)ctx;
+	return false;
+}
+
+static void settle_nothing(void *ctx)
+{
+	(void)ctx;
+}
+
+static void test_busy_while_a_turn_waits(void **state)
+{
+	struct scene *s = *state;
+	struct worker worker = {.loop = s->loop};
+	const struct loop_waiter waiter = {.ctx = &worker,
+	    .wait = work,
+	    .may_deliver = has_nothing,
+	    .settle = settle_nothing};
+
+	loop_wait_elsewhere(s->loop, &waiter);
+	loop_run(s->loop);
+	loop_wait_elsewhere(s->loop, NULL);
+	uint64_t busy_us = loop_busy_us(s->loop);
+	assert_true(busy_us - loop_counts(s->loop)->last_busy_from_us >= 3 * WORK_US);
+	/* The machine may do other things meanwhile, but not this loop. */
+	loop_touch_clock(s->loop);
+	assert_in_range(
+	    loop_counts_busy(loop_counts(s->loop), loop_now(s->loop), busy_us), 1, 100);
 }
 
 #define SCENE_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -631,6 +690,7 @@ int main(void)
 	    SCENE_TEST(test_clock),
 	    SCENE_TEST(test_longest_turn),
 	    cmocka_unit_test(test_busy),
+	    SCENE_TEST(test_busy_while_a_turn_waits),
 	};
 
 	return cmocka_run_group_tests_name("loop", tests, NULL, NULL);
