@@ -21,7 +21,7 @@
 
 #include "base/mem.h"
 #include "base/thread_time.h"
-#include "config.h"
+#include "net/alarm.h"
 
 enum {
 	POLL_FD_AMONG = 32,
@@ -29,7 +29,7 @@ enum {
 	WAIT_MOST_US = 1000000000, /* a longer wait is split */
 	/* how often libevent is asked when its descriptor is unknown */
 	SIGNALS_US = 50000,
-	SHORT_US = 10000, /* shorter waits are exact */
+	SHORT_US = 10000, /* shorter waits are ended by the alarm */
 	EVENTS = 512,     /* the most events of one wait */
 };
 
@@ -92,8 +92,9 @@ struct loop {
 	const struct loop_waiter *waiter; /* borrowed; NULL: wait with epoll */
 	/* of libevent's epoll instance; NULL: its descriptor is unknown */
 	struct watch *libevent;
+	struct alarm alarm;
+	struct watch *alarm_watch;
 	bool is_stopping;
-	bool is_coarse;  /* the kernel has no epoll_pwait2 */
 	bool has_shared; /* see loop_note_shared */
 };
 
@@ -407,23 +408,22 @@ static void deliver_events(struct loop *loop, int count)
 	}
 }
 
-/* wait_us: -1: without limit.  Linux before 5.11 waits for whole milliseconds only. */
+/* wait_us: -1: without limit. */
 static int wait_in_epoll(struct loop *loop, int64_t wait_us)
 {
 	int wait_ms = wait_us < 0 ? -1 : (int)((wait_us + 999) / 1000);
 
 	loop->wait_number++;
-#if defined(HAVE_EPOLL_PWAIT2)
-	const struct timespec most = {wait_us / 1000000, wait_us % 1000000 * 1000};
-	if (wait_us > 0 && wait_us < SHORT_US && !loop->is_coarse) {
-		int count =
-		    epoll_pwait2(loop->epoll_fd, loop->events, EVENTS, &most, NULL);
-		if (count >= 0 || errno != ENOSYS)
-			return count;
-		loop->is_coarse = true;
-	}
-#endif
 	return epoll_wait(loop->epoll_fd, loop->events, EVENTS, wait_ms);
+}
+
+/* The wait has ended, and that is all. */
+static void alarm_rang(void *ctx, int fd)
+{
+	struct loop *loop = ctx;
+
+	(void)fd;
+	loop->alarm.at_us = 0;
 }
 
 /* ---- signals ---- */
@@ -517,10 +517,13 @@ static struct event_base *new_base_with_fd(int *poll_fd)
 struct loop *loop_new(struct mem *mem, struct err *err)
 {
 	int poll_fd, epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	struct event_base *base = epoll_fd < 0 ? NULL : new_base_with_fd(&poll_fd);
+	struct alarm alarm;
+	struct event_base *base =
+	    alarm_init(&alarm) < 0 || epoll_fd < 0 ? NULL : new_base_with_fd(&poll_fd);
 
 	if (!base) {
 		err_set(err, "cannot start the event loop: %s", strerror(errno));
+		alarm_done(&alarm);
 		if (epoll_fd >= 0)
 			close(epoll_fd);
 		return NULL;
@@ -533,6 +536,9 @@ struct loop *loop_new(struct mem *mem, struct err *err)
 	if (poll_fd >= 0)
 		loop->libevent =
 		    watch_new(loop, poll_fd, WATCH_READ, ask_libevent, loop);
+	loop->alarm = alarm;
+	loop->alarm_watch =
+	    watch_new(loop, alarm.fd, WATCH_READ | WATCH_EDGE, alarm_rang, loop);
 	loop->counts.ctl_calls = 0;
 	loop->thread_time.fd = -1;
 	ring_init(&loop->laters);
@@ -559,6 +565,8 @@ void loop_free(struct loop **lp)
 		mem_free(s);
 	}
 	watch_free(&loop->libevent);
+	watch_free(&loop->alarm_watch);
+	alarm_done(&loop->alarm);
 	event_base_free(loop->base);
 	close(loop->epoll_fd);
 	slab_free(&loop->watches);
@@ -575,17 +583,19 @@ static bool has_work(const struct loop *loop)
 	       !ring_is_empty(&loop->reaped);
 }
 
-/* Time until the next deadline; -1: no limit. */
-static int64_t wait_us(const struct loop *loop)
+/* Time until the next deadline; -1: no limit, perhaps because the alarm is set. */
+static int64_t wait_us(struct loop *loop)
 {
 	uint64_t most_us = loop->libevent ? WAIT_MOST_US : SIGNALS_US;
 
 	if (has_work(loop))
 		return 0;
 	uint64_t at_us = deadlines_next(&loop->deadlines);
-	if (at_us == UINT64_MAX)
-		return loop->libevent ? -1 : SIGNALS_US;
 	uint64_t us = at_us > loop->now_us ? at_us - loop->now_us : 0;
+	if (us > 0 && us < SHORT_US)
+		alarm_set(&loop->alarm, at_us, loop->now_us);
+	if ((us > 0 && us < SHORT_US) || at_us == UINT64_MAX)
+		return loop->libevent ? -1 : SIGNALS_US;
 	return (int64_t)(us < most_us ? us : most_us);
 }
 
