@@ -95,6 +95,9 @@ struct conn_ops {
 	    struct conn *conn, const uint8_t *p, size_t len, size_t *taken);
 	/* conn_secure is complete.  May be NULL. */
 	void (*secured)(struct conn *conn);
+	/* Of a login: does it wait for a server?  Then SUSPEND stops it like a client
+	 * that waits for one.  NULL: it does not. */
+	bool (*waits)(const struct conn *conn);
 	/* Messages may contain passwords: their bytes are wiped after each message. */
 	bool has_secrets;
 	/* How log lines name the connection in this phase.  NULL: kind->name_it. */

@@ -363,6 +363,13 @@ static void login_name_it(const struct conn *conn, struct conn_name *out)
 		out->user = client->login->startup.user;
 }
 
+static bool login_waits(const struct conn *conn)
+{
+	enum login_phase phase = conn_client(conn)->login->phase;
+
+	return phase == LOGIN_LOOKUP || phase == LOGIN_WELCOME;
+}
+
 static const struct conn_ops login_ops = {
     .name = "login",
     .name_it = login_name_it,
@@ -372,6 +379,7 @@ static const struct conn_ops login_ops = {
     .malformed = client_malformed,
     .ended = login_ended,
     .closed = login_closed,
+    .waits = login_waits,
     .has_secrets = true,
 };
 

@@ -98,8 +98,8 @@ void handover_walk(struct site *site, handover_visit_fn *visit, void *ctx)
 /* ---- stopping ---- */
 
 /* Whether the object may stop now.  A server that works for the pooler itself (login,
- * test, auth_query, cancel request) must finish first, and a login cannot stand
- * still. */
+ * test, auth_query, cancel request) must finish first.  A login cannot stand still,
+ * unless it waits for a server, which no pool gives it now. */
 static bool may_stop(const struct handover *thing)
 {
 	const struct server *server = thing->server;
@@ -109,8 +109,9 @@ static bool may_stop(const struct handover *thing)
 		return true;
 	case HANDOVER_SERVER:
 		return server->seat.state == SEAT_IDLE || server_client(server);
-	case HANDOVER_LISTENER:
 	case HANDOVER_LOGIN:
+		return thing->conn->ops->waits && thing->conn->ops->waits(thing->conn);
+	case HANDOVER_LISTENER:
 	case HANDOVER_CANCEL:
 		break;
 	}

@@ -96,6 +96,40 @@ def test_suspend_keeps_who_waits_for_a_server(make_pooler, pg):
         assert waiter.finish().value == "6"
 
 
+def test_suspend_keeps_a_login_that_waits_for_a_server(make_pooler, pg):
+    """SUSPEND is answered at once, although the login cannot go on, and closes nobody."""
+    database = waiting.PORTS.take()
+    pooler = make_pooler({"db": "host=127.0.0.1 port=%d dbname=postgres" % database},
+                         settings=dict(TRANSACTION, suspend_timeout=waiting.DEADLINE * 3, server_login_retry=0.1))
+    with pooler.client() as client:
+        client.send(client.startup_packet())
+        pooler.wait_pool(cl_waiting=1)
+        assert pooler.admin.query("SUSPEND").tag == "SUSPEND"
+        pooler.databases["db"] = pg.conn()
+        pooler.write_files()
+        pooler.admin.query("RELOAD")
+        assert not client.has_data(0.2)
+        pooler.admin.query("RESUME")
+        assert client.authenticate().value("select 8") == "8"
+
+
+def test_suspend_keeps_who_waits_for_auth_query(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn(auth_user="trust_user", pool_size=1, auth_query="select $1, 'x'")},
+                         settings=dict(TRANSACTION, suspend_timeout=waiting.DEADLINE * 3))
+    with pooler.connect() as holder, pooler.client(user="second_user", secret="x") as client:
+        holder.query("begin")
+        pooler.userlist.pop("second_user")
+        pooler.write_files()
+        pooler.admin.query("RELOAD")
+        client.send(client.startup_packet())
+        pooler.wait_pool(cl_waiting=1)
+        assert pooler.admin.query("SUSPEND").tag == "SUSPEND"
+        assert not client.has_data(0.2)
+        pooler.admin.query("RESUME")
+        holder.query("commit")
+        assert client.authenticate().value("select 9") == "9"
+
+
 def test_suspend_timeout_drops_stragglers(make_pooler, pg):
     pooler = make_pooler({"db": pg.conn()}, settings=dict(TRANSACTION, suspend_timeout=1))
     text = wire.query("select length('%s')" % ("x" * 100000))
