@@ -177,6 +177,8 @@ void server_test(struct server *server, const char *sql, const char *reason_fail
  * that is being shown there are only asynchronous ones.  Otherwise it must not be lent
  * to another client, which would take the rest for its own answer. */
 bool server_is_between_messages(const struct server *server);
+/* Are these bytes whole asynchronous messages, or none at all? */
+bool server_may_send_any_time(const uint8_t *bytes, size_t len);
 /* Otherwise: logs the type of the message that nobody asked for. */
 void server_log_unasked(const struct server *server);
 /* Is its login complete? */

@@ -79,6 +79,10 @@ static void take_server(struct loan *loan, struct moving *moving, struct parcel 
 	parcel->server.seat.is_carried = true;
 	parcel->server.seat.carried_from = loan->from;
 	loan->fd = -1;
+	/* the next client would take what nobody has asked for as its answer */
+	if (!server_may_send_any_time(
+		parcel->server.conn.unread.at, parcel->server.conn.unread.len))
+		parcel->server.seat.is_dirty = true;
 	count_arrival(site, wishes_pool(site->catalog, loan->database, loan->user));
 	server = moving_take_server(moving, &parcel->server, fd);
 	if (loan->tls && stream_give_tls(&server->conn.stream, &loan->tls,

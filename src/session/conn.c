@@ -313,7 +313,8 @@ static size_t conn_show(struct conn *conn, const struct message *m, enum step *s
 	return taken;
 }
 
-/* Shows messages to the owner until one is not taken or the bytes end. */
+/* Shows messages to the owner until one is not taken or the bytes end.  When the
+ * connection begins to leave for another site, that one shows the rest. */
 static void conn_walk(
     struct conn *conn, struct block *block, const uint8_t *p, size_t len)
 {
@@ -322,7 +323,7 @@ static void conn_walk(
 	enum step step = STEP_NEXT;
 
 	conn->is_walking = true;
-	while (len > 0 && step == STEP_NEXT && !conn->is_doomed) {
+	while (len > 0 && step == STEP_NEXT && !conn->is_doomed && !conn->is_going) {
 		size_t taken;
 		if (conn->passing > 0) {
 			taken = conn_pass_part(conn, block, p, len);
@@ -340,6 +341,8 @@ static void conn_walk(
 		p += taken;
 		len -= taken;
 	}
+	if (len > 0 && step == STEP_NEXT && conn->is_going && !conn->is_doomed)
+		conn_hold(conn, block, p, len);
 	conn->is_walking = false;
 }
 

@@ -458,12 +458,9 @@ static bool is_asynchronous(uint8_t type)
 	return type == 'A' || type == 'N' || type == 'S';
 }
 
-/* The first byte behind the message that is being shown that belongs to no whole
- * asynchronous message; NULL: there is none. */
-static const uint8_t *first_unasked(const struct server *server)
+/* The first byte that belongs to no whole asynchronous message; NULL: there is none. */
+static const uint8_t *first_unasked(const uint8_t *p, size_t left)
 {
-	const uint8_t *p = server->conn.behind;
-	size_t left = server->conn.behind_len;
 	struct frame frame;
 
 	while (left > 0) {
@@ -477,15 +474,26 @@ static const uint8_t *first_unasked(const struct server *server)
 	return NULL;
 }
 
+/* The same behind the message that is being shown. */
+static const uint8_t *first_unasked_of(const struct server *server)
+{
+	return first_unasked(server->conn.behind, server->conn.behind_len);
+}
+
+bool server_may_send_any_time(const uint8_t *bytes, size_t len)
+{
+	return !first_unasked(bytes, len);
+}
+
 bool server_is_between_messages(const struct server *server)
 {
-	return !first_unasked(server) && !server->conn.held &&
+	return !first_unasked_of(server) && !server->conn.held &&
 	       server->conn.passing == 0;
 }
 
 void server_log_unasked(const struct server *server)
 {
-	const uint8_t *unasked = first_unasked(server);
+	const uint8_t *unasked = first_unasked_of(server);
 
 	if (unasked)
 		log_fault(server, "unexpected", *unasked);

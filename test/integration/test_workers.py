@@ -104,6 +104,31 @@ def test_a_text_exists_once(make_pooler, pg):
     assert len(names) == 1
 
 
+@pytest.mark.parametrize("behind", [
+    wire.message("A", b"\0\0\0\1channel\0\0"), wire.parameter_status("DateStyle", "German, DMY")])
+def test_a_server_that_leaves_amid_its_messages(make_pooler, fake, behind):
+    """Behind an answer comes a message that nobody asked for, in the same packet: the server goes to another worker
+    meanwhile, and the message along with it."""
+    answer = (wire.row_description([("v", 25, -1)]) + wire.data_row(["mine"]) + wire.command_complete("SELECT 1")
+              + wire.ready() + 20 * behind)
+
+    def script(session):
+        session.login()
+        session.serve([("select 'mine'", answer)])
+
+    server = fake(script)
+    pooler = make_pooler({"db": "host=127.0.0.1 port=%d" % server.port}, settings=settings(default_pool_size=1))
+    clients = [pooler.connect() for _ in range(4 * WORKERS)]
+    for _ in range(10):
+        for client in clients:
+            client.send(wire.query("select 'mine'"))
+        for client in clients:
+            assert client.finish().value == "mine"
+    assert sum(int(row["servers_in"]) for row in pooler.show("WORKERS") if row["servers_in"]) > 0
+    for client in clients:
+        client.close()
+
+
 def test_a_server_keeps_its_encryption(make_pooler, tls_pg):  # noqa: F811
     entry = postgres.connstr(host=tls_pg.host, port=tls_pg.port, dbname="postgres")
     pooler = make_pooler({"db": entry}, settings=settings(default_pool_size=1, server_tls_sslmode="require"))

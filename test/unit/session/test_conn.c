@@ -27,6 +27,7 @@ struct line {
 	struct buf heard; /* "Q:text ", "part:3 ", "bad ", "ended ", "closed:why " */
 	unsigned shown;   /* how often it was shown a message */
 	bool pauses;
+	bool goes;        /* leaves for another site at the first message */
 	bool takes_alike; /* takes all whole messages of type d at once */
 	uint8_t takes_to; /* takes what comes next up to this type; 0: it does not */
 };
@@ -67,6 +68,8 @@ static enum step line_message(struct conn *conn, const struct message *m)
 		line_take_behind(conn);
 	if (line->pauses)
 		conn_pause(conn);
+	if (line->goes)
+		conn_hush_to_go(conn);
 	if (line->say == STEP_CLOSE)
 		conn_doom(conn, "enough");
 	return line->say;
@@ -426,6 +429,20 @@ static void bytes_that_come_while_it_goes(void **state)
 	line_close(&line);
 }
 
+/* What is behind the message at which it leaves goes with it as well. */
+static void bytes_behind_the_message_at_which_it_goes(void **state)
+{
+	struct line line;
+
+	(void)state;
+	line_open(&line, STEP_NEXT);
+	line.goes = true;
+	line_say(&line, "S\0\0\0\4H\0\0\0\4", 10);
+	assert_string_equal(line_heard(&line), "S5/5 silent:H closed:gone ");
+	assert_int_equal(line.shown, 1);
+	line_close(&line);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -444,6 +461,7 @@ int main(void)
 	    cmocka_unit_test(first_reason_counts),
 	    cmocka_unit_test(deadline_comes_once),
 	    cmocka_unit_test(bytes_that_come_while_it_goes),
+	    cmocka_unit_test(bytes_behind_the_message_at_which_it_goes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
