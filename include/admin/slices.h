@@ -2,7 +2,8 @@
  * SHOW CLIENTS with many clients: the rows are written in slices, a few at a time, so
  * that no client is delayed.  The rows are for the clients that were there
  * when the command came and still exist; each row shows the moment in which it is
- * written.
+ * written.  With several workers each writes its slices on its own thread, one worker
+ * after the other; a client that changes workers is shown in its old place.
  */
 #ifndef ADMIN_SLICES_H
 #define ADMIN_SLICES_H

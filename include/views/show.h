@@ -31,6 +31,9 @@ const struct view *view_at(size_t i);
 
 /* Appends the RowDescription of these columns. */
 void show_put_columns(const struct column *columns, size_t count, struct buf *out);
+/* Appends a notice about workers that did not answer; the view is shown without them.
+ */
+void show_put_missed(struct buf *out, unsigned missed);
 /* Appends the whole answer to SHOW: RowDescription (none if column_count is 0), rows,
  * and CommandComplete.  If there is no memory, out->failed is set. */
 void view_put(const struct view *view, struct site *site, struct buf *out);

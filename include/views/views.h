@@ -20,12 +20,19 @@ view_walk_fn view_state_leaks, view_workers, view_errors;
 view_walk_fn view_databases, view_pools, view_users, view_peers, view_peer_pools;
 /* in views_sockets.c */
 view_walk_fn view_clients, view_servers, view_sockets, view_active_sockets;
-/* SHOW CLIENTS in parts: view_clients_call chooses the clients, in the order of the
- * view; the next function writes at most so many rows (false: those were the last); the
- * third one writes the rows behind them. */
-void view_clients_call(struct roll *roll, struct site *site);
-bool view_clients_part(struct rows *rows, struct roll *roll, size_t most);
-void view_clients_rest(struct site *site, struct buf *out, size_t column_count);
+/* SHOW CLIENTS of one site in parts, on its thread: view_clients_call chooses the
+ * clients, in the order of the view; the next function writes at most so many rows, and
+ * after the last one the rows behind them (false: there are no more).  A client that
+ * goes to another site meanwhile is shown as it was then.  view_clients_end frees the
+ * memory, at any time. */
+struct called {
+	struct roll roll;
+	struct site *site;
+	size_t column_count;
+};
+void view_clients_call(struct called *called, struct site *site, size_t column_count);
+bool view_clients_part(struct rows *rows, struct called *called, size_t most);
+void view_clients_end(struct called *called);
 /* Rows of one site in parts, in any order.  _begin goes back to the first database,
  * pool or client of the site; the others continue with at most so many of them.  False:
  * there are no more. */

@@ -5,6 +5,7 @@
 #include "admin/slices.h"
 
 #include "base/mem.h"
+#include "session/crew.h"
 #include "views/views.h"
 #include "wire/codec.h"
 
@@ -12,29 +13,132 @@
  * processes off its processor for milliseconds. */
 enum { ROWS_AT_ONCE = 50, INTERVAL_US = 300 };
 
+/* The clients of one site, which are used on its thread only. */
+struct part {
+	struct letter letter;
+	struct called called;
+};
+
 struct slices {
 	struct deadline due;
 	struct slices **place; /* the console's pointer to this */
 	struct client *console;
 	const struct view *view;
-	struct roll roll;
+	unsigned missed; /* workers that have not answered in time */
+	unsigned at;     /* the site whose rows are next */
+	/* by site, owned; NULL: it has written all, or has not answered */
+	struct part *parts[CREW_MOST + 1];
 };
 
 bool slices_are_due(const struct view *view, const struct site *site)
 {
-	/* with several workers each writes its rows on its own thread */
-	return !site->crew && view->walk == view_clients &&
-	       site->clients.count > ROWS_AT_ONCE;
+	return view->walk == view_clients && crew_client_count(site) > ROWS_AT_ONCE;
 }
 
-static void finish(struct slices *s, struct buf *out)
+/* ---- on the thread of a site ---- */
+
+static struct part **place_of(struct slices *s, const struct site *site)
+{
+	return &s->parts[site->crew ? site->crew->index : 0];
+}
+
+static void part_free(struct part **part)
+{
+	view_clients_end(&(*part)->called);
+	mem_free(*part);
+	*part = NULL;
+}
+
+static void call_clients(struct site *site, void *ctx)
+{
+	struct slices *s = ctx;
+	struct part *part = mem_zero(sizeof(*part));
+
+	view_clients_call(&part->called, site, s->view->column_count);
+	*place_of(s, site) = part;
+}
+
+struct slice {
+	struct slices *slices;
+	struct buf *out;
+};
+
+static void put_slice(struct site *site, void *ctx)
+{
+	const struct slice *slice = ctx;
+	struct part **part = place_of(slice->slices, site);
+	struct rows rows;
+
+	rows_init(&rows, site, slice->out, slice->slices->view->column_count);
+	if (!view_clients_part(&rows, &(*part)->called, ROWS_AT_ONCE))
+		part_free(part);
+}
+
+static void part_dropped(struct letter *letter)
+{
+	struct part *part = container_of(letter, struct part, letter);
+
+	part_free(&part);
+}
+
+/* ---- on the thread of the console ---- */
+
+/* The member is the site of the next rows; NULL: there is only one site. */
+static struct crew_member *member_at(const struct slices *s, unsigned at)
+{
+	const struct crew_member *own = s->console->conn.site->crew;
+
+	return own ? &own->crew->members[at] : NULL;
+}
+
+/* Frees a part whose site will write no more rows.  At the end of the process its
+ * worker may have ended before. */
+static void drop_part(const struct slices *s, struct part **part, unsigned at)
+{
+	struct crew_member *member = member_at(s, at);
+
+	if (!member || !member->mailbox || crew_is_control(member->site)) {
+		part_free(part);
+		return;
+	}
+	(*part)->letter.open = part_dropped;
+	crew_post(member, &(*part)->letter);
+	*part = NULL;
+}
+
+static bool is_over(struct slices *s)
+{
+	unsigned count = crew_site_count(s->console->conn.site);
+
+	while (s->at < count && !s->parts[s->at])
+		s->at++;
+	return s->at == count;
+}
+
+static void put_next(struct slices *s, struct buf *out)
+{
+	struct crew_member *member = member_at(s, s->at);
+	struct slice slice = {s, out};
+
+	if (!member) {
+		put_slice(s->console->conn.site, &slice);
+	} else if (!crew_call(member, put_slice, &slice)) {
+		s->missed++;
+		drop_part(s, &s->parts[s->at], s->at);
+	}
+}
+
+static void finish(struct slices *s)
 {
 	struct client *console = s->console;
+	struct buf out;
 
-	view_clients_rest(console->conn.site, out, s->view->column_count);
-	codec_put_command_complete(out, "SHOW");
-	codec_put_ready(out, 'I');
-	conn_send(&console->conn, out);
+	buf_init(&out, 0);
+	show_put_missed(&out, s->missed);
+	codec_put_command_complete(&out, "SHOW");
+	codec_put_ready(&out, 'I');
+	conn_send(&console->conn, &out);
+	buf_done(&out);
 	slices_drop(s->place);
 	conn_unpark(&console->conn);
 }
@@ -44,20 +148,19 @@ static void next_slice(struct deadline *due)
 	struct slices *s = container_of(due, struct slices, due);
 	struct conn *conn = &s->console->conn;
 	struct buf out;
-	struct rows rows;
 
 	if (conn->is_doomed || stream_is_above_high(&conn->stream))
 		return;
 	buf_init(&out, 0);
-	rows_init(&rows, conn->site, &out, s->view->column_count);
-	if (view_clients_part(&rows, &s->roll, ROWS_AT_ONCE)) {
-		conn_send(conn, &out);
+	if (!is_over(s))
+		put_next(s, &out);
+	conn_send(conn, &out);
+	buf_done(&out);
+	if (is_over(s))
+		finish(s);
+	else
 		deadline_set(
 		    conn->site->loop, due, loop_now(conn->site->loop) + INTERVAL_US);
-	} else {
-		finish(s, &out);
-	}
-	buf_done(&out);
 }
 
 void slices_start(
@@ -71,8 +174,8 @@ void slices_start(
 	s->console = console;
 	s->view = view;
 	*place = s;
-	roll_begin(&s->roll, console->conn.site);
-	view_clients_call(&s->roll, console->conn.site);
+	/* no client changes sites between these calls, so that each is called once */
+	s->missed = crew_each(console->conn.site, call_clients, s);
 	buf_init(&out, 0);
 	show_put_columns(view->columns, view->column_count, &out);
 	conn_send(&console->conn, &out);
@@ -91,11 +194,15 @@ void slices_go_on(struct slices *s)
 void slices_drop(struct slices **place)
 {
 	struct slices *s = *place;
+	unsigned count;
 
 	if (!s)
 		return;
+	count = crew_site_count(s->console->conn.site);
 	deadline_clear(s->console->conn.site->loop, &s->due);
-	roll_end(&s->roll, s->console->conn.site);
+	for (unsigned i = 0; i < count; i++)
+		if (s->parts[i])
+			drop_part(s, &s->parts[i], i);
 	mem_free(s);
 	*place = NULL;
 }

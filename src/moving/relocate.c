@@ -161,6 +161,7 @@ static struct traveller *depart(struct client *client, struct crew_member *to)
 	struct conn *conn = &client->conn;
 	struct traveller *t = traveller_new(client, to);
 
+	roll_leave(conn->site, client);
 	if (moving_offer_client(conn->site, client, bundle_put, &t->parcels) < 0) {
 		traveller_free(t);
 		conn_start(conn);

@@ -4,6 +4,8 @@
  */
 #include "session/roll.h"
 
+#include <assert.h>
+
 #include "base/mem.h"
 #include "session/site.h"
 
@@ -15,6 +17,7 @@ void roll_begin(struct roll *roll, struct site *site)
 
 void roll_add(struct roll *roll, struct client *client)
 {
+	assert(!roll->kept);
 	if (roll->count == roll->room) {
 		roll->room = roll->room ? roll->room * 2 : 64;
 		roll->clients =
@@ -23,30 +26,49 @@ void roll_add(struct roll *roll, struct client *client)
 	roll->clients[roll->count++] = client;
 }
 
-struct client *roll_next(struct roll *roll)
+struct client *roll_next_or_kept(struct roll *roll, const void **kept)
 {
 	while (roll->at < roll->count) {
-		struct client *client = roll->clients[roll->at++];
-		if (client)
-			return client;
+		size_t at = roll->at++;
+		*kept = roll->kept ? roll->kept[at] : NULL;
+		if (roll->clients[at] || *kept)
+			return roll->clients[at];
 	}
+	*kept = NULL;
 	return NULL;
+}
+
+struct client *roll_next(struct roll *roll)
+{
+	struct client *client;
+	const void *kept;
+
+	do
+		client = roll_next_or_kept(roll, &kept);
+	while (kept);
+	return client;
 }
 
 void roll_end(struct roll *roll, struct site *site)
 {
-	list_remove(&site->rolls, &roll->node);
+	if (node_is_linked(&roll->node))
+		list_remove(&site->rolls, &roll->node);
+	for (size_t i = 0; roll->kept && i < roll->count; i++)
+		mem_free(roll->kept[i]);
+	mem_free(roll->kept);
 	mem_free(roll->clients);
 	*roll = (struct roll){.clients = NULL};
 }
 
-static void strike_from(struct roll *roll, const struct client *client)
+/* Returns the place that the client had; roll->count: none. */
+static size_t strike_from(struct roll *roll, const struct client *client)
 {
 	for (size_t i = roll->at; i < roll->count; i++)
 		if (roll->clients[i] == client) {
 			roll->clients[i] = NULL;
-			return;
+			return i;
 		}
+	return roll->count;
 }
 
 void roll_strike(struct site *site, const struct client *client)
@@ -54,5 +76,30 @@ void roll_strike(struct site *site, const struct client *client)
 	struct roll *roll;
 
 	list_for (roll, &site->rolls, node)
-		strike_from(roll, client);
+		(void)strike_from(roll, client);
+}
+
+static void leave_from(struct roll *roll, const struct client *client)
+{
+	size_t at = strike_from(roll, client);
+
+	if (at == roll->count || !roll->keep)
+		return;
+	if (!roll->kept)
+		roll->kept = mem_zero(roll->count * sizeof(*roll->kept));
+	roll->kept[at] = roll->keep(roll, client);
+}
+
+void roll_leave(struct site *site, const struct client *client)
+{
+	struct roll *roll;
+
+	list_for (roll, &site->rolls, node)
+		leave_from(roll, client);
+}
+
+void roll_forget_all(struct site *site)
+{
+	while (list_pop_front(&site->rolls))
+		;
 }

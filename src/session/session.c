@@ -8,6 +8,7 @@
 #include "session/client.h"
 #include "session/crew.h"
 #include "session/helpers.h"
+#include "session/roll.h"
 #include "session/salted.h"
 #include "session/server.h"
 #include "session/spares.h"
@@ -51,6 +52,7 @@ void session_review(struct site *site)
 void session_done(struct site *site)
 {
 	switchover_done(site);
+	roll_forget_all(site);
 	helpers_done(site);
 	salted_done(site);
 	map_free(&site->cancel_keys);

@@ -79,8 +79,7 @@ static void gather(struct site *site, void *ctx)
 	buf_done(&own);
 }
 
-/* Adds a notice about workers that did not answer; the view is shown without them. */
-static void put_missed(struct buf *out, unsigned missed)
+void show_put_missed(struct buf *out, unsigned missed)
 {
 	char text[100];
 
@@ -110,7 +109,7 @@ static void put_rows(const struct view *view, struct site *site, struct buf *out
 	if (g.merge)
 		merge_put(g.merge, out);
 	merge_free(&g.merge);
-	put_missed(out, missed);
+	show_put_missed(out, missed);
 }
 
 void view_put(const struct view *view, struct site *site, struct buf *out)

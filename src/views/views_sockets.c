@@ -3,7 +3,9 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/mem.h"
 #include "cancel/cancel.h"
 #include "pool/pool.h"
 #include "session/client.h"
@@ -239,18 +241,6 @@ static void call_clients_of(struct roll *roll, const struct list *asks)
 	}
 }
 
-void view_clients_call(struct roll *roll, struct site *site)
-{
-	size_t count;
-	struct pool **pools = catalog_sorted_pools(site->catalog, &count);
-
-	for (size_t i = 0; i < count; i++) {
-		call_clients_of(roll, &pools[i]->clients);
-		call_clients_of(roll, &pools[i]->waiting);
-	}
-	free(pools);
-}
-
 /* a client that is about to close may have left its pool */
 static void put_client(struct rows *rows, const struct client *client)
 {
@@ -265,36 +255,79 @@ static void put_client(struct rows *rows, const struct client *client)
 	put_socket(rows, &s);
 }
 
-bool view_clients_part(struct rows *rows, struct roll *roll, size_t most)
+/* A row that was written before its turn came. */
+struct kept_row {
+	size_t len;
+	uint8_t bytes[];
+};
+
+static void *keep_row(struct roll *roll, const struct client *client)
+{
+	const struct called *called = container_of(roll, struct called, roll);
+	struct kept_row *kept;
+	struct rows rows;
+	struct buf row;
+
+	buf_init(&row, 0);
+	rows_init(&rows, called->site, &row, called->column_count);
+	put_client(&rows, client);
+	kept = mem_alloc(sizeof(*kept) + row.len);
+	kept->len = row.len;
+	if (row.len > 0)
+		memcpy(kept->bytes, row.bytes, row.len);
+	buf_done(&row);
+	return kept;
+}
+
+void view_clients_call(struct called *called, struct site *site, size_t column_count)
+{
+	size_t count;
+	struct pool **pools = catalog_sorted_pools(site->catalog, &count);
+
+	called->site = site;
+	called->column_count = column_count;
+	roll_begin(&called->roll, site);
+	called->roll.keep = keep_row;
+	for (size_t i = 0; i < count; i++) {
+		call_clients_of(&called->roll, &pools[i]->clients);
+		call_clients_of(&called->roll, &pools[i]->waiting);
+	}
+	free(pools);
+}
+
+bool view_clients_part(struct rows *rows, struct called *called, size_t most)
 {
 	const struct client *client;
+	const struct kept_row *kept;
+	const void *instead;
 
 	for (; most > 0; most--) {
-		client = roll_next(roll);
-		if (!client)
+		client = roll_next_or_kept(&called->roll, &instead);
+		kept = instead;
+		if (client) {
+			put_client(rows, client);
+		} else if (kept) {
+			buf_put(rows->out, kept->bytes, kept->len);
+		} else {
+			put_all_cancels(rows);
 			return false;
-		put_client(rows, client);
+		}
 	}
 	return true;
 }
 
-void view_clients_rest(struct site *site, struct buf *out, size_t column_count)
+void view_clients_end(struct called *called)
 {
-	struct rows rows;
-
-	rows_init(&rows, site, out, column_count);
-	put_all_cancels(&rows);
+	roll_end(&called->roll, called->site);
 }
 
 void view_clients(struct rows *rows)
 {
-	struct roll roll;
+	struct called called;
 
-	roll_begin(&roll, rows->site);
-	view_clients_call(&roll, rows->site);
-	view_clients_part(rows, &roll, SIZE_MAX);
-	roll_end(&roll, rows->site);
-	put_all_cancels(rows);
+	view_clients_call(&called, rows->site, rows->column_count);
+	view_clients_part(rows, &called, SIZE_MAX);
+	view_clients_end(&called);
 }
 
 void view_clients_begin(struct site *site)

@@ -3,7 +3,10 @@
 import re
 import resource
 
+import tracer
+import waiting
 import wire
+from test_workers_spread import MANY, moved, shown, spread_pooler
 
 WORKERS = {"workers": 2, "pool_mode": "transaction"}
 
@@ -116,3 +119,103 @@ def test_auto_database_is_told_once(make_pooler, pg):
     log = pooler.log()
     assert len(re.findall("registered new auto-database: other", log)) == 1
     assert len(re.findall("dropping database 'other' as ", log)) == 1
+
+
+# SHOW CLIENTS in slices
+
+# With such names the rows do not fit into the buffers on their way to a console that does not read.
+LONG = 9800 * "x"
+STALLED = 256 << 10
+
+
+class Slow:
+    """A console that gives SHOW CLIENTS and does not read the answer yet."""
+
+    def __init__(self, pooler):
+        self.console = pooler.connect("pgbouncer", "admin_user")
+        port = str(self.console.sock.getsockname()[1])
+        self.console.send(wire.query("SHOW CLIENTS"))
+
+        def stalls():
+            return any(row["port"] == port and int(row["send_avail"]) > STALLED for row in pooler.show("SOCKETS"))
+        waiting.wait_for(stalls, "the rows wait")
+
+    def read(self):
+        """Returns the rows of clients, and the whole answer."""
+        answer = wire.Result(self.console.recv_until("Z"))
+        return [row for row in answer.dicts() if row["database"] == "db"], answer
+
+
+def sliced_pooler(make_pooler, pg):
+    return spread_pooler(make_pooler, pg.conn(), 2, tcp_socket_buffer=16384)
+
+
+def test_rows_show_the_moment_in_which_they_are_written(make_pooler, pg):
+    """Each worker writes a few rows at a time, as the console reads them."""
+    pooler = sliced_pooler(make_pooler, pg)
+    clients = [pooler.connect(application_name=LONG) for _ in range(3 * MANY)]
+    slow = Slow(pooler)
+    for client in clients:
+        client.query("set application_name to 'short'")
+    rows, answer = slow.read()
+    names = [row["application_name"] for row in rows]
+    assert len({row["id"] for row in rows}) == len(rows) == len(clients)
+    assert names[0] == LONG and names[-1] == "short"
+    assert answer.tag == "SHOW" and not answer.notices
+
+
+def close_others(pooler, clients):
+    """Closes the clients of the second worker, so that some of the first one move. Returns those of the first."""
+    numbers = shown(pooler)
+    # Each thread numbers its clients in steps.
+    first = [client for client in clients if (int(numbers[client.params["application_name"]]) - 1) % 3 == 0]
+    for client in clients:
+        if client not in first:
+            client.close()
+    return first
+
+
+def connect_many(pooler):
+    return [pooler.connect(application_name="client %03d%s" % (n, LONG)) for n in range(4 * MANY)]
+
+
+def test_clients_that_move_are_shown_once(make_pooler, pg):
+    """In the place that they had when the command came."""
+    pooler = sliced_pooler(make_pooler, pg)
+    clients = connect_many(pooler)
+    slow = Slow(pooler)
+    clients = close_others(pooler, clients)
+    waiting.wait_for(lambda: moved(pooler) > 0, "some move meanwhile")
+    rows, _ = slow.read()
+    first = [int(row["id"]) for row in rows[:len(clients)]]
+    # The order of their logins, the first worker before the second.
+    assert len(set(first)) == len(first) == len(clients) and first == sorted(first)
+    assert {(row["state"], row["addr"]) for row in rows} == {("idle", "127.0.0.1")}
+    assert set(shown(pooler).values()) == set(map(str, first))
+
+
+def test_a_console_leaves_while_rows_are_sent(make_pooler, pg):
+    pooler = sliced_pooler(make_pooler, pg)
+    clients = connect_many(pooler)
+    Slow(pooler).console.close()
+    clients = close_others(pooler, clients)
+    waiting.wait_for(lambda: moved(pooler) > 0, "some move after that")
+    for client in clients:
+        client.close()
+    waiting.wait_for(lambda: len(pooler.show("CLIENTS")) == 1, "all have left")
+    # The end of the process finds an answer that is not finished.
+    clients = connect_many(pooler)
+    Slow(pooler)
+
+
+def test_a_worker_stops_while_rows_are_sent(make_pooler, pg):
+    """Its rows that are left are missing, and the answer says so."""
+    pooler = sliced_pooler(make_pooler, pg)
+    clients = connect_many(pooler)
+    slow = Slow(pooler)
+    with tracer.stopped(pooler.pid, "worker 0"):
+        rows, answer = slow.read()
+    assert len(clients) // 2 < len(rows) < len(clients)
+    assert "1 of the workers did not answer in time" in answer.notices[0].text()
+    assert [client.value("select 1") for client in clients] == ["1"] * len(clients)
+    assert len([row for row in pooler.show("CLIENTS") if row["database"] == "db"]) == len(clients)
