@@ -45,6 +45,10 @@ struct crew_member {
 	 * moment; its own thread's, as the next. */
 	bool has_arrival;
 	unsigned order; /* the last one that it has carried out */
+	/* connections that it sent to others a moment ago and that they may not have
+	 * taken (session/passing) */
+	struct list given;
+	struct deadline look;
 };
 
 struct passage;
@@ -75,11 +79,8 @@ struct crew {
 	 * time */
 	struct workers_mutex *mutex;
 	unsigned worker_count;
-	unsigned last_picked; /* used by the control thread only, as the next four */
+	unsigned last_picked; /* used by the control thread only, as the next one */
 	unsigned last_order;  /* that was given */
-	/* new connections that were sent to workers a moment ago (session/passing) */
-	struct list given;
-	struct deadline look;
 	pthread_mutex_t told_lock;
 	struct map *told;  /* struct told by name, protected by told_lock */
 	atomic_uint moves; /* see crew_moves */

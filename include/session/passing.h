@@ -15,11 +15,12 @@ struct tls;
 /* A connection on its way. */
 struct passage {
 	struct letter letter;
-	struct node node; /* in crew.given */
-	/* one reference of the letter; of a new connection, one of crew.given, too */
+	struct node node; /* in the sender's crew_member.given */
+	/* one reference of the letter; of one that may be taken back, one of that list,
+	 * too */
 	atomic_uint refs;
-	/* of a new connection: the worker has taken it, or the control thread has taken
-	 * it back.  The rest belongs to whoever has done so. */
+	/* the receiver has taken it, or the sender has taken it back.  The rest belongs
+	 * to whoever has done so. */
 	atomic_bool is_claimed;
 	struct crew_member *to;
 	int fd; /* owned until it is admitted */
@@ -37,10 +38,10 @@ struct passage {
 	uint16_t moves_seen;          /* of a cancel request: see crew_moves */
 };
 
-/* To be called when the crew is made; and when the workers have ended, for the control
- * site, which may have no crew. */
-void passing_init(struct crew *crew);
-void passing_done(struct site *control);
+/* To be called on each site's thread when it has joined the crew, and before it leaves
+ * it.  Nothing happens to a site without a crew. */
+void passing_init(struct site *site);
+void passing_done(struct site *site);
 
 /* Sends a new connection to this worker (crew_pick), which owns the descriptor from now
  * on; or to another one, if this one does not take it.  Only the control thread may
@@ -51,8 +52,9 @@ void passing_send_new(
  * parks (STEP_PARK).  The client must not have a pool or a server yet. */
 void passing_begin(struct client *client, struct crew_member *to);
 /* Passes a connection with a CancelRequest on to the next site; packet is the whole
- * request.  Sites that do not answer come last.  False: all sites have seen it, and no
- * client has changed sites meanwhile. */
+ * request.  Sites that do not answer come last, also one of which that becomes known
+ * only when it leaves the request unread for a moment.  False: all sites have seen it,
+ * and no client has changed sites meanwhile. */
 bool passing_may_ask_next(struct client *carrier, const uint8_t *packet, size_t len);
 /* The same for a request that concerns another process: passes it on to the control
  * site.  False: this is the control site. */

@@ -23,7 +23,6 @@
 #include "login/listen.h"
 #include "metrics/metrics.h"
 #include "net/tls.h"
-#include "session/passing.h"
 
 static const struct process_verbs verbs = {
     .reload = reload_run_ask,
@@ -129,10 +128,8 @@ static int build(struct daemon *d, const struct settings *settings, struct err *
 {
 	unsigned workers = team_size(settings);
 
-	if (workers > 1) {
+	if (workers > 1)
 		d->crew = crew_new(workers);
-		passing_init(d->crew);
-	}
 	return floors_open(&d->site, settings, d->crew, workers, err);
 }
 
@@ -251,7 +248,6 @@ static void take_apart(struct daemon *d)
 	/* connections that do not close now are closed by the exit */
 	if (d->team)
 		return;
-	passing_done(site);
 	if (floors_empty(site) < 0)
 		return;
 	floors_close(site);

@@ -9,7 +9,7 @@
 
 #include "session/spares.h"
 
-/* How often it is checked whether workers take new connections. */
+/* How often it is checked whether workers take what was sent to them. */
 enum { LOOK_US = 50000 };
 
 static struct passage *passage_new(struct crew_member *to, int fd)
@@ -76,14 +76,22 @@ static void post_client(struct passage *p, struct client *client)
 	post(p);
 }
 
-/* ---- new connections ---- */
+/* ---- connections that may be taken back ---- */
 
-static void look_soon(struct crew *crew)
+static void look_soon(struct crew_member *own)
 {
-	struct loop *loop = crew_control(crew)->site->loop;
+	struct loop *loop = own->site->loop;
 
-	if (crew->look.at_us == UINT64_MAX)
-		deadline_set(loop, &crew->look, loop_now(loop) + LOOK_US);
+	if (own->look.at_us == UINT64_MAX)
+		deadline_set(loop, &own->look, loop_now(loop) + LOOK_US);
+}
+
+/* The sender sees to it that somebody takes it. */
+static void give(struct crew_member *own, struct passage *p)
+{
+	p->refs = 2;
+	list_push_back(&own->given, &p->node);
+	look_soon(own);
 }
 
 void passing_send_new(
@@ -91,18 +99,16 @@ void passing_send_new(
 {
 	struct passage *p = passage_new(to, fd);
 
-	p->refs = 2;
 	p->remote = *remote;
 	p->is_new = true;
 	p->is_unix = is_unix;
-	list_push_back(&to->crew->given, &p->node);
-	look_soon(to->crew);
+	give(crew_control(to->crew), p);
 	post(p);
 }
 
-/* Gives a connection that its worker does not take to one that answers.  False: there
- * is none. */
-static bool may_redirect(struct passage *p)
+/* Gives a new connection that its worker does not take to one that answers.  False:
+ * there is none. */
+static bool may_give_to_another(struct passage *p)
 {
 	struct crew_member *to = crew_pick(p->to->crew);
 
@@ -120,47 +126,106 @@ static bool may_redirect(struct passage *p)
 	return true;
 }
 
-static bool is_settled(struct passage *p)
+/* A cancel request on its round over the sites (see struct client). */
+struct round {
+	unsigned left; /* how many sites have not seen it */
+	bool has_skipped, skips_none;
+};
+
+/* The next site behind this one that answers, or just the next one in the second round;
+ * NULL: there is none. */
+static struct crew_member *next_to_ask(
+    const struct crew_member *behind, struct round *round)
 {
-	return atomic_load(&p->is_claimed) ||
-	       (crew_is_deaf(p->to->crew, p->to->index) && may_redirect(p));
+	struct crew *crew = behind->crew;
+	unsigned index = behind->index;
+
+	while (round->left > 0) {
+		index = (index + 1) % (crew->worker_count + 1);
+		round->left--;
+		if (round->skips_none || !crew_is_deaf(crew, index))
+			return &crew->members[index];
+		round->has_skipped = true;
+	}
+	return NULL;
 }
 
-static void forget(struct crew *crew, struct passage *p)
+/* Sends a cancel request that its worker does not read to the next site, and it comes
+ * back to that worker when all others have seen it.  If they have, it stays there. */
+static void pass_by(struct crew_member *own, struct passage *p)
 {
-	list_remove(&crew->given, &p->node);
+	struct round round = {p->hops_left, true, p->skips_none};
+	struct crew_member *to = next_to_ask(p->to, &round);
+	struct passage *again;
+
+	if (p->skips_none || !to || !may_claim(p))
+		return;
+	again = passage_new(to, p->fd);
+	again->remote = p->remote;
+	again->peer_pid = p->peer_pid;
+	again->connect_us = p->connect_us;
+	again->is_unix = p->is_unix;
+	again->is_unix_owner = p->is_unix_owner;
+	again->passed_from = p->passed_from;
+	again->moves_seen = p->moves_seen;
+	again->has_skipped = true;
+	again->hops_left = (uint8_t)round.left;
+	buf_put(&again->unread, p->unread.bytes, p->unread.len);
+	p->fd = -1;
+	crew_client_goes(p->to->site, to);
+	give(own, again);
+	post(again);
+}
+
+static bool is_settled(struct crew_member *own, struct passage *p)
+{
+	if (atomic_load(&p->is_claimed))
+		return true;
+	if (!crew_is_deaf(p->to->crew, p->to->index))
+		return false;
+	if (p->is_new)
+		return may_give_to_another(p);
+	pass_by(own, p);
+	return true;
+}
+
+static void forget(struct crew_member *own, struct passage *p)
+{
+	list_remove(&own->given, &p->node);
 	passage_unref(p);
 }
 
 static void look_expired(struct deadline *d)
 {
-	struct crew *crew = container_of(d, struct crew, look);
+	struct crew_member *own = container_of(d, struct crew_member, look);
 	struct passage *p, *after;
 
-	list_for_safe (p, after, &crew->given, node) {
-		if (is_settled(p))
-			forget(crew, p);
+	list_for_safe (p, after, &own->given, node) {
+		if (is_settled(own, p))
+			forget(own, p);
 	}
-	if (!list_is_empty(&crew->given))
-		look_soon(crew);
+	if (!list_is_empty(&own->given))
+		look_soon(own);
 }
 
-void passing_init(struct crew *crew)
+void passing_init(struct site *site)
 {
-	list_init(&crew->given);
-	deadline_init(&crew->look, look_expired);
-}
-
-void passing_done(struct site *control)
-{
-	struct crew *crew = control->crew ? control->crew->crew : NULL;
-
-	if (!crew)
+	if (!site->crew)
 		return;
-	deadline_clear(control->loop, &crew->look);
-	while (!list_is_empty(&crew->given))
+	list_init(&site->crew->given);
+	deadline_init(&site->crew->look, look_expired);
+}
+
+void passing_done(struct site *site)
+{
+	struct crew_member *own = site->crew;
+
+	if (!own)
+		return;
+	deadline_clear(site->loop, &own->look);
+	while (!list_is_empty(&own->given))
 		forget(
-		    crew, container_of(list_first(&crew->given), struct passage, node));
+		    own, container_of(list_first(&own->given), struct passage, node));
 }
 
 /* ---- clients that have sent a first packet ---- */
@@ -193,8 +258,6 @@ static struct passage *describe(struct conn *conn, struct crew_member *to, int f
 	p->is_unix = conn->remote.family == AF_UNIX;
 	p->is_unix_owner = client->is_unix_owner;
 	p->passed_from = client->passed_from;
-	p->has_skipped = client->has_skipped;
-	p->skips_none = client->skips_none;
 	p->moves_seen = client->moves_seen;
 	return p;
 }
@@ -238,7 +301,7 @@ void passing_begin(struct client *client, struct crew_member *to)
 /* ---- cancel requests ---- */
 
 static bool may_show_to(struct client *carrier, struct crew_member *to,
-    unsigned hops_left, const uint8_t *packet, size_t len)
+    const struct round *round, const uint8_t *packet, size_t len)
 {
 	struct conn *conn = &carrier->conn;
 	struct passage *p;
@@ -249,47 +312,33 @@ static bool may_show_to(struct client *carrier, struct crew_member *to,
 	/* the copy keeps the socket open, so the engine's requests must end first */
 	conn_hush(conn);
 	p = describe(conn, to, fd);
-	p->hops_left = (uint8_t)hops_left;
+	p->hops_left = (uint8_t)round->left;
+	p->has_skipped = round->has_skipped;
+	p->skips_none = round->skips_none;
 	buf_put(&p->unread, packet, len);
+	give(conn->site->crew, p);
 	post_client(p, carrier);
 	return true;
 }
 
-/* The next site that answers, or just the next one in the second round; NULL: there is
- * none.  *left: how many sites have not seen the request, and how many after that one.
- */
-static struct crew_member *next_to_ask(struct client *carrier, unsigned *left)
-{
-	const struct crew_member *own = carrier->conn.site->crew;
-	struct crew *crew = own->crew;
-	unsigned index = own->index;
-
-	while (*left > 0) {
-		index = (index + 1) % (crew->worker_count + 1);
-		--*left;
-		if (carrier->skips_none || !crew_is_deaf(crew, index))
-			return &crew->members[index];
-		carrier->has_skipped = true;
-	}
-	return NULL;
-}
-
-/* How many sites have not seen the request.  A round ends where it began, because a
- * client that goes to the first site may not have been there yet. */
-static unsigned begin_round(struct client *carrier, const struct crew *crew)
+/* A round ends where it began, because a client that goes to the first site may not
+ * have been there yet. */
+static void begin_round(
+    struct client *carrier, const struct crew *crew, struct round *round)
 {
 	carrier->moves_seen = (uint16_t)crew_moves(crew);
-	return crew->worker_count + 1;
+	round->left = crew->worker_count + 1;
 }
 
 /* Not all sites were asked; or clients have changed sites meanwhile, and the request
  * may have missed its client. */
-static bool must_ask_again(struct client *carrier, const struct crew *crew)
+static bool must_ask_again(
+    const struct client *carrier, const struct crew *crew, struct round *round)
 {
 	uint16_t moves = (uint16_t)crew_moves(crew);
 
-	if (carrier->has_skipped && !carrier->skips_none) {
-		carrier->skips_none = true;
+	if (round->has_skipped && !round->skips_none) {
+		round->skips_none = true;
 		return true;
 	}
 	return carrier->moves_seen != moves || crew_are_moving(moves);
@@ -299,27 +348,31 @@ bool passing_may_ask_next(struct client *carrier, const uint8_t *packet, size_t 
 {
 	struct crew_member *own = carrier->conn.site->crew;
 	struct crew *crew = own ? own->crew : NULL;
+	struct round round = {
+	    carrier->hops_left, carrier->has_skipped, carrier->skips_none};
 
 	if (!crew)
 		return false;
-	unsigned left =
-	    carrier->was_passed ? carrier->hops_left : begin_round(carrier, crew);
-	struct crew_member *next = next_to_ask(carrier, &left);
-	if (!next && must_ask_again(carrier, crew)) {
-		left = begin_round(carrier, crew);
-		next = next_to_ask(carrier, &left);
+	if (!carrier->was_passed)
+		begin_round(carrier, crew, &round);
+	struct crew_member *next = next_to_ask(own, &round);
+	if (!next && must_ask_again(carrier, crew, &round)) {
+		begin_round(carrier, crew, &round);
+		next = next_to_ask(own, &round);
 	}
 	/* the control site is asked last, because it can ask other processes */
-	return next ? may_show_to(carrier, next, left, packet, len)
-		    : passing_may_ask_control(carrier, packet, len);
+	if (!next && !crew_is_control(own->site))
+		next = crew_control(crew);
+	return next && may_show_to(carrier, next, &round, packet, len);
 }
 
 bool passing_may_ask_control(struct client *carrier, const uint8_t *packet, size_t len)
 {
 	struct site *site = carrier->conn.site;
+	const struct round last = {0, carrier->has_skipped, carrier->skips_none};
 
 	return !crew_is_control(site) &&
-	       may_show_to(carrier, crew_control(site->crew->crew), 0, packet, len);
+	       may_show_to(carrier, crew_control(site->crew->crew), &last, packet, len);
 }
 
 /* ---- arrival ---- */

@@ -8,6 +8,7 @@
 #include "session/client.h"
 #include "session/crew.h"
 #include "session/helpers.h"
+#include "session/passing.h"
 #include "session/roll.h"
 #include "session/salted.h"
 #include "session/server.h"
@@ -25,6 +26,7 @@ int session_init(struct site *site, struct err *err)
 	site->cancel_keys = map_new();
 	site->next_id = 1 + (site->crew ? site->crew->index : 0);
 	site->id_step = crew_site_count(site);
+	passing_init(site);
 	spares_init(site);
 	mem_random(site->mock_secret, sizeof(site->mock_secret));
 	if (gethostname(site->hostname, sizeof(site->hostname) - 1) != 0)
@@ -53,6 +55,7 @@ void session_done(struct site *site)
 {
 	switchover_done(site);
 	roll_forget_all(site);
+	passing_done(site);
 	helpers_done(site);
 	salted_done(site);
 	map_free(&site->cancel_keys);

@@ -249,3 +249,26 @@ def test_cancel_requests_pass_it_by(make_pooler, pg):
     for client, thread in zip(here, sent):
         assert client.finish().errors[0].field("C") == "57014"
         thread.join()
+
+
+def test_cancel_requests_leave_it_again(make_pooler, pg):
+    """Also those that come before anybody knows that the worker stands still."""
+    pooler = make_pooler({"db": pg.conn(pool_size=12)}, settings=dict(TRANSACTION, workers=3))
+    clients = [pooler.connect() for _ in range(12)]
+    for client in clients:
+        client.query("select 1")
+    here, *others = clients_of_workers(pooler, clients, 3)
+    others = others[0] + others[1]
+    for client in clients:
+        client.send(wire.query("select pg_sleep(60)"))
+    pooler.wait_pool(sv_active=12)
+    with tracer.stopped(pooler.pid, "worker 0"):
+        sent = [threading.Thread(target=client.cancel) for client in others + here]
+        for thread in sent:
+            thread.start()
+        for client in others:
+            assert client.finish().errors[0].field("C") == "57014"
+    for client in here:
+        assert client.finish().errors[0].field("C") == "57014"
+    for thread in sent:
+        thread.join()

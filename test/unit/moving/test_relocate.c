@@ -14,7 +14,6 @@
 #include "login/listen.h"
 #include "moving/lend.h"
 #include "moving/relocate.h"
-#include "session/passing.h"
 #include "wire/prepared.h"
 
 /* clang-format off: needs some of the headers above */
@@ -42,7 +41,6 @@ static void scene_open(struct scene *s, const char *settings)
 {
 	s->crew = crew_new(1);
 	s->crew->ops = &ops;
-	passing_init(s->crew);
 	s->here = stage_new_in(s->crew, 0, "pool_size=1", settings);
 	s->there = stage_new_in(s->crew, 1, "pool_size=1", settings);
 	stage_pair(s->here, &s->client, &s->server);
@@ -58,7 +56,6 @@ static void turn(struct scene *s)
 
 static void scene_close(struct scene *s)
 {
-	passing_done(&s->there->site);
 	stage_free(&s->here);
 	stage_free(&s->there);
 	crew_free(&s->crew);
