@@ -39,8 +39,9 @@ struct watch {
 	struct loop *loop;
 	void *ctx;
 	int fd;
-	/* Number of the wait after which it was switched on.  Events of that wait are
-	 * not for it: they may belong to an older descriptor with the same number. */
+	/* Number of the wait after which it was switched on.  Events of that wait may
+	 * not be for it: they may belong to an older descriptor with the same number.
+	 * The numbers repeat themselves, so such an event is asked for again. */
 	uint16_t since;
 	uint8_t what;
 	bool is_on;
@@ -378,6 +379,8 @@ static void tell_watch(const struct loop *loop, const struct watch *w)
 {
 	if (w && w->since != loop->wait_number)
 		w->ready(w->ctx, w->fd);
+	else if (w)
+		watch_again(w);
 }
 
 /* After a peer has closed, its socket does not become readable again: the handler may
@@ -386,7 +389,7 @@ static void tell_reader_of_end(const struct loop *loop, int fd)
 {
 	const struct watch *w = loop->interests[fd].reader;
 
-	if (w && w->since != loop->wait_number)
+	if (w)
 		watch_again(w);
 }
 

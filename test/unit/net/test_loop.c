@@ -451,6 +451,35 @@ static void test_edge(void **state)
 	watch_free(&w);
 }
 
+static void take_byte(void *ctx, int fd)
+{
+	int *count = ctx;
+	char byte;
+
+	assert_int_equal(read(fd, &byte, 1), 1);
+	++*count;
+}
+
+/* The numbers of waits repeat themselves after 65,536 of them.  An event that comes
+ * exactly then is reported nevertheless. */
+static void test_edge_long_after(void **state)
+{
+	struct scene *s = *state;
+	struct watch *w;
+	int count = 0;
+
+	w = watch_new(s->loop, s->fds[0], WATCH_READ | WATCH_EDGE, take_byte, &count);
+	run_turns(s, 65536 - 10);
+	for (int i = 1; i <= 20; i++) {
+		assert_int_equal(write(s->fds[1], "x", 1), 1);
+		run_turns(s, 1);
+		if (count < i)
+			run_turns(s, 1);
+		assert_int_equal(count, i);
+	}
+	watch_free(&w);
+}
+
 /* Watches two sockets; the first that is reported replaces the other. */
 struct pair {
 	struct scene *scene;
@@ -684,6 +713,7 @@ int main(void)
 	    SCENE_TEST(test_watch_freed_by_itself),
 	    SCENE_TEST(test_both_directions),
 	    SCENE_TEST(test_edge),
+	    SCENE_TEST(test_edge_long_after),
 	    SCENE_TEST(test_number_used_again),
 	    SCENE_TEST(test_signal),
 	    SCENE_TEST(test_signal_where_libevent_has_no_epoll),
