@@ -28,6 +28,9 @@
 /* A Query or Parse up to this size must be complete before a server is asked for. */
 enum { WHOLE_TEXT_MAX = 16 * 1024 };
 
+/* A Flush has no body. */
+enum { FLUSH_SIZE = 5 };
+
 /* ---- linking ---- */
 
 /* The pool has linked the two: takes over the server and sets the client's parameters
@@ -257,6 +260,12 @@ static enum step front_message(struct conn *conn, const struct message *m)
 		return front_unknown(client, m);
 	if (m->type == 'X') {
 		conn_doom(conn, "client close request");
+		return STEP_CLOSE;
+	}
+	/* PostgreSQL answers it with an error that no request accounts for, and then
+	 * skips everything up to a Sync: that of the next client */
+	if (m->type == 'H' && m->size > FLUSH_SIZE) {
+		client_malformed(conn, m->bytes, m->have < 8 ? m->have : 8);
 		return STEP_CLOSE;
 	}
 	if (m->type == 'Q' && site_settings(conn->site)->disable_pqexec) {

@@ -100,3 +100,17 @@ def test_requests_within_a_copy_with_syncs(make_pooler, pg):
         while True:
             assert client.recv().kind == "E"
     assert other.value("select 1") == "1"
+
+
+@pytest.mark.parametrize("mode", ["session", "transaction", "statement"])
+def test_flush_with_a_body(make_pooler, pg, mode):
+    """PostgreSQL answers it with an error, and skips what follows up to a Sync, which would be queries of the next
+    client and the pooler's own."""
+    pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings={"pool_mode": mode})
+    for before in (b"", wire.query("select 1"), wire.query("select 1") + wire.parse("", "select 2")):
+        with pooler.connect() as client:
+            client.send(before + wire.message("H", b"x"))
+            assert client.recv_until("E")[-1].text() == "bad packet header: '480000000578'"
+            client.expect_closed()
+        with pooler.connect() as other:
+            assert other.value("select 3") == "3"
