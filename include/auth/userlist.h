@@ -1,5 +1,6 @@
 /*
- * The user list file (auth_file): names of users and their secrets.
+ * The user list file (auth_file): names of users and their secrets.  A list that is in
+ * force does not change, and all threads share it.
  */
 #ifndef AUTH_USERLIST_H
 #define AUTH_USERLIST_H
@@ -28,17 +29,32 @@ struct userlist *userlist_load(const char *path, struct breath *breath,
 /* Like userlist_load, with the text of the file; path is used in messages only. */
 struct userlist *userlist_parse(
     const char *path, const char *text, size_t len, remark_fn *remark, void *ctx);
-void userlist_free(struct userlist **u); /* wipes all secrets and frees them */
+/* Any thread may take and drop references.  The last one wipes all secrets and frees
+ * them. */
+struct userlist *userlist_ref(struct userlist *u);
+void userlist_unref(struct userlist **u);
 /* The same on a helper thread. */
-void userlist_free_slowly(struct userlist **u, struct breath *breath);
+void userlist_unref_slowly(struct userlist **u, struct breath *breath);
+/* Whoever an earlier list had, or knew as a former user, is a former user of this one:
+ * known, but without a secret.  Nobody may use the list yet. */
+void userlist_remember(
+    struct userlist *u, const struct userlist *earlier, struct breath *breath);
 /* Appends an entry as a line of the file. */
 void userlist_put(struct buf *out, const char *name, const char *secret);
+/* The number of users that the file has. */
 size_t userlist_count(const struct userlist *u);
 /* Returns the user's secret (borrowed), or NULL when the file has no such user. */
 const struct secret *userlist_find(const struct userlist *u, const char *name);
-/* Visits all entries in any order: `size_t at = 0; while (userlist_next(u, &at, &name,
- * &secret))`. */
+/* Are there more SCRAM secrets than plain passwords and md5 hashes? */
+bool userlist_is_mostly_scram(const struct userlist *u);
+/* Visits all users that the file has, in any order: `size_t at = 0; while
+ * (userlist_next(u, &at, &name, &secret))`. */
 bool userlist_next(const struct userlist *u, size_t *at, const char **name,
     const struct secret **secret);
+
+/* The same for the users of the file and former ones together. */
+size_t userlist_known_count(const struct userlist *u);
+bool userlist_knows(const struct userlist *u, const char *name);
+const char *userlist_next_known(const struct userlist *u, size_t *at);
 
 #endif

@@ -11,10 +11,9 @@
 
 struct adoption;
 
-/* What changes from running to next.  The user list moves out of next.  Returns one
- * reference. */
+/* What changes from running to next.  Returns one reference. */
 struct adoption *adoption_new(
-    const struct configuration *running, struct configuration *next);
+    const struct configuration *running, const struct configuration *next);
 /* Only certificates have changed, so only they are adopted. */
 void adoption_limit_to_tls(struct adoption *a);
 void adoption_unref(struct adoption **a);

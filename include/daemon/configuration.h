@@ -21,7 +21,7 @@
 struct configuration {
 	/* owned */
 	struct config *config;  /* one reference: settings, databases, users, peers */
-	struct userlist *users; /* NULL: the secrets in force stay */
+	struct userlist *users; /* one reference; NULL: the list in force stays */
 	struct rules *rules;    /* one reference; NULL: auth_type needs no rules */
 	struct tls_setup *tls;  /* NULL: the contexts in force stay */
 	struct findings findings;

@@ -25,7 +25,7 @@ struct load_job *load_job_submit(struct workers *workers, const char *path,
 /* done() will not be called; not from inside it. */
 void load_job_cancel(struct load_job *job);
 
-/* Frees a user list and drops a reference to a snapshot on a helper thread, if one is
+/* Drops a reference to a user list and one to a snapshot on a helper thread, if one is
  * to be had.  Either may be NULL; both are NULL afterwards. */
 void load_job_free(
     struct workers *workers, struct userlist **users, struct config **config);

@@ -21,8 +21,10 @@ enum reload_phase { RELOAD_IDLE, RELOAD_READING, RELOAD_ADOPTING };
 
 struct reload_run {
 	struct deadline users_due; /* takes over the next users */
-	struct load_job *job;   /* while RELOAD_READING on a helper thread; else NULL */
-	struct userlist *users; /* owned, while RELOAD_ADOPTING */
+	struct load_job *job; /* while RELOAD_READING on a helper thread; else NULL */
+	/* one reference to each, while RELOAD_ADOPTING: the new list and the one before
+	 */
+	struct userlist *users, *old_users;
 	/* one reference, held until a long reload ends; else NULL */
 	struct config *old;
 	/* Reloads are numbered.  The number begun is done or in progress; wanted is

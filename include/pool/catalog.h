@@ -19,6 +19,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "conf/config.h"
+#include "pool/catalog_users.h"
 #include "pool/hosts.h"
 #include "pool/scopes.h"
 #include "pool/stats.h"
@@ -37,40 +38,6 @@ enum room_kind {
 
 struct wish;
 struct service; /* serves the clients of a database; defined in session/ */
-
-/* The last password that LDAP or PAM accepted.  It is used to log in to servers. */
-struct remembered {
-	struct secret secret;
-	struct scram_cache cache; /* keys derived from the password */
-};
-
-struct user {
-	char *name;
-	struct catalog *catalog;
-	struct secret secret; /* from auth_file; SECRET_NONE if has_secret is false */
-	struct remembered *remembered; /* owned; NULL: no password */
-	/* number of the last user list that had this user */
-	uint32_t list_round;
-	bool has_secret; /* auth_file has this user (perhaps with an empty secret) */
-	const struct user_config
-	    *config; /* borrowed from catalog->config; NULL: no [users] entry */
-	/* owned: verifier made from a plain password, kept until the password changes;
-	 * NULL: not made yet */
-	struct scram_verifier *adhoc;
-	bool has_adhoc_keys; /* false: adhoc has only salt and iteration count so far */
-	struct scram_cache scram_cache; /* keys derived for logins to servers */
-	/* seats of all pools whose pool user this is, in any state */
-	int server_count;
-	int client_count; /* clients that have proven to be this user */
-	/* counts of all sites, with a reference; NULL: there is one site */
-	struct tally *tally;
-	/* struct pool by .user_node: pools whose pool user this is */
-	struct list pools;
-	/* struct seat by .user_node: idle and used ones, the longest resting first */
-	struct list resting;
-	/* struct pool by .room_nodes: pools that wait for room, see room.h */
-	struct heap starving;
-};
 
 struct database {
 	char *name;
@@ -112,21 +79,19 @@ struct database {
 	    idle_since_us; /* auto-databases without clients and servers; 0: in use */
 };
 
-/* Progress of taking over a user list in steps. */
-struct users_adoption {
-	const struct userlist *list; /* borrowed; NULL: no list is being taken over */
-	size_t at;
-	size_t scram_count, other_count;
-	/* all users of the list are done; now users that are not in it are handled */
-	bool is_sweeping;
-};
-
 struct catalog {
 	struct config *config; /* one reference to the snapshot in force */
 	struct mem *mem;
 	struct slab *user_slab, *database_slab, *pool_slab;
 	struct map *users, *databases; /* by name */
-	struct map *pools;             /* by (database, user) */
+	/* the user list in force, one reference; NULL: there is none.  Its users are in
+	 * the map from the moment when somebody looks for them. */
+	struct userlist *list;
+	size_t unlisted_count; /* users in the map that are not is_listed */
+	/* Some users in the map may still have secrets of an older list. */
+	bool is_reviewing_users;
+	size_t users_reviewed; /* place in the map */
+	struct map *pools;     /* by (database, user) */
 	/* the database of each entry of config->databases, in their order; owned */
 	struct database **by_entry;
 	struct list pool_list; /* struct pool by .node, in order of creation */
@@ -173,14 +138,6 @@ struct catalog {
 	/* the latest time known, for functions that are not given one */
 	uint64_t seen_us;
 	uint64_t credentials_epoch; /* see credentials_forget_all */
-	/* number of secrets in the user list: SCRAM secrets; plain passwords and md5
-	 * hashes */
-	size_t scram_secret_count, other_secret_count;
-	/* number of users who have a secret of the user list in force, or of the one
-	 * that is being taken over */
-	size_t listed_count;
-	struct users_adoption coming; /* the user list that is being taken over */
-	uint32_t list_round;          /* number of that list */
 
 	/* Set by the broker soon after catalog_new, and not NULL from then on. */
 	const struct catalog_events *events;
@@ -221,8 +178,8 @@ void catalog_free(struct catalog **c); /* all pools must be empty */
 typedef void catalog_note_fn(void *ctx, const char *text);
 
 /*
- * Puts a snapshot in force (takes a reference).  If users is not NULL, replaces the
- * secrets of all users; users that are not in the list lose theirs.
+ * Puts a snapshot in force (takes references).  If users is not NULL, it replaces the
+ * user list; users that are not in it lose their secrets.
  *
  * Databases: new ones are added.  Changed ones are marked dirty (pool_mark_dirty) if
  * entry_is_obsoleting.  Removed ones are killed and reported ("dropping database 'X' as
@@ -231,15 +188,8 @@ typedef void catalog_note_fn(void *ctx, const char *text);
  * stays in force.  A forced user stays even if the entry loses it (configuration.md
  * 3).  Cannot fail.
  */
-void catalog_adopt(struct catalog *c, struct config *config,
-    const struct userlist *users, catalog_note_fn *note, void *note_ctx);
-
-/* Takes over a very long user list in steps.  The list must live until
- * catalog_adopt_users returns false.  A list that is being taken over is replaced by
- * the new one, also by one given to catalog_adopt.  NULL: stops the taking over. */
-void catalog_begin_users(struct catalog *c, const struct userlist *users);
-/* Handles the next `most` users.  True: there are more. */
-bool catalog_adopt_users(struct catalog *c, size_t most);
+void catalog_adopt(struct catalog *c, struct config *config, struct userlist *users,
+    catalog_note_fn *note, void *note_ctx);
 
 /* Adds the console's database: forced user and pool `pgbouncer`, pool size 2, statement
  * mode. */
@@ -259,14 +209,6 @@ bool catalog_may_make(const struct catalog *c, const char *name);
  * template.  NULL: it cannot be parsed. */
 const struct database_config *catalog_read_template(
     const struct catalog *c, const char *name, struct arena *arena);
-/* Returns a user known from auth_file, from [users], as a forced user, or from
- * auth_query; otherwise NULL. */
-struct user *catalog_find_user(struct catalog *c, const char *name);
-/* Returns the user, and adds it if it is not known. */
-struct user *catalog_user(struct catalog *c, const char *name);
-/* LDAP or PAM has accepted this password of the user.  It is copied, and used from now
- * on to log in to servers as this user. */
-void user_remember(struct user *user, const char *password);
 /* Returns the pool of the database and its forced user or, if it has none, this user;
  * makes it if needed.  The pool of a database that is gone refuses all clients. */
 struct pool *catalog_pool(struct database *db, struct user *login_user);
@@ -298,20 +240,17 @@ void database_hold(struct database *db);
 /* Ends database_hold; frees a database that is gone and has neither pools nor other
  * holders. */
 void database_release(struct database *db);
-/* Count clients against max_db_client_connections and max_user_client_connections:
- * *_may_enter when a client has proven who it is, *_leave when it leaves.  *_may_enter
- * returns false when the limit is exceeded; the client is counted even then and must
- * leave.  exempt: see protocol.md 10.3. */
+/* Count clients against max_db_client_connections (and user_* against
+ * max_user_client_connections): database_may_enter when a client has proven who it is,
+ * database_leave when it leaves.  database_may_enter returns false when the limit is
+ * exceeded; the client is counted even then and must leave.  exempt: see protocol.md
+ * 10.3. */
 bool database_may_enter(struct database *db, bool exempt);
 void database_leave(struct database *db);
-bool user_may_enter(struct user *user, bool exempt);
-void user_leave(struct user *user);
 /* A client that was counted goes to another site (carry), where it counts from then on,
  * and arrives there (receive).  catalog_lose_client: it was not accepted there. */
 void database_carry(struct database *db, unsigned to);
 void database_receive(struct database *db);
-void user_carry(struct user *user, unsigned to);
-void user_receive(struct user *user);
 void catalog_lose_client(struct catalog *c, const char *database, const char *user);
 
 /* RECONNECT: marks the pools of one database dirty, or all pools (db NULL). */
@@ -335,7 +274,6 @@ void catalog_snapshot_stats(struct catalog *c, uint64_t now_us);
 
 /* Return sorted arrays for SHOW; the caller frees them with free(). */
 struct database **catalog_sorted_databases(const struct catalog *c, size_t *count);
-struct user **catalog_sorted_users(const struct catalog *c, size_t *count);
 struct pool **catalog_sorted_pools(const struct catalog *c, size_t *count);
 
 /* The secret for logging in to a server of this pool: the entry's password=; else

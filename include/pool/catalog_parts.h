@@ -19,6 +19,8 @@ void database_set_config(struct database *db, const struct database_config *conf
  * be parsed, and nothing has changed. */
 int database_from_template(struct database *db);
 void database_mark_dirty(struct database *db);
+/* Frees a user, who has left the map. */
+void user_free(struct user *user);
 /* Give the object a tally if there are other sites. */
 void catalog_share_pool(struct pool *pool);
 void catalog_share_database(struct database *db);

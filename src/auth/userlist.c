@@ -5,6 +5,7 @@
 #include "auth/userlist.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,12 +17,17 @@
 #include "base/text.h"
 
 struct user_entry {
-	struct secret secret;
+	struct secret secret; /* SECRET_NONE if is_former */
+	bool is_former;
 	char name[];
 };
 
 struct userlist {
 	struct map *entries; /* struct user_entry by name */
+	size_t former_count;
+	size_t
+	    kind_counts[SECRET_MALFORMED + 1]; /* of users that are not former ones */
+	atomic_uint refs;
 };
 
 struct reader {
@@ -197,9 +203,12 @@ static void add_entry(struct userlist *u, const struct reader *r,
 	mem_free(text);
 	if (e->secret.kind == SECRET_MALFORMED)
 		warn_of_secret(r, e->name);
+	u->kind_counts[e->secret.kind]++;
 	old = map_put_str(u->entries, e->name, e);
-	if (old)
-		entry_free(old);
+	if (!old)
+		return;
+	u->kind_counts[old->secret.kind]--;
+	entry_free(old);
 }
 
 static struct userlist *read_entries(struct reader *r)
@@ -208,6 +217,7 @@ static struct userlist *read_entries(struct reader *r)
 	struct quoted name, secret;
 
 	u->entries = map_new();
+	u->refs = 1;
 	for (skip_to_entry(r); r->at < r->end; skip_to_entry(r)) {
 		if (read_fields(r, &name, &secret) < 0)
 			break;
@@ -274,47 +284,106 @@ void userlist_put(struct buf *out, const char *name, const char *secret)
 	buf_put_u8(out, '\n');
 }
 
-void userlist_free(struct userlist **u)
+struct userlist *userlist_ref(struct userlist *u)
 {
-	userlist_free_slowly(u, NULL);
+	if (u)
+		atomic_fetch_add_explicit(&u->refs, 1, memory_order_relaxed);
+	return u;
 }
 
-void userlist_free_slowly(struct userlist **u, struct breath *breath)
+void userlist_unref(struct userlist **u)
 {
+	userlist_unref_slowly(u, NULL);
+}
+
+void userlist_unref_slowly(struct userlist **up, struct breath *breath)
+{
+	struct userlist *u = *up;
 	struct user_entry *e;
 	size_t at = 0;
 
-	if (!*u)
+	*up = NULL;
+	if (!u || atomic_fetch_sub(&u->refs, 1) > 1)
 		return;
-	while ((e = map_next((*u)->entries, &at))) {
-		map_del_str((*u)->entries, e->name);
+	while ((e = map_next(u->entries, &at))) {
+		map_del_str(u->entries, e->name);
 		entry_free(e);
 		breath_take(breath, 1);
 	}
-	map_free(&(*u)->entries);
-	mem_free(*u);
-	*u = NULL;
+	map_free(&u->entries);
+	mem_free(u);
+}
+
+static void add_former(struct userlist *u, const char *name)
+{
+	size_t size = strlen(name) + 1;
+	struct user_entry *e = mem_zero(sizeof(*e) + size);
+
+	memcpy(e->name, name, size);
+	secret_init(&e->secret, "");
+	e->is_former = true;
+	map_put_str(u->entries, e->name, e);
+	u->former_count++;
+}
+
+void userlist_remember(
+    struct userlist *u, const struct userlist *earlier, struct breath *breath)
+{
+	const char *name;
+	size_t at = 0;
+
+	while ((name = userlist_next_known(earlier, &at))) {
+		if (!userlist_knows(u, name))
+			add_former(u, name);
+		breath_take(breath, 1);
+	}
 }
 
 size_t userlist_count(const struct userlist *u)
 {
-	return map_count(u->entries);
+	return map_count(u->entries) - u->former_count;
 }
 
 const struct secret *userlist_find(const struct userlist *u, const char *name)
 {
 	const struct user_entry *e = map_get_str(u->entries, name);
-	return e ? &e->secret : NULL;
+
+	return e && !e->is_former ? &e->secret : NULL;
+}
+
+bool userlist_is_mostly_scram(const struct userlist *u)
+{
+	return u->kind_counts[SECRET_SCRAM] >
+	       u->kind_counts[SECRET_PLAIN] + u->kind_counts[SECRET_MD5];
 }
 
 bool userlist_next(const struct userlist *u, size_t *at, const char **name,
     const struct secret **secret)
 {
+	const struct user_entry *e;
+
+	while ((e = map_next(u->entries, at)))
+		if (!e->is_former) {
+			*name = e->name;
+			*secret = &e->secret;
+			return true;
+		}
+	return false;
+}
+
+size_t userlist_known_count(const struct userlist *u)
+{
+	return map_count(u->entries);
+}
+
+bool userlist_knows(const struct userlist *u, const char *name)
+{
+	return map_get_str(u->entries, name) != NULL;
+}
+
+const char *userlist_next_known(const struct userlist *u, size_t *at)
+{
 	const struct user_entry *e = map_next(u->entries, at);
 
-	if (!e)
-		return false;
-	*name = e->name;
-	*secret = &e->secret;
-	return true;
+	return e ? e->name : NULL;
 }

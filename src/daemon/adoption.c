@@ -15,7 +15,7 @@ struct adoption {
 	struct config *config; /* one reference, as of the next two members */
 	struct rules *rules;   /* NULL: auth_type needs no rules */
 	struct tls_setup *tls;
-	struct userlist *users; /* owned; NULL: the secrets in force stay */
+	struct userlist *users; /* one reference; NULL: the list in force stays */
 	atomic_uint refs;
 	unsigned order;     /* its number, once it goes to all sites */
 	bool is_obsoleting; /* TLS settings of servers have changed: their connections
@@ -31,7 +31,7 @@ struct notice {
 };
 
 struct adoption *adoption_new(
-    const struct configuration *running, struct configuration *next)
+    const struct configuration *running, const struct configuration *next)
 {
 	struct adoption *a = mem_zero(sizeof(*a));
 
@@ -39,8 +39,7 @@ struct adoption *adoption_new(
 	a->config = config_ref(next->config);
 	a->rules = rules_ref(next->rules);
 	a->tls = tls_setup_ref(next->tls ? next->tls : running->tls);
-	a->users = next->users;
-	next->users = NULL;
+	a->users = userlist_ref(next->users);
 	a->is_obsoleting = running->tls && next->tls &&
 			   tls_setup_is_obsoleting(running->tls, next->tls);
 	return a;
@@ -61,7 +60,7 @@ void adoption_unref(struct adoption **ap)
 	config_unref(&a->config);
 	rules_unref(&a->rules);
 	tls_setup_unref(&a->tls);
-	userlist_free(&a->users);
+	userlist_unref(&a->users);
 	mem_free(a);
 }
 

@@ -20,7 +20,7 @@ void configuration_init(struct configuration *c)
 void configuration_done(struct configuration *c)
 {
 	config_unref(&c->config);
-	userlist_free_slowly(&c->users, c->breath);
+	userlist_unref_slowly(&c->users, c->breath);
 	rules_unref(&c->rules);
 	tls_setup_unref(&c->tls);
 	findings_done(&c->findings);
@@ -128,6 +128,8 @@ static void load_users(struct configuration *c, const struct configuration *runn
 	c->users = userlist_load(s->auth_file, c->breath, take_list_remark, c, &err);
 	if (!c->users)
 		found(c, FINDING_ABSENT, "auth_file", err.text);
+	else if (running && running->users)
+		userlist_remember(c->users, running->users, c->breath);
 }
 
 static void check_ldap(struct configuration *c)
@@ -339,15 +341,15 @@ int configuration_set(struct configuration *c, const struct configuration *runni
 
 void configuration_take(struct configuration *c, struct configuration *next)
 {
-	struct tls_setup *tls = next->tls ? next->tls : c->tls;
-
-	if (next->tls)
-		tls_setup_unref(&c->tls);
-	c->tls = next->tls = NULL;
+	if (!next->tls) {
+		next->tls = c->tls;
+		c->tls = NULL;
+	}
+	if (!next->users) {
+		next->users = c->users;
+		c->users = NULL;
+	}
 	configuration_done(c);
 	*c = *next;
-	c->tls = tls;
-	/* the catalog has taken over the secrets */
-	userlist_free(&c->users);
 	configuration_init(next);
 }

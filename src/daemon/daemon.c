@@ -140,7 +140,7 @@ static long long expected_descriptors(const struct catalog *c)
 	const struct settings *s = &c->config->settings;
 	long long sum = s->max_client_conn + 10LL + team_descriptors(team_size(s)) +
 			(long long)metrics_descriptors(s);
-	long long users = (long long)map_count(c->users);
+	long long users = (long long)catalog_user_count(c);
 	const struct database *db;
 	size_t at = 0;
 

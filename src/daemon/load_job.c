@@ -72,7 +72,7 @@ static void job_done(struct workers_job *job)
 {
 	struct load_job *j = job_of(job);
 
-	/* This is not the reference that is left last: freeing is long, too. */
+	/* These are not the references that are left last: freeing is long, too. */
 	configuration_done(&j->running);
 	if (j->done)
 		j->done(j->owner, &j->next, j->result);
@@ -120,6 +120,7 @@ struct load_job *load_job_submit(struct workers *workers, const char *path,
 	j->path = mem_strdup(path);
 	j->running.config = config_ref(running->config);
 	j->running.tls = tls_setup_ref(running->tls);
+	j->running.users = userlist_ref(running->users);
 	j->running.users_mark = running->users_mark;
 	j->done = done;
 	j->owner = owner;

@@ -48,8 +48,9 @@ static void run_finish(struct daemon *d, int result)
 {
 	struct reload_run *r = &d->reloads;
 
-	if (r->users || r->old)
-		load_job_free(d->site.workers, &r->users, &r->old);
+	userlist_unref(&r->users);
+	if (r->old_users || r->old)
+		load_job_free(d->site.workers, &r->old_users, &r->old);
 	r->phase = RELOAD_IDLE;
 	r->result = result;
 	r->done = r->begun;
@@ -94,6 +95,7 @@ static void next_users(struct deadline *due)
 	run_finish(d, 0);
 }
 
+/* The list lasts until all sites have begun with it. */
 static void begin_list(struct site *site, const void *what)
 {
 	struct userlist *const *list = what;
@@ -106,7 +108,8 @@ static void begin_users(struct daemon *d)
 	struct reload_run *r = &d->reloads;
 
 	r->phase = RELOAD_ADOPTING;
-	/* The list lasts until all have taken it over. */
+	r->old_users = d->in_force.users;
+	d->in_force.users = userlist_ref(r->users);
 	crew_order(&d->site, begin_list, &r->users, sizeof(r->users));
 	deadline_set(d->site.loop, &r->users_due, loop_now(d->site.loop));
 }
@@ -114,7 +117,7 @@ static void begin_users(struct daemon *d)
 /* ---- loading ---- */
 
 /* is_long: users are taken over a few per turn, and a helper thread frees the old
- * snapshot. */
+ * snapshot and the old list. */
 static void run_take(
     struct daemon *d, struct configuration *next, int result, bool is_long)
 {
@@ -208,7 +211,7 @@ void reload_run_stop(struct daemon *d)
 		load_job_cancel(r->job);
 	r->job = NULL;
 	deadline_clear(d->site.loop, &r->users_due);
-	catalog_begin_users(d->site.catalog, NULL);
-	userlist_free(&r->users);
+	userlist_unref(&r->users);
+	userlist_unref(&r->old_users);
 	config_unref(&r->old);
 }

@@ -454,7 +454,7 @@ static struct user *login_former_user(const struct client *client)
 	struct user *user =
 	    catalog_find_user(client->conn.site->catalog, client->login->startup.user);
 
-	return user && user->list_round > 0 ? user : NULL;
+	return user && user->is_listed ? user : NULL;
 }
 
 static void login_find_user(struct client *client)

@@ -153,7 +153,7 @@ static bool proof_is_sasl_under_md5(const struct client *client)
 	case SECRET_MALFORMED:
 		break;
 	}
-	return catalog->scram_secret_count > catalog->other_secret_count;
+	return catalog->list && userlist_is_mostly_scram(catalog->list);
 }
 
 enum proof proof_begin(struct client *client)

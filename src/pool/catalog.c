@@ -61,30 +61,6 @@ struct catalog *catalog_new(struct mem *mem)
 	return c;
 }
 
-static void user_forget(struct user *user)
-{
-	if (user->remembered) {
-		secret_done(&user->remembered->secret);
-		scram_cache_done(&user->remembered->cache);
-	}
-	mem_free(user->remembered);
-	user->remembered = NULL;
-}
-
-static void user_free(struct catalog *c, struct user *user)
-{
-	tally_release(c->view.tallies, &user->tally);
-	secret_done(&user->secret);
-	user_forget(user);
-	scram_cache_done(&user->scram_cache);
-	if (user->adhoc) {
-		scram_verifier_done(user->adhoc);
-		mem_free(user->adhoc);
-	}
-	mem_free(user->name);
-	slab_put(c->user_slab, user);
-}
-
 static void database_free(struct database *db)
 {
 	struct catalog *c = db->catalog;
@@ -165,11 +141,12 @@ void catalog_free(struct catalog **cp)
 	while ((db = map_next(c->databases, &at)))
 		database_free(db);
 	for (at = 0; (user = map_next(c->users, &at));)
-		user_free(c, user);
+		user_free(user);
 	mem_free(c->by_entry);
 	map_free(&c->pools);
 	map_free(&c->databases);
 	map_free(&c->users);
+	userlist_unref(&c->list);
 	if (c->template_config)
 		config_unref(&c->template_config);
 	if (c->config)
@@ -196,45 +173,6 @@ void catalog_note(catalog_note_fn *note, void *note_ctx, const char *fmt, ...)
 		return;
 	note(note_ctx, text);
 	free(text);
-}
-
-/* ---- users ---- */
-
-struct user *catalog_find_user(struct catalog *c, const char *name)
-{
-	return map_get_str(c->users, name);
-}
-
-struct user *catalog_user(struct catalog *c, const char *name)
-{
-	struct user *user = catalog_find_user(c, name);
-
-	if (user)
-		return user;
-	user = slab_get(c->user_slab);
-	user->name = mem_strdup(name);
-	user->catalog = c;
-	secret_init(&user->secret, "");
-	list_init(&user->pools);
-	list_init(&user->resting);
-	if (c->config)
-		user->config = config_user(c->config, name);
-	map_put_str(c->users, user->name, user);
-	return user;
-}
-
-void user_remember(struct user *user, const char *password)
-{
-	struct secret *secret;
-
-	if (user->remembered && strcmp(user->remembered->secret.text, password) == 0)
-		return;
-	user_forget(user);
-	user->remembered = mem_zero(sizeof(*user->remembered));
-	secret = &user->remembered->secret;
-	/* a plain password, even if it looks like a hash */
-	secret->kind = SECRET_PLAIN;
-	secret->text = mem_strdup(password);
 }
 
 /* ---- databases ---- */
@@ -571,33 +509,6 @@ void database_receive(struct database *db)
 	db->client_count++;
 }
 
-bool user_may_enter(struct user *user, bool exempt)
-{
-	int limit = scope_max_user_client_connections(scope_of_user(user));
-
-	catalog_share_user(user);
-	return catalog_may_enter(
-	    &user->catalog->view, user->tally, &user->client_count, exempt ? 0 : limit);
-}
-
-void user_leave(struct user *user)
-{
-	assert(user->client_count > 0);
-	catalog_leave(&user->catalog->view, user->tally, &user->client_count);
-}
-
-void user_carry(struct user *user, unsigned to)
-{
-	assert(user->client_count > 0);
-	catalog_carry(&user->catalog->view, user->tally, &user->client_count, to);
-}
-
-void user_receive(struct user *user)
-{
-	catalog_share_user(user);
-	user->client_count++;
-}
-
 /* ---- something is done to all ---- */
 
 void database_mark_dirty(struct database *db)
@@ -681,13 +592,6 @@ static int compare_databases(const void *a, const void *b)
 	return strcmp((*x)->name, (*y)->name);
 }
 
-static int compare_users(const void *a, const void *b)
-{
-	const struct user *const *x = a, *const *y = b;
-
-	return strcmp((*x)->name, (*y)->name);
-}
-
 static int compare_pools(const void *a, const void *b)
 {
 	const struct pool *const *x = a, *const *y = b;
@@ -699,11 +603,6 @@ static int compare_pools(const void *a, const void *b)
 struct database **catalog_sorted_databases(const struct catalog *c, size_t *count)
 {
 	return (struct database **)map_sorted(c->databases, count, compare_databases);
-}
-
-struct user **catalog_sorted_users(const struct catalog *c, size_t *count)
-{
-	return (struct user **)map_sorted(c->users, count, compare_users);
 }
 
 struct pool **catalog_sorted_pools(const struct catalog *c, size_t *count)

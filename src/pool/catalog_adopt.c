@@ -186,97 +186,6 @@ static void adopt_user_entries(const struct adoption *a)
 		user->config = config_user(c->config, user->name);
 }
 
-/* secret NULL: the user has none any more. */
-static void set_secret(struct user *user, const struct secret *secret)
-{
-	if (user->has_secret != (secret != NULL)) {
-		user->has_secret = secret != NULL;
-		if (secret)
-			user->catalog->listed_count++;
-		else
-			user->catalog->listed_count--;
-	}
-	if (secret ? secret_is_equal(&user->secret, secret)
-		   : user->secret.kind == SECRET_NONE)
-		return;
-	secret_done(&user->secret);
-	secret_init(&user->secret, secret ? secret->text : "");
-	scram_cache_done(&user->scram_cache);
-	if (user->adhoc) {
-		scram_verifier_done(user->adhoc);
-		mem_free(user->adhoc);
-		user->adhoc = NULL;
-		user->has_adhoc_keys = false;
-	}
-}
-
-void catalog_begin_users(struct catalog *c, const struct userlist *users)
-{
-	c->coming = (struct users_adoption){.list = users};
-	c->list_round += users != NULL;
-}
-
-/* Handles the next user of the list.  True: there are more. */
-static bool adopt_listed(struct catalog *c)
-{
-	struct users_adoption *coming = &c->coming;
-	const struct secret *secret;
-	const char *name;
-
-	if (!userlist_next(coming->list, &coming->at, &name, &secret))
-		return false;
-	struct user *user = catalog_user(c, name);
-	user->list_round = c->list_round;
-	set_secret(user, secret);
-	if (secret->kind == SECRET_SCRAM)
-		coming->scram_count++;
-	else if (secret->kind == SECRET_PLAIN || secret->kind == SECRET_MD5)
-		coming->other_count++;
-	return true;
-}
-
-/* Handles the next user that may be missing in the list.  False: none is left that has
- * a secret and is not in the list.  Users that are made meanwhile are not in the list
- * and have no secret of it, so the walk may miss them. */
-static bool sweep_unlisted(struct catalog *c)
-{
-	if (c->listed_count == userlist_count(c->coming.list))
-		return false;
-	struct user *user = map_next(c->users, &c->coming.at);
-	if (user && user->list_round != c->list_round)
-		set_secret(user, NULL);
-	return user != NULL;
-}
-
-static bool adopt_next(struct catalog *c)
-{
-	if (c->coming.is_sweeping)
-		return sweep_unlisted(c);
-	if (!adopt_listed(c)) {
-		c->coming.is_sweeping = true;
-		c->coming.at = 0;
-	}
-	return true;
-}
-
-bool catalog_adopt_users(struct catalog *c, size_t most)
-{
-	for (; c->coming.list && most; most--) {
-		if (adopt_next(c))
-			continue;
-		c->scram_secret_count = c->coming.scram_count;
-		c->other_secret_count = c->coming.other_count;
-		c->coming.list = NULL;
-	}
-	return c->coming.list != NULL;
-}
-
-static void adopt_secrets(struct catalog *c, const struct userlist *users)
-{
-	catalog_begin_users(c, users);
-	catalog_adopt_users(c, SIZE_MAX);
-}
-
 /* SET makes a snapshot with the same entries. */
 static bool has_same_entries(const struct config *a, const struct config *b)
 {
@@ -284,8 +193,8 @@ static bool has_same_entries(const struct config *a, const struct config *b)
 	       a->template == b->template;
 }
 
-void catalog_adopt(struct catalog *c, struct config *config,
-    const struct userlist *users, catalog_note_fn *note, void *note_ctx)
+void catalog_adopt(struct catalog *c, struct config *config, struct userlist *users,
+    catalog_note_fn *note, void *note_ctx)
 {
 	struct adoption a = {c, c->config, note, note_ctx};
 	const char *auth_user = text_or_null(config->settings.global.auth_user);
@@ -301,8 +210,10 @@ void catalog_adopt(struct catalog *c, struct config *config,
 	}
 	if (auth_user)
 		catalog_user(c, auth_user);
-	if (users)
-		adopt_secrets(c, users);
+	if (users) {
+		catalog_begin_users(c, users);
+		catalog_adopt_users(c, SIZE_MAX);
+	}
 	adopt_target(&a);
 	adopt_modes(c);
 	if (a.old)

@@ -9,6 +9,7 @@
 #include "conf/settings.h"
 #include "pool/hosts_role.h"
 #include "pool/pool.h"
+#include "session/crew.h"
 #include "views/views.def"
 #include "views/views.h"
 
@@ -178,8 +179,9 @@ static const char *size_shown(int size, char out[SIZE_TEXT])
 	return out;
 }
 
-static void put_user(struct rows *rows, const struct user *user)
+static void put_user(void *ctx, const struct user *user)
 {
+	struct rows *rows = ctx;
 	const struct level *own = user->config ? &user->config->own : NULL;
 	char pool_size[SIZE_TEXT], reserve_pool_size[SIZE_TEXT];
 
@@ -190,12 +192,10 @@ static void put_user(struct rows *rows, const struct user *user)
 
 void view_users(struct rows *rows)
 {
-	size_t count;
-	struct user **users = catalog_sorted_users(rows->site->catalog, &count);
-
-	for (size_t i = 0; i < count; i++)
-		put_user(rows, users[i]);
-	free(users);
+	/* all sites have the same user list, so only one of them has rows for those of
+	 * it whom nobody needs */
+	catalog_each_user(
+	    rows->site->catalog, crew_is_control(rows->site), put_user, rows);
 }
 
 void view_peers(struct rows *rows)

@@ -177,7 +177,7 @@ static void add_lists(struct site *site, void *ctx)
 	struct lists *l = ctx;
 
 	l->databases = more(l->databases, map_count(catalog->databases));
-	l->users = more(l->users, map_count(catalog->users));
+	l->users = more(l->users, catalog_user_count(catalog));
 	l->peers = more(l->peers, catalog->config->peer_count);
 	l->peer_pools = more(l->peer_pools, peers_count(site));
 	l->free_clients += site->client_slab->free;

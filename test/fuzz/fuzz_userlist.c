@@ -68,6 +68,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	}
 	if (count != userlist_count(u))
 		abort();
-	userlist_free(&u);
+	userlist_unref(&u);
 	return 0;
 }

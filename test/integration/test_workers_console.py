@@ -35,6 +35,33 @@ def test_login_at_another_worker_while_paused(make_pooler, pg):
     assert [other.finish().value for other in others] == ["7"] * 2
 
 
+def test_users_of_the_list(make_pooler, pg):
+    """All workers share the user list.  Each user has one row and counts once, used or not; who has
+    left the list is known as before, even if nobody has seen it."""
+    pooler = make_pooler({"db": pg.conn(user="trust_user")}, settings=dict(WORKERS, auth_type="trust"))
+    listed = dict(pooler.userlist)
+    shown = len(pooler.show("USERS"))
+    pooler.userlist.update({"listed%d" % n: "secret" for n in range(100)})
+    pooler.write_files()
+    pooler.admin.query("RELOAD")
+    names = [row["name"] for row in pooler.show("USERS")]
+    assert names == sorted(set(names)) and len(names) == shown + 100
+    assert int(pooler.show_one("MEM", name="user_cache")["used"]) < 100
+    clients = [pooler.connect(user="listed7") for _ in range(3)]
+    assert pooler.show_one("USERS", name="listed7")["current_client_connections"] == "3"
+    assert pooler.show_one("USERS", name="listed8")["current_client_connections"] == "0"
+    assert pooler.show_one("LISTS", list="users")["items"] == str(shown + 100)
+    pooler.userlist = listed
+    for _ in range(2):
+        pooler.write_files()
+        pooler.admin.query("RELOAD")
+        pooler.userlist["one more"] = ""
+    assert pooler.show_one("LISTS", list="users")["items"] == str(shown + 101)
+    assert len(pooler.show("USERS")) == shown + 101
+    clients += [pooler.connect(user=user) for user in ("listed9", "one more")]
+    assert pooler.refusal(user="listed100") is not None
+
+
 def test_kill_of_all_is_one_for_all_workers(make_pooler, pg):
     """A database that one worker has clients of is paused at all of them."""
     pooler = make_pooler({"db": pg.conn(), "other": pg.conn(), "unused": pg.conn()}, settings=WORKERS)

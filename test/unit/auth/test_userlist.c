@@ -73,7 +73,7 @@ static void test_grammar(void **state)
 	expect_user(u, "last", "no newline");
 	assert_null(userlist_find(u, "x"));
 	assert_null(userlist_find(u, "Plain"));
-	userlist_free(&u);
+	userlist_unref(&u);
 	assert_null(u);
 }
 
@@ -87,7 +87,7 @@ static void test_empty(void **state)
 		struct userlist *u = parse(texts[i], &said);
 		assert_string_equal(said.text, "");
 		assert_int_equal(userlist_count(u), 0);
-		userlist_free(&u);
+		userlist_unref(&u);
 	}
 }
 
@@ -102,7 +102,7 @@ static void test_kinds(void **state)
 	assert_int_equal(userlist_find(u, "none")->kind, SECRET_NONE);
 	assert_int_equal(userlist_find(u, "plain")->kind, SECRET_PLAIN);
 	assert_int_equal(userlist_find(u, "md5")->kind, SECRET_MD5);
-	userlist_free(&u);
+	userlist_unref(&u);
 }
 
 static void test_last_of_a_name_wins(void **state)
@@ -116,7 +116,7 @@ static void test_last_of_a_name_wins(void **state)
 	assert_int_equal(userlist_count(u), 2);
 	expect_user(u, "a", "4");
 	expect_user(u, "b", "2");
-	userlist_free(&u);
+	userlist_unref(&u);
 }
 
 static void test_broken_entries(void **state)
@@ -159,7 +159,7 @@ static void test_broken_entries(void **state)
 		assert_null(strstr(said.text, "late"));
 		assert_int_equal(userlist_count(u), 1);
 		expect_user(u, "early", "hunter2");
-		userlist_free(&u);
+		userlist_unref(&u);
 	}
 }
 
@@ -181,7 +181,7 @@ static void test_every_line_broken(void **state)
 		snprintf(place, sizeof(place), "users.txt:%u: ", broken + 1);
 		if (said.faults)
 			assert_memory_equal(said.text, place, strlen(place));
-		userlist_free(&u);
+		userlist_unref(&u);
 	}
 }
 
@@ -197,7 +197,7 @@ static void test_malformed_secrets_are_told(void **state)
 	    "pg_authid");
 	assert_int_equal(said.warnings, 1);
 	assert_int_equal(userlist_find(u, "b")->kind, SECRET_MALFORMED);
-	userlist_free(&u);
+	userlist_unref(&u);
 }
 
 /* Writes n characters in quotes; returns their end. */
@@ -235,7 +235,7 @@ static void test_limits(void **state)
 		assert_int_equal(userlist_count(u), *cases[i].start ? 0 : 1);
 		assert_memory_equal(said.text, cases[i].start,
 		    strlen(cases[i].start) + !*cases[i].start);
-		userlist_free(&u);
+		userlist_unref(&u);
 		mem_free(text);
 	}
 }
@@ -253,7 +253,7 @@ static void test_limit_is_of_raw_text(void **state)
 	strcat(text, "\" \"s\"");
 	u = parse(text, &said);
 	assert_int_equal(userlist_count(u), 0);
-	userlist_free(&u);
+	userlist_unref(&u);
 	assert_non_null(strstr(said.text, "username too long in auth file: 128"));
 }
 
@@ -267,7 +267,7 @@ static void test_nul_ends_the_file(void **state)
 	(void)state;
 	assert_string_equal(said.text, "");
 	assert_int_equal(userlist_count(u), 1);
-	userlist_free(&u);
+	userlist_unref(&u);
 }
 
 static void test_walk(void **state)
@@ -290,7 +290,69 @@ static void test_walk(void **state)
 	}
 	assert_int_equal(count, 300);
 	assert_int_equal(sum, 300 * 299 / 2);
-	userlist_free(&u);
+	userlist_unref(&u);
+}
+
+static void test_former_users(void **state)
+{
+	struct said said;
+	struct userlist *first = parse("\"a\" \"1\"\n\"b\" \"2\"\n", &said);
+	struct userlist *second = parse("\"b\" \"3\"\n", &said);
+	struct userlist *third = parse("\"c\" \"\"\n\"a\" \"4\"\n", &said);
+	const struct secret *secret;
+	const char *name;
+	size_t at = 0, listed = 0, known = 0;
+
+	(void)state;
+	userlist_remember(second, first, NULL);
+	assert_true(userlist_knows(second, "a"));
+	assert_null(userlist_find(second, "a"));
+	assert_string_equal(userlist_find(second, "b")->text, "3");
+	assert_int_equal(userlist_count(second), 1);
+	assert_int_equal(userlist_known_count(second), 2);
+	/* Former users of a former list are known as well. */
+	userlist_remember(third, second, NULL);
+	assert_string_equal(userlist_find(third, "a")->text, "4");
+	assert_true(userlist_knows(third, "b"));
+	assert_false(userlist_knows(third, "d"));
+	while (userlist_next(third, &at, &name, &secret)) {
+		assert_string_not_equal(name, "b");
+		listed++;
+	}
+	for (at = 0; userlist_next_known(third, &at);)
+		known++;
+	assert_int_equal(listed, 2);
+	assert_int_equal(known, 3);
+	userlist_unref(&first);
+	userlist_unref(&second);
+	userlist_unref(&third);
+}
+
+static void test_counts_of_kinds(void **state)
+{
+	struct said said;
+	static const char scram[] = "SCRAM-SHA-256$4096:c2FsdA==$"
+				    "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=:"
+				    "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
+	char text[1000];
+
+	(void)state;
+	snprintf(text, sizeof(text), "\"a\" \"%s\"\n\"b\" \"\"\n", scram);
+	struct userlist *u = parse(text, &said);
+	assert_true(userlist_is_mostly_scram(u));
+	userlist_unref(&u);
+	strcat(text, "\"c\" \"plain\"\n");
+	u = parse(text, &said);
+	assert_false(userlist_is_mostly_scram(u));
+	userlist_unref(&u);
+	/* the last secret of a user counts */
+	snprintf(text + strlen(text), 300, "\"c\" \"%s\"\n", scram);
+	u = parse(text, &said);
+	assert_true(userlist_is_mostly_scram(u));
+	struct userlist *same = userlist_ref(u);
+	userlist_unref(&u);
+	assert_int_equal(userlist_count(same), 3);
+	userlist_unref(&same);
 }
 
 static void test_load(void **state)
@@ -310,7 +372,7 @@ static void test_load(void **state)
 	snprintf(wanted, sizeof(wanted), "%s:2: broken auth file: ", path);
 	assert_memory_equal(said.text, wanted, strlen(wanted));
 	expect_user(u, "a", "1");
-	userlist_free(&u);
+	userlist_unref(&u);
 	unlink(path);
 	said.faults = 0;
 	assert_null(userlist_load(path, NULL, take_remark, &said, &err));
@@ -334,6 +396,8 @@ int main(void)
 	    cmocka_unit_test(test_limit_is_of_raw_text),
 	    cmocka_unit_test(test_nul_ends_the_file),
 	    cmocka_unit_test(test_walk),
+	    cmocka_unit_test(test_former_users),
+	    cmocka_unit_test(test_counts_of_kinds),
 	    cmocka_unit_test(test_load),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -68,7 +68,7 @@ static void who_is_left_out(void **state)
 	assert_int_equal(userlist_count(users), 2);
 	assert_non_null(userlist_find(users, "a \"quoted\" name"));
 	assert_string_equal(userlist_find(users, "scram")->text, SCRAM_SECRET);
-	userlist_free(&users);
+	userlist_unref(&users);
 	buf_done(&out);
 }
 

@@ -24,7 +24,7 @@ static struct arena *arena;
 static void forget(void)
 {
 	sizing_done(&sizing);
-	userlist_free(&users);
+	userlist_unref(&users);
 	config_unref(&config);
 	arena_free(&arena);
 }

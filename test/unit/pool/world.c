@@ -89,7 +89,7 @@ void world_adopt(struct world *w, const char *ini, const char *userlist)
 		users = userlist_parse("users", userlist, strlen(userlist), NULL, NULL);
 	w->notes[0] = '\0';
 	catalog_adopt(w->c, config, users, on_note, w);
-	userlist_free(&users);
+	userlist_unref(&users);
 	config_unref(&config);
 }
 

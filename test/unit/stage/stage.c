@@ -184,7 +184,7 @@ static void stage_adopt(struct stage *stage, struct config *config, const char *
 		stage_check(users != NULL, "bad user list");
 	}
 	catalog_adopt(stage->site.catalog, config, users, NULL, NULL);
-	userlist_free(&users);
+	userlist_unref(&users);
 }
 
 void stage_set(struct stage *stage, const char *name, const char *value)
