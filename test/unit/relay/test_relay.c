@@ -386,8 +386,8 @@ static void server_is_not_lent_within_a_message(void **state)
 static void client_that_dies_within_a_message_takes_the_server_along(void **state)
 {
 	(void)state;
-	/* a Flush has no answer, but half of one makes the server unusable */
-	static const uint8_t flush[] = {'H', 0, 0, 0, 100, 1, 2};
+	/* half of an Execute makes the server unusable */
+	static const uint8_t execute[] = {'E', 0, 0, 0, 100, 1, 2};
 	struct stage *stage =
 	    stage_new("pool_size=1", "pool_mode = session\nserver_reset_query =\n");
 	struct peer *client, *server;
@@ -396,12 +396,12 @@ static void client_that_dies_within_a_message_takes_the_server_along(void **stat
 	peer_hear(server, 'Q');
 	peer_answer(server, "ONE", 'I');
 	peer_hear(client, 'Z');
-	peer_send(client, flush, sizeof(flush));
+	peer_send(client, execute, sizeof(execute));
 	stage_settle(stage);
 	peer_close(client);
-	/* no Terminate is sent: the server would read it as part of the Flush */
+	/* no Terminate is sent: the server would read it as part of the Execute */
 	assert_string_equal(peer_last_words(server), "");
-	assert_int_equal(server->in.len, sizeof(flush));
+	assert_int_equal(server->in.len, sizeof(execute));
 	stage_free(&stage);
 }
 
