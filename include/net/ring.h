@@ -6,8 +6,9 @@
  * that waits for completions.  A send is tried once, during that call; so the kernel
  * uses the bytes only during the call, and they must stay unchanged until `sent`
  * reports the result.  Received bytes are in blocks that were lent to the kernel
- * before.  The kernel takes bytes from a socket only during ring_wait, ring_settle and
- * calls that find the queue of requests full.
+ * before; a socket in which much arrives is only watched, and its owner receives.  The
+ * kernel takes bytes from a socket only during ring_wait, ring_settle and calls that
+ * find the queue of requests full.
  *
  * A ring may only be used by the thread that made it.
  */
@@ -32,6 +33,9 @@ struct ring_port; /* one socket on the ring */
 struct ring_ops {
 	/* len bytes from block->bytes on have arrived; the block is borrowed. */
 	void (*received)(void *owner, struct block *block, size_t len);
+	/* The socket has bytes, or the end, for the owner to receive by system calls;
+	 * much arrived lately.  Returns how many bytes the owner has received. */
+	size_t (*readable)(void *owner);
 	/* Nothing more will be received: 0 means that the peer closed, otherwise an
 	 * errno. */
 	void (*ended)(void *owner, int errnum);

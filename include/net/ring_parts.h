@@ -17,12 +17,9 @@
 
 #	include "base/list.h"
 
-/* Buffers that the kernel fills.  There are two groups. */
 enum {
-	RING_SMALL,
-	RING_LARGE,
-	RING_GROUPS,
-	RING_SMALL_SIZE = 8192,
+	RING_BUFFERS, /* the number of the group of buffers that the kernel fills */
+	RING_BUFFER_SIZE = 8192,
 };
 
 struct ring_buffers {
@@ -33,10 +30,9 @@ struct ring_buffers {
 	unsigned count;
 };
 
-/* Makes `count` buffers of `size` bytes each (the group is RING_SMALL or RING_LARGE)
- * and lends them to the kernel.  r owns them until ring_take_down.  -1 and err. */
-int ring_make_buffers(
-    struct ring *r, int group, unsigned count, size_t size, struct err *err);
+/* Makes `count` buffers and lends them to the kernel.  r owns them until
+ * ring_take_down.  -1 and err. */
+int ring_make_buffers(struct ring *r, unsigned count, struct err *err);
 /* Lends buffer `id` to the kernel again after its bytes were delivered; a new block
  * takes its place if somebody still holds a reference to the old one. */
 void ring_buffers_return(struct ring_buffers *b, unsigned id);
@@ -58,14 +54,13 @@ struct ring_port {
 	/* position in the queue of the request to send or to close */
 	unsigned request_at;
 	int fd;
-	/* number of receives in a row that did not need a large buffer */
+	/* number of receives in a row that were small */
 	uint8_t small_count;
 	bool wants_bytes : 1;
 	bool is_receiving : 1; /* the kernel has a request to receive */
 	bool is_cancelled : 1; /* it also has a request to cancel that */
-	bool is_single : 1;    /* the request to receive is for one large buffer */
-	/* the next request to receive will be for a large buffer */
-	bool is_bulky : 1;
+	bool is_watched : 1;   /* that request only waits until there are bytes */
+	bool is_bulky : 1;     /* the next one will do so */
 	bool is_polling : 1;
 	bool is_sending : 1;
 	bool is_closed : 1;
@@ -84,7 +79,7 @@ struct ring_listener {
 
 struct ring {
 	struct io_uring uring;
-	struct ring_buffers buffers[RING_GROUPS];
+	struct ring_buffers buffers;
 	struct slab *ports, *gathers, *listener_slab;
 	struct list open;      /* struct ring_port by .node */
 	struct list listeners; /* struct ring_listener by .node */

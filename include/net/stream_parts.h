@@ -74,8 +74,6 @@ enum stream_look stream_look(struct stream *s);
 /* Whether the handshake has to wait for the next turn, because there were enough
  * handshake steps in this one. */
 bool stream_is_put_off(const struct stream *s);
-/* Receives and delivers by system calls, before the engine has started. */
-void stream_receive_now(struct stream *s);
 /* Whether received bytes wait to be delivered. */
 bool stream_has_input(const struct stream *s);
 /* Delivers waiting bytes until the owner pauses. */
@@ -86,13 +84,29 @@ int stream_send_queue(struct stream *s);
 void stream_tell_later(struct stream *s);
 void stream_flush_at_turn_end(struct stream *s);
 
+/* ---- receiving by system calls ---- */
+
+/* What the engine has to do after a receive. */
+enum stream_left {
+	LEFT_NOTHING,      /* wait until the socket is readable */
+	LEFT_SOMETHING,    /* there may be more already, so receive in the next turn */
+	LEFT_UNTIL_RESTED, /* the stream rests: receive nothing before `go_on` */
+};
+/* Receives and delivers what is in the socket, with at most net.rounds calls.  len gets
+ * the number of bytes.  The owner may have closed the stream when this returns, or
+ * `ended` was called. */
+enum stream_left stream_receive(struct stream *s, size_t *len);
+/* The same when the engine has learned that the socket is readable: the stream may be
+ * paused, or have bytes that were received before. */
+enum stream_left stream_readable(struct stream *s, size_t *len);
+
 /* ---- streams in which much arrives ---- */
 
 /* n bytes were received. */
 void stream_rest_count(struct stream *s, size_t n);
-/* Everything that had arrived was received, `got_kb` of it just now.  True: the stream
- * rests, so the engine receives nothing before `go_on`. */
-bool stream_rest_begin(struct stream *s, unsigned got_kb);
+/* Everything that had arrived was received, `got` bytes of it just now.  True: the
+ * stream rests, so the engine receives nothing before `go_on`. */
+bool stream_rest_begin(struct stream *s, size_t got);
 /* The stream does not rest any longer, if it does. */
 void stream_rest_end(struct stream *s);
 void stream_rest_init(struct net *net);

@@ -18,7 +18,7 @@
 #	include "net/ring_parts.h"
 
 enum {
-	/* A socket that fills its buffer gets large ones, until this many receives in a
+	/* A socket that fills its buffer is only watched, until this many receives in a
 	 * row were small. */
 	SMALL_IN_A_ROW = 4,
 	LEAVING_TURNS_MOST = 1000,
@@ -140,16 +140,17 @@ static void arm(struct ring_port *port)
 {
 	struct io_uring_sqe *sqe = next_request(port->ring);
 
-	if (port->is_bulky)
-		io_uring_prep_recv(sqe, port->fd, NULL, 0, 0);
-	else
+	if (port->is_bulky) {
+		io_uring_prep_poll_add(sqe, port->fd, POLLIN | POLLRDHUP);
+	} else {
 		io_uring_prep_recv_multishot(sqe, port->fd, NULL, 0, 0);
-	sqe->flags |= IOSQE_BUFFER_SELECT;
-	sqe->buf_group = port->is_bulky ? RING_LARGE : RING_SMALL;
+		sqe->flags |= IOSQE_BUFFER_SELECT;
+		sqe->buf_group = RING_BUFFERS;
+	}
 	set_data(sqe, port, KIND_RECEIVE);
 	port->is_receiving = true;
 	port->is_cancelled = false;
-	port->is_single = port->is_bulky;
+	port->is_watched = port->is_bulky;
 }
 
 void ring_receive(struct ring_port *port)
@@ -178,12 +179,12 @@ bool ring_is_receiving(const struct ring_port *port)
 	return port->is_receiving;
 }
 
-/* Chooses between the two ways to receive.  A request for one large buffer has to be
- * made again each time, which pays only when much arrives in every turn; otherwise one
- * request for many small buffers is cheaper. */
+/* Chooses between the two ways to receive.  For bulk, system calls are cheaper: they
+ * fill large blocks, several in one turn, which leave in one send, and which are the
+ * blocks used last, so they are in the processor's cache. */
 static void learn_size(struct ring_port *port, size_t len)
 {
-	if (len >= RING_SMALL_SIZE) {
+	if (len >= RING_BUFFER_SIZE) {
 		port->small_count = 0;
 		if (port->is_bulky)
 			return;
@@ -197,10 +198,8 @@ static void learn_size(struct ring_port *port, size_t len)
 static void take_bytes(struct ring_port *port, unsigned flags, int len)
 {
 	struct ring *r = port->ring;
-	struct ring_buffers *from =
-	    &r->buffers[port->is_single ? RING_LARGE : RING_SMALL];
 	unsigned id = flags >> IORING_CQE_BUFFER_SHIFT;
-	struct block *b = from->blocks[id];
+	struct block *b = r->buffers.blocks[id];
 
 	if (len > 0 && port->owner) {
 		b->used = (uint32_t)len;
@@ -208,7 +207,7 @@ static void take_bytes(struct ring_port *port, unsigned flags, int len)
 			learn_size(port, (size_t)len);
 		r->ops->received(port->owner, b, (size_t)len);
 	}
-	ring_buffers_return(from, id);
+	ring_buffers_return(&r->buffers, id);
 }
 
 static void completed_receive(struct ring_port *port, const struct io_uring_cqe *cqe)
@@ -220,6 +219,8 @@ static void completed_receive(struct ring_port *port, const struct io_uring_cqe 
 		port->is_receiving = false;
 	if (cqe->flags & IORING_CQE_F_BUFFER)
 		take_bytes(port, cqe->flags, cqe->res);
+	else if (port->is_watched && cqe->res > 0 && port->wants_bytes)
+		learn_size(port, port->ring->ops->readable(port->owner));
 	if (!is_last || port->is_receiving)
 		return;
 	bool is_end = cqe->res <= 0 && cqe->res != -ENOBUFS && cqe->res != -ECANCELED &&
@@ -592,7 +593,7 @@ void ring_free(struct ring **rp)
 void ring_block_usage(
     const struct ring *r, size_t *used, size_t *free_count, size_t *bytes)
 {
-	block_pool_usage(r->buffers[RING_SMALL].pool, used, free_count, bytes);
+	block_pool_usage(r->buffers.pool, used, free_count, bytes);
 }
 
 #endif

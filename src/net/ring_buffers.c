@@ -30,10 +30,9 @@ void ring_buffers_return(struct ring_buffers *b, unsigned id)
 	give(b, id);
 }
 
-int ring_make_buffers(
-    struct ring *r, int group, unsigned count, size_t size, struct err *err)
+int ring_make_buffers(struct ring *r, unsigned count, struct err *err)
 {
-	struct ring_buffers *b = &r->buffers[group];
+	struct ring_buffers *b = &r->buffers;
 	void *shared;
 
 	if (posix_memalign(&shared, (size_t)sysconf(_SC_PAGESIZE),
@@ -45,13 +44,13 @@ int ring_make_buffers(
 	struct io_uring_buf_reg reg = {
 	    .ring_addr = (uint64_t)(uintptr_t)shared,
 	    .ring_entries = count,
-	    .bgid = (uint16_t)group,
+	    .bgid = RING_BUFFERS,
 	};
 	int result = io_uring_register_buf_ring(&r->uring, &reg, 0);
 	if (result < 0)
 		return err_set(err, "cannot register buffers: %s", strerror(-result));
 	io_uring_buf_ring_init(b->shared);
-	b->pool = block_pool_new(size, count);
+	b->pool = block_pool_new(RING_BUFFER_SIZE, count);
 	b->blocks = mem_zero(count * sizeof(*b->blocks));
 	for (unsigned id = 0; id < count; id++) {
 		b->blocks[id] = block_get(b->pool);
@@ -73,8 +72,7 @@ void ring_take_down(struct ring *r)
 {
 	if (r->uring.ring_fd >= 0)
 		io_uring_queue_exit(&r->uring);
-	for (int group = 0; group < RING_GROUPS; group++)
-		free_buffers(&r->buffers[group]);
+	free_buffers(&r->buffers);
 	slab_free(&r->ports);
 	slab_free(&r->gathers);
 	slab_free(&r->listener_slab);

@@ -14,9 +14,8 @@ enum {
 	REQUESTS = 1024, /* if more are queued, the first ones are submitted */
 	/* beyond this the kernel keeps completions elsewhere, which is slower */
 	COMPLETIONS = 16384,
-	/* Powers of two.  This much can arrive at once, also for paused streams. */
-	SMALL_COUNT = 64,
-	LARGE_COUNT = 8,
+	/* A power of two.  This much can arrive at once, also for paused streams. */
+	BUFFERS = 64,
 	TRIAL_WAIT_US = 1000000,
 	TRIAL_TURNS_MOST = 20,
 };
@@ -146,9 +145,7 @@ struct ring *ring_new(struct mem *mem, const struct ring_ops *ops, struct err *e
 	r->ports = slab_new(mem, "ring_port", sizeof(struct ring_port));
 	r->listener_slab = slab_new(mem, "ring_listener", sizeof(struct ring_listener));
 	r->gathers = slab_new(mem, "ring_gather", sizeof(struct ring_gather));
-	if (make_queues(r, err) < 0 ||
-	    ring_make_buffers(r, RING_SMALL, SMALL_COUNT, RING_SMALL_SIZE, err) < 0 ||
-	    ring_make_buffers(r, RING_LARGE, LARGE_COUNT, BLOCK_SIZE, err) < 0 ||
+	if (make_queues(r, err) < 0 || ring_make_buffers(r, BUFFERS, err) < 0 ||
 	    try_out(r, err) < 0) {
 		ring_free(&r);
 		return NULL;

@@ -68,8 +68,10 @@ int stream_connect(struct stream *s, struct net *net, const struct sock_target *
 void stream_open_hearing(
     struct stream *s, struct net *net, int fd, const struct stream_ops *ops)
 {
+	size_t len;
+
 	set_up(s, net, fd, ops);
-	stream_receive_now(s);
+	(void)stream_receive(s, &len);
 	if (!s->ended)
 		net->engine->start(s);
 }

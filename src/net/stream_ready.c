@@ -8,159 +8,34 @@
 
 #include "net/stream_parts.h"
 
-/* Bytes of records that are read at most while the owner has paused. */
-enum { PEEK_MOST = 16384 };
-
 /* ---- receiving ---- */
 
-/* The watch reports only once that there are bytes to read.  A function that leaves
- * some of them in the kernel calls this to have them reported again (unless it has
- * called stop_reading). */
-static void read_again(const struct stream *s)
+/* The watch reports only once that there are bytes to read, so what is left has to be
+ * reported again, unless the watch was switched off. */
+static void provide_for(struct stream *s, enum stream_left left)
 {
-	if (s->reader && !s->reader_off)
+	if (left == LEFT_SOMETHING && s->reader && !s->reader_off)
 		watch_again(s->reader);
-}
-
-/* Receives once.  Fewer bytes than there was room for are all that had come.  Returns 0
- * when nothing came, or when it was the end, which is then reported. */
-static size_t receive_into(struct stream *s, uint8_t *at, size_t room)
-{
-	ssize_t got;
-
-	do {
-		got = recv(s->fd, at, room, 0);
-		loop_counts(s->net->loop)->recv_calls++;
-	} while (got < 0 && errno == EINTR);
-	if (got > 0) {
-		stream_rest_count(s, (size_t)got);
-		return (size_t)got;
-	}
-	if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK))
-		stream_end(s, got < 0 ? errno : 0);
-	return 0;
-}
-
-/* Receives TLS records once.  True: the room was filled, so there may be more. */
-static bool may_receive_more_records(struct stream *s)
-{
-	struct block *b = block_get(s->net->blocks);
-
-	b->used = (uint32_t)receive_into(s, b->bytes, b->cap);
-	if (b->used > 0)
-		stream_take(s, b, b->bytes, b->used);
-	bool is_full = b->used == b->cap;
-	block_unref(b);
-	return is_full;
-}
-
-/* Receives once.  True: the room was filled, so there may be more. */
-static bool may_receive_more(struct stream *s)
-{
-	if (s->tls)
-		return may_receive_more_records(s);
-	struct block *b = stream_room(s->net, BLOCK_MIN_ROOM);
-	size_t room = b->cap - b->used;
-	uint8_t *at = b->bytes + b->used;
-	size_t got = receive_into(s, at, room);
-	if (got == 0)
-		return false;
-	b->used += (uint32_t)got;
-	stream_take(s, b, at, got);
-	return got == room;
-}
-
-static void stop_reading(struct stream *s)
-{
+	if (left != LEFT_UNTIL_RESTED)
+		return;
 	s->reader_off = true;
 	watch_off(s->reader);
 }
 
-/* s->delivering becomes false when the owner closes the stream, even if the owner opens
- * it again. */
 static void receive(struct stream *s)
 {
-	int left = s->net->rounds;
-	unsigned before_kb = s->run_kb;
-	bool has_more;
+	size_t len;
 
-	while ((has_more = may_receive_more(s)) && s->delivering && !s->paused &&
-	       !s->ended && !stream_has_input(s) && --left != 0)
-		;
-	bool is_left = !s->delivering;
-	s->delivering = false;
-	if (has_more)
-		read_again(s);
-	else if (!is_left && stream_rest_begin(s, s->run_kb - before_kb))
-		stop_reading(s);
-}
-
-void stream_receive_now(struct stream *s)
-{
-	receive(s);
-}
-
-/* The socket became readable while paused.  If the peer has closed and left nothing
- * unread, that is reported, so that its client does not keep a place in a queue;
- * otherwise the bytes stay in the kernel. */
-static void readable_while_paused(struct stream *s)
-{
-	char next;
-	ssize_t got = recv(s->fd, &next, 1, MSG_PEEK);
-
-	loop_counts(s->net->loop)->recv_calls++;
-	bool is_gone = got == 0 || (got < 0 && errno != EAGAIN &&
-				       errno != EWOULDBLOCK && errno != EINTR);
-	/* a failure that is about to be reported says more */
-	if (is_gone && !s->failure) {
-		stream_end(s, got < 0 ? errno : 0);
-		return;
-	}
-	stop_reading(s);
-}
-
-/* With TLS the peer closes by a record, so records are read until one has bytes for the
- * owner. */
-static void records_while_paused(struct stream *s)
-{
-	bool may_look = tls_is_complete(s->tls->tls) && !s->failure;
-	enum stream_look look = may_look ? stream_look(s) : LOOK_BYTES;
-
-	if (look == LOOK_BYTES)
-		stop_reading(s);
-	if (look != LOOK_NOTHING)
-		return;
-	struct block *b = block_get(s->net->blocks);
-	b->used = (uint32_t)receive_into(s, b->bytes, PEEK_MOST);
-	if (b->used > 0)
-		stream_arrived(s, b, b->bytes, b->used);
-	if (b->used == PEEK_MOST)
-		read_again(s);
-	block_unref(b);
-}
-
-/* Delivers bytes received before first; new bytes, or a handshake that has to wait, are
- * reported again in the next turn. */
-static void read_behind_input(struct stream *s)
-{
-	if (stream_has_input(s))
-		stream_deliver_waiting(s);
-	read_again(s);
+	provide_for(s, stream_receive(s, &len));
 }
 
 static void readable(void *ctx, int fd)
 {
 	struct stream *s = ctx;
+	size_t len;
 
 	(void)fd;
-	if (s->paused && s->tls)
-		records_while_paused(s);
-	else if (s->paused)
-		readable_while_paused(s);
-	else if (!stream_has_input(s) && !stream_is_put_off(s))
-		receive(s);
-	else
-		read_behind_input(s);
+	provide_for(s, stream_readable(s, &len));
 }
 
 static void ready_start(struct stream *s)

@@ -15,7 +15,7 @@ enum {
 	REST_AFTER_KB = 64,
 	REST_US = 250,
 	/* two pieces: less is not worth a rest */
-	REST_LEAST_KB = 16,
+	REST_LEAST = 16 * 1024,
 	/* after a longer time without bytes nothing arrives in a row any more */
 	REST_GAP_MS = 3,
 };
@@ -43,11 +43,11 @@ static void add(struct net *net, struct stream *s)
 	net->resting.streams[net->resting.count++] = s;
 }
 
-bool stream_rest_begin(struct stream *s, unsigned got_kb)
+bool stream_rest_begin(struct stream *s, size_t got)
 {
 	struct net *net = s->net;
 
-	if (s->rested && got_kb < REST_LEAST_KB)
+	if (s->rested && got < REST_LEAST)
 		s->run_kb = 0;
 	s->rested = false;
 	if (s->run_kb < REST_AFTER_KB || s->paused || s->ended)

@@ -1,6 +1,8 @@
 /*
  * The engine io_uring: the kernel receives into blocks lent to it, and sends with the
- * call that waits for completions.
+ * call that waits for completions.  Bulk is received and sent by system calls: next to
+ * so many bytes a call costs little, and their blocks are free again at once, while
+ * they are in the processor's cache.
  */
 #include "config.h"
 #include "net/stream_parts.h"
@@ -11,6 +13,9 @@
 #	include <unistd.h>
 
 #	include "net/ring.h"
+
+/* output from this size on is bulk */
+enum { BULK = 65536 };
 
 struct net_ring {
 	struct ring *ring;
@@ -36,11 +41,33 @@ static void queue_send(struct stream *s)
 	ring_send(s->port, iov, count, is_urgent);
 }
 
+static void wait_until_writable(struct stream *s)
+{
+	s->blocked = true;
+	stream_settle_output(s);
+	ring_wait_writable(s->port);
+}
+
+static void send_bulk(struct stream *s)
+{
+	int result = stream_send_queue(s);
+
+	if (result < 0) {
+		stream_fail(s, errno);
+		return;
+	}
+	if (result > 0)
+		wait_until_writable(s);
+	stream_sent(s, 0);
+}
+
 static void ring_engine_send(struct stream *s, bool is_now)
 {
 	if (!s->port)
 		return;
-	if (!ring_is_sending(s->port))
+	if (!ring_is_sending(s->port) && s->pending >= BULK)
+		send_bulk(s);
+	else if (!ring_is_sending(s->port))
 		queue_send(s);
 	while (is_now && s->port && ring_is_sending(s->port))
 		ring_settle(s->port);
@@ -57,13 +84,10 @@ static void port_sent(void *owner, ssize_t result, size_t asked)
 		return;
 	}
 	stream_sent(s, sent);
-	if (sent < asked) {
-		s->blocked = true;
-		stream_settle_output(s);
-		ring_wait_writable(s->port);
-	} else if (s->out && !s->failure) {
+	if (sent < asked)
+		wait_until_writable(s);
+	else if (s->out && !s->failure)
 		queue_send(s);
-	}
 }
 
 static void port_writable(void *owner)
@@ -86,16 +110,21 @@ static void ring_engine_settle(struct stream *s)
 static void port_received(void *owner, struct block *block, size_t len)
 {
 	struct stream *s = owner;
-	struct ring_port *port = s->port;
 
 	loop_counts(s->net->loop)->recv_calls++;
 	stream_rest_count(s, len);
 	stream_arrived(s, block, block->bytes, len);
-	/* otherwise more has arrived already, or the kernel has a request to receive it
-	 */
-	if (len < block->cap && s->port == port && !ring_is_receiving(port) &&
-	    stream_rest_begin(s, (unsigned)(len / 1024)))
+}
+
+static size_t port_readable(void *owner)
+{
+	struct stream *s = owner;
+	struct ring_port *port = s->port;
+	size_t len;
+
+	if (stream_readable(s, &len) == LEFT_UNTIL_RESTED && s->port == port)
 		ring_stop_receiving(port);
+	return len;
 }
 
 static void port_ended(void *owner, int errnum)
@@ -127,7 +156,14 @@ static bool ring_engine_is_still(const struct stream *s)
 
 static void ring_engine_go_on(struct stream *s)
 {
-	if (s->port && !s->reader_off && !s->ended)
+	const struct ring_port *port = s->port;
+	size_t len;
+
+	if (!s->port || s->reader_off || s->ended)
+		return;
+	if (!s->paused && !stream_has_input(s))
+		(void)stream_receive(s, &len);
+	if (s->port && s->port == port && !s->resting && !s->reader_off && !s->ended)
 		ring_receive(s->port);
 }
 
@@ -205,6 +241,7 @@ static void port_lost(void *owner)
 
 static const struct ring_ops port_ops = {
     .received = port_received,
+    .readable = port_readable,
     .ended = port_ended,
     .sent = port_sent,
     .writable = port_writable,

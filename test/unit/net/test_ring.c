@@ -38,10 +38,9 @@ struct end {
 	struct ring_port *port;
 	int fd, peer;
 	struct buf got;
-	size_t largest; /* size of the largest receive */
 	ssize_t result;
 	size_t asked;
-	int sent_count, writable_count, end_count, errnum;
+	int sent_count, readable_count, writable_count, end_count, errnum;
 	bool keeps, leaves;
 	struct block *kept[MANY];
 	int kept_count;
@@ -52,14 +51,24 @@ static void received(void *owner, struct block *block, size_t len)
 	struct end *e = owner;
 
 	buf_put(&e->got, block->bytes, len);
-	if (len > e->largest)
-		e->largest = len;
 	if (e->keeps && e->kept_count < MANY)
 		e->kept[e->kept_count++] = block_ref(block);
 	if (e->leaves) {
 		ring_port_leave(e->port);
 		e->port = NULL;
 	}
+}
+
+static size_t readable(void *owner)
+{
+	struct end *e = owner;
+	uint8_t *room = buf_room(&e->got, PORTION);
+	ssize_t n = read(e->fd, room, PORTION);
+
+	e->readable_count++;
+	if (n > 0)
+		buf_grow(&e->got, (size_t)n);
+	return n > 0 ? (size_t)n : 0;
 }
 
 static void ended(void *owner, int errnum)
@@ -89,7 +98,7 @@ static void lost(void *owner)
 	((struct end *)owner)->port = NULL;
 }
 
-static const struct ring_ops ops = {received, ended, sent, writable, lost};
+static const struct ring_ops ops = {received, readable, ended, sent, writable, lost};
 
 struct world {
 	struct mem mem;
@@ -371,21 +380,45 @@ static void pour(struct world *w, struct end *e, size_t len)
 	mem_free(bytes);
 }
 
-static void test_much_comes_in_large_blocks(void **state)
+static void test_much_is_left_to_the_owner(void **state)
 {
 	NEED_RING(w);
 	struct end *e = &w->end;
 
 	setsockopt(e->peer, SOL_SOCKET, SO_SNDBUF, &(int){1 << 20}, sizeof(int));
 	pour(w, e, 100);
-	assert_true(e->largest <= 100);
+	assert_int_equal(e->readable_count, 0);
 	pour(w, e, 5000000);
-	assert_true(e->largest > 32768);
-	e->largest = 0;
+	assert_true(e->readable_count > 0);
 	for (int i = 0; i < 20; i++)
 		pour(w, e, 100);
-	assert_true(e->largest <= 100);
+	e->readable_count = 0;
+	pour(w, e, 100);
+	assert_int_equal(e->readable_count, 0);
 	pour(w, e, 5000000);
+}
+
+/* The owner stops while the socket is being watched, and goes on. */
+static void test_stop_while_watched(void **state)
+{
+	NEED_RING(w);
+	struct end *e = &w->end;
+
+	setsockopt(e->peer, SOL_SOCKET, SO_SNDBUF, &(int){1 << 20}, sizeof(int));
+	pour(w, e, 5000000);
+	assert_true(e->readable_count > 0);
+	ring_stop_receiving(e->port);
+	for (int i = 0; i < TURNS_MOST && ring_is_receiving(e->port); i++)
+		turn(w, 0);
+	e->readable_count = 0;
+	peer_says(e, "later");
+	turn(w, 0);
+	turn(w, 0);
+	assert_int_equal(e->readable_count, 0);
+	assert_int_equal(e->got.len, 5000000);
+	ring_receive(e->port);
+	turn(w, RING_FOREVER);
+	assert_int_equal(e->got.len, 5000005);
 }
 
 static void test_wait_ends_in_time(void **state)
@@ -701,7 +734,8 @@ int main(void)
 	    TEST(test_leaving_while_told),
 	    TEST(test_stop_and_go),
 	    TEST(test_buffers_are_used_up),
-	    TEST(test_much_comes_in_large_blocks),
+	    TEST(test_much_is_left_to_the_owner),
+	    TEST(test_stop_while_watched),
 	    TEST(test_wait_ends_in_time),
 	    TEST(test_streams_go_on_when_it_breaks),
 	    TEST(test_forbidden_from_the_start),

@@ -218,6 +218,39 @@ static void test_large_write(void **state)
 	mem_free(bytes);
 }
 
+struct at_turn_end {
+	const struct owner *owner;
+	size_t pending;
+};
+
+static void note_pending(void *ctx)
+{
+	struct at_turn_end *noted = ctx;
+
+	noted->pending = stream_pending(&noted->owner->stream);
+}
+
+/* The blocks of bulk are free again before the loop waits. */
+static void test_bulk_is_sent_within_the_turn(void **state)
+{
+	struct owner *o = *state;
+	const size_t len = 100000;
+	uint8_t *bytes = mem_zero(len);
+	struct at_turn_end noted = {.owner = o, .pending = len};
+	struct buf heard;
+
+	setsockopt(o->stream.fd, SOL_SOCKET, SO_SNDBUF, &(int){1 << 20}, sizeof(int));
+	loop_on_turn_end(o->loop, note_pending, &noted);
+	assert_int_equal(stream_write(&o->stream, bytes, len), 0);
+	one_turn(o);
+	loop_on_turn_end(o->loop, NULL, NULL);
+	assert_int_equal(noted.pending, 0);
+	buf_init(&heard, 0);
+	assert_int_equal(hear(o, &heard), len);
+	buf_done(&heard);
+	mem_free(bytes);
+}
+
 static void test_write_without_memory(void **state)
 {
 	struct owner *o = *state;
@@ -294,6 +327,7 @@ static int run(const char *name)
 	    OPEN_TEST(test_drained_comes_from_the_loop),
 	    OPEN_TEST(test_small_rest_pins_no_block),
 	    OPEN_TEST(test_large_write),
+	    OPEN_TEST(test_bulk_is_sent_within_the_turn),
 	    OPEN_TEST(test_write_without_memory),
 	    OPEN_TEST(test_writes_and_receives_share_a_block),
 	    OPEN_TEST(test_write_to_nobody),
