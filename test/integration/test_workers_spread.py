@@ -83,17 +83,18 @@ def check(client, what):
 class Users:
     """Threads that use clients until the end, and check all answers."""
 
-    def __init__(self, clients, threads=4):
+    def __init__(self, clients, threads=4, use=check):
         self.failures = []
         self.is_over = False
         self.rounds = itertools.count()
-        self.threads = [threading.Thread(target=self.use, args=(clients[n::threads],)) for n in range(threads)]
+        self.use = use
+        self.threads = [threading.Thread(target=self.run, args=(clients[n::threads],)) for n in range(threads)]
 
-    def use(self, clients):
+    def run(self, clients):
         try:
             while not self.is_over:
                 for client in clients:
-                    check(client, "round %d" % next(self.rounds))
+                    self.use(client, "round %d" % next(self.rounds))
         except BaseException as fault:
             self.failures.append(fault)
 
@@ -253,21 +254,25 @@ def test_sessions_stay(make_pooler, pg):
 
 
 def test_busy_clients_spread(request, make_pooler):
-    """Half of the clients are idle, and all the others are at one worker, which has more to do than it
-    can: some of them go to the other worker, though both have as many clients."""
-    folder = os.path.join(os.path.dirname(request.config.getoption("--pooler")), "test/bench")
-    if not os.path.exists(os.path.join(folder, "load")):
+    """Two workers have as many clients, but only those of the first do something, more than a thread can: some
+    of them go to the other worker."""
+    program = os.path.join(os.path.dirname(request.config.getoption("--pooler")), "test/bench/canned")
+    if not os.path.exists(program):
         pytest.skip("there are no programs of the benchmark beside the pooler: make bench-programs")
     port = waiting.PORTS.take()
-    with Program([os.path.join(folder, "canned"), "--port", str(port)], dict(os.environ)):
+    with Program([program, "--port", str(port)], dict(os.environ)):
         waiting.wait_for(lambda: waiting.can_connect(port), "the server listens")
+        pooler = spread_pooler(make_pooler, "host=127.0.0.1 port=%d" % port, 2, session_state="clean")
+        clients = {"client %03d" % number: None for number in range(MANY)}
+        for name in clients:
+            clients[name] = pooler.connect(application_name=name)
+        busy = [clients[name] for name, number in shown(pooler).items() if (int(number) - 1) % 3 == 0]
         # A long text that has to be read costs the pooler far more than the two others, so that it is what
         # everybody waits for, also while other programs run.
-        pooler = spread_pooler(make_pooler, "host=127.0.0.1 port=%d" % port, 2, session_state="clean")
-        text = "select /* set_config */ 1" + 30000 * ", 1"
-        load = [os.path.join(folder, "load"), "--port", str(pooler.port), "--user", "trust_user",
-                "--database", "db", "--clients", "64", "--every", "2", "--query", text, "--seconds", str(DEADLINE)]
-        with Program(load, dict(os.environ)) as running:
-            waiting.wait_for(lambda: moved(pooler) > 0 or running.process.poll() is not None,
-                             "busy clients have moved", DEADLINE, 0.1)
-            assert running.process.poll() is None, running.finish()
+        query = wire.query("select /* set_config */ 1" + 300000 * ", 1")
+
+        def use(client, _):
+            client.send(query)
+            client.finish()
+        with Users(busy, use=use):
+            waiting.wait_for(lambda: moved(pooler) > 0, "busy clients have moved", DEADLINE, 0.1)
