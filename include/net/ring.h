@@ -108,6 +108,9 @@ enum { RING_PIECES = 64 };
 void ring_send(
     struct ring_port *port, const struct iovec *iov, int count, bool is_urgent);
 bool ring_is_sending(const struct ring_port *port);
+/* The next ring_wait returns at once, so that the results of pending sends are reported
+ * even if these are not urgent: more is to be sent behind them. */
+void ring_hurry(struct ring *ring);
 /* Sends what is queued now, and reports the result of this port's send. */
 void ring_settle(struct ring_port *port);
 /* Requests one call of `writable`, when the socket takes bytes again. */

@@ -92,6 +92,7 @@ struct ring {
 	int joined_fd;              /* borrowed; -1: none */
 	int broken;                 /* errno; 0: the ring works */
 	bool is_joined_armed, is_joined_ready;
+	bool is_hurried; /* the next wait returns at once */
 };
 
 /* Frees everything; pending requests are dropped by the kernel. */

@@ -272,6 +272,11 @@ bool ring_is_sending(const struct ring_port *port)
 	return port->is_sending;
 }
 
+void ring_hurry(struct ring *ring)
+{
+	ring->is_hurried = true;
+}
+
 /* Reports the result of a send (or closes) when its request was taken and all
  * completions up to then are known. */
 static void conclude(struct ring_port *port)
@@ -505,7 +510,7 @@ static int wait_for_one(struct ring *r, int64_t wait_us)
 	    .tv_nsec = wait_us % 1000000 * 1000,
 	};
 
-	if (wait_us == 0 || r->batch_count > 0)
+	if (wait_us == 0 || r->is_hurried || r->batch_count > 0)
 		return io_uring_submit_and_get_events(&r->uring);
 	if (wait_us < 0)
 		return io_uring_submit_and_wait(&r->uring, 1);
@@ -521,6 +526,7 @@ int ring_wait(struct ring *r, int64_t wait_us)
 		r->is_joined_armed = true;
 	}
 	int result = r->broken ? -r->broken : wait_for_one(r, wait_us);
+	r->is_hurried = false;
 	if (result >= 0 || result == -ETIME || result == -EINTR || result == -EBUSY)
 		return 0;
 	r->broken = errno = -result;

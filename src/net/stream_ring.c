@@ -65,9 +65,11 @@ static void ring_engine_send(struct stream *s, bool is_now)
 {
 	if (!s->port)
 		return;
-	if (!ring_is_sending(s->port) && s->pending >= BULK)
+	if (ring_is_sending(s->port))
+		ring_hurry(s->net->ring->ring); /* the rest follows, see port_sent */
+	else if (s->pending >= BULK)
 		send_bulk(s);
-	else if (!ring_is_sending(s->port))
+	else
 		queue_send(s);
 	while (is_now && s->port && ring_is_sending(s->port))
 		ring_settle(s->port);

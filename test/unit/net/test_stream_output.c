@@ -2,12 +2,15 @@
  * The output of streams: gathered sends, slow peers, failures of sending.
  */
 #include <errno.h>
+#include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -59,6 +62,93 @@ static void test_gather(void **state)
 	}
 	buf_done(&b);
 	assert_int_equal(o->net.queues->used, 0);
+}
+
+/* ---- output that comes while earlier output is being sent ---- */
+
+enum { HEARING_MOST_MS = 20000 };
+
+/* The peer on another thread, so that what it hears does not wake the loop. */
+struct hearing {
+	struct owner *owner;
+	size_t want;
+	struct buf heard;
+	int done_fd;
+};
+
+static void *hear_all(void *arg)
+{
+	struct hearing *h = arg;
+	struct pollfd peer = {.fd = h->owner->peer, .events = POLLIN};
+
+	while (h->heard.len < h->want && poll(&peer, 1, HEARING_MOST_MS) > 0)
+		hear(h->owner, &h->heard);
+	eventfd_write(h->done_fd, 1);
+	return NULL;
+}
+
+static void all_heard(void *ctx, int fd)
+{
+	eventfd_t count;
+
+	eventfd_read(fd, &count);
+	loop_stop(ctx);
+}
+
+/* Runs the loop until the peer has heard so many bytes; nothing else wakes it. */
+static void run_until_heard(struct owner *o, size_t want, struct buf *heard)
+{
+	struct hearing h = {
+	    .owner = o, .want = want, .done_fd = eventfd(0, EFD_NONBLOCK)};
+	struct watch *watch =
+	    watch_new(o->loop, h.done_fd, WATCH_READ, all_heard, o->loop);
+	pthread_t thread;
+
+	buf_init(&h.heard, 0);
+	deadline_clear(o->loop, &o->guard);
+	assert_int_equal(pthread_create(&thread, NULL, hear_all, &h), 0);
+	loop_run(o->loop);
+	pthread_join(thread, NULL);
+	watch_free(&watch);
+	close(h.done_fd);
+	*heard = h.heard;
+	assert_int_equal(h.heard.len, want);
+}
+
+struct more {
+	struct owner *owner;
+	size_t before;
+};
+
+/* Adds output as soon as the first part of what was there has been sent. */
+static void add_more(void *ctx)
+{
+	struct more *more = ctx;
+
+	if (stream_pending(&more->owner->stream) == more->before)
+		return;
+	loop_on_turn_end(more->owner->loop, NULL, NULL);
+	assert_int_equal(stream_write(&more->owner->stream, "more", 4), 0);
+}
+
+/* The rest of a long output is being sent when more comes, and then nothing else
+ * happens. */
+static void test_more_while_sending(void **state)
+{
+	static const uint8_t piece[300] = "ab";
+	struct owner *o = *state;
+	struct more more = {.owner = o};
+	struct buf heard;
+
+	for (int i = 0; i < 50; i++) {
+		stream_put(&o->stream, NULL, piece, sizeof(piece));
+		assert_int_equal(stream_write(&o->stream, "cd", 2), 0);
+	}
+	more.before = stream_pending(&o->stream);
+	loop_on_turn_end(o->loop, add_more, &more);
+	run_until_heard(o, more.before + 4, &heard);
+	assert_memory_equal(heard.bytes + more.before, "more", 4);
+	buf_done(&heard);
 }
 
 /* Small pieces are copied behind what was written, whatever block they are in. */
@@ -321,6 +411,7 @@ static int run(const char *name)
 {
 	const struct CMUnitTest tests[] = {
 	    OPEN_TEST(test_gather),
+	    OPEN_TEST(test_more_while_sending),
 	    OPEN_TEST(test_small_pieces_become_one),
 	    OPEN_TEST(test_join),
 	    OPEN_TEST(test_slow_peer),
