@@ -70,9 +70,20 @@ static unsigned position(const struct ring *r, const struct io_uring_sqe *sqe)
 	return r->uring.sq.sqe_tail + (sqe == &r->unread);
 }
 
+/* The position up to which the kernel has taken requests. */
+static unsigned taken_to(const struct ring *r)
+{
+	return io_uring_smp_load_acquire(r->uring.sq.khead);
+}
+
+static bool is_reached(unsigned at, unsigned end)
+{
+	return (int)(end - at) >= 0;
+}
+
 static bool is_taken(const struct ring *r, unsigned at)
 {
-	return (int)(io_uring_smp_load_acquire(r->uring.sq.khead) - at) >= 0;
+	return is_reached(at, taken_to(r));
 }
 
 static void cancel(struct ring *r, const void *object, enum kind kind)
@@ -296,14 +307,17 @@ static void conclude(struct ring_port *port)
 	r->ops->sent(port->owner, port->send_result, port->send_size);
 }
 
+/* To be called when all completions are collected. */
 static void conclude_all(struct ring *r)
 {
+	unsigned end = taken_to(r);
 	struct node *n;
 
-	/* what the owners queue meanwhile is behind these, and was not taken yet */
+	/* What the owners queue meanwhile is behind these.  If it is much, the kernel
+	 * takes a part of it, of which no completion is known yet. */
 	while ((n = list_first(&r->unsettled))) {
 		struct ring_port *port = container_of(n, struct ring_port, unsettled);
-		if (!is_taken(r, port->request_at))
+		if (!is_reached(port->request_at, end))
 			return;
 		conclude(port);
 	}

@@ -42,6 +42,8 @@ struct end {
 	size_t asked;
 	int sent_count, readable_count, writable_count, end_count, errnum;
 	bool keeps, leaves;
+	void (*on_sent)(void *ctx); /* NULL: nothing */
+	void *on_sent_ctx;
 	struct block *kept[MANY];
 	int kept_count;
 };
@@ -86,6 +88,8 @@ static void sent(void *owner, ssize_t result, size_t asked)
 	e->sent_count++;
 	e->result = result;
 	e->asked = asked;
+	if (e->on_sent)
+		e->on_sent(e->on_sent_ctx);
 }
 
 static void writable(void *owner)
@@ -563,6 +567,52 @@ static void test_listener_is_freed_while_told(void **state)
 	listener_done(&d);
 }
 
+/* ---- a full queue of requests ---- */
+
+enum { REQUESTS_MOST = 1024 };
+
+/* Sends more than the socket takes, and then queues so many other requests that the
+ * kernel gets the first ones. */
+struct crowd {
+	struct world *world;
+	struct iovec much;
+	struct listener listener;
+	struct ring_listener *others[REQUESTS_MOST + 1];
+};
+
+static void send_in_a_crowd(void *ctx)
+{
+	struct crowd *c = ctx;
+
+	c->world->end.on_sent = NULL;
+	ring_send(c->world->end.port, &c->much, 1, false);
+	for (int i = 0; i <= REQUESTS_MOST; i++)
+		c->others[i] = ring_listener_new(
+		    c->world->ring, c->listener.fd, listener_ready, &c->listener);
+}
+
+static void test_send_before_a_full_queue(void **state)
+{
+	NEED_RING(w);
+	struct iovec little = {(void *)"x", 1};
+	struct crowd c = {.world = w};
+
+	c.much.iov_len = 4 << 20;
+	c.much.iov_base = mem_zero(c.much.iov_len);
+	listener_make(&c.listener);
+	w->end.on_sent = send_in_a_crowd;
+	w->end.on_sent_ctx = &c;
+	ring_send(w->end.port, &little, 1, false);
+	for (int i = 0; i < TURNS_MOST && w->end.sent_count < 2; i++)
+		turn(w, 0);
+	assert_int_equal(w->end.asked, c.much.iov_len);
+	assert_true(w->end.result > 0 && (size_t)w->end.result < w->end.asked);
+	for (int i = 0; i <= REQUESTS_MOST; i++)
+		ring_listener_free(&c.others[i]);
+	listener_done(&c.listener);
+	mem_free(c.much.iov_base);
+}
+
 /* ---- a ring that breaks ---- */
 
 /* From now on this process may not use rings. */
@@ -737,6 +787,7 @@ int main(void)
 	    TEST(test_much_is_left_to_the_owner),
 	    TEST(test_stop_while_watched),
 	    TEST(test_wait_ends_in_time),
+	    TEST(test_send_before_a_full_queue),
 	    TEST(test_streams_go_on_when_it_breaks),
 	    TEST(test_forbidden_from_the_start),
 	};
