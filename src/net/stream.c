@@ -72,6 +72,8 @@ void stream_open_hearing(
 
 	set_up(s, net, fd, ops);
 	(void)stream_receive(s, &len);
+	/* the engine receives from the start */
+	stream_rest_end(s);
 	if (!s->ended)
 		net->engine->start(s);
 }

@@ -183,6 +183,10 @@ static bool ring_engine_may_hear_more(struct stream *s)
 	if (s->last_words || !s->port || s->over)
 		return false;
 	s->last_words = true;
+	if (s->resting) {
+		stream_rest_end(s);
+		ring_receive(s->port);
+	}
 	stream_flush_at_turn_end(s);
 	return true;
 }

@@ -154,6 +154,40 @@ static void test_the_end_comes_after_the_rest(void **state)
 	assert_string_equal(o->end_text, "");
 }
 
+/* Sending fails while the stream rests: what the peer has said before comes first. */
+static void test_last_words_within_a_rest(void **state)
+{
+	struct owner *o = *state;
+
+	come_to_rest(o);
+	say(o, "the reason");
+	close(o->peer);
+	o->peer = -1;
+	assert_int_equal(stream_write(&o->stream, "x", 1), 0);
+	for (int i = 0; i < 100 && o->end_count == 0; i++)
+		one_turn(o);
+	assert_int_equal(o->end_count, 1);
+	assert_string_equal(buf_text(&o->got), "the reason");
+}
+
+/* A peer that sends much before it is accepted: nothing is put off yet. */
+static void test_much_in_the_first_turn(void **state)
+{
+	struct owner *o = *state;
+	int fds[2];
+
+	stream_close(&o->stream);
+	close(o->peer);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+	o->peer = fds[1];
+	say_much(o, AFTER + PIECE);
+	stream_open_hearing(&o->stream, &o->net, fds[0], &owner_ops);
+	assert_int_equal(o->got.len, AFTER + PIECE);
+	assert_false(o->stream.resting);
+	say(o, "more");
+	assert_int_equal(receive_until(o, AFTER + PIECE + 4), AFTER + PIECE + 4);
+}
+
 static void test_pause_within_a_rest(void **state)
 {
 	struct owner *o = *state;
@@ -243,6 +277,8 @@ static int run(const char *name)
 	    OPEN_TEST(test_output_begins_a_new_count),
 	    OPEN_TEST(test_slow_bytes_are_not_put_off),
 	    OPEN_TEST(test_the_end_comes_after_the_rest),
+	    OPEN_TEST(test_last_words_within_a_rest),
+	    OPEN_TEST(test_much_in_the_first_turn),
 	    OPEN_TEST(test_pause_within_a_rest),
 	    OPEN_TEST(test_end_while_paused_after_a_rest),
 	    OPEN_TEST(test_hush_within_a_rest),
