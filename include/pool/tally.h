@@ -111,6 +111,8 @@ struct tally_view {
 
 /* Servers of all sites, including those on their way between sites. */
 int tally_servers(const struct tally_view *view, const struct tally *tally);
+/* The same for clients. */
+int tally_clients(const struct tally_view *view, const struct tally *tally);
 /* Sums of the slots of all other sites. */
 int tally_clients_elsewhere(const struct tally_view *view, const struct tally *tally);
 int tally_connected_elsewhere(const struct tally_view *view, const struct tally *tally);

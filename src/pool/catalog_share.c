@@ -50,7 +50,8 @@ bool catalog_may_enter(
 	int sum = ++*count;
 	if (tally) {
 		tally_add(&tally_own(view, tally)->clients, 1);
-		sum += tally_clients_elsewhere(view, tally);
+		/* our slot also has those on their way to us */
+		sum = tally_clients(view, tally);
 	}
 	tallies_unlock(view->tallies);
 	return limit <= 0 || sum <= limit;

@@ -260,6 +260,15 @@ int tally_servers(const struct tally_view *view, const struct tally *tally)
 	return sum;
 }
 
+int tally_clients(const struct tally_view *view, const struct tally *tally)
+{
+	int sum = 0;
+
+	for (unsigned i = 0; i < view->site_count; i++)
+		sum += read_count(&tally->slots[i].clients);
+	return sum;
+}
+
 int tally_clients_elsewhere(const struct tally_view *view, const struct tally *tally)
 {
 	SUM_ELSEWHERE(view, tally, clients);

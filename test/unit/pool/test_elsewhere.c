@@ -623,6 +623,34 @@ static void client_limits_over_all(void **state)
 	}
 }
 
+/* A client on its way counts as well, at the site that it goes to. */
+static void client_limits_while_one_moves(void **state)
+{
+	struct pool *from = county.pools[0], *to = county.pools[1];
+
+	(void)state;
+	set_all("max_db_client_connections", "1");
+	set_all("max_user_client_connections", "1");
+	assert_true(database_may_enter(from->database, false));
+	assert_true(user_may_enter(from->user, false));
+	database_carry(from->database, 1);
+	user_carry(from->user, 1);
+	for (unsigned i = 0; i < SITES; i++) {
+		assert_false(database_may_enter(county.pools[i]->database, false));
+		assert_false(user_may_enter(county.pools[i]->user, false));
+		database_leave(county.pools[i]->database);
+		user_leave(county.pools[i]->user);
+	}
+	database_receive(to->database);
+	user_receive(to->user);
+	assert_false(database_may_enter(to->database, false));
+	assert_false(user_may_enter(to->user, false));
+	for (int i = 0; i < 2; i++) {
+		database_leave(to->database);
+		user_leave(to->user);
+	}
+}
+
 /* ---- servers that change hands ---- */
 
 /* A waiting client gets the server that comes to rest, or already rests, at another
@@ -1145,6 +1173,7 @@ int main(void)
 	    TEST(min_pool_size_over_all),
 	    TEST(room_is_asked_for),
 	    TEST(client_limits_over_all),
+	    TEST(client_limits_while_one_moves),
 	    TEST(given_back_for_another_site),
 	    TEST(resting_elsewhere),
 	    TEST(own_server_is_awaited),
