@@ -23,7 +23,8 @@ static const struct crew_ops crew_ops = {
     .welcomed = lend_welcome,
 };
 
-/* The process exits without waiting longer for a worker. */
+/* The process exits without waiting longer for its workers.  One that stands still
+ * keeps the others from ending, so the time is for all of them. */
 enum { END_PATIENCE_S = 5 };
 
 /* Descriptors of a worker without clients: event loop and engine, its time, mailbox,
@@ -249,16 +250,13 @@ int team_start(struct daemon *d, const struct settings *settings, struct err *er
 /* ---- end ---- */
 
 /* Waits until the worker has ended.  False: it does not end in time. */
-static bool may_join(struct worker *w)
+static bool may_join(struct worker *w, const struct timespec *end)
 {
-	struct timespec end;
 	int late = 0;
 
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_sec += END_PATIENCE_S;
 	pthread_mutex_lock(&w->team->lock);
 	while (!w->has_ended && late == 0)
-		late = pthread_cond_timedwait(&w->team->changed, &w->team->lock, &end);
+		late = pthread_cond_timedwait(&w->team->changed, &w->team->lock, end);
 	bool has_ended = w->has_ended;
 	pthread_mutex_unlock(&w->team->lock);
 	if (has_ended)
@@ -269,15 +267,18 @@ static bool may_join(struct worker *w)
 void team_stop(struct daemon *d)
 {
 	struct team *team = d->team;
+	struct timespec end;
 	bool are_all_gone = true;
 
 	if (!team)
 		return;
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += END_PATIENCE_S;
 	for (unsigned i = 0; i < team->count; i++)
 		if (team->workers[i].is_up)
 			crew_post(&d->crew->members[i], &team->workers[i].stop);
 	for (unsigned i = 0; i < team->count; i++)
-		if (team->workers[i].has_begun && !may_join(&team->workers[i]))
+		if (team->workers[i].has_begun && !may_join(&team->workers[i], &end))
 			are_all_gone = false;
 	/* memory that a worker still uses is freed by the exit */
 	if (!are_all_gone)

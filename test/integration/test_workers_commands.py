@@ -2,6 +2,7 @@
 worker while others are served, and nothing is lost when it goes on."""
 
 import http.client
+import time
 
 import pytest
 
@@ -202,6 +203,19 @@ def test_shutdown_at_once(pooler, clients):
     assert pooler.wait_exit() == 0
     for client in held:
         client.expect_closed()
+
+
+def test_shutdown_waits_for_all_workers_together(make_pooler, pg):
+    """The workers that have ended wait for the one that stands still, and the process for all of them: not
+    for one after the other."""
+    pooler = make_pooler({"db": pg.conn()}, settings=dict(SETTINGS, workers=4))
+    admin = pooler.admin
+    with tracer.stopped(pooler.pid, "worker 0") as thread:
+        begin = time.monotonic()
+        admin.send(wire.query("SHUTDOWN"))
+        tracer.await_death(thread)
+        assert time.monotonic() - begin < 10
+    assert pooler.wait_exit() == 0
 
 
 def test_a_takeover_needs_all_workers(pooler, clients, restart):  # noqa: F811
