@@ -120,6 +120,9 @@ int tally_queued_elsewhere(const struct tally_view *view, const struct tally *ta
 /* Returns the site with the most resting servers of those that answer; -1: none has
  * one. */
 int tally_find_resting(const struct tally_view *view, const struct tally *tally);
+/* How many servers of a pool rest, or are on their way to another site, at sites that
+ * answer. */
+int tally_available(const struct tally_view *view, const struct tally *tally);
 bool tally_has_servers(const struct tally *tally, unsigned site);
 /* Returns a site that knows the welcome; -1: none. */
 int tally_find_welcome(const struct tally_view *view, const struct tally *tally);

@@ -102,14 +102,18 @@ static struct verdict fail_fast(struct ask *ask, uint64_t now_us)
 	    ask, pool->fast_failure, error_sqlstate(ERROR_SERVER_LOGIN_FAILING));
 }
 
-/* Does what the ask needs exist already, here or at another site?  Then it waits for a
- * moment at most. */
-static bool is_served_soon(const struct pool *pool, enum ask_kind kind)
+/* How many clients may wait; 0: there is no limit.  Who waits for a moment only does
+ * not count: for a welcome that is known, or for a server that rests at some site or is
+ * on its way. */
+static int most_waiting(const struct pool *pool, enum ask_kind kind)
 {
-	if (kind == ASK_WELCOME)
-		return pool_has_welcome_somewhere(pool);
-	return kind != ASK_REPLICATION && !pool_is_paused(pool) &&
-	       tally_find_resting(&pool->database->catalog->view, pool->tally) >= 0;
+	int limit = scope_max_waiting_clients(scope_of_pool(pool));
+
+	if (limit <= 0 || (kind == ASK_WELCOME && pool_has_welcome_somewhere(pool)))
+		return 0;
+	if (kind == ASK_REPLICATION || pool_is_paused(pool))
+		return limit;
+	return limit + tally_available(&pool->database->catalog->view, pool->tally);
 }
 
 static struct verdict refuse_for_full_queue(struct ask *ask)
@@ -126,10 +130,9 @@ static struct verdict wait_in_queue(
 	struct pool *pool = ask->pool;
 
 	bool is_greeted = kind == ASK_WELCOME && pool->is_welcome_valid;
-	int limit = scope_max_waiting_clients(scope_of_pool(pool));
 	if (pool->database->catalog->refuse_waiting && !is_greeted)
 		return queue_refuse_for(ask, ERROR_SERVER_SHUTTING_DOWN);
-	if (!queue_may_take(pool, is_served_soon(pool, kind) ? 0 : limit))
+	if (!queue_may_take(pool, most_waiting(pool, kind)))
 		return refuse_for_full_queue(ask);
 	queue_add(ask, kind, now_us);
 	pool_kick(pool);

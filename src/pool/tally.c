@@ -298,6 +298,17 @@ int tally_find_resting(const struct tally_view *view, const struct tally *tally)
 	return best;
 }
 
+int tally_available(const struct tally_view *view, const struct tally *tally)
+{
+	int sum = 0;
+
+	for (unsigned i = 0; tally && i < view->site_count; i++)
+		if (i == view->site || !is_deaf(view, i))
+			sum += read_count(&tally->slots[i].resting) +
+			       read_count(&tally->slots[i].arriving);
+	return sum;
+}
+
 bool tally_has_servers(const struct tally *tally, unsigned site)
 {
 	return read_count(&tally->slots[site].servers) > 0;

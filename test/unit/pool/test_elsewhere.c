@@ -17,7 +17,7 @@
 #include "pool/wishes.h"
 #include "world.h"
 
-enum { SITES = 3, SEATS = 8, ASKS = 8, WISHES = 64, MS = 1000 };
+enum { SITES = 3, SEATS = 8, ASKS = 12, WISHES = 64, MS = 1000 };
 
 static const char ini[] = "[databases]\n"
 			  "d =\n"
@@ -354,6 +354,30 @@ static void queue_that_moves_refuses_nobody(void **state)
 	world_give(&county.sites[0], holder->seat, VERDICT_REST);
 	ask(1, VERDICT_WAIT);
 	ask(2, VERDICT_WAIT);
+}
+
+/* But only as many wait so as there are servers, also while these are on their way. */
+static void queue_that_moves_is_limited(void **state)
+{
+	(void)state;
+	struct ask *holder = ask_and_dial(0);
+	set_all("default_pool_size", "1");
+	set_all("max_waiting_clients", "1");
+	world_give(&county.sites[0], holder->seat, VERDICT_REST);
+	struct ask *first = ask(1, VERDICT_WAIT);
+	ask(1, VERDICT_WAIT);
+	ask(1, VERDICT_REFUSE);
+	ask(2, VERDICT_REFUSE);
+	next(1, VERDICT_NONE);
+	struct verdict v = hear(only_wish(WISH_SERVER), VERDICT_HAND);
+	ask(2, VERDICT_REFUSE);
+	pool_part(first);
+	first = ask(2, VERDICT_WAIT);
+	ask(0, VERDICT_REFUSE);
+	carry(0, &v);
+	ask(1, VERDICT_REFUSE);
+	next(1, VERDICT_GRANT);
+	ask(0, VERDICT_REFUSE);
 }
 
 /* A server that closes makes room for the site that waits. */
@@ -1163,6 +1187,7 @@ int main(void)
 	    TEST(max_server_connections_over_all),
 	    TEST(max_waiting_clients_over_all),
 	    TEST(queue_that_moves_refuses_nobody),
+	    TEST(queue_that_moves_is_limited),
 	    TEST(told_of_room),
 	    TEST(told_of_what_is_left),
 	    TEST(told_of_what_is_left_under_a_limit),
