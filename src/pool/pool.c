@@ -632,9 +632,9 @@ bool pool_may_dial_cancel(const struct pool *pool)
 	/* a pause waits for running queries, so cancelling them must work even then */
 	if (pool->is_killed)
 		return false;
-	/* One is always allowed: servers of the reserve, or from before the limit was
-	 * lowered, must not block all cancel requests. */
-	return !size || pool_server_count(pool) < 2 * (size_t)size ||
+	/* One of each site is always allowed: servers of the reserve, or from before
+	 * the limit was lowered, must not block all cancel requests. */
+	return !size || pool_servers_everywhere(pool) < 2 * (size_t)size ||
 	       list_is_empty(&pool->seats[SEAT_ACTIVE_CANCEL]);
 }
 

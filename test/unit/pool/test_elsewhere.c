@@ -380,6 +380,31 @@ static void queue_that_moves_is_limited(void **state)
 	ask(0, VERDICT_REFUSE);
 }
 
+static struct seat *begin_cancel(unsigned site)
+{
+	struct seat *seat = unused_seat();
+
+	assert_true(pool_may_dial_cancel(county.pools[site]));
+	pool_dialing_cancel(county.pools[site], seat, county.sites[site].now);
+	return seat;
+}
+
+/* Cancel requests may double the pool, and that of all sites together; but each site
+ * may always send one. */
+static void cancels_over_all(void **state)
+{
+	(void)state;
+	ask_and_dial(0);
+	ask_and_dial(1);
+	begin_cancel(0);
+	begin_cancel(0);
+	assert_false(pool_may_dial_cancel(county.pools[0]));
+	struct seat *seat = begin_cancel(1);
+	assert_false(pool_may_dial_cancel(county.pools[1]));
+	pool_gone(seat, county.sites[1].now);
+	assert_true(pool_may_dial_cancel(county.pools[1]));
+}
+
 /* A server that closes makes room for the site that waits. */
 static void told_of_room(void **state)
 {
@@ -1188,6 +1213,7 @@ int main(void)
 	    TEST(max_waiting_clients_over_all),
 	    TEST(queue_that_moves_refuses_nobody),
 	    TEST(queue_that_moves_is_limited),
+	    TEST(cancels_over_all),
 	    TEST(told_of_room),
 	    TEST(told_of_what_is_left),
 	    TEST(told_of_what_is_left_under_a_limit),
