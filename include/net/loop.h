@@ -20,9 +20,9 @@
 
 struct loop;
 
-/* mem gets the slab of the watches.  Threads of one process make their loops one after
- * the other: loop_new looks for libevent's descriptor among those that are new.  NULL
- * and err: it failed. */
+/* Is called on the thread that will run the loop; mem gets the slab of the watches.
+ * Threads of one process make their loops one after the other: loop_new looks for
+ * libevent's descriptor among those that are new.  NULL and err: it failed. */
 struct loop *loop_new(struct mem *mem, struct err *err);
 void loop_free(struct loop **loop);
 /* Runs turns until loop_stop is called. */

@@ -87,7 +87,7 @@ struct loop {
 	struct list signals;   /* struct signal_watch by .node */
 	struct list listening; /* struct listening by .node */
 	struct loop_counts counts;
-	struct thread_time thread_time;   /* open while the loop runs */
+	struct thread_time thread_time;
 	void (*on_turn_end)(void *ctx);   /* may be NULL */
 	void *on_turn_end_ctx;            /* borrowed */
 	const struct loop_waiter *waiter; /* borrowed; NULL: wait with epoll */
@@ -543,7 +543,7 @@ struct loop *loop_new(struct mem *mem, struct err *err)
 	loop->alarm_watch =
 	    watch_new(loop, alarm.fd, WATCH_READ | WATCH_EDGE, alarm_rang, loop);
 	loop->counts.ctl_calls = 0;
-	loop->thread_time.fd = -1;
+	thread_time_open(&loop->thread_time);
 	ring_init(&loop->laters);
 	ring_init(&loop->turn_ends);
 	ring_init(&loop->reaped);
@@ -570,6 +570,7 @@ void loop_free(struct loop **lp)
 	watch_free(&loop->libevent);
 	watch_free(&loop->alarm_watch);
 	alarm_done(&loop->alarm);
+	thread_time_close(&loop->thread_time);
 	event_base_free(loop->base);
 	close(loop->epoll_fd);
 	slab_free(&loop->watches);
@@ -674,7 +675,6 @@ static void turn(struct loop *loop)
 
 void loop_run(struct loop *loop)
 {
-	thread_time_open(&loop->thread_time);
 	if (!loop->counts.started_us)
 		loop_counts_start(
 		    &loop->counts, read_clock(CLOCK_MONOTONIC), loop_busy_us(loop));
@@ -683,7 +683,6 @@ void loop_run(struct loop *loop)
 	loop->is_stopping = false;
 	if (loop->waiter)
 		loop->waiter->settle(loop->waiter->ctx);
-	thread_time_close(&loop->thread_time);
 }
 
 static void move_listening(struct watch *w, const struct loop_waiter *to)
