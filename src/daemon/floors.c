@@ -66,6 +66,11 @@ static int start_engine(
 		    "io_engine is io_uring, which cannot be had: %s; use auto or epoll",
 		    why.text);
 	tell(site, "io_engine is epoll, because io_uring cannot be had: %s", why.text);
+	if (!crew_is_control(site) && crew_control(site->crew->crew)->site->net.ring)
+		log_warning(site->log,
+		    "worker %u uses io_engine epoll, because io_uring cannot be had: "
+		    "%s",
+		    site->crew->index, why.text);
 	return 0;
 }
 

@@ -14,6 +14,10 @@ enum {
 	REQUESTS = 1024, /* if more are queued, the first ones are submitted */
 	/* beyond this the kernel keeps completions elsewhere, which is slower */
 	COMPLETIONS = 16384,
+	/* Queues are locked memory, of which a user may have little for all processes
+	 * together.  If it is not enough, they are made this many times smaller. */
+	SMALLER = 4,
+	REQUESTS_LEAST = 64,
 	/* A power of two.  This much can arrive at once, also for paused streams. */
 	BUFFERS = 64,
 	TRIAL_WAIT_US = 1000000,
@@ -112,15 +116,24 @@ static int try_out(struct ring *r, struct err *err)
 
 static int make_queues(struct ring *r, struct err *err)
 {
-	struct io_uring_params params = {
-	    .flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
-		     IORING_SETUP_SUBMIT_ALL | IORING_SETUP_CQSIZE,
-	    .cq_entries = COMPLETIONS,
-	};
 	const unsigned needed =
 	    IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG | IORING_FEAT_CQE_SKIP;
+	unsigned requests = REQUESTS, completions = COMPLETIONS;
+	struct io_uring_params params;
+	int result;
 
-	int result = io_uring_queue_init_params(REQUESTS, &r->uring, &params);
+	for (;;) {
+		params = (struct io_uring_params){
+		    .flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+			     IORING_SETUP_SUBMIT_ALL | IORING_SETUP_CQSIZE,
+		    .cq_entries = completions,
+		};
+		result = io_uring_queue_init_params(requests, &r->uring, &params);
+		if (result != -ENOMEM || requests <= REQUESTS_LEAST)
+			break;
+		requests /= SMALLER;
+		completions /= SMALLER;
+	}
 	if (result < 0) {
 		r->uring.ring_fd = -1;
 		return err_set(err, "io_uring_setup: %s%s", strerror(-result),

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -767,6 +768,46 @@ static void test_forbidden_from_the_start(void **state)
 	assert_int_equal(status, 0);
 }
 
+/* The queues of other rings may have used up most of the memory that a user may lock.
+ */
+static void make_with_little_memory(void)
+{
+	const struct rlimit limit = {100 * 1024, 100 * 1024};
+	struct mem mem;
+	struct err err;
+	struct world w = {.ring = NULL};
+
+	/* root has no limit */
+	CHECK(setgid(65534) == 0 && setuid(65534) == 0);
+	CHECK(setrlimit(RLIMIT_MEMLOCK, &limit) == 0);
+	mem_init(&mem);
+	w.ring = ring_new(&mem, &ops, &err);
+	CHECK(w.ring);
+	end_open(&w, &w.end);
+	peer_says(&w.end, "enough");
+	turn(&w, RING_FOREVER);
+	CHECK(strcmp(buf_text(&w.end.got), "enough") == 0);
+	end_close(&w.end);
+	ring_free(&w.ring);
+}
+
+static void test_little_memory_may_be_locked(void **state)
+{
+	NEED_RING(w);
+	int status;
+
+	(void)w;
+	if (geteuid() != 0)
+		skip();
+	pid_t child = fork();
+	if (child == 0) {
+		make_with_little_memory();
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
 #	define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -790,6 +831,7 @@ int main(void)
 	    TEST(test_send_before_a_full_queue),
 	    TEST(test_streams_go_on_when_it_breaks),
 	    TEST(test_forbidden_from_the_start),
+	    TEST(test_little_memory_may_be_locked),
 	};
 
 	return cmocka_run_group_tests_name("ring", tests, NULL, NULL);
