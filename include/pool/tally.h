@@ -29,8 +29,10 @@ struct tally_slot {
 	atomic_int connected; /* of a pool: servers that have logged in */
 	atomic_int resting;   /* resting servers */
 	atomic_int queued;    /* of a pool: clients that wait in it */
-	/* of a pool: servers on their way to the site, counted here by their senders */
+	/* of a pool: servers on their way to the site, counted here by their senders,
+	 * and when the last of them was sent */
 	atomic_int arriving;
+	atomic_ullong arriving_us;
 	/* Since when the first client of the site waits for something that others could
 	 * give: a server of the pool, or room under the limit; of a host: the first
 	 * connection for its turn.  0: none waits. */
@@ -124,15 +126,18 @@ int tally_find_resting(const struct tally_view *view, const struct tally *tally)
  * answer. */
 int tally_available(const struct tally_view *view, const struct tally *tally);
 bool tally_has_servers(const struct tally *tally, unsigned site);
-/* Returns a site that knows the welcome; -1: none. */
+/* Returns a site that knows the welcome and answers; -1: none. */
 int tally_find_welcome(const struct tally_view *view, const struct tally *tally);
 /* Returns the site whose client has waited longest, since *since_us, of those that
  * answer; -1: none waits.  Cheap while no client waits. */
 int tally_find_waiting(
     const struct tally_view *view, const struct tally *tally, uint64_t *since_us);
-/* The same, without sites to which a server is on its way. */
-int tally_find_receiver(
-    const struct tally_view *view, const struct tally *tally, uint64_t *since_us);
+/* The same, without sites to which a server is on its way.  One that has been on its
+ * way for long does not count, because the thread of its sender may stand still. */
+int tally_find_receiver(const struct tally_view *view, const struct tally *tally,
+    uint64_t now_us, uint64_t *since_us);
+/* A server is on its way to the site with this slot. */
+void tally_note_arrival(struct tally_slot *slot, uint64_t now_us);
 /* Notes since when the first client of this site waits (0: none waits).  True: the
  * client that was the first here before no longer waits. */
 bool tally_note_waiting(

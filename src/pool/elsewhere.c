@@ -239,7 +239,8 @@ static int find_receiver(const struct pool *pool, uint64_t *since_us)
 	if (!pool->tally || pool_is_paused(pool) ||
 	    tallies_are_frozen(view_of(pool)->tallies))
 		return -1;
-	return tally_find_receiver(view_of(pool), pool->tally, since_us);
+	return tally_find_receiver(
+	    view_of(pool), pool->tally, pool->database->catalog->seen_us, since_us);
 }
 
 int elsewhere_receiver(

@@ -344,7 +344,7 @@ void room_give(struct pool *pool, bool is_cancel)
 void room_carry_out(struct pool *pool, unsigned to)
 {
 	count(pool, false, -1);
-	tally_add(&pool->tally->slots[to].arriving, 1);
+	tally_note_arrival(&pool->tally->slots[to], pool->database->catalog->seen_us);
 	room_note(pool);
 }
 

@@ -10,6 +10,10 @@
 #include "base/map.h"
 #include "base/mem.h"
 
+/* How long it is waited for a server that is on its way.  Usually it arrives within a
+ * millisecond. */
+enum { ARRIVAL_US = 50000 };
+
 struct tallies {
 	pthread_mutex_t lock;
 	struct map *by_key; /* struct tally by its key */
@@ -317,13 +321,22 @@ bool tally_has_servers(const struct tally *tally, unsigned site)
 int tally_find_welcome(const struct tally_view *view, const struct tally *tally)
 {
 	for (unsigned i = 0; tally && i < view->site_count; i++)
-		if (i != view->site && atomic_load(&tally->slots[i].has_welcome))
+		if (i != view->site && atomic_load(&tally->slots[i].has_welcome) &&
+		    !is_deaf(view, i))
 			return (int)i;
 	return -1;
 }
 
+static bool has_arrival(const struct tally_slot *slot, uint64_t now_us)
+{
+	return read_count(&slot->arriving) > 0 &&
+	       now_us < atomic_load_explicit(&slot->arriving_us, memory_order_relaxed) +
+			    ARRIVAL_US;
+}
+
+/* Leaves out sites where a server is about to arrive now; UINT64_MAX: none is. */
 static int find_first(const struct tally_view *view, const struct tally *tally,
-    bool is_for_server, uint64_t *since_us)
+    uint64_t now_us, uint64_t *since_us)
 {
 	int found = -1;
 
@@ -335,8 +348,7 @@ static int find_first(const struct tally_view *view, const struct tally *tally,
 		    &tally->slots[i].waiting_us, memory_order_relaxed);
 		if (i == view->site || us == 0 || (found >= 0 && us >= *since_us))
 			continue;
-		if ((is_for_server && read_count(&tally->slots[i].arriving) > 0) ||
-		    is_deaf(view, i))
+		if (has_arrival(&tally->slots[i], now_us) || is_deaf(view, i))
 			continue;
 		*since_us = us;
 		found = (int)i;
@@ -347,13 +359,19 @@ static int find_first(const struct tally_view *view, const struct tally *tally,
 int tally_find_waiting(
     const struct tally_view *view, const struct tally *tally, uint64_t *since_us)
 {
-	return find_first(view, tally, false, since_us);
+	return find_first(view, tally, UINT64_MAX, since_us);
 }
 
-int tally_find_receiver(
-    const struct tally_view *view, const struct tally *tally, uint64_t *since_us)
+int tally_find_receiver(const struct tally_view *view, const struct tally *tally,
+    uint64_t now_us, uint64_t *since_us)
 {
-	return find_first(view, tally, true, since_us);
+	return find_first(view, tally, now_us, since_us);
+}
+
+void tally_note_arrival(struct tally_slot *slot, uint64_t now_us)
+{
+	atomic_store_explicit(&slot->arriving_us, now_us, memory_order_relaxed);
+	tally_add(&slot->arriving, 1);
 }
 
 bool tally_note_waiting(

@@ -87,6 +87,7 @@ static void look_again(struct catalog *c, const struct wish *wish)
 
 struct verdict wishes_hear(struct catalog *c, const struct wish *wish, uint64_t now_us)
 {
+	catalog_note_time(c, now_us);
 	/* what was described to another process must stay as it is */
 	if (c->is_offered)
 		return nothing();

@@ -131,6 +131,30 @@ static bool is_deaf(void *ctx, unsigned site)
 	return *(unsigned *)ctx == site;
 }
 
+/* A site that a server is on its way to gets no other one, but not for long. */
+static void server_that_does_not_arrive(void **state)
+{
+	(void)state;
+	struct tallies *t = tallies_new(SITES);
+	struct tally *tally = tally_hold(t, TALLY_POOL, "d", "u");
+	struct tally_view view = view_at(t, 1), waiting_view = view_at(t, 3);
+	uint64_t since_us;
+
+	tally_note_waiting(&waiting_view, tally, 100);
+	assert_int_equal(tally_find_receiver(&view, tally, 1000, &since_us), 3);
+	tally_note_arrival(&tally->slots[3], 1000);
+	assert_int_equal(tally_find_receiver(&view, tally, 50999, &since_us), -1);
+	assert_int_equal(tally_find_waiting(&view, tally, &since_us), 3);
+	assert_int_equal(tally_find_receiver(&view, tally, 51000, &since_us), 3);
+	tally_note_arrival(&tally->slots[3], 51000);
+	assert_int_equal(tally_find_receiver(&view, tally, 51001, &since_us), -1);
+	tally_add(&tally->slots[3].arriving, -2);
+	assert_int_equal(tally_find_receiver(&view, tally, 51001, &since_us), 3);
+	tally_note_waiting(&waiting_view, tally, 0);
+	tally_release(t, &tally);
+	tallies_free(&t);
+}
+
 /* It has the most resting servers, and the client that has waited longest. */
 static void site_that_does_not_answer(void **state)
 {
@@ -145,16 +169,20 @@ static void site_that_does_not_answer(void **state)
 	tallies_on_deaf(t, is_deaf, &deaf);
 	tally->slots[0].resting = 1;
 	tally->slots[3].resting = 2;
+	tally->slots[2].has_welcome = tally->slots[3].has_welcome = true;
 	tally_note_waiting(&deaf_view, tally, 100);
 	assert_int_equal(tally_find_resting(&view, tally), 3);
-	assert_int_equal(tally_find_receiver(&view, tally, &since_us), 3);
+	assert_int_equal(tally_find_receiver(&view, tally, 0, &since_us), 3);
+	deaf = 2;
+	assert_int_equal(tally_find_welcome(&view, tally), 3);
 	deaf = 3;
+	assert_int_equal(tally_find_welcome(&view, tally), 2);
 	assert_int_equal(tally_find_resting(&view, tally), 0);
-	assert_int_equal(tally_find_receiver(&view, tally, &since_us), -1);
+	assert_int_equal(tally_find_receiver(&view, tally, 0, &since_us), -1);
 	/* nor is room left to it; it looks again when it goes on */
 	assert_int_equal(tally_find_waiting(&view, tally, &since_us), -1);
 	tally_note_waiting(&other_view, tally, 200);
-	assert_int_equal(tally_find_receiver(&view, tally, &since_us), 2);
+	assert_int_equal(tally_find_receiver(&view, tally, 0, &since_us), 2);
 	assert_int_equal(since_us, 200);
 	assert_int_equal(tally_find_waiting(&view, tally, &since_us), 2);
 	tally->slots[0].resting = 0;
@@ -311,6 +339,7 @@ int main(void)
 	    cmocka_unit_test(databases_with_a_pool),
 	    cmocka_unit_test(sums),
 	    cmocka_unit_test(most_at_rest),
+	    cmocka_unit_test(server_that_does_not_arrive),
 	    cmocka_unit_test(site_that_does_not_answer),
 	    cmocka_unit_test(known_welcome),
 	    cmocka_unit_test(longest_waiting),
