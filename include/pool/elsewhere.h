@@ -35,6 +35,9 @@ bool elsewhere_asks_for_seat(struct pool *pool, uint64_t now_us);
 /* The pool has too many servers, and none rests at this site: tells a site where one
  * does. */
 void elsewhere_tell_of_surplus(struct pool *pool, uint64_t now_us);
+/* The pool has too few servers, and this site has no clients that might need them:
+ * tells a site that has some. */
+void elsewhere_tell_of_lack(struct pool *pool, uint64_t now_us);
 /* Whether a client of another site has waited longer for room under this limit, and has
  * the place *theirs_us.  That site is told that there may be room. */
 bool elsewhere_is_first(const struct pool *pool, enum room_kind kind, uint64_t place_us,

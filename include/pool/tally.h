@@ -126,6 +126,8 @@ int tally_find_resting(const struct tally_view *view, const struct tally *tally)
  * answer. */
 int tally_available(const struct tally_view *view, const struct tally *tally);
 bool tally_has_servers(const struct tally *tally, unsigned site);
+/* Returns a site with clients of a pool that answers; -1: none. */
+int tally_find_clients(const struct tally_view *view, const struct tally *tally);
 /* Returns a site that knows the welcome and answers; -1: none. */
 int tally_find_welcome(const struct tally_view *view, const struct tally *tally);
 /* Returns the site whose client has waited longest, since *since_us, of those that

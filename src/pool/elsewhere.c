@@ -173,6 +173,14 @@ void elsewhere_tell_of_surplus(struct pool *pool, uint64_t now_us)
 		send(pool, site, WISH_LOOK, TALLY_POOL, now_us);
 }
 
+void elsewhere_tell_of_lack(struct pool *pool, uint64_t now_us)
+{
+	int site = tally_find_clients(view_of(pool), pool->tally);
+
+	if (site >= 0)
+		send(pool, site, WISH_LOOK, TALLY_POOL, now_us);
+}
+
 bool elsewhere_is_first(const struct pool *pool, enum room_kind kind, uint64_t place_us,
     uint64_t *theirs_us)
 {

@@ -318,6 +318,15 @@ bool tally_has_servers(const struct tally *tally, unsigned site)
 	return read_count(&tally->slots[site].servers) > 0;
 }
 
+int tally_find_clients(const struct tally_view *view, const struct tally *tally)
+{
+	for (unsigned i = 0; tally && i < view->site_count; i++)
+		if (i != view->site && read_count(&tally->slots[i].clients) > 0 &&
+		    !is_deaf(view, i))
+			return (int)i;
+	return -1;
+}
+
 int tally_find_welcome(const struct tally_view *view, const struct tally *tally)
 {
 	for (unsigned i = 0; tally && i < view->site_count; i++)

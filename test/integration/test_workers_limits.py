@@ -4,6 +4,8 @@ import random
 import threading
 from collections import Counter
 
+import waiting
+
 WORKERS = 4
 ROUNDS = 20
 CLIENTS = 12
@@ -85,3 +87,15 @@ def test_postgresql_never_sees_more_than_the_limits(make_pooler, pg):
             thread.join(60)
     assert not failures
     assert most > PROCESS_LIMIT // 2, "there was contention"
+
+
+def test_min_pool_size_for_clients_of_another_worker(make_pooler, pg):
+    """A server that ends at a worker without clients of its pool is replaced by a worker with some."""
+    pooler = make_pooler({"db": pg.conn(min_pool_size=1)}, settings={"pool_mode": "transaction", "workers": 2})
+    with pooler.connect() as first:
+        pid = first.value("select pg_backend_pid()")
+        second = pooler.connect()
+    waiting.wait_for(lambda: len(pooler.show("CLIENTS")) == 2, "the first client has left")
+    pg.do("select pg_terminate_backend(%s)" % pid)
+    waiting.wait_for(lambda: pg.backends("usename = 'trust_user' and pid <> %s" % pid) == 1, "min_pool_size")
+    assert second.value("select 1") == "1"

@@ -615,6 +615,40 @@ static void min_pool_size_over_all(void **state)
 	assert_int_equal(servers(county.pools[0]->tally), 1);
 }
 
+/* A server of theirs that ends at a site without clients is replaced at one with
+ * clients. */
+static void min_pool_size_of_clients_elsewhere(void **state)
+{
+	(void)state;
+	struct ask *leaver = ask_and_dial(0);
+	struct seat *seat = leaver->seat;
+
+	set_all("min_pool_size", "1");
+	world_join(county.pools[2], &county.asks[ASKS - 1]);
+	world_give(&county.sites[0], seat, VERDICT_REST);
+	pool_part(leaver);
+	next(2, VERDICT_NONE);
+	forget_wishes();
+	county.pools[0]->is_kicked = county.pools[2]->is_kicked = false;
+	pool_abandon(seat, county.sites[0].now);
+	world_gone(&county.sites[0], seat);
+	assert_true(county.pools[0]->is_kicked);
+	next(0, VERDICT_NONE);
+	const struct sent *look = only_wish(WISH_LOOK);
+	assert_int_equal(look->to, 2);
+	hear(look, VERDICT_NONE);
+	assert_true(county.pools[2]->is_kicked);
+	next(2, VERDICT_DIAL);
+	pool_dialing(county.pools[2], unused_seat(), county.sites[2].now);
+	/* nobody is left to need any */
+	pool_part(&county.asks[ASKS - 1]);
+	forget_wishes();
+	pool_gone(county.seats, county.sites[2].now);
+	next(0, VERDICT_NONE);
+	next(2, VERDICT_NONE);
+	no_wish(WISH_LOOK);
+}
+
 /* A resting server of another pool at another site makes room. */
 static void room_is_asked_for(void **state)
 {
@@ -1222,6 +1256,7 @@ int main(void)
 	    TEST(paused_pool_receives_nothing),
 	    TEST(newcomer_looks_again),
 	    TEST(min_pool_size_over_all),
+	    TEST(min_pool_size_of_clients_elsewhere),
 	    TEST(room_is_asked_for),
 	    TEST(client_limits_over_all),
 	    TEST(client_limits_while_one_moves),
