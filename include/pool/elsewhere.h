@@ -9,6 +9,15 @@
 #include "pool/pool.h"
 #include "pool/wishes.h"
 
+/* Since when the pool's first waiting client (NULL: none) waits, as other sites are to
+ * see it; 0: they need not know, because it will soon have a server of its own site.
+ * With one site it must not be called. */
+uint64_t elsewhere_shown_since(
+    const struct pool *pool, const struct ask *first, uint64_t now_us);
+/* When at the latest others have to see it, if they do not yet; otherwise
+ * UINT64_MAX. */
+uint64_t elsewhere_show_time(const struct pool *pool, const struct ask *first);
+
 /* Whether the first waiting client (NULL: all wait for the welcome only) should wait
  * for another site to give a server, or the welcome.  That site is asked if it was not
  * asked yet.  *wake_us is lowered if the answer can change by time alone. */
@@ -17,14 +26,9 @@ bool elsewhere_has_help(
 /* Clients that wait for the welcome only are admitted even while the pool is paused, so
  * a site that has the welcome is asked for it.  *wake_us as above. */
 void elsewhere_ask_welcome(struct pool *pool, uint64_t now_us, uint64_t *wake_us);
-/* Another site asks for a free seat: returns the site whose client gets it, or -1 if it
- * stays here. */
+/* A seat is free, or another site asks for one: returns the site whose client gets it,
+ * or -1 if it stays here. */
 int elsewhere_receiver(
-    const struct pool *pool, const struct ask *first, uint64_t now_us);
-/* The same for a seat that was just given back and may soon be needed here again: a
- * site that has servers of the pool gets it only when its client has waited for a
- * while. */
-int elsewhere_receiver_of_used(
     const struct pool *pool, const struct ask *first, uint64_t now_us);
 /* Asks a site that has a resting server under this limit to close it for the client
  * with this place (room_place). */

@@ -152,7 +152,8 @@ struct pool {
 	struct tally *tally;
 	/* when another site was asked for a server; 0: none is asked */
 	uint64_t wished_us;
-	bool has_claim; /* the next seat is already counted */
+	uint64_t vain_us; /* when one was asked in vain; 0: it was not */
+	bool has_claim;   /* the next seat is already counted */
 	/* in the starving heaps: no connection was possible because of a limit */
 	struct heap_node room_nodes[ROOM_COUNT];
 	struct heap_node spare_node; /* in catalog->spare */

@@ -33,8 +33,8 @@ void seat_move(struct seat *seat, enum seat_state state, uint64_t now_us);
 /* Takes a seat out of all lists and counts, but seat->pool stays.  Returns the verdict
  * RETIRE. */
 struct verdict seat_retire(struct seat *seat, const char *reason);
-/* Takes a seat out of all lists for another site; it counts until pool_carried.
- * Returns the verdict HAND. */
+/* Takes a seat that rests or could rest out of all lists for another site; it counts
+ * until pool_carried.  Returns the verdict HAND. */
 struct verdict seat_carry(struct seat *seat, unsigned site);
 /* Takes a seat out of the pool. */
 void seat_leave(struct seat *seat);

@@ -125,7 +125,6 @@ int tally_find_resting(const struct tally_view *view, const struct tally *tally)
 /* How many servers of a pool rest, or are on their way to another site, at sites that
  * answer. */
 int tally_available(const struct tally_view *view, const struct tally *tally);
-bool tally_has_servers(const struct tally *tally, unsigned site);
 /* Returns a site with clients of a pool that answers; -1: none. */
 int tally_find_clients(const struct tally_view *view, const struct tally *tally);
 /* Returns a site that knows the welcome and answers; -1: none. */
@@ -140,6 +139,8 @@ int tally_find_receiver(const struct tally_view *view, const struct tally *tally
     uint64_t now_us, uint64_t *since_us);
 /* A server is on its way to the site with this slot. */
 void tally_note_arrival(struct tally_slot *slot, uint64_t now_us);
+/* What this site has noted last with tally_note_waiting. */
+uint64_t tally_shown_waiting(const struct tally_view *view, const struct tally *tally);
 /* Notes since when the first client of this site waits (0: none waits).  True: the
  * client that was the first here before no longer waits. */
 bool tally_note_waiting(

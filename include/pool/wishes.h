@@ -30,8 +30,8 @@ struct wish {
 struct verdict wishes_hear(struct catalog *c, const struct wish *wish, uint64_t now_us);
 /* Returns the pool that a wish is about, if it exists here, or NULL. */
 struct pool *wishes_pool(struct catalog *c, const char *database, const char *user);
-/* An answer to WISH_SERVER has come, with or without a server. */
-void wishes_answered(struct pool *pool);
+/* An answer to a wish has come, or a server unasked. */
+void wishes_answered(struct pool *pool, bool has_server, uint64_t now_us);
 
 /* A server that another site handed over cannot be used here: it no longer counts. */
 void wishes_lost(

@@ -451,7 +451,6 @@ enum broker_answer broker_ask(struct request *request, enum ask_kind kind,
 		broker_kick_at(site, pool);
 		return v.is_full ? BROKER_FULL : BROKER_REFUSED;
 	default:
-		broker_kick_at(site, pool);
 		return BROKER_WAIT;
 	}
 }

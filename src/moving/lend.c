@@ -126,10 +126,12 @@ static void loan_opened(struct letter *letter)
 	struct pool *pool;
 
 	if (loan->to->site->shutdown != SHUTDOWN_NOW) {
+		bool has_server = loan->fd >= 0;
 		unpack(loan);
 		pool = wishes_pool(catalog, loan->database, loan->user);
 		if (pool)
-			wishes_answered(pool);
+			wishes_answered(
+			    pool, has_server, loop_now(loan->to->site->loop));
 	}
 	loan_free(loan);
 }

@@ -18,6 +18,14 @@ enum { LEAD_US = 3000 };
  * between busy sites. */
 enum { PATIENCE_US = 1000 };
 
+/* By how much others may see a client wait longer than it does, so that not each client
+ * that is served changes what they see. */
+enum { STALE_US = 1000 };
+
+/* How long a site that was asked in vain is left alone.  Its servers rest for moments
+ * only. */
+enum { VAIN_US = 2000 };
+
 /* How long a client waits for the answer of a site that was asked for a server.
  * Meanwhile no new connection is opened for it. */
 enum { ANSWER_US = 20000 };
@@ -75,6 +83,29 @@ static void send(const struct pool *pool, int site, enum wish_kind kind,
 		.since_us = since_us});
 }
 
+/* ---- what others see ---- */
+
+uint64_t elsewhere_shown_since(
+    const struct pool *pool, const struct ask *first, uint64_t now_us)
+{
+	uint64_t shown_us = tally_shown_waiting(view_of(pool), pool->tally);
+
+	if (!first ||
+	    (pool_server_count(pool) > 0 && now_us < first->queued_us + PATIENCE_US))
+		return 0;
+	if (shown_us <= first->queued_us && first->queued_us - shown_us < STALE_US)
+		return shown_us;
+	return first->queued_us;
+}
+
+uint64_t elsewhere_show_time(const struct pool *pool, const struct ask *first)
+{
+	if (!pool->tally || !first ||
+	    tally_shown_waiting(view_of(pool), pool->tally) != 0)
+		return UINT64_MAX;
+	return first->queued_us + LOOK_US;
+}
+
 /* ---- asking ---- */
 
 static bool awaits_answer(const struct pool *pool, uint64_t now_us)
@@ -127,6 +158,10 @@ bool elsewhere_has_help(
 	site = is_late || !first ? -1 : tally_find_resting(view_of(pool), pool->tally);
 	if (site < 0)
 		return false;
+	if (now_us < pool->vain_us + VAIN_US) {
+		*wake_us = earlier(*wake_us, pool->vain_us + VAIN_US);
+		return true;
+	}
 	if (pool_server_count(pool) > 0 && now_us < first->queued_us + PATIENCE_US) {
 		*wake_us = earlier(*wake_us, first->queued_us + PATIENCE_US);
 		return true;
@@ -214,7 +249,10 @@ void elsewhere_tell_named(struct catalog *c, const struct tally *tally,
     const char *database, const char *user)
 {
 	uint64_t since_us;
-	int site = tally_find_waiting(&c->view, tally, &since_us);
+	/* a site that a server is on its way to checks again when it has come */
+	int site = tally->kind == TALLY_POOL
+		       ? tally_find_receiver(&c->view, tally, c->seen_us, &since_us)
+		       : tally_find_waiting(&c->view, tally, &since_us);
 
 	if (site >= 0)
 		send_named(c, site,
@@ -261,16 +299,4 @@ int elsewhere_receiver(
 		return site;
 	uint64_t own_us = first->queued_us < now_us ? now_us - first->queued_us : 0;
 	return since_us + LEAD_US + own_us / 2 < first->queued_us ? site : -1;
-}
-
-int elsewhere_receiver_of_used(
-    const struct pool *pool, const struct ask *first, uint64_t now_us)
-{
-	uint64_t since_us;
-	int site = find_receiver(pool, &since_us);
-
-	if (site >= 0 && tally_has_servers(pool->tally, (unsigned)site) &&
-	    now_us < since_us + PATIENCE_US)
-		return -1;
-	return site < 0 ? -1 : elsewhere_receiver(pool, first, now_us);
 }

@@ -124,6 +124,13 @@ static struct verdict refuse_for_full_queue(struct ask *ask)
 	return v;
 }
 
+/* Others wait for a server as well, so that this client changes nothing yet. */
+static bool is_one_more(const struct pool *pool, enum ask_kind kind)
+{
+	return (kind == ASK_QUERY || kind == ASK_AUTH) && pool->seekers.count > 1 &&
+	       list_is_empty(&pool->seats[SEAT_TESTED]);
+}
+
 static struct verdict wait_in_queue(
     struct ask *ask, enum ask_kind kind, uint64_t now_us)
 {
@@ -135,7 +142,8 @@ static struct verdict wait_in_queue(
 	if (!queue_may_take(pool, most_waiting(pool, kind)))
 		return refuse_for_full_queue(ask);
 	queue_add(ask, kind, now_us);
-	pool_kick(pool);
+	if (!is_one_more(pool, kind))
+		pool_kick(pool);
 	return (struct verdict){
 	    .kind = VERDICT_WAIT, .ask = ask, .wake_us = UINT64_MAX};
 }
@@ -277,9 +285,9 @@ static struct verdict settle(struct seat *seat, uint64_t now_us)
 		seat_move(seat, SEAT_USED, now_us);
 		return rest_verdict(seat, now_us);
 	}
-	int receiver = elsewhere_receiver_of_used(pool, ask, now_us);
+	int receiver = elsewhere_receiver(pool, ask, now_us);
 	if (receiver >= 0) {
-		seat_move(seat, SEAT_IDLE, now_us);
+		seat->rested_us = now_us;
 		return seat_carry(seat, (unsigned)receiver);
 	}
 	if (makes_room_for_host(seat, now_us))

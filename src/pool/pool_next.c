@@ -631,7 +631,8 @@ static struct verdict next_while_running(struct pool *pool, uint64_t now_us)
 	if (v.kind == VERDICT_NONE)
 		v = launch_wanted(pool, now_us);
 	if (v.kind == VERDICT_NONE)
-		v.wake_us = earlier(v.wake_us, look_time(pool, now_us));
+		v.wake_us = earlier(earlier(v.wake_us, look_time(pool, now_us)),
+		    elsewhere_show_time(pool, queue_first_seeker(pool)));
 	return v;
 }
 

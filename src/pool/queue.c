@@ -53,9 +53,14 @@ void queue_note_waiting(struct pool *pool)
 
 	if (!pool->tally || pool->is_killed)
 		return;
-	if (tally_note_waiting(view, pool->tally, first ? first->queued_us : 0) &&
-	    has_room(pool))
+	uint64_t since_us =
+	    elsewhere_shown_since(pool, first, pool->database->catalog->seen_us);
+	bool is_served = tally_note_waiting(view, pool->tally, since_us);
+	if (is_served && has_room(pool))
 		elsewhere_tell_next(pool, pool->tally);
+	/* the time to show the next one has to be set */
+	if (is_served && first && !since_us)
+		pool_kick(pool);
 	note_newcomers(pool);
 }
 
@@ -112,9 +117,10 @@ void queue_remove(struct ask *ask)
 	ask->state = ASK_RESTING;
 	queue_note_waiting(pool);
 	room_note(pool);
-	if (!list_is_empty(&pool->waiting)) {
+	bool is_wanted = room_is_wanted(pool);
+	if (is_wanted && !list_is_empty(&pool->waiting)) {
 		room_reorder(pool);
-	} else if (room_is_wanted(pool)) {
+	} else if (is_wanted) {
 		room_want(pool, 0);
 		/* the pool may still be below min_pool_size */
 		pool_kick(pool);

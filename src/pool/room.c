@@ -245,10 +245,7 @@ bool room_is_wanted(const struct pool *pool)
 
 void room_reorder(struct pool *pool)
 {
-	unsigned wanted = wanted_rooms(pool);
-
-	if (wanted || tally_of(pool, ROOM_PROCESS))
-		room_want(pool, wanted);
+	room_want(pool, wanted_rooms(pool));
 }
 
 void room_forget(struct pool *pool)

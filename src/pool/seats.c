@@ -130,8 +130,9 @@ static void tell_of_rest(struct pool *pool)
 	    pool_is_paused(pool))
 		pool_kick(pool);
 	room_offer(pool);
-	/* it could be closed for a client of another site */
-	elsewhere_tell_of_room(pool);
+	/* it could go to another site, or be closed for a client there */
+	if (list_is_empty(&pool->seekers) || pool_is_paused(pool))
+		elsewhere_tell_of_room(pool);
 }
 
 void seat_move(struct seat *seat, enum seat_state state, uint64_t now_us)
@@ -194,9 +195,8 @@ struct verdict seat_retire(struct seat *seat, const char *reason)
 
 struct verdict seat_carry(struct seat *seat, unsigned site)
 {
-	assert(is_resting(seat->state));
 	seat->is_carried = true;
-	seat->carried_as = seat->state;
+	seat->carried_as = is_resting(seat->state) ? seat->state : SEAT_IDLE;
 	seat->carried_to = site;
 	take_out(seat);
 	list_push_back(&seat->pool->seats[SEAT_NONE], &seat->node);

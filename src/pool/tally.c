@@ -313,11 +313,6 @@ int tally_available(const struct tally_view *view, const struct tally *tally)
 	return sum;
 }
 
-bool tally_has_servers(const struct tally *tally, unsigned site)
-{
-	return read_count(&tally->slots[site].servers) > 0;
-}
-
 int tally_find_clients(const struct tally_view *view, const struct tally *tally)
 {
 	for (unsigned i = 0; tally && i < view->site_count; i++)
@@ -381,6 +376,12 @@ void tally_note_arrival(struct tally_slot *slot, uint64_t now_us)
 {
 	atomic_store_explicit(&slot->arriving_us, now_us, memory_order_relaxed);
 	tally_add(&slot->arriving, 1);
+}
+
+uint64_t tally_shown_waiting(const struct tally_view *view, const struct tally *tally)
+{
+	return atomic_load_explicit(
+	    &tally->slots[view->site].waiting_us, memory_order_relaxed);
 }
 
 bool tally_note_waiting(

@@ -74,8 +74,10 @@ static void look_again(struct catalog *c, const struct wish *wish)
 
 	if (wish->of == TALLY_POOL) {
 		pool = wishes_pool(c, wish->database, wish->user);
-		if (pool)
+		if (pool) {
+			pool->vain_us = 0;
 			pool_kick(pool);
+		}
 	} else if (wish->of == TALLY_DATABASE && db) {
 		room_tell_first(&db->starving, ROOM_DATABASE);
 	} else if (wish->of == TALLY_USER && user) {
@@ -127,8 +129,9 @@ void wishes_lost(
 	}
 }
 
-void wishes_answered(struct pool *pool)
+void wishes_answered(struct pool *pool, bool has_server, uint64_t now_us)
 {
 	pool->wished_us = 0;
+	pool->vain_us = has_server ? 0 : now_us;
 	pool_kick(pool);
 }

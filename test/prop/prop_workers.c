@@ -35,6 +35,10 @@ enum {
 	SERVERS = 48,
 	KICKS = 64,
 	SECOND = 1000000,
+	/* A client that waits is shown to other sites after so long at the latest, and
+	 * as waiting longer than it does by less than this. */
+	SHOWN_US = 2000,
+	STALE_US = 1000,
 	/* Longer than any wait for an answer, and than room is left to others, several
 	 * times. */
 	CALM_US = 700000,
@@ -374,6 +378,21 @@ static void check_limits(void)
 	check_sum(TALLY_PROCESS, NULL, NULL, sums.process, l->process);
 }
 
+/* What others see of the first client that waits: nothing if its site has servers and
+ * shows it in time, and otherwise since when it waits, not much more. */
+static bool is_shown(
+    const struct tally_slot *slot, const struct pool *pool, const struct ask *first)
+{
+	uint64_t shown_us = slot->waiting_us;
+
+	if (!first)
+		return shown_us == 0;
+	if (shown_us == 0)
+		return pool_server_count(pool) > 0 && pool->desk &&
+		       pool->desk->wake_us <= first->queued_us + SHOWN_US;
+	return shown_us <= first->queued_us && first->queued_us - shown_us < STALE_US;
+}
+
 /* Compares a slot of a tally with the facts.  Several pools can have the same name, of
  * which all but one are killed. */
 static void check_slot(const struct part *part, const struct tally *tally)
@@ -396,8 +415,8 @@ static void check_slot(const struct part *part, const struct tally *tally)
 	struct node *first = is_told ? list_first(&living->seekers) : NULL;
 	CHECK(slot->resting == (int)resting && slot->connected == (int)connected);
 	CHECK((living && living->is_kicked) ||
-	      slot->waiting_us ==
-		  (first ? container_of(first, struct ask, kind_node)->queued_us : 0));
+	      is_shown(slot, living,
+		  first ? container_of(first, struct ask, kind_node) : NULL));
 	CHECK(slot->has_welcome == (living && living->is_welcome_valid));
 	CHECK(slot->wants_welcome == (living && !list_is_empty(&living->newcomers)));
 }
@@ -769,7 +788,7 @@ static void open_letter(struct part *part, struct letter *letter)
 	}
 	pool = wishes_pool(part->c, database_of(letter->pool), user_of(letter->pool));
 	if (pool)
-		wishes_answered(pool);
+		wishes_answered(pool, letter->kind == LETTER_SERVER, w.now);
 }
 
 static void deliver(unsigned from, unsigned to)

@@ -252,7 +252,7 @@ static struct seat *carry(unsigned from, const struct verdict *v)
 		pool_welcomed(pool);
 	*seat = (struct seat){.state = SEAT_NONE};
 	pool_move_in(pool, seat, NULL, &was, NULL, 5432, county.sites[v->site].now);
-	wishes_answered(pool);
+	wishes_answered(pool, true, county.sites[v->site].now);
 	return seat;
 }
 
@@ -826,7 +826,7 @@ static void nothing_left_to_give(void **state)
 	next(1, VERDICT_NONE);
 	world_ask(&county.sites[0], holder, VERDICT_GRANT);
 	hear(only_wish(WISH_SERVER), VERDICT_NONE);
-	wishes_answered(county.pools[1]);
+	wishes_answered(county.pools[1], false, county.sites[1].now);
 	assert_true(county.pools[1]->is_kicked);
 	dial_in(county.pools[1], 1, VERDICT_GRANT);
 	assert_int_equal(servers(county.pools[0]->tally), 2);
@@ -879,6 +879,7 @@ static void longest_waiter_first(void **state)
 	struct verdict v = world_give(&county.sites[0], holder->seat, VERDICT_HAND);
 	assert_int_equal(v.site, 2);
 	carry(0, &v);
+	next(0, VERDICT_NONE);
 	v = next(2, VERDICT_GRANT);
 	assert_ptr_equal(v.ask, second);
 	v = world_give(&county.sites[2], second->seat, VERDICT_HAND);
@@ -919,6 +920,139 @@ static void one_server_at_a_time(void **state)
 	next(1, VERDICT_NONE);
 	v = hear(only_wish(WISH_SERVER), VERDICT_HAND);
 	assert_int_equal(v.site, 1);
+}
+
+static uint64_t shown(unsigned site)
+{
+	return county.pools[site]->tally->slots[site].waiting_us;
+}
+
+/* Others see a client only when its own site has let it wait for a millisecond; the
+ * site that has no server shows it at once. */
+static void shown_after_a_while(void **state)
+{
+	(void)state;
+	set_all("default_pool_size", "1");
+	struct ask *holder = ask_and_dial(0);
+	struct ask *waiter = ask(0, VERDICT_WAIT);
+
+	assert_int_equal(shown(0), 0);
+	assert_int_equal(next(0, VERDICT_NONE).wake_us, waiter->queued_us + 2 * MS);
+	pass(MS - 1);
+	next(0, VERDICT_NONE);
+	assert_int_equal(shown(0), 0);
+	pass(1);
+	next(0, VERDICT_NONE);
+	assert_int_equal(shown(0), waiter->queued_us);
+	world_give(&county.sites[0], holder->seat, VERDICT_GRANT);
+	assert_int_equal(shown(0), 0);
+	waiter = ask(1, VERDICT_WAIT);
+	assert_int_equal(shown(1), waiter->queued_us);
+}
+
+/* What is shown follows the first client with less than a millisecond of delay. */
+static void shown_a_little_too_early(void **state)
+{
+	(void)state;
+	struct ask *waiters[3], *holder = ask_and_dial(0);
+
+	set_all("default_pool_size", "1");
+	for (unsigned i = 0; i < 3; i++) {
+		waiters[i] = ask(0, VERDICT_WAIT);
+		pass(MS / 2);
+	}
+	pass(50 * MS);
+	next(0, VERDICT_NONE);
+	assert_int_equal(shown(0), waiters[0]->queued_us);
+	world_give(&county.sites[0], holder->seat, VERDICT_GRANT);
+	assert_int_equal(shown(0), waiters[0]->queued_us);
+	world_give(&county.sites[0], waiters[0]->seat, VERDICT_GRANT);
+	assert_int_equal(shown(0), waiters[2]->queued_us);
+}
+
+/* When the first client was served before anybody had to see the next one, the time to
+ * show that one is set. */
+static void next_one_is_shown_in_time(void **state)
+{
+	(void)state;
+	struct ask *holder = ask_and_dial(0);
+
+	set_all("default_pool_size", "1");
+	ask(0, VERDICT_WAIT);
+	pass(MS);
+	next(0, VERDICT_NONE);
+	assert_int_not_equal(shown(0), 0);
+	const struct ask *second = ask(0, VERDICT_WAIT);
+	county.pools[0]->is_kicked = false;
+	world_give(&county.sites[0], holder->seat, VERDICT_GRANT);
+	assert_int_equal(shown(0), 0);
+	assert_true(county.pools[0]->is_kicked);
+	assert_int_equal(next(0, VERDICT_NONE).wake_us, second->queued_us + 2 * MS);
+}
+
+/* A client that joins a queue changes nothing for the pool. */
+static void one_more_waits(void **state)
+{
+	(void)state;
+
+	set_all("default_pool_size", "1");
+	ask_and_dial(0);
+	county.pools[0]->is_kicked = false;
+	ask(0, VERDICT_WAIT);
+	assert_true(county.pools[0]->is_kicked);
+	county.pools[0]->is_kicked = false;
+	ask(0, VERDICT_WAIT);
+	assert_false(county.pools[0]->is_kicked);
+}
+
+/* Servers that rested there only for a moment: the site is left alone for a while, or
+ * until it tells that one rests. */
+static void asked_in_vain_and_again(void **state)
+{
+	(void)state;
+	struct ask *holder = ask_and_dial(0);
+
+	world_give(&county.sites[0], holder->seat, VERDICT_REST);
+	ask(1, VERDICT_WAIT);
+	for (int i = 0; i < 2; i++) {
+		forget_wishes();
+		next(1, VERDICT_NONE);
+		only_wish(WISH_SERVER);
+		wishes_answered(county.pools[1], false, county.sites[1].now);
+		forget_wishes();
+		assert_int_equal(
+		    next(1, VERDICT_NONE).wake_us, county.sites[1].now + 2 * MS);
+		no_wish(WISH_SERVER);
+		pass(2 * MS);
+	}
+	next(1, VERDICT_NONE);
+	wishes_answered(county.pools[1], false, county.sites[1].now);
+	forget_wishes();
+	const struct wish look = {
+	    .kind = WISH_LOOK, .of = TALLY_POOL, .database = "d", .user = "u"};
+	wishes_hear(county.sites[1].c, &look, county.sites[1].now);
+	next(1, VERDICT_NONE);
+	only_wish(WISH_SERVER);
+}
+
+/* Nobody is told of a server that goes to another site, or that a client waits for
+ * where it arrives. */
+static void moves_quietly(void **state)
+{
+	(void)state;
+	set_all("default_pool_size", "1");
+	struct ask *holder = ask_and_dial(0);
+
+	ask(1, VERDICT_WAIT);
+	pass(MS);
+	ask(2, VERDICT_WAIT);
+	struct verdict v = world_give(&county.sites[0], holder->seat, VERDICT_HAND);
+	assert_int_equal(v.site, 1);
+	assert_int_equal(v.seat->rested_us, county.sites[0].now);
+	struct seat *seat = carry(0, &v);
+	assert_int_equal(seat->state, SEAT_IDLE);
+	assert_int_equal(county.sent_count, 0);
+	next(1, VERDICT_GRANT);
 }
 
 /* A slightly longer wait does not make a server change sites. */
@@ -998,7 +1132,7 @@ static void welcome_is_asked_for(void **state)
 	assert_int_equal(
 	    tally_find_welcome(&county.sites[1].c->view, county.pools[1]->tally), 0);
 	pool_welcomed(county.pools[1]);
-	wishes_answered(county.pools[1]);
+	wishes_answered(county.pools[1], false, county.sites[1].now);
 	v = next(1, VERDICT_ADMIT);
 	assert_ptr_equal(v.ask, newcomer);
 	assert_false(county.pools[1]->tally->slots[1].wants_welcome);
@@ -1038,6 +1172,8 @@ static void who_asks_gets(void **state)
 	ask_and_dial(1);
 	ask(1, VERDICT_WAIT);
 	world_give(&county.sites[0], first->seat, VERDICT_REST);
+	pass(MS);
+	next(1, VERDICT_NONE);
 	assert_int_equal(hear(&sent, VERDICT_HAND).site, 1);
 }
 
@@ -1054,6 +1190,7 @@ static void given_back_while_own_server_is_awaited(void **state)
 	world_give(&county.sites[0], first->seat, VERDICT_REST);
 	world_ask(&county.sites[0], first, VERDICT_GRANT);
 	pass(MS);
+	next(1, VERDICT_NONE);
 	struct verdict v = pool_give(first->seat, county.sites[0].now);
 	assert_int_equal(v.kind, VERDICT_HAND);
 	assert_int_equal(v.site, 1);
@@ -1277,6 +1414,12 @@ int main(void)
 	    TEST(asked_for_in_vain),
 	    TEST(longest_waiter_first),
 	    TEST(one_server_at_a_time),
+	    TEST(shown_after_a_while),
+	    TEST(shown_a_little_too_early),
+	    TEST(next_one_is_shown_in_time),
+	    TEST(one_more_waits),
+	    TEST(asked_in_vain_and_again),
+	    TEST(moves_quietly),
 	    TEST(surplus_rests_elsewhere),
 	    TEST(minimum_of_another_pool_stays),
 	    TEST(minimum_of_a_client_elsewhere_stays),
