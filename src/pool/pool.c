@@ -79,13 +79,15 @@ void pool_withdraw(struct ask *ask)
 	pool_kick(ask->pool);
 }
 
-/* protocol.md 10.4: the last login failed, and there is no server to wait for. */
+/* protocol.md 10.4: the last login failed, and there is no server to wait for, at any
+ * site. */
 static bool is_failing_fast(const struct ask *ask, enum ask_kind kind)
 {
 	const struct pool *pool = ask->pool;
 
 	/* with several hosts there is always something to wait for */
-	if (!pool->last_login_failed || pool->lacks_host || pool_connected_count(pool))
+	if (!pool->last_login_failed || pool->lacks_host ||
+	    pool_connected_everywhere(pool))
 		return false;
 	return kind == ASK_AUTH || (kind == ASK_QUERY && ask->is_logged_in);
 }
@@ -576,8 +578,8 @@ void pool_dial_failed(struct seat *seat, enum dial_failure kind, const char *tex
 	else if (!is_beside)
 		remember_failure(pool, text, sqlstate);
 	if (kind == DIAL_LOGIN && !is_beside)
-		pool->has_refused =
-		    !pool_connected_count(pool) || !pool->is_welcome_valid;
+		pool->has_refused = !pool_connected_everywhere(pool) ||
+				    !pool_has_welcome_somewhere(pool);
 	seat_retire(seat, pool->failure);
 }
 

@@ -5,6 +5,8 @@ import threading
 from collections import Counter
 
 import waiting
+import wire
+from test_views import TRANSACTION
 
 WORKERS = 4
 ROUNDS = 20
@@ -99,3 +101,29 @@ def test_min_pool_size_for_clients_of_another_worker(make_pooler, pg):
     pg.do("select pg_terminate_backend(%s)" % pid)
     waiting.wait_for(lambda: pg.backends("usename = 'trust_user' and pid <> %s" % pid) == 1, "min_pool_size")
     assert second.value("select 1") == "1"
+
+
+def test_fewer_connections_than_the_limits_allow(make_pooler, pg):
+    """PostgreSQL refuses a login of one worker while another one has a server of the pool: clients wait for that
+    one, as they do with one worker."""
+    pg.do("drop role if exists scarce")
+    pg.do("create role scarce login connection limit 1")
+    pooler = make_pooler({"db": pg.unix_conn(user="scarce", pool_size=5)}, settings=dict(
+        TRANSACTION, workers=2, server_login_retry=0.05))
+    holder, *others = [pooler.connect() for _ in range(6)]
+    holder.query("begin")
+    for count in range(1, 3):
+        mark = pooler.mark()
+        for client in others:
+            client.send(wire.query("select %d" % count))
+        pooler.wait_log("too many connections for role", mark)
+        # Nor are those refused who come after that.
+        with pooler.connect() as late:
+            late.send(wire.query("select %d" % count))
+            pooler.wait_pool(user="scarce", cl_waiting=len(others) + 1)
+            assert holder.query("commit").tag == "COMMIT"
+            for client in [late, *others]:
+                assert client.finish().value == str(count)
+        holder.query("begin")
+    holder.query("commit")
+    waiting.wait_for(lambda: len(pooler.show("SERVERS")) == 1, "one server")

@@ -832,6 +832,43 @@ static void nothing_left_to_give(void **state)
 	assert_int_equal(servers(county.pools[0]->tally), 2);
 }
 
+static void fail_login(unsigned site)
+{
+	struct seat *seat = unused_seat();
+
+	next(site, VERDICT_DIAL);
+	pool_dialing(county.pools[site], seat, county.sites[site].now);
+	pool_dial_failed(seat, DIAL_LOGIN, "too many", "53300", county.sites[site].now);
+	world_gone(&county.sites[site], seat);
+}
+
+/* A login that fails at one site refuses nobody while the pool has servers at another
+ * one, as it is with one site. */
+static void login_fails_beside_servers_elsewhere(void **state)
+{
+	(void)state;
+	struct ask *holder = ask_and_dial(0);
+	struct seat *seat = holder->seat;
+
+	ask(1, VERDICT_WAIT);
+	fail_login(1);
+	next(1, VERDICT_NONE);
+	pass(MS);
+	struct ask *later = ask(1, VERDICT_WAIT);
+	pass(50 * MS);
+	struct verdict v = world_give(&county.sites[0], seat, VERDICT_HAND);
+	seat = carry(0, &v);
+	v = next(1, VERDICT_GRANT);
+	assert_ptr_equal(v.seat, seat);
+	/* when the pool has no server any more, they need not wait */
+	pool_gone(seat, county.sites[1].now);
+	pass(20 * (uint64_t)SECOND); /* server_login_retry */
+	fail_login(1);
+	v = next(1, VERDICT_REFUSE);
+	assert_ptr_equal(v.ask, later);
+	world_ask(&county.sites[1], later, VERDICT_REFUSE);
+}
+
 /* A site that does not answer does not block a client for ever. */
 static void no_answer(void **state)
 {
@@ -1410,6 +1447,7 @@ int main(void)
 	    TEST(sites_begin_at_other_hosts),
 	    TEST(sites_draw_other_hosts),
 	    TEST(nothing_left_to_give),
+	    TEST(login_fails_beside_servers_elsewhere),
 	    TEST(no_answer),
 	    TEST(asked_for_in_vain),
 	    TEST(longest_waiter_first),
