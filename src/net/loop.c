@@ -615,6 +615,7 @@ static void wait_here(struct loop *loop)
 /* The waiter is broken: epoll watches the listening sockets that it watched. */
 static void lose_waiter(struct loop *loop)
 {
+	const struct loop_waiter *w = loop->waiter;
 	struct node *n;
 
 	loop->waiter = NULL;
@@ -622,9 +623,12 @@ static void lose_waiter(struct loop *loop)
 	loop->has_shared = true;
 	for (n = list_first(&loop->listening); n; n = list_next(&loop->listening, n)) {
 		struct listening *l = container_of(n, struct listening, node);
-		if (l->elsewhere)
-			set_interest(&l->watch, &l->watch);
+		if (!l->elsewhere)
+			continue;
+		/* it may still have to report clients, which epoll reports as well */
+		w->unlisten(w->ctx, l->elsewhere);
 		l->elsewhere = NULL;
+		set_interest(&l->watch, &l->watch);
 	}
 }
 

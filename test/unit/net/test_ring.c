@@ -648,6 +648,7 @@ static void note_loss(void *ctx, int errnum)
 struct moving_listener {
 	struct listener listener;
 	struct watch *watch;
+	struct moving_listener *rival; /* its watch is freed at the first client */
 };
 
 static void moving_ready(void *ctx, int fd)
@@ -656,12 +657,15 @@ static void moving_ready(void *ctx, int fd)
 
 	CHECK(fd == h->listener.fd);
 	listener_ready(&h->listener);
+	if (h->rival)
+		watch_free(&h->rival->watch);
 }
 
 /* The listener is made before the ring is, moves to it, and moves back. */
 static void moving_open(struct moving_listener *h, struct loop *loop)
 {
 	listener_make(&h->listener);
+	h->rival = NULL;
 	h->watch = watch_new_listener(loop, h->listener.fd, moving_ready, h);
 }
 
@@ -729,43 +733,86 @@ static void break_under_a_stream(void)
 	owner_tear_down(&state);
 }
 
-static void test_streams_go_on_when_it_breaks(void **state)
+/* Clients wait at two listeners when the ring breaks, and the first one that is told
+ * frees the other. */
+static void break_under_listeners(void)
 {
-	NEED_RING(w);
-	int status;
-	pid_t child = fork();
+	struct moving_listener first, second, third;
+	void *state;
+	struct err err;
 
-	(void)w;
-	if (child == 0) {
-		break_under_a_stream();
-		_exit(0);
-	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_true(WIFEXITED(status));
-	assert_int_equal(WEXITSTATUS(status), 0);
+	owner_set_up_closed(&state);
+	struct owner *o = state;
+	CHECK(net_start_ring(&o->net, NULL, NULL, &err) == 0);
+	moving_open(&first, o->loop);
+	moving_open(&second, o->loop);
+	moving_open(&third, o->loop);
+	first.rival = &second;
+	one_turn(o);
+	listener_connect(&first.listener);
+	listener_connect(&second.listener);
+	/* this asks the ring what has happened */
+	moving_close(&third);
+	forbid_rings();
+	one_turn(o);
+	one_turn(o);
+	CHECK(strcmp(net_engine_name(&o->net), "epoll") == 0);
+	CHECK(first.listener.open_count == 1);
+	CHECK(second.listener.open_count == 0 && !second.watch);
+	moving_close(&first);
+	moving_close(&second);
+	owner_tear_down(&state);
 }
 
-/* Where rings are forbidden from the start, the reason is given and epoll is used. */
-static void test_forbidden_from_the_start(void **state)
+static void check_in_a_child(void (*check)(void))
 {
-	NEED_RING(w);
 	int status;
 	pid_t child = fork();
 
-	(void)w;
 	if (child == 0) {
-		struct mem mem;
-		struct err err;
-		mem_init(&mem);
-		forbid_rings();
-		struct ring *ring = ring_new(&mem, &ops, &err);
-		CHECK(!ring);
-		CHECK(strstr(err.text, strerror(EPERM)));
-		CHECK(mem.slabs.count == 0);
+		check();
 		_exit(0);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
+}
+
+static void test_streams_go_on_when_it_breaks(void **state)
+{
+	NEED_RING(w);
+
+	(void)w;
+	check_in_a_child(break_under_a_stream);
+}
+
+static void test_listeners_go_on_when_it_breaks(void **state)
+{
+	NEED_RING(w);
+
+	(void)w;
+	check_in_a_child(break_under_listeners);
+}
+
+/* Where rings are forbidden from the start, the reason is given and epoll is used. */
+static void make_where_forbidden(void)
+{
+	struct mem mem;
+	struct err err;
+
+	mem_init(&mem);
+	forbid_rings();
+	struct ring *ring = ring_new(&mem, &ops, &err);
+	CHECK(!ring);
+	CHECK(strstr(err.text, strerror(EPERM)));
+	CHECK(mem.slabs.count == 0);
+}
+
+static void test_forbidden_from_the_start(void **state)
+{
+	NEED_RING(w);
+
+	(void)w;
+	check_in_a_child(make_where_forbidden);
 }
 
 /* The queues of other rings may have used up most of the memory that a user may lock.
@@ -794,18 +841,11 @@ static void make_with_little_memory(void)
 static void test_little_memory_may_be_locked(void **state)
 {
 	NEED_RING(w);
-	int status;
 
 	(void)w;
 	if (geteuid() != 0)
 		skip();
-	pid_t child = fork();
-	if (child == 0) {
-		make_with_little_memory();
-		_exit(0);
-	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
+	check_in_a_child(make_with_little_memory);
 }
 
 #	define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -830,6 +870,7 @@ int main(void)
 	    TEST(test_wait_ends_in_time),
 	    TEST(test_send_before_a_full_queue),
 	    TEST(test_streams_go_on_when_it_breaks),
+	    TEST(test_listeners_go_on_when_it_breaks),
 	    TEST(test_forbidden_from_the_start),
 	    TEST(test_little_memory_may_be_locked),
 	};
