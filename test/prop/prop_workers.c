@@ -4,15 +4,16 @@
  * requests, letters between the workers that arrive in any order but that of each pair,
  * and administrators whose commands reach one worker after the other: PAUSE, RESUME,
  * RECONNECT, KILL, DISABLE, ENABLE, and RELOAD with other limits, databases and
- * servers. No server is opened beyond a limit that its worker knows, no limit that
- * stays is exceeded over all, what workers tell each other of their servers is true,
- * and no server is lent twice, to a pool that is paused or killed, or after a RECONNECT
- * that was meant for it.  From time to time, and at the end, no
- * new events happen until everything is delivered: then no client waits for a server
- * that rests at another worker, or while there is room for another one, and servers
- * beyond a smaller limit are closed.  In some runs all clients ask again as soon as
- * they were served, and none of them waits for long.  At the end nobody waits, and
- * nothing is on its way.
+ * servers.  At times one thread stands still, or a view is read, for which no server
+ * may be opened or go elsewhere.  No server is opened beyond a limit that its worker
+ * knows, no limit that stays is exceeded over all, what workers tell each other of
+ * their servers is true, and no server is lent twice, to a pool that is paused or
+ * killed, or after a RECONNECT that was meant for it.  From time to time, and at the
+ * end, no new events happen until everything is delivered: then no client waits for a
+ * server that rests at another worker, or while there is room for another one, and
+ * servers beyond a smaller limit are closed.  In some runs all clients ask again as
+ * soon as they were served, and none of them waits for long.  At the end nobody waits,
+ * and nothing is on its way.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -42,6 +43,11 @@ enum {
 	/* Longer than any wait for an answer, and than room is left to others, several
 	 * times. */
 	CALM_US = 700000,
+	/* The same while one worker stands still: to it, room is left in vain, for one
+	 * connection after the other. */
+	CALM_LONG_US = 3 * CALM_US,
+	/* A worker that leaves letters unopened for so long is known not to answer. */
+	DEAF_US = 50000,
 	/* All ask again as soon as they were served: for so long, and so long a client
 	 * waits at most, and under the limit of the process. */
 	RUSH_US = 12 * SECOND,
@@ -80,7 +86,8 @@ static const struct limits snapshots[] = {
 enum { SNAPSHOTS = sizeof(snapshots) / sizeof(snapshots[0]), RUSH_SNAPSHOTS = 5 };
 static const char ini_format[] = "[pgbouncer]\n"
 				 "pool_mode = transaction\n"
-				 "server_check_query =\n"
+				 "server_check_query = %s\n"
+				 "server_check_delay = 0\n"
 				 "server_login_retry = 1\n"
 				 "reserve_pool_timeout = 0.02\n"
 				 "max_server_connections = %d\n"
@@ -139,11 +146,13 @@ struct letter {
 	bool has_welcome;
 	struct order order;
 	unsigned round; /* of the sender; ORDER: its number */
+	uint64_t posted_us;
 };
 
 struct part {
 	struct mem mem;
 	struct catalog *c;
+	bool is_still; /* its thread stands still */
 	struct pool *kicked[KICKS];
 	size_t kick_count;
 	const struct limits *limits; /* the limits in force */
@@ -164,6 +173,7 @@ static struct world {
 	unsigned orders;
 	int cancels; /* connections with a cancel request */
 	bool has_administrator;
+	bool has_check; /* servers are checked before each use */
 	struct config *const *configs;
 	struct tallies *tallies;
 	struct part part[PARTS];
@@ -174,6 +184,7 @@ static struct world {
 	struct counts {
 		unsigned grants, dials, hands, closed_for_others, losses, calms;
 		unsigned reserves, refills, parks, cancels, outdated, killed, surplus;
+		unsigned checks, stops, freezes;
 	} counts;
 	uint64_t rush_us;    /* when it began */
 	uint64_t longest_us; /* that somebody waited in it */
@@ -247,8 +258,22 @@ static struct letter *post(unsigned from, unsigned to, enum letter_kind kind)
 	letter->kind = kind;
 	letter->from = from;
 	letter->round = from < PARTS ? w.part[from].round : w.orders;
+	letter->posted_us = w.now;
 	list_push_back(&w.ways[from][to], &letter->node);
 	return letter;
+}
+
+static bool is_deaf(void *ctx, unsigned part)
+{
+	(void)ctx;
+	for (unsigned i = 0; i <= PARTS; i++) {
+		struct node *first = list_first(&w.ways[i][part]);
+		if (first &&
+		    container_of(first, struct letter, node)->posted_us + DEAF_US <=
+			w.now)
+			return true;
+	}
+	return false;
 }
 
 static void on_kick(void *ctx, struct pool *pool)
@@ -559,7 +584,8 @@ static void carry(struct part *part, struct pool *pool, const struct verdict *v)
 		v->ask->is_logged_in = true;
 		break;
 	case VERDICT_CHECK:
-		CHECK(!"nothing asks for that");
+		CHECK(w.has_check && v->seat->state == SEAT_TESTED);
+		w.counts.checks++;
 		break;
 	case VERDICT_RESET:
 		CHECK(v->seat->state == SEAT_TESTED);
@@ -599,6 +625,8 @@ static void serve_kicked(struct part *part, size_t i)
 {
 	struct pool *pool = part->kicked[i];
 
+	if (part->is_still)
+		return;
 	memmove(&part->kicked[i], &part->kicked[i + 1],
 	    (--part->kick_count - i) * sizeof(part->kicked[0]));
 	pool->is_kicked = false;
@@ -609,6 +637,8 @@ static void serve_woken(struct part *part)
 {
 	struct pool *pool, *after;
 
+	if (part->is_still)
+		return;
 	list_for_safe (pool, after, &part->c->pool_list, node)
 		if (desk_of(pool)->wake_us <= w.now)
 			serve(part, pool);
@@ -795,7 +825,7 @@ static void deliver(unsigned from, unsigned to)
 {
 	struct node *first = list_first(&w.ways[from][to]);
 
-	if (!first)
+	if (!first || w.part[to].is_still)
 		return;
 	list_remove(&w.ways[from][to], first);
 	struct letter *letter = container_of(first, struct letter, node);
@@ -839,7 +869,7 @@ static void client_comes(struct client *c)
 	struct pool *pool = pool_of(part, any(POOLS));
 	struct verdict v;
 
-	if (!pool || pool->database->disabled)
+	if (part->is_still || !pool || pool->database->disabled)
 		return;
 	c->part = number_of_part(part);
 	c->ask = (struct ask){.is_logged_in = true};
@@ -878,6 +908,8 @@ static void client_asks(struct client *c)
 
 static void client_acts(struct client *c, bool is_patient)
 {
+	if (c->ask.state != ASK_OUTSIDE && w.part[c->part].is_still)
+		return;
 	switch (c->ask.state) {
 	case ASK_OUTSIDE:
 		client_comes(c);
@@ -916,7 +948,7 @@ static void cancel_begins(struct server *target)
 	struct pool *pool = target->seat.pool;
 
 	if (!target->is_used || !pool || target->is_closing || target->is_handed ||
-	    !pool_may_dial_cancel(pool))
+	    w.part[target->part].is_still || !pool_may_dial_cancel(pool))
 		return;
 	if (target->seat.state == SEAT_LOGIN) {
 		pool_dialing_cancel(pool, &target->seat, w.now);
@@ -962,7 +994,7 @@ static void login_ends(struct server *s, bool is_lucky)
 /* Lets the server take its next step.  False: it has none, but may still die. */
 static bool has_acted(struct server *s, bool is_lucky)
 {
-	if (!s->is_used || !s->seat.pool)
+	if (!s->is_used || !s->seat.pool || w.part[s->part].is_still)
 		return false;
 	if (s->is_handed)
 		send_off(s);
@@ -981,7 +1013,8 @@ static bool has_acted(struct server *s, bool is_lucky)
 
 static void server_acts(struct server *s)
 {
-	if (has_acted(s, false) || !s->is_used || !s->seat.pool || any(40))
+	if (has_acted(s, false) || !s->is_used || !s->seat.pool ||
+	    w.part[s->part].is_still || any(40))
 		return;
 	/* the server dies */
 	s->is_closing = true;
@@ -995,7 +1028,7 @@ static bool has_buried_one(void)
 	for (int i = 0; i < SERVERS; i++) {
 		struct server *s = &w.servers[i];
 		if (s->is_used && s->seat.pool && s->seat.pool->is_killed &&
-		    !s->is_handed) {
+		    !s->is_handed && !w.part[s->part].is_still) {
 			s->is_closing = true;
 			close_server(s);
 			return true;
@@ -1004,7 +1037,7 @@ static bool has_buried_one(void)
 	for (int i = 0; i < CLIENTS; i++) {
 		struct client *c = &w.clients[i];
 		if (c->ask.pool && c->ask.pool->is_killed &&
-		    c->ask.state != ASK_LINKED) {
+		    c->ask.state != ASK_LINKED && !w.part[c->part].is_still) {
 			client_goes(c);
 			return true;
 		}
@@ -1012,9 +1045,33 @@ static bool has_buried_one(void)
 	return false;
 }
 
+static void freeze(bool is_frozen)
+{
+	tallies_freeze(w.tallies, is_frozen);
+	w.counts.freezes += is_frozen;
+}
+
+/* One thread stands still, or all go on. */
+static void stop_one(void)
+{
+	for (unsigned i = 0; i < w.parts; i++) {
+		if (w.part[i].is_still) {
+			w.part[i].is_still = false;
+			return;
+		}
+	}
+	w.part[any(w.parts)].is_still = true;
+	w.counts.stops++;
+}
+
 static void happen(void)
 {
 	struct part *part = &w.part[any(w.parts)];
+
+	if (any(150) == 0)
+		stop_one();
+	if (any(tallies_are_frozen(w.tallies) ? 10 : 200) == 0)
+		freeze(!tallies_are_frozen(w.tallies));
 
 	if (w.has_administrator && any(120) == 0)
 		administrator_acts();
@@ -1064,6 +1121,8 @@ static bool has_settled_once(void)
 	bool is_still = true;
 
 	for (unsigned i = 0; i < w.parts; i++) {
+		if (w.part[i].is_still)
+			continue;
 		for (; w.part[i].kick_count; is_still = false)
 			serve_kicked(&w.part[i], 0);
 		for (unsigned k = 0; k <= PARTS; k++)
@@ -1103,6 +1162,14 @@ static bool is_anybody_waiting(void)
 	return false;
 }
 
+static bool is_anybody_still(void)
+{
+	for (unsigned i = 0; i < w.parts; i++)
+		if (w.part[i].is_still)
+			return true;
+	return false;
+}
+
 /* Clients have waited longer than reserve_pool_timeout. */
 static bool has_room(const struct pool *pool)
 {
@@ -1128,7 +1195,7 @@ static void check_waiting(const struct pool *pool)
 	CHECK(list_is_empty(&pool->newcomers) || !pool->is_welcome_valid);
 	CHECK(list_is_empty(&pool->seats[SEAT_IDLE]));
 	CHECK(tally_find_resting(view, pool->tally) < 0);
-	CHECK(tally_own(view, pool->tally)->arriving == 0);
+	CHECK(is_anybody_still() || tally_own(view, pool->tally)->arriving == 0);
 	CHECK(pool->last_connect_failed || !has_room(pool));
 }
 
@@ -1139,7 +1206,8 @@ static void check_surplus(const struct pool *pool)
 	unsigned number = number_of(pool), db = number / USERS;
 	const struct sums sums = count_servers();
 
-	if (list_is_empty(&pool->seats[SEAT_IDLE]))
+	/* a worker that stands still cannot close any */
+	if (list_is_empty(&pool->seats[SEAT_IDLE]) || is_anybody_still())
 		return;
 	CHECK(!pool_is_closing_for_pause(pool) && !pool->is_killed);
 	CHECK(is_within(sums.pools[number], l->sizes[db] + l->reserves[db]));
@@ -1150,6 +1218,8 @@ static void check_calm(void)
 {
 	for (unsigned i = 0; i < w.parts; i++) {
 		struct pool *pool;
+		if (w.part[i].is_still)
+			continue;
 		CHECK(w.part[i].round == w.orders);
 		list_for (pool, &w.part[i].c->pool_list, node) {
 			check_waiting(pool);
@@ -1212,16 +1282,17 @@ static void everybody_is_served(void)
 
 /* ---- runs ---- */
 
-static void write_ini(FILE *f, const struct limits *l)
+static void write_ini(FILE *f, const struct limits *l, bool has_check)
 {
-	fprintf(f, ini_format, l->process, l->users[0], l->users[1]);
+	fprintf(f, ini_format, has_check ? "select 1" : "", l->process, l->users[0],
+	    l->users[1]);
 	for (int i = 0; i < DATABASES - l->has_no_c; i++)
 		fprintf(f, entry_format, database_names[i], database_names[i],
 		    i == 1 ? l->host : 0, l->sizes[i], l->reserves[i], l->least[i],
 		    l->dbs[i]);
 }
 
-static struct config *load(const struct limits *limits)
+static struct config *load(const struct limits *limits, bool has_check)
 {
 	char path[] = "/tmp/prop-workers-XXXXXX";
 	struct err err = {.text = ""};
@@ -1230,7 +1301,7 @@ static struct config *load(const struct limits *limits)
 
 	if (!f)
 		abort();
-	write_ini(f, limits);
+	write_ini(f, limits, has_check);
 	fclose(f);
 	struct config *config = config_load(path, NULL, NULL, NULL, NULL, &err);
 	unlink(path);
@@ -1250,8 +1321,10 @@ static void begin(uint64_t seed, struct config *const *configs)
 	w.now = 1000 * (uint64_t)SECOND;
 	w.parts = 2 + any(PARTS - 1);
 	w.has_administrator = seed % 4 > 1;
-	w.configs = configs;
+	w.has_check = any(3) == 0;
+	w.configs = configs += w.has_check ? SNAPSHOTS : 0;
 	w.tallies = tallies_new(w.parts);
+	tallies_on_deaf(w.tallies, is_deaf, NULL);
 	for (unsigned i = 0; i <= PARTS; i++)
 		for (unsigned k = 0; k < PARTS; k++)
 			list_init(&w.ways[i][k]);
@@ -1299,10 +1372,14 @@ static void run(void)
 		happen();
 		check_all();
 		if (any(100) == 0) {
-			pass(CALM_US);
+			freeze(false);
+			pass(is_anybody_still() ? CALM_LONG_US : CALM_US);
 			check_calm();
 		}
 	}
+	freeze(false);
+	for (unsigned i = 0; i < w.parts; i++)
+		w.part[i].is_still = false;
 	administrator_leaves();
 	pass(1000);
 	if (w.has_administrator && any(RUSHES) == 0)
@@ -1336,14 +1413,14 @@ static bool has_enough_happened(const struct counts *c)
 int main(int argc, char **argv)
 {
 	uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : (uint64_t)time(NULL);
-	struct config *configs[SNAPSHOTS];
+	struct config *configs[2 * SNAPSHOTS];
 	struct counts c = {0};
 	uint64_t longest_us = 0;
 
 	printf("seed %" PRIu64 "\n", seed);
 	fflush(stdout);
-	for (int i = 0; i < SNAPSHOTS; i++)
-		configs[i] = load(&snapshots[i]);
+	for (int i = 0; i < 2 * SNAPSHOTS; i++)
+		configs[i] = load(&snapshots[i % SNAPSHOTS], i >= SNAPSHOTS);
 	for (run_number = 0; run_number < RUNS; run_number++) {
 		begin(seed * RUNS + run_number, configs);
 		run();
@@ -1353,11 +1430,14 @@ int main(int argc, char **argv)
 	printf(
 	    "%u grants, %u dials, %u of the reserve, %u for min_pool_size, %u handed "
 	    "over, %u closed for others, %u lost on the way, %u outdated on the way, "
-	    "%u too many, %u cancels, %u parked, %u pools killed, %u times calm\n",
+	    "%u too many, %u cancels, %u parked, %u pools killed, %u checks, %u "
+	    "threads "
+	    "stopped, %u views read, %u times calm\n",
 	    c.grants, c.dials, c.reserves, c.refills, c.hands, c.closed_for_others,
-	    c.losses, c.outdated, c.surplus, c.cancels, c.parks, c.killed, c.calms);
+	    c.losses, c.outdated, c.surplus, c.cancels, c.parks, c.killed, c.checks,
+	    c.stops, c.freezes, c.calms);
 	printf("longest wait while all are busy: %" PRIu64 " ms\n", longest_us / 1000);
-	for (int i = 0; i < SNAPSHOTS; i++)
+	for (int i = 0; i < 2 * SNAPSHOTS; i++)
 		config_unref(&configs[i]);
 	return has_enough_happened(&c) ? 0 : 1;
 }
