@@ -152,7 +152,11 @@ bool client_is_sending_message(const struct client *client);
 bool client_is_receiving_message(const struct client *client);
 
 /* The key that a CancelRequest for this client has.  Valid with has_key. */
-const uint8_t *client_cancel_key(const struct client *client, size_t *len);
+static inline const uint8_t *client_cancel_key(const struct client *client, size_t *len)
+{
+	*len = client->has_long_key ? CANCEL_KEY_LONG : CANCEL_KEY_LEN;
+	return client->has_long_key ? client->long_key : client->cancel_key;
+}
 
 /* The value of `replication` for log lines and servers: "no", "database" or "yes". */
 static inline const char *client_replication_word(const struct client *client)

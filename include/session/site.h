@@ -22,6 +22,7 @@
 #include "session/rules.h"
 #include "wire/vars.h"
 
+struct cancel_keys;
 struct client;
 struct crew_member;
 struct digest;
@@ -177,8 +178,8 @@ struct site {
 	/* the positions of walks through `clients` in parts: of a scrape, and for
 	 * clients that could go to another site */
 	struct list_walk client_walk, idle_walk;
-	struct list rolls;       /* struct roll by .node */
-	struct map *cancel_keys; /* struct client by the bytes of its key */
+	struct list rolls; /* struct roll by .node */
+	struct cancel_keys *cancel_keys;
 	struct map *lookups;     /* running auth_queries: see login/authquery.h */
 	struct list switchovers; /* see switchover.h */
 	struct list listeners;   /* struct listener by .node */

@@ -12,6 +12,7 @@
 #include "broker/dial.h"
 #include "broker/server_tls.h"
 #include "cancel/peers.h"
+#include "session/cancel_keys.h"
 #include "session/client.h"
 #include "session/passing.h"
 #include "session/server.h"
@@ -24,15 +25,6 @@ enum { RETRY_US = 50000 };
 static const struct conn_ops messenger_ops, messenger_asking_ops;
 
 /* ---- keys ---- */
-
-static void *enter_key(void *ctx, uint32_t hash, const void **key)
-{
-	size_t len;
-
-	(void)hash;
-	*key = client_cancel_key(ctx, &len);
-	return ctx;
-}
 
 void cancel_give_key(struct client *client, bool is_long)
 {
@@ -49,8 +41,8 @@ void cancel_give_key(struct client *client, bool is_long)
 		mem_draw(&site->mem, key, len);
 		key[0] &= 0x7f;
 		peers_mark_key(site, key);
-	} while (
-	    map_get_or_put(site->cancel_keys, key, len, enter_key, client) != client);
+	} while (cancel_keys_find(site->cancel_keys, key, len));
+	cancel_keys_add(site->cancel_keys, client);
 	client->has_key = true;
 }
 
@@ -457,7 +449,7 @@ void cancel_begin(struct client *carrier, const struct message *m)
 			peers_forward(carrier, key, len);
 		return;
 	}
-	client = map_get(site->cancel_keys, key, len);
+	client = cancel_keys_find(site->cancel_keys, key, len);
 	if (!client && is_passed_on(carrier, m)) {
 		conn_doom_quietly(&carrier->conn, "cancel request passed on");
 		return;

@@ -9,6 +9,7 @@
 #include "conf/entry.h"
 #include "moving/moving.h"
 #include "pool/credentials.h"
+#include "session/cancel_keys.h"
 #include "session/client.h"
 #include "session/crew.h"
 #include "session/server.h"
@@ -195,7 +196,7 @@ static int check_client(
 	if (!*client->user ||
 	    (key->len != CANCEL_KEY_LEN && key->len != CANCEL_KEY_LONG))
 		return err_set(err, "a client without a name or key");
-	if (map_get(m->site->cancel_keys, key->at, key->len))
+	if (cancel_keys_find(m->site->cancel_keys, key->at, key->len))
 		return err_set(err, "a client with another client's key");
 	return 0;
 }
@@ -473,9 +474,7 @@ static void take_key(struct client *client, const struct parcel_bytes *key)
 		memcpy(client->cancel_key, key->at, key->len);
 	client->has_long_key = key->len == CANCEL_KEY_LONG;
 	client->has_key = true;
-	map_put(client->conn.site->cancel_keys,
-	    client->has_long_key ? client->long_key : client->cancel_key, key->len,
-	    client);
+	cancel_keys_add(client->conn.site->cancel_keys, client);
 }
 
 static int take_names(

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "session/cancel_keys.h"
 #include "session/crew.h"
 #include "session/limits.h"
 #include "session/roll.h"
@@ -70,18 +71,10 @@ const struct conn *client_of_request(const struct request *request)
 	return &request_client(request)->conn;
 }
 
-const uint8_t *client_cancel_key(const struct client *client, size_t *len)
-{
-	*len = client->has_long_key ? CANCEL_KEY_LONG : CANCEL_KEY_LEN;
-	return client->has_long_key ? client->long_key : client->cancel_key;
-}
-
 static void client_drop_key(struct client *client)
 {
-	size_t len;
-	const uint8_t *key = client_cancel_key(client, &len);
 	if (client->has_key)
-		map_del(client->conn.site->cancel_keys, key, len);
+		cancel_keys_remove(client->conn.site->cancel_keys, client);
 	if (client->has_long_key)
 		mem_free(client->long_key);
 	client->has_key = false;

@@ -5,6 +5,7 @@
 
 #include <unistd.h>
 
+#include "session/cancel_keys.h"
 #include "session/client.h"
 #include "session/crew.h"
 #include "session/helpers.h"
@@ -23,7 +24,7 @@ int session_init(struct site *site, struct err *err)
 	list_init(&site->login_clients);
 	list_init(&site->rolls);
 	list_init(&site->listeners);
-	site->cancel_keys = map_new();
+	site->cancel_keys = cancel_keys_new();
 	site->next_id = 1 + (site->crew ? site->crew->index : 0);
 	site->id_step = crew_site_count(site);
 	passing_init(site);
@@ -58,7 +59,7 @@ void session_done(struct site *site)
 	passing_done(site);
 	helpers_done(site);
 	salted_done(site);
-	map_free(&site->cancel_keys);
+	cancel_keys_free(&site->cancel_keys);
 	spares_done(site);
 	slab_free(&site->client_slab);
 	slab_free(&site->server_slab);

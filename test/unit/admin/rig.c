@@ -21,6 +21,7 @@
 #include "conf/config.h"
 #include "login/login_floor.h"
 #include "relay/relay_floor.h"
+#include "session/cancel_keys.h"
 #include "session/session.h"
 #include "wire/codec.h"
 
@@ -368,7 +369,7 @@ static struct client *log_in(struct rig *rig, int fd, bool is_admin)
 	assert_int_equal(vars_set(&client->vars, VAR_APPLICATION_NAME, "test"), 0);
 	client_settle(client);
 	mem_random(client->cancel_key, CANCEL_KEY_LEN);
-	map_put(site->cancel_keys, client->cancel_key, CANCEL_KEY_LEN, client);
+	cancel_keys_add(site->cancel_keys, client);
 	client->has_key = true;
 	pool_join(catalog_pool(db, client->user), &client->request.ask);
 	client->request.ask.is_logged_in = true;

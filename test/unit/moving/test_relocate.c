@@ -14,6 +14,7 @@
 #include "login/listen.h"
 #include "moving/lend.h"
 #include "moving/relocate.h"
+#include "session/cancel_keys.h"
 #include "wire/prepared.h"
 
 /* clang-format off: needs some of the headers above */
@@ -148,11 +149,11 @@ static void client_goes_with_all_it_has(void **state)
 	const struct client *after =
 	    container_of(list_first(&s.there->site.clients), struct client, site_node);
 	assert_int_equal(after->conn.id, id);
-	assert_ptr_equal(
-	    map_get(s.there->site.cancel_keys, s.client->key, s.client->key_len),
+	assert_ptr_equal(cancel_keys_find(s.there->site.cancel_keys, s.client->key,
+			     s.client->key_len),
 	    after);
-	assert_null(
-	    map_get(s.here->site.cancel_keys, s.client->key, s.client->key_len));
+	assert_null(cancel_keys_find(
+	    s.here->site.cancel_keys, s.client->key, s.client->key_len));
 	assert_int_equal(prepared_names_count(after->names), 1);
 	assert_int_equal(crew_client_count(&s.here->site), 1);
 	assert_int_equal(s.here->site.relocate_counts.out, 1);

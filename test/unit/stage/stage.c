@@ -25,6 +25,7 @@
 #include "net/sock.h"
 #include "relay/relay.h"
 #include "relay/relay_floor.h"
+#include "session/cancel_keys.h"
 #include "session/crew.h"
 #include "session/session.h"
 #include "session/tls_setup.h"
@@ -344,7 +345,7 @@ static void stage_check_empty(struct stage *stage)
 	stage_check(site->server_count == 0, "servers are left");
 	stage_check(site->login_server_count == 0, "dials are left");
 	stage_check(list_is_empty(&site->login_clients), "logins are left");
-	stage_check(map_count(site->cancel_keys) == 0, "cancel keys are left");
+	stage_check(cancel_keys_count(site->cancel_keys) == 0, "cancel keys are left");
 	stage_check(map_count(site->lookups) == 0, "lookups are left");
 	list_for (pool, &site->catalog->pool_list, node) {
 		stage_check(list_is_empty(&pool->clients), "clients in a pool");
