@@ -31,6 +31,8 @@ enum {
 	SIGNALS_US = 50000,
 	SHORT_US = 10000, /* shorter waits are ended by the alarm */
 	EVENTS = 512,     /* the most events of one wait */
+	/* of a socket whose peer has closed, or that has failed */
+	END_EVENTS = EPOLLRDHUP | EPOLLHUP | EPOLLERR,
 };
 
 struct watch {
@@ -78,6 +80,7 @@ struct loop {
 	int interest_count;
 	struct interest *interests; /* indexed by descriptor */
 	struct epoll_event *events; /* events of the last wait */
+	int event_count;            /* of those of this turn */
 	uint16_t wait_number;
 	uint64_t now_us;
 	struct deadlines deadlines;
@@ -383,32 +386,35 @@ static void tell_watch(const struct loop *loop, const struct watch *w)
 		watch_again(w);
 }
 
-/* After a peer has closed, its socket does not become readable again: the handler may
- * have read the peer's last bytes, but not the end. */
-static void tell_reader_of_end(const struct loop *loop, int fd)
-{
-	const struct watch *w = loop->interests[fd].reader;
-
-	if (w)
-		watch_again(w);
-}
-
 /* Each handler may switch watches on and off, and free them.  A failed or closed socket
  * counts as readable and writable, so that its handler finds the error. */
 static void deliver_events(struct loop *loop, int count)
 {
+	loop->event_count = count;
 	for (int i = 0; i < count; i++) {
 		uint32_t events = loop->events[i].events;
-		uint32_t end = events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR);
 		int fd = loop->events[i].data.fd;
 
-		if (end || events & EPOLLIN)
+		if (events & (EPOLLIN | END_EVENTS))
 			tell_watch(loop, loop->interests[fd].reader);
 		if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
 			tell_watch(loop, loop->interests[fd].writer);
-		if (end)
-			tell_reader_of_end(loop, fd);
 	}
+}
+
+/* After a peer has closed, its socket does not become readable again: the handler may
+ * have read the peer's last bytes, but not the end.  This is the last thing in a turn,
+ * because most sockets with an end are closed in it. */
+static void tell_readers_of_ends(struct loop *loop)
+{
+	for (int i = 0; i < loop->event_count; i++) {
+		int fd = loop->events[i].data.fd;
+		const struct watch *w = loop->interests[fd].reader;
+
+		if (w && loop->events[i].events & END_EVENTS)
+			watch_again(w);
+	}
+	loop->event_count = 0;
 }
 
 /* wait_us: -1: without limit. */
@@ -673,6 +679,7 @@ static void turn(struct loop *loop)
 	call_turn_end(loop);
 	ring_run(&loop->turn_ends);
 	ring_run(&loop->reaped);
+	tell_readers_of_ends(loop);
 	call_turn_end(loop);
 	loop_counts_end(&loop->counts, read_clock(CLOCK_MONOTONIC));
 }

@@ -451,6 +451,42 @@ static void test_edge(void **state)
 	watch_free(&w);
 }
 
+/* The watch is freed later in the turn in which the peer's end is reported: epoll is
+ * not told once more before that. */
+struct leaver {
+	struct later leave;
+	struct scene *scene;
+	struct watch *watch;
+};
+
+static void leave(struct later *l)
+{
+	watch_free(&container_of(l, struct leaver, leave)->watch);
+}
+
+static void leave_soon(void *ctx, int fd)
+{
+	struct leaver *leaver = ctx;
+
+	(void)fd;
+	loop_at_turn_end(leaver->scene->loop, &leaver->leave);
+}
+
+static void test_end_of_who_leaves(void **state)
+{
+	struct scene *s = *state;
+	struct leaver leaver = {.leave.run = leave, .scene = s};
+	const uint64_t *calls = &loop_counts(s->loop)->ctl_calls;
+	uint64_t before = *calls;
+
+	leaver.watch =
+	    watch_new(s->loop, s->fds[0], WATCH_READ | WATCH_EDGE, leave_soon, &leaver);
+	assert_int_equal(shutdown(s->fds[1], SHUT_WR), 0);
+	run_turns(s, 3);
+	assert_null(leaver.watch);
+	assert_int_equal(*calls - before, 2);
+}
+
 static void take_byte(void *ctx, int fd)
 {
 	int *count = ctx;
@@ -713,6 +749,7 @@ int main(void)
 	    SCENE_TEST(test_watch_freed_by_itself),
 	    SCENE_TEST(test_both_directions),
 	    SCENE_TEST(test_edge),
+	    SCENE_TEST(test_end_of_who_leaves),
 	    SCENE_TEST(test_edge_long_after),
 	    SCENE_TEST(test_number_used_again),
 	    SCENE_TEST(test_signal),
