@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/mem.h"
+
 /* The run and step to print with a failure; programs that do not count leave them 0. */
 static unsigned run_number __attribute__((unused));
 static unsigned step_number __attribute__((unused));
@@ -20,6 +22,19 @@ static unsigned step_number __attribute__((unused));
 			abort();                                                   \
 		}                                                                  \
 	} while (0)
+
+/* The seed that the command line names, or a new one; it is printed, so that a run can
+ * be repeated. */
+static inline uint64_t seed_of_run(int argc, char **argv)
+{
+	uint64_t seed = 0;
+
+	mem_random(&seed, sizeof(seed) / 2);
+	if (argc > 1)
+		seed = strtoull(argv[1], NULL, 0);
+	printf("seed %llu\n", (unsigned long long)seed);
+	return seed;
+}
 
 /* The next random number, never 0; *state is the state of the generator. */
 static inline uint64_t random_next(uint64_t *state)

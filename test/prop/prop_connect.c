@@ -288,12 +288,8 @@ static void run(uint64_t seed, bool is_tcp)
 
 int main(int argc, char **argv)
 {
-	uint64_t seed = 0;
+	uint64_t seed = seed_of_run(argc, argv);
 
-	mem_random(&seed, sizeof(seed) / 2);
-	if (argc > 1)
-		seed = strtoull(argv[1], NULL, 0);
-	printf("seed %llu\n", (unsigned long long)seed);
 	run(seed, true);
 	run(seed, false);
 	return 0;

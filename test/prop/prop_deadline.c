@@ -114,13 +114,9 @@ static void run_turn(struct deadline *d)
 int main(int argc, char **argv)
 {
 	struct world *w = mem_zero(sizeof(*w));
-	uint64_t seed = 0;
+	uint64_t seed = seed_of_run(argc, argv);
 	struct err err;
 
-	mem_random(&seed, sizeof(seed) / 2);
-	if (argc > 1)
-		seed = strtoull(argv[1], NULL, 0);
-	printf("seed %llu\n", (unsigned long long)seed);
 	w->random = seed * 2 + 88172645463325253u;
 	mem_init(&w->mem);
 	w->loop = loop_new(&w->mem, &err);

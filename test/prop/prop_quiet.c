@@ -348,12 +348,8 @@ static void run_world(uint64_t seed, bool is_on_ring)
 
 int main(int argc, char **argv)
 {
-	uint64_t seed = 0;
+	uint64_t seed = seed_of_run(argc, argv);
 
-	mem_random(&seed, sizeof(seed) / 2);
-	if (argc > 1)
-		seed = strtoull(argv[1], NULL, 0);
-	printf("seed %llu\n", (unsigned long long)seed);
 	for (run_number = 0; run_number < 10; run_number++) {
 		run_world(seed + run_number, false);
 		run_world(seed + run_number, true);

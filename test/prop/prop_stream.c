@@ -260,12 +260,8 @@ static void run_world(uint64_t seed, bool is_on_ring)
 
 int main(int argc, char **argv)
 {
-	uint64_t seed = 0;
+	uint64_t seed = seed_of_run(argc, argv);
 
-	mem_random(&seed, sizeof(seed) / 2);
-	if (argc > 1)
-		seed = strtoull(argv[1], NULL, 0);
-	printf("seed %llu\n", (unsigned long long)seed);
 	run_world(seed, false);
 	run_world(seed, true);
 	return 0;
