@@ -69,7 +69,8 @@ static int start_engine(
 	if (!crew_is_control(site) && crew_control(site->crew->crew)->site->net.ring)
 		log_warning(site->log,
 		    "worker %u uses io_engine epoll, because io_uring cannot be had: "
-		    "%s",
+		    "%s; raise the limit of locked memory (LimitMEMLOCK, ulimit -l) or "
+		    "use fewer workers",
 		    site->crew->index, why.text);
 	return 0;
 }

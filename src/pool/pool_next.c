@@ -439,17 +439,17 @@ static bool wants_server(const struct pool *pool, uint64_t now_us, uint64_t *wak
 	       !may_await_tests(pool, now_us, wake_us);
 }
 
-static bool wants_refill(struct pool *pool, uint64_t now_us)
+/* Whether to open a server for min_pool_size.  Without clients of the pool here, that
+ * is left to a site that has some, which is told. */
+static bool refills_here(struct pool *pool, uint64_t now_us)
 {
-	bool is_for_somebody = !list_is_empty(&pool->clients) ||
-			       !list_is_empty(&pool->waiting) ||
-			       pool->user == pool->database->forced_user;
-
 	if (!pool_is_undersized(pool))
 		return false;
-	if (!is_for_somebody)
-		elsewhere_tell_of_lack(pool, now_us);
-	return is_for_somebody;
+	if (!list_is_empty(&pool->clients) || !list_is_empty(&pool->waiting) ||
+	    pool->user == pool->database->forced_user)
+		return true;
+	elsewhere_tell_of_lack(pool, now_us);
+	return false;
 }
 
 /* Opens a connection that nobody waits for.  If there is no room, the next server that
@@ -522,7 +522,7 @@ static struct verdict launch_wanted(struct pool *pool, uint64_t now_us)
 	bool is_probe = pool->wants_probe;
 	pool->wants_probe = false;
 	l.is_refill = !l.may_evict && !is_probe;
-	if (!l.is_refill || wants_refill(pool, now_us))
+	if (!l.is_refill || refills_here(pool, now_us))
 		return launch(&l);
 	room_want(pool, 0);
 	return nothing(wake_us);
