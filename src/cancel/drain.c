@@ -101,8 +101,10 @@ static enum step drain_message(struct conn *conn, const struct message *m)
 {
 	struct server *server = conn_server(conn);
 	struct pipeline_entry made_up;
-	bool is_read = m->type == 'S' || m->type == 'Z' || server_has_forgotten(m);
+	bool is_read = m->type == 'S' || m->type == 'Z';
 
+	if (server_wants_tag(m))
+		return STEP_MORE;
 	if (is_read && !message_is_whole(m)) {
 		if (m->size <= PARAMETER_MAX)
 			return STEP_MORE;

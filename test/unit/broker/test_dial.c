@@ -713,5 +713,5 @@ int main(void)
 	    cmocka_unit_test(limit_of_connects_ends_at_once),
 	    cmocka_unit_test(who_waits_for_a_turn_may_go),
 	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return stage_run_twice(tests);
 }

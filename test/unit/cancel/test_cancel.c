@@ -599,5 +599,5 @@ int main(void)
 	    cmocka_unit_test(killed_pool_takes_its_cancels_along),
 	    cmocka_unit_test(hostile_answer_to_a_cancel),
 	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return stage_run_twice(tests);
 }

@@ -514,5 +514,5 @@ int main(void)
 	    cmocka_unit_test(reload_and_reconnect_drop_all),
 	    cmocka_unit_test(kept_answer_grows_old),
 	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return stage_run_twice(tests);
 }

@@ -352,5 +352,5 @@ int main(void)
 	    cmocka_unit_test(cancel_of_who_was_not_taken_works_afterwards),
 	    cmocka_unit_test(texts_are_numbered_apart),
 	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return stage_run_twice(tests);
 }

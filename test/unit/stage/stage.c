@@ -33,6 +33,7 @@
 #include "wire/message.h"
 
 enum { PATIENCE_S = 60, BACK_PORT = 5432, FRONT_PORT = 6432, QUIET_TURNS = 6 };
+enum { PIECE_TURNS = 2, PIECES_UP_TO = 4096 };
 
 static void stage_fail(const char *what)
 {
@@ -408,15 +409,29 @@ struct pool *stage_pool(struct stage *stage)
 
 /* ---- sending ---- */
 
+/* In how many bytes at a time this is sent: see stage.h. */
+static size_t piece_of(const struct peer *peer, size_t len)
+{
+	const char *piece = getenv(STAGE_PIECE);
+	bool is_cut = piece && peer->number && !peer->play && len <= PIECES_UP_TO;
+
+	return is_cut ? (size_t)atoi(piece) : len;
+}
+
 void peer_send(struct peer *peer, const void *bytes, size_t len)
 {
 	const uint8_t *p = bytes;
+	size_t piece = piece_of(peer, len);
+	bool is_cut = piece < len;
 	time_t end = time(NULL) + PATIENCE_S;
 	while (len > 0) {
-		ssize_t sent = send(peer->fd, p, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+		size_t some = len < piece ? len : piece;
+		ssize_t sent = send(peer->fd, p, some, MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (sent > 0) {
 			p += sent;
 			len -= (size_t)sent;
+			for (int i = 0; is_cut && i < PIECE_TURNS; i++)
+				stage_turn(peer->stage);
 		} else if (errno != EAGAIN) {
 			return;
 		} else {

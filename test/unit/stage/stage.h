@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include "base/buf.h"
 #include "base/list.h"
@@ -95,6 +96,13 @@ struct peer *stage_ready_server(struct stage *stage);
 /* A first client whose login waits for a server, and that server. */
 void stage_pair(struct stage *stage, struct peer **client, struct peer **server);
 void peer_close(struct peer *peer);
+
+/* While this is n in the environment, what a server sends arrives in pieces of n bytes,
+ * each of which is read alone.  A program whose tests may run so runs them twice. */
+#define STAGE_PIECE "STAGE_PIECE"
+#define stage_run_twice(tests)                                                     \
+	(cmocka_run_group_tests(tests, NULL, NULL) + setenv(STAGE_PIECE, "1", 1) + \
+	    cmocka_run_group_tests_name("byte by byte", tests, NULL, NULL))
 
 void peer_send(struct peer *peer, const void *bytes, size_t len);
 /* Sends a message with this body. */
