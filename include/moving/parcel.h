@@ -139,6 +139,7 @@ struct parcel_server {
 	int port;
 	bool is_linked; /* linked to the client of the parcel before */
 	/* if it is linked: */
+	bool is_dropping; /* the client does not get the message under way */
 	/* without pointers; idle_xact_us and since_us as how long ago */
 	struct link link;
 	struct pipeline ledger; /* without its entries */

@@ -12,11 +12,8 @@
 /* The phase of a server that is linked to a client. */
 extern const struct conn_ops back_ops;
 
-/* Call it when nothing more is owed, or when what the client waits for has come: gives
- * the server back if the client does not need it any more. */
-enum step back_ready(struct server *server, struct client *client);
-/* Asks the server, if it is not certain, how many of the messages that were sent
- * belonged to a COPY that has failed. */
-void back_ask(struct server *server, struct client *client);
+/* Call it when the rest of a message has been passed on, in either direction: does what
+ * had to wait for it.  The answer to a message may have come before its rest. */
+enum step back_go_on(struct server *server, struct client *client);
 
 #endif

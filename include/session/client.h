@@ -127,9 +127,9 @@ struct client *client_new(struct site *site, const struct conn_ops *ops);
 /* The login is over: moves the client to site->clients. */
 void client_settle(struct client *client);
 
-/* Sends an ErrorResponse FATAL from the table of errors, logs it as "pooler error", and
- * dooms the connection with the text as the reason.  The arguments are those of the
- * text. */
+/* Sends an ErrorResponse FATAL from the table of errors, if the client may be told one
+ * (client_may_be_told), logs it as "pooler error", and dooms the connection with the
+ * text as the reason.  The arguments are those of the text. */
 void client_fatal(struct client *client, enum error_id id, ...);
 /* The same with a text and SQLSTATE that the caller has from a verdict, a struct err or
  * a server. */
@@ -148,8 +148,9 @@ struct server *client_server(const struct client *client);
 /* Has the client sent only the first part of a message, which is being forwarded to its
  * server? */
 bool client_is_sending_message(const struct client *client);
-/* Was the client sent only the first part of a message of its server? */
-bool client_is_receiving_message(const struct client *client);
+/* May the client be told something that its server has not sent?  See
+ * pipeline_may_speak. */
+bool client_may_be_told(const struct client *client);
 
 /* The key that a CancelRequest for this client has.  Valid with has_key. */
 static inline const uint8_t *client_cancel_key(const struct client *client, size_t *len)

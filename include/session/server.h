@@ -56,7 +56,6 @@ struct link {
 	uint8_t hold;            /* enum link_hold */
 	uint8_t held_type; /* LINK_UNTIL_COPY_END: the type of the message that waits */
 	bool is_fresh : 1; /* nothing of the client was forwarded yet */
-	bool is_dropping : 1;  /* the rest of the server's message is discarded */
 	bool holds_client : 1; /* nothing is read from the client, because the server's
 				  output queue is full */
 	bool holds_server : 1; /* nothing is read from the server, because the client's

@@ -55,6 +55,9 @@ struct pipeline {
 	bool failed_head;
 	bool in_answer; /* a part of the head's answer (such as T or D) was seen */
 	bool is_lost;   /* the answers can no longer be told apart */
+	/* the client was sent a part of a message, and the rest has not arrived */
+	bool is_amid;
+	bool is_over; /* the client was sent a FATAL error, the server's last message */
 
 	/*
 	 * The server ignores every Sync that it reads as COPY data.  When the COPY
@@ -123,14 +126,37 @@ enum answer {
 enum answer pipeline_answer(
     struct pipeline *p, uint8_t back_type, uint8_t status, struct pipeline_entry *done);
 
-/* If the head is OWED_MADE_UP, removes it and fills *entry; the caller then makes up
- * the answer.  To be called until it returns false, after each pipeline_answer and each
- * pipeline_owe. */
+/* Notes that the client was sent a part of a message, or its rest. */
+static inline void pipeline_set_amid(struct pipeline *p, bool is_amid)
+{
+	p->is_amid = is_amid;
+}
+/* Notes that the client was sent a FATAL error. */
+static inline void pipeline_finish(struct pipeline *p)
+{
+	p->is_over = true;
+}
+/* Whether the client may be told something that the server has not sent: not within a
+ * message of the server, and not after its last one.  Everybody who says something of
+ * the pooler's own asks this, and nobody else knows it. */
+static inline bool pipeline_may_speak(const struct pipeline *p)
+{
+	return !p->is_amid && !p->is_over;
+}
+/* The client has left: nothing is under way to it. */
+static inline void pipeline_unlink(struct pipeline *p)
+{
+	p->is_amid = p->is_over = false;
+}
+
+/* If the head is OWED_MADE_UP and pipeline_may_speak, removes it and fills *entry; the
+ * caller then makes up the answer.  To be called until it returns false, after each
+ * pipeline_answer, each pipeline_owe, and when the rest of a message was sent. */
 bool pipeline_next_made_up(struct pipeline *p, struct pipeline_entry *entry);
 /* Whether pipeline_next_made_up would return true. */
 static inline bool pipeline_has_made_up(const struct pipeline *p)
 {
-	return p->count && p->ring[p->head].to == OWED_MADE_UP;
+	return p->count && p->ring[p->head].to == OWED_MADE_UP && pipeline_may_speak(p);
 }
 
 /* Whether the server can be lent to another client, provided that its ReadyForQuery

@@ -596,6 +596,8 @@ static struct server *make_server(const struct moving *m,
 	*has_failed = take_vars(m, &from->vars, &server->vars, &server->own) < 0 ||
 		      pipeline_restore(&server->pipeline, &from->ledger, from->entries,
 			  from->entry_count) < 0;
+	pipeline_set_amid(
+	    &server->pipeline, from->conn.passing > 0 && !from->is_dropping);
 	if (take_set(m, server, &from->statements) < 0 || pool == m->outdated)
 		was.is_dirty = true;
 	pool_move_in(pool, &server->seat, ask, &was, from->host, from->port,

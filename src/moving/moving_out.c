@@ -418,6 +418,7 @@ static void fill_server(struct offer *offer, const struct server *server,
 	    .host = server->host,
 	    .port = server->port,
 	    .is_linked = server->seat.ask != NULL,
+	    .is_dropping = !server->pipeline.is_amid,
 	    .link = server->link,
 	};
 	if (server->seat.is_carried)

@@ -213,7 +213,7 @@ static void form_effects(struct form *f, struct sql_effects *v)
 	FORM_BOOL(f, v->is_cut);
 }
 
-static void form_link(struct form *f, struct link *v)
+static void form_link(struct form *f, struct link *v, bool *is_dropping)
 {
 	form_u64(f, &v->idle_xact_us);
 	if (f->format >= PARCEL_FORMAT_SLOW)
@@ -227,7 +227,7 @@ static void form_link(struct form *f, struct link *v)
 	f->is_bad = f->is_bad || v->hold > LINK_UNTIL_COPY_END;
 	form_u8(f, &v->held_type);
 	FORM_BOOL(f, v->is_fresh);
-	FORM_BOOL(f, v->is_dropping);
+	FORM_BOOL(f, *is_dropping);
 	FORM_BOOL(f, v->is_flushed);
 	FORM_BOOL(f, v->may_have_set);
 	FORM_BOOL(f, v->may_undo_set);
@@ -376,7 +376,7 @@ static void form_server(struct form *f, struct parcel_server *v)
 	f->is_bad = f->is_bad || v->is_linked != (v->seat.state == SEAT_ACTIVE);
 	if (!v->is_linked)
 		return;
-	form_link(f, &v->link);
+	form_link(f, &v->link, &v->is_dropping);
 	form_ledger(f, &v->ledger);
 	form_entries(f, v);
 	form_segment(f, v);

@@ -53,7 +53,7 @@ static void put_to_client(struct client *client, struct server *server,
 }
 
 /* A COPY has failed: asks how many of the messages that were sent belonged to it. */
-void back_ask(struct server *server, struct client *client)
+static void back_ask(struct server *server, struct client *client)
 {
 	if (pipeline_must_ask(&server->pipeline) && !client_is_sending_message(client))
 		server_ask(server);
@@ -134,7 +134,9 @@ static enum step back_settled(struct server *server, struct client *client)
 	return STEP_NEXT;
 }
 
-enum step back_ready(struct server *server, struct client *client)
+/* Nothing more is owed, or what the client waits for has come: gives the server back if
+ * the client does not need it any more. */
+static enum step back_ready(struct server *server, struct client *client)
 {
 	if (server->link.is_applying)
 		return back_applied(server, client);
@@ -229,6 +231,14 @@ static bool is_notification_of(const struct server *server, const struct message
 	return m->type == 'A' && pool_mode(server->seat.pool) == POOL_MODE_SESSION;
 }
 
+/* Was the server lost before it got anything from its client, and before the client got
+ * a part of a message? */
+static bool is_unused(const struct server *server)
+{
+	return server->link.is_fresh && !server->seat.is_replication &&
+	       pipeline_may_speak(&server->pipeline);
+}
+
 /* Decides whether a message is forwarded or swallowed. */
 static enum answer back_decide(struct server *server, struct client *client,
     const struct message *m, struct pipeline_entry *done)
@@ -237,8 +247,9 @@ static enum answer back_decide(struct server *server, struct client *client,
 	enum answer answer = pipeline_answer(
 	    &server->pipeline, m->type, m->type == 'Z' ? server->status : 0, done);
 
-	if (answer == ANSWER_SWALLOW && (statements_is_for_client(server, m, done) ||
-					    is_notification_of(server, m)))
+	if (answer == ANSWER_SWALLOW &&
+	    (statements_is_for_client(server, m, done) ||
+		is_notification_of(server, m)))
 		answer = ANSWER_FORWARD;
 	if (answer != ANSWER_FORWARD)
 		return answer;
@@ -264,6 +275,7 @@ static bool is_plain(const struct server *server, const struct message *m)
 	case 'Z':
 	case 'S':
 	case 'E':
+	case 'A': /* see is_notification_of */
 		return false;
 	case 'C':
 		if (server->link.leaks.watch.expected || server->link.was_reset ||
@@ -289,12 +301,6 @@ static enum step back_broken(struct server *server, const struct message *m)
 
 /* ---- lost servers ---- */
 
-/* Was the server lost before it got anything from its client? */
-static bool is_unused(const struct server *server)
-{
-	return server->link.is_fresh && !server->seat.is_replication;
-}
-
 /* The client gets another server.  It only notices a longer wait, so its clocks
  * continue. */
 static void back_replace(struct server *server, const char *reason)
@@ -317,6 +323,8 @@ static enum step back_last_words(struct server *server, const struct message *m)
 {
 	struct error_fields f;
 
+	if (!message_is_whole(m) && m->size <= LOOKED_AT_MAX)
+		return STEP_MORE;
 	if (message_is_whole(m)) {
 		codec_read_error(message_body(m), message_body_len(m), &f);
 		conn_log(&server->conn, LEVEL_LOG | KIND_SERVERS, "server said: %s: %s",
@@ -351,21 +359,34 @@ static void count_sent(struct client *client, struct server *server, uint64_t si
 		client->slow->sent += size;
 }
 
-/* Passes on messages that the ledger has found to be for the client. */
-static void back_deliver(struct server *server, struct client *client,
-    const struct message *m, size_t len, uint64_t size)
+/* Passes on a message that is for the client, or as much of it as has arrived; and
+ * whole messages that follow it, in `alike` bytes. */
+static void back_deliver(
+    struct server *server, struct client *client, const struct message *m, size_t alike)
 {
-	server->link.is_dropping = false;
-	count_sent(client, server, size);
-	put_to_client(client, server, m->block, m->bytes, len);
+	put_to_client(client, server, m->block, m->bytes, m->have + alike);
+	if (!message_is_whole(m))
+		pipeline_set_amid(&server->pipeline, true);
 }
 
-static enum step back_go_on(struct server *server, struct client *client)
+/* A message was passed on or swallowed: the next answers may be the pooler's, and the
+ * client may continue. */
+static void back_passed(struct server *server, struct client *client)
 {
 	if (pipeline_has_made_up(&server->pipeline))
 		statements_make_up(client, server);
 	link_let_go(server, client);
-	return STEP_NEXT;
+}
+
+enum step back_go_on(struct server *server, struct client *client)
+{
+	back_ask(server, client);
+	back_passed(server, client);
+	if (server->is_ready || server->link.idle_xact_us ||
+	    !pipeline_may_speak(&server->pipeline) ||
+	    !pipeline_is_settled(&server->pipeline))
+		return STEP_NEXT;
+	return back_ready(server, client);
 }
 
 /* Passes on a plain message, and rows or COPY data that follow directly. */
@@ -378,34 +399,21 @@ static enum step back_pass(
 
 	if (answer == ANSWER_BROKEN)
 		return back_broken(server, m);
-	if (answer == ANSWER_FORWARD)
-		back_deliver(server, client, m, m->have + alike, m->size + alike);
-	else
-		server->link.is_dropping = true;
+	if (answer == ANSWER_FORWARD) {
+		count_sent(client, server, m->size + alike);
+		back_deliver(server, client, m, alike);
+	}
 	if (done.tag)
 		statements_answered(client, server, m, &done);
-	return back_go_on(server, client);
+	back_passed(server, client);
+	return STEP_NEXT;
 }
 
-static enum step back_message(struct conn *conn, const struct message *m)
+/* Reads what is noted of a message before it is answered for.  STEP_NEXT: the message
+ * can be passed on. */
+static enum step back_look(
+    struct server *server, struct client *client, const struct message *m)
 {
-	struct server *server = conn_server(conn);
-	struct client *client = server_client(server);
-	struct pipeline_entry done;
-	enum answer answer;
-	uint32_t due = m->type == 'E' ? pipeline_head_tag(&server->pipeline) : 0;
-	size_t walked = walk_answers(server, client, m);
-	bool is_told;
-
-	server->last_us = conn_now(conn);
-	if (walked) {
-		back_deliver(server, client, m, walked, walked);
-		return back_go_on(server, client);
-	}
-	if (is_plain(server, m))
-		return back_pass(server, client, m);
-	if (m->type == 'E' && is_unused(server) && !server->link.is_applying)
-		return back_last_words(server, m);
 	if (server_wants_tag(m))
 		return STEP_MORE;
 	if (m->type == 'C' && params_is_reset(server, m))
@@ -414,42 +422,74 @@ static enum step back_message(struct conn *conn, const struct message *m)
 		params_note_outcome(server, m);
 	if (m->type == 'C')
 		params_note_tag(server, m);
-	if (is_looked_at(server, m)) {
-		if (!message_is_whole(m) && m->size <= LOOKED_AT_MAX)
-			return STEP_MORE;
-		if (m->size > LOOKED_AT_MAX) {
-			server_log_header(server, m->bytes, m->have);
-			server_protocol_error(
-			    server, error_text(ERROR_SERVER_BAD_HEADER));
-			return STEP_CLOSE;
-		}
-		if (back_read(server, client, m) < 0)
-			return STEP_CLOSE;
+	if (!is_looked_at(server, m))
+		return STEP_NEXT;
+	if (!message_is_whole(m) && m->size <= LOOKED_AT_MAX)
+		return STEP_MORE;
+	if (m->size > LOOKED_AT_MAX) {
+		server_log_header(server, m->bytes, m->have);
+		server_protocol_error(server, error_text(ERROR_SERVER_BAD_HEADER));
+		return STEP_CLOSE;
 	}
-	server->link.is_dropping = false;
-	answer = back_decide(server, client, m, &done);
-	switch (answer) {
+	return back_read(server, client, m) < 0 ? STEP_CLOSE : STEP_NEXT;
+}
+
+/* Passes a message on to the client, if it is for it. */
+static enum step back_tell(
+    struct server *server, struct client *client, const struct message *m, uint32_t due)
+{
+	struct pipeline_entry done;
+	bool is_told;
+
+	switch (back_decide(server, client, m, &done)) {
 	case ANSWER_FORWARD:
 		count_sent(client, server, m->size);
 		if (m->type == 'Z')
 			params_settle(server, client);
 		is_told = leaks_answered(client, server, m, due);
 		if (!statements_answered(client, server, m, &done) && !is_told)
-			put_to_client(client, server, m->block, m->bytes, m->have);
+			back_deliver(server, client, m, 0);
 		break;
 	case ANSWER_SWALLOW:
-		server->link.is_dropping = true;
 		statements_answered(client, server, m, &done);
 		break;
 	case ANSWER_BROKEN:
 		return back_broken(server, m);
 	}
-	if (pipeline_has_made_up(&server->pipeline))
-		statements_make_up(client, server);
-	if (m->type == 'Z' && server->link.is_trying_again)
+	return STEP_NEXT;
+}
+
+static enum step back_message(struct conn *conn, const struct message *m)
+{
+	struct server *server = conn_server(conn);
+	struct client *client = server_client(server);
+	uint32_t due = m->type == 'E' ? pipeline_head_tag(&server->pipeline) : 0;
+	size_t walked = walk_answers(server, client, m);
+	enum step step;
+
+	server->last_us = conn_now(conn);
+	if (walked) {
+		count_sent(client, server, walked);
+		put_to_client(client, server, m->block, m->bytes, walked);
+		back_passed(server, client);
+		return STEP_NEXT;
+	}
+	if (is_plain(server, m))
+		return back_pass(server, client, m);
+	if (m->type == 'E' && is_unused(server) && !server->link.is_applying)
+		return back_last_words(server, m);
+	step = back_look(server, client, m);
+	if (step == STEP_NEXT)
+		step = back_tell(server, client, m, due);
+	if (step != STEP_NEXT)
+		return step;
+	if (m->type == 'Z' && server->link.is_trying_again) {
+		if (pipeline_has_made_up(&server->pipeline))
+			statements_make_up(client, server);
 		return back_try_again(server, client);
+	}
 	back_ask(server, client);
-	link_let_go(server, client);
+	back_passed(server, client);
 	return m->type == 'Z' ? back_ready(server, client) : STEP_NEXT;
 }
 
@@ -458,9 +498,14 @@ static enum step back_part(
 {
 	struct server *server = conn_server(conn);
 	struct client *client = server_client(server);
-	if (!server->link.is_dropping && client)
-		put_to_client(client, server, block, p, len);
-	return STEP_NEXT;
+
+	if (!client || !server->pipeline.is_amid)
+		return STEP_NEXT;
+	put_to_client(client, server, block, p, len);
+	if (conn->passing > 0)
+		return STEP_NEXT;
+	pipeline_set_amid(&server->pipeline, false);
+	return back_go_on(server, client);
 }
 
 static void back_closed(struct conn *conn, const char *reason)

@@ -71,6 +71,7 @@ void link_end(struct client *client, struct server *server)
 	server_review_cancels(server);
 	statements_unlink(server);
 	sql_unlink(server);
+	pipeline_unlink(&server->pipeline);
 	if (link->holds_client)
 		conn_resume(&client->conn);
 	if (link->holds_server)

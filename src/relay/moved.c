@@ -14,7 +14,8 @@
 
 static bool is_ledger_certain(const struct pipeline *p)
 {
-	return !p->is_lost && !p->is_uncertain && !p->strays && !p->is_asked;
+	return !p->is_lost && !p->is_uncertain && !p->strays && !p->is_asked &&
+	       !p->is_over;
 }
 
 static bool is_link_describable(const struct link *link)

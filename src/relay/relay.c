@@ -151,6 +151,14 @@ static void front_writable(struct conn *conn)
 
 /* ---- client to server ---- */
 
+/* The answer that the pooler gives itself must not stand within a message of the
+ * server. */
+static enum step front_wait_to_tell(struct server *server)
+{
+	server->link.hold = LINK_UNTIL_ANSWERED;
+	return STEP_PARK;
+}
+
 /* The query was cancelled while it waited for a server, or there was no room in the
  * queue: answers as PostgreSQL would, without running anything. */
 static enum step front_answer_unrun(struct client *client, const struct message *m)
@@ -278,7 +286,8 @@ static enum step front_message(struct conn *conn, const struct message *m)
 	if (server && is_left_over(server, row))
 		return front_drop(client);
 	if (client->is_canceled || client->is_skipping)
-		return front_answer_unrun(client, m);
+		return client_may_be_told(client) ? front_answer_unrun(client, m)
+						  : front_wait_to_tell(server);
 	if ((m->type == 'Q' || m->type == 'P') && !message_is_whole(m) &&
 	    m->size <= WHOLE_TEXT_MAX)
 		return STEP_MORE;
@@ -316,11 +325,7 @@ static enum step front_part(
 	if (forward_part(client, server, block, p, len) == STEP_CLOSE)
 		return STEP_CLOSE;
 	if (conn->passing == 0)
-		back_ask(server, client);
-	/* the answer may have come before the rest of the message */
-	if (conn->passing == 0 && !server->is_ready && !server->link.idle_xact_us &&
-	    pipeline_is_settled(&server->pipeline))
-		back_ready(server, client);
+		back_go_on(server, client);
 	return STEP_NEXT;
 }
 

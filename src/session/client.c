@@ -130,9 +130,7 @@ static void client_tell(struct client *client, const char *severity,
 	conn_log(&client->conn, LEVEL_WARNING | KIND_POOLER_ERRORS,
 	    "pooler error: %s%s%s", text, more->detail ? "\n" : "",
 	    more->detail ? more->detail : "");
-	/* the client would read the error as part of the message that it is receiving
-	 */
-	if (client_is_receiving_message(client))
+	if (!client_may_be_told(client))
 		return;
 	buf_init(&buf, 0);
 	codec_put_error(&buf, severity, sqlstate, text, more->detail, more->hint);
@@ -214,6 +212,9 @@ void client_error_detail(struct client *client, enum error_id id, const char *de
 void client_notice(struct client *client, const char *text)
 {
 	struct buf buf;
+
+	if (!client_may_be_told(client))
+		return;
 	buf_init(&buf, 0);
 	codec_put_notice(&buf, text, NULL);
 	conn_send(&client->conn, &buf);
@@ -241,8 +242,8 @@ bool client_is_sending_message(const struct client *client)
 	return client->conn.passing > 0 && !client->is_dropping;
 }
 
-bool client_is_receiving_message(const struct client *client)
+bool client_may_be_told(const struct client *client)
 {
 	const struct server *server = client_server(client);
-	return server && server->conn.passing > 0 && !server->link.is_dropping;
+	return !server || pipeline_may_speak(&server->pipeline);
 }

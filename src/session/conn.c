@@ -261,7 +261,10 @@ static size_t conn_pass_part(
 	size_t n = len < conn->passing ? len : conn->passing;
 
 	conn->passing -= (uint32_t)n;
+	conn->behind = p + n;
+	conn->behind_len = (uint32_t)(len - n);
 	enum step step = conn->ops->part(conn, block, p, n);
+	conn->behind_len = 0;
 	assert(step == STEP_NEXT || step == STEP_CLOSE);
 	(void)step;
 	return n;

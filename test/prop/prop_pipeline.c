@@ -1,11 +1,12 @@
 /* links: wire base */
 /*
  * The ledger against a model of a PostgreSQL backend: random clients, eager and lazy,
- * random failures, messages crossing on the wire.  A second backend gets the client's
- * messages without a pooler between: the client must be told the same, message by
- * message.  The backend tags each answer with the message it answers; the ledger must
- * find the same message without the tags, nothing may wait for ever, and it must be
- * settled exactly when the backend has nothing left to do.
+ * random failures, messages crossing on the wire, some in two pieces.  A second backend
+ * gets the client's messages without a pooler between: the client must be told the
+ * same, message by message, and nothing within a message.  The backend tags each answer
+ * with the message it answers; the ledger must find the same message without the tags,
+ * nothing may wait for ever, and it must be settled exactly when the backend has
+ * nothing left to do.
  */
 #include <assert.h>
 #include <signal.h>
@@ -74,10 +75,11 @@ struct world {
 	/* the pooler in the middle */
 	struct pipeline ledger;
 	bool is_waiting; /* the client's next message has to wait */
+	bool is_amid;    /* the client was told the first piece of a message */
 };
 
 static bool is_traced;
-static unsigned questions, waits, losses;
+static unsigned questions, waits, losses, cuts;
 
 static void line_put(struct line *l, struct message m)
 {
@@ -298,6 +300,7 @@ static bool server_step(struct world *w)
  * are equal here. */
 static void tell(struct world *w, struct message m)
 {
+	assert(!w->is_amid);
 	assert(w->told_count < w->expected_count);
 	struct message e = w->expected[w->told_count++];
 
@@ -406,9 +409,28 @@ static void ask(struct world *w)
 	}
 }
 
+/* The client gets the first piece of a message. */
+static void cut(struct world *w)
+{
+	w->is_amid = true;
+	pipeline_set_amid(&w->ledger, true);
+	cuts++;
+}
+
+static void deliver_rest(struct world *w)
+{
+	w->is_amid = false;
+	pipeline_set_amid(&w->ledger, false);
+	make_up(w);
+}
+
 /* Returns false when the ledger gave up, which is allowed only for a rude client. */
 static bool pooler_reads(struct world *w)
 {
+	if (w->is_amid) {
+		deliver_rest(w);
+		return true;
+	}
 	struct message m = line_take(&w->to_client);
 	struct pipeline_entry done;
 	enum answer a =
@@ -420,12 +442,18 @@ static bool pooler_reads(struct world *w)
 		losses++;
 		return false;
 	}
-	if (strchr("NSA", m.type))
+	bool is_cut = a == ANSWER_FORWARD && below(&w->random, 4) == 0;
+	if (strchr("NSA", m.type)) {
+		if (is_cut)
+			cut(w);
 		return true;
+	}
 	if (m.type != 'Z')
 		assert((a == ANSWER_SWALLOW) == (w->sent[m.tag].to == OWED_SELF));
 	if (a == ANSWER_FORWARD)
 		tell(w, m);
+	if (is_cut)
+		cut(w);
 	if (done.type && done.type != 'S' && done.tag)
 		assert(done.tag == m.tag);
 	if (done.type)
@@ -553,7 +581,7 @@ static bool come_to_rest(struct world *w)
 		is_moving = pooler_sends(w);
 		while (server_step(w))
 			is_moving = true;
-		for (; w->to_client.count; is_moving = true)
+		for (; w->to_client.count || w->is_amid; is_moving = true)
 			if (!pooler_reads(w))
 				return false;
 		check_settled(w);
@@ -602,7 +630,7 @@ static bool step(struct world *w)
 		server_step(w);
 		return true;
 	default:
-		return !w->to_client.count || pooler_reads(w);
+		return !(w->to_client.count || w->is_amid) || pooler_reads(w);
 	}
 }
 
@@ -650,7 +678,8 @@ int main(int argc, char **argv)
 	signal(SIGABRT, tell_run);
 	for (; current_run < ROUNDS; current_run++)
 		play(seed * ROUNDS + current_run);
-	printf("%u messages waited, %u questions, %u ledgers lost by rude clients\n",
-	    waits, questions, losses);
+	printf("%u messages waited, %u questions, %u ledgers lost by rude clients, "
+	       "%u messages in two pieces\n",
+	    waits, questions, losses, cuts);
 	return 0;
 }
