@@ -5,6 +5,8 @@
  */
 #include "relay/back.h"
 
+#include <string.h>
+
 #include "broker/broker.h"
 #include "relay/clocks.h"
 #include "relay/forward.h"
@@ -22,6 +24,8 @@
 
 /* The longest message of a server that is looked at as a whole. */
 enum { LOOKED_AT_MAX = 1024 * 1024 };
+/* So many bytes of an error have its severity, which PostgreSQL sends first. */
+enum { SEVERITY_WITHIN = 128 };
 
 static enum step back_settled(struct server *server, struct client *client);
 
@@ -239,6 +243,24 @@ static bool is_unused(const struct server *server)
 	       pipeline_may_speak(&server->pipeline);
 }
 
+/* Is it an error whose severity has not arrived? */
+static bool back_wants_severity(const struct message *m)
+{
+	return m->type == 'E' && !message_is_whole(m) && m->have < SEVERITY_WITHIN;
+}
+
+/* After such an error the server closes the connection.  It is for the client, whatever
+ * was asked: it tells why the connection ends, and nothing may follow it. */
+static bool is_last_word(const struct server *server, const struct message *m)
+{
+	struct error_fields f;
+
+	if (m->type != 'E' || is_unused(server))
+		return false;
+	(void)codec_read_error(message_body(m), m->have - 5, &f);
+	return strcmp(f.severity, "FATAL") == 0 || strcmp(f.severity, "PANIC") == 0;
+}
+
 /* Decides whether a message is forwarded or swallowed. */
 static enum answer back_decide(struct server *server, struct client *client,
     const struct message *m, struct pipeline_entry *done)
@@ -249,7 +271,7 @@ static enum answer back_decide(struct server *server, struct client *client,
 
 	if (answer == ANSWER_SWALLOW &&
 	    (statements_is_for_client(server, m, done) ||
-		is_notification_of(server, m)))
+		is_notification_of(server, m) || is_last_word(server, m)))
 		answer = ANSWER_FORWARD;
 	if (answer != ANSWER_FORWARD)
 		return answer;
@@ -414,7 +436,7 @@ static enum step back_pass(
 static enum step back_look(
     struct server *server, struct client *client, const struct message *m)
 {
-	if (server_wants_tag(m))
+	if (server_wants_tag(m) || back_wants_severity(m))
 		return STEP_MORE;
 	if (m->type == 'C' && params_is_reset(server, m))
 		params_note_reset(server, m);
@@ -456,6 +478,8 @@ static enum step back_tell(
 	case ANSWER_BROKEN:
 		return back_broken(server, m);
 	}
+	if (is_last_word(server, m))
+		pipeline_finish(&server->pipeline);
 	return STEP_NEXT;
 }
 

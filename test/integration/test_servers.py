@@ -1,10 +1,14 @@
 """Logins to good and faulty servers (protocol.md 8, 9.3, 10.4)."""
 
+import asyncio
+import os
 import re
+import signal
 import struct
 import threading
 import time
 
+import asyncpg
 import pytest
 
 import fakeserver
@@ -695,14 +699,124 @@ def test_lost_server_is_told_to_its_client(make_pooler, fake):
     client.expect_fatal("server conn crashed?")
 
 
-def test_messages_of_a_dying_server_come_through(make_pooler, pg):
-    pooler = make_pooler({"db": pg.conn()})
+def in_query(client):
+    client.send(wire.query("select pg_sleep(20)"))
+
+
+def in_extended_query(client):
+    client.send(wire.parse("s", "select pg_sleep(20)"), wire.describe("S", "s"),
+                wire.bind("", "s"), wire.flush(), wire.execute(), wire.sync())
+    client.recv_kinds("1tT2")
+
+
+def in_transaction(client):
+    client.query("begin")
+
+
+def in_rows(client):
+    client.send(wire.query("select repeat('x', 99) from generate_series(1, 100000000)"))
+    client.recv_kinds("TD")
+
+
+def in_session(client):
+    client.query("listen something")
+
+
+MOMENTS = [in_query, in_extended_query, in_transaction, in_rows, in_session]
+
+
+def last_words(client):
+    """Returns what a connection ends with: everything from its first error on."""
+    told = client.recv_until("E")[-1:]
+    with pytest.raises(wire.Closed):
+        while True:
+            told.append(client.recv())
+    return [(m.kind, m.field("S"), m.field("C")) for m in told]
+
+
+STOPPED = [("E", "FATAL", "57P01")]
+CRASHED = [("E", "FATAL", "08P01")]
+
+
+def check_log_of_loss(pooler):
+    """What tools look for in the log does not depend on what the client was told."""
+    pooler.wait_log(r"WARNING C-0x.* pooler error: server conn crashed\?$")
+    pooler.wait_log(r"LOG C-0x.* closing because: server conn crashed\? ")
+    pooler.wait_log(r"LOG S-0x.* closing because: server conn crashed\? ")
+
+
+@pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.__name__)
+def test_nothing_follows_a_fatal_error_of_a_server(make_pooler, pg, moment):
+    mode = "session" if moment == in_session else "transaction"
+    pooler = make_pooler({"db": pg.conn()}, settings={"pool_mode": mode})
     client = pooler.connect()
     pid = client.value("select pg_backend_pid()")
-    client.send(wire.query("select pg_sleep(20)"))
-    waiting.wait_for(lambda: pg.backends("pid = %s and query like '%%sleep%%'" % pid), "query runs")
+    moment(client)
     pg.do("select pg_terminate_backend(%s)" % pid)
-    told = client.recv_until("E")[-1]
-    assert (told.field("C"), told.text()) == (
-        "57P01", "terminating connection due to administrator command")
-    client.expect_fatal("server conn crashed?")
+    assert last_words(client) == STOPPED
+    check_log_of_loss(pooler)
+    assert pooler.connect().value("select 1") == "1"
+
+
+def test_nothing_follows_the_fatal_error_of_a_stopped_server(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings={"pool_mode": "session"})
+    clients = [pooler.connect() for _ in MOMENTS]
+    for client, moment in zip(clients, MOMENTS):
+        moment(client)
+    pg.restart()
+    assert [last_words(client) for client in clients] == [STOPPED] * len(clients)
+
+
+def test_crash_of_a_server_is_told(make_pooler, pg):
+    """PostgreSQL says that as a WARNING only, and a killed backend says nothing."""
+    pooler = make_pooler({"db": pg.conn()}, settings={"pool_mode": "session"})
+    killed, other = pooler.connect(), pooler.connect()
+    pid = killed.value("select pg_backend_pid()")
+    in_transaction(other)
+    os.kill(int(pid), signal.SIGKILL)
+    assert last_words(killed) == CRASHED
+    warning = other.recv()
+    assert (warning.kind, warning.field("S"), warning.field("C")) == ("N", "WARNING", "57P02")
+    assert last_words(other) == CRASHED
+    waiting.wait_for(pg.is_up, "it is up again")
+
+
+@pytest.mark.parametrize("cut", [None, 3, 7, 20, 40])
+@pytest.mark.parametrize("code, severity, follows", [
+    ("57P02", "FATAL", []), ("XX000", "PANIC", []), ("57014", "ERROR", CRASHED)])
+def test_last_word_in_two_pieces(make_pooler, fake, code, severity, follows, cut):
+    said = wire.error(severity, code, "it has to be")
+
+    def script(session):
+        session.login()
+        session.recv_until("Q")
+        session.send(said[:cut])
+        if cut:
+            waiting.wait_read(session.sock)
+            session.send(said[cut:])
+
+    pooler = make_pooler({"db": fake(script).conn()})
+    client = pooler.connect()
+    client.send(wire.query("select 1"))
+    assert last_words(client) == [("E", severity, code)] + follows
+
+
+async def asyncpg_is_told(pg, port, database):
+    """Returns the error of a query whose server is terminated."""
+    client = await asyncpg.connect(host="127.0.0.1", port=port, user="trust_user",
+                                   database=database)
+    query = asyncio.ensure_future(client.fetch("select pg_sleep(20)"))
+    sleeping = "query like '%pg_sleep(20)%' and state = 'active' and pid <> pg_backend_pid()"
+    while not pg.backends(sleeping):
+        await asyncio.sleep(0.01)
+    pg.do("select pg_terminate_backend(pid, 5000) from pg_stat_activity where " + sleeping)
+    with pytest.raises(Exception) as error:
+        await query
+    return error.type, str(error.value)
+
+
+def test_asyncpg_is_told_what_postgresql_says(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings={"pool_mode": "transaction"})
+    told = asyncio.run(asyncpg_is_told(pg, pooler.port, "db"))
+    assert told == asyncio.run(asyncpg_is_told(pg, pg.port, "postgres"))
+    assert "due to administrator command" in told[1]

@@ -1,5 +1,6 @@
 /*
- * What the pooler says goes between the messages of the server, wherever these are cut.
+ * What the pooler says goes between the messages of the server, wherever these are cut,
+ * and never follows the last words of a server that has ended with a FATAL error.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -93,6 +94,11 @@ static void send_cut(struct peer *peer, const struct buf *buf, size_t cut)
 	stage_settle(peer->stage);
 	peer_send(peer, buf->bytes + cut, buf->len - cut);
 	stage_settle(peer->stage);
+}
+
+static bool has_ended(void *arg)
+{
+	return ((struct peer *)arg)->has_ended;
 }
 
 static void assert_bytes_came(struct peer *peer, const struct buf *expected)
@@ -306,6 +312,143 @@ static void answer_to_a_cancelled_query_waits_for_a_notification(void **state)
 	stage_free(&stage);
 }
 
+/* ---- the server's last word ---- */
+
+enum moment { IDLE, IN_TRANSACTION, IN_QUERY, IN_ROWS, IN_PIPELINE, MOMENTS };
+
+static void come_to(enum moment moment, struct peer *client, struct peer *server)
+{
+	switch (moment) {
+	case IN_TRANSACTION:
+		peer_text(client, 'Q', "begin");
+		peer_hear(server, 'Q');
+		peer_answer(server, "BEGIN", 'T');
+		peer_hear(client, 'Z');
+		break;
+	case IN_ROWS:
+	case IN_QUERY:
+		peer_text(client, 'Q', "select 1");
+		peer_hear(server, 'Q');
+		if (moment == IN_ROWS)
+			peer_put(server, 'D', "\0\0", 2);
+		break;
+	case IN_PIPELINE:
+		peer_put(client, 'P', "s\0select 1\0\0\0", 13);
+		peer_put(client, 'D', "Ss", 3);
+		peer_put(client, 'C', "Ss", 3);
+		peer_put(client, 'S', NULL, 0);
+		peer_hear(server, 'S');
+		break;
+	default:
+		peer_text(client, 'Q', "listen x");
+		peer_hear(server, 'Q');
+		peer_answer(server, "LISTEN", 'I');
+		peer_hear(client, 'Z');
+	}
+}
+
+/* Ends a session with this error and returns what the client was told. */
+static void end_with(
+    enum moment moment, const char *fields, size_t size, const char *told)
+{
+	struct stage *stage = stage_new("", "pool_mode = session\n");
+	struct peer *client, *server;
+	char expected[128];
+
+	stage_pair(stage, &client, &server);
+	come_to(moment, client, server);
+	peer_put(server, 'E', fields, size);
+	stage_settle(stage);
+	peer_close(server);
+	snprintf(
+	    expected, sizeof(expected), "%s%s", moment == IN_ROWS ? "D " : "", told);
+	assert_string_equal(peer_last_words(client), expected);
+	stage_free(&stage);
+}
+
+static void end_at_every_moment(const char *fields, size_t size, const char *told)
+{
+	for (enum moment moment = 0; moment < MOMENTS; moment++) {
+		setenv(STAGE_PIECE, "1", 1);
+		end_with(moment, fields, size, told);
+		unsetenv(STAGE_PIECE);
+		end_with(moment, fields, size, told);
+	}
+}
+
+#define at_every_moment(fields, told) end_at_every_moment(fields, sizeof(fields), told)
+
+static void nothing_follows_a_fatal_error(void **state)
+{
+	(void)state;
+	at_every_moment("SFATAL\0VFATAL\0C57P01\0Mgoing down\0", "E:FATAL:going down");
+	at_every_moment("SFATAL\0C57P02\0Mgoing down\0", "E:FATAL:going down");
+	at_every_moment("SPANIC\0VPANIC\0CXX000\0Mno more\0", "E:PANIC:no more");
+	at_every_moment("SFATALE\0VFATAL\0C57P01\0Mciao\0", "E:FATAL:ciao");
+}
+
+static void lost_server_is_told_after_a_common_error(void **state)
+{
+	(void)state;
+	at_every_moment("SERROR\0VERROR\0C42000\0MFATAL\0",
+	    "E:ERROR:FATAL E:FATAL:server conn crashed?");
+}
+
+/* The long text arrives in many pieces behind the severity. */
+static void nothing_follows_a_long_fatal_error(void **state)
+{
+	(void)state;
+	enum { TEXT = 400000 };
+	struct stage *stage = stage_new("", "");
+	struct peer *client, *server;
+	struct buf b;
+	size_t at;
+
+	stage_pair(stage, &client, &server);
+	come_to(IN_QUERY, client, server);
+	buf_init(&b, 0);
+	at = codec_begin(&b, 'E');
+	buf_put(&b, "SFATAL\0VFATAL\0C57P01\0M", 22);
+	memset(buf_room(&b, TEXT), 'x', TEXT);
+	buf_grow(&b, TEXT);
+	buf_put(&b, "\0\0", 2);
+	codec_end(&b, at);
+	peer_send(server, b.bytes, b.len);
+	peer_close(server);
+	stage_settle(stage);
+	assert_bytes_came(client, &b);
+	stage_until(stage, has_ended, client);
+	assert_int_equal(client->in.len, 0);
+	buf_done(&b);
+	stage_free(&stage);
+}
+
+/* The server ends while it runs the pooler's SET for a client whose session it has. */
+static void fatal_answer_to_the_pooler_is_the_clients(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("", "pool_mode = session\n");
+	struct peer *first, *client, *server;
+
+	stage_pair(stage, &first, &server);
+	peer_close(first);
+	stage_settle(stage);
+	client = stage_login(stage, "u", "application_name", "mine");
+	peer_text(client, 'Q', "select 1");
+	peer_hear(server, 'Q');
+	peer_put(server, 'S', "application_name\0mine", 22);
+	peer_answer(server, "SET", 'I');
+	peer_hear(server, 'Q');
+	peer_answer(server, "SELECT 1", 'I');
+	peer_hear(client, 'Z');
+	reset_the_name(client, server);
+	peer_hear(server, 'S');
+	peer_put(server, 'E', "SFATAL\0C57P01\0Mgoing down\0", 27);
+	peer_close(server);
+	assert_string_equal(peer_last_words(client), "E:FATAL:going down");
+	stage_free(&stage);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -313,6 +456,10 @@ int main(void)
 	    cmocka_unit_test(made_up_answer_waits_for_the_rest_of_a_notice),
 	    cmocka_unit_test(error_is_not_put_into_a_notice),
 	    cmocka_unit_test(answer_to_a_cancelled_query_waits_for_a_notification),
+	    cmocka_unit_test(nothing_follows_a_fatal_error),
+	    cmocka_unit_test(lost_server_is_told_after_a_common_error),
+	    cmocka_unit_test(nothing_follows_a_long_fatal_error),
+	    cmocka_unit_test(fatal_answer_to_the_pooler_is_the_clients),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
