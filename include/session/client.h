@@ -73,6 +73,8 @@ struct client {
 	bool has_long_key : 1;  /* its cancel key has CANCEL_KEY_LONG bytes */
 	bool is_unix_owner : 1; /* it uses the unix socket and runs as the pooler's own
 				   account */
+	bool is_proxied : 1;    /* a proxy has connected for it: who is behind the unix
+				   socket is the proxy */
 	bool is_admin : 1;      /* console: full rights */
 	bool is_settled : 1;    /* see client_settle */
 	bool is_counted : 1;    /* it is counted against the limits of its database and

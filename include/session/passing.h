@@ -31,7 +31,7 @@ struct passage {
 	uint64_t connect_us;
 	int peer_pid;
 	bool is_new; /* it was just accepted; nothing was read yet */
-	bool is_unix, is_unix_owner;
+	bool is_unix, is_unix_owner, is_proxied;
 	uint8_t passed_from; /* enum passed_from */
 	uint8_t hops_left;   /* of a cancel request: how many sites have not seen it */
 	bool has_skipped, skips_none; /* see struct client */

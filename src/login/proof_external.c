@@ -108,7 +108,7 @@ enum proof proof_external_ask_account(struct client *client)
 	unsigned uid;
 	int pid;
 
-	if (client->conn.remote.family != AF_UNIX ||
+	if (client->conn.remote.family != AF_UNIX || client->is_proxied ||
 	    sock_peer(client->conn.stream.fd, &pid, &uid) < 0)
 		return PROOF_FAILED;
 	account = mem_zero(sizeof(*account));

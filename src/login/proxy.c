@@ -38,6 +38,16 @@ static enum step proxy_refuse(struct conn *conn)
 	return STEP_CLOSE;
 }
 
+/* Process and account behind a unix socket are the proxy's and not the client's,
+ * whatever the header tells.  This includes LOCAL: only the proxy knows why it sends
+ * that. */
+static void proxy_forget_account(struct client *client)
+{
+	client->is_proxied = true;
+	client->is_unix_owner = false;
+	client->conn.peer_pid = 0;
+}
+
 /* From here on the client has the address that the proxy names, for rules, views and
  * logs. */
 static void proxy_take_address(struct client *client, const struct proxy_header *header)
@@ -49,8 +59,6 @@ static void proxy_take_address(struct client *client, const struct proxy_header 
 	conn->remote =
 	    (struct sock_addr){.family = header->family, .port = header->port};
 	memcpy(conn->remote.ip, header->ip, sizeof(conn->remote.ip));
-	conn->peer_pid = 0;
-	client->is_unix_owner = false;
 }
 
 static enum step proxy_raw(
@@ -73,6 +81,7 @@ static enum step proxy_raw(
 		break;
 	}
 	*taken = header.size - before;
+	proxy_forget_account(client);
 	proxy_take_address(client, &header);
 	conn->ops = client->proxy->next;
 	proxy_free(client);

@@ -166,6 +166,7 @@ static void pass_by(struct crew_member *own, struct passage *p)
 	again->connect_us = p->connect_us;
 	again->is_unix = p->is_unix;
 	again->is_unix_owner = p->is_unix_owner;
+	again->is_proxied = p->is_proxied;
 	again->passed_from = p->passed_from;
 	again->moves_seen = p->moves_seen;
 	again->has_skipped = true;
@@ -257,6 +258,7 @@ static struct passage *describe(struct conn *conn, struct crew_member *to, int f
 	p->connect_us = conn->connect_us;
 	p->is_unix = conn->remote.family == AF_UNIX;
 	p->is_unix_owner = client->is_unix_owner;
+	p->is_proxied = client->is_proxied;
 	p->passed_from = client->passed_from;
 	p->moves_seen = client->moves_seen;
 	return p;
@@ -386,6 +388,7 @@ int passing_open(struct client *client, struct passage *p)
 	conn->peer_pid = p->peer_pid;
 	conn->connect_us = p->connect_us;
 	client->is_unix_owner = p->is_unix_owner;
+	client->is_proxied = p->is_proxied;
 	client->passed_from = p->passed_from;
 	client->was_passed = true;
 	client->hops_left = p->hops_left;

@@ -1,5 +1,6 @@
 """Clients behind a proxy that sends the PROXY protocol (settings.md: proxy_protocol_from)."""
 
+import os
 import socket
 import ssl
 import struct
@@ -132,6 +133,49 @@ def test_through_the_unix_socket_nobody_is_the_owner(make_pooler, pg):
         client.send(VERSION_1)
         with pytest.raises(wire.Refused):
             client.login()
+
+
+WITHOUT_ADDRESS = {
+    "text": b"PROXY UNKNOWN\r\n", "text-with-more": b"PROXY UNKNOWN ffff::1 ::1 1 2\r\n",
+    "binary": SIGNATURE + b"\x21\0\0\0", "unix": SIGNATURE + b"\x21\x31\0\xd8" + b"/tmp/x".ljust(216, b"\0"),
+    "unix-datagram": SIGNATURE + b"\x21\x32\0\xd8" + bytes(216), "local": SIGNATURE + b"\x20\0\0\0",
+    "local-with-address": version_2(command=0)}
+
+
+def told_as_the_account(pooler, header, user, database):
+    """Logs in as a proxy would that runs as the pooler's own account of the operating system."""
+    mine = os.geteuid()
+    os.seteuid(pooler.account.pw_uid)  # The socket tells the account that has connected it.
+    try:
+        raw = pooler.raw(unix=True)
+    finally:
+        os.seteuid(mine)
+    with raw:
+        raw.send(header + wire.startup([("user", user), ("database", database)]))
+        return raw.recv_until("EZ")
+
+
+@pytest.mark.parametrize("header", WITHOUT_ADDRESS.values(), ids=WITHOUT_ADDRESS)
+def test_the_account_of_a_proxy_is_nobody_s(make_pooler, pg, header):
+    """A header without an address does not tell who the client is either: the account behind the
+    unix socket is the proxy's, which is neither the owner nor an account for `peer`."""
+    pooler = make_pooler({"db": pg.conn()}, start=False, settings={"auth_type": "hba"})
+    account = pooler.account.pw_name
+    pooler.settings.update(auth_hba_file=pooler.path("hba"), proxy_protocol_from="unix")
+    pooler.write("hba", "local all %s peer\nlocal all all trust\nhost all all all trust\n" % account)
+    pooler.userlist[account] = ""
+    pooler.start()
+    last = told_as_the_account(pooler, header, "pgbouncer", "pgbouncer")[-1]
+    assert last.kind == "E" and last.field("M") == "not allowed"
+    last = told_as_the_account(pooler, header, account, "db")[-1]
+    assert last.kind == "E" and last.field("M") == "unix socket login rejected"
+    assert told_as_the_account(pooler, header, "trust_user", "db")[-1].kind == "Z"
+    assert "pgbouncer access from unix socket" not in pooler.log()
+
+
+def test_without_a_proxy_the_account_is_the_client_s(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings={"proxy_protocol_from": "127.0.0.1"})
+    assert told_as_the_account(pooler, b"", "pgbouncer", "pgbouncer")[-1].kind == "Z"
 
 
 def test_tls_begins_behind_the_header(make_pooler, pg):
