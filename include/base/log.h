@@ -4,9 +4,10 @@
  * Those of one process share their outputs, and lines of several threads are never
  * mixed.  There is no global log.
  *
- * Plain: `YYYY-MM-DD HH:MM:SS.mmm TZ [PID] LEVEL TAG MESSAGE NAME=VALUE\n`.  A newline
- * inside a message becomes newline and tab, white space at the end is removed, and a
- * message is cut at about 2 KiB.  JSON: one object per line.
+ * Plain: `YYYY-MM-DD HH:MM:SS.mmm TZ [PID] LEVEL TAG MESSAGE NAME=VALUE\n`.  White
+ * space at the end is removed, and a message is cut at about 2 KiB.  A newline of the
+ * format becomes newline and tab.  Control characters in what is inserted are escaped,
+ * because strangers choose names: see text_append_escaped.  JSON: one object per line.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
@@ -99,6 +100,16 @@ void log_put(struct log *log, unsigned what, const char *tag, const char *fmt, .
 void log_putv(struct log *log, unsigned what, const char *tag, const char *fmt,
     va_list ap) __attribute__((format(printf, 4, 0)));
 
+/* Writes a text of the program's own with line breaks, like those about files of the
+ * configuration.  Nothing in it may come from a client or server. */
+void log_put_lines(struct log *log, unsigned what, const char *text);
+
+/* A name that a stranger has sent, for the end of a message: in quotes when it has more
+ * than one word, so that it cannot imitate what ends other messages.  Returns out, or
+ * the name itself. */
+enum { LOG_WORD = 512 };
+const char *log_word(char out[LOG_WORD], const char *name);
+
 #define log_fatal(log, ...)   log_put(log, LEVEL_FATAL, NULL, __VA_ARGS__)
 #define log_error(log, ...)   log_put(log, LEVEL_ERROR, NULL, __VA_ARGS__)
 #define log_warning(log, ...) log_put(log, LEVEL_WARNING, NULL, __VA_ARGS__)
@@ -159,7 +170,8 @@ struct log_parts {
 	/* only in JSON lines: the parts of the tag as separate fields */
 	struct log_fields source;
 	struct log_fields
-	    more; /* plain: NAME=VALUE behind the message; JSON: members */
+	    more;       /* plain: NAME=VALUE behind the message; JSON: members */
+	bool has_lines; /* see log_put_lines */
 };
 void log_put_parts(struct log *log, unsigned what, const struct log_parts *parts,
     const char *fmt, va_list ap) __attribute__((format(printf, 4, 0)));

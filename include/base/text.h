@@ -30,9 +30,20 @@ void text_print_seconds(uint64_t us, char *out, size_t size);
 char *text_append(char *at, const char *end, const char *s);
 char *text_append_number(char *at, const char *end, uint64_t n);
 char *text_append_hex(char *at, const char *end, uint64_t n);
-/* Like vsnprintf, but as cheap as the above when all conversions are %s or %llu. */
+/* Like vsnprintf, but as cheap as the above when all conversions are %s, %d, %u, %llu
+ * or %%. */
 char *text_vprint(char *at, const char *end, const char *fmt, va_list ap)
     __attribute__((format(printf, 3, 0)));
+/* The same, with what is inserted in such a form that it stays on its line and does
+ * nothing to a terminal: \n, \r, \t and \x1b stand for control characters, \u0085 for
+ * the characters of UTF-8 that some readers take for one.  In a format that has other
+ * conversions, everything from the first of these on is escaped, and cut at 2 KB. */
+char *text_append_escaped(char *at, const char *end, const char *s);
+char *text_vprint_escaped(char *at, const char *end, const char *fmt, va_list ap)
+    __attribute__((format(printf, 3, 0)));
+/* Returns how many bytes of the character at s text_append_escaped would escape; 0: it
+ * is printed as it is. */
+size_t text_hidden_len(const char *s);
 
 /* Is it a character of ASCII that a terminal shows, or a space? */
 static inline bool text_is_printable(uint8_t c)

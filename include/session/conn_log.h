@@ -32,6 +32,10 @@ void conn_log_fields(const struct conn *conn, unsigned what,
     const struct log_fields *fields, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* What log_word returns; in JSON, the name itself. */
+const char *conn_log_word(
+    const struct conn *conn, char out[LOG_WORD], const char *name);
+
 /* Logs why the connection closes.  Tools expect this line before all others about the
  * end. */
 void conn_log_end(const struct conn *conn);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/json.h"
 #include "base/last_words.h"
 #include "base/log_line.h"
 #include "base/mem.h"
@@ -457,37 +458,48 @@ static bool is_blank(char c)
 	return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* Joins tag and message, cuts them at the maximum and removes white space at the
- * end. */
-static void __attribute__((format(printf, 4, 0)))
-compose(char *text, size_t size, const char *tag, const char *fmt, va_list ap)
+/* Removes white space at the end of the message.  A message that was cut ends with
+ * dots, so that no line ends with a part of what a stranger has sent. */
+static void finish(char *text, char *end, const char *most)
 {
-	const char *most = text + size;
-	char *end = text;
+	static const char cut[] = "...";
 
-	if (tag && *tag)
-		end = text_append(text_append(text, most, tag), most, " ");
-	end = text_vprint(end, most, fmt, ap);
+	if (end >= most - 1)
+		memcpy(end - strlen(cut), cut, strlen(cut));
 	while (end > text && is_blank(end[-1]))
 		end--;
 	*end = '\0';
 }
 
-static const char *behind_tag(const char *text, const char *tag)
+/* Joins tag and message and cuts them at the maximum.  Returns the beginning of the
+ * message. */
+static const char *__attribute__((format(printf, 4, 0)))
+compose(char text[LOG_MESSAGE_MOST], const struct log_parts *parts, bool is_json,
+    const char *fmt, va_list ap)
 {
-	size_t len = tag ? strlen(tag) : 0;
+	const char *most = text + LOG_MESSAGE_MOST;
+	char *message = text, *end;
 
-	return len && text[len] ? text + len + 1 : text + len;
+	if (!is_json && parts->tag && *parts->tag)
+		message =
+		    text_append(text_append_escaped(text, most, parts->tag), most, " ");
+	/* JSON has escapes of its own */
+	if (is_json || parts->has_lines)
+		end = text_vprint(message, most, fmt, ap);
+	else
+		end = text_vprint_escaped(message, most, fmt, ap);
+	finish(text, end, most);
+	return message;
 }
 
 /* Writes the line to all outputs. */
-static void put_line(struct shared *s, const struct log_line *line, const char *tag)
+static void put_line(
+    struct shared *s, const struct log_line *line, const char *tag, const char *message)
 {
 	bool is_made = false;
 
 	if (s->take)
-		s->take(s->take_ctx, log_level_of(line->what), tag,
-		    behind_tag(line->text, tag));
+		s->take(s->take_ctx, log_level_of(line->what), tag, message);
 	else if (!s->quiet)
 		put_stderr(s, line, &is_made);
 	if (s->path)
@@ -506,10 +518,10 @@ void log_put_parts(struct log *log, unsigned what, const struct log_parts *parts
 
 	if (!log_is_on(log, what))
 		return;
-	const char *tag = log_is_json(log) ? NULL : parts->tag;
-	compose(text, sizeof(text), tag, fmt, ap);
+	bool is_json = log_is_json(log);
+	const char *message = compose(text, parts, is_json, fmt, ap);
 	pthread_mutex_lock(&s->lock);
-	put_line(s, &line, tag);
+	put_line(s, &line, is_json ? NULL : parts->tag, message);
 	if (!log->holds || log_level_of(what) == LEVEL_FATAL)
 		write_held(s);
 	else
@@ -533,4 +545,41 @@ void log_put(struct log *log, unsigned what, const char *tag, const char *fmt, .
 	va_start(ap, fmt);
 	log_putv(log, what, tag, fmt, ap);
 	va_end(ap);
+}
+
+static void __attribute__((format(printf, 4, 5))) put_parts(
+    struct log *log, unsigned what, const struct log_parts *parts, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	log_put_parts(log, what, parts, fmt, ap);
+	va_end(ap);
+}
+
+void log_put_lines(struct log *log, unsigned what, const char *text)
+{
+	put_parts(log, what, &(struct log_parts){.has_lines = true}, "%s", text);
+}
+
+static bool is_one_word(const char *name)
+{
+	if (!*name || *name == '"')
+		return false;
+	while (*name && *name != ' ' && !text_hidden_len(name))
+		name++;
+	return !*name;
+}
+
+const char *log_word(char out[LOG_WORD], const char *name)
+{
+	struct buf quoted;
+
+	if (is_one_word(name))
+		return name;
+	buf_init(&quoted, LOG_WORD);
+	json_put_text(&quoted, name, LOG_WORD - 3);
+	snprintf(out, LOG_WORD, "%s", buf_text(&quoted));
+	buf_done(&quoted);
+	return out;
 }

@@ -109,7 +109,7 @@ static bool is_quoted(const char *text)
 	if (!*text)
 		return true;
 	for (; *text; text++)
-		if ((unsigned char)*text <= ' ' || strchr("\"'=\\\x7f", *text))
+		if (*text == ' ' || text_hidden_len(text) || strchr("\"'=\\", *text))
 			return true;
 	return false;
 }

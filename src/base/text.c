@@ -27,6 +27,9 @@ enum {
 	WIPE_STEPS = 2,
 };
 
+/* What libc prints is cut to this length before it is escaped. */
+enum { REST_MOST = 2048 };
+
 #define SECOND_US 1000000u
 
 /* An exponent beyond this cannot give a number of microseconds that fits. */
@@ -100,10 +103,57 @@ char *text_append_hex(char *at, const char *end, uint64_t n)
 	return append_in(at, end, n, 16);
 }
 
-static char *print_rest(char *at, const char *end, const char *fmt, va_list ap)
-    __attribute__((format(printf, 3, 0)));
+/* ---- escapes ---- */
 
-static char *print_rest(char *at, const char *end, const char *fmt, va_list ap)
+size_t text_hidden_len(const char *s)
+{
+	const unsigned char *c = (const unsigned char *)s;
+
+	if (c[0] == 0xc2) /* U+0080 to U+009F */
+		return c[1] >= 0x80 && c[1] < 0xa0 ? 2 : 0;
+	if (c[0] == 0xe2) /* U+2028, U+2029 */
+		return c[1] == 0x80 && (c[2] == 0xa8 || c[2] == 0xa9) ? 3 : 0;
+	return (c[0] && c[0] < ' ') || c[0] == 0x7f;
+}
+
+/* Prints the escape of the hidden character at s, which has `len` bytes. */
+static void print_escape(const char *s, size_t len, char out[8])
+{
+	const unsigned char *c = (const unsigned char *)s;
+	const char *letters = "\nn\rr\tt",
+		   *letter = len == 1 ? strchr(letters, *s) : NULL;
+
+	if (letter)
+		snprintf(out, 8, "\\%c", letter[1]);
+	else if (len == 1)
+		snprintf(out, 8, "\\x%02x", *c);
+	else if (len == 2)
+		snprintf(out, 8, "\\u00%02x", c[1]);
+	else
+		snprintf(out, 8, "\\u20%02x", c[2] - 0x80);
+}
+
+char *text_append_escaped(char *at, const char *end, const char *s)
+{
+	size_t plain, hidden;
+	char escape[8];
+
+	for (;; s += plain + hidden) {
+		for (plain = 0; s[plain] && !text_hidden_len(s + plain); plain++)
+			;
+		at = append_bytes(at, end, s, plain);
+		if (!s[plain])
+			return at;
+		hidden = text_hidden_len(s + plain);
+		print_escape(s + plain, hidden, escape);
+		at = append_bytes(at, end, escape, strlen(escape));
+	}
+}
+
+/* ---- printf ---- */
+
+static char *__attribute__((format(printf, 3, 0)))
+print_rest(char *at, const char *end, const char *fmt, va_list ap)
 {
 	size_t most = (size_t)(end - at) - 1;
 	int len = vsnprintf(at, most + 1, fmt, ap);
@@ -113,28 +163,64 @@ static char *print_rest(char *at, const char *end, const char *fmt, va_list ap)
 	return len < 0 ? at : at + ((size_t)len < most ? (size_t)len : most);
 }
 
-/* Most formats only have %s and %llu, which are printed here; from the first other
- * conversion on, libc does it. */
-char *text_vprint(char *at, const char *end, const char *fmt, va_list ap)
+static char *__attribute__((format(printf, 3, 0)))
+print_rest_escaped(char *at, const char *end, const char *fmt, va_list ap)
+{
+	char raw[REST_MOST];
+
+	print_rest(raw, raw + sizeof(raw), fmt, ap);
+	return text_append_escaped(at, end, raw);
+}
+
+static char *append_signed(char *at, const char *end, int n)
+{
+	if (n >= 0)
+		return text_append_number(at, end, (unsigned)n);
+	return text_append_number(
+	    text_append(at, end, "-"), end, (uint64_t) - (int64_t)n);
+}
+
+/* Most formats only have these conversions, which are printed here; from the first
+ * other one on, libc does it. */
+static char *__attribute__((format(printf, 3, 0)))
+print(char *at, const char *end, const char *fmt, va_list ap, bool escapes)
 {
 	const char *next;
 
 	for (; (next = strchr(fmt, '%')); fmt = next) {
-		bool is_text = next[1] == 's';
-		if (!is_text && !text_has_prefix(next, "%llu"))
-			return print_rest(at, end, fmt, ap);
+		bool is_long = text_has_prefix(next, "%llu");
 		at = append_bytes(at, end, fmt, (size_t)(next - fmt));
-		if (is_text) {
-			const char *text = va_arg(ap, const char *);
-			at = text_append(at, end, text ? text : "(null)");
-			next += 2;
-		} else {
+		if (!is_long && (!next[1] || !strchr("sdu%", next[1])))
+			return escapes ? print_rest_escaped(at, end, next, ap)
+				       : print_rest(at, end, next, ap);
+		next += is_long ? 4 : 2;
+		if (is_long) {
 			at =
 			    text_append_number(at, end, va_arg(ap, unsigned long long));
-			next += 4;
+		} else if (next[-1] == 's') {
+			const char *text = va_arg(ap, const char *);
+			text = text ? text : "(null)";
+			at = escapes ? text_append_escaped(at, end, text)
+				     : text_append(at, end, text);
+		} else if (next[-1] == 'd') {
+			at = append_signed(at, end, va_arg(ap, int));
+		} else if (next[-1] == 'u') {
+			at = text_append_number(at, end, va_arg(ap, unsigned));
+		} else {
+			at = text_append(at, end, "%");
 		}
 	}
 	return text_append(at, end, fmt);
+}
+
+char *text_vprint(char *at, const char *end, const char *fmt, va_list ap)
+{
+	return print(at, end, fmt, ap, false);
+}
+
+char *text_vprint_escaped(char *at, const char *end, const char *fmt, va_list ap)
+{
+	return print(at, end, fmt, ap, true);
 }
 
 static bool is_digit(char c)

@@ -292,7 +292,7 @@ int daemon_run(const struct options *options)
 		say_up(&d);
 		floors_run(&d.site);
 	} else {
-		log_fatal(d.site.log, "%s", err.text);
+		log_put_lines(d.site.log, LEVEL_FATAL, err.text);
 	}
 	rc = rc == 0 && !d.is_cut_short ? 0 : 1;
 	take_apart(&d);

@@ -73,7 +73,7 @@ static void log_lines(struct log *log, const char *at)
 			at++;
 			continue;
 		}
-		log_put(log, LEVEL_ERROR | KIND_RELOAD, NULL, "%s", buf_text(&line));
+		log_put_lines(log, LEVEL_ERROR | KIND_RELOAD, buf_text(&line));
 		buf_clear(&line);
 	}
 	buf_done(&line);

@@ -159,9 +159,10 @@ static void login_take_found(struct login *login, struct user *user,
 static void lookup_tell_nobody(struct login *login)
 {
 	struct client *client = login->client;
+	char word[LOG_WORD];
 
 	conn_log(&client->conn, LEVEL_LOG | KIND_AUTH, "login failed: db=%s",
-	    login->startup.database);
+	    conn_log_word(&client->conn, word, login->startup.database));
 	if (login->method == AUTH_MD5 || login->method == AUTH_TRUST) {
 		client_fatal(client, ERROR_NO_SUCH_USER);
 		return;

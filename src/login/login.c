@@ -178,11 +178,12 @@ static enum step login_authenticated(struct client *client)
 	struct site *site = client->conn.site;
 	struct login *login = client->login;
 	struct pool *pool;
+	char word[LOG_WORD];
 
 	if (login->is_fake_db) {
 		conn_log(&client->conn, LEVEL_LOG | KIND_AUTH,
 		    "login failed: db=%s user=%s", login->startup.database,
-		    login->startup.user);
+		    conn_log_word(&client->conn, word, login->startup.user));
 		client_fatal(client, ERROR_NO_SUCH_DATABASE, login->startup.database);
 		return STEP_CLOSE;
 	}
@@ -407,12 +408,14 @@ static void login_find_database(struct client *client)
 	struct login *login = client->login;
 	struct catalog *catalog = client->conn.site->catalog;
 	bool is_new = false;
+	char word[LOG_WORD];
 	struct database *db =
 	    catalog_database(catalog, login->startup.database, &is_new);
 
 	if (is_new)
 		conn_log(&client->conn, LEVEL_LOG | KIND_POOLS,
-		    "registered new auto-database: %s", login->startup.database);
+		    "registered new auto-database: %s",
+		    conn_log_word(&client->conn, word, login->startup.database));
 	login->is_fake_db = db == NULL;
 	if (!db)
 		return;
@@ -460,6 +463,7 @@ static struct user *login_former_user(const struct client *client)
 static void login_find_user(struct client *client)
 {
 	struct login *login = client->login;
+	char word[LOG_WORD];
 
 	client->user = login_static_user(client);
 	if (!client->user && login->method == AUTH_TRUST)
@@ -467,7 +471,7 @@ static void login_find_user(struct client *client)
 	if (client->user)
 		return;
 	conn_log(&client->conn, LEVEL_LOG | KIND_AUTH, "no such user: %s",
-	    login->startup.user);
+	    conn_log_word(&client->conn, word, login->startup.user));
 	login->is_mock = true;
 }
 

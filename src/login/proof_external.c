@@ -82,6 +82,7 @@ static void account_done(struct workers_job *job)
 	struct client *client = account->client;
 	const struct login *login = client->login;
 	bool is_his = false;
+	char word[LOG_WORD];
 
 	if (account->name)
 		is_his = ident_may(login->rules->ident, login->rule->map, account->name,
@@ -90,7 +91,7 @@ static void account_done(struct workers_job *job)
 		conn_log(&client->conn, LEVEL_WARNING | KIND_AUTH,
 		    "account %s (uid %u) may not log in as %s",
 		    account->name ? account->name : "without a name", account->uid,
-		    login->startup.user);
+		    conn_log_word(&client->conn, word, login->startup.user));
 	proof_external_end(client, is_his);
 }
 

@@ -85,6 +85,7 @@ static int apply_option(struct client *client, char *setting)
 {
 	const char *ignored = ignored_list(client);
 	char *value = strchr(setting, '=');
+	char word[LOG_WORD];
 	int i;
 
 	if (!value) {
@@ -98,8 +99,9 @@ static int apply_option(struct client *client, char *setting)
 	if (text_list_has(ignored, setting) || text_list_has(ignored, "options"))
 		return 0;
 	conn_log(&client->conn, LEVEL_WARNING | KIND_PROTOCOL,
-	    "unsupported startup parameter in options: %s=%s", setting, value);
-	client_fatal(client, ERROR_UNSUPPORTED_OPTION, setting);
+	    "unsupported startup parameter in options: %s=%s", setting,
+	    conn_log_word(&client->conn, word, value));
+	client_fatal(client, ERROR_UNSUPPORTED_OPTION, log_word(word, setting));
 	return -1;
 }
 
@@ -185,6 +187,7 @@ static int take_options(
 static int read_param(struct client *client, struct startup *s,
     const struct startup_param *p, const struct cursor *all)
 {
+	char word[LOG_WORD];
 	int i;
 
 	if (strcmp(p->name, "user") == 0) {
@@ -211,8 +214,9 @@ static int read_param(struct client *client, struct startup *s,
 	if (text_list_has(ignored_list(client), p->name))
 		return 0;
 	conn_log(&client->conn, LEVEL_WARNING | KIND_PROTOCOL,
-	    "unsupported startup parameter: %s=%s", p->name, p->value);
-	client_fatal(client, ERROR_UNSUPPORTED_PARAMETER, p->name);
+	    "unsupported startup parameter: %s=%s", p->name,
+	    conn_log_word(&client->conn, word, p->value));
+	client_fatal(client, ERROR_UNSUPPORTED_PARAMETER, log_word(word, p->name));
 	return -1;
 }
 

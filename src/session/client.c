@@ -128,8 +128,8 @@ static void client_tell(struct client *client, const char *severity,
 {
 	struct buf buf;
 	conn_log(&client->conn, LEVEL_WARNING | KIND_POOLER_ERRORS,
-	    "pooler error: %s%s%s", text, more->detail ? "\n" : "",
-	    more->detail ? more->detail : "");
+	    more->detail ? "pooler error: %s\n%s" : "pooler error: %s", text,
+	    more->detail);
 	if (!client_may_be_told(client))
 		return;
 	buf_init(&buf, 0);

@@ -128,6 +128,11 @@ void conn_log_fields(const struct conn *conn, unsigned what,
 	va_end(ap);
 }
 
+const char *conn_log_word(const struct conn *conn, char out[LOG_WORD], const char *name)
+{
+	return log_is_json(conn->site->log) ? name : log_word(out, name);
+}
+
 void conn_log_end(const struct conn *conn)
 {
 	uint64_t age_us = loop_now(conn->site->loop) - conn->connect_us;

@@ -191,7 +191,7 @@ def test_packets_that_are_refused(pooler, params, terminator, text):
 def test_unsupported_parameter_is_logged(pooler):
     attempt(pooler, packet(GOOD + [("nonsense", "val ue")])).expect_fatal(
         "unsupported startup parameter: nonsense")
-    pooler.wait_log(r" WARNING C-0x\S+ \(nodb\)/\(nouser\)@\S+ unsupported startup parameter: nonsense=val ue$")
+    pooler.wait_log(r" WARNING C-0x\S+ \(nodb\)/\(nouser\)@\S+ unsupported startup parameter: nonsense=\"val ue\"$")
 
 
 def test_database_is_the_user_when_absent(make_pooler, pg):

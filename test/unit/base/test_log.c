@@ -209,14 +209,53 @@ static void long_lines_are_cut(void **state)
 	for (size_t i = 0; i < sizeof(big); i += 5)
 		big[i] = 'x';
 	big[sizeof(big) - 1] = '\0';
-	log_put(log, LEVEL_LOG, big, "%s", big);
+	log_put_lines(log, LEVEL_LOG, big);
 	log_info(log, "next");
 	char *text = text_read_file(s->stderr_path, NULL, NULL);
 	assert_non_null(strstr(text, "\tx\n"));
 	assert_non_null(strstr(text, " LOG next\n"));
 	assert_in_range(strlen(text), 2000, 6000);
+	size_t before = strlen(text);
+	mem_free(text);
+	log_put(log, LEVEL_LOG, big, "%s", big);
+	log_put(log, LEVEL_LOG, NULL, "%s", big);
+	text = text_read_file(s->stderr_path, NULL, NULL);
+	assert_in_range(strlen(text + before), 4000, 4300);
+	const char *end = strchr(text + before, '\n');
+	assert_memory_equal(end - 3, "...", 3);
+	assert_non_null(strstr(end, " LOG x\\n\\n\\n\\n"));
+	end = strchr(end + 1, '\n');
+	assert_memory_equal(end - 3, "...\n", 5);
 	mem_free(text);
 	log_free(&log);
+}
+
+/* What is inserted into a message cannot end its line, nor can the tag. */
+static void names_stay_on_their_line(void **state)
+{
+	struct sinks *s = *state;
+	struct log *log = log_new();
+
+	log_put(log, LEVEL_LOG, "C-0x1: a\nb/c", "x %s %d\ny", "d\n\te\x1b", 5);
+	expect_match(s->stderr_path,
+	    "^" STAMP "LOG C-0x1: a\\\\nb/c x d\\\\n\\\\te\\\\x1b 5\n\ty\n$");
+	log_free(&log);
+}
+
+static void words_have_an_end(void **state)
+{
+	char out[LOG_WORD], big[1000];
+
+	(void)state;
+	assert_string_equal(log_word(out, "o'b=\\ck"), "o'b=\\ck");
+	assert_string_equal(log_word(out, "\xc3\xa4"), "\xc3\xa4");
+	assert_string_equal(log_word(out, ""), "\"\"");
+	assert_string_equal(log_word(out, "a b"), "\"a b\"");
+	assert_string_equal(log_word(out, "a\n"), "\"a\\n\"");
+	assert_string_equal(log_word(out, "\"a"), "\"\\\"a\"");
+	memset(big, '\n', sizeof(big) - 1);
+	big[sizeof(big) - 1] = '\0';
+	assert_string_equal(log_word(out, big) + LOG_WORD - 4, "n\"");
 }
 
 static void levels(void **state)
@@ -667,6 +706,8 @@ int main(void)
 	    WITH_SINKS(line_format),
 	    WITH_SINKS(stamp_is_local_time_and_own_pid),
 	    WITH_SINKS(long_lines_are_cut),
+	    WITH_SINKS(names_stay_on_their_line),
+	    cmocka_unit_test(words_have_an_end),
 	    WITH_SINKS(levels),
 	    WITH_SINKS(file_is_lazy_appended_and_reopened),
 	    WITH_SINKS(file_that_cannot_be_opened_ends_the_process),

@@ -271,6 +271,53 @@ static __attribute__((format(printf, 3, 4))) char *vprint(
 	return at;
 }
 
+static __attribute__((format(printf, 3, 4))) char *vprint_escaped(
+    char *at, const char *end, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	at = text_vprint_escaped(at, end, fmt, ap);
+	va_end(ap);
+	return at;
+}
+
+static void escapes(void **state)
+{
+	char room[128], *end = room + sizeof(room), one[] = "?", wanted[8];
+
+	(void)state;
+	vprint_escaped(room, end, "a\n%s\t%d", "b\n\r\t\x1b\x07\x7f \\\"", -7);
+	assert_string_equal(room, "a\nb\\n\\r\\t\\x1b\\x07\\x7f \\\"\t-7");
+	/* what readers of UTF-8 take for control characters or line ends, and others */
+	vprint_escaped(room, end, "%s", "\xc2\x85\xc2\x9f\xe2\x80\xa8\xe2\x80\xa9");
+	assert_string_equal(room, "\\u0085\\u009f\\u2028\\u2029");
+	vprint_escaped(room, end, "%s", "\xc2\xa0\xe2\x80\xa7\xff\xc2");
+	assert_string_equal(room, "\xc2\xa0\xe2\x80\xa7\xff\xc2");
+	vprint_escaped(room, end, "%s", "\xe2\x80");
+	assert_string_equal(room, "\xe2\x80");
+	/* libc prints the second one */
+	vprint_escaped(room, end, "%s\n%.3s|", "x\n", "y\nzz");
+	assert_string_equal(room, "x\\n\ny\\nz|");
+	for (int c = 1; c < 256; c++) {
+		one[0] = (char)c;
+		vprint_escaped(room, end, "%s", one);
+		snprintf(wanted, sizeof(wanted),
+		    c == '\n'              ? "\\n"
+		    : c == '\r'            ? "\\r"
+		    : c == '\t'            ? "\\t"
+		    : c < ' ' || c == 0x7f ? "\\x%02x"
+					   : "%c",
+		    c);
+		assert_string_equal(room, wanted);
+		assert_int_equal(text_hidden_len(one), c < ' ' || c == 0x7f);
+	}
+	/* cut, also within an escape */
+	char small[4];
+	assert_ptr_equal(vprint_escaped(small, small + 4, "%s", "a\x1b"), small + 3);
+	assert_string_equal(small, "a\\x");
+}
+
 static void prints(void **state)
 {
 	char room[16];
@@ -344,6 +391,7 @@ int main(void)
 	    cmocka_unit_test(quotes_inside_words),
 	    cmocka_unit_test(bytes_that_are_no_text),
 	    cmocka_unit_test(texts_put_together),
+	    cmocka_unit_test(escapes),
 	    cmocka_unit_test(prints),
 	    cmocka_unit_test(files),
 	};

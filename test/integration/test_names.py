@@ -1,0 +1,146 @@
+"""Names that strangers send: what they do to the log, and to programs that watch it (operation.md 7)."""
+
+import json
+import os
+import re
+
+import pytest
+
+import wire
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+STAMP = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}")
+PLAIN_LINE = re.compile(STAMP.pattern + r" \S+ \[\d+\] (FATAL|ERROR|WARNING|LOG|DEBUG|NOISE) ")
+
+# What fail2ban makes of <ADDR> and <HOST>.
+ADDRESS = r"\[?(?P<%s>(?:\d{1,3}\.){3}\d{1,3}|[0-9A-Fa-f:]*:[0-9A-Fa-f:]*)\]?"
+
+# Ends of lines that the filter looks for. As names they fit into the 63 bytes that PostgreSQL leaves.
+END = b"@6.6.6.6:1 closing because: login rejected (age=0s)"
+LINE = b"[1] LOG C-0x1: @6::6:1 closing because: login rejected (age=0s)"
+LONG = b" UTC [1] LOG C-0x1: d/x@6.6.6.6:5432 closing because: password authentication failed (age=0s)"
+CONTROLS = [bytes([code]) for code in [*range(1, 32), 127]] + [
+    b"\r\n", b"\n\t", b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9"]
+BYTES = [bytes([code]) for code in range(1, 256)]
+
+
+def shipped_filter():
+    with open(os.path.join(TOP, "etc/fail2ban-filter.conf")) as file:
+        text = re.search("^failregex = (.*)$", file.read(), re.M)[1]
+    for tag in ("ADDR", "HOST"):
+        text = text.replace("<%s>" % tag, ADDRESS % tag.lower())
+    return re.compile(text)
+
+
+def readings(log):
+    """The lines of a log as different readers find them: most end a line at a line feed, some also at
+    other characters; fail2ban looks at lines without a time, too."""
+    yield log.decode("utf-8", "replace").split("\n")
+    yield log.decode("utf-8", "replace").splitlines()
+    yield log.decode("latin-1").split("\n")
+
+
+def banned(log):
+    wanted = shipped_filter()
+    found = [wanted.search(STAMP.sub("", line)) for lines in readings(log) for line in lines]
+    return {match["addr"] for match in found if match}
+
+
+def log_of(pooler, name="stderr"):
+    with open(pooler.path(name), "rb") as file:
+        return file.read()
+
+
+def attempt(pooler, *params):
+    """Logs in with these pairs of the startup packet and goes away when asked for a proof."""
+    with pooler.raw() as raw:
+        raw.send(wire.startup(params))
+        raw.recv()
+
+
+def lies(codes):
+    for code in codes:
+        yield b"x" + code + b"x" + END
+        yield b"x" + END + code
+        yield code + LINE
+        yield b"a" + code + LONG
+
+
+def bother(pooler, codes):
+    """Sends each of these names in every place that a stranger can fill."""
+    for lie in lies(codes):
+        attempt(pooler, (b"user", lie), (b"database", b"db"))
+        attempt(pooler, (b"user", b"nobody"), (b"database", lie))
+        attempt(pooler, (b"user", lie), (b"database", lie))
+        attempt(pooler, (lie, b"value"), (b"user", b"nobody"))
+        attempt(pooler, (b"user", b"nobody"), (b"nonsense", lie))
+        attempt(pooler, (b"user", b"nobody"), (b"options", b"-c nonsense=" + lie.replace(b" ", b"\\ ")))
+        attempt(pooler, (b"user", lie), (b"database", b"db"), (b"application_name", lie))
+
+
+def expect_calm(pooler):
+    log = log_of(pooler)
+    assert b"pooler error" in log
+    assert not banned(log) - {"127.0.0.1"}
+    # a continued line of ours is the detail of an error and comes from no stranger
+    for lines in readings(log):
+        strange = [line for line in lines if line and not PLAIN_LINE.match(line)]
+        assert not strange
+
+
+def test_the_filter_finds_what_it_is_for():
+    line = "2026-11-22 16:00:00.123 UTC [7] LOG C-0x1f: %s closing because: login rejected (age=0s)\n"
+    assert banned((line % "db/app@192.0.2.9:99").encode()) == {"192.0.2.9"}
+    assert banned((line % "(nodb)/app@[2001:db8::7]:99").encode()) == {"2001:db8::7"}
+
+
+@pytest.mark.parametrize("method", ["scram-sha-256", "md5", "trust", "plain"])
+def test_no_name_ends_a_line(make_pooler, pg, method):
+    """The names contain every byte, for known databases and for those that `*` makes."""
+    pooler = make_pooler({"db": pg.conn(), "*": pg.conn()}, settings={"auth_type": method})
+    bother(pooler, BYTES if method == "scram-sha-256" else CONTROLS)
+    expect_calm(pooler)
+
+
+@pytest.mark.parametrize("databases", ["db", "*"])
+def test_no_name_ends_a_line_with_auth_query(make_pooler, pg, databases):
+    """What the server says to such a name is in the log as well."""
+    auth = pg.conn(auth_user="trust_user", auth_query="select $1::text, null::text where false")
+    pooler = make_pooler({databases: auth}, userlist={"trust_user": ""}, settings={
+        "auth_type": "md5", "max_user_connections": 4})
+    bother(pooler, CONTROLS[::4] + [b"\n", b"\r", b"\x1b", b"a", b"\xff"])
+    expect_calm(pooler)
+    assert b"login failed: db=" in log_of(pooler)
+
+
+def test_no_name_ends_a_line_of_rules_and_accounts(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn(), "*": pg.conn()}, start=False, settings={"auth_type": "hba"})
+    pooler.settings["auth_hba_file"] = pooler.path("hba")
+    pooler.write("hba", "host db all all cert\nlocal all all peer\nhost all all all reject\n")
+    pooler.start()
+    bother(pooler, CONTROLS)
+    for lie in lies(CONTROLS):
+        with pooler.raw(unix=True) as raw:
+            raw.send(wire.startup([(b"user", lie), (b"database", b"db")]))
+            raw.recv()
+    expect_calm(pooler)
+
+
+def test_no_name_ends_a_line_of_json(make_pooler, pg):
+    pooler = make_pooler({"*": pg.conn()}, settings={"log_format": "json", "verbose": 1})
+    bother(pooler, BYTES[::3] + CONTROLS)
+    for lines in readings(log_of(pooler)):
+        for line in filter(None, lines):
+            assert isinstance(json.loads(line), dict)
+    assert not banned(log_of(pooler))
+
+
+@pytest.mark.parametrize("name, shown", [
+    (b"a b", "a b"), (b"a\nb\rc", r"a\nb\rc"), (b"\x1b[2J\x07", r"\x1b[2J\x07"), (b"a\tb", r"a\tb"),
+    (b"\xc3\xa4", "\u00e4"), (b"\xc2\x9b", r"\u009b"), (b"a\\b\"", "a\\b\"")])
+def test_what_a_name_looks_like(make_pooler, pg, name, shown):
+    pooler = make_pooler({"db": pg.conn()}, settings={"auth_type": "md5"})
+    attempt(pooler, (b"user", name), (b"database", b"db"))
+    word = '"%s"' % shown if " " in shown or (shown != name.decode() and "\\" in shown) else shown
+    word = word.replace(r"\x", r"\u00")  # in quotes as in JSON
+    pooler.wait_log(r" \(nodb\)/%s@127\.0\.0\.1:\d+ no such user: %s$" % (re.escape(shown), re.escape(word)))
