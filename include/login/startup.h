@@ -25,6 +25,8 @@ void startup_done(struct startup *s);
 int startup_read(struct client *client, struct startup *s, const struct message *m);
 /* The protocol version of the connection from now on. */
 uint32_t startup_protocol(const struct startup *s);
+/* Frees the names of options that are not supported, once the client has been told. */
+void startup_forget_unsupported(struct startup *s);
 /* Did the client ask for a protocol version or option that is not supported? */
 bool startup_needs_negotiation(const struct startup *s);
 

@@ -660,6 +660,7 @@ static void login_negotiate(struct client *client)
 	    (const char *const *)startup->unsupported, startup->unsupported_count);
 	conn_send(&client->conn, &buf);
 	buf_done(&buf);
+	startup_forget_unsupported(startup);
 }
 
 enum step login_begin(struct client *client, const struct message *m)

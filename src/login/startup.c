@@ -17,11 +17,18 @@ void startup_init(struct startup *s, uint32_t version)
 	s->version = version;
 }
 
-void startup_done(struct startup *s)
+void startup_forget_unsupported(struct startup *s)
 {
 	for (size_t i = 0; i < s->unsupported_count; i++)
 		mem_free(s->unsupported[i]);
 	mem_free(s->unsupported);
+	s->unsupported = NULL;
+	s->unsupported_count = 0;
+}
+
+void startup_done(struct startup *s)
+{
+	startup_forget_unsupported(s);
 	mem_free(s->user);
 	mem_free(s->database);
 }
@@ -142,8 +149,12 @@ static int read_options(struct client *client, const char *options)
 
 static void note_unsupported(struct startup *s, const char *name)
 {
-	s->unsupported = mem_resize(
-	    s->unsupported, (s->unsupported_count + 1) * sizeof(*s->unsupported));
+	size_t count = s->unsupported_count;
+
+	/* its room doubles whenever the count reaches a power of two */
+	if ((count & (count - 1)) == 0)
+		s->unsupported = mem_resize(
+		    s->unsupported, (count ? 2 * count : 1) * sizeof(*s->unsupported));
 	s->unsupported[s->unsupported_count++] = mem_strdup(name);
 }
 
@@ -154,10 +165,10 @@ static enum replication replication_of(const char *value)
 	return codec_bool_word(value) == 1 ? REPLICATION_PHYSICAL : REPLICATION_NONE;
 }
 
-/* Finds the parameter wherever it is, because it decides which options are allowed. */
-static void find_replication(struct client *client, const struct cursor *all)
+/* Finds the parameter wherever it is, because it decides which options are allowed: so
+ * the packet is read twice, however many options it has. */
+static void find_replication(struct client *client, struct cursor c)
 {
-	struct cursor c = *all;
 	struct startup_param p;
 
 	while (codec_next_param(&c, &p) == 1)
@@ -171,10 +182,8 @@ static void replace(char **to, const char *text)
 	*to = mem_strdup(text);
 }
 
-static int take_options(
-    struct client *client, const char *options, const struct cursor *all)
+static int take_options(struct client *client, const char *options)
 {
-	find_replication(client, all);
 	if (!client->replication)
 		return read_options(client, options);
 	/* a replication client gets its own server connection, which these options are
@@ -183,9 +192,8 @@ static int take_options(
 	return 0;
 }
 
-/* all: the parameters from the first one on. */
-static int read_param(struct client *client, struct startup *s,
-    const struct startup_param *p, const struct cursor *all)
+static int read_param(
+    struct client *client, struct startup *s, const struct startup_param *p)
 {
 	char word[LOG_WORD];
 	int i;
@@ -198,12 +206,10 @@ static int read_param(struct client *client, struct startup *s,
 		replace(&s->database, p->value);
 		return 0;
 	}
-	if (strcmp(p->name, "replication") == 0) {
-		client->replication = (uint8_t)replication_of(p->value);
-		return 0;
-	}
+	if (strcmp(p->name, "replication") == 0)
+		return 0; /* find_replication has read it */
 	if (strcmp(p->name, "options") == 0)
-		return take_options(client, p->value, all);
+		return take_options(client, p->value);
 	if (text_has_prefix(p->name, "_pq_.")) {
 		note_unsupported(s, p->name);
 		return 0;
@@ -245,13 +251,13 @@ static int add_host(struct client *client)
 int startup_read(struct client *client, struct startup *s, const struct message *m)
 {
 	struct startup_param p;
-	struct cursor all, c;
+	struct cursor c;
 	int r;
 
-	cursor_init(&all, m->bytes + 8, (size_t)m->size - 8);
-	c = all;
+	cursor_init(&c, m->bytes + 8, (size_t)m->size - 8);
+	find_replication(client, c);
 	while ((r = codec_next_param(&c, &p)) == 1)
-		if (read_param(client, s, &p, &all) < 0)
+		if (read_param(client, s, &p) < 0)
 			return -1;
 	if (r < 0) {
 		client_fatal(client, ERROR_BAD_STARTUP_LAYOUT);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "../stage/stage.h"
 #include "wire/codec.h"
@@ -178,6 +179,42 @@ static void options_are_read(void **state)
 	stage_free(&stage);
 }
 
+/* Processor time in which a packet of 64 KB, made of parameters with this name and no
+ * value, is read and answered. */
+static double cost_of_params(struct stage *stage, const char *name)
+{
+	struct timespec from, to;
+	struct peer *client = stage_client(stage);
+	struct buf b;
+
+	buf_init(&b, 0);
+	size_t at = codec_begin_startup(&b, PROTOCOL_3_0);
+	codec_put_param(&b, "user", "u");
+	codec_put_param(&b, "database", "d");
+	while (b.len + strlen(name) + 3 < 65535)
+		codec_put_param(&b, name, "");
+	codec_end_startup(&b, at);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
+	peer_send(client, b.bytes, b.len);
+	peer_hear(client, 'Z');
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
+	buf_done(&b);
+	peer_close(client);
+	return (double)(to.tv_sec - from.tv_sec) +
+	       (double)(to.tv_nsec - from.tv_nsec) / 1e9;
+}
+
+/* Each parameter is read once, however many there are. */
+static void each_parameter_costs_the_same(void **state)
+{
+	(void)state;
+	struct stage *stage = warm_stage("ignore_startup_parameters = ignored\n");
+	double ordinary = cost_of_params(stage, "ignored");
+	assert_true(cost_of_params(stage, "options") < 0.05 + 5 * ordinary);
+	assert_true(cost_of_params(stage, "_pq_.x") < 0.05 + 5 * ordinary);
+	stage_free(&stage);
+}
+
 static const struct client *last_client(const struct stage *stage)
 {
 	return container_of(list_last(&stage->site.clients), struct client, site_node);
@@ -288,6 +325,7 @@ int main(void)
 	    cmocka_unit_test(long_names_are_no_danger),
 	    cmocka_unit_test(parameters_are_sorted_out),
 	    cmocka_unit_test(options_are_read),
+	    cmocka_unit_test(each_parameter_costs_the_same),
 	    cmocka_unit_test(replication_is_one_of_two),
 	    cmocka_unit_test(options_of_replication_are_kept),
 	    cmocka_unit_test(newer_protocol_is_negotiated),
