@@ -17,5 +17,7 @@ const char *login_user_name(const struct client *client);
 /* Does the client's login wait for the pooler, a server or a helper thread?  False if
  * the client has to send the next message, such as its StartupMessage. */
 bool login_is_at_work(const struct client *client);
+/* Are there more clients than max_client_conn? */
+bool login_is_full(const struct site *site);
 
 #endif

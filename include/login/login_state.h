@@ -27,6 +27,7 @@ enum login_phase {
 struct login {
 	struct client *client; /* borrowed */
 	struct startup startup;
+	struct node console_node; /* in site->console_logins */
 	enum auth_type method;
 	/* before: the phase to return to after LOGIN_AWAIT */
 	enum login_phase phase, before;

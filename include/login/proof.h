@@ -19,6 +19,9 @@ enum proof {
 
 /* Asks the client for the proof that client->login->method requires. */
 enum proof proof_begin(struct client *client);
+/* Is this message of type 'p' longer than any proof that is expected now?  Then it is
+ * logged. */
+bool proof_is_too_long(const struct client *client, const struct message *m);
 /* A whole message of type 'p'. */
 enum proof proof_message(struct client *client, const struct message *m);
 /* Sends the client the FATAL error of its method for a wrong proof. */

@@ -175,6 +175,8 @@ struct site {
 	 * client. */
 	struct list login_clients; /* those that have not finished their login */
 	struct list clients;       /* the others */
+	/* struct login by .console_node: the logins of the console among them */
+	struct list console_logins;
 	/* the positions of walks through `clients` in parts: of a scrape, and for
 	 * clients that could go to another site */
 	struct list_walk client_walk, idle_walk;

@@ -32,6 +32,7 @@ enum {
 	    10000, /* at the descriptor limit, until evicted clients have closed */
 	ADDRESSES_PER_NAME = 32,
 	FIRST_PASSED_FD = 3,
+	SHORT_PACKET = 4096,         /* those of clients have some hundred bytes */
 	TLS_HANDSHAKE_RECORD = 0x16, /* RFC 8446 section 5.1 */
 };
 
@@ -118,6 +119,18 @@ static enum step startup_cancel(struct client *client, const struct message *m)
 	return STEP_NEXT;
 }
 
+/* Waits for the rest of a packet.  Beyond max_client_conn only the console lets
+ * somebody in, whose packets are short: nothing long is kept there. */
+static enum step startup_wait(struct client *client, const struct message *m)
+{
+	struct site *site = client->conn.site;
+
+	if (m->have <= SHORT_PACKET || !login_is_full(site))
+		return STEP_MORE;
+	client_fatal(client, ERROR_NO_MORE_CONNECTIONS);
+	return STEP_CLOSE;
+}
+
 static enum step startup_message(struct conn *conn, const struct message *m)
 {
 	struct client *client = conn_client(conn);
@@ -131,7 +144,7 @@ static enum step startup_message(struct conn *conn, const struct message *m)
 		return STEP_CLOSE;
 	}
 	if (!message_is_whole(m))
-		return STEP_MORE;
+		return startup_wait(client, m);
 	switch (m->code) {
 	case STARTUP_SSL:
 		return startup_ssl(client, m);

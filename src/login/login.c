@@ -15,6 +15,7 @@
 #include "broker/broker.h"
 #include "cancel/cancel.h"
 #include "login/authquery.h"
+#include "login/evict.h"
 #include "login/login_clocks.h"
 #include "login/login_state.h"
 #include "login/method.h"
@@ -27,8 +28,8 @@
 #include "wire/codec.h"
 #include "wire/message.h"
 
-/* A client that sends a longer password message is closed. */
-enum { PASSWORD_MESSAGE_MAX = 128 * 1024 };
+/* A client that announces a longer message than this is closed at once. */
+enum { LOGIN_MESSAGE_MAX = 128 * 1024 };
 
 static const struct conn_ops login_ops;
 static const struct request_ops login_request_ops;
@@ -36,6 +37,7 @@ static const struct request_ops login_request_ops;
 void login_init(struct site *site)
 {
 	site->login_slab = slab_new(&site->mem, "login_cache", sizeof(struct login));
+	list_init(&site->console_logins);
 }
 
 static void login_free(struct client *client)
@@ -44,6 +46,8 @@ static void login_free(struct client *client)
 	if (!login)
 		return;
 	authquery_leave(client);
+	if (node_is_linked(&login->console_node))
+		list_remove(&client->conn.site->console_logins, &login->console_node);
 	startup_done(&login->startup);
 	proof_done(client);
 	method_done(client);
@@ -305,6 +309,26 @@ static enum step login_judge(struct client *client, const struct message *m)
 	return login_handle_proof(client, proof);
 }
 
+/* A message that is longer than any proof is not kept.  The client gets the error of a
+ * wrong proof when it has sent all of it, because many clients read no error before. */
+static enum step login_skip(struct client *client, const struct message *m)
+{
+	if (!message_is_whole(m))
+		return STEP_NEXT;
+	proof_fail(client);
+	return STEP_CLOSE;
+}
+
+static enum step login_part(
+    struct conn *conn, struct block *block, const uint8_t *p, size_t len)
+{
+	(void)block, (void)p, (void)len;
+	if (conn->passing > 0)
+		return STEP_NEXT;
+	proof_fail(conn_client(conn));
+	return STEP_CLOSE;
+}
+
 static enum step login_message(struct conn *conn, const struct message *m)
 {
 	struct client *client = conn_client(conn);
@@ -324,10 +348,12 @@ static enum step login_message(struct conn *conn, const struct message *m)
 	if (client->login->phase == LOGIN_LOOKUP && m->type == 'p')
 		return STEP_PARK; /* sent early; it is for the exchange that follows */
 	if (m->type != 'p' || client->login->phase == LOGIN_WELCOME ||
-	    m->size > PASSWORD_MESSAGE_MAX) {
+	    m->size > LOGIN_MESSAGE_MAX) {
 		conn_doom(conn, "%s", error_text(ERROR_BAD_PACKET));
 		return STEP_CLOSE;
 	}
+	if (proof_is_too_long(client, m))
+		return login_skip(client, m);
 	if (!message_is_whole(m))
 		return STEP_MORE;
 	return login_judge(client, m);
@@ -375,6 +401,7 @@ static const struct conn_ops login_ops = {
     .name = "login",
     .name_it = login_name_it,
     .message = login_message,
+    .part = login_part,
     .expired = login_clocks_expired,
     .review = login_clocks_review,
     .malformed = client_malformed,
@@ -627,19 +654,40 @@ static enum step login_settle(struct client *client)
 
 /* ---- the startup packet ---- */
 
-static bool login_is_over_limit(const struct client *client)
+bool login_is_full(const struct site *site)
 {
-	const struct site *site = client->conn.site;
-	return strcmp(client->login->startup.database, "pgbouncer") != 0 &&
-	       (long long)crew_client_count(site) >
-		   site_settings(site)->max_client_conn;
+	return (long long)crew_client_count(site) >
+	       site_settings(site)->max_client_conn;
+}
+
+static bool login_is_for_console(const struct client *client)
+{
+	return strcmp(client->login->startup.database, "pgbouncer") == 0;
+}
+
+/* -1: max_client_conn leaves no room; the client has got an error.  For the console
+ * there is some room beyond it. */
+static int login_find_room(struct client *client)
+{
+	struct site *site = client->conn.site;
+	bool is_full = login_is_full(site);
+
+	if (login_is_for_console(client)) {
+		list_push_back(&site->console_logins, &client->login->console_node);
+		if (is_full)
+			evict_console_login(site);
+		return client->conn.is_doomed ? -1 : 0;
+	}
+	if (!is_full)
+		return 0;
+	client_fatal(client, ERROR_NO_MORE_CONNECTIONS);
+	return -1;
 }
 
 /* With several workers, clients of the console are served by the control site. */
 static bool login_is_for_control(const struct client *client)
 {
-	return !crew_is_control(client->conn.site) &&
-	       strcmp(client->login->startup.database, "pgbouncer") == 0;
+	return !crew_is_control(client->conn.site) && login_is_for_console(client);
 }
 
 /* Sends the client to the control site, where its login begins anew. */
@@ -680,11 +728,9 @@ enum step login_begin(struct client *client, const struct message *m)
 		login_pass_on(client);
 		return STEP_PARK;
 	}
-	if (login_is_over_limit(client)) {
-		client_fatal(client, ERROR_NO_MORE_CONNECTIONS);
+	if (login_find_room(client) < 0)
 		return STEP_CLOSE;
-	}
-	if (client->is_spare && strcmp(login->startup.database, "pgbouncer") != 0) {
+	if (client->is_spare && !login_is_for_console(client)) {
 		client_fatal(client, ERROR_NO_MORE_DESCRIPTORS);
 		return STEP_CLOSE;
 	}

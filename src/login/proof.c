@@ -18,6 +18,10 @@
 #include "session/salted.h"
 #include "wire/codec.h"
 
+/* The longest messages that PostgreSQL reads in a login, without their type byte.  The
+ * smaller one also holds for the answer to an md5 request, which has 35 bytes. */
+enum { SASL_MESSAGE_MAX = 1024, PASSWORD_MESSAGE_MAX = 65535 };
+
 static enum error_id proof_failure(const struct login *login)
 {
 	switch (login->method) {
@@ -268,6 +272,23 @@ static enum proof proof_password(struct client *client, const struct message *m)
 				  login->startup.user, login->salt, password))
 		return PROOF_FAILED;
 	return PROOF_DONE;
+}
+
+/* A cleartext password may be as long as PostgreSQL lets it be, because LDAP and PAM
+ * also take tokens; so many bytes wait only for those who have really sent them. */
+bool proof_is_too_long(const struct client *client, const struct message *m)
+{
+	const struct login *login = client->login;
+	bool is_cleartext = login->phase == LOGIN_PASSWORD && login->method != AUTH_MD5;
+	size_t most = is_cleartext ? PASSWORD_MESSAGE_MAX : SASL_MESSAGE_MAX;
+
+	if (m->size - 1 <= most)
+		return false;
+	conn_log(&client->conn, LEVEL_ERROR | KIND_AUTH,
+	    "a %s message of %llu bytes is too long",
+	    login->phase == LOGIN_PASSWORD ? "password" : "SASL",
+	    (unsigned long long)m->size - 1);
+	return true;
 }
 
 enum proof proof_message(struct client *client, const struct message *m)

@@ -258,15 +258,17 @@ size_t conn_take_alike(struct conn *conn, const struct message *m)
 static size_t conn_pass_part(
     struct conn *conn, struct block *block, const uint8_t *p, size_t len)
 {
+	const struct conn_ops *owner = conn->ops;
 	size_t n = len < conn->passing ? len : conn->passing;
 
 	conn->passing -= (uint32_t)n;
 	conn->behind = p + n;
 	conn->behind_len = (uint32_t)(len - n);
-	enum step step = conn->ops->part(conn, block, p, n);
+	enum step step = owner->part(conn, block, p, n);
 	conn->behind_len = 0;
 	assert(step == STEP_NEXT || step == STEP_CLOSE);
 	(void)step;
+	conn_wipe(owner, p, n);
 	return n;
 }
 

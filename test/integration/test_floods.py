@@ -154,3 +154,78 @@ def test_notifications_of_a_resting_server_fill_no_log(make_pooler, fake):
     waiting.holds_for(lambda: 1 <= pooler.log().count(
         "got packet 'A' from server when not linked") <= 4, 0.3, "few lines")
     assert client.value("select 1") == "fake"
+
+# what strangers leave behind
+
+STRANGERS = 800
+KEPT_OF_EACH = 16 * 1024  # for a login that has not been proven; half of it is AddressSanitizer's
+
+
+def half_login(pooler, database, nonce):
+    """A stranger who has sent the first message of a SCRAM login and stops there."""
+    client = pooler.client(database, "admin_user")
+    client.send(client.startup_packet())
+    client.recv()
+    client.send(wire.sasl_initial("SCRAM-SHA-256", "n,,n=,r=" + nonce))
+    return client
+
+
+@pytest.mark.parametrize("database", ["db", "pgbouncer"])
+@pytest.mark.parametrize("nonce", [900, 60000])
+def test_half_logins_cost_little(lean, pg, database, nonce):
+    """A message of SASL may have 1,024 bytes, as in PostgreSQL. Longer ones are refused, and nothing of
+    them is kept. What was kept of those who have left is used again."""
+    pooler = lean({"db": pg.conn()}, auth_type="scram-sha-256", max_client_conn=2000,
+                  client_login_timeout=600)
+    if pooler.is_for_threads():
+        pytest.skip("memory cannot be measured with ThreadSanitizer")
+    half_login(pooler, database, "warm").recv()
+    before = pooler.rss()
+    for _ in range(3):
+        held = [half_login(pooler, database, "a" * nonce) for _ in range(STRANGERS)]
+        for client in held:
+            if nonce < 1024:
+                assert client.recv().kind == "R"
+            else:
+                client.expect_fatal("SASL authentication failed")
+        assert pooler.rss() - before < STRANGERS * KEPT_OF_EACH
+        for client in held:
+            client.close()
+        waiting.wait_for(lambda: int(pooler.show_one("LISTS", list="login_clients")["items"]) <= 1)
+
+
+@pytest.mark.parametrize("first", [5, 1000, 5000])
+def test_a_long_message_of_a_login_is_not_kept(lean, pg, first):
+    """Nor is the part of one that is too long kept until the rest comes."""
+    pooler = lean({"db": pg.conn()}, auth_type="scram-sha-256", client_login_timeout=600)
+    client = half_login(pooler, "db", "a" * 100)
+    client.recv()
+    whole = wire.message("p", b"c=biws,r=" + b"a" * 60000)
+    client.send(whole[:first])
+    waiting.wait_read(client.sock)
+    client.send(whole[first:])
+    client.expect_fatal("SASL authentication failed")
+    pooler.wait_log("ERROR C-.* a SASL message of %d bytes is too long" % (len(whole) - 1))
+
+
+@pytest.mark.parametrize("unix", [False, True])
+def test_half_logins_at_the_console_give_way(make_pooler, pg, unix):
+    """Beyond max_client_conn the console has room for some logins that have not been proven; the
+    oldest of them give way to new ones, and so the administrator gets in."""
+    pooler = make_pooler({"db": pg.conn()}, settings={
+        "auth_type": "scram-sha-256", "max_client_conn": 20, "client_login_timeout": 600})
+    held = [half_login(pooler, "pgbouncer", "abc") for _ in range(STRANGERS)]
+    with pooler.client("pgbouncer", "admin_user", unix=unix).login() as console:
+        lists = {row["list"]: row["items"] for row in console.query("SHOW LISTS").dicts()}
+    assert int(lists["login_clients"]) <= 120
+    ended = [client for client in held if is_refused(client)]
+    assert len(ended) >= STRANGERS - 120
+    assert ended == held[:len(ended)]
+
+
+def is_refused(client):
+    assert client.recv().kind == "R"
+    if not client.has_data(0.001):
+        return False
+    client.expect_fatal("no more connections allowed (max_client_conn)")
+    return True

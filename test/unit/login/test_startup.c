@@ -146,6 +146,20 @@ static void long_names_are_no_danger(void **state)
 	stage_free(&stage);
 }
 
+static void half_a_long_packet_is_not_kept_beyond_the_limit(void **state)
+{
+	(void)state;
+	static const char half[8000] = "\0\0\xff\xff\0\3\0\0user\0u\0options";
+	struct stage *stage = warm_stage("");
+	struct peer *early = say(stage, half, sizeof(half));
+	assert_string_equal(peer_heard(early), "");
+	stage_set(stage, "max_client_conn", "2");
+	assert_ends_with(say(stage, half, sizeof(half)),
+	    "E:FATAL:no more connections allowed (max_client_conn)");
+	assert_string_equal(peer_heard(say(stage, half, 1000)), "");
+	stage_free(&stage);
+}
+
 static void parameters_are_sorted_out(void **state)
 {
 	(void)state;
@@ -323,6 +337,7 @@ int main(void)
 	    cmocka_unit_test(bytes_behind_an_encryption_request_are_an_attack),
 	    cmocka_unit_test(nonsense_is_refused),
 	    cmocka_unit_test(long_names_are_no_danger),
+	    cmocka_unit_test(half_a_long_packet_is_not_kept_beyond_the_limit),
 	    cmocka_unit_test(parameters_are_sorted_out),
 	    cmocka_unit_test(options_are_read),
 	    cmocka_unit_test(each_parameter_costs_the_same),
