@@ -93,6 +93,22 @@ static inline void login_await_end(struct login *login)
 	login->phase = login->before;
 }
 
+/* Does it wait for the pooler, a server or a helper thread, and not for its client? */
+static inline bool login_is_waiting(const struct login *login)
+{
+	switch (login->phase) {
+	case LOGIN_PASSWORD:
+	case LOGIN_SASL_INITIAL:
+	case LOGIN_SASL_FINAL:
+		return false;
+	case LOGIN_LOOKUP:
+	case LOGIN_AWAIT:
+	case LOGIN_WELCOME:
+		break;
+	}
+	return true;
+}
+
 /* The secret that the client has to prove; SECRET_NONE where LDAP, PAM or the operating
  * system decides. */
 static inline const struct secret *login_secret(const struct client *client)

@@ -1,11 +1,10 @@
 /*
  * Chooses and closes clients in mid-login.  listen.c calls it when it cannot accept a
- * connection for lack of descriptors, login.c when the console has too many.
+ * connection for lack of descriptors.
  */
 #include "login/evict.h"
 
 #include "login/login.h"
-#include "login/login_state.h"
 #include "session/client.h"
 #include "session/crew.h"
 
@@ -46,28 +45,4 @@ unsigned evict_silent(struct site *site)
 
 	(void)crew_each(site, evict_at, &sum);
 	return sum;
-}
-
-/* The oldest login of the console whose client has its turn, or the new one. */
-static struct login *evict_choose_console_login(const struct site *site)
-{
-	struct login *login;
-
-	list_for (login, &site->console_logins, console_node)
-		if (!login->client->conn.is_doomed && !login_is_at_work(login->client))
-			return login;
-	return container_of(
-	    list_last(&site->console_logins), struct login, console_node);
-}
-
-void evict_console_login(struct site *site)
-{
-	struct login *login;
-
-	if (site->console_logins.count <= EVICT_CONSOLE_LOGINS)
-		return;
-	login = evict_choose_console_login(site);
-	/* it closes later in this turn, in which more may begin */
-	list_remove(&site->console_logins, &login->console_node);
-	client_fatal(login->client, ERROR_NO_MORE_CONNECTIONS);
 }

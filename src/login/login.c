@@ -15,7 +15,7 @@
 #include "broker/broker.h"
 #include "cancel/cancel.h"
 #include "login/authquery.h"
-#include "login/evict.h"
+#include "login/console_logins.h"
 #include "login/login_clocks.h"
 #include "login/login_state.h"
 #include "login/method.h"
@@ -37,7 +37,7 @@ static const struct request_ops login_request_ops;
 void login_init(struct site *site)
 {
 	site->login_slab = slab_new(&site->mem, "login_cache", sizeof(struct login));
-	list_init(&site->console_logins);
+	console_logins_init(site);
 }
 
 static void login_free(struct client *client)
@@ -46,8 +46,7 @@ static void login_free(struct client *client)
 	if (!login)
 		return;
 	authquery_leave(client);
-	if (node_is_linked(&login->console_node))
-		list_remove(&client->conn.site->console_logins, &login->console_node);
+	console_logins_remove(login);
 	startup_done(&login->startup);
 	proof_done(client);
 	method_done(client);
@@ -413,19 +412,7 @@ static const struct conn_ops login_ops = {
 
 bool login_is_at_work(const struct client *client)
 {
-	if (client->conn.ops != &login_ops)
-		return false;
-	switch (client->login->phase) {
-	case LOGIN_PASSWORD:
-	case LOGIN_SASL_INITIAL:
-	case LOGIN_SASL_FINAL:
-		return false;
-	case LOGIN_LOOKUP:
-	case LOGIN_AWAIT:
-	case LOGIN_WELCOME:
-		break;
-	}
-	return true;
+	return client->conn.ops == &login_ops && login_is_waiting(client->login);
 }
 
 /* ---- database and user ---- */
@@ -673,9 +660,7 @@ static int login_find_room(struct client *client)
 	bool is_full = login_is_full(site);
 
 	if (login_is_for_console(client)) {
-		list_push_back(&site->console_logins, &client->login->console_node);
-		if (is_full)
-			evict_console_login(site);
+		console_logins_add(client->login, is_full);
 		return client->conn.is_doomed ? -1 : 0;
 	}
 	if (!is_full)
