@@ -220,11 +220,26 @@ static void lookup_over(struct lookup *lookup)
 		loop_later(lookup->site->loop, &lookup->work);
 }
 
-static void lookup_refuse(struct lookup *lookup, const char *sqlstate, const char *text)
+/* When the lookup is over, all that wait get this FATAL error. */
+static void lookup_set_refusal(
+    struct lookup *lookup, const char *sqlstate, const char *text)
 {
 	mem_free(lookup->refusal);
 	lookup->refusal = mem_strdup(text);
 	snprintf(lookup->sqlstate, sizeof(lookup->sqlstate), "%.5s", sqlstate);
+}
+
+/* The name cannot be looked up.  The logins that wait are told when the server has
+ * answered all of the query and can serve others again. */
+static void lookup_refuse_name(struct lookup *lookup)
+{
+	lookup_set_refusal(
+	    lookup, error_sqlstate(ERROR_CONFIG_ERROR), error_text(ERROR_CONFIG_ERROR));
+}
+
+static void lookup_refuse(struct lookup *lookup, const char *sqlstate, const char *text)
+{
+	lookup_set_refusal(lookup, sqlstate, text);
 	lookup_over(lookup);
 }
 
@@ -308,22 +323,42 @@ static enum step query_row(struct server *server, const struct message *m)
 		server_unreadable(server, m);
 		return STEP_CLOSE;
 	}
-	if (has_no_user || !*lookup->user)
-		return query_refused(
-		    server, "auth_query response contained null user name");
+	/* a function may return such a row for every name that it does not know, so the
+	 * server goes on */
+	if (has_no_user || !*lookup->user) {
+		conn_log(&server->conn, LEVEL_ERROR | KIND_AUTH,
+		    "auth_query response contained null user name");
+		lookup_refuse_name(lookup);
+	}
 	/* an empty secret, which no proof fits */
 	if (has_no_secret)
 		lookup->secret = mem_strdup("");
 	return STEP_NEXT;
 }
 
+/* Is it an error about the name, and not about the query?  Class 22: the name has bytes
+ * that the database's encoding does not know.  Class P0: a function has refused it. */
+static bool is_about_name(const struct error_fields *f)
+{
+	return strcmp(f->severity, "ERROR") == 0 &&
+	       (strncmp(f->sqlstate, "22", 2) == 0 ||
+		   strncmp(f->sqlstate, "P0", 2) == 0);
+}
+
+/* After an error about the name the server goes on: a stranger, who may send any name,
+ * would cost one connection each time. */
 static enum step query_error(struct server *server, const struct message *m)
 {
+	struct lookup *lookup = server_lookup(server);
 	struct error_fields f;
 
 	codec_read_error(message_body(m), message_body_len(m), &f);
 	conn_log(&server->conn, LEVEL_ERROR | KIND_AUTH,
 	    "S: error in auth_query: %s: %s", f.severity, f.message);
+	if (is_about_name(&f)) {
+		lookup_refuse_name(lookup);
+		return STEP_NEXT;
+	}
 	server_retire(server, "error response from auth_query");
 	return STEP_CLOSE;
 }

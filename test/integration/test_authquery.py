@@ -223,6 +223,30 @@ def test_errors(asking, table):
     assert pooler.pool(user=AUTH[0])["sv_idle"] == 0
 
 
+@pytest.mark.one_worker  # Each worker asks for itself.
+@pytest.mark.parametrize("method", ["md5", "scram-sha-256"])
+def test_names_that_cannot_be_asked_for_cost_no_connection(asking, pg, method):
+    """A stranger may send any name, also one that is no UTF-8. The error that the server answers with
+    does not cost its connection."""
+    pooler = asking(method, default_pool_size=1)
+    assert pooler.refusal(user="nobody", secret="x") in ("no such user", "SASL authentication failed")
+    since = pooler.mark()
+    for n in range(190):
+        assert pooler.refusal(user=b"nobody \xff%d" % n, secret="x") == "bouncer config error"
+    pooler.wait_log("ERROR .*S: error in auth_query: ERROR: invalid byte sequence for encoding")
+    assert login(pooler, "aq_scram")
+    said = pooler.log_since(since)
+    assert said.count("new connection to server") == 1 and "error response" not in said  # aq_scram's own
+
+
+def test_names_that_a_function_does_not_know_cost_no_connection(asking, pg):
+    """The usual function with OUT parameters returns a row of NULLs for them."""
+    pooler = asking("scram-sha-256", keys=dict(auth_query="select null::text, $1::text"))
+    for n in range(9):
+        assert pooler.refusal(user="nobody%d" % n, secret="x") == "bouncer config error"
+    assert pooler.log().count("new connection to server") == 1
+
+
 def test_where_it_is_asked(asking, pg):
     pooler = asking("md5", databases={
         "unknown": pg.conn(auth_dbname="nowhere"), "itself": pg.conn(auth_dbname="pgbouncer"),

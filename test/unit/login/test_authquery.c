@@ -300,16 +300,6 @@ struct spoiling {
 	bool is_protocol_error;
 };
 
-static void spoil_null_name(struct peer *server)
-{
-	answer(server, NULL, "found");
-}
-
-static void spoil_empty_name(struct peer *server)
-{
-	answer(server, "", "found");
-}
-
 static void spoil_columns(struct peer *server)
 {
 	columns(server, 3);
@@ -390,8 +380,6 @@ static void spoil_transaction(struct peer *server)
 static void spoilt_answers_let_nobody_in(void **state)
 {
 	static const struct spoiling spoilings[] = {
-	    {"null name", spoil_null_name, false},
-	    {"empty name", spoil_empty_name, false},
 	    {"three columns", spoil_columns, false},
 	    {"no columns", spoil_no_columns, false},
 	    {"error", spoil_error, false},
@@ -423,6 +411,52 @@ static void spoilt_answers_let_nobody_in(void **state)
 	}
 }
 
+static void refuse_null_name(struct peer *server)
+{
+	answer(server, NULL, "found");
+}
+
+static void refuse_empty_name(struct peer *server)
+{
+	answer(server, "", "found");
+}
+
+static void refuse_bytes(struct peer *server)
+{
+	put_error_of(server, "22021", "invalid byte sequence for encoding \"UTF8\"");
+	peer_ready(server, 'I');
+}
+
+static void refuse_by_function(struct peer *server)
+{
+	columns(server, 2);
+	row(server, "w", "found");
+	put_error_of(server, "P0001", "no such user");
+	peer_ready(server, 'I');
+}
+
+/* A name that cannot be looked up lets nobody in, and costs no server: strangers may
+ * send any. */
+static void refused_names_cost_no_server(void **state)
+{
+	static void (*const refusals[])(struct peer *) = {
+	    refuse_null_name, refuse_empty_name, refuse_bytes, refuse_by_function};
+	(void)state;
+	for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+		struct peer *client, *server;
+		struct stage *stage = asked(AUTH, "", &client, &server);
+		for (int n = 0; n < 3; n++) {
+			refusals[i](server);
+			assert_ends_with(client, CONFIG_ERROR);
+			client = come(stage, "w");
+			assert_string_equal(peer_hear(server, 'S'), ANSWERED);
+		}
+		assert_int_equal(stage->dialed, 1);
+		assert_null(catalog_find_user(stage->site.catalog, "w"));
+		stage_free(&stage);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -440,6 +474,7 @@ int main(void)
 	    cmocka_unit_test(listed_password_is_not_replaced),
 	    cmocka_unit_test(what_does_not_matter_is_passed_over),
 	    cmocka_unit_test(spoilt_answers_let_nobody_in),
+	    cmocka_unit_test(refused_names_cost_no_server),
 	};
 	return stage_run_twice(tests);
 }

@@ -68,13 +68,18 @@ void answer(struct peer *server, const char *name, const char *secret)
 	peer_answer(server, "SELECT 1", 'I');
 }
 
-void put_error(struct peer *server, const char *text)
+void put_error_of(struct peer *server, const char *sqlstate, const char *text)
 {
 	struct buf b;
 	buf_init(&b, 0);
-	codec_put_error(&b, "ERROR", "42883", text, NULL, NULL);
+	codec_put_error(&b, "ERROR", sqlstate, text, NULL, NULL);
 	peer_send(server, b.bytes, b.len);
 	buf_done(&b);
+}
+
+void put_error(struct peer *server, const char *text)
+{
+	put_error_of(server, "42883", text);
 }
 
 void ask_for(struct peer *server, uint32_t request, const void *data, size_t len)

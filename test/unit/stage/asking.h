@@ -32,6 +32,7 @@ void row(struct peer *server, const char *name, const char *secret);
 /* Sends the whole answer with one row. */
 void answer(struct peer *server, const char *name, const char *secret);
 void put_error(struct peer *server, const char *text);
+void put_error_of(struct peer *server, const char *sqlstate, const char *text);
 void ask_for(struct peer *server, uint32_t request, const void *data, size_t len);
 
 /* Proofs of a client. */
