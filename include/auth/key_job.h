@@ -17,10 +17,11 @@ struct key_job {
 	void *owner;
 };
 
-/* Makes a job with copies of `due`.  NULL: no memory.  The caller submits
+/* Makes a job with copies of `due`, which waits in this lane (auth/workers.h).  NULL:
+ * no memory.  The caller submits
  * `&key_job->job`, or ends it with key_job_discard if that fails. */
-struct key_job *key_job_new(
-    const struct scram_due *due, void (*done)(struct key_job *key_job), void *owner);
+struct key_job *key_job_new(const struct scram_due *due, uint32_t lane,
+    void (*done)(struct key_job *key_job), void *owner);
 void key_job_discard(struct key_job *key_job);
 
 #endif

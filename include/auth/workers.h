@@ -4,6 +4,9 @@
  * own queue and threads, so that none delays another: a slow directory delays neither a
  * `peer` login nor a key, and many logins do not delay the directory.
  *
+ * Derivations wait in lanes, of which each gets the same share of the thread's time:
+ * many for one user delay those for others by one.
+ *
  * All functions except run() and workers_is_cancelled() are called on the loop's
  * thread.  Threads are started when there is work for them, and block all signals.
  */
@@ -12,8 +15,10 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/err.h"
+#include "base/heap.h"
 #include "base/list.h"
 
 enum workers_kind {
@@ -48,6 +53,9 @@ enum workers_state {
  */
 struct workers_job {
 	enum workers_kind kind;
+	/* WORKERS_COMPUTE: whose lane it waits in, any number; and how long it takes in
+	 * comparison with other jobs, at least 1 */
+	uint32_t lane, cost;
 	/* Is called on a helper thread; may use nothing but the job. */
 	void (*run)(struct workers_job *job);
 	/* Is called on the loop's thread when the result is there.  May submit and
@@ -57,7 +65,8 @@ struct workers_job {
 	void (*discard)(struct workers_job *job);
 	/* used by the workers only */
 	struct workers *workers;
-	struct node node;
+	struct heap_node wait_node; /* while it is queued */
+	struct node node;           /* afterwards */
 	enum workers_state state;
 	atomic_bool is_cancelled;
 };

@@ -14,6 +14,7 @@
 #include "login/startup.h"
 #include "net/tls.h"
 #include "session/client.h"
+#include "session/salted.h"
 
 enum login_phase {
 	LOGIN_LOOKUP, /* auth_query waits or runs */
@@ -91,6 +92,12 @@ static inline void login_await(struct login *login)
 static inline void login_await_end(struct login *login)
 {
 	login->phase = login->before;
+}
+
+/* The lane in which its derivations wait. */
+static inline uint32_t login_lane(const struct client *client)
+{
+	return salted_lane_of_user(client->conn.site, client->login->startup.user);
 }
 
 /* Does it wait for the pooler, a server or a helper thread, and not for its client? */

@@ -7,6 +7,9 @@
 
 #include "base/mem.h"
 
+/* The unit of a job's cost: the other parts of a job take about as long. */
+enum { ITERATIONS_PER_COST = 64 };
+
 static struct key_job *key_job_of(struct workers_job *job)
 {
 	return container_of(job, struct key_job, job);
@@ -32,8 +35,8 @@ static void key_job_end(struct workers_job *job)
 }
 
 /* The copies of password and salt follow the struct in one allocation. */
-struct key_job *key_job_new(
-    const struct scram_due *due, void (*done)(struct key_job *key_job), void *owner)
+struct key_job *key_job_new(const struct scram_due *due, uint32_t lane,
+    void (*done)(struct key_job *key_job), void *owner)
 {
 	size_t size = strlen(due->password) + 1;
 	struct key_job *key_job = mem_try(sizeof(*key_job) + size + due->salt_len);
@@ -49,6 +52,8 @@ struct key_job *key_job_new(
 	memset(key_job, 0, sizeof(*key_job));
 	key_job->job = (struct workers_job){
 	    .kind = WORKERS_COMPUTE,
+	    .lane = lane,
+	    .cost = due->iterations / ITERATIONS_PER_COST + 1,
 	    .run = key_job_run,
 	    .done = key_job_done,
 	    .discard = key_job_end,

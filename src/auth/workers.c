@@ -25,11 +25,21 @@ enum { HELPER_NICE = 10, HELPER_SLICE_NS = 100 * 1000 };
 /* How long workers_free waits for running jobs.  PAM modules may take minutes and
  * cannot be stopped. */
 enum { LAST_WAIT_SECONDS = 1 };
+/* Lanes are told apart by their number modulo LANES.  The key of a job in the heap is
+ * the time at which its turn comes, and below that its number, so that jobs of the same
+ * time keep their order. */
+enum { LANES = 1024, NUMBER_BITS = 20 };
 
 /* The threads of one kind and the jobs that wait for them. */
 struct crew {
-	struct list waiting; /* struct workers_job by .node */
-	struct list running;
+	struct heap waiting; /* struct workers_job by .wait_node */
+	size_t waiting_count;
+	struct list running; /* struct workers_job by .node */
+	uint64_t number;     /* of the job that was submitted last */
+	/* The clock of the lanes: the turn of the job that was begun last.  It counts
+	 * costs.  lanes: when each lane has used up its share. */
+	uint64_t turn;
+	uint64_t *lanes; /* NULL: jobs are done in their order */
 	unsigned queue_max;
 	unsigned threads_max, threads_count;
 	pthread_t *threads;
@@ -60,7 +70,6 @@ struct workers {
 static void crew_init(
     struct crew *crew, struct workers *e, unsigned threads, unsigned queue_max)
 {
-	list_init(&crew->waiting);
 	list_init(&crew->running);
 	crew->queue_max = queue_max;
 	crew->threads_max = threads;
@@ -130,6 +139,7 @@ struct workers *workers_new(
 	    WORKERS_ACCOUNT_QUEUE);
 	crew_init(&e->crews[WORKERS_COMPUTE], e, 1, WORKERS_COMPUTE_QUEUE);
 	crew_init(&e->crews[WORKERS_READ], e, 1, WORKERS_READ_QUEUE);
+	e->crews[WORKERS_COMPUTE].lanes = mem_zero(LANES * sizeof(uint64_t));
 	return e;
 }
 
@@ -144,16 +154,70 @@ static struct workers_job *first_job(const struct list *jobs)
 	return node ? container_of(node, struct workers_job, node) : NULL;
 }
 
+/* ---- the order of waiting jobs ---- */
+
+/* When the job's turn comes: at once if its lane has used none of its share lately,
+ * else after the jobs of that lane, each of which moves it back by its cost (start-time
+ * fair queueing: Goyal, Vin, Cheng, 1996). */
+static uint64_t crew_turn_of(struct crew *crew, const struct workers_job *job)
+{
+	uint64_t *lane = &crew->lanes[job->lane % LANES];
+	uint64_t turn = *lane > crew->turn ? *lane : crew->turn;
+
+	assert(job->cost > 0);
+	*lane = turn + job->cost;
+	return turn;
+}
+
+static void crew_put(struct crew *crew, struct workers_job *job)
+{
+	uint64_t key = ++crew->number;
+
+	if (crew->lanes)
+		key = crew_turn_of(crew, job) << NUMBER_BITS |
+		      (key & ((1U << NUMBER_BITS) - 1));
+	heap_put(&crew->waiting, &job->wait_node, key);
+	crew->waiting_count++;
+}
+
+static void crew_remove(struct crew *crew, struct workers_job *job)
+{
+	heap_remove(&crew->waiting, &job->wait_node);
+	crew->waiting_count--;
+}
+
+/* A job that is not done has used nothing of its lane's share. */
+static void crew_cancel(struct crew *crew, struct workers_job *job)
+{
+	if (crew->lanes)
+		crew->lanes[job->lane % LANES] -= job->cost;
+	crew_remove(crew, job);
+}
+
+/* NULL: none waits. */
+static struct workers_job *crew_take(struct crew *crew)
+{
+	struct heap_node *first = heap_first(&crew->waiting);
+	struct workers_job *job;
+
+	if (!first)
+		return NULL;
+	if (crew->lanes)
+		crew->turn = first->key >> NUMBER_BITS;
+	job = container_of(first, struct workers_job, wait_node);
+	crew_remove(crew, job);
+	return job;
+}
+
 /* ---- when all threads have left ---- */
 
 static void crew_dispose(struct crew *crew)
 {
 	struct workers_job *job;
 
-	while ((job = first_job(&crew->waiting))) {
-		list_remove(&crew->waiting, &job->node);
+	while ((job = crew_take(crew)))
 		job->discard(job);
-	}
+	mem_free(crew->lanes);
 	pthread_cond_destroy(&crew->has_work);
 	mem_free(crew->threads);
 }
@@ -193,11 +257,10 @@ static struct workers_job *crew_wait(struct crew *crew)
 	struct workers *e = crew->workers;
 	struct workers_job *job;
 
-	while (list_is_empty(&crew->waiting) && !e->is_ending)
+	while (heap_is_empty(&crew->waiting) && !e->is_ending)
 		pthread_cond_wait(&crew->has_work, &e->lock);
-	job = e->is_ending ? NULL : first_job(&crew->waiting);
+	job = e->is_ending ? NULL : crew_take(crew);
 	if (job) {
-		list_remove(&crew->waiting, &job->node);
 		list_push_back(&crew->running, &job->node);
 		job->state = WORKERS_RUNNING;
 	}
@@ -310,7 +373,7 @@ static bool is_full(const struct crew *crew)
 {
 	size_t free_count = crew->threads_max - crew->running.count;
 
-	return crew->waiting.count >= crew->queue_max + free_count;
+	return crew->waiting_count >= crew->queue_max + free_count;
 }
 
 static int crew_accept(struct crew *crew, enum workers_kind kind, struct err *err)
@@ -321,7 +384,7 @@ static int crew_accept(struct crew *crew, enum workers_kind kind, struct err *er
 		return err_set_row(err, kind == WORKERS_COMPUTE
 					    ? ERROR_DERIVATION_QUEUE_FULL
 					    : ERROR_AUTHENTICATION_QUEUE_FULL);
-	if (crew->threads_count <= crew->running.count + crew->waiting.count &&
+	if (crew->threads_count <= crew->running.count + crew->waiting_count &&
 	    crew->threads_count < crew->threads_max)
 		error = crew_grow(crew);
 	/* existing threads will take the job */
@@ -341,7 +404,7 @@ int workers_submit(struct workers *e, struct workers_job *job, struct err *err)
 		job->workers = e;
 		job->state = WORKERS_QUEUED;
 		atomic_store(&job->is_cancelled, false);
-		list_push_back(&crew->waiting, &job->node);
+		crew_put(crew, job);
 		pthread_cond_signal(&crew->has_work);
 	}
 	pthread_mutex_unlock(&e->lock);
@@ -354,10 +417,10 @@ void workers_cancel(struct workers_job *job)
 	bool is_over;
 
 	pthread_mutex_lock(&e->lock);
-	assert(node_is_linked(&job->node));
+	assert(heap_has(&job->wait_node) || node_is_linked(&job->node));
 	is_over = job->state != WORKERS_RUNNING;
 	if (job->state == WORKERS_QUEUED)
-		list_remove(&e->crews[job->kind].waiting, &job->node);
+		crew_cancel(&e->crews[job->kind], job);
 	else if (job->state == WORKERS_FINISHED)
 		list_remove(&e->finished, &job->node);
 	else
@@ -389,7 +452,7 @@ unsigned workers_waiting(struct workers *e, enum workers_kind kind)
 	unsigned count;
 
 	pthread_mutex_lock(&e->lock);
-	count = (unsigned)e->crews[kind].waiting.count;
+	count = (unsigned)e->crews[kind].waiting_count;
 	pthread_mutex_unlock(&e->lock);
 	return count;
 }

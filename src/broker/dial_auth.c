@@ -217,8 +217,10 @@ static enum step dial_derive(struct server *server)
 	struct err err;
 	enum step step;
 
-	switch (salted_derive(
-	    server->conn.site, &due, dial_derived, server, salted, &dial->job, &err)) {
+	switch (salted_derive(server->conn.site, &due,
+	    salted_lane_of_database(
+		server->conn.site, server->seat.pool->database->name),
+	    dial_derived, server, salted, &dial->job, &err)) {
 	case 0:
 		return STEP_NEXT;
 	case 1:

@@ -236,8 +236,8 @@ static enum proof proof_cleartext(struct client *client, const char *password)
 			return PROOF_DONE;
 		return proof_fail_slowly(client);
 	}
-	is_there = salted_derive(client->conn.site, &due, cleartext_derived, client,
-	    salted, &login->job, &err);
+	is_there = salted_derive(client->conn.site, &due, login_lane(client),
+	    cleartext_derived, client, salted, &login->job, &err);
 	if (is_there < 0) {
 		client_fatal_text(client, err.sqlstate, err.text);
 		return PROOF_REFUSED;

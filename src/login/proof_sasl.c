@@ -52,8 +52,9 @@ enum proof proof_fail_slowly(struct client *client)
 	uint8_t salted[SCRAM_KEY_LEN];
 	struct err err;
 
-	if (salted_is_busy(site) || salted_derive(site, &due, failure_derived, client,
-					salted, &login->job, &err) != 0)
+	if (salted_is_busy(site) ||
+	    salted_derive(site, &due, login_lane(client), failure_derived, client,
+		salted, &login->job, &err) != 0)
 		return PROOF_FAILED;
 	login_await(login);
 	return PROOF_LATER;
@@ -138,8 +139,8 @@ static enum proof sasl_want_keys(struct client *client)
 	if (verifiers_is_shared(client))
 		result = verifiers_derive_keys(client, &err);
 	else
-		result = salted_derive(client->conn.site, &due, sasl_derived, client,
-		    salted, &login->job, &err);
+		result = salted_derive(client->conn.site, &due, login_lane(client),
+		    sasl_derived, client, salted, &login->job, &err);
 	/* the salt is this login's alone, so its keys cannot be cached */
 	assert(result <= 0);
 	if (result < 0) {

@@ -110,7 +110,8 @@ int verifiers_derive_keys(struct client *client, struct err *err)
 		list_init(&wait->logins);
 		wait->site = site;
 		wait->user = user;
-		if (!salted_submit(site, &due, verifier_derived, wait, err)) {
+		if (!salted_submit(
+			site, &due, login_lane(client), verifier_derived, wait, err)) {
 			mem_free(wait);
 			return -1;
 		}

@@ -33,10 +33,30 @@ bool salted_is_busy(const struct site *site)
 	return workers_waiting(site->workers, WORKERS_COMPUTE) > BUSY_COUNT;
 }
 
-struct workers_job *salted_submit(struct site *site, const struct scram_due *due,
-    salted_fn *done, void *owner, struct err *err)
+static uint32_t lane_of(const struct site *site, const char *user, const char *database)
 {
-	struct key_job *key_job = key_job_new(due, done, owner);
+	uint8_t salt[SCRAM_SALT_LEN];
+	uint32_t lane;
+
+	scram_steady_salt(user, database, site->mock_secret, salt);
+	memcpy(&lane, salt, sizeof(lane));
+	return lane;
+}
+
+uint32_t salted_lane_of_user(const struct site *site, const char *name)
+{
+	return lane_of(site, name, NULL);
+}
+
+uint32_t salted_lane_of_database(const struct site *site, const char *name)
+{
+	return lane_of(site, "", name);
+}
+
+struct workers_job *salted_submit(struct site *site, const struct scram_due *due,
+    uint32_t lane, salted_fn *done, void *owner, struct err *err)
+{
+	struct key_job *key_job = key_job_new(due, lane, done, owner);
 
 	if (!key_job) {
 		err_set_row(err, ERROR_OUT_OF_MEMORY);
@@ -51,13 +71,13 @@ struct workers_job *salted_submit(struct site *site, const struct scram_due *due
 	return NULL;
 }
 
-int salted_derive(struct site *site, const struct scram_due *due, salted_fn *done,
-    void *owner, uint8_t salted[SCRAM_KEY_LEN], struct workers_job **job,
-    struct err *err)
+int salted_derive(struct site *site, const struct scram_due *due, uint32_t lane,
+    salted_fn *done, void *owner, uint8_t salted[SCRAM_KEY_LEN],
+    struct workers_job **job, struct err *err)
 {
 	if (key_cache_find(site->key_cache, due, salted) == 0)
 		return 1;
-	*job = salted_submit(site, due, done, owner, err);
+	*job = salted_submit(site, due, lane, done, owner, err);
 	return *job ? 0 : -1;
 }
 

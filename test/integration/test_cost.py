@@ -6,8 +6,10 @@ thread: a query that is sent after a login that derives is answered before it.""
 
 import pytest
 
+import postgres
 import wire
 
+SCRAM_SECRET = postgres.USERS["scram_user"][0]
 PLAIN = "costly secret 58"
 ROUNDS = 100000
 # One derivation takes some tenths of a second, which is longer than any query.
@@ -91,6 +93,30 @@ def test_a_storm_of_logins_delays_nobody(costly, who):
         finally:
             for guesser in storm:
                 guesser.close()
+
+
+@pytest.mark.one_worker  # Each worker derives keys for itself.
+@pytest.mark.parametrize("who", ["server", "client"])
+def test_guesses_for_one_user_delay_nobody_else(make_pooler, pg, who):
+    """Strangers guess the password of a user whose secret has many rounds. The derivation for another
+    login has its turn after one of theirs."""
+    guesses = 60
+    pooler = make_pooler({"db": pg.conn(user="trust_user"), "own": pg.conn(user="scram_user", password=SCRAM_SECRET)},
+                         settings={"auth_type": "plain", "client_login_timeout": 300},
+                         userlist={"s": wire.ScramKeys(PLAIN, iterations=ROUNDS).secret(),
+                                   "other": wire.ScramKeys(PLAIN).secret(), "busy": "", "t": "in clear"})
+    strangers = [pooler.client(user="s", secret="wrong") for _ in range(guesses)]
+    pooler.connect(user="t", secret="in clear").close()
+    for guesser in strangers:
+        send_guess(guesser, "plain")
+    if who == "server":
+        pooler.connect("own", "t", "in clear").close()
+    else:
+        pooler.connect("db", "other", PLAIN).close()
+    refused = sum(guesser.has_data(0.001) for guesser in strangers)
+    assert refused < guesses / 4, refused
+    for guesser in strangers:
+        guesser.close()
 
 
 def test_server_logins_derive_beside_the_loop(make_pooler, pg):

@@ -99,6 +99,7 @@ static struct work *work_new(
 	struct work *work = mem_zero(sizeof(*work));
 
 	work->job.kind = kind;
+	work->job.cost = 1;
 	work->job.run = work_run;
 	work->job.done = work_done;
 	work->job.discard = work_discard;
@@ -392,8 +393,8 @@ static void test_derivation(void **state)
 
 	(void)state;
 	seen_init(&seen, 1, 1);
-	one = key_job_new(&due, note_salted, &count);
-	other = key_job_new(&due, note_salted, &count);
+	one = key_job_new(&due, 1, note_salted, &count);
+	other = key_job_new(&due, 1, note_salted, &count);
 	/* The job copies its input. */
 	memset(password, 'x', sizeof(password) - 1);
 	memset(salt, 0, sizeof(salt));
@@ -404,7 +405,7 @@ static void test_derivation(void **state)
 		wait_readable(&seen);
 		workers_collect(seen.workers);
 	}
-	one = key_job_new(&due, note_salted, &count);
+	one = key_job_new(&due, 1, note_salted, &count);
 	key_job_discard(one);
 	seen_done(&seen);
 	assert_int_equal(count, 1);
@@ -459,9 +460,46 @@ static void test_shared_mutex(void **state)
 	assert_int_equal(atomic_load(&inside_at_most), 1);
 }
 
+/* A job of a kind with lanes: its name is its lane. */
+static void submit_in_lane(struct seen *seen, char name, uint32_t cost)
+{
+	struct work *work = work_new(seen, WORKERS_COMPUTE, name, false);
+
+	work->job.lane = (uint32_t)name;
+	work->job.cost = cost;
+	assert_int_equal(workers_submit(seen->workers, &work->job, &seen->err), 0);
+}
+
+/* Many derivations for one user delay one for another by a single one. */
+static void lanes_take_turns(void **state)
+{
+	struct seen seen;
+	(void)state;
+
+	seen_init(&seen, 1, 1);
+	submit(&seen, WORKERS_COMPUTE, '.', true);
+	sem_wait(&seen.entered);
+	for (int i = 0; i < 6; i++)
+		submit_in_lane(&seen, 'a', 100);
+	submit_in_lane(&seen, 'b', 100);
+	for (int i = 0; i < 2; i++)
+		submit_in_lane(&seen, 'c', 100);
+	/* four short ones are worth a long one */
+	for (int i = 0; i < 8; i++)
+		submit_in_lane(&seen, 'd', 25);
+	sem_post(&seen.gate);
+	while (strlen(seen.order) < 18) {
+		wait_readable(&seen);
+		workers_collect(seen.workers);
+	}
+	assert_string_equal(seen.order, ".abcddddacddddaaaa");
+	seen_done(&seen);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(lanes_take_turns),
 	    cmocka_unit_test(test_nothing_to_do),
 	    cmocka_unit_test(test_in_order),
 	    cmocka_unit_test(test_side_by_side),
