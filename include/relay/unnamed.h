@@ -36,17 +36,39 @@ bool unnamed_is_quiet(const struct client *client, const struct server *server);
 /* Enters a Query or Close, which ends the statement, in the ledger; the caller sends it
  * as it is. */
 int unnamed_end(struct client *client, struct server *server, const struct message *m);
+/* The message entered last stands for the client's Query or unnamed Parse (type): if it
+ * runs, it ends the statement. */
+void unnamed_replaced(struct client *client, struct server *server, uint8_t type);
 /* The message of this tag, which may be any message, has succeeded. */
-void unnamed_parsed(struct client *client, uint32_t tag);
+void unnamed_parsed(struct client *client, struct server *server, uint32_t tag);
 /* The message of this tag has failed: there is no unnamed statement any more. */
-void unnamed_failed(struct client *client, struct server *server, uint32_t tag);
+void unnamed_failed(struct client *client, uint32_t tag);
 /* The message of this tag was skipped: the earlier statement still exists. */
-void unnamed_skipped(struct client *client, struct server *server, uint32_t tag);
+void unnamed_skipped(struct client *client, uint32_t tag);
+/* Is what the next message finds as the unnamed statement certainly not another
+ * client's, or is that message skipped? */
+static inline bool unnamed_is_on_server(const struct server *server)
+{
+	return server->link.owns_unnamed || server->link.sent_unnamed;
+}
 /* Makes sure that the server has the statement before a Bind or Describe of it, which
  * the caller sends as it is.  1: the client must wait until no ReadyForQuery is owed.
  */
 int unnamed_bring(
     struct client *client, struct server *server, const struct message *m);
+
+/*
+ * The same where statements are not tracked.  No text is kept, but nobody gets another
+ * client's statement.
+ */
+
+/* Enters a Parse or Close of the unnamed statement in the ledger; the caller sends it
+ * as it is. */
+int unnamed_parse_untracked(
+    struct client *client, struct server *server, const struct message *m);
+/* Before a Bind or Describe while !unnamed_is_on_server: ends a statement that may be
+ * another client's.  1: as unnamed_bring. */
+int unnamed_bring_untracked(struct server *server);
 /* For a takeover: is it certain at the moment which statement the client has? */
 bool unnamed_is_certain(const struct client *client);
 void unnamed_describe(const struct client *client, struct parcel_client *out);

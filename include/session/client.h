@@ -51,6 +51,10 @@ struct client {
 	/* owned: the statements that it has prepared; NULL: none */
 	struct prepared_names *names;
 	struct unnamed_statement *unnamed; /* owned: see statements.h; NULL: none */
+	/* id of the server that it was linked to last, if its statements are not
+	 * tracked and it owned the unnamed statement there when that link ended;
+	 * otherwise 0 */
+	uint64_t unnamed_server;
 	struct slow *slow; /* owned: with log_min_duration; see relay/slow.h */
 	union {
 		/* owned, before the login: the part of a PROXY header that has arrived;

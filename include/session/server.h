@@ -72,15 +72,16 @@ struct link {
 	bool was_reset : 1; /* a RESET, DISCARD ALL or SET TO DEFAULT has completed */
 	bool is_reset_kept : 1; /* with was_reset: it is committed, so that no error can
 				   undo it */
-	bool has_unnamed : 1;   /* the server's unnamed statement is the one that the
-				   client parsed last */
+	bool owns_unnamed : 1;  /* the server's unnamed statement is not another
+				   client's: an answer to this one has shown it */
+	bool sent_unnamed : 1;  /* a Parse or Close of it was sent after the client's
+				   last Sync, so that what follows is skipped if that
+				   is skipped or fails */
 	bool has_forgetting_portal : 1; /* an Execute of an open portal may discard all
 					   statements */
 	bool is_segment_spoilt : 1;     /* no segment can begin before the next Sync */
 	bool is_trying_again : 1; /* the segment is being repeated, because the pooler
 				     caused its error */
-	uint32_t unnamed_tag;     /* tag of the last Parse or Close that has changed
-				     has_unnamed */
 	/* struct sql_portal by .node: portals of PREPARE, EXECUTE, DEALLOCATE */
 	struct list portals;
 	struct map *portal_names; /* owned: struct sql_portal by name; NULL: none */
@@ -123,7 +124,10 @@ struct server {
 	uint16_t leaks_left; /* kinds of session state (leaks.h) left behind since it
 				was last clean */
 	uint32_t last_tag;   /* the last tag used in the ledger and the journal */
-	struct link link;    /* while a client is linked to it; otherwise empty */
+	/* id of the client that was linked last, if its statements are not tracked and
+	 * it owned the unnamed statement when that link ended; otherwise 0 */
+	uint64_t unnamed_client;
+	struct link link; /* while a client is linked to it; otherwise empty */
 
 	struct dial *dial; /* owned, until the login is complete */
 	struct vars vars;  /* its parameters as they are now */
@@ -207,8 +211,11 @@ int server_note_parameter(struct server *server, const struct message *m,
     struct vars *also, struct buf *untracked);
 void server_malformed(struct conn *conn, const uint8_t *bytes, size_t have);
 void server_ended(struct conn *conn, const struct err *err);
+/* A tag with this bit is that of a Parse or Close of the unnamed statement.  It has no
+ * changes in the journal. */
+#define SERVER_TAG_UNNAMED UINT32_C(0x80000000)
 /* The next tag, which identifies a message in the ledger and its changes in the
- * journal. */
+ * journal.  It does not have that bit. */
 uint32_t server_next_tag(struct server *server);
 /* Enters in the ledger that a message of this type was sent, whose answer is owed. -1:
  * no memory. */

@@ -498,6 +498,7 @@ static void lookup_send(struct lookup *lookup)
 	codec_put_execute(&buf);
 	codec_put_sync(&buf);
 	server->is_ready = false;
+	server->unnamed_client = 0;
 	conn_send(&server->conn, &buf);
 	buf_done(&buf);
 }

@@ -213,6 +213,16 @@ static void form_effects(struct form *f, struct sql_effects *v)
 	FORM_BOOL(f, v->is_cut);
 }
 
+/* Older versions have another tag here.  They knew less about the unnamed statement:
+ * whoever did not own it may have sent one (see link_restore). */
+static void form_sent_unnamed(struct form *f, struct link *v)
+{
+	uint32_t tag = SERVER_TAG_UNNAMED | v->sent_unnamed;
+
+	form_u32(f, &tag);
+	v->sent_unnamed = tag & SERVER_TAG_UNNAMED ? (tag & 1) != 0 : !v->owns_unnamed;
+}
+
 static void form_link(struct form *f, struct link *v, bool *is_dropping)
 {
 	form_u64(f, &v->idle_xact_us);
@@ -234,10 +244,10 @@ static void form_link(struct form *f, struct link *v, bool *is_dropping)
 	FORM_BOOL(f, v->wants_apply);
 	FORM_BOOL(f, v->was_reset);
 	FORM_BOOL(f, v->is_reset_kept);
-	FORM_BOOL(f, v->has_unnamed);
+	FORM_BOOL(f, v->owns_unnamed);
 	FORM_BOOL(f, v->has_forgetting_portal);
 	FORM_BOOL(f, v->is_segment_spoilt);
-	form_u32(f, &v->unnamed_tag);
+	form_sent_unnamed(f, v);
 	form_u64(f, &v->reported);
 	form_resets(f, &v->reset);
 	form_u64(f, &v->apply_local);

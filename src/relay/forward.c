@@ -193,11 +193,66 @@ enum step forward_hold(struct server *server)
 
 /* ---- decide, rewrite, forward ---- */
 
+/* Forwards a Parse that is not tracked. */
+static enum step pass_parse(
+    struct client *client, struct server *server, const struct message *m)
+{
+	if (m->have <= 5)
+		return STEP_MORE;
+	if (m->bytes[5])
+		return forward_as_is(client, server, m);
+	if (unnamed_parse_untracked(client, server, m) < 0)
+		return no_memory(client, server);
+	forward_bytes(client, server, m->block, m->bytes, m->have);
+	return STEP_NEXT;
+}
+
+/* Forwards a Bind or Describe that is not tracked.  The unnamed statement on the server
+ * may be another client's. */
+static enum step pass_use(
+    struct client *client, struct server *server, const struct message *m)
+{
+	const char *name;
+	int failed = 0;
+
+	switch (prepared_look(m->bytes, m->have, m->size, &name, NULL)) {
+	case PREPARED_PARTIAL:
+		return STEP_MORE;
+	case PREPARED_UNNAMED:
+		failed = unnamed_bring_untracked(server);
+		break;
+	default:
+		break;
+	}
+	if (failed < 0)
+		return no_memory(client, server);
+	if (failed) {
+		server->link.hold = LINK_UNTIL_READY;
+		return STEP_PARK;
+	}
+	return forward_as_is(client, server, m);
+}
+
 static enum step pass(struct client *client, struct server *server,
     const struct message *m, const struct text_facts *facts, bool is_tracked)
 {
-	return is_tracked ? forward_statement(client, server, m, facts)
-			  : forward_as_is(client, server, m);
+	if (is_tracked)
+		return forward_statement(client, server, m, facts);
+	switch (m->type) {
+	case 'P':
+		return pass_parse(client, server, m);
+	case 'B':
+	case 'D':
+		if (!unnamed_is_on_server(server))
+			return pass_use(client, server, m);
+		break;
+	case 'S':
+		server->link.sent_unnamed = false;
+		break;
+	default:
+		break;
+	}
+	return forward_as_is(client, server, m);
 }
 
 /* Forwards a Query or Parse, or refuses it because of session state that it would leave
@@ -212,10 +267,8 @@ static enum step pass_text(struct client *client, struct server *server,
 		break;
 	case LEAK_REFUSED:
 		/* PostgreSQL forgets the unnamed statement before it fails */
-		if (m->type == 'Q' || !m->bytes[5]) {
-			server->link.has_unnamed = true;
-			unnamed_forget(client);
-		}
+		if (m->type == 'Q' || !m->bytes[5])
+			unnamed_replaced(client, server, m->type);
 		return STEP_NEXT;
 	case LEAK_BROKEN:
 		return STEP_CLOSE;
@@ -277,6 +330,14 @@ static bool is_untracked(const struct client *client, const struct server *serve
 	       !statements_are_tracked(client, server);
 }
 
+/* May a Bind or Describe that is not tracked be sent as it is? */
+static bool may_use(const struct server *server, const struct message *m)
+{
+	return unnamed_is_on_server(server) ||
+	       (m->have > 6 && m->bytes[6] &&
+		   m->bytes[5] == (m->type == 'B' ? '\0' : 'S'));
+}
+
 /* A Parse, Bind or Describe without the name of a statement. */
 static bool is_unnamed(const struct message *m)
 {
@@ -326,10 +387,8 @@ static bool is_plain_query(const struct server *server, const struct message *m)
 static void note_plain_query(struct client *client, struct server *server)
 {
 	server->link.is_segment_spoilt = false;
-	if (!statements_are_tracked(client, server))
-		return;
-	server->link.has_unnamed = true;
-	unnamed_forget(client);
+	if (statements_are_tracked(client, server))
+		unnamed_forget(client);
 }
 
 /* Finds the way of a message.  Most messages concern only the ledger. */
@@ -357,7 +416,9 @@ static enum way way_of(
 		/* fall through */
 	case 'B':
 		way = way_of_unnamed(client, server, m);
-		return !way && is_untracked(client, server) ? WAY_PLAIN : way;
+		return !way && is_untracked(client, server) && may_use(server, m)
+			   ? WAY_PLAIN
+			   : way;
 	case 'C':
 		return is_untracked(client, server) ? WAY_PLAIN : WAY_NONE;
 	default:
@@ -373,7 +434,7 @@ static int owe_plain(
 	if (way == WAY_UNNAMED)
 		server->link.is_segment_spoilt = true;
 	else if (m->type == 'S')
-		server->link.is_segment_spoilt = false;
+		server->link.is_segment_spoilt = server->link.sent_unnamed = false;
 	else if (way == WAY_QUERY)
 		note_plain_query(client, server);
 	if (pipeline_owe(&server->pipeline, m->type, OWED_CLIENT, 0) < 0)

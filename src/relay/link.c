@@ -20,6 +20,9 @@ bool link_begin(struct client *client, struct server *server)
 	bool must_wait;
 
 	server->link.is_fresh = true;
+	server->link.owns_unnamed = server->seat.is_replication ||
+				    (client->unnamed_server == server->conn.id &&
+					server->unnamed_client == client->conn.id);
 	server->link.since_us = conn_now(&server->conn);
 	conn_set_deadline(&client->conn, 0);
 	statements_link(server);
@@ -31,6 +34,9 @@ bool link_begin(struct client *client, struct server *server)
 void link_restore(struct client *client, struct server *server, const struct link *was)
 {
 	server->link = *was;
+	/* an older version did not know it without statements_are_tracked */
+	server->link.owns_unnamed |=
+	    was->sent_unnamed && !statements_are_tracked(client, server);
 	if (!server->link.since_us)
 		server->link.since_us = conn_now(&server->conn);
 	list_init(&server->link.portals);
@@ -64,6 +70,16 @@ void link_let_go(struct server *server, struct client *client)
 	conn_unpark(&client->conn);
 }
 
+/* Where statements are tracked, the client's text is sent again instead. */
+static void note_unnamed(struct client *client, struct server *server)
+{
+	bool is_kept = server->link.owns_unnamed && !client->unnamed &&
+		       !statements_are_tracked(client, server);
+
+	server->unnamed_client = is_kept ? client->conn.id : 0;
+	client->unnamed_server = is_kept ? server->conn.id : 0;
+}
+
 void link_end(struct client *client, struct server *server)
 {
 	struct link *link = &server->link;
@@ -80,5 +96,6 @@ void link_end(struct client *client, struct server *server)
 		conn_unpark(&client->conn);
 	client->request.ask.query_us = 0;
 	client->xact_us = 0;
+	note_unnamed(client, server);
 	link_clear(link);
 }

@@ -193,6 +193,8 @@ struct block *segment_detach(struct server *server, size_t *count)
 		memcpy(block->bytes, bytes->bytes, bytes->len);
 		block->used = (uint32_t)bytes->len;
 	}
+	/* what was skipped has not changed the unnamed statement */
+	server->link.sent_unnamed = false;
 	/* the repetition brings the same answer again */
 	buf_clear(&server->link.segment->described);
 	segment_drop(server);

@@ -75,7 +75,8 @@ enum statement_fate statements_close_at_rest(
 /* Undoes what was noted for the message of this tag, which had no effect. */
 static void fail_tag(struct server *server, uint32_t tag)
 {
-	prepared_journal_fail(&server->link.journal, tag);
+	if (!(tag & SERVER_TAG_UNNAMED))
+		prepared_journal_fail(&server->link.journal, tag);
 	alias_end(server, tag);
 }
 
@@ -89,7 +90,7 @@ static void on_drop(void *arg, const struct pipeline_entry *entry)
 		return;
 	fail_tag(server, entry->tag);
 	if (client)
-		unnamed_skipped(client, server, entry->tag);
+		unnamed_skipped(client, entry->tag);
 }
 
 void statements_link(struct server *server)
@@ -520,7 +521,6 @@ static int undo_failed(struct client *client, struct server *server)
 
 void statements_queried(struct client *client, struct server *server)
 {
-	server->link.has_unnamed = true;
 	unnamed_forget(client);
 	sql_portal_drop(server, "");
 }
@@ -603,13 +603,14 @@ bool statements_answered(struct client *client, struct server *server,
 		is_sent = !server->link.is_trying_again &&
 			  is_error_sent(client, server, m, done->tag);
 		fail_tag(server, done->tag);
-		unnamed_failed(client, server, done->tag);
+		unnamed_failed(client, done->tag);
 	} else if (done->tag) {
 		if (parsed_again(client, server, m, done->tag) < 0)
 			no_memory(client, server);
-		unnamed_parsed(client, done->tag);
+		unnamed_parsed(client, server, done->tag);
 		note_completion(client, server, m, done->tag);
-		prepared_journal_commit(&server->link.journal, done->tag);
+		if (!(done->tag & SERVER_TAG_UNNAMED))
+			prepared_journal_commit(&server->link.journal, done->tag);
 		alias_end(server, done->tag);
 	}
 	if (undo_failed(client, server) < 0)

@@ -55,6 +55,11 @@ struct slab *unnamed_slab(struct mem *mem)
 	return slab_new(mem, "unnamed_cache", sizeof(struct unnamed_statement));
 }
 
+static uint32_t next_tag(struct server *server)
+{
+	return server_next_tag(server) | SERVER_TAG_UNNAMED;
+}
+
 static struct slab *slab_of(const struct client *client)
 {
 	return client->conn.site->unnamed_slab;
@@ -113,10 +118,14 @@ static struct unnamed_statement **find(struct client *client, uint32_t tag)
 	return up;
 }
 
-void unnamed_parsed(struct client *client, uint32_t tag)
+void unnamed_parsed(struct client *client, struct server *server, uint32_t tag)
 {
-	struct unnamed_statement **up = find(client, tag), *u = *up;
+	struct unnamed_statement **up, *u;
 
+	if (tag & SERVER_TAG_UNNAMED)
+		server->link.owns_unnamed = true;
+	up = find(client, tag);
+	u = *up;
 	if (!u)
 		return;
 	free_older(slab_of(client), u);
@@ -128,11 +137,23 @@ void unnamed_parsed(struct client *client, uint32_t tag)
 		free_one(slab_of(client), up);
 }
 
-void unnamed_failed(struct client *client, struct server *server, uint32_t tag)
+/* A Parse of the pooler with this tag had no effect: a rewritten command is sent again
+ * before its next use. */
+static void lose_command(struct client *client, uint32_t tag)
+{
+	struct unnamed_statement *u = client->unnamed;
+
+	if (tag & SERVER_TAG_UNNAMED && u && u->text && u->text->is_command)
+		u->text->ours[0] = '\0';
+}
+
+void unnamed_failed(struct client *client, uint32_t tag)
 {
 	struct unnamed_statement **up = find(client, tag), *u = *up;
 
-	if (u && u->in_flight > 1) {
+	if (!u) {
+		lose_command(client, tag);
+	} else if (u->in_flight > 1) {
 		/* behind the next Sync it may be parsed again */
 		free_older(slab_of(client), u);
 		u->is_parsed = false;
@@ -140,21 +161,25 @@ void unnamed_failed(struct client *client, struct server *server, uint32_t tag)
 	} else {
 		free_all(slab_of(client), up);
 	}
-	if (tag == server->link.unnamed_tag)
-		server->link.has_unnamed = false;
 }
 
-void unnamed_skipped(struct client *client, struct server *server, uint32_t tag)
+void unnamed_skipped(struct client *client, uint32_t tag)
 {
 	struct unnamed_statement **up = find(client, tag), *u = *up;
 
-	if (u && --u->in_flight == 0) {
+	if (!u) {
+		lose_command(client, tag);
+	} else if (--u->in_flight == 0) {
 		u->tag = 0;
 		if (!u->is_parsed)
 			free_one(slab_of(client), up);
 	}
-	if (tag == server->link.unnamed_tag)
-		server->link.has_unnamed = false;
+}
+
+/* Will the server run the next message whatever came before it? */
+static bool is_run_next(const struct server *server)
+{
+	return pipeline_count(&server->pipeline) == 0 && !server->pipeline.skipping;
 }
 
 /* Takes the chain of statements off the client.  They are kept only if the next message
@@ -165,7 +190,7 @@ static struct unnamed_statement *take_older(
 	struct unnamed_statement *u = client->unnamed;
 	bool is_command = u && u->text && u->text->is_command;
 
-	if (u && !is_command && pipeline_count(&server->pipeline) == 0)
+	if (u && !is_command && is_run_next(server))
 		free_all(slab_of(client), &u);
 	if (u && u->older_count >= OLDER_MAX)
 		free_older(slab_of(client), u);
@@ -188,7 +213,7 @@ static void push(struct client *client, const struct server *server, uint32_t ta
 
 static void keep_end(struct client *client, const struct server *server, uint32_t tag)
 {
-	if (!client->unnamed || pipeline_count(&server->pipeline) == 0)
+	if (!client->unnamed || is_run_next(server))
 		unnamed_forget(client);
 	else
 		push(client, server, tag, NULL);
@@ -196,12 +221,20 @@ static void keep_end(struct client *client, const struct server *server, uint32_
 
 int unnamed_end(struct client *client, struct server *server, const struct message *m)
 {
-	uint32_t tag = server_next_tag(server);
+	uint32_t tag = m->type == 'C' ? next_tag(server) : server_next_tag(server);
 
-	server->link.has_unnamed = true;
-	server->link.unnamed_tag = tag;
+	server->link.sent_unnamed |= m->type == 'C';
 	keep_end(client, server, tag);
 	return server_owe(server, m->type, OWED_CLIENT, tag);
+}
+
+void unnamed_replaced(struct client *client, struct server *server, uint8_t type)
+{
+	const struct pipeline *owed = &server->pipeline;
+
+	server->link.sent_unnamed |= type == 'P';
+	if (client->unnamed && owed->count)
+		push(client, server, pipeline_at(owed, owed->count - 1)->tag, NULL);
 }
 
 static int keep(struct client *client, const struct server *server,
@@ -263,15 +296,14 @@ int unnamed_parse_again(struct client *client, struct server *server)
 	struct unnamed_statement *u = client->unnamed;
 
 	if (u->in_flight++ == 0)
-		u->tag = server_next_tag(server);
-	server->link.has_unnamed = true;
-	server->link.unnamed_tag = u->tag;
+		u->tag = next_tag(server);
+	server->link.sent_unnamed = true;
 	return server_owe(server, 'P', OWED_CLIENT, u->tag);
 }
 
 bool unnamed_is_quiet(const struct client *client, const struct server *server)
 {
-	return server->link.has_unnamed && quiet_text(client);
+	return unnamed_is_on_server(server) && quiet_text(client);
 }
 
 /* ---- what is sent ---- */
@@ -299,8 +331,8 @@ static void put_command(
  * its earlier statement. */
 static int owe_parse(struct server *server)
 {
-	server->link.unnamed_tag = server_next_tag(server);
-	return server_owe(server, 'P', OWED_SELF, server->link.unnamed_tag);
+	server->link.sent_unnamed = true;
+	return server_owe(server, 'P', OWED_SELF, next_tag(server));
 }
 
 static int bring_command(
@@ -309,9 +341,8 @@ static int bring_command(
 	struct buf parse;
 	int failed = sql_command_before(c, server);
 
-	if (failed || (server->link.has_unnamed && strcmp(u->ours, c->ours) == 0))
+	if (failed || (unnamed_is_on_server(server) && strcmp(u->ours, c->ours) == 0))
 		return failed;
-	server->link.has_unnamed = true;
 	memcpy(u->ours, c->ours, sizeof(u->ours));
 	buf_init(&parse, 0);
 	put_command(c, u->parse, u->size, &parse);
@@ -328,12 +359,11 @@ static int bring_to_server(
 {
 	if (c->sql.span.kind != COMMAND_NONE)
 		return bring_command(server, u, c);
-	if (server->link.has_unnamed)
+	if (unnamed_is_on_server(server))
 		return 0;
-	server->link.has_unnamed = true;
 	if (!u) {
-		server->link.unnamed_tag = server_next_tag(server);
-		return server_prepared_close(server, "", server->link.unnamed_tag);
+		server->link.sent_unnamed = true;
+		return server_prepared_close(server, "", next_tag(server));
 	}
 	if (stream_write(&server->conn.stream, u->parse, u->size) < 0)
 		return -1;
@@ -351,7 +381,7 @@ static int parse_command(struct client *client, struct server *server,
 
 	if (failed)
 		return failed;
-	tag = server_next_tag(server);
+	tag = next_tag(server);
 	buf_init(&parse, 0);
 	put_command(c, m->bytes, m->have, &parse);
 	failed = keep(client, server, m, tag, c, facts);
@@ -371,20 +401,44 @@ int unnamed_parse(struct client *client, struct server *server, const struct mes
 
 	if (effects->forgets || effects->hides_forgetting)
 		server->link.has_forgetting_portal = true;
-	server->link.has_unnamed = true;
+	server->link.sent_unnamed = true;
 	if (message_is_whole(m))
 		result = sql_command_init(&command, client, server, text, effects);
 	if (!result && command.sql.span.kind != COMMAND_NONE) {
 		result = parse_command(client, server, m, &command, facts) < 0 ? -1 : 1;
 	} else if (!result) {
-		uint32_t tag = server_next_tag(server);
-		server->link.unnamed_tag = tag;
+		uint32_t tag = next_tag(server);
 		result = keep(client, server, m, tag, &command, facts);
 		if (!result)
 			result = server_owe(server, 'P', OWED_CLIENT, tag);
 	}
 	sql_command_done(&command);
 	return result;
+}
+
+int unnamed_parse_untracked(
+    struct client *client, struct server *server, const struct message *m)
+{
+	uint32_t tag = server->link.owns_unnamed ? 0 : SERVER_TAG_UNNAMED;
+
+	/* what was kept while statements were tracked */
+	unnamed_forget(client);
+	server->link.sent_unnamed = true;
+	return pipeline_owe(&server->pipeline, m->type, OWED_CLIENT, tag);
+}
+
+/* May the client's last Parse, behind which it has sent a Sync, still turn out to have
+ * been skipped, so that another client's statement is still there? */
+static bool is_doubtful(const struct server *server)
+{
+	return !unnamed_is_on_server(server) && server->pipeline.syncs > 0;
+}
+
+int unnamed_bring_untracked(struct server *server)
+{
+	const struct sql_command none = {0};
+
+	return is_doubtful(server) ? 1 : bring_to_server(server, NULL, &none);
 }
 
 /* Notes the effects of the text, which take place from its Bind on. */
@@ -409,7 +463,8 @@ int unnamed_bring(struct client *client, struct server *server, const struct mes
 	struct sql_command command = {0};
 	int failed = 0;
 
-	if (u && u->is_command && m->type == 'B' && !sql_portal_may_be_made(server))
+	if (is_doubtful(server) ||
+	    (u && u->is_command && m->type == 'B' && !sql_portal_may_be_made(server)))
 		return 1;
 	if (u && u->is_command)
 		failed = sql_command_init(

@@ -19,7 +19,7 @@ struct requests {
 	struct client *client;
 	struct server *server;
 	bool is_tracked; /* prepared statements are */
-	bool is_quiet;   /* see unnamed_is_quiet */
+	bool is_quiet; /* see unnamed_is_quiet; if not tracked: unnamed_is_on_server */
 	/* the Parse that may come again without being examined; NULL: none */
 	const uint8_t *again;
 	size_t again_size;
@@ -43,7 +43,9 @@ static struct requests requests_of(struct client *client, struct server *server)
 	    .is_tracked = statements_are_tracked(client, server),
 	};
 
-	if (r.is_tracked) {
+	if (!r.is_tracked) {
+		r.is_quiet = unnamed_is_on_server(server);
+	} else {
 		r.is_quiet = unnamed_is_quiet(client, server);
 		r.again = unnamed_repeatable(client, server, &r.again_size);
 	}
@@ -65,11 +67,13 @@ static bool is_parse_entered(struct requests *r, const uint8_t *p, size_t size)
 }
 
 /* A Bind or Describe that names no statement ends what could be sent again. */
-static bool is_use_entered(struct requests *r, uint8_t type, bool is_unnamed)
+static bool is_use_entered(
+    struct requests *r, uint8_t type, bool is_unnamed, bool is_named)
 {
 	struct link *link = &r->server->link;
 
-	if (r->is_tracked ? !is_unnamed || !r->is_quiet : link->is_segment_spoilt)
+	if (r->is_tracked ? !is_unnamed || !r->is_quiet
+			  : link->is_segment_spoilt || !(r->is_quiet || is_named))
 		return false;
 	link->is_segment_spoilt = link->is_segment_spoilt || r->is_tracked;
 	return is_entered(r, type);
@@ -91,16 +95,17 @@ static bool is_request_entered(struct requests *r, const uint8_t *p, size_t size
 	case 'E':
 		return is_entered(r, 'E');
 	case 'S':
-		link->is_segment_spoilt = false;
+		link->is_segment_spoilt = link->sent_unnamed = false;
+		r->is_quiet = r->is_quiet && link->owns_unnamed;
 		return is_entered(r, 'S');
 	case 'P':
 		return is_parse_entered(r, p, size);
 	case 'B':
-		return is_use_entered(r, 'B', !p[5] && !p[6]);
+		return is_use_entered(r, 'B', !p[5] && !p[6], !p[5] && p[6]);
 	case 'D':
-		return is_of_portal(r, p)
-			   ? is_entered(r, 'D')
-			   : is_use_entered(r, 'D', p[5] == 'S' && !p[6]);
+		return is_of_portal(r, p) ? is_entered(r, 'D')
+					  : is_use_entered(r, 'D', p[5] == 'S' && !p[6],
+						p[5] != 'S' || p[6]);
 	case 'C':
 		return !r->is_tracked && !link->is_segment_spoilt && is_entered(r, 'C');
 	default:
@@ -211,7 +216,7 @@ static bool is_tag_ended(struct answers *a, uint8_t type, uint32_t tag)
 	const struct alias *alias = alias_find(a->server, tag);
 
 	if (type == '1' && !alias)
-		unnamed_parsed(a->client, tag);
+		unnamed_parsed(a->client, a->server, tag);
 	else if (type == '2' && alias && alias->kind == COMMAND_NONE)
 		alias_end(a->server, tag);
 	else

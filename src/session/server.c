@@ -95,7 +95,8 @@ bool server_has_forgotten(const struct message *m)
 
 uint32_t server_next_tag(struct server *server)
 {
-	if (++server->last_tag < LEAK_KIND_COUNT + 1)
+	if (++server->last_tag < LEAK_KIND_COUNT + 1 ||
+	    server->last_tag & SERVER_TAG_UNNAMED)
 		server->last_tag = LEAK_KIND_COUNT + 1;
 	return server->last_tag;
 }
@@ -342,6 +343,9 @@ void server_query(struct server *server, const char *sql)
 	if (pipeline_owe(&server->pipeline, 'Q', OWED_SELF, 0) < 0)
 		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 	server->is_ready = false;
+	/* every Query ends the unnamed statement */
+	server->link.owns_unnamed = false;
+	server->unnamed_client = 0;
 	conn_send(&server->conn, &buf);
 	buf_done(&buf);
 }

@@ -89,10 +89,10 @@ static void drop(struct prepared_journal *j, struct record *r)
 	mem_free(r);
 }
 
-/* Tags rise and may overflow. */
+/* Tags have 31 bits, rise and may overflow. */
 static bool is_before(uint32_t tag, uint32_t other)
 {
-	return (int32_t)(tag - other) < 0;
+	return (int32_t)((tag - other) << 1) < 0;
 }
 
 static struct prepared_journal *new_journal(void)

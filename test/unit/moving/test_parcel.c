@@ -80,7 +80,7 @@ static struct parcel some_server(void)
 		.host = "localhost",
 		.port = 5432,
 		.is_linked = true,
-		.link = {.hold = LINK_UNTIL_READY, .has_unnamed = true, .reported = 8},
+		.link = {.hold = LINK_UNTIL_READY, .owns_unnamed = true, .reported = 8},
 		.ledger = {.copy = 'G', .copy_open = true},
 		.entries = entries,
 		.entry_count = 2,
