@@ -64,6 +64,8 @@ bool text_list_next(const char **at, const char **item, size_t *len);
 /* Appends the value as an SQL literal, such as 'it''s'.  A value with a backslash
  * becomes E'..' with doubled backslashes. */
 void text_put_literal(struct buf *b, const char *value);
+/* The same in ASCII alone: other bytes become \xHH within E'..'. */
+void text_put_ascii_literal(struct buf *b, const char *value);
 
 /* The tokenizer cuts a text into words and single characters by a set of rules.  It
  * counts lines, so that errors can name the line. */

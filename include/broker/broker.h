@@ -40,6 +40,19 @@ void broker_kick(struct pool *pool);
 /* The server's present value of parameter i becomes its own value, and new clients are
  * greeted with it.  -1: no memory. */
 int broker_learn(struct server *server, size_t i);
+/* RESETs of the parameters with these bits are answered: the values that the server has
+ * reported are its own.  The server closes if there is no memory. */
+void broker_learn_resets(struct server *server, uint64_t reset);
+
+/* Replaces the values that a client asks for in its startup packet by those that
+ * PostgreSQL would report, where that is known without a server.  Returns the bits of
+ * the parameters where it is not known (spellings.h).  There must be a welcome.  -1 in
+ * *failed: no memory. */
+uint64_t broker_spell(const struct pool *pool, struct vars *asked, int *failed);
+/* A server whose own value is `base` was asked for another value, and reports this one.
+ */
+void broker_keep_spelling(struct pool *pool, size_t i, const char *base,
+    const char *asked, const char *value);
 
 /* The parameters with which the pool greets its clients, the newest ones of all sites;
  * NULL when none are valid. */

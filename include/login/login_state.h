@@ -72,6 +72,8 @@ struct login {
 	struct node lookup_node;
 	void (*on_found)(struct client *client);
 	uint64_t waits_since_us;
+	/* the query for its startup values (spelling.h); NULL: none */
+	struct spelling *spelling;
 	/* the secret that the client has to prove; valid with has_found */
 	struct secret found;
 	struct user *found_user;
@@ -114,6 +116,13 @@ static inline bool login_is_waiting(const struct login *login)
 		break;
 	}
 	return true;
+}
+
+/* It begins to wait for a server or for the pool's welcome. */
+static inline void login_begin_wait(struct login *login, uint64_t now_us)
+{
+	login->phase = LOGIN_WELCOME;
+	login->waits_since_us = now_us;
 }
 
 /* The secret that the client has to prove; SECRET_NONE where LDAP, PAM or the operating

@@ -214,6 +214,12 @@ void server_ended(struct conn *conn, const struct err *err);
 /* A tag with this bit is that of a Parse or Close of the unnamed statement.  It has no
  * changes in the journal. */
 #define SERVER_TAG_UNNAMED UINT32_C(0x80000000)
+/* Appends the SQL that brings back the server's own value of parameter i, if it has
+ * another one.  RESET restores the value that the configuration has now; a SET would
+ * hide later changes of the configuration.  *reset: gets the bit of a parameter that is
+ * RESET.  False: nothing was appended. */
+bool server_puts_back(
+    const struct server *server, size_t i, struct buf *sql, uint64_t *reset);
 /* The next tag, which identifies a message in the ledger and its changes in the
  * journal.  It does not have that bit. */
 uint32_t server_next_tag(struct server *server);

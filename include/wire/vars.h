@@ -77,17 +77,21 @@ bool vars_is_equal(const struct vars *a, const struct vars *b);
  * whatever times, have the same values.  It is never 0. */
 uint64_t vars_id(const struct vars *v);
 /* Whether the server with the values `server` needs a SET for a client that wants
- * `client`: both have a value for some parameter, and the two differ ignoring case. */
+ * `client`: both have a value for some parameter, and the two differ. */
 bool vars_is_different(const struct vars *client, const struct vars *server);
-/* Appends `SET name='value';...` for all values that differ.  search_path is sent
- * unquoted, as servers report it (with '' for an element ""), others as literals.
- * Returns the number of SETs. */
+/* Appends `SET name='value';...` for all values that differ.  search_path is set by
+ * set_config(), because SET would take the value for one name.  Returns the number of
+ * SETs. */
 size_t vars_put_set(
     const struct vars *client, const struct vars *server, struct buf *sql);
 /* Appends the SET of parameter i only, without the semicolon; word stands behind SET
  * ("" or "LOCAL ").  False: the values do not differ, and nothing was appended. */
 bool vars_is_put_set(const struct vars *client, const struct vars *server, size_t i,
     const char *word, struct buf *sql);
+/* Appends the SET of value i of a startup packet.  PostgreSQL takes the bytes of such a
+ * value as they are, in the encoding of the database; so bytes outside ASCII are sent
+ * as escapes, which no client_encoding changes. */
+void vars_put_set_raw(const struct vars *asked, size_t i, struct buf *sql);
 /* Appends `RESET name` for parameter i. */
 void vars_put_reset(const struct vars_schema *s, size_t i, struct buf *sql);
 /* Appends a ParameterStatus for each parameter that has a value in wanted, or else in

@@ -363,6 +363,29 @@ void text_put_literal(struct buf *b, const char *value)
 	buf_put_text(b, "'");
 }
 
+void text_put_ascii_literal(struct buf *b, const char *value)
+{
+	const char *at = value;
+
+	while (*at && !((uint8_t)*at & 0x80))
+		at++;
+	if (!*at) {
+		text_put_literal(b, value);
+		return;
+	}
+	buf_put_text(b, "E'");
+	for (at = value; *at; at++) {
+		if ((uint8_t)*at & 0x80) {
+			buf_printf(b, "\\x%02x", (uint8_t)*at);
+			continue;
+		}
+		if (*at == '\'' || *at == '\\')
+			buf_put_u8(b, (uint8_t)*at);
+		buf_put_u8(b, (uint8_t)*at);
+	}
+	buf_put_text(b, "'");
+}
+
 void tokenizer_init(
     struct tokenizer *t, const struct token_rules *rules, const char *text, size_t len)
 {

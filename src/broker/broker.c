@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "broker/dial.h"
+#include "broker/spellings.h"
 #include "session/client.h"
 #include "session/crew.h"
 #include "session/server.h"
@@ -18,6 +19,7 @@ struct desk {
 	struct later work;
 	struct deadline wake;
 	struct greeting greeting;
+	struct spellings *spellings; /* owned; NULL: none is kept */
 };
 
 static void desk_work(struct later *l);
@@ -273,6 +275,7 @@ static void on_freed(void *ctx, struct pool *pool)
 	later_cancel(site->loop, &desk->work);
 	deadline_clear(site->loop, &desk->wake);
 	greeting_done(&desk->greeting);
+	spellings_free(&desk->spellings);
 	slab_put(site->desk_slab, desk);
 	pool->desk = NULL;
 }
@@ -329,8 +332,10 @@ static int desk_greet(struct desk *desk, struct server *server)
 {
 	const struct greeting_place place = desk_place(desk);
 
-	if (!desk->pool->is_welcome_valid)
+	if (!desk->pool->is_welcome_valid) {
 		greeting_begin(&desk->greeting, &place);
+		spellings_free(&desk->spellings);
+	}
 	if (greeting_replace(
 		&desk->greeting, &place, &server->vars, dial_untracked(server)) < 0)
 		return -1;
@@ -514,6 +519,16 @@ int broker_learn(struct server *server, size_t i)
 	return greeting_set(&desk->greeting, &place, i, value);
 }
 
+void broker_learn_resets(struct server *server, uint64_t reset)
+{
+	for (size_t i = 0; i < EFFECTS_PARAMETERS && reset >> i; i++) {
+		bool is_new =
+		    (reset >> i & 1) && !vars_is_same(&server->vars, &server->own, i);
+		if (is_new && broker_learn(server, i) < 0)
+			server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
+	}
+}
+
 const struct welcome *broker_welcome(const struct pool *pool)
 {
 	struct desk *desk = pool->desk;
@@ -523,6 +538,23 @@ const struct welcome *broker_welcome(const struct pool *pool)
 	const struct greeting_place place = desk_place(desk);
 	greeting_follow(&desk->greeting, &place);
 	return &desk->greeting.welcome;
+}
+
+uint64_t broker_spell(const struct pool *pool, struct vars *asked, int *failed)
+{
+	*failed = 0;
+	return spellings_apply(
+	    pool->desk->spellings, broker_welcome(pool), asked, failed);
+}
+
+void broker_keep_spelling(
+    struct pool *pool, size_t i, const char *base, const char *asked, const char *value)
+{
+	struct desk *desk = pool->desk;
+
+	if (!desk->spellings)
+		desk->spellings = spellings_new();
+	spellings_keep(desk->spellings, i, base, asked, value);
 }
 
 void broker_restore_welcome(struct site *site, struct pool *pool,

@@ -20,6 +20,7 @@
 #include "login/login_state.h"
 #include "login/method.h"
 #include "login/proof.h"
+#include "login/spelling.h"
 #include "login/startup.h"
 #include "pool/credentials.h"
 #include "session/crew.h"
@@ -47,6 +48,7 @@ static void login_free(struct client *client)
 		return;
 	authquery_leave(client);
 	console_logins_remove(login);
+	spelling_leave(client);
 	startup_done(&login->startup);
 	proof_done(client);
 	method_done(client);
@@ -80,18 +82,11 @@ static void login_finish(struct client *client)
 	conn_unpark(&client->conn);
 }
 
-/* A replication client waits for the server connection that it gets for itself, which
- * also provides the parameters to greet it with, unless another worker knows those of
- * ordinary servers.  No ordinary server is opened for that: a client of physical
- * replication names the database "replication", which need not exist. */
-static enum step login_await_welcome(struct client *client)
+static enum step login_wait(struct client *client, enum ask_kind kind)
 {
-	bool has_own = client->replication &&
-		       !pool_has_welcome_somewhere(client->request.ask.pool);
-	enum ask_kind kind = has_own ? ASK_REPLICATION : ASK_WELCOME;
 	const char *sqlstate, *text;
 
-	client->login->phase = LOGIN_WELCOME;
+	login_begin_wait(client->login, conn_now(&client->conn));
 	switch (broker_ask(&client->request, kind, &sqlstate, &text)) {
 	case BROKER_REFUSED:
 		client_fatal_text(client, sqlstate, text);
@@ -103,6 +98,40 @@ static enum step login_await_welcome(struct client *client)
 	case BROKER_WAIT:
 		break;
 	}
+	login_clocks_arm_welcome(client);
+	return STEP_NEXT;
+}
+
+/* A replication client waits for the server connection that it gets for itself, which
+ * also provides the parameters to greet it with, unless another worker knows those of
+ * ordinary servers.  No ordinary server is opened for that: a client of physical
+ * replication names the database "replication", which need not exist. */
+static enum step login_await_welcome(struct client *client)
+{
+	bool has_own = client->replication &&
+		       !pool_has_welcome_somewhere(client->request.ask.pool);
+
+	return login_wait(client, has_own ? ASK_REPLICATION : ASK_WELCOME);
+}
+
+/* Ends the login once it is known what PostgreSQL makes of the values that the client
+ * asks for. */
+static enum step login_spell(struct client *client)
+{
+	int failed = 0;
+	uint64_t unknown;
+
+	unknown = broker_spell(client->request.ask.pool, &client->vars, &failed);
+	if (failed) {
+		client_fatal(client, ERROR_OUT_OF_MEMORY);
+		return STEP_CLOSE;
+	}
+	if (!unknown) {
+		login_finish(client);
+		return STEP_NEXT;
+	}
+	login_begin_wait(client->login, conn_now(&client->conn));
+	spelling_begin(client, unknown, login_finish);
 	login_clocks_arm_welcome(client);
 	return STEP_NEXT;
 }
@@ -210,8 +239,9 @@ static enum step login_authenticated(struct client *client)
 	login_keep_keys(client, pool);
 	client->request.ops = &login_request_ops;
 	pool_join(pool, &client->request.ask);
-	if (!client->database->is_admin && !broker_welcome(pool))
-		return login_await_welcome(client);
+	if (!client->database->is_admin)
+		return broker_welcome(pool) ? login_spell(client)
+					    : login_await_welcome(client);
 	login_finish(client);
 	return STEP_NEXT;
 }
@@ -220,14 +250,20 @@ static void request_admitted(struct request *request)
 {
 	struct client *client = request_client(request);
 	if (!client->conn.is_doomed)
-		login_finish(client);
+		(void)login_spell(client);
 }
 
-/* A replication client has got its own server, which it is greeted by. */
+/* A replication client has got its own server, which it is greeted by and which has
+ * read its values from a startup packet. */
 static void request_granted(struct request *request)
 {
-	assert(request_client(request)->replication);
-	request_admitted(request);
+	struct client *client = request_client(request);
+
+	assert(client->replication);
+	if (client->conn.is_doomed)
+		return;
+	vars_take(&client->vars, &client_server(client)->vars);
+	login_finish(client);
 }
 
 static void request_retried(struct request *request)

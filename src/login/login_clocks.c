@@ -17,10 +17,10 @@ void login_clocks_arm_welcome(struct client *client)
 	const struct ask *ask = &client->request.ask;
 	uint64_t at = after(client->conn.connect_us,
 	    site_settings(client->conn.site)->client_login_timeout);
-	uint64_t wait = after(ask->queued_us,
+	uint64_t since_us = client->login->waits_since_us;
+	uint64_t wait = after(since_us,
 	    scope_query_wait_timeout(scope_of_login(client->database, client->user)));
-	uint64_t query =
-	    after(ask->queued_us, scope_query_timeout(scope_of_pool(ask->pool)));
+	uint64_t query = after(since_us, scope_query_timeout(scope_of_pool(ask->pool)));
 	if (wait < at)
 		at = wait;
 	if (query < at)
@@ -60,7 +60,7 @@ void login_clocks_expired(struct conn *conn)
 		client_fatal(client, ERROR_LOGIN_TIMEOUT);
 	else if (is_login)
 		client_fatal(client, ERROR_LOGIN_TIMEOUT_SERVER);
-	else if (conn_now(conn) >= after(client->request.ask.queued_us,
+	else if (conn_now(conn) >= after(client->login->waits_since_us,
 				       scope_query_wait_timeout(scope_of_login(
 					   client->database, client->user))))
 		client_fatal(client, ERROR_QUERY_WAIT_TIMEOUT);

@@ -58,24 +58,6 @@ static void review_doubts(struct client *client)
 	}
 }
 
-/* Adds a RESET for a value that another client has left on the server and that this
- * client did not ask for.  RESET restores the value that the configuration has now.  A
- * SET would hide later changes of the configuration. */
-static bool is_put_back(
-    struct server *server, struct client *client, size_t i, struct buf *sql)
-{
-	const struct vars_schema *schema = client->conn.site->vars;
-
-	if (!vars_schema_may_be_set(schema, i) || !vars_get(&server->own, i) ||
-	    vars_is_same(&server->vars, &server->own, i))
-		return false;
-	if (server->pinned >> i & 1)
-		return vars_is_put_set(&server->own, &server->vars, i, "", sql);
-	server->link.brought_back |= UINT64_C(1) << i;
-	vars_put_reset(schema, i, sql);
-	return true;
-}
-
 static void put_status(struct client *client, size_t i, const char *value)
 {
 	struct buf status;
@@ -148,7 +130,7 @@ bool params_apply(struct server *server, struct client *client)
 		bool is_put_now =
 		    client_is_own(client, i)
 			? vars_is_put_set(&client->vars, &server->vars, i, "", &sql)
-			: is_put_back(server, client, i, &sql);
+			: server_puts_back(server, i, &sql, &server->link.brought_back);
 		if (is_put_now)
 			buf_put_text(&sql, ";");
 		is_put = is_put || is_put_now;
@@ -166,18 +148,6 @@ bool params_apply(struct server *server, struct client *client)
 		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 	buf_done(&sql);
 	return is_put;
-}
-
-/* The pooler's RESETs are answered: the reported values are the server's own. */
-static void note_own_values(struct server *server)
-{
-	for (size_t i = 0; i < EFFECTS_PARAMETERS && server->link.brought_back; i++) {
-		bool is_new = (server->link.brought_back >> i & 1) &&
-			      !vars_is_same(&server->vars, &server->own, i);
-		if (is_new && broker_learn(server, i) < 0)
-			server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
-	}
-	server->link.brought_back = 0;
 }
 
 bool params_apply_again(struct server *server, struct client *client)
@@ -240,7 +210,8 @@ int params_applied(struct server *server, struct client *client)
 	if (log_is_on(client->conn.site->log, LEVEL_DEBUG | KIND_SERVERS))
 		log_canonical(client, &server->vars);
 	server->link.may_undo_set |= server->status == 'T';
-	note_own_values(server);
+	broker_learn_resets(server, server->link.brought_back);
+	server->link.brought_back = 0;
 	(void)has_reported_differences(server, client);
 	vars_take(&client->vars, &server->vars);
 	return 0;

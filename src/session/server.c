@@ -255,6 +255,21 @@ int server_note_parameter(struct server *server, const struct message *m,
 	return 0;
 }
 
+bool server_puts_back(
+    const struct server *server, size_t i, struct buf *sql, uint64_t *reset)
+{
+	const struct vars_schema *schema = server->conn.site->vars;
+
+	if (!vars_schema_may_be_set(schema, i) || !vars_get(&server->own, i) ||
+	    vars_is_same(&server->vars, &server->own, i))
+		return false;
+	if (server->pinned >> i & 1)
+		return vars_is_put_set(&server->own, &server->vars, i, "", sql);
+	*reset |= UINT64_C(1) << i;
+	vars_put_reset(schema, i, sql);
+	return true;
+}
+
 /* Notes a ParameterStatus as the server's own value, because no client is linked to it.
  * -1: the server is doomed. */
 static int note_own(struct server *server, const struct message *m)

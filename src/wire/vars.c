@@ -360,7 +360,7 @@ static bool is_to_set(const struct vars *client, const struct vars *server, size
 	const struct vars_value *a = client->set->values[i],
 				*b = server->set->values[i];
 
-	return a != b && a && b && !text_equal_nocase(a->text, b->text);
+	return a != b && a && b;
 }
 
 static bool may_differ(const struct vars *client, const struct vars *server)
@@ -395,77 +395,21 @@ bool vars_is_different(const struct vars *client, const struct vars *server)
 	return false;
 }
 
-static bool is_name_byte(char c, bool is_first)
-{
-	if ((uint8_t)c >= 0x80 || c == '_' || (c >= 'a' && c <= 'z') ||
-	    (c >= 'A' && c <= 'Z'))
-		return true;
-	return !is_first && (c == '$' || (c >= '0' && c <= '9'));
-}
-
-/* Returns the length of the identifier at the start of s, bare or in double quotes; 0
- * if there is none. */
-static size_t identifier_len(const char *s)
-{
-	const char *at = s;
-
-	if (*at != '"') {
-		while (is_name_byte(*at, at == s))
-			at++;
-		return (size_t)(at - s);
-	}
-	do {
-		at = strchr(at + 1, '"');
-		if (!at)
-			return 0;
-	} while (*++at == '"');
-	return (size_t)(at - s);
-}
-
-/* Appends a reported list of identifiers as SET accepts it; SET does not accept an
- * empty identifier in double quotes.  -1: the value is no such list, and nothing was
- * appended. */
-static int put_path(struct buf *sql, const char *value)
-{
-	size_t before = sql->len;
-	const char *at = value;
-
-	for (;;) {
-		size_t blanks = strspn(at, " ");
-		size_t len = identifier_len(at + blanks);
-		if (!len)
-			break;
-		buf_put(sql, at, blanks);
-		at += blanks;
-		if (len == 2 && *at == '"')
-			buf_put_text(sql, "''");
-		else
-			buf_put(sql, at, len);
-		at += len;
-		at += strspn(at, " ");
-		if (!*at)
-			return 0;
-		if (*at++ != ',')
-			break;
-		buf_put_u8(sql, ',');
-	}
-	sql->len = before;
-	return -1;
-}
-
 static void put_set(
-    struct buf *sql, const char *word, const char *name, const char *value)
+    struct buf *sql, const char *word, const char *name, const char *value, bool is_raw)
 {
 	bool is_path = text_equal_nocase(name, "search_path");
 
-	buf_put_text(sql, "SET ");
-	buf_put_text(sql, word);
+	buf_put_text(sql, is_path ? "SELECT pg_catalog.set_config('" : "SET ");
+	buf_put_text(sql, is_path ? "" : word);
 	buf_put_text(sql, name);
-	buf_put_text(sql, "=");
-	/* Only a proper list may be sent unquoted; anything else could be SQL injected
-	 * by the client. */
-	if (!is_path || put_path(sql, value))
+	buf_put_text(sql, is_path ? "'," : "=");
+	if (is_raw)
+		text_put_ascii_literal(sql, value);
+	else
 		text_put_literal(sql, value);
+	if (is_path)
+		buf_put_text(sql, *word ? ",true)" : ",false)");
 }
 
 bool vars_is_put_set(const struct vars *client, const struct vars *server, size_t i,
@@ -473,8 +417,14 @@ bool vars_is_put_set(const struct vars *client, const struct vars *server, size_
 {
 	if (!may_differ(client, server) || !is_to_set(client, server, i))
 		return false;
-	put_set(sql, word, client->set->schema->names[i], client->set->values[i]->text);
+	put_set(sql, word, client->set->schema->names[i], client->set->values[i]->text,
+	    false);
 	return true;
+}
+
+void vars_put_set_raw(const struct vars *asked, size_t i, struct buf *sql)
+{
+	put_set(sql, "", asked->set->schema->names[i], vars_get(asked, i), true);
 }
 
 void vars_put_reset(const struct vars_schema *s, size_t i, struct buf *sql)

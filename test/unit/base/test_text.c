@@ -131,6 +131,9 @@ static void quoting(void **state)
 	expect_quoted(text_put_literal, "''", "''''''");
 	expect_quoted(text_put_literal, "a\\'b", "E'a\\\\''b'");
 	expect_quoted(text_put_literal, "\\", "E'\\\\'");
+	expect_quoted(text_put_ascii_literal, "it's", "'it''s'");
+	expect_quoted(text_put_ascii_literal, "a\\b", "E'a\\\\b'");
+	expect_quoted(text_put_ascii_literal, "\xc3'\\", "E'\\xc3''\\\\'");
 }
 
 /* wanted has one letter per token (word, quoted, character, line, bad), and the line

@@ -70,19 +70,24 @@ static void other_values_give_others(void **state)
 {
 	(void)state;
 	struct stage *stage = stage_new("", "");
-	struct peer *first, *server;
+	struct peer *first, *server, *client;
 	char name[16];
 
 	stage_pair(stage, &first, &server);
 	/* more than are kept */
 	for (int i = 0; i < 80; i++) {
 		snprintf(name, sizeof(name), "app%d", i % 50);
-		struct peer *client = come(stage, "application_name", name);
+		client = come(stage, "application_name", name);
 		assert_true(is_told(client, "application_name", name));
 		assert_true(is_told(client, "server_version", "15.0"));
 		peer_close(client);
 	}
-	assert_true(is_told(come(stage, "timezone", "CET"), "TimeZone", "CET"));
+	client = come(stage, "timezone", "cet");
+	peer_hear(server, 'Q');
+	peer_put(server, 'S', "TimeZone\0CET", 13);
+	peer_answer(server, "SET", 'I');
+	stage_settle(stage);
+	assert_true(is_told(client, "TimeZone", "CET"));
 	assert_true(is_told(come(stage, NULL, NULL), "TimeZone", "UTC"));
 	stage_free(&stage);
 }
@@ -170,14 +175,20 @@ static void notices_come_and_go(void **state)
 static void long_ones_are_not_kept(void **state)
 {
 	(void)state;
-	static char value[6000];
+	static char value[6000], answer[6200] = "TimeZone";
+	size_t at = strlen(answer) + 1;
 	struct stage *stage = stage_new("", "");
 	struct peer *first, *server;
 
 	memset(value, 'x', sizeof(value) - 1);
 	stage_pair(stage, &first, &server);
+	memcpy(answer + at, value, sizeof(value));
 	for (int i = 0; i < 2; i++) {
-		struct peer *client = come(stage, "application_name", value);
+		struct peer *client = come(stage, "TimeZone", value);
+		peer_hear(server, 'Q');
+		peer_put(server, 'S', answer, at + sizeof(value));
+		peer_answer(server, "SET", 'I');
+		stage_settle(stage);
 		assert_non_null(
 		    memmem(client->in.bytes, client->in.len, value, sizeof(value)));
 	}

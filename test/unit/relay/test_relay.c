@@ -261,10 +261,10 @@ static void refused_parameter_closes_both(void **state)
 	struct stage *stage = stage_new("pool_size=1", "");
 	struct peer *a, *b, *server;
 	stage_pair(stage, &a, &server);
-	b = stage_login(stage, "u", "timezone", "nowhere");
+	b = stage_login(stage, "u", "application_name", "unfit");
 	peer_text(b, 'Q', "select 1");
 	peer_hear(server, 'Q');
-	peer_put(server, 'E', "SERROR\0C22023\0Mno such zone\0", 29);
+	peer_put(server, 'E', "SERROR\0C22023\0Munfit\0\0", 23);
 	peer_ready(server, 'I');
 	assert_string_equal(peer_last_words(b), "E:FATAL:invalid server parameter");
 	assert_string_equal(peer_last_words(server), "X");

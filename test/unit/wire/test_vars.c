@@ -155,7 +155,9 @@ static void only_true_differences_are_set(void **state)
 	set(&client, "application_name", "a");
 	assert_false(vars_is_different(&client, &server)); /* the server has no value */
 	set(&server, "application_name", "A");
-	assert_false(vars_is_different(&client, &server)); /* case differs */
+	assert_true(vars_is_different(&client, &server)); /* names have case */
+	set(&server, "application_name", "a");
+	assert_false(vars_is_different(&client, &server));
 	assert_int_equal(vars_put_set(&client, &server, &out), 0);
 	assert_int_equal(out.len, 0);
 	set(&client, "application_name", "it's");
@@ -193,21 +195,37 @@ static void search_path(const char *value, const char *sql)
 	assert_string_equal(buf_text(&out), sql);
 }
 
-static void search_path_is_a_list(void **state)
+/* SET would take the value for one name, and change how a list is written. */
+static void search_path_is_set_as_it_is(void **state)
 {
 	(void)state;
 	set(&server, "search_path", "public");
-	search_path("\"$user\", public", "SET search_path=\"$user\", public;");
-	search_path("\"\"", "SET search_path='';");
-	search_path("a,\"\" ,\"b\"\"c\"", "SET search_path=a,'',\"b\"\"c\";");
-	search_path("", "SET search_path='';");
-	search_path("a$1, \xc3\xa4", "SET search_path=a$1, \xc3\xa4;");
-	/* A value that is no list of names is quoted, never sent as SQL. */
-	search_path("a; DROP TABLE t", "SET search_path='a; DROP TABLE t';");
-	search_path("a --", "SET search_path='a --';");
-	search_path("a, ", "SET search_path='a, ';");
-	search_path("\"a", "SET search_path='\"a';");
-	search_path("'a'", "SET search_path='''a''';");
+	search_path("\"$user\",public",
+	    "SELECT pg_catalog.set_config('search_path','\"$user\",public',false);");
+	search_path("", "SELECT pg_catalog.set_config('search_path','',false);");
+	search_path("it's; DROP TABLE t",
+	    "SELECT pg_catalog.set_config('search_path','it''s; DROP TABLE t',false);");
+	buf_clear(&out);
+	assert_true(vars_is_put_set(&client, &server,
+	    (size_t)vars_schema_find(schema, "search_path"), "LOCAL ", &out));
+	assert_string_equal(buf_text(&out),
+	    "SELECT pg_catalog.set_config('search_path','it''s; DROP TABLE t',true)");
+}
+
+/* The bytes of a startup packet are those of the database, in whatever encoding the
+ * query is read. */
+static void raw_values_are_sent_in_ascii(void **state)
+{
+	(void)state;
+	set(&client, "search_path", "\xc3\xa4'\\");
+	set(&client, "TimeZone", "UTC");
+	vars_put_set_raw(&client, VAR_TIMEZONE, &out);
+	assert_string_equal(buf_text(&out), "SET TimeZone='UTC'");
+	buf_clear(&out);
+	vars_put_set_raw(
+	    &client, (size_t)vars_schema_find(schema, "search_path"), &out);
+	assert_string_equal(buf_text(&out),
+	    "SELECT pg_catalog.set_config('search_path',E'\\xc3\\xa4''\\\\',false)");
 }
 
 static void long_values(void **state)
@@ -284,7 +302,8 @@ int main(void)
 	    CASE(equal_sets_are_one),
 	    CASE(only_true_differences_are_set),
 	    CASE(ids_stand_for_values),
-	    CASE(search_path_is_a_list),
+	    CASE(search_path_is_set_as_it_is),
+	    CASE(raw_values_are_sent_in_ascii),
 	    CASE(long_values),
 	    CASE(status_prefers_the_wanted),
 	    CASE(status_in_the_order_of_the_server),
