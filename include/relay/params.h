@@ -18,6 +18,16 @@ bool params_apply(struct server *server, struct client *client);
 /* The same between two requests of a client that keeps its server, also in a
  * transaction: the client's unnamed statement is left alone. */
 bool params_apply_again(struct server *server, struct client *client);
+/* Asks the server which of the parameters that the client's commands may have reset are
+ * not set any more.  A value that equals the server's own one may be that of a SET or
+ * of a RESET, and what has taken effect is not known from texts and tags: an error or
+ * ROLLBACK undoes it.  True: it is asked, and params_sourced follows. */
+bool params_ask(struct server *server, struct client *client);
+/* A row of the answer. */
+void params_note_source(struct server *server, const struct message *m);
+/* The answer is complete: what the client has reset is what it asked for at its login.
+ */
+void params_sourced(struct server *server, struct client *client);
 /* The pooler's SETs were answered.  -1: one has failed, and the server is being closed.
  */
 int params_applied(struct server *server, struct client *client);
@@ -39,9 +49,9 @@ void params_note_reset(struct server *server, const struct message *m);
 /* Call it for each message after that, up to ReadyForQuery: an error or ROLLBACK undoes
  * the reset. */
 void params_note_outcome(struct server *server, const struct message *m);
-/* ReadyForQuery is about to be forwarded: after a reset, reports the restored values to
- * the client.  They are set on the server at the next link, or by params_apply_again.
- */
+/* ReadyForQuery is about to be forwarded: after a reset within a transaction, reports
+ * the restored values to the client, which params_apply_again sets on the server.
+ * Outside of transactions params_ask follows. */
 void params_settle(struct server *server, struct client *client);
 
 #endif

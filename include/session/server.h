@@ -67,6 +67,8 @@ struct link {
 	bool may_have_set : 1; /* a command of the client may have changed parameters */
 	bool may_undo_set : 1; /* the end of the transaction may undo a change of how
 				  SQL texts are read */
+	bool owes_ready : 1;   /* with sources: the client's ReadyForQuery waits for the
+				  answer */
 	bool wants_apply : 1;  /* a RESET brought back values of the client that the
 				  server does not have */
 	bool was_reset : 1; /* a RESET, DISCARD ALL or SET TO DEFAULT has completed */
@@ -91,6 +93,11 @@ struct link {
 	 * defaults, some of them until the end of the transaction */
 	uint64_t reported;
 	struct reset_effects reset;
+	/* bits of parameters that commands of the client may have reset; settled by
+	 * asking the server when no transaction is open.  sources: bits of those for
+	 * which it is being asked, with is_applying; restored: those that it says are
+	 * not set in this session */
+	uint64_t unsettled, sources, restored;
 	uint64_t brought_back; /* with is_applying: bits of parameters that the pooler's
 				  RESET names */
 	uint64_t apply_local;  /* with wants_apply: bits of those to be applied by SET

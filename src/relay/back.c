@@ -65,9 +65,28 @@ static void back_ask(struct server *server, struct client *client)
 
 /* ---- server to client ---- */
 
+/* The server has told which parameters are set: the client goes on with those values.
+ */
+static enum step back_sourced(struct server *server, struct client *client)
+{
+	static const uint8_t ready[] = {'Z', 0, 0, 0, 5, 'I'};
+	enum step step;
+
+	params_sourced(server, client);
+	if (server->link.owes_ready)
+		put_to_client(client, server, NULL, ready, sizeof(ready));
+	server->link.owes_ready = false;
+	step = back_settled(server, client);
+	if (client_server(client) != server || !server->link.is_applying)
+		conn_unpark(&client->conn);
+	return step;
+}
+
 /* The pooler's SETs were answered. */
 static enum step back_applied(struct server *server, struct client *client)
 {
+	if (server->link.sources)
+		return back_sourced(server, client);
 	if (params_applied(server, client) < 0)
 		return STEP_CLOSE;
 	/* the query was cancelled in the meantime, or there was nothing to run */
@@ -162,7 +181,9 @@ static int back_read(
 {
 	if (m->type == 'S')
 		return params_report(server, client, m);
-	if (m->type == 'E' && server->link.is_applying)
+	if (m->type == 'D' && server->link.sources)
+		params_note_source(server, m);
+	else if (m->type == 'E' && server->link.is_applying)
 		params_failed(server, m);
 	else if (m->type == 'E')
 		server_role_doubt(server, m);
@@ -186,6 +207,7 @@ static bool is_looked_at(const struct server *server, const struct message *m)
 	uint8_t type = m->type;
 	return type == 'Z' || type == 'S' ||
 	       (type == 'E' && server->link.is_applying) ||
+	       (type == 'D' && server->link.sources) ||
 	       server_role_wants_whole(server, m) || segment_may_hold(server, m) ||
 	       sql_wants_whole(server, m) || leaks_want_whole(server, m) ||
 	       statements_want_whole(server, m);
@@ -311,7 +333,7 @@ static bool is_plain(const struct server *server, const struct message *m)
 	default:
 		break;
 	}
-	return !server->link.sql && !server->link.journal &&
+	return !server->link.sql && !server->link.journal && !server->link.sources &&
 	       !server->link.is_trying_again && segment_lets_pass(server, m);
 }
 
@@ -379,6 +401,18 @@ static void count_sent(struct client *client, struct server *server, uint64_t si
 	server->seat.pool->stats.bytes_sent += size;
 	if (client->slow)
 		client->slow->sent += size;
+}
+
+/* The client is ready.  If it may have reset parameters it hears of that when they are
+ * settled. */
+static bool back_settles(struct server *server, struct client *client)
+{
+	params_settle(server, client);
+	if (!server->link.unsettled || client_is_sending_message(client) ||
+	    !pipeline_is_settled(&server->pipeline) || !params_ask(server, client))
+		return false;
+	clocks_arm_link(server, client);
+	return true;
 }
 
 /* Passes on a message that is for the client, or as much of it as has arrived; and
@@ -456,9 +490,10 @@ static enum step back_look(
 	return back_read(server, client, m) < 0 ? STEP_CLOSE : STEP_NEXT;
 }
 
-/* Passes a message on to the client, if it is for it. */
-static enum step back_tell(
-    struct server *server, struct client *client, const struct message *m, uint32_t due)
+/* Passes a message on to the client, if it is for it.  *is_asking: its ReadyForQuery
+ * waits for an answer that the pooler has asked for. */
+static enum step back_tell(struct server *server, struct client *client,
+    const struct message *m, uint32_t due, bool *is_asking)
 {
 	struct pipeline_entry done;
 	bool is_told;
@@ -466,10 +501,11 @@ static enum step back_tell(
 	switch (back_decide(server, client, m, &done)) {
 	case ANSWER_FORWARD:
 		count_sent(client, server, m->size);
-		if (m->type == 'Z')
-			params_settle(server, client);
+		*is_asking = m->type == 'Z' && back_settles(server, client);
 		is_told = leaks_answered(client, server, m, due);
-		if (!statements_answered(client, server, m, &done) && !is_told)
+		is_told = statements_answered(client, server, m, &done) || is_told;
+		server->link.owes_ready = *is_asking && !is_told;
+		if (!is_told && !*is_asking)
 			back_deliver(server, client, m, 0);
 		break;
 	case ANSWER_SWALLOW:
@@ -489,6 +525,7 @@ static enum step back_message(struct conn *conn, const struct message *m)
 	struct client *client = server_client(server);
 	uint32_t due = m->type == 'E' ? pipeline_head_tag(&server->pipeline) : 0;
 	size_t walked = walk_answers(server, client, m);
+	bool is_asking = false;
 	enum step step;
 
 	server->last_us = conn_now(conn);
@@ -504,7 +541,7 @@ static enum step back_message(struct conn *conn, const struct message *m)
 		return back_last_words(server, m);
 	step = back_look(server, client, m);
 	if (step == STEP_NEXT)
-		step = back_tell(server, client, m, due);
+		step = back_tell(server, client, m, due, &is_asking);
 	if (step != STEP_NEXT)
 		return step;
 	if (m->type == 'Z' && server->link.is_trying_again) {
@@ -514,7 +551,7 @@ static enum step back_message(struct conn *conn, const struct message *m)
 	}
 	back_ask(server, client);
 	back_passed(server, client);
-	return m->type == 'Z' ? back_ready(server, client) : STEP_NEXT;
+	return m->type == 'Z' && !is_asking ? back_ready(server, client) : STEP_NEXT;
 }
 
 static enum step back_part(

@@ -262,6 +262,8 @@ int params_report(struct server *server, struct client *client, const struct mes
 	return 0;
 }
 
+/* ---- what a client has reset ---- */
+
 /* Reports to the client the values that were restored, which are set on its next
  * server. */
 static void bring_back(struct server *server, struct client *client, size_t i)
@@ -282,6 +284,96 @@ static void bring_back(struct server *server, struct client *client, size_t i)
 	}
 	client->own |= UINT64_C(1) << i;
 	put_status(client, i, value);
+}
+
+/* Is it worth asking?  Only values that a RESET could have brought about are. */
+static bool may_be_reset(
+    const struct server *server, const struct client *client, size_t i)
+{
+	if (!((server->link.unsettled & (client->requested | client->own)) >> i & 1) ||
+	    vars_is_same(&server->vars, client->asked, i))
+		return false;
+	return vars_is_same(&server->vars, &server->own, i) ||
+	       ((server->pinned | server->link.reset.session) >> i & 1);
+}
+
+static void put_lower(const char *name, struct buf *sql)
+{
+	for (; *name; name++)
+		buf_put_u8(sql, *name >= 'A' && *name <= 'Z' ? (uint8_t)(*name | 0x20)
+							     : (uint8_t)*name);
+}
+
+bool params_ask(struct server *server, struct client *client)
+{
+	const struct vars_schema *schema = client->conn.site->vars;
+	size_t count = vars_schema_count(schema);
+	struct buf sql;
+	int failed;
+
+	if (!server->link.unsettled || server->status != 'I')
+		return false;
+	buf_init(&sql, 0);
+	for (size_t i = 0; client->asked && i < count && i < EFFECTS_PARAMETERS; i++) {
+		if (!may_be_reset(server, client, i))
+			continue;
+		buf_put_text(&sql, server->link.sources
+				       ? "','"
+				       : "SELECT name FROM pg_catalog.pg_settings "
+					 "WHERE source<>'session' AND "
+					 "pg_catalog.lower(name) IN ('");
+		put_lower(vars_schema_name(schema, i), &sql);
+		server->link.sources |= UINT64_C(1) << i;
+	}
+	server->link.unsettled = 0;
+	server->link.reset = (struct reset_effects){0};
+	buf_put_text(&sql, "')");
+	failed = !server->link.sources ? 0
+		 : sql.failed          ? -1
+				       : server_command(server, buf_text(&sql), 0);
+	if (server->link.sources && !failed)
+		failed = server_sync(server);
+	if (failed)
+		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
+	buf_done(&sql);
+	if (!server->link.sources)
+		return false;
+	server->link.is_applying = true;
+	server->link.apply_us = conn_now(&server->conn);
+	server->link.apply_failed = false;
+	return true;
+}
+
+void params_note_source(struct server *server, const struct message *m)
+{
+	const struct vars_schema *schema = server->conn.site->vars;
+	const uint8_t *value;
+	struct cursor c;
+	size_t count, len;
+	char name[128];
+	int i;
+
+	cursor_init(&c, message_body(m), message_body_len(m));
+	if (codec_read_row_count(&c, &count) < 0 || count != 1 ||
+	    codec_next_field(&c, &value, &len) < 0 || !value || len >= sizeof(name))
+		return;
+	memcpy(name, value, len);
+	name[len] = '\0';
+	i = vars_schema_find(schema, name);
+	if (i >= 0 && i < EFFECTS_PARAMETERS)
+		server->link.restored |= UINT64_C(1) << i;
+}
+
+void params_sourced(struct server *server, struct client *client)
+{
+	uint64_t restored = server->link.restored & server->link.sources;
+
+	server->link.is_applying = false;
+	server->is_ready = server->status == 'I';
+	server->link.sources = server->link.restored = 0;
+	for (size_t i = 0; i < EFFECTS_PARAMETERS && restored >> i; i++)
+		if (restored >> i & 1)
+			bring_back(server, client, i);
 }
 
 void params_expect(struct server *server, const struct sql_effects *effects)
@@ -371,17 +463,35 @@ static void note_transaction(struct server *server)
 		server->link.may_undo_set = true;
 }
 
+/* Notes which parameters the commands up to this ReadyForQuery may have reset. */
+static void note_unsettled(struct server *server)
+{
+	struct link *link = &server->link;
+
+	if (link->may_have_set || link->was_reset)
+		link->unsettled = UINT64_MAX;
+	else
+		link->unsettled |=
+		    link->reported | link->reset.session | link->reset.hidden;
+}
+
 void params_settle(struct server *server, struct client *client)
 {
 	note_transaction(server);
-	/* what was noted may belong to a message after this ReadyForQuery */
-	if (!server->link.was_reset && server->pipeline.syncs > 0)
-		return;
 	/* a replication server has its client's parameters from its startup packet */
-	if (server->link.was_reset && client->asked && !server->seat.is_replication)
-		bring_all_back(server, client);
+	if (!server->seat.is_replication)
+		note_unsettled(server);
+	bool was_reset = server->link.was_reset;
 	server->link.was_reset = server->link.is_reset_kept = false;
+	/* what was noted of texts may belong to a message after this ReadyForQuery */
+	if (server->pipeline.syncs > 0)
+		return;
+	if (was_reset && server->status == 'T' && client->asked &&
+	    !server->seat.is_replication)
+		bring_all_back(server, client);
 	server->link.may_have_set = false;
 	server->link.reported = 0;
-	server->link.reset = (struct reset_effects){0};
+	/* params_ask uses it */
+	if (server->status != 'I')
+		server->link.reset = (struct reset_effects){0};
 }

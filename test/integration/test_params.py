@@ -1,5 +1,7 @@
 """Tracked parameters (protocol.md 7)."""
 
+import random
+
 import pytest
 
 import fakeserver
@@ -560,3 +562,81 @@ def test_defaults_of_the_database(make_pooler, pg):
     assert client.value("show application_name") == "of the database"
     assert other.value("show timezone") == "UTC"
     assert client.value("show timezone") == "Asia/Tokyo"
+
+
+# sequences of SET and RESET, sent at once or one by one
+
+CHANGES = [
+    "set timezone = 'UTC'", "set timezone = 'Europe/Rome'", "set timezone to default", "reset timezone",
+    "set datestyle = 'ISO, MDY'", "set datestyle = 'SQL, MDY'", "set datestyle to default",
+    "reset datestyle", "set application_name = ''", "set application_name = 'x'",
+    "reset application_name", "set application_name to default", "reset all", "select 1", "select 1/0",
+    "begin", "commit", "rollback", "select set_config('timezone', 'UTC', false)",
+    "select set_config('datestyle', null, false)"]
+
+
+def segment(random_):
+    """Returns the messages of one to three statements up to ReadyForQuery, and the statements."""
+    chosen = [random_.randrange(len(CHANGES)) for _ in range(random_.randint(1, 3))]
+    way = random_.choice(["simple", "extended", "prepared"])
+    texts = [CHANGES[i] for i in chosen]
+    if way == "simple":
+        return wire.query("; ".join(texts)), texts
+    if way == "prepared":
+        parts = [wire.bind("", "p%d" % i) + wire.execute() for i in chosen]
+    else:
+        parts = [bound(text, "") for text in texts]
+    return b"".join(parts) + wire.sync(), texts
+
+
+def changed(client, segments, at_once):
+    """Returns the values that are in force after the segments, and those that were told."""
+    told = dict(client.parameters())
+    for i, text in enumerate(CHANGES):
+        client.send(wire.parse("p%d" % i, text))
+    client.send(wire.sync())
+    client.finish()
+    results = []
+    for group in [segments] if at_once else [[s] for s in segments]:
+        client.send(*group)
+        results += [client.finish() for _ in group]
+    results.append(client.query("rollback"))
+    shown = {}
+    for name in ("TimeZone", "DateStyle", "application_name"):
+        results.append(client.query("show " + name))
+        shown[name] = results[-1].value
+    for result in results:
+        told.update(m.pair() for m in result.messages if m.kind == "S")
+    return shown, {name: told[name] for name in shown}
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+def test_sequences_of_resets_as_on_a_direct_connection(make_pooler, pg, mode):
+    """An error or ROLLBACK undoes a RESET, and what is behind it in a pipeline changes nothing."""
+    pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings={
+        "pool_mode": mode, "max_prepared_statements": 100})
+    for number in range(150):
+        random_ = random.Random(number)
+        parts = [segment(random_) for _ in range(random_.randint(1, 4))]
+        segments, at_once = [p[0] for p in parts], random_.random() < 0.7
+        with pg.client(user="trust_user", **ASKED) as direct:
+            wanted = changed(direct, segments, at_once)
+        with pooler.connect(**ASKED) as client:
+            assert changed(client, segments, at_once) == wanted, (number, at_once, parts)
+
+
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+@pytest.mark.parametrize("behind", ["select 1/0", "select 1"])
+def test_reset_with_a_failure_behind(make_pooler, pg, mode, behind):
+    pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings={"pool_mode": mode})
+    for make in (lambda: pg.client(user="trust_user", **ASKED), lambda: pooler.connect(**ASKED)):
+        with make() as client:
+            client.query("set datestyle = 'ISO, MDY'")
+            client.send(bound("reset datestyle", "") + bound(behind, "") + wire.sync(),
+                        bound("set timezone to default", "") + wire.sync())
+            client.finish()
+            client.finish()
+            assert client.value("show datestyle") == (
+                "ISO, MDY" if "0" in behind else "German, DMY")
+            assert client.value("show timezone") == "Asia/Tokyo"

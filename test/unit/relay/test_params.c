@@ -102,11 +102,105 @@ static void values_are_compared_again_after_a_change(void **state)
 	stage_free(&stage);
 }
 
+/* A client that asked for another time zone than the server's own, which the server has
+ * set and has told. */
+static struct peer *with_zone(struct stage *stage, struct peer *server)
+{
+	struct peer *client = stage_client(stage);
+
+	peer_start(client, "u", "d", "TimeZone", "cet");
+	assert_hears(server, 'Q', "Q:SET TimeZone='cet';");
+	report(server, "CET");
+	peer_answer(server, "SET", 'I');
+	peer_hear(client, 'Z');
+	return client;
+}
+
+/* Answers the pooler's question which parameters are not set. */
+static void tell_source(struct peer *server, bool is_reset)
+{
+	static const char row[] = "\0\1\0\0\0\10TimeZone";
+
+	peer_hear(server, 'S');
+	for (const char *type = "3312"; *type; type++)
+		peer_put(server, (uint8_t)*type, "", 0);
+	if (is_reset)
+		peer_put(server, 'D', row, sizeof(row) - 1);
+	peer_text(server, 'C', is_reset ? "SELECT 1" : "SELECT 0");
+	peer_put(server, '3', "", 0);
+	peer_put(server, '3', "", 0);
+	peer_ready(server, 'I');
+}
+
+/* The server's own value is that of a RESET or that of a SET, and of these two the
+ * server knows which one has taken effect.  The client is ready when that is known. */
+static void what_is_reset_is_asked(void **state)
+{
+	static const char *const texts[] = {
+	    "reset timezone", "set timezone to 'UTC'", "select odd()"};
+
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1", "");
+	struct peer *first, *client, *server;
+
+	stage_pair(stage, &first, &server);
+	client = with_zone(stage, server);
+	for (int i = 0; i < 6; i++) {
+		bool is_reset = i < 3;
+		peer_text(client, 'Q', texts[i % 3]);
+		stage_settle(stage);
+		if (i && i <= 3) {
+			assert_hears(server, 'Q', "Q:SET TimeZone='CET';");
+			report(server, "CET");
+			peer_answer(server, "SET", 'I');
+		}
+		peer_hear(server, 'Q');
+		if (i <= 3)
+			report(server, "UTC");
+		peer_answer(server, i % 3 ? "SET" : "RESET", 'I');
+		stage_settle(stage);
+		assert_null(strchr(peer_heard(client), 'Z'));
+		tell_source(server, is_reset);
+		stage_settle(stage);
+		assert_int_equal(client->in.bytes[client->in.len - 6], 'Z');
+		assert_int_equal(is_reset, memmem(client->in.bytes, client->in.len,
+					       "TimeZone\0CET", 13) != NULL);
+		buf_clear(&client->in);
+	}
+	stage_free(&stage);
+}
+
+/* What keeps its value, or got another than the server's own, is not asked about. */
+static void other_changes_cost_nothing(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1", "");
+	struct peer *first, *client, *server;
+
+	stage_pair(stage, &first, &server);
+	client = with_zone(stage, server);
+	peer_text(client, 'Q', "reset datestyle; select 1/0");
+	peer_hear(server, 'Q');
+	peer_text(server, 'C', "RESET");
+	peer_put(server, 'E', "SERROR\0C22012\0Mzero\0", 21);
+	peer_ready(server, 'I');
+	peer_hear(client, 'Z');
+	peer_text(client, 'Q', "set timezone to 'EST'");
+	assert_hears(server, 'Q', "Q:set timezone to 'EST'");
+	report(server, "EST");
+	peer_answer(server, "SET", 'I');
+	peer_hear(client, 'Z');
+	assert_string_equal(peer_heard(server), "");
+	stage_free(&stage);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(clients_follow_every_change),
 	    cmocka_unit_test(values_are_compared_again_after_a_change),
+	    cmocka_unit_test(what_is_reset_is_asked),
+	    cmocka_unit_test(other_changes_cost_nothing),
 	};
 	return stage_run_twice(tests);
 }
