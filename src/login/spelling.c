@@ -23,8 +23,8 @@ enum { LOST_MOST = 3 };
 enum spelling_state {
 	SPELLING_QUEUED, /* no server yet */
 	SPELLING_ASKED,
-	/* the client has its answer; values that equal the server's own are reset, so
-	 * that the server goes on following its configuration */
+	/* values that equal the server's own are reset, so that the server goes on
+	 * following its configuration */
 	SPELLING_RESTORED,
 	SPELLING_OVER, /* the server has gone back or was lost */
 };
@@ -185,16 +185,14 @@ static enum step answer_ready(struct server *server)
 		broker_learn_resets(server, s->reset);
 	if (s->state == SPELLING_RESTORED) {
 		give_back(server);
-		s->state = SPELLING_OVER;
-		if (!s->client)
-			spelling_free(s);
+		spelling_answered(s, SPELLING_OVER);
 		return STEP_NEXT;
 	}
 	if (!s->refusal && take_reports(s, server) < 0)
 		spelling_refuse(s, error_sqlstate(ERROR_OUT_OF_MEMORY),
 		    error_text(ERROR_OUT_OF_MEMORY));
 	if (!s->refusal && is_restoring(s, server)) {
-		spelling_answered(s, SPELLING_RESTORED);
+		s->state = SPELLING_RESTORED;
 		return STEP_NEXT;
 	}
 	give_back(server);
