@@ -85,6 +85,8 @@ static enum step back_sourced(struct server *server, struct client *client)
 /* The pooler's SETs were answered. */
 static enum step back_applied(struct server *server, struct client *client)
 {
+	if (!pipeline_is_settled(&server->pipeline))
+		return STEP_NEXT;
 	if (server->link.sources)
 		return back_sourced(server, client);
 	if (params_applied(server, client) < 0)

@@ -110,6 +110,38 @@ static void note_fit(struct server *server, const struct client *client)
 	server->fitted.client_own = client->own;
 }
 
+static bool has_only_ascii(const struct buf *sql)
+{
+	for (size_t i = 0; i < sql->len; i++)
+		if (sql->bytes[i] & 0x80)
+			return false;
+	return true;
+}
+
+static void send_sets(struct server *server, struct buf *sql)
+{
+	conn_log(&server->conn, LEVEL_DEBUG | KIND_SERVERS, "varcache_apply: %s",
+	    buf_text(sql));
+	server_query(server, buf_text(sql));
+}
+
+/* PostgreSQL reads a whole Query in the client_encoding that is in force before it.
+ * Values outside ASCII are in the client's own one, so that is set by a Query before
+ * theirs. */
+static void set_encoding_first(
+    struct server *server, const struct client *client, const struct buf *sql)
+{
+	struct buf first;
+
+	if (has_only_ascii(sql))
+		return;
+	buf_init(&first, 0);
+	if (vars_is_put_set(
+		&client->vars, &server->vars, VAR_CLIENT_ENCODING, "", &first))
+		send_sets(server, &first);
+	buf_done(&first);
+}
+
 bool params_apply(struct server *server, struct client *client)
 {
 	const struct vars_schema *schema = client->conn.site->vars;
@@ -136,11 +168,10 @@ bool params_apply(struct server *server, struct client *client)
 		is_put = is_put || is_put_now;
 	}
 	if (is_put) {
-		conn_log(&server->conn, LEVEL_DEBUG | KIND_SERVERS,
-		    "varcache_apply: %s", buf_text(&sql));
 		server->link.is_applying = true;
 		server->link.apply_failed = false;
-		server_query(server, buf_text(&sql));
+		set_encoding_first(server, client, &sql);
+		send_sets(server, &sql);
 	} else if (!has_reported_differences(server, client) && !sql.failed) {
 		note_fit(server, client);
 	}

@@ -135,3 +135,23 @@ def test_values_that_are_refused(make_pooler, some_pg, name):
         assert refused.value.text == "invalid server parameter", value
         assert refused.value.code == wanted.value.code, value
     assert pooler.pool()["sv_idle"] == 1
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("order", [("UTF8", "LATIN1"), ("LATIN1", "UTF8"), ("UTF8", "EUC_JP")])
+def test_values_of_clients_with_other_encodings(make_pooler, pg18, order):
+    """Each client's search_path is set in its own encoding, whichever the server has before."""
+    pooler = pooled(make_pooler, pg18)
+    encodings = {"UTF8": ("utf-8", "caf\u00e9 \u65e5"), "LATIN1": ("latin-1", "caf\u00e9"),
+                 "EUC_JP": ("euc_jp", "\u65e5\u672c")}
+    clients = []
+    for name in order:
+        codec, path = encodings[name]
+        client = pooler.connect(client_encoding=name, application_name=path)
+        client.send(wire.query(('set search_path = "%s"' % path).encode(codec)))
+        client.recv_until("Z")
+        clients.append((client, codec, path))
+    for client, codec, path in clients * 3:
+        client.send(wire.query("show search_path"))
+        row = [m for m in client.recv_until("Z") if m.kind == "D"][0]
+        assert row.body[6:].decode(codec) == '"%s"' % path
