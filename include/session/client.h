@@ -133,6 +133,10 @@ struct client *client_new(struct site *site, const struct conn_ops *ops);
 /* The login is over: moves the client to site->clients. */
 void client_settle(struct client *client);
 
+/* Sends what buf holds, which the pooler has made in the place of an answer of the
+ * server, and empties it.  A client that is about to be closed, or has got its server's
+ * last message, gets nothing more. */
+void client_say(struct client *client, struct buf *buf);
 /* Sends an ErrorResponse FATAL from the table of errors, if the client may be told one
  * (client_may_be_told), logs it as "pooler error", and dooms the connection with the
  * text as the reason.  The arguments are those of the text. */

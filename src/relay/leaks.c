@@ -174,7 +174,7 @@ static void tell_refusal(struct client *client, enum leak_kind kind)
 	    text);
 	codec_put_error(&error, "ERROR", error_sqlstate(ERROR_STATE_REFUSED), text,
 	    NULL, leak_hint(kind));
-	conn_send(&client->conn, &error);
+	client_say(client, &error);
 	buf_done(&error);
 }
 

@@ -65,7 +65,7 @@ static void put_status(struct client *client, size_t i, const char *value)
 	buf_init(&status, 0);
 	codec_put_parameter_status(
 	    &status, vars_schema_name(client->conn.site->vars, i), value);
-	conn_send(&client->conn, &status);
+	client_say(client, &status);
 	buf_done(&status);
 }
 

@@ -34,8 +34,8 @@ void segment_deliver(struct server *server)
 	struct segment *s = server->link.segment;
 	struct client *client = server_client(server);
 
-	if (s && s->described.len > 0 && client && !client->conn.is_doomed)
-		conn_send(&client->conn, &s->described);
+	if (s && s->described.len > 0 && client)
+		client_say(client, &s->described);
 }
 
 void segment_drop(struct server *server)

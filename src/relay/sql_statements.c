@@ -145,7 +145,7 @@ static void send_error(
 	prepared_sql_put_error(message_body(m), message_body_len(m), &c->move, &moved);
 	prepared_put_error_renamed(moved.bytes, moved.len, c->ours, c->sql.name, &out);
 	out.failed = out.failed || moved.failed;
-	conn_send(&client->conn, &out);
+	client_say(client, &out);
 	buf_done(&moved);
 	buf_done(&out);
 }

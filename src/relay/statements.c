@@ -559,7 +559,7 @@ static bool is_error_sent(
 	prepared_sql_put_error(message_body(m), message_body_len(m), &a->move, &moved);
 	prepared_put_error_renamed(moved.bytes, moved.len, a->ours, a->theirs, &buf);
 	buf.failed = buf.failed || moved.failed;
-	conn_send(&client->conn, &buf);
+	client_say(client, &buf);
 	buf_done(&moved);
 	buf_done(&buf);
 	return true;
@@ -694,8 +694,9 @@ void statements_make_up(struct client *client, struct server *server)
 	while (pipeline_next_made_up(&server->pipeline, &entry)) {
 		if (entry.tag)
 			prepared_journal_commit(&server->link.journal, entry.tag);
-		stream_put(&client->conn.stream, NULL,
-		    entry.type == 'P' ? parse_complete : close_complete,
-		    sizeof(parse_complete));
+		if (!client->conn.is_doomed)
+			stream_put(&client->conn.stream, NULL,
+			    entry.type == 'P' ? parse_complete : close_complete,
+			    sizeof(parse_complete));
 	}
 }

@@ -4,6 +4,7 @@
  */
 #include "session/client.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -117,6 +118,17 @@ void client_leave(struct client *client)
 }
 
 /* ---- errors and notices ---- */
+
+void client_say(struct client *client, struct buf *buf)
+{
+	const struct server *server = client_server(client);
+
+	assert(!server || !server->pipeline.is_amid);
+	if (!client->conn.is_doomed && client_may_be_told(client))
+		conn_send(&client->conn, buf);
+	else
+		buf_clear(buf);
+}
 
 /* The optional fields of an error; NULL: none. */
 struct elaboration {

@@ -1,11 +1,12 @@
 /* links: login relay moving cancel broker session pool wire auth net conf base */
 /*
  * Clients and correct servers at both ends of a whole site, every message cut at random
- * bytes: simple and extended queries, COPY with and without errors, transactions,
- * deaths, cancels, slow readers, pauses, RECONNECT.  Every answer names its query.  No
- * answer reaches another client or comes out of order, no server gets a client's
- * message while it owes another one something, no cancel request hits another query, no
- * client waits for ever, and in the end no client, server or memory is left.
+ * bytes: simple and extended queries, known statements of which the pooler answers
+ * some messages itself, COPY with and without errors, transactions, deaths, cancels,
+ * slow readers, pauses, RECONNECT.  Every answer names its query.  No answer reaches
+ * another client or comes out of order, no server gets a client's message while it owes
+ * another one something, no cancel request hits another query, no client waits for
+ * ever, and in the end no client, server or memory is left.
  */
 #include "../unit/stage/stage.c"
 #include "prop.h"
@@ -61,6 +62,18 @@ static void answer_row(struct backend *b, const char *tag)
 	size_t at = codec_begin(&b->out, 'D');
 	buf_put_str(&b->out, tag);
 	buf_put(&b->out, filler, pick(4) ? pick(40) : pick(ROW_MOST));
+	codec_end(&b->out, at);
+}
+
+/* A description of random length. */
+static void answer_described(struct backend *b)
+{
+	static const char columns[ROW_MOST];
+	size_t at;
+
+	answer(b, 't', "\0\0", 2);
+	at = codec_begin(&b->out, 'T');
+	buf_put(&b->out, columns, 2 + (pick(4) ? pick(60) : pick(ROW_MOST - 2)));
 	codec_end(&b->out, at);
 }
 
@@ -157,8 +170,14 @@ static void serve_extended(struct backend *b, uint8_t type, const uint8_t *body)
 	case 'B':
 		answer(b, '2', "", 0);
 		break;
+	case 'C':
+		answer(b, '3', "", 0);
+		break;
 	case 'D':
-		answer(b, 'n', "", 0);
+		if (*text == 'S')
+			answer_described(b);
+		else
+			answer(b, 'n', "", 0);
 		break;
 	case 'E':
 		answer_row(b, b->parsed);
@@ -181,7 +200,7 @@ static void serve_one(struct backend *b)
 		serve_copy(b, type);
 	else if (type == 'Q' && !b->is_skipping)
 		serve_query(b, (const char *)in->bytes + 5);
-	else if (strchr("PBDES", type))
+	else if (strchr("PBCDES", type))
 		serve_extended(b, type, in->bytes + 5);
 	else
 		CHECK(strchr("QdcfHX", type));
@@ -232,6 +251,7 @@ struct front {
 	struct buf out;
 	unsigned serial, number, seen; /* counts of queries: sent, answered */
 	unsigned readies, wanted;
+	unsigned described, parsed, closed; /* since the last ReadyForQuery */
 	bool is_in, in_block, was_canceled, is_leaving;
 };
 
@@ -278,6 +298,30 @@ static void say_extended(struct front *f, const char *verb)
 	f->wanted++;
 }
 
+/* Parse, Describe and Close of texts that all clients use.  The pooler answers Parse if
+ * the server has the statement, and each Close.  A Parse before them names the client.
+ */
+static void say_known(struct front *f)
+{
+	char name[2] = "a", text[64];
+	int len = snprintf(text, sizeof(text) - 3, "%cnone c%u.0", 0, f->serial);
+
+	memset(text + len, 0, 3);
+	say(f, 'P', text, (size_t)len + 3);
+	for (unsigned i = 1 + pick(5); i > 0; i--, name[0]++) {
+		len =
+		    snprintf(text, sizeof(text) - 3, "%s%cknown %u", name, 0, pick(4));
+		memset(text + len, 0, 3);
+		say(f, 'P', text, (size_t)len + 3);
+		text[0] = 'S';
+		memcpy(text + 1, name, 2);
+		say(f, 'D', text, 3);
+		say(f, 'C', text, 3);
+	}
+	say(f, 'S', "", 0);
+	f->wanted++;
+}
+
 static void say_copy(struct front *f, const char *verb)
 {
 	static const uint8_t data[1500];
@@ -289,7 +333,7 @@ static void say_copy(struct front *f, const char *verb)
 
 static void say_something(struct front *f)
 {
-	switch (pick(12)) {
+	switch (pick(14)) {
 	case 0:
 		say_query(f, f->in_block ? "commit" : "begin");
 		f->in_block = !f->in_block;
@@ -313,6 +357,10 @@ static void say_something(struct front *f)
 	case 7:
 	case 8:
 		say_extended(f, "select");
+		break;
+	case 10:
+	case 11:
+		say_known(f);
 		break;
 	case 9:
 		say(f, 'd', "late", 4);
@@ -370,6 +418,21 @@ static void front_hear_row(struct front *f, const uint8_t *body)
 	rows_seen++;
 }
 
+/* The answers to say_known come in order, none stands within another one. */
+static void front_hear_known(struct front *f, uint8_t type)
+{
+	CHECK(strchr("12CDEGIKNRSTZnt3", type));
+	f->parsed += type == '1';
+	f->described += type == 'T';
+	f->closed += type == '3';
+	if (type == 'T')
+		CHECK(f->parsed == f->described + 1);
+	if (type == '3')
+		CHECK(f->closed == f->described);
+	if (type == 'Z')
+		f->parsed = f->described = f->closed = 0;
+}
+
 /* Reads all messages that came; the connection may be over afterwards. */
 static void front_hear(struct world *w, struct front *f)
 {
@@ -378,6 +441,7 @@ static void front_hear(struct world *w, struct front *f)
 		return;
 	while ((size = peer_message(f->peer))) {
 		const uint8_t *m = f->peer->in.bytes;
+		front_hear_known(f, m[0]);
 		if (m[0] == 'D')
 			front_hear_row(f, m + 5);
 		if (m[0] == 'K')
