@@ -18,11 +18,13 @@ import subprocess
 import sys
 import time
 
+import cutter
 import oracle_links
 import oracle_ops
 import oracle_sequences
 import postgres
 import waiting
+import wire
 from pooler import Pooler
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -38,11 +40,17 @@ STARTUP = {
     3: {"TimeZone": "Europe/Paris", "IntervalStyle": "postgres_verbose"},
 }
 
-# The ways to reach PostgreSQL: name, pool mode, max_prepared_statements.
+# The ways to reach PostgreSQL: name, pool mode, max_prepared_statements, and for some the engine.
 TRANSACTION = [("transaction, %d prepared" % n, "transaction", n) for n in SIZES]
 STATEMENT = [("statement, %d prepared" % n, "statement", n) for n in SIZES]
 SESSION = [("session", "session", 200)]
-KINDS = {"transaction": TRANSACTION, "statement": STATEMENT, "session": SESSION}
+ENGINES = ("epoll", "auto")
+PIECES = [("pieces, %s" % e, "transaction", 200, e) for e in ENGINES]
+SESSION_PIECES = [("session in pieces, %s" % e, "session", 200, e) for e in ENGINES]
+# What belongs to a mode of which all bytes are split and joined is compared in the same way.
+KINDS = {"transaction": TRANSACTION, "statement": STATEMENT, "session": SESSION,
+         "pieces": PIECES, "session_pieces": SESSION_PIECES}
+CUT = {"pieces": "transaction", "session_pieces": "session"}
 
 
 class Found(Exception):
@@ -63,7 +71,9 @@ class Oracle:
 
     def __init__(self, pg, binary, kinds, mode="transaction", named=True, strict=False,
                  settings=()):
-        self.pg, self.mode, self.named = pg, mode, named
+        self.pg, self.mode, self.named = pg, CUT.get(mode, mode), named
+        self.is_cut = mode in CUT  # Proxies cut and join what passes, and some answers are long.
+        self.cutters = []
         self.restored = () if strict else tuple(c for c in CLIENTS if STARTUP[c])
         self.number = 0
         self.invalid = 0
@@ -110,15 +120,26 @@ class Oracle:
         return lambda client: self.pg.client(USER, database, **STARTUP[client])
 
     def make_pooler(self, binary, index, kind, settings):
-        name, mode, prepared = kind
+        name, mode, prepared = kind[:3]
+        settings.update({"io_engine": engine for engine in kind[3:]})
         database = "oracle_%d" % index
         size = len(CLIENTS) if mode == "session" else 1
-        pooler = Pooler(binary, {"db": self.pg.unix_conn(database, pool_size=size)}, settings=dict(
+        host = self.cut(self.pg.dir, self.pg.port, 2 * index)
+        server = postgres.connstr(host=host, port=self.pg.port, dbname=database, pool_size=size)
+        pooler = Pooler(binary, {"db": server}, settings=dict(
             {"pool_mode": mode, "max_prepared_statements": prepared}, **settings))
         self.poolers.append(pooler)
         pooler.start()
-        return self.place(name, lambda client: pooler.connect(
-            user=USER, unix=True, **STARTUP[client]), database, pooler)
+        front = self.cut(pooler.dir, pooler.port, 2 * index + 1)
+        return self.place(name, lambda client: wire.Client(
+            front, pooler.port, USER, "db", params=STARTUP[client]).login(), database, pooler)
+
+    def cut(self, folder, port, seed):
+        """Returns the folder through which the socket in this folder is reached."""
+        if not self.is_cut:
+            return folder
+        self.cutters.append(cutter.Cutter(os.path.join(folder, ".s.PGSQL.%d" % port), seed))
+        return self.cutters[-1].dir
 
     def close(self):
         self.drop_links()
@@ -126,6 +147,8 @@ class Oracle:
             for pooler in self.poolers:
                 pooler.stop()
         finally:
+            for one in self.cutters:
+                one.close()
             for pooler in self.poolers:
                 pooler.remove()
         self.drop_databases()
@@ -216,7 +239,8 @@ class Oracle:
         for seed in seeds:
             if time.monotonic() > until:
                 break
-            self.check(oracle_sequences.make(seed, self.mode, self.named, self.restored))
+            self.check(oracle_sequences.make(seed, self.mode, self.named, self.restored,
+                                             self.is_cut))
             done += 1
         return done
 

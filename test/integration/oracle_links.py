@@ -91,6 +91,10 @@ class Link:
         raw, at, end = self.raw, 0, len(self.raw)
         while end - at >= 5:
             size, = struct.unpack_from("!i", raw, at + 1)
+            if size < 4:  # This is no message: the answer to compare ends here.
+                self.is_closed = self.has_ended = True
+                self.said.append(b"closed")
+                return
             if end - at <= size:
                 break
             self.take(raw[at:at + 1], bytes(raw[at + 5:at + 1 + size]))

@@ -108,6 +108,15 @@ copy missing_table to stdout
 copy (select id from T order by 1) to stdout; select 'behind'
 """.strip("\n").split("\n")
 
+# Texts with answers of all sizes: many columns, long rows, notices and errors.
+WIDE = ["select " + ", ".join('%d as "column %d%s"' % (i, i, " wide" * (i % 9)) for i in range(n))
+        for n in (2, 12, 60, 60, 400, 1600)]
+WIDE += ["select %s" % ", ".join("$%d::int" % (i + 1) for i in range(n)) for n in (1, 60, 3000)]
+LONG = ("select repeat('x', %d)", "select g, repeat('y', %d / 20) from generate_series(1, 20) g",
+        "do $$ begin raise notice '%%', repeat('n', %d); end $$",
+        "do $$ begin raise exception '%%', repeat('e', %d); end $$",
+        "copy (select repeat('z', %d)) to stdout")
+
 FORGETTING = """
 discard all
 deallocate all
@@ -202,11 +211,12 @@ BAD_ROWS = ("not a number\tx\n", "3\tagain\n", "12\n", "13\ta\tb\n", "14\tbad \\
 class Maker:
     """Makes one sequence for several clients."""
 
-    def __init__(self, seed, mode="transaction", named=True, restored=()):
+    def __init__(self, seed, mode="transaction", named=True, restored=(), is_wide=False):
         self.random = random.Random("%s %s" % (mode, seed))
         # This is a separate generator, so that the other units of a seed stay the same.
         self.rare = random.Random("taken back, %s %s" % (mode, seed))
         self.is_free = mode == "session"
+        self.is_wide = is_wide  # Some answers are long, or have many columns.
         self.names = ("",) + STATEMENTS if named else ("",)
         self.ops = []
         self.client = 1
@@ -243,6 +253,8 @@ class Maker:
             self.unit()
             if self.rare.random() < 0.15:
                 self.taken_back()
+            if self.is_wide and self.has(0.6):
+                self.pick((self.descriptions, self.descriptions, self.long_answers))()
         self.closing(clients)
         return {"seed": self.seed, "serial": is_serial, "ops": self.ops,
                 "split": self.random.randrange(2 ** 32) if self.has(0.3) else None}
@@ -345,6 +357,41 @@ class Maker:
             self.say("C", "S", name)
         self.say("S")
         self.end_any_block()
+
+    def descriptions(self):
+        """Prepares, describes and closes known texts in one pipeline, so that the pooler answers
+        some of these messages and the server the others."""
+        texts = [self.pick(WIDE) for _ in range(2)]
+        for _ in range(self.random.randint(2, 20)):
+            name = self.pick(STATEMENTS)
+            self.say("C", "S", name)
+            self.say("P", name, self.pick(texts), ())
+            self.known.pop((self.client, name), None)
+            if self.has(0.9):
+                self.say("D", "S", name)
+            self.say("C", "S", name)
+            if self.has(0.05):
+                self.flush()
+        self.say("S")
+
+    def long_answers(self):
+        for _ in range(self.random.randint(1, 3)):
+            size = int(2 ** self.random.uniform(0, 20 if self.has(0.2) else 14))
+            sql = self.pick(LONG) % size
+            if self.has(0.5):
+                self.say("Q", sql)
+            else:
+                self.say("P", "", sql, ())
+                self.say("B", "", "", (), (), ())
+                self.say("E", "", 0)
+                self.say("S")
+            self.maybe_wait()
+        if self.has(0.3):
+            value = "v" * int(2 ** self.random.uniform(0, 18))
+            self.say("P", "", "select $1::text, 'behind'", ())
+            self.say("B", "", "", (value,), (), ())
+            self.say("E", "", 0)
+            self.say("S")
 
     def call(self):
         self.say("F", *self.pick(FUNCTIONS))
@@ -499,6 +546,6 @@ class Maker:
         self.maybe_wait(0.6)
 
 
-def make(seed, mode="transaction", named=True, restored=()):
+def make(seed, mode="transaction", named=True, restored=(), is_wide=False):
     """Makes a sequence. `restored` are the clients that set parameters in their startup packets."""
-    return Maker(seed, mode, named, restored).sequence()
+    return Maker(seed, mode, named, restored, is_wide).sequence()

@@ -12,6 +12,7 @@ import oracle
 SEQUENCES = 500
 SHARE = float(os.environ.get("ORACLE_SHARE", "1"))
 SEED = 20261121
+PIECES_SECONDS = 5.0
 LIMIT = 400.0  # In seconds; it takes about five on an idle machine.
 
 
@@ -65,6 +66,23 @@ def test_statement_mode(make_oracle, part):
 @pytest.mark.parametrize("part", range(4))
 def test_session_mode(make_oracle, part):
     check(make_oracle(oracle.SESSION, "session"), part)
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("mode", ["pieces", "session_pieces"])
+def test_every_byte_is_split_and_joined(make_oracle, mode):
+    """With both engines, and with rows and descriptions of all sizes. How many sequences run depends
+    on the machine."""
+    one = make_oracle(oracle.KINDS[mode], mode)
+    found = None
+    try:
+        done = one.run(range(SEED, SEED + SEQUENCES), time.monotonic() + PIECES_SECONDS)
+    except oracle.Found as difference:
+        found = str(difference)
+    if found:
+        pytest.fail(found, pytrace=False)
+    assert done > 0
+    assert one.left_behind == 0
 
 
 @pytest.mark.skipif(SHARE < 0.1, reason="shown by the run with more sequences")
