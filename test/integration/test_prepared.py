@@ -497,3 +497,17 @@ def test_views_and_counters(make_pooler, pg):
     assert totals["client_parse_count"] == "2"
     assert totals["server_parse_count"] == "1"
     assert totals["bind_count"] == "2"
+
+
+@pytest.mark.parametrize("mode", ["transaction", "session"])
+def test_descriptions_of_known_texts_in_one_pipeline(make_pooler, pg, mode):
+    """What pgx sends for a batch. Descriptions of many columns come in more than one read, and the
+    pooler answers each Parse itself."""
+    columns = ", ".join('%d as "a column with a long name, %d"' % (i, i) for i in range(60))
+    texts = ["select %d, %s" % (number, columns) for number in range(150)]
+    pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings={"pool_mode": mode})
+    for _ in range(6):
+        with pooler.connect() as client:
+            client.send(*[wire.parse("s%d" % i, text) + wire.describe("S", "s%d" % i)
+                          for i, text in enumerate(texts)], wire.sync())
+            client.recv_kinds("1tT" * len(texts) + "Z")
