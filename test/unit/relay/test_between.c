@@ -394,11 +394,17 @@ static void lost_server_is_told_after_a_common_error(void **state)
 	    "E:ERROR:FATAL E:FATAL:server conn crashed?");
 }
 
+enum { TEXT = 400000, LONG_ERROR = 5 + 22 + TEXT + 2 };
+
+static bool has_long_error(void *arg)
+{
+	return ((struct peer *)arg)->in.len >= LONG_ERROR;
+}
+
 /* The long text arrives in many pieces behind the severity. */
 static void nothing_follows_a_long_fatal_error(void **state)
 {
 	(void)state;
-	enum { TEXT = 400000 };
 	struct stage *stage = stage_new("", "");
 	struct peer *client, *server;
 	struct buf b;
@@ -414,9 +420,9 @@ static void nothing_follows_a_long_fatal_error(void **state)
 	buf_put(&b, "\0\0", 2);
 	codec_end(&b, at);
 	peer_send(server, b.bytes, b.len);
-	peer_close(server);
-	stage_settle(stage);
+	stage_until(stage, has_long_error, client);
 	assert_bytes_came(client, &b);
+	peer_close(server);
 	stage_until(stage, has_ended, client);
 	assert_int_equal(client->in.len, 0);
 	buf_done(&b);
