@@ -17,6 +17,7 @@
 struct segment {
 	uint32_t tag;     /* the tag of its first message in the ledger */
 	bool is_ended;    /* the Sync is in it */
+	bool has_run;     /* an Execute is in it */
 	struct buf bytes; /* as the client sent them */
 	/* a ParameterDescription that is held back, because an error may follow and
 	 * then the repetition brings another one */
@@ -31,6 +32,13 @@ void segment_begin(struct server *server, const struct message *m);
 /* A message of the client was sent: adds it to the segment, if there is one.  If it
  * begins the segment, its tag in the ledger is server->last_tag. */
 void segment_note(struct server *server, const struct message *m);
+/* May a statement have been run since the client's last Sync? */
+static inline bool segment_may_have_run(const struct server *server)
+{
+	const struct segment *s = server->link.segment;
+
+	return server->link.is_segment_spoilt || (s && !s->is_ended && s->has_run);
+}
 /* Describes the segment for a takeover. */
 void segment_describe(const struct server *server, struct parcel_server *out);
 /* -1: no memory, or the description is not valid. */

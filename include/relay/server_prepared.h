@@ -36,9 +36,10 @@ struct prepared_text *server_prepared_intern(const struct server *server,
 struct prepared_text *server_prepared_variant(
     const struct server *server, struct prepared_text *text);
 
-/* Does the server certainly have the statement of this text? */
+/* Does the server certainly have the statement of this text, prepared in this
+ * generation (see server_generation) or later? */
 bool server_prepared_is_held(
-    const struct server *server, const struct prepared_text *text);
+    const struct server *server, const struct prepared_text *text, uint32_t generation);
 /* The server has one more statement from the message of this tag on. */
 int server_prepared_add(
     struct server *server, struct prepared_text *text, uint32_t tag);
@@ -52,8 +53,11 @@ int server_prepared_close_spoilt(struct server *server, struct prepared_text *te
  * a Parse is needed in an aborted transaction, where the pooler cannot make up a
  * ParseComplete although the server has the statement.) */
 int server_prepared_drop(struct server *server, struct prepared_text *text);
-/* Makes sure that the server has the statement when it reads the next message. */
-int server_prepared_ensure(struct server *server, struct prepared_text *text);
+/* Makes sure that the server has the statement when it reads the next message, prepared
+ * in this generation or later.  (A client's statement means what it meant when the
+ * client prepared it, or something newer.) */
+int server_prepared_ensure(
+    struct server *server, struct prepared_text *text, uint32_t generation);
 /* The server may have lost statements, but it is not known which: each is prepared
  * again before its next use. */
 void server_prepared_doubt(struct server *server);

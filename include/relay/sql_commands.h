@@ -22,6 +22,7 @@ struct sql_command {
 	struct prepared_sql sql; /* COMMAND_NONE: it is another command */
 	/* one reference: the text that is run, or prepared; NULL: there is none */
 	struct prepared_text *text;
+	uint32_t generation; /* in which the client has prepared it */
 	struct prepared_sql_move move;
 	char ours[PREPARED_NAME_SIZE]; /* the pooler's name */
 };

@@ -7,6 +7,7 @@
 #ifndef SESSION_SERVER_H
 #define SESSION_SERVER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -84,6 +85,9 @@ struct link {
 	bool is_segment_spoilt : 1;     /* no segment can begin before the next Sync */
 	bool is_trying_again : 1; /* the segment is being repeated, because the pooler
 				     caused its error */
+	bool sent_schema : 1;     /* see schema.h: a text in flight explains tags */
+	bool sent_cut : 1;        /* a text in flight was not examined to its end */
+	bool made_temp : 1;       /* the client has made temporary tables */
 	/* struct sql_portal by .node: portals of PREPARE, EXECUTE, DEALLOCATE */
 	struct list portals;
 	struct map *portal_names; /* owned: struct sql_portal by name; NULL: none */
@@ -128,6 +132,8 @@ struct server {
 	bool is_drained : 1; /* with is_left: everything that the client had sent is
 				answered */
 	bool is_cut : 1; /* it got a part of a message, and the rest will not come */
+	/* its transaction may have changed the schema; see server_settle_schema */
+	bool changes_schema : 1;
 	uint16_t leaks_left; /* kinds of session state (leaks.h) left behind since it
 				was last clean */
 	uint32_t last_tag;   /* the last tag used in the ledger and the journal */
@@ -149,6 +155,8 @@ struct server {
 	uint64_t pinned; /* bits of parameters whose own values connect_query has set */
 	/* owned: the prepared statements that it has; NULL: none */
 	struct prepared_set *statements;
+	/* borrowed: the generation of its database; NULL before its first link */
+	atomic_uint *schema;
 	const char *test_failure; /* string literal: the reason for closing it if the
 				     running test fails */
 	uint8_t *key;             /* owned: its cancel key; NULL: none */
@@ -255,6 +263,14 @@ void server_unreadable(struct server *server, const struct message *m);
 void server_log_header(const struct server *server, const uint8_t *bytes, size_t have);
 /* Logs why the connection was lost, unless the server has just closed it (err NULL). */
 void server_log_loss(const struct server *server, const struct err *err);
+
+/* The generation of its database's schema (see prepared_store_generation), as a
+ * statement has it that is prepared now. */
+uint32_t server_generation(const struct server *server);
+/* Sets server->schema. */
+void server_find_schema(struct server *server);
+/* With changes_schema, when its transaction is over: a new generation begins. */
+void server_settle_schema(struct server *server);
 
 /* The client it is linked to, or NULL (also while it runs an auth_query). */
 struct client *server_client(const struct server *server);

@@ -73,6 +73,12 @@ struct sql_effects {
 	/* some statement is DISCARD or DEALLOCATE, or the text was too long to tell */
 	bool may_forget : 1;
 	bool hides_forgetting : 1; /* the body of a DO has a DISCARD or DEALLOCATE */
+	/* Statements that may change what other texts mean.  changes_schema: CREATE,
+	 * ALTER or DROP, or a DO with such a word, except of temporary tables
+	 * (makes_temp), plain DROP TABLE (drops_table) and what no text depends on. */
+	bool changes_schema : 1;
+	bool makes_temp : 1;
+	bool drops_table : 1;
 	bool is_command : 1; /* the first word is PREPARE, EXECUTE or DEALLOCATE */
 	/* it has a string such as 'now' or 'today', which PostgreSQL evaluates in
 	 * Parse */
@@ -102,6 +108,16 @@ bool effects_is_plain(const char *text, size_t len, const struct effects_ask *as
 /* Whether the first word is or could become PREPARE, EXECUTE or DEALLOCATE. */
 bool effects_may_be_command(const char *text, size_t len);
 
+/* Is this the tag of a statement with changes_schema, or of a CREATE TABLE or DROP
+ * TABLE of which only the text tells more? */
+bool effects_is_schema_tag(const char *tag, size_t len);
+
+/* Whether the text sets, for longer than its transaction, a parameter on which the
+ * meaning of texts depends (see vars_schema_read_bits) and which the server does not
+ * report. */
+bool effects_hide_reading(const struct sql_effects *effects,
+    const struct vars_schema *schema, const struct vars *reported);
+
 /* The session state that the text leaves behind on a server that reports the parameters
  * in `reported`.  first: kinds of the first statement; all: kinds and flags of all
  * statements. */
@@ -124,8 +140,9 @@ static inline bool effects_is_nothing(const struct sql_effects *e)
 	return !e->leaves_first && !e->leaves && !e->sets_first && !e->sets &&
 	       !e->configs && !effects_is_reset(r) && !r->set && !r->has_reset &&
 	       !r->has_default && e->command.kind == COMMAND_NONE && !e->forgets &&
-	       !e->may_forget && !e->hides_forgetting && !e->is_command &&
-	       !e->reads_clock && !e->is_cut;
+	       !e->may_forget && !e->hides_forgetting && !e->changes_schema &&
+	       !e->makes_temp && !e->drops_table && !e->is_command && !e->reads_clock &&
+	       !e->is_cut;
 }
 
 /* Adds the effects of a later text to those of earlier ones. */

@@ -30,6 +30,9 @@ enum leak_flag {
 	LEAK_UNLISTEN_ALL = 1 << 15,
 	/* The pooler handles PREPARE itself, so that it leaves nothing behind. */
 	LEAK_HARMLESS_PREPARE = 1 << 13,
+	/* A parameter on which the meaning of texts depends, and which the server does
+	 * not report, may have been set. */
+	LEAK_READING = 1 << 12,
 };
 
 /* leak_name: the kind as users see it, such as "SET ROLE".  leak_hint: what to do

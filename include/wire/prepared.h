@@ -62,6 +62,9 @@ size_t prepared_registry_count(const struct prepared_registry *r);
 /* Returns all texts in order of id; the caller frees the array with free(). */
 struct prepared_text **prepared_registry_sorted(
     const struct prepared_registry *r, size_t *count);
+/* See prepared_store_generation. */
+atomic_uint *prepared_registry_generation(
+    const struct prepared_registry *r, const char *database);
 /* Returns the text for these bytes (everything behind the name in a Parse) with one
  * reference for the caller, and makes it if it does not exist.  How PostgreSQL
  * understands a text depends on the parameters at the time of Parse; `reading` (see
@@ -124,8 +127,15 @@ uint32_t prepared_type(const struct prepared_text *t, size_t i);
 struct prepared_names;
 /* NULL: the client has no such name. */
 struct prepared_text *prepared_names_find(struct prepared_names *n, const char *name);
-/* Puts a name, or replaces what it stands for; takes a reference of its own.  -1: no
- * memory. */
+/* The same, and the generation (see prepared_store_generation) in which the client has
+ * prepared it; 0: unknown. */
+struct prepared_text *prepared_names_look(
+    struct prepared_names *n, const char *name, uint32_t *generation);
+/* Sets that generation of a name that exists. */
+void prepared_names_date(
+    struct prepared_names *n, const char *name, uint32_t generation);
+/* Puts a name, or replaces what it stands for; takes a reference of its own.  Its
+ * generation is 0.  -1: no memory. */
 int prepared_names_put(
     struct prepared_names **n, const char *name, struct prepared_text *text);
 /* Marks all names as doubtful: the server may have forgotten the statements in a way
@@ -143,6 +153,7 @@ struct prepared_item {
 	const char *name;
 	struct prepared_text *text;
 	bool is_marked;
+	uint32_t generation;
 };
 /* Fills items, which has room for prepared_names_count of them, in no special order. */
 void prepared_names_list(const struct prepared_names *n, struct prepared_item *items);
@@ -152,7 +163,14 @@ struct prepared_set;
 bool prepared_set_has(const struct prepared_set *s, const struct prepared_text *text);
 /* Makes the text the most recently used one. */
 void prepared_set_touch(struct prepared_set *s, struct prepared_text *text);
-/* Adds a text as the most recently used one.  -1: no memory. */
+/* Whether the server has the text, which is not spoilt and was prepared there in this
+ * generation or later. */
+bool prepared_set_is_good(const struct prepared_set *s,
+    const struct prepared_text *text, uint32_t generation);
+/* Sets the generation in which a text of the set was prepared. */
+void prepared_set_date(
+    struct prepared_set *s, const struct prepared_text *text, uint32_t generation);
+/* Adds a text as the most recently used one.  Its generation is 0.  -1: no memory. */
 int prepared_set_add(struct prepared_set **s, struct prepared_text *text);
 /* Adds a text as the least recently used one, which undoes an eviction.  -1: no
  * memory. */
@@ -194,6 +212,8 @@ struct prepared_journal; /* a NULL pointer is an empty journal */
  * journal takes a reference to text.  -1: no memory. */
 int prepared_journal_note(struct prepared_journal **j, uint32_t tag,
     enum prepared_change change, const char *name, struct prepared_text *text);
+/* Sets the generation that the name of the last record gets when it is put back. */
+void prepared_journal_date(struct prepared_journal *j, uint32_t generation);
 /* The message with this tag succeeded, so its changes are final. */
 void prepared_journal_commit(struct prepared_journal **j, uint32_t tag);
 /* The message with this tag failed or gets no answer; the next prepared_journal_undo

@@ -9,6 +9,7 @@
 #ifndef WIRE_PREPARED_STORE_H
 #define WIRE_PREPARED_STORE_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -50,6 +51,19 @@ const struct stored_text *prepared_store_restore(struct prepared_store *s, uint6
     const char *reading, const uint8_t *key, size_t len);
 /* Gives back what was taken. */
 void prepared_store_give(struct prepared_store *s, const struct stored_text *text);
+
+/*
+ * The generation of a database's schema: a number that rises whenever its tables, types
+ * or functions may have changed.  A statement that was prepared before that may mean
+ * something else now.  Generations are even; a transaction that has changed the schema
+ * and is not over uses the odd number above.  They begin with PREPARED_GENERATION.
+ * Databases are known by their names on the server; those with equal hashes share a
+ * generation, which only causes more Parses.
+ */
+enum { PREPARED_GENERATION = 2 };
+/* The generation of this database.  It is valid as long as the store, and any thread
+ * may read it, and add 2. */
+atomic_uint *prepared_store_generation(struct prepared_store *s, const char *database);
 
 /* Ids of new texts will be greater than this one. */
 void prepared_store_skip(struct prepared_store *s, uint64_t id);

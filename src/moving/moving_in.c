@@ -487,6 +487,10 @@ static int take_names(
 		struct prepared_text *text = s->name ? find_text(m, s) : NULL;
 		if (!text || prepared_names_put(&client->names, s->name, text) < 0)
 			return -1;
+		prepared_names_date(client->names, s->name,
+		    atomic_load(
+			prepared_registry_generation(client->conn.site->prepared,
+			    client->database->config->dbname)));
 		has_doubt = has_doubt || s->is_marked;
 	}
 	/* the doubt only causes more checks than needed */
@@ -557,6 +561,19 @@ static int take_set(
 	return 0;
 }
 
+/* Its statements are of this generation, or marked. */
+static void date_set(struct server *server)
+{
+	size_t count = prepared_set_count(server->statements);
+	struct prepared_item *items = mem_alloc(count * sizeof(*items) + 1);
+
+	prepared_set_list(server->statements, items);
+	for (size_t i = 0; i < count; i++)
+		prepared_set_date(
+		    server->statements, items[i].text, server_generation(server));
+	mem_free(items);
+}
+
 static char *dup_text(const char *text)
 {
 	return text ? mem_strdup(text) : NULL;
@@ -602,6 +619,7 @@ static struct server *make_server(const struct moving *m,
 		was.is_dirty = true;
 	pool_move_in(pool, &server->seat, ask, &was, from->host, from->port,
 	    loop_now(m->site->loop));
+	date_set(server);
 	server_role_follow(server, &server->own);
 	return server;
 }

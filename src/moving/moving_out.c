@@ -326,14 +326,20 @@ static struct parcel_statements describe_names(
 	return describe_statements(offer, items, count);
 }
 
+/* What is out of date is prepared again where it arrives, because generations are not
+ * described. */
 static struct parcel_statements describe_set(
-    struct offer *offer, const struct prepared_set *set)
+    struct offer *offer, const struct server *server)
 {
+	const struct prepared_set *set = server->statements;
 	size_t count = prepared_set_count(set);
 	struct prepared_item *items =
 	    arena_alloc(offer->arena, count * sizeof(*items) + 1);
+	uint32_t generation = count ? server_generation(server) : 0;
 
 	prepared_set_list(set, items);
+	for (size_t i = 0; i < count; i++)
+		items[i].is_marked |= items[i].generation < generation;
 	return describe_statements(offer, items, count);
 }
 
@@ -412,7 +418,7 @@ static void fill_server(struct offer *offer, const struct server *server,
 	    .remote_pid = server->remote_pid,
 	    .vars = describe_vars(offer, &server->vars, &server->own),
 	    .pinned = server->pinned,
-	    .statements = describe_set(offer, server->statements),
+	    .statements = describe_set(offer, server),
 	    .key = {server->key, server->key_len},
 	    .unix_dir = server->unix_dir,
 	    .host = server->host,

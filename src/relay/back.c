@@ -13,6 +13,7 @@
 #include "relay/leaks.h"
 #include "relay/link.h"
 #include "relay/params.h"
+#include "relay/schema.h"
 #include "relay/segment.h"
 #include "relay/slow.h"
 #include "relay/sql_statements.h"
@@ -137,6 +138,7 @@ static enum step back_settled(struct server *server, struct client *client)
 
 	back_end_query(server, client, server->last_us);
 	leaks_settle(server);
+	schema_settle(server);
 	if (server->status == 'I' && mode != POOL_MODE_SESSION) {
 		link_end(client, server);
 		leaks_release(server);
@@ -196,6 +198,8 @@ static int back_read(
 		server_unreadable(server, m);
 		return -1;
 	}
+	if (server->status == 'I')
+		server_settle_schema(server);
 	/* the client gets an error instead of this ReadyForQuery */
 	if (has_forbidden_transaction(server)) {
 		server_retire(server, error_text(ERROR_STATEMENT_TRANSACTION));
@@ -478,8 +482,10 @@ static enum step back_look(
 		params_note_reset(server, m);
 	else if (server->link.was_reset)
 		params_note_outcome(server, m);
-	if (m->type == 'C')
+	if (m->type == 'C') {
 		params_note_tag(server, m);
+		schema_note_tag(server, m);
+	}
 	if (!is_looked_at(server, m))
 		return STEP_NEXT;
 	if (!message_is_whole(m) && m->size <= LOOKED_AT_MAX)

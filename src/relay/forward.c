@@ -8,6 +8,7 @@
 #include "relay/leaks.h"
 #include "relay/long_text.h"
 #include "relay/params.h"
+#include "relay/schema.h"
 #include "relay/segment.h"
 #include "relay/slow.h"
 #include "relay/sql_statements.h"
@@ -277,6 +278,7 @@ static enum step pass_text(struct client *client, struct server *server,
 	if (step != STEP_NEXT)
 		return step;
 	leaks_expect(server, &facts->effects);
+	schema_expect(server, &facts->effects);
 	/* the effects of a tracked statement count when it is bound */
 	if (m->type == 'Q' || !is_tracked)
 		params_expect(server, &facts->effects);

@@ -269,6 +269,8 @@ static void note_tag(
 	if (!is_watched(server))
 		return;
 	kinds = leak_of_tag(watch, tag, len, &cleared);
+	if (cleared == LEAK_KINDS)
+		cleared |= LEAK_READING;
 	server->leaks_left &= (uint16_t)~cleared;
 	count_all(client, server, kinds);
 }

@@ -24,6 +24,7 @@ bool link_begin(struct client *client, struct server *server)
 				    (client->unnamed_server == server->conn.id &&
 					server->unnamed_client == client->conn.id);
 	server->link.since_us = conn_now(&server->conn);
+	server_find_schema(server);
 	conn_set_deadline(&client->conn, 0);
 	statements_link(server);
 	must_wait = params_apply(server, client);
@@ -41,6 +42,7 @@ void link_restore(struct client *client, struct server *server, const struct lin
 		server->link.since_us = conn_now(&server->conn);
 	list_init(&server->link.portals);
 	list_init(&server->link.aliases);
+	server_find_schema(server);
 	statements_link(server);
 	clocks_arm_link(server, client);
 }

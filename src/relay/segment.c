@@ -22,7 +22,7 @@ static struct segment *new_segment(struct server *server)
 	struct segment *s = slab_take(server->conn.site->segment_slab);
 
 	s->tag = 0;
-	s->is_ended = false;
+	s->is_ended = s->has_run = false;
 	buf_init_in(&s->bytes, SEGMENT_MAX, s->room, sizeof(s->room));
 	buf_init(&s->described, SEGMENT_MAX);
 	server->link.segment = s;
@@ -92,6 +92,7 @@ static void append(struct server *server, const struct message *m)
 		s->tag = server->last_tag;
 	buf_put(&s->bytes, m->bytes, m->have);
 	s->is_ended = m->type == 'S';
+	s->has_run |= m->type == 'E';
 	if (s->bytes.failed || !message_is_whole(m))
 		spoil(server);
 }
@@ -244,6 +245,7 @@ int segment_restore(struct server *server, const struct parcel_server *from)
 	s = new_segment(server);
 	s->tag = from->segment.tag;
 	s->is_ended = from->segment.is_ended;
+	s->has_run = true; /* not known */
 	buf_put(&s->bytes, bytes->at, bytes->len);
 	buf_put(&s->described, described->at, described->len);
 	return s->bytes.failed || s->described.failed ? -1 : 0;

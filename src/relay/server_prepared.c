@@ -121,7 +121,7 @@ struct prepared_text *server_prepared_variant(
 {
 	const char *values = reading(server);
 
-	if (!values && server_prepared_is_held(server, text))
+	if (!values && server_prepared_is_held(server, text, 0))
 		return prepared_ref(text);
 	return prepared_variant(text, values);
 }
@@ -129,17 +129,19 @@ struct prepared_text *server_prepared_variant(
 /* ---- the set ---- */
 
 bool server_prepared_is_held(
-    const struct server *server, const struct prepared_text *text)
+    const struct server *server, const struct prepared_text *text, uint32_t generation)
 {
-	return prepared_set_has(server->statements, text) &&
-	       !prepared_set_is_spoilt(server->statements, text);
+	return prepared_set_is_good(server->statements, text, generation);
 }
 
 int server_prepared_add(struct server *server, struct prepared_text *text, uint32_t tag)
 {
 	if (server_prepared_note(server, tag, PREPARED_SET_ADDED, NULL, text) < 0)
 		return -1;
-	return prepared_set_add(&server->statements, text);
+	if (prepared_set_add(&server->statements, text) < 0)
+		return -1;
+	prepared_set_date(server->statements, text, server_generation(server));
+	return 0;
 }
 
 int server_prepared_drop(struct server *server, struct prepared_text *text)
@@ -185,15 +187,16 @@ int server_prepared_make_room(struct server *server, size_t room)
 	return failed;
 }
 
-int server_prepared_ensure(struct server *server, struct prepared_text *text)
+int server_prepared_ensure(
+    struct server *server, struct prepared_text *text, uint32_t generation)
 {
 	uint32_t tag;
 
-	if (server_prepared_is_held(server, text)) {
+	if (server_prepared_is_held(server, text, generation)) {
 		prepared_set_touch(server->statements, text);
 		return 0;
 	}
-	if (server_prepared_close_spoilt(server, text) < 0)
+	if (server_prepared_drop(server, text) < 0)
 		return -1;
 	tag = server_next_tag(server);
 	if (server_prepared_add(server, text, tag) < 0)

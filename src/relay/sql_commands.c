@@ -43,7 +43,7 @@ static int find_text(struct sql_command *c, const struct client *client,
 			return -1;
 		break;
 	case COMMAND_EXECUTE:
-		named = prepared_names_find(client->names, sql->name);
+		named = prepared_names_look(client->names, sql->name, &c->generation);
 		/* not supported: EXECUTE of a statement that is such a command itself
 		 */
 		if (!named || named->effects.is_command)
@@ -129,7 +129,7 @@ int sql_command_before(const struct sql_command *c, struct server *server)
 {
 	if (c->sql.span.kind != COMMAND_EXECUTE || !c->text)
 		return 0;
-	return server_prepared_ensure(server, c->text);
+	return server_prepared_ensure(server, c->text, c->generation);
 }
 
 /* ---- running ---- */
@@ -154,7 +154,8 @@ static int before_deallocate(struct server *server, bool is_known)
 int sql_before_run(const struct client *client, struct server *server,
     enum command_kind kind, const char *name, struct prepared_text *text)
 {
-	bool is_known = prepared_names_find(client->names, name);
+	uint32_t generation;
+	bool is_known = prepared_names_look(client->names, name, &generation);
 
 	switch (kind) {
 	case COMMAND_PREPARE:
@@ -164,7 +165,7 @@ int sql_before_run(const struct client *client, struct server *server,
 			return -1;
 		return server_prepared_make_room(server, 1);
 	case COMMAND_EXECUTE:
-		return text ? server_prepared_ensure(server, text) : 0;
+		return text ? server_prepared_ensure(server, text, generation) : 0;
 	case COMMAND_DEALLOCATE:
 		return before_deallocate(server, is_known);
 	default:
@@ -181,13 +182,17 @@ int sql_completed(struct client *client, struct server *server, enum command_kin
 		return 0;
 	if (prepared_set_add(&server->statements, text) < 0)
 		return -1;
+	prepared_set_date(server->statements, text, server_generation(server));
 	if (prepared_names_find(client->names, name)) {
 		/* it should have failed because the name is in use, so the server has
 		 * lost that statement */
 		prepared_set_spoil(server->statements, text);
 		return 0;
 	}
-	return prepared_names_put(&client->names, name, text);
+	if (prepared_names_put(&client->names, name, text) < 0)
+		return -1;
+	prepared_names_date(client->names, name, server_generation(server));
+	return 0;
 }
 
 /* "cached plan must not change result type" in any language. */

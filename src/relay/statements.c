@@ -11,6 +11,7 @@
 #include "relay/leaks.h"
 #include "relay/long_text.h"
 #include "relay/params.h"
+#include "relay/schema.h"
 #include "relay/segment.h"
 #include "relay/server_prepared.h"
 #include "relay/sql_commands.h"
@@ -170,14 +171,13 @@ static void server_text_done(struct server_text *ours)
 
 /* ---- Parse ---- */
 
-/* May ParseComplete be made up?  Only if the server would certainly have sent it: it
- * has the statement, and no transaction is aborted or may be aborted by messages in
- * flight. */
+/* May ParseComplete be made up?  Only if the server would certainly have sent it, and
+ * if its statement is what a Parse would make now. */
 static bool may_make_up_parse(
     const struct server *server, const struct prepared_text *text)
 {
-	return server->status != 'E' && server->pipeline.syncs == 0 &&
-	       server_prepared_is_held(server, text);
+	return schema_is_quiet(server) &&
+	       server_prepared_is_held(server, text, server_generation(server));
 }
 
 /* A Parse of a name that is in use: PostgreSQL analyses the text first and then reports
@@ -190,7 +190,7 @@ static int parse_again(struct client *client, struct server *server,
 	int failed = server_text_init(&ours, client, server, taken);
 
 	if (!failed)
-		failed = server_prepared_ensure(server, ours.text);
+		failed = server_prepared_ensure(server, ours.text, 0);
 	if (!failed)
 		failed = send_renamed_back(server, m, ours.text->name, name, rest);
 	if (!failed)
@@ -207,6 +207,16 @@ static void doubt_statements(struct client *client, struct server *server)
 	prepared_names_doubt(client->names);
 }
 
+/* The name stands for the text as the server understands it now. */
+static int put_name(struct client *client, struct server *server, const char *name,
+    struct prepared_text *text)
+{
+	if (prepared_names_put(&client->names, name, text) < 0)
+		return -1;
+	prepared_names_date(client->names, name, server_generation(server));
+	return 0;
+}
+
 /* A Parse that was expected to fail has succeeded: the server had dropped statements.
  * The client's name stands for the new text now; other statements are uncertain. */
 static int parsed_again(
@@ -217,7 +227,24 @@ static int parsed_again(
 	if (m->type != '1' || !a || !a->parsed)
 		return 0;
 	doubt_statements(client, server);
-	return prepared_names_put(&client->names, a->theirs, a->parsed);
+	return put_name(client, server, a->theirs, a->parsed);
+}
+
+/* Removes a name; nothing happens if there is none. */
+static int remove_name(
+    struct client *client, struct server *server, uint32_t tag, const char *name)
+{
+	uint32_t generation;
+	struct prepared_text *text =
+	    prepared_names_look(client->names, name, &generation);
+
+	if (!text)
+		return 0;
+	if (server_prepared_note(server, tag, PREPARED_NAME_REMOVED, name, text) < 0)
+		return -1;
+	prepared_journal_date(server->link.journal, generation);
+	prepared_names_del(&client->names, name);
+	return 0;
 }
 
 /* Gives the name to the text, in place of an older text whose statement the server may
@@ -225,15 +252,11 @@ static int parsed_again(
 static int add_name(struct client *client, struct server *server, uint32_t tag,
     const char *name, struct prepared_text *text)
 {
-	struct prepared_text *old = prepared_names_find(client->names, name);
-
-	if (old &&
-	    server_prepared_note(server, tag, PREPARED_NAME_REMOVED, name, old) < 0)
+	if (remove_name(client, server, tag, name) < 0)
 		return -1;
-	prepared_names_del(&client->names, name);
 	if (server_prepared_note(server, tag, PREPARED_NAME_ADDED, name, text) < 0)
 		return -1;
-	return prepared_names_put(&client->names, name, text);
+	return put_name(client, server, name, text);
 }
 
 static int send_parse(struct server *server, const struct message *m,
@@ -340,7 +363,9 @@ static enum statement_fate rewrite_parse(struct client *client, struct server *s
 static enum statement_fate rewrite_bind(struct client *client, struct server *server,
     const struct message *m, const char *name, size_t *rest)
 {
-	struct prepared_text *text = prepared_names_find(client->names, name);
+	uint32_t generation;
+	struct prepared_text *text =
+	    prepared_names_look(client->names, name, &generation);
 	struct server_text ours;
 	int failed;
 
@@ -355,11 +380,12 @@ static enum statement_fate rewrite_bind(struct client *client, struct server *se
 	}
 	failed = server_text_init(&ours, client, server, text);
 	if (!failed)
-		failed = server_prepared_ensure(server, ours.text);
+		failed = server_prepared_ensure(server, ours.text, generation);
 	text->hits += !server->link.is_trying_again;
 	text->last_use_us = conn_now(&server->conn);
 	if (m->type == 'B') {
 		leaks_expect(server, &text->effects);
+		schema_expect(server, &text->effects);
 		params_expect(server, &text->effects);
 		if (text->effects.forgets || text->effects.hides_forgetting)
 			server->link.has_forgetting_portal = true;
@@ -380,15 +406,12 @@ static enum statement_fate rewrite_bind(struct client *client, struct server *se
 static enum statement_fate rewrite_close(
     struct client *client, struct server *server, const char *name)
 {
-	struct prepared_text *text = prepared_names_find(client->names, name);
 	uint32_t tag = 0;
 
-	if (text) {
+	if (prepared_names_find(client->names, name)) {
 		tag = server_next_tag(server);
-		if (server_prepared_note(
-			server, tag, PREPARED_NAME_REMOVED, name, text) < 0)
+		if (remove_name(client, server, tag, name) < 0)
 			return no_memory(client, server);
-		prepared_names_del(&client->names, name);
 	}
 	if (server_owe(server, 'C', OWED_MADE_UP, tag) < 0)
 		return no_memory(client, server);
@@ -621,70 +644,6 @@ bool statements_answered(struct client *client, struct server *server,
 	    pipeline_is_settled(&server->pipeline))
 		segment_end(server);
 	return is_sent;
-}
-
-/* ---- lost statements ---- */
-
-/* Does the error say that the statement does not exist, or that its result types have
- * changed with a table? */
-static bool is_loss(const struct message *m)
-{
-	struct error_fields f;
-
-	if (codec_read_error(message_body(m), message_body_len(m), &f) < 0)
-		return false;
-	return strcmp(f.sqlstate, SQLSTATE_INVALID_STATEMENT) == 0 ||
-	       strcmp(f.sqlstate, SQLSTATE_FEATURE_NOT_SUPPORTED) == 0;
-}
-
-/* The text of a Bind or Describe in flight; NULL: the server does not have it. */
-static struct prepared_text *used_text(
-    const struct server *server, const struct pipeline_entry *entry)
-{
-	const struct alias *r = NULL;
-
-	if (entry->type == 'B' || entry->type == 'D')
-		r = alias_find(server, entry->tag);
-	return r ? prepared_set_find(server->statements, r->ours) : NULL;
-}
-
-/* Is the error the first answer since the last Sync, is everything since then kept in
- * the segment, and was nothing sent after it? */
-static bool has_whole_segment(const struct client *client, const struct server *server,
-    const struct pipeline_entry *done)
-{
-	const struct segment *s = server->link.segment;
-
-	return s && s->tag == done->tag && server->status == 'I' &&
-	       client->conn.passing == 0 && !client->conn.is_doomed &&
-	       pipeline_count(&server->pipeline) == s->is_ended &&
-	       !pipeline_is_settled(&server->pipeline);
-}
-
-static bool may_send_segment_again(
-    const struct server *server, const struct prepared_text *text)
-{
-	struct message first;
-	bool is_described;
-
-	segment_look(server->link.segment, &first, &is_described);
-	return first.type == 'D' ||
-	       prepared_may_bind_again(first.bytes, first.have, text, is_described);
-}
-
-bool statements_may_try_again(struct client *client, struct server *server,
-    const struct message *m, const struct pipeline_entry *done)
-{
-	struct prepared_text *text;
-
-	if (m->type != 'E' || !message_is_whole(m))
-		return false;
-	text = used_text(server, done);
-	if (!text || !is_loss(m))
-		return false;
-	prepared_set_spoil(server->statements, text);
-	return has_whole_segment(client, server, done) &&
-	       may_send_segment_again(server, text);
 }
 
 void statements_make_up(struct client *client, struct server *server)

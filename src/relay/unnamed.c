@@ -9,6 +9,7 @@
 #include "moving/parcel.h"
 #include "relay/leaks.h"
 #include "relay/params.h"
+#include "relay/schema.h"
 #include "relay/server_prepared.h"
 #include "relay/sql_commands.h"
 #include "relay/texts.h"
@@ -452,6 +453,7 @@ static int note_bind(struct client *client, struct server *server,
 	}
 	if (u) {
 		leaks_expect(server, &u->effects);
+		schema_expect(server, &u->effects);
 		params_expect(server, &u->effects);
 	}
 	return sql_portal_note(server, m, command);

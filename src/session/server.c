@@ -91,6 +91,34 @@ bool server_has_forgotten(const struct message *m)
 	return server_has_tag(m, "DISCARD ALL") || server_has_tag(m, "DEALLOCATE ALL");
 }
 
+/* ---- the schema ---- */
+
+static atomic_uint *schema_of(const struct server *server)
+{
+	return server->schema
+		   ? server->schema
+		   : prepared_registry_generation(server->conn.site->prepared,
+			 server->seat.pool->database->config->dbname);
+}
+
+void server_find_schema(struct server *server)
+{
+	server->schema = schema_of(server);
+}
+
+uint32_t server_generation(const struct server *server)
+{
+	return atomic_load(schema_of(server)) | server->changes_schema;
+}
+
+void server_settle_schema(struct server *server)
+{
+	if (!server->changes_schema)
+		return;
+	atomic_fetch_add(schema_of(server), 2);
+	server->changes_schema = false;
+}
+
 /* ---- the ledger ---- */
 
 uint32_t server_next_tag(struct server *server)
@@ -174,6 +202,7 @@ void server_leave(struct server *server, const char *reason)
 		stream_write(&server->conn.stream, buf.bytes, buf.len);
 		buf_done(&buf);
 	}
+	server_settle_schema(server);
 	server_review_cancels(server);
 	/* the cancel requests aimed at it lose their target */
 	while ((n = list_pop_front(&server->cancels)))
@@ -465,6 +494,7 @@ static const struct conn_ops rest_ops = {
 
 void server_rest(struct server *server, uint64_t wake_us)
 {
+	server_settle_schema(server);
 	conn_hand_on(&server->conn, &rest_ops);
 	server->is_unheard = false;
 	conn_set_deadline(&server->conn, wake_us);

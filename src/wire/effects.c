@@ -165,6 +165,15 @@ static bool has_unreported(uint64_t bits, const struct vars *reported)
 	return false;
 }
 
+bool effects_hide_reading(const struct sql_effects *effects,
+    const struct vars_schema *schema, const struct vars *reported)
+{
+	uint64_t set =
+	    (effects->sets | effects->configs) & vars_schema_read_bits(schema);
+
+	return has_unreported(set, reported);
+}
+
 static uint16_t of_sets(uint64_t sets, const struct vars *reported)
 {
 	if (!sets)

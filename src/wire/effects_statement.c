@@ -220,6 +220,32 @@ static bool has_words(
 	return false;
 }
 
+/* Whether what is created, altered or dropped has no influence on the meaning of other
+ * texts.  The token is the first one behind the verb. */
+static bool has_no_dependents(const struct sql_token *t)
+{
+	static const char *const words[] = {"index", "unique", "role", "user", "group",
+	    "database", "tablespace", "publication", "subscription", "statistics",
+	    "trigger", "policy", "event", "system", "default"};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (sql_token_is(t, words[i]))
+			return true;
+	return false;
+}
+
+/* Notes the object behind CREATE, ALTER or DROP; the token is the first one behind the
+ * verb and OR REPLACE. */
+static void note_object(struct effects_look *l, bool is_drop)
+{
+	if (is_word(l, "temp") || is_word(l, "temporary"))
+		l->effects.makes_temp = true;
+	else if (is_drop && is_word(l, "table"))
+		l->effects.drops_table = true;
+	else if (!has_no_dependents(&l->token))
+		l->effects.changes_schema = true;
+}
+
 static void create_statement(struct effects_look *l)
 {
 	static const char *const on_commit_drop[] = {"on", "commit", "drop", NULL};
@@ -228,9 +254,46 @@ static void create_statement(struct effects_look *l)
 		effects_inner_next(l);
 	while (is_word(l, "or") || is_word(l, "replace") || is_word(l, "global") ||
 	       is_word(l, "local"));
+	note_object(l, false);
 	if ((is_word(l, "temp") || is_word(l, "temporary")) &&
 	    !has_words(l, on_commit_drop, NULL))
 		leave(l, LEAK_BIT(TEMP));
+}
+
+static void alter_statement(struct effects_look *l)
+{
+	effects_inner_next(l);
+	note_object(l, false);
+}
+
+static void drop_statement(struct effects_look *l)
+{
+	effects_inner_next(l);
+	note_object(l, true);
+}
+
+static bool is_tag_of(const char *tag, size_t len, const char *verb)
+{
+	size_t size = strlen(verb);
+
+	return len > size && memcmp(tag, verb, size) == 0;
+}
+
+bool effects_is_schema_tag(const char *tag, size_t len)
+{
+	static const char *const verbs[] = {"CREATE ", "ALTER ", "DROP "};
+
+	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+		struct sql_token object;
+		struct sql_scan s;
+		if (!is_tag_of(tag, len, verbs[i]))
+			continue;
+		sql_scan_init(
+		    &s, tag + strlen(verbs[i]), len - strlen(verbs[i]), false);
+		sql_scan_next(&s, &object);
+		return !has_no_dependents(&object);
+	}
+	return false;
 }
 
 static void declare_statement(struct effects_look *l)
@@ -358,6 +421,14 @@ static void look_at_body(struct effects_look *outer, bool is_string)
 			look_at_body(&l, true);
 		} else if (is_word(&l, "deallocate") || is_word(&l, "discard")) {
 			l.effects.hides_forgetting = true;
+		} else if (is_word(&l, "create")) {
+			create_statement(&l);
+			continue;
+		} else if (is_word(&l, "alter") || is_word(&l, "drop")) {
+			bool is_drop = is_word(&l, "drop");
+			sql_scan_next(&l.scan, &l.token);
+			note_object(&l, is_drop);
+			continue;
 		} else if (is_word(&l, "reset")) {
 			reset_statement(&l);
 		} else if (is_word(&l, "set")) {
@@ -371,6 +442,9 @@ static void look_at_body(struct effects_look *outer, bool is_string)
 	    .hidden = more.session | more.local | more.hidden, .set = more.set};
 	effects_add_resets(&outer->effects.resets, &more);
 	outer->effects.hides_forgetting |= l.effects.hides_forgetting;
+	outer->effects.changes_schema |= l.effects.changes_schema;
+	outer->effects.makes_temp |= l.effects.makes_temp;
+	outer->effects.drops_table |= l.effects.drops_table;
 }
 
 static void do_statement(struct effects_look *l)
@@ -392,6 +466,8 @@ static const struct verb {
     {"set", set_statement},
     {"reset", reset_statement},
     {"create", create_statement},
+    {"alter", alter_statement},
+    {"drop", drop_statement},
     {"prepare", prepare_statement},
     {"execute", execute_statement},
     {"deallocate", deallocate_statement},
@@ -411,7 +487,8 @@ static const uint32_t lengths[32] = {
     ['c' & 31] = 1U << 6,
     ['p' & 31] = 1U << 7,
     ['e' & 31] = 1U << 7,
-    ['d' & 31] = 1U << 2 | 1U << 7 | 1U << 10,
+    ['a' & 31] = 1U << 5,
+    ['d' & 31] = 1U << 2 | 1U << 4 | 1U << 7 | 1U << 10,
     ['l' & 31] = 1U << 4 | 1U << 6,
     ['u' & 31] = 1U << 8,
 };

@@ -48,6 +48,12 @@ size_t prepared_registry_count(const struct prepared_registry *r)
 	return map_count(r->by_id);
 }
 
+atomic_uint *prepared_registry_generation(
+    const struct prepared_registry *r, const char *database)
+{
+	return prepared_store_generation(r->store, database);
+}
+
 static int compare_ids(const void *a, const void *b)
 {
 	const struct prepared_text *const *x = a, *const *y = b;

@@ -27,6 +27,8 @@ struct record {
 	bool is_kept;   /* set by prepared_journal_forget: this one stays */
 	bool was_there; /* undoing puts it back; otherwise undoing removes it */
 	bool was_spoilt;
+	/* of a name: what it had, and, set by prepared_journal_forget, what it has */
+	uint32_t generation, kept_generation;
 	char name[];
 };
 
@@ -134,6 +136,11 @@ int prepared_journal_note(struct prepared_journal **jp, uint32_t tag,
 	return 0;
 }
 
+void prepared_journal_date(struct prepared_journal *j, uint32_t generation)
+{
+	at_node(list_last(&j->open))->generation = generation;
+}
+
 /* The first open record with this tag.  Answers come in order, so it is near the
  * front. */
 static struct record *open_record(const struct prepared_journal *j, uint32_t tag)
@@ -181,6 +188,7 @@ static void hand_to_newer(struct record *r)
 
 	r->newer->was_there = r->was_there;
 	r->newer->was_spoilt = r->was_spoilt;
+	r->newer->generation = r->generation;
 	/* for a set the text is the same, and the key in the index stays */
 	r->newer->text = r->text;
 	r->text = text;
@@ -189,8 +197,12 @@ static void hand_to_newer(struct record *r)
 static int bring_back(
     const struct record *r, struct prepared_names **names, struct prepared_set **set)
 {
-	if (r->was_there && r->is_of_name)
-		return prepared_names_put(names, r->name, r->text);
+	if (r->was_there && r->is_of_name) {
+		if (prepared_names_put(names, r->name, r->text) < 0)
+			return -1;
+		prepared_names_date(*names, r->name, r->generation);
+		return 0;
+	}
 	if (r->was_there) {
 		int result = prepared_set_restore(set, r->text);
 		if (r->was_spoilt && result == 0)
@@ -223,11 +235,23 @@ int prepared_journal_undo(struct prepared_journal **jp, struct prepared_names **
 	return result;
 }
 
-static bool is_there(const struct record *r, struct prepared_names *names,
-    const struct prepared_set *set)
+static bool is_there(
+    struct record *r, struct prepared_names *names, const struct prepared_set *set)
 {
-	return r->is_of_name ? prepared_names_find(names, r->name) == r->text
-			     : prepared_set_has(set, r->text);
+	if (!r->is_of_name)
+		return prepared_set_has(set, r->text);
+	return prepared_names_look(names, r->name, &r->kept_generation) == r->text;
+}
+
+static int keep(
+    const struct record *r, struct prepared_names **names, struct prepared_set **set)
+{
+	if (!r->is_of_name)
+		return prepared_set_add(set, r->text);
+	if (prepared_names_put(names, r->name, r->text) < 0)
+		return -1;
+	prepared_names_date(*names, r->name, r->kept_generation);
+	return 0;
 }
 
 int prepared_journal_forget(struct prepared_journal *j, struct prepared_names **names,
@@ -246,10 +270,7 @@ int prepared_journal_forget(struct prepared_journal *j, struct prepared_names **
 	list_for (r, &j->open, node) {
 		if (!r->older)
 			r->was_there = false;
-		if (!r->is_kept)
-			continue;
-		if (r->is_of_name ? prepared_names_put(names, r->name, r->text)
-				  : prepared_set_add(set, r->text))
+		if (r->is_kept && keep(r, names, set) < 0)
 			result = -1;
 	}
 	return result;

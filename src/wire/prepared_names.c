@@ -17,6 +17,7 @@ struct prepared_names {
 
 struct given_name {
 	struct prepared_text *text; /* one reference */
+	uint32_t generation;
 	bool is_doubtful;
 	char name[]; /* also the key in the map */
 };
@@ -49,6 +50,21 @@ struct prepared_text *prepared_names_find(struct prepared_names *n, const char *
 	return g ? g->text : NULL;
 }
 
+struct prepared_text *prepared_names_look(
+    struct prepared_names *n, const char *name, uint32_t *generation)
+{
+	const struct given_name *g = find(n, name);
+
+	*generation = g ? g->generation : 0;
+	return g ? g->text : NULL;
+}
+
+void prepared_names_date(
+    struct prepared_names *n, const char *name, uint32_t generation)
+{
+	find(n, name)->generation = generation;
+}
+
 static struct given_name *add(struct prepared_names **np, const char *name)
 {
 	size_t size = strlen(name) + 1;
@@ -77,6 +93,7 @@ int prepared_names_put(
 	if (!g)
 		return -1;
 	take_text(g, text);
+	g->generation = 0;
 	g->is_doubtful = false;
 	if (old)
 		let_text_go(old);
@@ -141,7 +158,8 @@ void prepared_names_list(const struct prepared_names *n, struct prepared_item *i
 	size_t at = 0;
 
 	while (n && (g = map_next(n->by_name, &at)))
-		*items++ = (struct prepared_item){g->name, g->text, g->is_doubtful};
+		*items++ = (struct prepared_item){
+		    g->name, g->text, g->is_doubtful, g->generation};
 }
 
 size_t prepared_names_count(const struct prepared_names *n)

@@ -17,6 +17,7 @@ struct prepared_set {
 struct held_text {
 	struct node node;           /* in by_use */
 	struct prepared_text *text; /* one reference; its address is the key */
+	uint32_t generation;
 	bool is_spoilt;
 };
 
@@ -41,6 +42,23 @@ static struct held_text *find(
 bool prepared_set_has(const struct prepared_set *s, const struct prepared_text *text)
 {
 	return find(s, text) != NULL;
+}
+
+bool prepared_set_is_good(
+    const struct prepared_set *s, const struct prepared_text *text, uint32_t generation)
+{
+	const struct held_text *h = find(s, text);
+
+	return h && !h->is_spoilt && h->generation >= generation;
+}
+
+void prepared_set_date(
+    struct prepared_set *s, const struct prepared_text *text, uint32_t generation)
+{
+	struct held_text *h = find(s, text);
+
+	if (h)
+		h->generation = generation;
 }
 
 void prepared_set_touch(struct prepared_set *s, struct prepared_text *text)
@@ -192,5 +210,6 @@ void prepared_set_list(const struct prepared_set *s, struct prepared_item *items
 
 	if (s)
 		list_for (h, &s->by_use, node)
-			*items++ = (struct prepared_item){NULL, h->text, h->is_spoilt};
+			*items++ = (struct prepared_item){
+			    NULL, h->text, h->is_spoilt, h->generation};
 }

@@ -12,6 +12,8 @@
 #include "base/mem.h"
 #include "wire/prepared_shelves.h"
 
+enum { GENERATIONS = 1024 };
+
 struct prepared_store {
 	pthread_mutex_t lock;    /* protects everything below */
 	struct shelves *shelves; /* owned: struct stored_text that others may take */
@@ -19,6 +21,8 @@ struct prepared_store {
 	size_t text_count;
 	unsigned refs;
 	const char *prefix; /* never changes */
+	/* By hash of the database's name; these need no lock. */
+	atomic_uint generations[GENERATIONS];
 };
 
 struct prepared_store *prepared_store_new(const char *prefix)
@@ -29,7 +33,18 @@ struct prepared_store *prepared_store_new(const char *prefix)
 	s->shelves = shelves_new();
 	s->refs = 1;
 	s->prefix = prefix;
+	for (size_t i = 0; i < GENERATIONS; i++)
+		atomic_init(&s->generations[i], PREPARED_GENERATION);
 	return s;
+}
+
+atomic_uint *prepared_store_generation(struct prepared_store *s, const char *database)
+{
+	uint32_t hash = 2166136261U; /* FNV-1a */
+
+	for (const char *at = database; *at; at++)
+		hash = (hash ^ (uint8_t)*at) * 16777619U;
+	return &s->generations[(hash ^ hash >> 16) % GENERATIONS];
 }
 
 struct prepared_store *prepared_store_ref(struct prepared_store *s)

@@ -622,6 +622,87 @@ static void strings_end_where_postgresql_ends_them(void **state)
 	assert_false(effects_of_text("select '\\'; listen x'", 22, &escapes).leaves);
 }
 
+static void changes_of_the_schema(void **state)
+{
+	static const char *const changes[] = {"create table a (b int)",
+	    "ALTER TABLE a ADD b int", "select 1; drop view a",
+	    "create or replace function f() returns int as '' language sql",
+	    "create unlogged table a as select 1", "alter type a rename to b",
+	    "drop type a", "do $$ begin alter table a add b int; end $$",
+	    "do $$ begin execute 'create table a (b int)'; end $$",
+	    "do $$ begin execute format('drop type %I', a); end $$",
+	    "create temp table a (b int); create table c (d int)"};
+	static const char *const temporary[] = {"create temp table a (b int)",
+	    "create global temporary table a (b int) on commit drop",
+	    "create or replace temp view a as select 1",
+	    "do $$ begin create temp table a (b int); end $$"};
+	static const char *const drops[] = {
+	    "drop table a", "drop table if exists a, b"};
+	static const char *const others[] = {"select 1", "create index a on b (c)",
+	    "create unique index a on b (c)", "drop index a", "alter role a login",
+	    "alter system set a = 1", "create user a", "select 'create table a'",
+	    "insert into a values ('alter', 'drop')", "do $$ begin perform 1; end $$",
+	    "update alter_a set b = 1", "drop trigger a on b", "dropx table a"};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(changes); i++)
+		if (!effects(changes[i]).changes_schema)
+			fail_msg("%s: it changes the schema", changes[i]);
+	for (size_t i = 0; i < COUNT_OF(temporary); i++)
+		if (effects(temporary[i]).changes_schema ||
+		    !effects(temporary[i]).makes_temp)
+			fail_msg("%s: it is temporary", temporary[i]);
+	for (size_t i = 0; i < COUNT_OF(drops); i++)
+		if (effects(drops[i]).changes_schema || !effects(drops[i]).drops_table)
+			fail_msg("%s: it drops a table", drops[i]);
+	for (size_t i = 0; i < COUNT_OF(others); i++)
+		if (effects(others[i]).changes_schema ||
+		    effects(others[i]).makes_temp || effects(others[i]).drops_table)
+			fail_msg("%s: it does not matter", others[i]);
+}
+
+static void tags_of_changes_of_the_schema(void **state)
+{
+	static const char *const changes[] = {"CREATE TABLE", "ALTER TYPE",
+	    "DROP MATERIALIZED VIEW", "CREATE FUNCTION", "DROP TABLE"};
+	static const char *const others[] = {"CREATE INDEX", "ALTER ROLE",
+	    "DROP DATABASE", "SELECT 1", "CREATE", "CREATE ", "", "DROPS TABLE", "DO",
+	    "COMMENT"};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(changes); i++)
+		assert_true(effects_is_schema_tag(changes[i], strlen(changes[i])));
+	for (size_t i = 0; i < COUNT_OF(others); i++)
+		assert_false(effects_is_schema_tag(others[i], strlen(others[i])));
+}
+
+static void readings_that_are_hidden(void **state)
+{
+	struct vars_schema *schema = vars_schema_new(NULL);
+	const struct effects_ask ask = {.schema = schema, .has_leaves = true};
+	static const char *const hide[] = {"set search_path to a", "set schema 'a'",
+	    "select set_config('search_path', 'a', false)"};
+	static const char *const others[] = {"set local search_path to a",
+	    "set application_name to a", "set statement_timeout to 1",
+	    "select set_config('search_path', 'a', true)"};
+	struct vars reported;
+
+	(void)state;
+	vars_init(&reported, schema);
+	for (size_t i = 0; i < COUNT_OF(hide); i++) {
+		struct sql_effects e =
+		    effects_of_text(hide[i], strlen(hide[i]) + 1, &ask);
+		assert_true(effects_hide_reading(&e, schema, &reported));
+	}
+	for (size_t i = 0; i < COUNT_OF(others); i++) {
+		struct sql_effects e =
+		    effects_of_text(others[i], strlen(others[i]) + 1, &ask);
+		assert_false(effects_hide_reading(&e, schema, &reported));
+	}
+	vars_done(&reported);
+	vars_schema_free(&schema);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -646,6 +727,9 @@ int main(void)
 	    cmocka_unit_test(strings_that_stand_for_the_present_time),
 	    cmocka_unit_test(texts_that_are_cut),
 	    cmocka_unit_test(strings_end_where_postgresql_ends_them),
+	    cmocka_unit_test(changes_of_the_schema),
+	    cmocka_unit_test(tags_of_changes_of_the_schema),
+	    cmocka_unit_test(readings_that_are_hidden),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -632,6 +632,88 @@ static void test_lists_of_names_and_sets(void **state)
 	prepared_unref(b);
 }
 
+/* ---- generations ---- */
+
+static void test_statements_of_an_older_generation(void **state)
+{
+	struct prepared_set *set = NULL;
+	struct prepared_text *a = text_of("a"), *b = text_of("b");
+	struct prepared_item item;
+
+	(void)state;
+	assert_false(prepared_set_is_good(set, a, 0));
+	assert_int_equal(prepared_set_add(&set, a), 0);
+	assert_true(prepared_set_is_good(set, a, 0));
+	assert_false(prepared_set_is_good(set, b, 0));
+	assert_false(prepared_set_is_good(set, a, 2));
+	prepared_set_date(set, a, 4);
+	assert_true(prepared_set_is_good(set, a, 2));
+	assert_true(prepared_set_is_good(set, a, 4));
+	assert_false(prepared_set_is_good(set, a, 5));
+	prepared_set_list(set, &item);
+	assert_int_equal(item.generation, 4);
+	prepared_set_spoil(set, a);
+	assert_false(prepared_set_is_good(set, a, 0));
+	prepared_set_clear(&set);
+	prepared_unref(a);
+	prepared_unref(b);
+}
+
+static uint32_t generation_of(struct desk *d, const char *name)
+{
+	uint32_t generation;
+
+	(void)prepared_names_look(d->names, name, &generation);
+	return generation;
+}
+
+/* A name that is put back is as old as it was. */
+static void test_names_keep_their_generation(void **state)
+{
+	struct prepared_text *a = text_of("a"), *b = text_of("b");
+	struct desk d = {0};
+
+	(void)state;
+	assert_int_equal(prepared_names_put(&d.names, "s", a), 0);
+	prepared_names_date(d.names, "s", 6);
+	assert_int_equal(generation_of(&d, "s"), 6);
+	assert_int_equal(generation_of(&d, "t"), 0);
+	assert_int_equal(
+	    prepared_journal_note(&d.journal, 1, PREPARED_NAME_REMOVED, "s", a), 0);
+	prepared_journal_date(d.journal, 6);
+	prepared_names_del(&d.names, "s");
+	assert_int_equal(
+	    prepared_journal_note(&d.journal, 2, PREPARED_NAME_ADDED, "s", b), 0);
+	assert_int_equal(prepared_names_put(&d.names, "s", b), 0);
+	prepared_names_date(d.names, "s", 8);
+	prepared_journal_fail(&d.journal, 1);
+	prepared_journal_fail(&d.journal, 2);
+	assert_int_equal(prepared_journal_undo(&d.journal, &d.names, &d.set), 0);
+	assert_ptr_equal(prepared_names_find(d.names, "s"), a);
+	assert_int_equal(generation_of(&d, "s"), 6);
+	prepared_names_clear(&d.names);
+	prepared_unref(a);
+	prepared_unref(b);
+}
+
+/* What is in flight when all statements are forgotten stays as it is. */
+static void test_names_in_flight_keep_their_generation(void **state)
+{
+	struct prepared_text *a = text_of("a");
+	struct desk d = {0};
+
+	(void)state;
+	assert_int_equal(
+	    prepared_journal_note(&d.journal, 1, PREPARED_NAME_ADDED, "s", a), 0);
+	assert_int_equal(prepared_names_put(&d.names, "s", a), 0);
+	prepared_names_date(d.names, "s", 8);
+	assert_int_equal(prepared_journal_forget(d.journal, &d.names, &d.set), 0);
+	assert_int_equal(generation_of(&d, "s"), 8);
+	prepared_journal_clear(&d.journal);
+	prepared_names_clear(&d.names);
+	prepared_unref(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -657,6 +739,9 @@ int main(void)
 	    CASE(test_texts_keep_their_ids),
 	    CASE(test_texts_that_are_known_already),
 	    CASE(test_lists_of_names_and_sets),
+	    CASE(test_statements_of_an_older_generation),
+	    CASE(test_names_keep_their_generation),
+	    CASE(test_names_in_flight_keep_their_generation),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -155,6 +155,23 @@ static void threads_do_not_disturb_each_other(void **state)
 	prepared_store_unref(&common);
 }
 
+static void each_database_has_a_generation(void **state)
+{
+	struct prepared_store *store = prepared_store_new("S_");
+	struct prepared_registry *r = prepared_registry_new(prepared_store_ref(store));
+	atomic_uint *a = prepared_store_generation(store, "a");
+
+	(void)state;
+	assert_int_equal(atomic_load(a), PREPARED_GENERATION);
+	atomic_fetch_add(a, 2);
+	assert_ptr_equal(prepared_registry_generation(r, "a"), a);
+	assert_int_equal(
+	    atomic_load(prepared_store_generation(store, "b")), PREPARED_GENERATION);
+	assert_non_null(prepared_store_generation(store, ""));
+	prepared_registry_free(&r);
+	prepared_store_unref(&store);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -162,6 +179,7 @@ int main(void)
 	    cmocka_unit_test(a_text_keeps_its_id),
 	    cmocka_unit_test(registries_agree_about_names),
 	    cmocka_unit_test(threads_do_not_disturb_each_other),
+	    cmocka_unit_test(each_database_has_a_generation),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

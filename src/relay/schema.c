@@ -1,0 +1,47 @@
+/*
+ * Notices changes of the schema.  wire/effects examines texts and knows the tags.
+ */
+#include "relay/schema.h"
+
+#include "relay/segment.h"
+
+void schema_expect(struct server *server, const struct sql_effects *effects)
+{
+	struct link *link = &server->link;
+
+	link->made_temp |= effects->makes_temp;
+	link->sent_cut |= effects->is_cut;
+	link->sent_schema |=
+	    effects->changes_schema || effects->makes_temp || effects->drops_table;
+	/* PostgreSQL itself notices that a table has gone.  Only where it may be made
+	 * again, or another one is seen in its place, something else has to be done;
+	 * but not for each temporary table. */
+	server->changes_schema |=
+	    effects->changes_schema || (effects->drops_table && !link->made_temp);
+	if (effects_hide_reading(effects, server->conn.site->vars, &server->vars))
+		server->leaks_left |= LEAK_READING;
+}
+
+void schema_note_tag(struct server *server, const struct message *m)
+{
+	size_t len;
+
+	if (server->changes_schema || !message_is_whole(m) ||
+	    (server->link.sent_schema && !server->link.sent_cut))
+		return;
+	len = message_body_len(m);
+	server->changes_schema =
+	    effects_is_schema_tag((const char *)message_body(m), len - (len > 0));
+}
+
+void schema_settle(struct server *server)
+{
+	server->link.sent_schema = server->link.sent_cut = false;
+}
+
+bool schema_is_quiet(const struct server *server)
+{
+	return server->status == 'I' && server->pipeline.syncs == 0 &&
+	       !server->changes_schema && !segment_may_have_run(server) &&
+	       !(server->leaks_left & LEAK_READING);
+}

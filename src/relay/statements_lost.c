@@ -1,0 +1,78 @@
+/*
+ * Errors of a server that has lost a statement, or cannot run it any more because of a
+ * change of the schema.
+ */
+#include <string.h>
+
+#include "relay/alias.h"
+#include "relay/segment.h"
+#include "relay/statements.h"
+#include "wire/codec.h"
+#include "wire/prepared.h"
+
+/* Does the error say that the statement does not exist, or could it be one that comes
+ * because of a change of the schema?  These are: its result types have changed; a type
+ * has gone ("cache lookup failed"); whatever analysis of a text may report, which
+ * PostgreSQL repeats with the parameter types that it found first. */
+static bool is_loss(const struct message *m)
+{
+	struct error_fields f;
+
+	if (codec_read_error(message_body(m), message_body_len(m), &f) < 0)
+		return false;
+	return strcmp(f.sqlstate, SQLSTATE_INVALID_STATEMENT) == 0 ||
+	       strcmp(f.sqlstate, SQLSTATE_FEATURE_NOT_SUPPORTED) == 0 ||
+	       strcmp(f.sqlstate, SQLSTATE_INTERNAL_ERROR) == 0 ||
+	       (strncmp(f.sqlstate, "42", 2) == 0 &&
+		   strcmp(f.sqlstate, SQLSTATE_INSUFFICIENT_PRIVILEGE) != 0);
+}
+
+/* The text of a Bind or Describe in flight; NULL: the server does not have it. */
+static struct prepared_text *used_text(
+    const struct server *server, const struct pipeline_entry *entry)
+{
+	const struct alias *r = NULL;
+
+	if (entry->type == 'B' || entry->type == 'D')
+		r = alias_find(server, entry->tag);
+	return r ? prepared_set_find(server->statements, r->ours) : NULL;
+}
+
+/* Is the error the first answer since the last Sync, is everything since then kept in
+ * the segment, and was nothing sent after it? */
+static bool has_whole_segment(const struct client *client, const struct server *server,
+    const struct pipeline_entry *done)
+{
+	const struct segment *s = server->link.segment;
+
+	return s && s->tag == done->tag && server->status == 'I' &&
+	       client->conn.passing == 0 && !client->conn.is_doomed &&
+	       pipeline_count(&server->pipeline) == s->is_ended &&
+	       !pipeline_is_settled(&server->pipeline);
+}
+
+static bool may_send_segment_again(
+    const struct server *server, const struct prepared_text *text)
+{
+	struct message first;
+	bool is_described;
+
+	segment_look(server->link.segment, &first, &is_described);
+	return first.type == 'D' ||
+	       prepared_may_bind_again(first.bytes, first.have, text, is_described);
+}
+
+bool statements_may_try_again(struct client *client, struct server *server,
+    const struct message *m, const struct pipeline_entry *done)
+{
+	struct prepared_text *text;
+
+	if (m->type != 'E' || !message_is_whole(m))
+		return false;
+	text = used_text(server, done);
+	if (!text || !is_loss(m))
+		return false;
+	prepared_set_spoil(server->statements, text);
+	return has_whole_segment(client, server, done) &&
+	       may_send_segment_again(server, text);
+}
