@@ -69,12 +69,16 @@ atomic_uint *prepared_registry_generation(
  * reference for the caller, and makes it if it does not exist.  How PostgreSQL
  * understands a text depends on the parameters at the time of Parse; `reading` (see
  * vars_reading) stands for their values, and the same bytes with another reading are
- * another text.  NULL: no memory. */
+ * another text.  It may have a generation (prepared_put_reading), so that clients that
+ * have prepared it before a change of the schema keep a statement of their own, with
+ * the types that they were told.  NULL: no memory. */
 struct prepared_text *prepared_intern(
     struct prepared_registry *r, const char *reading, const uint8_t *key, size_t len);
 /* Returns the text if it exists, with one reference for the caller, or NULL. */
 struct prepared_text *prepared_find(
     struct prepared_registry *r, const char *reading, const uint8_t *key, size_t len);
+/* Appends the reading with a generation, with a NUL. */
+void prepared_put_reading(const char *reading, uint32_t generation, struct buf *out);
 /* Whether the caller has the only reference, as with a text that was just made. */
 bool prepared_is_unshared(const struct prepared_text *t);
 /* Makes a private text: it is never shared, even with equal bytes. */
@@ -85,12 +89,12 @@ struct prepared_text *prepared_intern_private(
 struct prepared_text *prepared_intern_body(struct prepared_registry *r,
     const uint8_t *begin, size_t len, struct prepared_body *body);
 /* Returns the text that stands for the same bytes under another reading (NULL: a
- * reading that is not known), with one reference for the caller.  A private text is
- * returned as it is.  NULL: no memory. */
+ * reading that is not known) in the same generation, with one reference for the caller.
+ * A private text is returned as it is.  NULL: no memory. */
 struct prepared_text *prepared_variant(struct prepared_text *t, const char *reading);
-/* Whether the text belongs to this reading or is private. */
+/* Whether the text belongs to this reading, in any generation, or is private. */
 bool prepared_is_read_as(const struct prepared_text *t, const char *reading);
-/* The reading that the text belongs to; NULL: it is private. */
+/* The reading that the text belongs to, with its generation; NULL: it is private. */
 const char *prepared_reading(const struct prepared_text *t);
 /* These three are for texts that come with a server or client from another thread, or
  * from another process that is taken over.  prepared_registry_skip: ids of new texts

@@ -94,23 +94,46 @@ static const char *reading(const struct server *server)
 	return vars_reading(&server->vars);
 }
 
+/* The same, for a statement that is prepared now.  It may use the room. */
+static const char *reading_now(const struct server *server, struct buf *room)
+{
+	const char *values = reading(server);
+	uint32_t generation = server_generation(server);
+
+	if (!values || generation == PREPARED_GENERATION)
+		return values;
+	prepared_put_reading(values, generation, room);
+	return room->failed ? NULL : (const char *)room->bytes;
+}
+
 struct prepared_text *server_prepared_shared(
     const struct server *server, const uint8_t *key, size_t len)
 {
-	const char *values = reading(server);
+	struct prepared_text *found = NULL;
+	const char *values;
+	struct buf room;
 
-	return values ? prepared_find(server->conn.site->prepared, values, key, len)
-		      : NULL;
+	buf_init(&room, 0);
+	values = reading_now(server, &room);
+	if (values)
+		found = prepared_find(server->conn.site->prepared, values, key, len);
+	buf_done(&room);
+	return found;
 }
 
 struct prepared_text *server_prepared_intern(const struct server *server,
     struct prepared_registry *r, const uint8_t *key, size_t len,
     const struct sql_effects *effects)
 {
-	const char *values = effects->reads_clock ? NULL : reading(server);
-	struct prepared_text *text = values ? prepared_intern(r, values, key, len)
-					    : prepared_intern_private(r, key, len);
+	struct prepared_text *text;
+	const char *values;
+	struct buf room;
 
+	buf_init(&room, 0);
+	values = effects->reads_clock ? NULL : reading_now(server, &room);
+	text = values ? prepared_intern(r, values, key, len)
+		      : prepared_intern_private(r, key, len);
+	buf_done(&room);
 	if (text && prepared_is_unshared(text))
 		text->effects = *effects;
 	return text;

@@ -6,6 +6,7 @@
 #include "wire/prepared.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/map.h"
@@ -203,14 +204,57 @@ struct prepared_text *prepared_restore(struct prepared_registry *r, uint64_t id,
 					   : make_private(r, w.stored);
 }
 
+/* Stands between a reading, which ends with a comma, and its generation. */
+enum { GENERATION_MARK = '#' };
+
+void prepared_put_reading(const char *reading, uint32_t generation, struct buf *out)
+{
+	buf_put_text(out, reading);
+	if (generation != PREPARED_GENERATION)
+		buf_printf(out, "%c%" PRIu32, GENERATION_MARK, generation);
+	buf_put_u8(out, 0);
+}
+
+/* What follows the reading in that of the text: "" or its generation.  NULL: the text
+ * is read in another way. */
+static const char *behind_reading(const struct prepared_text *t, const char *reading)
+{
+	const char *at = shelf_reading(t->shelf);
+	size_t len = strlen(reading);
+
+	if (strncmp(at, reading, len) != 0)
+		return NULL;
+	return !at[len] || at[len] == GENERATION_MARK ? at + len : NULL;
+}
+
 bool prepared_is_read_as(const struct prepared_text *t, const char *reading)
 {
-	return !t->shelf || (reading && strcmp(shelf_reading(t->shelf), reading) == 0);
+	return !t->shelf || (reading && behind_reading(t, reading));
 }
 
 const char *prepared_reading(const struct prepared_text *t)
 {
 	return t->shelf ? shelf_reading(t->shelf) : NULL;
+}
+
+/* The text of these bytes under this reading, in the generation of t. */
+static struct prepared_text *intern_again(
+    const struct prepared_text *t, const char *reading)
+{
+	const char *mark = strrchr(shelf_reading(t->shelf), GENERATION_MARK);
+	struct prepared_text *made = NULL;
+	struct buf room;
+
+	buf_init(&room, 0);
+	buf_put_text(&room, reading);
+	if (mark && !strchr(mark, ','))
+		buf_put_text(&room, mark);
+	buf_put_u8(&room, 0);
+	if (!room.failed)
+		made = prepared_intern(
+		    t->registry, buf_text(&room), t->stored->key, t->stored->len);
+	buf_done(&room);
+	return made;
 }
 
 struct prepared_text *prepared_variant(struct prepared_text *t, const char *reading)
@@ -219,10 +263,9 @@ struct prepared_text *prepared_variant(struct prepared_text *t, const char *read
 
 	if (prepared_is_read_as(t, reading))
 		return prepared_ref(t);
-	made =
-	    reading
-		? prepared_intern(t->registry, reading, t->stored->key, t->stored->len)
-		: prepared_intern_private(t->registry, t->stored->key, t->stored->len);
+	made = reading ? intern_again(t, reading)
+		       : prepared_intern_private(
+			     t->registry, t->stored->key, t->stored->len);
 	if (made && prepared_is_unshared(made))
 		made->effects = t->effects;
 	return made;

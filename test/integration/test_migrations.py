@@ -200,6 +200,12 @@ def test_an_old_client_goes_on(make_pooler, pg, base):
     assert heard[1] == ("t", 23) and rows(heard) == [("1",)]
     send(owner, wire.query("alter table thing alter v type bigint"))
     assert rows(send(old, BEGIN, run("s", struct.pack("!i", 7), formats=[1]), COMMIT)) == [("1",)]
+    new = pooler.connect(user=OWNER)
+    heard = send(new, prepare("s", sql), run("s", struct.pack("!q", 7), formats=[1]))
+    assert heard[1] == ("t", 20) and rows(heard) == [("1",)]
+    for _ in range(2):
+        assert rows(send(old, run("s", struct.pack("!i", 7), formats=[1]))) == [("1",)]
+        assert rows(send(new, BEGIN, run("s", struct.pack("!q", 7), formats=[1]), COMMIT)) == [("1",)]
 
 
 def test_a_change_and_a_parse_in_one_pipeline(make_pooler, pg, base):

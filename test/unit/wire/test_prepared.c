@@ -667,6 +667,39 @@ static uint32_t generation_of(struct desk *d, const char *name)
 	return generation;
 }
 
+/* ... are other texts, also when they are read in another way. */
+static void test_texts_of_generations(void **state)
+{
+	struct prepared_registry *r =
+	    prepared_registry_new(prepared_store_new(PREPARED_PREFIX));
+	struct prepared_text *t[5];
+	struct buf later;
+
+	(void)state;
+	buf_init(&later, 0);
+	prepared_put_reading("'a#1',", PREPARED_GENERATION, &later);
+	assert_string_equal(later.bytes, "'a#1',");
+	buf_clear(&later);
+	prepared_put_reading("'a#1',", 12, &later);
+	t[0] = prepared_intern(r, "'a#1',", (const uint8_t *)"x", 2);
+	t[1] = prepared_intern(r, (const char *)later.bytes, (const uint8_t *)"x", 2);
+	assert_ptr_not_equal(t[0], t[1]);
+	assert_true(prepared_is_read_as(t[0], "'a#1',"));
+	assert_true(prepared_is_read_as(t[1], "'a#1',"));
+	assert_false(prepared_is_read_as(t[1], "'a#1"));
+	assert_false(prepared_is_read_as(t[1], "'b',"));
+	t[2] = prepared_variant(t[0], "'b',");
+	t[3] = prepared_variant(t[1], "'b',");
+	assert_string_equal(prepared_reading(t[2]), "'b',");
+	assert_string_equal(prepared_reading(t[3]), "'b',#12");
+	t[4] = prepared_variant(t[3], "'a#1',");
+	assert_ptr_equal(t[4], t[1]);
+	for (size_t i = 0; i < 5; i++)
+		prepared_unref(t[i]);
+	buf_done(&later);
+	prepared_registry_free(&r);
+}
+
 /* A name that is put back is as old as it was. */
 static void test_names_keep_their_generation(void **state)
 {
@@ -740,6 +773,7 @@ int main(void)
 	    CASE(test_texts_that_are_known_already),
 	    CASE(test_lists_of_names_and_sets),
 	    CASE(test_statements_of_an_older_generation),
+	    CASE(test_texts_of_generations),
 	    CASE(test_names_keep_their_generation),
 	    CASE(test_names_in_flight_keep_their_generation),
 	};
