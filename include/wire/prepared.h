@@ -79,6 +79,8 @@ struct prepared_text *prepared_find(
     struct prepared_registry *r, const char *reading, const uint8_t *key, size_t len);
 /* Appends the reading with a generation, with a NUL. */
 void prepared_put_reading(const char *reading, uint32_t generation, struct buf *out);
+/* The generation of the text's reading. */
+uint32_t prepared_generation(const struct prepared_text *t);
 /* Whether the caller has the only reference, as with a text that was just made. */
 bool prepared_is_unshared(const struct prepared_text *t);
 /* Makes a private text: it is never shared, even with equal bytes. */

@@ -477,6 +477,15 @@ static void take_key(struct client *client, const struct parcel_bytes *key)
 	cancel_keys_add(client->conn.site->cancel_keys, client);
 }
 
+/* The generation of what has arrived.  Another process has counted in another way; what
+ * was out of date there is marked. */
+static uint32_t generation_of(const struct prepared_text *text, uint32_t present)
+{
+	uint32_t generation = prepared_generation(text);
+
+	return generation < present ? generation : present;
+}
+
 static int take_names(
     const struct moving *m, struct client *client, const struct parcel_statements *from)
 {
@@ -488,9 +497,9 @@ static int take_names(
 		if (!text || prepared_names_put(&client->names, s->name, text) < 0)
 			return -1;
 		prepared_names_date(client->names, s->name,
-		    atomic_load(
-			prepared_registry_generation(client->conn.site->prepared,
-			    client->database->config->dbname)));
+		    generation_of(text, atomic_load(prepared_registry_generation(
+					    client->conn.site->prepared,
+					    client->database->config->dbname))));
 		has_doubt = has_doubt || s->is_marked;
 	}
 	/* the doubt only causes more checks than needed */
@@ -561,7 +570,6 @@ static int take_set(
 	return 0;
 }
 
-/* Its statements are of this generation, or marked. */
 static void date_set(struct server *server)
 {
 	size_t count = prepared_set_count(server->statements);
@@ -569,8 +577,8 @@ static void date_set(struct server *server)
 
 	prepared_set_list(server->statements, items);
 	for (size_t i = 0; i < count; i++)
-		prepared_set_date(
-		    server->statements, items[i].text, server_generation(server));
+		prepared_set_date(server->statements, items[i].text,
+		    generation_of(items[i].text, server_generation(server)));
 	mem_free(items);
 }
 

@@ -244,6 +244,8 @@ struct offer {
 	struct arena *keys;  /* keys of texts */
 	struct arena *arena; /* memory for one client or server */
 	bool is_first, has_failed;
+	bool is_restart; /* it is for another process, which begins with other
+			    generations */
 };
 
 static void emit(struct offer *offer, const struct parcel *parcel, int fd)
@@ -326,8 +328,7 @@ static struct parcel_statements describe_names(
 	return describe_statements(offer, items, count);
 }
 
-/* What is out of date is prepared again where it arrives, because generations are not
- * described. */
+/* In another process, what is out of date is prepared again. */
 static struct parcel_statements describe_set(
     struct offer *offer, const struct server *server)
 {
@@ -335,7 +336,7 @@ static struct parcel_statements describe_set(
 	size_t count = prepared_set_count(set);
 	struct prepared_item *items =
 	    arena_alloc(offer->arena, count * sizeof(*items) + 1);
-	uint32_t generation = count ? server_generation(server) : 0;
+	uint32_t generation = offer->is_restart ? server_generation(server) : 0;
 
 	prepared_set_list(set, items);
 	for (size_t i = 0; i < count; i++)
@@ -602,6 +603,7 @@ int moving_offer(struct site *site, bool is_first, moving_emit_fn *emit_fn, void
 
 	offer_init(&offer, site, emit_fn, ctx);
 	offer.is_first = is_first;
+	offer.is_restart = true;
 	site->catalog->is_offered = true;
 	if (is_first)
 		offer_databases(&offer);

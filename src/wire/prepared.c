@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/map.h"
@@ -237,17 +238,32 @@ const char *prepared_reading(const struct prepared_text *t)
 	return t->shelf ? shelf_reading(t->shelf) : NULL;
 }
 
+/* Where the generation stands in the reading of a shared text; NULL: it has none. */
+static const char *mark_of(const struct prepared_text *t)
+{
+	const char *mark = strrchr(shelf_reading(t->shelf), GENERATION_MARK);
+
+	return mark && !strchr(mark, ',') ? mark : NULL;
+}
+
+uint32_t prepared_generation(const struct prepared_text *t)
+{
+	const char *mark = t->shelf ? mark_of(t) : NULL;
+
+	return mark ? (uint32_t)strtoul(mark + 1, NULL, 10) : PREPARED_GENERATION;
+}
+
 /* The text of these bytes under this reading, in the generation of t. */
 static struct prepared_text *intern_again(
     const struct prepared_text *t, const char *reading)
 {
-	const char *mark = strrchr(shelf_reading(t->shelf), GENERATION_MARK);
+	const char *mark = mark_of(t);
 	struct prepared_text *made = NULL;
 	struct buf room;
 
 	buf_init(&room, 0);
 	buf_put_text(&room, reading);
-	if (mark && !strchr(mark, ','))
+	if (mark)
 		buf_put_text(&room, mark);
 	buf_put_u8(&room, 0);
 	if (!room.failed)

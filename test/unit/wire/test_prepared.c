@@ -692,6 +692,8 @@ static void test_texts_of_generations(void **state)
 	t[3] = prepared_variant(t[1], "'b',");
 	assert_string_equal(prepared_reading(t[2]), "'b',");
 	assert_string_equal(prepared_reading(t[3]), "'b',#12");
+	assert_int_equal(prepared_generation(t[0]), PREPARED_GENERATION);
+	assert_int_equal(prepared_generation(t[3]), 12);
 	t[4] = prepared_variant(t[3], "'a#1',");
 	assert_ptr_equal(t[4], t[1]);
 	for (size_t i = 0; i < 5; i++)
