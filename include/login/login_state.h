@@ -53,6 +53,9 @@ struct login {
 			    and fails, so that nobody learns it */
 	bool is_fake_db; /* there is no such database; the client learns it only after
 			    the proof */
+	/* held, or NULL: its auth_query looks up the user in place of that of a
+	 * database that does not exist, so that the question does not tell which do */
+	struct database *stand_in;
 	uint8_t salt[4];
 	struct scram_server scram;
 	struct scram_binding binding;
@@ -100,6 +103,12 @@ static inline void login_await_end(struct login *login)
 static inline uint32_t login_lane(const struct client *client)
 {
 	return salted_lane_of_user(client->conn.site, client->login->startup.user);
+}
+
+/* The database whose auth_query looks the user up; NULL: none does. */
+static inline struct database *login_asked_database(const struct client *client)
+{
+	return client->database ? client->database : client->login->stand_in;
 }
 
 /* Does it wait for the pooler, a server or a helper thread, and not for its client? */

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "auth/rounds.h"
 #include "auth/scram.h"
 #include "auth/secret.h"
 #include "base/err.h"
@@ -94,6 +95,10 @@ struct catalog {
 	struct map *pools;     /* by (database, user) */
 	/* the database of each entry of config->databases, in their order; owned */
 	struct database **by_entry;
+	/* the first of them whose auth_query depends on global settings only, or NULL:
+	 * where users are looked up whose client has asked for a database that does not
+	 * exist */
+	struct database *stand_in;
 	struct list pool_list; /* struct pool by .node, in order of creation */
 	/* struct database by .node, in order of creation */
 	struct list database_list;
@@ -138,6 +143,7 @@ struct catalog {
 	/* the latest time known, for functions that are not given one */
 	uint64_t seen_us;
 	uint64_t credentials_epoch; /* see credentials_forget_all */
+	struct rounds found_rounds; /* of the SCRAM secrets that auth_query has found */
 
 	/* Set by the broker soon after catalog_new, and not NULL from then on. */
 	const struct catalog_events *events;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "auth/rounds.h"
 #include "auth/secret.h"
 #include "base/breath.h"
 #include "base/buf.h"
@@ -27,6 +28,7 @@ struct userlist {
 	size_t former_count;
 	size_t
 	    kind_counts[SECRET_MALFORMED + 1]; /* of users that are not former ones */
+	struct rounds rounds;                  /* of their SCRAM secrets */
 	atomic_uint refs;
 };
 
@@ -189,6 +191,13 @@ static int read_fields(struct reader *r, struct quoted *name, struct quoted *sec
 	return 0;
 }
 
+static void count_entry(struct userlist *u, const struct user_entry *e, int change)
+{
+	u->kind_counts[e->secret.kind] += (size_t)change;
+	if (e->secret.kind == SECRET_SCRAM)
+		rounds_count(&u->rounds, e->secret.scram.iterations, change);
+}
+
 /* Adds an entry; of several with the same name the last one counts. */
 static void add_entry(struct userlist *u, const struct reader *r,
     const struct quoted *name, const struct quoted *secret)
@@ -203,11 +212,11 @@ static void add_entry(struct userlist *u, const struct reader *r,
 	mem_free(text);
 	if (e->secret.kind == SECRET_MALFORMED)
 		warn_of_secret(r, e->name);
-	u->kind_counts[e->secret.kind]++;
+	count_entry(u, e, 1);
 	old = map_put_str(u->entries, e->name, e);
 	if (!old)
 		return;
-	u->kind_counts[old->secret.kind]--;
+	count_entry(u, old, -1);
 	entry_free(old);
 }
 
@@ -355,6 +364,13 @@ bool userlist_is_mostly_scram(const struct userlist *u)
 {
 	return u->kind_counts[SECRET_SCRAM] >
 	       u->kind_counts[SECRET_PLAIN] + u->kind_counts[SECRET_MD5];
+}
+
+uint32_t userlist_usual_rounds(const struct userlist *u, uint32_t rounds)
+{
+	uint32_t count, usual = rounds_usual(&u->rounds, &count);
+
+	return count > u->kind_counts[SECRET_PLAIN] ? usual : rounds;
 }
 
 bool userlist_next(const struct userlist *u, size_t *at, const char **name,

@@ -69,7 +69,9 @@ static const char *auth_user_of(const struct database *db)
 
 bool authquery_is_for(const struct client *client)
 {
-	return client->database && auth_user_of(client->database);
+	const struct database *db = login_asked_database(client);
+
+	return db && auth_user_of(db);
 }
 
 /* ---- lookups ---- */
@@ -90,8 +92,8 @@ static char *lookup_key(const struct client *client)
 {
 	struct buf key;
 	buf_init(&key, 0);
-	buf_printf(
-	    &key, "%p %s", (const void *)client->database, client->login->startup.user);
+	buf_printf(&key, "%p %s", (const void *)login_asked_database(client),
+	    client->login->startup.user);
 	char *text = mem_strdup(buf_text(&key));
 	buf_done(&key);
 	return text;
@@ -134,6 +136,8 @@ static struct user *lookup_settle(struct lookup *lookup, struct secret *secret)
 	struct pool *pool = catalog_find_pool(lookup->database, user);
 
 	secret_init(secret, lookup->secret);
+	if (secret->kind == SECRET_SCRAM)
+		rounds_count(&catalog->found_rounds, secret->scram.iterations, 1);
 	if (pool)
 		credential_keep_for_pool(pool, secret, lookup->sent_us);
 	if (lookup->epoch == catalog->credentials_epoch)
@@ -541,9 +545,8 @@ static const struct request_ops lookup_request_ops = {
 static struct database *find_database(struct client *client)
 {
 	struct catalog *catalog = client->conn.site->catalog;
-	const char *name =
-	    text_or_null(scope_auth_dbname(scope_of_database(client->database)));
-	struct database *db = client->database;
+	struct database *db = login_asked_database(client);
+	const char *name = text_or_null(scope_auth_dbname(scope_of_database(db)));
 	bool is_new = false;
 
 	if (name)
@@ -577,14 +580,15 @@ static struct lookup *lookup_new(struct client *client, struct database *db)
 {
 	struct site *site = client->conn.site;
 	struct lookup *lookup = mem_zero(sizeof(*lookup));
-	struct user *user = catalog_user(site->catalog, auth_user_of(client->database));
+	struct user *user =
+	    catalog_user(site->catalog, auth_user_of(login_asked_database(client)));
 
 	lookup->site = site;
 	lookup->request.ops = &lookup_request_ops;
 	lookup->work.run = lookup_work;
 	lookup->key = lookup_key(client);
 	lookup->name = mem_strdup(client->login->startup.user);
-	lookup->database = client->database;
+	lookup->database = login_asked_database(client);
 	lookup->epoch = site->catalog->credentials_epoch;
 	list_init(&lookup->logins);
 	map_put_str(site->lookups, lookup->key, lookup);
@@ -657,8 +661,8 @@ enum authquery authquery_begin(
 
 	login->on_found = on_found;
 	known = is_again ? NULL
-			 : credential_find(client->database, login->startup.user,
-			       conn_now(&client->conn));
+			 : credential_find(login_asked_database(client),
+			       login->startup.user, conn_now(&client->conn));
 	if (!known)
 		return lookup_join_or_begin(client, is_again);
 	login_take_found(login, known->user, &known->secret, known->asked_us);
@@ -675,7 +679,7 @@ uint64_t authquery_due(const struct client *client, enum error_id *error)
 
 	if (!lookup || lookup->state != LOOKUP_QUEUED)
 		return UINT64_MAX;
-	scope = scope_of_database(client->database);
+	scope = scope_of_database(login_asked_database(client));
 	wait = after(login->waits_since_us, scope_query_wait_timeout(scope));
 	scope = scope_of_pool(lookup->request.ask.pool);
 	query = after(login->waits_since_us, scope_query_timeout(scope));

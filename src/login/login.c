@@ -49,6 +49,8 @@ static void login_free(struct client *client)
 	authquery_leave(client);
 	console_logins_remove(login);
 	spelling_leave(client);
+	if (login->stand_in)
+		database_release(login->stand_in);
 	startup_done(&login->startup);
 	proof_done(client);
 	method_done(client);
@@ -340,7 +342,7 @@ static enum step login_judge(struct client *client, const struct message *m)
 		return login_ask_again(client);
 	/* a SCRAM exchange cannot change its secret; the next login runs the query
 	 * again */
-	credential_forget(client->database, login->startup.user);
+	credential_forget(login_asked_database(client), login->startup.user);
 	return login_handle_proof(client, proof);
 }
 
@@ -470,6 +472,18 @@ static void login_find_database(struct client *client)
 	if (!db)
 		return;
 	client->database = db;
+	database_hold(db);
+}
+
+/* With trust everybody may learn which databases exist. */
+static void login_find_stand_in(struct client *client)
+{
+	struct login *login = client->login;
+	struct database *db = client->conn.site->catalog->stand_in;
+
+	if (!login->is_fake_db || !db || db->disabled || login->method == AUTH_TRUST)
+		return;
+	login->stand_in = db;
 	database_hold(db);
 }
 
@@ -637,6 +651,7 @@ static enum step login_settle_user(struct client *client)
 	enum auth_type method = client->login->method;
 	int found = 0;
 
+	login_find_stand_in(client);
 	if (method == AUTH_ANY)
 		found = login_find_any_user(client);
 	else if (method_is_external(method))

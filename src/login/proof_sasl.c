@@ -11,8 +11,10 @@
 #include <assert.h>
 #include <string.h>
 
+#include "auth/rounds.h"
 #include "auth/scram.h"
 #include "auth/secret.h"
+#include "login/authquery.h"
 #include "login/login_state.h"
 #include "login/verifiers.h"
 #include "session/salted.h"
@@ -41,14 +43,28 @@ static void failure_derived(struct key_job *key_job)
 	login->derived(client);
 }
 
+/* The rounds that a user who does not exist is asked for: those that most users have
+ * where this one was looked for. */
+static uint32_t sasl_usual_rounds(const struct client *client)
+{
+	const struct catalog *catalog = client->conn.site->catalog;
+	uint32_t rounds = (uint32_t)site_settings(client->conn.site)->scram_iterations;
+	uint32_t count = 0, found;
+
+	found = rounds_usual(&catalog->found_rounds, &count);
+	if (count && authquery_is_for(client))
+		return found;
+	return catalog->list ? userlist_usual_rounds(catalog->list, rounds) : rounds;
+}
+
 enum proof proof_fail_slowly(struct client *client)
 {
 	static const uint8_t salt[SCRAM_SALT_LEN] = {0};
 	struct site *site = client->conn.site;
 	struct login *login = client->login;
 	/* a salt of zeros, for which no keys are ever cached */
-	struct scram_due due = {login->startup.user, salt, sizeof(salt),
-	    (uint32_t)site_settings(site)->scram_iterations};
+	struct scram_due due = {
+	    login->startup.user, salt, sizeof(salt), sasl_usual_rounds(client)};
 	uint8_t salted[SCRAM_KEY_LEN];
 	struct err err;
 
@@ -111,7 +127,7 @@ static void sasl_choose_verifier(struct client *client)
 		    "SCRAM authentication failed: user has MD5 secret");
 	login->is_mock = true;
 	scram_verifier_mock(&login->verifier, login->startup.user,
-	    client->conn.site->mock_secret, rounds);
+	    client->conn.site->mock_secret, sasl_usual_rounds(client));
 }
 
 static void sasl_derived(struct key_job *key_job)

@@ -193,6 +193,26 @@ static bool has_same_entries(const struct config *a, const struct config *b)
 	       a->template == b->template;
 }
 
+/* Does its auth_query depend on global settings only, as that of a database that does
+ * not exist would? */
+static bool asks_as_others_do(const struct database_config *config)
+{
+	return !config->own.auth_user && !config->own.auth_query &&
+	       !config->own.auth_dbname;
+}
+
+static void adopt_stand_in(struct catalog *c)
+{
+	const struct config *config = c->config;
+
+	c->stand_in = NULL;
+	if (!text_or_null(config->settings.global.auth_user))
+		return;
+	for (size_t i = 0; i < config->database_count && !c->stand_in; i++)
+		if (asks_as_others_do(&config->databases[i]))
+			c->stand_in = c->by_entry[i];
+}
+
 void catalog_adopt(struct catalog *c, struct config *config, struct userlist *users,
     catalog_note_fn *note, void *note_ctx)
 {
@@ -210,6 +230,7 @@ void catalog_adopt(struct catalog *c, struct config *config, struct userlist *us
 	}
 	if (auth_user)
 		catalog_user(c, auth_user);
+	adopt_stand_in(c);
 	if (users) {
 		catalog_begin_users(c, users);
 		catalog_adopt_users(c, SIZE_MAX);

@@ -223,6 +223,47 @@ def test_errors(asking, table):
     assert pooler.pool(user=AUTH[0])["sv_idle"] == 0
 
 
+def challenge(pooler, database, user):
+    """Returns salt and rounds that a stranger is told."""
+    client = pooler.client(database, user)
+    client.send(client.startup_packet())
+    assert client.recv().kind == "R"
+    client.send(wire.sasl_initial("SCRAM-SHA-256", "n,,n=,r=abcdef"))
+    told = dict(p.split("=", 1) for p in client.recv().body[4:].decode().split(","))
+    client.close()
+    return told["s"], told["i"]
+
+
+def test_challenges_do_not_tell_which_databases_exist(asking, table, pg):
+    """A user has the same salt in every database, also in those that do not exist."""
+    known = wire.ScramKeys(SECRET, iterations=7000)
+    table(["aq_scram", "aq_scram", known.secret()])
+    pooler = asking("scram-sha-256", {"db": pg.conn(), "other": pg.conn()}, **table.keys)
+    for user in ("aq_scram", "aq_ghost"):
+        told = {challenge(pooler, database, user) for database in ("db", "absent", "other", "db", "void")}
+        assert len(told) == 1, (user, told)
+    assert pooler.refusal("absent", "aq_scram", SECRET) == "no such database: absent"
+    assert pooler.refusal("absent", "aq_scram", "wrong") == "SASL authentication failed"
+    assert pooler.refusal("absent", "aq_ghost", "wrong") == "SASL authentication failed"
+
+
+@pytest.mark.one_worker  # Each worker learns for itself.
+@pytest.mark.parametrize("method", ["scram-sha-256", "plain"])
+def test_rounds_do_not_tell_which_users_exist(asking, table, method):
+    """Users who do not exist have the rounds that most of those have whom auth_query has found."""
+    table(*[[name, name, wire.ScramKeys(SECRET, iterations=rounds).secret()]
+            for name, rounds in (("aq_one", 7000), ("aq_two", 7000), ("aq_three", 5000))])
+    pooler = asking(method, verbose=1, **table.keys)
+    for user in ("aq_three", "aq_one", "aq_two"):
+        pooler.refusal("db", user, "wrong")
+    for user in ("aq_ghost", "aq_one"):
+        since = pooler.mark()
+        pooler.refusal("db", user, "wrong")
+        assert pooler.log_since(since).count("deriving a SCRAM key, 7000 iterations") == 1, user
+        if method == "scram-sha-256":
+            assert challenge(pooler, "db", user)[1] == "7000"
+
+
 @pytest.mark.one_worker  # Each worker asks for itself.
 @pytest.mark.parametrize("method", ["md5", "scram-sha-256"])
 def test_names_that_cannot_be_asked_for_cost_no_connection(asking, pg, method):

@@ -382,9 +382,40 @@ static void test_load(void **state)
 	assert_int_equal(said.faults, 0);
 }
 
+static void most_users_decide_about_rounds(void **state)
+{
+	static const char plain[] = "\"p\" \"secret\"\n\"q\" \"secret\"\n";
+	struct buf text;
+	struct userlist *u;
+	(void)state;
+
+	buf_init(&text, 0);
+	u = userlist_parse("f", "", 0, NULL, NULL);
+	assert_int_equal(userlist_usual_rounds(u, 4096), 4096);
+	userlist_unref(&u);
+	buf_put_text(&text, plain);
+	for (int i = 0; i < 5; i++) {
+		buf_printf(
+		    &text, "\"user%d\" \"SCRAM-SHA-256$%d:", i, i < 3 ? 9000 : 8000);
+		buf_put_text(&text,
+		    "c2FsdA==$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:"
+		    "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\"\n");
+	}
+	u = userlist_parse("f", buf_text(&text), text.len, NULL, NULL);
+	assert_int_equal(userlist_usual_rounds(u, 4096), 9000);
+	userlist_unref(&u);
+	/* a user who is listed twice counts once */
+	buf_put_text(&text, "\"user0\" \"secret\"\n");
+	u = userlist_parse("f", buf_text(&text), text.len, NULL, NULL);
+	assert_int_equal(userlist_usual_rounds(u, 4096), 4096);
+	userlist_unref(&u);
+	buf_done(&text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(most_users_decide_about_rounds),
 	    cmocka_unit_test(test_grammar),
 	    cmocka_unit_test(test_empty),
 	    cmocka_unit_test(test_kinds),
