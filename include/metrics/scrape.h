@@ -19,8 +19,9 @@ struct scrapes *scrapes_new(struct site *site, uint64_t began_us);
 /* Call it when no request has a scrape any more. */
 void scrapes_free(struct scrapes **scrapes);
 
-/* May another scrape begin? */
-bool scrapes_have_room(const struct scrapes *scrapes);
+/* Finds room for another scrape; if there are too many, one whose client does not read
+ * gives way.  -1: there is none. */
+int scrapes_find_room(struct scrapes *scrapes);
 /* Begins a scrape that answers the request in parts.  It becomes the request's data
  * (http_data). */
 void scrape_begin(struct scrapes *scrapes, struct http_request *request);

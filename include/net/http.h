@@ -19,7 +19,8 @@ struct http;
 struct http_request; /* a request, from `asked` to the end of its answer */
 struct tls_context;
 
-/* The most connections at a time; more wait in the kernel's queue.  A burst can exceed
+/* The most connections at a time; if there are more, those that have asked for nothing
+ * yet give way, and until then they wait in the kernel's queue.  A burst can exceed
  * it by the length of that queue for each listening socket. */
 enum { HTTP_CONNECTIONS_MOST = 32, HTTP_BACKLOG = 16 };
 
@@ -67,5 +68,7 @@ void http_answer(struct http_request *r, int status, const char *type,
 void http_begin(struct http_request *r, const char *type);
 void http_put(struct http_request *r, const struct buf *part);
 void http_end(struct http_request *r);
+/* Ends the connection before the answer is complete; `gone` is called later. */
+void http_give_up(struct http_request *r);
 
 #endif

@@ -60,7 +60,7 @@ static void answer_metrics(struct metrics *m, struct http_request *r)
 	if (http_is_head(r))
 		http_answer(r, 200,
 		    format_type(format_choose(http_header(r, "Accept"))), NULL, "");
-	else if (!scrapes_have_room(m->scrapes))
+	else if (scrapes_find_room(m->scrapes) < 0)
 		http_answer(
 		    r, 503, plain, NULL, "Too many scrapes at a time; try again.\n");
 	else

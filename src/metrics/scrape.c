@@ -7,7 +7,9 @@
 #include "base/mem.h"
 #include "metrics/writer.h"
 
-enum { SCRAPES_MOST = 4 };
+/* GIVE_WAY_US: a reader that has taken nothing for so long gives way to another
+ * scrape. */
+enum { SCRAPES_MOST = 4, GIVE_WAY_US = 1500000 };
 
 struct scrapes {
 	struct site *site; /* borrowed */
@@ -26,6 +28,9 @@ struct scrape {
 	struct writer writer;
 	enum format format;
 	bool is_writing;
+	/* since when its reader has been asked to take a part; 0: it is not its turn */
+	uint64_t waits_since_us;
+	bool is_leaving; /* it was given up, and counts no more */
 	struct later turn;
 };
 
@@ -94,9 +99,35 @@ void scrapes_free(struct scrapes **scrapes)
 	*scrapes = NULL;
 }
 
-bool scrapes_have_room(const struct scrapes *scrapes)
+/* The scrape whose reader has let it wait for the longest time. */
+static struct scrape *slowest_of(const struct scrapes *scrapes)
 {
-	return scrapes->all.count < SCRAPES_MOST;
+	uint64_t before_us = loop_now(scrapes->site->loop) - GIVE_WAY_US;
+	struct scrape *s, *slowest = NULL;
+
+	list_for (s, &scrapes->all, node)
+		if (!s->is_leaving && s->waits_since_us &&
+		    s->waits_since_us <= before_us &&
+		    (!slowest || s->waits_since_us < slowest->waits_since_us))
+			slowest = s;
+	return slowest;
+}
+
+int scrapes_find_room(struct scrapes *scrapes)
+{
+	struct scrape *s;
+	size_t count = 0;
+
+	list_for (s, &scrapes->all, node)
+		count += !s->is_leaving;
+	if (count < SCRAPES_MOST)
+		return 0;
+	s = slowest_of(scrapes);
+	if (!s)
+		return -1;
+	s->is_leaving = true;
+	http_give_up(s->request);
+	return 0;
 }
 
 /* ---- gathering ---- */
@@ -167,6 +198,7 @@ static void write_turn(struct later *l)
 	buf_init(&out, 0);
 	has_more = writer_part(&s->writer, &out);
 	if (out.len > 0) {
+		s->waits_since_us = loop_now(s->scrapes->site->loop);
 		http_put(request, &out);
 	} else if (has_more) {
 		l->run = turn_over;
@@ -197,6 +229,7 @@ void scrape_go_on(struct http_request *request)
 
 	if (!s)
 		return;
+	s->waits_since_us = 0;
 	s->turn.run = write_turn;
 	loop_later(s->scrapes->site->loop, &s->turn);
 }

@@ -30,7 +30,10 @@ enum {
 	TICK_US = 500000,
 	ASK_US = 10000000,    /* limit of time from accept to the end of the request */
 	ANSWER_US = 60000000, /* limit of time from there to the end of the answer */
-	IDLE_SECONDS = 60,    /* libevent's own limit, which is longer than ours */
+	/* at the limit of connections, one that has asked for nothing for so long gives
+	 * way to another; others ask sooner */
+	GIVE_WAY_US = 1500000,
+	IDLE_SECONDS = 60, /* libevent's own limit, which is longer than ours */
 };
 
 /* A listening socket. */
@@ -46,9 +49,10 @@ struct listening {
 /* An accepted connection. */
 struct connection {
 	const struct bufferevent *bev; /* owned by libevent, which may have freed it */
-	uint64_t due_us;
+	uint64_t came_us, due_us;
 	bool is_seen;
-	bool is_too_many;
+	bool has_asked;  /* its request is complete */
+	bool is_leaving; /* it was shut down, and counts no more */
 };
 
 struct http {
@@ -127,6 +131,20 @@ static void drop_ended(struct http *h)
 
 /* Called for a new bufferevent.  If an old connection had the same address, it has
  * ended, and its entry is reused. */
+static size_t staying_count(const struct http *h)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < h->connection_count; i++)
+		count += !h->connections[i].is_leaving;
+	return count;
+}
+
+static bool is_full(const struct http *h)
+{
+	return staying_count(h) >= HTTP_CONNECTIONS_MOST;
+}
+
 static void add_connection(struct http *h, const struct bufferevent *bev)
 {
 	struct connection *connection = find_connection(h, bev);
@@ -142,12 +160,15 @@ static void add_connection(struct http *h, const struct bufferevent *bev)
 	}
 	*connection = (struct connection){
 	    .bev = bev,
+	    .came_us = loop_now(h->loop),
 	    .due_us = loop_now(h->loop) + ASK_US,
 	    .is_seen = true,
-	    .is_too_many = h->connection_count > HTTP_CONNECTIONS_MOST,
 	};
-	if (connection->is_too_many)
+	/* more than the limit have come at once */
+	if (staying_count(h) > HTTP_CONNECTIONS_MOST) {
+		connection->is_leaving = true;
 		loop_later(h->loop, &h->enforcing);
+	}
 }
 
 static void accept_connections(struct http *h, bool is_on)
@@ -165,12 +186,31 @@ static void accept_connections(struct http *h, bool is_on)
 }
 
 /* Shuts the socket down; libevent notices the end of the connection and frees it. */
-static void shut_down(const struct connection *connection)
+static void shut_down(struct connection *connection)
 {
-	int fd = bufferevent_getfd((struct bufferevent *)(uintptr_t)connection->bev);
+	struct bufferevent *bev = (struct bufferevent *)(uintptr_t)connection->bev;
+	int fd = bufferevent_getfd(bev);
 
-	if (fd >= 0)
-		shutdown(fd, SHUT_RDWR);
+	connection->is_leaving = true;
+	if (fd < 0)
+		return;
+	shutdown(fd, SHUT_RDWR);
+	bufferevent_enable(bev, EV_READ);
+}
+
+/* At the limit: the connection that has asked for nothing for the longest time gives
+ * way. */
+static void make_room(struct http *h)
+{
+	uint64_t before_us = loop_now(h->loop) - GIVE_WAY_US;
+	struct connection *oldest = NULL, *c = h->connections;
+
+	for (size_t i = 0; i < h->connection_count; i++, c++)
+		if (!c->has_asked && !c->is_leaving && c->came_us <= before_us &&
+		    (!oldest || c->came_us < oldest->came_us))
+			oldest = c;
+	if (oldest)
+		shut_down(oldest);
 }
 
 static void enforce_limits(struct later *l)
@@ -180,9 +220,11 @@ static void enforce_limits(struct later *l)
 
 	drop_ended(h);
 	for (size_t i = 0; i < h->connection_count; i++)
-		if (h->connections[i].is_too_many || h->connections[i].due_us <= now_us)
+		if (h->connections[i].is_leaving || h->connections[i].due_us <= now_us)
 			shut_down(&h->connections[i]);
-	accept_connections(h, h->connection_count < HTTP_CONNECTIONS_MOST);
+	if (is_full(h))
+		make_room(h);
+	accept_connections(h, !is_full(h));
 }
 
 /* Checks the limits of time twice per second, and runs libevent's own timers, which
@@ -217,7 +259,9 @@ static struct bufferevent *new_bufferevent(struct event_base *base, void *ctx)
 	if (h->connection_count >= HTTP_CONNECTIONS_MOST)
 		drop_ended(h);
 	add_connection(h, bev);
-	if (h->connection_count >= HTTP_CONNECTIONS_MOST)
+	if (is_full(h))
+		make_room(h);
+	if (is_full(h))
 		accept_connections(h, false);
 	return bev;
 }
@@ -261,6 +305,16 @@ static char *path_of(struct evhttp_request *request)
 	return mem_strdup(path && *path ? path : "/");
 }
 
+/* From a complete request on, and again after each call by which libevent sends:
+ * otherwise it reads on, and takes the end of what the client sends for the end of the
+ * connection.  A client may close its side when it has asked.  If it has gone, sending
+ * fails. */
+static void stop_reading(struct bufferevent *bev)
+{
+	if (bev)
+		bufferevent_disable(bev, EV_READ);
+}
+
 static void request_came(struct evhttp_request *request, void *ctx)
 {
 	struct listening *listening = ctx;
@@ -275,8 +329,11 @@ static void request_came(struct evhttp_request *request, void *ctx)
 	list_push_back(&h->requests, &r->node);
 	evhttp_connection_set_closecb(c, connection_closed, r);
 	connection = find_connection(h, bev_of(r));
-	if (connection)
+	if (connection) {
 		connection->due_us = loop_now(h->loop) + ANSWER_US;
+		connection->has_asked = true;
+	}
+	stop_reading(bev_of(r));
 	h->ops->asked(h->ctx, r);
 }
 
@@ -352,6 +409,7 @@ void http_answer(struct http_request *r, int status, const char *type,
     const char *allow, const char *body)
 {
 	struct evbuffer *bytes = evbuffer_new();
+	struct bufferevent *bev;
 
 	assert(bytes);
 	put_headers(r, type);
@@ -359,7 +417,9 @@ void http_answer(struct http_request *r, int status, const char *type,
 		evhttp_add_header(
 		    evhttp_request_get_output_headers(r->request), "Allow", allow);
 	evbuffer_add(bytes, body, strlen(body));
+	bev = bev_of(r);
 	evhttp_send_reply(release(r), status, reason_of(status), bytes);
+	stop_reading(bev);
 	evbuffer_free(bytes);
 }
 
@@ -367,6 +427,7 @@ void http_begin(struct http_request *r, const char *type)
 {
 	put_headers(r, type);
 	evhttp_send_reply_start(r->request, 200, reason_of(200));
+	stop_reading(bev_of(r));
 }
 
 static void part_left(struct evhttp_connection *c, void *ctx)
@@ -385,12 +446,24 @@ void http_put(struct http_request *r, const struct buf *part)
 	assert(bytes);
 	evbuffer_add(bytes, part->bytes, part->len);
 	evhttp_send_reply_chunk_with_cb(r->request, bytes, part_left, r);
+	stop_reading(bev_of(r));
 	evbuffer_free(bytes);
 }
 
 void http_end(struct http_request *r)
 {
+	struct bufferevent *bev = bev_of(r);
+
 	evhttp_send_reply_end(release(r));
+	stop_reading(bev);
+}
+
+void http_give_up(struct http_request *r)
+{
+	struct connection *connection = find_connection(r->http, bev_of(r));
+
+	if (connection)
+		shut_down(connection);
 }
 
 /* ---- the server ---- */

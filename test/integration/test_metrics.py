@@ -8,6 +8,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+import time
 
 import pytest
 import waiting
@@ -404,6 +405,52 @@ def test_scrapes_that_nobody_reads(serve):
     waiting.wait_for(lambda: listener.get()[0] == 200, "room for a scrape")
     for sock in idle:
         sock.close()
+
+
+def test_silent_connections_give_way(serve):
+    """Ten connections a second that ask for nothing leave room for a health check."""
+    _, listener = serve()
+    idle = []
+    for n in range(60):
+        idle.append(listener.raw())
+        time.sleep(0.1)  # The speed matters: they come more slowly than they are closed.
+        if n % 10 == 9:
+            began = time.monotonic()
+            assert listener.get("/readyz")[0] == 200
+            assert time.monotonic() - began < 3
+    for sock in idle:
+        sock.close()
+
+
+MANY = {"db%d" % i: "host=127.0.0.1 port=1" for i in range(3000)}
+
+
+def test_slow_readers_give_way(serve):
+    """A scrape that nobody reads ends when another one asks for its place."""
+    _, listener = serve(MANY)
+    idle = []
+    for _ in range(4):
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.connect(("127.0.0.1", listener.port))
+        sock.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        assert sock.recv(100)
+        idle.append(sock)
+    began = time.monotonic()
+    waiting.wait_for(lambda: listener.get()[0] == 200, "room for a scrape")
+    assert time.monotonic() - began < 20
+    for sock in idle:
+        sock.close()
+
+
+def test_a_client_that_closes_its_side_gets_the_whole_answer(serve):
+    _, listener = serve(MANY)
+    with listener.raw() as sock:
+        sock.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        sock.shutdown(socket.SHUT_WR)
+        answer = b"".join(iter(lambda: sock.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.1 200 ") and answer.endswith(b"\r\n0\r\n\r\n")
+    assert len(answer) > 1000000
 
 
 def test_reader_who_leaves(serve):

@@ -338,6 +338,56 @@ static void test_full_of_silent_ones(void **state)
 	close(next);
 }
 
+/* At the limit, the oldest silent connection gives way to the next one. */
+static void test_silent_ones_give_way(void **state)
+{
+	int fds[HTTP_CONNECTIONS_MOST + 4];
+	struct scene *s = *state;
+
+	for (int i = 0; i < HTTP_CONNECTIONS_MOST; i++) {
+		fds[i] = call(s);
+		turns(s, 2);
+	}
+	pass(s, 2);
+	for (int i = HTTP_CONNECTIONS_MOST; i < HTTP_CONNECTIONS_MOST + 4; i++) {
+		fds[i] = call(s);
+		turns(s, 5);
+	}
+	int next = call(s);
+	say(next, REQUEST);
+	wait_for(s, &s->asked, 1);
+	wait_end(s, fds[0]);
+	assert_true(is_open(fds[HTTP_CONNECTIONS_MOST - 1]));
+	for (int i = 0; i < HTTP_CONNECTIONS_MOST + 4; i++)
+		close(fds[i]);
+	close(next);
+}
+
+/* A client that has closed its side gets the whole answer. */
+static void test_half_closed(void **state)
+{
+	struct scene *s = *state;
+	int fd = call(s);
+	char bytes[65536];
+	size_t sum = 0;
+
+	s->is_large = true;
+	say(fd, REQUEST);
+	assert_int_equal(shutdown(fd, SHUT_WR), 0);
+	wait_for(s, &s->asked, 1);
+	for (int i = 0; i < TURNS_MOST && sum < 100 * PART; i++) {
+		ssize_t got;
+		while ((got = recv(fd, bytes, sizeof(bytes), 0)) > 0)
+			sum += (size_t)got;
+		assert_int_not_equal(got, 0);
+		turns(s, 1);
+	}
+	assert_true(sum >= 100 * PART);
+	assert_int_equal(s->gone, 0);
+	close(fd);
+	wait_for(s, &s->gone, 1);
+}
+
 /* Many connections that come at once are all served. */
 static void test_crowd(void **state)
 {
@@ -391,6 +441,8 @@ int main(void)
 	    SCENE_TEST(test_reader_leaves),
 	    SCENE_TEST(test_full),
 	    SCENE_TEST(test_full_of_silent_ones),
+	    SCENE_TEST(test_silent_ones_give_way),
+	    SCENE_TEST(test_half_closed),
 	    SCENE_TEST(test_crowd),
 	    SCENE_TEST(test_long_requests),
 	};
