@@ -506,7 +506,7 @@ static void remember_failure(struct pool *pool, const char *text, const char *sq
 	snprintf(pool->failure, sizeof(pool->failure), "%.*s",
 	    cut_len(text, sizeof(pool->failure) - 1), text);
 	snprintf(pool->failure_sqlstate, sizeof(pool->failure_sqlstate), "%.5s",
-	    sqlstate ? sqlstate : SQLSTATE_PROTOCOL_VIOLATION);
+	    sqlstate ? sqlstate : error_sqlstate(ERROR_CONNECTION_LOST));
 	snprintf(reason, sizeof(reason), "%.*s", cut_len(text, REASON_MAX), text);
 	pool->refusal = mem_strdup(reason);
 	pool->fast_failure = mem_strdup(

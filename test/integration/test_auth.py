@@ -7,6 +7,7 @@ import struct
 
 import pytest
 
+import codes
 import wire
 
 PLAIN = "open sesame 77"
@@ -63,7 +64,7 @@ def test_wrong_password(guarded, method, user, secret):
     client = pooler.client(user=user, secret=secret)
     with pytest.raises(wire.Refused) as refused:
         client.login()
-    assert refused.value.message.raw() == wire.error("FATAL", "08P01", text)
+    assert refused.value.message.raw() == wire.fields("E", codes.fatal(text))
     client.expect_closed()
     pooler.wait_log(r"closing because: %s \(age" % text)
 
@@ -407,3 +408,58 @@ def test_nul_padded_and_strange_user_names(guarded):
     for user in ("a\nb", "%s%n%p", "\xff\xfe", "a'b\"c\\", " "):
         assert pooler.refusal(user=user, secret="x") == FAILURE["md5"]
     assert re.search("%s%n%p", pooler.log())
+
+
+# SQLSTATEs
+
+STARTUPS = {
+    "wrong password": {"user": "scram_user", "database": "postgres"},
+    "unknown database": {"user": "trust_user", "database": "absent"},
+    "no user": {"database": "postgres"},
+    "unknown parameter": {"user": "trust_user", "database": "postgres", "nonsense": "1"},
+    "broken options": {"user": "trust_user", "database": "postgres", "options": "-q"},
+}
+
+
+def refused_with(host, port, params, version=wire.PROTOCOL_3_0):
+    client = wire.Client(host, port, params.get("user", "x"), params.get("database"), "wrong")
+    with client, pytest.raises(wire.Refused) as refused:
+        client.send(wire.startup(params, version))
+        client.authenticate()
+    return refused.value.code
+
+
+@pytest.mark.parametrize("params", STARTUPS.values(), ids=STARTUPS)
+def test_sqlstates_are_those_of_postgresql(make_pooler, pg, params):
+    """Drivers and applications decide by them."""
+    pooler = make_pooler({"postgres": pg.conn()}, start=False, settings={"auth_type": "hba"})
+    pooler.settings["auth_hba_file"] = pooler.path("hba")
+    pooler.write("hba", "host all scram_user all scram-sha-256\nhost all all all trust\n")
+    pooler.start()
+    assert refused_with("127.0.0.1", pooler.port, params) == refused_with("127.0.0.1", pg.port, params)
+
+
+@pytest.mark.parametrize("method, code", [
+    ("scram-sha-256", "28P01"), ("md5", "28P01"), ("plain", "28P01"), ("trust", "28000")])
+def test_sqlstate_of_an_unknown_user(guarded, method, code):
+    """With a password it is that of a wrong one, so that nobody learns who exists."""
+    import psycopg
+    pooler = guarded(method)
+    assert refused_with("127.0.0.1", pooler.port, {"user": "nobody", "database": "db"}) == code
+    with pytest.raises(psycopg.OperationalError) as refused:
+        psycopg.connect("host=127.0.0.1 port=%d user=nobody password=x dbname=db" % pooler.port)
+    assert "authentication failed" in str(refused.value)
+
+
+def test_sqlstates_of_limits_and_of_the_end(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn(pool_size=1, max_db_client_connections=3)}, settings={
+        "pool_mode": "transaction", "max_client_conn": 4})
+    who = {"user": "trust_user", "database": "db"}
+    with pooler.connect() as busy, pooler.connect() as waits, pooler.connect():
+        assert refused_with("127.0.0.1", pooler.port, who) == "53300"
+        busy.query("begin")
+        waits.send(wire.query("select 1"))
+        pooler.wait_pool(cl_waiting=1)
+        pooler.admin.query("SHUTDOWN WAIT_FOR_SERVERS")
+        waits.expect_fatal("server shutting down")
+        busy.query("rollback")

@@ -6,6 +6,7 @@ import socket
 
 import pytest
 
+import codes
 import pam
 import slapd
 import waiting
@@ -57,8 +58,8 @@ def told(pooler, database, user, secret, **more):
         return refused.value.message.raw()
 
 
-LDAP_FAILED = wire.error("FATAL", "08P01", "LDAP authentication failed")
-PAM_FAILED = wire.error("FATAL", "08P01", "PAM authentication failed")
+LDAP_FAILED = wire.fields("E", codes.fatal("LDAP authentication failed"))
+PAM_FAILED = wire.fields("E", codes.fatal("PAM authentication failed"))
 
 
 # LDAP

@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+import codes
 import waiting
 import wire
 
@@ -79,7 +80,7 @@ def test_wrong_password(ruled, method, user, database):
         text = "no such database: absent"
     with pytest.raises(wire.Refused) as refused:
         client.login()
-    assert refused.value.message.raw() == wire.error("FATAL", "08P01", text)
+    assert refused.value.message.raw() == wire.fields("E", codes.fatal(text))
     client.expect_closed()
     pooler.wait_log(r"closing because: %s \(age" % re.escape(text))
 

@@ -6,6 +6,7 @@ import psycopg
 import pytest
 
 import certs
+import codes
 import waiting
 import wire
 
@@ -119,7 +120,7 @@ def test_matrix(pooler, ca, method):
                     what = (user, secret, database, is_tls, with_cert)
                     text = expected(method, user, secret, database, with_cert)
                     assert by_wire(made, ca, *what) == (
-                        text and wire.error("FATAL", "08P01", text)), what
+                        text and wire.fields("E", codes.fatal(text))), what
                     told = by_libpq(made, ca, *what)
                     assert (told is None) == (text is None) and (text or "") in (told or ""), (what, told)
 
@@ -129,7 +130,7 @@ def test_rules_for_tls_and_for_none(pooler, ca):
     for database, is_tls in (("plain", False), ("tls", True)):
         for tls in (False, True):
             told = by_wire(made, ca, "p", "x", database, tls, False)
-            assert told == (None if tls == is_tls else wire.error("FATAL", "08P01", "login rejected"))
+            assert told == (None if tls == is_tls else wire.fields("E", codes.fatal("login rejected")))
 
 
 def test_certificates_by_map(pooler, ca):
@@ -144,7 +145,7 @@ def test_certificates_by_map(pooler, ca):
         class As:
             clients, file = swapped, ca.file
         told = by_wire(made, As, user, "x", "db", True, True)
-        assert told == (None if may else wire.error("FATAL", "08P01", FAILURE["cert"])), (name, user)
+        assert told == (None if may else wire.fields("E", codes.fatal(FAILURE["cert"]))), (name, user)
     made.wait_log(r" ERROR C-0x\S+: db/m@\S+ ident map: m does not have a match$")
 
 
@@ -162,4 +163,4 @@ def test_cert_for_everybody(make_pooler, pg, ca):
     assert by_wire(made, ca, "p", "", "db", True, True) is None
     assert by_libpq(made, ca, "unknown", "", "db", True, True).endswith(FAILURE["cert"])
     made.wait_log(r" ERROR C-0x\S+: \(nodb\)/unknown@\S+ TLS certificate name mismatch$")
-    assert by_wire(made, ca, "p", "", "db", False, False) == wire.error("FATAL", "08P01", "SSL required")
+    assert by_wire(made, ca, "p", "", "db", False, False) == wire.fields("E", codes.fatal("SSL required"))

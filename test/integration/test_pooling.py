@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+import codes
 import waiting
 import wire
 
@@ -68,8 +69,7 @@ def test_statement_mode(make_pooler, pg, sql, kinds):
     client.send(wire.query(sql))
     told = client.recv_until("E")
     assert "".join(m.kind for m in told[:-1]) == kinds  # No ReadyForQuery comes first.
-    assert told[-1].raw() == wire.error(
-        "FATAL", "08P01", "transaction blocks not allowed in statement pooling mode")
+    assert told[-1].raw() == wire.fields("E", codes.fatal("transaction blocks not allowed in statement pooling mode"))
     client.expect_closed()
     pooler.wait_log(r"S-.*closing because: transaction blocks not allowed in statement pooling mode")
     pooler.wait_pool(sv_active=0, sv_idle=0)

@@ -680,7 +680,7 @@ def test_slow_login_is_given_up(fake_pooler):
         client.send(wire.query("IDENTIFY_SYSTEM"))
         waiting.wait_for(lambda: len(replicas(server)) == 1, "the dial")
         pooler.set("query_timeout", "300")
-        client.expect_fatal("connect timeout")
+        client.expect_fatal("connect timeout", "08006")
 
 
 def test_client_goes_within_login(fake_pooler):
@@ -702,7 +702,7 @@ def test_server_gets_dirty_within_login(fake_pooler):
         client.send(wire.query("IDENTIFY_SYSTEM"))
         waiting.wait_for(lambda: len(replicas(server)) == 1, "the dial")
         pooler.admin.query("RECONNECT")
-        client.expect_fatal("connect string changed")
+        client.expect_fatal("connect string changed", "08006")
 
 
 def test_killed_within_login(fake_pooler):

@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+import codes
 import fakeserver
 import waiting
 import wire
@@ -11,7 +12,7 @@ import wire
 
 def fatal(text):
     """Returns the first fields of an error of the pooler; the limit and a hint follow them."""
-    return [("S", "FATAL"), ("C", "08P01"), ("M", text)]
+    return codes.fatal(text)
 
 
 def not_before(low, what):

@@ -10,6 +10,7 @@ import socket
 import ssl
 import struct
 
+import codes
 import keeper
 
 PROTOCOL_3_0 = 196608
@@ -442,17 +443,19 @@ class Wire:
             return
         assert rest == b"", rest
 
-    def expect_error(self, text, severity="FATAL", code="08P01"):
+    def expect_error(self, text, severity="FATAL", code=None):
         """Asserts that the next message is exactly the pooler's own ErrorResponse. DETAIL and HINT
         may follow only when a limit was reached."""
         got = self.recv()
+        if code is None:
+            code = codes.code_of(text) if severity == "FATAL" else "08P01"
         pairs = [("S", severity), ("C", code), ("M", text)]
         more = [(letter, got.field(letter)) for letter in "DH" if got.field(letter)]
         assert not more or (len(more) == 2 and LIMIT.search(text)), got
         assert got.raw() == fields("E", pairs + more), (got, text)
         return got
 
-    def expect_fatal(self, text, code="08P01"):
+    def expect_fatal(self, text, code=None):
         self.expect_error(text, "FATAL", code)
         self.expect_closed()
 

@@ -317,7 +317,7 @@ static void test_kill_client(void **state)
 	    (unsigned long long)w->stats.client->conn.id);
 	assert_string_equal(desk_ask(&w->admin, query), "C KILL_CLIENT\nZ I\n");
 	assert_string_equal(
-	    desk_hear(&w->stats, 1), "E S=FATAL C=08P01 M=admin forced disconnect\n");
+	    desk_hear(&w->stats, 1), "E S=FATAL C=57P01 M=admin forced disconnect\n");
 	assert_true(w->stats.has_ended);
 }
 

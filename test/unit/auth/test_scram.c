@@ -243,7 +243,7 @@ static void test_wrong_password(void **state)
 	bench_init(&b, "pencil", "pencils", false);
 	assert_int_equal(run(&b), SCRAM_FAIL);
 	assert_string_equal(b.err.text, "password authentication failed");
-	assert_string_equal(b.err.sqlstate, "08P01");
+	assert_string_equal(b.err.sqlstate, "28P01");
 	assert_int_equal(b.out.len, 0);
 	assert_memory_equal(b.server.client_key, zeros, SCRAM_KEY_LEN);
 	bench_done(&b);

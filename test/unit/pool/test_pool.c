@@ -440,7 +440,7 @@ static void shutting_down(void **state)
 	struct verdict v = world_next(&w, pool, VERDICT_REFUSE);
 	assert_ptr_equal(v.ask, &asks[1]);
 	assert_string_equal(v.text, "server shutting down");
-	assert_string_equal(v.sqlstate, "08P01");
+	assert_string_equal(v.sqlstate, "57P01");
 	assert_int_equal(asks[1].state, ASK_RESTING);
 	world_next(&w, pool, VERDICT_NONE);
 	world_give(&w, &seats[0], VERDICT_RETIRE);
@@ -555,7 +555,7 @@ static void retries_are_spaced(void **state)
 	struct verdict v = world_ask(&w, &asks[1], VERDICT_REFUSE);
 	assert_string_equal(v.text, "server login has been failing, cached error: "
 				    "connect failed (server_login_retry)");
-	assert_string_equal(v.sqlstate, "08P01");
+	assert_string_equal(v.sqlstate, "57P03");
 	asks[2].is_logged_in = false;
 	assert_int_equal(pool_ask(&asks[2], ASK_WELCOME, w.now).kind, VERDICT_WAIT);
 	w.now = start + 15 * SECOND;
