@@ -24,6 +24,8 @@ struct hba_names {
 	bool has_replication;
 	/* the strings are their own keys, in the arena; NULL: none */
 	struct map *names;
+	/* the column of users: the same names as a directory may compare them */
+	struct map *folded;
 	struct pattern *patterns; /* owned: regular expressions */
 	size_t pattern_count;
 };
@@ -36,6 +38,12 @@ void hba_names_done(struct hba_names *n);
 /* Whether the name (the peer's database or user) is in the list. */
 enum pattern_result hba_names_match(
     const struct hba_names *n, const char *name, const struct hba_peer *peer);
+
+/* Whether a directory may take the name for one in the list: other letter case, blanks,
+ * or characters that Unicode holds for compatible. */
+bool hba_names_match_folded(const struct hba_names *n, const char *folded);
+/* Returns the name as such a comparison sees it; the caller frees it with mem_free. */
+char *hba_names_fold(const char *name);
 
 /* ---- the fields ADDRESS and MASK (hba_address.c) ---- */
 

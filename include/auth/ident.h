@@ -35,7 +35,7 @@ bool ident_may(const struct ident *ident, const char *map, const char *system_us
     const char *db_user);
 
 /* A system user with several names, as a certificate can have.  The caller compares
- * them, because it knows about wildcards and letter case. */
+ * them, because it knows where they are. */
 struct ident_names {
 	/* Whether this is one of the names. */
 	bool (*is_name)(void *ctx, const char *name);

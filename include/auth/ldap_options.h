@@ -28,6 +28,8 @@ struct ldap_options {
 	char *bind_dn, *bind_password;
 	char *search_attribute, *search_filter;
 	enum ldap_options_scope scope;
+	/* what is taken but hardly meant, or NULL */
+	const char *warning;
 };
 
 /* Parses `key=value` pairs, which are separated by blanks and at most one comma, and
@@ -37,11 +39,14 @@ int ldap_options_parse(struct ldap_options *o, const char *text, struct err *err
 void ldap_options_done(struct ldap_options *o); /* wipes and frees */
 
 bool ldap_options_has_search(const struct ldap_options *o);
-/* Appends prefix, user and suffix, which together are the DN.  It is no secret. */
-void ldap_options_put_dn(
-    const struct ldap_options *o, struct buf *out, const char *user);
+/* Appends prefix, user and suffix, which together are the DN.  It is no secret.  The
+ * user name is escaped if they are a DN and not, for example, user@domain.  -1: see
+ * ldap_options_put_filter. */
+int ldap_options_put_dn(
+    const struct ldap_options *o, struct buf *out, const char *user, struct err *err);
 /* Appends the filter that finds the user.  -1: the name has characters with a special
- * meaning in filters. */
+ * meaning in filters, or is in a form that directories take for another name: with
+ * blanks at an end or control characters. */
 int ldap_options_put_filter(
     const struct ldap_options *o, struct buf *out, const char *user, struct err *err);
 /* Appends "ldap://host:port" for each host, separated by blanks; hosts with a port of

@@ -18,6 +18,8 @@ struct userlist;
 
 /* The longest name and secret, in bytes between the quotes. */
 enum { USERLIST_NAME_MAX = 127, USERLIST_SECRET_MAX = 65530 };
+/* Longer names are cut to this, as PostgreSQL and the login cut names of users. */
+enum { USERLIST_NAME_USED = 63 };
 
 /* Reads the file.  NULL and err when it cannot be opened ("could not open auth_file F:
  * strerror").  An entry that cannot be read is reported as a fault ("broken auth file:

@@ -14,7 +14,8 @@
 struct startup {
 	char *user, *database; /* owned; never NULL after startup_read */
 	uint32_t version;
-	char **unsupported; /* owned: _pq_. names, for NegotiateProtocolVersion */
+	bool is_user_too_long; /* as the client sent the name; user is cut */
+	char **unsupported;    /* owned: _pq_. names, for NegotiateProtocolVersion */
 	size_t unsupported_count;
 };
 

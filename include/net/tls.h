@@ -141,9 +141,8 @@ const char *tls_describe(const struct tls *tls, char out[TLS_TEXT]);
 /* For servers: whether the client sent a certificate (which verified, if that is
  * checked). */
 bool tls_has_client_certificate(const struct tls *tls);
-/* Whether the peer's certificate is for this name: subjectAltName (DNS; IP if name is
- * an IP address) or subject CN; not case-sensitive; the * of "*.domain.tld" stands for
- * one label. */
+/* Whether this is one of the names of tls_peer_name_at, byte for byte: the names of
+ * users are compared as PostgreSQL does, without the rules for names of hosts. */
 bool tls_peer_is_named(const struct tls *tls, const char *name);
 /* Returns the names in the peer's certificate one by one, as written there:
  * subjectAltName (DNS), then subject CN.  The caller frees each with mem_free; NULL: no

@@ -41,6 +41,9 @@ BIO_METHOD *tls_pipe_method(void);
 /* pipe must outlive the BIO.  NULL: no memory. */
 BIO *tls_pipe_new(const BIO_METHOD *method, struct tls_pipe *pipe);
 
+/* Whether the certificate is for the host of this name: subjectAltName (DNS; IP if name
+ * is an IP address) or subject CN; not case-sensitive; the * of "*.domain.tld" stands
+ * for one label. */
 bool tls_cert_is_named(const X509 *cert, const char *name);
 char *tls_cert_name_at(const X509 *cert, size_t i);
 int tls_cert_hash(const X509 *cert, uint8_t out[TLS_HASH_MAX], size_t *len);

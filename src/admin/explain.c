@@ -171,6 +171,11 @@ static void explain_match(struct explanation *e, bool is_tls)
 		peer.name = HBA_NAME_NONE;
 		result = hba_match(rules->hba, &peer, &e->rule);
 	}
+	if (result == HBA_OTHER_SPELLING)
+		explain(e, "user",
+		    "%s:%u: %s: this rule has the name in another spelling, which LDAP "
+		    "and PAM may not tell apart from it: the login is rejected",
+		    e->rule->file, e->rule->line, e->rule->text);
 	if (result != HBA_MATCH)
 		e->rule = NULL;
 	else

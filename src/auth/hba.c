@@ -109,17 +109,65 @@ static bool is_right_socket(const struct hba_row *row, const struct hba_peer *pe
 	return row->tls == HBA_TLS_ANY || (row->tls == HBA_TLS_ONLY) == peer->is_tls;
 }
 
+static enum pattern_result match_database(
+    const struct hba_row *row, const struct hba_peer *peer)
+{
+	if (peer->replication == HBA_REPLICATION_PHYSICAL)
+		return row->databases.has_replication ? PATTERN_YES : PATTERN_NO;
+	return hba_names_match(&row->databases, peer->database, peer);
+}
+
 static enum pattern_result match_names(
     const struct hba_row *row, const struct hba_peer *peer)
 {
-	enum pattern_result result;
+	enum pattern_result result = match_database(row, peer);
 
-	if (peer->replication == HBA_REPLICATION_PHYSICAL)
-		result = row->databases.has_replication ? PATTERN_YES : PATTERN_NO;
-	else
-		result = hba_names_match(&row->databases, peer->database, peer);
 	return result == PATTERN_YES ? hba_names_match(&row->users, peer->user, peer)
 				     : result;
+}
+
+static bool needs_name(const struct hba_row *row, const struct hba_peer *peer)
+{
+	return hba_address_is_name(&row->address) && peer->name == HBA_NAME_UNKNOWN;
+}
+
+static bool is_asked_elsewhere(enum hba_method method)
+{
+	return method == HBA_LDAP || method == HBA_PAM;
+}
+
+/* Returns the first of these rules that would match the user in another spelling. */
+static const struct hba_row *other_spelling(
+    const struct hba *hba, size_t count, const struct hba_peer *peer)
+{
+	const struct hba_row *found = NULL;
+	char *folded = hba_names_fold(peer->user);
+
+	for (size_t i = 0; i < count && !found; i++) {
+		const struct hba_row *row = hba->rows[i];
+		if (is_right_socket(row, peer) &&
+		    hba_names_match_folded(&row->users, folded) &&
+		    match_database(row, peer) != PATTERN_NO &&
+		    (row->is_local || needs_name(row, peer) ||
+			hba_address_has(&row->address, peer)))
+			found = row;
+	}
+	mem_free(folded);
+	return found;
+}
+
+/* The rule with this index matches. */
+static enum hba_result decide(const struct hba *hba, size_t i,
+    const struct hba_peer *peer, const struct hba_rule **rule)
+{
+	const struct hba_row *other = NULL;
+
+	if (is_asked_elsewhere(hba->rows[i]->rule.method))
+		other = other_spelling(hba, i, peer);
+	*rule = other ? &other->rule : &hba->rows[i]->rule;
+	if (!other)
+		return HBA_MATCH;
+	return needs_name(other, peer) ? HBA_NEEDS_NAME : HBA_OTHER_SPELLING;
 }
 
 enum hba_result hba_match(
@@ -138,12 +186,11 @@ enum hba_result hba_match(
 			continue;
 		*rule = &row->rule;
 		if (row->is_local)
-			return HBA_MATCH;
-		if (hba_address_is_name(&row->address) &&
-		    peer->name == HBA_NAME_UNKNOWN)
+			return decide(hba, i, peer, rule);
+		if (needs_name(row, peer))
 			return HBA_NEEDS_NAME;
 		if (hba_address_has(&row->address, peer))
-			return HBA_MATCH;
+			return decide(hba, i, peer, rule);
 		*rule = NULL;
 	}
 	return HBA_NO_MATCH;

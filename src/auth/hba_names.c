@@ -2,9 +2,11 @@
  * Lists of names in HBA rules: keywords, names, @files with names, regular
  * expressions.  A quoted token is always a name.
  */
+#include <ctype.h>
 #include <string.h>
 
 #include "auth/hba_rows.h"
+#include "auth/saslprep.h"
 
 struct names_reader {
 	struct hba_names *names;
@@ -15,8 +17,44 @@ struct names_reader {
 
 static int parse_list(struct names_reader *n, struct rule_file *f, struct err *err);
 
+/* Characters outside ASCII have cases as well, so any run of them is like any other. */
+char *hba_names_fold(const char *name)
+{
+	char *prepared = saslprep(name);
+	char *folded = mem_strdup(prepared ? prepared : name), *to = folded;
+
+	mem_free(prepared);
+	for (const char *at = folded; *at; at++) {
+		char c = *at & 0x80 ? '?' : (char)tolower((unsigned char)*at);
+		bool is_run = c == ' ' || *at & 0x80;
+		if (c == ' ' && to == folded)
+			continue;
+		if (!is_run || to == folded || to[-1] != c)
+			*to++ = c;
+	}
+	while (to > folded && to[-1] == ' ')
+		to--;
+	*to = '\0';
+	return folded;
+}
+
+static void add_folded(struct names_reader *n, const char *text)
+{
+	char *folded = hba_names_fold(text);
+
+	if (!n->names->folded)
+		n->names->folded = map_new();
+	if (!map_get_str(n->names->folded, folded)) {
+		char *name = arena_strdup(n->reader->arena, folded);
+		map_put_str(n->names->folded, name, name);
+	}
+	mem_free(folded);
+}
+
 static void add_name(struct names_reader *n, const char *text)
 {
+	if (n->column == HBA_USER)
+		add_folded(n, text);
 	if (!n->names->names)
 		n->names->names = map_new();
 	if (!map_get_str(n->names->names, text)) {
@@ -137,6 +175,17 @@ void hba_names_done(struct hba_names *n)
 		pattern_done(&n->patterns[i]);
 	mem_free(n->patterns);
 	map_free(&n->names);
+	map_free(&n->folded);
+}
+
+bool hba_names_match_folded(const struct hba_names *n, const char *folded)
+{
+	if (n->folded && map_get_str(n->folded, folded))
+		return true;
+	for (size_t i = 0; i < n->pattern_count; i++)
+		if (pattern_match(&n->patterns[i], folded, NULL) != PATTERN_NO)
+			return true;
+	return false;
 }
 
 enum pattern_result hba_names_match(

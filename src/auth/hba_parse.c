@@ -133,6 +133,8 @@ static int parse_ldap(struct hba_row *row, const struct rule_reader *r,
 	row->rule.options = copy_part(r, at, options_end(at, end));
 	if (ldap_options_parse(&parsed, row->rule.options, err) < 0)
 		return err_prefix(err, "hba line %u: ", f->line);
+	if (parsed.warning)
+		rule_file_warn(r, f, parsed.warning);
 	ldap_options_done(&parsed);
 	return 0;
 }

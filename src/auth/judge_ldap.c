@@ -393,11 +393,12 @@ static int bind_only(struct talk *t, const char *user, const char *password)
 	int result = -1;
 
 	buf_init(&dn, 0);
-	ldap_options_put_dn(t->options, &dn, user);
-	if (dn.failed)
-		err_set_row(t->err, ERROR_OUT_OF_MEMORY);
-	else if (open_talk(t) == 0)
-		result = bind_as(t, buf_text(&dn), password);
+	if (ldap_options_put_dn(t->options, &dn, user, t->err) == 0) {
+		if (dn.failed)
+			err_set_row(t->err, ERROR_OUT_OF_MEMORY);
+		else if (open_talk(t) == 0)
+			result = bind_as(t, buf_text(&dn), password);
+	}
 	buf_done(&dn);
 	return result;
 }

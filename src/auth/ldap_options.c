@@ -299,8 +299,6 @@ static int check_options(const struct ldap_options *o, struct err *err)
 	if (o->search_attribute && o->search_filter)
 		return err_set(err, "ldapsearchattribute cannot be used together with "
 				    "ldapsearchfilter");
-	if (o->is_ldaps && o->is_starttls)
-		return err_set(err, "ldaptls=1 cannot be used together with ldaps");
 	if (!o->servers && !(o->base_dn && *o->base_dn))
 		return err_set(
 		    err, "LDAP needs ldapserver, or ldapbasedn to find a server by");
@@ -315,6 +313,11 @@ int ldap_options_parse(struct ldap_options *o, const char *text, struct err *err
 		if (o->servers && *skip_blanks(o->servers) == '\0') {
 			mem_free(o->servers);
 			o->servers = NULL;
+		}
+		if (o->is_ldaps && o->is_starttls) {
+			o->warning = "ldaptls=1 has no effect with ldaps, which uses "
+				     "TLS from the start";
+			o->is_starttls = false;
 		}
 		if (check_options(o, err) == 0)
 			return 0;
@@ -343,14 +346,50 @@ bool ldap_options_has_search(const struct ldap_options *o)
 	return o->base_dn != NULL;
 }
 
-void ldap_options_put_dn(
-    const struct ldap_options *o, struct buf *out, const char *user)
+/* Directories ignore blanks at the ends of a name and drop control characters, so that
+ * these would make further names for the same user. */
+static int check_user(const char *user, struct err *err)
 {
+	size_t len = strlen(user);
+	bool is_odd = user[0] == ' ' || (len && user[len - 1] == ' ');
+
+	for (; *user && !is_odd; user++)
+		is_odd = text_hidden_len(user) > 0;
+	if (is_odd)
+		return err_set(
+		    err, "invalid character in user name for LDAP authentication");
+	return 0;
+}
+
+/* RFC 4514: the characters that would end the value, or begin another one. */
+static void put_dn_value(struct buf *out, const char *value)
+{
+	for (const char *at = value; *at; at++) {
+		if (strchr("\"+,;<>\\", *at) || (*at == '#' && at == value))
+			buf_put_u8(out, '\\');
+		buf_put_u8(out, (uint8_t)*at);
+	}
+}
+
+static bool is_part_of_dn(const char *text)
+{
+	return text && strchr(text, '=');
+}
+
+int ldap_options_put_dn(
+    const struct ldap_options *o, struct buf *out, const char *user, struct err *err)
+{
+	if (check_user(user, err) < 0)
+		return -1;
 	if (o->prefix)
 		buf_put_text(out, o->prefix);
-	buf_put_text(out, user);
+	if (is_part_of_dn(o->prefix) || is_part_of_dn(o->suffix))
+		put_dn_value(out, user);
+	else
+		buf_put_text(out, user);
 	if (o->suffix)
 		buf_put_text(out, o->suffix);
+	return 0;
 }
 
 int ldap_options_put_filter(
@@ -359,6 +398,8 @@ int ldap_options_put_filter(
 	static const char variable[] = "$username";
 	const char *at = o->search_filter, *found;
 
+	if (check_user(user, err) < 0)
+		return -1;
 	if (strpbrk(user, "*()\\/"))
 		return err_set(
 		    err, "invalid character in user name for LDAP authentication");

@@ -206,6 +206,8 @@ static void add_entry(struct userlist *u, const struct reader *r,
 	char *text = mem_alloc(secret->len + 1);
 
 	unquote(name, e->name);
+	if (strlen(e->name) > USERLIST_NAME_USED)
+		e->name[USERLIST_NAME_USED] = '\0';
 	unquote(secret, text);
 	secret_init(&e->secret, text);
 	mem_wipe(text, secret->len + 1);

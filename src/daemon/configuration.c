@@ -142,6 +142,8 @@ static void check_ldap(struct configuration *c)
 		found(c, FINDING_ERROR, "auth_ldap_options",
 		    "auth_type=ldap needs it: nobody could log in");
 	} else if (ldap_options_parse(&parsed, options, &err) == 0) {
+		if (parsed.warning)
+			found(c, FINDING_WARNING, "auth_ldap_options", parsed.warning);
 		ldap_options_done(&parsed);
 	} else {
 		found(c, FINDING_ERROR, "auth_ldap_options", err.text);

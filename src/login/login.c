@@ -679,7 +679,7 @@ static enum step login_settle(struct client *client)
 	login_find_database(client);
 	if (login_is_own_console(client))
 		return login_own_console(client);
-	if (strlen(login->startup.user) >= 128) {
+	if (login->startup.is_user_too_long) {
 		client_fatal(client, ERROR_USERNAME_TOO_LONG);
 		return STEP_CLOSE;
 	}

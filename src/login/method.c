@@ -95,6 +95,13 @@ static enum method method_match(
 		break;
 	case HBA_NEEDS_NAME:
 		return METHOD_LATER;
+	case HBA_OTHER_SPELLING:
+		conn_log(conn, LEVEL_WARNING | KIND_AUTH,
+		    "a rule names the user in another spelling: %s:%u",
+		    login->rule->file, login->rule->line);
+		login->rule = NULL;
+		login->method = AUTH_REJECT;
+		break;
 	}
 	return METHOD_KNOWN;
 }

@@ -11,6 +11,10 @@
 #include "wire/codec.h"
 #include "wire/message.h"
 
+/* The longest name in PostgreSQL, and the longest name of a user that is not refused.
+ */
+enum { NAME_MOST = 63, USER_MOST = 127 };
+
 void startup_init(struct startup *s, uint32_t version)
 {
 	memset(s, 0, sizeof(*s));
@@ -226,6 +230,18 @@ static int read_param(
 	return -1;
 }
 
+/* PostgreSQL cuts the name in the same way.  What is decided here by a name, and what
+ * the server decides, is then decided by the same one.  Longer names of databases are
+ * refused, unless an entry of [databases] has them. */
+static void cut_user(struct startup *s)
+{
+	size_t len = strlen(s->user);
+
+	s->is_user_too_long = len > USER_MOST;
+	if (len > NAME_MOST)
+		s->user[NAME_MOST] = '\0';
+}
+
 static int add_host(struct client *client)
 {
 	struct conn *conn = &client->conn;
@@ -267,6 +283,7 @@ int startup_read(struct client *client, struct startup *s, const struct message 
 		client_fatal(client, ERROR_NO_USERNAME);
 		return -1;
 	}
+	cut_user(s);
 	if (!s->database || !*s->database)
 		replace(&s->database, s->user);
 	if (site_settings(client->conn.site)->application_name_add_host)

@@ -344,10 +344,13 @@ bool tls_has_client_certificate(const struct tls *tls)
 
 bool tls_peer_is_named(const struct tls *tls, const char *name)
 {
-	X509 *cert = SSL_get_peer_certificate(tls->ssl);
-	bool is_named = cert && tls_cert_is_named(cert, name);
+	bool is_named = false;
+	char *own;
 
-	X509_free(cert);
+	for (size_t i = 0; !is_named && (own = tls_peer_name_at(tls, i)); i++) {
+		is_named = strcmp(own, name) == 0;
+		mem_free(own);
+	}
 	return is_named;
 }
 

@@ -89,13 +89,25 @@ void view_state(struct rows *rows)
 	put_state_number(rows, "server_protocol_errors", turns.protocol_errors);
 }
 
+/* Whether the key is at the beginning of the text, in any letter case and with quotes
+ * anywhere in it. */
+static bool begins_with(const char *text, const char *key)
+{
+	for (; *key; text++)
+		if (*text != '"' && tolower((unsigned char)*text) != *key++)
+			return false;
+	return true;
+}
+
 /* Cuts auth_ldap_options before the first option that may contain a password. */
 static const char *without_password(const char *value, struct buf *shown)
 {
 	static const char key[] = "ldapbindpasswd";
-	const char *at = value ? strcasestr(value, key) : NULL;
+	const char *at = value;
 
-	if (!at)
+	while (at && *at && !begins_with(at, key))
+		at++;
+	if (!at || !*at)
 		return value;
 	buf_clear(shown);
 	buf_put(shown, value, (size_t)(at - value));

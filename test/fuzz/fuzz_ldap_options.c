@@ -29,7 +29,7 @@ static void use_options(const struct ldap_options *o, const char *user)
 	buf_init(&out, 0);
 	if (!o->prefix && !o->suffix && !ldap_options_has_search(o))
 		abort();
-	ldap_options_put_dn(o, &out, user);
+	(void)ldap_options_put_dn(o, &out, user, NULL);
 	if (out.len < strlen(user))
 		abort();
 	buf_clear(&out);

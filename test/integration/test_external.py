@@ -94,6 +94,40 @@ def test_users_are_made_when_they_have_proven_themselves(judged, directory):
     assert "ann" in names and "unknown" not in names
 
 
+@pytest.mark.parametrize("how", [options, search])
+def test_no_spelling_of_a_name_evades_a_rule(judged, directory, how):
+    """The directory takes all of these for ann, and the server is the same for everybody."""
+    pooler = judged("host all ann all reject\nhost all all all ldap %s\n" % how(directory.port))
+    for user in ("ann", "ANN", "Ann", "ann ", " ann", "a\u00adnn", "\uff41nn", "a\\6en", "ann,"):
+        with pytest.raises(wire.Refused):
+            pooler.connect(user=user, secret=SECRETS["ann"])
+    assert pooler.log().count("a rule names the user in another spelling") >= 4
+    pooler.connect(user="bob", secret=SECRETS["bob"]).close()
+
+
+def test_a_name_stays_in_its_part_of_the_dn(judged, directory):
+    """With a prefix, a name with a comma could lead to another branch of the directory."""
+    text = 'ldapserver=127.0.0.1 ldapport=%d ldapprefix="uid=" ldapsuffix=",%s"' % (directory.port, slapd.BASE)
+    pooler = judged("host all all all ldap %s\n" % text)
+    inside = slapd.PEOPLE[:-len(slapd.BASE)].strip(",")
+    assert told(pooler, "db", "ann," + inside, SECRETS["ann"]) == LDAP_FAILED
+
+
+def test_ldaps_needs_no_starttls(judged, directory):
+    text = options(directory.port).replace("ldapport", "ldapscheme=ldaps ldaptls=1 ldapport")
+    pooler = judged("host all all all ldap %s\n" % text)
+    pooler.wait_log("WARNING .*ldaptls=1 has no effect with ldaps")
+    pooler = judged(auth_type="ldap", auth_ldap_options=text)
+    pooler.wait_log("WARNING .*ldaptls=1 has no effect with ldaps")
+
+
+@pytest.mark.parametrize("key", [
+    'ldapbindpasswd', '"ldapbindpasswd"', 'ldapbind"passwd"', 'LDAPBINDPASSWD', 'l"dapbindpass"wd'])
+def test_a_quoted_option_is_masked(judged, key):
+    pooler = judged(auth_type="md5", auth_ldap_options="ldapserver=x %s=hidden1" % key)
+    assert pooler.config()["auth_ldap_options"] == "ldapserver=x ldapbindpasswd=..."
+
+
 def test_the_password_opens_the_server_too(judged, directory, pg):
     with pg.client() as owner:
         owner.query("set password_encryption = 'scram-sha-256'")

@@ -88,6 +88,32 @@ def expect_calm(pooler):
         assert not strange
 
 
+@pytest.mark.parametrize("length", [62, 63, 64, 100, 127])
+def test_long_names_are_cut_as_postgresql_cuts_them(make_pooler, pg, length):
+    """One name decides: a rule for the name that PostgreSQL sees holds however long it was sent."""
+    name = "n" * length
+    used = name[:63]
+    pg.do("create role \"%s\" login password 'of the long one'" % used, 'create database "%s"' % used)
+    try:
+        pooler = make_pooler(
+            {"*": "host=127.0.0.1 port=%d" % pg.port}, start=False, settings={"auth_type": "hba"},
+            userlist={name: "of the long one", "admin_user": "x", "trust_user": ""})
+        pooler.settings["auth_hba_file"] = pooler.path("hba")
+        pooler.write("hba", "host postgres %s all reject\nhost all all all trust\n" % used)
+        pooler.start()
+        assert pooler.refusal("postgres", name) == "login rejected"
+        with pooler.connect(used, name) as client:
+            assert client.value("select current_user || current_database()") == used * 2
+        with pooler.connect(None, name) as client:
+            assert client.value("select current_database()") == used
+        if length > 63:
+            assert pooler.refusal(name, "trust_user") == "no such database: " + name
+        assert [row["name"] for row in pooler.show("USERS") if row["name"].startswith("n")] == [used]
+        pooler.stop()
+    finally:
+        pg.do('drop database "%s" with (force)' % used, 'drop role "%s"' % used)
+
+
 def test_the_filter_finds_what_it_is_for():
     line = "2026-11-22 16:00:00.123 UTC [7] LOG C-0x1f: %s closing because: login rejected (age=0s)\n"
     assert banned((line % "db/app@192.0.2.9:99").encode()) == {"192.0.2.9"}

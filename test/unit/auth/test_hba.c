@@ -343,6 +343,66 @@ static void test_maps(void **state)
 	buf_done(&n.text);
 }
 
+static enum hba_result asked(
+    const char *text, const char *user, const char *ip, unsigned *line)
+{
+	struct hba_peer p = peer_at(ip);
+	const struct hba_rule *rule;
+	struct hba *hba = parse(text);
+
+	p.user = user;
+	enum hba_result result = hba_match(hba, &p, &rule);
+	*line = rule ? rule->line : 0;
+	hba_free(&hba);
+	return result;
+}
+
+/* A directory takes these for the same name, so a rule for one holds for all. */
+static void test_other_spellings(void **state)
+{
+	static const char rules[] = "host all alice,\"M\303\234LL\",/^svc_ all reject\n"
+				    "host all bob 10.0.0.1/32 md5\n"
+				    "host all all all ldap ldapserver=h ldapsuffix=x\n";
+	static const char *const same[] = {"ALICE", "Alice ", " alice", "alice\302\255",
+	    "\357\275\201lice", "m\303\274ll", "SVC_x"};
+	static const char *const others[] = {"alic", "alicex", "carol", "mull", "m ll"};
+	static const char plain[] = "host all alice all reject\nhost all all all md5\n";
+	unsigned line;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
+		assert_int_equal(
+		    asked(rules, same[i], "10.0.0.1", &line), HBA_OTHER_SPELLING);
+		assert_int_equal(line, 1);
+		/* other methods tell names apart byte for byte */
+		assert_int_equal(asked(plain, same[i], "10.0.0.1", &line), HBA_MATCH);
+		assert_int_equal(line, 2);
+	}
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		assert_int_equal(asked(rules, others[i], "10.0.0.1", &line), HBA_MATCH);
+		assert_int_equal(line, 3);
+	}
+	assert_int_equal(asked(rules, "alice", "10.0.0.1", &line), HBA_MATCH);
+	assert_int_equal(line, 1);
+	/* only where the earlier rule would match */
+	assert_int_equal(asked(rules, "BOB", "10.0.0.1", &line), HBA_OTHER_SPELLING);
+	assert_int_equal(line, 2);
+	assert_int_equal(asked(rules, "BOB", "10.0.0.2", &line), HBA_MATCH);
+	assert_int_equal(line, 3);
+}
+
+static void test_other_spelling_from_a_named_host(void **state)
+{
+	unsigned line;
+
+	(void)state;
+	assert_int_equal(asked("host all alice some.host reject\n"
+			       "host all all all pam\n",
+			     "ALICE", "10.0.0.1", &line),
+	    HBA_NEEDS_NAME);
+	assert_int_equal(line, 1);
+}
+
 /* The options are kept as they are written, but are not part of the rule's text: they
  * may contain a password. */
 static void test_ldap_options(void **state)
@@ -560,6 +620,8 @@ int main(void)
 	    cmocka_unit_test(test_methods),
 	    cmocka_unit_test(test_bad_methods),
 	    cmocka_unit_test(test_maps),
+	    cmocka_unit_test(test_other_spellings),
+	    cmocka_unit_test(test_other_spelling_from_a_named_host),
 	    cmocka_unit_test(test_ldap_options),
 	    cmocka_unit_test(test_bad_ldap_options),
 	    cmocka_unit_test(test_lines),

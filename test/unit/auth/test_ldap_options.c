@@ -156,8 +156,56 @@ static void test_refused(void **state)
 	    "ldapserver=h ldapprefix=x ldapsearchfilter=y", "cannot be used together");
 	refused("ldapserver=h ldapbasedn=x ldapsearchfilter=y ldapsearchattribute=z",
 	    "ldapsearchattribute cannot be used together with ldapsearchfilter");
-	refused("ldapserver=h ldapbasedn=x ldapscheme=ldaps ldaptls=1",
-	    "ldaptls=1 cannot be used together with ldaps");
+}
+
+static void test_needless_starttls(void **state)
+{
+	struct ldap_options o =
+	    parsed("ldapserver=h ldapbasedn=x ldapscheme=ldaps ldaptls=1");
+
+	(void)state;
+	assert_non_null(strstr(o.warning, "ldaptls=1 has no effect with ldaps"));
+	assert_true(o.is_ldaps && !o.is_starttls);
+	ldap_options_done(&o);
+	o = parsed("ldapserver=h ldapbasedn=x ldaptls=1");
+	assert_null(o.warning);
+	assert_true(o.is_starttls);
+	ldap_options_done(&o);
+}
+
+static void expect_dn(const char *options, const char *user, const char *wanted)
+{
+	struct ldap_options o = parsed(options);
+	struct buf out;
+
+	buf_init(&out, 0);
+	int rc = ldap_options_put_dn(&o, &out, user, NULL);
+	assert_int_equal(rc, wanted ? 0 : -1);
+	if (wanted)
+		assert_string_equal(buf_text(&out), wanted);
+	buf_done(&out);
+	ldap_options_done(&o);
+}
+
+/* A name stays one value of the DN. */
+static void test_names_in_a_dn(void **state)
+{
+	static const char dn[] = "ldapserver=h ldapprefix=\"uid=\" ldapsuffix=\",o=x\"";
+	static const char *const odd[] = {" ann", "ann ", "an\tn", "ann\n", "\x01"};
+
+	(void)state;
+	expect_dn(dn, "ann", "uid=ann,o=x");
+	expect_dn(dn, "mallory,ou=svc", "uid=mallory\\,ou=svc,o=x");
+	expect_dn(dn, "al\\69ce", "uid=al\\\\69ce,o=x");
+	expect_dn(dn, "a+b;c<d>e\"f", "uid=a\\+b\\;c\\<d\\>e\\\"f,o=x");
+	expect_dn(dn, "#a b", "uid=\\#a b,o=x");
+	/* no DN: user@domain, DOMAIN\user */
+	expect_dn("ldapserver=h ldapsuffix=@x", "a+b", "a+b@x");
+	expect_dn("ldapserver=h ldapprefix=X\\", "ann", "X\\ann");
+	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+		expect_dn(dn, odd[i], NULL);
+		expect_dn("ldapserver=h ldapsuffix=@x", odd[i], NULL);
+	}
 }
 
 static void test_url(void **state)
@@ -248,12 +296,12 @@ static void test_dn(void **state)
 
 	(void)state;
 	buf_init(&out, 0);
-	ldap_options_put_dn(&o, &out, "ann");
+	assert_int_equal(ldap_options_put_dn(&o, &out, "ann", NULL), 0);
 	assert_string_equal(buf_text(&out), "uid=ann,dc=x");
 	ldap_options_done(&o);
 	buf_clear(&out);
 	o = parsed("ldapserver=h ldapsuffix=@x");
-	ldap_options_put_dn(&o, &out, "ann");
+	assert_int_equal(ldap_options_put_dn(&o, &out, "ann", NULL), 0);
 	assert_string_equal(buf_text(&out), "ann@x");
 	ldap_options_done(&o);
 	buf_done(&out);
@@ -310,6 +358,8 @@ int main(void)
 	    cmocka_unit_test(test_faults_show_no_password),
 	    cmocka_unit_test(test_last_one_wins),
 	    cmocka_unit_test(test_refused),
+	    cmocka_unit_test(test_needless_starttls),
+	    cmocka_unit_test(test_names_in_a_dn),
 	    cmocka_unit_test(test_url),
 	    cmocka_unit_test(test_bad_url),
 	    cmocka_unit_test(test_uris),
