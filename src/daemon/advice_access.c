@@ -10,6 +10,7 @@
 #include "auth/secret.h"
 #include "base/text.h"
 #include "conf/setting_row.h"
+#include "daemon/file_rights.h"
 
 static const struct config *config_of(const struct advice *a)
 {
@@ -145,7 +146,8 @@ static bool is_readable_by_others(const char *path)
 {
 	struct stat st;
 
-	return path && *path && stat(path, &st) == 0 && (st.st_mode & S_IROTH);
+	return path && *path && stat(path, &st) == 0 && (st.st_mode & S_IROTH) &&
+	       (file_rights_of_others(path) & FILE_RIGHTS_READ);
 }
 
 static void look_at_user_list(struct advice *a)

@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "daemon/configuration.h"
+#include "daemon/file_rights.h"
 #include "daemon/process.h"
 #include "net/sock.h"
 
@@ -221,6 +222,38 @@ static void check_files(struct check *c)
 		problem(c, "pidfile", "must be set for --daemon");
 }
 
+/* Who writes a file of the configuration decides whom the pooler lets in, and where it
+ * sends passwords. */
+static void check_writers(struct check *c, const char *setting, const char *path)
+{
+	if (!(file_rights_of_others(path) & FILE_RIGHTS_WRITE))
+		return;
+	if (setting)
+		warning(c, setting,
+		    "other accounts can write %s: let only its owner do so (chmod)",
+		    path);
+	else
+		put_warning(c, path,
+		    "other accounts can write this file: let only its owner do so "
+		    "(chmod)");
+}
+
+static void check_rights(struct check *c)
+{
+	const struct settings *s = c->settings;
+	unsigned rights = file_rights_of_others(s->auth_file);
+
+	if (rights)
+		warning(c, "auth_file",
+		    "other accounts can %s the secrets in %s: leave it to the pooler's "
+		    "own account or group (chmod, chgrp)",
+		    rights & FILE_RIGHTS_WRITE ? "write" : "read", s->auth_file);
+	check_writers(c, "auth_hba_file", s->auth_hba_file);
+	check_writers(c, "auth_ident_file", s->auth_ident_file);
+	for (const struct config_file *file = c->config->files; file; file = file->next)
+		check_writers(c, NULL, file->path);
+}
+
 static void check_listen_name(struct check *c, const char *item, size_t len)
 {
 	struct sock_addr addrs[8];
@@ -310,6 +343,7 @@ unsigned check_loaded(
 	check_loading(&c, loaded);
 	become_user(&c);
 	check_files(&c);
+	check_rights(&c);
 	check_listening(&c);
 	return c.problems;
 }

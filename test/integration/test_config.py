@@ -891,3 +891,32 @@ def test_a_long_ini_file_holds_up_nobody(make_pooler, pg):
     assert pooler.connect("moves").value("select current_database()") == "other"
     assert pooler.connect("comes").value("select 2") == client.value("select 2") == "2"
     assert "no such database: goes" in str(pooler.refusal("goes"))
+
+
+@pytest.mark.parametrize("mode, folder, users_told, ini_told", [
+    (0o644, 0o755, "read", False), (0o646, 0o755, "write", True), (0o646, 0o750, None, False),
+    (0o640, 0o755, None, False), (0o600, 0o777, None, False)])
+def test_check_tells_of_files_that_others_can_use(make_pooler, pg, mode, folder, users_told, ini_told):
+    """Group rights of the pooler's own group are no strangers' rights, nor is a file within a closed folder open."""
+    pooler = make_pooler({"db": pg.conn()}, start=False)
+    pooler.write_files()
+    os.chmod(pooler.dir, folder)
+    for name in (pooler.ini, pooler.path("userlist.txt")):
+        os.chmod(name, mode)
+        os.chown(name, -1, pooler.account.pw_gid)
+    code, out, _ = pooler.run("--check-config", pooler.ini)
+    assert code == 0, out
+    assert ("warning: auth_file: other accounts can %s the secrets in" % users_told in out) == bool(users_told)
+    assert ("other accounts can write this file" in out) == ini_told
+
+
+def test_check_tells_of_other_groups(make_pooler, pg):
+    if os.getuid() != 0:
+        pytest.skip("only root gives files to other groups")
+    pooler = make_pooler({"db": pg.conn()}, start=False)
+    pooler.write_files()
+    os.chmod(pooler.dir, 0o755)
+    os.chmod(pooler.path("userlist.txt"), 0o640)
+    os.chown(pooler.path("userlist.txt"), -1, 100)
+    _, out, _ = pooler.run("--check-config", pooler.ini)
+    assert "other accounts can read the secrets in" in out

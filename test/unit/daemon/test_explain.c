@@ -209,22 +209,38 @@ static void logins_without_proof(void **state)
 	is_silent_about("gets in without");
 }
 
+static void explain_again(const struct options *options)
+{
+	size_t len;
+
+	free(printed);
+	printed = NULL;
+	FILE *out = open_memstream(&printed, &len);
+	assert_int_equal(explain_config(out, options), 0);
+	fclose(out);
+	join_words(printed);
+}
+
 static void secrets_that_others_can_read(void **state)
 {
 	const struct options options = {.file = ini, .program = "pgbouncer"};
-	size_t len;
 
 	(void)state;
 	explain("x = host=h user=a password=p", "", "");
 	is_silent_about("every account");
 	chmod(ini, 0644);
 	chmod(users, 0604);
-	free(printed);
-	printed = NULL;
-	FILE *out = open_memstream(&printed, &len);
-	assert_int_equal(explain_config(out, &options), 0);
-	fclose(out);
-	join_words(printed);
+	/* nobody gets at them in a closed folder */
+	explain_again(&options);
+	is_silent_about("every account");
+	is_silent_about("other accounts");
+	chmod(folder, 0755);
+	explain_again(&options);
+	tells("other accounts can read the secrets in");
+	is_silent_about("can write");
+	chmod(ini, 0646);
+	explain_again(&options);
+	tells("other accounts can write this file");
 	tells("* every account of this machine can read the passwords in");
 	tells("* every account of this machine can read the secrets in");
 	tells("users, 1 of them in plain text: chmod o-rwx ");
