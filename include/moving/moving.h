@@ -85,8 +85,13 @@ void moving_forget_texts(struct moving *moving);
 struct client *moving_take_client(struct moving *moving,
     const struct parcel_client *from, int fd, const struct parcel_server *server,
     int server_fd);
-/* Makes a resting server. */
+/* Makes a resting server.  Its database must be known here. */
 struct server *moving_take_server(
     struct moving *moving, const struct parcel_server *from, int fd);
+/* Does the configuration have the database of this resting server?  If not, it is
+ * closed: its sender has let go of it. */
+bool moving_has_place(const struct moving *moving, const struct parcel_server *from);
+void moving_dismiss_server(
+    const struct moving *moving, const struct parcel_server *from, int fd);
 
 #endif

@@ -110,6 +110,15 @@ static void unpack_client(struct batch *batch, struct moving *moving,
 		crew_arrival_ends(member);
 }
 
+static void unpack_server(
+    struct moving *moving, struct crate *crate, const struct parcel_server *server)
+{
+	if (moving_has_place(moving, server))
+		moving_take_server(moving, server, take_fd(crate));
+	else
+		moving_dismiss_server(moving, server, take_fd(crate));
+}
+
 static void unpack(struct batch *batch, struct moving *moving, struct crate *crate)
 {
 	struct arena *arena = arena_new();
@@ -119,7 +128,7 @@ static void unpack(struct batch *batch, struct moving *moving, struct crate *cra
 	if (parcel.kind == PARCEL_CLIENT)
 		unpack_client(batch, moving, crate, &parcel.client, arena);
 	else if (parcel.kind == PARCEL_SERVER)
-		moving_take_server(moving, &parcel.server, take_fd(crate));
+		unpack_server(moving, crate, &parcel.server);
 	else
 		moving_note(moving, &parcel);
 	mem_wipe(&parcel, sizeof(parcel));

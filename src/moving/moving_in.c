@@ -3,6 +3,8 @@
  * converted to ours; parameters that we do not track are dropped.
  */
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "broker/broker.h"
@@ -14,6 +16,7 @@
 #include "session/crew.h"
 #include "session/server.h"
 #include "session/server_role.h"
+#include "wire/codec.h"
 #include "wire/prepared.h"
 
 /* While the sender still serves others, it gives new ids to connections and texts.
@@ -207,7 +210,8 @@ static int check_server(
 	struct pipeline ledger;
 	int failed;
 
-	if (!find_database(m, server->database))
+	/* a resting server is closed if its database is not known here */
+	if (server->is_linked && !find_database(m, server->database))
 		return err_set(err,
 		    "the configuration has no database \"%.63s\", which has a server "
 		    "connection",
@@ -230,12 +234,6 @@ int moving_check(
 	case PARCEL_SERVER:
 		return check_server(moving, &parcel->server, err);
 	case PARCEL_POOL:
-		if (!find_database(moving, parcel->pool.database))
-			return err_set(err,
-			    "the configuration has no database \"%.63s\", which is in "
-			    "use",
-			    parcel->pool.database);
-		return 0;
 	case PARCEL_ORIGIN:
 	case PARCEL_LISTENER:
 	case PARCEL_DATABASE:
@@ -336,9 +334,12 @@ static struct pool *find_pool(
 
 static void note_pool(struct moving *m, const struct parcel_pool *from)
 {
-	struct pool *pool = find_pool(m, from->database, from->user);
 	struct vars welcome;
 
+	/* only resting servers use it, which are closed */
+	if (!find_database(m, from->database))
+		return;
+	struct pool *pool = find_pool(m, from->database, from->user);
 	note_secrets(m, pool, from);
 	m->outdated = is_other_entry(pool->database, from->entry) ? pool : NULL;
 	if (m->outdated || !from->has_welcome)
@@ -671,6 +672,27 @@ struct client *moving_take_client(struct moving *moving,
 		open_conn(&server->conn, &from_server->conn, server_fd, server_failed);
 	open_conn(&client->conn, &from->conn, fd, has_failed);
 	return client;
+}
+
+bool moving_has_place(const struct moving *moving, const struct parcel_server *from)
+{
+	return find_database(moving, from->database) != NULL;
+}
+
+void moving_dismiss_server(
+    const struct moving *moving, const struct parcel_server *from, int fd)
+{
+	struct buf terminate;
+
+	buf_init(&terminate, 0);
+	codec_put_terminate(&terminate);
+	(void)send(fd, terminate.bytes, terminate.len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	buf_done(&terminate);
+	close(fd);
+	log_put(moving->site->log, LEVEL_LOG | KIND_TAKEOVER, NULL,
+	    "closed a server connection of database \"%.63s\", which the configuration "
+	    "does not have",
+	    from->database);
 }
 
 struct server *moving_take_server(
