@@ -9,6 +9,7 @@
 #include "base/list.h"
 #include "daemon/configuration.h"
 #include "daemon/options.h"
+#include "daemon/pidfile.h"
 #include "daemon/reload_run.h"
 #include "net/loop.h"
 #include "session/site.h"
@@ -33,7 +34,7 @@ struct daemon {
 	struct deadline suspend_due; /* the next check whether a SUSPEND is complete */
 	uint64_t suspend_until_us;   /* when clients that have not stopped are closed */
 	bool is_cut_short;           /* the process ends with an error status */
-	bool owns_pidfile;
+	struct pidfile pidfile;
 	bool takes_over; /* -R was given, and an old process runs */
 	int starter; /* descriptor to the process that waits in the foreground until the
 			start succeeds; -1: none */

@@ -1,6 +1,5 @@
 /*
- * The process as the operating system sees it: its account, pidfile, terminal and
- * limits.
+ * The process as the operating system sees it: its account, terminal and limits.
  */
 #ifndef DAEMON_PROCESS_H
 #define DAEMON_PROCESS_H
@@ -14,12 +13,6 @@
 /* Makes the process run as this account.  If it is root's, it also gives up its
  * supplementary groups. */
 int process_switch_user(const char *name, struct err *err);
-
-/* Checks whether a pidfile may be written at this path.  Logs and removes one of a
- * process that has ended.  -1 and err if its process runs. */
-int process_check_pidfile(const char *path, struct log *log, struct err *err);
-/* Writes the process id into a file, which must not exist yet. */
-int process_write_pidfile(const char *path, struct err *err);
 
 /* Puts the process into the background: the caller continues in a grandchild, and the
  * original process exits.  If starter is NULL it exits at once; else it waits for

@@ -10,8 +10,10 @@
  *     new  ALIVE    it is mine; not a byte was read or written before
  *     old  DONE     everything here is let go
  *
- * Until it has ALIVE the old process can go on as if nothing had happened, and does
- * when the new one ends, is too slow or says FAILED.  Afterwards it serves what could
+ * Before READY the new process has done everything that may fail.  Until it has ALIVE
+ * the old process can go on as if nothing had happened, and does when the new one ends,
+ * is too slow or says FAILED.  From ALIVE on the new one is up, and nothing that the
+ * old one does or fails to do ends it.  Afterwards the old one serves what could
  * not be moved, offers in the same way what can be moved by now, and ends with the last
  * client or after takeover_drain_timeout.  Both send STRAY, a connection with a cancel
  * request that is not about their own clients.
@@ -52,16 +54,21 @@ void takeover_stop_giving(struct daemon *d);
 
 /* What the old process answers. */
 struct takeover_terms {
-	int fd;      /* the socket for the frames */
-	int console; /* the console's, which stays open until this process is up */
-	int format;  /* of the parcels */
+	int fd;        /* the socket for the frames */
+	int console;   /* the console's, which stays open until it has let go */
+	int format;    /* of the parcels */
+	int pid;       /* 0: unknown */
+	bool has_gone; /* nobody answers any more: it may have been killed */
 };
 /* Asks the process at the unix socket of these settings to hand over. */
 int takeover_ask(
     const struct settings *settings, struct takeover_terms *terms, struct err *err);
+/* Pools decide nothing before takeover_take has succeeded: they would open servers that
+ * the old process is about to hand over. */
+void takeover_hold_pools(struct daemon *d);
 /* Runs the loop until this process has taken over everything that can be moved, and the
- * listening sockets.  -1 and err: it failed, and the old process continues if it still
- * runs. */
+ * listening sockets.  If the old process is killed meanwhile, this one goes on with
+ * what it has got.  -1 and err: it failed, and the old process continues. */
 int takeover_take(struct daemon *d, struct err *err);
 void takeover_stop_taking(struct daemon *d);
 /* Is a takeover in progress that has not taken over anything yet? */

@@ -13,10 +13,14 @@
 struct listener;
 struct passage;
 
+/* The sockets of a process that was killed may outlive it by some milliseconds, if it
+ * used io_uring.  For so long a start looks again whether an address becomes free. */
+enum { LISTEN_PATIENCE_MS = 500 };
+
 /* Opens every socket that listen_addr, unix_socket_dir and LISTEN_FDS ask for and logs
  * each of them.  Returns -1 and fills err if the settings name nowhere to listen, or if
- * the sockets cannot be opened. */
-int listen_open(struct site *site, struct err *err);
+ * the sockets cannot be opened.  Blocks for at most patience_ms. */
+int listen_open(struct site *site, int patience_ms, struct err *err);
 /* Takes over a listening socket that another process has passed to this one.  It
  * accepts nothing yet; listen_open keeps it if the settings ask for its address. */
 void listen_take(struct site *site, int fd, bool is_unix);
@@ -38,8 +42,10 @@ void listen_close(struct site *site, bool all);
  * before the process goes into the background: LISTEN_PID names the process that they
  * are for. */
 void listen_note_passed(struct site *site);
-/* Does another process serve the unix socket that these settings name? */
-bool listen_is_in_use(const struct site *site, const struct settings *settings);
+/* Does another process serve the unix socket that these settings name, for as long as
+ * patience_ms?  Blocks meanwhile. */
+bool listen_is_in_use(
+    const struct site *site, const struct settings *settings, int patience_ms);
 /* Applies settings of sockets that a reload may have changed to the listening sockets.
  */
 void listen_apply_settings(struct site *site);

@@ -17,6 +17,9 @@ void metrics_start(struct site *site);
  * listening sockets.  A socket that cannot be opened is logged once and tried again
  * every second. */
 void metrics_review(struct site *site);
+/* Calls metrics_review in a second, unless somebody does so before: the process that
+ * has been taken over still has the addresses. */
+void metrics_wait(struct site *site);
 /* Closes the listening sockets for good, because another process takes over their
  * addresses. */
 void metrics_let_go(struct site *site);

@@ -60,7 +60,7 @@ struct sock_options {
 bool sock_has_listener(const struct sock_target *t);
 
 /* Makes a non-blocking, close-on-exec listening socket.  -1 and err ("step():
- * strerror"). */
+ * strerror"); errno is EADDRINUSE if somebody else has the address. */
 int sock_listen(
     const struct sock_target *t, const struct sock_options *o, struct err *err);
 /* Resolves one entry of listen_addr ("*": all addresses of both families) to at most

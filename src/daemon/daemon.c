@@ -1,6 +1,7 @@
 /*
- * Starts a pooler in this order: configuration, account, pidfile, background, loop,
- * sockets, service; and ends it.
+ * Starts a pooler in this order: configuration, account, pidfile claimed, background,
+ * loop, workers, sockets, pidfile published, service; and ends it.  When another
+ * process is taken over, what may fail is done before that one is asked to decide.
  */
 #include "daemon/daemon.h"
 
@@ -69,7 +70,7 @@ static int check_old_process(
 		if (getenv("LISTEN_FDS"))
 			return err_set(err, "cannot reboot under service manager");
 	}
-	if (!listen_is_in_use(&d->site, settings)) {
+	if (!listen_is_in_use(&d->site, settings, is_reboot ? 0 : LISTEN_PATIENCE_MS)) {
 		if (is_reboot)
 			log_put(d->site.log, LEVEL_LOG | KIND_TAKEOVER, NULL,
 			    "old process not found, try to continue normally");
@@ -81,16 +82,16 @@ static int check_old_process(
 	return err_set(err, "unix socket is in use, cannot continue");
 }
 
+/* Claims the pidfile before, so that whoever waits in the foreground sees the error. */
 static int go_background(
     struct daemon *d, const struct settings *settings, struct err *err)
 {
-	const char *pidfile = settings->pidfile;
-	bool has_pidfile = pidfile && *pidfile;
-
-	if (d->options->is_daemon && !has_pidfile)
+	pidfile_init(&d->pidfile, settings->pidfile);
+	if (d->options->is_daemon && !d->pidfile.path)
 		return err_set(err, "daemon needs pidfile configured");
-	if (has_pidfile && !d->takes_over &&
-	    process_check_pidfile(pidfile, d->site.log, err) < 0)
+	if (!d->takes_over && pidfile_check(&d->pidfile, 0, d->site.log, err) < 0)
+		return -1;
+	if (pidfile_claim(&d->pidfile, err) < 0)
 		return -1;
 	if (!d->options->is_daemon)
 		return 0;
@@ -117,9 +118,10 @@ static int settle(struct daemon *d, const struct configuration *c, struct err *e
 	reload_configure_log(d, settings);
 	findings_log_errors(&c->findings, d->site.log);
 	reload_tell_warnings(d, c);
-	if (check_old_process(d, settings, err) < 0)
+	if (check_old_process(d, settings, err) < 0 ||
+	    go_background(d, settings, err) < 0)
 		return -1;
-	return go_background(d, settings, err);
+	return pidfile_write(&d->pidfile, err);
 }
 
 /* ---- the parts ---- */
@@ -150,21 +152,6 @@ static long long expected_descriptors(const struct catalog *c)
 	return sum;
 }
 
-/* After a takeover the old process has removed its pidfile, or has ended without doing
- * so. */
-static int write_pidfile(struct daemon *d, struct err *err)
-{
-	const char *pidfile = site_settings(&d->site)->pidfile;
-
-	if (!pidfile || !*pidfile)
-		return 0;
-	if ((d->takes_over && process_check_pidfile(pidfile, d->site.log, err) < 0) ||
-	    process_write_pidfile(pidfile, err) < 0)
-		return -1;
-	d->owns_pidfile = true;
-	return 0;
-}
-
 static int begin_to_serve(struct daemon *d, struct err *err)
 {
 	struct site *site = &d->site;
@@ -176,17 +163,24 @@ static int begin_to_serve(struct daemon *d, struct err *err)
 	signals_start(site);
 	ticker_start(d);
 	spread_start(d);
-	if ((d->takes_over ? takeover_take(d, err) : listen_open(site, err)) < 0)
-		return -1;
 	metrics_start(site);
-	metrics_review(site);
-	return write_pidfile(d, err);
+	if ((d->takes_over ? takeover_take(d, err)
+			   : listen_open(site, LISTEN_PATIENCE_MS, err)) < 0)
+		return -1;
+	/* the old process may need a moment to close its sockets */
+	d->taking ? metrics_wait(site) : metrics_review(site);
+	return 0;
 }
 
+/* Nothing ends this process any more because of what fails here: clients may have been
+ * taken over. */
 static void say_up(struct daemon *d)
 {
 	struct site *site = &d->site;
+	struct err err;
 
+	if (pidfile_publish(&d->pidfile, &err) < 0)
+		log_warning(site->log, "%s; this process goes on without it", err.text);
 	log_info(site->log,
 	    "process up: PgBouncer %s, libevent %s (%s), adns: %s, tls: %s",
 	    version_number(), loop_library_version(), loop_method(site->loop),
@@ -212,6 +206,9 @@ static int start(struct daemon *d, struct err *err)
 		rc = build(d, &first.config->settings, err);
 	if (rc == 0)
 		rc = team_start(d, &first.config->settings, err);
+	/* pools must not open servers that the old process has and will hand over */
+	if (rc == 0 && d->takes_over)
+		takeover_hold_pools(d);
 	if (rc == 0)
 		reload_adopt(d, &first);
 	configuration_done(&first);
@@ -236,8 +233,8 @@ static void take_apart(struct daemon *d)
 {
 	struct site *site = &d->site;
 
-	if (d->owns_pidfile)
-		unlink(site_settings(site)->pidfile);
+	pidfile_remove(&d->pidfile);
+	pidfile_done(&d->pidfile);
 	takeover_stop_giving(d);
 	takeover_stop_taking(d);
 	metrics_stop(&d->site);
@@ -263,6 +260,7 @@ static void daemon_init(struct daemon *d, const struct options *options)
 	memset(d, 0, sizeof(*d));
 	d->options = options;
 	d->starter = -1;
+	pidfile_init(&d->pidfile, NULL);
 	configuration_init(&d->in_force);
 	deadline_init(&d->exit_due, modes_exit_check);
 	deadline_init(&d->suspend_due, modes_suspend_check);
@@ -290,7 +288,9 @@ int daemon_run(const struct options *options)
 	rc = start(&d, &err);
 	if (rc == 0) {
 		say_up(&d);
-		floors_run(&d.site);
+		/* a signal may have come in the turn in which the takeover succeeded */
+		if (d.site.shutdown != SHUTDOWN_NOW)
+			floors_run(&d.site);
 	} else {
 		log_put_lines(d.site.log, LEVEL_FATAL, err.text);
 	}

@@ -1,5 +1,5 @@
 /*
- * System calls for account, pidfile, background and limits.  daemon.c decides when they
+ * System calls for account, background and limits.  daemon.c decides when they
  * are made.
  */
 #include "daemon/process.h"
@@ -28,63 +28,6 @@ int process_switch_user(const char *name, struct err *err)
 		return err_set(err, "failed to assume identity of user '%s': %s", name,
 		    strerror(errno));
 	return 0;
-}
-
-/* ---- pidfile ---- */
-
-static int could_not_open(const char *path, struct err *err)
-{
-	return err_set(err, "could not open pidfile '%s': %s", path, strerror(errno));
-}
-
-/* The process id in the file; 0 if there is none. */
-static long pid_in(const char *text)
-{
-	char *end;
-	long pid = strtol(text, &end, 10);
-
-	if (end == text || (*end != '\0' && *end != '\n'))
-		return 0;
-	return pid;
-}
-
-int process_check_pidfile(const char *path, struct log *log, struct err *err)
-{
-	char text[32];
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return errno == ENOENT ? 0 : could_not_open(path, err);
-	ssize_t len = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	text[len > 0 ? len : 0] = '\0';
-	long pid = pid_in(text);
-	/* a file without a valid process id is not removed: its process may run */
-	if (pid <= 0 || pid != (pid_t)pid || kill((pid_t)pid, 0) == 0 || errno != ESRCH)
-		return err_set(
-		    err, "pidfile '%s' exists, another instance running?", path);
-	log_info(log, "stale pidfile, removing");
-	if (unlink(path) < 0)
-		return err_set(
-		    err, "could not remove pidfile '%s': %s", path, strerror(errno));
-	return 0;
-}
-
-int process_write_pidfile(const char *path, struct err *err)
-{
-	char text[32];
-	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-	int len = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
-
-	if (fd < 0)
-		return could_not_open(path, err);
-	ssize_t written = write(fd, text, (size_t)len);
-	int reason = written < 0 ? errno : ENOSPC;
-	close(fd);
-	if (written == len)
-		return 0;
-	unlink(path);
-	return err_set(err, "could not write pidfile '%s': %s", path, strerror(reason));
 }
 
 /* ---- background ---- */

@@ -23,14 +23,34 @@ enum { PATIENCE_S = 30, ANSWER_MOST = 1024 * 1024, FDS_ROOM = 16 };
 struct call {
 	int fd;
 	int passed;           /* the descriptor that was received, or -1 */
+	int peer_pid;         /* of the process that began to listen; 0: unknown */
+	bool is_lost;         /* the connection has ended */
 	bool is_other_format; /* it was refused because of the format */
 	struct buf in;
 };
 
-static int lost(struct err *err)
+static int lost(struct call *call, struct err *err)
 {
+	call->is_lost = errno != EAGAIN;
 	return err_set(err, "takeover: the running process does not answer: %s",
 	    errno == EAGAIN ? "timeout" : strerror(errno));
+}
+
+/* Somebody else's process could have made the socket, in a folder where all may write.
+ * Clients that it hands over would be logged in to PostgreSQL. */
+static int check_owner(struct call *call, const char *path, struct err *err)
+{
+	unsigned uid;
+
+	if (sock_peer(call->fd, &call->peer_pid, &uid) < 0)
+		return err_set(err, "takeover: nobody knows who listens on %s", path);
+	if (uid == getuid() || uid == 0)
+		return 0;
+	return err_set(err,
+	    "takeover refused: account %u listens on %s, and not this account (%u) or "
+	    "root; remove the file and set unix_socket_dir to a folder where only this "
+	    "account may write",
+	    uid, path, (unsigned)getuid());
 }
 
 static int open_call(
@@ -44,19 +64,19 @@ static int open_call(
 		return -1;
 	call->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (call->fd < 0)
-		return lost(err);
+		return err_set(err, "socket(): %s", strerror(errno));
 	setsockopt(call->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	setsockopt(call->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	if (connect(call->fd, (const struct sockaddr *)&target.un, target.un_len) < 0)
-		return lost(err);
-	return 0;
+		return lost(call, err);
+	return check_owner(call, target.un.sun_path, err);
 }
 
 static int say(struct call *call, struct buf *out, struct err *err)
 {
 	int result = out->failed || send(call->fd, out->bytes, out->len,
 					MSG_NOSIGNAL) != (ssize_t)out->len
-			 ? lost(err)
+			 ? lost(call, err)
 			 : 0;
 
 	buf_done(out);
@@ -76,7 +96,7 @@ static int receive_more(struct call *call, struct err *err)
 	got = sock_receive_fds(call->fd, room, 4096, fds, &count);
 	if (got <= 0) {
 		errno = got == 0 ? ECONNRESET : errno;
-		return lost(err);
+		return lost(call, err);
 	}
 	buf_grow(&call->in, (size_t)got);
 	for (size_t i = 0; i < count; i++) {
@@ -190,6 +210,8 @@ int takeover_ask(
 	if (result == 0)
 		result = agree(&call, &terms->format, err);
 	buf_done(&call.in);
+	terms->pid = call.peer_pid;
+	terms->has_gone = result < 0 && call.is_lost;
 	if (result < 0) {
 		if (call.fd >= 0)
 			close(call.fd);

@@ -189,9 +189,7 @@ static void stop_accepting(struct giving *g)
 
 	listen_let_go(site);
 	metrics_let_go(site);
-	if (d->owns_pidfile)
-		unlink(site_settings(site)->pidfile);
-	d->owns_pidfile = false;
+	pidfile_remove(&d->pidfile);
 	crew_all(site, leave_site);
 	g->drain_until_us = limit ? giving_now(g) + limit : UINT64_MAX;
 	each_console(site, end_console);
@@ -590,6 +588,8 @@ static int refuse(const struct daemon *d, int format, struct err *err)
 		    format, PARCEL_FORMAT_OLDEST, PARCEL_FORMAT);
 	if (d->giving)
 		return err_set(err, "a takeover is under way");
+	if (takeover_is_beginning(d))
+		return err_set(err, "this process is still taking over another one");
 	if (reload_run_is_reading(site))
 		return err_set(err, "a RELOAD is under way");
 	if (is_switching(site->catalog))

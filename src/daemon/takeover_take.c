@@ -2,6 +2,7 @@
  * The new process of a takeover.  It checks what the old process sends and keeps it;
  * clients and servers are made of it only after GO was received and ALIVE sent.
  */
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -9,15 +10,19 @@
 #include "daemon/crates.h"
 #include "daemon/takeover.h"
 #include "login/listen.h"
+#include "metrics/metrics.h"
 #include "moving/moving.h"
 #include "session/crew.h"
 
-enum { SEND_PATIENCE_MS = 2000 };
+enum {
+	SEND_PATIENCE_MS = 2000,
+	DEATH_PATIENCE_MS = 1000, /* the system closes a dead process's descriptors */
+};
 
 enum phase {
 	TAKING_COLLECTING,
 	TAKING_READY,  /* READY was sent */
-	TAKING_WAITING /* ALIVE was sent; DONE follows */
+	TAKING_WAITING /* ALIVE was sent: this process is up; DONE follows */
 };
 
 struct taking {
@@ -33,12 +38,15 @@ struct taking {
 	struct crates_counts counts;
 	int format; /* of the parcels */
 	int old_pid;
-	int console;    /* of the old process, open until this process is up; or -1 */
-	bool is_first;  /* the first round is in progress, and takeover_take runs the
-			   loop */
-	bool is_held;   /* takeover_take still uses it */
-	bool is_linked; /* the server of the last client has to follow */
-	bool is_paused; /* the old process was paused */
+	int console;      /* of the old process, which would give up if it were closed
+			     before it has let go; or -1 */
+	bool is_first;    /* the first round is in progress, and takeover_take runs the
+			     loop */
+	bool is_held;     /* takeover_take still uses it */
+	bool is_linked;   /* the server of the last client has to follow */
+	bool is_paused;   /* the old process was paused */
+	bool is_prepared; /* for READY */
+	bool is_cut;      /* it could not be told READY or ALIVE */
 	bool has_failed;
 	bool has_ended; /* the connection has ended */
 };
@@ -63,11 +71,33 @@ static void throw_away(struct taking *t)
 	t->is_linked = false;
 }
 
+static void close_console(struct taking *t)
+{
+	if (t->console >= 0)
+		close(t->console);
+	t->console = -1;
+}
+
+/* The old process has closed its sockets and removed its pidfile.  Older versions do
+ * not look whether the pidfile is theirs. */
+static void elder_has_let_go(struct taking *t)
+{
+	struct err err;
+
+	close_console(t);
+	metrics_review(&t->d->site);
+	if (pidfile_restore(&t->d->pidfile, &err) < 0)
+		log_warning(
+		    taking_log(t), "%s; this process goes on without it", err.text);
+}
+
 /* Nothing more arrives: frees the rest later. */
 static void end_taking(struct taking *t)
 {
 	throw_away(t);
 	t->has_ended = true;
+	if (!t->is_first)
+		elder_has_let_go(t);
 	deadline_set(t->d->site.loop, &t->due, loop_now(t->d->site.loop));
 }
 
@@ -77,6 +107,18 @@ static void give_back(struct taking *t)
 	end_taking(t);
 	if (t->is_first)
 		loop_stop(t->d->site.loop);
+}
+
+/* The old process takes no more frames: it was killed, or it has given up and says so
+ * in what has not been read yet.  taking_due finds out which. */
+static void hang_up(struct taking *t)
+{
+	if (!t->is_first) {
+		give_back(t);
+		return;
+	}
+	t->is_cut = true;
+	deadline_set(t->d->site.loop, &t->due, loop_now(t->d->site.loop));
 }
 
 /* What was sent cannot be taken over: tells the old process, which continues. */
@@ -122,16 +164,14 @@ static void unpack_all(struct taking *t)
 	if (t->is_paused)
 		crew_all(site, pause_site);
 	t->is_paused = false;
-	if (t->is_first)
-		crew_all(site, hold_site);
-	crates_unpack(site, t->moving, &t->crates, t->origin, &t->counts);
+	if (t->moving)
+		crates_unpack(site, t->moving, &t->crates, t->origin, &t->counts);
 	if (t->is_first)
 		crew_all(site, release_site);
 	listen_start(site);
 }
 
-/* ---- what the old process says ---- */
-
+/* From here on this process is up: takeover_take returns. */
 static void finish_first(struct taking *t)
 {
 	if (!t->is_first)
@@ -140,15 +180,33 @@ static void finish_first(struct taking *t)
 	loop_stop(t->d->site.loop);
 }
 
+/* ---- what the old process says ---- */
+
 /* Accepts: after ALIVE the old process cannot take anything back. */
 static void go(struct taking *t)
 {
 	if (courier_send(t->courier, TAKEOVER_ALIVE, NULL, 0, -1, 0, &t->err) < 0) {
-		give_back(t);
+		hang_up(t);
 		return;
 	}
-	unpack_all(t);
 	t->phase = TAKING_WAITING;
+	unpack_all(t);
+	finish_first(t);
+}
+
+/* Does what may fail before the old process is asked to decide. */
+static int prepare(struct taking *t)
+{
+	struct daemon *d = t->d;
+
+	if (!t->is_first)
+		return 0;
+	t->is_prepared = true;
+	if (pidfile_check(&d->pidfile, t->old_pid, taking_log(t), &t->err) < 0)
+		return -1;
+	int result = listen_open(&d->site, 0, &t->err);
+	listen_stop(&d->site);
+	return result;
 }
 
 static void ready(struct taking *t)
@@ -156,16 +214,14 @@ static void ready(struct taking *t)
 	if (!t->moving || t->is_linked) {
 		err_set(&t->err, "what came was not whole");
 		fail(t);
-	} else if (t->is_first && listen_open(&t->d->site, &t->err) < 0) {
+	} else if (prepare(t) < 0) {
 		fail(t);
 	} else if (courier_send(t->courier, TAKEOVER_READY, NULL, 0, -1,
 		       SEND_PATIENCE_MS, &t->err) < 0) {
-		give_back(t);
+		hang_up(t);
 	} else {
 		t->phase = TAKING_READY;
 	}
-	if (t->is_first)
-		listen_stop(&t->d->site);
 }
 
 static int begin(struct taking *t, const struct parcel_origin *origin)
@@ -276,7 +332,7 @@ static void taking_arrived(
 		given_up(t, bytes, len);
 	} else if (kind == TAKEOVER_DONE && t->phase == TAKING_WAITING) {
 		t->phase = TAKING_COLLECTING;
-		finish_first(t);
+		elder_has_let_go(t);
 	} else {
 		if (fd >= 0)
 			close(fd);
@@ -285,22 +341,81 @@ static void taking_arrived(
 	}
 }
 
-/* The old process has ended without GIVEN_UP, so it was killed.  If this process has
- * received everything, it takes over, because nobody else can serve the clients. */
-static void old_has_ended(struct taking *t)
+/* ---- the end of the old process ---- */
+
+/* The server of the last client has not come. */
+static void drop_half(struct taking *t)
 {
-	if (t->phase == TAKING_READY) {
-		log_put(taking_log(t), LEVEL_WARNING | KIND_TAKEOVER, NULL,
-		    "process %d ended in the middle of the takeover; going on with "
-		    "what "
-		    "it had handed over",
-		    t->old_pid);
-		unpack_all(t);
-		finish_first(t);
+	struct crate *crate;
+
+	if (!t->is_linked)
+		return;
+	crate = container_of(list_last(&t->crates), struct crate, node);
+	list_remove(&t->crates, &crate->node);
+	crate_free(&crate);
+	t->is_linked = false;
+}
+
+/* Opens the listening sockets, and checks the pidfile, if the old process was killed
+ * before READY.  -1 and err: that failed, and nobody has been taken over either. */
+static int prepare_alone(struct taking *t)
+{
+	struct daemon *d = t->d;
+	struct err why;
+
+	if (pidfile_check(&d->pidfile, t->old_pid, taking_log(t), &why) < 0) {
+		log_warning(
+		    taking_log(t), "%s; this process goes on without it", why.text);
+		pidfile_remove(&d->pidfile);
+	}
+	if (listen_open(&d->site, LISTEN_PATIENCE_MS, &why) == 0)
+		return 0;
+	if (list_is_empty(&t->crates))
+		return err_set(&t->err,
+		    "the running process has ended before it had handed over "
+		    "everything, and then: %s",
+		    why.text);
+	log_error(taking_log(t),
+	    "%s; this process serves those whom it has taken over: restart it when "
+	    "that is mended",
+	    why.text);
+	return 0;
+}
+
+/* The old process was killed.  This process takes over what has come, because nobody
+ * else can serve the clients. */
+static void go_on_alone(struct taking *t)
+{
+	log_put(taking_log(t), LEVEL_WARNING | KIND_TAKEOVER, NULL,
+	    "process %d ended in the middle of the takeover; going on with what it had "
+	    "handed over",
+	    t->old_pid);
+	drop_half(t);
+	if (t->is_first && !t->is_prepared && prepare_alone(t) < 0) {
+		t->has_failed = true;
+		loop_stop(t->d->site.loop);
 		return;
 	}
-	if (!t->is_first || t->phase == TAKING_WAITING) {
-		finish_first(t);
+	unpack_all(t);
+	finish_first(t);
+}
+
+/* An old process that gives up because this one does not read cannot say so, but keeps
+ * the console open.  Whoever went on beside it would share its clients. */
+static bool is_elder_alive(const struct taking *t)
+{
+	struct pollfd console = {.fd = t->console, .events = POLLRDHUP};
+
+	return poll(&console, 1, DEATH_PATIENCE_MS) == 0;
+}
+
+/* The connection has ended without GIVEN_UP. */
+static void old_has_ended(struct taking *t)
+{
+	if (t->phase == TAKING_WAITING || (!t->is_first && t->phase != TAKING_READY))
+		return;
+	if (!t->is_first || !is_elder_alive(t)) {
+		go_on_alone(t);
 		return;
 	}
 	t->has_failed = true;
@@ -344,8 +459,7 @@ static void taking_free(struct taking *t)
 	courier_free(&t->courier);
 	crate_free(&t->origin);
 	crew_all(&t->d->site, note_unshared);
-	if (t->console >= 0)
-		close(t->console);
+	close_console(t);
 	mem_free(t);
 }
 
@@ -353,8 +467,12 @@ static void taking_due(struct deadline *due)
 {
 	struct taking *t = container_of(due, struct taking, due);
 
-	if (!t->is_held)
+	if (t->is_cut && !t->has_ended) {
+		courier_cut(t->courier);
+		taking_ended(t, NULL);
+	} else if (!t->is_held) {
 		taking_free(t);
+	}
 }
 
 /* takeover_take does not use it any more.  It is freed if the old process has ended
@@ -373,6 +491,45 @@ static void say_taken(const struct taking *t)
 	    t->counts.clients, t->counts.servers, t->old_pid);
 }
 
+static struct taking *taking_new(struct daemon *d, const struct takeover_terms *terms)
+{
+	struct taking *t = mem_zero(sizeof(*t));
+
+	t->d = d;
+	t->console = terms->console;
+	t->format = terms->format;
+	t->old_pid = terms->pid;
+	t->is_first = t->is_held = true;
+	list_init(&t->crates);
+	deadline_init(&t->due, taking_due);
+	t->courier = courier_new(d->site.loop, terms->fd, &taking_ops, t);
+	return t;
+}
+
+void takeover_hold_pools(struct daemon *d)
+{
+	crew_all(&d->site, hold_site);
+}
+
+/* Nobody has answered.  If nobody listens any more either, the old process was killed,
+ * and this one starts as usual.  -1: it still listens, or the start fails. */
+static int start_alone(
+    struct daemon *d, const struct takeover_terms *terms, struct err *err)
+{
+	struct site *site = &d->site;
+
+	if (!terms->has_gone ||
+	    listen_is_in_use(site, site_settings(site), LISTEN_PATIENCE_MS))
+		return -1;
+	log_put(site->log, LEVEL_WARNING | KIND_TAKEOVER, NULL,
+	    "%s; it has ended, and this process starts as usual", err->text);
+	if (pidfile_check(&d->pidfile, terms->pid, site->log, err) < 0 ||
+	    listen_open(site, LISTEN_PATIENCE_MS, err) < 0)
+		return -1;
+	crew_all(site, release_site);
+	return 0;
+}
+
 int takeover_take(struct daemon *d, struct err *err)
 {
 	struct taking *t;
@@ -381,24 +538,14 @@ int takeover_take(struct daemon *d, struct err *err)
 	log_put(d->site.log, LEVEL_LOG | KIND_TAKEOVER, NULL,
 	    "takeover_init: launching connection");
 	if (takeover_ask(site_settings(&d->site), &terms, err) < 0)
-		return -1;
-	t = mem_zero(sizeof(*t));
-	t->d = d;
-	t->console = terms.console;
-	t->format = terms.format;
-	t->is_first = t->is_held = true;
-	list_init(&t->crates);
-	deadline_init(&t->due, taking_due);
-	t->courier = courier_new(d->site.loop, terms.fd, &taking_ops, t);
-	d->taking = t;
+		return start_alone(d, &terms, err);
+	t = d->taking = taking_new(d, &terms);
 	while (t->is_first && !t->has_failed && !d->is_cut_short)
 		loop_run(d->site.loop);
-	close(t->console);
-	t->console = -1;
 	if (d->is_cut_short)
 		err_set(&t->err, "takeover was in progress, going down immediately");
 	if (t->has_failed || d->is_cut_short) {
-		err_set(err, "%s", t->err.text);
+		*err = t->err;
 		return -1;
 	}
 	say_taken(t);

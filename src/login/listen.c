@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -30,6 +31,7 @@ enum {
 	SPARE_PAUSE_US = 100000,   /* at the descriptor limit, with all spares in use */
 	EVICTED_PAUSE_US =
 	    10000, /* at the descriptor limit, until evicted clients have closed */
+	LOOK_AGAIN_MS = 10,
 	ADDRESSES_PER_NAME = 32,
 	FIRST_PASSED_FD = 3,
 	SHORT_PACKET = 4096,         /* those of clients have some hundred bytes */
@@ -448,7 +450,34 @@ static bool claim_unix(struct site *site, const struct sock_target *target)
 	return false;
 }
 
-static int listen_tcp_name(struct site *site, const char *name, struct err *err)
+/* ---- opening ---- */
+
+/* Waits a little.  False: *patience_ms are over. */
+static bool has_waited(int *patience_ms)
+{
+	const struct timespec pause = {.tv_nsec = LOOK_AGAIN_MS * 1000000L};
+
+	if (*patience_ms <= 0)
+		return false;
+	*patience_ms -= LOOK_AGAIN_MS;
+	nanosleep(&pause, NULL);
+	return true;
+}
+
+/* Like sock_listen, but waits for an address that becomes free. */
+static int listen_at(const struct sock_target *target,
+    const struct sock_options *options, int *patience_ms, struct err *err)
+{
+	int fd;
+
+	do
+		fd = sock_listen(target, options, err);
+	while (fd < 0 && errno == EADDRINUSE && has_waited(patience_ms));
+	return fd;
+}
+
+static int listen_tcp_name(
+    struct site *site, const char *name, int *patience_ms, struct err *err)
 {
 	struct sock_addr addrs[ADDRESSES_PER_NAME];
 	struct sock_options options;
@@ -467,7 +496,7 @@ static int listen_tcp_name(struct site *site, const char *name, struct err *err)
 			continue;
 		}
 		sock_target_ip(&target, &addrs[i]);
-		int fd = sock_listen(&target, &options, &why);
+		int fd = listen_at(&target, &options, patience_ms, &why);
 		if (fd < 0) {
 			log_warning(site->log, "cannot listen on %s: %s",
 			    sock_addr_ip(&addrs[i], ip), why.text);
@@ -481,7 +510,7 @@ static int listen_tcp_name(struct site *site, const char *name, struct err *err)
 	return opened;
 }
 
-static int listen_tcp(struct site *site, struct err *err)
+static int listen_tcp(struct site *site, int *patience_ms, struct err *err)
 {
 	const char *list = site_settings(site)->listen_addr;
 	const char *at = list, *item;
@@ -492,7 +521,7 @@ static int listen_tcp(struct site *site, struct err *err)
 		char *name = mem_alloc(len + 1);
 		memcpy(name, item, len);
 		name[len] = '\0';
-		int n = listen_tcp_name(site, name, err);
+		int n = listen_tcp_name(site, name, patience_ms, err);
 		mem_free(name);
 		if (n < 0)
 			return -1;
@@ -515,7 +544,7 @@ static int check_socket_lock(const char *dir, int port, struct err *err)
 	return 0;
 }
 
-static int listen_unix(struct site *site, struct err *err)
+static int listen_unix(struct site *site, int *patience_ms, struct err *err)
 {
 	const struct settings *settings = site_settings(site);
 	const char *dir = settings->unix_socket_dir;
@@ -533,7 +562,7 @@ static int listen_unix(struct site *site, struct err *err)
 	socket_options(settings, &options);
 	int fd = sock_target_unix(&target, dir, settings->listen_port, &why) < 0
 		     ? -1
-		     : sock_listen(&target, &options, &why);
+		     : listen_at(&target, &options, patience_ms, &why);
 	if (fd < 0)
 		return err_set(err, "failed to create unix socket\n\t%s", why.text);
 	log_info(
@@ -591,13 +620,14 @@ static void drop_unclaimed(struct site *site)
 			listener_free(l);
 }
 
-int listen_open(struct site *site, struct err *err)
+int listen_open(struct site *site, int patience_ms, struct err *err)
 {
 	if (site->passed_fds > 0) {
 		listen_passed(site, site->passed_fds);
 		return 0;
 	}
-	if (listen_tcp(site, err) < 0 || listen_unix(site, err) < 0)
+	if (listen_tcp(site, &patience_ms, err) < 0 ||
+	    listen_unix(site, &patience_ms, err) < 0)
 		return -1;
 	drop_unclaimed(site);
 	if (list_is_empty(&site->listeners))
@@ -682,7 +712,8 @@ void listen_close(struct site *site, bool all)
 			listener_free(l);
 }
 
-bool listen_is_in_use(const struct site *site, const struct settings *settings)
+bool listen_is_in_use(
+    const struct site *site, const struct settings *settings, int patience_ms)
 {
 	const char *dir = settings->unix_socket_dir;
 	struct sock_target target;
@@ -691,7 +722,10 @@ bool listen_is_in_use(const struct site *site, const struct settings *settings)
 		return false;
 	if (sock_target_unix(&target, dir, settings->listen_port, NULL) < 0)
 		return false;
-	return sock_has_listener(&target);
+	while (sock_has_listener(&target))
+		if (!has_waited(&patience_ms))
+			return true;
+	return false;
 }
 
 void listen_apply_settings(struct site *site)

@@ -248,11 +248,6 @@ static void open_as_configured(struct metrics *m)
 	open_all(m);
 }
 
-static void open_again(struct deadline *d)
-{
-	open_all(container_of(d, struct metrics, again));
-}
-
 static bool is_as_configured(const struct metrics *m)
 {
 	const struct settings *s = site_settings(m->site);
@@ -270,6 +265,22 @@ void metrics_review(struct site *site)
 		return;
 	m->has_failed = false;
 	open_as_configured(m);
+}
+
+static void open_again(struct deadline *d)
+{
+	struct metrics *m = container_of(d, struct metrics, again);
+
+	if (m->listening)
+		open_all(m);
+	else
+		metrics_review(m->site);
+}
+
+void metrics_wait(struct site *site)
+{
+	deadline_set(
+	    site->loop, &site->metrics->again, loop_now(site->loop) + AGAIN_US);
 }
 
 void metrics_let_go(struct site *site)

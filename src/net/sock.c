@@ -320,8 +320,11 @@ static int lock_folder(const char *path)
 static int bind_unix(
     int fd, const struct sock_target *t, const struct sock_options *o, struct err *err)
 {
-	if (t->un.sun_path[0] && sock_has_listener(t))
-		return err_set(err, "another process listens on %s", t->un.sun_path);
+	if (t->un.sun_path[0] && sock_has_listener(t)) {
+		err_set(err, "another process listens on %s", t->un.sun_path);
+		errno = EADDRINUSE;
+		return -1;
+	}
 	remove_stale(t->un.sun_path);
 	if (bind(fd, (const struct sockaddr *)&t->un, t->un_len) < 0)
 		return step_failed(err, "bind");
@@ -335,9 +338,11 @@ static int bind_unix_locked(
 {
 	int lock = t->un.sun_path[0] ? lock_folder(t->un.sun_path) : -1;
 	int result = bind_unix(fd, t, o, err);
+	int reason = errno;
 
 	if (lock >= 0)
 		close(lock);
+	errno = reason;
 	return result;
 }
 
@@ -366,7 +371,9 @@ int sock_listen(
 	if (fd < 0)
 		return step_failed(err, "socket");
 	if (bind_and_listen(fd, t, o, err) < 0) {
+		int reason = errno;
 		close(fd);
+		errno = reason;
 		return -1;
 	}
 	return fd;

@@ -131,11 +131,11 @@ static void socket_in_use_is_seen(void **state)
 {
 	(void)state;
 	struct stage *stage = stage_new("", "");
-	assert_true(listen_is_in_use(&stage->site, site_settings(&stage->site)));
+	assert_true(listen_is_in_use(&stage->site, site_settings(&stage->site), 0));
 	listen_close(&stage->site, false);
-	assert_true(listen_is_in_use(&stage->site, site_settings(&stage->site)));
+	assert_true(listen_is_in_use(&stage->site, site_settings(&stage->site), 0));
 	listen_close(&stage->site, true);
-	assert_false(listen_is_in_use(&stage->site, site_settings(&stage->site)));
+	assert_false(listen_is_in_use(&stage->site, site_settings(&stage->site), 0));
 	stage_free(&stage);
 }
 

@@ -320,7 +320,7 @@ struct stage *stage_new_in(struct crew *crew, unsigned index,
 	stage->listener_fd = -1;
 	if (index == 0)
 		stage_listen(stage);
-	if (listen_open(site, &err) < 0)
+	if (listen_open(site, 0, &err) < 0)
 		stage_fail(err.text);
 	return stage;
 }
