@@ -149,7 +149,7 @@ void client_fatal_text(struct client *client, const char *sqlstate, const char *
 enum { CLIENT_ERROR_MAX = 1024 };
 void client_error(struct client *client, enum error_id id, ...);
 void client_verror(struct client *client, enum error_id id, va_list ap);
-/* The same for a text without arguments, with a DETAIL. */
+/* The same for a text without arguments, with a DETAIL that the caller has logged. */
 void client_error_detail(struct client *client, enum error_id id, const char *detail);
 void client_notice(struct client *client, const char *text);
 

@@ -135,19 +135,31 @@ struct elaboration {
 	const char *detail, *hint;
 };
 
-static void client_tell(struct client *client, const char *severity,
+static void log_error_of(
+    const struct client *client, const char *text, const char *detail)
+{
+	conn_log(&client->conn, LEVEL_WARNING | KIND_POOLER_ERRORS,
+	    detail ? "pooler error: %s\n%s" : "pooler error: %s", text, detail);
+}
+
+static void send_error(struct client *client, const char *severity,
     const char *sqlstate, const char *text, const struct elaboration *more)
 {
 	struct buf buf;
-	conn_log(&client->conn, LEVEL_WARNING | KIND_POOLER_ERRORS,
-	    more->detail ? "pooler error: %s\n%s" : "pooler error: %s", text,
-	    more->detail);
+
 	if (!client_may_be_told(client))
 		return;
 	buf_init(&buf, 0);
 	codec_put_error(&buf, severity, sqlstate, text, more->detail, more->hint);
 	conn_send(&client->conn, &buf);
 	buf_done(&buf);
+}
+
+static void client_tell(struct client *client, const char *severity,
+    const char *sqlstate, const char *text, const struct elaboration *more)
+{
+	log_error_of(client, text, more->detail);
+	send_error(client, severity, sqlstate, text, more);
 }
 
 static void client_end(struct client *client, const char *sqlstate, const char *text,
@@ -217,7 +229,8 @@ void client_error(struct client *client, enum error_id id, ...)
 void client_error_detail(struct client *client, enum error_id id, const char *detail)
 {
 	client->conn.site->errors_told[id]++;
-	client_tell(client, "ERROR", error_sqlstate(id), error_text(id),
+	log_error_of(client, error_text(id), NULL);
+	send_error(client, "ERROR", error_sqlstate(id), error_text(id),
 	    &(struct elaboration){detail, NULL});
 }
 
