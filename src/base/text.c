@@ -180,6 +180,13 @@ static char *append_signed(char *at, const char *end, int n)
 	    text_append(at, end, "-"), end, (uint64_t) - (int64_t)n);
 }
 
+static char *append_text(char *at, const char *end, const char *text, bool escapes)
+{
+	text = text ? text : "(null)";
+	return escapes ? text_append_escaped(at, end, text)
+		       : text_append(at, end, text);
+}
+
 /* Most formats only have these conversions, which are printed here; from the first
  * other one on, libc does it. */
 static char *__attribute__((format(printf, 3, 0)))
@@ -197,16 +204,19 @@ print(char *at, const char *end, const char *fmt, va_list ap, bool escapes)
 		if (is_long) {
 			at =
 			    text_append_number(at, end, va_arg(ap, unsigned long long));
-		} else if (next[-1] == 's') {
-			const char *text = va_arg(ap, const char *);
-			text = text ? text : "(null)";
-			at = escapes ? text_append_escaped(at, end, text)
-				     : text_append(at, end, text);
-		} else if (next[-1] == 'd') {
+			continue;
+		}
+		switch (next[-1]) {
+		case 's':
+			at = append_text(at, end, va_arg(ap, const char *), escapes);
+			break;
+		case 'd':
 			at = append_signed(at, end, va_arg(ap, int));
-		} else if (next[-1] == 'u') {
+			break;
+		case 'u':
 			at = text_append_number(at, end, va_arg(ap, unsigned));
-		} else {
+			break;
+		default:
 			at = text_append(at, end, "%");
 		}
 	}
