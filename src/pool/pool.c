@@ -263,6 +263,21 @@ static bool makes_room_for_host(const struct seat *seat, uint64_t now_us)
 	return true;
 }
 
+/* The first in the queue is a replication client, which needs a connection of its own
+ * and lacks the room for it.  The server's next client came later. */
+static bool makes_room_for_replica(const struct seat *seat)
+{
+	const struct pool *pool = seat->pool;
+	const struct node *first = list_first(&pool->waiting);
+	int size = pool_size(pool);
+
+	if (!first || !seat->was_lent || pool->last_connect_failed ||
+	    container_of(first, const struct ask, node)->kind != ASK_REPLICATION)
+		return false;
+	return room_is_wanted(pool) ||
+	       (size > 0 && pool_servers_everywhere(pool) >= (size_t)size);
+}
+
 /* Ready for the next client, or to be checked before that. */
 static struct verdict settle(struct seat *seat, uint64_t now_us)
 {
@@ -280,6 +295,8 @@ static struct verdict settle(struct seat *seat, uint64_t now_us)
 	 * it here, somebody may do elsewhere. */
 	bool is_wanted = ask || (pool->tally && !is_paused);
 	if (is_wanted && seat->was_lent && room_is_owed(pool, now_us))
+		return seat_retire(seat, "evicted");
+	if (!is_paused && makes_room_for_replica(seat))
 		return seat_retire(seat, "evicted");
 	bool is_checked_always =
 	    !scope_server_check_delay(scope_of_pool(pool)) && pool_has_check(pool);

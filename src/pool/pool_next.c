@@ -206,15 +206,6 @@ static bool may_use_reserve(struct launch *l)
 	return true;
 }
 
-/* Nobody knows the welcome of this pool, and no login is running that would bring
- * it. */
-static bool needs_first_login(const struct pool *pool)
-{
-	return !pool->is_welcome_valid &&
-	       (!pool->tally ||
-		   pool_servers_everywhere(pool) == pool_server_count(pool));
-}
-
 /* Step 5.  One eviction at a time, because each call counts again. */
 static bool has_pool_room(struct launch *l)
 {
@@ -225,7 +216,7 @@ static bool has_pool_room(struct launch *l)
 	/* a probe of a host that may still be down is not counted, so that nobody has
 	 * to wait because of it */
 	if (size <= 0 || pool_servers_everywhere(pool) - beside < (size_t)size ||
-	    needs_first_login(pool) || is_look(l))
+	    is_look(l))
 		return true;
 	if (l->wanted) {
 		l->lacks_pool_room = true;
@@ -378,6 +369,20 @@ static unsigned rooms_wanted(const struct launch *l)
 	return ROOM_BIT(l->lacks_room);
 }
 
+/* The first in a queue is told of room, but may be unable to use it, because it waits
+ * under other limits as well.  So those behind it look by themselves. */
+static void look_for_room_later(struct launch *l)
+{
+	uint64_t since_us = l->asker->queued_us, before_us;
+	uint64_t share_us = since_us < l->now_us ? (l->now_us - since_us) / 10 : 0;
+
+	if (!room_is_wanted(l->pool) || room_before(l->pool, &before_us) == ROOM_COUNT)
+		return;
+	if (share_us < MOST_COURTESY_US)
+		share_us = MOST_COURTESY_US;
+	l->wake_us = earlier(l->wake_us, l->now_us + share_us);
+}
+
 static struct verdict launch(struct launch *l)
 {
 	if (has_claimed(l)) {
@@ -394,6 +399,7 @@ static struct verdict launch(struct launch *l)
 		return seat_retire(l->evicted, "evicted");
 	if (l->may_evict) {
 		room_want(l->pool, rooms_wanted(l));
+		look_for_room_later(l);
 		if (l->has_elder_to_tell) {
 			l->pool->told_us = l->now_us;
 			room_offer(l->pool);
@@ -440,11 +446,16 @@ static bool wants_server(const struct pool *pool, uint64_t now_us, uint64_t *wak
 }
 
 /* Whether to open a server for min_pool_size.  Without clients of the pool here, that
- * is left to a site that has some, which is told. */
-static bool refills_here(struct pool *pool, uint64_t now_us)
+ * is left to a site that has some, which is told.  Clients that wait elsewhere come
+ * first: a server may just have been closed for one of them. */
+static bool refills_here(struct pool *pool, uint64_t now_us, uint64_t *wake_us)
 {
 	if (!pool_is_undersized(pool))
 		return false;
+	if (pool_queued_everywhere(pool) > pool->waiting.count) {
+		*wake_us = earlier(*wake_us, now_us + REFILL_US);
+		return false;
+	}
 	if (!list_is_empty(&pool->clients) || !list_is_empty(&pool->waiting) ||
 	    pool->user == pool->database->forced_user)
 		return true;
@@ -522,10 +533,10 @@ static struct verdict launch_wanted(struct pool *pool, uint64_t now_us)
 	bool is_probe = pool->wants_probe;
 	pool->wants_probe = false;
 	l.is_refill = !l.may_evict && !is_probe;
-	if (!l.is_refill || refills_here(pool, now_us))
+	if (!l.is_refill || refills_here(pool, now_us, &l.wake_us))
 		return launch(&l);
 	room_want(pool, 0);
-	return nothing(wake_us);
+	return nothing(l.wake_us);
 }
 
 /* ---- the queue ---- */

@@ -253,8 +253,8 @@ static void check_dial(
 	CHECK(!pool_is_paused(pool) && !pool->is_killed);
 	CHECK(is_probe ? !pool->probe_count
 		       : pool->seats[SEAT_LOGIN].count == probes_beside(pool));
-	CHECK(!size || !pool->is_welcome_valid || is_probe ||
-	      pool_server_count(pool) - probes_beside(pool) < room);
+	CHECK(
+	    !size || is_probe || pool_server_count(pool) - probes_beside(pool) < room);
 	CHECK(db_limit <= 0 || pool->database->server_count < db_limit);
 	CHECK(user_limit <= 0 || pool->user->server_count < user_limit);
 	CHECK(process_limit(w) <= 0 || w->c->server_count < process_limit(w));
@@ -297,6 +297,9 @@ static uint64_t first_wait(const struct pool *pool)
 
 /* Under max_server_connections, pools with a server wait this much longer. */
 enum { PATIENCE = 5 * SECOND };
+
+/* For how long room is left to others at most. */
+enum { COURTESY = SECOND / 5 };
 
 static uint64_t place_in_process(const struct pool *pool)
 {
@@ -418,6 +421,36 @@ static void carry(struct world *w, struct pool *pool, const struct verdict *v)
 	}
 }
 
+/* Whether another pool's client has waited longer for room under this limit. */
+static bool has_elder(
+    const struct world *w, const struct pool *pool, enum room_kind kind)
+{
+	const struct heap *queue = kind == ROOM_USER       ? &pool->user->starving
+				   : kind == ROOM_DATABASE ? &pool->database->starving
+							   : &w->c->starving;
+	const struct heap_node *first = heap_first(queue);
+
+	return first && first->key < (kind == ROOM_PROCESS ? place_in_process(pool)
+							   : first_wait(pool));
+}
+
+/* Room is left for a moment to one who has waited longer, perhaps for room under other
+ * limits as well; and those behind it look from time to time whether it is used. */
+static bool leaves_room(const struct world *w, const struct pool *pool)
+{
+	uint64_t longest_us = (w->now - first_wait(pool)) / 10;
+
+	if (longest_us < COURTESY)
+		longest_us = COURTESY;
+	if (list_is_empty(&pool->waiting) || pool->desk->wake_us > w->now + longest_us)
+		return false;
+	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++)
+		if (has_elder(w, pool, kind) &&
+		    (pool->yielded_us || heap_has(&pool->room_nodes[kind])))
+			return true;
+	return false;
+}
+
 /* A pool looks from time to time whether there is room for min_pool_size, or for a host
  * whose turn it is to be probed. */
 static bool is_refill(const struct pool *pool, const struct verdict *v)
@@ -436,6 +469,7 @@ static void serve(struct world *w, struct pool *pool)
 	pool->is_kicked = false;
 	for (unsigned steps = 0;; steps++) {
 		CHECK(steps < 2 * (ASKS + SEATS));
+		bool is_behind = w->is_quiet && leaves_room(w, pool);
 		struct verdict v = pool_next(pool, w->now);
 		/* Carrying out may free the pool when it was killed. */
 		bool is_killed = pool->is_killed;
@@ -444,7 +478,7 @@ static void serve(struct world *w, struct pool *pool)
 			CHECK(v.wake_us > w->now);
 			return;
 		}
-		CHECK(!w->is_quiet || is_refill(pool, &v));
+		CHECK(!w->is_quiet || is_behind || is_refill(pool, &v));
 		/* A closed server may give other pools a verdict to carry out. */
 		if (v.kind == VERDICT_RETIRE)
 			w->is_quiet = false;
@@ -669,7 +703,7 @@ static bool has_reason_to_wait(struct world *w, const struct pool *pool)
 	if ((is_db_full && heap_has(&pool->room_nodes[ROOM_DATABASE])) ||
 	    (is_user_full && heap_has(&pool->room_nodes[ROOM_USER])))
 		return true;
-	if (pool->seats[SEAT_LOGIN].count > probes_beside(pool))
+	if (pool->seats[SEAT_LOGIN].count > probes_beside(pool) || leaves_room(w, pool))
 		return true;
 	/* A full pool may have no server of the listed hosts, because the hosts changed
 	 * after it looked; it looks again when there is room. */
@@ -679,7 +713,7 @@ static bool has_reason_to_wait(struct world *w, const struct pool *pool)
 	    !(pool->lacks_host && hosts_has_candidate(pool, w->now)))
 		return true;
 	size_t count = pool_server_count(pool) - probes_beside(pool);
-	if (size && pool->is_welcome_valid && count >= (size_t)size) {
+	if (size && count >= (size_t)size) {
 		struct ask *first =
 		    container_of(list_first(&pool->waiting), struct ask, node);
 		uint64_t due =

@@ -42,7 +42,7 @@ enum {
 	STALE_US = 1000,
 	/* Longer than any wait for an answer, and than room is left to others, several
 	 * times. */
-	CALM_US = 700000,
+	CALM_US = 1000000,
 	/* The same while one worker stands still: to it, room is left in vain, for one
 	 * connection after the other. */
 	CALM_LONG_US = 3 * CALM_US,
@@ -184,7 +184,7 @@ static struct world {
 	struct counts {
 		unsigned grants, dials, hands, closed_for_others, losses, calms;
 		unsigned reserves, refills, parks, cancels, outdated, killed, surplus;
-		unsigned checks, stops, freezes;
+		unsigned checks, stops, freezes, replicas;
 	} counts;
 	uint64_t rush_us;    /* when it began */
 	uint64_t longest_us; /* that somebody waited in it */
@@ -465,7 +465,8 @@ static void check_links(void)
 	for (int i = 0; i < SERVERS; i++) {
 		const struct server *s = &w.servers[i];
 		CHECK(!s->seat.ask || s->seat.ask->seat == &s->seat);
-		CHECK(!s->seat.ask || s->seat.state == SEAT_ACTIVE);
+		CHECK(!s->seat.ask || s->seat.state == SEAT_ACTIVE ||
+		      s->seat.is_replication);
 	}
 }
 
@@ -507,11 +508,7 @@ static void check_dial(const struct pool *pool, const struct verdict *v)
 	CHECK(is_within(sums.dbs[db], l->dbs[db]));
 	CHECK(is_within(sums.users[number % USERS], l->users[number % USERS]));
 	CHECK(is_within(sums.process, l->process));
-	/* there is no welcome, and no server that could give it */
-	bool is_first =
-	    !pool->is_welcome_valid && count == 1 + (int)pool_server_count(pool);
-	CHECK(is_first ||
-	      is_within(count, l->sizes[db] + (v->is_reserve ? l->reserves[db] : 0)));
+	CHECK(is_within(count, l->sizes[db] + (v->is_reserve ? l->reserves[db] : 0)));
 	w.counts.reserves += v->is_reserve;
 	if (list_is_empty(&pool->waiting)) {
 		/* one may be opened to see whether another attempt fails as well */
@@ -524,6 +521,10 @@ static void dial(struct part *part, struct pool *pool, const struct verdict *v)
 {
 	struct server *s = unused_server();
 
+	CHECK(v->is_replication == (v->ask != NULL));
+	s->seat.is_replication = v->is_replication;
+	s->seat.ask = v->ask;
+	w.counts.replicas += v->is_replication;
 	s->part = number_of_part(part);
 	s->pool = number_of(pool);
 	s->born_round = part->round;
@@ -551,7 +552,8 @@ static void check_grant(const struct verdict *v)
 	CHECK(v->ask->state == ASK_LINKED && v->ask->seat == v->seat);
 	CHECK(container_of(v->ask, struct client, ask)->part == s->part);
 	CHECK(!v->seat->is_dirty && !v->seat->cancels_in_flight);
-	CHECK(!v->seat->pool->is_killed && !pool_is_paused(v->seat->pool));
+	CHECK(!v->seat->pool->is_killed);
+	CHECK(v->seat->is_replication || !pool_is_paused(v->seat->pool));
 	CHECK(s->born_round >= w.part[s->part].renewed[s->pool / USERS]);
 	w.counts.grants++;
 }
@@ -563,7 +565,6 @@ static void carry(struct part *part, struct pool *pool, const struct verdict *v)
 		check_grant(v);
 		break;
 	case VERDICT_DIAL:
-		CHECK(!v->is_replication);
 		dial(part, pool, v);
 		break;
 	case VERDICT_RETIRE:
@@ -865,6 +866,8 @@ static void send_off(struct server *s)
 
 static void client_comes(struct client *c)
 {
+	static const enum ask_kind kinds[] = {ASK_QUERY, ASK_QUERY, ASK_QUERY,
+	    ASK_QUERY, ASK_QUERY, ASK_QUERY, ASK_WELCOME, ASK_WELCOME, ASK_REPLICATION};
 	struct part *part = &w.part[any(w.parts)];
 	struct pool *pool = pool_of(part, any(POOLS));
 	struct verdict v;
@@ -875,7 +878,7 @@ static void client_comes(struct client *c)
 	c->ask = (struct ask){.is_logged_in = true};
 	pool_join(pool, &c->ask);
 	c->ask.last_us = c->ask.query_us = w.now;
-	v = pool_ask(&c->ask, any(5) ? ASK_QUERY : ASK_WELCOME, w.now);
+	v = pool_ask(&c->ask, kinds[any(sizeof(kinds) / sizeof(kinds[0]))], w.now);
 	carry(part, c->ask.pool, &v);
 }
 
@@ -926,7 +929,9 @@ static void client_acts(struct client *c, bool is_patient)
 			client_goes(c);
 		break;
 	case ASK_LINKED:
-		give_back(server_of(c->ask.seat));
+		/* that of a replication client may still be connecting */
+		if (c->ask.seat->state == SEAT_ACTIVE)
+			give_back(server_of(c->ask.seat));
 		break;
 	}
 }
@@ -935,7 +940,8 @@ static void logs_in(struct server *s)
 {
 	struct pool *pool = s->seat.pool;
 
-	if (!pool->is_welcome_valid)
+	/* what the server of a replication client reports is its client's */
+	if (!pool->is_welcome_valid && !s->seat.is_replication)
 		pool_welcomed(pool);
 	struct verdict v = pool_logged_in(&s->seat, w.now);
 	carry(&w.part[s->part], pool, &v);
@@ -950,7 +956,7 @@ static void cancel_begins(struct server *target)
 	if (!target->is_used || !pool || target->is_closing || target->is_handed ||
 	    w.part[target->part].is_still || !pool_may_dial_cancel(pool))
 		return;
-	if (target->seat.state == SEAT_LOGIN) {
+	if (target->seat.state == SEAT_LOGIN && !target->seat.ask) {
 		pool_dialing_cancel(pool, &target->seat, w.now);
 	} else if (target->seat.state == SEAT_ACTIVE) {
 		struct server *s = unused_server();
@@ -983,6 +989,11 @@ static void reset_ends(struct server *s)
 
 static void login_ends(struct server *s, bool is_lucky)
 {
+	if (s->seat.pool->is_killed) {
+		s->is_closing = true;
+		close_server(s);
+		return;
+	}
 	if (is_lucky || any(8)) {
 		logs_in(s);
 		return;
@@ -1170,14 +1181,19 @@ static bool is_anybody_still(void)
 	return false;
 }
 
-/* Clients have waited longer than reserve_pool_timeout. */
+/* Clients have waited longer than reserve_pool_timeout; a replication client that is
+ * the first gets nothing of the reserve. */
 static bool has_room(const struct pool *pool)
 {
+	const struct ask *first =
+	    container_of(list_first(&pool->waiting), struct ask, node);
 	const struct limits *l = part_of(pool)->limits;
 	unsigned number = number_of(pool), db = number / USERS;
 	const struct sums sums = count_servers();
 
-	return is_within(sums.pools[number] + 1, l->sizes[db] + l->reserves[db]) &&
+	int reserve = first->kind == ASK_REPLICATION ? 0 : l->reserves[db];
+
+	return is_within(sums.pools[number] + 1, l->sizes[db] + reserve) &&
 	       is_within(sums.dbs[db] + 1, l->dbs[db]) &&
 	       is_within(sums.users[number % USERS] + 1, l->users[number % USERS]) &&
 	       is_within(sums.process + 1, l->process);
@@ -1193,8 +1209,11 @@ static void check_waiting(const struct pool *pool)
 	CHECK(!pool->is_killed);
 	/* clients that wait for the welcome need no server that another worker has */
 	CHECK(list_is_empty(&pool->newcomers) || !pool->is_welcome_valid);
-	CHECK(list_is_empty(&pool->seats[SEAT_IDLE]));
-	CHECK(tally_find_resting(view, pool->tally) < 0);
+	/* a resting server does not help a replication client, but gives way to its own
+	 */
+	bool may_rest = list_is_empty(&pool->seekers) && pool->last_connect_failed;
+	CHECK(may_rest || list_is_empty(&pool->seats[SEAT_IDLE]));
+	CHECK(may_rest || tally_find_resting(view, pool->tally) < 0);
 	CHECK(is_anybody_still() || tally_own(view, pool->tally)->arriving == 0);
 	CHECK(pool->last_connect_failed || !has_room(pool));
 }
@@ -1235,7 +1254,10 @@ static void check_patience(const struct ask *ask)
 	    w.part[0].limits->process ? RUSH_WAIT_OF_PROCESS_US : RUSH_WAIT_US;
 	/* before the rush nobody may have given a server back */
 	uint64_t since_us = ask->queued_us > w.rush_us ? ask->queued_us : w.rush_us;
-	uint64_t waited_us = ask->state == ASK_WAITING ? w.now - since_us : 0;
+	/* other workers with clients of the pool do not give way to a replication
+	 * client */
+	bool is_served = ask->state != ASK_WAITING || ask->kind == ASK_REPLICATION;
+	uint64_t waited_us = is_served ? 0 : w.now - since_us;
 
 	CHECK(waited_us <= most_us);
 	if (waited_us > w.longest_us)
@@ -1431,11 +1453,10 @@ int main(int argc, char **argv)
 	    "%u grants, %u dials, %u of the reserve, %u for min_pool_size, %u handed "
 	    "over, %u closed for others, %u lost on the way, %u outdated on the way, "
 	    "%u too many, %u cancels, %u parked, %u pools killed, %u checks, %u "
-	    "threads "
-	    "stopped, %u views read, %u times calm\n",
+	    "threads stopped, %u views read, %u for replication, %u times calm\n",
 	    c.grants, c.dials, c.reserves, c.refills, c.hands, c.closed_for_others,
 	    c.losses, c.outdated, c.surplus, c.cancels, c.parks, c.killed, c.checks,
-	    c.stops, c.freezes, c.calms);
+	    c.stops, c.freezes, c.replicas, c.calms);
 	printf("longest wait while all are busy: %" PRIu64 " ms\n", longest_us / 1000);
 	for (int i = 0; i < 2 * SNAPSHOTS; i++)
 		config_unref(&configs[i]);

@@ -335,7 +335,8 @@ static void dirty_ones_go(void **state)
 	LEAVE(&w, seats, asks);
 }
 
-/* One server may be opened beyond pool_size while the welcome is not valid. */
+/* pool_size holds also while the welcome is not valid, for clients that want it and for
+ * replication clients. */
 static void welcome(void **state)
 {
 	struct world w;
@@ -357,17 +358,22 @@ static void welcome(void **state)
 	world_next(&w, pool, VERDICT_NONE);
 	pool_mark_dirty(pool);
 	assert_int_equal(pool_ask(&asks[2], ASK_WELCOME, w.now).kind, VERDICT_WAIT);
+	world_next(&w, pool, VERDICT_NONE);
+	assert_int_equal(pool_ask(&asks[3], ASK_REPLICATION, w.now).kind, VERDICT_WAIT);
+	world_next(&w, pool, VERDICT_NONE);
+	world_give(&w, &seats[0], VERDICT_RETIRE);
 	world_next(&w, pool, VERDICT_DIAL);
 	seats[1] = (struct seat){.state = SEAT_NONE};
 	pool_dialing(pool, &seats[1], w.now);
 	world_next(&w, pool, VERDICT_NONE);
 	pool_welcomed(pool);
-	/* A login is completed while an earlier client still waits for a server. */
 	assert_ptr_equal(world_next(&w, pool, VERDICT_ADMIT).ask, &asks[2]);
 	assert_ptr_equal(pool_logged_in(&seats[1], w.now).ask, &asks[1]);
-	/* The pool is full and the welcome valid, so no server is opened. */
-	world_ask(&w, &asks[3], VERDICT_WAIT);
+	/* The next one is the replication client's turn. */
+	world_ask(&w, &asks[2], VERDICT_WAIT);
 	world_next(&w, pool, VERDICT_NONE);
+	assert_string_equal(world_give(&w, &seats[1], VERDICT_RETIRE).text, "evicted");
+	assert_true(world_next(&w, pool, VERDICT_DIAL).is_replication);
 	LEAVE(&w, seats, asks);
 }
 
