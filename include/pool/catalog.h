@@ -68,6 +68,8 @@ struct database {
 	struct node idle_node; /* in catalog->idle_databases */
 	int server_count;
 	int client_count; /* clients that have proven who they are */
+	/* owned: what its freed pools have counted; NULL: nothing */
+	struct kept *kept;
 	int holder_count; /* clients from their startup packet on; see database_hold */
 	/* counts of all sites, with a reference; NULL: there is one site */
 	struct tally *tally;
@@ -127,6 +129,7 @@ struct catalog {
 	bool refuse_waiting;
 	uint64_t snapshot_us,
 	    older_snapshot_us;         /* when stats_history was taken; 0: never */
+	unsigned snapshot_count;       /* how many were taken */
 	const struct service *service; /* service of ordinary databases */
 	const struct database_config *template; /* the `*` entry in force; NULL: none */
 	/* one reference to the snapshot that has template */
@@ -277,6 +280,14 @@ uint64_t catalog_housekeeping(
     struct catalog *c, uint64_t now_us, catalog_note_fn *note, void *note_ctx);
 /* To be called every stats_period: takes snapshots of the counters of all pools. */
 void catalog_snapshot_stats(struct catalog *c, uint64_t now_us);
+/* Adds what the pools of a database have counted here, also those that have been freed,
+ * or were freed at other sites that have left it to this one.  `history` may be NULL.
+ * Returns the number of pools; -1: there is nothing to add. */
+int catalog_count_database(
+    struct database *db, struct stats *sum, struct stats_history *history);
+/* The histograms of a pool, with those that other sites have left to this one.  NULL:
+ * nothing was counted, or the pool is being killed. */
+const struct latency *catalog_durations_of(struct pool *pool);
 
 /* Return sorted arrays for SHOW; the caller frees them with free(). */
 struct database **catalog_sorted_databases(const struct catalog *c, size_t *count);

@@ -66,6 +66,8 @@ void latency_snapshot(struct latency *l);
 bool latency_is_still(const struct latency *l);
 bool latency_is_empty(const struct latency *l);
 void latency_done(struct latency *l);
+/* Adds everything that `from` has counted, and empties it. */
+void latency_merge(struct latency *l, struct latency *from);
 
 /* Adds everything counted to the histograms; recent may be NULL. */
 void latency_sum(const struct latency *l, struct histogram *total[LATENCY_KINDS],

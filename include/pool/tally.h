@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "pool/kept.h"
 
 enum tally_kind { TALLY_USER, TALLY_DATABASE, TALLY_PROCESS, TALLY_POOL, TALLY_HOST };
 
@@ -53,6 +54,9 @@ struct tally {
 	struct buf text;
 	unsigned text_order;
 	atomic_uint text_number;
+	/* what sites have left for the others, protected by the lock; NULL: nothing */
+	struct kept *kept;
+	atomic_bool has_kept;
 	struct tally_slot slots[];
 };
 
@@ -102,6 +106,13 @@ unsigned tally_read_text(
  * written one since the text with this number; read that first. */
 bool tally_write_text(struct tallies *t, struct tally *tally, unsigned *number,
     unsigned order, struct buf *text);
+
+/* ---- what freed pools have counted ---- */
+
+/* Leaves it for the other sites; *kept is NULL then. */
+void tally_leave(struct tallies *t, struct tally *tally, struct kept **kept);
+/* Adds to *kept what others have left.  Cheap if that is nothing. */
+void tally_take(struct tallies *t, struct tally *tally, struct kept **kept);
 
 /* ---- one site's view; tally NULL: nobody else counts ---- */
 

@@ -45,7 +45,8 @@ view_part_fn view_pools_part, view_stats_totals_part;
  * over pools. */
 view_part_fn view_clients_walk, view_cancels_walk;
 /* Returns the next pool of the walk; NULL: there are no more. */
-const struct pool *view_pools_next(struct site *site);
+struct pool *view_pools_next(struct site *site);
+struct database *view_databases_next(struct site *site);
 /* in views_fds.c */
 view_walk_fn view_fds;
 /* in views_stats.c */

@@ -64,7 +64,8 @@ void durations_free(struct durations **dp)
 	*dp = NULL;
 }
 
-static void take_pool(struct durations *d, const struct pool *pool)
+static void take_pool(
+    struct durations *d, const struct pool *pool, const struct latency *latency)
 {
 	char label[LABEL_MOST + 1];
 	struct duration_row *row;
@@ -82,20 +83,21 @@ static void take_pool(struct durations *d, const struct pool *pool)
 		list_push_back(&d->rows, &row->node);
 		map_put(d->by_key, row->key, key.len, row);
 	}
-	latency_sum(&pool->latency, row->histograms, NULL);
+	latency_sum(latency, row->histograms, NULL);
 	buf_done(&key);
 }
 
 bool durations_part(struct rows *rows, size_t most)
 {
-	const struct pool *pool;
+	struct pool *pool;
 
 	for (; most > 0; most--) {
 		pool = view_pools_next(rows->site);
 		if (!pool)
 			return false;
-		if (!latency_is_empty(&pool->latency))
-			take_pool(rows->sink_ctx, pool);
+		const struct latency *latency = catalog_durations_of(pool);
+		if (latency)
+			take_pool(rows->sink_ctx, pool, latency);
 	}
 	return true;
 }

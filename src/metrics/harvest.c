@@ -34,7 +34,7 @@ static const struct job jobs[] = {
     {SHEET_DATABASES, false, view_databases_begin, view_databases_part},
     {SHEET_HOSTS, false, view_databases_begin, view_hosts_part},
     {SHEET_POOLS, false, view_pools_begin, view_pools_part},
-    {SHEET_STATS, false, view_pools_begin, view_stats_totals_part},
+    {SHEET_STATS, false, view_databases_begin, view_stats_totals_part},
     {SHEET_COUNT, false, view_pools_begin, durations_part},
     {SHEET_CLIENTS, false, view_clients_begin, view_clients_walk},
     {SHEET_CLIENTS, false, view_pools_begin, view_cancels_walk},

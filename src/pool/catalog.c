@@ -61,6 +61,11 @@ struct catalog *catalog_new(struct mem *mem)
 	return c;
 }
 
+static bool is_elsewhere(const struct catalog *c, const struct tally *tally)
+{
+	return tally && !tally_is_last(c->view.tallies, tally);
+}
+
 static void database_free(struct database *db)
 {
 	struct catalog *c = db->catalog;
@@ -71,6 +76,10 @@ static void database_free(struct database *db)
 	scram_cache_done(&db->forced_cache);
 	hosts_done(&db->hosts);
 	credentials_done(db);
+	/* at other sites it may still be in use */
+	if (db->is_auto && db->kept && is_elsewhere(c, db->tally))
+		tally_leave(c->view.tallies, db->tally, &db->kept);
+	kept_free(&db->kept);
 	tally_release(c->view.tallies, &db->tally);
 	if (db->arena)
 		arena_free(&db->arena);
@@ -84,6 +93,23 @@ static void database_free_if_unused(struct database *db)
 {
 	if (db->is_gone && !db->holder_count && list_is_empty(&db->pools))
 		database_free(db);
+}
+
+/* Sums must not shrink when a pool is freed. */
+static void keep_counts(struct pool *pool)
+{
+	static const struct stats nothing = {0};
+	struct database *db = pool->database;
+	const struct catalog *c = db->catalog;
+	struct kept *durations = NULL;
+
+	if (memcmp(&pool->stats, &nothing, sizeof(nothing)) != 0)
+		kept_add(&db->kept, &pool->stats, &pool->history, c->snapshot_count);
+	if (!is_elsewhere(c, pool->tally))
+		return;
+	kept_add_latency(&durations, &pool->latency);
+	if (durations)
+		tally_leave(c->view.tallies, pool->tally, &durations);
 }
 
 void pool_free(struct pool *pool)
@@ -111,6 +137,7 @@ void pool_free(struct pool *pool)
 	mem_wipe(&pool->pass_through, sizeof(pool->pass_through));
 	credential_forget_for_pool(pool);
 	elsewhere_leave(pool);
+	keep_counts(pool);
 	tally_release(c->view.tallies, &pool->tally);
 	latency_done(&pool->latency);
 	slab_put(c->pool_slab, pool);

@@ -149,6 +149,49 @@ void catalog_snapshot_stats(struct catalog *c, uint64_t now_us)
 		if (is_still(pool))
 			list_remove(&c->counted, &pool->counted_node);
 	}
+	c->snapshot_count++;
 	c->older_snapshot_us = c->snapshot_us;
 	c->snapshot_us = now_us;
+}
+
+/* ---- what was counted ---- */
+
+int catalog_count_database(
+    struct database *db, struct stats *sum, struct stats_history *history)
+{
+	struct catalog *c = db->catalog;
+	const struct pool *pool;
+
+	tally_take(c->view.tallies, db->tally, &db->kept);
+	if (list_is_empty(&db->pools) && !db->kept)
+		return -1;
+	list_for (pool, &db->pools, db_node) {
+		stats_add(sum, &pool->stats);
+		if (history) {
+			stats_add(&history->newer, &pool->history.newer);
+			stats_add(&history->older, &pool->history.older);
+		}
+	}
+	if (db->kept) {
+		kept_follow(db->kept, c->snapshot_count);
+		stats_add(sum, &db->kept->stats);
+	}
+	if (db->kept && history) {
+		stats_add(&history->newer, &db->kept->history.newer);
+		stats_add(&history->older, &db->kept->history.older);
+	}
+	return (int)db->pools.count;
+}
+
+const struct latency *catalog_durations_of(struct pool *pool)
+{
+	struct kept *left = NULL;
+
+	if (pool->is_killed)
+		return NULL;
+	tally_take(pool->database->catalog->view.tallies, pool->tally, &left);
+	if (left)
+		latency_merge(&pool->latency, &left->latency);
+	kept_free(&left);
+	return latency_is_empty(&pool->latency) ? NULL : &pool->latency;
 }

@@ -85,6 +85,22 @@ void latency_done(struct latency *l)
 	l->past = NULL;
 }
 
+void latency_merge(struct latency *l, struct latency *from)
+{
+	if (from->past && !l->past)
+		l->past = mem_zero(sizeof(*l->past));
+	for (int kind = 0; kind < LATENCY_KINDS; kind++) {
+		histogram_merge(&l->running[kind], from->running[kind]);
+		if (!from->past)
+			continue;
+		histogram_merge(&l->past->all[kind], from->past->all[kind]);
+		histogram_merge(&l->past->last[kind], from->past->last[kind]);
+	}
+	histogram_merge(&l->single, from->single);
+	l->unwaited += from->unwaited;
+	latency_done(from);
+}
+
 void latency_sum(const struct latency *l, struct histogram *total[LATENCY_KINDS],
     struct histogram *recent[LATENCY_KINDS])
 {

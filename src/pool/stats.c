@@ -30,7 +30,8 @@ void stats_add(struct stats *sum, const struct stats *s)
 #undef ADD
 }
 
-/* Sums become smaller when a pool is freed; that must not give a negative rate. */
+/* Sums become smaller when a database is removed; that must not give a negative rate.
+ */
 static uint64_t growth(uint64_t now, uint64_t before)
 {
 	return now > before ? now - before : 0;

@@ -27,6 +27,7 @@ struct tallies {
 static void tally_free(struct tally *tally)
 {
 	buf_done(&tally->text);
+	kept_free(&tally->kept);
 	mem_free(tally->key);
 	mem_free(tally);
 }
@@ -168,8 +169,11 @@ void tally_release(struct tallies *t, struct tally **tp)
 	pthread_mutex_lock(&t->lock);
 	bool is_last = --tally->users == 0;
 	bool is_over = is_last && !is_counting(t, tally);
-	if (is_last)
+	if (is_last) {
 		atomic_store(&tally->is_told, false);
+		atomic_store(&tally->has_kept, false);
+		kept_free(&tally->kept);
+	}
 	if (is_over)
 		map_del(t->by_key, tally->key, tally->key_len);
 	pthread_mutex_unlock(&t->lock);
@@ -242,6 +246,26 @@ bool tally_write_text(struct tallies *t, struct tally *tally, unsigned *number,
 		buf_done(&old);
 	}
 	return may;
+}
+
+/* ---- what freed pools have counted ---- */
+
+void tally_leave(struct tallies *t, struct tally *tally, struct kept **kept)
+{
+	pthread_mutex_lock(&t->lock);
+	kept_merge(&tally->kept, kept);
+	atomic_store(&tally->has_kept, tally->kept != NULL);
+	pthread_mutex_unlock(&t->lock);
+}
+
+void tally_take(struct tallies *t, struct tally *tally, struct kept **kept)
+{
+	if (!tally || !atomic_load(&tally->has_kept))
+		return;
+	pthread_mutex_lock(&t->lock);
+	kept_merge(kept, &tally->kept);
+	atomic_store(&tally->has_kept, false);
+	pthread_mutex_unlock(&t->lock);
 }
 
 /* ---- looking ---- */

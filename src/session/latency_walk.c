@@ -54,14 +54,15 @@ static struct sum *sum_of(struct map *sums, const struct pool *pool)
 
 static void add_site(struct site *site, void *ctx)
 {
-	const struct pool *pool;
+	struct pool *pool;
 
 	list_for (pool, &site->catalog->pool_list, node) {
+		const struct latency *latency = catalog_durations_of(pool);
 		struct sum *sum;
-		if (latency_is_empty(&pool->latency))
+		if (!latency)
 			continue;
 		sum = sum_of(ctx, pool);
-		latency_sum(&pool->latency, sum->totals.total, sum->totals.recent);
+		latency_sum(latency, sum->totals.total, sum->totals.recent);
 	}
 }
 

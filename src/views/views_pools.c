@@ -49,18 +49,24 @@ void view_databases_begin(struct site *site)
 	list_walk_begin(&site->catalog->database_walk, &site->catalog->database_list);
 }
 
+struct database *view_databases_next(struct site *site)
+{
+	struct catalog *c = site->catalog;
+	struct node *node = list_walk_next(&c->database_walk, &c->database_list);
+
+	return node ? container_of(node, struct database, node) : NULL;
+}
+
 typedef void put_database_fn(struct rows *rows, const struct database *db);
 
 static bool walk_databases(struct rows *rows, size_t most, put_database_fn *put)
 {
-	struct catalog *c = rows->site->catalog;
-	const struct node *node;
+	const struct database *db;
 
 	for (; most > 0; most--) {
-		node = list_walk_next(&c->database_walk, &c->database_list);
-		if (!node)
+		db = view_databases_next(rows->site);
+		if (!db)
 			return false;
-		const struct database *db = container_of(node, struct database, node);
 		if (is_shown(db))
 			put(rows, db);
 	}
@@ -146,9 +152,9 @@ void view_pools_begin(struct site *site)
 	list_walk_begin(&site->catalog->pool_walk, &site->catalog->pool_list);
 }
 
-const struct pool *view_pools_next(struct site *site)
+struct pool *view_pools_next(struct site *site)
 {
-	const struct node *node =
+	struct node *node =
 	    list_walk_next(&site->catalog->pool_walk, &site->catalog->pool_list);
 
 	return node ? container_of(node, struct pool, node) : NULL;

@@ -14,7 +14,8 @@
 /* The sum over the pools of one database, or of all databases. */
 struct stats_sum {
 	const char *name; /* the key; owned by the map of sums */
-	struct stats total, before, average;
+	struct stats total, average;
+	struct stats_history history;
 };
 
 /* The sums of all sites, by name. */
@@ -23,31 +24,23 @@ struct stats_sums {
 	struct stats_sum all;
 };
 
-static void sum_pool(
-    struct stats_sum *sum, const struct catalog *catalog, const struct pool *pool)
-{
-	stats_add(&sum->total, &pool->stats);
-	/* before there are two snapshots, the newer one is used */
-	stats_add(&sum->before,
-	    catalog->older_snapshot_us ? &pool->history.older : &pool->history.newer);
-}
-
 static void sum_average(struct stats_sum *sum, const struct rows *rows)
 {
 	const struct catalog *catalog = rows->site->catalog;
-	uint64_t since_us = catalog->older_snapshot_us ? catalog->older_snapshot_us
-						       : catalog->snapshot_us;
+	bool has_two = catalog->older_snapshot_us != 0;
+	uint64_t since_us = has_two ? catalog->older_snapshot_us : catalog->snapshot_us;
 
+	/* before there are two snapshots, the newer one is used */
 	if (since_us && rows->now_us > since_us)
-		stats_average(
-		    &sum->total, &sum->before, rows->now_us - since_us, &sum->average);
+		stats_average(&sum->total,
+		    has_two ? &sum->history.older : &sum->history.newer,
+		    rows->now_us - since_us, &sum->average);
 }
 
 typedef void put_sum_fn(struct rows *rows, const struct stats_sum *sum);
 
-static struct stats_sum *sum_of(struct stats_sums *sums, const struct pool *pool)
+static struct stats_sum *sum_of(struct stats_sums *sums, const char *name)
 {
-	const char *name = pool->database->name;
 	struct stats_sum *sum;
 
 	if (!sums->by_name)
@@ -64,10 +57,17 @@ static struct stats_sum *sum_of(struct stats_sums *sums, const struct pool *pool
 static void add_site(struct site *site, void *ctx)
 {
 	struct stats_sums *sums = ctx;
-	const struct pool *pool;
+	struct database *db;
 
-	list_for (pool, &site->catalog->pool_list, node)
-		sum_pool(sum_of(sums, pool), site->catalog, pool);
+	list_for (db, &site->catalog->database_list, node) {
+		struct stats_sum part = {0};
+		if (catalog_count_database(db, &part.total, &part.history) < 0)
+			continue;
+		struct stats_sum *sum = sum_of(sums, db->name);
+		stats_add(&sum->total, &part.total);
+		stats_add(&sum->history.newer, &part.history.newer);
+		stats_add(&sum->history.older, &part.history.older);
+	}
 }
 
 static int compare_names(const void *a, const void *b)
@@ -128,17 +128,17 @@ void view_stats_totals(struct rows *rows)
 
 bool view_stats_totals_part(struct rows *rows, size_t most)
 {
-	const struct pool *pool;
+	struct database *db;
+	size_t done = 0;
 
-	for (; most > 0; most--) {
-		pool = view_pools_next(rows->site);
-		if (!pool)
-			return false;
-		const struct stats_sum sum = {
-		    .name = pool->database->name, .total = pool->stats};
-		put_totals(rows, &sum);
+	while (done < most && (db = view_databases_next(rows->site))) {
+		struct stats_sum sum = {.name = db->name};
+		int pools = catalog_count_database(db, &sum.total, NULL);
+		if (pools >= 0)
+			put_totals(rows, &sum);
+		done += 1 + (size_t)(pools > 0 ? pools : 0);
 	}
-	return true;
+	return done >= most;
 }
 
 void view_stats_averages(struct rows *rows)

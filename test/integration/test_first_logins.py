@@ -221,7 +221,9 @@ def test_limits_of_clients(make_pooler, fake, settings, entry, text, kind, worke
         # max_client_conn counts sockets, also of those who are about to be refused.
         waiting.wait_for(lambda: len(refused()) >= CLIENTS - least, "the others are refused")
         assert all(isinstance(comer.fault, wire.Refused) and text in comer.fault.text for comer in refused())
-        if "max_client_conn" not in settings:
+        if "max_client_conn" in settings:
+            waiting.wait_for(lambda: pooler.log().count(" login attempt: ") + len(refused()) == CLIENTS, "all have come")
+        else:
             waiting.holds_for(lambda: len(refused()) == CLIENTS - least, 0.2, "the others wait")
     finally:
         gate.set()

@@ -537,3 +537,68 @@ def test_promtool_accepts_rules_and_metrics(serve):
         check("check", "metrics", text=listener.get(Accept="text/plain")[2])
     check("check", "config", os.path.join(ETC, "prometheus.yml"))
     check("test", "rules", pooler.write("alerts.yml", ALERTS % os.path.abspath(ETC)))
+
+
+# what is freed
+
+
+class Counted:
+    """All counters of the databases (but those of their hosts) and the histograms of the pools, which never shrink
+    while they are there."""
+
+    def __init__(self, pooler, metrics):
+        self.pooler, self.metrics, self.rows, self.samples = pooler, metrics, {}, {}
+
+    def look(self):
+        rows = {(row["database"], name): int(value) for row in self.pooler.show("STATS_TOTALS")
+                for name, value in row.items() if name != "database"}
+        samples = {key: value for key, value in self.metrics.samples().items()
+                   if key[0].endswith(("_total", "_bucket", "_count", "_sum")) and "database" in dict(key[1])
+                   and "_hosts_" not in key[0]}
+        for before, now in ((self.rows, rows), (self.samples, samples)):
+            less = {key: (before[key], now[key]) for key in before.keys() & now.keys() if now[key] < before[key]}
+            assert not less, less
+        self.rows, self.samples = rows, samples
+        return rows
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_counters_stay_when_pools_are_freed(serve, pg, workers):
+    pooler, metrics = serve({"db": pg.conn(), "other": pg.conn()}, workers=workers,
+                            server_idle_timeout=0.1, pool_idle_timeout=0.1)
+    counted = Counted(pooler, metrics)
+    stays = pooler.connect("db", "trust_user")
+    for _ in range(3):
+        clients = [pooler.connect("db", user) for user in ["trust_user", "second_user"] * 4]
+        for client in clients:
+            assert client.value("select 1") == "1"
+        counted.look()
+        for client in clients:
+            client.close()
+        waiting.wait_for(lambda: counted.look() and not pooler.pool("db", "second_user"), "its pool is freed")
+        pooler.databases["new"] = pg.conn()
+        pooler.change()
+        counted.look()
+        del pooler.databases["new"]
+        pooler.change()
+        assert stays.value("select 1") == "1"
+    rows = counted.look()
+    assert rows["db", "query_count"] >= 3 * 8 + 3
+    assert pooler.admin.query("KILL db").tag == "KILL"
+    waiting.wait_for(lambda: counted.look() and not pooler.pool("db", "trust_user"), "killed")
+    assert counted.look()["db", "query_count"] == rows["db", "query_count"]
+
+
+def test_counters_of_an_auto_database_that_some_workers_drop(serve, pg):
+    """Each worker drops it when nobody there uses it. It keeps what they have counted until the last one does."""
+    pooler, metrics = serve({"*": "host=%s port=%d" % (pg.host, pg.port)}, workers=4, server_idle_timeout=0.1,
+                            pool_idle_timeout=0.1, autodb_idle_timeout=0.2)
+    counted = Counted(pooler, metrics)
+    clients = [pooler.connect("postgres") for _ in range(8)]
+    for client in clients:
+        assert client.value("select 1") == "1"
+    for client in clients[1:]:
+        client.close()
+    waiting.holds_for(lambda: counted.look()["postgres", "query_count"] >= 8, 3, "nothing is lost", 0.05)
+    clients[0].close()
+    waiting.wait_for(lambda: ("postgres", "query_count") not in counted.look(), "dropped everywhere")

@@ -600,6 +600,38 @@ static void unused_ones_are_dropped_at_once(void **state)
 	world_done(&w);
 }
 
+/* Snapshots count on, so that averages see neither a loss nor a gain. */
+static void freed_pools_have_counted(void **state)
+{
+	struct world w;
+	struct stats sum = {0};
+	struct stats_history history = {.newer = {0}};
+
+	(void)state;
+	world_init(&w, "[databases]\na=\n[pgbouncer]\npool_idle_timeout=1\n");
+	struct pool *pool = world_pool(&w, "a", "u");
+	struct database *a = pool->database;
+	pool->stats.query_count = 3;
+	catalog_snapshot_stats(w.c, w.now);
+	pool->stats.query_count = 7;
+	w.now += 100 * SECOND;
+	catalog_housekeeping(w.c, w.now, NULL, NULL);
+	assert_true(list_is_empty(&a->pools));
+	assert_int_equal(catalog_count_database(a, &sum, &history), 0);
+	assert_int_equal(sum.query_count, 7);
+	for (uint64_t round = 0; round < 2; round++) {
+		catalog_snapshot_stats(w.c, w.now);
+		sum = (struct stats){0};
+		history = (struct stats_history){.newer = {0}};
+		pool = world_pool(&w, "a", "u");
+		assert_int_equal(catalog_count_database(a, &sum, &history), 1);
+		assert_int_equal(sum.query_count, 7);
+		assert_int_equal(history.newer.query_count, 7);
+	}
+	assert_int_equal(history.older.query_count, 7);
+	world_done(&w);
+}
+
 static void console(void **state)
 {
 	struct world w;
@@ -720,6 +752,7 @@ int main(void)
 	    cmocka_unit_test(auto_databases),
 	    cmocka_unit_test(idle_ones_are_dropped),
 	    cmocka_unit_test(unused_ones_are_dropped_at_once),
+	    cmocka_unit_test(freed_pools_have_counted),
 	    cmocka_unit_test(console),
 	    cmocka_unit_test(sorted_walks_and_snapshots),
 	};
