@@ -20,7 +20,8 @@ import waiting
 from pooler import STATS
 
 TOP = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
-PLACES = ":".join((os.environ.get("PATH", ""), os.path.dirname(sys.executable), "/usr/sbin", "/usr/local/sbin",
+# Programs of requirements.txt come first: the machine may have others of the same name that do not work.
+PLACES = ":".join((os.path.dirname(sys.executable), os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin",
                    os.path.expanduser("~/go/bin")))
 
 
