@@ -194,19 +194,20 @@ print(char *at, const char *end, const char *fmt, va_list ap, bool escapes)
 {
 	const char *next;
 
-	for (; (next = strchr(fmt, '%')); fmt = next) {
+	while ((next = strchr(fmt, '%'))) {
 		bool is_long = text_has_prefix(next, "%llu");
 		at = append_bytes(at, end, fmt, (size_t)(next - fmt));
+		fmt = next;
 		if (!is_long && (!next[1] || !strchr("sdu%", next[1])))
-			return escapes ? print_rest_escaped(at, end, next, ap)
-				       : print_rest(at, end, next, ap);
-		next += is_long ? 4 : 2;
+			return escapes ? print_rest_escaped(at, end, fmt, ap)
+				       : print_rest(at, end, fmt, ap);
+		fmt += is_long ? 4 : 2;
 		if (is_long) {
 			at =
 			    text_append_number(at, end, va_arg(ap, unsigned long long));
 			continue;
 		}
-		switch (next[-1]) {
+		switch (next[1]) {
 		case 's':
 			at = append_text(at, end, va_arg(ap, const char *), escapes);
 			break;
