@@ -2,7 +2,8 @@
 /*
  * Any bytes as a parcel of the kind that the first byte says; its highest bit says
  * whether the format is the newest or the oldest one.  An accepted parcel is encoded to
- * the same bytes, and its ledger is refused or consistent.
+ * the same bytes, or to others of this version where an older one has sent it, which
+ * are encoded to the same bytes; and its ledger is refused or consistent.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -39,18 +40,28 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	struct arena *arena = arena_new();
 	int format = len > 0 && data[0] & 0x80 ? PARCEL_FORMAT : PARCEL_FORMAT_OLDEST;
+	enum parcel_kind kind = len > 0 ? (enum parcel_kind)(data[0] & 0x7f) : 0;
 	struct parcel parcel;
-	struct buf again;
+	struct buf again, third;
 
 	buf_init(&again, 0);
-	if (len > 0 && parcel_decode(&parcel, (enum parcel_kind)(data[0] & 0x7f),
-			   format, data + 1, len - 1, arena) == 0) {
+	buf_init(&third, 0);
+	if (len > 0 &&
+	    parcel_decode(&parcel, kind, format, data + 1, len - 1, arena) == 0) {
 		parcel_encode(&parcel, format, &again);
 		check(again.len == len - 1 && !again.failed);
-		check(again.len == 0 || memcmp(again.bytes, data + 1, len - 1) == 0);
+		check(parcel_decode(
+			  &parcel, kind, format, again.bytes, again.len, arena) == 0);
+		parcel_encode(&parcel, format, &third);
+		check(third.len == again.len && !third.failed);
+		check(
+		    third.len == 0 || memcmp(third.bytes, again.bytes, third.len) == 0);
+		check(kind == PARCEL_SERVER || again.len == 0 ||
+		      memcmp(again.bytes, data + 1, again.len) == 0);
 		if (parcel.kind == PARCEL_SERVER)
 			check_ledger(&parcel.server);
 	}
+	buf_done(&third);
 	buf_done(&again);
 	arena_free(&arena);
 	return 0;
