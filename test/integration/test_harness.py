@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -45,3 +46,12 @@ def test_settings_of_a_run(make_pooler, monkeypatch):
     monkeypatch.setenv("POOLER_SETTINGS", "query_timeout = 7; stats_period=30;\nlisten_backlog = 9\n")
     config = make_pooler({}, settings={"stats_period": 20}).config()
     assert [config[k] for k in ("query_timeout", "stats_period", "listen_backlog")] == ["7", "20", "9"]
+
+
+def test_runs_beside_each_other_get_different_ports():
+    """Although nobody listens yet on a port that was handed out."""
+    port = waiting.PORTS.take()
+    other = "import waiting; p = waiting.Ports(); p.at = %d - p.first; print(p.take())" % (port - 1)
+    env = dict(os.environ, PYTHONPATH=os.path.dirname(waiting.__file__))
+    done = subprocess.run([sys.executable, "-c", other], env=env, capture_output=True, text=True)
+    assert int(done.stdout) != port, done

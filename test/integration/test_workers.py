@@ -145,7 +145,8 @@ def test_a_cancel_request_finds_its_client(make_pooler, pg):
     clients = [pooler.connect() for _ in range(WORKERS)]
     for client in clients:
         client.send(wire.query("select pg_sleep(60)"))
-    pooler.wait_pool(sv_active=WORKERS)
+    # A cancel request that comes before the query has no effect.
+    waiting.wait_for(lambda: pg.backends("query like '%sleep(60)%' and state='active'") == WORKERS, "all run")
     for client in clients:
         client.cancel()
     for client in clients:

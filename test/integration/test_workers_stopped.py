@@ -237,7 +237,7 @@ def test_cancel_requests_pass_it_by(make_pooler, pg):
     watcher = pooler.admin
     for client in clients:
         client.send(wire.query("select pg_sleep(60)"))
-    pooler.wait_pool(sv_active=6)
+    waiting.wait_for(lambda: pg.backends("query like '%sleep(60)%' and state='active'") == 6, "all run")
     with tracer.stopped(pooler.pid, "worker 0"):
         assert watcher.query("SHOW POOLS")  # From now on it is known that it does not answer.
         for client in others:
@@ -261,7 +261,7 @@ def test_cancel_requests_leave_it_again(make_pooler, pg):
     others = others[0] + others[1]
     for client in clients:
         client.send(wire.query("select pg_sleep(60)"))
-    pooler.wait_pool(sv_active=12)
+    waiting.wait_for(lambda: pg.backends("query like '%sleep(60)%' and state='active'") == 12, "all run")
     with tracer.stopped(pooler.pid, "worker 0"):
         sent = [threading.Thread(target=client.cancel) for client in others + here]
         for thread in sent:

@@ -2,6 +2,7 @@
 and libraries to preload."""
 
 import contextlib
+import fcntl
 import glob
 import os
 import pwd
@@ -74,11 +75,19 @@ def socket_inodes(pid):
     return found
 
 
+PORT_LOCKS = "/tmp/pooler-test-ports"
+
+
 class Ports:
     """Hands out each port once, from below the range that the kernel uses itself. Each process of a
-    parallel test run (pytest-xdist) has its own part of the range."""
+    parallel test run (pytest-xdist) has its own part of the range. Another run may hand out ports
+    at the same time, and what gets one is slow to listen on a busy machine; so a lock is held for
+    each of the last ports: byte N of a file that all runs know."""
+
+    HELD = 300
 
     def __init__(self):
+        self.locks, self.held = None, []
         worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
         self.size = 20000 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
         self.first = 10000 + worker * self.size
@@ -87,9 +96,21 @@ class Ports:
     def take(self):
         for _ in range(2000):
             self.at = (self.at + 1) % self.size
-            if self._is_free(self.first + self.at):
+            if self._is_free(self.first + self.at) and self._is_mine(self.first + self.at):
                 return self.first + self.at
         raise AssertionError("no free port")
+
+    def _is_mine(self, port):
+        if self.locks is None:
+            self.locks = open_shared(PORT_LOCKS)
+        try:
+            fcntl.lockf(self.locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+        except OSError:
+            return False
+        self.held.append(port)
+        if len(self.held) > self.HELD:
+            fcntl.lockf(self.locks, fcntl.LOCK_UN, 1, self.held.pop(0))
+        return True
 
     @staticmethod
     def _is_free(port):
@@ -103,6 +124,16 @@ class Ports:
 
 
 PORTS = Ports()
+
+
+def open_shared(path):
+    """Opens a file that every account may write, and makes it if there is none."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        made = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        os.fchmod(made, 0o666)
+        return made
 
 
 def unprivileged():
