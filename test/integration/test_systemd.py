@@ -1,12 +1,15 @@
 """Messages to the service manager, received by a stand-in for systemd (operation.md 6); the unit
 files, and what they run at `systemctl reload`."""
 
+import contextlib
 import os
+import queue
 import re
 import shutil
 import signal
 import socket
 import subprocess
+import threading
 
 import pytest
 
@@ -25,8 +28,22 @@ class Manager:
         self.socket.bind(self.path)
         os.chmod(self.path, 0o777)
         self.socket.settimeout(waiting.DEADLINE)
+        self.heard = None
+
+    def listen(self):
+        """Reads all along, as a real one does: what does not fit into the short queue of the socket is lost."""
+        self.heard = queue.Queue()
+        threading.Thread(target=self.read_all, daemon=True).start()
+
+    def read_all(self):
+        self.socket.settimeout(None)
+        with contextlib.suppress(OSError):
+            while True:
+                self.heard.put(self.socket.recv(4096).decode())
 
     def hear(self):
+        if self.heard:
+            return self.heard.get(timeout=waiting.DEADLINE)
         return self.socket.recv(4096).decode()
 
     def hear_until(self, pattern):
@@ -37,6 +54,8 @@ class Manager:
         return heard
 
     def close(self):
+        if self.heard:
+            self.socket.shutdown(socket.SHUT_RD)  # Ends the thread.
         self.socket.close()
         waiting.discard(self.dir)
 
@@ -73,6 +92,29 @@ def test_a_reload_that_fails_ends_as_well(make_pooler, pg, manager):
     assert manager.hear_until("READY=1")[0].startswith("RELOADING=1")
 
 
+def waits_to_send(pid):
+    """Says whether a process is within sendto()."""
+    number = {"x86_64": "44", "aarch64": "206"}.get(os.uname().machine)
+    if not number:
+        pytest.skip("the number of the system call is not known")
+    with open("/proc/%d/syscall" % pid) as call:
+        return call.read().split()[0] == number
+
+
+def test_a_manager_that_is_behind(make_pooler, pg, manager):
+    """Its socket has room for few messages. What it must hear comes when it reads."""
+    pooler = managed(make_pooler, pg, manager)
+    assert manager.hear() == "READY=1"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        other.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            while True:
+                other.sendto(b"STATUS=something", manager.path)
+    pooler.signal("HUP")
+    waiting.wait_for(lambda: waits_to_send(pooler.pid), "it waits for room")
+    assert any(text.startswith("RELOADING=1") for text in manager.hear_until("READY=1"))
+
+
 def test_signs_of_life(make_pooler, pg, manager):
     managed(make_pooler, pg, manager, WATCHDOG_USEC="100000")
     for _ in range(3):
@@ -99,6 +141,7 @@ class Service:
         pooler.binary = self.program
         pooler.settings.update(pidfile=pooler.path("pid"))
         pooler.env.update(NOTIFY_SOCKET=manager.path, WATCHDOG_USEC="200000")
+        manager.listen()
         pooler.start()
 
     def replace_program(self):
