@@ -166,17 +166,54 @@ static void parameters_of_the_next_client(void)
 	stage_free(&stage);
 }
 
+static void refuse(struct peer *server)
+{
+	peer_put(server, 'E', "SERROR\0C22023\0Mno such zone\0", 29);
+	peer_ready(server, 'I');
+}
+
+static struct peer *start_with_zone(struct stage *stage, struct peer *server)
+{
+	struct peer *named = stage_client(stage);
+
+	peer_start(named, "u", "d", "timezone", "nowhere");
+	assert_hears(server, 'Q', "Q:SET TimeZone='nowhere';");
+	return named;
+}
+
+static void refused_startup_parameter(void)
+{
+	struct peer *client, *server, *named;
+	struct stage *stage = prepared("", &client, &server);
+
+	peer_hear(client, 'Z');
+	named = start_with_zone(stage, server);
+	refuse(server);
+	assert_string_equal(peer_last_words(named), "E:FATAL:invalid server parameter");
+	stage_free(&stage);
+}
+
+/* The value was good when the client logged in. */
 static void refused_parameter(void)
 {
 	struct peer *client, *server, *named;
 	struct stage *stage = prepared("", &client, &server);
 
 	peer_hear(client, 'Z');
-	named = stage_login(stage, "u", "timezone", "nowhere");
+	named = start_with_zone(stage, server);
+	peer_put(server, 'S', "TimeZone\0Nowhere", 17);
+	peer_answer(server, "SET", 'I');
+	peer_hear(named, 'Z');
+	peer_text(client, 'Q', "two");
+	assert_hears(server, 'Q', "Q:RESET TimeZone;");
+	peer_put(server, 'S', "TimeZone\0UTC", 13);
+	peer_answer(server, "RESET", 'I');
+	assert_hears(server, 'Q', "Q:two");
+	peer_answer(server, "TWO", 'I');
+	peer_hear(client, 'Z');
 	peer_text(named, 'Q', "one");
-	peer_hear(server, 'Q');
-	peer_put(server, 'E', "SERROR\0C22023\0Mno such zone\0", 29);
-	peer_ready(server, 'I');
+	assert_hears(server, 'Q', "Q:SET TimeZone='Nowhere';");
+	refuse(server);
 	assert_string_equal(peer_last_words(named), "E:FATAL:invalid server parameter");
 	stage_free(&stage);
 }
@@ -310,6 +347,7 @@ int main(void)
 	    in_pieces_of(reset_query_that_fails),
 	    in_pieces_of(check_query),
 	    in_pieces_of(parameters_of_the_next_client),
+	    in_pieces_of(refused_startup_parameter),
 	    in_pieces_of(refused_parameter),
 	    in_pieces_of(parse_and_close_of_the_pooler),
 	    in_pieces_of(discard_all_of_a_client),
