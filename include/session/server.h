@@ -62,9 +62,11 @@ struct link {
 	bool holds_server : 1; /* nothing is read from the server, because the client's
 				  output queue is full */
 	bool is_flushed : 1;   /* the client's last message was a Flush */
-	bool is_applying : 1;  /* the pooler's SETs for the client's parameters are
-				  running */
-	bool apply_failed : 1; /* PostgreSQL has refused one of these SETs */
+	bool ready_came_early : 1; /* ReadyForQuery has come before the rest of the
+				      client's message */
+	bool is_applying : 1;      /* the pooler's SETs for the client's parameters are
+				      running */
+	bool apply_failed : 1;     /* PostgreSQL has refused one of these SETs */
 	bool may_have_set : 1; /* a command of the client may have changed parameters */
 	bool may_undo_set : 1; /* the end of the transaction may undo a change of how
 				  SQL texts are read */

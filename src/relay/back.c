@@ -167,7 +167,8 @@ static enum step back_ready(struct server *server, struct client *client)
 {
 	if (server->link.is_applying)
 		return back_applied(server, client);
-	if (client_is_sending_message(client))
+	server->link.ready_came_early = client_is_sending_message(client);
+	if (server->link.ready_came_early)
 		return STEP_NEXT;
 	return pipeline_is_settled(&server->pipeline) ? back_settled(server, client)
 						      : STEP_NEXT;
@@ -444,9 +445,9 @@ enum step back_go_on(struct server *server, struct client *client)
 {
 	back_ask(server, client);
 	back_passed(server, client);
-	if (server->is_ready || server->link.idle_xact_us ||
-	    !pipeline_may_speak(&server->pipeline) ||
-	    !pipeline_is_settled(&server->pipeline))
+	/* without a ReadyForQuery that nothing is owed says little: what was sent since
+	 * the last Sync has begun a transaction */
+	if (!server->link.ready_came_early || !pipeline_may_speak(&server->pipeline))
 		return STEP_NEXT;
 	return back_ready(server, client);
 }

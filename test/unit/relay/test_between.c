@@ -179,6 +179,21 @@ static void answers_of_the_pooler_stand_between_messages(void **state)
 	stage_free(&stage);
 }
 
+/* A client that has sent no Sync keeps its server. */
+static void keep_server(struct peer *client, struct peer *server)
+{
+	struct buf asked;
+
+	buf_init(&asked, 0);
+	put_parse(&asked, "kept", "select 3");
+	put_empty(&asked, 'H');
+	send_buf(client, &asked);
+	assert_hears(server, 'H', "P H");
+	peer_put(server, '1', NULL, 0);
+	assert_hears(client, '1', "1");
+	buf_done(&asked);
+}
+
 /* The request comes while a message is under way that no request has asked for. */
 static void made_up_answer_waits_for_the_rest_of_a_notice(void **state)
 {
@@ -192,10 +207,7 @@ static void made_up_answer_waits_for_the_rest_of_a_notice(void **state)
 	buf_init(&asked, 0);
 	buf_init(&notice, 0);
 	buf_init(&told, 0);
-	peer_text(client, 'Q', "begin");
-	peer_hear(server, 'Q');
-	peer_answer(server, "BEGIN", 'T');
-	assert_hears(client, 'Z', "C:BEGIN Z:T");
+	keep_server(client, server);
 	put_notice(&notice);
 	for (size_t cut = 1; cut < notice.len; cut++) {
 		peer_send(server, notice.bytes, cut);
@@ -219,9 +231,45 @@ static void made_up_answer_waits_for_the_rest_of_a_notice(void **state)
 		assert_bytes_came(client, &told);
 		buf_clear(&told);
 	}
+	/* the server was asked for nothing: all answers were made up */
+	assert_string_equal(peer_heard(server), "");
+	assert_int_equal(stage_pool(stage)->seats[SEAT_ACTIVE].count, 1);
 	buf_done(&asked);
 	buf_done(&notice);
 	buf_done(&told);
+	stage_free(&stage);
+}
+
+/* What was sent without a Sync has begun a transaction, whatever ReadyForQuery has said
+ * last: the end of a message in pieces does not free the server. */
+static void server_is_kept_behind_a_message_in_pieces(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1", "");
+	struct peer *client, *server;
+	struct buf asked, answer;
+
+	stage_pair(stage, &client, &server);
+	buf_init(&asked, 0);
+	buf_init(&answer, 0);
+	put_parse(&asked, "a", "select 1");
+	put_named(&asked, 'D', "a");
+	put_empty(&asked, 'H');
+	send_buf(client, &asked);
+	assert_hears(server, 'H', "P D H");
+	peer_put(server, '1', NULL, 0);
+	put_description(&answer);
+	send_cut(server, &answer, answer.len - 1);
+	assert_hears(client, 'T', "1 t T");
+	assert_int_equal(stage_pool(stage)->seats[SEAT_ACTIVE].count, 1);
+	put_empty(&asked, 'S');
+	send_buf(client, &asked);
+	assert_hears(server, 'S', "S");
+	peer_ready(server, 'I');
+	assert_hears(client, 'Z', "Z:I");
+	assert_int_equal(stage_pool(stage)->seats[SEAT_ACTIVE].count, 0);
+	buf_done(&asked);
+	buf_done(&answer);
 	stage_free(&stage);
 }
 
@@ -247,6 +295,26 @@ static void error_is_not_put_into_a_notice(void **state)
 	stage_free(&stage);
 }
 
+/* Answers the pooler's question which parameters are not set: this one. */
+static void tell_source(struct peer *server, const char *name)
+{
+	struct buf row;
+
+	buf_init(&row, 0);
+	buf_put_u16(&row, 1);
+	buf_put_u32(&row, (uint32_t)strlen(name));
+	buf_put_text(&row, name);
+	peer_hear(server, 'S');
+	for (const char *type = "3312"; *type; type++)
+		peer_put(server, (uint8_t)*type, NULL, 0);
+	peer_put(server, 'D', row.bytes, row.len);
+	peer_text(server, 'C', "SELECT 1");
+	peer_put(server, '3', NULL, 0);
+	peer_put(server, '3', NULL, 0);
+	peer_ready(server, 'I');
+	buf_done(&row);
+}
+
 /* The client's RESET brings back a parameter that it asked for at its login. */
 static void reset_the_name(struct peer *client, struct peer *server)
 {
@@ -254,6 +322,7 @@ static void reset_the_name(struct peer *client, struct peer *server)
 	peer_hear(server, 'Q');
 	peer_put(server, 'S', "application_name\0", 18);
 	peer_answer(server, "RESET", 'I');
+	tell_source(server, "application_name");
 	peer_hear(client, 'Z');
 }
 
@@ -460,6 +529,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(answers_of_the_pooler_stand_between_messages),
 	    cmocka_unit_test(made_up_answer_waits_for_the_rest_of_a_notice),
+	    cmocka_unit_test(server_is_kept_behind_a_message_in_pieces),
 	    cmocka_unit_test(error_is_not_put_into_a_notice),
 	    cmocka_unit_test(answer_to_a_cancelled_query_waits_for_a_notification),
 	    cmocka_unit_test(nothing_follows_a_fatal_error),
