@@ -35,12 +35,12 @@ struct alias *alias_find(const struct server *server, uint32_t tag)
 	struct alias *a;
 
 	/* answers come in the order of tags, so the first alias is the right one or has
-	 * a later tag */
+	 * a later tag; the order is in 31 bits, without SERVER_TAG_UNNAMED */
 	if (tag)
 		list_for (a, &server->link.aliases, node) {
 			if (a->tag == tag)
 				return a;
-			if ((int32_t)(a->tag - tag) > 0)
+			if ((int32_t)((a->tag - tag) << 1) > 0)
 				break;
 		}
 	return NULL;
