@@ -20,7 +20,7 @@ void room_give(struct pool *pool, bool is_cancel);
 void room_claim(struct pool *pool);
 /* A seat goes to another site, comes from one, or was lost on the way.  For other sites
  * it counts all the time. */
-void room_carry_out(struct pool *pool, unsigned to);
+void room_carry_out(struct pool *pool);
 void room_carry_in(struct pool *pool, unsigned from);
 void room_carry_nowhere(struct pool *pool, unsigned to);
 /* Whether the limit has no room for another seat of this pool. */

@@ -136,6 +136,8 @@ int tally_find_resting(const struct tally_view *view, const struct tally *tally)
 /* How many servers of a pool rest, or are on their way to another site, at sites that
  * answer. */
 int tally_available(const struct tally_view *view, const struct tally *tally);
+/* How many servers of a pool are on their way to another site. */
+int tally_arriving(const struct tally_view *view, const struct tally *tally);
 /* Returns a site with clients of a pool that answers; -1: none. */
 int tally_find_clients(const struct tally_view *view, const struct tally *tally);
 /* Returns a site that knows the welcome and answers; -1: none. */

@@ -87,7 +87,7 @@ static bool is_failing_fast(const struct ask *ask, enum ask_kind kind)
 
 	/* with several hosts there is always something to wait for */
 	if (!pool->last_login_failed || pool->lacks_host ||
-	    pool_connected_everywhere(pool))
+	    pool_has_connected_somewhere(pool))
 		return false;
 	return kind == ASK_AUTH || (kind == ASK_QUERY && ask->is_logged_in);
 }
@@ -595,7 +595,7 @@ void pool_dial_failed(struct seat *seat, enum dial_failure kind, const char *tex
 	else if (!is_beside)
 		remember_failure(pool, text, sqlstate);
 	if (kind == DIAL_LOGIN && !is_beside)
-		pool->has_refused = !pool_connected_everywhere(pool) ||
+		pool->has_refused = !pool_has_connected_somewhere(pool) ||
 				    !pool_has_welcome_somewhere(pool);
 	seat_retire(seat, pool->failure);
 }

@@ -95,6 +95,17 @@ size_t pool_connected_everywhere(const struct pool *pool)
 		   &pool->database->catalog->view, pool->tally);
 }
 
+/* One that comes or goes meanwhile is seen by one of the looks: it is on its way before
+ * its old site stops counting it, until its new one does. */
+bool pool_has_connected_somewhere(const struct pool *pool)
+{
+	const struct tally_view *view = &pool->database->catalog->view;
+
+	return tally_arriving(view, pool->tally) > 0 ||
+	       pool_connected_everywhere(pool) > 0 ||
+	       tally_arriving(view, pool->tally) > 0;
+}
+
 size_t pool_servers_everywhere(const struct pool *pool)
 {
 	const struct tally_view *view = &pool->database->catalog->view;

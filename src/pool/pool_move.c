@@ -28,6 +28,11 @@ void pool_move_in(struct pool *pool, struct seat *seat, struct ask *ask,
 	if (ask)
 		link_again(ask, seat, now_us);
 	seat_move(seat, ask ? SEAT_ACTIVE : was->state, now_us);
+	/* now it is counted as connected here */
+	if (was->is_carried)
+		tally_add(
+		    &tally_own(&pool->database->catalog->view, pool->tally)->arriving,
+		    -1);
 	seat->born_us = was->born_us;
 	if (!ask)
 		seat->rested_us = was->rested_us;

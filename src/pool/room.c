@@ -338,10 +338,9 @@ void room_give(struct pool *pool, bool is_cancel)
 	elsewhere_tell_of_room(pool);
 }
 
-void room_carry_out(struct pool *pool, unsigned to)
+void room_carry_out(struct pool *pool)
 {
 	count(pool, false, -1);
-	tally_note_arrival(&pool->tally->slots[to], pool->database->catalog->seen_us);
 	room_note(pool);
 }
 
@@ -354,7 +353,6 @@ void room_carry_in(struct pool *pool, unsigned from)
 	count_for_all(pool, from, false, -1);
 	count_for_all(pool, view_of(pool)->site, false, 1);
 	tallies_unlock(tallies);
-	tally_add(&tally_own(view_of(pool), pool->tally)->arriving, -1);
 	room_note(pool);
 }
 

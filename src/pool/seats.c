@@ -177,7 +177,7 @@ static void take_out(struct seat *seat)
 	count_for_all(seat, seat->state, SEAT_NONE);
 	seat->state = SEAT_NONE;
 	if (seat->is_carried)
-		room_carry_out(pool, seat->carried_to);
+		room_carry_out(pool);
 	else
 		room_give(pool, is_cancel);
 	pool_kick(pool);
@@ -198,6 +198,9 @@ struct verdict seat_carry(struct seat *seat, unsigned site)
 	seat->is_carried = true;
 	seat->carried_as = is_resting(seat->state) ? seat->state : SEAT_IDLE;
 	seat->carried_to = site;
+	/* before it is no longer counted as connected here */
+	tally_note_arrival(
+	    &seat->pool->tally->slots[site], seat->pool->database->catalog->seen_us);
 	take_out(seat);
 	list_push_back(&seat->pool->seats[SEAT_NONE], &seat->node);
 	return (struct verdict){

@@ -337,6 +337,15 @@ int tally_available(const struct tally_view *view, const struct tally *tally)
 	return sum;
 }
 
+int tally_arriving(const struct tally_view *view, const struct tally *tally)
+{
+	int sum = 0;
+
+	for (unsigned i = 0; tally && i < view->site_count; i++)
+		sum += read_count(&tally->slots[i].arriving);
+	return sum;
+}
+
 int tally_find_clients(const struct tally_view *view, const struct tally *tally)
 {
 	for (unsigned i = 0; tally && i < view->site_count; i++)

@@ -52,16 +52,17 @@ def shown(pooler, database="db"):
 def crowd(pooler, workers, count=MANY, connect=None):
     """Returns so many clients, each with its own application_name, that are all at the first worker."""
     connect = connect or (lambda name: pooler.connect(application_name=name))
-    clients = {}
-    for number in range(count * workers):
-        name = "client %03d" % number
-        clients[name] = connect(name)
-        clients[name].name = name
-    for name, number in shown(pooler).items():
+    clients, here = {}, []
+    # On a busy machine logins are not shared out evenly.
+    while len(here) < count:
+        for number in range(len(clients), len(clients) + (count - len(here)) * workers):
+            name = "client %03d" % number
+            clients[name] = connect(name)
+            clients[name].name = name
         # Each thread numbers its clients in steps, so that a number tells where the client has logged in.
-        if (int(number) - 1) % (workers + 1):
-            clients.pop(name).close()
-    assert len(clients) == count
+        here = [name for name, number in shown(pooler).items() if (int(number) - 1) % (workers + 1) == 0]
+    for name in clients.keys() - set(here[:count]):
+        clients.pop(name).close()
     waiting.wait_for(lambda: len(shown(pooler)) == count, "the others have left")
     return list(clients.values())
 

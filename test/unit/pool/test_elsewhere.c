@@ -869,6 +869,27 @@ static void login_fails_beside_servers_elsewhere(void **state)
 	world_ask(&county.sites[1], later, VERDICT_REFUSE);
 }
 
+/* The only server of a pool is on its way to another site. */
+static void login_fails_while_a_server_is_on_its_way(void **state)
+{
+	(void)state;
+	struct ask *holder = ask_and_dial(0);
+	struct ask *waiter = ask(1, VERDICT_WAIT);
+	struct seat *login = unused_seat();
+
+	next(1, VERDICT_DIAL);
+	pool_dialing(county.pools[1], login, county.sites[1].now);
+	pass(50 * MS);
+	struct verdict v = world_give(&county.sites[0], holder->seat, VERDICT_HAND);
+	pool_dial_failed(login, DIAL_LOGIN, "too many", "53300", county.sites[1].now);
+	world_gone(&county.sites[1], login);
+	next(1, VERDICT_NONE);
+	ask(1, VERDICT_WAIT);
+	carry(0, &v);
+	v = next(1, VERDICT_GRANT);
+	assert_ptr_equal(v.ask, waiter);
+}
+
 /* A site that does not answer does not block a client for ever. */
 static void no_answer(void **state)
 {
@@ -1448,6 +1469,7 @@ int main(void)
 	    TEST(sites_draw_other_hosts),
 	    TEST(nothing_left_to_give),
 	    TEST(login_fails_beside_servers_elsewhere),
+	    TEST(login_fails_while_a_server_is_on_its_way),
 	    TEST(no_answer),
 	    TEST(asked_for_in_vain),
 	    TEST(longest_waiter_first),
