@@ -122,7 +122,7 @@ def compare_with_show(pooler, samples):
 def test_numbers_are_those_of_show(serve, workers):
     pooler, listener = serve(workers=workers)
     with pooler.connect(application_name='a "b\\ c') as one, \
-            pooler.connect(application_name=b"a\xff"):
+            pooler.connect(application_name=b"a\xff") as two:
         one.query("select 1")
         one.query("select 2")
         pooler.refusal("nosuchdb")
@@ -135,7 +135,7 @@ def test_numbers_are_those_of_show(serve, workers):
         assert samples["pgbouncer_client_connections", tuple(sorted(dict(
             labels, application_name='a "b\\ c').items()))] == 1
         assert samples["pgbouncer_client_connections", tuple(sorted(dict(
-            labels, application_name="a\ufffd").items()))] == 1
+            labels, application_name=dict(two.parameters())["application_name"]).items()))] == 1
         duration = ("pgbouncer_query_duration_seconds_count", (("database", "db"), ("user", "trust_user")))
         assert samples[duration] == 2
         assert samples["pgbouncer_query_duration_seconds_bucket",
@@ -295,7 +295,9 @@ def test_bad_address_is_refused(make_pooler, pg, value, says):
     pooler.write_files()
     code, out, err = pooler.run("--check-config", pooler.ini)
     assert code != 0 and says in out + err
-    assert re.fullmatch(r"\S+pgbouncer.ini:\d+: metrics_listen: .*\n", out), out
+    # What else is said is about the rights of files.
+    told = [line for line in out.splitlines() if "chmod" not in line]
+    assert len(told) == 1 and re.fullmatch(r"\S+pgbouncer.ini:\d+: metrics_listen: .*", told[0]), out
 
 
 def test_tls(serve):

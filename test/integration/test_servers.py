@@ -735,7 +735,7 @@ def last_words(client):
 
 
 STOPPED = [("E", "FATAL", "57P01")]
-CRASHED = [("E", "FATAL", "08P01")]
+CRASHED = [("E", "FATAL", "08006")]
 
 
 def check_log_of_loss(pooler):

@@ -173,17 +173,25 @@ class Slow:
         return [row for row in answer.dicts() if row["database"] == "db"], answer
 
 
-def sliced_pooler(make_pooler, pg):
-    return spread_pooler(make_pooler, pg.conn(), 2, tcp_socket_buffer=16384)
+def sliced_pooler(make_pooler, fake):
+    return spread_pooler(make_pooler, fake().conn(), 2, tcp_socket_buffer=16384)
 
 
-def test_rows_show_the_moment_in_which_they_are_written(make_pooler, pg):
+def connect_named(pooler, name):
+    """Returns a client whose row is long. PostgreSQL cuts application_name, the scripted server does not."""
+    client = pooler.connect()
+    client.query("SET application_name = '%s'" % name)
+    client.params["application_name"] = name
+    return client
+
+
+def test_rows_show_the_moment_in_which_they_are_written(make_pooler, fake):
     """Each worker writes a few rows at a time, as the console reads them."""
-    pooler = sliced_pooler(make_pooler, pg)
-    clients = [pooler.connect(application_name=LONG) for _ in range(3 * MANY)]
+    pooler = sliced_pooler(make_pooler, fake)
+    clients = [connect_named(pooler, LONG) for _ in range(3 * MANY)]
     slow = Slow(pooler)
     for client in clients:
-        client.query("set application_name to 'short'")
+        client.query("SET application_name = 'short'")
     rows, answer = slow.read()
     names = [row["application_name"] for row in rows]
     assert len({row["id"] for row in rows}) == len(rows) == len(clients)
@@ -203,12 +211,12 @@ def close_others(pooler, clients):
 
 
 def connect_many(pooler):
-    return [pooler.connect(application_name="client %03d%s" % (n, LONG)) for n in range(4 * MANY)]
+    return [connect_named(pooler, "client %03d%s" % (n, LONG)) for n in range(4 * MANY)]
 
 
-def test_clients_that_move_are_shown_once(make_pooler, pg):
+def test_clients_that_move_are_shown_once(make_pooler, fake):
     """In the place that they had when the command came."""
-    pooler = sliced_pooler(make_pooler, pg)
+    pooler = sliced_pooler(make_pooler, fake)
     clients = connect_many(pooler)
     slow = Slow(pooler)
     clients = close_others(pooler, clients)
@@ -221,8 +229,8 @@ def test_clients_that_move_are_shown_once(make_pooler, pg):
     assert set(shown(pooler).values()) == set(map(str, first))
 
 
-def test_a_console_leaves_while_rows_are_sent(make_pooler, pg):
-    pooler = sliced_pooler(make_pooler, pg)
+def test_a_console_leaves_while_rows_are_sent(make_pooler, fake):
+    pooler = sliced_pooler(make_pooler, fake)
     clients = connect_many(pooler)
     Slow(pooler).console.close()
     clients = close_others(pooler, clients)
@@ -235,14 +243,14 @@ def test_a_console_leaves_while_rows_are_sent(make_pooler, pg):
     Slow(pooler)
 
 
-def test_a_worker_stops_while_rows_are_sent(make_pooler, pg):
+def test_a_worker_stops_while_rows_are_sent(make_pooler, fake):
     """Its rows that are left are missing, and the answer says so."""
-    pooler = sliced_pooler(make_pooler, pg)
+    pooler = sliced_pooler(make_pooler, fake)
     clients = connect_many(pooler)
     slow = Slow(pooler)
     with tracer.stopped(pooler.pid, "worker 0"):
         rows, answer = slow.read()
     assert len(clients) // 2 < len(rows) < len(clients)
     assert "1 of the workers did not answer in time" in answer.notices[0].text()
-    assert [client.value("select 1") for client in clients] == ["1"] * len(clients)
+    assert [client.value("select 1") for client in clients] == ["fake"] * len(clients)
     assert len([row for row in pooler.show("CLIENTS") if row["database"] == "db"]) == len(clients)
