@@ -414,6 +414,9 @@ static const char *cancel_aim(struct client *carrier, struct client *client)
 		cancel_unsent(client);
 		return "cancel request for waiting client";
 	}
+	/* what runs is the pooler's question, the client's query has ended */
+	if (server && server->link.sources)
+		return "cancel request for idle client";
 	if (!server || !client->request.ask.query_us || !server->key)
 		return "cancel request for idle client";
 	job_begin(carrier, client, server);

@@ -78,8 +78,7 @@ static enum step back_sourced(struct server *server, struct client *client)
 		put_to_client(client, server, NULL, ready, sizeof(ready));
 	server->link.owes_ready = false;
 	step = back_settled(server, client);
-	if (client_server(client) != server || !server->link.is_applying)
-		conn_unpark(&client->conn);
+	conn_unpark(&client->conn);
 	return step;
 }
 

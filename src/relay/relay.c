@@ -285,6 +285,9 @@ static enum step front_message(struct conn *conn, const struct message *m)
 	server = client_server(client);
 	if (server && is_left_over(server, row))
 		return front_drop(client);
+	/* the ReadyForQuery of its last query comes first, back_sourced() wakes it */
+	if (server && server->link.owes_ready)
+		return STEP_PARK;
 	if (client->is_canceled || client->is_skipping)
 		return client_may_be_told(client) ? front_answer_unrun(client, m)
 						  : front_wait_to_tell(server);

@@ -1,6 +1,7 @@
 """Tracked parameters (protocol.md 7)."""
 
 import random
+import threading
 
 import pytest
 
@@ -640,3 +641,52 @@ def test_reset_with_a_failure_behind(make_pooler, pg, mode, behind):
             assert client.value("show datestyle") == (
                 "ISO, MDY" if "0" in behind else "German, DMY")
             assert client.value("show timezone") == "Asia/Tokyo"
+
+
+class Questioned:
+    """A server that answers the pooler's question for the sources of values when it is told to."""
+
+    def __init__(self):
+        self.is_asked, self.may_answer = threading.Event(), threading.Event()
+
+    def __call__(self, session):
+        session.own = {"TimeZone": "UTC"}
+        session.login()
+        is_question = False
+        while True:
+            msg = session.recv()
+            if msg.kind == "P":
+                is_question = b"pg_settings" in msg.body
+            if is_question and msg.kind == "E":
+                self.is_asked.set()
+                self.may_answer.wait(waiting.DEADLINE)
+                session.send(wire.data_row(["TimeZone"]), wire.command_complete("SELECT 1"))
+            elif msg.kind != "X":
+                session.send(session.reply_to(msg, ()))
+
+
+@pytest.mark.parametrize("behind", ["", "select 1"])
+@pytest.mark.parametrize("mode", ["transaction", "session"])
+def test_cancel_while_a_reset_is_settled(make_pooler, fake, mode, behind):
+    """The RESET has ended: its ReadyForQuery comes first, and its startup value is back."""
+    script = Questioned()
+    server = fake(script)
+    pooler = make_pooler({"db": server.conn()}, settings={"pool_mode": mode})
+    client = pooler.connect(TimeZone="Asia/Tokyo")
+    client.query("SET TimeZone = 'Europe/Berlin'")
+    client.send(wire.query("RESET TimeZone"))
+    assert script.is_asked.wait(waiting.DEADLINE)
+    if behind:
+        client.send(wire.query(behind))
+        waiting.wait_read(client.sock)
+    mark = pooler.mark()
+    client.cancel()
+    pooler.wait_log("cancel request for", mark)
+    script.may_answer.set()
+    told = client.recv_until("Z")
+    assert "".join(m.kind for m in told) == "SCSZ"
+    assert told[2].pair() == ("TimeZone", "Asia/Tokyo")
+    if behind:
+        client.recv_kinds("EZ")
+    assert client.query("select 1").kinds() == "TDCZ"
+    assert not server.cancels()
