@@ -123,8 +123,11 @@ static void keep_site(struct site *site)
 	catalog_kick_all(site->catalog, NULL);
 }
 
+/* The pools are no longer filled up from before their servers go, which would come to
+ * the new process as well. */
 static void let_go_of_site(struct site *site)
 {
+	site->catalog->is_leaving = true;
 	moving_let_go(site);
 	keep_site(site);
 }
@@ -176,11 +179,6 @@ static void give_up(struct giving *g, const char *why)
 
 /* ---- the decision ---- */
 
-static void leave_site(struct site *site)
-{
-	site->catalog->is_leaving = true;
-}
-
 static void stop_accepting(struct giving *g)
 {
 	struct daemon *d = g->d;
@@ -190,7 +188,6 @@ static void stop_accepting(struct giving *g)
 	listen_let_go(site);
 	metrics_let_go(site);
 	pidfile_remove(&d->pidfile);
-	crew_all(site, leave_site);
 	g->drain_until_us = limit ? giving_now(g) + limit : UINT64_MAX;
 	each_console(site, end_console);
 }
