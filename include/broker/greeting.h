@@ -48,7 +48,7 @@ void greeting_follow(struct greeting *g, const struct greeting_place *place);
 int greeting_replace(struct greeting *g, const struct greeting_place *place,
     const struct vars *vars, const struct buf *untracked);
 /* The same for one parameter. */
-int greeting_set(struct greeting *g, const struct greeting_place *place, size_t i,
-    const char *value);
+int greeting_set(struct greeting *g, const struct greeting_place *place,
+    const struct vars *vars, size_t i);
 
 #endif

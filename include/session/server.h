@@ -67,6 +67,9 @@ struct link {
 	bool is_applying : 1;      /* the pooler's SETs for the client's parameters are
 				      running */
 	bool apply_failed : 1;     /* PostgreSQL has refused one of these SETs */
+	bool has_converted : 1;    /* one of these SETs converts a value from its
+				      encoding, in a Query of its own */
+	bool has_lost_value : 1;   /* PostgreSQL could not convert it */
 	bool may_have_set : 1; /* a command of the client may have changed parameters */
 	bool may_undo_set : 1; /* the end of the transaction may undo a change of how
 				  SQL texts are read */
@@ -153,6 +156,9 @@ struct server {
 	struct {
 		uint64_t client_id, server_id, own_id, client_own;
 	} fitted;
+	/* bits of parameters whose values outside ASCII it has reported since its last
+	 * ReadyForQuery */
+	uint64_t noted;
 	uint64_t left_us; /* with is_left: since when */
 	uint64_t pinned; /* bits of parameters whose own values connect_query has set */
 	/* owned: the prepared statements that it has; NULL: none */

@@ -55,6 +55,17 @@ const struct vars_schema *vars_schema(const struct vars *v);
 /* Sets one value; text NULL unsets it.  -1: no memory (a peer chose the size of the
  * value). */
 int vars_set(struct vars *v, size_t i, const char *text);
+/* The same for a text in this encoding, which matters only if it has bytes outside
+ * ASCII.  vars_set takes it to be in the client_encoding that v has.  NULL: unknown. */
+int vars_set_in(struct vars *v, size_t i, const char *text, const char *encoding);
+/* Takes over value i with its encoding; none, if `from` has none. */
+void vars_copy(struct vars *to, const struct vars *from, size_t i);
+/* Values of these parameters (bits) that have bytes outside ASCII are in the
+ * client_encoding that v has now.  -1: no memory. */
+int vars_set_encoding(struct vars *v, uint64_t parameters);
+bool vars_is_outside_ascii(const struct vars *v, size_t i);
+/* NULL: the value has only ASCII, or its encoding is not known, or there is none. */
+const char *vars_encoding(const struct vars *v, size_t i);
 /* NULL: the parameter has no value. */
 const char *vars_get(const struct vars *v, size_t i);
 /* Returns a string that stands for the values of all parameters that influence how
@@ -85,7 +96,9 @@ bool vars_is_different(const struct vars *client, const struct vars *server);
 size_t vars_put_set(
     const struct vars *client, const struct vars *server, struct buf *sql);
 /* Appends the SET of parameter i only, without the semicolon; word stands behind SET
- * ("" or "LOCAL ").  False: the values do not differ, and nothing was appended. */
+ * ("" or "LOCAL ").  A value with an encoding becomes an expression in ASCII, which
+ * converts it from there, so that the client_encoding in force does not matter.  False:
+ * the values do not differ, and nothing was appended. */
 bool vars_is_put_set(const struct vars *client, const struct vars *server, size_t i,
     const char *word, struct buf *sql);
 /* Appends the SET of value i of a startup packet.  PostgreSQL takes the bytes of such a

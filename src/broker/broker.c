@@ -507,16 +507,14 @@ int broker_learn(struct server *server, size_t i)
 {
 	const struct pool *pool = server->seat.pool;
 	struct desk *desk = pool->desk;
-	const char *value = vars_get(&server->vars, i);
 
-	if (vars_set(&server->own, i, value) < 0)
-		return -1;
+	vars_copy(&server->own, &server->vars, i);
 	server_role_follow(server, &server->own);
 	if (!desk || !pool->is_welcome_valid || server->seat.is_dirty ||
 	    server->seat.is_replication)
 		return 0;
 	const struct greeting_place place = desk_place(desk);
-	return greeting_set(&desk->greeting, &place, i, value);
+	return greeting_set(&desk->greeting, &place, &server->vars, i);
 }
 
 void broker_learn_resets(struct server *server, uint64_t reset)

@@ -371,6 +371,7 @@ static enum step dial_ready(struct server *server, const struct message *m)
 		return STEP_CLOSE;
 	}
 	server->status = status;
+	server->noted = 0;
 	server->is_ready = true;
 	server->last_us = conn_now(&server->conn);
 	conn_set_deadline(&server->conn, 0);

@@ -28,17 +28,31 @@ void greeting_begin(struct greeting *g, const struct greeting_place *place)
 
 /* ---- the text ---- */
 
+/* What stands before each value. */
+enum { VALUE_NONE, VALUE, VALUE_ENCODED };
+
 static void put_text(const struct welcome *welcome, struct buf *text)
 {
 	size_t count = vars_schema_count(vars_schema(&welcome->vars));
 
 	for (size_t i = 0; i < count; i++) {
 		const char *value = vars_get(&welcome->vars, i);
-		buf_put_u8(text, value != NULL);
+		const char *encoding = vars_encoding(&welcome->vars, i);
+		buf_put_u8(text, encoding ? VALUE_ENCODED : value ? VALUE : VALUE_NONE);
 		if (value)
 			buf_put_str(text, value);
+		if (encoding)
+			buf_put_str(text, encoding);
 	}
 	buf_put(text, welcome->untracked.bytes, welcome->untracked.len);
+}
+
+static const char *take_string(const uint8_t **at, bool is_there)
+{
+	const char *string = is_there ? (const char *)*at : NULL;
+
+	*at += string ? strlen(string) + 1 : 0;
+	return string;
 }
 
 /* What there is no memory for stays as it was. */
@@ -48,9 +62,10 @@ static void take_text(struct welcome *welcome, const struct buf *text)
 	const uint8_t *at = text->bytes, *end = at + text->len;
 
 	for (size_t i = 0; i < count; i++) {
-		const char *value = *at++ ? (const char *)at : NULL;
-		at += value ? strlen(value) + 1 : 0;
-		(void)vars_set(&welcome->vars, i, value);
+		uint8_t kind = *at++;
+		const char *value = take_string(&at, kind != VALUE_NONE);
+		const char *encoding = take_string(&at, kind == VALUE_ENCODED);
+		(void)vars_set_in(&welcome->vars, i, value, encoding);
 	}
 	buf_clear(&welcome->untracked);
 	buf_put(&welcome->untracked, at, (size_t)(end - at));
@@ -110,8 +125,7 @@ int greeting_replace(struct greeting *g, const struct greeting_place *place,
 		if (g->is_shared && is_as(welcome, vars, untracked))
 			return 0;
 		for (size_t i = 0; i < vars_schema_count(schema); i++)
-			if (vars_set(&welcome->vars, i, vars_get(vars, i)) < 0)
-				return -1;
+			vars_copy(&welcome->vars, vars, i);
 		buf_clear(&welcome->untracked);
 		buf_put(&welcome->untracked, untracked->bytes, untracked->len);
 		if (untracked->failed || welcome->untracked.failed)
@@ -120,13 +134,12 @@ int greeting_replace(struct greeting *g, const struct greeting_place *place,
 	return 0;
 }
 
-int greeting_set(
-    struct greeting *g, const struct greeting_place *place, size_t i, const char *value)
+int greeting_set(struct greeting *g, const struct greeting_place *place,
+    const struct vars *vars, size_t i)
 {
 	do {
 		greeting_follow(g, place);
-		if (vars_set(&g->welcome.vars, i, value) < 0)
-			return -1;
+		vars_copy(&g->welcome.vars, vars, i);
 	} while (!may_share(g, place));
 	return 0;
 }

@@ -217,7 +217,10 @@ uint64_t spellings_apply(
 			*failed = apply_name(welcome, asked);
 			continue;
 		}
-		const char *reported = known(s, schema, i, base, value);
+		/* a startup value is in the encoding of the database */
+		const char *reported = vars_is_outside_ascii(&welcome->vars, i)
+					   ? NULL
+					   : known(s, schema, i, base, value);
 		if (reported)
 			*failed = vars_set(asked, i, reported);
 		else

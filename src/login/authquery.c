@@ -427,8 +427,10 @@ static enum step query_message(struct conn *conn, const struct message *m)
 	server->last_us = conn_now(conn);
 	if (pipeline_answer(&server->pipeline, m->type, status, NULL) == ANSWER_BROKEN)
 		return query_unexpected(server, m);
-	if (m->type == 'Z')
+	if (m->type == 'Z') {
 		server->status = status;
+		server->noted = 0;
+	}
 	return query_read(server, m);
 }
 

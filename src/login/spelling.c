@@ -123,8 +123,8 @@ static void spelling_refuse(struct spelling *s, const char *sqlstate, const char
 
 /* ---- the server's answers ---- */
 
-/* Takes over what the server reports.  -1: no memory. */
-static int take_reports(struct spelling *s, const struct server *server)
+/* Takes over what the server reports. */
+static void take_reports(struct spelling *s, const struct server *server)
 {
 	struct pool *pool = s->request.ask.pool;
 
@@ -136,11 +136,11 @@ static int take_reports(struct spelling *s, const struct server *server)
 		value = vars_get(&server->vars, i);
 		if (!base || !value)
 			continue;
-		broker_keep_spelling(pool, i, base, vars_get(&s->asked, i), value);
-		if (vars_set(&s->asked, i, value) < 0)
-			return -1;
+		if (!vars_encoding(&server->vars, i))
+			broker_keep_spelling(
+			    pool, i, base, vars_get(&s->asked, i), value);
+		vars_copy(&s->asked, &server->vars, i);
 	}
-	return 0;
 }
 
 /* Sends a RESET for each value that the server has by itself, too: a SET would hide
@@ -188,9 +188,8 @@ static enum step answer_ready(struct server *server)
 		spelling_answered(s, SPELLING_OVER);
 		return STEP_NEXT;
 	}
-	if (!s->refusal && take_reports(s, server) < 0)
-		spelling_refuse(s, error_sqlstate(ERROR_OUT_OF_MEMORY),
-		    error_text(ERROR_OUT_OF_MEMORY));
+	if (!s->refusal)
+		take_reports(s, server);
 	if (!s->refusal && is_restoring(s, server)) {
 		s->state = SPELLING_RESTORED;
 		return STEP_NEXT;
@@ -256,8 +255,10 @@ static enum step spelling_message(struct conn *conn, const struct message *m)
 		server_unexpected(server, m, error_text(ERROR_UNKNOWN_PACKET));
 		return STEP_CLOSE;
 	}
-	if (m->type == 'Z')
+	if (m->type == 'Z') {
 		server->status = status;
+		server->noted = 0;
+	}
 	return answer_read(server, m);
 }
 

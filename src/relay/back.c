@@ -198,6 +198,7 @@ static int back_read(
 		server_unreadable(server, m);
 		return -1;
 	}
+	server->noted = 0;
 	if (server->status == 'I')
 		server_settle_schema(server);
 	/* the client gets an error instead of this ReadyForQuery */

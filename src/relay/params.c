@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "base/text.h"
 #include "broker/broker.h"
 #include "session/server_role.h"
 #include "wire/codec.h"
@@ -84,9 +85,8 @@ static bool has_reported_differences(const struct server *server, struct client 
 		    vars_is_same(&client->vars, &server->vars, i))
 			continue;
 		has_any = true;
+		vars_copy(&client->vars, &server->vars, i);
 		put_status(client, i, value);
-		if (vars_set(&client->vars, i, value) < 0)
-			conn_doom(&client->conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
 	}
 	return has_any;
 }
@@ -110,14 +110,6 @@ static void note_fit(struct server *server, const struct client *client)
 	server->fitted.client_own = client->own;
 }
 
-static bool has_only_ascii(const struct buf *sql)
-{
-	for (size_t i = 0; i < sql->len; i++)
-		if (sql->bytes[i] & 0x80)
-			return false;
-	return true;
-}
-
 static void send_sets(struct server *server, struct buf *sql)
 {
 	conn_log(&server->conn, LEVEL_DEBUG | KIND_SERVERS, "varcache_apply: %s",
@@ -125,21 +117,57 @@ static void send_sets(struct server *server, struct buf *sql)
 	server_query(server, buf_text(sql));
 }
 
-/* PostgreSQL reads a whole Query in the client_encoding that is in force before it.
- * Values outside ASCII are in the client's own one, so that is set by a Query before
- * theirs. */
-static void set_encoding_first(
-    struct server *server, const struct client *client, const struct buf *sql)
+static void put_encoding(const char *encoding, struct buf *sql)
 {
-	struct buf first;
+	buf_put_text(sql, "SET client_encoding=");
+	text_put_literal(sql, encoding);
+	buf_put_text(sql, ";");
+}
 
-	if (has_only_ascii(sql))
-		return;
-	buf_init(&first, 0);
-	if (vars_is_put_set(
-		&client->vars, &server->vars, VAR_CLIENT_ENCODING, "", &first))
-		send_sets(server, &first);
-	buf_done(&first);
+/* Sets value i, which has an encoding.  PostgreSQL reports it under the client_encoding
+ * in force, which may not have its characters: then its own one is in force
+ * meanwhile. */
+static void send_converted(
+    struct server *server, const struct client *client, size_t i, const struct buf *set)
+{
+	const char *encoding = vars_encoding(&client->vars, i);
+	const char *clients = vars_get(&client->vars, VAR_CLIENT_ENCODING);
+	bool is_other = clients && strcmp(encoding, clients) != 0;
+	struct buf sql;
+
+	buf_init(&sql, 0);
+	if (is_other)
+		put_encoding(encoding, &sql);
+	buf_put(&sql, set->bytes, set->len);
+	send_sets(server, &sql);
+	if (is_other) {
+		buf_clear(&sql);
+		put_encoding(clients, &sql);
+		send_sets(server, &sql);
+	}
+	buf_done(&sql);
+}
+
+/* Sets those values of the client that have an encoding, each in a Query of its own:
+ * one that cannot be converted must not undo the others. */
+static bool is_sending_converted(struct server *server, const struct client *client)
+{
+	size_t count = vars_schema_count(client->conn.site->vars);
+	struct buf sql;
+
+	server->link.has_converted = server->link.has_lost_value = false;
+	buf_init(&sql, 0);
+	for (size_t i = 0; i < count; i++) {
+		if (!vars_encoding(&client->vars, i) || !client_is_own(client, i))
+			continue;
+		buf_clear(&sql);
+		if (vars_is_put_set(&client->vars, &server->vars, i, "", &sql)) {
+			server->link.has_converted = true;
+			send_converted(server, client, i, &sql);
+		}
+	}
+	buf_done(&sql);
+	return server->link.has_converted;
 }
 
 bool params_apply(struct server *server, struct client *client)
@@ -159,6 +187,8 @@ bool params_apply(struct server *server, struct client *client)
 	buf_init(&sql, 0);
 	server->link.brought_back = 0;
 	for (size_t i = 0; i < vars_schema_count(schema); i++) {
+		if (client_is_own(client, i) && vars_encoding(&client->vars, i))
+			continue;
 		bool is_put_now =
 		    client_is_own(client, i)
 			? vars_is_put_set(&client->vars, &server->vars, i, "", &sql)
@@ -167,11 +197,12 @@ bool params_apply(struct server *server, struct client *client)
 			buf_put_text(&sql, ";");
 		is_put = is_put || is_put_now;
 	}
+	if (is_put)
+		send_sets(server, &sql);
+	is_put = is_sending_converted(server, client) || is_put;
 	if (is_put) {
 		server->link.is_applying = true;
 		server->link.apply_failed = false;
-		set_encoding_first(server, client, &sql);
-		send_sets(server, &sql);
 	} else if (!has_reported_differences(server, client) && !sql.failed) {
 		note_fit(server, client);
 	}
@@ -230,6 +261,19 @@ static void log_canonical(const struct client *client, const struct vars *server
 	}
 }
 
+/* The client goes on with the server's value where its own could not be set. */
+static void tell_lost_values(const struct server *server, struct client *client)
+{
+	size_t count = vars_schema_count(client->conn.site->vars);
+
+	for (size_t i = 0; i < count; i++) {
+		const char *value = vars_get(&server->vars, i);
+		if (value && vars_encoding(&client->vars, i) &&
+		    !vars_is_same(&client->vars, &server->vars, i))
+			put_status(client, i, value);
+	}
+}
+
 int params_applied(struct server *server, struct client *client)
 {
 	server->link.is_applying = false;
@@ -244,14 +288,34 @@ int params_applied(struct server *server, struct client *client)
 	broker_learn_resets(server, server->link.brought_back);
 	server->link.brought_back = 0;
 	(void)has_reported_differences(server, client);
+	if (server->link.has_lost_value)
+		tell_lost_values(server, client);
 	vars_take(&client->vars, &server->vars);
 	return 0;
+}
+
+/* The value has no representation in the database, or there is no conversion. */
+static bool is_inconvertible(const char *sqlstate)
+{
+	static const char *const codes[] = {SQLSTATE_UNTRANSLATABLE,
+	    SQLSTATE_NOT_IN_REPERTOIRE, SQLSTATE_UNDEFINED_FUNCTION};
+
+	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+		if (strcmp(sqlstate, codes[i]) == 0)
+			return true;
+	return false;
 }
 
 void params_failed(struct server *server, const struct message *m)
 {
 	struct error_fields f;
 	codec_read_error(message_body(m), message_body_len(m), &f);
+	if (server->link.has_converted && is_inconvertible(f.sqlstate)) {
+		conn_log(&server->conn, LEVEL_WARNING | KIND_SERVERS,
+		    "a client's value was left out: %s", f.message);
+		server->link.has_lost_value = true;
+		return;
+	}
 	conn_log(&server->conn, LEVEL_ERROR | KIND_SERVERS,
 	    "varcache_apply failed: %s: %s", f.severity, f.message);
 	server->link.apply_failed = true;
@@ -309,10 +373,7 @@ static void bring_back(struct server *server, struct client *client, size_t i)
 	if (!value || (current && strcmp(value, current) == 0))
 		return;
 	server->link.wants_apply = true;
-	if (vars_set(&client->vars, i, value) < 0) {
-		conn_doom(&client->conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
-		return;
-	}
+	vars_copy(&client->vars, client->asked, i);
 	client->own |= UINT64_C(1) << i;
 	put_status(client, i, value);
 }

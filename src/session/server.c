@@ -258,6 +258,19 @@ static void server_closed(struct conn *conn, const char *reason)
 
 /* ---- its parameters, and commands of the pooler ---- */
 
+/* All that PostgreSQL reports before one ReadyForQuery is in the client_encoding that
+ * is in force then, which may be among it in any place. */
+static int note_value(struct server *server, size_t i, const char *value)
+{
+	if (vars_set(&server->vars, i, value) < 0)
+		return -1;
+	if (i == VAR_CLIENT_ENCODING)
+		return vars_set_encoding(&server->vars, server->noted);
+	if (i < EFFECTS_PARAMETERS && vars_is_outside_ascii(&server->vars, i))
+		server->noted |= UINT64_C(1) << i;
+	return 0;
+}
+
 int server_note_parameter(struct server *server, const struct message *m,
     struct vars *also, struct buf *untracked)
 {
@@ -276,11 +289,15 @@ int server_note_parameter(struct server *server, const struct message *m,
 		codec_put_parameter_status(untracked, name, value);
 	if (i < 0)
 		return 0;
-	if (vars_set(&server->vars, (size_t)i, value) < 0 ||
-	    (also && vars_set(also, (size_t)i, value) < 0)) {
+	if (note_value(server, (size_t)i, value) < 0) {
 		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 		return -1;
 	}
+	for (size_t k = 0; also && k < EFFECTS_PARAMETERS && server->noted >> k; k++)
+		if (server->noted >> k & 1)
+			vars_copy(also, &server->vars, k);
+	if (also)
+		vars_copy(also, &server->vars, (size_t)i);
 	return 0;
 }
 
@@ -312,7 +329,7 @@ static int note_own(struct server *server, const struct message *m)
 	for (size_t i = 0; !failed && i < vars_schema_count(server->conn.site->vars);
 	     i++)
 		if (!vars_is_same(&before, &server->vars, i))
-			failed = vars_set(&server->own, i, vars_get(&server->vars, i));
+			vars_copy(&server->own, &server->vars, i);
 	vars_done(&before);
 	if (!failed)
 		server->conn.site->server_events->reported(server);
@@ -588,6 +605,8 @@ static enum step test_message(struct conn *conn, const struct message *m)
 		server_unexpected(server, m, error_text(ERROR_UNKNOWN_PACKET));
 		return STEP_CLOSE;
 	}
+	if (m->type == 'Z')
+		server->noted = 0;
 	if (m->type != 'Z' || !pipeline_is_settled(&server->pipeline))
 		return STEP_NEXT;
 	server->status = status;

@@ -19,17 +19,21 @@ struct vars_schema {
 	size_t named_count;    /* how many of them are built-in or configured */
 	int standby;           /* index of in_hot_standby */
 	uint64_t read_bits;    /* see vars_schema_read_bits */
-	struct map *values;    /* owned: text -> struct vars_value */
+	struct map *values;    /* owned: text and encoding -> struct vars_value */
 	struct map *sets;      /* owned: values -> struct vars_set */
 	uint64_t last_id;      /* the last id that a set got */
 	struct vars_set *none; /* the set without values; has one reference */
 	/* owned: one per name, borrowed; the values of the set that is looked for */
 	struct vars_value **draft;
+	struct buf key; /* of the value that is looked for */
 };
 
+/* The text and its zero are followed by the name of its encoding, if it has one.  Both
+ * together are the key in the map. */
 struct vars_value {
-	size_t refs;
-	char text[]; /* also the key in the map */
+	size_t refs, key_len;
+	const char *encoding; /* points behind the text; NULL: see vars_encoding */
+	char text[];
 };
 
 struct vars_set {
@@ -44,18 +48,41 @@ struct vars_set {
 
 /* ---- values ---- */
 
-static struct vars_value *intern(struct vars_schema *s, const char *text)
+static bool is_ascii(const char *text)
 {
-	struct vars_value *v = map_get_str(s->values, text);
+	while (*text && !((uint8_t)*text & 0x80))
+		text++;
+	return !*text;
+}
 
+/* Returns a reference, or NULL: no memory. */
+static struct vars_value *intern(
+    struct vars_schema *s, const char *text, const char *encoding)
+{
+	const void *key = text;
+	size_t len = strlen(text) + 1;
+	bool has_encoding = encoding && !is_ascii(text);
+	struct vars_value *v;
+
+	if (has_encoding) {
+		buf_clear(&s->key);
+		buf_put_str(&s->key, text);
+		buf_put_str(&s->key, encoding);
+		if (s->key.failed)
+			return NULL;
+		key = s->key.bytes;
+		len = s->key.len;
+	}
+	v = map_get(s->values, key, len);
 	if (!v) {
-		size_t size = strlen(text) + 1;
-		v = mem_try(sizeof(*v) + size);
+		v = mem_try(sizeof(*v) + len);
 		if (!v)
 			return NULL;
 		v->refs = 0;
-		memcpy(v->text, text, size);
-		map_put_str(s->values, v->text, v);
+		v->key_len = len;
+		memcpy(v->text, key, len);
+		v->encoding = has_encoding ? v->text + strlen(text) + 1 : NULL;
+		map_put(s->values, v->text, len, v);
 	}
 	v->refs++;
 	return v;
@@ -72,7 +99,7 @@ static void let_go_value(struct vars_schema *s, struct vars_value *v)
 {
 	if (!v || --v->refs)
 		return;
-	map_del_str(s->values, v->text);
+	map_del(s->values, v->text, v->key_len);
 	mem_free(v);
 }
 
@@ -156,24 +183,68 @@ const struct vars_schema *vars_schema(const struct vars *v)
 	return v->set->schema;
 }
 
-int vars_set(struct vars *v, size_t i, const char *text)
+static void replace_value(struct vars *v, size_t i, struct vars_value *value)
+{
+	struct vars_schema *s = v->set->schema;
+
+	if (value == v->set->values[i])
+		return;
+	memcpy(s->draft, v->set->values, values_size(s));
+	s->draft[i] = value;
+	replace_set(v, intern_draft(s));
+}
+
+int vars_set_in(struct vars *v, size_t i, const char *text, const char *encoding)
 {
 	struct vars_schema *s = v->set->schema;
 	struct vars_value *value = NULL;
 
 	assert(i < s->count);
-	if (text && !(value = intern(s, text)))
+	if (text && !(value = intern(s, text, encoding)))
 		return -1;
-	if (value == v->set->values[i]) {
-		let_go_value(s, value);
-		return 0;
-	}
-	memcpy(s->draft, v->set->values, values_size(s));
-	s->draft[i] = value;
-	replace_set(v, intern_draft(s));
+	replace_value(v, i, value);
 	/* the set has a reference of its own */
 	let_go_value(s, value);
 	return 0;
+}
+
+int vars_set(struct vars *v, size_t i, const char *text)
+{
+	return vars_set_in(v, i, text, vars_get(v, VAR_CLIENT_ENCODING));
+}
+
+void vars_copy(struct vars *to, const struct vars *from, size_t i)
+{
+	assert(to->set->schema == from->set->schema && i < to->set->schema->count);
+	replace_value(to, i, from->set->values[i]);
+}
+
+int vars_set_encoding(struct vars *v, uint64_t parameters)
+{
+	const char *encoding = vars_get(v, VAR_CLIENT_ENCODING);
+
+	for (size_t i = 0; i < v->set->schema->count && i < 64; i++) {
+		struct vars_value *value = v->set->values[i];
+		if (!(parameters >> i & 1) || !value || is_ascii(value->text))
+			continue;
+		if (vars_set_in(v, i, value->text, encoding) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+bool vars_is_outside_ascii(const struct vars *v, size_t i)
+{
+	const char *text = vars_get(v, i);
+
+	return text && !is_ascii(text);
+}
+
+const char *vars_encoding(const struct vars *v, size_t i)
+{
+	assert(i < v->set->schema->count);
+	struct vars_value *value = v->set->values[i];
+	return value ? value->encoding : NULL;
 }
 
 const char *vars_get(const struct vars *v, size_t i)
@@ -225,7 +296,7 @@ const char *vars_reading(const struct vars *v)
 	}
 	buf_put_u8(&text, 0);
 	if (!text.failed)
-		set->reading = intern(set->schema, (const char *)text.bytes);
+		set->reading = intern(set->schema, (const char *)text.bytes, NULL);
 	buf_done(&text);
 	return set->reading ? set->reading->text : NULL;
 }
@@ -302,6 +373,7 @@ struct vars_schema *vars_schema_new(const char *extra)
 	for (size_t i = 0; i < s->count && i < 64; i++)
 		s->read_bits |= is_read(s, i) ? UINT64_C(1) << i : 0;
 	s->draft = mem_zero(values_size(s));
+	buf_init(&s->key, 0);
 	s->none = intern_draft(s);
 	return s;
 }
@@ -320,6 +392,7 @@ void vars_schema_free(struct vars_schema **sp)
 		mem_free(s->names[i]);
 	mem_free(s->names);
 	mem_free(s->draft);
+	buf_done(&s->key);
 	mem_free(s);
 	*sp = NULL;
 }
@@ -395,21 +468,38 @@ bool vars_is_different(const struct vars *client, const struct vars *server)
 	return false;
 }
 
-static void put_set(
-    struct buf *sql, const char *word, const char *name, const char *value, bool is_raw)
+/* An expression that PostgreSQL reads alike under every client_encoding. */
+static void put_converted(struct buf *sql, const struct vars_value *value)
 {
-	bool is_path = text_equal_nocase(name, "search_path");
+	buf_put_text(sql, "pg_catalog.convert_from(pg_catalog.decode('");
+	for (const char *at = value->text; *at; at++)
+		buf_printf(sql, "%02x", (uint8_t)*at);
+	buf_put_text(sql, "','hex'),");
+	text_put_literal(sql, value->encoding);
+	buf_put_text(sql, ")");
+}
 
-	buf_put_text(sql, is_path ? "SELECT pg_catalog.set_config('" : "SET ");
-	buf_put_text(sql, is_path ? "" : word);
+static void put_set(struct buf *sql, const char *word, const char *name,
+    const struct vars_value *value, bool is_raw)
+{
+	bool is_converted = value->encoding && !is_raw;
+	bool is_function = is_converted || text_equal_nocase(name, "search_path");
+
+	buf_put_text(sql, is_function ? "SELECT pg_catalog.set_config('" : "SET ");
+	buf_put_text(sql, is_function ? "" : word);
 	buf_put_text(sql, name);
-	buf_put_text(sql, is_path ? "'," : "=");
-	if (is_raw)
-		text_put_ascii_literal(sql, value);
+	buf_put_text(sql, is_function ? "'," : "=");
+	if (is_converted)
+		put_converted(sql, value);
+	else if (is_raw)
+		text_put_ascii_literal(sql, value->text);
 	else
-		text_put_literal(sql, value);
-	if (is_path)
+		text_put_literal(sql, value->text);
+	if (is_function)
 		buf_put_text(sql, *word ? ",true)" : ",false)");
+	/* the result would be sent in the client_encoding, which may not have it */
+	if (is_converted)
+		buf_put_text(sql, " IS NULL");
 }
 
 bool vars_is_put_set(const struct vars *client, const struct vars *server, size_t i,
@@ -417,14 +507,14 @@ bool vars_is_put_set(const struct vars *client, const struct vars *server, size_
 {
 	if (!may_differ(client, server) || !is_to_set(client, server, i))
 		return false;
-	put_set(sql, word, client->set->schema->names[i], client->set->values[i]->text,
-	    false);
+	put_set(
+	    sql, word, client->set->schema->names[i], client->set->values[i], false);
 	return true;
 }
 
 void vars_put_set_raw(const struct vars *asked, size_t i, struct buf *sql)
 {
-	put_set(sql, "", asked->set->schema->names[i], vars_get(asked, i), true);
+	put_set(sql, "", asked->set->schema->names[i], asked->set->values[i], true);
 }
 
 void vars_put_reset(const struct vars_schema *s, size_t i, struct buf *sql)

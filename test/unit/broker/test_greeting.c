@@ -75,7 +75,12 @@ static void log_in(struct hall *h, size_t site, const char *zone, const char *un
 static void set(struct hall *h, size_t site, size_t i, const char *value)
 {
 	const struct greeting_place place = place_of(h, site);
-	assert_int_equal(greeting_set(&h->greetings[site], &place, i, value), 0);
+	struct vars vars;
+
+	vars_init(&vars, h->schemas[site]);
+	assert_int_equal(vars_set(&vars, i, value), 0);
+	assert_int_equal(greeting_set(&h->greetings[site], &place, &vars, i), 0);
+	vars_done(&vars);
 }
 
 static const char *value(struct hall *h, size_t site, size_t i)
@@ -178,8 +183,12 @@ static void one_site_shares_nothing(void **state)
 	struct hall h;
 
 	hall_open(&h);
+	struct vars vars;
+	vars_init(&vars, h.schemas[0]);
+	assert_int_equal(vars_set(&vars, VAR_TIMEZONE, "UTC"), 0);
 	assert_int_equal(
-	    greeting_set(&h.greetings[0], &nowhere, VAR_TIMEZONE, "UTC"), 0);
+	    greeting_set(&h.greetings[0], &nowhere, &vars, VAR_TIMEZONE), 0);
+	vars_done(&vars);
 	greeting_follow(&h.greetings[0], &nowhere);
 	assert_string_equal(
 	    vars_get(&h.greetings[0].welcome.vars, VAR_TIMEZONE), "UTC");

@@ -228,6 +228,34 @@ static void raw_values_are_sent_in_ascii(void **state)
 	    "SELECT pg_catalog.set_config('search_path',E'\\xc3\\xa4''\\\\',false)");
 }
 
+static void values_keep_their_encoding(void **state)
+{
+	(void)state;
+	size_t path = (size_t)vars_schema_find(schema, "search_path");
+
+	set(&client, "search_path", "caf\xc3\xa9");
+	assert_true(vars_is_outside_ascii(&client, path));
+	assert_null(vars_encoding(&client, path));
+	/* reported together with the encoding */
+	set(&client, "client_encoding", "UTF8");
+	assert_int_equal(vars_set_encoding(&client, UINT64_C(1) << path), 0);
+	assert_string_equal(vars_encoding(&client, path), "UTF8");
+	set(&client, "client_encoding", "LATIN1");
+	assert_string_equal(vars_encoding(&client, path), "UTF8");
+	vars_copy(&server, &client, path);
+	assert_true(vars_is_same(&client, &server, path));
+	/* the same bytes are another value in another encoding */
+	set(&client, "search_path", "caf\xc3\xa9");
+	assert_string_equal(vars_encoding(&client, path), "LATIN1");
+	assert_false(vars_is_same(&client, &server, path));
+	set(&client, "search_path", "a");
+	assert_null(vars_encoding(&client, path));
+	assert_true(vars_is_put_set(&server, &client, path, "", &out));
+	assert_string_equal(buf_text(&out),
+	    "SELECT pg_catalog.set_config('search_path',pg_catalog.convert_from("
+	    "pg_catalog.decode('636166c3a9','hex'),'UTF8'),false) IS NULL");
+}
+
 static void long_values(void **state)
 {
 	static char big[100000];
@@ -304,6 +332,7 @@ int main(void)
 	    CASE(ids_stand_for_values),
 	    CASE(search_path_is_set_as_it_is),
 	    CASE(raw_values_are_sent_in_ascii),
+	    CASE(values_keep_their_encoding),
 	    CASE(long_values),
 	    CASE(status_prefers_the_wanted),
 	    CASE(status_in_the_order_of_the_server),

@@ -1,0 +1,66 @@
+"""Values with bytes outside ASCII, for clients of different encodings. PostgreSQL 18 reports
+search_path, the one parameter that most often has such bytes."""
+
+import pytest
+
+import wire
+
+TRANSACTION = {"pool_mode": "transaction"}
+CODECS = {"UTF8": "utf-8", "LATIN1": "latin-1", "EUC_JP": "euc_jp", "SQL_ASCII": "utf-8"}
+TEXTS = {"UTF8": "caf\u00e9 \u65e5", "LATIN1": "caf\u00e9", "EUC_JP": "\u65e5\u672c",
+         "SQL_ASCII": "caf\u00e9"}
+
+
+def pooled(make_pooler, server, **more):
+    return make_pooler({"db": server.conn(pool_size=more.pop("pool_size", 1), **more)},
+                       settings=TRANSACTION)
+
+
+def run(client, sql, codec="utf-8"):
+    """Returns all that the client is told up to ReadyForQuery, as kinds and bodies."""
+    client.send(wire.query(sql.encode(codec)))
+    return [(m.kind, m.body) for m in client.recv_until("Z")]
+
+
+def shown_path(client):
+    answer = run(client, "select pg_catalog.current_setting('search_path')")
+    assert [kind for kind, _ in answer if kind != "S"] == list("TDCZ"), answer
+    return [body for kind, body in answer if kind == "D"][0][6:]
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("first,second", [("UTF8", "LATIN1"), ("LATIN1", "UTF8"), ("EUC_JP", "UTF8"),
+                                          ("UTF8", "EUC_JP"), ("LATIN1", "SQL_ASCII")])
+def test_values_stay_as_client_encoding_changes(make_pooler, pg18, first, second):
+    """A value that was set under one client_encoding is the same after the client has changed it,
+    also on a server that another client has used meanwhile."""
+    pooler = pooled(make_pooler, pg18)
+    text = TEXTS[first]
+    clients = [pooler.connect(client_encoding=first), pg18.client(user="trust_user", client_encoding=first)]
+    other = pooler.connect(client_encoding="LATIN1")
+    told = []
+    for client in clients:
+        run(client, 'set search_path = "%s"' % text, CODECS[first])
+        run(client, "set client_encoding = '%s'" % second)
+        run(other, "set search_path = \"\u00fc\"", "latin-1")
+        run(client, "set client_encoding = '%s'" % first)
+        told.append([shown_path(client) for _ in range(2)])
+        run(client, "set client_encoding = '%s'" % second)
+        run(other, "set search_path = \"\u00fc\"", "latin-1")
+        told[-1].append(run(client, "select 1"))
+    assert told[0] == told[1]
+    assert shown_path(other) == '"\u00fc"'.encode("latin-1")
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("commands", [
+    "set client_encoding = 'LATIN1'; set search_path = \"caf\u00e9\"",
+    "set search_path = \"caf\u00e9\"; set client_encoding = 'LATIN1'"])
+def test_values_that_are_reported_along_with_an_encoding(make_pooler, pg18, commands):
+    pooler = pooled(make_pooler, pg18)
+    client = pooler.connect(client_encoding="UTF8")
+    other = pooler.connect(client_encoding="UTF8")
+    run(client, commands)
+    path = shown_path(client)
+    run(other, "set search_path = 'other'")
+    assert shown_path(client) == path
