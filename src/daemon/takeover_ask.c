@@ -31,7 +31,7 @@ struct call {
 
 static int lost(struct call *call, struct err *err)
 {
-	call->is_lost = errno != EAGAIN;
+	call->is_lost = errno != EAGAIN && errno != EINTR;
 	return err_set(err, "takeover: the running process does not answer: %s",
 	    errno == EAGAIN ? "timeout" : strerror(errno));
 }
@@ -74,11 +74,13 @@ static int open_call(
 
 static int say(struct call *call, struct buf *out, struct err *err)
 {
-	int result = out->failed || send(call->fd, out->bytes, out->len,
-					MSG_NOSIGNAL) != (ssize_t)out->len
-			 ? lost(call, err)
-			 : 0;
+	ssize_t sent;
 
+	do
+		sent = out->failed ? -1
+				   : send(call->fd, out->bytes, out->len, MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR && !out->failed);
+	int result = sent != (ssize_t)out->len ? lost(call, err) : 0;
 	buf_done(out);
 	return result;
 }
@@ -88,12 +90,16 @@ static int receive_more(struct call *call, struct err *err)
 {
 	uint8_t *room = buf_room(&call->in, 4096);
 	int fds[FDS_ROOM];
-	size_t count = FDS_ROOM;
+	size_t count;
 	ssize_t got;
 
 	if (!room)
 		return err_set(err, "takeover: the running process says too much");
-	got = sock_receive_fds(call->fd, room, 4096, fds, &count);
+	/* a signal is handled when the takeover runs in the loop */
+	do {
+		count = FDS_ROOM;
+		got = sock_receive_fds(call->fd, room, 4096, fds, &count);
+	} while (got < 0 && errno == EINTR);
 	if (got <= 0) {
 		errno = got == 0 ? ECONNRESET : errno;
 		return lost(call, err);

@@ -135,7 +135,9 @@ class Stage:
         return self.replaced(text, self.real)
 
     def shown(self, text):
-        """Where several names stand for one, the first of them is the one that is printed."""
+        """Where several names stand for one, the first of them is the one that is printed. A reader types
+        passwords, which come from a file here."""
+        text = re.sub(r"^password retrieved from file .*\n", "", text, flags=re.M)
         return self.replaced(text, {here: shown for shown, here in reversed(self.real.items())})
 
     # steps

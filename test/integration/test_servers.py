@@ -760,8 +760,10 @@ def test_nothing_follows_a_fatal_error_of_a_server(make_pooler, pg, moment):
 
 def test_nothing_follows_the_fatal_error_of_a_stopped_server(make_pooler, pg):
     pooler = make_pooler({"db": pg.conn()}, settings={"pool_mode": "session"})
-    clients = [pooler.connect() for _ in MOMENTS]
-    for client, moment in zip(clients, MOMENTS):
+    # A server that waits for room to send its rows may end amid one of them, without a word.
+    moments = [moment for moment in MOMENTS if moment is not in_rows]
+    clients = [pooler.connect() for _ in moments]
+    for client, moment in zip(clients, moments):
         moment(client)
     pg.restart()
     assert [last_words(client) for client in clients] == [STOPPED] * len(clients)
