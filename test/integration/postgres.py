@@ -1,6 +1,8 @@
 """A scratch PostgreSQL cluster, with a user for every kind of password."""
 
+import contextlib
 import os
+import signal
 import subprocess
 
 import keeper
@@ -122,8 +124,8 @@ class Postgres:
     def stop(self, how="INT"):
         """Stops the cluster. `how` is INT for a fast shutdown, QUIT for an immediate one, TERM for
         a smart one."""
-        import signal
         if self.process:
+            self.thaw()
             self.process.send_signal(getattr(signal, "SIG" + how))
             self.process.wait(30)
             self.process = None
@@ -131,6 +133,30 @@ class Postgres:
     def restart(self, how="INT"):
         self.stop(how)
         self.start()
+
+    def processes(self):
+        """Returns the pids of the cluster, its first process before the others."""
+        first = self.process.pid
+        try:
+            with open("/proc/%d/task/%d/children" % (first, first)) as pids:
+                return [first] + [int(pid) for pid in pids.read().split()]
+        except FileNotFoundError:
+            return []
+
+    def signal_all(self, number):
+        """The first process gets it before the others are listed, so that it starts no more of them."""
+        for pids in (self.processes()[:1], self.processes()[1:]):
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+
+    def freeze(self):
+        """Stops all processes of the cluster: the kernel still accepts connections, and nobody answers."""
+        self.signal_all(signal.SIGSTOP)
+
+    def thaw(self):
+        """Lets the processes go on that freeze() has stopped."""
+        self.signal_all(signal.SIGCONT)
 
     def remove(self):
         self.stop("QUIT")
