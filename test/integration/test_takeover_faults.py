@@ -469,6 +469,8 @@ def test_three_at_once(make, crowd, workers):
         console.close()
     pooler.consoles.clear()
     pooler.args = ["-R"]
+    # The files are there; a process would read one that is just being written for the next.
+    pooler.write_files = lambda: None
     older = []
     for _ in range(3):
         mark = pooler.mark()
