@@ -260,8 +260,8 @@ def test_cancel_requests_leave_it_again(make_pooler, pg):
     here, *others = clients_of_workers(pooler, clients, 3)
     others = others[0] + others[1]
     for client in clients:
-        client.send(wire.query("select pg_sleep(60)"))
-    waiting.wait_for(lambda: pg.backends("query like '%sleep(60)%' and state='active'") == 12, "all run")
+        client.send(wire.query("select pg_sleep(61)"))
+    waiting.wait_for(lambda: pg.backends("query like '%sleep(61)%' and state='active'") == 12, "all run")
     with tracer.stopped(pooler.pid, "worker 0"):
         sent = [threading.Thread(target=client.cancel) for client in others + here]
         for thread in sent:
