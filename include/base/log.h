@@ -56,6 +56,12 @@ void log_quiet(struct log *log);
 /* Whether stderr is the stream that systemd's journal gave this process. */
 bool log_has_journal(const struct log *log);
 
+/* How many lines the log file did not get since the start, because it could not be
+ * written.  Any thread may ask. */
+uint64_t log_lost_count(const struct log *log);
+/* Why the file gets no lines now, in the system's words; "": it does.  Returns room. */
+const char *log_file_error(const struct log *log, char *room, size_t size);
+
 /* From now on lines of the calling thread may be held back until log_flush, so that all
  * lines of one turn of its loop are written together.  They are not lost when the
  * process dies by a fault. */

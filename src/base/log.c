@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,8 @@ struct sink {
 	int fd; /* of the file; -1 before the first line */
 	/* the last write was incomplete, so the output ends within a line */
 	bool is_cut;
+	int error;     /* why the last write failed; 0: it did not */
+	uint64_t lost; /* lines since then that could not be written */
 };
 
 /* What the logs of all threads share. */
@@ -40,9 +43,12 @@ struct shared {
 	unsigned users;
 	atomic_bool has_held;
 	struct sink err, file;
+	/* lines that the file did not get, and the reason while it gets none */
+	atomic_ullong lost_count;
+	atomic_int error;
 	char *path, *syslog_ident;
 	/* allocated at the start, so that "out of memory" can still be logged */
-	struct buf line;
+	struct buf line, note;
 	struct log_clock clock;
 	int facility;
 	bool to_syslog, syslog_open;
@@ -107,8 +113,7 @@ static bool is_journal_stream(int fd)
 
 /* ---- what is held back ---- */
 
-/* Returns the number of bytes written.  An error cannot be reported anywhere, because
- * this is the log. */
+/* Returns the number of bytes written; errno says why there are not more. */
 static size_t write_all(int fd, const uint8_t *bytes, size_t len)
 {
 	size_t done = 0;
@@ -131,7 +136,17 @@ static void sink_init(struct sink *sink, int fd)
 	(void)buf_room(&sink->held, HELD_MOST);
 }
 
-/* Lines that cannot be written are lost; the next line then starts on a new line. */
+static uint64_t count_lines(const uint8_t *bytes, size_t len)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < len; i++)
+		count += bytes[i] == '\n';
+	return count;
+}
+
+/* Writes what is held.  Lines that cannot be written are lost and counted; the next one
+ * then starts on a new line. */
 static void sink_write(struct sink *sink)
 {
 	struct buf *held = &sink->held;
@@ -141,6 +156,8 @@ static void sink_write(struct sink *sink)
 	if (sink->is_cut)
 		(void)write_all(sink->fd, (const uint8_t *)"\n", 1);
 	size_t done = write_all(sink->fd, held->bytes, held->len);
+	sink->error = done < held->len ? errno : 0;
+	sink->lost += count_lines(held->bytes + done, held->len - done);
 	if (done > 0)
 		sink->is_cut = held->bytes[done - 1] != '\n';
 	buf_clear(held);
@@ -148,17 +165,94 @@ static void sink_write(struct sink *sink)
 
 static void sink_put(struct sink *sink, const struct buf *line)
 {
-	if (line->failed)
-		return;
-	buf_put(&sink->held, line->bytes, line->len);
-	if (sink->held.len > HELD_ENOUGH)
-		sink_write(sink);
+	if (!line->failed)
+		buf_put(&sink->held, line->bytes, line->len);
+}
+
+static void open_syslog(struct shared *s)
+{
+	if (!s->syslog_open)
+		openlog(s->syslog_ident ? s->syslog_ident : "pgbouncer", LOG_PID,
+		    s->facility);
+	s->syslog_open = true;
+}
+
+/* ---- lines that the file does not get ---- */
+
+/* Builds a line of the log itself in s->note. */
+static void __attribute__((format(printf, 3, 4)))
+make_note(struct shared *s, enum log_level level, const char *fmt, ...)
+{
+	static const struct log_parts nothing;
+	char text[LOG_MESSAGE_MOST];
+	struct log_line line = {
+	    .what = level, .worker = -1, .text = text, .parts = &nothing};
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	buf_clear(&s->note);
+	if (s->threshold.is_json)
+		log_line_put_json(&s->note, &s->clock, &line);
+	else
+		log_line_put_plain(&s->note, &s->clock, &line);
+}
+
+/* Tells once, where it can be told, that the file gets no lines: on stderr, or where
+ * nobody reads that, in syslog. */
+static void tell_of_loss(struct shared *s)
+{
+	static const char fmt[] =
+	    "cannot write to logfile '%s': %s; its lines are lost until it can be "
+	    "written again";
+	const char *why = strerror(s->file.error);
+
+	make_note(s, LEVEL_ERROR, fmt, s->path, why);
+	if (!s->quiet && !s->take)
+		(void)write_all(s->err.fd, s->note.bytes, s->note.len);
+	if (s->quiet || s->to_syslog) {
+		open_syslog(s);
+		syslog(LOG_ERR, fmt, s->path, why);
+	}
+}
+
+/* The file could be written again: it tells how many lines it lacks. */
+static void note_loss(struct shared *s)
+{
+	make_note(s, LEVEL_WARNING, "%" PRIu64 " line%s of the log %s lost: %s",
+	    s->file.lost, s->file.lost == 1 ? "" : "s",
+	    s->file.lost == 1 ? "was" : "were", strerror(s->file.error));
+	if (s->file.is_cut)
+		(void)write_all(s->file.fd, (const uint8_t *)"\n", 1);
+	size_t done = write_all(s->file.fd, s->note.bytes, s->note.len);
+	if (done > 0)
+		s->file.is_cut = done < s->note.len;
+	if (done == s->note.len)
+		s->file.lost = 0;
+}
+
+static void file_write(struct shared *s)
+{
+	struct sink *file = &s->file;
+	bool was_losing = file->lost > 0;
+
+	if (was_losing && file->held.len > 0)
+		note_loss(s);
+	uint64_t before = file->lost;
+	sink_write(file);
+	atomic_fetch_add_explicit(
+	    &s->lost_count, file->lost - before, memory_order_relaxed);
+	atomic_store_explicit(
+	    &s->error, file->lost ? file->error : 0, memory_order_relaxed);
+	if (file->lost && !was_losing)
+		tell_of_loss(s);
 }
 
 static void write_held(struct shared *s)
 {
 	sink_write(&s->err);
-	sink_write(&s->file);
+	file_write(s);
 	atomic_store_explicit(&s->has_held, false, memory_order_relaxed);
 }
 
@@ -216,6 +310,8 @@ static struct shared *shared_new(void)
 	sink_init(&s->file, -1);
 	buf_init(&s->line, LOG_LINE_MOST);
 	(void)buf_room(&s->line, LOG_LINE_MOST);
+	buf_init(&s->note, LOG_LINE_MOST);
+	(void)buf_room(&s->note, LOG_LINE_MOST);
 	pthread_mutex_init(&s->lock, NULL);
 	log_clock_set(&s->clock, (long)getpid());
 	s->facility = LOG_DAEMON;
@@ -264,6 +360,7 @@ static void shared_free(struct shared *s)
 	mem_free(s->path);
 	mem_free(s->syslog_ident);
 	buf_done(&s->line);
+	buf_done(&s->note);
 	buf_done(&s->err.held);
 	buf_done(&s->file.held);
 	pthread_mutex_destroy(&s->lock);
@@ -331,6 +428,8 @@ static int change_file(struct shared *s, const char *path, struct err *err)
 		close(s->file.fd);
 	s->file.fd = fd;
 	s->file.is_cut = false;
+	s->file.lost = 0;
+	atomic_store_explicit(&s->error, 0, memory_order_relaxed);
 	replace_text(&s->path, path);
 	return 0;
 }
@@ -372,6 +471,19 @@ bool log_has_journal(const struct log *log)
 	return log->shared->journal;
 }
 
+uint64_t log_lost_count(const struct log *log)
+{
+	return atomic_load_explicit(&log->shared->lost_count, memory_order_relaxed);
+}
+
+const char *log_file_error(const struct log *log, char *room, size_t size)
+{
+	int error = atomic_load_explicit(&log->shared->error, memory_order_relaxed);
+
+	snprintf(room, size, "%s", error ? strerror(error) : "");
+	return room;
+}
+
 void log_divert(struct log *log, log_take_fn *take, void *ctx)
 {
 	log->shared->take = take;
@@ -403,6 +515,8 @@ static void put_stderr(struct shared *s, const struct log_line *line, bool *is_m
 		need_line(s, line, is_made);
 	}
 	sink_put(&s->err, &s->line);
+	if (s->err.held.len > HELD_ENOUGH)
+		sink_write(&s->err);
 }
 
 /* Exits when the log file cannot be opened, because nobody would notice a missing
@@ -431,6 +545,8 @@ static void put_file(struct shared *s, const struct log_line *line, bool *is_mad
 		open_file(s);
 	need_line(s, line, is_made);
 	sink_put(&s->file, &s->line);
+	if (s->file.held.len > HELD_ENOUGH)
+		file_write(s);
 }
 
 /* syslog gets a separate message for each line of a text. */
@@ -438,11 +554,7 @@ static void put_syslog(struct shared *s, const struct log_line *line)
 {
 	struct buf *text = &s->line;
 
-	if (!s->syslog_open) {
-		openlog(s->syslog_ident ? s->syslog_ident : "pgbouncer", LOG_PID,
-		    s->facility);
-		s->syslog_open = true;
-	}
+	open_syslog(s);
 	buf_clear(text);
 	if (s->threshold.is_json)
 		log_line_put_json(text, &s->clock, line);

@@ -75,6 +75,7 @@ void view_state(struct rows *rows)
 {
 	const struct catalog *catalog = rows->site->catalog;
 	struct turns turns = {0};
+	char why[128];
 
 	(void)crew_each(rows->site, add_turns, &turns);
 
@@ -87,6 +88,8 @@ void view_state(struct rows *rows)
 	put_state_number(rows, "recent_longest_turn_us", turns.recent_us);
 	put_state_number(rows, "uptime_seconds", uptime_us(rows->site->loop) / 1000000);
 	put_state_number(rows, "server_protocol_errors", turns.protocol_errors);
+	put_state_number(rows, "log_lines_lost", log_lost_count(rows->site->log));
+	put_state(rows, "log_error", log_file_error(rows->site->log, why, sizeof(why)));
 }
 
 /* Whether the key is at the beginning of the text, in any letter case and with quotes

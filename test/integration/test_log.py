@@ -227,10 +227,19 @@ def test_log_on_a_full_disk(make_pooler, pg, log_format):
     pooler.refusal("nosuchdb")
     pooler.reload()
     pooler.wait_log("login attempt: db=db")
+    # It is told once on stderr, and counted.
+    pooler.connect().close()
+    pooler.wait_log("client unexpected eof|client close request")
+    told = "cannot write to logfile '/dev/full': No space left on device; its lines are lost"
+    assert 1 <= pooler.log().count(told) <= 3  # again when RELOAD has opened the file anew
+    state = dict(r.values() for r in pooler.show("STATE"))
+    assert int(state["log_lines_lost"]) > 40
+    assert state["log_error"] == "No space left on device"
     # There is room again.
     pooler.admin.query("SET logfile = '%s'" % pooler.path("other"))
     pooler.connect().close()
     waiting.wait_for(lambda: "login attempt: db=db" in pooler.read("other"), "lines in the new file")
+    assert dict(r.values() for r in pooler.show("STATE"))["log_error"] == ""
 
 
 def test_verbose_setting(make_pooler):

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <syslog.h>
@@ -309,6 +310,58 @@ static void file_is_lazy_appended_and_reopened(void **state)
 	configure(log, "/dev/null", 0);
 	log_info(log, "nowhere");
 	expect_content(s->stderr_path, "");
+	log_free(&log);
+}
+
+/* The largest size of a file, which stands for the space on a disk. */
+static void limit_files(rlim_t most)
+{
+	struct rlimit limit;
+
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	limit.rlim_cur = most;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void lines_that_the_file_does_not_get_are_told_and_counted(void **state)
+{
+	struct sinks *s = *state;
+	struct log *log = log_new();
+	char why[64], expected[256];
+	struct stat st;
+
+	signal(SIGXFSZ, SIG_IGN);
+	configure(log, s->file_path, 0);
+	log_quiet(log);
+	log_info(log, "before");
+	assert_int_equal(log_lost_count(log), 0);
+	assert_string_equal(log_file_error(log, why, sizeof(why)), "");
+
+	/* the file can take only a part of the next line */
+	assert_int_equal(stat(s->file_path, &st), 0);
+	limit_files((rlim_t)st.st_size + 10);
+	syslog_said[0] = '\0';
+	log_info(log, "cut");
+	assert_string_equal(log_file_error(log, why, sizeof(why)), strerror(EFBIG));
+	snprintf(expected, sizeof(expected),
+	    "cannot write to logfile '%s': %s; its lines are lost until it can be "
+	    "written again",
+	    s->file_path, strerror(EFBIG));
+	assert_string_equal(syslog_said, expected);
+	assert_int_equal(syslog_priority, LOG_ERR);
+	syslog_said[0] = '\0';
+	log_info(log, "lost");
+	assert_string_equal(syslog_said, "");
+	assert_int_equal(log_lost_count(log), 2);
+
+	limit_files(RLIM_INFINITY);
+	log_info(log, "after");
+	log_info(log, "later");
+	assert_string_equal(log_file_error(log, why, sizeof(why)), "");
+	assert_int_equal(log_lost_count(log), 2);
+	expect_match(s->file_path, "^" STAMP "LOG before\n.{10}\n" STAMP
+				   "WARNING 2 lines of the log were lost: File too "
+				   "large\n" STAMP "LOG after\n" STAMP "LOG later\n$");
 	log_free(&log);
 }
 
@@ -710,6 +763,7 @@ int main(void)
 	    cmocka_unit_test(words_have_an_end),
 	    WITH_SINKS(levels),
 	    WITH_SINKS(file_is_lazy_appended_and_reopened),
+	    WITH_SINKS(lines_that_the_file_does_not_get_are_told_and_counted),
 	    WITH_SINKS(file_that_cannot_be_opened_ends_the_process),
 	    WITH_SINKS(syslog_gets_messages_up_to_log),
 	    WITH_SINKS(journal_gets_priorities),
