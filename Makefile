@@ -105,7 +105,7 @@ $(OUT)/flags: ;
 # ------------------------------------------------------------------- floors
 
 # From the top down, which is also the order in which archives are linked.
-FLOORS := top daemon admin metrics views login relay moving cancel broker session pool wire auth net conf base
+FLOORS := top tools daemon admin metrics views login relay moving cancel broker session pool wire auth net conf base
 
 below_base    := base
 below_wire    := wire base
@@ -126,7 +126,8 @@ below_views   := views $(below_stage)
 below_admin   := admin $(below_views)
 below_metrics := metrics $(below_views)
 below_daemon  := daemon metrics $(below_admin)
-below_top     := top $(below_daemon)
+below_tools   := tools $(below_daemon)
+below_top     := top $(below_tools)
 
 libs = $(foreach f,$(FLOORS),$(if $(filter $f,$(1)),$(OUT)/lib$f.a))
 
@@ -197,7 +198,7 @@ unit-$(1): $$(UNIT_$(1))
 endef
 $(foreach f,$(FLOORS),$(eval $(call unit_rules,$f)))
 # Lower floors run first, because their failures explain those above.
-UNIT := $(foreach f,base wire auth net conf pool session broker cancel moving relay login views admin metrics daemon top,$(UNIT_$f))
+UNIT := $(foreach f,base wire auth net conf pool session broker cancel moving relay login views admin metrics daemon tools top,$(UNIT_$f))
 
 # Tests with several threads, which VARIANT=tsan checks.
 THREADED := $(filter $(addprefix $(OUT)/test/unit/,auth/test_workers% auth/test_judge% wire/test_prepared_store% net/test_mailbox% pool/test_tally% session/test_crew% broker/test_dial% login/test_%),$(UNIT))

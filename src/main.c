@@ -3,13 +3,13 @@
  */
 #include <stdio.h>
 
-#include "daemon/check.h"
 #include "daemon/daemon.h"
-#include "daemon/describe.h"
-#include "daemon/explain.h"
-#include "daemon/make_userlist.h"
 #include "daemon/options.h"
 #include "daemon/version.h"
+#include "tools/check.h"
+#include "tools/describe.h"
+#include "tools/explain.h"
+#include "tools/make_userlist.h"
 #include "top/top.h"
 
 /* The exit code of a job that prints: 1 if the output could not be written, for example

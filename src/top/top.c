@@ -11,9 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/inquiry.h"
-#include "daemon/libpq_entry.h"
-#include "daemon/terminal.h"
+#include "tools/inquiry.h"
+#include "tools/libpq_entry.h"
+#include "tools/terminal.h"
 #include "top/display.h"
 #include "top/screen.h"
 

@@ -1,0 +1,22 @@
+/*
+ * --check-config: would the pooler start, and would a reload work?
+ */
+#ifndef TOOLS_CHECK_H
+#define TOOLS_CHECK_H
+
+#include <stdio.h>
+
+#include "daemon/configuration.h"
+#include "daemon/options.h"
+
+/* Reads the configuration and all files that it names, and prints each problem and each
+ * warning as "file:line: what is wrong, and what to do".  Returns the number of
+ * problems.  Changes nothing; but a process of root becomes the account that the pooler
+ * is to run as. */
+unsigned check_config(FILE *out, const struct options *options);
+/* The same.  Leaves what could be read in *loaded, which the caller has passed to
+ * configuration_init. */
+unsigned check_loaded(
+    FILE *out, const struct options *options, struct configuration *loaded);
+
+#endif

@@ -1,0 +1,360 @@
+/*
+ * Checks a configuration and the system that it is to run on, without opening a socket
+ * or writing a file.  conf/config_load checks the grammar of the file; the code here
+ * checks what the values name: files, folders, addresses, accounts.
+ */
+#include "tools/check.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "auth/secret.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "daemon/configuration.h"
+#include "daemon/process.h"
+#include "net/sock.h"
+#include "tools/file_rights.h"
+
+struct check {
+	unsigned problems;
+
+	/* borrowed */
+	FILE *out;
+	const struct options *options;
+	const struct config *config;
+	const struct settings *settings;
+};
+
+/* ---- where a setting is written ---- */
+
+static void put_place(const struct check *c, const char *setting)
+{
+	const struct config_place *at = config_place(c->config, setting_find(setting));
+
+	if (at->file)
+		fprintf(c->out, "%s:%u: ", at->file, at->line);
+	else
+		fprintf(c->out, "%s: ", c->options->file);
+}
+
+static void __attribute__((format(printf, 4, 0))) put_remark(
+    struct check *c, const char *kind, const char *setting, const char *fmt, va_list ap)
+{
+	put_place(c, setting);
+	fprintf(c->out, "%s%s: ", kind, setting);
+	vfprintf(c->out, fmt, ap);
+	fputc('\n', c->out);
+}
+
+/* A problem with the value of a setting. */
+static void __attribute__((format(printf, 3, 4)))
+problem(struct check *c, const char *setting, const char *fmt, ...)
+{
+	va_list ap;
+
+	c->problems++;
+	va_start(ap, fmt);
+	put_remark(c, "", setting, fmt, ap);
+	va_end(ap);
+}
+
+/* A warning: it may be intended. */
+static void __attribute__((format(printf, 3, 4)))
+warning(struct check *c, const char *setting, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	put_remark(c, "warning: ", setting, fmt, ap);
+	va_end(ap);
+}
+
+/* ---- the file itself ---- */
+
+static void put_problem(void *ctx, const char *where, const char *text)
+{
+	struct check *c = ctx;
+
+	fprintf(c->out, "%s: %s\n", where, text);
+}
+
+static void put_warning(void *ctx, const char *where, const char *text)
+{
+	struct check *c = ctx;
+
+	fprintf(c->out, "%s%swarning: %s\n", where, *where ? ": " : "", text);
+}
+
+/* ---- what it names ---- */
+
+static void put_setting_place(void *ctx, const char *setting)
+{
+	put_place(ctx, setting);
+}
+
+/* Warns of rules that may be intended, but look as if something was forgotten. */
+static void advise_rules(struct check *c, const struct hba *hba)
+{
+	const struct hba_rule *rule;
+
+	if (hba_count(hba) == 0)
+		warning(c, "auth_hba_file", "it has no rules: nobody can log in");
+	if (c->settings->client_tls_sslmode != TLS_DISABLE)
+		return;
+	for (size_t i = 0; (rule = hba_rule_at(hba, i)); i++) {
+		if (!text_has_prefix(rule->text, "hostssl"))
+			continue;
+		fprintf(c->out,
+		    "%s:%u: warning: the rule never matches, because "
+		    "client_tls_sslmode is disable\n",
+		    rule->file, rule->line);
+	}
+}
+
+static bool is_md5_only(const struct userlist *users)
+{
+	const struct secret *secret;
+	const char *name;
+	size_t at = 0;
+
+	while (userlist_next(users, &at, &name, &secret))
+		if (secret->kind != SECRET_MD5 && secret->kind != SECRET_NONE)
+			return false;
+	return userlist_count(users) > 0;
+}
+
+static void advise_name(struct check *c, const char *setting, const char *name,
+    const struct userlist *users)
+{
+	if (!userlist_find(users, name))
+		warning(c, setting, "user \"%s\" is not in auth_file", name);
+}
+
+static void advise_names(struct check *c, const char *setting, const char *names,
+    const struct userlist *users)
+{
+	const char *at = names, *item;
+	size_t len;
+
+	while (at && text_list_next(&at, &item, &len)) {
+		char *name = mem_dup(item, len + 1);
+
+		name[len] = '\0';
+		advise_name(c, setting, name, users);
+		mem_free(name);
+	}
+}
+
+/* Warns of names without a usable secret.  With auth_query only auth_user must be in
+ * the list, because the query finds all others. */
+static void advise_users(struct check *c, const struct userlist *users)
+{
+	const struct settings *s = c->settings;
+	const char *auth_user = text_or_null(s->global.auth_user);
+
+	if (s->auth_type == AUTH_SCRAM && is_md5_only(users))
+		warning(c, "auth_type",
+		    "auth_file has MD5 secrets only: nobody in it can log in with "
+		    "scram-sha-256");
+	if (auth_user) {
+		advise_name(c, "auth_user", auth_user, users);
+		return;
+	}
+	advise_names(c, "admin_users", s->admin_users, users);
+	advise_names(c, "stats_users", s->stats_users, users);
+}
+
+/* Loads what a start would load, in the same order and as the same user. */
+static void check_loading(struct check *c, struct configuration *loaded)
+{
+	configuration_load_named(loaded, NULL, AT_START);
+	c->problems += findings_print(&loaded->findings, c->out, put_setting_place, c);
+	if (loaded->rules && loaded->findings.counts[FINDING_LOSS] == 0 &&
+	    loaded->findings.counts[FINDING_ERROR] == 0)
+		advise_rules(c, loaded->rules->hba);
+	if (loaded->users)
+		advise_users(c, loaded->users);
+}
+
+static void check_readable(struct check *c, const char *setting, const char *path)
+{
+	if (path && *path && access(path, R_OK) < 0)
+		problem(c, setting, "cannot read %s: %s", path, strerror(errno));
+}
+
+/* Checks that a file can be created or replaced at this path. */
+static void check_writable(struct check *c, const char *setting, const char *path)
+{
+	const char *slash = path ? strrchr(path, '/') : NULL;
+	char *folder;
+
+	if (!path || !*path || access(path, W_OK) == 0)
+		return;
+	if (errno != ENOENT) {
+		problem(c, setting, "cannot write %s: %s", path, strerror(errno));
+		return;
+	}
+	folder = mem_strdup(slash ? path : ".");
+	if (slash)
+		folder[slash == path ? 1 : slash - path] = '\0';
+	if (access(folder, F_OK) < 0)
+		problem(c, setting, "there is no folder %s: make it", folder);
+	else if (access(folder, W_OK | X_OK) < 0)
+		problem(c, setting, "cannot create files in %s: %s", folder,
+		    strerror(errno));
+	mem_free(folder);
+}
+
+static void check_files(struct check *c)
+{
+	const struct settings *s = c->settings;
+
+	check_writable(c, "logfile", s->logfile);
+	check_writable(c, "pidfile", s->pidfile);
+	check_readable(c, "conffile", s->conffile);
+	check_readable(c, "resolv_conf", s->resolv_conf);
+	if (c->options->is_daemon && (!s->pidfile || !*s->pidfile))
+		problem(c, "pidfile", "must be set for --daemon");
+}
+
+/* Who writes a file of the configuration decides whom the pooler lets in, and where it
+ * sends passwords. */
+static void check_writers(struct check *c, const char *setting, const char *path)
+{
+	if (!(file_rights_of_others(path) & FILE_RIGHTS_WRITE))
+		return;
+	if (setting)
+		warning(c, setting,
+		    "other accounts can write %s: let only its owner do so (chmod)",
+		    path);
+	else
+		put_warning(c, path,
+		    "other accounts can write this file: let only its owner do so "
+		    "(chmod)");
+}
+
+static void check_rights(struct check *c)
+{
+	const struct settings *s = c->settings;
+	unsigned rights = file_rights_of_others(s->auth_file);
+
+	if (rights)
+		warning(c, "auth_file",
+		    "other accounts can %s the secrets in %s: leave it to the pooler's "
+		    "own account or group (chmod, chgrp)",
+		    rights & FILE_RIGHTS_WRITE ? "write" : "read", s->auth_file);
+	check_writers(c, "auth_hba_file", s->auth_hba_file);
+	check_writers(c, "auth_ident_file", s->auth_ident_file);
+	for (const struct config_file *file = c->config->files; file; file = file->next)
+		check_writers(c, NULL, file->path);
+}
+
+static void check_listen_name(struct check *c, const char *item, size_t len)
+{
+	struct sock_addr addrs[8];
+	char *name = mem_dup(item, len + 1);
+	struct err err;
+
+	name[len] = '\0';
+	if (sock_resolve_listen(name, c->settings->listen_port, addrs, 8, &err) < 0)
+		problem(
+		    c, "listen_addr", "%s: write an address of this machine", err.text);
+	mem_free(name);
+}
+
+static void check_group(struct check *c)
+{
+	const char *group = c->settings->unix_socket_group;
+	int number;
+
+	if (group && *group && text_int(group, &number) < 0 && !getgrnam(group))
+		problem(c, "unix_socket_group", "there is no group \"%s\"", group);
+}
+
+static void check_unix_dir(struct check *c)
+{
+	const char *dir = c->settings->unix_socket_dir;
+	struct sock_target target;
+	struct err err;
+	struct stat st;
+
+	if (!dir || !*dir)
+		return;
+	if (sock_target_unix(&target, dir, c->settings->listen_port, &err) < 0)
+		problem(c, "unix_socket_dir", "%s: use a shorter one", err.text);
+	if (*dir == '@')
+		return;
+	if (stat(dir, &st) < 0)
+		problem(
+		    c, "unix_socket_dir", "cannot use %s: %s", dir, strerror(errno));
+	else if (!S_ISDIR(st.st_mode))
+		problem(c, "unix_socket_dir", "%s is not a folder", dir);
+	else if (access(dir, W_OK | X_OK) < 0)
+		problem(c, "unix_socket_dir", "cannot create a socket in %s: %s", dir,
+		    strerror(errno));
+	check_group(c);
+}
+
+static void check_listening(struct check *c)
+{
+	const struct settings *s = c->settings;
+	const char *at = s->listen_addr, *item;
+	size_t len;
+
+	while (at && text_list_next(&at, &item, &len))
+		check_listen_name(c, item, len);
+	check_unix_dir(c);
+	if ((!s->listen_addr || !*s->listen_addr) &&
+	    (!s->unix_socket_dir || !*s->unix_socket_dir))
+		problem(
+		    c, "listen_addr", "nowhere to listen; set it, or unix_socket_dir");
+}
+
+/* Becomes the account that the pooler will run as, so that the checks see its
+ * permissions. */
+static void become_user(struct check *c)
+{
+	const char *user = c->options->user ? c->options->user : c->settings->user;
+	struct err err;
+
+	if (user && *user && process_switch_user(user, &err) < 0)
+		problem(c, "user", "%s", err.text);
+	else if (getuid() == 0)
+		put_warning(c, c->options->file,
+		    "the pooler does not run as root: set user, or start it as "
+		    "another user");
+}
+
+unsigned check_loaded(
+    FILE *out, const struct options *options, struct configuration *loaded)
+{
+	struct check c = {.out = out, .options = options};
+
+	c.problems =
+	    config_check(options->file, put_problem, put_warning, &c, &loaded->config);
+	c.config = loaded->config;
+	c.settings = &loaded->config->settings;
+	/* checks go on with the part of the file that could be read */
+	check_loading(&c, loaded);
+	become_user(&c);
+	check_files(&c);
+	check_rights(&c);
+	check_listening(&c);
+	return c.problems;
+}
+
+unsigned check_config(FILE *out, const struct options *options)
+{
+	struct configuration loaded;
+	unsigned problems;
+
+	configuration_init(&loaded);
+	problems = check_loaded(out, options, &loaded);
+	configuration_done(&loaded);
+	return problems;
+}

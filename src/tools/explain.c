@@ -1,0 +1,93 @@
+/*
+ * Runs the check, and prints the overview and the advice for the loaded configuration.
+ */
+#include "tools/explain.h"
+
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "conf/entry.h"
+#include "daemon/team.h"
+#include "daemon/wrapped.h"
+#include "tools/advice.h"
+#include "tools/check.h"
+
+static bool has_judge(const struct configuration *c)
+{
+	int type = c->config->settings.auth_type;
+
+	if (type == AUTH_PAM || type == AUTH_LDAP)
+		return true;
+	return c->rules && (hba_find_method(c->rules->hba, HBA_PAM) ||
+			       hba_find_method(c->rules->hba, HBA_LDAP));
+}
+
+static void note_descriptor_limit(struct overview *o)
+{
+	struct rlimit limit = {.rlim_cur = 0, .rlim_max = 0};
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	o->descriptor_limit = (long long)limit.rlim_cur;
+	o->descriptor_limit_hard = (long long)limit.rlim_max;
+}
+
+static void wipe_text(const char *text)
+{
+	mem_wipe((char *)(uintptr_t)text, strlen(text));
+}
+
+static void put_whole(FILE *out, const struct sizing_input *input)
+{
+	struct sizing sizing;
+	struct overview o = {.input = input, .sizing = &sizing};
+
+	sizing_init(&sizing, input);
+	note_descriptor_limit(&o);
+	overview_put(out, &o);
+	advice_put(out, &o);
+	sizing_done(&sizing);
+}
+
+static bool is_there(const char *file)
+{
+	struct stat st;
+
+	return stat(file, &st) == 0 && !S_ISDIR(st.st_mode) && access(file, R_OK) == 0;
+}
+
+unsigned explain_config(FILE *out, const struct options *options)
+{
+	struct configuration loaded;
+	struct database_config template;
+	struct arena *arena = arena_new();
+	struct err err;
+	unsigned problems;
+
+	configuration_init(&loaded);
+	problems = check_loaded(out, options, &loaded);
+	struct sizing_input input = {
+	    .config = loaded.config,
+	    .users = loaded.users,
+	    .workers = team_size(&loaded.config->settings),
+	    .has_judge = has_judge(&loaded),
+	};
+	if (loaded.config->template &&
+	    entry_parse_connstr(
+		&template, "*", loaded.config->template->connstr, arena, &err) == 0)
+		input.template = &template;
+	if (problems > 0 && is_there(options->file))
+		wrapped_put(out, "",
+		    "The problems above have to be solved first. What follows is about "
+		    "the parts that could be read.");
+	if (is_there(options->file))
+		put_whole(out, &input);
+	if (input.template)
+		wipe_text(template.connstr);
+	if (input.template && template.password)
+		wipe_text(template.password);
+	arena_free(&arena);
+	configuration_done(&loaded);
+	return problems;
+}

@@ -1,0 +1,326 @@
+/*
+ * Prints the overview.  sizing.c computes the numbers; advice.c judges them.
+ */
+#include "tools/overview.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "conf/entry.h"
+#include "conf/setting_row.h"
+#include "daemon/wrapped.h"
+
+enum { VALUE_TEXT = 32, HOST_WIDTH = 36 };
+
+struct row {
+	enum setting_index index;
+	bool is_limit; /* 0 means no limit */
+};
+
+static const struct row process_rows[] = {
+    {SETTING_INDEX_auth_type, false},
+    {SETTING_INDEX_max_client_conn, false},
+    {SETTING_INDEX_max_server_connections, true},
+    {SETTING_INDEX_max_user_connections, true},
+    {SETTING_INDEX_max_user_client_connections, true},
+};
+
+static const struct row database_rows[] = {
+    {SETTING_INDEX_pool_mode, false},
+    {SETTING_INDEX_default_pool_size, true},
+    {SETTING_INDEX_reserve_pool_size, false},
+    {SETTING_INDEX_min_pool_size, false},
+    {SETTING_INDEX_max_db_connections, true},
+    {SETTING_INDEX_max_db_client_connections, true},
+};
+
+static const struct row user_rows[] = {
+    {SETTING_INDEX_pool_mode, false},
+    {SETTING_INDEX_default_pool_size, true},
+    {SETTING_INDEX_reserve_pool_size, false},
+    {SETTING_INDEX_min_pool_size, false},
+    {SETTING_INDEX_max_user_connections, true},
+    {SETTING_INDEX_max_user_client_connections, true},
+};
+
+#define COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
+
+/* ---- a value and its origin ---- */
+
+void overview_put_place(
+    struct buf *out, const struct config *c, const char *file, unsigned line)
+{
+	if (file && strcmp(file, c->file) != 0)
+		buf_printf(out, "%s:%u", file, line);
+	else
+		buf_printf(out, "line %u", line);
+}
+
+/* Appends where the value in force is written.  user: a user whose entry has precedence
+ * over the entry that is printed; or NULL. */
+static void put_origin(struct buf *out, const struct overview *o, struct scope scope,
+    const struct user_config *user, const struct setting *row)
+{
+	const struct config *c = o->input->config;
+	enum setting_index i = setting_index(row);
+	const struct config_place *place = config_place(c, row);
+
+	if (user && level_has(&user->own, i)) {
+		buf_printf(out, "user %s, ", user->name);
+		overview_put_place(out, c, user->file, user->line);
+	} else if (scope_level(scope, i) != &c->settings.global) {
+		buf_put_text(out, "this entry");
+	} else if (place->file) {
+		overview_put_place(out, c, place->file, place->line);
+	} else {
+		buf_put_text(out, "default");
+	}
+}
+
+static const char *value_of(
+    struct scope scope, const struct row *at, char text[VALUE_TEXT])
+{
+	const struct setting *row = setting_at((size_t)at->index);
+	const struct level *level = scope_level(scope, at->index);
+	const char *base = row->level == LEVEL_GLOBAL ? (const char *)scope.settings
+						      : (const char *)level;
+	int value = *(const int *)(const void *)(base + row->offset);
+
+	if (row->type == SETTING_ENUM)
+		return row->words[value];
+	if (at->is_limit && value <= 0)
+		return "no limit";
+	snprintf(text, VALUE_TEXT, "%d", value);
+	return text;
+}
+
+static const char *label_of(const struct setting *row)
+{
+	return row->level == LEVEL_GLOBAL ? row->name : entry_key_of(row);
+}
+
+static void put_row(FILE *out, const struct overview *o, struct scope scope,
+    const struct user_config *user, const struct row *at)
+{
+	const struct setting *row = setting_at((size_t)at->index);
+	char text[VALUE_TEXT];
+	struct buf origin;
+
+	buf_init(&origin, 0);
+	put_origin(&origin, o, scope, user, row);
+	fprintf(out, "  %-28s %-14s %s\n", label_of(row), value_of(scope, at, text),
+	    buf_text(&origin));
+	buf_done(&origin);
+}
+
+static void put_title(FILE *out, const struct overview *o, const char *kind,
+    const char *name, const char *file, unsigned line)
+{
+	struct buf place;
+
+	buf_init(&place, 0);
+	overview_put_place(&place, o->input->config, file, line);
+	fprintf(out, "\n%s %s (%s)\n", kind, name, buf_text(&place));
+	buf_done(&place);
+}
+
+/* ---- the process ---- */
+
+static struct scope scope_of(
+    const struct overview *o, const struct level *database, const struct level *user)
+{
+	return (struct scope){user, database, &o->input->config->settings};
+}
+
+static void put_process(FILE *out, const struct overview *o)
+{
+	struct scope scope = scope_of(o, NULL, NULL);
+
+	wrapped_put(
+	    out, "", "Lines without a file are those of %s.", o->input->config->file);
+	fputs("\nThe process\n", out);
+	for (size_t i = 0; i < COUNT_OF(process_rows); i++)
+		put_row(out, o, scope, NULL, &process_rows[i]);
+}
+
+/* ---- databases ---- */
+
+static const char *host_name(const struct overview *o, const char *name)
+{
+	const char *dir = o->input->config->settings.unix_socket_dir;
+
+	return name ? name : dir ? dir : "";
+}
+
+static void put_hosts(
+    FILE *out, const struct overview *o, const struct database_config *db)
+{
+	struct buf list;
+
+	buf_init(&list, 0);
+	for (size_t i = 0; i < db->host_count; i++)
+		buf_printf(&list, "%s%s:%d", i ? ", " : "",
+		    host_name(o, db->hosts[i].host), db->hosts[i].port);
+	wrapped_put(out, "  server                       ", "%s%s%s", buf_text(&list),
+	    strcmp(db->dbname, db->name) == 0 ? "" : ", there called ",
+	    strcmp(db->dbname, db->name) == 0 ? "" : db->dbname);
+	buf_done(&list);
+}
+
+/* Prints the users that log in to the database's servers; each of them has a pool. */
+static void put_users(
+    FILE *out, const struct overview *o, const struct database_config *db)
+{
+	static const char lead[] = "  users                        ";
+	size_t listed = sizing_listed_users(o->input, db);
+	bool has_others = sizing_has_other_users(o->input, db);
+
+	if (db->user) {
+		wrapped_put(out, lead, "%s, whoever the client is", db->user);
+	} else if (!listed && !has_others) {
+		wrapped_put(out, lead, "none: nobody can log in");
+	} else if (has_others) {
+		wrapped_put(out, lead, "%zu of auth_file, and any number that %s",
+		    listed,
+		    o->input->has_judge ? "LDAP or PAM lets in" : "auth_query finds");
+	} else {
+		wrapped_put(out, lead, "%zu of auth_file", listed);
+	}
+}
+
+static void put_database(
+    FILE *out, const struct overview *o, const struct database_config *db)
+{
+	const struct user_config *forced =
+	    db->user ? config_user(o->input->config, db->user) : NULL;
+	struct scope scope = scope_of(o, &db->own, forced ? &forced->own : NULL);
+
+	put_hosts(out, o, db);
+	put_users(out, o, db);
+	for (size_t i = 0; i < COUNT_OF(database_rows); i++)
+		put_row(out, o, scope, forced, &database_rows[i]);
+}
+
+static void put_databases(FILE *out, const struct overview *o)
+{
+	const struct config *c = o->input->config;
+
+	for (size_t i = 0; i < c->database_count; i++) {
+		const struct database_config *db = &c->databases[i];
+
+		put_title(out, o, "Database", db->name, db->file, db->line);
+		put_database(out, o, db);
+	}
+	if (!o->input->template)
+		return;
+	put_title(out, o, "Database", "*", c->template->file, c->template->line);
+	put_database(out, o, o->input->template);
+}
+
+/* ---- users ---- */
+
+static void put_users_own(FILE *out, const struct overview *o)
+{
+	const struct config *c = o->input->config;
+
+	for (size_t i = 0; i < c->user_count; i++) {
+		const struct user_config *user = &c->users[i];
+		struct scope scope = scope_of(o, NULL, &user->own);
+		size_t shown = 0;
+
+		for (size_t r = 0; r < COUNT_OF(user_rows); r++) {
+			if (!level_has(&user->own, user_rows[r].index))
+				continue;
+			if (!shown++)
+				put_title(
+				    out, o, "User", user->name, user->file, user->line);
+			put_row(out, o, scope, NULL, &user_rows[r]);
+		}
+	}
+}
+
+/* ---- connections and descriptors ---- */
+
+static const char *count_text(int64_t n, char text[VALUE_TEXT])
+{
+	if (n >= SIZING_NO_LIMIT)
+		return "no limit";
+	snprintf(text, VALUE_TEXT, "%" PRId64, n);
+	return text;
+}
+
+static void put_count_row(
+    FILE *out, const char *name, size_t databases, const struct sizing_most *most)
+{
+	char named[VALUE_TEXT], all[VALUE_TEXT];
+
+	if (strlen(name) > HOST_WIDTH) {
+		fprintf(out, "  %s\n", name);
+		name = "";
+	}
+	fprintf(out, "  %-*s %10zu %14s %13s\n", HOST_WIDTH, name, databases,
+	    count_text(most->named, named), count_text(most->all, all));
+}
+
+static void put_servers(FILE *out, const struct overview *o)
+{
+	const struct sizing *s = o->sizing;
+	size_t databases = o->input->config->database_count + !!o->input->template;
+	struct buf name;
+
+	fprintf(out, "\nThe most server connections\n");
+	fprintf(out, "  %-*s %10s %14s %13s\n", HOST_WIDTH, "host", "databases",
+	    "named users", "all who come");
+	buf_init(&name, 0);
+	for (size_t i = 0; i < s->host_count; i++) {
+		buf_clear(&name);
+		buf_printf(&name, "%s:%d", s->hosts[i].host, s->hosts[i].port);
+		put_count_row(out, buf_text(&name), s->hosts[i].database_count,
+		    &s->hosts[i].servers);
+	}
+	buf_done(&name);
+	if (s->host_count > 1)
+		put_count_row(out, "all hosts together", databases, &s->servers);
+	wrapped_put(out, "  ",
+	    "Each user has a pool in each database, of pool_size + reserve_pool_size "
+	    "connections. Of several hosts of a database each may get all of them. "
+	    "Hosts are told apart by the text of their names. Compare the last column "
+	    "with max_connections of the server (SHOW max_connections), of which "
+	    "superuser_reserved_connections are not for everybody.");
+}
+
+static void put_descriptor_row(FILE *out, const char *name, int64_t n)
+{
+	char text[VALUE_TEXT];
+
+	fprintf(out, "  %-46s %14s\n", name, count_text(n, text));
+}
+
+static void put_descriptors(FILE *out, const struct overview *o)
+{
+	const struct sizing *s = o->sizing;
+
+	fputs("\nDescriptors\n", out);
+	put_descriptor_row(out, "clients (max_client_conn)", s->clients);
+	put_descriptor_row(out, "server connections", s->servers.all);
+	if (s->peers > 0)
+		put_descriptor_row(out, "cancel requests to peers", s->peers);
+	put_descriptor_row(out, "listening sockets, log and others, about", s->others);
+	put_descriptor_row(out, "needed at most", s->descriptors);
+	put_descriptor_row(out, "limit of this shell (ulimit -n)",
+	    o->descriptor_limit < SIZING_NO_LIMIT ? o->descriptor_limit
+						  : SIZING_NO_LIMIT);
+	wrapped_put(out, "  ",
+	    "A service has a limit of its own: with systemd it is LimitNOFILE. A "
+	    "cancel request takes one more for a moment.");
+}
+
+void overview_put(FILE *out, const struct overview *o)
+{
+	put_process(out, o);
+	put_databases(out, o);
+	put_users_own(out, o);
+	put_servers(out, o);
+	put_descriptors(out, o);
+}

@@ -1,0 +1,122 @@
+/*
+ * Reads roles by one query.
+ */
+#include "tools/roles.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "tools/inquiry.h"
+
+/* All names have their schema, so that no search_path can redirect them. */
+static const char query[] =
+    "SELECT rolname, rolpassword, CASE WHEN rolvaliduntil OPERATOR(pg_catalog.<) "
+    "pg_catalog.now() THEN rolvaliduntil END FROM pg_catalog.pg_authid "
+    "WHERE rolcanlogin ORDER BY rolname";
+
+struct reading {
+	struct inquiry *inquiry;
+	struct roles *roles; /* borrowed */
+	bool is_asked;
+};
+
+/* ---- the list ---- */
+
+static char *text_of(const uint8_t *value, size_t len)
+{
+	char *text;
+
+	if (!value)
+		return NULL;
+	text = mem_alloc(len + 1);
+	memcpy(text, value, len);
+	text[len] = '\0';
+	return text;
+}
+
+static struct role *roles_add(struct roles *roles)
+{
+	if (roles->count == roles->room) {
+		size_t room = roles->room ? 2 * roles->room : 64;
+		struct role *list = mem_zero(room * sizeof(*list));
+
+		if (roles->count)
+			memcpy(list, roles->list, roles->count * sizeof(*list));
+		mem_free(roles->list);
+		roles->list = list;
+		roles->room = room;
+	}
+	return &roles->list[roles->count++];
+}
+
+void roles_done(struct roles *roles)
+{
+	for (size_t i = 0; i < roles->count; i++) {
+		mem_free(roles->list[i].name);
+		mem_free_secret(roles->list[i].secret);
+		mem_free(roles->list[i].expired_at);
+	}
+	mem_free(roles->list);
+	*roles = (struct roles){.list = NULL};
+}
+
+/* ---- the answer ---- */
+
+static int take_row(void *ctx, const struct inquiry_row *row)
+{
+	struct reading *r = ctx;
+	struct role *role;
+
+	if (row->count != 3 || !row->values[0])
+		return -1;
+	role = roles_add(r->roles);
+	role->name = text_of(row->values[0], row->lens[0]);
+	role->secret = text_of(row->values[1], row->lens[1]);
+	role->expired_at = text_of(row->values[2], row->lens[2]);
+	return 0;
+}
+
+static int take_error(
+    void *ctx, const char *user, const struct error_fields *fields, struct err *err)
+{
+	(void)ctx;
+	if (strcmp(fields->sqlstate, SQLSTATE_INSUFFICIENT_PRIVILEGE) == 0)
+		return err_set(err,
+		    "role \"%s\" may not read pg_authid, where secrets are: log in as "
+		    "a "
+		    "superuser, or let one run GRANT SELECT ON pg_authid TO \"%s\"; "
+		    "where nobody may, use auth_query with a function",
+		    user, user);
+	return err_set(
+	    err, "the server refuses to tell its roles: %s", fields->message);
+}
+
+static void ready(void *ctx)
+{
+	struct reading *r = ctx;
+
+	if (r->is_asked)
+		inquiry_end(r->inquiry);
+	else
+		inquiry_ask(r->inquiry, query);
+	r->is_asked = true;
+}
+
+static const struct inquiry_ops reading_ops = {
+    .row = take_row,
+    .error = take_error,
+    .ready = ready,
+};
+
+enum inquiry_answer roles_read(
+    struct roles *roles, const char *entry, int verbose, struct err *err)
+{
+	struct reading r = {.roles = roles};
+	enum inquiry_answer answer = INQUIRY_FAILED;
+
+	r.inquiry = inquiry_new(entry, verbose, &reading_ops, &r, err);
+	if (r.inquiry)
+		answer = inquiry_run(r.inquiry);
+	inquiry_free(&r.inquiry);
+	return answer;
+}
