@@ -51,8 +51,8 @@ void log_configure(struct log *log, const struct log_config *config);
 int log_check_file(const char *path, struct err *err);
 /* Tells the log that this process is a forked child of the one that made the log. */
 void log_forked(struct log *log);
-/* Stops writing to stderr, as -q and -d demand. */
-void log_quiet(struct log *log);
+/* Stops writing to stderr, as -q and -d demand, or begins again. */
+void log_quiet(struct log *log, bool is_quiet);
 /* Whether stderr is the stream that systemd's journal gave this process. */
 bool log_has_journal(const struct log *log);
 

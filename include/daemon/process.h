@@ -14,15 +14,14 @@
  * supplementary groups. */
 int process_switch_user(const char *name, struct err *err);
 
-/* Puts the process into the background: the caller continues in a grandchild, and the
- * original process exits.  If starter is NULL it exits at once; else it waits for
- * process_tell_starter, and exits with status 1 if the grandchild ends without calling
- * that.  stdin and stdout are redirected to /dev/null, and stderr unless keeps_stderr.
- */
-int process_to_background(int *starter, bool keeps_stderr, struct err *err);
-/* Tells the original process that the start has succeeded.  Does nothing if *starter is
- * -1. */
-void process_tell_starter(int *starter);
+/* Puts the process into the background: the caller continues in a grandchild.  The
+ * original process waits for process_tell_starter and exits with status 0, or with
+ * status 1 if the grandchild ends without calling that.  stdin and stdout are
+ * redirected to /dev/null; stderr stays for what stops the start. */
+int process_to_background(int *starter, struct err *err);
+/* Tells the original process that the start has succeeded, and redirects stderr to
+ * /dev/null unless keeps_stderr.  Does nothing if *starter is -1. */
+void process_tell_starter(int *starter, bool keeps_stderr);
 
 /* Ignores SIGPIPE, so that writing to a closed connection does not end the process. */
 void process_ignore_sigpipe(void);

@@ -461,9 +461,11 @@ void log_forked(struct log *log)
 	log_clock_set(&log->shared->clock, (long)getpid());
 }
 
-void log_quiet(struct log *log)
+void log_quiet(struct log *log, bool is_quiet)
 {
-	log->shared->quiet = true;
+	pthread_mutex_lock(&log->shared->lock);
+	log->shared->quiet = is_quiet;
+	pthread_mutex_unlock(&log->shared->lock);
 }
 
 bool log_has_journal(const struct log *log)

@@ -82,7 +82,13 @@ static int check_old_process(
 	return err_set(err, "unix socket is in use, cannot continue");
 }
 
-/* Claims the pidfile before, so that whoever waits in the foreground sees the error. */
+/* A service that restarts online continues to log to the journal. */
+static bool keeps_stderr(const struct daemon *d)
+{
+	return d->takes_over && log_has_journal(d->site.log);
+}
+
+/* The process that waits in the foreground ends when this one serves, or has failed. */
 static int go_background(
     struct daemon *d, const struct settings *settings, struct err *err)
 {
@@ -95,12 +101,9 @@ static int go_background(
 		return -1;
 	if (!d->options->is_daemon)
 		return 0;
-	/* A service that restarts online continues to log to the journal. */
-	bool keeps_stderr = d->takes_over && log_has_journal(d->site.log);
-	if (!keeps_stderr)
-		log_quiet(d->site.log);
-	int rc = process_to_background(
-	    d->takes_over ? &d->starter : NULL, keeps_stderr, err);
+	if (!keeps_stderr(d))
+		log_quiet(d->site.log, true);
+	int rc = process_to_background(&d->starter, err);
 	log_forked(d->site.log);
 	return rc;
 }
@@ -186,7 +189,7 @@ static void say_up(struct daemon *d)
 	    version_number(), loop_library_version(), loop_method(site->loop),
 	    dns_library_version(), version_tls());
 	d->takes_over ? notify_taken_over() : notify_ready();
-	process_tell_starter(&d->starter);
+	process_tell_starter(&d->starter, keeps_stderr(d));
 }
 
 static int start(struct daemon *d, struct err *err)
@@ -274,7 +277,7 @@ static void daemon_init(struct daemon *d, const struct options *options)
 	log_levels_set_all(&to_stderr.levels, options->verbose);
 	log_configure(d->site.log, &to_stderr);
 	if (options->is_quiet)
-		log_quiet(d->site.log);
+		log_quiet(d->site.log, true);
 }
 
 int daemon_run(const struct options *options)
@@ -292,6 +295,9 @@ int daemon_run(const struct options *options)
 		if (d.site.shutdown != SHUTDOWN_NOW)
 			floors_run(&d.site);
 	} else {
+		/* whoever has given -d waits for this line */
+		if (d.starter >= 0 && !options->is_quiet)
+			log_quiet(d.site.log, false);
 		log_put_lines(d.site.log, LEVEL_FATAL, err.text);
 	}
 	rc = rc == 0 && !d.is_cut_short ? 0 : 1;

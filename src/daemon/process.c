@@ -52,25 +52,38 @@ static void await_grandchild(const int pipe_ends[2])
 	_exit(got == 1 ? 0 : 1);
 }
 
-void process_tell_starter(int *starter)
+static void to_null(int fd)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	dup2(null, fd);
+	if (null >= 0 && null != fd)
+		close(null);
+}
+
+void process_tell_starter(int *starter, bool keeps_stderr)
 {
 	if (*starter < 0)
 		return;
+	if (!keeps_stderr)
+		to_null(STDERR_FILENO);
 	(void)!write(*starter, "", 1);
 	close(*starter);
 	*starter = -1;
 }
 
-static int fork_twice(const int pipe_ends[2], struct err *err)
+int process_to_background(int *starter, struct err *err)
 {
-	pid_t child = fork();
+	int ends[2];
+	pid_t child;
 
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_set(err, "pipe2(): %s", strerror(errno));
+	child = fork();
 	if (child < 0)
 		return fork_failed(err);
-	if (child > 0 && pipe_ends)
-		await_grandchild(pipe_ends);
 	if (child > 0)
-		_exit(0);
+		await_grandchild(ends);
 	/* the second fork: a session leader could acquire a terminal again */
 	setsid();
 	child = fork();
@@ -78,27 +91,9 @@ static int fork_twice(const int pipe_ends[2], struct err *err)
 		return fork_failed(err);
 	if (child > 0)
 		_exit(0);
-	return 0;
-}
-
-int process_to_background(int *starter, bool keeps_stderr, struct err *err)
-{
-	int ends[2];
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	if (null < 0)
-		return err_set(err, "could not open /dev/null: %s", strerror(errno));
-	for (int fd = 0; fd <= (keeps_stderr ? 1 : 2); fd++)
-		dup2(null, fd);
-	if (null > 2)
-		close(null);
-	if (!starter)
-		return fork_twice(NULL, err);
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return err_set(err, "pipe2(): %s", strerror(errno));
-	if (fork_twice(ends, err) < 0)
-		return -1;
 	close(ends[0]);
+	to_null(STDIN_FILENO);
+	to_null(STDOUT_FILENO);
 	*starter = ends[1];
 	return 0;
 }

@@ -479,6 +479,7 @@ static int listen_at(const struct sock_target *target,
 static int listen_tcp_name(
     struct site *site, const char *name, int *patience_ms, struct err *err)
 {
+	char text[SOCK_PORT_TEXT];
 	struct sock_addr addrs[ADDRESSES_PER_NAME];
 	struct sock_options options;
 	int opened = 0;
@@ -486,9 +487,10 @@ static int listen_tcp_name(
 	    name, site_settings(site)->listen_port, addrs, ADDRESSES_PER_NAME, err);
 	if (n < 0)
 		return -1;
+	if (n == 0)
+		err_set(err, "%s has no address", name);
 	socket_options(site_settings(site), &options);
 	for (int i = 0; i < n; i++) {
-		char text[SOCK_PORT_TEXT], ip[SOCK_ADDR_TEXT];
 		struct sock_target target;
 		struct err why;
 		if (claim_tcp(site, &addrs[i])) {
@@ -497,13 +499,14 @@ static int listen_tcp_name(
 		}
 		sock_target_ip(&target, &addrs[i]);
 		int fd = listen_at(&target, &options, patience_ms, &why);
+		sock_addr_text(&addrs[i], 0, text);
 		if (fd < 0) {
-			log_warning(site->log, "cannot listen on %s: %s",
-			    sock_addr_ip(&addrs[i], ip), why.text);
+			log_warning(
+			    site->log, "cannot listen on %s: %s", text, why.text);
+			err_set(err, "%s: %s", text, why.text);
 			continue;
 		}
-		log_info(
-		    site->log, "listening on %s", sock_addr_text(&addrs[i], 0, text));
+		log_info(site->log, "listening on %s", text);
 		listener_add(site, fd, false);
 		opened++;
 	}
@@ -528,10 +531,12 @@ static int listen_tcp(struct site *site, int *patience_ms, struct err *err)
 		wanted++;
 		opened += n;
 	}
-	if (wanted > 0 && opened == 0)
-		return err_set(err,
-		    "failed to listen on any address in listen_addr list: %s", list);
-	return 0;
+	if (wanted == 0 || opened > 0)
+		return 0;
+	const struct err last = *err;
+	return err_set(err,
+	    "failed to listen on any address in listen_addr list: %s (%s)", list,
+	    last.text);
 }
 
 static int check_socket_lock(const char *dir, int port, struct err *err)

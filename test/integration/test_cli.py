@@ -322,13 +322,29 @@ def is_alive(pid):
         return status.read().rsplit(")", 1)[1].split()[0] != "Z"
 
 
+@pytest.mark.parametrize("options", [["-d"], ["-d", "-q"]])
+def test_daemon_that_cannot_start(make_pooler, options):
+    """Whoever has started it is told, unless they asked for silence."""
+    pooler = make_pooler(start=False)
+    pooler.settings.update(pidfile=pooler.path("pid"), logfile=pooler.path("log"))
+    with socket.create_server(("127.0.0.1", pooler.port)):
+        code, out, err = pooler.run_ini(None, *options)
+    assert (code, out) == (1, "")
+    told = ["failed to listen on any address in listen_addr list: 127.0.0.1"
+            " (127.0.0.1:%d: bind(): Address already in use)" % pooler.port]
+    assert fatals(pooler.read("log")) == told
+    assert fatals(err) == ([] if "-q" in options else told)
+    assert not os.path.exists(pooler.path("pid"))
+
+
 @pytest.mark.parametrize("option", ["-d", "--daemon"])
 def test_daemon(make_pooler, pg, option):
     pooler = make_pooler({"db": pg.conn()}, start=False)
     pooler.settings.update(pidfile=pooler.path("pid"), logfile=pooler.path("log"))
     code, out, err = pooler.run_ini(None, option)
     assert (code, out) == (0, "")
-    pid = int(waiting.wait_for(lambda: pooler.read("pid").strip(), "pidfile"))
+    # it serves as soon as the command has ended
+    pid = int(pooler.read("pid"))
     try:
         assert "process up" in pooler.read("log") and "process up" not in err
         assert os.getsid(pid) != os.getsid(0) and os.getsid(pid) != pid
@@ -482,8 +498,9 @@ def test_no_address_to_listen_on(make_pooler):
     with socket.create_server(("127.0.0.1", pooler.port)):
         code, _, err = pooler.run_ini(None)
     assert code == 1
-    assert "WARNING cannot listen on 127.0.0.1" in err
-    assert fatals(err) == ["failed to listen on any address in listen_addr list: 127.0.0.1"]
+    why = "127.0.0.1:%d: bind(): Address already in use" % pooler.port
+    assert "WARNING cannot listen on " + why in err
+    assert fatals(err) == ["failed to listen on any address in listen_addr list: 127.0.0.1 (%s)" % why]
 
 
 def test_unresolvable_listen_addr(make_pooler):

@@ -125,7 +125,7 @@ struct rig *rig_new(const char *ini)
 	struct err err;
 
 	site->log = log_new();
-	log_quiet(site->log);
+	log_quiet(site->log, true);
 	mem_init(&site->mem);
 	site->loop = loop_new(&site->mem, &err);
 	assert_non_null(site->loop);

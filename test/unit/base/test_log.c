@@ -289,7 +289,7 @@ static void file_is_lazy_appended_and_reopened(void **state)
 	char moved[96];
 
 	configure(log, s->file_path, 0);
-	log_quiet(log);
+	log_quiet(log, true);
 	expect_content(s->file_path, "(no file)");
 	log_info(log, "one");
 	expect_match(s->file_path, "^" STAMP "LOG one\n$");
@@ -332,7 +332,7 @@ static void lines_that_the_file_does_not_get_are_told_and_counted(void **state)
 
 	signal(SIGXFSZ, SIG_IGN);
 	configure(log, s->file_path, 0);
-	log_quiet(log);
+	log_quiet(log, true);
 	log_info(log, "before");
 	assert_int_equal(log_lost_count(log), 0);
 	assert_string_equal(log_file_error(log, why, sizeof(why)), "");
@@ -374,7 +374,7 @@ static void file_that_cannot_be_opened_ends_the_process(void **state)
 	if (!pid) {
 		struct log *log = log_new();
 		configure(log, "/nonexistent/x", 0);
-		log_quiet(log);
+		log_quiet(log, true);
 		log_info(log, "x");
 		_exit(0);
 	}
@@ -581,7 +581,7 @@ static void long_json_lines_are_whole(void **state)
 	for (size_t i = 0; i < sizeof(many) / sizeof(many[0]); i++)
 		many[i] = log_field_text("big", big);
 	configure_json(log, s->file_path);
-	log_quiet(log);
+	log_quiet(log, true);
 	put_with(log, LEVEL_LOG, &long_parts, "%s", big);
 	configure(log, s->file_path, 0);
 	put_with(log, LEVEL_LOG, &long_parts, "%s", big);
@@ -681,7 +681,7 @@ static void much_does_not_wait(void **state)
 	struct stat st = {.st_size = 0};
 
 	configure(log, s->file_path, 0);
-	log_quiet(log);
+	log_quiet(log, true);
 	log_hold(log);
 	for (int i = 0; i < 1000; i++)
 		log_info(log, "line %d of many that are said in one turn", i);
@@ -709,7 +709,7 @@ static void dies_by(struct sinks *s, void (*die)(void), int signo)
 		for (int i = 1; i < NSIG; i++)
 			signal(i, SIG_DFL);
 		configure(log, s->file_path, 0);
-		log_quiet(log);
+		log_quiet(log, true);
 		log_hold(log);
 		log_info(log, "last words");
 		die();

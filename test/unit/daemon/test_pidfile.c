@@ -22,7 +22,7 @@ static int set_up(void **state)
 {
 	(void)state;
 	quiet = log_new();
-	log_quiet(quiet);
+	log_quiet(quiet, true);
 	if (!mkdtemp(folder))
 		return -1;
 	snprintf(path, sizeof(path), "%s/pid", folder);

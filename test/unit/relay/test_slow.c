@@ -45,7 +45,7 @@ static struct stage *stage_with(struct lines *lines, const char *settings)
 	close(fd);
 	log_levels_set_all(&config.levels, 0);
 	log_configure(stage->site.log, &config);
-	log_quiet(stage->site.log);
+	log_quiet(stage->site.log, true);
 	return stage;
 }
 

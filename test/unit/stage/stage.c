@@ -293,7 +293,7 @@ struct stage *stage_new_in(struct crew *crew, unsigned index,
 	list_init(&stage->peers);
 	list_init(&stage->fresh);
 	site->log = log_new();
-	log_quiet(site->log);
+	log_quiet(site->log, true);
 	mem_init(&site->mem);
 	site->loop = loop_new(&site->mem, &err);
 	net_init(&site->net, site->loop, &site->mem);
