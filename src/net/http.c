@@ -31,8 +31,8 @@ enum {
 	ASK_US = 10000000,    /* limit of time from accept to the end of the request */
 	ANSWER_US = 60000000, /* limit of time from there to the end of the answer */
 	/* at the limit of connections, one that has asked for nothing for so long gives
-	 * way to another; others ask sooner */
-	GIVE_WAY_US = 1500000,
+	 * way to another, the oldest first; others ask sooner */
+	GIVE_WAY_US = 50000,
 	IDLE_SECONDS = 60, /* libevent's own limit, which is longer than ours */
 };
 
@@ -227,15 +227,16 @@ static void enforce_limits(struct later *l)
 	accept_connections(h, !is_full(h));
 }
 
-/* Checks the limits of time twice per second, and runs libevent's own timers, which
- * need to be called. */
+/* Checks the limits of time twice per second, or more often while connections wait for
+ * room, and runs libevent's own timers, which need to be called. */
 static void tick(struct deadline *d)
 {
 	struct http *h = container_of(d, struct http, tick);
 
 	loop_ask_libevent(h->loop);
 	enforce_limits(&h->enforcing);
-	deadline_set(h->loop, d, loop_now(h->loop) + TICK_US);
+	deadline_set(
+	    h->loop, d, loop_now(h->loop) + (is_full(h) ? GIVE_WAY_US : TICK_US));
 }
 
 /* ---- connections ---- */
@@ -261,8 +262,10 @@ static struct bufferevent *new_bufferevent(struct event_base *base, void *ctx)
 	add_connection(h, bev);
 	if (is_full(h))
 		make_room(h);
-	if (is_full(h))
+	if (is_full(h)) {
 		accept_connections(h, false);
+		deadline_set(h->loop, &h->tick, loop_now(h->loop) + GIVE_WAY_US);
+	}
 	return bev;
 }
 

@@ -311,8 +311,10 @@ static void test_full(void **state)
 	close(fds[0]);
 	pass(s, 1);
 	wait_for(s, &s->asked, 1);
+	/* the limit is reached again, so the oldest one gives way */
+	wait_end(s, fds[1]);
 	for (int i = 1; i < HTTP_CONNECTIONS_MOST; i++) {
-		assert_true(is_open(fds[i]));
+		assert_true(i == 1 || is_open(fds[i]));
 		close(fds[i]);
 	}
 	close(next);
