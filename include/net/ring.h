@@ -29,7 +29,8 @@ struct ring;
 struct ring_port; /* one socket on the ring */
 
 /* Callbacks to the owner of a port.  `received`, `ended` and `writable` come only from
- * ring_deliver and may call any function; `sent` may also come from ring_settle. */
+ * ring_deliver and may call any function, or from ring_port_detach for that port;
+ * `sent` may also come from ring_settle. */
 struct ring_ops {
 	/* len bytes from block->bytes on have arrived; the block is borrowed. */
 	void (*received)(void *owner, struct block *block, size_t len);
@@ -93,8 +94,10 @@ struct ring_port *ring_port_new(struct ring *ring, int fd, void *owner);
 /* The owner no longer needs the port: pending requests are cancelled, then the socket
  * is closed.  No send may be pending (see ring_settle). */
 void ring_port_leave(struct ring_port *port);
-/* The same when no request is pending, and the socket stays open. */
-void ring_port_forget(struct ring_port *port);
+/* Ends all requests before it returns, and frees the port; the socket stays open.  What
+ * the kernel had received, or that it received the end, is reported from inside the
+ * call.  No send may be pending. */
+void ring_port_detach(struct ring_port *port);
 /* Start and stop receiving.  After a stop, bytes that had arrived before may still be
  * reported. */
 void ring_receive(struct ring_port *port);

@@ -56,8 +56,13 @@ enum { STREAM_HIGH = 256 * 1024, STREAM_LOW = 64 * 1024 };
 struct stream {
 	struct net *net; /* NULL: the stream is not open */
 	const struct stream_ops *ops;
-	struct ring_port *port; /* only with io_uring; NULL: epoll, or connecting */
-	struct watch *reader;   /* only with epoll */
+	union {
+		/* only with io_uring; NULL: epoll, or connecting */
+		struct ring_port *port;
+		/* only while detached; NULL: nothing was queued, and there is no TLS */
+		struct stream_baggage *baggage;
+	};
+	struct watch *reader; /* only with epoll */
 	/* only while connecting, or while output waits until the socket is writable */
 	struct watch *writer;
 	struct stream_queue *out; /* NULL: there is no output */
@@ -88,6 +93,7 @@ struct stream {
 	bool resting : 1, rested : 1;
 	/* a failure is reported only after the bytes received before it */
 	bool last_words : 1;
+	bool detached : 1; /* see stream_detach */
 	/* received one after the other without any output in between, in KB, and when
 	 * the last of it came, in milliseconds */
 	uint16_t run_kb, run_ms;
@@ -106,7 +112,8 @@ void stream_open_hearing(
  * once (err), and the stream is not open. */
 int stream_connect(struct stream *s, struct net *net, const struct sock_target *target,
     const struct sock_options *options, const struct stream_ops *ops, struct err *err);
-/* Whether the stream has a socket: it is open or connecting, and not closed. */
+/* Whether the stream has a socket and a thread: it is open or connecting, and neither
+ * closed nor detached. */
 bool stream_is_open(const struct stream *s);
 
 /*
@@ -173,6 +180,24 @@ void stream_put_unread(const struct stream *s, struct buf *out);
  * caller owns it; the stream can only be closed then, which does not end the
  * connection. */
 int stream_take_fd(struct stream *s);
+
+/*
+ * Take an open stream, also one that is connecting, from the loop of one thread to that
+ * of another as the same object; the engines may differ.  What has arrived and is not
+ * delivered, pending output, TLS (also during the handshake), a pause, an end or
+ * failure that was not yet reported, and the owner's callbacks go with it.
+ *
+ * stream_detach ends the engine's work with the socket before it returns, and does not
+ * wait for the peer.  It must not be called inside callbacks of the stream itself (use
+ * loop_later); no callback comes from inside it.  Afterwards the stream belongs to no
+ * thread, and may only be given to stream_attach or stream_close, by any thread that
+ * the memory was handed to in order (mailbox_post, a lock).  -1: no memory; the stream
+ * stays where it is and has failed, and `ended` will be called.
+ *
+ * stream_attach begins on the thread of `net`; callbacks come later from its loop.
+ */
+int stream_detach(struct stream *s);
+void stream_attach(struct stream *s, struct net *net);
 
 /* Tries once more to send pending output, without waiting, and closes.  No callback
  * comes afterwards.  May be called on a stream that is not open, and inside the

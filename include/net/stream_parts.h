@@ -34,9 +34,10 @@ struct stream_engine {
 	/* Sending has failed, and the peer may have sent the reason.  Returns true if
 	 * that may still arrive in the next turn, false if everything was delivered. */
 	bool (*may_hear_more)(struct stream *s);
+	/* Ends all work with the socket, which stays open.  What the kernel had already
+	 * received is in s->in afterwards. */
+	void (*detach)(struct stream *s);
 	/* Sends s->out as far as possible without waiting, and closes the socket. */
-	/* Forgets the descriptor of a silent stream, which stays open. */
-	void (*give_fd)(struct stream *s);
 	void (*leave)(struct stream *s);
 };
 
@@ -83,6 +84,21 @@ void stream_deliver_waiting(struct stream *s);
 int stream_send_queue(struct stream *s);
 void stream_tell_later(struct stream *s);
 void stream_flush_at_turn_end(struct stream *s);
+
+/* ---- streams between two threads ---- */
+
+/* What a detached stream has instead of queues; each is NULL if there is nothing.  The
+ * blocks are single ones with one reference. */
+struct stream_baggage {
+	struct block *in, *out;
+	struct tls *tls;
+	struct block *held, *plain; /* as in struct stream_tls */
+};
+
+/* Waits for the end of connecting. */
+void stream_await_connected(struct stream *s);
+/* Closes a detached stream. */
+void stream_close_detached(struct stream *s);
 
 /* ---- receiving by system calls ---- */
 
@@ -144,6 +160,8 @@ void stream_queue_drop(struct net *net, struct stream_queue **q);
 /* The content of the queue (size bytes) begins to wait: copies small spans. */
 void stream_queue_settle(struct net *net, struct stream_queue **q, size_t size);
 int stream_queue_gather(const struct stream_queue *q, struct iovec *iov, size_t *total);
+/* Returns a copy of all bytes in a single block outside of pools.  NULL: no memory. */
+struct block *stream_queue_flatten(const struct stream_queue *q);
 /* Appends a copy of all bytes to out. */
 void stream_queue_copy(const struct stream_queue *q, struct buf *out);
 /* Returns up to `most` bytes from the front in one piece.  They are copied to `room` if
@@ -171,6 +189,10 @@ int stream_tls_new(struct stream *s, struct tls_context *context,
 int stream_tls_adopt(
     struct stream *s, struct tls **tls, const uint8_t *sealed, size_t len);
 void stream_tls_free(struct stream *s);
+/* Moves s->tls to baggage, where nothing belongs to a thread, and back.  -1: no memory,
+ * and s->tls stays. */
+int stream_tls_pack(struct stream *s, struct stream_baggage *baggage);
+void stream_tls_unpack(struct stream *s, const struct stream_baggage *baggage);
 /* These two do not change pending. */
 void stream_tls_put(
     struct stream *s, struct block *block, const uint8_t *p, size_t len);

@@ -139,12 +139,6 @@ void ring_port_leave(struct ring_port *port)
 	list_push_back(&r->unsettled, &port->unsettled);
 }
 
-void ring_port_forget(struct ring_port *port)
-{
-	assert(!port->is_sending && !port->is_receiving && !port->is_polling);
-	free_port(port);
-}
-
 /* ---- receiving ---- */
 
 static void arm(struct ring_port *port)
@@ -459,6 +453,18 @@ void ring_deliver(struct ring *r)
 	r->batch_at = r->batch_count = 0;
 }
 
+/* Reports the completions of one port before those that came earlier. */
+static void deliver_port(struct ring *r, const struct ring_port *port)
+{
+	for (size_t i = r->batch_at; i < r->batch_count; i++) {
+		struct io_uring_cqe cqe = r->batch[i];
+		if (object_of(&cqe) != port)
+			continue;
+		r->batch[i].user_data = KIND_NONE;
+		dispatch(r, &cqe);
+	}
+}
+
 /* Submits until the kernel has taken the request at this position. */
 static void submit_until(struct ring *r, unsigned at)
 {
@@ -476,6 +482,28 @@ static void submit_all(struct ring *r)
 	submit_until(r, r->uring.sq.sqe_tail);
 	if (!r->broken)
 		(void)io_uring_get_events(&r->uring);
+}
+
+void ring_port_detach(struct ring_port *port)
+{
+	struct ring *r = port->ring;
+
+	assert(!port->is_sending);
+	port->wants_bytes = false;
+	cancel_receive(port);
+	if (port->is_polling)
+		cancel(r, port, KIND_POLL);
+	while ((port->is_receiving || port->is_polling) && !r->broken) {
+		submit_all(r);
+		collect(r);
+		deliver_port(r, port);
+	}
+	/* the kernel may have received bytes that nobody will report */
+	if (port->is_receiving)
+		r->ops->ended(port->owner, r->broken);
+	port->owner = NULL;
+	port->is_closed = true;
+	free_if_done(port);
 }
 
 void ring_settle_all(struct ring *r)

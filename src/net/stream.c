@@ -47,6 +47,11 @@ static void connect_over(void *ctx, int fd)
 	tell_connected(s);
 }
 
+void stream_await_connected(struct stream *s)
+{
+	s->writer = watch_new(s->net->loop, s->fd, WATCH_WRITE, connect_over, s);
+}
+
 int stream_connect(struct stream *s, struct net *net, const struct sock_target *target,
     const struct sock_options *options, const struct stream_ops *ops, struct err *err)
 {
@@ -59,8 +64,7 @@ int stream_connect(struct stream *s, struct net *net, const struct sock_target *
 		tell_connected(s);
 	} else {
 		s->connecting = true;
-		s->writer =
-		    watch_new(s->net->loop, s->fd, WATCH_WRITE, connect_over, s);
+		stream_await_connected(s);
 	}
 	return 0;
 }
@@ -242,7 +246,7 @@ int stream_take_fd(struct stream *s)
 	int fd = s->fd;
 
 	assert(stream_is_silent(s));
-	s->net->engine->give_fd(s);
+	s->net->engine->detach(s);
 	s->fd = -1;
 	return fd;
 }
@@ -251,6 +255,8 @@ void stream_close(struct stream *s)
 {
 	struct net *net = s->net;
 
+	if (s->detached)
+		stream_close_detached(s);
 	if (!net)
 		return;
 	if (s->tls && !s->failure)

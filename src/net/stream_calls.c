@@ -91,9 +91,13 @@ enum stream_left stream_receive(struct stream *s, size_t *len)
 static void look_while_paused(struct stream *s)
 {
 	char next;
-	ssize_t got = recv(s->fd, &next, 1, MSG_PEEK);
+	ssize_t got = 1;
 
-	loop_counts(s->net->loop)->recv_calls++;
+	/* another engine may have received something before, see stream_attach */
+	if (!s->in) {
+		got = recv(s->fd, &next, 1, MSG_PEEK);
+		loop_counts(s->net->loop)->recv_calls++;
+	}
 	bool is_gone = got == 0 || (got < 0 && errno != EAGAIN &&
 				       errno != EWOULDBLOCK && errno != EINTR);
 	/* a failure that is about to be reported says more */

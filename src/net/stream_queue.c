@@ -250,6 +250,23 @@ void stream_queue_copy(const struct stream_queue *q, struct buf *out)
 			buf_put(out, q->spans[i].bytes, q->spans[i].len);
 }
 
+struct block *stream_queue_flatten(const struct stream_queue *q)
+{
+	size_t size = 0;
+
+	for (const struct stream_queue *part = q; part; part = part->next)
+		for (unsigned i = part->first; i < part->end; i++)
+			size += part->spans[i].len;
+	struct block *b = block_new(size);
+	for (; b && q; q = q->next) {
+		for (unsigned i = q->first; i < q->end; i++) {
+			memcpy(b->bytes + b->used, q->spans[i].bytes, q->spans[i].len);
+			b->used += (uint32_t)q->spans[i].len;
+		}
+	}
+	return b;
+}
+
 const uint8_t *stream_queue_front(
     const struct stream_queue *q, uint8_t *room, size_t most, size_t *len)
 {

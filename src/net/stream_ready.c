@@ -130,7 +130,7 @@ static void ready_settle(struct stream *s)
 	(void)s;
 }
 
-static void ready_give_fd(struct stream *s)
+static void ready_detach(struct stream *s)
 {
 	watch_free(&s->reader);
 	watch_free(&s->writer);
@@ -155,6 +155,6 @@ const struct stream_engine stream_ready = {
     .send = ready_send,
     .settle = ready_settle,
     .may_hear_more = ready_may_hear_more,
-    .give_fd = ready_give_fd,
+    .detach = ready_detach,
     .leave = ready_leave,
 };

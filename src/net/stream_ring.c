@@ -97,7 +97,7 @@ static void port_writable(void *owner)
 	struct stream *s = owner;
 
 	s->blocked = false;
-	if (s->out && !s->failure)
+	if (s->out && !s->failure && !s->detached)
 		ring_engine_send(s, false);
 }
 
@@ -191,11 +191,12 @@ static bool ring_engine_may_hear_more(struct stream *s)
 	return true;
 }
 
-static void ring_engine_give_fd(struct stream *s)
+static void ring_engine_detach(struct stream *s)
 {
+	ring_engine_settle(s);
 	watch_free(&s->writer);
 	if (s->port)
-		ring_port_forget(s->port);
+		ring_port_detach(s->port);
 	s->port = NULL;
 }
 
@@ -224,7 +225,7 @@ const struct stream_engine stream_ring = {
     .send = ring_engine_send,
     .settle = ring_engine_settle,
     .may_hear_more = ring_engine_may_hear_more,
-    .give_fd = ring_engine_give_fd,
+    .detach = ring_engine_detach,
     .leave = ring_engine_leave,
 };
 

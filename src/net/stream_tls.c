@@ -103,6 +103,40 @@ int stream_tls_adopt(
 	return len > 0 ? hold_copy(t, sealed, len) : 0;
 }
 
+int stream_tls_pack(struct stream *s, struct stream_baggage *baggage)
+{
+	struct stream_tls *t = s->tls;
+	size_t len;
+	const uint8_t *p = tls_input(t->tls, &len);
+
+	if (len > 0 && hold_copy(t, p, len) < 0)
+		return -1;
+	if (len == 0)
+		drop_held(t);
+	if (t->plain && !(baggage->plain = stream_queue_flatten(t->plain)))
+		return -1;
+	baggage->held = t->held;
+	baggage->tls = t->tls;
+	stream_queue_drop(s->net, &t->plain);
+	slab_put(s->net->secured, t);
+	s->tls = NULL;
+	return 0;
+}
+
+void stream_tls_unpack(struct stream *s, const struct stream_baggage *baggage)
+{
+	struct stream_tls *t = slab_get(s->net->secured);
+	struct block *plain = baggage->plain;
+
+	s->tls = t;
+	t->tls = baggage->tls;
+	t->held = baggage->held;
+	if (!plain)
+		return;
+	t->plain_len = plain->used;
+	stream_queue_put(s->net, &t->plain, plain, plain->bytes, plain->used, true);
+}
+
 void stream_tls_free(struct stream *s)
 {
 	struct stream_tls *t = s->tls;

@@ -256,7 +256,7 @@ void stream_arrived(struct stream *s, struct block *b, const uint8_t *p, size_t 
 	if (!s->paused) {
 		s->input_due = true;
 		stream_flush_at_turn_end(s);
-	} else if (stream_look(s) == LOOK_BYTES) {
+	} else if (!s->detached && stream_look(s) == LOOK_BYTES) {
 		s->net->engine->stop(s);
 	}
 }
@@ -269,6 +269,8 @@ void stream_over(struct stream *s, int errnum)
 		return;
 	s->over = true;
 	s->over_errnum = (uint16_t)errnum;
+	if (s->detached)
+		return;
 	enum stream_look look = s->paused ? stream_look(s) : LOOK_NOTHING;
 	if (look == LOOK_NOTHING && !stream_has_input(s))
 		stream_end(s, errnum);
@@ -385,8 +387,14 @@ static void tell_input(struct stream *s)
 		return;
 	}
 	s->input_due = false;
-	if (!s->paused && !s->ended)
+	if (s->ended)
+		return;
+	if (!s->paused)
 		stream_deliver_waiting(s);
+	else if (stream_look(s) == LOOK_BYTES)
+		s->net->engine->stop(s);
+	else if (s->over && !s->ended)
+		stream_end(s, s->over_errnum);
 }
 
 /* With TLS, output that has to wait is at least encrypted, which frees the blocks that
@@ -408,7 +416,7 @@ static void tell(struct later *l)
 		stream_flush_at_turn_end(s);
 	if (s->connected_due) {
 		s->connected_due = false;
-		if (s->drained_due)
+		if (s->drained_due || s->input_due)
 			stream_tell_later(s);
 		if (s->ops->connected)
 			s->ops->connected(s);
