@@ -50,6 +50,13 @@ void stream_ring_stop(struct net *net);
 void stream_ring_usage(
     const struct net *net, size_t *used, size_t *free_count, size_t *bytes);
 
+/* ---- connecting ---- */
+
+/* The socket is connected: begins to receive, and tells the owner later. */
+void stream_tell_connected(struct stream *s);
+/* Waits until the socket is connected, or that has failed. */
+void stream_await_connected(struct stream *s);
+
 /* ---- for the engines ---- */
 
 /* Bytes arrived: delivers them now, or stores them if they have to wait. */
@@ -95,8 +102,6 @@ struct stream_baggage {
 	struct block *held, *plain; /* as in struct stream_tls */
 };
 
-/* Waits for the end of connecting. */
-void stream_await_connected(struct stream *s);
 /* Closes a detached stream. */
 void stream_close_detached(struct stream *s);
 

@@ -25,33 +25,6 @@ void stream_open(
 	net->engine->start(s);
 }
 
-static void tell_connected(struct stream *s)
-{
-	s->net->engine->start(s);
-	s->connected_due = true;
-	stream_tell_later(s);
-}
-
-static void connect_over(void *ctx, int fd)
-{
-	struct stream *s = ctx;
-	int errnum = sock_error(fd);
-
-	watch_off(s->writer);
-	if (errnum) {
-		stream_fail(s, errnum);
-		return;
-	}
-	watch_free(&s->writer);
-	s->connecting = false;
-	tell_connected(s);
-}
-
-void stream_await_connected(struct stream *s)
-{
-	s->writer = watch_new(s->net->loop, s->fd, WATCH_WRITE, connect_over, s);
-}
-
 int stream_connect(struct stream *s, struct net *net, const struct sock_target *target,
     const struct sock_options *options, const struct stream_ops *ops, struct err *err)
 {
@@ -61,7 +34,7 @@ int stream_connect(struct stream *s, struct net *net, const struct sock_target *
 		return -1;
 	set_up(s, net, fd, ops);
 	if (result == 0) {
-		tell_connected(s);
+		stream_tell_connected(s);
 	} else {
 		s->connecting = true;
 		stream_await_connected(s);

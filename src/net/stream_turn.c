@@ -74,6 +74,35 @@ void stream_end(struct stream *s, int errnum)
 	stream_end_saying(s, errnum ? &err : NULL);
 }
 
+/* ---- connecting ---- */
+
+void stream_tell_connected(struct stream *s)
+{
+	s->net->engine->start(s);
+	s->connected_due = true;
+	stream_tell_later(s);
+}
+
+static void connect_over(void *ctx, int fd)
+{
+	struct stream *s = ctx;
+	int errnum = sock_error(fd);
+
+	watch_off(s->writer);
+	if (errnum) {
+		stream_fail(s, errnum);
+		return;
+	}
+	watch_free(&s->writer);
+	s->connecting = false;
+	stream_tell_connected(s);
+}
+
+void stream_await_connected(struct stream *s)
+{
+	s->writer = watch_new(s->net->loop, s->fd, WATCH_WRITE, connect_over, s);
+}
+
 /* ---- delivering ---- */
 
 static void count_handshake(struct net *net)
