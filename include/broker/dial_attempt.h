@@ -10,18 +10,57 @@
 
 #include "auth/scram.h"
 #include "base/buf.h"
+#include "conf/scope.h"
 #include "net/dns.h"
 #include "net/tls.h"
 #include "pool/pool.h"
 #include "session/server.h"
+#include "wire/codec.h"
 
 struct dial_turns;
+
+/* As whom and where an attempt logs in.  Borrowed, and valid for the moment, because a
+ * reload may change it. */
+struct dial_identity {
+	const struct database_config *db;
+	struct scope scope;
+	const char *user;
+	const struct secret *secret;
+	const struct scram_keys *pass_through; /* for a SCRAM secret; NULL: none */
+	struct scram_cache *cache;             /* of the secret's keys; NULL: none */
+	const char *lane; /* the database in whose lane keys are derived */
+	/* the next attempt begins with protocol 3.0 instead of 3.2 */
+	bool *speaks_3_0;
+};
+
+/* For whom an attempt is made. */
+struct dial_owner {
+	struct dial_identity (*identity)(const struct server *server);
+	/* Appends parameters to the startup packet.  May be NULL. */
+	void (*put_params)(const struct server *server, struct buf *buf);
+	/* The level at which a failure for this reason is logged. */
+	enum log_level (*log_level)(struct server *server, const char *why);
+	/* It has failed, and the connection is doomed. */
+	void (*failed)(struct server *server, enum dial_failure kind, const char *text,
+	    const char *sqlstate);
+	/* The server has answered with this error: calls dial_fail. */
+	void (*refused)(struct server *server, const struct error_fields *f);
+	/* It is over, and another attempt may follow at once, with protocol 3.0. */
+	void (*retried)(struct server *server);
+	/* A ReadyForQuery has come: the first one ends the exchange.  The owner frees
+	 * the attempt (dial_free), or asks further and gets the answers. */
+	enum step (*ready)(struct server *server, uint8_t status);
+	enum step (*message)(struct server *server, const struct message *m);
+	/* The connection closes before the attempt was freed. */
+	void (*closed)(struct server *server, const char *reason);
+};
 
 /* The longest message that is accepted during a login. */
 enum { LOGIN_MESSAGE_MAX = 1024 * 1024 };
 
 struct dial {
 	struct server *server;
+	const struct dial_owner *owner;
 	struct node turn_node; /* in turns->waiting */
 	/* while server_connect_rate makes it wait: see dial_turn.h */
 	struct dial_turns *turns;
@@ -29,7 +68,7 @@ struct dial {
 	struct dns_query *query; /* while the host's name is being looked up */
 	struct buf untracked;    /* ParameterStatus messages for the welcome */
 	struct scram_client scram;
-	/* owned copies of the pool's secret, because a reload may change that */
+	/* owned copies of the secret, because a reload may change that */
 	char *password;
 	struct scram_keys keys;
 	struct scram_binding binding;
@@ -45,20 +84,25 @@ struct dial {
 	bool has_scram;
 	bool is_authenticated;
 	bool is_let_in;      /* AuthenticationOk has arrived */
+	bool is_over;        /* the exchange: ReadyForQuery has arrived */
 	bool has_asked_role; /* see dial_role.h */
 	bool is_asking_role; /* the query for the role is running */
 	bool ran_connect_query;
-	bool has_failed; /* the failure was reported to the pool */
-	bool is_judged;  /* is_old_news is set: see dial_log_level */
-	bool is_old_news;
+	bool has_failed; /* the owner was told */
+	bool is_judged;  /* level is set: see dial_log_level */
+	enum log_level level;
 };
+
+static inline struct dial_identity dial_identity(const struct server *server)
+{
+	return server->dial->owner->identity(server);
+}
 
 /* Frees the attempt.  Call it whenever an attempt is over. */
 void dial_free(struct server *server);
-/* The level at which a failure for this reason is logged.  A SWITCHOVER repeats
- * attempts so often that only a new reason is a warning. */
+/* The level at which a failure for this reason is logged. */
 enum log_level dial_log_level(struct server *server, const char *why);
-/* The attempt has failed: tells the pool why, and logs `reason`. */
+/* The attempt has failed: tells the owner why, and logs `reason`. */
 void dial_fail(struct server *server, enum dial_failure kind, const char *text,
     const char *sqlstate, const char *reason);
 /* The same for a failure before the server has answered the login. */

@@ -1,6 +1,6 @@
 /*
- * Answers a server that asks for a proof: cleartext, md5, SCRAM.  The pool has the
- * secret.
+ * Answers a server that asks for a proof: cleartext, md5, SCRAM.  The owner of
+ * the attempt has the secret.
  */
 #include "broker/dial_auth.h"
 
@@ -33,7 +33,7 @@ static enum step dial_answer_md5(
 		dial_fail_network(server, "failed to answer authreq");
 		return STEP_CLOSE;
 	}
-	if (secret_md5_answer(secret, server->seat.pool->user->name, data, answer) < 0)
+	if (secret_md5_answer(secret, dial_identity(server).user, data, answer) < 0)
 		return dial_wrong_password(server, "MD5");
 	buf_init(&buf, 0);
 	codec_put_password(&buf, answer);
@@ -70,7 +70,7 @@ static enum step dial_sasl_failed(struct server *server, const struct err *err)
 static bool dial_requires_binding(const struct server *server)
 {
 	return server->conn.remote.family != AF_UNIX &&
-	       scope_server_channel_binding(scope_of_pool(server->seat.pool)) ==
+	       scope_server_channel_binding(dial_identity(server).scope) ==
 		   CHANNEL_BINDING_REQUIRE;
 }
 
@@ -82,7 +82,7 @@ static const struct scram_binding *dial_binding(struct server *server)
 	struct scram_binding *binding = &dial->binding;
 
 	if (server->conn.remote.family == AF_UNIX ||
-	    scope_server_channel_binding(scope_of_pool(server->seat.pool)) ==
+	    scope_server_channel_binding(dial_identity(server).scope) ==
 		CHANNEL_BINDING_DISABLE)
 		return NULL;
 	if (tls && tls_end_point_hash(tls, false, dial->end_point, &binding->len) == 0)
@@ -107,10 +107,10 @@ static int dial_check_binding(struct server *server)
 	return -1;
 }
 
-static enum step dial_begin_sasl(
-    struct server *server, const struct secret *secret, const uint8_t *data, size_t len)
+static enum step dial_begin_sasl(struct server *server, const uint8_t *data, size_t len)
 {
-	struct pool *pool = server->seat.pool;
+	const struct dial_identity who = dial_identity(server);
+	const struct secret *secret = who.secret;
 	struct dial *dial = server->dial;
 	const struct scram_binding *binding = dial_binding(server);
 	const char *mechanism;
@@ -119,10 +119,10 @@ static enum step dial_begin_sasl(
 
 	if (secret->kind == SECRET_PLAIN) {
 		dial->password = mem_strdup(secret->text);
-		scram_client_init(&dial->scram, dial->password, NULL,
-		    pool_server_scram_cache(pool), binding);
-	} else if (secret->kind == SECRET_SCRAM && pool->has_pass_through) {
-		dial->keys = pool->pass_through;
+		scram_client_init(
+		    &dial->scram, dial->password, NULL, who.cache, binding);
+	} else if (secret->kind == SECRET_SCRAM && who.pass_through) {
+		dial->keys = *who.pass_through;
 		scram_client_init(&dial->scram, NULL, &dial->keys, NULL, binding);
 	} else if (secret->kind == SECRET_SCRAM) {
 		conn_log(&server->conn, LEVEL_ERROR | KIND_SERVERS,
@@ -167,17 +167,15 @@ static void dial_send_sasl(struct server *server, struct buf *out)
 	buf_wipe_done(out);
 }
 
-/* Uses the pool's cache of keys only if the password is still the pool's. */
+/* Uses the cache of keys only if the password is still the same. */
 static void dial_find_cache(struct server *server)
 {
-	struct pool *pool = server->seat.pool;
+	const struct dial_identity who = dial_identity(server);
 	struct dial *dial = server->dial;
 
 	if (dial->password)
 		dial->scram.cache =
-		    strcmp(dial->password, pool_server_secret(pool)->text) == 0
-			? pool_server_scram_cache(pool)
-			: NULL;
+		    strcmp(dial->password, who.secret->text) == 0 ? who.cache : NULL;
 }
 
 /* The keys have been derived: sends the proof. */
@@ -218,8 +216,7 @@ static enum step dial_derive(struct server *server)
 	enum step step;
 
 	switch (salted_derive(server->conn.site, &due,
-	    salted_lane_of_database(
-		server->conn.site, server->seat.pool->database->name),
+	    salted_lane_of_database(server->conn.site, dial_identity(server).lane),
 	    dial_derived, server, salted, &dial->job, &err)) {
 	case 0:
 		return STEP_NEXT;
@@ -265,7 +262,7 @@ static enum step dial_continue_sasl(
 
 enum step dial_auth(struct server *server, const struct message *m)
 {
-	const struct secret *secret = pool_server_secret(server->seat.pool);
+	const struct secret *secret = dial_identity(server).secret;
 	const uint8_t *data;
 	size_t len;
 	uint32_t request;
@@ -305,7 +302,7 @@ enum step dial_auth(struct server *server, const struct message *m)
 	case AUTH_REQ_SASL:
 		if (server->dial->has_scram)
 			break;
-		return dial_begin_sasl(server, secret, data, len);
+		return dial_begin_sasl(server, data, len);
 	case AUTH_REQ_SASL_CONTINUE:
 		return dial_continue_sasl(server, data, len, false);
 	case AUTH_REQ_SASL_FINAL:
