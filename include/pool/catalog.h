@@ -145,6 +145,7 @@ struct catalog {
 	struct list idle_databases;
 	/* the latest time known, for functions that are not given one */
 	uint64_t seen_us;
+	uint64_t hinted_us; /* when the monitor of hosts was last asked to look */
 	uint64_t credentials_epoch; /* see credentials_forget_all */
 	struct rounds found_rounds; /* of the SCRAM secrets that auth_query has found */
 
@@ -170,6 +171,11 @@ struct catalog_events {
 	/* The pool now has a welcome (the parameters that clients are greeted with),
 	 * and clients of other sites wait for it. */
 	void (*welcomed)(void *ctx, struct pool *pool);
+	/* The monitor of hosts is to look at once, because of this one.  report: what a
+	 * server there has reported; NULL: nothing.  The function is NULL where there
+	 * is no monitor. */
+	void (*hint)(
+	    void *ctx, const struct host *host, const struct host_report *report);
 	/* The pool is about to be freed: free pool->desk, and remove the pool from the
 	 * queue of kicked pools. */
 	void (*freed)(void *ctx, struct pool *pool);

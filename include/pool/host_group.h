@@ -89,11 +89,11 @@ void host_group_choose(struct host_group *g, struct host_watch *w);
 void host_group_restore(struct host_group *g, struct host_watch *w, uint32_t timeline);
 
 /* Whether the host can be used now. */
-bool host_serves(const struct host_verdict *v);
+bool host_group_serves(const struct host_verdict *v);
 /* "not tried", "up", "refuses", "hangs", "down" or "unfit", and why. */
-const char *host_state_shown(const struct host_verdict *v);
-const char *host_reason_shown(const struct host_verdict *v);
+const char *host_group_state_shown(const struct host_verdict *v);
+const char *host_group_reason_shown(const struct host_verdict *v);
 /* "primary", "standby", "read-only" or NULL. */
-const char *host_report_shown(const struct host_report *report);
+const char *host_group_report_shown(const struct host_report *report);
 
 #endif

@@ -24,9 +24,10 @@ enum host_role {
 /* What a server says about itself. */
 struct host_report {
 	enum host_role role;
-	bool is_read_only; /* the value of default_transaction_read_only */
-	uint32_t timeline; /* of a primary; 0: not known */
-	uint64_t at_us;    /* when it said so */
+	bool is_read_only;   /* the value of default_transaction_read_only */
+	bool is_kept_posted; /* the server reports changes by itself */
+	uint32_t timeline;   /* of a primary; 0: not known */
+	uint64_t at_us;      /* when it said so */
 	/* bytes of WAL that a primary has written or a standby has replayed, since the
 	 * beginning; 0: not known */
 	uint64_t position;

@@ -91,7 +91,8 @@ void host_watch_hint(struct host_watch *w);
 /* A pool has logged in.  report: what that server reports by itself, or NULL. */
 void host_watch_heard(
     struct host_watch *w, const struct host_report *report, uint64_t now_us);
-/* How the monitor logs in has changed (RELOAD): asks again with a new connection. */
+/* How the monitor logs in has changed: the caller has closed the connection, and a new
+ * one follows at once. */
 void host_watch_renew(struct host_watch *w);
 
 /* Whether the value has changed since the last call; a new position alone is no

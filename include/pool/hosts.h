@@ -13,29 +13,18 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "pool/host_state.h"
 
 struct database;
 struct database_config;
 struct pool;
 struct seat;
 
-enum host_state {
-	HOST_UP,
-	HOST_DOWN,    /* not used until retry_us; then it may be tried again */
-	HOST_PROBING, /* an attempt to reach it is running */
-};
-
-enum host_role {
-	HOST_ROLE_UNKNOWN, /* no server has told it yet */
-	HOST_PRIMARY,
-	HOST_STANDBY, /* in recovery (hot standby) */
-};
-
-/* What a server reports about itself. */
-struct host_report {
-	enum host_role role;
-	bool is_read_only;   /* the value of default_transaction_read_only */
-	bool is_kept_posted; /* the server reports changes by itself */
+/* What a site's own attempts say about a host. */
+enum host_reach {
+	REACH_UP,
+	REACH_DOWN,    /* not used until retry_us; then it may be tried again */
+	REACH_PROBING, /* an attempt to reach it is running */
 };
 
 /* One host.  The database and each share for it hold a reference. */
@@ -44,7 +33,9 @@ struct host {
 	int port, weight;
 	unsigned refs;
 	bool is_listed; /* the database's entry still has this host */
-	enum host_state state;
+	enum host_reach state;
+	/* what the monitor of hosts says, once hosts.is_judged */
+	struct host_verdict verdict;
 	struct host_report report; /* the latest report of a server; see hosts_role.h */
 	/* looked_us: when the server reported or could not be reached; look_us: when
 	 * the role must be checked again */
@@ -61,8 +52,8 @@ struct host {
 	unsigned connections, resting, logins;
 	/* while it is down: the length of the pause, and its end */
 	uint64_t pause_us, retry_us;
-	char last_error[100]; /* text of the last failure; "": none */
-	char logged[100];     /* the last text that was logged during a SWITCHOVER */
+	char last_error[HOST_REASON_MAX]; /* text of the last failure; "": none */
+	char logged[100]; /* the last text that was logged during a SWITCHOVER */
 	uint64_t logged_us;
 };
 
@@ -74,6 +65,8 @@ struct hosts {
 	struct host *elected;
 	/* number of random numbers drawn for load_balance_hosts=random */
 	uint64_t draws;
+	/* the monitor of hosts has told its verdicts, which count from then on */
+	bool is_judged;
 };
 
 /* What one pool has at one host. */
@@ -89,6 +82,9 @@ struct share {
 	 * this pool's last server there, and when to check it again. */
 	bool is_read_only, has_told;
 	uint64_t look_us;
+	/* the host has refused this pool's login: not used until then while another
+	 * one serves; 0: it has not */
+	uint64_t avoided_until_us;
 };
 
 /* ---- the records ---- */
@@ -105,6 +101,21 @@ struct share *hosts_share(struct pool *pool, struct host *host);
 /* Frees what a pool has at hosts that the entry no longer has; all: at any host.  There
  * must be no seat. */
 void hosts_forget_shares(struct pool *pool, bool all);
+
+/* ---- the monitor of hosts (host_group.h) ---- */
+/* Its verdicts about the hosts of the database, in the order of the entry.  Connections
+ * to hosts that may no longer be used are marked to be closed. */
+void hosts_follow(struct database *db, const struct host_verdict *list, size_t count,
+    uint64_t now_us);
+/* Asks it to look at once, because of this host; does nothing if it was asked a moment
+ * ago.  report: what a server there has reported; NULL: nothing. */
+void hosts_hint(const struct database *db, const struct host *host,
+    const struct host_report *report, uint64_t now_us);
+/* The host has refused the pool's login.  True: it is left out for a while, because
+ * another one serves. */
+bool hosts_avoid(struct seat *seat, uint64_t now_us);
+/* Whether the seat's host hangs, and another one serves. */
+bool hosts_is_lost(const struct seat *seat);
 
 /* ---- the choice ---- */
 /* Begins the balance as if so many clients had been assigned.  Sites begin at different

@@ -16,6 +16,11 @@ bool hosts_has_roles(const struct database *db);
 /* Whether clients should wait although no host serves: there are other hosts, or the
  * role of this one may change. */
 bool hosts_are_awaited(const struct database *db);
+/* Whether the monitor of hosts looks after the database: it has several hosts and a
+ * host_hung_timeout. */
+bool hosts_are_watched(const struct database *db);
+/* Whether the monitor has told about all of them, so that its verdicts count. */
+bool hosts_are_judged(const struct database *db);
 /* Whether the host has a suitable role, whether it is up or not. */
 bool hosts_is_fit(const struct pool *pool, const struct host *host);
 /* Whether the host is fit and up. */
@@ -41,9 +46,12 @@ bool hosts_is_look(const struct pool *pool, const struct host *host, uint64_t no
  * target_session_attrs=any, which is no role, it must be a primary. */
 bool hosts_is_successor(const struct database *db, const struct host *host);
 
-/* For SHOW HOSTS.  State: "up", "down", "probing" or "unfit".  Role: "primary",
+/* For SHOW HOSTS.  State: "up", "down", "probing" or "unfit", and where the monitor of
+ * hosts knows "refuses", "hangs" or "not tried".  Role: "primary",
  * "standby", "read-only" or NULL. */
 const char *hosts_state_shown(const struct database *db, const struct host *host);
+/* Why it is in that state, as the monitor of hosts says; NULL: it says nothing. */
+const char *hosts_reason_shown(const struct database *db, const struct host *host);
 const char *host_role_shown(const struct host *host);
 /* Appends a text such as "a:5432 is standby, b:5432 is down (connect failed)". */
 void hosts_describe(const struct hosts *hosts, struct buf *out);

@@ -135,10 +135,12 @@ struct pool {
 	/* 1 + index of the host that hosts_wanted returned; 0: none */
 	size_t wanted_host;
 	uint64_t wanted_lag;
-	bool wants_room;    /* the connection to that host lacks room */
-	bool dials_wanted;  /* VERDICT_DIAL was given for that host */
-	bool has_logged_in; /* some login to a server has succeeded */
-	bool lacks_host;    /* after the last failure no host is up */
+	bool wants_room;     /* the connection to that host lacks room */
+	bool dials_wanted;   /* VERDICT_DIAL was given for that host */
+	bool has_logged_in;  /* some login to a server has succeeded */
+	bool lacks_host;     /* after the last failure no host is up */
+	bool avoids_hosts;   /* some share has been avoided */
+	bool has_lost_hosts; /* there may be servers at hosts that hang */
 	/* the next connection begins with protocol 3.0 instead of 3.2 */
 	bool speaks_3_0;
 	/* clients and servers are being closed; the pool is freed when empty */

@@ -26,6 +26,7 @@ struct cancel_keys;
 struct client;
 struct crew_member;
 struct digest;
+struct host_monitor;
 struct key_cache;
 struct workers;
 struct peers;
@@ -169,6 +170,8 @@ struct site {
 	const struct process_verbs *verbs;
 	const struct server_events *server_events;
 
+	/* owned by the broker; NULL: another site has it */
+	struct host_monitor *host_monitor;
 	struct map *dial_turns; /* by "host:port": see broker/dial_turn.h */
 	struct slab *client_slab, *server_slab, *login_slab, *dial_slab, *desk_slab;
 	/* Every client is in one of these two lists, by .site_node of its struct

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "broker/dial.h"
+#include "broker/host_monitor.h"
 #include "broker/spellings.h"
 #include "session/client.h"
 #include "session/crew.h"
@@ -164,6 +165,20 @@ static void broker_close_fast(struct pool *pool)
 			    seat_server(seat), error_text(ERROR_DATABASE_CHANGED));
 }
 
+/* Closes servers at hosts that hang, also those that clients use, because another host
+ * serves. */
+static void broker_close_lost(struct pool *pool)
+{
+	struct seat *seat, *next;
+
+	pool->has_lost_hosts = false;
+	for (int state = SEAT_NONE + 1; state < SEAT_STATE_COUNT; state++)
+		list_for_safe (seat, next, &pool->seats[state], node)
+			if (hosts_is_lost(seat))
+				server_retire(
+				    seat_server(seat), error_text(ERROR_HOST_HANGS));
+}
+
 /* Wakes the first waiting cancel request, as there may be room for its connection now.
  */
 static void desk_wake_cancel(struct desk *desk)
@@ -189,6 +204,8 @@ static void desk_work(struct later *l)
 		return;
 	if (pool->has_dirty)
 		broker_close_fast(pool);
+	if (pool->has_lost_hosts)
+		broker_close_lost(pool);
 	desk_wake_cancel(desk);
 	while ((v = pool_next(pool, site_now(site))).kind != VERDICT_NONE) {
 		note(pool, &v);
@@ -295,7 +312,14 @@ static void on_welcomed(void *ctx, struct pool *pool)
 		site->crew->crew->ops->welcomed(pool);
 }
 
+static void on_hint(
+    void *ctx, const struct host *host, const struct host_report *report)
+{
+	host_monitor_hint(ctx, host, report);
+}
+
 static const struct catalog_events broker_catalog_events = {
+    .hint = on_hint,
     .kick = on_kick,
     .kill = on_kill,
     .wish = on_wish,

@@ -80,8 +80,9 @@ static void log_lack(const struct pool *pool, const struct site *site)
 {
 	const struct database *db = pool->database;
 
+	/* the monitor of hosts tells of it, once it looks after them */
 	if (pool->lacks_host && hosts_has_roles(db) && !db->is_switching &&
-	    pool->refusal)
+	    !hosts_are_judged(db) && pool->refusal)
 		log_put(
 		    site->log, LEVEL_WARNING | KIND_SERVERS, NULL, "%s", pool->refusal);
 }

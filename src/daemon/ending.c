@@ -3,6 +3,7 @@
  */
 #include "daemon/ending.h"
 
+#include "broker/host_monitor.h"
 #include "cancel/peers.h"
 #include "session/session.h"
 
@@ -31,6 +32,7 @@ int ending_drop_all(struct site *site)
 	deadline_init(&turn.due, turned);
 	/* so that no pool opens new servers */
 	site->catalog->paused = true;
+	host_monitor_end(site);
 	for (int i = 0; i < TURNS_MAX && !is_empty(site); i++) {
 		session_drop_all(site);
 		peers_drop_all(site);

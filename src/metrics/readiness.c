@@ -46,7 +46,8 @@ static void look_at_host(
     struct hosts_seen *seen, const struct database *db, const struct host *host)
 {
 	const char *state = hosts_state_shown(db, host);
-	bool is_down = strcmp(state, "down") == 0 || strcmp(state, "probing") == 0;
+	bool is_down = strcmp(state, "up") != 0 && strcmp(state, "unfit") != 0 &&
+		       strcmp(state, "not tried") != 0;
 
 	if (is_down)
 		host_of(seen, host)->is_down = true;

@@ -228,7 +228,7 @@ static void measure_lag(struct host_group *g)
 
 /* ---- verdicts ---- */
 
-bool host_serves(const struct host_verdict *v)
+bool host_group_serves(const struct host_verdict *v)
 {
 	return v->is_fit && (v->value.state == HOST_UP || v->may_be_tried);
 }
@@ -372,7 +372,7 @@ void host_group_decide(struct host_group *g, uint64_t now_us,
 		struct host_verdict v = judge(g, m);
 		change->is_any = change->is_any || !is_same(&v, &m->verdict);
 		m->verdict = v;
-		serves = serves || host_serves(&v);
+		serves = serves || host_group_serves(&v);
 	}
 	note_service(g, serves, now_us, change);
 }
@@ -395,7 +395,7 @@ void host_group_restore(struct host_group *g, struct host_watch *w, uint32_t tim
 
 /* ---- shown ---- */
 
-const char *host_state_shown(const struct host_verdict *v)
+const char *host_group_state_shown(const struct host_verdict *v)
 {
 	static const char *const names[] = {
 	    [HOST_NOT_TRIED] = "not tried",
@@ -409,14 +409,14 @@ const char *host_state_shown(const struct host_verdict *v)
 						       : names[v->value.state];
 }
 
-const char *host_reason_shown(const struct host_verdict *v)
+const char *host_group_reason_shown(const struct host_verdict *v)
 {
 	if (v->value.state != HOST_UP)
 		return *v->value.reason ? v->value.reason : v->value.unasked;
 	return v->is_fit ? v->value.unasked : v->unfit_reason;
 }
 
-const char *host_report_shown(const struct host_report *report)
+const char *host_group_report_shown(const struct host_report *report)
 {
 	switch (report->role) {
 	case HOST_ROLE_UNKNOWN:

@@ -231,6 +231,7 @@ void host_watch_heard(
 void host_watch_renew(struct host_watch *w)
 {
 	set_unasked(w, "");
+	w->phase = WATCH_APART;
 	w->done_us = w->begun_us = 0;
 	w->is_hinted = true;
 }

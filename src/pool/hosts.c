@@ -20,6 +20,12 @@ enum { DOUBT_US = 1000000 };
 /* How often the same text about a host is logged during a SWITCHOVER. */
 enum { NEWS_US = 10000000 };
 
+/* The pause after a failure where the monitor of hosts looks after them. */
+enum { JUDGED_PAUSE_US = 1000000 };
+
+/* How often at most a site asks the monitor to look. */
+enum { HINT_US = 50000 };
+
 /* The pause after failures grows up to this many times server_login_retry. */
 enum { PAUSE_GROWTH_MAX = 16 };
 
@@ -68,6 +74,7 @@ bool hosts_adopt(struct hosts *hosts, const struct database_config *config)
 	struct host **list = mem_alloc(config->host_count * sizeof(struct host *));
 	struct host *elected = hosts->elected;
 	bool is_other = hosts->count != config->host_count;
+	bool is_judged = hosts->is_judged && !is_other;
 
 	for (size_t i = 0; i < hosts->count; i++)
 		hosts->list[i]->is_listed = false;
@@ -79,6 +86,8 @@ bool hosts_adopt(struct hosts *hosts, const struct database_config *config)
 		is_other = is_other || list[i]->weight != config->hosts[i].weight;
 		list[i]->weight = config->hosts[i].weight;
 	}
+	for (size_t i = 0; i < config->host_count; i++)
+		is_judged = is_judged && list[i]->refs > 1;
 	/* the weights may have changed, so that counting for the balance begins
 	 * again */
 	for (size_t i = 0; is_other && i < config->host_count; i++)
@@ -91,6 +100,7 @@ bool hosts_adopt(struct hosts *hosts, const struct database_config *config)
 	hosts->list = list;
 	hosts->count = config->host_count;
 	hosts->elected = elected;
+	hosts->is_judged = is_judged;
 	return is_other;
 }
 
@@ -165,8 +175,8 @@ void hosts_dial(
 		return;
 	/* no other pool needs to check meanwhile */
 	set_look(seat->share, pool, now_us);
-	if (host->state != HOST_UP)
-		host->state = HOST_PROBING;
+	if (host->state != REACH_UP)
+		host->state = REACH_PROBING;
 	pool->probe_count++;
 }
 
@@ -260,6 +270,9 @@ void hosts_learn(struct seat *seat, const struct host_report *report, uint64_t n
 	struct host *host = share->host;
 	bool is_new = !share->has_told || !is_same_report(&host->report, report) ||
 		      share->is_read_only != report->is_read_only;
+	if (hosts_are_judged(seat->pool->database) &&
+	    !is_same_report(&host->report, report))
+		hosts_hint(seat->pool->database, host, report, now_us);
 	host->report = *report;
 	host->looked_us = now_us;
 	share->is_read_only = report->is_read_only;
@@ -267,7 +280,7 @@ void hosts_learn(struct seat *seat, const struct host_report *report, uint64_t n
 	set_look(share, seat->pool, now_us);
 	if (!is_new)
 		return;
-	if (host->state == HOST_UP)
+	if (host->state == REACH_UP)
 		set_level(host, seat->pool);
 	follow_roles(seat->pool->database);
 }
@@ -279,8 +292,8 @@ void hosts_hear(struct database *db, struct host *host,
 		return;
 	host->report = *report;
 	host->looked_us = host->look_us = looked_us;
-	if (host->state != HOST_UP) {
-		host->state = HOST_UP;
+	if (host->state != REACH_UP) {
+		host->state = REACH_UP;
 		host->pause_us = host->retry_us = 0;
 		tell_pools(db, host);
 	}
@@ -295,6 +308,7 @@ void hosts_doubt(const struct seat *seat, uint64_t now_us)
 	    !hosts_has_roles(seat->pool->database) ||
 	    now_us - host->looked_us < DOUBT_US)
 		return;
+	hosts_hint(seat->pool->database, host, NULL, now_us);
 	host->is_doubtful = true;
 	host->look_us = now_us;
 	pool_kick(seat->pool);
@@ -319,6 +333,8 @@ void hosts_elect(struct database *db, struct host *host)
 	if (before)
 		host_unref(before);
 	follow_roles(db);
+	if (host)
+		hosts_hint(db, host, NULL, db->catalog->seen_us);
 }
 
 /* ---- answers ---- */
@@ -327,10 +343,11 @@ void hosts_answered(struct seat *seat)
 {
 	struct host *host = seat->share ? seat->share->host : NULL;
 
-	if (!host || host->state == HOST_UP)
-		return;
+	if (host)
+		if (!host || host->state == REACH_UP)
+			return;
 	set_level(host, seat->pool);
-	host->state = HOST_UP;
+	host->state = REACH_UP;
 	host->pause_us = host->retry_us = 0;
 	tell_pools(seat->pool->database, host);
 	follow_roles(seat->pool->database);
@@ -355,9 +372,9 @@ void hosts_suspect(struct seat *seat)
 	assert(seat->state == SEAT_LOGIN && !seat->is_probe);
 	seat->is_probe = true;
 	seat->pool->probe_count++;
-	if (host->state != HOST_UP)
+	if (host->state != REACH_UP)
 		return;
-	host->state = HOST_PROBING;
+	host->state = REACH_PROBING;
 	tell_waiting_pools(seat->pool->database);
 }
 
@@ -371,18 +388,23 @@ void hosts_failed(
 	bool is_switching = seat->pool->database->is_switching;
 	host->failures++;
 	host->looked_us = now_us;
+	hosts_hint(seat->pool->database, host, NULL, now_us);
 	host->report = (struct host_report){.role = HOST_ROLE_UNKNOWN};
 	snprintf(host->last_error, sizeof(host->last_error), "%s", text);
 	/* attempts that began before the host was known to be down tell nothing new */
-	if (host->state != HOST_UP && !seat->is_probe)
+	if (host->state != REACH_UP && !seat->is_probe)
 		return;
 	uint64_t most = retry_us * PAUSE_GROWTH_MAX;
-	bool is_first = host->state == HOST_UP || !host->pause_us;
+	/* the monitor looks every second, so that nobody else has to hold back */
+	if (hosts_are_judged(seat->pool->database))
+		most = retry_us =
+		    retry_us < JUDGED_PAUSE_US ? retry_us : JUDGED_PAUSE_US;
+	bool is_first = host->state == REACH_UP || !host->pause_us;
 	host->pause_us = is_first || is_switching ? retry_us : 2 * host->pause_us;
 	if (host->pause_us > most)
 		host->pause_us = most;
 	host->retry_us = now_us + host->pause_us;
-	host->state = HOST_DOWN;
+	host->state = REACH_DOWN;
 	tell_waiting_pools(seat->pool->database);
 }
 
@@ -399,6 +421,128 @@ bool hosts_is_news(const struct seat *seat, const char *text, uint64_t now_us)
 	memcpy(host->logged, known, sizeof(known));
 	host->logged_us = now_us;
 	return true;
+}
+
+/* ---- the monitor of hosts ---- */
+
+void hosts_hint(const struct database *db, const struct host *host,
+    const struct host_report *report, uint64_t now_us)
+{
+	struct catalog *c = db->catalog;
+	bool is_soon = !report && now_us < c->hinted_us + HINT_US;
+
+	if (!c->events || !c->events->hint || !hosts_are_watched(db) || is_soon)
+		return;
+	c->hinted_us = now_us;
+	c->events->hint(c->events_ctx, host, report);
+}
+
+bool hosts_avoid(struct seat *seat, uint64_t now_us)
+{
+	struct pool *pool = seat->pool;
+	uint64_t period_us = scope_role_check_period(scope_of_database(pool->database));
+
+	if (!hosts_are_watched(pool->database))
+		return false;
+	hosts_hint(pool->database, seat->share->host, NULL, now_us);
+	if (!hosts_has_other(pool, seat->share->host))
+		return false;
+	pool->avoids_hosts = true;
+	seat->share->avoided_until_us =
+	    now_us + (period_us ? period_us : pool_login_retry(pool));
+	return true;
+}
+
+bool hosts_is_lost(const struct seat *seat)
+{
+	const struct host *host = seat->share ? seat->share->host : NULL;
+
+	return host && hosts_are_judged(seat->pool->database) &&
+	       host->verdict.value.state == HOST_HANGS &&
+	       hosts_has_other(seat->pool, host);
+}
+
+/* What the verdict says about whether the host can be reached. */
+static void follow_reach(struct database *db, struct host *host, uint64_t now_us)
+{
+	const struct host_value *v = &host->verdict.value;
+	bool was_up = host->state == REACH_UP;
+
+	switch (v->state) {
+	case HOST_NOT_TRIED:
+		return;
+	case HOST_UP:
+		host->state = REACH_UP;
+		host->pause_us = host->retry_us = 0;
+		if (v->report.role != HOST_ROLE_UNKNOWN)
+			host->report = v->report;
+		if (!was_up)
+			tell_pools(db, host);
+		return;
+	case HOST_REFUSES:
+		/* it is tried when no other host serves, so that clients are told */
+		host->retry_us = now_us + JUDGED_PAUSE_US;
+		break;
+	case HOST_HANGS:
+	case HOST_DOWN:
+		host->retry_us = UINT64_MAX;
+		break;
+	}
+	host->state = REACH_DOWN;
+	host->report = (struct host_report){.role = HOST_ROLE_UNKNOWN};
+	snprintf(host->last_error, sizeof(host->last_error), "%s", v->reason);
+}
+
+/* Where no other host serves, one that refused the login a moment ago is tried again.
+ */
+static void forgive(struct pool *pool)
+{
+	struct share *share;
+
+	if (!pool->avoids_hosts || hosts_has_server(pool))
+		return;
+	pool->avoids_hosts = false;
+	list_for (share, &pool->shares, node)
+		share->avoided_until_us = 0;
+}
+
+/* An administrator's choice ends when another primary is in force. */
+static void follow_choice(struct database *db)
+{
+	struct hosts *hosts = &db->hosts;
+
+	for (size_t i = 0; i < hosts->count && hosts->elected; i++) {
+		if (hosts->list[i] == hosts->elected ||
+		    !hosts->list[i]->verdict.is_in_force)
+			continue;
+		host_unref(hosts->elected);
+		hosts->elected = NULL;
+	}
+}
+
+void hosts_follow(
+    struct database *db, const struct host_verdict *list, size_t count, uint64_t now_us)
+{
+	struct hosts *hosts = &db->hosts;
+	struct pool *pool;
+
+	/* the entry has others by now, about which it tells soon */
+	if (count != hosts->count)
+		return;
+	for (size_t i = 0; i < count; i++) {
+		hosts->list[i]->verdict = list[i];
+		hosts->list[i]->looked_us = now_us;
+	}
+	hosts->is_judged = true;
+	for (size_t i = 0; i < count; i++)
+		follow_reach(db, hosts->list[i], now_us);
+	follow_choice(db);
+	list_for (pool, &db->pools, db_node) {
+		mark_misplaced(pool);
+		forgive(pool);
+		pool->has_lost_hosts = true;
+		pool_kick(pool);
+	}
 }
 
 /* ---- seats ---- */
@@ -427,10 +571,10 @@ static void end_probe(struct seat *seat)
 		return;
 	seat->is_probe = false;
 	seat->pool->probe_count--;
-	if (host->state != HOST_PROBING)
+	if (host->state != REACH_PROBING)
 		return;
 	/* the attempt ended without a result, so the next one may follow at once */
-	host->state = HOST_DOWN;
+	host->state = REACH_DOWN;
 	tell_waiting_pools(seat->pool->database);
 }
 

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "pool/host_group.h"
 #include "pool/pool.h"
 #include "pool/scopes.h"
 
@@ -21,6 +22,17 @@ bool hosts_has_roles(const struct database *db)
 bool hosts_are_awaited(const struct database *db)
 {
 	return db->hosts.count > 1 || hosts_has_roles(db);
+}
+
+bool hosts_are_watched(const struct database *db)
+{
+	return !db->is_admin && db->hosts.count > 1 &&
+	       scope_host_hung_timeout(scope_of_database(db)) > 0;
+}
+
+bool hosts_are_judged(const struct database *db)
+{
+	return db->hosts.is_judged && hosts_are_watched(db);
 }
 
 /* What the pool has at the host, or NULL. */
@@ -47,7 +59,7 @@ static bool has_other_standby(const struct hosts *hosts, const struct host *host
 {
 	for (size_t i = 0; i < hosts->count; i++) {
 		const struct host *h = hosts->list[i];
-		if (h != host && h->state == HOST_UP && h->report.role != HOST_PRIMARY)
+		if (h != host && h->state == REACH_UP && h->report.role != HOST_PRIMARY)
 			return true;
 	}
 	return false;
@@ -82,7 +94,7 @@ static bool is_passed_over(const struct database *db, const struct host *host)
 {
 	const struct host *elected = db->hosts.elected;
 
-	return elected && elected != host && elected->state == HOST_UP &&
+	return elected && elected != host && elected->state == REACH_UP &&
 	       has_role(db, elected, &elected->report);
 }
 
@@ -91,11 +103,32 @@ static bool is_fit_for_all(const struct database *db, const struct host *host)
 	return has_role(db, host, &host->report) && !is_passed_over(db, host);
 }
 
+/* The monitor of hosts has told about it.  What a server has reported since counts too,
+ * until the next verdict. */
+static bool is_fit_as_judged(
+    const struct pool *pool, const struct host *host, const struct share *share)
+{
+	const struct database *db = pool->database;
+	bool is_barred = share && share->has_told && share->is_read_only &&
+			 target_of(db) == TARGET_READ_WRITE &&
+			 db->catalog->seen_us < share->look_us;
+
+	if (is_barred || is_passed_over(db, host))
+		return false;
+	if (db->hosts.elected == host)
+		return has_role(db, host, &host->report);
+	return host->verdict.is_fit && (target_of(db) == TARGET_PREFER_STANDBY ||
+					   has_role(db, host, &host->report));
+}
+
 bool hosts_is_fit(const struct pool *pool, const struct host *host)
 {
 	const struct database *db = pool->database;
 	const struct share *share;
 	struct host_report own = host->report;
+
+	if (hosts_are_judged(db) && !db->is_switching)
+		return is_fit_as_judged(pool, host, share_at(pool, host));
 
 	if (target_of(db) == TARGET_ANY && !db->hosts.elected)
 		return true;
@@ -105,9 +138,18 @@ bool hosts_is_fit(const struct pool *pool, const struct host *host)
 	return has_role(db, host, &own) && !is_passed_over(db, host);
 }
 
+/* Whether the host has refused the pool's login a moment ago. */
+static bool is_avoided(const struct pool *pool, const struct host *host)
+{
+	const struct share *share = pool->avoids_hosts ? share_at(pool, host) : NULL;
+
+	return share && pool->database->catalog->seen_us < share->avoided_until_us;
+}
+
 bool hosts_may_serve(const struct pool *pool, const struct host *host)
 {
-	return host->state == HOST_UP && hosts_is_fit(pool, host);
+	return host->state == REACH_UP && hosts_is_fit(pool, host) &&
+	       !is_avoided(pool, host);
 }
 
 bool hosts_has_server(const struct pool *pool)
@@ -134,7 +176,7 @@ bool hosts_has_other(const struct pool *pool, const struct host *host)
 
 bool hosts_is_successor(const struct database *db, const struct host *host)
 {
-	if (host->state != HOST_UP || host->report.role == HOST_ROLE_UNKNOWN)
+	if (host->state != REACH_UP || host->report.role == HOST_ROLE_UNKNOWN)
 		return false;
 	return target_of(db) == TARGET_ANY ? host->report.role == HOST_PRIMARY
 					   : has_role(db, host, &host->report);
@@ -156,9 +198,12 @@ uint64_t host_due_us(const struct pool *pool, const struct host *host)
 {
 	const struct database *db = pool->database;
 
-	if (host->state == HOST_DOWN)
+	if (host->state == REACH_DOWN)
 		return host->retry_us;
-	if (host->state == HOST_PROBING || hosts_is_fit(pool, host))
+	if (is_avoided(pool, host))
+		return share_at(pool, host)->avoided_until_us;
+	if (host->state == REACH_PROBING || hosts_is_fit(pool, host) ||
+	    hosts_are_judged(db))
 		return UINT64_MAX;
 	if (!hosts_has_roles(db) && is_passed_over(db, host))
 		return UINT64_MAX;
@@ -171,11 +216,13 @@ static uint64_t look_us(const struct pool *pool, const struct host *host)
 {
 	const struct database *db = pool->database;
 
-	if (host->state == HOST_DOWN || host->is_doubtful)
-		return host->state == HOST_DOWN ? host->retry_us : host->look_us;
+	if (hosts_are_judged(db) && !db->is_switching)
+		return UINT64_MAX;
+	if (host->state == REACH_DOWN || host->is_doubtful)
+		return host->state == REACH_DOWN ? host->retry_us : host->look_us;
 	if (!hosts_has_roles(db) || !scope_role_check_period(scope_of_database(db)))
 		return UINT64_MAX;
-	if (host->state == HOST_UP && hosts_is_fit(pool, host))
+	if (host->state == REACH_UP && hosts_is_fit(pool, host))
 		return host->report.is_kept_posted ? UINT64_MAX : host->look_us;
 	return host_due_us(pool, host);
 }
@@ -227,14 +274,23 @@ bool hosts_is_look(const struct pool *pool, const struct host *host, uint64_t no
 const char *hosts_state_shown(const struct database *db, const struct host *host)
 {
 	static const char *const names[] = {
-	    [HOST_UP] = "up",
-	    [HOST_DOWN] = "down",
-	    [HOST_PROBING] = "probing",
+	    [REACH_UP] = "up",
+	    [REACH_DOWN] = "down",
+	    [REACH_PROBING] = "probing",
 	};
 
-	if (host->state == HOST_UP && !is_fit_for_all(db, host))
+	if (hosts_are_judged(db))
+		return host_group_state_shown(&host->verdict);
+	if (host->state == REACH_UP && !is_fit_for_all(db, host))
 		return "unfit";
 	return names[host->state];
+}
+
+const char *hosts_reason_shown(const struct database *db, const struct host *host)
+{
+	const char *reason = host_group_reason_shown(&host->verdict);
+
+	return hosts_are_judged(db) && *reason ? reason : NULL;
 }
 
 const char *host_role_shown(const struct host *host)
@@ -263,7 +319,7 @@ static void describe(const struct host *host, struct buf *out)
 	const char *role = host_role_shown(host);
 
 	host_put_name(host, out);
-	if (host->state != HOST_UP)
+	if (host->state != REACH_UP)
 		buf_printf(out, " is down (%s)", host->last_error);
 	else
 		buf_printf(out, " is %s", role ? role : "up");

@@ -437,6 +437,8 @@ void pool_dialing(struct pool *pool, struct seat *seat, uint64_t now_us)
 			   : !hosts_may_serve(pool, host);
 
 	note_time(pool, now_us);
+	if (!hosts_are_judged(pool->database))
+		hosts_hint(pool->database, host, NULL, now_us);
 	if (host == wanted)
 		pool->wanted_host = 0;
 	pool->dials_wanted = pool->wants_room = false;
@@ -585,6 +587,12 @@ void pool_dial_failed(struct seat *seat, enum dial_failure kind, const char *tex
 		hosts_answered(seat);
 	else
 		hosts_failed(seat, text, pool_login_retry(pool), now_us);
+	/* a host that refuses the login is like one that cannot be reached */
+	if (kind == DIAL_LOGIN && !seat->is_replication && hosts_avoid(seat, now_us)) {
+		seat_retire(seat, "");
+		pool_kick(pool);
+		return;
+	}
 	/* another host may be tried at once */
 	if (kind != DIAL_LOGIN && hosts_has_candidate(pool, now_us)) {
 		seat_retire(seat, "");

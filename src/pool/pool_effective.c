@@ -4,6 +4,8 @@
  */
 #include "pool/pool_effective.h"
 
+#include "pool/hosts_role.h"
+
 /* Short enough not to be noticed, and long enough to cost little. */
 enum { LOGIN_RETRY_LEAST_US = 10000 };
 
@@ -69,10 +71,24 @@ bool pool_is_paused(const struct pool *pool)
 	       (pool->database->catalog->suspended && !pool->database->is_admin);
 }
 
+/* Servers at hosts that hang: nobody knows whether they will ever answer. */
+static size_t count_hanging(const struct pool *pool)
+{
+	const struct seat *seat;
+	size_t count = 0;
+
+	if (!hosts_are_judged(pool->database))
+		return 0;
+	list_for (seat, &pool->seats[SEAT_ACTIVE], node)
+		count +=
+		    seat->share && seat->share->host->verdict.value.state == HOST_HANGS;
+	return count;
+}
+
 size_t pool_count_in_use(const struct pool *pool)
 {
 	return pool->seats[SEAT_ACTIVE].count + pool->seats[SEAT_TESTED].count +
-	       pool->seats[SEAT_BEING_CANCELED].count;
+	       pool->seats[SEAT_BEING_CANCELED].count - count_hanging(pool);
 }
 
 size_t pool_connected_count(const struct pool *pool)

@@ -317,12 +317,34 @@ static bool has_limit_room(struct launch *l)
 	return !l->is_behind;
 }
 
+/* Where the monitor of hosts knows that none can be used, its next word is waited for.
+ * Writers also wait for the first one, which comes within a second: the host that
+ * answers first may be an old primary. */
+static bool awaits_verdicts(const struct pool *pool, uint64_t now_us)
+{
+	const struct database *db = pool->database;
+	int target = scope_target_session_attrs(scope_of_database(db));
+
+	if (db->is_switching || !hosts_are_watched(db) || !db->catalog->events->hint)
+		return false;
+	if (hosts_are_judged(db))
+		return !hosts_has_candidate(pool, now_us);
+	if (target != TARGET_READ_WRITE && target != TARGET_PRIMARY)
+		return false;
+	hosts_hint(db, db->hosts.list[0], NULL, now_us);
+	return true;
+}
+
 static bool may_launch(struct launch *l)
 {
 	struct pool *pool = l->pool;
 
 	if (is_login_in_the_way(l))
 		return false;
+	if (awaits_verdicts(pool, l->now_us)) {
+		l->wake_us = earlier(l->wake_us, hosts_due_us(pool));
+		return false;
+	}
 	uint64_t retry_us = retry_time(l);
 	if (l->now_us < retry_us) {
 		l->wake_us = earlier(l->wake_us, retry_us);

@@ -94,8 +94,12 @@ static void put_host(
     struct rows *rows, const struct database *db, const struct host *host)
 {
 	const char *state = hosts_state_shown(db, host);
+	bool is_judged = hosts_are_judged(db);
+	const char *reason = hosts_reason_shown(db, host);
+	uint32_t timeline = is_judged ? host->verdict.value.report.timeline : 0;
 	uint64_t due_us = strcmp(state, "unfit") == 0 ? host->look_us : host->retry_us;
-	uint64_t left_us = due_us > rows->now_us ? due_us - rows->now_us : 0;
+	uint64_t left_us =
+	    !is_judged && due_us > rows->now_us ? due_us - rows->now_us : 0;
 	long long retry_in = (long long)((left_us + 999999) / 1000000);
 
 	row_begin(rows);

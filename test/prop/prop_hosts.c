@@ -52,12 +52,12 @@ static unsigned draw(struct world *w, unsigned below)
 
 static void check_reasons(const struct host_verdict *v)
 {
-	const char *shown = host_state_shown(v);
+	const char *shown = host_group_state_shown(v);
 
 	if (v->value.state != HOST_UP && v->value.state != HOST_NOT_TRIED)
 		CHECK(*v->value.reason);
 	if (strcmp(shown, "unfit") == 0)
-		CHECK(*host_reason_shown(v));
+		CHECK(*host_group_reason_shown(v));
 	CHECK(v->is_fit == !*v->unfit_reason);
 	if (v->is_in_force)
 		CHECK(v->is_fit);
@@ -70,7 +70,7 @@ static void check_group(struct world *w, const struct host_group *g)
 	for (size_t i = 0; i < g->count; i++) {
 		const struct host_verdict *v = &g->members[i].verdict;
 		check_reasons(v);
-		if (!host_serves(v))
+		if (!host_group_serves(v))
 			continue;
 		serving++;
 		if (g->rules.target != TARGET_READ_WRITE)
@@ -293,16 +293,16 @@ static void check_calm(struct world *w)
 			/* an open connection goes on */
 			CHECK(v->value.state == HOST_REFUSES || *v->value.unasked ||
 			      w->watches[i].phase >= WATCH_RESTING);
-		if (is_usable(s) && host_serves(v))
+		if (is_usable(s) && host_group_serves(v))
 			CHECK(!s->is_standby);
 	}
 	if (best && best->timeline >= writers->timeline)
 		CHECK(writers->serves);
 	if (best && best->timeline >= writers->timeline && !writers->chosen)
-		CHECK(host_serves(&writers->members[best - w->servers].verdict));
+		CHECK(host_group_serves(&writers->members[best - w->servers].verdict));
 	for (size_t i = 0; i < w->count; i++)
 		if (has_usable_standby(w) &&
-		    host_serves(&readers->members[i].verdict) &&
+		    host_group_serves(&readers->members[i].verdict) &&
 		    is_usable(&w->servers[i]))
 			CHECK(w->servers[i].is_standby);
 }

@@ -605,8 +605,8 @@ static void check_hosts_of_database(struct world *w, const struct database *db)
 		CHECK(host->resting == count[SEAT_IDLE] + count[SEAT_USED]);
 		CHECK(host->is_listed);
 		/* a host in state PROBING has a probe under way */
-		CHECK((host->state == HOST_PROBING) <= (probes > 0));
-		CHECK((host->state == HOST_UP) <= (host->retry_us == 0));
+		CHECK((host->state == REACH_PROBING) <= (probes > 0));
+		CHECK((host->state == REACH_UP) <= (host->retry_us == 0));
 	}
 	list_for (pool, &db->pools, db_node) {
 		size_t idle = 0, seats = 0;

@@ -188,7 +188,7 @@ static void a_host_that_fails_is_left_out(void **state)
 	assert_string_equal(t.dialed, "ab");
 	assert_false(t.pool->last_connect_failed);
 	struct host *a = town_host(&t, 0);
-	assert_int_equal(a->state, HOST_DOWN);
+	assert_int_equal(a->state, REACH_DOWN);
 	assert_int_equal(a->failures, 1);
 	assert_string_equal(a->last_error, "connect failed");
 	assert_int_equal(a->retry_us, t.w.now + 10 * SECOND);
@@ -241,11 +241,11 @@ static void it_is_tried_again_after_growing_pauses(void **state)
 	for (size_t i = 0; i < sizeof(pauses) / sizeof(pauses[0]); i++)
 		expect_probe(&t, pauses[i]);
 	struct host *a = town_host(&t, 0);
-	assert_int_equal(a->state, HOST_DOWN);
+	assert_int_equal(a->state, REACH_DOWN);
 	assert_int_equal(a->failures, 8);
 	t.dead = "";
 	expect_probe(&t, 160);
-	assert_int_equal(a->state, HOST_UP);
+	assert_int_equal(a->state, REACH_UP);
 	assert_int_equal(a->retry_us, 0);
 	/* the host gets its usual share from now on, and no more */
 	uint64_t before = town_host(&t, 1)->assignments;
@@ -259,7 +259,7 @@ static void it_is_tried_again_after_growing_pauses(void **state)
 			town_close(&t, &t.seats[i]);
 	}
 	run_clients(&t, 10, 4);
-	assert_int_equal(a->state, HOST_DOWN);
+	assert_int_equal(a->state, REACH_DOWN);
 	assert_int_equal(a->pause_us, 10 * SECOND);
 	town_done(&t);
 }
@@ -282,7 +282,7 @@ static void a_probe_is_in_nobodys_way(void **state)
 	world_next(&t.w, t.pool, VERDICT_DIAL);
 	struct seat *probe = town_begin_dial(&t, t.pool);
 	assert_ptr_equal(probe->share->host, town_host(&t, 0));
-	assert_int_equal(town_host(&t, 0)->state, HOST_PROBING);
+	assert_int_equal(town_host(&t, 0)->state, REACH_PROBING);
 	world_next(&t.w, t.pool, VERDICT_NONE);
 	town_ask(&t, t.pool, &asks[1]);
 	assert_non_null(asks[1].seat);
@@ -290,7 +290,7 @@ static void a_probe_is_in_nobodys_way(void **state)
 	/* the probe succeeds: there is one connection too many, until one is idle */
 	t.dead = "";
 	town_end_dial(&t, probe);
-	assert_int_equal(town_host(&t, 0)->state, HOST_UP);
+	assert_int_equal(town_host(&t, 0)->state, REACH_UP);
 	town_serve(&t, t.pool);
 	assert_int_equal(pool_connected_count(t.pool), 2);
 	town_give(&t, &asks[0]);
@@ -316,13 +316,13 @@ static void a_slow_login_is_not_waited_for(void **state)
 	town_serve(&t, t.pool);
 	assert_non_null(a.seat);
 	assert_string_equal(a.seat->share->host->name, "b");
-	assert_int_equal(town_host(&t, 0)->state, HOST_PROBING);
+	assert_int_equal(town_host(&t, 0)->state, REACH_PROBING);
 	/* no client waits for that host any more */
 	town_ask(&t, world_pool(&t.w, "d", "other"), &b);
 	assert_non_null(b.seat);
 	assert_string_equal(b.seat->share->host->name, "c");
 	town_end_dial(&t, slow);
-	assert_int_equal(town_host(&t, 0)->state, HOST_UP);
+	assert_int_equal(town_host(&t, 0)->state, REACH_UP);
 	town_give(&t, &a);
 	town_give(&t, &b);
 	/* or the slow login fails */
@@ -343,7 +343,7 @@ static void a_slow_login_is_not_waited_for(void **state)
 	town_serve(&t, t.pool);
 	assert_non_null(a.seat);
 	town_end_dial(&t, slow);
-	assert_int_equal(town_host(&t, 0)->state, HOST_DOWN);
+	assert_int_equal(town_host(&t, 0)->state, REACH_DOWN);
 	assert_true(town_host(&t, 0)->retry_us > t.w.now);
 	town_give(&t, &a);
 	town_done(&t);
@@ -365,7 +365,7 @@ static void a_probe_may_end_unfinished(void **state)
 	assert_int_equal(pool_ask(&a, ASK_QUERY, t.w.now).kind, VERDICT_GRANT);
 	world_next(&t.w, t.pool, VERDICT_DIAL);
 	town_close(&t, town_begin_dial(&t, t.pool));
-	assert_int_equal(town_host(&t, 0)->state, HOST_DOWN);
+	assert_int_equal(town_host(&t, 0)->state, REACH_DOWN);
 	assert_true(hosts_is_due(t.pool, town_host(&t, 0), t.w.now));
 	assert_int_equal(t.pool->probe_count, 0);
 	assert_int_equal(town_host(&t, 0)->failures, 1);
@@ -413,7 +413,7 @@ static void a_refused_login_leaves_the_host_up(void **state)
 	struct seat *seat = town_begin_dial(&t, t.pool);
 	pool_dial_failed(seat, DIAL_LOGIN, "wrong password", "28P01", t.w.now);
 	town_close(&t, seat);
-	assert_int_equal(town_host(&t, 0)->state, HOST_UP);
+	assert_int_equal(town_host(&t, 0)->state, REACH_UP);
 	assert_int_equal(town_host(&t, 0)->failures, 0);
 	assert_true(t.pool->last_connect_failed);
 	world_next(&t.w, t.pool, VERDICT_REFUSE);
@@ -435,7 +435,7 @@ static void a_refused_look_is_told_to_nobody(void **state)
 		db = t.pool->database;
 		town_ask(&t, t.pool, &a);
 		world_join(t.pool, &b);
-		town_host(&t, 1)->state = HOST_DOWN;
+		town_host(&t, 1)->state = REACH_DOWN;
 		if (is_switching) {
 			town_give(&t, &a);
 			db->paused = db->is_switching = db->is_scouting = true;
@@ -498,7 +498,7 @@ static void what_is_known_outlives_a_reload(void **state)
 	assert_ptr_equal(a.seat->share->host, lent);
 	world_adopt(&t.w, "[databases]\nd=host=x,a port=7,1\n[pgbouncer]\n", NULL);
 	assert_ptr_equal(town_host(&t, 1), down);
-	assert_int_equal(down->state, HOST_DOWN);
+	assert_int_equal(down->state, REACH_DOWN);
 	assert_string_equal(town_host(&t, 0)->name, "x");
 	/* when its last connection closes, the record of the removed host is freed */
 	assert_false(lent->is_listed);

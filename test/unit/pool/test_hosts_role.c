@@ -238,7 +238,7 @@ static void the_second_pass_ends_with_a_standby(void **state)
 	t.dead = "c";
 	t.w.now += 5 * SECOND;
 	town_serve(&t, t.pool);
-	assert_int_equal(town_host(&t, 1)->state, HOST_UP);
+	assert_int_equal(town_host(&t, 1)->state, REACH_UP);
 	assert_true(a.seat->is_dirty);
 	town_give(&t, &a);
 	expect_used(&t, "b");

@@ -1,0 +1,197 @@
+"""Databases whose hosts are watched by the monitor (host_hung_timeout): real servers that hang, refuse,
+are promoted, and come back as a second primary."""
+
+import threading
+import time
+
+import pytest
+
+import postgres
+import replication
+import waiting
+import wire
+
+HUNG = 1.5
+DEADLINE = 60
+
+
+@pytest.fixture
+def pair(pg_bin):
+    made = replication.Pair(pg_bin)
+    try:
+        made.create()
+        made.primary.do("create table moved (n int)", "grant all on moved to public")
+        made.wait_replayed()
+        yield made
+    finally:
+        for node in made.nodes:
+            node.thaw()
+        made.remove()
+
+
+@pytest.fixture(params=[1, 4], ids=["1-worker", "4-workers"])
+def make(request, make_pooler, pair):
+    def make(targets, **settings):
+        return make_pooler(
+            {name: pair.entry("target_session_attrs=%s pool_size=4" % target)
+             for name, target in targets.items()},
+            settings=dict({"pool_mode": "transaction", "server_login_retry": 0.2, "workers": request.param,
+                           "role_check_period": 30, "host_hung_timeout": HUNG, "query_wait_timeout": 100,
+                           "query_wait_notify": 0, "log_connections": 0, "log_disconnections": 0}, **settings))
+    return make
+
+
+def rows_of(node, sql):
+    with node.client() as owner:
+        return owner.query(sql).rows
+
+
+def show(pooler, name):
+    return {int(row["port"]): row for row in pooler.show("HOSTS") if row["database"] == name}
+
+
+def state(pooler, name, node):
+    return show(pooler, name)[node.port]["state"]
+
+
+def settled(pooler, name, pair, primary="up", standby="unfit"):
+    """The monitor has told about both hosts."""
+    waiting.wait_for(lambda: (state(pooler, name, pair.primary), state(pooler, name, pair.standby)) == (
+        primary, standby), "both are known", DEADLINE)
+
+
+class Writers:
+    """Clients that insert numbered rows, and remember which were acknowledged."""
+
+    def __init__(self, pooler, name, count=6):
+        self.pooler, self.name = pooler, name
+        self.lock, self.stop = threading.Lock(), threading.Event()
+        self.acknowledged, self.errors, self.next = [], [], 0
+        self.threads = [threading.Thread(target=self.run) for _ in range(count)]
+
+    def number(self):
+        with self.lock:
+            self.next += 1
+            return self.next
+
+    def run(self):
+        client = None
+        while not self.stop.is_set():
+            n = self.number()
+            try:
+                client = client or self.pooler.connect(database=self.name)
+                answer = client.query("insert into moved values (%d)" % n, check=False)
+                with self.lock:
+                    self.errors += answer.errors
+                    if answer.tag == "INSERT 0 1":
+                        self.acknowledged.append(n)
+            except (wire.Refused, wire.Closed, OSError) as error:
+                with self.lock:
+                    self.errors.append(error)
+                client = client and client.close()
+        if client:
+            client.close()
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop.set()
+        for thread in self.threads:
+            thread.join()
+
+    def go_on(self, what, more=30):
+        """Waits until so many further rows are acknowledged."""
+        with self.lock:
+            least = len(self.acknowledged) + more
+        waiting.wait_for(lambda: len(self.acknowledged) >= least, what, DEADLINE)
+
+
+def test_a_primary_that_hangs_and_comes_back(make, pair):
+    """Its clients go on at the new primary, and it gets no more writes when it is back."""
+    old, new = pair.primary, pair.standby
+    pooler = make({"db": "read-write"})
+    with Writers(pooler, "db") as writers:
+        writers.go_on("rows come")
+        settled(pooler, "db", pair)
+        # No acknowledged row may be lost: the standby has all of them before the primary hangs.
+        old.do("alter system set synchronous_commit = on",
+               "alter system set synchronous_standby_names = 'standby'", "select pg_reload_conf()")
+        waiting.wait_for(lambda: old.value("select sync_state from pg_stat_replication") == "sync", "it is in force")
+        pair.wait_replayed()
+        writers.go_on("rows come from both")
+        old.freeze()
+        waiting.wait_for(lambda: state(pooler, "db", old) == "hangs", "it is noticed", DEADLINE)
+        assert not writers.errors  # No other host serves: they are left in peace.
+        began = time.monotonic()
+        new.do("select pg_promote(true, 60)")
+        writers.go_on("rows come from the new primary")
+        assert time.monotonic() - began < 20
+        assert writers.errors
+        assert "pooler error: the host of the server does not answer, and another one serves" in pooler.log()
+        old.thaw()
+        old.do("alter system reset synchronous_standby_names", "select pg_reload_conf()")
+        waiting.wait_for(lambda: state(pooler, "db", old) == "unfit", "it is back", DEADLINE)
+        before = old.value("select count(*) from moved")
+        writers.go_on("rows come from the new primary only", 200)
+        assert old.value("select count(*) from moved") == before
+    rows = {int(row[0]) for row in rows_of(new, "select n from moved")}
+    assert not set(writers.acknowledged) - rows
+    log = pooler.log()
+    assert " WARNING host 127.0.0.1:%d: hangs: no answer for 1.5 seconds" % old.port in log
+    assert " LOG database \"db\" is read-write at 127.0.0.1:%d after " % new.port in log
+    assert log.count("has two primaries that are up") == 1
+    assert "older timeline" in show(pooler, "db")[old.port]["reason"]
+
+
+def test_a_host_that_refuses(make, pair):
+    """Clients get the other host at once, and nobody is told; when it lets in again it is used."""
+    refusing = pair.standby
+    pooler = make({"db": "any"})
+    lines = ["local replication all trust"] + postgres.hba_lines()
+    refusing.set_hba(["host all all 127.0.0.1/32 reject"] + lines)
+    clients = [pooler.connect(database="db") for _ in range(8)]
+    for _ in range(5):
+        for client in clients:
+            assert client.value("select 1") == "1"
+    waiting.wait_for(lambda: state(pooler, "db", refusing) == "refuses", "it is told", DEADLINE)
+    row = show(pooler, "db")[refusing.port]
+    assert "pg_hba.conf rejects connection" in row["last_error"]
+    assert state(pooler, "db", pair.primary) == "up"
+    refusing.set_hba(lines)
+    waiting.wait_for(lambda: state(pooler, "db", refusing) == "up", "it is back", DEADLINE)
+    for client in clients:
+        client.close()
+
+
+def test_a_planned_switch_moves_readers(make, pair):
+    """Roles are followed at once, although role_check_period is long."""
+    pooler = make({"w": "read-write", "r": "standby"})
+    with pooler.connect(database="w") as writer, pooler.connect(database="r") as reader:
+        port = "select inet_server_port()"
+        assert int(writer.value(port)) == pair.primary.port
+        assert int(reader.value(port)) == pair.standby.port
+        settled(pooler, "w", pair)
+        pair.switch()
+        waiting.wait_for(lambda: int(writer.value(port)) == pair.primary.port, "writers follow", DEADLINE)
+        waiting.wait_for(lambda: int(reader.value(port)) == pair.standby.port, "readers follow", DEADLINE)
+
+
+def test_at_rest(make, pair):
+    """One connection to each host, and no line of the log."""
+    pooler = make({"w": "read-write", "r": "prefer-standby"}, role_check_period=0.3)
+    with pooler.connect(database="w") as writer, pooler.connect(database="r") as reader:
+        writer.query("select 1")
+        reader.query("select 1")
+        settled(pooler, "w", pair)
+        asked = ("select count(*), coalesce(sum(extract(epoch from backend_start))::text, '') from pg_stat_activity"
+                 " where query like '%pg_walfile_name%' and pid <> pg_backend_pid()")
+        before = [rows_of(node, asked) for node in pair.nodes]
+        lines = len(pooler.log().splitlines())
+        time.sleep(2)  # Several periods, in which nothing may happen.
+        assert [rows_of(node, asked) for node in pair.nodes] == before
+        assert [rows[0][0] for rows in before] == ["1", "1"]
+        told = [line for line in pooler.log().splitlines()[lines:] if "SHOW" not in line]
+        assert not told
