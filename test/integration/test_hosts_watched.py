@@ -159,7 +159,7 @@ def test_a_host_that_refuses(make, pair):
     waiting.wait_for(lambda: state(pooler, "db", refusing) == "refuses", "it is told", DEADLINE)
     row = show(pooler, "db")[refusing.port]
     assert "pg_hba.conf rejects connection" in row["last_error"]
-    assert state(pooler, "db", pair.primary) == "up"
+    waiting.wait_for(lambda: state(pooler, "db", pair.primary) == "up", "the other one is up", DEADLINE)
     refusing.set_hba(lines)
     waiting.wait_for(lambda: state(pooler, "db", refusing) == "up", "it is back", DEADLINE)
     for client in clients:
