@@ -1,7 +1,7 @@
 /*
- * How many SCRAM secrets have how many rounds.  A user who does not exist is asked for
- * a proof with the rounds that most users have: others would tell that there is no such
- * user.
+ * How many SCRAM secrets have how many rounds.  Users who do not exist are asked for
+ * proofs with the rounds that those who exist have: others would tell that there is no
+ * such user.
  */
 #ifndef AUTH_ROUNDS_H
 #define AUTH_ROUNDS_H
@@ -23,5 +23,10 @@ void rounds_count(struct rounds *r, uint32_t rounds, int change);
 /* The number of rounds that most secrets have, and in *count how many; 0: there are no
  * secrets. */
 uint32_t rounds_usual(const struct rounds *r, uint32_t *count);
+/* Rounds for one of many names that do not exist: over all values of `pick` they are
+ * distributed as those of the secrets, of which others_count more have others_rounds.
+ * A few secrets more or less change the answer for few values. */
+uint32_t rounds_like(const struct rounds *r, uint32_t others_count,
+    uint32_t others_rounds, uint32_t pick);
 
 #endif

@@ -49,9 +49,9 @@ size_t userlist_count(const struct userlist *u);
 const struct secret *userlist_find(const struct userlist *u, const char *name);
 /* Are there more SCRAM secrets than plain passwords and md5 hashes? */
 bool userlist_is_mostly_scram(const struct userlist *u);
-/* The rounds that most users are asked for in a SCRAM login; rounds: how many those
- * with plain passwords are asked for. */
-uint32_t userlist_usual_rounds(const struct userlist *u, uint32_t rounds);
+/* The rounds of a SCRAM login for a name that is not listed, see rounds_like; rounds:
+ * how many those with plain passwords are asked for. */
+uint32_t userlist_rounds_like(const struct userlist *u, uint32_t rounds, uint32_t pick);
 /* Visits all users that the file has, in any order: `size_t at = 0; while
  * (userlist_next(u, &at, &name, &secret))`. */
 bool userlist_next(const struct userlist *u, size_t *at, const char **name,

@@ -32,8 +32,9 @@
 
 enum {
 	PARCEL_FORMAT_OLDEST = 2,
-	PARCEL_FORMAT_SLOW = 3, /* since then: parcel_client.slow, link.since_us */
-	PARCEL_FORMAT = 3,
+	PARCEL_FORMAT_SLOW = 3,  /* since then: parcel_client.slow, link.since_us */
+	PARCEL_FORMAT_SALTS = 4, /* since then: parcel_origin.mock_secret */
+	PARCEL_FORMAT = 4,
 };
 
 enum parcel_kind {
@@ -194,6 +195,7 @@ struct parcel_origin {
 	uint64_t next_id, last_text, last_sql_text;
 	bool is_paused;
 	struct parcel_vars names; /* names of the tracked parameters, as values */
+	struct parcel_bytes mock_secret; /* see struct site */
 };
 
 /* Depending on the kind, one member is valid. */

@@ -368,11 +368,10 @@ bool userlist_is_mostly_scram(const struct userlist *u)
 	       u->kind_counts[SECRET_PLAIN] + u->kind_counts[SECRET_MD5];
 }
 
-uint32_t userlist_usual_rounds(const struct userlist *u, uint32_t rounds)
+uint32_t userlist_rounds_like(const struct userlist *u, uint32_t rounds, uint32_t pick)
 {
-	uint32_t count, usual = rounds_usual(&u->rounds, &count);
-
-	return count > u->kind_counts[SECRET_PLAIN] ? usual : rounds;
+	return rounds_like(
+	    &u->rounds, (uint32_t)u->kind_counts[SECRET_PLAIN], rounds, pick);
 }
 
 bool userlist_next(const struct userlist *u, size_t *at, const char **name,

@@ -24,6 +24,7 @@
 #include "login/listen.h"
 #include "metrics/metrics.h"
 #include "net/tls.h"
+#include "session/session.h"
 
 static const struct process_verbs verbs = {
     .reload = reload_run_ask,
@@ -207,6 +208,9 @@ static int start(struct daemon *d, struct err *err)
 	rc = settle(d, &first, err);
 	if (rc == 0)
 		rc = build(d, &first.config->settings, err);
+	if (rc == 0 && first.config->settings.client_tls_key_file)
+		session_keep_salts(
+		    &d->site, first.config->settings.client_tls_key_file);
 	if (rc == 0)
 		rc = team_start(d, &first.config->settings, err);
 	/* pools must not open servers that the old process has and will hand over */

@@ -317,7 +317,8 @@ static int emit_origin(struct offering *o)
 		.last_text = o->last_text,
 		.last_sql_text = o->last_sql_text,
 		.is_paused = site->catalog->paused,
-		.names = {names, count}}};
+		.names = {names, count},
+		.mock_secret = {site->mock_secret, sizeof(site->mock_secret)}}};
 
 	for (size_t i = 0; i < count; i++)
 		names[i].value = vars_schema_name(site->vars, i);

@@ -146,6 +146,13 @@ static void hold_site(struct site *site)
 	site->catalog->is_offered = true;
 }
 
+/* A salt that is another one after a restart would tell that its user does not exist.
+ */
+static void take_secret(struct site *site, void *ctx)
+{
+	memmove(site->mock_secret, ctx, sizeof(site->mock_secret));
+}
+
 static void release_site(struct site *site)
 {
 	moving_keep(site);
@@ -159,6 +166,8 @@ static void unpack_all(struct taking *t)
 {
 	struct site *site = &t->d->site;
 
+	if (t->is_first)
+		(void)crew_each(site, take_secret, site->mock_secret);
 	if (t->is_paused)
 		crew_all(site, pause_site);
 	t->is_paused = false;
@@ -227,6 +236,8 @@ static int begin(struct taking *t, const struct parcel_origin *origin)
 	t->moving = moving_new(&t->d->site, origin, &t->err);
 	t->old_pid = origin->pid;
 	t->is_paused = origin->is_paused;
+	if (origin->mock_secret.len == sizeof(t->d->site.mock_secret))
+		take_secret(&t->d->site, (void *)(uintptr_t)origin->mock_secret.at);
 	return t->moving ? 0 : -1;
 }
 

@@ -43,18 +43,25 @@ static void failure_derived(struct key_job *key_job)
 	login->derived(client);
 }
 
-/* The rounds that a user who does not exist is asked for: those that most users have
- * where this one was looked for. */
+/* The rounds that a user who does not exist is asked for: those that most of the users
+ * have whom auth_query has found, or those of some user in the list. */
 static uint32_t sasl_usual_rounds(const struct client *client)
 {
-	const struct catalog *catalog = client->conn.site->catalog;
-	uint32_t rounds = (uint32_t)site_settings(client->conn.site)->scram_iterations;
-	uint32_t count = 0, found;
+	const struct site *site = client->conn.site;
+	const struct catalog *catalog = site->catalog;
+	uint8_t digest[SCRAM_SALT_LEN];
+	uint32_t rounds = (uint32_t)site_settings(site)->scram_iterations;
+	uint32_t count = 0, found, pick;
 
 	found = rounds_usual(&catalog->found_rounds, &count);
 	if (count && authquery_is_for(client))
 		return found;
-	return catalog->list ? userlist_usual_rounds(catalog->list, rounds) : rounds;
+	if (!catalog->list)
+		return rounds;
+	scram_steady_salt(
+	    client->login->startup.user, "rounds", site->mock_secret, digest);
+	memcpy(&pick, digest, sizeof(pick));
+	return userlist_rounds_like(catalog->list, rounds, pick);
 }
 
 enum proof proof_fail_slowly(struct client *client)

@@ -443,6 +443,8 @@ static void form_origin(struct form *f, struct parcel_origin *v)
 	form_u64(f, &v->last_sql_text);
 	FORM_BOOL(f, v->is_paused);
 	form_vars(f, &v->names);
+	if (f->format >= PARCEL_FORMAT_SALTS)
+		form_bytes(f, &v->mock_secret);
 }
 
 static void form_parcel(struct form *f, struct parcel *v)

@@ -5,6 +5,8 @@
 
 #include <unistd.h>
 
+#include "auth/digest.h"
+#include "base/text.h"
 #include "session/cancel_keys.h"
 #include "session/client.h"
 #include "session/crew.h"
@@ -35,6 +37,25 @@ int session_init(struct site *site, struct err *err)
 	switchover_init(site);
 	salted_init(site);
 	return helpers_init(site, err);
+}
+
+void session_keep_salts(struct site *site, const char *key_file)
+{
+	static const char purpose[] = "salts of users who do not exist";
+	struct digest *sha256;
+	struct err ignored;
+	size_t len;
+	char *key = text_read_file(key_file, &len, &ignored);
+
+	if (!key)
+		return;
+	sha256 = digest_new("SHA256");
+	if (sha256)
+		(void)digest_of(
+		    sha256, purpose, sizeof(purpose), key, len, site->mock_secret);
+	digest_free(&sha256);
+	mem_wipe(key, len);
+	mem_free(key);
 }
 
 static void review_clients(const struct list *clients)

@@ -175,6 +175,16 @@ def test_mock_salt_is_steady(guarded):
         assert first["r"].startswith("abcdef") and len(first["r"]) == 6 + 24
 
 
+def test_unknown_names_have_rounds_like_users(make_pooler, pg):
+    """Otherwise a user with other rounds than most would be known by them."""
+    pooler = make_pooler({"db": pg.conn(user="trust_user")}, settings={"auth_type": "scram-sha-256"}, userlist={
+        "u%d" % n: wire.ScramKeys(PLAIN, iterations=6000 + 1000 * (n % 2)).secret() for n in range(4)})
+    ghosts = ["ghost %d" % n for n in range(40)]
+    told = [scram_first(pooler, name)["i"] for name in ghosts]
+    assert set(told) == {"6000", "7000"}
+    assert told == [scram_first(pooler, name)["i"] for name in ghosts]
+
+
 def test_md5_salts_differ(guarded):
     pooler = guarded("md5")
     salts = set()

@@ -16,6 +16,7 @@ import postgres
 import programs
 import waiting
 import wire
+from test_authquery import challenge
 from test_suspend import owner_console
 from test_views import TRANSACTION
 
@@ -297,6 +298,19 @@ def test_secrets_go_along(make_pooler, pg, restart):
         assert client.value("select 2") == "2"
 
 
+@pytest.mark.parametrize("workers", [1, 4])
+def test_salts_stay(make_pooler, pg, restart, workers):
+    """Otherwise those of users who do not exist would be other ones, and so tell who exists."""
+    pooler = make_pooler({"db": pg.conn(user="trust_user")}, userlist={"plain": "secret", "scram": wire.ScramKeys("x").secret()},
+                         settings=dict(TRANSACTION, auth_type="scram-sha-256", workers=workers))
+    names = ("plain", "scram", "ghost", "other ghost")
+    before = [challenge(pooler, "db", name) for name in names]
+    assert len(set(before)) == 4
+    wait_end(restart(pooler), pooler)
+    assert [challenge(pooler, "db", name) for name in names for _ in range(workers)] == \
+        [told for told in before for _ in range(workers)]
+
+
 def test_changed_settings(make_pooler, pg, restart):
     """The new process uses the new settings: it replaces servers of a changed database entry."""
     pooler = make_pooler({"db": pg.conn()}, settings=TRANSACTION)
@@ -418,6 +432,18 @@ def tls_pooler(make_pooler, pg):
 
     yield make
     waiting.discard(folder)
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_salts_stay_after_a_start(tls_pooler, workers):
+    """They depend on the private key, where there is one."""
+    pooler = tls_pooler(workers=workers, auth_type="scram-sha-256")
+    before = [challenge(pooler, "db", name) for name in ("ghost", "other ghost")]
+    pooler.stop()
+    mark = pooler.mark()
+    pooler.launch()
+    pooler.wait_log("process up: ", mark)
+    assert [challenge(pooler, "db", name) for name in ("ghost", "other ghost")] == before
 
 
 def tls_connect(pooler):
@@ -727,9 +753,10 @@ def pass_socket(conn, say):
 
 def know_older(conn):
     """Answers as an older version does: it knows only the first format that there was."""
-    conn.sendall(wire.error("ERROR", "55000", "takeover format 3 is not known here, only 2: the two processes are of "
-                                              "different versions") + wire.ready())
-    assert conn.recv(4096) == wire.query("TAKEOVER 2")
+    for newer in (4, 3):
+        conn.sendall(wire.error("ERROR", "55000", "takeover format %d is not known here, only 2: the two processes are "
+                                                  "of different versions" % newer) + wire.ready())
+        assert conn.recv(4096) == wire.query("TAKEOVER %d" % (newer - 1))
     pass_socket(conn, frame("x", b"it is agreed"))
 
 
