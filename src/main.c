@@ -7,7 +7,6 @@
 #include "daemon/options.h"
 #include "daemon/version.h"
 #include "tools/check.h"
-#include "tools/describe.h"
 #include "tools/explain.h"
 #include "tools/make_userlist.h"
 #include "top/top.h"
@@ -31,10 +30,6 @@ int main(int argc, char **argv)
 		return printed();
 	case OPTIONS_VERSION:
 		version_print(stdout);
-		return printed();
-	case OPTIONS_DESCRIBE:
-		if (describe_topic(stdout, options.topic, options.form, stderr) < 0)
-			return 1;
 		return printed();
 	case OPTIONS_CHECK:
 		return check_config(stdout, &options) > 0 ? 1 : printed();

@@ -65,8 +65,4 @@ enum error_id error_of_reason(const char *reason);
  * from a server or an LDAP directory. */
 enum error_id error_of_text(const char *text);
 
-/* Prints the table for the documents; the format is "md".  Returns -1 for any other
- * format. */
-int errors_describe(FILE *out, const char *as);
-
 #endif

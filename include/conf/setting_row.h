@@ -1,7 +1,7 @@
 /*
  * One row of settings.def as data, for the code that reads the table: settings.c
- * (parse, print, compare), entry.c (entries), describe.c (documents), and the reload,
- * which looks up what a change requires.
+ * (parse, print, compare), entry.c (entries), the documents, and the reload, which
+ * looks up what a change requires.
  */
 #ifndef CONF_SETTING_ROW_H
 #define CONF_SETTING_ROW_H

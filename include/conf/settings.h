@@ -1,6 +1,6 @@
 /*
  * The table of settings.  Each [pgbouncer] setting is one row of settings.def.  The
- * struct member, the parser, the printer, SHOW CONFIG, --describe, the sample ini file,
+ * struct member, the parser, the printer, SHOW CONFIG, the sample ini file,
  * the reference and the manual page are made from that row.  The types are those of the
  * ini file: str, int, uint, bool, time (seconds in the file, microseconds here), enum.
  */
@@ -192,14 +192,5 @@ int settings_check(const struct settings *s, struct err *err);
 /* The part of settings_check that SET runs as well: lists of networks and addresses can
  * be parsed. */
 int settings_check_lists(const struct settings *s, struct err *err);
-
-/* Prints the settings: "md" for the reference, "man" for the manual page, or "ini": a
- * [pgbouncer] section with the defaults in comments.  -1 for another format. */
-int describe_settings(FILE *out, const char *as);
-/* Prints the keys of entries in [databases], [users] and [peers] as "md" or "man".  -1
- * for another format. */
-int describe_database_keys(FILE *out, const char *as);
-int describe_user_keys(FILE *out, const char *as);
-int describe_peer_keys(FILE *out, const char *as);
 
 #endif

@@ -13,7 +13,6 @@ enum options_action {
 	OPTIONS_EXPLAIN,
 	OPTIONS_MAKE_USERLIST,
 	OPTIONS_TOP,
-	OPTIONS_DESCRIBE,
 	OPTIONS_VERSION,
 	OPTIONS_HELP,
 };
@@ -22,9 +21,8 @@ enum options_action {
 struct options {
 	enum options_action action;
 	const char *program;
-	const char *file; /* NULL for actions that need none */
-	const char *user; /* NULL: not given */
-	const char *topic, *form;
+	const char *file;     /* NULL for actions that need none */
+	const char *user;     /* NULL: not given */
 	const char *conninfo; /* NULL: none was given */
 	const char *output;   /* NULL: stdout */
 	int verbose;          /* how often -v was given */
@@ -36,8 +34,5 @@ struct options {
 int options_parse(struct options *o, int argc, char **argv);
 /* Prints the text of --help. */
 void options_help(FILE *out, const char *program);
-/* Prints the table as "md", or as "man": a list for a section of pgbouncer(1).  Returns
- * -1 for another format. */
-int options_describe(FILE *out, const char *as);
 
 #endif

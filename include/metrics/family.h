@@ -48,7 +48,4 @@ unsigned family_label_count(const struct family *family);
 /* Is the value of the family the number of rows of its sheet? */
 bool family_is_row_count(const struct family *family);
 
-/* Prints the table as Markdown (as = "md").  Returns -1 for another format. */
-int family_describe(FILE *out, const char *as);
-
 #endif

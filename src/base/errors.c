@@ -1,5 +1,5 @@
 /*
- * Access to the table of errors, and its printed reference.
+ * Access to the table of errors.
  */
 #include "base/errors.h"
 
@@ -98,17 +98,4 @@ enum error_id error_of_text(const char *text)
 		found = (enum error_id)i;
 	}
 	return found;
-}
-
-int errors_describe(FILE *out, const char *as)
-{
-	if (strcmp(as, "md") != 0)
-		return -1;
-	fputs(
-	    "| text | severity, SQLSTATE | cause | remedy |\n|---|---|---|---|\n", out);
-	for (size_t i = 0; i < ERROR_COUNT; i++)
-		fprintf(out, "| `%s` | %s %s | %s | %s |\n", error_rows[i].text,
-		    error_rows[i].severity, error_rows[i].sqlstate, error_rows[i].cause,
-		    error_rows[i].remedy);
-	return 0;
 }

@@ -1,5 +1,5 @@
 /*
- * Reads the command line by the table options.def, and prints that table.
+ * Reads the command line by the table options.def.
  */
 #include "daemon/options.h"
 
@@ -41,12 +41,8 @@ static int id_of(int code)
 	return -1;
 }
 
-/* Scripts may abbreviate --daemon, which has had this letter alone before there was
- * --describe. */
-static const struct option old_abbreviation = {"d", no_argument, NULL, 'd'};
-
 static void make_getopt_tables(
-    char letters[2 * OPTION_COUNT + 1], struct option longs[OPTION_COUNT + 2])
+    char letters[2 * OPTION_COUNT + 1], struct option longs[OPTION_COUNT + 1])
 {
 	for (int id = 0; id < OPTION_COUNT; id++) {
 		const struct option_row *row = &option_rows[id];
@@ -61,8 +57,7 @@ static void make_getopt_tables(
 			*letters++ = ':';
 	}
 	*letters = '\0';
-	longs[OPTION_COUNT] = old_abbreviation;
-	longs[OPTION_COUNT + 1] = (struct option){NULL, 0, NULL, 0};
+	longs[OPTION_COUNT] = (struct option){NULL, 0, NULL, 0};
 }
 
 static void take_option(struct options *o, enum option_id id, const char *argument)
@@ -99,13 +94,6 @@ static void take_option(struct options *o, enum option_id id, const char *argume
 	case OPTION_TOP:
 		o->action = OPTIONS_TOP;
 		break;
-	case OPTION_DESCRIBE:
-		o->action = OPTIONS_DESCRIBE;
-		o->topic = argument;
-		break;
-	case OPTION_AS:
-		o->form = argument;
-		break;
 	case OPTION_VERSION:
 		o->action = OPTIONS_VERSION;
 		break;
@@ -127,7 +115,7 @@ static int misuse(const struct options *o, const char *what)
 
 int options_parse(struct options *o, int argc, char **argv)
 {
-	struct option longs[OPTION_COUNT + 2];
+	struct option longs[OPTION_COUNT + 1];
 	char letters[2 * OPTION_COUNT + 1];
 	int code;
 
@@ -144,13 +132,6 @@ int options_parse(struct options *o, int argc, char **argv)
 		if (o->action == OPTIONS_HELP || o->action == OPTIONS_VERSION)
 			return 0;
 	}
-	if (o->action == OPTIONS_DESCRIBE) {
-		if (!o->form)
-			o->form = "md";
-		return 0;
-	}
-	if (o->form)
-		return misuse(o, "--as belongs to --describe");
 	if (o->action == OPTIONS_MAKE_USERLIST)
 		return argc == optind
 			   ? 0
@@ -168,8 +149,6 @@ int options_parse(struct options *o, int argc, char **argv)
 	o->file = argv[optind];
 	return 0;
 }
-
-/* ---- printing the table ---- */
 
 enum { HELP_COLUMN = 26 };
 
@@ -198,65 +177,4 @@ void options_help(FILE *out, const char *program)
 	fputs("\nReport bugs where you got this program from.\n"
 	      "Manual and home page: see pgbouncer(1) and the README beside it.\n",
 	    out);
-}
-
-static void describe_md(FILE *out)
-{
-	fputs("| option | what it does |\n|---|---|\n", out);
-	for (int id = 0; id < OPTION_COUNT; id++) {
-		const struct option_row *row = &option_rows[id];
-
-		fputs("| ", out);
-		if (row->letter)
-			fprintf(out, "`-%c%s%s`, ", row->letter,
-			    row->argument ? " " : "",
-			    row->argument ? row->argument : "");
-		fprintf(out, "`--%s%s%s` | %c%s.%s%s |\n", row->name,
-		    row->argument ? "=" : "", row->argument ? row->argument : "",
-		    row->help[0] - 'a' + 'A', row->help + 1, *row->details ? " " : "",
-		    row->details);
-	}
-}
-
-/* Escapes hyphens, so that they can be copied from the page. */
-static void put_man_text(FILE *out, const char *text)
-{
-	for (; *text; text++) {
-		if (*text == '-')
-			fputc('\\', out);
-		fputc(*text, out);
-	}
-}
-
-static void put_man_option(FILE *out, const struct option_row *row)
-{
-	fputs(".TP\n", out);
-	if (row->letter)
-		fprintf(out, "\\fB\\-%c\\fR%s%s%s, ", row->letter,
-		    row->argument ? " \\fI" : "", row->argument ? row->argument : "",
-		    row->argument ? "\\fR" : "");
-	fputs("\\fB\\-\\-", out);
-	put_man_text(out, row->name);
-	fprintf(out, "\\fR%s%s%s\n", row->argument ? "=\\fI" : "",
-	    row->argument ? row->argument : "", row->argument ? "\\fR" : "");
-	fputc(row->help[0] - 'a' + 'A', out);
-	put_man_text(out, row->help + 1);
-	fputs(".\n", out);
-	if (*row->details) {
-		put_man_text(out, row->details);
-		fputc('\n', out);
-	}
-}
-
-int options_describe(FILE *out, const char *as)
-{
-	if (strcmp(as, "md") == 0) {
-		describe_md(out);
-		return 0;
-	}
-	if (strcmp(as, "man") != 0)
-		return -1;
-	for (int id = 0; id < OPTION_COUNT; id++)
-		put_man_option(out, &option_rows[id]);
-	return 0;
 }

@@ -1,5 +1,5 @@
 /*
- * The rows of metrics.def, and their table in the documents.
+ * The rows of metrics.def.
  */
 #include "metrics/family.h"
 
@@ -48,67 +48,4 @@ unsigned family_label_count(const struct family *family)
 	while (kind->labels[count])
 		count++;
 	return count;
-}
-
-/* ---- the table ---- */
-
-static void put_facts(FILE *out)
-{
-#define GAUGE   "gauge"
-#define COUNTER "counter"
-#define FACT(id, type, unit, name, labels, help) \
-	fprintf(out, "| `%s` | %s | %s | | %s |\n", name, type, labels, help);
-	METRIC_FACTS(FACT)
-#undef FACT
-#undef GAUGE
-#undef COUNTER
-}
-
-static void put_durations(FILE *out)
-{
-#define DURATION(kind, name, help) \
-	fprintf(out, "| `%s` | histogram | database, user | | %s |\n", name, help);
-	METRIC_DURATIONS(DURATION)
-#undef DURATION
-}
-
-static void put_source(FILE *out, const struct family *f)
-{
-	fprintf(out, "SHOW %s", sheets[f->sheet].view);
-	if (*f->column)
-		fprintf(out, " `%s`", f->column);
-	if (*f->micros)
-		fprintf(out, " `%s`", f->micros);
-}
-
-static void put_labels(FILE *out, const struct family *f)
-{
-	unsigned count = family_label_count(f);
-
-	for (unsigned i = 0; i < count; i++)
-		fprintf(out, "%s%s", i ? ", " : "", sheets[f->sheet].labels[i]);
-}
-
-int family_describe(FILE *out, const char *as)
-{
-	const struct family *f;
-
-	if (strcmp(as, "md") != 0)
-		return -1;
-	fputs("| metric | type | labels | from | what it is |\n|---|---|---|---|---|\n",
-	    out);
-	put_facts(out);
-	for (size_t i = 0; (f = family_at(i)); i++) {
-		fprintf(out, "| `%s`", f->name);
-		if (f->other)
-			fprintf(out, "<br>`%s`", f->other);
-		fprintf(
-		    out, " | %s | ", f->type == FAMILY_COUNTER ? "counter" : "gauge");
-		put_labels(out, f);
-		fputs(" | ", out);
-		put_source(out, f);
-		fprintf(out, " | %s |\n", f->help);
-	}
-	put_durations(out);
-	return 0;
 }

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Compares the generated documents with doc/in and the program's tables.
-docs.py BINARY compares them; docs.py --write BINARY writes them.
+docs.py DOCS compares them; docs.py --write DOCS writes them.
 
-The prose is in doc/in, one text per document.  A line @TABLE@ in it stands for what the
-program prints with --describe=TABLE.  In a manual page, a line with the name of another
+The prose is in doc/in, one text per document.  A line @TABLE@ in it stands for what DOCS,
+the program of src/docs, prints for it.  In a manual page, a line with the name of another
 text (@settings.md@) stands for the chapters of that text, so that the reference and the
 manual page share their prose.
 """
@@ -38,17 +38,14 @@ def read(path):
         return ""
 
 
-def table(binary, what, form):
+def table(program, what, form):
     """The program's output, which replaces a line @TABLE@ in a document."""
-    done = subprocess.run([binary, "--describe=" + what, "--as=" + form], stdin=subprocess.DEVNULL,
+    done = subprocess.run([program, what, form], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
     if done.returncode != 0:
-        sys.exit("%s --describe=%s --as=%s: exit status %d: %s" % (
-            binary, what, form, done.returncode, done.stderr.decode("utf-8", "replace")))
-    text = done.stdout.decode("utf-8")
-    if form == "man":
-        text = text.split("\n", 1)[1]  # the page has a .TH line of its own
-    return text.strip("\n")
+        sys.exit("%s %s %s: exit status %d: %s" % (
+            program, what, form, done.returncode, done.stderr.decode("utf-8", "replace")))
+    return done.stdout.decode("utf-8").strip("\n")
 
 
 def troff(text):
@@ -76,7 +73,7 @@ def troff_of(text):
     return "\n".join(troff_block(block) for block in re.split(r"\n\n+", chapters.strip("\n")))
 
 
-def made(path, binary):
+def made(path, program):
     """The text of the generated document."""
     name = os.path.basename(path)
     form, first = FORMS[os.path.splitext(name)[1]]
@@ -86,18 +83,18 @@ def made(path, binary):
     if form == "man":
         text = PLACE.sub(lambda place: troff_of(read("doc/in/" + place[1])) if place[1].endswith(".md")
                          else place[0], text)
-    text = PLACE.sub(lambda place: table(binary, place[1], form), text)
+    text = PLACE.sub(lambda place: table(program, place[1], form), text)
     return (first % (ORIGIN % name) if first else "") + text
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--write", action="store_true")
-    parser.add_argument("binary")
+    parser.add_argument("program")
     args = parser.parse_args()
     passed = failed = 0
     for path in DOCUMENTS:
-        fresh = made(path, os.path.abspath(args.binary))
+        fresh = made(path, os.path.abspath(args.program))
         if args.write:
             if fresh != read(path):
                 with open(os.path.join(TOP, path), "w", encoding="utf-8") as f:

@@ -69,11 +69,6 @@ def test_bad_option(make_pooler, option):
     assert re.fullmatch(r'Try "\S+ --help" for more information\.', lines[1])
 
 
-def test_as_belongs_to_describe(make_pooler):
-    code, out, err = make_pooler(start=False).run("--as=md", "a.ini")
-    assert (code, out) == (1, "") and "--as belongs to --describe" in err
-
-
 @pytest.mark.parametrize("args", [[], ["a.ini", "b.ini"], ["-q"], ["a.ini", "-v", "b.ini"]])
 def test_wrong_number_of_files(make_pooler, args):
     code, out, err = make_pooler(start=False).run(*args)
@@ -119,19 +114,6 @@ def test_relative_paths_are_relative_to_the_start_folder(make_pooler, pg):
     assert pooler.read("here.pid") == "%d\n" % pooler.pid
 
 
-@pytest.mark.parametrize("topic", ["settings", "databases", "users", "peers", "commands", "views",
-                                   "errors", "states", "options"])
-@pytest.mark.parametrize("form", ["md", "man"])
-def test_describe(make_pooler, topic, form):
-    code, out, err = make_pooler(start=False).run("--describe=" + topic, "--as=" + form)
-    assert code == 0 and err == "" and len(out.splitlines()) > 3
-    assert out.startswith('.TH %s 7 ' % topic) == (form == "man")
-
-
-def sample_of_settings(pooler):
-    return pooler.run("--describe=settings", "--as=ini")[1]
-
-
 def sample_file(_):
     with open(SAMPLE, encoding="utf-8") as f:
         return f.read()
@@ -144,7 +126,7 @@ def sample_file_with_all_entries(_):
     return re.sub(r"^;", "", entries, flags=re.M) + "[pgbouncer]" + settings
 
 
-@pytest.mark.parametrize("sample", [sample_of_settings, sample_file, sample_file_with_all_entries])
+@pytest.mark.parametrize("sample", [sample_file, sample_file_with_all_entries])
 def test_sample_is_a_config_file(make_pooler, sample):
     pooler = make_pooler(start=False)
     out = sample(pooler)
@@ -156,12 +138,6 @@ def test_sample_is_a_config_file(make_pooler, sample):
     pooler.write("userlist.txt", "")
     code, out, err = pooler.run("-t", pooler.path("sample.ini"))
     assert code == 0, out + err
-
-
-def test_describe_what_is_unknown(make_pooler):
-    pooler = make_pooler(start=False)
-    assert pooler.run("--describe=nonsense", "--as=md")[0] == 1
-    assert pooler.run("--describe=settings", "--as=nonsense")[0] == 1
 
 
 # check-config

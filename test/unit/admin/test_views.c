@@ -11,7 +11,6 @@
 
 #include <cmocka.h>
 
-#include "admin/describe.h"
 #include "conf/settings.h"
 #include "pool/pool.h"
 #include "rig.h"
@@ -459,43 +458,6 @@ static void test_servers(void **state)
 	vars_done(&server.vars);
 }
 
-/* ---- tables for the manual ---- */
-
-static char *printed(int (*describe)(FILE *, const char *), const char *as, int *result)
-{
-	char *text = NULL;
-	size_t len;
-	FILE *out = open_memstream(&text, &len);
-
-	*result = describe(out, as);
-	fclose(out);
-	return text;
-}
-
-static void test_manuals(void **state)
-{
-	int result;
-
-	(void)state;
-	char *text = printed(describe_commands, "md", &result);
-	assert_int_equal(result, 0);
-	assert_non_null(
-	    strstr(text, "`SHUTDOWN WAIT_FOR_SERVERS\\|WAIT_FOR_CLIENTS` | admin |"));
-	free(text);
-	text = printed(describe_views, "md", &result);
-	assert_int_equal(result, 0);
-	assert_non_null(strstr(text, "\n### SHOW TOTALS\n"));
-	free(text);
-	text = printed(describe_commands, "man", &result);
-	assert_int_equal(result, 0);
-	assert_non_null(strstr(text, ".TP\n.B KILL [<db>]\n"));
-	free(text);
-	text = printed(describe_views, "ini", &result);
-	assert_int_equal(result, -1);
-	assert_string_equal(text, "");
-	free(text);
-}
-
 int main(void)
 {
 #define IN_WORLD(test) cmocka_unit_test_setup_teardown(test, open_world, close_world)
@@ -513,7 +475,6 @@ int main(void)
 	    IN_WORLD(test_latency),
 	    IN_WORLD(test_clients),
 	    IN_WORLD(test_servers),
-	    cmocka_unit_test(test_manuals),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

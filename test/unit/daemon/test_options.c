@@ -97,10 +97,6 @@ static void help_and_version_need_no_file(void **state)
 		assert_string_equal(o.conninfo, "host=a");
 		assert_string_equal(o.output, "list");
 	}
-	PARSE(o, "--describe=settings");
-	assert_int_equal(rc, 0);
-	assert_string_equal(o.topic, "settings");
-	assert_string_equal(o.form, "md");
 }
 
 static void misuse(void **state)
@@ -122,7 +118,7 @@ static void misuse(void **state)
 				  "Try \"pgbouncer --help\" for more information.\n");
 }
 
-static void every_option_is_printed(void **state)
+static void help_has_every_option(void **state)
 {
 	char *text = NULL;
 	size_t len;
@@ -130,14 +126,9 @@ static void every_option_is_printed(void **state)
 
 	(void)state;
 	options_help(out, "pgbouncer");
-	assert_int_equal(options_describe(out, "md"), 0);
-	assert_int_equal(options_describe(out, "man"), 0);
-	assert_int_equal(options_describe(out, "ini"), -1);
 	fclose(out);
 	assert_non_null(strstr(text, "  -u, --user=USER  "));
-	assert_non_null(strstr(text, "| `-u USER`, `--user=USER` | Switch"));
-	assert_non_null(strstr(text, "\\fB\\-u\\fR \\fIUSER\\fR, \\fB\\-\\-user\\fR="));
-	assert_non_null(strstr(text, "\\-\\-check\\-config"));
+	assert_non_null(strstr(text, "  -t, --check-config  "));
 	free(text);
 }
 
@@ -149,7 +140,7 @@ int main(void)
 	    cmocka_unit_test(old_abbreviation_of_daemon),
 	    cmocka_unit_test(help_and_version_need_no_file),
 	    cmocka_unit_test(misuse),
-	    cmocka_unit_test(every_option_is_printed),
+	    cmocka_unit_test(help_has_every_option),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

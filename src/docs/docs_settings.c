@@ -3,12 +3,12 @@
  * manual page pgbouncer.ini(5), and the sample file.  Reference and manual page are the
  * same walk in two styles.  The text around the tables is in doc/in.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "conf/entry.h"
 #include "conf/setting_row.h"
+#include "docs/docs.h"
 
 /* How a row is printed in one format. */
 struct style {
@@ -313,7 +313,7 @@ static const struct style *style_of(const char *as)
 	return strcmp(as, "man") == 0 ? &troff : NULL;
 }
 
-int describe_settings(FILE *out, const char *as)
+int docs_settings(FILE *out, const char *as)
 {
 	const struct style *style = style_of(as);
 
@@ -328,7 +328,7 @@ int describe_settings(FILE *out, const char *as)
 	return 0;
 }
 
-int describe_database_keys(FILE *out, const char *as)
+int docs_databases(FILE *out, const char *as)
 {
 	const struct style *style = style_of(as);
 
@@ -340,7 +340,7 @@ int describe_database_keys(FILE *out, const char *as)
 	return 0;
 }
 
-int describe_user_keys(FILE *out, const char *as)
+int docs_users(FILE *out, const char *as)
 {
 	const struct style *style = style_of(as);
 
@@ -350,7 +350,7 @@ int describe_user_keys(FILE *out, const char *as)
 	return 0;
 }
 
-int describe_peer_keys(FILE *out, const char *as)
+int docs_peers(FILE *out, const char *as)
 {
 	const struct style *style = style_of(as);
 

@@ -2,11 +2,10 @@
  * Prints commands and views from the tables that the console uses.  The prose around
  * them is in doc/in.
  */
-#include "admin/describe.h"
-
 #include <string.h>
 
 #include "admin/verbs.h"
+#include "docs/docs.h"
 #include "views/show.h"
 
 /* Escapes the character |, which would end a cell of the table. */
@@ -83,7 +82,7 @@ static void commands_as_man(FILE *out)
 	}
 }
 
-int describe_commands(FILE *out, const char *as)
+int docs_commands(FILE *out, const char *as)
 {
 	if (strcmp(as, "md") == 0)
 		commands_as_md(out);
@@ -110,7 +109,7 @@ static void view_as_md(FILE *out, const struct view *view)
 	}
 }
 
-int describe_views(FILE *out, const char *as)
+int docs_views(FILE *out, const char *as)
 {
 	const struct view *view;
 
