@@ -4,7 +4,7 @@
 #ifndef METRICS_FORMAT_H
 #define METRICS_FORMAT_H
 
-enum format { FORMAT_TEXT, FORMAT_OPENMETRICS, FORMAT_PROTOBUF };
+enum format { FORMAT_TEXT, FORMAT_OPENMETRICS };
 
 /* The format that an Accept header prefers (RFC 9110, section 12.5.1), the first of
  * equal ones.  FORMAT_TEXT if accept is NULL or names none of the formats. */

@@ -1,7 +1,6 @@
 /*
- * Writes a harvest in parts, in one of three formats: Prometheus text (0.0.4),
- * OpenMetrics (1.0), or Prometheus protobuf, which is the only one with native
- * histograms.
+ * Writes a harvest in parts, in one of two formats: Prometheus text (0.0.4) or
+ * OpenMetrics (1.0).
  */
 #ifndef METRICS_WRITER_H
 #define METRICS_WRITER_H
@@ -39,10 +38,9 @@ struct writer {
 	size_t at;  /* index of the family, counted through all tables */
 	bool other; /* the family is being served under its second name */
 	struct served served;
-	enum { WRITER_HEAD, WRITER_SIZE, WRITER_SAMPLES, WRITER_OVER } state;
+	enum { WRITER_HEAD, WRITER_SAMPLES, WRITER_OVER } state;
 	struct node *row; /* the next one; NULL: none */
 	bool has_fact;    /* a sample that comes from no row is still to be written */
-	size_t size;      /* protobuf: bytes of all samples of the family */
 };
 
 void writer_init(struct writer *w, const struct harvest *harvest, enum format format);

@@ -1,12 +1,11 @@
 /*
- * Goes through the families of all tables and the rows of each.  text.c and protobuf.c
- * write the samples.
+ * Goes through the families of all tables and the rows of each.  text.c writes
+ * the samples.
  */
 #include "metrics/writer.h"
 
 #include <string.h>
 
-#include "metrics/protobuf.h"
 #include "metrics/text.h"
 
 /* A part ends after so many samples, or when it has this many bytes. */
@@ -186,33 +185,8 @@ static void put_head(struct writer *w, struct buf *out)
 		return;
 	}
 	rewind_rows(w);
-	w->size = 0;
-	w->state = w->format == FORMAT_PROTOBUF ? WRITER_SIZE : WRITER_SAMPLES;
-	if (w->format != FORMAT_PROTOBUF)
-		text_put_head(out, &w->served, w->format == FORMAT_OPENMETRICS);
-}
-
-/* Adds up the sizes of a family's samples, because protobuf needs the length before the
- * message. */
-static void measure(struct writer *w, struct buf *out)
-{
-	struct sample sample;
-	struct buf one;
-
-	if (!next_sample(w, &sample)) {
-		if (w->size == 0) {
-			next_family(w);
-			return;
-		}
-		protobuf_put_head(out, &w->served, w->size);
-		rewind_rows(w);
-		w->state = WRITER_SAMPLES;
-		return;
-	}
-	buf_init(&one, 0);
-	protobuf_put_sample(&one, &w->served, &sample);
-	w->size += one.len;
-	buf_done(&one);
+	w->state = WRITER_SAMPLES;
+	text_put_head(out, &w->served, w->format == FORMAT_OPENMETRICS);
 }
 
 static void put_sample(struct writer *w, struct buf *out)
@@ -221,8 +195,6 @@ static void put_sample(struct writer *w, struct buf *out)
 
 	if (!next_sample(w, &sample))
 		next_family(w);
-	else if (w->format == FORMAT_PROTOBUF)
-		protobuf_put_sample(out, &w->served, &sample);
 	else
 		text_put_sample(out, &w->served, &sample);
 }
@@ -242,8 +214,6 @@ bool writer_part(struct writer *w, struct buf *out)
 			return false;
 		if (w->state == WRITER_HEAD)
 			put_head(w, out);
-		else if (w->state == WRITER_SIZE)
-			measure(w, out);
 		else
 			put_sample(w, out);
 	}

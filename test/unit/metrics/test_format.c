@@ -23,9 +23,7 @@ static void test_choice(void **state)
 	assert_int_equal(format_choose("text/html, */*;q=0.8"), FORMAT_TEXT);
 	assert_int_equal(
 	    format_choose("Application/OpenMetrics-Text"), FORMAT_OPENMETRICS);
-	assert_int_equal(format_choose(PROTOBUF), FORMAT_PROTOBUF);
-	assert_int_equal(format_choose("application/vnd.google.protobuf;encoding=text"),
-	    FORMAT_TEXT);
+	assert_int_equal(format_choose(PROTOBUF), FORMAT_TEXT);
 }
 
 static void test_quality(void **state)
@@ -38,7 +36,7 @@ static void test_quality(void **state)
 	assert_int_equal(format_choose(PROTOBUF
 			     ";q=0.6,application/openmetrics-text;version=1.0.0;q=0.5,"
 			     "text/plain;q=0.3,*/*;q=0.2"),
-	    FORMAT_PROTOBUF);
+	    FORMAT_OPENMETRICS);
 	assert_int_equal(
 	    format_choose("application/openmetrics-text;q=0"), FORMAT_TEXT);
 	assert_int_equal(

@@ -9,7 +9,6 @@
 
 #include <cmocka.h>
 
-#include "metrics/protobuf.h"
 #include "metrics/text.h"
 #include "metrics/writer.h"
 #include "views/show.h"
@@ -211,63 +210,6 @@ static void test_classic_histogram(void **state)
 	histogram_free(&h);
 }
 
-static void test_native_histogram(void **state)
-{
-	static const uint8_t wanted[] = {
-	    0x22, 42,                           /* metric */
-	    0x3a, 40,                           /* its histogram */
-	    0x08, 4,                            /* 4 samples */
-	    0x11, 0, 0, 0, 0, 0, 0, 0, 0,       /* their sum, looked at below */
-	    0x28, 6,                            /* schema 3 */
-	    0x31, 0, 0, 0, 0, 0, 0, 0xf0, 0x37, /* zero threshold */
-	    0x38, 1,                            /* one of 0 */
-	    0x62, 4, 0x08, 0, 0x10, 1,          /* bucket 0: not longer than 1 s */
-	    0x62, 4, 0x08, 32, 0x10, 1,         /* bucket 17, behind 16 empty ones */
-	    0x6a, 2, 4, 1,                      /* 2, then one less */
-	};
-	struct histogram *h = some_durations();
-	struct sample sample = {.histogram = h};
-	struct buf out;
-	double sum;
-
-	(void)state;
-	buf_init(&out, 0);
-	protobuf_put_sample(&out, &query, &sample);
-	memcpy(&sum, out.bytes + 7, sizeof(sum));
-	assert_true(sum == 6.000001);
-	memset(out.bytes + 7, 0, sizeof(sum));
-	assert_int_equal(out.len, sizeof(wanted));
-	assert_memory_equal(out.bytes, wanted, sizeof(wanted));
-	buf_done(&out);
-	histogram_free(&h);
-}
-
-static void test_protobuf_family(void **state)
-{
-	static const uint8_t wanted[] = {
-	    0x1c,                                /* the length of all that follows */
-	    0x0a, 1, 'n', 0x12, 1, 'h', 0x18, 0, /* name, help, counter */
-	    0x22, 18, 0x0a, 5, 0x0a, 1, 'l', 0x12, 0,    /* metric, label l="" */
-	    0x1a, 9, 0x09, 0, 0, 0, 0, 0, 0, 0xf8, 0x3f, /* counter: 1.5 */
-	};
-	const struct served served = {.name = "n", .help = "h", .is_counter = true};
-	struct sample sample = {.labels = {"l"}, .values = {""}, .label_count = 1};
-	struct buf out, one;
-
-	(void)state;
-	sample.whole = 1;
-	sample.micros = 500000;
-	buf_init(&out, 0);
-	buf_init(&one, 0);
-	protobuf_put_sample(&one, &served, &sample);
-	protobuf_put_head(&out, &served, one.len);
-	buf_put(&out, one.bytes, one.len);
-	assert_int_equal(out.len, sizeof(wanted));
-	assert_memory_equal(out.bytes, wanted, sizeof(wanted));
-	buf_done(&one);
-	buf_done(&out);
-}
-
 /* Each column that the table names exists, and no name is served twice. */
 static void test_table(void **state)
 {
@@ -301,8 +243,6 @@ int main(void)
 	    cmocka_unit_test(test_others),
 	    cmocka_unit_test(test_openmetrics),
 	    cmocka_unit_test(test_classic_histogram),
-	    cmocka_unit_test(test_native_histogram),
-	    cmocka_unit_test(test_protobuf_family),
 	    cmocka_unit_test(test_table),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
