@@ -11,8 +11,9 @@ struct merge;
 struct merge *merge_new(const struct view *view);
 void merge_free(struct merge **merge);
 
-/* Adds the DataRow messages that the view's walker has written for one site. */
-void merge_add(struct merge *merge, const struct buf *rows);
+/* Begins rows of one site: what the view's walker writes goes to the merge, as values.
+ */
+void merge_init_rows(struct merge *merge, struct rows *rows, struct site *site);
 /* Appends the merged DataRows of all sites. */
 void merge_put(const struct merge *merge, struct buf *out);
 

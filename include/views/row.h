@@ -87,5 +87,7 @@ void row_numeric(struct rows *rows, unsigned long long value);
 /* Writes a time of loop_now() as local wall-clock time; to a sink, as seconds since
  * 1970. */
 void row_time(struct rows *rows, uint64_t at_us);
+/* Such a time in seconds since 1970. */
+void row_second(struct rows *rows, time_t second);
 
 #endif

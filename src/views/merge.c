@@ -3,27 +3,29 @@
  */
 #include "views/merge.h"
 
-#include <stdio.h>
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/map.h"
-#include "wire/codec.h"
 
 struct cell {
-	char *text; /* owned; NULL: SQL NULL */
+	enum { CELL_NULL, CELL_TEXT, CELL_NUMBER } kind;
+	char *text; /* owned; of CELL_TEXT */
+	long long number;
 };
 
 struct merged {
 	size_t number; /* position in the order of arrival */
 	char *key;     /* owned */
-	size_t key_len;
 	struct cell cells[];
 };
 
 struct merge {
 	const struct view *view;
-	struct map *rows; /* struct merged by key */
+	struct map *rows;   /* struct merged by key */
+	struct merged *row; /* the one that is being received, or NULL */
+	size_t cell_count;  /* its cells that have come */
 };
 
 struct merge *merge_new(const struct view *view)
@@ -58,51 +60,11 @@ void merge_free(struct merge **mp)
 	*mp = NULL;
 }
 
-/* ---- reading ---- */
-
-static uint32_t read_u32(const uint8_t *p)
-{
-	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
-
-/* Reads a DataRow that this program has written, so it is well-formed. */
-static struct merged *read_row(const struct merge *m, const uint8_t *body)
-{
-	size_t count = m->view->column_count;
-	struct merged *row = mem_zero(sizeof(*row) + count * sizeof(row->cells[0]));
-	const uint8_t *at = body + 2;
-
-	for (size_t i = 0; i < count; i++) {
-		uint32_t len = read_u32(at);
-		at += 4;
-		if (len != UINT32_MAX) {
-			row->cells[i].text = mem_alloc(len + 1);
-			memcpy(row->cells[i].text, at, len);
-			row->cells[i].text[len] = '\0';
-			at += len;
-		}
-		if (i + 1 == m->view->key_count)
-			row->key_len = (size_t)(at - body) - 2;
-	}
-	row->key = mem_dup(body + 2, row->key_len);
-	row->number = map_count(m->rows);
-	return row;
-}
-
 /* ---- putting together ---- */
 
-static long long number_of(const struct cell *cell)
+static bool is_null(const struct cell *cell)
 {
-	return cell->text ? strtoll(cell->text, NULL, 10) : 0;
-}
-
-static void set_number(struct cell *cell, long long number)
-{
-	char text[24];
-
-	snprintf(text, sizeof(text), "%lld", number);
-	mem_free(cell->text);
-	cell->text = mem_strdup(text);
+	return cell->kind == CELL_NULL;
 }
 
 static void swap(struct cell *a, struct cell *b)
@@ -138,14 +100,14 @@ static void combine(const struct merge *m, struct merged *into, struct merged *f
 
 	for (size_t i = m->view->key_count; i < m->view->column_count; i++) {
 		struct cell *a = &into->cells[i], *b = &from->cells[i];
-		long long x = number_of(a), y = number_of(b);
+		long long x = a->number, y = b->number;
 		switch (m->view->columns[i].type->merge) {
 		case CELL_FIRST:
-			if (!a->text || !*a->text)
+			if (is_null(a) || (a->text && !*a->text))
 				swap(a, b);
 			break;
 		case CELL_SUM:
-			set_number(a, x + y);
+			*a = (struct cell){.kind = CELL_NUMBER, .number = x + y};
 			break;
 		case CELL_MOST:
 			is_more = (y > x) - (y < x);
@@ -158,39 +120,85 @@ static void combine(const struct merge *m, struct merged *into, struct merged *f
 				swap(a, b);
 			break;
 		case CELL_REST:
-			if (b->text &&
-			    (!a->text || is_more > 0 || (is_more == 0 && y > x)))
+			if (!is_null(b) &&
+			    (is_null(a) || is_more > 0 || (is_more == 0 && y > x)))
 				swap(a, b);
 			break;
 		case CELL_LATEST:
-			if (b->text && (!a->text || strcmp(b->text, a->text) > 0))
+			if (!is_null(b) && (is_null(a) || y > x))
 				swap(a, b);
 			break;
 		}
 	}
 }
 
-static void add_row(struct merge *m, const uint8_t *body)
-{
-	struct merged *row = read_row(m, body);
-	struct merged *known = map_get(m->rows, row->key, row->key_len);
+/* ---- receiving ---- */
 
-	if (!known) {
-		map_put(m->rows, row->key, row->key_len, row);
-		return;
+static struct cell *next_cell(struct merge *m)
+{
+	size_t count = m->view->column_count;
+
+	if (!m->row) {
+		m->row = mem_zero(sizeof(*m->row) + count * sizeof(m->row->cells[0]));
+		m->cell_count = 0;
 	}
-	combine(m, known, row);
-	merged_free(m, row);
+	assert(m->cell_count < count);
+	return &m->row->cells[m->cell_count++];
 }
 
-void merge_add(struct merge *m, const struct buf *rows)
+static void receive_text(void *ctx, const char *text)
 {
-	const uint8_t *at = rows->bytes, *end = at + rows->len;
+	if (text)
+		*next_cell(ctx) =
+		    (struct cell){.kind = CELL_TEXT, .text = mem_strdup(text)};
+	else
+		*next_cell(ctx) = (struct cell){.kind = CELL_NULL};
+}
 
-	while (at < end) {
-		add_row(m, at + 5);
-		at += 1 + read_u32(at + 1);
+static void receive_number(void *ctx, long long value)
+{
+	*next_cell(ctx) = (struct cell){.kind = CELL_NUMBER, .number = value};
+}
+
+static void put_key(const struct merge *m, const struct merged *row, struct buf *key)
+{
+	for (size_t i = 0; i < m->view->key_count; i++) {
+		const struct cell *cell = &row->cells[i];
+
+		buf_put_u8(key, (uint8_t)cell->kind);
+		if (cell->kind == CELL_TEXT)
+			buf_put(key, cell->text, strlen(cell->text) + 1);
+		else
+			buf_put(key, &cell->number, sizeof(cell->number));
 	}
+}
+
+static void receive_end(void *ctx)
+{
+	struct merge *m = ctx;
+	struct merged *row = m->row, *known;
+	struct buf key;
+
+	m->row = NULL;
+	buf_init(&key, 0);
+	put_key(m, row, &key);
+	known = map_get(m->rows, key.bytes, key.len);
+	if (known) {
+		combine(m, known, row);
+		merged_free(m, row);
+	} else {
+		row->number = map_count(m->rows);
+		row->key = mem_dup(key.bytes, key.len);
+		map_put(m->rows, row->key, key.len, row);
+	}
+	buf_done(&key);
+}
+
+void merge_init_rows(struct merge *m, struct rows *rows, struct site *site)
+{
+	static const struct row_sink sink = {receive_text, receive_number, receive_end};
+
+	rows_init_sink(rows, site, &sink, m);
 }
 
 /* ---- writing ---- */
@@ -204,7 +212,7 @@ struct order {
 static int compare_cells(
     const struct column *column, const struct cell *a, const struct cell *b)
 {
-	long long x = number_of(a), y = number_of(b);
+	long long x = a->number, y = b->number;
 
 	if (column->type->len > 0)
 		return (x > y) - (x < y);
@@ -224,13 +232,20 @@ static int compare(const void *a, const void *b)
 	return (x->row->number > y->row->number) - (x->row->number < y->row->number);
 }
 
-static void put_row(const struct merge *m, const struct merged *row, struct buf *out)
+static void put_row(const struct merge *m, const struct merged *row, struct rows *rows)
 {
-	size_t at = codec_begin_row(out, m->view->column_count);
+	row_begin(rows);
+	for (size_t i = 0; i < m->view->column_count; i++) {
+		const struct cell *cell = &row->cells[i];
 
-	for (size_t i = 0; i < m->view->column_count; i++)
-		codec_put_field(out, row->cells[i].text);
-	codec_end_row(out, at);
+		if (cell->kind != CELL_NUMBER)
+			row_text(rows, cell->text);
+		else if (m->view->columns[i].type == &cell_time)
+			row_second(rows, (time_t)cell->number);
+		else
+			row_int8(rows, cell->number);
+	}
+	row_end(rows);
 }
 
 void merge_put(const struct merge *m, struct buf *out)
@@ -238,11 +253,13 @@ void merge_put(const struct merge *m, struct buf *out)
 	size_t count = map_count(m->rows), at = 0, n = 0;
 	struct order *order = mem_alloc((count + 1) * sizeof(*order));
 	const struct merged *row;
+	struct rows rows;
 
+	rows_init(&rows, NULL, out, m->view->column_count);
 	while ((row = map_next(m->rows, &at)))
 		order[n++] = (struct order){row, m->view};
 	qsort(order, count, sizeof(*order), compare);
 	for (size_t i = 0; i < count; i++)
-		put_row(m, order[i].row, out);
+		put_row(m, order[i].row, &rows);
 	mem_free(order);
 }

@@ -102,11 +102,8 @@ void row_numeric(struct rows *rows, unsigned long long value)
 
 /* Thousands of rows contain few different seconds, so the last second's text is
  * kept. */
-void row_time(struct rows *rows, uint64_t at_us)
+void row_second(struct rows *rows, time_t second)
 {
-	uint64_t ago_us = rows->now_us > at_us ? rows->now_us - at_us : 0;
-	uint64_t wall_us = rows->wall_us > ago_us ? rows->wall_us - ago_us : 0;
-	time_t second = (time_t)(wall_us / 1000000);
 	struct tm tm;
 
 	if (rows->sink) {
@@ -120,4 +117,12 @@ void row_time(struct rows *rows, uint64_t at_us)
 		    "%Y-%m-%d %H:%M:%S %Z", &tm);
 	}
 	row_text(rows, rows->second_text);
+}
+
+void row_time(struct rows *rows, uint64_t at_us)
+{
+	uint64_t ago_us = rows->now_us > at_us ? rows->now_us - at_us : 0;
+	uint64_t wall_us = rows->wall_us > ago_us ? rows->wall_us - ago_us : 0;
+
+	row_second(rows, (time_t)(wall_us / 1000000));
 }

@@ -68,15 +68,13 @@ struct gathering {
 static void gather(struct site *site, void *ctx)
 {
 	struct gathering *g = ctx;
-	struct buf own;
 	struct rows rows;
 
-	buf_init(&own, 0);
-	rows_init(&rows, site, g->merge ? &own : g->out, g->view->column_count);
-	g->view->walk(&rows);
 	if (g->merge)
-		merge_add(g->merge, &own);
-	buf_done(&own);
+		merge_init_rows(g->merge, &rows, site);
+	else
+		rows_init(&rows, site, g->out, g->view->column_count);
+	g->view->walk(&rows);
 }
 
 void show_put_missed(struct buf *out, unsigned missed)

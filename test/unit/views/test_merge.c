@@ -5,13 +5,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "views/merge.h"
 #include "views/row.h"
-#include "wire/codec.h"
 
 static const struct column columns[] = {
     {"name", &cell_text, ""},
@@ -33,42 +33,49 @@ static const struct view view = {
     .sorted_by = 1,
 };
 
-/* Appends a row; '|' separates its cells, and "-" stands for NULL. */
-static void put_row(struct buf *out, const char *text)
+/* Writes a row as a walker does; numbers and times as such, "-" stands for NULL. */
+static void put_cells(
+    struct rows *rows, const struct view *of, const char *const *cells)
 {
-	char cells[200];
-	char *at = cells;
-	size_t row = codec_begin_row(out, COLUMNS);
+	row_begin(rows);
+	for (size_t i = 0; i < of->column_count; i++) {
+		const struct cell_type *type = of->columns[i].type;
 
-	strcpy(cells, text);
-	for (size_t i = 0; i < COLUMNS; i++) {
-		char *cell = strsep(&at, "|");
-		assert_non_null(cell);
-		codec_put_field(out, strcmp(cell, "-") == 0 ? NULL : cell);
+		if (strcmp(cells[i], "-") == 0)
+			row_text(rows, NULL);
+		else if (type == &cell_time)
+			row_second(rows, (time_t)strtoll(cells[i], NULL, 10));
+		else if (type->len > 0)
+			row_int8(rows, strtoll(cells[i], NULL, 10));
+		else
+			row_text(rows, cells[i]);
 	}
-	assert_null(at);
-	codec_end_row(out, row);
+	row_end(rows);
 }
 
-/* "" stands for NULL. */
-static void put_cells(struct buf *out, const char *const *cells)
+/* '|' separates the cells of a row. */
+static void put_row(struct rows *rows, const char *text)
 {
-	size_t row = codec_begin_row(out, 5);
+	const char *cells[COLUMNS];
+	char copy[200];
+	char *at = copy;
 
-	for (size_t i = 0; i < 5; i++)
-		codec_put_field(out, cells[i][0] ? cells[i] : NULL);
-	codec_end_row(out, row);
+	strcpy(copy, text);
+	for (size_t i = 0; i < COLUMNS; i++) {
+		cells[i] = strsep(&at, "|");
+		assert_non_null(cells[i]);
+	}
+	assert_null(at);
+	put_cells(rows, &view, cells);
 }
 
 static void add_site(struct merge *m, const char *const *texts)
 {
-	struct buf rows;
+	struct rows rows;
 
-	buf_init(&rows, 0);
+	merge_init_rows(m, &rows, NULL);
 	for (; *texts; texts++)
 		put_row(&rows, *texts);
-	merge_add(m, &rows);
-	buf_done(&rows);
 }
 #define ADD(m, ...) add_site(m, (const char *const[]){__VA_ARGS__, NULL})
 
@@ -76,11 +83,13 @@ static void add_site(struct merge *m, const char *const *texts)
 static void expect_rows(struct merge *m, const char *const *texts)
 {
 	struct buf expected, got;
+	struct rows rows;
 
 	buf_init(&expected, 0);
 	buf_init(&got, 0);
+	rows_init(&rows, NULL, &expected, COLUMNS);
 	for (; *texts; texts++)
-		put_row(&expected, *texts);
+		put_row(&rows, *texts);
 	merge_put(m, &got);
 	assert_int_equal(got.len, expected.len);
 	assert_memory_equal(got.bytes, expected.bytes, got.len);
@@ -96,10 +105,10 @@ static void sums_and_first_values(void **state)
 	(void)state;
 	struct merge *m = merge_new(&view);
 
-	ADD(m, "a|u|session|2|9000000000|0|0|2026");
-	ADD(m, "a|u|other|3|1|0|0|2026");
-	ADD(m, "a|u|session|-1|0|0|0|2026");
-	EXPECT(m, "a|u|session|4|9000000001|0|0|2026");
+	ADD(m, "a|u|session|2|9000000000|0|0|1767000000");
+	ADD(m, "a|u|other|3|1|0|0|1767000000");
+	ADD(m, "a|u|session|-1|0|0|0|1767000000");
+	EXPECT(m, "a|u|session|4|9000000001|0|0|1767000000");
 }
 
 /* The seconds decide, and if they are equal the microseconds; values are not mixed. */
@@ -108,11 +117,13 @@ static void longest_wait(void **state)
 	(void)state;
 	struct merge *m = merge_new(&view);
 
-	ADD(m, "a|u||0|0|3|5|", "b|u||0|0|1|999999|", "c|u||0|0|2|7|",
-	    "d|u||0|0|10|1|");
-	ADD(m, "a|u||0|0|2|999999|", "b|u||0|0|2|4|", "c|u||0|0|2|9|", "d|u||0|0|9|2|");
-	ADD(m, "a|u||0|0|0|6|", "b|u||0|0|2|3|", "c|u||0|0|2|8|", "d|u||0|0|10|0|");
-	EXPECT(m, "a|u||0|0|3|5|", "b|u||0|0|2|4|", "c|u||0|0|2|9|", "d|u||0|0|10|1|");
+	ADD(m, "a|u||0|0|3|5|-", "b|u||0|0|1|999999|-", "c|u||0|0|2|7|-",
+	    "d|u||0|0|10|1|-");
+	ADD(m, "a|u||0|0|2|999999|-", "b|u||0|0|2|4|-", "c|u||0|0|2|9|-",
+	    "d|u||0|0|9|2|-");
+	ADD(m, "a|u||0|0|0|6|-", "b|u||0|0|2|3|-", "c|u||0|0|2|8|-", "d|u||0|0|10|0|-");
+	EXPECT(
+	    m, "a|u||0|0|3|5|-", "b|u||0|0|2|4|-", "c|u||0|0|2|9|-", "d|u||0|0|10|1|-");
 }
 
 static void nothing_gives_way_to_something(void **state)
@@ -120,10 +131,12 @@ static void nothing_gives_way_to_something(void **state)
 	(void)state;
 	struct merge *m = merge_new(&view);
 
-	ADD(m, "a|u|-|-|1|0|0|-", "b|u||2|-|0|0|2026-03", "-|u|-|-|-|0|0|-");
-	ADD(m, "a|u|x|4|-|0|0|2026-01", "b|u|y|-|2|0|0|2026-04", "-|u|z|1|1|0|0|-");
-	ADD(m, "a|u|w|-|-|0|0|2026-02", "b|u|-|0|0|0|0|-");
-	EXPECT(m, "-|u|z|1|1|0|0|-", "a|u|x|4|1|0|0|2026-02", "b|u|y|2|2|0|0|2026-04");
+	ADD(m, "a|u|-|-|1|0|0|-", "b|u||2|-|0|0|1767000003", "-|u|-|-|-|0|0|-");
+	ADD(m, "a|u|x|4|-|0|0|1767000001", "b|u|y|-|2|0|0|1767000004",
+	    "-|u|z|1|1|0|0|-");
+	ADD(m, "a|u|w|-|-|0|0|1767000002", "b|u|-|0|0|0|0|-");
+	EXPECT(m, "-|u|z|1|1|0|0|-", "a|u|x|4|1|0|0|1767000002",
+	    "b|u|y|2|2|0|0|1767000004");
 }
 
 /* A host that is down for one of the workers is down, with its error. */
@@ -137,9 +150,9 @@ static void worst_state(void **state)
 	    {"retry_in", &cell_rest8, ""},
 	};
 	static const char *const sites[][2][5] = {
-	    {{"a", "up", "1", "", "0"}, {"b", "probing", "1", "lost", "2"}},
-	    {{"a", "down", "0", "refused", "9"}, {"b", "unfit", "0", "", "7"}},
-	    {{"a", "unfit", "2", "slow", "3"}, {"b", "up", "4", "", "0"}},
+	    {{"a", "up", "1", "-", "0"}, {"b", "probing", "1", "lost", "2"}},
+	    {{"a", "down", "0", "refused", "9"}, {"b", "unfit", "0", "-", "7"}},
+	    {{"a", "unfit", "2", "slow", "3"}, {"b", "up", "4", "-", "0"}},
 	};
 	static const char *const wanted[2][5] = {
 	    {"a", "down", "3", "refused", "9"}, {"b", "probing", "5", "lost", "2"}};
@@ -149,21 +162,21 @@ static void worst_state(void **state)
 	    .key_count = 1,
 	    .sorted_by = 1};
 	struct merge *m = merge_new(&hosts);
-	struct buf rows, got, want;
+	struct buf got, want;
+	struct rows rows;
 
 	(void)state;
 	buf_init(&got, 0);
 	buf_init(&want, 0);
 	for (size_t i = 0; i < 3; i++) {
-		buf_init(&rows, 0);
-		put_cells(&rows, sites[i][0]);
-		put_cells(&rows, sites[i][1]);
-		merge_add(m, &rows);
-		buf_done(&rows);
+		merge_init_rows(m, &rows, NULL);
+		put_cells(&rows, &hosts, sites[i][0]);
+		put_cells(&rows, &hosts, sites[i][1]);
 	}
 	merge_put(m, &got);
-	put_cells(&want, wanted[0]);
-	put_cells(&want, wanted[1]);
+	rows_init(&rows, NULL, &want, hosts.column_count);
+	put_cells(&rows, &hosts, wanted[0]);
+	put_cells(&rows, &hosts, wanted[1]);
 	assert_int_equal(got.len, want.len);
 	assert_memory_equal(got.bytes, want.bytes, want.len);
 	buf_done(&got);
@@ -178,11 +191,11 @@ static void sorted_rows(void **state)
 	(void)state;
 	struct merge *m = merge_new(&view);
 
-	ADD(m, "c|x||1|0|0|0|", "a|z||1|0|0|0|", "|u||1|0|0|0|");
-	ADD(m, "B|u||1|0|0|0|", "a|b||1|0|0|0|", "c|x||1|0|0|0|", "-|u||1|0|0|0|",
-	    "ab|u||1|0|0|0|");
-	EXPECT(m, "|u||1|0|0|0|", "-|u||1|0|0|0|", "B|u||1|0|0|0|", "a|z||1|0|0|0|",
-	    "a|b||1|0|0|0|", "ab|u||1|0|0|0|", "c|x||2|0|0|0|");
+	ADD(m, "c|x||1|0|0|0|-", "a|z||1|0|0|0|-", "|u||1|0|0|0|-");
+	ADD(m, "B|u||1|0|0|0|-", "a|b||1|0|0|0|-", "c|x||1|0|0|0|-", "-|u||1|0|0|0|-",
+	    "ab|u||1|0|0|0|-");
+	EXPECT(m, "|u||1|0|0|0|-", "-|u||1|0|0|0|-", "B|u||1|0|0|0|-", "a|z||1|0|0|0|-",
+	    "a|b||1|0|0|0|-", "ab|u||1|0|0|0|-", "c|x||2|0|0|0|-");
 }
 
 /* 10 comes behind 9. */
@@ -207,26 +220,24 @@ static void sorted_numbers(void **state)
 	    .key_count = 2,
 	    .sorted_by = 1};
 	struct merge *m = merge_new(&texts);
-	struct buf first, second, got, want;
+	struct buf got, want;
+	struct rows first, second, rows;
 
 	(void)state;
-	buf_init(&first, 0);
-	buf_init(&second, 0);
 	buf_init(&got, 0);
 	buf_init(&want, 0);
-	for (size_t i = 0; i < 2; i++) {
-		put_cells(&first, here[i]);
-		put_cells(&second, there[i]);
-	}
-	merge_add(m, &first);
-	merge_add(m, &second);
+	merge_init_rows(m, &first, NULL);
+	for (size_t i = 0; i < 2; i++)
+		put_cells(&first, &texts, here[i]);
+	merge_init_rows(m, &second, NULL);
+	for (size_t i = 0; i < 2; i++)
+		put_cells(&second, &texts, there[i]);
 	merge_put(m, &got);
+	rows_init(&rows, NULL, &want, texts.column_count);
 	for (size_t i = 0; i < 3; i++)
-		put_cells(&want, wanted[i]);
+		put_cells(&rows, &texts, wanted[i]);
 	assert_int_equal(got.len, want.len);
 	assert_memory_equal(got.bytes, want.bytes, want.len);
-	buf_done(&first);
-	buf_done(&second);
 	buf_done(&got);
 	buf_done(&want);
 	merge_free(&m);
@@ -238,22 +249,23 @@ static void keys_are_told_apart(void **state)
 	(void)state;
 	struct merge *m = merge_new(&view);
 
-	ADD(m, "ab|c||1|0|0|0|", "a|bc||1|0|0|0|");
-	ADD(m, "a|bc||1|0|0|0|");
-	EXPECT(m, "a|bc||2|0|0|0|", "ab|c||1|0|0|0|");
+	ADD(m, "ab|c||1|0|0|0|-", "a|bc||1|0|0|0|-");
+	ADD(m, "a|bc||1|0|0|0|-");
+	EXPECT(m, "a|bc||2|0|0|0|-", "ab|c||1|0|0|0|-");
 }
 
 static void no_rows(void **state)
 {
 	(void)state;
 	struct merge *m = merge_new(&view);
-	struct buf rows;
+	struct rows rows;
+	struct buf got;
 
-	buf_init(&rows, 0);
-	merge_add(m, &rows);
-	merge_put(m, &rows);
-	assert_int_equal(rows.len, 0);
-	buf_done(&rows);
+	buf_init(&got, 0);
+	merge_init_rows(m, &rows, NULL);
+	merge_put(m, &got);
+	assert_int_equal(got.len, 0);
+	buf_done(&got);
 	merge_free(&m);
 	merge_free(&m);
 }
