@@ -1,5 +1,6 @@
 /*
- * How many server connections a configuration can open, at each host and in all.  It is
+ * How many server connections a configuration can open at most, at each host and in
+ * all: an upper bound, which is exact for most configurations (sizing.c).  It is
  * computed from the configuration alone: no server is asked, and no connection opened.
  */
 #ifndef TOOLS_SIZING_H
@@ -25,7 +26,7 @@ struct sizing_input {
 	bool has_judge; /* LDAP or PAM checks users: any name may log in */
 };
 
-/* The greatest number of connections: for the databases and users that the
+/* The bound: for the databases and users that the
  * configuration and the user list name; and for all databases and users that are
  * possible. */
 struct sizing_most {

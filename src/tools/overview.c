@@ -285,6 +285,9 @@ static void put_servers(FILE *out, const struct overview *o)
 	wrapped_put(out, "  ",
 	    "Each user has a pool in each database, of pool_size + reserve_pool_size "
 	    "connections. Of several hosts of a database each may get all of them. "
+	    "Where limits of databases and of users meet, the number may be somewhat "
+	    "too "
+	    "great. "
 	    "Hosts are told apart by the text of their names. Compare the last column "
 	    "with max_connections of the server (SHOW max_connections), of which "
 	    "superuser_reserved_connections are not for everybody.");

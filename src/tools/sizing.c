@@ -1,8 +1,11 @@
 /*
- * The greatest number of server connections.  Each pool has a limit, and so have all
- * pools of a database together, and all pools of a user together.  So the number for a
- * host is a maximum flow: from the databases, each with its limit, through their pools
- * to the users, each with theirs.  Users with the same settings form one class.
+ * An upper bound of the number of server connections.  Each pool has a limit, and so
+ * have all pools of a database together, and all pools of a user together.  The bound
+ * is the smaller one of two sums of minima: over the users, each with what their
+ * limit and those of the databases allow; and over the databases, where those of one
+ * user alone count together.  It is the exact number unless users and databases with
+ * limits of both kinds are mixed so that each sum is too great somewhere.  Users with
+ * the same settings form one class.
  */
 #include "tools/sizing.h"
 
@@ -12,7 +15,6 @@
 #include "base/text.h"
 #include "daemon/team.h"
 #include "metrics/metrics.h"
-#include "tools/sizing_flow.h"
 
 /* Descriptors for listening sockets, log, event loop, name look-ups, helper threads,
  * and the spare ones for consoles. */
@@ -46,9 +48,14 @@ struct model {
 	    *asked; /* for each database: the classes that run auth_query there */
 };
 
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
 static int64_t limited(int64_t n)
 {
-	return n < SIZING_NO_LIMIT ? n : SIZING_NO_LIMIT;
+	return least(n, SIZING_NO_LIMIT);
 }
 
 static int64_t product(int64_t a, int64_t b)
@@ -285,31 +292,50 @@ static bool has_host(const struct model *m, const struct database_config *db,
 	return false;
 }
 
-/* The greatest number of connections at this host, or at all hosts together (NULL).  If
- * a database has several hosts, each of them may get all its connections. */
+/* The bound for this host, or for all hosts together (NULL).  If a database has several
+ * hosts, each of them may get all its connections. */
 static int64_t most_at(
     const struct model *m, const struct sizing_host *host, bool is_named)
 {
-	struct sizing_flow flow;
-	int64_t most;
-	int64_t process = limit(m->input->config->settings.max_server_connections);
+	/* for each class: from all databases, and from those that it alone uses */
+	int64_t *all = mem_zero(m->class_count * sizeof(*all));
+	int64_t *alone = mem_zero(m->class_count * sizeof(*alone));
+	int64_t by_user = 0, by_database = 0;
 
-	sizing_flow_init(&flow, m->class_count);
-	for (size_t u = 0; u < m->class_count; u++)
-		sizing_flow_user(&flow, u, class_limit(m, &m->classes[u]));
 	for (size_t i = 0; i < m->database_count; i++) {
 		const struct database_config *db = m->databases[i];
+		int64_t limit_here = database_limit(m, db), sum = 0, last = 0;
+		size_t used_by = 0, last_class = 0;
 
 		if (host && !has_host(m, db, host))
 			continue;
-		sizing_flow_database(&flow, database_limit(m, db));
-		for (size_t u = 0; u < m->class_count; u++)
-			sizing_flow_pool(
-			    &flow, u, room_of(m, i, &m->classes[u], is_named));
+		for (size_t u = 0; u < m->class_count; u++) {
+			int64_t room = room_of(m, i, &m->classes[u], is_named);
+
+			if (room == 0)
+				continue;
+			used_by++;
+			last_class = u;
+			last = least(room, limit_here);
+			all[u] = limited(all[u] + last);
+			sum =
+			    limited(sum + least(room, class_limit(m, &m->classes[u])));
+		}
+		if (used_by == 1)
+			alone[last_class] = limited(alone[last_class] + last);
+		else
+			by_database = limited(by_database + least(sum, limit_here));
 	}
-	most = sizing_flow_most(&flow);
-	sizing_flow_done(&flow);
-	return most < process ? most : process;
+	for (size_t u = 0; u < m->class_count; u++) {
+		int64_t own = class_limit(m, &m->classes[u]);
+
+		by_user = limited(by_user + least(own, all[u]));
+		by_database = limited(by_database + least(own, alone[u]));
+	}
+	mem_free(all);
+	mem_free(alone);
+	return least(limit(m->input->config->settings.max_server_connections),
+	    least(by_user, by_database));
 }
 
 static void note_host(

@@ -147,8 +147,7 @@ static void limits(void **state)
 	assert_int_equal(sizing.servers.all, 6 + 24 + 24);
 }
 
-/* Neither the sum over databases nor that over users is right here: x is limited by
- * its own limit, and y and z by that of their user. */
+/* x is limited by its own limit, and y and z by that of their user. */
 static void limits_of_both_kinds(void **state)
 {
 	(void)state;
@@ -158,13 +157,26 @@ static void limits_of_both_kinds(void **state)
 		"f = max_user_connections=15\n[pgbouncer]\n",
 	    false);
 	has_host(0, "h", 5432, 3, 10 + 15, 10 + 15);
-	/* What was given to one user first is taken back for another. */
+	/* The limits of the users are narrower than those of the databases. */
 	size_up("[databases]\nx = host=h max_db_connections=5 pool_size=5\n"
 		"y = host=h max_db_connections=5 pool_size=5 user=a\n[users]\n"
 		"a = max_user_connections=5\nb = max_user_connections=2\n"
 		"c = max_user_connections=2\n[pgbouncer]\n",
 	    false);
 	has_host(0, "h", 5432, 2, 9, 9);
+}
+
+/* 22 are possible: a and b have 8 each at y and z, c has 5 there, and x has one.  The
+ * sum over users gives this one to both a and b. */
+static void a_bound_that_is_not_reached(void **state)
+{
+	(void)state;
+	size_up("[databases]\nx = host=h max_db_connections=1\ny = host=h\n"
+		"z = host=h\n[users]\na = pool_size=4\nb = pool_size=4\n"
+		"c = max_user_connections=5\n[pgbouncer]\n"
+		"default_pool_size = 4\n",
+	    false);
+	has_host(0, "h", 5432, 3, 9 + 9 + 5, 9 + 9 + 5);
 }
 
 static void what_has_no_limit(void **state)
@@ -253,6 +265,7 @@ int main(void)
 	    cmocka_unit_test(users_come_before_databases),
 	    cmocka_unit_test(limits),
 	    cmocka_unit_test(limits_of_both_kinds),
+	    cmocka_unit_test(a_bound_that_is_not_reached),
 	    cmocka_unit_test(what_has_no_limit),
 	    cmocka_unit_test(users_that_are_found),
 	    cmocka_unit_test(databases_from_the_template),
