@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -13,6 +14,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import circles  # noqa: E402
 import citations  # noqa: E402
 import docs  # noqa: E402
+import figures  # noqa: E402
 import globals as writable  # noqa: E402
 import headers  # noqa: E402
 import includes  # noqa: E402
@@ -218,6 +220,46 @@ class Text(Scratch):
         self.put("src/pool/b.c", "int b;\n")
         self.put("include/base/errors.def", table + row % ("LOST", "lost"))
         self.assertFinds(sqlstates, "nobody uses LOST")
+
+    def test_figures(self):
+        self.put("src/base/a.c", """
+static bool is_set(struct a *a)
+{
+\ta->count = 1;
+\treturn a->count == 1; /* is_set() */
+}
+
+static int twice(int n)
+{
+\treturn 2 * n;
+}
+
+static void kept(void)
+{
+\tint a = 1;
+\tint b = 2;
+\tint c = 3;
+\tint d = twice(a) + twice(b) + c;
+}
+
+int a(void)
+{
+\tkept();
+\treturn is_set(NULL);
+}
+""")
+        self.put("include/pool/pool.h", "struct pool {\n\tint a, b; /* c; d */\n\tunion {\n\t\tint e;\n\t\tint f;\n"
+                 "\t} g;\n\tvoid (*h)(int, int);\n\tbool is_a : 1;\n};\nstruct crew;\n")
+        found = {name: value for name, (value, _) in figures.figures(self.root).items()}
+        self.assertEqual(found["static functions of three lines or less with one caller"], 1)
+        self.assertEqual(found["static functions with one caller"], 2)
+        self.assertEqual(found["predicates that act"], 1)
+        self.assertEqual(found["members of struct pool"], 5)
+        self.assertEqual(found["words that are going"], 1)
+        with mock.patch.dict(figures.BOUNDS, {"words that are going": (1, 0)}):
+            self.assertClean(figures)
+        with mock.patch.dict(figures.BOUNDS, {"words that are going": (0, 0)}):
+            self.assertFinds(figures, "words that are going", "crew")
 
     def test_paths(self):
         self.put("doc/a.md", "see /wo" "rk/tree\n")

@@ -12,6 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import circles  # noqa: E402
 import citations  # noqa: E402
+import figures  # noqa: E402
 import globals as writable  # noqa: E402
 import headers  # noqa: E402
 import includes  # noqa: E402
@@ -27,7 +28,7 @@ import words  # noqa: E402
 CHECKS = (("headers", headers), ("includes", includes), ("circles", circles),
           ("globals", writable), ("rooms", rooms), ("words", words), ("names", names),
           ("citations", citations), ("links", links), ("quotes", quotes), ("sqlstates", sqlstates),
-          ("settings", settings))
+          ("settings", settings), ("figures", figures))
 
 
 def parse(argv=None):
@@ -55,6 +56,8 @@ def main():
             print("    " + problem)
         failed += bool(problems)
         passed += not problems
+    for line in figures.lines(options):
+        print("  figure  " + line)
     for warning in lengths.warnings(options):
         print("  long  " + warning)
     print("%d passed, %d failed, %d skipped" % (passed, failed, skipped))
