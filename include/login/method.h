@@ -7,6 +7,8 @@
 #define LOGIN_METHOD_H
 
 #include "auth/hba.h"
+#include "auth/secret.h"
+#include "base/errors.h"
 #include "session/client.h"
 
 enum method {
@@ -22,13 +24,33 @@ enum method method_choose(struct client *client, method_known_fn *known);
 /* Ends a look-up that still runs.  Call it whenever a login ends. */
 void method_done(struct client *client);
 
-/* The method that a rule asks for. */
-enum auth_type method_of_rule(const struct hba_rule *rule);
+/* The functions below decide without a client, so that EXPLAIN LOGIN asks them too. */
+
+/* Finds the method of the first rule that fits the peer; rules NULL: there are none.
+ * AUTH_NONE with HBA_NO_MATCH, AUTH_REJECT with HBA_OTHER_SPELLING.  With
+ * HBA_NEEDS_NAME only *rule is set. */
+enum hba_result method_by_rules(const struct rules *rules, const struct hba_peer *peer,
+    const struct hba_rule **rule, enum auth_type *method);
 /* Can a login by this method succeed?  If not (AUTH_REJECT, AUTH_NONE), it makes no
  * difference whether the user exists. */
 bool method_may_succeed(enum auth_type method);
 /* Does LDAP or PAM check the password?  Then a user may exist who is in no list of the
  * pooler. */
 bool method_is_external(enum auth_type method);
+/* The error for a client that has not proven who it is. */
+enum error_id method_failure(enum auth_type method);
+/* Why PAM or LDAP cannot check a password: this build does not support it, or
+ * auth_ldap_options is not set.  ERROR_COUNT: it can, or the method needs neither. */
+enum error_id method_missing_judge(enum auth_type method, const struct hba_rule *rule,
+    const struct settings *settings);
+/* Is a login refused without channel binding?  Not over a unix socket, where a man in
+ * the middle is not possible. */
+bool method_requires_binding(
+    const struct sock_addr *remote, const struct settings *settings);
+/* Is a user with such a secret asked for SCRAM?  With auth_type=md5 only one with a
+ * SCRAM secret is; who cannot succeed is asked as most users of the list are, so that
+ * the question does not tell who exists. */
+bool method_asks_scram(
+    enum auth_type method, enum secret_kind kind, bool is_mostly_scram);
 
 #endif

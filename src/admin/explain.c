@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "auth/hba.h"
-#include "auth/judge.h"
 #include "base/text.h"
 #include "login/method.h"
 #include "session/crew.h"
@@ -156,35 +155,30 @@ static void explain_match(struct explanation *e, bool is_tls)
 	    .database = e->database_name,
 	    .user = e->user_name,
 	};
-	enum hba_result result = HBA_NO_MATCH;
+	enum hba_result result;
 
 	memcpy(peer.ip, e->addr.ip, sizeof(peer.ip));
-	e->rule = NULL;
-	e->method = AUTH_NONE;
-	if (rules)
-		result = hba_match(rules->hba, &peer, &e->rule);
+	result = method_by_rules(rules, &peer, &e->rule, &e->method);
 	if (result == HBA_NEEDS_NAME) {
 		explain(e, "host name",
 		    "%s:%u: %s: this rule needs the name of the host, which is not "
 		    "looked up here; what follows is for a host without a name",
 		    e->rule->file, e->rule->line, e->rule->text);
 		peer.name = HBA_NAME_NONE;
-		result = hba_match(rules->hba, &peer, &e->rule);
+		result = method_by_rules(rules, &peer, &e->rule, &e->method);
 	}
-	if (result == HBA_OTHER_SPELLING)
+	if (result == HBA_OTHER_SPELLING) {
 		explain(e, "user",
 		    "%s:%u: %s: this rule has the name in another spelling, which LDAP "
 		    "and PAM may not tell apart from it: the login is rejected",
 		    e->rule->file, e->rule->line, e->rule->text);
-	if (result != HBA_MATCH)
 		e->rule = NULL;
-	else
-		e->method = method_of_rule(e->rule);
+	}
 }
 
 static const char *explain_method_name(const struct explanation *e)
 {
-	if (e->method == AUTH_NONE)
+	if (!e->rule && !method_may_succeed(e->method))
 		return "none";
 	return e->rule ? hba_method_name(e->rule->method)
 		       : setting_auth_type_name(e->method);
@@ -281,80 +275,57 @@ static void explain_secret(struct explanation *e)
 	}
 }
 
-/* The error that the client would get if every proof must fail; ERROR_COUNT: a proof
- * may succeed. */
-static enum error_id password_obstacle(
-    const struct explanation *e, enum error_id failed)
+/* Is it certain that the client cannot prove who it is? */
+static bool must_fail(const struct explanation *e)
 {
-	bool is_known = is_static(e) || explain_auth_user(e);
+	enum secret_kind kind = is_static(e) ? e->user->secret.kind : SECRET_PLAIN;
 
-	if (!is_known ||
-	    (is_static(e) && (e->user->secret.kind == SECRET_NONE ||
-				 e->user->secret.kind == SECRET_MALFORMED)))
-		return failed;
-	if (is_static(e) && e->method == AUTH_SCRAM &&
-	    e->user->secret.kind == SECRET_MD5)
-		return failed;
-	return ERROR_COUNT;
+	if (!is_static(e) && !explain_auth_user(e))
+		return true;
+	switch (e->method) {
+	case AUTH_TRUST:
+		return false;
+	case AUTH_CERT:
+		return !e->is_tls && e->rule;
+	case AUTH_PEER:
+		return !e->is_unix;
+	default:
+		return kind == SECRET_NONE || kind == SECRET_MALFORMED ||
+		       (kind == SECRET_MD5 && e->method == AUTH_SCRAM);
+	}
 }
 
-static enum error_id external_obstacle(const struct explanation *e)
-{
-	if (e->config && e->config->own.auth_user)
-		return ERROR_CONFIG_ERROR;
-	if (e->method == AUTH_PAM && !judge_has_pam())
-		return ERROR_PAM_UNSUPPORTED;
-	if (e->method == AUTH_LDAP && !judge_has_ldap())
-		return ERROR_LDAP_UNSUPPORTED;
-	if (e->method == AUTH_LDAP && !e->rule &&
-	    !site_settings(e->site)->auth_ldap_options)
-		return ERROR_LDAP_OPTIONS_UNSET;
-	return ERROR_COUNT;
-}
-
+/* The error that the client gets, whatever its proof; ERROR_COUNT: a proof may
+ * succeed. */
 static enum error_id method_obstacle(const struct explanation *e)
 {
-	bool is_known = is_static(e) || explain_auth_user(e);
-
-	switch (e->method) {
-	case AUTH_ANY:
+	if (e->method == AUTH_ANY)
 		return e->config && !e->forced_name ? ERROR_CONFIG_ERROR : ERROR_COUNT;
-	case AUTH_TRUST:
-		return is_known ? ERROR_COUNT : ERROR_TRUST_FAILED;
-	case AUTH_CERT:
-		return is_known && (e->is_tls || !e->rule) ? ERROR_COUNT
-							   : ERROR_CERT_FAILED;
-	case AUTH_PEER:
-		return is_known && e->is_unix ? ERROR_COUNT : ERROR_PEER_FAILED;
-	case AUTH_PLAIN:
-	case AUTH_MD5:
-		return password_obstacle(e, ERROR_PASSWORD_FAILED);
-	case AUTH_SCRAM:
-		return password_obstacle(e, ERROR_SASL_FAILED);
-	case AUTH_LDAP:
-	case AUTH_PAM:
-		return external_obstacle(e);
-	case AUTH_REJECT:
-		return ERROR_LOGIN_REJECTED;
-	case AUTH_HBA:
-	case AUTH_NONE:
-		break;
-	}
-	return ERROR_METHOD_UNAVAILABLE;
+	if (method_is_external(e->method))
+		return e->config && e->config->own.auth_user
+			   ? ERROR_CONFIG_ERROR
+			   : method_missing_judge(
+				 e->method, e->rule, site_settings(e->site));
+	return !method_may_succeed(e->method) || must_fail(e)
+		   ? method_failure(e->method)
+		   : ERROR_COUNT;
+}
+
+/* Is the client asked for SCRAM? */
+static bool is_scram(const struct explanation *e)
+{
+	return method_asks_scram(
+	    e->method, is_static(e) ? e->user->secret.kind : SECRET_NONE, false);
 }
 
 /* Would the login fail because channel binding is required and the method has none? */
 static bool is_unbound(const struct explanation *e)
 {
-	bool is_scram =
-	    e->method == AUTH_SCRAM || (e->method == AUTH_MD5 && is_static(e) &&
-					   e->user->secret.kind == SECRET_SCRAM);
 	bool has_password = e->method == AUTH_PLAIN || e->method == AUTH_MD5 ||
 			    e->method == AUTH_SCRAM || method_is_external(e->method);
 
-	return has_password && !(is_scram && e->is_tls) && !e->is_unix &&
-	       site_settings(e->site)->client_channel_binding ==
-		   CHANNEL_BINDING_REQUIRE;
+	return has_password && !(is_scram(e) && e->is_tls) &&
+	       method_requires_binding(&e->addr, site_settings(e->site));
 }
 
 /* Would the client lack the right to use the console?  Unknown users get the error of a
@@ -384,20 +355,13 @@ static int explain_late_outcome(struct explanation *e)
 	return -1;
 }
 
-/* Is it the pooler's own account on the unix socket, which needs no proof for the
- * console? */
-static bool is_own_console(const struct explanation *e)
-{
-	return e->database && e->database->is_admin && e->is_unix &&
-	       strcmp(e->user_name, e->database_name) == 0;
-}
-
 /* Prints whether the login would succeed.  -1: it would fail. */
 static int explain_outcome(struct explanation *e)
 {
 	enum error_id obstacle = method_obstacle(e);
 
-	if (is_own_console(e))
+	if (e->database && e->database->is_admin && e->is_unix &&
+	    strcmp(e->user_name, e->database_name) == 0)
 		explain(e, "own account",
 		    "possible without any proof; what follows is for other accounts");
 	if (obstacle == ERROR_COUNT && is_unbound(e))
@@ -410,8 +374,7 @@ static int explain_outcome(struct explanation *e)
 	}
 	if (explain_late_outcome(e) < 0)
 		return -1;
-	if (e->method == AUTH_MD5 && is_static(e) &&
-	    e->user->secret.kind == SECRET_SCRAM)
+	if (e->method == AUTH_MD5 && is_scram(e))
 		explain(e, "login",
 		    "possible, by scram-sha-256 because of the kind of the secret");
 	else
@@ -420,12 +383,6 @@ static int explain_outcome(struct explanation *e)
 }
 
 /* ---- the login to the server ---- */
-
-/* Would the keys of the client's SCRAM proof also serve to log in to the server? */
-static bool passes_keys(const struct explanation *e)
-{
-	return (e->method == AUTH_SCRAM || e->method == AUTH_MD5) && !e->forced_name;
-}
 
 static void explain_kind(struct explanation *e, enum secret_kind kind)
 {
@@ -445,7 +402,9 @@ static void explain_kind(struct explanation *e, enum secret_kind kind)
 		    "password");
 		break;
 	case SECRET_SCRAM:
-		if (passes_keys(e))
+		/* do the keys of the client's own proof serve? */
+		if ((e->method == AUTH_SCRAM || e->method == AUTH_MD5) &&
+		    !e->forced_name)
 			explain(e, item,
 			    "works with scram-sha-256, by the keys of the client's own "
 			    "login; not where the server asks for md5 or password");

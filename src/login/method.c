@@ -6,13 +6,14 @@
 
 #include <string.h>
 
+#include "auth/judge.h"
 #include "login/login_state.h"
 
 /* The limit of a look-up: the resolver itself would wait longer for a name server that
  * does not answer. */
 enum { NAME_WAIT_US = 5000000 };
 
-enum auth_type method_of_rule(const struct hba_rule *rule)
+static enum auth_type method_of_rule(const struct hba_rule *rule)
 {
 	switch (rule->method) {
 	case HBA_TRUST:
@@ -45,6 +46,85 @@ bool method_may_succeed(enum auth_type method)
 bool method_is_external(enum auth_type method)
 {
 	return method == AUTH_LDAP || method == AUTH_PAM;
+}
+
+enum error_id method_failure(enum auth_type method)
+{
+	switch (method) {
+	case AUTH_TRUST:
+		return ERROR_TRUST_FAILED;
+	case AUTH_SCRAM:
+		return ERROR_SASL_FAILED;
+	case AUTH_PLAIN:
+	case AUTH_MD5:
+		return ERROR_PASSWORD_FAILED;
+	case AUTH_CERT:
+		return ERROR_CERT_FAILED;
+	case AUTH_PEER:
+		return ERROR_PEER_FAILED;
+	case AUTH_LDAP:
+		return ERROR_LDAP_FAILED;
+	case AUTH_PAM:
+		return ERROR_PAM_FAILED;
+	case AUTH_REJECT:
+		return ERROR_LOGIN_REJECTED;
+	default:
+		return ERROR_METHOD_UNAVAILABLE;
+	}
+}
+
+enum error_id method_missing_judge(
+    enum auth_type method, const struct hba_rule *rule, const struct settings *settings)
+{
+	if (method == AUTH_PAM && !judge_has_pam())
+		return ERROR_PAM_UNSUPPORTED;
+	if (method == AUTH_LDAP && !judge_has_ldap())
+		return ERROR_LDAP_UNSUPPORTED;
+	if (method == AUTH_LDAP && !rule && !settings->auth_ldap_options)
+		return ERROR_LDAP_OPTIONS_UNSET;
+	return ERROR_COUNT;
+}
+
+bool method_requires_binding(
+    const struct sock_addr *remote, const struct settings *settings)
+{
+	return remote->family != AF_UNIX &&
+	       settings->client_channel_binding == CHANNEL_BINDING_REQUIRE;
+}
+
+bool method_asks_scram(
+    enum auth_type method, enum secret_kind kind, bool is_mostly_scram)
+{
+	if (method != AUTH_MD5)
+		return method == AUTH_SCRAM;
+	switch (kind) {
+	case SECRET_SCRAM:
+		return true;
+	case SECRET_PLAIN:
+	case SECRET_MD5:
+		return false;
+	case SECRET_NONE:
+	case SECRET_MALFORMED:
+		break;
+	}
+	return is_mostly_scram;
+}
+
+enum hba_result method_by_rules(const struct rules *rules, const struct hba_peer *peer,
+    const struct hba_rule **rule, enum auth_type *method)
+{
+	enum hba_result result =
+	    rules ? hba_match(rules->hba, peer, rule) : HBA_NO_MATCH;
+
+	if (result == HBA_MATCH)
+		*method = method_of_rule(*rule);
+	else if (result == HBA_NO_MATCH)
+		*method = AUTH_NONE;
+	else if (result == HBA_OTHER_SPELLING)
+		*method = AUTH_REJECT;
+	if (result == HBA_NO_MATCH)
+		*rule = NULL;
+	return result;
 }
 
 /* Rules for replication do not apply to the console, even if its client asks for
@@ -84,15 +164,7 @@ static enum method method_match(
 
 	memcpy(peer.ip, conn->remote.ip, sizeof(peer.ip));
 	login->method = AUTH_NONE;
-	if (!login->rules)
-		return METHOD_KNOWN;
-	switch (hba_match(login->rules->hba, &peer, &login->rule)) {
-	case HBA_MATCH:
-		login->method = method_of_rule(login->rule);
-		break;
-	case HBA_NO_MATCH:
-		login->rule = NULL;
-		break;
+	switch (method_by_rules(login->rules, &peer, &login->rule, &login->method)) {
 	case HBA_NEEDS_NAME:
 		return METHOD_LATER;
 	case HBA_OTHER_SPELLING:
@@ -100,7 +172,9 @@ static enum method method_match(
 		    "a rule names the user in another spelling: %s:%u",
 		    login->rule->file, login->rule->line);
 		login->rule = NULL;
-		login->method = AUTH_REJECT;
+		break;
+	case HBA_MATCH:
+	case HBA_NO_MATCH:
 		break;
 	}
 	return METHOD_KNOWN;

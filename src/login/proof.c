@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-#include "auth/judge.h"
 #include "auth/scram.h"
 #include "auth/secret.h"
 #include "login/login_state.h"
@@ -22,52 +21,9 @@
  * smaller one also holds for the answer to an md5 request, which has 35 bytes. */
 enum { SASL_MESSAGE_MAX = 1024, PASSWORD_MESSAGE_MAX = 65535 };
 
-static enum error_id proof_failure(const struct login *login)
-{
-	switch (login->method) {
-	case AUTH_TRUST:
-		return ERROR_TRUST_FAILED;
-	case AUTH_SCRAM:
-		return ERROR_SASL_FAILED;
-	case AUTH_PLAIN:
-	case AUTH_MD5:
-		return ERROR_PASSWORD_FAILED;
-	case AUTH_CERT:
-		return ERROR_CERT_FAILED;
-	case AUTH_PEER:
-		return ERROR_PEER_FAILED;
-	case AUTH_LDAP:
-		return ERROR_LDAP_FAILED;
-	case AUTH_PAM:
-		return ERROR_PAM_FAILED;
-	case AUTH_REJECT:
-		return ERROR_LOGIN_REJECTED;
-	default:
-		return ERROR_METHOD_UNAVAILABLE;
-	}
-}
-
 void proof_fail(struct client *client)
 {
-	client_fatal(client, proof_failure(client->login));
-}
-
-/* False: this build does not support PAM or LDAP, or auth_ldap_options is not set; the
- * client has got an error. */
-static bool proof_has_judge(struct client *client)
-{
-	const struct login *login = client->login;
-
-	if (login->method == AUTH_PAM && !judge_has_pam())
-		client_fatal(client, ERROR_PAM_UNSUPPORTED);
-	else if (login->method == AUTH_LDAP && !judge_has_ldap())
-		client_fatal(client, ERROR_LDAP_UNSUPPORTED);
-	else if (login->method == AUTH_LDAP && !login->rule &&
-		 !site_settings(client->conn.site)->auth_ldap_options)
-		client_fatal(client, ERROR_LDAP_OPTIONS_UNSET);
-	else
-		return true;
-	return false;
+	client_fatal(client, method_failure(client->login->method));
 }
 
 /* Channel binding is required, and with this method a man in the middle could read the
@@ -140,29 +96,11 @@ static enum proof proof_certificate(const struct client *client)
 	return PROOF_FAILED;
 }
 
-/* With auth_type=md5 a user with a SCRAM secret is asked for SCRAM.  Users who cannot
- * succeed are asked as most users of the list are, so that the question does not tell
- * who exists. */
-static bool proof_is_sasl_under_md5(const struct client *client)
-{
-	const struct catalog *catalog = client->conn.site->catalog;
-
-	switch (login_secret(client)->kind) {
-	case SECRET_SCRAM:
-		return true;
-	case SECRET_PLAIN:
-	case SECRET_MD5:
-		return false;
-	case SECRET_NONE:
-	case SECRET_MALFORMED:
-		break;
-	}
-	return catalog->list && userlist_is_mostly_scram(catalog->list);
-}
-
 enum proof proof_begin(struct client *client)
 {
 	struct login *login = client->login;
+	const struct userlist *list = client->conn.site->catalog->list;
+	enum error_id missing;
 
 	switch (login->method) {
 	case AUTH_ANY:
@@ -176,8 +114,12 @@ enum proof proof_begin(struct client *client)
 				      : proof_external_ask_account(client);
 	case AUTH_LDAP:
 	case AUTH_PAM:
-		if (!proof_has_judge(client))
+		missing = method_missing_judge(
+		    login->method, login->rule, site_settings(client->conn.site));
+		if (missing != ERROR_COUNT) {
+			client_fatal(client, missing);
 			return PROOF_REFUSED;
+		}
 		/* fallthrough */
 	case AUTH_PLAIN:
 		if (proof_requires_binding(client))
@@ -186,7 +128,8 @@ enum proof proof_begin(struct client *client)
 		proof_send_auth(client, AUTH_REQ_CLEARTEXT, NULL, 0);
 		return PROOF_MORE;
 	case AUTH_MD5:
-		if (proof_is_sasl_under_md5(client))
+		if (method_asks_scram(login->method, login_secret(client)->kind,
+			list && userlist_is_mostly_scram(list)))
 			return proof_sasl_begin(client);
 		if (proof_requires_binding(client))
 			return proof_unbound(client);

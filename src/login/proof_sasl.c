@@ -176,12 +176,10 @@ static enum proof sasl_want_keys(struct client *client)
 
 /* ---- channel binding ---- */
 
-/* Not over a unix socket, where a man in the middle is not possible. */
 bool proof_requires_binding(const struct client *client)
 {
-	return client->conn.remote.family != AF_UNIX &&
-	       site_settings(client->conn.site)->client_channel_binding ==
-		   CHANNEL_BINDING_REQUIRE;
+	return method_requires_binding(
+	    &client->conn.remote, site_settings(client->conn.site));
 }
 
 /* NULL: none is wanted. */

@@ -57,6 +57,19 @@ def test_the_whole_way(pooler):
     }
 
 
+def test_another_spelling_is_rejected_as_the_login_is(make_pooler, pg):
+    made = make_pooler({"db": pg.conn()}, userlist=USERS, start=False)
+    made.settings.update(auth_type="hba", auth_hba_file=made.path("hba"))
+    made.write("hba", "host pgbouncer all all md5\nhost all p all reject\n"
+                      "host all all all ldap ldapserver=x ldapprefix=a\n")
+    made.start()
+    told = explain(made.admin, "P db 127.0.0.1")
+    assert "this rule has the name in another spelling" in told["user"]
+    with pytest.raises(wire.Refused) as refused:
+        made.connect(user="P", secret=PLAIN)
+    assert told["login"] == "refused: " + refused.value.text
+
+
 def test_without_an_address_it_is_the_own_one(pooler):
     assert explain(pooler.admin, "p db;") == explain(pooler.admin, "p db '127.0.0.1'")
 
