@@ -69,12 +69,6 @@ static enum step refuse(struct client *client)
 	return STEP_CLOSE;
 }
 
-static enum step refuse_extended(struct client *client)
-{
-	reply_error(client, ERROR_EXTENDED_UNSUPPORTED);
-	return refuse(client);
-}
-
 static enum step refuse_type(struct client *client, uint8_t type)
 {
 	if (!(message_front(type)->flags & MSG_KNOWN)) {
@@ -141,7 +135,8 @@ static enum step console_message(struct conn *conn, const struct message *m)
 	case 'P':
 	case 'B':
 	case 'E':
-		return refuse_extended(client);
+		reply_error(client, ERROR_EXTENDED_UNSUPPORTED);
+		return refuse(client);
 	case 'd':
 	case 'c':
 	case 'f':

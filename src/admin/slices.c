@@ -106,13 +106,14 @@ static void drop_part(const struct slices *s, struct part **part, unsigned at)
 	*part = NULL;
 }
 
-static bool is_over(struct slices *s)
+/* Goes to the next worker with rows left.  False: there is none. */
+static bool find_next(struct slices *s)
 {
 	unsigned count = crew_site_count(s->console->conn.site);
 
 	while (s->at < count && !s->parts[s->at])
 		s->at++;
-	return s->at == count;
+	return s->at < count;
 }
 
 static void put_next(struct slices *s, struct buf *out)
@@ -152,15 +153,15 @@ static void next_slice(struct deadline *due)
 	if (conn->is_doomed || stream_is_above_high(&conn->stream))
 		return;
 	buf_init(&out, 0);
-	if (!is_over(s))
+	if (find_next(s))
 		put_next(s, &out);
 	conn_send(conn, &out);
 	buf_done(&out);
-	if (is_over(s))
-		finish(s);
-	else
+	if (find_next(s))
 		deadline_set(
 		    conn->site->loop, due, loop_now(conn->site->loop) + INTERVAL_US);
+	else
+		finish(s);
 }
 
 void slices_start(

@@ -33,11 +33,6 @@ static const char *const tags[] = {
     [WAIT_SUSPEND] = "SUSPEND",
 };
 
-static bool is_paused_pool(const struct pool *pool)
-{
-	return pool_count_in_use(pool) == 0;
-}
-
 static bool has_dirty_seat(const struct list *seats)
 {
 	const struct seat *seat;
@@ -59,7 +54,7 @@ static bool is_clean_pool(const struct pool *pool)
 
 static bool is_done_pool(enum wait_kind kind, const struct pool *pool)
 {
-	return kind == WAIT_PAUSE ? is_paused_pool(pool) : is_clean_pool(pool);
+	return kind == WAIT_PAUSE ? pool_count_in_use(pool) == 0 : is_clean_pool(pool);
 }
 
 static bool is_done_everywhere(enum wait_kind kind, const struct catalog *catalog)
@@ -176,20 +171,15 @@ static bool has_switched(struct client *client, struct switchover *s)
 	return true;
 }
 
-static bool is_over(const struct wait *wait)
-{
-	if (wait->switchover)
-		return has_switched(wait->client, wait->switchover);
-	return has_ended(wait->client, wait->kind, wait->database);
-}
-
 void wait_review(struct site *site)
 {
 	struct waits *waits = site->waits;
 	struct wait *wait, *after;
 
 	list_for_safe (wait, after, &waits->list, node) {
-		if (is_over(wait))
+		if (wait->switchover
+			? has_switched(wait->client, wait->switchover)
+			: has_ended(wait->client, wait->kind, wait->database))
 			wait_free(waits, wait);
 	}
 	arm(waits);

@@ -460,7 +460,7 @@ unsigned workers_waiting(struct workers *e, enum workers_kind kind)
 /* ---- the end ---- */
 
 /* Waits under the lock for all threads to end; false: the time is over. */
-static bool is_deserted_in_time(struct workers *e)
+static bool await_threads(struct workers *e)
 {
 	struct timespec end;
 
@@ -507,7 +507,7 @@ void workers_free(struct workers **e)
 	gone->is_ending = 1;
 	for (int kind = 0; kind < WORKERS_KINDS; kind++)
 		cancel_running(&gone->crews[kind]);
-	is_deserted = is_deserted_in_time(gone);
+	is_deserted = await_threads(gone);
 	gone->is_abandoned = !is_deserted;
 	for (int kind = 0; kind < WORKERS_KINDS && !is_deserted; kind++)
 		detach(&gone->crews[kind]);

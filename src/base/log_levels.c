@@ -48,16 +48,11 @@ void log_levels_set(struct log_levels *levels, enum log_kind kind, enum log_leve
 	levels->most[kind >> LOG_LEVEL_BITS] = (signed char)most;
 }
 
-static bool is_word(const char *word, const char *text, size_t len)
-{
-	return strlen(word) == len && strncmp(word, text, len) == 0;
-}
-
 /* Returns the index of the text in words, or -1. */
 static int find_word(const char *const *words, int count, const char *text, size_t len)
 {
 	for (int i = 0; i < count; i++)
-		if (is_word(words[i], text, len))
+		if (strlen(words[i]) == len && strncmp(words[i], text, len) == 0)
 			return i;
 	return -1;
 }

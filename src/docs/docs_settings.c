@@ -134,13 +134,6 @@ static const struct style troff = {man_section, man_item};
 
 /* ---- the walk ---- */
 
-static void put_words(struct buf *b, const struct setting *row)
-{
-	buf_put_text(b, " (");
-	setting_put_words(b, row);
-	buf_put_text(b, ")");
-}
-
 static void put_scopes(struct buf *b, const struct setting *row)
 {
 	static const char *const scopes[] = {
@@ -163,8 +156,11 @@ static const char *facts_of(struct buf *b, const struct setting *row)
 {
 	buf_clear(b);
 	buf_printf(b, "Type: %s", type_names[row->type]);
-	if (row->words)
-		put_words(b, row);
+	if (row->words) {
+		buf_put_text(b, " (");
+		setting_put_words(b, row);
+		buf_put_text(b, ")");
+	}
 	if (!row->default_text)
 		buf_put_text(b, ". Default: not set.");
 	else if (!*row->default_text)

@@ -111,12 +111,6 @@ static bool is_in_session_mode(const struct advice *a, const struct subject *at)
 	return true;
 }
 
-static bool is_given(
-    const struct advice *a, const struct subject *at, enum setting_index i)
-{
-	return level_has(at->own ? at->own : &a->o->input->config->settings.global, i);
-}
-
 static void look_at_session_mode(struct advice *a, const struct subject *at)
 {
 	const struct {
@@ -134,8 +128,10 @@ static void look_at_session_mode(struct advice *a, const struct subject *at)
 
 	if (!is_in_session_mode(a, at))
 		return;
+	const struct level *own =
+	    at->own ? at->own : &a->o->input->config->settings.global;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (rows[i].is_on && is_given(a, at, rows[i].index))
+		if (rows[i].is_on && level_has(own, rows[i].index))
 			give(a, at, rows[i].index,
 			    "%s has no effect in session mode: it is for pool_mode "
 			    "transaction and statement",

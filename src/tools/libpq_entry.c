@@ -56,14 +56,10 @@ void libpq_entry_done(struct libpq_entry *entry)
 	buf_wipe_done(&entry->text);
 }
 
-static const char *key_of(const char *key)
-{
-	return strcmp(key, "connect_timeout") == 0 ? "server_connect_timeout" : key;
-}
-
 static void put_value(struct buf *text, const char *key, const char *value)
 {
-	buf_printf(text, "%s='", key_of(key));
+	buf_printf(text, "%s='",
+	    strcmp(key, "connect_timeout") == 0 ? "server_connect_timeout" : key);
 	for (; *value; value++) {
 		if (*value == '\'')
 			buf_put_u8(text, '\'');

@@ -95,11 +95,6 @@ static const char *value_of(
 	return text;
 }
 
-static const char *label_of(const struct setting *row)
-{
-	return row->level == LEVEL_GLOBAL ? row->name : entry_key_of(row);
-}
-
 static void put_row(FILE *out, const struct overview *o, struct scope scope,
     const struct user_config *user, const struct row *at)
 {
@@ -109,8 +104,9 @@ static void put_row(FILE *out, const struct overview *o, struct scope scope,
 
 	buf_init(&origin, 0);
 	put_origin(&origin, o, scope, user, row);
-	fprintf(out, "  %-28s %-14s %s\n", label_of(row), value_of(scope, at, text),
-	    buf_text(&origin));
+	fprintf(out, "  %-28s %-14s %s\n",
+	    row->level == LEVEL_GLOBAL ? row->name : entry_key_of(row),
+	    value_of(scope, at, text), buf_text(&origin));
 	buf_done(&origin);
 }
 

@@ -133,11 +133,6 @@ int64_t sizing_pool(struct scope scope)
 
 /* ---- classes of users ---- */
 
-static bool is_in_list(const struct sizing_input *input, const char *name)
-{
-	return input->users && userlist_find(input->users, name);
-}
-
 static void add_named(struct model *m, const char *name)
 {
 	const struct user_config *own = config_user(m->input->config, name);
@@ -150,7 +145,7 @@ static void add_named(struct model *m, const char *name)
 	    .name = name,
 	    .own = own ? &own->own : NULL,
 	    .count = 1,
-	    .is_listed = is_in_list(m->input, name),
+	    .is_listed = m->input->users && userlist_find(m->input->users, name),
 	};
 	map_put_str(m->by_name, name, class);
 }

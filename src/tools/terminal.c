@@ -19,7 +19,7 @@
 enum { SECRET_MAX = 1024 };
 
 /* Waits for input.  False: a signal came first. */
-static bool is_line_coming(int tty, int signals)
+static bool wait_for_line(int tty, int signals)
 {
 	struct pollfd ready[] = {
 	    {.fd = tty, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
@@ -33,7 +33,7 @@ static bool is_line_coming(int tty, int signals)
 static char *read_line(int tty, int signals, struct err *err)
 {
 	char text[SECRET_MAX];
-	ssize_t len = is_line_coming(tty, signals) ? read(tty, text, sizeof(text)) : 0;
+	ssize_t len = wait_for_line(tty, signals) ? read(tty, text, sizeof(text)) : 0;
 	char *secret = NULL;
 
 	if (len > 0 && text[len - 1] == '\n' && len > 1) {

@@ -66,11 +66,6 @@ static void add_turns(struct site *site, void *ctx)
 	turns->protocol_errors += site->protocol_errors;
 }
 
-static uint64_t uptime_us(struct loop *loop)
-{
-	return loop_now(loop) - loop_counts(loop)->started_us;
-}
-
 void view_state(struct rows *rows)
 {
 	const struct catalog *catalog = rows->site->catalog;
@@ -86,7 +81,9 @@ void view_state(struct rows *rows)
 	put_state_number(rows, "turns", turns.count);
 	put_state_number(rows, "longest_turn_us", turns.longest_us);
 	put_state_number(rows, "recent_longest_turn_us", turns.recent_us);
-	put_state_number(rows, "uptime_seconds", uptime_us(rows->site->loop) / 1000000);
+	put_state_number(rows, "uptime_seconds",
+	    (loop_now(rows->site->loop) - loop_counts(rows->site->loop)->started_us) /
+		1000000);
 	put_state_number(rows, "server_protocol_errors", turns.protocol_errors);
 	put_state_number(rows, "log_lines_lost", log_lost_count(rows->site->log));
 	put_state(rows, "log_error", log_file_error(rows->site->log, why, sizeof(why)));

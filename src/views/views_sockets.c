@@ -222,14 +222,6 @@ static void put_cancels(struct rows *rows, const struct pool *pool)
 	put_cancels_of(rows, &pool->cancels_waiting, "waiting_cancel_req");
 }
 
-static void put_all_cancels(struct rows *rows)
-{
-	const struct pool *pool;
-
-	list_for (pool, &rows->site->catalog->pool_list, node)
-		put_cancels(rows, pool);
-}
-
 static void call_clients_of(struct roll *roll, const struct list *asks)
 {
 	const struct ask *ask;
@@ -309,7 +301,9 @@ bool view_clients_part(struct rows *rows, struct called *called, size_t most)
 		} else if (kept) {
 			buf_put(rows->out, kept->bytes, kept->len);
 		} else {
-			put_all_cancels(rows);
+			const struct pool *pool;
+			list_for (pool, &rows->site->catalog->pool_list, node)
+				put_cancels(rows, pool);
 			return false;
 		}
 	}
