@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "admin/command.h"
-#include "admin/slices.h"
+#include "admin/show_stream.h"
 #include "session/client.h"
 
 /* One command of one client; everything is borrowed. */
@@ -23,7 +23,7 @@ struct order {
 	uint64_t *ticket;
 	/* The console's slices: *slices is not NULL after a SHOW whose rows follow in
 	 * later turns. */
-	struct slices **slices;
+	struct show_stream **slices;
 };
 
 struct verb {

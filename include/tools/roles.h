@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "tools/inquiry.h"
+#include "tools/pg_client.h"
 
 struct role {
 	/* owned */
@@ -25,7 +25,7 @@ struct roles {
 /* Connects to the server that entry describes like an entry of [databases], with a
  * user, and reads its roles.  verbose: logs as with so many -v; 0: logs nothing.  Free
  * roles by roles_done, whatever the answer is. */
-enum inquiry_answer roles_read(
+enum pg_client_answer roles_read(
     struct roles *roles, const char *entry, int verbose, struct err *err);
 void roles_done(struct roles *roles);
 

@@ -22,9 +22,10 @@
 enum { MESSAGE_MOST = 1024 * 1024 };
 
 struct console {
-	uint64_t ticket;       /* see struct order */
-	struct slices *slices; /* owned: the rest of an unfinished answer; NULL: none */
-	bool has_commanded;    /* the first command was counted as a query */
+	uint64_t ticket; /* see struct order */
+	struct show_stream
+	    *slices;        /* owned: the rest of an unfinished answer; NULL: none */
+	bool has_commanded; /* the first command was counted as a query */
 };
 
 /* ---- commands ---- */
@@ -151,10 +152,10 @@ static enum step console_message(struct conn *conn, const struct message *m)
 
 static void console_writable(struct conn *conn)
 {
-	struct slices *slices = conn_client(conn)->console->slices;
+	struct show_stream *slices = conn_client(conn)->console->slices;
 
 	if (slices)
-		slices_go_on(slices);
+		show_stream_go_on(slices);
 	else
 		conn_unpark(conn);
 }
@@ -186,7 +187,7 @@ static void console_closed(struct conn *conn, const char *reason)
 	(void)reason;
 	resume_without_console(client);
 	wait_drop(client);
-	slices_drop(&client->console->slices);
+	show_stream_drop(&client->console->slices);
 	mem_free(client->console);
 	client->console = NULL;
 	client_leave(client);

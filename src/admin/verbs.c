@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "admin/courtesy.h"
+#include "admin/driver_params.h"
 #include "admin/explain.h"
 #include "admin/help.h"
 #include "admin/reply.h"
@@ -94,7 +94,7 @@ bool verb_is_allowed(
 	if (is_admin)
 		return true;
 	if (verb->run == verb_set)
-		return courtesy_find(command->argument) != NULL;
+		return driver_param_find(command->argument) != NULL;
 	if (verb->run == verb_show) {
 		const struct view *view = view_find(command->argument);
 		return !view || !view->is_admin_only;
@@ -212,16 +212,16 @@ static bool is_stopped(const struct order *order)
 static void verb_show(const struct order *order)
 {
 	const char *item = order->command->argument;
-	const struct courtesy *courtesy = courtesy_find(item);
+	const struct driver_param *param = driver_param_find(item);
 	const struct view *view = view_find(item);
 	struct buf out;
 
-	if (!courtesy && !view) {
+	if (!param && !view) {
 		reply_invalid(order->client, order->query);
 		return;
 	}
-	if (view && slices_are_due(view, order_site(order))) {
-		slices_start(order->slices, view, order->client);
+	if (view && show_stream_are_due(view, order_site(order))) {
+		show_stream_start(order->slices, view, order->client);
 		return;
 	}
 	buf_init(&out, 0);
@@ -232,8 +232,8 @@ static void verb_show(const struct order *order)
 		buf_done(&out);
 		return;
 	}
-	if (courtesy)
-		courtesy_put(courtesy, &out);
+	if (param)
+		driver_param_put(param, &out);
 	else if (!view->walk)
 		help_put(&out);
 	else
@@ -251,7 +251,7 @@ static void verb_set(const struct order *order)
 	struct err err;
 	int rc;
 
-	if (courtesy_find(command->argument)) {
+	if (driver_param_find(command->argument)) {
 		client_notice(order->client, "SET ignored");
 		reply_done(order->client, "SET");
 		return;

@@ -21,15 +21,15 @@
 static const struct libpq_defaults of_server = {.dbname = "postgres"};
 
 /* Reads the roles.  Asks for a password on the terminal if the server wants one. */
-static enum inquiry_answer ask_server(
+static enum pg_client_answer ask_server(
     struct roles *roles, struct libpq_entry *entry, int verbose, struct err *err)
 {
-	enum inquiry_answer answer =
+	enum pg_client_answer answer =
 	    roles_read(roles, buf_text(&entry->text), verbose, err);
 	struct err why;
 	char *secret;
 
-	if (answer != INQUIRY_PASSWORD_WANTED)
+	if (answer != PG_CLIENT_PASSWORD_WANTED)
 		return answer;
 	secret = terminal_ask_secret("Password: ", &why);
 	if (!secret) {
@@ -37,7 +37,7 @@ static enum inquiry_answer ask_server(
 		    "the server asks for a password, but %s; PGPASSWORD or a "
 		    "password file can hold it",
 		    why.text);
-		return INQUIRY_FAILED;
+		return PG_CLIENT_FAILED;
 	}
 	libpq_entry_put(entry, "password", secret);
 	mem_free_secret(secret);
@@ -156,7 +156,7 @@ static int make(const struct options *options, struct libpq_entry *entry,
 		return -1;
 	if (libpq_entry_read(entry, options->conninfo, &of_server, err) < 0)
 		return -1;
-	if (ask_server(roles, entry, options->verbose, err) != INQUIRY_DONE) {
+	if (ask_server(roles, entry, options->verbose, err) != PG_CLIENT_DONE) {
 		libpq_entry_explain(entry, err);
 		return -1;
 	}

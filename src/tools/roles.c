@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "tools/inquiry.h"
+#include "tools/pg_client.h"
 
 /* All names have their schema, so that no search_path can redirect them. */
 static const char query[] =
@@ -15,7 +15,7 @@ static const char query[] =
     "WHERE rolcanlogin ORDER BY rolname";
 
 struct reading {
-	struct inquiry *inquiry;
+	struct pg_client *pg_client;
 	struct roles *roles; /* borrowed */
 	bool is_asked;
 };
@@ -62,7 +62,7 @@ void roles_done(struct roles *roles)
 
 /* ---- the answer ---- */
 
-static int take_row(void *ctx, const struct inquiry_row *row)
+static int take_row(void *ctx, const struct pg_client_row *row)
 {
 	struct reading *r = ctx;
 	struct role *role;
@@ -96,27 +96,27 @@ static void ready(void *ctx)
 	struct reading *r = ctx;
 
 	if (r->is_asked)
-		inquiry_end(r->inquiry);
+		pg_client_end(r->pg_client);
 	else
-		inquiry_ask(r->inquiry, query);
+		pg_client_ask(r->pg_client, query);
 	r->is_asked = true;
 }
 
-static const struct inquiry_ops reading_ops = {
+static const struct pg_client_ops reading_ops = {
     .row = take_row,
     .error = take_error,
     .ready = ready,
 };
 
-enum inquiry_answer roles_read(
+enum pg_client_answer roles_read(
     struct roles *roles, const char *entry, int verbose, struct err *err)
 {
 	struct reading r = {.roles = roles};
-	enum inquiry_answer answer = INQUIRY_FAILED;
+	enum pg_client_answer answer = PG_CLIENT_FAILED;
 
-	r.inquiry = inquiry_new(entry, verbose, &reading_ops, &r, err);
-	if (r.inquiry)
-		answer = inquiry_run(r.inquiry);
-	inquiry_free(&r.inquiry);
+	r.pg_client = pg_client_new(entry, verbose, &reading_ops, &r, err);
+	if (r.pg_client)
+		answer = pg_client_run(r.pg_client);
+	pg_client_free(&r.pg_client);
 	return answer;
 }

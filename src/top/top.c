@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tools/inquiry.h"
 #include "tools/libpq_entry.h"
+#include "tools/pg_client.h"
 #include "tools/terminal.h"
 #include "top/display.h"
 #include "top/screen.h"
@@ -27,7 +27,7 @@ static const struct libpq_defaults of_console = {
 struct top {
 	const struct options *options;
 	struct libpq_entry entry;
-	struct inquiry *inquiry;
+	struct pg_client *pg_client;
 	struct display *display; /* NULL: the output is no terminal */
 	struct board board;
 	struct keys keys;
@@ -78,8 +78,8 @@ static void draw(struct top *t)
 static void leave(struct top *t)
 {
 	t->is_over = true;
-	if (t->inquiry)
-		inquiry_end(t->inquiry);
+	if (t->pg_client)
+		pg_client_end(t->pg_client);
 }
 
 /* Asks for the next view that is needed, beginning with this one; after the last one it
@@ -91,10 +91,10 @@ static void ask_from(struct top *t, unsigned view)
 		view++;
 	t->asked = (enum board_view)view;
 	if (view < BOARD_VIEWS) {
-		inquiry_ask(t->inquiry, board_query(t->asked));
+		pg_client_ask(t->pg_client, board_query(t->asked));
 		return;
 	}
-	struct loop *loop = inquiry_loop(t->inquiry);
+	struct loop *loop = pg_client_loop(t->pg_client);
 	double wait_s = t->is_pressed ? 0 : t->keys.delay_s;
 	t->is_pressed = false;
 	t->has_seen = true;
@@ -110,7 +110,7 @@ static void look(struct deadline *due)
 	ask_from(container_of(due, struct top, due), 0);
 }
 
-static int take_columns(void *ctx, const struct inquiry_row *names)
+static int take_columns(void *ctx, const struct pg_client_row *names)
 {
 	struct top *t = ctx;
 
@@ -119,7 +119,7 @@ static int take_columns(void *ctx, const struct inquiry_row *names)
 	return 0;
 }
 
-static int take_row(void *ctx, const struct inquiry_row *row)
+static int take_row(void *ctx, const struct pg_client_row *row)
 {
 	struct top *t = ctx;
 
@@ -153,14 +153,14 @@ static void ready(void *ctx)
 	unsigned next = 0;
 
 	if (t->asked < BOARD_VIEWS) {
-		t->answer.taken_us = loop_now(inquiry_loop(t->inquiry));
+		t->answer.taken_us = loop_now(pg_client_loop(t->pg_client));
 		board_take(&t->board, t->asked, &t->answer);
 		next = t->asked + 1;
 	}
 	ask_from(t, next);
 }
 
-static const struct inquiry_ops top_ops = {
+static const struct pg_client_ops top_ops = {
     .columns = take_columns,
     .row = take_row,
     .error = take_error,
@@ -171,7 +171,7 @@ static const struct inquiry_ops top_ops = {
 
 static void press(struct top *t, int key)
 {
-	bool is_idle = t->inquiry && t->asked == BOARD_VIEWS;
+	bool is_idle = t->pg_client && t->asked == BOARD_VIEWS;
 
 	switch (keys_press(&t->keys, key)) {
 	case KEYS_LEAVE:
@@ -180,8 +180,8 @@ static void press(struct top *t, int key)
 	case KEYS_ASK:
 		draw(t);
 		if (is_idle && t->due.at_us != UINT64_MAX)
-			deadline_set(inquiry_loop(t->inquiry), &t->due,
-			    loop_now(inquiry_loop(t->inquiry)));
+			deadline_set(pg_client_loop(t->pg_client), &t->due,
+			    loop_now(pg_client_loop(t->pg_client)));
 		else
 			t->is_pressed = true;
 		break;
@@ -229,7 +229,7 @@ static void on_resize(void *ctx, int signo)
 
 static void listen_to_person(struct top *t)
 {
-	struct loop *loop = inquiry_loop(t->inquiry);
+	struct loop *loop = pg_client_loop(t->pg_client);
 
 	loop_on_signal(loop, SIGINT, on_end, t);
 	loop_on_signal(loop, SIGTERM, on_end, t);
@@ -242,21 +242,21 @@ static void listen_to_person(struct top *t)
 
 /* ---- connecting again and again ---- */
 
-static enum inquiry_answer connect_and_show(struct top *t)
+static enum pg_client_answer connect_and_show(struct top *t)
 {
-	enum inquiry_answer answer = INQUIRY_FAILED;
+	enum pg_client_answer answer = PG_CLIENT_FAILED;
 
 	t->asked = BOARD_VIEWS;
 	deadline_init(&t->due, look);
-	t->inquiry = inquiry_new(
+	t->pg_client = pg_client_new(
 	    buf_text(&t->entry.text), t->options->verbose, &top_ops, t, &t->err);
-	if (!t->inquiry)
+	if (!t->pg_client)
 		return answer;
 	listen_to_person(t);
-	answer = inquiry_run(t->inquiry);
-	deadline_clear(inquiry_loop(t->inquiry), &t->due);
+	answer = pg_client_run(t->pg_client);
+	deadline_clear(pg_client_loop(t->pg_client), &t->due);
 	watch_free(&t->keyboard);
-	inquiry_free(&t->inquiry);
+	pg_client_free(&t->pg_client);
 	table_clear(&t->answer);
 	board_clear(&t->board);
 	return answer;
@@ -300,9 +300,9 @@ static void wait_for_next_attempt(struct top *t)
  * over. -1: it has failed. */
 static int show_first(struct top *t)
 {
-	enum inquiry_answer answer = connect_and_show(t);
+	enum pg_client_answer answer = connect_and_show(t);
 
-	if (answer == INQUIRY_PASSWORD_WANTED) {
+	if (answer == PG_CLIENT_PASSWORD_WANTED) {
 		display_close(&t->display);
 		if (ask_password(t) < 0)
 			return -1;
@@ -310,7 +310,7 @@ static int show_first(struct top *t)
 			return -1;
 		answer = connect_and_show(t);
 	}
-	if (answer != INQUIRY_FAILED || t->has_seen)
+	if (answer != PG_CLIENT_FAILED || t->has_seen)
 		return 0;
 	libpq_entry_explain(&t->entry, &t->err);
 	return -1;

@@ -2,7 +2,7 @@
  * Uses the pooler's own code to connect: a site with one database, whose only pool
  * opens one server connection.  Queries are sent over it one after the other.
  */
-#include "tools/inquiry.h"
+#include "tools/pg_client.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,35 +20,35 @@
 #include "wire/codec.h"
 #include "wire/message.h"
 
-#define DATABASE "inquiry"
+#define DATABASE "pg_client"
 
 /* The limits of an answer: the size of a message, and the time for all of it. */
 enum { ANSWER_MESSAGE_MAX = 1024 * 1024, ANSWER_US = 60 * 1000000 };
 
-struct inquiry {
+struct pg_client {
 	struct site site;
 	struct request request;
 	/* the broker's functions, except for the end of a server */
 	struct server_events watched;
 	const struct server_events *of_broker; /* borrowed */
 	struct buf said; /* errors and warnings that were logged */
-	enum inquiry_answer answer;
+	enum pg_client_answer answer;
 	bool is_over;
 	/* borrowed */
-	const struct inquiry_ops *ops;
+	const struct pg_client_ops *ops;
 	void *ctx;
 	struct server *server; /* NULL: not granted yet, or closed */
 	struct err *err;
 };
 
-static struct inquiry *site_inquiry(struct site *site)
+static struct pg_client *site_pg_client(struct site *site)
 {
-	return container_of(site, struct inquiry, site);
+	return container_of(site, struct pg_client, site);
 }
 
 /* ---- the end ---- */
 
-static void end(struct inquiry *r, enum inquiry_answer answer)
+static void end(struct pg_client *r, enum pg_client_answer answer)
 {
 	if (r->is_over)
 		return;
@@ -58,12 +58,12 @@ static void end(struct inquiry *r, enum inquiry_answer answer)
 }
 
 /* The lines that were logged say more than the reason, if there are any. */
-static void fail(struct inquiry *r, const char *reason)
+static void fail(struct pg_client *r, const char *reason)
 {
 	if (r->is_over)
 		return;
 	err_set(r->err, "%s", r->said.len ? buf_text(&r->said) : reason);
-	end(r, INQUIRY_FAILED);
+	end(r, PG_CLIENT_FAILED);
 }
 
 /* Receives log lines: keeps warnings and errors, each with the address that it is
@@ -71,7 +71,7 @@ static void fail(struct inquiry *r, const char *reason)
 static void keep_log_line(
     void *ctx, enum log_level level, const char *tag, const char *text)
 {
-	struct inquiry *r = ctx;
+	struct pg_client *r = ctx;
 	const char *at = tag ? strrchr(tag, '@') : NULL;
 
 	if (level > LEVEL_WARNING)
@@ -93,12 +93,12 @@ static enum step broken(struct server *server)
 
 static enum step take_row(struct server *server, const struct message *m)
 {
-	struct inquiry *r = site_inquiry(server->conn.site);
-	struct inquiry_row row = {.count = 0};
+	struct pg_client *r = site_pg_client(server->conn.site);
+	struct pg_client_row row = {.count = 0};
 	struct cursor c;
 
 	cursor_init(&c, message_body(m), message_body_len(m));
-	if (codec_read_row_count(&c, &row.count) < 0 || row.count > INQUIRY_COLUMNS)
+	if (codec_read_row_count(&c, &row.count) < 0 || row.count > PG_CLIENT_COLUMNS)
 		return broken(server);
 	for (size_t i = 0; i < row.count; i++)
 		if (codec_next_field(&c, &row.values[i], &row.lens[i]) < 0)
@@ -110,7 +110,7 @@ static enum step take_row(struct server *server, const struct message *m)
 
 static enum step take_error(struct server *server, const struct message *m)
 {
-	struct inquiry *r = site_inquiry(server->conn.site);
+	struct pg_client *r = site_pg_client(server->conn.site);
 	struct error_fields f;
 	struct err text;
 
@@ -125,14 +125,14 @@ static enum step take_error(struct server *server, const struct message *m)
 /* Passes on the names of the columns in the form of a row. */
 static enum step take_columns(struct server *server, const struct message *m)
 {
-	struct inquiry *r = site_inquiry(server->conn.site);
-	struct inquiry_row row = {.count = 0};
+	struct pg_client *r = site_pg_client(server->conn.site);
+	struct pg_client_row row = {.count = 0};
 	struct cursor c;
 	uint16_t count;
 
 	cursor_init(&c, message_body(m), message_body_len(m));
 	count = cursor_u16(&c);
-	if (count > INQUIRY_COLUMNS)
+	if (count > PG_CLIENT_COLUMNS)
 		return broken(server);
 	for (; row.count < count; row.count++) {
 		const char *name = cursor_str(&c);
@@ -147,7 +147,7 @@ static enum step take_columns(struct server *server, const struct message *m)
 
 static enum step read_answer(struct server *server, const struct message *m)
 {
-	struct inquiry *r = site_inquiry(server->conn.site);
+	struct pg_client *r = site_pg_client(server->conn.site);
 
 	switch (m->type) {
 	case 'D':
@@ -196,13 +196,13 @@ static void answer_expired(struct conn *conn)
 
 static void answer_closed(struct conn *conn, const char *reason)
 {
-	site_inquiry(conn->site)->server = NULL;
-	fail(site_inquiry(conn->site), reason);
+	site_pg_client(conn->site)->server = NULL;
+	fail(site_pg_client(conn->site), reason);
 	server_leave(conn_server(conn), reason);
 }
 
 static const struct conn_ops answer_ops = {
-    .name = "inquiry",
+    .name = "pg_client",
     .message = answer_message,
     .expired = answer_expired,
     .malformed = server_malformed,
@@ -217,7 +217,7 @@ static void granted(struct request *request)
 {
 	struct server *server = seat_server(request->ask.seat);
 
-	struct inquiry *r = container_of(request, struct inquiry, request);
+	struct pg_client *r = container_of(request, struct pg_client, request);
 
 	conn_hand_on(&server->conn, &answer_ops);
 	r->server = server;
@@ -226,32 +226,32 @@ static void granted(struct request *request)
 
 static void refused(struct request *request, const char *sqlstate, const char *text)
 {
-	struct inquiry *r = container_of(request, struct inquiry, request);
+	struct pg_client *r = container_of(request, struct pg_client, request);
 
 	(void)sqlstate;
 	if (strcmp(text, error_text(ERROR_WRONG_PASSWORD_TYPE)) == 0 &&
 	    pool_server_secret(request->ask.pool)->kind == SECRET_NONE)
-		end(r, INQUIRY_PASSWORD_WANTED);
+		end(r, PG_CLIENT_PASSWORD_WANTED);
 	else
 		fail(r, text);
 }
 
 static void killed(struct request *request, const char *reason)
 {
-	fail(container_of(request, struct inquiry, request), reason);
+	fail(container_of(request, struct pg_client, request), reason);
 }
 
-static const struct request_ops inquiry_request_ops = {
+static const struct request_ops pg_client_request_ops = {
     .granted = granted,
     .refused = refused,
     .killed = killed,
 };
 
-/* A pool would connect again after a while.  An inquiry fails at once instead. */
+/* A pool would connect again after a while.  This client fails at once instead. */
 static void on_gone(struct server *server, const char *reason)
 {
 	struct site *site = server->conn.site;
-	struct inquiry *r = site_inquiry(site);
+	struct pg_client *r = site_pg_client(site);
 
 	r->of_broker->gone(server, reason);
 	if (r->request.ask.state == ASK_WAITING &&
@@ -260,13 +260,13 @@ static void on_gone(struct server *server, const char *reason)
 		fail(r, reason);
 }
 
-static void ask(struct inquiry *r)
+static void ask(struct pg_client *r)
 {
 	struct catalog *catalog = r->site.catalog;
 	struct database *db = catalog_find_database(catalog, DATABASE);
 	const char *sqlstate, *text;
 
-	r->request.ops = &inquiry_request_ops;
+	r->request.ops = &pg_client_request_ops;
 	pool_join(catalog_pool_as(db, db->forced_user), &r->request.ask);
 	r->request.ask.query_us = loop_now(r->site.loop);
 	switch (broker_ask(&r->request, ASK_AUTH, &sqlstate, &text)) {
@@ -290,7 +290,7 @@ static void note_nothing(void *ctx, const char *text)
 	(void)text;
 }
 
-static int build(struct inquiry *r, struct config *config, struct err *err)
+static int build(struct pg_client *r, struct config *config, struct err *err)
 {
 	struct site *site = &r->site;
 	int rc;
@@ -320,7 +320,7 @@ static int build(struct inquiry *r, struct config *config, struct err *err)
 	return rc;
 }
 
-static void take_apart(struct inquiry *r)
+static void take_apart(struct pg_client *r)
 {
 	struct site *site = &r->site;
 
@@ -343,7 +343,7 @@ static void take_apart(struct inquiry *r)
 	loop_free(&site->loop);
 }
 
-static void start_log(struct inquiry *r, int verbose)
+static void start_log(struct pg_client *r, int verbose)
 {
 	struct log_config config = {.file = NULL};
 
@@ -354,11 +354,11 @@ static void start_log(struct inquiry *r, int verbose)
 		log_divert(r->site.log, keep_log_line, r);
 }
 
-struct inquiry *inquiry_new(const char *entry, int verbose,
-    const struct inquiry_ops *ops, void *ctx, struct err *err)
+struct pg_client *pg_client_new(const char *entry, int verbose,
+    const struct pg_client_ops *ops, void *ctx, struct err *err)
 {
 	struct config *config = config_of_database(DATABASE, entry, err);
-	struct inquiry *r;
+	struct pg_client *r;
 
 	if (!config)
 		return NULL;
@@ -366,7 +366,7 @@ struct inquiry *inquiry_new(const char *entry, int verbose,
 	r->ops = ops;
 	r->ctx = ctx;
 	r->err = err;
-	r->answer = INQUIRY_FAILED;
+	r->answer = PG_CLIENT_FAILED;
 	buf_init(&r->said, 0);
 	mem_init(&r->site.mem);
 	start_log(r, verbose);
@@ -374,11 +374,11 @@ struct inquiry *inquiry_new(const char *entry, int verbose,
 	int rc = build(r, config, err);
 	config_unref(&config);
 	if (rc < 0)
-		inquiry_free(&r);
+		pg_client_free(&r);
 	return r;
 }
 
-enum inquiry_answer inquiry_run(struct inquiry *r)
+enum pg_client_answer pg_client_run(struct pg_client *r)
 {
 	ask(r);
 	if (!r->is_over)
@@ -386,7 +386,7 @@ enum inquiry_answer inquiry_run(struct inquiry *r)
 	return r->answer;
 }
 
-void inquiry_ask(struct inquiry *r, const char *sql)
+void pg_client_ask(struct pg_client *r, const char *sql)
 {
 	struct server *server = r->server;
 
@@ -396,19 +396,19 @@ void inquiry_ask(struct inquiry *r, const char *sql)
 	server_query(server, sql);
 }
 
-void inquiry_end(struct inquiry *r)
+void pg_client_end(struct pg_client *r)
 {
-	end(r, INQUIRY_DONE);
+	end(r, PG_CLIENT_DONE);
 }
 
-struct loop *inquiry_loop(struct inquiry *r)
+struct loop *pg_client_loop(struct pg_client *r)
 {
 	return r->site.loop;
 }
 
-void inquiry_free(struct inquiry **rp)
+void pg_client_free(struct pg_client **rp)
 {
-	struct inquiry *r = *rp;
+	struct pg_client *r = *rp;
 
 	if (!r)
 		return;

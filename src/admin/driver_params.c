@@ -1,7 +1,7 @@
 /*
  * The parameters that drivers show or set right after connecting.
  */
-#include "admin/courtesy.h"
+#include "admin/driver_params.h"
 
 #include <stddef.h>
 
@@ -9,7 +9,7 @@
 #include "views/show.h"
 #include "wire/codec.h"
 
-static const struct courtesy courtesies[] = {
+static const struct driver_param params[] = {
     {"client_encoding", "UTF-8"},
     {"default_transaction_isolation", "read committed"},
     {"standard_conforming_strings", "on"},
@@ -17,23 +17,23 @@ static const struct courtesy courtesies[] = {
     {"timezone", "GMT"},
 };
 
-const struct courtesy *courtesy_find(const char *name)
+const struct driver_param *driver_param_find(const char *name)
 {
-	for (size_t i = 0; i < sizeof(courtesies) / sizeof(courtesies[0]); i++)
-		if (text_equal_nocase(courtesies[i].name, name))
-			return &courtesies[i];
+	for (size_t i = 0; i < sizeof(params) / sizeof(params[0]); i++)
+		if (text_equal_nocase(params[i].name, name))
+			return &params[i];
 	return NULL;
 }
 
-void courtesy_put(const struct courtesy *courtesy, struct buf *out)
+void driver_param_put(const struct driver_param *param, struct buf *out)
 {
-	const struct column column = {courtesy->name, &cell_text, NULL};
+	const struct column column = {param->name, &cell_text, NULL};
 	struct rows rows;
 
 	show_put_columns(&column, 1, out);
 	rows_init(&rows, NULL, out, 1);
 	row_begin(&rows);
-	row_text(&rows, courtesy->value);
+	row_text(&rows, param->value);
 	row_end(&rows);
 	codec_put_command_complete(out, "SHOW");
 }

@@ -2,7 +2,7 @@
  * Sends the slices of SHOW CLIENTS: some rows at a time, as fast as the console reads
  * them.
  */
-#include "admin/slices.h"
+#include "admin/show_stream.h"
 
 #include "base/mem.h"
 #include "session/crew.h"
@@ -19,9 +19,9 @@ struct part {
 	struct called called;
 };
 
-struct slices {
+struct show_stream {
 	struct deadline due;
-	struct slices **place; /* the console's pointer to this */
+	struct show_stream **place; /* the console's pointer to this */
 	struct client *console;
 	const struct view *view;
 	unsigned missed; /* workers that have not answered in time */
@@ -30,14 +30,14 @@ struct slices {
 	struct part *parts[CREW_MOST + 1];
 };
 
-bool slices_are_due(const struct view *view, const struct site *site)
+bool show_stream_are_due(const struct view *view, const struct site *site)
 {
 	return view->walk == view_clients && crew_client_count(site) > ROWS_AT_ONCE;
 }
 
 /* ---- on the thread of a site ---- */
 
-static struct part **place_of(struct slices *s, const struct site *site)
+static struct part **place_of(struct show_stream *s, const struct site *site)
 {
 	return &s->parts[site->crew ? site->crew->index : 0];
 }
@@ -51,7 +51,7 @@ static void part_free(struct part **part)
 
 static void call_clients(struct site *site, void *ctx)
 {
-	struct slices *s = ctx;
+	struct show_stream *s = ctx;
 	struct part *part = mem_zero(sizeof(*part));
 
 	view_clients_call(&part->called, site, s->view->column_count);
@@ -59,7 +59,7 @@ static void call_clients(struct site *site, void *ctx)
 }
 
 struct slice {
-	struct slices *slices;
+	struct show_stream *slices;
 	struct buf *out;
 };
 
@@ -84,7 +84,7 @@ static void part_dropped(struct letter *letter)
 /* ---- on the thread of the console ---- */
 
 /* The member is the site of the next rows; NULL: there is only one site. */
-static struct crew_member *member_at(const struct slices *s, unsigned at)
+static struct crew_member *member_at(const struct show_stream *s, unsigned at)
 {
 	const struct crew_member *own = s->console->conn.site->crew;
 
@@ -93,7 +93,7 @@ static struct crew_member *member_at(const struct slices *s, unsigned at)
 
 /* Frees a part whose site will write no more rows.  At the end of the process its
  * worker may have ended before. */
-static void drop_part(const struct slices *s, struct part **part, unsigned at)
+static void drop_part(const struct show_stream *s, struct part **part, unsigned at)
 {
 	struct crew_member *member = member_at(s, at);
 
@@ -107,7 +107,7 @@ static void drop_part(const struct slices *s, struct part **part, unsigned at)
 }
 
 /* Goes to the next worker with rows left.  False: there is none. */
-static bool find_next(struct slices *s)
+static bool find_next(struct show_stream *s)
 {
 	unsigned count = crew_site_count(s->console->conn.site);
 
@@ -116,7 +116,7 @@ static bool find_next(struct slices *s)
 	return s->at < count;
 }
 
-static void put_next(struct slices *s, struct buf *out)
+static void put_next(struct show_stream *s, struct buf *out)
 {
 	struct crew_member *member = member_at(s, s->at);
 	struct slice slice = {s, out};
@@ -129,7 +129,7 @@ static void put_next(struct slices *s, struct buf *out)
 	}
 }
 
-static void finish(struct slices *s)
+static void finish(struct show_stream *s)
 {
 	struct client *console = s->console;
 	struct buf out;
@@ -140,13 +140,13 @@ static void finish(struct slices *s)
 	codec_put_ready(&out, 'I');
 	conn_send(&console->conn, &out);
 	buf_done(&out);
-	slices_drop(s->place);
+	show_stream_drop(s->place);
 	conn_unpark(&console->conn);
 }
 
 static void next_slice(struct deadline *due)
 {
-	struct slices *s = container_of(due, struct slices, due);
+	struct show_stream *s = container_of(due, struct show_stream, due);
 	struct conn *conn = &s->console->conn;
 	struct buf out;
 
@@ -164,10 +164,10 @@ static void next_slice(struct deadline *due)
 		finish(s);
 }
 
-void slices_start(
-    struct slices **place, const struct view *view, struct client *console)
+void show_stream_start(
+    struct show_stream **place, const struct view *view, struct client *console)
 {
-	struct slices *s = mem_zero(sizeof(*s));
+	struct show_stream *s = mem_zero(sizeof(*s));
 	struct buf out;
 
 	deadline_init(&s->due, next_slice);
@@ -181,10 +181,10 @@ void slices_start(
 	show_put_columns(view->columns, view->column_count, &out);
 	conn_send(&console->conn, &out);
 	buf_done(&out);
-	slices_go_on(s);
+	show_stream_go_on(s);
 }
 
-void slices_go_on(struct slices *s)
+void show_stream_go_on(struct show_stream *s)
 {
 	struct loop *loop = s->console->conn.site->loop;
 
@@ -192,9 +192,9 @@ void slices_go_on(struct slices *s)
 		deadline_set(loop, &s->due, loop_now(loop));
 }
 
-void slices_drop(struct slices **place)
+void show_stream_drop(struct show_stream **place)
 {
-	struct slices *s = *place;
+	struct show_stream *s = *place;
 	unsigned count;
 
 	if (!s)
