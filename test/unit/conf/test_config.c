@@ -876,40 +876,6 @@ static void which_changes_are_obsoleting(void **state)
 	arena_free(&arena);
 }
 
-/* The sample file loads, also with every commented default switched on, and then gives
- * the defaults. */
-static void sample_of_settings_is_valid(void **state)
-{
-	struct fixture *f = *state;
-	const struct setting *row;
-	struct settings defaults;
-	struct config *c;
-	char *text;
-	size_t len;
-	FILE *out = open_memstream(&text, &len);
-
-	describe_settings(out, "ini");
-	fclose(out);
-	c = load(f, text);
-	assert_int_equal(c->settings.global.pool_mode, POOL_MODE_TRANSACTION);
-	assert_string_equal(buf_text(&f->warnings), "");
-	config_unref(&c);
-
-	for (char *p = text; (p = strstr(p, "\n;")); p++)
-		p[1] = ' ';
-	/* the active lines would come later, so they are taken out */
-	for (char *p = text; (p = strstr(p, "\n")); p++)
-		if (p[1] >= 'a' && p[1] <= 'z')
-			p[1] = '#';
-	c = load(f, text);
-	settings_defaults(&defaults);
-	for (size_t i = 0; (row = setting_at(i)); i++)
-		if (setting_default(row))
-			assert_true(setting_is_equal(row, &c->settings, &defaults));
-	config_unref(&c);
-	free(text);
-}
-
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 static void unchanged_entries(void **state)
@@ -966,7 +932,6 @@ int main(void)
 	    TEST(references),
 	    TEST(check_reports_every_problem),
 	    TEST(which_changes_are_obsoleting),
-	    TEST(sample_of_settings_is_valid),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -289,58 +289,6 @@ static void tls_settings_together(void **state)
 	    f->err.text, "client_tls_sslmode requires client_tls_ca_file");
 }
 
-/* Every row occurs in each document. */
-static void prints(
-    int (*describe)(FILE *out, const char *as), const char *as, const char *wanted)
-{
-	char *text;
-	size_t len;
-	FILE *out = open_memstream(&text, &len);
-
-	assert_int_equal(describe(out, as), 0);
-	fclose(out);
-	assert_non_null(strstr(text, wanted));
-	free(text);
-	assert_int_equal(describe(stdout, "ini"), -1);
-}
-
-static void describes_keys(void **state)
-{
-	(void)state;
-	prints(describe_database_keys, "md", "\n* `dbname`: ");
-	prints(describe_database_keys, "md", "\n* `param.NAME`: ");
-	prints(describe_database_keys, "man", ".TP\n\\fBpool_size\\fR\n");
-	prints(describe_user_keys, "md", "\n* `pool_mode`: Overrides the setting pool");
-	prints(describe_user_keys, "man", ".TP\n\\fBpool_mode\\fR\n");
-	prints(describe_peer_keys, "md", "\n* `host`: Where the peer listens");
-	prints(describe_peer_keys, "man", ".TP\n\\fBport\\fR\n");
-}
-
-static void describes_every_row(void **state)
-{
-	static const char *const formats[] = {"md", "man", "ini"};
-	static const char *const before[] = {"\n#### ", "\n\\fB", "\n;"};
-	static const char *const after[] = {"\n", "\\fR\n", " ="};
-	const struct setting *row;
-	char *text, word[100];
-	size_t len;
-
-	(void)state;
-	for (int i = 0; i < 3; i++) {
-		FILE *out = open_memstream(&text, &len);
-
-		assert_int_equal(describe_settings(out, formats[i]), 0);
-		fclose(out);
-		for (size_t j = 0; (row = setting_at(j)); j++) {
-			snprintf(word, sizeof(word), "%s%s%s", before[i],
-			    setting_name(row), after[i]);
-			assert_non_null(strstr(text, word));
-		}
-		free(text);
-	}
-	assert_int_equal(describe_settings(stdout, "html"), -1);
-}
-
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -357,8 +305,6 @@ int main(void)
 	    TEST(copies_and_compares),
 	    TEST(values_that_are_hardly_meant),
 	    TEST(tls_settings_together),
-	    TEST(describes_every_row),
-	    TEST(describes_keys),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
