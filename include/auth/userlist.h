@@ -12,7 +12,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-struct breath;
+struct throttle;
 struct secret;
 struct userlist;
 
@@ -24,9 +24,9 @@ enum { USERLIST_NAME_USED = 63 };
 /* Reads the file.  NULL and err when it cannot be opened ("could not open auth_file F:
  * strerror").  An entry that cannot be read is reported as a fault ("broken auth file:
  * what, and what to do") and ends the reading; earlier entries are kept.  A secret that
- * nothing can match is reported as a warning.  breath: of the thread, see
- * base/breath.h; may be NULL. */
-struct userlist *userlist_load(const char *path, struct breath *breath,
+ * nothing can match is reported as a warning.  throttle: of the thread, see
+ * base/throttle.h; may be NULL. */
+struct userlist *userlist_load(const char *path, struct throttle *throttle,
     remark_fn *remark, void *ctx, struct err *err);
 /* Like userlist_load, with the text of the file; path is used in messages only. */
 struct userlist *userlist_parse(
@@ -36,11 +36,11 @@ struct userlist *userlist_parse(
 struct userlist *userlist_ref(struct userlist *u);
 void userlist_unref(struct userlist **u);
 /* The same on a helper thread. */
-void userlist_unref_slowly(struct userlist **u, struct breath *breath);
+void userlist_unref_slowly(struct userlist **u, struct throttle *throttle);
 /* Whoever an earlier list had, or knew as a former user, is a former user of this one:
  * known, but without a secret.  Nobody may use the list yet. */
 void userlist_remember(
-    struct userlist *u, const struct userlist *earlier, struct breath *breath);
+    struct userlist *u, const struct userlist *earlier, struct throttle *throttle);
 /* Appends an entry as a line of the file. */
 void userlist_put(struct buf *out, const char *name, const char *secret);
 /* The number of users that the file has. */

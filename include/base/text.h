@@ -110,12 +110,12 @@ const char *tokenizer_text(struct tokenizer *t);
  * mem_free.  On failure returns NULL and fills err with the text of strerror. */
 struct err;
 char *text_read_file(const char *path, size_t *len, struct err *err);
-/* The same on a helper thread, and wiping and freeing such a text.  breath may be
+/* The same on a helper thread, and wiping and freeing such a text.  throttle may be
  * NULL. */
-struct breath;
+struct throttle;
 char *text_read_slowly(
-    const char *path, struct breath *breath, size_t *len, struct err *err);
-void text_free_secret_slowly(char *text, size_t len, struct breath *breath);
+    const char *path, struct throttle *throttle, size_t *len, struct err *err);
+void text_free_secret_slowly(char *text, size_t len, struct throttle *throttle);
 
 /* Returns s, or NULL when it is empty. */
 static inline const char *text_or_null(const char *s)

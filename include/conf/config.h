@@ -12,10 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/breath.h"
 #include "base/err.h"
 #include "base/mark.h"
 #include "base/mem.h"
+#include "base/throttle.h"
 #include "conf/settings.h"
 
 /* One host of a [databases] entry with several. */
@@ -128,11 +128,11 @@ typedef void config_warn_fn(void *ctx, const char *where, const char *text);
  * Loads the file.  running is the snapshot in force, or NULL at start: restart-only
  * settings keep its values, and settings without a default keep what SET gave them
  * unless the file sets them.  Returns a snapshot with one reference, or NULL and err,
- * whose text is the log line of configuration.md 1 followed by what to do.  breath: of
- * the thread, see base/breath.h; may be NULL.
+ * whose text is the log line of configuration.md 1 followed by what to do.  throttle:
+ * of the thread, see base/throttle.h; may be NULL.
  */
 struct config *config_load(const char *path, const struct config *running,
-    struct breath *breath, config_warn_fn *warn, void *warn_ctx, struct err *err);
+    struct throttle *throttle, config_warn_fn *warn, void *warn_ctx, struct err *err);
 
 /* Loads the file for --check-config: goes on after an error, reports each error through
  * problem() and returns their number.  *out gets what could be read, with one

@@ -11,8 +11,8 @@
 #include <stdbool.h>
 
 #include "auth/userlist.h"
-#include "base/breath.h"
 #include "base/mark.h"
+#include "base/throttle.h"
 #include "conf/config.h"
 #include "daemon/findings.h"
 #include "session/rules.h"
@@ -25,9 +25,9 @@ struct configuration {
 	struct rules *rules;    /* one reference; NULL: auth_type needs no rules */
 	struct tls_setup *tls;  /* NULL: the contexts in force stay */
 	struct findings findings;
-	bool has_broken_tls;    /* TLS is the only reason why the snapshot is refused */
-	struct breath *breath;  /* borrowed: of a helper thread; NULL: not on one */
-	struct mark users_mark; /* of the auth_file whose secrets are in force */
+	bool has_broken_tls; /* TLS is the only reason why the snapshot is refused */
+	struct throttle *throttle; /* borrowed: of a helper thread; NULL: not on one */
+	struct mark users_mark;    /* of the auth_file whose secrets are in force */
 };
 
 enum strictness {

@@ -11,11 +11,11 @@
 
 #include "auth/rounds.h"
 #include "auth/secret.h"
-#include "base/breath.h"
 #include "base/buf.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "base/throttle.h"
 
 struct user_entry {
 	struct secret secret; /* SECRET_NONE if is_former */
@@ -38,7 +38,7 @@ struct reader {
 	unsigned line; /* line of `at` */
 	remark_fn *remark;
 	void *remark_ctx;
-	struct breath *breath; /* borrowed, may be NULL */
+	struct throttle *throttle; /* borrowed, may be NULL */
 };
 
 /* The raw text between quotes; quotes inside are doubled. */
@@ -234,7 +234,7 @@ static struct userlist *read_entries(struct reader *r)
 			break;
 		add_entry(u, r, &name, &secret);
 		skip_line(r);
-		breath_take(r->breath, 1);
+		throttle_take(r->throttle, 1);
 	}
 	return u;
 }
@@ -253,17 +253,17 @@ struct userlist *userlist_parse(
 	return read_entries(&r);
 }
 
-struct userlist *userlist_load(const char *path, struct breath *breath,
+struct userlist *userlist_load(const char *path, struct throttle *throttle,
     remark_fn *remark, void *ctx, struct err *err)
 {
 	struct reader r = {.path = path,
 	    .line = 1,
 	    .remark = remark,
 	    .remark_ctx = ctx,
-	    .breath = breath};
+	    .throttle = throttle};
 	struct userlist *u;
 	size_t len;
-	char *text = text_read_slowly(path, breath, &len, err);
+	char *text = text_read_slowly(path, throttle, &len, err);
 
 	if (!text) {
 		err_prefix(err, "could not open auth_file %s: ", path);
@@ -272,7 +272,7 @@ struct userlist *userlist_load(const char *path, struct breath *breath,
 	r.at = text;
 	r.end = text + len;
 	u = read_entries(&r);
-	text_free_secret_slowly(text, len, breath);
+	text_free_secret_slowly(text, len, throttle);
 	return u;
 }
 
@@ -307,7 +307,7 @@ void userlist_unref(struct userlist **u)
 	userlist_unref_slowly(u, NULL);
 }
 
-void userlist_unref_slowly(struct userlist **up, struct breath *breath)
+void userlist_unref_slowly(struct userlist **up, struct throttle *throttle)
 {
 	struct userlist *u = *up;
 	struct user_entry *e;
@@ -319,7 +319,7 @@ void userlist_unref_slowly(struct userlist **up, struct breath *breath)
 	while ((e = map_next(u->entries, &at))) {
 		map_del_str(u->entries, e->name);
 		entry_free(e);
-		breath_take(breath, 1);
+		throttle_take(throttle, 1);
 	}
 	map_free(&u->entries);
 	mem_free(u);
@@ -338,7 +338,7 @@ static void add_former(struct userlist *u, const char *name)
 }
 
 void userlist_remember(
-    struct userlist *u, const struct userlist *earlier, struct breath *breath)
+    struct userlist *u, const struct userlist *earlier, struct throttle *throttle)
 {
 	const char *name;
 	size_t at = 0;
@@ -346,7 +346,7 @@ void userlist_remember(
 	while ((name = userlist_next_known(earlier, &at))) {
 		if (!userlist_knows(u, name))
 			add_former(u, name);
-		breath_take(breath, 1);
+		throttle_take(throttle, 1);
 	}
 }
 

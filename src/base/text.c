@@ -14,15 +14,15 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "base/breath.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/throttle.h"
 
 /* A file larger than this cannot be a configuration file. */
 enum {
 	FILE_MOST = 1024 * 1024 * 1024,
 	FILE_STEP = 16 * 1024,
-	/* for breaths: reading into new memory, and wiping */
+	/* for pauses: reading into new memory, and wiping */
 	READ_STEPS = 10,
 	WIPE_STEPS = 2,
 };
@@ -508,7 +508,7 @@ const char *tokenizer_text(struct tokenizer *t)
 }
 
 /* Reads to the end of the file; -1 and errno on failure. */
-static int read_all(int fd, struct buf *b, struct breath *breath)
+static int read_all(int fd, struct buf *b, struct throttle *throttle)
 {
 	for (;;) {
 		uint8_t *to = buf_room(b, FILE_STEP);
@@ -522,7 +522,7 @@ static int read_all(int fd, struct buf *b, struct breath *breath)
 		if (got <= 0)
 			return (int)got;
 		buf_grow(b, (size_t)got);
-		breath_take(breath, READ_STEPS);
+		throttle_take(throttle, READ_STEPS);
 	}
 }
 
@@ -531,24 +531,24 @@ char *text_read_file(const char *path, size_t *len, struct err *err)
 	return text_read_slowly(path, NULL, len, err);
 }
 
-void text_free_secret_slowly(char *text, size_t len, struct breath *breath)
+void text_free_secret_slowly(char *text, size_t len, struct throttle *throttle)
 {
 	for (size_t at = 0; at < len; at += FILE_STEP) {
 		mem_wipe(text + at, len - at < FILE_STEP ? len - at : FILE_STEP);
-		breath_take(breath, WIPE_STEPS);
+		throttle_take(throttle, WIPE_STEPS);
 	}
 	mem_free(text);
 }
 
 char *text_read_slowly(
-    const char *path, struct breath *breath, size_t *len, struct err *err)
+    const char *path, struct throttle *throttle, size_t *len, struct err *err)
 {
 	char *text = NULL;
 	struct buf b;
 
 	buf_init(&b, FILE_MOST);
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	if (fd < 0 || read_all(fd, &b, breath)) {
+	if (fd < 0 || read_all(fd, &b, throttle)) {
 		err_set(err, "%s", strerror(errno));
 		goto done;
 	}

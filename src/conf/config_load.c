@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/breath.h"
 #include "base/map.h"
 #include "base/text.h"
+#include "base/throttle.h"
 #include "conf/config.h"
 #include "conf/entry.h"
 #include "conf/ini.h"
@@ -43,7 +43,7 @@ struct loader {
 	config_warn_fn *warn;
 	void *ctx;
 	struct err *err;
-	struct breath *breath; /* may be NULL */
+	struct throttle *throttle; /* may be NULL */
 };
 
 /* Returns "file:line", valid until the next call. */
@@ -395,7 +395,7 @@ static int load_file(struct loader *l, const char *path, unsigned depth)
 	struct err why, line;
 	struct ini ini;
 	size_t len;
-	char *text = text_read_slowly(path, l->breath, &len, &why);
+	char *text = text_read_slowly(path, l->throttle, &len, &why);
 	int rc = 0;
 
 	if (!text) {
@@ -406,9 +406,9 @@ static int load_file(struct loader *l, const char *path, unsigned depth)
 	ini_init(&ini, text, len);
 	while (rc == 0 && ini_next(&ini, &item) != INI_END) {
 		rc = load_item(l, file, &item, depth);
-		breath_take(l->breath, 1);
+		throttle_take(l->throttle, 1);
 	}
-	text_free_secret_slowly(text, len, l->breath);
+	text_free_secret_slowly(text, len, l->throttle);
 	return rc;
 }
 
@@ -573,13 +573,13 @@ static void loader_done(struct loader *l)
 }
 
 struct config *config_load(const char *path, const struct config *running,
-    struct breath *breath, config_warn_fn *warn_fn, void *warn_ctx, struct err *err)
+    struct throttle *throttle, config_warn_fn *warn_fn, void *warn_ctx, struct err *err)
 {
 	struct err unwanted;
 	struct loader l;
 
 	loader_init(&l, path, running);
-	l.breath = breath;
+	l.throttle = throttle;
 	l.warn = warn_fn;
 	l.ctx = warn_ctx;
 	l.err = err ? err : &unwanted;

@@ -20,7 +20,7 @@ void configuration_init(struct configuration *c)
 void configuration_done(struct configuration *c)
 {
 	config_unref(&c->config);
-	userlist_unref_slowly(&c->users, c->breath);
+	userlist_unref_slowly(&c->users, c->throttle);
 	rules_unref(&c->rules);
 	tls_setup_unref(&c->tls);
 	findings_done(&c->findings);
@@ -53,7 +53,7 @@ static int load_ini(
 		c->config = config_ref((struct config *)(uintptr_t)old);
 		return 0;
 	}
-	c->config = config_load(path, old, c->breath, take_warning, c, &err);
+	c->config = config_load(path, old, c->throttle, take_warning, c, &err);
 	if (!c->config)
 		found(c, FINDING_ERROR, "", err.text);
 	return c->config ? 0 : -1;
@@ -125,11 +125,11 @@ static void load_users(struct configuration *c, const struct configuration *runn
 	mark_take(&c->users_mark, s->auth_file);
 	if (has_same_list(c, running))
 		return;
-	c->users = userlist_load(s->auth_file, c->breath, take_list_remark, c, &err);
+	c->users = userlist_load(s->auth_file, c->throttle, take_list_remark, c, &err);
 	if (!c->users)
 		found(c, FINDING_ABSENT, "auth_file", err.text);
 	else if (running && running->users)
-		userlist_remember(c->users, running->users, c->breath);
+		userlist_remember(c->users, running->users, c->throttle);
 }
 
 static void check_ldap(struct configuration *c)

@@ -51,21 +51,21 @@ static struct load_job *job_of(struct workers_job *job)
 static void run_load(struct workers_job *job)
 {
 	struct load_job *j = job_of(job);
-	struct breath breath = {0};
+	struct throttle throttle = {0};
 
-	j->next.breath = &breath;
+	j->next.throttle = &throttle;
 	j->result = configuration_load(&j->next, j->path, &j->running, STRICT);
-	j->next.breath = NULL;
+	j->next.throttle = NULL;
 }
 
 static void run_free(struct workers_job *job)
 {
 	struct load_job *j = job_of(job);
-	struct breath breath = {0};
+	struct throttle throttle = {0};
 
-	j->next.breath = &breath;
+	j->next.throttle = &throttle;
 	configuration_done(&j->next);
-	j->next.breath = NULL;
+	j->next.throttle = NULL;
 }
 
 static void job_done(struct workers_job *job)

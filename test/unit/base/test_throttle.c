@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "base/breath.h"
+#include "base/throttle.h"
 
 enum { STEPS = 1000, SLEEPS_LEAST = 3, SLEEPS_MOST = 20 };
 
@@ -22,12 +22,12 @@ static long sleeps(void)
 
 static void test_sleeps_now_and_then(void **state)
 {
-	struct breath breath = {0};
+	struct throttle throttle = {0};
 	long before = sleeps();
 
 	(void)state;
 	for (int i = 0; i < STEPS; i++)
-		breath_take(&breath, 1);
+		throttle_take(&throttle, 1);
 	assert_in_range(sleeps() - before, SLEEPS_LEAST, SLEEPS_MOST);
 }
 
@@ -37,7 +37,7 @@ static void test_nobody_waits(void **state)
 
 	(void)state;
 	for (int i = 0; i < STEPS; i++)
-		breath_take(NULL, 1);
+		throttle_take(NULL, 1);
 	assert_int_equal(sleeps(), before);
 }
 
@@ -48,5 +48,5 @@ int main(void)
 	    cmocka_unit_test(test_nobody_waits),
 	};
 
-	return cmocka_run_group_tests_name("breath", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("throttle", tests, NULL, NULL);
 }

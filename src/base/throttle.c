@@ -1,7 +1,7 @@
 /*
  * Sleeps of long tasks.
  */
-#include "base/breath.h"
+#include "base/throttle.h"
 
 #include <stddef.h>
 #include <time.h>
@@ -10,7 +10,7 @@
  * else wants the processor. */
 enum { STEPS_MOST = 150, SLEEP_NS = 1000 };
 
-void breath_take(struct breath *b, unsigned steps)
+void throttle_take(struct throttle *b, unsigned steps)
 {
 	const struct timespec moment = {.tv_nsec = SLEEP_NS};
 
