@@ -32,6 +32,8 @@ void *mem_try_resize(void *p, size_t size);
 
 /* Overwrites a secret in a way that the compiler cannot optimize away. */
 void mem_wipe(void *p, size_t len);
+/* The same for a text, also one that only its owner may change; NULL: none. */
+void mem_wipe_text(const char *text);
 /* Compares in constant time, so that the duration does not reveal where the two
  * differ.  Returns 1 when they are equal. */
 int mem_equal_const_time(const void *a, const void *b, size_t len);

@@ -103,6 +103,12 @@ void mem_wipe(void *p, size_t len)
 		explicit_bzero(p, len);
 }
 
+void mem_wipe_text(const char *text)
+{
+	if (text)
+		mem_wipe((char *)(uintptr_t)text, strlen(text));
+}
+
 void mem_free_secret(char *text)
 {
 	if (text)

@@ -18,20 +18,14 @@ struct config *config_ref(struct config *c)
 	return c;
 }
 
-static void wipe_text(const char *text)
-{
-	if (text)
-		mem_wipe((char *)(uintptr_t)text, strlen(text));
-}
-
 static void wipe_secrets(struct config *c)
 {
 	for (size_t i = 0; i < c->database_count; i++) {
-		wipe_text(c->databases[i].connstr);
-		wipe_text(c->databases[i].password);
+		mem_wipe_text(c->databases[i].connstr);
+		mem_wipe_text(c->databases[i].password);
 	}
 	if (c->template)
-		wipe_text(c->template->connstr);
+		mem_wipe_text(c->template->connstr);
 }
 
 void config_unref(struct config **config)

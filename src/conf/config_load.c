@@ -161,9 +161,8 @@ static void wipe_database(struct database_config *db)
 {
 	if (!db)
 		return;
-	mem_wipe((char *)(uintptr_t)db->connstr, strlen(db->connstr));
-	if (db->password)
-		mem_wipe((char *)(uintptr_t)db->password, strlen(db->password));
+	mem_wipe_text(db->connstr);
+	mem_wipe_text(db->password);
 }
 
 static void note_own(struct config *config, const struct level *own)

@@ -504,12 +504,6 @@ static int check_tls(const struct database_config *db, struct err *err)
 	return 0;
 }
 
-static void wipe_text(const char *text)
-{
-	if (text)
-		mem_wipe((char *)(uintptr_t)text, strlen(text));
-}
-
 int entry_parse_database(struct database_config *out, const char *name,
     const char *text, struct arena *arena, const struct entry_notes *notes,
     struct err *err)
@@ -529,7 +523,7 @@ int entry_parse_database(struct database_config *out, const char *name,
 	    set_ports(&db, arena, notes, err) == 0 && set_weights(&db, err) == 0)
 		rc = check_tls(&db, err);
 	if (rc < 0) {
-		wipe_text(db.password);
+		mem_wipe_text(db.password);
 		return -1;
 	}
 	note_odd_hosts(&db, notes);

@@ -33,11 +33,6 @@ static void note_descriptor_limit(struct overview *o)
 	o->descriptor_limit_hard = (long long)limit.rlim_max;
 }
 
-static void wipe_text(const char *text)
-{
-	mem_wipe((char *)(uintptr_t)text, strlen(text));
-}
-
 static void put_whole(FILE *out, const struct sizing_input *input)
 {
 	struct sizing sizing;
@@ -84,9 +79,9 @@ unsigned explain_config(FILE *out, const struct options *options)
 	if (is_there(options->file))
 		put_whole(out, &input);
 	if (input.template)
-		wipe_text(template.connstr);
-	if (input.template && template.password)
-		wipe_text(template.password);
+		mem_wipe_text(template.connstr);
+	if (input.template)
+		mem_wipe_text(template.password);
 	arena_free(&arena);
 	configuration_done(&loaded);
 	return problems;

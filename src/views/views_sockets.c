@@ -137,7 +137,7 @@ static void find_texts(
 		snprintf(text->link, POINTER_TEXT, "%p", (const void *)s->partner);
 }
 
-static void put_socket(struct rows *rows, const struct socket_row *s)
+static void put_columns(struct rows *rows, const struct socket_row *s, bool is_whole)
 {
 	const struct conn *conn = s->conn;
 	struct socket_text text;
@@ -147,22 +147,22 @@ static void put_socket(struct rows *rows, const struct socket_row *s)
 
 	find_texts(rows, s, &text);
 	row_begin(rows);
-	SOCKET_COLUMNS(CELL)
+	if (is_whole) {
+		ALL_SOCKET_COLUMNS(CELL)
+	} else {
+		SOCKET_COLUMNS(CELL)
+	}
 	row_end(rows);
+}
+
+static void put_socket(struct rows *rows, const struct socket_row *s)
+{
+	put_columns(rows, s, false);
 }
 
 static void put_whole_socket(struct rows *rows, const struct socket_row *s)
 {
-	const struct conn *conn = s->conn;
-	struct socket_text text;
-	char *remote = text.remote, *local = text.local;
-	const char *ptr = text.ptr, *link = text.link;
-	const char *tls = conn_tls_text(conn, text.tls, "");
-
-	find_texts(rows, s, &text);
-	row_begin(rows);
-	ALL_SOCKET_COLUMNS(CELL)
-	row_end(rows);
+	put_columns(rows, s, true);
 }
 
 /* Whether it is in the middle of a message.  The console that runs the command always
