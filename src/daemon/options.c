@@ -6,7 +6,7 @@
 #include <getopt.h>
 #include <string.h>
 
-#include "daemon/wrapped.h"
+#include "base/wrapped.h"
 
 enum option_id {
 #define OPTION(id, ...) OPTION_##id,

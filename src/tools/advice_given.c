@@ -6,7 +6,7 @@
 #include <stdarg.h>
 
 #include "base/err.h"
-#include "daemon/wrapped.h"
+#include "base/wrapped.h"
 
 static void __attribute__((format(printf, 4, 0)))
 put(struct advice *a, const char *file, unsigned line, const char *fmt, va_list ap)

@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/wrapped.h"
 #include "conf/entry.h"
 #include "daemon/team.h"
-#include "daemon/wrapped.h"
 #include "tools/advice.h"
 #include "tools/check.h"
 

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/wrapped.h"
 #include "conf/entry.h"
 #include "conf/setting_row.h"
-#include "daemon/wrapped.h"
 
 enum { VALUE_TEXT = 32, HOST_WIDTH = 36 };
 

@@ -7,7 +7,7 @@ import tree
 # name: (bound, wanted)
 BOUNDS = {
     "lines of src and include": (87420, 76000),
-    "files of src/daemon": (28, 26),
+    "files of src/daemon": (27, 26),
     "static functions of three lines or less with one caller": (199, 60),
     "static functions with one caller": (1388, 1000),
     "predicates that act": (41, 0),

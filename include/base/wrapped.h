@@ -1,8 +1,8 @@
 /*
  * Prints prose on a terminal of 80 columns.
  */
-#ifndef DAEMON_WRAPPED_H
-#define DAEMON_WRAPPED_H
+#ifndef BASE_WRAPPED_H
+#define BASE_WRAPPED_H
 
 #include <stdio.h>
 

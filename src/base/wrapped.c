@@ -2,7 +2,7 @@
  * Breaks lines between words.  A word that is longer than a line gets a line of its
  * own.
  */
-#include "daemon/wrapped.h"
+#include "base/wrapped.h"
 
 #include <stdarg.h>
 #include <string.h>
