@@ -136,7 +136,7 @@ void loop_ask_libevent(struct loop *loop);
 /* ---- turn statistics, for SHOW and tests ---- */
 struct loop_counts *loop_counts(struct loop *loop);
 /* For how long the thread that runs the loop has been busy since it began, see
- * base/thread_time.h.  Costs two system calls. */
+ * base/cpu_time.h.  Costs two system calls. */
 uint64_t loop_busy_us(struct loop *loop);
 
 #endif

@@ -12,7 +12,7 @@ struct loop_counts {
 	 * statistics, and in the one before. */
 	uint64_t longest_us, period_longest_us, last_longest_us;
 	/* When the current period and the one before began, and for how long the thread
-	 * had been busy until then (base/thread_time.h).  The time of turns is no
+	 * had been busy until then (base/cpu_time.h).  The time of turns is no
 	 * measure for that: with io_uring the kernel sends and receives while a turn
 	 * waits. */
 	uint64_t period_began_us, last_began_us;

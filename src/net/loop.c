@@ -19,8 +19,8 @@
 
 #include <event2/event.h>
 
+#include "base/cpu_time.h"
 #include "base/mem.h"
-#include "base/thread_time.h"
 #include "net/alarm.h"
 
 enum {
@@ -90,7 +90,7 @@ struct loop {
 	struct list signals;   /* struct signal_watch by .node */
 	struct list listening; /* struct listening by .node */
 	struct loop_counts counts;
-	struct thread_time thread_time;
+	struct cpu_time cpu_time;
 	void (*on_turn_end)(void *ctx);   /* may be NULL */
 	void *on_turn_end_ctx;            /* borrowed */
 	const struct loop_waiter *waiter; /* borrowed; NULL: wait with epoll */
@@ -549,7 +549,7 @@ struct loop *loop_new(struct mem *mem, struct err *err)
 	loop->alarm_watch =
 	    watch_new(loop, alarm.fd, WATCH_READ | WATCH_EDGE, alarm_rang, loop);
 	loop->counts.ctl_calls = 0;
-	thread_time_open(&loop->thread_time);
+	cpu_time_open(&loop->cpu_time);
 	ring_init(&loop->laters);
 	ring_init(&loop->turn_ends);
 	ring_init(&loop->reaped);
@@ -576,7 +576,7 @@ void loop_free(struct loop **lp)
 	watch_free(&loop->libevent);
 	watch_free(&loop->alarm_watch);
 	alarm_done(&loop->alarm);
-	thread_time_close(&loop->thread_time);
+	cpu_time_close(&loop->cpu_time);
 	event_base_free(loop->base);
 	close(loop->epoll_fd);
 	slab_free(&loop->watches);
@@ -740,5 +740,5 @@ struct loop_counts *loop_counts(struct loop *loop)
 
 uint64_t loop_busy_us(struct loop *loop)
 {
-	return thread_time_busy_us(&loop->thread_time);
+	return cpu_time_busy_us(&loop->cpu_time);
 }

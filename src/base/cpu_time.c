@@ -3,20 +3,20 @@
  * is exact; how long it waited for a processor comes from a file that stays open, so
  * that no reading lacks what others had.
  */
-#include "base/thread_time.h"
+#include "base/cpu_time.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
-void thread_time_open(struct thread_time *t)
+void cpu_time_open(struct cpu_time *t)
 {
 	t->fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
 	t->waited_us = 0;
 }
 
-void thread_time_close(struct thread_time *t)
+void cpu_time_close(struct cpu_time *t)
 {
 	if (t->fd >= 0)
 		close(t->fd);
@@ -24,7 +24,7 @@ void thread_time_close(struct thread_time *t)
 }
 
 /* The second number of the file, in nanoseconds. */
-static void read_waits(struct thread_time *t)
+static void read_waits(struct cpu_time *t)
 {
 	char text[80], *second;
 	ssize_t len = t->fd < 0 ? -1 : pread(t->fd, text, sizeof(text) - 1, 0);
@@ -38,7 +38,7 @@ static void read_waits(struct thread_time *t)
 		t->waited_us = waited_us;
 }
 
-uint64_t thread_time_busy_us(struct thread_time *t)
+uint64_t cpu_time_busy_us(struct cpu_time *t)
 {
 	struct timespec ran;
 

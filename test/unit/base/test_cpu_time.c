@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "base/thread_time.h"
+#include "base/cpu_time.h"
 
 static uint64_t clock_us(clockid_t id)
 {
@@ -30,13 +30,13 @@ static void work(uint64_t us)
 		;
 }
 
-static void check_work(struct thread_time *t)
+static void check_work(struct cpu_time *t)
 {
 	uint64_t wall_us = clock_us(CLOCK_MONOTONIC);
-	uint64_t before_us = thread_time_busy_us(t);
+	uint64_t before_us = cpu_time_busy_us(t);
 
 	work(30000);
-	uint64_t busy_us = thread_time_busy_us(t) - before_us;
+	uint64_t busy_us = cpu_time_busy_us(t) - before_us;
 	assert_true(busy_us >= 30000);
 	/* The kernel counts a wait when it ends. */
 	assert_true(busy_us <= clock_us(CLOCK_MONOTONIC) - wall_us + 1000);
@@ -44,38 +44,38 @@ static void check_work(struct thread_time *t)
 
 static void test_work_counts(void **state)
 {
-	struct thread_time t;
+	struct cpu_time t;
 
 	(void)state;
-	thread_time_open(&t);
+	cpu_time_open(&t);
 	check_work(&t);
-	thread_time_close(&t);
+	cpu_time_close(&t);
 }
 
 static void test_sleep_does_not_count(void **state)
 {
-	struct thread_time t;
+	struct cpu_time t;
 
 	(void)state;
-	thread_time_open(&t);
+	cpu_time_open(&t);
 	uint64_t wall_us = clock_us(CLOCK_MONOTONIC);
-	uint64_t before_us = thread_time_busy_us(&t);
+	uint64_t before_us = cpu_time_busy_us(&t);
 	usleep(50000);
-	uint64_t busy_us = thread_time_busy_us(&t) - before_us;
+	uint64_t busy_us = cpu_time_busy_us(&t) - before_us;
 	assert_true(busy_us + 49000 <= clock_us(CLOCK_MONOTONIC) - wall_us);
-	thread_time_close(&t);
+	cpu_time_close(&t);
 }
 
 /* Waits that were known are kept, so that no difference is wrong. */
 static void test_without_the_file(void **state)
 {
-	struct thread_time t;
+	struct cpu_time t;
 
 	(void)state;
-	thread_time_open(&t);
-	(void)thread_time_busy_us(&t);
+	cpu_time_open(&t);
+	(void)cpu_time_busy_us(&t);
 	uint64_t waited_us = t.waited_us;
-	thread_time_close(&t);
+	cpu_time_close(&t);
 	assert_int_equal(t.fd, -1);
 	check_work(&t);
 	assert_true(t.waited_us == waited_us);
@@ -84,18 +84,18 @@ static void test_without_the_file(void **state)
 static void test_without_a_descriptor(void **state)
 {
 	struct rlimit before, none;
-	struct thread_time t;
+	struct cpu_time t;
 
 	(void)state;
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
 	none = before;
 	none.rlim_cur = 0;
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-	thread_time_open(&t);
+	cpu_time_open(&t);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 	assert_int_equal(t.fd, -1);
 	check_work(&t);
-	thread_time_close(&t);
+	cpu_time_close(&t);
 }
 
 int main(void)
