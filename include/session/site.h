@@ -172,7 +172,8 @@ struct site {
 
 	/* owned by the broker; NULL: another site has it */
 	struct host_monitor *host_monitor;
-	struct map *dial_turns; /* by "host:port": see broker/dial_turn.h */
+	struct list *watched_hosts; /* of the monitor; see broker/host_connection.h */
+	struct map *dial_turns;     /* by "host:port": see broker/dial_turn.h */
 	struct slab *client_slab, *server_slab, *login_slab, *dial_slab, *desk_slab;
 	/* Every client is in one of these two lists, by .site_node of its struct
 	 * client. */

@@ -4,47 +4,18 @@
  */
 #include "broker/host_monitor.h"
 
-#include <inttypes.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "broker/dial_exchange.h"
+#include "broker/host_connection.h"
 #include "pool/host_group.h"
 #include "pool/hosts_role.h"
 #include "pool/pool_effective.h"
 #include "pool/scopes.h"
 #include "session/crew.h"
-#include "session/server_role.h"
-#include "wire/codec.h"
 
 /* How often all sites are asked which databases have clients. */
 enum { SURVEY_US = 1000000 };
-
-struct watched_host {
-	struct node node; /* in monitor->hosts */
-	struct host_monitor *monitor;
-	struct host_watch watch;
-	struct host_policy policy;
-	struct server *server; /* its connection, or the attempt; NULL: none */
-	/* as whom it logs in; the database is held.  NULL: nobody has asked yet */
-	struct database *database;
-	char *user;           /* owned */
-	struct secret secret; /* owned */
-	struct scram_keys keys;
-	struct scram_cache cache;
-	bool has_keys;
-	bool speaks_3_0;
-	/* the question in its short form, and why the long one failed */
-	bool is_short;
-	char unasked[HOST_REASON_MAX];
-	bool has_row;
-	struct host_report report; /* of the answer under way */
-	char why[HOST_REASON_MAX]; /* the system's words about the attempt */
-	bool is_noted;             /* it has answered since the last decision */
-	char told[2 * HOST_REASON_MAX];
-};
 
 struct watched_database {
 	struct node node; /* in monitor->databases */
@@ -78,9 +49,6 @@ struct hint {
 	char name[];
 };
 
-static const struct dial_owner monitor_owner;
-static const struct conn_ops monitor_ops;
-
 static void go_on(struct watched_host *w);
 
 static uint64_t now_of(const struct host_monitor *m)
@@ -95,304 +63,7 @@ static void host_name(const struct host_watch *watch, struct buf *out)
 	host_put_name(&host, out);
 }
 
-/* ---- logins ---- */
-
-static struct watched_host *host_of(const struct server *server)
-{
-	struct host_monitor *m = server->conn.site->host_monitor;
-	struct watched_host *w;
-
-	list_for (w, &m->hosts, node) {
-		if (w->server == server)
-			return w;
-	}
-	return NULL;
-}
-
-static struct dial_identity identity_of(const struct server *server)
-{
-	struct watched_host *w = host_of(server);
-
-	return (struct dial_identity){
-	    .db = w->database->config,
-	    .scope = scope_of_database(w->database),
-	    .user = w->user,
-	    .secret = &w->secret,
-	    .pass_through = w->has_keys ? &w->keys : NULL,
-	    .cache = &w->cache,
-	    .lane = w->database->name,
-	    .speaks_3_0 = &w->speaks_3_0,
-	};
-}
-
-/* The monitor tells of changes itself. */
-static enum log_level log_level(struct server *server, const char *why)
-{
-	struct watched_host *w = host_of(server);
-
-	if (w)
-		snprintf(w->why, sizeof(w->why), "%s", why);
-	return LEVEL_DEBUG;
-}
-
-static void failed(struct server *server, enum dial_failure kind, const char *text,
-    const char *sqlstate)
-{
-	struct watched_host *w = host_of(server);
-	bool is_network = kind == DIAL_NETWORK;
-
-	(void)sqlstate;
-	if (!w)
-		return;
-	w->server = NULL;
-	host_watch_failed(&w->watch, is_network ? WATCH_LOST : WATCH_REFUSED,
-	    is_network && *w->why ? w->why : text, now_of(w->monitor));
-	go_on(w);
-}
-
-static void refused(struct server *server, const struct error_fields *f)
-{
-	dial_fail(server, DIAL_LOGIN, f->message, f->sqlstate, f->message);
-}
-
-static void connect_to(struct watched_host *w)
-{
-	w->why[0] = '\0';
-	if (!w->database) {
-		host_watch_failed(&w->watch, WATCH_NO_LOGIN,
-		    "no user of its databases is known", now_of(w->monitor));
-		return;
-	}
-	w->server = dial_new(w->monitor->site, &monitor_owner);
-	dial_aim(w->server, w->watch.name, w->watch.port);
-	dial_go(w->server);
-}
-
-static void retried(struct server *server)
-{
-	struct watched_host *w = host_of(server);
-
-	if (!w)
-		return;
-	w->speaks_3_0 = true;
-	w->server = NULL;
-	connect_to(w);
-}
-
-static void closed(struct server *server, const char *reason)
-{
-	server_leave(server, reason);
-}
-
-static enum step logged_in(struct server *server, uint8_t status)
-{
-	struct watched_host *w = host_of(server);
-
-	(void)status;
-	dial_free(server);
-	conn_set_deadline(&server->conn, 0);
-	conn_hand_on(&server->conn, &monitor_ops);
-	if (!w) {
-		conn_doom_quietly(&server->conn, "the monitor does not need it");
-		return STEP_CLOSE;
-	}
-	host_watch_connected(&w->watch, now_of(w->monitor));
-	go_on(w);
-	return STEP_NEXT;
-}
-
-static enum step unexpected(struct server *server, const struct message *m)
-{
-	return dial_unknown(server, m);
-}
-
-static const struct dial_owner monitor_owner = {
-    .identity = identity_of,
-    .log_level = log_level,
-    .failed = failed,
-    .refused = refused,
-    .retried = retried,
-    .ready = logged_in,
-    .message = unexpected,
-    .closed = closed,
-};
-
-/* ---- questions ---- */
-
-/* The timeline of a primary is that of the file that it writes; pg_control_checkpoint()
- * has the old one for a while after a promotion. */
-static const char question[] =
-    "SELECT pg_catalog.pg_is_in_recovery(), "
-    "pg_catalog.current_setting('default_transaction_read_only'), "
-    "CASE WHEN pg_catalog.pg_is_in_recovery() THEN NULL ELSE pg_catalog.substr("
-    "pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8) END, "
-    "(CASE WHEN pg_catalog.pg_is_in_recovery() "
-    "THEN pg_catalog.pg_last_wal_replay_lsn() "
-    "ELSE pg_catalog.pg_current_wal_lsn() END "
-    "OPERATOR(pg_catalog.-) '0/0'::pg_catalog.pg_lsn)::pg_catalog.text";
-static const char short_question[] =
-    "SELECT pg_catalog.pg_is_in_recovery(), "
-    "pg_catalog.current_setting('default_transaction_read_only')";
-
-static void ask(struct watched_host *w)
-{
-	struct buf buf;
-
-	w->has_row = false;
-	w->report = (struct host_report){.role = HOST_ROLE_UNKNOWN};
-	buf_init(&buf, 0);
-	codec_put_query(&buf, w->is_short ? short_question : question);
-	conn_send(&w->server->conn, &buf);
-	buf_done(&buf);
-}
-
-/* The next field of a row as text; "": NULL, or too long. */
-static int next_text(struct cursor *c, char *out, size_t size)
-{
-	const uint8_t *value;
-	size_t len;
-
-	if (codec_next_field(c, &value, &len) < 0)
-		return -1;
-	snprintf(out, size, "%.*s", value && len < size ? (int)len : 0,
-	    value ? (const char *)value : "");
-	return 0;
-}
-
-static void take_row(struct watched_host *w, const struct message *m)
-{
-	struct host_report *r = &w->report;
-	char text[32];
-	struct cursor c;
-	size_t count;
-
-	cursor_init(&c, message_body(m), message_body_len(m));
-	if (codec_read_row_count(&c, &count) < 0 || count < 2 ||
-	    next_text(&c, text, sizeof(text)) < 0)
-		return;
-	r->role = strcmp(text, "t") == 0 ? HOST_STANDBY : HOST_PRIMARY;
-	if (next_text(&c, text, sizeof(text)) < 0)
-		return;
-	r->is_read_only = strcmp(text, "on") == 0;
-	w->has_row = true;
-	if (count < 4 || next_text(&c, text, sizeof(text)) < 0)
-		return;
-	r->timeline = (uint32_t)strtoul(text, NULL, 16);
-	if (next_text(&c, text, sizeof(text)) == 0)
-		r->position = strtoull(text, NULL, 10);
-}
-
-/* The long question may use what an old server lacks, or what the user may not. */
-static void take_error(struct watched_host *w, const struct message *m)
-{
-	struct error_fields f;
-
-	codec_read_error(message_body(m), message_body_len(m), &f);
-	snprintf(w->unasked, sizeof(w->unasked), "%s cannot be asked for: %s",
-	    w->is_short ? "the role" : "timeline and lag",
-	    *f.message ? f.message : "no reason given");
-}
-
-static void finish(struct watched_host *w)
-{
-	if (w->has_row) {
-		host_watch_answered(&w->watch, &w->report,
-		    w->is_short ? w->unasked : "", now_of(w->monitor));
-		w->is_noted = true;
-		go_on(w);
-		return;
-	}
-	if (!w->is_short) {
-		w->is_short = true;
-		ask(w);
-		return;
-	}
-	/* what it has reported by itself */
-	server_role_read(w->server, &w->server->vars, &w->report);
-	host_watch_answered(&w->watch, &w->report,
-	    w->report.role == HOST_ROLE_UNKNOWN ? w->unasked : "", now_of(w->monitor));
-	w->is_noted = true;
-	go_on(w);
-}
-
-/* Servers since PostgreSQL 14 report a change of their role: it is asked at once. */
-static enum step take_parameter(struct watched_host *w, const struct message *m)
-{
-	if (server_note_parameter(w->server, m, NULL, NULL) < 0)
-		return STEP_CLOSE;
-	if (!server_role_is_named(m))
-		return STEP_NEXT;
-	host_watch_hint(&w->watch);
-	go_on(w);
-	return STEP_NEXT;
-}
-
-static enum step on_message(struct conn *conn, const struct message *m)
-{
-	struct watched_host *w = host_of(conn_server(conn));
-
-	if (!message_is_whole(m) && m->size <= LOGIN_MESSAGE_MAX)
-		return STEP_MORE;
-	if (!w || m->size > LOGIN_MESSAGE_MAX) {
-		conn_doom_quietly(conn, "unexpected message");
-		return STEP_CLOSE;
-	}
-	if (m->type == 'S')
-		return take_parameter(w, m);
-	if (m->type == 'D')
-		take_row(w, m);
-	else if (m->type == 'E')
-		take_error(w, m);
-	else if (m->type == 'Z' && w->watch.phase == WATCH_ASKING)
-		finish(w);
-	return STEP_NEXT;
-}
-
-static void lose(struct conn *conn, const char *why)
-{
-	struct watched_host *w = host_of(conn_server(conn));
-
-	conn_doom_quietly(conn, why);
-	if (!w)
-		return;
-	w->server = NULL;
-	host_watch_failed(&w->watch, WATCH_LOST, why, now_of(w->monitor));
-	go_on(w);
-}
-
-static void on_ended(struct conn *conn, const struct err *err)
-{
-	lose(conn, err ? err->text : "the server closed the connection");
-}
-
-static void on_malformed(struct conn *conn, const uint8_t *bytes, size_t have)
-{
-	(void)bytes;
-	(void)have;
-	lose(conn, error_text(ERROR_SERVER_BAD_HEADER));
-}
-
-static void on_closed(struct conn *conn, const char *reason)
-{
-	server_leave(conn_server(conn), reason);
-}
-
-static const struct conn_ops monitor_ops = {
-    .name = "monitor",
-    .message = on_message,
-    .malformed = on_malformed,
-    .ended = on_ended,
-    .closed = on_closed,
-};
-
 /* ---- the steps of a watch ---- */
-
-static void drop_connection(struct watched_host *w)
-{
-	if (w->server)
-		conn_doom_quietly(&w->server->conn, "the monitor closes it");
-	w->server = NULL;
-}
 
 static void tell_change(struct watched_host *w)
 {
@@ -413,8 +84,8 @@ static void tell_change(struct watched_host *w)
 		return;
 	buf_init(&name, 0);
 	host_name(&w->watch, &name);
-	log_put(w->monitor->site->log, (unsigned)level | KIND_SERVERS, NULL,
-	    "host %s: %s", buf_text(&name), now);
+	log_put(w->site->log, (unsigned)level | KIND_SERVERS, NULL, "host %s: %s",
+	    buf_text(&name), now);
 	buf_done(&name);
 }
 
@@ -434,11 +105,11 @@ static void go_on(struct watched_host *w)
 	while ((step = host_watch_next(&w->watch, &w->policy, now_of(m), &wake_us)) !=
 	       WATCH_NOTHING) {
 		if (step == WATCH_CLOSE)
-			drop_connection(w);
+			host_connection_close(w);
 		else if (step == WATCH_ASK)
-			ask(w);
+			host_connection_ask(w);
 		else
-			connect_to(w);
+			host_connection_open(w);
 	}
 	arm(m, wake_us);
 	if (host_watch_take_change(&w->watch)) {
@@ -638,6 +309,8 @@ static struct watched_host *watched_host(
 	}
 	w = mem_zero(sizeof(*w));
 	w->monitor = m;
+	w->site = m->site;
+	w->go_on = go_on;
 	host_watch_init(&w->watch, name, port);
 	secret_init(&w->secret, NULL);
 	list_push_back(&m->hosts, &w->node);
@@ -732,7 +405,7 @@ static void take_login(
 	/* a login that works stays as it is while its database is wanted */
 	if (w->server && w->watch.phase >= WATCH_RESTING && w->database == db)
 		return;
-	drop_connection(w);
+	host_connection_close(w);
 	forget_login(w);
 	database_hold(db);
 	w->database = db;
@@ -918,11 +591,12 @@ void host_monitor_init(struct site *site)
 	deadline_init(&m->wake, wake);
 	m->decision.run = decide_all;
 	site->host_monitor = m;
+	site->watched_hosts = &m->hosts;
 }
 
 static void host_free(struct watched_host *w)
 {
-	drop_connection(w);
+	host_connection_close(w);
 	forget_login(w);
 	secret_done(&w->secret);
 	host_watch_done(&w->watch);

@@ -6,12 +6,12 @@ import tree
 
 # name: (bound, wanted)
 BOUNDS = {
-    "lines of src and include": (87420, 76000),
+    "lines of src and include": (90440, 76000),
     "files of src/daemon": (27, 26),
     "static functions of three lines or less with one caller": (199, 60),
-    "static functions with one caller": (1388, 1000),
+    "static functions with one caller": (1432, 1000),
     "predicates that act": (41, 0),
-    "members of struct pool": (61, 40),
+    "members of struct pool": (63, 40),
     "members of struct link": (43, 25),
     "members of struct client": (41, 32),
     "words that are going": (58, 0),

@@ -1,0 +1,47 @@
+/*
+ * One connection of the monitor of hosts: how it logs in, and what it asks.  Private to
+ * the files broker/host_*.c.
+ */
+#ifndef BROKER_HOST_CONNECTION_H
+#define BROKER_HOST_CONNECTION_H
+
+#include "auth/scram.h"
+#include "pool/host_watch.h"
+#include "session/server.h"
+#include "session/site.h"
+
+struct watched_host {
+	struct node node; /* in site->watched_hosts */
+	struct site *site;
+	struct host_monitor *monitor;
+	/* the watch may have something to do: called after each event */
+	void (*go_on)(struct watched_host *w);
+	struct host_watch watch;
+	struct host_policy policy;
+	struct server *server; /* its connection, or the attempt; NULL: none */
+	/* as whom it logs in; the database is held.  NULL: nobody has asked yet */
+	struct database *database;
+	char *user;           /* owned */
+	struct secret secret; /* owned */
+	struct scram_keys keys;
+	struct scram_cache cache;
+	bool has_keys;
+	bool speaks_3_0;
+	/* the question in its short form, and why the long one failed */
+	bool is_short;
+	char unasked[HOST_REASON_MAX];
+	bool has_row;
+	struct host_report report; /* of the answer under way */
+	char why[HOST_REASON_MAX]; /* the system's words about the attempt */
+	bool is_noted;             /* it has answered since the last decision */
+	char told[2 * HOST_REASON_MAX];
+};
+
+/* Opens a connection and logs in; the watch gets the outcome. */
+void host_connection_open(struct watched_host *w);
+/* Sends the question; the watch gets the answer. */
+void host_connection_ask(struct watched_host *w);
+/* Closes the connection, or gives the attempt up, without telling the watch. */
+void host_connection_close(struct watched_host *w);
+
+#endif
