@@ -944,7 +944,8 @@ static enum host_role any_role(struct world *w)
 static void role_changes(struct world *w)
 {
 	struct server *server = &w->servers[any(w, SEATS)];
-	struct host_report report = {any_role(w), !any(w, 8), true};
+	struct host_report report = {
+	    .role = any_role(w), .is_read_only = !any(w, 8), .is_kept_posted = true};
 
 	if (server->seat.share)
 		hosts_learn(&server->seat, &report, w->now);
@@ -966,7 +967,10 @@ static void server_logs_in(struct world *w)
 		return;
 	}
 	hosts_learn(&server->seat,
-	    &(struct host_report){any_role(w), !any(w, 8), any(w, 2)}, w->now);
+	    &(struct host_report){.role = any_role(w),
+		.is_read_only = !any(w, 8),
+		.is_kept_posted = any(w, 2)},
+	    w->now);
 	if (!hosts_is_fit(pool, server->seat.share->host)) {
 		pool_dial_failed(&server->seat, DIAL_UNFIT, "unfit", "08P01", w->now);
 		server->is_closing = true;
