@@ -89,9 +89,6 @@ int sock_local(int fd, struct sock_addr *out);
 int sock_is_listening(int fd);
 /* The process and user at the other end of a Unix socket; -1: unknown. */
 int sock_peer(int fd, int *pid, unsigned *uid);
-/* A descriptor of the process at the other end, readable once it has ended; -1: it is
- * unknown, for example because it is outside of our namespace. */
-int sock_peer_process(int fd);
 /* Writes all bytes to a Unix socket and passes a descriptor with the first of them
  * (SCM_RIGHTS; passed -1: none).  Waits for room, altogether at most patience_ms.  -1:
  * err. */

@@ -12,7 +12,6 @@
 #include "login/listen.h"
 #include "metrics/metrics.h"
 #include "moving/moving.h"
-#include "net/sock.h"
 #include "session/crew.h"
 
 enum {
@@ -41,7 +40,6 @@ struct taking {
 	int old_pid;
 	int console;      /* of the old process, which would give up if it were closed
 			     before it has let go; or -1 */
-	int elder;        /* of the old process, readable once it has ended; or -1 */
 	bool is_first;    /* the first round is in progress, and takeover_take runs the
 			     loop */
 	bool is_held;     /* takeover_take still uses it */
@@ -115,6 +113,10 @@ static void give_back(struct taking *t)
  * in what has not been read yet.  taking_due finds out which. */
 static void hang_up(struct taking *t)
 {
+	if (!t->is_first) {
+		give_back(t);
+		return;
+	}
 	t->is_cut = true;
 	deadline_set(t->d->site.loop, &t->due, loop_now(t->d->site.loop));
 }
@@ -413,28 +415,21 @@ static void go_on_alone(struct taking *t)
  * the console open.  Whoever went on beside it would share its clients. */
 static bool is_elder_alive(const struct taking *t)
 {
-	struct pollfd life = {.fd = t->console, .events = POLLRDHUP};
+	struct pollfd console = {.fd = t->console, .events = POLLRDHUP};
 
-	if (!t->is_first)
-		life = (struct pollfd){.fd = t->elder, .events = POLLIN};
-	/* one that gives up while nothing is unread says so */
-	if (life.fd < 0)
-		return t->phase != TAKING_READY || t->is_cut;
-	return poll(&life, 1, DEATH_PATIENCE_MS) == 0;
+	return poll(&console, 1, DEATH_PATIENCE_MS) == 0;
 }
 
 /* The connection has ended without GIVEN_UP. */
 static void old_has_ended(struct taking *t)
 {
-	if (t->phase == TAKING_WAITING || (!t->is_first && list_is_empty(&t->crates)))
+	if (t->phase == TAKING_WAITING || (!t->is_first && t->phase != TAKING_READY))
 		return;
-	if (!is_elder_alive(t)) {
+	if (!t->is_first || !is_elder_alive(t)) {
 		go_on_alone(t);
 		return;
 	}
 	t->has_failed = true;
-	if (!t->is_first)
-		return;
 	err_set(&t->err,
 	    "the running process has ended before it had handed over everything");
 	loop_stop(t->d->site.loop);
@@ -476,8 +471,6 @@ static void taking_free(struct taking *t)
 	crate_free(&t->origin);
 	crew_all(&t->d->site, note_unshared);
 	close_console(t);
-	if (t->elder >= 0)
-		close(t->elder);
 	mem_free(t);
 }
 
@@ -515,7 +508,6 @@ static struct taking *taking_new(struct daemon *d, const struct takeover_terms *
 
 	t->d = d;
 	t->console = terms->console;
-	t->elder = sock_peer_process(terms->fd);
 	t->format = terms->format;
 	t->old_pid = terms->pid;
 	t->is_first = t->is_held = true;

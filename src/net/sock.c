@@ -18,7 +18,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -516,15 +515,6 @@ int sock_peer(int fd, int *pid, unsigned *uid)
 	*pid = (int)peer.pid;
 	*uid = peer.uid;
 	return 0;
-}
-
-int sock_peer_process(int fd)
-{
-	unsigned uid;
-	int pid;
-
-	return sock_peer(fd, &pid, &uid) == 0 ? (int)syscall(SYS_pidfd_open, pid, 0)
-					      : -1;
 }
 
 /* ---- handing on ---- */

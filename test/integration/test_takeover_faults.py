@@ -1,7 +1,6 @@
 """Online restarts (-R) in which a step fails, in either process, or in which one of the two is stopped or
 killed. Whoever is able to serve serves: before the decision the old process, afterwards the new one."""
 
-import contextlib
 import os
 import resource
 import signal
@@ -332,58 +331,6 @@ def test_the_old_process_is_killed(steps, how, workers):
         new.wait_log("WARNING process %d ended in the middle of the takeover; going on with what it had" % old.pid)
     assert new.read("pid") == "" and old.read("pid") == "%d\n" % new.pid
     assert not os.path.exists(old.path("pid.new"))
-
-
-def has_stopped(client):
-    """A round of the old process has stopped the client, whose query stays without an answer."""
-    client.send(wire.query("select 'probe'"))
-    if client.has_data(1):
-        assert client.finish().value == "probe"
-        return False
-    return True
-
-
-@pytest.mark.parametrize("workers", WORKERS)
-@pytest.mark.parametrize("is_whole", [True, False], ids=["whole", "in part"])
-def test_the_old_process_is_killed_in_a_later_round(make, restart, workers, is_whole):  # noqa: F811
-    """The new one serves those who have come, although it stood still and can tell nobody that it is ready. If more
-    was offered than the socket has room for, the others do not come."""
-    pooler = make(workers)
-    with contextlib.ExitStack() as stack:
-        clients = [stack.enter_context(pooler.connect()) for _ in range(CLIENTS)]
-        for number, client in enumerate(clients):
-            # a text that keeps its client out of the first round, and what makes the description of each long
-            client.send(wire.parse("long", "select 1 /* %s */" % ("x" * 3000000)), wire.sync())
-            client.finish()
-            for more in range(1 if is_whole else 8):
-                client.send(wire.parse("s%d" % more, "select %d /* %d %s */" % (number, more, "y" * 10000)), wire.sync())
-                client.finish()
-        restart(pooler)
-        old, = restart.old
-        pooler.wait_log("%d clients stay here until they are done" % CLIENTS)
-        pooler.signal("STOP")
-        old.send_signal(signal.SIGSTOP)
-        for client in clients:
-            client.send(wire.close("S", "long"), wire.sync())
-        old.send_signal(signal.SIGCONT)
-        for client in clients:
-            client.finish()
-        waiting.wait_for(lambda: has_stopped(clients[0]), "they are offered")
-        old.kill()
-        old.wait()
-        pooler.signal("CONT")
-        pooler.wait_log("WARNING process %d ended in the middle of the takeover; going on with what it had" % old.pid)
-        served = 0
-        for number, client in enumerate(clients):
-            try:
-                if number == 0:
-                    assert client.finish().value == "probe"
-                client.send(wire.bind("", "s0"), wire.execute(), wire.sync())
-                assert client.finish().value == str(number)
-                served += 1
-            except (wire.Closed, ConnectionError):
-                pass
-        assert served == CLIENTS if is_whole else 0 < served < CLIENTS
 
 
 @pytest.mark.parametrize("workers", WORKERS)
