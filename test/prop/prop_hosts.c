@@ -12,7 +12,7 @@
 #include "pool/host_group.h"
 #include "prop.h"
 
-enum { RUNS = 400, STEPS = 400, HOSTS_MOST = 4, GROUPS = 3 };
+enum { RUNS = 100, STEPS = 400, HOSTS_MOST = 4, GROUPS = 3 };
 
 #define MS UINT64_C(1000)
 #define S  UINT64_C(1000000)
