@@ -444,6 +444,7 @@ def test_an_older_process_removes_the_pidfile_without_looking(steps):
     between.new.give(done)
     waiting.wait_for(lambda: old.read("pid") == "%d\n" % new.pid, "the pidfile is there again")
     assert everybody.served() == CLIENTS
+    assert old.wait_exit() == 0
 
 
 @pytest.mark.parametrize("workers", WORKERS)
