@@ -775,7 +775,11 @@ def test_crash_of_a_server_is_told(make_pooler, pg):
     pooler = make_pooler({"db": pg.conn()}, settings={"pool_mode": "session"})
     killed, other = pooler.connect(), pooler.connect()
     pid = killed.value("select pg_backend_pid()")
+    warned = other.value("select pg_backend_pid()")
     in_transaction(other)
+    # PostgreSQL leaves the WARNING out while it is still sending an answer.
+    waiting.wait_for(lambda: pg.backends(f"pid = {warned} and wait_event = 'ClientRead'"),
+                     "its server has returned to reading")
     os.kill(int(pid), signal.SIGKILL)
     assert last_words(killed) == CRASHED
     warning = other.recv()
