@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 struct alarm {
-	int fd;         /* owned; to be watched with WATCH_EDGE */
+	int fd;         /* owned; to be watched with WATCH_EDGE; -1: none here */
 	uint64_t at_us; /* when it rings, in terms of loop_now(); 0: it is not set */
 };
 

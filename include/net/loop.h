@@ -1,5 +1,5 @@
 /*
- * The event loop; only net/loop includes libevent's core.  One turn is: wait, call
+ * The event loop.  One turn is: wait, call
  * every ready watch and expired deadline, run what was deferred with loop_later until
  * nothing is left, run the end-of-turn list (streams send their output), free the
  * memory of closed objects (loop_reap).  The clock is read once per turn, after the
@@ -21,8 +21,7 @@
 struct loop;
 
 /* Is called on the thread that will run the loop; mem gets the slab of the watches.
- * Threads of one process make their loops one after the other: loop_new looks for
- * libevent's descriptor among those that are new.  NULL and err: it failed. */
+ * NULL and err: it failed. */
 struct loop *loop_new(struct mem *mem, struct err *err);
 void loop_free(struct loop **loop);
 /* Runs turns until loop_stop is called. */
@@ -31,7 +30,7 @@ void loop_stop(struct loop *loop);
 /* For the log: "libevent 2.1.12 (epoll)"; the version of the library, and its method
  * alone. */
 const char *loop_library_version(void);
-const char *loop_method(const struct loop *loop);
+const char *loop_method(struct loop *loop);
 
 /* loop_now: monotonic time in microseconds, read once per turn.  loop_wall: wall-clock
  * time of the same instant, in microseconds since 1970. */
@@ -93,10 +92,11 @@ void watch_off(struct watch *w);
 void watch_again(const struct watch *w);
 void watch_free(struct watch **w);
 /* Like watch_free, for a descriptor that the caller closes right afterwards.  This
- * saves a system call, because closing removes it from epoll. */
+ * saves a system call, because closing removes it from the set, where the kernel does
+ * that. */
 void watch_free_closing(struct watch **w);
 /* Tells whether another process may hold descriptors of this one.  Then closing a
- * descriptor does not remove it from epoll. */
+ * descriptor does not remove it from the set. */
 void loop_note_shared(struct loop *loop, bool is_shared);
 
 /* ---- signals: handled in the loop ---- */
@@ -104,12 +104,12 @@ typedef void signal_fn(void *ctx, int signo);
 void loop_on_signal(struct loop *loop, int signo, signal_fn *fn, void *ctx);
 
 /* ---- waiting elsewhere ---- */
-/* Another way to wait than epoll (io_uring), which must also wait for the loop's own
- * epoll descriptor. */
+/* Another way to wait (io_uring), which must also wait for the loop's own
+ * descriptor. */
 struct loop_waiter {
 	void *ctx;
 	/* Waits at most wait_us (0: not at all, -1: without limit).  -1: it is broken;
-	 * the loop then calls `lost` and waits with epoll again. */
+	 * the loop then calls `lost` and waits by itself again. */
 	int (*wait)(void *ctx, int64_t wait_us);
 	/* Calls handlers.  Returns true when the loop's descriptor is ready. */
 	bool (*may_deliver)(void *ctx);
@@ -122,16 +122,16 @@ struct loop_waiter {
 	void *(*listen)(void *ctx, int fd, void (*ready)(void *arg), void *arg);
 	void (*unlisten)(void *ctx, void *listener);
 };
-/* Sets the waiter, which is borrowed; NULL: the loop waits with epoll.  Returns the
- * loop's descriptor, which is readable when a watch is ready or a signal came. */
+/* Sets the waiter, which is borrowed; NULL: the loop waits by itself.  Returns the
+ * loop's descriptor, which is readable when a watch is ready or a signal came; -1: this
+ * system has none, and nothing has changed. */
 int loop_wait_elsewhere(struct loop *loop, const struct loop_waiter *waiter);
 
-/* ---- libevent itself, for net/http ---- */
-struct event_base;
-struct event_base *loop_libevent(const struct loop *loop);
-/* Calls everything that is ready in libevent, including its timers, whose times the
- * loop does not know. */
-void loop_ask_libevent(struct loop *loop);
+/* ---- for net/loop_events ---- */
+/* An object that lives as long as the loop, which then frees it. */
+void loop_keep(struct loop *loop, void *object, void (*free_kept)(void *object));
+/* NULL: there is none. */
+void *loop_kept(const struct loop *loop);
 
 /* ---- turn statistics, for SHOW and tests ---- */
 struct loop_counts *loop_counts(struct loop *loop);

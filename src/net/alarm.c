@@ -3,8 +3,12 @@
  */
 #include "net/alarm.h"
 
-#include <sys/timerfd.h>
-#include <unistd.h>
+#include "net/poller.h"
+
+#ifdef NET_HAS_LINUX
+
+#	include <sys/timerfd.h>
+#	include <unistd.h>
 
 int alarm_init(struct alarm *a)
 {
@@ -33,3 +37,23 @@ void alarm_set(struct alarm *a, uint64_t at_us, uint64_t now_us)
 	a->at_us = at_us;
 	timerfd_settime(a->fd, 0, &when, NULL);
 }
+
+#else
+
+int alarm_init(struct alarm *a)
+{
+	*a = (struct alarm){.fd = -1};
+	return 0;
+}
+
+void alarm_done(struct alarm *a)
+{
+	(void)a;
+}
+
+void alarm_set(struct alarm *a, uint64_t at_us, uint64_t now_us)
+{
+	(void)a, (void)at_us, (void)now_us;
+}
+
+#endif

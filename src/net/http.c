@@ -21,6 +21,7 @@
 #include <event2/listener.h>
 
 #include "base/mem.h"
+#include "net/loop_events.h"
 #include "net/tls.h"
 
 enum {
@@ -110,7 +111,7 @@ static int mark_seen(
  * may have no event, so those of requests are kept. */
 static void drop_ended(struct http *h)
 {
-	struct event_base *base = loop_libevent(h->loop);
+	struct event_base *base = loop_events_base(h->loop);
 	const struct http_request *r;
 	struct connection *connection;
 	size_t kept = 0;
@@ -183,6 +184,7 @@ static void accept_connections(struct http *h, bool is_on)
 		else
 			evconnlistener_disable(listening->listener);
 	}
+	loop_events_follow(h->loop);
 }
 
 /* Shuts the socket down; libevent notices the end of the connection and frees it. */
@@ -228,12 +230,11 @@ static void enforce_limits(struct later *l)
 }
 
 /* Checks the limits of time twice per second, or more often while connections wait for
- * room, and runs libevent's own timers, which need to be called. */
+ * room. */
 static void tick(struct deadline *d)
 {
 	struct http *h = container_of(d, struct http, tick);
 
-	loop_ask_libevent(h->loop);
 	enforce_limits(&h->enforcing);
 	deadline_set(
 	    h->loop, d, loop_now(h->loop) + (is_full(h) ? GIVE_WAY_US : TICK_US));
@@ -312,10 +313,11 @@ static char *path_of(struct evhttp_request *request)
  * otherwise it reads on, and takes the end of what the client sends for the end of the
  * connection.  A client may close its side when it has asked.  If it has gone, sending
  * fails. */
-static void stop_reading(struct bufferevent *bev)
+static void stop_reading(struct http *h, struct bufferevent *bev)
 {
 	if (bev)
 		bufferevent_disable(bev, EV_READ);
+	loop_events_follow(h->loop);
 }
 
 static void request_came(struct evhttp_request *request, void *ctx)
@@ -336,7 +338,7 @@ static void request_came(struct evhttp_request *request, void *ctx)
 		connection->due_us = loop_now(h->loop) + ANSWER_US;
 		connection->has_asked = true;
 	}
-	stop_reading(bev_of(r));
+	stop_reading(h, bev_of(r));
 	h->ops->asked(h->ctx, r);
 }
 
@@ -412,6 +414,7 @@ void http_answer(struct http_request *r, int status, const char *type,
     const char *allow, const char *body)
 {
 	struct evbuffer *bytes = evbuffer_new();
+	struct http *h = r->http;
 	struct bufferevent *bev;
 
 	assert(bytes);
@@ -422,7 +425,7 @@ void http_answer(struct http_request *r, int status, const char *type,
 	evbuffer_add(bytes, body, strlen(body));
 	bev = bev_of(r);
 	evhttp_send_reply(release(r), status, reason_of(status), bytes);
-	stop_reading(bev);
+	stop_reading(h, bev);
 	evbuffer_free(bytes);
 }
 
@@ -430,7 +433,7 @@ void http_begin(struct http_request *r, const char *type)
 {
 	put_headers(r, type);
 	evhttp_send_reply_start(r->request, 200, reason_of(200));
-	stop_reading(bev_of(r));
+	stop_reading(r->http, bev_of(r));
 }
 
 static void part_left(struct evhttp_connection *c, void *ctx)
@@ -449,16 +452,17 @@ void http_put(struct http_request *r, const struct buf *part)
 	assert(bytes);
 	evbuffer_add(bytes, part->bytes, part->len);
 	evhttp_send_reply_chunk_with_cb(r->request, bytes, part_left, r);
-	stop_reading(bev_of(r));
+	stop_reading(r->http, bev_of(r));
 	evbuffer_free(bytes);
 }
 
 void http_end(struct http_request *r)
 {
 	struct bufferevent *bev = bev_of(r);
+	struct http *h = r->http;
 
 	evhttp_send_reply_end(release(r));
-	stop_reading(bev);
+	stop_reading(h, bev);
 }
 
 void http_give_up(struct http_request *r)
@@ -467,6 +471,7 @@ void http_give_up(struct http_request *r)
 
 	if (connection)
 		shut_down(connection);
+	loop_events_follow(r->http->loop);
 }
 
 /* ---- the server ---- */
@@ -497,7 +502,7 @@ static void listening_free(struct listening *listening)
 
 static struct evhttp *new_server(struct listening *listening)
 {
-	struct evhttp *server = evhttp_new(loop_libevent(listening->http->loop));
+	struct evhttp *server = evhttp_new(loop_events_base(listening->http->loop));
 
 	if (!server)
 		return NULL;
@@ -532,6 +537,7 @@ int http_listen(struct http *http, int fd, struct tls_context *context, struct e
 	}
 	listening->listener = evhttp_bound_socket_get_listener(listening->bound);
 	evconnlistener_set_error_cb(listening->listener, accept_failed);
+	loop_events_follow(http->loop);
 	return 0;
 }
 
@@ -539,12 +545,14 @@ void http_stop_listening(struct http *http)
 {
 	struct listening *listening;
 
+	loop_events_leave(http->loop);
 	list_for (listening, &http->listenings, node) {
 		if (listening->bound)
 			evhttp_del_accept_socket(listening->server, listening->bound);
 		listening->bound = NULL;
 		listening->listener = NULL;
 	}
+	loop_events_follow(http->loop);
 }
 
 void http_free(struct http **hp)
@@ -554,8 +562,10 @@ void http_free(struct http **hp)
 
 	if (!h)
 		return;
+	loop_events_leave(h->loop);
 	list_for_safe (listening, next, &h->listenings, node)
 		listening_free(listening);
+	loop_events_follow(h->loop);
 	deadline_clear(h->loop, &h->tick);
 	later_cancel(h->loop, &h->enforcing);
 	mem_free(h->connections);

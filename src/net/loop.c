@@ -1,38 +1,23 @@
 /*
- * The event loop: turns, deferred calls, watches, signals.  net/deadlines has the order
- * of deadlines; streams, dns and listeners handle ready descriptors.
- *
- * Sockets are watched in an epoll instance of the loop itself, because libevent needs
- * 190 bytes for each socket and queues each event before reporting it.  libevent
- * handles signals; its own epoll instance is one of the watched descriptors.
+ * The event loop: turns, deferred calls, watches.  net/deadlines has the order of
+ * deadlines, net/poller waits; streams, dns and listeners handle ready descriptors, and
+ * net/loop_events has what libevent waits for.
  */
 #include "net/loop.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <time.h>
-#include <unistd.h>
-
-#include <event2/event.h>
 
 #include "base/cpu_time.h"
 #include "base/mem.h"
 #include "net/alarm.h"
+#include "net/poller.h"
 
 enum {
-	POLL_FD_AMONG = 32,
-	LIBEVENT_ROUNDS = 4,
 	WAIT_MOST_US = 1000000000, /* a longer wait is split */
-	/* how often libevent is asked when its descriptor is unknown */
-	SIGNALS_US = 50000,
-	SHORT_US = 10000, /* shorter waits are ended by the alarm */
-	EVENTS = 512,     /* the most events of one wait */
-	/* of a socket whose peer has closed, or that has failed */
-	END_EVENTS = EPOLLRDHUP | EPOLLHUP | EPOLLERR,
+	SHORT_US = 10000,          /* shorter waits are ended by the alarm */
 };
 
 struct watch {
@@ -55,7 +40,7 @@ enum { WATCH_LISTENING = 4 }; /* or-ed with WATCH_READ: part of a struct listeni
 struct listening {
 	struct watch watch; /* must be the first member */
 	struct node node;   /* in loop.listening */
-	/* handle of the waiter; NULL: watched by epoll, or not at all */
+	/* handle of the waiter; NULL: watched by the poller, or not at all */
 	void *elsewhere;
 };
 
@@ -64,40 +49,29 @@ struct interest {
 	struct watch *reader, *writer;
 };
 
-struct signal_watch {
-	struct node node;
-	struct event *event;
-	signal_fn *fn;
-	/* borrowed */
-	struct loop *loop;
-	void *ctx;
-};
-
 struct loop {
-	struct event_base *base;
+	struct poller *poller;
 	struct slab *watches;
-	int epoll_fd;
 	int interest_count;
 	struct interest *interests; /* indexed by descriptor */
-	struct epoll_event *events; /* events of the last wait */
-	int event_count;            /* of those of this turn */
+	const struct ready *ready;  /* what this turn's wait has found */
+	int ready_count;
 	uint16_t wait_number;
 	uint64_t now_us;
 	struct deadlines deadlines;
 	/* Circular lists without a head that counts, so that an entry can be removed
 	 * without knowing its list. */
 	struct node laters, turn_ends, reaped;
-	struct list signals;   /* struct signal_watch by .node */
 	struct list listening; /* struct listening by .node */
 	struct loop_counts counts;
 	struct cpu_time cpu_time;
 	void (*on_turn_end)(void *ctx);   /* may be NULL */
 	void *on_turn_end_ctx;            /* borrowed */
-	const struct loop_waiter *waiter; /* borrowed; NULL: wait with epoll */
-	/* of libevent's epoll instance; NULL: its descriptor is unknown */
-	struct watch *libevent;
+	const struct loop_waiter *waiter; /* borrowed; NULL: the poller waits */
+	void *kept;                       /* see loop_keep */
+	void (*free_kept)(void *object);
 	struct alarm alarm;
-	struct watch *alarm_watch;
+	struct watch *alarm_watch; /* NULL: there is no alarm on this system */
 	bool is_stopping;
 	bool has_shared; /* see loop_note_shared */
 };
@@ -224,29 +198,18 @@ static bool is_level(const struct watch *w)
 	return w && !(w->what & WATCH_EDGE);
 }
 
-static uint32_t events_of(const struct interest *i)
+static unsigned wanted(const struct interest *i)
 {
-	uint32_t edge = is_level(i->reader) || is_level(i->writer) ? 0u : EPOLLET;
+	unsigned edge = is_level(i->reader) || is_level(i->writer) ? 0u : POLLER_EDGE;
 
-	return (i->reader ? EPOLLIN | EPOLLRDHUP | edge : 0u) |
-	       (i->writer ? EPOLLOUT | edge : 0u);
+	return (i->reader ? POLLER_READ | edge : 0u) |
+	       (i->writer ? POLLER_WRITE | edge : 0u);
 }
 
-/* Tells epoll which events of a descriptor are wanted.  A closed descriptor may still
- * be known to epoll if a copy of it is open, and one that was closed and opened again
- * may be unknown; both cases are corrected. */
-static void tell_epoll(struct loop *loop, int fd, uint32_t before, uint32_t after)
+static void tell_poller(struct loop *loop, int fd, unsigned before, unsigned after)
 {
-	struct epoll_event event = {.events = after, .data.fd = fd};
-	int op = !before ? EPOLL_CTL_ADD : after ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
-
 	loop->counts.ctl_calls++;
-	if (epoll_ctl(loop->epoll_fd, op, fd, &event) == 0)
-		return;
-	if (op == EPOLL_CTL_ADD && errno == EEXIST)
-		epoll_ctl(loop->epoll_fd, EPOLL_CTL_MOD, fd, &event);
-	else if (op == EPOLL_CTL_MOD && errno == ENOENT)
-		epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+	poller_set(loop->poller, fd, before, after);
 }
 
 static void note_interest(const struct watch *w, struct watch *now)
@@ -260,10 +223,10 @@ static void note_interest(const struct watch *w, struct watch *now)
 
 static void set_interest(const struct watch *w, struct watch *now)
 {
-	uint32_t before = events_of(interest_in(w->loop, w->fd));
+	unsigned before = wanted(interest_in(w->loop, w->fd));
 
 	note_interest(w, now);
-	tell_epoll(w->loop, w->fd, before, events_of(interest_in(w->loop, w->fd)));
+	tell_poller(w->loop, w->fd, before, wanted(interest_in(w->loop, w->fd)));
 }
 
 static void begin_watch(
@@ -340,10 +303,10 @@ void watch_off(struct watch *w)
 
 void watch_again(const struct watch *w)
 {
-	uint32_t events = events_of(interest_in(w->loop, w->fd));
+	unsigned what = wanted(interest_in(w->loop, w->fd));
 
-	if (w->is_on && w->what & WATCH_EDGE)
-		tell_epoll(w->loop, w->fd, events, events);
+	if (w->is_on && w->what & WATCH_EDGE && poller_has_edges())
+		tell_poller(w->loop, w->fd, what, what);
 }
 
 void watch_free(struct watch **wp)
@@ -366,7 +329,8 @@ void watch_free_closing(struct watch **wp)
 {
 	struct watch *w = *wp;
 
-	if (w && w->is_on && !w->loop->has_shared && !listening_of(w)) {
+	if (w && w->is_on && !w->loop->has_shared && !listening_of(w) &&
+	    poller_notices_close()) {
 		w->is_on = false;
 		note_interest(w, NULL);
 	}
@@ -388,16 +352,15 @@ static void tell_watch(const struct loop *loop, const struct watch *w)
 
 /* Each handler may switch watches on and off, and free them.  A failed or closed socket
  * counts as readable and writable, so that its handler finds the error. */
-static void deliver_events(struct loop *loop, int count)
+static void deliver_events(struct loop *loop)
 {
-	loop->event_count = count;
-	for (int i = 0; i < count; i++) {
-		uint32_t events = loop->events[i].events;
-		int fd = loop->events[i].data.fd;
+	for (int i = 0; i < loop->ready_count; i++) {
+		const struct ready *r = &loop->ready[i];
+		int fd = ready_fd(r);
 
-		if (events & (EPOLLIN | END_EVENTS))
+		if (ready_reads(r))
 			tell_watch(loop, loop->interests[fd].reader);
-		if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
+		if (ready_writes(r))
 			tell_watch(loop, loop->interests[fd].writer);
 	}
 }
@@ -407,23 +370,20 @@ static void deliver_events(struct loop *loop, int count)
  * because most sockets with an end are closed in it. */
 static void tell_readers_of_ends(struct loop *loop)
 {
-	for (int i = 0; i < loop->event_count; i++) {
-		int fd = loop->events[i].data.fd;
-		const struct watch *w = loop->interests[fd].reader;
+	for (int i = 0; i < loop->ready_count; i++) {
+		const struct ready *r = &loop->ready[i];
 
-		if (w && loop->events[i].events & END_EVENTS)
-			watch_again(w);
+		if (ready_is_over(r) && loop->interests[ready_fd(r)].reader)
+			watch_again(loop->interests[ready_fd(r)].reader);
 	}
-	loop->event_count = 0;
+	loop->ready_count = 0;
 }
 
 /* wait_us: -1: without limit. */
-static int wait_in_epoll(struct loop *loop, int64_t wait_us)
+static void wait_in_poller(struct loop *loop, int64_t wait_us)
 {
-	int wait_ms = wait_us < 0 ? -1 : (int)((wait_us + 999) / 1000);
-
 	loop->wait_number++;
-	return epoll_wait(loop->epoll_fd, loop->events, EVENTS, wait_ms);
+	loop->ready_count = poller_wait(loop->poller, wait_us, &loop->ready);
 }
 
 /* The wait has ended, and that is all. */
@@ -435,125 +395,33 @@ static void alarm_rang(void *ctx, int fd)
 	loop->alarm.at_us = 0;
 }
 
-/* ---- signals ---- */
-
-/* The handlers may defer work inside libevent, which no descriptor would report. */
-void loop_ask_libevent(struct loop *loop)
-{
-	for (int i = 0; i < LIBEVENT_ROUNDS; i++) {
-		event_base_loop(loop->base, EVLOOP_NONBLOCK);
-		if (event_base_get_num_events(loop->base, EVENT_BASE_COUNT_ACTIVE) == 0)
-			return;
-	}
-}
-
-static void ask_libevent(void *ctx, int fd)
-{
-	(void)fd;
-	loop_ask_libevent(ctx);
-}
-
-struct event_base *loop_libevent(const struct loop *loop)
-{
-	return loop->base;
-}
-
-static void signal_ready(evutil_socket_t signo, short what, void *arg)
-{
-	struct signal_watch *s = arg;
-
-	(void)what;
-	s->fn(s->ctx, signo);
-}
-
-void loop_on_signal(struct loop *loop, int signo, signal_fn *fn, void *ctx)
-{
-	struct signal_watch *s = mem_zero(sizeof(*s));
-
-	s->fn = fn;
-	s->loop = loop;
-	s->ctx = ctx;
-	s->event = evsignal_new(loop->base, signo, signal_ready, s);
-	assert(s->event);
-	event_add(s->event, NULL);
-	list_push_back(&loop->signals, &s->node);
-}
-
 /* ---- turns ---- */
-
-static struct event_base *new_base(void)
-{
-	struct event_config *config = event_config_new();
-	struct event_base *base = NULL;
-
-	if (config) {
-		event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
-		base = event_base_new_with_config(config);
-		event_config_free(config);
-	}
-	return base;
-}
-
-static bool is_open(int fd)
-{
-	return fcntl(fd, F_GETFD) >= 0;
-}
-
-/* Makes libevent's base and finds the descriptor of its epoll instance, which libevent
- * does not tell.  It is among the first descriptors that were free before, and it is
- * the only epoll instance among them: an epoll instance answers ENOENT when asked to
- * remove an unknown descriptor. */
-static struct event_base *new_base_with_fd(int *poll_fd)
-{
-	int mark = eventfd(0, EFD_CLOEXEC);
-	bool was_open[POLL_FD_AMONG];
-
-	*poll_fd = -1;
-	for (int i = 0; i < POLL_FD_AMONG; i++)
-		was_open[i] = is_open(mark + i);
-	struct event_base *base = new_base();
-	for (int i = 0; mark >= 0 && base && i < POLL_FD_AMONG; i++) {
-		int fd = mark + i;
-		if (!was_open[i] && epoll_ctl(fd, EPOLL_CTL_DEL, mark, NULL) < 0 &&
-		    errno == ENOENT)
-			*poll_fd = fd;
-	}
-	if (mark >= 0)
-		close(mark);
-	return base;
-}
 
 struct loop *loop_new(struct mem *mem, struct err *err)
 {
-	int poll_fd, epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	struct poller *poller = poller_new(err);
 	struct alarm alarm;
-	struct event_base *base =
-	    alarm_init(&alarm) < 0 || epoll_fd < 0 ? NULL : new_base_with_fd(&poll_fd);
 
-	if (!base) {
-		err_set(err, "cannot start the event loop: %s", strerror(errno));
-		alarm_done(&alarm);
-		if (epoll_fd >= 0)
-			close(epoll_fd);
+	if (poller && alarm_init(&alarm) < 0) {
+		err_set(err, "timerfd_create: %s", strerror(errno));
+		poller_free(&poller);
+	}
+	if (!poller) {
+		err_prefix(err, "cannot start the event loop: ");
 		return NULL;
 	}
 	struct loop *loop = mem_zero(sizeof(*loop));
-	loop->base = base;
-	loop->epoll_fd = epoll_fd;
-	loop->events = mem_alloc(EVENTS * sizeof(*loop->events));
+	loop->poller = poller;
 	loop->watches = slab_new(mem, "watch_cache", sizeof(struct watch));
-	if (poll_fd >= 0)
-		loop->libevent =
-		    watch_new(loop, poll_fd, WATCH_READ, ask_libevent, loop);
 	loop->alarm = alarm;
-	loop->alarm_watch =
-	    watch_new(loop, alarm.fd, WATCH_READ | WATCH_EDGE, alarm_rang, loop);
+	if (alarm.fd >= 0)
+		loop->alarm_watch = watch_new(
+		    loop, alarm.fd, WATCH_READ | WATCH_EDGE, alarm_rang, loop);
 	loop->counts.ctl_calls = 0;
 	cpu_time_open(&loop->cpu_time);
 	ring_init(&loop->laters);
 	ring_init(&loop->turn_ends);
 	ring_init(&loop->reaped);
-	list_init(&loop->signals);
 	list_init(&loop->listening);
 	loop_touch_clock(loop);
 	return loop;
@@ -562,29 +430,34 @@ struct loop *loop_new(struct mem *mem, struct err *err)
 void loop_free(struct loop **lp)
 {
 	struct loop *loop = *lp;
-	struct node *n;
 
 	if (!loop)
 		return;
 	/* objects closed last still wait for their memory to be freed */
 	ring_run(&loop->reaped);
-	while ((n = list_pop_front(&loop->signals))) {
-		struct signal_watch *s = container_of(n, struct signal_watch, node);
-		event_free(s->event);
-		mem_free(s);
-	}
-	watch_free(&loop->libevent);
+	if (loop->kept)
+		loop->free_kept(loop->kept);
 	watch_free(&loop->alarm_watch);
 	alarm_done(&loop->alarm);
 	cpu_time_close(&loop->cpu_time);
-	event_base_free(loop->base);
-	close(loop->epoll_fd);
+	poller_free(&loop->poller);
 	slab_free(&loop->watches);
 	mem_free(loop->interests);
-	mem_free(loop->events);
 	deadlines_done(&loop->deadlines);
 	mem_free(loop);
 	*lp = NULL;
+}
+
+void loop_keep(struct loop *loop, void *object, void (*free_kept)(void *object))
+{
+	assert(!loop->kept);
+	loop->kept = object;
+	loop->free_kept = free_kept;
+}
+
+void *loop_kept(const struct loop *loop)
+{
+	return loop->kept;
 }
 
 static bool has_work(const struct loop *loop)
@@ -596,29 +469,27 @@ static bool has_work(const struct loop *loop)
 /* Time until the next deadline; -1: no limit, perhaps because the alarm is set. */
 static int64_t wait_us(struct loop *loop)
 {
-	uint64_t most_us = loop->libevent ? WAIT_MOST_US : SIGNALS_US;
-
 	if (has_work(loop))
 		return 0;
 	uint64_t at_us = deadlines_next(&loop->deadlines);
 	uint64_t us = at_us > loop->now_us ? at_us - loop->now_us : 0;
-	if (us > 0 && us < SHORT_US)
+	bool is_short = us > 0 && us < SHORT_US && loop->alarm_watch;
+	if (is_short)
 		alarm_set(&loop->alarm, at_us, loop->now_us);
-	if ((us > 0 && us < SHORT_US) || at_us == UINT64_MAX)
-		return loop->libevent ? -1 : SIGNALS_US;
-	return (int64_t)(us < most_us ? us : most_us);
+	if (is_short || at_us == UINT64_MAX)
+		return -1;
+	return (int64_t)(us < WAIT_MOST_US ? us : WAIT_MOST_US);
 }
 
 static void wait_here(struct loop *loop)
 {
-	int count = wait_in_epoll(loop, wait_us(loop));
-
+	wait_in_poller(loop, wait_us(loop));
 	loop_touch_clock(loop);
 	loop_counts_begin(&loop->counts, loop->now_us);
-	deliver_events(loop, count);
+	deliver_events(loop);
 }
 
-/* The waiter is broken: epoll watches the listening sockets that it watched. */
+/* The waiter is broken: the poller watches the listening sockets that it watched. */
 static void lose_waiter(struct loop *loop)
 {
 	const struct loop_waiter *w = loop->waiter;
@@ -631,7 +502,8 @@ static void lose_waiter(struct loop *loop)
 		struct listening *l = container_of(n, struct listening, node);
 		if (!l->elsewhere)
 			continue;
-		/* it may still have to report clients, which epoll reports as well */
+		/* it may still have to report clients, which the poller reports as well
+		 */
 		w->unlisten(w->ctx, l->elsewhere);
 		l->elsewhere = NULL;
 		set_interest(&l->watch, &l->watch);
@@ -649,7 +521,8 @@ static void wait_elsewhere(struct loop *loop)
 		lose_waiter(loop);
 		w->lost(w->ctx);
 	} else if (w->may_deliver(w->ctx)) {
-		deliver_events(loop, wait_in_epoll(loop, 0));
+		wait_in_poller(loop, 0);
+		deliver_events(loop);
 	}
 }
 
@@ -659,8 +532,6 @@ static void wait_for_events(struct loop *loop)
 		wait_elsewhere(loop);
 	else
 		wait_here(loop);
-	if (!loop->libevent)
-		ask_libevent(loop, -1);
 }
 
 static void call_turn_end(const struct loop *loop)
@@ -710,27 +581,20 @@ static void move_listening(struct watch *w, const struct loop_waiter *to)
 
 int loop_wait_elsewhere(struct loop *loop, const struct loop_waiter *waiter)
 {
+	int fd = poller_fd(loop->poller);
 	struct node *n;
 
+	if (fd < 0)
+		return -1;
 	for (n = list_first(&loop->listening); n; n = list_next(&loop->listening, n))
 		move_listening(&container_of(n, struct listening, node)->watch, waiter);
 	loop->waiter = waiter;
-	return loop->epoll_fd;
+	return fd;
 }
 
 void loop_stop(struct loop *loop)
 {
 	loop->is_stopping = true;
-}
-
-const char *loop_library_version(void)
-{
-	return event_get_version();
-}
-
-const char *loop_method(const struct loop *loop)
-{
-	return event_base_get_method(loop->base);
 }
 
 struct loop_counts *loop_counts(struct loop *loop)

@@ -1,24 +1,28 @@
 /*
  * Letters from other threads: a lock-free stack that is emptied at once, and an eventfd
- * that wakes the loop.
+ * or a pipe that wakes the loop.
  */
 #include "net/mailbox.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "net/poller.h"
+#ifdef NET_HAS_LINUX
+#	include <sys/eventfd.h>
+#endif
 
 struct mailbox {
 	_Atomic(struct letter *)
 	    last; /* the letter posted last; .next leads to older ones */
 	_Atomic uint64_t since_us; /* when the oldest of them was posted */
 	struct watch *watch;
-	int fd;
+	int fd, bell; /* what is written to the bell can be read from fd */
 };
 
 /* Takes all letters, the oldest first. */
@@ -60,17 +64,33 @@ static void ready(void *ctx, int fd)
 	open_all(m);
 }
 
+static int make_bell(int *fd, int *bell)
+{
+#ifdef NET_HAS_LINUX
+	*fd = *bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	return *fd < 0 ? -1 : 0;
+#else
+	int fds[2] = {-1, -1};
+	int result = pipe2(fds, O_NONBLOCK | O_CLOEXEC);
+
+	*fd = fds[0];
+	*bell = fds[1];
+	return result;
+#endif
+}
+
 struct mailbox *mailbox_new(struct loop *loop, struct err *err)
 {
-	int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	int fd, bell;
 	struct mailbox *m;
 
-	if (fd < 0) {
-		err_set(err, "eventfd: %s", strerror(errno));
+	if (make_bell(&fd, &bell) < 0) {
+		err_set(err, "cannot make a mailbox: %s", strerror(errno));
 		return NULL;
 	}
 	m = mem_zero(sizeof(*m));
 	m->fd = fd;
+	m->bell = bell;
 	m->watch = watch_new(loop, fd, WATCH_READ, ready, m);
 	return m;
 }
@@ -85,6 +105,8 @@ void mailbox_free(struct mailbox **mp)
 		open_all(m);
 	watch_free(&m->watch);
 	close(m->fd);
+	if (m->bell != m->fd)
+		close(m->bell);
 	mem_free(m);
 	*mp = NULL;
 }
@@ -114,7 +136,7 @@ void mailbox_post(struct mailbox *m, struct letter *letter)
 	/* if there were letters before, the loop has been woken already */
 	if (last)
 		return;
-	while (write(m->fd, &one, sizeof(one)) < 0 && errno == EINTR)
+	while (write(m->bell, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
 }
 

@@ -331,7 +331,13 @@ int stream_ring_begin(
 	    .lost_ctx = ctx,
 	    .net = net,
 	};
-	ring_join(ring, loop_wait_elsewhere(net->loop, &nr->waiter));
+	int fd = loop_wait_elsewhere(net->loop, &nr->waiter);
+	if (fd < 0) {
+		ring_free(&ring);
+		mem_free(nr);
+		return err_set(err, "the event loop does not use epoll");
+	}
+	ring_join(ring, fd);
 	net->ring = nr;
 	net->engine = &stream_ring;
 	return 0;

@@ -7,7 +7,7 @@ import tree
 # A library's headers, and the only files that may include them, separated by blanks.
 OWNERS = (
     (r"event2/(?:http|buffer|bufferevent|bufferevent_ssl|listener|keyvalq_struct)\.h", "src/net/http*"),
-    (r"event2?/|event\.h|evutil\.h", "src/net/loop* src/net/http*"),
+    (r"event2?/|event\.h|evutil\.h", "src/net/loop* src/net/poller* src/net/http*"),
     (r"ares", "src/net/dns*"),
     (r"openssl/ssl\.h", "src/net/tls*"),
     (r"liburing", "src/net/ring* include/net/ring*"),
