@@ -123,8 +123,8 @@ struct loop_waiter {
 	void (*unlisten)(void *ctx, void *listener);
 };
 /* Sets the waiter, which is borrowed; NULL: the loop waits by itself.  Returns the
- * loop's descriptor, which is readable when a watch is ready or a signal came; -1: this
- * system has none, and nothing has changed. */
+ * loop's descriptor, which is readable when a watch is ready or a signal came; -1:
+ * this system has none. */
 int loop_wait_elsewhere(struct loop *loop, const struct loop_waiter *waiter);
 
 /* ---- for net/loop_events ---- */

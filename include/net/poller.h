@@ -13,7 +13,65 @@
 /* What Linux alone has.  NET_PORTABLE tests on Linux what other systems get. */
 #if defined(__linux__) && !defined(NET_PORTABLE)
 #	define NET_HAS_LINUX 1
+#endif
+
+#ifdef NET_HAS_LINUX
+
 #	include <sys/epoll.h>
+
+enum {
+	READY_READS = EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR,
+	READY_WRITES = EPOLLOUT | EPOLLHUP | EPOLLERR,
+	READY_IS_OVER = EPOLLRDHUP | EPOLLHUP | EPOLLERR,
+	POLLER_HAS_EDGES = true,
+	POLLER_NOTICES_CLOSE = true,
+};
+
+struct ready {
+	struct epoll_event event;
+};
+
+static inline int ready_fd(const struct ready *r)
+{
+	return r->event.data.fd;
+}
+
+static inline unsigned ready_what(const struct ready *r)
+{
+	return r->event.events;
+}
+
+#else
+
+/* What is ready of a descriptor.  A failed or closed one can be read and written, so
+ * that its reader or writer finds the error. */
+enum {
+	READY_READS = 1,
+	READY_WRITES = 2,
+	/* the peer has closed, or the socket has failed; as far as the system tells */
+	READY_IS_OVER = 0,
+	/* whether POLLER_EDGE means anything */
+	POLLER_HAS_EDGES = false,
+	/* whether closing a descriptor that no other process has takes it out of the
+	 * set */
+	POLLER_NOTICES_CLOSE = false,
+};
+
+struct ready {
+	int fd;
+	unsigned what;
+};
+
+static inline int ready_fd(const struct ready *r)
+{
+	return r->fd;
+}
+
+static inline unsigned ready_what(const struct ready *r)
+{
+	return r->what;
+}
+
 #endif
 
 enum {
@@ -23,67 +81,6 @@ enum {
 	POLLER_EDGE = 4,
 };
 
-/* A descriptor that is ready.  A failed or closed one can be read and written, so that
- * its reader or writer finds the error. */
-#ifdef NET_HAS_LINUX
-
-struct ready {
-	struct epoll_event event;
-};
-
-enum { READY_END = EPOLLRDHUP | EPOLLHUP | EPOLLERR };
-
-static inline int ready_fd(const struct ready *r)
-{
-	return r->event.data.fd;
-}
-
-static inline bool ready_reads(const struct ready *r)
-{
-	return r->event.events & (EPOLLIN | READY_END);
-}
-
-static inline bool ready_writes(const struct ready *r)
-{
-	return r->event.events & (EPOLLOUT | EPOLLHUP | EPOLLERR);
-}
-
-/* The peer has closed, or the socket has failed. */
-static inline bool ready_is_over(const struct ready *r)
-{
-	return r->event.events & READY_END;
-}
-
-#else
-
-struct ready {
-	int fd;
-	bool reads, writes;
-};
-
-static inline int ready_fd(const struct ready *r)
-{
-	return r->fd;
-}
-
-static inline bool ready_reads(const struct ready *r)
-{
-	return r->reads;
-}
-
-static inline bool ready_writes(const struct ready *r)
-{
-	return r->writes;
-}
-
-static inline bool ready_is_over(const struct ready *r)
-{
-	(void)r;
-	return false;
-}
-
-#endif
-
 struct poller;
 
 /* NULL and err: there is no descriptor left. */
@@ -92,10 +89,6 @@ void poller_free(struct poller **p);
 /* Changes what is wanted of a descriptor; 0: nothing.  The same as before: an edge that
  * was reported is reported again if it is still so. */
 void poller_set(struct poller *p, int fd, unsigned before, unsigned after);
-/* Whether closing a descriptor that no other process has takes it out of the set. */
-bool poller_notices_close(void);
-/* Whether POLLER_EDGE means anything. */
-bool poller_has_edges(void);
 /* Waits at most wait_us (-1: without limit).  Returns the number of ready descriptors,
  * which `ready` borrows until the next wait. */
 int poller_wait(struct poller *p, int64_t wait_us, const struct ready **ready);

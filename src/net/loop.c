@@ -305,7 +305,7 @@ void watch_again(const struct watch *w)
 {
 	unsigned what = wanted(interest_in(w->loop, w->fd));
 
-	if (w->is_on && w->what & WATCH_EDGE && poller_has_edges())
+	if (w->is_on && w->what & WATCH_EDGE && POLLER_HAS_EDGES)
 		tell_poller(w->loop, w->fd, what, what);
 }
 
@@ -330,7 +330,7 @@ void watch_free_closing(struct watch **wp)
 	struct watch *w = *wp;
 
 	if (w && w->is_on && !w->loop->has_shared && !listening_of(w) &&
-	    poller_notices_close()) {
+	    POLLER_NOTICES_CLOSE) {
 		w->is_on = false;
 		note_interest(w, NULL);
 	}
@@ -355,12 +355,12 @@ static void tell_watch(const struct loop *loop, const struct watch *w)
 static void deliver_events(struct loop *loop)
 {
 	for (int i = 0; i < loop->ready_count; i++) {
-		const struct ready *r = &loop->ready[i];
-		int fd = ready_fd(r);
+		unsigned what = ready_what(&loop->ready[i]);
+		int fd = ready_fd(&loop->ready[i]);
 
-		if (ready_reads(r))
+		if (what & READY_READS)
 			tell_watch(loop, loop->interests[fd].reader);
-		if (ready_writes(r))
+		if (what & READY_WRITES)
 			tell_watch(loop, loop->interests[fd].writer);
 	}
 }
@@ -373,7 +373,8 @@ static void tell_readers_of_ends(struct loop *loop)
 	for (int i = 0; i < loop->ready_count; i++) {
 		const struct ready *r = &loop->ready[i];
 
-		if (ready_is_over(r) && loop->interests[ready_fd(r)].reader)
+		if (ready_what(r) & READY_IS_OVER &&
+		    loop->interests[ready_fd(r)].reader)
 			watch_again(loop->interests[ready_fd(r)].reader);
 	}
 	loop->ready_count = 0;
@@ -581,15 +582,12 @@ static void move_listening(struct watch *w, const struct loop_waiter *to)
 
 int loop_wait_elsewhere(struct loop *loop, const struct loop_waiter *waiter)
 {
-	int fd = poller_fd(loop->poller);
 	struct node *n;
 
-	if (fd < 0)
-		return -1;
 	for (n = list_first(&loop->listening); n; n = list_next(&loop->listening, n))
 		move_listening(&container_of(n, struct listening, node)->watch, waiter);
 	loop->waiter = waiter;
-	return fd;
+	return poller_fd(loop->poller);
 }
 
 void loop_stop(struct loop *loop)

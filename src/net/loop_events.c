@@ -9,17 +9,20 @@
 
 #include "base/mem.h"
 
-/* the handlers may defer work inside libevent, which no descriptor would report */
-enum { ROUNDS = 4 };
+enum {
+	/* the handlers may defer work inside libevent, which no descriptor would
+	 * report */
+	ROUNDS = 4,
+	CLOCKS_DIFFER_US = 1000, /* libevent reads its own clock */
+};
 
 struct events {
 	struct event_base *base;
 	struct list signals; /* struct signal_watch by .node */
 	struct event_watch *watches;
 	size_t watch_count, watch_room;
-	uint64_t next_us; /* of all timeouts, by the wall clock */
-	struct deadline timeout;
-	struct later again;
+	uint64_t next_us;        /* the first timeout, by the wall clock */
+	struct deadline timeout; /* libevent must be called then */
 	bool is_running;
 	/* borrowed */
 	struct loop *loop;
@@ -92,19 +95,19 @@ static void leave(struct events *e)
  * may be that of another one. */
 static void follow(struct events *e)
 {
-	uint64_t wall_us = loop_wall(e->loop);
+	uint64_t now_us = loop_now(e->loop), wall_us = loop_wall(e->loop);
 
 	leave(e);
 	e->next_us = UINT64_MAX;
 	event_base_foreach_event(e->base, follow_event, e);
-	if (e->next_us == UINT64_MAX)
-		deadline_clear(e->loop, &e->timeout);
-	else /* one more, because libevent's clock differs a little */
-		deadline_set(e->loop, &e->timeout,
-		    loop_now(e->loop) + 1000 +
-			(e->next_us > wall_us ? e->next_us - wall_us : 0));
 	if (event_base_get_num_events(e->base, EVENT_BASE_COUNT_ACTIVE) > 0)
-		loop_later(e->loop, &e->again);
+		deadline_set(e->loop, &e->timeout, now_us); /* in the next turn */
+	else if (e->next_us == UINT64_MAX)
+		deadline_clear(e->loop, &e->timeout);
+	else
+		deadline_set(e->loop, &e->timeout,
+		    now_us + CLOCKS_DIFFER_US +
+			(e->next_us > wall_us ? e->next_us - wall_us : 0));
 }
 
 /* Meanwhile nothing is watched, because the handlers may close descriptors. */
@@ -126,11 +129,6 @@ static void timed_out(struct deadline *d)
 	run(container_of(d, struct events, timeout));
 }
 
-static void run_again(struct later *l)
-{
-	run(container_of(l, struct events, again));
-}
-
 static void free_events(void *object)
 {
 	struct events *e = object;
@@ -143,23 +141,9 @@ static void free_events(void *object)
 	}
 	leave(e);
 	deadline_clear(e->loop, &e->timeout);
-	later_cancel(e->loop, &e->again);
 	event_base_free(e->base);
 	mem_free(e->watches);
 	mem_free(e);
-}
-
-static struct event_base *new_base(void)
-{
-	struct event_config *config = event_config_new();
-	struct event_base *base = NULL;
-
-	if (config) {
-		event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
-		base = event_base_new_with_config(config);
-		event_config_free(config);
-	}
-	return base;
 }
 
 static struct events *events_of(struct loop *loop)
@@ -169,10 +153,9 @@ static struct events *events_of(struct loop *loop)
 	if (e)
 		return e;
 	e = mem_zero(sizeof(*e));
-	e->base = new_base();
+	e->base = event_base_new();
 	assert(e->base);
 	e->loop = loop;
-	e->again.run = run_again;
 	deadline_init(&e->timeout, timed_out);
 	list_init(&e->signals);
 	loop_keep(loop, e, free_events);

@@ -64,16 +64,6 @@ void poller_set(struct poller *p, int fd, unsigned before, unsigned after)
 		epoll_ctl(p->fd, EPOLL_CTL_ADD, fd, &event);
 }
 
-bool poller_notices_close(void)
-{
-	return true;
-}
-
-bool poller_has_edges(void)
-{
-	return true;
-}
-
 int poller_wait(struct poller *p, int64_t wait_us, const struct ready **ready)
 {
 	int wait_ms = wait_us < 0 ? -1 : (int)((wait_us + 999) / 1000);

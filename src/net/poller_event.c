@@ -33,7 +33,8 @@ struct poller *poller_new(struct err *err)
 	struct event_base *base = NULL;
 
 	if (config) {
-		event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
+		event_config_set_flag(
+		    config, EVENT_BASE_FLAG_NOLOCK | EVENT_BASE_FLAG_PRECISE_TIMER);
 		base = event_base_new_with_config(config);
 		event_config_free(config);
 	}
@@ -76,8 +77,8 @@ static void became_ready(evutil_socket_t fd, short what, void *ctx)
 	}
 	p->ready[p->ready_count++] = (struct ready){
 	    .fd = fd,
-	    .reads = what & EV_READ,
-	    .writes = what & EV_WRITE,
+	    .what = (what & EV_READ ? READY_READS : 0u) |
+		    (what & EV_WRITE ? READY_WRITES : 0u),
 	};
 }
 
@@ -112,16 +113,6 @@ void poller_set(struct poller *p, int fd, unsigned before, unsigned after)
 	event_add(*place, NULL);
 }
 
-bool poller_notices_close(void)
-{
-	return false;
-}
-
-bool poller_has_edges(void)
-{
-	return false;
-}
-
 int poller_wait(struct poller *p, int64_t wait_us, const struct ready **ready)
 {
 	const struct timeval most = {
@@ -133,7 +124,7 @@ int poller_wait(struct poller *p, int64_t wait_us, const struct ready **ready)
 	if (wait_us > 0)
 		event_add(p->limit, &most);
 	event_base_loop(p->base,
-	    EVLOOP_NO_EXIT_ON_EMPTY | (wait_us ? EVLOOP_ONCE : EVLOOP_NONBLOCK));
+	    EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY | (wait_us ? 0 : EVLOOP_NONBLOCK));
 	if (wait_us > 0)
 		event_del(p->limit);
 	*ready = p->ready;

@@ -333,6 +333,7 @@ int stream_ring_begin(
 	};
 	int fd = loop_wait_elsewhere(net->loop, &nr->waiter);
 	if (fd < 0) {
+		loop_wait_elsewhere(net->loop, NULL);
 		ring_free(&ring);
 		mem_free(nr);
 		return err_set(err, "the event loop does not use epoll");

@@ -16,6 +16,7 @@
 
 #include "base/mem.h"
 #include "net/loop.h"
+#include "net/poller.h"
 
 enum { NAMES_MOST = 64 };
 
@@ -314,7 +315,8 @@ static void test_watch_freed_before_closing(void **state)
 		watch_free_closing(&writer);
 		assert_null(reader);
 		assert_null(writer);
-		assert_int_equal(*calls, before + (is_shared ? 2 : 0));
+		assert_int_equal(
+		    *calls, before + (is_shared || !POLLER_NOTICES_CLOSE ? 2 : 0));
 		close(fds[0]);
 		assert_int_equal(
 		    send(fds[1], "x", 1, MSG_NOSIGNAL), is_shared ? 1 : -1);
@@ -428,6 +430,8 @@ static void test_edge(void **state)
 	struct scene *s = *state;
 	struct watch *w;
 
+	if (!POLLER_HAS_EDGES)
+		skip();
 	assert_int_equal(write(s->fds[1], "x", 1), 1);
 	w = watch_new(s->loop, s->fds[0], WATCH_READ | WATCH_EDGE, note_reader, s);
 	run_turns(s, 3);
