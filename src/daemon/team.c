@@ -239,7 +239,7 @@ int team_start(struct daemon *d, const struct settings *settings, struct err *er
 	d->team = team_new(d, count);
 	d->team->settings = settings;
 	d->crew->ops = &crew_ops;
-	/* One after the other: loop_new wants it, and it is clear which one fails. */
+	/* One after the other, so that it is clear which one fails. */
 	for (unsigned i = 0; i < count; i++)
 		if (start_thread(&d->team->workers[i], err) < 0 ||
 		    await_up(&d->team->workers[i], err) < 0)

@@ -77,7 +77,6 @@ static int set_up(void **state)
 		w->joined = &joined;
 		w->end.open = end_worker;
 		assert_int_equal(pthread_create(&w->thread, NULL, work, w), 0);
-		/* loops are made one after the other: see loop_new */
 		sem_wait(&joined);
 	}
 	sem_destroy(&joined);
