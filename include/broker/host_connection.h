@@ -29,6 +29,7 @@ struct watched_host {
 	bool speaks_3_0;
 	/* the question in its short form, and why the long one failed */
 	bool is_short;
+	bool is_impossible; /* the server lacks what was asked, or does not allow it */
 	char unasked[HOST_REASON_MAX];
 	bool has_row;
 	struct host_report report; /* of the answer under way */

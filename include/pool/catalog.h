@@ -87,6 +87,9 @@ struct catalog {
 	struct mem *mem;
 	struct slab *user_slab, *database_slab, *pool_slab;
 	struct map *users, *databases; /* by name */
+	/* how often servers were to be replaced by new ones: a RECONNECT, or a RELOAD
+	 * that changes how they log in */
+	unsigned renewals;
 	/* the user list in force, one reference; NULL: there is none.  Its users are in
 	 * the map from the moment when somebody looks for them. */
 	struct userlist *list;

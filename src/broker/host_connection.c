@@ -3,6 +3,7 @@
  */
 #include "broker/host_connection.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,8 @@ static struct dial_identity identity_of(const struct server *server)
 {
 	struct watched_host *w = host_of(server);
 
+	/* an attempt that the monitor has given up does not go on */
+	assert(w);
 	return (struct dial_identity){
 	    .db = w->database->config,
 	    .scope = scope_of_database(w->database),
@@ -121,6 +124,7 @@ static enum step logged_in(struct server *server, uint8_t status)
 		conn_doom_quietly(&server->conn, "the monitor does not need it");
 		return STEP_CLOSE;
 	}
+	w->is_short = false;
 	host_watch_connected(&w->watch, now_of(w));
 	w->go_on(w);
 	return STEP_NEXT;
@@ -164,6 +168,7 @@ void host_connection_ask(struct watched_host *w)
 	struct buf buf;
 
 	w->has_row = false;
+	w->is_impossible = false;
 	w->report = (struct host_report){.role = HOST_ROLE_UNKNOWN};
 	buf_init(&buf, 0);
 	codec_put_query(&buf, w->is_short ? short_question : question);
@@ -213,6 +218,8 @@ static void take_error(struct watched_host *w, const struct message *m)
 	struct error_fields f;
 
 	codec_read_error(message_body(m), message_body_len(m), &f);
+	/* class 42: a function that does not exist, or that this user may not call */
+	w->is_impossible = f.sqlstate && strncmp(f.sqlstate, "42", 2) == 0;
 	snprintf(w->unasked, sizeof(w->unasked), "%s cannot be asked for: %s",
 	    w->is_short ? "the role" : "timeline and lag",
 	    *f.message ? f.message : "no reason given");
@@ -220,31 +227,45 @@ static void take_error(struct watched_host *w, const struct message *m)
 
 static void finish(struct watched_host *w)
 {
-	if (w->has_row) {
-		host_watch_answered(
-		    &w->watch, &w->report, w->is_short ? w->unasked : "", now_of(w));
-		w->is_noted = true;
-		w->go_on(w);
-		return;
-	}
-	if (!w->is_short) {
+	const char *unasked = w->is_short ? w->unasked : "";
+
+	if (!w->has_row && !w->is_short && w->is_impossible) {
 		w->is_short = true;
 		host_connection_ask(w);
 		return;
 	}
-	/* what it has reported by itself */
-	server_role_read(w->server, &w->server->vars, &w->report);
-	host_watch_answered(&w->watch, &w->report,
-	    w->report.role == HOST_ROLE_UNKNOWN ? w->unasked : "", now_of(w));
+	if (!w->has_row) {
+		/* what it has reported by itself */
+		const struct host_report *before = &w->watch.value.report;
+		server_role_read(w->server, &w->server->vars, &w->report);
+		if (w->report.role == before->role)
+			w->report.timeline = before->timeline;
+		unasked = w->unasked;
+	}
+	host_watch_answered(&w->watch, &w->report, unasked, now_of(w));
 	w->is_noted = true;
+	w->go_on(w);
+}
+
+static void lose(struct conn *conn, const char *why)
+{
+	struct watched_host *w = host_of(conn_server(conn));
+
+	conn_doom_quietly(conn, why);
+	if (!w)
+		return;
+	w->server = NULL;
+	host_watch_failed(&w->watch, WATCH_LOST, why, now_of(w));
 	w->go_on(w);
 }
 
 /* Servers since PostgreSQL 14 report a change of their role: it is asked at once. */
 static enum step take_parameter(struct watched_host *w, const struct message *m)
 {
-	if (server_note_parameter(w->server, m, NULL, NULL) < 0)
+	if (server_note_parameter(w->server, m, NULL, NULL) < 0) {
+		lose(&w->server->conn, error_text(ERROR_SERVER_BAD_PARAMETER));
 		return STEP_CLOSE;
+	}
 	if (!server_role_is_named(m))
 		return STEP_NEXT;
 	host_watch_hint(&w->watch);
@@ -259,7 +280,7 @@ static enum step on_message(struct conn *conn, const struct message *m)
 	if (!message_is_whole(m) && m->size <= LOGIN_MESSAGE_MAX)
 		return STEP_MORE;
 	if (!w || m->size > LOGIN_MESSAGE_MAX) {
-		conn_doom_quietly(conn, "unexpected message");
+		lose(conn, "the answer to the monitor's question is too long");
 		return STEP_CLOSE;
 	}
 	if (m->type == 'S')
@@ -271,18 +292,6 @@ static enum step on_message(struct conn *conn, const struct message *m)
 	else if (m->type == 'Z' && w->watch.phase == WATCH_ASKING)
 		finish(w);
 	return STEP_NEXT;
-}
-
-static void lose(struct conn *conn, const char *why)
-{
-	struct watched_host *w = host_of(conn_server(conn));
-
-	conn_doom_quietly(conn, why);
-	if (!w)
-		return;
-	w->server = NULL;
-	host_watch_failed(&w->watch, WATCH_LOST, why, now_of(w));
-	w->go_on(w);
 }
 
 static void on_ended(struct conn *conn, const struct err *err)

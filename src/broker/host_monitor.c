@@ -27,6 +27,7 @@ struct watched_database {
 	bool is_wanted, is_busy;
 	bool was_wanted;     /* by the survey before */
 	bool wants_verdicts; /* some site has none yet */
+	bool is_hinted;      /* a site waits for what its hosts answer now */
 };
 
 struct host_monitor {
@@ -34,8 +35,8 @@ struct host_monitor {
 	struct list hosts, databases;
 	struct deadline survey_due, wake;
 	struct later decision;
-	bool is_on; /* some database of the configuration may need it */
-	bool was_hinted;
+	bool is_on;        /* some database of the configuration may need it */
+	unsigned renewals; /* of the catalog, when the connections were opened */
 };
 
 /* A hint on its way to the control site. */
@@ -219,7 +220,7 @@ static void decide(struct host_monitor *m, struct watched_database *d)
 {
 	struct host_group *g = &d->group;
 	struct host_change change;
-	bool is_asked = m->was_hinted && has_noted(d);
+	bool is_asked = d->is_hinted && has_noted(d);
 
 	for (size_t i = 0; i < g->count; i++)
 		if (d->hosts[i]->is_noted)
@@ -229,6 +230,8 @@ static void decide(struct host_monitor *m, struct watched_database *d)
 	host_group_decide(g, now_of(m), &change, &d->wake_us);
 	arm(m, d->wake_us);
 	tell_service(m, d, &change);
+	if (is_asked)
+		d->is_hinted = false;
 	if (change.is_any || is_asked || d->wants_verdicts)
 		spread(m, d);
 }
@@ -274,11 +277,8 @@ static void decide_all(struct later *l)
 		if (d->is_wanted)
 			decide(m, d);
 	}
-	list_for (w, &m->hosts, node) {
-		if (w->is_noted)
-			m->was_hinted = false;
+	list_for (w, &m->hosts, node)
 		w->is_noted = false;
-	}
 	set_policies(m);
 	list_for (w, &m->hosts, node)
 		go_on(w);
@@ -296,8 +296,8 @@ static void wake(struct deadline *due)
 
 /* ---- which databases need it ---- */
 
-static struct watched_host *watched_host(
-    struct host_monitor *m, const char *name, int port)
+static struct watched_host *find_host(
+    const struct host_monitor *m, const char *name, int port)
 {
 	struct watched_host *w;
 
@@ -307,6 +307,16 @@ static struct watched_host *watched_host(
 		if (is_same && w->watch.port == port)
 			return w;
 	}
+	return NULL;
+}
+
+static struct watched_host *watched_host(
+    struct host_monitor *m, const char *name, int port)
+{
+	struct watched_host *w = find_host(m, name, port);
+
+	if (w)
+		return w;
 	w = mem_zero(sizeof(*w));
 	w->monitor = m;
 	w->site = m->site;
@@ -475,8 +485,75 @@ static void survey_site(struct site *site, void *ctx)
 	}
 }
 
-static void survey(struct host_monitor *m)
+static bool has_host(const struct watched_database *d, const struct watched_host *host)
 {
+	for (size_t i = 0; i < d->group.count; i++)
+		if (d->hosts[i] == host)
+			return true;
+	return false;
+}
+
+/* How servers log in may have changed: connections that work are opened anew, as those
+ * of pools are. */
+static void renew(struct host_monitor *m)
+{
+	struct watched_host *w;
+
+	if (m->renewals == m->site->catalog->renewals)
+		return;
+	m->renewals = m->site->catalog->renewals;
+	list_for (w, &m->hosts, node) {
+		if (w->watch.phase < WATCH_RESTING)
+			continue;
+		host_connection_close(w);
+		host_watch_renew(&w->watch);
+	}
+}
+
+static void host_free(struct watched_host *w)
+{
+	host_connection_close(w);
+	forget_login(w);
+	secret_done(&w->secret);
+	host_watch_done(&w->watch);
+	list_remove(&w->monitor->hosts, &w->node);
+	mem_free(w);
+}
+
+static void database_free(struct host_monitor *m, struct watched_database *d)
+{
+	list_remove(&m->databases, &d->node);
+	host_group_done(&d->group);
+	mem_free(d->hosts);
+	mem_free(d->name);
+	mem_free(d);
+}
+
+/* Frees databases that no longer exist, or have one host now, and hosts that no
+ * database has. */
+static void forget_gone(struct host_monitor *m)
+{
+	struct watched_database *d, *next_database;
+	struct watched_host *w, *next_host;
+
+	list_for_safe (d, next_database, &m->databases, node) {
+		const struct database *db =
+		    catalog_find_database(m->site->catalog, d->name);
+		if (!d->is_wanted && !(db && hosts_are_watched(db)))
+			database_free(m, d);
+	}
+	list_for_safe (w, next_host, &m->hosts, node) {
+		bool is_needed = false;
+		list_for (d, &m->databases, node)
+			is_needed |= has_host(d, w);
+		if (!is_needed)
+			host_free(w);
+	}
+}
+
+static void survey(struct deadline *due)
+{
+	struct host_monitor *m = container_of(due, struct host_monitor, survey_due);
 	struct watched_database *d;
 	struct watched_host *w;
 
@@ -494,15 +571,11 @@ static void survey(struct host_monitor *m)
 			forget_login(w);
 		}
 	}
+	renew(m);
+	forget_gone(m);
 	loop_later(m->site->loop, &m->decision);
-	deadline_set(m->site->loop, &m->survey_due, now_of(m) + SURVEY_US);
-}
-
-static void survey_due(struct deadline *due)
-{
-	struct host_monitor *m = container_of(due, struct host_monitor, survey_due);
-
-	survey(m);
+	if (m->is_on || !list_is_empty(&m->hosts))
+		deadline_set(m->site->loop, &m->survey_due, now_of(m) + SURVEY_US);
 }
 
 /* ---- from outside ---- */
@@ -531,17 +604,30 @@ void host_monitor_review(struct site *site)
 		deadline_set(site->loop, &m->survey_due, loop_now(site->loop));
 }
 
+/* A host that has changed is rarely the only one of its cluster that has. */
+static void hint_neighbours(struct host_monitor *m, const struct watched_host *host)
+{
+	struct watched_database *d;
+
+	list_for (d, &m->databases, node) {
+		if (!has_host(d, host))
+			continue;
+		d->is_hinted = true;
+		for (size_t i = 0; i < d->group.count; i++)
+			host_watch_hint(&d->hosts[i]->watch);
+	}
+}
+
 static void take_hint(struct host_monitor *m, const struct hint *hint)
 {
 	struct watched_host *w;
 
 	if (!m)
 		return;
-	m->was_hinted = true;
-	list_for (w, &m->hosts, node)
-		host_watch_hint(&w->watch);
-	if (hint->report.role != HOST_ROLE_UNKNOWN) {
-		w = watched_host(m, hint->has_name ? hint->name : NULL, hint->port);
+	w = find_host(m, hint->has_name ? hint->name : NULL, hint->port);
+	if (w)
+		hint_neighbours(m, w);
+	if (w && hint->report.role != HOST_ROLE_UNKNOWN) {
 		host_watch_heard(&w->watch, &hint->report, now_of(m));
 		w->is_noted = true;
 	}
@@ -587,30 +673,11 @@ void host_monitor_init(struct site *site)
 	m->site = site;
 	list_init(&m->hosts);
 	list_init(&m->databases);
-	deadline_init(&m->survey_due, survey_due);
+	deadline_init(&m->survey_due, survey);
 	deadline_init(&m->wake, wake);
 	m->decision.run = decide_all;
 	site->host_monitor = m;
 	site->watched_hosts = &m->hosts;
-}
-
-static void host_free(struct watched_host *w)
-{
-	host_connection_close(w);
-	forget_login(w);
-	secret_done(&w->secret);
-	host_watch_done(&w->watch);
-	list_remove(&w->monitor->hosts, &w->node);
-	mem_free(w);
-}
-
-static void database_free(struct host_monitor *m, struct watched_database *d)
-{
-	list_remove(&m->databases, &d->node);
-	host_group_done(&d->group);
-	mem_free(d->hosts);
-	mem_free(d->name);
-	mem_free(d);
 }
 
 void host_monitor_end(struct site *site)

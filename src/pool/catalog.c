@@ -542,6 +542,7 @@ void database_mark_dirty(struct database *db)
 {
 	struct pool *pool;
 
+	db->catalog->renewals++;
 	list_for (pool, &db->pools, db_node)
 		pool_mark_dirty(pool);
 }
@@ -556,6 +557,7 @@ void catalog_mark_dirty(struct catalog *c, struct database *db)
 		database_mark_dirty(db);
 		return;
 	}
+	c->renewals++;
 	list_for (pool, &c->pool_list, node) {
 		if (!pool->database->is_admin)
 			pool_mark_dirty(pool);

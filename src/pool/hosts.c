@@ -343,9 +343,8 @@ void hosts_answered(struct seat *seat)
 {
 	struct host *host = seat->share ? seat->share->host : NULL;
 
-	if (host)
-		if (!host || host->state == REACH_UP)
-			return;
+	if (!host || host->state == REACH_UP)
+		return;
 	set_level(host, seat->pool);
 	host->state = REACH_UP;
 	host->pause_us = host->retry_us = 0;

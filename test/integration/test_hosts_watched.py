@@ -1,6 +1,7 @@
 """Databases whose hosts are watched by the monitor (host_hung_timeout): real servers that hang, refuse,
 are promoted, and come back as a second primary."""
 
+import struct
 import threading
 import time
 
@@ -195,3 +196,127 @@ def test_at_rest(make, pair):
         assert [rows[0][0] for rows in before] == ["1", "1"]
         told = [line for line in pooler.log().splitlines()[lines:] if "SHOW" not in line]
         assert not told
+
+
+QUESTION = "pg_is_in_recovery"
+TOO_LONG = struct.pack("!i", 2000000)
+
+
+def primary_row(timeline="00000007"):
+    columns = [(name, 25, -1) for name in ("recovery", "read_only", "timeline", "position")]
+    return (wire.row_description(columns) + wire.data_row(["f", "off", timeline, "100"])
+            + wire.command_complete("SELECT 1") + wire.ready())
+
+
+def two_hosts(fake, script):
+    """A host that answers as the script says, and one that can be reached."""
+    return fake(script, host="127.0.0.3"), fake(host="127.0.0.4")
+
+
+def watched(make_pooler, servers, **settings):
+    entry = "host=%s port=%s" % (",".join(s.host for s in servers), ",".join(str(s.port) for s in servers))
+    return make_pooler({"db": entry}, settings=dict(
+        {"pool_mode": "session", "host_hung_timeout": 30, "role_check_period": 0.1}, **settings))
+
+
+def asked(server):
+    """How often the monitor has asked this server, for each of its connections."""
+    return [sum(QUESTION in sql for sql in session.queries()) for session in server.sessions]
+
+
+def timeline(pooler, server):
+    return show(pooler, "db")[server.port]["timeline"]
+
+
+@pytest.mark.parametrize("code", ["57014", "42501"])
+def test_a_question_that_fails(make_pooler, fake, code):
+    """Only what the server lacks or forbids is not asked again; each connection begins anew."""
+    failed = []
+
+    def answer(session, sql):
+        if "pg_walfile_name" not in sql:
+            return (wire.row_description([("recovery", 25, -1), ("read_only", 25, -1)])
+                    + wire.data_row(["f", "off"]) + wire.command_complete("SELECT 1") + wire.ready())
+        if asked(server)[-1] == 3 or failed and session is failed[0] and code == "42501":
+            failed.append(session)
+            return wire.error("ERROR", code, "it has to be") + wire.ready()
+        return primary_row()
+
+    def script(session):
+        session.login()
+        session.serve([(QUESTION, answer)])
+
+    server, other = two_hosts(fake, script)
+    pooler = watched(make_pooler, (server, other))
+    with pooler.connect() as client:
+        client.query("select 1")
+        waiting.wait_for(lambda: timeline(pooler, server) == "7", "the timeline is known", DEADLINE)
+        waiting.wait_for(lambda: failed, "a question has failed", DEADLINE)
+        if code == "42501":
+            waiting.wait_for(lambda: timeline(pooler, server) == "0", "it is asked in short", DEADLINE)
+            assert show(pooler, "db")[server.port]["reason"] == "timeline and lag cannot be asked for: it has to be"
+            pooler.admin.query("RECONNECT")
+        waiting.wait_for(lambda: timeline(pooler, server) == "7", "the whole question is answered again", DEADLINE)
+
+
+@pytest.mark.parametrize("bad", [
+    wire.message("S", b"server_version"), b"S" + TOO_LONG, b"D" + TOO_LONG, b"\0\0\0\0\0\0"],
+    ids=["cut-parameter", "long-parameter", "long-row", "no-message"])
+def test_an_answer_that_is_none(make_pooler, fake, bad):
+    """The connection is closed, and the next one asks again."""
+    def answer(session, sql):
+        return bad if len(server.sessions) < 4 else primary_row()
+
+    def script(session):
+        session.login()
+        session.serve([(QUESTION, answer)])
+
+    server, other = two_hosts(fake, script)
+    pooler = watched(make_pooler, (server, other))
+    with pooler.connect() as client:
+        client.query("select 1")
+        waiting.wait_for(lambda: timeline(pooler, server) == "7", "an answer is understood", DEADLINE)
+        assert client.value("select 1") == "fake"
+
+
+@pytest.mark.parametrize("command", ["RECONNECT", "RELOAD"])
+def test_the_connection_follows_the_entry(make_pooler, fake, command):
+    """The monitor logs in anew when the servers of pools do."""
+    def script(session):
+        session.login()
+        session.serve([(QUESTION, primary_row())])
+
+    server, other = two_hosts(fake, script)
+    pooler = watched(make_pooler, (server, other))
+
+    def connections():
+        return sum(count > 0 for count in asked(server))
+
+    with pooler.connect() as client:
+        client.query("select 1")
+        waiting.wait_for(connections, "it is asked", DEADLINE)
+        before = connections()
+        if command == "RELOAD":
+            pooler.databases["db"] += " connect_query='select 2'"
+            pooler.change()
+        else:
+            pooler.admin.query(command)
+        waiting.wait_for(lambda: connections() > before, "it is asked on another connection", DEADLINE)
+
+
+def test_hosts_that_no_entry_has_are_left_alone(make_pooler, fake):
+    def script(session):
+        session.login()
+        session.serve([(QUESTION, primary_row())])
+
+    servers = [fake(script, host="127.0.0.%d" % i) for i in (3, 4, 5)]
+    pooler = watched(make_pooler, servers)
+    with pooler.connect() as client:
+        client.query("select 1")
+        waiting.wait_for(lambda: all(sum(asked(s)) for s in servers), "all are asked", DEADLINE)
+        pooler.databases["db"] = "host=127.0.0.3,127.0.0.4 port=%d,%d" % (servers[0].port, servers[1].port)
+        pooler.change()
+        waiting.wait_for(lambda: all(session.ended.is_set() for session in servers[2].sessions),
+                         "the third one has no connection", DEADLINE)
+        count = sum(asked(servers[0]))
+        waiting.wait_for(lambda: sum(asked(servers[0])) > count, "the first one is asked", DEADLINE)
