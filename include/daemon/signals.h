@@ -6,7 +6,8 @@
 
 #include "session/site.h"
 
-/* Handles signals in the site's loop, by its process verbs, until the loop is freed. */
-void signals_start(struct site *site);
+/* Handles signals in the site's loop, by its process verbs, until the loop is freed.
+ * Returns -1 if the process lacks descriptors. */
+int signals_start(struct site *site, struct err *err);
 
 #endif

@@ -101,6 +101,9 @@ void loop_note_shared(struct loop *loop, bool is_shared);
 
 /* ---- signals: handled in the loop ---- */
 typedef void signal_fn(void *ctx, int signo);
+/* Makes what signals need.  Without this call before it, the first loop_on_signal ends
+ * the process where descriptors are lacking.  Returns -1 with the system's reason. */
+int loop_prepare_signals(struct loop *loop, struct err *err);
 void loop_on_signal(struct loop *loop, int signo, signal_fn *fn, void *ctx);
 
 /* ---- waiting elsewhere ---- */

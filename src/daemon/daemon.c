@@ -164,7 +164,8 @@ static int begin_to_serve(struct daemon *d, struct err *err)
 	process_log_limits(
 	    site->log, settings->max_client_conn, expected_descriptors(site->catalog));
 	process_ignore_sigpipe();
-	signals_start(site);
+	if (signals_start(site, err) < 0)
+		return -1;
 	ticker_start(d);
 	spread_start(d);
 	metrics_start(site);

@@ -135,12 +135,15 @@ static void on_usr2(void *ctx, int signo)
 	site->verbs->resume(site);
 }
 
-void signals_start(struct site *site)
+int signals_start(struct site *site, struct err *err)
 {
+	if (loop_prepare_signals(site->loop, err) < 0)
+		return -1;
 	loop_on_signal(site->loop, SIGHUP, on_hup, site);
 	loop_on_signal(site->loop, SIGTERM, on_term, site);
 	loop_on_signal(site->loop, SIGINT, on_int, site);
 	loop_on_signal(site->loop, SIGQUIT, on_quit, site);
 	loop_on_signal(site->loop, SIGUSR1, on_usr1, site);
 	loop_on_signal(site->loop, SIGUSR2, on_usr2, site);
+	return 0;
 }

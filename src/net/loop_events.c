@@ -4,6 +4,9 @@
 #include "net/loop_events.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <event2/event.h>
 
@@ -188,6 +191,23 @@ static void signal_ready(evutil_socket_t signo, short what, void *arg)
 
 	(void)what;
 	s->fn(s->ctx, signo);
+}
+
+int loop_prepare_signals(struct loop *loop, struct err *err)
+{
+	int fds[4] = {-1, -1, -1, -1};
+	/* a base has an epoll descriptor, a timer and a pair for signals */
+	bool is_possible = pipe(fds) == 0 && pipe(fds + 2) == 0;
+
+	if (!is_possible)
+		err_set(err, "cannot start the event loop: %s", strerror(errno));
+	for (size_t i = 0; i < 4; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	if (!is_possible)
+		return -1;
+	(void)events_of(loop);
+	return 0;
 }
 
 void loop_on_signal(struct loop *loop, int signo, signal_fn *fn, void *ctx)
