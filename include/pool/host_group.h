@@ -61,7 +61,7 @@ struct host_group {
 
 /* What a decision has changed. */
 struct host_change {
-	bool is_any;   /* some verdict: tell the workers */
+	bool is_any;   /* some verdict, or limited lag: tell the workers */
 	bool is_back;  /* a host serves again, after lacked_us without one */
 	bool is_lost;  /* no host serves any more */
 	bool is_split; /* two primaries are up, and were not before */
@@ -88,6 +88,7 @@ void host_group_choose(struct host_group *g, struct host_watch *w);
 /* This host was the primary in force in the process before, at this timeline. */
 void host_group_restore(struct host_group *g, struct host_watch *w, uint32_t timeline);
 
+bool host_group_has_lag_limit(const struct host_group *g);
 /* Whether the host can be used now. */
 bool host_group_serves(const struct host_verdict *v);
 /* "not tried", "up", "refuses", "hangs", "down" or "unfit", and why. */

@@ -16,8 +16,10 @@ bool hosts_has_roles(const struct database *db);
 /* Whether clients should wait although no host serves: there are other hosts, or the
  * role of this one may change. */
 bool hosts_are_awaited(const struct database *db);
-/* Whether the monitor of hosts looks after the database: it has several hosts and a
- * host_hung_timeout. */
+/* Whether standbys that are too far behind are not used. */
+bool hosts_has_lag_limit(const struct database *db);
+/* Whether the monitor of hosts looks after the database: it has several hosts, and a
+ * host_hung_timeout or a limit of replication lag. */
 bool hosts_are_watched(const struct database *db);
 /* Whether the monitor has told about all of them, so that its verdicts count. */
 bool hosts_are_judged(const struct database *db);

@@ -31,8 +31,8 @@ struct cell_type {
 	enum cell_merge merge;
 };
 extern const struct cell_type cell_text, cell_int4, cell_int8, cell_numeric, cell_time,
-    cell_bytea, cell_sum4, cell_sum8, cell_most4, cell_most8, cell_rest4, cell_rest8,
-    cell_worst, cell_rest_text;
+    cell_bytea, cell_known8, cell_sum4, cell_sum8, cell_most4, cell_most8, cell_rest4,
+    cell_rest8, cell_worst, cell_rest_text;
 
 struct column {
 	const char *name;
@@ -79,6 +79,8 @@ void row_int8(struct rows *rows, long long value);
 #define row_rest4 row_int4
 #define row_sum8  row_int8
 #define row_most8 row_int8
+/* UINT64_MAX: not known, SQL NULL; merged by the most */
+void row_known8(struct rows *rows, uint64_t value);
 #define row_rest8 row_int8
 /* and text */
 #define row_worst     row_text

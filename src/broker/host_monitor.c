@@ -251,8 +251,9 @@ static void set_policies(struct host_monitor *m)
 		uint64_t period_us = scope_role_check_period(scope);
 		uint64_t hung_us =
 		    d->group.count > 1 ? scope_host_hung_timeout(scope) : 0;
-		/* so that a host that hangs is noticed a second later at most */
-		if (d->is_busy && hung_us && (!period_us || period_us > SURVEY_US))
+		bool has_limit = hung_us || host_group_has_lag_limit(&d->group);
+		/* what clients feel is noticed a second later at most */
+		if (d->is_busy && has_limit && (!period_us || period_us > SURVEY_US))
 			period_us = SURVEY_US;
 		for (size_t i = 0; i < d->group.count; i++) {
 			struct host_policy *p = &d->hosts[i]->policy;
@@ -351,7 +352,10 @@ static void adopt_group(
 	const struct database_config *config = db->config;
 	struct scope scope = scope_of_database(db);
 	const struct host_group_rules rules = {
-	    .target = (enum target_attrs)scope_target_session_attrs(scope)};
+	    .target = (enum target_attrs)scope_target_session_attrs(scope),
+	    .max_lag_us = scope_max_replica_lag(scope),
+	    .max_lag_bytes = (uint64_t)scope_max_replica_lag_bytes(scope),
+	};
 	struct host_watch **watches =
 	    mem_alloc(config->host_count * sizeof(struct host_watch *));
 

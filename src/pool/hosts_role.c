@@ -24,10 +24,19 @@ bool hosts_are_awaited(const struct database *db)
 	return db->hosts.count > 1 || hosts_has_roles(db);
 }
 
+bool hosts_has_lag_limit(const struct database *db)
+{
+	struct scope scope = scope_of_database(db);
+
+	return scope_max_replica_lag(scope) > 0 ||
+	       scope_max_replica_lag_bytes(scope) > 0;
+}
+
 bool hosts_are_watched(const struct database *db)
 {
 	return !db->is_admin && db->hosts.count > 1 &&
-	       scope_host_hung_timeout(scope_of_database(db)) > 0;
+	       (scope_host_hung_timeout(scope_of_database(db)) > 0 ||
+		   hosts_has_lag_limit(db));
 }
 
 bool hosts_are_judged(const struct database *db)

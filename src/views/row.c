@@ -18,6 +18,7 @@ const struct cell_type cell_sum4 = {"int4", 23, 4, CELL_SUM};
 const struct cell_type cell_sum8 = {"int8", 20, 8, CELL_SUM};
 const struct cell_type cell_most4 = {"int4", 23, 4, CELL_MOST};
 const struct cell_type cell_most8 = {"int8", 20, 8, CELL_MOST};
+const struct cell_type cell_known8 = {"int8", 20, 8, CELL_MOST};
 const struct cell_type cell_rest4 = {"int4", 23, 4, CELL_REST};
 const struct cell_type cell_rest8 = {"int8", 20, 8, CELL_REST};
 const struct cell_type cell_worst = {"text", 25, -1, CELL_WORST};
@@ -81,6 +82,14 @@ void row_int8(struct rows *rows, long long value)
 	}
 	snprintf(text, sizeof(text), "%lld", value);
 	row_text(rows, text);
+}
+
+void row_known8(struct rows *rows, uint64_t value)
+{
+	if (value == UINT64_MAX)
+		row_text(rows, NULL);
+	else
+		row_int8(rows, (long long)value);
 }
 
 void row_int4(struct rows *rows, long long value)

@@ -97,6 +97,12 @@ static void put_host(
 	bool is_judged = hosts_are_judged(db);
 	const char *reason = hosts_reason_shown(db, host);
 	uint32_t timeline = is_judged ? host->verdict.value.report.timeline : 0;
+	uint64_t lag_us = UINT64_MAX, lag_bytes = UINT64_MAX;
+
+	if (is_judged && hosts_has_lag_limit(db)) {
+		lag_us = host->verdict.lag_us;
+		lag_bytes = host->verdict.lag_bytes;
+	}
 	uint64_t due_us = strcmp(state, "unfit") == 0 ? host->look_us : host->retry_us;
 	uint64_t left_us =
 	    !is_judged && due_us > rows->now_us ? due_us - rows->now_us : 0;

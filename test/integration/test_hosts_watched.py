@@ -198,6 +198,31 @@ def test_at_rest(make, pair):
         assert not told
 
 
+@pytest.mark.parametrize("limit", [{"max_replica_lag": 1}, {"max_replica_lag_bytes": 4096}],
+                         ids=lambda limit: list(limit)[0])
+def test_a_standby_that_is_behind(make, pair, limit):
+    """It gets no clients until it has caught up, and SHOW HOSTS says how far it is behind."""
+    port = "select inet_server_port()"
+    pooler = make({"db": "prefer-standby"}, host_hung_timeout=0, **limit)
+    with pooler.connect(database="db") as reader:
+        waiting.wait_for(lambda: int(reader.value(port)) == pair.standby.port, "it reads at the standby", DEADLINE)
+        settled(pooler, "db", pair, "unfit", "up")
+        pair.standby.do("select pg_wal_replay_pause()")
+
+        def is_left():
+            pair.primary.do("insert into moved select n from generate_series(1, 100) n")
+            return int(reader.value(port)) == pair.primary.port
+
+        waiting.wait_for(is_left, "the standby is left", DEADLINE)
+        row = show(pooler, "db")[pair.standby.port]
+        assert (row["state"], row["reason"]) == ("unfit", "further behind than " + list(limit)[0])
+        assert int(row["lag_bytes"]) > 4096
+        assert int(row["lag_us"]) > (1000000 if "max_replica_lag" in limit else -1)
+        assert show(pooler, "db")[pair.primary.port]["lag_us"] is None
+        pair.standby.do("select pg_wal_replay_resume()")
+        waiting.wait_for(lambda: int(reader.value(port)) == pair.standby.port, "it is used again", DEADLINE)
+
+
 QUESTION = "pg_is_in_recovery"
 TOO_LONG = struct.pack("!i", 2000000)
 

@@ -125,7 +125,7 @@ static const struct shape {
     {"HOSTS", "database:25|host:25|port:23|role:25|state:25|weight:23|connections:23|"
 	      "active:23|"
 	      "assignments:20|failures:20|last_error:25|retry_in:20|"
-	      "timeline:20|reason:25"},
+	      "timeline:20|reason:25|lag_us:20|lag_bytes:20"},
     {"STATE_LEAKS",
 	"database:25|user:25|application_name:25|kind:25|count:20|last_time:25"},
     {"LATENCY",
@@ -232,9 +232,9 @@ static void test_hosts(void **state)
 	snprintf(host->last_error, sizeof(host->last_error), "connect failed");
 	db->hosts.list[0]->report.role = HOST_STANDBY;
 	has_rows(&w->desk, "show hosts",
-	    "D one|127.0.0.1|5433|\\N|up|1|0|0|0|0|\\N|0|0|\\N\n"
-	    "D two|a|5432|standby|up|1|0|0|0|0|\\N|0|0|\\N\n"
-	    "D two|b|5432|\\N|down|1|5|3|7|4|connect failed|2|0|\\N\n");
+	    "D one|127.0.0.1|5433|\\N|up|1|0|0|0|0|\\N|0|0|\\N|\\N|\\N\n"
+	    "D two|a|5432|standby|up|1|0|0|0|0|\\N|0|0|\\N|\\N|\\N\n"
+	    "D two|b|5432|\\N|down|1|5|3|7|4|connect failed|2|0|\\N|\\N|\\N\n");
 	host->connections = host->resting = 0;
 }
 
