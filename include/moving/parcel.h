@@ -32,9 +32,10 @@
 
 enum {
 	PARCEL_FORMAT_OLDEST = 2,
-	PARCEL_FORMAT_SLOW = 3,  /* since then: parcel_client.slow, link.since_us */
-	PARCEL_FORMAT_SALTS = 4, /* since then: parcel_origin.mock_secret */
-	PARCEL_FORMAT = 4,
+	PARCEL_FORMAT_SLOW = 3,    /* since then: parcel_client.slow, link.since_us */
+	PARCEL_FORMAT_SALTS = 4,   /* since then: parcel_origin.mock_secret */
+	PARCEL_FORMAT_PRIMARY = 5, /* since then: parcel_database.primary */
+	PARCEL_FORMAT = 5,
 };
 
 enum parcel_kind {
@@ -183,6 +184,11 @@ struct parcel_database {
 	bool has_elected;
 	const char *elected;
 	int elected_port;
+	/* the primary as the monitor of hosts knows it, and its timeline */
+	bool has_primary;
+	const char *primary;
+	int primary_port;
+	uint32_t timeline;
 };
 
 struct parcel_listener {

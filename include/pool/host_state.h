@@ -54,6 +54,10 @@ struct host_verdict {
 	bool is_fit;
 	/* for writers: the host in force */
 	bool is_in_force;
+	/* the database's primary is, or was at last, this host; then also the highest
+	 * timeline of its primaries, 0: not known */
+	bool is_primary;
+	uint32_t highest_timeline;
 	/* how far a standby is behind the primary; UINT64_MAX: not known */
 	uint64_t lag_us, lag_bytes;
 	/* it may be used although it has not been tried: no role is asked for, or it

@@ -36,6 +36,10 @@ struct host {
 	enum host_reach state;
 	/* what the monitor of hosts says, once hosts.is_judged */
 	struct host_verdict verdict;
+	/* it was the database's primary in the process before this one, at that
+	 * timeline (host_verdict) */
+	bool was_primary;
+	uint32_t was_timeline;
 	struct host_report report; /* the latest report of a server; see hosts_role.h */
 	/* looked_us: when the server reported or could not be reached; look_us: when
 	 * the role must be checked again */
@@ -96,6 +100,9 @@ void hosts_done(struct hosts *hosts);
 struct host *hosts_find(const struct hosts *hosts, const char *name, int port);
 /* Uses this host exclusively as long as it can serve; NULL: uses any. */
 void hosts_elect(struct database *db, struct host *host);
+/* Returns the database's primary as the monitor of hosts says, up or not; NULL: it has
+ * not told. */
+const struct host *hosts_primary(const struct database *db);
 /* Returns what a pool has at a host; makes it if needed. */
 struct share *hosts_share(struct pool *pool, struct host *host);
 /* Frees what a pool has at hosts that the entry no longer has; all: at any host.  There

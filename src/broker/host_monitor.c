@@ -367,6 +367,11 @@ static void adopt_group(
 		watches[i] = &d->hosts[i]->watch;
 	}
 	host_group_adopt(&d->group, &rules, watches, config->host_count);
+	for (size_t i = 0; i < db->hosts.count && !d->group.is_settled; i++) {
+		const struct host *host = db->hosts.list[i];
+		if (host->was_primary)
+			host_group_restore(&d->group, watches[i], host->was_timeline);
+	}
 	mem_free(watches);
 }
 

@@ -354,6 +354,7 @@ static void note_pool(struct moving *m, const struct parcel_pool *from)
 static void note_database(const struct moving *m, const struct parcel_database *from)
 {
 	struct database *db = find_database(m, from->name);
+	struct host *primary;
 
 	if (!db)
 		return;
@@ -362,6 +363,11 @@ static void note_database(const struct moving *m, const struct parcel_database *
 	if (from->has_elected)
 		hosts_elect(
 		    db, hosts_find(&db->hosts, from->elected, from->elected_port));
+	primary = hosts_find(&db->hosts, from->primary, from->primary_port);
+	if (from->has_primary && primary) {
+		primary->was_primary = true;
+		primary->was_timeline = from->timeline;
+	}
 }
 
 void moving_note(struct moving *moving, const struct parcel *parcel)

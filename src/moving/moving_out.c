@@ -569,10 +569,21 @@ static void offer_databases(struct offer *offer)
 
 	while ((db = map_next(catalog->databases, &at))) {
 		const struct host *elected = db->hosts.elected;
+		const struct host *primary = hosts_primary(db);
 		const struct parcel parcel = {.kind = PARCEL_DATABASE,
-		    .database = {db->name, db->paused, db->disabled, elected != NULL,
-			elected ? elected->name : NULL, elected ? elected->port : 0}};
-		if (!db->is_admin && (db->paused || db->disabled || elected))
+		    .database = {
+			.name = db->name,
+			.is_paused = db->paused,
+			.is_disabled = db->disabled,
+			.has_elected = elected != NULL,
+			.elected = elected ? elected->name : NULL,
+			.elected_port = elected ? elected->port : 0,
+			.has_primary = primary != NULL,
+			.primary = primary ? primary->name : NULL,
+			.primary_port = primary ? primary->port : 0,
+			.timeline = primary ? primary->verdict.highest_timeline : 0,
+		    }};
+		if (!db->is_admin && (db->paused || db->disabled || elected || primary))
 			emit(offer, &parcel, -1);
 	}
 }

@@ -432,6 +432,12 @@ static void form_database(struct form *f, struct parcel_database *v)
 	FORM_BOOL(f, v->has_elected);
 	form_optional(f, &v->elected);
 	form_int(f, &v->elected_port);
+	if (f->format < PARCEL_FORMAT_PRIMARY)
+		return;
+	FORM_BOOL(f, v->has_primary);
+	form_optional(f, &v->primary);
+	form_int(f, &v->primary_port);
+	form_u32(f, &v->timeline);
 }
 
 static void form_origin(struct form *f, struct parcel_origin *v)

@@ -322,7 +322,9 @@ static struct host_verdict judge(
 
 	v.value = *value;
 	v.is_fit = !why;
-	v.is_in_force = is_for_writers(g) && m->watch == g->primary && !why;
+	v.is_primary = m->watch == g->primary;
+	v.is_in_force = is_for_writers(g) && v.is_primary && !why;
+	v.highest_timeline = v.is_primary ? g->timeline : 0;
 	v.may_be_tried = value->state == HOST_NOT_TRIED &&
 			 (g->rules.target == TARGET_ANY || *value->unasked);
 	snprintf(v.unfit_reason, sizeof(v.unfit_reason), "%s", why ? why : "");
@@ -333,6 +335,8 @@ static struct host_verdict judge(
 static bool is_same(const struct host_verdict *a, const struct host_verdict *b)
 {
 	return a->is_fit == b->is_fit && a->is_in_force == b->is_in_force &&
+	       a->is_primary == b->is_primary &&
+	       a->highest_timeline == b->highest_timeline &&
 	       a->may_be_tried == b->may_be_tried && a->value.state == b->value.state &&
 	       a->value.since_us == b->value.since_us &&
 	       a->value.report.role == b->value.report.role &&

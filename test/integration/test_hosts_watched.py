@@ -11,6 +11,7 @@ import postgres
 import replication
 import waiting
 import wire
+from test_takeover import restart, wait_end  # noqa: F401 (restart is a fixture)
 
 HUNG = 1.5
 DEADLINE = 60
@@ -196,6 +197,30 @@ def test_at_rest(make, pair):
         assert [rows[0][0] for rows in before] == ["1", "1"]
         told = [line for line in pooler.log().splitlines()[lines:] if "SHOW" not in line]
         assert not told
+
+
+def test_an_older_primary_after_a_restart(make, pair, restart):
+    """The new process knows which primary was in force, although that one is down."""
+    port = "select inet_server_port()"
+    old, new = pair.primary, pair.standby
+    pooler = make({"db": "read-write"})
+    with pooler.connect(database="db") as client:
+        assert int(client.value(port)) == old.port
+        settled(pooler, "db", pair)
+        old.stop("INT")
+        pair.promote()
+        assert int(client.value(port)) == new.port
+        waiting.wait_for(lambda: show(pooler, "db")[new.port]["timeline"] == "2", "its timeline is known", DEADLINE)
+        new.stop("INT")
+        old.start()
+        waiting.wait_for(lambda: state(pooler, "db", old) == "unfit", "the old one is back", DEADLINE)
+        wait_end(restart(pooler), pooler)
+        waiting.wait_for(lambda: state(pooler, "db", new) == "down", "the new process knows the hosts", DEADLINE)
+        waiting.wait_for(lambda: state(pooler, "db", old) == "unfit", "the old one is not used", DEADLINE)
+        assert "older timeline" in show(pooler, "db")[old.port]["reason"]
+        client.send(wire.query(port))
+        new.start()
+        assert client.finish().value == str(new.port)
 
 
 @pytest.mark.parametrize("limit", [{"max_replica_lag": 1}, {"max_replica_lag_bytes": 4096}],

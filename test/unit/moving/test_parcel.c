@@ -123,7 +123,11 @@ static struct parcel some_parcel(int i)
 			.is_paused = true,
 			.has_elected = true,
 			.elected = "a",
-			.elected_port = 5432}};
+			.elected_port = 5432,
+			.has_primary = true,
+			.primary = "b",
+			.primary_port = 5433,
+			.timeline = 7}};
 	case 5:
 		return (struct parcel){.kind = PARCEL_ORIGIN,
 		    .origin = {.version = "1",
