@@ -19,6 +19,7 @@
 #include "wire/pipeline.h"
 #include "wire/vars.h"
 
+struct error_fields;
 struct dial;
 
 enum { BACKEND_KEY_MAX = 260 };
@@ -216,6 +217,8 @@ bool server_wants_tag(const struct message *m);
 bool server_has_tag(const struct message *m, const char *tag);
 /* Does this CommandComplete say that the server has dropped its prepared statements? */
 bool server_has_forgotten(const struct message *m);
+/* Logs that the server has answered the pooler's SET with an error. */
+void server_log_refused_set(struct server *server, const struct error_fields *f);
 /* Closes the server connection, with a reason for the log and for the client if one is
  * linked. */
 void server_retire(struct server *server, const char *reason);

@@ -206,8 +206,7 @@ static void answer_error(struct server *server, const struct message *m)
 	struct error_fields f;
 
 	codec_read_error(message_body(m), message_body_len(m), &f);
-	conn_log(&server->conn, LEVEL_ERROR | KIND_SERVERS,
-	    "varcache_apply failed: %s: %s", f.severity, f.message);
+	server_log_refused_set(server, &f);
 	spelling_refuse(s, f.sqlstate, error_text(ERROR_INVALID_SERVER_PARAMETER));
 }
 

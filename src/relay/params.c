@@ -316,8 +316,7 @@ void params_failed(struct server *server, const struct message *m)
 		server->link.has_lost_value = true;
 		return;
 	}
-	conn_log(&server->conn, LEVEL_ERROR | KIND_SERVERS,
-	    "varcache_apply failed: %s: %s", f.severity, f.message);
+	server_log_refused_set(server, &f);
 	server->link.apply_failed = true;
 }
 

@@ -134,6 +134,28 @@ def test_values_of_any_length(make_pooler, fake):
         assert sets(server.sessions[0])[i].endswith("SET TimeZone='%s';" % zone.replace("'", "''"))
 
 
+def test_a_server_is_stopped_while_values_are_set(make_pooler, fake):
+    """Another server serves the client, and the log has no error."""
+    def script(session):
+        session.login()
+        if session.number > 0:
+            session.serve()
+        message = session.recv()
+        while not message.body.startswith(b"SET"):
+            session.send(fakeserver.plain_answer(message.body[:-1].decode()))
+            message = session.recv()
+        session.send(wire.error("FATAL", "57P01", "terminating connection due to administrator command"))
+
+    server = fake(script)
+    pooler = make_pooler({"db": server.conn()}, settings=dict(TRANSACTION, server_login_retry=0.1))
+    pooler.connect().query("select 1")
+    client = pooler.connect(application_name="other")
+    client.send(wire.query("select 1"))
+    assert client.finish().value == "fake"
+    pooler.wait_log(r" LOG .*varcache_apply failed: FATAL: terminating connection")
+    assert " ERROR " not in pooler.log()
+
+
 def test_value_the_server_refuses(make_pooler, pg):
     """The login is refused, as PostgreSQL does, and the server connection is kept."""
     pooler = make_pooler({"db": pg.conn()}, settings=TRANSACTION)
