@@ -133,7 +133,6 @@ struct catalog {
 	uint64_t snapshot_us,
 	    older_snapshot_us;         /* when stats_history was taken; 0: never */
 	unsigned snapshot_count;       /* how many were taken */
-	struct latency freed;          /* of pools that were freed */
 	const struct service *service; /* service of ordinary databases */
 	const struct database_config *template; /* the `*` entry in force; NULL: none */
 	/* one reference to the snapshot that has template */

@@ -16,10 +16,9 @@ struct latency_totals {
 
 typedef void latency_walk_fn(void *ctx, const struct latency_totals *totals);
 
-/* Calls fn for what has been counted in pools that were freed, under empty names, and
- * for each database and user with any counts, ordered by their names; totals are valid
- * during the call only.  Call it on the control thread.  Returns how many workers did
- * not answer; their counts are missing. */
+/* Calls fn for each database and user with any counts, ordered by their names; totals
+ * are valid during the call only.  Call it on the control thread.  Returns how many
+ * workers did not answer; their counts are missing. */
 unsigned latency_walk(struct site *site, latency_walk_fn *fn, void *ctx);
 
 #endif

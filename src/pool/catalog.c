@@ -105,10 +105,8 @@ static void keep_counts(struct pool *pool)
 
 	if (memcmp(&pool->stats, &nothing, sizeof(nothing)) != 0)
 		kept_add(&db->kept, &pool->stats, &pool->history, c->snapshot_count);
-	if (pool->is_killed || !is_elsewhere(c, pool->tally)) {
-		latency_merge(&db->catalog->freed, &pool->latency);
+	if (!is_elsewhere(c, pool->tally))
 		return;
-	}
 	kept_add_latency(&durations, &pool->latency);
 	if (durations)
 		tally_leave(c->view.tallies, pool->tally, &durations);
@@ -180,7 +178,6 @@ void catalog_free(struct catalog **cp)
 		config_unref(&c->template_config);
 	if (c->config)
 		config_unref(&c->config);
-	latency_done(&c->freed);
 	slab_free(&c->pool_slab);
 	slab_free(&c->database_slab);
 	slab_free(&c->user_slab);

@@ -149,7 +149,6 @@ void catalog_snapshot_stats(struct catalog *c, uint64_t now_us)
 		if (is_still(pool))
 			list_remove(&c->counted, &pool->counted_node);
 	}
-	latency_snapshot(&c->freed);
 	c->snapshot_count++;
 	c->older_snapshot_us = c->snapshot_us;
 	c->snapshot_us = now_us;

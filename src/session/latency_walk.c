@@ -39,9 +39,9 @@ static void sum_free(struct sum *sum)
 	mem_free(sum);
 }
 
-static struct sum *sum_of(struct map *sums, const char *database, const char *user)
+static struct sum *sum_of(struct map *sums, const struct pool *pool)
 {
-	struct sum *sum = sum_new(database, user);
+	struct sum *sum = sum_new(pool->database->name, pool->user->name);
 	struct sum *known = map_get(sums, sum->key, sum->key_len);
 
 	if (known) {
@@ -54,21 +54,14 @@ static struct sum *sum_of(struct map *sums, const char *database, const char *us
 
 static void add_site(struct site *site, void *ctx)
 {
-	struct sum *freed = sum_of(ctx, "", "");
 	struct pool *pool;
 
-	latency_sum(&site->catalog->freed, freed->totals.total, freed->totals.recent);
 	list_for (pool, &site->catalog->pool_list, node) {
 		const struct latency *latency = catalog_durations_of(pool);
 		struct sum *sum;
-		if (pool->is_killed) {
-			latency_sum(
-			    &pool->latency, freed->totals.total, freed->totals.recent);
-			continue;
-		}
 		if (!latency)
 			continue;
-		sum = sum_of(ctx, pool->database->name, pool->user->name);
+		sum = sum_of(ctx, pool);
 		latency_sum(latency, sum->totals.total, sum->totals.recent);
 	}
 }

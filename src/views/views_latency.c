@@ -29,8 +29,7 @@ static void put_totals(void *ctx, const struct latency_totals *totals)
 	for (int kind = 0; kind < LATENCY_KINDS; kind++) {
 		if (!totals->total[kind])
 			continue;
-		if (*totals->database)
-			put_kind(view->rows, totals, (enum latency_kind)kind);
+		put_kind(view->rows, totals, (enum latency_kind)kind);
 		histogram_merge(&view->all.total[kind], totals->total[kind]);
 		histogram_merge(&view->all.recent[kind], totals->recent[kind]);
 	}

@@ -48,18 +48,6 @@ def test_latency(make_pooler, pg, workers):
     assert everything["query"]["max"] == max(longest, found["query"]["max"])
 
 
-@ONE_OR_TWO
-def test_sums_do_not_shrink(make_pooler, pg, workers):
-    """What has been counted in a pool that is freed stays in the sum of all."""
-    pooler = make_pooler({"*": pg.conn(dbname="postgres")}, settings=dict(
-        TRANSACTION, workers=workers, autodb_idle_timeout=1, server_idle_timeout=1))
-    with pooler.connect("some") as client:
-        client.query("select 1")
-    waiting.wait_for(lambda: "query" not in latencies(pooler, "some"), "the pool is freed")
-    assert latencies(pooler, None, None)["query"]["count"] == 1
-    assert latencies(pooler, None, None)["login"]["count"] == 1
-
-
 def test_latency_of_the_last_periods(make_pooler, pg):
     pooler = make_pooler({"db": pg.conn()}, settings=dict(TRANSACTION, stats_period=1))
     pooler.connect().query("select 1")
