@@ -179,9 +179,12 @@ static enum step logged_in(struct server *server, uint8_t status)
 	struct site *site = server->conn.site;
 
 	if (!server_is_between_messages(server)) {
+		/* the login has not failed: what follows it, such as the FATAL of
+		 * pg_terminate_backend, ends this connection only */
 		server_log_unasked(server);
 		site->protocol_errors++;
-		dial_fail_network(server, error_text(ERROR_BAD_PACKET));
+		conn_doom(&server->conn, "idle server got dirty");
+		pool_lose_unused(&server->seat, conn_now(&server->conn));
 		return STEP_CLOSE;
 	}
 	server->status = status;

@@ -677,6 +677,31 @@ def test_part_of_a_message_of_an_idle_server(make_pooler, fake, part, where):
     assert len(server.logged_in()) == 2
 
 
+def test_a_server_that_ends_behind_its_greeting(make_pooler, fake):
+    """Its login has not failed: clients wait for the next server, and none is refused."""
+    end = wire.error("FATAL", "57P01", "terminating connection")
+
+    def script(session):
+        session.recv_startup()
+        session.send(fakeserver.welcome() + (end if session.number == 1 else b""))
+        if session.number == 0:
+            ends.wait(waiting.DEADLINE)
+            session.send(end)
+        elif session.number > 1:
+            session.serve()
+
+    ends = threading.Event()
+    server = fake(script)
+    pooler = make_pooler({"db": server.conn()}, settings={"pool_mode": "transaction", "server_login_retry": 1})
+    first, second = pooler.connect(), pooler.connect()
+    ends.set()
+    pooler.wait_log("closing because: SV_IDLE server got dirty")
+    first.send(wire.query("select 1"))
+    pooler.wait_log(r"unexpected pkt from server: 'E'")
+    assert second.value("select 1") == "fake"
+    assert first.finish().value == "fake"
+
+
 def test_terminate_is_said_to_closed_servers(make_pooler, fake):
     server = fake()
     pooler = make_pooler({"db": server.conn()}, settings={"pool_mode": "transaction"})
