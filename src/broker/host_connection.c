@@ -280,7 +280,8 @@ static enum step on_message(struct conn *conn, const struct message *m)
 	if (!message_is_whole(m) && m->size <= LOGIN_MESSAGE_MAX)
 		return STEP_MORE;
 	if (!w || m->size > LOGIN_MESSAGE_MAX) {
-		lose(conn, "the answer to the monitor's question is too long");
+		lose(conn, w ? "the answer to the monitor's question is too long"
+			     : "the monitor does not need it");
 		return STEP_CLOSE;
 	}
 	if (m->type == 'S')

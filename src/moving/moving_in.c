@@ -363,8 +363,10 @@ static void note_database(const struct moving *m, const struct parcel_database *
 	if (from->has_elected)
 		hosts_elect(
 		    db, hosts_find(&db->hosts, from->elected, from->elected_port));
-	primary = hosts_find(&db->hosts, from->primary, from->primary_port);
-	if (from->has_primary && primary) {
+	primary = from->has_primary
+		      ? hosts_find(&db->hosts, from->primary, from->primary_port)
+		      : NULL;
+	if (primary) {
 		primary->was_primary = true;
 		primary->was_timeline = from->timeline;
 	}

@@ -286,9 +286,9 @@ static const char *why_unfit(const struct host_group *g, const struct host_membe
 	bool may_write = r->role == HOST_PRIMARY && !r->is_read_only;
 
 	if (m->is_lagging)
-		return g->rules.max_lag_us
-			   ? "further behind than max_replica_lag"
-			   : "further behind than max_replica_lag_bytes";
+		return is_over(m->verdict.lag_bytes, g->rules.max_lag_bytes / 2)
+			   ? "further behind than max_replica_lag_bytes"
+			   : "further behind than max_replica_lag";
 	switch (g->rules.target) {
 	case TARGET_READ_WRITE:
 	case TARGET_PRIMARY:

@@ -258,6 +258,11 @@ def primary_row(timeline="00000007"):
             + wire.command_complete("SELECT 1") + wire.ready())
 
 
+def a_primary(session):
+    session.login()
+    session.serve([(QUESTION, primary_row())])
+
+
 def two_hosts(fake, script):
     """A host that answers as the script says, and one that can be reached."""
     return fake(script, host="127.0.0.3"), fake(host="127.0.0.4")
@@ -306,6 +311,8 @@ def test_a_question_that_fails(make_pooler, fake, code):
             waiting.wait_for(lambda: timeline(pooler, server) == "0", "it is asked in short", DEADLINE)
             assert show(pooler, "db")[server.port]["reason"] == "timeline and lag cannot be asked for: it has to be"
             pooler.admin.query("RECONNECT")
+        before = sum(asked(server))
+        waiting.wait_for(lambda: sum(asked(server)) > before + 3, "it is asked again", DEADLINE)
         waiting.wait_for(lambda: timeline(pooler, server) == "7", "the whole question is answered again", DEADLINE)
 
 
@@ -332,11 +339,7 @@ def test_an_answer_that_is_none(make_pooler, fake, bad):
 @pytest.mark.parametrize("command", ["RECONNECT", "RELOAD"])
 def test_the_connection_follows_the_entry(make_pooler, fake, command):
     """The monitor logs in anew when the servers of pools do."""
-    def script(session):
-        session.login()
-        session.serve([(QUESTION, primary_row())])
-
-    server, other = two_hosts(fake, script)
+    server, other = two_hosts(fake, a_primary)
     pooler = watched(make_pooler, (server, other))
 
     def connections():
@@ -355,11 +358,7 @@ def test_the_connection_follows_the_entry(make_pooler, fake, command):
 
 
 def test_hosts_that_no_entry_has_are_left_alone(make_pooler, fake):
-    def script(session):
-        session.login()
-        session.serve([(QUESTION, primary_row())])
-
-    servers = [fake(script, host="127.0.0.%d" % i) for i in (3, 4, 5)]
+    servers = [fake(a_primary, host="127.0.0.%d" % i) for i in (3, 4, 5)]
     pooler = watched(make_pooler, servers)
     with pooler.connect() as client:
         client.query("select 1")
