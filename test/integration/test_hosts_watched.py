@@ -369,3 +369,13 @@ def test_hosts_that_no_entry_has_are_left_alone(make_pooler, fake):
                          "the third one has no connection", DEADLINE)
         count = sum(asked(servers[0]))
         waiting.wait_for(lambda: sum(asked(servers[0])) > count, "the first one is asked", DEADLINE)
+
+
+def test_the_monitor_is_switched_on_by_set(make_pooler, fake):
+    server, other = two_hosts(fake, a_primary)
+    pooler = watched(make_pooler, (server, other), host_hung_timeout=0)
+    with pooler.connect() as client:
+        client.query("select 1")
+        assert not sum(asked(server))
+        pooler.set("host_hung_timeout", "30")
+        waiting.wait_for(lambda: sum(asked(server)), "it is asked", DEADLINE)
