@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -119,6 +120,7 @@ def pg18(clusters):
 @pytest.fixture
 def pg(cluster):
     """The running cluster. It is started again when an earlier test has stopped it."""
+    cluster.since = time.time()
     yield cluster
     if cluster.process is None or cluster.process.poll() is not None:
         cluster.start()

@@ -60,6 +60,7 @@ class Postgres:
         self.port = waiting.PORTS.take()
         self.host = "127.0.0.1"
         self.process = None
+        self.since = 0
         self.output = open(os.path.join(self.dir, "log"), "ab")
 
     def program(self, name):
@@ -199,10 +200,11 @@ class Postgres:
         return self.value("select rolpassword from pg_authid where rolname='%s'" % user)
 
     def backends(self, where="true"):
-        """Returns the number of client backends, without the one that runs this query."""
+        """Returns the number of client backends that began in this test, without the one that runs this
+        query. A query of an earlier test may run on after its pooler has gone."""
         return int(self.value(
             "select count(*) from pg_stat_activity where backend_type='client backend' "
-            "and pid <> pg_backend_pid() and (%s)" % where))
+            "and pid <> pg_backend_pid() and backend_start >= to_timestamp(%f) and (%s)" % (self.since, where)))
 
 
 def connstr(**parts):
