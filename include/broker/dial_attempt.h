@@ -35,6 +35,7 @@ struct dial_identity {
 
 /* For whom an attempt is made. */
 struct dial_owner {
+	bool is_quiet; /* its new connections are lines of level DEBUG */
 	struct dial_identity (*identity)(const struct server *server);
 	/* Appends parameters to the startup packet.  May be NULL. */
 	void (*put_params)(const struct server *server, struct buf *buf);
@@ -76,17 +77,14 @@ struct dial {
 	struct workers_job *job; /* owned by the helper threads: derives the keys */
 	uint8_t salted[SCRAM_KEY_LEN]; /* the derived keys, until the login succeeds */
 	bool has_salted;
-	struct host_report report; /* what the server reports of its role */
 	/* the protocol version in the startup packet; 0: not sent yet */
 	uint32_t version;
 	unsigned answers;  /* how many messages the server has sent */
 	bool has_answered; /* a password was sent */
 	bool has_scram;
 	bool is_authenticated;
-	bool is_let_in;      /* AuthenticationOk has arrived */
-	bool is_over;        /* the exchange: ReadyForQuery has arrived */
-	bool has_asked_role; /* see dial_role.h */
-	bool is_asking_role; /* the query for the role is running */
+	bool is_let_in; /* AuthenticationOk has arrived */
+	bool is_over;   /* the exchange: ReadyForQuery has arrived */
 	bool ran_connect_query;
 	bool has_failed; /* the owner was told */
 	bool is_judged;  /* level is set: see dial_log_level */

@@ -74,8 +74,6 @@ struct database {
 	/* counts of all sites, with a reference; NULL: there is one site */
 	struct tally *tally;
 	bool is_switching; /* a SWITCHOVER is running */
-	/* the pools of this site look for the next host of the SWITCHOVER */
-	bool is_scouting;
 	bool is_gone;  /* no longer in the map; freed with its last pool and client */
 	bool was_used; /* some client has proven who it is; see database_may_enter */
 	uint64_t

@@ -22,6 +22,7 @@
 #ifndef POOL_HOST_GROUP_H
 #define POOL_HOST_GROUP_H
 
+#include "base/buf.h"
 #include "conf/settings.h"
 #include "pool/host_watch.h"
 
@@ -63,7 +64,7 @@ struct host_group {
 struct host_change {
 	bool is_any;   /* some verdict, or limited lag: tell the workers */
 	bool is_back;  /* a host serves again, after lacked_us without one */
-	bool is_lost;  /* no host serves any more */
+	bool is_lost;  /* no host serves any more, or at the first decision */
 	bool is_split; /* two primaries are up, and were not before */
 	uint64_t lacked_us;
 };
@@ -94,6 +95,8 @@ bool host_group_serves(const struct host_verdict *v);
 /* "not tried", "up", "refuses", "hangs", "down" or "unfit", and why. */
 const char *host_group_state_shown(const struct host_verdict *v);
 const char *host_group_reason_shown(const struct host_verdict *v);
+/* Appends both, such as " is unfit (it is a standby)". */
+void host_group_describe(const struct host_verdict *v, struct buf *out);
 /* "primary", "standby", "read-only" or NULL. */
 const char *host_group_report_shown(const struct host_report *report);
 

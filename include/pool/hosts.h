@@ -2,8 +2,11 @@
  * The hosts of a database: what is known about each, and which one gets the next
  * connection or the next client.  All pools of a database share these records, so that
  * a failure is noticed once, and weights apply to all clients together.  There is no
- * I/O: a host is down when a connection to it has failed, and up when one has
- * succeeded.
+ * I/O.
+ *
+ * Where a database has several hosts or asks for a role, the monitor of hosts
+ * (host_watch.h, host_group.h) tells which of them may be used.  What happens to
+ * connections of pools counts until its next verdict, for which it is asked at once.
  */
 #ifndef POOL_HOSTS_H
 #define POOL_HOSTS_H
@@ -20,33 +23,23 @@ struct database_config;
 struct pool;
 struct seat;
 
-/* What a site's own attempts say about a host. */
-enum host_reach {
-	REACH_UP,
-	REACH_DOWN,    /* not used until retry_us; then it may be tried again */
-	REACH_PROBING, /* an attempt to reach it is running */
-};
-
 /* One host.  The database and each share for it hold a reference. */
 struct host {
 	char *name; /* owned; NULL: the Unix socket in unix_socket_dir */
 	int port, weight;
 	unsigned refs;
 	bool is_listed; /* the database's entry still has this host */
-	enum host_reach state;
+	bool was_tried; /* some connection to it has succeeded or failed */
+	bool is_down;   /* not used until retry_us; UINT64_MAX: the monitor tells */
+	uint64_t retry_us;
 	/* what the monitor of hosts says, once hosts.is_judged */
 	struct host_verdict verdict;
 	/* it was the database's primary in the process before this one, at that
 	 * timeline (host_verdict) */
 	bool was_primary;
 	uint32_t was_timeline;
-	struct host_report report; /* the latest report of a server; see hosts_role.h */
-	/* looked_us: when the server reported or could not be reached; look_us: when
-	 * the role must be checked again */
-	uint64_t looked_us, look_us;
-	uint64_t scouted_us; /* when a SWITCHOVER last tried it */
-	/* the role must be checked because it seems to have changed */
-	bool is_doubtful;
+	struct host_report report; /* the latest of a server or of the monitor */
+	uint64_t doubted_us;       /* when an error of a server last cast doubt on it */
 	/* Assignments as counted for load balancing.  When the host comes back, the
 	 * count is raised to that of the others, because it should not get all clients
 	 * to make up for its absence. */
@@ -54,11 +47,8 @@ struct host {
 	uint64_t assignments, failures; /* since the host is known */
 	/* of all pools; resting and logins are a part of connections */
 	unsigned connections, resting, logins;
-	/* while it is down: the length of the pause, and its end */
-	uint64_t pause_us, retry_us;
+	unsigned slow_logins; /* a part of logins: clients do not wait for them */
 	char last_error[HOST_REASON_MAX]; /* text of the last failure; "": none */
-	char logged[100]; /* the last text that was logged during a SWITCHOVER */
-	uint64_t logged_us;
 };
 
 struct hosts {
@@ -83,12 +73,13 @@ struct share {
 	/* how far the host was behind when a connection for balance was wanted */
 	uint64_t lag_seen;
 	/* default_transaction_read_only can be set per role, so this is the value of
-	 * this pool's last server there, and when to check it again. */
+	 * this pool's last server there, and how long it counts. */
 	bool is_read_only, has_told;
-	uint64_t look_us;
+	uint64_t told_until_us;
 	/* the host has refused this pool's login: not used until then while another
 	 * one serves; 0: it has not */
 	uint64_t avoided_until_us;
+	char *refusal; /* owned: the server's words then; NULL: none since a login */
 };
 
 /* ---- the records ---- */
@@ -118,9 +109,11 @@ void hosts_follow(struct database *db, const struct host_verdict *list, size_t c
  * ago.  report: what a server there has reported; NULL: nothing. */
 void hosts_hint(const struct database *db, const struct host *host,
     const struct host_report *report, uint64_t now_us);
-/* The host has refused the pool's login.  True: it is left out for a while, because
- * another one serves. */
-bool hosts_avoid(struct seat *seat, uint64_t now_us);
+/* The host has refused the pool's login with this text.  True: it is left out for a
+ * while, because another one serves. */
+bool hosts_avoid(struct seat *seat, const char *text, uint64_t now_us);
+/* The pool's login has succeeded. */
+void hosts_forgive(struct seat *seat);
 /* Whether the seat's host hangs, and another one serves. */
 bool hosts_is_lost(const struct seat *seat);
 
@@ -131,17 +124,9 @@ bool hosts_is_lost(const struct seat *seat);
 void hosts_begin_at(struct hosts *hosts, unsigned place);
 /* Returns the host for the pool's next connection. */
 struct host *hosts_next(struct pool *pool);
-/* Marks a host as wanted that should be tried again or whose role must be checked. */
-void hosts_look_around(struct pool *pool, uint64_t now_us);
-/* During a SWITCHOVER: returns 1 + the index of the host to check now; 0: none, and
- * *due_us is lowered to when there will be one. */
-size_t hosts_find_scouted(const struct pool *pool, uint64_t now_us, uint64_t *due_us);
-/* The pool's next connection goes to that host. */
-void hosts_scout(struct pool *pool, size_t wanted, uint64_t now_us);
 /* Returns a host to which a connection should be opened although no client waits for
- * it: one that should be tried again, or one that gets too few clients because it lacks
- * connections.  NULL: none. */
-struct host *hosts_wanted(const struct pool *pool, uint64_t now_us);
+ * it: it gets too few clients because it lacks connections.  NULL: none. */
+struct host *hosts_wanted(const struct pool *pool);
 /* Returns the idle seat for the next client, or NULL. */
 struct seat *hosts_idle_seat(const struct pool *pool);
 /* Whether the wanted host is so far behind its share that a connection to another host
@@ -150,34 +135,26 @@ bool hosts_may_replace(const struct pool *pool);
 /* Whether the seat is at the host that is furthest ahead of its share. */
 bool hosts_may_spare(const struct seat *seat, const struct host *wanted);
 /* The seat was lent to a client. */
-void hosts_lend(struct seat *seat, uint64_t now_us);
+void hosts_lend(struct seat *seat);
 
 /* ---- what happens to seats; those that carry cancel requests are at no host ---- */
-/* A connection to the host is being opened; is_probe: only to see whether the host can
- * serve. */
-void hosts_dial(
-    struct pool *pool, struct seat *seat, struct host *host, uint64_t now_us);
+/* A connection to the host is being opened. */
+void hosts_dial(struct pool *pool, struct seat *seat, struct host *host);
 /* The login has succeeded, or was refused by a server (so the host is reachable). */
 void hosts_answered(struct seat *seat);
-/* Opening the connection takes long: until it is open, other hosts are used. */
-void hosts_suspect(struct seat *seat);
-/* The host could not be reached: it is not used for retry_us.  The pause doubles with
- * each failure in a row, up to 16 times retry_us. */
+/* Opening the connection takes long: until that ends, other hosts are used. */
+void hosts_note_slow(struct seat *seat);
+/* The host could not be reached: it is not used for retry_us, or until the monitor says
+ * that it is up. */
 void hosts_failed(
     struct seat *seat, const char *text, uint64_t retry_us, uint64_t now_us);
-/* Whether a failure should be logged.  During a SWITCHOVER, which checks all hosts
- * repeatedly, the same failure is only logged again after a while. */
-bool hosts_is_news(const struct seat *seat, const char *text, uint64_t now_us);
 /* Handles what a seat's server reports about itself, at the login or later.
  * Connections to hosts that may no longer be used are marked to be closed. */
 void hosts_learn(struct seat *seat, const struct host_report *report, uint64_t now_us);
-/* Another site has found the host up, and a server there has reported this. */
-void hosts_hear(struct database *db, struct host *host,
-    const struct host_report *report, uint64_t looked_us);
 /* Marks the seat to be closed if its host may no longer be used.  Replication
  * connections are kept. */
 void hosts_review(struct seat *seat);
-/* A message of the server makes its role doubtful: the role will be checked. */
+/* An error of the server makes its role doubtful: the monitor is asked to look. */
 void hosts_doubt(const struct seat *seat, uint64_t now_us);
 /* The seat enters or leaves seat->state; to_front: it is lent next. */
 void hosts_seat_comes(struct seat *seat, bool to_front);

@@ -52,7 +52,7 @@ struct seat {
 	bool is_dirty; /* to be closed at the next release */
 	/* belongs to one replication client and is never shared */
 	bool is_replication;
-	bool is_probe;     /* logs in only to see whether its host can serve */
+	bool is_slow;      /* its login takes long: other hosts are used meanwhile */
 	bool is_misplaced; /* is_dirty because its host may no longer be used */
 	bool was_lent;
 	bool was_checked; /* the check query has succeeded, or it has just logged in */
@@ -131,7 +131,7 @@ struct pool {
 	/* load_balance_hosts=disable: index of the host in use */
 	unsigned next_host;
 	struct list shares; /* owned: struct share, see hosts.h */
-	size_t probe_count; /* number of seats that are probes */
+	size_t slow_count;  /* number of seats that are slow */
 	/* 1 + index of the host that hosts_wanted returned; 0: none */
 	size_t wanted_host;
 	uint64_t wanted_lag;

@@ -16,5 +16,9 @@ enum { LIMIT_TEXT = 640 };
  * no room, or that no host of its database serves.  Returns out. */
 const char *limit_describe(
     const struct client *client, const char *setting, char out[LIMIT_TEXT]);
+/* Where the client is told with this text that the login to all of several hosts has
+ * failed: how each of them is; or NULL. */
+const char *limit_describe_hosts(
+    const struct client *client, const char *text, char out[LIMIT_TEXT]);
 
 #endif

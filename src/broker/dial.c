@@ -6,15 +6,16 @@
 #include "broker/dial.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "broker/dial_exchange.h"
-#include "broker/dial_role.h"
 #include "broker/dial_turn.h"
 #include "pool/hosts_role.h"
 #include "pool/scopes.h"
 #include "session/client.h"
 #include "session/server.h"
+#include "session/server_role.h"
 #include "wire/codec.h"
 #include "wire/message.h"
 
@@ -75,24 +76,11 @@ static void put_params(const struct server *server, struct buf *buf)
 
 /* ---- failure ---- */
 
-/* If no host can be used: logs what is known of all hosts. */
-static void log_lack(const struct pool *pool, const struct site *site)
-{
-	const struct database *db = pool->database;
-
-	/* the monitor of hosts tells of it, once it looks after them */
-	if (pool->lacks_host && hosts_has_roles(db) && !db->is_switching &&
-	    !hosts_are_judged(db) && pool->refusal)
-		log_put(
-		    site->log, LEVEL_WARNING | KIND_SERVERS, NULL, "%s", pool->refusal);
-}
-
-/* A SWITCHOVER repeats attempts so often that only a new reason is a warning. */
 static enum log_level log_level(struct server *server, const char *why)
 {
-	return hosts_is_news(&server->seat, why, conn_now(&server->conn))
-		   ? LEVEL_WARNING
-		   : LEVEL_DEBUG;
+	(void)server;
+	(void)why;
+	return LEVEL_WARNING;
 }
 
 static void failed(struct server *server, enum dial_failure kind, const char *text,
@@ -104,7 +92,6 @@ static void failed(struct server *server, enum dial_failure kind, const char *te
 	if (!pool)
 		return;
 	pool_dial_failed(&server->seat, kind, text, sqlstate, conn_now(&server->conn));
-	log_lack(pool, server->conn.site);
 	if (replica && kind != DIAL_LOGIN &&
 	    hosts_has_candidate(pool, conn_now(&server->conn)))
 		replica->request.ops->retried(&replica->request);
@@ -131,7 +118,7 @@ static enum dial_failure failure_of(
 	bool is_going = strcmp(f->sqlstate, SQLSTATE_ADMIN_SHUTDOWN) == 0 ||
 			strcmp(f->sqlstate, SQLSTATE_CRASH_SHUTDOWN) == 0;
 
-	if (hosts_are_awaited(server->seat.pool->database))
+	if (hosts_are_watched(server->seat.pool->database))
 		return is_coming || is_going ? DIAL_NOT_YET : DIAL_LOGIN;
 	return is_coming && !server->seat.is_replication ? DIAL_NOT_YET : DIAL_LOGIN;
 }
@@ -199,13 +186,33 @@ static enum step logged_in(struct server *server, uint8_t status)
 	return STEP_NEXT;
 }
 
+/* Does the server's host have a role that the database uses, as far as it reports? */
+static bool may_stay(struct server *server)
+{
+	struct seat *seat = &server->seat;
+	struct scope scope = scope_of_database(seat->pool->database);
+	struct host_report report;
+	char reason[128];
+
+	server_role_read(server, &server->vars, &report);
+	if (report.role != HOST_ROLE_UNKNOWN)
+		hosts_learn(seat, &report, conn_now(&server->conn));
+	if (hosts_is_fit(seat->pool, seat->share->host))
+		return true;
+	const char *role = host_role_shown(seat->share->host);
+	snprintf(reason, sizeof(reason),
+	    "its host is not used: it is %s, target_session_attrs is %s",
+	    role ? role : "up", setting_target_name(scope_target_session_attrs(scope)));
+	dial_fail(
+	    server, DIAL_UNFIT, reason, error_sqlstate(ERROR_CONNECTION_LOST), reason);
+	return false;
+}
+
 static enum step ready(struct server *server, uint8_t status)
 {
 	const char *query = dial_connect_query(server);
 
-	if (dial_role_ask(server))
-		return STEP_NEXT;
-	if (!server->dial->ran_connect_query && !dial_role_may_stay(server))
+	if (!server->dial->ran_connect_query && !may_stay(server))
 		return STEP_CLOSE;
 	if (query && *query && !server->dial->ran_connect_query) {
 		struct buf buf;
@@ -223,8 +230,6 @@ static enum step message(struct server *server, const struct message *m)
 {
 	struct error_fields f;
 
-	if (server->dial->is_asking_role)
-		return dial_role_answer(server, m);
 	if (!server->dial->ran_connect_query)
 		return dial_unknown(server, m);
 	if (m->type != 'E')

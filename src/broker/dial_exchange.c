@@ -147,7 +147,9 @@ static void dial_secured(struct conn *conn)
 static void dial_connected(struct conn *conn)
 {
 	struct server *server = conn_server(conn);
-	const unsigned what = LEVEL_LOG | KIND_CONNECTIONS;
+	const unsigned what =
+	    (server->dial->owner->is_quiet ? LEVEL_DEBUG : LEVEL_LOG) |
+	    KIND_CONNECTIONS;
 	const char *reason = NULL;
 	enum tls_begin begin;
 	char text[SOCK_PORT_TEXT];

@@ -53,6 +53,12 @@ static struct dial_identity identity_of(const struct server *server)
 	};
 }
 
+static void put_params(const struct server *server, struct buf *buf)
+{
+	(void)server;
+	codec_put_param(buf, "application_name", "pgbouncer monitor");
+}
+
 /* The monitor tells of changes itself. */
 static enum log_level log_level(struct server *server, const char *why)
 {
@@ -136,7 +142,9 @@ static enum step unexpected(struct server *server, const struct message *m)
 }
 
 static const struct dial_owner monitor_owner = {
+    .is_quiet = true,
     .identity = identity_of,
+    .put_params = put_params,
     .log_level = log_level,
     .failed = failed,
     .refused = refused,

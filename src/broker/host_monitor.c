@@ -172,22 +172,26 @@ static void tell_service(const struct host_monitor *m, const struct watched_data
 		log_put(m->site->log, LEVEL_WARNING | KIND_SERVERS, NULL,
 		    "database \"%s\" has two primaries that are up; see SHOW HOSTS",
 		    d->name);
-	if (change->is_lost)
-		log_put(m->site->log, LEVEL_WARNING | KIND_SERVERS, NULL,
-		    "no host of database \"%s\" is %s now", d->name, service_shown(g));
-	if (!change->is_back)
-		return;
 	buf_init(&places, 0);
 	for (size_t i = 0; i < g->count; i++) {
-		if (!host_group_serves(&g->members[i].verdict))
+		const struct host_verdict *v = &g->members[i].verdict;
+		if (host_group_serves(v) == change->is_lost)
 			continue;
 		if (places.len)
 			buf_put_text(&places, ", ");
 		host_name(g->members[i].watch, &places);
+		if (change->is_lost)
+			host_group_describe(v, &places);
 	}
-	log_put(m->site->log, LEVEL_LOG | KIND_SERVERS, NULL,
-	    "database \"%s\" is %s at %s after %.3f s", d->name, service_shown(g),
-	    buf_text(&places), (double)change->lacked_us / 1e6);
+	if (change->is_lost)
+		log_put(m->site->log, LEVEL_WARNING | KIND_SERVERS, NULL,
+		    "no host of database \"%s\" is %s now: %s", d->name,
+		    service_shown(g), buf_text(&places));
+	if (change->is_back)
+		log_put(m->site->log, LEVEL_LOG | KIND_SERVERS, NULL,
+		    "database \"%s\" is %s at %s after %.3f s", d->name,
+		    service_shown(g), buf_text(&places),
+		    (double)change->lacked_us / 1e6);
 	buf_done(&places);
 }
 
@@ -251,9 +255,8 @@ static void set_policies(struct host_monitor *m)
 		uint64_t period_us = scope_role_check_period(scope);
 		uint64_t hung_us =
 		    d->group.count > 1 ? scope_host_hung_timeout(scope) : 0;
-		bool has_limit = hung_us || host_group_has_lag_limit(&d->group);
 		/* what clients feel is noticed a second later at most */
-		if (d->is_busy && has_limit && (!period_us || period_us > SURVEY_US))
+		if (d->is_busy && (!period_us || period_us > SURVEY_US))
 			period_us = SURVEY_US;
 		for (size_t i = 0; i < d->group.count; i++) {
 			struct host_policy *p = &d->hosts[i]->policy;
@@ -438,8 +441,8 @@ static void take_login(
 	host_watch_renew(&w->watch);
 }
 
-/* A pool of the database that has clients; *is_busy: some client has a server, or waits
- * for one. */
+/* A pool of the database that has clients, or during a SWITCHOVER any that has logged
+ * in; *is_busy: some client has a server, or waits for one. */
 static const struct pool *pool_in_use(const struct database *db, bool *is_busy)
 {
 	const struct pool *pool, *found = NULL;
@@ -447,7 +450,7 @@ static const struct pool *pool_in_use(const struct database *db, bool *is_busy)
 	list_for (pool, &db->pools, db_node) {
 		bool has_clients =
 		    !list_is_empty(&pool->clients) || !list_is_empty(&pool->waiting);
-		if (has_clients)
+		if (has_clients || (!found && db->is_switching && pool->has_logged_in))
 			found = pool;
 		*is_busy |= !list_is_empty(&pool->waiting) ||
 			    pool->seats[SEAT_ACTIVE].count > 0;

@@ -361,7 +361,7 @@ static unsigned count_primaries(const struct host_group *g)
 static void note_service(
     struct host_group *g, bool serves, uint64_t now_us, struct host_change *change)
 {
-	change->is_lost = g->serves && !serves;
+	change->is_lost = !serves && !g->lacking_us && (g->serves || g->is_settled);
 	change->is_back = !g->serves && serves && g->lacking_us;
 	change->lacked_us = change->is_back ? now_us - g->lacking_us : 0;
 	if (change->is_lost)
@@ -429,6 +429,15 @@ const char *host_group_reason_shown(const struct host_verdict *v)
 	if (v->value.state != HOST_UP)
 		return *v->value.reason ? v->value.reason : v->value.unasked;
 	return v->is_fit ? v->value.unasked : v->unfit_reason;
+}
+
+void host_group_describe(const struct host_verdict *v, struct buf *out)
+{
+	const char *reason = host_group_reason_shown(v);
+
+	buf_printf(out, " is %s", host_group_state_shown(v));
+	if (*reason)
+		buf_printf(out, " (%s)", reason);
 }
 
 const char *host_group_report_shown(const struct host_report *report)

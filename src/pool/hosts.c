@@ -17,17 +17,12 @@
 /* How often at most a doubt about a role is checked. */
 enum { DOUBT_US = 1000000 };
 
-/* How often the same text about a host is logged during a SWITCHOVER. */
-enum { NEWS_US = 10000000 };
-
-/* The pause after a failure where the monitor of hosts looks after them. */
-enum { JUDGED_PAUSE_US = 1000000 };
+/* After a failure, the longest time for which a host is not used unless the monitor
+ * says so. */
+enum { WATCHED_PAUSE_US = 1000000 };
 
 /* How often at most a site asks the monitor to look. */
 enum { HINT_US = 50000 };
-
-/* The pause after failures grows up to this many times server_login_retry. */
-enum { PAUSE_GROWTH_MAX = 16 };
 
 static void host_unref(struct host *host)
 {
@@ -123,6 +118,7 @@ static void share_free(struct pool *pool, struct share *share)
 	assert(list_is_empty(&share->idle) && !share->seat_count);
 	list_remove(&pool->shares, &share->node);
 	host_unref(share->host);
+	mem_free(share->refusal);
 	mem_free(share);
 }
 
@@ -154,30 +150,20 @@ struct share *hosts_share(struct pool *pool, struct host *host)
 
 /* ---- attempts ---- */
 
-/* Sets when a role that is known now must be checked again. */
-static void set_look(struct share *share, const struct pool *pool, uint64_t now_us)
+/* How long what concerns one pool only counts. */
+static uint64_t own_matter_us(const struct pool *pool)
 {
 	uint64_t period_us = scope_role_check_period(scope_of_database(pool->database));
-	uint64_t at_us = now_us + (period_us ? period_us : pool_login_retry(pool));
 
-	share->host->is_doubtful = false;
-	share->host->look_us = share->look_us = at_us;
+	return period_us ? period_us : pool_login_retry(pool);
 }
 
-void hosts_dial(
-    struct pool *pool, struct seat *seat, struct host *host, uint64_t now_us)
+void hosts_dial(struct pool *pool, struct seat *seat, struct host *host)
 {
 	assert(!seat->share);
 	seat->share = hosts_share(pool, host);
 	seat->share->seat_count++;
 	host->connections++;
-	if (!seat->is_probe)
-		return;
-	/* no other pool needs to check meanwhile */
-	set_look(seat->share, pool, now_us);
-	if (host->state != REACH_UP)
-		host->state = REACH_PROBING;
-	pool->probe_count++;
 }
 
 /* Raises the host's count to that of the other host that is furthest behind. */
@@ -202,23 +188,16 @@ static void set_level(struct host *host, const struct pool *pool)
 		host->turns = level;
 }
 
-/* Pools that try this host too make ordinary connections now, and pools whose attempt
- * has failed may try again. */
-static void tell_pools(struct database *db, const struct host *host)
+/* Kicks pools that wait because no host serves, or because their login to a slow host
+ * takes long. */
+static void tell_waiting_pools(const struct database *db)
 {
 	struct pool *pool;
-	struct seat *seat;
 
 	list_for (pool, &db->pools, db_node) {
-		if (!pool->lacks_host && list_is_empty(&pool->seats[SEAT_LOGIN]))
-			continue;
-		list_for (seat, &pool->seats[SEAT_LOGIN], node) {
-			if (!seat->is_probe || seat->share->host != host)
-				continue;
-			seat->is_probe = false;
-			pool->probe_count--;
-		}
-		pool_kick(pool);
+		if (pool->lacks_host || !list_is_empty(&pool->waiting) ||
+		    !list_is_empty(&pool->seats[SEAT_LOGIN]))
+			pool_kick(pool);
 	}
 }
 
@@ -274,44 +253,25 @@ void hosts_learn(struct seat *seat, const struct host_report *report, uint64_t n
 	    !is_same_report(&host->report, report))
 		hosts_hint(seat->pool->database, host, report, now_us);
 	host->report = *report;
-	host->looked_us = now_us;
 	share->is_read_only = report->is_read_only;
 	share->has_told = true;
-	set_look(share, seat->pool, now_us);
+	share->told_until_us = now_us + own_matter_us(seat->pool);
 	if (!is_new)
 		return;
-	if (host->state == REACH_UP)
+	if (!host->is_down)
 		set_level(host, seat->pool);
 	follow_roles(seat->pool->database);
-}
-
-void hosts_hear(struct database *db, struct host *host,
-    const struct host_report *report, uint64_t looked_us)
-{
-	if (looked_us <= host->looked_us)
-		return;
-	host->report = *report;
-	host->looked_us = host->look_us = looked_us;
-	if (host->state != REACH_UP) {
-		host->state = REACH_UP;
-		host->pause_us = host->retry_us = 0;
-		tell_pools(db, host);
-	}
-	follow_roles(db);
 }
 
 void hosts_doubt(const struct seat *seat, uint64_t now_us)
 {
 	struct host *host = seat->share ? seat->share->host : NULL;
 
-	if (!host || host->report.is_kept_posted || host->is_doubtful ||
-	    !hosts_has_roles(seat->pool->database) ||
-	    now_us - host->looked_us < DOUBT_US)
+	if (!host || host->report.is_kept_posted ||
+	    (host->doubted_us && now_us - host->doubted_us < DOUBT_US))
 		return;
+	host->doubted_us = now_us;
 	hosts_hint(seat->pool->database, host, NULL, now_us);
-	host->is_doubtful = true;
-	host->look_us = now_us;
-	pool_kick(seat->pool);
 }
 
 struct host *hosts_find(const struct hosts *hosts, const char *name, int port)
@@ -353,37 +313,23 @@ void hosts_answered(struct seat *seat)
 {
 	struct host *host = seat->share ? seat->share->host : NULL;
 
-	if (!host || host->state == REACH_UP)
+	if (!host)
+		return;
+	host->was_tried = true;
+	if (!host->is_down)
 		return;
 	set_level(host, seat->pool);
-	host->state = REACH_UP;
-	host->pause_us = host->retry_us = 0;
-	tell_pools(seat->pool->database, host);
+	host->is_down = false;
+	tell_waiting_pools(seat->pool->database);
 	follow_roles(seat->pool->database);
 }
 
-/* Kicks pools that wait because no host serves, or because their login to a slow host
- * takes long. */
-static void tell_waiting_pools(const struct database *db)
+void hosts_note_slow(struct seat *seat)
 {
-	struct pool *pool;
-
-	list_for (pool, &db->pools, db_node) {
-		if (pool->lacks_host || !list_is_empty(&pool->seats[SEAT_LOGIN]))
-			pool_kick(pool);
-	}
-}
-
-void hosts_suspect(struct seat *seat)
-{
-	struct host *host = seat->share->host;
-
-	assert(seat->state == SEAT_LOGIN && !seat->is_probe);
-	seat->is_probe = true;
-	seat->pool->probe_count++;
-	if (host->state != REACH_UP)
-		return;
-	host->state = REACH_PROBING;
+	assert(seat->state == SEAT_LOGIN && !seat->is_slow);
+	seat->is_slow = true;
+	seat->pool->slow_count++;
+	seat->share->host->slow_logins++;
 	tell_waiting_pools(seat->pool->database);
 }
 
@@ -391,45 +337,23 @@ void hosts_failed(
     struct seat *seat, const char *text, uint64_t retry_us, uint64_t now_us)
 {
 	struct host *host = seat->share ? seat->share->host : NULL;
+	bool is_watched = hosts_are_watched(seat->pool->database);
 
 	if (!host)
 		return;
-	bool is_switching = seat->pool->database->is_switching;
+	host->was_tried = true;
 	host->failures++;
-	host->looked_us = now_us;
 	hosts_hint(seat->pool->database, host, NULL, now_us);
+	/* attempts that began before the host was known to be down tell nothing new */
+	if (host->is_down && now_us < host->retry_us)
+		return;
 	host->report = (struct host_report){.role = HOST_ROLE_UNKNOWN};
 	snprintf(host->last_error, sizeof(host->last_error), "%s", text);
-	/* attempts that began before the host was known to be down tell nothing new */
-	if (host->state != REACH_UP && !seat->is_probe)
-		return;
-	uint64_t most = retry_us * PAUSE_GROWTH_MAX;
-	/* the monitor looks every second, so that nobody else has to hold back */
-	if (hosts_are_judged(seat->pool->database))
-		most = retry_us =
-		    retry_us < JUDGED_PAUSE_US ? retry_us : JUDGED_PAUSE_US;
-	bool is_first = host->state == REACH_UP || !host->pause_us;
-	host->pause_us = is_first || is_switching ? retry_us : 2 * host->pause_us;
-	if (host->pause_us > most)
-		host->pause_us = most;
-	host->retry_us = now_us + host->pause_us;
-	host->state = REACH_DOWN;
+	if (is_watched && retry_us > WATCHED_PAUSE_US)
+		retry_us = WATCHED_PAUSE_US;
+	host->retry_us = now_us + retry_us;
+	host->is_down = true;
 	tell_waiting_pools(seat->pool->database);
-}
-
-bool hosts_is_news(const struct seat *seat, const char *text, uint64_t now_us)
-{
-	struct host *host = seat->share ? seat->share->host : NULL;
-	char known[sizeof(host->logged)];
-
-	if (!host || !seat->pool->database->is_switching)
-		return true;
-	snprintf(known, sizeof(known), "%s", text);
-	if (strcmp(host->logged, known) == 0 && now_us - host->logged_us < NEWS_US)
-		return false;
-	memcpy(host->logged, known, sizeof(known));
-	host->logged_us = now_us;
-	return true;
 }
 
 /* ---- the monitor of hosts ---- */
@@ -446,20 +370,29 @@ void hosts_hint(const struct database *db, const struct host *host,
 	c->events->hint(c->events_ctx, host, report);
 }
 
-bool hosts_avoid(struct seat *seat, uint64_t now_us)
+bool hosts_avoid(struct seat *seat, const char *text, uint64_t now_us)
 {
 	struct pool *pool = seat->pool;
-	uint64_t period_us = scope_role_check_period(scope_of_database(pool->database));
 
 	if (!hosts_are_watched(pool->database))
 		return false;
 	hosts_hint(pool->database, seat->share->host, NULL, now_us);
+	mem_free(seat->share->refusal);
+	seat->share->refusal = mem_strdup(text);
 	if (!hosts_has_other(pool, seat->share->host))
 		return false;
 	pool->avoids_hosts = true;
-	seat->share->avoided_until_us =
-	    now_us + (period_us ? period_us : pool_login_retry(pool));
+	seat->share->avoided_until_us = now_us + own_matter_us(pool);
 	return true;
+}
+
+void hosts_forgive(struct seat *seat)
+{
+	if (!seat->share)
+		return;
+	mem_free(seat->share->refusal);
+	seat->share->refusal = NULL;
+	seat->share->avoided_until_us = 0;
 }
 
 bool hosts_is_lost(const struct seat *seat)
@@ -471,33 +404,41 @@ bool hosts_is_lost(const struct seat *seat)
 	       hosts_has_other(seat->pool, host);
 }
 
+/* A host is up again: no pool needs to wait because its last attempt has failed. */
+static void forget_failures(struct database *db)
+{
+	struct pool *pool;
+
+	list_for (pool, &db->pools, db_node)
+		pool->last_connect_failed = false;
+}
+
 /* What the verdict says about whether the host can be reached. */
 static void follow_reach(struct database *db, struct host *host, uint64_t now_us)
 {
 	const struct host_value *v = &host->verdict.value;
-	bool was_up = host->state == REACH_UP;
+	bool was_down = host->is_down;
 
 	switch (v->state) {
 	case HOST_NOT_TRIED:
 		return;
 	case HOST_UP:
-		host->state = REACH_UP;
-		host->pause_us = host->retry_us = 0;
+		host->is_down = false;
 		if (v->report.role != HOST_ROLE_UNKNOWN)
 			host->report = v->report;
-		if (!was_up)
-			tell_pools(db, host);
+		if (was_down)
+			forget_failures(db);
 		return;
 	case HOST_REFUSES:
 		/* it is tried when no other host serves, so that clients are told */
-		host->retry_us = now_us + JUDGED_PAUSE_US;
+		host->retry_us = now_us + WATCHED_PAUSE_US;
 		break;
 	case HOST_HANGS:
 	case HOST_DOWN:
 		host->retry_us = UINT64_MAX;
 		break;
 	}
-	host->state = REACH_DOWN;
+	host->is_down = true;
 	host->report = (struct host_report){.role = HOST_ROLE_UNKNOWN};
 	snprintf(host->last_error, sizeof(host->last_error), "%s", v->reason);
 }
@@ -538,11 +479,10 @@ void hosts_follow(
 	/* the entry has others by now, about which it tells soon */
 	if (count != hosts->count)
 		return;
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count; i++)
 		hosts->list[i]->verdict = list[i];
-		hosts->list[i]->looked_us = now_us;
-	}
 	hosts->is_judged = true;
+	db->catalog->hinted_us = 0; /* what happens from now on is news */
 	for (size_t i = 0; i < count; i++)
 		follow_reach(db, hosts->list[i], now_us);
 	follow_choice(db);
@@ -572,18 +512,13 @@ void hosts_seat_comes(struct seat *seat, bool to_front)
 		list_push_back(&share->idle, &seat->share_node);
 }
 
-static void end_probe(struct seat *seat)
+static void end_slow(struct seat *seat)
 {
-	struct host *host = seat->share->host;
-
-	if (!seat->is_probe)
+	if (!seat->is_slow)
 		return;
-	seat->is_probe = false;
-	seat->pool->probe_count--;
-	if (host->state != REACH_PROBING)
-		return;
-	/* the attempt ended without a result, so the next one may follow at once */
-	host->state = REACH_DOWN;
+	seat->is_slow = false;
+	seat->pool->slow_count--;
+	seat->share->host->slow_logins--;
 	tell_waiting_pools(seat->pool->database);
 }
 
@@ -596,7 +531,7 @@ void hosts_seat_goes(struct seat *seat)
 	share->host->logins -= seat->state == SEAT_LOGIN;
 	share->host->resting -= seat->state == SEAT_IDLE || seat->state == SEAT_USED;
 	if (seat->state == SEAT_LOGIN)
-		end_probe(seat);
+		end_slow(seat);
 	if (seat->state == SEAT_IDLE)
 		list_remove(&share->idle, &seat->share_node);
 }

@@ -16,9 +16,6 @@ enum { LAG_MAX = 32 };
  * that the cost of the logins does not matter. */
 enum { LAG_TO_REPLACE = 128 };
 
-/* The time between two checks of a host while clients wait for a SWITCHOVER. */
-enum { SCOUT_US = 200000 };
-
 static int balance_of(const struct pool *pool)
 {
 	return pool->database->config->load_balance_hosts;
@@ -229,26 +226,23 @@ static bool wants_more(struct pool *pool, struct host *picked, uint64_t lag)
 	return true;
 }
 
-static void note_wishes(struct pool *pool, const struct host *lent, uint64_t now_us)
+static void note_wishes(struct pool *pool, const struct host *lent)
 {
 	const struct hosts *hosts = &pool->database->hosts;
 	struct host *picked = pick(pool);
 	uint64_t lag = picked ? lag_of(picked, lent) : 0;
-	bool is_behind = picked && picked != lent && hosts_may_serve(pool, lent) &&
-			 wants_more(pool, picked, lag);
 
-	for (size_t i = 0; i < hosts->count; i++) {
-		const struct host *host = hosts->list[i];
-		if (!(is_behind && host == picked) && !hosts_is_due(pool, host, now_us))
-			continue;
-		pool->wanted_host = i + 1;
-		pool->wanted_lag = lag;
-	}
-	if (pool->wanted_host)
-		pool_kick(pool);
+	if (!picked || picked == lent || !hosts_may_serve(pool, lent) ||
+	    !wants_more(pool, picked, lag))
+		return;
+	for (size_t i = 0; i < hosts->count; i++)
+		if (hosts->list[i] == picked)
+			pool->wanted_host = i + 1;
+	pool->wanted_lag = lag;
+	pool_kick(pool);
 }
 
-void hosts_lend(struct seat *seat, uint64_t now_us)
+void hosts_lend(struct seat *seat)
 {
 	struct pool *pool = seat->pool;
 
@@ -256,7 +250,7 @@ void hosts_lend(struct seat *seat, uint64_t now_us)
 		return;
 	struct host *host = seat->share->host;
 	if (pool->database->hosts.count > 1 && balance_of(pool) != LOAD_BALANCE_DISABLE)
-		note_wishes(pool, host, now_us);
+		note_wishes(pool, host);
 	host->assignments++;
 	host->turns++;
 	pool->database->hosts.draws++;
@@ -264,9 +258,7 @@ void hosts_lend(struct seat *seat, uint64_t now_us)
 
 bool hosts_may_replace(const struct pool *pool)
 {
-	const struct host *host = pool->database->hosts.list[pool->wanted_host - 1];
-
-	return !hosts_may_serve(pool, host) || pool->wanted_lag > LAG_TO_REPLACE;
+	return pool->wanted_lag > LAG_TO_REPLACE;
 }
 
 bool hosts_may_spare(const struct seat *seat, const struct host *wanted)
@@ -284,49 +276,12 @@ bool hosts_may_spare(const struct seat *seat, const struct host *wanted)
 	return true;
 }
 
-void hosts_look_around(struct pool *pool, uint64_t now_us)
-{
-	const struct hosts *hosts = &pool->database->hosts;
-
-	for (size_t i = 0; i < hosts->count && !pool->wanted_host; i++) {
-		if (!hosts_is_due(pool, hosts->list[i], now_us))
-			continue;
-		pool->wanted_host = i + 1;
-		pool->wanted_lag = 0;
-	}
-}
-
-size_t hosts_find_scouted(const struct pool *pool, uint64_t now_us, uint64_t *due_us)
-{
-	const struct hosts *hosts = &pool->database->hosts;
-
-	for (size_t i = 0; i < hosts->count; i++) {
-		const struct host *host = hosts->list[i];
-		uint64_t at_us = host->scouted_us + SCOUT_US;
-		if (host->logins == 0 && now_us >= at_us)
-			return i + 1;
-		if (host->logins == 0 && at_us < *due_us)
-			*due_us = at_us;
-	}
-	return 0;
-}
-
-void hosts_scout(struct pool *pool, size_t wanted, uint64_t now_us)
-{
-	pool->database->hosts.list[wanted - 1]->scouted_us = now_us;
-	pool->wanted_host = wanted;
-	pool->dials_wanted = true;
-}
-
-struct host *hosts_wanted(const struct pool *pool, uint64_t now_us)
+struct host *hosts_wanted(const struct pool *pool)
 {
 	const struct hosts *hosts = &pool->database->hosts;
 
 	if (!pool->wanted_host || pool->wanted_host > hosts->count)
 		return NULL;
 	struct host *host = hosts->list[pool->wanted_host - 1];
-	return pool->database->is_switching || hosts_may_serve(pool, host) ||
-		       hosts_is_due(pool, host, now_us)
-		   ? host
-		   : NULL;
+	return hosts_may_serve(pool, host) ? host : NULL;
 }

@@ -16,12 +16,7 @@ static enum target_attrs target_of(const struct database *db)
 
 bool hosts_has_roles(const struct database *db)
 {
-	return target_of(db) != TARGET_ANY || db->is_switching;
-}
-
-bool hosts_are_awaited(const struct database *db)
-{
-	return db->hosts.count > 1 || hosts_has_roles(db);
+	return target_of(db) != TARGET_ANY;
 }
 
 bool hosts_has_lag_limit(const struct database *db)
@@ -34,9 +29,7 @@ bool hosts_has_lag_limit(const struct database *db)
 
 bool hosts_are_watched(const struct database *db)
 {
-	return !db->is_admin && db->hosts.count > 1 &&
-	       (scope_host_hung_timeout(scope_of_database(db)) > 0 ||
-		   hosts_has_lag_limit(db));
+	return !db->is_admin && (db->hosts.count > 1 || hosts_has_roles(db));
 }
 
 bool hosts_are_judged(const struct database *db)
@@ -68,7 +61,7 @@ static bool has_other_standby(const struct hosts *hosts, const struct host *host
 {
 	for (size_t i = 0; i < hosts->count; i++) {
 		const struct host *h = hosts->list[i];
-		if (h != host && h->state == REACH_UP && h->report.role != HOST_PRIMARY)
+		if (h != host && !h->is_down && h->report.role != HOST_PRIMARY)
 			return true;
 	}
 	return false;
@@ -103,31 +96,36 @@ static bool is_passed_over(const struct database *db, const struct host *host)
 {
 	const struct host *elected = db->hosts.elected;
 
-	return elected && elected != host && elected->state == REACH_UP &&
+	return elected && elected != host && !elected->is_down &&
 	       has_role(db, elected, &elected->report);
 }
 
-static bool is_fit_for_all(const struct database *db, const struct host *host)
+/* Whether the pool's own user may only read there, as its last server has told. */
+static bool is_barred(const struct pool *pool, const struct share *share)
 {
-	return has_role(db, host, &host->report) && !is_passed_over(db, host);
+	const struct database *db = pool->database;
+
+	return share && share->has_told && share->is_read_only &&
+	       target_of(db) == TARGET_READ_WRITE &&
+	       db->catalog->seen_us < share->told_until_us;
 }
 
-/* The monitor of hosts has told about it.  What a server has reported since counts too,
- * until the next verdict. */
+/* The monitor of hosts has told about it.  The role that a server has reported since
+ * counts too, until the next verdict. */
 static bool is_fit_as_judged(
     const struct pool *pool, const struct host *host, const struct share *share)
 {
 	const struct database *db = pool->database;
-	bool is_barred = share && share->has_told && share->is_read_only &&
-			 target_of(db) == TARGET_READ_WRITE &&
-			 db->catalog->seen_us < share->look_us;
+	struct host_report report = host->verdict.value.report;
 
-	if (is_barred || is_passed_over(db, host))
+	if (host->report.role != HOST_ROLE_UNKNOWN)
+		report.role = host->report.role;
+	if (is_barred(pool, share) || is_passed_over(db, host))
 		return false;
 	if (db->hosts.elected == host)
-		return has_role(db, host, &host->report);
-	return host->verdict.is_fit && (target_of(db) == TARGET_PREFER_STANDBY ||
-					   has_role(db, host, &host->report));
+		return has_role(db, host, &report);
+	return host->verdict.is_fit &&
+	       (target_of(db) == TARGET_PREFER_STANDBY || has_role(db, host, &report));
 }
 
 bool hosts_is_fit(const struct pool *pool, const struct host *host)
@@ -136,9 +134,8 @@ bool hosts_is_fit(const struct pool *pool, const struct host *host)
 	const struct share *share;
 	struct host_report own = host->report;
 
-	if (hosts_are_judged(db) && !db->is_switching)
+	if (hosts_are_judged(db))
 		return is_fit_as_judged(pool, host, share_at(pool, host));
-
 	if (target_of(db) == TARGET_ANY && !db->hosts.elected)
 		return true;
 	share = share_at(pool, host);
@@ -157,7 +154,7 @@ static bool is_avoided(const struct pool *pool, const struct host *host)
 
 bool hosts_may_serve(const struct pool *pool, const struct host *host)
 {
-	return host->state == REACH_UP && hosts_is_fit(pool, host) &&
+	return !host->is_down && !host->slow_logins && hosts_is_fit(pool, host) &&
 	       !is_avoided(pool, host);
 }
 
@@ -185,60 +182,26 @@ bool hosts_has_other(const struct pool *pool, const struct host *host)
 
 bool hosts_is_successor(const struct database *db, const struct host *host)
 {
-	if (host->state != REACH_UP || host->report.role == HOST_ROLE_UNKNOWN)
+	const struct host_value *v = &host->verdict.value;
+
+	if (!hosts_are_judged(db) || v->state != HOST_UP ||
+	    v->report.role == HOST_ROLE_UNKNOWN)
 		return false;
-	return target_of(db) == TARGET_ANY ? host->report.role == HOST_PRIMARY
-					   : has_role(db, host, &host->report);
+	return target_of(db) == TARGET_ANY ? v->report.role == HOST_PRIMARY
+					   : has_role(db, host, &v->report);
 }
 
 /* ---- when ---- */
 
-/* The next check of the host's role.  What makes a host unfit is either known to all
- * pools (host) or only to this one (share). */
-static uint64_t role_look_us(const struct pool *pool, const struct host *host)
-{
-	bool is_own_matter = is_fit_for_all(pool->database, host);
-	const struct share *share = is_own_matter ? share_at(pool, host) : NULL;
-
-	return share ? share->look_us : host->look_us;
-}
-
 uint64_t host_due_us(const struct pool *pool, const struct host *host)
 {
-	const struct database *db = pool->database;
+	const struct share *share = share_at(pool, host);
 
-	if (host->state == REACH_DOWN)
+	if (host->is_down)
 		return host->retry_us;
 	if (is_avoided(pool, host))
-		return share_at(pool, host)->avoided_until_us;
-	if (host->state == REACH_PROBING || hosts_is_fit(pool, host) ||
-	    hosts_are_judged(db))
-		return UINT64_MAX;
-	if (!hosts_has_roles(db) && is_passed_over(db, host))
-		return UINT64_MAX;
-	return role_look_us(pool, host);
-}
-
-/* The same for background checks, which also look after roles that servers do not
- * report. */
-static uint64_t look_us(const struct pool *pool, const struct host *host)
-{
-	const struct database *db = pool->database;
-
-	if (hosts_are_judged(db) && !db->is_switching)
-		return UINT64_MAX;
-	if (host->state == REACH_DOWN || host->is_doubtful)
-		return host->state == REACH_DOWN ? host->retry_us : host->look_us;
-	if (!hosts_has_roles(db) || !scope_role_check_period(scope_of_database(db)))
-		return UINT64_MAX;
-	if (host->state == REACH_UP && hosts_is_fit(pool, host))
-		return host->report.is_kept_posted ? UINT64_MAX : host->look_us;
-	return host_due_us(pool, host);
-}
-
-bool hosts_is_due(const struct pool *pool, const struct host *host, uint64_t now_us)
-{
-	return look_us(pool, host) <= now_us;
+		return share->avoided_until_us;
+	return is_barred(pool, share) ? share->told_until_us : UINT64_MAX;
 }
 
 uint64_t hosts_due_us(const struct pool *pool)
@@ -253,46 +216,20 @@ uint64_t hosts_due_us(const struct pool *pool)
 	return first_us;
 }
 
-uint64_t hosts_look_us(const struct pool *pool)
-{
-	const struct hosts *hosts = &pool->database->hosts;
-	uint64_t first_us = UINT64_MAX;
-
-	if (!hosts_has_roles(pool->database))
-		return UINT64_MAX;
-	for (size_t i = 0; i < hosts->count; i++) {
-		uint64_t at_us = look_us(pool, hosts->list[i]);
-		first_us = at_us < first_us ? at_us : first_us;
-	}
-	return first_us;
-}
-
 bool hosts_has_candidate(const struct pool *pool, uint64_t now_us)
 {
 	return hosts_has_server(pool) || hosts_due_us(pool) <= now_us;
-}
-
-bool hosts_is_look(const struct pool *pool, const struct host *host, uint64_t now_us)
-{
-	return pool->database->is_switching || !hosts_may_serve(pool, host) ||
-	       hosts_is_due(pool, host, now_us);
 }
 
 /* ---- shown ---- */
 
 const char *hosts_state_shown(const struct database *db, const struct host *host)
 {
-	static const char *const names[] = {
-	    [REACH_UP] = "up",
-	    [REACH_DOWN] = "down",
-	    [REACH_PROBING] = "probing",
-	};
-
 	if (hosts_are_judged(db))
 		return host_group_state_shown(&host->verdict);
-	if (host->state == REACH_UP && !is_fit_for_all(db, host))
-		return "unfit";
-	return names[host->state];
+	if (!host->was_tried)
+		return "not tried";
+	return host->is_down ? "down" : "up";
 }
 
 const char *hosts_reason_shown(const struct database *db, const struct host *host)
@@ -323,22 +260,56 @@ void host_put_name(const struct host *host, struct buf *out)
 	buf_printf(out, is_ipv6 ? "[%s]:%d" : "%s:%d", name, host->port);
 }
 
-static void describe(const struct host *host, struct buf *out)
+static void describe(
+    const struct database *db, const struct host *host, struct buf *out)
 {
-	const char *role = host_role_shown(host);
-
 	host_put_name(host, out);
-	if (host->state != REACH_UP)
-		buf_printf(out, " is down (%s)", host->last_error);
-	else
-		buf_printf(out, " is %s", role ? role : "up");
+	if (hosts_are_judged(db)) {
+		host_group_describe(&host->verdict, out);
+		return;
+	}
+	buf_printf(out, " is %s", hosts_state_shown(db, host));
+	if (host->is_down)
+		buf_printf(out, " (%s)", host->last_error);
 }
 
-void hosts_describe(const struct hosts *hosts, struct buf *out)
+void hosts_describe(const struct database *db, struct buf *out)
 {
-	for (size_t i = 0; i < hosts->count; i++) {
+	for (size_t i = 0; i < db->hosts.count; i++) {
 		if (i > 0)
 			buf_put_text(out, ", ");
-		describe(hosts->list[i], out);
+		describe(db, db->hosts.list[i], out);
 	}
+}
+
+/* What concerns the pool's user only. */
+static void describe_share(
+    const struct pool *pool, const struct share *share, struct buf *out)
+{
+	bool is_read_only = is_barred(pool, share);
+
+	if (!share || (!is_read_only && !share->refusal))
+		return;
+	buf_put_text(out, "; ");
+	host_put_name(share->host, out);
+	buf_printf(out,
+	    is_read_only ? " is read-only for user \"%s\"" : " refuses user \"%s\"",
+	    pool->user->name);
+	if (!is_read_only)
+		buf_printf(out, " (%s)", share->refusal);
+}
+
+void hosts_describe_lack(const struct pool *pool, struct buf *out)
+{
+	const struct database *db = pool->database;
+
+	if (hosts_has_roles(db))
+		buf_printf(out, "no host of database \"%s\" is %s: ", db->name,
+		    setting_target_name((int)target_of(db)));
+	else
+		buf_printf(out, "no host of database \"%s\" serves: ", db->name);
+	hosts_describe(db, out);
+	for (size_t i = 0; i < db->hosts.count; i++)
+		if (!db->hosts.list[i]->is_down)
+			describe_share(pool, share_at(pool, db->hosts.list[i]), out);
 }

@@ -249,15 +249,14 @@ static struct verdict rest_verdict(struct seat *seat, uint64_t now_us)
 }
 
 /* A connection to another host is wanted, and the limits leave no room for it. */
-static bool makes_room_for_host(const struct seat *seat, uint64_t now_us)
+static bool makes_room_for_host(const struct seat *seat)
 {
 	struct pool *pool = seat->pool;
 
 	if (!pool->wants_room || !seat->was_lent || pool_is_paused(pool))
 		return false;
-	const struct host *host = hosts_wanted(pool, now_us);
-	if (!host || !hosts_may_spare(seat, host) ||
-	    (!hosts_may_serve(pool, host) && pool_connected_count(pool) == 1))
+	const struct host *host = hosts_wanted(pool);
+	if (!host || !hosts_may_spare(seat, host))
 		return false;
 	pool->wants_room = false;
 	return true;
@@ -309,7 +308,7 @@ static struct verdict settle(struct seat *seat, uint64_t now_us)
 		seat->rested_us = now_us;
 		return seat_carry(seat, (unsigned)receiver);
 	}
-	if (makes_room_for_host(seat, now_us))
+	if (makes_room_for_host(seat))
 		return seat_retire(seat, "another host is due");
 	if (ask)
 		return queue_grant(ask, seat, now_us);
@@ -430,11 +429,8 @@ void pool_dialing(struct pool *pool, struct seat *seat, uint64_t now_us)
 {
 	struct ask *ask = seat->ask;
 
-	struct host *wanted = hosts_wanted(pool, now_us);
+	struct host *wanted = hosts_wanted(pool);
 	struct host *host = pool->dials_wanted && wanted ? wanted : hosts_next(pool);
-	bool is_look = pool->dials_wanted && host == wanted
-			   ? hosts_is_look(pool, host, now_us)
-			   : !hosts_may_serve(pool, host);
 
 	note_time(pool, now_us);
 	if (!hosts_are_judged(pool->database))
@@ -444,8 +440,7 @@ void pool_dialing(struct pool *pool, struct seat *seat, uint64_t now_us)
 	pool->dials_wanted = pool->wants_room = false;
 	pool->dial_us = now_us;
 	pool->wants_probe = false;
-	seat->is_probe = is_look;
-	hosts_dial(pool, seat, host, now_us);
+	hosts_dial(pool, seat, host);
 	seat_enter(pool, seat, SEAT_LOGIN, now_us);
 	assert(!ask || seat->is_replication);
 	if (ask)
@@ -472,6 +467,7 @@ struct verdict pool_logged_in(struct seat *seat, uint64_t now_us)
 	pool->has_logged_in = true;
 	latency_add(&pool->latency, LATENCY_CONNECT, now_us - seat->born_us);
 	hosts_answered(seat);
+	hosts_forgive(seat);
 	forget_failure(pool);
 	/* another connection may be opened now */
 	pool_kick(pool);
@@ -533,52 +529,20 @@ static void remember_failure(struct pool *pool, const char *text, const char *sq
 	pool->last_connect_failed = pool->last_login_failed = true;
 }
 
-/* Keeps the text for clients when no host serves.  If roles matter it lists all hosts,
- * because the one tried last is only one of the reasons. */
-static void remember_lack(struct pool *pool, const char *text, const char *sqlstate)
-{
-	const struct database *db = pool->database;
-	struct buf why;
-
-	buf_init(&why, 0);
-	if (hosts_has_roles(db)) {
-		buf_printf(&why, "no host of database \"%s\" is %s: ", db->name,
-		    setting_target_name(
-			scope_target_session_attrs(scope_of_database(db))));
-		hosts_describe(&db->hosts, &why);
-	} else {
-		buf_put_text(&why, text);
-	}
-	remember_failure(pool, buf_text(&why), sqlstate);
-	pool->lacks_host = true;
-	buf_done(&why);
-}
-
 /* Whether the attempt failed for lack of a host that serves, so that clients go on
  * waiting for one. */
 static bool is_for_want_of_hosts(const struct pool *pool, enum dial_failure kind)
 {
 	return kind == DIAL_UNFIT ||
-	       (kind != DIAL_LOGIN && hosts_are_awaited(pool->database));
-}
-
-/* Whether a refused login says nothing about the servers that clients wait for: the
- * role may not replicate, or the connection was only a probe. */
-static bool is_beside_the_point(const struct seat *seat, enum dial_failure kind)
-{
-	const struct pool *pool = seat->pool;
-
-	if (kind != DIAL_LOGIN)
-		return false;
-	return seat->is_replication || pool->database->is_switching ||
-	       (seat->is_probe && hosts_has_other(pool, seat->share->host));
+	       (kind != DIAL_LOGIN && hosts_are_watched(pool->database));
 }
 
 void pool_dial_failed(struct seat *seat, enum dial_failure kind, const char *text,
     const char *sqlstate, uint64_t now_us)
 {
 	struct pool *pool = seat->pool;
-	bool is_beside = is_beside_the_point(seat, kind);
+	/* the role may not replicate, which says nothing about other servers */
+	bool is_beside = kind == DIAL_LOGIN && seat->is_replication;
 
 	assert(seat->state == SEAT_LOGIN);
 	note_time(pool, now_us);
@@ -588,7 +552,8 @@ void pool_dial_failed(struct seat *seat, enum dial_failure kind, const char *tex
 	else
 		hosts_failed(seat, text, pool_login_retry(pool), now_us);
 	/* a host that refuses the login is like one that cannot be reached */
-	if (kind == DIAL_LOGIN && !seat->is_replication && hosts_avoid(seat, now_us)) {
+	if (kind == DIAL_LOGIN && !seat->is_replication &&
+	    hosts_avoid(seat, text, now_us)) {
 		seat_retire(seat, "");
 		pool_kick(pool);
 		return;
@@ -598,10 +563,10 @@ void pool_dial_failed(struct seat *seat, enum dial_failure kind, const char *tex
 		seat_retire(seat, "");
 		return;
 	}
-	if (is_for_want_of_hosts(pool, kind))
-		remember_lack(pool, text, sqlstate);
-	else if (!is_beside)
+	bool is_lacking = is_for_want_of_hosts(pool, kind);
+	if (is_lacking || !is_beside)
 		remember_failure(pool, text, sqlstate);
+	pool->lacks_host = is_lacking;
 	if (kind == DIAL_LOGIN && !is_beside)
 		pool->has_refused = !pool_has_connected_somewhere(pool) ||
 				    !pool_has_welcome_somewhere(pool);

@@ -21,7 +21,7 @@ void pool_move_in(struct pool *pool, struct seat *seat, struct ask *ask,
 	catalog_note_time(pool->database->catalog, now_us);
 	seat->is_carried = was->is_carried;
 	seat->carried_from = was->carried_from;
-	hosts_dial(pool, seat, place ? place : hosts->list[0], now_us);
+	hosts_dial(pool, seat, place ? place : hosts->list[0]);
 	seat_enter(pool, seat, SEAT_LOGIN, now_us);
 	if (place)
 		hosts_answered(seat);

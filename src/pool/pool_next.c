@@ -114,10 +114,8 @@ static struct verdict retire_for_pause(struct pool *pool)
 		seat = first_seat(pool, SEAT_IDLE);
 	if (!seat) {
 		seat = first_seat(pool, SEAT_LOGIN);
-		/* kept: a connection that already has its client, and a probe for a
-		 * SWITCHOVER, which is closed when it has logged in */
-		bool is_scout = pool->database->is_switching && seat && seat->is_probe;
-		if (seat && (seat->ask || is_scout))
+		/* a connection that already has its client is kept */
+		if (seat && seat->ask)
 			seat = NULL;
 	}
 	return seat ? seat_retire(seat, "pause mode") : nothing(UINT64_MAX);
@@ -140,7 +138,7 @@ struct launch {
 	const struct ask *asker; /* the first client in the queue; NULL: nobody waits */
 	bool is_replication;
 	bool may_evict, is_refill;
-	/* the host for balance or a probe, though nobody waits */
+	/* the host for balance, though nobody waits */
 	const struct host *wanted;
 	uint64_t now_us;
 	/* the results */
@@ -155,24 +153,15 @@ struct launch {
 	struct seat *evicted;
 };
 
-/* Number of connections that only probe a host while others serve clients. */
-static size_t probes_beside(const struct pool *pool)
+/* Number of logins that take long while other hosts serve: nobody waits for them. */
+static size_t slow_beside(const struct pool *pool)
 {
-	return hosts_has_server(pool) ? pool->probe_count : 0;
-}
-
-static bool is_look(const struct launch *l)
-{
-	return l->wanted && hosts_is_look(l->pool, l->wanted, l->now_us);
+	return hosts_has_server(pool) ? pool->slow_count : 0;
 }
 
 static bool is_login_in_the_way(const struct launch *l)
 {
-	const struct pool *pool = l->pool;
-
-	if (is_look(l))
-		return pool->probe_count > 0;
-	return pool->seats[SEAT_LOGIN].count > probes_beside(pool);
+	return l->pool->seats[SEAT_LOGIN].count > slow_beside(l->pool);
 }
 
 /* protocol.md 10.4: when the next attempt may follow a failed one. */
@@ -211,12 +200,9 @@ static bool has_pool_room(struct launch *l)
 {
 	struct pool *pool = l->pool;
 	int size = pool_size(pool);
-	size_t beside = probes_beside(pool);
 
-	/* a probe of a host that may still be down is not counted, so that nobody has
-	 * to wait because of it */
-	if (size <= 0 || pool_servers_everywhere(pool) - beside < (size_t)size ||
-	    is_look(l))
+	if (size <= 0 ||
+	    pool_servers_everywhere(pool) - slow_beside(pool) < (size_t)size)
 		return true;
 	if (l->wanted) {
 		l->lacks_pool_room = true;
@@ -318,18 +304,17 @@ static bool has_limit_room(struct launch *l)
 }
 
 /* Where the monitor of hosts knows that none can be used, its next word is waited for.
- * Writers also wait for the first one, which comes within a second: the host that
- * answers first may be an old primary. */
+ * Whoever needs a role also waits for the first one, which comes within a second: the
+ * host that answers first may be an old primary. */
 static bool awaits_verdicts(const struct pool *pool, uint64_t now_us)
 {
 	const struct database *db = pool->database;
-	int target = scope_target_session_attrs(scope_of_database(db));
 
-	if (db->is_switching || !hosts_are_watched(db) || !db->catalog->events->hint)
+	if (!hosts_are_watched(db) || !db->catalog->events->hint)
 		return false;
 	if (hosts_are_judged(db))
 		return !hosts_has_candidate(pool, now_us);
-	if (target != TARGET_READ_WRITE && target != TARGET_PRIMARY)
+	if (!hosts_has_roles(db))
 		return false;
 	hosts_hint(db, db->hosts.list[0], NULL, now_us);
 	return true;
@@ -491,7 +476,7 @@ static struct verdict launch_to_host(struct pool *pool, uint64_t now_us)
 {
 	struct launch l = {.pool = pool,
 	    .lacks_room = ROOM_COUNT,
-	    .wanted = hosts_wanted(pool, now_us),
+	    .wanted = hosts_wanted(pool),
 	    .now_us = now_us,
 	    .wake_us = UINT64_MAX};
 
@@ -520,11 +505,11 @@ static void doubt_slow_hosts(struct pool *pool, uint64_t now_us, uint64_t *wake_
 	if (pool->database->hosts.count < 2)
 		return;
 	list_for (seat, &pool->seats[SEAT_LOGIN], node) {
-		if (seat->is_probe || !hosts_has_other(pool, seat->share->host))
+		if (seat->is_slow || !hosts_has_other(pool, seat->share->host))
 			continue;
 		uint64_t due_us = seat->born_us + LOGIN_PATIENCE_US;
 		if (now_us >= due_us)
-			hosts_suspect(seat);
+			hosts_note_slow(seat);
 		else
 			*wake_us = earlier(*wake_us, due_us);
 	}
@@ -632,28 +617,10 @@ static struct verdict refuse(struct pool *pool)
 	return nothing(UINT64_MAX);
 }
 
-/* Roles are checked while some client might need a server and the pool has one;
- * otherwise the next attempt for a client shows them. */
-static bool is_looking_around(const struct pool *pool)
-{
-	return hosts_has_roles(pool->database) && pool_connected_count(pool) > 0 &&
-	       !(list_is_empty(&pool->clients) && list_is_empty(&pool->waiting));
-}
-
-/* When to check next.  A check that is due but not possible now is put off. */
-static uint64_t look_time(const struct pool *pool, uint64_t now_us)
-{
-	uint64_t look_us = is_looking_around(pool) ? hosts_look_us(pool) : UINT64_MAX;
-
-	return look_us > now_us ? look_us : now_us + REFILL_US;
-}
-
 static struct verdict next_while_running(struct pool *pool, uint64_t now_us)
 {
 	struct verdict v = serve_seekers(pool, now_us);
 
-	if (is_looking_around(pool))
-		hosts_look_around(pool, now_us);
 	if (v.kind == VERDICT_NONE && pool_is_oversized(pool))
 		v = shrink(pool, now_us);
 	struct seat *surplus = v.kind == VERDICT_NONE ? room_surplus(pool) : NULL;
@@ -664,70 +631,17 @@ static struct verdict next_while_running(struct pool *pool, uint64_t now_us)
 	if (v.kind == VERDICT_NONE)
 		v = launch_wanted(pool, now_us);
 	if (v.kind == VERDICT_NONE)
-		v.wake_us = earlier(earlier(v.wake_us, look_time(pool, now_us)),
-		    elsewhere_show_time(pool, queue_first_seeker(pool)));
+		v.wake_us = earlier(
+		    v.wake_us, elsewhere_show_time(pool, queue_first_seeker(pool)));
 	return v;
 }
 
-/* A check takes one connection under the shared limits, but only for a short time, so
- * it does not queue: it needs room now, or a resting seat that can be evicted. */
-static bool has_room_to_scout(struct launch *l)
+static struct verdict next_while_paused(struct pool *pool)
 {
-	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++) {
-		if (!room_is_full(l->pool, kind))
-			continue;
-		l->wake_us = earlier(l->wake_us, l->now_us + ASK_AGAIN_US);
-		l->evicted = room_evictable(l->pool, kind, l->now_us, &l->wake_us);
-		if (!l->evicted)
-			ask_elsewhere(l, kind);
-		return false;
-	}
-	return true;
-}
-
-static bool has_claimed_to_scout(struct launch *l)
-{
-	struct tallies *tallies = l->pool->database->catalog->view.tallies;
-
-	if (tallies_are_frozen(tallies)) {
-		l->wake_us = earlier(l->wake_us, l->now_us + FROZEN_US);
-		return false;
-	}
-	tallies_lock(tallies);
-	bool may = has_room_to_scout(l);
-	if (may)
-		room_claim(l->pool);
-	tallies_unlock(tallies);
-	return may;
-}
-
-/* A SWITCHOVER waits for another host: any pool that can log in checks them. */
-static struct verdict scout(struct pool *pool, uint64_t now_us)
-{
-	struct launch l = {
-	    .pool = pool, .may_evict = true, .now_us = now_us, .wake_us = UINT64_MAX};
-
-	if (!pool->database->is_switching || !pool->database->is_scouting ||
-	    !pool->has_logged_in || pool_count_in_use(pool) > 0)
-		return nothing(UINT64_MAX);
-	size_t wanted = hosts_find_scouted(pool, now_us, &l.wake_us);
-	if (wanted && has_claimed_to_scout(&l)) {
-		hosts_scout(pool, wanted, now_us);
-		return (struct verdict){.kind = VERDICT_DIAL, .wake_us = UINT64_MAX};
-	}
-	return l.evicted ? seat_retire(l.evicted, "evicted") : nothing(l.wake_us);
-}
-
-static struct verdict next_while_paused(struct pool *pool, uint64_t now_us)
-{
-	struct verdict v;
-
 	room_want(pool, 0);
 	pool->wants_probe = false;
-	if (pool_is_closing_for_pause(pool)) {
-		v = retire_for_pause(pool);
-		return v.kind != VERDICT_NONE ? v : scout(pool, now_us);
-	}
+	if (pool_is_closing_for_pause(pool))
+		return retire_for_pause(pool);
 	struct seat *seat = first_seat(pool, SEAT_USED);
 	return seat ? seat_retire(seat, "close unsafe file descriptors on suspend")
 		    : nothing(UINT64_MAX);
@@ -756,7 +670,7 @@ struct verdict pool_next(struct pool *pool, uint64_t now_us)
 	queue_note_waiting(pool);
 	if (!pool_is_paused(pool))
 		return next_while_running(pool, now_us);
-	v = next_while_paused(pool, now_us);
+	v = next_while_paused(pool);
 	if (v.kind == VERDICT_NONE)
 		elsewhere_ask_welcome(pool, now_us, &v.wake_us);
 	return v;

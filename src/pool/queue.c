@@ -174,7 +174,7 @@ void queue_link(struct ask *ask, struct seat *seat, uint64_t now_us)
 	seat->was_checked = false;
 	seat->was_lent = true;
 	ask->pool->has_wasted = false;
-	hosts_lend(seat, now_us);
+	hosts_lend(seat);
 	ask->pool->stats.server_assignment_count++;
 }
 

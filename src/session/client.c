@@ -175,7 +175,10 @@ void client_fatal_text(struct client *client, const char *sqlstate, const char *
 {
 	if (!client->conn.is_doomed)
 		client->conn.site->errors_told[error_of_text(text)]++;
-	client_end(client, sqlstate, text, &(struct elaboration){NULL, NULL});
+	char detail[LIMIT_TEXT];
+
+	client_end(client, sqlstate, text,
+	    &(struct elaboration){limit_describe_hosts(client, text, detail), NULL});
 }
 
 /* DETAIL and HINT of an error that a limit has caused: the limit's value, in `text`,

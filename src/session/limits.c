@@ -8,6 +8,7 @@
 
 #include "conf/scope.h"
 #include "pool/catalog.h"
+#include "pool/hosts_role.h"
 #include "pool/room.h"
 
 /* The limits of queries and transactions are those of the pool's user, all others those
@@ -67,13 +68,36 @@ static void describe_queue(const struct client *client, char out[LIMIT_TEXT])
 	    scope_max_waiting_clients(scope_of_pool(pool)));
 }
 
-/* Why the client's pool cannot get a server at the moment, or NULL. */
-static const char *lack_of(const struct client *client)
+static void copy_lack(
+    const struct pool *pool, const char *before, char *out, size_t size)
+{
+	struct buf why;
+
+	buf_init(&why, 0);
+	hosts_describe_lack(pool, &why);
+	snprintf(out, size, "%s%s", before, buf_text(&why));
+	buf_done(&why);
+}
+
+/* Whether the client waits because no host serves its pool. */
+static bool lacks_host(const struct client *client)
 {
 	const struct pool *pool = client->request.ask.pool;
 
-	return pool && !client->request.ask.seat && pool->lacks_host ? pool->refusal
-								     : NULL;
+	return pool && !client->request.ask.seat && hosts_are_watched(pool->database) &&
+	       !hosts_has_server(pool);
+}
+
+const char *limit_describe_hosts(
+    const struct client *client, const char *text, char out[LIMIT_TEXT])
+{
+	const struct pool *pool = client->request.ask.pool;
+
+	if (!pool || pool->database->hosts.count < 2 || !pool->refusal ||
+	    (strcmp(text, pool->refusal) != 0 && strcmp(text, pool->fast_failure) != 0))
+		return NULL;
+	copy_lack(pool, "", out, LIMIT_TEXT);
+	return out;
 }
 
 static void describe_value(
@@ -84,13 +108,12 @@ static void describe_value(
 			   limit_value(client, setting));
 	const char *lacked =
 	    ask->state == ASK_WAITING ? room_lacked(ask->pool, &limit) : NULL;
-	const char *lack = lack_of(client);
 
 	if (lacked && len > 0 && len < LIMIT_TEXT)
 		snprintf(out + len, (size_t)(LIMIT_TEXT - len),
 		    "; the pool waits for room under %s, which is %d", lacked, limit);
-	else if (lack && len > 0 && len < LIMIT_TEXT)
-		snprintf(out + len, (size_t)(LIMIT_TEXT - len), "; %s", lack);
+	else if (lacks_host(client) && len > 0 && len < LIMIT_TEXT)
+		copy_lack(ask->pool, "; ", out + len, (size_t)(LIMIT_TEXT - len));
 }
 
 const char *limit_describe(

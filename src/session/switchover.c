@@ -1,10 +1,9 @@
 /*
- * Decides when a paused database continues, and at which host.  The pool floor pauses
- * the pools and checks the hosts.
+ * Decides when a paused database continues, and at which host.
  *
- * With several workers each has its own pools and records of hosts.  The control thread
- * checks all sites periodically: every site is paused, one of them checks the hosts,
- * and what it finds is passed to all when the database continues.
+ * Each worker has pools of its own: the control thread looks at all sites periodically
+ * until no server is in use.  Then it asks the monitor of hosts again and again, and
+ * reads its verdicts.
  */
 #include "session/switchover.h"
 
@@ -21,19 +20,16 @@ enum { CHECK_US = 10000 };
 
 /* The host at which the database continues. */
 struct successor {
-	char *name; /* owned; NULL: the unix socket */
+	char *name; /* borrowed; NULL: the unix socket */
 	int port;
-	struct host_report report;
-	uint64_t looked_us;
-	bool is_there, was_looked_at;
+	bool is_there;
 };
 
 /* The state of the database at all sites. */
 struct survey {
 	struct switchover *s;
 	size_t in_use;
-	bool has_pool; /* some site has a pool that has logged in and can check hosts */
-	struct successor successor;
+	bool has_pool; /* some site has a pool that has logged in */
 };
 
 struct switchover {
@@ -189,12 +185,20 @@ static void note_old(struct switchover *s, const struct database *db)
 	}
 }
 
+/* Has the host answered since the database is paused? */
+static bool has_answered(const struct switchover *s, const struct host *host)
+{
+	return host->verdict.value.report.at_us >= s->paused_us;
+}
+
 /* A host that served before may become the successor again if it was down, or had
  * another role, while the database was paused. */
 static void forget_old(
     struct switchover *s, const struct database *db, const struct host *host)
 {
-	if (host->looked_us >= s->paused_us && !hosts_is_successor(db, host))
+	bool is_up = host->verdict.value.state == HOST_UP;
+
+	if ((has_answered(s, host) || !is_up) && !hosts_is_successor(db, host))
 		remove_old(s, host);
 }
 
@@ -227,10 +231,8 @@ static void finish(struct switchover *s)
 
 /* The end of a switchover, as an order for every site. */
 struct ending {
-	bool elects, has_name, was_looked_at;
+	bool elects, has_name;
 	int port;
-	struct host_report report;
-	uint64_t looked_us;
 	size_t host_at; /* in texts */
 	char texts[];   /* the names of the database and of the host */
 };
@@ -240,8 +242,6 @@ static void elect(struct database *db, const struct ending *e)
 	const char *name = e->has_name ? e->texts + e->host_at : NULL;
 	struct host *host = hosts_find(&db->hosts, name, e->port);
 
-	if (host && e->was_looked_at)
-		hosts_hear(db, host, &e->report, e->looked_us);
 	if (host)
 		hosts_elect(db, host);
 }
@@ -255,7 +255,7 @@ static void end_at(struct site *site, const void *what)
 		return;
 	if (e->elects)
 		elect(db, e);
-	db->is_switching = db->is_scouting = db->paused = false;
+	db->is_switching = db->paused = false;
 	catalog_kick_all(site->catalog, db);
 }
 
@@ -270,10 +270,7 @@ static void go_on(const struct switchover *s, const struct successor *to)
 	if (to) {
 		e->elects = true;
 		e->has_name = to->name != NULL;
-		e->was_looked_at = to->was_looked_at;
 		e->port = to->port;
-		e->report = to->report;
-		e->looked_us = to->looked_us;
 	}
 	e->host_at = database_size;
 	memcpy(e->texts, s->database, database_size);
@@ -319,7 +316,7 @@ static size_t servers_in_use(const struct database *db)
 	return count;
 }
 
-/* Is there a pool that has logged in to a server?  Only such a pool can check hosts. */
+/* Is there a pool that has logged in to a server? */
 static bool has_pool(const struct database *db)
 {
 	const struct pool *pool;
@@ -343,16 +340,11 @@ static void find_successor(
 		const struct host *host = db->hosts.list[i];
 		forget_old(s, db, host);
 		bool is_candidate = *s->to ? host == named : !is_old(s, host);
-		if (!is_candidate || host->looked_us < s->paused_us ||
+		if (!is_candidate || !has_answered(s, host) ||
 		    !hosts_is_successor(db, host))
 			continue;
 		*found = (struct successor){
-		    .name = host->name ? mem_strdup(host->name) : NULL,
-		    .port = host->port,
-		    .report = host->report,
-		    .looked_us = host->looked_us,
-		    .is_there = true,
-		    .was_looked_at = true};
+		    .name = host->name, .port = host->port, .is_there = true};
 	}
 }
 
@@ -367,14 +359,6 @@ static void hold(struct switchover *s, struct database *db)
 	catalog_kick_all(db->catalog, db);
 }
 
-static void let_scout(struct database *db, bool is_scouting)
-{
-	if (db->is_scouting == is_scouting)
-		return;
-	db->is_scouting = is_scouting;
-	catalog_kick_all(db->catalog, db);
-}
-
 static void look_at(struct site *site, void *ctx)
 {
 	struct survey *survey = ctx;
@@ -384,29 +368,9 @@ static void look_at(struct site *site, void *ctx)
 
 	if (!db)
 		return;
-	/* one site is enough to check hosts */
-	bool is_scouting = !survey->has_pool && has_pool(db);
 	hold(s, db);
-	let_scout(db, is_scouting);
 	survey->in_use += servers_in_use(db);
-	survey->has_pool = survey->has_pool || is_scouting;
-	if (is_scouting && s->paused_us)
-		find_successor(s, db, &survey->successor);
-}
-
-struct description {
-	const char *database;
-	struct buf *out;
-};
-
-/* Describes the hosts, at the site that checks them. */
-static void describe(struct site *site, void *ctx)
-{
-	struct description *d = ctx;
-	const struct database *db = catalog_find_database(site->catalog, d->database);
-
-	if (db && db->is_scouting)
-		hosts_describe(&db->hosts, d->out);
+	survey->has_pool = survey->has_pool || has_pool(db);
 }
 
 /* ---- progress ---- */
@@ -415,7 +379,6 @@ static void time_out(struct switchover *s, const struct database *db, size_t in_
 {
 	uint64_t limit = scope_switchover_timeout(scope_of_database(db));
 	struct buf why;
-	struct description hosts = {s->database, &why};
 
 	buf_init(&why, 0);
 	buf_printf(
@@ -429,7 +392,7 @@ static void time_out(struct switchover *s, const struct database *db, size_t in_
 		buf_put_text(&why, *s->to ? "that host is not fit: "
 					  : "no other host has become fit: ");
 	if (in_use == 0 && s->paused_us)
-		(void)crew_each(s->site, describe, &hosts);
+		hosts_describe(db, &why);
 	buf_put_text(&why, "; everything goes on as before");
 	go_on(s, NULL);
 	fail(s, buf_text(&why));
@@ -475,12 +438,18 @@ static void end_unused(struct switchover *s, const struct database *db)
 static void advance(struct switchover *s, const struct database *db)
 {
 	struct survey survey = {.s = s};
+	struct successor successor = {.is_there = false};
 	bool are_all_there = crew_each(s->site, look_at, &survey) == 0;
+
+	if (s->paused_us) {
+		find_successor(s, db, &successor);
+		hosts_hint(db, db->hosts.list[0], NULL, loop_now(s->site->loop));
+	}
 
 	if (!survey.has_pool && are_all_there)
 		end_unused(s, db);
-	else if (survey.successor.is_there)
-		succeed(s, &survey.successor);
+	else if (successor.is_there)
+		succeed(s, &successor);
 	else if (loop_now(s->site->loop) >= s->until_us)
 		time_out(s, db, survey.in_use);
 	else {
@@ -489,7 +458,6 @@ static void advance(struct switchover *s, const struct database *db)
 		deadline_set(
 		    s->site->loop, &s->due, loop_now(s->site->loop) + CHECK_US);
 	}
-	mem_free(survey.successor.name);
 }
 
 /* Why the switchover has to be given up; NULL: it has not. */

@@ -78,7 +78,7 @@ static void swap(struct cell *a, struct cell *b)
 static int rank_of(const char *state)
 {
 	static const char *const states[] = {
-	    "up", "unfit", "not tried", "probing", "refuses", "hangs", "down"};
+	    "not tried", "up", "unfit", "refuses", "hangs", "down"};
 	int rank = 0;
 
 	for (int i = 0; state && i < (int)(sizeof(states) / sizeof(states[0])); i++)

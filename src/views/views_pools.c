@@ -103,9 +103,9 @@ static void put_host(
 		lag_us = host->verdict.lag_us;
 		lag_bytes = host->verdict.lag_bytes;
 	}
-	uint64_t due_us = strcmp(state, "unfit") == 0 ? host->look_us : host->retry_us;
-	uint64_t left_us =
-	    !is_judged && due_us > rows->now_us ? due_us - rows->now_us : 0;
+	uint64_t left_us = !is_judged && host->is_down && host->retry_us > rows->now_us
+			       ? host->retry_us - rows->now_us
+			       : 0;
 	long long retry_in = (long long)((left_us + 999999) / 1000000);
 
 	row_begin(rows);

@@ -70,6 +70,10 @@ class Session(wire.Wire):
         """Returns the texts of all simple queries so far."""
         return [m.body[:-1].decode() for m in list(self.received) if m.kind == "Q"]
 
+    def is_monitors(self):
+        """The monitor of hosts has opened the connection, not a pool."""
+        return b"application_name\0pgbouncer monitor\0" in self.startup_body
+
     def login(self, **more):
         self.recv_startup()
         self.send(welcome(**more))
@@ -169,6 +173,11 @@ class FakeServer:
     def wait_sessions(self, count):
         return waiting.wait_for(lambda: len(self.sessions) >= count and self.sessions,
                                 "%d server connections" % count)
+
+    def of_pools(self):
+        """Returns the sessions that the monitor of hosts has not opened."""
+        waiting.wait_for(lambda: all(s.startup_code or s.ended.is_set() for s in self.sessions), "they began")
+        return [s for s in self.sessions if not s.is_monitors()]
 
     def logged_in(self):
         """Returns the sessions that sent a startup packet, which excludes cancel requests."""

@@ -147,7 +147,7 @@ def test_segment_of_several_hosts(make_pooler, pg, role):
         return all(abs(share - sum(shares) / 3) <= 4 * chance for share in shares)
 
     waiting.wait_for(is_even, "every host has served as many clients")
-    assert 2 <= pg.backends("usename = 'digoal'") <= 8
+    assert 2 <= pg.backends("usename = 'digoal' and application_name <> 'pgbouncer monitor'") <= 8
 
 
 @pytest.mark.parametrize("method, kind", WAYS[:3])
@@ -156,13 +156,13 @@ def test_segment(make_pooler, pg, role, method, kind):
     pooler = case(make_pooler, pg, "segment-2016.ini", {"digoal": secret, "app": "app secret 2d"},
                   lambda p: {6400: p.port, 40000: pg.port})
     pooler.start()
-    waiting.wait_for(lambda: pg.backends("usename = 'digoal'") >= 2, "min_pool_size")
+    waiting.wait_for(lambda: pg.backends("usename = 'digoal' and application_name <> 'pgbouncer monitor'") >= 2, "min_pool_size")
     programs.run(pooler, pg.program("pgbench"), "-i", "-q", "digoal", user="digoal", secret=SECRET)
     assert programs.pgbench(pooler, pg, "-n", "-S", "-C", "-c", 16, "-j", 2, "-t", 5, "digoal",
                             user="app", secret="app secret 2d") == 80
     out = programs.psql(pooler, "-c", "select current_user", "digoal", user="app", secret="app secret 2d")
     assert out == "digoal\n"
-    assert 2 <= pg.backends("usename = 'digoal'") <= 8
+    assert 2 <= pg.backends("usename = 'digoal' and application_name <> 'pgbouncer monitor'") <= 8
     assert oct(os.stat(pooler.path(".s.PGSQL.%d" % pooler.port)).st_mode)[-3:] == "700"
 
 
@@ -225,7 +225,7 @@ def test_segments_behind_a_balancer(segments, pg, name):
     """All poolers of the cluster run together, and the load balancer spreads short connections
     evenly."""
     poolers, port = segments(name)
-    waiting.wait_for(lambda: pg.backends("usename = 'digoal'") == 2 * SEGMENTS, "min_pool_size")
+    waiting.wait_for(lambda: pg.backends("usename = 'digoal' and application_name <> 'pgbouncer monitor'") == 2 * SEGMENTS, "min_pool_size")
     per_pooler = 10
     script = poolers[0].write("select.sql", "select 1 / (current_setting('search_path') = 'utility')::int;\n")
     assert programs.pgbench(
@@ -234,7 +234,7 @@ def test_segments_behind_a_balancer(segments, pg, name):
     counts = [pooler.log().count("login attempt: db=digoal user=app") for pooler in poolers]
     assert sum(counts) >= per_pooler * SEGMENTS
     assert max(counts) - min(counts) <= 2, counts
-    assert pg.backends("usename = 'digoal'") <= 8 * SEGMENTS
+    assert pg.backends("usename = 'digoal' and application_name <> 'pgbouncer monitor'") <= 8 * SEGMENTS
 
 
 SHADOW = """
@@ -277,7 +277,7 @@ def test_guide(make_pooler, shadowed):
                             *bench, **as_user) == 336
     # The logins need no more server connections than the auth_user's pool has.
     assert pg.backends("usename = 'sup'") <= 56 + 14
-    assert pg.backends("usename = 'digoal'") <= 56 + 14
+    assert pg.backends("usename = 'digoal' and application_name <> 'pgbouncer monitor'") <= 56 + 14
     assert programs.pgbench(pooler, pg, "-n", "-M", "extended", "-S", "-c", 1000, "-j", 2, "-t", 2,
                             *bench, **as_user) == 2000
     out = programs.psql(pooler, "-h", "127.0.0.1", "-p", pooler.port, "-c", "select current_user", "postgres",

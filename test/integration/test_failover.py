@@ -245,7 +245,7 @@ def test_recipe(shop, pair):
         pair.follow()
         pair.wait_replayed()
         pair.primary.stop("QUIT")
-        shop.wait_log("could not connect: ...")
+        shop.wait_log("host pg2:5432: down: Connection refused")
         writer.send(wire.query("select pg_is_in_recovery()"))
         assert not writer.has_data(0.1)
         shop.play("When the primary dies")

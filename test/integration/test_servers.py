@@ -322,8 +322,8 @@ def test_host_list_begins_with_its_first(make_pooler, fake):
     pooler = make_pooler({"db": "host=127.0.0.3,127.0.0.4 port=%d" % first.port},
                          settings={"pool_mode": "session"})
     pooler.connect()
-    assert len(first.sessions) == 1
-    assert not second.sessions
+    assert len(first.of_pools()) == 1
+    assert not second.of_pools()
 
 
 @pytest.mark.one_worker  # Each worker balances its own connections.
@@ -335,7 +335,7 @@ def test_hosts_with_ports_and_weights(make_pooler, fake):
     clients = [pooler.connect() for _ in range(10)]
     for client in clients:
         client.query("select 1")
-    assert [len(s.sessions) for s in servers] == [6, 2, 2]
+    assert [len(s.of_pools()) for s in servers] == [6, 2, 2]
     assert pooler.show_one("DATABASES", name="db")["port"] == str(servers[0].port)
 
 

@@ -183,15 +183,18 @@ static void a_host_that_fails_is_left_out(void **state)
 	(void)state;
 	town_init(&t, "", "server_login_retry=10\n");
 	t.dead = "a";
+	t.is_blind = true;
 	town_ask(&t, t.pool, &asks[0]);
 	assert_non_null(asks[0].seat);
 	assert_string_equal(t.dialed, "ab");
 	assert_false(t.pool->last_connect_failed);
 	struct host *a = town_host(&t, 0);
-	assert_int_equal(a->state, REACH_DOWN);
+	assert_true(a->is_down);
 	assert_int_equal(a->failures, 1);
 	assert_string_equal(a->last_error, "connect failed");
-	assert_int_equal(a->retry_us, t.w.now + 10 * SECOND);
+	/* until the monitor has looked, which is soon */
+	assert_true(t.is_hinted);
+	assert_int_equal(a->retry_us, t.w.now + SECOND);
 	town_ask(&t, t.pool, &asks[1]);
 	town_ask(&t, t.pool, &asks[2]);
 	assert_string_equal(t.dialed, "abcb");
@@ -205,96 +208,31 @@ static void a_host_that_fails_is_left_out(void **state)
 	town_done(&t);
 }
 
-/* Uses the pool until the pause of its first host has ended; the next client goes to
- * another host, and the first is probed beside it. */
-static void expect_probe(struct town *t, uint64_t after_s)
+/* Nobody tries a host that the monitor knows to be down.  When it is back, it gets its
+ * usual share, and no more. */
+static void a_host_that_comes_back_gets_its_share(void **state)
 {
-	unsigned dials = t->dials;
-	struct ask a;
-
-	t->w.now += (after_s - 1) * SECOND;
-	town_ask(t, t->pool, &a);
-	town_give(t, &a);
-	assert_int_equal(t->dials, dials);
-	t->w.now += SECOND;
-	town_ask(t, t->pool, &a);
-	assert_non_null(a.seat);
-	assert_string_not_equal(a.seat->share->host->name, "a");
-	town_serve(t, t->pool);
-	assert_int_equal(t->dials, dials + 1);
-	town_give(t, &a);
-}
-
-static void it_is_tried_again_after_growing_pauses(void **state)
-{
-	static const unsigned pauses[] = {10, 20, 40, 80, 160, 160, 160};
-	struct ask asks[3];
 	struct town t;
 
 	(void)state;
 	town_init(&t, "", "server_login_retry=10\nserver_idle_timeout=0\n");
 	t.dead = "a";
-	for (size_t i = 0; i < 3; i++)
-		town_ask(&t, t.pool, &asks[i]);
-	for (size_t i = 0; i < 3; i++)
-		town_give(&t, &asks[i]);
-	for (size_t i = 0; i < sizeof(pauses) / sizeof(pauses[0]); i++)
-		expect_probe(&t, pauses[i]);
-	struct host *a = town_host(&t, 0);
-	assert_int_equal(a->state, REACH_DOWN);
-	assert_int_equal(a->failures, 8);
-	t.dead = "";
-	expect_probe(&t, 160);
-	assert_int_equal(a->state, REACH_UP);
-	assert_int_equal(a->retry_us, 0);
-	/* the host gets its usual share from now on, and no more */
-	uint64_t before = town_host(&t, 1)->assignments;
 	run_clients(&t, 30, 1);
-	assert_in_range(a->assignments, 9, 12);
-	assert_in_range(town_host(&t, 1)->assignments - before, 9, 11);
-	/* the pauses begin at the shortest again */
-	t.dead = "a";
-	for (size_t i = 0; i < SEATS; i++) {
-		if (t.seats[i].pool && t.seats[i].share->host == a)
-			town_close(&t, &t.seats[i]);
+	struct host *a = town_host(&t, 0);
+	assert_int_equal(a->failures, 1);
+	assert_true(a->is_down);
+	for (int i = 0; i < 20; i++) {
+		t.w.now += 10 * (uint64_t)SECOND;
+		run_clients(&t, 30, 3);
 	}
-	run_clients(&t, 10, 4);
-	assert_int_equal(a->state, REACH_DOWN);
-	assert_int_equal(a->pause_us, 10 * SECOND);
-	town_done(&t);
-}
-
-/* A slow probe keeps no client from hosts that are up, also in a full pool. */
-static void a_probe_is_in_nobodys_way(void **state)
-{
-	struct ask asks[3];
-	struct town t;
-
-	(void)state;
-	town_init(&t, "", "default_pool_size=2\nserver_login_retry=10\n");
-	t.dead = "a";
-	town_ask(&t, t.pool, &asks[0]);
-	t.w.now += 10 * (uint64_t)SECOND;
-	town_give(&t, &asks[0]);
-	/* the client gets a server, and the probe begins */
-	world_join(t.pool, &asks[0]);
-	assert_int_equal(pool_ask(&asks[0], ASK_QUERY, t.w.now).kind, VERDICT_GRANT);
-	world_next(&t.w, t.pool, VERDICT_DIAL);
-	struct seat *probe = town_begin_dial(&t, t.pool);
-	assert_ptr_equal(probe->share->host, town_host(&t, 0));
-	assert_int_equal(town_host(&t, 0)->state, REACH_PROBING);
-	world_next(&t.w, t.pool, VERDICT_NONE);
-	town_ask(&t, t.pool, &asks[1]);
-	assert_non_null(asks[1].seat);
-	assert_int_equal(pool_server_count(t.pool), 3);
-	/* the probe succeeds: there is one connection too many, until one is idle */
+	assert_int_equal(a->failures, 1);
 	t.dead = "";
-	town_end_dial(&t, probe);
-	assert_int_equal(town_host(&t, 0)->state, REACH_UP);
-	town_serve(&t, t.pool);
-	assert_int_equal(pool_connected_count(t.pool), 2);
-	town_give(&t, &asks[0]);
-	town_give(&t, &asks[1]);
+	town_look(&t);
+	assert_false(a->is_down);
+	uint64_t before = town_host(&t, 1)->assignments;
+	run_clients(&t, 300, 3);
+	assert_in_range(a->assignments, 70, 120);
+	assert_in_range(town_host(&t, 1)->assignments - before, 90, 130);
 	town_done(&t);
 }
 
@@ -316,13 +254,14 @@ static void a_slow_login_is_not_waited_for(void **state)
 	town_serve(&t, t.pool);
 	assert_non_null(a.seat);
 	assert_string_equal(a.seat->share->host->name, "b");
-	assert_int_equal(town_host(&t, 0)->state, REACH_PROBING);
+	assert_int_equal(town_host(&t, 0)->slow_logins, 1);
 	/* no client waits for that host any more */
 	town_ask(&t, world_pool(&t.w, "d", "other"), &b);
 	assert_non_null(b.seat);
 	assert_string_equal(b.seat->share->host->name, "c");
 	town_end_dial(&t, slow);
-	assert_int_equal(town_host(&t, 0)->state, REACH_UP);
+	assert_int_equal(town_host(&t, 0)->slow_logins, 0);
+	assert_true(hosts_may_serve(t.pool, town_host(&t, 0)));
 	town_give(&t, &a);
 	town_give(&t, &b);
 	/* or the slow login fails */
@@ -343,37 +282,49 @@ static void a_slow_login_is_not_waited_for(void **state)
 	town_serve(&t, t.pool);
 	assert_non_null(a.seat);
 	town_end_dial(&t, slow);
-	assert_int_equal(town_host(&t, 0)->state, REACH_DOWN);
-	assert_true(town_host(&t, 0)->retry_us > t.w.now);
+	assert_true(town_host(&t, 0)->is_down);
+	assert_int_equal(town_host(&t, 0)->slow_logins, 0);
 	town_give(&t, &a);
 	town_done(&t);
 }
 
-/* A probe that is cancelled does not change the state of its host. */
-static void a_probe_may_end_unfinished(void **state)
+/* A slow login keeps no client from hosts that are up, also in a full pool, and may end
+ * without a result. */
+static void a_slow_login_takes_no_room(void **state)
 {
-	struct ask a;
+	struct ask asks[3];
 	struct town t;
 
 	(void)state;
-	town_init(&t, "", "server_login_retry=10\n");
-	t.dead = "a";
-	town_ask(&t, t.pool, &a);
-	t.w.now += 10 * (uint64_t)SECOND;
-	town_give(&t, &a);
-	world_join(t.pool, &a);
-	assert_int_equal(pool_ask(&a, ASK_QUERY, t.w.now).kind, VERDICT_GRANT);
-	world_next(&t.w, t.pool, VERDICT_DIAL);
-	town_close(&t, town_begin_dial(&t, t.pool));
-	assert_int_equal(town_host(&t, 0)->state, REACH_DOWN);
-	assert_true(hosts_is_due(t.pool, town_host(&t, 0), t.w.now));
-	assert_int_equal(t.pool->probe_count, 0);
-	assert_int_equal(town_host(&t, 0)->failures, 1);
-	town_give(&t, &a);
-	town_done(&t);
+	for (int ends = 0; ends < 2; ends++) {
+		town_init(&t, "", "default_pool_size=2\n");
+		t.is_blind = true;
+		world_join(t.pool, &asks[0]);
+		world_ask(&t.w, &asks[0], VERDICT_WAIT);
+		world_next(&t.w, t.pool, VERDICT_DIAL);
+		struct seat *slow = town_begin_dial(&t, t.pool);
+		t.w.now += SECOND / 5;
+		town_serve(&t, t.pool);
+		town_ask(&t, t.pool, &asks[1]);
+		assert_non_null(asks[0].seat);
+		assert_non_null(asks[1].seat);
+		assert_int_equal(pool_server_count(t.pool), 3);
+		if (ends)
+			town_end_dial(&t, slow);
+		else
+			town_close(&t, slow);
+		assert_int_equal(t.pool->slow_count, 0);
+		assert_int_equal(town_host(&t, 0)->slow_logins, 0);
+		/* one connection too many goes as soon as it is idle */
+		town_serve(&t, t.pool);
+		assert_int_equal(pool_connected_count(t.pool), 2);
+		town_give(&t, &asks[0]);
+		town_give(&t, &asks[1]);
+		town_done(&t);
+	}
 }
 
-static void all_down_is_as_with_one(void **state)
+static void all_down_is_waited_for(void **state)
 {
 	struct ask a;
 	struct town t;
@@ -385,21 +336,22 @@ static void all_down_is_as_with_one(void **state)
 	assert_null(a.seat);
 	assert_string_equal(t.dialed, "abc");
 	assert_true(t.pool->last_connect_failed);
-	/* there is one attempt per server_login_retry */
+	/* the monitor's next word is waited for */
 	struct verdict v = world_next(&t.w, t.pool, VERDICT_NONE);
-	assert_true(v.wake_us == t.w.now + 10 * (uint64_t)SECOND);
-	t.w.now += 10 * (uint64_t)SECOND;
-	t.dead = "";
+	assert_true(v.wake_us == UINT64_MAX);
+	t.dead = "ac";
+	town_look(&t);
+	assert_true(world_was_kicked(&t.w, t.pool));
 	town_serve(&t, t.pool);
 	assert_non_null(a.seat);
-	/* the other hosts are tried again in the same turn */
-	assert_memory_equal(t.dialed, "abca", 4);
+	assert_string_equal(t.dialed, "abcb");
 	assert_false(t.pool->last_connect_failed);
 	town_give(&t, &a);
 	town_done(&t);
 }
 
-/* A wrong password does not mark the host as down. */
+/* A wrong password does not mark the host as down, but the next one is tried.  When all
+ * refuse, the client is told. */
 static void a_refused_login_leaves_the_host_up(void **state)
 {
 	struct ask a;
@@ -409,79 +361,18 @@ static void a_refused_login_leaves_the_host_up(void **state)
 	town_init(&t, "", "");
 	world_join(t.pool, &a);
 	world_ask(&t.w, &a, VERDICT_WAIT);
-	world_next(&t.w, t.pool, VERDICT_DIAL);
-	struct seat *seat = town_begin_dial(&t, t.pool);
-	pool_dial_failed(seat, DIAL_LOGIN, "wrong password", "28P01", t.w.now);
-	town_close(&t, seat);
-	assert_int_equal(town_host(&t, 0)->state, REACH_UP);
-	assert_int_equal(town_host(&t, 0)->failures, 0);
+	for (size_t i = 0; i < 3; i++) {
+		world_next(&t.w, t.pool, VERDICT_DIAL);
+		struct seat *seat = town_begin_dial(&t, t.pool);
+		assert_ptr_equal(seat->share->host, town_host(&t, i));
+		pool_dial_failed(seat, DIAL_LOGIN, "wrong password", "28P01", t.w.now);
+		town_close(&t, seat);
+		assert_false(town_host(&t, i)->is_down);
+		assert_int_equal(town_host(&t, i)->failures, 0);
+	}
 	assert_true(t.pool->last_connect_failed);
 	world_next(&t.w, t.pool, VERDICT_REFUSE);
 	pool_part(&a);
-	town_done(&t);
-}
-
-/* Clients wait for hosts that serve, or for the end of the SWITCHOVER.  An error of a
- * host that is only checked is not told to them. */
-static void a_refused_look_is_told_to_nobody(void **state)
-{
-	struct ask a, b;
-	struct town t;
-
-	(void)state;
-	for (int is_switching = 0; is_switching < 2; is_switching++) {
-		struct database *db;
-		town_init(&t, "", "");
-		db = t.pool->database;
-		town_ask(&t, t.pool, &a);
-		world_join(t.pool, &b);
-		town_host(&t, 1)->state = REACH_DOWN;
-		if (is_switching) {
-			town_give(&t, &a);
-			db->paused = db->is_switching = db->is_scouting = true;
-			world_next(&t.w, t.pool, VERDICT_RETIRE);
-			world_gone(&t.w, &t.seats[0]);
-		} else {
-			t.pool->wanted_host = 2;
-		}
-		world_next(&t.w, t.pool, VERDICT_DIAL);
-		struct seat *seat = town_begin_dial(&t, t.pool);
-		assert_true(seat->is_probe);
-		world_ask(&t.w, &b, VERDICT_WAIT);
-		pool_dial_failed(seat, DIAL_LOGIN, "go away", "28000", t.w.now);
-		town_close(&t, seat);
-		assert_false(t.pool->has_refused);
-		assert_false(t.pool->last_login_failed);
-		db->paused = db->is_switching = false;
-		world_next(&t.w, t.pool, VERDICT_DIAL);
-		pool_part(&b);
-		if (!is_switching)
-			town_give(&t, &a);
-		town_done(&t);
-	}
-}
-
-/* A SWITCHOVER checks hosts five times per second, but logs the same failure only
- * once. */
-static void what_repeats_is_no_news(void **state)
-{
-	struct town t;
-	struct ask a;
-
-	(void)state;
-	town_init(&t, "", "");
-	town_ask(&t, t.pool, &a);
-	struct seat *seat = a.seat;
-	assert_true(hosts_is_news(seat, "refused", t.w.now));
-	assert_true(hosts_is_news(seat, "refused", t.w.now));
-	t.pool->database->is_switching = true;
-	assert_true(hosts_is_news(seat, "refused", t.w.now));
-	assert_false(hosts_is_news(seat, "refused", t.w.now + SECOND));
-	assert_true(hosts_is_news(seat, "starting", t.w.now + SECOND));
-	assert_false(hosts_is_news(seat, "starting", t.w.now + 2 * SECOND));
-	assert_true(hosts_is_news(seat, "starting", t.w.now + 12 * SECOND));
-	t.pool->database->is_switching = false;
-	town_give(&t, &a);
 	town_done(&t);
 }
 
@@ -498,7 +389,7 @@ static void what_is_known_outlives_a_reload(void **state)
 	assert_ptr_equal(a.seat->share->host, lent);
 	world_adopt(&t.w, "[databases]\nd=host=x,a port=7,1\n[pgbouncer]\n", NULL);
 	assert_ptr_equal(town_host(&t, 1), down);
-	assert_int_equal(down->state, REACH_DOWN);
+	assert_true(down->is_down);
 	assert_string_equal(town_host(&t, 0)->name, "x");
 	/* when its last connection closes, the record of the removed host is freed */
 	assert_false(lent->is_listed);
@@ -508,6 +399,9 @@ static void what_is_known_outlives_a_reload(void **state)
 	town_close(&t, seat);
 	pool_part(&a);
 	pool_free_if_unused(t.pool);
+	for (size_t i = 0; i < 3; i++)
+		host_watch_done(&t.watches[i]);
+	host_group_done(&t.group);
 	world_done(&t.w);
 }
 
@@ -520,14 +414,11 @@ int main(void)
 	    cmocka_unit_test(last_used_first_within_a_host),
 	    cmocka_unit_test(disable_stays_until_failure),
 	    cmocka_unit_test(a_host_that_fails_is_left_out),
-	    cmocka_unit_test(it_is_tried_again_after_growing_pauses),
-	    cmocka_unit_test(a_probe_is_in_nobodys_way),
+	    cmocka_unit_test(a_host_that_comes_back_gets_its_share),
 	    cmocka_unit_test(a_slow_login_is_not_waited_for),
-	    cmocka_unit_test(a_probe_may_end_unfinished),
-	    cmocka_unit_test(all_down_is_as_with_one),
+	    cmocka_unit_test(a_slow_login_takes_no_room),
+	    cmocka_unit_test(all_down_is_waited_for),
 	    cmocka_unit_test(a_refused_login_leaves_the_host_up),
-	    cmocka_unit_test(a_refused_look_is_told_to_nobody),
-	    cmocka_unit_test(what_repeats_is_no_news),
 	    cmocka_unit_test(what_is_known_outlives_a_reload),
 	};
 

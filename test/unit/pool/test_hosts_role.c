@@ -1,6 +1,5 @@
 /*
- * target_session_attrs: which hosts are used, when roles are checked, and what happens
- * when they change.
+ * target_session_attrs: which hosts are used, and what happens when roles change.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,7 +56,8 @@ static void each_value_uses_its_hosts(void **state)
 	    {"prefer-standby", "bc", "", "", "bc"},
 	    {"prefer-standby", "bc", "", "b", "c"},
 	    {"prefer-standby", "bc", "", "bc", "a"},
-	    {"prefer-standby", "", "z", "", "abc"},
+	    /* one primary is in force, and writers may be among the clients */
+	    {"prefer-standby", "", "z", "", "a"},
 	};
 	char keys[64];
 	struct town t;
@@ -79,28 +79,31 @@ static void no_host_fits_means_waiting(void **state)
 {
 	struct ask a, b;
 	struct town t;
+	struct buf why;
 
 	(void)state;
-	town_init(&t, "target_session_attrs=primary role_check_period=5",
-	    "server_login_retry=20\n");
+	town_init(&t, "target_session_attrs=primary", "");
 	t.standbys = "ab";
 	t.dead = "c";
 	town_ask(&t, t.pool, &a);
 	assert_null(a.seat);
-	assert_string_equal(t.dialed, "abc");
-	assert_string_equal(t.pool->refusal,
-	    "no host of database \"d\" is primary: a:1 is standby, b:2 is standby, "
-	    "c:3 is down (connect failed)");
+	/* the monitor knows, so that no pool tries */
+	assert_string_equal(t.dialed, "");
+	buf_init(&why, 0);
+	hosts_describe_lack(t.pool, &why);
+	assert_string_equal(buf_text(&why),
+	    "no host of database \"d\" is primary: a:1 is unfit (it is a standby), "
+	    "b:2 is unfit (it is a standby), c:3 is down (connect failed)");
+	buf_done(&why);
 	/* a client that comes later waits, too */
 	town_ask(&t, t.pool, &b);
 	assert_null(b.seat);
 	assert_int_equal(t.pool->waiting.count, 2);
 	assert_int_equal(t.refused, 0);
-	/* roles are checked sooner than dead hosts are tried again */
 	struct verdict v = world_next(&t.w, t.pool, VERDICT_NONE);
-	assert_true(v.wake_us == t.w.now + 5 * SECOND);
+	assert_true(v.wake_us == UINT64_MAX);
 	t.standbys = "a";
-	t.w.now += 5 * SECOND;
+	town_look(&t);
 	town_serve(&t, t.pool);
 	assert_non_null(a.seat);
 	assert_string_equal(a.seat->share->host->name, "b");
@@ -109,15 +112,37 @@ static void no_host_fits_means_waiting(void **state)
 	town_done(&t);
 }
 
-/* A standby is promoted: a probe notices it, and connections to a host that has become
- * a standby are closed as soon as they are given back. */
-static void roles_are_looked_at_in_the_background(void **state)
+/* Before the monitor's first word nobody who needs a role is served, because the host
+ * that answers first may be an old primary. */
+static void the_first_word_is_waited_for(void **state)
+{
+	struct ask a;
+	struct town t;
+
+	(void)state;
+	town_init(&t, "target_session_attrs=read-only", "");
+	t.standbys = "bc";
+	t.is_blind = true;
+	town_ask(&t, t.pool, &a);
+	assert_null(a.seat);
+	assert_string_equal(t.dialed, "");
+	assert_true(t.is_hinted);
+	t.is_blind = false;
+	town_serve(&t, t.pool);
+	assert_non_null(a.seat);
+	town_give(&t, &a);
+	town_done(&t);
+}
+
+/* Connections to a host that has become a primary are closed as soon as they are given
+ * back; the monitor is asked at once. */
+static void a_reported_role_counts_at_once(void **state)
 {
 	struct ask a, b;
 	struct town t;
 
 	(void)state;
-	town_init(&t, "target_session_attrs=standby role_check_period=5", "");
+	town_init(&t, "target_session_attrs=standby", "");
 	t.standbys = "b";
 	town_ask(&t, t.pool, &a);
 	town_ask(&t, t.pool, &b);
@@ -127,71 +152,49 @@ static void roles_are_looked_at_in_the_background(void **state)
 	assert_string_equal(host_role_shown(town_host(&t, 0)), "primary");
 	assert_string_equal(
 	    hosts_state_shown(t.pool->database, town_host(&t, 1)), "up");
-	unsigned dials = t.dials;
-	t.w.now += 4 * SECOND;
-	assert_int_equal(pool_next(t.pool, t.w.now).kind, VERDICT_NONE);
-	t.standbys = "a";
-	t.w.now += SECOND;
-	/* no client asks for a server */
-	town_serve(&t, t.pool);
-	assert_in_range(t.dials - dials, 1, 2);
-	assert_string_equal(
-	    hosts_state_shown(t.pool->database, town_host(&t, 0)), "up");
-	/* b reports that it is not a standby any more */
+	t.is_blind = true;
 	struct host_report report = {.role = HOST_PRIMARY, .is_kept_posted = true};
 	hosts_learn(a.seat, &report, t.w.now);
+	assert_true(t.is_hinted);
 	assert_true(world_was_kicked(&t.w, t.pool));
 	town_serve(&t, t.pool);
 	assert_true(a.seat->is_dirty);
 	assert_int_equal(town_host(&t, 1)->connections, 1);
 	town_give(&t, &a);
 	assert_int_equal(town_host(&t, 1)->connections, 0);
+	t.standbys = "a";
+	t.is_blind = false;
+	town_look(&t);
 	expect_used(&t, "a");
 	town_done(&t);
 }
 
-static void without_clients_nobody_looks(void **state)
+/* An error of a server that does not report its role: the monitor is asked, once a
+ * second at most. */
+static void an_error_casts_doubt(void **state)
 {
 	struct ask a;
 	struct town t;
 
 	(void)state;
-	town_init(&t, "target_session_attrs=primary", "");
-	t.standbys = "bc";
-	town_ask(&t, t.pool, &a);
-	struct verdict v = world_next(&t.w, t.pool, VERDICT_NONE);
-	assert_true(v.wake_us <= t.w.now + 5 * SECOND);
-	town_give(&t, &a);
-	v = world_next(&t.w, t.pool, VERDICT_NONE);
-	assert_true(v.wake_us == UINT64_MAX);
-	town_done(&t);
-}
-
-/* Roles that servers do not report are asked again, beside the pool's size. */
-static void silent_servers_are_asked_again(void **state)
-{
-	struct ask a;
-	struct town t;
-
-	(void)state;
-	town_init(&t, "target_session_attrs=read-write role_check_period=5",
-	    "default_pool_size=1\n");
+	town_init(&t, "target_session_attrs=read-write", "");
 	t.standbys = "bc";
 	t.is_silent = true;
 	town_ask(&t, t.pool, &a);
-	/* the other hosts are checked as well, though no client needs them */
-	assert_int_equal(strlen(t.dialed), 3);
-	assert_true(strchr(t.dialed, 'b') && strchr(t.dialed, 'c'));
-	t.w.now += 5 * SECOND;
-	town_serve(&t, t.pool);
-	assert_string_equal(t.dialed + 3, "abc");
-	/* host a reports that it cannot write: its role is checked soon */
-	t.w.now += 2 * SECOND;
+	assert_non_null(a.seat);
+	assert_string_equal(t.dialed, "a");
+	t.w.now += SECOND;
 	hosts_doubt(a.seat, t.w.now);
-	assert_true(world_was_kicked(&t.w, t.pool));
+	assert_true(t.is_hinted);
+	t.is_hinted = false;
+	t.w.now += SECOND / 2;
+	hosts_doubt(a.seat, t.w.now);
+	assert_false(t.is_hinted);
+	t.w.now += SECOND / 2;
+	hosts_doubt(a.seat, t.w.now);
+	assert_true(t.is_hinted);
 	t.read_only = "a";
 	town_serve(&t, t.pool);
-	assert_string_equal(t.dialed + 6, "a");
 	assert_true(a.seat->is_dirty);
 	town_give(&t, &a);
 	town_done(&t);
@@ -201,6 +204,7 @@ static void silent_servers_are_asked_again(void **state)
 static void read_only_users_concern_themselves(void **state)
 {
 	struct ask a, b;
+	struct buf why;
 	struct town t;
 
 	(void)state;
@@ -209,13 +213,20 @@ static void read_only_users_concern_themselves(void **state)
 	town_ask(&t, t.pool, &a);
 	assert_non_null(a.seat);
 	struct pool *other = world_pool(&t.w, "d", "reader");
-	t.read_only = "a";
+	t.read_only_for_users = "a";
 	town_ask(&t, other, &b);
 	assert_null(b.seat);
 	assert_true(hosts_may_serve(t.pool, town_host(&t, 0)));
 	assert_false(hosts_may_serve(other, town_host(&t, 0)));
 	assert_false(a.seat->is_dirty);
-	t.read_only = "";
+	buf_init(&why, 0);
+	hosts_describe_lack(other, &why);
+	assert_non_null(
+	    strstr(buf_text(&why), "; a:1 is read-only for user \"reader\""));
+	buf_done(&why);
+	t.read_only_for_users = "";
+	struct verdict v = world_next(&t.w, other, VERDICT_NONE);
+	assert_true(v.wake_us == t.w.now + 5 * SECOND);
 	t.w.now += 5 * SECOND;
 	town_serve(&t, other);
 	assert_non_null(b.seat);
@@ -224,21 +235,20 @@ static void read_only_users_concern_themselves(void **state)
 	town_done(&t);
 }
 
-static void the_second_pass_ends_with_a_standby(void **state)
+static void a_standby_that_comes_back_is_preferred(void **state)
 {
 	struct ask a;
 	struct town t;
 
 	(void)state;
-	town_init(&t, "target_session_attrs=prefer-standby", "server_login_retry=5\n");
+	town_init(&t, "target_session_attrs=prefer-standby", "");
 	t.standbys = "bc";
 	t.dead = "bc";
 	town_ask(&t, t.pool, &a);
 	assert_string_equal(a.seat->share->host->name, "a");
 	t.dead = "c";
-	t.w.now += 5 * SECOND;
+	town_look(&t);
 	town_serve(&t, t.pool);
-	assert_int_equal(town_host(&t, 1)->state, REACH_UP);
 	assert_true(a.seat->is_dirty);
 	town_give(&t, &a);
 	expect_used(&t, "b");
@@ -273,86 +283,35 @@ static void an_elected_host_is_used_alone(void **state)
 	run_dry(&t);
 	expect_used(&t, "ac");
 	t.dead = "";
-	t.w.now += 5 * SECOND;
-	town_ask(&t, t.pool, &a);
-	town_give(&t, &a);
+	town_look(&t);
+	town_serve(&t, t.pool);
 	expect_used(&t, "b");
 	hosts_elect(t.pool->database, NULL);
+	town_look(&t);
 	assert_true(hosts_may_serve(t.pool, town_host(&t, 0)));
 	town_done(&t);
 }
 
-/* While clients are paused for a SWITCHOVER no client is served, and each host is
- * checked again and again. */
-static void a_paused_pool_looks_at_hosts_for_a_switchover(void **state)
+/* A SWITCHOVER goes on at a host that the monitor knows to be up and a primary. */
+static void a_successor_has_the_role(void **state)
 {
-	struct ask a, b;
+	static const char *const targets[] = {"any", "primary", "read-write"};
+	char keys[64];
 	struct town t;
 
 	(void)state;
-	town_init(&t, "target_session_attrs=primary", "");
-	t.standbys = "bc";
-	town_ask(&t, t.pool, &a);
-	t.pool->database->paused = t.pool->database->is_switching =
-	    t.pool->database->is_scouting = true;
-	t.dialed[0] = '\0';
-	town_serve(&t, t.pool);
-	assert_string_equal(t.dialed, "");
-	town_give(&t, &a);
-	assert_string_equal(t.dialed, "abc");
-	t.standbys = "a";
-	t.dead = "c";
-	world_join(t.pool, &b);
-	world_ask(&t.w, &b, VERDICT_WAIT);
-	t.w.now += SECOND / 5;
-	town_serve(&t, t.pool);
-	assert_string_equal(t.dialed, "abcabc");
-	assert_null(b.seat);
-	assert_int_equal(pool_server_count(t.pool), 0);
-	assert_false(hosts_is_successor(t.pool->database, town_host(&t, 0)));
-	assert_true(hosts_is_successor(t.pool->database, town_host(&t, 1)));
-	assert_false(hosts_is_successor(t.pool->database, town_host(&t, 2)));
-	hosts_elect(t.pool->database, town_host(&t, 1));
-	t.pool->database->paused = t.pool->database->is_switching = false;
-	town_serve(&t, t.pool);
-	assert_non_null(b.seat);
-	assert_string_equal(b.seat->share->host->name, "b");
-	town_give(&t, &b);
-	town_done(&t);
-}
-
-/* Under a full limit it looks when there is room: one at rest of another pool makes
- * some, and one in use is waited for. */
-static void a_look_needs_room(void **state)
-{
-	struct ask a, b;
-	struct town t;
-
-	(void)state;
-	town_init(&t, "target_session_attrs=primary",
-	    "max_server_connections=1\n[databases]\ne=host=e\n");
-	struct pool *other = world_pool(&t.w, "e", "u");
-	t.standbys = "bc";
-	town_ask(&t, t.pool, &a);
-	t.pool->database->paused = t.pool->database->is_switching = true;
-	town_give(&t, &a);
-	town_ask(&t, other, &b);
-	assert_non_null(b.seat);
-	t.pool->database->is_scouting = true;
-	t.dialed[0] = '\0';
-	struct verdict v = world_next(&t.w, t.pool, VERDICT_NONE);
-	assert_true(v.wake_us > t.w.now && v.wake_us < UINT64_MAX);
-	assert_int_equal(t.w.c->server_count, 1);
-	pool_give(b.seat, t.w.now);
-	/* The only server of a pool is left to it for a moment after its use. */
-	world_next(&t.w, t.pool, VERDICT_NONE);
-	t.w.now += SECOND;
-	town_serve(&t, t.pool);
-	assert_string_equal(t.dialed, "abc");
-	assert_int_equal(pool_server_count(other), 0);
-	assert_int_equal(t.w.c->server_count, 0);
-	pool_part(&b);
-	town_done(&t);
+	for (size_t i = 0; i < 3; i++) {
+		snprintf(keys, sizeof(keys), "target_session_attrs=%s", targets[i]);
+		town_init(&t, keys, "");
+		t.standbys = "a";
+		t.dead = "c";
+		assert_false(hosts_is_successor(t.pool->database, town_host(&t, 1)));
+		town_look(&t);
+		assert_false(hosts_is_successor(t.pool->database, town_host(&t, 0)));
+		assert_true(hosts_is_successor(t.pool->database, town_host(&t, 1)));
+		assert_false(hosts_is_successor(t.pool->database, town_host(&t, 2)));
+		town_done(&t);
+	}
 }
 
 int main(void)
@@ -360,14 +319,13 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(each_value_uses_its_hosts),
 	    cmocka_unit_test(no_host_fits_means_waiting),
-	    cmocka_unit_test(roles_are_looked_at_in_the_background),
-	    cmocka_unit_test(without_clients_nobody_looks),
-	    cmocka_unit_test(silent_servers_are_asked_again),
+	    cmocka_unit_test(the_first_word_is_waited_for),
+	    cmocka_unit_test(a_reported_role_counts_at_once),
+	    cmocka_unit_test(an_error_casts_doubt),
 	    cmocka_unit_test(read_only_users_concern_themselves),
-	    cmocka_unit_test(the_second_pass_ends_with_a_standby),
+	    cmocka_unit_test(a_standby_that_comes_back_is_preferred),
 	    cmocka_unit_test(an_elected_host_is_used_alone),
-	    cmocka_unit_test(a_paused_pool_looks_at_hosts_for_a_switchover),
-	    cmocka_unit_test(a_look_needs_room),
+	    cmocka_unit_test(a_successor_has_the_role),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

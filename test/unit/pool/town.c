@@ -14,6 +14,17 @@
 #include <cmocka.h>
 /* clang-format on */
 
+#include "pool/scopes.h"
+
+static void hint(void *ctx, const struct host *host, const struct host_report *report)
+{
+	struct town *t = ctx;
+
+	(void)host;
+	(void)report;
+	t->is_hinted = true;
+}
+
 void town_init(struct town *t, const char *keys, const char *settings)
 {
 	char ini[512];
@@ -25,7 +36,55 @@ void town_init(struct town *t, const char *keys, const char *settings)
 	    keys, settings);
 	world_init(&t->w, ini);
 	t->pool = world_pool(&t->w, "d", "u");
-	t->dead = t->standbys = t->read_only = "";
+	t->dead = t->standbys = t->read_only = t->read_only_for_users = "";
+	t->events = *t->w.c->events;
+	t->events.hint = hint;
+	t->w.c->events = &t->events;
+	for (size_t i = 0; i < 3; i++)
+		host_watch_init(
+		    &t->watches[i], town_host(t, i)->name, town_host(t, i)->port);
+	host_group_init(&t->group);
+}
+
+static struct host_report report_of(const struct town *t, const char *host)
+{
+	return (struct host_report){
+	    .role = strstr(t->standbys, host) ? HOST_STANDBY : HOST_PRIMARY,
+	    .is_read_only = strstr(t->read_only, host) != NULL,
+	    .is_kept_posted = !t->is_silent,
+	};
+}
+
+void town_look(struct town *t)
+{
+	struct database *db = t->pool->database;
+	struct host_group_rules rules = {
+	    .target =
+		(enum target_attrs)scope_target_session_attrs(scope_of_database(db))};
+	struct host_watch *watches[3];
+	struct host_verdict verdicts[3];
+	struct host_change change;
+	uint64_t wake_us = UINT64_MAX;
+
+	t->is_hinted = false;
+	for (size_t i = 0; i < 3; i++) {
+		struct host_watch *w = watches[i] = &t->watches[i];
+		struct host_report report = report_of(t, w->name);
+		if (strstr(t->dead, w->name))
+			host_watch_failed(w, WATCH_LOST, "connect failed", t->w.now);
+		else
+			host_watch_answered(w, &report, "", t->w.now);
+	}
+	host_group_adopt(&t->group, &rules, watches, 3);
+	host_group_begin(&t->group, t->w.now);
+	host_group_choose(&t->group, NULL);
+	for (size_t i = 0; i < 3; i++)
+		if (db->hosts.elected == town_host(t, i))
+			host_group_choose(&t->group, watches[i]);
+	host_group_decide(&t->group, t->w.now, &change, &wake_us);
+	for (size_t i = 0; i < 3; i++)
+		verdicts[i] = t->group.members[i].verdict;
+	hosts_follow(db, verdicts, 3, t->w.now);
 }
 
 struct host *town_host(struct town *t, size_t i)
@@ -49,6 +108,9 @@ void town_done(struct town *t)
 		assert_int_equal(town_host(t, i)->resting, 0);
 		assert_int_equal(town_host(t, i)->logins, 0);
 	}
+	for (size_t i = 0; i < 3; i++)
+		host_watch_done(&t->watches[i]);
+	host_group_done(&t->group);
 	world_done(&t->w);
 }
 
@@ -73,13 +135,10 @@ struct seat *town_begin_dial(struct town *t, struct pool *pool)
 static bool may_stay(struct town *t, struct seat *seat)
 {
 	const struct host *host = seat->share->host;
-	struct host_report report = {
-	    .role = strstr(t->standbys, host->name) ? HOST_STANDBY : HOST_PRIMARY,
-	    .is_read_only = strstr(t->read_only, host->name) != NULL,
-	    .is_kept_posted = !t->is_silent,
-	};
+	struct host_report report = report_of(t, host->name);
 
-	if (t->standbys[0] || t->read_only[0])
+	report.is_read_only |= strstr(t->read_only_for_users, host->name) != NULL;
+	if (!t->is_silent && (t->standbys[0] || t->read_only[0]))
 		hosts_learn(seat, &report, t->w.now);
 	return hosts_is_fit(seat->pool, host);
 }
@@ -105,8 +164,7 @@ void town_end_dial(struct town *t, struct seat *seat)
 		town_close(t, seat);
 }
 
-/* Carries out all verdicts of a pool. */
-void town_serve(struct town *t, struct pool *pool)
+static void carry_out(struct town *t, struct pool *pool)
 {
 	struct verdict v;
 
@@ -119,6 +177,16 @@ void town_serve(struct town *t, struct pool *pool)
 		assert_true(t->dials < DIALS_MAX);
 	}
 	world_was_kicked(&t->w, pool);
+}
+
+/* Carries out all verdicts of a pool; the monitor looks when it is asked. */
+void town_serve(struct town *t, struct pool *pool)
+{
+	carry_out(t, pool);
+	for (int i = 0; t->is_hinted && !t->is_blind && i < 10; i++) {
+		town_look(t);
+		carry_out(t, pool);
+	}
 }
 
 void town_ask(struct town *t, struct pool *pool, struct ask *ask)

@@ -4,6 +4,7 @@
 #ifndef TEST_POOL_TOWN_H
 #define TEST_POOL_TOWN_H
 
+#include "pool/host_group.h"
 #include "pool/hosts_role.h"
 #include "world.h"
 
@@ -16,13 +17,22 @@ struct town {
 	const char *dead; /* connections to these hosts fail */
 	/* hosts with this role; when both are empty no host reports a role */
 	const char *standbys, *read_only;
-	bool is_silent; /* they report roles only when they are asked */
+	const char
+	    *read_only_for_users; /* at these hosts users of pools may only read */
+	bool is_silent;           /* servers do not report their role */
+	/* the monitor of hosts: it looks when it is asked, unless it is blind */
+	struct catalog_events events;
+	struct host_watch watches[3];
+	struct host_group group;
+	bool is_blind, is_hinted;
 	unsigned dials, closed, refused;
 	char dialed[64]; /* the hosts of the latest dials */
 };
 
 /* keys: more keys of the database entry. */
 void town_init(struct town *t, const char *keys, const char *settings);
+/* The monitor looks, and tells its verdicts. */
+void town_look(struct town *t);
 struct host *town_host(struct town *t, size_t i);
 void town_close(struct town *t, struct seat *seat);
 void town_done(struct town *t);

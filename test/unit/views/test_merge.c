@@ -150,12 +150,12 @@ static void worst_state(void **state)
 	    {"retry_in", &cell_rest8, ""},
 	};
 	static const char *const sites[][2][5] = {
-	    {{"a", "up", "1", "-", "0"}, {"b", "probing", "1", "lost", "2"}},
+	    {{"a", "up", "1", "-", "0"}, {"b", "refuses", "1", "lost", "2"}},
 	    {{"a", "down", "0", "refused", "9"}, {"b", "unfit", "0", "-", "7"}},
 	    {{"a", "unfit", "2", "slow", "3"}, {"b", "up", "4", "-", "0"}},
 	};
 	static const char *const wanted[2][5] = {
-	    {"a", "down", "3", "refused", "9"}, {"b", "probing", "5", "lost", "2"}};
+	    {"a", "down", "3", "refused", "9"}, {"b", "refuses", "5", "lost", "2"}};
 	static const struct view hosts = {.name = "HOSTS",
 	    .columns = host_columns,
 	    .column_count = 5,
