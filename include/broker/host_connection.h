@@ -26,6 +26,7 @@ struct watched_host {
 	struct scram_keys keys;
 	struct scram_cache cache;
 	bool has_keys;
+	bool is_own_user; /* role_check_user: pools log in as others */
 	bool speaks_3_0;
 	/* the question in its short form, and why the long one failed */
 	bool is_short;

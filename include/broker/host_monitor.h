@@ -22,7 +22,8 @@ void host_monitor_done(struct site *site);
 /* The configuration may have changed. */
 void host_monitor_review(struct site *site);
 /* A site wants to know how the hosts of its databases are, now, because of this one.
- * report: what a server there has reported; NULL: nothing.  Any site may call it. */
+ * report: a pool has logged in there, and its server has reported this; NULL: neither.
+ * Any site may call it. */
 void host_monitor_hint(
     struct site *site, const struct host *host, const struct host_report *report);
 

@@ -146,7 +146,6 @@ struct catalog {
 	struct list idle_databases;
 	/* the latest time known, for functions that are not given one */
 	uint64_t seen_us;
-	uint64_t hinted_us; /* when the monitor of hosts was last asked to look */
 	uint64_t credentials_epoch; /* see credentials_forget_all */
 	struct rounds found_rounds; /* of the SCRAM secrets that auth_query has found */
 

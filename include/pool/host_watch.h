@@ -88,7 +88,7 @@ void host_watch_failed(
 /* A server of a pool tells something new (its role, an error of a standby, a lost or
  * refused connection): ask at once. */
 void host_watch_hint(struct host_watch *w);
-/* A pool has logged in.  report: what that server reports by itself, or NULL. */
+/* A pool has logged in.  report: what that server reports by itself. */
 void host_watch_heard(
     struct host_watch *w, const struct host_report *report, uint64_t now_us);
 /* How the monitor logs in has changed: the caller has closed the connection, and a new

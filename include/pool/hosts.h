@@ -61,6 +61,8 @@ struct hosts {
 	uint64_t draws;
 	/* the monitor of hosts has told its verdicts, which count from then on */
 	bool is_judged;
+	uint64_t
+	    hinted_us; /* when it was last asked to look; 0: not since it has told */
 };
 
 /* What one pool has at one host. */
@@ -107,7 +109,7 @@ void hosts_follow(struct database *db, const struct host_verdict *list, size_t c
     uint64_t now_us);
 /* Asks it to look at once, because of this host; does nothing if it was asked a moment
  * ago.  report: what a server there has reported; NULL: nothing. */
-void hosts_hint(const struct database *db, const struct host *host,
+void hosts_hint(struct database *db, const struct host *host,
     const struct host_report *report, uint64_t now_us);
 /* The host has refused the pool's login with this text.  True: it is left out for a
  * while, because another one serves. */

@@ -74,12 +74,14 @@ static void failed(struct server *server, enum dial_failure kind, const char *te
 {
 	struct watched_host *w = host_of(server);
 	bool is_network = kind == DIAL_NETWORK;
+	enum watch_failure answered =
+	    w && w->is_own_user ? WATCH_UNASKABLE : WATCH_REFUSED;
 
 	(void)sqlstate;
 	if (!w)
 		return;
 	w->server = NULL;
-	host_watch_failed(&w->watch, is_network ? WATCH_LOST : WATCH_REFUSED,
+	host_watch_failed(&w->watch, is_network ? WATCH_LOST : answered,
 	    is_network && *w->why ? w->why : text, now_of(w));
 	w->go_on(w);
 }

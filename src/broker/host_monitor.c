@@ -1,52 +1,28 @@
 /*
- * Drives the watches of hosts with connections and questions, asks all sites which
- * databases need it, and tells them the verdicts.
+ * Drives the watches of hosts with connections and questions, and tells all sites the
+ * verdicts.
  */
 #include "broker/host_monitor.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "broker/host_connection.h"
-#include "pool/host_group.h"
+#include "broker/host_survey.h"
 #include "pool/hosts_role.h"
-#include "pool/pool_effective.h"
 #include "pool/scopes.h"
 #include "session/crew.h"
 
 /* How often all sites are asked which databases have clients. */
 enum { SURVEY_US = 1000000 };
 
-struct watched_database {
-	struct node node; /* in monitor->databases */
-	char *name;       /* owned */
-	struct host_group group;
-	struct watched_host **hosts; /* owned */
-	uint64_t wake_us;
-	/* what the last survey has found */
-	bool is_wanted, is_busy;
-	bool was_wanted;     /* by the survey before */
-	bool wants_verdicts; /* some site has none yet */
-	bool is_hinted;      /* a site waits for what its hosts answer now */
-};
-
-struct host_monitor {
-	struct site *site;
-	struct list hosts, databases;
-	struct deadline survey_due, wake;
-	struct later decision;
-	bool is_on;        /* some database of the configuration may need it */
-	unsigned renewals; /* of the catalog, when the connections were opened */
-};
-
 /* A hint on its way to the control site. */
 struct hint {
 	struct letter letter;
 	struct site *control;
-	/* a server there has reported this; HOST_ROLE_UNKNOWN: nothing */
+	/* a pool has logged in there, and its server has reported this */
 	struct host_report report;
 	int port;
-	bool has_name;
+	bool has_name, has_report;
 	char name[];
 };
 
@@ -298,293 +274,20 @@ static void wake(struct deadline *due)
 	loop_later(m->site->loop, &m->decision);
 }
 
-/* ---- which databases need it ---- */
-
-static struct watched_host *find_host(
-    const struct host_monitor *m, const char *name, int port)
-{
-	struct watched_host *w;
-
-	list_for (w, &m->hosts, node) {
-		bool is_same = name && w->watch.name ? strcmp(name, w->watch.name) == 0
-						     : name == w->watch.name;
-		if (is_same && w->watch.port == port)
-			return w;
-	}
-	return NULL;
-}
-
-static struct watched_host *watched_host(
-    struct host_monitor *m, const char *name, int port)
-{
-	struct watched_host *w = find_host(m, name, port);
-
-	if (w)
-		return w;
-	w = mem_zero(sizeof(*w));
-	w->monitor = m;
-	w->site = m->site;
-	w->go_on = go_on;
-	host_watch_init(&w->watch, name, port);
-	secret_init(&w->secret, NULL);
-	list_push_back(&m->hosts, &w->node);
-	return w;
-}
-
-static struct watched_database *watched_database(
-    struct host_monitor *m, const char *name)
-{
-	struct watched_database *d;
-
-	list_for (d, &m->databases, node) {
-		if (strcmp(d->name, name) == 0)
-			return d;
-	}
-	d = mem_zero(sizeof(*d));
-	d->name = mem_strdup(name);
-	d->wake_us = UINT64_MAX;
-	host_group_init(&d->group);
-	list_push_back(&m->databases, &d->node);
-	return d;
-}
-
-/* Takes over the hosts and rules of the entry. */
-static void adopt_group(
-    struct host_monitor *m, struct watched_database *d, const struct database *db)
-{
-	const struct database_config *config = db->config;
-	struct scope scope = scope_of_database(db);
-	const struct host_group_rules rules = {
-	    .target = (enum target_attrs)scope_target_session_attrs(scope),
-	    .max_lag_us = scope_max_replica_lag(scope),
-	    .max_lag_bytes = (uint64_t)scope_max_replica_lag_bytes(scope),
-	};
-	struct host_watch **watches =
-	    mem_alloc(config->host_count * sizeof(struct host_watch *));
-
-	mem_free(d->hosts);
-	d->hosts = mem_alloc(config->host_count * sizeof(struct watched_host *));
-	for (size_t i = 0; i < config->host_count; i++) {
-		d->hosts[i] =
-		    watched_host(m, config->hosts[i].host, config->hosts[i].port);
-		watches[i] = &d->hosts[i]->watch;
-	}
-	host_group_adopt(&d->group, &rules, watches, config->host_count);
-	for (size_t i = 0; i < db->hosts.count && !d->group.is_settled; i++) {
-		const struct host *host = db->hosts.list[i];
-		if (host->was_primary)
-			host_group_restore(&d->group, watches[i], host->was_timeline);
-	}
-	mem_free(watches);
-}
-
-static bool is_same_login(const struct watched_host *w, const struct database *db,
-    const struct pool *pool, const struct secret *secret)
-{
-	if (w->database != db || !w->user || strcmp(w->user, pool->user->name) != 0 ||
-	    !secret_is_equal(&w->secret, secret))
-		return false;
-	return w->has_keys == pool->has_pass_through &&
-	       (!w->has_keys ||
-		   memcmp(&w->keys, &pool->pass_through, sizeof(w->keys)) == 0);
-}
-
-static void forget_login(struct watched_host *w)
-{
-	if (w->database)
-		database_release(w->database);
-	w->database = NULL;
-	mem_free(w->user);
-	w->user = NULL;
-	secret_done(&w->secret);
-	secret_init(&w->secret, NULL);
-	mem_wipe(&w->keys, sizeof(w->keys));
-	mem_wipe(&w->cache, sizeof(w->cache));
-}
-
-/* Does another database need the login that the host has? */
-static bool is_login_needed(const struct watched_host *w, const struct database *db)
-{
-	const struct watched_database *d;
-
-	list_for (d, &w->monitor->databases, node) {
-		if (w->database && w->database != db &&
-		    strcmp(d->name, w->database->name) == 0)
-			return d->was_wanted;
-	}
-	return false;
-}
-
-/* From now on the monitor logs in at this host as the pool does.  db: of the control
- * site. */
-static void take_login(
-    struct watched_host *w, struct database *db, const struct pool *pool)
-{
-	const struct secret *secret = pool_server_secret(pool);
-
-	if (is_same_login(w, db, pool, secret) || is_login_needed(w, db))
-		return;
-	/* a login that works stays as it is while its database is wanted */
-	if (w->server && w->watch.phase >= WATCH_RESTING && w->database == db)
-		return;
-	host_connection_close(w);
-	forget_login(w);
-	database_hold(db);
-	w->database = db;
-	w->user = mem_strdup(pool->user->name);
-	secret_done(&w->secret);
-	secret_init(&w->secret, secret->kind == SECRET_NONE ? NULL : secret->text);
-	w->has_keys = pool->has_pass_through;
-	if (w->has_keys)
-		w->keys = pool->pass_through;
-	w->is_short = false;
-	host_watch_renew(&w->watch);
-}
-
-/* A pool of the database that has clients, or during a SWITCHOVER any that has logged
- * in; *is_busy: some client has a server, or waits for one. */
-static const struct pool *pool_in_use(const struct database *db, bool *is_busy)
-{
-	const struct pool *pool, *found = NULL;
-
-	list_for (pool, &db->pools, db_node) {
-		bool has_clients =
-		    !list_is_empty(&pool->clients) || !list_is_empty(&pool->waiting);
-		if (has_clients || (!found && db->is_switching && pool->has_logged_in))
-			found = pool;
-		*is_busy |= !list_is_empty(&pool->waiting) ||
-			    pool->seats[SEAT_ACTIVE].count > 0;
-	}
-	return found;
-}
-
-static void survey_database(struct host_monitor *m, const struct database *db)
-{
-	bool is_busy = false, is_new;
-	const struct pool *pool = pool_in_use(db, &is_busy);
-	struct database *own;
-	struct watched_database *d;
-
-	if (!pool && !db->is_switching)
-		return;
-	d = watched_database(m, db->name);
-	if (!d->is_wanted) {
-		own = catalog_database(m->site->catalog, db->name, &is_new);
-		if (!own)
-			return;
-		adopt_group(m, d, own);
-		d->is_wanted = true;
-	}
-	host_group_begin(&d->group, now_of(m));
-	d->is_busy |= is_busy || db->is_switching;
-	d->wants_verdicts |= !hosts_are_judged(db);
-	own = catalog_find_database(m->site->catalog, db->name);
-	for (size_t i = 0; pool && own && i < d->group.count; i++)
-		if (!d->hosts[i]->policy.is_wanted) {
-			take_login(d->hosts[i], own, pool);
-			/* only one pool for each survey */
-			d->hosts[i]->policy.is_wanted = true;
-		}
-}
-
-static void survey_site(struct site *site, void *ctx)
-{
-	const struct database *db;
-
-	list_for (db, &site->catalog->database_list, node) {
-		if (hosts_are_watched(db))
-			survey_database(ctx, db);
-	}
-}
-
-static bool has_host(const struct watched_database *d, const struct watched_host *host)
-{
-	for (size_t i = 0; i < d->group.count; i++)
-		if (d->hosts[i] == host)
-			return true;
-	return false;
-}
-
-/* How servers log in may have changed: connections that work are opened anew, as those
- * of pools are. */
-static void renew(struct host_monitor *m)
-{
-	struct watched_host *w;
-
-	if (m->renewals == m->site->catalog->renewals)
-		return;
-	m->renewals = m->site->catalog->renewals;
-	list_for (w, &m->hosts, node) {
-		if (w->watch.phase < WATCH_RESTING)
-			continue;
-		host_connection_close(w);
-		host_watch_renew(&w->watch);
-	}
-}
-
-static void host_free(struct watched_host *w)
-{
-	host_connection_close(w);
-	forget_login(w);
-	secret_done(&w->secret);
-	host_watch_done(&w->watch);
-	list_remove(&w->monitor->hosts, &w->node);
-	mem_free(w);
-}
-
-static void database_free(struct host_monitor *m, struct watched_database *d)
-{
-	list_remove(&m->databases, &d->node);
-	host_group_done(&d->group);
-	mem_free(d->hosts);
-	mem_free(d->name);
-	mem_free(d);
-}
-
-/* Frees databases that no longer exist, or have one host now, and hosts that no
- * database has. */
-static void forget_gone(struct host_monitor *m)
-{
-	struct watched_database *d, *next_database;
-	struct watched_host *w, *next_host;
-
-	list_for_safe (d, next_database, &m->databases, node) {
-		const struct database *db =
-		    catalog_find_database(m->site->catalog, d->name);
-		if (!d->is_wanted && !(db && hosts_are_watched(db)))
-			database_free(m, d);
-	}
-	list_for_safe (w, next_host, &m->hosts, node) {
-		bool is_needed = false;
-		list_for (d, &m->databases, node)
-			is_needed |= has_host(d, w);
-		if (!is_needed)
-			host_free(w);
-	}
-}
+/* ---- the survey ---- */
 
 static void survey(struct deadline *due)
 {
 	struct host_monitor *m = container_of(due, struct host_monitor, survey_due);
-	struct watched_database *d;
 	struct watched_host *w;
 
-	list_for (d, &m->databases, node) {
-		d->was_wanted = d->is_wanted;
-		d->is_wanted = d->is_busy = false;
-	}
-	list_for (w, &m->hosts, node)
-		w->policy.is_wanted = false;
-	(void)crew_each(m->site, survey_site, m);
+	host_survey_run(m);
 	set_policies(m);
-	list_for (w, &m->hosts, node) {
-		if (!w->policy.is_wanted && w->database) {
+	/* those that nobody needs are closed */
+	list_for (w, &m->hosts, node)
+		if (!w->policy.is_wanted && w->database)
 			go_on(w);
-			forget_login(w);
-		}
-	}
-	renew(m);
-	forget_gone(m);
+	host_survey_tidy(m);
 	loop_later(m->site->loop, &m->decision);
 	if (m->is_on || !list_is_empty(&m->hosts))
 		deadline_set(m->site->loop, &m->survey_due, now_of(m) + SURVEY_US);
@@ -622,7 +325,7 @@ static void hint_neighbours(struct host_monitor *m, const struct watched_host *h
 	struct watched_database *d;
 
 	list_for (d, &m->databases, node) {
-		if (!has_host(d, host))
+		if (!host_survey_has(d, host))
 			continue;
 		d->is_hinted = true;
 		for (size_t i = 0; i < d->group.count; i++)
@@ -636,10 +339,10 @@ static void take_hint(struct host_monitor *m, const struct hint *hint)
 
 	if (!m)
 		return;
-	w = find_host(m, hint->has_name ? hint->name : NULL, hint->port);
+	w = host_survey_find(m, hint->has_name ? hint->name : NULL, hint->port);
 	if (w)
 		hint_neighbours(m, w);
-	if (w && hint->report.role != HOST_ROLE_UNKNOWN) {
+	if (w && hint->has_report) {
 		host_watch_heard(&w->watch, &hint->report, now_of(m));
 		w->is_noted = true;
 	}
@@ -663,6 +366,7 @@ void host_monitor_hint(
 	strcpy(hint->name, name);
 	hint->has_name = host->name != NULL;
 	hint->port = host->port;
+	hint->has_report = report != NULL;
 	if (report)
 		hint->report = *report;
 	if (crew_is_control(site)) {
@@ -688,6 +392,7 @@ void host_monitor_init(struct site *site)
 	deadline_init(&m->survey_due, survey);
 	deadline_init(&m->wake, wake);
 	m->decision.run = decide_all;
+	m->go_on = go_on;
 	site->host_monitor = m;
 	site->watched_hosts = &m->hosts;
 }
@@ -695,17 +400,13 @@ void host_monitor_init(struct site *site)
 void host_monitor_end(struct site *site)
 {
 	struct host_monitor *m = site->host_monitor;
-	struct node *first;
 
 	if (!m)
 		return;
 	deadline_clear(site->loop, &m->survey_due);
 	deadline_clear(site->loop, &m->wake);
 	later_cancel(site->loop, &m->decision);
-	while ((first = list_first(&m->databases)))
-		database_free(m, container_of(first, struct watched_database, node));
-	while ((first = list_first(&m->hosts)))
-		host_free(container_of(first, struct watched_host, node));
+	host_survey_free(m);
 }
 
 void host_monitor_done(struct site *site)

@@ -220,7 +220,8 @@ void host_watch_heard(
 	}
 	if (w->value.state == HOST_NOT_TRIED && *w->value.unasked)
 		set_state(w, HOST_UP, "", now_us);
-	if (*w->value.unasked && w->value.state == HOST_UP && report) {
+	if (*w->value.unasked && w->value.state == HOST_UP &&
+	    report->role != HOST_ROLE_UNKNOWN) {
 		set_report(w, report);
 		w->value.report.at_us = now_us;
 		return;

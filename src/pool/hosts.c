@@ -358,15 +358,15 @@ void hosts_failed(
 
 /* ---- the monitor of hosts ---- */
 
-void hosts_hint(const struct database *db, const struct host *host,
+void hosts_hint(struct database *db, const struct host *host,
     const struct host_report *report, uint64_t now_us)
 {
 	struct catalog *c = db->catalog;
-	bool is_soon = !report && now_us < c->hinted_us + HINT_US;
+	bool is_soon = !report && now_us < db->hosts.hinted_us + HINT_US;
 
 	if (!c->events || !c->events->hint || !hosts_are_watched(db) || is_soon)
 		return;
-	c->hinted_us = now_us;
+	db->hosts.hinted_us = now_us;
 	c->events->hint(c->events_ctx, host, report);
 }
 
@@ -388,8 +388,14 @@ bool hosts_avoid(struct seat *seat, const char *text, uint64_t now_us)
 
 void hosts_forgive(struct seat *seat)
 {
+	struct database *db = seat->pool->database;
+
 	if (!seat->share)
 		return;
+	/* it lets the pool in, though not the monitor */
+	if (seat->share->host->verdict.value.state == HOST_REFUSES)
+		hosts_hint(db, seat->share->host, &(struct host_report){0},
+		    db->catalog->seen_us);
 	mem_free(seat->share->refusal);
 	seat->share->refusal = NULL;
 	seat->share->avoided_until_us = 0;
@@ -410,7 +416,7 @@ static void forget_failures(struct database *db)
 	struct pool *pool;
 
 	list_for (pool, &db->pools, db_node)
-		pool->last_connect_failed = false;
+		pool->last_connect_failed = pool->last_login_failed = false;
 }
 
 /* What the verdict says about whether the host can be reached. */
@@ -482,7 +488,7 @@ void hosts_follow(
 	for (size_t i = 0; i < count; i++)
 		hosts->list[i]->verdict = list[i];
 	hosts->is_judged = true;
-	db->catalog->hinted_us = 0; /* what happens from now on is news */
+	hosts->hinted_us = 0; /* what happens from now on is news */
 	for (size_t i = 0; i < count; i++)
 		follow_reach(db, hosts->list[i], now_us);
 	follow_choice(db);

@@ -153,15 +153,22 @@ struct launch {
 	struct seat *evicted;
 };
 
-/* Number of logins that take long while other hosts serve: nobody waits for them. */
-static size_t slow_beside(const struct pool *pool)
+/* Number of logins that take long while another host can be tried: nobody waits for
+ * them. */
+static size_t slow_beside(const struct launch *l)
 {
-	return hosts_has_server(pool) ? pool->slow_count : 0;
+	return hosts_has_candidate(l->pool, l->now_us) ? l->pool->slow_count : 0;
 }
 
-static bool is_login_in_the_way(const struct launch *l)
+static bool is_login_in_the_way(struct launch *l)
 {
-	return l->pool->seats[SEAT_LOGIN].count > slow_beside(l->pool);
+	const struct pool *pool = l->pool;
+
+	if (pool->seats[SEAT_LOGIN].count <= slow_beside(l))
+		return false;
+	if (pool->slow_count > 0 && !hosts_has_candidate(pool, l->now_us))
+		l->wake_us = earlier(l->wake_us, hosts_due_us(pool));
+	return true;
 }
 
 /* protocol.md 10.4: when the next attempt may follow a failed one. */
@@ -201,8 +208,7 @@ static bool has_pool_room(struct launch *l)
 	struct pool *pool = l->pool;
 	int size = pool_size(pool);
 
-	if (size <= 0 ||
-	    pool_servers_everywhere(pool) - slow_beside(pool) < (size_t)size)
+	if (size <= 0 || pool_servers_everywhere(pool) - slow_beside(l) < (size_t)size)
 		return true;
 	if (l->wanted) {
 		l->lacks_pool_room = true;
@@ -308,7 +314,7 @@ static bool has_limit_room(struct launch *l)
  * host that answers first may be an old primary. */
 static bool awaits_verdicts(const struct pool *pool, uint64_t now_us)
 {
-	const struct database *db = pool->database;
+	struct database *db = pool->database;
 
 	if (!hosts_are_watched(db) || !db->catalog->events->hint)
 		return false;
@@ -486,7 +492,7 @@ static struct verdict launch_to_host(struct pool *pool, uint64_t now_us)
 		return nothing(UINT64_MAX);
 	}
 	if (is_login_in_the_way(&l))
-		return nothing(UINT64_MAX);
+		return nothing(l.wake_us);
 	if (has_claimed(&l)) {
 		pool->dials_wanted = true;
 		return (struct verdict){.kind = VERDICT_DIAL, .wake_us = UINT64_MAX};

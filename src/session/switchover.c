@@ -435,7 +435,7 @@ static void end_unused(struct switchover *s, const struct database *db)
 	finish(s);
 }
 
-static void advance(struct switchover *s, const struct database *db)
+static void advance(struct switchover *s, struct database *db)
 {
 	struct survey survey = {.s = s};
 	struct successor successor = {.is_there = false};

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+import fakeserver
 import postgres
 import replication
 import waiting
@@ -379,3 +380,35 @@ def test_the_monitor_looks_with_any_settings(make_pooler, fake):
     with pooler.connect() as client:
         client.query("select 1")
         waiting.wait_for(lambda: sum(asked(server)) > 3, "it is asked", DEADLINE)
+
+
+@pytest.mark.parametrize("is_let_in", [True, False], ids=["let-in", "refused"])
+def test_user_of_the_monitor(make_pooler, fake, is_let_in):
+    """It logs in as role_check_user. That this user is refused says nothing about those of pools."""
+    users = []
+
+    def script(session):
+        session.recv_startup()
+        user = dict(session.startup_params())["user"]
+        users.append((user, session.is_monitors()))
+        if user == "watcher" and not is_let_in:
+            session.send(wire.error("FATAL", "28000", "no watchers here"))
+            return
+        session.send(fakeserver.welcome())
+        session.serve([(QUESTION, primary_row())])
+
+    server, other = two_hosts(fake, script)
+    pooler = watched(make_pooler, (server, other), role_check_user="watcher")
+    with pooler.connect() as client:
+        client.query("select 1")
+        if is_let_in:
+            waiting.wait_for(lambda: timeline(pooler, server) == "7", "it is asked", DEADLINE)
+        else:
+            waiting.wait_for(lambda: show(pooler, "db")[server.port]["reason"] == "no watchers here", "it is told",
+                             DEADLINE)
+            assert show(pooler, "db")[server.port]["state"] == "up"
+        clients = [pooler.connect() for _ in range(4)]
+        for more in clients:
+            more.query("select 1")
+    assert ("watcher", True) in users and ("trust_user", False) in users
+    assert ("watcher", False) not in users and ("trust_user", True) not in users

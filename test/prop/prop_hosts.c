@@ -226,7 +226,8 @@ static void happen(struct world *w)
 		break;
 	case 6: /* a pool has logged in */
 		if (s->is_up && !s->is_hanging)
-			host_watch_heard(&w->watches[i], NULL, w->now_us);
+			host_watch_heard(
+			    &w->watches[i], &(struct host_report){0}, w->now_us);
 		break;
 	case 7: { /* SWITCHOVER TO */
 		struct host_group *g = &w->groups[0];

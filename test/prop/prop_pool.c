@@ -181,8 +181,17 @@ static void on_freed(void *ctx, struct pool *pool)
 	pool->desk = NULL;
 }
 
+/* The monitor looks when it likes: see monitor_tells. */
+static void on_hint(
+    void *ctx, const struct host *host, const struct host_report *report)
+{
+	(void)ctx;
+	(void)host;
+	(void)report;
+}
+
 static const struct catalog_events events = {
-    .kick = on_kick, .kill = on_kill, .freed = on_freed};
+    .kick = on_kick, .kill = on_kill, .freed = on_freed, .hint = on_hint};
 
 /* ---- carrying out verdicts ---- */
 
@@ -232,10 +241,10 @@ static int process_limit(const struct world *w)
 	return w->c->config->settings.max_server_connections;
 }
 
-/* Probes of hosts that were down do not count while other hosts are up. */
-static size_t probes_beside(const struct pool *pool)
+/* Logins that take long do not count while another host can be tried. */
+static size_t slow_beside(const struct world *w, const struct pool *pool)
 {
-	return hosts_has_server(pool) ? pool->probe_count : 0;
+	return hosts_has_candidate(pool, w->now) ? pool->slow_count : 0;
 }
 
 static void check_dial(
@@ -245,16 +254,11 @@ static void check_dial(
 	int db_limit = scope_max_db_connections(scope_of_pool(pool));
 	int user_limit = scope_max_user_connections(scope_of_user(pool->user));
 	size_t room = (size_t)size + (v->is_reserve ? (size_t)reserve : 0);
-	const struct host *wanted =
-	    pool->dials_wanted ? hosts_wanted(pool, w->now) : NULL;
-	bool is_probe = wanted && hosts_is_look(pool, wanted, w->now);
 	bool has_other = pool->lacks_host && hosts_has_candidate(pool, w->now);
 
 	CHECK(!pool_is_paused(pool) && !pool->is_killed);
-	CHECK(is_probe ? !pool->probe_count
-		       : pool->seats[SEAT_LOGIN].count == probes_beside(pool));
-	CHECK(
-	    !size || is_probe || pool_server_count(pool) - probes_beside(pool) < room);
+	CHECK(pool->seats[SEAT_LOGIN].count == slow_beside(w, pool));
+	CHECK(!size || pool_server_count(pool) - slow_beside(w, pool) < room);
 	CHECK(db_limit <= 0 || pool->database->server_count < db_limit);
 	CHECK(user_limit <= 0 || pool->user->server_count < user_limit);
 	CHECK(process_limit(w) <= 0 || w->c->server_count < process_limit(w));
@@ -590,23 +594,21 @@ static void check_hosts_of_database(struct world *w, const struct database *db)
 
 	for (size_t i = 0; i < db->hosts.count; i++) {
 		const struct host *host = db->hosts.list[i];
-		size_t count[SEAT_STATE_COUNT] = {0}, probes = 0;
+		size_t count[SEAT_STATE_COUNT] = {0}, slow = 0;
 		for (int n = 0; n < SEATS; n++) {
 			const struct seat *seat = &w->servers[n].seat;
 			if (!seat->share || seat->share->host != host)
 				continue;
 			count[0]++;
 			count[seat->state]++;
-			probes += seat->is_probe;
-			CHECK(!seat->is_probe || seat->state == SEAT_LOGIN);
+			slow += seat->is_slow;
+			CHECK(!seat->is_slow || seat->state == SEAT_LOGIN);
 		}
 		CHECK(host->connections == count[0]);
 		CHECK(host->logins == count[SEAT_LOGIN]);
 		CHECK(host->resting == count[SEAT_IDLE] + count[SEAT_USED]);
 		CHECK(host->is_listed);
-		/* a host in state PROBING has a probe under way */
-		CHECK((host->state == REACH_PROBING) <= (probes > 0));
-		CHECK((host->state == REACH_UP) <= (host->retry_us == 0));
+		CHECK(host->slow_logins == slow);
 	}
 	list_for (pool, &db->pools, db_node) {
 		size_t idle = 0, seats = 0;
@@ -703,7 +705,13 @@ static bool has_reason_to_wait(struct world *w, const struct pool *pool)
 	if ((is_db_full && heap_has(&pool->room_nodes[ROOM_DATABASE])) ||
 	    (is_user_full && heap_has(&pool->room_nodes[ROOM_USER])))
 		return true;
-	if (pool->seats[SEAT_LOGIN].count > probes_beside(pool) || leaves_room(w, pool))
+	if (pool->seats[SEAT_LOGIN].count > slow_beside(w, pool) ||
+	    leaves_room(w, pool))
+		return true;
+	/* the monitor's next word is waited for */
+	bool knows = hosts_are_judged(db) ? !hosts_has_candidate(pool, w->now)
+					  : hosts_has_roles(db);
+	if (hosts_are_watched(db) && knows && wake_us <= hosts_due_us(pool))
 		return true;
 	/* A full pool may have no server of the listed hosts, because the hosts changed
 	 * after it looked; it looks again when there is room. */
@@ -712,7 +720,7 @@ static bool has_reason_to_wait(struct world *w, const struct pool *pool)
 	if (pool->last_connect_failed && w->now < retry_us && wake_us <= retry_us &&
 	    !(pool->lacks_host && hosts_has_candidate(pool, w->now)))
 		return true;
-	size_t count = pool_server_count(pool) - probes_beside(pool);
+	size_t count = pool_server_count(pool) - slow_beside(w, pool);
 	if (size && count >= (size_t)size) {
 		struct ask *first =
 		    container_of(list_first(&pool->waiting), struct ask, node);
@@ -949,6 +957,31 @@ static void role_changes(struct world *w)
 
 	if (server->seat.share)
 		hosts_learn(&server->seat, &report, w->now);
+}
+
+/* The monitor of hosts has looked at the hosts of a database.  all_up: they are up and
+ * fit. */
+static void monitor_tells(struct world *w, const char *database, bool all_up)
+{
+	struct database *db = catalog_find_database(w->c, database);
+	struct host_verdict list[3];
+
+	if (!db || !hosts_are_watched(db))
+		return;
+	CHECK(db->hosts.count <= 3);
+	for (size_t i = 0; i < db->hosts.count; i++) {
+		struct host_verdict *v = &list[i];
+		memset(v, 0, sizeof(*v));
+		v->value.state =
+		    all_up || any(w, 2) ? HOST_UP : (enum host_state)any(w, 5);
+		v->value.report.role = all_up ? HOST_PRIMARY : any_role(w);
+		v->is_fit = all_up || any(w, 4);
+		v->may_be_tried = !any(w, 4);
+		v->lag_us = v->lag_bytes = UINT64_MAX;
+		if (v->value.state != HOST_UP)
+			strcpy(v->value.reason, "no luck");
+	}
+	hosts_follow(db, list, db->hosts.count, w->now);
 }
 
 static void server_logs_in(struct world *w)
@@ -1214,6 +1247,8 @@ static void happen(struct world *w)
 		any(w, 2) ? administrator_acts(w) : settings_change(w);
 	else if (what < 98)
 		any(w, 2) ? go_on(w) : role_changes(w);
+	else if (what < 99 && any(w, 2))
+		monitor_tells(w, database_names[any(w, NAMES)], false);
 	else if (what < 99)
 		catalog_housekeeping(w->c, w->now, NULL, NULL);
 	else
@@ -1265,6 +1300,8 @@ static void everybody_is_served(struct world *w)
 	if (process_limit(w) == 0)
 		adopt_with(w, "max_server_connections", "1");
 	go_on(w);
+	for (int i = 0; i < NAMES; i++)
+		monitor_tells(w, database_names[i], true);
 	for (int i = 0; is_anybody_waiting(w) || w->kick_count; i++) {
 		CHECK(i < 20000);
 		serve_kicked(w);

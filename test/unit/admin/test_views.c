@@ -223,7 +223,7 @@ static void test_hosts(void **state)
 	struct database *db = catalog_find_database(w->rig->site.catalog, "two");
 	struct host *host = db->hosts.list[1];
 
-	host->state = REACH_DOWN;
+	host->is_down = host->was_tried = true;
 	host->connections = 5;
 	host->resting = 2;
 	host->assignments = 7;
@@ -232,8 +232,8 @@ static void test_hosts(void **state)
 	snprintf(host->last_error, sizeof(host->last_error), "connect failed");
 	db->hosts.list[0]->report.role = HOST_STANDBY;
 	has_rows(&w->desk, "show hosts",
-	    "D one|127.0.0.1|5433|\\N|up|1|0|0|0|0|\\N|0|0|\\N|\\N|\\N\n"
-	    "D two|a|5432|standby|up|1|0|0|0|0|\\N|0|0|\\N|\\N|\\N\n"
+	    "D one|127.0.0.1|5433|\\N|not tried|1|0|0|0|0|\\N|0|0|\\N|\\N|\\N\n"
+	    "D two|a|5432|standby|not tried|1|0|0|0|0|\\N|0|0|\\N|\\N|\\N\n"
 	    "D two|b|5432|\\N|down|1|5|3|7|4|connect failed|2|0|\\N|\\N|\\N\n");
 	host->connections = host->resting = 0;
 }

@@ -90,17 +90,6 @@ static void greet_as_primary(struct peer *server)
 	peer_greet(server);
 }
 
-/* The monitor of hosts asks on its connection, and hears that the host is a primary. */
-static void tell_monitor(struct peer *monitor)
-{
-	static const char row[] = "\0\2\0\0\0\1f\0\0\0\3off";
-
-	peer_await(monitor);
-	buf_clear(&monitor->in);
-	peer_put(monitor, 'D', row, sizeof(row) - 1);
-	peer_answer(monitor, "SELECT 1", 'I');
-}
-
 /* ---- SCRAM ---- */
 
 struct guard {
@@ -263,17 +252,17 @@ static void stopping_server_is_waited_for(void **state)
 	static const char *const states[] = {"57P01", "57P02", "57P03"};
 	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
 		struct peer *client, *monitor, *server;
-		struct stage *stage =
-		    dial("target_session_attrs=primary", "", &client, &monitor);
-		greet_as_primary(monitor);
-		tell_monitor(monitor);
+		struct stage *stage = stage_new("target_session_attrs=primary", "");
+		client = stage_client(stage);
+		peer_start(client, "u", "d", NULL, NULL);
+		monitor = stage_monitor(stage, false);
 		server = stage_server(stage);
 		peer_first_packet(server);
 		if (i == 1)
 			ask_for(server, AUTH_REQ_CLEARTEXT, NULL, 0);
 		fail_with(server, states[i], "going down");
 		peer_last_words(server);
-		tell_monitor(monitor);
+		peer_tell_role(monitor, false);
 		server = stage_server(stage);
 		peer_first_packet(server);
 		greet_as_primary(server);

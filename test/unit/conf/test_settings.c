@@ -90,6 +90,7 @@ static void restart_only_and_unset(void **state)
 	    "unix_socket_group unix_socket_mode user workers ";
 	static const char unset[] =
 	    " auth_dbname auth_file auth_ident_file auth_ldap_options auth_user "
+	    "role_check_user "
 	    "client_tls13_ciphers conffile server_tls13_ciphers user verbose ";
 	struct fixture *f = *state;
 	const struct setting *row;

@@ -44,6 +44,8 @@ static void role_that_changes_at_rest_is_noted(void **state)
 		struct stage *stage = stage_new(options, "");
 		struct peer *client = stage_client(stage), *server;
 		peer_start(client, "u", "d", NULL, NULL);
+		if (!is_any)
+			stage_monitor(stage, true);
 		server = stage_server(stage);
 		peer_first_packet(server);
 		peer_put(server, 'S', "in_hot_standby\0on", 18);

@@ -691,3 +691,29 @@ void stage_pair(struct stage *stage, struct peer **client, struct peer **server)
 	*server = stage_ready_server(stage);
 	peer_hear(*client, 'Z');
 }
+
+/* ---- the monitor of hosts ---- */
+
+void peer_tell_role(struct peer *monitor, bool is_standby)
+{
+	static const char primary[] = "\0\2\0\0\0\1f\0\0\0\3off";
+	static const char standby[] = "\0\2\0\0\0\1t\0\0\0\3off";
+
+	peer_await(monitor);
+	buf_clear(&monitor->in);
+	peer_put(monitor, 'D', is_standby ? standby : primary, sizeof(primary) - 1);
+	peer_answer(monitor, "SELECT 1", 'I');
+}
+
+struct peer *stage_monitor(struct stage *stage, bool is_standby)
+{
+	struct peer *monitor = stage_server(stage);
+
+	peer_first_packet(monitor);
+	peer_put(monitor, 'S',
+	    is_standby ? "in_hot_standby\0on" : "in_hot_standby\0off",
+	    is_standby ? 18 : 19);
+	peer_greet(monitor);
+	peer_tell_role(monitor, is_standby);
+	return monitor;
+}

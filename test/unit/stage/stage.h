@@ -89,6 +89,11 @@ struct peer *stage_login(
 /* A client that logs in as user u with a startup packet of this version; what it was
  * told is in client->text. */
 struct peer *stage_login_version(struct stage *stage, uint32_t version);
+/* The next connection is that of the monitor of hosts: it logs in, asks, and hears that
+ * the host is a standby or a primary.  A server that reports its role tells it, too. */
+struct peer *stage_monitor(struct stage *stage, bool is_standby);
+/* The monitor asks again, and hears the same or something else. */
+void peer_tell_role(struct peer *monitor, bool is_standby);
 /* The next connection that was opened to a server. */
 struct peer *stage_server(struct stage *stage);
 /* The same after its login, which asks for no password. */

@@ -1,0 +1,50 @@
+/*
+ * Which hosts the monitor looks after: it asks all sites which databases have clients,
+ * and as whom to log in.  Private to the files broker/host_*.c.
+ */
+#ifndef BROKER_HOST_SURVEY_H
+#define BROKER_HOST_SURVEY_H
+
+#include "broker/host_connection.h"
+#include "pool/host_group.h"
+
+/* A database that the monitor looks after. */
+struct watched_database {
+	struct node node; /* in monitor->databases */
+	char *name;       /* owned */
+	struct host_group group;
+	struct watched_host **hosts; /* owned */
+	uint64_t wake_us;
+	/* what the last survey has found */
+	bool is_wanted, is_busy;
+	bool was_wanted;     /* by the survey before */
+	bool wants_verdicts; /* some site has none yet */
+	bool is_hinted;      /* a site waits for what its hosts answer now */
+};
+
+struct host_monitor {
+	struct site *site;
+	struct list hosts, databases;
+	struct deadline survey_due, wake;
+	struct later decision;
+	bool is_on;        /* some database of the configuration may need it */
+	unsigned renewals; /* of the catalog, when the connections were opened */
+	/* what every watch calls after an event; see host_connection.h */
+	void (*go_on)(struct watched_host *w);
+};
+
+/* Returns the host with this name (NULL: the Unix socket) and port, or NULL. */
+struct watched_host *host_survey_find(
+    const struct host_monitor *m, const char *name, int port);
+/* Whether the database has this host. */
+bool host_survey_has(const struct watched_database *d, const struct watched_host *host);
+/* Asks all sites, and notes what each database and host needs. */
+void host_survey_run(struct host_monitor *m);
+/* Forgets as whom to log in at hosts that nobody needs, opens connections anew that
+ * were made before the last RECONNECT or RELOAD, and frees what no entry has any more.
+ */
+void host_survey_tidy(struct host_monitor *m);
+/* Frees all hosts and databases, and closes the connections. */
+void host_survey_free(struct host_monitor *m);
+
+#endif
