@@ -85,15 +85,17 @@ def test_each_value(make_pooler, fake, kind, target, used):
              "r": Host(fake, 5, kind=kind)}
     hosts["r"].read_only = True
     pooler = make(make_pooler, list(hosts.values()), target, pool_mode="session")
-    clients = [pooler.connect() for _ in range(6)]
-    for client in clients:
-        ask(client)
-    assert {name for name, host in hosts.items() if host.queries()} == set(used)
+    clients = [pooler.connect()]
+    ask(clients[0])
     states = waiting.wait_for(lambda: all(r for r, _ in role_rows(pooler)) and role_rows(pooler),
                               "all roles are known", DEADLINE)
     assert [role for role, _ in states] == ["standby", "primary", "read-only"]
     assert [state == "up" for _, state in states] == [name in used for name in hosts]
     assert {state for _, state in states} <= {"up", "unfit"}
+    clients += [pooler.connect() for _ in range(6)]
+    for client in clients[1:]:
+        ask(client)
+    assert {name for name, host in hosts.items() if host.queries()} == set(used)
 
 
 def test_globally_and_changed_at_run_time(make_pooler, fake):

@@ -116,22 +116,34 @@ static void no_host_fits_means_waiting(void **state)
  * that answers first may be an old primary. */
 static void the_first_word_is_waited_for(void **state)
 {
+	static const char *const targets[] = {"read-only", "prefer-standby"};
+	char keys[64];
 	struct ask a;
 	struct town t;
 
 	(void)state;
-	town_init(&t, "target_session_attrs=read-only", "");
-	t.standbys = "bc";
-	t.is_blind = true;
-	town_ask(&t, t.pool, &a);
-	assert_null(a.seat);
-	assert_string_equal(t.dialed, "");
-	assert_true(t.is_hinted);
-	t.is_blind = false;
-	town_serve(&t, t.pool);
-	assert_non_null(a.seat);
-	town_give(&t, &a);
-	town_done(&t);
+	for (size_t i = 0; i < 2; i++) {
+		snprintf(keys, sizeof(keys), "target_session_attrs=%s", targets[i]);
+		town_init(&t, keys, "");
+		t.standbys = "bc";
+		t.is_blind = true;
+		town_ask(&t, t.pool, &a);
+		assert_null(a.seat);
+		assert_string_equal(t.dialed, "");
+		assert_true(t.is_hinted);
+		/* that it has not tried them is no word */
+		t.has_begun = true;
+		town_look(&t);
+		town_serve(&t, t.pool);
+		assert_null(a.seat);
+		assert_string_equal(t.dialed, "");
+		t.is_blind = t.has_begun = false;
+		town_look(&t);
+		town_serve(&t, t.pool);
+		assert_non_null(a.seat);
+		town_give(&t, &a);
+		town_done(&t);
+	}
 }
 
 /* Connections to a host that has become a primary are closed as soon as they are given

@@ -70,6 +70,8 @@ void town_look(struct town *t)
 	for (size_t i = 0; i < 3; i++) {
 		struct host_watch *w = watches[i] = &t->watches[i];
 		struct host_report report = report_of(t, w->name);
+		if (t->has_begun)
+			continue;
 		if (strstr(t->dead, w->name))
 			host_watch_failed(w, WATCH_LOST, "connect failed", t->w.now);
 		else

@@ -25,6 +25,7 @@ struct town {
 	struct host_watch watches[3];
 	struct host_group group;
 	bool is_blind, is_hinted;
+	bool has_begun; /* all it knows is that it has not tried any host */
 	unsigned dials, closed, refused;
 	char dialed[64]; /* the hosts of the latest dials */
 };
