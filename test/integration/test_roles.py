@@ -87,8 +87,12 @@ def test_each_value(make_pooler, fake, kind, target, used):
     pooler = make(make_pooler, list(hosts.values()), target, pool_mode="session")
     clients = [pooler.connect()]
     ask(clients[0])
-    states = waiting.wait_for(lambda: all(r for r, _ in role_rows(pooler)) and role_rows(pooler),
-                              "all roles are known", DEADLINE)
+
+    def known():
+        rows = role_rows(pooler)
+        return rows if all(role and state != "not tried" for role, state in rows) else None
+
+    states = waiting.wait_for(known, "all roles are known", DEADLINE)
     assert [role for role, _ in states] == ["standby", "primary", "read-only"]
     assert [state == "up" for _, state in states] == [name in used for name in hosts]
     assert {state for _, state in states} <= {"up", "unfit"}
