@@ -77,6 +77,9 @@ void host_group_adopt(struct host_group *g, const struct host_group_rules *rules
     struct host_watch **hosts, size_t count);
 /* Its hosts are watched from now on: the database has clients. */
 void host_group_begin(struct host_group *g, uint64_t now_us);
+/* Nobody needs its hosts for now: the next decision begins like the first one, but for
+ * the highest timeline. */
+void host_group_rest(struct host_group *g);
 void host_group_done(struct host_group *g);
 /* Decides anew.  *wake_us is lowered to the time at which to decide again although
  * nothing has changed. */

@@ -61,8 +61,11 @@ struct hosts {
 	uint64_t draws;
 	/* the monitor of hosts has told its verdicts, which count from then on */
 	bool is_judged;
-	uint64_t
-	    hinted_us; /* when it was last asked to look; 0: not since it has told */
+	/* it does not look any more, because nobody needed the hosts: what it told last
+	 * is only shown, and who needs a role waits for its next word */
+	bool is_stale;
+	/* when it was last asked to look; 0: not since it has told */
+	uint64_t hinted_us;
 };
 
 /* What one pool has at one host. */
@@ -107,6 +110,8 @@ void hosts_forget_shares(struct pool *pool, bool all);
  * to hosts that may no longer be used are marked to be closed. */
 void hosts_follow(struct database *db, const struct host_verdict *list, size_t count,
     uint64_t now_us);
+/* It does not look any more. */
+void hosts_rest(struct database *db);
 /* Asks it to look at once, because of this host; does nothing if it was asked a moment
  * ago.  report: what a server there has reported; NULL: nothing. */
 void hosts_hint(struct database *db, const struct host *host,

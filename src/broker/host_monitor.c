@@ -276,13 +276,28 @@ static void wake(struct deadline *due)
 
 /* ---- the survey ---- */
 
+static void rest(struct site *site, const void *name)
+{
+	struct database *db = catalog_find_database(site->catalog, name);
+
+	if (db)
+		hosts_rest(db);
+}
+
 static void survey(struct deadline *due)
 {
 	struct host_monitor *m = container_of(due, struct host_monitor, survey_due);
+	struct watched_database *d;
 	struct watched_host *w;
 
 	host_survey_run(m);
 	set_policies(m);
+	list_for (d, &m->databases, node) {
+		if (d->is_wanted || !d->was_wanted)
+			continue;
+		host_group_rest(&d->group);
+		crew_order(m->site, rest, d->name, strlen(d->name) + 1);
+	}
 	/* those that nobody needs are closed */
 	list_for (w, &m->hosts, node)
 		if (!w->policy.is_wanted && w->database)

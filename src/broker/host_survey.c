@@ -83,9 +83,10 @@ static void adopt_group(
 	}
 	host_group_adopt(&d->group, &rules, watches, config->host_count);
 	for (size_t i = 0; i < db->hosts.count && !d->group.is_settled; i++) {
-		const struct host *host = db->hosts.list[i];
+		struct host *host = db->hosts.list[i];
 		if (host->was_primary)
 			host_group_restore(&d->group, watches[i], host->was_timeline);
+		host->was_primary = false;
 	}
 	mem_free(watches);
 }
@@ -175,8 +176,9 @@ static void take_login(
 	host_watch_renew(&w->watch);
 }
 
-/* A pool of the database that has clients, or during a SWITCHOVER any that has logged
- * in; *is_busy: some client has a server, or waits for one. */
+/* A pool of the database that has clients, or lacks servers for min_pool_size, or
+ * during a SWITCHOVER any that has logged in; *is_busy: some client has a server, or
+ * waits for one. */
 static const struct pool *pool_in_use(const struct database *db, bool *is_busy)
 {
 	const struct pool *pool, *found = NULL;
@@ -184,7 +186,9 @@ static const struct pool *pool_in_use(const struct database *db, bool *is_busy)
 	list_for (pool, &db->pools, db_node) {
 		bool has_clients =
 		    !list_is_empty(&pool->clients) || !list_is_empty(&pool->waiting);
-		if (has_clients || (!found && db->is_switching && pool->has_logged_in))
+		if (has_clients ||
+		    (!found && (pool_is_undersized(pool) ||
+				   (db->is_switching && pool->has_logged_in))))
 			found = pool;
 		*is_busy |= !list_is_empty(&pool->waiting) ||
 			    pool->seats[SEAT_ACTIVE].count > 0;

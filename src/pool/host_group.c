@@ -61,6 +61,13 @@ void host_group_begin(struct host_group *g, uint64_t now_us)
 		g->begun_us = now_us;
 }
 
+void host_group_rest(struct host_group *g)
+{
+	g->begun_us = g->lacking_us = 0;
+	g->is_settled = g->serves = false;
+	g->sample_count = 0;
+}
+
 /* ---- primaries ---- */
 
 static bool is_for_writers(const struct host_group *g)
@@ -267,10 +274,10 @@ static const char *why_not_primary(
 		return "it is read-only";
 	if (is_old(g, w))
 		return "older timeline than that of the primary in force";
-	if (w == g->primary)
-		return NULL;
 	if (!g->is_settled)
 		return "other hosts have not been tried yet";
+	if (w == g->primary)
+		return NULL;
 	if (g->chosen)
 		return "another host was chosen";
 	return g->primary ? "another primary is in force" : NULL;

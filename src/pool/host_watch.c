@@ -135,6 +135,9 @@ enum watch_step host_watch_next(struct host_watch *w, const struct host_policy *
 		w->phase = WATCH_APART;
 		w->is_hinted = false;
 		w->done_us = 0;
+		/* nobody knows how it is when it is needed again */
+		set_unasked(w, "");
+		set_state(w, HOST_NOT_TRIED, "", now_us);
 		return was_apart ? WATCH_NOTHING : WATCH_CLOSE;
 	}
 	if (is_waiting && policy->hung_us) {

@@ -488,6 +488,7 @@ void hosts_follow(
 	for (size_t i = 0; i < count; i++)
 		hosts->list[i]->verdict = list[i];
 	hosts->is_judged = true;
+	hosts->is_stale = false;
 	hosts->hinted_us = 0; /* what happens from now on is news */
 	for (size_t i = 0; i < count; i++)
 		follow_reach(db, hosts->list[i], now_us);
@@ -498,6 +499,12 @@ void hosts_follow(
 		pool->has_lost_hosts = true;
 		pool_kick(pool);
 	}
+}
+
+void hosts_rest(struct database *db)
+{
+	db->hosts.is_stale = true;
+	db->hosts.hinted_us = 0;
 }
 
 /* ---- seats ---- */

@@ -564,9 +564,10 @@ void pool_dial_failed(struct seat *seat, enum dial_failure kind, const char *tex
 		return;
 	}
 	bool is_lacking = is_for_want_of_hosts(pool, kind);
-	if (is_lacking || !is_beside)
+	if (is_lacking || !is_beside) {
 		remember_failure(pool, text, sqlstate);
-	pool->lacks_host = is_lacking;
+		pool->lacks_host = is_lacking;
+	}
 	if (kind == DIAL_LOGIN && !is_beside)
 		pool->has_refused = !pool_has_connected_somewhere(pool) ||
 				    !pool_has_welcome_somewhere(pool);

@@ -318,9 +318,9 @@ static bool awaits_verdicts(const struct pool *pool, uint64_t now_us)
 
 	if (!hosts_are_watched(db) || !db->catalog->events->hint)
 		return false;
-	if (hosts_are_judged(db))
+	if (hosts_are_judged(db) && !db->hosts.is_stale)
 		return !hosts_has_candidate(pool, now_us);
-	if (!hosts_has_roles(db))
+	if (!hosts_has_roles(db) && !db->hosts.is_stale)
 		return false;
 	hosts_hint(db, db->hosts.list[0], NULL, now_us);
 	return true;

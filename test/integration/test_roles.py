@@ -270,3 +270,28 @@ def test_replication_finds_its_host(make_pooler, fake):
     with pooler.connect(replication="database") as client:
         ask(client)
     assert (hosts[0].queries(), hosts[1].queries()) == (0, 1)
+
+
+def test_old_news_do_not_count(make_pooler, fake):
+    """While nobody used the database the roles have changed, which old servers do not report."""
+    hosts = [Host(fake, 3, kind=13), Host(fake, 4, kind=13, standby=True)]
+    pooler = make(make_pooler, hosts, "read-write", server_idle_timeout=0.2)
+    with pooler.connect() as client:
+        ask(client, "insert 1")
+    waiting.wait_for(lambda: all(session.ended.is_set() for host in hosts for session in host.server.sessions),
+                     "nobody is connected", DEADLINE)
+    assert role_rows(pooler) == [("primary", "up"), ("standby", "unfit")]
+    hosts[0].change(standby=True)
+    hosts[1].change(standby=False)
+    with pooler.connect() as client:
+        ask(client, "insert 2")
+    assert (hosts[0].queries("insert 2"), hosts[1].queries("insert 2")) == (0, 1)
+
+
+def test_pools_are_filled_without_clients(make_pooler, fake):
+    hosts = [Host(fake, 3, standby=True), Host(fake, 4)]
+    more = "target_session_attrs=read-write user=trust_user min_pool_size=2"
+    make_pooler({"db": entry(hosts, more)}, settings={"pool_mode": "transaction", "role_check_period": 0.2})
+    waiting.wait_for(lambda: len([s for s in hosts[1].server.of_pools() if s.startup_code]) == 2, "two servers",
+                     DEADLINE)
+    assert not hosts[0].server.of_pools()

@@ -146,6 +146,35 @@ static void the_first_word_is_waited_for(void **state)
 	}
 }
 
+/* When nobody needed the hosts, the monitor does not look, and its last word is old. */
+static void an_old_word_does_not_count(void **state)
+{
+	struct ask a;
+	struct town t;
+
+	(void)state;
+	town_init(&t, "target_session_attrs=read-write", "");
+	t.standbys = "bc";
+	t.is_silent = true;
+	town_ask(&t, t.pool, &a);
+	struct seat *seat = a.seat;
+	assert_string_equal(t.dialed, "a");
+	town_give(&t, &a);
+	town_close(&t, seat);
+	hosts_rest(t.pool->database);
+	t.standbys = "ac";
+	t.is_blind = true;
+	town_ask(&t, t.pool, &a);
+	assert_null(a.seat);
+	assert_true(t.is_hinted);
+	t.is_blind = false;
+	town_serve(&t, t.pool);
+	assert_non_null(a.seat);
+	assert_string_equal(t.dialed, "ab");
+	town_give(&t, &a);
+	town_done(&t);
+}
+
 /* Connections to a host that has become a primary are closed as soon as they are given
  * back; the monitor is asked at once. */
 static void a_reported_role_counts_at_once(void **state)
@@ -332,6 +361,7 @@ int main(void)
 	    cmocka_unit_test(each_value_uses_its_hosts),
 	    cmocka_unit_test(no_host_fits_means_waiting),
 	    cmocka_unit_test(the_first_word_is_waited_for),
+	    cmocka_unit_test(an_old_word_does_not_count),
 	    cmocka_unit_test(a_reported_role_counts_at_once),
 	    cmocka_unit_test(an_error_casts_doubt),
 	    cmocka_unit_test(read_only_users_concern_themselves),

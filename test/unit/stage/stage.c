@@ -15,6 +15,7 @@
 
 #include "auth/userlist.h"
 #include "broker/broker_floor.h"
+#include "broker/host_monitor.h"
 #include "cancel/peers.h"
 #include "conf/config.h"
 #include "login/listen.h"
@@ -370,6 +371,7 @@ void stage_free(struct stage **s)
 	struct site *site = &stage->site;
 
 	stage->play = NULL;
+	host_monitor_end(site);
 	stage_close_peers(stage);
 	stage_settle(stage);
 	stage_drop_all(stage);
