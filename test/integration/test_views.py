@@ -241,7 +241,7 @@ RESTART_ONLY = set("""disable_pqexec io_engine job_name listen_addr listen_backl
 resolv_conf so_reuseport track_extra_parameters unix_socket_dir unix_socket_group unix_socket_mode
 user workers""".split())
 
-NO_DEFAULT = set("""auth_dbname auth_file auth_ident_file auth_ldap_options auth_user
+NO_DEFAULT = set("""auth_dbname auth_file auth_ident_file auth_ldap_options auth_user role_check_user
 client_tls13_ciphers conffile server_tls13_ciphers user verbose""".split())
 
 
