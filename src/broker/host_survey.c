@@ -134,7 +134,7 @@ static void forget_login(struct watched_host *w)
 	secret_done(&w->secret);
 	secret_init(&w->secret, NULL);
 	mem_wipe(&w->keys, sizeof(w->keys));
-	mem_wipe(&w->cache, sizeof(w->cache));
+	scram_cache_done(&w->cache);
 }
 
 /* Does another database need the login that the host has? */
