@@ -98,7 +98,8 @@ bool host_group_serves(const struct host_verdict *v);
 /* "not tried", "up", "refuses", "hangs", "down" or "unfit", and why. */
 const char *host_group_state_shown(const struct host_verdict *v);
 const char *host_group_reason_shown(const struct host_verdict *v);
-/* Appends both, such as " is unfit (it is a standby)". */
+/* Appends both, such as " is unfit (it is a standby)" or " hangs (no answer for 5
+ * seconds)". */
 void host_group_describe(const struct host_verdict *v, struct buf *out);
 /* "primary", "standby", "read-only" or NULL. */
 const char *host_group_report_shown(const struct host_report *report);

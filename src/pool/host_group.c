@@ -441,8 +441,9 @@ const char *host_group_reason_shown(const struct host_verdict *v)
 void host_group_describe(const struct host_verdict *v, struct buf *out)
 {
 	const char *reason = host_group_reason_shown(v);
+	bool is_verb = v->value.state == HOST_REFUSES || v->value.state == HOST_HANGS;
 
-	buf_printf(out, " is %s", host_group_state_shown(v));
+	buf_printf(out, is_verb ? " %s" : " is %s", host_group_state_shown(v));
 	if (*reason)
 		buf_printf(out, " (%s)", reason);
 }

@@ -179,3 +179,26 @@ def test_all_hosts_down_keeps_clients_waiting(make_pooler, fake):
     fake(fakeserver.polite, host="127.0.0.4", port=ports[1])
     client.authenticate()
     assert client.value("select 1") == "fake"
+
+
+@pytest.mark.parametrize("is_monitor_refused", [True, False], ids=["everybody", "the user"])
+def test_all_hosts_refuse(make_pooler, fake, is_monitor_refused):
+    """The client is told what each of them says, whether they refuse everybody or its user."""
+    def refuse(session):
+        session.recv_startup()
+        if session.is_monitors() and not is_monitor_refused:
+            session.send(fakeserver.welcome())
+            session.serve()
+        session.send(wire.error("FATAL", "28000", "%s says no" % session.sock.getsockname()[0]))
+
+    servers = [fake(refuse, host="127.0.0.%d" % i) for i in (3, 4)]
+    pooler = make_pooler({"db": entry(servers)}, settings={"pool_mode": "session"})
+    with pooler.client() as client:
+        client.send(client.startup_packet())
+        error = client.recv_until("E")[-1]
+    assert error.field("C") == "28000" and "says no" in error.text()
+    assert error.field("D").startswith('no host of database "db" serves: 127.0.0.3:%d ' % servers[0].port)
+    for server in servers:
+        assert '127.0.0.%s:%d refuses user "trust_user" (%s says no)' % (
+            server.host[-1], server.port, server.host) in error.field("D") or is_monitor_refused and \
+            "127.0.0.%s:%d refuses (%s says no)" % (server.host[-1], server.port, server.host) in error.field("D")
