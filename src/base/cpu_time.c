@@ -23,26 +23,20 @@ void cpu_time_close(struct cpu_time *t)
 	t->fd = -1;
 }
 
-/* The second number of the file, in nanoseconds. */
-static void read_waits(struct cpu_time *t)
-{
-	char text[80], *second;
-	ssize_t len = t->fd < 0 ? -1 : pread(t->fd, text, sizeof(text) - 1, 0);
-
-	if (len <= 0)
-		return;
-	text[len] = '\0';
-	(void)strtoull(text, &second, 10);
-	uint64_t waited_us = strtoull(second, NULL, 10) / 1000;
-	if (waited_us > t->waited_us)
-		t->waited_us = waited_us;
-}
-
 uint64_t cpu_time_busy_us(struct cpu_time *t)
 {
 	struct timespec ran;
 
-	read_waits(t);
+	/* the second number of the file, in nanoseconds */
+	char text[80], *second;
+	ssize_t len = t->fd < 0 ? -1 : pread(t->fd, text, sizeof(text) - 1, 0);
+	if (len > 0) {
+		text[len] = '\0';
+		(void)strtoull(text, &second, 10);
+		uint64_t waited_us = strtoull(second, NULL, 10) / 1000;
+		if (waited_us > t->waited_us)
+			t->waited_us = waited_us;
+	}
 	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ran);
 	return t->waited_us + (uint64_t)ran.tv_sec * 1000000 +
 	       (uint64_t)ran.tv_nsec / 1000;

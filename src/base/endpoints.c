@@ -16,26 +16,6 @@ static int refuse(struct err *err, const struct endpoint *e, const char *why)
 	    e->text, why);
 }
 
-static int read_unix(struct endpoint *out, struct err *err)
-{
-	const char *path = out->text + strlen(unix_word);
-
-	if (*path != '/')
-		return refuse(err, out, "has no absolute path");
-	if (strlen(path) > ENDPOINT_PATH_MOST)
-		return refuse(err, out, "has a path longer than 107 bytes");
-	memcpy(out->path, path, strlen(path) + 1);
-	return 1;
-}
-
-static int read_port(struct endpoint *out, const char *text, struct err *err)
-{
-	if (!*text || text[strspn(text, "0123456789")] || *text == '0' ||
-	    text_int(text, &out->port) < 0 || out->port > 65535)
-		return refuse(err, out, "has no port between 1 and 65535");
-	return 1;
-}
-
 static int read_tcp(struct endpoint *out, struct err *err)
 {
 	const char *host = out->text, *bracket = strrchr(host, ']');
@@ -59,7 +39,11 @@ static int read_tcp(struct endpoint *out, struct err *err)
 		return refuse(err, out, "has no address");
 	memcpy(out->host, host, len);
 	out->host[len] = '\0';
-	return read_port(out, colon + 1, err);
+	const char *text = colon + 1;
+	if (!*text || text[strspn(text, "0123456789")] || *text == '0' ||
+	    text_int(text, &out->port) < 0 || out->port > 65535)
+		return refuse(err, out, "has no port between 1 and 65535");
+	return 1;
 }
 
 int endpoints_next(const char **at, struct endpoint *out, struct err *err)
@@ -74,8 +58,15 @@ int endpoints_next(const char **at, struct endpoint *out, struct err *err)
 		return err_set(err, "\"%.40s...\" is longer than %d bytes", item,
 		    ENDPOINT_TEXT - 1);
 	memcpy(out->text, item, len);
-	if (text_has_prefix(out->text, unix_word))
-		return read_unix(out, err);
+	if (text_has_prefix(out->text, unix_word)) {
+		const char *path = out->text + strlen(unix_word);
+		if (*path != '/')
+			return refuse(err, out, "has no absolute path");
+		if (strlen(path) > ENDPOINT_PATH_MOST)
+			return refuse(err, out, "has a path longer than 107 bytes");
+		memcpy(out->path, path, strlen(path) + 1);
+		return 1;
+	}
 	return read_tcp(out, err);
 }
 

@@ -130,15 +130,6 @@ static void count(struct histogram *h, unsigned at, uint64_t duration_us)
 		h->max_us = duration_us;
 }
 
-/* Counts a duration whose place has no memory yet or is behind the last place. */
-static void add_beyond(struct histogram **hp, unsigned place, uint64_t duration_us)
-{
-	place = place_within(place);
-	if (!*hp || place - (*hp)->first >= (*hp)->len)
-		cover(hp, place, place + 1);
-	count(*hp, place - (*hp)->first, duration_us);
-}
-
 void histogram_add(struct histogram **hp, uint64_t duration_us)
 {
 	struct histogram *h = *hp;
@@ -149,10 +140,16 @@ void histogram_add(struct histogram **hp, uint64_t duration_us)
 		return;
 	}
 	place = place_of(duration_us);
-	if (h && place - h->first < h->len)
+	if (h && place - h->first < h->len) {
 		count(h, place - h->first, duration_us);
-	else
-		add_beyond(hp, place, duration_us);
+	} else {
+		/* counts a duration whose place has no memory yet or is behind the last
+		 * place */
+		place = place_within(place);
+		if (!*hp || place - (*hp)->first >= (*hp)->len)
+			cover(hp, place, place + 1);
+		count(*hp, place - (*hp)->first, duration_us);
+	}
 }
 
 /* Whether s has memory for all places that h has counted. */
@@ -211,19 +208,6 @@ uint64_t histogram_average(const struct histogram *h)
 	return count ? h->sum_us / count : 0;
 }
 
-/* Interpolates within the bucket at this place: a fraction of its durations is taken to
- * be the same fraction of the way up. */
-static uint64_t interpolated(const struct histogram *h, unsigned place, double part)
-{
-	int bucket = (int)place + HISTOGRAM_FIRST;
-	double low = histogram_bound_us(bucket - 1);
-	double high = histogram_bound_us(bucket);
-
-	if (high > (double)h->max_us || bucket == HISTOGRAM_LAST)
-		high = (double)h->max_us;
-	return low < high ? (uint64_t)(low + (high - low) * part + 0.5) : h->max_us;
-}
-
 uint64_t histogram_quantile(const struct histogram *h, double q)
 {
 	double left = q * (double)histogram_count(h) - (double)histogram_zero_count(h);
@@ -232,8 +216,20 @@ uint64_t histogram_quantile(const struct histogram *h, double q)
 		return 0;
 	for (unsigned i = 0; i < h->len; i++) {
 		double count = (double)h->counts[i];
-		if (count > 0 && left <= count)
-			return interpolated(h, h->first + i, left / count);
+		if (count > 0 && left <= count) {
+			/* interpolates within the bucket at this place: a fraction of
+			 * its durations is taken to be the same fraction of the way up
+			 */
+			unsigned place = h->first + i;
+			double part = left / count;
+			int bucket = (int)place + HISTOGRAM_FIRST;
+			double low = histogram_bound_us(bucket - 1);
+			double high = histogram_bound_us(bucket);
+			if (high > (double)h->max_us || bucket == HISTOGRAM_LAST)
+				high = (double)h->max_us;
+			return low < high ? (uint64_t)(low + (high - low) * part + 0.5)
+					  : h->max_us;
+		}
 		left -= count;
 	}
 	return h->max_us;

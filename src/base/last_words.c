@@ -53,27 +53,6 @@ static void on_fault(int signo)
 	raise(signo);
 }
 
-/* Installs the handler, unless somebody else (such as a sanitizer) has installed
- * one. */
-static void watch(int signo)
-{
-	struct sigaction old, new = {.sa_handler = on_fault};
-
-	if (sigaction(signo, NULL, &old) < 0 || old.sa_handler != SIG_DFL)
-		return;
-	new.sa_flags = SA_ONSTACK | (int)SA_RESETHAND;
-	sigemptyset(&new.sa_mask);
-	sigaction(signo, &new, NULL);
-}
-
-static void watch_faults(void)
-{
-	static const int faults[] = {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE};
-
-	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
-		watch(faults[i]);
-}
-
 struct last_words *last_words_begin(last_words_fn *say, void *ctx)
 {
 	struct last_words *words = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE,
@@ -89,7 +68,18 @@ struct last_words *last_words_begin(last_words_fn *say, void *ctx)
 		munmap(words, STACK_SIZE);
 		return NULL;
 	}
-	watch_faults();
+	static const int faults[] = {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE};
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+		/* installs the handler, unless somebody else (such as a sanitizer) has
+		 * installed one */
+		int signo = faults[i];
+		struct sigaction old, new = {.sa_handler = on_fault};
+		if (sigaction(signo, NULL, &old) < 0 || old.sa_handler != SIG_DFL)
+			continue;
+		new.sa_flags = SA_ONSTACK | (int)SA_RESETHAND;
+		sigemptyset(&new.sa_mask);
+		sigaction(signo, &new, NULL);
+	}
 	return words;
 }
 

@@ -199,54 +199,45 @@ make_note(struct shared *s, enum log_level level, const char *fmt, ...)
 		log_line_put_plain(&s->note, &s->clock, &line);
 }
 
-/* Tells once, where it can be told, that the file gets no lines: on stderr, or where
- * nobody reads that, in syslog. */
-static void tell_of_loss(struct shared *s)
-{
-	static const char fmt[] =
-	    "cannot write to logfile '%s': %s; its lines are lost until it can be "
-	    "written again";
-	const char *why = strerror(s->file.error);
-
-	make_note(s, LEVEL_ERROR, fmt, s->path, why);
-	if (!s->quiet && !s->take)
-		(void)write_all(s->err.fd, s->note.bytes, s->note.len);
-	if (s->quiet || s->to_syslog) {
-		open_syslog(s);
-		syslog(LOG_ERR, fmt, s->path, why);
-	}
-}
-
-/* The file could be written again: it tells how many lines it lacks. */
-static void note_loss(struct shared *s)
-{
-	make_note(s, LEVEL_WARNING, "%" PRIu64 " line%s of the log %s lost: %s",
-	    s->file.lost, s->file.lost == 1 ? "" : "s",
-	    s->file.lost == 1 ? "was" : "were", strerror(s->file.error));
-	if (s->file.is_cut)
-		(void)write_all(s->file.fd, (const uint8_t *)"\n", 1);
-	size_t done = write_all(s->file.fd, s->note.bytes, s->note.len);
-	if (done > 0)
-		s->file.is_cut = done < s->note.len;
-	if (done == s->note.len)
-		s->file.lost = 0;
-}
-
 static void file_write(struct shared *s)
 {
 	struct sink *file = &s->file;
 	bool was_losing = file->lost > 0;
 
-	if (was_losing && file->held.len > 0)
-		note_loss(s);
+	if (was_losing && file->held.len > 0) {
+		/* the file could be written again: it tells how many lines it lacks */
+		make_note(s, LEVEL_WARNING, "%" PRIu64 " line%s of the log %s lost: %s",
+		    s->file.lost, s->file.lost == 1 ? "" : "s",
+		    s->file.lost == 1 ? "was" : "were", strerror(s->file.error));
+		if (s->file.is_cut)
+			(void)write_all(s->file.fd, (const uint8_t *)"\n", 1);
+		size_t done = write_all(s->file.fd, s->note.bytes, s->note.len);
+		if (done > 0)
+			s->file.is_cut = done < s->note.len;
+		if (done == s->note.len)
+			s->file.lost = 0;
+	}
 	uint64_t before = file->lost;
 	sink_write(file);
 	atomic_fetch_add_explicit(
 	    &s->lost_count, file->lost - before, memory_order_relaxed);
 	atomic_store_explicit(
 	    &s->error, file->lost ? file->error : 0, memory_order_relaxed);
-	if (file->lost && !was_losing)
-		tell_of_loss(s);
+	if (file->lost && !was_losing) {
+		/* tells once, where it can be told, that the file gets no lines: on
+		 * stderr, or where nobody reads that, in syslog */
+		static const char fmt[] = "cannot write to logfile '%s': %s; its lines "
+					  "are lost until it can be written again";
+		const char *why = strerror(s->file.error);
+
+		make_note(s, LEVEL_ERROR, fmt, s->path, why);
+		if (!s->quiet && !s->take)
+			(void)write_all(s->err.fd, s->note.bytes, s->note.len);
+		if (s->quiet || s->to_syslog) {
+			open_syslog(s);
+			syslog(LOG_ERR, fmt, s->path, why);
+		}
+	}
 }
 
 static void write_held(struct shared *s)
@@ -351,22 +342,6 @@ static void close_syslog(struct shared *s)
 	s->syslog_open = false;
 }
 
-static void shared_free(struct shared *s)
-{
-	write_held(s);
-	if (s->file.fd >= 0)
-		close(s->file.fd);
-	close_syslog(s);
-	mem_free(s->path);
-	mem_free(s->syslog_ident);
-	buf_done(&s->line);
-	buf_done(&s->note);
-	buf_done(&s->err.held);
-	buf_done(&s->file.held);
-	pthread_mutex_destroy(&s->lock);
-	mem_free(s);
-}
-
 void log_free(struct log **logp)
 {
 	struct log *log = *logp;
@@ -381,8 +356,20 @@ void log_free(struct log **logp)
 	pthread_mutex_lock(&s->lock);
 	bool is_last = --s->users == 0;
 	pthread_mutex_unlock(&s->lock);
-	if (is_last)
-		shared_free(s);
+	if (is_last) {
+		write_held(s);
+		if (s->file.fd >= 0)
+			close(s->file.fd);
+		close_syslog(s);
+		mem_free(s->path);
+		mem_free(s->syslog_ident);
+		buf_done(&s->line);
+		buf_done(&s->note);
+		buf_done(&s->err.held);
+		buf_done(&s->file.held);
+		pthread_mutex_destroy(&s->lock);
+		mem_free(s);
+	}
 }
 
 /* ---- configuration ---- */
@@ -541,48 +528,9 @@ static void open_file(struct shared *s)
 	exit(1);
 }
 
-static void put_file(struct shared *s, const struct log_line *line, bool *is_made)
-{
-	if (s->file.fd < 0)
-		open_file(s);
-	need_line(s, line, is_made);
-	sink_put(&s->file, &s->line);
-	if (s->file.held.len > HELD_ENOUGH)
-		file_write(s);
-}
-
-/* syslog gets a separate message for each line of a text. */
-static void put_syslog(struct shared *s, const struct log_line *line)
-{
-	struct buf *text = &s->line;
-
-	open_syslog(s);
-	buf_clear(text);
-	if (s->threshold.is_json)
-		log_line_put_json(text, &s->clock, line);
-	else
-		log_line_put_bare(text, line);
-	if (!text->failed)
-		syslog(log_line_priority(line), "%.*s", (int)text->len - 1,
-		    (const char *)text->bytes);
-}
-
 static bool is_blank(char c)
 {
 	return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-/* Removes white space at the end of the message.  A message that was cut ends with
- * dots, so that no line ends with a part of what a stranger has sent. */
-static void finish(char *text, char *end, const char *most)
-{
-	static const char cut[] = "...";
-
-	if (end >= most - 1)
-		memcpy(end - strlen(cut), cut, strlen(cut));
-	while (end > text && is_blank(end[-1]))
-		end--;
-	*end = '\0';
 }
 
 /* Joins tag and message and cuts them at the maximum.  Returns the beginning of the
@@ -602,7 +550,14 @@ compose(char text[LOG_MESSAGE_MOST], const struct log_parts *parts, bool is_json
 		end = text_vprint(message, most, fmt, ap);
 	else
 		end = text_vprint_escaped(message, most, fmt, ap);
-	finish(text, end, most);
+	/* Removes white space at the end of the message.  A message that was cut ends
+	 * with dots, so that no line ends with a part of what a stranger has sent. */
+	static const char cut[] = "...";
+	if (end >= most - 1)
+		memcpy(end - strlen(cut), cut, strlen(cut));
+	while (end > text && is_blank(end[-1]))
+		end--;
+	*end = '\0';
 	return message;
 }
 
@@ -616,10 +571,27 @@ static void put_line(
 		s->take(s->take_ctx, log_level_of(line->what), tag, message);
 	else if (!s->quiet)
 		put_stderr(s, line, &is_made);
-	if (s->path)
-		put_file(s, line, &is_made);
-	if (s->to_syslog && log_level_of(line->what) <= LEVEL_LOG)
-		put_syslog(s, line);
+	if (s->path) {
+		if (s->file.fd < 0)
+			open_file(s);
+		need_line(s, line, &is_made);
+		sink_put(&s->file, &s->line);
+		if (s->file.held.len > HELD_ENOUGH)
+			file_write(s);
+	}
+	if (s->to_syslog && log_level_of(line->what) <= LEVEL_LOG) {
+		/* syslog gets a separate message for each line of a text */
+		struct buf *text = &s->line;
+		open_syslog(s);
+		buf_clear(text);
+		if (s->threshold.is_json)
+			log_line_put_json(text, &s->clock, line);
+		else
+			log_line_put_bare(text, line);
+		if (!text->failed)
+			syslog(log_line_priority(line), "%.*s", (int)text->len - 1,
+			    (const char *)text->bytes);
+	}
 }
 
 void log_put_parts(struct log *log, unsigned what, const struct log_parts *parts,

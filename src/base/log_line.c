@@ -44,25 +44,6 @@ void log_clock_set(struct log_clock *clock, long pid)
 	clock->second = -1;
 }
 
-static void new_second(struct log_clock *clock, time_t second)
-{
-	char zone[NUMBER_SIZE];
-	struct tm tm;
-
-	localtime_r(&second, &tm);
-	strftime(
-	    clock->plain_time, sizeof(clock->plain_time), "%Y-%m-%d %H:%M:%S.", &tm);
-	strftime(clock->json_time, sizeof(clock->json_time), "%Y-%m-%dT%H:%M:%S.", &tm);
-	strftime(zone, sizeof(zone), "%Z", &tm);
-	snprintf(clock->plain_zone, sizeof(clock->plain_zone), " %s [%ld] ", zone,
-	    clock->pid);
-	long minutes = tm.tm_gmtoff / 60, away = minutes < 0 ? -minutes : minutes;
-	snprintf(clock->json_zone, sizeof(clock->json_zone), "%c%02u:%02u",
-	    minutes < 0 ? '-' : '+', (unsigned)(away / 60 % 100),
-	    (unsigned)(away % 60));
-	clock->second = second;
-}
-
 static void put_ms(struct buf *b, struct timespec now)
 {
 	long ms = now.tv_nsec / 1000000;
@@ -75,10 +56,27 @@ static void put_ms(struct buf *b, struct timespec now)
 static struct timespec read_clock(struct log_clock *clock)
 {
 	struct timespec now;
+	char zone[NUMBER_SIZE];
+	struct tm tm;
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	if (now.tv_sec != clock->second)
-		new_second(clock, now.tv_sec);
+	if (now.tv_sec != clock->second) {
+		time_t second = now.tv_sec;
+		localtime_r(&second, &tm);
+		strftime(clock->plain_time, sizeof(clock->plain_time),
+		    "%Y-%m-%d %H:%M:%S.", &tm);
+		strftime(clock->json_time, sizeof(clock->json_time),
+		    "%Y-%m-%dT%H:%M:%S.", &tm);
+		strftime(zone, sizeof(zone), "%Z", &tm);
+		snprintf(clock->plain_zone, sizeof(clock->plain_zone), " %s [%ld] ",
+		    zone, clock->pid);
+		long minutes = tm.tm_gmtoff / 60,
+		     away = minutes < 0 ? -minutes : minutes;
+		snprintf(clock->json_zone, sizeof(clock->json_zone), "%c%02u:%02u",
+		    minutes < 0 ? '-' : '+', (unsigned)(away / 60 % 100),
+		    (unsigned)(away % 60));
+		clock->second = second;
+	}
 	return now;
 }
 

@@ -261,25 +261,20 @@ static void clear_slot(struct map *m, struct slot *slot)
 	m->slots[hole].place = 0;
 }
 
-/* Moves the last entry into the free place and corrects its slot. */
-static void fill_place(struct map *m, size_t place)
-{
-	if (place == m->count)
-		return;
-	const struct entry *last = &m->entries[m->count - 1];
-	size_t mask = m->slot_count - 1, i = last->hash & mask;
-	while (m->slots[i].place != m->count)
-		i = (i + 1) & mask;
-	m->slots[i].place = (uint32_t)place;
-	m->entries[place - 1] = *last;
-}
-
 static void remove_entry(struct map *m, struct slot *slot)
 {
 	size_t place = slot->place;
 
 	clear_slot(m, slot);
-	fill_place(m, place);
+	/* moves the last entry into the free place and corrects its slot */
+	if (place != m->count) {
+		const struct entry *last = &m->entries[m->count - 1];
+		size_t mask = m->slot_count - 1, i = last->hash & mask;
+		while (m->slots[i].place != m->count)
+			i = (i + 1) & mask;
+		m->slots[i].place = (uint32_t)place;
+		m->entries[place - 1] = *last;
+	}
 	m->count--;
 	if (m->slot_count > SLOTS_LEAST && m->count < m->slot_count / 8)
 		resize(m, m->slot_count / 2);

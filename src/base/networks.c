@@ -19,11 +19,6 @@ struct network {
 	unsigned bits;
 };
 
-static unsigned family_bits(uint16_t family)
-{
-	return family == AF_INET ? 32 : family == AF_INET6 ? 128 : 0;
-}
-
 /* Accepts digits only; text_uint would also accept signs and 0x. */
 static int read_bits(const char *text, unsigned most, unsigned *bits)
 {
@@ -51,7 +46,7 @@ static int read_item(const char *item, size_t len, struct network *n)
 	if (slash)
 		*slash = '\0';
 	n->family = strchr(text, ':') ? AF_INET6 : AF_INET;
-	n->bits = family_bits(n->family);
+	n->bits = n->family == AF_INET ? 32 : n->family == AF_INET6 ? 128 : 0;
 	if (inet_pton(n->family, text, n->ip) != 1)
 		return -1;
 	return slash ? read_bits(slash + 1, n->bits, &n->bits) : 0;

@@ -350,27 +350,23 @@ bool text_list_next(const char **at, const char **item, size_t *len)
 	return true;
 }
 
-/* Appends s and writes every character of `doubled` twice. */
-static void put_doubled(struct buf *b, const char *s, const char *doubled)
-{
-	while (*s) {
-		size_t n = strcspn(s, doubled);
-		buf_put(b, s, n);
-		s += n;
-		if (*s) {
-			buf_put_u8(b, (uint8_t)*s);
-			buf_put_u8(b, (uint8_t)*s);
-			s++;
-		}
-	}
-}
-
 void text_put_literal(struct buf *b, const char *value)
 {
 	bool has_backslash = strchr(value, '\\');
 
 	buf_put_text(b, has_backslash ? "E'" : "'");
-	put_doubled(b, value, has_backslash ? "'\\" : "'");
+	/* every character of `doubled` is written twice */
+	const char *doubled = has_backslash ? "'\\" : "'";
+	while (*value) {
+		size_t n = strcspn(value, doubled);
+		buf_put(b, value, n);
+		value += n;
+		if (*value) {
+			buf_put_u8(b, (uint8_t)*value);
+			buf_put_u8(b, (uint8_t)*value);
+			value++;
+		}
+	}
 	buf_put_text(b, "'");
 }
 
