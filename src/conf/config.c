@@ -18,16 +18,6 @@ struct config *config_ref(struct config *c)
 	return c;
 }
 
-static void wipe_secrets(struct config *c)
-{
-	for (size_t i = 0; i < c->database_count; i++) {
-		mem_wipe_text(c->databases[i].connstr);
-		mem_wipe_text(c->databases[i].password);
-	}
-	if (c->template)
-		mem_wipe_text(c->template->connstr);
-}
-
 void config_unref(struct config **config)
 {
 	struct config *c = *config;
@@ -38,8 +28,14 @@ void config_unref(struct config **config)
 	assert(c->refs > 0);
 	if (atomic_fetch_sub(&c->refs, 1) > 1)
 		return;
-	if (!c->base)
-		wipe_secrets(c);
+	if (!c->base) {
+		for (size_t i = 0; i < c->database_count; i++) {
+			mem_wipe_text(c->databases[i].connstr);
+			mem_wipe_text(c->databases[i].password);
+		}
+		if (c->template)
+			mem_wipe_text(c->template->connstr);
+	}
 	config_unref(&c->base);
 	struct arena *arena = c->arena;
 	arena_free(&arena); /* frees c too, which is in the arena */

@@ -96,17 +96,6 @@ static int report_syntax(struct loader *l, struct config_place at)
 	    "write [section], key = value or %include FILE");
 }
 
-static int report_section(struct loader *l, struct config_place at, const char *name)
-{
-	struct err what, line;
-
-	err_set(&what, "invalid section \"%.100s\"", name);
-	err_set(&line, "fill_defaults fail\n%s in configuration (%s)", what.text,
-	    where(l, at));
-	return report(l, at, what.text, line.text,
-	    "use [pgbouncer], [databases], [users] or [peers]");
-}
-
 /* Reports a bad assignment; `what` is the exact reason, or NULL. */
 static int report_value(struct loader *l, struct config_place at,
     const struct ini_item *item, const char *what, const char *advice)
@@ -303,19 +292,11 @@ static int assign(struct loader *l, struct config_place at, const struct ini_ite
 	    l, at, item, what.text, "put a [section] line in front of it");
 }
 
-static void apply_defaults(struct loader *l)
-{
-	const struct setting *row;
-
-	for (size_t i = 0; (row = setting_at(i)); i++)
-		if (setting_default(row) && (setting_is_live(row) || !l->running)) {
-			setting_copy(row, &l->config->settings, &l->defaults);
-			l->config->places[i] = (struct config_place){NULL, 0};
-		}
-}
-
 static int enter_section(struct loader *l, struct config_place at, const char *name)
 {
+	struct err what, line;
+	const struct setting *row;
+
 	l->section = SECTION_UNKNOWN;
 	if (strcmp(name, "databases") == 0) {
 		l->section = SECTION_DATABASES;
@@ -326,9 +307,18 @@ static int enter_section(struct loader *l, struct config_place at, const char *n
 	} else if (strcmp(name, "pgbouncer") == 0) {
 		l->section = SECTION_MAIN;
 		l->main_seen = true;
-		apply_defaults(l);
+		for (size_t i = 0; (row = setting_at(i)); i++)
+			if (setting_default(row) &&
+			    (setting_is_live(row) || !l->running)) {
+				setting_copy(row, &l->config->settings, &l->defaults);
+				l->config->places[i] = (struct config_place){NULL, 0};
+			}
 	} else {
-		return report_section(l, at, name);
+		err_set(&what, "invalid section \"%.100s\"", name);
+		err_set(&line, "fill_defaults fail\n%s in configuration (%s)",
+		    what.text, where(l, at));
+		return report(l, at, what.text, line.text,
+		    "use [pgbouncer], [databases], [users] or [peers]");
 	}
 	return 0;
 }
@@ -460,18 +450,6 @@ static void *flatten(const struct map *m, struct arena *arena, size_t size,
 	return out;
 }
 
-static void gather_entries(struct loader *l)
-{
-	struct config *c = l->config;
-
-	c->databases = flatten(l->databases, c->arena, sizeof(*c->databases),
-	    &c->database_count, compare_databases);
-	c->users = flatten(
-	    l->users, c->arena, sizeof(*c->users), &c->user_count, compare_users);
-	c->peers = flatten(
-	    l->peers, c->arena, sizeof(*c->peers), &c->peer_count, compare_peers);
-}
-
 /* Walks both lists in parallel, because both are sorted by name. */
 static void note_unchanged(struct loader *l)
 {
@@ -509,10 +487,16 @@ static int load_all(struct loader *l, const char *path)
 	static const char missing[] =
 	    "load_init_file: main section missing from config file";
 	struct config_place whole = {path, 0};
+	struct config *c = l->config;
 	int rc = load_file(l, path, 0);
 	struct err err;
 
-	gather_entries(l);
+	c->databases = flatten(l->databases, c->arena, sizeof(*c->databases),
+	    &c->database_count, compare_databases);
+	c->users = flatten(
+	    l->users, c->arena, sizeof(*c->users), &c->user_count, compare_users);
+	c->peers = flatten(
+	    l->peers, c->arena, sizeof(*c->peers), &c->peer_count, compare_peers);
 	if (rc < 0)
 		return rc;
 	if (l->running)

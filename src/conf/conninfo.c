@@ -173,22 +173,6 @@ static int read_places(const struct reader *r, char *at)
 	return rc;
 }
 
-static int read_options(const struct reader *r, char *at)
-{
-	for (char *next; at && *at; at = next) {
-		char *value;
-
-		next = cut(at, "&");
-		value = cut(at, "=");
-		if (!value)
-			return err_set(
-			    r->err, "write key=value pairs behind the ? of a URI");
-		if (decode(r, at) < 0 || give_decoded(r, at, value) < 0)
-			return -1;
-	}
-	return 0;
-}
-
 /* Parses what follows "postgresql://". */
 static int read_uri(const struct reader *r, char *at)
 {
@@ -211,7 +195,18 @@ static int read_uri(const struct reader *r, char *at)
 	if (read_places(r, at) < 0 ||
 	    (database && give_decoded(r, "dbname", database) < 0))
 		return -1;
-	return read_options(r, options);
+	for (char *next; options && *options; options = next) {
+		char *value;
+
+		next = cut(options, "&");
+		value = cut(options, "=");
+		if (!value)
+			return err_set(
+			    r->err, "write key=value pairs behind the ? of a URI");
+		if (decode(r, options) < 0 || give_decoded(r, options, value) < 0)
+			return -1;
+	}
+	return 0;
 }
 
 int conninfo_read(const char *text, conninfo_pair_fn *take, void *ctx, struct err *err)

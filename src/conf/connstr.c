@@ -26,15 +26,6 @@ static int take_quoted(char **at, const char **value)
 	return 0;
 }
 
-static void take_bare(char **at, const char **value)
-{
-	char *stop = *at + strcspn(*at, " ");
-
-	*value = *at;
-	*at = *stop ? stop + 1 : stop;
-	*stop = '\0';
-}
-
 int connstr_next(char **at, const char **key, const char **value)
 {
 	char *p = *at + strspn(*at, " ");
@@ -57,7 +48,10 @@ int connstr_next(char **at, const char **key, const char **value)
 		if (take_quoted(&p, value) < 0)
 			return -1;
 	} else {
-		take_bare(&p, value);
+		char *stop = p + strcspn(p, " ");
+		*value = p;
+		p = *stop ? stop + 1 : stop;
+		*stop = '\0';
 	}
 	*at = p;
 	return **value || is_quoted ? 1 : -1;

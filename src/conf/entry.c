@@ -246,26 +246,6 @@ static int set_choice(const struct entry *e, const struct setting *row, const ch
 	    strcmp(key, "pool_mode") == 0 ? "pool mode" : key, value);
 }
 
-static int set_setting(const struct entry *e, const struct setting *row,
-    const char *key, const char *value, struct err *err)
-{
-	switch (row->type) {
-	case SETTING_INT:
-	case SETTING_TIME:
-		return set_number(e, row, key, value);
-	case SETTING_BOOL:
-	case SETTING_ENUM:
-		return set_choice(e, row, key, value, err);
-	case SETTING_STR:
-	case SETTING_UINT:
-		break;
-	}
-	assert(row->type == SETTING_STR);
-	*(const char **)((char *)e->own + row->offset) = value;
-	level_set_given(e->own, setting_index(row), true);
-	return 0;
-}
-
 /* ---- startup parameters ---- */
 
 #define PARAM_PREFIX "param."
@@ -360,8 +340,23 @@ static int take_pair(
 		return err_set(err, "%s", e->syntax_error);
 	if (key)
 		return set_member(e, key, value, err);
-	if (row)
-		return set_setting(e, row, name, value, err);
+	if (row) {
+		switch (row->type) {
+		case SETTING_INT:
+		case SETTING_TIME:
+			return set_number(e, row, name, value);
+		case SETTING_BOOL:
+		case SETTING_ENUM:
+			return set_choice(e, row, name, value, err);
+		case SETTING_STR:
+		case SETTING_UINT:
+			break;
+		}
+		assert(row->type == SETTING_STR);
+		*(const char **)((char *)e->own + row->offset) = value;
+		level_set_given(e->own, setting_index(row), true);
+		return 0;
+	}
 	if (e->params && text_has_prefix(name, PARAM_PREFIX))
 		return take_param(e, name + strlen(PARAM_PREFIX), value, err);
 	return err_set(err, "%s: %.100s", e->unknown_key, name);
@@ -467,19 +462,6 @@ static int set_weights(struct database_config *db, struct err *err)
 	return 0;
 }
 
-static void note_odd_hosts(
-    const struct database_config *db, const struct entry_notes *notes)
-{
-	size_t commas = 0;
-
-	if (!db->host)
-		return;
-	for (const char *p = db->host; *p; p++)
-		commas += *p == ',';
-	if (commas + 1 != db->host_count)
-		note(notes, "empty names in the host list are left out");
-}
-
 static int check_database_name(const char *name, struct err *err)
 {
 	if (strlen(name) > DATABASE_NAME_MAX)
@@ -526,7 +508,13 @@ int entry_parse_database(struct database_config *out, const char *name,
 		mem_wipe_text(db.password);
 		return -1;
 	}
-	note_odd_hosts(&db, notes);
+	if (db.host) {
+		size_t commas = 0;
+		for (const char *p = db.host; *p; p++)
+			commas += *p == ',';
+		if (commas + 1 != db.host_count)
+			note(notes, "empty names in the host list are left out");
+	}
 	db.params = sort_params(&params, arena);
 	db.param_count = params.count;
 	db.name = arena_strdup(arena, name);
@@ -566,25 +554,17 @@ static const char *list_numbers(
 	return list;
 }
 
-/* Whether the two are equal in everything except their hosts. */
-static bool is_same_database(
-    const struct database_config *a, const struct database_config *b)
-{
-	struct database_config like = *a;
-
-	like.host = b->host;
-	like.ports = b->ports;
-	like.weight = b->weight;
-	return !entry_is_obsoleting(&like, b);
-}
-
 int entry_join(struct database_config *db, const struct database_config *before,
     struct arena *arena, struct err *err)
 {
 	size_t count = before->host_count + db->host_count;
 	struct host_config *hosts = arena_alloc(arena, count * sizeof(*hosts));
 
-	if (!is_same_database(before, db))
+	struct database_config like = *before;
+	like.host = db->host;
+	like.ports = db->ports;
+	like.weight = db->weight;
+	if (entry_is_obsoleting(&like, db))
 		return err_set(err,
 		    "the lines of database \"%.63s\" differ in more than host, port "
 		    "and weight",

@@ -27,13 +27,6 @@ void ini_init(struct ini *ini, char *text, size_t len)
 	ini->line = 1;
 }
 
-static void skip_space(struct ini *ini)
-{
-	for (; is_space(*ini->at); ini->at++)
-		if (*ini->at == '\n')
-			ini->line++;
-}
-
 static void skip_blanks(struct ini *ini)
 {
 	while (*ini->at == ' ' || *ini->at == '\t')
@@ -129,7 +122,9 @@ static enum ini_kind take_value(struct ini *ini, struct ini_item *item)
 enum ini_kind ini_next(struct ini *ini, struct ini_item *item)
 {
 	for (;;) {
-		skip_space(ini);
+		for (; is_space(*ini->at); ini->at++)
+			if (*ini->at == '\n')
+				ini->line++;
 		if (*ini->at != '#' && *ini->at != ';')
 			break;
 		take_line(ini);

@@ -348,14 +348,6 @@ static int parse_bool(int *out, const char *text, struct err *err)
 	return 0;
 }
 
-static int parse_time(uint64_t *out, const char *text, struct err *err)
-{
-	if (text_seconds(text, out) < 0)
-		return err_set(err, "must be a number of seconds such as 30 or 0.5, "
-				    "without unit or sign");
-	return 0;
-}
-
 enum { WORDS_MOST = 16, WORDS_FIRST = 4 };
 
 void setting_put_words(struct buf *out, const struct setting *row)
@@ -399,7 +391,11 @@ int setting_parse_member(const struct setting *row, void *member, const char *te
 	case SETTING_BOOL:
 		return parse_bool(member, text, err);
 	case SETTING_TIME:
-		return parse_time(member, text, err);
+		if (text_seconds(text, member) < 0)
+			return err_set(err,
+			    "must be a number of seconds such as 30 or 0.5, "
+			    "without unit or sign");
+		return 0;
 	case SETTING_ENUM:
 		return parse_enum(row, member, text, err);
 	}
