@@ -69,27 +69,23 @@ static void put_troff(FILE *out, const char *text)
 	}
 }
 
-static void commands_as_man(FILE *out)
+int docs_commands(FILE *out, const char *as)
 {
 	const struct verb *verb;
 
-	for (size_t i = 0; (verb = verb_at(i)); i++) {
-		fputs(".TP\n.B ", out);
-		put_troff(out, usage_of(verb));
-		fputc('\n', out);
-		put_troff(out, verb->help);
-		fputc('\n', out);
-	}
-}
-
-int docs_commands(FILE *out, const char *as)
-{
 	if (strcmp(as, "md") == 0)
 		commands_as_md(out);
-	else if (strcmp(as, "man") == 0)
-		commands_as_man(out);
-	else
+	else if (strcmp(as, "man") == 0) {
+		for (size_t i = 0; (verb = verb_at(i)); i++) {
+			fputs(".TP\n.B ", out);
+			put_troff(out, usage_of(verb));
+			fputc('\n', out);
+			put_troff(out, verb->help);
+			fputc('\n', out);
+		}
+	} else {
 		return -1;
+	}
 	return 0;
 }
 

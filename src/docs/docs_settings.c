@@ -134,23 +134,6 @@ static const struct style troff = {man_section, man_item};
 
 /* ---- the walk ---- */
 
-static void put_scopes(struct buf *b, const struct setting *row)
-{
-	static const char *const scopes[] = {
-	    [LEVEL_GLOBAL] = "",
-	    [LEVEL_DATABASE] = " Can be set per database",
-	    [LEVEL_USER] = " Can be set per user",
-	    [LEVEL_BOTH] = " Can be set per database and per user",
-	};
-	const char *key = entry_key_of(row);
-
-	buf_put_text(b, scopes[row->level]);
-	if (row->level != LEVEL_GLOBAL && strcmp(key, row->name) != 0)
-		buf_printf(b, ", by the key %s", key);
-	if (row->level != LEVEL_GLOBAL)
-		buf_put_text(b, ".");
-}
-
 /* Returns a text such as "Type: int.  Default: 20.  ...". */
 static const char *facts_of(struct buf *b, const struct setting *row)
 {
@@ -169,7 +152,19 @@ static const char *facts_of(struct buf *b, const struct setting *row)
 		buf_printf(b, ". Default: %s.", row->default_text);
 	if (row->flags & RESTART)
 		buf_put_text(b, " Changes need a restart.");
-	put_scopes(b, row);
+	static const char *const scopes[] = {
+	    [LEVEL_GLOBAL] = "",
+	    [LEVEL_DATABASE] = " Can be set per database",
+	    [LEVEL_USER] = " Can be set per user",
+	    [LEVEL_BOTH] = " Can be set per database and per user",
+	};
+	const char *key = entry_key_of(row);
+
+	buf_put_text(b, scopes[row->level]);
+	if (row->level != LEVEL_GLOBAL && strcmp(key, row->name) != 0)
+		buf_printf(b, ", by the key %s", key);
+	if (row->level != LEVEL_GLOBAL)
+		buf_put_text(b, ".");
 	return buf_text(b);
 }
 
@@ -181,29 +176,24 @@ static void put_sentence(struct buf *b, const char *help)
 	buf_printf(b, "%s. ", help + 1);
 }
 
-static void describe_setting(
-    FILE *out, const struct style *style, const struct setting *row)
-{
-	struct buf facts, text;
-
-	buf_init(&facts, 0);
-	buf_init(&text, 0);
-	put_sentence(&text, row->help);
-	buf_put_text(&text, row->details);
-	style->item(out, row->name, facts_of(&facts, row), buf_text(&text));
-	buf_done(&text);
-	buf_done(&facts);
-}
-
 static void describe_group(
     FILE *out, const struct style *style, enum setting_group group)
 {
 	const struct setting *row;
+	struct buf facts, text;
 
 	style->section(out, group_titles[group]);
 	for (size_t i = 0; (row = setting_at(i)); i++)
-		if (row->group == group)
-			describe_setting(out, style, row);
+		if (row->group == group) {
+			buf_init(&facts, 0);
+			buf_init(&text, 0);
+			put_sentence(&text, row->help);
+			buf_put_text(&text, row->details);
+			style->item(
+			    out, row->name, facts_of(&facts, row), buf_text(&text));
+			buf_done(&text);
+			buf_done(&facts);
+		}
 }
 
 static void describe_keys(

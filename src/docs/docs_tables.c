@@ -70,35 +70,6 @@ int docs_states(FILE *out, const char *as)
 
 /* ---- metrics ---- */
 
-static void put_facts(FILE *out)
-{
-#define GAUGE   "gauge"
-#define COUNTER "counter"
-#define FACT(id, type, unit, name, labels, help) \
-	fprintf(out, "| `%s` | %s | %s | | %s |\n", name, type, labels, help);
-	METRIC_FACTS(FACT)
-#undef FACT
-#undef GAUGE
-#undef COUNTER
-}
-
-static void put_durations(FILE *out)
-{
-#define DURATION(kind, name, help) \
-	fprintf(out, "| `%s` | histogram | database, user | | %s |\n", name, help);
-	METRIC_DURATIONS(DURATION)
-#undef DURATION
-}
-
-static void put_source(FILE *out, const struct family *f)
-{
-	fprintf(out, "SHOW %s", family_sheet(f->sheet)->view);
-	if (*f->column)
-		fprintf(out, " `%s`", f->column);
-	if (*f->micros)
-		fprintf(out, " `%s`", f->micros);
-}
-
 static void put_labels(FILE *out, const struct family *f)
 {
 	unsigned count = family_label_count(f);
@@ -115,7 +86,14 @@ int docs_metrics(FILE *out, const char *as)
 		return -1;
 	fputs("| metric | type | labels | from | what it is |\n|---|---|---|---|---|\n",
 	    out);
-	put_facts(out);
+#define GAUGE   "gauge"
+#define COUNTER "counter"
+#define FACT(id, type, unit, name, labels, help) \
+	fprintf(out, "| `%s` | %s | %s | | %s |\n", name, type, labels, help);
+	METRIC_FACTS(FACT)
+#undef FACT
+#undef GAUGE
+#undef COUNTER
 	for (size_t i = 0; (f = family_at(i)); i++) {
 		fprintf(out, "| `%s`", f->name);
 		if (f->other)
@@ -124,9 +102,16 @@ int docs_metrics(FILE *out, const char *as)
 		    out, " | %s | ", f->type == FAMILY_COUNTER ? "counter" : "gauge");
 		put_labels(out, f);
 		fputs(" | ", out);
-		put_source(out, f);
+		fprintf(out, "SHOW %s", family_sheet(f->sheet)->view);
+		if (*f->column)
+			fprintf(out, " `%s`", f->column);
+		if (*f->micros)
+			fprintf(out, " `%s`", f->micros);
 		fprintf(out, " | %s |\n", f->help);
 	}
-	put_durations(out);
+#define DURATION(kind, name, help) \
+	fprintf(out, "| `%s` | histogram | database, user | | %s |\n", name, help);
+	METRIC_DURATIONS(DURATION)
+#undef DURATION
 	return 0;
 }

@@ -169,18 +169,6 @@ static void advise_users(struct check *c, const struct userlist *users)
 	advise_names(c, "stats_users", s->stats_users, users);
 }
 
-/* Loads what a start would load, in the same order and as the same user. */
-static void check_loading(struct check *c, struct configuration *loaded)
-{
-	configuration_load_named(loaded, NULL, AT_START);
-	c->problems += findings_print(&loaded->findings, c->out, put_setting_place, c);
-	if (loaded->rules && loaded->findings.counts[FINDING_LOSS] == 0 &&
-	    loaded->findings.counts[FINDING_ERROR] == 0)
-		advise_rules(c, loaded->rules->hba);
-	if (loaded->users)
-		advise_users(c, loaded->users);
-}
-
 static void check_readable(struct check *c, const char *setting, const char *path)
 {
 	if (path && *path && access(path, R_OK) < 0)
@@ -208,18 +196,6 @@ static void check_writable(struct check *c, const char *setting, const char *pat
 		problem(c, setting, "cannot create files in %s: %s", folder,
 		    strerror(errno));
 	mem_free(folder);
-}
-
-static void check_files(struct check *c)
-{
-	const struct settings *s = c->settings;
-
-	check_writable(c, "logfile", s->logfile);
-	check_writable(c, "pidfile", s->pidfile);
-	check_readable(c, "conffile", s->conffile);
-	check_readable(c, "resolv_conf", s->resolv_conf);
-	if (c->options->is_daemon && (!s->pidfile || !*s->pidfile))
-		problem(c, "pidfile", "must be set for --daemon");
 }
 
 /* Who writes a file of the configuration decides whom the pooler lets in, and where it
@@ -254,34 +230,13 @@ static void check_rights(struct check *c)
 		check_writers(c, NULL, file->path);
 }
 
-static void check_listen_name(struct check *c, const char *item, size_t len)
-{
-	struct sock_addr addrs[8];
-	char *name = mem_dup(item, len + 1);
-	struct err err;
-
-	name[len] = '\0';
-	if (sock_resolve_listen(name, c->settings->listen_port, addrs, 8, &err) < 0)
-		problem(
-		    c, "listen_addr", "%s: write an address of this machine", err.text);
-	mem_free(name);
-}
-
-static void check_group(struct check *c)
-{
-	const char *group = c->settings->unix_socket_group;
-	int number;
-
-	if (group && *group && text_int(group, &number) < 0 && !getgrnam(group))
-		problem(c, "unix_socket_group", "there is no group \"%s\"", group);
-}
-
 static void check_unix_dir(struct check *c)
 {
 	const char *dir = c->settings->unix_socket_dir;
 	struct sock_target target;
 	struct err err;
 	struct stat st;
+	int number;
 
 	if (!dir || !*dir)
 		return;
@@ -297,7 +252,9 @@ static void check_unix_dir(struct check *c)
 	else if (access(dir, W_OK | X_OK) < 0)
 		problem(c, "unix_socket_dir", "cannot create a socket in %s: %s", dir,
 		    strerror(errno));
-	check_group(c);
+	const char *group = c->settings->unix_socket_group;
+	if (group && *group && text_int(group, &number) < 0 && !getgrnam(group))
+		problem(c, "unix_socket_group", "there is no group \"%s\"", group);
 }
 
 static void check_listening(struct check *c)
@@ -305,9 +262,18 @@ static void check_listening(struct check *c)
 	const struct settings *s = c->settings;
 	const char *at = s->listen_addr, *item;
 	size_t len;
+	struct sock_addr addrs[8];
+	struct err err;
 
-	while (at && text_list_next(&at, &item, &len))
-		check_listen_name(c, item, len);
+	while (at && text_list_next(&at, &item, &len)) {
+		char *name = mem_dup(item, len + 1);
+		name[len] = '\0';
+		if (sock_resolve_listen(
+			name, c->settings->listen_port, addrs, 8, &err) < 0)
+			problem(c, "listen_addr",
+			    "%s: write an address of this machine", err.text);
+		mem_free(name);
+	}
 	check_unix_dir(c);
 	if ((!s->listen_addr || !*s->listen_addr) &&
 	    (!s->unix_socket_dir || !*s->unix_socket_dir))
@@ -315,34 +281,41 @@ static void check_listening(struct check *c)
 		    c, "listen_addr", "nowhere to listen; set it, or unix_socket_dir");
 }
 
-/* Becomes the account that the pooler will run as, so that the checks see its
- * permissions. */
-static void become_user(struct check *c)
-{
-	const char *user = c->options->user ? c->options->user : c->settings->user;
-	struct err err;
-
-	if (user && *user && process_switch_user(user, &err) < 0)
-		problem(c, "user", "%s", err.text);
-	else if (getuid() == 0)
-		put_warning(c, c->options->file,
-		    "the pooler does not run as root: set user, or start it as "
-		    "another user");
-}
-
 unsigned check_loaded(
     FILE *out, const struct options *options, struct configuration *loaded)
 {
 	struct check c = {.out = out, .options = options};
+	struct err err;
 
 	c.problems =
 	    config_check(options->file, put_problem, put_warning, &c, &loaded->config);
 	c.config = loaded->config;
 	c.settings = &loaded->config->settings;
-	/* checks go on with the part of the file that could be read */
-	check_loading(&c, loaded);
-	become_user(&c);
-	check_files(&c);
+	/* checks go on with the part of the file that could be read: they load what a
+	 * start would load, in the same order and as the same user */
+	configuration_load_named(loaded, NULL, AT_START);
+	c.problems += findings_print(&loaded->findings, c.out, put_setting_place, &c);
+	if (loaded->rules && loaded->findings.counts[FINDING_LOSS] == 0 &&
+	    loaded->findings.counts[FINDING_ERROR] == 0)
+		advise_rules(&c, loaded->rules->hba);
+	if (loaded->users)
+		advise_users(&c, loaded->users);
+	/* becomes the account that the pooler will run as, so that the checks see its
+	 * permissions */
+	const char *user = c.options->user ? c.options->user : c.settings->user;
+	if (user && *user && process_switch_user(user, &err) < 0)
+		problem(&c, "user", "%s", err.text);
+	else if (getuid() == 0)
+		put_warning(&c, c.options->file,
+		    "the pooler does not run as root: set user, or start it as "
+		    "another user");
+	const struct settings *s = c.settings;
+	check_writable(&c, "logfile", s->logfile);
+	check_writable(&c, "pidfile", s->pidfile);
+	check_readable(&c, "conffile", s->conffile);
+	check_readable(&c, "resolv_conf", s->resolv_conf);
+	if (c.options->is_daemon && (!s->pidfile || !*s->pidfile))
+		problem(&c, "pidfile", "must be set for --daemon");
 	check_rights(&c);
 	check_listening(&c);
 	return c.problems;

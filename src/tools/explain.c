@@ -24,22 +24,16 @@ static bool has_judge(const struct configuration *c)
 			       hba_find_method(c->rules->hba, HBA_LDAP));
 }
 
-static void note_descriptor_limit(struct overview *o)
-{
-	struct rlimit limit = {.rlim_cur = 0, .rlim_max = 0};
-
-	getrlimit(RLIMIT_NOFILE, &limit);
-	o->descriptor_limit = (long long)limit.rlim_cur;
-	o->descriptor_limit_hard = (long long)limit.rlim_max;
-}
-
 static void put_whole(FILE *out, const struct sizing_input *input)
 {
 	struct sizing sizing;
 	struct overview o = {.input = input, .sizing = &sizing};
 
 	sizing_init(&sizing, input);
-	note_descriptor_limit(&o);
+	struct rlimit limit = {.rlim_cur = 0, .rlim_max = 0};
+	getrlimit(RLIMIT_NOFILE, &limit);
+	o.descriptor_limit = (long long)limit.rlim_cur;
+	o.descriptor_limit_hard = (long long)limit.rlim_max;
 	overview_put(out, &o);
 	advice_put(out, &o);
 	sizing_done(&sizing);

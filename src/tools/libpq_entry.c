@@ -93,28 +93,18 @@ static int put_pair(void *ctx, const char *key, const char *value, struct err *e
 	return 0;
 }
 
-static const char *account_name(void)
-{
-	const struct passwd *account = getpwuid(geteuid());
-
-	return account ? account->pw_name : "postgres";
-}
-
-/* The folder of the server's socket: that of Debian's and Fedora's packages if it
- * exists, else PostgreSQL's own default. */
-static const char *socket_folder(void)
-{
-	static const char packaged[] = "/var/run/postgresql";
-
-	return access(packaged, X_OK) == 0 ? packaged : "/tmp";
-}
-
 static const char *default_of(const char *key, const struct libpq_defaults *defaults)
 {
-	if (strcmp(key, "host") == 0)
-		return socket_folder();
-	if (strcmp(key, "user") == 0)
-		return account_name();
+	if (strcmp(key, "host") == 0) {
+		/* the folder of the server's socket: that of Debian's and Fedora's
+		 * packages if it exists, else PostgreSQL's own default */
+		static const char packaged[] = "/var/run/postgresql";
+		return access(packaged, X_OK) == 0 ? packaged : "/tmp";
+	}
+	if (strcmp(key, "user") == 0) {
+		const struct passwd *account = getpwuid(geteuid());
+		return account ? account->pw_name : "postgres";
+	}
 	if (strcmp(key, "port") == 0)
 		return defaults->port;
 	return strcmp(key, "dbname") == 0 ? defaults->dbname : NULL;

@@ -131,13 +131,21 @@ static int write_list(const struct options *options, struct buf *list, struct er
 	return 0;
 }
 
-static int put_list(
-    const struct options *options, const struct roles *roles, struct err *err)
+static int make(const struct options *options, struct libpq_entry *entry,
+    struct roles *roles, struct err *err)
 {
 	struct buf list, left_out;
 	size_t count;
 	int rc;
 
+	if (options->output && secret_file_check(options->output, err) < 0)
+		return -1;
+	if (libpq_entry_read(entry, options->conninfo, &of_server, err) < 0)
+		return -1;
+	if (ask_server(roles, entry, options->verbose, err) != PG_CLIENT_DONE) {
+		libpq_entry_explain(entry, err);
+		return -1;
+	}
 	buf_init(&list, 0);
 	buf_init(&left_out, 0);
 	count = make_userlist_put(&list, &left_out, roles);
@@ -147,20 +155,6 @@ static int put_list(
 	buf_wipe_done(&list);
 	buf_done(&left_out);
 	return rc;
-}
-
-static int make(const struct options *options, struct libpq_entry *entry,
-    struct roles *roles, struct err *err)
-{
-	if (options->output && secret_file_check(options->output, err) < 0)
-		return -1;
-	if (libpq_entry_read(entry, options->conninfo, &of_server, err) < 0)
-		return -1;
-	if (ask_server(roles, entry, options->verbose, err) != PG_CLIENT_DONE) {
-		libpq_entry_explain(entry, err);
-		return -1;
-	}
-	return put_list(options, roles, err);
 }
 
 int make_userlist(const struct options *options)

@@ -57,27 +57,6 @@ void overview_put_place(
 		buf_printf(out, "line %u", line);
 }
 
-/* Appends where the value in force is written.  user: a user whose entry has precedence
- * over the entry that is printed; or NULL. */
-static void put_origin(struct buf *out, const struct overview *o, struct scope scope,
-    const struct user_config *user, const struct setting *row)
-{
-	const struct config *c = o->input->config;
-	enum setting_index i = setting_index(row);
-	const struct config_place *place = config_place(c, row);
-
-	if (user && level_has(&user->own, i)) {
-		buf_printf(out, "user %s, ", user->name);
-		overview_put_place(out, c, user->file, user->line);
-	} else if (scope_level(scope, i) != &c->settings.global) {
-		buf_put_text(out, "this entry");
-	} else if (place->file) {
-		overview_put_place(out, c, place->file, place->line);
-	} else {
-		buf_put_text(out, "default");
-	}
-}
-
 static const char *value_of(
     struct scope scope, const struct row *at, char text[VALUE_TEXT])
 {
@@ -103,7 +82,19 @@ static void put_row(FILE *out, const struct overview *o, struct scope scope,
 	struct buf origin;
 
 	buf_init(&origin, 0);
-	put_origin(&origin, o, scope, user, row);
+	const struct config *c = o->input->config;
+	enum setting_index i = setting_index(row);
+	const struct config_place *place = config_place(c, row);
+	if (user && level_has(&user->own, i)) {
+		buf_printf(&origin, "user %s, ", user->name);
+		overview_put_place(&origin, c, user->file, user->line);
+	} else if (scope_level(scope, i) != &c->settings.global) {
+		buf_put_text(&origin, "this entry");
+	} else if (place->file) {
+		overview_put_place(&origin, c, place->file, place->line);
+	} else {
+		buf_put_text(&origin, "default");
+	}
 	fprintf(out, "  %-28s %-14s %s\n",
 	    row->level == LEVEL_GLOBAL ? row->name : entry_key_of(row),
 	    value_of(scope, at, text), buf_text(&origin));
@@ -149,9 +140,12 @@ static const char *host_name(const struct overview *o, const char *name)
 	return name ? name : dir ? dir : "";
 }
 
-static void put_hosts(
+static void put_database(
     FILE *out, const struct overview *o, const struct database_config *db)
 {
+	const struct user_config *forced =
+	    db->user ? config_user(o->input->config, db->user) : NULL;
+	struct scope scope = scope_of(o, &db->own, forced ? &forced->own : NULL);
 	struct buf list;
 
 	buf_init(&list, 0);
@@ -162,16 +156,11 @@ static void put_hosts(
 	    strcmp(db->dbname, db->name) == 0 ? "" : ", there called ",
 	    strcmp(db->dbname, db->name) == 0 ? "" : db->dbname);
 	buf_done(&list);
-}
-
-/* Prints the users that log in to the database's servers; each of them has a pool. */
-static void put_users(
-    FILE *out, const struct overview *o, const struct database_config *db)
-{
+	/* prints the users that log in to the database's servers; each of them has a
+	 * pool */
 	static const char lead[] = "  users                        ";
 	size_t listed = sizing_listed_users(o->input, db);
 	bool has_others = sizing_has_other_users(o->input, db);
-
 	if (db->user) {
 		wrapped_put(out, lead, "%s, whoever the client is", db->user);
 	} else if (!listed && !has_others) {
@@ -183,17 +172,6 @@ static void put_users(
 	} else {
 		wrapped_put(out, lead, "%zu of auth_file", listed);
 	}
-}
-
-static void put_database(
-    FILE *out, const struct overview *o, const struct database_config *db)
-{
-	const struct user_config *forced =
-	    db->user ? config_user(o->input->config, db->user) : NULL;
-	struct scope scope = scope_of(o, &db->own, forced ? &forced->own : NULL);
-
-	put_hosts(out, o, db);
-	put_users(out, o, db);
 	for (size_t i = 0; i < COUNT_OF(database_rows); i++)
 		put_row(out, o, scope, forced, &database_rows[i]);
 }

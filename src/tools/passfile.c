@@ -149,36 +149,28 @@ static char *secret_for(const char *file, size_t size, const struct passfile_key
 	return secret;
 }
 
-/* May the file be used?  False with an empty err: there is none, which is no error. */
-static bool is_fit(const char *path, struct err *err)
+char *passfile_find(const char *path, const struct passfile_key *key, struct err *err)
 {
+	char *file, *secret;
+	size_t len;
 	struct stat st;
 
+	err->text[0] = '\0';
 	if (stat(path, &st) < 0)
-		return false;
+		return NULL;
 	if (!S_ISREG(st.st_mode)) {
 		err_set(
 		    err, "the password file %s is not a file: it is not used", path);
-		return false;
+		return NULL;
 	}
 	if (st.st_mode & (S_IRWXG | S_IRWXO)) {
 		err_set(err,
 		    "the password file %s is not used, because other accounts may read "
 		    "or write it: chmod 600 %s",
 		    path, path);
-		return false;
-	}
-	return true;
-}
-
-char *passfile_find(const char *path, const struct passfile_key *key, struct err *err)
-{
-	char *file, *secret;
-	size_t len;
-
-	err->text[0] = '\0';
-	if (!is_fit(path, err))
 		return NULL;
+	}
+
 	file = text_read_file(path, &len, err);
 	if (!file) {
 		err_prefix(err, "the password file %s cannot be read: ", path);

@@ -34,21 +34,6 @@ static char *text_of(const uint8_t *value, size_t len)
 	return text;
 }
 
-static struct role *roles_add(struct roles *roles)
-{
-	if (roles->count == roles->room) {
-		size_t room = roles->room ? 2 * roles->room : 64;
-		struct role *list = mem_zero(room * sizeof(*list));
-
-		if (roles->count)
-			memcpy(list, roles->list, roles->count * sizeof(*list));
-		mem_free(roles->list);
-		roles->list = list;
-		roles->room = room;
-	}
-	return &roles->list[roles->count++];
-}
-
 void roles_done(struct roles *roles)
 {
 	for (size_t i = 0; i < roles->count; i++) {
@@ -69,7 +54,18 @@ static int take_row(void *ctx, const struct pg_client_row *row)
 
 	if (row->count != 3 || !row->values[0])
 		return -1;
-	role = roles_add(r->roles);
+	if (r->roles->count == r->roles->room) {
+		size_t room = r->roles->room ? 2 * r->roles->room : 64;
+		struct role *list = mem_zero(room * sizeof(*list));
+
+		if (r->roles->count)
+			memcpy(list, r->roles->list, r->roles->count * sizeof(*list));
+		mem_free(r->roles->list);
+		r->roles->list = list;
+		r->roles->room = room;
+	}
+
+	role = &r->roles->list[r->roles->count++];
 	role->name = text_of(row->values[0], row->lens[0]);
 	role->secret = text_of(row->values[1], row->lens[1]);
 	role->expired_at = text_of(row->values[2], row->lens[2]);

@@ -132,15 +132,6 @@ static void put_rate(
 	buf_printf(out, "%s%s   ", text, unit);
 }
 
-static void put_busy(struct buf *out, const struct table *t)
-{
-	if (!t->row_count)
-		return;
-	buf_put_text(out, "busy:");
-	for (size_t row = 0; row < t->row_count; row++)
-		buf_printf(out, " %s%%", table_text(t, row, "busy"));
-}
-
 static void end_line(struct buf *out, size_t begin, int width)
 {
 	if (out->len - begin > (size_t)width)
@@ -177,6 +168,11 @@ void board_put_head(
 	put_rate(out, board, "total_query_count", " queries/s");
 	put_rate(out, board, "total_received", " B/s in");
 	put_rate(out, board, "total_sent", " B/s out");
-	put_busy(out, &board->now[BOARD_WORKERS]);
+	const struct table *t = &board->now[BOARD_WORKERS];
+	if (t->row_count) {
+		buf_put_text(out, "busy:");
+		for (size_t row = 0; row < t->row_count; row++)
+			buf_printf(out, " %s%%", table_text(t, row, "busy"));
+	}
 	end_line(out, begin, width);
 }

@@ -54,26 +54,22 @@ void keys_put_foot(struct buf *out, const struct keys *keys)
 
 /* ---- prompts ---- */
 
-static enum keys_result finish(struct keys *keys)
-{
-	double delay = strtod(keys->typed, NULL);
-
-	if (keys->prompt == PROMPT_FILTER) {
-		memcpy(keys->choice.filter, keys->typed, sizeof(keys->choice.filter));
-		keys->choice.skip = 0;
-	} else if (delay >= delay_least && delay <= delay_most) {
-		keys->delay_s = delay;
-	}
-	keys->prompt = PROMPT_NONE;
-	return KEYS_ASK;
-}
-
 static enum keys_result type(struct keys *keys, int key)
 {
 	size_t len = strlen(keys->typed);
 
-	if (key == '\n' || key == '\r')
-		return finish(keys);
+	if (key == '\n' || key == '\r') {
+		double delay = strtod(keys->typed, NULL);
+		if (keys->prompt == PROMPT_FILTER) {
+			memcpy(keys->choice.filter, keys->typed,
+			    sizeof(keys->choice.filter));
+			keys->choice.skip = 0;
+		} else if (delay >= delay_least && delay <= delay_most) {
+			keys->delay_s = delay;
+		}
+		keys->prompt = PROMPT_NONE;
+		return KEYS_ASK;
+	}
 	if (key == ESCAPE)
 		keys->prompt = PROMPT_NONE;
 	else if (key == KEYS_ERASE || key == BACKSPACE || key == '\b')
@@ -115,17 +111,6 @@ static enum keys_result scroll(struct keys *keys, int step)
 	return KEYS_DRAW;
 }
 
-static enum keys_result select_panel(struct keys *keys, int key)
-{
-	for (int i = 0; i < PANELS; i++)
-		if (panel_key((enum panel_id)i) == key) {
-			keys->choice.id = (enum panel_id)i;
-			keys->choice.skip = 0;
-			return KEYS_ASK;
-		}
-	return KEYS_NOTHING;
-}
-
 static enum keys_result move(struct keys *keys, int key)
 {
 	switch (key) {
@@ -146,7 +131,13 @@ static enum keys_result move(struct keys *keys, int key)
 	case KEYS_PAGE_DOWN:
 		return scroll(keys, PAGE);
 	}
-	return select_panel(keys, key);
+	for (int i = 0; i < PANELS; i++)
+		if (panel_key((enum panel_id)i) == key) {
+			keys->choice.id = (enum panel_id)i;
+			keys->choice.skip = 0;
+			return KEYS_ASK;
+		}
+	return KEYS_NOTHING;
 }
 
 enum keys_result keys_press(struct keys *keys, int key)

@@ -195,11 +195,6 @@ static double seconds_between(const struct table *before, const struct table *no
 	return (double)(now->taken_us - before->taken_us) / 1e6;
 }
 
-static double since_last(const struct look *l)
-{
-	return seconds_between(l->in->before, l->in->now);
-}
-
 /* How much a total has grown; 0 if it has started again, as after a restart. */
 static double growth(const struct look *l, size_t row, const char *name)
 {
@@ -246,7 +241,7 @@ static const char *name_in(const struct look *l, const struct column *c)
 static double number_in(const struct look *l, size_t row, const struct column *c)
 {
 	const struct table *now = l->in->now;
-	double seconds = since_last(l), count;
+	double seconds = seconds_between(l->in->before, l->in->now), count;
 
 	switch (c->kind) {
 	case COLUMN_RATE:
@@ -342,14 +337,6 @@ static int compare(const void *x, const void *y, void *ctx)
 	return order ? order : (a->row > b->row) - (a->row < b->row);
 }
 
-static bool is_wanted(const struct look *l, size_t row)
-{
-	const char *filter = l->choice->filter;
-
-	return !*filter || table_column(l->in->now, "database") < 0 ||
-	       strstr(table_text(l->in->now, row, "database"), filter);
-}
-
 /* ---- lines ---- */
 
 /* How many bytes the first `most` characters of a UTF-8 text have. */
@@ -442,9 +429,13 @@ size_t panel_put(struct buf *out, const struct panel_choice *choice,
 	size_t rows = input->now->row_count, count = 0;
 	struct place *places = mem_alloc((rows + 1) * sizeof(*places));
 
-	for (size_t row = 0; row < rows; row++)
-		if (is_wanted(&l, row))
+	for (size_t row = 0; row < rows; row++) {
+		const char *filter = l.choice->filter;
+
+		if (!*filter || table_column(l.in->now, "database") < 0 ||
+		    strstr(table_text(l.in->now, row, "database"), filter))
 			places[count++] = place_of(&l, row, by);
+	}
 	if (by)
 		qsort_r(places, count, sizeof(*places), compare, &is_upside);
 	put_titles(out, &l, width);

@@ -160,19 +160,6 @@ static void receive_number(void *ctx, long long value)
 	*next_cell(ctx) = (struct cell){.kind = CELL_NUMBER, .number = value};
 }
 
-static void put_key(const struct merge *m, const struct merged *row, struct buf *key)
-{
-	for (size_t i = 0; i < m->view->key_count; i++) {
-		const struct cell *cell = &row->cells[i];
-
-		buf_put_u8(key, (uint8_t)cell->kind);
-		if (cell->kind == CELL_TEXT)
-			buf_put(key, cell->text, strlen(cell->text) + 1);
-		else
-			buf_put(key, &cell->number, sizeof(cell->number));
-	}
-}
-
 static void receive_end(void *ctx)
 {
 	struct merge *m = ctx;
@@ -181,7 +168,15 @@ static void receive_end(void *ctx)
 
 	m->row = NULL;
 	buf_init(&key, 0);
-	put_key(m, row, &key);
+	for (size_t i = 0; i < m->view->key_count; i++) {
+		const struct cell *cell = &row->cells[i];
+
+		buf_put_u8(&key, (uint8_t)cell->kind);
+		if (cell->kind == CELL_TEXT)
+			buf_put(&key, cell->text, strlen(cell->text) + 1);
+		else
+			buf_put(&key, &cell->number, sizeof(cell->number));
+	}
 	known = map_get(m->rows, key.bytes, key.len);
 	if (known) {
 		combine(m, known, row);

@@ -147,20 +147,16 @@ static unsigned server_pid(const struct server *server)
 	return has_peer ? (unsigned)server->conn.peer_pid : server->remote_pid;
 }
 
-static struct blocker *blocker_new(struct blockers *all)
-{
-	if (all->count == all->room) {
-		all->room = all->room ? 2 * all->room : 16;
-		all->list = mem_resize(all->list, all->room * sizeof(*all->list));
-	}
-	return &all->list[all->count++];
-}
-
 static void put_blocker(struct blockers *all, const struct waiting_pool *queue,
     struct client *client, struct server *server)
 {
 	struct holding holding = holding_of(client, server);
-	struct blocker *b = blocker_new(all);
+	if (all->count == all->room) {
+		all->room = all->room ? 2 * all->room : 16;
+		all->list = mem_resize(all->list, all->room * sizeof(*all->list));
+	}
+
+	struct blocker *b = &all->list[all->count++];
 	char ptr[POINTER_TEXT], link[POINTER_TEXT], addr[SOCK_ADDR_TEXT];
 	struct rows own, *rows = &own;
 
@@ -221,22 +217,10 @@ static int compare(const void *a, const void *b)
 	return result ? result : (x->from > y->from) - (x->from < y->from);
 }
 
-static void blockers_done(struct blockers *all)
-{
-	struct waiting_pool *queue;
-	size_t at = 0;
-
-	while ((queue = map_next(all->queues, &at)))
-		mem_free(queue);
-	map_free(&all->queues);
-	buf_done(&all->key);
-	buf_done(&all->out);
-	mem_free(all->list);
-}
-
 void view_blockers(struct rows *rows)
 {
 	struct blockers all = {.queues = map_new(), .column_count = rows->column_count};
+	struct waiting_pool *queue;
 
 	buf_init(&all.key, 0);
 	buf_init(&all.out, 0);
@@ -247,5 +231,11 @@ void view_blockers(struct rows *rows)
 		qsort(all.list, all.count, sizeof(*all.list), compare);
 	for (size_t i = 0; i < all.count; i++)
 		buf_put(rows->out, all.out.bytes + all.list[i].from, all.list[i].len);
-	blockers_done(&all);
+	size_t at = 0;
+	while ((queue = map_next(all.queues, &at)))
+		mem_free(queue);
+	map_free(&all.queues);
+	buf_done(&all.key);
+	buf_done(&all.out);
+	mem_free(all.list);
 }

@@ -42,16 +42,6 @@ static long long key_number(const uint8_t *key, size_t len)
 	return (long long)number;
 }
 
-static void fill_listener(struct fd_row *row, const struct listener *listener)
-{
-	row->task = "pooler";
-	row->fd = listener->fd;
-	sock_local(listener->fd, &row->addr);
-	row->port = row->addr.family == AF_UNIX
-			? site_settings(listener->site)->listen_port
-			: row->addr.port;
-}
-
 static void fill_client(struct fd_row *row, const struct client *client)
 {
 	const struct server *server = client_server(client);
@@ -69,34 +59,35 @@ static void fill_client(struct fd_row *row, const struct client *client)
 	}
 }
 
-static void fill_server(struct fd_row *row, const struct server *server)
-{
-	const struct client *client = server_client(server);
-
-	row->task = "server";
-	row->user = server->seat.pool->user->name;
-	row->database = server->seat.pool->database->name;
-	row->vars = &server->vars;
-	row->link = client ? client->conn.stream.fd : 0;
-	if (server->key)
-		row->cancel = key_number(server->key, server->key_len);
-}
-
 static void fill(struct fd_row *row, const struct handover *thing)
 {
 	memset(row, 0, sizeof(*row));
 	if (thing->listener) {
-		fill_listener(row, thing->listener);
+		row->task = "pooler";
+		row->fd = thing->listener->fd;
+		sock_local(thing->listener->fd, &row->addr);
+		row->port = row->addr.family == AF_UNIX
+				? site_settings(thing->listener->site)->listen_port
+				: row->addr.port;
 		return;
 	}
 	row->fd = thing->conn->stream.fd;
 	row->addr = thing->conn->remote;
 	row->port =
 	    row->addr.family == AF_UNIX ? thing->conn->unix_port : row->addr.port;
-	if (thing->client)
+	if (thing->client) {
 		fill_client(row, thing->client);
-	else
-		fill_server(row, thing->server);
+	} else {
+		const struct client *client = server_client(thing->server);
+		row->task = "server";
+		row->user = thing->server->seat.pool->user->name;
+		row->database = thing->server->seat.pool->database->name;
+		row->vars = &thing->server->vars;
+		row->link = client ? client->conn.stream.fd : 0;
+		if (thing->server->key)
+			row->cancel =
+			    key_number(thing->server->key, thing->server->key_len);
+	}
 }
 
 static const char *var_shown(const struct fd_row *row, size_t var)

@@ -90,33 +90,29 @@ void view_databases(struct rows *rows)
 	free(databases);
 }
 
-static void put_host(
-    struct rows *rows, const struct database *db, const struct host *host)
-{
-	const char *state = hosts_state_shown(db, host);
-	bool is_judged = hosts_are_judged(db);
-	const char *reason = hosts_reason_shown(db, host);
-	uint32_t timeline = is_judged ? host->verdict.value.report.timeline : 0;
-	uint64_t lag_us = UINT64_MAX, lag_bytes = UINT64_MAX;
-
-	if (is_judged && hosts_has_lag_limit(db)) {
-		lag_us = host->verdict.lag_us;
-		lag_bytes = host->verdict.lag_bytes;
-	}
-	uint64_t left_us = !is_judged && host->is_down && host->retry_us > rows->now_us
-			       ? host->retry_us - rows->now_us
-			       : 0;
-	long long retry_in = (long long)((left_us + 999999) / 1000000);
-
-	row_begin(rows);
-	HOSTS_COLUMNS(CELL)
-	row_end(rows);
-}
-
 static void put_hosts(struct rows *rows, const struct database *db)
 {
-	for (size_t n = 0; !db->is_admin && n < db->hosts.count; n++)
-		put_host(rows, db, db->hosts.list[n]);
+	for (size_t n = 0; !db->is_admin && n < db->hosts.count; n++) {
+		const struct host *host = db->hosts.list[n];
+		const char *state = hosts_state_shown(db, host);
+		bool is_judged = hosts_are_judged(db);
+		const char *reason = hosts_reason_shown(db, host);
+		uint32_t timeline = is_judged ? host->verdict.value.report.timeline : 0;
+		uint64_t lag_us = UINT64_MAX, lag_bytes = UINT64_MAX;
+		if (is_judged && hosts_has_lag_limit(db)) {
+			lag_us = host->verdict.lag_us;
+			lag_bytes = host->verdict.lag_bytes;
+		}
+		uint64_t left_us =
+		    !is_judged && host->is_down && host->retry_us > rows->now_us
+			? host->retry_us - rows->now_us
+			: 0;
+		long long retry_in = (long long)((left_us + 999999) / 1000000);
+
+		row_begin(rows);
+		HOSTS_COLUMNS(CELL)
+		row_end(rows);
+	}
 }
 
 void view_hosts(struct rows *rows)

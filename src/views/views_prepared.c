@@ -12,26 +12,21 @@
 /* How many bytes of a query are shown, which is enough to recognize it. */
 enum { QUERY_SHOWN = 200 };
 
-/* Copies a query and cuts it, but not within a UTF-8 character. */
-static void shorten(const char *sql, char out[QUERY_SHOWN + sizeof("...")])
-{
-	size_t len = strlen(sql);
-	bool is_cut = len > QUERY_SHOWN;
-
-	if (is_cut)
-		for (len = QUERY_SHOWN;
-		     len && ((unsigned char)sql[len] & 0xc0) == 0x80;)
-			len--;
-	memcpy(out, sql, len);
-	memcpy(out + len, is_cut ? "..." : "", is_cut ? sizeof("...") : 1);
-}
-
 static void put_prepared(struct rows *rows, const struct prepared_text *text)
 {
 	char query[QUERY_SHOWN + sizeof("...")];
 	struct buf list;
 
-	shorten(prepared_sql(text), query);
+	/* copies a query and cuts it, but not within a UTF-8 character */
+	const char *sql = prepared_sql(text);
+	size_t len = strlen(sql);
+	bool is_cut = len > QUERY_SHOWN;
+	if (is_cut)
+		for (len = QUERY_SHOWN;
+		     len && ((unsigned char)sql[len] & 0xc0) == 0x80;)
+			len--;
+	memcpy(query, sql, len);
+	memcpy(query + len, is_cut ? "..." : "", is_cut ? sizeof("...") : 1);
 	buf_init(&list, 0);
 	for (size_t i = 0; i < prepared_type_count(text); i++)
 		buf_printf(&list, "%s%u", i ? "," : "", prepared_type(text, i));

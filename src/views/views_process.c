@@ -171,18 +171,6 @@ static void add_pools(struct map *pools, const struct catalog *catalog)
 	buf_done(&key);
 }
 
-static void free_pools(struct map **pools)
-{
-	size_t at = 0;
-	char *key;
-
-	if (!*pools)
-		return;
-	while ((key = map_next(*pools, &at)))
-		mem_free(key);
-	map_free(pools);
-}
-
 static void add_lists(struct site *site, void *ctx)
 {
 	const struct catalog *catalog = site->catalog;
@@ -208,6 +196,7 @@ void view_lists(struct rows *rows)
 {
 	/* a sink has the rows of POOLS, so it needs no count of them */
 	struct lists l = {.pools = rows->sink ? NULL : map_new()};
+	char *key;
 
 	(void)crew_each(rows->site, add_lists, &l);
 	put_list(rows, "databases", l.databases);
@@ -225,7 +214,12 @@ void view_lists(struct rows *rows)
 	put_list(rows, "dns_zones", l.dns_zones);
 	put_list(rows, "dns_queries", l.dns_queries);
 	put_list(rows, "dns_pending", 0);
-	free_pools(&l.pools);
+	size_t at = 0;
+	if (!l.pools)
+		return;
+	while ((key = map_next(l.pools, &at)))
+		mem_free(key);
+	map_free(&l.pools);
 }
 
 static void put_error(struct rows *rows, enum error_id id, uint64_t count)

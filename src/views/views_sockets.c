@@ -124,19 +124,6 @@ struct socket_text {
 	char tls[TLS_TEXT];
 };
 
-/* Fills the texts that connections do not keep. */
-static void find_texts(
-    const struct rows *rows, const struct socket_row *s, struct socket_text *text)
-{
-	text->local_addr = (struct sock_addr){.family = s->conn->remote.family};
-	if (!rows->sink)
-		sock_local(s->conn->stream.fd, &text->local_addr);
-	snprintf(text->ptr, POINTER_TEXT, "%p", (const void *)s->conn);
-	text->link[0] = '\0';
-	if (s->partner)
-		snprintf(text->link, POINTER_TEXT, "%p", (const void *)s->partner);
-}
-
 static void put_columns(struct rows *rows, const struct socket_row *s, bool is_whole)
 {
 	const struct conn *conn = s->conn;
@@ -145,7 +132,14 @@ static void put_columns(struct rows *rows, const struct socket_row *s, bool is_w
 	const char *ptr = text.ptr, *link = text.link;
 	const char *tls = conn_tls_text(conn, text.tls, "");
 
-	find_texts(rows, s, &text);
+	/* fills the texts that connections do not keep */
+	text.local_addr = (struct sock_addr){.family = conn->remote.family};
+	if (!rows->sink)
+		sock_local(conn->stream.fd, &text.local_addr);
+	snprintf(text.ptr, POINTER_TEXT, "%p", (const void *)conn);
+	text.link[0] = '\0';
+	if (s->partner)
+		snprintf(text.link, POINTER_TEXT, "%p", (const void *)s->partner);
 	row_begin(rows);
 	if (is_whole) {
 		ALL_SOCKET_COLUMNS(CELL)
