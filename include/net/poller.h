@@ -86,7 +86,7 @@ struct poller;
 /* NULL and err: there is no descriptor left. */
 struct poller *poller_new(struct err *err);
 void poller_free(struct poller **p);
-/* Changes what is wanted of a descriptor; 0: nothing.  The same as before: an edge that
+/* Changes what is wanted of a descriptor; 0: nothing.  If nothing changes, an edge that
  * was reported is reported again if it is still so. */
 void poller_set(struct poller *p, int fd, unsigned before, unsigned after);
 /* Waits at most wait_us (-1: without limit).  Returns the number of ready descriptors,

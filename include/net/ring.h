@@ -72,7 +72,7 @@ void ring_deliver(struct ring *ring);
 /* Also waits for another descriptor, which must be an epoll instance.  That one has to
  * be checked after each delivery, which also arms the watch again. */
 void ring_join(struct ring *ring, int fd);
-bool ring_is_joined_ready(struct ring *ring);
+bool ring_take_joined_ready(struct ring *ring);
 /* A listening socket: `ready` is called in each delivery for which connections wait
  * there, and the owner accepts them.  The owner frees it before closing the socket; the
  * kernel then no longer uses the socket.  ring_abandon frees it as well. */

@@ -57,7 +57,7 @@ struct sock_options {
 
 /* Whether some process listens there, even if its queue is full.  With Unix sockets the
  * test may make a connection, which is closed at once. */
-bool sock_has_listener(const struct sock_target *t);
+bool sock_probe_listener(const struct sock_target *t);
 
 /* Makes a non-blocking, close-on-exec listening socket.  -1 and err ("step():
  * strerror"); errno is EADDRINUSE if somebody else has the address. */

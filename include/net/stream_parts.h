@@ -33,7 +33,7 @@ struct stream_engine {
 	void (*settle)(struct stream *s);
 	/* Sending has failed, and the peer may have sent the reason.  Returns true if
 	 * that may still arrive in the next turn, false if everything was delivered. */
-	bool (*may_hear_more)(struct stream *s);
+	bool (*hear_more)(struct stream *s);
 	/* Ends all work with the socket, which stays open.  What the kernel had already
 	 * received is in s->in afterwards. */
 	void (*detach)(struct stream *s);
@@ -117,8 +117,8 @@ enum stream_left {
  * the number of bytes.  The owner may have closed the stream when this returns, or
  * `ended` was called. */
 enum stream_left stream_receive(struct stream *s, size_t *len);
-/* The same when the engine has learned that the socket is readable: the stream may be
- * paused, or have bytes that were received before. */
+/* As stream_receive, for a socket that has become readable: the stream may be paused,
+ * or have bytes that were received before. */
 enum stream_left stream_readable(struct stream *s, size_t *len);
 
 /* ---- streams in which much arrives ---- */

@@ -51,33 +51,17 @@ void block_pool_free(struct block_pool **pp)
 	*pp = NULL;
 }
 
-/* With AddressSanitizer, forbids access to the bytes of a free block, which finds spans
- * that are used after the last reference to their block. */
-static void forbid_bytes(struct block *b)
-{
-#if defined(BLOCK_HAS_ASAN)
-	ASAN_POISON_MEMORY_REGION(b->bytes, b->cap);
-#else
-	(void)b;
-#endif
-}
-
-static void permit_bytes(struct block *b)
-{
-#if defined(BLOCK_HAS_ASAN)
-	ASAN_UNPOISON_MEMORY_REGION(b->bytes, b->cap);
-#else
-	(void)b;
-#endif
-}
-
 static struct block *take_free(struct block_pool *pool)
 {
 	struct block *b = pool->free_list;
 
 	pool->free_list = b->next_free;
 	pool->free_count--;
-	permit_bytes(b);
+#if defined(BLOCK_HAS_ASAN)
+	ASAN_UNPOISON_MEMORY_REGION(b->bytes, b->cap);
+#else
+	(void)b;
+#endif
 	return b;
 }
 
@@ -112,19 +96,6 @@ struct block *block_grow(struct block *b, size_t cap)
 	return bigger;
 }
 
-static void give_back(struct block_pool *pool, struct block *b)
-{
-	pool->used--;
-	if (pool->free_count >= pool->free_most) {
-		mem_free(b);
-		return;
-	}
-	forbid_bytes(b);
-	b->next_free = pool->free_list;
-	pool->free_list = b;
-	pool->free_count++;
-}
-
 void block_unref(struct block *b)
 {
 	if (!b)
@@ -132,10 +103,26 @@ void block_unref(struct block *b)
 	assert(b->refs > 0);
 	if (--b->refs)
 		return;
-	if (b->pool)
-		give_back(b->pool, b);
-	else
+	if (b->pool) {
+		b->pool->used--;
+		if (b->pool->free_count >= b->pool->free_most) {
+			mem_free(b);
+			return;
+		}
+		/* with AddressSanitizer, forbids access to the bytes of a free block,
+		 * which finds spans that are used after the last reference to their
+		 * block */
+#if defined(BLOCK_HAS_ASAN)
+		ASAN_POISON_MEMORY_REGION(b->bytes, b->cap);
+#else
+		(void)b;
+#endif
+		b->next_free = b->pool->free_list;
+		b->pool->free_list = b;
+		b->pool->free_count++;
+	} else {
 		mem_free(b);
+	}
 }
 
 void block_pool_usage(

@@ -46,16 +46,6 @@ static void move_down(struct deadlines *all, struct deadline *d)
 	place(all, at, d);
 }
 
-static void add(struct deadlines *all, struct deadline *d)
-{
-	if (all->count + 1 >= all->cap) {
-		all->cap = all->cap ? all->cap * 2 : 64;
-		all->heap = mem_resize(all->heap, all->cap * sizeof(struct deadline *));
-	}
-	place(all, ++all->count, d);
-	move_up(all, d);
-}
-
 static void take_out(struct deadlines *all, struct deadline *d)
 {
 	struct deadline *last = all->heap[all->count--];
@@ -79,10 +69,17 @@ void deadlines_set(struct deadlines *all, struct deadline *d, uint64_t at_us)
 	if (!d->index && at_us == UINT64_MAX)
 		return;
 	d->heap_us = at_us;
-	if (d->index)
+	if (d->index) {
 		move_up(all, d);
-	else
-		add(all, d);
+	} else {
+		if (all->count + 1 >= all->cap) {
+			all->cap = all->cap ? all->cap * 2 : 64;
+			all->heap =
+			    mem_resize(all->heap, all->cap * sizeof(struct deadline *));
+		}
+		place(all, ++all->count, d);
+		move_up(all, d);
+	}
 }
 
 void deadlines_clear(struct deadlines *all, struct deadline *d)

@@ -93,7 +93,7 @@ static void set_clear(struct addr_set *set)
 	*set = (struct addr_set){0};
 }
 
-static bool is_address(const struct ares_addrinfo_node *node, struct sock_addr *out)
+static bool read_address(const struct ares_addrinfo_node *node, struct sock_addr *out)
 {
 	*out = (struct sock_addr){.family = (uint16_t)node->ai_family};
 	if (node->ai_family == AF_INET) {
@@ -117,7 +117,7 @@ static void set_fill(struct addr_set *set, const struct ares_addrinfo *found)
 	set->addrs = mem_alloc(ADDRS_MOST * sizeof(addr));
 	set->count = 0;
 	for (const struct ares_addrinfo_node *n = found->nodes; n; n = n->ai_next) {
-		if (set->count < ADDRS_MOST && is_address(n, &addr) &&
+		if (set->count < ADDRS_MOST && read_address(n, &addr) &&
 		    !set_has(set, &addr))
 			set->addrs[set->count++] = addr;
 	}
@@ -146,19 +146,6 @@ static struct host *find_or_add_host(struct dns *dns, const char *name)
 	return h;
 }
 
-static void free_host(struct host *h)
-{
-	struct node *n;
-
-	while ((n = list_pop_front(&h->waiters)))
-		mem_free(container_of(n, struct dns_query, node));
-	later_cancel(h->dns->loop, &h->answer);
-	set_clear(&h->set);
-	set_clear(&h->fresh);
-	mem_free(h->name);
-	mem_free(h);
-}
-
 /* Makes the new result the one in use, and reports addresses that are gone. */
 static void adopt_fresh(struct host *h)
 {
@@ -175,28 +162,24 @@ static void adopt_fresh(struct host *h)
 	set_clear(&old);
 }
 
-/* Gives the result to one lookup, rotated by one address more than the last time. */
-static void give_rotated(struct host *h, dns_done_fn *done, void *ctx)
-{
-	size_t count = h->set.count, first = h->turn++ % count;
-	struct sock_addr *addrs = mem_alloc(count * sizeof(*addrs));
-
-	for (size_t i = 0; i < count; i++)
-		addrs[i] = h->set.addrs[(first + i) % count];
-	done(ctx, addrs, count, NULL);
-	mem_free(addrs);
-}
-
 static void answer_one(struct host *h, struct dns_query *q)
 {
 	dns_done_fn *done = q->done;
 	void *ctx = q->ctx;
 
 	mem_free(q);
-	if (h->is_failed)
+	if (h->is_failed) {
 		done(ctx, NULL, 0, &h->err);
-	else
-		give_rotated(h, done, ctx);
+	} else {
+		/* gives the result to one lookup, rotated by one address more than the
+		 * last time */
+		size_t count = h->set.count, first = h->turn++ % count;
+		struct sock_addr *addrs = mem_alloc(count * sizeof(*addrs));
+		for (size_t i = 0; i < count; i++)
+			addrs[i] = h->set.addrs[(first + i) % count];
+		done(ctx, addrs, count, NULL);
+		mem_free(addrs);
+	}
 }
 
 static void answer_waiters(struct later *l)
@@ -376,21 +359,6 @@ static void name_found(void *ctx, int status, int timeouts, char *name, char *se
 	ares_getaddrinfo(r->dns->channel.ares, r->name, NULL, &hints, forward_done, r);
 }
 
-static void ask_for_name(struct dns_reverse *r)
-{
-	struct sockaddr_in in = {.sin_family = AF_INET};
-	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
-	bool is_v4 = r->addr.family == AF_INET;
-
-	memcpy(&in.sin_addr, r->addr.ip, 4);
-	memcpy(&in6.sin6_addr, r->addr.ip, 16);
-	ares_getnameinfo(r->dns->channel.ares,
-	    is_v4 ? (struct sockaddr *)&in : (struct sockaddr *)&in6,
-	    is_v4 ? sizeof(in) : sizeof(in6), ARES_NI_LOOKUPHOST | ARES_NI_NAMEREQD,
-	    name_found, r);
-	dns_channel_follow(&r->dns->channel);
-}
-
 struct dns_reverse *dns_reverse(
     struct dns *dns, const struct sock_addr *addr, dns_name_fn *done, void *ctx)
 {
@@ -405,7 +373,16 @@ struct dns_reverse *dns_reverse(
 	r->is_asking = true;
 	list_push_back(&dns->reverses, &r->node);
 	dns->channel.pending_count++;
-	ask_for_name(r);
+	struct sockaddr_in in = {.sin_family = AF_INET};
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
+	bool is_v4 = r->addr.family == AF_INET;
+	memcpy(&in.sin_addr, r->addr.ip, 4);
+	memcpy(&in6.sin6_addr, r->addr.ip, 16);
+	ares_getnameinfo(r->dns->channel.ares,
+	    is_v4 ? (struct sockaddr *)&in : (struct sockaddr *)&in6,
+	    is_v4 ? sizeof(in) : sizeof(in6), ARES_NI_LOOKUPHOST | ARES_NI_NAMEREQD,
+	    name_found, r);
+	dns_channel_follow(&r->dns->channel);
 	return r;
 }
 
@@ -444,6 +421,7 @@ void dns_free(struct dns **dp)
 	struct dns *dns = *dp;
 	struct host *h;
 	size_t at = 0;
+	struct node *n;
 
 	if (!dns)
 		return;
@@ -452,8 +430,15 @@ void dns_free(struct dns **dp)
 	while (dns->reverses.count)
 		free_reverse(
 		    container_of(list_first(&dns->reverses), struct dns_reverse, node));
-	while ((h = map_next(dns->hosts, &at)))
-		free_host(h);
+	while ((h = map_next(dns->hosts, &at))) {
+		while ((n = list_pop_front(&h->waiters)))
+			mem_free(container_of(n, struct dns_query, node));
+		later_cancel(h->dns->loop, &h->answer);
+		set_clear(&h->set);
+		set_clear(&h->fresh);
+		mem_free(h->name);
+		mem_free(h);
+	}
 	map_free(&dns->hosts);
 	mem_free(dns);
 	*dp = NULL;

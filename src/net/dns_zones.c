@@ -49,18 +49,14 @@ void dns_zones_done(struct dns_zones *zones)
 
 /* ---- questions and answers ---- */
 
-/* Compares serials as in RFC 1982: they may wrap around. */
-static bool is_later(uint32_t serial, uint32_t old)
-{
-	return serial != old && serial - old < UINT32_C(0x80000000);
-}
-
 static void note_serial(struct dns_zone *zone, uint32_t serial)
 {
 	struct dns_zones *zones = zone->zones;
 	struct dns_zone_news news = {
 	    .zone = zone->name, .old_serial = zone->serial, .serial = serial};
-	bool has_changed = zone->has_serial && is_later(serial, zone->serial);
+	/* compares serials as in RFC 1982: they may wrap around */
+	bool has_changed = zone->has_serial && serial != zone->serial &&
+			   serial - zone->serial < UINT32_C(0x80000000);
 	struct node *name, *after;
 
 	zone->is_failing = false;
@@ -77,17 +73,6 @@ static void note_serial(struct dns_zone *zone, uint32_t serial)
 		after = list_next(&zone->names, name);
 		zones->changed(name);
 	}
-}
-
-static void note_failure(struct dns_zone *zone, int status)
-{
-	struct dns_zones *zones = zone->zones;
-	struct dns_zone_news news = {
-	    .zone = zone->name, .failure = ares_strerror(status)};
-
-	if (!zone->is_failing && zones->told)
-		zones->told(zones->told_ctx, &news);
-	zone->is_failing = true;
 }
 
 /* The part of a name behind its first dot, or NULL. */
@@ -128,10 +113,17 @@ static void soa_came(
 		return;
 	if (status == ARES_SUCCESS)
 		status = ares_parse_soa_reply(answer, answer_len, &soa);
-	if (status == ARES_SUCCESS)
+	if (status == ARES_SUCCESS) {
 		note_serial(zone, soa->serial);
-	else
-		note_failure(zone, status);
+	} else {
+		struct dns_zones *zones = zone->zones;
+		struct dns_zone_news news = {
+		    .zone = zone->name, .failure = ares_strerror(status)};
+
+		if (!zone->is_failing && zones->told)
+			zones->told(zones->told_ctx, &news);
+		zone->is_failing = true;
+	}
 	if (soa)
 		ares_free_data(soa);
 }

@@ -301,14 +301,6 @@ static void connection_closed(struct evhttp_connection *c, void *ctx)
 		evhttp_request_free(request);
 }
 
-static char *path_of(struct evhttp_request *request)
-{
-	const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(request);
-	const char *path = uri ? evhttp_uri_get_path(uri) : NULL;
-
-	return mem_strdup(path && *path ? path : "/");
-}
-
 /* From a complete request on, and again after each call by which libevent sends:
  * otherwise it reads on, and takes the end of what the client sends for the end of the
  * connection.  A client may close its side when it has asked.  If it has gone, sending
@@ -330,7 +322,9 @@ static void request_came(struct evhttp_request *request, void *ctx)
 
 	r->http = h;
 	r->request = request;
-	r->path = path_of(request);
+	const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(request);
+	const char *path = uri ? evhttp_uri_get_path(uri) : NULL;
+	r->path = mem_strdup(path && *path ? path : "/");
 	list_push_back(&h->requests, &r->node);
 	evhttp_connection_set_closecb(c, connection_closed, r);
 	connection = find_connection(h, bev_of(r));

@@ -365,21 +365,6 @@ static void deliver_events(struct loop *loop)
 	}
 }
 
-/* After a peer has closed, its socket does not become readable again: the handler may
- * have read the peer's last bytes, but not the end.  This is the last thing in a turn,
- * because most sockets with an end are closed in it. */
-static void tell_readers_of_ends(struct loop *loop)
-{
-	for (int i = 0; i < loop->ready_count; i++) {
-		const struct ready *r = &loop->ready[i];
-
-		if (ready_what(r) & READY_IS_OVER &&
-		    loop->interests[ready_fd(r)].reader)
-			watch_again(loop->interests[ready_fd(r)].reader);
-	}
-	loop->ready_count = 0;
-}
-
 /* wait_us: -1: without limit. */
 static void wait_in_poller(struct loop *loop, int64_t wait_us)
 {
@@ -461,16 +446,11 @@ void *loop_kept(const struct loop *loop)
 	return loop->kept;
 }
 
-static bool has_work(const struct loop *loop)
-{
-	return !ring_is_empty(&loop->laters) || !ring_is_empty(&loop->turn_ends) ||
-	       !ring_is_empty(&loop->reaped);
-}
-
 /* Time until the next deadline; -1: no limit, perhaps because the alarm is set. */
 static int64_t wait_us(struct loop *loop)
 {
-	if (has_work(loop))
+	if (!ring_is_empty(&loop->laters) || !ring_is_empty(&loop->turn_ends) ||
+	    !ring_is_empty(&loop->reaped))
 		return 0;
 	uint64_t at_us = deadlines_next(&loop->deadlines);
 	uint64_t us = at_us > loop->now_us ? at_us - loop->now_us : 0;
@@ -480,14 +460,6 @@ static int64_t wait_us(struct loop *loop)
 	if (is_short || at_us == UINT64_MAX)
 		return -1;
 	return (int64_t)(us < WAIT_MOST_US ? us : WAIT_MOST_US);
-}
-
-static void wait_here(struct loop *loop)
-{
-	wait_in_poller(loop, wait_us(loop));
-	loop_touch_clock(loop);
-	loop_counts_begin(&loop->counts, loop->now_us);
-	deliver_events(loop);
 }
 
 /* The waiter is broken: the poller watches the listening sockets that it watched. */
@@ -511,28 +483,26 @@ static void lose_waiter(struct loop *loop)
 	}
 }
 
-static void wait_elsewhere(struct loop *loop)
-{
-	const struct loop_waiter *w = loop->waiter;
-	int result = w->wait(w->ctx, wait_us(loop));
-
-	loop_touch_clock(loop);
-	loop_counts_begin(&loop->counts, loop->now_us);
-	if (result < 0) {
-		lose_waiter(loop);
-		w->lost(w->ctx);
-	} else if (w->may_deliver(w->ctx)) {
-		wait_in_poller(loop, 0);
-		deliver_events(loop);
-	}
-}
-
 static void wait_for_events(struct loop *loop)
 {
-	if (loop->waiter)
-		wait_elsewhere(loop);
-	else
-		wait_here(loop);
+	if (loop->waiter) {
+		const struct loop_waiter *w = loop->waiter;
+		int result = w->wait(w->ctx, wait_us(loop));
+		loop_touch_clock(loop);
+		loop_counts_begin(&loop->counts, loop->now_us);
+		if (result < 0) {
+			lose_waiter(loop);
+			w->lost(w->ctx);
+		} else if (w->may_deliver(w->ctx)) {
+			wait_in_poller(loop, 0);
+			deliver_events(loop);
+		}
+	} else {
+		wait_in_poller(loop, wait_us(loop));
+		loop_touch_clock(loop);
+		loop_counts_begin(&loop->counts, loop->now_us);
+		deliver_events(loop);
+	}
 }
 
 static void call_turn_end(const struct loop *loop)
@@ -551,7 +521,17 @@ static void turn(struct loop *loop)
 	call_turn_end(loop);
 	ring_run(&loop->turn_ends);
 	ring_run(&loop->reaped);
-	tell_readers_of_ends(loop);
+	/* After a peer has closed, its socket does not become readable again: the
+	 * handler may have read the peer's last bytes, but not the end.  This is the
+	 * last thing in a turn, because most sockets with an end are closed in it. */
+	for (int i = 0; i < loop->ready_count; i++) {
+		const struct ready *r = &loop->ready[i];
+
+		if (ready_what(r) & READY_IS_OVER &&
+		    loop->interests[ready_fd(r)].reader)
+			watch_again(loop->interests[ready_fd(r)].reader);
+	}
+	loop->ready_count = 0;
 	call_turn_end(loop);
 	loop_counts_end(&loop->counts, read_clock(CLOCK_MONOTONIC));
 }
@@ -568,24 +548,20 @@ void loop_run(struct loop *loop)
 		loop->waiter->settle(loop->waiter->ctx);
 }
 
-static void move_listening(struct watch *w, const struct loop_waiter *to)
-{
-	const struct loop_waiter *from = w->loop->waiter;
-
-	if (!w->is_on)
-		return;
-	watch_off(w);
-	w->loop->waiter = to;
-	watch_on(w);
-	w->loop->waiter = from;
-}
-
 int loop_wait_elsewhere(struct loop *loop, const struct loop_waiter *waiter)
 {
 	struct node *n;
 
-	for (n = list_first(&loop->listening); n; n = list_next(&loop->listening, n))
-		move_listening(&container_of(n, struct listening, node)->watch, waiter);
+	for (n = list_first(&loop->listening); n; n = list_next(&loop->listening, n)) {
+		struct watch *w = &container_of(n, struct listening, node)->watch;
+		const struct loop_waiter *from = w->loop->waiter;
+		if (!w->is_on)
+			continue;
+		watch_off(w);
+		w->loop->waiter = waiter;
+		watch_on(w);
+		w->loop->waiter = from;
+	}
 	loop->waiter = waiter;
 	return poller_fd(loop->poller);
 }

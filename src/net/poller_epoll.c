@@ -42,18 +42,15 @@ void poller_free(struct poller **pp)
 	*pp = NULL;
 }
 
-static uint32_t events_of(unsigned what)
-{
-	return (what & POLLER_READ ? EPOLLIN | EPOLLRDHUP : 0u) |
-	       (what & POLLER_WRITE ? EPOLLOUT : 0u) |
-	       (what & POLLER_EDGE ? EPOLLET : 0u);
-}
-
 /* A closed descriptor may still be known to epoll if a copy of it is open, and one that
  * was closed and opened again may be unknown; both cases are corrected. */
 void poller_set(struct poller *p, int fd, unsigned before, unsigned after)
 {
-	struct epoll_event event = {.events = events_of(after), .data.fd = fd};
+	struct epoll_event event = {
+	    .events = (after & POLLER_READ ? EPOLLIN | EPOLLRDHUP : 0u) |
+		      (after & POLLER_WRITE ? EPOLLOUT : 0u) |
+		      (after & POLLER_EDGE ? EPOLLET : 0u),
+	    .data.fd = fd};
 	int op = !before ? EPOLL_CTL_ADD : after ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
 
 	if (epoll_ctl(p->fd, op, fd, &event) == 0)

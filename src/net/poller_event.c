@@ -82,10 +82,9 @@ static void became_ready(evutil_socket_t fd, short what, void *ctx)
 	};
 }
 
-static struct event **place_of(struct poller *p, int fd)
+void poller_set(struct poller *p, int fd, unsigned before, unsigned after)
 {
 	int count = p->event_count;
-
 	if (fd >= count) {
 		p->event_count = fd + 1 > count * 2 ? fd + 1 : count * 2;
 		p->events = mem_resize(
@@ -93,12 +92,7 @@ static struct event **place_of(struct poller *p, int fd)
 		memset(p->events + count, 0,
 		    (size_t)(p->event_count - count) * sizeof(struct event *));
 	}
-	return &p->events[fd];
-}
-
-void poller_set(struct poller *p, int fd, unsigned before, unsigned after)
-{
-	struct event **place = place_of(p, fd);
+	struct event **place = &p->events[fd];
 	short what = (short)(EV_PERSIST | (after & POLLER_READ ? EV_READ : 0) |
 			     (after & POLLER_WRITE ? EV_WRITE : 0));
 

@@ -580,7 +580,7 @@ void ring_join(struct ring *r, int fd)
 	r->joined_fd = fd;
 }
 
-bool ring_is_joined_ready(struct ring *r)
+bool ring_take_joined_ready(struct ring *r)
 {
 	bool is_ready = r->is_joined_ready;
 

@@ -59,20 +59,15 @@ int ring_make_buffers(struct ring *r, unsigned count, struct err *err)
 	return 0;
 }
 
-static void free_buffers(struct ring_buffers *b)
-{
-	for (unsigned id = 0; b->blocks && id < b->count; id++)
-		block_unref(b->blocks[id]);
-	mem_free(b->blocks);
-	block_pool_free(&b->pool);
-	free(b->shared);
-}
-
 void ring_take_down(struct ring *r)
 {
 	if (r->uring.ring_fd >= 0)
 		io_uring_queue_exit(&r->uring);
-	free_buffers(&r->buffers);
+	for (unsigned id = 0; r->buffers.blocks && id < r->buffers.count; id++)
+		block_unref(r->buffers.blocks[id]);
+	mem_free(r->buffers.blocks);
+	block_pool_free(&r->buffers.pool);
+	free(r->buffers.shared);
 	slab_free(&r->ports);
 	slab_free(&r->gathers);
 	slab_free(&r->listener_slab);

@@ -240,31 +240,6 @@ static int set_or_fail(int fd, int level, int name, const char *what, struct err
 	return 0;
 }
 
-static int prepare_ip(int fd, int family, const struct sock_options *o, struct err *err)
-{
-	if (set_or_fail(fd, SOL_SOCKET, SO_REUSEADDR, "SO_REUSEADDR", err) < 0)
-		return -1;
-	if (o->reuseport &&
-	    set_or_fail(fd, SOL_SOCKET, SO_REUSEPORT, "SO_REUSEPORT", err) < 0)
-		return -1;
-	if (family == AF_INET6 &&
-	    set_or_fail(fd, IPPROTO_IPV6, IPV6_V6ONLY, "IPV6_V6ONLY", err) < 0)
-		return -1;
-	sock_tune(fd, family, o);
-	if (o->defer_accept)
-		sock_set_defer_accept(fd, true);
-	return 0;
-}
-
-/* Removes an old socket file, but never a file of another type. */
-static void remove_stale(const char *path)
-{
-	struct stat st;
-
-	if (path[0] && lstat(path, &st) == 0 && S_ISSOCK(st.st_mode))
-		(void)unlink(path);
-}
-
 static int find_group(const char *name, gid_t *gid, struct err *err)
 {
 	int number;
@@ -320,30 +295,22 @@ static int lock_folder(const char *path)
 static int bind_unix(
     int fd, const struct sock_target *t, const struct sock_options *o, struct err *err)
 {
-	if (t->un.sun_path[0] && sock_has_listener(t)) {
+	struct stat st;
+
+	if (t->un.sun_path[0] && sock_probe_listener(t)) {
 		err_set(err, "another process listens on %s", t->un.sun_path);
 		errno = EADDRINUSE;
 		return -1;
 	}
-	remove_stale(t->un.sun_path);
+	/* removes an old socket file, but never a file of another type */
+	if (t->un.sun_path[0] && lstat(t->un.sun_path, &st) == 0 &&
+	    S_ISSOCK(st.st_mode))
+		(void)unlink(t->un.sun_path);
 	if (bind(fd, (const struct sockaddr *)&t->un, t->un_len) < 0)
 		return step_failed(err, "bind");
 	if (set_file_rights(t->un.sun_path, o, err) < 0)
 		return -1;
 	return listen(fd, o->backlog) < 0 ? step_failed(err, "listen") : 0;
-}
-
-static int bind_unix_locked(
-    int fd, const struct sock_target *t, const struct sock_options *o, struct err *err)
-{
-	int lock = t->un.sun_path[0] ? lock_folder(t->un.sun_path) : -1;
-	int result = bind_unix(fd, t, o, err);
-	int reason = errno;
-
-	if (lock >= 0)
-		close(lock);
-	errno = reason;
-	return result;
 }
 
 static int bind_and_listen(
@@ -352,10 +319,27 @@ static int bind_and_listen(
 	struct sockaddr_storage to;
 	socklen_t len = to_sockaddr(t, &to);
 
-	if (t->addr.family == AF_UNIX)
-		return bind_unix_locked(fd, t, o, err);
-	if (prepare_ip(fd, t->addr.family, o, err) < 0)
+	if (t->addr.family == AF_UNIX) {
+		int lock = t->un.sun_path[0] ? lock_folder(t->un.sun_path) : -1;
+		int result = bind_unix(fd, t, o, err);
+		int reason = errno;
+		if (lock >= 0)
+			close(lock);
+		errno = reason;
+		return result;
+	}
+	if (set_or_fail(fd, SOL_SOCKET, SO_REUSEADDR, "SO_REUSEADDR", err) < 0)
 		return -1;
+	if (o->reuseport &&
+	    set_or_fail(fd, SOL_SOCKET, SO_REUSEPORT, "SO_REUSEPORT", err) < 0)
+		return -1;
+	if (t->addr.family == AF_INET6 &&
+	    set_or_fail(fd, IPPROTO_IPV6, IPV6_V6ONLY, "IPV6_V6ONLY", err) < 0)
+		return -1;
+	sock_tune(fd, t->addr.family, o);
+	if (o->defer_accept)
+		sock_set_defer_accept(fd, true);
+
 	if (bind(fd, (struct sockaddr *)&to, len) < 0)
 		return step_failed(err, "bind");
 	if (listen(fd, o->backlog) < 0)
@@ -454,7 +438,7 @@ int sock_connect(
 
 /* ---- asking ---- */
 
-bool sock_has_listener(const struct sock_target *t)
+bool sock_probe_listener(const struct sock_target *t)
 {
 	struct sockaddr_storage to;
 	socklen_t len = to_sockaddr(t, &to);

@@ -122,7 +122,7 @@ static void added_output(struct stream *s)
 
 /* Joins bytes to the last span if they follow it in the same block, which is common:
  * several messages of one receive usually go to one stream. */
-static bool has_grown(
+static bool grow_last(
     struct stream *s, const struct block *block, const uint8_t *p, size_t len)
 {
 	struct net *net = s->net;
@@ -138,7 +138,7 @@ static bool has_grown(
 
 void stream_put(struct stream *s, struct block *block, const uint8_t *p, size_t len)
 {
-	if (is_lost(s) || !len || has_grown(s, block, p, len))
+	if (is_lost(s) || !len || grow_last(s, block, p, len))
 		return;
 	if (s->tls) {
 		stream_tls_put(s, block, p, len);

@@ -85,28 +85,6 @@ enum stream_left stream_receive(struct stream *s, size_t *len)
 	return LEFT_NOTHING;
 }
 
-/* The socket became readable while paused.  If the peer has closed and left nothing
- * unread, that is reported, so that its client does not keep a place in a queue;
- * otherwise the bytes stay in the kernel. */
-static void look_while_paused(struct stream *s)
-{
-	char next;
-	ssize_t got = 1;
-
-	/* another engine may have received something before, see stream_attach */
-	if (!s->in) {
-		got = recv(s->fd, &next, 1, MSG_PEEK);
-		loop_counts(s->net->loop)->recv_calls++;
-	}
-	bool is_gone = got == 0 || (got < 0 && errno != EAGAIN &&
-				       errno != EWOULDBLOCK && errno != EINTR);
-	/* a failure that is about to be reported says more */
-	if (is_gone && !s->failure)
-		stream_end(s, got < 0 ? errno : 0);
-	else
-		s->net->engine->stop(s);
-}
-
 /* With TLS the peer closes by a record, so records are read until one has bytes for the
  * owner. */
 static enum stream_left look_at_records(struct stream *s)
@@ -129,11 +107,29 @@ static enum stream_left look_at_records(struct stream *s)
 
 enum stream_left stream_readable(struct stream *s, size_t *len)
 {
+	char next;
+
 	*len = 0;
 	if (s->paused && s->tls)
 		return look_at_records(s);
 	if (s->paused) {
-		look_while_paused(s);
+		/* The socket became readable while paused.  If the peer has closed and
+		 * left nothing unread, that is reported, so that its client does not
+		 * keep a place in a queue; otherwise the bytes stay in the kernel. */
+		ssize_t got = 1;
+		/* another engine may have received something before, see stream_attach
+		 */
+		if (!s->in) {
+			got = recv(s->fd, &next, 1, MSG_PEEK);
+			loop_counts(s->net->loop)->recv_calls++;
+		}
+		bool is_gone = got == 0 || (got < 0 && errno != EAGAIN &&
+					       errno != EWOULDBLOCK && errno != EINTR);
+		/* a failure that is about to be reported says more */
+		if (is_gone && !s->failure)
+			stream_end(s, got < 0 ? errno : 0);
+		else
+			s->net->engine->stop(s);
 		return LEFT_NOTHING;
 	}
 	if (!stream_has_input(s) && !stream_is_put_off(s))

@@ -111,7 +111,7 @@ static int add_copy(
 /* Copies a small piece behind the last one, if that ends where the current block is
  * free.  One piece is cheaper to send than two, and a message under another name has
  * short ones before and behind it. */
-static bool has_joined(
+static bool join_last(
     struct net *net, struct stream_queue *q, const uint8_t *p, size_t len)
 {
 	struct span *last = stream_queue_last(q);
@@ -132,7 +132,7 @@ void stream_queue_put(struct net *net, struct stream_queue **q, struct block *bl
 {
 	bool copy = is_waiting && block && block->pool && len <= STREAM_COPY_MOST;
 
-	if (!is_waiting && has_joined(net, *q, p, len))
+	if (!is_waiting && join_last(net, *q, p, len))
 		return;
 	if (!copy || add_copy(net, q, p, len, COPY_BLOCK) < 0)
 		add(net, q, block, p, len);

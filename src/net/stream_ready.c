@@ -76,7 +76,7 @@ static void ready_go_on(struct stream *s)
 		ready_resume(s);
 }
 
-static bool ready_may_hear_more(struct stream *s)
+static bool ready_hear_more(struct stream *s)
 {
 	if (s->reader)
 		receive(s);
@@ -93,16 +93,6 @@ static void writable(void *ctx, int fd)
 	ready_send(ctx, true);
 }
 
-static void wait_until_writable(struct stream *s)
-{
-	s->blocked = true;
-	if (s->writer)
-		watch_on(s->writer);
-	else
-		s->writer = watch_new(
-		    s->net->loop, s->fd, WATCH_WRITE | WATCH_EDGE, writable, s);
-}
-
 static void ready_send(struct stream *s, bool is_now)
 {
 	int result = stream_send_queue(s);
@@ -114,8 +104,14 @@ static void ready_send(struct stream *s, bool is_now)
 	}
 	if (result > 0) {
 		bool settle = !s->blocked || s->pending <= STREAM_COPY_MOST;
-		if (!s->blocked)
-			wait_until_writable(s);
+		if (!s->blocked) {
+			s->blocked = true;
+			if (s->writer)
+				watch_on(s->writer);
+			else
+				s->writer = watch_new(s->net->loop, s->fd,
+				    WATCH_WRITE | WATCH_EDGE, writable, s);
+		}
 		if (settle)
 			stream_settle_output(s);
 	} else if (s->blocked) {
@@ -154,7 +150,7 @@ const struct stream_engine stream_ready = {
     .resume = ready_resume,
     .send = ready_send,
     .settle = ready_settle,
-    .may_hear_more = ready_may_hear_more,
+    .hear_more = ready_hear_more,
     .detach = ready_detach,
     .leave = ready_leave,
 };

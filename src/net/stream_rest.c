@@ -33,16 +33,6 @@ void stream_rest_count(struct stream *s, size_t n)
 								     : UINT16_MAX);
 }
 
-static void add(struct net *net, struct stream *s)
-{
-	if (net->resting.count == net->resting.room) {
-		net->resting.room = net->resting.room ? net->resting.room * 2 : 16;
-		net->resting.streams = mem_resize(
-		    net->resting.streams, net->resting.room * sizeof(struct stream *));
-	}
-	net->resting.streams[net->resting.count++] = s;
-}
-
 bool stream_rest_begin(struct stream *s, size_t got)
 {
 	struct net *net = s->net;
@@ -55,7 +45,12 @@ bool stream_rest_begin(struct stream *s, size_t got)
 	if (net->resting.count == 0)
 		deadline_set(
 		    net->loop, &net->resting.over, loop_now(net->loop) + REST_US);
-	add(net, s);
+	if (net->resting.count == net->resting.room) {
+		net->resting.room = net->resting.room ? net->resting.room * 2 : 16;
+		net->resting.streams = mem_resize(
+		    net->resting.streams, net->resting.room * sizeof(struct stream *));
+	}
+	net->resting.streams[net->resting.count++] = s;
 	s->resting = true;
 	/* far from the largest number */
 	s->run_kb = REST_AFTER_KB;

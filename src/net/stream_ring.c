@@ -178,7 +178,7 @@ static void ring_engine_resume(struct stream *s)
 }
 
 /* What the peer has sent is delivered in the next turn at the latest. */
-static bool ring_engine_may_hear_more(struct stream *s)
+static bool ring_engine_hear_more(struct stream *s)
 {
 	if (s->last_words || !s->port || s->over)
 		return false;
@@ -224,7 +224,7 @@ const struct stream_engine stream_ring = {
     .resume = ring_engine_resume,
     .send = ring_engine_send,
     .settle = ring_engine_settle,
-    .may_hear_more = ring_engine_may_hear_more,
+    .hear_more = ring_engine_hear_more,
     .detach = ring_engine_detach,
     .leave = ring_engine_leave,
 };
@@ -285,7 +285,7 @@ static bool waiter_may_deliver(void *ctx)
 	struct net_ring *nr = ctx;
 
 	ring_deliver(nr->ring);
-	return ring_is_joined_ready(nr->ring);
+	return ring_take_joined_ready(nr->ring);
 }
 
 static void waiter_settle(void *ctx)

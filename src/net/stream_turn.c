@@ -35,14 +35,6 @@ void stream_flush_at_turn_end(struct stream *s)
 	loop_at_turn_end(s->net->loop, &s->flush);
 }
 
-static void drop_output(struct stream *s)
-{
-	stream_queue_drop(s->net, &s->out);
-	if (s->tls)
-		stream_tls_drop_output(s);
-	s->pending = 0;
-}
-
 void stream_fail(struct stream *s, int errnum)
 {
 	if (s->failure)
@@ -50,7 +42,10 @@ void stream_fail(struct stream *s, int errnum)
 	s->failure = (uint16_t)errnum;
 	s->net->engine->settle(s);
 	s->drained_due = s->above = s->blocked = false;
-	drop_output(s);
+	stream_queue_drop(s->net, &s->out);
+	if (s->tls)
+		stream_tls_drop_output(s);
+	s->pending = 0;
 	if (s->writer)
 		watch_off(s->writer);
 	stream_tell_later(s);
@@ -104,16 +99,6 @@ void stream_await_connected(struct stream *s)
 }
 
 /* ---- delivering ---- */
-
-static void count_handshake(struct net *net)
-{
-	uint64_t turn = loop_counts(net->loop)->turns;
-
-	if (net->handshakes.turn != turn)
-		net->handshakes.steps = 0;
-	net->handshakes.turn = turn;
-	net->handshakes.steps++;
-}
 
 bool stream_is_put_off(const struct stream *s)
 {
@@ -169,7 +154,11 @@ static bool may_decrypt_more(struct stream *s)
 	enum tls_status status;
 
 	if (!tls_is_complete(tls)) {
-		count_handshake(s->net);
+		uint64_t turn = loop_counts(s->net->loop)->turns;
+		if (s->net->handshakes.turn != turn)
+			s->net->handshakes.steps = 0;
+		s->net->handshakes.turn = turn;
+		s->net->handshakes.steps++;
 		status = tls_handshake(tls, &err);
 		if (status == TLS_DONE && s->ops->secured)
 			s->ops->secured(s);
@@ -211,25 +200,21 @@ void stream_take(struct stream *s, struct block *b, const uint8_t *p, size_t len
 	decrypt(s, b);
 }
 
-/* Hands the first waiting span to TLS or to the owner. */
-static void take_waiting(struct stream *s)
-{
-	if (has_records(s)) {
-		/* the records are in a block that is already held */
-		decrypt(s, NULL);
-		return;
-	}
-	struct span span = stream_queue_pop(s->net, &s->in);
-	stream_take(s, span.block, span.bytes, span.len);
-	block_unref(span.block);
-}
-
 void stream_deliver_waiting(struct stream *s)
 {
 	s->delivering = true;
 	while (s->delivering && !s->paused && !s->ended && stream_has_input(s) &&
-	       !stream_is_put_off(s))
-		take_waiting(s);
+	       !stream_is_put_off(s)) {
+		/* hands the first waiting span to TLS or to the owner */
+		if (has_records(s)) {
+			/* the records are in a block that is already held */
+			decrypt(s, NULL);
+			continue;
+		}
+		struct span span = stream_queue_pop(s->net, &s->in);
+		stream_take(s, span.block, span.bytes, span.len);
+		block_unref(span.block);
+	}
 	if (!s->delivering)
 		return;
 	s->delivering = false;
@@ -307,23 +292,18 @@ void stream_over(struct stream *s, int errnum)
 
 /* ---- output ---- */
 
-/* If pending rises above the mark again, `drained` comes another time. */
-static void note_drained(struct stream *s)
-{
-	if (!s->above || s->pending > STREAM_LOW)
-		return;
-	s->above = false;
-	s->drained_due = true;
-	stream_tell_later(s);
-}
-
 void stream_sent(struct stream *s, size_t n)
 {
 	if (n > 0) {
 		stream_queue_consume(s->net, &s->out, n);
 		s->pending -= n;
 	}
-	note_drained(s);
+	/* if pending rises above the mark again, `drained` comes another time */
+	if (!s->above || s->pending > STREAM_LOW)
+		return;
+	s->above = false;
+	s->drained_due = true;
+	stream_tell_later(s);
 }
 
 void stream_settle_output(struct stream *s)
@@ -395,7 +375,7 @@ static void tell_failure(struct stream *s)
 	if (!s->paused && !s->ended) {
 		if (stream_has_input(s))
 			stream_deliver_waiting(s);
-		else if (s->net->engine->may_hear_more(s))
+		else if (s->net->engine->hear_more(s))
 			return;
 	}
 	/* the stream may have been closed meanwhile */
@@ -407,23 +387,6 @@ static void tell_failure(struct stream *s)
 	} else {
 		stream_end(s, s->failure);
 	}
-}
-
-static void tell_input(struct stream *s)
-{
-	if (stream_is_put_off(s)) {
-		stream_flush_at_turn_end(s);
-		return;
-	}
-	s->input_due = false;
-	if (s->ended)
-		return;
-	if (!s->paused)
-		stream_deliver_waiting(s);
-	else if (stream_look(s) == LOOK_BYTES)
-		s->net->engine->stop(s);
-	else if (s->over && !s->ended)
-		stream_end(s, s->over_errnum);
 }
 
 /* With TLS, output that has to wait is at least encrypted, which frees the blocks that
@@ -456,7 +419,19 @@ static void tell(struct later *l)
 		if (s->ops->drained)
 			s->ops->drained(s);
 	} else if (s->input_due) {
-		tell_input(s);
+		if (stream_is_put_off(s)) {
+			stream_flush_at_turn_end(s);
+			return;
+		}
+		s->input_due = false;
+		if (s->ended)
+			return;
+		if (!s->paused)
+			stream_deliver_waiting(s);
+		else if (stream_look(s) == LOOK_BYTES)
+			s->net->engine->stop(s);
+		else if (s->over && !s->ended)
+			stream_end(s, s->over_errnum);
 	}
 }
 

@@ -151,20 +151,6 @@ static void fail(struct tls *tls, const char *fmt, ...)
 	tls->pipe.in_len = 0;
 }
 
-static void fail_verification(struct tls *tls)
-{
-	long result = SSL_get_verify_result(tls->ssl);
-
-	if (result == X509_V_ERR_HOSTNAME_MISMATCH)
-		fail(tls,
-		    "certificate verify failed: name \"%s\" not present in server "
-		    "certificate",
-		    tls->host);
-	else
-		fail(tls, "certificate verify failed: %s",
-		    X509_verify_cert_error_string(result));
-}
-
 static void fail_for_reason(struct tls *tls)
 {
 	unsigned long code = ERR_peek_error();
@@ -173,9 +159,17 @@ static void fail_for_reason(struct tls *tls)
 	if (tls->pipe.has_no_memory)
 		fail(tls, "%s", error_text(ERROR_OUT_OF_MEMORY));
 	else if (ERR_GET_LIB(code) == ERR_LIB_SSL &&
-		 ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED)
-		fail_verification(tls);
-	else if (code)
+		 ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED) {
+		long result = SSL_get_verify_result(tls->ssl);
+		if (result == X509_V_ERR_HOSTNAME_MISMATCH)
+			fail(tls,
+			    "certificate verify failed: name \"%s\" not present in "
+			    "server certificate",
+			    tls->host);
+		else
+			fail(tls, "certificate verify failed: %s",
+			    X509_verify_cert_error_string(result));
+	} else if (code)
 		fail(tls, "%s", tls_last_error(reason, sizeof(reason)));
 	else
 		fail(tls, "unknown TLS failure");

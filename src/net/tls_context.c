@@ -223,17 +223,6 @@ mismatch:
 	return err_set(err, "TLS setup failed: private/public key mismatch");
 }
 
-static int load_crl(SSL_CTX *ssl, const char *file, struct err *err)
-{
-	X509_STORE *store = SSL_CTX_get_cert_store(ssl);
-	X509_LOOKUP *lookup = X509_STORE_add_lookup(store, X509_LOOKUP_file());
-
-	if (!lookup || X509_load_crl_file(lookup, file, X509_FILETYPE_PEM) <= 0)
-		return set_up_failed(err, "failed to load CRL file", file);
-	X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL);
-	return 0;
-}
-
 /* The name of the file follows the text that log watchers know. */
 static int no_authorities(struct err *err, const char *file)
 {
@@ -261,8 +250,16 @@ static int load_trust(SSL_CTX *ssl, const struct tls_config *config, struct err 
 			return no_authorities(err, ca);
 		SSL_CTX_set_client_CA_list(ssl, names);
 	}
-	if (is_set(config->crl_file))
-		return load_crl(ssl, config->crl_file, err);
+	if (is_set(config->crl_file)) {
+		X509_STORE *store = SSL_CTX_get_cert_store(ssl);
+		X509_LOOKUP *lookup = X509_STORE_add_lookup(store, X509_LOOKUP_file());
+		if (!lookup || X509_load_crl_file(
+				   lookup, config->crl_file, X509_FILETYPE_PEM) <= 0)
+			return set_up_failed(
+			    err, "failed to load CRL file", config->crl_file);
+		X509_STORE_set_flags(
+		    store, X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL);
+	}
 	return 0;
 }
 
@@ -284,18 +281,6 @@ static void complete_chain(SSL_CTX *ssl)
 }
 
 /* ---- the context ---- */
-
-static void set_verification(SSL_CTX *ssl, const struct tls_config *config)
-{
-	int mode = SSL_VERIFY_NONE;
-
-	if (config->peer_check != TLS_PEER_UNCHECKED)
-		mode = SSL_VERIFY_PEER;
-	if (config->peer_check == TLS_PEER_REQUIRED)
-		mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
-	SSL_CTX_set_verify(ssl, mode, NULL);
-	SSL_CTX_set_verify_depth(ssl, CHAIN_MOST);
-}
 
 /* Refuses a peer that offers only other protocols, because it is no PostgreSQL client.
  * Connections of tls_context_accept, which have app data, are for HTTP. */
@@ -320,22 +305,10 @@ static int select_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_l
 	return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-static void set_server_side(SSL_CTX *ssl, const struct tls_config *config)
+static int set_up(SSL_CTX *ssl, const struct tls_config *config, struct err *err)
 {
 	unsigned char id[SSL_MAX_SSL_SESSION_ID_LENGTH];
 
-	mem_random(id, sizeof(id));
-	SSL_CTX_set_session_id_context(ssl, id, sizeof(id));
-	SSL_CTX_set_options(ssl, SSL_OP_CIPHER_SERVER_PREFERENCE);
-	SSL_CTX_set_timeout(ssl, RESUME_SECONDS);
-	SSL_CTX_set_num_tickets(ssl, config->has_tickets ? TICKETS : 0);
-	if (!config->has_tickets)
-		SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET);
-	SSL_CTX_set_alpn_select_cb(ssl, select_alpn, NULL);
-}
-
-static int set_up(SSL_CTX *ssl, const struct tls_config *config, struct err *err)
-{
 	SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
 	SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS);
 	SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
@@ -344,9 +317,23 @@ static int set_up(SSL_CTX *ssl, const struct tls_config *config, struct err *err
 	    load_trust(ssl, config, err) < 0)
 		return -1;
 	complete_chain(ssl);
-	set_verification(ssl, config);
-	if (config->is_server)
-		set_server_side(ssl, config);
+	int mode = SSL_VERIFY_NONE;
+	if (config->peer_check != TLS_PEER_UNCHECKED)
+		mode = SSL_VERIFY_PEER;
+	if (config->peer_check == TLS_PEER_REQUIRED)
+		mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
+	SSL_CTX_set_verify(ssl, mode, NULL);
+	SSL_CTX_set_verify_depth(ssl, CHAIN_MOST);
+	if (config->is_server) {
+		mem_random(id, sizeof(id));
+		SSL_CTX_set_session_id_context(ssl, id, sizeof(id));
+		SSL_CTX_set_options(ssl, SSL_OP_CIPHER_SERVER_PREFERENCE);
+		SSL_CTX_set_timeout(ssl, RESUME_SECONDS);
+		SSL_CTX_set_num_tickets(ssl, config->has_tickets ? TICKETS : 0);
+		if (!config->has_tickets)
+			SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET);
+		SSL_CTX_set_alpn_select_cb(ssl, select_alpn, NULL);
+	}
 	return 0;
 }
 
