@@ -42,7 +42,7 @@ int tls_setup_server(struct tls_setup *setup, const struct database_config *db,
  * contents of files do not count. */
 bool tls_setup_is_obsoleting(const struct tls_setup *old, const struct tls_setup *new);
 /* Has one of the files changed since it was read?  Calls stat() for each. */
-bool tls_setup_is_stale(struct tls_setup *setup);
+bool tls_setup_looks_stale(struct tls_setup *setup);
 /* Remembers the present state of the files as read, without reading them. */
 void tls_setup_touch(struct tls_setup *setup);
 

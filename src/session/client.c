@@ -72,16 +72,6 @@ const struct conn *client_of_request(const struct request *request)
 	return &request_client(request)->conn;
 }
 
-static void client_drop_key(struct client *client)
-{
-	if (client->has_key)
-		cancel_keys_remove(client->conn.site->cancel_keys, client);
-	if (client->has_long_key)
-		mem_free(client->long_key);
-	client->has_key = false;
-	client->has_long_key = false;
-}
-
 void client_leave(struct client *client)
 {
 	struct site *site = client->conn.site;
@@ -91,7 +81,12 @@ void client_leave(struct client *client)
 		pool_part(&client->request.ask);
 		pool_free_if_unused(pool);
 	}
-	client_drop_key(client);
+	if (client->has_key)
+		cancel_keys_remove(client->conn.site->cancel_keys, client);
+	if (client->has_long_key)
+		mem_free(client->long_key);
+	client->has_key = false;
+	client->has_long_key = false;
 	if (client->is_counted) {
 		user_leave(client->user);
 		database_leave(client->database);

@@ -76,27 +76,14 @@ static void conn_wipe(const struct conn_ops *owner, const uint8_t *p, size_t len
 		mem_wipe((uint8_t *)(uintptr_t)p, len);
 }
 
-static void conn_drop_held(struct conn *conn)
-{
-	if (conn->held)
-		conn_wipe(
-		    conn->ops, conn->held->bytes + conn->held_from, conn->held_len);
-	block_unref(conn->held);
-	conn->held = NULL;
-	conn->held_from = conn->held_len = 0;
-}
-
-static struct block *conn_room(const struct conn *conn, size_t len)
-{
-	return len <= BLOCK_SMALL ? block_get(conn->site->net.smalls) : block_new(len);
-}
-
 /* Small leftovers are copied so that they pin no receive block. */
 static void conn_hold(
     struct conn *conn, struct block *block, const uint8_t *p, size_t len)
 {
 	if (block->pool && len <= SMALL) {
-		struct block *copy = conn_room(conn, len);
+		struct block *copy = len <= BLOCK_SMALL
+					 ? block_get(conn->site->net.smalls)
+					 : block_new(len);
 		if (!copy) {
 			conn_doom(conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
 			return;
@@ -219,16 +206,6 @@ static enum cut conn_cut(const struct conn *conn, uint64_t max, const uint8_t *p
 	return CUT_OK;
 }
 
-/* When to show an incomplete message again: when it is whole, or twice as long.  So an
- * owner that reads all of it each time reads each byte about twice at most. */
-static uint32_t conn_until(const struct message *m)
-{
-	uint64_t twice = 2 * (uint64_t)m->have;
-	uint64_t until = m->size < twice ? m->size : twice;
-
-	return until < UINT32_MAX ? (uint32_t)until : UINT32_MAX;
-}
-
 size_t conn_behind(const struct conn *conn, const uint8_t **p)
 {
 	*p = conn->behind;
@@ -294,8 +271,14 @@ static void conn_keep_back(struct conn *conn, enum step step, const struct messa
 		stream_pause(&conn->stream);
 	}
 	conn_hold(conn, m->block, p, len);
-	if (step == STEP_MORE)
-		conn->held_until = conn_until(m);
+	if (step == STEP_MORE) {
+		/* When to show an incomplete message again: when it is whole, or twice
+		 * as long.  So an owner that reads all of it each time reads each byte
+		 * about twice at most. */
+		uint64_t twice = 2 * (uint64_t)m->have;
+		uint64_t until = m->size < twice ? m->size : twice;
+		conn->held_until = until < UINT32_MAX ? (uint32_t)until : UINT32_MAX;
+	}
 }
 
 /* Shows a message.  Returns the bytes that the owner has taken, also along with it. */
@@ -438,9 +421,11 @@ void conn_open_hearing(struct conn *conn, int fd)
 	stream_open_hearing(&conn->stream, &conn->site->net, fd, &conn_stream_ops);
 }
 
-static void conn_options(const struct settings *s, struct sock_options *o)
+int conn_connect(struct conn *conn, const struct sock_target *target, struct err *err)
 {
-	*o = (struct sock_options){
+	struct sock_options options;
+	const struct settings *s = site_settings(conn->site);
+	options = (struct sock_options){
 	    .keepalive = s->tcp_keepalive,
 	    .buffer = s->tcp_socket_buffer,
 	    .keepcnt = s->tcp_keepcnt,
@@ -449,12 +434,6 @@ static void conn_options(const struct settings *s, struct sock_options *o)
 	    .user_timeout_ms = s->tcp_user_timeout,
 	    .unix_mode = -1,
 	};
-}
-
-int conn_connect(struct conn *conn, const struct sock_target *target, struct err *err)
-{
-	struct sock_options options;
-	conn_options(site_settings(conn->site), &options);
 	conn->remote = target->addr;
 	return stream_connect(
 	    &conn->stream, &conn->site->net, target, &options, &conn_stream_ops, err);
@@ -594,7 +573,12 @@ static void conn_close(struct conn *conn)
 	/* a peer that sees the end finds the line in the log */
 	log_flush(conn->site->log);
 	stream_close(&conn->stream);
-	conn_drop_held(conn);
+	if (conn->held)
+		conn_wipe(
+		    conn->ops, conn->held->bytes + conn->held_from, conn->held_len);
+	block_unref(conn->held);
+	conn->held = NULL;
+	conn->held_from = conn->held_len = 0;
 	later_cancel(conn->site->loop, &conn->wake);
 	conn->wake.run = conn_reap;
 	loop_reap(conn->site->loop, &conn->wake);

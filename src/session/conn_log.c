@@ -36,53 +36,24 @@ static char *append_name(const struct conn *conn, char *at)
 	    text_append(at, end, "/"), end, name.user ? name.user : "(nouser)");
 }
 
-static void put_address(const struct conn *conn, char out[SOCK_PORT_TEXT])
-{
-	if (conn->remote.family != AF_UNIX)
-		sock_addr_text(&conn->remote, conn->unix_port, out);
-	else if (conn->peer_pid > 0)
-		snprintf(out, SOCK_PORT_TEXT, "unix(%d):%d", conn->peer_pid,
-		    conn->unix_port);
-	else
-		snprintf(out, SOCK_PORT_TEXT, "unix:%d", conn->unix_port);
-}
-
 static const char *put_tag(const struct conn *conn, char out[TAG])
 {
 	char address[SOCK_PORT_TEXT];
 	const char *end = out + TAG;
 	const char letter[] = {conn->kind->letter, '\0'};
 
-	put_address(conn, address);
+	if (conn->remote.family != AF_UNIX)
+		sock_addr_text(&conn->remote, conn->unix_port, address);
+	else if (conn->peer_pid > 0)
+		snprintf(address, SOCK_PORT_TEXT, "unix(%d):%d", conn->peer_pid,
+		    conn->unix_port);
+	else
+		snprintf(address, SOCK_PORT_TEXT, "unix:%d", conn->unix_port);
 	char *at = text_append(out, end, letter);
 	at = text_append_hex(text_append(at, end, "-0x"), end, (uintptr_t)conn);
 	at = append_name(conn, text_append(at, end, ": "));
 	text_append(text_append(at, end, "@"), end, address);
 	return out;
-}
-
-/* ---- JSON ---- */
-
-static size_t put_source(const struct conn *conn, struct log_field out[SOURCE_MOST],
-    char address[SOCK_ADDR_TEXT])
-{
-	bool is_unix = conn->remote.family == AF_UNIX;
-	struct log_field *at = out;
-	struct conn_name name;
-
-	name_of(conn, &name);
-	*at++ = log_field_text("side", conn->kind->letter == 'C' ? "client" : "server");
-	*at++ = log_field_number("id", (int64_t)conn->id);
-	*at++ = log_field_hex("ptr", (uintptr_t)conn);
-	*at++ = log_field_text("database", name.database);
-	*at++ = log_field_text("user", name.user);
-	if (name.peer)
-		*at++ = log_field_number("peer", name.peer);
-	*at++ = log_field_text("address", sock_addr_ip(&conn->remote, address));
-	*at++ = log_field_number("port", is_unix ? conn->unix_port : conn->remote.port);
-	if (is_unix && conn->peer_pid > 0)
-		*at++ = log_field_number("peer_pid", conn->peer_pid);
-	return (size_t)(at - out);
 }
 
 /* ---- lines ---- */
@@ -94,10 +65,27 @@ static void __attribute__((format(printf, 4, 0))) put_line(const struct conn *co
 	struct log_parts parts = {.more = *fields};
 	struct log_field source[SOURCE_MOST];
 	char tag[TAG], address[SOCK_ADDR_TEXT];
+	struct conn_name name;
 
 	if (log_is_json(log)) {
 		parts.source.at = source;
-		parts.source.count = put_source(conn, source, address);
+		bool is_unix = conn->remote.family == AF_UNIX;
+		struct log_field *at = source;
+		name_of(conn, &name);
+		*at++ = log_field_text(
+		    "side", conn->kind->letter == 'C' ? "client" : "server");
+		*at++ = log_field_number("id", (int64_t)conn->id);
+		*at++ = log_field_hex("ptr", (uintptr_t)conn);
+		*at++ = log_field_text("database", name.database);
+		*at++ = log_field_text("user", name.user);
+		if (name.peer)
+			*at++ = log_field_number("peer", name.peer);
+		*at++ = log_field_text("address", sock_addr_ip(&conn->remote, address));
+		*at++ = log_field_number(
+		    "port", is_unix ? conn->unix_port : conn->remote.port);
+		if (is_unix && conn->peer_pid > 0)
+			*at++ = log_field_number("peer_pid", conn->peer_pid);
+		parts.source.count = (size_t)(at - source);
 	} else {
 		parts.tag = put_tag(conn, tag);
 	}

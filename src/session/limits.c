@@ -57,17 +57,6 @@ static double limit_value(const struct client *client, const char *setting)
 	return 0;
 }
 
-static void describe_queue(const struct client *client, char out[LIMIT_TEXT])
-{
-	const struct pool *pool = client->request.ask.pool;
-
-	snprintf(out, LIMIT_TEXT,
-	    "Clients that wait for a server connection of database \"%.127s\" and user "
-	    "\"%.127s\": %zu; max_waiting_clients is %d.",
-	    pool->database->name, pool->user->name, pool_queued_everywhere(pool),
-	    scope_max_waiting_clients(scope_of_pool(pool)));
-}
-
 static void copy_lack(
     const struct pool *pool, const char *before, char *out, size_t size)
 {
@@ -100,9 +89,19 @@ const char *limit_describe_hosts(
 	return out;
 }
 
-static void describe_value(
+const char *limit_describe(
     const struct client *client, const char *setting, char out[LIMIT_TEXT])
 {
+	if (strcmp(setting, "max_waiting_clients") == 0) {
+		const struct pool *pool = client->request.ask.pool;
+		snprintf(out, LIMIT_TEXT,
+		    "Clients that wait for a server connection of database \"%.127s\" "
+		    "and user \"%.127s\": %zu; max_waiting_clients is %d.",
+		    pool->database->name, pool->user->name,
+		    pool_queued_everywhere(pool),
+		    scope_max_waiting_clients(scope_of_pool(pool)));
+		return out;
+	}
 	const struct ask *ask = &client->request.ask;
 	int limit = 0, len = snprintf(out, LIMIT_TEXT, "%s is %.15g", setting,
 			   limit_value(client, setting));
@@ -114,15 +113,5 @@ static void describe_value(
 		    "; the pool waits for room under %s, which is %d", lacked, limit);
 	else if (lacks_host(client) && len > 0 && len < LIMIT_TEXT)
 		copy_lack(ask->pool, "; ", out + len, (size_t)(LIMIT_TEXT - len));
-}
-
-const char *limit_describe(
-    const struct client *client, const char *setting, char out[LIMIT_TEXT])
-{
-	if (strcmp(setting, "max_waiting_clients") == 0) {
-		describe_queue(client, out);
-		return out;
-	}
-	describe_value(client, setting, out);
 	return out;
 }

@@ -79,23 +79,18 @@ void roll_strike(struct site *site, const struct client *client)
 		(void)strike_from(roll, client);
 }
 
-static void leave_from(struct roll *roll, const struct client *client)
-{
-	size_t at = strike_from(roll, client);
-
-	if (at == roll->count || !roll->keep)
-		return;
-	if (!roll->kept)
-		roll->kept = mem_zero(roll->count * sizeof(*roll->kept));
-	roll->kept[at] = roll->keep(roll, client);
-}
-
 void roll_leave(struct site *site, const struct client *client)
 {
 	struct roll *roll;
 
-	list_for (roll, &site->rolls, node)
-		leave_from(roll, client);
+	list_for (roll, &site->rolls, node) {
+		size_t at = strike_from(roll, client);
+		if (at == roll->count || !roll->keep)
+			continue;
+		if (!roll->kept)
+			roll->kept = mem_zero(roll->count * sizeof(*roll->kept));
+		roll->kept[at] = roll->keep(roll, client);
+	}
 }
 
 void roll_forget_all(struct site *site)

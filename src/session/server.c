@@ -358,35 +358,30 @@ static void put_command_close(struct buf *out, char what)
 	codec_end(out, at);
 }
 
-/* Closes the name first, because an earlier command that failed may have left it. */
-static void put_command(struct buf *out, const char *sql)
-{
-	size_t at;
-
-	put_command_close(out, 'P');
-	put_command_close(out, 'S');
-	codec_put_parse(out, command_name, sql);
-	at = codec_begin(out, 'B');
-	buf_put_str(out, command_name);
-	buf_put_str(out, command_name);
-	for (int i = 0; i < 3; i++) /* zero parameter formats, values, result formats */
-		buf_put_u16(out, 0);
-	codec_end(out, at);
-	at = codec_begin(out, 'E');
-	buf_put_str(out, command_name);
-	buf_put_u32(out, 0);
-	codec_end(out, at);
-	put_command_close(out, 'P');
-	put_command_close(out, 'S');
-}
-
 int server_command(struct server *server, const char *sql, uint32_t tag)
 {
 	struct buf out;
 	int failed = 0;
+	size_t at;
 
 	buf_init(&out, 0);
-	put_command(&out, sql);
+	/* closes the name first, because an earlier command that failed may have left
+	 * it */
+	put_command_close(&out, 'P');
+	put_command_close(&out, 'S');
+	codec_put_parse(&out, command_name, sql);
+	at = codec_begin(&out, 'B');
+	buf_put_str(&out, command_name);
+	buf_put_str(&out, command_name);
+	for (int i = 0; i < 3; i++) /* zero parameter formats, values, result formats */
+		buf_put_u16(&out, 0);
+	codec_end(&out, at);
+	at = codec_begin(&out, 'E');
+	buf_put_str(&out, command_name);
+	buf_put_u32(&out, 0);
+	codec_end(&out, at);
+	put_command_close(&out, 'P');
+	put_command_close(&out, 'S');
 	conn_send(&server->conn, &out);
 	failed = out.failed ? -1 : 0;
 	buf_done(&out);
@@ -453,22 +448,17 @@ static bool is_harmless(const struct message *m)
 	return m->type == 'A' || (m->type == 'S' && server_role_is_named(m));
 }
 
-static void log_unheard(const struct conn *conn, const struct message *m)
-{
-	char letter[MESSAGE_LETTER], name[MESSAGE_NAME];
-
-	conn_log(conn, LEVEL_WARNING | KIND_PROTOCOL,
-	    "got packet '%s' from server when not linked%s",
-	    message_letter(m->type, letter), message_back_name(m->type, name));
-}
-
 static enum step rest_message(struct conn *conn, const struct message *m)
 {
 	struct server *server = conn_server(conn);
 	struct error_fields f;
 
-	if (!server->is_unheard || !is_harmless(m))
-		log_unheard(conn, m);
+	if (!server->is_unheard || !is_harmless(m)) {
+		char letter[MESSAGE_LETTER], name[MESSAGE_NAME];
+		conn_log(conn, LEVEL_WARNING | KIND_PROTOCOL,
+		    "got packet '%s' from server when not linked%s",
+		    message_letter(m->type, letter), message_back_name(m->type, name));
+	}
 	server->is_unheard = true;
 	if (m->type == 'A')
 		return STEP_NEXT;
@@ -550,7 +540,7 @@ static const uint8_t *first_unasked(const uint8_t *p, size_t left)
 	return NULL;
 }
 
-/* The same behind the message that is being shown. */
+/* The first message behind the one that is being shown that nobody asked for. */
 static const uint8_t *first_unasked_of(const struct server *server)
 {
 	return first_unasked(server->conn.behind, server->conn.behind_len);

@@ -10,12 +10,6 @@
 
 #include "session/crew.h"
 
-/* A worker accepts no connections, but needs a spare one for spares_duplicate. */
-static unsigned spares_wanted(const struct site *site)
-{
-	return crew_is_control(site) ? SITE_SPARES : 1;
-}
-
 void spares_init(struct site *site)
 {
 	site->spare_count = 0;
@@ -38,7 +32,8 @@ bool spares_give_up(struct site *site)
 
 void spares_refill(struct site *site)
 {
-	while (site->spare_count < spares_wanted(site)) {
+	/* a worker accepts no connections, but needs one for spares_duplicate */
+	while (site->spare_count < (crew_is_control(site) ? SITE_SPARES : 1)) {
 		int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		if (fd < 0)
 			return;

@@ -171,35 +171,10 @@ static void remove_old(struct switchover *s, const struct host *host)
 	buf_done(&name);
 }
 
-static void note_old(struct switchover *s, const struct database *db)
-{
-	const struct hosts *hosts = &db->hosts;
-
-	for (size_t i = 0; i < hosts->count; i++) {
-		const struct host *host = hosts->list[i];
-		bool is_known = host->report.role != HOST_ROLE_UNKNOWN;
-		/* connections that are still logging in serve nobody yet */
-		bool serves = host->connections > host->logins;
-		if (is_known ? hosts_is_successor(db, host) : serves)
-			add_old(s, host);
-	}
-}
-
 /* Has the host answered since the database is paused? */
 static bool has_answered(const struct switchover *s, const struct host *host)
 {
 	return host->verdict.value.report.at_us >= s->paused_us;
-}
-
-/* A host that served before may become the successor again if it was down, or had
- * another role, while the database was paused. */
-static void forget_old(
-    struct switchover *s, const struct database *db, const struct host *host)
-{
-	bool is_up = host->verdict.value.state == HOST_UP;
-
-	if ((has_answered(s, host) || !is_up) && !hosts_is_successor(db, host))
-		remove_old(s, host);
 }
 
 /* ---- the end ---- */
@@ -237,15 +212,6 @@ struct ending {
 	char texts[];   /* the names of the database and of the host */
 };
 
-static void elect(struct database *db, const struct ending *e)
-{
-	const char *name = e->has_name ? e->texts + e->host_at : NULL;
-	struct host *host = hosts_find(&db->hosts, name, e->port);
-
-	if (host)
-		hosts_elect(db, host);
-}
-
 static void end_at(struct site *site, const void *what)
 {
 	const struct ending *e = what;
@@ -253,8 +219,12 @@ static void end_at(struct site *site, const void *what)
 
 	if (!db)
 		return;
-	if (e->elects)
-		elect(db, e);
+	if (e->elects) {
+		const char *name = e->has_name ? e->texts + e->host_at : NULL;
+		struct host *host = hosts_find(&db->hosts, name, e->port);
+		if (host)
+			hosts_elect(db, host);
+	}
 	db->is_switching = db->paused = false;
 	catalog_kick_all(site->catalog, db);
 }
@@ -279,23 +249,6 @@ static void go_on(const struct switchover *s, const struct successor *to)
 	mem_free(e);
 }
 
-static void succeed(struct switchover *s, const struct successor *to)
-{
-	const struct host host = {.name = to->name, .port = to->port};
-	struct buf name;
-
-	buf_init(&name, 0);
-	host_put_name(&host, &name);
-	log_put(s->site->log, LEVEL_LOG | KIND_TAKEOVER, NULL,
-	    "switchover of database '%s': it goes on at %s", s->database,
-	    buf_text(&name));
-	buf_printf(
-	    &s->news, "database \"%s\" goes on at %s", s->database, buf_text(&name));
-	buf_done(&name);
-	go_on(s, to);
-	finish(s);
-}
-
 static void fail(struct switchover *s, const char *why)
 {
 	log_put(s->site->log, LEVEL_WARNING | KIND_TAKEOVER, NULL,
@@ -305,16 +258,6 @@ static void fail(struct switchover *s, const char *why)
 }
 
 /* ---- the state at each site ---- */
-
-static size_t servers_in_use(const struct database *db)
-{
-	const struct pool *pool;
-	size_t count = 0;
-
-	list_for (pool, &db->pools, db_node)
-		count += pool_count_in_use(pool);
-	return count;
-}
 
 /* Is there a pool that has logged in to a server? */
 static bool has_pool(const struct database *db)
@@ -338,7 +281,11 @@ static void find_successor(
 		find_hosts(&db->hosts, s->to, &named);
 	for (size_t i = 0; i < db->hosts.count && !found->is_there; i++) {
 		const struct host *host = db->hosts.list[i];
-		forget_old(s, db, host);
+		/* A host that served before may become the successor again if it was
+		 * down, or had another role, while the database was paused */
+		bool is_up = host->verdict.value.state == HOST_UP;
+		if ((has_answered(s, host) || !is_up) && !hosts_is_successor(db, host))
+			remove_old(s, host);
 		bool is_candidate = *s->to ? host == named : !is_old(s, host);
 		if (!is_candidate || !has_answered(s, host) ||
 		    !hosts_is_successor(db, host))
@@ -354,7 +301,15 @@ static void hold(struct switchover *s, struct database *db)
 {
 	if (db->is_switching)
 		return;
-	note_old(s, db);
+	const struct hosts *hosts = &db->hosts;
+	for (size_t i = 0; i < hosts->count; i++) {
+		const struct host *host = hosts->list[i];
+		bool is_known = host->report.role != HOST_ROLE_UNKNOWN;
+		/* connections that are still logging in serve nobody yet */
+		bool serves = host->connections > host->logins;
+		if (is_known ? hosts_is_successor(db, host) : serves)
+			add_old(s, host);
+	}
 	db->is_switching = db->paused = true;
 	catalog_kick_all(db->catalog, db);
 }
@@ -365,11 +320,13 @@ static void look_at(struct site *site, void *ctx)
 	struct switchover *s = survey->s;
 	bool is_new;
 	struct database *db = catalog_database(site->catalog, s->database, &is_new);
+	const struct pool *pool;
 
 	if (!db)
 		return;
 	hold(s, db);
-	survey->in_use += servers_in_use(db);
+	list_for (pool, &db->pools, db_node)
+		survey->in_use += pool_count_in_use(pool);
 	survey->has_pool = survey->has_pool || has_pool(db);
 }
 
@@ -440,6 +397,7 @@ static void advance(struct switchover *s, struct database *db)
 	struct survey survey = {.s = s};
 	struct successor successor = {.is_there = false};
 	bool are_all_there = crew_each(s->site, look_at, &survey) == 0;
+	struct buf name;
 
 	if (s->paused_us) {
 		find_successor(s, db, &successor);
@@ -448,9 +406,20 @@ static void advance(struct switchover *s, struct database *db)
 
 	if (!survey.has_pool && are_all_there)
 		end_unused(s, db);
-	else if (successor.is_there)
-		succeed(s, &successor);
-	else if (loop_now(s->site->loop) >= s->until_us)
+	else if (successor.is_there) {
+		const struct host host = {
+		    .name = successor.name, .port = successor.port};
+		buf_init(&name, 0);
+		host_put_name(&host, &name);
+		log_put(s->site->log, LEVEL_LOG | KIND_TAKEOVER, NULL,
+		    "switchover of database '%s': it goes on at %s", s->database,
+		    buf_text(&name));
+		buf_printf(&s->news, "database \"%s\" goes on at %s", s->database,
+		    buf_text(&name));
+		buf_done(&name);
+		go_on(s, &successor);
+		finish(s);
+	} else if (loop_now(s->site->loop) >= s->until_us)
 		time_out(s, db, survey.in_use);
 	else {
 		if (!s->paused_us && survey.in_use == 0 && are_all_there)

@@ -88,7 +88,7 @@ static bool is_stale(const struct tls_file *file)
 	       now.changed.tv_nsec != file->changed.tv_nsec;
 }
 
-bool tls_setup_is_stale(struct tls_setup *setup)
+bool tls_setup_looks_stale(struct tls_setup *setup)
 {
 	const struct tls_file *file;
 	bool is_any = false;
@@ -165,26 +165,6 @@ static enum tls_mode server_mode(
 	return (enum tls_mode)scope_server_tls_sslmode(scope_of(setup, db));
 }
 
-/* The TLS settings of a database's servers.  An entry has both certificate and key or
- * neither, so that an entry's key is never used with the global certificate. */
-static void server_config(const struct tls_setup *setup,
-    const struct database_config *db, struct tls_config *config)
-{
-	struct scope s = scope_of(setup, db);
-
-	*config = (struct tls_config){
-	    .cert_file = scope_server_tls_cert_file(s),
-	    .key_file = scope_server_tls_key_file(s),
-	    .ca_file = scope_server_tls_ca_file(s),
-	    .crl_file = scope_server_tls_crl_file(s),
-	    .protocols = scope_server_tls_protocols(s),
-	    .ciphers = scope_server_tls_ciphers(s),
-	    .tls13_ciphers = scope_server_tls13_ciphers(s),
-	    .peer_check = server_mode(setup, db) >= TLS_VERIFY_CA ? TLS_PEER_REQUIRED
-								  : TLS_PEER_UNCHECKED,
-	};
-}
-
 static char *context_key(const struct tls_config *config)
 {
 	const char *files[] = {
@@ -209,7 +189,21 @@ static struct tls_context *find_or_make(
 	struct tls_config config;
 	char *key;
 
-	server_config(setup, db, &config);
+	/* The TLS settings of a database's servers.  An entry has both certificate and
+	 * key or neither, so that an entry's key is never used with the global
+	 * certificate. */
+	struct scope s = scope_of(setup, db);
+	config = (struct tls_config){
+	    .cert_file = scope_server_tls_cert_file(s),
+	    .key_file = scope_server_tls_key_file(s),
+	    .ca_file = scope_server_tls_ca_file(s),
+	    .crl_file = scope_server_tls_crl_file(s),
+	    .protocols = scope_server_tls_protocols(s),
+	    .ciphers = scope_server_tls_ciphers(s),
+	    .tls13_ciphers = scope_server_tls13_ciphers(s),
+	    .peer_check = server_mode(setup, db) >= TLS_VERIFY_CA ? TLS_PEER_REQUIRED
+								  : TLS_PEER_UNCHECKED,
+	};
 	key = context_key(&config);
 	shared = map_get_str(setup->servers, key);
 	if (shared) {
@@ -228,15 +222,6 @@ static struct tls_context *find_or_make(
 	return context;
 }
 
-static struct tls_context *server_context(
-    struct tls_setup *setup, const struct database_config *db, struct err *err)
-{
-	pthread_mutex_lock(&setup->lock);
-	struct tls_context *context = find_or_make(setup, db, err);
-	pthread_mutex_unlock(&setup->lock);
-	return context;
-}
-
 int tls_setup_server(struct tls_setup *setup, const struct database_config *db,
     struct server_tls *out, struct err *err)
 {
@@ -251,7 +236,9 @@ int tls_setup_server(struct tls_setup *setup, const struct database_config *db,
 		    db->name);
 	if (out->mode == TLS_DISABLE)
 		return 0;
-	out->context = server_context(setup, db, err);
+	pthread_mutex_lock(&setup->lock);
+	out->context = find_or_make(setup, db, err);
+	pthread_mutex_unlock(&setup->lock);
 	return out->context ? 0 : -1;
 }
 
